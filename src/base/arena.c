@@ -1,0 +1,227 @@
+/* Where does memory come from?
+ *
+ * An arena is a list of blocks from calloc, filled from the front; the newest block is first. Blocks grow from 32 KiB to 1 MiB, so that a small compilation stays small; a request larger than a
+ * quarter of the next block gets a block of its own, put behind the newest so that its free room is not lost. calloc's zeros are kept: nothing is handed out twice.
+ * Every function locks its own arena and unlocks before it unwinds. Under AddressSanitizer 16 poisoned bytes follow every piece.
+ */
+#include "base/ctx.h"
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HAVE_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAVE_ASAN 1
+#endif
+#endif
+#ifdef HAVE_ASAN
+#include <sanitizer/asan_interface.h>
+enum { REDZONE = 16 };
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+enum { REDZONE = 0 };
+#endif
+
+typedef struct block {
+  struct block *next;
+  size_t cap, used; /* bytes of `data` */
+  _Alignas(16) uint8_t data[];
+} block;
+
+struct arena {
+  arena *link[2]; /* next, previous: the context's list, guarded by the context's lock */
+  ctx *c;
+  pthread_mutex_t lock;
+  block *blocks;
+  size_t next_block; /* size of the next ordinary block */
+  size_t total;      /* bytes handed out */
+};
+
+enum { FIRST_BLOCK = 32 << 10, LAST_BLOCK = 1 << 20 };
+
+arena *arena_make(ctx *c) {
+  arena *a = calloc(1, sizeof *a);
+  if (!a)
+    return NULL;
+  if (pthread_mutex_init(&a->lock, NULL) != 0) {
+    free(a);
+    return NULL;
+  }
+  a->c = c;
+  a->next_block = FIRST_BLOCK;
+  return a;
+}
+
+void arena_destroy(arena *a) {
+  for (block *b = a->blocks, *next; b; b = next) {
+    next = b->next;
+    ASAN_UNPOISON_MEMORY_REGION(b->data, b->cap);
+    free(b);
+  }
+  pthread_mutex_destroy(&a->lock);
+  free(a);
+}
+
+arena **arena_links(arena *a) { return a->link; }
+
+arena *arena_new(ctx *c) {
+  arena *a = arena_make(c);
+  if (!a)
+    ctx_out_of_memory(c, sizeof *a);
+  pthread_mutex_lock(&c->lock);
+  a->link[0] = c->arenas;
+  if (c->arenas)
+    c->arenas->link[1] = a;
+  c->arenas = a;
+  pthread_mutex_unlock(&c->lock);
+  return a;
+}
+
+void arena_free(arena *a) {
+  if (!a)
+    return;
+  ctx *c = a->c;
+  pthread_mutex_lock(&c->lock);
+  if (a->link[0])
+    a->link[0]->link[1] = a->link[1];
+  if (a->link[1])
+    a->link[1]->link[0] = a->link[0];
+  else
+    c->arenas = a->link[0];
+  pthread_mutex_unlock(&c->lock);
+  arena_destroy(a);
+}
+
+/* The arena is locked. n is a multiple of 16. NULL when there is no memory. */
+static void *take(arena *a, size_t n) {
+  block *b = a->blocks;
+  if (!b || b->cap - b->used < n) {
+    bool own = n > a->next_block / 4;
+    size_t cap = own ? n : a->next_block;
+    if (cap > PTRDIFF_MAX - sizeof *b || !(b = calloc(1, sizeof *b + cap)))
+      return NULL;
+    b->cap = cap;
+    ASAN_POISON_MEMORY_REGION(b->data, cap);
+    if (own && a->blocks) {
+      b->next = a->blocks->next;
+      a->blocks->next = b;
+    } else {
+      b->next = a->blocks;
+      a->blocks = b;
+    }
+    if (!own && a->next_block < LAST_BLOCK)
+      a->next_block *= 2;
+  }
+  void *p = b->data + b->used;
+  b->used += n;
+  a->total += n;
+  return p;
+}
+
+/* Rounded up to 16 with the red zone; 0 on overflow. */
+static size_t rounded(size_t n) { return n > PTRDIFF_MAX - 64 ? 0 : ((n ? n : 1) + 15 + REDZONE) & ~(size_t)15; }
+
+void *arena_alloc(arena *a, size_t n) {
+  size_t r = rounded(n);
+  pthread_mutex_lock(&a->lock);
+  void *p = r ? take(a, r) : NULL;
+  if (p)
+    ASAN_UNPOISON_MEMORY_REGION(p, n);
+  pthread_mutex_unlock(&a->lock);
+  if (!p)
+    ctx_out_of_memory(a->c, n);
+  return p;
+}
+
+void *arena_array(arena *a, size_t n, size_t elem) {
+  size_t total;
+  if (__builtin_mul_overflow(n, elem, &total))
+    ctx_out_of_memory(a->c, SIZE_MAX);
+  return arena_alloc(a, total);
+}
+
+/* In place when `old` is the last piece of its block and the block has room. Only the newest block is looked at, and the newest own block behind it. */
+static bool extend(arena *a, void *old, size_t old_r, size_t new_r) {
+  for (block *b = a->blocks, *end = b && b->next ? b->next->next : NULL; b != end; b = b->next)
+    if (b->used >= old_r && (uint8_t *)old == b->data + b->used - old_r) {
+      if (b->cap - b->used < new_r - old_r)
+        return false;
+      b->used += new_r - old_r;
+      a->total += new_r - old_r;
+      return true;
+    }
+  return false;
+}
+
+void *arena_grow(arena *a, void *old, size_t old_bytes, size_t new_bytes) {
+  if (!old)
+    return arena_alloc(a, new_bytes);
+  if (new_bytes <= old_bytes)
+    return old;
+  size_t old_r = rounded(old_bytes), new_r = rounded(new_bytes);
+  pthread_mutex_lock(&a->lock);
+  void *p = NULL;
+  if (new_r) {
+    if (new_r == old_r || extend(a, old, old_r, new_r)) {
+      p = old;
+      ASAN_UNPOISON_MEMORY_REGION(p, new_bytes);
+    } else if ((p = take(a, new_r)) != NULL) {
+      ASAN_UNPOISON_MEMORY_REGION(p, new_bytes);
+      memcpy(p, old, old_bytes);
+    }
+  }
+  pthread_mutex_unlock(&a->lock);
+  if (!p)
+    ctx_out_of_memory(a->c, new_bytes);
+  return p;
+}
+
+void *arena_dup(arena *a, const void *p, size_t n) {
+  void *q = arena_alloc(a, n);
+  if (n)
+    memcpy(q, p, n);
+  return q;
+}
+
+char *arena_strndup(arena *a, const char *s, size_t n) {
+  if (n == SIZE_MAX)
+    ctx_out_of_memory(a->c, n);
+  char *q = arena_alloc(a, n + 1);
+  if (n)
+    memcpy(q, s, n);
+  return q;
+}
+
+char *arena_strdup(arena *a, const char *s) { return arena_strndup(a, s, strlen(s)); }
+
+size_t arena_bytes(const arena *a) {
+  pthread_mutex_t *lock = (pthread_mutex_t *)&a->lock;
+  pthread_mutex_lock(lock);
+  size_t n = a->total;
+  pthread_mutex_unlock(lock);
+  return n;
+}
+
+ctx *arena_ctx(const arena *a) { return a->c; }
+arena *ctx_arena(ctx *c) { return c->main; }
+
+void vec_reserve_(arena *a, void *v, uint32_t *cap, size_t need, size_t elem) {
+  if (need <= *cap)
+    return;
+  if (need > UINT32_MAX)
+    ctx_fail(a->c, E_MEMORY, "a list of more than 2^32 elements");
+  size_t n = *cap ? (size_t)*cap * 2 : 8, bytes;
+  if (n < need)
+    n = need;
+  if (n > UINT32_MAX)
+    n = UINT32_MAX;
+  if (__builtin_mul_overflow(n, elem, &bytes))
+    ctx_out_of_memory(a->c, SIZE_MAX);
+  void *old;
+  memcpy(&old, v, sizeof old);
+  old = arena_grow(a, old, (size_t)*cap * elem, bytes);
+  memcpy(v, &old, sizeof old);
+  *cap = (uint32_t)n;
+}

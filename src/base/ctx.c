@@ -1,0 +1,266 @@
+/* How do failures travel, and who remembers them?
+ *
+ * A context keeps one stack of frames for each thread that works in it (a list searched by thread id: no thread-local or global state, and several contexts in one thread do not meet).
+ * Diagnostics are recorded in order of arrival under the context's lock; the text is formatted before the lock is taken, because formatting allocates and allocation may unwind.
+ * Invariant: the lock is never held across anything that can unwind.
+ */
+#include "base/ctx.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { MAX_ERRORS = 100 };
+
+/* The parts whose making may unwind. */
+static bool make_names(ctx *c) {
+  volatile bool ok = true;
+  CTX_TRY(c) { c->interned = map_new(c->names); }
+  CTX_CATCH { ok = false; }
+  return ok;
+}
+
+static bool make_arenas(ctx *c) {
+  c->main = c->arenas = arena_make(c);
+  if (!c->main || !(c->names = arena_make(c)))
+    return false;
+  arena_links(c->main)[0] = c->names;
+  arena_links(c->names)[1] = c->main;
+  return true;
+}
+
+ctx *ctx_new(void) {
+  ctx *c = calloc(1, sizeof *c);
+  if (!c)
+    return NULL;
+  if (pthread_mutex_init(&c->lock, NULL) != 0) {
+    free(c);
+    return NULL;
+  }
+  if (pthread_mutex_init(&c->intern_lock, NULL) != 0) {
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+    return NULL;
+  }
+  c->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (c->c_locale == (locale_t)0 || !make_arenas(c) || !make_names(c)) {
+    ctx_free(c);
+    return NULL;
+  }
+  return c;
+}
+
+void ctx_free(ctx *c) {
+  if (!c)
+    return;
+  for (mapping *m = c->mappings; m; m = m->next)
+    if (m->mapped)
+      munmap((void *)m->b.p, m->b.n);
+  for (arena *a = c->arenas, *next; a; a = next) {
+    next = arena_links(a)[0];
+    arena_destroy(a);
+  }
+  for (slot *s = c->slots, *next; s; s = next) {
+    next = s->next;
+    free(s);
+  }
+  if (c->c_locale != (locale_t)0)
+    freelocale(c->c_locale);
+  pthread_mutex_destroy(&c->intern_lock);
+  pthread_mutex_destroy(&c->lock);
+  free(c);
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------------------------------------- */
+frame **ctx_frame_slot(ctx *c) {
+  pthread_t me = pthread_self();
+  pthread_mutex_lock(&c->lock);
+  slot *s = c->slots;
+  while (s && !pthread_equal(s->thread, me))
+    s = s->next;
+  if (!s && (s = calloc(1, sizeof *s)) != NULL) {
+    s->thread = me;
+    s->next = c->slots;
+    c->slots = s;
+  }
+  pthread_mutex_unlock(&c->lock);
+  if (!s)
+    abort(); /* not even 32 bytes left, and no frame yet to unwind to */
+  return &s->top;
+}
+
+/* Innermost frame of this thread, without making a slot. */
+static slot *own_slot(ctx *c) {
+  pthread_t me = pthread_self();
+  pthread_mutex_lock(&c->lock);
+  slot *s = c->slots;
+  while (s && !pthread_equal(s->thread, me))
+    s = s->next;
+  pthread_mutex_unlock(&c->lock);
+  return s;
+}
+
+_Noreturn void ctx_unwind(ctx *c) {
+  slot *s = own_slot(c);
+  if (!s || !s->top) {
+    const diag *d = c->last;
+    fprintf(stderr, "einkorn: failure outside any frame: %s\n", d ? d->text : "no diagnostic");
+    abort();
+  }
+  frame *f = s->top;
+  s->top = f->prev; /* a failure in the catch block must not come back here */
+  longjmp(f->jb, 1);
+}
+
+/* ---- diagnostics -------------------------------------------------------------------------------------------------------------------------- */
+static void record(ctx *c, diag *d) {
+  pthread_mutex_lock(&c->lock);
+  if (c->last)
+    c->last->next = d;
+  else
+    c->first = d;
+  c->last = d;
+  c->n_diags++;
+  if (d->level == D_ERROR)
+    c->n_errors++;
+  pthread_mutex_unlock(&c->lock);
+}
+
+static char *format(arena *a, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+static char *format(arena *a, const char *fmt, va_list ap) {
+  locale_t old = uselocale(arena_ctx(a)->c_locale);
+  va_list again;
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, fmt, again);
+  va_end(again);
+  uselocale(old);
+  char *s = arena_alloc(a, n < 0 ? 1 : (size_t)n + 1);
+  old = uselocale(arena_ctx(a)->c_locale);
+  if (n > 0)
+    vsnprintf(s, (size_t)n + 1, fmt, ap);
+  uselocale(old);
+  return s;
+}
+
+static void add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, const char *fmt, va_list ap) __attribute__((format(printf, 6, 0)));
+static void add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, const char *fmt, va_list ap) {
+  diag *d = NEW(c->main, diag);
+  d->level = l;
+  d->code = code;
+  d->pos = pos;
+  if (pos.file)
+    d->pos.file = arena_strdup(c->main, pos.file);
+  d->node = node ? arena_strdup(c->main, node) : NULL;
+  d->text = format(c->main, fmt, ap);
+  record(c, d);
+}
+
+/* Too many errors: the room that collects them is not getting anywhere. */
+static void stop_when_too_many(ctx *c) {
+  if (diag_errors(c) <= MAX_ERRORS)
+    return;
+  slot *s = own_slot(c);
+  if (s && s->top)
+    ctx_unwind(c);
+}
+
+void diag_add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  add(c, l, code, pos, node, fmt, ap);
+  va_end(ap);
+  if (l == D_ERROR)
+    stop_when_too_many(c);
+}
+
+void diag_error(ctx *c, ecode code, const char *node, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  add(c, D_ERROR, code, (srcpos){0}, node, fmt, ap);
+  va_end(ap);
+  stop_when_too_many(c);
+}
+
+void diag_warn(ctx *c, const char *node, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  add(c, D_WARNING, E_OK, (srcpos){0}, node, fmt, ap);
+  va_end(ap);
+}
+
+_Noreturn void ctx_fail(ctx *c, ecode code, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  add(c, D_ERROR, code, (srcpos){0}, NULL, fmt, ap);
+  va_end(ap);
+  ctx_unwind(c);
+}
+
+_Noreturn void ctx_bug(ctx *c, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  char *what = format(c->main, fmt, ap);
+  va_end(ap);
+  ctx_fail(c, E_INTERNAL, "internal error (please report it): %s", what);
+}
+
+/* The one diagnostic that must not allocate. A second one changes nothing: the first still says it. */
+_Noreturn void ctx_out_of_memory(ctx *c, size_t wanted) {
+  (void)wanted;
+  pthread_mutex_lock(&c->lock);
+  bool again = c->no_memory_used;
+  c->no_memory_used = true;
+  pthread_mutex_unlock(&c->lock);
+  if (!again) {
+    c->no_memory = (diag){.level = D_ERROR, .code = E_MEMORY, .text = "out of memory"};
+    record(c, &c->no_memory);
+  }
+  ctx_unwind(c);
+}
+
+const diag *diag_first(const ctx *c) { return c->first; }
+
+static uint32_t locked(const ctx *c, const uint32_t *what) {
+  pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock; /* reading needs it as well */
+  pthread_mutex_lock(lock);
+  uint32_t n = *what;
+  pthread_mutex_unlock(lock);
+  return n;
+}
+uint32_t diag_errors(const ctx *c) { return locked(c, &c->n_errors); }
+uint32_t diag_mark(const ctx *c) { return locked(c, &c->n_diags); }
+
+ecode diag_code(const ctx *c) {
+  for (const diag *d = c->first; d; d = d->next)
+    if (d->level == D_ERROR)
+      return d->code;
+  return E_OK;
+}
+
+void diag_reset(ctx *c, uint32_t mark) {
+  pthread_mutex_lock(&c->lock);
+  diag *last = NULL, *d = c->first;
+  uint32_t n = 0, errors = 0;
+  for (; d && n < mark; last = d, d = d->next, n++)
+    errors += d->level == D_ERROR;
+  for (diag *e = d; e; e = e->next)
+    if (e == &c->no_memory)
+      c->no_memory_used = false;
+  if (last)
+    last->next = NULL;
+  else
+    c->first = NULL;
+  c->last = last;
+  c->n_diags = n;
+  c->n_errors = errors;
+  pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- formatted text in an arena (here because it shares `format`) ---------------------------------------------------------------------------- */
+char *arena_fmt(arena *a, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  char *s = format(a, fmt, ap);
+  va_end(ap);
+  return s;
+}

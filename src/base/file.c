@@ -1,0 +1,191 @@
+/* How does the compiler touch the file system? Input files are mapped read-only for the life of the context (one mapping per file, however often it is asked for; pipes are read into memory);
+ * output files appear whole or not at all. A mapped file that somebody truncates while we read it is the one accident not guarded against. */
+#include "base/ctx.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sha2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool io_error(ctx *c, const char *what, const char *path, int err) {
+  char text[256];
+  diag_error(c, E_IO, NULL, "cannot %s '%s': %s", what, path, strerror_r(err, text, sizeof text));
+  return false;
+}
+
+/* Pipes and the like. False with errno. */
+static bool read_all(ctx *c, int fd, bytes *out) {
+  sbuf b = sbuf_new(c->main);
+  char *chunk = arena_alloc(c->main, 1 << 16);
+  for (;;) {
+    ssize_t n = read(fd, chunk, 1 << 16);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      return false;
+    if (n == 0)
+      break;
+    sb_putn(&b, chunk, (size_t)n);
+  }
+  *out = (bytes){(const uint8_t *)b.s, b.n};
+  return true;
+}
+
+/* Everything that can unwind, with the descriptor open. */
+static bool map_open_file(ctx *c, const char *path, int fd, bytes *out) {
+  struct stat st;
+  if (fstat(fd, &st) != 0)
+    return io_error(c, "read", path, errno);
+  if (S_ISDIR(st.st_mode))
+    return io_error(c, "read", path, EISDIR);
+  if (!S_ISREG(st.st_mode))
+    return read_all(c, fd, out) || io_error(c, "read", path, errno);
+  if (st.st_size == 0) {
+    *out = (bytes){(const uint8_t *)"", 0};
+    return true;
+  }
+  mapping *m = NEW(c->main, mapping);
+  *m = (mapping){.dev = (uint64_t)st.st_dev, .ino = (uint64_t)st.st_ino, .mtime_s = st.st_mtim.tv_sec, .mtime_ns = st.st_mtim.tv_nsec, .mapped = true};
+  m->b.n = (size_t)st.st_size;
+  pthread_mutex_lock(&c->lock);
+  const mapping *old = c->mappings;
+  while (old && !(old->dev == m->dev && old->ino == m->ino && old->b.n == m->b.n && old->mtime_s == m->mtime_s && old->mtime_ns == m->mtime_ns))
+    old = old->next;
+  int err = 0;
+  if (old) {
+    *out = old->b;
+  } else {
+    void *p = mmap(NULL, m->b.n, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED) {
+      err = errno;
+    } else {
+      m->b.p = p;
+      m->next = c->mappings;
+      c->mappings = m;
+      *out = m->b;
+    }
+  }
+  pthread_mutex_unlock(&c->lock);
+  return err == 0 || io_error(c, "map", path, err);
+}
+
+bool file_map(ctx *c, const char *path, bytes *out) {
+  *out = (bytes){0};
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return io_error(c, "open", path, errno);
+  volatile bool ok = false, unwound = false;
+  CTX_TRY(c) { ok = map_open_file(c, path, fd, out); }
+  CTX_CATCH { unwound = true; }
+  close(fd);
+  if (unwound)
+    ctx_unwind(c);
+  return ok;
+}
+
+/* 0, or the errno. */
+static int write_fd(int fd, const void *p, size_t n) {
+  const char *s = p;
+  while (n) {
+    ssize_t k = write(fd, s, n > (1u << 30) ? 1u << 30 : n);
+    if (k < 0 && errno == EINTR)
+      continue;
+    if (k < 0)
+      return errno;
+    s += k;
+    n -= (size_t)k;
+  }
+  return 0;
+}
+
+bool file_write(ctx *c, const char *path, const void *p, size_t n) {
+  struct stat st;
+  char real[PATH_MAX];
+  int err = 0, fd;
+  if (stat(path, &st) == 0) {
+    if (!S_ISREG(st.st_mode)) { /* a device or a pipe: there is nothing to rename over */
+      if ((fd = open(path, O_WRONLY | O_CLOEXEC)) < 0)
+        return io_error(c, "write", path, errno);
+      err = write_fd(fd, p, n);
+      if (close(fd) != 0 && !err)
+        err = errno;
+      return err == 0 || io_error(c, "write", path, err);
+    }
+    if (realpath(path, real)) /* a link stays a link */
+      path = arena_strdup(c->main, real);
+  }
+  const char *tmp = NULL;
+  fd = -1;
+  for (unsigned try = 0; try < 100 && fd < 0; try++) {
+    tmp = arena_fmt(c->main, "%s.%ld.%u.tmp", path, (long)getpid(), try);
+    fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno != EEXIST)
+      break;
+  }
+  if (fd < 0)
+    return io_error(c, "create", path, errno);
+  err = write_fd(fd, p, n);
+  if (close(fd) != 0 && !err)
+    err = errno;
+  if (!err && rename(tmp, path) != 0)
+    err = errno;
+  if (err)
+    unlink(tmp);
+  return err == 0 || io_error(c, "write", path, err);
+}
+
+bool file_exists(const char *path) { return access(path, F_OK) == 0; }
+
+const char *path_dir(arena *a, const char *path) {
+  const char *slash = strrchr(path, '/');
+  if (!slash)
+    return ".";
+  return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
+const char *path_join(arena *a, const char *dir, const char *rel) {
+  if (rel[0] == '/' || dir[0] == 0 || strcmp(dir, ".") == 0)
+    return arena_strdup(a, rel);
+  return arena_fmt(a, dir[strlen(dir) - 1] == '/' ? "%s%s" : "%s/%s", dir, rel);
+}
+
+bool path_inside(const char *rel) {
+  if (rel[0] == 0 || rel[0] == '/' || strchr(rel, '\\'))
+    return false;
+  for (const char *s = rel;; s++) {
+    size_t n = strcspn(s, "/");
+    if (n == 2 && s[0] == '.' && s[1] == '.')
+      return false;
+    s += n;
+    if (!*s)
+      return true;
+  }
+}
+
+void sha256(const void *p, size_t n, uint8_t out[32]) {
+  SHA2_CTX h;
+  SHA256Init(&h);
+  for (const uint8_t *s = p; n;) {
+    size_t k = n > (1u << 30) ? 1u << 30 : n;
+    SHA256Update(&h, s, k);
+    s += k;
+    n -= k;
+  }
+  SHA256Final(out, &h);
+}
+
+const char *sha256_hex(arena *a, const void *p, size_t n) {
+  uint8_t d[32];
+  sha256(p, n, d);
+  char *s = arena_alloc(a, 65);
+  for (int i = 0; i < 32; i++) {
+    s[2 * i] = "0123456789abcdef"[d[i] >> 4];
+    s[2 * i + 1] = "0123456789abcdef"[d[i] & 15];
+  }
+  return s;
+}

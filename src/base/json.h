@@ -1,0 +1,25 @@
+/* json: a writer that streams into a string builder. Keys are NULL for the elements of an array and for the outermost value. Commas and indentation are its business; nesting up to 64.
+ * Numbers that JSON does not know (inf, nan) are written as null; bytes that are not UTF-8 become U+FFFD. */
+#ifndef EK_BASE_JSON_H
+#define EK_BASE_JSON_H
+#include "base/base.h"
+
+typedef struct json {
+  sbuf *b;
+  bool pretty;
+  uint32_t depth;
+  uint64_t some, array; /* bit per depth: something was written there; it is an array */
+} json;
+
+json json_new(sbuf *b, bool pretty);
+void json_obj(json *j, const char *key); /* opens */
+void json_arr(json *j, const char *key);
+void json_end(json *j); /* closes the innermost; a newline after the outermost when pretty */
+void json_str(json *j, const char *key, const char *s); /* NULL: null */
+void json_strn(json *j, const char *key, const char *s, size_t n);
+void json_num(json *j, const char *key, double x);
+void json_int(json *j, const char *key, int64_t x);
+void json_uint(json *j, const char *key, uint64_t x);
+void json_bool(json *j, const char *key, bool x);
+void json_null(json *j, const char *key);
+#endif

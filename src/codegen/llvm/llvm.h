@@ -1,0 +1,48 @@
+/* codegen/llvm: loop programs to machine code through LLVM's C API. The only room that knows LLVM.
+ *
+ * JIT. Every function becomes an LLVM module and an object of its own; functions with equal text (loop_hash) are compiled once; modules are built and compiled on several threads, each with a context of its own, and
+ * linked by ORC. A function's symbol is made of its hash, so that callers find callees by name.
+ * AOT. All functions in one module and one object: position-independent, everything hidden but NAME_run and NAME_info. Weights are reached through the call record, so they need no relocation.
+ *
+ * Pipeline: sroa, early-cse, instcombine, simplifycfg, licm, and code generation level 2. That is as good as -O2 for loops whose vectors are explicit, at a tenth of its time. Level 0: no passes, level 0.
+ */
+#ifndef EK_LLVM_H
+#define EK_LLVM_H
+#include "loop/loop.h"
+#include "runtime/runtime.h"
+#include "target/target.h"
+
+typedef struct llvm_opts {
+  int level;        /* 0: fast compile, slow code; else full */
+  uint32_t threads; /* that compile; 0 or 1: this one */
+  /* Cache of objects, or NULL. Keys are 64 hexadecimal digits: function text, target, version. `get` may be called from several threads; what it gives must live as long as the context. */
+  bool (*cache_get)(void *env, const char *key, bytes *obj);
+  void (*cache_put)(void *env, const char *key, bytes obj);
+  void *cache;
+} llvm_opts;
+
+/* ---- in this process ---- */
+typedef struct jit jit;
+typedef struct jit_stats { uint32_t functions, compiled, cached; uint64_t code_bytes; double emit_ms, pass_ms, code_ms, link_ms; /* summed over threads, but link */ } jit_stats;
+jit *jit_new(ctx *c, const target *t, const llvm_opts *o); /* unwinds on failure, as all functions here */
+void jit_add(jit *j, const lmodule *m);                    /* compiles and links all its functions. Several modules may be added; a name means the last one added */
+void *jit_find(jit *j, const char *function);              /* address: an ek_rt_kernel or ek_rt_main; NULL when there is none */
+jit_stats jit_get_stats(const jit *j);
+void jit_free(jit *j);                                     /* the code goes with it; the context may have gone already? no: free it before the context */
+
+/* ---- objects ---- */
+/* What the object of a model tells about itself. plan, run in `model` are ignored: the module's main functions named `plan` and `run` are meant. */
+typedef struct llvm_export {
+  const char *name;            /* NAME of NAME_run and NAME_info */
+  const ek_rt_model *model;
+  bytes weights;               /* packed constants; put into the object when embed is set; else the object refers to the hidden symbol NAME_weights */
+  bool embed;
+  bool pool;                   /* NAME_run uses the pool's function ek_rt_parallel when the call has none (link runtime/pool.c too); else chunks run one after the other */
+} llvm_export;
+/* NAME_run(call): fills in weights and parallel where the caller left NULL, then runs. NAME_info(): the descriptor. */
+bytes llvm_object(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x);
+/* ---- for reading ---- */
+void llvm_text(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool optimized, sbuf *b);
+void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, sbuf *b);
+const char *llvm_host(ctx *c); /* "CPU features" of this machine, part of cache keys */
+#endif

@@ -1,0 +1,146 @@
+/* How does memory access look in LLVM? Plain, masked (mask, count), strided and indexed loads and stores, and what may alias what.
+ *
+ * Aliasing. A parameter with `noalias` gets an alias scope; accesses through it are in that scope, and all accesses through other pointers say that they are not. Pointers are followed from offset to offset back to
+ * their parameter. Loads through read-only noalias parameters are invariant.
+ */
+#include "codegen/llvm/emit.h"
+#include <string.h>
+
+static LLVMMetadataRef distinct(em *e, LLVMMetadataRef domain, const char *name) {
+  LLVMMetadataRef tmp = LLVMTemporaryMDNode(e->lc, NULL, 0), op[3] = {tmp, domain ? domain : LLVMMDStringInContext2(e->lc, name, strlen(name)), LLVMMDStringInContext2(e->lc, name, strlen(name))};
+  LLVMMetadataRef n = LLVMMDNodeInContext2(e->lc, op, domain ? 3 : 2);
+  LLVMReplaceMDNodeOperandWith(LLVMMetadataAsValue(e->lc, n), 0, n);
+  LLVMDisposeTemporaryMDNode(tmp);
+  return n;
+}
+void em_alias(em *e) {
+  uint32_t n = e->f->params.n, m = 0;
+  e->md_scope = LLVMGetMDKindIDInContext(e->lc, "alias.scope", 11);
+  e->md_noalias = LLVMGetMDKindIDInContext(e->lc, "noalias", 7);
+  e->md_invariant = LLVMGetMDKindIDInContext(e->lc, "invariant.load", 14);
+  e->scope = NEWN(e->a, LLVMMetadataRef, n + 1);
+  e->others = NEWN(e->a, LLVMMetadataRef, n + 1);
+  e->base = NEWN(e->a, uint32_t, e->f->insts.n);
+  LLVMMetadataRef *all = NEWN(e->a, LLVMMetadataRef, n + 1), domain = NULL;
+  for (uint32_t i = 0; i < n; i++) {
+    const lparam *p = &e->f->params.v[i];
+    if (!p->type.ptr || !(p->flags & LP_NOALIAS)) continue;
+    if (!domain) domain = distinct(e, NULL, e->f->name);
+    all[m++] = e->scope[i] = distinct(e, domain, p->name);
+  }
+  if (!m) return;
+  LLVMMetadataRef *rest = NEWN(e->a, LLVMMetadataRef, m);
+  for (uint32_t i = 0; i <= n; i++) {
+    uint32_t k = 0;
+    for (uint32_t j = 0; j < m; j++)
+      if (i == n || all[j] != e->scope[i]) rest[k++] = all[j];
+    e->others[i] = k ? LLVMMDNodeInContext2(e->lc, rest, k) : NULL;
+    if (i < n && e->scope[i]) e->scope[i] = LLVMMDNodeInContext2(e->lc, &e->scope[i], 1);
+  }
+}
+uint32_t em_base_of(em *e, lv p) {
+  const linst *i = li(e->f, p);
+  switch (i->kind) {
+  case L_PARAM: return (uint32_t)i->k.i + 1;
+  case L_OFFSET: return em_base_of(e, i->a);
+  case L_ALLOC: return BASE_LOCAL;
+  default: return 0;
+  }
+}
+static void tag(em *e, LLVMValueRef v, lv p, bool load) {
+  uint32_t base = em_base_of(e, p), n = e->f->params.n, k = base && base != BASE_LOCAL ? base - 1 : n;
+  if (base == BASE_LOCAL || e->f->kind == LF_MAIN) return;
+  if (k < n && e->scope[k]) LLVMSetMetadata(v, e->md_scope, LLVMMetadataAsValue(e->lc, e->scope[k]));
+  LLVMMetadataRef no = e->others[k < n && e->scope[k] ? k : n];
+  if (no) LLVMSetMetadata(v, e->md_noalias, LLVMMetadataAsValue(e->lc, no));
+  if (load && k < n && (e->f->params.v[k].flags & (LP_READ | LP_WRITE | LP_NOALIAS)) == (LP_READ | LP_NOALIAS)) LLVMSetMetadata(v, e->md_invariant, LLVMMetadataAsValue(e->lc, LLVMMDNodeInContext2(e->lc, NULL, 0)));
+}
+/* The active lanes, or NULL for all. */
+static LLVMValueRef active(em *e, const linst *i) {
+  unsigned lanes = i->type.lanes;
+  LLVMValueRef m = i->mask ? e->val[i->mask] : NULL;
+  if (m && lanes == 1) m = LLVMBuildInsertElement(e->b, LLVMGetPoison(LLVMVectorType(e->i1, 1)), m, LLVMConstInt(e->i32, 0, 0), "");
+  if (i->count) {
+    LLVMTypeRef at = lanes > 64 ? e->i16 : e->i32;
+    LLVMValueRef n = e->val[i->count], top = LLVMConstInt(e->i64, lanes, 0), *lane = NEWN(e->a, LLVMValueRef, lanes);
+    LLVMValueRef a[2] = {n, top};
+    n = em_intrin(e, "llvm.smin", &e->i64, 1, a, 2);
+    a[0] = n, a[1] = LLVMConstNull(e->i64);
+    n = LLVMBuildTrunc(e->b, em_intrin(e, "llvm.smax", &e->i64, 1, a, 2), at, "");
+    for (unsigned l = 0; l < lanes; l++) lane[l] = LLVMConstInt(at, l, 0);
+    LLVMValueRef nv = n;
+    if (lanes > 1) nv = em_splat(e, n, lanes);
+    else nv = LLVMBuildInsertElement(e->b, LLVMGetPoison(LLVMVectorType(at, 1)), n, LLVMConstInt(e->i32, 0, 0), "");
+    LLVMValueRef c = LLVMBuildICmp(e->b, LLVMIntULT, LLVMConstVector(lane, lanes), nv, "");
+    m = m ? LLVMBuildAnd(e->b, m, c, "") : c;
+  }
+  return m;
+}
+static LLVMValueRef address(em *e, etype t, lv p, LLVMValueRef index) { return LLVMBuildGEP2(e->b, em_mem(e, t), e->val[p], &index, 1, ""); }
+/* A pointer per lane, for strided and indexed access. */
+static LLVMValueRef addresses(em *e, const linst *i, bool indexed) {
+  etype t = (etype)i->type.elem;
+  LLVMValueRef index;
+  if (indexed) {
+    index = e->val[i->b];
+  } else {
+    unsigned lanes = i->type.lanes;
+    LLVMValueRef *lane = NEWN(e->a, LLVMValueRef, lanes);
+    for (unsigned l = 0; l < lanes; l++) lane[l] = LLVMConstInt(e->i64, l, 0);
+    LLVMValueRef p = address(e, t, i->a, e->val[i->b]);
+    index = LLVMBuildMul(e->b, LLVMConstVector(lane, lanes), em_splat(e, e->val[i->stride], lanes), "");
+    return LLVMBuildGEP2(e->b, em_mem(e, t), p, &index, 1, "");
+  }
+  return address(e, t, i->a, index);
+}
+static LLVMValueRef all_lanes(em *e, unsigned lanes) {
+  LLVMValueRef *one = NEWN(e->a, LLVMValueRef, lanes);
+  for (unsigned l = 0; l < lanes; l++) one[l] = LLVMConstInt(e->i1, 1, 0);
+  return LLVMConstVector(one, lanes);
+}
+LLVMValueRef em_load(em *e, const linst *i) {
+  etype t = (etype)i->type.elem;
+  unsigned lanes = i->type.lanes, align = i->align ? i->align : et_bytes(t);
+  LLVMTypeRef mt = em_mem(e, t), vt = em_vec(mt, lanes);
+  bool indexed = i->kind == L_GATHER;
+  LLVMValueRef m = active(e, i), v;
+  if (indexed || i->stride) {
+    LLVMTypeRef over[2] = {vt, LLVMVectorType(e->ptr, lanes)};
+    LLVMValueRef a[4] = {addresses(e, i, indexed), LLVMConstInt(e->i32, et_bytes(t), 0), m ? m : all_lanes(e, lanes), m ? LLVMConstNull(vt) : LLVMGetPoison(vt)};
+    v = em_intrin(e, "llvm.masked.gather", over, 2, a, 4);
+    tag(e, v, i->a, true);
+  } else if (m) {
+    LLVMTypeRef v1 = LLVMVectorType(mt, lanes), over[2] = {v1, e->ptr};
+    LLVMValueRef a[4] = {address(e, t, i->a, e->val[i->b]), LLVMConstInt(e->i32, align, 0), m, LLVMConstNull(v1)};
+    v = em_intrin(e, "llvm.masked.load", over, 2, a, 4);
+    tag(e, v, i->a, true);
+    if (lanes == 1) v = LLVMBuildExtractElement(e->b, v, LLVMConstInt(e->i32, 0, 0), "");
+  } else {
+    v = LLVMBuildLoad2(e->b, vt, address(e, t, i->a, e->val[i->b]), "");
+    LLVMSetAlignment(v, align);
+    tag(e, v, i->a, true);
+  }
+  return t == ET_BOOL ? LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(vt), "") : v;
+}
+void em_store(em *e, const linst *i) {
+  etype t = (etype)i->type.elem;
+  unsigned lanes = i->type.lanes, align = i->align ? i->align : et_bytes(t);
+  LLVMTypeRef mt = em_mem(e, t), vt = em_vec(mt, lanes);
+  bool indexed = i->kind == L_SCATTER;
+  LLVMValueRef m = active(e, i), v = e->val[i->c], s;
+  if (t == ET_BOOL) v = LLVMBuildZExt(e->b, v, vt, "");
+  if (indexed || i->stride) {
+    LLVMTypeRef over[2] = {vt, LLVMVectorType(e->ptr, lanes)};
+    LLVMValueRef a[4] = {v, addresses(e, i, indexed), LLVMConstInt(e->i32, et_bytes(t), 0), m ? m : all_lanes(e, lanes)};
+    s = em_intrin(e, "llvm.masked.scatter", over, 2, a, 4);
+  } else if (m) {
+    LLVMTypeRef v1 = LLVMVectorType(mt, lanes), over[2] = {v1, e->ptr};
+    if (lanes == 1) v = LLVMBuildInsertElement(e->b, LLVMGetPoison(v1), v, LLVMConstInt(e->i32, 0, 0), "");
+    LLVMValueRef a[4] = {v, address(e, t, i->a, e->val[i->b]), LLVMConstInt(e->i32, align, 0), m};
+    s = em_intrin(e, "llvm.masked.store", over, 2, a, 4);
+  } else {
+    s = LLVMBuildStore(e->b, v, address(e, t, i->a, e->val[i->b]));
+    LLVMSetAlignment(s, align);
+  }
+  tag(e, s, i->a, false);
+}

@@ -1,0 +1,314 @@
+/* Which LLVM instruction does each scalar operation become? What is not here was replaced by loop_expand (em_native says which is which).
+ *
+ * Semantics kept by hand: min/max with NaN winning, integer division by zero and overflow, shift counts outside the width, float to integer out of range; LLVM leaves these undefined.
+ */
+#include "codegen/llvm/emit.h"
+#include <math.h>
+#include <string.h>
+
+static const char *libm(sop op) {
+  switch (op) {
+  case OP_EXP: return "exp";
+  case OP_LOG: return "log";
+  case OP_SIN: return "sin";
+  case OP_COS: return "cos";
+  case OP_TAN: return "tan";
+  case OP_ASIN: return "asin";
+  case OP_ACOS: return "acos";
+  case OP_ATAN: return "atan";
+  case OP_SINH: return "sinh";
+  case OP_COSH: return "cosh";
+  case OP_ASINH: return "asinh";
+  case OP_ACOSH: return "acosh";
+  case OP_ATANH: return "atanh";
+  case OP_TANH: return "tanh";
+  case OP_ERF: return "erf";
+  case OP_POW: return "pow";
+  default: return NULL;
+  }
+}
+static bool has_rounding(const target *t) { return t->host || t->vector_bits >= 256 || strncmp(t->triple, "x86_64", 6) != 0; }
+bool em_native(void *env, sop op, etype t) {
+  const target *m = env;
+  if (et_kind(t) == K_FLOAT && t != ET_F32 && t != ET_F64) return op == OP_CAST && t == ET_F16 && m->f16c;
+  if (et_kind(t) == K_FLOAT) switch (op) {
+    case OP_FLOOR:
+    case OP_CEIL:
+    case OP_ROUND_EVEN:
+    case OP_TRUNC: return has_rounding(m);
+    case OP_IDIV:
+    case OP_MOD:
+    case OP_NEXTAFTER:
+    case OP_SATF: return false;
+    default: return !libm(op) || t == ET_F64;
+    }
+  return et_bits(t) >= 8 && op != OP_POW && op != OP_RAND && op != OP_SAT && op != OP_SATF && (et_kind(t) != K_BOOL || (op != OP_ADD && op != OP_MUL));
+}
+
+static LLVMValueRef call1(em *e, const char *name, LLVMTypeRef t, LLVMValueRef x) { return em_intrin(e, name, &t, 1, &x, 1); }
+static LLVMValueRef real(em *e, LLVMValueRef like, double x) {
+  LLVMTypeRef t = LLVMTypeOf(like);
+  bool vec = LLVMGetTypeKind(t) == LLVMVectorTypeKind;
+  return vec ? em_splat(e, LLVMConstReal(LLVMGetElementType(t), x), LLVMGetVectorSize(t)) : LLVMConstReal(t, x);
+}
+static LLVMTypeRef with_elem(LLVMTypeRef like, LLVMTypeRef elem) { return LLVMGetTypeKind(like) == LLVMVectorTypeKind ? LLVMVectorType(elem, LLVMGetVectorSize(like)) : elem; }
+static LLVMValueRef sel(em *e, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) { return LLVMBuildSelect(e->b, c, x, y, ""); }
+
+/* NaN wins. One comparison and select (what the machine's max does) when an operand is known not to be NaN. */
+static LLVMValueRef fminmax(em *e, bool max, LLVMValueRef x, LLVMValueRef y, bool x_plain, bool y_plain) {
+  LLVMRealPredicate p = max ? LLVMRealOGT : LLVMRealOLT;
+  if (y_plain) return sel(e, LLVMBuildFCmp(e->b, p, y, x, ""), y, x);
+  LLVMValueRef r = sel(e, LLVMBuildFCmp(e->b, p, x, y, ""), x, y);
+  return x_plain ? r : sel(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), x, r);
+}
+static LLVMValueRef iminmax(em *e, bool max, etype t, LLVMValueRef x, LLVMValueRef y) {
+  if (t == ET_BOOL) return max ? LLVMBuildOr(e->b, x, y, "") : LLVMBuildAnd(e->b, x, y, "");
+  LLVMTypeRef ty = LLVMTypeOf(x);
+  LLVMValueRef a[2] = {x, y};
+  bool u = et_kind(t) == K_UINT;
+  return em_intrin(e, max ? (u ? "llvm.umax" : "llvm.smax") : (u ? "llvm.umin" : "llvm.smin"), &ty, 1, a, 2);
+}
+/* Floor division and remainder; 0 for a zero divisor. */
+static LLVMValueRef idivmod(em *e, sop op, etype t, LLVMValueRef x, LLVMValueRef y, const scalar *k) {
+  LLVMTypeRef ty = LLVMTypeOf(x);
+  LLVMValueRef zero = em_iconst(e, ty, 0), one = em_iconst(e, ty, 1);
+  bool u = et_kind(t) == K_UINT;
+  if (k && k->i == 0) return zero;
+  if (k && k->i == -1 && !u) return op == OP_IDIV ? LLVMBuildNeg(e->b, x, "") : zero;
+  LLVMValueRef bad = NULL, d = y;
+  if (!k) {
+    bad = LLVMBuildICmp(e->b, LLVMIntEQ, y, zero, "");
+    if (!u) bad = LLVMBuildOr(e->b, bad, LLVMBuildICmp(e->b, LLVMIntEQ, y, em_iconst(e, ty, -1), ""), "");
+    d = sel(e, bad, one, y);
+  }
+  LLVMValueRef q = u ? LLVMBuildUDiv(e->b, x, d, "") : LLVMBuildSDiv(e->b, x, d, "");
+  LLVMValueRef r = LLVMBuildSub(e->b, x, LLVMBuildMul(e->b, q, d, ""), "");
+  if (!u && op != OP_FMOD) {
+    LLVMValueRef off = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntNE, r, zero, ""), LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildXor(e->b, r, d, ""), zero, ""), "");
+    if (op == OP_IDIV) q = sel(e, off, LLVMBuildSub(e->b, q, one, ""), q);
+    else r = sel(e, off, LLVMBuildAdd(e->b, r, d, ""), r);
+  }
+  LLVMValueRef res = op == OP_IDIV ? q : r;
+  if (!bad) return res;
+  LLVMValueRef other = zero; /* divisor 0, or -1 */
+  if (op == OP_IDIV && !u) other = sel(e, LLVMBuildICmp(e->b, LLVMIntEQ, y, zero, ""), zero, LLVMBuildNeg(e->b, x, ""));
+  return sel(e, bad, other, res);
+}
+static LLVMValueRef shift(em *e, sop op, etype t, LLVMValueRef x, LLVMValueRef y, const scalar *k) {
+  LLVMTypeRef ty = LLVMTypeOf(x);
+  int64_t bits = et_bits(t);
+  bool arith = op == OP_SHR && et_kind(t) == K_INT, ok = k && k->i >= 0 && k->i < bits;
+  LLVMValueRef n = y, in = NULL;
+  if (!ok) {
+    in = LLVMBuildICmp(e->b, LLVMIntULT, y, em_iconst(e, ty, bits), "");
+    n = sel(e, in, y, em_iconst(e, ty, arith ? bits - 1 : 0));
+  }
+  LLVMValueRef r = op == OP_SHL ? LLVMBuildShl(e->b, x, n, "") : arith ? LLVMBuildAShr(e->b, x, n, "") : LLVMBuildLShr(e->b, x, n, "");
+  return ok || arith ? r : sel(e, in, r, em_iconst(e, ty, 0));
+}
+/* Truncates; NaN and infinity give 0; finite values out of the range of i64 wrap to its lowest, then narrow. */
+static LLVMValueRef float_to_int(em *e, etype to, etype from, LLVMValueRef x, LLVMTypeRef rt) {
+  (void)from;
+  LLVMTypeRef wide = with_elem(rt, e->i64);
+  LLVMValueRef mag = call1(e, "llvm.fabs", LLVMTypeOf(x), x), big = real(e, x, 0x1p63);
+  LLVMValueRef in = LLVMBuildFCmp(e->b, LLVMRealOLT, mag, big, "");
+  if (et_bits(to) < 64) return LLVMBuildTrunc(e->b, LLVMBuildFPToSI(e->b, sel(e, in, x, real(e, x, 0)), wide, ""), rt, "");
+  LLVMValueRef finite = LLVMBuildFCmp(e->b, LLVMRealOLT, mag, real(e, x, INFINITY), "");
+  LLVMValueRef r = LLVMBuildFPToSI(e->b, sel(e, in, x, sel(e, finite, real(e, x, -0x1p63), real(e, x, 0))), wide, "");
+  if (to == ET_U64) { /* 2^63 .. 2^64: less 2^63, which as an integer is the sign bit */
+    LLVMValueRef up = LLVMBuildAnd(e->b, LLVMBuildFCmp(e->b, LLVMRealOGE, x, big, ""), LLVMBuildFCmp(e->b, LLVMRealOLT, x, real(e, x, 0x1p64), ""), "");
+    LLVMValueRef lo = LLVMBuildFPToSI(e->b, LLVMBuildFSub(e->b, sel(e, up, x, big), big, ""), wide, "");
+    r = sel(e, up, LLVMBuildXor(e->b, lo, em_iconst(e, wide, INT64_MIN), ""), r);
+  }
+  return r;
+}
+static LLVMValueRef cast(em *e, etype to, etype from, LLVMValueRef x, LLVMTypeRef rt) {
+  LLVMTypeRef xt = LLVMTypeOf(x);
+  bool ff = et_kind(from) == K_FLOAT, tf = et_kind(to) == K_FLOAT;
+  if (to == from) return x;
+  if (from == ET_F16) return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, x, with_elem(xt, e->f16), ""), rt, "");
+  if (to == ET_F16) return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, with_elem(xt, e->f16), ""), rt, "");
+  if (to == ET_BOOL) return ff ? LLVMBuildFCmp(e->b, LLVMRealUNE, x, real(e, x, 0), "") : LLVMBuildICmp(e->b, LLVMIntNE, x, em_iconst(e, xt, 0), "");
+  if (ff && tf) return et_bits(to) > et_bits(from) ? LLVMBuildFPExt(e->b, x, rt, "") : LLVMBuildFPTrunc(e->b, x, rt, "");
+  if (ff) return float_to_int(e, to, from, x, rt);
+  bool u = et_kind(from) != K_INT;
+  if (tf) return u ? LLVMBuildUIToFP(e->b, x, rt, "") : LLVMBuildSIToFP(e->b, x, rt, "");
+  uint32_t fb = from == ET_BOOL ? 1 : et_bits(from), tb = et_bits(to);
+  if (fb == tb) return x;
+  if (fb > tb) return LLVMBuildTrunc(e->b, x, rt, "");
+  return u ? LLVMBuildZExt(e->b, x, rt, "") : LLVMBuildSExt(e->b, x, rt, "");
+}
+static LLVMValueRef bitcast(em *e, etype to, etype from, LLVMValueRef x, LLVMTypeRef rt) {
+  if (from == ET_BOOL) return LLVMBuildZExt(e->b, x, rt, "");
+  if (to == ET_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, em_iconst(e, LLVMTypeOf(x), 0), "");
+  return LLVMTypeOf(x) == rt ? x : LLVMBuildBitCast(e->b, x, rt, "");
+}
+static LLVMValueRef by_lane(em *e, const char *name, LLVMValueRef x, LLVMValueRef y) {
+  LLVMTypeRef t = LLVMTypeOf(x), st = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t, at[2] = {st, st};
+  LLVMTypeRef ft = LLVMFunctionType(st, at, y ? 2 : 1, 0);
+  LLVMValueRef fn = LLVMGetNamedFunction(e->mod, name);
+  if (!fn) fn = LLVMAddFunction(e->mod, name, ft);
+  LLVMValueRef a[2] = {x, y};
+  if (st == t) return LLVMBuildCall2(e->b, ft, fn, a, y ? 2 : 1, "");
+  LLVMValueRef r = LLVMGetPoison(t);
+  for (unsigned l = 0; l < LLVMGetVectorSize(t); l++) {
+    LLVMValueRef k = LLVMConstInt(e->i32, l, 0);
+    a[0] = LLVMBuildExtractElement(e->b, x, k, "");
+    if (y) a[1] = LLVMBuildExtractElement(e->b, y, k, "");
+    r = LLVMBuildInsertElement(e->b, r, LLVMBuildCall2(e->b, ft, fn, a, y ? 2 : 1, ""), k, "");
+  }
+  return r;
+}
+static LLVMValueRef float_op(em *e, const linst *i, etype t, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {
+  LLVMBuilderRef b = e->b;
+  LLVMTypeRef ty = LLVMTypeOf(x);
+  scalar k;
+  switch ((sop)i->op) {
+  case OP_ADD: return LLVMBuildFAdd(b, x, y, "");
+  case OP_SUB: return LLVMBuildFSub(b, x, y, "");
+  case OP_MUL: return LLVMBuildFMul(b, x, y, "");
+  case OP_DIV: return LLVMBuildFDiv(b, x, y, "");
+  case OP_FMOD: return LLVMBuildFRem(b, x, y, "");
+  case OP_NEG: return LLVMBuildFNeg(b, x, "");
+  case OP_ABS: return call1(e, "llvm.fabs", ty, x);
+  case OP_SQRT: return call1(e, "llvm.sqrt", ty, x);
+  case OP_FLOOR: return call1(e, "llvm.floor", ty, x);
+  case OP_CEIL: return call1(e, "llvm.ceil", ty, x);
+  case OP_TRUNC: return call1(e, "llvm.trunc", ty, x);
+  case OP_ROUND_EVEN: return call1(e, "llvm.roundeven", ty, x);
+  case OP_SIGN: {
+    LLVMValueRef one = real(e, x, 1), zero = real(e, x, 0);
+    LLVMValueRef r = sel(e, LLVMBuildFCmp(b, LLVMRealOEQ, x, zero, ""), zero, x); /* NaN stays */
+    r = sel(e, LLVMBuildFCmp(b, LLVMRealOGT, x, zero, ""), one, r);
+    return sel(e, LLVMBuildFCmp(b, LLVMRealOLT, x, zero, ""), real(e, x, -1), r);
+  }
+  case OP_MIN:
+  case OP_MAX: {
+    bool px = loop_const_value(e->f, i->a, &k) && !isnan(k.f), py = loop_const_value(e->f, i->b, &k) && !isnan(k.f);
+    return fminmax(e, i->op == OP_MAX, x, y, px, py);
+  }
+  case OP_FMA:
+    if (e->t->fma) {
+      LLVMValueRef a[3] = {x, y, z};
+      return em_intrin(e, "llvm.fma", &ty, 1, a, 3);
+    }
+    return LLVMBuildFAdd(b, LLVMBuildFMul(b, x, y, ""), z, "");
+  case OP_ISNAN: return LLVMBuildFCmp(b, LLVMRealUNO, x, x, "");
+  case OP_ISINF: return LLVMBuildFCmp(b, LLVMRealOEQ, call1(e, "llvm.fabs", ty, x), real(e, x, INFINITY), "");
+  case OP_SIGNBIT: {
+    LLVMTypeRef it = with_elem(ty, t == ET_F64 ? e->i64 : e->i32);
+    return LLVMBuildICmp(b, LLVMIntSLT, LLVMBuildBitCast(b, x, it, ""), em_iconst(e, it, 0), "");
+  }
+  case OP_EQ: return LLVMBuildFCmp(b, LLVMRealOEQ, x, y, "");
+  case OP_NE: return LLVMBuildFCmp(b, LLVMRealUNE, x, y, "");
+  case OP_LT: return LLVMBuildFCmp(b, LLVMRealOLT, x, y, "");
+  case OP_LE: return LLVMBuildFCmp(b, LLVMRealOLE, x, y, "");
+  case OP_GT: return LLVMBuildFCmp(b, LLVMRealOGT, x, y, "");
+  case OP_GE: return LLVMBuildFCmp(b, LLVMRealOGE, x, y, "");
+  case OP_SAT: { /* to an integer: clamps, NaN gives 0 */
+    LLVMTypeRef over[2] = {em_type(e, i->type), ty};
+    return em_intrin(e, et_kind((etype)i->type.elem) == K_UINT ? "llvm.fptoui.sat" : "llvm.fptosi.sat", over, 2, &x, 1);
+  }
+  default: return libm((sop)i->op) ? by_lane(e, libm((sop)i->op), x, y) : NULL;
+  }
+}
+static LLVMValueRef int_op(em *e, const linst *i, etype t, LLVMValueRef x, LLVMValueRef y) {
+  LLVMBuilderRef b = e->b;
+  LLVMTypeRef ty = LLVMTypeOf(x);
+  bool u = et_kind(t) != K_INT;
+  scalar kk;
+  const scalar *k = i->b && loop_const_value(e->f, i->b, &kk) ? &kk : NULL;
+  switch ((sop)i->op) {
+  case OP_ADD: return LLVMBuildAdd(b, x, y, "");
+  case OP_SUB: return LLVMBuildSub(b, x, y, "");
+  case OP_MUL: return LLVMBuildMul(b, x, y, "");
+  case OP_IDIV:
+  case OP_MOD:
+  case OP_FMOD: return idivmod(e, (sop)i->op, t, x, y, k);
+  case OP_NEG: return LLVMBuildNeg(b, x, "");
+  case OP_ABS: {
+    if (u) return x;
+    LLVMValueRef a[2] = {x, LLVMConstInt(e->i1, 0, 0)};
+    return em_intrin(e, "llvm.abs", &ty, 1, a, 2);
+  }
+  case OP_SIGN: {
+    LLVMValueRef zero = em_iconst(e, ty, 0), r = sel(e, LLVMBuildICmp(b, LLVMIntEQ, x, zero, ""), zero, em_iconst(e, ty, 1));
+    return u ? r : sel(e, LLVMBuildICmp(b, LLVMIntSLT, x, zero, ""), em_iconst(e, ty, -1), r);
+  }
+  case OP_MIN:
+  case OP_MAX: return iminmax(e, i->op == OP_MAX, t, x, y);
+  case OP_AND:
+  case OP_BAND: return LLVMBuildAnd(b, x, y, "");
+  case OP_OR:
+  case OP_BOR: return LLVMBuildOr(b, x, y, "");
+  case OP_BXOR: return LLVMBuildXor(b, x, y, "");
+  case OP_NOT:
+  case OP_BNOT: return LLVMBuildNot(b, x, "");
+  case OP_SHL:
+  case OP_SHR: return shift(e, (sop)i->op, t, x, y, k);
+  case OP_EQ: return LLVMBuildICmp(b, LLVMIntEQ, x, y, "");
+  case OP_NE: return LLVMBuildICmp(b, LLVMIntNE, x, y, "");
+  case OP_LT: return LLVMBuildICmp(b, u ? LLVMIntULT : LLVMIntSLT, x, y, "");
+  case OP_LE: return LLVMBuildICmp(b, u ? LLVMIntULE : LLVMIntSLE, x, y, "");
+  case OP_GT: return LLVMBuildICmp(b, u ? LLVMIntUGT : LLVMIntSGT, x, y, "");
+  case OP_GE: return LLVMBuildICmp(b, u ? LLVMIntUGE : LLVMIntSGE, x, y, "");
+  default: return NULL;
+  }
+}
+LLVMValueRef em_op(em *e, const linst *i) {
+  LLVMValueRef x = e->val[i->a], y = i->b ? e->val[i->b] : NULL, z = i->c ? e->val[i->c] : NULL, r;
+  etype from = (etype)li(e->f, i->a)->type.elem, to = (etype)i->type.elem;
+  switch ((sop)i->op) {
+  case OP_SEL: return sel(e, x, y, z);
+  case OP_CAST: return cast(e, to, from, x, em_type(e, i->type));
+  case OP_BITCAST: return bitcast(e, to, from, x, em_type(e, i->type));
+  default: break;
+  }
+  bool narrow = et_kind(from) == K_FLOAT && from != ET_F32 && from != ET_F64;
+  r = narrow ? NULL : et_kind(from) == K_FLOAT ? float_op(e, i, from, x, y, z) : int_op(e, i, from, x, y);
+  if (!r) ctx_bug(e->c, "llvm: operation %u of %s in function %s was not expanded", i->op, et_name(from), e->f->name);
+  return r;
+}
+LLVMValueRef em_combine(em *e, rop op, etype t, LLVMValueRef x, LLVMValueRef y) {
+  bool fl = et_kind(t) == K_FLOAT;
+  switch (op) {
+  case RED_SUM: return fl ? LLVMBuildFAdd(e->b, x, y, "") : LLVMBuildAdd(e->b, x, y, "");
+  case RED_PROD: return fl ? LLVMBuildFMul(e->b, x, y, "") : LLVMBuildMul(e->b, x, y, "");
+  case RED_MAX:
+  case RED_MIN: return fl ? fminmax(e, op == RED_MAX, x, y, false, false) : iminmax(e, op == RED_MAX, t, x, y);
+  case RED_ANY: return LLVMBuildOr(e->b, x, y, "");
+  case RED_ALL: return LLVMBuildAnd(e->b, x, y, "");
+  default: ctx_bug(e->c, "llvm: no horizontal reduction %u", op);
+  }
+}
+/* Halves are combined until one lane is left; the odd lane of an odd count joins the first. */
+LLVMValueRef em_hreduce(em *e, const linst *i) {
+  LLVMValueRef v = e->val[i->a];
+  etype t = (etype)i->type.elem;
+  LLVMTypeRef vt = LLVMTypeOf(v);
+  unsigned n = li(e->f, i->a)->type.lanes;
+  if (t == ET_BOOL && (i->op == RED_ANY || i->op == RED_ALL)) return call1(e, i->op == RED_ANY ? "llvm.vector.reduce.or" : "llvm.vector.reduce.and", vt, v);
+  while (n > 1) {
+    unsigned h = n / 2;
+    LLVMValueRef *lo = NEWN(e->a, LLVMValueRef, h), *hi = NEWN(e->a, LLVMValueRef, h), last = NULL;
+    if (n & 1) last = LLVMBuildExtractElement(e->b, v, LLVMConstInt(e->i32, n - 1, 0), "");
+    for (unsigned l = 0; l < h; l++) lo[l] = LLVMConstInt(e->i32, l, 0), hi[l] = LLVMConstInt(e->i32, l + h, 0);
+    LLVMValueRef x, y;
+    if (h == 1) {
+      x = LLVMBuildExtractElement(e->b, v, lo[0], "");
+      y = LLVMBuildExtractElement(e->b, v, hi[0], "");
+    } else {
+      LLVMValueRef p = LLVMGetPoison(LLVMTypeOf(v));
+      x = LLVMBuildShuffleVector(e->b, v, p, LLVMConstVector(lo, h), "");
+      y = LLVMBuildShuffleVector(e->b, v, p, LLVMConstVector(hi, h), "");
+    }
+    v = em_combine(e, (rop)i->op, t, x, y);
+    n = h;
+    if (last) {
+      LLVMValueRef first = n == 1 ? v : LLVMBuildExtractElement(e->b, v, LLVMConstInt(e->i32, 0, 0), "");
+      first = em_combine(e, (rop)i->op, t, first, last);
+      v = n == 1 ? first : LLVMBuildInsertElement(e->b, v, first, LLVMConstInt(e->i32, 0, 0), "");
+    }
+  }
+  return v;
+}

@@ -1,0 +1,11 @@
+/* lower: graph → expr. Every node becomes the stages of its definition; If, Loop and Scan become blocks. Types, shapes and small integer values of all graph values are found on the way (that is inference: the same
+ * definitions over symbolic sizes) and written into the graph. */
+#ifndef EK_DRIVER_LOWER_H
+#define EK_DRIVER_LOWER_H
+#include "expr/expr.h"
+#include "graph/graph.h"
+#include "notation/notation.h"
+typedef struct dimfix { const char *name; int64_t value; } dimfix; /* --dim N=8 */
+/* NULL when there were errors (recorded; all of them, as far as later nodes do not depend on earlier failures). */
+emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t ndims);
+#endif

@@ -1,0 +1,186 @@
+/* expr: tensor expressions. What the nodes' definitions expand to: stages over index spaces. No operator names exist here.
+ *
+ * A module holds tensors, stages that compute them, and a tree of blocks that says in which control-flow region a stage stands.
+ *
+ * TENSORS are immutable arrays with an element type and a shape of symbolic sizes. Kinds: input (the caller's), const (bytes known), stage (computed here).
+ *   Constants print as a reference (file, offset, bytes, SHA-256), or inline up to 1 KB or on request.
+ *
+ * STAGES. A stage computes one tensor, in one of two forms.
+ *   compute:   Y[axes] = value               every point of the index space is assigned once
+ *   update:    Y[axes] = value (or undefined when the updates provably tile Y: `tiled`), then a list of updates, in order; each update is a sequential loop over its own vars in row-major order:
+ *                 Y[idx...] (:=|+=|*=|max=|min=) value if cond     (:= last writer wins)
+ *   Axes: an axis is a list of digits (variable, extent), outer to inner (mixed radix): the axis' index is the number with these digits and its size is the product of the extents. An axis of
+ *   one digit is the usual case, of no digit a size-1 axis. Each variable belongs to exactly one stage (its output digits and its reductions' variables); variables of extent 1 do not exist (they are the constant 0).
+ *   The element type of the stage is its rounding point: the value has exactly that type; fusion keeps the rounding.
+ *   scan: stages with the same scan id form a recurrence over one shared variable t (an output digit of each). They run together step by step in module order; a stage may read any stage of the group at t' < t
+ *   (or, of a stage standing earlier, t' <= t); reads at negative t' have an `else` value.
+ *
+ * VALUES are nodes of a hash-consed DAG, typed. `ex` ids; equal structure has equal ids within a module.
+ *   const      a scalar of the node's type
+ *   index      an sz as a value of type i64
+ *   load       tensor, one sz per axis; `otherwise` (0 = none): the value where any index is out of range; without it every index must be in range wherever evaluated
+ *   op         scalar operation of ops.h
+ *   reduce     reduction over variables (row-major order), `where` (0 = none) a bool, `body`; arg-reductions give an i64: `payload`, or the first variable if 0. The accumulator has the type `acc` (by default: the
+ *              body's type, f32 for 8/16-bit floats in sum/prod), the result the node's type. Empty: sum 0, prod 1, max lowest/-inf, min highest/inf, any false, all true, arg: the first point.
+ *              NaN wins in max/min/arg. `sum`/`prod` of floats may be reassociated.
+ *   An sz inside a load or index may contain data atoms: sym_data(id) with id = the ex of an i64 value in this module. Its variables are free in the sz.
+ *
+ * BLOCKS. The module has a root block; a block is an ordered list of items: a stage, an `if` (condition: a bool scalar tensor; then and else blocks; per result: tensor result = then-tensor or else-tensor), or a
+ *   `loop` (trip count sz or 0 with a condition; carried tensors: init, inner argument, next value, final result; collected tensors: one slice per trip). Stages may read tensors of enclosing blocks. Within a block stages are in dependence order.
+ *
+ * LATE SIZES. A symbol whose value is computed: `late symbol = tensor` (an i64 scalar tensor), with an upper bound sz. Stages whose shapes or extents use it run after that tensor is known.
+ * GUARDS. Conditions on size symbols, checked at entry: contract (the model is wrong) or assumption (this artefact does not serve that size), with the text for the message.
+ *
+ * KERNELS. After the fusion pass every stage belongs to exactly one kernel (or is virtual: a placement its producers store into). A kernel lists its stages in order; `outer` are the canonical loop variables all
+ *   stages share: canon maps each stage's variable to the canonical one. Before fusion the list is empty.
+ */
+#ifndef EK_EXPR_H
+#define EK_EXPR_H
+#include "base/base.h"
+#include "expr/ops.h"
+#include "sym/sym.h"
+
+typedef uint32_t ex;  /* value node; 0 = none */
+typedef uint32_t tid; /* tensor; 0 = none */
+
+typedef enum { EX_CONST = 1, EX_INDEX, EX_LOAD, EX_OP, EX_REDUCE } ex_kind;
+typedef struct ex_node {
+  uint8_t kind, type, op; /* ex_kind, etype, sop or rop */
+  uint8_t acc;            /* reduce: accumulator type */
+  uint8_t nargs;          /* op: arity; load: rank; reduce: number of variables */
+  tid tensor;             /* load */
+  ex otherwise;           /* load */
+  ex where, body, payload; /* reduce */
+  scalar k;               /* const */
+  sz index;               /* index */
+  const uint32_t *args;   /* op: ex[nargs]; load: sz[nargs]; reduce: atom[nargs] (variables) */
+} ex_node;
+
+typedef struct digit { atom var; sz extent; } digit; /* var != 0 */
+typedef struct axis { uint32_t n; const digit *d; } axis; /* outer to inner; n == 0: size 1 */
+
+typedef enum { TK_INPUT = 1, TK_CONST, TK_STAGE, TK_RESULT /* of an if or loop, or a loop's inner argument */ } tkind;
+typedef struct tensor {
+  tkind kind;
+  etype type;
+  uint32_t rank;
+  const sz *shape;
+  const char *name;   /* unique in the module; printing name */
+  const char *origin; /* node of the model it came from, for messages and reports only; never read by a pass */
+  ndarray data;       /* const */
+  uint32_t stage;     /* index into module.stages, when kind == TK_STAGE */
+  bool output;        /* value leaves the module or its block's region: must be materialised */
+} tensor;
+
+typedef struct update { atom *vars; uint32_t nvars; uint32_t nidx; sz *idx; sop op; /* OP_NONE is :=, else OP_ADD, OP_MUL, OP_MAX, OP_MIN */ ex value, cond; } update;
+typedef struct stage {
+  tid tensor;
+  uint32_t naxes;
+  axis *axes;
+  ex value;          /* 0 only for a tiled update */
+  VEC(update) updates;
+  bool tiled;        /* updates write every place exactly once */
+  uint32_t scan;     /* 0 = none, else index into module.scans */
+  bool dead;         /* removed; skip */
+  bool stop;         /* a constant to gradients: no adjoint flows back through this stage */
+  uint32_t block;    /* the block it stands in */
+  const char *region; /* definition it was elaborated from, for reports and impl only */
+  uint32_t kernel;   /* after fusion: index into module.kernels + 1; 0: virtual */
+} stage;
+typedef struct scan { atom var; sz extent; } scan;
+
+typedef enum { IT_STAGE = 1, IT_IF, IT_LOOP } item_kind;
+typedef struct item { item_kind kind; uint32_t index; } item; /* index into stages, ifs, loops */
+typedef struct block { VEC(item) items; uint32_t parent; } block;
+typedef struct xif { tid cond; uint32_t then_block, else_block, n; tid *results, *then_vals, *else_vals; uint32_t block; const char *origin; } xif;
+typedef struct xloop {
+  sz trips;            /* 0: unknown; then cond decides */
+  tid trip_tensor;     /* i64 scalar tensor when trips is a run-time value; 0 */
+  atom counter;        /* symbol that stands for the current trip 0.. inside the body */
+  tid cond0, cond;     /* initial and next condition, bool scalars; 0 = always true */
+  uint32_t body, ncarried, ncollected;
+  tid *init, *inner, *next, *final; /* carried */
+  tid *slice, *collected;           /* collected[i] gets slice[i] of every trip at axis 0 */
+  uint32_t block; const char *origin;
+} xloop;
+typedef struct late { atom symbol; tid tensor; sz bound; } late;
+typedef struct guard { bool assumption; sz ge0; bool is_eq; /* ge0 == 0 must hold */ const char *text, *node; } guard;
+
+typedef enum { KC_ELEMENTWISE = 1, KC_ROW, KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_COPY, KC_GATHER, KC_UPDATE, KC_COMPOSITE /* contraction - row chain - contraction */ } kernel_class;
+typedef struct kernel { kernel_class cls; VEC(uint32_t) stages; u32vec outer; /* canonical atoms */ map *canon; /* stage variable atom -> canonical atom */ uint32_t block; const char *note; bool dead; } kernel;
+typedef struct io { tid t; const char *name; } io;
+
+typedef struct emodule {
+  ctx *c;
+  arena *a;
+  VEC(ex_node) nodes;     /* [0] unused */
+  VEC(tensor) tensors;    /* [0] unused */
+  VEC(stage) stages;
+  VEC(scan) scans;        /* [0] unused */
+  VEC(block) blocks;      /* [0] root */
+  VEC(xif) ifs;
+  VEC(xloop) loops;
+  VEC(late) lates;
+  VEC(guard) guards;
+  VEC(io) inputs, outputs; /* in the model's order */
+  VEC(kernel) kernels;
+  struct ex_table *table; /* hash-consing */
+  struct expr_notes *notes; /* what the last run of passes refused (passes.h); may be NULL */
+} emodule;
+
+/* ---- construction (build.c): structural only, no simplification; but an index of a constant is the i64 constant and an index of a lone data atom the value behind it ---- */
+emodule *expr_module(ctx *c);
+ex expr_const(emodule *m, etype t, scalar k);
+ex expr_f(emodule *m, etype t, double v);
+ex expr_i(emodule *m, etype t, int64_t v);
+ex expr_bool(emodule *m, bool v);
+ex expr_index(emodule *m, sz e);
+ex expr_load(emodule *m, tid t, const sz *idx, uint32_t n, ex otherwise);
+ex expr_op(emodule *m, sop op, etype t, const ex *args, uint32_t n); /* type of the result; checks arity and operand types (ctx_bug on mismatch) */
+ex expr_op1(emodule *m, sop op, ex a);                  /* result type by the table */
+ex expr_op2(emodule *m, sop op, ex a, ex b);
+ex expr_sel(emodule *m, ex c, ex a, ex b);
+ex expr_cast(emodule *m, etype to, ex a);               /* a itself when the type is equal */
+ex expr_reduce(emodule *m, rop op, const atom *vars, uint32_t n, ex where, ex body, ex payload, etype acc, etype result);
+sz expr_as_size(emodule *m, ex e);                      /* an i64 value as an sz: index nodes, + - * // % min max sel over them, anything else a data atom. Range of loads known from where possible */
+ex expr_from_size(emodule *m, sz e);                    /* inverse: an index node, or the data atom's value itself */
+static inline const ex_node *exn(const emodule *m, ex e) { return &m->nodes.v[e]; }
+tid expr_tensor(emodule *m, tkind k, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin);
+tid expr_const_tensor(emodule *m, const ndarray *data, const char *name);
+uint32_t expr_stage(emodule *m, uint32_t block, tid t, const axis *axes, uint32_t naxes, ex value); /* appends to the block; the tensor becomes TK_STAGE */
+axis expr_axis1(emodule *m, const char *name, sz extent, sz *index); /* a fresh one-digit axis; *index is its value (0 when extent is 1) */
+static inline tensor *xt(const emodule *m, tid t) { return &m->tensors.v[t]; }
+static inline stage *xs(const emodule *m, uint32_t s) { return &m->stages.v[s]; }
+sz expr_axis_index(emodule *m, const axis *x);          /* the axis' index as a polynomial of its digits */
+
+/* ---- walking (walk.c) ---- */
+void expr_vars(emodule *m, ex e, arena *a, u32vec *free_vars);      /* free variables (atoms), also through data atoms; reductions bind theirs */
+void expr_loads(emodule *m, ex e, arena *a, u32vec *loads);         /* distinct load nodes, also inside indices and `otherwise` */
+typedef struct ex_map { ex (*node)(void *env, emodule *m, ex e); /* called bottom-up on each rebuilt node; returns it or a replacement; NULL: identity */
+  sz (*atom)(void *env, emodule *m, atom a); /* substitution of variables/symbols in indices and extents; 0 keeps; NULL: none */ void *env; } ex_map;
+ex expr_rewrite(emodule *m, ex e, const ex_map *f);                 /* rebuilds the DAG, memoised; data atoms are rewritten too; bound variables follow `atom` (v -> 4*a + b splits the loop) */
+ex expr_subst_vars(emodule *m, ex e, const atom *vars, const sz *by, uint32_t n);
+ex expr_fresh(emodule *m, ex e);                                    /* the same value with new bound variables: for a copy that goes to another stage */
+void stage_rewrite(emodule *m, uint32_t s, const ex_map *f);        /* value, update values, conditions, indices */
+uint64_t expr_cost(emodule *m, ex e);                               /* scalar operations of one evaluation, without reductions' trips */
+
+/* ---- text (print.c, parse.c) ---- */
+typedef struct print_opts { bool weights_inline; const char *node; /* only stages with this origin */ bool kernels; } print_opts;
+void expr_print(emodule *m, sbuf *b, print_opts o);
+void expr_print_value(emodule *m, ex e, sbuf *b);
+emodule *expr_parse(ctx *c, const char *text, const char *file);    /* NULL and diagnostics on bad text */
+
+/* ---- verifier (verify.c): records class 3 errors naming `when`; returns false if any. Types agree, variables are bound where used and owned by one stage, ranks fit, order respects dependence, loads
+ * without `otherwise` are provably in range or covered (level >= 1), kernels cover the stages. ---- */
+bool expr_verify(emodule *m, const char *when);
+
+/* ---- the evaluator (eval.c): slow and obvious, straight from the semantics above; knows nothing of passes, schedules or code ---- */
+typedef struct evaluation evaluation;
+evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads);
+void expr_eval_symbol(evaluation *v, atom symbol, int64_t value);
+void expr_eval_input(evaluation *v, tid t, const ndarray *data);    /* binds size symbols that are alone in a dimension, checks the rest; ctx_fail E_SHAPE on mismatch */
+void expr_eval_run(evaluation *v);                                  /* all items of the root block in order */
+const ndarray *expr_eval_get(evaluation *v, tid t);                 /* computes the tensor on demand if run was not called */
+/* One stage whose inputs are all constant, evaluated to bytes (constant folding). */
+bool expr_eval_stage(emodule *m, uint32_t s, arena *a, ndarray *out);
+#endif

@@ -1,0 +1,103 @@
+/* Building graphs: values with unique names, nodes, attributes. */
+#include "graph/graph.h"
+#include <string.h>
+
+graph *graph_root(graph *g) {
+  while (g->parent) g = g->parent;
+  return g;
+}
+static map *taken(graph *g) { /* names of the whole model, kept with the root */
+  graph *r = graph_root(g);
+  if (!r->names) r->names = map_new(ctx_arena(r->c));
+  return r->names;
+}
+graph *graph_new(ctx *c, graph *parent, const char *name) {
+  graph *g = NEW(ctx_arena(c), graph);
+  g->c = c;
+  g->parent = parent;
+  g->name = name ? intern(c, name) : "";
+  return g;
+}
+value *graph_value(graph *g, const char *name) {
+  arena *a = ctx_arena(g->c);
+  value *v = NEW(a, value);
+  v->source = intern(g->c, name ? name : "");
+  const char *base = v->source[0] ? v->source : "v", *n = base;
+  uint64_t k = 0, have;
+  map *t = taken(g);
+  if (map_gets(t, n, &have)) {
+    for (k = have; map_gets(t, n, &(uint64_t){0}); k++) n = arena_fmt(a, "%s.%llu", base, (unsigned long long)k);
+    map_puts(t, base, k);
+  }
+  map_puts(t, n, 1);
+  v->name = intern(g->c, n);
+  vec_push(a, g->values, v);
+  return v;
+}
+value *graph_const(graph *g, const char *name, const ndarray *data) {
+  arena *a = ctx_arena(g->c);
+  value *v = graph_value(g, name);
+  ndarray *d = NEW(a, ndarray);
+  *d = *data;
+  v->data = d;
+  v->type = data->type;
+  v->ranked = true;
+  v->rank = data->rank;
+  sz *dims = NEWN(a, sz, data->rank ? data->rank : 1);
+  for (uint32_t i = 0; i < data->rank; i++) dims[i] = sym_int(g->c, data->dims[i]);
+  v->dims = dims;
+  return v;
+}
+node *graph_node(graph *g, const char *op, const char *domain, const char *name) {
+  arena *a = ctx_arena(g->c);
+  node *n = NEW(a, node);
+  n->op = intern(g->c, op);
+  n->domain = intern(g->c, domain ? domain : "");
+  n->id = g->nodes.n;
+  n->name = name && name[0] ? intern(g->c, name) : intern(g->c, arena_fmt(a, "%s_%u", op, n->id));
+  vec_push(a, g->nodes, n);
+  return n;
+}
+const attr *node_attr(const node *n, const char *name) {
+  for (uint32_t i = 0; i < n->attrs.n; i++)
+    if (!strcmp(n->attrs.v[i].name, name)) return &n->attrs.v[i];
+  return NULL;
+}
+static attr *put(graph *g, node *n, const char *name, attr_kind k) {
+  attr *a = (attr *)node_attr(n, name);
+  if (!a) {
+    vec_push(ctx_arena(g->c), n->attrs, ((attr){0}));
+    a = &n->attrs.v[n->attrs.n - 1];
+  }
+  *a = (attr){.name = intern(g->c, name), .kind = k};
+  return a;
+}
+attr *node_set_int(graph *g, node *n, const char *name, int64_t v) {
+  attr *a = put(g, n, name, AK_INT);
+  a->i = v;
+  return a;
+}
+attr *node_set_float(graph *g, node *n, const char *name, double v) {
+  attr *a = put(g, n, name, AK_FLOAT);
+  a->f = v;
+  return a;
+}
+attr *node_set_string(graph *g, node *n, const char *name, const char *v) {
+  attr *a = put(g, n, name, AK_STRING);
+  a->s = intern(g->c, v);
+  return a;
+}
+attr *node_set_ints(graph *g, node *n, const char *name, const int64_t *v, uint32_t count) {
+  attr *a = put(g, n, name, AK_INTS);
+  a->n = count;
+  a->ints = arena_dup(ctx_arena(g->c), v, count * sizeof *v);
+  return a;
+}
+void node_remove_attr(node *n, const char *name) {
+  for (uint32_t i = 0; i < n->attrs.n; i++)
+    if (!strcmp(n->attrs.v[i].name, name)) {
+      for (; i + 1 < n->attrs.n; i++) n->attrs.v[i] = n->attrs.v[i + 1];
+      n->attrs.n--;
+      return;
+    }
+}

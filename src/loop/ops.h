@@ -1,0 +1,27 @@
+/* What does the loop level know about each scalar operation and reduction? Tables made from expr/ops.h (private to the room). */
+#ifndef EK_LOOP_OPS_H
+#define EK_LOOP_OPS_H
+#include "loop/loop.h"
+
+/* Result class of an operation: same type as its operands, bool, or the instruction's own type. */
+typedef enum { RES_S, RES_B, RES_T } rclass;
+/* Element kinds an operation takes. */
+enum { KF = 1, KI = 2, KB = 4, KN = KF | KI, KA = KF | KI | KB };
+
+const char *loop_sop_name(sop op);
+sop loop_sop_parse(const char *s, size_t n);
+unsigned loop_sop_arity(sop op);
+rclass loop_sop_result(sop op);
+unsigned loop_sop_kinds(sop op);
+const char *loop_rop_name(rop op);
+rop loop_rop_parse(const char *s, size_t n);
+/* The instruction yields a value (others are only effects). */
+bool loop_has_value(lkind k);
+/* A constant (any lanes) and its value. */
+bool loop_const(const lfunc *f, lv v, scalar *k);
+/* Numbers of the values in the order of the text, 0 for effects: what the printer shows as %n. Filled to f->insts.n. */
+uint32_t *loop_numbers(const lfunc *f, arena *a);
+void loop_print_bare(const lfunc *f, sbuf *b); /* without names, note and comments */
+/* expand.c / math.c */
+lv loop_math(lbuild *b, sop op, ltype t, lv x, lv y); /* 0: not a function of math.c for this type */
+#endif

@@ -1,0 +1,189 @@
+/* elab: the elaborator's own types. Private to notation.
+ *
+ * One walker evaluates every expression of a definition, whatever world it belongs to. Its values (`val`):
+ *   none, bool, string, element type, list (pack), tensor                          static things
+ *   size    an sz. `idx` is false for sizes (literals and shapes: they take the type of the other side) and true once an index took part: then it is an i64 like any other and needs a cast
+ *   ratio   num / den of two sizes, exact; only floor, ceil and conversion to a float element consume it
+ *   float   a double known now; a literal that takes the other side's type
+ *   ex      a typed element value of the module. `weak`: built of literals and sizes only, still without a type of its own (`c ? 1.0 : 0.0`)
+ * A condition on sizes or indices that is not decided is an `ex` of type bool; cond_sz turns it into a polynomial, where that is possible.
+ *
+ * Names live in two chains: locals (indices and parameters; fresh for each function call) and globals (of the definition: dims, attributes, lets, tensors, functions).
+ */
+#ifndef EK_NOTATION_ELAB_H
+#define EK_NOTATION_ELAB_H
+#include "notation/ast.h"
+
+typedef struct nten nten;
+typedef struct vlist vlist;
+typedef enum vkind { V_NONE = 1, V_BOOL, V_SIZE, V_RAT, V_FLOAT, V_STR, V_TYPE, V_LIST, V_TEN, V_EX } vkind;
+typedef struct val {
+  uint8_t kind, type; /* type: V_TYPE's element type */
+  bool idx, weak, b;
+  sz s, den;
+  ex e;
+  double f;
+  union {
+    const char *str;
+    vlist *l;
+    nten *t;
+  } p;
+} val;
+struct vlist {
+  uint32_t n;
+  val *v;
+};
+
+typedef VEC(val) valvec;
+
+typedef struct seg { /* one element of the bracket a tensor was declared with: a dim or a pack */
+  bool splat;
+  uint32_t n;
+  const sz *d;
+} seg;
+struct nten {
+  const char *name;
+  etype type;
+  uint32_t rank;
+  const sz *shape;
+  tid t;                /* 0: never materialised (a default, or a list of sizes) */
+  bool uniform;         /* every element is `fill` */
+  val fill;
+  const sz *values;     /* contents if known, row-major */
+  const double *floats;
+  const seg *segs;
+  uint32_t nsegs;
+  sz lo, hi;            /* contract lo <= element < hi; 0: none */
+  uint32_t stage;       /* index + 1 of the stage that an update may extend; 0: none */
+  bool read;            /* something loads it: an update must copy */
+  uint32_t row;         /* block item of the stage */
+};
+
+typedef enum role { R_STATIC = 1, R_INDEX, R_PARAM, R_TENSOR, R_FN } role;
+typedef struct binding {
+  const char *name;
+  uint8_t role;
+  val v, range; /* index: its exclusive upper bound (a size, or a list of them) */
+  const fndef *fn;
+  struct binding *next;
+} binding;
+
+typedef struct el {
+  ctx *c;
+  arena *a;
+  emodule *m;
+  const oplib *lib;
+  const opdef *d;
+  const char *node, *file, *path; /* path: names the call within the node, for late sizes */
+  uint32_t blk;
+  binding *locals, *globals;
+  bool stat;                 /* in a static position: indices are not visible */
+  uint32_t depth, steps;
+  uint32_t soft;             /* depth of conditions that could not be turned into facts */
+  VEC(sz) extents;           /* of the indices bound around the current point */
+  const char *scan_name;     /* inside a scan */
+  val scan_index;
+  sz scan_extent;
+  atom scan_var;
+  uint32_t scan_id;
+  bool scan_alloc;
+  uint32_t nout;
+  const arg *want;           /* per output, NULL: all */
+  map *variadic;             /* output name -> vlist* being collected */
+  map *skip;                 /* names of outputs nobody uses */
+  map *known;                /* tid -> known_values* : contents known from outside */
+  VEC(nten *) tiles;         /* outputs made by updates alone */
+  uint32_t *serial;          /* shared by nested calls: numbers late sizes */
+} el;
+typedef struct known_values {
+  const sz *values;
+  const double *floats;
+} known_values;
+
+/* ---- value.c: values and their arithmetic ---- */
+_Noreturn void el_fail(el *x, ecode code, uint32_t line, uint32_t col, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+static inline val v_none(void) { return (val){.kind = V_NONE}; }
+static inline val v_bool(bool b) { return (val){.kind = V_BOOL, .b = b}; }
+static inline val v_size(sz s) { return (val){.kind = V_SIZE, .s = s}; }
+static inline val v_index(sz s) { return (val){.kind = V_SIZE, .s = s, .idx = true}; }
+static inline val v_float(double f) { return (val){.kind = V_FLOAT, .f = f}; }
+static inline val v_str(const char *s) { return (val){.kind = V_STR, .p.str = s}; }
+static inline val v_type(etype t) { return (val){.kind = V_TYPE, .type = (uint8_t)t}; }
+static inline val v_ten(nten *t) { return (val){.kind = V_TEN, .p.t = t}; }
+static inline val v_ex(ex e) { return (val){.kind = V_EX, .e = e}; }
+static inline val v_weak(ex e) { return (val){.kind = V_EX, .e = e, .weak = true}; }
+val v_int(el *x, int64_t i);
+val v_list(el *x, uint32_t n);                              /* n empty places */
+const char *v_describe(el *x, val v);                       /* for messages: "a pack of 3", "f32 element", "size 2*N" */
+ex v_lift(el *x, val v, etype t, const ast *at);            /* as an element of type t, or an error at `at` */
+etype v_etype(el *x, val v);                                /* type of an element value; ET_NONE if it has none of its own */
+val v_cast(el *x, val v, etype t, const ast *at);
+val v_binary(el *x, binop o, val a, val b, const ast *at);
+val v_neg(el *x, val a, const ast *at);
+val v_not(el *x, val a, const ast *at);
+val v_and(el *x, val a, val b, const ast *at);
+sz v_need_size(el *x, val v, const ast *at, const char *what);
+int64_t v_need_int(el *x, val v, const ast *at, const char *what); /* a number known now, or a refusal */
+bool v_is_int(el *x, val v, int64_t *i);
+bool fraction(double f, int64_t *num, int64_t *den);        /* nearby exact fraction with a denominator up to 2^20 */
+val v_ratio(el *x, sz num, sz den);
+/* Conditions */
+bool cond_sz(el *x, ex cond, sz *c);                        /* cond <=> c >= 0, when cond compares sizes and indices only */
+uint32_t cond_push(el *x, ex cond, bool truth);             /* its consequences become facts until sym_pop; also counts x->soft when something was lost */
+void cond_pop(el *x, uint32_t mark);
+bool decide(el *x, val c, const ast *at, const char *what); /* a choice of structure: decided, or assumed and guarded */
+val v_select(el *x, val c, val a, val b, const ast *at);
+void guard_eq(el *x, sz a, sz b, bool assumption, const char *text);
+void guard_ge0(el *x, sz a, bool assumption, const char *text);
+void need_equal(el *x, sz a, sz b, bool assumption, uint32_t line, uint32_t col, const char *what); /* equal, or a guard, or an error */
+
+/* ---- names ---- */
+binding *find(el *x, const char *name);
+binding *find_global(el *x, const char *name);
+binding *bind_local(el *x, const char *name, role r, val v);
+binding *bind_global(el *x, const char *name, role r, val v);
+
+/* ---- walk.c: expressions ---- */
+val ev(el *x, const ast *e);
+val ev_static(el *x, const ast *e);                        /* in a static position */
+val ev_elems(el *x, const elem *el_, uint32_t n);          /* a list, packs spliced */
+val ev_fn(el *x, const fndef *f, val *args, uint32_t n, const ast *at);
+typedef struct bound { u32vec vars; binding *saved; uint32_t extents; } bound;
+void bind_all(el *x, const binder *b, uint32_t n, const ast **exprs, uint32_t nexprs, bound *out);
+void unbind(el *x, bound *b);
+void bind_index(el *x, const char *name, bool splat, val lo, val hi, u32vec *vars, uint32_t line, uint32_t col);
+bool range_from_accesses(el *x, const char *name, bool splat, const ast **exprs, uint32_t n, val *out, uint32_t line, uint32_t col);
+bool range_at(el *x, const elem *lhs, uint32_t nlhs, const sz *dims, uint32_t ndims, const seg *segs, uint32_t nsegs, const char *name, bool splat, val *out);
+val access_tensor(el *x, nten *t, const ast *e);
+val load_at(el *x, nten *t, const sz *idx, ex otherwise);
+
+/* ---- builtin.c ---- */
+bool builtin_call(el *x, const ast *e, val *args, uint32_t n, val *out); /* false: no such function */
+
+/* ---- shapes.c ---- */
+val broadcast_dims(el *x, val *packs, uint32_t n, const ast *at);
+sz product_of(el *x, val list, const ast *at);
+nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *name, const ast *at);
+
+/* ---- stmts.c ---- */
+void run_block(el *x, const blk *b);
+nten *new_tensor(el *x, const char *name, etype t, const sz *shape, uint32_t rank);
+tid materialise(el *x, nten *t);                            /* makes sure that the tensor exists in the module */
+uint32_t add_stage(el *x, nten *t, const axis *axes, uint32_t n, ex value);
+void settle_tiles(el *x, nten *t);                          /* once all updates of a tensor are there */
+nten *const_list(el *x, val list, const ast *at);           /* tensor(...) */
+val late_size(el *x, ex value, const char *name);
+val known_list(el *x, nten *t, const ast *at);              /* values(t) */
+
+/* ---- elab.c ---- */
+uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw, uint32_t nout, const arg *want, val *out, const ast *at);
+bool dims_known(el *x, const elem *dims, uint32_t n);
+bool out_dims(el *x, const param *o, sz **dims, uint32_t *n, seg **segs, uint32_t *nsegs);
+const param *out_param(el *x, const char *name);
+etype elem_type(el *x, const char *name, uint32_t line, uint32_t col);
+
+/* ---- point.c ---- */
+typedef struct pval { enum { PV_UNKNOWN, PV_INT, PV_NUM, PV_RATIO, PV_BOOL } kind; sz s, den; double f; bool b; } pval;
+pval point_ex(el *x, ex e);                                 /* value of a closed element expression, if known */
+bool point_values(el *x, tid t, const sz **ints, const double **floats); /* contents of a small tensor, if known */
+#endif

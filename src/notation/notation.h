@@ -1,0 +1,51 @@
+/* notation: the language of .ek files, in which operators are defined. Lexer, parser, static checker, elaboration to expr.
+ *
+ * The manual is docs/notation.md. Three worlds, kept apart: *static* values (sizes, packs, attributes, element types, strings; evaluated in the compiler), *indices* (sz over variables), *elements* (typed scalars
+ * of tensors). Elaboration of one definition for given argument types and attributes runs the static world and appends raw stages to an expr module: packs expanded, functions inlined, static branches decided, calls
+ * of other operators inlined. It does not simplify (that is expr's), so that the evaluator can contradict the passes.
+ * Shape inference is elaboration into a scratch module: output types are the declared ones with the solved sizes; for integer outputs of at most 64 places whose inputs' values are known, the values too, found by
+ * running the stages over symbolic sizes ("point mode").
+ */
+#ifndef EK_NOTATION_H
+#define EK_NOTATION_H
+#include "expr/expr.h"
+
+typedef struct oplib oplib;   /* a set of definitions; later sources override earlier ones of the same name */
+typedef struct opdef opdef;
+
+oplib *notation_lib(ctx *c);
+/* Parses and checks one source. Errors are recorded with file, line and column; returns false if there was any (good definitions of the file are still added). `file` is used in messages. */
+bool notation_add(oplib *lib, const char *text, size_t n, const char *file);
+bool notation_add_builtin(oplib *lib);               /* the operator library linked into the program */
+const opdef *notation_find(const oplib *lib, const char *domain, const char *name); /* NULL if not defined; definitions are named NAME or "domain::NAME" */
+
+/* About a definition (for `ops`, `info`, docs) */
+uint32_t notation_count(const oplib *lib);
+const opdef *notation_nth(const oplib *lib, uint32_t i); /* sorted by name */
+const char *opdef_name(const opdef *d);
+srcpos opdef_pos(const opdef *d);
+const char *opdef_doc(const opdef *d);               /* "" if none */
+void opdef_print(const opdef *d, sbuf *b);           /* canonical source text; parses back to the same definition */
+void opdef_signature(const opdef *d, sbuf *b);
+
+typedef enum { SK_NONE, SK_INT, SK_FLOAT, SK_STRING, SK_INTS, SK_FLOATS, SK_STRINGS, SK_TENSOR } skind;
+typedef struct sattr { const char *name; skind kind; uint32_t n; int64_t i; double f; const char *s; const int64_t *ints; const double *floats; const char *const *strings; const ndarray *tensor; } sattr;
+typedef struct arg {
+  bool present;      /* false: omitted optional */
+  etype type;
+  uint32_t rank;
+  const sz *shape;
+  tid t;             /* tensor of the module the stages go to */
+  const sz *values;  /* contents as symbolic sizes, row-major; NULL if not known. Integer tensors of at most 64 elements */
+  const double *floats; /* contents of a small constant float tensor (Resize scales ...), else NULL */
+  bool want;         /* for outputs: somebody uses it */
+} arg;
+
+/* Elaborates `d` into block `block` of m. in[nin] are the arguments in order (variadic ones spread out); out[nout] are filled: the call says by `want` which of its nout outputs are used (nout decides a variadic output's count).
+ * node: the model's node name, for messages; becomes the origin of every tensor made. Records diagnostics and returns false when the arguments do not fit (types, sizes, failed require) or a rank, axis or pack length
+ * would depend on data. Conditions on sizes that must hold are added to m->guards. */
+bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout);
+
+/* Gradient stated by a definition (`grad(X) ...`), if any: elaborates it like a call whose inputs are the inputs, outputs and output adjoints. Returns false without a diagnostic if the definition states none for that input. */
+bool notation_stated_gradient(const oplib *lib, const opdef *d, const char *input);
+#endif

@@ -1,0 +1,439 @@
+/* point: contents of small tensors, found by running their stages over symbolic sizes.
+ *
+ * This is shape inference on values: the same stages that will be compiled, evaluated place by place with every index a number and every element an exact size, a ratio of sizes, a double or a bool. What is not known
+ * is unknown, and so is everything computed from it. Work is bounded: tensors of at most MAX_PLACES elements, at most MAX_STEPS nodes.
+ */
+#include "notation/elab.h"
+#include <math.h>
+#include <string.h>
+
+enum { MAX_PLACES = 1024, MAX_OUT = 64, MAX_STEPS = 200000 };
+
+typedef struct env { /* values of the variables */
+  const atom *var;
+  const int64_t *v;
+  uint32_t n;
+  struct env *up;
+} env;
+typedef struct pt {
+  el *x;
+  map *memo; /* tid -> pval array */
+  uint32_t steps, depth;
+} pt;
+
+static pval unknown(void) { return (pval){.kind = PV_UNKNOWN}; }
+static pval of_int(sz s) { return (pval){.kind = PV_INT, .s = s}; }
+static pval of_num(double f) { return (pval){.kind = PV_NUM, .f = f}; }
+static pval of_bool(bool b) { return (pval){.kind = PV_BOOL, .b = b}; }
+static pval eval(pt *p, ex e, env *v);
+static pval *contents(pt *p, tid t, int64_t *count);
+
+typedef struct subst {
+  pt *p;
+  env *v;
+  bool failed;
+} subst;
+static sz replace(ctx *c, void *env_, atom a) {
+  subst *s = env_;
+  atom_kind k = sym_kind(c, a);
+  if (k == AT_VAR) {
+    for (env *v = s->v; v; v = v->up)
+      for (uint32_t i = 0; i < v->n; i++)
+        if (v->var[i] == a) return sym_int(c, v->v[i]);
+    s->failed = true;
+  } else if (k == AT_DATA) {
+    pval q = eval(s->p, sym_data_id(c, a), s->v);
+    if (q.kind == PV_INT) return q.s;
+    s->failed = true;
+  }
+  return 0;
+}
+static bool size_at(pt *p, sz e, env *v, sz *out) {
+  subst s = {p, v, false};
+  ctx *c = p->x->c;
+  if (!sym_uses_kind(c, e, AT_VAR) && !sym_uses_kind(c, e, AT_DATA)) return *out = sym_canon(c, e), true;
+  *out = sym_subst(c, e, replace, &s);
+  return !s.failed;
+}
+
+static bool number(pt *p, pval q, double *f) {
+  int64_t i;
+  if (q.kind == PV_NUM) return *f = q.f, true;
+  if (q.kind == PV_BOOL) return *f = q.b, true;
+  if (q.kind == PV_INT && sym_is_int(p->x->c, q.s, &i)) return *f = (double)i, true;
+  int64_t n, d;
+  if (q.kind == PV_RATIO && sym_is_int(p->x->c, q.s, &n) && sym_is_int(p->x->c, q.den, &d)) return *f = (double)n / (double)d, true;
+  return false;
+}
+static bool ratio(pt *p, pval q, sz *n, sz *d) {
+  int64_t a, b;
+  *d = sym_int(p->x->c, 1);
+  if (q.kind == PV_INT) return *n = q.s, true;
+  if (q.kind == PV_RATIO) return *n = q.s, *d = q.den, true;
+  if (q.kind == PV_NUM && fraction(q.f, &a, &b)) return *n = sym_int(p->x->c, a), *d = sym_int(p->x->c, b), true;
+  return false;
+}
+static pval of_ratio(pt *p, sz n, sz d) {
+  sz q;
+  if (sym_exact_div(p->x->c, n, d, &q)) return of_int(q);
+  return (pval){.kind = PV_RATIO, .s = n, .den = d};
+}
+static pval compare(pt *p, sop op, pval a, pval b) {
+  ctx *c = p->x->c;
+  double f, g;
+  if (number(p, a, &f) && number(p, b, &g))
+    return of_bool(op == OP_EQ ? f == g : op == OP_NE ? f != g : op == OP_LT ? f < g : op == OP_LE ? f <= g : op == OP_GT ? f > g : f >= g);
+  sz n, d, q, r;
+  if (!ratio(p, a, &n, &d) || !ratio(p, b, &q, &r)) return unknown();
+  sz l = sym_mul(c, n, r), m = sym_mul(c, q, d);
+  switch (op) {
+  case OP_EQ: case OP_NE:
+    if (sym_eq(c, l, m)) return of_bool(op == OP_EQ);
+    if (sym_ne(c, l, m)) return of_bool(op == OP_NE);
+    return unknown();
+  case OP_LT: case OP_GE:
+    if (sym_lt(c, l, m)) return of_bool(op == OP_LT);
+    if (sym_le(c, m, l)) return of_bool(op == OP_GE);
+    return unknown();
+  default:
+    if (sym_lt(c, m, l)) return of_bool(op == OP_GT);
+    if (sym_le(c, l, m)) return of_bool(op == OP_LE);
+    return unknown();
+  }
+}
+static pval arith(pt *p, sop op, etype t, pval a, pval b) {
+  ctx *c = p->x->c;
+  double f, g;
+  bool fl = et_kind(t) == K_FLOAT;
+  if (fl && a.kind != PV_RATIO && b.kind != PV_RATIO && number(p, a, &f) && number(p, b, &g)) {
+    scalar r = {0};
+    switch (op) {
+    case OP_ADD: r.f = f + g; break;
+    case OP_SUB: r.f = f - g; break;
+    case OP_MUL: r.f = f * g; break;
+    case OP_DIV: r.f = f / g; break;
+    case OP_MIN: r.f = isnan(f) || isnan(g) ? NAN : fmin(f, g); break;
+    case OP_MAX: r.f = isnan(f) || isnan(g) ? NAN : fmax(f, g); break;
+    case OP_POW: r.f = pow(f, g); break;
+    case OP_FMOD: r.f = fmod(f, g); break;
+    case OP_MOD: r.f = f - floor(f / g) * g; break;
+    default: return unknown();
+    }
+    return of_num(et_round(t, r).f);
+  }
+  sz n, d, q, r;
+  if (!ratio(p, a, &n, &d) || !ratio(p, b, &q, &r)) return unknown();
+  int64_t k;
+  if (!fl) {
+    if (a.kind != PV_INT || b.kind != PV_INT) return unknown();
+    switch (op) {
+    case OP_ADD: return of_int(sym_add(c, n, q));
+    case OP_SUB: return of_int(sym_sub(c, n, q));
+    case OP_MUL: return of_int(sym_mul(c, n, q));
+    case OP_MIN: return of_int(sym_min(c, n, q));
+    case OP_MAX: return of_int(sym_max(c, n, q));
+    case OP_IDIV: case OP_MOD:
+      if (sym_is_int(c, q, &k) && k == 0) return unknown();
+      return of_int(op == OP_IDIV ? sym_div(c, n, q) : sym_mod(c, n, q));
+    case OP_FMOD:
+      if (sym_is_int(c, n, &k)) {
+        int64_t m;
+        if (sym_is_int(c, q, &m) && m) return of_int(sym_int(c, k % m));
+      }
+      if (sym_ge0(c, n) && sym_ge0(c, sym_addi(c, q, -1))) return of_int(sym_mod(c, n, q));
+      return unknown();
+    default: return unknown();
+    }
+  }
+  switch (op) {
+  case OP_ADD: return of_ratio(p, sym_add(c, sym_mul(c, n, r), sym_mul(c, q, d)), sym_mul(c, d, r));
+  case OP_SUB: return of_ratio(p, sym_sub(c, sym_mul(c, n, r), sym_mul(c, q, d)), sym_mul(c, d, r));
+  case OP_MUL: return of_ratio(p, sym_mul(c, n, q), sym_mul(c, d, r));
+  case OP_DIV:
+    if (sym_is_int(c, q, &k) && k == 0) return unknown();
+    return of_ratio(p, sym_mul(c, n, r), sym_mul(c, d, q));
+  default: return unknown();
+  }
+}
+static pval unary(pt *p, const ex_node *n, pval a) {
+  ctx *c = p->x->c;
+  etype t = (etype)n->type;
+  double f;
+  if (a.kind == PV_UNKNOWN) return a;
+  switch (n->op) {
+  case OP_NOT: return a.kind == PV_BOOL ? of_bool(!a.b) : unknown();
+  case OP_NEG:
+    if (a.kind == PV_NUM) return of_num(-a.f);
+    if (a.kind == PV_BOOL) return unknown();
+    a.s = sym_neg(c, a.s);
+    return a;
+  case OP_ABS:
+    if (a.kind == PV_NUM) return of_num(fabs(a.f));
+    return a.kind == PV_INT ? of_int(sym_max(c, a.s, sym_neg(c, a.s))) : unknown();
+  case OP_CAST: {
+    etype from = (etype)exn(p->x->m, n->args[0])->type;
+    if (t == ET_BOOL) return number(p, a, &f) ? of_bool(f != 0) : a.kind == PV_INT && sym_ne(c, a.s, sym_int(c, 0)) ? of_bool(true) : unknown();
+    if (a.kind == PV_BOOL) return et_kind(t) == K_FLOAT ? of_num(a.b) : of_int(sym_int(c, a.b));
+    if (et_kind(t) == K_FLOAT) {
+      scalar k;
+      if (a.kind == PV_NUM) return k.f = a.f, of_num(et_round(t, k).f);
+      if (a.kind == PV_INT && sym_is_int(c, a.s, &k.i)) return k.f = (double)k.i, of_num(et_round(t, k).f);
+      return a;
+    }
+    if (a.kind == PV_INT) return a; /* sizes fit every integer type they meet */
+    if (a.kind == PV_NUM) {
+      scalar k = {.f = a.f};
+      return of_int(sym_int(c, et_convert(t, from, k).i));
+    }
+    if (a.kind == PV_RATIO && sym_ge0(c, a.s)) return of_int(sym_div(c, a.s, a.den));
+    return unknown();
+  }
+  case OP_FLOOR: case OP_CEIL: case OP_TRUNC: case OP_ROUND_EVEN:
+    if (a.kind == PV_INT) return a;
+    if (a.kind == PV_NUM) return of_num(n->op == OP_FLOOR ? floor(a.f) : n->op == OP_CEIL ? ceil(a.f) : n->op == OP_TRUNC ? trunc(a.f) : nearbyint(a.f));
+    if (a.kind != PV_RATIO) return unknown();
+    if (n->op == OP_FLOOR || (n->op == OP_TRUNC && sym_ge0(c, a.s))) return of_int(sym_div(c, a.s, a.den));
+    if (n->op == OP_CEIL) return of_int(sym_ceildiv(c, a.s, a.den));
+    return unknown();
+  default: break;
+  }
+  if (!number(p, a, &f)) return unknown();
+  switch (n->op) {
+  case OP_SQRT: return of_num(sqrt(f));
+  case OP_EXP: return of_num(exp(f));
+  case OP_LOG: return of_num(log(f));
+  case OP_ISNAN: return of_bool(isnan(f));
+  case OP_ISINF: return of_bool(isinf(f));
+  default: return unknown();
+  }
+}
+
+static pval reduce(pt *p, const ex_node *n, env *up) {
+  ctx *c = p->x->c;
+  int64_t ext[MAX_RANK * 2], at[MAX_RANK * 2], total = 1;
+  if (n->nargs > MAX_RANK * 2 || n->op >= RED_ARGMAX) return unknown();
+  for (uint32_t i = 0; i < n->nargs; i++) {
+    if (!sym_is_int(c, sym_canon(c, sym_extent(c, n->args[i])), &ext[i]) || ext[i] > MAX_PLACES) return unknown();
+    total *= ext[i];
+    at[i] = 0;
+    if (total > MAX_PLACES) return unknown();
+  }
+  env v = {n->args, at, n->nargs, up};
+  bool have = false, flag = n->op == RED_ALL;
+  pval r = unknown();
+  for (int64_t k = 0; k < total; k++) {
+    pval w = n->where ? eval(p, n->where, &v) : of_bool(true);
+    if (w.kind != PV_BOOL) return unknown();
+    if (w.b) {
+      pval q = eval(p, n->body, &v);
+      if (q.kind == PV_UNKNOWN) return q;
+      if (n->op == RED_ANY || n->op == RED_ALL) {
+        if (q.kind != PV_BOOL) return unknown();
+        flag = n->op == RED_ANY ? flag || q.b : flag && q.b;
+      } else if (!have) r = q;
+      else r = arith(p, n->op == RED_SUM ? OP_ADD : n->op == RED_PROD ? OP_MUL : n->op == RED_MAX ? OP_MAX : OP_MIN, (etype)n->type, r, q);
+      have = true;
+    }
+    for (uint32_t i = n->nargs; i-- > 0;) {
+      if (++at[i] < ext[i]) break;
+      at[i] = 0;
+    }
+  }
+  if (n->op == RED_ANY || n->op == RED_ALL) return of_bool(flag);
+  if (have) return r;
+  if (n->op == RED_SUM || n->op == RED_PROD) return et_kind((etype)n->type) == K_FLOAT ? of_num(n->op == RED_PROD) : of_int(sym_int(c, n->op == RED_PROD));
+  return unknown();
+}
+
+static pval load(pt *p, const ex_node *n, env *v) {
+  ctx *c = p->x->c;
+  const tensor *t = xt(p->x->m, n->tensor);
+  int64_t pos = 0;
+  bool inside = true;
+  for (uint32_t i = 0; i < n->nargs; i++) {
+    sz s;
+    int64_t k, d;
+    if (!size_at(p, n->args[i], v, &s) || !sym_is_int(c, s, &k) || !sym_is_int(c, sym_canon(c, t->shape[i]), &d)) return unknown();
+    if (k < 0 || k >= d) inside = false;
+    pos = pos * d + k;
+  }
+  if (!inside) return n->otherwise ? eval(p, n->otherwise, v) : unknown();
+  int64_t count;
+  pval *all = contents(p, n->tensor, &count);
+  return all && pos < count ? all[pos] : unknown();
+}
+
+static pval eval(pt *p, ex e, env *v) {
+  ctx *c = p->x->c;
+  const ex_node *n = exn(p->x->m, e);
+  sz s;
+  if (++p->steps > MAX_STEPS || p->depth > 400) return unknown();
+  pval r = unknown();
+  p->depth++;
+  switch (n->kind) {
+  case EX_CONST:
+    if (n->type == ET_BOOL) r = of_bool(n->k.i != 0);
+    else r = et_kind((etype)n->type) == K_FLOAT ? of_num(n->k.f) : of_int(sym_int(c, n->k.i));
+    break;
+  case EX_INDEX:
+    if (size_at(p, n->index, v, &s)) r = of_int(s);
+    break;
+  case EX_LOAD: r = load(p, n, v); break;
+  case EX_REDUCE: r = reduce(p, n, v); break;
+  case EX_OP: {
+    sop op = (sop)n->op;
+    if (op == OP_SEL || op == OP_AND || op == OP_OR) {
+      pval k = eval(p, n->args[0], v);
+      if (op == OP_SEL) {
+        if (k.kind == PV_BOOL) r = eval(p, n->args[k.b ? 1 : 2], v);
+        else { /* not decided: a size that depends on it, if the condition compares sizes */
+          pval a = eval(p, n->args[1], v), b = eval(p, n->args[2], v);
+          if (a.kind == PV_INT && b.kind == PV_INT) {
+            sz q;
+            if (a.s == b.s) r = a;
+            else if (cond_sz(p->x, n->args[0], &q) && size_at(p, q, v, &s)) r = of_int(sym_sel(c, s, a.s, b.s));
+          }
+        }
+      } else if (k.kind == PV_BOOL) r = k.b == (op == OP_AND) ? eval(p, n->args[1], v) : k;
+      else {
+        pval q = eval(p, n->args[1], v);
+        if (q.kind == PV_BOOL && q.b != (op == OP_AND)) r = q;
+      }
+      break;
+    }
+    pval a = eval(p, n->args[0], v), b = n->nargs > 1 ? eval(p, n->args[1], v) : unknown();
+    if (n->nargs == 1) r = unary(p, n, a);
+    else if (n->nargs == 2) {
+      if (op >= OP_EQ && op <= OP_GE) {
+        if (a.kind == PV_BOOL && b.kind == PV_BOOL) r = of_bool((a.b == b.b) == (op == OP_EQ));
+        else r = compare(p, op, a, b);
+      } else r = arith(p, op, (etype)n->type, a, b);
+    }
+    break;
+  }
+  default: break;
+  }
+  p->depth--;
+  return r;
+}
+
+static pval *from_bytes(pt *p, const ndarray *nd, int64_t n) {
+  pval *r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
+  uint32_t w = et_bytes(nd->type);
+  for (int64_t i = 0; i < n; i++) {
+    scalar k = et_load(nd->type, (const char *)nd->data + (size_t)i * w);
+    r[i] = nd->type == ET_BOOL ? of_bool(k.i != 0) : et_kind(nd->type) == K_FLOAT ? of_num(k.f) : of_int(sym_int(p->x->c, k.i));
+  }
+  return r;
+}
+static void run_stage_points(pt *p, const stage *s, pval *out, int64_t n) {
+  ctx *c = p->x->c;
+  uint32_t nv = 0;
+  for (uint32_t i = 0; i < s->naxes; i++) nv += s->axes[i].n;
+  atom *var = NEWN(p->x->a, atom, nv ? nv : 1);
+  int64_t *ext = NEWN(p->x->a, int64_t, nv ? nv : 1), *at = NEWN(p->x->a, int64_t, nv ? nv : 1);
+  nv = 0;
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) {
+      var[nv] = s->axes[i].d[j].var;
+      ext[nv++] = sym_int_or(c, sym_canon(c, s->axes[i].d[j].extent), 0);
+    }
+  env v = {var, at, nv, NULL};
+  for (int64_t k = 0; k < n && s->value; k++) {
+    out[k] = eval(p, s->value, &v);
+    for (uint32_t i = nv; i-- > 0;) {
+      if (++at[i] < ext[i]) break;
+      at[i] = 0;
+    }
+  }
+  for (uint32_t q = 0; q < s->updates.n; q++) {
+    const update *u = &s->updates.v[q];
+    int64_t total = 1, d;
+    int64_t *ue = NEWN(p->x->a, int64_t, u->nvars + 1), *ua = NEWN(p->x->a, int64_t, u->nvars + 1);
+    for (uint32_t i = 0; i < u->nvars; i++)
+      if (sym_is_int(c, sym_canon(c, sym_extent(c, u->vars[i])), &ue[i]) && ue[i] <= MAX_PLACES && total <= MAX_PLACES) total *= ue[i];
+      else total = MAX_PLACES + 1;
+    bool ok = total <= MAX_PLACES;
+    env uv = {u->vars, ua, u->nvars, NULL};
+    for (int64_t k = 0; ok && k < total; k++) {
+      pval w = u->cond ? eval(p, u->cond, &uv) : of_bool(true);
+      int64_t pos = 0;
+      if (w.kind != PV_BOOL) ok = false;
+      else if (w.b) {
+        for (uint32_t i = 0; ok && i < u->nidx; i++) {
+          sz z;
+          int64_t m;
+          ok = size_at(p, u->idx[i], &uv, &z) && sym_is_int(c, z, &m) && sym_is_int(c, sym_canon(c, xt(p->x->m, s->tensor)->shape[i]), &d) && m >= 0 && m < d;
+          if (ok) pos = pos * d + m;
+        }
+        if (ok) {
+          pval nv_ = eval(p, u->value, &uv);
+          if (u->op == OP_NONE) out[pos] = nv_;
+          else out[pos] = out[pos].kind && nv_.kind ? arith(p, u->op, xt(p->x->m, s->tensor)->type, out[pos], nv_) : unknown();
+        }
+      }
+      for (uint32_t i = u->nvars; i-- > 0;) {
+        if (++ua[i] < ue[i]) break;
+        ua[i] = 0;
+      }
+    }
+    if (!ok)
+      for (int64_t k = 0; k < n; k++) out[k] = unknown();
+  }
+}
+static pval *contents(pt *p, tid t, int64_t *count) {
+  ctx *c = p->x->c;
+  uint64_t q;
+  const tensor *x = xt(p->x->m, t);
+  int64_t n = 1, d;
+  for (uint32_t i = 0; i < x->rank; i++) {
+    if (!sym_is_int(c, sym_canon(c, x->shape[i]), &d) || d > MAX_PLACES) return NULL;
+    n *= d;
+    if (n > MAX_PLACES) return NULL;
+  }
+  *count = n;
+  if (map_getu(p->memo, t, &q)) return (pval *)(uintptr_t)q;
+  pval *r = NULL;
+  known_values *k = map_getu(p->x->known, t, &q) ? (known_values *)(uintptr_t)q : NULL;
+  if (k) {
+    r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
+    for (int64_t i = 0; i < n; i++)
+      if (k->values) r[i] = !k->values[i] ? unknown() : x->type == ET_BOOL ? of_bool(sym_int_or(c, k->values[i], 0) != 0) : of_int(sym_canon(c, k->values[i]));
+      else r[i] = of_num(k->floats[i]);
+  } else if (x->kind == TK_CONST && x->data.data && et_bytes(x->type)) r = from_bytes(p, &x->data, n);
+  else if (x->kind == TK_STAGE) {
+    const stage *s = xs(p->x->m, x->stage);
+    if (s->scan || (!s->value && !s->updates.n) || x->rank > MAX_RANK) return NULL;
+    map_putu(p->memo, t, 0); /* no cycles */
+    r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
+    run_stage_points(p, s, r, n);
+  }
+  map_putu(p->memo, t, (uint64_t)(uintptr_t)r);
+  return r;
+}
+
+pval point_ex(el *x, ex e) {
+  pt p = {.x = x, .memo = map_new(x->a)};
+  return eval(&p, e, NULL);
+}
+bool point_values(el *x, tid t, const sz **ints, const double **floats) {
+  pt p = {.x = x, .memo = map_new(x->a)};
+  int64_t n;
+  const tensor *q = xt(x->m, t);
+  if (et_kind(q->type) == K_STR) return false;
+  pval *v = contents(&p, t, &n);
+  if (!v) return false;
+  if (et_kind(q->type) == K_FLOAT) {
+    double *f = NEWN(x->m->a, double, n ? (size_t)n : 1);
+    for (int64_t i = 0; i < n; i++)
+      if (!number(&p, v[i], &f[i])) return false;
+    return *floats = f, true;
+  }
+  sz *s = NEWN(x->m->a, sz, n ? (size_t)n : 1);
+  for (int64_t i = 0; i < n; i++) {
+    if (v[i].kind == PV_INT) s[i] = v[i].s;
+    else if (v[i].kind == PV_BOOL) s[i] = sym_int(x->c, v[i].b);
+    else return false;
+  }
+  return *ints = s, true;
+}

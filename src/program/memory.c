@@ -1,0 +1,203 @@
+/* Where in the arena does every buffer lie? Buffers are placed largest first at the lowest offset where they overlap no buffer that is live at the same time (greedy by size: Pisarchyk and Lee, "Efficient memory management
+ * for deep neural net inference", 2020). With symbolic sizes: if all sizes are multiples of one common polynomial (a batch size), the same search on the factors; otherwise a buffer is put above all it conflicts with.
+ * Late sizes count with their bounds. */
+#include "program/program.h"
+#include "expr/passes.h"
+#include <stdlib.h>
+
+enum { ALIGN = 64 };
+typedef struct mp { program *p; emodule *m; ctx *c; uint32_t pos; } mp;
+
+static sz late_bound(ctx *c, void *env, atom a) {
+  emodule *m = env;
+  if (sym_kind(c, a) != AT_SYMBOL) return 0;
+  for (uint32_t i = 0; i < m->lates.n; i++)
+    if (m->lates.v[i].symbol == a) return m->lates.v[i].bound;
+  return 0;
+}
+static sz bounded(mp *k, sz e) {
+  for (int i = 0; i < 8; i++) { /* bounds may name other late sizes */
+    sz f = sym_subst(k->c, e, late_bound, k->m);
+    if (f == e) break;
+    e = f;
+  }
+  return e;
+}
+/* elems * size, rounded up to ALIGN: term by term when all coefficients are positive, so that N*c stays a multiple of N */
+static sz round_bytes(ctx *c, sz elems, uint32_t size) {
+  sz r = sym_int(c, 0);
+  uint32_t n = sym_nterms(c, elems);
+  bool simple = true;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t na;
+    const atom *as;
+    const uint8_t *ex;
+    int64_t k = sym_term(c, elems, i, &na, &as, &ex), b;
+    if (k < 0) simple = false;
+    if (!simple) break;
+    if (!mul64(k, size, &b) || !add64(b, ALIGN - 1, &b)) ctx_fail(c, E_MEMORY, "the memory of one tensor overflows: %s elements", sym_str(c, elems));
+    sz mono = sym_int(c, b / ALIGN * ALIGN);
+    for (uint32_t j = 0; j < na; j++)
+      for (uint8_t q = 0; q < ex[j]; q++) mono = sym_mul(c, mono, sym_of_atom(c, as[j]));
+    r = sym_add(c, r, mono);
+  }
+  if (simple) return r;
+  return sym_muli(c, sym_ceildiv(c, sym_muli(c, elems, size), sym_int(c, ALIGN)), ALIGN);
+}
+static void touch(mp *k, uint32_t buf, uint32_t from, uint32_t to) {
+  membuf *b = &k->p->mem[buf];
+  if (!b->used || from < b->first) b->first = from;
+  if (!b->used || to > b->last) b->last = to;
+  b->used = true;
+}
+static void touch_tensor(mp *k, tid t) {
+  if (t && k->p->plan->layouts[t].buffer) touch(k, k->p->plan->layouts[t].buffer, k->pos, k->pos);
+}
+static bool inside(emodule *m, uint32_t block, uint32_t of) { /* block is `of` or lies in it */
+  while (block != of) {
+    if (block == 0) return false;
+    block = m->blocks.v[block].parent;
+  }
+  return true;
+}
+static void walk(mp *k, uint32_t block) {
+  splan *p = k->p->plan;
+  emodule *m = k->m;
+  uint32_t li = 0;
+  for (uint32_t i = 0; i < m->blocks.v[block].items.n; i++) {
+    item it = m->blocks.v[block].items.v[i];
+    for (li = 0; li < p->launches.n; li++) {
+      launch *l = &p->launches.v[li];
+      if (l->block != block || l->item != i) continue;
+      k->pos++;
+      for (uint32_t a = 0; a < l->args.n; a++)
+        if (l->args.v[a].is_buffer && l->args.v[a].buffer) touch(k, l->args.v[a].buffer, k->pos, k->pos);
+    }
+    if (it.kind == IT_IF) {
+      xif *x = &m->ifs.v[it.index];
+      k->pos++;
+      touch_tensor(k, x->cond);
+      walk(k, x->then_block);
+      walk(k, x->else_block);
+      k->pos++;
+      for (uint32_t j = 0; j < x->n; j++) touch_tensor(k, x->results[j]);
+    } else if (it.kind == IT_LOOP) {
+      xloop *x = &m->loops.v[it.index];
+      uint32_t from = ++k->pos;
+      touch_tensor(k, x->trip_tensor), touch_tensor(k, x->cond0);
+      for (uint32_t j = 0; j < x->ncarried; j++) touch_tensor(k, x->init[j]), touch_tensor(k, x->inner[j]);
+      for (uint32_t j = 0; j < x->ncollected; j++) touch_tensor(k, x->collected[j]);
+      walk(k, x->body);
+      k->pos++;
+      touch_tensor(k, x->cond);
+      for (uint32_t j = 0; j < x->ncarried; j++) touch_tensor(k, x->next[j]), touch_tensor(k, x->inner[j]), touch_tensor(k, x->final[j]);
+      for (uint32_t j = 0; j < x->ncollected; j++) touch_tensor(k, x->collected[j]);
+      /* what was touched inside but lives outside is live all through the loop */
+      for (uint32_t b = 1; b < p->buffers.n; b++) {
+        membuf *q = &k->p->mem[b];
+        if (q->used && q->last >= from && !inside(m, p->buffers.v[b].block, x->body)) touch(k, b, q->first < from ? q->first : from, k->pos);
+      }
+    }
+  }
+}
+
+typedef struct ent { uint32_t buf; int64_t size; } ent;
+static int by_size(const void *a, const void *b) {
+  const ent *x = a, *y = b;
+  if (x->size != y->size) return x->size < y->size ? 1 : -1;
+  return x->buf < y->buf ? -1 : 1;
+}
+static bool overlap(const membuf *a, const membuf *b) { return a->first <= b->last && b->first <= a->last; }
+
+/* sizes = factor * common? */
+static bool common_factor(mp *k, const ent *es, uint32_t n, sz *common, int64_t *factors) {
+  *common = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    sz s = k->p->mem[es[i].buf].bytes;
+    int64_t g = 0;
+    for (uint32_t t = 0; t < sym_nterms(k->c, s); t++) {
+      uint32_t na;
+      const atom *as;
+      const uint8_t *ex;
+      int64_t q = sym_term(k->c, s, t, &na, &as, &ex);
+      q = q < 0 ? -q : q;
+      while (q) {
+        int64_t r = g % q;
+        g = q, q = r;
+      }
+    }
+    if (g == 0) {
+      factors[i] = 0;
+      continue;
+    }
+    sz prim;
+    if (!sym_exact_div(k->c, s, sym_int(k->c, g), &prim)) return false;
+    if (!*common) *common = prim;
+    if (prim != *common) return false;
+    factors[i] = g;
+  }
+  if (!*common) *common = sym_int(k->c, 1);
+  return true;
+}
+
+void program_memory_plan(program *p) {
+  splan *s = p->plan;
+  mp k = {p, s->m, s->m->c, 0};
+  arena *a = s->l->a;
+  p->mem = NEWN(a, membuf, s->buffers.n);
+  walk(&k, 0);
+  uint32_t n = 0;
+  ent *es = NEWN(a, ent, s->buffers.n);
+  p->scratch_bytes = sym_int(k.c, 0);
+  for (uint32_t i = 0; i < s->launches.n; i++) p->scratch_bytes = sym_max(k.c, p->scratch_bytes, bounded(&k, s->launches.v[i].scratch ? s->launches.v[i].scratch : sym_int(k.c, 0)));
+  for (uint32_t i = 1; i < s->buffers.n; i++) {
+    buffer *b = &s->buffers.v[i];
+    p->mem[i].bytes = round_bytes(k.c, bounded(&k, b->elems), et_bytes(b->type));
+    if (b->kind == BUF_WEIGHTS && p->mem[i].used) {
+      int64_t bytes;
+      if (!sym_is_int(k.c, p->mem[i].bytes, &bytes)) ctx_bug(k.c, "program: weights of symbolic size");
+      p->mem[i].weight_offset = p->weight_bytes;
+      p->weight_bytes += (uint64_t)bytes;
+    }
+    if (b->kind == BUF_ARENA && p->mem[i].used) es[n++] = (ent){i, 0};
+  }
+  int64_t *factors = NEWN(a, int64_t, n + 1);
+  sz common;
+  bool gaps = common_factor(&k, es, n, &common, factors);
+  for (uint32_t i = 0; i < n; i++) {
+    es[i].size = gaps ? factors[i] : expr_typical(s->m, p->mem[es[i].buf].bytes);
+  }
+  qsort(es, n, sizeof *es, by_size);
+  p->arena_bytes = sym_int(k.c, 0);
+  int64_t *at = NEWN(a, int64_t, n + 1), top = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    membuf *b = &p->mem[es[i].buf];
+    if (gaps) {
+      int64_t pos = 0;
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t j = 0; j < i; j++)
+          if (overlap(b, &p->mem[es[j].buf]) && pos < at[j] + es[j].size && at[j] < pos + es[i].size) pos = at[j] + es[j].size, moved = true;
+      }
+      at[i] = pos;
+      if (pos + es[i].size > top) top = pos + es[i].size;
+      b->offset = sym_muli(k.c, common, pos);
+    } else {
+      sz off = sym_int(k.c, 0);
+      for (uint32_t j = 0; j < i; j++)
+        if (overlap(b, &p->mem[es[j].buf])) off = sym_max(k.c, off, sym_add(k.c, p->mem[es[j].buf].offset, p->mem[es[j].buf].bytes));
+      b->offset = off;
+      p->arena_bytes = sym_max(k.c, p->arena_bytes, sym_add(k.c, off, b->bytes));
+    }
+  }
+  if (gaps) p->arena_bytes = sym_muli(k.c, common, top);
+  int64_t most = 0; /* the bound, where sizes are comparable */
+  if (gaps)
+    for (uint32_t t = 0; t <= k.pos; t++) {
+      int64_t live = 0;
+      for (uint32_t i = 0; i < n; i++)
+        if (p->mem[es[i].buf].first <= t && t <= p->mem[es[i].buf].last) live += es[i].size;
+      if (live > most) most = live;
+    }
+  p->live_bound = gaps ? sym_muli(k.c, common, most) : 0;
+}

@@ -1,0 +1,578 @@
+/* How does a formula become loop values? See emit.h for the idea (copies of a tile share what does not depend on the copy).
+ *
+ * Memory safety: an access is emitted unguarded only if its index is proved in range (or inside a halo that holds the `otherwise` value). Otherwise an access with `otherwise` is masked or clamped and
+ * selected, and one without (an index read from data) is clamped. So both branches of a select may be evaluated.
+ */
+#include "schedule/emit.h"
+#include <string.h>
+
+void emit_begin(ectx *e, splan *p, lfunc *f, launch *l) {
+  memset(e, 0, sizeof *e);
+  e->p = p;
+  e->m = p->m;
+  e->c = p->m->c;
+  e->a = p->l->a;
+  e->f = f;
+  e->b = loop_builder(f);
+  e->lanes = 1;
+  e->l = l;
+  e->arg_of = map_new(e->a);
+  emit_scope(e);
+}
+
+/* ---- arguments ---- */
+static lv argument(ectx *e, uint64_t key, kargs k, const char *name, ltype t, unsigned flags, unsigned align) {
+  uint64_t have;
+  if (map_getu(e->arg_of, key, &have)) {
+    lv v = (lv)(have & 0xffffffff);
+    uint32_t i = (uint32_t)(have >> 32);
+    if (k.write) {
+      e->l->args.v[i].write = true;
+      e->f->params.v[i].flags |= LP_WRITE;
+    }
+    return v;
+  }
+  lv v = lb_param(&e->b, name, t, flags, align);
+  vec_push(e->a, e->l->args, k);
+  map_putu(e->arg_of, key, (uint64_t)(e->l->args.n - 1) << 32 | v);
+  return v;
+}
+lv emit_buffer(ectx *e, uint32_t buffer, bool write) {
+  const struct buffer *b = &e->p->buffers.v[buffer];
+  unsigned align = b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA ? 64 : 0;
+  return argument(e, (uint64_t)buffer << 1, (kargs){.is_buffer = true, .buffer = buffer, .write = write}, arena_fmt(e->a, "b%u", e->l->args.n), lptr(b->type),
+                  LP_READ | (write ? LP_WRITE : 0u) | (b->kind == BUF_WEIGHTS ? LP_NOALIAS : 0u), align);
+}
+lv emit_symbol(ectx *e, sz size) {
+  return argument(e, (uint64_t)size << 1 | 1, (kargs){.size = size}, arena_fmt(e->a, "n%u", e->l->args.n), lt(ET_I64, 1), 0, 0);
+}
+
+/* ---- scopes and bindings ---- */
+void emit_scope(ectx *e) {
+  memo_scope *s = NEW(e->a, memo_scope);
+  s->m = map_new(e->a);
+  s->up = e->memo;
+  e->memo = s;
+}
+void emit_unscope(ectx *e) { e->memo = e->memo->up; }
+static bool recall(ectx *e, uint64_t key, uint64_t *v) {
+  for (memo_scope *s = e->memo; s; s = s->up)
+    if (map_getu(s->m, key, v)) return true;
+  return false;
+}
+void emit_bind_ex(ectx *e, binding b) { vec_push(e->a, e->binds, b); }
+void emit_bind(ectx *e, atom var, lv base) { emit_bind_ex(e, (binding){.var = var, .base = base}); }
+void emit_unbind(ectx *e, uint32_t n) { e->binds.n = n; }
+static binding *bound(ectx *e, atom a) {
+  for (uint32_t i = e->binds.n; i-- > 0;)
+    if (e->binds.v[i].var == a) return &e->binds.v[i];
+  return NULL;
+}
+static sz subst_atom(ctx *c, void *env, atom a) {
+  ectx *e = env;
+  if (sym_kind(c, a) != AT_VAR) return 0;
+  binding *b = bound(e, a);
+  return b ? b->subst : 0;
+}
+sz emit_resolve(ectx *e, sz x) {
+  bool any = false;
+  for (uint32_t i = 0; i < e->binds.n && !any; i++) any = e->binds.v[i].subst != 0;
+  if (!any) return x;
+  for (int i = 0; i < 4; i++) { /* a substitution may name variables that are substituted themselves */
+    sz y = sym_subst(e->c, x, subst_atom, e);
+    if (y == x) break;
+    x = y;
+  }
+  return x;
+}
+
+/* ---- does a value depend on the row copy, the lane? ---- */
+enum { D_ROW = 1, D_LANE = 2 };
+static unsigned dep_ex(ectx *e, ex x);
+static unsigned dep_sz(ectx *e, sz x) {
+  u32vec at = {0};
+  unsigned d = 0;
+  if (sym_is_int(e->c, x, NULL)) return 0;
+  sym_atoms(e->c, x, AT_VAR, e->a, &at);
+  for (uint32_t i = 0; i < at.n; i++) {
+    binding *b = bound(e, at.v[i]);
+    if (!b) continue;
+    if (b->row_step) d |= D_ROW;
+    if (b->lane) d |= D_LANE;
+  }
+  at.n = 0;
+  sym_atoms(e->c, x, AT_DATA, e->a, &at);
+  for (uint32_t i = 0; i < at.n; i++) d |= dep_ex(e, sym_data_id(e->c, at.v[i]));
+  return d;
+}
+static const local *local_of(ectx *e, tid t) {
+  for (uint32_t i = e->locals.n; i-- > 0;)
+    if (e->locals.v[i].t == t) return &e->locals.v[i];
+  return NULL;
+}
+static unsigned dep_ex(ectx *e, ex x) {
+  if (!x) return 0;
+  while (e->dep.n <= x) vec_push(e->a, e->dep, 0);
+  if (e->dep.v[x] & 1) return e->dep.v[x] >> 1;
+  const ex_node *n = exn(e->m, x);
+  unsigned d = 0;
+  switch (n->kind) {
+  case EX_INDEX: d = dep_sz(e, emit_resolve(e, n->index)); break;
+  case EX_LOAD: {
+    const local *l = local_of(e, n->tensor);
+    if (l && l->regs) d = D_ROW | (l->regs_vec ? D_LANE : 0);
+    for (uint32_t i = 0; i < n->nargs; i++) d |= dep_sz(e, emit_resolve(e, n->args[i]));
+    d |= dep_ex(e, n->otherwise);
+    break;
+  }
+  case EX_OP:
+    for (uint32_t i = 0; i < n->nargs; i++) d |= dep_ex(e, n->args[i]);
+    break;
+  case EX_REDUCE: d = dep_ex(e, n->body) | dep_ex(e, n->where) | dep_ex(e, n->payload); break;
+  default: break;
+  }
+  while (e->dep.n <= x) vec_push(e->a, e->dep, 0);
+  e->dep.v[x] = d << 1 | 1;
+  return d;
+}
+
+/* ---- sizes ---- */
+static lv emit_atom(ectx *e, atom a, int64_t *off) {
+  *off = 0;
+  switch (sym_kind(e->c, a)) {
+  case AT_SYMBOL: {
+    sz def;
+    if (sym_definition(e->c, a, &def) && !emit_resolve(e, def)) return emit_size(e, def);
+    return emit_symbol(e, sym_of_atom(e->c, a));
+  }
+  case AT_VAR: {
+    binding *b = bound(e, a);
+    if (!b) ctx_bug(e->c, "schedule: variable %s of kernel %s is not bound", sym_name(e->c, a), e->f->name);
+    *off = (int64_t)e->r * b->row_step + (int64_t)e->v * b->vec_step;
+    return b->base;
+  }
+  case AT_DATA: {
+    evalue x = emit_value(e, sym_data_id(e->c, a));
+    if (x.vec && e->lanes > 1) ctx_bug(e->c, "schedule: lane-dependent data in a scalar index of kernel %s", e->f->name);
+    etype t = exn(e->m, sym_data_id(e->c, a))->type;
+    return t == ET_I64 ? x.v : lb_op(&e->b, OP_CAST, lt(ET_I64, 1), x.v, 0, 0);
+  }
+  default: break;
+  }
+  sz g[3];
+  uint32_t n = sym_args(e->c, a, g);
+  lv x[3] = {0};
+  for (uint32_t i = 0; i < n; i++) x[i] = emit_size(e, g[i]);
+  switch (sym_kind(e->c, a)) {
+  case AT_DIV: return lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), x[0], x[1], 0);
+  case AT_MIN: return lb_op(&e->b, OP_MIN, lt(ET_I64, 1), x[0], x[1], 0);
+  case AT_MAX: return lb_op(&e->b, OP_MAX, lt(ET_I64, 1), x[0], x[1], 0);
+  default: return lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_GE, x[0], lb_int(&e->b, 0)), x[1], x[2]);
+  }
+}
+/* A scalar size. The constant part, with the copies' constant offsets in it, is added last, so that all copies share the rest and the constant becomes a displacement. */
+lv emit_size(ectx *e, sz x) {
+  x = emit_resolve(e, x);
+  int64_t konst = 0;
+  if (sym_is_int(e->c, x, &konst)) return lb_int(&e->b, konst);
+  u32vec at = {0};
+  sym_atoms(e->c, x, AT_VAR, e->a, &at);
+  bool only_symbols = at.n == 0 && !sym_uses_kind(e->c, x, AT_DATA);
+  if (only_symbols) { /* computed once by the main function and passed as one argument */
+    return emit_symbol(e, x);
+  }
+  konst = 0;
+  lv sum = 0;
+  uint32_t n = sym_nterms(e->c, x);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t na;
+    const atom *as;
+    const uint8_t *exps;
+    int64_t k = sym_term(e->c, x, i, &na, &as, &exps);
+    if (na == 0) {
+      konst += k;
+      continue;
+    }
+    int64_t off;
+    if (na == 1 && exps[0] == 1) {
+      lv v = emit_atom(e, as[0], &off);
+      konst += k * off;
+      lv t = lb_muli(&e->b, v, k);
+      sum = sum ? lb_add(&e->b, sum, t) : t;
+      continue;
+    }
+    lv prod = 0;
+    for (uint32_t j = 0; j < na; j++) {
+      lv v = emit_atom(e, as[j], &off);
+      if (off) v = lb_addi(&e->b, v, off);
+      for (uint8_t q = 0; q < exps[j]; q++) prod = prod ? lb_mul(&e->b, prod, v) : v;
+    }
+    prod = lb_muli(&e->b, prod, k);
+    sum = sum ? lb_add(&e->b, sum, prod) : prod;
+  }
+  if (!sum) return lb_int(&e->b, konst);
+  return lb_addi(&e->b, sum, konst);
+}
+sz emit_lane_coef(ectx *e, sz address, sz *rest) {
+  sz coef;
+  if (!e->lane || !sym_linear(e->c, address, e->lane, &coef, rest)) return 0;
+  return coef;
+}
+static ltype ivec(ectx *e) { return lt(ET_I64, e->lanes); }
+/* An index as a vector over the lanes (general case). */
+static lv size_vec(ectx *e, sz x) {
+  x = emit_resolve(e, x);
+  if (!(dep_sz(e, x) & D_LANE)) return lb_splat(&e->b, (uint16_t)e->lanes, emit_size(e, x));
+  lv sum = 0;
+  int64_t konst = 0;
+  uint32_t n = sym_nterms(e->c, x);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t na;
+    const atom *as;
+    const uint8_t *exps;
+    int64_t k = sym_term(e->c, x, i, &na, &as, &exps);
+    if (na == 0) {
+      konst += k;
+      continue;
+    }
+    lv prod = 0;
+    for (uint32_t j = 0; j < na; j++) {
+      lv v;
+      sz one = sym_of_atom(e->c, as[j]);
+      binding *b = sym_kind(e->c, as[j]) == AT_VAR ? bound(e, as[j]) : NULL;
+      if (b && b->lane) {
+        lv s = lb_addi(&e->b, b->base, (int64_t)e->r * b->row_step + (int64_t)e->v * b->vec_step);
+        v = lb_op(&e->b, OP_ADD, ivec(e), lb_splat(&e->b, (uint16_t)e->lanes, s), lb_iota(&e->b, ivec(e)), 0);
+      } else if (!(dep_sz(e, one) & D_LANE)) {
+        v = lb_splat(&e->b, (uint16_t)e->lanes, emit_size(e, one));
+      } else if (sym_kind(e->c, as[j]) == AT_DATA) {
+        ex d = sym_data_id(e->c, as[j]);
+        v = emit_vec(e, emit_value(e, d), exn(e->m, d)->type);
+        if (exn(e->m, d)->type != ET_I64) v = lb_op(&e->b, OP_CAST, ivec(e), v, 0, 0);
+      } else {
+        sz g[3];
+        uint32_t ng = sym_args(e->c, as[j], g);
+        lv y[3] = {0};
+        for (uint32_t q = 0; q < ng; q++) y[q] = size_vec(e, g[q]);
+        switch (sym_kind(e->c, as[j])) {
+        case AT_DIV: v = lb_op(&e->b, OP_IDIV, ivec(e), y[0], y[1], 0); break;
+        case AT_MIN: v = lb_op(&e->b, OP_MIN, ivec(e), y[0], y[1], 0); break;
+        case AT_MAX: v = lb_op(&e->b, OP_MAX, ivec(e), y[0], y[1], 0); break;
+        default:
+          v = lb_op(&e->b, OP_SEL, ivec(e), lb_op(&e->b, OP_GE, lt(ET_BOOL, e->lanes), y[0], lb_const(&e->b, ivec(e), (scalar){.i = 0}), 0), y[1], y[2]);
+        }
+      }
+      for (uint8_t q = 0; q < exps[j]; q++) prod = prod ? lb_op(&e->b, OP_MUL, ivec(e), prod, v, 0) : v;
+    }
+    if (k != 1) prod = lb_op(&e->b, OP_MUL, ivec(e), prod, lb_const(&e->b, ivec(e), (scalar){.i = k}), 0);
+    sum = sum ? lb_op(&e->b, OP_ADD, ivec(e), sum, prod, 0) : prod;
+  }
+  lv kc = lb_const(&e->b, ivec(e), (scalar){.i = konst});
+  return sum ? (konst ? lb_op(&e->b, OP_ADD, ivec(e), sum, kc, 0) : sum) : kc;
+}
+
+/* ---- values ---- */
+lv emit_vec(ectx *e, evalue x, etype t) {
+  (void)t;
+  return x.vec ? x.v : lb_splat(&e->b, (uint16_t)e->lanes, x.v);
+}
+static lv lane_mask(ectx *e) {
+  if (!e->count) return 0;
+  return lb_op(&e->b, OP_LT, lt(ET_BOOL, e->lanes), lb_iota(&e->b, ivec(e)), lb_splat(&e->b, (uint16_t)e->lanes, e->count), 0);
+}
+const layout *emit_layout(ectx *e, tid t) {
+  const local *l = local_of(e, t);
+  return l && l->lay ? l->lay : &e->p->layouts[t];
+}
+sz emit_address(ectx *e, const layout *lay, const sz *idx) {
+  ctx *c = e->c;
+  sz at = lay->base;
+  for (uint32_t i = 0; i < lay->rank; i++) {
+    const laxis *x = &lay->axes[i];
+    sz rem = idx[i];
+    for (uint32_t d = x->n; d-- > 0;) {
+      sz val = rem;
+      if (d > 0) {
+        atom sv;
+        sz si;
+        if (!sym_divmod(c, rem, x->d[d].extent, &rem, &val, &sv, &si)) {
+          val = sym_mod(c, rem, x->d[d].extent);
+          rem = sym_div(c, rem, x->d[d].extent);
+        }
+      }
+      at = sym_add(c, at, sym_mul(c, val, x->d[d].stride));
+    }
+  }
+  return at;
+}
+bool emit_in_range(ectx *e, const layout *lay, uint32_t ax, sz idx, sz size) {
+  ctx *c = e->c;
+  sz lo = idx, hi = sym_sub(c, sym_addi(c, size, -1), idx);
+  if (lay) {
+    if (lay->axes[ax].lo) lo = sym_add(c, lo, lay->axes[ax].lo);
+    if (lay->axes[ax].hi) hi = sym_add(c, hi, lay->axes[ax].hi);
+  }
+  return sym_ge0(c, lo) && sym_ge0(c, hi);
+}
+static scalar identity_const(ectx *e, ex x, bool *is) {
+  const ex_node *n = exn(e->m, x);
+  *is = n->kind == EX_CONST;
+  return n->k;
+}
+static evalue load_at(ectx *e, etype t, lv ptr, sz addr, lv mask, bool lanewise) {
+  sz rest;
+  if (!lanewise) return (evalue){lb_load(&e->b, lt(t, 1), ptr, emit_size(e, addr)), false};
+  sz coef = emit_lane_coef(e, addr, &rest);
+  int64_t k;
+  if (coef && sym_is_int(e->c, coef, &k) && k == 1 && !(dep_sz(e, rest) & D_LANE)) {
+    lv i = emit_size(e, addr);
+    return (evalue){lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0), true};
+  }
+  if (coef && !(dep_sz(e, rest) & D_LANE) && !(dep_sz(e, coef) & D_LANE)) {
+    lv i = emit_size(e, addr), s = emit_size(e, coef);
+    return (evalue){lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, s, 0), true};
+  }
+  if (!mask) mask = lane_mask(e);
+  return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, size_vec(e, addr), mask), true};
+}
+static evalue emit_load(ectx *e, ex x) {
+  ex_node n = *exn(e->m, x);
+  const local *l = local_of(e, n.tensor);
+  if (l && l->regs) {
+    return (evalue){l->regs[e->r * TILE_V + e->v], l->regs_vec};
+  }
+  for (uint32_t i = 0; i < e->packs.n; i++)
+    if (e->packs.v[i].load == x) {
+      const packed *k = &e->packs.v[i];
+      /* the lane variable counts from lane_base within the pack */
+      binding *b = bound(e, e->lane);
+      int64_t off = (int64_t)e->v * b->vec_step;
+      lv at = lb_addi(&e->b, lb_add(&e->b, emit_size(e, k->off), k->lane_base ? lb_sub(&e->b, b->base, emit_size(e, k->lane_base)) : lb_int(&e->b, 0)), off);
+      return (evalue){lb_load_ex(&e->b, lt((etype)n.type, e->lanes), k->ptr, at, 0, 0, 0, 0), true};
+    }
+  const layout *lay = emit_layout(e, n.tensor);
+  tensor *t = xt(e->m, n.tensor);
+  lv ptr = l && l->lay ? l->ptr : emit_buffer(e, lay->buffer, false);
+  sz idx[MAX_RANK];
+  bool ok = true, lanewise = false;
+  bool halo_ok = false;
+  if (n.otherwise && lay->buffer) {
+    bool is;
+    scalar k = identity_const(e, n.otherwise, &is);
+    const struct buffer *bf = &e->p->buffers.v[lay->buffer];
+    halo_ok = is && bf->halo && memcmp(&k, &bf->fill, sizeof k) == 0;
+  }
+  bool safe[MAX_RANK];
+  for (uint32_t i = 0; i < n.nargs; i++) {
+    idx[i] = emit_resolve(e, n.args[i]);
+    safe[i] = emit_in_range(e, halo_ok ? lay : NULL, i, idx[i], t->shape[i]);
+    ok &= safe[i];
+    lanewise |= (dep_sz(e, idx[i]) & D_LANE) != 0;
+  }
+  if (ok) {
+    evalue v = load_at(e, t->type, ptr, emit_address(e, lay, idx), 0, lanewise);
+    return v;
+  }
+  if (!lanewise) { /* scalar: clamp, then select */
+    lv cond = 0;
+    for (uint32_t i = 0; i < n.nargs; i++) {
+      if (safe[i]) continue;
+      lv v = emit_size(e, idx[i]), size = emit_size(e, t->shape[i]), zero = lb_int(&e->b, 0);
+      lv in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, zero), lb_cmp(&e->b, OP_LT, v, size), 0);
+      cond = cond ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), cond, in, 0) : in;
+    }
+    lv at = emit_size(e, emit_address(e, lay, idx));
+    at = lb_op(&e->b, OP_SEL, lt(ET_I64, 1), cond, at, emit_size(e, lay->base));
+    lv v = lb_load(&e->b, lt(t->type, 1), ptr, at);
+    if (!n.otherwise) return (evalue){v, false};
+    evalue o = emit_value(e, n.otherwise);
+    if (!o.vec) return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, 1), cond, v, o.v), false};
+    return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, e->lanes), lb_splat(&e->b, (uint16_t)e->lanes, cond), lb_splat(&e->b, (uint16_t)e->lanes, v), o.v), true};
+  }
+  lv cond = 0;
+  ltype bt = lt(ET_BOOL, e->lanes);
+  for (uint32_t i = 0; i < n.nargs; i++) {
+    if (safe[i]) continue;
+    lv v = size_vec(e, idx[i]), size = lb_splat(&e->b, (uint16_t)e->lanes, emit_size(e, t->shape[i])), zero = lb_const(&e->b, ivec(e), (scalar){.i = 0});
+    lv in = lb_op(&e->b, OP_AND, bt, lb_op(&e->b, OP_GE, bt, v, zero, 0), lb_op(&e->b, OP_LT, bt, v, size, 0), 0);
+    cond = cond ? lb_op(&e->b, OP_AND, bt, cond, in, 0) : in;
+  }
+  lv mask = cond;
+  if (e->count) mask = lb_op(&e->b, OP_AND, bt, mask, lane_mask(e), 0);
+  evalue v = load_at(e, t->type, ptr, emit_address(e, lay, idx), mask, true);
+  if (!n.otherwise) return v;
+  evalue o = emit_value(e, n.otherwise);
+  return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, e->lanes), cond, v.v, emit_vec(e, o, t->type)), true};
+}
+
+static scalar red_identity(rop op, etype t) {
+  bool fl = et_kind(t) == K_FLOAT;
+  switch (op) {
+  case RED_PROD: return fl ? (scalar){.f = 1} : (scalar){.i = 1};
+  case RED_MAX: return fl ? (scalar){.f = -__builtin_inf()} : t == ET_BOOL ? (scalar){.i = 0} : (scalar){.i = et_kind(t) == K_UINT ? 0 : et_bits(t) == 64 ? INT64_MIN : (int64_t)et_lowest(t)};
+  case RED_MIN: return fl ? (scalar){.f = __builtin_inf()} : t == ET_BOOL ? (scalar){.i = 1} : (scalar){.i = et_bits(t) == 64 ? (et_kind(t) == K_UINT ? -1 : INT64_MAX) : (int64_t)et_highest(t)};
+  case RED_ALL: return (scalar){.i = 1};
+  default: return fl ? (scalar){.f = 0} : (scalar){.i = 0};
+  }
+}
+scalar schedule_identity(rop op, etype t) { return red_identity(op, t); }
+static sop red_op(rop op) {
+  switch (op) {
+  case RED_SUM: return OP_ADD;
+  case RED_PROD: return OP_MUL;
+  case RED_MAX: return OP_MAX;
+  case RED_MIN: return OP_MIN;
+  case RED_ANY: return OP_OR;
+  default: return OP_AND;
+  }
+}
+sop schedule_combine(rop op) { return red_op(op); }
+
+/* acc = combine(acc, body) where `where`; body of a sum of products becomes an fma */
+lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes) {
+  etype at = (etype)n->acc;
+  ltype T = lt(at, vec ? lanes : 1);
+  const ex_node *bn = exn(e->m, n->body);
+  if (n->op == RED_SUM && bn->kind == EX_OP && bn->op == OP_MUL && bn->type == at && et_kind(at) == K_FLOAT && !n->where && !(e->count && e->lane_reduced)) {
+    evalue x = emit_value(e, bn->args[0]), y = emit_value(e, exn(e->m, n->body)->args[1]);
+    if (vec) return lb_op(&e->b, OP_FMA, T, emit_vec(e, x, at), emit_vec(e, y, at), acc);
+    if (!x.vec && !y.vec) return lb_op(&e->b, OP_FMA, T, x.v, y.v, acc);
+  }
+  evalue x = emit_value(e, n->body);
+  lv v = vec ? emit_vec(e, x, at) : x.v;
+  if (bn->type != at) v = lb_op(&e->b, OP_CAST, T, v, 0, 0);
+  if (n->where) {
+    evalue w = emit_value(e, n->where);
+    lv wm = vec ? emit_vec(e, w, ET_BOOL) : w.v;
+    v = lb_op(&e->b, OP_SEL, T, wm, v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
+  }
+  if (e->count && e->lane_reduced) v = lb_op(&e->b, OP_SEL, T, lane_mask(e), v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
+  return lb_op(&e->b, red_op((rop)n->op), T, acc, v, 0);
+}
+/* argmax and kin: best value and its payload */
+void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, bool vec, uint32_t lanes) {
+  etype bt = exn(e->m, n->body)->type;
+  uint32_t ln = vec ? lanes : 1;
+  ltype T = lt(bt, ln), I = lt(ET_I64, ln), B = lt(ET_BOOL, ln);
+  evalue x = emit_value(e, n->body);
+  lv v = vec ? emit_vec(e, x, bt) : x.v;
+  lv p;
+  if (n->payload) {
+    evalue q = emit_value(e, n->payload);
+    p = vec ? emit_vec(e, q, ET_I64) : q.v;
+  } else if (n->nargs) {
+    sz first = sym_of_atom(e->c, n->args[0]);
+    p = vec ? lb_splat(&e->b, (uint16_t)ln, emit_size(e, first)) : emit_size(e, first);
+  } else p = lb_const(&e->b, I, (scalar){.i = 0});
+  lv old = lb_get(&e->b, best), have = lb_get(&e->b, found);
+  bool last = n->op == RED_ARGMAX_LAST || n->op == RED_ARGMIN_LAST, mx = n->op == RED_ARGMAX || n->op == RED_ARGMAX_LAST;
+  lv better = lb_op(&e->b, mx ? (last ? OP_GE : OP_GT) : (last ? OP_LE : OP_LT), B, v, old, 0);
+  if (et_kind(bt) == K_FLOAT) { /* NaN wins, the first one (the last one for _last) */
+    lv vn = lb_op(&e->b, OP_ISNAN, B, v, 0, 0), on = lb_op(&e->b, OP_ISNAN, B, old, 0, 0);
+    lv take = last ? vn : lb_op(&e->b, OP_AND, B, vn, lb_op(&e->b, OP_NOT, B, on, 0, 0), 0);
+    lv keep = last ? lb_op(&e->b, OP_AND, B, on, lb_op(&e->b, OP_NOT, B, vn, 0, 0), 0) : on;
+    better = lb_op(&e->b, OP_OR, B, take, lb_op(&e->b, OP_AND, B, better, lb_op(&e->b, OP_NOT, B, keep, 0, 0), 0), 0);
+  }
+  better = lb_op(&e->b, OP_OR, B, better, lb_op(&e->b, OP_NOT, B, have, 0, 0), 0);
+  if (n->where) {
+    evalue w = emit_value(e, n->where);
+    better = lb_op(&e->b, OP_AND, B, better, vec ? emit_vec(e, w, ET_BOOL) : w.v, 0);
+  }
+  lb_set(&e->b, best, lb_op(&e->b, OP_SEL, T, better, v, old));
+  lb_set(&e->b, pay, lb_op(&e->b, OP_SEL, I, better, p, lb_get(&e->b, pay)));
+  lb_set(&e->b, found, lb_op(&e->b, OP_OR, B, have, better, 0));
+}
+bool schedule_is_arg(rop op) { return op >= RED_ARGMAX; }
+
+/* A reduction inside a value: loops around registers, the whole of it for this copy. */
+static evalue emit_reduce(ectx *e, ex x) {
+  ex_node n = *exn(e->m, x);
+  bool vec = (dep_ex(e, x) & D_LANE) != 0;
+  uint32_t ln = vec ? e->lanes : 1;
+  etype at = schedule_is_arg((rop)n.op) ? exn(e->m, n.body)->type : (etype)n.acc;
+  lv acc, pay = 0, found = 0;
+  if (schedule_is_arg((rop)n.op)) {
+    acc = lb_reg(&e->b, lb_const(&e->b, lt(at, ln), (scalar){.i = 0}));
+    pay = lb_reg(&e->b, lb_const(&e->b, lt(ET_I64, ln), (scalar){.i = 0}));
+    found = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, ln), (scalar){.i = 0}));
+  } else acc = lb_reg(&e->b, lb_const(&e->b, lt(at, ln), red_identity((rop)n.op, at)));
+  uint32_t nb = e->binds.n;
+  for (uint32_t i = 0; i < n.nargs; i++) {
+    lv idx;
+    lb_for(&e->b, sym_name(e->c, n.args[i]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, n.args[i])), lb_int(&e->b, 1), 0, &idx);
+    emit_bind(e, n.args[i], idx);
+    emit_scope(e);
+  }
+  if (schedule_is_arg((rop)n.op)) schedule_arg_step(e, &n, acc, pay, found, vec, ln);
+  else lb_set(&e->b, acc, schedule_step(e, &n, lb_get(&e->b, acc), vec, ln));
+  for (uint32_t i = 0; i < n.nargs; i++) {
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+  emit_unbind(e, nb);
+  if (schedule_is_arg((rop)n.op)) return (evalue){lb_get(&e->b, pay), vec};
+  lv r = lb_get(&e->b, acc);
+  if ((etype)n.type != at) r = lb_op(&e->b, OP_CAST, lt((etype)n.type, ln), r, 0, 0);
+  return (evalue){r, vec};
+}
+
+evalue emit_value(ectx *e, ex x) {
+  unsigned d = dep_ex(e, x);
+  uint64_t key = (uint64_t)x << 16 | (d & D_ROW ? (e->r + 1) << 8 : 0) | (d & D_LANE ? e->v + 1 : 0), got;
+  if (recall(e, key, &got)) return (evalue){(lv)got, got >> 32 != 0};
+  ex_node n = *exn(e->m, x);
+  evalue r = {0, false};
+  switch (n.kind) {
+  case EX_CONST: r.v = lb_const(&e->b, lt((etype)n.type, 1), n.k); break;
+  case EX_INDEX: {
+    sz i = emit_resolve(e, n.index);
+    if (d & D_LANE) r = (evalue){size_vec(e, i), true};
+    else r.v = emit_size(e, i);
+    break;
+  }
+  case EX_LOAD: r = emit_load(e, x); break;
+  case EX_REDUCE: r = emit_reduce(e, x); break;
+  case EX_OP: {
+    evalue q[3];
+    bool vec = false;
+    for (uint32_t i = 0; i < n.nargs; i++) {
+      q[i] = emit_value(e, n.args[i]);
+      vec |= q[i].vec;
+    }
+    lv y[3] = {0};
+    for (uint32_t i = 0; i < n.nargs; i++) y[i] = vec ? emit_vec(e, q[i], exn(e->m, n.args[i])->type) : q[i].v;
+    r = (evalue){lb_op(&e->b, (sop)n.op, lt((etype)n.type, vec ? e->lanes : 1), y[0], y[1], y[2]), vec};
+    break;
+  }
+  }
+  map_putu(e->memo->m, key, (uint64_t)r.vec << 32 | r.v);
+  return r;
+}
+
+void emit_store(ectx *e, tid t, const sz *index, evalue v, sop op) {
+  const layout *lay = emit_layout(e, t);
+  const local *l = local_of(e, t);
+  tensor *tt = xt(e->m, t);
+  lv ptr = l && l->lay ? l->ptr : emit_buffer(e, lay->buffer, true);
+  sz idx[MAX_RANK];
+  bool lanewise = false;
+  for (uint32_t i = 0; i < lay->rank; i++) {
+    idx[i] = emit_resolve(e, index[i]);
+    lanewise |= (dep_sz(e, idx[i]) & D_LANE) != 0;
+  }
+  sz addr = emit_address(e, lay, idx), rest;
+  if (!lanewise) {
+    if (v.vec && e->lanes > 1) ctx_bug(e->c, "schedule: a vector stored to one place of %s in %s", tt->name, e->f->name);
+    lv i = emit_size(e, addr), x = v.v;
+    if (op) x = lb_op(&e->b, op, lt(tt->type, 1), lb_load(&e->b, lt(tt->type, 1), ptr, i), x, 0);
+    lb_store(&e->b, ptr, i, x);
+    return;
+  }
+  lv x = emit_vec(e, v, tt->type);
+  sz coef = emit_lane_coef(e, addr, &rest);
+  int64_t k;
+  if (op) ctx_bug(e->c, "schedule: vector update of %s", tt->name);
+  if (coef && sym_is_int(e->c, coef, &k) && k == 1 && !(dep_sz(e, rest) & D_LANE)) lb_store_ex(&e->b, ptr, emit_size(e, addr), x, 0, e->count, 0, 0);
+  else if (coef && !(dep_sz(e, rest) & D_LANE)) lb_store_ex(&e->b, ptr, emit_size(e, addr), x, 0, e->count, emit_size(e, coef), 0);
+  else lb_scatter(&e->b, ptr, size_vec(e, addr), x, lane_mask(e));
+}

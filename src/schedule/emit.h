@@ -1,0 +1,66 @@
+/* emit (private to schedule): turns expr values into loop values inside a tile.
+ *
+ * A tile is a set of copies (r, v) of the same formula: r counts unrolled rows, v vectors along the lane variable. Every variable of the formula is bound in one of three ways:
+ *   value     variable = base (a scalar loop value) + constant offset; the row variable gets a different offset per r, the lane variable per v (and its lanes count up by one)
+ *   subst     variable = an sz over other variables (merged and flattened loops, canonical names)
+ *   fixed     variable = constant
+ * Values that do not depend on r (or v) are emitted once for all copies: that is where register reuse of a contraction comes from.
+ */
+#ifndef EK_SCHEDULE_EMIT_H
+#define EK_SCHEDULE_EMIT_H
+#include "schedule/schedule.h"
+
+typedef struct evalue { lv v; bool vec; } evalue; /* vec: `lanes` lanes (also when lanes is 1: depends on the lane variable) */
+
+typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offset of copy (r, v) = r*row_step + v*vec_step */ bool lane; sz subst; } binding;
+
+/* Where a tensor lives while its kernel runs, instead of its global layout. */
+typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, read at the very point being computed */ bool regs_vec; lv ptr; const layout *lay; /* scratch */ } local;
+/* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
+typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; the lane variable must not occur */ sz lane_base; /* subtracted from the lane variable's base */ } packed;
+
+typedef struct memo_scope { map *m; struct memo_scope *up; } memo_scope;
+typedef struct ectx {
+  splan *p;
+  emodule *m;
+  ctx *c;
+  arena *a;
+  lfunc *f;
+  lbuild b;
+  uint32_t lanes;
+  lv count;           /* active lanes of a tail, or 0 */
+  bool lane_reduced;  /* the lane variable is a reduction's: inactive lanes contribute the identity */
+  uint32_t r, v;      /* the copy being emitted */
+  atom row, lane;
+  VEC(binding) binds;
+  VEC(local) locals;
+  VEC(packed) packs;
+  memo_scope *memo;
+  launch *l;          /* arguments are added to it as they are needed */
+  map *arg_of;        /* buffer -> param value, size symbol -> param value */
+  u32vec dep;         /* per ex: bit 0 known, 1 depends on row, 2 depends on lane, (cache) */
+} ectx;
+
+enum { TILE_V = 64 }; /* registers of a tile: regs[r * TILE_V + v] */
+scalar schedule_identity(rop op, etype t);
+sop schedule_combine(rop op);
+bool schedule_is_arg(rop op);
+lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes);   /* acc combined with the body at the current copy */
+void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, bool vec, uint32_t lanes);
+void emit_begin(ectx *e, splan *p, lfunc *f, launch *l);
+lv emit_buffer(ectx *e, uint32_t buffer, bool write);     /* pointer to its element 0 */
+lv emit_symbol(ectx *e, sz size);                          /* a size of the module as an i64 argument */
+void emit_scope(ectx *e); void emit_unscope(ectx *e);      /* around every nested loop body */
+void emit_bind(ectx *e, atom var, lv base);
+void emit_bind_ex(ectx *e, binding b);
+void emit_unbind(ectx *e, uint32_t n);                     /* back to n bindings */
+sz emit_resolve(ectx *e, sz x);                            /* applies the substitutions */
+lv emit_size(ectx *e, sz x);                               /* scalar i64; x must not depend on the lane variable */
+evalue emit_value(ectx *e, ex x);
+lv emit_vec(ectx *e, evalue x, etype t);                   /* broadcast to `lanes` */
+sz emit_address(ectx *e, const layout *lay, const sz *idx); /* linear offset within the buffer */
+const layout *emit_layout(ectx *e, tid t);                 /* local or global */
+void emit_store(ectx *e, tid t, const sz *idx, evalue v, sop op); /* op: OP_NONE stores; else read-modify-write */
+sz emit_lane_coef(ectx *e, sz address, sz *rest);          /* coefficient of the lane variable; 0 when not linear */
+bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size); /* proved, halo included */
+#endif

@@ -1,0 +1,8 @@
+/* kernel (private to schedule): one kernel of the expr module as a loop function with its arguments. */
+#ifndef EK_SCHEDULE_KERNEL_H
+#define EK_SCHEDULE_KERNEL_H
+#include "schedule/nest.h"
+/* stages in order; outer: canonical variables they share (NULL: none known: every stage on its own loops); canon as in kernel */
+void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, uint32_t kernel, uint32_t block, uint32_t item);
+void kernel_fill_halo(splan *p, uint32_t buffer, tid t, uint32_t block, uint32_t item);
+#endif

@@ -1,0 +1,401 @@
+/* Where does every tensor lie?
+ *
+ * Inputs and outputs are row-major, by contract. Of the others, in execution order: the axis whose variable runs over the lanes of the stage that computes the tensor is innermost (so a contraction's columns: channels last);
+ * the other axes keep the order in which the stage's largest operand has them. A tensor that is only a piece of another one (a placement without a kernel) gets its place inside that one's buffer.
+ * Guarded reads with a constant outside value of a tensor in the arena become a halo of that constant when it is narrow: then the reads need no guard. An input read so by a reduction is copied into such a buffer first.
+ */
+#include "schedule/layout.h"
+#include "schedule/tile.h"
+#include <string.h>
+
+enum { MAX_HALO = 8 };
+typedef struct hal { bool any, refused; scalar fill; int64_t lo[MAX_RANK], hi[MAX_RANK]; } hal;
+typedef struct place { uint32_t stage, update; } place; /* stage + 1 of the placement; update index */
+typedef struct lay {
+  splan *p;
+  emodule *m;
+  ctx *c;
+  arena *a;
+  bool *mat;
+  hal *halo;
+  place *in;
+  tid *copy_of_output;
+} lay;
+
+layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) {
+  ctx *c = p->m->c;
+  layout l = {.known = true, .rank = rank, .axes = NEWN(p->l->a, laxis, rank ? rank : 1), .base = sym_int(c, 0)};
+  sz stride = sym_int(c, 1);
+  for (uint32_t k = rank; k-- > 0;) {
+    uint32_t ax = order ? order[k] : k;
+    ldigit *d = NEW(p->l->a, ldigit);
+    *d = (ldigit){shape[ax], stride};
+    l.axes[ax] = (laxis){.n = 1, .d = d, .lo = lo ? lo[ax] : 0, .hi = hi ? hi[ax] : 0};
+    sz full = shape[ax];
+    if (lo && lo[ax]) {
+      l.base = sym_add(c, l.base, sym_mul(c, lo[ax], stride));
+      full = sym_add(c, full, lo[ax]);
+    }
+    if (hi && hi[ax]) full = sym_add(c, full, hi[ax]);
+    stride = sym_mul(c, stride, full);
+  }
+  *elems = stride;
+  return l;
+}
+bool layout_materialised(const splan *p, tid t) { return p->layouts[t].buffer != 0; }
+
+/* ---- which tensors need memory ---- */
+static void reads(lay *L, ex e, uint32_t kernel, uint32_t scan) {
+  u32vec loads = {0};
+  expr_loads(L->m, e, L->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    tensor *t = xt(L->m, exn(L->m, loads.v[i])->tensor);
+    if (t->kind != TK_STAGE) continue;
+    stage *s = xs(L->m, t->stage);
+    if (s->kernel == 0 || s->kernel != kernel || (s->scan && s->scan == scan)) L->mat[exn(L->m, loads.v[i])->tensor] = true;
+  }
+}
+static void each_value(lay *L, stage *s, void (*f)(lay *, ex, uint32_t, uint32_t)) {
+  if (s->value) f(L, s->value, s->kernel, s->scan);
+  for (uint32_t i = 0; i < s->updates.n; i++) {
+    update *u = &s->updates.v[i];
+    f(L, u->value, s->kernel, s->scan);
+    if (u->cond) f(L, u->cond, s->kernel, s->scan);
+    for (uint32_t j = 0; j < u->nidx; j++) f(L, expr_index(L->m, u->idx[j]), s->kernel, s->scan);
+  }
+}
+static void mark(lay *L, tid t) {
+  if (t) L->mat[t] = true;
+}
+static void materialise(lay *L) {
+  emodule *m = L->m;
+  for (uint32_t i = 0; i < m->stages.n; i++) {
+    stage *s = xs(m, i);
+    if (s->dead) continue;
+    each_value(L, s, reads);
+    if (xt(m, s->tensor)->output || s->updates.n || s->scan || (s->kernel == 0 && L->p->level == 0)) L->mat[s->tensor] = true;
+  }
+  for (uint32_t i = 0; i < m->outputs.n; i++) mark(L, m->outputs.v[i].t);
+  for (uint32_t i = 0; i < m->lates.n; i++) mark(L, m->lates.v[i].tensor);
+  for (uint32_t i = 0; i < m->ifs.n; i++) {
+    xif *x = &m->ifs.v[i];
+    mark(L, x->cond);
+    for (uint32_t j = 0; j < x->n; j++) mark(L, x->results[j]), mark(L, x->then_vals[j]), mark(L, x->else_vals[j]);
+  }
+  for (uint32_t i = 0; i < m->loops.n; i++) {
+    xloop *x = &m->loops.v[i];
+    mark(L, x->trip_tensor), mark(L, x->cond0), mark(L, x->cond);
+    for (uint32_t j = 0; j < x->ncarried; j++) mark(L, x->init[j]), mark(L, x->inner[j]), mark(L, x->next[j]), mark(L, x->final[j]);
+    for (uint32_t j = 0; j < x->ncollected; j++) mark(L, x->slice[j]), mark(L, x->collected[j]);
+  }
+}
+
+/* ---- halos ---- */
+static sz extreme(lay *L, sz idx, bool high) { /* bound of an affine index over its variables; 0 when not affine with constant coefficients */
+  u32vec vs = {0};
+  sym_atoms(L->c, idx, AT_VAR, L->a, &vs);
+  for (uint32_t i = 0; i < vs.n; i++) {
+    sz coef, rest;
+    int64_t k;
+    if (!sym_linear(L->c, idx, vs.v[i], &coef, &rest) || !sym_is_int(L->c, coef, &k)) return 0;
+    idx = (k > 0) == high ? sym_add(L->c, rest, sym_muli(L->c, sym_addi(L->c, sym_extent(L->c, vs.v[i]), -1), k)) : rest;
+  }
+  return sym_uses_kind(L->c, idx, AT_DATA) ? 0 : idx;
+}
+static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
+  (void)kernel, (void)scan;
+  u32vec loads = {0};
+  expr_loads(L->m, e, L->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    const ex_node *n = exn(L->m, loads.v[i]);
+    if (!n->otherwise) continue;
+    tensor *t = xt(L->m, n->tensor);
+    hal *h = &L->halo[n->tensor];
+    const ex_node *o = exn(L->m, n->otherwise);
+    if (o->kind != EX_CONST || (h->any && memcmp(&h->fill, &o->k, sizeof o->k))) continue;
+    int64_t lo[MAX_RANK], hi[MAX_RANK];
+    bool ok = true;
+    for (uint32_t j = 0; j < n->nargs && ok; j++) {
+      sz a = extreme(L, n->args[j], false), b = extreme(L, n->args[j], true);
+      int64_t x, y;
+      lo[j] = hi[j] = 0;
+      if (!a || !b) {
+        ok = false;
+        break;
+      }
+      if (!sym_ge0(L->c, a)) {
+        ok &= sym_is_int(L->c, a, &x) && -x <= MAX_HALO;
+        lo[j] = ok ? -x : 0;
+      }
+      sz over = sym_sub(L->c, b, sym_addi(L->c, t->shape[j], -1));
+      if (ok && !sym_ge0(L->c, sym_neg(L->c, over))) {
+        /* (o - 1)*st + ... - (s - 1) with o = (s + ..)//st: bounded by the interval of the difference */
+        int64_t l, u;
+        if (sym_is_int(L->c, over, &y)) ok = y <= MAX_HALO;
+        else {
+          sym_range(L->c, over, &l, &u);
+          y = u;
+          ok = u <= MAX_HALO;
+          for (int64_t q = 0; !ok && q <= MAX_HALO; q++)
+            if (sym_ge0(L->c, sym_addi(L->c, sym_neg(L->c, over), q))) y = q, ok = true;
+        }
+        hi[j] = ok ? max64(y, 0) : 0;
+      }
+    }
+    if (!ok) continue;
+    h->any = true;
+    h->fill = o->k;
+    for (uint32_t j = 0; j < n->nargs; j++) h->lo[j] = max64(h->lo[j], lo[j]), h->hi[j] = max64(h->hi[j], hi[j]);
+  }
+}
+
+/* ---- order of the axes ---- */
+static void preferred(lay *L, uint32_t si, uint32_t *order) {
+  emodule *m = L->m;
+  stage *s = xs(m, si);
+  uint32_t rank = s->naxes;
+  for (uint32_t i = 0; i < rank; i++) order[i] = i;
+  if (!s->value || L->p->level == 0) return;
+  ectx e;
+  launch dummy = {0};
+  lfunc *f = loop_func(loop_module(L->c), LF_KERNEL, "layout", "");
+  emit_begin(&e, L->p, f, &dummy);
+  u32vec one = {0}, dom = {0}, red = {0};
+  vec_push(L->a, one, si);
+  for (uint32_t i = 0; i < rank; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, dom, s->axes[i].d[j].var);
+  const ex_node *root = exn(m, s->value);
+  if (root->kind == EX_REDUCE)
+    for (uint32_t i = 0; i < root->nargs; i++) vec_push(L->a, red, root->args[i]);
+  map *none = map_new(L->a);
+  accesses acc = {0};
+  group_accesses(&e, &one, none, &acc);
+  /* order of the largest operand's strides */
+  access *big = NULL;
+  uint32_t big_rank = 0;
+  for (uint32_t i = 0; i < acc.n; i++) {
+    uint32_t used = 0;
+    for (uint32_t d = 0; d < dom.n; d++) used += address_coef(&e, acc.v[i].address, dom.v[d]) > 0;
+    if (!acc.v[i].constant && (!big || used > big_rank)) big = &acc.v[i], big_rank = used;
+  }
+  if (big && root->kind != EX_REDUCE) {
+    int64_t st[MAX_RANK];
+    for (uint32_t i = 0; i < rank; i++) {
+      st[i] = 0;
+      for (uint32_t j = 0; j < s->axes[i].n; j++) {
+        int64_t k = address_coef(&e, big->address, s->axes[i].d[j].var);
+        if (k > 0 && (st[i] == 0 || k < st[i])) st[i] = k;
+        if (k == INT64_MIN + 1) st[i] = INT64_MAX / 2 - i; /* symbolic stride: outer */
+      }
+    }
+    for (uint32_t i = 1; i < rank; i++)
+      for (uint32_t j = i; j > 0; j--) { /* stable: an axis the operand does not have keeps its place relative to the one before */
+        uint32_t x = order[j - 1], y = order[j];
+        if (!st[x] || !st[y] || st[x] >= st[y]) break;
+        order[j - 1] = y, order[j] = x;
+      }
+  }
+  choice ch = tile_choose(&e, &one, &acc, &dom, &red);
+  if (!ch.lane || ch.lane_reduced) return;
+  for (uint32_t i = 0; i < rank; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++)
+      if (s->axes[i].d[j].var == ch.lane) {
+        uint32_t at = 0;
+        while (order[at] != i) at++;
+        for (; at + 1 < rank; at++) order[at] = order[at + 1];
+        order[rank - 1] = i;
+        return;
+      }
+}
+
+static uint32_t new_buffer(lay *L, buffer b) {
+  vec_push(L->p->l->a, L->p->buffers, b);
+  return L->p->buffers.n - 1;
+}
+static void own_buffer(lay *L, tid t, const uint32_t *order) {
+  tensor *x = xt(L->m, t);
+  hal *h = &L->halo[t];
+  sz lo[MAX_RANK], hi[MAX_RANK], elems;
+  bool is_out = false;
+  uint32_t oi = 0;
+  for (uint32_t i = 0; i < L->m->outputs.n && !is_out; i++)
+    if (L->m->outputs.v[i].t == t && x->kind != TK_INPUT && x->kind != TK_CONST) is_out = true, oi = i;
+  bool halo = h->any && !is_out && x->kind == TK_STAGE && L->p->level > 0;
+  for (uint32_t i = 0; i < x->rank; i++) lo[i] = sym_int(L->c, h->lo[i]), hi[i] = sym_int(L->c, h->hi[i]);
+  L->p->layouts[t] = layout_dense(L->p, x->shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, &elems);
+  if (!L->mat[t]) return;
+  uint32_t block = x->kind == TK_STAGE ? xs(L->m, x->stage)->block : 0;
+  L->p->layouts[t].buffer = new_buffer(L, (buffer){.kind = is_out ? BUF_OUTPUT : BUF_ARENA, .type = x->type, .name = x->name, .elems = elems, .index = oi, .tensor = t, .block = block, .halo = halo, .fill = h->fill});
+}
+/* the place of piece P = source of placement V, read from V's layout: false when not expressible */
+static bool piece_layout(lay *L, const sz *vidx, uint32_t vn, ex value, const layout *vl, layout *out) {
+  (void)vn;
+  const ex_node *n = exn(L->m, value);
+  if (n->kind != EX_LOAD || n->otherwise) return false;
+  ectx e;
+  memset(&e, 0, sizeof e);
+  e.c = L->c, e.m = L->m, e.a = L->a;
+  sz at = emit_address(&e, vl, vidx);
+  tensor *pt = xt(L->m, n->tensor);
+  *out = (layout){.known = true, .buffer = vl->buffer, .rank = n->nargs, .axes = NEWN(L->p->l->a, laxis, n->nargs ? n->nargs : 1)};
+  for (uint32_t i = 0; i < n->nargs; i++) {
+    sz rem = n->args[i];
+    ldigit ds[MAX_RANK];
+    uint32_t nd = 0;
+    int64_t k;
+    if (!sym_is_int(L->c, rem, &k)) {
+      /* the index is a number of digits: one variable each, strides nest */
+      u32vec vs = {0};
+      sym_atoms(L->c, rem, AT_VAR, L->a, &vs);
+      sz inner = sym_int(L->c, 1);
+      while (vs.n) {
+        uint32_t hit = vs.n;
+        for (uint32_t q = 0; q < vs.n; q++) {
+          sz coef, rest;
+          if (sym_linear(L->c, rem, vs.v[q], &coef, &rest) && sym_eq(L->c, coef, inner)) hit = q;
+        }
+        if (hit == vs.n || nd == MAX_RANK) return false;
+        sz coef, rest, st, r2;
+        sym_linear(L->c, rem, vs.v[hit], &coef, &rest);
+        rem = rest;
+        if (!sym_linear(L->c, at, vs.v[hit], &st, &r2)) return false;
+        at = r2;
+        ds[nd++] = (ldigit){sym_extent(L->c, vs.v[hit]), st};
+        inner = sym_mul(L->c, inner, sym_extent(L->c, vs.v[hit]));
+        vs.v[hit] = vs.v[--vs.n];
+      }
+      if (!sym_is_int(L->c, rem, &k) || k != 0 || !sym_eq(L->c, inner, pt->shape[i])) return false;
+    } else if (k != 0 || !sym_is_int(L->c, pt->shape[i], &k) || k != 1) return false;
+    if (!nd) ds[nd++] = (ldigit){pt->shape[i], sym_int(L->c, 0)};
+    ldigit *d = NEWN(L->p->l->a, ldigit, nd);
+    for (uint32_t q = 0; q < nd; q++) d[q] = ds[nd - 1 - q]; /* outer to inner */
+    out->axes[i] = (laxis){.n = nd, .d = d};
+  }
+  if (sym_uses_kind(L->c, at, AT_VAR)) return false;
+  out->base = at;
+  return true;
+}
+static const sz *placement_index(lay *L, stage *s, uint32_t u, uint32_t *n, ex *value) {
+  if (u < s->updates.n) {
+    *n = s->updates.v[u].nidx;
+    *value = s->updates.v[u].value;
+    return s->updates.v[u].idx;
+  }
+  sz *idx = NEWN(L->a, sz, s->naxes ? s->naxes : 1);
+  for (uint32_t i = 0; i < s->naxes; i++) idx[i] = expr_axis_index(L->m, &s->axes[i]);
+  *n = s->naxes;
+  *value = s->value;
+  return idx;
+}
+static void place_tensor(lay *L, tid t, const uint32_t *order) {
+  if (L->p->layouts[t].known) return;
+  place in = L->in[t];
+  if (!in.stage) {
+    own_buffer(L, t, order);
+    return;
+  }
+  stage *v = xs(L->m, in.stage - 1);
+  uint32_t n, vo[MAX_RANK], k = 0;
+  ex value;
+  const sz *idx = placement_index(L, v, in.update, &n, &value);
+  const ex_node *ld = exn(L->m, value);
+  bool used[MAX_RANK] = {0};
+  /* the whole's axes in the order the piece wants */
+  uint32_t want[MAX_RANK], nw = 0;
+  for (uint32_t q = 0; q < ld->nargs; q++) {
+    u32vec vs = {0};
+    sym_atoms(L->c, ld->args[order[q]], AT_VAR, L->a, &vs);
+    for (uint32_t ax = 0; ax < n; ax++)
+      for (uint32_t z = 0; z < vs.n; z++)
+        if (!used[ax] && sym_uses(L->c, idx[ax], vs.v[z])) used[ax] = true, want[nw++] = ax;
+  }
+  for (uint32_t ax = 0; ax < n; ax++)
+    if (!used[ax]) vo[k++] = ax;
+  for (uint32_t q = 0; q < nw; q++) vo[k++] = want[q];
+  L->mat[v->tensor] = true;
+  place_tensor(L, v->tensor, vo);
+  layout l;
+  if (!piece_layout(L, idx, n, value, &L->p->layouts[v->tensor], &l)) ctx_bug(L->c, "schedule: tensor %s cannot be stored inside %s", xt(L->m, t)->name, xt(L->m, v->tensor)->name);
+  L->p->layouts[t] = l;
+}
+
+/* Results of control flow have buffers of the enclosing block; what the blocks compute for them is stored there directly. A loop's inner and final values are one buffer (the body's last stages overwrite it), a collected
+ * tensor is the buffer into which each trip stores its slice. */
+static void own_in(lay *L, tid t, uint32_t block) {
+  static const uint32_t order[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  own_buffer(L, t, order);
+  if (L->p->layouts[t].buffer) L->p->buffers.v[L->p->layouts[t].buffer].block = block;
+}
+static void control_flow(lay *L) {
+  emodule *m = L->m;
+  splan *p = L->p;
+  for (uint32_t i = 0; i < m->ifs.n; i++)
+    for (uint32_t j = 0; j < m->ifs.v[i].n; j++) {
+      xif *x = &m->ifs.v[i];
+      own_in(L, x->results[j], x->block);
+      p->layouts[x->then_vals[j]] = p->layouts[x->else_vals[j]] = p->layouts[x->results[j]];
+    }
+  for (uint32_t i = 0; i < m->loops.n; i++) {
+    xloop *x = &m->loops.v[i];
+    for (uint32_t j = 0; j < x->ncarried; j++) {
+      own_in(L, x->inner[j], x->block);
+      p->layouts[x->init[j]] = p->layouts[x->next[j]] = p->layouts[x->inner[j]];
+      if (x->final[j]) p->layouts[x->final[j]] = p->layouts[x->inner[j]];
+    }
+    for (uint32_t j = 0; j < x->ncollected; j++) {
+      own_in(L, x->collected[j], x->block);
+      layout l = p->layouts[x->collected[j]];
+      l.base = sym_add(L->c, l.base, sym_mul(L->c, l.axes[0].d[0].stride, sym_of_atom(L->c, x->counter)));
+      l.axes++;
+      l.rank--;
+      p->layouts[x->slice[j]] = l;
+    }
+  }
+}
+
+void layout_all(splan *p) {
+  emodule *m = p->m;
+  lay L = {.p = p, .m = m, .c = m->c, .a = p->l->a};
+  uint32_t nt = m->tensors.n;
+  L.mat = NEWN(L.a, bool, nt);
+  L.halo = NEWN(L.a, hal, nt);
+  L.in = NEWN(L.a, place, nt);
+  p->layouts = NEWN(L.a, layout, nt);
+  materialise(&L);
+  for (uint32_t i = 0; i < m->stages.n; i++)
+    if (!xs(m, i)->dead && (xs(m, i)->kernel || p->level == 0)) each_value(&L, xs(m, i), halo_of);
+  for (uint32_t t = 1; t < nt; t++) {
+    tensor *x = xt(m, t);
+    sz elems;
+    if (x->kind != TK_INPUT && x->kind != TK_CONST) continue;
+    p->layouts[t] = layout_dense(p, x->shape, x->rank, NULL, NULL, NULL, &elems);
+    buffer b = {.kind = x->kind == TK_INPUT ? BUF_INPUT : BUF_WEIGHTS, .type = x->type, .name = x->name, .elems = elems, .tensor = t, .bytes = x->kind == TK_CONST ? x->data.data : NULL};
+    if (x->kind == TK_INPUT)
+      for (uint32_t i = 0; i < m->inputs.n; i++)
+        if (m->inputs.v[i].t == t) b.index = i;
+    p->layouts[t].buffer = new_buffer(&L, b);
+  }
+  control_flow(&L);
+  if (p->level > 0)
+    for (uint32_t i = 0; i < m->stages.n; i++) { /* pieces of placements that have no kernel */
+      stage *s = xs(m, i);
+      if (s->dead || s->kernel) continue;
+      for (uint32_t u = 0; u < (s->updates.n ? s->updates.n : 1); u++) {
+        uint32_t n;
+        ex value;
+        placement_index(&L, s, u, &n, &value);
+        const ex_node *ld = exn(m, value);
+        if (ld->kind == EX_LOAD && xt(m, ld->tensor)->kind == TK_STAGE) L.in[ld->tensor] = (place){i + 1, u};
+      }
+    }
+  for (uint32_t b = 0; b < m->blocks.n; b++)
+    for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
+      item it = m->blocks.v[b].items.v[i];
+      if (it.kind != IT_STAGE || xs(m, it.index)->dead) continue;
+      tid t = xs(m, it.index)->tensor;
+      if (p->layouts[t].known) continue;
+      uint32_t order[MAX_RANK];
+      preferred(&L, it.index, order);
+      place_tensor(&L, t, order);
+    }
+}

@@ -1,0 +1,8 @@
+/* layout (private to schedule): where every tensor lies. */
+#ifndef EK_SCHEDULE_LAYOUT_H
+#define EK_SCHEDULE_LAYOUT_H
+#include "schedule/emit.h"
+void layout_all(splan *p);
+layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems); /* order: axes outer to inner, NULL: 0..rank-1 */
+bool layout_materialised(const splan *p, tid t); /* lies in a buffer of its own or inside another tensor's */
+#endif

@@ -1,0 +1,407 @@
+/* How is one group of stages computed over its index space? See nest.h. The decisions (which variable is the lane, the row, how large a tile) are made in tile.c; here they are carried out. */
+#include "schedule/nest.h"
+#include <string.h>
+
+static uint32_t lanes_of(ectx *e, nest *n) {
+  if (!n->lane.var) return 1;
+  uint32_t l = 64;
+  for (uint32_t i = 0; i < n->stages.n; i++) {
+    etype t = xt(e->m, xs(e->m, n->stages.v[i])->tensor)->type;
+    uint32_t k = target_lanes(e->p->t, t == ET_BOOL ? ET_F32 : t);
+    if (k < l) l = k;
+  }
+  uint32_t f = target_lanes(e->p->t, ET_F32);
+  return l < f ? l : f;
+}
+
+static void group_axis_index(ectx *e, const stage *s, sz *idx) {
+  for (uint32_t i = 0; i < s->naxes; i++) idx[i] = expr_axis_index(e->m, &s->axes[i]);
+}
+static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, uint32_t mr, uint32_t nv, lv count) {
+  stage *s = xs(e->m, si);
+  uint64_t dummy;
+  if (map_getu(n->stored, s->tensor, &dummy)) {
+    sz idx[MAX_RANK];
+    group_axis_index(e, s, idx);
+    for (uint32_t r = 0; r < mr; r++)
+      for (uint32_t v = 0; v < nv; v++) {
+        e->r = r;
+        e->v = v;
+        e->count = v + 1 == nv ? count : 0;
+        emit_store(e, s->tensor, idx, (evalue){regs[r * TILE_V + v], vec}, OP_NONE);
+      }
+  }
+  vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec}));
+  e->dep.n = 0;
+}
+
+static void red_loops(ectx *e, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
+  if (from < vars->n) {
+    lv i;
+    atom v = vars->v[from];
+    uint32_t nb = e->binds.n;
+    lb_for(&e->b, sym_name(e->c, v), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, v)), lb_int(&e->b, 1), 0, &i);
+    emit_scope(e);
+    emit_bind(e, v, i);
+    red_loops(e, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
+    emit_unbind(e, nb);
+    emit_unscope(e);
+    lb_end(&e->b);
+    return;
+  }
+  for (uint32_t r = 0; r < mr; r++)
+    for (uint32_t v = 0; v < nv; v++) {
+      e->r = r;
+      e->v = v;
+      e->count = v + 1 == nv ? count : 0;
+      uint32_t k = r * TILE_V + v;
+      if (pay) schedule_arg_step(e, red, acc[k], pay[k], found[k], vec, lanes);
+      else lb_set(&e->b, acc[k], schedule_step(e, red, lb_get(&e->b, acc[k]), vec, lanes));
+    }
+}
+
+/* lane loop of a reduced lane: full tiles, full vectors, tail */
+static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_t lanes) {
+  lv end = emit_size(e, n->lane.extent), i, at = lb_reg(&e->b, lb_int(&e->b, 0));
+  int64_t ext = sym_int_or(e->c, n->lane.extent, -1);
+  uint32_t widths[2] = {n->nv, 1}, nb = e->binds.n;
+  e->lane_reduced = true;
+  for (int pass = 0; pass < 2; pass++) {
+    uint32_t nv = widths[pass], w = nv * lanes;
+    if (pass == 1 && n->nv == 1) break;
+    if (ext >= 0 && (pass == 0 ? ext < (int64_t)w : ext % ((int64_t)n->nv * lanes) < (int64_t)lanes)) continue;
+    lv from = lb_get(&e->b, at);
+    lv trips = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, end, from), lb_int(&e->b, w), 0);
+    lv stop = lb_add(&e->b, from, lb_muli(&e->b, trips, w));
+    lb_for(&e->b, sym_name(e->c, n->lane.var), from, stop, lb_int(&e->b, w), 0, &i);
+    emit_scope(e);
+    emit_bind_ex(e, (binding){.var = n->lane.var, .base = i, .vec_step = lanes, .lane = true});
+    e->dep.n = 0;
+    red_loops(e, &n->reds[0], red, n->reds[0].n, acc, NULL, NULL, 1, nv, 0, lanes, true);
+    emit_unbind(e, nb);
+    emit_unscope(e);
+    lb_end(&e->b);
+    lb_set(&e->b, at, stop);
+  }
+  if (ext < 0 || ext % lanes) {
+    lv from = lb_get(&e->b, at), cnt = lb_sub(&e->b, end, from);
+    lb_if(&e->b, lb_cmp(&e->b, OP_GT, cnt, lb_int(&e->b, 0)));
+    emit_scope(e);
+    emit_bind_ex(e, (binding){.var = n->lane.var, .base = from, .vec_step = lanes, .lane = true});
+    e->dep.n = 0;
+    red_loops(e, &n->reds[0], red, n->reds[0].n, acc, NULL, NULL, 1, 1, cnt, lanes, true);
+    emit_unbind(e, nb);
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+  e->lane_reduced = false;
+  e->count = 0;
+  e->dep.n = 0;
+}
+static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, lv acc[], uint32_t lanes) {
+  if (from == n->reds[0].n) {
+    reduced_lane(e, n, red, acc, lanes);
+    return;
+  }
+  lv i;
+  uint32_t nb = e->binds.n;
+  lb_for(&e->b, sym_name(e->c, n->reds[0].v[from]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, n->reds[0].v[from])), lb_int(&e->b, 1), 0, &i);
+  emit_scope(e);
+  emit_bind(e, n->reds[0].v[from], i);
+  reduced_outer(e, n, red, from + 1, acc, lanes);
+  emit_unbind(e, nb);
+  emit_unscope(e);
+  lb_end(&e->b);
+}
+
+static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes) {
+  uint32_t nb = e->binds.n;
+  emit_scope(e);
+  e->row = n->row.var;
+  e->lane = n->lane.var;
+  e->lanes = lanes;
+  if (n->row.var) emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
+  if (n->lane.var && !n->lane_reduced) emit_bind_ex(e, (binding){.var = n->lane.var, .base = lane, .vec_step = lanes, .lane = true});
+  e->dep.n = 0;
+  bool vec = n->lane.var && !n->lane_reduced;
+  for (uint32_t i = 0; i < n->stages.n; i++) {
+    stage *s = xs(e->m, n->stages.v[i]);
+    ex_node root = *exn(e->m, s->value);
+    etype st = xt(e->m, s->tensor)->type;
+    lv *regs = NEWN(e->a, lv, (size_t)mr * TILE_V);
+    uint32_t ln = vec ? lanes : 1;
+    if (root.kind == EX_REDUCE) {
+      bool arg = schedule_is_arg((rop)root.op);
+      etype at = arg ? exn(e->m, root.body)->type : (etype)root.acc;
+      uint32_t al = n->lane_reduced ? lanes : ln, anv = n->lane_reduced ? n->nv : nv;
+      lv *acc = NEWN(e->a, lv, (size_t)mr * TILE_V), *pay = NULL, *found = NULL;
+      if (arg) pay = NEWN(e->a, lv, (size_t)mr * TILE_V), found = NEWN(e->a, lv, (size_t)mr * TILE_V);
+      for (uint32_t r = 0; r < mr; r++)
+        for (uint32_t v = 0; v < anv; v++) {
+          uint32_t k = r * TILE_V + v;
+          acc[k] = lb_reg(&e->b, lb_const(&e->b, lt(at, al), arg ? (scalar){.i = 0} : schedule_identity((rop)root.op, at)));
+          if (!arg) continue;
+          pay[k] = lb_reg(&e->b, lb_const(&e->b, lt(ET_I64, al), (scalar){.i = 0}));
+          found[k] = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));
+        }
+      if (n->lane_reduced) {
+        reduced_outer(e, n, &root, 0, acc, lanes);
+        lv x = lb_get(&e->b, acc[0]);
+        for (uint32_t v = 1; v < anv; v++) x = lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[v]), 0);
+        x = al > 1 ? lb_hreduce(&e->b, (rop)root.op, x) : x;
+        regs[0] = at != st ? lb_op(&e->b, OP_CAST, lt(st, 1), x, 0, 0) : x;
+        e->lanes = 1;
+      } else {
+        red_loops(e, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
+        for (uint32_t r = 0; r < mr; r++)
+          for (uint32_t v = 0; v < nv; v++) {
+            lv x = lb_get(&e->b, arg ? pay[r * TILE_V + v] : acc[r * TILE_V + v]);
+            if (!arg && at != st) x = lb_op(&e->b, OP_CAST, lt(st, ln), x, 0, 0);
+            regs[r * TILE_V + v] = x;
+          }
+      }
+    } else {
+      for (uint32_t r = 0; r < mr; r++)
+        for (uint32_t v = 0; v < nv; v++) {
+          e->r = r;
+          e->v = v;
+          e->count = v + 1 == nv ? count : 0;
+          evalue x = emit_value(e, s->value);
+          regs[r * TILE_V + v] = vec ? emit_vec(e, x, st) : x.v;
+        }
+    }
+    keep(e, n, n->stages.v[i], regs, vec, mr, nv, count);
+  }
+  e->r = e->v = 0;
+  e->count = 0;
+  e->lanes = 1;
+  emit_unbind(e, nb);
+  emit_unscope(e);
+  e->dep.n = 0;
+}
+
+/* the values of the group in registers are valid only inside their leaf, unless the leaf stands in no loop at all */
+static void tile_leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool looped) {
+  uint32_t nl = e->locals.n;
+  leaf(e, n, row, lane, mr, nv, count, lanes);
+  if (looped) e->locals.n = nl;
+}
+
+static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
+  if (!n->row.var) {
+    tile_leaf(e, n, 0, lane, 1, nv, count, lanes, looped);
+    return;
+  }
+  lv lo = n->row.lo ? n->row.lo : lb_int(&e->b, 0), i;
+  int64_t ext = n->row.lo ? -1 : sym_int_or(e->c, n->row.extent, -1);
+  if (ext >= 0) {
+    int64_t full = ext / n->mr * n->mr;
+    if (full) {
+      lb_for(&e->b, sym_name(e->c, n->row.var), lo, lb_int(&e->b, full), lb_int(&e->b, n->mr), 0, &i);
+      tile_leaf(e, n, i, lane, n->mr, nv, count, lanes, true);
+      lb_end(&e->b);
+    }
+    if (ext > full) tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full), nv, count, lanes, true);
+    return;
+  }
+  lv hi = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), at = lo;
+  for (uint32_t mr = n->mr; mr; mr = mr > 4 ? 4 : mr > 1 ? 1 : 0) { /* full tiles, then fours, then ones */
+    lv trips = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, hi, at), lb_int(&e->b, mr), 0);
+    lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, mr));
+    lb_for(&e->b, sym_name(e->c, n->row.var), at, stop, lb_int(&e->b, mr), 0, &i);
+    tile_leaf(e, n, i, lane, mr, nv, count, lanes, true);
+    lb_end(&e->b);
+    at = stop;
+  }
+}
+static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg) {
+  if (k == 0) {
+    then(e, n, arg);
+    return;
+  }
+  lv i;
+  uint32_t nb = e->binds.n;
+  lb_for(&e->b, sym_name(e->c, vs->var), vs->lo ? vs->lo : lb_int(&e->b, 0), vs->hi ? vs->hi : emit_size(e, vs->extent), lb_int(&e->b, 1), 0, &i);
+  emit_scope(e);
+  emit_bind(e, vs->var, i);
+  vars_then(e, n, vs + 1, k - 1, then, arg);
+  emit_unbind(e, nb);
+  emit_unscope(e);
+  lb_end(&e->b);
+}
+
+typedef struct lanearg { lv lane, count; uint32_t nv, lanes; bool looped; } lanearg;
+static void inner_rows(ectx *e, nest *n, void *arg) {
+  lanearg *a = arg;
+  row_tiles(e, n, a->lane, a->nv, a->count, a->lanes, a->looped);
+}
+/* copies this panel of a run-time operand into scratch, lanes innermost */
+static void pack_panel(ectx *e, nest *n, lanearg *a) {
+  for (uint32_t i = 0; i < n->packs.n; i++) {
+    packload *k = &n->packs.v[i];
+    if (k->constant) continue;
+    uint32_t nb = e->binds.n, depth = 0, np = e->packs.n;
+    e->packs.n = 0;
+    const u32vec *red = &n->reds[k->stage];
+    for (uint32_t j = 0; j < red->n; j++, depth++) {
+      lv x;
+      lb_for(&e->b, sym_name(e->c, red->v[j]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, red->v[j])), lb_int(&e->b, 1), 0, &x);
+      emit_scope(e);
+      emit_bind(e, red->v[j], x);
+    }
+    emit_scope(e);
+    e->lane = n->lane.var;
+    e->lanes = a->lanes;
+    emit_bind_ex(e, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
+    e->dep.n = 0;
+    for (uint32_t v = 0; v < a->nv; v++) {
+      e->v = v;
+      e->count = v + 1 == a->nv ? a->count : 0;
+      evalue x = emit_value(e, k->load);
+      lv at = lb_addi(&e->b, emit_size(e, k->off), (int64_t)v * a->lanes);
+      lb_store(&e->b, k->ptr, at, emit_vec(e, x, (etype)exn(e->m, k->load)->type));
+    }
+    e->v = 0;
+    e->count = 0;
+    e->lanes = 1;
+    emit_unscope(e);
+    while (depth--) {
+      emit_unscope(e);
+      lb_end(&e->b);
+    }
+    emit_unbind(e, nb);
+    e->packs.n = np;
+    e->dep.n = 0;
+  }
+}
+static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
+  lanearg a = {lane, count, nv, lanes, looped};
+  uint32_t nb = e->binds.n, np = e->packs.n;
+  emit_scope(e);
+  if (n->panel) emit_bind(e, n->panel, panel);
+  if (n->lane_outer) pack_panel(e, n, &a);
+  for (uint32_t i = 0; i < n->packs.n; i++) {
+    packload *k = &n->packs.v[i];
+    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .lane_base = n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * lanes) : 0}));
+  }
+  e->dep.n = 0;
+  if (n->lane_outer) vars_then(e, n, n->inner.v, n->inner.n, inner_rows, &a);
+  else row_tiles(e, n, lane, nv, count, lanes, looped);
+  e->packs.n = np;
+  emit_unbind(e, nb);
+  emit_unscope(e);
+}
+static void lane_tiles(ectx *e, nest *n, void *arg) {
+  bool looped = arg != NULL;
+  if (!n->lane.var || n->lane_reduced) {
+    lane_tile(e, n, 0, 0, 1, 0, lanes_of(e, n), looped);
+    return;
+  }
+  uint32_t L = lanes_of(e, n), W = n->nv * L;
+  lv i;
+  int64_t ext = n->lane.lo ? -1 : sym_int_or(e->c, n->lane.extent, -1);
+  if (ext >= 0) {
+    int64_t full = ext / W;
+    if (full == 1) lane_tile(e, n, lb_int(&e->b, 0), lb_int(&e->b, 0), n->nv, 0, L, true);
+    else if (full) {
+      lb_for(&e->b, "panel", lb_int(&e->b, 0), lb_int(&e->b, full), lb_int(&e->b, 1), 0, &i);
+      lane_tile(e, n, i, lb_muli(&e->b, i, W), n->nv, 0, L, true);
+      lb_end(&e->b);
+    }
+    int64_t rest = ext - full * W;
+    if (!rest) return;
+    if (rest % L == 0 || e->p->t->masks) {
+      lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)((rest + L - 1) / L), rest % L ? lb_int(&e->b, rest % L) : 0, L, true);
+      return;
+    }
+    if (rest >= L) lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)(rest / L), 0, L, true);
+    lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext), lb_int(&e->b, 1), 0, &i);
+    lane_tile(e, n, lb_int(&e->b, full), i, 1, 0, 1, true);
+    lb_end(&e->b);
+    return;
+  }
+  /* run-time extent or range: full tiles, single vectors, tail. A range starts at a multiple of W (panels) */
+  lv lo = n->lane.lo ? n->lane.lo : lb_int(&e->b, 0), hi = n->lane.hi ? n->lane.hi : emit_size(e, n->lane.extent);
+  lv at = lo, w = lb_int(&e->b, W);
+  ltype I = lt(ET_I64, 1);
+  for (int pass = 0; pass < (n->nv > 1 ? 2 : 1); pass++) {
+    uint32_t nv = pass ? 1 : n->nv, step = nv * L;
+    lv trips = lb_op(&e->b, OP_IDIV, I, lb_sub(&e->b, hi, at), lb_int(&e->b, step), 0);
+    lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, step));
+    lb_for(&e->b, sym_name(e->c, n->lane.var), at, stop, lb_int(&e->b, step), 0, &i);
+    lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, i, w, 0), i, nv, 0, L, true);
+    lb_end(&e->b);
+    at = stop;
+  }
+  if (e->p->t->masks) {
+    lv cnt = lb_sub(&e->b, hi, at);
+    lb_if(&e->b, lb_cmp(&e->b, OP_GT, cnt, lb_int(&e->b, 0)));
+    lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, at, w, 0), at, 1, cnt, L, true);
+    lb_end(&e->b);
+  } else {
+    lb_for(&e->b, "tail", at, hi, lb_int(&e->b, 1), 0, &i);
+    lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, i, w, 0), i, 1, 0, 1, true);
+    lb_end(&e->b);
+  }
+}
+
+static void all_vars(ectx *e, nest *n, void *arg) {
+  if (n->lane_outer) lane_tiles(e, n, n->outer.n ? e : arg);
+  else vars_then(e, n, n->inner.v, n->inner.n, lane_tiles, n->outer.n || n->inner.n ? e : arg);
+}
+void nest_emit(ectx *e, nest *n) {
+  uint32_t nl = e->locals.n;
+  bool loops = n->outer.n || n->inner.n || n->row.var || (n->lane.var && !n->lane_reduced);
+  for (uint32_t i = 0; i < n->packs.n; i++)
+    if (n->packs.v[i].constant) n->packs.v[i].ptr = emit_buffer(e, n->packs.v[i].buffer, false);
+  vars_then(e, n, n->outer.v, n->outer.n, all_vars, NULL);
+  if (loops) e->locals.n = nl;
+  e->dep.n = 0;
+}
+
+/* ---- updates ---- */
+typedef struct updarg { const update *u; tid t; } updarg;
+static void upd_body(ectx *e, nest *n, void *arg) {
+  (void)n;
+  updarg *a = arg;
+  const update *u = a->u;
+  e->dep.n = 0;
+  if (u->cond) {
+    evalue c = emit_value(e, u->cond);
+    lb_if(&e->b, c.v);
+    emit_scope(e);
+  }
+  evalue x = emit_value(e, u->value);
+  sz idx[MAX_RANK];
+  lv ok = 0;
+  tensor *t = xt(e->m, a->t);
+  for (uint32_t i = 0; i < u->nidx; i++) { /* a place read from data must be inside: others are dropped */
+    idx[i] = u->idx[i];
+    sz at = emit_resolve(e, idx[i]);
+    if (emit_in_range(e, NULL, i, at, t->shape[i])) continue;
+    lv v = emit_size(e, at);
+    lv in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, lb_int(&e->b, 0)), lb_cmp(&e->b, OP_LT, v, emit_size(e, t->shape[i])), 0);
+    ok = ok ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), ok, in, 0) : in;
+  }
+  if (ok) lb_if(&e->b, ok);
+  emit_store(e, a->t, idx, x, u->op);
+  if (ok) lb_end(&e->b);
+  if (u->cond) {
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+}
+void nest_update(ectx *e, uint32_t si, const map *stored) {
+  stage *s = xs(e->m, si);
+  (void)stored;
+  for (uint32_t i = 0; i < s->updates.n; i++) {
+    const update *u = &s->updates.v[i];
+    nest n = {0};
+    updarg a = {u, s->tensor};
+    VEC(nvar) vs = {0};
+    for (uint32_t j = 0; j < u->nvars; j++) vec_push(e->a, vs, ((nvar){.var = u->vars[j], .extent = sym_extent(e->c, u->vars[j])}));
+    e->lane = e->row = 0;
+    e->lanes = 1;
+    vars_then(e, &n, vs.v, vs.n, upd_body, &a);
+  }
+}

@@ -1,0 +1,34 @@
+/* nest (private to schedule): the loops that compute a group of stages over one index space, as register tiles.
+ *
+ *   for outer variables                         (those that select the lane operand: batch)
+ *     for lane tiles of nv*L                    lane_outer: a panel of the lane operand stays in cache while the rows pass
+ *       [pack the panel of a run-time operand]
+ *       for inner variables
+ *         for row tiles of mr
+ *           leaf: mr x nv registers; reduction loops; followers (epilogue); stores
+ * or, when nothing is gained by keeping a panel, the lane tiles are innermost. Edges get leaves of their own with exactly the rows and vectors that remain (the last vector masked, or scalar where
+ * the target has no masks).
+ */
+#ifndef EK_SCHEDULE_NEST_H
+#define EK_SCHEDULE_NEST_H
+#include "schedule/emit.h"
+
+typedef struct nvar { atom var; sz extent; lv lo, hi; } nvar; /* lo, hi: range as loop values, or 0: the whole extent */
+typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; } packload;
+typedef struct nest {
+  u32vec stages;         /* leader, followers */
+  VEC(nvar) outer, inner;
+  nvar row, lane;        /* var 0: none */
+  uint32_t mr, nv;
+  bool lane_reduced, lane_outer;
+  u32vec *reds;          /* per stage: its reduction variables in loop order, without a reduced lane */
+  atom panel;            /* variable that numbers lane tiles (lane_outer) */
+  sz npanels;
+  VEC(packload) packs;
+  map *stored;           /* tensors of the group that go to memory */
+} nest;
+void nest_emit(ectx *e, nest *n);
+void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
+/* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of that kind */
+bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out);
+#endif

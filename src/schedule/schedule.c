@@ -1,0 +1,157 @@
+/* The order of the work: pad inputs that are read with guards, lay out the tensors, then one launch after another in the module's execution order (a kernel runs where its first stage stands). */
+#include "schedule/schedule.h"
+#include "schedule/kernel.h"
+#include "schedule/layout.h"
+
+/* ---- an input read with a constant outside value inside a reduction is copied once into a tensor of our own, which can have a halo ---- */
+typedef struct renamed { tid from, to; } renamed;
+static ex rename_load(void *env, emodule *m, ex e) {
+  const renamed *r = env;
+  ex_node n = *exn(m, e);
+  if (n.kind != EX_LOAD || n.tensor != r->from) return e;
+  return expr_load(m, r->to, n.args, n.nargs, n.otherwise);
+}
+static bool guarded_in_reduction(emodule *m, tid t) {
+  for (uint32_t i = 0; i < m->stages.n; i++) {
+    stage *s = xs(m, i);
+    if (s->dead || !s->value || exn(m, s->value)->kind != EX_REDUCE) continue;
+    u32vec loads = {0};
+    expr_loads(m, s->value, m->a, &loads);
+    for (uint32_t j = 0; j < loads.n; j++) {
+      const ex_node *n = exn(m, loads.v[j]);
+      if (n->tensor == t && n->otherwise && exn(m, n->otherwise)->kind == EX_CONST) return true;
+    }
+  }
+  return false;
+}
+static void pad_inputs(emodule *m) {
+  for (uint32_t i = 0; i < m->inputs.n; i++) {
+    tid t = m->inputs.v[i].t;
+    if (!guarded_in_reduction(m, t)) continue;
+    tensor in = *xt(m, t);
+    axis ax[MAX_RANK];
+    sz idx[MAX_RANK];
+    for (uint32_t j = 0; j < in.rank; j++) ax[j] = expr_axis1(m, arena_fmt(m->a, "p%u", j), in.shape[j], &idx[j]);
+    tid c = expr_tensor(m, TK_STAGE, in.type, in.shape, in.rank, arena_fmt(m->a, "%s.padded", in.name), in.origin);
+    for (uint32_t s = 0; s < m->stages.n; s++)
+      if (!xs(m, s)->dead) stage_rewrite(m, s, &(ex_map){.node = rename_load, .env = &(renamed){t, c}});
+    uint32_t s = expr_stage(m, 0, c, ax, in.rank, expr_load(m, t, idx, in.rank, 0));
+    block *b = &m->blocks.v[0];
+    item last = b->items.v[b->items.n - 1];
+    for (uint32_t j = b->items.n - 1; j > 0; j--) b->items.v[j] = b->items.v[j - 1];
+    b->items.v[0] = last;
+    kernel k = {.cls = KC_COPY};
+    vec_push(m->a, k.stages, s);
+    vec_push(m->a, m->kernels, k);
+    xs(m, s)->kernel = m->kernels.n;
+  }
+}
+
+/* ---- copies: what must arrive in a certain place but is not computed there ---- */
+static uint32_t copy_stage(emodule *m, uint32_t block, tid from, const char *what) { /* at the end of the block */
+  tensor in = *xt(m, from);
+  axis ax[MAX_RANK];
+  sz idx[MAX_RANK];
+  for (uint32_t j = 0; j < in.rank; j++) ax[j] = expr_axis1(m, arena_fmt(m->a, "c%u", j), in.shape[j], &idx[j]);
+  tid c = expr_tensor(m, TK_STAGE, in.type, in.shape, in.rank, arena_fmt(m->a, "%s.%s", in.name, what), in.origin);
+  uint32_t s = expr_stage(m, block, c, ax, in.rank, expr_load(m, from, idx, in.rank, 0));
+  xt(m, c)->output = true;
+  kernel k = {.cls = KC_COPY, .block = block};
+  vec_push(m->a, k.stages, s);
+  vec_push(m->a, m->kernels, k);
+  xs(m, s)->kernel = m->kernels.n;
+  return s;
+}
+static void move_item(emodule *m, uint32_t b, uint32_t from, uint32_t to) {
+  block *k = &m->blocks.v[b];
+  item it = k->items.v[from];
+  for (; from > to; from--) k->items.v[from] = k->items.v[from - 1];
+  k->items.v[to] = it;
+}
+static bool in_block(emodule *m, tid t, uint32_t block) { return xt(m, t)->kind == TK_STAGE && xs(m, xt(m, t)->stage)->block == block && xs(m, xt(m, t)->stage)->kernel; }
+static void claim(map *taken, tid t) { map_putu(taken, t, 1); }
+static bool claimed(map *taken, tid t) {
+  uint64_t d;
+  return map_getu(taken, t, &d);
+}
+/* An output, a branch's result, a loop's next value: each needs a tensor computed in its own block and used for this purpose only. Where that is not so (an input or a constant passed on, one tensor under two names), a
+ * copy makes it so. Loop values that are themselves inner values (swaps) go through the copy, too: it runs before any inner value is overwritten. */
+static void separate_results(emodule *m) {
+  map *taken = map_new(m->a);
+  for (uint32_t i = 0; i < m->outputs.n; i++) {
+    tid t = m->outputs.v[i].t;
+    if (!in_block(m, t, 0) || claimed(taken, t)) m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
+    claim(taken, t);
+  }
+  for (uint32_t i = 0; i < m->ifs.n; i++)
+    for (uint32_t j = 0; j < m->ifs.v[i].n; j++)
+      for (int side = 0; side < 2; side++) {
+        tid *t = side ? &m->ifs.v[i].else_vals[j] : &m->ifs.v[i].then_vals[j];
+        uint32_t b = side ? m->ifs.v[i].else_block : m->ifs.v[i].then_block;
+        if (!in_block(m, *t, b) || claimed(taken, *t)) *t = xs(m, copy_stage(m, b, *t, "result"))->tensor;
+        claim(taken, *t);
+      }
+  for (uint32_t i = 0; i < m->loops.n; i++) {
+    xloop *x = &m->loops.v[i];
+    for (uint32_t j = 0; j < x->ncarried; j++) {
+      uint32_t s = copy_stage(m, x->block, x->init[j], "init");
+      x->init[j] = xs(m, s)->tensor;
+      block *b = &m->blocks.v[x->block];
+      uint32_t at = 0;
+      while (b->items.v[at].kind != IT_LOOP || b->items.v[at].index != i) at++;
+      move_item(m, x->block, b->items.n - 1, at);
+      if (!in_block(m, x->next[j], x->body)) x->next[j] = xs(m, copy_stage(m, x->body, x->next[j], "next"))->tensor;
+    }
+    for (uint32_t j = 0; j < x->ncollected; j++)
+      x->slice[j] = xs(m, copy_stage(m, x->body, x->slice[j], "slice"))->tensor; /* stored straight into the collection */
+    for (uint32_t j = 0; j < x->ncarried; j++) x->next[j] = xs(m, copy_stage(m, x->body, x->next[j], "carry"))->tensor; /* stored into the inner value, last of all */
+  }
+}
+
+splan *schedule_module(emodule *m, const target *t, int level) {
+  splan *p = NEW(m->a, splan);
+  p->m = m;
+  p->l = loop_module(m->c);
+  p->t = t;
+  p->level = level;
+  vec_push(p->l->a, p->buffers, ((buffer){0}));
+  separate_results(m);
+  if (level > 0) pad_inputs(m);
+  layout_all(p);
+  bool *done = NEWN(m->a, bool, m->kernels.n + 1), *scanned = NEWN(m->a, bool, m->scans.n + 1), *filled = NEWN(m->a, bool, p->buffers.n);
+  for (uint32_t b = 0; b < m->blocks.n; b++)
+    for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
+      item it = m->blocks.v[b].items.v[i];
+      if (it.kind != IT_STAGE) continue;
+      stage *s = xs(m, it.index);
+      if (s->dead) continue;
+      u32vec stages = {0};
+      const u32vec *outer = NULL;
+      const map *canon = NULL;
+      uint32_t kid = UINT32_MAX;
+      if (s->kernel) {
+        if (done[s->kernel]) continue;
+        done[s->kernel] = true;
+        kernel *k = &m->kernels.v[s->kernel - 1];
+        for (uint32_t j = 0; j < k->stages.n; j++)
+          if (!xs(m, k->stages.v[j])->dead) vec_push(m->a, stages, k->stages.v[j]);
+        outer = &k->outer;
+        canon = k->canon;
+        kid = s->kernel - 1;
+      } else if (level > 0) continue; /* virtual: its sources store it */
+      else if (s->scan) {
+        if (scanned[s->scan]) continue;
+        scanned[s->scan] = true;
+        for (uint32_t j = 0; j < m->stages.n; j++)
+          if (!xs(m, j)->dead && xs(m, j)->scan == s->scan) vec_push(m->a, stages, j);
+      } else vec_push(m->a, stages, it.index);
+      for (uint32_t j = 0; j < stages.n; j++) {
+        uint32_t buf = p->layouts[xs(m, stages.v[j])->tensor].buffer;
+        if (!buf || !p->buffers.v[buf].halo || filled[buf]) continue;
+        filled[buf] = true;
+        kernel_fill_halo(p, buf, p->buffers.v[buf].tensor, b, i);
+      }
+      kernel_schedule(p, &stages, outer, canon, kid, b, i);
+    }
+  return p;
+}

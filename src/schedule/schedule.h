@@ -1,0 +1,58 @@
+/* schedule: strategies that turn the kernels of an expr module into loop programs, and the layouts of the tensors between them.
+ *
+ * LAYOUT. Where an element of a tensor lies is separate from its index: a layout gives each axis a list of digits (extent, stride), outer to inner; element [i0, i1, ...] lies at
+ *   base + sum over axes, over digits: digit value * stride        (in elements, within a buffer)
+ * so that row-major, channels-last, padded, blocked and packed storage, and placement inside another tensor's buffer (concat written in place), are one concept. A halo is extra room around an axis holding a
+ * constant (`fill`): reads there replace guards.
+ *
+ * A BUFFER is a piece of memory: an input, an output, constants (weights, packed at compile time), or in the arena.
+ */
+#ifndef EK_SCHEDULE_H
+#define EK_SCHEDULE_H
+#include "expr/expr.h"
+#include "loop/loop.h"
+#include "target/target.h"
+
+typedef struct ldigit { sz extent, stride; } ldigit;
+typedef struct laxis { uint32_t n; const ldigit *d; sz lo, hi; /* halo in elements before and after */ } laxis;
+typedef struct layout { bool known; uint32_t buffer; /* index into plan.buffers */ sz base; uint32_t rank; laxis *axes; } layout;
+
+typedef enum { BUF_INPUT = 1, BUF_OUTPUT, BUF_WEIGHTS, BUF_ARENA } buf_kind;
+typedef struct buffer {
+  buf_kind kind;
+  etype type;
+  const char *name;
+  sz elems;            /* size */
+  uint32_t index;      /* input or output number */
+  tid tensor;          /* the tensor it is for (the outermost one when several live in it) */
+  const void *bytes;   /* weights: contents, elems * size of type */
+  uint32_t block;      /* arena: the block it lives in (loops keep buffers of outer blocks alive) */
+  bool halo; scalar fill; /* the halo must be filled before the first kernel that writes or reads it */
+} buffer;
+
+/* One launch of a kernel function. Arguments: pointers to buffers at element 0, sizes as integers. */
+typedef struct kargs { bool is_buffer; uint32_t buffer; bool write; sz size; } kargs;
+typedef struct launch {
+  lfunc *func;
+  uint32_t kernel;     /* kernel of the emodule */
+  VEC(kargs) args;
+  sz chunks;           /* parallel chunks; serial when 1 */
+  uint32_t block, item; /* runs as part of that item of that block; several launches of one item in the order of the list */
+  sz scratch;          /* bytes of scratch per worker */
+  bool parallel;       /* worth handing to the pool */
+  uint64_t flops;      /* when known, for reports */
+} launch;
+
+typedef struct splan {
+  emodule *m;
+  lmodule *l;
+  const target *t;
+  int level;           /* 0: no vectors, no tiles: plain loops in index order. 1.. */
+  VEC(buffer) buffers; /* [0] unused */
+  layout *layouts;     /* per tensor */
+  VEC(launch) launches; /* in execution order within each block */
+} splan;
+
+/* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a kernel of its own). */
+splan *schedule_module(emodule *m, const target *t, int level);
+#endif

@@ -1,0 +1,173 @@
+/* Which variable becomes the lane, which the row, and how large is the tile?
+ *
+ * Lane: the variable for which most accesses are contiguous or invariant. A constant operand counts as contiguous for any variable, since it is packed at compile time; a run-time operand that would be gathered but is
+ * reused by a row variable is packed into scratch and costs little. Row: a variable the lane operand does not depend on, so that its vectors are reused from registers.
+ * Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane operand, one broadcast), the shape with the best ratio of multiply-adds to loads over the actual extents, edges included (the rule and the
+ * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows.
+ */
+#include "schedule/tile.h"
+
+int64_t address_coef(ectx *e, sz address, atom var) {
+  sz coef, rest;
+  int64_t k;
+  if (!sym_uses(e->c, address, var)) return 0;
+  if (!sym_linear(e->c, address, var, &coef, &rest)) return INT64_MIN;
+  return sym_is_int(e->c, coef, &k) ? k : INT64_MIN + 1; /* linear, symbolic stride */
+}
+static void load_accesses(ectx *e, ex root, uint32_t stage, const map *group, accesses *out) {
+  bool leader = exn(e->m, root)->kind == EX_REDUCE;
+  u32vec loads = {0};
+  expr_loads(e->m, root, e->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    const ex_node *n = exn(e->m, loads.v[i]);
+    uint64_t dummy;
+    if (map_getu(group, n->tensor, &dummy)) continue;
+    const layout *lay = emit_layout(e, n->tensor);
+    if (!lay->known) continue;
+    sz idx[MAX_RANK];
+    for (uint32_t j = 0; j < n->nargs; j++) idx[j] = emit_resolve(e, n->args[j]);
+    tensor *t = xt(e->m, n->tensor);
+    vec_push(e->a, *out, ((access){.load = loads.v[i], .t = n->tensor, .stage = stage, .address = emit_address(e, lay, idx), .constant = t->kind == TK_CONST, .leader = leader, .guarded = n->otherwise != 0, .bytes = et_bytes(t->type)}));
+  }
+}
+void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out) {
+  map *group = map_new(e->a);
+  uint64_t dummy;
+  for (uint32_t i = 0; i < stages->n; i++) {
+    stage *s = xs(e->m, stages->v[i]);
+    load_accesses(e, s->value, i, group, out);
+    map_putu(group, s->tensor, 1);
+    if (!map_getu(stored, s->tensor, &dummy)) continue;
+    sz idx[MAX_RANK];
+    for (uint32_t j = 0; j < s->naxes; j++) idx[j] = emit_resolve(e, expr_axis_index(e->m, &s->axes[j]));
+    vec_push(e->a, *out, ((access){.t = s->tensor, .address = emit_address(e, emit_layout(e, s->tensor), idx), .store = true, .bytes = et_bytes(xt(e->m, s->tensor)->type)}));
+  }
+}
+
+static double tile_speed(double mr, double nv) { /* multiply-adds a cycle relative to the most */
+  double f = mr * nv / (mr + nv), lat = mr * nv / 8;
+  if (f > 1) f = 1;
+  if (lat > 1) lat = 1;
+  return f * lat;
+}
+static double tile_cost(int64_t rows, int64_t vecs, int64_t mr, int64_t nv) {
+  double cost = 0;
+  for (int a = 0; a < 2; a++)
+    for (int b = 0; b < 2; b++) {
+      int64_t tr = a ? (rows % mr ? 1 : 0) : rows / mr, tv = b ? (vecs % nv ? 1 : 0) : vecs / nv, m = a ? rows % mr : mr, v = b ? vecs % nv : nv;
+      if (tr && tv) cost += (double)(tr * tv) * (double)(m * v) / tile_speed((double)m, (double)v);
+    }
+  return cost;
+}
+
+choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red) {
+  choice ch = {.mr = 1, .nv = 1};
+  ctx *c = e->c;
+  const target *t = e->p->t;
+  uint32_t L = target_lanes(t, ET_F32);
+  const ex_node *root = exn(e->m, xs(e->m, stages->v[0])->value);
+  bool reduces = root->kind == EX_REDUCE, arg = reduces && schedule_is_arg((rop)root->op);
+  if (L <= 1 && !reduces) return ch;
+  double best = -1e30;
+  for (uint32_t k = 0; k < domain->n + (reduces && !arg ? red->n : 0); k++) {
+    bool isred = k >= domain->n;
+    atom v = isred ? red->v[k - domain->n] : domain->v[k];
+    int64_t ext = sym_int_or(c, sym_extent(c, v), -1);
+    double score = 0, util = ext < 0 ? 0.9 : (double)ext / (double)((ext + L - 1) / L * L);
+    bool follows = false;
+    for (uint32_t i = 0; i < acc->n; i++) {
+      access *a = &acc->v[i];
+      if (isred && !a->leader) continue;
+      int64_t q = address_coef(e, a->address, v);
+      if (q == 1) score += a->store ? 2.5 : 2;
+      else if (q == 0) score += 1;
+      else if (a->constant && reduces && a->leader && !isred) score += 2;
+      else if (q == INT64_MIN) score -= 3;
+      else {
+        /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else gathered */
+        bool reuse = false;
+        for (uint32_t d = 0; d < domain->n && reduces && a->leader && !isred && !a->store; d++)
+          if (domain->v[d] != v && !sym_uses(c, a->address, domain->v[d]) && sym_int_or(c, sym_extent(c, domain->v[d]), 64) >= 8) reuse = true;
+        score += reuse ? 0.5 : -2.5;
+      }
+      if (q) follows = true;
+    }
+    if (isred) score -= 0.75; /* horizontal sums, no tile */
+    if (!follows) continue;
+    score = score > 0 ? score * util : score / (util > 0.05 ? util : 0.05);
+    if (ext >= 0 && ext < 4) score -= 4;
+    if (score > best + 1e-9 || (score > best - 1e-9 && ext > sym_int_or(c, sym_extent(c, ch.lane), 0))) {
+      best = score;
+      ch.lane = v;
+      ch.lane_reduced = isred;
+    }
+  }
+  if (!ch.lane) return ch;
+  int64_t lext = sym_int_or(c, sym_extent(c, ch.lane), -1);
+  int64_t vecs = lext < 0 ? 64 : (lext + L - 1) / L;
+  if (ch.lane_reduced) {
+    ch.nv = vecs >= 4 ? 4 : vecs >= 2 ? 2 : 1;
+    return ch;
+  }
+  /* rows: the lane operand must not depend on them */
+  int64_t rext = 0, rstride = 0;
+  if (reduces)
+    for (uint32_t d = 0; d < domain->n; d++) {
+      atom v = domain->v[d];
+      if (v == ch.lane) continue;
+      bool shares = false, bad = false;
+      int64_t stride = 0;
+      for (uint32_t i = 0; i < acc->n; i++) {
+        access *a = &acc->v[i];
+        if (!a->leader) continue;
+        int64_t q = address_coef(e, a->address, v), ql = address_coef(e, a->address, ch.lane);
+        if (ql != 0 && q == 0) shares = true;
+        if (q == INT64_MIN) bad = true;
+        if (q > 0) stride = q * a->bytes;
+      }
+      if (!shares || bad) continue;
+      int64_t ext = sym_int_or(c, sym_extent(c, v), 1000);
+      /* the largest; of equals the one with the smaller stride */
+      if (ext > rext || (ext == rext && stride < rstride)) {
+        ch.row = v;
+        rext = ext;
+        rstride = stride;
+      }
+    }
+  for (uint32_t i = 0; i < acc->n; i++)
+    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) ch.lane_load = acc->v[i].load;
+  if (arg || !reduces) {
+    ch.row = 0;
+    ch.nv = arg ? 1 : vecs >= 2 ? 2 : 1;
+    return ch;
+  }
+  uint32_t R = t->vector_registers ? t->vector_registers : 16;
+  if (!ch.row) {
+    uint32_t m = 8;
+    ch.nv = vecs < m ? (uint32_t)vecs : m;
+    if (lext > 0)
+      while (ch.nv > 1 && vecs % ch.nv && vecs % ch.nv < ch.nv / 2) ch.nv--;
+    return ch;
+  }
+  /* does a row operand follow the lane too (stencil)? Then each copy loads a vector of its own and one vector a row is enough */
+  bool stencil = false;
+  for (uint32_t i = 0; i < acc->n; i++)
+    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) != 0) stencil = true;
+  uint32_t max_mr = rstride % 4096 == 0 && t->l1_ways ? t->l1_ways : 14;
+  double lowest = 1e300;
+  for (uint32_t mr = 1; mr <= max_mr; mr++)
+    for (uint32_t nv = 1; nv <= (stencil ? 1 : 6); nv++) {
+      if (mr * nv + nv + 1 > R || mr > rext || nv > vecs) continue;
+      if (stencil && mr > 8) continue;
+      double cost = tile_cost(rext, vecs, mr, nv);
+      if (rext % mr) cost *= 1.02; /* an edge leaf costs code */
+      if (vecs % nv) cost *= 1.02;
+      if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch.mr * ch.nv)) {
+        lowest = cost;
+        ch.mr = mr;
+        ch.nv = nv;
+      }
+    }
+  ch.lane_outer = !stencil;
+  return ch;
+}

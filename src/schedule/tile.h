@@ -1,0 +1,15 @@
+/* tile (private to schedule): which variable runs over the lanes, which over the rows of the register tile, and how large the tile is. Decided from where the variables occur in the addresses; nothing else. */
+#ifndef EK_SCHEDULE_TILE_H
+#define EK_SCHEDULE_TILE_H
+#include "schedule/nest.h"
+
+/* One access of a group: a load of its values, or the store of a member. coefs are looked up by variable. */
+typedef struct access { ex load; tid t; uint32_t stage; /* index into the group */ sz address; bool constant, leader /* read by a reduction */, store, guarded; uint32_t bytes; } access;
+typedef VEC(access) accesses;
+void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out); /* addresses resolved under the current bindings; register-held members left out */
+/* coefficient of var in an address: 0 absent, 1.., or INT64_MIN when not linear or not constant */
+int64_t address_coef(ectx *e, sz address, atom var);
+
+typedef struct choice { atom lane, row; bool lane_reduced, lane_outer; uint32_t mr, nv; ex lane_load; /* the operand that follows the lane */ } choice;
+choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red);
+#endif

@@ -1,0 +1,19 @@
+/* target: a machine as data. Read from targets/NAME.target (embedded into the program; --target NAME or a path), or detected (`host`: detects the CPU and picks the file whose requirements it meets, then fills in
+ * cache sizes from the system).
+ *
+ * A target file is lines `key = value`: triple, cpu, features (LLVM's spelling), vector_bits, vector_registers, native float and integer types, fma, masks (per-lane masked access is cheap), gather, l1, l2, l3 (bytes), l1_ways,
+ * line, cores, requires (CPU flags that `host` detection needs), peak_fma_per_cycle, emitter (llvm or c).
+ */
+#ifndef EK_TARGET_H
+#define EK_TARGET_H
+#include "base/base.h"
+typedef struct target {
+  const char *name, *triple, *cpu, *features, *emitter;
+  uint32_t vector_bits, vector_registers, fma_per_cycle;
+  bool fma, masks, gather, f16c, bf16dot, host;
+  uint64_t l1, l2, l3, line; uint32_t l1_ways;
+} target;
+const target *target_get(ctx *c, const char *name);   /* NULL and a diagnostic listing the known ones; "host" detects */
+uint32_t target_lanes(const target *t, etype e);      /* lanes of one register; 1 when there are no vectors */
+uint32_t target_names(ctx *c, const char ***names);
+#endif

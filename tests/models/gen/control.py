@@ -1,0 +1,231 @@
+"""Models with If, Loop and Scan: branches, carried state, outer-scope names."""
+import numpy as np
+
+from .kit import BOOL, F32, I64, model
+
+
+@model("nested If: both conditions are inputs, branches read values, weights and an input of both outer scopes")
+def if_nested(net):
+    x = net.input("x", F32, 2, 4)
+    first, second = net.input("first", BOOL), net.input("second", BOOL)
+    h = net.linear(x, 4, 6)
+    shared = net.init(net.uniform(-1, 1, 6, 3), "shared")
+
+    deep_then = net.sub("deep_then")
+    deep_then.op("MatMul", deep_then.op("Tanh", h), shared, out="a")
+    deep_then.output("a", F32, 2, 3)
+    deep_else = net.sub("deep_else")
+    local = deep_else.linear(x, 4, 3)
+    deep_else.op("Mul", local, np.float32(2), out="b")
+    deep_else.output("b", F32, 2, 3)
+    outer_then = net.sub("outer_then")
+    inner = outer_then.op("If", second, then_branch=deep_then.graph(), else_branch=deep_else.graph())
+    outer_then.op("Add", inner, np.float32(1), out="c")
+    outer_then.output("c", F32, 2, 3)
+    outer_else = net.sub("outer_else")
+    outer_else.op("MatMul", outer_else.op("Sigmoid", h), shared, out="d")
+    outer_else.output("d", F32, 2, 3)
+
+    y = net.op("If", first, then_branch=outer_then.graph(), else_branch=outer_else.graph())
+    net.op("Neg", y, out="y")
+    net.output("y", F32, 2, 3)
+    data = net.uniform(-1, 1, 2, 4)
+    return [[data, np.array(a), np.array(b)] for a, b in ((True, True), (True, False), (False, True))]
+
+
+@model("If on the rank or size of a tensor, as PyTorch exports squeeze(): decidable before the run", opset=13)
+def if_shape(net):
+    x = net.input("x", F32, 1, 1, 6)
+    y = net.linear(x, 6, 4)
+    size = net.op("Gather", net.op("Shape", y), net.const(np.int64(1)), axis=0)
+    one = net.op("Equal", size, net.const(np.int64(1)))
+    then, other = net.sub("squeezed"), net.sub("kept")
+    then.op("Squeeze", y, [1], out="s")
+    then.output("s", F32, "A", "B")
+    other.op("Identity", y, out="k")
+    other.output("k", F32, "A", "B", "C")
+    z = net.op("If", one, then_branch=then.graph(), else_branch=other.graph())
+    net.op("Relu", z, out="y")
+    net.output("y", F32, "A", 4)
+    return [[net.uniform(-1, 1, 1, 1, 6)]]
+
+
+@model("If on a comparison of data with two outputs; one branch hands an outer value through; symbolic batch")
+def if_data(net):
+    x = net.input("x", F32, "N", 3)
+    total = net.op("ReduceSum", x, keepdims=0)
+    big = net.op("Greater", total, np.float32(0))
+    twice = net.op("Mul", x, np.float32(2))
+    yes, no = net.sub("yes"), net.sub("no")
+    yes.op("Identity", twice, out="yes_a")
+    yes.op("Sub", x, total, out="yes_b")
+    no.op("Abs", x, out="no_a")
+    no.op("Identity", x, out="no_b")
+    for branch, names in ((yes, ("yes_a", "yes_b")), (no, ("no_a", "no_b"))):
+        for name in names:
+            branch.output(name, F32, "N", 3)
+    net.op("If", big, out=["a", "b"], then_branch=yes.graph(), else_branch=no.graph())
+    net.output("a", F32, "N", 3)
+    net.output("b", F32, "N", 3)
+    return [[net.uniform(low, low + 2, n, 3)] for low, n in ((0, 2), (-2, 2), (-0.2, 5))]
+
+
+@model("Loop with a constant trip count: carried state, scan outputs of rank 0 and 2, weights of the outer graph, the "
+       "iteration number used")
+def loop_fixed(net):
+    x = net.input("x", F32, 2, 5)
+    w = net.weight(5, 5, fan=5, name="w")
+    body = net.sub("body")
+    step, going = body.input("step", I64), body.input("going", BOOL)
+    state = body.input("state", F32, 2, 5)
+    body.op("Identity", going, out="still")
+    moved = body.op("Tanh", body.op("MatMul", state, w))
+    scaled = body.op("Mul", body.op("Cast", step, to=F32), np.float32(0.1))
+    body.op("Add", moved, scaled, out="next")
+    body.op("ReduceMax", "next", out="peak", keepdims=0)
+    body.op("Slice", "next", [0], [3], [1], out="part")
+    body.output("still", BOOL)
+    body.output("next", F32, 2, 5)
+    body.output("peak", F32)
+    body.output("part", F32, 2, 3)
+    net.op("Loop", net.const(np.int64(4)), "", x, out=["final", "peaks", "parts"], body=body.graph())
+    net.output("final", F32, 2, 5)
+    net.output("peaks", F32, 4)
+    net.output("parts", F32, 4, 2, 3)
+    return [[net.uniform(-1, 1, 2, 5)]]
+
+
+@model("Loop whose trip count is computed from initialisers, two carried values, a Gather at the iteration number")
+def loop_trip_initialiser(net):
+    x = net.input("x", F32, 3, 4)
+    layers = net.init(net.uniform(-0.8, 0.8, 5, 4, 4), "layers")
+    count = net.op("Sub", net.init(np.int64(7), "seven"), net.init(np.int64(2), "two"))
+    body = net.sub("layer")
+    step, going = body.input("i", I64), body.input("cond_in", BOOL)
+    h, total = body.input("h", F32, 3, 4), body.input("total", F32)
+    body.op("Identity", going, out="cond_out")
+    body.op("Relu", body.op("MatMul", h, body.op("Gather", layers, step, axis=0)), out="h_out")
+    body.op("Add", total, body.op("ReduceSum", "h_out", keepdims=0), out="total_out")
+    body.output("cond_out", BOOL)
+    body.output("h_out", F32, 3, 4)
+    body.output("total_out", F32)
+    net.op("Loop", count, net.init(np.array(True), "always"), x, net.const(np.float32(0)), out=["y", "sum"],
+           body=body.graph())
+    net.output("y", F32, 3, 4)
+    net.output("sum", F32)
+    return [[net.uniform(-1, 1, 3, 4)]]
+
+
+@model("Loop as while: ends when the carried value is small, at most M times (M is an input); If inside the body")
+def loop_while(net):
+    x, limit = net.input("x", F32, 4), net.input("limit", I64)
+    body = net.sub("halve")
+    step, _ = body.input("i", I64), body.input("c", BOOL)
+    value = body.input("v", F32, 4)
+    even, odd = body.sub("even"), body.sub("odd")
+    even.op("Mul", value, np.float32(0.5), out="ev")
+    odd.op("Mul", value, np.float32(-0.75), out="od")
+    even.output("ev", F32, 4)
+    odd.output("od", F32, 4)
+    parity = body.op("Equal", body.op("Mod", step, np.int64(2)), np.int64(0))
+    body.op("If", parity, out="next", then_branch=even.graph(), else_branch=odd.graph())
+    size = body.op("ReduceMax", body.op("Abs", "next"), keepdims=0)
+    body.op("Greater", size, np.float32(0.05), out="more")
+    body.output("more", BOOL)
+    body.output("next", F32, 4)
+    net.op("Loop", limit, np.array(True), x, out="y", body=body.graph())
+    net.output("y", F32, 4)
+    data = net.uniform(0.6, 1, 4)
+    return [[data, np.array(m, np.int64)] for m in (100, 3, 0)]
+
+
+@model("Loop in a Loop: the inner body reads the carried value and the iteration number of the outer one")
+def loop_nested(net):
+    x = net.input("x", F32, 3)
+    outer = net.sub("outer")
+    i, c, a = outer.input("i", I64), outer.input("c", BOOL), outer.input("a", F32, 3)
+    weight = outer.op("Add", outer.op("Cast", i, to=F32), np.float32(1))
+    inner = outer.sub("inner")
+    _, d, b = inner.input("j", I64), inner.input("d", BOOL), inner.input("b", F32, 3)
+    inner.op("Identity", d, out="d_out")
+    turned = inner.op("Mul", inner.op("Sub", a, b), np.float32(0.25))
+    inner.op("Add", b, inner.op("Mul", turned, weight), out="b_out")
+    inner.op("ReduceSum", "b_out", out="s", keepdims=0)
+    inner.output("d_out", BOOL)
+    inner.output("b_out", F32, 3)
+    inner.output("s", F32)
+    outer.op("Identity", c, out="c_out")
+    start = outer.op("Neg", a)
+    outer.op("Loop", np.int64(3), "", start, out=["a_out", "sums"], body=inner.graph())
+    outer.output("c_out", BOOL)
+    outer.output("a_out", F32, 3)
+    outer.output("sums", F32, 3)
+    net.op("Loop", np.int64(2), "", x, out=["y", "table"], body=outer.graph())
+    net.output("y", F32, 3)
+    net.output("table", F32, 2, 3)
+    return [[net.uniform(-1, 1, 3)]]
+
+
+@model("Scan as a recurrent cell: MatMul with outer weights over time, one state, one scan output; symbolic length")
+def scan_rnn(net):
+    x, h = net.input("x", F32, "T", 2, 4), net.input("h", F32, 2, 6)
+    w, r = net.weight(4, 6, fan=4, name="w"), net.weight(6, 6, fan=6, name="r")
+    body = net.sub("cell")
+    state, frame = body.input("state", F32, 2, 6), body.input("frame", F32, 2, 4)
+    total = body.op("Add", body.op("MatMul", frame, w), body.op("MatMul", state, r))
+    body.op("Tanh", total, out="state_out")
+    body.op("ReduceMean", "state_out", out="mean", axes=[1], keepdims=0)
+    body.output("state_out", F32, 2, 6)
+    body.output("mean", F32, 2)
+    net.op("Scan", h, x, out=["final", "means"], body=body.graph(), num_scan_inputs=1)
+    net.output("final", F32, 2, 6)
+    net.output("means", F32, "T", 2)
+    return [[net.uniform(-1, 1, t, 2, 4), net.uniform(-1, 1, 2, 6)] for t in (5, 9)]
+
+
+@model("Scan over axis 1 and backwards, two scan inputs, scan output along axis 1 and reversed; state of rank 1")
+def scan_axes(net):
+    a, b = net.input("a", F32, 3, 6), net.input("b", F32, 6, 3)
+    body = net.sub("step")
+    s, u, v = body.input("s", F32, 3), body.input("u", F32, 3), body.input("v", F32, 3)
+    body.op("Add", body.op("Mul", s, np.float32(0.5)), body.op("Mul", u, v), out="s_out")
+    body.op("Sub", "s_out", u, out="o")
+    body.op("Max", "s_out", v, out="m")
+    body.output("s_out", F32, 3)
+    body.output("o", F32, 3)
+    body.output("m", F32, 3)
+    net.op("Scan", net.const(np.zeros(3, np.float32)), a, b, out=["s_final", "left", "right"], body=body.graph(),
+           num_scan_inputs=2, scan_input_axes=[1, 0], scan_input_directions=[0, 1], scan_output_axes=[1, 0],
+           scan_output_directions=[0, 1])
+    net.output("s_final", F32, 3)
+    net.output("left", F32, 3, 6)
+    net.output("right", F32, 6, 3)
+    return [[net.uniform(-1, 1, 3, 6), net.uniform(-1, 1, 6, 3)]]
+
+
+@model("an LSTM written out with Scan: Gemm, Split, Sigmoid, Tanh, two states; the same frames also through LSTM")
+def scan_lstm(net):
+    x = net.input("x", F32, 5, 2, 3)
+    hidden = 4
+    w, r = net.uniform(-1, 1, 4 * hidden, 3), net.uniform(-0.8, 0.8, 4 * hidden, hidden)
+    b = net.uniform(-0.3, 0.3, 4 * hidden)
+    wt, rt, bias = net.init(np.ascontiguousarray(w.T), "wt"), net.init(np.ascontiguousarray(r.T), "rt"), net.init(b)
+    body = net.sub("cell")
+    h, c, frame = body.input("h", F32, 2, 4), body.input("c", F32, 2, 4), body.input("frame", F32, 2, 3)
+    gates = body.op("Gemm", h, rt, body.op("Gemm", frame, wt, bias))
+    i, o, f, g = body.op("Split", gates, [4, 4, 4, 4], n=4, axis=1)
+    kept = body.op("Mul", body.op("Sigmoid", f), c)
+    body.op("Add", kept, body.op("Mul", body.op("Sigmoid", i), body.op("Tanh", g)), out="c_out")
+    body.op("Mul", body.op("Sigmoid", o), body.op("Tanh", "c_out"), out="h_out")
+    body.op("Identity", "h_out", out="y_out")
+    for name in ("h_out", "c_out", "y_out"):
+        body.output(name, F32, 2, 4)
+    zero = net.const(np.zeros((2, hidden), np.float32))
+    net.op("Scan", zero, zero, x, out=["h_final", "c_final", "by_scan"], body=body.graph(), num_scan_inputs=1)
+    both = np.concatenate([b, np.zeros_like(b)])[None]
+    net.op("LSTM", x, w[None], r[None], both, out=["by_lstm"], hidden_size=hidden)
+    net.op("Sub", net.op("Squeeze", "by_lstm", [1]), "by_scan", out="difference")
+    net.output("by_scan", F32, 5, 2, 4)
+    net.output("by_lstm", F32, 5, 1, 2, 4)
+    net.output("difference", F32, 5, 2, 4)
+    return [[net.uniform(-1, 1, 5, 2, 3)]]
