@@ -43,6 +43,10 @@ ctx *ctx_new(void);      /* NULL only when out of memory */
 void ctx_free(ctx *c);   /* unmaps files, frees arenas */
 arena *ctx_arena(ctx *c); /* the arena that lives as long as the context. Thread-safe: each arena function locks only its own arena; give worker threads arenas of their own. */
 
+/* What a room hangs off the context (its table), made on first use: NULL at first. The context does not look at it. Not locked: set it before worker threads run. */
+typedef enum { SLOT_SYM, SLOT_EXPR, SLOT_NOTATION, SLOT_GRAPH, SLOT_SPARE, SLOT_COUNT } ctx_room;
+void **ctx_slot(ctx *c, ctx_room room);
+
 /* A frame: `CTX_TRY(c) { ... } CTX_CATCH { ... }`. Inside the first block ctx_fail jumps to the second. Leave neither block by return/goto/break out of it.
  * Locals changed in the try block and read in the catch block must be volatile. A failure inside the catch block goes to the next frame outside.
  * A failure without any frame cannot return and aborts the process: every entry from outside (public API, thread function, test) opens one. */

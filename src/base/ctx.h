@@ -21,6 +21,7 @@ typedef struct mapping {
 } mapping;
 
 struct ctx {
+  void *room_slots[SLOT_COUNT];
   pthread_mutex_t lock; /* guards slots, arenas, diagnostics, mappings; never held while something may unwind */
   slot *slots;
   arena *arenas; /* doubly linked, all of them, the main one included */

@@ -100,6 +100,8 @@ emodule *expr_module(ctx *c) {
   vec_push(a, m->tensors, ((tensor){0}));
   vec_push(a, m->scans, ((scan){0}));
   vec_push(a, m->blocks, ((block){0}));
+  map_puts(m->table->names, "load", 0); /* words that stand before a bracket in the text form */
+  for (int r = 1; r < RED_COUNT; r++) map_puts(m->table->names, reds[r], 0);
   return m;
 }
 
@@ -330,7 +332,7 @@ static bool value_range(emodule *m, ex e, int depth, int64_t *lo, int64_t *hi) {
   return th != INT64_MAX;
 }
 
-static sz data_size(emodule *m, ex e) {
+sz expr_data_size(emodule *m, ex e) {
   int64_t lo = 1, hi = 0;
   if (!value_range(m, e, 12, &lo, &hi)) lo = 1, hi = 0;
   return sym_data(m->c, e, lo, hi);
@@ -356,18 +358,18 @@ sz expr_as_size(emodule *m, ex e) {
   const ex_node *n = exn(m, e);
   if (n->kind == EX_CONST) return sym_int(c, n->k.i);
   if (n->kind == EX_INDEX) return n->index;
-  if (n->kind != EX_OP) return data_size(m, e);
+  if (n->kind != EX_OP) return expr_data_size(m, e);
   if (n->op == OP_SEL) {
     ex eq;
     sz k = as_condition(m, n->args[0], &eq);
-    if (!k) return data_size(m, e);
+    if (!k) return expr_data_size(m, e);
     sz a = expr_as_size(m, n->args[1]), b = expr_as_size(m, n->args[2]);
     return sym_sel(c, k, eq ? sym_sel(c, sym_neg(c, k), a, b) : a, b);
   }
   switch ((sop)n->op) {
   case OP_NEG: return sym_neg(c, expr_as_size(m, n->args[0]));
   case OP_ADD: case OP_SUB: case OP_MUL: case OP_IDIV: case OP_MOD: case OP_MIN: case OP_MAX: break;
-  default: return data_size(m, e);
+  default: return expr_data_size(m, e);
   }
   sz a = expr_as_size(m, n->args[0]), b = expr_as_size(m, n->args[1]);
   switch ((sop)n->op) {
@@ -379,7 +381,7 @@ sz expr_as_size(emodule *m, ex e) {
   default: { /* a divisor that may be 0 keeps the operation's own meaning (0) and stays a value */
     int64_t lo, hi;
     sym_range(c, b, &lo, &hi);
-    if (lo <= 0 && hi >= 0) return data_size(m, e);
+    if (lo <= 0 && hi >= 0) return expr_data_size(m, e);
     return n->op == OP_IDIV ? sym_div(c, a, b) : sym_mod(c, a, b);
   }
   }

@@ -25,9 +25,9 @@ typedef union strip {
 static inline lane_class lanes_of(etype t) { return et_kind(t) != K_FLOAT ? LC_INT : t == ET_F64 ? LC_F64 : LC_F32; }
 
 typedef struct mask { /* NULL means all lanes */
-  uint32_t serial;    /* never 0; the same serial, the same lanes */
   uint32_t count;     /* lanes alive */
-  uint8_t on[LANES];
+  uint64_t bits[LANES / 64];
+  uint8_t on[LANES]; /* the same, a byte a lane */
 } mask;
 
 /* ---- the plan ----------------------------------------------------------------------------------------------------------------------------------- */
@@ -74,8 +74,7 @@ struct evaluation {
   arena *a;
   uint32_t threads;
   rt *t;              /* by tid */
-  map *symbols;       /* atom -> value */
-  map *from;          /* tid of a result -> item + 1: 2*if or 2*loop + 1 */
+  map *from;          /* tid of a result -> 2 * if, or 2 * loop + 1 */
 };
 void need_tensor(evaluation *v, tid t);
 bool symbol_value(evaluation *v, atom a, int64_t *x); /* demands late tensors; false if unbound */
@@ -98,10 +97,12 @@ uint32_t plan_size(planner *pl, sz s);
 /* ---- eval_strip.c ----------------------------------------------------------------------------------------------------------------------------------- */
 typedef struct node_state {
   strip *v;
-  uint64_t stamp, range_stamp;
-  uint32_t mask;   /* serial it was computed under, 0: good everywhere */
+  uint64_t stamp;  /* when it was computed */
+  uint64_t gen, range_gen; /* how often; of lo and hi (for lane variables: the strip they are of) */
+  bool full;       /* good in all lanes, else in those of `good` */
+  uint64_t good[LANES / 64];
   uint32_t filled; /* lanes that hold a value */
-  int64_t lo, hi;  /* of the lanes, at range_stamp */
+  int64_t lo, hi;  /* over the lanes */
   strip *acc, *aux; /* REDUCE */
 } node_state;
 typedef struct worker {
@@ -114,7 +115,6 @@ typedef struct worker {
   uint64_t *loop_tick;
   uint64_t tick, strip_tick, floor; /* nothing computed before `floor` is valid */
   uint32_t n;       /* lanes in use */
-  uint32_t serial;
 } worker;
 void worker_init(worker *w, evaluation *v, const plan *p, arena *a);
 void worker_forget(worker *w); /* tensors it reads have changed */

@@ -6,6 +6,7 @@
  */
 #include "expr/eval.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 void worker_init(worker *w, evaluation *v, const plan *p, arena *a) {
@@ -22,9 +23,13 @@ void worker_loop(worker *w, uint32_t slot, int64_t x) {
   w->loop[slot] = x, w->loop_tick[slot] = ++w->tick;
 }
 void worker_mask(worker *w, mask *out, const mask *in, const int64_t *cond) {
-  out->serial = ++w->serial ? w->serial : ++w->serial;
   out->count = 0;
-  for (uint32_t i = 0; i < w->n; i++) out->on[i] = (!in || in->on[i]) && (!cond || cond[i] != 0), out->count += out->on[i];
+  memset(out->bits, 0, sizeof out->bits);
+  for (uint32_t i = 0; i < w->n; i++) {
+    out->on[i] = (!in || in->on[i]) && (!cond || cond[i] != 0);
+    out->count += out->on[i];
+    out->bits[i / 64] |= (uint64_t)out->on[i] << (i % 64);
+  }
 }
 static bool alive(const mask *mk, uint32_t i) { return !mk || mk->on[i]; }
 
@@ -123,11 +128,11 @@ static void do_select(worker *w, const pnode *p, strip *r, const mask *mk, uint3
 /* ---- accesses ---------------------------------------------------------------------------------------------------------------------------------------- */
 static void lane_range(worker *w, uint32_t node, const strip *s, int64_t *lo, int64_t *hi) {
   node_state *st = &w->st[node];
-  if (w->p->nodes.v[node].kind == PN_LANE ? st->range_stamp < w->strip_tick || st->range_stamp < w->floor : st->range_stamp != st->stamp) {
+  uint64_t now = w->p->nodes.v[node].kind == PN_LANE ? w->strip_tick : st->gen;
+  if (st->range_gen != now) {
     int64_t l = s->i[0], h = s->i[0];
     for (uint32_t i = 1; i < w->n; i++) l = min64(l, s->i[i]), h = max64(h, s->i[i]);
-    st->lo = l, st->hi = h;
-    st->range_stamp = w->p->nodes.v[node].kind == PN_LANE ? w->tick : st->stamp;
+    st->lo = l, st->hi = h, st->range_gen = now;
   }
   *lo = st->lo, *hi = st->hi;
 }
@@ -152,7 +157,15 @@ static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_
   }
   if (all_in) {
     if (!p->flat) lanes_read(p->type, r, nd->data, NULL, base, 1), lanes_fill(p->type, r, lanes_get(p->type, r, 0), n);
-    else lanes_read(p->type, r, nd->data, worker_value(w, p->flat, mk, n)->i, base, n);
+    else {
+      const int64_t *flat = worker_value(w, p->flat, mk, n)->i;
+      int64_t safe[LANES];
+      if (mk && !w->p->nodes.v[p->flat].total) { /* what dead lanes hold here need not be what was checked */
+        for (uint32_t i = 0; i < n; i++) safe[i] = mk->on[i] ? flat[i] : -base;
+        flat = safe;
+      }
+      lanes_read(p->type, r, nd->data, flat, base, n);
+    }
     return;
   }
   int64_t out[LANES], at[LANES];
@@ -333,28 +346,27 @@ static void do_reduce(worker *w, const pnode *p, node_state *st, strip *r, const
 }
 
 /* ---- one node ------------------------------------------------------------------------------------------------------------------------------------------- */
-static bool still_true(const worker *w, const pnode *p, const node_state *st, const mask *mk) {
-  if (st->stamp < w->floor || (p->lanes && st->stamp < w->strip_tick)) return false;
+static bool current(const worker *w, const pnode *p, const node_state *st) {
+  if (!st->v || st->stamp < w->floor || (p->lanes && st->stamp < w->strip_tick)) return false;
   for (uint32_t i = 0; i < p->ndeps; i++)
     if (st->stamp < w->loop_tick[p->deps[i]]) return false;
-  return st->mask == 0 || (mk && st->mask == mk->serial);
+  return true;
+}
+static bool covers(const node_state *st, const mask *mk) {
+  if (st->full) return true;
+  if (!mk) return false;
+  for (int i = 0; i < LANES / 64; i++)
+    if (mk->bits[i] & ~st->good[i]) return false;
+  return true;
 }
 static void spread(const pnode *p, node_state *st, uint32_t need) {
   if (p->lanes || st->filled >= need) return;
   lanes_fill(p->type, st->v, lanes_get(p->type, st->v, 0), need);
   st->filled = need;
 }
-const strip *worker_value(worker *w, uint32_t id, const mask *mk, uint32_t need) {
-  const pnode *p = &w->p->nodes.v[id];
-  node_state *st = &w->st[id];
-  if (p->kind == PN_LANE) return &w->lane[p->slot];
-  if (p->total || !p->lanes) mk = NULL;
-  if (st->v && still_true(w, p, st, mk)) {
-    spread(p, st, need);
-    return st->v;
-  }
-  if (!st->v) st->v = NEW(w->a, strip);
+static void compute(worker *w, const pnode *p, node_state *st, const mask *mk) {
   uint32_t n = p->lanes ? w->n : 1;
+  if (!st->v) st->v = NEW(w->a, strip);
   switch ((plan_kind)p->kind) {
   case PN_CONST: lanes_put(p->type, st->v, 0, p->k); break;
   case PN_LOOP: st->v->i[0] = w->loop[p->slot]; break;
@@ -367,7 +379,28 @@ const strip *worker_value(worker *w, uint32_t id, const mask *mk, uint32_t need)
   case PN_REDUCE: do_reduce(w, p, st, st->v, mk, n); break;
   case PN_LANE: break;
   }
-  st->stamp = w->tick, st->mask = mk ? mk->serial : 0, st->filled = n;
+  st->stamp = w->tick, st->gen++, st->filled = n, st->full = !mk;
+  if (mk) memcpy(st->good, mk->bits, sizeof st->good);
+}
+/* Lanes computed before stay as they are, because somebody up the stack may still hold this strip: compute for both. */
+static void compute_more(worker *w, const pnode *p, node_state *st, const mask *mk) {
+  mask both;
+  int64_t on[LANES];
+  for (uint32_t i = 0; i < w->n; i++) on[i] = mk->on[i] || (st->good[i / 64] >> (i % 64) & 1);
+  worker_mask(w, &both, NULL, on);
+  compute(w, p, st, &both);
+}
+const strip *worker_value(worker *w, uint32_t id, const mask *mk, uint32_t need) {
+  const pnode *p = &w->p->nodes.v[id];
+  node_state *st = &w->st[id];
+  if (p->kind == PN_LANE) return &w->lane[p->slot];
+  if (p->total || !p->lanes) mk = NULL;
+  bool now = current(w, p, st);
+  if (!now) compute(w, p, st, mk);
+  else if (!covers(st, mk)) {
+    if (mk) compute_more(w, p, st, mk);
+    else compute(w, p, st, NULL);
+  }
   spread(p, st, need);
   return st->v;
 }

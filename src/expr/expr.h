@@ -173,6 +173,7 @@ emodule *expr_parse(ctx *c, const char *text, const char *file);    /* NULL and 
 /* ---- verifier (verify.c): records class 3 errors naming `when`; returns false if any. Types agree, variables are bound where used and owned by one stage, ranks fit, order respects dependence, loads
  * without `otherwise` are provably in range or covered (level >= 1), kernels cover the stages. ---- */
 bool expr_verify(emodule *m, const char *when);
+uint32_t expr_verify_ranges(emodule *m, sbuf *out); /* separate, needs the prover: how many indices without `else` are not proved in range under the conditions around them; one line each to out (may be NULL) */
 
 /* ---- the evaluator (eval.c): slow and obvious, straight from the semantics above; knows nothing of passes, schedules or code ---- */
 typedef struct evaluation evaluation;

@@ -34,6 +34,7 @@ struct pw {
   VEC(uint32_t) simple; /* per ex: epoch of constants in which it was found to be in normal form */
   uint32_t const_epoch;
   VEC(uint8_t) flags; /* per ex, see exf_* */
+  bool last_round;    /* folding takes what it left to the views */
   map *canon_vars;    /* for comparing stages: (position, extent) -> atom */
   VEC(expr_refusal) refusals;
 };
@@ -78,7 +79,7 @@ scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok); /* co
 
 /* ---- the passes ---- */
 #define PASSES(X) \
-  X(simplify) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(align) X(kernels) X(order)
+  X(simplify) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(align) X(kernels)
 #define X(n) bool pass_##n(pw *p);
 PASSES(X)
 #undef X

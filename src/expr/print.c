@@ -110,6 +110,18 @@ static void put_update(printer *p, const stage *s, const update *u) {
   pr_value(p, u->value);
   if (u->cond) sb_put(p->b, " if "), pr_value(p, u->cond);
 }
+/* In a scan a stage may read the last step of one that stands below. */
+static void put_forward(printer *p, uint32_t id, int depth) {
+  u32vec loads = {0};
+  uint64_t seen;
+  stage_loads(p->m, id, p->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    tid t = exn(p->m, loads.v[i])->tensor;
+    if (t == xs(p->m, id)->tensor || xt(p->m, t)->kind != TK_STAGE || map_getu(p->shown, t, &seen)) continue;
+    map_putu(p->shown, t, 1);
+    indent(p, depth), sb_fmt(p->b, "declare %s: ", xt(p->m, t)->name), put_shape(p, xt(p->m, t)), sb_putc(p->b, '\n');
+  }
+}
 static void put_stage(printer *p, uint32_t id, int depth) {
   const stage *s = xs(p->m, id);
   const tensor *x = xt(p->m, s->tensor);
@@ -127,6 +139,8 @@ static void put_stage(printer *p, uint32_t id, int depth) {
     pr_count(p, u->value);
     if (u->cond) pr_count(p, u->cond);
   }
+  if (s->scan) put_forward(p, id, depth);
+  map_putu(p->shown, s->tensor, 1);
   indent(p, depth);
   sb_fmt(p->b, "stage %s: %s ", x->name, et_name(x->type));
   put_axes(p, s);

@@ -14,7 +14,7 @@ static const char *const reserved[] = {"tensor", "stage", "size",  "scan",  "upd
                                        "output", "late",  "require", "assume", "kernel", "outer", "note", "node", "input", "const", "trips", "counter", "times", "in",    "undefined"};
 
 void pr_begin(printer *p, emodule *m, arena *a, sbuf *b) {
-  *p = (printer){.m = m, .a = a, .b = b, .names = map_new(a), .taken = map_new(a), .keys = map_new(a)};
+  *p = (printer){.m = m, .a = a, .b = b, .names = map_new(a), .taken = map_new(a), .keys = map_new(a), .shown = map_new(a)};
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) map_puts(p->taken, reserved[i], 0);
   pr_stage_begin(p);
 }

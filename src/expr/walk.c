@@ -113,6 +113,11 @@ void expr_vars(emodule *m, ex e, arena *a, u32vec *free_vars) {
   free_add(&f, free_vars, e);
 }
 
+void size_vars(emodule *m, sz s, arena *a, u32vec *vars) {
+  freevars f = {.m = m, .a = a, .memo = map_new(a)};
+  free_size(&f, vars, s);
+}
+
 /* ---- loads, cost ------------------------------------------------------------------------------------------------------------------------------- */
 static void take_load(visit *v, ex e) {
   if (exn(v->m, e)->kind == EX_LOAD) vec_push(v->a, *(u32vec *)v->env, e);
@@ -131,6 +136,36 @@ void stage_loads(emodule *m, uint32_t id, arena *a, u32vec *loads) {
     visit_value(&v, s->updates.v[i].value), visit_value(&v, s->updates.v[i].cond);
     for (uint32_t k = 0; k < s->updates.v[i].nidx; k++) visit_size(&v, s->updates.v[i].idx[k]);
   }
+}
+static void take_node(visit *v, ex e) { vec_push(v->a, *(u32vec *)v->env, e); }
+void stage_nodes(emodule *m, uint32_t id, arena *a, u32vec *nodes) {
+  const stage *s = xs(m, id);
+  visit v = {m, a, map_new(a), take_node, nodes};
+  visit_value(&v, s->value);
+  for (uint32_t i = 0; i < s->updates.n; i++) {
+    visit_value(&v, s->updates.v[i].value), visit_value(&v, s->updates.v[i].cond);
+    for (uint32_t k = 0; k < s->updates.v[i].nidx; k++) visit_size(&v, s->updates.v[i].idx[k]);
+  }
+}
+static void take_symbol(visit *v, ex e) {
+  const ex_node *n = exn(v->m, e);
+  bool *any = v->env;
+  if (n->kind == EX_INDEX) *any |= sym_uses_kind(v->m->c, n->index, AT_SYMBOL);
+  for (uint32_t i = 0; n->kind == EX_LOAD && i < n->nargs; i++) *any |= sym_uses_kind(v->m->c, n->args[i], AT_SYMBOL);
+  for (uint32_t i = 0; n->kind == EX_REDUCE && i < n->nargs; i++) *any |= sym_uses_kind(v->m->c, sym_extent(v->m->c, n->args[i]), AT_SYMBOL);
+}
+bool stage_uses_symbols(emodule *m, uint32_t id, arena *a) {
+  const stage *s = xs(m, id);
+  bool any = false;
+  visit v = {m, a, map_new(a), take_symbol, &any};
+  visit_value(&v, s->value);
+  for (uint32_t i = 0; i < s->updates.n; i++) {
+    const update *u = &s->updates.v[i];
+    visit_value(&v, u->value), visit_value(&v, u->cond);
+    for (uint32_t k = 0; k < u->nidx; k++) visit_size(&v, u->idx[k]), any |= sym_uses_kind(m->c, u->idx[k], AT_SYMBOL);
+    for (uint32_t k = 0; k < u->nvars; k++) any |= sym_uses_kind(m->c, sym_extent(m->c, u->vars[k]), AT_SYMBOL);
+  }
+  return any;
 }
 static void take_bound_var(visit *v, ex e) {
   const ex_node *n = exn(v->m, e);

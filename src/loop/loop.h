@@ -114,6 +114,8 @@ static inline linst *li(const lfunc *f, lv v) { return &f->insts.v[v]; }
 static inline ltype lt(etype e, unsigned lanes) { return (ltype){(uint8_t)e, 0, (uint16_t)lanes}; }
 static inline ltype lptr(etype e) { return (ltype){(uint8_t)e, 1, 1}; }
 
+bool loop_const(const lfunc *f, lv v, scalar *k);  /* v is a constant (all lanes equal): its value */
+
 /* ---- passes on loop programs ---- */
 /* math.c: replaces exp, log, tanh, erf, sin, cos, pow, ... of floats by vector polynomials in the operations an emitter has natively (fma, round, bit casts, sel), with the error in ulp stated per function;
  * f16/bf16 arithmetic by f32 arithmetic with rounding; integer idiv/mod by flooring sequences. `native(env, op, t)` says what the emitter has. */

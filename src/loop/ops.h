@@ -17,11 +17,9 @@ const char *loop_rop_name(rop op);
 rop loop_rop_parse(const char *s, size_t n);
 /* The instruction yields a value (others are only effects). */
 bool loop_has_value(lkind k);
-/* A constant (any lanes) and its value. */
-bool loop_const(const lfunc *f, lv v, scalar *k);
 /* Numbers of the values in the order of the text, 0 for effects: what the printer shows as %n. Filled to f->insts.n. */
 uint32_t *loop_numbers(const lfunc *f, arena *a);
 void loop_print_bare(const lfunc *f, sbuf *b); /* without names, note and comments */
-/* expand.c / math.c */
-lv loop_math(lbuild *b, sop op, ltype t, lv x, lv y); /* 0: not a function of math.c for this type */
+
+
 #endif

@@ -272,6 +272,7 @@ typedef VEC(token) tokens;
 /* ---- between the files of this folder -------------------------------------------------------------------------------- */
 tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, bool *ok); /* lex.c; ends with T_EOF */
 bool parse_source(oplib *lib, const char *text, size_t n, const char *file, void (*def)(void *env, opdef *d, fndef *f), void *env); /* parse.c */
+const fndef *lib_fn(const oplib *l, const char *file, const char *name); /* lib.c: as seen from that file */
 bool check_op(oplib *lib, opdef *d);                                                                       /* check.c */
 bool check_fn(oplib *lib, fndef *f);
 void print_expr(const ast *e, sbuf *b); /* print.c */

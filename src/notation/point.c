@@ -403,7 +403,7 @@ static pval *contents(pt *p, tid t, int64_t *count) {
   } else if (x->kind == TK_CONST && x->data.data && et_bytes(x->type)) r = from_bytes(p, &x->data, n);
   else if (x->kind == TK_STAGE) {
     const stage *s = xs(p->x->m, x->stage);
-    if (s->scan || (!s->value && !s->updates.n) || x->rank > MAX_RANK) return NULL;
+    if (s->tensor != t || s->scan || (!s->value && !s->updates.n) || x->rank > MAX_RANK) return NULL;
     map_putu(p->memo, t, 0); /* no cycles */
     r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
     run_stage_points(p, s, r, n);

@@ -525,8 +525,7 @@ static val call(el *x, const ast *e) {
   if (!strcmp(n, "count")) return v_int(x, x->nout);
   binding *b = find(x, n);
   const fndef *f = b && b->role == R_FN ? b->fn : NULL;
-  uint64_t q;
-  if (!b && map_gets(x->lib->fns, n, &q)) f = (const fndef *)(uintptr_t)q;
+  if (!b) f = lib_fn(x->lib, x->file, n);
   val args = ev_elems(x, e->el, e->nel), out;
   vlist *l = args.p.l;
   if (f) return ev_fn(x, f, l->v, l->n, e);

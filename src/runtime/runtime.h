@@ -29,6 +29,7 @@ typedef struct ek_rt_call {
 typedef int64_t (*ek_rt_main)(ek_rt_call *call); /* 0, or an error code (ecode) with call->message set */
 
 typedef struct ek_rt_tensor { const char *name; int32_t type; /* ONNX element type code */ int32_t rank; const int64_t *dims; /* fixed sizes, or -1 */ const char *const *dim_names; /* symbol or formula of the -1 ones */ } ek_rt_tensor;
+typedef struct ek_rt_pool ek_rt_pool;
 /* Descriptor of a compiled model: what NAME_info() returns. */
 typedef struct ek_rt_model {
   int64_t version;         /* of this layout: 1 */
@@ -40,9 +41,10 @@ typedef struct ek_rt_model {
   const uint8_t *weights;
   int64_t weight_bytes;
   const char *memory;      /* the arena's size as a formula in the symbols */
+  ek_rt_pool *(*pool_create)(int64_t threads); /* threads for call->pool, of this model's own runtime; NULL when it has none */
+  void (*pool_destroy)(ek_rt_pool *p);
 } ek_rt_model;
 
-typedef struct ek_rt_pool ek_rt_pool;
 ek_rt_pool *ek_rt_pool_create(int64_t threads); /* NULL when out of memory; workers start on the first parallel call */
 void ek_rt_pool_destroy(ek_rt_pool *p);
 void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks); /* call->pool == NULL or one chunk: runs here */

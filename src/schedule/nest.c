@@ -62,7 +62,7 @@ static void red_loops(ectx *e, const u32vec *vars, const ex_node *red, uint32_t 
 
 /* lane loop of a reduced lane: full tiles, full vectors, tail */
 static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_t lanes) {
-  lv end = emit_size(e, n->lane.extent), i, at = lb_reg(&e->b, lb_int(&e->b, 0));
+  lv end = emit_size(e, n->lane.extent), i, at = lb_int(&e->b, 0);
   int64_t ext = sym_int_or(e->c, n->lane.extent, -1);
   uint32_t widths[2] = {n->nv, 1}, nb = e->binds.n;
   e->lane_reduced = true;
@@ -70,7 +70,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_
     uint32_t nv = widths[pass], w = nv * lanes;
     if (pass == 1 && n->nv == 1) break;
     if (ext >= 0 && (pass == 0 ? ext < (int64_t)w : ext % ((int64_t)n->nv * lanes) < (int64_t)lanes)) continue;
-    lv from = lb_get(&e->b, at);
+    lv from = at;
     lv trips = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, end, from), lb_int(&e->b, w), 0);
     lv stop = lb_add(&e->b, from, lb_muli(&e->b, trips, w));
     lb_for(&e->b, sym_name(e->c, n->lane.var), from, stop, lb_int(&e->b, w), 0, &i);
@@ -81,10 +81,10 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
-    lb_set(&e->b, at, stop);
+    at = stop;
   }
   if (ext < 0 || ext % lanes) {
-    lv from = lb_get(&e->b, at), cnt = lb_sub(&e->b, end, from);
+    lv from = at, cnt = lb_sub(&e->b, end, from);
     lb_if(&e->b, lb_cmp(&e->b, OP_GT, cnt, lb_int(&e->b, 0)));
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = from, .vec_step = lanes, .lane = true});

@@ -52,6 +52,11 @@ static void params(em *e) {
     }
     e->val[p->value] = v;
   }
+  bool scratch = false;
+  for (uint32_t i = 1; i < e->f->insts.n && !scratch; i++) scratch = e->f->insts.v[i].kind == L_SCRATCH;
+  if (!scratch) return;
+  LLVMValueRef area = field(e, e->arg[0], e->ptr, e->f->params.n), size = field(e, e->arg[0], e->i64, (int64_t)e->f->params.n + 1), off = LLVMBuildMul(e->b, e->arg[3], size, "");
+  e->scratch = LLVMBuildGEP2(e->b, e->i8, area, &off, 1, "");
 }
 static void emit_for(em *e, lv v, const linst *i);
 static void emit_if(em *e, const linst *i) {
@@ -67,7 +72,6 @@ static void emit_if(em *e, const linst *i) {
   }
   LLVMPositionBuilderAtEnd(e->b, end);
 }
-static uint32_t uses_scratch_slot(const em *e) { return e->f->params.n; }
 static void emit_call(em *e, const linst *i) {
   const char *name = e->symbol(e->env, i->name);
   if (!name) ctx_bug(e->c, "llvm: function %s calls %s, which is not in the module", e->f->name, i->name);
@@ -83,7 +87,7 @@ static void emit_call(em *e, const linst *i) {
   }
   LLVMValueRef n = e->val[i->a];
   scalar one;
-  if (i->kind == L_PARALLEL && !(loop_const_value(e->f, i->a, &one) && one.i == 1)) {
+  if (i->kind == L_PARALLEL && !(loop_const(e->f, i->a, &one) && one.i == 1)) {
     LLVMTypeRef pt[4] = {e->ptr, e->ptr, e->ptr, e->i64};
     LLVMValueRef a[4] = {e->arg[0], fn, e->call_args, n};
     LLVMBuildCall2(e->b, LLVMFunctionType(e->vd, pt, 4, 0), field(e, e->arg[0], e->ptr, 6), a, 4, "");
@@ -148,11 +152,9 @@ static LLVMValueRef emit_value(em *e, lv v, const linst *i) {
   }
   case L_OFFSET: return LLVMBuildGEP2(b, em_mem(e, (etype)i->type.elem), e->val[i->a], &e->val[i->b], 1, "");
   case L_ALLOC: return em_alloca(e, em_mem(e, (etype)i->type.elem), LLVMConstInt(e->i32, (unsigned long long)i->k.i, 0), 64);
-  case L_SCRATCH: { /* area + worker * bytes + offset */
-    int64_t s = uses_scratch_slot(e);
-    LLVMValueRef area = field(e, e->arg[0], e->ptr, s), bytes_ = field(e, e->arg[0], e->i64, s + 1);
-    LLVMValueRef off = LLVMBuildAdd(b, LLVMBuildMul(b, e->arg[3], bytes_, ""), LLVMConstInt(e->i64, (unsigned long long)i->k.i, 0), "");
-    return LLVMBuildGEP2(b, e->i8, area, &off, 1, "");
+  case L_SCRATCH: {
+    LLVMValueRef off = LLVMConstInt(e->i64, (unsigned long long)i->k.i, 0);
+    return LLVMBuildGEP2(b, e->i8, e->scratch, &off, 1, "");
   }
   case L_REG: {
     LLVMValueRef p = em_alloca(e, em_type(e, i->type), NULL, 0);
@@ -222,7 +224,7 @@ static LLVMValueRef round_loop(em *e, lv v, const linst *i, LLVMValueRef from, u
 }
 static void emit_for(em *e, lv v, const linst *i) {
   scalar lo, hi, st;
-  bool known = loop_const_value(e->f, i->a, &lo) && loop_const_value(e->f, i->b, &hi) && loop_const_value(e->f, i->c, &st);
+  bool known = loop_const(e->f, i->a, &lo) && loop_const(e->f, i->b, &hi) && loop_const(e->f, i->c, &st);
   int64_t trips = known ? (hi.i > lo.i ? (hi.i - lo.i + st.i - 1) / st.i : 0) : -1, copies = i->k.i > 1 ? i->k.i : 1;
   if (trips == 0) return;
   if (copies > 1) { /* keep bodies small: code generation is what costs */

@@ -21,6 +21,7 @@ typedef struct em {
   LLVMBasicBlockRef entry; /* allocas and parameters; ends in a branch that stays last */
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, vd;
   LLVMValueRef arg[4];  /* kernel: args, lo, hi, worker; main: call */
+  LLVMValueRef scratch;   /* this worker's part of the scratch area */
   LLVMValueRef call_args; /* room for the arguments of the calls made */
   uint32_t *base;       /* per pointer value: 1 + parameter it comes from, 0 unknown, LOCAL for this function's own memory */
   LLVMMetadataRef *scope; /* per parameter: its alias scope, NULL */

@@ -184,7 +184,7 @@ static LLVMValueRef float_op(em *e, const linst *i, etype t, LLVMValueRef x, LLV
   }
   case OP_MIN:
   case OP_MAX: {
-    bool px = loop_const_value(e->f, i->a, &k) && !isnan(k.f), py = loop_const_value(e->f, i->b, &k) && !isnan(k.f);
+    bool px = loop_const(e->f, i->a, &k) && !isnan(k.f), py = loop_const(e->f, i->b, &k) && !isnan(k.f);
     return fminmax(e, i->op == OP_MAX, x, y, px, py);
   }
   case OP_FMA:
@@ -217,7 +217,7 @@ static LLVMValueRef int_op(em *e, const linst *i, etype t, LLVMValueRef x, LLVMV
   LLVMTypeRef ty = LLVMTypeOf(x);
   bool u = et_kind(t) != K_INT;
   scalar kk;
-  const scalar *k = i->b && loop_const_value(e->f, i->b, &kk) ? &kk : NULL;
+  const scalar *k = i->b && loop_const(e->f, i->b, &kk) ? &kk : NULL;
   switch ((sop)i->op) {
   case OP_ADD: return LLVMBuildAdd(b, x, y, "");
   case OP_SUB: return LLVMBuildSub(b, x, y, "");

@@ -1,0 +1,13 @@
+# Makes gen/targets.inc: {"name", "text"}, for each targets/*.target.
+file(GLOB target_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/targets/*.target)
+set(rows "")
+foreach(path ${target_files})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+  get_filename_component(name ${path} NAME_WLE)
+  file(READ ${path} text)
+  string(REPLACE "\\" "\\\\" text "${text}")
+  string(REPLACE "\"" "\\\"" text "${text}")
+  string(REPLACE "\n" "\\n\"\n  \"" text "${text}")
+  string(APPEND rows "{\"${name}\",\n  \"${text}\"},\n")
+endforeach()
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/gen/targets.inc CONTENT "${rows}")

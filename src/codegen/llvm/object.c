@@ -1,0 +1,272 @@
+/* How does a module become an object, assembly or readable IR? Target machine, passes, output; and the whole-model object with its descriptor. */
+#include "codegen/llvm/emit.h"
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <string.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT; /* LLVM's own registry of targets is filled once per process */
+static void init(void) {
+  LLVMInitializeAllTargetInfos();
+  LLVMInitializeAllTargets();
+  LLVMInitializeAllTargetMCs();
+  LLVMInitializeAllAsmPrinters();
+  LLVMInitializeAllAsmParsers();
+}
+static const char *take(ctx *c, char *s) {
+  const char *r = arena_strdup(ctx_arena(c), s ? s : "");
+  LLVMDisposeMessage(s);
+  return r;
+}
+const char *llvm_host(ctx *c) { return arena_fmt(ctx_arena(c), "%s %s", take(c, LLVMGetHostCPUName()), take(c, LLVMGetHostCPUFeatures())); }
+LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o) {
+  pthread_once(&once, init);
+  const char *triple = t->triple, *cpu = t->cpu, *features = t->features;
+  if (t->host) {
+    triple = take(c, LLVMGetDefaultTargetTriple());
+    if (!cpu || !strcmp(cpu, "host")) {
+      cpu = take(c, LLVMGetHostCPUName());
+      features = take(c, LLVMGetHostCPUFeatures());
+    }
+  }
+  triple = take(c, LLVMNormalizeTargetTriple(triple));
+  LLVMTargetRef ref;
+  char *why = NULL;
+  if (LLVMGetTargetFromTriple(triple, &ref, &why)) ctx_fail(c, E_TARGET, "target %s: LLVM does not know the triple %s (%s)", t->name, triple, take(c, why));
+  LLVMTargetMachineRef tm = LLVMCreateTargetMachine(ref, triple, cpu ? cpu : "", features ? features : "", o->level > 0 ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone, LLVMRelocPIC, LLVMCodeModelDefault);
+  if (!tm) ctx_fail(c, E_TARGET, "target %s: LLVM cannot generate code for %s, CPU %s", t->name, triple, cpu);
+  return tm;
+}
+void em_module_target(LLVMModuleRef mod, LLVMTargetMachineRef tm) {
+  char *triple = LLVMGetTargetMachineTriple(tm);
+  LLVMSetTarget(mod, triple);
+  LLVMDisposeMessage(triple);
+  LLVMTargetDataRef td = LLVMCreateTargetDataLayout(tm);
+  LLVMSetModuleDataLayout(mod, td);
+  LLVMDisposeTargetData(td);
+}
+static void on_diag(LLVMDiagnosticInfoRef d, void *env) {
+  if (LLVMGetDiagInfoSeverity(d) != LLVMDSError) return;
+  char *s = LLVMGetDiagInfoDescription(d);
+  diag_error(env, E_TARGET, NULL, "LLVM: %s", s);
+  LLVMDisposeMessage(s);
+}
+void em_diagnose(LLVMContextRef lc, ctx *c) { LLVMContextSetDiagnosticHandler(lc, on_diag, c); }
+void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_opts *o, const char *what) {
+#ifndef NDEBUG
+  char *why = NULL;
+  bool bad = LLVMVerifyModule(mod, LLVMReturnStatusAction, &why);
+  const char *text = take(c, why);
+  if (bad) ctx_bug(c, "llvm: %s: invalid IR: %s", what, text);
+#endif
+  if (o->level == 0) return;
+  LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef e = LLVMRunPasses(mod, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm))", tm, po);
+  LLVMDisposePassBuilderOptions(po);
+  if (e) {
+    char *m = LLVMGetErrorMessage(e);
+    const char *copy = arena_strdup(ctx_arena(c), m);
+    LLVMDisposeErrorMessage(m);
+    ctx_bug(c, "llvm: %s: %s", what, copy);
+  }
+}
+
+/* ---- the whole module in one LLVM module ---- */
+typedef struct whole {
+  ctx *c;
+  const target *t;
+  const llvm_opts *o;
+  const lmodule *m;
+  const char *only;
+  LLVMContextRef lc;
+  LLVMModuleRef mod;
+  LLVMTargetMachineRef tm;
+} whole;
+static const char *own_name(void *env, const char *func) {
+  const lmodule *m = env;
+  for (uint32_t i = 0; i < m->funcs.n; i++)
+    if (!strcmp(m->funcs.v[i]->name, func)) return m->funcs.v[i]->name;
+  return NULL;
+}
+/* Functions with equal text become one; the others' names lead to it. */
+typedef struct names { const lmodule *m; map *alias; } names;
+static const char *shared_name(void *env, const char *func) {
+  names *n = env;
+  uint64_t i;
+  return map_gets(n->alias, func, &i) ? n->m->funcs.v[i]->name : own_name((void *)n->m, func);
+}
+static void build(whole *w, bool share) {
+  w->tm = em_machine(w->c, w->t, w->o);
+  w->lc = LLVMContextCreate();
+  em_diagnose(w->lc, w->c);
+  w->mod = LLVMModuleCreateWithNameInContext("model", w->lc);
+  em_module_target(w->mod, w->tm);
+  arena *a = arena_new(w->c);
+  names n = {w->m, map_new(a)};
+  map *first = map_new(a);
+  for (uint32_t i = 0; share && i < w->m->funcs.n; i++) {
+    const lfunc *f = w->m->funcs.v[i];
+    uint64_t h = loop_hash(f), have;
+    if (f->kind == LF_KERNEL && map_getu(first, h, &have)) map_puts(n.alias, f->name, have);
+    else map_putu(first, h, i);
+  }
+  for (uint32_t i = 0; i < w->m->funcs.n; i++) {
+    const lfunc *f = w->m->funcs.v[i];
+    uint64_t k;
+    if ((w->only && strcmp(w->only, f->name)) || map_gets(n.alias, f->name, &k)) continue;
+    LLVMValueRef fn = em_function(w->c, a, w->lc, w->mod, w->m, f, w->t, f->name, share ? shared_name : own_name, share ? (void *)&n : (void *)w->m);
+    if (share) LLVMSetVisibility(fn, LLVMHiddenVisibility);
+  }
+  arena_free(a);
+}
+static void drop(whole *w) {
+  if (w->mod) LLVMDisposeModule(w->mod);
+  if (w->lc) LLVMContextDispose(w->lc);
+  if (w->tm) LLVMDisposeTargetMachine(w->tm);
+  w->mod = NULL, w->lc = NULL, w->tm = NULL;
+}
+static void emit(whole *w, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *out) {
+  char *why = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(w->tm, w->mod, kind, &why, out)) ctx_fail(w->c, E_TARGET, "code generation for target %s: %s", w->t->name, take(w->c, why));
+}
+
+/* ---- descriptor: ek_rt_model and what it points to, as constants ---- */
+typedef struct desc { em *e; LLVMModuleRef mod; } desc;
+static LLVMValueRef global(em *e, LLVMValueRef init, const char *name, unsigned align, bool relro) {
+  LLVMValueRef g = LLVMAddGlobal(e->mod, LLVMTypeOf(init), name);
+  LLVMSetInitializer(g, init);
+  LLVMSetGlobalConstant(g, 1);
+  LLVMSetLinkage(g, LLVMPrivateLinkage);
+  if (!relro) LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+  if (align) LLVMSetAlignment(g, align);
+  return g;
+}
+static LLVMValueRef text(em *e, const char *s) { return s ? global(e, LLVMConstStringInContext(e->lc, s, (unsigned)strlen(s), 0), "text", 1, false) : LLVMConstNull(e->ptr); }
+static LLVMValueRef tensors(em *e, const ek_rt_tensor *t, int64_t n) {
+  if (!n) return LLVMConstNull(e->ptr);
+  LLVMValueRef *all = NEWN(e->a, LLVMValueRef, n);
+  for (int64_t i = 0; i < n; i++) {
+    uint32_t rank = (uint32_t)t[i].rank;
+    LLVMValueRef *dim = NEWN(e->a, LLVMValueRef, rank + 1), *name = NEWN(e->a, LLVMValueRef, rank + 1);
+    for (uint32_t d = 0; d < rank; d++) {
+      dim[d] = LLVMConstInt(e->i64, (unsigned long long)t[i].dims[d], 1);
+      name[d] = text(e, t[i].dim_names ? t[i].dim_names[d] : NULL);
+    }
+    LLVMValueRef none = LLVMConstNull(e->ptr);
+    LLVMValueRef fields[5] = {text(e, t[i].name), LLVMConstInt(e->i32, (unsigned long long)t[i].type, 1), LLVMConstInt(e->i32, rank, 0), rank ? global(e, LLVMConstArray2(e->i64, dim, rank), "dims", 8, false) : none,
+                              rank ? global(e, LLVMConstArray2(e->ptr, name, rank), "dim_names", 8, true) : none};
+    all[i] = LLVMConstStructInContext(e->lc, fields, 5, 0);
+  }
+  return global(e, LLVMConstArray2(LLVMTypeOf(all[0]), all, (uint64_t)n), "tensors", 8, true);
+}
+static void serial_parallel(em *e, LLVMValueRef fn) { /* runs the chunks here */
+  LLVMTypeRef kt[4] = {e->ptr, e->i64, e->i64, e->i64}, ft = LLVMFunctionType(e->vd, kt, 4, 0);
+  LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->lc, fn, "entry"));
+  LLVMValueRef zero = LLVMConstInt(e->i64, 0, 0), a[4] = {LLVMGetParam(fn, 2), zero, LLVMGetParam(fn, 3), zero};
+  LLVMBuildCall2(e->b, ft, LLVMGetParam(fn, 1), a, 4, "");
+  LLVMBuildRetVoid(e->b);
+}
+/* if (!call->slot) call->slot = value */
+static void fill(em *e, LLVMValueRef fn, LLVMValueRef call, int slot, LLVMValueRef value) {
+  LLVMValueRef k = LLVMConstInt(e->i64, (unsigned long long)slot, 0), p = LLVMBuildGEP2(e->b, e->i64, call, &k, 1, ""), have = LLVMBuildLoad2(e->b, e->ptr, p, "");
+  LLVMBasicBlockRef set = LLVMAppendBasicBlockInContext(e->lc, fn, "set"), on = LLVMAppendBasicBlockInContext(e->lc, fn, "on");
+  LLVMBuildCondBr(e->b, LLVMBuildIsNull(e->b, have, ""), set, on);
+  LLVMPositionBuilderAtEnd(e->b, set);
+  LLVMBuildStore(e->b, value, p);
+  LLVMBuildBr(e->b, on);
+  LLVMPositionBuilderAtEnd(e->b, on);
+}
+static LLVMValueRef pool_function(em *e, bool pool, const char *name) { /* of the runtime's object; only its address is used here */
+  if (!pool) return LLVMConstNull(e->ptr);
+  LLVMValueRef f = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->vd, NULL, 0, 0));
+  LLVMSetVisibility(f, LLVMHiddenVisibility);
+  return f;
+}
+static void add_descriptor(whole *w, const llvm_export *x) {
+  arena *a = arena_new(w->c);
+  em e_ = {.c = w->c, .a = a, .lc = w->lc, .mod = w->mod, .b = LLVMCreateBuilderInContext(w->lc)}, *e = &e_;
+  em_types(e);
+  const ek_rt_model *d = x->model;
+  LLVMValueRef weights = LLVMConstNull(e->ptr), plan = LLVMGetNamedFunction(w->mod, "plan"), run = LLVMGetNamedFunction(w->mod, "run");
+  if (!plan || !run) ctx_bug(w->c, "llvm: the module of %s has no functions plan and run", x->name);
+  if (x->weights.n && x->embed) {
+    LLVMValueRef data = LLVMConstStringInContext2(w->lc, (const char *)x->weights.p, x->weights.n, 1);
+    weights = global(e, data, "weights", 64, false);
+  } else if (x->weights.n) {
+    weights = LLVMAddGlobal(w->mod, e->i8, arena_fmt(a, "%s_weights", x->name));
+    LLVMSetGlobalConstant(weights, 1);
+    LLVMSetVisibility(weights, LLVMHiddenVisibility);
+  }
+  LLVMTypeRef pt[4] = {e->ptr, e->ptr, e->ptr, e->i64};
+  LLVMValueRef par = LLVMAddFunction(w->mod, x->pool ? "ek_rt_parallel" : "serial", LLVMFunctionType(e->vd, pt, 4, 0));
+  LLVMSetVisibility(par, LLVMHiddenVisibility);
+  if (!x->pool) {
+    LLVMSetVisibility(par, LLVMDefaultVisibility);
+    LLVMSetLinkage(par, LLVMInternalLinkage);
+    serial_parallel(e, par);
+  }
+  LLVMTypeRef mt = LLVMFunctionType(e->i64, &e->ptr, 1, 0);
+  LLVMValueRef entry = LLVMAddFunction(w->mod, arena_fmt(a, "%s_run", x->name), mt), call = LLVMGetParam(entry, 0);
+  LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(w->lc, entry, "entry"));
+  fill(e, entry, call, 5, weights);
+  fill(e, entry, call, 6, par);
+  LLVMBuildRet(e->b, LLVMBuildCall2(e->b, mt, run, &call, 1, ""));
+#define K(v) LLVMConstInt(e->i64, (unsigned long long)(v), 1)
+  LLVMValueRef fields[] = {K(1), text(e, x->name), K(d->inputs), K(d->outputs), tensors(e, d->in, d->inputs), tensors(e, d->out, d->outputs), plan, entry, weights, K(x->weights.n), text(e, d->memory), pool_function(e, x->pool, "ek_rt_pool_create"), pool_function(e, x->pool, "ek_rt_pool_destroy")};
+  _Static_assert(sizeof fields / sizeof *fields * 8 == sizeof(ek_rt_model), "ek_rt_model has other fields");
+  LLVMValueRef model = global(e, LLVMConstStructInContext(e->lc, fields, sizeof fields / sizeof *fields, 0), "model", 8, true);
+  LLVMValueRef info = LLVMAddFunction(w->mod, arena_fmt(a, "%s_info", x->name), LLVMFunctionType(e->ptr, NULL, 0, 0));
+  LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(w->lc, info, "entry"));
+  LLVMBuildRet(e->b, model);
+  LLVMDisposeBuilder(e->b);
+  arena_free(a);
+}
+
+bytes llvm_object(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x) {
+  whole *w = NEW(ctx_arena(c), whole);
+  *w = (whole){.c = c, .t = t, .o = o, .m = m};
+  LLVMMemoryBufferRef obj = NULL;
+  bytes r = {0};
+  CTX_TRY(c) {
+    build(w, true);
+    if (x) add_descriptor(w, x);
+    em_finish(c, w->mod, w->tm, o, "object");
+    emit(w, LLVMObjectFile, &obj);
+  }
+  CTX_CATCH {
+    drop(w);
+    ctx_unwind(c);
+  }
+  drop(w);
+  r.n = LLVMGetBufferSize(obj);
+  r.p = arena_dup(ctx_arena(c), LLVMGetBufferStart(obj), r.n);
+  LLVMDisposeMemoryBuffer(obj);
+  return r;
+}
+static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool assembly, bool optimized, sbuf *b) {
+  whole *w = NEW(ctx_arena(c), whole);
+  *w = (whole){.c = c, .t = t, .o = o, .m = m, .only = only};
+  CTX_TRY(c) {
+    build(w, false);
+    if (optimized) em_finish(c, w->mod, w->tm, o, "text");
+    if (assembly) {
+      LLVMMemoryBufferRef s = NULL;
+      emit(w, LLVMAssemblyFile, &s);
+      sb_putn(b, LLVMGetBufferStart(s), LLVMGetBufferSize(s));
+      LLVMDisposeMemoryBuffer(s);
+    } else {
+      char *s = LLVMPrintModuleToString(w->mod);
+      sb_put(b, s);
+      LLVMDisposeMessage(s);
+    }
+  }
+  CTX_CATCH {
+    drop(w);
+    ctx_unwind(c);
+  }
+  drop(w);
+}
+void llvm_text(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool optimized, sbuf *b) { show(c, m, t, o, only, false, optimized, b); }
+void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, sbuf *b) { show(c, m, t, o, only, true, true, b); }

@@ -1,0 +1,88 @@
+/* Private to the driver: what the handles of einkorn.h are, and how its files share them.
+ *
+ *   session ── models ── (loaded graph, only to be looked at)
+ *           └─ modules ── runs
+ *
+ * Every compilation has a context of its own, which its module owns: closing the module gives all its memory back. A model keeps its source, and is read again for each compilation (reading is cheap: weights are mapped).
+ * Handles are malloc'ed, so that they outlive contexts; runs use no context at all, so that they may work in any thread.
+ */
+#ifndef EK_DRIVER_DRIVER_H
+#define EK_DRIVER_DRIVER_H
+#include "driver/pipeline.h"
+#include "einkorn/einkorn.h"
+#include <pthread.h>
+
+typedef struct text { char *s; size_t n, cap; } text; /* malloc'ed, NUL-terminated, kept between calls */
+bool text_put(text *t, const char *s, size_t n);      /* false: no memory */
+bool text_set(text *t, const char *s);
+
+struct ek_session {
+  text message, result;                              /* result: the text a call gave out */
+  void (*log)(void *user, int level, const char *text);
+  void *log_user;
+  int (*progress)(void *user, const char *phase, double done);
+  void *progress_user;
+  char **ops;                                        /* paths of the user's definitions */
+  uint32_t nops;
+  ek_model *models;
+  ek_module *modules;
+  ctx *scratch;                                      /* of the last call that gave out more than a text */
+};
+struct ek_model {
+  ek_session *s;
+  ek_model *next;
+  char *path, *name;                                 /* path NULL: memory */
+  const void *data;
+  size_t bytes;
+  char **ops;                                        /* the session's definitions when it was loaded */
+  uint32_t nops;
+  ctx *c;
+  pipe *p;                                           /* loaded; lowered on demand */
+  bool lowered;
+  ek_code lower_code;
+};
+typedef enum { MODULE_JIT = 1, MODULE_SAVED, MODULE_EVAL } module_kind;
+struct ek_module {
+  ek_session *s;
+  ek_module *next;
+  module_kind kind;
+  const ek_rt_model *d;                              /* what it is: inputs, outputs, plan, run */
+  uint8_t *weights;                                  /* JIT: own, 64-aligned */
+  ctx *c;                                            /* NULL: saved */
+  pipe *p;
+  jit *j;
+  void *lib;                                         /* saved: dlopen */
+  pthread_mutex_t lock;                              /* EVAL: one run at a time */
+  ek_run *runs;
+  int threads;                                       /* default of runs */
+  ek_report report;
+};
+
+/* ---- api.c ---- */
+ek_code session_done(ek_session *s, ctx *c, ek_code otherwise); /* copies the diagnostics of c to the session; the code of the first error, else `otherwise` */
+ek_code session_fail(ek_session *s, ek_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void diag_print(const diag *d, sbuf *b);             /* one line, no newline */
+bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *out); /* false: recorded */
+source model_source(const ek_model *m);
+strvec model_ops(ctx *c, const ek_model *m);
+bool model_lowered(ek_model *m, ek_code *code);      /* shapes are known */
+/* Makes a context, and calls fn in it with a fresh pipe whose model is loaded. The context is handed to the caller (by *keep) when fn gives EK_OK, and freed otherwise. */
+ek_code in_pipe(ek_model *m, const ek_options *o, ek_code (*fn)(pipe *p, void *env), void *env, ctx **keep);
+void fill_tensor(ek_tensor_info *out, const char *name, etype t, uint32_t rank, ctx *c, const sz *shape);
+/* ---- module.c ---- */
+void module_free(ek_module *m);
+const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory); /* plan, run, weights still missing */
+void report_program(pipe *p, ek_report *r);
+uint32_t program_kernels(const program *p);
+/* ---- run.c ---- */
+void run_free(ek_run *r);
+/* ---- eval.c: a module without code. Both fill the call record as compiled functions do; text of failures goes to `why` ---- */
+ek_code eval_plan(ek_module *m, ek_rt_call *call, text *why);
+ek_code eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *why);
+/* ---- save.c, link.c ---- */
+extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], driver_runtime_header[], driver_runtime_header_end[]; /* embed.c */
+typedef enum { LINK_SHARED, LINK_RELOCATABLE } link_kind;
+void link_objects(ctx *c, link_kind kind, const bytes *objects, const char *const *names, uint32_t n, const char *out);
+/* An object file with one read-only section of these bytes, under a hidden symbol; for the machine that `like` is for. */
+bytes weights_object(ctx *c, bytes like, const char *symbol, const uint8_t *data, size_t n);
+#endif

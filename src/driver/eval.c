@@ -1,0 +1,136 @@
+/* A module that runs without code: the evaluator behind the same calls as compiled functions. plan finds the sizes by symbolic arithmetic, run interprets the definitions and copies the results out. One at a time: the
+ * evaluator works in the module's context. */
+#include "driver/driver.h"
+#include <string.h>
+
+typedef struct sizes { ek_module *m; map *known; } sizes; /* symbol -> value */
+static bool symbol(void *env, atom a, int64_t *v) {
+  sizes *s = env;
+  emodule *m = s->m->p->m;
+  uint64_t got;
+  sz def;
+  if (sym_kind(m->c, a) != AT_SYMBOL) return false;
+  if (map_getu(s->known, a, &got)) {
+    *v = (int64_t)got;
+    return true;
+  }
+  for (uint32_t i = 0; i < m->lates.n; i++)
+    if (m->lates.v[i].symbol == a) return sym_eval(m->c, m->lates.v[i].bound, symbol, s, v);
+  return sym_definition(m->c, a, &def) && sym_eval(m->c, def, symbol, s, v);
+}
+static void bind_symbols(sizes *s, const int64_t *dims) {
+  emodule *m = s->m->p->m;
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < m->inputs.n; i++) {
+    const tensor *t = xt(m, m->inputs.v[i].t);
+    for (uint32_t d = 0; d < t->rank; d++, at++) {
+      atom a;
+      uint64_t have;
+      if (sym_is_atom(m->c, t->shape[d], &a) && sym_kind(m->c, a) == AT_SYMBOL && !map_getu(s->known, a, &have)) map_putu(s->known, a, (uint64_t)dims[at]);
+    }
+  }
+  at = 0;
+  for (uint32_t i = 0; i < m->inputs.n; i++) {
+    const tensor *t = xt(m, m->inputs.v[i].t);
+    for (uint32_t d = 0; d < t->rank; d++, at++) {
+      int64_t v;
+      if (sym_eval(m->c, t->shape[d], symbol, s, &v) && v != dims[at])
+        ctx_fail(m->c, E_SHAPE, "input %s: dimension %u must be %s", m->inputs.v[i].name, d, sym_str(m->c, t->shape[d]));
+    }
+  }
+}
+static void plan(ek_module *m, ek_rt_call *call) {
+  ctx *c = m->c;
+  emodule *e = m->p->m;
+  sizes s = {m, map_new(ctx_arena(c))};
+  bind_symbols(&s, call->in_dims);
+  for (uint32_t i = 0; i < e->guards.n; i++) {
+    const guard *g = &e->guards.v[i];
+    int64_t v;
+    if (sym_eval(c, g->ge0, symbol, &s, &v) && (g->is_eq ? v != 0 : v < 0)) ctx_fail(c, E_SHAPE, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text);
+  }
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < e->outputs.n; i++) {
+    const tensor *t = xt(e, e->outputs.v[i].t);
+    for (uint32_t d = 0; d < t->rank; d++, at++)
+      if (!sym_eval(c, t->shape[d], symbol, &s, &call->out_dims[at])) ctx_fail(c, E_SHAPE, "output %s: dimension %u (%s) has no value for these sizes", e->outputs.v[i].name, d, sym_str(c, t->shape[d]));
+  }
+  call->arena_bytes = 0;
+}
+static void interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena *a) {
+  ctx *c = m->c;
+  emodule *e = m->p->m;
+  evaluation *v = expr_eval_new(e, a, (uint32_t)call->threads);
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < e->inputs.n; i++) {
+    const tensor *t = xt(e, e->inputs.v[i].t);
+    ndarray d = {.type = t->type, .rank = t->rank, .data = call->in[i]};
+    int64_t n;
+    for (uint32_t k = 0; k < t->rank; k++) d.dims[k] = call->in_dims[at++];
+    if (!nd_count(&d, &n)) ctx_fail(c, E_MEMORY, "input %s: its size overflows", e->inputs.v[i].name);
+    d.bytes = (size_t)n * et_bytes(t->type);
+    expr_eval_input(v, e->inputs.v[i].t, &d);
+  }
+  at = 0;
+  for (uint32_t i = 0; i < e->outputs.n; i++) {
+    const ndarray *r = expr_eval_get(v, e->outputs.v[i].t);
+    int64_t n;
+    if (!nd_count(r, &n)) ctx_fail(c, E_MEMORY, "output %s: its size overflows", e->outputs.v[i].name);
+    size_t bytes = (size_t)n * et_bytes(r->type);
+    if ((int64_t)bytes > room[i]) ctx_fail(c, E_INTERNAL, "output %s is larger (%zu bytes) than its bound (%lld)", e->outputs.v[i].name, bytes, (long long)room[i]);
+    memcpy(call->out[i], r->data, bytes);
+    for (uint32_t k = 0; k < r->rank; k++) call->out_dims[at++] = r->dims[k];
+  }
+}
+static ek_code report(ek_module *m, uint32_t mark, text *why) {
+  ek_code code = EK_FAILED;
+  text_set(why, "out of memory");
+  uint32_t i = 0;
+  for (const diag *d = diag_first(m->c); d; d = d->next, i++) {
+    if (i < mark || d->level != D_ERROR) continue;
+    text_set(why, d->node && d->node[0] ? d->node : "");
+    if (why->n) text_put(why, ": ", 2);
+    text_put(why, d->text, strlen(d->text));
+    code = (ek_code)d->code;
+    break;
+  }
+  diag_reset(m->c, mark);
+  return code;
+}
+ek_code eval_plan(ek_module *m, ek_rt_call *call, text *why) {
+  volatile bool good = false;
+  pthread_mutex_lock(&m->lock);
+  uint32_t mark = diag_mark(m->c);
+  CTX_TRY(m->c) {
+    plan(m, call);
+    good = true;
+  }
+  CTX_CATCH {}
+  ek_code code = good ? EK_OK : report(m, mark, why);
+  pthread_mutex_unlock(&m->lock);
+  return code;
+}
+static bool run_in(ek_module *m, ek_rt_call *call, const int64_t *room, arena *a) {
+  volatile bool good = false;
+  CTX_TRY(m->c) {
+    interpret(m, call, room, a);
+    good = true;
+  }
+  CTX_CATCH {}
+  return good;
+}
+static arena *new_arena(ctx *c) {
+  arena *volatile a = NULL;
+  CTX_TRY(c) { a = arena_new(c); }
+  CTX_CATCH {}
+  return a;
+}
+ek_code eval_run(ek_module *m, ek_rt_call *call, const int64_t *room, text *why) {
+  pthread_mutex_lock(&m->lock);
+  uint32_t mark = diag_mark(m->c);
+  arena *a = new_arena(m->c);
+  ek_code code = a && run_in(m, call, room, a) ? EK_OK : report(m, mark, why);
+  if (a) arena_free(a);
+  pthread_mutex_unlock(&m->lock);
+  return code;
+}

@@ -1,0 +1,209 @@
+/* What happens to a model on its way to native code, and in which order? The functions below are the answer, top to bottom: load, lower, optimise, program, jit. Each ends in a call of `ran`, which tells the time of the
+ * pass to who asked, verifies the result, prints it for --after, and says whether to go on. */
+#include "driver/pipeline.h"
+#include "expr/passes.h"
+#include "onnx/onnx.h"
+#include <ctype.h>
+#include <string.h>
+
+/* ---- the table: what stands in it before and after the passes of expr ---- */
+static const pipe_pass first_passes[] = {
+    {PL_GRAPH, "load", "reads the model: every node in the newest form of its operator, in dependence order", 0},
+    {PL_EXPR, "lower", "replaces every node by the stages of its operator's definition; infers types and shapes", 0},
+};
+static const pipe_pass last_passes[] = {
+    {PL_LOOP, "schedule", "lays out the tensors and writes every kernel as explicit loops over memory", 0},
+    {PL_PROGRAM, "program", "orders the kernels, plans the memory, writes the functions plan and run", 0},
+    {PL_CODE, "code", "emits machine code for every function", 0},
+};
+const pipe_pass *pipe_passes(arena *a, uint32_t *n) {
+  VEC(pipe_pass) all = {0};
+  for (size_t i = 0; i < sizeof first_passes / sizeof *first_passes; i++) vec_push(a, all, first_passes[i]);
+  for (const expr_pass *e = expr_passes; e->name; e++) vec_push(a, all, ((pipe_pass){PL_EXPR, e->name, e->doc, e->level}));
+  for (size_t i = 0; i < sizeof last_passes / sizeof *last_passes; i++) vec_push(a, all, last_passes[i]);
+  *n = all.n;
+  return all.v;
+}
+const char *plevel_name(plevel l) {
+  static const char *const names[] = {"", "graph", "expr", "loop", "program", "code"};
+  return names[l];
+}
+pass_ref pipe_pass_ref(ctx *c, const char *text) {
+  uint32_t n;
+  const pipe_pass *all = pipe_passes(ctx_arena(c), &n);
+  const char *hash = strchr(text, '#');
+  size_t len = hash ? (size_t)(hash - text) : strlen(text);
+  pass_ref r = {intern_n(c, text, len), 0};
+  if (hash) {
+    for (const char *d = hash + 1; *d; d++) {
+      if (!isdigit((unsigned char)*d) || r.turn > 100000) ctx_fail(c, E_USAGE, "pass %s: a number is expected after #", text);
+      r.turn = r.turn * 10 + (uint32_t)(*d - '0');
+    }
+  }
+  sbuf known = sbuf_new(ctx_arena(c));
+  for (uint32_t i = 0; i < n; i++) {
+    if (!strcmp(all[i].name, r.name)) return r;
+    bool before = false;
+    for (uint32_t j = 0; j < i; j++) before |= !strcmp(all[j].name, all[i].name);
+    if (!before) sb_fmt(&known, "%s%s", i ? ", " : "", all[i].name);
+  }
+  ctx_fail(c, E_USAGE, "there is no pass %s; the passes are %s", r.name, known.s);
+}
+static bool is_turn(pass_ref r, const char *pass, uint32_t turn) { return r.name && !strcmp(r.name, pass) && (!r.turn || r.turn == turn); }
+
+/* ---- after every pass ---- */
+void pipe_print(pipe *p, plevel l, sbuf *b) {
+  switch (l) {
+  case PL_GRAPH: graph_print(p->g, b, (graph_print_opts){p->o.weights_inline, p->o.show_node}); break;
+  case PL_EXPR: expr_print(p->m, b, (print_opts){.weights_inline = p->o.weights_inline, .node = p->o.show_node, .kernels = true}); break;
+  case PL_LOOP: loop_print(p->s->l, b, NULL); break;
+  case PL_PROGRAM: program_print(p->p, b); break;
+  default: break;
+  }
+}
+static void verify(pipe *p, plevel l, const char *pass) {
+  bool good = true;
+  if (l == PL_GRAPH) good = graph_verify(p->g, pass);
+  if (l == PL_EXPR) good = expr_verify(p->m, pass);
+  if (l == PL_LOOP) good = loop_verify(p->s->l, pass);
+  if (l == PL_PROGRAM) good = loop_verify(p->p->plan->l, pass);
+  if (!good) ctx_bug(p->c, "the %s level is not well-formed after pass %s", plevel_name(l), pass);
+}
+static bool ran(pipe *p, plevel l, const char *pass, bool changed, double ms) {
+  uint64_t turn = 0;
+  map_gets(p->turns, pass, &turn);
+  map_puts(p->turns, pass, ++turn);
+  p->at = l;
+  if (p->o.pass) p->o.pass(p->o.pass_user, plevel_name(l), pass, changed, ms);
+  if (p->o.verify) verify(p, l, pass);
+  if (is_turn(p->o.show_after, pass, (uint32_t)turn)) {
+    sb_fmt(&p->shown, "# %s after %s%s\n", plevel_name(l), pass, changed ? "" : ": unchanged");
+    if (changed || turn == 1) pipe_print(p, l, &p->shown);
+  }
+  if (is_turn(p->o.stop_after, pass, (uint32_t)turn)) p->stopped = true;
+  return !p->stopped;
+}
+static void progress(pipe *p, const char *phase, double done) {
+  if (p->o.progress && p->o.progress(p->o.progress_user, phase, done)) ctx_fail(p->c, E_CANCELLED, "cancelled while: %s", phase);
+}
+
+/* ---- 1. the model ---- */
+static bool is_text(bytes b) {
+  size_t n = b.n < 512 ? b.n : 512;
+  for (size_t i = 0; i < n; i++)
+    if (b.p[i] < 0x20 && !(b.p[i] == '\n' || b.p[i] == '\r' || b.p[i] == '\t')) return false;
+  return n > 0;
+}
+static bool starts(bytes b, const char *magic, size_t n) { return b.n >= n && !memcmp(b.p, magic, n); }
+pipe *pipe_new(ctx *c, const pipe_opts *o) {
+  pipe *p = NEW(ctx_arena(c), pipe);
+  *p = (pipe){.c = c, .a = ctx_arena(c), .o = *o, .began = now_ms(), .turns = map_new(ctx_arena(c)), .shown = sbuf_new(ctx_arena(c))};
+  return p;
+}
+bool pipe_load(pipe *p, const source *s) {
+  if (p->g || p->stopped) return !p->stopped;
+  progress(p, "reading the model", 0);
+  double t0 = now_ms();
+  bytes b = s->data;
+  if (s->path && !file_map(p->c, s->path, &b)) ctx_unwind(p->c);
+  if (!b.n) ctx_fail(p->c, E_IO, "%s is empty", s->name);
+  if (starts(b, "\177ELF", 4)) ctx_fail(p->c, E_USAGE, "%s is compiled code, not a model", s->name);
+  if (is_text(b)) p->g = graph_parse(p->c, arena_strndup(p->a, (const char *)b.p, b.n), s->name);
+  else if (s->path) p->g = onnx_load_file(p->c, s->path);
+  else p->g = onnx_load_bytes(p->c, b, s->name, NULL);
+  if (!p->g) {
+    if (!diag_errors(p->c)) diag_error(p->c, E_MODEL, NULL, "%s cannot be read", s->name);
+    ctx_unwind(p->c);
+  }
+  if (!graph_verify(p->g, NULL)) ctx_unwind(p->c);
+  p->load_ms += now_ms() - t0;
+  return ran(p, PL_GRAPH, "load", true, now_ms() - t0);
+}
+
+/* ---- 2. what its operators mean ---- */
+oplib *pipe_library(ctx *c, const strvec *user_files) {
+  oplib *lib = notation_lib(c);
+  if (!notation_add_builtin(lib)) ctx_unwind(c);
+  for (uint32_t i = 0; user_files && i < user_files->n; i++) {
+    bytes b;
+    if (!file_map(c, user_files->v[i], &b)) ctx_unwind(c);
+    if (!notation_add(lib, (const char *)b.p, b.n, user_files->v[i])) ctx_unwind(c);
+  }
+  return lib;
+}
+bool pipe_lower(pipe *p, const strvec *user_files) {
+  if (p->m || p->stopped) return !p->stopped;
+  progress(p, "reading the operators", 0);
+  double t0 = now_ms();
+  p->lib = pipe_library(p->c, user_files);
+  progress(p, "lowering", 0);
+  p->m = lower_graph(p->g, p->lib, p->o.dims, p->o.ndims);
+  if (!p->m) ctx_unwind(p->c);
+  p->load_ms += now_ms() - t0;
+  return ran(p, PL_EXPR, "lower", true, now_ms() - t0);
+}
+
+/* ---- 3. expr: simplified, fused, in kernels ---- */
+typedef struct watch { pipe *p; uint32_t n, all; } watch;
+static bool after_expr(void *env, emodule *m, const char *pass, bool changed, double ms) {
+  watch *w = env;
+  (void)m;
+  progress(w->p, "optimising", w->all ? (double)++w->n / w->all : 0);
+  return ran(w->p, PL_EXPR, pass, changed, ms);
+}
+bool pipe_optimise(pipe *p) {
+  if (p->stopped || p->passes_ms > 0) return !p->stopped;
+  p->t = target_get(p->c, p->o.target ? p->o.target : "host");
+  if (!p->t) ctx_unwind(p->c);
+  double t0 = now_ms();
+  watch w = {.p = p};
+  for (const expr_pass *e = expr_passes; e->name; e++) w.all += e->level <= p->o.level;
+  expr_observer o = {.after = after_expr, .env = &w, .fuel = p->o.fuel, .spent = &p->rewrites, .cache_bytes = p->t->l2 / 4};
+  expr_optimise(p->m, p->o.level, &o);
+  if (diag_errors(p->c)) ctx_unwind(p->c);
+  p->passes_ms = now_ms() - t0;
+  return !p->stopped;
+}
+
+/* ---- 4. loops and memory ---- */
+bool pipe_program(pipe *p) {
+  if (p->p || p->stopped) return !p->stopped;
+  double t0 = now_ms();
+  progress(p, "scheduling", 0);
+  p->s = schedule_module(p->m, p->t, p->o.level);
+  if (!p->s || diag_errors(p->c)) ctx_unwind(p->c);
+  bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
+  double t1 = now_ms();
+  if (go) {
+    p->p = program_build(p->s, p->g->name);
+    if (!p->p || diag_errors(p->c)) ctx_unwind(p->c);
+    go = ran(p, PL_PROGRAM, "program", true, now_ms() - t1);
+  }
+  p->schedule_ms = now_ms() - t0;
+  return go;
+}
+
+/* ---- 5. code ---- */
+llvm_opts pipe_llvm(const pipe *p) { return (llvm_opts){.level = p->o.level, .threads = p->o.compile_threads}; }
+jit *pipe_jit(pipe *p) {
+  if (p->stopped) return NULL;
+  progress(p, "generating code", 0);
+  double t0 = now_ms();
+  if (!p->t->host && strcmp(p->t->emitter ? p->t->emitter : "llvm", "llvm")) ctx_fail(p->c, E_TARGET, "target %s has no code for this process; save it with ek_save", p->t->name);
+  llvm_opts o = pipe_llvm(p);
+  jit *j = jit_new(p->c, p->t, &o);
+  jit_add(j, p->s->l);
+  p->code_ms = now_ms() - t0;
+  ran(p, PL_CODE, "code", true, p->code_ms);
+  progress(p, "generating code", 1);
+  return j;
+}
+const char *pipe_symbol(arena *a, const char *path) {
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+  size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
+  char *s = arena_strndup(a, base, n);
+  for (size_t i = 0; i < n; i++)
+    if (!isalnum((unsigned char)s[i])) s[i] = '_';
+  if (!n) return "model";
+  return isdigit((unsigned char)s[0]) ? arena_fmt(a, "m%s", s) : s;
+}

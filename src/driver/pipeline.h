@@ -1,0 +1,79 @@
+/* pipeline: one compilation, from a file to native code. The order of everything is in pipeline.c, readable top to bottom.
+ *
+ *   level    object                 made by
+ *   graph    graph *                load (ONNX or graph text), typed by lower
+ *   expr     emodule *              lower; then the passes of expr/passes.h
+ *   loop     splan *, lmodule *     schedule
+ *   program  program *              program (memory, plan and run functions)
+ *   code     jit *, object, text    by the caller, from what is here
+ *
+ * All passes over all levels are one table (pipe_passes): after each of them its time is told, its result can be verified and printed, and compilation can stop.
+ */
+#ifndef EK_DRIVER_PIPELINE_H
+#define EK_DRIVER_PIPELINE_H
+#include "codegen/llvm/llvm.h"
+#include "driver/lower.h"
+#include "program/program.h"
+
+typedef enum { PL_NONE, PL_GRAPH, PL_EXPR, PL_LOOP, PL_PROGRAM, PL_CODE } plevel;
+typedef struct pipe_pass { plevel level; const char *name, *doc; int from; /* optimisation level */ } pipe_pass;
+const pipe_pass *pipe_passes(arena *a, uint32_t *n); /* in the order of running */
+const char *plevel_name(plevel l);
+
+/* Where a model comes from. */
+typedef struct source {
+  const char *path; /* NULL: data */
+  bytes data;
+  const char *name; /* for messages */
+} source;
+typedef struct pass_ref { const char *name; uint32_t turn; } pass_ref; /* turn 0: any; 1: the first time it runs, ... */
+
+typedef struct pipe_opts {
+  int level;                 /* of optimisation, 0..3 */
+  uint32_t compile_threads;  /* not 0 */
+  const char *target;        /* NULL: host */
+  const dimfix *dims;
+  uint32_t ndims;
+  uint64_t fuel;
+  bool verify;
+  pass_ref stop_after, show_after;
+  void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
+  void *pass_user;
+  int (*progress)(void *user, const char *phase, double done);
+  void *progress_user;
+  const char *show_node;
+  bool weights_inline;
+} pipe_opts;
+
+typedef struct pipe {
+  ctx *c;
+  arena *a;
+  pipe_opts o;
+  const target *t;
+  graph *g;
+  oplib *lib;
+  emodule *m;
+  splan *s;
+  program *p;
+  sbuf shown;        /* what --after collected */
+  bool stopped;      /* by stop_after */
+  plevel at;         /* the last level reached */
+  map *turns;        /* pass name -> how often it ran */
+  double began, load_ms, passes_ms, schedule_ms, code_ms;
+  uint64_t rewrites;
+} pipe;
+
+/* Each does all that stands before it and was not done yet; they unwind on errors (all diagnostics recorded), and return false when stop_after ended the compilation. */
+pipe *pipe_new(ctx *c, const pipe_opts *o);
+oplib *pipe_library(ctx *c, const strvec *user_files);      /* the built-in operators and the user's */
+bool pipe_load(pipe *p, const source *s);                   /* graph */
+bool pipe_lower(pipe *p, const strvec *user_files);         /* expr as the definitions say, unoptimised: what the evaluator runs */
+bool pipe_optimise(pipe *p);                                /* expr, all passes */
+bool pipe_program(pipe *p);                                 /* loop and program */
+jit *pipe_jit(pipe *p);                                     /* NULL: stopped */
+llvm_opts pipe_llvm(const pipe *p);
+void pipe_print(pipe *p, plevel l, sbuf *b);                /* the object of a level as it is now */
+pass_ref pipe_pass_ref(ctx *c, const char *text);           /* "inline#2"; unwinds when there is no such pass */
+/* The name of a saved model's functions: the file's name without folder and suffix, made an identifier. */
+const char *pipe_symbol(arena *a, const char *path);
+#endif

@@ -1,0 +1,310 @@
+/* May a stage join a kernel it reads from, and does it pay?
+ *
+ * Legality: for every access of the stage to a member, the digits of the member at the access are computed; a digit that is exactly one variable of the stage names the same loop, any other digit's loop is no longer shared
+ * (it leaves `outer`). Refused: guarded reads, digits that cannot be separated, one variable named twice, nothing shared, a dependence that goes out of the kernel and comes back.
+ * Benefit, with sizes in front of it: behind a heavy kernel only element-wise work over its own index space (a few interleaved digits may be lost); behind a light one anything whose private part stays in cache.
+ */
+#include "expr/fuse.h"
+
+enum { MAX_MEMBERS = 96, INTERLEAVED = 8 };
+
+joint fuse_try(fuser *f, uint32_t s, uint32_t k) {
+  emodule *m = f->m;
+  ctx *c = f->c;
+  joint j = {.identity = true};
+  const fnode *n = &f->k.v[k];
+  u32vec vars = {0}, bad = {0};
+  stage_vars(m, s, f->a, &vars);
+  j.n = vars.n;
+  j.var = vars.v;
+  j.to = NEWN(f->a, atom, vars.n + 1);
+  const u32vec *l = stage_loads(f->p, s);
+  for (uint32_t i = 0; i < l->n; i++) {
+    ex_node ld = *exn(m, l->v[i]);
+    uint32_t q = producer_of(m, ld.tensor);
+    if (!q || xs(m, q - 1)->block != f->block || f->where[q - 1] != k + 1) continue;
+    if (ld.otherwise) {
+      j.why = "guarded read";
+      return j;
+    }
+    const stage *x = xs(m, q - 1);
+    uint32_t nd = expr_ndigits(x);
+    digit *d = NEWN(f->a, digit, nd + 1);
+    sz *by = NEWN(f->a, sz, nd + 1);
+    expr_digits(x, d);
+    if (!expr_comps(m, q - 1, ld.args, by, NULL, NULL)) {
+      j.why = "digits";
+      return j;
+    }
+    for (uint32_t a = 0; a < nd; a++) {
+      atom v = 0, cv = fuse_canon(f, d[a].var);
+      uint32_t at = vars.n;
+      if (sym_is_atom(c, by[a], &v))
+        for (at = 0; at < vars.n && vars.v[at] != v; at++) {}
+      if (at < vars.n && (!j.to[at] || j.to[at] == cv) && sym_eq(c, sym_extent(c, v), d[a].extent)) j.to[at] = cv;
+      else {
+        vec_push(f->a, bad, cv);
+        j.identity = false;
+      }
+    }
+  }
+  u32vec used = {0};
+  for (uint32_t i = 0; i < vars.n; i++)
+    if (j.to[i]) {
+      j.mapped++;
+      if (set_has(&used, j.to[i])) {
+        j.why = "one loop named by two variables";
+        return j;
+      }
+      vec_push(f->a, used, j.to[i]);
+    }
+  if (!j.mapped && n->outer.n) {
+    j.why = "no common index";
+    return j;
+  }
+  for (uint32_t i = 0; i < vars.n; i++)
+    if (!j.to[i]) j.to[i] = vars.v[i];
+  for (uint32_t i = 0; i < n->outer.n; i++)
+    if (!set_has(&bad, n->outer.v[i]) && set_has(&used, n->outer.v[i])) vec_push(f->a, j.outer, n->outer.v[i]);
+  j.ok = true;
+  return j;
+}
+
+/* bytes of a stage's values that belong to one point of `outer` */
+static int64_t private_bytes(fuser *f, uint32_t s, const u32vec *outer, const atom *var, const atom *to, uint32_t n) {
+  u32vec vars = {0}, mine = {0};
+  stage_vars(f->m, s, f->a, &vars);
+  for (uint32_t i = 0; i < vars.n; i++) {
+    atom cv = fuse_canon(f, vars.v[i]);
+    for (uint32_t k = 0; k < n; k++)
+      if (var[k] == vars.v[i]) cv = to[k];
+    if (!set_has(outer, cv)) vec_push(f->a, mine, vars.v[i]);
+  }
+  int64_t b = fuse_extent(f, &mine), e = et_bytes(xt(f->m, xs(f->m, s)->tensor)->type), r;
+  return mul64(b, e, &r) ? r : INT64_MAX;
+}
+static bool cyclic(fuser *f, const u32vec *deps, uint32_t k) { /* would k come to depend on itself? */
+  for (uint32_t i = 0; i < deps->n; i++)
+    if (deps->v[i] != k && depends(f, deps->v[i], k)) return true;
+  return false;
+}
+static bool reads_member(fuser *f, uint32_t s, uint32_t k) {
+  const u32vec *l = stage_loads(f->p, s);
+  for (uint32_t i = 0; i < l->n; i++) {
+    uint32_t q = producer_of(f->m, exn(f->m, l->v[i])->tensor);
+    if (q && xs(f->m, q - 1)->block == f->block && f->where[q - 1] == k + 1) return true;
+  }
+  return false;
+}
+static bool late_reads(fuser *f, uint32_t s, uint32_t k) { /* k computes a size of s */
+  uint64_t t;
+  const stage *x = xs(f->m, s);
+  u32vec at = {0};
+  if (!map_count(f->p->lates)) return false;
+  for (uint32_t i = 0; i < x->naxes; i++) sym_atoms(f->c, xt(f->m, x->tensor)->shape[i], AT_SYMBOL, f->a, &at);
+  const u32vec *l = stage_loads(f->p, s);
+  for (uint32_t i = 0; i < l->n; i++) {
+    ex_node n = *exn(f->m, l->v[i]);
+    for (uint32_t d = 0; d < n.nargs; d++) sym_atoms(f->c, n.args[d], AT_SYMBOL, f->a, &at), sym_atoms(f->c, xt(f->m, n.tensor)->shape[d], AT_SYMBOL, f->a, &at);
+  }
+  if (x->value && exn(f->m, x->value)->kind == EX_REDUCE) {
+    ex_node n = *exn(f->m, x->value);
+    for (uint32_t i = 0; i < n.nargs; i++) sym_atoms(f->c, sym_extent(f->c, n.args[i]), AT_SYMBOL, f->a, &at);
+  }
+  for (uint32_t i = 0; i < at.n; i++)
+    if (map_getu(f->p->lates, at.v[i], &t)) {
+      uint32_t q = producer_of(f->m, (tid)t);
+      if (q && f->where[q - 1] == k + 1) return true;
+    }
+  return false;
+}
+
+/* ---- benefit: NULL if joining pays, else why not ---- */
+static const char *refuse_heavy(fuser *f, kernel_class c, const fnode *n, const joint *j) {
+  u32vec gone = {0};
+  if (!(c == KC_ELEMENTWISE || c == KC_GATHER || c == KC_COPY)) return "reduction after a heavy kernel";
+  for (uint32_t i = 0; i < n->outer.n; i++)
+    if (!set_has(&j->outer, n->outer.v[i])) vec_push(f->a, gone, n->outer.v[i]);
+  if (fuse_extent(f, &gone) > INTERLEAVED || (!j->outer.n && n->outer.n)) return "needs more than one tile of a heavy kernel";
+  if (j->n > j->mapped) return "expands the tile";
+  return NULL;
+}
+static const char *refuse_light(fuser *f, uint32_t s, kernel_class c, const fnode *n, const joint *j) {
+  if (n->cls != KC_ROW && c != KC_ROW && j->identity && j->outer.n == n->outer.n) return NULL;
+  int64_t loc = private_bytes(f, s, &j->outer, j->var, j->to, j->n);
+  for (uint32_t i = 0; i < n->st.n; i++) loc = max64(loc, private_bytes(f, n->st.v[i], &j->outer, NULL, NULL, 0));
+  if (loc > (int64_t)f->p->cache_bytes) return "row larger than cache";
+  if (fuse_extent(f, &j->outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 && loc > 65536) return "loses all parallelism";
+  return NULL;
+}
+
+/* ---- two products into one accumulator: another contraction over the same tile, read by s only, added to the first ---- */
+static bool occurs(emodule *m, ex e, ex l) {
+  ex_node n = *exn(m, e);
+  if (e == l) return true;
+  for (uint32_t i = 0; n.kind == EX_OP && i < n.nargs; i++)
+    if (occurs(m, n.args[i], l)) return true;
+  return false;
+}
+static bool is_term(emodule *m, ex e, ex l) { /* e = l + something without l */
+  ex_node n = *exn(m, e);
+  if (e == l) return true;
+  if (n.kind != EX_OP || (n.op != OP_ADD && n.op != OP_SUB)) return false;
+  bool a = occurs(m, n.args[0], l), b = occurs(m, n.args[1], l);
+  if (a && b) return false;
+  return a ? is_term(m, n.args[0], l) : b && n.op == OP_ADD && is_term(m, n.args[1], l);
+}
+static bool added(emodule *m, ex e, ex l1, ex l2) { /* somewhere in e: l1 + l2 + ..., and nowhere else */
+  ex_node n = *exn(m, e);
+  if (n.kind != EX_OP) return false;
+  uint32_t both = 0;
+  ex next = 0;
+  for (uint32_t i = 0; i < n.nargs; i++) {
+    bool a = occurs(m, n.args[i], l1), b = occurs(m, n.args[i], l2);
+    if (a && b) next = n.args[i], both++;
+    else if ((a || b) && n.op != OP_ADD && n.op != OP_SUB) return false;
+  }
+  if (both == 1) {
+    for (uint32_t i = 0; i < n.nargs; i++)
+      if (n.args[i] != next && (occurs(m, n.args[i], l1) || occurs(m, n.args[i], l2))) return false;
+    return added(m, next, l1, l2);
+  }
+  return !both && is_term(m, e, l1) && is_term(m, e, l2);
+}
+static ex single_load(fuser *f, uint32_t s, tid t) {
+  const u32vec *l = stage_loads(f->p, s);
+  ex one = 0;
+  for (uint32_t i = 0; i < l->n; i++)
+    if (exn(f->m, l->v[i])->tensor == t) {
+      if (one) return 0;
+      one = l->v[i];
+    }
+  return one;
+}
+static void two_products(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
+  emodule *m = f->m;
+  uint32_t lead = f->k.v[k].st.v[0];
+  ex l1 = single_load(f, s, xs(m, lead)->tensor);
+  if ((f->k.v[k].cls != KC_CONTRACTION && f->k.v[k].cls != KC_MATVEC) || !l1 || f->k.v[k].st.n != 2) return; /* the first product and s */
+  for (uint32_t i = 0; i < deps->n; i++) {
+    uint32_t q = deps->v[i];
+    const fnode *n = &f->k.v[q];
+    if (q == k || !n->alive || n->cls != f->k.v[k].cls || n->st.n != 1) continue;
+    uint32_t o = n->st.v[0];
+    tid t = xs(m, o)->tensor;
+    if (f->p->readers.v[t].n != 1 || f->p->pinned.v[t] || f->placed[o] || xt(m, t)->type != xt(m, xs(m, lead)->tensor)->type) continue;
+    ex l2 = single_load(f, s, t);
+    if (!l2 || !added(m, xs(m, s)->value, l1, l2)) continue;
+    joint j = fuse_try(f, s, q);
+    if (!j.ok || !j.identity || j.mapped != j.n) continue;
+    if (depends(f, q, k) || depends(f, k, q)) { /* one needs the other's result */
+      pass_refuse(f->p, "kernels", o, lead + 1, "cycle");
+      continue;
+    }
+    u32vec qd = {0};
+    fuse_deps(f, o, &qd);
+    if (cyclic(f, &qd, k)) continue;
+    if (!pass_spend(f->p)) return;
+    u32vec ov = {0};
+    stage_vars(m, o, f->a, &ov);
+    for (uint32_t a = 0; a < ov.n; a++) /* q's variable is the canonical one of s's variable that reads it */
+      for (uint32_t b = 0; b < j.n; b++)
+        if (j.to[b] == fuse_canon(f, ov.v[a])) {
+          map_putu(f->canon, ov.v[a], fuse_canon(f, j.var[b]));
+          break;
+        }
+    fuse_merge(f, k, q);
+    fuse_note(f, k, "two products");
+    return;
+  }
+}
+/* ---- sibling kernels read by s over the same outer variables ---- */
+static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
+  for (uint32_t i = 0; i < deps->n; i++) {
+    uint32_t q = deps->v[i];
+    if (q == k || !f->k.v[q].alive || f->k.v[q].virt || f->k.v[q].opaque || !light(f->k.v[q].cls) || f->k.v[q].cls == KC_COPY || !reads_member(f, s, q)) continue;
+    joint j = fuse_try(f, s, q);
+    if (!j.ok) continue;
+    /* q's canonical variables in the names of k */
+    map *tr = map_new(f->a);
+    u32vec no = {0};
+    for (uint32_t a = 0; a < j.n; a++)
+      if (j.to[a] != j.var[a]) map_putu(tr, j.to[a], fuse_canon(f, j.var[a]));
+    uint64_t x;
+    for (uint32_t a = 0; a < j.outer.n; a++)
+      if (map_getu(tr, j.outer.v[a], &x) && set_has(&f->k.v[k].outer, (uint32_t)x)) vec_push(f->a, no, (uint32_t)x);
+    if (no.n != f->k.v[k].outer.n || f->k.v[q].st.n + f->k.v[k].st.n > MAX_MEMBERS) continue;
+    if (depends(f, q, k)) continue;
+    bool cyc = false;
+    for (uint32_t d = 0; d < f->k.n && !cyc; d++) cyc = d != q && d != k && f->k.v[d].alive && depends(f, k, d) && depends(f, d, q);
+    if (cyc) continue;
+    int64_t loc = 0;
+    for (uint32_t a = 0; a < f->k.v[q].st.n; a++) {
+      u32vec vars = {0};
+      atom to[64];
+      uint32_t nv = 0;
+      stage_vars(f->m, f->k.v[q].st.v[a], f->a, &vars);
+      if (vars.n > 64) { loc = INT64_MAX; break; }
+      for (; nv < vars.n; nv++) to[nv] = map_getu(tr, fuse_canon(f, vars.v[nv]), &x) ? (atom)x : fuse_canon(f, vars.v[nv]);
+      loc = max64(loc, private_bytes(f, f->k.v[q].st.v[a], &no, vars.v, to, nv));
+    }
+    if (loc > (int64_t)f->p->cache_bytes || !pass_spend(f->p)) continue;
+    for (uint32_t a = 0; a < f->k.v[q].st.n; a++) {
+      u32vec vars = {0};
+      stage_vars(f->m, f->k.v[q].st.v[a], f->a, &vars);
+      for (uint32_t b = 0; b < vars.n; b++)
+        if (map_getu(tr, fuse_canon(f, vars.v[b]), &x)) map_putu(f->canon, vars.v[b], x);
+    }
+    if (f->k.v[q].cls == KC_ROW) f->k.v[k].cls = KC_ROW;
+    fuse_merge(f, k, q);
+    fuse_note(f, k, "siblings");
+  }
+}
+
+void fuse_stage(fuser *f, uint32_t s) {
+  kernel_class c = fuse_class(f, s);
+  u32vec deps = {0};
+  if (heavy(c)) {
+    fuse_open(f, s, c);
+    return;
+  }
+  fuse_deps(f, s, &deps);
+  for (uint32_t i = 1; i < deps.n; i++) /* heavy kernels first, then the latest */
+    for (uint32_t k = i; k > 0; k--) {
+      bool ha = heavy(f->k.v[deps.v[k - 1]].cls), hb = heavy(f->k.v[deps.v[k]].cls);
+      if (ha > hb || (ha == hb && deps.v[k - 1] > deps.v[k])) break;
+      uint32_t t = deps.v[k];
+      deps.v[k] = deps.v[k - 1], deps.v[k - 1] = t;
+    }
+  for (uint32_t i = 0; i < deps.n; i++) {
+    uint32_t k = deps.v[i];
+    const fnode *n = &f->k.v[k];
+    if (n->opaque || n->virt || n->cls == KC_SCAN || n->cls == KC_UPDATE || n->cls == KC_COMPOSITE || !reads_member(f, s, k)) continue;
+    if (n->cls == KC_COPY && !(c == KC_ELEMENTWISE || c == KC_COPY)) continue;
+    uint32_t lead = n->st.v[0];
+    joint j = fuse_try(f, s, k);
+    const char *why = j.ok ? NULL : j.why;
+    if (!why && n->st.n >= MAX_MEMBERS) why = "too many stages";
+    if (!why && late_reads(f, s, k)) why = "needs a size computed there";
+    if (!why && cyclic(f, &deps, k)) why = "cycle";
+    if (!why) why = heavy(n->cls) ? refuse_heavy(f, c, n, &j) : refuse_light(f, s, c, n, &j);
+    if (why) {
+      pass_refuse(f->p, "kernels", s, lead + 1, why);
+      continue;
+    }
+    if (!pass_spend(f->p)) break;
+    for (uint32_t v = 0; v < j.n; v++) map_putu(f->canon, j.var[v], j.to[v]);
+    if (heavy(n->cls) && j.outer.n < n->outer.n) fuse_note(f, k, "digits interleaved");
+    fuse_add(f, k, s);
+    f->k.v[k].outer = j.outer;
+    if (heavy(f->k.v[k].cls)) two_products(f, s, k, &deps);
+    else {
+      if (c == KC_ROW) f->k.v[k].cls = KC_ROW;
+      else if (c == KC_GATHER && f->k.v[k].cls != KC_ROW) f->k.v[k].cls = KC_GATHER;
+      else if (c == KC_ELEMENTWISE && f->k.v[k].cls == KC_COPY) f->k.v[k].cls = KC_ELEMENTWISE;
+      siblings(f, s, k, &deps);
+    }
+    return;
+  }
+  fuse_open(f, s, c);
+}

@@ -1,0 +1,93 @@
+/* Which element-wise leftovers go into the kernel behind them?
+ *
+ * An element-wise stage that joined nobody and is read by one unguarded access of one reduction is computed where it is read. That repeats its work for every tap of a window and every tile of columns, so it must be cheap;
+ * what it saves is one store and one load of each element and a kernel.
+ */
+#include "expr/fuse.h"
+
+enum { COLUMN_TILE = 64, WORTH = 12 };
+
+static uint32_t only_reader(fuser *f, uint32_t s, ex *load) {
+  tid t = xs(f->m, s)->tensor;
+  const u32vec *r = &f->p->readers.v[t];
+  if (r->n != 1 || f->p->pinned.v[t] || f->placed[s] || xs(f->m, r->v[0])->block != f->block || !f->where[r->v[0]]) return UINT32_MAX;
+  const u32vec *l = stage_loads(f->p, r->v[0]);
+  *load = 0;
+  for (uint32_t i = 0; i < l->n; i++)
+    if (exn(f->m, l->v[i])->tensor == t) {
+      if (*load) return UINT32_MAX;
+      *load = l->v[i];
+    }
+  return *load && !exn(f->m, *load)->otherwise ? r->v[0] : UINT32_MAX;
+}
+/* how often an element is computed if it is computed where it is read */
+static int64_t repeats(fuser *f, ex load, const roles *r) {
+  ex_node l = *exn(f->m, load);
+  int64_t taps = 1, n;
+  for (uint32_t i = 0; i < l.nargs; i++) {
+    u32vec vs = {0};
+    if (sym_is_int(f->c, l.args[i], NULL) || sym_is_atom(f->c, l.args[i], NULL)) continue;
+    sym_atoms(f->c, l.args[i], AT_VAR, f->a, &vs);
+    for (uint32_t k = 0; r->window && k < vs.n; k++)
+      if (set_has(&r->red_both, vs.v[k]) || set_has(&r->red_one, vs.v[k])) {
+        if (!mul64(taps, max64(expr_typical(f->m, sym_extent(f->c, vs.v[k])), 1), &taps)) return INT64_MAX / 64;
+      }
+  }
+  if (r->two) {
+    bool in_a = false;
+    for (uint32_t i = 0; i < r->a.n; i++) {
+      u32vec ls = {0};
+      expr_loads(f->m, r->a.v[i], f->a, &ls);
+      in_a |= set_has(&ls, load);
+    }
+    n = fuse_extent(f, in_a ? &r->col : &r->row);
+    if (!mul64(taps, (n + COLUMN_TILE - 1) / COLUMN_TILE, &taps)) return INT64_MAX / 64;
+  }
+  return min64(taps, INT64_MAX / 64);
+}
+static bool move_in(fuser *f, uint32_t k) {
+  emodule *m = f->m;
+  uint32_t s = f->k.v[k].st.v[0];
+  ex load;
+  roles before, after;
+  uint32_t r = only_reader(f, s, &load);
+  if (r == UINT32_MAX || !stage_is_reduce(f->p, r) || xs(m, r)->scan || !expr_roles(m, r, f->a, &before)) return false;
+  const stage *x = xs(m, s);
+  int64_t cost = (int64_t)expr_cost(m, x->value), again;
+  if (!mul64(repeats(f, load, &before), cost, &again) || again > WORTH) {
+    pass_refuse(f->p, "kernels", s, r + 1, "would be computed again too often");
+    return false;
+  }
+  uint32_t nd = expr_ndigits(x), d = f->where[r] - 1;
+  sz *by = NEWN(f->a, sz, nd + 1);
+  digit *dg = NEWN(f->a, digit, nd + 1);
+  atom *vars = NEWN(f->a, atom, nd + 1);
+  if (!expr_comps(m, s, exn(m, load)->args, by, NULL, NULL)) return false;
+  expr_digits(x, dg);
+  for (uint32_t i = 0; i < nd; i++) vars[i] = dg[i].var;
+  ex old = xs(m, r)->value;
+  map *rep = map_new(f->a);
+  map_putu(rep, load, simplify_subst(f->p, x->value, vars, by, nd));
+  if (!pass_spend(f->p)) return false;
+  stage_replace(f->p, r, rep);
+  if (!expr_roles(m, r, f->a, &after) || after.cls != before.cls) { /* hid what the kernel was: undo */
+    pass_set(f->p, r, old);
+    pass_refuse(f->p, "kernels", s, r + 1, "hides the reader's structure");
+    return false;
+  }
+  fuse_merge(f, d, k); /* dependences of s are the reader's now; s itself is no more */
+  u32vec *st = &f->k.v[d].st, out = {0};
+  for (uint32_t i = 0; i < st->n; i++)
+    if (st->v[i] != s) vec_push(f->a, out, st->v[i]);
+  *st = out;
+  f->where[s] = 0;
+  pass_kill(f->p, s);
+  fuse_note(f, d, "prologue");
+  return true;
+}
+void fuse_prologues(fuser *f) {
+  for (uint32_t k = f->k.n; k-- > 0;) { /* last first: a chain of leftovers follows its reader */
+    const fnode *n = &f->k.v[k];
+    if (n->alive && !n->virt && !n->opaque && n->st.n == 1 && (n->cls == KC_ELEMENTWISE || n->cls == KC_GATHER)) move_in(f, k);
+  }
+}

@@ -1,0 +1,191 @@
+/* Which constant factors belong into the weights?
+ *
+ * R = sum of products, one factor W constant; its only reader computes a*R + b somewhere with a constant and indexed by W's variables: then W' = W*a is evaluated now and a*R + b becomes R + b. The sub-expression is the
+ * largest one that is linear in R, so that it is found under activations too. Normalisation by stored statistics, per-channel scales and constant factors of products all have this form.
+ * Also: several constant factors of one sum become one where the largest has all variables.
+ * Uses the licence that sums of f32/f64 may be reassociated; sums of small floats stay as they are. Needs hoisted, inlined stages.
+ */
+#include "expr/pass_const.h"
+#include <string.h>
+
+typedef struct lin { bool ok; ex a, b; } lin; /* a == 0: does not occur */
+
+static bool uses(emodule *m, ex e, ex load, map *memo) {
+  uint64_t x;
+  if (!e) return false;
+  if (e == load) return true;
+  if (map_getu(memo, e, &x)) return x;
+  ex_node n = *exn(m, e);
+  bool r = false;
+  if (n.kind == EX_OP)
+    for (uint32_t i = 0; i < n.nargs; i++) r |= uses(m, n.args[i], load, memo);
+  if (n.kind == EX_LOAD) r = uses(m, n.otherwise, load, memo);
+  map_putu(memo, e, r);
+  return r;
+}
+static ex zero_or(emodule *m, sop op, ex a, ex b) { /* a op b where 0 stands for the number 0 */
+  if (!b) return a;
+  if (!a) return op == OP_SUB ? expr_op1(m, OP_NEG, b) : b;
+  return expr_op2(m, op, a, b);
+}
+static lin linear(emodule *m, ex e, ex l, map *memo) { /* e = a*l + b; b == 0 is the number 0 */
+  lin no = {0};
+  if (e == l) {
+    etype t = exn(m, e)->type;
+    return (lin){true, expr_f(m, t, 1), 0};
+  }
+  if (!uses(m, e, l, memo)) return (lin){true, 0, e};
+  ex_node n = *exn(m, e);
+  if (n.kind != EX_OP) return no;
+  if (n.op == OP_NEG) {
+    lin x = linear(m, n.args[0], l, memo);
+    return x.ok ? (lin){true, expr_op1(m, OP_NEG, x.a), x.b ? expr_op1(m, OP_NEG, x.b) : 0} : no;
+  }
+  if (n.op == OP_ADD || n.op == OP_SUB) {
+    lin x = linear(m, n.args[0], l, memo), y = linear(m, n.args[1], l, memo);
+    return x.ok && y.ok ? (lin){true, zero_or(m, n.op, x.a, y.a), zero_or(m, n.op, x.b, y.b)} : no;
+  }
+  if (n.op == OP_MUL)
+    for (int i = 0; i < 2; i++)
+      if (!uses(m, n.args[1 - i], l, memo)) {
+        lin x = linear(m, n.args[i], l, memo);
+        return x.ok ? (lin){true, expr_op2(m, OP_MUL, x.a, n.args[1 - i]), x.b ? expr_op2(m, OP_MUL, x.b, n.args[1 - i]) : 0} : no;
+      }
+  if (n.op == OP_DIV && !uses(m, n.args[1], l, memo)) {
+    lin x = linear(m, n.args[0], l, memo);
+    return x.ok ? (lin){true, expr_op2(m, OP_DIV, x.a, n.args[1]), x.b ? expr_op2(m, OP_DIV, x.b, n.args[1]) : 0} : no;
+  }
+  return no;
+}
+static void factors(pw *p, ex e, u32vec *out) {
+  ex_node n = *exn(p->m, e);
+  if (n.kind == EX_OP && n.op == OP_MUL) factors(p, n.args[0], out), factors(p, n.args[1], out);
+  else vec_push(p->a, *out, e);
+}
+static ex product(emodule *m, const u32vec *f) {
+  ex r = 0;
+  for (uint32_t i = 0; i < f->n; i++)
+    if (f->v[i]) r = r ? expr_op2(m, OP_MUL, r, f->v[i]) : f->v[i];
+  return r;
+}
+static bool subset(const u32vec *a, const u32vec *b) {
+  for (uint32_t i = 0; i < a->n; i++) {
+    bool in = false;
+    for (uint32_t k = 0; k < b->n; k++) in |= a->v[i] == b->v[k];
+    if (!in) return false;
+  }
+  return true;
+}
+static void set_body(pw *p, uint32_t s, ex body) {
+  ex_node n = *exn(p->m, xs(p->m, s)->value);
+  pass_set(p, s, expr_reduce(p->m, n.op, n.args, n.nargs, n.where, body, n.payload, n.acc, n.type));
+}
+static bool float_sum(pw *p, uint32_t s) {
+  if (!stage_is_reduce(p, s)) return false;
+  const ex_node *n = exn(p->m, xs(p->m, s)->value);
+  return n->op == RED_SUM && (n->type == ET_F32 || n->type == ET_F64) && exn(p->m, n->body)->type == n->type;
+}
+/* constant factors of one sum into the one that has all their variables */
+static bool merge_factors(pw *p, uint32_t s) {
+  emodule *m = p->m;
+  u32vec f = {0};
+  bool any = false;
+  factors(p, exn(m, xs(m, s)->value)->body, &f);
+  if (f.n < 3) return false;
+  for (uint32_t i = 0; i < f.n; i++)
+    for (uint32_t k = 0; k < f.n; k++) {
+      u32vec vi = {0}, vk = {0};
+      if (i == k || !f.v[i] || !f.v[k] || !const_value(p, f.v[i]) || !const_value(p, f.v[k])) continue;
+      expr_vars(m, f.v[i], p->a, &vi), expr_vars(m, f.v[k], p->a, &vk);
+      if (!vk.n || !subset(&vi, &vk) || !pass_spend(p)) continue;
+      ex c = const_make(p, s, vk.v, vk.n, expr_op2(m, OP_MUL, f.v[k], f.v[i]));
+      if (!c) continue;
+      f.v[k] = c, f.v[i] = 0, any = true;
+    }
+  if (any) set_body(p, s, product(m, &f));
+  return any;
+}
+static ex swap_node(void *env, emodule *m, ex e) {
+  const ex *w = env;
+  (void)m;
+  return e == w[0] ? w[1] : e;
+}
+static bool fold_into(pw *p, uint32_t s) {
+  emodule *m = p->m;
+  tid t = xs(m, s)->tensor;
+  if (p->pinned.v[t] || p->readers.v[t].n != 1) return false;
+  uint32_t y = p->readers.v[t].v[0];
+  if (!stage_plain(p, y) || xs(m, y)->scan) return false;
+  ex l = 0;
+  const u32vec *ls = stage_loads(p, y);
+  for (uint32_t i = 0; i < ls->n; i++)
+    if (exn(m, ls->v[i])->tensor == t) {
+      if (l) return false;
+      l = ls->v[i];
+    }
+  if (!l || exn(m, l)->otherwise) return false;
+  /* the largest part of the reader that is a*R + b with constant a */
+  map *memo = map_new(p->a);
+  ex top = xs(m, y)->value;
+  lin k = {0};
+  for (;;) {
+    k = linear(m, top, l, memo);
+    if (k.ok && const_value(p, k.a)) break;
+    ex_node n = *exn(m, top);
+    ex next = 0;
+    uint32_t with = 0;
+    if (top == l || n.kind != EX_OP) return false;
+    for (uint32_t i = 0; i < n.nargs; i++)
+      if (uses(m, n.args[i], l, memo)) next = n.args[i], with++;
+    if (with != 1) return false;
+    top = next;
+  }
+  ex a = simplify(p, k.a);
+  ex_node an = *exn(m, a);
+  if (top == l || (an.kind == EX_CONST && an.k.f == 1)) return false;
+  /* the reader's variables as the sum's own */
+  const stage *x = xs(m, s);
+  uint32_t nd = expr_ndigits(x);
+  digit *d = NEWN(p->a, digit, nd + 1);
+  sz *by = NEWN(p->a, sz, nd + 1);
+  u32vec av = {0}, mapped = {0};
+  expr_digits(x, d);
+  if (!expr_comps(m, s, exn(m, l)->args, by, NULL, NULL)) return false;
+  expr_vars(m, a, p->a, &av);
+  sz *to = NEWN(p->a, sz, av.n + 1);
+  for (uint32_t i = 0; i < av.n; i++)
+    for (uint32_t j = 0; j < nd; j++)
+      if (by[j] == sym_of_atom(p->c, av.v[i]) && sym_eq(p->c, d[j].extent, sym_extent(p->c, av.v[i]))) to[i] = sym_of_atom(p->c, d[j].var), vec_push(p->a, mapped, d[j].var);
+  for (uint32_t i = 0; i < av.n; i++)
+    if (!to[i]) return false;
+  u32vec f = {0};
+  factors(p, exn(m, x->value)->body, &f);
+  for (uint32_t i = 0; i < f.n; i++) {
+    u32vec fv = {0};
+    if (!const_value(p, f.v[i]) || exn(m, f.v[i])->kind == EX_CONST) continue;
+    expr_vars(m, f.v[i], p->a, &fv);
+    if (!subset(&mapped, &fv) || !pass_spend(p)) continue;
+    ex c = const_make(p, s, fv.v, fv.n, expr_op2(m, OP_MUL, f.v[i], expr_subst_vars(m, a, av.v, to, av.n)));
+    if (!c) continue;
+    f.v[i] = c;
+    set_body(p, s, product(m, &f));
+    ex swap[2] = {top, k.b ? expr_op2(m, OP_ADD, l, k.b) : l};
+    ex v = expr_rewrite(m, xs(m, y)->value, &(ex_map){.node = swap_node, .env = swap});
+    pass_set(p, y, simplify(p, v));
+    return true;
+  }
+  pass_refuse(p, "scale", s, y + 1, "no constant factor over the scale's variables");
+  return false;
+}
+bool pass_scale(pw *p) {
+  u32vec order = {0};
+  bool any = false;
+  pass_order(p, &order);
+  for (uint32_t i = 0; i < order.n; i++) {
+    uint32_t s = order.v[i];
+    if (xs(p->m, s)->scan || !float_sum(p, s)) continue;
+    any |= merge_factors(p, s);
+    any |= fold_into(p, s);
+  }
+  return any;
+}

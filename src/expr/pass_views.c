@@ -1,0 +1,186 @@
+/* Which stages only move data?
+ *
+ * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers read the source at the composed index. Composition needs the digits of the view's axes at the reader's
+ * index; if a digit cannot be separated, splitting a variable of the reader may help. A read of a placement that falls into one piece reads the piece. A guarded read of a view keeps its guard when every guarded axis is a
+ * whole axis of the source, else it becomes a condition.
+ * Producers come first, so that every access needs one step. Needs simplified values; keeps everything. Views that are outputs stay, but nobody reads them.
+ */
+#include "expr/pass.h"
+
+static bool is_view(pw *p, const stage *x) {
+  if (!x->value || x->updates.n || x->scan) return false;
+  ex_node n = *exn(p->m, x->value);
+  if (n.kind != EX_LOAD || n.otherwise) return false;
+  for (uint32_t i = 0; i < n.nargs; i++)
+    if (sym_uses_kind(p->c, n.args[i], AT_DATA)) return false;
+  return true;
+}
+static bool is_formula(pw *p, const stage *x) {
+  if (!x->value || x->updates.n || x->scan) return false;
+  if (ex_flags(p, x->value) & (EXF_LOAD | EXF_REDUCE)) return false;
+  return exn(p->m, x->value)->kind <= EX_INDEX || expr_cost(p->m, x->value) <= 8;
+}
+static ex range_condition(pw *p, sz i, sz n, ex and) {
+  emodule *m = p->m;
+  if (!sym_ge0(p->c, i)) {
+    ex q = expr_op2(m, OP_GE, expr_index(m, i), expr_i(m, ET_I64, 0));
+    and = and ? expr_op2(m, OP_AND, and, q) : q;
+  }
+  if (!sym_lt(p->c, i, n)) {
+    ex q = expr_op2(m, OP_LT, expr_index(m, i), expr_index(m, n));
+    and = and ? expr_op2(m, OP_AND, and, q) : q;
+  }
+  return and;
+}
+/* Does the source's own range check say exactly the same as axis `ax` of the view being in range? Its outermost digit must be a whole axis of the source, and occur nowhere else. */
+static bool same_guard(pw *p, const axis *ax, const ex_node *src) {
+  ctx *c = p->c;
+  if (!ax->n) return false;
+  atom v = ax->d[0].var;
+  uint32_t hits = 0;
+  for (uint32_t i = 0; i < src->nargs; i++) {
+    if (!sym_uses(c, src->args[i], v)) continue;
+    if (src->args[i] != sym_of_atom(c, v) || !sym_eq(c, xt(p->m, src->tensor)->shape[i], ax->d[0].extent)) return false;
+    hits++;
+  }
+  return hits == 1;
+}
+static ex read_view(pw *p, uint32_t producer, const ex_node *l, atom *sv, sz *si) {
+  emodule *m = p->m;
+  const stage *x = xs(m, producer);
+  uint32_t nd = expr_ndigits(x);
+  digit *d = NEWN(p->a, digit, nd + 1);
+  sz *by = NEWN(p->a, sz, nd + 1);
+  atom *vars = NEWN(p->a, atom, nd + 1);
+  if (!expr_comps(m, producer, l->args, by, sv, si)) return 0;
+  expr_digits(x, d);
+  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
+  ex v = simplify_subst(p, x->value, vars, by, nd);
+  if (!l->otherwise || v == l->otherwise) return v;
+  ex_node src = *exn(m, x->value);
+  bool same = src.kind == EX_LOAD, guarded = false;
+  for (uint32_t i = 0; i < x->naxes; i++) {
+    if (in_range(p->c, l->args[i], xt(m, x->tensor)->shape[i])) continue;
+    guarded = true;
+    same = same && same_guard(p, &x->axes[i], &src);
+  }
+  if (!guarded) return v;
+  if (same) {
+    ex_node n = *exn(m, v);
+    if (n.kind == EX_LOAD && n.tensor == src.tensor) return expr_load(m, n.tensor, n.args, n.nargs, l->otherwise);
+  }
+  ex cond = 0;
+  for (uint32_t i = 0; i < x->naxes; i++) cond = range_condition(p, l->args[i], xt(m, x->tensor)->shape[i], cond);
+  return cond ? expr_sel(m, cond, v, l->otherwise) : v;
+}
+/* q = offset + number with u's variables as digits: solves for them. False if q is not proved to be inside. */
+static bool piece_axis(pw *p, const update *u, sz idx, sz q, sz *by) {
+  ctx *c = p->c;
+  u32vec vs = {0};
+  sz off = idx, unit = sym_int(c, 1), total = unit;
+  sym_atoms(c, idx, AT_VAR, p->a, &vs);
+  for (uint32_t i = 0; i < vs.n; i++) {
+    off = sym_replace(c, off, vs.v[i], sym_int(c, 0));
+    total = sym_mul(c, total, sym_extent(c, vs.v[i]));
+  }
+  sz rem = sym_sub(c, q, off);
+  if (!in_range(c, rem, total)) return false;
+  for (uint32_t done = 0; done < vs.n; done++)
+    for (uint32_t i = 0; i < vs.n; i++) {
+      sz coef, r, hi, lo;
+      if (!vs.v[i] || !sym_linear(c, idx, vs.v[i], &coef, &r) || !sym_eq(c, coef, unit)) continue;
+      uint32_t k = 0;
+      while (k < u->nvars && u->vars[k] != vs.v[i]) k++;
+      if (k == u->nvars) return false;
+      sz ext = sym_extent(c, vs.v[i]);
+      if (done + 1 == vs.n) by[k] = rem;
+      else {
+        if (!sym_divmod(c, rem, ext, &hi, &lo, NULL, NULL)) return false;
+        by[k] = lo, rem = hi;
+      }
+      unit = sym_mul(c, unit, ext);
+      vs.v[i] = 0;
+      break;
+    }
+  return true;
+}
+static ex read_piece(pw *p, uint32_t producer, const ex_node *l) {
+  const stage *x = xs(p->m, producer);
+  for (uint32_t i = 0; i < x->updates.n; i++) {
+    update u = x->updates.v[i];
+    sz *by = NEWN(p->a, sz, u.nvars + 1);
+    bool ok = true;
+    for (uint32_t k = 0; k < u.nidx && ok; k++) ok = piece_axis(p, &u, u.idx[k], l->args[k], by);
+    for (uint32_t k = 0; k < u.nvars; k++) ok &= by[k] != 0;
+    if (ok && exn(p->m, u.value)->kind == EX_LOAD) return simplify_subst(p, u.value, u.vars, by, u.nvars);
+  }
+  return 0;
+}
+static ex resolve(pw *p, ex load, atom *sv, sz *si) {
+  ex_node l = *exn(p->m, load);
+  uint32_t q = producer_of(p->m, l.tensor);
+  *sv = 0;
+  if (!q--) return 0;
+  const stage *x = xs(p->m, q);
+  if (!x->value) return !l.otherwise && is_placement(p, q) ? read_piece(p, q, &l) : 0;
+  if (!is_view(p, x) && !is_formula(p, x)) return 0;
+  return read_view(p, q, &l, sv, si);
+}
+bool pass_views(pw *p) {
+  u32vec order = {0};
+  bool any = false;
+  pass_order(p, &order);
+  for (uint32_t i = 0; i < order.n; i++) {
+    uint32_t s = order.v[i];
+    for (int round = 0; round < 64; round++) {
+      const u32vec *l = stage_loads(p, s);
+      map *by = NULL;
+      atom split = 0, sv;
+      sz inner = 0, si = 0;
+      for (uint32_t k = 0; k < l->n; k++) {
+        ex load = l->v[k], r = resolve(p, load, &sv, &si);
+        if (r && r != load) {
+          if (!by) by = map_new(p->a);
+          map_putu(by, load, r);
+        } else if (!r && sv && !split && can_split(p, s, sv, si)) split = sv, inner = si;
+      }
+      if ((!by && !split) || !pass_spend(p)) break;
+      any = true;
+      if (by) stage_replace(p, s, by);
+      else stage_split(p, s, split, inner);
+    }
+  }
+  return any;
+}
+
+/* Pieces of a placement that are more than an access become stages of their own, so that they can be fused like others and stored in place. */
+bool pass_pieces(pw *p) {
+  emodule *m = p->m;
+  u32vec order = {0};
+  bool any = false;
+  pass_order(p, &order);
+  for (uint32_t i = 0; i < order.n; i++) {
+    uint32_t s = order.v[i];
+    if (xs(m, s)->value || !is_placement(p, s)) continue;
+    for (uint32_t k = 0; k < xs(m, s)->updates.n; k++) {
+      update u = xs(m, s)->updates.v[k];
+      ex_node n = *exn(m, u.value);
+      if ((n.kind == EX_LOAD && !n.otherwise) || n.kind == EX_CONST || u.nvars > MAX_RANK || !pass_spend(p)) continue;
+      digit *d = NEWN(p->a, digit, u.nvars + 1);
+      sz *by = NEWN(p->a, sz, u.nvars + 1), *at = NEWN(p->a, sz, u.nvars + 1);
+      for (uint32_t j = 0; j < u.nvars; j++) {
+        d[j].extent = sym_extent(p->c, u.vars[j]);
+        by[j] = sym_var(p->c, sym_name(p->c, u.vars[j]), d[j].extent);
+        sym_is_atom(p->c, by[j], &d[j].var);
+        at[j] = sym_of_atom(p->c, u.vars[j]);
+      }
+      ex v = expr_subst_vars(m, expr_fresh(m, u.value), u.vars, by, u.nvars);
+      uint32_t ns = pass_stage(p, s, d, u.nvars, v, "piece");
+      xs(m, s)->updates.v[k].value = expr_load(m, xs(m, ns)->tensor, at, u.nvars, 0);
+      any = true;
+    }
+    if (any) pass_changed(p, s);
+  }
+  pass_flush(p);
+  return any;
+}

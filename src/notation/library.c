@@ -1,0 +1,30 @@
+/* library: the operator library as it is linked into the program. The .ek files are embedded by the assembler; CMake passes the folder (EK_OPS_DIR) and makes this object depend on them. */
+#include "notation/ast.h"
+
+#define SOURCES(X) X(lib) X(math) X(reduce) X(shape) X(nn) X(recurrent) X(quant) X(misc)
+#define X(name)                                                                                                        \
+  __asm__(".pushsection .rodata\n"                                                                                     \
+          ".balign 16\n"                                                                                               \
+          "ek_ops_" #name "_begin:\n"                                                                                  \
+          ".incbin \"" EK_OPS_DIR "/" #name ".ek\"\n"                                                                  \
+          "ek_ops_" #name "_end:\n"                                                                                    \
+          ".byte 0\n"                                                                                                  \
+          ".popsection\n");                                                                                            \
+  extern const char ek_ops_##name##_begin[] __attribute__((visibility("hidden")));                                     \
+  extern const char ek_ops_##name##_end[] __attribute__((visibility("hidden")));
+SOURCES(X)
+#undef X
+
+bool notation_add_builtin(oplib *lib) {
+  static const struct {
+    const char *file, *begin, *end;
+  } sources[] = {
+#define X(name) {"ops/" #name ".ek", ek_ops_##name##_begin, ek_ops_##name##_end},
+      SOURCES(X)
+#undef X
+  };
+  bool ok = true;
+  for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+    ok &= notation_add(lib, sources[i].begin, (size_t)(sources[i].end - sources[i].begin), sources[i].file);
+  return ok;
+}

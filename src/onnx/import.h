@@ -1,0 +1,57 @@
+/* Private to onnx: what the import of one model carries around. */
+#ifndef EK_ONNX_IMPORT_H
+#define EK_ONNX_IMPORT_H
+#include "onnx/onnx.h"
+#include "onnx/proto.h"
+#include "onnx/tensor.h"
+
+/* A call of one of the model's functions that is being inlined; NULL: the model's own nodes. */
+typedef struct frame_fn {
+  const struct frame_fn *caller;
+  const pb_function *fn;
+  map *attrs; /* name to const pb_attr *: what the call gives, else the function's default */
+  const char *prefix; /* of the names of its nodes and values */
+  uint32_t depth;
+} frame_fn;
+
+/* The names visible in one graph or function body. */
+typedef struct scope {
+  const struct scope *outer; /* of the enclosing graph; NULL at the top and for a function's body */
+  graph *g;                  /* where its values and nodes go */
+  map *values;               /* name to value *; 0: an omitted input of a function */
+  map *tensors;              /* name to const pb_tensor *: initialisers, made constants when first used */
+  map *sparse;               /* name to const pb_sparse * */
+  map *types;                /* name to const pb_type *: value_info */
+  map *makers;               /* name to const pb_node *: who produces it, for messages */
+  const frame_fn *fn;
+} scope;
+
+typedef struct importer {
+  ctx *c;
+  arena *a;           /* lives as long as the context */
+  arena *scratch;     /* goes when the import is done */
+  const pb_model *m;
+  tensor_source src;
+  map *functions;     /* domain, name, overload to const pb_function * */
+  map *symbols;       /* the model's name of a dimension to its sz */
+  map *symbol_names;  /* identifiers given out */
+  uint32_t nodes;     /* built so far */
+} importer;
+
+/* names.c */
+const char *name_text(importer *im, bytes b);              /* an interned C string; unwinds on a NUL in it */
+const char *name_shown(importer *im, bytes b);             /* for messages: shortened, harmless */
+const char *node_shown(importer *im, const pb_node *n);    /* its name, or the operator and first output */
+int64_t opset_of(const importer *im, const frame_fn *fn, const char *domain); /* 0: not imported */
+const char *domain_text(importer *im, bytes b);            /* "" for the standard's */
+typedef enum { TYPE_INPUT, TYPE_REGION_INPUT, TYPE_OTHER } type_role;
+void declare_type(importer *im, value *v, const pb_type *t, type_role role);
+
+/* attrs.c */
+const pb_attr *attr_resolve(const frame_fn *fn, const pb_attr *a); /* follows references to a function's attributes; NULL: not given */
+void import_attrs(importer *im, const scope *s, const pb_node *p, node *n);
+bool constant_node(importer *im, const scope *s, const pb_node *p, ndarray *out);
+
+/* import.c */
+graph *import_region(importer *im, const scope *outer, const pb_graph *p);
+#endif

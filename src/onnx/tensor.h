@@ -1,0 +1,17 @@
+/* Private to onnx: TensorProto and SparseTensorProto to arrays. */
+#ifndef EK_ONNX_TENSOR_H
+#define EK_ONNX_TENSOR_H
+#include "onnx/proto.h"
+
+typedef struct tensor_source {
+  ctx *c;
+  bytes file;         /* the whole model file, to know which bytes are mapped */
+  const char *path;   /* of it, NULL when it came from memory */
+  const char *name;   /* of it, for messages */
+  const char *folder; /* of external data, NULL: none allowed */
+} tensor_source;
+
+/* `who` names the tensor in messages (constant c of node n). False: an error was recorded. */
+bool tensor_read(const tensor_source *s, const pb_tensor *t, const char *who, ndarray *out);
+bool tensor_read_sparse(const tensor_source *s, const pb_sparse *t, const char *who, ndarray *out);
+#endif
