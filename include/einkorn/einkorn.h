@@ -133,7 +133,7 @@ EK_API int64_t ek_run_memory(const ek_run *r);                           /* byte
 EK_API int ek_run_threads(const ek_run *r);
 EK_API const char *ek_run_message(const ek_run *r);                      /* text of the last failure of this run */
 
-/* ---- looking inside: texts and figures for people. Strings live until the next call on the session (layers: as long as the model) ---- */
+/* ---- looking inside: texts and figures for people. Everything given out lives until the next call on the session ---- */
 EK_API ek_code ek_check(ek_model *m, const ek_options *o); /* everything short of code; ek_message() has all problems at once */
 typedef struct ek_show_options {
   size_t size;        /* sizeof(ek_show_options): set by ek_show_options_init */
@@ -145,7 +145,7 @@ typedef struct ek_show_options {
 EK_API void ek_show_options_init(ek_show_options *w);
 EK_API ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, const char **text);
 typedef struct ek_pass_info { const char *level, *name, *doc; int optimize; /* runs at this level of optimisation and above */ } ek_pass_info;
-EK_API const ek_pass_info *ek_passes(size_t *n); /* all passes over all levels, in the order of running */
+EK_API ek_code ek_passes(ek_session *s, const ek_pass_info **passes, size_t *n); /* all passes over all levels, in the order of running */
 
 /* Work is counted in the definitions of the operators, before anything is rewritten. A count is -1 where it depends on open dimensions; then the formula says how. */
 typedef struct ek_count { int64_t value; const char *formula; } ek_count;

@@ -43,8 +43,7 @@ enum { FIRST_BLOCK = 32 << 10, LAST_BLOCK = 1 << 20 };
 
 arena *arena_make(ctx *c) {
   arena *a = calloc(1, sizeof *a);
-  if (!a)
-    return NULL;
+  if (!a) return NULL;
   if (pthread_mutex_init(&a->lock, NULL) != 0) {
     free(a);
     return NULL;
@@ -68,24 +67,20 @@ arena **arena_links(arena *a) { return a->link; }
 
 arena *arena_new(ctx *c) {
   arena *a = arena_make(c);
-  if (!a)
-    ctx_out_of_memory(c, sizeof *a);
+  if (!a) ctx_out_of_memory(c, sizeof *a);
   pthread_mutex_lock(&c->lock);
   a->link[0] = c->arenas;
-  if (c->arenas)
-    c->arenas->link[1] = a;
+  if (c->arenas) c->arenas->link[1] = a;
   c->arenas = a;
   pthread_mutex_unlock(&c->lock);
   return a;
 }
 
 void arena_free(arena *a) {
-  if (!a)
-    return;
+  if (!a) return;
   ctx *c = a->c;
   pthread_mutex_lock(&c->lock);
-  if (a->link[0])
-    a->link[0]->link[1] = a->link[1];
+  if (a->link[0]) a->link[0]->link[1] = a->link[1];
   if (a->link[1])
     a->link[1]->link[0] = a->link[0];
   else
@@ -100,8 +95,7 @@ static void *take(arena *a, size_t n) {
   if (!b || b->cap - b->used < n) {
     bool own = n > a->next_block / 4;
     size_t cap = own ? n : a->next_block;
-    if (cap > PTRDIFF_MAX - sizeof *b || !(b = calloc(1, sizeof *b + cap)))
-      return NULL;
+    if (cap > PTRDIFF_MAX - sizeof *b || !(b = calloc(1, sizeof *b + cap))) return NULL;
     b->cap = cap;
     ASAN_POISON_MEMORY_REGION(b->data, cap);
     if (own && a->blocks) {
@@ -111,8 +105,7 @@ static void *take(arena *a, size_t n) {
       b->next = a->blocks;
       a->blocks = b;
     }
-    if (!own && a->next_block < LAST_BLOCK)
-      a->next_block *= 2;
+    if (!own && a->next_block < LAST_BLOCK) a->next_block *= 2;
   }
   void *p = b->data + b->used;
   b->used += n;
@@ -127,18 +120,15 @@ void *arena_alloc(arena *a, size_t n) {
   size_t r = rounded(n);
   pthread_mutex_lock(&a->lock);
   void *p = r ? take(a, r) : NULL;
-  if (p)
-    ASAN_UNPOISON_MEMORY_REGION(p, n);
+  if (p) ASAN_UNPOISON_MEMORY_REGION(p, n);
   pthread_mutex_unlock(&a->lock);
-  if (!p)
-    ctx_out_of_memory(a->c, n);
+  if (!p) ctx_out_of_memory(a->c, n);
   return p;
 }
 
 void *arena_array(arena *a, size_t n, size_t elem) {
   size_t total;
-  if (__builtin_mul_overflow(n, elem, &total))
-    ctx_out_of_memory(a->c, SIZE_MAX);
+  if (__builtin_mul_overflow(n, elem, &total)) ctx_out_of_memory(a->c, SIZE_MAX);
   return arena_alloc(a, total);
 }
 
@@ -146,8 +136,7 @@ void *arena_array(arena *a, size_t n, size_t elem) {
 static bool extend(arena *a, void *old, size_t old_r, size_t new_r) {
   for (block *b = a->blocks, *end = b && b->next ? b->next->next : NULL; b != end; b = b->next)
     if (b->used >= old_r && (uint8_t *)old == b->data + b->used - old_r) {
-      if (b->cap - b->used < new_r - old_r)
-        return false;
+      if (b->cap - b->used < new_r - old_r) return false;
       b->used += new_r - old_r;
       a->total += new_r - old_r;
       return true;
@@ -156,10 +145,8 @@ static bool extend(arena *a, void *old, size_t old_r, size_t new_r) {
 }
 
 void *arena_grow(arena *a, void *old, size_t old_bytes, size_t new_bytes) {
-  if (!old)
-    return arena_alloc(a, new_bytes);
-  if (new_bytes <= old_bytes)
-    return old;
+  if (!old) return arena_alloc(a, new_bytes);
+  if (new_bytes <= old_bytes) return old;
   size_t old_r = rounded(old_bytes), new_r = rounded(new_bytes);
   pthread_mutex_lock(&a->lock);
   void *p = NULL;
@@ -173,24 +160,20 @@ void *arena_grow(arena *a, void *old, size_t old_bytes, size_t new_bytes) {
     }
   }
   pthread_mutex_unlock(&a->lock);
-  if (!p)
-    ctx_out_of_memory(a->c, new_bytes);
+  if (!p) ctx_out_of_memory(a->c, new_bytes);
   return p;
 }
 
 void *arena_dup(arena *a, const void *p, size_t n) {
   void *q = arena_alloc(a, n);
-  if (n)
-    memcpy(q, p, n);
+  if (n) memcpy(q, p, n);
   return q;
 }
 
 char *arena_strndup(arena *a, const char *s, size_t n) {
-  if (n == SIZE_MAX)
-    ctx_out_of_memory(a->c, n);
+  if (n == SIZE_MAX) ctx_out_of_memory(a->c, n);
   char *q = arena_alloc(a, n + 1);
-  if (n)
-    memcpy(q, s, n);
+  if (n) memcpy(q, s, n);
   return q;
 }
 
@@ -208,17 +191,12 @@ ctx *arena_ctx(const arena *a) { return a->c; }
 arena *ctx_arena(ctx *c) { return c->main; }
 
 void vec_reserve_(arena *a, void *v, uint32_t *cap, size_t need, size_t elem) {
-  if (need <= *cap)
-    return;
-  if (need > UINT32_MAX)
-    ctx_fail(a->c, E_MEMORY, "a list of more than 2^32 elements");
+  if (need <= *cap) return;
+  if (need > UINT32_MAX) ctx_fail(a->c, E_MEMORY, "a list of more than 2^32 elements");
   size_t n = *cap ? (size_t)*cap * 2 : 8, bytes;
-  if (n < need)
-    n = need;
-  if (n > UINT32_MAX)
-    n = UINT32_MAX;
-  if (__builtin_mul_overflow(n, elem, &bytes))
-    ctx_out_of_memory(a->c, SIZE_MAX);
+  if (n < need) n = need;
+  if (n > UINT32_MAX) n = UINT32_MAX;
+  if (__builtin_mul_overflow(n, elem, &bytes)) ctx_out_of_memory(a->c, SIZE_MAX);
   void *old;
   memcpy(&old, v, sizeof old);
   old = arena_grow(a, old, (size_t)*cap * elem, bytes);

@@ -22,8 +22,7 @@ static bool make_names(ctx *c) {
 
 static bool make_arenas(ctx *c) {
   c->main = c->arenas = arena_make(c);
-  if (!c->main || !(c->names = arena_make(c)))
-    return false;
+  if (!c->main || !(c->names = arena_make(c))) return false;
   arena_links(c->main)[0] = c->names;
   arena_links(c->names)[1] = c->main;
   return true;
@@ -31,8 +30,7 @@ static bool make_arenas(ctx *c) {
 
 ctx *ctx_new(void) {
   ctx *c = calloc(1, sizeof *c);
-  if (!c)
-    return NULL;
+  if (!c) return NULL;
   if (pthread_mutex_init(&c->lock, NULL) != 0) {
     free(c);
     return NULL;
@@ -51,11 +49,9 @@ ctx *ctx_new(void) {
 }
 
 void ctx_free(ctx *c) {
-  if (!c)
-    return;
+  if (!c) return;
   for (mapping *m = c->mappings; m; m = m->next)
-    if (m->mapped)
-      munmap((void *)m->b.p, m->b.n);
+    if (m->mapped) munmap((void *)m->b.p, m->b.n);
   for (arena *a = c->arenas, *next; a; a = next) {
     next = arena_links(a)[0];
     arena_destroy(a);
@@ -64,8 +60,7 @@ void ctx_free(ctx *c) {
     next = s->next;
     free(s);
   }
-  if (c->c_locale != (locale_t)0)
-    freelocale(c->c_locale);
+  if (c->c_locale != (locale_t)0) freelocale(c->c_locale);
   pthread_mutex_destroy(&c->intern_lock);
   pthread_mutex_destroy(&c->lock);
   free(c);
@@ -76,16 +71,14 @@ frame **ctx_frame_slot(ctx *c) {
   pthread_t me = pthread_self();
   pthread_mutex_lock(&c->lock);
   slot *s = c->slots;
-  while (s && !pthread_equal(s->thread, me))
-    s = s->next;
+  while (s && !pthread_equal(s->thread, me)) s = s->next;
   if (!s && (s = calloc(1, sizeof *s)) != NULL) {
     s->thread = me;
     s->next = c->slots;
     c->slots = s;
   }
   pthread_mutex_unlock(&c->lock);
-  if (!s)
-    abort(); /* not even 32 bytes left, and no frame yet to unwind to */
+  if (!s) abort(); /* not even 32 bytes left, and no frame yet to unwind to */
   return &s->top;
 }
 
@@ -94,8 +87,7 @@ static slot *own_slot(ctx *c) {
   pthread_t me = pthread_self();
   pthread_mutex_lock(&c->lock);
   slot *s = c->slots;
-  while (s && !pthread_equal(s->thread, me))
-    s = s->next;
+  while (s && !pthread_equal(s->thread, me)) s = s->next;
   pthread_mutex_unlock(&c->lock);
   return s;
 }
@@ -121,8 +113,7 @@ static void record(ctx *c, diag *d) {
     c->first = d;
   c->last = d;
   c->n_diags++;
-  if (d->level == D_ERROR)
-    c->n_errors++;
+  if (d->level == D_ERROR) c->n_errors++;
   pthread_mutex_unlock(&c->lock);
 }
 
@@ -136,8 +127,7 @@ static char *format(arena *a, const char *fmt, va_list ap) {
   uselocale(old);
   char *s = arena_alloc(a, n < 0 ? 1 : (size_t)n + 1);
   old = uselocale(arena_ctx(a)->c_locale);
-  if (n > 0)
-    vsnprintf(s, (size_t)n + 1, fmt, ap);
+  if (n > 0) vsnprintf(s, (size_t)n + 1, fmt, ap);
   uselocale(old);
   return s;
 }
@@ -148,8 +138,7 @@ static void add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, cons
   d->level = l;
   d->code = code;
   d->pos = pos;
-  if (pos.file)
-    d->pos.file = arena_strdup(c->main, pos.file);
+  if (pos.file) d->pos.file = arena_strdup(c->main, pos.file);
   d->node = node ? arena_strdup(c->main, node) : NULL;
   d->text = format(c->main, fmt, ap);
   record(c, d);
@@ -157,11 +146,9 @@ static void add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, cons
 
 /* Too many errors: the room that collects them is not getting anywhere. */
 static void stop_when_too_many(ctx *c) {
-  if (diag_errors(c) <= MAX_ERRORS)
-    return;
+  if (diag_errors(c) <= MAX_ERRORS) return;
   slot *s = own_slot(c);
-  if (s && s->top)
-    ctx_unwind(c);
+  if (s && s->top) ctx_unwind(c);
 }
 
 void diag_add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, const char *fmt, ...) {
@@ -169,8 +156,7 @@ void diag_add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, const 
   va_start(ap, fmt);
   add(c, l, code, pos, node, fmt, ap);
   va_end(ap);
-  if (l == D_ERROR)
-    stop_when_too_many(c);
+  if (l == D_ERROR) stop_when_too_many(c);
 }
 
 void diag_error(ctx *c, ecode code, const char *node, const char *fmt, ...) {
@@ -232,8 +218,7 @@ uint32_t diag_mark(const ctx *c) { return locked(c, &c->n_diags); }
 
 ecode diag_code(const ctx *c) {
   for (const diag *d = c->first; d; d = d->next)
-    if (d->level == D_ERROR)
-      return d->code;
+    if (d->level == D_ERROR) return d->code;
   return E_OK;
 }
 
@@ -241,11 +226,9 @@ void diag_reset(ctx *c, uint32_t mark) {
   pthread_mutex_lock(&c->lock);
   diag *last = NULL, *d = c->first;
   uint32_t n = 0, errors = 0;
-  for (; d && n < mark; last = d, d = d->next, n++)
-    errors += d->level == D_ERROR;
+  for (; d && n < mark; last = d, d = d->next, n++) errors += d->level == D_ERROR;
   for (diag *e = d; e; e = e->next)
-    if (e == &c->no_memory)
-      c->no_memory_used = false;
+    if (e == &c->no_memory) c->no_memory_used = false;
   if (last)
     last->next = NULL;
   else

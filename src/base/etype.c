@@ -14,10 +14,9 @@ typedef struct info {
   int onnx;
 } info;
 
-static const info table[ET_COUNT] = {
-    [ET_NONE] = {"none", 0, K_STR, 0},
+static const info table[ET_COUNT] = {[ET_NONE] = {"none", 0, K_STR, 0},
 #define X(id, name, bits, kind, onnx) [ET_##id] = {name, bits, kind, onnx},
-    ETYPES(X)
+                                     ETYPES(X)
 #undef X
 };
 
@@ -30,15 +29,13 @@ int et_to_onnx(etype t) { return row(t)->onnx; }
 
 etype et_parse(const char *name) {
   for (int t = 1; t < ET_COUNT; t++)
-    if (strcmp(name, table[t].name) == 0)
-      return (etype)t;
+    if (strcmp(name, table[t].name) == 0) return (etype)t;
   return ET_NONE;
 }
 
 etype et_from_onnx(int code) {
   for (int t = 1; t < ET_COUNT; t++)
-    if (table[t].onnx == code)
-      return (etype)t;
+    if (table[t].onnx == code) return (etype)t;
   return ET_NONE;
 }
 
@@ -52,14 +49,29 @@ typedef struct fkind {
 
 static bool narrow(etype t, fkind *k) {
   switch (t) {
-  case ET_F16: *k = (fkind){16, 10, 15, 0x7bff, BEYOND_INF}; return true;
-  case ET_BF16: *k = (fkind){16, 7, 127, 0x7f7f, BEYOND_INF}; return true;
-  case ET_F8E4M3FN: *k = (fkind){8, 3, 7, 0x7e, BEYOND_NAN}; return true;
-  case ET_F8E4M3FNUZ: *k = (fkind){8, 3, 8, 0x7f, BEYOND_FNUZ}; return true;
-  case ET_F8E5M2: *k = (fkind){8, 2, 15, 0x7b, BEYOND_INF}; return true;
-  case ET_F8E5M2FNUZ: *k = (fkind){8, 2, 16, 0x7f, BEYOND_FNUZ}; return true;
-  case ET_F4E2M1: *k = (fkind){4, 1, 1, 7, BEYOND_CLAMP}; return true;
-  default: return false;
+  case ET_F16:
+    *k = (fkind){16, 10, 15, 0x7bff, BEYOND_INF};
+    return true;
+  case ET_BF16:
+    *k = (fkind){16, 7, 127, 0x7f7f, BEYOND_INF};
+    return true;
+  case ET_F8E4M3FN:
+    *k = (fkind){8, 3, 7, 0x7e, BEYOND_NAN};
+    return true;
+  case ET_F8E4M3FNUZ:
+    *k = (fkind){8, 3, 8, 0x7f, BEYOND_FNUZ};
+    return true;
+  case ET_F8E5M2:
+    *k = (fkind){8, 2, 15, 0x7b, BEYOND_INF};
+    return true;
+  case ET_F8E5M2FNUZ:
+    *k = (fkind){8, 2, 16, 0x7f, BEYOND_FNUZ};
+    return true;
+  case ET_F4E2M1:
+    *k = (fkind){4, 1, 1, 7, BEYOND_CLAMP};
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -74,8 +86,7 @@ static double pow2(int e) { return from_bits((uint64_t)(e + 1023) << 52); } /* n
 static double decode(const fkind *k, unsigned code) {
   unsigned sign = code >> (k->bits - 1) & 1, mag = code & ((1u << (k->bits - 1)) - 1);
   double x;
-  if (k->over == BEYOND_FNUZ && mag == 0)
-    return sign ? NAN : 0.0;
+  if (k->over == BEYOND_FNUZ && mag == 0) return sign ? NAN : 0.0;
   if (mag > k->max)
     x = k->over == BEYOND_INF && mag == k->max + 1 ? INFINITY : NAN;
   else if (mag >> k->mant == 0)
@@ -88,8 +99,7 @@ static double decode(const fkind *k, unsigned code) {
 static unsigned encode(const fkind *k, double x) {
   unsigned sign = signbit(x) ? 1u << (k->bits - 1) : 0;
   unsigned top = 1u << (k->bits - 1);
-  if (isnan(x))
-    return k->over == BEYOND_FNUZ ? top : k->over == BEYOND_CLAMP ? top : sign | (k->over == BEYOND_INF ? k->max + 1 + (1u << (k->mant - 1)) : k->max + 1);
+  if (isnan(x)) return k->over == BEYOND_FNUZ ? top : k->over == BEYOND_CLAMP ? top : sign | (k->over == BEYOND_INF ? k->max + 1 + (1u << (k->mant - 1)) : k->max + 1);
   unsigned code = k->max + 1;
   if (isfinite(x)) {
     int e;
@@ -97,22 +107,19 @@ static unsigned encode(const fkind *k, double x) {
     (void)frexp(ax, &e); /* ax in [2^(e-1), 2^e) */
     e = ax == 0 || e - 1 < 1 - k->bias ? 1 - k->bias : e - 1;
     double q = e + k->bias > 2 * k->bias + 2 ? INFINITY : nearbyint(ldexp(ax, k->mant - e));
-    if (q <= (double)(2u << k->mant))
-      code = ((unsigned)(e + k->bias - 1) << k->mant) + (unsigned)q; /* a carry out of the mantissa is the next exponent */
+    if (q <= (double)(2u << k->mant)) code = ((unsigned)(e + k->bias - 1) << k->mant) + (unsigned)q; /* a carry out of the mantissa is the next exponent */
   }
   if (code > k->max)
     code = k->over == BEYOND_CLAMP ? k->max : k->over == BEYOND_FNUZ ? 0 : k->max + 1;
   else if (code == 0 && k->over == BEYOND_FNUZ)
     return 0;
-  if (code == 0 && k->over == BEYOND_FNUZ)
-    return top;
+  if (code == 0 && k->over == BEYOND_FNUZ) return top;
   return sign | code;
 }
 
 /* f8e8m0: 2^(code-127), 255 is NaN. Ties go up: the one mantissa bit that is there is odd. Zero and negative numbers have no neighbour and are NaN; what is too small becomes the smallest. */
 static unsigned encode_e8m0(double x) {
-  if (!(x > 0) || isinf(x))
-    return 255;
+  if (!(x > 0) || isinf(x)) return 255;
   int e;
   double m = frexp(x, &e); /* in [0.5, 1) */
   e += 127 - 1 + (m >= 0.75);
@@ -123,31 +130,48 @@ static unsigned encode_e8m0(double x) {
 scalar et_load(etype t, const void *p) {
   scalar s = {.i = 0};
   fkind k;
-#define LOAD(field, T) \
-  { \
-    T x; \
-    memcpy(&x, p, sizeof x); \
-    s.field = x; \
-    return s; \
+#define LOAD(field, T)                                                                                                                                                                                 \
+  {                                                                                                                                                                                                    \
+    T x;                                                                                                                                                                                               \
+    memcpy(&x, p, sizeof x);                                                                                                                                                                           \
+    s.field = x;                                                                                                                                                                                       \
+    return s;                                                                                                                                                                                          \
   }
   switch (t) {
-  case ET_F64: LOAD(f, double)
-  case ET_F32: LOAD(f, float)
-  case ET_I64: LOAD(i, int64_t)
-  case ET_I32: LOAD(i, int32_t)
-  case ET_I16: LOAD(i, int16_t)
-  case ET_I8: case ET_I4: case ET_I2: LOAD(i, int8_t)
-  case ET_U64: LOAD(i, int64_t)
-  case ET_U32: LOAD(i, uint32_t)
-  case ET_U16: LOAD(i, uint16_t)
-  case ET_U8: case ET_U4: case ET_U2: LOAD(i, uint8_t)
-  case ET_BOOL: s.i = *(const uint8_t *)p != 0; return s;
+  case ET_F64:
+    LOAD(f, double)
+  case ET_F32:
+    LOAD(f, float)
+  case ET_I64:
+    LOAD(i, int64_t)
+  case ET_I32:
+    LOAD(i, int32_t)
+  case ET_I16:
+    LOAD(i, int16_t)
+  case ET_I8:
+  case ET_I4:
+  case ET_I2:
+    LOAD(i, int8_t)
+  case ET_U64:
+    LOAD(i, int64_t)
+  case ET_U32:
+    LOAD(i, uint32_t)
+  case ET_U16:
+    LOAD(i, uint16_t)
+  case ET_U8:
+  case ET_U4:
+  case ET_U2:
+    LOAD(i, uint8_t)
+  case ET_BOOL:
+    s.i = *(const uint8_t *)p != 0;
+    return s;
   case ET_F8E8M0: {
     unsigned code = *(const uint8_t *)p;
     s.f = code == 255 ? NAN : pow2((int)code - 127);
     return s;
   }
-  default: break;
+  default:
+    break;
   }
 #undef LOAD
   if (narrow(t, &k)) {
@@ -160,26 +184,43 @@ scalar et_load(etype t, const void *p) {
 
 void et_store(etype t, void *p, scalar v) {
   fkind k;
-#define STORE(T, value) \
-  { \
-    T x = (T)(value); \
-    memcpy(p, &x, sizeof x); \
-    return; \
+#define STORE(T, value)                                                                                                                                                                                \
+  {                                                                                                                                                                                                    \
+    T x = (T)(value);                                                                                                                                                                                  \
+    memcpy(p, &x, sizeof x);                                                                                                                                                                           \
+    return;                                                                                                                                                                                            \
   }
   switch (t) {
-  case ET_F64: STORE(double, v.f)
-  case ET_F32: STORE(float, v.f)
-  case ET_I64: case ET_U64: STORE(int64_t, v.i)
-  case ET_I32: case ET_U32: STORE(uint32_t, v.i)
-  case ET_I16: case ET_U16: STORE(uint16_t, v.i)
-  case ET_I8: case ET_U8: STORE(uint8_t, v.i)
-  case ET_I4: STORE(int8_t, ((v.i & 15) ^ 8) - 8)
-  case ET_I2: STORE(int8_t, ((v.i & 3) ^ 2) - 2)
-  case ET_U4: STORE(uint8_t, v.i & 15)
-  case ET_U2: STORE(uint8_t, v.i & 3)
-  case ET_BOOL: STORE(uint8_t, v.i != 0)
-  case ET_F8E8M0: STORE(uint8_t, encode_e8m0(v.f))
-  default: break;
+  case ET_F64:
+    STORE(double, v.f)
+  case ET_F32:
+    STORE(float, v.f)
+  case ET_I64:
+  case ET_U64:
+    STORE(int64_t, v.i)
+  case ET_I32:
+  case ET_U32:
+    STORE(uint32_t, v.i)
+  case ET_I16:
+  case ET_U16:
+    STORE(uint16_t, v.i)
+  case ET_I8:
+  case ET_U8:
+    STORE(uint8_t, v.i)
+  case ET_I4:
+    STORE(int8_t, ((v.i & 15) ^ 8) - 8)
+  case ET_I2:
+    STORE(int8_t, ((v.i & 3) ^ 2) - 2)
+  case ET_U4:
+    STORE(uint8_t, v.i & 15)
+  case ET_U2:
+    STORE(uint8_t, v.i & 3)
+  case ET_BOOL:
+    STORE(uint8_t, v.i != 0)
+  case ET_F8E8M0:
+    STORE(uint8_t, encode_e8m0(v.f))
+  default:
+    break;
   }
 #undef STORE
   if (narrow(t, &k)) {
@@ -190,8 +231,7 @@ void et_store(etype t, void *p, scalar v) {
 
 scalar et_round(etype t, scalar v) {
   uint64_t cell = 0;
-  if (et_kind(t) == K_STR)
-    return v;
+  if (et_kind(t) == K_STR) return v;
   et_store(t, &cell, v);
   return et_load(t, &cell);
 }
@@ -211,8 +251,7 @@ static double odd_double(uint64_t mag, bool negative) {
 
 scalar et_convert(etype to, etype from, scalar v) {
   bool from_float = et_kind(from) == K_FLOAT, to_float = et_kind(to) == K_FLOAT;
-  if (to == ET_BOOL)
-    return (scalar){.i = from_float ? v.f != 0 : v.i != 0};
+  if (to == ET_BOOL) return (scalar){.i = from_float ? v.f != 0 : v.i != 0};
   if (from_float && !to_float) {
     double x = trunc(v.f);
     int64_t i;
@@ -238,25 +277,26 @@ scalar et_convert(etype to, etype from, scalar v) {
 
 double et_highest(etype t) {
   fkind k;
-  if (narrow(t, &k))
-    return decode(&k, k.max);
+  if (narrow(t, &k)) return decode(&k, k.max);
   switch (t) {
-  case ET_F64: return 0x1.fffffffffffffp+1023;
-  case ET_F32: return 0x1.fffffep+127;
-  case ET_F8E8M0: return 0x1p127;
-  case ET_BOOL: return 1;
-  default: break;
+  case ET_F64:
+    return 0x1.fffffffffffffp+1023;
+  case ET_F32:
+    return 0x1.fffffep+127;
+  case ET_F8E8M0:
+    return 0x1p127;
+  case ET_BOOL:
+    return 1;
+  default:
+    break;
   }
-  if (et_kind(t) == K_STR)
-    return 0;
+  if (et_kind(t) == K_STR) return 0;
   return ldexp(1, (int)et_bits(t) - (et_kind(t) == K_INT)) - 1; /* 64 bits: the double next to it */
 }
 
 double et_lowest(etype t) {
-  if (t == ET_F8E8M0)
-    return 0x1p-127;
-  if (et_kind(t) == K_FLOAT)
-    return -et_highest(t);
+  if (t == ET_F8E8M0) return 0x1p-127;
+  if (et_kind(t) == K_FLOAT) return -et_highest(t);
   return et_kind(t) == K_INT ? -ldexp(1, (int)et_bits(t) - 1) : 0;
 }
 
@@ -264,12 +304,10 @@ bool nd_count(const ndarray *t, int64_t *n) {
   int64_t r = 1;
   bool empty = false, ok = true;
   for (uint32_t i = 0; i < t->rank; i++) {
-    if (t->dims[i] < 0)
-      return false;
+    if (t->dims[i] < 0) return false;
     empty |= t->dims[i] == 0;
   }
-  for (uint32_t i = 0; i < t->rank && !empty; i++)
-    ok = ok && mul64(r, t->dims[i], &r);
+  for (uint32_t i = 0; i < t->rank && !empty; i++) ok = ok && mul64(r, t->dims[i], &r);
   *n = empty ? 0 : r;
   return ok;
 }

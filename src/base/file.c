@@ -24,12 +24,9 @@ static bool read_all(ctx *c, int fd, bytes *out) {
   char *chunk = arena_alloc(c->main, 1 << 16);
   for (;;) {
     ssize_t n = read(fd, chunk, 1 << 16);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return false;
-    if (n == 0)
-      break;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    if (n == 0) break;
     sb_putn(&b, chunk, (size_t)n);
   }
   *out = (bytes){(const uint8_t *)b.s, b.n};
@@ -39,12 +36,9 @@ static bool read_all(ctx *c, int fd, bytes *out) {
 /* Everything that can unwind, with the descriptor open. */
 static bool map_open_file(ctx *c, const char *path, int fd, bytes *out) {
   struct stat st;
-  if (fstat(fd, &st) != 0)
-    return io_error(c, "read", path, errno);
-  if (S_ISDIR(st.st_mode))
-    return io_error(c, "read", path, EISDIR);
-  if (!S_ISREG(st.st_mode))
-    return read_all(c, fd, out) || io_error(c, "read", path, errno);
+  if (fstat(fd, &st) != 0) return io_error(c, "read", path, errno);
+  if (S_ISDIR(st.st_mode)) return io_error(c, "read", path, EISDIR);
+  if (!S_ISREG(st.st_mode)) return read_all(c, fd, out) || io_error(c, "read", path, errno);
   if (st.st_size == 0) {
     *out = (bytes){(const uint8_t *)"", 0};
     return true;
@@ -54,8 +48,7 @@ static bool map_open_file(ctx *c, const char *path, int fd, bytes *out) {
   m->b.n = (size_t)st.st_size;
   pthread_mutex_lock(&c->lock);
   const mapping *old = c->mappings;
-  while (old && !(old->dev == m->dev && old->ino == m->ino && old->b.n == m->b.n && old->mtime_s == m->mtime_s && old->mtime_ns == m->mtime_ns))
-    old = old->next;
+  while (old && !(old->dev == m->dev && old->ino == m->ino && old->b.n == m->b.n && old->mtime_s == m->mtime_s && old->mtime_ns == m->mtime_ns)) old = old->next;
   int err = 0;
   if (old) {
     *out = old->b;
@@ -77,14 +70,12 @@ static bool map_open_file(ctx *c, const char *path, int fd, bytes *out) {
 bool file_map(ctx *c, const char *path, bytes *out) {
   *out = (bytes){0};
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return io_error(c, "open", path, errno);
+  if (fd < 0) return io_error(c, "open", path, errno);
   volatile bool ok = false, unwound = false;
   CTX_TRY(c) { ok = map_open_file(c, path, fd, out); }
   CTX_CATCH { unwound = true; }
   close(fd);
-  if (unwound)
-    ctx_unwind(c);
+  if (unwound) ctx_unwind(c);
   return ok;
 }
 
@@ -93,10 +84,8 @@ static int write_fd(int fd, const void *p, size_t n) {
   const char *s = p;
   while (n) {
     ssize_t k = write(fd, s, n > (1u << 30) ? 1u << 30 : n);
-    if (k < 0 && errno == EINTR)
-      continue;
-    if (k < 0)
-      return errno;
+    if (k < 0 && errno == EINTR) continue;
+    if (k < 0) return errno;
     s += k;
     n -= (size_t)k;
   }
@@ -109,11 +98,9 @@ bool file_write(ctx *c, const char *path, const void *p, size_t n) {
   int err = 0, fd;
   if (stat(path, &st) == 0) {
     if (!S_ISREG(st.st_mode)) { /* a device or a pipe: there is nothing to rename over */
-      if ((fd = open(path, O_WRONLY | O_CLOEXEC)) < 0)
-        return io_error(c, "write", path, errno);
+      if ((fd = open(path, O_WRONLY | O_CLOEXEC)) < 0) return io_error(c, "write", path, errno);
       err = write_fd(fd, p, n);
-      if (close(fd) != 0 && !err)
-        err = errno;
+      if (close(fd) != 0 && !err) err = errno;
       return err == 0 || io_error(c, "write", path, err);
     }
     if (realpath(path, real)) /* a link stays a link */
@@ -124,18 +111,13 @@ bool file_write(ctx *c, const char *path, const void *p, size_t n) {
   for (unsigned try = 0; try < 100 && fd < 0; try++) {
     tmp = arena_fmt(c->main, "%s.%ld.%u.tmp", path, (long)getpid(), try);
     fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 && errno != EEXIST)
-      break;
+    if (fd < 0 && errno != EEXIST) break;
   }
-  if (fd < 0)
-    return io_error(c, "create", path, errno);
+  if (fd < 0) return io_error(c, "create", path, errno);
   err = write_fd(fd, p, n);
-  if (close(fd) != 0 && !err)
-    err = errno;
-  if (!err && rename(tmp, path) != 0)
-    err = errno;
-  if (err)
-    unlink(tmp);
+  if (close(fd) != 0 && !err) err = errno;
+  if (!err && rename(tmp, path) != 0) err = errno;
+  if (err) unlink(tmp);
   return err == 0 || io_error(c, "write", path, err);
 }
 
@@ -143,27 +125,22 @@ bool file_exists(const char *path) { return access(path, F_OK) == 0; }
 
 const char *path_dir(arena *a, const char *path) {
   const char *slash = strrchr(path, '/');
-  if (!slash)
-    return ".";
+  if (!slash) return ".";
   return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
 }
 
 const char *path_join(arena *a, const char *dir, const char *rel) {
-  if (rel[0] == '/' || dir[0] == 0 || strcmp(dir, ".") == 0)
-    return arena_strdup(a, rel);
+  if (rel[0] == '/' || dir[0] == 0 || strcmp(dir, ".") == 0) return arena_strdup(a, rel);
   return arena_fmt(a, dir[strlen(dir) - 1] == '/' ? "%s%s" : "%s/%s", dir, rel);
 }
 
 bool path_inside(const char *rel) {
-  if (rel[0] == 0 || rel[0] == '/' || strchr(rel, '\\'))
-    return false;
+  if (rel[0] == 0 || rel[0] == '/' || strchr(rel, '\\')) return false;
   for (const char *s = rel;; s++) {
     size_t n = strcspn(s, "/");
-    if (n == 2 && s[0] == '.' && s[1] == '.')
-      return false;
+    if (n == 2 && s[0] == '.' && s[1] == '.') return false;
     s += n;
-    if (!*s)
-      return true;
+    if (!*s) return true;
   }
 }
 

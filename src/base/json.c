@@ -7,11 +7,9 @@
 json json_new(sbuf *b, bool pretty) { return (json){.b = b, .pretty = pretty}; }
 
 static void newline(json *j) {
-  if (!j->pretty)
-    return;
+  if (!j->pretty) return;
   sb_putc(j->b, '\n');
-  for (uint32_t i = 0; i < j->depth; i++)
-    sb_put(j->b, "  ");
+  for (uint32_t i = 0; i < j->depth; i++) sb_put(j->b, "  ");
 }
 
 static void text(json *j, const char *s, size_t n) {
@@ -36,23 +34,19 @@ static void text(json *j, const char *s, size_t n) {
 
 /* What stands before every value: comma, line, key. */
 static void lead(json *j, const char *key) {
-  if (j->depth == 0)
-    return;
+  if (j->depth == 0) return;
   uint64_t bit = 1ull << (j->depth - 1);
-  if (j->some & bit)
-    sb_putc(j->b, ',');
+  if (j->some & bit) sb_putc(j->b, ',');
   j->some |= bit;
   newline(j);
-  if (j->array & bit)
-    return;
+  if (j->array & bit) return;
   text(j, key ? key : "", key ? strlen(key) : 0);
   sb_put(j->b, j->pretty ? ": " : ":");
 }
 
 static void begin(json *j, const char *key, bool array) {
   lead(j, key);
-  if (j->depth >= 64)
-    ctx_bug(arena_ctx(j->b->a), "JSON nested deeper than 64");
+  if (j->depth >= 64) ctx_bug(arena_ctx(j->b->a), "JSON nested deeper than 64");
   uint64_t bit = 1ull << j->depth++;
   j->some &= ~bit;
   j->array = array ? j->array | bit : j->array & ~bit;
@@ -63,14 +57,11 @@ void json_obj(json *j, const char *key) { begin(j, key, false); }
 void json_arr(json *j, const char *key) { begin(j, key, true); }
 
 void json_end(json *j) {
-  if (j->depth == 0)
-    ctx_bug(arena_ctx(j->b->a), "JSON closed once too often");
+  if (j->depth == 0) ctx_bug(arena_ctx(j->b->a), "JSON closed once too often");
   uint64_t bit = 1ull << --j->depth;
-  if (j->some & bit)
-    newline(j);
+  if (j->some & bit) newline(j);
   sb_putc(j->b, j->array & bit ? ']' : '}');
-  if (j->depth == 0 && j->pretty)
-    sb_putc(j->b, '\n');
+  if (j->depth == 0 && j->pretty) sb_putc(j->b, '\n');
 }
 
 void json_strn(json *j, const char *key, const char *s, size_t n) {

@@ -14,7 +14,7 @@ typedef struct json {
 json json_new(sbuf *b, bool pretty);
 void json_obj(json *j, const char *key); /* opens */
 void json_arr(json *j, const char *key);
-void json_end(json *j); /* closes the innermost; a newline after the outermost when pretty */
+void json_end(json *j);                                 /* closes the innermost; a newline after the outermost when pretty */
 void json_str(json *j, const char *key, const char *s); /* NULL: null */
 void json_strn(json *j, const char *key, const char *s, size_t n);
 void json_num(json *j, const char *key, double x);

@@ -45,8 +45,7 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed) {
     n -= 16;
   }
   uint64_t x[2] = {0, 0};
-  if (n)
-    memcpy(x, s, n);
+  if (n) memcpy(x, s, n);
   return fold(fold(h ^ x[0] ^ k0, x[1] ^ k1) ^ k1, h ^ k0);
 }
 
@@ -54,30 +53,25 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed) {
 static uint32_t place(const map *m, const void *key, size_t n, uint64_t h) {
   for (uint32_t i = (uint32_t)h & m->mask;; i = (i + 1) & m->mask) {
     uint32_t at = m->table[i];
-    if (!at)
-      return i;
+    if (!at) return i;
     const entry *e = &m->e.v[at - 1];
-    if (e->hash == h && e->n == n && (n == 0 || memcmp(e->key, key, n) == 0))
-      return i;
+    if (e->hash == h && e->n == n && (n == 0 || memcmp(e->key, key, n) == 0)) return i;
   }
 }
 
 bool map_get(const map *m, const void *key, size_t n, uint64_t *val) {
   uint32_t at = m->table[place(m, key, n, hash_bytes(key, n, 0))];
-  if (at && val)
-    *val = m->e.v[at - 1].val;
+  if (at && val) *val = m->e.v[at - 1].val;
   return at != 0;
 }
 
 static void rehash(map *m) {
-  if (m->mask >= UINT32_MAX / 2)
-    ctx_fail(arena_ctx(m->a), E_MEMORY, "a table of more than 2^31 names");
+  if (m->mask >= UINT32_MAX / 2) ctx_fail(arena_ctx(m->a), E_MEMORY, "a table of more than 2^31 names");
   uint32_t mask = m->mask * 2 + 1;
   uint32_t *table = NEWN(m->a, uint32_t, (size_t)mask + 1);
   for (uint32_t k = 0; k < m->e.n; k++) {
     uint32_t i = (uint32_t)m->e.v[k].hash & mask;
-    while (table[i])
-      i = (i + 1) & mask;
+    while (table[i]) i = (i + 1) & mask;
     table[i] = k + 1;
   }
   m->table = table;
@@ -107,13 +101,10 @@ void map_putu(map *m, uint64_t key, uint64_t val) { map_put(m, &key, sizeof key,
 uint32_t map_count(const map *m) { return m->e.n; }
 
 const void *map_key(const map *m, uint32_t i, size_t *n, uint64_t *val) {
-  if (i >= m->e.n)
-    return NULL;
+  if (i >= m->e.n) return NULL;
   const entry *e = &m->e.v[i];
-  if (n)
-    *n = e->n;
-  if (val)
-    *val = e->val;
+  if (n) *n = e->n;
+  if (val) *val = e->val;
   return e->key;
 }
 
@@ -134,8 +125,7 @@ const char *intern_n(ctx *c, const char *s, size_t n) {
     CTX_CATCH {}
   }
   pthread_mutex_unlock(&c->intern_lock);
-  if (!found)
-    ctx_unwind(c);
+  if (!found) ctx_unwind(c);
   return found;
 }
 

@@ -23,8 +23,7 @@ static void *work(void *p) {
   job *j = p;
   while (!atomic_load_explicit(&j->failed, memory_order_relaxed)) {
     uint32_t i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
-    if (i >= j->n)
-      break;
+    if (i >= j->n) break;
     CTX_TRY(j->c) { j->fn(j->c, j->arg, i); }
     CTX_CATCH { atomic_store(&j->failed, true); }
   }
@@ -37,17 +36,12 @@ void par_for(ctx *c, uint32_t threads, uint32_t n, void (*fn)(ctx *c, void *arg,
   job j = {.c = c, .fn = fn, .arg = arg, .n = n};
   pthread_t t[MAX_THREADS];
   uint32_t started = 0;
-  if (threads > MAX_THREADS)
-    threads = MAX_THREADS;
-  if (n > UINT32_MAX - MAX_THREADS)
-    ctx_bug(c, "par_for over %u items", n); /* the counter would come round */
-  while (started + 1 < threads && started + 1 < n && pthread_create(&t[started], NULL, work, &j) == 0)
-    started++; /* fewer than wanted will do */
+  if (threads > MAX_THREADS) threads = MAX_THREADS;
+  if (n > UINT32_MAX - MAX_THREADS) ctx_bug(c, "par_for over %u items", n);                                       /* the counter would come round */
+  while (started + 1 < threads && started + 1 < n && pthread_create(&t[started], NULL, work, &j) == 0) started++; /* fewer than wanted will do */
   work(&j);
-  for (uint32_t i = 0; i < started; i++)
-    pthread_join(t[i], NULL);
-  if (j.failed)
-    ctx_unwind(c);
+  for (uint32_t i = 0; i < started; i++) pthread_join(t[i], NULL);
+  if (j.failed) ctx_unwind(c);
 }
 
 /* Whole cores granted by a quota of `q` microseconds in `period`; 0 when there is no quota. */
@@ -55,8 +49,7 @@ static uint32_t quota_cores(long q, long period) { return q > 0 && period > 0 ? 
 
 static bool read_text(const char *path, char *buf, size_t n) {
   FILE *f = fopen(path, "re");
-  if (!f)
-    return false;
+  if (!f) return false;
   size_t got = fread(buf, 1, n - 1, f);
   fclose(f);
   buf[got] = 0;
@@ -84,17 +77,14 @@ static uint32_t cgroup_cores(void) {
       char *end;
       long q = strtol(text, &end, 10); /* "max" reads as 0: no quota */
       uint32_t n = quota_cores(q, strtol(end, NULL, 10));
-      if (n && (!best || n < best))
-        best = n;
+      if (n && (!best || n < best)) best = n;
     }
     char *slash = strrchr(dir, '/');
-    if (!slash)
-      break;
+    if (!slash) break;
     *slash = 0;
   }
   char period[64];
-  if (!best && read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text) &&
-      read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof period))
+  if (!best && read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text) && read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof period))
     best = quota_cores(strtol(text, NULL, 10), strtol(period, NULL, 10));
   return best;
 }
@@ -102,8 +92,7 @@ static uint32_t cgroup_cores(void) {
 uint32_t cpu_count(void) {
   uint32_t n = 0, q = cgroup_cores();
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    n = (uint32_t)CPU_COUNT(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) n = (uint32_t)CPU_COUNT(&set);
   if (!n) {
     long k = sysconf(_SC_NPROCESSORS_ONLN);
     n = k > 0 ? (uint32_t)k : 1;

@@ -281,12 +281,13 @@ ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out) {
 }
 
 /* ---- a compilation ---- */
-static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, ek_code (*fn)(pipe *p, void *env), void *env) {
+static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env), ek_code (*fn)(pipeline *p, void *env), void *env) {
   volatile ek_code r = EK_FAILED;
   CTX_TRY(c) {
     pipe_opts po;
     if (options_read(c, m->s, o, &po)) {
-      pipe *p = pipe_new(c, &po);
+      pipeline *p = pipe_new(c, &po);
+      if (setup) setup(p, env);
       source src = model_source(m);
       if (pipe_load(p, &src)) {
         strvec ops = model_ops(c, m);
@@ -298,19 +299,19 @@ static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, ek_code (*fn)(p
   CTX_CATCH { r = EK_FAILED; }
   return r;
 }
-ek_code in_pipe(ek_model *m, const ek_options *o, ek_code (*fn)(pipe *p, void *env), void *env, ctx **keep) {
+ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env), ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep) {
   if (keep) *keep = NULL;
   ctx *c = ctx_new();
-  ek_code r = c ? guarded(c, m, o, fn, env) : EK_MEMORY;
+  ek_code r = c ? guarded(c, m, o, setup, fn, env) : EK_MEMORY;
   ek_code code = session_done(m->s, c, r);
   if (code && m->s->message.n == 0) session_fail(m->s, code, "the compilation failed without saying why");
   if (keep && !code) *keep = c;
   else ctx_free(c);
   return code;
 }
-static ek_code check(pipe *p, void *env) {
+static ek_code check(pipeline *p, void *env) {
   (void)env;
   if (pipe_optimise(p)) pipe_program(p);
   return EK_OK;
 }
-ek_code ek_check(ek_model *m, const ek_options *o) { return in_pipe(m, o, check, NULL, NULL); }
+ek_code ek_check(ek_model *m, const ek_options *o) { return in_pipe(m, o, NULL, check, NULL, NULL); }

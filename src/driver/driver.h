@@ -37,7 +37,7 @@ struct ek_model {
   char **ops;                                        /* the session's definitions when it was loaded */
   uint32_t nops;
   ctx *c;
-  pipe *p;                                           /* loaded; lowered on demand */
+  pipeline *p;                                           /* loaded; lowered on demand */
   bool lowered;
   ek_code lower_code;
 };
@@ -49,7 +49,7 @@ struct ek_module {
   const ek_rt_model *d;                              /* what it is: inputs, outputs, plan, run */
   uint8_t *weights;                                  /* JIT: own, 64-aligned */
   ctx *c;                                            /* NULL: saved */
-  pipe *p;
+  pipeline *p;
   jit *j;
   void *lib;                                         /* saved: dlopen */
   pthread_mutex_t lock;                              /* EVAL: one run at a time */
@@ -66,13 +66,13 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *o
 source model_source(const ek_model *m);
 strvec model_ops(ctx *c, const ek_model *m);
 bool model_lowered(ek_model *m, ek_code *code);      /* shapes are known */
-/* Makes a context, and calls fn in it with a fresh pipe whose model is loaded. The context is handed to the caller (by *keep) when fn gives EK_OK, and freed otherwise. */
-ek_code in_pipe(ek_model *m, const ek_options *o, ek_code (*fn)(pipe *p, void *env), void *env, ctx **keep);
+/* Makes a context, and calls fn in it with a fresh pipeline whose model is loaded and lowered (setup, if any, sees it before). The context is handed to the caller (by *keep) when fn gives EK_OK, and freed otherwise. */
+ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env), ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep);
 void fill_tensor(ek_tensor_info *out, const char *name, etype t, uint32_t rank, ctx *c, const sz *shape);
 /* ---- module.c ---- */
 void module_free(ek_module *m);
 const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory); /* plan, run, weights still missing */
-void report_program(pipe *p, ek_report *r);
+void report_program(pipeline *p, ek_report *r);
 uint32_t program_kernels(const program *p);
 /* ---- run.c ---- */
 void run_free(ek_run *r);
@@ -81,8 +81,11 @@ ek_code eval_plan(ek_module *m, ek_rt_call *call, text *why);
 ek_code eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *why);
 /* ---- save.c, link.c ---- */
 extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], driver_runtime_header[], driver_runtime_header_end[]; /* embed.c */
-typedef enum { LINK_SHARED, LINK_RELOCATABLE } link_kind;
-void link_objects(ctx *c, link_kind kind, const bytes *objects, const char *const *names, uint32_t n, const char *out);
-/* An object file with one read-only section of these bytes, under a hidden symbol; for the machine that `like` is for. */
-bytes weights_object(ctx *c, bytes like, const char *symbol, const uint8_t *data, size_t n);
+/* One link: object files in a folder of their own beside the result, which appears whole or not at all. */
+typedef struct linking linking;
+linking *link_begin(ctx *c, const char *out);                              /* unwinds with E_TARGET when there is no linker */
+void link_add(linking *k, const char *name, bytes object);
+uint8_t *link_add_data(linking *k, const char *symbol, size_t n, bytes like); /* an object of n read-only bytes under a hidden symbol, for the machine that the object `like` is for; gives the room to write them to */
+uint64_t link_end(linking *k, bool shared, bool native);                   /* shared library, else one relocatable object; native: for this machine, so that its libc is named. Bytes of the file */
+void link_drop(linking *k);                                                /* removes what is left of the folder; also after link_end */
 #endif

@@ -34,7 +34,7 @@ const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *me
   }
   return d;
 }
-void report_program(pipe *p, ek_report *r) {
+void report_program(pipeline *p, ek_report *r) {
   r->memory = program_memory(p->p);
   r->least_memory = p->p->live_bound ? sym_str(p->c, p->p->live_bound) : NULL;
   r->weight_bytes = p->p->weight_bytes;
@@ -46,9 +46,7 @@ void report_program(pipe *p, ek_report *r) {
 }
 
 /* ---- in this process ---- */
-static void make_code(pipe *p, ek_module *m) {
-  if (!pipe_optimise(p) || !pipe_program(p)) return;
-  m->j = pipe_jit(p);
+static void bind_code(pipeline *p, ek_module *m) {
   ek_rt_model *d = (ek_rt_model *)describe(p->c, p->m, p->g->name, program_memory(p->p));
   d->plan = (ek_rt_main)jit_find(m->j, p->p->plan_fn->name);
   d->run = (ek_rt_main)jit_find(m->j, p->p->run_fn->name);
@@ -64,8 +62,19 @@ static void make_code(pipe *p, ek_module *m) {
   m->report.code_bytes = s.code_bytes;
   m->report.compiled = s.compiled + s.cached;
 }
+static void make_code(pipeline *p, ek_module *m) {
+  if (!pipe_optimise(p) || !pipe_program(p)) return;
+  m->j = pipe_jit(p);
+  if (p->stopped) return;
+  CTX_TRY(p->c) { bind_code(p, m); }
+  CTX_CATCH {
+    jit_free(m->j);
+    m->j = NULL;
+    ctx_unwind(p->c);
+  }
+}
 typedef struct making { ek_module *m; const ek_options *o; } making;
-static ek_code make(pipe *p, void *env) {
+static ek_code make(pipeline *p, void *env) {
   making *k = env;
   ek_module *m = k->m;
   m->p = p;
@@ -97,9 +106,8 @@ ek_code ek_compile(ek_model *model, const ek_options *o, ek_module **out) {
   if (!m) return session_fail(model->s, EK_MEMORY, "out of memory");
   making k = {m, o};
   ctx *c;
-  ek_code code = in_pipe(model, o, make, &k, &c);
+  ek_code code = in_pipe(model, o, NULL, make, &k, &c);
   if (code) {
-    m->j = NULL; /* went with its context */
     ek_module_close(m);
     return code;
   }

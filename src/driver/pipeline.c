@@ -52,7 +52,7 @@ pass_ref pipe_pass_ref(ctx *c, const char *text) {
 static bool is_turn(pass_ref r, const char *pass, uint32_t turn) { return r.name && !strcmp(r.name, pass) && (!r.turn || r.turn == turn); }
 
 /* ---- after every pass ---- */
-void pipe_print(pipe *p, plevel l, sbuf *b) {
+void pipe_print(pipeline *p, plevel l, sbuf *b) {
   switch (l) {
   case PL_GRAPH: graph_print(p->g, b, (graph_print_opts){p->o.weights_inline, p->o.show_node}); break;
   case PL_EXPR: expr_print(p->m, b, (print_opts){.weights_inline = p->o.weights_inline, .node = p->o.show_node, .kernels = true}); break;
@@ -61,7 +61,7 @@ void pipe_print(pipe *p, plevel l, sbuf *b) {
   default: break;
   }
 }
-static void verify(pipe *p, plevel l, const char *pass) {
+static void verify(pipeline *p, plevel l, const char *pass) {
   bool good = true;
   if (l == PL_GRAPH) good = graph_verify(p->g, pass);
   if (l == PL_EXPR) good = expr_verify(p->m, pass);
@@ -69,7 +69,7 @@ static void verify(pipe *p, plevel l, const char *pass) {
   if (l == PL_PROGRAM) good = loop_verify(p->p->plan->l, pass);
   if (!good) ctx_bug(p->c, "the %s level is not well-formed after pass %s", plevel_name(l), pass);
 }
-static bool ran(pipe *p, plevel l, const char *pass, bool changed, double ms) {
+static bool ran(pipeline *p, plevel l, const char *pass, bool changed, double ms) {
   uint64_t turn = 0;
   map_gets(p->turns, pass, &turn);
   map_puts(p->turns, pass, ++turn);
@@ -83,7 +83,7 @@ static bool ran(pipe *p, plevel l, const char *pass, bool changed, double ms) {
   if (is_turn(p->o.stop_after, pass, (uint32_t)turn)) p->stopped = true;
   return !p->stopped;
 }
-static void progress(pipe *p, const char *phase, double done) {
+static void progress(pipeline *p, const char *phase, double done) {
   if (p->o.progress && p->o.progress(p->o.progress_user, phase, done)) ctx_fail(p->c, E_CANCELLED, "cancelled while: %s", phase);
 }
 
@@ -95,12 +95,12 @@ static bool is_text(bytes b) {
   return n > 0;
 }
 static bool starts(bytes b, const char *magic, size_t n) { return b.n >= n && !memcmp(b.p, magic, n); }
-pipe *pipe_new(ctx *c, const pipe_opts *o) {
-  pipe *p = NEW(ctx_arena(c), pipe);
-  *p = (pipe){.c = c, .a = ctx_arena(c), .o = *o, .began = now_ms(), .turns = map_new(ctx_arena(c)), .shown = sbuf_new(ctx_arena(c))};
+pipeline *pipe_new(ctx *c, const pipe_opts *o) {
+  pipeline *p = NEW(ctx_arena(c), pipeline);
+  *p = (pipeline){.c = c, .a = ctx_arena(c), .o = *o, .began = now_ms(), .turns = map_new(ctx_arena(c)), .shown = sbuf_new(ctx_arena(c))};
   return p;
 }
-bool pipe_load(pipe *p, const source *s) {
+bool pipe_load(pipeline *p, const source *s) {
   if (p->g || p->stopped) return !p->stopped;
   progress(p, "reading the model", 0);
   double t0 = now_ms();
@@ -131,7 +131,7 @@ oplib *pipe_library(ctx *c, const strvec *user_files) {
   }
   return lib;
 }
-bool pipe_lower(pipe *p, const strvec *user_files) {
+bool pipe_lower(pipeline *p, const strvec *user_files) {
   if (p->m || p->stopped) return !p->stopped;
   progress(p, "reading the operators", 0);
   double t0 = now_ms();
@@ -144,14 +144,14 @@ bool pipe_lower(pipe *p, const strvec *user_files) {
 }
 
 /* ---- 3. expr: simplified, fused, in kernels ---- */
-typedef struct watch { pipe *p; uint32_t n, all; } watch;
+typedef struct watch { pipeline *p; uint32_t n, all; } watch;
 static bool after_expr(void *env, emodule *m, const char *pass, bool changed, double ms) {
   watch *w = env;
   (void)m;
   progress(w->p, "optimising", w->all ? (double)++w->n / w->all : 0);
   return ran(w->p, PL_EXPR, pass, changed, ms);
 }
-bool pipe_optimise(pipe *p) {
+bool pipe_optimise(pipeline *p) {
   if (p->stopped || p->passes_ms > 0) return !p->stopped;
   p->t = target_get(p->c, p->o.target ? p->o.target : "host");
   if (!p->t) ctx_unwind(p->c);
@@ -166,7 +166,7 @@ bool pipe_optimise(pipe *p) {
 }
 
 /* ---- 4. loops and memory ---- */
-bool pipe_program(pipe *p) {
+bool pipe_program(pipeline *p) {
   if (p->p || p->stopped) return !p->stopped;
   double t0 = now_ms();
   progress(p, "scheduling", 0);
@@ -184,15 +184,19 @@ bool pipe_program(pipe *p) {
 }
 
 /* ---- 5. code ---- */
-llvm_opts pipe_llvm(const pipe *p) { return (llvm_opts){.level = p->o.level, .threads = p->o.compile_threads}; }
-jit *pipe_jit(pipe *p) {
+llvm_opts pipe_llvm(const pipeline *p) { return (llvm_opts){.level = p->o.level, .threads = p->o.compile_threads}; }
+jit *pipe_jit(pipeline *p) {
   if (p->stopped) return NULL;
   progress(p, "generating code", 0);
   double t0 = now_ms();
   if (!p->t->host && strcmp(p->t->emitter ? p->t->emitter : "llvm", "llvm")) ctx_fail(p->c, E_TARGET, "target %s has no code for this process; save it with ek_save", p->t->name);
   llvm_opts o = pipe_llvm(p);
   jit *j = jit_new(p->c, p->t, &o);
-  jit_add(j, p->s->l);
+  CTX_TRY(p->c) { jit_add(j, p->s->l); }
+  CTX_CATCH {
+    jit_free(j);
+    ctx_unwind(p->c);
+  }
   p->code_ms = now_ms() - t0;
   ran(p, PL_CODE, "code", true, p->code_ms);
   progress(p, "generating code", 1);

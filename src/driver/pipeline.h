@@ -45,7 +45,7 @@ typedef struct pipe_opts {
   bool weights_inline;
 } pipe_opts;
 
-typedef struct pipe {
+typedef struct pipeline {
   ctx *c;
   arena *a;
   pipe_opts o;
@@ -61,18 +61,18 @@ typedef struct pipe {
   map *turns;        /* pass name -> how often it ran */
   double began, load_ms, passes_ms, schedule_ms, code_ms;
   uint64_t rewrites;
-} pipe;
+} pipeline;
 
 /* Each does all that stands before it and was not done yet; they unwind on errors (all diagnostics recorded), and return false when stop_after ended the compilation. */
-pipe *pipe_new(ctx *c, const pipe_opts *o);
+pipeline *pipe_new(ctx *c, const pipe_opts *o);
 oplib *pipe_library(ctx *c, const strvec *user_files);      /* the built-in operators and the user's */
-bool pipe_load(pipe *p, const source *s);                   /* graph */
-bool pipe_lower(pipe *p, const strvec *user_files);         /* expr as the definitions say, unoptimised: what the evaluator runs */
-bool pipe_optimise(pipe *p);                                /* expr, all passes */
-bool pipe_program(pipe *p);                                 /* loop and program */
-jit *pipe_jit(pipe *p);                                     /* NULL: stopped */
-llvm_opts pipe_llvm(const pipe *p);
-void pipe_print(pipe *p, plevel l, sbuf *b);                /* the object of a level as it is now */
+bool pipe_load(pipeline *p, const source *s);                   /* graph */
+bool pipe_lower(pipeline *p, const strvec *user_files);         /* expr as the definitions say, unoptimised: what the evaluator runs */
+bool pipe_optimise(pipeline *p);                                /* expr, all passes */
+bool pipe_program(pipeline *p);                                 /* loop and program */
+jit *pipe_jit(pipeline *p);                                     /* NULL: stopped */
+llvm_opts pipe_llvm(const pipeline *p);
+void pipe_print(pipeline *p, plevel l, sbuf *b);                /* the object of a level as it is now */
 pass_ref pipe_pass_ref(ctx *c, const char *text);           /* "inline#2"; unwinds when there is no such pass */
 /* The name of a saved model's functions: the file's name without folder and suffix, made an identifier. */
 const char *pipe_symbol(arena *a, const char *path);

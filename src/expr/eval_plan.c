@@ -74,7 +74,7 @@ static uint32_t plan_atom(planner *pl, atom a) {
     int64_t x;
     sz def;
     if (symbol_value(pl->v, a, &x)) r = constant_i(pl, x);
-    else if (sym_definition(c, a, &def)) r = plan_size(pl, def);
+    else if (sym_definition(c, a, &def) || (def = sym_canon(c, sym_of_atom(c, a))) != sym_of_atom(c, a)) r = plan_size(pl, def);
     else {
       diag_error(c, E_SHAPE, pl->p->origin, "stage %s needs the size %s, which no input determines", pl->p->stage, sym_name(c, a));
       ctx_unwind(c);

@@ -310,6 +310,7 @@ bool pass_kernels(pw *p) {
   m->kernels.n = 0;
   fuser f = {.p = p, .m = m, .c = p->c, .a = p->a, .canon = map_new(p->a)};
   fuse_nested(&f, 0);
+  p->pend.n = 0; /* copies stand where their kernels do */
   pass_flush(p);
   return true;
 }

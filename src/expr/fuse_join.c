@@ -138,6 +138,13 @@ static const char *refuse_light(fuser *f, uint32_t s, kernel_class c, const fnod
   return NULL;
 }
 
+/* k reads q: would merging them put something between them that needs q and is needed by k? */
+static bool between(fuser *f, uint32_t k, uint32_t q) {
+  if (depends(f, q, k)) return true;
+  for (uint32_t d = 0; d < f->k.n; d++)
+    if (d != q && d != k && f->k.v[d].alive && depends(f, k, d) && depends(f, d, q)) return true;
+  return false;
+}
 /* ---- two products into one accumulator: another contraction over the same tile, read by s only, added to the first ---- */
 static bool occurs(emodule *m, ex e, ex l) {
   ex_node n = *exn(m, e);
@@ -197,13 +204,10 @@ static void two_products(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     if (!l2 || !added(m, xs(m, s)->value, l1, l2)) continue;
     joint j = fuse_try(f, s, q);
     if (!j.ok || !j.identity || j.mapped != j.n) continue;
-    if (depends(f, q, k) || depends(f, k, q)) { /* one needs the other's result */
+    if (between(f, k, q)) {
       pass_refuse(f->p, "kernels", o, lead + 1, "cycle");
       continue;
     }
-    u32vec qd = {0};
-    fuse_deps(f, o, &qd);
-    if (cyclic(f, &qd, k)) continue;
     if (!pass_spend(f->p)) return;
     u32vec ov = {0};
     stage_vars(m, o, f->a, &ov);
@@ -234,10 +238,7 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     for (uint32_t a = 0; a < j.outer.n; a++)
       if (map_getu(tr, j.outer.v[a], &x) && set_has(&f->k.v[k].outer, (uint32_t)x)) vec_push(f->a, no, (uint32_t)x);
     if (no.n != f->k.v[k].outer.n || f->k.v[q].st.n + f->k.v[k].st.n > MAX_MEMBERS) continue;
-    if (depends(f, q, k)) continue;
-    bool cyc = false;
-    for (uint32_t d = 0; d < f->k.n && !cyc; d++) cyc = d != q && d != k && f->k.v[d].alive && depends(f, k, d) && depends(f, d, q);
-    if (cyc) continue;
+    if (between(f, k, q)) continue;
     int64_t loc = 0;
     for (uint32_t a = 0; a < f->k.v[q].st.n; a++) {
       u32vec vars = {0};

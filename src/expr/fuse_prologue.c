@@ -26,7 +26,7 @@ static int64_t repeats(fuser *f, ex load, const roles *r) {
   int64_t taps = 1, n;
   for (uint32_t i = 0; i < l.nargs; i++) {
     u32vec vs = {0};
-    if (sym_is_int(f->c, l.args[i], NULL) || sym_is_atom(f->c, l.args[i], NULL)) continue;
+    if (sym_is_int(f->c, l.args[i], NULL) || one_atom(f->c, l.args[i])) continue;
     sym_atoms(f->c, l.args[i], AT_VAR, f->a, &vs);
     for (uint32_t k = 0; r->window && k < vs.n; k++)
       if (set_has(&r->red_both, vs.v[k]) || set_has(&r->red_one, vs.v[k])) {

@@ -67,7 +67,7 @@ static bool has_window(emodule *m, ex body, arena *a, const u32vec *o, const u32
     ex_node n = *exn(m, l.v[i]);
     for (uint32_t k = 0; k < n.nargs; k++) {
       u32vec vs = {0};
-      if (sym_is_int(m->c, n.args[k], NULL) || sym_is_atom(m->c, n.args[k], NULL)) continue;
+      if (sym_is_int(m->c, n.args[k], NULL) || one_atom(m->c, n.args[k])) continue;
       sym_atoms(m->c, n.args[k], AT_VAR, a, &vs);
       if (meets(&vs, o) && meets(&vs, r) && overlaps(m, n.args[k], a)) return true;
     }

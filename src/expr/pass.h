@@ -54,6 +54,7 @@ bool block_inside(const emodule *m, uint32_t b, uint32_t outer); /* b is outer o
 /* ---- questions ---- */
 enum { EXF_KNOWN = 1, EXF_LOAD = 2, EXF_REDUCE = 4, EXF_DATA = 8, EXF_LAZY = 16, EXF_INDEX = 32 };
 uint32_t ex_flags(pw *p, ex e);           /* what occurs anywhere below (data: a data atom inside an index) */
+static inline bool one_atom(ctx *c, sz e) { atom a; return sym_is_atom(c, e, &a); }
 static inline const u32vec *stage_loads(pw *p, uint32_t s) { return &p->loads.v[s]; }
 bool stage_is_reduce(pw *p, uint32_t s);  /* value is a reduction, nothing else */
 bool stage_plain(pw *p, uint32_t s);      /* compute form, no reduction anywhere */

@@ -30,7 +30,7 @@ static sz radix_split(pw *p, sz x, sz extent) {
   ctx *c = p->c;
   u32vec vs = {0};
   sz one = sym_int(c, 1), size = one, rest = x, second = 0, q;
-  if (sym_is_int(c, x, NULL) || sym_is_atom(c, x, NULL) || sym_uses_kind(c, x, AT_DATA) || sym_uses_kind(c, x, AT_DIV) || sym_uses_kind(c, x, AT_SEL)) return 0;
+  if (sym_is_int(c, x, NULL) || one_atom(c, x) || sym_uses_kind(c, x, AT_DATA) || sym_uses_kind(c, x, AT_DIV) || sym_uses_kind(c, x, AT_SEL)) return 0;
   sym_atoms(c, x, AT_VAR, p->a, &vs);
   for (uint32_t done = 0; done < vs.n; done++) {
     bool found = false;

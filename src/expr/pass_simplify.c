@@ -349,7 +349,7 @@ static ex identity_of(sm *z, const ex_node *n) {
   default: return 0; /* infinities depend on the type: left to the evaluator */
   }
 }
-static ex conj(sm *z, ex a, ex b) {
+static ex both(sm *z, ex a, ex b) {
   int64_t k;
   if (!a) return b;
   if (!b) return a;
@@ -405,7 +405,7 @@ static bool solve_equal(sm *z, ex cond, const ex_node *n, uint32_t *which, sz *v
     }
     ex lo = simp(z, expr_op2(z->m, OP_GE, expr_index(z->m, v), expr_i(z->m, ET_I64, 0)));
     ex hi = simp(z, expr_op2(z->m, OP_LT, expr_index(z->m, v), expr_index(z->m, sym_extent(c, n->args[i]))));
-    *which = i, *value = v, *valid = conj(z, ok, conj(z, lo, hi));
+    *which = i, *value = v, *valid = both(z, ok, both(z, lo, hi));
     best = ext, found = true;
   }
   return found;
@@ -473,18 +473,18 @@ static ex reduce_rules(sm *z, ex e) {
   if (!n.nargs && !n.where) return expr_cast(m, n.type, n.body);
   /* sum of c ? x : 0 is a condition of the sum */
   ex_node b = *exn(m, n.body);
-  if (n.op == RED_SUM && b.kind == EX_OP && b.op == OP_SEL && is_zero(z, b.args[2])) return reduce_again(z, &n, n.args, n.nargs, conj(z, n.where, b.args[0]), b.args[1]);
+  if (n.op == RED_SUM && b.kind == EX_OP && b.op == OP_SEL && is_zero(z, b.args[2])) return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, b.args[0]), b.args[1]);
   if (n.op == RED_SUM && b.kind == EX_OP && b.op == OP_MUL)
     for (int i = 0; i < 2; i++) { /* Kronecker delta as a factor: f(c) * x */
       ex_node d = *exn(m, b.args[i]);
       double f;
       if (d.kind == EX_OP && d.op == OP_CAST && exn(m, d.args[0])->type == ET_BOOL && !(ex_flags(z->p, d.args[0]) & EXF_REDUCE)) {
         ex_node q = *exn(m, d.args[0]);
-        if (q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64) return reduce_again(z, &n, n.args, n.nargs, conj(z, n.where, d.args[0]), b.args[1 - i]);
+        if (q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64) return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, d.args[0]), b.args[1 - i]);
       }
       if (d.kind == EX_OP && d.op == OP_SEL && is_zero(z, d.args[2]) && is_f(m, d.args[1], &f) && f == 1) {
         ex_node q = *exn(m, d.args[0]);
-        if (q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64) return reduce_again(z, &n, n.args, n.nargs, conj(z, n.where, d.args[0]), b.args[1 - i]);
+        if (q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64) return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, d.args[0]), b.args[1 - i]);
       }
     }
   if (n.where) {
@@ -497,12 +497,12 @@ static ex reduce_rules(sm *z, ex e) {
       if (!solve_equal(z, cs.v[i], &n, &which, &value, &valid)) continue;
       ex rest = 0;
       for (uint32_t j = 0; j < cs.n; j++)
-        if (j != i) rest = conj(z, rest, cs.v[j]);
+        if (j != i) rest = both(z, rest, cs.v[j]);
       atom v = n.args[which], vars[256];
       uint32_t nv = 0;
       for (uint32_t j = 0; j < n.nargs; j++)
         if (j != which) vars[nv++] = n.args[j];
-      ex w = conj(z, valid, rest ? expr_subst_vars(m, rest, &v, &value, 1) : 0);
+      ex w = both(z, valid, rest ? expr_subst_vars(m, rest, &v, &value, 1) : 0);
       return reduce_again(z, &n, vars, nv, w, expr_subst_vars(m, n.body, &v, &value, 1));
     }
     ex g = guard_instead(z, &n);

@@ -144,7 +144,7 @@ static uint64_t key_atom(printer *p, atom a) {
   case AT_MAX: {
     keyvec arms = {0};
     key_arms(p, a, sym_kind(c, a), &arms);
-    qsort(arms.v, arms.n, sizeof *arms.v, by_key);
+    if (arms.n > 1) qsort(arms.v, arms.n, sizeof *arms.v, by_key);
     return hash_bytes(arms.v, arms.n * sizeof *arms.v, h);
   }
   default: {
@@ -243,7 +243,7 @@ static void atom_at(printer *p, atom a, int prec) {
       p->b = &t, size_at(p, v.v[i].s, 0), p->b = old;
       v.v[i].text = t.s ? t.s : "";
     }
-    qsort(v.v, v.n, sizeof *v.v, part_cmp);
+    if (v.n > 1) qsort(v.v, v.n, sizeof *v.v, part_cmp);
     sb_put(p->b, sym_kind(c, a) == AT_MIN ? "min(" : "max(");
     for (uint32_t i = 0; i < v.n; i++) {
       if (i) sb_put(p->b, ", ");
@@ -274,7 +274,7 @@ static void monomial(printer *p, sz s, uint32_t term, uint64_t coef, bool sortin
     } else if (sorting) x.text = arena_fmt(p->a, "{%016llx}", (unsigned long long)x.key);
     vec_push(p->a, f, x);
   }
-  qsort(f.v, f.n, sizeof *f.v, part_cmp);
+  if (f.n > 1) qsort(f.v, f.n, sizeof *f.v, part_cmp);
   bool alone = n == 1 && coef == 1 && xp[0] == 1;
   bool star = false;
   if (coef != 1 || !n) sb_fmt(p->b, "%llu", (unsigned long long)coef), star = true;
@@ -307,7 +307,7 @@ static void size_at(printer *p, sz s, int prec) {
     }
     vec_push(p->a, t, x);
   }
-  qsort(t.v, t.n, sizeof *t.v, part_cmp);
+  if (t.n > 1) qsort(t.v, t.n, sizeof *t.v, part_cmp);
   atom lone;
   if (sym_is_atom(c, s, &lone)) {
     atom_at(p, lone, prec > 1 ? 2 : 0);

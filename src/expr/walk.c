@@ -66,7 +66,8 @@ typedef struct freevars {
 static uint32_t free_of(freevars *f, ex e);
 static void free_add(freevars *f, u32vec *to, ex e) {
   if (!e) return;
-  u32vec s = f->sets.v[free_of(f, e)];
+  uint32_t at = free_of(f, e);
+  u32vec s = f->sets.v[at];
   for (uint32_t i = 0; i < s.n; i++) vec_once(f->a, to, s.v[i]);
 }
 static void free_size(freevars *f, u32vec *to, sz s) {

@@ -16,7 +16,7 @@
   X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1) X(nth, 2, 2) X(flatten, 1, 1) X(swap, 3, 3) X(perm, 1, 1)        \
   X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) X(most, 1, 1) X(maximum, 1, 1)     \
   X(same, 2, 2) X(einsum_plan, 2, 2) X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1)         \
-  X(some, 0, -1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2) X(nextafter, 2, 2) X(band, 2, 2) X(bor, 2, 2)  \
+  X(some, 0, -1) X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2) X(nextafter, 2, 2) X(band, 2, 2) X(bor, 2, 2)  \
   X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) X(sat, 2, 2) X(satf, 2, 2) X(bitcast, 2, 2)       \
   X(rand, 2, 2) X(stop, 1, 1) X(abs, 1, 1) X(sign, 1, 1) X(exp, 1, 1) X(log, 1, 1) X(sqrt, 1, 1) X(sin, 1, 1)          \
   X(cos, 1, 1) X(tan, 1, 1) X(asin, 1, 1) X(acos, 1, 1) X(atan, 1, 1) X(sinh, 1, 1) X(cosh, 1, 1) X(tanh, 1, 1)        \
@@ -579,6 +579,7 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     return *out = einsum_plan(x, a[0].p.str, need_list(x, a[1], e, "einsum_plan"), e), true;
   case F_flat: return *out = flat(x, a, e), true;
   case F_unflat: return *out = unflat(x, a, e), true;
+  case F_known: return *out = v_bool(a[0].kind == V_FLOAT || a[0].kind == V_BOOL || a[0].kind == V_STR || a[0].kind == V_TYPE || v_is_int(x, a[0], NULL)), true;
   case F_stop: return *out = a[0], true;
   default: return *out = scalar_fn(x, f, a, n, e), true;
   }

@@ -154,13 +154,16 @@ static void call(checker *k, const ast *e, bool statement) {
     else op_call(k, e, d);
     return;
   } else if (g == G_TYPE || g == G_STATIC || et_parse(n) != ET_NONE) arity(k, e, 1, splat);
-  else if (!g && builtin_arity(n, &lo, &hi)) {
+  else if (g != G_FN && builtin_arity(n, &lo, &hi)) {
     if (!strcmp(n, "reshape") && !statement) report(k, e->line, e->col, NULL, "reshape can only be used as a statement: Y = reshape(X, ..)");
     if (!splat && ((int)e->nel < lo || (hi >= 0 && (int)e->nel > hi))) {
       if (lo == hi) arity(k, e, (uint32_t)lo, false);
       else report(k, e->line, e->col, NULL, "%s takes at least %d arguments, %u given", n, lo, e->nel);
     }
-  } else report(k, e->line, e->col, n, "unknown function or operator %s", n);
+  } else {
+    report(k, e->line, e->col, n, "unknown function or operator %s", n);
+    return;
+  }
   if (e->nkw) report(k, e->kw[0].line, e->kw[0].col, NULL, "%s is a function; only operators take attributes", n);
 }
 static void expr(checker *k, const ast *e) {
@@ -275,6 +278,7 @@ static void target(checker *k, const stmt *s, const char *n, bool again) {
   declare(k, n, G_TENSOR);
 }
 static void left(checker *k, const stmt *s) { /* binds the names of a stage's left side */
+  uint32_t from = k->locals.n;
   for (uint32_t i = 0; i < s->nlhs; i++) {
     const elem *q = &s->lhs[i];
     if (q->bound) static_expr(k, q->bound);
@@ -292,11 +296,8 @@ static void left(checker *k, const stmt *s) { /* binds the names of a stage's le
         report(k, q->line, q->col, NULL, "a left side holds names of indices, packs, (g, m) and 0; a computed left side needs `for`");
         continue;
       }
-      if (is_local(k, q->name) && !s->assume) {
-        bool twice = false;
-        for (uint32_t z = 0; z < k->locals.n; z++) twice |= k->locals.v[z] == q->name;
-        if (twice && !(k->locals.n && k->locals.v[0] == q->name)) report(k, q->line, q->col, NULL, "index %s stands twice on the left side", q->name);
-      }
+      for (uint32_t z = from; z < k->locals.n; z++)
+        if (k->locals.v[z] == q->name) report(k, q->line, q->col, NULL, "index %s stands twice on the left side", q->name);
       vec_push(k->l->a, k->locals, q->name);
     }
   }

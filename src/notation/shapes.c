@@ -97,6 +97,15 @@ nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *
   s.dg = arena_array(x->a, t->rank + 1, sizeof *s.dg);
   d.dg = arena_array(x->a, rank + 1, sizeof *d.dg);
   sz *idx = NEWN(x->a, sz, t->rank ? t->rank : 1);
+  for (uint32_t i = 0; i < rank; i++) { /* nothing to move */
+    int64_t zero;
+    if (!sym_is_int(c, sym_canon(c, dims[i]), &zero) || zero) continue;
+    nten *r = new_tensor(x, name, t->type, dims, rank);
+    axis *axes = NEWN(x->m->a, axis, rank);
+    for (uint32_t k = 0; k < rank; k++) axes[k] = expr_axis1(x->m, "r", dims[k], NULL);
+    add_stage(x, r, axes, rank, v_lift(x, t->type == ET_BOOL ? v_bool(false) : v_int(x, 0), t->type, at));
+    return r;
+  }
   /* groups from the right: shortest runs of axes with equal products */
   uint32_t i = t->rank, j = rank;
   while (i > 0 || j > 0) {

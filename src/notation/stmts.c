@@ -9,17 +9,19 @@
 
 #define FAIL(at, ...) el_fail(x, E_SHAPE, (at)->line, (at)->col, __VA_ARGS__)
 
+static void *copy_of_array(arena *a, const void *p, uint32_t n, size_t each) { return n ? arena_dup(a, p, n * each) : arena_alloc(a, each); }
+
 nten *new_tensor(el *x, const char *name, etype t, const sz *shape, uint32_t rank) {
   nten *n = NEW(x->a, nten);
   n->name = name;
   n->type = t;
   n->rank = rank;
-  n->shape = arena_dup(x->m->a, shape, (rank ? rank : 1) * sizeof *shape);
+  n->shape = copy_of_array(x->m->a, shape, rank, sizeof *shape);
   n->t = expr_tensor(x->m, TK_STAGE, t, n->shape, rank, arena_fmt(x->m->a, "%s.%s", x->node ? x->node : x->d->name, name), x->node);
   return n;
 }
 uint32_t add_stage(el *x, nten *t, const axis *axes, uint32_t n, ex value) {
-  axis *copy = arena_dup(x->m->a, axes, (n ? n : 1) * sizeof *axes);
+  axis *copy = copy_of_array(x->m->a, axes, n, sizeof *axes);
   uint32_t s = expr_stage(x->m, x->blk, t->t, copy, n, value);
   xs(x->m, s)->region = x->d->name;
   t->stage = s + 1;
@@ -479,7 +481,7 @@ static void run_update(el *x, const stmt *s) {
   if (cond.kind == V_EX) cond_pop(x, mark);
   unbind(x, &bd);
   const ex_node *ld = exn(x->m, place.e);
-  sz *idx = arena_dup(x->m->a, ld->args, (t->rank ? t->rank : 1) * sizeof *idx);
+  sz *idx = copy_of_array(x->m->a, ld->args, t->rank, sizeof *idx);
   if (reads_tensor(x, value, t->t) || (cond.kind == V_EX && reads_tensor(x, cond.e, t->t))) FAIL(s, "an update of %s reads %s itself; copy it first", name, name);
   if (fresh) {
     sz dummy[MAX_RANK];
@@ -498,7 +500,7 @@ static void run_update(el *x, const stmt *s) {
   if (st->tiled && (cond.kind == V_EX || !box_volume(x, idx, t->rank, &bd.vars))) st->tiled = false;
   if (cond.kind == V_BOOL && !cond.b) return;
   update u = {.nvars = bd.vars.n, .nidx = t->rank, .idx = idx, .op = (sop)s->op, .value = value, .cond = cond.kind == V_EX ? cond.e : 0};
-  u.vars = arena_dup(x->m->a, bd.vars.v, (bd.vars.n ? bd.vars.n : 1) * sizeof(atom));
+  u.vars = copy_of_array(x->m->a, bd.vars.v, bd.vars.n, sizeof(atom));
   vec_push(x->m->a, st->updates, u);
 }
 /* At the end: do the updates of a stage without base tile it? Volumes add up and boxes are apart in pairs. */

@@ -394,7 +394,7 @@ void bind_index(el *x, const char *name, bool splat, val lo, val hi, u32vec *var
   } else {
     if (hi.kind == V_LIST) FAIL(&at, "index %s ranges over a pack; write %s...", name, name);
     const char *what = arena_fmt(x->a, "the range of index %s", name);
-    sz l = lo.kind ? v_need_size(x, lo, &at, what) : zero, h = v_need_size(x, hi, &at, what);
+    sz l = lo.kind && lo.kind != V_NONE ? v_need_size(x, lo, &at, what) : zero, h = v_need_size(x, hi, &at, what);
     hi = v_size(h);
     v = one_index(x, name, l, h, vars);
   }

@@ -1,9 +1,9 @@
 /* How does an ONNX model become a graph?
  *
- * Scope by scope. Entering a graph (or the body of a function that is inlined), first every value its nodes will produce is made, so that the outermost graph keeps the model's own names and a name given
- * twice is seen; Constant nodes become constants at once. Then the nodes are built in dependence order, each with its inputs looked up from the inside out, its regions imported, and brought to the newest
- * form. Initialisers become constants when first used. A call of one of the model's functions is replaced by its body: the values it returns are those of the call.
- * Problems are recorded and the import goes on with what is left, so that one run shows them all; the graph is returned only if there were none.
+ * Scope by scope. Entering a graph (or the body of a function that is inlined), first every value its nodes will produce is made, so that the outermost graph keeps the model's own names and a name
+ * given twice is seen; Constant nodes become constants at once. Then the nodes are built in dependence order, each with its inputs looked up from the inside out, its regions imported, and brought to
+ * the newest form. Initialisers become constants when first used. A call of one of the model's functions is replaced by its body: the values it returns are those of the call. Problems are recorded
+ * and the import goes on with what is left, so that one run shows them all; the graph is returned only if there were none.
  */
 #include "onnx/import.h"
 #include "onnx/order.h"
@@ -65,8 +65,7 @@ static void make_values(importer *im, scope *s, const pb_nodes *nodes, const map
     for (uint32_t k = 0; k < p->output.n; k++) {
       bytes name = p->output.v[k];
       uint64_t other;
-      if (name.n == 0)
-        continue;
+      if (name.n == 0) continue;
       if (map_get(s->makers, name.p, name.n, &other)) {
         diag_error(im->c, E_MODEL, node_shown(im, p), "value '%s' is produced twice: by '%s' already", name_shown(im, name), node_shown(im, ptr(other)));
         continue;
@@ -85,8 +84,7 @@ static void make_values(importer *im, scope *s, const pb_nodes *nodes, const map
       else
         v = graph_value(s->g, made_name(im, s->fn, name));
       uint64_t t;
-      if (!is_constant(p) && map_get(s->types, name.p, name.n, &t))
-        declare_type(im, v, ptr(t), s->g->parent || s->fn ? TYPE_REGION_INPUT : TYPE_OTHER);
+      if (!is_constant(p) && map_get(s->types, name.p, name.n, &t)) declare_type(im, v, ptr(t), s->g->parent || s->fn ? TYPE_REGION_INPUT : TYPE_OTHER);
       map_put(s->values, name.p, name.n, num(v));
     }
   }
@@ -107,16 +105,14 @@ static const pb_function *find_function(importer *im, const pb_node *p) {
 static void inline_call(importer *im, const scope *s, const pb_node *p, const pb_function *f) {
   const char *who = node_shown(im, p);
   frame_fn fr = {s->fn, f, map_new(im->scratch), NULL, s->fn ? s->fn->depth + 1 : 1};
-  if (fr.depth > MAX_CALLS)
-    ctx_fail(im->c, E_MODEL, "function '%s' calls itself, or calls are nested deeper than %d (at node '%s')", name_shown(im, f->name), MAX_CALLS, who);
+  if (fr.depth > MAX_CALLS) ctx_fail(im->c, E_MODEL, "function '%s' calls itself, or calls are nested deeper than %d (at node '%s')", name_shown(im, f->name), MAX_CALLS, who);
   if (p->input.n > f->input.n || p->output.n > f->output.n) {
     diag_error(im->c, E_MODEL, who, "function '%s' takes %u inputs and gives %u outputs, the call has %u and %u", name_shown(im, f->name), f->input.n, f->output.n, p->input.n, p->output.n);
     return;
   }
   const char *base = made_name(im, s->fn, p->name.n ? p->name : p->output.n ? p->output.v[0] : p->op);
   fr.prefix = base;
-  for (uint32_t i = 0; i < f->attr_default.n; i++)
-    map_put(fr.attrs, f->attr_default.v[i].name.p, f->attr_default.v[i].name.n, num(&f->attr_default.v[i]));
+  for (uint32_t i = 0; i < f->attr_default.n; i++) map_put(fr.attrs, f->attr_default.v[i].name.p, f->attr_default.v[i].name.n, num(&f->attr_default.v[i]));
   for (uint32_t i = 0; i < p->attr.n; i++) {
     const pb_attr *a = attr_resolve(s->fn, &p->attr.v[i]);
     if (a && a->g)
@@ -128,29 +124,25 @@ static void inline_call(importer *im, const scope *s, const pb_node *p, const pb
   for (uint32_t i = 0; i < f->input.n; i++) {
     value *v = NULL;
     bytes given = i < p->input.n ? p->input.v[i] : (bytes){0};
-    if (given.n && !find_value(im, s, given, &v))
-      diag_error(im->c, E_MODEL, who, "input '%s' is produced by nothing", name_shown(im, given));
+    if (given.n && !find_value(im, s, given, &v)) diag_error(im->c, E_MODEL, who, "input '%s' is produced by nothing", name_shown(im, given));
     map_put(in.values, f->input.v[i].p, f->input.v[i].n, num(v));
   }
   map *results = map_new(im->scratch); /* the function's name of a result to the caller's value */
   for (uint32_t i = 0; i < p->output.n; i++) {
     value *v = NULL;
-    if (p->output.v[i].n && find_value(im, s, p->output.v[i], &v) && v && !map_get(results, f->output.v[i].p, f->output.v[i].n, NULL))
-      map_put(results, f->output.v[i].p, f->output.v[i].n, num(v));
+    if (p->output.v[i].n && find_value(im, s, p->output.v[i], &v) && v && !map_get(results, f->output.v[i].p, f->output.v[i].n, NULL)) map_put(results, f->output.v[i].p, f->output.v[i].n, num(v));
   }
   make_values(im, &in, &f->node, results);
   build_nodes(im, &in, &f->node);
   /* Results that are an input, a constant, or another result: passed on by a node of their own. */
   for (uint32_t i = 0; i < p->output.n; i++) {
     value *to = NULL, *from = NULL;
-    if (!p->output.v[i].n || !find_value(im, s, p->output.v[i], &to) || !to || to->def || to->data)
-      continue;
+    if (!p->output.v[i].n || !find_value(im, s, p->output.v[i], &to) || !to || to->def || to->data) continue;
     if (!find_value(im, &in, f->output.v[i], &from) || !from) {
       diag_error(im->c, E_MODEL, who, "function '%s' does not produce its output '%s'", name_shown(im, f->name), name_shown(im, f->output.v[i]));
       continue;
     }
-    if (from == to)
-      continue;
+    if (from == to) continue;
     node *n = graph_node(s->g, "Identity", "", base);
     vec_push(im->a, n->in, from);
     vec_push(im->a, n->out, to);
@@ -161,8 +153,7 @@ static void inline_call(importer *im, const scope *s, const pb_node *p, const pb
 /* ---- nodes --------------------------------------------------------------------------------------------------------------------------------------------- */
 static void build_node(importer *im, const scope *s, const pb_node *p) {
   const pb_function *f = find_function(im, p);
-  if (im->nodes++ >= MAX_NODES)
-    ctx_fail(im->c, E_MEMORY, "'%s' has more than %d nodes (functions inlined), which is not supported", im->src.name, MAX_NODES);
+  if (im->nodes++ >= MAX_NODES) ctx_fail(im->c, E_MEMORY, "'%s' has more than %d nodes (functions inlined), which is not supported", im->src.name, MAX_NODES);
   if (f) {
     inline_call(im, s, p, f);
     return;
@@ -173,8 +164,7 @@ static void build_node(importer *im, const scope *s, const pb_node *p) {
     return;
   }
   int64_t version = opset_of(im, s->fn, domain);
-  if (!version && !domain[0])
-    version = 1;
+  if (!version && !domain[0]) version = 1;
   const char *name = p->name.n ? made_name(im, s->fn, p->name) : s->fn ? arena_fmt(im->a, "%s/%s", s->fn->prefix, op) : NULL;
   node *n = graph_node(s->g, op, domain, name);
   for (uint32_t i = 0; i < p->input.n; i++) {
@@ -184,8 +174,7 @@ static void build_node(importer *im, const scope *s, const pb_node *p) {
       diag_error(im->c, E_MODEL, node_shown(im, p), "input %u of %s is '%s', which nothing produces: no node, input or initialiser has this name", i, op, name_shown(im, in));
     vec_push(im->a, n->in, v);
   }
-  while (n->in.n && !n->in.v[n->in.n - 1])
-    n->in.n--;
+  while (n->in.n && !n->in.v[n->in.n - 1]) n->in.n--;
   for (uint32_t i = 0; i < p->output.n; i++) {
     value *v = NULL;
     uint64_t have, maker;
@@ -200,15 +189,13 @@ static void build_node(importer *im, const scope *s, const pb_node *p) {
     vec_push(im->a, n->out, v);
   }
   import_attrs(im, s, p, n);
-  if (!domain[0])
-    upgrade_node(s->g, n, version);
+  if (!domain[0]) upgrade_node(s->g, n, version);
 }
 
 static void build_nodes(importer *im, const scope *s, const pb_nodes *nodes) {
   const uint32_t *order = order_nodes(im->scratch, nodes);
   for (uint32_t i = 0; order && i < nodes->n; i++)
-    if (!is_constant(&nodes->v[order[i]]))
-      build_node(im, s, &nodes->v[order[i]]);
+    if (!is_constant(&nodes->v[order[i]])) build_node(im, s, &nodes->v[order[i]]);
 }
 
 /* A value somebody uses must come from somewhere; what does not is an output that was dropped (of a training form) or whose node is broken. */
@@ -218,19 +205,15 @@ static void check_use(importer *im, value *v, const char *who, const map *entrie
 }
 
 static void check_uses(importer *im, const graph *g, map *entries) {
-  for (uint32_t i = 0; i < g->inputs.n; i++)
-    map_putu(entries, num(g->inputs.v[i]), 1);
+  for (uint32_t i = 0; i < g->inputs.n; i++) map_putu(entries, num(g->inputs.v[i]), 1);
   for (uint32_t i = 0; i < g->nodes.n; i++) {
     node *n = g->nodes.v[i];
     n->id = i;
-    for (uint32_t k = 0; k < n->in.n; k++)
-      check_use(im, n->in.v[k], n->name, entries);
+    for (uint32_t k = 0; k < n->in.n; k++) check_use(im, n->in.v[k], n->name, entries);
     for (uint32_t k = 0; k < n->attrs.n; k++)
-      if (n->attrs.v[k].g)
-        check_uses(im, n->attrs.v[k].g, entries);
+      if (n->attrs.v[k].g) check_uses(im, n->attrs.v[k].g, entries);
   }
-  for (uint32_t i = 0; i < g->outputs.n; i++)
-    check_use(im, g->outputs.v[i], g->name, entries);
+  for (uint32_t i = 0; i < g->outputs.n; i++) check_use(im, g->outputs.v[i], g->name, entries);
 }
 
 /* ---- graphs -------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -238,17 +221,14 @@ static void import_graph(importer *im, scope *s, const pb_graph *p) {
   bool root = !s->g->parent;
   for (uint32_t i = 0; i < p->init.n; i++) {
     bytes name = p->init.v[i].name;
-    if (map_get(s->tensors, name.p, name.n, NULL))
-      diag_error(im->c, E_MODEL, NULL, "initialiser '%s' is there twice", name_shown(im, name));
+    if (map_get(s->tensors, name.p, name.n, NULL)) diag_error(im->c, E_MODEL, NULL, "initialiser '%s' is there twice", name_shown(im, name));
     map_put(s->tensors, name.p, name.n, num(&p->init.v[i]));
   }
   for (uint32_t i = 0; i < p->sparse_init.n; i++)
-    if (p->sparse_init.v[i].values)
-      map_put(s->sparse, p->sparse_init.v[i].values->name.p, p->sparse_init.v[i].values->name.n, num(&p->sparse_init.v[i]));
+    if (p->sparse_init.v[i].values) map_put(s->sparse, p->sparse_init.v[i].values->name.p, p->sparse_init.v[i].values->name.n, num(&p->sparse_init.v[i]));
   for (uint32_t i = 0; i < p->input.n; i++) {
     bytes name = p->input.v[i].name;
-    if (map_get(s->tensors, name.p, name.n, NULL) || map_get(s->sparse, name.p, name.n, NULL))
-      continue; /* a weight listed as an input, as old files do */
+    if (map_get(s->tensors, name.p, name.n, NULL) || map_get(s->sparse, name.p, name.n, NULL)) continue; /* a weight listed as an input, as old files do */
     if (name.n == 0 || map_get(s->values, name.p, name.n, NULL)) {
       diag_error(im->c, E_MODEL, NULL, "graph '%s': input %u %s", s->g->name, i, name.n ? arena_fmt(im->a, "'%s' is there twice", name_shown(im, name)) : "has no name");
       continue;
@@ -264,7 +244,7 @@ static void import_graph(importer *im, scope *s, const pb_graph *p) {
       const pb_value *v = k ? &p->output.v[i] : &p->info.v[i];
       if (v->type && v->type->tensor)
         map_put(s->types, v->name.p, v->name.n, num(v->type));
-      else if (k && root && v->type)
+      else if (k && root && other_kind(v->type))
         diag_error(im->c, E_UNSUPPORTED, name_shown(im, v->name), "output '%s' is not a tensor (sequences, maps and optionals as outputs are not supported)", name_shown(im, v->name));
     }
   }
@@ -289,21 +269,16 @@ graph *import_region(importer *im, const scope *outer, const pb_graph *p) {
 /* ---- models -------------------------------------------------------------------------------------------------------------------------------------------- */
 static void check_versions(importer *im) {
   const pb_model *m = im->m;
-  if (!m->graph && m->ir_version.v <= 0)
-    ctx_fail(im->c, E_MODEL, "'%s' is not an ONNX model: it has neither a version nor a graph", im->src.name);
-  if (!m->graph)
-    ctx_fail(im->c, E_MODEL, "'%s' has no graph", im->src.name);
-  if (m->ir_version.v <= 0)
-    ctx_fail(im->c, E_MODEL, "'%s' has no IR version: is it an ONNX model?", im->src.name);
+  if (!m->graph && m->ir_version.v <= 0) ctx_fail(im->c, E_MODEL, "'%s' is not an ONNX model: it has neither a version nor a graph", im->src.name);
+  if (!m->graph) ctx_fail(im->c, E_MODEL, "'%s' has no graph", im->src.name);
+  if (m->ir_version.v <= 0) ctx_fail(im->c, E_MODEL, "'%s' has no IR version: is it an ONNX model?", im->src.name);
   if (m->ir_version.v > ONNX_NEWEST_IR)
     diag_warn(im->c, NULL, "'%s' is of IR version %" PRId64 ", newer than the newest known (%d); it is read as if it were that", im->src.name, m->ir_version.v, ONNX_NEWEST_IR);
   else if (m->ir_version.v < 3)
     diag_warn(im->c, NULL, "'%s' is of IR version %" PRId64 ", older than 3; it is read as well as possible", im->src.name, m->ir_version.v);
   int64_t v = opset_of(im, NULL, "");
-  if (v == 0 && m->ir_version.v >= 3 && m->opset.n == 0)
-    ctx_fail(im->c, E_MODEL, "'%s' does not say which operator set it is for (opset_import is empty)", im->src.name);
-  if (v < 0)
-    ctx_fail(im->c, E_MODEL, "'%s' is for the impossible opset %" PRId64, im->src.name, v);
+  if (v == 0 && m->ir_version.v >= 3 && m->opset.n == 0) ctx_fail(im->c, E_MODEL, "'%s' does not say which operator set it is for (opset_import is empty)", im->src.name);
+  if (v < 0) ctx_fail(im->c, E_MODEL, "'%s' is for the impossible opset %" PRId64, im->src.name, v);
   if (v > ONNX_NEWEST_OPSET)
     diag_warn(im->c, NULL, "'%s' is for opset %" PRId64 ", newer than the newest known (%d); its operators are read as of that", im->src.name, v, ONNX_NEWEST_OPSET);
   else if (v && v < 7)
@@ -356,8 +331,7 @@ static graph *load_in_frame(ctx *c, request *r) {
   CTX_TRY(c) {
     scratch = arena_new(c);
     if (r->path) {
-      if (!file_map(c, r->path, &r->model))
-        ctx_unwind(c);
+      if (!file_map(c, r->path, &r->model)) ctx_unwind(c);
       r->folder = path_dir(ctx_arena(c), r->path);
     }
     load(c, r, scratch);
@@ -379,12 +353,10 @@ graph *onnx_load_file(ctx *c, const char *path) {
 
 static bool read_tensor_file(ctx *c, const char *path, ndarray *out, const char **name) {
   bytes f;
-  if (!file_map(c, path, &f))
-    return false;
+  if (!file_map(c, path, &f)) return false;
   const pb_tensor *t = pb_read_tensor(ctx_arena(c), f, path);
   tensor_source src = {c, f, path, path, path_dir(ctx_arena(c), path)};
-  if (name)
-    *name = arena_strndup(ctx_arena(c), (const char *)t->name.p, t->name.n);
+  if (name) *name = arena_strndup(ctx_arena(c), (const char *)t->name.p, t->name.n);
   return tensor_read(&src, t, arena_fmt(ctx_arena(c), "tensor '%s'", path), out);
 }
 

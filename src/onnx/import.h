@@ -9,7 +9,7 @@
 typedef struct frame_fn {
   const struct frame_fn *caller;
   const pb_function *fn;
-  map *attrs; /* name to const pb_attr *: what the call gives, else the function's default */
+  map *attrs;         /* name to const pb_attr *: what the call gives, else the function's default */
   const char *prefix; /* of the names of its nodes and values */
   uint32_t depth;
 } frame_fn;
@@ -28,23 +28,24 @@ typedef struct scope {
 
 typedef struct importer {
   ctx *c;
-  arena *a;           /* lives as long as the context */
-  arena *scratch;     /* goes when the import is done */
+  arena *a;       /* lives as long as the context */
+  arena *scratch; /* goes when the import is done */
   const pb_model *m;
   tensor_source src;
-  map *functions;     /* domain, name, overload to const pb_function * */
-  map *symbols;       /* the model's name of a dimension to its sz */
-  map *symbol_names;  /* identifiers given out */
-  uint32_t nodes;     /* built so far */
+  map *functions;    /* domain, name, overload to const pb_function * */
+  map *symbols;      /* the model's name of a dimension to its sz */
+  map *symbol_names; /* identifiers given out */
+  uint32_t nodes;    /* built so far */
 } importer;
 
 /* names.c */
-const char *name_text(importer *im, bytes b);              /* an interned C string; unwinds on a NUL in it */
-const char *name_shown(importer *im, bytes b);             /* for messages: shortened, harmless */
-const char *node_shown(importer *im, const pb_node *n);    /* its name, or the operator and first output */
+const char *name_text(importer *im, bytes b);                                 /* an interned C string; unwinds on a NUL in it */
+const char *name_shown(importer *im, bytes b);                                /* for messages: shortened, harmless */
+const char *node_shown(importer *im, const pb_node *n);                       /* its name, or the operator and first output */
 int64_t opset_of(const importer *im, const frame_fn *fn, const char *domain); /* 0: not imported */
-const char *domain_text(importer *im, bytes b);            /* "" for the standard's */
+const char *domain_text(importer *im, bytes b);                               /* "" for the standard's */
 typedef enum { TYPE_INPUT, TYPE_REGION_INPUT, TYPE_OTHER } type_role;
+bool other_kind(const pb_type *t); /* a sequence, map, optional or sparse tensor */
 void declare_type(importer *im, value *v, const pb_type *t, type_role role);
 
 /* attrs.c */

@@ -7,8 +7,7 @@ enum { MAX_SIZE_SHOWN = 120 };
 #define MAX_DIM ((int64_t)1000000000)
 
 const char *name_text(importer *im, bytes b) {
-  if (b.n && memchr(b.p, 0, b.n))
-    ctx_fail(im->c, E_MODEL, "'%s': the name '%s' contains a NUL byte", im->src.name, name_shown(im, b));
+  if (b.n && memchr(b.p, 0, b.n)) ctx_fail(im->c, E_MODEL, "'%s': the name '%s' contains a NUL byte", im->src.name, name_shown(im, b));
   return intern_n(im->c, b.n ? (const char *)b.p : "", b.n);
 }
 
@@ -23,16 +22,13 @@ const char *name_shown(importer *im, bytes b) {
       sb_putn(&s, (const char *)b.p + i, len);
     i += len ? len : 1;
   }
-  if (n < b.n)
-    sb_put(&s, "...");
+  if (n < b.n) sb_put(&s, "...");
   return s.s ? s.s : "";
 }
 
 const char *node_shown(importer *im, const pb_node *n) {
-  if (n->name.n)
-    return name_shown(im, n->name);
-  if (n->output.n && n->output.v[0].n)
-    return arena_fmt(im->a, "%s of '%s'", name_shown(im, n->op), name_shown(im, n->output.v[0]));
+  if (n->name.n) return name_shown(im, n->name);
+  if (n->output.n && n->output.v[0].n) return arena_fmt(im->a, "%s of '%s'", name_shown(im, n->op), name_shown(im, n->output.v[0]));
   return name_shown(im, n->op);
 }
 
@@ -42,16 +38,14 @@ const char *domain_text(importer *im, bytes b) {
 }
 
 static bool same_domain(bytes b, const char *domain) {
-  if (b.n == 7 && memcmp(b.p, "ai.onnx", 7) == 0)
-    b.n = 0;
+  if (b.n == 7 && memcmp(b.p, "ai.onnx", 7) == 0) b.n = 0;
   return b.n == strlen(domain) && (b.n == 0 || memcmp(b.p, domain, b.n) == 0);
 }
 
 int64_t opset_of(const importer *im, const frame_fn *fn, const char *domain) {
   const pb_opsets *o = fn && fn->fn->opset.n ? &fn->fn->opset : &im->m->opset;
   for (uint32_t i = 0; i < o->n; i++)
-    if (same_domain(o->v[i].domain, domain))
-      return o->v[i].version.v;
+    if (same_domain(o->v[i].domain, domain)) return o->v[i].version.v;
   return 0;
 }
 
@@ -59,41 +53,33 @@ int64_t opset_of(const importer *im, const frame_fn *fn, const char *domain) {
 /* A name of the model as an identifier nobody else has: other characters become '_', a number is added where that makes two alike. */
 static const char *identifier(importer *im, const char *name, size_t n) {
   sbuf b = sbuf_new(im->a);
-  if (n > MAX_SIZE_SHOWN)
-    n = MAX_SIZE_SHOWN;
+  if (n > MAX_SIZE_SHOWN) n = MAX_SIZE_SHOWN;
   for (size_t i = 0; i < n; i++) {
     char ch = name[i];
     bool digit = ch >= '0' && ch <= '9', alpha = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch == '_';
-    if (i == 0 && !alpha)
-      sb_putc(&b, '_');
+    if (i == 0 && !alpha) sb_putc(&b, '_');
     sb_putc(&b, digit || alpha || (ch == '.' && i > 0) ? ch : '_');
   }
-  if (b.n == 0 || strcmp(b.s, "min") == 0 || strcmp(b.s, "max") == 0)
-    sb_putc(&b, '_');
+  if (b.n == 0 || strcmp(b.s, "min") == 0 || strcmp(b.s, "max") == 0) sb_putc(&b, '_');
   const char *s = b.s;
-  for (unsigned k = 2; map_gets(im->symbol_names, s, NULL); k++)
-    s = arena_fmt(im->a, "%s_%u", b.s, k);
+  for (unsigned k = 2; map_gets(im->symbol_names, s, NULL); k++) s = arena_fmt(im->a, "%s_%u", b.s, k);
   map_puts(im->symbol_names, s, 1);
   return s;
 }
 
 static sz symbol(importer *im, bytes param) {
   uint64_t have;
-  if (map_get(im->symbols, param.p, param.n, &have))
-    return (sz)have;
+  if (map_get(im->symbols, param.p, param.n, &have)) return (sz)have;
   sz s = sym_symbol(im->c, identifier(im, (const char *)param.p, param.n), 1, MAX_DIM);
   map_put(im->symbols, param.p, param.n, s);
   return s;
 }
 
 static sz dim_of(importer *im, value *v, const pb_dim *d, uint32_t axis, type_role role) {
-  if (d->value.set && d->value.v >= 0)
-    return sym_int(im->c, d->value.v);
+  if (d->value.set && d->value.v >= 0) return sym_int(im->c, d->value.v);
   if (role == TYPE_INPUT) {
-    if (d->value.set && d->value.v < -1)
-      diag_error(im->c, E_MODEL, v->source, "input '%s' has the negative dimension %" PRId64 " at axis %u", v->source, d->value.v, axis);
-    if (d->param.n)
-      return symbol(im, d->param);
+    if (d->value.set && d->value.v < -1) diag_error(im->c, E_MODEL, v->source, "input '%s' has the negative dimension %" PRId64 " at axis %u", v->source, d->value.v, axis);
+    if (d->param.n) return symbol(im, d->param);
     const char *name = arena_fmt(im->scratch, "%s.%u", v->source, axis);
     return sym_symbol(im->c, identifier(im, name, strlen(name)), 1, MAX_DIM);
   }
@@ -101,13 +87,16 @@ static sz dim_of(importer *im, value *v, const pb_dim *d, uint32_t axis, type_ro
   return role == TYPE_OTHER && d->param.n && map_get(im->symbols, d->param.p, d->param.n, &have) ? (sz)have : 0;
 }
 
+bool other_kind(const pb_type *t) { return t && !t->tensor && (t->sequence || t->optional || t->map || t->sparse); }
+
 /* An input's type must be usable; of other values what cannot be used is ignored. */
 void declare_type(importer *im, value *v, const pb_type *t, type_role role) {
   bool must = role == TYPE_INPUT;
   const pb_tensor_type *x = t ? t->tensor : NULL;
   if (!x) {
     if (must)
-      diag_error(im->c, t ? E_UNSUPPORTED : E_MODEL, v->source, "input '%s' %s", v->source, !t ? "has no type" : "is not a tensor (sequences, maps and optionals as inputs are not supported)");
+      diag_error(im->c, other_kind(t) ? E_UNSUPPORTED : E_MODEL, v->source, "input '%s' %s", v->source,
+                 other_kind(t) ? "is not a tensor (sequences, maps and optionals as inputs are not supported)" : "has no type");
     return;
   }
   v->type = et_from_onnx((int)x->elem.v);
@@ -127,8 +116,7 @@ void declare_type(importer *im, value *v, const pb_type *t, type_role role) {
     return;
   }
   sz *dims = NEWN(im->a, sz, rank);
-  for (uint32_t i = 0; i < rank; i++)
-    dims[i] = dim_of(im, v, &x->shape->dim.v[i], i, role);
+  for (uint32_t i = 0; i < rank; i++) dims[i] = dim_of(im, v, &x->shape->dim.v[i], i, role);
   v->rank = rank;
   v->dims = dims;
   v->ranked = true;

@@ -3,8 +3,8 @@
  * What the graph holds then:
  * - Every node is in the newest form of its operator, whatever opset the file was written for (upgrade.c has the table of changes). Functions of the model are inlined. Constant nodes are constants.
  * - Nodes are in dependence order; names of values are unique in the whole model.
- * - Inputs are the graph's inputs without those that have an initialiser. A dimension of an input is a constant, or a symbol: the model's own name for it (made an identifier), or `input.axis` where the
- *   model says nothing. Equal names are equal symbols.
+ * - Inputs are the graph's inputs without those that have an initialiser. A dimension of an input is a constant, or a symbol: the model's own name for it (made an identifier), or `input.axis` where
+ * the model says nothing. Equal names are equal symbols.
  * - Declared types of other values (`declared`) are what the file claims: dims may be 0 (nothing claimed); a symbol there is one of the inputs'.
  * - Constants lie in the mapped file where they can (raw data): large ones may be misaligned there, so read them by et_load or memcpy. Typed data and sub-byte types are decoded, one element in
  *   et_bytes bytes. Tensors of at most 64 KiB are always aligned. External data is mapped from the model's folder and nowhere else.

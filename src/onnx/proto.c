@@ -64,11 +64,21 @@ static TABLE(tensor, pb_tensor, AT(pb_tensor, self));
 static const field sparse_fields[] = {{1, MSG, AT(pb_sparse, values), &tensor}, {2, MSG, AT(pb_sparse, indices), &tensor}, {3, INTS, AT(pb_sparse, dims), NULL}};
 static TABLE(sparse, pb_sparse, NONE);
 static const field attribute_fields[] = {
-    {1, TEXT, AT(pb_attr, name), NULL},        {2, FLOAT, AT(pb_attr, f), NULL},         {3, INT, AT(pb_attr, i), NULL},
-    {4, TEXT, AT(pb_attr, s), NULL},           {5, MSG, AT(pb_attr, t), &tensor},        {6, MSG, AT(pb_attr, g), &graph_proto},
-    {7, FLOATS, AT(pb_attr, floats), NULL},    {8, INTS, AT(pb_attr, ints), NULL},       {9, TEXTS, AT(pb_attr, strings), NULL},
-    {10, MSGS, AT(pb_attr, tensors), &tensor}, {11, MSGS, AT(pb_attr, graphs), &graph_proto}, {14, MSG, AT(pb_attr, tp), &type_proto},
-    {20, INT, AT(pb_attr, type), NULL},        {21, TEXT, AT(pb_attr, ref), NULL},       {22, MSG, AT(pb_attr, sparse), &sparse},
+    {1, TEXT, AT(pb_attr, name), NULL},
+    {2, FLOAT, AT(pb_attr, f), NULL},
+    {3, INT, AT(pb_attr, i), NULL},
+    {4, TEXT, AT(pb_attr, s), NULL},
+    {5, MSG, AT(pb_attr, t), &tensor},
+    {6, MSG, AT(pb_attr, g), &graph_proto},
+    {7, FLOATS, AT(pb_attr, floats), NULL},
+    {8, INTS, AT(pb_attr, ints), NULL},
+    {9, TEXTS, AT(pb_attr, strings), NULL},
+    {10, MSGS, AT(pb_attr, tensors), &tensor},
+    {11, MSGS, AT(pb_attr, graphs), &graph_proto},
+    {14, MSG, AT(pb_attr, tp), &type_proto},
+    {20, INT, AT(pb_attr, type), NULL},
+    {21, TEXT, AT(pb_attr, ref), NULL},
+    {22, MSG, AT(pb_attr, sparse), &sparse},
 };
 static TABLE(attribute, pb_attr, NONE);
 static const field node_fields[] = {
@@ -79,21 +89,21 @@ static TABLE(node, pb_node, NONE);
 static const field value_fields[] = {{1, TEXT, AT(pb_value, name), NULL}, {2, MSG, AT(pb_value, type), &type_proto}};
 static TABLE(value, pb_value, NONE);
 static const field graph_proto_fields[] = {
-    {1, MSGS, AT(pb_graph, node), &node},   {2, TEXT, AT(pb_graph, name), NULL},      {5, MSGS, AT(pb_graph, init), &tensor}, {15, MSGS, AT(pb_graph, sparse_init), &sparse},
+    {1, MSGS, AT(pb_graph, node), &node},    {2, TEXT, AT(pb_graph, name), NULL},      {5, MSGS, AT(pb_graph, init), &tensor}, {15, MSGS, AT(pb_graph, sparse_init), &sparse},
     {11, MSGS, AT(pb_graph, input), &value}, {12, MSGS, AT(pb_graph, output), &value}, {13, MSGS, AT(pb_graph, info), &value},
 };
 static TABLE(graph_proto, pb_graph, NONE);
 static const field opset_fields[] = {{1, TEXT, AT(pb_opset, domain), NULL}, {2, INT, AT(pb_opset, version), NULL}};
 static TABLE(opset, pb_opset, NONE);
 static const field function_fields[] = {
-    {1, TEXT, AT(pb_function, name), NULL},       {4, TEXTS, AT(pb_function, input), NULL},  {5, TEXTS, AT(pb_function, output), NULL},
-    {6, TEXTS, AT(pb_function, attr), NULL},      {7, MSGS, AT(pb_function, node), &node},   {9, MSGS, AT(pb_function, opset), &opset},
-    {10, TEXT, AT(pb_function, domain), NULL},    {11, MSGS, AT(pb_function, attr_default), &attribute}, {13, TEXT, AT(pb_function, overload), NULL},
+    {1, TEXT, AT(pb_function, name), NULL},      {4, TEXTS, AT(pb_function, input), NULL},  {5, TEXTS, AT(pb_function, output), NULL}, {6, TEXTS, AT(pb_function, attr), NULL},
+    {7, MSGS, AT(pb_function, node), &node},     {9, MSGS, AT(pb_function, opset), &opset}, {10, TEXT, AT(pb_function, domain), NULL}, {11, MSGS, AT(pb_function, attr_default), &attribute},
+    {13, TEXT, AT(pb_function, overload), NULL},
 };
 static TABLE(function, pb_function, NONE);
 static const field model_fields[] = {
-    {1, INT, AT(pb_model, ir_version), NULL},      {2, TEXT, AT(pb_model, producer), NULL},     {3, TEXT, AT(pb_model, producer_version), NULL}, {7, MSG, AT(pb_model, graph), &graph_proto},
-    {8, MSGS, AT(pb_model, opset), &opset}, {14, MSGS, AT(pb_model, metadata), &pair}, {25, MSGS, AT(pb_model, function), &function},
+    {1, INT, AT(pb_model, ir_version), NULL}, {2, TEXT, AT(pb_model, producer), NULL},   {3, TEXT, AT(pb_model, producer_version), NULL}, {7, MSG, AT(pb_model, graph), &graph_proto},
+    {8, MSGS, AT(pb_model, opset), &opset},   {14, MSGS, AT(pb_model, metadata), &pair}, {25, MSGS, AT(pb_model, function), &function},
 };
 static TABLE(model, pb_model, NONE);
 
@@ -118,13 +128,10 @@ typedef struct item {
 static uint64_t varint(const reader *r, const uint8_t **p, const uint8_t *end, const char *where) {
   uint64_t v = 0;
   for (unsigned shift = 0; shift < 70; shift += 7) {
-    if (*p >= end)
-      damaged(r, *p, where, "a number is cut off");
+    if (*p >= end) damaged(r, *p, where, "a number is cut off");
     uint8_t b = *(*p)++;
-    if (shift < 64)
-      v |= (uint64_t)(b & 127) << shift;
-    if (!(b & 128))
-      return v;
+    if (shift < 64) v |= (uint64_t)(b & 127) << shift;
+    if (!(b & 128)) return v;
   }
   damaged(r, *p, where, "a number is too long");
 }
@@ -133,18 +140,25 @@ static item next(const reader *r, const uint8_t **p, const uint8_t *end, const c
   const uint8_t *start = *p;
   uint64_t key = varint(r, p, end, where);
   item it = {.no = (uint32_t)(key >> 3), .wire = key & 7};
-  if (key >> 3 == 0 || key >> 3 > 0x1fffffff)
-    damaged(r, start, where, "an impossible field number");
+  if (key >> 3 == 0 || key >> 3 > 0x1fffffff) damaged(r, start, where, "an impossible field number");
   uint64_t n = 0;
   switch (it.wire) {
-  case W_VARINT: it.v = varint(r, p, end, where); return it;
-  case W_64: n = 8; break;
-  case W_32: n = 4; break;
-  case W_LEN: n = varint(r, p, end, where); break;
-  default: damaged(r, start, where, "an impossible field type");
+  case W_VARINT:
+    it.v = varint(r, p, end, where);
+    return it;
+  case W_64:
+    n = 8;
+    break;
+  case W_32:
+    n = 4;
+    break;
+  case W_LEN:
+    n = varint(r, p, end, where);
+    break;
+  default:
+    damaged(r, start, where, "an impossible field type");
   }
-  if (n > (uint64_t)(end - *p))
-    damaged(r, start, where, "a field reaches beyond its end");
+  if (n > (uint64_t)(end - *p)) damaged(r, start, where, "a field reaches beyond its end");
   it.b = (bytes){*p, (size_t)n};
   *p += n;
   return it;
@@ -154,19 +168,24 @@ static const char *const kind_names[] = {"a number", "a float", "bytes", "number
 
 static bool wire_fits(kind k, uint32_t wire) {
   switch (k) {
-  case INT: return wire == W_VARINT;
-  case FLOAT: return wire == W_32;
-  case INTS: return wire == W_VARINT || wire == W_LEN;
-  case FLOATS: return wire == W_32 || wire == W_LEN;
-  case PACKED: return true;
-  default: return wire == W_LEN;
+  case INT:
+    return wire == W_VARINT;
+  case FLOAT:
+    return wire == W_32;
+  case INTS:
+    return wire == W_VARINT || wire == W_LEN;
+  case FLOATS:
+    return wire == W_32 || wire == W_LEN;
+  case PACKED:
+    return true;
+  default:
+    return wire == W_LEN;
   }
 }
 
 static const field *find(const message *m, uint32_t no) {
   for (uint32_t i = 0; i < m->n; i++)
-    if (m->fields[i].no == no)
-      return &m->fields[i];
+    if (m->fields[i].no == no) return &m->fields[i];
   return NULL;
 }
 
@@ -189,17 +208,14 @@ static void put_ints(const reader *r, item it, i64vec *v, const char *where) {
     vec_push(r->a, *v, (int64_t)it.v);
     return;
   }
-  for (const uint8_t *p = it.b.p, *end = p + it.b.n; p < end;)
-    vec_push(r->a, *v, (int64_t)varint(r, &p, end, where));
+  for (const uint8_t *p = it.b.p, *end = p + it.b.n; p < end;) vec_push(r->a, *v, (int64_t)varint(r, &p, end, where));
 }
 
 static void put_floats(const reader *r, item it, void *at, const char *where) {
   VEC(float) v;
   memcpy(&v, at, sizeof v);
-  if (it.b.n % 4)
-    damaged(r, it.b.p, where, "floats of a broken length");
-  if (it.b.n == 0)
-    return;
+  if (it.b.n % 4) damaged(r, it.b.p, where, "floats of a broken length");
+  if (it.b.n == 0) return;
   vec_reserve(r->a, v, v.n + it.b.n / 4);
   memcpy(v.v + v.n, it.b.p, it.b.n);
   v.n += (uint32_t)(it.b.n / 4);
@@ -207,29 +223,29 @@ static void put_floats(const reader *r, item it, void *at, const char *where) {
 }
 
 static void walk(const reader *r, bytes b, const message *m, void *out, uint32_t depth) {
-  if (depth > MAX_DEPTH)
-    damaged(r, b.p, m->name, "messages nested deeper than 64");
-  if (m->self != NONE)
-    memcpy((char *)out + m->self, &b, sizeof b);
+  if (depth > MAX_DEPTH) damaged(r, b.p, m->name, "messages nested deeper than 64");
+  if (m->self != NONE) memcpy((char *)out + m->self, &b, sizeof b);
   const uint8_t *p = b.p, *end = b.p + b.n;
   while (p < end) {
     const uint8_t *start = p;
     item it = next(r, &p, end, m->name);
     const field *f = find(m, it.no);
-    if (!f)
-      continue;
-    if (!wire_fits(f->k, it.wire))
-      damaged(r, start, m->name, arena_fmt(r->a, "field %u is not %s", it.no, kind_names[f->k]));
+    if (!f) continue;
+    if (!wire_fits(f->k, it.wire)) damaged(r, start, m->name, arena_fmt(r->a, "field %u is not %s", it.no, kind_names[f->k]));
     void *at = (char *)out + f->off;
     switch (f->k) {
-    case INT: *(pb_int *)at = (pb_int){(int64_t)it.v, true}; break;
+    case INT:
+      *(pb_int *)at = (pb_int){(int64_t)it.v, true};
+      break;
     case FLOAT: {
       pb_float x = {.set = true};
       memcpy(&x.v, it.b.p, 4);
       *(pb_float *)at = x;
       break;
     }
-    case TEXT: *(bytes *)at = it.b; break;
+    case TEXT:
+      *(bytes *)at = it.b;
+      break;
     case TEXTS: {
       typedef VEC(bytes) list;
       vec_push(r->a, *(list *)at, it.b);
@@ -237,21 +253,25 @@ static void walk(const reader *r, bytes b, const message *m, void *out, uint32_t
     }
     case PACKED: {
       pb_packed *k = at;
-      if (k->times == 0)
-        *k = (pb_packed){it.wire == W_VARINT ? (bytes){start, (size_t)(p - start)} : it.b, it.wire, 0};
-      if (k->times < UINT32_MAX)
-        k->times++;
+      if (k->times == 0) *k = (pb_packed){it.wire == W_VARINT ? (bytes){start, (size_t)(p - start)} : it.b, it.wire, 0};
+      if (k->times < UINT32_MAX) k->times++;
       break;
     }
-    case INTS: put_ints(r, it, at, m->name); break;
-    case FLOATS: put_floats(r, it, at, m->name); break;
+    case INTS:
+      put_ints(r, it, at, m->name);
+      break;
+    case FLOATS:
+      put_floats(r, it, at, m->name);
+      break;
     case MSG: {
       void *sub = arena_alloc(r->a, f->sub->size);
       walk(r, it.b, f->sub, sub, depth + 1);
       *(void **)at = sub;
       break;
     }
-    case MSGS: push_message(r, it, f, at, depth); break;
+    case MSGS:
+      push_message(r, it, f, at, depth);
+      break;
     }
   }
 }
@@ -267,25 +287,20 @@ static void decode(const reader *r, sink *s, item it) {
   if (s->width == 0) {
     const uint8_t *p = it.b.p, *end = p ? p + it.b.n : NULL;
     uint64_t v = it.v;
-    if (it.wire != W_VARINT && it.wire != W_LEN)
-      damaged(r, it.b.p, "tensor", "integers written as fixed bytes");
+    if (it.wire != W_VARINT && it.wire != W_LEN) damaged(r, it.b.p, "tensor", "integers written as fixed bytes");
     do {
       if (it.wire == W_LEN) {
-        if (p >= end)
-          return;
+        if (p >= end) return;
         v = varint(r, &p, end, "tensor");
       }
-      if (s->n < s->cap)
-        ((int64_t *)s->out)[s->n] = (int64_t)v;
+      if (s->n < s->cap) ((int64_t *)s->out)[s->n] = (int64_t)v;
       s->n++;
     } while (it.wire == W_LEN);
     return;
   }
-  if (it.wire == W_VARINT || it.b.n % s->width)
-    damaged(r, it.b.p ? it.b.p : r->begin, "tensor", "floats of a broken length");
+  if (it.wire == W_VARINT || it.b.n % s->width) damaged(r, it.b.p ? it.b.p : r->begin, "tensor", "floats of a broken length");
   size_t k = it.b.n / s->width, room = s->n < s->cap ? s->cap - s->n : 0, take = k < room ? k : room;
-  if (take)
-    memcpy((char *)s->out + s->n * s->width, it.b.p, take * s->width);
+  if (take) memcpy((char *)s->out + s->n * s->width, it.b.p, take * s->width);
   s->n += k;
 }
 
@@ -298,8 +313,7 @@ size_t pb_numbers(arena *a, const pb_tensor *t, const pb_packed *packed, uint32_
   }
   for (const uint8_t *p = t->self.p, *end = p + t->self.n; packed->times && p < end;) {
     item it = next(&r, &p, end, "tensor");
-    if (it.no == field_no)
-      decode(&r, &s, it);
+    if (it.no == field_no) decode(&r, &s, it);
   }
   return s.n;
 }

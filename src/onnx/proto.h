@@ -7,18 +7,42 @@
 #define EK_ONNX_PROTO_H
 #include "base/base.h"
 
-typedef struct pb_int { int64_t v; bool set; } pb_int;
-typedef struct pb_float { float v; bool set; } pb_float;
+typedef struct pb_int {
+  int64_t v;
+  bool set;
+} pb_int;
+typedef struct pb_float {
+  float v;
+  bool set;
+} pb_float;
 /* A repeated number: its first occurrence, and how often the field occurs (writers may split it; then the whole message is walked again). */
-typedef struct pb_packed { bytes first; uint32_t wire, times; } pb_packed;
+typedef struct pb_packed {
+  bytes first;
+  uint32_t wire, times;
+} pb_packed;
 
-typedef struct pb_pair { bytes key, value; } pb_pair;
-typedef struct pb_dim { pb_int value; bytes param; } pb_dim;
-typedef struct pb_shape { VEC(pb_dim) dim; } pb_shape;
+typedef struct pb_pair {
+  bytes key, value;
+} pb_pair;
+typedef struct pb_dim {
+  pb_int value;
+  bytes param;
+} pb_dim;
+typedef struct pb_shape {
+  VEC(pb_dim) dim;
+} pb_shape;
 typedef struct pb_type pb_type;
-typedef struct pb_tensor_type { pb_int elem; pb_shape *shape; } pb_tensor_type;
-typedef struct pb_elem { pb_type *elem; } pb_elem;
-struct pb_type { pb_tensor_type *tensor, *sparse; pb_elem *sequence, *optional, *map; };
+typedef struct pb_tensor_type {
+  pb_int elem;
+  pb_shape *shape;
+} pb_tensor_type;
+typedef struct pb_elem {
+  pb_type *elem;
+} pb_elem;
+struct pb_type {
+  pb_tensor_type *tensor, *sparse;
+  pb_elem *sequence, *optional, *map;
+};
 
 typedef struct pb_tensor {
   bytes self; /* the whole message */
@@ -30,7 +54,10 @@ typedef struct pb_tensor {
   VEC(pb_pair) external;
   bytes segment;
 } pb_tensor;
-typedef struct pb_sparse { pb_tensor *values, *indices; i64vec dims; } pb_sparse;
+typedef struct pb_sparse {
+  pb_tensor *values, *indices;
+  i64vec dims;
+} pb_sparse;
 
 typedef struct pb_graph pb_graph;
 typedef struct pb_attr {
@@ -49,9 +76,16 @@ typedef struct pb_attr {
   VEC(pb_graph) graphs;
 } pb_attr;
 
-typedef struct pb_node { bytes name, op, domain, overload; VEC(bytes) input, output; VEC(pb_attr) attr; } pb_node;
+typedef struct pb_node {
+  bytes name, op, domain, overload;
+  VEC(bytes) input, output;
+  VEC(pb_attr) attr;
+} pb_node;
 typedef VEC(pb_node) pb_nodes;
-typedef struct pb_value { bytes name; pb_type *type; } pb_value;
+typedef struct pb_value {
+  bytes name;
+  pb_type *type;
+} pb_value;
 struct pb_graph {
   bytes name;
   pb_nodes node;
@@ -59,9 +93,18 @@ struct pb_graph {
   VEC(pb_sparse) sparse_init;
   VEC(pb_value) input, output, info;
 };
-typedef struct pb_opset { bytes domain; pb_int version; } pb_opset;
+typedef struct pb_opset {
+  bytes domain;
+  pb_int version;
+} pb_opset;
 typedef VEC(pb_opset) pb_opsets;
-typedef struct pb_function { bytes name, domain, overload; VEC(bytes) input, output, attr; VEC(pb_attr) attr_default; pb_nodes node; pb_opsets opset; } pb_function;
+typedef struct pb_function {
+  bytes name, domain, overload;
+  VEC(bytes) input, output, attr;
+  VEC(pb_attr) attr_default;
+  pb_nodes node;
+  pb_opsets opset;
+} pb_function;
 typedef struct pb_model {
   pb_int ir_version;
   bytes producer, producer_version;

@@ -1,9 +1,9 @@
 /* What did this node mean in its own opset, said in the newest one?
  *
  * One table, a line per change of an operator that the standard made: operators, the version since which the new form holds, what to do. All lines that match a node's operator and are newer than its
- * version apply, from oldest to newest (the table is in that order within an operator). Where a change moved an attribute to an input, a constant is made; where its element type must be that of another
- * input not known yet, the constant goes through CastLike, which folds away. Changes of meaning that need several nodes build them.
- * What is not here did not change, or has no operator any more; the operator library will say that it does not know it.
+ * version apply, from oldest to newest (the table is in that order within an operator). Where a change moved an attribute to an input, a constant is made; where its element type must be that of
+ * another input not known yet, the constant goes through CastLike, which folds away. Changes of meaning that need several nodes build them. What is not here did not change, or has no operator any
+ * more; the operator library will say that it does not know it.
  */
 #include "onnx/upgrade.h"
 #include <float.h>
@@ -22,7 +22,7 @@ struct rule {
   int since;       /* nodes of this version and newer are left alone */
   void (*apply)(up *u, const rule *r);
   const char *attr;
-  int64_t arg;     /* input position, or integer value */
+  int64_t arg; /* input position, or integer value */
   const char *text;
   double number;
 };
@@ -41,8 +41,7 @@ static value *ints(up *u, const char *what, const int64_t *v, uint32_t n) { retu
 static value *put(up *u, bool in_front, const char *op, const char *what, value *const *in, uint32_t n_in, node **made) {
   arena *a = ctx_arena(u->c);
   node *n = graph_node(u->g, op, "", arena_fmt(a, "%s.%s", u->n->name, what));
-  for (uint32_t i = 0; i < n_in; i++)
-    vec_push(a, n->in, in[i]);
+  for (uint32_t i = 0; i < n_in; i++) vec_push(a, n->in, in[i]);
   value *v = graph_value(u->g, n->name);
   v->def = n;
   vec_push(a, n->out, v);
@@ -50,8 +49,7 @@ static value *put(up *u, bool in_front, const char *op, const char *what, value 
     u->g->nodes.v[u->g->nodes.n - 2] = n;
     u->g->nodes.v[u->g->nodes.n - 1] = u->n;
   }
-  if (made)
-    *made = n;
+  if (made) *made = n;
   return v;
 }
 #define BEFORE(u, op, what, ...) put(u, true, op, what, (value *const[]){__VA_ARGS__}, sizeof((value *const[]){__VA_ARGS__}) / sizeof(value *), NULL)
@@ -72,8 +70,7 @@ static node *behind(up *u, const char *op, const char *what, value *second) {
 static value *input(const up *u, uint32_t i) { return i < u->n->in.n ? u->n->in.v[i] : NULL; }
 
 static void set_input(up *u, uint32_t i, value *v) {
-  while (u->n->in.n <= i)
-    vec_push(ctx_arena(u->c), u->n->in, NULL);
+  while (u->n->in.n <= i) vec_push(ctx_arena(u->c), u->n->in, NULL);
   u->n->in.v[i] = v;
 }
 
@@ -107,23 +104,19 @@ static void rename_op(up *u, const rule *r) { u->n->op = r->text; }
 static void not_supported(up *u, const rule *r) { refuse(u, r->text); }
 
 static void default_int(up *u, const rule *r) {
-  if (!node_attr(u->n, r->attr))
-    node_set_int(u->g, u->n, r->attr, r->arg);
+  if (!node_attr(u->n, r->attr)) node_set_int(u->g, u->n, r->attr, r->arg);
 }
 static void default_float(up *u, const rule *r) {
-  if (!node_attr(u->n, r->attr))
-    node_set_float(u->g, u->n, r->attr, r->number);
+  if (!node_attr(u->n, r->attr)) node_set_float(u->g, u->n, r->attr, r->number);
 }
 static void default_text(up *u, const rule *r) {
-  if (!node_attr(u->n, r->attr))
-    node_set_string(u->g, u->n, r->attr, r->text);
+  if (!node_attr(u->n, r->attr)) node_set_string(u->g, u->n, r->attr, r->text);
 }
 
 /* text: "old=new old=new" */
 static void respell(up *u, const rule *r) {
   const attr *a = get(u, r->attr, AK_STRING);
-  if (!a)
-    return;
+  if (!a) return;
   size_t n = strlen(a->s);
   for (const char *s = r->text; s; s = strchr(s, ' ') ? strchr(s, ' ') + 1 : NULL)
     if (strncmp(s, a->s, n) == 0 && s[n] == '=') {
@@ -135,14 +128,12 @@ static void respell(up *u, const rule *r) {
 
 static void float_to_int(up *u, const rule *r) {
   const attr *a = node_attr(u->n, r->attr);
-  if (a && a->kind == AK_FLOAT)
-    node_set_int(u->g, u->n, r->attr, (int64_t)a->f);
+  if (a && a->kind == AK_FLOAT) node_set_int(u->g, u->n, r->attr, (int64_t)a->f);
 }
 
 static void ints_to_input(up *u, const rule *r) {
   const attr *a = get(u, r->attr, AK_INTS);
-  if (a)
-    set_input(u, (uint32_t)r->arg, ints(u, r->attr, a->ints, a->n));
+  if (a) set_input(u, (uint32_t)r->arg, ints(u, r->attr, a->ints, a->n));
   node_remove_attr(u->n, r->attr);
 }
 
@@ -156,8 +147,7 @@ static void int_to_vector_input(up *u, const rule *r) {
 }
 
 static void keep_outputs(up *u, const rule *r) {
-  while (u->n->out.n > r->arg)
-    u->n->out.v[--u->n->out.n] = NULL; /* whoever uses it is told that nothing produces it */
+  while (u->n->out.n > r->arg) u->n->out.v[--u->n->out.n] = NULL; /* whoever uses it is told that nothing produces it */
 }
 
 /* ---- changes of meaning ------------------------------------------------------------------------------------------------------------------------------ */
@@ -177,10 +167,8 @@ static void old_broadcast(up *u, const rule *r) {
       diag_error(u->c, E_SHAPE, u->n->name, "the second operand of rank %u does not fit the first of rank %u at axis %lld", y->rank, x->rank, (long long)at->i);
       return;
     }
-    for (int64_t i = 0; i < trailing; i++)
-      axes[i] = y->rank + i;
-    if (trailing)
-      set_input(u, 1, BEFORE(u, "Unsqueeze", "aligned", y, ints(u, "axes", axes, (uint32_t)trailing)));
+    for (int64_t i = 0; i < trailing; i++) axes[i] = y->rank + i;
+    if (trailing) set_input(u, 1, BEFORE(u, "Unsqueeze", "aligned", y, ints(u, "axes", axes, (uint32_t)trailing)));
   }
   node_remove_attr(u->n, "broadcast");
   node_remove_attr(u->n, "axis");
@@ -190,17 +178,14 @@ static void old_broadcast(up *u, const rule *r) {
 static void prelu_slope(up *u, const rule *r) {
   (void)r;
   value *x = input(u, 0), *s = input(u, 1);
-  if (!x || !s)
-    return;
+  if (!x || !s) return;
   if (!x->ranked || !s->ranked) {
     refuse(u, "the slope's alignment needs the ranks of both inputs; save the model with its shapes inferred, or with opset 7 or newer");
     return;
   }
   int64_t axes[MAX_RANK];
-  if (s->rank != 1 || x->rank <= 2)
-    return;
-  for (uint32_t i = 0; i + 2 < x->rank; i++)
-    axes[i] = i + 1;
+  if (s->rank != 1 || x->rank <= 2) return;
+  for (uint32_t i = 0; i + 2 < x->rank; i++) axes[i] = i + 1;
   set_input(u, 1, BEFORE(u, "Unsqueeze", "slope", s, ints(u, "axes", axes, x->rank - 2)));
 }
 
@@ -210,11 +195,9 @@ static void flat_softmax(up *u, const rule *r) {
   const attr *a = get(u, "axis", AK_INT);
   int64_t axis = a ? a->i : 1;
   value *x = input(u, 0);
-  if (!x || u->n->out.n == 0)
-    return;
+  if (!x || u->n->out.n == 0) return;
   node_set_int(u->g, u->n, "axis", -1);
-  if (axis == -1 || (x->ranked && axis == (int64_t)x->rank - 1))
-    return;
+  if (axis == -1 || (x->ranked && axis == (int64_t)x->rank - 1)) return;
   value *shape = BEFORE(u, "Shape", "shape", x);
   node *flat;
   value *f = put(u, true, "Flatten", "flat", &x, 1, &flat);
@@ -229,8 +212,7 @@ static void clip_limits(up *u, const rule *r) {
   static const char *const names[] = {"min", "max"};
   for (uint32_t i = 0; i < 2 && x; i++) {
     const attr *a = get(u, names[i], AK_FLOAT);
-    if (a && fabs(a->f) < FLT_MAX)
-      set_input(u, i + 1, scalar_like(u, x, names[i], a->f));
+    if (a && fabs(a->f) < FLT_MAX) set_input(u, i + 1, scalar_like(u, x, names[i], a->f));
     node_remove_attr(u->n, names[i]);
   }
 }
@@ -247,8 +229,7 @@ static void pad_inputs(up *u, const rule *r) {
   value *pads = ints(u, "pads", p->ints, p->n);
   value *fill = v && v->f != 0 ? scalar_like(u, x, "value", v->f) : NULL;
   set_input(u, 1, pads);
-  if (fill)
-    set_input(u, 2, fill);
+  if (fill) set_input(u, 2, fill);
   node_remove_attr(u->n, name);
   node_remove_attr(u->n, "value");
 }
@@ -256,8 +237,7 @@ static void pad_inputs(up *u, const rule *r) {
 /* Before 10 the mask had the data's type. */
 static void dropout_mask(up *u, const rule *r) {
   (void)r;
-  if (u->n->out.n < 2 || !u->n->out.v[1] || !input(u, 0))
-    return;
+  if (u->n->out.n < 2 || !u->n->out.v[1] || !input(u, 0)) return;
   value *old = u->n->out.v[1], *mask = graph_value(u->g, old->name);
   mask->def = u->n;
   u->n->out.v[1] = mask;
@@ -292,8 +272,7 @@ static void upsample(up *u, const rule *r) {
     uint32_t n = 4;
     if (s && s->n <= MAX_RANK) {
       n = s->n;
-      for (uint32_t i = 0; i < n; i++)
-        f[i] = (float)s->floats[i];
+      for (uint32_t i = 0; i < n; i++) f[i] = (float)s->floats[i];
     } else if (h && w) {
       f[2] = (float)h->f;
       f[3] = (float)w->f;
@@ -316,12 +295,10 @@ static void batchnorm_everywhere(up *u, const rule *r) {
   bool each = s && s->i == 0;
   double epsilon = e ? e->f : 1e-5;
   node_remove_attr(u->n, "spatial");
-  if (!each)
-    return;
+  if (!each) return;
   value *in[5];
   for (uint32_t i = 0; i < 5; i++)
-    if (!(in[i] = input(u, i)))
-      return;
+    if (!(in[i] = input(u, i))) return;
   value *eps = scalar_like(u, in[0], "epsilon", epsilon);
   value *var = BEFORE(u, "Add", "var", in[4], eps);
   value *dev = BEFORE(u, "Sqrt", "dev", var);
@@ -340,8 +317,7 @@ static void groupnorm_per_channel(up *u, const rule *r) {
   (void)r;
   const attr *g = get(u, "num_groups", AK_INT);
   value *x = input(u, 0);
-  if (!g || !x)
-    return;
+  if (!g || !x) return;
   const int64_t one = 1, two = 2, minus = -1;
   value *c = BEFORE(u, "Slice", "channels", BEFORE(u, "Shape", "shape", x), ints(u, "from", &one, 1), ints(u, "to", &two, 1));
   value *per = BEFORE(u, "Div", "per_group", c, ints(u, "groups", &g->i, 1));
@@ -350,8 +326,7 @@ static void groupnorm_per_channel(up *u, const rule *r) {
   node_set_int(u->g, cat, "axis", 0);
   static const char *const names[] = {"", "scale", "bias"};
   for (uint32_t i = 1; i < 3; i++) {
-    if (!input(u, i))
-      continue;
+    if (!input(u, i)) continue;
     arena *a = ctx_arena(u->c);
     value *col = BEFORE(u, "Unsqueeze", arena_fmt(a, "%s_column", names[i]), input(u, i), ints(u, "axis", &one, 1));
     value *rep = BEFORE(u, "Expand", arena_fmt(a, "%s_repeated", names[i]), col, to);
@@ -362,8 +337,7 @@ static void groupnorm_per_channel(up *u, const rule *r) {
 /* Since 18 equal parts must be asked for. */
 static void split_equally(up *u, const rule *r) {
   (void)r;
-  if (!input(u, 1))
-    node_set_int(u->g, u->n, "num_outputs", u->n->out.n);
+  if (!input(u, 1)) node_set_int(u->g, u->n, "num_outputs", u->n->out.n);
 }
 
 static void dft_axis(up *u, const rule *r) {
@@ -377,13 +351,14 @@ static void dft_axis(up *u, const rule *r) {
 /* Before 6 the type was spelt out. */
 static void cast_to(up *u, const rule *r) {
   (void)r;
-  static const struct { const char *name; int code; } names[] = {
-      {"FLOAT", 1}, {"UINT8", 2}, {"INT8", 3},     {"UINT16", 4},  {"INT16", 5},   {"INT32", 6},   {"INT64", 7},
-      {"STRING", 8}, {"BOOL", 9}, {"FLOAT16", 10}, {"DOUBLE", 11}, {"UINT32", 12}, {"UINT64", 13},
+  static const struct {
+    const char *name;
+    int code;
+  } names[] = {
+      {"FLOAT", 1}, {"UINT8", 2}, {"INT8", 3}, {"UINT16", 4}, {"INT16", 5}, {"INT32", 6}, {"INT64", 7}, {"STRING", 8}, {"BOOL", 9}, {"FLOAT16", 10}, {"DOUBLE", 11}, {"UINT32", 12}, {"UINT64", 13},
   };
   const attr *a = node_attr(u->n, "to");
-  if (!a || a->kind != AK_STRING)
-    return;
+  if (!a || a->kind != AK_STRING) return;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(a->s, names[i].name) == 0) {
       node_set_int(u->g, u->n, "to", names[i].code);
@@ -440,20 +415,16 @@ static const rule rules[] = {
 
 static bool listed(const char *ops, const char *op) {
   size_t n = strlen(op);
-  if (ops[0] == '*')
-    return true;
+  if (ops[0] == '*') return true;
   for (const char *s = ops; s; s = strchr(s, ' ') ? strchr(s, ' ') + 1 : NULL)
-    if (strncmp(s, op, n) == 0 && (s[n] == ' ' || s[n] == 0))
-      return true;
+    if (strncmp(s, op, n) == 0 && (s[n] == ' ' || s[n] == 0)) return true;
   return false;
 }
 
 void upgrade_node(graph *g, node *n, int64_t version) {
   up u = {g->c, g, n, version};
   const char *op = n->op; /* as it came: a line may rename the node, the lines for the new name are not for it */
-  if (n->domain[0])
-    return;
+  if (n->domain[0]) return;
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (version < rules[i].since && listed(rules[i].ops, op))
-      rules[i].apply(&u, &rules[i]);
+    if (version < rules[i].since && listed(rules[i].ops, op)) rules[i].apply(&u, &rules[i]);
 }

@@ -7,20 +7,21 @@
  *   worker:  epoch changed -> read region fields -> claim ... (a claim by compare-and-swap on epoch e proves that the fields read belong to e)
  *
  * Workers spin for a while after each region (a run of a model is many regions with short gaps), then sleep on a futex. They start on the first parallel call. Nothing is allocated in ek_rt_parallel after that.
- * After fork the child has no workers: it notices by its process id and starts its own. One region at a time: a second caller of the same pool, or a call from inside a region, runs its chunks itself.
+ * After fork the child has no workers: it notices by a page that the kernel wipes on fork (or, where there is none, by its process id) and starts its own. One region at a time: a second caller of the same pool, or a call from inside a region, runs its chunks itself.
  * Needs only libc and pthreads.
  */
 #include "runtime/runtime.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/futex.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #endif
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -48,7 +49,8 @@ struct ek_rt_pool {
   _Alignas(64) _Atomic uint32_t busy;       /* a region is running */
   uint32_t started;                         /* workers running */
   uint32_t threads;                         /* the caller included */
-  pid_t pid;                                /* whose workers they are */
+  pid_t pid;                                /* whose workers they are; 0: nobody's yet */
+  uint32_t *alive;                          /* 1; a forked child reads 0. NULL: not available */
   worker workers[];
 };
 
@@ -108,13 +110,16 @@ static void *work(void *arg) {
     claim(p, e, w->id);
   }
 }
+/* A forked child has none of the parent's threads, and may have caught its pool in the middle of a region. */
+static bool forked(const ek_rt_pool *p) { return p->alive ? !*p->alive : p->pid != getpid(); }
+static void reset(ek_rt_pool *p) {
+  p->pid = getpid();
+  if (p->alive) *p->alive = 1;
+  p->started = 0;
+  atomic_store(&p->sleeping, 0);
+  atomic_store(&p->busy, 0);
+}
 static void start(ek_rt_pool *p) {
-  pid_t me = getpid();
-  if (p->pid != me) { /* first use, or a forked child: none of the parent's threads are here */
-    p->pid = me;
-    p->started = 0;
-    atomic_store(&p->sleeping, 0);
-  }
   for (; p->started + 1 < p->threads; p->started++) {
     worker *w = &p->workers[p->started];
     w->pool = p;
@@ -138,26 +143,40 @@ ek_rt_pool *ek_rt_pool_create(int64_t threads) {
   if (!p) return NULL;
   memset(p, 0, bytes);
   p->threads = (uint32_t)threads;
+#if defined(__linux__) && defined(MADV_WIPEONFORK)
+  long page = sysconf(_SC_PAGESIZE);
+  void *m = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (m != MAP_FAILED && madvise(m, (size_t)page, MADV_WIPEONFORK)) {
+    munmap(m, (size_t)page);
+    m = MAP_FAILED;
+  }
+  p->alive = m == MAP_FAILED ? NULL : m;
+#endif
+  reset(p);
   return p;
 }
 void ek_rt_pool_destroy(ek_rt_pool *p) {
   if (!p) return;
-  if (p->pid == getpid()) {
+  if (!forked(p)) {
     atomic_store(&p->stop, 1);
     atomic_fetch_add(&p->epoch, 1);
     futex_wake(&p->epoch, MAX_THREADS);
     for (uint32_t i = 0; i < p->started; i++) pthread_join(p->workers[i].thread, NULL);
   }
+#ifdef __linux__
+  if (p->alive) munmap(p->alive, (size_t)sysconf(_SC_PAGESIZE));
+#endif
   free(p);
 }
 void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) {
   ek_rt_pool *p = call->pool;
   if (chunks <= 0) return;
+  if (p && forked(p)) reset(p);
   if (!p || chunks == 1 || p->threads == 1 || chunks > INT32_MAX || atomic_exchange_explicit(&p->busy, 1, memory_order_acquire)) {
     k(args, 0, chunks, 0);
     return;
   }
-  if (p->pid != getpid() || p->started + 1 < p->threads) start(p);
+  if (p->started + 1 < p->threads) start(p);
   uint32_t e = atomic_load_explicit(&p->epoch, memory_order_relaxed) + 1;
   /* Close the old epoch before its fields change: a claim still looking at it fails. */
   atomic_store_explicit(&p->ticket, (uint64_t)e << 32 | UINT32_MAX, memory_order_seq_cst);

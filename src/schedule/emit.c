@@ -554,7 +554,7 @@ void emit_store(ectx *e, tid t, const sz *index, evalue v, sop op) {
   const local *l = local_of(e, t);
   tensor *tt = xt(e->m, t);
   lv ptr = l && l->lay ? l->ptr : emit_buffer(e, lay->buffer, true);
-  sz idx[MAX_RANK];
+  sz idx[MAX_RANK] = {0};
   bool lanewise = false;
   for (uint32_t i = 0; i < lay->rank; i++) {
     idx[i] = emit_resolve(e, index[i]);

@@ -71,8 +71,7 @@ static void diagnostics(void **state) {
   assert_string_equal(diag_first(c)->next->text, "after the reset");
   volatile int n = 0;
   CTX_TRY(c) {
-    for (;; n++)
-      diag_error(c, E_MODEL, NULL, "and again");
+    for (;; n++) diag_error(c, E_MODEL, NULL, "and again");
   }
   CTX_CATCH {}
   assert_int_equal(n, 99);
@@ -95,8 +94,7 @@ static void arenas(void **state) {
     size_t n = i * 7919 % 5000;
     uint8_t *p = arena_alloc(a, n);
     assert_int_equal((uintptr_t)p % 16, 0);
-    for (size_t k = 0; k < n; k++)
-      assert_int_equal(p[k], 0);
+    for (size_t k = 0; k < n; k++) assert_int_equal(p[k], 0);
     memset(p, 0xff, n);
   }
   char *s = arena_grow(a, NULL, 0, 10);
@@ -131,8 +129,7 @@ static void vectors(void **state) {
     vec_push(a, v, i);
     vec_push(a, w, i * 0.5);
   }
-  for (uint32_t i = 0; i < v.n; i++)
-    assert_true(v.v[i] == i && w.v[i] == i * 0.5);
+  for (uint32_t i = 0; i < v.n; i++) assert_true(v.v[i] == i && w.v[i] == i * 0.5);
 }
 
 static void maps(void **state) {
@@ -159,10 +156,8 @@ static void maps(void **state) {
   assert_true(map_get(m, "", 0, &v));
   assert_false(map_gets(m, "key", NULL));
   map *u = map_new(a);
-  for (uint64_t i = 0; i < 5000; i++)
-    map_putu(u, i << 32, i);
-  for (uint64_t i = 0; i < 5000; i++)
-    assert_true(map_getu(u, i << 32, &v) && v == i);
+  for (uint64_t i = 0; i < 5000; i++) map_putu(u, i << 32, i);
+  for (uint64_t i = 0; i < 5000; i++) assert_true(map_getu(u, i << 32, &v) && v == i);
   assert_false(map_getu(u, 1, NULL));
   assert_ptr_equal(intern(*state, "abc"), intern_n(*state, "abcd", 3));
   assert_ptr_not_equal(intern(*state, "abc"), intern(*state, "abd"));
@@ -172,8 +167,7 @@ static void maps(void **state) {
 static void text(void **state) {
   arena *a = ctx_arena(*state);
   sbuf b = sbuf_new(a);
-  for (int i = 0; i < 1000; i++)
-    sb_fmt(&b, "%d,", i);
+  for (int i = 0; i < 1000; i++) sb_fmt(&b, "%d,", i);
   assert_int_equal(b.n, 3890);
   assert_int_equal(strlen(b.s), b.n);
   b = sbuf_new(a);
@@ -218,10 +212,8 @@ static void numbers(void **state) {
     memcpy(&x, &seed, 8);
     float f;
     memcpy(&f, &seed, 4);
-    if (isfinite(x))
-      assert_true(num_parse(c, shown(c, x), NULL) == x);
-    if (isfinite(f))
-      assert_true(num_parsef(c, shownf(c, f), NULL) == f);
+    if (isfinite(x)) assert_true(num_parse(c, shown(c, x), NULL) == x);
+    if (isfinite(f)) assert_true(num_parsef(c, shownf(c, f), NULL) == f);
   }
   setlocale(LC_ALL, "C");
 }
@@ -284,8 +276,8 @@ static void codes_round_trip(void **state) {
 
 static void rounding(void **state) {
   (void)state;
-  assert_true(round_f(ET_F16, 2049) == 2048 && round_f(ET_F16, 2051) == 2052);        /* ties to even */
-  assert_true(round_f(ET_F16, 65519.99) == 65504 && isinf(round_f(ET_F16, 65520)));   /* the edge of overflow */
+  assert_true(round_f(ET_F16, 2049) == 2048 && round_f(ET_F16, 2051) == 2052);         /* ties to even */
+  assert_true(round_f(ET_F16, 65519.99) == 65504 && isinf(round_f(ET_F16, 65520)));    /* the edge of overflow */
   assert_true(round_f(ET_F16, 0x1p-25) == 0 && round_f(ET_F16, 0x1.8p-25) == 0x1p-24); /* subnormal */
   assert_true(signbit(round_f(ET_F16, -1e-30)));
   assert_true(round_f(ET_BF16, 1 + 0x1p-8) == 1 && round_f(ET_BF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7); /* once, not by way of f32 */
@@ -376,11 +368,16 @@ static void npy_files(void **state) {
   assert_string_equal(s[1].p, "b");
   assert_int_equal(diag_errors(c), 0);
   static const char *bad[] = {
-      "{'descr': '<i4', 'fortran_order': False, 'shape': (3, 3)}",                     /* more than there is */
-      "{'descr': '<i4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",   /* overflow */
-      "{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,)}",    /* overflow in the number */
-      "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", "{'descr': '<i4', 'shape': (1,)}", "{'descr': '<i4",
-      "{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}", "", "{'shape': (1", "{'shape': (-1,)}",
+      "{'descr': '<i4', 'fortran_order': False, 'shape': (3, 3)}",                   /* more than there is */
+      "{'descr': '<i4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", /* overflow */
+      "{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,)}",  /* overflow in the number */
+      "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}",
+      "{'descr': '<i4', 'shape': (1,)}",
+      "{'descr': '<i4",
+      "{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}",
+      "",
+      "{'shape': (1",
+      "{'shape': (-1,)}",
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_false(npy_read(c, npy(a, bad[i], d, sizeof d), "x", &t));
@@ -412,8 +409,7 @@ static void npz_files(void **state) {
     assert_string_equal(z.names[i], names[i]);
     assert_int_equal(z.arrays[i].type, arrays[i].type);
     assert_int_equal(z.arrays[i].rank, arrays[i].rank);
-    if (arrays[i].type != ET_STR && arrays[i].bytes)
-      assert_memory_equal(z.arrays[i].data, arrays[i].data, arrays[i].bytes);
+    if (arrays[i].type != ET_STR && arrays[i].bytes) assert_memory_equal(z.arrays[i].data, arrays[i].data, arrays[i].bytes);
   }
   assert_ptr_equal(z.arrays[0].file, path); /* mapped, not copied */
   assert_string_equal(((const bytes *)z.arrays[2].data)[0].p, "gr\xc3\xbc\xc3\x9f");
@@ -426,10 +422,8 @@ static void npz_files(void **state) {
     uint32_t m = diag_mark(c);
     volatile bool done = false;
     CTX_TRY(c) {
-      if (file_write(c, path, copy, whole.n))
-        npz_read(c, path, &z);
-      if (file_write(c, path, whole.p, i))
-        done = !npz_read(c, path, &z);
+      if (file_write(c, path, copy, whole.n)) npz_read(c, path, &z);
+      if (file_write(c, path, whole.p, i)) done = !npz_read(c, path, &z);
     }
     CTX_CATCH { done = true; }
     assert_true(done);
@@ -452,10 +446,8 @@ static void item(ctx *c, void *arg, uint32_t i) {
   snprintf(name, sizeof name, "n%u", i % 10);
   s->name[i] = intern(c, name);
   memset(arena_alloc(ctx_arena(c), 100), 1, 100);
-  if (i % 100 == 0)
-    diag_warn(c, NULL, "at %u", i);
-  if (i == s->fail_at)
-    ctx_fail(c, E_TARGET, "item %u", i);
+  if (i % 100 == 0) diag_warn(c, NULL, "at %u", i);
+  if (i == s->fail_at) ctx_fail(c, E_TARGET, "item %u", i);
 }
 
 static void parallel(void **state) {
@@ -495,8 +487,8 @@ static void arithmetic(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(frames_nest), T(frames_of_two_contexts), T(diagnostics), T(bugs), T(arenas), T(vectors), T(maps), T(text), T(numbers), T(json_text), T(types),
-      T(codes_round_trip), T(rounding), T(conversions), T(files), T(npy_files), T(npz_files), T(parallel), T(arithmetic),
+      T(frames_nest), T(frames_of_two_contexts), T(diagnostics), T(bugs),        T(arenas), T(vectors),   T(maps),      T(text),     T(numbers),    T(json_text),
+      T(types),       T(codes_round_trip),       T(rounding),    T(conversions), T(files),  T(npy_files), T(npz_files), T(parallel), T(arithmetic),
   };
   return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

@@ -1,0 +1,104 @@
+/* Saving compiled code for programs that know nothing of Einkorn: a shared library (.so), an object with a header (.o, .h), or C source with a header (.c, .h).
+ *
+ *   model's object (code, descriptor)  +  weights' object  +  runtime's object (threads)  -> linker -> .so or .o
+ *
+ * All symbols but NAME_run and NAME_info are hidden; the runtime's are weak as well, so that several models go into one program. */
+#include "driver/driver.h"
+#include <string.h>
+
+typedef struct saving { const char *path; ek_report *report; linking *link; } saving;
+static bool ends_in(const char *s, const char *suffix) {
+  size_t n = strlen(s), k = strlen(suffix);
+  return n > k && !strcmp(s + n - k, suffix);
+}
+static const char *replace_suffix(arena *a, const char *path, const char *suffix) {
+  const char *dot = strrchr(path, '.');
+  return arena_fmt(a, "%.*s%s", (int)(dot - path), path, suffix);
+}
+
+/* ---- the header ---- */
+static void tensor_line(sbuf *b, const char *what, int64_t i, const ek_rt_tensor *t) {
+  sb_fmt(b, " *   %s[%lld]  %s: %s[", what, (long long)i, t->name, ek_type_name((ek_type)t->type));
+  for (int32_t k = 0; k < t->rank; k++) {
+    sb_put(b, k ? ", " : "");
+    if (t->dims[k] >= 0) sb_fmt(b, "%lld", (long long)t->dims[k]);
+    else sb_put(b, t->dim_names[k]);
+  }
+  sb_put(b, "]\n");
+}
+static const char *without_comment_end(arena *a, const char *s) { /* names may hold anything */
+  char *r = arena_strdup(a, s);
+  for (char *p = r; (p = strstr(p, "*/")) != NULL;) *p = '+';
+  return r;
+}
+static const char *header(pipeline *p, const char *name, const ek_rt_model *d) {
+  sbuf io = sbuf_new(p->a), b = sbuf_new(p->a);
+  for (int64_t i = 0; i < d->inputs; i++) tensor_line(&io, "in", i, &d->in[i]);
+  for (int64_t i = 0; i < d->outputs; i++) tensor_line(&io, "out", i, &d->out[i]);
+  sb_fmt(&b, "/* Model %s, compiled by Einkorn %s. Elements are dense and row-major.\n%s", without_comment_end(p->a, d->name), EK_VERSION, io.s ? without_comment_end(p->a, io.s) : "");
+  sb_fmt(&b, " * Working memory in bytes: %s\n * To run: fill in in, in_dims, out_dims and threads of a call record; %s_info()->plan gives the sizes of the outputs and of the arena; fill in out and arena; %s_run, as often as wanted.\n */\n", d->memory, name, name);
+  sb_putn(&b, (const char *)driver_runtime_header, (size_t)(driver_runtime_header_end - driver_runtime_header));
+  sb_fmt(&b, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\nint64_t %s_run(ek_rt_call *call); /* 0, or an error code with call->message set */\nconst ek_rt_model *%s_info(void);\n#ifdef __cplusplus\n}\n#endif\n", name, name);
+  return b.s;
+}
+static void write_header(pipeline *p, const char *path, const char *name, const ek_rt_model *d) {
+  const char *h = header(p, name, d), *file = replace_suffix(p->a, path, ".h");
+  if (!file_write(p->c, file, h, strlen(h))) ctx_unwind(p->c);
+}
+
+/* ---- objects ---- */
+static bool native(const target *t) {
+#if defined(__x86_64__)
+  return t->host || strstr(t->triple, "x86_64") || strstr(t->triple, "x86-64");
+#elif defined(__aarch64__)
+  return t->host || strstr(t->triple, "aarch64");
+#else
+  return t->host;
+#endif
+}
+static void save_object(pipeline *p, saving *s, bool shared) {
+  const char *name = pipe_symbol(p->a, s->path);
+  s->link = link_begin(p->c, s->path);
+  const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
+  llvm_opts o = pipe_llvm(p);
+  double t0 = now_ms();
+  bool threads = native(p->t);
+  size_t weights = (size_t)p->p->weight_bytes;
+  llvm_export x = {.name = name, .model = d, .weights = {(const uint8_t *)"", weights}, .embed = false, .pool = threads};
+  bytes obj = llvm_object(p->c, p->s->l, p->t, &o, &x);
+  p->code_ms = now_ms() - t0;
+  link_add(s->link, "model", obj);
+  if (threads) link_add(s->link, "runtime", (bytes){driver_runtime_object, (size_t)(driver_runtime_object_end - driver_runtime_object)});
+  if (weights) program_weights(p->p, link_add_data(s->link, arena_fmt(p->a, "%s_weights", name), weights, obj));
+  uint64_t bytes = link_end(s->link, shared, threads);
+  if (!shared) write_header(p, s->path, name, d);
+  if (s->report) s->report->code_bytes = obj.n, s->report->file_bytes = bytes;
+}
+static void save(pipeline *p, saving *s) {
+  if (!pipe_optimise(p) || !pipe_program(p)) return;
+  if (ends_in(s->path, ".so") || ends_in(s->path, ".o")) save_object(p, s, ends_in(s->path, ".so"));
+  else ctx_fail(p->c, E_USAGE, "%s: the suffix says what to make: .so, .o or .c", s->path);
+  if (s->report) report_program(p, s->report);
+}
+static ek_code save_in(pipeline *p, void *env) {
+  saving *s = env;
+  CTX_TRY(p->c) { save(p, s); }
+  CTX_CATCH {
+    link_drop(s->link);
+    ctx_unwind(p->c);
+  }
+  link_drop(s->link);
+  if (!p->stopped) return EK_OK;
+  diag_add(p->c, D_ERROR, E_CANCELLED, (srcpos){0}, NULL, "compilation ended after pass %s, as asked", p->o.stop_after.name);
+  return EK_CANCELLED;
+}
+ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report) {
+  if (report) *report = (ek_report){.memory = ""};
+  saving s = {path, report, NULL};
+  ctx *c;
+  ek_code code = in_pipe(m, o, NULL, save_in, &s, &c);
+  if (code) return code;
+  ctx_free(m->s->scratch);
+  m->s->scratch = c;
+  return EK_OK;
+}

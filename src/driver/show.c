@@ -1,0 +1,88 @@
+/* The text of any level, for people: at the end of its passes or after one of them, in full or only what comes from one node of the model. */
+#include "driver/driver.h"
+#include <string.h>
+
+typedef struct showing { ek_model *m; ek_show_options w; sbuf b; } showing;
+enum { SHOW_LLVM = PL_CODE, SHOW_ASM };
+static int stage_of(ctx *c, const char *name) {
+  static const char *const names[] = {"graph", "expr", "loop", "program", "llvm", "asm"};
+  for (int i = 0; i < 6; i++)
+    if (!strcmp(name, names[i])) return i + 1;
+  ctx_fail(c, E_USAGE, "there is no stage %s; the stages are graph, expr, loop, program, llvm and asm", name);
+}
+static void setup(pipeline *p, void *env) {
+  showing *s = env;
+  p->o.show_node = s->w.node;
+  p->o.weights_inline = s->w.weights_inline != 0;
+  if (s->w.after) p->o.show_after = pipe_pass_ref(p->c, s->w.after);
+}
+/* Does a launch compute a tensor of that node? */
+static bool launches_node(pipeline *p, const launch *l, const char *node) {
+  if (l->kernel >= p->m->kernels.n) return false;
+  const kernel *k = &p->m->kernels.v[l->kernel];
+  for (uint32_t i = 0; i < k->stages.n; i++) {
+    const char *o = xt(p->m, xs(p->m, k->stages.v[i])->tensor)->origin;
+    if (o && !strcmp(o, node)) return true;
+  }
+  return false;
+}
+static void show_function(pipeline *p, int stage, const char *only, sbuf *b) {
+  llvm_opts o = pipe_llvm(p);
+  if (stage == PL_LOOP) loop_print(p->s->l, b, only);
+  else if (stage == SHOW_ASM) llvm_asm(p->c, p->s->l, p->t, &o, only, b);
+  else llvm_text(p->c, p->s->l, p->t, &o, only, o.level > 0, b);
+}
+static void show_functions(pipeline *p, int stage, const char *node, sbuf *b) {
+  if (!node) {
+    show_function(p, stage, NULL, b);
+    return;
+  }
+  map *done = map_new(p->a);
+  for (uint32_t i = 0; i < p->s->launches.n; i++) {
+    const launch *l = &p->s->launches.v[i];
+    uint64_t seen;
+    if (!launches_node(p, l, node) || map_gets(done, l->func->name, &seen)) continue;
+    map_puts(done, l->func->name, 1);
+    show_function(p, stage, l->func->name, b);
+  }
+  if (!map_count(done)) ctx_fail(p->c, E_USAGE, "no kernel comes from a node %s alone or with others (it may have been folded away, or lie in another node's kernel)", node);
+}
+static ek_code show(pipeline *p, void *env) {
+  showing *s = env;
+  int stage = stage_of(p->c, s->w.stage ? s->w.stage : "graph");
+  if (s->w.after) {
+    uint32_t n;
+    const pipe_pass *all = pipe_passes(p->a, &n);
+    for (uint32_t i = 0; i < n; i++)
+      if (!strcmp(all[i].name, p->o.show_after.name) && (int)all[i].level > stage) stage = (int)all[i].level;
+  }
+  bool go = !p->stopped;
+  if (go && (stage > PL_EXPR || (stage == PL_EXPR && (!s->w.after || !p->shown.n)))) go = pipe_optimise(p);
+  if (go && stage > PL_EXPR) go = pipe_program(p);
+  if (s->w.after) {
+    if (!p->shown.n) ctx_fail(p->c, E_USAGE, "pass %s did not run%s", s->w.after, p->stopped ? " before the compilation was stopped" : " at this level of optimisation");
+    s->b = p->shown;
+    return EK_OK;
+  }
+  s->b = sbuf_new(p->a);
+  sb_put(&s->b, "");
+  if (stage > (int)p->at && p->at < PL_PROGRAM) stage = (int)p->at; /* stopped before */
+  if (stage == PL_LOOP || stage >= SHOW_LLVM) show_functions(p, stage, s->w.node, &s->b);
+  else pipe_print(p, (plevel)stage, &s->b);
+  return EK_OK;
+}
+void ek_show_options_init(ek_show_options *w) { *w = (ek_show_options){.size = sizeof *w, .stage = "graph"}; }
+ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, const char **text) {
+  showing s = {.m = m};
+  ctx *c;
+  *text = "";
+  ek_show_options_init(&s.w);
+  if (w && (w->size < sizeof(size_t) || w->size > sizeof s.w)) return session_fail(m->s, EK_USAGE, "ek_show_options.size is %zu: set it by ek_show_options_init", w->size);
+  if (w) memcpy(&s.w, w, w->size);
+  ek_code code = in_pipe(m, o, setup, show, &s, &c);
+  if (code) return code;
+  ctx_free(m->s->scratch);
+  m->s->scratch = c;
+  if (s.b.s) *text = s.b.s;
+  return EK_OK;
+}

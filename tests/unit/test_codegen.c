@@ -1,0 +1,358 @@
+/* Do loop programs compute what they say, as machine code? Small kernels made by hand, compiled in this process at both levels and for each x86 target this machine can run, against plain C. */
+#include "jitkit.h"
+#include <math.h>
+#include <time.h>
+
+static const char *const targets[] = {"host", "x86-64-v3", "x86-64"};
+enum { TARGETS = 3, LEVELS = 2 };
+typedef void (*build_fn)(lmodule *m, lfunc *f, lbuild *b, const target *t);
+/* Compiles the kernel for target ti, level l, and runs it. */
+static void run_on(int ti, int l, build_fn fn, const int64_t *args, int64_t chunks) {
+  ctx *c = ctx_new();
+  assert_non_null(c);
+  lmodule *m = loop_module(c);
+  lfunc *f = loop_func(m, LF_KERNEL, "k", "test kernel");
+  lbuild b = loop_builder(f);
+  fn(m, f, &b, target_get(c, targets[ti]));
+  jit *j = NULL;
+  ek_rt_kernel k = (ek_rt_kernel)kit_find(c, m, targets[ti], l, "k", &j);
+  k(args, 0, chunks, 0);
+  jit_free(j);
+  ctx_free(c);
+}
+#define EVERYWHERE for (int ti = 0; ti < TARGETS; ti++) for (int l = 0; l < LEVELS; l++)
+static lv ptr_in(lbuild *b, const char *n, etype t) { return lb_param(b, n, lptr(t), LP_READ | LP_NOALIAS, 0); }
+static lv ptr_out(lbuild *b, const char *n, etype t) { return lb_param(b, n, lptr(t), LP_WRITE | LP_NOALIAS, 0); }
+static unsigned lanes_of(const target *t, etype e) { return target_lanes(t, e); }
+
+/* ---- saxpy with a masked tail ---- */
+static void saxpy(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f;
+  unsigned v = lanes_of(t, ET_F32);
+  lv x = ptr_in(b, "x", ET_F32), y = ptr_out(b, "y", ET_F32), n = lb_param(b, "n", lt(ET_I64, 1), 0, 0), i;
+  lv whole = lb_muli(b, lb_op(b, OP_IDIV, lt(ET_I64, 1), n, lb_int(b, v), 0), v), k = lb_const(b, lt(ET_F32, v), (scalar){.f = 2.5});
+  lb_for(b, "i", lb_int(b, 0), whole, lb_int(b, v), 2, &i);
+  lb_store(b, y, i, lb_op(b, OP_FMA, lt(ET_F32, v), lb_load(b, lt(ET_F32, v), x, i), k, lb_load(b, lt(ET_F32, v), y, i)));
+  lb_end(b);
+  lv rest = lb_sub(b, n, whole);
+  lb_if(b, lb_cmp(b, OP_GT, rest, lb_int(b, 0)));
+  lv r = lb_op(b, OP_FMA, lt(ET_F32, v), lb_load_ex(b, lt(ET_F32, v), x, whole, 0, rest, 0, 0), k, lb_load_ex(b, lt(ET_F32, v), y, whole, 0, rest, 0, 0));
+  lb_store_ex(b, y, whole, r, 0, rest, 0, 0);
+  lb_end(b);
+}
+static void test_saxpy(void **s) {
+  (void)s;
+  EVERYWHERE for (int n = 0; n < 70; n += 7) {
+    float x[70], y[70];
+    for (int i = 0; i < 70; i++) x[i] = (float)i * 0.25f, y[i] = (float)(i * i);
+    run_on(ti, l, saxpy, (int64_t[]){ARG(x), ARG(y), n}, 1);
+    for (int i = 0; i < 70; i++) assert_true(y[i] == (float)(i * i) + (i < n ? 2.5f * x[i] : 0)); /* exact with or without fma */
+  }
+}
+
+/* ---- register-tiled matrix product: MR x NR accumulators ---- */
+enum { MR = 8, NR = 32, K = 256 };
+static void matmul(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f;
+  unsigned v = lanes_of(t, ET_F32), nv = 2, rows = v == 16 ? MR : 4; /* 8 x 2 of 32 registers, 4 x 2 of 16 */
+  lv a = lb_param(b, "a", lptr(ET_F32), LP_READ, 64), w = lb_param(b, "w", lptr(ET_F32), LP_READ | LP_NOALIAS, 64), y = lb_param(b, "y", lptr(ET_F32), LP_WRITE, 64);
+  lv rep = lb_param(b, "rep", lt(ET_I64, 1), 0, 0), z, r0, c0, k, acc[MR * NR];
+  lb_for(b, "z", lb_int(b, 0), rep, lb_int(b, 1), 0, &z);
+  lb_for(b, "r0", lb_int(b, 0), lb_int(b, MR), lb_int(b, rows), 0, &r0);
+  lb_for(b, "c0", lb_int(b, 0), lb_int(b, NR), lb_int(b, nv * v), 0, &c0);
+  for (unsigned i = 0; i < rows * nv; i++) acc[i] = lb_reg(b, lb_const(b, lt(ET_F32, v), (scalar){.f = 0}));
+  lb_for(b, "k", lb_int(b, 0), lb_int(b, K), lb_int(b, 1), 4, &k);
+  lv bv[NR];
+  for (unsigned j = 0; j < nv; j++) bv[j] = lb_load_ex(b, lt(ET_F32, v), w, lb_addi(b, lb_add(b, lb_muli(b, k, NR), c0), j * v), 0, 0, 0, v * 4);
+  for (unsigned i = 0; i < rows; i++) {
+    lv x = lb_splat(b, (uint16_t)v, lb_load(b, lt(ET_F32, 1), a, lb_add(b, lb_muli(b, lb_addi(b, r0, i), K), k)));
+    for (unsigned j = 0; j < nv; j++) lb_set(b, acc[i * nv + j], lb_op(b, OP_FMA, lt(ET_F32, v), x, bv[j], lb_get(b, acc[i * nv + j])));
+  }
+  lb_end(b);
+  for (unsigned i = 0; i < rows; i++)
+    for (unsigned j = 0; j < nv; j++) lb_store(b, y, lb_addi(b, lb_add(b, lb_muli(b, lb_addi(b, r0, i), NR), c0), j * v), lb_get(b, acc[i * nv + j]));
+  lb_end(b);
+  lb_end(b);
+  lb_end(b);
+}
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+/* Independent multiply-adds in registers only: the machine's peak at this moment. */
+static void peak(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f;
+  unsigned v = lanes_of(t, ET_F32);
+  lv p = ptr_out(b, "p", ET_F32), n = lb_param(b, "n", lt(ET_I64, 1), 0, 0), i, acc[12];
+  lv x = lb_load(b, lt(ET_F32, v), p, lb_int(b, 0));
+  for (int j = 0; j < 12; j++) acc[j] = lb_reg(b, lb_load(b, lt(ET_F32, v), p, lb_int(b, j)));
+  lb_for(b, "i", lb_int(b, 0), n, lb_int(b, 1), 4, &i);
+  for (int j = 0; j < 12; j++) lb_set(b, acc[j], lb_op(b, OP_FMA, lt(ET_F32, v), lb_get(b, acc[j]), x, x));
+  lb_end(b);
+  for (int j = 0; j < 12; j++) lb_store(b, p, lb_int(b, j * v), lb_get(b, acc[j]));
+}
+static void test_matmul(void **s) {
+  (void)s;
+  static _Alignas(64) float a[MR * K], w[K * NR], y[MR * NR], want[MR * NR], pk[12 * 16];
+  for (int i = 0; i < MR * K; i++) a[i] = (float)((i * 37) % 19 - 9) * 0.125f;
+  for (int i = 0; i < K * NR; i++) w[i] = (float)((i * 53) % 23 - 11) * 0.0625f;
+  for (int i = 0; i < MR; i++)
+    for (int j = 0; j < NR; j++) {
+      double sum = 0;
+      for (int k = 0; k < K; k++) sum += (double)a[i * K + k] * w[k * NR + j];
+      want[i * NR + j] = (float)sum;
+    }
+  EVERYWHERE {
+    memset(y, 0, sizeof y);
+    run_on(ti, l, matmul, (int64_t[]){ARG(a), ARG(w), ARG(y), 1}, 1);
+    for (int i = 0; i < MR * NR; i++) assert_true(y[i] == want[i]); /* all sums are exact */
+  }
+  for (int ti = 0; ti < 2; ti++) { /* speed, printed only */
+    ctx *c = ctx_new();
+    const target *t = target_get(c, targets[ti]);
+    lmodule *m = loop_module(c);
+    lfunc *f = loop_func(m, LF_KERNEL, "matmul", NULL), *g = loop_func(m, LF_KERNEL, "peak", NULL);
+    lbuild b = loop_builder(f), pb = loop_builder(g);
+    matmul(m, f, &b, t);
+    peak(m, g, &pb, t);
+    jit *j = NULL;
+    ek_rt_kernel mm = (ek_rt_kernel)kit_find(c, m, targets[ti], 1, "matmul", &j), pp = (ek_rt_kernel)jit_find(j, "peak");
+    double best = 1e9, top = 1e9;
+    for (int i = 0; i < 20; i++) {
+      double t0 = now_s();
+      mm((int64_t[]){ARG(a), ARG(w), ARG(y), 500}, 0, 1, 0);
+      double t1 = now_s();
+      for (int q = 0; q < 192; q++) pk[q] = 0.5f;
+      pp((int64_t[]){ARG(pk), 50000}, 0, 1, 0);
+      double t2 = now_s();
+      if (t1 - t0 < best) best = t1 - t0;
+      if (t2 - t1 < top) top = t2 - t1;
+    }
+    double gf = 2.0 * MR * NR * K * 500 / best * 1e-9, pf = 2.0 * 12 * target_lanes(t, ET_F32) * 50000 / top * 1e-9;
+    jit_stats st = jit_get_stats(j);
+    printf("%s: 8x32x256 micro-kernel %.0f GFLOP/s, peak %.0f: %.0f %%; emit %.1f ms, passes %.1f, code %.1f, link %.1f\n", targets[ti], gf, pf, 100 * gf / pf, st.emit_ms, st.pass_ms, st.code_ms, st.link_ms);
+    jit_free(j);
+    ctx_free(c);
+  }
+}
+
+/* ---- gather, scatter, strides, masks ---- */
+static void movement(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f, (void)t;
+  lv x = ptr_in(b, "x", ET_F32), ix = ptr_in(b, "ix", ET_I64), y = ptr_out(b, "y", ET_F32), u = ptr_in(b, "u", ET_U8), w = ptr_out(b, "w", ET_U8);
+  lv zero = lb_int(b, 0), iv = lb_load(b, lt(ET_I64, 8), ix, zero);
+  lv odd = lb_cmp(b, OP_NE, lb_op(b, OP_BAND, lt(ET_I64, 8), iv, lb_int(b, 1), 0), lb_int(b, 0));
+  lb_store(b, y, zero, lb_gather(b, lt(ET_F32, 8), x, iv, 0));
+  lb_store(b, y, lb_int(b, 8), lb_gather(b, lt(ET_F32, 8), x, iv, odd));                                                /* inactive lanes 0 */
+  lb_store_ex(b, y, lb_int(b, 16), lb_load_ex(b, lt(ET_F32, 8), x, lb_int(b, 1), 0, 0, lb_int(b, 3), 0), 0, 0, lb_int(b, 2), 0); /* strides */
+  lb_scatter(b, y, lb_op(b, OP_ADD, lt(ET_I64, 8), lb_op(b, OP_SHR, lt(ET_I64, 8), lb_iota(b, lt(ET_I64, 8)), lb_int(b, 1), 0), lb_int(b, 40), 0), lb_load(b, lt(ET_F32, 8), x, zero), 0); /* last wins */
+  lb_store_ex(b, y, lb_int(b, 48), lb_load(b, lt(ET_F32, 8), x, zero), odd, 0, 0, 0);
+  lb_store(b, w, zero, lb_gather(b, lt(ET_U8, 8), u, iv, odd));
+  lb_store_ex(b, w, lb_int(b, 8), lb_load_ex(b, lt(ET_U8, 8), u, zero, 0, lb_int(b, 5), 0, 0), 0, lb_int(b, 6), 0, 0);
+  lv one = lb_load_ex(b, lt(ET_U8, 1), u, lb_int(b, 7), lb_extract(b, odd, 1), 0, 0, 0);
+  lb_store(b, w, lb_int(b, 16), one);
+}
+static void test_movement(void **s) {
+  (void)s;
+  float x[32];
+  uint8_t u[32];
+  int64_t ix[8] = {5, 2, 31, 0, 7, 7, 12, 9};
+  for (int i = 0; i < 32; i++) x[i] = (float)i + 0.5f, u[i] = (uint8_t)(i + 100);
+  EVERYWHERE {
+    float y[64];
+    uint8_t w[32];
+    for (int i = 0; i < 64; i++) y[i] = -1;
+    memset(w, 255, sizeof w);
+    run_on(ti, l, movement, (int64_t[]){ARG(x), ARG(ix), ARG(y), ARG(u), ARG(w)}, 1);
+    for (int i = 0; i < 8; i++) {
+      bool odd = ix[i] & 1;
+      assert_true(y[i] == x[ix[i]]);
+      assert_true(y[8 + i] == (odd ? x[ix[i]] : 0));
+      assert_true(y[16 + 2 * i] == x[1 + 3 * i]);
+      if (i < 7) assert_true(y[17 + 2 * i] == -1);
+      if (i < 4) assert_true(y[40 + i] == x[2 * i + 1]);
+      assert_true(y[48 + i] == (odd ? x[i] : -1));
+      assert_int_equal(w[i], odd ? u[ix[i]] : 0);
+      assert_int_equal(w[8 + i], i < 5 ? u[i] : i < 6 ? 0 : 255);
+    }
+    assert_int_equal(w[16], ix[1] & 1 ? u[7] : 0);
+    assert_int_equal(w[17], 255);
+  }
+}
+
+/* ---- horizontal reductions, shuffles, NaN ---- */
+static void horizontal(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f, (void)t;
+  lv x = ptr_in(b, "x", ET_F32), y = ptr_out(b, "y", ET_F32), q = ptr_out(b, "q", ET_BOOL), z = ptr_in(b, "z", ET_I32), zy = ptr_out(b, "zy", ET_I32);
+  lv v = lb_load(b, lt(ET_F32, 16), x, lb_int(b, 0)), n = lb_load(b, lt(ET_F32, 16), x, lb_int(b, 16)), k = 0;
+  const rop r[] = {RED_SUM, RED_PROD, RED_MAX, RED_MIN};
+  for (int i = 0; i < 4; i++) lb_store(b, y, lb_int(b, i), lb_hreduce(b, r[i], v));
+  lb_store(b, y, lb_int(b, 4), lb_hreduce(b, RED_MAX, n));
+  lb_store(b, y, lb_int(b, 5), lb_hreduce(b, RED_MIN, n));
+  lv pos = lb_cmp(b, OP_GT, v, lb_const(b, lt(ET_F32, 16), (scalar){.f = 0}));
+  lb_store(b, q, lb_int(b, 0), lb_hreduce(b, RED_ANY, pos));
+  lb_store(b, q, lb_int(b, 1), lb_hreduce(b, RED_ALL, pos));
+  lb_store(b, q, lb_int(b, 2), pos); /* a vector of bool */
+  lv odd = lb_load(b, lt(ET_I32, 6), z, lb_int(b, 0));
+  for (int i = 0; i < 4; i++) lb_store(b, zy, lb_int(b, i), lb_hreduce(b, r[i], odd));
+  int32_t lanes[4] = {3, 0, 7, 8};
+  lb_store(b, zy, lb_int(b, 4), lb_shuffle(b, odd, odd, lanes, 4));
+  lv back = lb_load(b, lt(ET_BOOL, 16), q, lb_int(b, 2));
+  lb_store(b, y, lb_int(b, 6), lb_op(b, OP_SEL, lt(ET_F32, 16), back, v, lb_const(b, lt(ET_F32, 16), (scalar){.f = -7})));
+  (void)k;
+}
+static void test_horizontal(void **s) {
+  (void)s;
+  float x[32];
+  int32_t z[6] = {3, -4, 5, 2, -1, 6};
+  for (int i = 0; i < 16; i++) x[i] = i % 3 ? (float)(i + 1) / 8 : -(float)(i + 1) / 8, x[16 + i] = x[i];
+  x[16 + 11] = NAN;
+  EVERYWHERE {
+    float y[22];
+    uint8_t q[18];
+    int32_t zy[8];
+    run_on(ti, l, horizontal, (int64_t[]){ARG(x), ARG(y), ARG(q), ARG(z), ARG(zy)}, 1);
+    float sum = 0, mx = -1e9f, mn = 1e9f;
+    double prod = 1;
+    for (int i = 0; i < 16; i++) sum += x[i], prod *= x[i], mx = fmaxf(mx, x[i]), mn = fminf(mn, x[i]);
+    assert_true(y[0] == sum);
+    assert_true(fabs(y[1] - prod) <= fabs(prod) * 1e-5);
+    assert_true(y[2] == mx && y[3] == mn);
+    assert_true(isnan(y[4]) && isnan(y[5]));
+    assert_true(q[0] == 1 && q[1] == 0);
+    for (int i = 0; i < 16; i++) assert_true(q[2 + i] == (x[i] > 0) && y[6 + i] == (x[i] > 0 ? x[i] : -7));
+    assert_true(zy[0] == 11 && zy[1] == 3 * -4 * 5 * 2 * -1 * 6 && zy[2] == 6 && zy[3] == -4);
+    assert_true(zy[4] == 2 && zy[5] == 3 && zy[6] == -4 && zy[7] == 5);
+  }
+}
+
+/* ---- structure: nested loops, if, registers, alloc, unrolled loops with rests ---- */
+static void structure(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f, (void)t;
+  lv y = ptr_out(b, "y", ET_I64), n = lb_param(b, "n", lt(ET_I64, 1), 0, 0), i, j, tmp = lb_alloc(b, ET_I64, 16), c;
+  lb_for(b, "c", lb_lo(b), lb_hi(b), lb_int(b, 1), 0, &c);
+  lb_for(b, "j", lb_int(b, 0), lb_int(b, 16), lb_int(b, 1), 16, &j);
+  lb_store(b, tmp, j, lb_mul(b, j, j));
+  lb_end(b);
+  lv sum = lb_reg(b, lb_int(b, 0));
+  lb_for(b, "i", lb_int(b, 1), n, lb_int(b, 3), 4, &i);
+  lb_for(b, "j", lb_int(b, 0), lb_int(b, 7), lb_int(b, 2), 3, &j);
+  lb_if(b, lb_cmp(b, OP_GT, j, lb_int(b, 3)));
+  lb_set(b, sum, lb_add(b, lb_get(b, sum), lb_mul(b, i, j)));
+  lb_else(b);
+  lb_set(b, sum, lb_add(b, lb_get(b, sum), lb_load(b, lt(ET_I64, 1), tmp, lb_add(b, j, lb_int(b, 2)))));
+  lb_end(b);
+  lb_end(b);
+  lb_end(b);
+  lb_store(b, y, c, lb_add(b, lb_get(b, sum), c));
+  lb_end(b);
+}
+static void test_structure(void **s) {
+  (void)s;
+  EVERYWHERE for (int n = 0; n < 40; n += 3) {
+    int64_t y[3] = {-1, -1, -1};
+    run_on(ti, l, structure, (int64_t[]){ARG(y), n}, 2);
+    int64_t sum = 0;
+    for (int i = 1; i < n; i += 3)
+      for (int j = 0; j < 7; j += 2) sum += j > 3 ? i * j : (j + 2) * (j + 2);
+    assert_true(y[0] == sum && y[1] == sum + 1 && y[2] == -1);
+  }
+}
+
+/* ---- main functions, calls, scratch, failure; sharing of equal kernels; the pool ---- */
+static lmodule *program(ctx *c) {
+  lmodule *m = loop_module(c);
+  for (int v = 0; v < 2; v++) { /* two kernels of one text */
+    lfunc *f = loop_func(m, LF_KERNEL, v ? "twice" : "double", "y = 2x through scratch");
+    lbuild b = loop_builder(f);
+    lv x = ptr_in(&b, v ? "p" : "x", ET_F32), y = ptr_out(&b, "y", ET_F32), i, s = lb_scratch(&b, ET_F32, 64);
+    f->scratch_bytes = 128;
+    lb_for(&b, "i", lb_lo(&b), lb_hi(&b), lb_int(&b, 1), 0, &i);
+    lb_store(&b, s, lb_int(&b, 0), lb_load(&b, lt(ET_F32, 1), x, i));
+    lb_store(&b, y, i, lb_op(&b, OP_MUL, lt(ET_F32, 1), lb_load(&b, lt(ET_F32, 1), s, lb_int(&b, 0)), lb_const(&b, lt(ET_F32, 1), (scalar){.f = 2}), 0));
+    lb_end(&b);
+  }
+  lfunc *p = loop_func(m, LF_MAIN, "plan", NULL);
+  lbuild b = loop_builder(p);
+  lv d = lb_param(&b, "in_dims", lptr(ET_I64), LP_READ, 0), o = lb_param(&b, "out_dims", lptr(ET_I64), LP_WRITE, 0), call = lb_param(&b, "call", lptr(ET_I64), LP_WRITE, 0), th = lb_param(&b, "threads", lt(ET_I64, 1), 0, 0);
+  lv n = lb_load(&b, lt(ET_I64, 1), d, lb_int(&b, 0));
+  lb_fail(&b, lb_cmp(&b, OP_LT, n, lb_int(&b, 1)), E_SHAPE, "input x: N is at least 1");
+  lb_store(&b, o, lb_int(&b, 0), n);
+  lv area = lb_muli(&b, lb_op(&b, OP_IDIV, lt(ET_I64, 1), lb_addi(&b, lb_muli(&b, n, 4), 63), lb_int(&b, 64), 0), 64);
+  lb_store(&b, call, lb_int(&b, 9), area);
+  lb_store(&b, call, lb_int(&b, 10), lb_add(&b, area, lb_muli(&b, th, 128)));
+  lfunc *r = loop_func(m, LF_MAIN, "run", NULL);
+  b = loop_builder(r);
+  lv in = lb_param(&b, "in.0", lptr(ET_F32), LP_READ, 0), out = lb_param(&b, "out.0", lptr(ET_F32), LP_WRITE, 0), ar = lb_param(&b, "arena", lptr(ET_U8), LP_WRITE, 64);
+  d = lb_param(&b, "in_dims", lptr(ET_I64), LP_READ, 0);
+  lv sc = lb_param(&b, "scratch", lt(ET_I64, 1), 0, 0), tmp = lb_ptrcast(&b, ET_F32, ar), sa = lb_offset(&b, ar, sc);
+  n = lb_load(&b, lt(ET_I64, 1), d, lb_int(&b, 0));
+  lb_call(&b, true, "double", n, (lv[]){in, tmp, sa, lb_int(&b, 128)}, 4);
+  lb_call(&b, false, "twice", n, (lv[]){tmp, out, sa, lb_int(&b, 128)}, 4);
+  return m;
+}
+static void test_program(void **s) {
+  (void)s;
+  for (int l = 0; l < LEVELS; l++)
+    for (int threads = 1; threads <= 3; threads++) {
+      ctx *c = ctx_new();
+      lmodule *m = program(c);
+      jit *j = NULL;
+      ek_rt_main plan = (ek_rt_main)kit_find(c, m, "host", l, "plan", &j), run = (ek_rt_main)jit_find(j, "run");
+      assert_ptr_equal(jit_find(j, "double"), jit_find(j, "twice"));
+      assert_null(jit_find(j, "thrice"));
+      assert_int_equal(jit_get_stats(j).compiled, 3);
+      float x[100], y[100];
+      for (int i = 0; i < 100; i++) x[i] = (float)i;
+      int64_t dims = 0, odims = -1;
+      const void *in = x;
+      void *out = y;
+      ek_rt_call call = {.in = &in, .out = &out, .in_dims = &dims, .out_dims = &odims, .parallel = ek_rt_parallel, .threads = threads, .pool = ek_rt_pool_create(threads)};
+      assert_int_equal(plan(&call), E_SHAPE);
+      assert_string_equal(call.message, "input x: N is at least 1");
+      dims = 100;
+      assert_int_equal(plan(&call), 0);
+      assert_int_equal(odims, 100);
+      assert_int_equal(call.arena_bytes, 448 + threads * 128);
+      call.arena = aligned_alloc(64, (size_t)call.arena_bytes);
+      assert_int_equal(run(&call), 0);
+      for (int i = 0; i < 100; i++) assert_true(y[i] == 4 * x[i]);
+      free(call.arena);
+      ek_rt_pool_destroy(call.pool);
+      jit_free(j);
+      ctx_free(c);
+    }
+}
+/* An object file is made for every target, also those this machine cannot run. */
+static void test_object(void **s) {
+  (void)s;
+  for (int ti = 0; ti < TARGETS; ti++) {
+    ctx *c = ctx_new();
+    volatile bool ok = false;
+    CTX_TRY(c) {
+      lmodule *m = program(c);
+      const int64_t dims[1] = {-1};
+      const char *const names[1] = {"N"};
+      ek_rt_tensor t = {"x", 1, 1, dims, names}, u = {"y", 1, 1, dims, names};
+      ek_rt_model d = {.inputs = 1, .outputs = 1, .in = &t, .out = &u, .memory = "64*ceil(N/16)"};
+      llvm_export x = {.name = "net", .model = &d, .weights = {(const uint8_t *)"abc", 3}, .embed = true};
+      llvm_opts o = {.level = 1};
+      bytes obj = llvm_object(c, m, target_get(c, targets[ti]), &o, &x);
+      ok = obj.n > 500 && !memcmp(obj.p, "\177ELF", 4);
+      sbuf b = sbuf_new(ctx_arena(c));
+      llvm_text(c, m, target_get(c, targets[ti]), &o, "run", true, &b);
+      ok = ok && strstr(b.s, "@run(");
+      llvm_asm(c, m, target_get(c, targets[ti]), &o, NULL, &b);
+      ok = ok && strstr(b.s, "double:");
+    }
+    CTX_CATCH { ok = false; }
+    kit_diags(c);
+    ctx_free(c);
+    assert_true(ok);
+  }
+}
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

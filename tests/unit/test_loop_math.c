@@ -1,0 +1,163 @@
+/* How wrong are the polynomials of loop_expand? Every function of f32 and f64 over sampled bit patterns (all exponents, both signs, special values) against the C library at higher precision; the largest error in ulp is
+ * printed and must not grow. The functions are expanded here, with an emitter that has only the basic operations, so that what is tested does not depend on what LLVM has. */
+#include "jitkit.h"
+#include <math.h>
+
+static bool bare(void *env, sop op, etype t) { /* what a C compiler without a library has */
+  const bool *rounding = env;
+  if (et_kind(t) != K_FLOAT) return et_bits(t) >= 8 && op != OP_POW && op != OP_RAND && op != OP_SAT && op != OP_SATF && !(t == ET_BOOL && (op == OP_ADD || op == OP_MUL));
+  if (t != ET_F32 && t != ET_F64) return false;
+  switch (op) {
+  case OP_ADD:
+  case OP_SUB:
+  case OP_MUL:
+  case OP_DIV:
+  case OP_NEG:
+  case OP_ABS:
+  case OP_SQRT:
+  case OP_MIN:
+  case OP_MAX:
+  case OP_FMOD:
+  case OP_EQ:
+  case OP_NE:
+  case OP_LT:
+  case OP_LE:
+  case OP_GT:
+  case OP_GE:
+  case OP_SEL:
+  case OP_CAST:
+  case OP_BITCAST:
+  case OP_ISNAN:
+  case OP_ISINF:
+  case OP_SIGNBIT: return true;
+  case OP_FMA:
+  case OP_FLOOR:
+  case OP_CEIL:
+  case OP_TRUNC:
+  case OP_ROUND_EVEN: return *rounding;
+  default: return false;
+  }
+}
+static void binary(lmodule *m, sop op, etype t, unsigned lanes, bool two, bool rich) {
+  lfunc *f = loop_func(m, LF_KERNEL, "k", NULL);
+  lbuild b = loop_builder(f);
+  ltype ty = lt(t, lanes);
+  lv x = lb_param(&b, "x", lptr(t), LP_READ | LP_NOALIAS, 0), w = lb_param(&b, "w", lptr(t), LP_READ | LP_NOALIAS, 0), y = lb_param(&b, "y", lptr(t), LP_WRITE | LP_NOALIAS, 0), i;
+  lb_for(&b, "i", lb_int(&b, 0), lb_hi(&b), lb_int(&b, lanes), 0, &i);
+  lb_store(&b, y, i, lb_op(&b, op, ty, lb_load(&b, ty, x, i), two ? lb_load(&b, ty, w, i) : 0, 0));
+  lb_end(&b);
+  loop_expand(m, f, bare, &rich);
+}
+static uint64_t rng = 88172645463325252ull;
+static uint64_t rnd(void) {
+  rng ^= rng << 13;
+  rng ^= rng >> 7;
+  rng ^= rng << 17;
+  return rng;
+}
+enum { N = 1 << 17 };
+/* Distance in units of the last place of the exact value; special values must be equal. */
+static double ulps(double got, long double want, bool f64) {
+  double w = f64 ? (double)want : (double)(float)want;
+  if (isnan(w) || isnan(got)) return isnan(w) && isnan(got) ? 0 : 1e30;
+  if (w == got) return w == 0 && signbit(w) != signbit(got) ? 1e20 : 0;
+  int e;
+  if (isinf(w)) { /* overflow: the largest number is one ulp away */
+    frexp(f64 ? 0x1p1023 : 0x1p127, &e);
+    if (isinf(got)) return 1e30;
+  } else {
+    frexpl(want, &e);
+  }
+  int least = f64 ? -1073 : -148, p = f64 ? 53 : 24;
+  long double u = ldexpl(1, (e - p > least - 1 ? e - p : least - 1));
+  if (isinf(got)) got = copysign(f64 ? 0x1p1023 * 2 : 0x1p128, got);
+  return (double)(fabsl((isinf(w) ? ldexpl(signbit(w) ? -1 : 1, f64 ? 1024 : 128) : want) - got) / u);
+}
+typedef long double (*ref1)(long double);
+static long double tanl_(long double x) { return tanl(x); }
+static const struct fn {
+  sop op;
+  const char *name;
+  ref1 ref;
+  double limit32, limit64, lo, hi; /* half of the samples in lo..hi */
+} fns[] = {
+    {OP_EXP, "exp", expl, 1.1, 1.1, -100, 89},       {OP_LOG, "log", logl, 1, 1.2, 0, 4},           {OP_TANH, "tanh", tanhl, 1.4, 2.1, -4, 4},     {OP_ERF, "erf", erfl, 2.4, 2.4, -4, 4},
+    {OP_SIN, "sin", sinl, 1, 1, -100, 100},          {OP_COS, "cos", cosl, 1, 1, -100, 100},        {OP_TAN, "tan", tanl_, 2.4, 2.4, -20, 20},     {OP_ASIN, "asin", asinl, 2, 2, -1, 1},
+    {OP_ACOS, "acos", acosl, 2, 2, -1, 1},           {OP_ATAN, "atan", atanl, 1.7, 1.7, -5, 5},     {OP_SINH, "sinh", sinhl, 2.2, 2.2, -90, 90},   {OP_COSH, "cosh", coshl, 1.5, 1.5, -90, 90},
+    {OP_ASINH, "asinh", asinhl, 3, 3, -3, 3},        {OP_ACOSH, "acosh", acoshl, 3, 3, 1, 5},       {OP_ATANH, "atanh", atanhl, 2.5, 2.5, -1, 1},
+};
+static const double special[] = {0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 0x1p-149, -0x1p-149, 0x1p-1074, -0x1p-1074, 0x1.fffffep127, -0x1.fffffep127, 0x1.fffffffffffffp1023, -0x1.fffffffffffffp1023, 0x1p-126, 0x1p-1022, 88.72284, 89, -87.3, -103.97, -104.5, 709.78271289338397,
+                                 709.9, -744.5, -746, 0.5, 0x1.921fb6p0, 0x1.921fb54442d18p0, 1e10, 1e22, 0x1.6ac5b262ca1ffp849, 2, 3, -2, -3, 0x1p20, 1e6, 1647099.3291652855, 0x1.ffffp19, 2.414213562373095, 0.625, 0.4142135623730950};
+enum { SPECIALS = sizeof special / sizeof *special };
+static double random_value(bool f64, int i, double lo, double hi) {
+  if (i < SPECIALS) return special[i];
+  if (i & 1) return lo + (hi - lo) * (double)(rnd() >> 11) * 0x1p-53;
+  union { uint64_t u; double d; } a = {rnd()};
+  union { uint32_t u; float f; } b = {(uint32_t)rnd()};
+  return f64 ? a.d : b.f;
+}
+static void *xs, *ws, *ys;
+static double get(bool f64, const void *p, int i) { return f64 ? ((const double *)p)[i] : ((const float *)p)[i]; }
+static void put(bool f64, void *p, int i, double v) {
+  if (f64) ((double *)p)[i] = v;
+  else ((float *)p)[i] = (float)v;
+}
+static void run(sop op, bool f64, unsigned lanes, bool two, const char *target, bool rich) {
+  ctx *c = ctx_new();
+  lmodule *m = loop_module(c);
+  binary(m, op, f64 ? ET_F64 : ET_F32, lanes, two, rich);
+  jit *j = NULL;
+  ek_rt_kernel k = (ek_rt_kernel)kit_find(c, m, target, 1, "k", &j);
+  k((int64_t[]){ARG(xs), ARG(ws), ARG(ys)}, 0, N, 0);
+  jit_free(j);
+  ctx_free(c);
+}
+static void test_functions(void **s) {
+  (void)s;
+  printf("largest error in ulp, f32 and f64: with fma and rounding instructions; without\n");
+  for (size_t q = 0; q < sizeof fns / sizeof *fns; q++) {
+    const struct fn *f = &fns[q];
+    printf("  %-6s", f->name);
+    bool bad = false;
+    for (int kind = 0; kind < 4; kind++) {
+      bool f64 = kind & 1, rich = kind < 2;
+      for (int i = 0; i < N; i++) put(f64, xs, i, random_value(f64, i, f->lo, f->hi));
+      run(f->op, f64, rich ? (f64 ? 8 : 16) : 4, false, rich ? "host" : "x86-64", rich);
+      double worst = 0, at = 0, res = 0;
+      for (int i = 0; i < N; i++) {
+        double x = get(f64, xs, i), u = ulps(get(f64, ys, i), f->ref((long double)x), f64);
+        if (u > worst) worst = u, at = x, res = get(f64, ys, i);
+      }
+      double limit = (f64 ? f->limit64 : f->limit32) + (rich ? 0 : 0.7);
+      printf("  %s %.2f", f64 ? "f64" : "f32", worst);
+      if (worst > limit) printf(" (at %a: %a, expected %a)", at, res, (double)f->ref((long double)at)), bad = true;
+    }
+    printf("\n");
+    assert_false(bad);
+  }
+}
+static void test_pow(void **s) {
+  (void)s;
+  for (int kind = 0; kind < 4; kind++) {
+    bool f64 = kind & 1, rich = kind < 2;
+    for (int i = 0; i < N; i++) {
+      put(f64, xs, i, i < SPECIALS * SPECIALS ? special[i / SPECIALS] : random_value(f64, i + SPECIALS, 0, 10));
+      put(f64, ws, i, i < SPECIALS * SPECIALS ? special[i % SPECIALS] : i % 4 < 2 ? (double)((int)(rnd() % 41) - 20) : random_value(f64, i | 1, -20, 20));
+    }
+    run(OP_POW, f64, f64 ? 8 : 16, true, rich ? "host" : "x86-64", rich);
+    double worst = 0, wx = 0, wy = 0, res = 0;
+    for (int i = 0; i < N; i++) {
+      double x = get(f64, xs, i), y = get(f64, ws, i), u = ulps(get(f64, ys, i), powl((long double)x, (long double)y), f64);
+      if (u > worst) worst = u, wx = x, wy = y, res = get(f64, ys, i);
+    }
+    printf("  pow %s %.2f ulp (at %a, %a: %a, expected %a)\n", f64 ? "f64" : "f32", worst, wx, wy, res, pow(wx, wy));
+    assert_true(worst < (f64 ? 2000 : 0.6));
+  }
+}
+int main(void) {
+  xs = aligned_alloc(64, N * 8), ws = aligned_alloc(64, N * 8), ys = aligned_alloc(64, N * 8);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_pow)};
+  int r = cmocka_run_group_tests(tests, NULL, NULL);
+  free(xs), free(ws), free(ys);
+  return r;
+}
