@@ -24,7 +24,7 @@ static lv sub(xp *p, lv x, lv y) { return x2(p, OP_SUB, x, y); }
 static lv mul(xp *p, lv x, lv y) { return x2(p, OP_MUL, x, y); }
 static lv quot(xp *p, lv x, lv y) { return x2(p, OP_DIV, x, y); }
 static lv both(xp *p, lv x, lv y) { return x_op(p, OP_AND, x_type(p, x), x, y, 0); }
-/* x + x*z*P(z), z = x*x: the odd functions */
+/* x + x*z*P(z), z = x*x: the odd functions, of |x| (the sign is put back last: x = -0 would lose it here) */
 static lv odd_poly(xp *p, lv x, lv z, table t) { return xfma(p, mul(p, poly(p, z, t), z), x, x); }
 static lv sign_mask(xp *p, lv x) { /* the sign bit of x, as an integer */
   lv b = xbits(p, int_of(p, x), x);
@@ -87,9 +87,9 @@ static lv m_log(xp *p, lv x) {
 /* ---- sigmoid family ---- */
 static lv m_tanh(xp *p, lv x) {
   lv a = x1(p, OP_ABS, x), z = mul(p, x, x), one = xf(p, x, 1);
-  lv small = odd_poly(p, x, z, T(tanh));
+  lv small = odd_poly(p, a, z, T(tanh));
   lv big = sub(p, one, quot(p, xf(p, x, 2), add(p, m_exp(p, add(p, a, a)), one)));
-  return xsel(p, xcmp(p, OP_LT, a, xf(p, x, 0.625)), small, flip(p, big, sign_mask(p, x)));
+  return flip(p, xsel(p, xcmp(p, OP_LT, a, xf(p, x, 0.625)), small, big), sign_mask(p, x));
 }
 static lv m_erf(xp *p, lv x) {
   lv a = x1(p, OP_ABS, x), one = xf(p, x, 1), small = mul(p, poly(p, mul(p, x, x), T(erf)), x), c;
@@ -104,7 +104,7 @@ static lv m_erf(xp *p, lv x) {
 static lv m_sinh(xp *p, lv x) {
   lv a = x1(p, OP_ABS, x), e = exp_biased(p, a, -1);
   lv big = sub(p, e, quot(p, xf(p, x, 0.25), e));
-  return xsel(p, xcmp(p, OP_LT, a, xf(p, x, 1)), odd_poly(p, x, mul(p, x, x), T(sinh)), flip(p, big, sign_mask(p, x)));
+  return flip(p, xsel(p, xcmp(p, OP_LT, a, xf(p, x, 1)), odd_poly(p, a, mul(p, x, x), T(sinh)), big), sign_mask(p, x));
 }
 static lv m_cosh(xp *p, lv x) {
   lv e = exp_biased(p, x1(p, OP_ABS, x), -1);
@@ -119,12 +119,12 @@ static lv mul_high(xp *p, lv x, lv y) { /* of u64 */
   lv mid = add(p, add(p, x2(p, OP_SHR, ll, w), x2(p, OP_BAND, lh, low)), hl);
   return add(p, add(p, hh, x2(p, OP_SHR, lh, w)), x2(p, OP_SHR, mid, w));
 }
-/* |x| as M*2^E; the bits of 2/pi that matter are those from 2^-(E-1) on: three words of them times M are the quadrant (2 bits) and the fraction of one (Payne and Hanek). Returns the angle as f64, *q the quadrant. */
+/* x > 0 as M*2^E; the bits of 2/pi that matter are those from 2^-(E-1) on: three words of them times M are the quadrant (2 bits) and the fraction of one (Payne and Hanek). Returns the angle as f64, *q the quadrant. */
 static lv reduce_huge(xp *p, lv x, lv *q) {
   bool d = is64(p, x);
   unsigned lanes = x_type(p, x).lanes;
   int mant = d ? 52 : 23;
-  lv b = x_op(p, OP_CAST, lt(ET_U64, lanes), xbits(p, d ? ET_U64 : ET_U32, x1(p, OP_ABS, x)), 0, 0);
+  lv b = x_op(p, OP_CAST, lt(ET_U64, lanes), xbits(p, d ? ET_U64 : ET_U32, x), 0, 0);
   lv frac = xi(p, b, ((int64_t)1 << mant) - 1), e = x2(p, OP_SHR, b, xi(p, b, mant));
   lv m = x2(p, OP_BOR, x2(p, OP_BAND, b, frac), xi(p, b, (int64_t)1 << mant));
   lv s = add(p, e, xi(p, b, 64 - 2 - mant - (d ? 1023 : 127))); /* first bit, in 64 zeros followed by 2/pi */
@@ -144,11 +144,9 @@ static lv reduce_huge(xp *p, lv x, lv *q) {
   lv f = x_op(p, OP_CAST, lt(ET_F64, lanes), xbits(p, ET_I64, top), 0, 0), g = x_op(p, OP_CAST, lt(ET_F64, lanes), x2(p, OP_SHL, sum, two), 0, 0);
   f = xfma(p, g, xf(p, f, 0x1p-128), mul(p, f, xf(p, f, 0x1p-64)));
   f = mul(p, f, xf(p, f, M_PI_2));
-  lv neg = xtest(p, OP_SIGNBIT, x), zero = xi(p, *q, 0);
-  *q = xsel(p, neg, sub(p, zero, *q), *q);
-  return xsel(p, neg, x1(p, OP_NEG, f), f);
+  return f;
 }
-/* x = r + k*pi/2, |r| <= pi/4. f32 is reduced in f64. Arguments of 2^20 and more go another way when there are any. */
+/* x = r + k*pi/2, |r| <= pi/4, x >= 0. f32 is reduced in f64. Arguments of 2^20 and more go another way when there are any. */
 static lv reduce(xp *p, lv x, lv *k) {
   lbuild *b = p->b;
   unsigned lanes = x_type(p, x).lanes;
@@ -156,7 +154,7 @@ static lv reduce(xp *p, lv x, lv *k) {
   lv w = d ? x : x_cast(p, ET_F64, x), n = nearest(p, w, M_2_PI, k), r = xfma(p, n, xf(p, w, -0x1.921fb544p0), w);
   if (d) r = xfma(p, n, xf(p, w, -0x1.3198a2e037073p-69), xfma(p, n, xf(p, w, -0x1.0b4611a6p-34), r));
   else r = xfma(p, n, xf(p, w, -0x1.0b4611a626331p-34), r);
-  lv a = x1(p, OP_ABS, x), huge = both(p, xcmp(p, OP_GE, a, xf(p, x, 0x1p20)), xcmp(p, OP_LT, a, xf(p, x, INFINITY)));
+  lv huge = both(p, xcmp(p, OP_GE, x, xf(p, x, 0x1p20)), xcmp(p, OP_LT, x, xf(p, x, INFINITY)));
   lv rr = lb_reg(b, r), rk = lb_reg(b, *k), qk;
   lb_if(b, lb_hreduce(b, RED_ANY, huge));
   lv h = reduce_huge(p, x, &qk);
@@ -175,39 +173,41 @@ static lv cos_poly(xp *p, lv x, lv z) {
   return add(p, h, xf(p, x, 1));
 }
 static lv m_sincos(xp *p, lv x, int quarter) {
-  lv k, r = reduce(p, x, &k), z = mul(p, r, r);
+  lv k, r = reduce(p, x1(p, OP_ABS, x), &k), z = mul(p, r, r);
   if (quarter) k = add(p, k, xi(p, k, 1));
   lv odd = xcmp(p, OP_NE, x2(p, OP_BAND, k, xi(p, k, 1)), xi(p, k, 0));
   lv y = xsel(p, odd, cos_poly(p, r, z), sin_poly(p, r, z));
-  return flip(p, y, x2(p, OP_SHL, x2(p, OP_BAND, k, xi(p, k, 2)), xi(p, k, is64(p, x) ? 62 : 30)));
+  lv sign = x2(p, OP_SHL, x2(p, OP_BAND, k, xi(p, k, 2)), xi(p, k, is64(p, x) ? 62 : 30));
+  return flip(p, y, quarter ? sign : x2(p, OP_BXOR, sign, sign_mask(p, x)));
 }
 static lv m_tan(xp *p, lv x) {
-  lv k, r = reduce(p, x, &k), z = mul(p, r, r), s = sin_poly(p, r, z), c = cos_poly(p, r, z);
+  lv k, r = reduce(p, x1(p, OP_ABS, x), &k), z = mul(p, r, r), s = sin_poly(p, r, z), c = cos_poly(p, r, z);
   lv odd = xcmp(p, OP_NE, x2(p, OP_BAND, k, xi(p, k, 1)), xi(p, k, 0));
-  return quot(p, xsel(p, odd, x1(p, OP_NEG, c), s), xsel(p, odd, s, c));
+  return flip(p, quot(p, xsel(p, odd, x1(p, OP_NEG, c), s), xsel(p, odd, s, c)), sign_mask(p, x));
 }
 
 /* ---- inverse functions ---- */
 static double low_part(const xp *p, lv x, double k) { return is64(p, x) ? 0 : k - (double)(float)k; }
-/* For |x| > 1/2: asin x = pi/2 - 2 asin(sqrt((1-x)/2)). *big: that way was taken; returns asin of the reduced argument (odd in x where not big). */
+/* For |x| > 1/2: asin x = pi/2 - 2 asin(sqrt((1-x)/2)). *big: that way was taken; returns asin of the reduced |x|. */
 static lv asin_core(xp *p, lv x, lv *big) {
   lv a = x1(p, OP_ABS, x), half = xf(p, x, 0.5);
   *big = xcmp(p, OP_GT, a, half);
   lv z = xsel(p, *big, mul(p, sub(p, xf(p, x, 1), a), half), mul(p, x, x));
-  lv s = xsel(p, *big, x1(p, OP_SQRT, z), x);
+  lv s = xsel(p, *big, x1(p, OP_SQRT, z), a);
   return odd_poly(p, s, z, T(asin));
 }
 static double pi_2_low(const xp *p, lv x) { return is64(p, x) ? 0x1.1a62633145c07p-54 : low_part(p, x, M_PI_2); }
 static lv m_asin(xp *p, lv x) {
   lv big, y = asin_core(p, x, &big);
   lv t = sub(p, xf(p, x, M_PI_2), sub(p, add(p, y, y), xf(p, x, pi_2_low(p, x))));
-  return xsel(p, big, flip(p, t, sign_mask(p, x)), y);
+  return flip(p, xsel(p, big, t, y), sign_mask(p, x));
 }
 static lv m_acos(xp *p, lv x) {
   lv big, y = asin_core(p, x, &big), neg = xtest(p, OP_SIGNBIT, x), two = add(p, y, y);
   lv pi = xf(p, x, M_PI), pi_2 = xf(p, x, M_PI_2), low = xf(p, x, pi_2_low(p, x));
   lv far = xsel(p, neg, sub(p, pi, sub(p, two, add(p, low, low))), two);
-  return xsel(p, big, far, sub(p, pi_2, sub(p, y, low)));
+  lv near = sub(p, pi_2, sub(p, flip(p, y, sign_mask(p, x)), low));
+  return xsel(p, big, far, near);
 }
 static lv m_atan(xp *p, lv x) {
   lv a = x1(p, OP_ABS, x), one = xf(p, x, 1), zero = xf(p, x, 0);
@@ -223,7 +223,7 @@ static lv m_asinh(xp *p, lv x) {
   lv a = x1(p, OP_ABS, x), large = xcmp(p, OP_GT, a, xf(p, x, is64(p, x) ? 0x1p28 : 0x1p13)), zero = xf(p, x, 0);
   lv arg = xsel(p, large, a, add(p, a, x1(p, OP_SQRT, xfma(p, a, a, xf(p, x, 1)))));
   lv y = add(p, m_log(p, arg), xsel(p, large, xf(p, x, M_LN2), zero));
-  return xsel(p, xcmp(p, OP_LT, a, xf(p, x, 0.5)), odd_poly(p, x, mul(p, x, x), T(asinh)), flip(p, y, sign_mask(p, x)));
+  return flip(p, xsel(p, xcmp(p, OP_LT, a, xf(p, x, 0.5)), odd_poly(p, a, mul(p, x, x), T(asinh)), y), sign_mask(p, x));
 }
 static lv m_acosh(xp *p, lv x) {
   lv one = xf(p, x, 1), t = sub(p, x, one), large = xcmp(p, OP_GT, x, xf(p, x, is64(p, x) ? 0x1p28 : 0x1p13));
@@ -235,7 +235,7 @@ static lv m_acosh(xp *p, lv x) {
 static lv m_atanh(xp *p, lv x) {
   lv a = x1(p, OP_ABS, x), one = xf(p, x, 1);
   lv y = mul(p, m_log(p, quot(p, add(p, one, a), sub(p, one, a))), xf(p, x, 0.5));
-  return xsel(p, xcmp(p, OP_LT, a, xf(p, x, 0.5)), odd_poly(p, x, mul(p, x, x), T(atanh)), flip(p, y, sign_mask(p, x)));
+  return flip(p, xsel(p, xcmp(p, OP_LT, a, xf(p, x, 0.5)), odd_poly(p, a, mul(p, x, x), T(atanh)), y), sign_mask(p, x));
 }
 
 /* ---- pow: exp(y log|x|) in f64, then the sign and the exceptions ---- */

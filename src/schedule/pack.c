@@ -8,7 +8,7 @@ typedef struct strided { uint32_t n; int64_t count[MAX_RANK + 4], src[MAX_RANK +
 static void copy_elems(uint32_t size, uint8_t *dst, const uint8_t *src, int64_t n, int64_t stride) {
   if (stride == 1) memcpy(dst, src, (size_t)n * size);
   else if (size == 4)
-    for (int64_t i = 0; i < n; i++) ((uint32_t *)dst)[i] = ((const uint32_t *)src)[i * stride];
+    for (int64_t i = 0; i < n; i++) memcpy(dst + i * 4, src + i * stride * 4, 4); /* mapped constants may be misaligned */
   else
     for (int64_t i = 0; i < n; i++) memcpy(dst + i * size, src + i * stride * size, size);
 }
