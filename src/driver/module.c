@@ -65,8 +65,13 @@ static void bind_code(pipeline *p, ek_module *m) {
 static void make_code(pipeline *p, ek_module *m) {
   if (!pipe_optimise(p) || !pipe_program(p)) return;
   m->j = pipe_jit(p);
-  if (p->stopped) return;
-  CTX_TRY(p->c) { bind_code(p, m); }
+  CTX_TRY(p->c) {
+    if (!p->stopped) bind_code(p, m);
+    if (p->stopped || diag_errors(p->c)) {
+      jit_free(m->j);
+      m->j = NULL;
+    }
+  }
   CTX_CATCH {
     jit_free(m->j);
     m->j = NULL;

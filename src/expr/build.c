@@ -4,7 +4,8 @@
  * simplified here, with two exceptions that keep one value from having two spellings: an index node of an integer constant is the i64 constant, and an index node of a lone data atom is the
  * value behind the atom. Constants are rounded to their type when they are made and all NaNs are one NaN.
  *
- * Invariants. Nodes never change; an ex refers only to smaller ids (also through the data atoms of its indices). Type errors here are ours (ctx_bug). Tensor names are identifiers, unique in the module.
+ * Invariants. Nodes never change; an ex refers only to smaller ids (also through the data atoms of its indices). Type errors here are ours (ctx_bug). Tensor names are identifiers, unique in the
+ * module.
  */
 #include "expr/expr.h"
 #include "expr/build.h"
@@ -43,9 +44,7 @@ rop red_find(const char *name, size_t n) {
   return RED_NONE;
 }
 
-static bool needs_float(sop op) {
-  return op == OP_DIV || (op >= OP_EXP && op <= OP_NEXTAFTER) || (op >= OP_ISNAN && op <= OP_SIGNBIT);
-}
+static bool needs_float(sop op) { return op == OP_DIV || (op >= OP_EXP && op <= OP_NEXTAFTER) || (op >= OP_ISNAN && op <= OP_SIGNBIT); }
 static bool needs_bool(sop op) { return op == OP_AND || op == OP_OR || op == OP_NOT; }
 static bool needs_bits(sop op) { return op >= OP_BAND && op <= OP_SHR; }
 
@@ -116,9 +115,8 @@ static uint64_t node_hash(const ex_node *n) {
   return n->nargs ? hash_bytes(n->args, n->nargs * sizeof *n->args, h) : h;
 }
 static bool node_same(const ex_node *a, const ex_node *b) {
-  return a->kind == b->kind && a->type == b->type && a->op == b->op && a->acc == b->acc && a->nargs == b->nargs && a->tensor == b->tensor &&
-         a->otherwise == b->otherwise && a->where == b->where && a->body == b->body && a->payload == b->payload && a->k.i == b->k.i && a->index == b->index &&
-         (!a->nargs || !memcmp(a->args, b->args, a->nargs * sizeof *a->args));
+  return a->kind == b->kind && a->type == b->type && a->op == b->op && a->acc == b->acc && a->nargs == b->nargs && a->tensor == b->tensor && a->otherwise == b->otherwise && a->where == b->where &&
+         a->body == b->body && a->payload == b->payload && a->k.i == b->k.i && a->index == b->index && (!a->nargs || !memcmp(a->args, b->args, a->nargs * sizeof *a->args));
 }
 static void rehash(emodule *m) {
   struct ex_table *t = m->table;
@@ -154,9 +152,7 @@ ex expr_const(emodule *m, etype t, scalar k) {
   if (et_kind(t) == K_FLOAT && isnan(k.f)) k.f = NAN;
   return node_intern(m, (ex_node){.kind = EX_CONST, .type = t, .k = k});
 }
-ex expr_f(emodule *m, etype t, double v) {
-  return expr_const(m, t, et_kind(t) == K_FLOAT ? (scalar){.f = v} : et_convert(t, ET_F64, (scalar){.f = v}));
-}
+ex expr_f(emodule *m, etype t, double v) { return expr_const(m, t, et_kind(t) == K_FLOAT ? (scalar){.f = v} : et_convert(t, ET_F64, (scalar){.f = v})); }
 ex expr_i(emodule *m, etype t, int64_t v) { return expr_const(m, t, et_kind(t) == K_FLOAT ? (scalar){.f = (double)v} : (scalar){.i = v}); }
 ex expr_bool(emodule *m, bool v) { return expr_const(m, ET_BOOL, (scalar){.i = v}); }
 
@@ -174,8 +170,7 @@ ex expr_load(emodule *m, tid t, const sz *idx, uint32_t n, ex otherwise) {
   if (!t || t >= m->tensors.n) ctx_bug(m->c, "expr: load of no tensor (%u)", t);
   const tensor *x = xt(m, t);
   if (x->rank != n) ctx_bug(m->c, "expr: load of %s with %u indices, its rank is %u", x->name, n, x->rank);
-  if (otherwise && type_of(m, otherwise) != x->type)
-    ctx_bug(m->c, "expr: load of %s: else value is %s, the tensor %s", x->name, et_name(type_of(m, otherwise)), et_name(x->type));
+  if (otherwise && type_of(m, otherwise) != x->type) ctx_bug(m->c, "expr: load of %s: else value is %s, the tensor %s", x->name, et_name(type_of(m, otherwise)), et_name(x->type));
   for (uint32_t i = 0; i < n; i++)
     if (!idx[i]) ctx_bug(m->c, "expr: load of %s: index %u is missing", x->name, i);
   return node_intern(m, (ex_node){.kind = EX_LOAD, .type = x->type, .nargs = (uint8_t)n, .tensor = t, .otherwise = otherwise, .args = idx});
@@ -286,17 +281,24 @@ static bool op_range(emodule *m, const ex_node *n, int depth, int64_t *lo, int64
   case OP_CAST:
     *lo = l[0], *hi = h[0];
     return et_kind(exn(m, n->args[0])->type) != K_FLOAT;
-  case OP_SEL: *lo = min64(l[1], l[2]), *hi = max64(h[1], h[2]); return true;
-  case OP_ADD: return add64(l[0], l[1], lo) && add64(h[0], h[1], hi);
-  case OP_SUB: return !__builtin_sub_overflow(l[0], h[1], lo) && !__builtin_sub_overflow(h[0], l[1], hi);
-  case OP_NEG: *lo = -h[0], *hi = -l[0]; return l[0] != INT64_MIN;
+  case OP_SEL:
+    *lo = min64(l[1], l[2]), *hi = max64(h[1], h[2]);
+    return true;
+  case OP_ADD:
+    return add64(l[0], l[1], lo) && add64(h[0], h[1], hi);
+  case OP_SUB:
+    return !__builtin_sub_overflow(l[0], h[1], lo) && !__builtin_sub_overflow(h[0], l[1], hi);
+  case OP_NEG:
+    *lo = -h[0], *hi = -l[0];
+    return l[0] != INT64_MIN;
   case OP_MUL: {
     int64_t p[4];
     if (!mul64(l[0], l[1], &p[0]) || !mul64(l[0], h[1], &p[1]) || !mul64(h[0], l[1], &p[2]) || !mul64(h[0], h[1], &p[3])) return false;
     *lo = min64(min64(p[0], p[1]), min64(p[2], p[3])), *hi = max64(max64(p[0], p[1]), max64(p[2], p[3]));
     return true;
   }
-  default: return false;
+  default:
+    return false;
   }
 }
 static bool value_range(emodule *m, ex e, int depth, int64_t *lo, int64_t *hi) {
@@ -305,8 +307,12 @@ static bool value_range(emodule *m, ex e, int depth, int64_t *lo, int64_t *hi) {
   bool known = false;
   int64_t l = 0, h = 0;
   if (depth-- > 0) switch ((ex_kind)n->kind) {
-    case EX_CONST: l = h = n->k.i, known = et_kind(n->type) != K_FLOAT; break;
-    case EX_INDEX: sym_range(m->c, n->index, &l, &h), known = l != -SYM_INF && h != SYM_INF; break;
+    case EX_CONST:
+      l = h = n->k.i, known = et_kind(n->type) != K_FLOAT;
+      break;
+    case EX_INDEX:
+      sym_range(m->c, n->index, &l, &h), known = l != -SYM_INF && h != SYM_INF;
+      break;
     case EX_LOAD:
       known = tensor_range(m, n->tensor, depth, &l, &h);
       if (known && n->otherwise) {
@@ -315,15 +321,23 @@ static bool value_range(emodule *m, ex e, int depth, int64_t *lo, int64_t *hi) {
         l = min64(l, ol), h = max64(h, oh);
       }
       break;
-    case EX_OP: known = op_range(m, n, depth, &l, &h); break;
-    case EX_REDUCE: known = reduce_range(m, n, depth, &l, &h); break;
+    case EX_OP:
+      known = op_range(m, n, depth, &l, &h);
+      break;
+    case EX_REDUCE:
+      known = reduce_range(m, n, depth, &l, &h);
+      break;
     }
   /* the type's own range bounds it too, and wrapping makes a wider one meaningless */
   int64_t tl = INT64_MIN, th = INT64_MAX;
-  if (n->type == ET_BOOL) tl = 0, th = 1;
-  else if (et_kind(n->type) == K_INT && bits < 64) tl = -(INT64_C(1) << (bits - 1)), th = (INT64_C(1) << (bits - 1)) - 1;
-  else if (et_kind(n->type) == K_UINT && bits < 64) tl = 0, th = (INT64_C(1) << bits) - 1;
-  else if (et_kind(n->type) == K_FLOAT || n->type == ET_U64) known = false;
+  if (n->type == ET_BOOL)
+    tl = 0, th = 1;
+  else if (et_kind(n->type) == K_INT && bits < 64)
+    tl = -(INT64_C(1) << (bits - 1)), th = (INT64_C(1) << (bits - 1)) - 1;
+  else if (et_kind(n->type) == K_UINT && bits < 64)
+    tl = 0, th = (INT64_C(1) << bits) - 1;
+  else if (et_kind(n->type) == K_FLOAT || n->type == ET_U64)
+    known = false;
   if (known && l >= tl && h <= th) {
     *lo = l, *hi = h;
     return true;
@@ -346,10 +360,14 @@ static sz as_condition(emodule *m, ex e, ex *eq) {
   sz a = expr_as_size(m, n->args[0]), b = expr_as_size(m, n->args[1]);
   if (n->op == OP_EQ) *eq = 1;
   switch ((sop)n->op) {
-  case OP_LT: return sym_addi(c, sym_sub(c, b, a), -1);
-  case OP_LE: return sym_sub(c, b, a);
-  case OP_GT: return sym_addi(c, sym_sub(c, a, b), -1);
-  default: return sym_sub(c, a, b);
+  case OP_LT:
+    return sym_addi(c, sym_sub(c, b, a), -1);
+  case OP_LE:
+    return sym_sub(c, b, a);
+  case OP_GT:
+    return sym_addi(c, sym_sub(c, a, b), -1);
+  default:
+    return sym_sub(c, a, b);
   }
 }
 sz expr_as_size(emodule *m, ex e) {
@@ -367,17 +385,31 @@ sz expr_as_size(emodule *m, ex e) {
     return sym_sel(c, k, eq ? sym_sel(c, sym_neg(c, k), a, b) : a, b);
   }
   switch ((sop)n->op) {
-  case OP_NEG: return sym_neg(c, expr_as_size(m, n->args[0]));
-  case OP_ADD: case OP_SUB: case OP_MUL: case OP_IDIV: case OP_MOD: case OP_MIN: case OP_MAX: break;
-  default: return expr_data_size(m, e);
+  case OP_NEG:
+    return sym_neg(c, expr_as_size(m, n->args[0]));
+  case OP_ADD:
+  case OP_SUB:
+  case OP_MUL:
+  case OP_IDIV:
+  case OP_MOD:
+  case OP_MIN:
+  case OP_MAX:
+    break;
+  default:
+    return expr_data_size(m, e);
   }
   sz a = expr_as_size(m, n->args[0]), b = expr_as_size(m, n->args[1]);
   switch ((sop)n->op) {
-  case OP_ADD: return sym_add(c, a, b);
-  case OP_SUB: return sym_sub(c, a, b);
-  case OP_MUL: return sym_mul(c, a, b);
-  case OP_MIN: return sym_min(c, a, b);
-  case OP_MAX: return sym_max(c, a, b);
+  case OP_ADD:
+    return sym_add(c, a, b);
+  case OP_SUB:
+    return sym_sub(c, a, b);
+  case OP_MUL:
+    return sym_mul(c, a, b);
+  case OP_MIN:
+    return sym_min(c, a, b);
+  case OP_MAX:
+    return sym_max(c, a, b);
   default: { /* a divisor that may be 0 keeps the operation's own meaning (0) and stays a value */
     int64_t lo, hi;
     sym_range(c, b, &lo, &hi);
@@ -405,8 +437,8 @@ static const char *unique_name(emodule *m, const char *want) {
   map *names = m->table->names;
   const char *base = name_clean(m->a, want), *name = base;
   uint64_t next = 0, dummy;
-  if (map_gets(names, base, &next))
-    do name = arena_fmt(m->a, "%s.%llu", base, (unsigned long long)++next);
+  if (map_gets(names, base, &next)) do
+      name = arena_fmt(m->a, "%s.%llu", base, (unsigned long long)++next);
     while (map_gets(names, name, &dummy));
   map_puts(names, base, next);
   if (name != base) map_puts(names, name, 0);

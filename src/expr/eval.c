@@ -1,8 +1,8 @@
 /* What is the value of a tensor, by the semantics of expr.h alone?
  *
- * Tensors are computed on demand and once: need_tensor finds the stage, `if` or loop that makes one, needs what that reads, and runs it. A stage is planned for the sizes at hand and its points are enumerated in
- * row-major order, a strip of 256 at a time; large stages share their strips among threads. Updates run sequentially after the value. The stages of a scan run together, a step at a time. Symbols get
- * their values from the inputs' shapes, from late tensors, from loop counters and from the shapes of values that enter a loop's body.
+ * Tensors are computed on demand and once: need_tensor finds the stage, `if` or loop that makes one, needs what that reads, and runs it. A stage is planned for the sizes at hand and its points are
+ * enumerated in row-major order, a strip of 256 at a time; large stages share their strips among threads. Updates run sequentially after the value. The stages of a scan run together, a step at a
+ * time. Symbols get their values from the inputs' shapes, from late tensors, from loop counters and from the shapes of values that enter a loop's body.
  *
  * This file knows nothing of passes or schedules, on purpose: it is what they are compared with.
  */
@@ -87,8 +87,7 @@ static int64_t size_int(evaluation *v, sz s, const char *what, const char *name,
 /* Compares a tensor's dimensions with its declared shape; symbols that stand alone and have no value get theirs. */
 static void bind_shape(evaluation *v, tid t, const ndarray *nd) {
   const tensor *x = xt(v->m, t);
-  if (nd->type != x->type || nd->rank != x->rank)
-    ctx_fail(v->c, E_SHAPE, "%s is %s of rank %u; expected %s of rank %u", x->name, et_name(nd->type), nd->rank, et_name(x->type), x->rank);
+  if (nd->type != x->type || nd->rank != x->rank) ctx_fail(v->c, E_SHAPE, "%s is %s of rank %u; expected %s of rank %u", x->name, et_name(nd->type), nd->rank, et_name(x->type), x->rank);
   for (uint32_t i = 0; i < x->rank; i++) {
     atom a;
     int64_t have = nd->dims[i], want, lo, hi;
@@ -129,8 +128,10 @@ static void make_room(evaluation *v, tid t, bool clear) {
   size_t bytes;
   if (!nd_count(&nd, &n) || __builtin_mul_overflow((size_t)n, (size_t)et_bytes(x->type), &bytes)) ctx_fail(v->c, E_SHAPE, "%s is too large", x->name);
   nd.bytes = bytes;
-  if (bytes > r->cap || !nd.data) nd.data = arena_alloc(v->a, bytes + 8), r->cap = bytes;
-  else if (clear) memset((void *)(uintptr_t)nd.data, 0, bytes);
+  if (bytes > r->cap || !nd.data)
+    nd.data = arena_alloc(v->a, bytes + 8), r->cap = bytes;
+  else if (clear)
+    memset((void *)(uintptr_t)nd.data, 0, bytes);
   r->nd = nd;
 }
 void need_tensor(evaluation *v, tid t) {
@@ -141,11 +142,15 @@ void need_tensor(evaluation *v, tid t) {
   if (x->kind == TK_INPUT) ctx_fail(v->c, E_USAGE, "input %s was not given", x->name);
   if (r->busy) ctx_bug(v->c, "evaluator: tensor %s depends on itself", x->name);
   r->busy = true;
-  if (x->kind == TK_STAGE) run_stage(v, x->stage);
+  if (x->kind == TK_STAGE)
+    run_stage(v, x->stage);
   else if (map_getu(v->from, t, &from)) {
-    if (from & 1) run_loop(v, (uint32_t)(from / 2));
-    else run_if(v, (uint32_t)(from / 2));
-  } else ctx_bug(v->c, "evaluator: nothing computes tensor %s", x->name);
+    if (from & 1)
+      run_loop(v, (uint32_t)(from / 2));
+    else
+      run_if(v, (uint32_t)(from / 2));
+  } else
+    ctx_bug(v->c, "evaluator: nothing computes tensor %s", x->name);
   r->busy = false;
 }
 const ndarray *expr_eval_get(evaluation *v, tid t) {
@@ -263,8 +268,7 @@ static void run_update(job *j, up *u) {
       int64_t off = 0;
       for (uint32_t k = 0; k < nd->rank; k++) {
         int64_t x = idx[k]->i[i];
-        if (x < 0 || x >= nd->dims[k])
-          worker_fail(&u->w, i, "update writes index %lld of axis %u of %s, whose size is %lld", (long long)x, k, xt(v->m, j->s->tensor)->name, (long long)nd->dims[k]);
+        if (x < 0 || x >= nd->dims[k]) worker_fail(&u->w, i, "update writes index %lld of axis %u of %s, whose size is %lld", (long long)x, k, xt(v->m, j->s->tensor)->name, (long long)nd->dims[k]);
         off = off * nd->dims[k] + x;
       }
       char *at = (char *)(uintptr_t)nd->data + off * wd;
@@ -326,8 +330,10 @@ static void prepare(job *j, evaluation *v, uint32_t id, arena *a) {
   for (uint32_t i = s->naxes; i-- > 0;)
     for (uint32_t k = s->axes[i].n; k-- > 0;) {
       const digit *d = &s->axes[i].d[k];
-      if (d->var == t) j->g.base = stride; /* times the step */
-      else j->g.stride[--at] = stride;
+      if (d->var == t)
+        j->g.base = stride; /* times the step */
+      else
+        j->g.stride[--at] = stride;
       stride *= size_int(v, d->extent, "the extent of an axis", x->name, x->origin);
     }
   count_points(v, &j->g, x->name);
@@ -365,8 +371,10 @@ static void run_alone(evaluation *v, uint32_t id, arena *a) {
     j.items = v->threads > 1 && work > PARALLEL_WORK && j.g.points > 2 * LANES ? (uint32_t)min64((j.g.points + LANES - 1) / LANES, 4 * v->threads) : 1;
     j.arenas = NEWN(a, arena *, j.items);
     for (uint32_t i = 0; i < j.items; i++) j.arenas[i] = j.items == 1 ? a : arena_new(v->c);
-    if (j.items == 1) run_item(v->c, &j, 0);
-    else par_for(v->c, v->threads, j.items, run_item, &j);
+    if (j.items == 1)
+      run_item(v->c, &j, 0);
+    else
+      par_for(v->c, v->threads, j.items, run_item, &j);
     for (uint32_t i = 0; i < j.items && j.items > 1; i++) arena_free(j.arenas[i]);
   }
   for (uint32_t i = 0; i < j.s->updates.n; i++) run_update(&j, &j.ups[i]);
@@ -374,8 +382,11 @@ static void run_alone(evaluation *v, uint32_t id, arena *a) {
 static void run_scan(evaluation *v, uint32_t scan, arena *a) {
   emodule *m = v->m;
   u32vec group = {0};
-  for (uint32_t s = 0; s < m->stages.n; s++)
-    if (!xs(m, s)->dead && xs(m, s)->scan == scan) vec_push(a, group, s);
+  for (uint32_t b = 0; b < m->blocks.n && !group.n; b++) /* in the order of their block, which passes may have changed */
+    for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
+      item it = m->blocks.v[b].items.v[i];
+      if (it.kind == IT_STAGE && !xs(m, it.index)->dead && xs(m, it.index)->scan == scan) vec_push(a, group, it.index);
+    }
   for (uint32_t i = 0; i < group.n; i++) v->t[xs(m, group.v[i])->tensor].busy = true;
   for (uint32_t i = 0; i < group.n; i++) need_loads(v, group.v[i], a, scan);
   for (uint32_t i = 0; i < group.n; i++) make_room(v, xs(m, group.v[i])->tensor, true);
@@ -403,8 +414,10 @@ static void run_scan(evaluation *v, uint32_t scan, arena *a) {
 static void run_stage(evaluation *v, uint32_t id) {
   arena *a = arena_new(v->c);
   if (xs(v->m, id)->dead) ctx_bug(v->c, "evaluator: stage %s was removed but is needed", xt(v->m, xs(v->m, id)->tensor)->name);
-  if (xs(v->m, id)->scan) run_scan(v, xs(v->m, id)->scan, a);
-  else run_alone(v, id, a);
+  if (xs(v->m, id)->scan)
+    run_scan(v, xs(v->m, id)->scan, a);
+  else
+    run_alone(v, id, a);
   v->t[xs(v->m, id)->tensor].done = true;
   arena_free(a);
 }
@@ -522,8 +535,10 @@ static void run_loop(evaluation *v, uint32_t id) {
     ndarray nd = {.type = x->type, .rank = x->rank, .data = all[k].p ? all[k].p : arena_alloc(v->a, 8), .bytes = all[k].n};
     nd.dims[0] = trips;
     for (uint32_t i = 1; i < x->rank; i++)
-      if (trips) nd.dims[i] = slice[k].dims[i - 1];
-      else if (!size_known(v, x->shape[i], &nd.dims[i])) nd.dims[i] = 0;
+      if (trips)
+        nd.dims[i] = slice[k].dims[i - 1];
+      else if (!size_known(v, x->shape[i], &nd.dims[i]))
+        nd.dims[i] = 0;
     give(v, l.collected[k], &nd);
   }
 }

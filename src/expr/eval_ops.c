@@ -1,7 +1,7 @@
 /* What does one scalar operation give, lane by lane?
  *
- * The definitions of ops.h, spelled out: floats in their own precision (transcendental functions through double, then rounded), narrow floats in f32 and rounded to their type afterwards (for + - * / and sqrt
- * that is the correctly rounded result, f32 having more than twice their digits), integers in 64 bits and wrapped. One long dispatch per class of lanes.
+ * The definitions of ops.h, spelled out: floats in their own precision (transcendental functions through double, then rounded), narrow floats in f32 and rounded to their type afterwards (for + - * /
+ * and sqrt that is the correctly rounded result, f32 having more than twice their digits), integers in 64 bits and wrapped. One long dispatch per class of lanes.
  */
 #include "expr/eval.h"
 #include <math.h>
@@ -10,15 +10,25 @@
 /* ---- lanes and memory --------------------------------------------------------------------------------------------------------------------------------- */
 static int64_t wrap(etype t, int64_t x) {
   switch (t) {
-  case ET_I64: case ET_U64: return x;
-  case ET_I32: return (int32_t)x;
-  case ET_U32: return (uint32_t)x;
-  case ET_I16: return (int16_t)x;
-  case ET_U16: return (uint16_t)x;
-  case ET_I8: return (int8_t)x;
-  case ET_U8: return (uint8_t)x;
-  case ET_BOOL: return x != 0;
-  default: return et_round(t, (scalar){.i = x}).i;
+  case ET_I64:
+  case ET_U64:
+    return x;
+  case ET_I32:
+    return (int32_t)x;
+  case ET_U32:
+    return (uint32_t)x;
+  case ET_I16:
+    return (int16_t)x;
+  case ET_U16:
+    return (uint16_t)x;
+  case ET_I8:
+    return (int8_t)x;
+  case ET_U8:
+    return (uint8_t)x;
+  case ET_BOOL:
+    return x != 0;
+  default:
+    return et_round(t, (scalar){.i = x}).i;
   }
 }
 scalar lanes_get(etype t, const strip *r, uint32_t i) {
@@ -27,9 +37,12 @@ scalar lanes_get(etype t, const strip *r, uint32_t i) {
 }
 void lanes_put(etype t, strip *r, uint32_t i, scalar k) {
   lane_class lc = lanes_of(t);
-  if (lc == LC_INT) r->i[i] = k.i;
-  else if (lc == LC_F64) r->d[i] = k.f;
-  else r->f[i] = (float)k.f;
+  if (lc == LC_INT)
+    r->i[i] = k.i;
+  else if (lc == LC_F64)
+    r->d[i] = k.f;
+  else
+    r->f[i] = (float)k.f;
 }
 void lanes_fill(etype t, strip *r, scalar k, uint32_t n) {
   lane_class lc = lanes_of(t);
@@ -46,55 +59,113 @@ static float bf16_round(float x) {
   memcpy(&x, &u, 4);
   return x;
 }
+/* The f16 next to x, as a float: the quantum of what f16 holds as a subnormal is 2^-24, else 13 bits are rounded away. */
+static float f16_round(float x) {
+  uint32_t u;
+  float a = fabsf(x);
+  if (!(a < 65520.0f)) return x != x ? x : copysignf(INFINITY, x);
+  if (a < 0x1p-14f) return copysignf((a + 0.5f) - 0.5f, x);
+  memcpy(&u, &x, 4);
+  u += 0xfff + (u >> 13 & 1);
+  u &= ~0x1fffu;
+  memcpy(&x, &u, 4);
+  return x;
+}
+static float f16_float(uint16_t h) {
+  uint32_t u = (uint32_t)(h & 0x7fff) << 13;
+  float x;
+  if (u >= 0x7c00u << 13) u |= 0x7f800000u;
+  memcpy(&x, &u, 4);
+  if (u < 0x7f800000u) x *= 0x1p112f;
+  return h & 0x8000 ? -x : x;
+}
+static float bf16_float(uint16_t h) {
+  uint32_t u = (uint32_t)h << 16;
+  float x;
+  memcpy(&x, &u, 4);
+  return x;
+}
 void lanes_round(etype t, strip *r, uint32_t n) {
   if (t == ET_F32 || t == ET_F64 || t == ET_I64 || t == ET_U64) return;
   if (t == ET_BF16)
     for (uint32_t i = 0; i < n; i++) r->f[i] = bf16_round(r->f[i]);
+  else if (t == ET_F16)
+    for (uint32_t i = 0; i < n; i++) r->f[i] = f16_round(r->f[i]);
   else if (lanes_of(t) == LC_F32)
     for (uint32_t i = 0; i < n; i++) r->f[i] = (float)et_round(t, (scalar){.f = (double)r->f[i]}).f;
   else
     for (uint32_t i = 0; i < n; i++) r->i[i] = wrap(t, r->i[i]);
 }
-#define READ(field, T) \
-  { \
-    const T *p = base; \
-    if (at) \
-      for (uint32_t i = 0; i < n; i++) r->field[i] = p[at[i] + add]; \
-    else \
-      for (uint32_t i = 0; i < n; i++) r->field[i] = p[add + i]; \
-    return; \
+#define READ(field, T)                                                                                                                                                                                 \
+  {                                                                                                                                                                                                    \
+    const T *p = base;                                                                                                                                                                                 \
+    if (at)                                                                                                                                                                                            \
+      for (uint32_t i = 0; i < n; i++) r->field[i] = p[at[i] + add];                                                                                                                                   \
+    else                                                                                                                                                                                               \
+      for (uint32_t i = 0; i < n; i++) r->field[i] = p[add + i];                                                                                                                                       \
+    return;                                                                                                                                                                                            \
   }
 void lanes_read(etype t, strip *r, const void *base, const int64_t *at, int64_t add, uint32_t n) {
   switch (t) {
-  case ET_F32: READ(f, float)
-  case ET_F64: READ(d, double)
-  case ET_I64: case ET_U64: READ(i, int64_t)
-  case ET_I32: READ(i, int32_t)
-  case ET_U32: READ(i, uint32_t)
-  case ET_I16: READ(i, int16_t)
-  case ET_U16: READ(i, uint16_t)
-  case ET_I8: READ(i, int8_t)
-  case ET_U8: READ(i, uint8_t)
+  case ET_F32:
+    READ(f, float)
+  case ET_F64:
+    READ(d, double)
+  case ET_I64:
+  case ET_U64:
+    READ(i, int64_t)
+  case ET_I32:
+    READ(i, int32_t)
+  case ET_U32:
+    READ(i, uint32_t)
+  case ET_I16:
+    READ(i, int16_t)
+  case ET_U16:
+    READ(i, uint16_t)
+  case ET_I8:
+    READ(i, int8_t)
+  case ET_U8:
+    READ(i, uint8_t)
+  case ET_F16: {
+    const uint16_t *p = base;
+    for (uint32_t i = 0; i < n; i++) r->f[i] = f16_float(p[(at ? at[i] : (int64_t)i) + add]);
+    return;
+  }
+  case ET_BF16: {
+    const uint16_t *p = base;
+    for (uint32_t i = 0; i < n; i++) r->f[i] = bf16_float(p[(at ? at[i] : (int64_t)i) + add]);
+    return;
+  }
   default: {
     uint32_t w = et_bytes(t);
     for (uint32_t i = 0; i < n; i++) lanes_put(t, r, i, et_load(t, (const char *)base + ((at ? at[i] : (int64_t)i) + add) * w));
   }
   }
 }
-#define WRITE(field, T) \
-  { \
-    T *p = (T *)base + at; \
-    for (uint32_t i = 0; i < n; i++) p[i] = (T)r->field[i]; \
-    return; \
+#define WRITE(field, T)                                                                                                                                                                                \
+  {                                                                                                                                                                                                    \
+    T *p = (T *)base + at;                                                                                                                                                                             \
+    for (uint32_t i = 0; i < n; i++) p[i] = (T)r->field[i];                                                                                                                                            \
+    return;                                                                                                                                                                                            \
   }
 void lanes_write(etype t, void *base, int64_t at, const strip *r, uint32_t n) {
   switch (t) {
-  case ET_F32: WRITE(f, float)
-  case ET_F64: WRITE(d, double)
-  case ET_I64: case ET_U64: WRITE(i, int64_t)
-  case ET_I32: case ET_U32: WRITE(i, int32_t)
-  case ET_I16: case ET_U16: WRITE(i, int16_t)
-  case ET_I8: case ET_U8: WRITE(i, int8_t)
+  case ET_F32:
+    WRITE(f, float)
+  case ET_F64:
+    WRITE(d, double)
+  case ET_I64:
+  case ET_U64:
+    WRITE(i, int64_t)
+  case ET_I32:
+  case ET_U32:
+    WRITE(i, int32_t)
+  case ET_I16:
+  case ET_U16:
+    WRITE(i, int16_t)
+  case ET_I8:
+  case ET_U8:
+    WRITE(i, int8_t)
   default: {
     uint32_t w = et_bytes(t);
     for (uint32_t i = 0; i < n; i++) et_store(t, (char *)base + (at + i) * w, lanes_get(t, r, i));
@@ -103,61 +174,106 @@ void lanes_write(etype t, void *base, int64_t at, const strip *r, uint32_t n) {
 }
 
 /* ---- floats -------------------------------------------------------------------------------------------------------------------------------------------- */
-#define LOOP(x) \
-  for (uint32_t i = 0; i < n; i++) { x; } \
+#define LOOP(x)                                                                                                                                                                                        \
+  for (uint32_t i = 0; i < n; i++) { x; }                                                                                                                                                              \
   break
-#define FLOAT_OPS(NAME, T, M, SUFFIX) \
-  static bool NAME(sop op, strip *r, const strip *pa, const strip *pb, const strip *pc, uint32_t n) { \
-    const T *a = pa->M, *b = pb->M, *c = pc->M; \
-    T *o = r->M; \
-    switch (op) { \
-    case OP_ADD: LOOP(o[i] = a[i] + b[i]); \
-    case OP_SUB: LOOP(o[i] = a[i] - b[i]); \
-    case OP_MUL: LOOP(o[i] = a[i] * b[i]); \
-    case OP_DIV: LOOP(o[i] = a[i] / b[i]); \
-    case OP_IDIV: LOOP(o[i] = floor##SUFFIX(a[i] / b[i])); \
-    case OP_MOD: LOOP(T m = fmod##SUFFIX(a[i], b[i]); o[i] = m != 0 && (m < 0) != (b[i] < 0) ? m + b[i] : m); \
-    case OP_FMOD: LOOP(o[i] = fmod##SUFFIX(a[i], b[i])); \
-    case OP_NEG: LOOP(o[i] = -a[i]); \
-    case OP_ABS: LOOP(o[i] = fabs##SUFFIX(a[i])); \
-    case OP_SIGN: LOOP(o[i] = a[i] != a[i] ? a[i] : (T)((a[i] > 0) - (a[i] < 0))); \
-    case OP_MIN: LOOP(o[i] = a[i] != a[i] ? a[i] : b[i] != b[i] ? b[i] : b[i] < a[i] ? b[i] : a[i]); \
-    case OP_MAX: LOOP(o[i] = a[i] != a[i] ? a[i] : b[i] != b[i] ? b[i] : b[i] > a[i] ? b[i] : a[i]); \
-    case OP_FMA: LOOP(o[i] = fma##SUFFIX(a[i], b[i], c[i])); \
-    case OP_POW: LOOP(o[i] = (T)pow((double)a[i], (double)b[i])); \
-    case OP_EXP: LOOP(o[i] = (T)exp((double)a[i])); \
-    case OP_LOG: LOOP(o[i] = (T)log((double)a[i])); \
-    case OP_SQRT: LOOP(o[i] = sqrt##SUFFIX(a[i])); \
-    case OP_SIN: LOOP(o[i] = (T)sin((double)a[i])); \
-    case OP_COS: LOOP(o[i] = (T)cos((double)a[i])); \
-    case OP_TAN: LOOP(o[i] = (T)tan((double)a[i])); \
-    case OP_ASIN: LOOP(o[i] = (T)asin((double)a[i])); \
-    case OP_ACOS: LOOP(o[i] = (T)acos((double)a[i])); \
-    case OP_ATAN: LOOP(o[i] = (T)atan((double)a[i])); \
-    case OP_SINH: LOOP(o[i] = (T)sinh((double)a[i])); \
-    case OP_COSH: LOOP(o[i] = (T)cosh((double)a[i])); \
-    case OP_ASINH: LOOP(o[i] = (T)asinh((double)a[i])); \
-    case OP_ACOSH: LOOP(o[i] = (T)acosh((double)a[i])); \
-    case OP_ATANH: LOOP(o[i] = (T)atanh((double)a[i])); \
-    case OP_TANH: LOOP(o[i] = (T)tanh((double)a[i])); \
-    case OP_ERF: LOOP(o[i] = (T)erf((double)a[i])); \
-    case OP_FLOOR: LOOP(o[i] = floor##SUFFIX(a[i])); \
-    case OP_CEIL: LOOP(o[i] = ceil##SUFFIX(a[i])); \
-    case OP_ROUND_EVEN: LOOP(o[i] = nearbyint##SUFFIX(a[i])); \
-    case OP_TRUNC: LOOP(o[i] = trunc##SUFFIX(a[i])); \
-    case OP_NEXTAFTER: LOOP(o[i] = nextafter##SUFFIX(a[i], b[i])); \
-    case OP_ISNAN: LOOP(r->i[i] = a[i] != a[i]); \
-    case OP_ISINF: LOOP(r->i[i] = isinf(a[i]) != 0); \
-    case OP_SIGNBIT: LOOP(r->i[i] = signbit(a[i]) != 0); \
-    case OP_EQ: LOOP(r->i[i] = a[i] == b[i]); \
-    case OP_NE: LOOP(r->i[i] = a[i] != b[i]); \
-    case OP_LT: LOOP(r->i[i] = a[i] < b[i]); \
-    case OP_LE: LOOP(r->i[i] = a[i] <= b[i]); \
-    case OP_GT: LOOP(r->i[i] = a[i] > b[i]); \
-    case OP_GE: LOOP(r->i[i] = a[i] >= b[i]); \
-    default: return false; \
-    } \
-    return true; \
+#define FLOAT_OPS(NAME, T, M, SUFFIX)                                                                                                                                                                  \
+  static bool NAME(sop op, strip *r, const strip *pa, const strip *pb, const strip *pc, uint32_t n) {                                                                                                  \
+    const T *a = pa->M, *b = pb->M, *c = pc->M;                                                                                                                                                        \
+    T *o = r->M;                                                                                                                                                                                       \
+    switch (op) {                                                                                                                                                                                      \
+    case OP_ADD:                                                                                                                                                                                       \
+      LOOP(o[i] = a[i] + b[i]);                                                                                                                                                                        \
+    case OP_SUB:                                                                                                                                                                                       \
+      LOOP(o[i] = a[i] - b[i]);                                                                                                                                                                        \
+    case OP_MUL:                                                                                                                                                                                       \
+      LOOP(o[i] = a[i] * b[i]);                                                                                                                                                                        \
+    case OP_DIV:                                                                                                                                                                                       \
+      LOOP(o[i] = a[i] / b[i]);                                                                                                                                                                        \
+    case OP_IDIV:                                                                                                                                                                                      \
+      LOOP(o[i] = floor##SUFFIX(a[i] / b[i]));                                                                                                                                                         \
+    case OP_MOD:                                                                                                                                                                                       \
+      LOOP(T m = fmod##SUFFIX(a[i], b[i]); o[i] = m != 0 && (m < 0) != (b[i] < 0) ? m + b[i] : m);                                                                                                     \
+    case OP_FMOD:                                                                                                                                                                                      \
+      LOOP(o[i] = fmod##SUFFIX(a[i], b[i]));                                                                                                                                                           \
+    case OP_NEG:                                                                                                                                                                                       \
+      LOOP(o[i] = -a[i]);                                                                                                                                                                              \
+    case OP_ABS:                                                                                                                                                                                       \
+      LOOP(o[i] = fabs##SUFFIX(a[i]));                                                                                                                                                                 \
+    case OP_SIGN:                                                                                                                                                                                      \
+      LOOP(o[i] = a[i] != a[i] ? a[i] : (T)((a[i] > 0) - (a[i] < 0)));                                                                                                                                 \
+    case OP_MIN:                                                                                                                                                                                       \
+      LOOP(o[i] = a[i] != a[i] ? a[i] : b[i] != b[i] ? b[i] : b[i] < a[i] ? b[i] : a[i]);                                                                                                              \
+    case OP_MAX:                                                                                                                                                                                       \
+      LOOP(o[i] = a[i] != a[i] ? a[i] : b[i] != b[i] ? b[i] : b[i] > a[i] ? b[i] : a[i]);                                                                                                              \
+    case OP_FMA:                                                                                                                                                                                       \
+      LOOP(o[i] = fma##SUFFIX(a[i], b[i], c[i]));                                                                                                                                                      \
+    case OP_POW:                                                                                                                                                                                       \
+      LOOP(o[i] = (T)pow((double)a[i], (double)b[i]));                                                                                                                                                 \
+    case OP_EXP:                                                                                                                                                                                       \
+      LOOP(o[i] = (T)exp((double)a[i]));                                                                                                                                                               \
+    case OP_LOG:                                                                                                                                                                                       \
+      LOOP(o[i] = (T)log((double)a[i]));                                                                                                                                                               \
+    case OP_SQRT:                                                                                                                                                                                      \
+      LOOP(o[i] = sqrt##SUFFIX(a[i]));                                                                                                                                                                 \
+    case OP_SIN:                                                                                                                                                                                       \
+      LOOP(o[i] = (T)sin((double)a[i]));                                                                                                                                                               \
+    case OP_COS:                                                                                                                                                                                       \
+      LOOP(o[i] = (T)cos((double)a[i]));                                                                                                                                                               \
+    case OP_TAN:                                                                                                                                                                                       \
+      LOOP(o[i] = (T)tan((double)a[i]));                                                                                                                                                               \
+    case OP_ASIN:                                                                                                                                                                                      \
+      LOOP(o[i] = (T)asin((double)a[i]));                                                                                                                                                              \
+    case OP_ACOS:                                                                                                                                                                                      \
+      LOOP(o[i] = (T)acos((double)a[i]));                                                                                                                                                              \
+    case OP_ATAN:                                                                                                                                                                                      \
+      LOOP(o[i] = (T)atan((double)a[i]));                                                                                                                                                              \
+    case OP_SINH:                                                                                                                                                                                      \
+      LOOP(o[i] = (T)sinh((double)a[i]));                                                                                                                                                              \
+    case OP_COSH:                                                                                                                                                                                      \
+      LOOP(o[i] = (T)cosh((double)a[i]));                                                                                                                                                              \
+    case OP_ASINH:                                                                                                                                                                                     \
+      LOOP(o[i] = (T)asinh((double)a[i]));                                                                                                                                                             \
+    case OP_ACOSH:                                                                                                                                                                                     \
+      LOOP(o[i] = (T)acosh((double)a[i]));                                                                                                                                                             \
+    case OP_ATANH:                                                                                                                                                                                     \
+      LOOP(o[i] = (T)atanh((double)a[i]));                                                                                                                                                             \
+    case OP_TANH:                                                                                                                                                                                      \
+      LOOP(o[i] = (T)tanh((double)a[i]));                                                                                                                                                              \
+    case OP_ERF:                                                                                                                                                                                       \
+      LOOP(o[i] = (T)erf((double)a[i]));                                                                                                                                                               \
+    case OP_FLOOR:                                                                                                                                                                                     \
+      LOOP(o[i] = floor##SUFFIX(a[i]));                                                                                                                                                                \
+    case OP_CEIL:                                                                                                                                                                                      \
+      LOOP(o[i] = ceil##SUFFIX(a[i]));                                                                                                                                                                 \
+    case OP_ROUND_EVEN:                                                                                                                                                                                \
+      LOOP(o[i] = nearbyint##SUFFIX(a[i]));                                                                                                                                                            \
+    case OP_TRUNC:                                                                                                                                                                                     \
+      LOOP(o[i] = trunc##SUFFIX(a[i]));                                                                                                                                                                \
+    case OP_NEXTAFTER:                                                                                                                                                                                 \
+      LOOP(o[i] = nextafter##SUFFIX(a[i], b[i]));                                                                                                                                                      \
+    case OP_ISNAN:                                                                                                                                                                                     \
+      LOOP(r->i[i] = a[i] != a[i]);                                                                                                                                                                    \
+    case OP_ISINF:                                                                                                                                                                                     \
+      LOOP(r->i[i] = isinf(a[i]) != 0);                                                                                                                                                                \
+    case OP_SIGNBIT:                                                                                                                                                                                   \
+      LOOP(r->i[i] = signbit(a[i]) != 0);                                                                                                                                                              \
+    case OP_EQ:                                                                                                                                                                                        \
+      LOOP(r->i[i] = a[i] == b[i]);                                                                                                                                                                    \
+    case OP_NE:                                                                                                                                                                                        \
+      LOOP(r->i[i] = a[i] != b[i]);                                                                                                                                                                    \
+    case OP_LT:                                                                                                                                                                                        \
+      LOOP(r->i[i] = a[i] < b[i]);                                                                                                                                                                     \
+    case OP_LE:                                                                                                                                                                                        \
+      LOOP(r->i[i] = a[i] <= b[i]);                                                                                                                                                                    \
+    case OP_GT:                                                                                                                                                                                        \
+      LOOP(r->i[i] = a[i] > b[i]);                                                                                                                                                                     \
+    case OP_GE:                                                                                                                                                                                        \
+      LOOP(r->i[i] = a[i] >= b[i]);                                                                                                                                                                    \
+    default:                                                                                                                                                                                           \
+      return false;                                                                                                                                                                                    \
+    }                                                                                                                                                                                                  \
+    return true;                                                                                                                                                                                       \
   }
 FLOAT_OPS(ops_f32, float, f, f)
 FLOAT_OPS(ops_f64, double, d, )
@@ -199,35 +315,64 @@ static bool ops_int(sop op, etype t, strip *r, const strip *pa, const strip *pb,
   bool sign = et_kind(t) == K_INT, big = t == ET_U64;
 #define U(x) ((uint64_t)(x))
   switch (op) {
-  case OP_ADD: LOOP(o[i] = (int64_t)(U(a[i]) + U(b[i])));
-  case OP_SUB: LOOP(o[i] = (int64_t)(U(a[i]) - U(b[i])));
-  case OP_MUL: LOOP(o[i] = (int64_t)(U(a[i]) * U(b[i])));
-  case OP_FMA: LOOP(o[i] = (int64_t)(U(a[i]) * U(b[i]) + U(c[i])));
-  case OP_IDIV: LOOP(o[i] = big ? b[i] ? (int64_t)(U(a[i]) / U(b[i])) : 0 : floor_div(a[i], b[i]));
-  case OP_MOD: LOOP(o[i] = big ? b[i] ? (int64_t)(U(a[i]) % U(b[i])) : 0 : floor_mod(a[i], b[i]));
-  case OP_FMOD: LOOP(o[i] = big ? b[i] ? (int64_t)(U(a[i]) % U(b[i])) : 0 : b[i] == 0 || b[i] == -1 ? 0 : a[i] % b[i]);
-  case OP_NEG: LOOP(o[i] = (int64_t)(0 - U(a[i])));
-  case OP_ABS: LOOP(o[i] = sign && a[i] < 0 ? (int64_t)(0 - U(a[i])) : a[i]);
-  case OP_SIGN: LOOP(o[i] = sign ? (a[i] > 0) - (a[i] < 0) : a[i] != 0);
-  case OP_MIN: LOOP(o[i] = (big ? U(b[i]) < U(a[i]) : b[i] < a[i]) ? b[i] : a[i]);
-  case OP_MAX: LOOP(o[i] = (big ? U(b[i]) > U(a[i]) : b[i] > a[i]) ? b[i] : a[i]);
-  case OP_POW: LOOP(o[i] = int_pow(a[i], sign ? b[i] : b[i] & INT64_MAX));
-  case OP_BAND: LOOP(o[i] = a[i] & b[i]);
-  case OP_BOR: LOOP(o[i] = a[i] | b[i]);
-  case OP_BXOR: LOOP(o[i] = a[i] ^ b[i]);
-  case OP_BNOT: LOOP(o[i] = t == ET_BOOL ? !a[i] : ~a[i]);
-  case OP_SHL: LOOP(o[i] = shift_left(a[i], b[i], bits));
-  case OP_SHR: LOOP(o[i] = shift_right(a[i], b[i], bits, sign));
-  case OP_EQ: LOOP(o[i] = a[i] == b[i]);
-  case OP_NE: LOOP(o[i] = a[i] != b[i]);
-  case OP_LT: LOOP(o[i] = big ? U(a[i]) < U(b[i]) : a[i] < b[i]);
-  case OP_LE: LOOP(o[i] = big ? U(a[i]) <= U(b[i]) : a[i] <= b[i]);
-  case OP_GT: LOOP(o[i] = big ? U(a[i]) > U(b[i]) : a[i] > b[i]);
-  case OP_GE: LOOP(o[i] = big ? U(a[i]) >= U(b[i]) : a[i] >= b[i]);
-  case OP_AND: LOOP(o[i] = a[i] && b[i]);
-  case OP_OR: LOOP(o[i] = a[i] || b[i]);
-  case OP_NOT: LOOP(o[i] = !a[i]);
-  default: return false;
+  case OP_ADD:
+    LOOP(o[i] = (int64_t)(U(a[i]) + U(b[i])));
+  case OP_SUB:
+    LOOP(o[i] = (int64_t)(U(a[i]) - U(b[i])));
+  case OP_MUL:
+    LOOP(o[i] = (int64_t)(U(a[i]) * U(b[i])));
+  case OP_FMA:
+    LOOP(o[i] = (int64_t)(U(a[i]) * U(b[i]) + U(c[i])));
+  case OP_IDIV:
+    LOOP(o[i] = big ? b[i] ? (int64_t)(U(a[i]) / U(b[i])) : 0 : floor_div(a[i], b[i]));
+  case OP_MOD:
+    LOOP(o[i] = big ? b[i] ? (int64_t)(U(a[i]) % U(b[i])) : 0 : floor_mod(a[i], b[i]));
+  case OP_FMOD:
+    LOOP(o[i] = big ? b[i] ? (int64_t)(U(a[i]) % U(b[i])) : 0 : b[i] == 0 || b[i] == -1 ? 0 : a[i] % b[i]);
+  case OP_NEG:
+    LOOP(o[i] = (int64_t)(0 - U(a[i])));
+  case OP_ABS:
+    LOOP(o[i] = sign && a[i] < 0 ? (int64_t)(0 - U(a[i])) : a[i]);
+  case OP_SIGN:
+    LOOP(o[i] = sign ? (a[i] > 0) - (a[i] < 0) : a[i] != 0);
+  case OP_MIN:
+    LOOP(o[i] = (big ? U(b[i]) < U(a[i]) : b[i] < a[i]) ? b[i] : a[i]);
+  case OP_MAX:
+    LOOP(o[i] = (big ? U(b[i]) > U(a[i]) : b[i] > a[i]) ? b[i] : a[i]);
+  case OP_POW:
+    LOOP(o[i] = int_pow(a[i], sign ? b[i] : b[i] & INT64_MAX));
+  case OP_BAND:
+    LOOP(o[i] = a[i] & b[i]);
+  case OP_BOR:
+    LOOP(o[i] = a[i] | b[i]);
+  case OP_BXOR:
+    LOOP(o[i] = a[i] ^ b[i]);
+  case OP_BNOT:
+    LOOP(o[i] = t == ET_BOOL ? !a[i] : ~a[i]);
+  case OP_SHL:
+    LOOP(o[i] = shift_left(a[i], b[i], bits));
+  case OP_SHR:
+    LOOP(o[i] = shift_right(a[i], b[i], bits, sign));
+  case OP_EQ:
+    LOOP(o[i] = a[i] == b[i]);
+  case OP_NE:
+    LOOP(o[i] = a[i] != b[i]);
+  case OP_LT:
+    LOOP(o[i] = big ? U(a[i]) < U(b[i]) : a[i] < b[i]);
+  case OP_LE:
+    LOOP(o[i] = big ? U(a[i]) <= U(b[i]) : a[i] <= b[i]);
+  case OP_GT:
+    LOOP(o[i] = big ? U(a[i]) > U(b[i]) : a[i] > b[i]);
+  case OP_GE:
+    LOOP(o[i] = big ? U(a[i]) >= U(b[i]) : a[i] >= b[i]);
+  case OP_AND:
+    LOOP(o[i] = a[i] && b[i]);
+  case OP_OR:
+    LOOP(o[i] = a[i] || b[i]);
+  case OP_NOT:
+    LOOP(o[i] = !a[i]);
+  default:
+    return false;
   }
 #undef U
   return true;
@@ -287,7 +432,9 @@ static float philox(int64_t seed, int64_t position) {
 void lanes_op(sop op, etype t, etype at, strip *r, const strip *a, const strip *b, const strip *c, uint32_t n) {
   strip tmp;
   switch (op) {
-  case OP_CAST: lanes_convert(t, at, r, a, n); return;
+  case OP_CAST:
+    lanes_convert(t, at, r, a, n);
+    return;
   case OP_SAT:
   case OP_SATF:
     tmp = *a;
@@ -320,16 +467,20 @@ void lanes_op(sop op, etype t, etype at, strip *r, const strip *a, const strip *
       return;
     }
     break;
-  default: break;
+  default:
+    break;
   }
   lane_class lc = lanes_of(at);
   if (!b) b = a;
   if (!c) c = a;
   bool narrower = t == ET_BOOL && lc == LC_F32; /* results are wider than operands: not in place */
   strip *o = narrower && (r == a || r == b) ? &tmp : r;
-  if (lc == LC_F32) ops_f32(op, o, a, b, c, n);
-  else if (lc == LC_F64) ops_f64(op, o, a, b, c, n);
-  else ops_int(op, at, o, a, b, c, n);
+  if (lc == LC_F32)
+    ops_f32(op, o, a, b, c, n);
+  else if (lc == LC_F64)
+    ops_f64(op, o, a, b, c, n);
+  else
+    ops_int(op, at, o, a, b, c, n);
   if (o != r) memcpy(r, o, 8 * n);
   lanes_round(t, r, n);
 }

@@ -1,8 +1,8 @@
 /* What is there to compute for a value, once sizes are numbers?
  *
- * The plan is the value's DAG with three things settled: symbols are replaced by their numbers, index polynomials are nodes of scalar arithmetic over the variables, and each node knows whether it differs between
- * lanes, which loop variables it depends on, and whether it can fail. The index of an access is kept as a part that differs between lanes and one that does not, so that only the latter is computed again
- * inside a reduction. Equal nodes are made once. Runs in one thread, before the strips: it uses the sym room, the strips do not.
+ * The plan is the value's DAG with three things settled: symbols are replaced by their numbers, index polynomials are nodes of scalar arithmetic over the variables, and each node knows whether it
+ * differs between lanes, which loop variables it depends on, and whether it can fail. The index of an access is kept as a part that differs between lanes and one that does not, so that only the
+ * latter is computed again inside a reduction. Equal nodes are made once. Runs in one thread, before the strips: it uses the sym room, the strips do not.
  */
 #include "expr/eval.h"
 #include <string.h>
@@ -69,19 +69,24 @@ static uint32_t plan_atom(planner *pl, atom a) {
   uint32_t r = 0;
   sz arg[3];
   switch (sym_kind(c, a)) {
-  case AT_VAR: ctx_bug(c, "evaluator: stage %s uses variable %s outside its loop", pl->p->stage, sym_name(c, a));
+  case AT_VAR:
+    ctx_bug(c, "evaluator: stage %s uses variable %s outside its loop", pl->p->stage, sym_name(c, a));
   case AT_SYMBOL: {
     int64_t x;
     sz def;
-    if (symbol_value(pl->v, a, &x)) r = constant_i(pl, x);
-    else if (sym_definition(c, a, &def) || (def = sym_canon(c, sym_of_atom(c, a))) != sym_of_atom(c, a)) r = plan_size(pl, def);
+    if (symbol_value(pl->v, a, &x))
+      r = constant_i(pl, x);
+    else if (sym_definition(c, a, &def) || (def = sym_canon(c, sym_of_atom(c, a))) != sym_of_atom(c, a))
+      r = plan_size(pl, def);
     else {
       diag_error(c, E_SHAPE, pl->p->origin, "stage %s needs the size %s, which no input determines", pl->p->stage, sym_name(c, a));
       ctx_unwind(c);
     }
     break;
   }
-  case AT_DATA: r = plan_value(pl, sym_data_id(c, a)); break;
+  case AT_DATA:
+    r = plan_value(pl, sym_data_id(c, a));
+    break;
   case AT_DIV:
   case AT_MIN:
   case AT_MAX: {
@@ -91,7 +96,8 @@ static uint32_t plan_atom(planner *pl, atom a) {
     int64_t p, q;
     x[1] = plan_size(pl, arg[1]);
     bool folded = is_const(pl, x[0], &p) && is_const(pl, x[1], &q), safe = is_const(pl, x[1], &q) && q != 0;
-    if (folded && (k != AT_DIV || q != 0)) r = constant_i(pl, k == AT_DIV ? floordiv64(p, q) : k == AT_MIN ? min64(p, q) : max64(p, q));
+    if (folded && (k != AT_DIV || q != 0))
+      r = constant_i(pl, k == AT_DIV ? floordiv64(p, q) : k == AT_MIN ? min64(p, q) : max64(p, q));
     else {
       pnode n = {.kind = k == AT_DIV ? PN_DIV : PN_MINMAX, .op = k == AT_MAX ? OP_MAX : OP_MIN, .type = ET_I64, .nargs = 2, .total = k != AT_DIV || safe};
       n.args = copy(pl, x, 2);
@@ -104,7 +110,8 @@ static uint32_t plan_atom(planner *pl, atom a) {
     int64_t p;
     sym_args(c, a, arg);
     uint32_t x[3] = {plan_size(pl, arg[0])};
-    if (is_const(pl, x[0], &p)) r = plan_size(pl, p >= 0 ? arg[1] : arg[2]);
+    if (is_const(pl, x[0], &p))
+      r = plan_size(pl, p >= 0 ? arg[1] : arg[2]);
     else {
       pnode n = {.kind = PN_SELECT, .type = ET_I64, .nargs = 3, .total = true};
       x[1] = plan_size(pl, arg[1]), x[2] = plan_size(pl, arg[2]);
@@ -150,15 +157,19 @@ static split plan_split(planner *pl, sz s) {
       bool fixed = is_const(pl, n, &x);
       differs |= at(pl, n)->lanes;
       for (uint8_t e = 0; e < xp[j]; e++) {
-        if (!fixed) vec_push(pl->a, f, n);
-        else if (!mul64(t.coef, x, &t.coef)) too_big(pl);
+        if (!fixed)
+          vec_push(pl->a, f, n);
+        else if (!mul64(t.coef, x, &t.coef))
+          too_big(pl);
       }
     }
     t.f = f.v, t.n = f.n;
     if (!t.n && !add64(k, t.coef, &k)) too_big(pl);
     if (!t.n || t.coef == 0) continue;
-    if (differs) vec_push(pl->a, lanes, t);
-    else vec_push(pl->a, same, t);
+    if (differs)
+      vec_push(pl->a, lanes, t);
+    else
+      vec_push(pl->a, same, t);
   }
   split r = {lanes.n ? poly(pl, 0, lanes.v, lanes.n) : 0, same.n || k || !lanes.n ? poly(pl, k, same.v, same.n) : 0};
   map_putu(pl->sizes, s, r.lanes | (uint64_t)r.same << 32);
@@ -224,10 +235,18 @@ uint32_t plan_value(planner *pl, ex e) {
   const ex_node n = *exn(pl->v->m, e);
   uint32_t r = 0;
   switch ((ex_kind)n.kind) {
-  case EX_CONST: r = constant(pl, n.type, n.k); break;
-  case EX_INDEX: r = plan_size(pl, n.index); break;
-  case EX_LOAD: r = plan_load(pl, &n); break;
-  case EX_REDUCE: r = plan_reduce(pl, &n); break;
+  case EX_CONST:
+    r = constant(pl, n.type, n.k);
+    break;
+  case EX_INDEX:
+    r = plan_size(pl, n.index);
+    break;
+  case EX_LOAD:
+    r = plan_load(pl, &n);
+    break;
+  case EX_REDUCE:
+    r = plan_reduce(pl, &n);
+    break;
   case EX_OP: {
     uint32_t x[3] = {0};
     pnode p = {.kind = PN_OP, .type = n.type, .op = n.op, .nargs = n.nargs, .total = true};

@@ -1,8 +1,8 @@
 /* What are a plan's values at 256 points?
  *
- * worker_value gives the strip of a node, computing it if its last one is no longer true: a node is true as long as the strip of points is the same, none of the loop variables it depends on has changed since
- * its stamp, and it was computed for the lanes now asked for. Nodes that do not differ between lanes are computed in lane 0 and spread out only when somebody needs more.
- * Who asks guarantees that at least one lane is alive.
+ * worker_value gives the strip of a node, computing it if its last one is no longer true: a node is true as long as the strip of points is the same, none of the loop variables it depends on has
+ * changed since its stamp, and it was computed for the lanes now asked for. Nodes that do not differ between lanes are computed in lane 0 and spread out only when somebody needs more. Who asks
+ * guarantees that at least one lane is alive.
  */
 #include "expr/eval.h"
 #include <math.h>
@@ -59,9 +59,12 @@ static void do_poly(worker *w, const pnode *p, strip *r, const mask *mk, uint32_
     const strip *f[8];
     uint32_t nf = 0;
     for (uint32_t j = 0; j < x->n; j++) {
-      if (!w->p->nodes.v[x->f[j]].lanes) coef *= (uint64_t)same_i(w, x->f[j]);
-      else if (nf < 8) f[nf++] = worker_value(w, x->f[j], mk, n);
-      else ctx_fail(w->v->c, E_UNSUPPORTED, "stage %s: a product of more than 8 indices", w->p->stage);
+      if (!w->p->nodes.v[x->f[j]].lanes)
+        coef *= (uint64_t)same_i(w, x->f[j]);
+      else if (nf < 8)
+        f[nf++] = worker_value(w, x->f[j], mk, n);
+      else
+        ctx_fail(w->v->c, E_UNSUPPORTED, "stage %s: a product of more than 8 indices", w->p->stage);
     }
     if (!nf) {
       base += coef;
@@ -107,11 +110,11 @@ static void choose(worker *w, etype t, strip *r, const int64_t *cond, uint32_t y
     return;
   }
   mask part;
-  int64_t not[LANES];
+  int64_t not [LANES];
   worker_mask(w, &part, mk, cond);
   const strip *a = worker_value(w, yes, &part, n);
-  for (uint32_t i = 0; i < n; i++) not[i] = !cond[i];
-  worker_mask(w, &part, mk, not);
+  for (uint32_t i = 0; i < n; i++) not [i] = !cond[i];
+  worker_mask(w, &part, mk, not );
   const strip *b = worker_value(w, no, &part, n);
   if (bytes == 4)
     for (uint32_t i = 0; i < n; i++) r->f[i] = cond[i] ? a->f[i] : b->f[i];
@@ -156,7 +159,8 @@ static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_
     base += (int64_t)((uint64_t)u * (uint64_t)stride);
   }
   if (all_in) {
-    if (!p->flat) lanes_read(p->type, r, nd->data, NULL, base, 1), lanes_fill(p->type, r, lanes_get(p->type, r, 0), n);
+    if (!p->flat)
+      lanes_read(p->type, r, nd->data, NULL, base, 1), lanes_fill(p->type, r, lanes_get(p->type, r, 0), n);
     else {
       const int64_t *flat = worker_value(w, p->flat, mk, n)->i;
       int64_t safe[LANES];
@@ -175,7 +179,8 @@ static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_
     for (uint32_t k = p->nargs; k-- > 0; stride *= max64(nd->dims[k], 1)) {
       int64_t x = (int64_t)((uint64_t)add[k] + (uint64_t)(lane[k] ? lane[k]->i[i] : 0));
       bool in = x >= 0 && x < nd->dims[k];
-      if (in) at[i] += x * stride;
+      if (in)
+        at[i] += x * stride;
       else if (!p->otherwise && alive(mk, i))
         worker_fail(w, i, "index %lld of axis %u of tensor %s: %s[%s] is out of range", (long long)x, k, xt(w->v->m, p->tensor)->name, et_name(nd->type), dims_text(w, nd));
       out[i] |= !in;
@@ -239,8 +244,10 @@ static void do_op(worker *w, const pnode *p, strip *r, const mask *mk, uint32_t 
 static scalar identity(rop op, etype t) {
   bool fl = et_kind(t) == K_FLOAT, inf = fl && isinf(et_round(t, (scalar){.f = INFINITY}).f);
   switch (op) {
-  case RED_PROD: return fl ? (scalar){.f = 1} : (scalar){.i = 1};
-  case RED_ALL: return (scalar){.i = 1};
+  case RED_PROD:
+    return fl ? (scalar){.f = 1} : (scalar){.i = 1};
+  case RED_ALL:
+    return (scalar){.i = 1};
   case RED_MAX:
     if (!fl) return (scalar){.i = et_kind(t) == K_INT ? (int64_t)(~UINT64_C(0) << (et_bits(t) - 1)) : 0};
     return (scalar){.f = inf ? -INFINITY : et_lowest(t)};
@@ -248,7 +255,8 @@ static scalar identity(rop op, etype t) {
     if (t == ET_BOOL) return (scalar){.i = 1};
     if (!fl) return (scalar){.i = (int64_t)(et_kind(t) == K_INT ? (UINT64_C(1) << (et_bits(t) - 1)) - 1 : et_bits(t) == 64 ? ~UINT64_C(0) : (UINT64_C(1) << et_bits(t)) - 1)};
     return (scalar){.f = inf ? INFINITY : et_highest(t)};
-  default: return fl ? (scalar){.f = 0} : (scalar){.i = 0};
+  default:
+    return fl ? (scalar){.f = 0} : (scalar){.i = 0};
   }
 }
 static const sop combine[RED_COUNT] = {[RED_SUM] = OP_ADD, [RED_PROD] = OP_MUL, [RED_MAX] = OP_MAX, [RED_MIN] = OP_MIN, [RED_ANY] = OP_OR, [RED_ALL] = OP_AND};
@@ -259,7 +267,8 @@ static void accumulate(const pnode *p, strip *acc, const strip *body, const mask
   if (mk) memcpy(&old, acc, w * n);
   if (p->op == RED_SUM && p->acc == ET_F32 && !mk)
     for (uint32_t i = 0; i < n; i++) acc->f[i] += body->f[i];
-  else lanes_op(combine[p->op], p->acc, p->acc, acc, acc, body, NULL, n);
+  else
+    lanes_op(combine[p->op], p->acc, p->acc, acc, acc, body, NULL, n);
   if (mk && w == 4)
     for (uint32_t i = 0; i < n; i++) acc->f[i] = mk->on[i] ? acc->f[i] : old.f[i];
   else if (mk)
@@ -300,8 +309,10 @@ static void do_reduce(worker *w, const pnode *p, node_state *st, strip *r, const
   mask inner;
   if (!st->acc) st->acc = NEW(w->a, strip), st->aux = NEW(w->a, strip);
   strip *acc = st->acc, *best = st->aux;
-  if (arg) memset(acc, 0, sizeof *acc);
-  else lanes_fill(p->acc, acc, identity(p->op, p->acc), n);
+  if (arg)
+    memset(acc, 0, sizeof *acc);
+  else
+    lanes_fill(p->acc, acc, identity(p->op, p->acc), n);
   bool exists = first_point(w, p), convert = !arg && bn->type != (etype)p->acc;
   for (bool go = exists; go; go = next_point(w, p)) {
     const mask *mk = outer;
@@ -368,16 +379,35 @@ static void compute(worker *w, const pnode *p, node_state *st, const mask *mk) {
   uint32_t n = p->lanes ? w->n : 1;
   if (!st->v) st->v = NEW(w->a, strip);
   switch ((plan_kind)p->kind) {
-  case PN_CONST: lanes_put(p->type, st->v, 0, p->k); break;
-  case PN_LOOP: st->v->i[0] = w->loop[p->slot]; break;
-  case PN_POLY: do_poly(w, p, st->v, mk, n); break;
-  case PN_DIV: do_div(w, p, st->v, mk, n); break;
-  case PN_MINMAX: lanes_op(p->op, ET_I64, ET_I64, st->v, worker_value(w, p->args[0], mk, n), worker_value(w, p->args[1], mk, n), NULL, n); break;
-  case PN_SELECT: do_select(w, p, st->v, mk, n); break;
-  case PN_LOAD: do_load(w, p, st->v, mk, n); break;
-  case PN_OP: do_op(w, p, st->v, mk, n); break;
-  case PN_REDUCE: do_reduce(w, p, st, st->v, mk, n); break;
-  case PN_LANE: break;
+  case PN_CONST:
+    lanes_put(p->type, st->v, 0, p->k);
+    break;
+  case PN_LOOP:
+    st->v->i[0] = w->loop[p->slot];
+    break;
+  case PN_POLY:
+    do_poly(w, p, st->v, mk, n);
+    break;
+  case PN_DIV:
+    do_div(w, p, st->v, mk, n);
+    break;
+  case PN_MINMAX:
+    lanes_op(p->op, ET_I64, ET_I64, st->v, worker_value(w, p->args[0], mk, n), worker_value(w, p->args[1], mk, n), NULL, n);
+    break;
+  case PN_SELECT:
+    do_select(w, p, st->v, mk, n);
+    break;
+  case PN_LOAD:
+    do_load(w, p, st->v, mk, n);
+    break;
+  case PN_OP:
+    do_op(w, p, st->v, mk, n);
+    break;
+  case PN_REDUCE:
+    do_reduce(w, p, st, st->v, mk, n);
+    break;
+  case PN_LANE:
+    break;
   }
   st->stamp = w->tick, st->gen++, st->filled = n, st->full = !mk;
   if (mk) memcpy(st->good, mk->bits, sizeof st->good);
@@ -396,10 +426,13 @@ const strip *worker_value(worker *w, uint32_t id, const mask *mk, uint32_t need)
   if (p->kind == PN_LANE) return &w->lane[p->slot];
   if (p->total || !p->lanes) mk = NULL;
   bool now = current(w, p, st);
-  if (!now) compute(w, p, st, mk);
+  if (!now)
+    compute(w, p, st, mk);
   else if (!covers(st, mk)) {
-    if (mk) compute_more(w, p, st, mk);
-    else compute(w, p, st, NULL);
+    if (mk)
+      compute_more(w, p, st, mk);
+    else
+      compute(w, p, st, NULL);
   }
   spread(p, st, need);
   return st->v;

@@ -104,7 +104,8 @@ static void const_data(reader *r, tid x) {
     if (off < 0 || (uint64_t)off > map.n || map.n - (size_t)off < bytes) rd_fail(r, "%s ends before the constant does", file);
     nd.data = map.p + off, nd.file = arena_strdup(r->m->a, file), nd.offset = (uint64_t)off;
     if (strcmp(digest(r), sha256_hex(r->a, nd.data, bytes))) rd_fail(r, "%s does not hold the constant's bytes any more (SHA-256 differs)", file);
-  } else if (rd_is(r, "sha256")) rd_fail(r, "the constant's bytes are not in this text; print with weights inline");
+  } else if (rd_is(r, "sha256"))
+    rd_fail(r, "the constant's bytes are not in this text; print with weights inline");
   else if (rd_take(r, "hex")) {
     if (r->t.kind != T_STRING) rd_fail(r, "expected a string");
     uint8_t *to = arena_alloc(r->m->a, bytes + 8);
@@ -128,7 +129,8 @@ static void tensor_statement(reader *r) {
   if (rd_take(r, "const")) {
     xt(r->m, x)->kind = TK_CONST;
     const_data(r, x);
-  } else if (rd_take(r, "input")) vec_push(r->m->a, r->m->inputs, ((io){x, arena_strdup(r->m->a, rd_string(r))}));
+  } else if (rd_take(r, "input"))
+    vec_push(r->m->a, r->m->inputs, ((io){x, arena_strdup(r->m->a, rd_string(r))}));
   origin(r, x);
 }
 
@@ -184,11 +186,16 @@ static void one_update(reader *r, uint32_t s) {
   }
   rd_expect(r, "]");
   if (idx.n != xt(r->m, x)->rank) rd_fail(r, "%s has %u axes, not %u", xt(r->m, x)->name, xt(r->m, x)->rank, idx.n);
-  if (rd_take(r, "+=")) u.op = OP_ADD;
-  else if (rd_take(r, "*=")) u.op = OP_MUL;
-  else if (rd_take(r, "max=")) u.op = OP_MAX;
-  else if (rd_take(r, "min=")) u.op = OP_MIN;
-  else rd_expect(r, ":=");
+  if (rd_take(r, "+="))
+    u.op = OP_ADD;
+  else if (rd_take(r, "*="))
+    u.op = OP_MUL;
+  else if (rd_take(r, "max="))
+    u.op = OP_MAX;
+  else if (rd_take(r, "min="))
+    u.op = OP_MIN;
+  else
+    rd_expect(r, ":=");
   u.value = rd_value(r);
   if (exn(r->m, u.value)->type != xt(r->m, x)->type) rd_fail(r, "the update is %s, the stage %s", et_name(exn(r->m, u.value)->type), et_name(xt(r->m, x)->type));
   if (rd_take(r, "if")) {
@@ -233,7 +240,8 @@ static void stage_statement(reader *r, uint32_t blk) {
       r->t = at;
       rd_fail(r, "%s exists already, or was declared differently", name);
     }
-  } else x = new_tensor(r, name, TK_STAGE, t, dims, n);
+  } else
+    x = new_tensor(r, name, TK_STAGE, t, dims, n);
   xt(m, x)->stage = UINT32_MAX;
   uint32_t s = expr_stage(m, blk, x, axes, n, 0);
   xs(m, s)->scan = scan;
@@ -321,13 +329,17 @@ static void loop_statement(reader *r, uint32_t blk) {
   vec_push(m->a, m->blocks.v[blk].items, ((item){IT_LOOP, m->loops.n - 1}));
 }
 static bool block_item(reader *r, uint32_t blk) {
-  if (rd_take(r, "stage")) stage_statement(r, blk);
+  if (rd_take(r, "stage"))
+    stage_statement(r, blk);
   else if (rd_take(r, "declare")) {
     tid x = declaration(r, TK_STAGE);
     xt(r->m, x)->stage = UINT32_MAX;
-  } else if (rd_take(r, "if")) if_statement(r, blk);
-  else if (rd_take(r, "loop")) loop_statement(r, blk);
-  else return false;
+  } else if (rd_take(r, "if"))
+    if_statement(r, blk);
+  else if (rd_take(r, "loop"))
+    loop_statement(r, blk);
+  else
+    return false;
   return true;
 }
 static void block_items(reader *r, uint32_t blk) {
@@ -342,15 +354,20 @@ static void size_statement(reader *r) {
   const char *name = rd_name(r, "a size's name");
   if (map_gets(r->sizes, name, &known)) rd_fail(r, "the name %s is already taken", name);
   sz s;
-  if (rd_take(r, "=")) s = rd_size(r);
+  if (rd_take(r, "="))
+    s = rd_size(r);
   else {
     int64_t lo = 1, hi = 1000000000;
     if (rd_take(r, "in")) {
-      if (rd_is(r, "-") && !strncmp(r->p, "inf", 3)) rd_next(r), rd_next(r), lo = -SYM_INF;
-      else lo = rd_int(r);
+      if (rd_is(r, "-") && !strncmp(r->p, "inf", 3))
+        rd_next(r), rd_next(r), lo = -SYM_INF;
+      else
+        lo = rd_int(r);
       rd_expect(r, "..");
-      if (rd_take(r, "inf")) hi = SYM_INF;
-      else hi = rd_int(r);
+      if (rd_take(r, "inf"))
+        hi = SYM_INF;
+      else
+        hi = rd_int(r);
     }
     s = sym_symbol(r->c, name, lo, hi);
   }
@@ -418,8 +435,7 @@ static void kernel_statement(reader *r) {
     vec_push(m->a, k.stages, xt(m, x)->stage);
     xs(m, xt(m, x)->stage)->kernel = m->kernels.n + 1;
     if (k.stages.n == 1) k.block = xs(m, xt(m, x)->stage)->block;
-    if (rd_take(r, ":"))
-      do {
+    if (rd_take(r, ":")) do {
         atom v = known_var(r);
         rd_expect(r, "=");
         map_putu(k.canon, v, known_var(r));
@@ -430,17 +446,25 @@ static void kernel_statement(reader *r) {
 }
 static void statement(reader *r) {
   if (block_item(r, 0)) return;
-  if (rd_take(r, "size")) size_statement(r);
-  else if (rd_take(r, "scan")) scan_statement(r);
-  else if (rd_take(r, "tensor")) tensor_statement(r);
+  if (rd_take(r, "size"))
+    size_statement(r);
+  else if (rd_take(r, "scan"))
+    scan_statement(r);
+  else if (rd_take(r, "tensor"))
+    tensor_statement(r);
   else if (rd_take(r, "output")) {
     tid x = rd_tensor(r);
     vec_push(r->m->a, r->m->outputs, ((io){x, arena_strdup(r->m->a, rd_string(r))}));
-  } else if (rd_take(r, "late")) late_statement(r);
-  else if (rd_take(r, "require")) guard_statement(r, false);
-  else if (rd_take(r, "assume")) guard_statement(r, true);
-  else if (rd_take(r, "kernel")) kernel_statement(r);
-  else rd_fail(r, "expected a statement (size, tensor, stage, output, ...)");
+  } else if (rd_take(r, "late"))
+    late_statement(r);
+  else if (rd_take(r, "require"))
+    guard_statement(r, false);
+  else if (rd_take(r, "assume"))
+    guard_statement(r, true);
+  else if (rd_take(r, "kernel"))
+    kernel_statement(r);
+  else
+    rd_fail(r, "expected a statement (size, tensor, stage, output, ...)");
 }
 static void whole(reader *r) {
   rd_next(r);

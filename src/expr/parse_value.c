@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NESTING = 400 };
+enum { MAX_NESTING = 1000 };
 
 /* ---- tokens ---------------------------------------------------------------------------------------------------------------------------------------- */
 void rd_fail(reader *r, const char *fmt, ...) {
@@ -30,15 +30,19 @@ static void read_string(reader *r) {
       continue;
     }
     p++;
-    if (*p == 'n') sb_putc(&b, '\n');
-    else if (*p == 't') sb_putc(&b, '\t');
+    if (*p == 'n')
+      sb_putc(&b, '\n');
+    else if (*p == 't')
+      sb_putc(&b, '\t');
     else if (*p == 'x') {
       char hex[3] = {0};
       for (int i = 0; i < 2 && p[1] && strchr("0123456789abcdefABCDEF", p[1]); i++) hex[i] = *++p;
       if (!hex[1]) rd_fail(r, "\\x needs two hexadecimal digits");
       sb_putc(&b, (char)strtol(hex, NULL, 16));
-    } else if (*p == '"' || *p == '\\') sb_putc(&b, *p);
-    else rd_fail(r, "unknown escape in a string");
+    } else if (*p == '"' || *p == '\\')
+      sb_putc(&b, *p);
+    else
+      rd_fail(r, "unknown escape in a string");
   }
   if (*p != '"') rd_fail(r, "the string does not end");
   r->p = p + 1;
@@ -84,8 +88,10 @@ void rd_next(reader *r) {
     if (!e || *e != '`') rd_fail(r, "the name in backquotes does not end");
     r->t.kind = T_QUOTED, r->t.s = intern_n(r->c, p + 1, (size_t)(e - p - 1));
     r->p = e + 1;
-  } else if (*p == '"') r->t.kind = T_STRING, read_string(r);
-  else if (digit_(*p)) r->t.kind = T_NUMBER, read_number(r);
+  } else if (*p == '"')
+    r->t.kind = T_STRING, read_string(r);
+  else if (digit_(*p))
+    r->t.kind = T_NUMBER, read_number(r);
   else {
     r->t.kind = T_PUNCT, r->t.s = intern_n(r->c, p, 1);
     r->p = p + 1;
@@ -154,8 +160,10 @@ static sz size_factor(reader *r) {
   sz s;
   uint64_t known;
   rd_enter(r);
-  if (r->t.kind == T_NUMBER) s = sym_int(c, rd_int(r));
-  else if (rd_take(r, "-")) s = r->t.kind == T_NUMBER && strcmp(r->t.digits, "9223372036854775808") == 0 ? (rd_next(r), sym_int(c, INT64_MIN)) : sym_neg(c, size_factor(r));
+  if (r->t.kind == T_NUMBER)
+    s = sym_int(c, rd_int(r));
+  else if (rd_take(r, "-"))
+    s = r->t.kind == T_NUMBER && strcmp(r->t.digits, "9223372036854775808") == 0 ? (rd_next(r), sym_int(c, INT64_MIN)) : sym_neg(c, size_factor(r));
   else if (rd_take(r, "{")) {
     ex e = rd_value(r);
     if (exn(r->m, e)->type != ET_I64) rd_fail(r, "a value used as a size must be i64, not %s", et_name(exn(r->m, e)->type));
@@ -182,7 +190,8 @@ static sz size_factor(reader *r) {
         s = min ? sym_min(c, s, b) : sym_max(c, s, b);
       }
       rd_expect(r, ")");
-    } else if (map_gets(r->sizes, name, &known)) s = (sz)known;
+    } else if (map_gets(r->sizes, name, &known))
+      s = (sz)known;
     else {
       r->t = was;
       rd_fail(r, "there is no size or variable %s here", name);
@@ -194,25 +203,33 @@ static sz size_factor(reader *r) {
 static sz size_product(reader *r) {
   sz s = size_factor(r);
   for (;;) {
-    if (rd_take(r, "*")) s = sym_mul(r->c, s, size_factor(r));
+    if (rd_take(r, "*"))
+      s = sym_mul(r->c, s, size_factor(r));
     else if (rd_take(r, "//")) {
       sz d = size_factor(r);
       if (sym_int_or(r->c, d, 1) == 0) rd_fail(r, "division by 0");
       s = sym_div(r->c, s, d);
-    } else return s;
+    } else
+      return s;
   }
 }
 sz rd_size(reader *r) {
   sz s;
   if (rd_is(r, "-")) {
     rd_next(r);
-    if (r->t.kind == T_NUMBER && !strcmp(r->t.digits, "9223372036854775808")) s = (rd_next(r), sym_int(r->c, INT64_MIN));
-    else s = sym_neg(r->c, size_product(r));
-  } else s = size_product(r);
+    if (r->t.kind == T_NUMBER && !strcmp(r->t.digits, "9223372036854775808"))
+      s = (rd_next(r), sym_int(r->c, INT64_MIN));
+    else
+      s = sym_neg(r->c, size_product(r));
+  } else
+    s = size_product(r);
   for (;;) {
-    if (rd_take(r, "+")) s = sym_add(r->c, s, size_product(r));
-    else if (rd_take(r, "-")) s = sym_sub(r->c, s, size_product(r));
-    else return s;
+    if (rd_take(r, "+"))
+      s = sym_add(r->c, s, size_product(r));
+    else if (rd_take(r, "-"))
+      s = sym_sub(r->c, s, size_product(r));
+    else
+      return s;
   }
 }
 sz rd_declare_var(reader *r, atom *var) {
@@ -242,11 +259,16 @@ scalar rd_scalar(reader *r, etype t) {
   bool neg = rd_take(r, "-"), fl = et_kind(t) == K_FLOAT;
   scalar k;
   uint64_t x;
-  if (fl && (rd_is(r, "inf") || rd_is(r, "nan"))) k.f = rd_is(r, "inf") ? (neg ? -INFINITY : INFINITY) : NAN;
-  else if (r->t.kind != T_NUMBER || r->t.suffix) rd_fail(r, "expected a number, found %s", shown(r));
-  else if (fl) k.f = neg ? -rd_number(&r->t) : rd_number(&r->t);
-  else if (magnitude(&r->t, &x)) k.i = neg ? (int64_t)(0 - x) : (int64_t)x;
-  else rd_fail(r, "expected an integer, found %s", shown(r));
+  if (fl && (rd_is(r, "inf") || rd_is(r, "nan")))
+    k.f = rd_is(r, "inf") ? (neg ? -INFINITY : INFINITY) : NAN;
+  else if (r->t.kind != T_NUMBER || r->t.suffix)
+    rd_fail(r, "expected a number, found %s", shown(r));
+  else if (fl)
+    k.f = neg ? -rd_number(&r->t) : rd_number(&r->t);
+  else if (magnitude(&r->t, &x))
+    k.i = neg ? (int64_t)(0 - x) : (int64_t)x;
+  else
+    rd_fail(r, "expected an integer, found %s", shown(r));
   rd_next(r);
   return k;
 }
@@ -255,9 +277,12 @@ static ex number(reader *r, bool neg) {
   scalar k;
   uint64_t x;
   if (t == ET_NONE || t == ET_STR || t == ET_BOOL) rd_fail(r, "%s is no numeric type", r->t.suffix);
-  if (et_kind(t) == K_FLOAT) k.f = t == ET_F32 ? (double)strtof(r->t.digits, NULL) : rd_number(&r->t), k.f = neg ? -k.f : k.f;
-  else if (magnitude(&r->t, &x)) k.i = neg ? (int64_t)(0 - x) : (int64_t)x;
-  else rd_fail(r, "the integer %s has a fraction or more than 64 bits", r->t.digits);
+  if (et_kind(t) == K_FLOAT)
+    k.f = t == ET_F32 ? (double)strtof(r->t.digits, NULL) : rd_number(&r->t), k.f = neg ? -k.f : k.f;
+  else if (magnitude(&r->t, &x))
+    k.i = neg ? (int64_t)(0 - x) : (int64_t)x;
+  else
+    rd_fail(r, "the integer %s has a fraction or more than 64 bits", r->t.digits);
   rd_next(r);
   return expr_const(r->m, t, k);
 }
@@ -303,11 +328,16 @@ static ex reduction(reader *r, rop op) {
   ex body = rd_value(r);
   etype bt = exn(r->m, body)->type;
   const char *why = NULL;
-  if (vars.n > 255) why = "too many variables";
-  else if (where && exn(r->m, where)->type != ET_BOOL) why = "where must be bool";
-  else if ((op == RED_ANY || op == RED_ALL) && bt != ET_BOOL) why = "the body must be bool";
-  else if (payload && (!red_is_arg(op) || exn(r->m, payload)->type != ET_I64)) why = "a payload is an i64 and belongs to an arg-reduction";
-  else if (red_is_arg(op) && result != ET_NONE && result != ET_I64) why = "the result is i64";
+  if (vars.n > 255)
+    why = "too many variables";
+  else if (where && exn(r->m, where)->type != ET_BOOL)
+    why = "where must be bool";
+  else if ((op == RED_ANY || op == RED_ALL) && bt != ET_BOOL)
+    why = "the body must be bool";
+  else if (payload && (!red_is_arg(op) || exn(r->m, payload)->type != ET_I64))
+    why = "a payload is an i64 and belongs to an arg-reduction";
+  else if (red_is_arg(op) && result != ET_NONE && result != ET_I64)
+    why = "the result is i64";
   if (why) {
     r->t = at;
     rd_fail(r, "%s: %s", red_name(op), why);
@@ -357,7 +387,8 @@ static ex primary(reader *r) {
   uint64_t known;
   ex e;
   if (rd_take(r, "(")) {
-    if (rd_is(r, "load")) rd_next(r), e = load(r, true);
+    if (rd_is(r, "load"))
+      rd_next(r), e = load(r, true);
     else if (rd_take(r, "$")) {
       int64_t k = rd_int(r);
       if (rd_take(r, ":=")) {
@@ -368,7 +399,8 @@ static ex primary(reader *r) {
         rd_next(r);
         e = rd_value(r);
       }
-    } else e = rd_value(r);
+    } else
+      e = rd_value(r);
     rd_expect(r, ")");
     return e;
   }
@@ -406,8 +438,8 @@ static const struct {
   const char *sign;
   sop op;
   int level;
-} binary[] = {{"or", OP_OR, 0}, {"and", OP_AND, 1}, {"==", OP_EQ, 2}, {"!=", OP_NE, 2}, {"<=", OP_LE, 2}, {">=", OP_GE, 2}, {"<", OP_LT, 2}, {">", OP_GT, 2},
-              {"+", OP_ADD, 3}, {"-", OP_SUB, 3}, {"*", OP_MUL, 4}, {"/", OP_DIV, 4}, {"//", OP_IDIV, 4}, {"%", OP_MOD, 4}};
+} binary[] = {{"or", OP_OR, 0}, {"and", OP_AND, 1}, {"==", OP_EQ, 2}, {"!=", OP_NE, 2}, {"<=", OP_LE, 2}, {">=", OP_GE, 2},   {"<", OP_LT, 2},
+              {">", OP_GT, 2},  {"+", OP_ADD, 3},   {"-", OP_SUB, 3}, {"*", OP_MUL, 4}, {"/", OP_DIV, 4}, {"//", OP_IDIV, 4}, {"%", OP_MOD, 4}};
 static ex climb(reader *r, int level) {
   if (level > 4) return primary(r);
   ex a = climb(r, level + 1);

@@ -1,7 +1,8 @@
 /* What does a module look like as text?
  *
- * Order: sizes, scans, inputs and constants, the blocks' items in their order, outputs, late sizes, guards, kernels. Stages print one statement each; see the head of parse.c for the grammar and print_value.c for
- * names. Sizes and scans are met while the rest is printed, so the rest goes to a buffer first. Only what a live item, an input or an output refers to is printed: dead stages are not.
+ * Order: sizes, scans, inputs and constants, the blocks' items in their order, outputs, late sizes, guards, kernels. Stages print one statement each; see the head of parse.c for the grammar and
+ * print_value.c for names. Sizes and scans are met while the rest is printed, so the rest goes to a buffer first. Only what a live item, an input or an output refers to is printed: dead stages are
+ * not.
  */
 #include "expr/print.h"
 #include <stdlib.h>
@@ -32,10 +33,14 @@ static void put_decl(printer *p, tid t) {
 /* ---- constants ---------------------------------------------------------------------------------------------------------------------------------- */
 enum { INLINE_BYTES = 1024 };
 static void put_scalar(printer *p, etype t, scalar v) {
-  if (t == ET_U64) sb_fmt(p->b, "%llu", (unsigned long long)v.i);
-  else if (et_kind(t) != K_FLOAT) sb_fmt(p->b, "%lld", (long long)v.i);
-  else if (t == ET_F64) sb_double(p->b, v.f);
-  else sb_float(p->b, (float)v.f);
+  if (t == ET_U64)
+    sb_fmt(p->b, "%llu", (unsigned long long)v.i);
+  else if (et_kind(t) != K_FLOAT)
+    sb_fmt(p->b, "%lld", (long long)v.i);
+  else if (t == ET_F64)
+    sb_double(p->b, v.f);
+  else
+    sb_float(p->b, (float)v.f);
 }
 static void put_const_data(printer *p, const tensor *x, bool all) {
   sbuf *b = p->b;
@@ -229,15 +234,19 @@ static void put_block(printer *p, uint32_t blk, int depth) {
   emodule *m = p->m;
   for (uint32_t i = 0; i < m->blocks.v[blk].items.n; i++) {
     item it = m->blocks.v[blk].items.v[i];
-    if (it.kind == IT_IF) put_if(p, &m->ifs.v[it.index], depth);
-    else if (it.kind == IT_LOOP) put_loop(p, &m->loops.v[it.index], depth);
-    else if (!xs(m, it.index)->dead) put_stage(p, it.index, depth);
+    if (it.kind == IT_IF)
+      put_if(p, &m->ifs.v[it.index], depth);
+    else if (it.kind == IT_LOOP)
+      put_loop(p, &m->loops.v[it.index], depth);
+    else if (!xs(m, it.index)->dead)
+      put_stage(p, it.index, depth);
   }
 }
 
 /* ---- the module ------------------------------------------------------------------------------------------------------------------------------------------ */
-static const char *const classes[] = {[KC_ELEMENTWISE] = "elementwise", [KC_ROW] = "row",   [KC_CONTRACTION] = "contraction", [KC_STENCIL] = "stencil", [KC_MATVEC] = "matvec",
-                                      [KC_SCAN] = "scan",               [KC_COPY] = "copy", [KC_GATHER] = "gather",           [KC_UPDATE] = "update",   [KC_COMPOSITE] = "composite"};
+static const char *const classes[] = {
+    [KC_ELEMENTWISE] = "elementwise", [KC_ROW] = "row",       [KC_CONTRACTION] = "contraction", [KC_STENCIL] = "stencil", [KC_MATVEC] = "matvec", [KC_SCAN] = "scan", [KC_COPY] = "copy",
+    [KC_GATHER] = "gather",           [KC_UPDATE] = "update", [KC_COMPOSITE] = "composite"};
 const char *kernel_class_name(kernel_class k) { return k >= KC_ELEMENTWISE && k <= KC_COMPOSITE ? classes[k] : "unclassified"; }
 
 static void put_kernel(printer *p, const kernel *k) {
@@ -302,10 +311,14 @@ static void put_sizes(printer *p) {
     sb_fmt(&t, "size %s", printed_name(p, a));
     if (lo != 1 || hi != 1000000000) {
       sb_put(&t, " in ");
-      if (lo == -SYM_INF) sb_put(&t, "-inf..");
-      else sb_fmt(&t, "%lld..", (long long)lo);
-      if (hi == SYM_INF) sb_put(&t, "inf");
-      else sb_fmt(&t, "%lld", (long long)hi);
+      if (lo == -SYM_INF)
+        sb_put(&t, "-inf..");
+      else
+        sb_fmt(&t, "%lld..", (long long)lo);
+      if (hi == SYM_INF)
+        sb_put(&t, "inf");
+      else
+        sb_fmt(&t, "%lld", (long long)hi);
     }
     uint32_t k = lines.n;
     vec_push(p->a, lines, t.s);
@@ -394,7 +407,8 @@ void expr_print(emodule *m, sbuf *b, print_opts o) {
       const char *from = xt(m, xs(m, i)->tensor)->origin;
       if (!xs(m, i)->dead && from && !strcmp(from, o.node)) put_stage(&p, i, 0);
     }
-  } else put_module(&p, o);
+  } else
+    put_module(&p, o);
   p.b = b;
   put_sizes(&p);
   for (uint32_t i = 0; i < p.scans.n; i++) {

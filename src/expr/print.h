@@ -15,6 +15,7 @@ typedef struct printer {
   map *weight;  /* ex -> nodes of the tree it unfolds to, saturating */
   map *lets;    /* ex -> k of `$k` */
   map *keys;    /* ex -> order-preserving hash */
+  map *atom_keys, *texts; /* of atoms: the same, and what they look like */
   map *shown;   /* stages' tensors the text has named so far */
   uint32_t nlets;
 } printer;

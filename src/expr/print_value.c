@@ -1,7 +1,7 @@
 /* What does a value or a size look like as text?
  *
- * Idea. The text must read back to the same module and print to the same text again, although atom and node numbers differ in the copy. So nothing here depends on numbers: variables get names that are unique
- * in the module (in order of appearance), the terms of a polynomial and the arms of min and max are ordered by their own text (data atoms by a structural hash), and a shared sub-value is
+ * Idea. The text must read back to the same module and print to the same text again, although atom and node numbers differ in the copy. So nothing here depends on numbers: variables get names that
+ * are unique in the module (in order of appearance), the terms of a polynomial and the arms of min and max are ordered by their own text (data atoms by a structural hash), and a shared sub-value is
  * written out where it first appears, `($1 := ...)`, and as `$1` afterwards. The grammar is at the head of parse.c.
  */
 #include "expr/print.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const reserved[] = {"tensor", "stage", "size",  "scan",  "update", "if",     "else",  "loop", "load",  "where", "acc",  "to",    "payload", "and",    "or",     "not",
-                                       "true",   "false", "inf",   "nan",   "min",    "max",    "as",    "out",  "tiled", "origin", "region", "result", "carry", "next",   "while",  "collect",
-                                       "output", "late",  "require", "assume", "kernel", "outer", "note", "node", "input", "const", "trips", "counter", "times", "in",    "undefined"};
+static const char *const reserved[] = {"tensor", "stage", "size",    "scan",   "update", "if",    "else", "loop", "load",  "where",  "acc",    "to",      "payload", "and",  "or",       "not",
+                                       "true",   "false", "inf",     "nan",    "min",    "max",   "as",   "out",  "tiled", "origin", "region", "result",  "carry",   "next", "while",    "collect",
+                                       "output", "late",  "require", "assume", "kernel", "outer", "note", "node", "input", "const",  "trips",  "counter", "times",   "in",   "undefined"};
 
 void pr_begin(printer *p, emodule *m, arena *a, sbuf *b) {
-  *p = (printer){.m = m, .a = a, .b = b, .names = map_new(a), .taken = map_new(a), .keys = map_new(a), .shown = map_new(a)};
+  *p = (printer){.m = m, .a = a, .b = b, .names = map_new(a), .taken = map_new(a), .keys = map_new(a), .shown = map_new(a), .texts = map_new(a), .atom_keys = map_new(a)};
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) map_puts(p->taken, reserved[i], 0);
   pr_stage_begin(p);
 }
@@ -33,7 +33,8 @@ static bool plain(const char *s) {
 void pr_name(printer *p, const char *s) {
   bool word = false; /* a symbol may be called like a reserved word: it keeps its name, in backquotes */
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) word |= !strcmp(reserved[i], s);
-  if (plain(s) && !word) sb_put(p->b, s);
+  if (plain(s) && !word)
+    sb_put(p->b, s);
   else {
     sb_putc(p->b, '`');
     for (; *s; s++) sb_putc(p->b, *s == '`' || *s == '\n' ? '\'' : *s);
@@ -50,8 +51,10 @@ const char *pr_atom(printer *p, atom a) {
     vec_push(p->a, p->sizes, a);
     map_puts(p->taken, name, 0);
   } else {
-    if (sym_kind(c, a) == AT_SYMBOL) base = "def", vec_push(p->a, p->sizes, a);
-    else base = name_clean(p->a, *name ? name : "v");
+    if (sym_kind(c, a) == AT_SYMBOL)
+      base = "def", vec_push(p->a, p->sizes, a);
+    else
+      base = name_clean(p->a, *name ? name : "v");
     name = base;
     for (uint64_t k = 0; map_gets(p->taken, name, &v);) {
       if (name == base) k = v;
@@ -95,8 +98,11 @@ void pr_count(printer *p, ex e) {
   if (u) return;
   ex_node n = *exn(p->m, e);
   switch ((ex_kind)n.kind) {
-  case EX_CONST: break;
-  case EX_INDEX: w += count_size(p, n.index); break;
+  case EX_CONST:
+    break;
+  case EX_INDEX:
+    w += count_size(p, n.index);
+    break;
   case EX_LOAD:
     for (uint32_t i = 0; i < n.nargs; i++) w += count_size(p, n.args[i]) - 1;
     w += count_child(p, n.otherwise);
@@ -104,7 +110,9 @@ void pr_count(printer *p, ex e) {
   case EX_OP:
     for (uint32_t i = 0; i < n.nargs; i++) w += count_child(p, n.args[i]);
     break;
-  case EX_REDUCE: w += 4 + count_child(p, n.where) + count_child(p, n.body) + count_child(p, n.payload); break;
+  case EX_REDUCE:
+    w += 4 + count_child(p, n.where) + count_child(p, n.body) + count_child(p, n.payload);
+    break;
   }
   map_putu(p->weight, e, w > 1000 ? 1000 : w);
 }
@@ -123,11 +131,13 @@ static void key_arms(printer *p, atom a, atom_kind k, keyvec *out) {
   uint32_t n = sym_args(p->m->c, a, arg);
   for (uint32_t i = 0; i < n; i++) {
     atom in;
-    if (sym_is_atom(p->m->c, arg[i], &in) && sym_kind(p->m->c, in) == k) key_arms(p, in, k, out);
-    else vec_push(p->a, *out, key_size(p, arg[i]));
+    if (sym_is_atom(p->m->c, arg[i], &in) && sym_kind(p->m->c, in) == k)
+      key_arms(p, in, k, out);
+    else
+      vec_push(p->a, *out, key_size(p, arg[i]));
   }
 }
-static uint64_t key_atom(printer *p, atom a) {
+static uint64_t key_atom_of(printer *p, atom a) {
   ctx *c = p->m->c;
   uint64_t v, h = mix(1, sym_kind(c, a));
   switch (sym_kind(c, a)) {
@@ -139,7 +149,8 @@ static uint64_t key_atom(printer *p, atom a) {
     if (sym_definition(c, a, &def)) return mix(h, key_size(p, def));
     return hash_bytes(sym_name(c, a), strlen(sym_name(c, a)), h);
   }
-  case AT_DATA: return mix(h, key_value(p, sym_data_id(c, a)));
+  case AT_DATA:
+    return mix(h, key_value(p, sym_data_id(c, a)));
   case AT_MIN:
   case AT_MAX: {
     keyvec arms = {0};
@@ -154,6 +165,14 @@ static uint64_t key_atom(printer *p, atom a) {
     return h;
   }
   }
+}
+static uint64_t key_atom(printer *p, atom a) {
+  uint64_t h;
+  if (sym_kind(p->m->c, a) == AT_VAR) return key_atom_of(p, a); /* changes when it gets its name */
+  if (map_getu(p->atom_keys, a, &h)) return h;
+  h = key_atom_of(p, a);
+  map_putu(p->atom_keys, a, h);
+  return h;
 }
 static uint64_t key_size(printer *p, sz s) {
   ctx *c = p->m->c;
@@ -189,7 +208,7 @@ static void size_at(printer *p, sz s, int prec); /* 0: sum, 1: product, 2: facto
 typedef struct part {
   const char *text; /* sorting text: data atoms by hash */
   uint64_t key;
-  sz s;             /* an arm of min/max, or 0 */
+  sz s; /* an arm of min/max, or 0 */
   uint32_t term;
   int64_t coef;
 } part;
@@ -205,22 +224,28 @@ static void arms(printer *p, atom a, atom_kind k, partvec *out) {
   uint32_t n = sym_args(p->m->c, a, arg);
   for (uint32_t i = 0; i < n; i++) {
     atom in;
-    if (sym_is_atom(p->m->c, arg[i], &in) && sym_kind(p->m->c, in) == k) arms(p, in, k, out);
-    else vec_push(p->a, *out, ((part){.text = "", .key = key_size(p, arg[i]), .s = arg[i], .coef = 1}));
+    if (sym_is_atom(p->m->c, arg[i], &in) && sym_kind(p->m->c, in) == k)
+      arms(p, in, k, out);
+    else
+      vec_push(p->a, *out, ((part){.text = "", .key = key_size(p, arg[i]), .s = arg[i], .coef = 1}));
   }
 }
-static void atom_at(printer *p, atom a, int prec) {
+static void atom_raw(printer *p, atom a) {
   ctx *c = p->m->c;
   sz arg[3];
   switch (sym_kind(c, a)) {
   case AT_SYMBOL: {
     sz def;
     const char *name = pr_atom(p, a);
-    if (sym_definition(c, a, &def)) sb_put(p->b, name);
-    else pr_name(p, name);
+    if (sym_definition(c, a, &def))
+      sb_put(p->b, name);
+    else
+      pr_name(p, name);
     break;
   }
-  case AT_VAR: sb_put(p->b, pr_atom(p, a)); break;
+  case AT_VAR:
+    sb_put(p->b, pr_atom(p, a));
+    break;
   case AT_DATA: {
     sb_putc(p->b, '{');
     pr_value(p, sym_data_id(c, a));
@@ -229,9 +254,7 @@ static void atom_at(printer *p, atom a, int prec) {
   }
   case AT_DIV:
     sym_args(c, a, arg);
-    if (prec > 0) sb_putc(p->b, '(');
     size_at(p, arg[0], 2), sb_put(p->b, "//"), size_at(p, arg[1], 2);
-    if (prec > 0) sb_putc(p->b, ')');
     break;
   case AT_MIN:
   case AT_MAX: {
@@ -259,6 +282,23 @@ static void atom_at(printer *p, atom a, int prec) {
     break;
   }
 }
+/* Sorting needs a text before it is printed, at every level: texts without data are kept, or the cost would double with each. */
+static void atom_at(printer *p, atom a, int prec) {
+  uint64_t known;
+  bool paren = prec > 0 && sym_kind(p->m->c, a) == AT_DIV;
+  if (paren) sb_putc(p->b, '(');
+  if (sym_uses_kind(p->m->c, sym_of_atom(p->m->c, a), AT_DATA))
+    atom_raw(p, a);
+  else {
+    if (!map_getu(p->texts, a, &known)) {
+      sbuf t = sbuf_new(p->a), *old = p->b;
+      p->b = &t, atom_raw(p, a), p->b = old;
+      map_putu(p->texts, a, known = (uint64_t)(uintptr_t)(t.s ? t.s : ""));
+    }
+    sb_put(p->b, (const char *)(uintptr_t)known);
+  }
+  if (paren) sb_putc(p->b, ')');
+}
 static void monomial(printer *p, sz s, uint32_t term, uint64_t coef, bool sorting) {
   uint32_t n;
   const atom *at;
@@ -271,7 +311,8 @@ static void monomial(printer *p, sz s, uint32_t term, uint64_t coef, bool sortin
       sbuf t = sbuf_new(p->a), *old = p->b;
       p->b = &t, atom_at(p, at[i], 2), p->b = old;
       x.text = t.s ? t.s : "";
-    } else if (sorting) x.text = arena_fmt(p->a, "{%016llx}", (unsigned long long)x.key);
+    } else if (sorting)
+      x.text = arena_fmt(p->a, "{%016llx}", (unsigned long long)x.key);
     vec_push(p->a, f, x);
   }
   if (f.n > 1) qsort(f.v, f.n, sizeof *f.v, part_cmp);
@@ -282,8 +323,10 @@ static void monomial(printer *p, sz s, uint32_t term, uint64_t coef, bool sortin
     for (uint8_t e = 0; e < xp[f.v[i].term]; e++) {
       if (star) sb_putc(p->b, '*');
       star = true;
-      if (sorting) sb_put(p->b, f.v[i].text);
-      else atom_at(p, at[f.v[i].term], alone ? 1 : 2);
+      if (sorting)
+        sb_put(p->b, f.v[i].text);
+      else
+        atom_at(p, at[f.v[i].term], alone ? 1 : 2);
     }
 }
 static void size_at(printer *p, sz s, int prec) {
@@ -317,8 +360,10 @@ static void size_at(printer *p, sz s, int prec) {
   if (paren) sb_putc(p->b, '(');
   for (uint32_t i = 0; i < n; i++) {
     int64_t coef = t.v[i].coef;
-    if (i) sb_put(p->b, coef < 0 ? " - " : " + ");
-    else if (coef < 0) sb_putc(p->b, '-');
+    if (i)
+      sb_put(p->b, coef < 0 ? " - " : " + ");
+    else if (coef < 0)
+      sb_putc(p->b, '-');
     monomial(p, s, t.v[i].term, coef < 0 ? 0 - (uint64_t)coef : (uint64_t)coef, false);
   }
   if (paren) sb_putc(p->b, ')');
@@ -330,8 +375,9 @@ enum { P_LOW, P_OR, P_AND, P_CMP, P_ADD, P_MUL, P_ATOM };
 static const struct {
   const char *text;
   int prec;
-} infix[OP_COUNT] = {[OP_ADD] = {" + ", P_ADD}, [OP_SUB] = {" - ", P_ADD}, [OP_MUL] = {" * ", P_MUL},  [OP_DIV] = {" / ", P_MUL}, [OP_IDIV] = {" // ", P_MUL}, [OP_MOD] = {" % ", P_MUL}, [OP_EQ] = {" == ", P_CMP}, [OP_NE] = {" != ", P_CMP},
-                     [OP_LT] = {" < ", P_CMP}, [OP_LE] = {" <= ", P_CMP}, [OP_GT] = {" > ", P_CMP}, [OP_GE] = {" >= ", P_CMP}, [OP_AND] = {" and ", P_AND}, [OP_OR] = {" or ", P_OR}};
+} infix[OP_COUNT] = {
+    [OP_ADD] = {" + ", P_ADD}, [OP_SUB] = {" - ", P_ADD}, [OP_MUL] = {" * ", P_MUL}, [OP_DIV] = {" / ", P_MUL}, [OP_IDIV] = {" // ", P_MUL}, [OP_MOD] = {" % ", P_MUL},   [OP_EQ] = {" == ", P_CMP},
+    [OP_NE] = {" != ", P_CMP}, [OP_LT] = {" < ", P_CMP},  [OP_LE] = {" <= ", P_CMP}, [OP_GT] = {" > ", P_CMP},  [OP_GE] = {" >= ", P_CMP},   [OP_AND] = {" and ", P_AND}, [OP_OR] = {" or ", P_OR}};
 
 static void value_at(printer *p, ex e, int prec);
 
@@ -342,8 +388,10 @@ static void put_const(printer *p, const ex_node *n) {
     return;
   }
   if (et_kind(n->type) != K_FLOAT) {
-    if (n->type == ET_U64) sb_fmt(b, "%llu", (unsigned long long)n->k.i);
-    else sb_fmt(b, "%lld", (long long)n->k.i);
+    if (n->type == ET_U64)
+      sb_fmt(b, "%llu", (unsigned long long)n->k.i);
+    else
+      sb_fmt(b, "%lld", (long long)n->k.i);
     if (n->type != ET_I64) sb_put(b, et_name(n->type));
     return;
   }
@@ -354,11 +402,15 @@ static void put_const(printer *p, const ex_node *n) {
     return;
   }
   sbuf t = sbuf_new(p->a);
-  if (n->type == ET_F64) sb_double(&t, x);
-  else sb_float(&t, (float)x);
+  if (n->type == ET_F64)
+    sb_double(&t, x);
+  else
+    sb_float(&t, (float)x);
   sb_put(b, t.s);
-  if (n->type != ET_F32) sb_put(b, et_name(n->type));
-  else if (!strpbrk(t.s, ".eE")) sb_put(b, ".0");
+  if (n->type != ET_F32)
+    sb_put(b, et_name(n->type));
+  else if (!strpbrk(t.s, ".eE"))
+    sb_put(b, ".0");
 }
 static void put_vars(printer *p, const ex_node *n) {
   for (uint32_t i = 0; i < n->nargs; i++) {
@@ -427,7 +479,9 @@ static void value_at(printer *p, ex e, int prec) {
     prec = P_LOW;
   }
   switch ((ex_kind)n.kind) {
-  case EX_CONST: put_const(p, &n); break;
+  case EX_CONST:
+    put_const(p, &n);
+    break;
   case EX_INDEX: {
     atom a;
     bool lone = sym_is_atom(p->m->c, n.index, &a) && (sym_kind(p->m->c, a) == AT_VAR || sym_kind(p->m->c, a) == AT_SYMBOL);
@@ -436,8 +490,12 @@ static void value_at(printer *p, ex e, int prec) {
     if (!lone) sb_putc(p->b, ')');
     break;
   }
-  case EX_LOAD: put_load(p, &n); break;
-  case EX_OP: put_op(p, &n, prec); break;
+  case EX_LOAD:
+    put_load(p, &n);
+    break;
+  case EX_OP:
+    put_op(p, &n, prec);
+    break;
   case EX_REDUCE:
     if (prec > P_LOW) sb_putc(p->b, '(');
     put_reduce(p, &n);

@@ -1,22 +1,97 @@
 /* Is a module well-formed?
  *
- * Run after every pass in debugging builds and by the tests: cheap structural checks of what expr.h promises. In order: (1) each stage alone: types, ranks, which variables its values may use; (2) variables belong to one
- * stage (a scan's to its group) and no reduction binds what encloses it; (3) blocks hold each live stage once and control flow is typed; (4) whatever is read stands earlier or in an enclosing block, in a scan
- * possibly a step earlier; (5) kernels hold the stages. Complaints are about us: E_INTERNAL, naming the pass.
- * expr_verify_ranges is separate, because it needs the prover: accesses without `else` must be in range given the conditions around them.
+ * Run after every pass in debugging builds and by the tests: cheap structural checks of what expr.h promises. In order: (1) each stage alone: types, ranks, which variables its values may use; (2)
+ * variables belong to one stage (a scan's to its group) and no reduction binds what encloses it; (3) blocks hold each live stage once and control flow is typed; (4) whatever is read stands earlier or
+ * in an enclosing block, in a scan possibly a step earlier; (5) kernels hold the stages. Complaints are about us: E_INTERNAL, naming the pass. expr_verify_ranges is separate, because it needs the
+ * prover: accesses without `else` must be in range given the conditions around them.
  */
 #include "expr/build.h"
 #include <stdio.h>
 #include <string.h>
 
+struct check;
+/* ---- under which conditions? ------------------------------------------------------------------------------------------------------------------------------------------------------------ */
+/* Walks a value with the prover knowing the conditions around each place: `where` for the body, a decided condition for a branch. */
+typedef struct ranges {
+  emodule *m;
+  arena *a;
+  void (*load)(struct ranges *r, const ex_node *n);
+  map *done;
+  /* for expr_verify_ranges */
+  const char *stage;
+  sbuf *out;
+  uint32_t unproved;
+  /* for the steps of a scan */
+  struct check *k;
+  uint32_t reader;
+} ranges;
+
+static void visit(ranges *r, ex e);
+static void visit_size(ranges *r, sz s) {
+  u32vec d = {0};
+  if (!sym_uses_kind(r->m->c, s, AT_DATA)) return;
+  sym_atoms(r->m->c, s, AT_DATA, r->a, &d);
+  for (uint32_t i = 0; i < d.n; i++) visit(r, sym_data_id(r->m->c, d.v[i]));
+}
+/* Pushes what a condition says about sizes: conjunctions of comparisons of i64 values. */
+static void assume(ranges *r, ex cond, bool holds) {
+  emodule *m = r->m;
+  ctx *c = m->c;
+  const ex_node n = *exn(m, cond);
+  if (n.kind != EX_OP) return;
+  if (n.op == OP_NOT) assume(r, n.args[0], !holds);
+  if (n.op == (holds ? OP_AND : OP_OR)) assume(r, n.args[0], holds), assume(r, n.args[1], holds);
+  if (n.op < OP_EQ || n.op > OP_GE || exn(m, n.args[0])->type != ET_I64) return;
+  sz a = expr_as_size(m, n.args[0]), b = expr_as_size(m, n.args[1]), ab = sym_sub(c, a, b), ba = sym_sub(c, b, a);
+  sop op = n.op;
+  if (!holds) op = op == OP_LT ? OP_GE : op == OP_LE ? OP_GT : op == OP_GT ? OP_LE : op == OP_GE ? OP_LT : op == OP_NE ? OP_EQ : OP_NONE;
+  if (op == OP_LT) sym_push(c, sym_addi(c, ba, -1));
+  if (op == OP_LE || op == OP_EQ) sym_push(c, ba);
+  if (op == OP_GT) sym_push(c, sym_addi(c, ab, -1));
+  if (op == OP_GE || op == OP_EQ) sym_push(c, ab);
+}
+static void visit_under(ranges *r, ex e, ex cond, bool holds) {
+  uint32_t mark = sym_mark(r->m->c);
+  map *was = r->done; /* proved under a condition is not proved elsewhere */
+  if (cond) r->done = map_new(r->a), assume(r, cond, holds);
+  visit(r, e);
+  if (cond) r->done = was;
+  sym_pop(r->m->c, mark);
+}
+static void visit(ranges *r, ex e) {
+  uint64_t x;
+  if (!e || map_getu(r->done, e, &x)) return;
+  map_putu(r->done, e, 1);
+  const ex_node n = *exn(r->m, e);
+  if (n.kind == EX_INDEX)
+    visit_size(r, n.index);
+  else if (n.kind == EX_LOAD) {
+    for (uint32_t i = 0; i < n.nargs; i++) visit_size(r, n.args[i]);
+    r->load(r, &n);
+    visit(r, n.otherwise);
+  } else if (n.kind == EX_REDUCE) {
+    visit(r, n.where);
+    visit_under(r, n.body, n.where, true);
+    if (n.payload) visit_under(r, n.payload, n.where, true);
+  } else if (n.kind == EX_OP && n.op == OP_SEL) {
+    visit(r, n.args[0]);
+    visit_under(r, n.args[1], n.args[0], true), visit_under(r, n.args[2], n.args[0], false);
+  } else if (n.kind == EX_OP && (n.op == OP_AND || n.op == OP_OR)) {
+    visit(r, n.args[0]);
+    visit_under(r, n.args[1], n.args[0], n.op == OP_AND);
+  } else if (n.kind == EX_OP)
+    for (uint32_t i = 0; i < n.nargs; i++) visit(r, n.args[i]);
+}
+
+/* ---- what is checked ---------------------------------------------------------------------------------------------------------------------------------------- */
 typedef struct check {
   emodule *m;
   ctx *c;
   arena *a;
   const char *when;
-  map *owner;      /* variable -> stage + 1, or a scan's complement */
-  uint8_t *ready;  /* by tensor: may be read here */
-  uint32_t *left;  /* by scan: members still to come */
+  map *owner;     /* variable -> stage + 1, or a scan's complement */
+  uint8_t *ready; /* by tensor: may be read here */
+  uint32_t *left; /* by scan: members still to come */
   bool ok;
 } check;
 
@@ -39,8 +114,10 @@ static void own(check *k, uint32_t s, atom v) {
   const stage *x = xs(k->m, s);
   uint64_t who, me = s + 1;
   if (x->scan && k->m->scans.v[x->scan].var == v) me = ~(uint64_t)x->scan;
-  if (!map_getu(k->owner, v, &who)) map_putu(k->owner, v, me);
-  else if (who != me) bad(k, x->tensor, "variable %s belongs to another stage too", vname(k, v));
+  if (!map_getu(k->owner, v, &who))
+    map_putu(k->owner, v, me);
+  else if (who != me)
+    bad(k, x->tensor, "variable %s belongs to another stage too", vname(k, v));
 }
 static void uses_only(check *k, const stage *x, const u32vec *used, const u32vec *allowed, const char *where) {
   for (uint32_t i = 0; i < used->n; i++) {
@@ -58,8 +135,10 @@ static void check_nodes(check *k, uint32_t s) {
     const ex_node *n = exn(m, nodes.v[i]);
     if (n->kind == EX_LOAD) {
       const tensor *t = n->tensor && n->tensor < m->tensors.n ? xt(m, n->tensor) : NULL;
-      if (!t) bad(k, x->tensor, "reads no tensor");
-      else if (t->rank != n->nargs || t->type != n->type) bad(k, x->tensor, "reads %s as %s of rank %u; it is %s of rank %u", t->name, et_name(n->type), n->nargs, et_name(t->type), t->rank);
+      if (!t)
+        bad(k, x->tensor, "reads no tensor");
+      else if (t->rank != n->nargs || t->type != n->type)
+        bad(k, x->tensor, "reads %s as %s of rank %u; it is %s of rank %u", t->name, et_name(n->type), n->nargs, et_name(t->type), t->rank);
     } else if (n->kind == EX_OP) {
       etype at[3] = {0}, t = n->type;
       for (uint32_t j = 0; j < n->nargs && j < 3; j++) at[j] = exn(m, n->args[j])->type;
@@ -116,7 +195,8 @@ static void check_stage(check *k, uint32_t s) {
     if (exn(m, x->value)->type != t->type) bad(k, x->tensor, "the value is %s, the tensor %s", et_name(exn(m, x->value)->type), et_name(t->type));
     expr_vars(m, x->value, k->a, &used);
     uses_only(k, x, &used, &vars, "the value");
-  } else if (!x->updates.n) bad(k, x->tensor, "neither value nor updates");
+  } else if (!x->updates.n)
+    bad(k, x->tensor, "neither value nor updates");
   for (uint32_t i = 0; i < x->updates.n; i++) {
     const update *u = &x->updates.v[i];
     u32vec used = {0}, own_vars = {(uint32_t *)u->vars, u->nvars, u->nvars};
@@ -145,6 +225,15 @@ static sz step_index(check *k, const stage *of, const ex_node *load) {
     if (of->axes[i].n == 1 && of->axes[i].d[0].var == t) return load->args[i];
   return 0;
 }
+/* A read of a recurrence's own stage: of an earlier step, or of this one if that stage stands above. */
+static void check_step(ranges *r, const ex_node *n) {
+  check *k = r->k;
+  const stage *x = xs(r->m, r->reader);
+  const tensor *t = xt(r->m, n->tensor);
+  if (t->kind != TK_STAGE || t->stage >= r->m->stages.n || xs(r->m, t->stage)->scan != x->scan) return;
+  sz at = step_index(k, xs(r->m, t->stage), n), now = sym_of_atom(k->c, r->m->scans.v[x->scan].var);
+  if (at && !(k->ready[n->tensor] ? sym_le(k->c, at, now) : sym_lt(k->c, at, now))) bad(k, x->tensor, "reads step %s of %s, which is not computed yet", sym_str(k->c, at), t->name);
+}
 static void check_reads(check *k, uint32_t s) {
   emodule *m = k->m;
   const stage *x = xs(m, s);
@@ -154,13 +243,23 @@ static void check_reads(check *k, uint32_t s) {
     const ex_node *n = exn(m, loads.v[i]);
     const tensor *t = xt(m, n->tensor);
     const stage *of = t->kind == TK_STAGE && t->stage < m->stages.n ? xs(m, t->stage) : NULL;
-    if (of && of->dead) bad(k, x->tensor, "reads %s, which was removed", t->name);
-    else if (x->scan && of && of->scan == x->scan) {
-      sz at = step_index(k, of, n), now = sym_of_atom(k->c, m->scans.v[x->scan].var);
-      bool earlier = k->ready[n->tensor];
-      if (at && !(earlier ? sym_le(k->c, at, now) : sym_lt(k->c, at, now))) bad(k, x->tensor, "reads step %s of %s, which is not computed yet", sym_str(k->c, at), t->name);
-    } else if (!can_read(k, n->tensor)) bad(k, x->tensor, "reads %s before it is computed, or outside its block", t->name);
-    else if (of && of->scan && k->left[of->scan]) bad(k, x->tensor, "reads %s while its scan is not finished", t->name);
+    if (of && of->dead)
+      bad(k, x->tensor, "reads %s, which was removed", t->name);
+    else if (x->scan && of && of->scan == x->scan)
+      continue;
+    else if (!can_read(k, n->tensor))
+      bad(k, x->tensor, "reads %s before it is computed, or outside its block", t->name);
+    else if (of && of->scan && k->left[of->scan])
+      bad(k, x->tensor, "reads %s while its scan is not finished", t->name);
+  }
+  if (!x->scan) return;
+  ranges r = {.m = m, .a = k->a, .load = check_step, .done = map_new(k->a), .k = k, .reader = s};
+  visit(&r, x->value);
+  for (uint32_t i = 0; i < xs(m, s)->updates.n; i++) {
+    const update u = xs(m, s)->updates.v[i];
+    visit(&r, u.cond);
+    visit_under(&r, u.value, u.cond, true);
+    for (uint32_t q = 0; q < u.nidx; q++) visit_size(&r, u.idx[q]);
   }
 }
 static bool scalar_tensor(check *k, tid t, etype type) { return t && t < k->m->tensors.n && xt(k->m, t)->type == type && xt(k->m, t)->rank == 0; }
@@ -171,7 +270,8 @@ static void same_type(check *k, tid a, tid b, const char *what) {
 }
 static void check_block(check *k, uint32_t blk, uint8_t *placed);
 static void check_inner(check *k, uint32_t blk, uint32_t parent, uint8_t *placed) {
-  if (blk >= k->m->blocks.n || blk == 0) bad(k, 0, "control flow with no block");
+  if (blk >= k->m->blocks.n || blk == 0)
+    bad(k, 0, "control flow with no block");
   else {
     if (k->m->blocks.v[blk].parent != parent) bad(k, 0, "block %u does not know its parent", blk);
     check_block(k, blk, placed);
@@ -210,9 +310,12 @@ static void check_block(check *k, uint32_t blk, uint8_t *placed) {
   emodule *m = k->m;
   for (uint32_t i = 0; i < m->blocks.v[blk].items.n; i++) {
     item it = m->blocks.v[blk].items.v[i];
-    if (it.kind == IT_IF) check_if(k, &m->ifs.v[it.index], blk, placed);
-    else if (it.kind == IT_LOOP) check_loop(k, &m->loops.v[it.index], blk, placed);
-    else if (it.index >= m->stages.n) bad(k, 0, "block %u holds stage %u, which does not exist", blk, it.index);
+    if (it.kind == IT_IF)
+      check_if(k, &m->ifs.v[it.index], blk, placed);
+    else if (it.kind == IT_LOOP)
+      check_loop(k, &m->loops.v[it.index], blk, placed);
+    else if (it.index >= m->stages.n)
+      bad(k, 0, "block %u holds stage %u, which does not exist", blk, it.index);
     else if (!xs(m, it.index)->dead) {
       const stage *x = xs(m, it.index);
       if (placed[it.index]++) bad(k, x->tensor, "stands in two places");
@@ -280,82 +383,19 @@ bool expr_verify(emodule *m, const char *when) {
   return k.ok;
 }
 
-/* ---- ranges ------------------------------------------------------------------------------------------------------------------------------------------------------------ */
-typedef struct ranges {
-  emodule *m;
-  arena *a;
-  const char *stage;
-  sbuf *out;
-  map *done;
-  uint32_t unproved;
-} ranges;
-
-static void visit(ranges *r, ex e);
-static void visit_size(ranges *r, sz s) {
-  u32vec d = {0};
-  if (!sym_uses_kind(r->m->c, s, AT_DATA)) return;
-  sym_atoms(r->m->c, s, AT_DATA, r->a, &d);
-  for (uint32_t i = 0; i < d.n; i++) visit(r, sym_data_id(r->m->c, d.v[i]));
-}
-/* Pushes what a condition says about sizes: conjunctions of comparisons of i64 values. */
-static void assume(ranges *r, ex cond, bool holds) {
-  emodule *m = r->m;
-  ctx *c = m->c;
-  const ex_node n = *exn(m, cond);
-  if (n.kind != EX_OP) return;
-  if (n.op == OP_NOT) assume(r, n.args[0], !holds);
-  if (n.op == (holds ? OP_AND : OP_OR)) assume(r, n.args[0], holds), assume(r, n.args[1], holds);
-  if (n.op < OP_EQ || n.op > OP_GE || exn(m, n.args[0])->type != ET_I64) return;
-  sz a = expr_as_size(m, n.args[0]), b = expr_as_size(m, n.args[1]), ab = sym_sub(c, a, b), ba = sym_sub(c, b, a);
-  sop op = n.op;
-  if (!holds) op = op == OP_LT ? OP_GE : op == OP_LE ? OP_GT : op == OP_GT ? OP_LE : op == OP_GE ? OP_LT : op == OP_NE ? OP_EQ : OP_NONE;
-  if (op == OP_LT) sym_push(c, sym_addi(c, ba, -1));
-  if (op == OP_LE || op == OP_EQ) sym_push(c, ba);
-  if (op == OP_GT) sym_push(c, sym_addi(c, ab, -1));
-  if (op == OP_GE || op == OP_EQ) sym_push(c, ab);
-}
-static void visit_under(ranges *r, ex e, ex cond, bool holds) {
-  uint32_t mark = sym_mark(r->m->c);
-  map *was = r->done; /* proved under a condition is not proved elsewhere */
-  if (cond) r->done = map_new(r->a), assume(r, cond, holds);
-  visit(r, e);
-  if (cond) r->done = was;
-  sym_pop(r->m->c, mark);
-}
-static void visit_load(ranges *r, const ex_node *n) {
+/* ---- ranges ----------------------------------------------------------------------------------------------------------------------------------------------------- */
+static void prove_load(ranges *r, const ex_node *n) {
   ctx *c = r->m->c;
   const tensor *t = xt(r->m, n->tensor);
   for (uint32_t i = 0; i < n->nargs; i++) {
-    visit_size(r, n->args[i]);
     if (n->otherwise || (sym_ge0(c, n->args[i]) && sym_lt(c, n->args[i], t->shape[i]))) continue;
     r->unproved++;
     if (r->out) sb_fmt(r->out, "stage %s: not proved: 0 <= %s < %s (axis %u of %s)\n", r->stage, sym_str(c, n->args[i]), sym_str(c, t->shape[i]), i, t->name);
   }
-  if (n->otherwise) visit(r, n->otherwise);
-}
-static void visit(ranges *r, ex e) {
-  uint64_t x;
-  if (!e || map_getu(r->done, e, &x)) return;
-  map_putu(r->done, e, 1);
-  const ex_node n = *exn(r->m, e);
-  if (n.kind == EX_INDEX) visit_size(r, n.index);
-  else if (n.kind == EX_LOAD) visit_load(r, &n);
-  else if (n.kind == EX_REDUCE) {
-    visit(r, n.where);
-    visit_under(r, n.body, n.where, true);
-    if (n.payload) visit_under(r, n.payload, n.where, true);
-  } else if (n.kind == EX_OP && n.op == OP_SEL) {
-    visit(r, n.args[0]);
-    visit_under(r, n.args[1], n.args[0], true), visit_under(r, n.args[2], n.args[0], false);
-  } else if (n.kind == EX_OP && (n.op == OP_AND || n.op == OP_OR)) {
-    visit(r, n.args[0]);
-    visit_under(r, n.args[1], n.args[0], n.op == OP_AND);
-  } else if (n.kind == EX_OP)
-    for (uint32_t i = 0; i < n.nargs; i++) visit(r, n.args[i]);
 }
 uint32_t expr_verify_ranges(emodule *m, sbuf *out) {
   arena *a = arena_new(m->c);
-  ranges r = {.m = m, .a = a, .out = out};
+  ranges r = {.m = m, .a = a, .load = prove_load, .out = out};
   for (uint32_t s = 0; s < m->stages.n; s++) {
     const stage *x = xs(m, s);
     if (x->dead) continue;

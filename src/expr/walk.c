@@ -1,7 +1,7 @@
 /* How are values looked through and rebuilt?
  *
- * Idea. A value is a DAG with two kinds of edges: operands, and the data atoms inside the indices of loads and index nodes (an i64 value used as part of a size). Every walk here follows both, visits each node once
- * (a map remembers), and is bounded by the DAG, not by the tree it unfolds to.
+ * Idea. A value is a DAG with two kinds of edges: operands, and the data atoms inside the indices of loads and index nodes (an i64 value used as part of a size). Every walk here follows both, visits
+ * each node once (a map remembers), and is bounded by the DAG, not by the tree it unfolds to.
  *
  * Rewriting replaces atoms and nodes at once: `atom` is asked for every variable and symbol, `node` for every rebuilt node, operands first. Bound variables are handled here: one that `atom` maps to a
  * size is replaced in the reduction's list by the variables of that size, largest coefficient first (so that v -> 4*a + b splits the loop and keeps its order), by nothing if it is a constant; one
@@ -36,8 +36,11 @@ static void visit_value(visit *v, ex e) {
   map_putu(v->seen, e, 1);
   ex_node n = *exn(v->m, e);
   switch ((ex_kind)n.kind) {
-  case EX_CONST: break;
-  case EX_INDEX: visit_size(v, n.index); break;
+  case EX_CONST:
+    break;
+  case EX_INDEX:
+    visit_size(v, n.index);
+    break;
   case EX_LOAD:
     for (uint32_t i = 0; i < n.nargs; i++) visit_size(v, n.args[i]);
     visit_value(v, n.otherwise);
@@ -45,7 +48,9 @@ static void visit_value(visit *v, ex e) {
   case EX_OP:
     for (uint32_t i = 0; i < n.nargs; i++) visit_value(v, n.args[i]);
     break;
-  case EX_REDUCE: visit_value(v, n.where), visit_value(v, n.body), visit_value(v, n.payload); break;
+  case EX_REDUCE:
+    visit_value(v, n.where), visit_value(v, n.body), visit_value(v, n.payload);
+    break;
   }
   v->node(v, e);
 }
@@ -85,8 +90,11 @@ static uint32_t free_of(freevars *f, ex e) {
   ex_node n = *exn(f->m, e);
   u32vec s = {0};
   switch ((ex_kind)n.kind) {
-  case EX_CONST: break;
-  case EX_INDEX: free_size(f, &s, n.index); break;
+  case EX_CONST:
+    break;
+  case EX_INDEX:
+    free_size(f, &s, n.index);
+    break;
   case EX_LOAD:
     for (uint32_t i = 0; i < n.nargs; i++) free_size(f, &s, n.args[i]);
     free_add(f, &s, n.otherwise);
@@ -206,12 +214,14 @@ static sz rw_atom(ctx *c, void *env, atom a) {
   case AT_VAR:
     if (map_getu(r->renamed, a, &to)) return (sz)to;
     return r->f->atom ? r->f->atom(r->f->env, r->m, a) : 0;
-  case AT_SYMBOL: return r->f->atom ? r->f->atom(r->f->env, r->m, a) : 0;
+  case AT_SYMBOL:
+    return r->f->atom ? r->f->atom(r->f->env, r->m, a) : 0;
   case AT_DATA: {
     ex e = sym_data_id(c, a), n = rw_value(r, e);
     return n == e ? 0 : expr_as_size(r->m, n);
   }
-  default: return 0;
+  default:
+    return 0;
   }
 }
 static sz rw_size(rewriter *r, sz s) {
@@ -259,7 +269,8 @@ static ex rw_rebuild(rewriter *r, ex e) {
   uint32_t buf[256];
   bool same = true;
   switch ((ex_kind)n.kind) {
-  case EX_CONST: return e;
+  case EX_CONST:
+    return e;
   case EX_INDEX: {
     sz s = rw_size(r, n.index);
     return s == n.index ? e : expr_index(m, s);
@@ -276,8 +287,10 @@ static ex rw_rebuild(rewriter *r, ex e) {
     u32vec vars = {0};
     uint64_t to;
     for (uint32_t i = 0; i < n.nargs; i++) {
-      if (map_getu(r->renamed, n.args[i], &to)) loop_vars(r, (sz)to, &vars), same = false;
-      else vec_push(r->a, vars, n.args[i]);
+      if (map_getu(r->renamed, n.args[i], &to))
+        loop_vars(r, (sz)to, &vars), same = false;
+      else
+        vec_push(r->a, vars, n.args[i]);
     }
     ex where = n.where ? rw_value(r, n.where) : 0, body = rw_value(r, n.body), payload = n.payload ? rw_value(r, n.payload) : 0;
     if (same && where == n.where && body == n.body && payload == n.payload) return e;
@@ -338,8 +351,10 @@ void stage_rewrite(emodule *m, uint32_t s, const ex_map *f) {
     u32vec vars = {0}; /* the loops of the update follow like a reduction's */
     for (uint32_t k = 0; k < u.nvars; k++) {
       sz to = f->atom ? f->atom(f->env, m, u.vars[k]) : 0;
-      if (to) loop_vars(&r, to, &vars);
-      else vec_push(r.a, vars, u.vars[k]);
+      if (to)
+        loop_vars(&r, to, &vars);
+      else
+        vec_push(r.a, vars, u.vars[k]);
     }
     u.vars = vars.n ? arena_dup(m->a, vars.v, vars.n * sizeof *vars.v) : NULL, u.nvars = vars.n;
     xs(m, s)->updates.v[i] = u;

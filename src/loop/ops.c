@@ -39,7 +39,6 @@ rop loop_rop_parse(const char *s, size_t n) {
 unsigned loop_sop_kinds(sop op) {
   switch (op) {
   case OP_DIV:
-  case OP_FMA:
   case OP_EXP:
   case OP_LOG:
   case OP_SQRT:

@@ -443,7 +443,7 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     if (t->values) iv = t->values;
     if (t->type == ET_BOOL) return *out = iv ? v_bool(sym_int_or(c, iv[0], 1) != 0) : load_at(x, t, idx, 0), true;
     if (et_kind(t->type) == K_FLOAT) return *out = fv ? v_float(fv[0]) : t->floats ? v_float(t->floats[0]) : load_at(x, t, idx, 0), true;
-    if (iv && !sym_uses_kind(c, iv[0], AT_DATA)) return *out = v_size(iv[0]), true;
+    if (iv && !sym_uses_kind(c, iv[0], AT_DATA)) return *out = v_size(bounded_size(x, iv[0])), true;
     *out = late_size(x, expr_cast(x->m, ET_I64, load_at(x, t, idx, 0).e), t->name);
     return true;
   }

@@ -5,7 +5,7 @@
  *   size    an sz. `idx` is false for sizes (literals and shapes: they take the type of the other side) and true once an index took part: then it is an i64 like any other and needs a cast
  *   ratio   num / den of two sizes, exact; only floor, ceil and conversion to a float element consume it
  *   float   a double known now; a literal that takes the other side's type
- *   ex      a typed element value of the module. `weak`: built of literals and sizes only, still without a type of its own (`c ? 1.0 : 0.0`)
+ *   ex      a typed element value of the module. `weak`: built of literals and sizes only, still without a type of its own (`c ? 1.0 : 0.0`). `b`: the default of an omitted input
  * A condition on sizes or indices that is not decided is an `ex` of type bool; cond_sz turns it into a polynomial, where that is possible.
  *
  * Names live in two chains: locals (indices and parameters; fresh for each function call) and globals (of the definition: dims, attributes, lets, tensors, functions).
@@ -80,6 +80,7 @@ typedef struct el {
   bool stat;                 /* in a static position: indices are not visible */
   uint32_t depth, steps;
   uint32_t soft;             /* depth of conditions that could not be turned into facts */
+  VEC(sz) facts;             /* the conditions around the current point, each >= 0 */
   VEC(sz) extents;           /* of the indices bound around the current point */
   const char *scan_name;     /* inside a scan */
   val scan_index;
@@ -129,8 +130,9 @@ bool fraction(double f, int64_t *num, int64_t *den);        /* nearby exact frac
 val v_ratio(el *x, sz num, sz den);
 /* Conditions */
 bool cond_sz(el *x, ex cond, sz *c);                        /* cond <=> c >= 0, when cond compares sizes and indices only */
-uint32_t cond_push(el *x, ex cond, bool truth);             /* its consequences become facts until sym_pop; also counts x->soft when something was lost */
-void cond_pop(el *x, uint32_t mark);
+typedef struct condmark { uint32_t sym, facts; bool lost; } condmark;
+condmark cond_push(el *x, ex cond, bool truth);             /* its consequences are facts until cond_pop; counts x->soft when something is lost */
+void cond_pop(el *x, condmark k);
 bool decide(el *x, val c, const ast *at, const char *what); /* a choice of structure: decided, or assumed and guarded */
 val v_select(el *x, val c, val a, val b, const ast *at);
 void guard_eq(el *x, sz a, sz b, bool assumption, const char *text);
@@ -173,6 +175,7 @@ uint32_t add_stage(el *x, nten *t, const axis *axes, uint32_t n, ex value);
 void settle_tiles(el *x, nten *t);                          /* once all updates of a tensor are there */
 nten *const_list(el *x, val list, const ast *at);           /* tensor(...) */
 val late_size(el *x, ex value, const char *name);
+sz bounded_size(el *x, sz s);
 val known_list(el *x, nten *t, const ast *at);              /* values(t) */
 
 /* ---- elab.c ---- */

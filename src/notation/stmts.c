@@ -141,6 +141,12 @@ val late_size(el *x, ex value, const char *name) {
   return v_size(s);
 }
 
+/* A number in a shape: models write 2^63 - 1 for "to the end"; anything beyond 2^40 counts as 2^40, so that sums of sizes cannot overflow. */
+sz bounded_size(el *x, sz s) {
+  int64_t i, limit = (int64_t)1 << 40;
+  if (sym_is_int(x->c, s, &i) && (i > limit || i < -limit)) return sym_int(x->c, i > 0 ? limit : -limit);
+  return sym_canon(x->c, s);
+}
 /* values(t): the contents of a small tensor as a pack. Integers that are not known become late sizes; a length that is not known is refused, since a rank would hang on it. */
 val known_list(el *x, nten *t, const ast *at) {
   ctx *c = x->c;
@@ -160,7 +166,7 @@ val known_list(el *x, nten *t, const ast *at) {
     val *o = &r.p.l->v[i];
     if (t->uniform) *o = t->fill;
     else if (fl && fv) *o = v_float(fv[i]);
-    else if (!fl && iv && iv[i] && !sym_uses_kind(c, iv[i], AT_DATA)) *o = v_size(sym_canon(c, iv[i]));
+    else if (!fl && iv && iv[i] && !sym_uses_kind(c, iv[i], AT_DATA)) *o = v_size(bounded_size(x, iv[i]));
     else {
       sz idx[MAX_RANK];
       int64_t p = i;
@@ -472,7 +478,8 @@ static void run_update(el *x, const stmt *s) {
   bind_all(x, s->b, s->nb, exprs.v, exprs.n, &bd);
   val cond = s->cond ? ev(x, s->cond) : v_bool(true);
   if (cond.kind != V_BOOL && !(cond.kind == V_EX && exn(x->m, cond.e)->type == ET_BOOL)) FAIL(s->cond, "`if` needs a condition, not %s", v_describe(x, cond));
-  uint32_t mark = cond.kind == V_EX ? cond_push(x, cond.e, true) : 0;
+  condmark mark = {0};
+  if (cond.kind == V_EX) mark = cond_push(x, cond.e, true);
   ast probe = {.kind = A_ACCESS, .line = s->line, .col = s->col, .el = s->lhs, .nel = s->nlhs};
   nten shadow = {.name = name, .type = t->type, .rank = t->rank, .shape = t->shape, .t = t->t};
   val place = access_tensor(x, &shadow, &probe); /* checks the place like an access */

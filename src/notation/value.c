@@ -235,6 +235,10 @@ bool cond_sz(el *x, ex cond, sz *out) {
   return true;
 }
 
+static void fact(el *x, sz ge0) {
+  sym_push(x->c, ge0);
+  vec_push(x->a, x->facts, ge0);
+}
 static void facts(el *x, ex cond, bool truth, bool *lost) {
   ctx *c = x->c;
   const ex_node *n = exn(x->m, cond);
@@ -260,30 +264,30 @@ static void facts(el *x, ex cond, bool truth, bool *lost) {
   sz d = sym_sub(c, expr_as_size(x->m, l), expr_as_size(x->m, r)), e = sym_neg(c, d);
   if (!truth) op = op == OP_LT ? OP_GE : op == OP_LE ? OP_GT : op == OP_GT ? OP_LE : op == OP_GE ? OP_LT : op == OP_EQ ? OP_NE : op == OP_NE ? OP_EQ : OP_NONE;
   switch (op) {
-  case OP_LT: sym_push(c, sym_addi(c, e, -1)); break;
-  case OP_LE: sym_push(c, e); break;
-  case OP_GT: sym_push(c, sym_addi(c, d, -1)); break;
-  case OP_GE: sym_push(c, d); break;
-  case OP_EQ: sym_push(c, d), sym_push(c, e); break;
+  case OP_LT: fact(x, sym_addi(c, e, -1)); break;
+  case OP_LE: fact(x, e); break;
+  case OP_GT: fact(x, sym_addi(c, d, -1)); break;
+  case OP_GE: fact(x, d); break;
+  case OP_EQ: fact(x, d), fact(x, e); break;
   case OP_NE: /* n != k and n >= k gives n >= k + 1 */
-    if (sym_ge0(c, d)) sym_push(c, sym_addi(c, d, -1));
-    else if (sym_ge0(c, e)) sym_push(c, sym_addi(c, e, -1));
+    if (sym_ge0(c, d)) fact(x, sym_addi(c, d, -1));
+    else if (sym_ge0(c, e)) fact(x, sym_addi(c, e, -1));
     else *lost = true;
     break;
   default: *lost = true;
   }
   if (sym_uses_kind(c, d, AT_DATA)) *lost = true;
 }
-uint32_t cond_push(el *x, ex cond, bool truth) {
-  uint32_t mark = sym_mark(x->c);
-  bool lost = false;
-  facts(x, cond, truth, &lost);
-  x->soft += lost;
-  return mark | (lost ? 0x80000000u : 0);
+condmark cond_push(el *x, ex cond, bool truth) {
+  condmark k = {sym_mark(x->c), x->facts.n, false};
+  facts(x, cond, truth, &k.lost);
+  x->soft += k.lost;
+  return k;
 }
-void cond_pop(el *x, uint32_t mark) {
-  x->soft -= mark >> 31;
-  sym_pop(x->c, mark & 0x7fffffffu);
+void cond_pop(el *x, condmark k) {
+  x->soft -= k.lost;
+  x->facts.n = k.facts;
+  sym_pop(x->c, k.sym);
 }
 
 static val decided(el *x, sz c, bool *known) { /* c >= 0? */
@@ -390,20 +394,31 @@ static val zip(el *x, binop o, val a, val b, const ast *at) {
   for (uint32_t i = 0; i < n; i++) r.p.l->v[i] = v_binary(x, o, a.kind == V_LIST ? a.p.l->v[i] : a, b.kind == V_LIST ? b.p.l->v[i] : b, at);
   return r;
 }
-bool fraction(double f, int64_t *num, int64_t *den) { /* continued fraction */
+/* A number as an exact ratio. Scales of models are f32 values meant as small fractions (0.6 is 3/5): the nearest fraction with a small denominator, if it rounds to the same f32; else the exact binary fraction of an
+ * f32; anything finer (2*pi) is no ratio. */
+bool fraction(double f, int64_t *num, int64_t *den) {
   if (!isfinite(f) || fabs(f) > 1e12) return false;
   double x = f;
   int64_t p0 = 0, q0 = 1, p1 = 1, q1 = 0;
-  for (int i = 0; i < 40; i++) {
+  for (int i = 0; i < 40; i++) { /* continued fraction */
     double fl = floor(x);
     int64_t a = (int64_t)fl, p2, q2;
-    if (!mul64(a, p1, &p2) || !add64(p2, p0, &p2) || !mul64(a, q1, &q2) || !add64(q2, q0, &q2) || q2 > 1 << 20) break;
+    if (!mul64(a, p1, &p2) || !add64(p2, p0, &p2) || !mul64(a, q1, &q2) || !add64(q2, q0, &q2) || q2 > 1024) break;
     p0 = p1, q0 = q1, p1 = p2, q1 = q2;
-    if (x - fl < 1e-9 * fmax(1, fabs(f)) || fabs((double)p1 / (double)q1 - f) <= 1e-7 * fabs(f)) break;
+    if ((float)((double)p1 / (double)q1) == (float)f) return *num = p1, *den = q1, true;
+    if (x == fl) break;
     x = 1 / (x - fl);
   }
-  *num = p1, *den = q1;
-  return q1 != 0;
+  if ((double)(float)f != f) return false;
+  int e;
+  double m = frexp(f, &e); /* f = m * 2^e, m of 24 bits */
+  int64_t k = (int64_t)ldexp(m, 24);
+  e -= 24;
+  while (e < 0 && k && k % 2 == 0) k /= 2, e++;
+  if (e > 16 || e < -40) return false;
+  *num = e > 0 ? k << e : k;
+  *den = e > 0 ? 1 : (int64_t)1 << -e;
+  return true;
 }
 static bool as_ratio(el *x, val v, sz *num, sz *den) {
   int64_t n, d;
@@ -432,6 +447,12 @@ static sop compare_op(binop o) {
 static val compare_sizes(el *x, binop o, val a, val b) {
   ctx *c = x->c;
   sz p = sym_canon(c, a.s), q = sym_canon(c, b.s);
+  /* bounds as large as INT64_MAX are common: decide without subtracting where that is possible */
+  if (o == BO_LT || o == BO_GE)
+    if (sym_lt(c, p, q) || sym_le(c, q, p)) return v_bool(sym_lt(c, p, q) == (o == BO_LT));
+  if (o == BO_LE || o == BO_GT)
+    if (sym_le(c, p, q) || sym_lt(c, q, p)) return v_bool(sym_le(c, p, q) == (o == BO_LE));
+  if ((o == BO_EQ || o == BO_NE) && (sym_lt(c, p, q) || sym_lt(c, q, p))) return v_bool(o == BO_NE);
   sz d = sym_sub(c, p, q);
   int64_t lo, hi;
   sym_range(c, d, &lo, &hi);
@@ -521,6 +542,11 @@ static val logic(el *x, binop o, val a, val b, const ast *at) {
   return v_ex(expr_op2(x->m, o == BO_AND ? OP_AND : OP_OR, v_lift(x, a, ET_BOOL, at), v_lift(x, b, ET_BOOL, at)));
 }
 
+static bool omitted(el *x, val v, double k) {
+  if (v.kind != V_EX || !v.b) return false;
+  const ex_node *n = exn(x->m, v.e);
+  return n->kind == EX_CONST && (is_float((etype)n->type) ? n->k.f == k : n->k.i == (int64_t)k);
+}
 val v_binary(el *x, binop o, val a, val b, const ast *at) {
   if ((a.kind == V_NONE || b.kind == V_NONE) && (o == BO_EQ || o == BO_NE)) return v_bool((a.kind == b.kind) == (o == BO_EQ));
   if (a.kind == V_LIST || b.kind == V_LIST) return zip(x, o, a, b, at);
@@ -560,6 +586,9 @@ val v_binary(el *x, binop o, val a, val b, const ast *at) {
     }
   }
   ex ea = v_lift(x, a, t, at), eb = v_lift(x, b, t, at);
+  if ((o == BO_ADD || o == BO_SUB) && omitted(x, b, 0)) return v_ex(ea); /* the default of an omitted input is no term, no factor */
+  if ((o == BO_ADD && omitted(x, a, 0)) || (o == BO_MUL && omitted(x, a, 1))) return v_ex(eb);
+  if (o == BO_MUL && omitted(x, b, 1)) return v_ex(ea);
   if (binop_compares(o)) {
     if (t == ET_BOOL && o != BO_EQ && o != BO_NE) FAIL(at, "`%s` of two bools", binop_text(o));
     return v_ex(expr_op2(x->m, compare_op(o), ea, eb));

@@ -137,7 +137,9 @@ val load_at(el *x, nten *t, const sz *idx, ex otherwise) {
   int64_t i;
   if (t->uniform && !otherwise) {
     ast at = {0};
-    return v_ex(v_lift(x, t->fill, t->type, &at));
+    val v = v_ex(v_lift(x, t->fill, t->type, &at));
+    v.b = true;
+    return v;
   }
   if (!t->t && t->values && t->rank == 1) { /* a list of sizes */
     if (sym_is_int(x->c, idx[0], &i)) return v_index(t->values[i]);
@@ -168,18 +170,29 @@ static void contract_facts(el *x, sz idx) {
       }
   }
 }
-/* e >= 0 with its indices replaced by the ends of their ranges that make it smallest; 0 if that does not work. */
+/* e >= 0 with its indices replaced by the ends of their ranges that make it smallest; 0 if that does not work. An index that a condition around speaks of is replaced by what the condition says. */
 static sz without_indices(el *x, sz e) {
+  ctx *c = x->c;
   u32vec vars = {0};
-  sym_atoms(x->c, e, AT_VAR, x->a, &vars);
+  sym_atoms(c, e, AT_VAR, x->a, &vars);
   for (uint32_t i = vars.n; i-- > 0;) {
-    sz coef, rest;
-    if (!sym_linear(x->c, e, vars.v[i], &coef, &rest)) return 0;
-    if (sym_ge0(x->c, coef)) e = rest;
-    else if (sym_ge0(x->c, sym_neg(x->c, coef))) e = sym_add(x->c, rest, sym_mul(x->c, coef, sym_addi(x->c, sym_extent(x->c, vars.v[i]), -1)));
-    else return 0;
+    atom v = vars.v[i];
+    sz coef, rest, k, r;
+    if (!sym_linear(c, e, v, &coef, &rest)) return 0;
+    bool up = sym_ge0(c, coef); /* its lower bound counts */
+    if (!up && !sym_ge0(c, sym_neg(c, coef))) return 0;
+    sz end = up ? sym_int(c, 0) : sym_addi(c, sym_extent(c, v), -1);
+    for (uint32_t j = x->facts.n; j-- > 0;) {
+      int64_t one;
+      if (!sym_uses(c, x->facts.v[j], v)) continue;
+      if (!sym_linear(c, x->facts.v[j], v, &k, &r) || !sym_is_int(c, k, &one) || (one != 1 && one != -1)) return 0;
+      if ((one == 1) != up) continue;
+      end = up ? sym_neg(c, r) : r; /* v >= -r, or v <= r */
+      break;
+    }
+    e = sym_add(c, rest, sym_mul(c, coef, end));
   }
-  return sym_uses_kind(x->c, e, AT_VAR) ? 0 : e;
+  return sym_uses_kind(c, e, AT_VAR) ? 0 : e;
 }
 /* Is 0 <= idx < n? Without a proof, what is left of the inequality when the indices are eliminated becomes a guard; nothing is done for an index read from data (the contract on it is the model's). */
 static void in_range(el *x, nten *t, sz idx, sz n, const ast *at) {
@@ -450,7 +463,8 @@ static val reduce(el *x, const ast *e) {
   val w = e->kid[1] ? ev(x, e->kid[1]) : v_bool(true);
   if (w.kind == V_LIST) FAIL(e->kid[1], "`where` needs one condition; join a pack with every(..)");
   if (w.kind != V_BOOL && !(w.kind == V_EX && exn(x->m, w.e)->type == ET_BOOL)) FAIL(e->kid[1], "`where` needs a condition, not %s", v_describe(x, w));
-  uint32_t mark = w.kind == V_EX ? cond_push(x, w.e, true) : 0;
+  condmark mark = {0};
+  if (w.kind == V_EX) mark = cond_push(x, w.e, true);
   val body = ev(x, e->kid[0]);
   val pay = e->kid[2] ? ev(x, e->kid[2]) : v_none();
   if (arg && !e->kid[2]) {
@@ -573,7 +587,7 @@ static val conditional(el *x, const ast *e) {
   if (v_is_int(x, c, &i)) c = v_bool(i != 0);
   if (c.kind == V_BOOL) return ev(x, e->kid[c.b ? 1 : 2]);
   if (c.kind != V_EX || exn(x->m, c.e)->type != ET_BOOL) FAIL(e->kid[0], "`?` needs a condition, not %s", v_describe(x, c));
-  uint32_t mark = cond_push(x, c.e, true);
+  condmark mark = cond_push(x, c.e, true);
   val a = ev(x, e->kid[1]);
   cond_pop(x, mark);
   mark = cond_push(x, c.e, false);
@@ -604,7 +618,8 @@ val ev(el *x, const ast *e) {
     if (v_is_int(x, a, &i)) a = v_bool(i != 0);
     if (a.kind == V_BOOL && a.b != and) return a; /* the right side is not looked at */
     bool fact = a.kind == V_EX && exn(x->m, a.e)->type == ET_BOOL;
-    uint32_t mark = fact ? cond_push(x, a.e, and) : 0;
+    condmark mark = {0};
+    if (fact) mark = cond_push(x, a.e, and);
     val b = ev(x, e->kid[1]);
     if (fact) cond_pop(x, mark);
     return v_binary(x, (binop)e->op, a, b, e);

@@ -293,9 +293,9 @@ sz emit_address(ectx *e, const layout *lay, const sz *idx) {
     for (uint32_t d = x->n; d-- > 0;) {
       sz val = rem;
       if (d > 0) {
-        atom sv;
-        sz si;
-        if (!sym_divmod(c, rem, x->d[d].extent, &rem, &val, &sv, &si)) {
+        sz q;
+        if (sym_divmod(c, rem, x->d[d].extent, &q, &val, NULL, NULL)) rem = q;
+        else {
           val = sym_mod(c, rem, x->d[d].extent);
           rem = sym_div(c, rem, x->d[d].extent);
         }

@@ -95,7 +95,7 @@ static void add_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     }
     if (q == 1 || !tiled || a->constant) continue;
     /* run-time operand: one panel at a time in scratch */
-    uint32_t L = target_lanes(k->p->t, ET_F32);
+    uint32_t L = nest_lanes(e, &n->stages);
     sz red = sym_int(k->c, 1), off = sym_int(k->c, 0);
     const u32vec *rv = &n->reds[a->stage];
     for (uint32_t r = 0; r < rv->n; r++) {
@@ -159,7 +159,7 @@ static nest make_nest(kctx *k, const u32vec *group, const u32vec *domain, choice
   n.reds = NEWN(k->a, u32vec, group->n);
   for (uint32_t i = 0; i < group->n; i++) n.reds[i] = red_order(k, group->v[i], acc, ch.lane_reduced ? ch.lane : 0);
   if (ch.lane && !ch.lane_reduced) {
-    uint32_t L = target_lanes(k->p->t, ET_F32);
+    uint32_t L = nest_lanes(&k->e, group);
     n.npanels = sym_ceildiv(k->c, n.lane.extent, sym_int(k->c, (int64_t)n.nv * L));
     sz pv = sym_var(k->c, "panel", n.npanels);
     if (!sym_is_atom(k->c, pv, &n.panel)) n.panel = 0;
@@ -233,7 +233,7 @@ static void one_group(kctx *k, const u32vec *group) {
   lv lo = lb_lo(&e->b), hi = lb_hi(&e->b);
   int64_t np = sym_int_or(c, points, enough);
   int64_t rext = ch.row ? ext_of(k, ch.row, 1024) : 0, lext = ch.lane && !ch.lane_reduced ? ext_of(k, ch.lane, 1 << 16) : 0;
-  uint32_t L = target_lanes(k->p->t, ET_F32);
+  uint32_t L = nest_lanes(e, group);
   int64_t rb = ch.row ? (rext / 12 + ch.mr - 1) / ch.mr * ch.mr : 0;
   if (rb < ch.mr) rb = ch.mr;
   int64_t rchunks = ch.row ? (rext + rb - 1) / rb : 0;

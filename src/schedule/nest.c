@@ -2,17 +2,22 @@
 #include "schedule/nest.h"
 #include <string.h>
 
-static uint32_t lanes_of(ectx *e, nest *n) {
-  if (!n->lane.var) return 1;
-  uint32_t l = 64;
-  for (uint32_t i = 0; i < n->stages.n; i++) {
-    etype t = xt(e->m, xs(e->m, n->stages.v[i])->tensor)->type;
-    uint32_t k = target_lanes(e->p->t, t == ET_BOOL ? ET_F32 : t);
+uint32_t nest_lanes(ectx *e, const u32vec *stages) {
+  uint32_t l = target_lanes(e->p->t, ET_F32);
+  for (uint32_t i = 0; i < stages->n; i++) {
+    stage *s = xs(e->m, stages->v[i]);
+    etype t = xt(e->m, s->tensor)->type;
+    uint32_t k = t == ET_BOOL ? l : target_lanes(e->p->t, t);
     if (k < l) l = k;
+    const ex_node *root = s->value ? exn(e->m, s->value) : NULL;
+    if (root && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)) {
+      k = root->acc == ET_BOOL ? l : target_lanes(e->p->t, (etype)root->acc);
+      if (k < l) l = k;
+    }
   }
-  uint32_t f = target_lanes(e->p->t, ET_F32);
-  return l < f ? l : f;
+  return l;
 }
+static uint32_t lanes_of(ectx *e, nest *n) { return n->lane.var ? nest_lanes(e, &n->stages) : 1; }
 
 static void group_axis_index(ectx *e, const stage *s, sz *idx) {
   for (uint32_t i = 0; i < s->naxes; i++) idx[i] = expr_axis_index(e->m, &s->axes[i]);

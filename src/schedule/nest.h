@@ -27,6 +27,7 @@ typedef struct nest {
   VEC(packload) packs;
   map *stored;           /* tensors of the group that go to memory */
 } nest;
+uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in which every stage of the group fits one register */
 void nest_emit(ectx *e, nest *n);
 void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of that kind */

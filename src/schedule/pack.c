@@ -59,7 +59,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   if (!sym_is_int(c, n->lane.extent, &lanes) || !sym_linear(c, at, n->lane.var, &coef, &rest) || !sym_is_int(c, coef, &lane_stride) || lane_stride == 0) return false;
   strided s = {0};
   int64_t sel = 1, inner = 1;
-  uint32_t L = target_lanes(e->p->t, ET_F32);
+  uint32_t L = nest_lanes(e, &n->stages);
   int64_t nr = (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
   sz off = sym_int(c, 0), pan = n->panel ? sym_of_atom(c, n->panel) : sym_int(c, 0), r;
   nvar vars[MAX_RANK * 2];

@@ -64,7 +64,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   choice ch = {.mr = 1, .nv = 1};
   ctx *c = e->c;
   const target *t = e->p->t;
-  uint32_t L = target_lanes(t, ET_F32);
+  uint32_t L = nest_lanes(e, stages);
   const ex_node *root = exn(e->m, xs(e->m, stages->v[0])->value);
   bool reduces = root->kind == EX_REDUCE, arg = reduces && schedule_is_arg((rop)root->op);
   if (L <= 1 && !reduces) return ch;

@@ -295,8 +295,15 @@ sz sym_sel(ctx *c, sz cond, sz a, sz b) {
   if (a == b) return a;
   if (sym_ge0(c, cond)) return a;
   if (sym_ge0(c, sym_addi(c, sym_neg(c, cond), -1))) return b;
-  if (cond == sym_sub(c, a, b)) return sym_max(c, a, b);
-  if (cond == sym_sub(c, b, a)) return sym_min(c, a, b);
+  bool soft = s->soft, over = s->overflowed;
+  s->soft = true;
+  s->overflowed = false;
+  sz ab = sym_sub(c, a, b), ba = sym_sub(c, b, a);
+  bool lost = s->overflowed;
+  s->soft = soft;
+  s->overflowed = over;
+  if (!lost && cond == ab) return sym_max(c, a, b);
+  if (!lost && cond == ba) return sym_min(c, a, b);
   return compound(s, (satom){.kind = AT_SEL, .arg = {cond, a, b}}, 3);
 }
 

@@ -205,12 +205,40 @@ bool sym_ge0(ctx *c, sz e) {
   map_put(s->proofs, key, sizeof key, ok);
   return ok;
 }
-bool sym_lt(ctx *c, sz a, sz b) { return sym_ge0(c, sym_addi(c, sym_sub(c, b, a), -1)); }
-bool sym_le(ctx *c, sz a, sz b) { return a == b || sym_ge0(c, sym_sub(c, b, a)); }
+/* b - a - less, or 0 when that overflows (bounds like INT64_MAX): then the ranges alone must decide */
+static sz difference(ctx *c, sz a, sz b, int64_t less) {
+  symtab *s = sym_tab(c);
+  bool soft = s->soft, over = s->overflowed;
+  s->soft = true;
+  s->overflowed = false;
+  sz d = sym_addi(c, sym_sub(c, b, a), -less);
+  if (s->overflowed) d = 0;
+  s->soft = soft;
+  s->overflowed = over;
+  return d;
+}
+bool sym_lt(ctx *c, sz a, sz b) {
+  sz d = difference(c, a, b, 1);
+  if (d) return sym_ge0(c, d);
+  int64_t al, ah, bl, bh;
+  sym_range(c, a, &al, &ah);
+  sym_range(c, b, &bl, &bh);
+  return ah < bl;
+}
+bool sym_le(ctx *c, sz a, sz b) {
+  if (a == b) return true;
+  sz d = difference(c, a, b, 0);
+  if (d) return sym_ge0(c, d);
+  int64_t al, ah, bl, bh;
+  sym_range(c, a, &al, &ah);
+  sym_range(c, b, &bl, &bh);
+  return ah <= bl;
+}
 bool sym_eq(ctx *c, sz a, sz b) {
   if (a == b) return true;
-  sz d = sym_sub(c, sym_canon(c, a), sym_canon(c, b));
+  sz d = difference(c, sym_canon(c, b), sym_canon(c, a), 0);
   int64_t v;
+  if (!d) return false;
   if (sym_is_int(c, d, &v)) return v == 0;
   return sym_ge0(c, d) && sym_ge0(c, sym_neg(c, d));
 }

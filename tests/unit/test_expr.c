@@ -1,5 +1,5 @@
-/* expr: building, walking, text, verifier, evaluator. Modules are made by hand or from text, evaluated, and compared with plain C loops; every module of this file also goes through print -> parse -> print, and
- * what was parsed must evaluate to the same bytes. Random values are compared with a naive evaluator of a point at a time. */
+/* expr: building, walking, text, verifier, evaluator. Modules are made by hand or from text, evaluated, and compared with plain C loops; every module of this file also goes through print -> parse ->
+ * print, and what was parsed must evaluate to the same bytes. Random values are compared with a naive evaluator of a point at a time. */
 #include "expr/expr.h"
 #include <dirent.h>
 #include <math.h>
@@ -56,7 +56,8 @@ static ndarray array(ctx *c, etype t, uint32_t rank, const int64_t *dims, const 
   a.data = data ? arena_dup(ctx_arena(c), data, a.bytes + !a.bytes) : arena_alloc(ctx_arena(c), a.bytes + 1);
   return a;
 }
-#define DIMS(...) (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                                                                                                                                                      \
+  (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]) { __VA_ARGS__ }
 static ndarray random_f32(ctx *c, uint32_t rank, const int64_t *dims) {
   ndarray a = array(c, ET_F32, rank, dims, NULL);
   for (size_t i = 0; i < a.bytes / 4; i++) ((float *)(uintptr_t)a.data)[i] = rndf();
@@ -81,12 +82,21 @@ static bool evaluate_(emodule *m, const feed *in, uint32_t n, const char *out, u
 /* Verifies, evaluates, and holds the text form to its promises. */
 static ndarray evaluate(emodule *m, const feed *in, uint32_t n, const char *out) {
   ndarray r = {0}, q = {0};
-  if (!expr_verify(m, "test")) { show_errors(m->c); fail_msg("not well-formed:\n%s", text_of(m)); }
-  if (!evaluate_(m, in, n, out, 2, &r)) { show_errors(m->c); fail_msg("evaluation failed:\n%s", text_of(m)); }
+  if (!expr_verify(m, "test")) {
+    show_errors(m->c);
+    fail_msg("not well-formed:\n%s", text_of(m));
+  }
+  if (!evaluate_(m, in, n, out, 2, &r)) {
+    show_errors(m->c);
+    fail_msg("evaluation failed:\n%s", text_of(m));
+  }
   char *t1 = text_of(m);
   emodule *m2 = parse(m->c, t1);
   assert_string_equal(t1, text_of(m2));
-  if (!expr_verify(m2, "parse")) { show_errors(m->c); fail_msg("parsed module is not well-formed"); }
+  if (!expr_verify(m2, "parse")) {
+    show_errors(m->c);
+    fail_msg("parsed module is not well-formed");
+  }
   assert_true(evaluate_(m2, in, n, out, 1, &q));
   assert_int_equal(r.bytes, q.bytes);
   assert_memory_equal(r.data, q.data, r.bytes);
@@ -225,6 +235,10 @@ static void recurrence(void **state) {
   feed in[] = {{"x", X}, {"r", R}, {"h0", H0}};
   ndarray H = evaluate(m, in, 3, "h"), Z = evaluate(m, in, 3, "z");
   close_to(&H, h[0], 72, 1e-6f), close_to(&Z, z[0], 72, 1e-6f);
+  /* a step under a reduction whose `where` keeps it in the past */
+  emodule *past = parse(c, "size T\nscan s1 t<T\ntensor x: i64[T] input \"x\"\nstage h: i64 [t] scan s1 = x[t] + (sum[s<T where #s < #t and x[s] > 0] h[s])\noutput h \"h\"\n");
+  ndarray P = evaluate(past, (feed[]){{"x", array(c, ET_I64, DIMS(4), (int64_t[]){1, 2, 0, 5})}}, 1, "h");
+  same_i64(&P, (int64_t[]){1, 3, 4, 9}, 4);
   /* reading the step that is still to come is refused */
   emodule *bad = parse(c, "size T\nscan s1 t<T\nstage h: f32 [t] scan s1 = (load h[t + 1] else 0.0) + 1.0\noutput h \"h\"\n");
   assert_false(expr_verify(bad, "test"));
@@ -245,8 +259,7 @@ static void gather(void **state) {
   int32_t ids[5] = {0, -1, 4, 2, -5};
   ndarray E = random_f32(c, DIMS(5, 3));
   ndarray Y = evaluate(m, (feed[]){{"ids", array(c, ET_I32, DIMS(5), ids)}, {"e", E}}, 2, "y");
-  for (int n = 0; n < 5; n++)
-    assert_memory_equal((const float *)Y.data + n * 3, (const float *)E.data + (ids[n] < 0 ? ids[n] + 5 : ids[n]) * 3, 12);
+  for (int n = 0; n < 5; n++) assert_memory_equal((const float *)Y.data + n * 3, (const float *)E.data + (ids[n] < 0 ? ids[n] + 5 : ids[n]) * 3, 12);
   /* out of range: named with its place */
   ids[3] = 9;
   ndarray q;
@@ -282,9 +295,10 @@ static void choice(void **state) {
 static void loops(void **state) {
   ctx *c = *state;
   /* fibonacci: two carried values that swap, a limit by trips and one by a condition, every value collected */
-  emodule *m = parse(c, "size L in 0..inf\nsize i in 0..inf\ntensor n: i64[] input \"n\"\ntensor limit: i64[] input \"limit\"\nstage a0: i64 [] = 0\nstage b0: i64 [] = 1\nstage go: bool [] = true\n"
-                        "loop times n counter i while go {\n  carry a: i64[] = a0\n  carry b: i64[] = b0\n  stage s: i64 [] = a[] + b[]\n  stage more: bool [] = s[] < limit[]\n  stage at: i64 [] = 100*#i + s[]\n"
-                        "  next a = b -> fa: i64[]\n  next b = s -> fb: i64[]\n  while more\n  collect at -> every: i64[L]\n}\nstage y: i64 [] = fb[]\noutput y \"y\"\noutput every \"every\"\n");
+  emodule *m = parse(
+      c, "size L in 0..inf\nsize i in 0..inf\ntensor n: i64[] input \"n\"\ntensor limit: i64[] input \"limit\"\nstage a0: i64 [] = 0\nstage b0: i64 [] = 1\nstage go: bool [] = true\n"
+         "loop times n counter i while go {\n  carry a: i64[] = a0\n  carry b: i64[] = b0\n  stage s: i64 [] = a[] + b[]\n  stage more: bool [] = s[] < limit[]\n  stage at: i64 [] = 100*#i + s[]\n"
+         "  next a = b -> fa: i64[]\n  next b = s -> fb: i64[]\n  while more\n  collect at -> every: i64[L]\n}\nstage y: i64 [] = fb[]\noutput y \"y\"\noutput every \"every\"\n");
   ndarray N = array(c, ET_I64, 0, NULL, (int64_t[]){6}), big = array(c, ET_I64, 0, NULL, (int64_t[]){1000}), small = array(c, ET_I64, 0, NULL, (int64_t[]){5});
   ndarray Y = evaluate(m, (feed[]){{"n", N}, {"limit", big}}, 2, "y");
   same_i64(&Y, (int64_t[]){13}, 1);
@@ -305,12 +319,14 @@ static void digits(void **state) {
 }
 static void reductions(void **state) {
   ctx *c = *state;
-  emodule *m = parse(c, "tensor x: f32[3, 4] input \"x\"\n"
-                        "stage a: i64 [i<3] = argmax[k<4] x[i, k]\nstage b: i64 [i.1<3] = argmin_last[k.1<4] x[i.1, k.1]\n"
-                        "stage d: i64 [i.2<3] = argmax[k.2<4 where x[i.2, k.2] < 0.0 payload 10*#k.2 + 5] x[i.2, k.2]\n"
-                        "stage e: f32 [i.3<3] = max[k.3<4 where x[i.3, k.3] < -10.0] x[i.3, k.3]\nstage f: f32 [i.4<3] = prod[k.4<4] x[i.4, k.4]\n"
-                        "stage g: bool [i.5<3] = all[k.5<4] x[i.5, k.5] < 5.0\nstage h: f32 [i.6<3] = sum[k.6<4 acc f64 to f32] f64(x[i.6, k.6])\n"
-                        "stage u: i8 [i.7<3] = min[k.7<4 where false] i8(x[i.7, k.7])\noutput a \"a\"\noutput b \"b\"\noutput d \"d\"\noutput e \"e\"\noutput f \"f\"\noutput g \"g\"\noutput h \"h\"\noutput u \"u\"\n");
+  emodule *m = parse(
+      c,
+      "tensor x: f32[3, 4] input \"x\"\n"
+      "stage a: i64 [i<3] = argmax[k<4] x[i, k]\nstage b: i64 [i.1<3] = argmin_last[k.1<4] x[i.1, k.1]\n"
+      "stage d: i64 [i.2<3] = argmax[k.2<4 where x[i.2, k.2] < 0.0 payload 10*#k.2 + 5] x[i.2, k.2]\n"
+      "stage e: f32 [i.3<3] = max[k.3<4 where x[i.3, k.3] < -10.0] x[i.3, k.3]\nstage f: f32 [i.4<3] = prod[k.4<4] x[i.4, k.4]\n"
+      "stage g: bool [i.5<3] = all[k.5<4] x[i.5, k.5] < 5.0\nstage h: f32 [i.6<3] = sum[k.6<4 acc f64 to f32] f64(x[i.6, k.6])\n"
+      "stage u: i8 [i.7<3] = min[k.7<4 where false] i8(x[i.7, k.7])\noutput a \"a\"\noutput b \"b\"\noutput d \"d\"\noutput e \"e\"\noutput f \"f\"\noutput g \"g\"\noutput h \"h\"\noutput u \"u\"\n");
   float x[12] = {1, 3, 3, 0, -1, -2, 5, -2, 1, NAN, 2, NAN};
   feed in[] = {{"x", array(c, ET_F32, DIMS(3, 4), x)}};
   ndarray r = evaluate(m, in, 1, "a");
@@ -381,23 +397,111 @@ static void operations(void **state) {
     const char *v;
     etype t;
     double want;
-  } row[] = {
-      {"-7 // 2", ET_I64, -4}, {"-7 % 2", ET_I64, 1}, {"7 % -2", ET_I64, -1}, {"fmod(-7, 2)", ET_I64, -1}, {"5 // 0", ET_I64, 0}, {"5 % 0", ET_I64, 0}, {"100i8 + 100i8", ET_I8, -56},
-      {"200u8 + 100u8", ET_U8, 44}, {"18446744073709551615u64 // 2u64", ET_U64, 9223372036854775807.0}, {"shl(1i32, 31i32)", ET_I32, -2147483648.0}, {"shr(-8, 1)", ET_I64, -4},
-      {"shr(-8, 99)", ET_I64, -1}, {"shl(1, 64)", ET_I64, 0}, {"shr(128u8, 9u8)", ET_U8, 0}, {"pow(3, 5)", ET_I64, 243}, {"pow(2, -1)", ET_I64, 0}, {"abs(-128i8)", ET_I8, -128}, {"sign(-5.0)", ET_F32, -1},
-      {"-7.5 // 2.0", ET_F32, -4}, {"-7.5 % 2.0", ET_F32, 0.5}, {"fmod(-7.5, 2.0)", ET_F32, -1.5}, {"round_even(2.5)", ET_F32, 2}, {"round_even(-3.5)", ET_F32, -4}, {"trunc(-2.7)", ET_F32, -2},
-      {"fma(2.0, 3.0, 1.0)", ET_F32, 7}, {"i32(2.9)", ET_I32, 2}, {"i32(-2.9)", ET_I32, -2}, {"i64(nan)", ET_I64, 0}, {"u8(300)", ET_U8, 44}, {"bool(0.5)", ET_BOOL, 1}, {"sat(i8, 300.0)", ET_I8, 127},
-      {"sat(u8, -4)", ET_U8, 0}, {"sat(i8, -129i32)", ET_I8, -128}, {"satf(f8e4m3fn, 1000.0)", ET_F8E4M3FN, 448}, {"f8e4m3fn(1.0625)", ET_F8E4M3FN, 1}, {"bitcast(i32, 1.0)", ET_I32, 1065353216},
-      {"bitcast(f32, 1073741824i32)", ET_F32, 2}, {"1.0f16 + 0.0004f16", ET_F16, 1}, {"2048.0f16 + 1.0f16", ET_F16, 2048}, {"1.0bf16 / 3.0bf16", ET_BF16, 0.333984375}, {"0.1f64 + 0.2f64", ET_F64, 0.1 + 0.2},
-      {"f32(0.1f64)", ET_F32, 0.1f}, {"min(1.0, 2.0)", ET_F32, 1}, {"max(-inf, 2.0)", ET_F32, 2}, {"isnan(max(nan, 2.0))", ET_BOOL, 1}, {"isinf(-inf)", ET_BOOL, 1}, {"signbit(-0.0)", ET_BOOL, 1},
-      {"band(12, 10)", ET_I64, 8}, {"bxor(12, 10)", ET_I64, 6}, {"bnot(0u8)", ET_U8, 255}, {"not(true)", ET_BOOL, 0}, {"true and false or true", ET_BOOL, 1}, {"3 < 4", ET_BOOL, 1}, {"nan == nan", ET_BOOL, 0},
-      {"9223372036854775808u64 > 5u64", ET_BOOL, 1}, {"nextafter(1.0f16, 2.0f16)", ET_F16, 1.0009765625}, {"nextafter(0.0bf16, -1.0bf16)", ET_BF16, -9.183549615799121e-41}, {"erf(0.5)", ET_F32, (float)0.5204998778130465},
-      {"sqrt(2.0f64)", ET_F64, 1.4142135623730951}, {"tanh(0.5)", ET_F32, (float)0.46211715726000973}, {"-9223372036854775808", ET_I64, -9223372036854775808.0}, {"neg(neg(2.0))", ET_F32, 2},
-      {"sel(true, 1, 2) + 1", ET_I64, 2}, {"i4(9)", ET_I4, -7}, {"7i4 + 1i4", ET_I4, -8}, {"u4(17)", ET_U4, 1}, {"f32(9223372036854775807)", ET_F32, 9223372036854775808.0}};
+  } row[] = {{"-7 // 2", ET_I64, -4},
+             {"-7 % 2", ET_I64, 1},
+             {"7 % -2", ET_I64, -1},
+             {"fmod(-7, 2)", ET_I64, -1},
+             {"5 // 0", ET_I64, 0},
+             {"5 % 0", ET_I64, 0},
+             {"100i8 + 100i8", ET_I8, -56},
+             {"200u8 + 100u8", ET_U8, 44},
+             {"18446744073709551615u64 // 2u64", ET_U64, 9223372036854775807.0},
+             {"shl(1i32, 31i32)", ET_I32, -2147483648.0},
+             {"shr(-8, 1)", ET_I64, -4},
+             {"shr(-8, 99)", ET_I64, -1},
+             {"shl(1, 64)", ET_I64, 0},
+             {"shr(128u8, 9u8)", ET_U8, 0},
+             {"pow(3, 5)", ET_I64, 243},
+             {"pow(2, -1)", ET_I64, 0},
+             {"abs(-128i8)", ET_I8, -128},
+             {"sign(-5.0)", ET_F32, -1},
+             {"-7.5 // 2.0", ET_F32, -4},
+             {"-7.5 % 2.0", ET_F32, 0.5},
+             {"fmod(-7.5, 2.0)", ET_F32, -1.5},
+             {"round_even(2.5)", ET_F32, 2},
+             {"round_even(-3.5)", ET_F32, -4},
+             {"trunc(-2.7)", ET_F32, -2},
+             {"fma(2.0, 3.0, 1.0)", ET_F32, 7},
+             {"i32(2.9)", ET_I32, 2},
+             {"i32(-2.9)", ET_I32, -2},
+             {"i64(nan)", ET_I64, 0},
+             {"u8(300)", ET_U8, 44},
+             {"bool(0.5)", ET_BOOL, 1},
+             {"sat(i8, 300.0)", ET_I8, 127},
+             {"sat(u8, -4)", ET_U8, 0},
+             {"sat(i8, -129i32)", ET_I8, -128},
+             {"satf(f8e4m3fn, 1000.0)", ET_F8E4M3FN, 448},
+             {"f8e4m3fn(1.0625)", ET_F8E4M3FN, 1},
+             {"bitcast(i32, 1.0)", ET_I32, 1065353216},
+             {"bitcast(f32, 1073741824i32)", ET_F32, 2},
+             {"1.0f16 + 0.0004f16", ET_F16, 1},
+             {"2048.0f16 + 1.0f16", ET_F16, 2048},
+             {"1.0bf16 / 3.0bf16", ET_BF16, 0.333984375},
+             {"0.1f64 + 0.2f64", ET_F64, 0.1 + 0.2},
+             {"f32(0.1f64)", ET_F32, 0.1f},
+             {"min(1.0, 2.0)", ET_F32, 1},
+             {"max(-inf, 2.0)", ET_F32, 2},
+             {"isnan(max(nan, 2.0))", ET_BOOL, 1},
+             {"isinf(-inf)", ET_BOOL, 1},
+             {"signbit(-0.0)", ET_BOOL, 1},
+             {"band(12, 10)", ET_I64, 8},
+             {"bxor(12, 10)", ET_I64, 6},
+             {"bnot(0u8)", ET_U8, 255},
+             {"not(true)", ET_BOOL, 0},
+             {"true and false or true", ET_BOOL, 1},
+             {"3 < 4", ET_BOOL, 1},
+             {"nan == nan", ET_BOOL, 0},
+             {"9223372036854775808u64 > 5u64", ET_BOOL, 1},
+             {"nextafter(1.0f16, 2.0f16)", ET_F16, 1.0009765625},
+             {"nextafter(0.0bf16, -1.0bf16)", ET_BF16, -9.183549615799121e-41},
+             {"erf(0.5)", ET_F32, (float)0.5204998778130465},
+             {"sqrt(2.0f64)", ET_F64, 1.4142135623730951},
+             {"tanh(0.5)", ET_F32, (float)0.46211715726000973},
+             {"-9223372036854775808", ET_I64, -9223372036854775808.0},
+             {"neg(neg(2.0))", ET_F32, 2},
+             {"sel(true, 1, 2) + 1", ET_I64, 2},
+             {"i4(9)", ET_I4, -7},
+             {"7i4 + 1i4", ET_I4, -8},
+             {"u4(17)", ET_U4, 1},
+             {"f32(9223372036854775807)", ET_F32, 9223372036854775808.0}};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     scalar r = closed(c, row[i].v, row[i].t);
     double x = et_kind(row[i].t) == K_FLOAT ? r.f : row[i].t == ET_U64 ? (double)(uint64_t)r.i : (double)r.i;
     if (x != row[i].want) fail_msg("%s = %.17g, expected %.17g", row[i].v, x, row[i].want);
+  }
+}
+/* The evaluator's own roundings against the type table's. */
+static void narrow_floats(void **state) {
+  ctx *c = *state;
+  emodule *m =
+      parse(c, "tensor x: f32[70000] input \"x\"\ntensor h: f16[65536] input \"h\"\ntensor b: bf16[65536] input \"b\"\nstage y: f16 [i<70000] = f16(x[i])\nstage z: bf16 [i.1<70000] = bf16(x[i.1])\n"
+               "stage u: f32 [i.2<65536] = f32(h[i.2])\nstage v: f32 [i.3<65536] = f32(b[i.3])\noutput y \"y\"\noutput z \"z\"\noutput u \"u\"\noutput v \"v\"\n");
+  ndarray X = array(c, ET_F32, DIMS(70000), NULL), H = array(c, ET_F16, DIMS(65536), NULL), r;
+  for (uint32_t i = 0; i < 70000; i++) {
+    uint32_t u = rnd() << 8 | (rnd() & 255);
+    if (i & 1) u = (u & 0x8fffffffu) | 0x30000000u;             /* half of them where f16 is */
+    if (i % 5 == 0) u &= 0xfffff000u, u |= i & 64 ? 0 : 0x1000; /* ties */
+    memcpy((char *)(uintptr_t)X.data + 4 * i, &u, 4);
+  }
+  for (uint32_t i = 0; i < 65536; i++) ((uint16_t *)(uintptr_t)H.data)[i] = (uint16_t)i;
+  ndarray B = H;
+  B.type = ET_BF16;
+  feed in[] = {{"x", X}, {"h", H}, {"b", B}};
+  for (int k = 0; k < 2; k++) {
+    etype t = k ? ET_BF16 : ET_F16;
+    assert_true(evaluate_(m, in, 3, k ? "z" : "y", 1, &r));
+    for (uint32_t i = 0; i < 70000; i++) {
+      uint16_t want = 0, got = ((const uint16_t *)r.data)[i];
+      float x = ((const float *)X.data)[i];
+      et_store(t, &want, (scalar){.f = (double)x});
+      if (want != got && x == x) fail_msg("%s(%a): %04x, expected %04x", et_name(t), (double)x, got, want);
+    }
+    assert_true(evaluate_(m, in, 3, k ? "v" : "u", 1, &r));
+    for (uint32_t i = 0; i < 65536; i++) {
+      float x = ((const float *)r.data)[i];
+      double w = et_load(t, (const uint16_t *)H.data + i).f;
+      if ((double)x != w && !(isnan(x) && isnan(w))) fail_msg("%s %04x: %a, expected %a", et_name(t), i, (double)x, w);
+    }
   }
 }
 static void random_numbers(void **state) {
@@ -455,10 +559,14 @@ static scalar reduce_at(naive *z, const ex_node *n, uint32_t i, scalar acc, bool
   }
   if (n->where && !value_at(z, n->where).i) return acc;
   scalar b = value_at(z, n->body);
-  if (n->op == RED_SUM && n->type == ET_F32) acc.f = (double)((float)acc.f + (float)b.f);
-  else if (n->op == RED_SUM) acc.i += b.i;
-  else if (n->op == RED_MAX && n->type == ET_F32) acc.f = *any && (isnan(acc.f) || (!isnan(b.f) && !(b.f > acc.f))) ? acc.f : b.f;
-  else if (n->op == RED_MAX) acc.i = *any ? max64(acc.i, b.i) : b.i;
+  if (n->op == RED_SUM && n->type == ET_F32)
+    acc.f = (double)((float)acc.f + (float)b.f);
+  else if (n->op == RED_SUM)
+    acc.i += b.i;
+  else if (n->op == RED_MAX && n->type == ET_F32)
+    acc.f = *any && (isnan(acc.f) || (!isnan(b.f) && !(b.f > acc.f))) ? acc.f : b.f;
+  else if (n->op == RED_MAX)
+    acc.i = *any ? max64(acc.i, b.i) : b.i;
   *any = true;
   return acc;
 }
@@ -466,29 +574,38 @@ static scalar value_at(naive *z, ex e) {
   const ex_node n = *exn(z->m, e);
   scalar r = {0}, a, b;
   switch ((ex_kind)n.kind) {
-  case EX_CONST: return n.k;
-  case EX_INDEX: r.i = size_at(z, n.index); return r;
+  case EX_CONST:
+    return n.k;
+  case EX_INDEX:
+    r.i = size_at(z, n.index);
+    return r;
   case EX_LOAD: {
     bool isx = n.nargs == 2, in = true;
     int64_t d[2] = {6, 5}, i[2] = {0};
     if (!isx) d[0] = 7;
     for (uint32_t q = 0; q < n.nargs; q++) i[q] = size_at(z, n.args[q]), in &= i[q] >= 0 && i[q] < d[q];
     if (!in && n.otherwise) return value_at(z, n.otherwise);
-    if (!in) z->failed = true;
-    else if (isx) r.f = (double)z->x[i[0] * 5 + i[1]];
-    else r.i = z->k[i[0]];
+    if (!in)
+      z->failed = true;
+    else if (isx)
+      r.f = (double)z->x[i[0] * 5 + i[1]];
+    else
+      r.i = z->k[i[0]];
     return r;
   }
   case EX_REDUCE: {
     bool any = false;
     r = reduce_at(z, &n, 0, r, &any);
     if (!any && n.op == RED_MAX) {
-      if (n.type == ET_F32) r.f = -INFINITY;
-      else r.i = INT64_MIN;
+      if (n.type == ET_F32)
+        r.f = -INFINITY;
+      else
+        r.i = INT64_MIN;
     }
     return r;
   }
-  case EX_OP: break;
+  case EX_OP:
+    break;
   }
   a = value_at(z, n.args[0]);
   etype at = exn(z->m, n.args[0])->type;
@@ -499,15 +616,45 @@ static scalar value_at(naive *z, ex e) {
   float f = (float)a.f, g = (float)b.f;
   bool fl = at == ET_F32;
   switch ((sop)n.op) {
-  case OP_ADD: if (fl) r.f = (double)(f + g); else r.i = (int64_t)((uint64_t)a.i + (uint64_t)b.i); break;
-  case OP_SUB: if (fl) r.f = (double)(f - g); else r.i = (int64_t)((uint64_t)a.i - (uint64_t)b.i); break;
-  case OP_MUL: if (fl) r.f = (double)(f * g); else r.i = (int64_t)((uint64_t)a.i * (uint64_t)b.i); break;
-  case OP_MIN: if (fl) r.f = isnan(a.f) ? a.f : isnan(b.f) || b.f < a.f ? b.f : a.f; else r.i = min64(a.i, b.i); break;
-  case OP_LT: r.i = fl ? a.f < b.f : a.i < b.i; break;
+  case OP_ADD:
+    if (fl)
+      r.f = (double)(f + g);
+    else
+      r.i = (int64_t)((uint64_t)a.i + (uint64_t)b.i);
+    break;
+  case OP_SUB:
+    if (fl)
+      r.f = (double)(f - g);
+    else
+      r.i = (int64_t)((uint64_t)a.i - (uint64_t)b.i);
+    break;
+  case OP_MUL:
+    if (fl)
+      r.f = (double)(f * g);
+    else
+      r.i = (int64_t)((uint64_t)a.i * (uint64_t)b.i);
+    break;
+  case OP_MIN:
+    if (fl)
+      r.f = isnan(a.f) ? a.f : isnan(b.f) || b.f < a.f ? b.f : a.f;
+    else
+      r.i = min64(a.i, b.i);
+    break;
+  case OP_LT:
+    r.i = fl ? a.f < b.f : a.i < b.i;
+    break;
   case OP_AND:
-  case OP_OR: r = b; break;
-  case OP_CAST: if (n.type == ET_F32) r.f = (double)(float)a.i; else r.i = (int64_t)a.f; break;
-  default: fail_msg("naive: %s", op_name(n.op));
+  case OP_OR:
+    r = b;
+    break;
+  case OP_CAST:
+    if (n.type == ET_F32)
+      r.f = (double)(float)a.i;
+    else
+      r.i = (int64_t)a.f;
+    break;
+  default:
+    fail_msg("naive: %s", op_name(n.op));
   }
   return r;
 }
@@ -526,12 +673,18 @@ static sz gen_size(gen *g, int depth) {
   if (depth <= 0 || r < 4) return rnd() % 3 ? g->vars[rnd() % g->nvars] : sym_int(c, (int64_t)(rnd() % 7) - 2);
   sz a = gen_size(g, depth - 1), b = gen_size(g, depth - 1);
   switch (r) {
-  case 4: return sym_add(c, a, b);
-  case 5: return sym_sub(c, a, b);
-  case 6: return sym_div(c, sym_muli(c, a, (int64_t)(rnd() % 3) + 1), sym_int(c, (int64_t)(rnd() % 3) + 2));
-  case 7: return rnd() & 1 ? sym_min(c, a, b) : sym_max(c, a, b);
-  case 8: return sym_sel(c, a, b, gen_size(g, depth - 1));
-  default: return expr_as_size(g->m, gen_value(g, ET_I64, depth - 1));
+  case 4:
+    return sym_add(c, a, b);
+  case 5:
+    return sym_sub(c, a, b);
+  case 6:
+    return sym_div(c, sym_muli(c, a, (int64_t)(rnd() % 3) + 1), sym_int(c, (int64_t)(rnd() % 3) + 2));
+  case 7:
+    return rnd() & 1 ? sym_min(c, a, b) : sym_max(c, a, b);
+  case 8:
+    return sym_sel(c, a, b, gen_size(g, depth - 1));
+  default:
+    return expr_as_size(g->m, gen_value(g, ET_I64, depth - 1));
   }
 }
 static ex gen_load(gen *g, etype t, int depth) {
@@ -558,15 +711,22 @@ static ex gen_value(gen *g, etype t, int depth) {
   uint32_t ti = t == ET_F32 ? 0 : t == ET_I64 ? 1 : 2, r = rnd() % 12;
   ex e;
   if (g->npool[ti] && rnd() % 4 == 0) return g->pool[ti][rnd() % g->npool[ti]];
-  if (depth <= 0) e = t == ET_F32 ? expr_f(m, t, (double)rndf()) : t == ET_BOOL ? expr_bool(m, rnd() & 1) : expr_index(m, gen_size(g, 1));
+  if (depth <= 0)
+    e = t == ET_F32 ? expr_f(m, t, (double)rndf()) : t == ET_BOOL ? expr_bool(m, rnd() & 1) : expr_index(m, gen_size(g, 1));
   else if (t == ET_BOOL) {
     etype of = rnd() & 1 ? ET_F32 : ET_I64;
-    if (r < 7) e = expr_op2(m, OP_LT, gen_value(g, of, depth - 1), gen_value(g, of, depth - 1));
-    else e = expr_op2(m, r & 1 ? OP_AND : OP_OR, gen_value(g, t, depth - 1), gen_value(g, t, depth - 1));
-  } else if (r < 4) e = gen_load(g, t, depth - 1);
-  else if (r < 6) e = expr_sel(m, gen_value(g, ET_BOOL, depth - 1), gen_value(g, t, depth - 1), gen_value(g, t, depth - 1));
-  else if (r == 6 && g->nvars < 18) e = gen_reduce(g, t, depth - 1);
-  else if (r == 7) e = t == ET_F32 ? expr_cast(m, t, gen_value(g, ET_I64, depth - 1)) : expr_index(m, gen_size(g, 2));
+    if (r < 7)
+      e = expr_op2(m, OP_LT, gen_value(g, of, depth - 1), gen_value(g, of, depth - 1));
+    else
+      e = expr_op2(m, r & 1 ? OP_AND : OP_OR, gen_value(g, t, depth - 1), gen_value(g, t, depth - 1));
+  } else if (r < 4)
+    e = gen_load(g, t, depth - 1);
+  else if (r < 6)
+    e = expr_sel(m, gen_value(g, ET_BOOL, depth - 1), gen_value(g, t, depth - 1), gen_value(g, t, depth - 1));
+  else if (r == 6 && g->nvars < 18)
+    e = gen_reduce(g, t, depth - 1);
+  else if (r == 7)
+    e = t == ET_F32 ? expr_cast(m, t, gen_value(g, ET_I64, depth - 1)) : expr_index(m, gen_size(g, 2));
   else {
     static const sop some[] = {OP_ADD, OP_SUB, OP_MUL, OP_MIN};
     e = expr_op2(m, some[r % 4], gen_value(g, t, depth - 1), gen_value(g, t, depth - 1));
@@ -616,7 +776,10 @@ static void random_values(void **state) {
       z.env[0].v = p / e1, z.env[1].v = p % e1;
       et_store(t, want + p * et_bytes(t), value_at(&z, e));
     }
-    if (!expr_verify(m, "fuzz")) { show_errors(c); fail_msg("round %u:\n%s", round, text_of(m)); }
+    if (!expr_verify(m, "fuzz")) {
+      show_errors(c);
+      fail_msg("round %u:\n%s", round, text_of(m));
+    }
     bool ok = run_quiet(m, y, &X, &K, &got);
     if (ok == z.failed && !z.overflow) fail_msg("round %u: the evaluator %s, the naive one does not agree:\n%s", round, ok ? "succeeds" : "fails", text_of(m));
     if (ok && !z.overflow && memcmp(got.data, want, got.bytes)) fail_msg("round %u: values differ:\n%s", round, text_of(m));
@@ -780,7 +943,8 @@ static void bad_texts(void **state) {
   strcpy(deep, "stage y: f32 [] = ");
   memset(deep + strlen(deep), '(', 100000);
   assert_null(expr_parse(c, deep, "deep"));
-  const char *good = "size N\ntensor x: i64[N, 2] input \"x\"\nstage y: i64 [(i<N, j<2), 1] out = sum[k<2 where #k < 1] (load x[{x[i, k]}, 0] else -1) + #(i//2)\n  update [q<2] y[q, 0] max= 3 if true  origin \"a\"\noutput y \"y\"\n";
+  const char *good = "size N\ntensor x: i64[N, 2] input \"x\"\nstage y: i64 [(i<N, j<2), 1] out = sum[k<2 where #k < 1] (load x[{x[i, k]}, 0] else -1) + #(i//2)\n  update [q<2] y[q, 0] max= 3 if "
+                     "true  origin \"a\"\noutput y \"y\"\n";
   char *cut = arena_strdup(ctx_arena(c), good);
   for (size_t n = strlen(good) - 12; n-- > 0;) {
     uint32_t mark = diag_mark(c);
@@ -835,7 +999,7 @@ static void constants(void **state) {
 }
 /* Every text in tests/golden/expr is its own normal form. */
 static void golden(void **state) {
-  ctx *c = *state;
+  (void)state;
   DIR *d = opendir(EK_SOURCE_DIR "/tests/golden/expr");
   assert_non_null(d);
   struct dirent *e;
@@ -844,12 +1008,17 @@ static void golden(void **state) {
     size_t len = strlen(e->d_name);
     bytes f;
     if (len < 5 || strcmp(e->d_name + len - 5, ".expr")) continue;
+    ctx *c = ctx_new(); /* symbols of one name are one symbol in a context */
     assert_true(file_map(c, path_join(ctx_arena(c), EK_SOURCE_DIR "/tests/golden/expr", e->d_name), &f));
     char *text = arena_strndup(ctx_arena(c), (const char *)f.p, f.n), *body = text;
     while (!strncmp(body, "# ", 2)) body = strchr(body, '\n') + 1; /* what it is about */
     emodule *m = parse(c, text);
-    if (!expr_verify(m, e->d_name)) { show_errors(c); fail_msg("%s", e->d_name); }
+    if (!expr_verify(m, e->d_name)) {
+      show_errors(c);
+      fail_msg("%s", e->d_name);
+    }
     assert_string_equal(body, text_of(m));
+    ctx_free(c);
     n++;
   }
   closedir(d);
@@ -878,8 +1047,8 @@ static void normal_form(void **state) {
 
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {T(matmul),  T(convolution), T(softmax), T(cumulative_sum), T(updates),        T(recurrence), T(recurrence_inner), T(gather),          T(late_size), T(choice),
-                                     T(loops),   T(digits),      T(reductions), T(lazy),        T(sizes),          T(operations), T(random_numbers),   T(random_values),   T(walking),   T(sizes_of_values),
-                                     T(faults),  T(bad_texts),   T(constants),  T(golden),      T(normal_form)};
+  const struct CMUnitTest tests[] = {T(matmul),        T(convolution), T(softmax),         T(cumulative_sum), T(updates),   T(recurrence), T(recurrence_inner), T(gather),         T(late_size),
+                                     T(choice),        T(loops),       T(digits),          T(reductions),     T(lazy),      T(sizes),      T(operations),       T(random_numbers), T(narrow_floats),
+                                     T(random_values), T(walking),     T(sizes_of_values), T(faults),         T(bad_texts), T(constants),  T(golden),           T(normal_form)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,7 +212,7 @@ static LLVMValueRef float_op(em *e, const linst *i, etype t, LLVMValueRef x, LLV
   default: return libm((sop)i->op) ? by_lane(e, libm((sop)i->op), x, y) : NULL;
   }
 }
-static LLVMValueRef int_op(em *e, const linst *i, etype t, LLVMValueRef x, LLVMValueRef y) {
+static LLVMValueRef int_op(em *e, const linst *i, etype t, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {
   LLVMBuilderRef b = e->b;
   LLVMTypeRef ty = LLVMTypeOf(x);
   bool u = et_kind(t) != K_INT;
@@ -222,6 +222,7 @@ static LLVMValueRef int_op(em *e, const linst *i, etype t, LLVMValueRef x, LLVMV
   case OP_ADD: return LLVMBuildAdd(b, x, y, "");
   case OP_SUB: return LLVMBuildSub(b, x, y, "");
   case OP_MUL: return LLVMBuildMul(b, x, y, "");
+  case OP_FMA: return LLVMBuildAdd(b, LLVMBuildMul(b, x, y, ""), z, "");
   case OP_IDIV:
   case OP_MOD:
   case OP_FMOD: return idivmod(e, (sop)i->op, t, x, y, k);
@@ -265,7 +266,7 @@ LLVMValueRef em_op(em *e, const linst *i) {
   default: break;
   }
   bool narrow = et_kind(from) == K_FLOAT && from != ET_F32 && from != ET_F64;
-  r = narrow ? NULL : et_kind(from) == K_FLOAT ? float_op(e, i, from, x, y, z) : int_op(e, i, from, x, y);
+  r = narrow ? NULL : et_kind(from) == K_FLOAT ? float_op(e, i, from, x, y, z) : int_op(e, i, from, x, y, z);
   if (!r) ctx_bug(e->c, "llvm: operation %u of %s in function %s was not expanded", i->op, et_name(from), e->f->name);
   return r;
 }

@@ -1,0 +1,104 @@
+/* einkorn bench: how fast is a model on this machine? Runs are timed one by one for the given time; the machine's peak of multiply-adds is measured before and after, so that the share of it means something on a machine
+ * whose clock moves. */
+#include "cli/cli.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+static double quantile(const double *v, uint32_t n, double q) { return v[(uint32_t)(q * (n - 1) + 0.5)]; }
+/* MACs of one run with the sizes it had: -1 when not known */
+static double macs(cli *k, ek_model *model, const host_tensor *in, int32_t n) {
+  if (!model) return -1;
+  strvec dims = {0};
+  for (int32_t i = 0; i < n; i++)
+    for (int32_t d = 0; d < in[i].info.rank; d++) {
+      const char *name = in[i].info.dim_names[d];
+      bool have = !name;
+      for (uint32_t j = 0; name && j < dims.n; j++) have |= !strncmp(dims.v[j], name, strlen(name)) && dims.v[j][strlen(name)] == '=';
+      if (!have && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.") == strlen(name)) vec_push(k->a, dims, (const char *)arena_fmt(k->a, "%s=%lld", name, (long long)in[i].d.dims[d]));
+    }
+  for (uint32_t i = 0; i < k->dims.n; i++) vec_push(k->a, dims, k->dims.v[i]);
+  vec_push(k->a, dims, NULL);
+  ek_options o;
+  ek_options_init(&o);
+  o.dims = dims.v;
+  ek_model_info f;
+  if (ek_model_describe(model, &o, &f)) return -1;
+  return (double)f.work.macs.value;
+}
+typedef struct figures { double compile_ms, first_ms, median, p10, p90, gflops, peak; uint32_t runs; int64_t memory; uint64_t weights; int threads; double rss; } figures;
+static void tell(cli *k, const figures *f) {
+  if (k->json) {
+    sbuf text = sbuf_new(k->a);
+    json j = json_new(&text, true);
+    json_obj(&j, NULL);
+    json_str(&j, "model", k->args.v[0]);
+    json_int(&j, "threads", f->threads);
+    json_num(&j, "compile_ms", f->compile_ms);
+    json_num(&j, "first_run_ms", f->first_ms);
+    json_num(&j, "median_ms", f->median);
+    json_num(&j, "p10_ms", f->p10);
+    json_num(&j, "p90_ms", f->p90);
+    json_uint(&j, "runs", f->runs);
+    json_int(&j, "memory", f->memory);
+    json_uint(&j, "weight_bytes", f->weights);
+    json_num(&j, "peak_rss", f->rss);
+    if (f->gflops >= 0) {
+      json_num(&j, "gflops", f->gflops);
+      json_num(&j, "percent_of_peak", 100 * f->gflops / f->peak);
+    }
+    json_num(&j, "peak_gflops", f->peak);
+    json_end(&j);
+    print_json(&text);
+    return;
+  }
+  printf("median %.3f ms, p10 %.3f, p90 %.3f (%u runs, %d threads)\n", f->median, f->p10, f->p90, f->runs, f->threads);
+  printf("compiled in %.1f ms, first run %.3f ms\n", f->compile_ms, f->first_ms);
+  printf("working memory %lld bytes, constants %llu bytes, process %.0f MB at most\n", (long long)f->memory, (unsigned long long)f->weights, f->rss / 1e6);
+  if (f->gflops >= 0) printf("%.1f GFLOP/s, %.1f%% of the peak measured now (%.1f GFLOP/s)\n", f->gflops, 100 * f->gflops / f->peak, f->peak);
+  else printf("peak measured now: %.1f GFLOP/s\n", f->peak);
+}
+int cmd_bench(cli *k) {
+  ek_model *model;
+  ek_module *m;
+  ek_run *r;
+  int code = EXIT_DONE;
+  host_tensor *in;
+  figures f = {0};
+  if (!open_module(k, k->args.v[0], &model, &m, &code)) return code;
+  print_times(k);
+  ek_code e = ek_run_create(m, k->threads, &r);
+  if (e) return fail(k, e);
+  if (!bind_inputs(k, m, r, &in, &code)) return code;
+  ek_report rep;
+  ek_module_report(m, &rep);
+  f.compile_ms = rep.total_ms, f.weights = rep.weight_bytes, f.threads = ek_run_threads(r);
+  double t0 = now_ms();
+  e = ek_run_execute(r);
+  f.first_ms = now_ms() - t0;
+  double before = 0, after = 0, end = k->seconds * 1000;
+  if (!e) ek_measure_peak(k->s, k->target, f.threads, 100, &before); /* 0: not known */
+  VEC(double) times = {0};
+  for (double spent = 0; !e && (spent < end || times.n < 5);) {
+    t0 = now_ms();
+    e = ek_run_execute(r);
+    double t = now_ms() - t0;
+    vec_push(k->a, times, t);
+    spent += t;
+  }
+  if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
+  ek_measure_peak(k->s, k->target, f.threads, 100, &after);
+  qsort(times.v, times.n, sizeof *times.v, by_size);
+  f.runs = times.n, f.median = quantile(times.v, times.n, 0.5), f.p10 = quantile(times.v, times.n, 0.1), f.p90 = quantile(times.v, times.n, 0.9);
+  f.memory = ek_run_memory(r), f.peak = before > after ? before : after;
+  struct rusage u;
+  if (!getrusage(RUSAGE_SELF, &u)) f.rss = (double)u.ru_maxrss * 1024;
+  double n = macs(k, model, in, ek_module_inputs(m));
+  f.gflops = n >= 0 && f.median > 0 ? 2 * n / (f.median * 1e6) : -1;
+  tell(k, &f);
+  return EXIT_DONE;
+}

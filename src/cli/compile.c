@@ -1,0 +1,48 @@
+/* einkorn compile: saves a model as a library, an object or C source, and tells what it came to. Without -o it compiles in memory only. */
+#include "cli/cli.h"
+
+static void tell(cli *k, const ek_report *r) {
+  if (k->json) {
+    sbuf text = sbuf_new(k->a);
+    json j = json_new(&text, true);
+    json_obj(&j, NULL);
+    json_str(&j, "model", k->args.v[0]);
+    json_str(&j, "output", k->output);
+    json_str(&j, "memory", r->memory);
+    json_str(&j, "least_memory", r->least_memory);
+    json_uint(&j, "weight_bytes", r->weight_bytes);
+    json_uint(&j, "code_bytes", r->code_bytes);
+    if (k->output) json_uint(&j, "file_bytes", r->file_bytes);
+    json_uint(&j, "kernels", r->kernels);
+    json_uint(&j, "functions", r->functions);
+    json_uint(&j, "rewrites", r->rewrites);
+    json_num(&j, "ms", r->total_ms);
+    json_times(k, &j);
+    json_end(&j);
+    print_json(&text);
+    return;
+  }
+  if (k->output) printf("%s: %llu bytes\n", k->output, (unsigned long long)r->file_bytes);
+  printf("working memory: %s bytes\n", r->memory);
+  if (k->verbose && r->least_memory) printf("least possible: %s bytes\n", r->least_memory);
+  printf("constants: %llu bytes\nkernels: %u, code: %llu bytes\n", (unsigned long long)r->weight_bytes, r->kernels, (unsigned long long)r->code_bytes);
+  printf("compiled in %.1f ms", r->total_ms);
+  if (k->verbose) printf(" (model %.1f, passes %.1f, schedules %.1f, code %.1f; %llu rewrites)", r->load_ms, r->passes_ms, r->schedule_ms, r->code_ms, (unsigned long long)r->rewrites);
+  putchar('\n');
+}
+int cmd_compile(cli *k) {
+  ek_model *model;
+  ek_module *m;
+  ek_report r;
+  ek_options o = compile_options(k);
+  ek_code e = ek_load(k->s, k->args.v[0], &model);
+  if (e) return fail(k, e);
+  if (k->output) e = ek_save(model, &o, k->output, &r);
+  else if (!(e = ek_compile(model, &o, &m))) ek_module_report(m, &r);
+  progress_clear();
+  print_times(k);
+  if (e == EK_CANCELLED && k->stop_after) return EXIT_DONE;
+  if (e) return fail(k, e);
+  tell(k, &r);
+  return EXIT_DONE;
+}

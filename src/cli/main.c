@@ -1,0 +1,138 @@
+/* The program: finds the subcommand, runs it, and turns its end into an exit code. */
+#include "cli/cli.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const command commands[] = {
+    {CMD_RUN, "run", "MODEL [options]", "runs a model on given or random data", cmd_run, 1, 1},
+    {CMD_COMPILE, "compile", "MODEL -o OUT [options]", "compiles a model for use without Einkorn", cmd_compile, 1, 1},
+    {CMD_SHOW, "show", "MODEL --stage STAGE [options]", "prints a model at any level of the compiler", cmd_show, 1, 1},
+    {CMD_CHECK, "check", "MODEL [options]", "tells all problems of a model at once", cmd_check, 1, 1},
+    {CMD_INFO, "info", "MODEL [--layers] [options]", "inputs, outputs, parameters, work", cmd_info, 1, 1},
+    {CMD_BENCH, "bench", "MODEL [--seconds S] [options]", "measures the speed of a model", cmd_bench, 1, 1},
+    {CMD_OPS, "ops", "[NAME] [options]", "lists the operators, or prints the definition of one", cmd_ops, 0, 1},
+    {0, NULL, NULL, NULL, NULL, 0, 0},
+};
+
+bool colors(int fd) {
+  const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+  return isatty(fd) && !(no && *no) && !(term && !strcmp(term, "dumb"));
+}
+int exit_of(ek_code code) { return code == EK_OK ? EXIT_DONE : code == EK_USAGE ? EXIT_USAGE : code == EK_UNSUPPORTED ? EXIT_UNSUPPORTED : EXIT_FAILED; }
+static void print_message(const char *text) { /* a line may begin with a position: color the word only */
+  bool c = colors(2);
+  for (const char *p = text; *p;) {
+    size_t n = strcspn(p, "\n");
+    const char *e = memmem(p, n, "error: ", 7);
+    if (c && e) fprintf(stderr, "%.*s\033[31merror:\033[0m %.*s\n", (int)(e - p), p, (int)(n - (size_t)(e - p) - 7), e + 7);
+    else fprintf(stderr, "%.*s\n", (int)n, p);
+    p += n + (p[n] == '\n');
+  }
+}
+int fail_text(cli *k, ek_code code, const char *text) {
+  (void)k;
+  progress_clear();
+  print_message(*text ? text : "error: failed");
+  return exit_of(code);
+}
+int fail(cli *k, ek_code code) { return fail_text(k, code, ek_message(k->s)); }
+void say(cli *k, const char *fmt, ...) {
+  if (k->quiet) return;
+  progress_clear();
+  va_list ap;
+  va_start(ap, fmt);
+  vfprintf(stderr, fmt, ap);
+  va_end(ap);
+}
+void print_json(const sbuf *b) { puts(b->s ? b->s : "null"); }
+static void on_log(void *user, int level, const char *text) {
+  cli *k = user;
+  if (level == 0 || k->quiet || (level > 1 && !k->verbose)) return; /* errors come with the failure */
+  progress_clear();
+  fprintf(stderr, "%s\n", text);
+}
+
+/* ---- passes ---- */
+static void on_pass(void *user, const char *level, const char *pass, int changed, double ms) {
+  cli *k = user;
+  vec_push(k->a, k->times, ((pass_time){intern(k->c, level), intern(k->c, pass), changed != 0, ms}));
+}
+ek_options compile_options(cli *k) {
+  ek_options o;
+  ek_options_init(&o);
+  vec_push(k->a, k->dims, NULL);
+  k->dims.n--;
+  o.optimize = k->optimize, o.threads = k->threads, o.compile_threads = k->compile_threads, o.target = k->target, o.dims = k->dims.v, o.fuel = k->fuel, o.verify = k->verify, o.stop_after = k->stop_after;
+  o.evaluate = k->passes_eval ? 2 : k->eval;
+  if (k->timing) o.pass = on_pass, o.pass_user = k;
+  return o;
+}
+void print_times(cli *k) {
+  if (!k->timing || k->json) return;
+  double sum = 0;
+  for (uint32_t i = 0; i < k->times.n; i++) sum += k->times.v[i].ms;
+  for (uint32_t i = 0; i < k->times.n; i++) {
+    const pass_time *t = &k->times.v[i];
+    fprintf(stderr, "%10.2f ms %5.1f%%  %-8s %s%s\n", t->ms, sum > 0 ? 100 * t->ms / sum : 0, t->level, t->pass, t->changed ? "" : "  (unchanged)");
+  }
+  fprintf(stderr, "%10.2f ms\n", sum);
+}
+void json_times(cli *k, json *j) {
+  if (!k->timing) return;
+  json_arr(j, "passes");
+  for (uint32_t i = 0; i < k->times.n; i++) {
+    const pass_time *t = &k->times.v[i];
+    json_obj(j, NULL);
+    json_str(j, "level", t->level);
+    json_str(j, "pass", t->pass);
+    json_bool(j, "changed", t->changed);
+    json_num(j, "ms", t->ms);
+    json_end(j);
+  }
+  json_end(j);
+}
+
+/* ---- start and end ---- */
+static int command_run(cli *k, int argc, char **argv) {
+  int code;
+  if (!options_parse(k, argc, argv, &code)) return code;
+  ek_set_log(k->s, on_log, k);
+  progress_begin(k);
+  for (uint32_t i = 0; i < k->ops.n; i++) {
+    ek_code e = ek_load_ops(k->s, k->ops.v[i]);
+    if (e) return fail(k, e);
+  }
+  code = k->cmd->fn(k);
+  progress_clear();
+  return code;
+}
+static int guarded(ctx *c, ek_session *s, int argc, char **argv) {
+  volatile int code = EXIT_FAILED;
+  CTX_TRY(c) {
+    cli *k = NEW(ctx_arena(c), cli);
+    *k = (cli){.c = c, .a = ctx_arena(c), .s = s, .optimize = 3, .rtol = 1e-3, .atol = 1e-4, .seconds = 3};
+    code = command_run(k, argc, argv);
+  }
+  CTX_CATCH { /* the program's own reading of files */
+    progress_clear();
+    for (const diag *d = diag_first(c); d; d = d->next)
+      if (d->level == D_ERROR) fprintf(stderr, "error: %s\n", d->text);
+    code = exit_of((ek_code)diag_code(c));
+  }
+  return code;
+}
+int main(int argc, char **argv) {
+  ctx *c = ctx_new();
+  ek_session *s = ek_session_create();
+  int code = EXIT_FAILED;
+  if (c && s) code = guarded(c, s, argc, argv);
+  else fputs("error: out of memory\n", stderr);
+  ek_session_destroy(s);
+  ctx_free(c);
+  if (fflush(stdout) || ferror(stdout)) {
+    fputs("error: cannot write the results\n", stderr);
+    return EXIT_FAILED;
+  }
+  return code;
+}

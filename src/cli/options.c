@@ -1,0 +1,159 @@
+/* All options of all subcommands, in one table: the parser and --help read it. GNU style: --name VALUE or --name=VALUE, -x VALUE; -- ends the options. */
+#include "cli/cli.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { O_FLAG, O_TEXT, O_LIST, O_INT, O_U64, O_DOUBLE, O_LEVEL } okind;
+typedef struct option {
+  const char *name;
+  char letter;
+  const char *value; /* what the value is called; NULL: none */
+  okind kind;
+  size_t at;         /* in cli */
+  uint32_t commands;
+  const char *what;
+} option;
+#define AT(f) offsetof(cli, f)
+static const option options[] = {
+    {"input", 'i', "NAME=SPEC", O_LIST, AT(input), CMD_RUN | CMD_BENCH, "data of one input: FILE.npy, FILE.pb, random, zeros or ones"},
+    {"inputs", 0, "FILE.npz", O_TEXT, AT(inputs), CMD_RUN | CMD_BENCH, "data of inputs: arrays NAME, in_NAME, or in_0, in_1, ... in the model's order"},
+    {"output", 'o', "FILE.npz", O_TEXT, AT(output), CMD_RUN, "writes all outputs, under their names"},
+    {"output", 'o', "FILE", O_TEXT, AT(output), CMD_COMPILE, "what to make: NAME.so, NAME.o (and NAME.h) or NAME.c (and NAME.h)"},
+    {"expect", 0, "FILE.npz", O_TEXT, AT(expect), CMD_RUN, "compares the outputs with arrays NAME, out_NAME, or out_0, out_1, ...; fails on a difference"},
+    {"rtol", 0, "R", O_DOUBLE, AT(rtol), CMD_RUN, "allowed difference: atol + rtol * |expected| (default 1e-3; integers must be equal unless said)"},
+    {"atol", 0, "A", O_DOUBLE, AT(atol), CMD_RUN, "(default 1e-4)"},
+    {"seed", 0, "S", O_U64, AT(seed), CMD_RUN | CMD_BENCH, "of random data (default 0)"},
+    {"eval", 0, NULL, O_FLAG, AT(eval), CMD_RUN, "interprets the operators' definitions, without compiling: slow, to compare with"},
+    {"eval-passes", 0, NULL, O_FLAG, AT(passes_eval), CMD_RUN, "interprets what the passes made of them"},
+    {"stage", 0, "STAGE", O_TEXT, AT(stage), CMD_SHOW, "graph, expr, loop, program, llvm or asm (default graph)"},
+    {"after", 0, "PASS", O_TEXT, AT(after), CMD_SHOW, "the text after that pass (inline#2: after its second turn); `show --help` lists the passes"},
+    {"node", 0, "NAME", O_TEXT, AT(node), CMD_SHOW, "only what comes from this node of the model"},
+    {"weights", 0, "inline", O_TEXT, AT(weights), CMD_SHOW, "constants in full instead of by reference"},
+    {"layers", 0, NULL, O_FLAG, AT(layers), CMD_INFO, "also for each node"},
+    {"seconds", 0, "S", O_DOUBLE, AT(seconds), CMD_BENCH, "how long to measure (default 3)"},
+    {"ops", 0, "FILE.ek", O_LIST, AT(ops), CMD_ALL, "operator definitions of your own; may be given again"},
+    {"optimize", 'O', "0..3", O_LEVEL, AT(optimize), CMD_MODEL, "level of optimisation (default 3)"},
+    {"target", 0, "NAME", O_TEXT, AT(target), CMD_MODEL, "machine to compile for: a name or a file (default: this one)"},
+    {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},
+    {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL, "threads of the compiler (default: all the process may use)"},
+    {"dim", 0, "N=8", O_LIST, AT(dims), CMD_MODEL, "fixes a symbolic dimension; may be given again"},
+    {"timing", 0, NULL, O_FLAG, AT(timing), CMD_MODEL, "time of each pass"},
+    {"verify", 0, NULL, O_FLAG, AT(verify), CMD_MODEL, "checks the program after each pass"},
+    {"stop-after", 0, "PASS", O_TEXT, AT(stop_after), CMD_MODEL, "ends compilation after that pass"},
+    {"fuel", 0, "N", O_U64, AT(fuel), CMD_MODEL, "rewrites allowed before passes stop (to find a bad one by bisection)"},
+    {"json", 0, NULL, O_FLAG, AT(json), CMD_ALL, "the report as JSON"},
+    {"verbose", 'v', NULL, O_FLAG, AT(verbose), CMD_ALL, "says more"},
+    {"quiet", 'q', NULL, O_FLAG, AT(quiet), CMD_ALL, "says nothing but errors and results"},
+    {"version", 0, NULL, O_FLAG, AT(version), CMD_ALL, "prints the version"},
+    {"help", 'h', NULL, O_FLAG, AT(help), CMD_ALL, "prints this text"},
+};
+enum { OPTIONS = sizeof options / sizeof *options };
+
+void usage(FILE *f, const command *c) {
+  if (!c) {
+    fprintf(f, "einkorn %s: compiles deep-learning models to native code, and runs them\n\n", ek_version());
+    for (const command *d = commands; d->name; d++) fprintf(f, "  einkorn %-8s %-34s %s\n", d->name, d->synopsis, d->what);
+    fputs("\nMODEL is an ONNX file, a graph as text, or (to run) a compiled .so. `einkorn COMMAND --help` tells the options.\nExit codes: 0 done, 1 failed, 2 usage, 3 unsupported.\n", f);
+    return;
+  }
+  fprintf(f, "einkorn %s %s\n%s\n\n", c->name, c->synopsis, c->what);
+  for (int i = 0; i < OPTIONS; i++) {
+    const option *o = &options[i];
+    if (!(o->commands & c->bit)) continue;
+    char head[64];
+    if (o->letter) snprintf(head, sizeof head, "-%c%s%s, --%s", o->letter, o->value ? " " : "", o->value ? o->value : "", o->name);
+    else snprintf(head, sizeof head, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    fprintf(f, "  %-28s %s\n", head, o->what);
+  }
+}
+static bool bad(cli *k, int *code, const char *what, const char *arg, const char *more) {
+  fprintf(stderr, "einkorn%s%s: %s %s%s; see --help\n", k->cmd ? " " : "", k->cmd ? k->cmd->name : "", what, arg, more);
+  *code = EXIT_USAGE;
+  return false;
+}
+static bool set(cli *k, const option *o, const char *v, int *code) {
+  void *at = (char *)k + o->at;
+  char *end = NULL;
+  errno = 0;
+  switch (o->kind) {
+  case O_FLAG: *(bool *)at = true; return true;
+  case O_TEXT: *(const char **)at = v; return true;
+  case O_LIST: vec_push(k->a, *(strvec *)at, v); return true;
+  case O_LEVEL:
+  case O_INT: {
+    long n = strtol(v, &end, 10);
+    if (end == v || *end || errno || n < 0 || n > 1024 || (o->kind == O_LEVEL && n > 3)) return bad(k, code, "bad number for", o->name, o->kind == O_LEVEL ? " (0 to 3)" : " (0 to 1024)");
+    *(int *)at = (int)n;
+    return true;
+  }
+  case O_U64: {
+    unsigned long long n = strtoull(v, &end, 10);
+    if (end == v || *end || errno || *v == '-') return bad(k, code, "bad number for", o->name, "");
+    *(uint64_t *)at = n;
+    return true;
+  }
+  case O_DOUBLE: {
+    double x = num_parse(k->c, v, &end);
+    if (end == v || *end || !(x >= 0)) return bad(k, code, "bad number for", o->name, "");
+    *(double *)at = x;
+    if (o->at == AT(rtol) || o->at == AT(atol)) k->tolerances = true;
+    return true;
+  }
+  }
+  return false;
+}
+static const option *find(const cli *k, const char *name, size_t n, char letter) {
+  uint32_t bit = k->cmd ? k->cmd->bit : CMD_ALL;
+  for (int i = 0; i < OPTIONS; i++)
+    if ((options[i].commands & bit) && (letter ? options[i].letter == letter : strlen(options[i].name) == n && !strncmp(options[i].name, name, n))) return &options[i];
+  return NULL;
+}
+bool options_parse(cli *k, int argc, char **argv, int *code) {
+  bool ended = false;
+  for (int i = 1; i < argc; i++) {
+    char *arg = argv[i];
+    if (ended || arg[0] != '-' || !arg[1]) {
+      if (!k->cmd && !ended) {
+        for (const command *c = commands; c->name; c++)
+          if (!strcmp(c->name, arg)) k->cmd = c;
+        if (!k->cmd) return bad(k, code, "there is no command", arg, "");
+      } else vec_push(k->a, k->args, (const char *)arg);
+      continue;
+    }
+    if (!strcmp(arg, "--")) {
+      ended = true;
+      continue;
+    }
+    bool is_long = arg[1] == '-';
+    const char *name = arg + 2, *eq = is_long ? strchr(name, '=') : NULL, *value = eq ? eq + 1 : !is_long && arg[2] ? arg + 2 : NULL;
+    const option *o = find(k, name, eq ? (size_t)(eq - name) : strlen(name), is_long ? 0 : arg[1]);
+    if (!o) return bad(k, code, "unknown option", arg, k->cmd ? "" : " before the command");
+    if (!o->value && value) return bad(k, code, "no value is expected for", arg, "");
+    if (o->value && !value) {
+      if (i + 1 >= argc) return bad(k, code, "a value is missing for", arg, "");
+      value = argv[++i];
+    }
+    if (!set(k, o, value, code)) return false;
+  }
+  if (k->version) printf("einkorn %s\n", ek_version());
+  else if (k->help) {
+    usage(stdout, k->cmd);
+    size_t n = 0;
+    const ek_pass_info *p;
+    if (k->cmd && k->cmd->bit == CMD_SHOW && ek_passes(k->s, &p, &n) == EK_OK) {
+      puts("\nPasses, in the order of running:");
+      for (size_t i = 0; i < n; i++) printf("  %-8s %-10s %s\n", p[i].level, p[i].name, p[i].doc);
+    }
+  }
+  *code = EXIT_DONE;
+  if (k->version || k->help) return false;
+  if (!k->cmd) {
+    usage(stderr, NULL);
+    *code = EXIT_USAGE;
+    return false;
+  }
+  if (k->args.n < k->cmd->min_args) return bad(k, code, "something is missing:", k->cmd->synopsis, "");
+  if (k->args.n > k->cmd->max_args) return bad(k, code, "too much was given:", k->args.v[k->cmd->max_args], "");
+  return true;
+}

@@ -1,0 +1,159 @@
+/* einkorn run: once through a model; what comes out is told, written, or compared with what was expected. */
+#include "cli/cli.h"
+#include <math.h>
+#include <string.h>
+
+static const char *place(arena *a, const ndarray *d, int64_t at) { /* [0, 3] */
+  int64_t idx[MAX_RANK];
+  for (uint32_t i = d->rank; i-- > 0;) {
+    idx[i] = at % d->dims[i];
+    at /= d->dims[i];
+  }
+  sbuf b = sbuf_new(a);
+  sb_put(&b, "[");
+  for (uint32_t i = 0; i < d->rank; i++) sb_fmt(&b, "%s%lld", i ? ", " : "", (long long)idx[i]);
+  sb_putc(&b, ']');
+  return b.s;
+}
+static double value_at(const ndarray *d, int64_t i) {
+  scalar v = et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type));
+  return et_kind(d->type) == K_FLOAT ? v.f : (double)v.i;
+}
+static void put_value(sbuf *b, const ndarray *d, int64_t i) {
+  if (et_kind(d->type) == K_FLOAT) sb_fmt(b, "%.6g", value_at(d, i));
+  else sb_fmt(b, "%lld", (long long)et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
+}
+/* name f32[1, 10]  min .. max, mean; the first values */
+static void tell_output(cli *k, const ndarray *d, const char *name, json *j) {
+  int64_t n = 0;
+  nd_count(d, &n);
+  double lo = INFINITY, hi = -INFINITY, sum = 0;
+  int64_t nans = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double x = value_at(d, i);
+    if (isnan(x)) {
+      nans++;
+      continue;
+    }
+    if (x < lo) lo = x;
+    if (x > hi) hi = x;
+    sum += x;
+  }
+  if (k->json) {
+    json_num(j, "min", lo);
+    json_num(j, "max", hi);
+    json_num(j, "mean", n > nans ? sum / (double)(n - nans) : 0);
+    json_int(j, "nans", nans);
+    json_arr(j, "values");
+    for (int64_t i = 0; i < n && i < 16; i++) {
+      if (et_kind(d->type) == K_FLOAT) json_num(j, NULL, value_at(d, i));
+      else json_int(j, NULL, et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
+    }
+    json_end(j);
+    return;
+  }
+  sbuf b = sbuf_new(k->a);
+  sb_fmt(&b, "%s %s", name, tensor_text(k->a, d->type, d->rank, d->dims, NULL));
+  if (n > nans) sb_fmt(&b, "  min %.6g max %.6g mean %.6g", lo, hi, sum / (double)(n - nans));
+  if (nans) sb_fmt(&b, "  NaN: %lld", (long long)nans);
+  sb_put(&b, " :");
+  for (int64_t i = 0; i < n && i < 8; i++) {
+    sb_putc(&b, ' ');
+    put_value(&b, d, i);
+  }
+  if (n > 8) sb_put(&b, " ...");
+  puts(b.s);
+}
+static bool tell_comparison(cli *k, const ndarray *d, const char *name, const ndarray *want, json *j) {
+  if (!want) {
+    if (k->json) json_null(j, "equal");
+    else printf("%s: no expected values\n", name);
+    return true;
+  }
+  comparison r = compare(k, d, want);
+  if (k->json) {
+    json_bool(j, "equal", r.same);
+    if (r.why) json_str(j, "why", r.why);
+    json_num(j, "max_abs", r.max_abs);
+    json_num(j, "max_rel", r.max_rel);
+    json_int(j, "wrong", r.wrong);
+    return r.same;
+  }
+  bool c = colors(1);
+  printf("%s %s  ", name, tensor_text(k->a, d->type, d->rank, d->dims, NULL));
+  if (r.why) printf("%s  ", r.why);
+  else printf("largest absolute error %.3g, relative %.3g  ", r.max_abs, r.max_rel);
+  printf("%s%s%s\n", c ? r.same ? "\033[32m" : "\033[31m" : "", r.same ? "ok" : "MISMATCH", c ? "\033[0m" : "");
+  if (r.wrong) printf("  %lld of %lld differ, first at %s: %.9g, expected %.9g\n", (long long)r.wrong, (long long)r.count, place(k->a, d, r.first), r.got, r.want);
+  return r.same;
+}
+static void write_outputs(cli *k, ek_module *m, ek_run *r) {
+  npz z = {.n = (uint32_t)ek_module_outputs(m)};
+  z.names = NEWN(k->a, const char *, z.n + 1);
+  z.arrays = NEWN(k->a, ndarray, z.n + 1);
+  for (uint32_t i = 0; i < z.n; i++) {
+    ek_tensor_info t;
+    z.arrays[i] = output_array(m, r, (int32_t)i, &t);
+    z.names[i] = arena_strdup(k->a, t.name);
+  }
+  if (!npz_write(k->c, k->output, &z)) ctx_unwind(k->c);
+}
+int cmd_run(cli *k) {
+  ek_model *model;
+  ek_module *m;
+  ek_run *r;
+  int code = EXIT_DONE;
+  host_tensor *in;
+  npz expect = {0};
+  if (k->expect && !npz_read(k->c, k->expect, &expect)) ctx_unwind(k->c);
+  if (!open_module(k, k->args.v[0], &model, &m, &code)) return code;
+  print_times(k);
+  ek_code e = ek_run_create(m, k->threads, &r);
+  if (e) return fail(k, e);
+  if (!bind_inputs(k, m, r, &in, &code)) return code;
+  double t0 = now_ms();
+  e = ek_run_execute(r);
+  double ms = now_ms() - t0;
+  if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
+  progress_clear();
+  ek_report rep;
+  ek_module_report(m, &rep);
+  sbuf text = sbuf_new(k->a);
+  json j = json_new(&text, true);
+  bool same = true, any = false;
+  if (k->json) {
+    json_obj(&j, NULL);
+    json_str(&j, "model", k->args.v[0]);
+    json_num(&j, "compile_ms", rep.total_ms);
+    json_num(&j, "run_ms", ms);
+    json_int(&j, "memory", ek_run_memory(r));
+    json_times(k, &j);
+    json_arr(&j, "outputs");
+  }
+  for (int32_t i = 0; i < ek_module_outputs(m); i++) {
+    ek_tensor_info t;
+    ndarray d = output_array(m, r, i, &t);
+    const ndarray *want = k->expect ? find_array(&expect, "out_", t.name, i) : NULL;
+    any |= want != NULL;
+    if (k->json) {
+      json_obj(&j, NULL);
+      json_str(&j, "name", t.name);
+      json_str(&j, "type", et_name(d.type));
+      json_arr(&j, "dims");
+      for (uint32_t q = 0; q < d.rank; q++) json_int(&j, NULL, d.dims[q]);
+      json_end(&j);
+    }
+    if (k->expect) same &= tell_comparison(k, &d, t.name, want, &j);
+    else tell_output(k, &d, t.name, &j);
+    if (k->json) json_end(&j);
+  }
+  if (k->json) {
+    json_end(&j);
+    json_end(&j);
+    print_json(&text);
+  }
+  if (k->output) write_outputs(k, m, r);
+  if (k->verbose) say(k, "compiled in %.1f ms, ran in %.3f ms with %d threads, working memory %lld bytes (%s)\n", rep.total_ms, ms, ek_run_threads(r), (long long)ek_run_memory(r), rep.memory);
+  if (k->expect && !any && ek_module_outputs(m)) return fail_text(k, EK_FAILED, arena_fmt(k->a, "error: %s has no array for any output of the model", k->expect));
+  return same ? EXIT_DONE : EXIT_FAILED;
+}
