@@ -14,7 +14,9 @@ static void setup(pipeline *p, void *env) {
   showing *s = env;
   p->o.show_node = s->w.node;
   p->o.weights_inline = s->w.weights_inline != 0;
-  if (s->w.after) p->o.show_after = pipe_pass_ref(p->c, s->w.after);
+  if (!s->w.after) return;
+  p->o.show_after = pipe_pass_ref(p->c, s->w.after);
+  if (!p->o.stop_after.name && (!strcmp(p->o.show_after.name, "load") || !strcmp(p->o.show_after.name, "lower"))) p->o.stop_after = p->o.show_after; /* what comes after may fail */
 }
 /* Does a launch compute a tensor of that node? */
 static bool launches_node(pipeline *p, const launch *l, const char *node) {

@@ -423,9 +423,19 @@ static void run_stage(evaluation *v, uint32_t id) {
 }
 
 /* ---- control flow ------------------------------------------------------------------------------------------------------------------------------------------ */
+static void check_guards(evaluation *v, uint32_t blk) {
+  for (uint32_t i = 0; i < v->m->guards.n; i++) {
+    const guard *g = &v->m->guards.v[i];
+    int64_t x;
+    if (g->block != blk || !size_known(v, g->ge0, &x) || (g->is_eq ? x == 0 : x >= 0)) continue;
+    diag_error(v->c, E_SHAPE, g->node, "%s (%s = %lld, must be %s 0)", g->text ? g->text : "a size does not fit", sym_str(v->c, g->ge0), (long long)x, g->is_eq ? "==" : ">=");
+    ctx_unwind(v->c);
+  }
+}
 static void run_block(evaluation *v, uint32_t blk) {
   emodule *m = v->m;
   state *st = (state *)v;
+  check_guards(v, blk);
   for (uint32_t i = 0; i < m->blocks.v[blk].items.n; i++) {
     item it = m->blocks.v[blk].items.v[i];
     if (it.kind == IT_STAGE && !xs(m, it.index)->dead) need_tensor(v, xs(m, it.index)->tensor);
@@ -547,13 +557,6 @@ static void run_loop(evaluation *v, uint32_t id) {
 void expr_eval_run(evaluation *v) {
   state *st = (state *)v;
   for (uint32_t i = 0; i < st->inputs.n; i++) bind_shape(v, st->inputs.v[i], &v->t[st->inputs.v[i]].nd); /* sizes known only from a later input */
-  for (uint32_t i = 0; i < v->m->guards.n; i++) {
-    const guard *g = &v->m->guards.v[i];
-    int64_t x;
-    if (!size_known(v, g->ge0, &x) || (g->is_eq ? x == 0 : x >= 0)) continue;
-    diag_error(v->c, E_SHAPE, g->node, "%s (%s = %lld, must be %s 0)", g->text ? g->text : "a size does not fit", sym_str(v->c, g->ge0), (long long)x, g->is_eq ? "==" : ">=");
-    ctx_unwind(v->c);
-  }
   run_block(v, 0);
 }
 

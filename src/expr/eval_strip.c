@@ -144,66 +144,57 @@ static const char *dims_text(worker *w, const ndarray *nd) {
   for (uint32_t i = 0; i < nd->rank; i++) sb_fmt(&b, "%s%lld", i ? ", " : "", (long long)nd->dims[i]);
   return b.n ? b.s : "";
 }
+/* Marks the lanes where an index is out of range. */
+static void outside(const strip *lane, int64_t add, int64_t dim, int64_t *out, uint32_t n) {
+  if (lane)
+    for (uint32_t i = 0; i < n; i++) out[i] |= (uint64_t)add + (uint64_t)lane->i[i] >= (uint64_t)dim;
+  else
+    for (uint32_t i = 0; i < n; i++) out[i] |= (uint64_t)add >= (uint64_t)dim;
+}
 static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_t n) {
   const ndarray *nd = &w->v->t[p->tensor].nd;
   const strip *lane[MAX_RANK];
-  int64_t add[MAX_RANK], base = 0, stride = 1;
+  int64_t add[MAX_RANK], base = 0, stride = 1, out[LANES], safe[LANES];
   bool all_in = true, none_in = false;
+  /* 1. by the range of each index over the lanes: are all inside, or none? */
   for (uint32_t i = p->nargs; i-- > 0; stride *= max64(nd->dims[i], 1)) {
     int64_t lo = 0, hi = 0, u = add[i] = same_i(w, p->args[2 * i + 1]);
     lane[i] = p->args[2 * i] ? worker_value(w, p->args[2 * i], mk, n) : NULL;
     if (lane[i]) lane_range(w, p->args[2 * i], lane[i], &lo, &hi);
-    if (__builtin_add_overflow(lo, u, &lo) || __builtin_add_overflow(hi, u, &hi)) lo = -1, hi = nd->dims[i], all_in = false;
-    if (lo < 0 || hi >= nd->dims[i]) all_in = false;
-    if (hi < 0 || lo >= nd->dims[i]) none_in = true;
-    base += (int64_t)((uint64_t)u * (uint64_t)stride);
+    if (__builtin_add_overflow(lo, u, &lo) || __builtin_add_overflow(hi, u, &hi)) lo = -1, hi = nd->dims[i];
+    base = (int64_t)((uint64_t)base + (uint64_t)u * (uint64_t)stride);
+    if (lo >= 0 && hi < nd->dims[i]) continue;
+    if (all_in) memset(out, 0, n * sizeof *out);
+    all_in = false;
+    none_in |= hi < 0 || lo >= nd->dims[i] || nd->dims[i] == 0;
+    outside(lane[i], add[i], nd->dims[i], out, n);
   }
-  if (all_in) {
-    if (!p->flat)
-      lanes_read(p->type, r, nd->data, NULL, base, 1), lanes_fill(p->type, r, lanes_get(p->type, r, 0), n);
-    else {
-      const int64_t *flat = worker_value(w, p->flat, mk, n)->i;
-      int64_t safe[LANES];
-      if (mk && !w->p->nodes.v[p->flat].total) { /* what dead lanes hold here need not be what was checked */
-        for (uint32_t i = 0; i < n; i++) safe[i] = mk->on[i] ? flat[i] : -base;
-        flat = safe;
-      }
-      lanes_read(p->type, r, nd->data, flat, base, n);
-    }
-    return;
-  }
-  int64_t out[LANES], at[LANES];
+  /* 2. who is outside needs an else value, or must be dead */
   uint32_t nout = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    out[i] = 0, at[i] = 0, stride = 1;
-    for (uint32_t k = p->nargs; k-- > 0; stride *= max64(nd->dims[k], 1)) {
-      int64_t x = (int64_t)((uint64_t)add[k] + (uint64_t)(lane[k] ? lane[k]->i[i] : 0));
-      bool in = x >= 0 && x < nd->dims[k];
-      if (in)
-        at[i] += x * stride;
-      else if (!p->otherwise && alive(mk, i))
+  for (uint32_t i = 0; !all_in && i < n; i++) nout += out[i] && alive(mk, i);
+  for (uint32_t i = 0; nout && !p->otherwise && i < n; i++) {
+    if (!out[i] || !alive(mk, i)) continue;
+    for (uint32_t k = 0; k < p->nargs; k++) {
+      int64_t x = add[k] + (lane[k] ? lane[k]->i[i] : 0);
+      if (x < 0 || x >= nd->dims[k])
         worker_fail(w, i, "index %lld of axis %u of tensor %s: %s[%s] is out of range", (long long)x, k, xt(w->v->m, p->tensor)->name, et_name(nd->type), dims_text(w, nd));
-      out[i] |= !in;
     }
-    if (out[i]) at[i] = -1, nout += alive(mk, i);
   }
-  if (!none_in) {
-    for (uint32_t i = 0; i < n; i++) /* runs of lanes inside */
-      if (at[i] >= 0) {
-        uint32_t j = i + 1;
-        while (j < n && at[j] >= 0) j++;
-        strip part;
-        lanes_read(p->type, &part, nd->data, at + i, 0, j - i);
-        memcpy(lanes_of(p->type) == LC_F32 ? (void *)(r->f + i) : (void *)(r->i + i), &part, (lanes_of(p->type) == LC_F32 ? 4 : 8) * (j - i));
-        i = j;
-      }
+  /* 3. read the others; dead lanes, whose index was not checked or is stale, read the first element */
+  bool stale = mk && p->flat && !w->p->nodes.v[p->flat].total;
+  if (none_in) lanes_fill(p->type, r, (scalar){0}, n);
+  else if (!p->flat) {
+    lanes_read(p->type, r, nd->data, NULL, base, 1);
+    lanes_fill(p->type, r, lanes_get(p->type, r, 0), n);
+  } else {
+    const int64_t *flat = worker_value(w, p->flat, mk, n)->i;
+    if (!all_in || stale) {
+      for (uint32_t i = 0; i < n; i++) safe[i] = (!all_in && out[i]) || (stale && !mk->on[i]) ? -base : flat[i];
+      flat = safe;
+    }
+    lanes_read(p->type, r, nd->data, flat, base, n);
   }
-  if (!p->otherwise) { /* only dead lanes are outside */
-    for (uint32_t i = 0; i < n; i++)
-      if (out[i]) lanes_put(p->type, r, i, (scalar){0});
-    return;
-  }
-  if (!nout) return;
+  if (!nout || !p->otherwise) return;
   mask part;
   const mask *sub = mk;
   if (w->p->nodes.v[p->otherwise].lanes) worker_mask(w, &part, mk, out), sub = &part;

@@ -131,6 +131,20 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
     hits += map_getu(to3, f->k.v[k3].outer.v[i], &x) && set_has(&f->k.v[k2].outer, (uint32_t)x);
   }
   if (hits != f->k.v[k2].outer.n) return false;
+  for (uint32_t i = 0; i < f->k.v[k3].st.n; i++) { /* whatever else the last kernel reads of the chain, it reads at its own outer point */
+    const u32vec *l = stage_loads(f->p, f->k.v[k3].st.v[i]);
+    for (uint32_t k = 0; k < l->n; k++) {
+      uint32_t p2 = producer_of(m, exn(m, l->v[k])->tensor);
+      if (!p2-- || xs(m, p2)->block != f->block || f->where[p2] != k2 + 1) continue;
+      if (!digits_at(f, l->v[k], p2, &by, &d, &nd)) return false;
+      for (uint32_t a = 0; a < nd; a++) {
+        atom v;
+        uint64_t x;
+        if (!set_has(&f->k.v[k2].outer, fuse_canon(f, d[a].var))) continue;
+        if (!sym_is_atom(f->c, by[a], &v) || !map_getu(to3, fuse_canon(f, v), &x) || (atom)x != fuse_canon(f, d[a].var)) return false;
+      }
+    }
+  }
   bool on = online(f, k2);
   if (!on && r.b_const) {
     pass_refuse(f->p, "kernels", c2, f->k.v[k2].st.v[0] + 1, "weights would be streamed once per row panel");

@@ -222,6 +222,25 @@ static void two_products(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     return;
   }
 }
+/* Do the members of k (but s) read q's only at equal values of the variables that will be shared? tr: q's canonical variable -> k's */
+static bool reads_locally(fuser *f, uint32_t k, uint32_t q, uint32_t s, const map *tr, const u32vec *shared) {
+  for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {
+    uint32_t z = f->k.v[k].st.v[i];
+    if (z == s || !reads_member(f, z, q)) continue;
+    joint j = fuse_try(f, z, q);
+    if (!j.ok) return false;
+    uint32_t hits = 0;
+    for (uint32_t a = 0; a < j.n; a++) {
+      uint64_t x;
+      if (set_has(&j.outer, j.to[a]) && map_getu(tr, j.to[a], &x) && set_has(shared, (uint32_t)x)) {
+        if (fuse_canon(f, j.var[a]) != (atom)x) return false;
+        hits++;
+      }
+    }
+    if (hits != shared->n) return false;
+  }
+  return true;
+}
 /* ---- sibling kernels read by s over the same outer variables ---- */
 static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   for (uint32_t i = 0; i < deps->n; i++) {
@@ -238,7 +257,7 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     for (uint32_t a = 0; a < j.outer.n; a++)
       if (map_getu(tr, j.outer.v[a], &x) && set_has(&f->k.v[k].outer, (uint32_t)x)) vec_push(f->a, no, (uint32_t)x);
     if (no.n != f->k.v[k].outer.n || f->k.v[q].st.n + f->k.v[k].st.n > MAX_MEMBERS) continue;
-    if (between(f, k, q)) continue;
+    if (between(f, k, q) || !reads_locally(f, k, q, s, tr, &no)) continue;
     int64_t loc = 0;
     for (uint32_t a = 0; a < f->k.v[q].st.n; a++) {
       u32vec vars = {0};
@@ -262,6 +281,44 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   }
 }
 
+/* ---- cheap work on every step's result becomes part of the recurrence: s reads its stages at s's own step only ---- */
+static bool join_scan(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
+  emodule *m = f->m;
+  uint32_t sc = xs(m, f->k.v[k].st.v[0])->scan;
+  atom t = m->scans.v[sc].var, v = 0;
+  const u32vec *l = stage_loads(f->p, s);
+  if (!t || !xs(m, s)->value || expr_cost(m, xs(m, s)->value) > 16 || cyclic(f, deps, k)) return false;
+  for (uint32_t i = 0; i < l->n; i++) {
+    ex_node ld = *exn(m, l->v[i]);
+    uint32_t q = producer_of(m, ld.tensor);
+    if (!q || xs(m, q - 1)->block != f->block || f->where[q - 1] != k + 1) continue;
+    uint32_t nd = expr_ndigits(xs(m, q - 1));
+    sz *by = NEWN(f->a, sz, nd + 1);
+    digit *d = NEWN(f->a, digit, nd + 1);
+    atom at = 0;
+    if (ld.otherwise || !expr_comps(m, q - 1, ld.args, by, NULL, NULL)) return false;
+    expr_digits(xs(m, q - 1), d);
+    for (uint32_t a = 0; a < nd; a++)
+      if (d[a].var == t && (!sym_is_atom(f->c, by[a], &at) || sym_kind(f->c, at) != AT_VAR)) return false;
+    if (!at || (v && v != at)) return false;
+    v = at;
+  }
+  if (!v || !stage_has_var(m, s, v) || !sym_eq(f->c, sym_extent(f->c, v), m->scans.v[sc].extent) || !pass_spend(f->p)) return false;
+  stage *x = xs(m, s);
+  for (uint32_t i = 0; i < x->naxes; i++)
+    for (uint32_t j = 0; j < x->axes[i].n; j++)
+      if (x->axes[i].d[j].var == v) {
+        digit *d = arena_dup(m->a, x->axes[i].d, x->axes[i].n * sizeof *d);
+        d[j].var = t;
+        x->axes[i].d = d;
+      }
+  sz by = sym_of_atom(f->c, t);
+  x->scan = sc;
+  pass_set(f->p, s, expr_subst_vars(m, x->value, &v, &by, 1));
+  fuse_add(f, k, s);
+  return true;
+}
+
 void fuse_stage(fuser *f, uint32_t s) {
   kernel_class c = fuse_class(f, s);
   u32vec deps = {0};
@@ -280,6 +337,7 @@ void fuse_stage(fuser *f, uint32_t s) {
   for (uint32_t i = 0; i < deps.n; i++) {
     uint32_t k = deps.v[i];
     const fnode *n = &f->k.v[k];
+    if (n->cls == KC_SCAN && (c == KC_ELEMENTWISE || c == KC_COPY) && !n->virt && !n->opaque && join_scan(f, s, k, &deps)) return;
     if (n->opaque || n->virt || n->cls == KC_SCAN || n->cls == KC_UPDATE || n->cls == KC_COMPOSITE || !reads_member(f, s, k)) continue;
     if (n->cls == KC_COPY && !(c == KC_ELEMENTWISE || c == KC_COPY)) continue;
     uint32_t lead = n->st.v[0];

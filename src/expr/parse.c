@@ -328,6 +328,15 @@ static void loop_statement(reader *r, uint32_t blk) {
   vec_push(m->a, m->loops, l);
   vec_push(m->a, m->blocks.v[blk].items, ((item){IT_LOOP, m->loops.n - 1}));
 }
+static void guard_statement(reader *r, bool assumption, uint32_t blk) {
+  guard g = {.assumption = assumption, .ge0 = rd_size(r), .block = blk};
+  g.is_eq = rd_take(r, "==");
+  if (!g.is_eq) rd_expect(r, ">=");
+  if (rd_int(r) != 0) rd_fail(r, "a guard compares with 0");
+  g.text = arena_strdup(r->m->a, rd_string(r));
+  if (rd_take(r, "node")) g.node = arena_strdup(r->m->a, rd_string(r));
+  vec_push(r->m->a, r->m->guards, g);
+}
 static bool block_item(reader *r, uint32_t blk) {
   if (rd_take(r, "stage"))
     stage_statement(r, blk);
@@ -391,15 +400,6 @@ static void late_statement(reader *r) {
   l.tensor = rd_tensor(r);
   if (rd_take(r, "<=")) l.bound = rd_size(r);
   vec_push(r->m->a, r->m->lates, l);
-}
-static void guard_statement(reader *r, bool assumption) {
-  guard g = {.assumption = assumption, .ge0 = rd_size(r)};
-  g.is_eq = rd_take(r, "==");
-  if (!g.is_eq) rd_expect(r, ">=");
-  if (rd_int(r) != 0) rd_fail(r, "a guard compares with 0");
-  g.text = arena_strdup(r->m->a, rd_string(r));
-  if (rd_take(r, "node")) g.node = arena_strdup(r->m->a, rd_string(r));
-  vec_push(r->m->a, r->m->guards, g);
 }
 static atom known_var(reader *r) {
   atom v;

@@ -76,13 +76,14 @@ static bool backward(pw *p, uint32_t s) {
   }
   return any;
 }
+static bool wanted(pw *p, uint32_t s) { return !xs(p->m, s)->scan && (stage_plain(p, s) || is_placement(p, s)); }
 bool pass_align(pw *p) {
   u32vec order = {0};
   bool any = false;
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++)
-    if (!xs(p->m, order.v[i])->scan && stage_plain(p, order.v[i])) any |= forward(p, order.v[i]);
+    if (wanted(p, order.v[i])) any |= forward(p, order.v[i]);
   for (uint32_t i = order.n; i-- > 0;)
-    if (!xs(p->m, order.v[i])->scan && stage_plain(p, order.v[i])) any |= backward(p, order.v[i]);
+    if (wanted(p, order.v[i])) any |= backward(p, order.v[i]);
   return any;
 }

@@ -34,6 +34,34 @@ static bool no_more_points(pw *p, uint32_t reader, uint32_t producer) {
   sz a = stage_points(p->m, reader), b = stage_points(p->m, producer);
   return sym_le(p->c, a, b) || expr_typical(p->m, a) <= expr_typical(p->m, b);
 }
+/* c ? 1 : 0, or a number made of c, where c is an equality of integers */
+static bool is_delta(emodule *m, ex e) {
+  ex_node n = *exn(m, e);
+  if (n.kind != EX_OP || (n.op != OP_CAST && n.op != OP_SEL)) return false;
+  ex_node q = *exn(m, n.args[0]);
+  return q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64;
+}
+/* A Kronecker delta that a reduction reads: substituted if that removes a variable of the reduction (the simplifier solves the equality). */
+static bool inline_delta(pw *p, uint32_t s, uint32_t r) {
+  emodule *m = p->m;
+  const stage *x = xs(m, s);
+  ex l = only_access(p, r, x->tensor), old = xs(m, r)->value;
+  if (!l || exn(m, l)->otherwise || !stage_is_reduce(p, r) || xs(m, r)->scan || !is_delta(m, x->value)) return false;
+  uint32_t nd = expr_ndigits(x), before = exn(m, old)->nargs;
+  digit *d = NEWN(p->a, digit, nd + 1);
+  sz *by = NEWN(p->a, sz, nd + 1);
+  atom *vars = NEWN(p->a, atom, nd + 1);
+  if (!expr_comps(m, s, exn(m, l)->args, by, NULL, NULL) || !pass_spend(p)) return false;
+  expr_digits(x, d);
+  for (uint32_t k = 0; k < nd; k++) vars[k] = d[k].var;
+  map *rep = map_new(p->a);
+  map_putu(rep, l, simplify_subst(p, x->value, vars, by, nd));
+  stage_replace(p, r, rep);
+  ex_node n = *exn(m, xs(m, r)->value);
+  if (n.kind != EX_REDUCE || n.nargs < before) return true;
+  pass_set(p, r, old);
+  return false;
+}
 bool pass_inline(pw *p) {
   emodule *m = p->m;
   u32vec order = {0};
@@ -43,7 +71,10 @@ bool pass_inline(pw *p) {
   for (uint32_t i = 0; i < order.n; i++) {
     uint32_t s = order.v[i];
     const stage *x = xs(m, s);
-    if (x->dead || x->scan || p->pinned.v[x->tensor] || !stage_plain(p, s) || p->readers.v[x->tensor].n != 1) continue;
+    if (x->dead || x->scan || !stage_plain(p, s)) continue;
+    for (uint32_t k = 0; k < p->readers.v[x->tensor].n; k++)
+      if (inline_delta(p, s, p->readers.v[x->tensor].v[k])) any = true, k--; /* that reader is gone from the list */
+    if (p->pinned.v[x->tensor] || p->readers.v[x->tensor].n != 1) continue;
     uint32_t r = p->readers.v[x->tensor].v[0];
     const stage *y = xs(m, r);
     ex l = only_access(p, r, x->tensor);

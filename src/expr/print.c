@@ -230,6 +230,14 @@ static void put_loop(printer *p, const xloop *l, int depth) {
   }
   indent(p, depth), sb_put(p->b, "}\n");
 }
+static void put_guard(printer *p, const guard *g) {
+  sb_put(p->b, g->assumption ? "assume " : "require ");
+  pr_size(p, g->ge0);
+  sb_put(p->b, g->is_eq ? " == 0 " : " >= 0 ");
+  pr_string(p, g->text ? g->text : "");
+  if (g->node) sb_put(p->b, " node "), pr_string(p, g->node);
+  sb_putc(p->b, '\n');
+}
 static void put_block(printer *p, uint32_t blk, int depth) {
   emodule *m = p->m;
   for (uint32_t i = 0; i < m->blocks.v[blk].items.n; i++) {
@@ -241,6 +249,8 @@ static void put_block(printer *p, uint32_t blk, int depth) {
     else if (!xs(m, it.index)->dead)
       put_stage(p, it.index, depth);
   }
+  for (uint32_t i = 0; blk && i < m->guards.n; i++)
+    if (m->guards.v[i].block == blk) indent(p, depth), put_guard(p, &m->guards.v[i]);
 }
 
 /* ---- the module ------------------------------------------------------------------------------------------------------------------------------------------ */
@@ -331,14 +341,6 @@ static void put_sizes(printer *p) {
     sb_fmt(p->b, "size %s = ", pr_atom(p, defs.v[i - 1])), pr_size(p, def), sb_putc(p->b, '\n');
   }
 }
-static void put_guard(printer *p, const guard *g) {
-  sb_put(p->b, g->assumption ? "assume " : "require ");
-  pr_size(p, g->ge0);
-  sb_put(p->b, g->is_eq ? " == 0 " : " >= 0 ");
-  pr_string(p, g->text ? g->text : "");
-  if (g->node) sb_put(p->b, " node "), pr_string(p, g->node);
-  sb_putc(p->b, '\n');
-}
 static void put_input(printer *p, tid t, const char *name) {
   sb_put(p->b, "tensor "), put_decl(p, t), sb_put(p->b, " input ");
   pr_string(p, name ? name : "");
@@ -392,7 +394,8 @@ static void put_module(printer *p, print_opts o) {
     if (m->lates.v[i].bound) sb_put(p->b, " <= "), pr_size(p, m->lates.v[i].bound);
     sb_putc(p->b, '\n');
   }
-  for (uint32_t i = 0; i < m->guards.n; i++) put_guard(p, &m->guards.v[i]);
+  for (uint32_t i = 0; i < m->guards.n; i++)
+    if (!m->guards.v[i].block) put_guard(p, &m->guards.v[i]);
   for (uint32_t i = 0; o.kernels && i < m->kernels.n; i++)
     if (!m->kernels.v[i].dead) put_kernel(p, &m->kernels.v[i]);
 }

@@ -172,9 +172,11 @@ lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z) {
   case OP_POW:
     if (!fl) return int_pow(p, x, y);
     break;
-  case OP_SIGN:
+  case OP_SIGN: {
     if (fl) return sign_float(p, x);
-    break;
+    lv zero = xi(p, x, 0), r = xsel(p, xcmp(p, OP_EQ, x, zero), zero, xi(p, x, 1));
+    return et_kind(from) == K_INT ? xsel(p, xcmp(p, OP_LT, x, zero), xi(p, x, -1), r) : r;
+  }
   case OP_FLOOR:
   case OP_CEIL:
   case OP_TRUNC:

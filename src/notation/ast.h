@@ -150,7 +150,7 @@ struct fndef {
 typedef struct tvar {
   const char *name;
   const char **sets;
-  uint32_t nsets;
+  uint32_t nsets, line, col;
 } tvar;
 typedef struct etypex { /* type of a parameter */
   const char *elem;

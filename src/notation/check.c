@@ -469,7 +469,7 @@ bool check_op(oplib *l, opdef *d) {
   for (uint32_t i = 0; i < d->ntv; i++) {
     declare(&k, d->tv[i].name, G_TYPE);
     for (uint32_t j = 0; j < d->tv[i].nsets; j++)
-      if (!elem_set(d->tv[i].sets[j], &mask)) report(&k, d->line, d->col, d->tv[i].sets[j], "%s is no element type or set of types", d->tv[i].sets[j]);
+      if (!elem_set(d->tv[i].sets[j], &mask)) report(&k, d->tv[i].line, d->tv[i].col, d->tv[i].sets[j], "%s is no element type or set of types", d->tv[i].sets[j]);
   }
   for (uint32_t i = 0; i < d->nattr; i++) {
     distinct(&k, &d->attr[i], 1);

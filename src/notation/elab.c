@@ -506,6 +506,21 @@ typedef struct job {
   const sattr *attrs;
   arg *out;
 } job;
+/* An output is a tensor of its own, never an input or a constant under another name. */
+static nten *own_output(job *j, nten *t) {
+  el *x = &j->root;
+  bool alias = xt(x->m, t->t)->kind != TK_STAGE;
+  for (uint32_t i = 0; i < j->nin; i++) alias |= j->in[i].present && j->in[i].t == t->t;
+  if (!alias) return t;
+  el scope = *x;
+  scope.d = j->d;
+  sz idx[MAX_RANK];
+  axis *axes = NEWN(x->m->a, axis, t->rank + 1);
+  for (uint32_t i = 0; i < t->rank; i++) axes[i] = expr_axis1(x->m, arena_fmt(x->m->a, "i%u", i), t->shape[i], &idx[i]);
+  nten *n = new_tensor(&scope, t->name, t->type, t->shape, t->rank);
+  add_stage(&scope, n, axes, t->rank, load_at(&scope, t, idx, 0).e);
+  return n;
+}
 static void run_job(job *j) {
   el *x = &j->root;
   val *args = NEWN(x->a, val, j->nin + 1);
@@ -515,7 +530,10 @@ static void run_job(job *j) {
     if (!a->present) continue;
     nten *t = NEW(x->a, nten);
     sz *shape = NEWN(x->m->a, sz, a->rank + 1);
-    for (uint32_t k = 0; k < a->rank; k++) shape[k] = sym_canon(x->c, a->shape[k]);
+    for (uint32_t k = 0; k < a->rank; k++) {
+      shape[k] = sym_canon(x->c, a->shape[k]);
+      if (!sym_ge0(x->c, shape[k])) sym_push(x->c, shape[k]); /* no tensor has a negative size */
+    }
     *t = (nten){.name = arena_fmt(x->a, "input %u", i), .type = a->type, .rank = a->rank, .shape = shape, .t = a->t, .values = a->values, .floats = a->floats, .read = true};
     if (!t->t) t->t = expr_tensor(x->m, TK_INPUT, a->type, shape, a->rank, arena_fmt(x->m->a, "%s.in%u", x->node ? x->node : "node", i), x->node);
     if (a->values || a->floats) {
@@ -538,7 +556,7 @@ static void run_job(job *j) {
       if (w) el_fail(x, E_SHAPE, j->d->line, j->d->col, "%s gives %u outputs, but output %u is used", j->d->name, n, i);
       continue;
     }
-    nten *t = out[i].p.t;
+    nten *t = own_output(j, out[i].p.t);
     sz *shape = NEWN(x->m->a, sz, t->rank + 1);
     for (uint32_t k = 0; k < t->rank; k++) shape[k] = sym_canon(x->c, t->shape[k]);
     o->present = true;
@@ -549,6 +567,26 @@ static void run_job(job *j) {
     for (int64_t q = 0; o->values && q < count; q++)
       if (sym_uses_kind(x->c, o->values[q], AT_DATA)) o->values = NULL;
   }
+}
+
+void notation_assume(emodule *m, uint32_t block, sz flag, bool truth, const char *node, const char *text) {
+  ctx *c = m->c;
+  arena *a = arena_new(c);
+  el x = {.c = c, .a = a, .m = m, .node = node, .blk = block};
+  atom k;
+  sz arg[3], cond = sym_addi(c, flag, -1);
+  uint32_t mark = sym_mark(c), first = m->guards.n;
+  if (sym_is_atom(c, flag, &k) && sym_kind(c, k) == AT_SEL && sym_args(c, k, arg) == 3 && arg[1] == sym_int(c, 1) && arg[2] == sym_int(c, 0)) cond = arg[0];
+  if (!truth) cond = sym_addi(c, sym_neg(c, cond), -1);
+  if (sym_is_atom(c, cond, &k) && sym_kind(c, k) == AT_MIN && sym_args(c, k, arg) == 2 && arg[0] == sym_neg(c, arg[1])) guard_eq(&x, arg[0], sym_int(c, 0), true, text); /* min(d, -d) >= 0 */
+  else guard_ge0(&x, cond, true, text);
+  sym_pop(c, mark);
+  for (uint32_t i = first; i < m->guards.n; i++) {
+    if (m->guards.v[i].is_eq && !block) continue;
+    sym_push(c, m->guards.v[i].ge0);
+    if (m->guards.v[i].is_eq) sym_push(c, sym_neg(c, m->guards.v[i].ge0));
+  }
+  arena_free(a);
 }
 
 bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout) {
@@ -570,6 +608,12 @@ bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t b
     m->lates.n = lates;
   }
   sym_pop(c, mark);
+  for (uint32_t i = guards; i < m->guards.n; i++) { /* known from here on: by everybody behind, or to the end of the branch */
+    sz g = m->guards.v[i].ge0;
+    if (m->guards.v[i].is_eq && !block) continue; /* learnt already, as a substitution */
+    sym_push(c, g);
+    if (m->guards.v[i].is_eq) sym_push(c, sym_neg(c, g));
+  }
   arena_free(a);
   return ok;
 }

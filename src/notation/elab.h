@@ -186,7 +186,7 @@ const param *out_param(el *x, const char *name);
 etype elem_type(el *x, const char *name, uint32_t line, uint32_t col);
 
 /* ---- point.c ---- */
-typedef struct pval { enum { PV_UNKNOWN, PV_INT, PV_NUM, PV_RATIO, PV_BOOL } kind; sz s, den; double f; bool b; } pval;
+typedef struct pval { enum { PV_UNKNOWN, PV_INT, PV_NUM, PV_RATIO, PV_BOOL, PV_COND /* s >= 0 */ } kind; sz s, den; double f; bool b; } pval;
 pval point_ex(el *x, ex e);                                 /* value of a closed element expression, if known */
 bool point_values(el *x, tid t, const sz **ints, const double **floats); /* contents of a small tensor, if known */
 #endif

@@ -46,6 +46,10 @@ typedef struct arg {
  * would depend on data. Conditions on sizes that must hold are added to m->guards. */
 bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout);
 
+/* Assumes that a bool known as a size (`values` of a bool tensor: 1 or 0, possibly `c >= 0 ? 1 : 0`) is true or false: a guard in its simplest form, and a fact for everything lowered after it. For conditions of If.
+ * Guards of a block other than 0 are facts of that block alone: whoever lowers a branch takes sym_mark before it and sym_pop after it. */
+void notation_assume(emodule *m, uint32_t block, sz flag, bool truth, const char *node, const char *text);
+
 /* Gradient stated by a definition (`grad(X) ...`), if any: elaborates it like a call whose inputs are the inputs, outputs and output adjoints. Returns false without a diagnostic if the definition states none for that input. */
 bool notation_stated_gradient(const oplib *lib, const opdef *d, const char *input);
 #endif

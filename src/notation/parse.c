@@ -404,6 +404,7 @@ static blk *braces(parser *p) {
   enter(p);
   while (!opt(p, P_RBRACE)) {
     if (opt(p, P_SEMI)) continue;
+    if (at(p)->kind == T_EOF) fail(p, "`}`");
     vec_push(p->a, v, statement(p));
     if (!is(p, P_RBRACE) && !is(p, P_SEMI) && !at(p)->nl && v.v[v.n - 1]->kind != ST_IF) fail(p, "a line break, `;` or `}`");
   }
@@ -667,7 +668,8 @@ static opdef *definition(parser *p, const char *doc, bool intrinsic) {
   if (opt(p, P_LT)) {
     VEC(tvar) v = {0};
     do {
-      tvar tv = {.name = need_name(p, "the name of a type variable")};
+      tvar tv = {.line = at(p)->line, .col = at(p)->col};
+      tv.name = need_name(p, "the name of a type variable");
       VEC(const char *) sets = {0};
       if (opt(p, P_COLON)) do vec_push(p->a, sets, need_name(p, "an element type or a set of them"));
         while (opt(p, P_BAR));

@@ -25,6 +25,18 @@ static pval unknown(void) { return (pval){.kind = PV_UNKNOWN}; }
 static pval of_int(sz s) { return (pval){.kind = PV_INT, .s = s}; }
 static pval of_num(double f) { return (pval){.kind = PV_NUM, .f = f}; }
 static pval of_bool(bool b) { return (pval){.kind = PV_BOOL, .b = b}; }
+/* c >= 0, decided if possible */
+static pval of_cond(pt *p, sz c) {
+  if (sym_ge0(p->x->c, c)) return of_bool(true);
+  if (sym_ge0(p->x->c, sym_addi(p->x->c, sym_neg(p->x->c, c), -1))) return of_bool(false);
+  return (pval){.kind = PV_COND, .s = c};
+}
+static bool as_cond(pt *p, pval q, sz *c) {
+  if (q.kind == PV_BOOL) return *c = sym_int(p->x->c, q.b ? 0 : -1), true;
+  if (q.kind == PV_COND) return *c = q.s, true;
+  return false;
+}
+static sz cond_as_int(pt *p, sz c) { return sym_sel(p->x->c, c, sym_int(p->x->c, 1), sym_int(p->x->c, 0)); }
 static pval eval(pt *p, ex e, env *v);
 static pval *contents(pt *p, tid t, int64_t *count);
 
@@ -86,19 +98,16 @@ static pval compare(pt *p, sop op, pval a, pval b) {
   sz n, d, q, r;
   if (!ratio(p, a, &n, &d) || !ratio(p, b, &q, &r)) return unknown();
   sz l = sym_mul(c, n, r), m = sym_mul(c, q, d);
+  sz up = sym_sub(c, m, l), down = sym_sub(c, l, m);
   switch (op) {
   case OP_EQ: case OP_NE:
     if (sym_eq(c, l, m)) return of_bool(op == OP_EQ);
     if (sym_ne(c, l, m)) return of_bool(op == OP_NE);
-    return unknown();
-  case OP_LT: case OP_GE:
-    if (sym_lt(c, l, m)) return of_bool(op == OP_LT);
-    if (sym_le(c, m, l)) return of_bool(op == OP_GE);
-    return unknown();
-  default:
-    if (sym_lt(c, m, l)) return of_bool(op == OP_GT);
-    if (sym_le(c, l, m)) return of_bool(op == OP_LE);
-    return unknown();
+    return of_cond(p, op == OP_EQ ? sym_min(c, up, down) : sym_addi(c, sym_max(c, up, down), -1));
+  case OP_LT: return of_cond(p, sym_addi(c, up, -1));
+  case OP_LE: return of_cond(p, up);
+  case OP_GT: return of_cond(p, sym_addi(c, down, -1));
+  default: return of_cond(p, down);
   }
 }
 static pval arith(pt *p, sop op, etype t, pval a, pval b) {
@@ -159,9 +168,11 @@ static pval unary(pt *p, const ex_node *n, pval a) {
   ctx *c = p->x->c;
   etype t = (etype)n->type;
   double f;
-  if (a.kind == PV_UNKNOWN) return a;
+  if (a.kind == PV_UNKNOWN || (a.kind == PV_COND && n->op != OP_NOT && n->op != OP_CAST)) return unknown();
   switch (n->op) {
-  case OP_NOT: return a.kind == PV_BOOL ? of_bool(!a.b) : unknown();
+  case OP_NOT:
+    if (a.kind == PV_COND) return of_cond(p, sym_addi(c, sym_neg(c, a.s), -1));
+    return a.kind == PV_BOOL ? of_bool(!a.b) : unknown();
   case OP_NEG:
     if (a.kind == PV_NUM) return of_num(-a.f);
     if (a.kind == PV_BOOL) return unknown();
@@ -172,7 +183,12 @@ static pval unary(pt *p, const ex_node *n, pval a) {
     return a.kind == PV_INT ? of_int(sym_max(c, a.s, sym_neg(c, a.s))) : unknown();
   case OP_CAST: {
     etype from = (etype)exn(p->x->m, n->args[0])->type;
-    if (t == ET_BOOL) return number(p, a, &f) ? of_bool(f != 0) : a.kind == PV_INT && sym_ne(c, a.s, sym_int(c, 0)) ? of_bool(true) : unknown();
+    if (t == ET_BOOL) {
+      if (a.kind == PV_COND) return a;
+      if (number(p, a, &f)) return of_bool(f != 0);
+      return a.kind == PV_INT ? compare(p, OP_NE, a, of_int(sym_int(c, 0))) : unknown();
+    }
+    if (a.kind == PV_COND) a = of_int(cond_as_int(p, a.s));
     if (a.kind == PV_BOOL) return et_kind(t) == K_FLOAT ? of_num(a.b) : of_int(sym_int(c, a.b));
     if (et_kind(t) == K_FLOAT) {
       scalar k;
@@ -285,19 +301,21 @@ static pval eval(pt *p, ex e, env *v) {
     if (op == OP_SEL || op == OP_AND || op == OP_OR) {
       pval k = eval(p, n->args[0], v);
       if (op == OP_SEL) {
+        sz q;
         if (k.kind == PV_BOOL) r = eval(p, n->args[k.b ? 1 : 2], v);
         else { /* not decided: a size that depends on it, if the condition compares sizes */
           pval a = eval(p, n->args[1], v), b = eval(p, n->args[2], v);
           if (a.kind == PV_INT && b.kind == PV_INT) {
-            sz q;
             if (a.s == b.s) r = a;
-            else if (cond_sz(p->x, n->args[0], &q) && size_at(p, q, v, &s)) r = of_int(sym_sel(c, s, a.s, b.s));
+            else if (as_cond(p, k, &q)) r = of_int(sym_sel(c, q, a.s, b.s));
           }
         }
       } else if (k.kind == PV_BOOL) r = k.b == (op == OP_AND) ? eval(p, n->args[1], v) : k;
       else {
         pval q = eval(p, n->args[1], v);
+        sz i, j;
         if (q.kind == PV_BOOL && q.b != (op == OP_AND)) r = q;
+        else if (as_cond(p, k, &i) && as_cond(p, q, &j)) r = of_cond(p, op == OP_AND ? sym_min(c, i, j) : sym_max(c, i, j));
       }
       break;
     }
@@ -306,8 +324,9 @@ static pval eval(pt *p, ex e, env *v) {
     else if (n->nargs == 2) {
       if (op >= OP_EQ && op <= OP_GE) {
         if (a.kind == PV_BOOL && b.kind == PV_BOOL) r = of_bool((a.b == b.b) == (op == OP_EQ));
+        else if (a.kind == PV_COND || b.kind == PV_COND) r = unknown();
         else r = compare(p, op, a, b);
-      } else r = arith(p, op, (etype)n->type, a, b);
+      } else if (a.kind != PV_COND && b.kind != PV_COND) r = arith(p, op, (etype)n->type, a, b);
     }
     break;
   }
@@ -398,7 +417,7 @@ static pval *contents(pt *p, tid t, int64_t *count) {
   if (k) {
     r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
     for (int64_t i = 0; i < n; i++)
-      if (k->values) r[i] = !k->values[i] ? unknown() : x->type == ET_BOOL ? of_bool(sym_int_or(c, k->values[i], 0) != 0) : of_int(sym_canon(c, k->values[i]));
+      if (k->values) r[i] = !k->values[i] ? unknown() : x->type == ET_BOOL ? of_cond(p, sym_addi(c, sym_canon(c, k->values[i]), -1)) : of_int(sym_canon(c, k->values[i]));
       else r[i] = of_num(k->floats[i]);
   } else if (x->kind == TK_CONST && x->data.data && et_bytes(x->type)) r = from_bytes(p, &x->data, n);
   else if (x->kind == TK_STAGE) {
@@ -433,6 +452,7 @@ bool point_values(el *x, tid t, const sz **ints, const double **floats) {
   for (int64_t i = 0; i < n; i++) {
     if (v[i].kind == PV_INT) s[i] = v[i].s;
     else if (v[i].kind == PV_BOOL) s[i] = sym_int(x->c, v[i].b);
+    else if (v[i].kind == PV_COND) s[i] = cond_as_int(&p, v[i].s);
     else return false;
   }
   return *ints = s, true;

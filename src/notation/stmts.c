@@ -93,7 +93,7 @@ static sz upper(el *x, ex e, int depth) {
   }
   case EX_LOAD: { /* the bound of the stage that computes it */
     const tensor *t = xt(x->m, n->tensor);
-    if (t->kind != TK_STAGE || !xs(x->m, t->stage)->value || xs(x->m, t->stage)->updates.n) return 0;
+    if (t->kind != TK_STAGE || xs(x->m, t->stage)->tensor != n->tensor || !xs(x->m, t->stage)->value || xs(x->m, t->stage)->updates.n) return 0;
     return upper(x, xs(x->m, t->stage)->value, depth + 1);
   }
   case EX_REDUCE: {
@@ -115,6 +115,29 @@ static sz upper(el *x, ex e, int depth) {
   default: return 0;
   }
 }
+static bool not_negative(el *x, ex e, int depth) {
+  const ex_node *n = exn(x->m, e);
+  if (n->type == ET_BOOL || et_kind((etype)n->type) == K_UINT) return true;
+  if (depth > 20 || et_kind((etype)n->type) == K_FLOAT) return false;
+  switch (n->kind) {
+  case EX_CONST: return n->k.i >= 0;
+  case EX_INDEX: return sym_ge0(x->c, n->index);
+  case EX_LOAD: {
+    const tensor *t = xt(x->m, n->tensor);
+    const stage *s = t->kind == TK_STAGE ? xs(x->m, t->stage) : NULL;
+    return s && s->tensor == n->tensor && s->value && !s->updates.n && not_negative(x, s->value, depth + 1);
+  }
+  case EX_REDUCE: return n->op >= RED_ARGMAX ? !n->payload || not_negative(x, n->payload, depth + 1) : n->op == RED_SUM && not_negative(x, n->body, depth + 1);
+  case EX_OP: {
+    ex a = n->args[n->op == OP_SEL ? 1 : 0], b = n->nargs > 1 ? n->args[n->op == OP_SEL ? 2 : 1] : 0;
+    if (n->op == OP_CAST) return not_negative(x, a, depth + 1);
+    if (n->op == OP_MAX) return not_negative(x, a, depth + 1) || not_negative(x, b, depth + 1);
+    if (n->op == OP_ADD || n->op == OP_MUL || n->op == OP_MIN || n->op == OP_SEL) return not_negative(x, a, depth + 1) && not_negative(x, b, depth + 1);
+    return false;
+  }
+  default: return false;
+  }
+}
 val late_size(el *x, ex value, const char *name) {
   ctx *c = x->c;
   pval p = point_ex(x, value);
@@ -133,7 +156,7 @@ val late_size(el *x, ex value, const char *name) {
   nten *t = new_tensor(x, name, ET_I64, NULL, 0);
   add_stage(x, t, NULL, 0, value);
   int64_t hi = u ? sym_int_or(c, u, 1000000000) : 1000000000;
-  sz s = sym_symbol(c, b.s, 0, hi);
+  sz s = sym_symbol(c, b.s, not_negative(x, value, 0) ? 0 : -1000000000, hi);
   atom a;
   if (!sym_is_atom(c, s, &a)) return v_size(s);
   late l = {.symbol = a, .tensor = t->t, .bound = u ? u : sym_int(c, 1000000000)};

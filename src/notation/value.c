@@ -163,23 +163,56 @@ int64_t v_need_int(el *x, val v, const ast *at, const char *what) {
   el_fail(x, E_UNSUPPORTED, at->line, at->col, "%s would depend on a size or value that is only known at run time (%s); give it a fixed value", what, sym_str(x->c, s));
 }
 
-/* ---- guards ---- */
+/* ---- guards ----
+ * A guard of the root block holds from now on and is learnt for good. One of a branch or body is a fact until the lowering of that block ends (notation_elaborate leaves it on the stack of facts). */
+static bool have_guard(el *x, sz a, bool is_eq) {
+  for (uint32_t i = 0; i < x->m->guards.n; i++) {
+    const guard *g = &x->m->guards.v[i];
+    if ((g->block == 0 || g->block == x->blk) && g->is_eq == is_eq && g->ge0 == a) return true;
+  }
+  return false;
+}
 void guard_ge0(el *x, sz a, bool assumption, const char *text) {
   a = sym_canon(x->c, a);
   if (sym_ge0(x->c, a)) return;
-  for (uint32_t i = 0; i < x->m->guards.n; i++)
-    if (!x->m->guards.v[i].is_eq && x->m->guards.v[i].ge0 == a) return;
-  guard g = {.assumption = assumption, .ge0 = a, .text = text, .node = x->node};
+  atom k;
+  sz arm[3];
+  if (sym_is_atom(x->c, a, &k) && sym_kind(x->c, k) == AT_MIN && sym_args(x->c, k, arm) == 2) { /* both arms */
+    guard_ge0(x, arm[0], assumption, text);
+    guard_ge0(x, arm[1], assumption, text);
+    return;
+  }
+  if (have_guard(x, a, false)) return;
+  guard g = {.assumption = assumption, .ge0 = a, .text = text, .node = x->node, .block = x->blk};
   vec_push(x->m->a, x->m->guards, g);
 }
+/* A permanent upper bound: kept as the range of a symbol where it is one, else as a fact of this elaboration. */
+static void learn_le(el *x, sz a, sz b) {
+  atom s;
+  int64_t hi;
+  if (!x->blk && sym_is_atom(x->c, a, &s) && sym_kind(x->c, s) == AT_SYMBOL && sym_is_int(x->c, b, &hi)) sym_symbol(x->c, sym_name(x->c, s), -SYM_INF, hi);
+  else sym_push(x->c, sym_sub(x->c, b, a));
+}
+/* a == min(a, b) says a <= b, a == max(a, b) says b <= a */
+static bool as_order(el *x, sz a, sz m, bool assumption, const char *text) {
+  sz arg[3];
+  atom k;
+  if (!sym_is_atom(x->c, m, &k)) return false;
+  atom_kind kind = sym_kind(x->c, k);
+  if ((kind != AT_MIN && kind != AT_MAX) || sym_args(x->c, k, arg) != 2 || (arg[0] != a && arg[1] != a)) return false;
+  sz b = arg[0] == a ? arg[1] : arg[0];
+  if (kind == AT_MIN) guard_ge0(x, sym_sub(x->c, b, a), assumption, text), learn_le(x, a, b);
+  else guard_ge0(x, sym_sub(x->c, a, b), assumption, text), learn_le(x, b, a);
+  return true;
+}
 void guard_eq(el *x, sz a, sz b, bool assumption, const char *text) {
-  if (a == b) return;
+  if (a == b || as_order(x, a, b, assumption, text) || as_order(x, b, a, assumption, text)) return;
   sz d = sym_sub(x->c, a, b), n = sym_neg(x->c, d);
-  for (uint32_t i = 0; i < x->m->guards.n; i++)
-    if (x->m->guards.v[i].is_eq && (x->m->guards.v[i].ge0 == d || x->m->guards.v[i].ge0 == n)) return;
-  guard g = {.assumption = assumption, .ge0 = d, .is_eq = true, .text = text, .node = x->node};
+  if (have_guard(x, d, true) || have_guard(x, n, true)) return;
+  guard g = {.assumption = assumption, .ge0 = d, .is_eq = true, .text = text, .node = x->node, .block = x->blk};
   vec_push(x->m->a, x->m->guards, g);
-  sym_assume_eq(x->c, a, b);
+  if (!x->blk) sym_assume_eq(x->c, a, b);
+  else sym_push(x->c, d), sym_push(x->c, n); /* holds in this block only */
 }
 void need_equal(el *x, sz a, sz b, bool assumption, uint32_t line, uint32_t col, const char *what) {
   sz p = sym_canon(x->c, a), q = sym_canon(x->c, b);
@@ -589,6 +622,7 @@ val v_binary(el *x, binop o, val a, val b, const ast *at) {
   if ((o == BO_ADD || o == BO_SUB) && omitted(x, b, 0)) return v_ex(ea); /* the default of an omitted input is no term, no factor */
   if ((o == BO_ADD && omitted(x, a, 0)) || (o == BO_MUL && omitted(x, a, 1))) return v_ex(eb);
   if (o == BO_MUL && omitted(x, b, 1)) return v_ex(ea);
+  if (o == BO_MUL && (omitted(x, a, 0) || omitted(x, b, 0))) return omitted(x, a, 0) ? a : b;
   if (binop_compares(o)) {
     if (t == ET_BOOL && o != BO_EQ && o != BO_NE) FAIL(at, "`%s` of two bools", binop_text(o));
     return v_ex(expr_op2(x->m, compare_op(o), ea, eb));

@@ -375,7 +375,7 @@ static void group_nest(kctx *k, grp *g, atom block, lv blo, lv bhi) {
   choice ch = {.mr = 1, .nv = 1};
   if (k->p->level > 0) ch = tile_choose(e, &g->stages, &acc, &dom, &g->red);
   nest n = make_nest(k, &g->stages, &dom, ch, &acc);
-  if (block) {
+  if (block && blo) {
     if (n.row.var == block) n.row.lo = blo, n.row.hi = bhi;
     if (n.lane.var == block) n.lane.lo = blo, n.lane.hi = bhi;
     for (uint32_t i = 0; i < n.inner.n; i++)
@@ -409,17 +409,25 @@ static void hand_over(kctx *k, grps *gs, atom block, sz bstart, sz bsize) {
 static void many_groups(kctx *k, grps *gs) {
   ectx *e = &k->e;
   ctx *c = k->c;
-  /* a row variable among the shared ones, for contractions inside */
-  atom block = 0;
+  /* One of the shared variables goes inside the nests, a block of its values at a time: the row variable of a contraction in here, else the variable over which the groups would run their lanes. */
+  atom block = 0, strip = 0;
   for (uint32_t g = 0; g < gs->n && !block && k->p->level > 0; g++) {
     grp *q = &gs->v[g];
-    if (!q->red.n) continue;
     accesses acc = {0};
+    if (xs(k->m, q->stages.v[0])->updates.n) continue;
     group_accesses(e, &q->stages, k->stored, &acc);
     choice ch = tile_choose(e, &q->stages, &acc, &q->domain, &q->red);
-    if (ch.row && ch.lane && !ch.lane_reduced && has(&k->outer, ch.row) && !has(&k->outer, ch.lane)) block = ch.row;
+    if (!ch.lane || ch.lane_reduced) continue;
+    if (has(&k->outer, ch.lane)) {
+      if (!strip) strip = ch.lane;
+    } else if (q->red.n && ch.row && has(&k->outer, ch.row)) block = ch.row;
   }
   int64_t bs = block ? min64(64, ext_of(k, block, 64)) : 1;
+  if (!block && strip) {
+    block = strip;
+    bs = ext_of(k, strip, 256);
+    if (bs > 512) bs = 256;
+  }
   sz nblocks = block ? sym_ceildiv(c, sym_extent(c, block), sym_int(c, bs)) : sym_int(c, 1), points = nblocks;
   for (uint32_t i = 0; i < k->outer.n; i++)
     if (k->outer.v[i] != block) points = sym_mul(c, points, sym_extent(c, k->outer.v[i]));
@@ -443,7 +451,7 @@ static void many_groups(kctx *k, grps *gs) {
   emit_scope(e);
   if (wa) emit_bind(e, wa, i);
   lv blo = 0, bhi = 0;
-  if (block) {
+  if (block && sym_int_or(c, nblocks, 2) > 1) {
     blo = emit_size(e, bstart);
     bhi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, blo, bs), emit_size(e, sym_extent(c, block)), 0);
   }

@@ -68,7 +68,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   const ex_node *root = exn(e->m, xs(e->m, stages->v[0])->value);
   bool reduces = root->kind == EX_REDUCE, arg = reduces && schedule_is_arg((rop)root->op);
   if (L <= 1 && !reduces) return ch;
-  double best = -1e30;
+  double best = -1e-6; /* a lane that only gathers is worse than none */
   for (uint32_t k = 0; k < domain->n + (reduces && !arg ? red->n : 0); k++) {
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];

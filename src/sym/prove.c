@@ -1,280 +1,334 @@
-/* The prover: is e >= 0 under the current facts? Goal-directed Fourier-Motzkin: take the highest atom x of the goal, p = c*x + r with c of known sign, and replace x by a bound: an index by its range, a size by its lower
- * bound, a floor by the inequalities that define it (exactly when c is 1 or -1), min and max by their arms, ?: by cases, anything by a fact that is linear in it. What is left, a polynomial in sizes, holds if all
- * coefficients are non-negative after shifting every size by its lower bound. Every rule is sound; the search is bounded by depth and steps. */
+/* The prover: is e >= 0 under the current facts?
+ *
+ * First the cheap answers: the interval says yes, or says no where it is exact; a sample point that satisfies the facts says no. Then a goal-directed Fourier-Motzkin elimination: take the highest atom x of the goal,
+ * p = k*x + r with k of known sign, and replace x by a bound: an index by its range, a size by its lower bound, a floor by the inequalities that define it (exactly when k is 1 or -1), min and max by their arms (or by
+ * cases), ?: by cases, anything by a fact that is linear in it. A polynomial in leaves holds if all coefficients are non-negative once every leaf is written as its lower bound and the rest.
+ * Every rule is sound, each fact serves once on a path, an index goes before the sizes of its range, and the search is bounded by depth and steps. Answers are remembered by state. Polynomials of the search are dropped
+ * afterwards (table_trial); no atom is made here.
+ */
 #include "sym/sym_in.h"
 
-enum { DEPTH = 14, STEPS = 400 };
-typedef struct pr { symtab *s; ctx *c; VEC(sz) facts; int steps; } pr;
+enum { DEPTH = 14, STEPS = 400, FACTS = 64, FEW = 64 };
+typedef struct search {
+  symtab *s;
+  ctx *c;
+  sz fact[FACTS];
+  uint64_t bloom[FACTS];
+  uint32_t n;
+  int steps;
+} search;
+typedef struct path { uint64_t live; uint8_t mask; int depth; } path; /* facts not used yet; samples that satisfy all facts */
 
-static bool goal(pr *k, sz p, int depth);
-static bool with_fact(pr *k, sz fact, sz p, int depth) {
-  uint32_t n = k->facts.n;
-  vec_push(k->s->a, k->facts, fact);
-  bool ok = goal(k, p, depth);
-  k->facts.n = n;
+static bool goal(search *k, sz p, path at);
+
+/* Overflow on the way to a subgoal: that way is closed, no more. */
+static bool failed(search *k) {
+  bool was = k->s->overflowed;
+  k->s->overflowed = false;
+  return was;
+}
+static bool sub(search *k, sz p, path at) {
+  if (failed(k)) return false;
+  at.depth++;
+  return goal(k, p, at);
+}
+static bool refuted(symtab *s, sz p, uint8_t mask) {
+  if (!mask) return false;
+  const int64_t *v;
+  mask &= sym_samples(s, p, &v);
+  for (int i = 0; i < SAMPLES; i++)
+    if ((mask >> i & 1) && v[i] < 0) return true;
+  return false;
+}
+static void add_fact(search *k, sz f, path *at) {
+  if (k->n == FACTS || failed(k)) return;
+  const int64_t *v;
+  f = sym_primitive(k->s, f);
+  at->mask &= sym_samples(k->s, f, &v);
+  for (int i = 0; i < SAMPLES; i++)
+    if ((at->mask >> i & 1) && v[i] < 0) at->mask &= (uint8_t)~(1u << i);
+  k->fact[k->n] = f, k->bloom[k->n] = sp(k->s, f)->bloom;
+  at->live |= 1ull << k->n++;
+}
+static bool with_fact(search *k, sz fact, sz p, path at) {
+  if (failed(k)) return false; /* one of the two did not fit */
+  uint32_t n = k->n;
+  add_fact(k, fact, &at);
+  bool ok = sub(k, p, at);
+  k->n = n;
   return ok;
 }
-static bool shifted(pr *k, sz p) { /* sizes only, all coefficients >= 0 once each is lower bound + something */
-  spoly q = *sp(k->s, p);
-  u32vec at = {0};
-  for (uint32_t i = 0; i < q.n; i++) {
-    const smono *m = sm(k->s, q.t[i].mono);
+/* p as a polynomial in (x - lower bound of x): are all coefficients >= 0? Only of interest where there are products. */
+static bool shifted(search *k, sz p) {
+  symtab *s = k->s;
+  ctx *c = k->c;
+  const spoly *q = sp(s, p);
+  if (q->deg < 2 || q->deg > 8 || q->n > 32) return false;
+  sz sum = sym_num(s, 0);
+  for (uint32_t i = 0; i < q->n; i++) {
+    const smono *m = sm(s, q->t[i].mono);
+    sz t = sym_num(s, q->t[i].k);
     for (uint32_t j = 0; j < m->n; j++) {
-      bool have = false;
-      for (uint32_t z = 0; z < at.n; z++) have |= at.v[z] == m->a[j];
-      if (!have) vec_push(k->s->a, at, m->a[j]);
-      const satom *x = sa(k->s, m->a[j]);
-      if (x->lo == -SYM_INF || (x->kind != AT_SYMBOL && x->kind != AT_DATA && x->kind != AT_VAR)) return false;
+      int64_t lo, hi;
+      sz x = sa(s, m->a[j])->self;
+      sym_interval(s, x, &lo, &hi);
+      if (lo == -SYM_INF) return false;
+      x = sym_addi(c, x, lo);
+      for (uint8_t e = 0; e < m->e[j]; e++) t = sym_mul(c, t, x);
     }
+    sum = sym_add(c, sum, t);
+    if (sp(s, sum)->n > 256) return false;
   }
-  for (uint32_t z = 0; z < at.n; z++) {
-    int64_t lo = sa(k->s, at.v[z])->lo;
-    if (!lo) continue;
-    /* x := x + lo, term by term through powers */
-    sz x = sym_addi(k->c, sym_of_atom(k->c, at.v[z]), lo), sum = sym_int(k->c, 0);
-    spoly cur = *sp(k->s, p);
-    for (uint32_t i = 0; i < cur.n; i++) {
-      smono m = *sm(k->s, cur.t[i].mono);
-      sz t = sym_int(k->c, cur.t[i].k);
-      for (uint32_t j = 0; j < m.n; j++)
-        for (uint8_t e = 0; e < m.e[j]; e++) t = sym_mul(k->c, t, m.a[j] == at.v[z] ? x : sym_of_atom(k->c, m.a[j]));
-      sum = sym_add(k->c, sum, t);
-    }
-    p = sum;
-  }
-  q = *sp(k->s, p);
-  for (uint32_t i = 0; i < q.n; i++)
-    if (q.t[i].k < 0) return false;
+  if (failed(k)) return false;
+  q = sp(s, sum);
+  for (uint32_t i = 0; i < q->n; i++)
+    if (q->t[i].k < 0) return false;
   return true;
 }
-static int sign_of(pr *k, sz c, int depth) {
+static int sign_of(search *k, sz c, path at) {
   int64_t v;
   if (sym_const(k->s, c, &v)) return v >= 0 ? 1 : -1;
-  if (goal(k, c, depth + 1)) return 1;
-  if (goal(k, sym_neg(k->c, c), depth + 1)) return -1;
-  return 0;
+  if (sub(k, c, at)) return 1;
+  return sub(k, sym_neg(k->c, c), at) ? -1 : 0;
 }
-static bool positive(pr *k, sz c, int depth) {
+static bool positive(search *k, sz c, path at) {
   int64_t v;
-  if (sym_const(k->s, c, &v)) return v > 0;
-  return goal(k, sym_addi(k->c, c, -1), depth + 1);
+  return sym_const(k->s, c, &v) ? v > 0 : sub(k, sym_addi(k->c, c, -1), at);
 }
-/* goal with b*x replaced by `bound` (b > 0): c*x + r >= 0 follows from c*bound + b*r >= 0 */
-static bool by_bound(pr *k, sz c, sz r, sz b, sz bound, int depth) {
+/* b*x is bounded by `bound` on the side that hurts, b > 0: c*x + r >= 0 follows from c*bound + b*r >= 0 */
+static bool by_bound(search *k, sz c, sz r, sz b, sz bound, path at) {
   int64_t v;
   ctx *x = k->c;
   sz q;
-  if (sym_const(k->s, b, &v) && v == 1) return goal(k, sym_add(x, sym_mul(x, c, bound), r), depth + 1);
-  if (sym_exact_div(x, c, b, &q)) return goal(k, sym_add(x, sym_mul(x, q, bound), r), depth + 1);
-  return goal(k, sym_add(x, sym_mul(x, c, bound), sym_mul(x, b, r)), depth + 1);
+  if (sym_const(k->s, b, &v) && v == 1) return sub(k, sym_add(x, sym_mul(x, c, bound), r), at);
+  if (sym_exact_div(x, c, b, &q)) return sub(k, sym_add(x, sym_mul(x, q, bound), r), at);
+  return sub(k, sym_add(x, sym_mul(x, c, bound), sym_mul(x, b, r)), at);
 }
-static bool goal(pr *k, sz p, int depth) {
-  symtab *s = k->s;
+/* p = cf*a + r as a polynomial; a may occur again inside other atoms (those come first, being higher) */
+static bool factor_out(symtab *s, sz p, atom a, sz *cf, sz *r) {
+  const spoly *q = sp(s, p);
+  sterm tc[FEW], tr[FEW];
+  uint32_t nc = 0, nr = 0, ma = sa(s, a)->mono;
+  for (uint32_t t = 0; t < q->n; t++) {
+    const smono *m = sm(s, q->t[t].mono);
+    uint8_t e = 0;
+    for (uint32_t j = 0; j < m->n; j++)
+      if (m->a[j] == a) e = m->e[j];
+    if (e > 1) return false;
+    if (e == 0) tr[nr++] = q->t[t];
+    else mono_div(s, q->t[t].mono, ma, &tc[nc].mono), tc[nc++].k = q->t[t].k;
+  }
+  *cf = sym_poly(s, tc, nc);
+  *r = sym_poly_sorted(s, tr, nr);
+  return true;
+}
+static bool by_floor(search *k, const satom *x, sz cf, sz r, int sg, path at) {
   ctx *c = k->c;
-  int64_t lo, hi;
-  if (sym_const(s, p, &lo)) return lo >= 0;
-  sym_range(c, p, &lo, &hi);
-  if (lo >= 0) return true;
-  if (hi < 0) return false;
-  if (--k->steps < 0 || depth > DEPTH || s->overflowed) return false;
-  if (shifted(k, p)) return true;
-  for (uint32_t i = 0; i < k->facts.n; i++) {
-    int64_t d;
-    if (sym_const(s, sym_sub(c, p, k->facts.v[i]), &d) && d >= 0) return true;
+  int64_t cv;
+  if (!positive(k, x->arg[1], at)) return false;
+  if (sym_const(k->s, cf, &cv) && (cv == 1 || cv == -1)) { /* exact: a//b + r >= 0 iff a + b*r >= 0; r - a//b >= 0 iff b*r + b-1 - a >= 0 */
+    sz br = sym_mul(c, x->arg[1], r);
+    if (sub(k, cv == 1 ? sym_add(c, x->arg[0], br) : sym_sub(c, sym_addi(c, sym_add(c, br, x->arg[1]), -1), x->arg[0]), at)) return true;
   }
-  u32vec at = {0}; /* atoms of the goal itself, highest first */
-  spoly q = *sp(s, p);
-  for (uint32_t i = 0; i < q.n; i++) {
-    smono m = *sm(s, q.t[i].mono);
-    for (uint32_t j = 0; j < m.n; j++) {
-      uint32_t z = 0;
-      while (z < at.n && at.v[z] > m.a[j]) z++;
-      if (z < at.n && at.v[z] == m.a[j]) continue;
-      vec_push(s->a, at, 0);
-      for (uint32_t w = at.n - 1; w > z; w--) at.v[w] = at.v[w - 1];
-      at.v[z] = m.a[j];
-    }
-  }
-  for (uint32_t i = 0; i < at.n; i++) {
-    atom a = at.v[i];
-    satom x = *sa(s, a);
-    sz cf, r;
-    /* linear in a as a factor; inside other atoms it may occur again (those come first, being higher) */
-    {
-      bool square = false;
-      sterm tc[64], tr[64];
-      uint32_t nc = 0, nr = 0, ma = mono_atom(s, a);
-      q = *sp(s, p);
-      if (q.n > 64) return false;
-      for (uint32_t t = 0; t < q.n; t++) {
-        smono m = *sm(s, q.t[t].mono);
-        uint8_t e = 0;
-        for (uint32_t j = 0; j < m.n; j++)
-          if (m.a[j] == a) e = m.e[j];
-        if (e > 1) square = true;
-        if (e == 0) tr[nr++] = q.t[t];
-        else {
-          uint32_t mm;
-          mono_div(s, q.t[t].mono, ma, &mm);
-          tc[nc++] = (sterm){mm, q.t[t].k};
-        }
-      }
-      if (square) continue;
-      cf = sym_poly(s, tc, nc);
-      r = sym_poly(s, tr, nr);
-    }
-    if (x.kind == AT_SEL) {
-      if (with_fact(k, x.arg[0], sym_add(c, sym_mul(c, cf, x.arg[1]), r), depth + 1) &&
-          with_fact(k, sym_addi(c, sym_neg(c, x.arg[0]), -1), sym_add(c, sym_mul(c, cf, x.arg[2]), r), depth + 1))
-        return true;
-      continue;
-    }
-    int sg = sign_of(k, cf, depth);
-    if (!sg) continue;
-    sz one = sym_int(c, 1);
-    if (x.kind == (sg > 0 ? AT_MIN : AT_MAX)) { /* must hold for each arm, under "this arm wins" */
-      sz d = sym_sub(c, x.arg[0], x.arg[1]), nd = sym_neg(c, d);
-      bool mx = x.kind == AT_MAX;
-      if (with_fact(k, mx ? d : nd, sym_add(c, sym_mul(c, cf, x.arg[0]), r), depth + 1) && with_fact(k, mx ? nd : d, sym_add(c, sym_mul(c, cf, x.arg[1]), r), depth + 1)) return true;
-      continue;
-    }
-    if (x.kind == AT_MIN || x.kind == AT_MAX) { /* any arm is a bound; so is their mean */
-      if (by_bound(k, cf, r, one, x.arg[0], depth) || by_bound(k, cf, r, one, x.arg[1], depth)) return true;
-      if (by_bound(k, cf, r, sym_int(c, 2), sym_add(c, x.arg[0], x.arg[1]), depth)) return true;
-    }
-    if (x.kind == AT_DIV && positive(k, x.arg[1], depth)) {
-      int64_t cv;
-      if (sym_const(s, cf, &cv) && (cv == 1 || cv == -1)) { /* exact: a//b + r >= 0 iff a + b*r >= 0; r - a//b >= 0 iff b*r + b-1 - a >= 0 */
-        sz br = sym_mul(c, x.arg[1], r);
-        sz g = cv == 1 ? sym_add(c, x.arg[0], br) : sym_sub(c, sym_addi(c, sym_add(c, br, x.arg[1]), -1), x.arg[0]);
-        if (goal(k, g, depth + 1)) return true;
-      }
-      sz bound = sg > 0 ? sym_addi(c, sym_sub(c, x.arg[0], x.arg[1]), 1) : x.arg[0];
-      if (by_bound(k, cf, r, x.arg[1], bound, depth)) return true;
-      if (sg > 0 && goal(k, x.arg[0], depth + 1) && by_bound(k, cf, r, one, sym_int(c, 0), depth)) return true;
-    }
-    if (x.kind == AT_VAR) {
-      if (by_bound(k, cf, r, one, sg > 0 ? sym_int(c, 0) : sym_addi(c, x.arg[0], -1), depth)) return true;
-    } else if (x.kind == AT_SYMBOL || x.kind == AT_DATA) {
-      int64_t b = sg > 0 ? x.lo : x.hi;
-      if (b != SYM_INF && b != -SYM_INF && by_bound(k, cf, r, one, sym_int(c, b), depth)) return true;
-    }
-    for (uint32_t f = 0; f < k->facts.n; f++) {
-      sz fc, fr;
-      int64_t fv;
-      sz fact = k->facts.v[f];
-      if (!sym_linear(c, fact, a, &fc, &fr) || !sym_const(s, fc, &fv) || fv == 0 || (fv > 0) != (sg > 0)) continue;
-      /* fv*x + fr >= 0: |fv|*x >= -fr, or |fv|*x <= fr. Each fact once on a path */
-      for (uint32_t z = f; z + 1 < k->facts.n; z++) k->facts.v[z] = k->facts.v[z + 1];
-      k->facts.n--;
-      bool ok = by_bound(k, cf, r, sym_int(c, fv > 0 ? fv : -fv), fv > 0 ? sym_neg(c, fr) : fr, depth);
-      k->facts.n++;
-      for (uint32_t z = k->facts.n - 1; z > f; z--) k->facts.v[z] = k->facts.v[z - 1];
-      k->facts.v[f] = fact;
-      if (ok) return true;
-    }
-    if (x.kind == AT_VAR) break; /* an index goes first */
+  if (by_bound(k, cf, r, x->arg[1], sg > 0 ? sym_addi(c, sym_sub(c, x->arg[0], x->arg[1]), 1) : x->arg[0], at)) return true;
+  return sg > 0 && sub(k, x->arg[0], at) && sub(k, r, at); /* a >= 0 gives a//b >= 0 */
+}
+static bool by_facts(search *k, atom a, sz cf, sz r, int sg, path at) {
+  symtab *s = k->s;
+  for (uint32_t f = 0; f < k->n; f++) {
+    if (!(at.live >> f & 1) || !(k->bloom[f] >> a % 64 & 1)) continue;
+    sz fc, fr;
+    int64_t fv;
+    if (sp(s, k->fact[f])->n > FEW || !factor_out(s, k->fact[f], a, &fc, &fr) || !sym_const(s, fc, &fv) || fv == 0 || (fv > 0) != (sg > 0)) continue;
+    /* fv*a + fr >= 0: |fv|*a >= -fr, or |fv|*a <= fr */
+    path next = at;
+    next.live &= ~(1ull << f);
+    if (by_bound(k, cf, r, sym_num(s, fv > 0 ? fv : -fv), fv > 0 ? sym_neg(k->c, fr) : fr, next)) return true;
   }
   return false;
+}
+/* One atom's turn. */
+static bool eliminate(search *k, sz p, atom a, path at) {
+  symtab *s = k->s;
+  ctx *c = k->c;
+  const satom *x = sa(s, a);
+  sz cf, r;
+  if (!factor_out(s, p, a, &cf, &r)) return false;
+  if (x->kind == AT_SEL)
+    return with_fact(k, x->arg[0], sym_add(c, sym_mul(c, cf, x->arg[1]), r), at) && with_fact(k, sym_addi(c, sym_neg(c, x->arg[0]), -1), sym_add(c, sym_mul(c, cf, x->arg[2]), r), at);
+  int sg = sign_of(k, cf, at);
+  if (!sg) return false;
+  sz one = sym_num(s, 1);
+  if (x->kind == (sg > 0 ? AT_MIN : AT_MAX)) { /* for each arm, where this arm wins */
+    sz d = sym_sub(c, x->arg[0], x->arg[1]), nd = sym_neg(c, d);
+    if (failed(k)) return false;
+    bool mx = x->kind == AT_MAX;
+    if (with_fact(k, mx ? d : nd, sym_add(c, sym_mul(c, cf, x->arg[0]), r), at) && with_fact(k, mx ? nd : d, sym_add(c, sym_mul(c, cf, x->arg[1]), r), at)) return true;
+  } else if (x->kind == AT_MIN || x->kind == AT_MAX) { /* any arm is a bound; so is their mean */
+    if (by_bound(k, cf, r, one, x->arg[0], at) || by_bound(k, cf, r, one, x->arg[1], at)) return true;
+    if (by_bound(k, cf, r, sym_num(s, 2), sym_add(c, x->arg[0], x->arg[1]), at)) return true;
+  } else if (x->kind == AT_DIV && by_floor(k, x, cf, r, sg, at)) return true;
+  else if (x->kind == AT_VAR && by_bound(k, cf, r, one, sg > 0 ? sym_num(s, 0) : sym_addi(c, x->arg[0], -1), at)) return true;
+  int64_t lo, hi;
+  sym_interval(s, x->self, &lo, &hi);
+  if (sg > 0 ? lo != -SYM_INF : hi != SYM_INF)
+    if (by_bound(k, cf, r, one, sym_num(s, sg > 0 ? lo : hi), at)) return true;
+  return by_facts(k, a, cf, r, sg, at);
+}
+static bool no_fact_on(search *k, uint64_t bloom, path at) {
+  for (uint32_t f = 0; f < k->n; f++)
+    if ((at.live >> f & 1) && (k->bloom[f] & bloom)) return false;
+  return true;
+}
+static bool goal(search *k, sz p, path at) {
+  symtab *s = k->s;
+  int64_t lo, hi, d;
+  if (sym_const(s, p, &lo)) return lo >= 0;
+  p = sym_primitive(s, p);
+  sym_interval(s, p, &lo, &hi);
+  if (lo >= 0) return true;
+  const spoly *q = sp(s, p);
+  if (hi < 0 || at.depth > DEPTH || q->n > FEW || (q->box && no_fact_on(k, q->bloom, at)) || refuted(s, p, at.mask)) return false;
+  if (--k->steps < 0) return false;
+  if (shifted(k, p)) return true;
+  for (uint32_t i = 0; i < k->n; i++)
+    if ((at.live >> i & 1) && sym_const(s, sym_sub(k->c, p, k->fact[i]), &d) && d >= 0 && !failed(k)) return true;
+  failed(k);
+  atom done = UINT32_MAX; /* the goal's atoms, highest first */
+  for (;;) {
+    atom a = 0;
+    for (uint32_t i = 0; i < q->n; i++) {
+      const smono *m = sm(s, q->t[i].mono);
+      for (uint32_t j = 0; j < m->n; j++)
+        if (m->a[j] < done && m->a[j] > a) a = m->a[j];
+    }
+    if (!a) return false;
+    if (eliminate(k, p, a, at)) return true;
+    failed(k);
+    if (sa(s, a)->kind == AT_VAR || k->steps < 0) return false; /* an index goes first */
+    done = a;
+  }
+}
+
+/* ---- questions --------------------------------------------------------------------------------------------------------------------------------------- */
+static sz fact_at(symtab *s, uint32_t i, bool *is_bound) {
+  uint32_t np = s->perm.n;
+  *is_bound = i >= np && s->facts.v[i - np].bound;
+  return i < np ? s->perm.v[i] : s->facts.v[i - np].p;
+}
+bool sym_hopeless(symtab *s, sz e) {
+  const spoly *p = sp(s, e);
+  if (!p->box) return false;
+  bool bound;
+  for (uint32_t i = 0; i < s->perm.n + s->facts.n; i++)
+    if ((sp(s, fact_at(s, i, &bound))->bloom & p->bloom) && !bound) return false;
+  return true;
+}
+/* Ranges in use are not empty: extent - 1 >= 0 for the variables of the goal and of the facts. */
+static void nonempty(search *k, sz e, path *at) {
+  symtab *s = k->s;
+  u32vec vars = {0};
+  uint32_t n = k->n;
+  sym_atoms(k->c, e, AT_VAR, s->a, &vars);
+  for (uint32_t i = 0; i < n; i++) sym_atoms(k->c, k->fact[i], AT_VAR, s->a, &vars);
+  for (uint32_t i = 0; i < vars.n; i++) {
+    sz ext = sa(s, vars.v[i])->arg[0];
+    int64_t lo, hi;
+    sym_interval(s, ext, &lo, &hi);
+    if (lo < 1) add_fact(k, sym_addi(k->c, ext, -1), at);
+  }
+}
+static bool prove(symtab *s, sz e) {
+  search k = {.s = s, .c = s->c, .steps = STEPS};
+  path at = {0, sym_sample_mask(s), 0};
+  bool bound;
+  uint32_t total = s->perm.n + s->facts.n;
+  for (uint32_t i = total; i-- > 0 && k.n < FACTS - 16;) { /* the youngest first; a bound is in the ranges already */
+    sz f = fact_at(s, i, &bound);
+    if (bound) continue;
+    k.fact[k.n] = f, k.bloom[k.n] = sp(s, f)->bloom;
+    at.live |= 1ull << k.n++;
+  }
+  if (refuted(s, e, at.mask)) return false;
+  if (s->loose_vars) nonempty(&k, e, &at);
+  return goal(&k, e, at);
 }
 bool sym_ge0(ctx *c, sz e) {
   symtab *s = sym_tab(c);
   int64_t lo, hi;
   if (s->substituted) e = sym_canon(c, e);
   if (sym_const(s, e, &lo)) return lo >= 0;
-  sym_range(c, e, &lo, &hi);
+  sym_interval(s, e, &lo, &hi);
   if (lo >= 0) return true;
-  if (hi < 0) return false;
-  uint64_t key[2] = {e, s->facts_id}, known;
-  if (map_get(s->proofs, key, sizeof key, &known)) return known != 0;
-  pr k = {.s = s, .c = c, .steps = STEPS};
-  for (uint32_t i = 0; i < s->facts.n; i++) vec_push(s->a, k.facts, s->facts.v[i]);
-  /* ranges that are in use are not empty: extent - 1 >= 0 */
-  u32vec vars = {0};
-  sym_atoms(c, e, AT_VAR, s->a, &vars);
-  for (uint32_t i = 0; i < vars.n; i++) {
-    sz ext = sa(s, vars.v[i])->arg[0];
-    if (!sym_is_int(c, ext, NULL)) vec_push(s->a, k.facts, sym_addi(c, ext, -1));
-  }
-  bool outer = s->soft, before = s->overflowed;
-  s->soft = true;
-  bool ok = goal(&k, e, 0);
-  s->soft = outer;
-  if (s->overflowed) ok = false;
-  s->overflowed = outer ? s->overflowed : before;
-  map_put(s->proofs, key, sizeof key, ok);
+  if (hi < 0 || sym_hopeless(s, e)) return false;
+  uint32_t known;
+  if (memo_get(&s->proofs, e, s->state, 0, 0, &known)) return known;
+  bool outer = s->soft, before = s->overflowed, inner = s->trial != 0;
+  s->soft = true, s->overflowed = false;
+  trial t = {0};
+  if (!inner) t = table_trial(s);
+  bool ok = prove(s, e);
+  if (!inner) table_undo(s, t);
+  s->soft = outer, s->overflowed = before;
+  if (!inner) memo_put(s, &s->proofs, e, s->state, 0, 0, ok);
   return ok;
 }
-/* b - a - less, or 0 when that overflows (bounds like INT64_MAX): then the ranges alone must decide */
-static sz difference(ctx *c, sz a, sz b, int64_t less) {
-  symtab *s = sym_tab(c);
-  bool soft = s->soft, over = s->overflowed;
-  s->soft = true;
-  s->overflowed = false;
-  sz d = sym_addi(c, sym_sub(c, b, a), -less);
-  if (s->overflowed) d = 0;
-  s->soft = soft;
-  s->overflowed = over;
-  return d;
+bool sym_positive(symtab *s, sz e) {
+  int64_t lo, hi;
+  sym_interval(s, e, &lo, &hi);
+  if (lo >= 1) return true;
+  return hi >= 1 && !sym_hopeless(s, e) && sym_lt(s->c, sym_num(s, 0), e);
 }
-bool sym_lt(ctx *c, sz a, sz b) {
-  sz d = difference(c, a, b, 1);
-  if (d) return sym_ge0(c, d);
-  int64_t al, ah, bl, bh;
-  sym_range(c, a, &al, &ah);
-  sym_range(c, b, &bl, &bh);
-  return ah < bl;
-}
-bool sym_le(ctx *c, sz a, sz b) {
-  if (a == b) return true;
-  sz d = difference(c, a, b, 0);
-  if (d) return sym_ge0(c, d);
-  int64_t al, ah, bl, bh;
-  sym_range(c, a, &al, &ah);
-  sym_range(c, b, &bl, &bh);
-  return ah <= bl;
-}
-bool sym_eq(ctx *c, sz a, sz b) {
-  if (a == b) return true;
-  sz d = difference(c, sym_canon(c, b), sym_canon(c, a), 0);
-  int64_t v;
-  if (!d) return false;
-  if (sym_is_int(c, d, &v)) return v == 0;
-  return sym_ge0(c, d) && sym_ge0(c, sym_neg(c, d));
-}
-bool sym_ne(ctx *c, sz a, sz b) { return sym_lt(c, a, b) || sym_lt(c, b, a); }
-
-/* ---- facts ---- */
-uint32_t sym_mark(ctx *c) { return sym_tab(c)->facts.n; }
-uint32_t sym_push(ctx *c, sz ge0) {
-  symtab *s = sym_tab(c);
-  uint32_t mark = s->facts.n;
-  vec_push(s->a, s->facts, ge0);
-  uint64_t parts[2] = {s->facts_id, ge0};
-  s->facts_id = hash_bytes(parts, sizeof parts, 7) | 1;
-  vec_push(s->a, s->facts_ids, s->facts_id);
-  return mark;
-}
-void sym_pop(ctx *c, uint32_t mark) {
-  symtab *s = sym_tab(c);
-  s->facts.n = mark;
-  s->facts_ids.n = mark + 1;
-  s->facts_id = s->facts_ids.v[mark];
-}
-void sym_assume_eq(ctx *c, sz a, sz b) {
-  symtab *s = sym_tab(c);
-  a = sym_canon(c, a), b = sym_canon(c, b);
-  if (a == b) return;
-  atom x;
-  for (int side = 0; side < 2; side++) {
-    sz one = side ? b : a, other = side ? a : b;
-    if (sym_is_atom(c, one, &x) && sa(s, x)->kind == AT_SYMBOL && !sym_uses(c, other, x)) {
-      sa(s, x)->subst = other;
-      s->substituted = true;
-      s->proofs = map_new(s->a);
-      return;
-    }
+bool sym_within(symtab *s, sz r, sz d) {
+  int64_t lo, hi, k;
+  sym_interval(s, r, &lo, &hi);
+  if (hi < 0) return false;
+  if (sym_const(s, d, &k)) {
+    if (lo >= 0 && hi < k) return true;
+    if (lo >= k || sym_hopeless(s, r)) return false;
   }
-  sym_push(c, sym_sub(c, a, b));
-  sym_push(c, sym_sub(c, b, a));
+  return sym_ge0(s->c, r) && sym_lt(s->c, r, d);
+}
+/* Differences that do not fit are not proved. */
+static bool at_least(ctx *c, sz a, sz b, int64_t by) { /* a - b >= by */
+  symtab *s = sym_tab(c);
+  int64_t x, y, lo, hi, l2, h2;
+  if (sym_const(s, a, &x) && sym_const(s, b, &y)) return (__int128)x - y >= by;
+  sym_interval(s, a, &lo, &hi);
+  sym_interval(s, b, &l2, &h2);
+  if (lo != -SYM_INF && h2 != SYM_INF && (__int128)lo - h2 >= by) return true;
+  if (hi != SYM_INF && l2 != -SYM_INF && (__int128)hi - l2 < by) return false;
+  bool outer = s->soft, before = s->overflowed;
+  s->soft = true, s->overflowed = false;
+  sz d = sym_addi(c, sym_sub(c, a, b), -by);
+  bool fits = !s->overflowed;
+  s->soft = outer, s->overflowed = before;
+  return fits && sym_ge0(c, d);
+}
+bool sym_lt(ctx *c, sz a, sz b) { return at_least(c, b, a, 1); }
+bool sym_le(ctx *c, sz a, sz b) { return a == b || at_least(c, b, a, 0); }
+bool sym_eq(ctx *c, sz a, sz b) { return a == b || (at_least(c, a, b, 0) && at_least(c, b, a, 0)); }
+bool sym_ne(ctx *c, sz a, sz b) {
+  if (a == b) return false;
+  symtab *s = sym_tab(c);
+  int64_t lo, hi, l2, h2;
+  sym_interval(s, a, &lo, &hi);
+  sym_interval(s, b, &l2, &h2);
+  if (hi < l2 || h2 < lo) return true;
+  bool outer = s->soft, before = s->overflowed;
+  s->soft = true, s->overflowed = false;
+  sz d = sym_sub(c, a, b);
+  bool fits = !s->overflowed;
+  s->soft = outer, s->overflowed = before;
+  if (!fits) return false;
+  if (s->substituted) d = sym_canon(c, d);
+  uint64_t g = 0; /* g*y + k is never 0 when g does not divide k */
+  int64_t k = 0;
+  const spoly *p = sp(s, d);
+  for (uint32_t i = 0; i < p->n; i++)
+    if (p->t[i].mono) g = sym_gcd(sym_mag(p->t[i].k), g);
+    else k = p->t[i].k;
+  if (p->n == 0) return false;
+  if (g == 0 || (g > 1 && sym_mag(k) % g)) return true;
+  return at_least(c, d, sym_num(s, 0), 1) || at_least(c, sym_num(s, 0), d, 1);
 }

@@ -1,115 +1,175 @@
-/* Substitution and evaluation. */
+/* Substitution and evaluation. Both go over atoms, and over each atom once: what it became is kept in a small table of the call (the callback may start another). */
 #include "sym/sym_in.h"
+#include <string.h>
 
-typedef struct sub { symtab *s; ctx *c; sym_fn f; void *env; map *done; } sub;
-static sz rebuild(sub *k, sz e);
-static sz rebuild_atom(sub *k, atom a) {
-  uint64_t got;
-  if (map_getu(k->done, (uint64_t)a << 1 | 1, &got)) return (sz)got;
+typedef struct row { atom a; sz by; } row;
+typedef struct subst {
+  symtab *s;
+  ctx *c;
+  sym_fn f;
+  void *env;
+  row *rows, few[64];
+  uint32_t cap, n;
+} subst;
+static sz rebuild(subst *k, sz e);
+
+static row *find(row *rows, uint32_t cap, atom a) {
+  uint32_t at = (a * 2654435769u >> 7) & (cap - 1);
+  while (rows[at].a && rows[at].a != a) at = (at + 1) & (cap - 1);
+  return &rows[at];
+}
+static void keep(subst *k, atom a, sz by) {
+  if (k->n * 4 >= k->cap * 3) {
+    row *more = NEWN(k->s->a, row, k->cap * 4);
+    for (uint32_t i = 0; i < k->cap; i++)
+      if (k->rows[i].a) *find(more, k->cap * 4, k->rows[i].a) = k->rows[i];
+    k->rows = more, k->cap *= 4;
+  }
+  row *r = find(k->rows, k->cap, a);
+  k->n += !r->a;
+  *r = (row){a, by};
+}
+static sz rebuild_atom(subst *k, atom a) {
+  row *known = find(k->rows, k->cap, a);
+  if (known->a) return known->by;
   sz r = k->f(k->c, k->env, a);
   if (!r) {
-    satom x = *sa(k->s, a);
-    switch (x.kind) {
-    case AT_DIV: r = sym_div(k->c, rebuild(k, x.arg[0]), rebuild(k, x.arg[1])); break;
-    case AT_MIN: r = sym_min(k->c, rebuild(k, x.arg[0]), rebuild(k, x.arg[1])); break;
-    case AT_MAX: r = sym_max(k->c, rebuild(k, x.arg[0]), rebuild(k, x.arg[1])); break;
-    case AT_SEL: r = sym_sel(k->c, rebuild(k, x.arg[0]), rebuild(k, x.arg[1]), rebuild(k, x.arg[2])); break;
-    default: r = sym_of_atom(k->c, a);
+    const satom *x = sa(k->s, a);
+    uint32_t n = sym_nargs(x->kind);
+    sz p[3] = {0};
+    r = x->self;
+    for (uint32_t i = 0; i < n; i++) p[i] = rebuild(k, x->arg[i]);
+    if (n && memcmp(p, x->arg, n * sizeof *p)) {
+      if (x->kind == AT_DIV) r = sym_div(k->c, p[0], p[1]);
+      else if (x->kind == AT_SEL) r = sym_sel(k->c, p[0], p[1], p[2]);
+      else r = x->kind == AT_MIN ? sym_min(k->c, p[0], p[1]) : sym_max(k->c, p[0], p[1]);
+    } else if (x->def) {
+      sz d = rebuild(k, x->def);
+      if (d != x->def) r = d;
     }
   }
-  map_putu(k->done, (uint64_t)a << 1 | 1, r);
+  keep(k, a, r);
   return r;
 }
-static sz rebuild(sub *k, sz e) {
-  spoly p = *sp(k->s, e);
-  if (p.n == 0 || (p.n == 1 && p.t[0].mono == 0)) return e;
-  uint64_t got;
-  if (map_getu(k->done, (uint64_t)e << 1, &got)) return (sz)got;
+static sz rebuild(subst *k, sz e) {
+  symtab *s = k->s;
+  const spoly *p = sp(s, e);
   bool same = true;
-  for (uint32_t i = 0; i < p.n && same; i++) {
-    smono m = *sm(k->s, p.t[i].mono);
-    for (uint32_t j = 0; j < m.n && same; j++) same = rebuild_atom(k, m.a[j]) == sym_of_atom(k->c, m.a[j]);
+  for (uint32_t i = 0; i < p->n; i++) {
+    const smono *m = sm(s, p->t[i].mono);
+    for (uint32_t j = 0; j < m->n; j++) same &= rebuild_atom(k, m->a[j]) == sa(s, m->a[j])->self;
   }
-  sz sum = e;
-  if (!same) {
-    sum = sym_int(k->c, 0);
-    for (uint32_t i = 0; i < p.n; i++) {
-      smono m = *sm(k->s, p.t[i].mono);
-      sz t = sym_int(k->c, p.t[i].k);
-      for (uint32_t j = 0; j < m.n; j++) {
-        sz x = rebuild_atom(k, m.a[j]);
-        for (uint8_t z = 0; z < m.e[j]; z++) t = sym_mul(k->c, t, x);
-      }
-      sum = sym_add(k->c, sum, t);
+  if (same) return e;
+  sz sum = sym_num(s, 0);
+  for (uint32_t i = 0; i < p->n; i++) {
+    const smono *m = sm(s, p->t[i].mono);
+    sz t = sym_num(s, p->t[i].k);
+    for (uint32_t j = 0; j < m->n; j++) {
+      sz x = rebuild_atom(k, m->a[j]);
+      for (uint8_t z = 0; z < m->e[j]; z++) t = sym_mul(k->c, t, x);
     }
+    sum = sym_add(k->c, sum, t);
   }
-  map_putu(k->done, (uint64_t)e << 1, sum);
   return sum;
 }
 sz sym_subst(ctx *c, sz e, sym_fn f, void *env) {
   symtab *s = sym_tab(c);
-  spoly p = *sp(s, e);
-  if (p.n == 0 || (p.n == 1 && p.t[0].mono == 0)) return e;
-  sub k = {s, c, f, env, map_new(s->a)};
+  if (!sp(s, e)->kinds) return e;
+  subst k = {.s = s, .c = c, .f = f, .env = env, .cap = 64};
+  k.rows = k.few;
   return rebuild(&k, e);
 }
-typedef struct one { atom a; sz by; } one;
-static sz replace_one(ctx *c, void *env, atom a) {
+typedef struct swap { atom a; sz by; } swap;
+static sz swap_one(ctx *c, void *env, atom a) {
   (void)c;
-  one *o = env;
+  const swap *o = env;
   return a == o->a ? o->by : 0;
 }
 sz sym_replace(ctx *c, sz e, atom a, sz by) {
   if (!sym_uses(c, e, a)) return e;
-  one o = {a, by};
-  return sym_subst(c, e, replace_one, &o);
+  swap o = {a, by};
+  return sym_subst(c, e, swap_one, &o);
 }
 static sz permanent(ctx *c, void *env, atom a) {
   (void)env;
   return sa(sym_tab(c), a)->subst;
 }
 sz sym_canon(ctx *c, sz e) {
-  if (!sym_tab(c)->substituted) return e;
-  for (int i = 0; i < 16; i++) {
-    sz f = sym_subst(c, e, permanent, NULL);
-    if (f == e) break;
-    e = f;
+  symtab *s = sym_tab(c);
+  if (!s->substituted || !(sp(s, e)->kinds >> AT_SYMBOL & 1)) return e;
+  if (sp(s, e)->cstate == s->state) return sp(s, e)->canon;
+  sz f = e;
+  for (int i = 0; i < 16; i++) { /* a definition may mention a size that got its own later */
+    sz g = sym_subst(c, f, permanent, NULL);
+    if (g == f) break;
+    f = g;
   }
-  return e;
+  if (!s->trial) sp(s, e)->canon = f, sp(s, e)->cstate = s->state;
+  return f;
 }
 
-static bool eval_atom(symtab *s, atom a, sym_valuefn f, void *env, int64_t *v) {
-  satom x = *sa(s, a);
-  if (x.kind == AT_SYMBOL || x.kind == AT_VAR || x.kind == AT_DATA) {
-    if (f(env, a, v)) return true;
-    if (x.kind == AT_SYMBOL && x.def) return sym_eval(s->c, x.def, f, env, v);
-    if (x.kind == AT_SYMBOL && x.subst) return sym_eval(s->c, x.subst, f, env, v);
-    return false;
-  }
+/* ---- evaluation ------------------------------------------------------------------------------------------------------------------------------------- */
+typedef struct value { atom a; bool ok; int64_t v; } value;
+typedef struct eval {
+  symtab *s;
+  sym_valuefn f;
+  void *env;
+  value seen[64]; /* of atoms with parts, so that shared parts are computed once; a full table stays as it is */
+  uint32_t n;
+  bool ready; /* seen is initialised: most expressions never need it */
+  uint64_t steps;
+} eval;
+static bool evaluate(eval *k, sz e, int64_t *v);
+static bool eval_parts(eval *k, const satom *x, int64_t *v) {
   int64_t p, q;
-  if (!sym_eval(s->c, x.arg[0], f, env, &p)) return false;
-  if (x.kind == AT_SEL) return sym_eval(s->c, x.arg[p >= 0 ? 1 : 2], f, env, v);
-  if (!sym_eval(s->c, x.arg[1], f, env, &q)) return false;
-  if (x.kind == AT_DIV) {
-    if (q == 0 || (q == -1 && p == INT64_MIN)) return false;
-    *v = floordiv64(p, q);
-  } else *v = x.kind == AT_MIN ? min64(p, q) : max64(p, q);
-  return true;
+  if (!evaluate(k, x->arg[0], &p)) return false;
+  if (x->kind == AT_SEL) return evaluate(k, x->arg[p >= 0 ? 1 : 2], v);
+  if (!evaluate(k, x->arg[1], &q)) return false;
+  if (x->kind != AT_DIV) return *v = x->kind == AT_MIN ? min64(p, q) : max64(p, q), true;
+  if (q == 0 || (q == -1 && p == INT64_MIN)) return false;
+  return *v = floordiv64(p, q), true;
+}
+static bool eval_atom(eval *k, atom a, int64_t *v) {
+  const satom *x = sa(k->s, a);
+  if (!sym_nargs(x->kind)) {
+    if (k->f(k->env, a, v)) return true;
+    return x->kind == AT_SYMBOL && ((x->def && evaluate(k, x->def, v)) || (x->subst && evaluate(k, x->subst, v)));
+  }
+  if (++k->steps > 1000000) return false;
+  if (x->depth < 3) return eval_parts(k, x, v);
+  if (!k->ready) memset(k->seen, 0, sizeof k->seen), k->ready = true;
+  uint32_t at = (a * 2654435769u >> 7) % 64;
+  while (k->seen[at].a && k->seen[at].a != a) at = (at + 1) % 64;
+  if (k->seen[at].a) return *v = k->seen[at].v, k->seen[at].ok;
+  bool ok = eval_parts(k, x, v);
+  if (k->n >= 48) return ok;
+  at = (a * 2654435769u >> 7) % 64;
+  while (k->seen[at].a) at = (at + 1) % 64;
+  k->seen[at] = (value){a, ok, ok ? *v : 0};
+  k->n++;
+  return ok;
+}
+static bool evaluate(eval *k, sz e, int64_t *v) {
+  const spoly *p = sp(k->s, e);
+  __int128 sum = 0;
+  for (uint32_t i = 0; i < p->n; i++) {
+    const smono *m = sm(k->s, p->t[i].mono);
+    __int128 t = p->t[i].k;
+    int64_t x;
+    for (uint32_t j = 0; j < m->n; j++) {
+      if (!eval_atom(k, m->a[j], &x)) return false;
+      for (uint8_t z = 0; z < m->e[j]; z++)
+        if (__builtin_mul_overflow(t, (__int128)x, &t)) return false;
+    }
+    if (__builtin_add_overflow(sum, t, &sum)) return false;
+  }
+  *v = (int64_t)sum;
+  return *v == sum;
 }
 bool sym_eval(ctx *c, sz e, sym_valuefn f, void *env, int64_t *v) {
   symtab *s = sym_tab(c);
-  spoly p = *sp(s, e);
-  int64_t sum = 0;
-  for (uint32_t i = 0; i < p.n; i++) {
-    smono m = *sm(s, p.t[i].mono);
-    int64_t t = p.t[i].k, x;
-    for (uint32_t j = 0; j < m.n; j++) {
-      if (!eval_atom(s, m.a[j], f, env, &x)) return false;
-      for (uint8_t z = 0; z < m.e[j]; z++)
-        if (!mul64(t, x, &t)) return false;
-    }
-    if (!add64(sum, t, &sum)) return false;
-  }
-  *v = sum;
-  return true;
+  if (sym_const(s, e, v)) return true;
+  eval k;
+  k.s = s, k.f = f, k.env = env, k.n = 0, k.ready = false, k.steps = 0;
+  return evaluate(&k, e, v);
 }

@@ -82,6 +82,7 @@ bool sym_le(ctx *c, sz a, sz b);
 bool sym_eq(ctx *c, sz a, sz b);                        /* proved equal */
 bool sym_ne(ctx *c, sz a, sz b);                        /* proved different */
 uint32_t sym_push(ctx *c, sz ge0);                      /* assume e >= 0; returns the mark to pop to */
+uint32_t sym_push_ne(ctx *c, sz a, sz b);               /* assume a != b: with a known order one more than the other; else nothing is learnt. Mark as above */
 void sym_pop(ctx *c, uint32_t mark);
 uint32_t sym_mark(ctx *c);
 /* Permanent equality a == b learnt at entry (a guard): orients it into a substitution when one side is a symbol alone, else keeps two facts. */

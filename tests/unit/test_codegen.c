@@ -352,7 +352,55 @@ static void test_object(void **s) {
     assert_true(ok);
   }
 }
+/* The same program as C source of a whole model, with constants, through the system's compiler. */
+static void c_text(ctx *c, sbuf *b) {
+  const int64_t dims[1] = {-1};
+  const char *const names[1] = {"N"};
+  ek_rt_tensor t = {"x \"quoted\"", 1, 1, dims, names}, u = {"y", 1, 0, NULL, NULL};
+  ek_rt_model d = {.inputs = 1, .outputs = 1, .in = &t, .out = &u, .memory = "64*ceil(N/16)"};
+  c_export x = {.name = "net", .model = &d, .weights = {(const uint8_t *)"abcdefg", 7}};
+  volatile bool ok = false;
+  CTX_TRY(c) {
+    c_source(c, program(c), target_get(c, "c"), &x, b);
+    ok = true;
+  }
+  CTX_CATCH {}
+  assert_true(ok);
+}
+static void test_c_program(void **s) {
+  (void)s;
+  ctx *c = ctx_new();
+  sbuf b = sbuf_new(ctx_arena(c));
+  c_text(c, &b);
+  void *lib = kit_compile_c(c, b.s, b.n);
+  const ek_rt_model *(*info)(void) = (const ek_rt_model *(*)(void))dlsym(lib, "net_info");
+  ek_rt_main run = (ek_rt_main)dlsym(lib, "net_run");
+  assert_true(info && run && !dlsym(lib, "plan") && !dlsym(lib, "weights"));
+  const ek_rt_model *m = info();
+  assert_string_equal(m->in[0].name, "x \"quoted\"");
+  assert_string_equal(m->in[0].dim_names[0], "N");
+  assert_int_equal(m->weight_bytes, 7);
+  assert_memory_equal(m->weights, "abcdefg", 7);
+  float x[100], y[100];
+  for (int i = 0; i < 100; i++) x[i] = (float)i;
+  int64_t dims = 100, odims = -1;
+  const void *in = x;
+  void *out = y;
+  ek_rt_call call = {.in = &in, .out = &out, .in_dims = &dims, .out_dims = &odims, .threads = 1};
+  assert_int_equal(m->plan(&call), 0);
+  assert_int_equal(call.arena_bytes, 448 + 128);
+  call.arena = aligned_alloc(64, (size_t)call.arena_bytes);
+  assert_int_equal(run(&call), 0);
+  for (int i = 0; i < 100; i++) assert_true(y[i] == 4 * x[i]);
+  assert_ptr_equal(call.weights, m->weights);
+  dims = 0;
+  assert_int_equal(m->plan(&call), E_SHAPE);
+  assert_string_equal(call.message, "input x: N is at least 1");
+  free(call.arena);
+  dlclose(lib);
+  ctx_free(c);
+}
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

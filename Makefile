@@ -1,0 +1,46 @@
+# The short ways. CMake does the work; `make` alone builds into build/.
+BUILD ?= build
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+PACKAGES := gcc libc6-dev binutils cmake ninja-build llvm-19-dev lld-19 zlib1g-dev libmd-dev libcmocka-dev
+
+.PHONY: build test demo deps install clean help
+
+build: $(BUILD)/build.ninja
+	@cmake --build $(BUILD) -j $(JOBS)
+
+$(BUILD)/build.ninja:
+	@cmake -S . -B $(BUILD) -G Ninja
+
+# Prints the Debian packages that are needed, and installs those that are missing (with sudo when not root).
+deps:
+	@echo "Debian packages: $(PACKAGES)"
+	@missing=""; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "ok installed" || missing="$$missing $$p"; done; \
+	if [ -z "$$missing" ]; then echo "all installed"; else \
+	  sudo=""; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  echo "installing:$$missing"; $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing; fi
+
+test: build
+	@cd $(BUILD) && ctest --output-on-failure -j 2
+
+# From nothing to classified pictures: needs a Debian 12 with git and make, neither Python nor a network once the packages are there.
+demo: deps
+	@$(MAKE) --no-print-directory build
+	@echo; echo "== examples/classify.c: the C API on the project's own digit classifier"; echo
+	@$(BUILD)/example_classify examples/digits/digits.onnx examples/digits/digit_[0-9].pgm
+	@echo; echo "== the same from the command line: compiled to a library, checked against reference results"; echo
+	@$(BUILD)/einkorn compile examples/digits/digits.onnx -o $(BUILD)/digits.so
+	@$(BUILD)/einkorn run $(BUILD)/digits.so --inputs examples/digits/all.npz --expect examples/digits/all.npz
+	@echo; echo "== examples/standalone.c: compiled ahead of time, linked into a program without Einkorn"; echo
+	@$(BUILD)/einkorn compile examples/digits/digits.onnx -o $(BUILD)/digits.o -q
+	@$(CC) -O2 -I$(BUILD) examples/standalone.c $(BUILD)/digits.o -lm -lpthread -o $(BUILD)/standalone
+	@$(BUILD)/standalone
+
+install: build
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	@cmake --build $(BUILD) --target clean
+
+help:
+	@echo "make [build] | demo | test | deps | install [PREFIX=/usr/local] | clean"

@@ -1,0 +1,20 @@
+/* codegen/c: loop programs to freestanding C17. No library at all, not even libm: what C has no operator for was expanded by loop_expand or is a small function in the text.
+ *
+ * The source is one file: types of runtime.h (if that was not included before), helper functions that are used, constants as an array, a static function per kernel, NAME_run and NAME_info. Kernels run in the caller's
+ * thread. Vectors (a target without vectors has none) are arrays and loops over them. Integer arithmetic goes through unsigned types, memory through types that may alias, so nothing is undefined.
+ * Clean under gcc -std=c17 -ffreestanding -Wall -Wextra -pedantic.
+ */
+#ifndef EK_C_H
+#define EK_C_H
+#include "loop/loop.h"
+#include "runtime/runtime.h"
+#include "target/target.h"
+
+typedef struct c_export {
+  const char *name;          /* NAME of NAME_run and NAME_info */
+  const ek_rt_model *model;  /* its plan, run, weights are ignored: the module's main functions named `plan` and `run` are meant */
+  bytes weights;
+} c_export;
+/* x NULL: only the functions, not static (for tests and for reading). Appends to b; unwinds on what C cannot say (instructions declared by a target). */
+void c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf *b);
+#endif

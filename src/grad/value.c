@@ -1,0 +1,164 @@
+/* What does a stage hand back to the tensors it reads?
+ *
+ * A stage Y[v] = value, whose adjoint is d = dY[v], gives for every read X[f] in it the contribution: adjoint of X[f] += d * (d value / d read), for all v. By the form of the value:
+ *   element-wise   the chain rule
+ *   sum            the body's reads, the reduced variables joining v (R4)
+ *   max, min       the same under the condition that this point won: an argmax stage stores the winner, the first of equals (R7)
+ *   prod           d value / d body is the product of the others. Safe at zeros and linear in time: with Z = the number of zeros and P = the product of the rest: Z == 0: P / body, Z == 1: P at the zero, else 0
+ * Updates run backwards: += passes the adjoint on and hands dY[place] to its value; := hands it to the last writer of each place (stored, unless places are unique) and leaves zeros there for what stood before.
+ */
+#include "grad/grad_in.h"
+#include <string.h>
+
+static void take(gr *g, const locals *l, ex factor, ex d, const atom *vars, uint32_t nvars, const char *origin, contribs *out) {
+  for (uint32_t i = 0; i < l->n; i++) {
+    const ex_node n = *exn(g->m, l->v[i].load);
+    ex f = factor ? k_mul(g->m, factor, l->v[i].g) : l->v[i].g;
+    vec_push(g->a, *out, ((contrib){.x = n.tensor, .idx = n.args, .guarded = n.otherwise != 0, .d = d, .g = f, .when = l->v[i].when, .vars = vars, .nvars = nvars, .origin = origin}));
+  }
+}
+/* A helper stage over the variables `vars` (those of the point at which a reduction is looked at); returns its read there. */
+static ex side_stage(gr *g, uint32_t s, const atom *vars, uint32_t nvars, ex value, const char *suffix) {
+  emodule *m = g->m;
+  const tensor *y = xt(m, xs(m, s)->tensor);
+  if (nvars > MAX_RANK) grad_refuse(g, y->origin, "a reduction over values of %u variables (at most %d)", nvars, MAX_RANK);
+  axis axes[MAX_RANK];
+  sz by[MAX_RANK], idx[MAX_RANK], shape[MAX_RANK];
+  for (uint32_t i = 0; i < nvars; i++) {
+    idx[i] = sym_of_atom(g->c, vars[i]), shape[i] = sym_extent(g->c, vars[i]);
+    axes[i] = expr_axis1(m, sym_name(g->c, vars[i]), shape[i], &by[i]);
+  }
+  value = expr_subst_vars(m, expr_fresh(m, value), vars, by, nvars);
+  tid t = expr_tensor(m, TK_STAGE, exn(m, value)->type, shape, nvars, arena_fmt(g->a, "%s.%s", y->name, suffix), y->origin);
+  grad_append(g, t, axes, nvars, value);
+  return expr_load(m, t, idx, nvars, 0);
+}
+static sz row_major(gr *g, const atom *vars, uint32_t n) {
+  sz flat = sym_int(g->c, 0);
+  for (uint32_t i = 0; i < n; i++) flat = sym_add(g->c, sym_mul(g->c, flat, sym_extent(g->c, vars[i])), sym_of_atom(g->c, vars[i]));
+  return flat;
+}
+/* Only the variables that the reduction's value depends on: helper stages need no others. */
+static uint32_t needed(gr *g, ex e, const atom *vars, uint32_t nvars, atom *out) {
+  u32vec fv = {0};
+  uint32_t n = 0;
+  expr_vars(g->m, e, g->a, &fv);
+  for (uint32_t i = 0; i < nvars; i++)
+    if (vec_has(&fv, vars[i])) out[n++] = vars[i];
+  return n;
+}
+void grad_value(gr *g, uint32_t s, ex value, ex own, ex d, const atom *vars, uint32_t nvars, mask when, contribs *out) {
+  emodule *m = g->m;
+  const ex_node n = *exn(m, value);
+  const char *origin = xt(m, xs(m, s)->tensor)->origin;
+  locals l = {0};
+  ex factor = 0;
+  if (n.kind != EX_REDUCE) grad_chain(g, value, own, when, &l);
+  else {
+    if (n.op != RED_SUM && n.op != RED_PROD && n.op != RED_MAX && n.op != RED_MIN) return;
+    map *memo = map_new(g->a);
+    if (!grad_live(g, memo, n.body)) return;
+    atom *all = NEWN(g->a, atom, nvars + n.nargs + 1), *at = NEWN(g->a, atom, nvars + 1);
+    if (nvars) memcpy(all, vars, nvars * sizeof *all);
+    if (n.nargs) memcpy(all + nvars, n.args, n.nargs * sizeof *all);
+    uint32_t nat = needed(g, value, vars, nvars, at);
+    if (n.where) when = mask_with(g, when, n.where, false);
+    if ((n.op == RED_MAX || n.op == RED_MIN) && n.nargs) {
+      sz flat = row_major(g, n.args, n.nargs);
+      ex win = side_stage(g, s, at, nat, expr_reduce(m, n.op == RED_MAX ? RED_ARGMAX : RED_ARGMIN, n.args, n.nargs, n.where, n.body, expr_index(m, flat), ET_NONE, ET_NONE), "winner");
+      when = mask_with(g, when, expr_op2(m, OP_EQ, expr_index(m, flat), win), false);
+    } else if (n.op == RED_PROD && n.nargs) {
+      etype bt = exn(m, n.body)->type;
+      ex is0 = expr_op2(m, OP_EQ, n.body, expr_f(m, bt, 0)), not0 = expr_op2(m, OP_NE, n.body, expr_f(m, bt, 0));
+      ex zeros = side_stage(g, s, at, nat, expr_reduce(m, RED_SUM, n.args, n.nargs, n.where, expr_cast(m, ET_I64, is0), 0, ET_NONE, ET_NONE), "zeros");
+      ex rest = side_stage(g, s, at, nat, expr_reduce(m, RED_PROD, n.args, n.nargs, k_and(m, n.where, not0), n.body, 0, n.acc, n.type), "rest");
+      ex r = expr_cast(m, bt, rest), none = expr_f(m, bt, 0);
+      ex one = expr_op2(m, OP_AND, expr_op2(m, OP_EQ, zeros, expr_i(m, ET_I64, 1)), is0);
+      factor = expr_sel(m, expr_op2(m, OP_EQ, zeros, expr_i(m, ET_I64, 0)), expr_op2(m, OP_DIV, r, n.body), expr_sel(m, one, r, none));
+    }
+    grad_chain(g, n.body, 0, when, &l);
+    vars = all, nvars += n.nargs;
+  }
+  take(g, &l, factor, d, vars, nvars, origin, out);
+}
+
+/* ---- stages -------------------------------------------------------------------------------------------------------------------------------------------------- */
+static ex read_adjoint(gr *g, tid dy, etype t, const sz *idx, uint32_t n) { return dy ? expr_load(g->m, dy, idx, n, 0) : expr_f(g->m, t, 1); }
+static bool distinct_places(gr *g, const update *u) { /* every variable is an index of its own */
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < u->nvars; i++)
+    for (uint32_t k = 0; k < u->nidx; k++)
+      if (u->idx[k] == sym_of_atom(g->c, u->vars[i])) {
+        found++;
+        break;
+      }
+  return found == u->nvars;
+}
+typedef struct fresh_update { atom *vars; sz *by, *idx; ex cond; } fresh_update;
+static fresh_update copy_update(gr *g, const update *u) {
+  fresh_update f = {NEWN(g->m->a, atom, u->nvars + 1), NEWN(g->a, sz, u->nvars + 1), NEWN(g->m->a, sz, u->nidx + 1), 0};
+  for (uint32_t i = 0; i < u->nvars; i++) {
+    f.by[i] = sym_var(g->c, sym_name(g->c, u->vars[i]), sym_extent(g->c, u->vars[i]));
+    sym_is_atom(g->c, f.by[i], &f.vars[i]);
+  }
+  for (uint32_t i = 0; i < u->nidx; i++) f.idx[i] = size_subst(g, u->idx[i], u->vars, f.by, u->nvars);
+  f.cond = u->cond ? expr_subst_vars(g->m, expr_fresh(g->m, u->cond), u->vars, f.by, u->nvars) : 0;
+  return f;
+}
+/* A stage of y's shape that starts from `base` and has `value` written to every place of update u. */
+static tid write_places(gr *g, tid y, etype t, ex base, const axis *axes, const update *u, sz value, ex zero, const char *suffix) {
+  emodule *m = g->m;
+  fresh_update f = copy_update(g, u);
+  tid r = expr_tensor(m, TK_STAGE, t, xt(m, y)->shape, xt(m, y)->rank, arena_fmt(g->a, "%s.%s", xt(m, y)->name, suffix), xt(m, y)->origin);
+  uint32_t ns = grad_append(g, r, axes, xt(m, y)->rank, base);
+  ex v = value ? expr_index(m, size_subst(g, value, u->vars, f.by, u->nvars)) : zero;
+  vec_push(m->a, xs(m, ns)->updates, ((update){.vars = f.vars, .nvars = u->nvars, .nidx = u->nidx, .idx = f.idx, .op = OP_NONE, .value = v, .cond = f.cond}));
+  return r;
+}
+static void through_updates(gr *g, uint32_t s, tid *dy, contribs *out) {
+  emodule *m = g->m;
+  tid y = xs(m, s)->tensor;
+  etype t = xt(m, y)->type;
+  bool tiled = xs(m, s)->tiled;
+  if (xs(m, s)->scan) grad_refuse(g, xt(m, y)->origin, "updates inside a recurrence");
+  for (uint32_t i = xs(m, s)->updates.n; i-- > 0;) {
+    const update u = xs(m, s)->updates.v[i];
+    u32vec l = {0};
+    expr_loads(m, u.value, g->a, &l);
+    if (u.cond) expr_loads(m, u.cond, g->a, &l);
+    for (uint32_t k = 0; k < l.n; k++)
+      if (exn(m, l.v[k])->tensor == y) grad_refuse(g, xt(m, y)->origin, "an update that reads what it updates");
+    if (u.op != OP_NONE && u.op != OP_ADD) grad_refuse(g, xt(m, y)->origin, "an update with %s=; state the gradient in the definition", op_name(u.op));
+    mask when = u.cond ? mask_with(g, (mask){0}, u.cond, false) : (mask){0};
+    if (u.op == OP_NONE && !tiled && !distinct_places(g, &u)) {
+      sz idx[MAX_RANK], flat = row_major(g, u.vars, u.nvars);
+      axis axes[MAX_RANK];
+      grad_axes(g, y, axes, idx);
+      tid win = write_places(g, y, ET_I64, expr_i(m, ET_I64, -1), axes, &u, flat, 0, "writer");
+      when = mask_with(g, when, expr_op2(m, OP_EQ, expr_index(m, flat), expr_load(m, win, u.idx, u.nidx, 0)), false);
+    }
+    grad_value(g, s, u.value, 0, read_adjoint(g, *dy, t, u.idx, u.nidx), u.vars, u.nvars, when, out);
+    if (u.op == OP_NONE && !tiled) { /* what stood there before is overwritten */
+      sz idx[MAX_RANK];
+      axis axes[MAX_RANK];
+      grad_axes(g, y, axes, idx);
+      *dy = write_places(g, y, t, read_adjoint(g, *dy, t, idx, u.nidx), axes, &u, 0, expr_f(m, t, 0), "kept");
+    }
+  }
+}
+void grad_stage_loads(gr *g, uint32_t s, tid dy, sz step, contribs *out) {
+  emodule *m = g->m;
+  if (xs(m, s)->updates.n) through_updates(g, s, &dy, out);
+  const stage x = *xs(m, s);
+  if (!x.value) return;
+  atom t = x.scan ? m->scans.v[x.scan].var : 0;
+  u32vec vars = {0};
+  sz at[MAX_RANK], here[MAX_RANK];
+  for (uint32_t i = 0; i < x.naxes; i++) {
+    for (uint32_t k = 0; k < x.axes[i].n; k++) vec_push(g->a, vars, x.axes[i].d[k].var);
+    at[i] = here[i] = expr_axis_index(m, &x.axes[i]);
+    if (step && t && x.axes[i].n == 1 && x.axes[i].d[0].var == t) at[i] = step;
+  }
+  ex own = x.updates.n ? 0 : expr_load(m, x.tensor, here, x.naxes, 0);
+  grad_value(g, s, x.value, own, read_adjoint(g, dy, xt(m, x.tensor)->type, at, x.naxes), vars.v, vars.n, (mask){0}, out);
+}

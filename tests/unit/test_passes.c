@@ -1,0 +1,525 @@
+/* The passes on expr modules: hand-written modules with the kernels they must end in, golden texts (tests/golden/passes), and random modules. Everything is checked by difference: see pass_check.h. */
+#include "pass_check.h"
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+typedef struct example { const char *name, *kernels, *text; } example;
+static const example examples[] = {
+    {"softmax", "row 1",
+     "size N\n"
+     "tensor x: f32[N, 8] input \"x\"\n"
+     "stage m: f32[a<N] = max[b<8] x[a, b]\n"
+     "stage e: f32[c<N, d<8] = exp(x[c, d] - m[c])\n"
+     "stage y: f32[f<N, g<8] out = e[f, g] / (sum[h<8] e[f, h])\n"
+     "output y \"y\"\n"},
+    {"normalisation over a symbolic row, written in one stage", "row 1",
+     "size S\n"
+     "tensor x: f32[4, S] input \"x\"\n"
+     "tensor g: f32[S] input \"g\"\n"
+     "stage mean: f32[a<4] = (sum[b<S] x[a, b]) / f32(#(S))\n"
+     "stage y: f32[c<4, d<S] out = (x[c, d] - mean[c]) / sqrt((sum[k<S] (x[c, k] - mean[c]) * (x[c, k] - mean[c])) / f32(#(S)) + 0.001) * g[d]\n"
+     "output y \"y\"\n"},
+    {"product, bias, scale, activation, transposed output", "contraction 1",
+     "size N\n"
+     "tensor x: f32[N, 4] input \"x\"\n"
+     "tensor w: f32[4, 3] const [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0]\n"
+     "tensor b: f32[3] const [1.0, 2.0, 3.0]\n"
+     "tensor s: f32[3] const [0.5, 2.0, 4.0]\n"
+     "stage y: f32[a<N, c<3] = b[c] + (sum[k<4] x[a, k] * w[k, c])\n"
+     "stage z: f32[d<N, e<3] = max(y[d, e] * s[e] + 1.0, 0.0)\n"
+     "stage t: f32[f<3, g<N] out = z[g, f]\n"
+     "output t \"t\"\n"},
+    {"two products in one accumulator", "contraction 1",
+     "tensor x: f32[5, 4] input \"x\"\n"
+     "tensor h: f32[5, 6] input \"h\"\n"
+     "tensor w: f32[4, 3] input \"w\"\n"
+     "tensor u: f32[6, 3] input \"u\"\n"
+     "stage y: f32[a<5, c<3] out = tanh((sum[k<4] x[a, k] * w[k, c]) + (sum[j<6] h[a, j] * u[j, c]) + 0.5)\n"
+     "output y \"y\"\n"},
+    {"window with padding, shared by two readers", "contraction 1",
+     "tensor x: f32[2, 3, 8] input \"x\"\n"
+     "tensor w: f32[4, 3, 3] input \"w\"\n"
+     "stage p: f32[a<2, b<3, c<8] = x[a, b, c]\n"
+     "stage y: f32[n<2, o<4, i<8] out = max(sum[q<3, k<3] (load p[n, q, i + k - 1] else 0.0) * w[o, q, k], 0.0)\n"
+     "output y \"y\"\n"},
+    {"depthwise", "stencil 1",
+     "tensor x: f32[2, 3, 8] input \"x\"\n"
+     "tensor w: f32[3, 3] input \"w\"\n"
+     "stage y: f32[n<2, o<3, i<8] out = max(sum[k<3] (load x[n, o, i + k - 1] else 0.0) * w[o, k], 0.0)\n"
+     "output y \"y\"\n"},
+    {"attention with heads inside the columns", "composite 1",
+     "size L\nsize S\n"
+     "tensor q: f32[L, 8] input \"q\"\n"
+     "tensor k: f32[S, 8] input \"k\"\n"
+     "tensor v: f32[S, 8] input \"v\"\n"
+     "stage s: f32[h<2, l<L, t<S] = (sum[d<4] q[l, 4*h + d] * k[t, 4*h + d]) * 0.5\n"
+     "stage m: f32[h1<2, l1<L] = max[t1<S] s[h1, l1, t1]\n"
+     "stage e: f32[h2<2, l2<L, t2<S] = exp(s[h2, l2, t2] - m[h2, l2])\n"
+     "stage z: f32[h3<2, l3<L] = sum[t3<S] e[h3, l3, t3]\n"
+     "stage p: f32[h4<2, l4<L, t4<S] = e[h4, l4, t4] / z[h4, l4]\n"
+     "stage o: f32[h5<2, l5<L, d5<4] = sum[t5<S] p[h5, l5, t5] * v[t5, 4*h5 + d5]\n"
+     "stage y: f32[l6<L, (h6<2, d6<4)] out = o[h6, l6, d6]\n"
+     "output y \"y\"\n"},
+    {"concat stored in place, slices of it read the pieces", "contraction 2",
+     "tensor x: f32[5, 4] input \"x\"\n"
+     "tensor w: f32[4, 3] input \"w\"\n"
+     "tensor u: f32[4, 2] input \"u\"\n"
+     "stage y: f32[a<5, c<3] = sum[k<4] x[a, k] * w[k, c]\n"
+     "stage z: f32[b<5, d<2] = sum[j<4] x[b, j] * u[j, d]\n"
+     "stage c: f32[e<5, f<5] out tiled\n  update [g<5, h<3] c[g, h] := y[g, h]\n  update [i<5, l<2] c[i, 3 + l] := z[i, l]\n"
+     "stage t: f32[m<5, n<3] out = max(c[m, n] + x[m, n], 0.0)\n"
+     "output c \"c\"\noutput t \"t\"\n"},
+    {"channel shuffle between two products", "contraction 2",
+     "tensor x: f32[4, 5] input \"x\"\n"
+     "tensor w: f32[6, 4] input \"w\"\n"
+     "tensor u: f32[2, 6] input \"u\"\n"
+     "stage y: f32[a<6, b<5] = max(sum[k<4] w[a, k] * x[k, b], 0.0)\n"
+     "stage r: f32[g<2, c<3, d<5] = y[3*g + c, d]\n"
+     "stage t: f32[c1<3, g1<2, d1<5] = r[g1, c1, d1]\n"
+     "stage f: f32[(c2<3, g2<2), d2<5] = t[c2, g2, d2]\n"
+     "stage o: f32[e<2, h<5] out = sum[j<6] u[e, j] * f[j, h]\n"
+     "output o \"o\"\n"},
+    {"recurrence: the input product leaves it", "contraction 1, scan 1",
+     "size T\n"
+     "scan s1 t<T\n"
+     "tensor x: f32[T, 3] input \"x\"\n"
+     "tensor w: f32[4, 3] input \"w\"\n"
+     "tensor r: f32[4, 4] input \"r\"\n"
+     "declare H: f32[T, 4]\n"
+     "stage H: f32[t, h<4] scan s1 = tanh((sum[i<3] x[t, i] * w[h, i]) + (sum[k<4] (load H[t - 1, k] else 0.0) * r[h, k]))\n"
+     "stage y: f32[a<T, 1, b<4] out = H[a, b]\n"
+     "output y \"y\"\n"},
+    {"a one-hot product is a gather", "gather 1",
+     "size N\n"
+     "tensor i: i64[N] input \"i\"\n"
+     "tensor w: f32[7, 3] input \"w\"\n"
+     "stage h: f32[a<N, b<7] = #b == i[a] ? 1.0 : 0.0\n"
+     "stage y: f32[c<N, d<3] out = sum[k<7] h[c, k] * w[k, d]\n"
+     "output y \"y\"\n"},
+    {"embedding, residual, normalisation", "row 1",
+     "size N\n"
+     "tensor i: i64[N] input \"i\"\n"
+     "tensor w: f32[2, 6] input \"w\"\n"
+     "tensor q: f32[N, 6] input \"q\"\n"
+     "stage e: f32[a<N, b<6] = (load w[{i[a]}, b] else 0.0) + q[a, b]\n"
+     "stage m: f32[c<N] = sum[d<6] e[c, d]\n"
+     "stage y: f32[f<N, g<6] out = e[f, g] - m[f]\n"
+     "output y \"y\"\n"},
+    {"scatter keeps its order", "contraction 1, update 1",
+     "tensor x: f32[4, 4] input \"x\"\n"
+     "tensor i: i64[3] input \"i\"\n"
+     "stage y: f32[a<4, b<4] = sum[k<4] x[a, k] * x[k, b]\n"
+     "stage z: f32[c<4, d<4] out = y[c, d]\n  update [e<3, f<4] z[{i[e]}, f] += y[e, f]\n"
+     "output z \"z\"\n"},
+    {"stored elsewhere too: the second place is a copy in the producer's kernel", "contraction 1",
+     "tensor x: f32[5, 4] input \"x\"\n"
+     "tensor w: f32[4, 3] input \"w\"\n"
+     "stage y: f32[a<5, c<3] out = max(sum[k<4] x[a, k] * w[k, c], 0.0)\n"
+     "stage z: f32[b<5, d<3] = y[b, d] * 2.0\n"
+     "stage c: f32[e<5, f<6] out tiled\n  update [g<5, h<3] c[g, h] := y[g, h]\n  update [i<5, l<3] c[i, 3 + l] := z[i, l]\n"
+     "output y \"y\"\noutput c \"c\"\n"},
+    {"an output of a branch; stages stay in their blocks", "elementwise 3",
+     "tensor x: f32[4] input \"x\"\n"
+     "tensor b: bool[] input \"b\"\n"
+     "stage p: f32[a<4] = x[a] * 2.0\n"
+     "stage q: f32[c<4] = p[c] + p[3 - c]\n"
+     "if b {\n  stage t: f32[d<4] out = q[d] + 1.0\n} else {\n  stage e: f32[f<4] out = q[f] - p[f]\n}\n  result r: f32[4] = t | e\n"
+     "output r \"r\"\n"},
+};
+
+typedef struct outcome { uint32_t bad; const char *summary; uint64_t spent; } outcome;
+/* Runs in a context of its own; the summary is static storage. */
+static void run_text(const char *name, const char *text, uint64_t fuel, bool tiles, outcome *o) {
+  static char summary[256];
+  ctx *c = ctx_new();
+  *o = (outcome){.bad = 1, .summary = summary};
+  summary[0] = 0;
+  CTX_TRY(c) {
+    emodule *m = expr_parse(c, text, name);
+    if (!m) ctx_unwind(c);
+    pass_check p = {.m = m, .seed = 88172645463325252u, .tolerance = 1e-5};
+    expr_observer ob = {.after = pc_after, .env = &p, .fuel = fuel, .spent = &o->spent};
+    pc_inputs(&p, ctx_arena(c));
+    pc_reference(&p, ctx_arena(c));
+    expr_optimise(m, 3, &ob);
+    if (tiles && !p.bad) pc_tiles(&p, 3);
+    sbuf b = sbuf_new(m->a);
+    pc_summary(m, &b);
+    snprintf(summary, sizeof summary, "%s", b.s ? b.s : "");
+    o->bad = p.bad;
+  }
+  CTX_CATCH { printf("%s: failed\n", name); }
+  for (const diag *d = diag_first(c); d; d = d->next) printf("%s:%u: %s\n", name, d->pos.line, d->text);
+  ctx_free(c);
+}
+static void test_examples(void **state) {
+  (void)state;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+    outcome o;
+    run_text(examples[i].name, examples[i].text, 0, true, &o);
+    if (o.bad || strcmp(o.summary, examples[i].kernels)) bad++, printf("%s: kernels are %s, expected %s\n", examples[i].name, o.summary, examples[i].kernels);
+  }
+  assert_int_equal(bad, 0);
+}
+/* any amount of fuel gives a correct module */
+static void test_fuel(void **state) {
+  (void)state;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+    outcome o;
+    run_text(examples[i].name, examples[i].text, 0, false, &o);
+    for (uint64_t f = 1; f <= o.spent; f++) {
+      outcome q;
+      run_text(examples[i].name, examples[i].text, f, true, &q);
+      if (q.bad) bad++, printf("%s: wrong with fuel %llu\n", examples[i].name, (unsigned long long)f);
+    }
+  }
+  assert_int_equal(bad, 0);
+}
+
+/* ---- golden texts: a module, a line `=== PASS`, the module after that pass ---- */
+typedef struct keep { const char *pass; uint32_t turn; char *text; } keep;
+static bool keep_after(void *env, emodule *m, const char *pass, bool changed, double ms) {
+  keep *k = env;
+  (void)changed, (void)ms;
+  if (strcmp(pass, k->pass)) return true;
+  sbuf b = sbuf_new(m->a);
+  expr_print(m, &b, (print_opts){.kernels = true});
+  free(k->text);
+  k->text = strdup(b.s);
+  return false;
+}
+static char *read_all(const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (!f) return NULL;
+  char *s = calloc(1, 1 << 20);
+  size_t n = fread(s, 1, (1 << 20) - 1, f);
+  s[n] = 0;
+  fclose(f);
+  return s;
+}
+static uint32_t golden(const char *path) {
+  char *all = read_all(path);
+  char *cut = all ? strstr(all, "\n=== ") : NULL;
+  if (!cut) return printf("%s: no line `=== PASS`\n", path), free(all), 1;
+  char *pass = cut + 5, *expected = strchr(pass, '\n');
+  cut[1] = 0;
+  if (expected) *expected++ = 0;
+  keep k = {.pass = pass};
+  ctx *c = ctx_new();
+  CTX_TRY(c) {
+    emodule *m = expr_parse(c, all, path);
+    if (!m) ctx_unwind(c);
+    expr_observer o = {.after = keep_after, .env = &k};
+    expr_optimise(m, 3, &o);
+  }
+  CTX_CATCH { printf("%s: failed\n", path); }
+  for (const diag *d = diag_first(c); d; d = d->next) printf("%s:%u: %s\n", path, d->pos.line, d->text);
+  ctx_free(c);
+  uint32_t bad = !k.text || !expected || strcmp(k.text, expected);
+  if (bad && k.text && getenv("EK_UPDATE")) {
+    FILE *f = fopen(path, "wb");
+    fprintf(f, "%s=== %s\n%s", all, pass, k.text);
+    fclose(f);
+    printf("%s: updated\n", path), bad = 0;
+  } else if (bad) printf("%s: after %s the module is\n%s\n(EK_UPDATE=1 writes it)\n", path, pass, k.text ? k.text : "?");
+  free(k.text), free(all);
+  return bad;
+}
+static void test_golden(void **state) {
+  (void)state;
+  const char *dir = EK_SOURCE_DIR "/tests/golden/passes";
+  uint32_t bad = 0, n = 0;
+  DIR *d = opendir(dir);
+  assert_non_null(d);
+  for (struct dirent *e; (e = readdir(d));) {
+    size_t len = strlen(e->d_name);
+    char path[512];
+    if (len < 5 || strcmp(e->d_name + len - 5, ".expr")) continue;
+    snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+    bad += golden(path), n++;
+  }
+  closedir(d);
+  assert_true(n > 0);
+  assert_int_equal(bad, 0);
+}
+
+/* ---- random modules ---- */
+enum { MAX_T = 48 };
+typedef struct gen { pass_check *p; emodule *m; ctx *c; tid t[MAX_T]; uint32_t n; sz sym; } gen;
+static uint32_t pick(gen *g, uint32_t n) { return (uint32_t)(pc_random(g->p) * n) % n; }
+static tid any_tensor(gen *g) { return g->t[g->n - 1 - pick(g, g->n < 6 ? g->n : pick(g, 3) ? 4 : g->n)]; }
+static void stage_of(gen *g, const axis *ax, uint32_t n, ex v, const char *hint) {
+  sz shape[MAX_RANK];
+  for (uint32_t i = 0; i < n; i++) {
+    shape[i] = sym_int(g->c, 1);
+    for (uint32_t k = 0; k < ax[i].n; k++) shape[i] = sym_mul(g->c, shape[i], ax[i].d[k].extent);
+  }
+  tid t = expr_tensor(g->m, TK_STAGE, (etype)exn(g->m, v)->type, shape, n, hint, NULL);
+  expr_stage(g->m, 0, t, ax, n, v);
+  if (g->n < MAX_T) g->t[g->n++] = t;
+}
+/* fresh axes over the shape of t; idx are their values */
+static uint32_t axes_like(gen *g, tid t, axis *ax, sz *idx) {
+  const tensor *x = xt(g->m, t);
+  for (uint32_t i = 0; i < x->rank; i++) ax[i] = expr_axis1(g->m, "i", x->shape[i], &idx[i]);
+  return x->rank;
+}
+static ex rd(gen *g, tid t, const sz *idx) { return expr_load(g->m, t, idx, xt(g->m, t)->rank, 0); }
+static bool same_shape(gen *g, tid a, tid b) {
+  const tensor *x = xt(g->m, a), *y = xt(g->m, b);
+  if (x->rank != y->rank) return false;
+  for (uint32_t i = 0; i < x->rank; i++)
+    if (x->shape[i] != y->shape[i]) return false;
+  return true;
+}
+static void gen_step(gen *g) {
+  emodule *m = g->m;
+  ctx *c = g->c;
+  axis ax[MAX_RANK] = {{0}};
+  sz idx[MAX_RANK] = {0};
+  tid t = any_tensor(g);
+  const tensor x = *xt(m, t);
+  int64_t k;
+  uint32_t d = x.rank ? pick(g, x.rank) : 0;
+  switch (pick(g, 12)) {
+  case 0: { /* one operand */
+    uint32_t n = axes_like(g, t, ax, idx);
+    ex v = rd(g, t, idx);
+    static const sop ops[] = {OP_TANH, OP_NEG, OP_ABS, OP_SIN};
+    stage_of(g, ax, n, pick(g, 2) ? expr_op1(m, ops[pick(g, 4)], v) : expr_op2(m, OP_MAX, expr_op2(m, OP_MUL, v, expr_f(m, ET_F32, 0.5)), expr_f(m, ET_F32, 0)), "u");
+    return;
+  }
+  case 1: case 2: { /* two operands: same shape, or the second reduced or reread along an axis */
+    uint32_t n = axes_like(g, t, ax, idx);
+    tid o = any_tensor(g);
+    for (int tries = 0; tries < 8 && !same_shape(g, t, o); tries++) o = g->t[pick(g, g->n)];
+    ex b = same_shape(g, t, o) ? rd(g, o, idx) : rd(g, t, idx);
+    if (!same_shape(g, t, o) && xt(m, o)->rank == 1 && n && xt(m, o)->shape[0] == x.shape[n - 1]) b = rd(g, o, &idx[n - 1]);
+    stage_of(g, ax, n, expr_op2(m, pick(g, 2) ? OP_ADD : OP_MUL, rd(g, t, idx), b), "b");
+    return;
+  }
+  case 3: { /* transposition */
+    sz back[MAX_RANK];
+    axis bx[MAX_RANK];
+    uint32_t n = axes_like(g, t, ax, idx), s = n ? pick(g, n) : 0;
+    for (uint32_t i = 0; i < n; i++) bx[i] = ax[(i + s) % n], back[i] = idx[i];
+    stage_of(g, bx, n, rd(g, t, back), "t");
+    return;
+  }
+  case 4: { /* one axis into two, or two into one */
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (n >= 2 && pick(g, 2)) {
+      digit *dg = NEWN(m->a, digit, ax[0].n + ax[1].n + 1);
+      uint32_t q = 0;
+      for (int a = 0; a < 2; a++)
+        for (uint32_t i = 0; i < ax[a].n; i++) dg[q++] = ax[a].d[i];
+      axis bx[MAX_RANK] = {{q, dg}};
+      for (uint32_t i = 2; i < n; i++) bx[i - 1] = ax[i];
+      stage_of(g, bx, n - 1, rd(g, t, idx), "j");
+    } else if (n && n < 5 && sym_is_int(c, x.shape[0], &k) && k % 2 == 0 && k > 2) {
+      axis bx[MAX_RANK];
+      sz hi, lo;
+      bx[0] = expr_axis1(m, "h", sym_int(c, k / 2), &hi), bx[1] = expr_axis1(m, "l", sym_int(c, 2), &lo);
+      for (uint32_t i = 1; i < n; i++) bx[i + 1] = ax[i];
+      idx[0] = sym_add(c, sym_muli(c, hi, 2), lo);
+      stage_of(g, bx, n + 1, rd(g, t, idx), "s");
+    }
+    return;
+  }
+  case 5: { /* slice with a step, or reversed */
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (!n || !sym_is_int(c, x.shape[d], &k) || k < 2) return;
+    int64_t st = 1 + pick(g, 2), off = pick(g, (uint32_t)k), cnt = (k - off + st - 1) / st;
+    ax[d] = expr_axis1(m, "w", sym_int(c, cnt), &idx[d]);
+    idx[d] = pick(g, 4) ? sym_addi(c, sym_muli(c, idx[d], st), off) : sym_sub(c, sym_int(c, cnt - 1), idx[d]);
+    stage_of(g, ax, n, rd(g, t, idx), "w");
+    return;
+  }
+  case 6: { /* padding */
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (!n) return;
+    ax[d] = expr_axis1(m, "p", sym_addi(c, x.shape[d], 2), &idx[d]);
+    idx[d] = sym_addi(c, idx[d], -1);
+    stage_of(g, ax, n, expr_load(m, t, idx, n, expr_f(m, ET_F32, 0)), "p");
+    return;
+  }
+  case 7: { /* pieces side by side */
+    tid o = any_tensor(g);
+    const tensor y = *xt(m, o);
+    if (!x.rank || y.rank != x.rank) return;
+    for (uint32_t i = 0; i < x.rank; i++)
+      if (i != d && x.shape[i] != y.shape[i]) return;
+    sz shape[MAX_RANK];
+    for (uint32_t i = 0; i < x.rank; i++) shape[i] = i == d ? sym_add(c, x.shape[i], y.shape[i]) : x.shape[i], ax[i] = expr_axis1(m, "c", shape[i], &idx[i]);
+    tid z = expr_tensor(m, TK_STAGE, ET_F32, shape, x.rank, "c", NULL);
+    uint32_t s = expr_stage(m, 0, z, ax, x.rank, 0);
+    xs(m, s)->tiled = true;
+    for (int which = 0; which < 2; which++) {
+      axis bx[MAX_RANK];
+      sz at[MAX_RANK];
+      uint32_t n = axes_like(g, which ? o : t, bx, at);
+      update u = {.nidx = n, .idx = NEWN(m->a, sz, n + 1), .vars = NEWN(m->a, atom, n + 1)};
+      for (uint32_t i = 0; i < n; i++) {
+        u.idx[i] = which && i == d ? sym_add(c, at[i], x.shape[i]) : at[i];
+        if (bx[i].n) u.vars[u.nvars++] = bx[i].d[0].var;
+      }
+      u.value = rd(g, which ? o : t, at);
+      vec_push(m->a, xs(m, s)->updates, u);
+    }
+    if (g->n < MAX_T) g->t[g->n++] = z;
+    return;
+  }
+  case 8: { /* reduction of an axis, perhaps of a prefix of it */
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (!n || !ax[d].n) return;
+    atom v = ax[d].d[0].var;
+    axis bx[MAX_RANK];
+    uint32_t q = 0;
+    ex where = 0;
+    for (uint32_t i = 0; i < n; i++)
+      if (i != d) bx[q++] = ax[i];
+    if (!pick(g, 3)) {
+      sz o;
+      bx[q++] = expr_axis1(m, "o", x.shape[d], &o);
+      where = expr_op2(m, OP_LE, expr_index(m, idx[d]), expr_index(m, o));
+    }
+    ex r = expr_reduce(m, pick(g, 2) ? RED_SUM : RED_MAX, &v, 1, where, rd(g, t, idx), 0, ET_NONE, ET_NONE);
+    stage_of(g, bx, q, pick(g, 2) ? expr_op2(m, OP_MUL, r, expr_f(m, ET_F32, 0.25)) : r, "r");
+    return;
+  }
+  case 9: { /* softmax over an axis */
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (!n || !ax[d].n || n > 4) return;
+    axis bx[MAX_RANK], cx[MAX_RANK];
+    sz at[MAX_RANK], mi[MAX_RANK];
+    uint32_t q = 0;
+    for (uint32_t i = 0; i < n; i++)
+      if (i != d) bx[q++] = ax[i];
+    ex r = expr_reduce(m, RED_MAX, &ax[d].d[0].var, 1, 0, rd(g, t, idx), 0, ET_NONE, ET_NONE);
+    stage_of(g, bx, q, r, "m");
+    tid mt = g->t[g->n - 1];
+    if (xt(m, mt)->rank != n - 1) return; /* table full */
+    axes_like(g, t, cx, at);
+    q = 0;
+    for (uint32_t i = 0; i < n; i++)
+      if (i != d) mi[q++] = at[i];
+    ex e = expr_op1(m, OP_EXP, expr_op2(m, OP_SUB, rd(g, t, at), rd(g, mt, mi)));
+    sz ri, rx[MAX_RANK];
+    axis ra = expr_axis1(m, "k", x.shape[d], &ri);
+    for (uint32_t i = 0; i < n; i++) rx[i] = i == d ? ri : at[i];
+    ex e2 = expr_op1(m, OP_EXP, expr_op2(m, OP_SUB, rd(g, t, rx), rd(g, mt, mi)));
+    ex z = expr_reduce(m, RED_SUM, &ra.d[0].var, 1, 0, e2, 0, ET_NONE, ET_NONE);
+    stage_of(g, cx, n, expr_op2(m, OP_DIV, e, z), "f");
+    return;
+  }
+  case 10: { /* product with another tensor over the last axis */
+    tid o = any_tensor(g);
+    for (int tries = 0; tries < 8; tries++) {
+      const tensor *y = xt(m, o);
+      if (y->rank == 2 && x.rank && y->shape[0] == x.shape[x.rank - 1]) break;
+      o = g->t[pick(g, g->n)];
+    }
+    const tensor y = *xt(m, o);
+    if (y.rank != 2 || !x.rank || y.shape[0] != x.shape[x.rank - 1] || x.rank > 4) return;
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (!ax[n - 1].n) return;
+    atom v = ax[n - 1].d[0].var;
+    sz bi[2] = {idx[n - 1], 0};
+    ax[n - 1] = expr_axis1(m, "n", y.shape[1], &bi[1]);
+    ex p = expr_reduce(m, RED_SUM, &v, 1, 0, expr_op2(m, OP_MUL, rd(g, t, idx), rd(g, o, bi)), 0, ET_NONE, ET_NONE);
+    stage_of(g, ax, n, pick(g, 2) ? expr_op2(m, OP_MAX, p, expr_f(m, ET_F32, 0)) : p, "g");
+    return;
+  }
+  default: { /* a window of three over an axis */
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (!n || !ax[d].n) return;
+    sz k3;
+    axis kx = expr_axis1(m, "k", sym_int(c, 3), &k3);
+    idx[d] = sym_addi(c, sym_add(c, idx[d], k3), -1);
+    ex p = expr_reduce(m, pick(g, 2) ? RED_SUM : RED_MAX, &kx.d[0].var, 1, 0, expr_load(m, t, idx, n, expr_f(m, ET_F32, 0)), 0, ET_NONE, ET_NONE);
+    stage_of(g, ax, n, p, "k");
+    return;
+  }
+  }
+}
+static tid gen_input(gen *g, const sz *shape, uint32_t n, bool constant) {
+  tid t;
+  char name[8];
+  snprintf(name, sizeof name, "x%u", g->n);
+  if (constant) {
+    ndarray d = {.type = ET_F32, .rank = n};
+    int64_t k = 1, v;
+    for (uint32_t i = 0; i < n; i++) sym_is_int(g->c, shape[i], &v), d.dims[i] = v, k *= v;
+    float *f = arena_array(g->m->a, (size_t)k, sizeof *f);
+    for (int64_t i = 0; i < k; i++) f[i] = (float)(pc_random(g->p) * 2 - 1);
+    d.data = f, d.bytes = (size_t)k * sizeof *f;
+    t = expr_const_tensor(g->m, &d, name);
+  } else {
+    t = expr_tensor(g->m, TK_INPUT, ET_F32, shape, n, name, NULL);
+    vec_push(g->m->a, g->m->inputs, ((io){t, arena_strdup(g->m->a, name)}));
+  }
+  return g->t[g->n++] = t;
+}
+static uint32_t random_module(uint64_t seed) {
+  ctx *c = ctx_new();
+  volatile uint32_t bad = 1;
+  CTX_TRY(c) {
+    emodule *m = expr_module(c);
+    pass_check p = {.m = m, .seed = seed * 2654435761u + 88172645463325252u, .tolerance = 1e-4};
+    gen g = {.p = &p, .m = m, .c = c};
+    for (int i = 0; i < 8; i++) pc_random(&p);
+    sz four = sym_int(c, 4), six = sym_int(c, 6), three = sym_int(c, 3), n = pick(&g, 2) ? sym_symbol(c, "N", 1, 1000000000) : sym_int(c, 5);
+    gen_input(&g, (sz[]){n, four, six}, 3, false);
+    gen_input(&g, (sz[]){four, six}, 2, false);
+    gen_input(&g, (sz[]){six, four}, 2, true);
+    gen_input(&g, (sz[]){six, three}, 2, true);
+    gen_input(&g, (sz[]){six}, 1, true);
+    uint32_t steps = 3 + pick(&g, 14);
+    for (uint32_t i = 0; i < steps; i++) gen_step(&g);
+    for (uint32_t i = 0; i < 3; i++) {
+      tid t = i ? any_tensor(&g) : g.t[g.n - 1];
+      char name[16];
+      bool have = xt(m, t)->kind != TK_STAGE;
+      for (uint32_t k = 0; k < m->outputs.n; k++) have |= m->outputs.v[k].t == t;
+      if (have) continue;
+      snprintf(name, sizeof name, "y%u", i);
+      xt(m, t)->output = true;
+      vec_push(m->a, m->outputs, ((io){t, arena_strdup(m->a, name)}));
+    }
+    sbuf before = sbuf_new(m->a);
+    expr_print(m, &before, (print_opts){0});
+    pc_inputs(&p, ctx_arena(c));
+    pc_reference(&p, ctx_arena(c));
+    expr_observer o = {.after = pc_after, .env = &p};
+    expr_optimise(m, 3, &o);
+    if (!p.bad) pc_tiles(&p, 2);
+    bad = p.bad;
+    if (p.bad) {
+      sbuf b = sbuf_new(m->a);
+      expr_print(m, &b, (print_opts){.kernels = true});
+      printf("random module %llu:\n%s\nafter the passes:\n%s\n", (unsigned long long)seed, before.s, b.s);
+    }
+  }
+  CTX_CATCH { printf("random module %llu: failed\n", (unsigned long long)seed); }
+  for (const diag *d = diag_first(c); d; d = d->next) printf("  %s\n", d->text);
+  ctx_free(c);
+  return bad;
+}
+static void test_random(void **state) {
+  (void)state;
+  const char *from = getenv("EK_SEED"), *count = getenv("EK_COUNT");
+  uint64_t a = from ? strtoull(from, NULL, 10) : 1, n = count ? strtoull(count, NULL, 10) : 400;
+  uint32_t bad = 0;
+  for (uint64_t s = a; s < a + n && bad < 3; s++) bad += random_module(s) != 0;
+  assert_int_equal(bad, 0);
+}
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_fuel), cmocka_unit_test(test_random)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
