@@ -47,7 +47,7 @@ static void plan(ek_module *m, ek_rt_call *call) {
   for (uint32_t i = 0; i < e->guards.n; i++) {
     const guard *g = &e->guards.v[i];
     int64_t v;
-    if (sym_eval(c, g->ge0, symbol, &s, &v) && (g->is_eq ? v != 0 : v < 0)) ctx_fail(c, E_SHAPE, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text);
+    if (!g->block && sym_eval(c, g->ge0, symbol, &s, &v) && (g->is_eq ? v != 0 : v < 0)) ctx_fail(c, E_SHAPE, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text);
   }
   uint32_t at = 0;
   for (uint32_t i = 0; i < e->outputs.n; i++) {

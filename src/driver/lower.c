@@ -141,6 +141,13 @@ static uint32_t new_block(low *L, uint32_t parent) {
   return L->m->blocks.n - 1;
 }
 static tid result_tensor(low *L, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin) { return expr_tensor(L->m, TK_RESULT, t, shape, rank, name, origin); }
+static bool within(low *L, uint32_t b, uint32_t outer) { /* b is outer or nested in it */
+  while (b != outer) {
+    if (!b) return false;
+    b = L->m->blocks.v[b].parent;
+  }
+  return true;
+}
 /* moves the items of a block to the end of another (a branch that is always taken) */
 static void block_splice(low *L, uint32_t from, uint32_t to) {
   for (uint32_t i = 0; i < L->m->blocks.v[from].items.n; i++) {
@@ -152,7 +159,30 @@ static void block_splice(low *L, uint32_t from, uint32_t to) {
   }
   for (uint32_t b = 0; b < L->m->blocks.n; b++)
     if (b && L->m->blocks.v[b].parent == from) L->m->blocks.v[b].parent = to;
+  for (uint32_t i = 0; i < L->m->guards.n; i++)
+    if (L->m->guards.v[i].block == from) L->m->guards.v[i].block = to;
   L->m->blocks.v[from].items.n = 0;
+}
+/* a branch that is never taken: nothing of it stays */
+static void block_drop(low *L, uint32_t block) {
+  emodule *m = L->m;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < m->stages.n; i++)
+    if (within(L, xs(m, i)->block, block)) xs(m, i)->dead = true;
+  for (uint32_t i = 0; i < m->ifs.n; i++)
+    if (within(L, m->ifs.v[i].block, block)) m->ifs.v[i].n = 0;
+  for (uint32_t i = 0; i < m->loops.n; i++)
+    if (within(L, m->loops.v[i].block, block)) m->loops.v[i].ncarried = m->loops.v[i].ncollected = 0;
+  for (uint32_t i = 0; i < m->guards.n; i++)
+    if (!within(L, m->guards.v[i].block, block)) m->guards.v[n++] = m->guards.v[i];
+  m->guards.n = n, n = 0;
+  for (uint32_t i = 0; i < m->lates.n; i++) {
+    const tensor *t = xt(m, m->lates.v[i].tensor);
+    if (t->kind != TK_STAGE || !xs(m, t->stage)->dead) m->lates.v[n++] = m->lates.v[i];
+  }
+  m->lates.n = n;
+  for (uint32_t b = 0; b < m->blocks.n; b++)
+    if (within(L, b, block)) m->blocks.v[b].items.n = 0;
 }
 static void lower_if(low *L, graph *g, node *n, uint32_t block) {
   const attr *ta = node_attr(n, "then_branch"), *ea = node_attr(n, "else_branch");
@@ -186,7 +216,10 @@ static void lower_if(low *L, graph *g, node *n, uint32_t block) {
   for (int b = 0; b < 2; b++) {
     blocks[b] = new_block(L, block);
     vals[b] = NEWN(L->a, arg, n->out.n ? n->out.n : 1);
-    if (!lower_nodes(L, br[b], blocks[b])) return;
+    uint32_t facts = sym_mark(L->c);
+    bool good = lower_nodes(L, br[b], blocks[b]);
+    sym_pop(L->c, facts);
+    if (!good) return;
     for (uint32_t i = 0; i < n->out.n; i++)
       if (needed(L, n->out.v[i])) {
         arg *r = value_arg(L, br[b]->outputs.v[i]);
@@ -217,12 +250,9 @@ static void lower_if(low *L, graph *g, node *n, uint32_t block) {
       diag_error(L->c, E_UNSUPPORTED, n->name, "the branches give results of different shapes and the condition depends on data; results must have one shape");
       return;
     }
-    guard gd = {.assumption = true, .node = n->name};
-    gd.ge0 = sym_addi(L->c, c->values[0], side ? 0 : -1);
-    gd.is_eq = true;
-    gd.text = arena_fmt(L->a, "these input sizes take the other branch of this If; compile for them with --dim");
-    vec_push(L->a, L->m->guards, gd);
+    block_drop(L, blocks[1 - side]);
     block_splice(L, blocks[side], block);
+    notation_assume(L->m, block, c->values[0], side == 0, n->name, "these input sizes take the other branch of this If; compile for them with --dim");
     for (uint32_t i = 0; i < n->out.n; i++)
       if (needed(L, n->out.v[i])) set_value(L, n->out.v[i], vals[side][i]);
     return;
@@ -264,6 +294,26 @@ static tid slice_stage(low *L, uint32_t block, const arg *x, uint32_t ax, sz at,
   expr_stage(L->m, block, t, axes, r, expr_load(L->m, x->t, idx, x->rank, 0));
   *out = (arg){.present = true, .type = x->type, .rank = r, .shape = arena_dup(L->a, shape, (r ? r : 1) * sizeof(sz)), .t = t};
   return t;
+}
+/* What a Scan collected at axis 0, in the order of the trips, as the node wants it: at another axis, or backwards. */
+static void turn_collected(low *L, uint32_t block, const node *n, value *v, int64_t ax, bool back) {
+  arg from = *value_arg(L, v);
+  sz shape[MAX_RANK], idx[MAX_RANK];
+  axis axes[MAX_RANK];
+  if (ax < 0) ax += from.rank;
+  if (ax < 0 || ax >= from.rank) {
+    diag_error(L->c, E_SHAPE, n->name, "Scan: output axis %lld of a tensor of rank %u", (long long)ax, from.rank);
+    return;
+  }
+  for (uint32_t d = 0; d < from.rank; d++) { /* axis d of the result is axis `of` of what was collected */
+    uint32_t of = d == (uint32_t)ax ? 0 : d < (uint32_t)ax ? d + 1 : d;
+    shape[d] = from.shape[of];
+    axes[d] = expr_axis1(L->m, "t", shape[d], &idx[of]);
+  }
+  if (back) idx[0] = sym_sub(L->c, sym_addi(L->c, from.shape[0], -1), idx[0]);
+  tid t = expr_tensor(L->m, TK_STAGE, from.type, arena_dup(L->a, shape, from.rank * sizeof *shape), from.rank, v->name, n->name);
+  expr_stage(L->m, block, t, axes, from.rank, expr_load(L->m, from.t, idx, from.rank, 0));
+  set_value(L, v, (arg){.type = from.type, .rank = from.rank, .shape = xt(L->m, t)->shape, .t = t});
 }
 /* Loop: inputs M, cond, carried...; body (i, cond, carried...) -> (cond, carried..., scan outputs...). Scan: carried..., scanned...; body (carried..., slices...) -> (carried..., scan outputs...) */
 static void lower_loop(low *L, graph *g, node *n, uint32_t block) {
@@ -347,6 +397,14 @@ static void lower_loop(low *L, graph *g, node *n, uint32_t block) {
     if (!a) return;
     int64_t ax = axs && i < axs->n ? axs->ints[i] : 0;
     if (ax < 0) ax += a->rank;
+    if (ax < 0 || ax >= a->rank) {
+      diag_error(L->c, E_SHAPE, n->name, "Scan: axis %lld of a tensor of rank %u", (long long)ax, a->rank);
+      return;
+    }
+    if (!sym_eq(L->c, a->shape[ax], x.trips)) {
+      guard same = {.ge0 = sym_sub(L->c, a->shape[ax], x.trips), .is_eq = true, .text = "Scan: the scanned inputs have different lengths", .node = n->name, .block = block};
+      vec_push(L->a, L->m->guards, same);
+    }
     sz at = slice_index(L, x.counter);
     if (dirs && i < dirs->n && dirs->ints[i]) at = sym_sub(L->c, sym_addi(L->c, x.trips, -1), at);
     arg s;
@@ -354,7 +412,10 @@ static void lower_loop(low *L, graph *g, node *n, uint32_t block) {
     slice_stage(L, x.body, &from, (uint32_t)ax, at, b->inputs.v[nc + i]->name, n->name, &s);
     set_value(L, b->inputs.v[nc + i], s);
   }
-  if (!lower_nodes(L, b, x.body)) return;
+  uint32_t facts = sym_mark(L->c);
+  bool good = lower_nodes(L, b, x.body);
+  sym_pop(L->c, facts);
+  if (!good) return;
   if (!scan) {
     arg *c = value_arg(L, b->outputs.v[0]);
     if (!c) return;
@@ -386,13 +447,13 @@ static void lower_loop(low *L, graph *g, node *n, uint32_t block) {
       diag_error(L->c, E_UNSUPPORTED, n->name, "collected output %u of a loop whose number of trips depends on data is not supported yet", i);
       return;
     }
-    if ((odirs && i - nc < odirs->n && odirs->ints[i - nc]) || (oaxs && i - nc < oaxs->n && oaxs->ints[i - nc])) {
-      diag_error(L->c, E_UNSUPPORTED, n->name, "scan outputs along another axis or in reverse are not supported yet");
+    if (a->rank + 1 >= MAX_RANK) {
+      diag_error(L->c, E_UNSUPPORTED, n->name, "collected output %u would have rank %u; %d is the most", i, a->rank + 1, MAX_RANK);
       return;
     }
     sz shape[MAX_RANK];
     shape[0] = x.trips;
-    for (uint32_t d = 0; d < a->rank && d + 1 < MAX_RANK; d++) shape[d + 1] = a->shape[d];
+    for (uint32_t d = 0; d < a->rank; d++) shape[d + 1] = a->shape[d];
     x.slice[x.ncollected] = a->t;
     tid t = result_tensor(L, a->type, arena_dup(L->a, shape, (a->rank + 1) * sizeof(sz)), a->rank + 1, n->out.v[i]->name, n->name);
     x.collected[x.ncollected++] = t;
@@ -400,6 +461,12 @@ static void lower_loop(low *L, graph *g, node *n, uint32_t block) {
   }
   vec_push(L->a, L->m->loops, x);
   vec_push(L->a, L->m->blocks.v[block].items, ((item){IT_LOOP, L->m->loops.n - 1}));
+  for (uint32_t i = nc; scan && i < n->out.n; i++) {
+    uint32_t k = i - nc;
+    int64_t ax = oaxs && k < oaxs->n ? oaxs->ints[k] : 0;
+    bool back = odirs && k < odirs->n && odirs->ints[k];
+    if (needed(L, n->out.v[i]) && (ax || back)) turn_collected(L, block, n, n->out.v[i], ax, back);
+  }
 }
 
 static bool lower_nodes(low *L, graph *g, uint32_t block) {

@@ -3,6 +3,7 @@
  *   model's object (code, descriptor)  +  weights' object  +  runtime's object (threads)  -> linker -> .so or .o
  *
  * All symbols but NAME_run and NAME_info are hidden; the runtime's are weak as well, so that several models go into one program. */
+#include "codegen/c/c.h"
 #include "driver/driver.h"
 #include <string.h>
 
@@ -74,11 +75,30 @@ static void save_object(pipeline *p, saving *s, bool shared) {
   if (!shared) write_header(p, s->path, name, d);
   if (s->report) s->report->code_bytes = obj.n, s->report->file_bytes = bytes;
 }
+static void save_source(pipeline *p, saving *s) {
+  const char *name = pipe_symbol(p->a, s->path);
+  const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
+  double t0 = now_ms();
+  uint8_t *weights = arena_alloc(p->a, (size_t)p->p->weight_bytes + 64);
+  program_weights(p->p, weights);
+  c_export x = {.name = name, .model = d, .weights = {weights, (size_t)p->p->weight_bytes}};
+  sbuf b = sbuf_new(p->a);
+  c_source(p->c, p->s->l, p->t, &x, &b);
+  p->code_ms = now_ms() - t0;
+  if (!file_write(p->c, s->path, b.s, b.n)) ctx_unwind(p->c);
+  write_header(p, s->path, name, d);
+  if (s->report) s->report->code_bytes = b.n, s->report->file_bytes = b.n;
+}
 static void save(pipeline *p, saving *s) {
   if (!pipe_optimise(p) || !pipe_program(p)) return;
   if (ends_in(s->path, ".so") || ends_in(s->path, ".o")) save_object(p, s, ends_in(s->path, ".so"));
+  else if (ends_in(s->path, ".c")) save_source(p, s);
   else ctx_fail(p->c, E_USAGE, "%s: the suffix says what to make: .so, .o or .c", s->path);
   if (s->report) report_program(p, s->report);
+}
+static void setup(pipeline *p, void *env) {
+  saving *s = env;
+  if (ends_in(s->path, ".c") && !p->o.target) p->o.target = "c";
 }
 static ek_code save_in(pipeline *p, void *env) {
   saving *s = env;
@@ -96,7 +116,7 @@ ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *r
   if (report) *report = (ek_report){.memory = ""};
   saving s = {path, report, NULL};
   ctx *c;
-  ek_code code = in_pipe(m, o, NULL, save_in, &s, &c);
+  ek_code code = in_pipe(m, o, setup, save_in, &s, &c);
   if (code) return code;
   ctx_free(m->s->scratch);
   m->s->scratch = c;

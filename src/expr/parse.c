@@ -11,6 +11,7 @@
  *     loop [trips SIZE] [times x] [counter i] [while x] { { carry DECL = x } ... { next inner = x [-> DECL] } [while x] { collect x -> DECL } }
  *     output x "name" | late N = x [<= SIZE] | require SIZE (>=|==) 0 "text" [node "n"] | assume ...
  *     kernel CLASS outer [v, w<SIZE, ...] [note "..."] { x: v=o, ... }
+ *   A guard inside a block counts where that block runs.
  *   DECL     x: type[SIZE, ...] [out]              AXIS: v<SIZE, or (v<SIZE, w<SIZE) outer to inner, or 1, or the scan's variable alone
  *   Stages and declarations may end with  origin "node"  region "definition".
  *   SIZE     integers, symbols, variables, + - *, a//b, min(..), max(..), (a >= 0 ? b : c), {VALUE} for an integer from a tensor
@@ -347,6 +348,10 @@ static bool block_item(reader *r, uint32_t blk) {
     if_statement(r, blk);
   else if (rd_take(r, "loop"))
     loop_statement(r, blk);
+  else if (rd_take(r, "require"))
+    guard_statement(r, false, blk);
+  else if (rd_take(r, "assume"))
+    guard_statement(r, true, blk);
   else
     return false;
   return true;
@@ -457,10 +462,6 @@ static void statement(reader *r) {
     vec_push(r->m->a, r->m->outputs, ((io){x, arena_strdup(r->m->a, rd_string(r))}));
   } else if (rd_take(r, "late"))
     late_statement(r);
-  else if (rd_take(r, "require"))
-    guard_statement(r, false);
-  else if (rd_take(r, "assume"))
-    guard_statement(r, true);
   else if (rd_take(r, "kernel"))
     kernel_statement(r);
   else

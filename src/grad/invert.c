@@ -346,11 +346,12 @@ static ex with_zero(inv *z, ex e) {
   return expr_load(z->m, n.tensor, n.args, n.nargs, expr_f(z->m, n.type, 0));
 }
 static bool slides(inv *z, ex e) { /* reads at something else than variables */
+  atom a;
   ex ld = bare_load(z, e);
   if (!ld) return false;
   const ex_node *n = exn(z->m, ld);
   for (uint32_t i = 0; i < n->nargs; i++)
-    if (!sym_is_int(z->c, n->args[i], NULL) && !sym_is_atom(z->c, n->args[i], NULL)) return true;
+    if (!sym_is_int(z->c, n->args[i], NULL) && !sym_is_atom(z->c, n->args[i], &a)) return true;
   return n->otherwise != 0;
 }
 static void assemble(inv *z) {

@@ -12,27 +12,27 @@ typedef struct fndef fndef;
 typedef struct blk blk;
 
 /* Binary operators: id, text, precedence (higher binds tighter), comparison? */
-#define BINOPS(X)                                                                                                      \
-  X(OR, "or", 1, 0)                                                                                                    \
-  X(AND, "and", 2, 0)                                                                                                  \
-  X(EQ, "==", 4, 1)                                                                                                    \
-  X(NE, "!=", 4, 1)                                                                                                    \
-  X(LT, "<", 4, 1)                                                                                                     \
-  X(GT, ">", 4, 1)                                                                                                     \
-  X(LE, "<=", 4, 1)                                                                                                    \
-  X(GE, ">=", 4, 1)                                                                                                    \
-  X(ADD, "+", 5, 0)                                                                                                    \
-  X(SUB, "-", 5, 0)                                                                                                    \
-  X(MUL, "*", 6, 0)                                                                                                    \
-  X(DIV, "/", 6, 0)                                                                                                    \
-  X(IDIV, "//", 6, 0)                                                                                                  \
-  X(MOD, "%", 6, 0)                                                                                                    \
+#define BINOPS(X)                                                                                                                                                                                      \
+  X(OR, "or", 1, 0)                                                                                                                                                                                    \
+  X(AND, "and", 2, 0)                                                                                                                                                                                  \
+  X(EQ, "==", 4, 1)                                                                                                                                                                                    \
+  X(NE, "!=", 4, 1)                                                                                                                                                                                    \
+  X(LT, "<", 4, 1)                                                                                                                                                                                     \
+  X(GT, ">", 4, 1)                                                                                                                                                                                     \
+  X(LE, "<=", 4, 1)                                                                                                                                                                                    \
+  X(GE, ">=", 4, 1)                                                                                                                                                                                    \
+  X(ADD, "+", 5, 0)                                                                                                                                                                                    \
+  X(SUB, "-", 5, 0)                                                                                                                                                                                    \
+  X(MUL, "*", 6, 0)                                                                                                                                                                                    \
+  X(DIV, "/", 6, 0)                                                                                                                                                                                    \
+  X(IDIV, "//", 6, 0)                                                                                                                                                                                  \
+  X(MOD, "%", 6, 0)                                                                                                                                                                                    \
   X(POW, "**", 8, 0)
 typedef enum binop {
 #define X(id, text, prec, cmp) BO_##id,
   BINOPS(X)
 #undef X
-  BO_COUNT
+      BO_COUNT
 } binop;
 enum { PREC_COND = 0, PREC_NOT = 3, PREC_UNARY = 7, PREC_POSTFIX = 9 };
 const char *binop_text(binop o);
@@ -75,7 +75,7 @@ typedef struct kwarg {
 } kwarg;
 
 struct ast {
-  uint8_t kind, op; /* op: binop or rop */
+  uint8_t kind, op;  /* op: binop or rop */
   bool tilde, paren; /* paren: written in parentheses (a tuple of one) */
   uint32_t line, col;
   const char *name;
@@ -177,9 +177,9 @@ struct opdef {
   uint32_t nin, nattr, nout;
   blk *body;
   bool intrinsic;
-  const char *emit;   /* intrinsic: name of the instruction */
-  ast *cost;          /* intrinsic */
-  map *indexnames;    /* names that stand for an index inside stages (checker): value 1 */
+  const char *emit; /* intrinsic: name of the instruction */
+  ast *cost;        /* intrinsic */
+  map *indexnames;  /* names that stand for an index inside stages (checker): value 1 */
 };
 
 struct oplib {
@@ -194,58 +194,58 @@ struct oplib {
 
 /* ---- tokens --------------------------------------------------------------------------------------------------------- */
 typedef enum tkind_ { T_EOF, T_NAME, T_INT, T_FLOAT, T_STR, T_DOC, T_PUNCT } tokkind;
-#define PUNCTS(X)                                                                                                      \
-  X(ELLIPSIS, "...")                                                                                                   \
-  X(MAXEQ, "max=")                                                                                                     \
-  X(MINEQ, "min=")                                                                                                     \
-  X(DOTDOT, "..")                                                                                                      \
-  X(ARROW, "->")                                                                                                       \
-  X(LE, "<=")                                                                                                          \
-  X(GE, ">=")                                                                                                          \
-  X(EQEQ, "==")                                                                                                        \
-  X(NE, "!=")                                                                                                          \
-  X(SLASH2, "//")                                                                                                      \
-  X(STAR2, "**")                                                                                                       \
-  X(PLUSEQ, "+=")                                                                                                      \
-  X(STAREQ, "*=")                                                                                                      \
-  X(COLONEQ, ":=")                                                                                                     \
-  X(PLUS, "+")                                                                                                         \
-  X(MINUS, "-")                                                                                                        \
-  X(STAR, "*")                                                                                                         \
-  X(SLASH, "/")                                                                                                        \
-  X(PERCENT, "%")                                                                                                      \
-  X(LT, "<")                                                                                                           \
-  X(GT, ">")                                                                                                           \
-  X(EQ, "=")                                                                                                           \
-  X(QUESTION, "?")                                                                                                     \
-  X(COLON, ":")                                                                                                        \
-  X(SEMI, ";")                                                                                                         \
-  X(COMMA, ",")                                                                                                        \
-  X(LPAREN, "(")                                                                                                       \
-  X(RPAREN, ")")                                                                                                       \
-  X(LBRACKET, "[")                                                                                                     \
-  X(RBRACKET, "]")                                                                                                     \
-  X(LBRACE, "{")                                                                                                       \
-  X(RBRACE, "}")                                                                                                       \
-  X(AT, "@")                                                                                                           \
-  X(BAR, "|")                                                                                                          \
-  X(AMP, "&")                                                                                                          \
+#define PUNCTS(X)                                                                                                                                                                                      \
+  X(ELLIPSIS, "...")                                                                                                                                                                                   \
+  X(MAXEQ, "max=")                                                                                                                                                                                     \
+  X(MINEQ, "min=")                                                                                                                                                                                     \
+  X(DOTDOT, "..")                                                                                                                                                                                      \
+  X(ARROW, "->")                                                                                                                                                                                       \
+  X(LE, "<=")                                                                                                                                                                                          \
+  X(GE, ">=")                                                                                                                                                                                          \
+  X(EQEQ, "==")                                                                                                                                                                                        \
+  X(NE, "!=")                                                                                                                                                                                          \
+  X(SLASH2, "//")                                                                                                                                                                                      \
+  X(STAR2, "**")                                                                                                                                                                                       \
+  X(PLUSEQ, "+=")                                                                                                                                                                                      \
+  X(STAREQ, "*=")                                                                                                                                                                                      \
+  X(COLONEQ, ":=")                                                                                                                                                                                     \
+  X(PLUS, "+")                                                                                                                                                                                         \
+  X(MINUS, "-")                                                                                                                                                                                        \
+  X(STAR, "*")                                                                                                                                                                                         \
+  X(SLASH, "/")                                                                                                                                                                                        \
+  X(PERCENT, "%")                                                                                                                                                                                      \
+  X(LT, "<")                                                                                                                                                                                           \
+  X(GT, ">")                                                                                                                                                                                           \
+  X(EQ, "=")                                                                                                                                                                                           \
+  X(QUESTION, "?")                                                                                                                                                                                     \
+  X(COLON, ":")                                                                                                                                                                                        \
+  X(SEMI, ";")                                                                                                                                                                                         \
+  X(COMMA, ",")                                                                                                                                                                                        \
+  X(LPAREN, "(")                                                                                                                                                                                       \
+  X(RPAREN, ")")                                                                                                                                                                                       \
+  X(LBRACKET, "[")                                                                                                                                                                                     \
+  X(RBRACKET, "]")                                                                                                                                                                                     \
+  X(LBRACE, "{")                                                                                                                                                                                       \
+  X(RBRACE, "}")                                                                                                                                                                                       \
+  X(AT, "@")                                                                                                                                                                                           \
+  X(BAR, "|")                                                                                                                                                                                          \
+  X(AMP, "&")                                                                                                                                                                                          \
   X(TILDE, "~")
-#define KEYWORDS(X)                                                                                                    \
-  X(OP, "op")                                                                                                          \
-  X(FN, "fn")                                                                                                          \
-  X(LET, "let")                                                                                                        \
-  X(REQUIRE, "require")                                                                                                \
-  X(IF, "if")                                                                                                          \
-  X(ELSE, "else")                                                                                                      \
-  X(EACH, "each")                                                                                                      \
-  X(IN, "in")                                                                                                          \
-  X(SCAN, "scan")                                                                                                      \
-  X(FOR, "for")                                                                                                        \
-  X(WHERE, "where")                                                                                                    \
-  X(AND, "and")                                                                                                        \
-  X(OR, "or")                                                                                                          \
-  X(NOT, "not")                                                                                                        \
+#define KEYWORDS(X)                                                                                                                                                                                    \
+  X(OP, "op")                                                                                                                                                                                          \
+  X(FN, "fn")                                                                                                                                                                                          \
+  X(LET, "let")                                                                                                                                                                                        \
+  X(REQUIRE, "require")                                                                                                                                                                                \
+  X(IF, "if")                                                                                                                                                                                          \
+  X(ELSE, "else")                                                                                                                                                                                      \
+  X(EACH, "each")                                                                                                                                                                                      \
+  X(IN, "in")                                                                                                                                                                                          \
+  X(SCAN, "scan")                                                                                                                                                                                      \
+  X(FOR, "for")                                                                                                                                                                                        \
+  X(WHERE, "where")                                                                                                                                                                                    \
+  X(AND, "and")                                                                                                                                                                                        \
+  X(OR, "or")                                                                                                                                                                                          \
+  X(NOT, "not")                                                                                                                                                                                        \
   X(PER, "per")
 typedef enum punct {
   P_NONE,
@@ -270,10 +270,10 @@ typedef struct token {
 typedef VEC(token) tokens;
 
 /* ---- between the files of this folder -------------------------------------------------------------------------------- */
-tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, bool *ok); /* lex.c; ends with T_EOF */
+tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, bool *ok);                                               /* lex.c; ends with T_EOF */
 bool parse_source(oplib *lib, const char *text, size_t n, const char *file, void (*def)(void *env, opdef *d, fndef *f), void *env); /* parse.c */
-const fndef *lib_fn(const oplib *l, const char *file, const char *name); /* lib.c: as seen from that file */
-bool check_op(oplib *lib, opdef *d);                                                                       /* check.c */
+const fndef *lib_fn(const oplib *l, const char *file, const char *name);                                                            /* lib.c: as seen from that file */
+bool check_op(oplib *lib, opdef *d);                                                                                                /* check.c */
 bool check_fn(oplib *lib, fndef *f);
 void print_expr(const ast *e, sbuf *b); /* print.c */
 /* Builtin functions (builtin.c), shared with the checker: returns false if there is none; max -1: any number. */

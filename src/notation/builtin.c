@@ -1,5 +1,5 @@
-/* builtin: the functions that need no definition. Three families: questions about static things (len, shape, kind, onnx_type, ..), the algebra of packs (take, weave, cat, prefix, ..), and scalar functions,
- * which run at once on sizes and numbers and become operations on element values. One table names them all with their arity, for the checker too.
+/* builtin: the functions that need no definition. Three families: questions about static things (len, shape, kind, onnx_type, ..), the algebra of packs (take, weave, cat, prefix, ..), and scalar
+ * functions, which run at once on sizes and numbers and become operations on element values. One table names them all with their arity, for the checker too.
  */
 #include "notation/elab.h"
 #include <math.h>
@@ -9,24 +9,21 @@
 #define FAIL(at, ...) el_fail(x, E_SHAPE, (at)->line, (at)->col, __VA_ARGS__)
 
 /* X(name, least arguments, most; -1: any number) */
-#define BUILTINS(X)                                                                                                    \
-  X(len, 1, 1) X(shape, 1, 1) X(rank, 1, 1) X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) X(tensor, 1, 1)               \
-  X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) X(lowest, 1, 1) X(minval, 1, 1) X(maxval, 1, 1)     \
-  X(take, 2, 2) X(drop, 2, 2) X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2)    \
-  X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1) X(nth, 2, 2) X(flatten, 1, 1) X(swap, 3, 3) X(perm, 1, 1)        \
-  X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) X(most, 1, 1) X(maximum, 1, 1)     \
-  X(same, 2, 2) X(einsum_plan, 2, 2) X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1)         \
-  X(some, 0, -1) X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2) X(nextafter, 2, 2) X(band, 2, 2) X(bor, 2, 2)  \
-  X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) X(sat, 2, 2) X(satf, 2, 2) X(bitcast, 2, 2)       \
-  X(rand, 2, 2) X(stop, 1, 1) X(abs, 1, 1) X(sign, 1, 1) X(exp, 1, 1) X(log, 1, 1) X(sqrt, 1, 1) X(sin, 1, 1)          \
-  X(cos, 1, 1) X(tan, 1, 1) X(asin, 1, 1) X(acos, 1, 1) X(atan, 1, 1) X(sinh, 1, 1) X(cosh, 1, 1) X(tanh, 1, 1)        \
-  X(asinh, 1, 1) X(acosh, 1, 1) X(atanh, 1, 1) X(erf, 1, 1) X(floor, 1, 1) X(ceil, 1, 1) X(round_even, 1, 1)           \
-  X(trunc, 1, 1) X(isnan, 1, 1) X(isinf, 1, 1) X(signbit, 1, 1)
+#define BUILTINS(X)                                                                                                                                                                                    \
+  X(len, 1, 1)                                                                                                                                                                                         \
+  X(shape, 1, 1) X(rank, 1, 1) X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) X(tensor, 1, 1) X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) X(lowest, 1, 1) X(minval, 1, 1)           \
+      X(maxval, 1, 1) X(take, 2, 2) X(drop, 2, 2) X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2) X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1)            \
+          X(nth, 2, 2) X(flatten, 1, 1) X(swap, 3, 3) X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2)     \
+              X(einsum_plan, 2, 2) X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1) X(some, 0, -1) X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2)      \
+                  X(nextafter, 2, 2) X(band, 2, 2) X(bor, 2, 2) X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) X(sat, 2, 2) X(satf, 2, 2) X(bitcast, 2, 2) X(rand, 2, 2)           \
+                      X(stop, 1, 1) X(abs, 1, 1) X(sign, 1, 1) X(exp, 1, 1) X(log, 1, 1) X(sqrt, 1, 1) X(sin, 1, 1) X(cos, 1, 1) X(tan, 1, 1) X(asin, 1, 1) X(acos, 1, 1) X(atan, 1, 1) X(sinh, 1, 1)  \
+                          X(cosh, 1, 1) X(tanh, 1, 1) X(asinh, 1, 1) X(acosh, 1, 1) X(atanh, 1, 1) X(erf, 1, 1) X(floor, 1, 1) X(ceil, 1, 1) X(round_even, 1, 1) X(trunc, 1, 1) X(isnan, 1, 1)         \
+                              X(isinf, 1, 1) X(signbit, 1, 1)
 typedef enum {
 #define X(name, lo, hi) F_##name,
   BUILTINS(X)
 #undef X
-  F_COUNT,
+      F_COUNT,
   F_size,
   F_has,
   F_count,
@@ -60,15 +57,24 @@ bool elem_set(const char *name, uint32_t *mask) {
   for (int i = 1; i < ET_COUNT; i++) {
     ekind k = et_kind((etype)i);
     bool f = k == K_FLOAT, s = k == K_INT, u = k == K_UINT, in;
-    if (!strcmp(name, "float")) in = f;
-    else if (!strcmp(name, "int")) in = s || u;
-    else if (!strcmp(name, "sint")) in = s;
-    else if (!strcmp(name, "uint")) in = u;
-    else if (!strcmp(name, "num")) in = f || s || u;
-    else if (!strcmp(name, "any")) in = f || s || u || k == K_BOOL;
-    else if (!strcmp(name, "ieee")) in = i == ET_F64 || i == ET_F32 || i == ET_F16 || i == ET_BF16;
-    else if (!strcmp(name, "idx")) in = i == ET_I64 || i == ET_I32;
-    else return false;
+    if (!strcmp(name, "float"))
+      in = f;
+    else if (!strcmp(name, "int"))
+      in = s || u;
+    else if (!strcmp(name, "sint"))
+      in = s;
+    else if (!strcmp(name, "uint"))
+      in = u;
+    else if (!strcmp(name, "num"))
+      in = f || s || u;
+    else if (!strcmp(name, "any"))
+      in = f || s || u || k == K_BOOL;
+    else if (!strcmp(name, "ieee"))
+      in = i == ET_F64 || i == ET_F32 || i == ET_F16 || i == ET_BF16;
+    else if (!strcmp(name, "idx"))
+      in = i == ET_I64 || i == ET_I32;
+    else
+      return false;
     if (in) *mask |= 1u << i;
   }
   return true;
@@ -112,7 +118,8 @@ static int64_t *ints(el *x, vlist *l, const ast *at, const char *what) {
   return r;
 }
 
-/* equation "bij,bjk->bik" and the operands' ranks -> (letters of each operand as numbers, how many are output letters, how many in all). Output letters come first; `...` stands for as many letters as the widest needs. */
+/* equation "bij,bjk->bik" and the operands' ranks -> (letters of each operand as numbers, how many are output letters, how many in all). Output letters come first; `...` stands for as many letters as
+ * the widest needs. */
 static val einsum_plan(el *x, const char *eq, vlist *ranks, const ast *at) {
   enum { MAX_TERMS = 64, MAX_LETTERS = 128, ELL = 1000 };
   int term[MAX_TERMS + 1][MAX_LETTERS], len[MAX_TERMS + 1] = {0}, n = 0, ell = 0, ell_at[MAX_TERMS + 1];
@@ -132,7 +139,8 @@ static val einsum_plan(el *x, const char *eq, vlist *ranks, const ast *at) {
     } else if ((*s | 32) >= 'a' && (*s | 32) <= 'z') {
       if (len[n] >= MAX_LETTERS) FAIL(at, "the equation \"%s\" has too many letters", eq);
       term[n][len[n]++] = *s;
-    } else FAIL(at, "the equation \"%s\" holds `%c`", eq, *s);
+    } else
+      FAIL(at, "the equation \"%s\" holds `%c`", eq, *s);
   }
   int inputs = arrow ? n : n + 1;
   if ((uint32_t)inputs != ranks->n) FAIL(at, "the equation \"%s\" is for %d inputs, %u given", eq, inputs, ranks->n);
@@ -189,23 +197,31 @@ static val einsum_plan(el *x, const char *eq, vlist *ranks, const ast *at) {
 /* ---- scalar functions ---- */
 static sop scalar_op(fun f) {
   switch (f) {
-#define ONE(name, id) case F_##name: return OP_##id;
-    ONE(exp, EXP) ONE(log, LOG) ONE(sqrt, SQRT) ONE(sin, SIN) ONE(cos, COS) ONE(tan, TAN) ONE(asin, ASIN) ONE(acos, ACOS) ONE(atan, ATAN) ONE(sinh, SINH) ONE(cosh, COSH) ONE(tanh, TANH)
-    ONE(asinh, ASINH) ONE(acosh, ACOSH) ONE(atanh, ATANH) ONE(erf, ERF) ONE(floor, FLOOR) ONE(ceil, CEIL) ONE(round_even, ROUND_EVEN) ONE(trunc, TRUNC) ONE(isnan, ISNAN) ONE(isinf, ISINF)
-    ONE(signbit, SIGNBIT) ONE(abs, ABS) ONE(sign, SIGN) ONE(bnot, BNOT) ONE(pow, POW) ONE(fmod, FMOD) ONE(nextafter, NEXTAFTER) ONE(band, BAND) ONE(bor, BOR) ONE(bxor, BXOR) ONE(shl, SHL)
-    ONE(shr, SHR) ONE(min, MIN) ONE(max, MAX)
+#define ONE(name, id)                                                                                                                                                                                  \
+  case F_##name:                                                                                                                                                                                       \
+    return OP_##id;
+    ONE(exp, EXP)
+    ONE(log, LOG) ONE(sqrt, SQRT) ONE(sin, SIN) ONE(cos, COS) ONE(tan, TAN) ONE(asin, ASIN) ONE(acos, ACOS) ONE(atan, ATAN) ONE(sinh, SINH) ONE(cosh, COSH) ONE(tanh, TANH) ONE(asinh, ASINH)
+        ONE(acosh, ACOSH) ONE(atanh, ATANH) ONE(erf, ERF) ONE(floor, FLOOR) ONE(ceil, CEIL) ONE(round_even, ROUND_EVEN) ONE(trunc, TRUNC) ONE(isnan, ISNAN) ONE(isinf, ISINF) ONE(signbit, SIGNBIT)
+            ONE(abs, ABS) ONE(sign, SIGN) ONE(bnot, BNOT) ONE(pow, POW) ONE(fmod, FMOD) ONE(nextafter, NEXTAFTER) ONE(band, BAND) ONE(bor, BOR) ONE(bxor, BXOR) ONE(shl, SHL) ONE(shr, SHR)
+                ONE(min, MIN) ONE(max, MAX)
 #undef ONE
-  default: return OP_NONE;
+                    default : return OP_NONE;
   }
 }
 static double on_double(fun f, double a) {
   switch (f) {
-#define ONE(name, fn) case F_##name: return fn(a);
-    ONE(exp, exp) ONE(log, log) ONE(sqrt, sqrt) ONE(sin, sin) ONE(cos, cos) ONE(tan, tan) ONE(asin, asin) ONE(acos, acos) ONE(atan, atan) ONE(sinh, sinh) ONE(cosh, cosh) ONE(tanh, tanh)
-    ONE(asinh, asinh) ONE(acosh, acosh) ONE(atanh, atanh) ONE(erf, erf) ONE(abs, fabs)
+#define ONE(name, fn)                                                                                                                                                                                  \
+  case F_##name:                                                                                                                                                                                       \
+    return fn(a);
+    ONE(exp, exp)
+        ONE(log, log) ONE(sqrt, sqrt) ONE(sin, sin) ONE(cos, cos) ONE(tan, tan) ONE(asin, asin) ONE(acos, acos) ONE(atan, atan) ONE(sinh, sinh) ONE(cosh, cosh) ONE(tanh, tanh) ONE(asinh, asinh)
+            ONE(acosh, acosh) ONE(atanh, atanh) ONE(erf, erf) ONE(abs, fabs)
 #undef ONE
-  case F_sign: return (a > 0) - (a < 0);
-  default: return NAN;
+                case F_sign : return (a > 0) -
+                              (a < 0);
+  default:
+    return NAN;
   }
 }
 static val rounding(el *x, fun f, val v, const ast *at) { /* to a size */
@@ -290,13 +306,21 @@ static val fold(el *x, fun f, val *a, uint32_t n, const ast *at) {
     FAIL(at, "%s of nothing", table[f].name);
   }
   val r = a[0];
-  for (uint32_t i = 1; i < n; i++)
-    switch (f) {
-    case F_every: r = v_binary(x, BO_AND, r, a[i], at); break;
-    case F_some: r = v_binary(x, BO_OR, r, a[i], at); break;
-    case F_add: r = v_binary(x, BO_ADD, r, a[i], at); break;
-    case F_mul: r = v_binary(x, BO_MUL, r, a[i], at); break;
-    default: r = binary_fn(x, f, r, a[i], at);
+  for (uint32_t i = 1; i < n; i++) switch (f) {
+    case F_every:
+      r = v_binary(x, BO_AND, r, a[i], at);
+      break;
+    case F_some:
+      r = v_binary(x, BO_OR, r, a[i], at);
+      break;
+    case F_add:
+      r = v_binary(x, BO_ADD, r, a[i], at);
+      break;
+    case F_mul:
+      r = v_binary(x, BO_MUL, r, a[i], at);
+      break;
+    default:
+      r = binary_fn(x, f, r, a[i], at);
     }
   return r;
 }
@@ -307,8 +331,22 @@ static val scalar_fn(el *x, fun f, val *a, uint32_t n, const ast *at) {
   for (uint32_t i = 0; i < n; i++)
     if (a[i].kind == V_LIST) return zip_call(x, f, a, n, at);
   switch (f) {
-  case F_add: case F_mul: case F_every: case F_some: case F_min: case F_max: return fold(x, f, a, n, at);
-  case F_pow: case F_fmod: case F_nextafter: case F_band: case F_bor: case F_bxor: case F_shl: case F_shr: return binary_fn(x, f, a[0], a[1], at);
+  case F_add:
+  case F_mul:
+  case F_every:
+  case F_some:
+  case F_min:
+  case F_max:
+    return fold(x, f, a, n, at);
+  case F_pow:
+  case F_fmod:
+  case F_nextafter:
+  case F_band:
+  case F_bor:
+  case F_bxor:
+  case F_shl:
+  case F_shr:
+    return binary_fn(x, f, a[0], a[1], at);
   case F_fma: {
     etype t = v_etype(x, a[0]);
     if (!t) t = v_etype(x, a[1]);
@@ -317,7 +355,8 @@ static val scalar_fn(el *x, fun f, val *a, uint32_t n, const ast *at) {
     ex p[3] = {v_lift(x, a[0], t, at), v_lift(x, a[1], t, at), v_lift(x, a[2], t, at)};
     return v_ex(expr_op(x->m, OP_FMA, t, p, 3));
   }
-  case F_sat: case F_satf: {
+  case F_sat:
+  case F_satf: {
     etype t = need_type(x, a[0], at, table[f].name), from = v_etype(x, a[1]);
     if (!from) from = ET_F32;
     ex p = v_lift(x, a[1], from, at);
@@ -334,7 +373,8 @@ static val scalar_fn(el *x, fun f, val *a, uint32_t n, const ast *at) {
     ex p[2] = {v_lift(x, a[0], ET_I64, at), v_lift(x, a[1], ET_I64, at)};
     return v_ex(expr_op(x->m, OP_RAND, ET_F32, p, 2));
   }
-  default: return unary_fn(x, f, a[0], at);
+  default:
+    return unary_fn(x, f, a[0], at);
   }
 }
 static val zip_call(el *x, fun f, val *a, uint32_t n, const ast *at) {
@@ -381,9 +421,12 @@ static val weave(el *x, val *a, const ast *at) {
   for (uint32_t i = 0; i < n; i++) {
     uint32_t j = 0;
     while (j < ax->n && pos[j] != i) j++;
-    if (j < ax->n) r.p.l->v[i] = p->v[j];
-    else if (next < q->n) r.p.l->v[i] = q->v[next++];
-    else FAIL(at, "weave: the positions do not fit a pack of %u (an axis is out of range or given twice)", n);
+    if (j < ax->n)
+      r.p.l->v[i] = p->v[j];
+    else if (next < q->n)
+      r.p.l->v[i] = q->v[next++];
+    else
+      FAIL(at, "weave: the positions do not fit a pack of %u (an axis is out of range or given twice)", n);
   }
   if (next != q->n) FAIL(at, "weave: an axis is out of range for %u or given twice", n);
   return r;
@@ -417,10 +460,13 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
   val r;
   switch (f) {
   case F_len:
-    if (a[0].kind == V_TEN) *out = v_int(x, a[0].p.t->rank);
-    else *out = v_int(x, need_list(x, a[0], e, "len")->n);
+    if (a[0].kind == V_TEN)
+      *out = v_int(x, a[0].p.t->rank);
+    else
+      *out = v_int(x, need_list(x, a[0], e, "len")->n);
     return true;
-  case F_shape: case F_rank:
+  case F_shape:
+  case F_rank:
     if (a[0].kind == V_LIST) {
       r = v_list(x, a[0].p.l->n);
       for (uint32_t i = 0; i < r.p.l->n; i++) builtin_call(x, e, &a[0].p.l->v[i], 1, &r.p.l->v[i]);
@@ -430,7 +476,8 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     r = v_list(x, need_tensor(x, a[0], e, "shape")->rank);
     for (uint32_t i = 0; i < r.p.l->n; i++) r.p.l->v[i] = v_size(sym_canon(c, a[0].p.t->shape[i]));
     return *out = r, true;
-  case F_values: return *out = a[0].kind == V_TEN ? known_list(x, a[0].p.t, e) : a[0], true;
+  case F_values:
+    return *out = a[0].kind == V_TEN ? known_list(x, a[0].p.t, e) : a[0], true;
   case F_value: {
     if (a[0].kind != V_TEN) return *out = a[0], true;
     nten *t = a[0].p.t;
@@ -447,21 +494,28 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     *out = late_size(x, expr_cast(x->m, ET_I64, load_at(x, t, idx, 0).e), t->name);
     return true;
   }
-  case F_elem: return *out = v_type(need_tensor(x, a[0], e, "elem")->type), true;
-  case F_tensor: return *out = v_ten(const_list(x, a[0], e)), true;
+  case F_elem:
+    return *out = v_type(need_tensor(x, a[0], e, "elem")->type), true;
+  case F_tensor:
+    return *out = v_ten(const_list(x, a[0], e)), true;
   case F_kind: {
     static const char *const kinds[] = {[K_FLOAT] = "float", [K_INT] = "int", [K_UINT] = "uint", [K_BOOL] = "bool", [K_STR] = "str"};
     return *out = v_str(kinds[et_kind(need_type(x, a[0], e, "kind"))]), true;
   }
-  case F_bits: return *out = v_int(x, et_bits(need_type(x, a[0], e, "bits"))), true;
-  case F_typename: return *out = v_str(et_name(need_type(x, a[0], e, "typename"))), true;
+  case F_bits:
+    return *out = v_int(x, et_bits(need_type(x, a[0], e, "bits"))), true;
+  case F_typename:
+    return *out = v_str(et_name(need_type(x, a[0], e, "typename"))), true;
   case F_onnx_type: {
     int64_t k = v_need_int(x, a[0], e, "an element type");
     etype t = k >= 0 && k < 1000 ? et_from_onnx((int)k) : ET_NONE;
     if (t == ET_NONE) el_fail(x, E_UNSUPPORTED, e->line, e->col, "element type number %lld is not known", (long long)k);
     return *out = v_type(t), true;
   }
-  case F_lowest: case F_minval: case F_maxval: return *out = limit(x, f, need_type(x, a[0], e, e->name)), true;
+  case F_lowest:
+  case F_minval:
+  case F_maxval:
+    return *out = limit(x, f, need_type(x, a[0], e, e->name)), true;
   case F_take: {
     vlist *ix = need_list(x, a[1], e, "take");
     l = need_list(x, a[0], e, "take");
@@ -489,7 +543,8 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     r.p.l->n = m;
     return *out = r, true;
   }
-  case F_weave: return *out = weave(x, a, e), true;
+  case F_weave:
+    return *out = weave(x, a, e), true;
   case F_rev:
     l = need_list(x, a[0], e, "rev");
     r = v_list(x, l->n);
@@ -500,10 +555,12 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     for (uint32_t i = 0; i < n; i++)
       if (a[i].kind == V_LIST)
         for (uint32_t j = 0; j < a[i].p.l->n; j++) vec_push(x->a, v, a[i].p.l->v[j]);
-      else vec_push(x->a, v, a[i]);
+      else
+        vec_push(x->a, v, a[i]);
     return *out = list_of(x, v.v, v.n), true;
   }
-  case F_iota: case F_fill: {
+  case F_iota:
+  case F_fill: {
     int64_t k = v_need_int(x, a[f == F_fill], e, "the length of a pack");
     if (k < 0 || k > 1 << 20) FAIL(e, "%s: %lld is no length of a pack", e->name, (long long)k);
     r = v_list(x, (uint32_t)k);
@@ -517,9 +574,13 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     for (uint32_t i = 0; i < l->n; i++) r.p.l->v[i] = s, s = v_binary(x, BO_ADD, s, l->v[i], e);
     return *out = r, true;
   }
-  case F_product: need_list(x, a[0], e, "product"); return *out = v_size(product_of(x, a[0], e)), true;
-  case F_total: return *out = fold(x, F_add, need_list(x, a[0], e, "total")->v, a[0].p.l->n, e), true;
-  case F_broadcast: return *out = broadcast_dims(x, a, n, e), true;
+  case F_product:
+    need_list(x, a[0], e, "product");
+    return *out = v_size(product_of(x, a[0], e)), true;
+  case F_total:
+    return *out = fold(x, F_add, need_list(x, a[0], e, "total")->v, a[0].p.l->n, e), true;
+  case F_broadcast:
+    return *out = broadcast_dims(x, a, n, e), true;
   case F_nth: {
     l = need_list(x, a[0], e, "nth");
     int64_t i = v_need_int(x, a[1], e, "a position");
@@ -532,7 +593,8 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     for (uint32_t i = 0; i < l->n; i++)
       if (l->v[i].kind == V_LIST)
         for (uint32_t j = 0; j < l->v[i].p.l->n; j++) vec_push(x->a, v, l->v[i].p.l->v[j]);
-      else vec_push(x->a, v, l->v[i]);
+      else
+        vec_push(x->a, v, l->v[i]);
     return *out = list_of(x, v.v, v.n), true;
   }
   case F_swap: {
@@ -553,7 +615,8 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     }
     return *out = r, true;
   }
-  case F_sorted: case F_unique: {
+  case F_sorted:
+  case F_unique: {
     l = need_list(x, a[0], e, e->name);
     int64_t *p = ints(x, l, e, "an axis");
     qsort(p, l->n, sizeof *p, by_int);
@@ -564,7 +627,8 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     r.p.l->n = m;
     return *out = r, true;
   }
-  case F_indexof: case F_contains:
+  case F_indexof:
+  case F_contains:
     l = need_list(x, a[0], e, e->name);
     for (uint32_t i = 0; i < l->n; i++) {
       val q = v_binary(x, BO_EQ, l->v[i], a[1], e);
@@ -572,15 +636,24 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     }
     if (f == F_indexof) FAIL(e, "indexof: %s is not in the pack", v_describe(x, a[1]));
     return *out = v_bool(false), true;
-  case F_least: case F_most: case F_maximum: return *out = extreme(x, f, need_list(x, a[0], e, e->name), e), true;
-  case F_same: return *out = v_bool(same_val(x, a[0], a[1], e)), true;
+  case F_least:
+  case F_most:
+  case F_maximum:
+    return *out = extreme(x, f, need_list(x, a[0], e, e->name), e), true;
+  case F_same:
+    return *out = v_bool(same_val(x, a[0], a[1], e)), true;
   case F_einsum_plan:
     if (a[0].kind != V_STR) FAIL(e, "einsum_plan: the equation is a string");
     return *out = einsum_plan(x, a[0].p.str, need_list(x, a[1], e, "einsum_plan"), e), true;
-  case F_flat: return *out = flat(x, a, e), true;
-  case F_unflat: return *out = unflat(x, a, e), true;
-  case F_known: return *out = v_bool(a[0].kind == V_FLOAT || a[0].kind == V_BOOL || a[0].kind == V_STR || a[0].kind == V_TYPE || v_is_int(x, a[0], NULL)), true;
-  case F_stop: return *out = a[0], true;
-  default: return *out = scalar_fn(x, f, a, n, e), true;
+  case F_flat:
+    return *out = flat(x, a, e), true;
+  case F_unflat:
+    return *out = unflat(x, a, e), true;
+  case F_known:
+    return *out = v_bool(a[0].kind == V_FLOAT || a[0].kind == V_BOOL || a[0].kind == V_STR || a[0].kind == V_TYPE || v_is_int(x, a[0], NULL)), true;
+  case F_stop:
+    return *out = a[0], true;
+  default:
+    return *out = scalar_fn(x, f, a, n, e), true;
   }
 }

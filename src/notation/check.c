@@ -1,8 +1,8 @@
 /* check: what can be said about a definition before it is used with particular types and sizes.
  *
- * Names are known, functions and operators get as many arguments as they take, attributes of called operators exist, element types are types, outputs are computed, nothing is assigned that must not be, and inside a stage
- * a bare name that stands for an index somewhere is an index: as a size it must be written size(k). Ranks, sizes, element types and ranges of accesses are checked at each use, where they are known (elab, walk).
- * Each wrong name is reported once per definition.
+ * Names are known, functions and operators get as many arguments as they take, attributes of called operators exist, element types are types, outputs are computed, nothing is assigned that must not
+ * be, and inside a stage a bare name that stands for an index somewhere is an index: as a size it must be written size(k). Ranks, sizes, element types and ranges of accesses are checked at each use,
+ * where they are known (elab, walk). Each wrong name is reported once per definition.
  */
 #include "notation/ast.h"
 #include <stdio.h>
@@ -13,9 +13,9 @@ typedef struct checker {
   oplib *l;
   opdef *d;
   const char *file;
-  map *globals;  /* name -> gkind, or G_FN | fndef << 8 is kept in fns */
-  map *fns;      /* local functions */
-  map *index;    /* names that stand for an index in stages */
+  map *globals; /* name -> gkind, or G_FN | fndef << 8 is kept in fns */
+  map *fns;     /* local functions */
+  map *index;   /* names that stand for an index in stages */
   map *reported, *assigned;
   VEC(const char *) locals;
   bool stage, in_fn;
@@ -70,8 +70,10 @@ static void name(checker *k, const ast *e) {
   if (is_local(k, n) || is_constant(n)) return;
   gkind g = global(k, n);
   if (!g || g == G_OUTPUT) {
-    if (g == G_OUTPUT) report(k, e->line, e->col, n, "output %s is read before it is computed", n);
-    else report(k, e->line, e->col, n, "unknown name %s", n);
+    if (g == G_OUTPUT)
+      report(k, e->line, e->col, n, "output %s is read before it is computed", n);
+    else
+      report(k, e->line, e->col, n, "unknown name %s", n);
     return;
   }
   if (g == G_FN) report(k, e->line, e->col, n, "%s is a function; call it with (..)", n);
@@ -130,8 +132,7 @@ static void call(checker *k, const ast *e, bool statement) {
     }
     gkind g = global(k, a->name);
     bool good = *n == 's' ? is_local(k, a->name) || g == G_STATIC || g == G_ATTR : *n == 'h' ? g == G_INPUT || g == G_ATTR : g == G_OUTPUT || g == G_TENSOR;
-    if (!good)
-      report(k, a->line, a->col, a->name, "%s(%s): %s is not %s", n, a->name, a->name, *n == 's' ? "an index, dim or pack" : *n == 'h' ? "an input or attribute" : "a variadic output");
+    if (!good) report(k, a->line, a->col, a->name, "%s(%s): %s is not %s", n, a->name, a->name, *n == 's' ? "an index, dim or pack" : *n == 'h' ? "an input or attribute" : "a variadic output");
     return;
   }
   for (uint32_t i = 0; i < e->nel; i++) expr(k, e->el[i].e);
@@ -150,15 +151,20 @@ static void call(checker *k, const ast *e, bool statement) {
     bool one_pack = f->nparams == 1 && f->params[0].splat;
     arity(k, e, f->nparams, splat || one_pack);
   } else if (d) {
-    if (!statement) report(k, e->line, e->col, NULL, "operator %s can only be called as a statement: Y = %s(..)", n, n);
-    else op_call(k, e, d);
+    if (!statement)
+      report(k, e->line, e->col, NULL, "operator %s can only be called as a statement: Y = %s(..)", n, n);
+    else
+      op_call(k, e, d);
     return;
-  } else if (g == G_TYPE || g == G_STATIC || et_parse(n) != ET_NONE) arity(k, e, 1, splat);
+  } else if (g == G_TYPE || g == G_STATIC || et_parse(n) != ET_NONE)
+    arity(k, e, 1, splat);
   else if (g != G_FN && builtin_arity(n, &lo, &hi)) {
     if (!strcmp(n, "reshape") && !statement) report(k, e->line, e->col, NULL, "reshape can only be used as a statement: Y = reshape(X, ..)");
     if (!splat && ((int)e->nel < lo || (hi >= 0 && (int)e->nel > hi))) {
-      if (lo == hi) arity(k, e, (uint32_t)lo, false);
-      else report(k, e->line, e->col, NULL, "%s takes at least %d arguments, %u given", n, lo, e->nel);
+      if (lo == hi)
+        arity(k, e, (uint32_t)lo, false);
+      else
+        report(k, e->line, e->col, NULL, "%s takes at least %d arguments, %u given", n, lo, e->nel);
     }
   } else {
     report(k, e->line, e->col, n, "unknown function or operator %s", n);
@@ -169,9 +175,14 @@ static void call(checker *k, const ast *e, bool statement) {
 static void expr(checker *k, const ast *e) {
   if (!e) return;
   switch (e->kind) {
-  case A_NAME: name(k, e); return;
-  case A_CALL: call(k, e, false); return;
-  case A_RED: case A_COMP: {
+  case A_NAME:
+    name(k, e);
+    return;
+  case A_CALL:
+    call(k, e, false);
+    return;
+  case A_RED:
+  case A_COMP: {
     uint32_t mark = bind(k, e->b, e->nb);
     expr(k, e->kid[0]);
     expr(k, e->kid[1]);
@@ -182,15 +193,19 @@ static void expr(checker *k, const ast *e) {
       if (!e->b[i].hi) report(k, e->b[i].line, e->b[i].col, NULL, "%s needs a bound: (.. for %s < n)", e->b[i].name, e->b[i].name);
     return;
   }
-  default: break;
+  default:
+    break;
   }
   if (e->kind == A_ACCESS && e->kid[0]->kind == A_NAME && !is_local(k, e->kid[0]->name)) {
     gkind g = global(k, e->kid[0]->name);
-    if (g == G_TYPE || g == G_FN) report(k, e->line, e->col, e->kid[0]->name, "%s is no tensor or pack", e->kid[0]->name);
+    if (g == G_TYPE || g == G_FN)
+      report(k, e->line, e->col, e->kid[0]->name, "%s is no tensor or pack", e->kid[0]->name);
     else if (g == G_STATIC) { /* p[..] of a pack of sizes: never an index pack here */
       if ((k->stage || k->in_fn) && has(k->index, e->kid[0]->name)) name(k, e->kid[0]);
-    } else name(k, e->kid[0]);
-  } else expr(k, e->kid[0]);
+    } else
+      name(k, e->kid[0]);
+  } else
+    expr(k, e->kid[0]);
   expr(k, e->kid[1]);
   expr(k, e->kid[2]);
   elems(k, e->el, e->nel);
@@ -318,12 +333,18 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     static_expr(k, s->e);
     for (uint32_t i = 0; i < s->nnames; i++) {
       gkind g = global(k, s->names[i].name);
-      if (g == G_INPUT || g == G_ATTR || g == G_TENSOR || g == G_OUTPUT) report(k, s->line, s->col, s->names[i].name, "let %s: the name is already %s", s->names[i].name, g == G_ATTR ? "an attribute" : "a tensor");
-      else if (g != G_TYPE) declare(k, s->names[i].name, G_STATIC);
+      if (g == G_INPUT || g == G_ATTR || g == G_TENSOR || g == G_OUTPUT)
+        report(k, s->line, s->col, s->names[i].name, "let %s: the name is already %s", s->names[i].name, g == G_ATTR ? "an attribute" : "a tensor");
+      else if (g != G_TYPE)
+        declare(k, s->names[i].name, G_STATIC);
     }
     break;
-  case ST_REQUIRE: static_expr(k, s->e); break;
-  case ST_FN: function(k, s->fn); break;
+  case ST_REQUIRE:
+    static_expr(k, s->e);
+    break;
+  case ST_FN:
+    function(k, s->fn);
+    break;
   case ST_IF: {
     static_expr(k, s->e);
     map *before = k->assigned, *a = map_new(k->l->a), *b = map_new(k->l->a);
@@ -345,8 +366,10 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     break;
   }
   case ST_FOLD:
-    if (s->e->kind == A_CALL) call(k, s->e, true);
-    else static_expr(k, s->e);
+    if (s->e->kind == A_CALL)
+      call(k, s->e, true);
+    else
+      static_expr(k, s->e);
     target(k, s, s->names[0].name, false);
     /* fall through */
   case ST_EACH: {
@@ -363,8 +386,10 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
   case ST_SCAN: {
     static_expr(k, s->e);
     for (uint32_t i = 0; i < s->body->n; i++) /* stages of a scan may name each other */
-      if (s->body->s[i]->kind == ST_STAGE) target(k, s->body->s[i], s->body->s[i]->names[0].name, false);
-      else report(k, s->body->s[i]->line, s->body->s[i]->col, NULL, "only stages can stand inside scan");
+      if (s->body->s[i]->kind == ST_STAGE)
+        target(k, s->body->s[i], s->body->s[i]->names[0].name, false);
+      else
+        report(k, s->body->s[i]->line, s->body->s[i]->col, NULL, "only stages can stand inside scan");
     vec_push(k->l->a, k->locals, s->names[0].name);
     for (uint32_t i = 0; i < s->body->n; i++) {
       const stmt *q = s->body->s[i];
@@ -378,7 +403,8 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     if (s->has_for) {
       bind(k, s->b, s->nb);
       elems(k, s->lhs, s->nlhs);
-    } else left(k, s);
+    } else
+      left(k, s);
     k->stage = true;
     expr(k, s->e);
     k->stage = false;
@@ -403,8 +429,10 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     break;
   }
   case ST_CALL:
-    if (s->e->kind == A_CALL) call(k, s->e, true);
-    else static_expr(k, s->e);
+    if (s->e->kind == A_CALL)
+      call(k, s->e, true);
+    else
+      static_expr(k, s->e);
     for (uint32_t i = 0; i < s->nnames; i++) {
       bool again = global(k, s->names[i].name) == G_TENSOR; /* fold rebinds its name */
       target(k, s, s->names[i].name, again);
@@ -423,7 +451,10 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     check_block(k, s->body);
     break;
   }
-  case ST_COST: case ST_IMPL: static_expr(k, s->e); break;
+  case ST_COST:
+  case ST_IMPL:
+    static_expr(k, s->e);
+    break;
   }
   k->locals.n = mark;
 }

@@ -1,8 +1,8 @@
 /* elab: one call of a definition: arguments to names, types and dims by unification, the body, the outputs.
  *
- * Unification goes through the inputs from left to right. A new name binds; a known expression is checked; one unknown inside + - * is solved (`g*c` with g known gives c and the condition that g divides). At most one
- * pack of a type may have an unknown length, unless `@axis` fixes where a dim stands. `~n...` accepts a shorter pack whose dims are 1 or equal. What cannot be decided about sizes becomes a guard of the module:
- * conditions from types are contracts (the model is wrong otherwise).
+ * Unification goes through the inputs from left to right. A new name binds; a known expression is checked; one unknown inside + - * is solved (`g*c` with g known gives c and the condition that g
+ * divides). At most one pack of a type may have an unknown length, unless `@axis` fixes where a dim stands. `~n...` accepts a shorter pack whose dims are 1 or equal. What cannot be decided about
+ * sizes becomes a guard of the module: conditions from types are contracts (the model is wrong otherwise).
  */
 #include "notation/elab.h"
 #include <string.h>
@@ -134,8 +134,10 @@ static void solve(el *x, const ast *e, sz d, const param *p) {
     bool left = free_names(x, e->kid[0]) != 0;
     const ast *u = e->kid[left ? 0 : 1], *k = e->kid[left ? 1 : 0];
     sz w = v_need_size(x, ev_static(x, k), k, what), q;
-    if (e->op == BO_ADD) solve(x, u, sym_sub(c, d, w), p);
-    else if (e->op == BO_SUB) solve(x, u, left ? sym_add(c, d, w) : sym_sub(c, w, d), p);
+    if (e->op == BO_ADD)
+      solve(x, u, sym_sub(c, d, w), p);
+    else if (e->op == BO_SUB)
+      solve(x, u, left ? sym_add(c, d, w) : sym_sub(c, w, d), p);
     else {
       if (!sym_exact_div(c, d, w, &q)) {
         int64_t i, j;
@@ -165,9 +167,12 @@ static void unify(el *x, const param *p, nten *t) {
   uint32_t k = p->type.n, n = t->rank;
   int64_t *len = NEWN(x->a, int64_t, k + 1);
   for (uint32_t j = 0; j < k; j++) {
-    if (!dims[j].e) len[j] = 0;
-    else if (!dims[j].splat) len[j] = 1;
-    else if (dims[j].tilde || unknown_name(x, dims[j].e)) len[j] = -1;
+    if (!dims[j].e)
+      len[j] = 0;
+    else if (!dims[j].splat)
+      len[j] = 1;
+    else if (dims[j].tilde || unknown_name(x, dims[j].e))
+      len[j] = -1;
     else {
       val l = ev_static(x, dims[j].e);
       if (l.kind != V_LIST) FAIL(dims[j].e->line, dims[j].e->col, "`...` needs a pack, not %s", v_describe(x, l));
@@ -178,16 +183,23 @@ static void unify(el *x, const param *p, nten *t) {
     if (!dims[j].at) continue;
     int64_t ax = marker(x, dims[j].at, n, p), sum = 0, open = -1, nopen = 0;
     for (uint32_t q = 0; q < j; q++)
-      if (len[q] < 0) open = q, nopen++;
-      else sum += len[q];
-    if (nopen == 1) len[open] = ax - sum;
-    else if (nopen || sum != ax) FAIL(dims[j].at->line, dims[j].at->col, "axis %lld does not fit the type of %s", (long long)ax, p->name);
+      if (len[q] < 0)
+        open = q, nopen++;
+      else
+        sum += len[q];
+    if (nopen == 1)
+      len[open] = ax - sum;
+    else if (nopen || sum != ax)
+      FAIL(dims[j].at->line, dims[j].at->col, "axis %lld does not fit the type of %s", (long long)ax, p->name);
   }
   int64_t sum = 0, open = -1;
   for (uint32_t j = 0; j < k; j++) {
-    if (len[j] >= 0) sum += len[j];
-    else if (open >= 0) FAIL(p->line, p->col, "the type of %s has several packs of unknown length; mark a position with @", p->name);
-    else open = j;
+    if (len[j] >= 0)
+      sum += len[j];
+    else if (open >= 0)
+      FAIL(p->line, p->col, "the type of %s has several packs of unknown length; mark a position with @", p->name);
+    else
+      open = j;
   }
   if (open >= 0) len[open] = n - sum, sum = n;
   bool fits = sum == n;
@@ -218,8 +230,10 @@ static void unify(el *x, const param *p, nten *t) {
         if (q->tilde && sym_is_int(x->c, sym_canon(x->c, d[i]), &one) && one == 1) continue;
         need_equal(x, d[i], w, false, q->e->line, q->e->col, arena_fmt(x->a, "dim %u of input %s", (uint32_t)(d + i - t->shape), p->name));
       }
-    } else if (unknown_name(x, q->e)) bind_global(x, q->e->name, R_STATIC, v_size(d[0]));
-    else later[j] = true;
+    } else if (unknown_name(x, q->e))
+      bind_global(x, q->e->name, R_STATIC, v_size(d[0]));
+    else
+      later[j] = true;
   }
   at = 0;
   for (uint32_t j = 0; j < k; j++) {
@@ -264,8 +278,10 @@ static void defaults(el *x, bool last) {
   for (uint32_t i = 0; i < x->d->nattr; i++) {
     const param *p = &x->d->attr[i];
     if (find_global(x, p->name) || !p->def || p->nper) continue;
-    if (bound_names(x, p->def, NULL)) bind_global(x, p->name, R_STATIC, ev_static(x, p->def));
-    else if (last) FAIL(p->line, p->col, "the default of attribute %s uses a name that has no value", p->name);
+    if (bound_names(x, p->def, NULL))
+      bind_global(x, p->name, R_STATIC, ev_static(x, p->def));
+    else if (last)
+      FAIL(p->line, p->col, "the default of attribute %s uses a name that has no value", p->name);
   }
 }
 
@@ -329,7 +345,8 @@ static void bind_inputs(el *x, val *args, uint32_t n) {
       t->segs = NULL, t->nsegs = 0;
       t->name = p->name;
       v = v_ten(t);
-    } else if (v.kind != V_NONE) FAIL(p->line, p->col, "input %s must be a tensor, not %s", p->name, v_describe(x, v));
+    } else if (v.kind != V_NONE)
+      FAIL(p->line, p->col, "input %s must be a tensor, not %s", p->name, v_describe(x, v));
     bind_global(x, p->name, R_TENSOR, v);
   }
   for (; used < n; used++)
@@ -406,15 +423,28 @@ static uint32_t outputs(el *x, val *out) {
 uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw, uint32_t nout, const arg *want, val *out, const ast *at) {
   if (parent->depth > 16) el_fail(parent, E_MODEL, at->line, at->col, "operators call each other more than 16 deep");
   el *x = NEW(parent->a, el);
-  *x = (el){.c = parent->c, .a = parent->a, .m = parent->m, .lib = parent->lib, .d = d, .node = parent->node, .file = d->file, .blk = parent->blk, .depth = parent->depth + 1, .nout = nout, .want = want,
-            .known = parent->known, .serial = parent->serial};
+  *x = (el){.c = parent->c,
+            .a = parent->a,
+            .m = parent->m,
+            .lib = parent->lib,
+            .d = d,
+            .node = parent->node,
+            .file = d->file,
+            .blk = parent->blk,
+            .depth = parent->depth + 1,
+            .nout = nout,
+            .want = want,
+            .known = parent->known,
+            .serial = parent->serial};
   x->path = parent->d ? arena_fmt(x->a, "%s.%s", parent->path, d->name) : "";
   x->variadic = map_new(x->a);
   x->skip = map_new(x->a);
   for (uint32_t i = 0; i < d->nout; i++) {
     const param *o = &d->out[i];
-    if (o->variadic) map_puts(x->variadic, o->name, (uint64_t)(uintptr_t)NEW(x->a, valvec));
-    else if ((i >= nout || (want && !want[i].want)) && !block_reads(d->body, o->name)) map_puts(x->skip, o->name, 1);
+    if (o->variadic)
+      map_puts(x->variadic, o->name, (uint64_t)(uintptr_t)NEW(x->a, valvec));
+    else if ((i >= nout || (want && !want[i].want)) && !block_reads(d->body, o->name))
+      map_puts(x->skip, o->name, 1);
   }
   bind_inputs(x, args, nargs);
   for (uint32_t i = 0; i < nkw; i++) {
@@ -435,7 +465,8 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
   defaults(x, false);
   for (uint32_t i = 0; i < d->nin; i++) { /* element types first, then dims, each from left to right */
     binding *b = find_global(x, d->in[i].name);
-    if (b->v.kind == V_TEN) bind_type(x, &d->in[i], b->v.p.t);
+    if (b->v.kind == V_TEN)
+      bind_type(x, &d->in[i], b->v.p.t);
     else if (b->v.kind == V_LIST)
       for (uint32_t j = 0; j < b->v.p.l->n; j++) bind_type(x, &d->in[i], b->v.p.l->v[j].p.t);
   }
@@ -448,7 +479,8 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
       }
   for (uint32_t i = 0; i < d->nin; i++) {
     binding *b = find_global(x, d->in[i].name);
-    if (b->v.kind == V_TEN && d->in[i].type.ranked) unify(x, &d->in[i], b->v.p.t);
+    if (b->v.kind == V_TEN && d->in[i].type.ranked)
+      unify(x, &d->in[i], b->v.p.t);
     else if (b->v.kind == V_LIST && d->in[i].type.ranked)
       for (uint32_t j = 0; j < b->v.p.l->n; j++) unify(x, &d->in[i], b->v.p.l->v[j].p.t);
   }
@@ -478,10 +510,15 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
 static val of_sattr(el *x, const sattr *s) {
   val r;
   switch (s->kind) {
-  case SK_INT: return v_int(x, s->i);
-  case SK_FLOAT: return v_float(s->f);
-  case SK_STRING: return v_str(s->s ? s->s : "");
-  case SK_INTS: case SK_FLOATS: case SK_STRINGS:
+  case SK_INT:
+    return v_int(x, s->i);
+  case SK_FLOAT:
+    return v_float(s->f);
+  case SK_STRING:
+    return v_str(s->s ? s->s : "");
+  case SK_INTS:
+  case SK_FLOATS:
+  case SK_STRINGS:
     r = v_list(x, s->n);
     for (uint32_t i = 0; i < s->n; i++) r.p.l->v[i] = s->kind == SK_INTS ? v_int(x, s->ints[i]) : s->kind == SK_FLOATS ? v_float(s->floats[i]) : v_str(s->strings[i]);
     return r;
@@ -494,7 +531,8 @@ static val of_sattr(el *x, const sattr *s) {
     t->t = expr_const_tensor(x->m, nd, arena_fmt(x->m->a, "%s.%s", x->node ? x->node : "const", s->name));
     return v_ten(t);
   }
-  default: return v_none();
+  default:
+    return v_none();
   }
 }
 
@@ -578,8 +616,10 @@ void notation_assume(emodule *m, uint32_t block, sz flag, bool truth, const char
   uint32_t mark = sym_mark(c), first = m->guards.n;
   if (sym_is_atom(c, flag, &k) && sym_kind(c, k) == AT_SEL && sym_args(c, k, arg) == 3 && arg[1] == sym_int(c, 1) && arg[2] == sym_int(c, 0)) cond = arg[0];
   if (!truth) cond = sym_addi(c, sym_neg(c, cond), -1);
-  if (sym_is_atom(c, cond, &k) && sym_kind(c, k) == AT_MIN && sym_args(c, k, arg) == 2 && arg[0] == sym_neg(c, arg[1])) guard_eq(&x, arg[0], sym_int(c, 0), true, text); /* min(d, -d) >= 0 */
-  else guard_ge0(&x, cond, true, text);
+  if (sym_is_atom(c, cond, &k) && sym_kind(c, k) == AT_MIN && sym_args(c, k, arg) == 2 && arg[0] == sym_neg(c, arg[1]))
+    guard_eq(&x, arg[0], sym_int(c, 0), true, text); /* min(d, -d) >= 0 */
+  else
+    guard_ge0(&x, cond, true, text);
   sym_pop(c, mark);
   for (uint32_t i = first; i < m->guards.n; i++) {
     if (m->guards.v[i].is_eq && !block) continue;

@@ -46,17 +46,17 @@ struct nten {
   etype type;
   uint32_t rank;
   const sz *shape;
-  tid t;                /* 0: never materialised (a default, or a list of sizes) */
-  bool uniform;         /* every element is `fill` */
+  tid t;        /* 0: never materialised (a default, or a list of sizes) */
+  bool uniform; /* every element is `fill` */
   val fill;
-  const sz *values;     /* contents if known, row-major */
+  const sz *values; /* contents if known, row-major */
   const double *floats;
   const seg *segs;
   uint32_t nsegs;
-  sz lo, hi;            /* contract lo <= element < hi; 0: none */
-  uint32_t stage;       /* index + 1 of the stage that an update may extend; 0: none */
-  bool read;            /* something loads it: an update must copy */
-  uint32_t row;         /* block item of the stage */
+  sz lo, hi;      /* contract lo <= element < hi; 0: none */
+  uint32_t stage; /* index + 1 of the stage that an update may extend; 0: none */
+  bool read;      /* something loads it: an update must copy */
+  uint32_t row;   /* block item of the stage */
 };
 
 typedef enum role { R_STATIC = 1, R_INDEX, R_PARAM, R_TENSOR, R_FN } role;
@@ -77,24 +77,24 @@ typedef struct el {
   const char *node, *file, *path; /* path: names the call within the node, for late sizes */
   uint32_t blk;
   binding *locals, *globals;
-  bool stat;                 /* in a static position: indices are not visible */
+  bool stat; /* in a static position: indices are not visible */
   uint32_t depth, steps;
-  uint32_t soft;             /* depth of conditions that could not be turned into facts */
-  VEC(sz) facts;             /* the conditions around the current point, each >= 0 */
-  VEC(sz) extents;           /* of the indices bound around the current point */
-  const char *scan_name;     /* inside a scan */
+  uint32_t soft;         /* depth of conditions that could not be turned into facts */
+  VEC(sz) facts;         /* the conditions around the current point, each >= 0 */
+  VEC(sz) extents;       /* of the indices bound around the current point */
+  const char *scan_name; /* inside a scan */
   val scan_index;
   sz scan_extent;
   atom scan_var;
   uint32_t scan_id;
   bool scan_alloc;
   uint32_t nout;
-  const arg *want;           /* per output, NULL: all */
-  map *variadic;             /* output name -> vlist* being collected */
-  map *skip;                 /* names of outputs nobody uses */
-  map *known;                /* tid -> known_values* : contents known from outside */
-  VEC(nten *) tiles;         /* outputs made by updates alone */
-  uint32_t *serial;          /* shared by nested calls: numbers late sizes */
+  const arg *want;   /* per output, NULL: all */
+  map *variadic;     /* output name -> vlist* being collected */
+  map *skip;         /* names of outputs nobody uses */
+  map *known;        /* tid -> known_values* : contents known from outside */
+  VEC(nten *) tiles; /* outputs made by updates alone */
+  uint32_t *serial;  /* shared by nested calls: numbers late sizes */
 } el;
 typedef struct known_values {
   const sz *values;
@@ -114,10 +114,10 @@ static inline val v_ten(nten *t) { return (val){.kind = V_TEN, .p.t = t}; }
 static inline val v_ex(ex e) { return (val){.kind = V_EX, .e = e}; }
 static inline val v_weak(ex e) { return (val){.kind = V_EX, .e = e, .weak = true}; }
 val v_int(el *x, int64_t i);
-val v_list(el *x, uint32_t n);                              /* n empty places */
-const char *v_describe(el *x, val v);                       /* for messages: "a pack of 3", "f32 element", "size 2*N" */
-ex v_lift(el *x, val v, etype t, const ast *at);            /* as an element of type t, or an error at `at` */
-etype v_etype(el *x, val v);                                /* type of an element value; ET_NONE if it has none of its own */
+val v_list(el *x, uint32_t n);                   /* n empty places */
+const char *v_describe(el *x, val v);            /* for messages: "a pack of 3", "f32 element", "size 2*N" */
+ex v_lift(el *x, val v, etype t, const ast *at); /* as an element of type t, or an error at `at` */
+etype v_etype(el *x, val v);                     /* type of an element value; ET_NONE if it has none of its own */
 val v_cast(el *x, val v, etype t, const ast *at);
 val v_binary(el *x, binop o, val a, val b, const ast *at);
 val v_neg(el *x, val a, const ast *at);
@@ -126,12 +126,15 @@ val v_and(el *x, val a, val b, const ast *at);
 sz v_need_size(el *x, val v, const ast *at, const char *what);
 int64_t v_need_int(el *x, val v, const ast *at, const char *what); /* a number known now, or a refusal */
 bool v_is_int(el *x, val v, int64_t *i);
-bool fraction(double f, int64_t *num, int64_t *den);        /* nearby exact fraction with a denominator up to 2^20 */
+bool fraction(double f, int64_t *num, int64_t *den); /* nearby exact fraction with a denominator up to 2^20 */
 val v_ratio(el *x, sz num, sz den);
 /* Conditions */
-bool cond_sz(el *x, ex cond, sz *c);                        /* cond <=> c >= 0, when cond compares sizes and indices only */
-typedef struct condmark { uint32_t sym, facts; bool lost; } condmark;
-condmark cond_push(el *x, ex cond, bool truth);             /* its consequences are facts until cond_pop; counts x->soft when something is lost */
+bool cond_sz(el *x, ex cond, sz *c); /* cond <=> c >= 0, when cond compares sizes and indices only */
+typedef struct condmark {
+  uint32_t sym, facts;
+  bool lost;
+} condmark;
+condmark cond_push(el *x, ex cond, bool truth); /* its consequences are facts until cond_pop; counts x->soft when something is lost */
 void cond_pop(el *x, condmark k);
 bool decide(el *x, val c, const ast *at, const char *what); /* a choice of structure: decided, or assumed and guarded */
 val v_select(el *x, val c, val a, val b, const ast *at);
@@ -147,10 +150,14 @@ binding *bind_global(el *x, const char *name, role r, val v);
 
 /* ---- walk.c: expressions ---- */
 val ev(el *x, const ast *e);
-val ev_static(el *x, const ast *e);                        /* in a static position */
-val ev_elems(el *x, const elem *el_, uint32_t n);          /* a list, packs spliced */
+val ev_static(el *x, const ast *e);               /* in a static position */
+val ev_elems(el *x, const elem *el_, uint32_t n); /* a list, packs spliced */
 val ev_fn(el *x, const fndef *f, val *args, uint32_t n, const ast *at);
-typedef struct bound { u32vec vars; binding *saved; uint32_t extents; } bound;
+typedef struct bound {
+  u32vec vars;
+  binding *saved;
+  uint32_t extents;
+} bound;
 void bind_all(el *x, const binder *b, uint32_t n, const ast **exprs, uint32_t nexprs, bound *out);
 void unbind(el *x, bound *b);
 void bind_index(el *x, const char *name, bool splat, val lo, val hi, u32vec *vars, uint32_t line, uint32_t col);
@@ -170,13 +177,13 @@ nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *
 /* ---- stmts.c ---- */
 void run_block(el *x, const blk *b);
 nten *new_tensor(el *x, const char *name, etype t, const sz *shape, uint32_t rank);
-tid materialise(el *x, nten *t);                            /* makes sure that the tensor exists in the module */
+tid materialise(el *x, nten *t); /* makes sure that the tensor exists in the module */
 uint32_t add_stage(el *x, nten *t, const axis *axes, uint32_t n, ex value);
-void settle_tiles(el *x, nten *t);                          /* once all updates of a tensor are there */
-nten *const_list(el *x, val list, const ast *at);           /* tensor(...) */
+void settle_tiles(el *x, nten *t);                /* once all updates of a tensor are there */
+nten *const_list(el *x, val list, const ast *at); /* tensor(...) */
 val late_size(el *x, ex value, const char *name);
 sz bounded_size(el *x, sz s);
-val known_list(el *x, nten *t, const ast *at);              /* values(t) */
+val known_list(el *x, nten *t, const ast *at); /* values(t) */
 
 /* ---- elab.c ---- */
 uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw, uint32_t nout, const arg *want, val *out, const ast *at);
@@ -186,7 +193,12 @@ const param *out_param(el *x, const char *name);
 etype elem_type(el *x, const char *name, uint32_t line, uint32_t col);
 
 /* ---- point.c ---- */
-typedef struct pval { enum { PV_UNKNOWN, PV_INT, PV_NUM, PV_RATIO, PV_BOOL, PV_COND /* s >= 0 */ } kind; sz s, den; double f; bool b; } pval;
-pval point_ex(el *x, ex e);                                 /* value of a closed element expression, if known */
+typedef struct pval {
+  enum { PV_UNKNOWN, PV_INT, PV_NUM, PV_RATIO, PV_BOOL, PV_COND /* s >= 0 */ } kind;
+  sz s, den;
+  double f;
+  bool b;
+} pval;
+pval point_ex(el *x, ex e);                                              /* value of a closed element expression, if known */
 bool point_values(el *x, tid t, const sz **ints, const double **floats); /* contents of a small tensor, if known */
 #endif

@@ -1,7 +1,7 @@
 /* lex: .ek text to tokens.
  *
- * Line breaks are not tokens: each token remembers whether one stands before it, and the parser decides where a statement ends. `0...` is `0` `...`: a digit string takes a point only if no second point follows.
- * `max=` and `min=` are one token only when written without a space (and not `max==`). Comments run from # to the end of the line; a documentation string is """...""".
+ * Line breaks are not tokens: each token remembers whether one stands before it, and the parser decides where a statement ends. `0...` is `0` `...`: a digit string takes a point only if no second
+ * point follows. `max=` and `min=` are one token only when written without a space (and not `max==`). Comments run from # to the end of the line; a documentation string is """...""".
  */
 #include "notation/ast.h"
 #include <ctype.h>
@@ -82,8 +82,10 @@ static void number(lexer *l) {
   memcpy(buf, s, n);
   buf[n] = 0;
   errno = 0;
-  if (real) t->k.f = strtod(buf, NULL);
-  else t->k.i = strtoll(buf, NULL, 10);
+  if (real)
+    t->k.f = strtod(buf, NULL);
+  else
+    t->k.i = strtoll(buf, NULL, 10);
   if (errno == ERANGE && !real) bad(l, s, "this integer does not fit into 64 bits");
 }
 
@@ -95,12 +97,15 @@ static void string(lexer *l) {
     if (*p == '\\' && p + 1 < l->end) {
       p++;
       sb_putc(&b, *p == 'n' ? '\n' : *p);
-    } else sb_putc(&b, *p);
+    } else
+      sb_putc(&b, *p);
   }
   token *t = push(l, T_STR, s);
   t->s = intern_n(l->c, b.n ? b.s : "", b.n);
-  if (p >= l->end || *p != '"') bad(l, s, "this string has no closing quote on its line");
-  else p++;
+  if (p >= l->end || *p != '"')
+    bad(l, s, "this string has no closing quote on its line");
+  else
+    p++;
   l->s = p;
 }
 
@@ -146,14 +151,20 @@ tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, bool 
   lexer l = {.c = c, .a = a, .s = text, .end = text + n, .line_start = text, .file = file, .line = 1, .nl = true, .ok = true};
   while (l.s < l.end) {
     unsigned char ch = (unsigned char)*l.s;
-    if (ch == '\n') newline(&l, l.s++);
-    else if (ch == ' ' || ch == '\t' || ch == '\r') l.s++;
+    if (ch == '\n')
+      newline(&l, l.s++);
+    else if (ch == ' ' || ch == '\t' || ch == '\r')
+      l.s++;
     else if (ch == '#')
       while (l.s < l.end && *l.s != '\n') l.s++;
-    else if (isdigit(ch)) number(&l);
-    else if (isalpha(ch) || ch == '_') name(&l);
-    else if (ch == '"' && l.s + 2 < l.end && l.s[1] == '"' && l.s[2] == '"') doc(&l);
-    else if (ch == '"') string(&l);
+    else if (isdigit(ch))
+      number(&l);
+    else if (isalpha(ch) || ch == '_')
+      name(&l);
+    else if (ch == '"' && l.s + 2 < l.end && l.s[1] == '"' && l.s[2] == '"')
+      doc(&l);
+    else if (ch == '"')
+      string(&l);
     else {
       size_t i, m = sizeof puncts / sizeof *puncts;
       for (i = 0; i < m; i++)

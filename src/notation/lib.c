@@ -1,7 +1,7 @@
 /* lib: sets of definitions. What is defined under which name, and which source wins?
  *
- * Operators are keyed by "domain::NAME" ("" is the standard's domain, also spelled ai.onnx); a later source replaces an earlier one. Functions belong to their file first: a definition sees the functions of its own file,
- * then those of earlier sources, so that a user's `fn wrap` changes nothing in the library. A definition with an error is left out (what it would have replaced stays).
+ * Operators are keyed by "domain::NAME" ("" is the standard's domain, also spelled ai.onnx); a later source replaces an earlier one. Functions belong to their file first: a definition sees the
+ * functions of its own file, then those of earlier sources, so that a user's `fn wrap` changes nothing in the library. A definition with an error is left out (what it would have replaced stays).
  */
 #include "notation/ast.h"
 #include <stdlib.h>
@@ -94,7 +94,8 @@ bool notation_add(oplib *lib, const char *text, size_t n, const char *file) {
     added *a = &g.v.v[i];
     if (a->d ? check_op(lib, a->d) : check_fn(lib, a->f)) continue;
     ok = false;
-    if (a->d) map_puts(a->d->intrinsic ? lib->intrinsics : lib->ops, op_key(lib->a, a->d->domain, a->d->name), a->before);
+    if (a->d)
+      map_puts(a->d->intrinsic ? lib->intrinsics : lib->ops, op_key(lib->a, a->d->domain, a->d->name), a->before);
     else {
       map_puts(lib->fns, fn_key(lib->a, a->f->file, a->f->name), a->before);
       map_puts(lib->fns, a->f->name, a->before_global);

@@ -2,15 +2,15 @@
 #include "notation/ast.h"
 
 #define SOURCES(X) X(lib) X(math) X(reduce) X(shape) X(nn) X(recurrent) X(quant) X(misc)
-#define X(name)                                                                                                        \
-  __asm__(".pushsection .rodata\n"                                                                                     \
-          ".balign 16\n"                                                                                               \
-          "ek_ops_" #name "_begin:\n"                                                                                  \
-          ".incbin \"" EK_OPS_DIR "/" #name ".ek\"\n"                                                                  \
-          "ek_ops_" #name "_end:\n"                                                                                    \
-          ".byte 0\n"                                                                                                  \
-          ".popsection\n");                                                                                            \
-  extern const char ek_ops_##name##_begin[] __attribute__((visibility("hidden")));                                     \
+#define X(name)                                                                                                                                                                                        \
+  __asm__(".pushsection .rodata\n"                                                                                                                                                                     \
+          ".balign 16\n"                                                                                                                                                                               \
+          "ek_ops_" #name "_begin:\n"                                                                                                                                                                  \
+          ".incbin \"" EK_OPS_DIR "/" #name ".ek\"\n"                                                                                                                                                  \
+          "ek_ops_" #name "_end:\n"                                                                                                                                                                    \
+          ".byte 0\n"                                                                                                                                                                                  \
+          ".popsection\n");                                                                                                                                                                            \
+  extern const char ek_ops_##name##_begin[] __attribute__((visibility("hidden")));                                                                                                                     \
   extern const char ek_ops_##name##_end[] __attribute__((visibility("hidden")));
 SOURCES(X)
 #undef X
@@ -24,7 +24,6 @@ bool notation_add_builtin(oplib *lib) {
 #undef X
   };
   bool ok = true;
-  for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
-    ok &= notation_add(lib, sources[i].begin, (size_t)(sources[i].end - sources[i].begin), sources[i].file);
+  for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) ok &= notation_add(lib, sources[i].begin, (size_t)(sources[i].end - sources[i].begin), sources[i].file);
   return ok;
 }

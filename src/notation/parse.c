@@ -1,8 +1,8 @@
 /* parse: tokens to definitions, by recursive descent. The grammar stands in docs/notation.md.
  *
- * A statement ends where no continuation is possible: an operand is missing, or the next token is a binary operator, `else`, `for` or `where` (no statement begins with one of these), wherever line breaks stand.
- * Only `if` after an update must stand on the update's own line, since it also begins a statement. `;` separates statements inside braces.
- * The first syntax error of a definition is recorded; parsing goes on at the next definition. Nesting is bounded (MAX_DEPTH), so that hostile text cannot exhaust the stack.
+ * A statement ends where no continuation is possible: an operand is missing, or the next token is a binary operator, `else`, `for` or `where` (no statement begins with one of these), wherever line
+ * breaks stand. Only `if` after an update must stand on the update's own line, since it also begins a statement. `;` separates statements inside braces. The first syntax error of a definition is
+ * recorded; parsing goes on at the next definition. Nesting is bounded (MAX_DEPTH), so that hostile text cannot exhaust the stack.
  */
 #include "notation/ast.h"
 #include <string.h>
@@ -46,9 +46,12 @@ static bool is_name(parser *p, const char *s) { return at(p)->kind == T_NAME && 
 _Noreturn static void fail(parser *p, const char *what) {
   const token *t = at(p);
   srcpos pos = {p->file, t->line, t->col};
-  if (t->kind == T_EOF) diag_add(p->c, D_ERROR, E_MODEL, pos, NULL, "%s expected, but the file ends here", what);
-  else if (t->kind == T_STR) diag_add(p->c, D_ERROR, E_MODEL, pos, NULL, "%s expected, found the string \"%.60s\"", what, t->s);
-  else diag_add(p->c, D_ERROR, E_MODEL, pos, NULL, "%s expected, found `%.60s`", what, t->kind == T_DOC ? "\"\"\"" : t->s);
+  if (t->kind == T_EOF)
+    diag_add(p->c, D_ERROR, E_MODEL, pos, NULL, "%s expected, but the file ends here", what);
+  else if (t->kind == T_STR)
+    diag_add(p->c, D_ERROR, E_MODEL, pos, NULL, "%s expected, found the string \"%.60s\"", what, t->s);
+  else
+    diag_add(p->c, D_ERROR, E_MODEL, pos, NULL, "%s expected, found `%.60s`", what, t->kind == T_DOC ? "\"\"\"" : t->s);
   ctx_unwind(p->c);
 }
 static bool opt(parser *p, punct k) {
@@ -101,7 +104,8 @@ static void binders(parser *p, binder **out, uint32_t *n) {
     binder b = {.line = at(p)->line, .col = at(p)->col};
     b.name = need_name(p, "the name of an index");
     b.splat = opt(p, P_ELLIPSIS);
-    if (opt(p, P_LT)) b.hi = add_level(p);
+    if (opt(p, P_LT))
+      b.hi = add_level(p);
     else if (opt(p, K_IN)) {
       b.lo = add_level(p);
       need(p, P_DOTDOT, "`..`");
@@ -351,13 +355,7 @@ static ast *add_level(parser *p) {
 static ast *cmp_level(parser *p) {
   ast *a = add_level(p);
   for (;;) {
-    binop o = is(p, P_LT)     ? BO_LT
-              : is(p, P_GT)   ? BO_GT
-              : is(p, P_LE)   ? BO_LE
-              : is(p, P_GE)   ? BO_GE
-              : is(p, P_EQEQ) ? BO_EQ
-              : is(p, P_NE)   ? BO_NE
-                              : BO_COUNT;
+    binop o = is(p, P_LT) ? BO_LT : is(p, P_GT) ? BO_GT : is(p, P_LE) ? BO_LE : is(p, P_GE) ? BO_GE : is(p, P_EQEQ) ? BO_EQ : is(p, P_NE) ? BO_NE : BO_COUNT;
     if (o == BO_COUNT) return a;
     p->i++;
     a = bin(p, o, a, add_level(p));
@@ -476,13 +474,20 @@ static stmt *assignment(parser *p, stmt *s) {
   if (s->nnames == 1 && !s->names[0].splat && opt(p, P_LBRACKET)) {
     elems(p, P_RBRACKET, false, &s->lhs, &s->nlhs);
     s->kind = ST_UPDATE;
-    if (opt(p, P_EQ)) s->kind = ST_STAGE;
-    else if (opt(p, P_COLONEQ)) s->op = OP_NONE;
-    else if (opt(p, P_PLUSEQ)) s->op = OP_ADD;
-    else if (opt(p, P_STAREQ)) s->op = OP_MUL;
-    else if (opt(p, P_MAXEQ)) s->op = OP_MAX;
-    else if (opt(p, P_MINEQ)) s->op = OP_MIN;
-    else fail(p, "`=`, `:=`, `+=`, `*=`, `max=` or `min=`");
+    if (opt(p, P_EQ))
+      s->kind = ST_STAGE;
+    else if (opt(p, P_COLONEQ))
+      s->op = OP_NONE;
+    else if (opt(p, P_PLUSEQ))
+      s->op = OP_ADD;
+    else if (opt(p, P_STAREQ))
+      s->op = OP_MUL;
+    else if (opt(p, P_MAXEQ))
+      s->op = OP_MAX;
+    else if (opt(p, P_MINEQ))
+      s->op = OP_MIN;
+    else
+      fail(p, "`=`, `:=`, `+=`, `*=`, `max=` or `min=`");
     s->e = expr(p);
     if (opt(p, K_FOR)) {
       s->has_for = true;
@@ -580,8 +585,10 @@ static stmt *statement(parser *p) {
     s->names[0].name = need_name(p, "what is counted (flops, bytes)");
     need(p, P_EQ, "`=`");
     s->e = expr(p);
-  } else if (t->kind == T_NAME) assignment(p, s);
-  else fail(p, "a statement");
+  } else if (t->kind == T_NAME)
+    assignment(p, s);
+  else
+    fail(p, "a statement");
   leave(p);
   return s;
 }
@@ -630,8 +637,10 @@ static void signature(parser *p, opdef *d) {
       continue;
     }
     param q = parameter(p, attrs);
-    if (attrs) vec_push(p->a, attr, q);
-    else vec_push(p->a, in, q);
+    if (attrs)
+      vec_push(p->a, attr, q);
+    else
+      vec_push(p->a, in, q);
     if (!is(p, P_RPAREN) && !is(p, P_SEMI)) need(p, P_COMMA, "`,`, `;` or `)`");
   }
   if (!d->intrinsic) {
@@ -664,14 +673,16 @@ static opdef *definition(parser *p, const char *doc, bool intrinsic) {
     for (const char *q = strstr(s, "::"); q; q = strstr(q + 1, "::")) sep = q;
     d->domain = sep ? intern_n(p->c, s, (size_t)(sep - s)) : "";
     d->name = sep ? intern(p->c, sep + 2) : s;
-  } else d->name = need_name(p, "the name of the operator");
+  } else
+    d->name = need_name(p, "the name of the operator");
   if (opt(p, P_LT)) {
     VEC(tvar) v = {0};
     do {
       tvar tv = {.line = at(p)->line, .col = at(p)->col};
       tv.name = need_name(p, "the name of a type variable");
       VEC(const char *) sets = {0};
-      if (opt(p, P_COLON)) do vec_push(p->a, sets, need_name(p, "an element type or a set of them"));
+      if (opt(p, P_COLON)) do
+          vec_push(p->a, sets, need_name(p, "an element type or a set of them"));
         while (opt(p, P_BAR));
       tv.sets = sets.v, tv.nsets = sets.n;
       vec_push(p->a, v, tv);
@@ -691,9 +702,7 @@ static opdef *definition(parser *p, const char *doc, bool intrinsic) {
   return d;
 }
 
-static bool starts_definition(parser *p) {
-  return is(p, K_OP) || is(p, K_FN) || (is_name(p, p->n_intrinsic) && ahead(p, 1)->kind == T_NAME) || at(p)->kind == T_DOC;
-}
+static bool starts_definition(parser *p) { return is(p, K_OP) || is(p, K_FN) || (is_name(p, p->n_intrinsic) && ahead(p, 1)->kind == T_NAME) || at(p)->kind == T_DOC; }
 /* Parses one definition; on a syntax error skips to the next one. */
 static bool one(parser *p, opdef **d, fndef **f) {
   volatile bool ok = true;
@@ -701,10 +710,14 @@ static bool one(parser *p, opdef **d, fndef **f) {
   CTX_TRY(p->c) {
     const char *doc = NULL;
     if (at(p)->kind == T_DOC) doc = p->t.v[p->i++].s;
-    if (is(p, K_OP)) *d = definition(p, doc, false);
-    else if (is_name(p, p->n_intrinsic)) *d = definition(p, doc, true);
-    else if (is(p, K_FN)) *f = function(p);
-    else fail(p, "`op`, `fn` or `intrinsic`");
+    if (is(p, K_OP))
+      *d = definition(p, doc, false);
+    else if (is_name(p, p->n_intrinsic))
+      *d = definition(p, doc, true);
+    else if (is(p, K_FN))
+      *f = function(p);
+    else
+      fail(p, "`op`, `fn` or `intrinsic`");
   }
   CTX_CATCH {
     ok = false;
@@ -728,8 +741,10 @@ bool parse_source(oplib *lib, const char *text, size_t n, const char *file, void
   while (at(p)->kind != T_EOF) {
     opdef *d;
     fndef *f;
-    if (!one(p, &d, &f)) ok = false;
-    else def(env, d, f);
+    if (!one(p, &d, &f))
+      ok = false;
+    else
+      def(env, d, f);
   }
   return ok;
 }

@@ -1,7 +1,7 @@
 /* point: contents of small tensors, found by running their stages over symbolic sizes.
  *
- * This is shape inference on values: the same stages that will be compiled, evaluated place by place with every index a number and every element an exact size, a ratio of sizes, a double or a bool. What is not known
- * is unknown, and so is everything computed from it. Work is bounded: tensors of at most MAX_PLACES elements, at most MAX_STEPS nodes.
+ * This is shape inference on values: the same stages that will be compiled, evaluated place by place with every index a number and every element an exact size, a ratio of sizes, a double or a bool.
+ * What is not known is unknown, and so is everything computed from it. Work is bounded: tensors of at most MAX_PLACES elements, at most MAX_STEPS nodes.
  */
 #include "notation/elab.h"
 #include <math.h>
@@ -93,21 +93,25 @@ static pval of_ratio(pt *p, sz n, sz d) {
 static pval compare(pt *p, sop op, pval a, pval b) {
   ctx *c = p->x->c;
   double f, g;
-  if (number(p, a, &f) && number(p, b, &g))
-    return of_bool(op == OP_EQ ? f == g : op == OP_NE ? f != g : op == OP_LT ? f < g : op == OP_LE ? f <= g : op == OP_GT ? f > g : f >= g);
+  if (number(p, a, &f) && number(p, b, &g)) return of_bool(op == OP_EQ ? f == g : op == OP_NE ? f != g : op == OP_LT ? f < g : op == OP_LE ? f <= g : op == OP_GT ? f > g : f >= g);
   sz n, d, q, r;
   if (!ratio(p, a, &n, &d) || !ratio(p, b, &q, &r)) return unknown();
   sz l = sym_mul(c, n, r), m = sym_mul(c, q, d);
   sz up = sym_sub(c, m, l), down = sym_sub(c, l, m);
   switch (op) {
-  case OP_EQ: case OP_NE:
+  case OP_EQ:
+  case OP_NE:
     if (sym_eq(c, l, m)) return of_bool(op == OP_EQ);
     if (sym_ne(c, l, m)) return of_bool(op == OP_NE);
     return of_cond(p, op == OP_EQ ? sym_min(c, up, down) : sym_addi(c, sym_max(c, up, down), -1));
-  case OP_LT: return of_cond(p, sym_addi(c, up, -1));
-  case OP_LE: return of_cond(p, up);
-  case OP_GT: return of_cond(p, sym_addi(c, down, -1));
-  default: return of_cond(p, down);
+  case OP_LT:
+    return of_cond(p, sym_addi(c, up, -1));
+  case OP_LE:
+    return of_cond(p, up);
+  case OP_GT:
+    return of_cond(p, sym_addi(c, down, -1));
+  default:
+    return of_cond(p, down);
   }
 }
 static pval arith(pt *p, sop op, etype t, pval a, pval b) {
@@ -117,16 +121,35 @@ static pval arith(pt *p, sop op, etype t, pval a, pval b) {
   if (fl && a.kind != PV_RATIO && b.kind != PV_RATIO && number(p, a, &f) && number(p, b, &g)) {
     scalar r = {0};
     switch (op) {
-    case OP_ADD: r.f = f + g; break;
-    case OP_SUB: r.f = f - g; break;
-    case OP_MUL: r.f = f * g; break;
-    case OP_DIV: r.f = f / g; break;
-    case OP_MIN: r.f = isnan(f) || isnan(g) ? NAN : fmin(f, g); break;
-    case OP_MAX: r.f = isnan(f) || isnan(g) ? NAN : fmax(f, g); break;
-    case OP_POW: r.f = pow(f, g); break;
-    case OP_FMOD: r.f = fmod(f, g); break;
-    case OP_MOD: r.f = f - floor(f / g) * g; break;
-    default: return unknown();
+    case OP_ADD:
+      r.f = f + g;
+      break;
+    case OP_SUB:
+      r.f = f - g;
+      break;
+    case OP_MUL:
+      r.f = f * g;
+      break;
+    case OP_DIV:
+      r.f = f / g;
+      break;
+    case OP_MIN:
+      r.f = isnan(f) || isnan(g) ? NAN : fmin(f, g);
+      break;
+    case OP_MAX:
+      r.f = isnan(f) || isnan(g) ? NAN : fmax(f, g);
+      break;
+    case OP_POW:
+      r.f = pow(f, g);
+      break;
+    case OP_FMOD:
+      r.f = fmod(f, g);
+      break;
+    case OP_MOD:
+      r.f = f - floor(f / g) * g;
+      break;
+    default:
+      return unknown();
     }
     return of_num(et_round(t, r).f);
   }
@@ -136,12 +159,18 @@ static pval arith(pt *p, sop op, etype t, pval a, pval b) {
   if (!fl) {
     if (a.kind != PV_INT || b.kind != PV_INT) return unknown();
     switch (op) {
-    case OP_ADD: return of_int(sym_add(c, n, q));
-    case OP_SUB: return of_int(sym_sub(c, n, q));
-    case OP_MUL: return of_int(sym_mul(c, n, q));
-    case OP_MIN: return of_int(sym_min(c, n, q));
-    case OP_MAX: return of_int(sym_max(c, n, q));
-    case OP_IDIV: case OP_MOD:
+    case OP_ADD:
+      return of_int(sym_add(c, n, q));
+    case OP_SUB:
+      return of_int(sym_sub(c, n, q));
+    case OP_MUL:
+      return of_int(sym_mul(c, n, q));
+    case OP_MIN:
+      return of_int(sym_min(c, n, q));
+    case OP_MAX:
+      return of_int(sym_max(c, n, q));
+    case OP_IDIV:
+    case OP_MOD:
       if (sym_is_int(c, q, &k) && k == 0) return unknown();
       return of_int(op == OP_IDIV ? sym_div(c, n, q) : sym_mod(c, n, q));
     case OP_FMOD:
@@ -151,17 +180,22 @@ static pval arith(pt *p, sop op, etype t, pval a, pval b) {
       }
       if (sym_ge0(c, n) && sym_ge0(c, sym_addi(c, q, -1))) return of_int(sym_mod(c, n, q));
       return unknown();
-    default: return unknown();
+    default:
+      return unknown();
     }
   }
   switch (op) {
-  case OP_ADD: return of_ratio(p, sym_add(c, sym_mul(c, n, r), sym_mul(c, q, d)), sym_mul(c, d, r));
-  case OP_SUB: return of_ratio(p, sym_sub(c, sym_mul(c, n, r), sym_mul(c, q, d)), sym_mul(c, d, r));
-  case OP_MUL: return of_ratio(p, sym_mul(c, n, q), sym_mul(c, d, r));
+  case OP_ADD:
+    return of_ratio(p, sym_add(c, sym_mul(c, n, r), sym_mul(c, q, d)), sym_mul(c, d, r));
+  case OP_SUB:
+    return of_ratio(p, sym_sub(c, sym_mul(c, n, r), sym_mul(c, q, d)), sym_mul(c, d, r));
+  case OP_MUL:
+    return of_ratio(p, sym_mul(c, n, q), sym_mul(c, d, r));
   case OP_DIV:
     if (sym_is_int(c, q, &k) && k == 0) return unknown();
     return of_ratio(p, sym_mul(c, n, r), sym_mul(c, d, q));
-  default: return unknown();
+  default:
+    return unknown();
   }
 }
 static pval unary(pt *p, const ex_node *n, pval a) {
@@ -204,23 +238,33 @@ static pval unary(pt *p, const ex_node *n, pval a) {
     if (a.kind == PV_RATIO && sym_ge0(c, a.s)) return of_int(sym_div(c, a.s, a.den));
     return unknown();
   }
-  case OP_FLOOR: case OP_CEIL: case OP_TRUNC: case OP_ROUND_EVEN:
+  case OP_FLOOR:
+  case OP_CEIL:
+  case OP_TRUNC:
+  case OP_ROUND_EVEN:
     if (a.kind == PV_INT) return a;
     if (a.kind == PV_NUM) return of_num(n->op == OP_FLOOR ? floor(a.f) : n->op == OP_CEIL ? ceil(a.f) : n->op == OP_TRUNC ? trunc(a.f) : nearbyint(a.f));
     if (a.kind != PV_RATIO) return unknown();
     if (n->op == OP_FLOOR || (n->op == OP_TRUNC && sym_ge0(c, a.s))) return of_int(sym_div(c, a.s, a.den));
     if (n->op == OP_CEIL) return of_int(sym_ceildiv(c, a.s, a.den));
     return unknown();
-  default: break;
+  default:
+    break;
   }
   if (!number(p, a, &f)) return unknown();
   switch (n->op) {
-  case OP_SQRT: return of_num(sqrt(f));
-  case OP_EXP: return of_num(exp(f));
-  case OP_LOG: return of_num(log(f));
-  case OP_ISNAN: return of_bool(isnan(f));
-  case OP_ISINF: return of_bool(isinf(f));
-  default: return unknown();
+  case OP_SQRT:
+    return of_num(sqrt(f));
+  case OP_EXP:
+    return of_num(exp(f));
+  case OP_LOG:
+    return of_num(log(f));
+  case OP_ISNAN:
+    return of_bool(isnan(f));
+  case OP_ISINF:
+    return of_bool(isinf(f));
+  default:
+    return unknown();
   }
 }
 
@@ -246,8 +290,10 @@ static pval reduce(pt *p, const ex_node *n, env *up) {
       if (n->op == RED_ANY || n->op == RED_ALL) {
         if (q.kind != PV_BOOL) return unknown();
         flag = n->op == RED_ANY ? flag || q.b : flag && q.b;
-      } else if (!have) r = q;
-      else r = arith(p, n->op == RED_SUM ? OP_ADD : n->op == RED_PROD ? OP_MUL : n->op == RED_MAX ? OP_MAX : OP_MIN, (etype)n->type, r, q);
+      } else if (!have)
+        r = q;
+      else
+        r = arith(p, n->op == RED_SUM ? OP_ADD : n->op == RED_PROD ? OP_MUL : n->op == RED_MAX ? OP_MAX : OP_MIN, (etype)n->type, r, q);
       have = true;
     }
     for (uint32_t i = n->nargs; i-- > 0;) {
@@ -288,49 +334,67 @@ static pval eval(pt *p, ex e, env *v) {
   p->depth++;
   switch (n->kind) {
   case EX_CONST:
-    if (n->type == ET_BOOL) r = of_bool(n->k.i != 0);
-    else r = et_kind((etype)n->type) == K_FLOAT ? of_num(n->k.f) : of_int(sym_int(c, n->k.i));
+    if (n->type == ET_BOOL)
+      r = of_bool(n->k.i != 0);
+    else
+      r = et_kind((etype)n->type) == K_FLOAT ? of_num(n->k.f) : of_int(sym_int(c, n->k.i));
     break;
   case EX_INDEX:
     if (size_at(p, n->index, v, &s)) r = of_int(s);
     break;
-  case EX_LOAD: r = load(p, n, v); break;
-  case EX_REDUCE: r = reduce(p, n, v); break;
+  case EX_LOAD:
+    r = load(p, n, v);
+    break;
+  case EX_REDUCE:
+    r = reduce(p, n, v);
+    break;
   case EX_OP: {
     sop op = (sop)n->op;
     if (op == OP_SEL || op == OP_AND || op == OP_OR) {
       pval k = eval(p, n->args[0], v);
       if (op == OP_SEL) {
         sz q;
-        if (k.kind == PV_BOOL) r = eval(p, n->args[k.b ? 1 : 2], v);
+        if (k.kind == PV_BOOL)
+          r = eval(p, n->args[k.b ? 1 : 2], v);
         else { /* not decided: a size that depends on it, if the condition compares sizes */
           pval a = eval(p, n->args[1], v), b = eval(p, n->args[2], v);
           if (a.kind == PV_INT && b.kind == PV_INT) {
-            if (a.s == b.s) r = a;
-            else if (as_cond(p, k, &q)) r = of_int(sym_sel(c, q, a.s, b.s));
+            if (a.s == b.s)
+              r = a;
+            else if (as_cond(p, k, &q))
+              r = of_int(sym_sel(c, q, a.s, b.s));
           }
         }
-      } else if (k.kind == PV_BOOL) r = k.b == (op == OP_AND) ? eval(p, n->args[1], v) : k;
+      } else if (k.kind == PV_BOOL)
+        r = k.b == (op == OP_AND) ? eval(p, n->args[1], v) : k;
       else {
         pval q = eval(p, n->args[1], v);
         sz i, j;
-        if (q.kind == PV_BOOL && q.b != (op == OP_AND)) r = q;
-        else if (as_cond(p, k, &i) && as_cond(p, q, &j)) r = of_cond(p, op == OP_AND ? sym_min(c, i, j) : sym_max(c, i, j));
+        if (q.kind == PV_BOOL && q.b != (op == OP_AND))
+          r = q;
+        else if (as_cond(p, k, &i) && as_cond(p, q, &j))
+          r = of_cond(p, op == OP_AND ? sym_min(c, i, j) : sym_max(c, i, j));
       }
       break;
     }
     pval a = eval(p, n->args[0], v), b = n->nargs > 1 ? eval(p, n->args[1], v) : unknown();
-    if (n->nargs == 1) r = unary(p, n, a);
+    if (n->nargs == 1)
+      r = unary(p, n, a);
     else if (n->nargs == 2) {
       if (op >= OP_EQ && op <= OP_GE) {
-        if (a.kind == PV_BOOL && b.kind == PV_BOOL) r = of_bool((a.b == b.b) == (op == OP_EQ));
-        else if (a.kind == PV_COND || b.kind == PV_COND) r = unknown();
-        else r = compare(p, op, a, b);
-      } else if (a.kind != PV_COND && b.kind != PV_COND) r = arith(p, op, (etype)n->type, a, b);
+        if (a.kind == PV_BOOL && b.kind == PV_BOOL)
+          r = of_bool((a.b == b.b) == (op == OP_EQ));
+        else if (a.kind == PV_COND || b.kind == PV_COND)
+          r = unknown();
+        else
+          r = compare(p, op, a, b);
+      } else if (a.kind != PV_COND && b.kind != PV_COND)
+        r = arith(p, op, (etype)n->type, a, b);
     }
     break;
   }
-  default: break;
+  default:
+    break;
   }
   p->depth--;
   return r;
@@ -370,14 +434,17 @@ static void run_stage_points(pt *p, const stage *s, pval *out, int64_t n) {
     int64_t total = 1, d;
     int64_t *ue = NEWN(p->x->a, int64_t, u->nvars + 1), *ua = NEWN(p->x->a, int64_t, u->nvars + 1);
     for (uint32_t i = 0; i < u->nvars; i++)
-      if (sym_is_int(c, sym_canon(c, sym_extent(c, u->vars[i])), &ue[i]) && ue[i] <= MAX_PLACES && total <= MAX_PLACES) total *= ue[i];
-      else total = MAX_PLACES + 1;
+      if (sym_is_int(c, sym_canon(c, sym_extent(c, u->vars[i])), &ue[i]) && ue[i] <= MAX_PLACES && total <= MAX_PLACES)
+        total *= ue[i];
+      else
+        total = MAX_PLACES + 1;
     bool ok = total <= MAX_PLACES;
     env uv = {u->vars, ua, u->nvars, NULL};
     for (int64_t k = 0; ok && k < total; k++) {
       pval w = u->cond ? eval(p, u->cond, &uv) : of_bool(true);
       int64_t pos = 0;
-      if (w.kind != PV_BOOL) ok = false;
+      if (w.kind != PV_BOOL)
+        ok = false;
       else if (w.b) {
         for (uint32_t i = 0; ok && i < u->nidx; i++) {
           sz z;
@@ -387,8 +454,10 @@ static void run_stage_points(pt *p, const stage *s, pval *out, int64_t n) {
         }
         if (ok) {
           pval nv_ = eval(p, u->value, &uv);
-          if (u->op == OP_NONE) out[pos] = nv_;
-          else out[pos] = out[pos].kind && nv_.kind ? arith(p, u->op, xt(p->x->m, s->tensor)->type, out[pos], nv_) : unknown();
+          if (u->op == OP_NONE)
+            out[pos] = nv_;
+          else
+            out[pos] = out[pos].kind && nv_.kind ? arith(p, u->op, xt(p->x->m, s->tensor)->type, out[pos], nv_) : unknown();
         }
       }
       for (uint32_t i = u->nvars; i-- > 0;) {
@@ -417,9 +486,12 @@ static pval *contents(pt *p, tid t, int64_t *count) {
   if (k) {
     r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
     for (int64_t i = 0; i < n; i++)
-      if (k->values) r[i] = !k->values[i] ? unknown() : x->type == ET_BOOL ? of_cond(p, sym_addi(c, sym_canon(c, k->values[i]), -1)) : of_int(sym_canon(c, k->values[i]));
-      else r[i] = of_num(k->floats[i]);
-  } else if (x->kind == TK_CONST && x->data.data && et_bytes(x->type)) r = from_bytes(p, &x->data, n);
+      if (k->values)
+        r[i] = !k->values[i] ? unknown() : x->type == ET_BOOL ? of_cond(p, sym_addi(c, sym_canon(c, k->values[i]), -1)) : of_int(sym_canon(c, k->values[i]));
+      else
+        r[i] = of_num(k->floats[i]);
+  } else if (x->kind == TK_CONST && x->data.data && et_bytes(x->type))
+    r = from_bytes(p, &x->data, n);
   else if (x->kind == TK_STAGE) {
     const stage *s = xs(p->x->m, x->stage);
     if (s->tensor != t || s->scan || (!s->value && !s->updates.n) || x->rank > MAX_RANK) return NULL;
@@ -450,10 +522,14 @@ bool point_values(el *x, tid t, const sz **ints, const double **floats) {
   }
   sz *s = NEWN(x->m->a, sz, n ? (size_t)n : 1);
   for (int64_t i = 0; i < n; i++) {
-    if (v[i].kind == PV_INT) s[i] = v[i].s;
-    else if (v[i].kind == PV_BOOL) s[i] = sym_int(x->c, v[i].b);
-    else if (v[i].kind == PV_COND) s[i] = cond_as_int(&p, v[i].s);
-    else return false;
+    if (v[i].kind == PV_INT)
+      s[i] = v[i].s;
+    else if (v[i].kind == PV_BOOL)
+      s[i] = sym_int(x->c, v[i].b);
+    else if (v[i].kind == PV_COND)
+      s[i] = cond_as_int(&p, v[i].s);
+    else
+      return false;
   }
   return *ints = s, true;
 }

@@ -44,7 +44,8 @@ static void pbinders(const binder *v, uint32_t n, sbuf *b) {
 static void pstring(const char *s, sbuf *b) {
   sb_putc(b, '"');
   for (; *s; s++)
-    if (*s == '\n') sb_put(b, "\\n");
+    if (*s == '\n')
+      sb_put(b, "\\n");
     else {
       if (*s == '"' || *s == '\\') sb_putc(b, '\\');
       sb_putc(b, *s);
@@ -70,10 +71,18 @@ static void pexpr(const ast *e, int prec, sbuf *b) {
   };
   if (par) sb_putc(b, '(');
   switch (e->kind) {
-  case A_INT: sb_fmt(b, "%lld", (long long)e->k.i); break;
-  case A_FLOAT: pfloat(e->k.f, b); break;
-  case A_STR: pstring(e->name, b); break;
-  case A_NAME: sb_put(b, e->name); break;
+  case A_INT:
+    sb_fmt(b, "%lld", (long long)e->k.i);
+    break;
+  case A_FLOAT:
+    pfloat(e->k.f, b);
+    break;
+  case A_STR:
+    pstring(e->name, b);
+    break;
+  case A_NAME:
+    sb_put(b, e->name);
+    break;
   case A_NEG:
     sb_putc(b, '-');
     pexpr(e->kid[0], PREC_UNARY, b);
@@ -178,7 +187,9 @@ static void pstmt(const stmt *s, int depth, sbuf *b) {
     pexpr(s->e, 0, b);
     if (s->text) sb_putc(b, ' '), pstring(s->text, b);
     break;
-  case ST_FN: pfn(s->fn, b); break;
+  case ST_FN:
+    pfn(s->fn, b);
+    break;
   case ST_IF:
     sb_put(b, "if ");
     pexpr(s->e, 0, b);
@@ -186,11 +197,14 @@ static void pstmt(const stmt *s, int depth, sbuf *b) {
     pblock(s->body, depth, b);
     if (s->other) {
       sb_put(b, " else ");
-      if (s->other->n == 1 && s->other->s[0]->kind == ST_IF) pstmt(s->other->s[0], depth, b);
-      else pblock(s->other, depth, b);
+      if (s->other->n == 1 && s->other->s[0]->kind == ST_IF)
+        pstmt(s->other->s[0], depth, b);
+      else
+        pblock(s->other, depth, b);
     }
     break;
-  case ST_FOLD: case ST_EACH: {
+  case ST_FOLD:
+  case ST_EACH: {
     uint32_t k = s->kind == ST_FOLD;
     if (k) {
       sb_fmt(b, "fold %s = ", s->names[0].name);
@@ -214,7 +228,8 @@ static void pstmt(const stmt *s, int depth, sbuf *b) {
     sb_putc(b, ' ');
     pblock(s->body, depth, b);
     break;
-  case ST_STAGE: case ST_UPDATE:
+  case ST_STAGE:
+  case ST_UPDATE:
     sb_put(b, s->names[0].name);
     if (s->type) sb_fmt(b, ": %s", s->type);
     sb_putc(b, '[');
@@ -272,8 +287,10 @@ static void pparam(const param *p, sbuf *b) {
   if (p->def) sb_put(b, " = "), pexpr(p->def, 0, b);
 }
 void opdef_signature(const opdef *d, sbuf *b) {
-  if (*d->domain) sb_fmt(b, "\"%s::%s\"", d->domain, d->name);
-  else sb_put(b, d->name);
+  if (*d->domain)
+    sb_fmt(b, "\"%s::%s\"", d->domain, d->name);
+  else
+    sb_put(b, d->name);
   for (uint32_t i = 0; i < d->ntv; i++) {
     sb_fmt(b, "%s%s", i ? ", " : "<", d->tv[i].name);
     for (uint32_t j = 0; j < d->tv[i].nsets; j++) sb_fmt(b, "%s%s", j ? " | " : ": ", d->tv[i].sets[j]);

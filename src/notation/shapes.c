@@ -1,10 +1,10 @@
 /* shapes: broadcasting and reshape over symbolic sizes.
  *
- * Broadcast: axes align on the right; 1 gives way; equal normal forms are equal; a number against a symbol is the number, under the assumption that they agree; two symbols are assumed equal. An axis is taken to be
- * repeated at run time only where a declared size is the number 1: never a stride that may or may not be 0.
+ * Broadcast: axes align on the right; 1 gives way; equal normal forms are equal; a number against a symbol is the number, under the assumption that they agree; two symbols are assumed equal. An axis
+ * is taken to be repeated at run time only where a declared size is the number 1: never a stride that may or may not be 0.
  *
- * Reshape: both shapes are read as digits of one row-major position. Groups of axes with equal products stand for themselves; inside a group the common refinement of the two lists of extents gives every axis its
- * digits, by exact symbolic division. Where the prefix products do not nest (6 x 4 as 8 x 3), the position is taken apart with // and % instead.
+ * Reshape: both shapes are read as digits of one row-major position. Groups of axes with equal products stand for themselves; inside a group the common refinement of the two lists of extents gives
+ * every axis its digits, by exact symbolic division. Where the prefix products do not nest (6 x 4 as 8 x 3), the position is taken apart with // and % instead.
  */
 #include "notation/elab.h"
 #include <string.h>
@@ -50,7 +50,7 @@ sz product_of(el *x, val list, const ast *at) {
 
 typedef struct side { /* digits found so far of each axis of one shape, innermost first */
   const sz *ext;
-  VEC(digit) *dg;
+  VEC(digit) * dg;
 } side;
 
 static digit fresh(el *x, sz ext) {
@@ -70,10 +70,14 @@ static bool refine(el *x, side *s, uint32_t s0, uint32_t s1, side *d, uint32_t d
     if (a == one && b == one && i == s0 && j == d0) return true;
     if (a == one || b == one) return false;
     digit g;
-    if (a == b) g = fresh(x, a), q = one, a = b = one;
-    else if (sym_exact_div(c, a, b, &q)) g = fresh(x, b), a = q, b = one;
-    else if (sym_exact_div(c, b, a, &q)) g = fresh(x, a), b = q, a = one;
-    else return false;
+    if (a == b)
+      g = fresh(x, a), q = one, a = b = one;
+    else if (sym_exact_div(c, a, b, &q))
+      g = fresh(x, b), a = q, b = one;
+    else if (sym_exact_div(c, b, a, &q))
+      g = fresh(x, a), b = q, a = one;
+    else
+      return false;
     vec_push(x->a, s->dg[i], g);
     vec_push(x->a, d->dg[j], g);
   }
@@ -111,8 +115,10 @@ nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *
   while (i > 0 || j > 0) {
     uint32_t i1 = i, j1 = j;
     sz a = one, b = one;
-    if (i) a = sym_canon(c, t->shape[--i]);
-    else b = sym_canon(c, dims[--j]);
+    if (i)
+      a = sym_canon(c, t->shape[--i]);
+    else
+      b = sym_canon(c, dims[--j]);
     if (i1 != i && a == one) { /* an axis of size 1 stands alone */
       idx[i] = sym_int(c, 0);
       continue;
@@ -123,8 +129,10 @@ nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *
       bool grow_d = j > 0 && (i == 0 || b == one || (a != one && sym_exact_div(c, a, b, &q)));
       int64_t p, r;
       if (!grow_d && j > 0 && sym_is_int(c, a, &p) && sym_is_int(c, b, &r)) grow_d = r < p;
-      if (grow_d) b = sym_mul(c, b, sym_canon(c, dims[--j]));
-      else a = sym_mul(c, a, sym_canon(c, t->shape[--i]));
+      if (grow_d)
+        b = sym_mul(c, b, sym_canon(c, dims[--j]));
+      else
+        a = sym_mul(c, a, sym_canon(c, t->shape[--i]));
     }
     if (a != b) i = j = 0; /* equal only under a guard: the rest is one group */
     if (refine(x, &s, i, i1, &d, j, j1)) {

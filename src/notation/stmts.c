@@ -1,8 +1,8 @@
 /* stmts: the statements of a definition to stages of the module.
  *
- * A stage's left side is a list of axes: an index, a pack of indices, (g, m) an axis of two digits, `0` an axis of size 1. With `for` the left side is computed: each of its elements must be 0 or one of the bound indices.
- * An update extends the stage that made its target, as long as nobody has read it; else a copy is updated. Integer values that must be sizes but are computed (`let m = sum ..`) become late sizes, unless they can be
- * found now.
+ * A stage's left side is a list of axes: an index, a pack of indices, (g, m) an axis of two digits, `0` an axis of size 1. With `for` the left side is computed: each of its elements must be 0 or one
+ * of the bound indices. An update extends the stage that made its target, as long as nobody has read it; else a copy is updated. Integer values that must be sizes but are computed (`let m = sum ..`)
+ * become late sizes, unless they can be found now.
  */
 #include "notation/elab.h"
 #include <string.h>
@@ -60,9 +60,12 @@ nten *const_list(el *x, val v, const ast *at) {
     val q = v.p.l->v[i];
     if (floats) {
       int64_t k;
-      if (q.kind == V_FLOAT) fl[i] = q.f;
-      else if (v_is_int(x, q, &k)) fl[i] = (double)k;
-      else FAIL(at, "tensor(..) mixes numbers and %s", v_describe(x, q));
+      if (q.kind == V_FLOAT)
+        fl[i] = q.f;
+      else if (v_is_int(x, q, &k))
+        fl[i] = (double)k;
+      else
+        FAIL(at, "tensor(..) mixes numbers and %s", v_describe(x, q));
     } else {
       vals[i] = v_need_size(x, q, at, "an element of tensor(..)");
       numbers &= sym_is_int(x->c, vals[i], &raw[i]);
@@ -84,7 +87,8 @@ static sz upper(el *x, ex e, int depth) {
   if (depth > 20) return 0;
   if (n->type == ET_BOOL) return sym_int(c, 1);
   switch (n->kind) {
-  case EX_CONST: return et_kind((etype)n->type) == K_FLOAT ? 0 : sym_int(c, n->k.i);
+  case EX_CONST:
+    return et_kind((etype)n->type) == K_FLOAT ? 0 : sym_int(c, n->k.i);
   case EX_INDEX: {
     if (!sym_uses_kind(c, n->index, AT_VAR) && !sym_uses_kind(c, n->index, AT_DATA)) return n->index;
     int64_t lo, hi;
@@ -112,7 +116,8 @@ static sz upper(el *x, ex e, int depth) {
     if (n->op == OP_MIN) return a && b ? sym_min(c, a, b) : a ? a : b;
     return 0;
   }
-  default: return 0;
+  default:
+    return 0;
   }
 }
 static bool not_negative(el *x, ex e, int depth) {
@@ -120,14 +125,17 @@ static bool not_negative(el *x, ex e, int depth) {
   if (n->type == ET_BOOL || et_kind((etype)n->type) == K_UINT) return true;
   if (depth > 20 || et_kind((etype)n->type) == K_FLOAT) return false;
   switch (n->kind) {
-  case EX_CONST: return n->k.i >= 0;
-  case EX_INDEX: return sym_ge0(x->c, n->index);
+  case EX_CONST:
+    return n->k.i >= 0;
+  case EX_INDEX:
+    return sym_ge0(x->c, n->index);
   case EX_LOAD: {
     const tensor *t = xt(x->m, n->tensor);
     const stage *s = t->kind == TK_STAGE ? xs(x->m, t->stage) : NULL;
     return s && s->tensor == n->tensor && s->value && !s->updates.n && not_negative(x, s->value, depth + 1);
   }
-  case EX_REDUCE: return n->op >= RED_ARGMAX ? !n->payload || not_negative(x, n->payload, depth + 1) : n->op == RED_SUM && not_negative(x, n->body, depth + 1);
+  case EX_REDUCE:
+    return n->op >= RED_ARGMAX ? !n->payload || not_negative(x, n->payload, depth + 1) : n->op == RED_SUM && not_negative(x, n->body, depth + 1);
   case EX_OP: {
     ex a = n->args[n->op == OP_SEL ? 1 : 0], b = n->nargs > 1 ? n->args[n->op == OP_SEL ? 2 : 1] : 0;
     if (n->op == OP_CAST) return not_negative(x, a, depth + 1);
@@ -135,7 +143,8 @@ static bool not_negative(el *x, ex e, int depth) {
     if (n->op == OP_ADD || n->op == OP_MUL || n->op == OP_MIN || n->op == OP_SEL) return not_negative(x, a, depth + 1) && not_negative(x, b, depth + 1);
     return false;
   }
-  default: return false;
+  default:
+    return false;
   }
 }
 val late_size(el *x, ex value, const char *name) {
@@ -187,9 +196,12 @@ val known_list(el *x, nten *t, const ast *at) {
   bool fl = et_kind(t->type) == K_FLOAT;
   for (int64_t i = 0; i < n; i++) {
     val *o = &r.p.l->v[i];
-    if (t->uniform) *o = t->fill;
-    else if (fl && fv) *o = v_float(fv[i]);
-    else if (!fl && iv && iv[i] && !sym_uses_kind(c, iv[i], AT_DATA)) *o = v_size(bounded_size(x, iv[i]));
+    if (t->uniform)
+      *o = t->fill;
+    else if (fl && fv)
+      *o = v_float(fv[i]);
+    else if (!fl && iv && iv[i] && !sym_uses_kind(c, iv[i], AT_DATA))
+      *o = v_size(bounded_size(x, iv[i]));
     else {
       sz idx[MAX_RANK];
       int64_t p = i;
@@ -380,7 +392,8 @@ static void publish(el *x, const stmt *s, nten *t) {
   if (o && o->variadic && map_gets(x->variadic, name, &l)) {
     valvec *v = (valvec *)(uintptr_t)l;
     vec_push(x->a, *v, v_ten(t));
-  } else bind_global(x, name, R_TENSOR, v_ten(t));
+  } else
+    bind_global(x, name, R_TENSOR, v_ten(t));
 }
 static bool skipped(el *x, const char *name) {
   uint64_t q;
@@ -544,8 +557,10 @@ void settle_tiles(el *x, nten *t) {
   for (uint32_t i = 0; i < st->updates.n; i++) {
     u32vec vars = {.v = st->updates.v[i].vars, .n = st->updates.v[i].nvars};
     sz v = box_volume(x, st->updates.v[i].idx, t->rank, &vars);
-    if (!v) st->tiled = false;
-    else sum = sym_add(c, sum, v);
+    if (!v)
+      st->tiled = false;
+    else
+      sum = sym_add(c, sum, v);
   }
   if (st->tiled && sym_canon(c, sum) != sym_canon(c, all) && !sym_eq(c, sum, all)) st->tiled = false;
   for (uint32_t i = 0; st->tiled && i < st->updates.n; i++)
@@ -672,8 +687,10 @@ static void run_require(el *x, const stmt *s, val v) {
   const ex_node *n = exn(x->m, v.e);
   if (!cond_sz(x, v.e, &c) || sym_uses_kind(x->c, c, AT_VAR)) FAIL(s->e, "a requirement can only compare sizes");
   const char *text = s->text ? s->text : arena_fmt(x->m->a, "%s: %s >= 0 is required", x->d->name, sym_str(x->c, c));
-  if (n->op == OP_EQ) guard_eq(x, expr_as_size(x->m, n->args[0]), expr_as_size(x->m, n->args[1]), s->assume, text);
-  else guard_ge0(x, c, s->assume, text), sym_push(x->c, c);
+  if (n->op == OP_EQ)
+    guard_eq(x, expr_as_size(x->m, n->args[0]), expr_as_size(x->m, n->args[1]), s->assume, text);
+  else
+    guard_ge0(x, c, s->assume, text), sym_push(x->c, c);
 }
 static void run_each(el *x, const stmt *s, uint32_t skip) {
   uint32_t n = 0;
@@ -723,13 +740,21 @@ static void run_scan(el *x, const stmt *s) {
 
 static void run_stmt(el *x, const stmt *s) {
   switch (s->kind) {
-  case ST_LET: run_let(x, s); break;
-  case ST_REQUIRE: run_require(x, s, ev(x, s->e)); break;
-  case ST_IF:
-    if (decide(x, ev(x, s->e), s->e, "which stages exist")) run_block(x, s->body);
-    else if (s->other) run_block(x, s->other);
+  case ST_LET:
+    run_let(x, s);
     break;
-  case ST_EACH: run_each(x, s, 0); break;
+  case ST_REQUIRE:
+    run_require(x, s, ev(x, s->e));
+    break;
+  case ST_IF:
+    if (decide(x, ev(x, s->e), s->e, "which stages exist"))
+      run_block(x, s->body);
+    else if (s->other)
+      run_block(x, s->other);
+    break;
+  case ST_EACH:
+    run_each(x, s, 0);
+    break;
   case ST_FOLD: {
     stmt first = *s;
     first.kind = ST_CALL;
@@ -738,11 +763,20 @@ static void run_stmt(el *x, const stmt *s) {
     run_each(x, s, 1);
     break;
   }
-  case ST_SCAN: run_scan(x, s); break;
-  case ST_STAGE: run_stage(x, s); break;
-  case ST_UPDATE: run_update(x, s); break;
-  case ST_CALL: run_call(x, s); break;
-  default: break; /* fn: bound beforehand; grad, cost, impl: kept for others */
+  case ST_SCAN:
+    run_scan(x, s);
+    break;
+  case ST_STAGE:
+    run_stage(x, s);
+    break;
+  case ST_UPDATE:
+    run_update(x, s);
+    break;
+  case ST_CALL:
+    run_call(x, s);
+    break;
+  default:
+    break; /* fn: bound beforehand; grad, cost, impl: kept for others */
   }
 }
 void run_block(el *x, const blk *b) {

@@ -36,16 +36,26 @@ val v_ratio(el *x, sz num, sz den) {
 
 const char *v_describe(el *x, val v) {
   switch (v.kind) {
-  case V_NONE: return "none";
-  case V_BOOL: return v.b ? "true" : "false";
-  case V_SIZE: return arena_fmt(x->a, "%s %s", v.idx ? "index" : "size", sym_str(x->c, v.s));
-  case V_RAT: return arena_fmt(x->a, "ratio (%s)/(%s)", sym_str(x->c, v.s), sym_str(x->c, v.den));
-  case V_FLOAT: return arena_fmt(x->a, "number %g", v.f);
-  case V_STR: return arena_fmt(x->a, "string \"%.40s\"", v.p.str);
-  case V_TYPE: return arena_fmt(x->a, "element type %s", et_name((etype)v.type));
-  case V_LIST: return arena_fmt(x->a, "pack of %u", v.p.l->n);
-  case V_TEN: return arena_fmt(x->a, "tensor %s", v.p.t->name);
-  case V_EX: return arena_fmt(x->a, "%s element", et_name((etype)exn(x->m, v.e)->type));
+  case V_NONE:
+    return "none";
+  case V_BOOL:
+    return v.b ? "true" : "false";
+  case V_SIZE:
+    return arena_fmt(x->a, "%s %s", v.idx ? "index" : "size", sym_str(x->c, v.s));
+  case V_RAT:
+    return arena_fmt(x->a, "ratio (%s)/(%s)", sym_str(x->c, v.s), sym_str(x->c, v.den));
+  case V_FLOAT:
+    return arena_fmt(x->a, "number %g", v.f);
+  case V_STR:
+    return arena_fmt(x->a, "string \"%.40s\"", v.p.str);
+  case V_TYPE:
+    return arena_fmt(x->a, "element type %s", et_name((etype)v.type));
+  case V_LIST:
+    return arena_fmt(x->a, "pack of %u", v.p.l->n);
+  case V_TEN:
+    return arena_fmt(x->a, "tensor %s", v.p.t->name);
+  case V_EX:
+    return arena_fmt(x->a, "%s element", et_name((etype)exn(x->m, v.e)->type));
   }
   return "?";
 }
@@ -110,7 +120,8 @@ ex v_lift(el *x, val v, etype t, const ast *at) {
     }
     FAIL(at, "element types differ: %s and %s; write %s(..) to convert", et_name(from), et_name(t), et_name(t));
   }
-  default: FAIL(at, "%s where an element of type %s is expected", v_describe(x, v), et_name(t));
+  default:
+    FAIL(at, "%s where an element of type %s is expected", v_describe(x, v), et_name(t));
   }
 }
 
@@ -146,7 +157,8 @@ val v_cast(el *x, val v, etype t, const ast *at) {
     if (v.weak && from != ET_BOOL && is_float(from) <= is_float(t) && t != ET_BOOL) return v_ex(retype(x, v.e, t));
     return v_ex(expr_cast(x->m, t, v.e));
   }
-  default: FAIL(at, "%s cannot be converted to %s", v_describe(x, v), et_name(t));
+  default:
+    FAIL(at, "%s cannot be converted to %s", v_describe(x, v), et_name(t));
   }
 }
 
@@ -190,8 +202,10 @@ void guard_ge0(el *x, sz a, bool assumption, const char *text) {
 static void learn_le(el *x, sz a, sz b) {
   atom s;
   int64_t hi;
-  if (!x->blk && sym_is_atom(x->c, a, &s) && sym_kind(x->c, s) == AT_SYMBOL && sym_is_int(x->c, b, &hi)) sym_symbol(x->c, sym_name(x->c, s), -SYM_INF, hi);
-  else sym_push(x->c, sym_sub(x->c, b, a));
+  if (!x->blk && sym_is_atom(x->c, a, &s) && sym_kind(x->c, s) == AT_SYMBOL && sym_is_int(x->c, b, &hi))
+    sym_symbol(x->c, sym_name(x->c, s), -SYM_INF, hi);
+  else
+    sym_push(x->c, sym_sub(x->c, b, a));
 }
 /* a == min(a, b) says a <= b, a == max(a, b) says b <= a */
 static bool as_order(el *x, sz a, sz m, bool assumption, const char *text) {
@@ -201,8 +215,10 @@ static bool as_order(el *x, sz a, sz m, bool assumption, const char *text) {
   atom_kind kind = sym_kind(x->c, k);
   if ((kind != AT_MIN && kind != AT_MAX) || sym_args(x->c, k, arg) != 2 || (arg[0] != a && arg[1] != a)) return false;
   sz b = arg[0] == a ? arg[1] : arg[0];
-  if (kind == AT_MIN) guard_ge0(x, sym_sub(x->c, b, a), assumption, text), learn_le(x, a, b);
-  else guard_ge0(x, sym_sub(x->c, a, b), assumption, text), learn_le(x, b, a);
+  if (kind == AT_MIN)
+    guard_ge0(x, sym_sub(x->c, b, a), assumption, text), learn_le(x, a, b);
+  else
+    guard_ge0(x, sym_sub(x->c, a, b), assumption, text), learn_le(x, b, a);
   return true;
 }
 void guard_eq(el *x, sz a, sz b, bool assumption, const char *text) {
@@ -211,8 +227,10 @@ void guard_eq(el *x, sz a, sz b, bool assumption, const char *text) {
   if (have_guard(x, d, true) || have_guard(x, n, true)) return;
   guard g = {.assumption = assumption, .ge0 = d, .is_eq = true, .text = text, .node = x->node, .block = x->blk};
   vec_push(x->m->a, x->m->guards, g);
-  if (!x->blk) sym_assume_eq(x->c, a, b);
-  else sym_push(x->c, d), sym_push(x->c, n); /* holds in this block only */
+  if (!x->blk)
+    sym_assume_eq(x->c, a, b);
+  else
+    sym_push(x->c, d), sym_push(x->c, n); /* holds in this block only */
 }
 void need_equal(el *x, sz a, sz b, bool assumption, uint32_t line, uint32_t col, const char *what) {
   sz p = sym_canon(x->c, a), q = sym_canon(x->c, b);
@@ -229,8 +247,17 @@ static bool pure(el *x, ex e) { /* an i64 built of sizes and indices */
   if (n->kind == EX_INDEX) return !sym_uses_kind(x->c, n->index, AT_DATA);
   if (n->kind != EX_OP) return false;
   switch (n->op) {
-  case OP_ADD: case OP_SUB: case OP_MUL: case OP_IDIV: case OP_MOD: case OP_MIN: case OP_MAX: case OP_NEG: break;
-  default: return false;
+  case OP_ADD:
+  case OP_SUB:
+  case OP_MUL:
+  case OP_IDIV:
+  case OP_MOD:
+  case OP_MIN:
+  case OP_MAX:
+  case OP_NEG:
+    break;
+  default:
+    return false;
   }
   for (uint32_t i = 0; i < n->nargs; i++)
     if (!pure(x, n->args[i])) return false;
@@ -248,22 +275,42 @@ bool cond_sz(el *x, ex cond, sz *out) {
   case OP_NOT:
     if (!cond_sz(x, l, &a)) return false;
     return *out = sym_addi(c, sym_neg(c, a), -1), true;
-  case OP_AND: case OP_OR:
+  case OP_AND:
+  case OP_OR:
     if (!cond_sz(x, l, &a) || !cond_sz(x, r, &b)) return false;
     return *out = op == OP_AND ? sym_min(c, a, b) : sym_max(c, a, b), true;
-  case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: break;
-  default: return false;
+  case OP_EQ:
+  case OP_NE:
+  case OP_LT:
+  case OP_LE:
+  case OP_GT:
+  case OP_GE:
+    break;
+  default:
+    return false;
   }
   if (!pure(x, l) || !pure(x, r)) return false;
   a = expr_as_size(x->m, l), b = expr_as_size(x->m, r);
   sz d = sym_sub(c, a, b), e = sym_sub(c, b, a);
   switch (op) {
-  case OP_LT: *out = sym_addi(c, e, -1); break;
-  case OP_LE: *out = e; break;
-  case OP_GT: *out = sym_addi(c, d, -1); break;
-  case OP_GE: *out = d; break;
-  case OP_EQ: *out = sym_min(c, d, e); break;
-  default: *out = sym_addi(c, sym_max(c, d, e), -1); break;
+  case OP_LT:
+    *out = sym_addi(c, e, -1);
+    break;
+  case OP_LE:
+    *out = e;
+    break;
+  case OP_GT:
+    *out = sym_addi(c, d, -1);
+    break;
+  case OP_GE:
+    *out = d;
+    break;
+  case OP_EQ:
+    *out = sym_min(c, d, e);
+    break;
+  default:
+    *out = sym_addi(c, sym_max(c, d, e), -1);
+    break;
   }
   return true;
 }
@@ -297,17 +344,31 @@ static void facts(el *x, ex cond, bool truth, bool *lost) {
   sz d = sym_sub(c, expr_as_size(x->m, l), expr_as_size(x->m, r)), e = sym_neg(c, d);
   if (!truth) op = op == OP_LT ? OP_GE : op == OP_LE ? OP_GT : op == OP_GT ? OP_LE : op == OP_GE ? OP_LT : op == OP_EQ ? OP_NE : op == OP_NE ? OP_EQ : OP_NONE;
   switch (op) {
-  case OP_LT: fact(x, sym_addi(c, e, -1)); break;
-  case OP_LE: fact(x, e); break;
-  case OP_GT: fact(x, sym_addi(c, d, -1)); break;
-  case OP_GE: fact(x, d); break;
-  case OP_EQ: fact(x, d), fact(x, e); break;
-  case OP_NE: /* n != k and n >= k gives n >= k + 1 */
-    if (sym_ge0(c, d)) fact(x, sym_addi(c, d, -1));
-    else if (sym_ge0(c, e)) fact(x, sym_addi(c, e, -1));
-    else *lost = true;
+  case OP_LT:
+    fact(x, sym_addi(c, e, -1));
     break;
-  default: *lost = true;
+  case OP_LE:
+    fact(x, e);
+    break;
+  case OP_GT:
+    fact(x, sym_addi(c, d, -1));
+    break;
+  case OP_GE:
+    fact(x, d);
+    break;
+  case OP_EQ:
+    fact(x, d), fact(x, e);
+    break;
+  case OP_NE: /* n != k and n >= k gives n >= k + 1 */
+    if (sym_ge0(c, d))
+      fact(x, sym_addi(c, d, -1));
+    else if (sym_ge0(c, e))
+      fact(x, sym_addi(c, e, -1));
+    else
+      *lost = true;
+    break;
+  default:
+    *lost = true;
   }
   if (sym_uses_kind(c, d, AT_DATA)) *lost = true;
 }
@@ -349,12 +410,15 @@ static void assume(el *x, ex cond, bool truth) {
   if (!cond_sz(x, cond, &c)) return;
   if (!truth) c = sym_addi(x->c, sym_neg(x->c, c), -1);
   const char *text = arena_fmt(x->m->a, "%s was compiled for %s >= 0", x->d->name, sym_str(x->c, c));
-  if (n->kind == EX_OP && (op == OP_EQ) == truth && (op == OP_EQ || op == OP_NE)) guard_eq(x, expr_as_size(x->m, l), expr_as_size(x->m, r), true, text);
+  if (n->kind == EX_OP && (op == OP_EQ) == truth && (op == OP_EQ || op == OP_NE))
+    guard_eq(x, expr_as_size(x->m, l), expr_as_size(x->m, r), true, text);
   else {
     if (op == OP_EQ || op == OP_NE) { /* l != r: if one side can be shown to be the larger, that is the guard */
       sz d = sym_sub(x->c, expr_as_size(x->m, l), expr_as_size(x->m, r)), e = sym_neg(x->c, d);
-      if (sym_ge0(x->c, d)) c = sym_addi(x->c, d, -1);
-      else if (sym_ge0(x->c, e)) c = sym_addi(x->c, e, -1);
+      if (sym_ge0(x->c, d))
+        c = sym_addi(x->c, d, -1);
+      else if (sym_ge0(x->c, e))
+        c = sym_addi(x->c, e, -1);
     }
     guard_ge0(x, c, true, text);
     sym_push(x->c, c);
@@ -420,15 +484,14 @@ val v_select(el *x, val c, val a, val b, const ast *at) {
 
 /* ---- operators ---- */
 static val zip(el *x, binop o, val a, val b, const ast *at) {
-  if (a.kind == V_LIST && b.kind == V_LIST && a.p.l->n != b.p.l->n)
-    FAIL(at, "packs of different length, %u and %u, on the sides of `%s`", a.p.l->n, b.p.l->n, binop_text(o));
+  if (a.kind == V_LIST && b.kind == V_LIST && a.p.l->n != b.p.l->n) FAIL(at, "packs of different length, %u and %u, on the sides of `%s`", a.p.l->n, b.p.l->n, binop_text(o));
   uint32_t n = a.kind == V_LIST ? a.p.l->n : b.p.l->n;
   val r = v_list(x, n);
   for (uint32_t i = 0; i < n; i++) r.p.l->v[i] = v_binary(x, o, a.kind == V_LIST ? a.p.l->v[i] : a, b.kind == V_LIST ? b.p.l->v[i] : b, at);
   return r;
 }
-/* A number as an exact ratio. Scales of models are f32 values meant as small fractions (0.6 is 3/5): the nearest fraction with a small denominator, if it rounds to the same f32; else the exact binary fraction of an
- * f32; anything finer (2*pi) is no ratio. */
+/* A number as an exact ratio. Scales of models are f32 values meant as small fractions (0.6 is 3/5): the nearest fraction with a small denominator, if it rounds to the same f32; else the exact binary
+ * fraction of an f32; anything finer (2*pi) is no ratio. */
 bool fraction(double f, int64_t *num, int64_t *den) {
   if (!isfinite(f) || fabs(f) > 1e12) return false;
   double x = f;
@@ -464,12 +527,18 @@ static bool as_ratio(el *x, val v, sz *num, sz *den) {
 }
 static bool compare_double(binop o, double a, double b) {
   switch (o) {
-  case BO_EQ: return a == b;
-  case BO_NE: return a != b;
-  case BO_LT: return a < b;
-  case BO_GT: return a > b;
-  case BO_LE: return a <= b;
-  default: return a >= b;
+  case BO_EQ:
+    return a == b;
+  case BO_NE:
+    return a != b;
+  case BO_LT:
+    return a < b;
+  case BO_GT:
+    return a > b;
+  case BO_LE:
+    return a <= b;
+  default:
+    return a >= b;
   }
 }
 static sop compare_op(binop o) {
@@ -509,10 +578,17 @@ static val static_numbers(el *x, binop o, val a, val b, const ast *at) {
     if (binop_compares(o)) return compare_sizes(x, o, a, b);
     val r = {.kind = V_SIZE, .idx = idx};
     switch (o) {
-    case BO_ADD: r.s = sym_add(c, a.s, b.s); return r;
-    case BO_SUB: r.s = sym_sub(c, a.s, b.s); return r;
-    case BO_MUL: r.s = sym_mul(c, a.s, b.s); return r;
-    case BO_IDIV: case BO_MOD:
+    case BO_ADD:
+      r.s = sym_add(c, a.s, b.s);
+      return r;
+    case BO_SUB:
+      r.s = sym_sub(c, a.s, b.s);
+      return r;
+    case BO_MUL:
+      r.s = sym_mul(c, a.s, b.s);
+      return r;
+    case BO_IDIV:
+    case BO_MOD:
       if (v_is_int(x, b, &j) && j == 0) FAIL(at, "division by zero");
       r.s = o == BO_IDIV ? sym_div(c, a.s, b.s) : sym_mod(c, a.s, b.s);
       return r;
@@ -524,7 +600,8 @@ static val static_numbers(el *x, binop o, val a, val b, const ast *at) {
       if (idx) FAIL(at, "`/` is for floats; integers divide with `//`, or convert first");
       if (v_is_int(x, a, &i) && v_is_int(x, b, &j)) return v_float((double)i / (double)j);
       return v_ratio(x, a.s, b.s);
-    default: break;
+    default:
+      break;
     }
   }
   if (idx) FAIL(at, "`%s` between an index (an i64) and %s; convert the index", binop_text(o), v_describe(x, a.kind == V_SIZE && a.idx ? b : a));
@@ -536,14 +613,22 @@ static val static_numbers(el *x, binop o, val a, val b, const ast *at) {
   if (fa && fb) {
     if (binop_compares(o)) return v_bool(compare_double(o, f, g));
     switch (o) {
-    case BO_ADD: return v_float(f + g);
-    case BO_SUB: return v_float(f - g);
-    case BO_MUL: return v_float(f * g);
-    case BO_DIV: return v_float(f / g);
-    case BO_IDIV: return v_float(floor(f / g));
-    case BO_MOD: return v_float(f - floor(f / g) * g);
-    case BO_POW: return v_float(pow(f, g));
-    default: break;
+    case BO_ADD:
+      return v_float(f + g);
+    case BO_SUB:
+      return v_float(f - g);
+    case BO_MUL:
+      return v_float(f * g);
+    case BO_DIV:
+      return v_float(f / g);
+    case BO_IDIV:
+      return v_float(floor(f / g));
+    case BO_MOD:
+      return v_float(f - floor(f / g) * g);
+    case BO_POW:
+      return v_float(pow(f, g));
+    default:
+      break;
     }
   }
   sz p, q, r, s;
@@ -551,12 +636,18 @@ static val static_numbers(el *x, binop o, val a, val b, const ast *at) {
     sz ps = sym_mul(c, p, s), rq = sym_mul(c, r, q), qs = sym_mul(c, q, s);
     if (binop_compares(o)) return compare_sizes(x, o, v_size(ps), v_size(rq));
     switch (o) {
-    case BO_ADD: return v_ratio(x, sym_add(c, ps, rq), qs);
-    case BO_SUB: return v_ratio(x, sym_sub(c, ps, rq), qs);
-    case BO_MUL: return v_ratio(x, sym_mul(c, p, r), qs);
-    case BO_DIV: return v_ratio(x, ps, rq);
-    case BO_IDIV: return v_size(sym_div(c, ps, rq));
-    default: break;
+    case BO_ADD:
+      return v_ratio(x, sym_add(c, ps, rq), qs);
+    case BO_SUB:
+      return v_ratio(x, sym_sub(c, ps, rq), qs);
+    case BO_MUL:
+      return v_ratio(x, sym_mul(c, p, r), qs);
+    case BO_DIV:
+      return v_ratio(x, ps, rq);
+    case BO_IDIV:
+      return v_size(sym_div(c, ps, rq));
+    default:
+      break;
     }
   }
   /* a symbolic size and a number that is no fraction: leave it to the run */
@@ -629,9 +720,15 @@ val v_binary(el *x, binop o, val a, val b, const ast *at) {
   }
   sop op = OP_NONE;
   switch (o) {
-  case BO_ADD: op = OP_ADD; break;
-  case BO_SUB: op = OP_SUB; break;
-  case BO_MUL: op = OP_MUL; break;
+  case BO_ADD:
+    op = OP_ADD;
+    break;
+  case BO_SUB:
+    op = OP_SUB;
+    break;
+  case BO_MUL:
+    op = OP_MUL;
+    break;
   case BO_DIV:
     if (!is_float(t)) FAIL(at, "`/` is for floats, these are %s; integers divide with `//`", et_name(t));
     op = OP_DIV;
@@ -640,9 +737,14 @@ val v_binary(el *x, binop o, val a, val b, const ast *at) {
     if (!is_integer(t)) FAIL(at, "`//` is for integers, these are %s", et_name(t));
     op = OP_IDIV;
     break;
-  case BO_MOD: op = OP_MOD; break;
-  case BO_POW: op = OP_POW; break;
-  default: break;
+  case BO_MOD:
+    op = OP_MOD;
+    break;
+  case BO_POW:
+    op = OP_POW;
+    break;
+  default:
+    break;
   }
   if (t == ET_BOOL) FAIL(at, "`%s` of two bools", binop_text(o));
   return (val){.kind = V_EX, .e = expr_op2(x->m, op, ea, eb), .weak = weak};
@@ -655,13 +757,20 @@ val v_neg(el *x, val a, const ast *at) {
     for (uint32_t i = 0; i < a.p.l->n; i++) r.p.l->v[i] = v_neg(x, a.p.l->v[i], at);
     return r;
   }
-  case V_SIZE: a.s = sym_neg(x->c, a.s); return a;
-  case V_RAT: a.s = sym_neg(x->c, a.s); return a;
-  case V_FLOAT: a.f = -a.f; return a;
+  case V_SIZE:
+    a.s = sym_neg(x->c, a.s);
+    return a;
+  case V_RAT:
+    a.s = sym_neg(x->c, a.s);
+    return a;
+  case V_FLOAT:
+    a.f = -a.f;
+    return a;
   case V_EX:
     if (exn(x->m, a.e)->type != ET_BOOL) return (val){.kind = V_EX, .e = expr_op1(x->m, OP_NEG, a.e), .weak = a.weak};
     break;
-  default: break;
+  default:
+    break;
   }
   FAIL(at, "`-` of %s", v_describe(x, a));
 }
@@ -672,11 +781,13 @@ val v_not(el *x, val a, const ast *at) {
     for (uint32_t i = 0; i < a.p.l->n; i++) r.p.l->v[i] = v_not(x, a.p.l->v[i], at);
     return r;
   }
-  case V_BOOL: return v_bool(!a.b);
+  case V_BOOL:
+    return v_bool(!a.b);
   case V_EX:
     if (exn(x->m, a.e)->type == ET_BOOL) return v_ex(expr_op1(x->m, OP_NOT, a.e));
     break;
-  default: break;
+  default:
+    break;
   }
   FAIL(at, "`not` of %s", v_describe(x, a));
 }

@@ -1,8 +1,8 @@
 /* walk: expressions of a definition to values.
  *
- * Indices are bound by the left side of a stage, by a reduction, by `for` and by comprehensions (there: numbers). Where no bound is written the range comes from, in this order: the dim or pack of that name; the
- * declared position on the left side; a direct use `X[.., k, ..]` at the position of X's declared type. All uses must agree. An access is in range by proof; else it needs `else`, or leaves a guard on sizes.
- * Conditions (`?:`, and, or, where) are facts for the prover while the guarded part is evaluated.
+ * Indices are bound by the left side of a stage, by a reduction, by `for` and by comprehensions (there: numbers). Where no bound is written the range comes from, in this order: the dim or pack of
+ * that name; the declared position on the left side; a direct use `X[.., k, ..]` at the position of X's declared type. All uses must agree. An access is in range by proof; else it needs `else`, or
+ * leaves a guard on sizes. Conditions (`?:`, and, or, where) are facts for the prover while the guarded part is evaluated.
  */
 #include "notation/elab.h"
 #include <string.h>
@@ -88,7 +88,8 @@ val ev_elems(el *x, const elem *els, uint32_t n) {
   VEC(val) v = {0};
   for (uint32_t i = 0; i < n; i++) {
     val q = ev(x, els[i].e);
-    if (!els[i].splat) vec_push(x->a, v, q);
+    if (!els[i].splat)
+      vec_push(x->a, v, q);
     else {
       if (q.kind != V_LIST) FAIL(els[i].e, "`...` splices a pack, but this is %s", v_describe(x, q));
       for (uint32_t j = 0; j < q.p.l->n; j++) vec_push(x->a, v, q.p.l->v[j]);
@@ -240,7 +241,8 @@ val access_tensor(el *x, nten *t, const ast *e) {
   if (e->tilde) {
     if (n < r) FAIL(e, "%s~[..]: %u indices for rank %u", t->name, n, r);
     skip = n - r;
-  } else if (n != r) FAIL(e, "%s[..]: %u ind%s for rank %u", t->name, n, n == 1 ? "ex" : "ices", r);
+  } else if (n != r)
+    FAIL(e, "%s[..]: %u ind%s for rank %u", t->name, n, n == 1 ? "ex" : "ices", r);
   sz *idx = NEWN(x->a, sz, r ? r : 1);
   bool inside = true;
   for (uint32_t i = 0; i < r; i++) {
@@ -326,7 +328,8 @@ bool range_at(el *x, const elem *lhs, uint32_t nlhs, const sz *dims, uint32_t nd
   int64_t *len = NEWN(x->a, int64_t, nlhs ? nlhs : 1);
   for (uint32_t i = 0; i < nlhs; i++) {
     len[i] = 1;
-    if (pos < 0 && same_name(&lhs[i], name, splat)) pos = i, len[i] = splat ? -1 : 1;
+    if (pos < 0 && same_name(&lhs[i], name, splat))
+      pos = i, len[i] = splat ? -1 : 1;
     else if (lhs[i].splat) {
       len[i] = -1;
       if (lhs[i].e->kind == A_NAME) {
@@ -334,12 +337,16 @@ bool range_at(el *x, const elem *lhs, uint32_t nlhs, const sz *dims, uint32_t nd
         if (b && b->v.kind == V_LIST) len[i] = b->v.p.l->n;
       }
     }
-    if (len[i] < 0) unknown = i, nunknown++;
-    else known += len[i];
+    if (len[i] < 0)
+      unknown = i, nunknown++;
+    else
+      known += len[i];
   }
   if (pos < 0 || nunknown > 1 || known > ndims) return false;
-  if (nunknown) len[unknown] = ndims - known;
-  else if (known != ndims) return false;
+  if (nunknown)
+    len[unknown] = ndims - known;
+  else if (known != ndims)
+    return false;
   uint32_t from = 0;
   for (int64_t i = 0; i < pos; i++) from += (uint32_t)len[i];
   if (!splat) return from < ndims ? (*out = v_size(dims[from]), true) : false;
@@ -362,12 +369,13 @@ static void search_in(search *s, const ast *e) {
     binding *b = find_global(x, e->kid[0]->name);
     val v;
     if (b && b->v.kind == V_TEN && range_at(x, e->el, e->nel, b->v.p.t->shape, b->v.p.t->rank, b->v.p.t->segs, b->v.p.t->nsegs, s->name, s->splat, &v)) {
-      if (!s->found) s->found = true, s->v = v;
-      else if (!s->splat) need_equal(x, s->v.s, v.s, false, e->line, e->col, arena_fmt(x->a, "the ranges of index %s (here from %s)", s->name, b->name));
+      if (!s->found)
+        s->found = true, s->v = v;
+      else if (!s->splat)
+        need_equal(x, s->v.s, v.s, false, e->line, e->col, arena_fmt(x->a, "the ranges of index %s (here from %s)", s->name, b->name));
       else {
         if (s->v.p.l->n != v.p.l->n) FAIL(e, "index pack %s has %u and %u indices", s->name, s->v.p.l->n, v.p.l->n);
-        for (uint32_t i = 0; i < v.p.l->n; i++)
-          need_equal(x, s->v.p.l->v[i].s, v.p.l->v[i].s, false, e->line, e->col, arena_fmt(x->a, "the ranges of index %s (here from %s)", s->name, b->name));
+        for (uint32_t i = 0; i < v.p.l->n; i++) need_equal(x, s->v.p.l->v[i].s, v.p.l->v[i].s, false, e->line, e->col, arena_fmt(x->a, "the ranges of index %s (here from %s)", s->name, b->name));
       }
     }
   }
@@ -419,7 +427,8 @@ void bind_all(el *x, const binder *b, uint32_t n, const ast **exprs, uint32_t ne
   val *hi = NEWN(x->a, val, n ? n : 1), *lo = NEWN(x->a, val, n ? n : 1);
   for (uint32_t i = 0; i < n; i++) { /* ranges first: a binder's own name is a size in them */
     if (b[i].lo) lo[i] = ev_static(x, b[i].lo);
-    if (b[i].hi) hi[i] = ev_static(x, b[i].hi);
+    if (b[i].hi)
+      hi[i] = ev_static(x, b[i].hi);
     else {
       binding *g = find_global(x, b[i].name);
       if (g && (g->v.kind == V_SIZE || g->v.kind == V_LIST)) hi[i] = g->v;
@@ -440,17 +449,24 @@ static ex identity(el *x, rop op, etype t) {
   scalar k = {0};
   bool fl = et_kind(t) == K_FLOAT;
   switch (op) {
-  case RED_PROD: return expr_cast(x->m, t, fl ? expr_f(x->m, t, 1) : expr_i(x->m, t, 1));
-  case RED_MAX: case RED_MIN:
+  case RED_PROD:
+    return expr_cast(x->m, t, fl ? expr_f(x->m, t, 1) : expr_i(x->m, t, 1));
+  case RED_MAX:
+  case RED_MIN:
     if (t == ET_BOOL) return expr_bool(x->m, op == RED_MIN);
-    if (fl) k.f = op == RED_MAX ? -__builtin_inf() : __builtin_inf(), k = et_round(t, k);
-    else k.i = (int64_t)(op == RED_MAX ? et_lowest(t) : et_highest(t));
+    if (fl)
+      k.f = op == RED_MAX ? -__builtin_inf() : __builtin_inf(), k = et_round(t, k);
+    else
+      k.i = (int64_t)(op == RED_MAX ? et_lowest(t) : et_highest(t));
     if (t == ET_I64) k.i = op == RED_MAX ? INT64_MIN : INT64_MAX;
     if (t == ET_U64) k.i = op == RED_MAX ? 0 : -1;
     return expr_const(x->m, t, k);
-  case RED_ANY: return expr_bool(x->m, false);
-  case RED_ALL: return expr_bool(x->m, true);
-  default: return fl ? expr_f(x->m, t, 0) : expr_i(x->m, t, 0);
+  case RED_ANY:
+    return expr_bool(x->m, false);
+  case RED_ALL:
+    return expr_bool(x->m, true);
+  default:
+    return fl ? expr_f(x->m, t, 0) : expr_i(x->m, t, 0);
   }
 }
 
@@ -487,8 +503,10 @@ static val reduce(el *x, const ast *e) {
     return v_ex(cond ? expr_sel(x->m, cond, b, identity(x, op, t)) : b);
   }
   etype acc = t;
-  if (e->acc) acc = et_parse(e->acc);
-  else if ((op == RED_SUM || op == RED_PROD) && et_kind(t) == K_FLOAT && et_bits(t) < 32) acc = ET_F32;
+  if (e->acc)
+    acc = et_parse(e->acc);
+  else if ((op == RED_SUM || op == RED_PROD) && et_kind(t) == K_FLOAT && et_bits(t) < 32)
+    acc = ET_F32;
   return v_ex(expr_reduce(x->m, op, bd.vars.v, bd.vars.n, cond, b, p, acc, arg ? ET_I64 : t));
 }
 
@@ -599,17 +617,28 @@ static val conditional(el *x, const ast *e) {
 val ev(el *x, const ast *e) {
   if (++x->steps > MAX_STEPS) el_fail(x, E_UNSUPPORTED, e->line, e->col, "this definition takes more than %d steps to elaborate", MAX_STEPS);
   switch (e->kind) {
-  case A_INT: return v_int(x, e->k.i);
-  case A_FLOAT: return v_float(e->k.f);
-  case A_STR: return v_str(e->name);
-  case A_NAME: return name_value(x, e);
-  case A_NEG: return v_neg(x, ev(x, e->kid[0]), e);
-  case A_NOT: return v_not(x, ev(x, e->kid[0]), e);
-  case A_COND: return conditional(x, e);
-  case A_TUPLE: return ev_elems(x, e->el, e->nel);
-  case A_ACCESS: return access(x, e);
-  case A_RED: return reduce(x, e);
-  case A_CALL: return call(x, e);
+  case A_INT:
+    return v_int(x, e->k.i);
+  case A_FLOAT:
+    return v_float(e->k.f);
+  case A_STR:
+    return v_str(e->name);
+  case A_NAME:
+    return name_value(x, e);
+  case A_NEG:
+    return v_neg(x, ev(x, e->kid[0]), e);
+  case A_NOT:
+    return v_not(x, ev(x, e->kid[0]), e);
+  case A_COND:
+    return conditional(x, e);
+  case A_TUPLE:
+    return ev_elems(x, e->el, e->nel);
+  case A_ACCESS:
+    return access(x, e);
+  case A_RED:
+    return reduce(x, e);
+  case A_CALL:
+    return call(x, e);
   case A_BIN: {
     val a = ev(x, e->kid[0]);
     if (e->op != BO_AND && e->op != BO_OR) return v_binary(x, (binop)e->op, a, ev(x, e->kid[1]), e);
@@ -643,6 +672,7 @@ val ev(el *x, const ast *e) {
     if (v.n) memcpy(r.p.l->v, v.v, v.n * sizeof *v.v);
     return r;
   }
-  default: FAIL(e, "unexpected expression");
+  default:
+    FAIL(e, "unexpected expression");
   }
 }

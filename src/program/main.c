@@ -126,8 +126,26 @@ static lv read_scalar(mb *k, tid t, etype as) {
   lv v = lb_load(&k->b, lt(xt(k->m, t)->type, 1), buffer_ptr(k, l->buffer), size(k, l->base));
   return xt(k->m, t)->type == as ? v : lb_op(&k->b, OP_CAST, lt(as, 1), v, 0, 0);
 }
+/* Conditions of the root block are checked before anything runs; those of a branch or body where that begins, as far as their sizes are known by then. */
+static bool atoms_known(mb *k, sz e) {
+  u32vec atoms = {0};
+  uint64_t got;
+  sz def;
+  sym_atoms(k->c, e, AT_SYMBOL, k->a, &atoms);
+  for (uint32_t i = 0; i < atoms.n; i++)
+    if (!map_getu(k->syms, atoms.v[i], &got) && !(sym_definition(k->c, atoms.v[i], &def) && atoms_known(k, def))) return false;
+  return true;
+}
+static void check_guards(mb *k, uint32_t block) {
+  for (uint32_t i = 0; i < k->m->guards.n; i++) {
+    const guard *g = &k->m->guards.v[i];
+    if (g->block != block || (block && !atoms_known(k, g->ge0))) continue;
+    lb_fail(&k->b, lb_cmp(&k->b, g->is_eq ? OP_NE : OP_LT, size(k, g->ge0), lb_int(&k->b, 0)), E_SHAPE, arena_fmt(k->a, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text));
+  }
+}
 static void steps(mb *k, uint32_t block) {
   emodule *m = k->m;
+  if (block) check_guards(k, block);
   for (uint32_t i = 0; i < m->blocks.v[block].items.n; i++) {
     item it = m->blocks.v[block].items.v[i];
     if (it.kind == IT_IF) {
@@ -174,11 +192,7 @@ program *program_build(splan *s, const char *name) {
   program_memory_plan(p);
   mb k = begin(p, "plan", true);
   bind_symbols(&k);
-  for (uint32_t i = 0; i < k.m->guards.n; i++) {
-    guard *g = &k.m->guards.v[i];
-    lv v = size(&k, g->ge0);
-    lb_fail(&k.b, lb_cmp(&k.b, g->is_eq ? OP_NE : OP_LT, v, lb_int(&k.b, 0)), E_SHAPE, arena_fmt(k.a, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text));
-  }
+  check_guards(&k, 0);
   write_out_dims(&k);
   lv rec = field(&k, "call", lptr(ET_I64)), threads = field(&k, "threads", lt(ET_I64, 1));
   lv per = size(&k, p->scratch_bytes);

@@ -17,7 +17,7 @@ typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offse
 /* Where a tensor lives while its kernel runs, instead of its global layout. */
 typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, read at the very point being computed */ bool regs_vec; lv ptr; const layout *lay; /* scratch */ } local;
 /* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
-typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; the lane variable must not occur */ sz lane_base; /* subtracted from the lane variable's base */ } packed;
+typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; the lane variable must not occur */ sz lane_base; /* where the pack begins on the lane variable; 0: at the tile itself */ } packed;
 
 typedef struct memo_scope { map *m; struct memo_scope *up; } memo_scope;
 typedef struct ectx {

@@ -287,7 +287,7 @@ static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count
   if (n->lane_outer) pack_panel(e, n, &a);
   for (uint32_t i = 0; i < n->packs.n; i++) {
     packload *k = &n->packs.v[i];
-    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .lane_base = n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * lanes) : 0}));
+    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * nest_lanes(e, &n->stages)) : sym_int(e->c, 0)}));
   }
   e->dep.n = 0;
   if (n->lane_outer) vars_then(e, n, n->inner.v, n->inner.n, inner_rows, &a);

@@ -105,15 +105,17 @@ static void print_end(int64_t v, sbuf *b) {
   if (v == SYM_INF || v == -SYM_INF) sb_put(b, v > 0 ? "inf" : "-inf");
   else sb_fmt(b, "%lld", (long long)v);
 }
-static void print_sel(symtab *s, const satom *x, sbuf *b) {
+static bool is_sel(symtab *s, sz e) {
   atom a;
-  sym_print(s->c, x->arg[0], b);
-  sb_put(b, " >= 0 ? ");
-  bool inner = sym_single(s, x->arg[1], &a) && sa(s, a)->kind == AT_SEL;
-  if (inner) print_factor(s, x->arg[1], b);
-  else sym_print(s->c, x->arg[1], b);
-  sb_put(b, " : ");
-  sym_print(s->c, x->arg[2], b);
+  return sym_single(s, e, &a) && sa(s, a)->kind == AT_SEL;
+}
+static void print_sel(symtab *s, const satom *x, sbuf *b) {
+  static const char *const after[] = {" >= 0 ? ", " : ", ""};
+  for (int i = 0; i < 3; i++) {
+    if (i < 2 && is_sel(s, x->arg[i])) print_factor(s, x->arg[i], b);
+    else sym_print(s->c, x->arg[i], b);
+    sb_put(b, after[i]);
+  }
 }
 static void print_atom(symtab *s, atom a, sbuf *b) {
   const satom *x = sa(s, a);

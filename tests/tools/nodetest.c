@@ -2,9 +2,9 @@
  *
  *   nodetest [-v] [-e] [-k WORD] FOLDER...
  *
- * Each FOLDER holds model.onnx and test_data_set_0/input_N.pb, output_N.pb. The model is imported, elaborated and evaluated without any pass; outputs are compared at the standard's tolerance (rtol 1e-3, atol 1e-7,
- * bfloat16 2^-6). Small inputs (at most 64 elements and rank at most 1, or integers) are compiled in as constants, since the tests give axes, shapes and scales as inputs. One line per failure, then a summary.
- * -v prints the module of each test, -e leaves out the expanded variants, -k keeps the folders whose name holds WORD. The exit status is 0 if all passed.
+ * Each FOLDER holds model.onnx and test_data_set_0/input_N.pb, output_N.pb. The model is imported, elaborated and evaluated without any pass; outputs are compared at the standard's tolerance (rtol
+ * 1e-3, atol 1e-7, bfloat16 2^-6). Small inputs (at most 64 elements and rank at most 1, or integers) are compiled in as constants, since the tests give axes, shapes and scales as inputs. One line
+ * per failure, then a summary. -v prints the module of each test, -e leaves out the expanded variants, -k keeps the folders whose name holds WORD. The exit status is 0 if all passed.
  */
 #include "driver/lower.h"
 #include "onnx/onnx.h"
@@ -69,11 +69,15 @@ static void compare(const char *name, const ndarray *got, const ndarray *want, o
   for (int64_t i = 0; i < n; i++) {
     scalar a = et_load(got->type, (const uint8_t *)got->data + i * w), b = et_load(want->type, (const uint8_t *)want->data + i * w);
     if (close_enough(want->type, a, b) || bad++) continue;
-    if (et_kind(want->type) == K_FLOAT) snprintf(at, room, "%s[%lld] is %g, %g expected", name, (long long)i, a.f, b.f);
-    else snprintf(at, room, "%s[%lld] is %lld, %lld expected", name, (long long)i, (long long)a.i, (long long)b.i);
+    if (et_kind(want->type) == K_FLOAT)
+      snprintf(at, room, "%s[%lld] is %g, %g expected", name, (long long)i, a.f, b.f);
+    else
+      snprintf(at, room, "%s[%lld] is %lld, %lld expected", name, (long long)i, (long long)a.i, (long long)b.i);
   }
-  if (bad) snprintf(at + strlen(at), room - strlen(at), " (%lld of %lld differ)", (long long)bad, (long long)n);
-  else o->ok = true;
+  if (bad)
+    snprintf(at + strlen(at), room - strlen(at), " (%lld of %lld differ)", (long long)bad, (long long)n);
+  else
+    o->ok = true;
 }
 
 static void run_one(ctx *c, const char *folder, outcome *o) {
@@ -161,14 +165,18 @@ int main(int argc, char **argv) {
   const char *word = "";
   for (int i = 1; i < argc; i++) {
     const char *f = argv[i];
-    if (!strcmp(f, "-v")) verbose = true;
-    else if (!strcmp(f, "-e")) base_only = true;
-    else if (!strcmp(f, "-k") && i + 1 < argc) word = argv[++i];
+    if (!strcmp(f, "-v"))
+      verbose = true;
+    else if (!strcmp(f, "-e"))
+      base_only = true;
+    else if (!strcmp(f, "-k") && i + 1 < argc)
+      word = argv[++i];
     else {
       const char *name = strrchr(f, '/') ? strrchr(f, '/') + 1 : f;
       if (!strstr(name, word) || (base_only && strstr(name, "_expanded"))) continue;
       outcome o = run(f);
-      if (o.ok) passed++;
+      if (o.ok)
+        passed++;
       else {
         failed++;
         printf("FAIL %s: %s\n", name, o.text);

@@ -183,12 +183,6 @@ static void run_check(check *k) {
 }
 
 /* ---- modules from text ----------------------------------------------------------------------------------------------------------------------------- */
-static tid find(emodule *m, const char *name) {
-  for (tid t = 1; t < m->tensors.n; t++)
-    if (!strcmp(xt(m, t)->name, name)) return t;
-  fail_msg("no tensor %s", name);
-  return 0;
-}
 /* Float inputs are differentiated; integer inputs get values in 0..ints-1. Symbols are 5. */
 static void text(ctx *c, const char *what, const char *source, double lo, double hi, int ints) {
   emodule *m = expr_parse(c, source, what);

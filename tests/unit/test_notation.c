@@ -95,7 +95,8 @@ static void one_file(const char *name) {
       size_t n = strcspn(line + 3 + used, "\n");
       snprintf(want, sizeof want, "%.*s", (int)n, line + 3 + used);
       if (!d) fail_msg("%s: message %u is missing: %s", name, wanted, want);
-      if (d->pos.line != ln || d->pos.col != col || !strstr(d->text, want)) fail_msg("%s: message %u is\n  %u:%u: %s\nbut\n  %u:%u: %s\nis expected", name, wanted, d->pos.line, d->pos.col, d->text, ln, col, want);
+      if (d->pos.line != ln || d->pos.col != col || !strstr(d->text, want))
+        fail_msg("%s: message %u is\n  %u:%u: %s\nbut\n  %u:%u: %s\nis expected", name, wanted, d->pos.line, d->pos.col, d->text, ln, col, want);
       d = d->next;
     }
     if (d) fail_msg("%s: unexpected message %u:%u: %s", name, d->pos.line, d->pos.col, d->text);
@@ -304,7 +305,8 @@ static void read_broken(const char *s, size_t len) {
 }
 static void test_mutations(void **state) {
   (void)state;
-  static const char *const bits[] = {"(", ")", "[", "]", "{", "}", "...", "~", "@", "\"", "\"\"\"", ";", ",", "=", "op ", "fn f(", " for ", " where ", "sum[", "0...", "-", "1e999", "99999999999999999999", "\x80", "\n"};
+  static const char *const bits[] = {
+      "(", ")", "[", "]", "{", "}", "...", "~", "@", "\"", "\"\"\"", ";", ",", "=", "op ", "fn f(", " for ", " where ", "sum[", "0...", "-", "1e999", "99999999999999999999", "\x80", "\n"};
   size_t n = 0;
   char *text = some_text(&n), *s = malloc(2 * n + 64);
   uint32_t seed = 12345;
@@ -341,7 +343,7 @@ static void test_depth(void **state) { /* nesting without end */
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_library), cmocka_unit_test(test_override), cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes), cmocka_unit_test(test_guards),
+      cmocka_unit_test(test_library), cmocka_unit_test(test_override), cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes),    cmocka_unit_test(test_guards),
       cmocka_unit_test(test_late),    cmocka_unit_test(test_values),   cmocka_unit_test(test_stop),     cmocka_unit_test(test_mutations), cmocka_unit_test(test_depth),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

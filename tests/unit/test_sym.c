@@ -343,7 +343,7 @@ static void random_agreement(void **state) {
       uint32_t i = rnd(&w.r, 4), j = 4 + rnd(&w.r, 2);
       both x = grow(&w, 1), y = grow(&w, 1);
       swap sw = {{w.a[i], w.a[j], 0}, {x.e, y.e, 0}};
-      sz e = 0;
+      volatile sz e = 0;
       volatile bool failed = false;
       uint32_t mark = diag_mark(c);
       CTX_TRY(c) { e = sym_subst(c, b.e, swap_fn, &sw); }
@@ -668,7 +668,7 @@ static void text(void **state) {
   TEXT(sym_addi(c, sym_sel(c, x, N, S), 1), "(x >= 0 ? N : S) + 1");
   TEXT(I(c, INT64_MIN), "-9223372036854775808");
   static const char *const same[] = {"N", "-N", "2*N + 3", "(S + 64)//128", "min(N, 512)", "max(N, S)", "x >= 0 ? N : S", "(x >= 0 ? N : S) + 1", "N*(S//3)", "(2*N + S)//(S + 1)", "9223372036854775807",
-      "-9223372036854775808", "x >= 0 ? (N >= 0 ? S : x) : 3", "min(min(N, S), x)", "N*S//x", "-(N//S)"};
+      "-9223372036854775808", "x >= 0 ? (N >= 0 ? S : x) : 3", "min(min(N, S), x)", "N*S//x", "-(N//S)", "(x >= 0 ? N : -3) >= 0 ? S : (S >= 0 ? x : 2)"};
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
     sz e = read(c, same[i]);
     assert_true(e != 0);

@@ -58,6 +58,7 @@ uint32_t em_base_of(em *e, lv p);
 LLVMValueRef em_load(em *e, const linst *i);
 void em_store(em *e, const linst *i);
 /* object.c */
+target em_target(ctx *c, const target *t); /* the machine's own names filled in for a host target, the triple normalised */
 LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o);
 void em_module_target(LLVMModuleRef mod, LLVMTargetMachineRef tm);
 void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_opts *o, const char *what); /* verify (level 0) and passes */

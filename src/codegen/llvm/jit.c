@@ -44,15 +44,11 @@ static const struct {
 };
 jit *jit_new(ctx *c, const target *t, const llvm_opts *o) {
   jit *j = NEW(ctx_arena(c), jit);
-  *j = (jit){.c = c, .a = ctx_arena(c), .t = *t, .o = *o};
+  *j = (jit){.c = c, .a = ctx_arena(c), .t = em_target(c, t), .o = *o};
   j->symbols = map_new(j->a);
   j->defined = map_new(j->a);
-  LLVMTargetMachineRef tm = em_machine(c, t, o);
-  char *triple = LLVMGetTargetMachineTriple(tm), *cpu = LLVMGetTargetMachineCPU(tm), *features = LLVMGetTargetMachineFeatureString(tm);
-  j->key = arena_fmt(j->a, "1 %s %s %s %u %d", triple, cpu, features, t->vector_bits, o->level > 0);
-  LLVMDisposeMessage(triple);
-  LLVMDisposeMessage(cpu);
-  LLVMDisposeMessage(features);
+  LLVMTargetMachineRef tm = em_machine(c, &j->t, o);
+  j->key = arena_fmt(j->a, "1 %s %s %s %u %d", j->t.triple, j->t.cpu, j->t.features, t->vector_bits, o->level > 0);
   LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
   LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm)); /* takes tm */
   check(c, LLVMOrcCreateLLJIT(&j->orc, b), "start");

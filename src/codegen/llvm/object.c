@@ -21,22 +21,23 @@ static const char *take(ctx *c, char *s) {
   return r;
 }
 const char *llvm_host(ctx *c) { return arena_fmt(ctx_arena(c), "%s %s", take(c, LLVMGetHostCPUName()), take(c, LLVMGetHostCPUFeatures())); }
-LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o) {
+target em_target(ctx *c, const target *t) {
   pthread_once(&once, init);
-  const char *triple = t->triple, *cpu = t->cpu, *features = t->features;
-  if (t->host) {
-    triple = take(c, LLVMGetDefaultTargetTriple());
-    if (!cpu || !strcmp(cpu, "host")) {
-      cpu = take(c, LLVMGetHostCPUName());
-      features = take(c, LLVMGetHostCPUFeatures());
-    }
+  target r = *t;
+  if (t->host && (!*t->triple || !strcmp(t->cpu, "host"))) {
+    r.triple = take(c, LLVMGetDefaultTargetTriple());
+    r.cpu = take(c, LLVMGetHostCPUName());
+    r.features = take(c, LLVMGetHostCPUFeatures());
   }
-  triple = take(c, LLVMNormalizeTargetTriple(triple));
+  r.triple = take(c, LLVMNormalizeTargetTriple(r.triple));
+  return r;
+}
+LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o) {
   LLVMTargetRef ref;
   char *why = NULL;
-  if (LLVMGetTargetFromTriple(triple, &ref, &why)) ctx_fail(c, E_TARGET, "target %s: LLVM does not know the triple %s (%s)", t->name, triple, take(c, why));
-  LLVMTargetMachineRef tm = LLVMCreateTargetMachine(ref, triple, cpu ? cpu : "", features ? features : "", o->level > 0 ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone, LLVMRelocPIC, LLVMCodeModelDefault);
-  if (!tm) ctx_fail(c, E_TARGET, "target %s: LLVM cannot generate code for %s, CPU %s", t->name, triple, cpu);
+  if (LLVMGetTargetFromTriple(t->triple, &ref, &why)) ctx_fail(c, E_TARGET, "target %s: LLVM does not know the triple %s (%s)", t->name, t->triple, take(c, why));
+  LLVMTargetMachineRef tm = LLVMCreateTargetMachine(ref, t->triple, t->cpu, t->features, o->level > 0 ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone, LLVMRelocPIC, LLVMCodeModelDefault);
+  if (!tm) ctx_fail(c, E_TARGET, "target %s: LLVM cannot generate code for %s, CPU %s", t->name, t->triple, t->cpu);
   return tm;
 }
 void em_module_target(LLVMModuleRef mod, LLVMTargetMachineRef tm) {
@@ -133,7 +134,6 @@ static void emit(whole *w, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *out) {
 }
 
 /* ---- descriptor: ek_rt_model and what it points to, as constants ---- */
-typedef struct desc { em *e; LLVMModuleRef mod; } desc;
 static LLVMValueRef global(em *e, LLVMValueRef init, const char *name, unsigned align, bool relro) {
   LLVMValueRef g = LLVMAddGlobal(e->mod, LLVMTypeOf(init), name);
   LLVMSetInitializer(g, init);
@@ -226,7 +226,8 @@ static void add_descriptor(whole *w, const llvm_export *x) {
 
 bytes llvm_object(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x) {
   whole *w = NEW(ctx_arena(c), whole);
-  *w = (whole){.c = c, .t = t, .o = o, .m = m};
+  target rt = em_target(c, t);
+  *w = (whole){.c = c, .t = &rt, .o = o, .m = m};
   LLVMMemoryBufferRef obj = NULL;
   bytes r = {0};
   CTX_TRY(c) {
@@ -247,7 +248,8 @@ bytes llvm_object(ctx *c, const lmodule *m, const target *t, const llvm_opts *o,
 }
 static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool assembly, bool optimized, sbuf *b) {
   whole *w = NEW(ctx_arena(c), whole);
-  *w = (whole){.c = c, .t = t, .o = o, .m = m, .only = only};
+  target rt = em_target(c, t);
+  *w = (whole){.c = c, .t = &rt, .o = o, .m = m, .only = only};
   CTX_TRY(c) {
     build(w, false);
     if (optimized) em_finish(c, w->mod, w->tm, o, "text");
