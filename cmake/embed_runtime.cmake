@@ -6,7 +6,7 @@ file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/gen)
 add_custom_command(
   OUTPUT ${runtime_object}
   COMMAND ${CMAKE_C_COMPILER} -std=c17 -D_GNU_SOURCE -O2 -fPIC -fvisibility=hidden -fno-stack-protector -fno-asynchronous-unwind-tables -ffunction-sections -I${CMAKE_SOURCE_DIR}/src -c ${runtime_source} -o ${runtime_object}
-  COMMAND ${CMAKE_OBJCOPY} --weaken ${runtime_object}
+  COMMAND ${CMAKE_OBJCOPY} --wildcard --weaken-symbol=ek_rt_* ${runtime_object}
   DEPENDS ${runtime_source} ${runtime_header}
   COMMENT "Runtime for saved models"
   VERBATIM)

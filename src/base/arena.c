@@ -7,6 +7,8 @@
 #include "base/ctx.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define HAVE_ASAN 1
@@ -202,4 +204,20 @@ void vec_reserve_(arena *a, void *v, uint32_t *cap, size_t need, size_t elem) {
   old = arena_grow(a, old, (size_t)*cap * elem, bytes);
   memcpy(v, &old, sizeof old);
   *cap = (uint32_t)n;
+}
+
+static bool owns(arena *a, const uint8_t *p, size_t n) {
+  for (const block *b = a->blocks; b; b = b->next)
+    if (p >= b->data && n <= b->used && (size_t)(p - b->data) <= b->used - n) return true;
+  return false;
+}
+void ctx_release(ctx *c, const void *p, size_t n) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  uintptr_t from = ((uintptr_t)p + page - 1) / page * page, to = ((uintptr_t)p + n) / page * page;
+  if (to <= from) return;
+  pthread_mutex_lock(&c->lock);
+  bool mine = false;
+  for (arena *a = c->arenas; a && !mine; a = a->link[0]) mine = owns(a, p, n);
+  pthread_mutex_unlock(&c->lock);
+  if (mine) madvise((void *)from, to - from, MADV_DONTNEED);
 }

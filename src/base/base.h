@@ -86,6 +86,8 @@ char *arena_strndup(arena *a, const char *s, size_t n);
 char *arena_fmt(arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 size_t arena_bytes(const arena *a);
 ctx *arena_ctx(const arena *a);
+/* These bytes will not be read again: their whole pages go back to the system (and read as 0). Only memory of the context's arenas is touched; other pointers are left alone. Not while other threads allocate. */
+void ctx_release(ctx *c, const void *p, size_t n);
 #define NEW(a, T) ((T *)arena_alloc(a, sizeof(T)))
 #define NEWN(a, T, n) ((T *)arena_array(a, n, sizeof(T)))
 
@@ -173,6 +175,7 @@ double et_highest(etype t);
 /* ---- files -------------------------------------------------------------------------------------------------------------------------------- */
 typedef struct bytes { const uint8_t *p; size_t n; } bytes;
 bool file_map(ctx *c, const char *path, bytes *out);        /* read-only mapping that lives as long as c; error recorded on failure */
+void file_cool(ctx *c);                                     /* pages of the mapped files leave memory; they come back when read */
 bool file_write(ctx *c, const char *path, const void *p, size_t n); /* whole file through a temporary name and rename: never a partial file */
 bool file_exists(const char *path);
 const char *path_dir(arena *a, const char *path);           /* "." when there is none */

@@ -121,6 +121,12 @@ bool file_write(ctx *c, const char *path, const void *p, size_t n) {
   return err == 0 || io_error(c, "write", path, err);
 }
 
+void file_cool(ctx *c) {
+  pthread_mutex_lock(&c->lock);
+  for (mapping *m = c->mappings; m; m = m->next)
+    if (m->mapped) madvise((void *)m->b.p, m->b.n, MADV_DONTNEED);
+  pthread_mutex_unlock(&c->lock);
+}
 bool file_exists(const char *path) { return access(path, F_OK) == 0; }
 
 const char *path_dir(arena *a, const char *path) {

@@ -53,7 +53,7 @@ static void bind_code(pipeline *p, ek_module *m) {
   size_t n = ((size_t)p->p->weight_bytes + 64) / 64 * 64;
   m->weights = aligned_alloc(64, n);
   if (!m->weights) ctx_fail(p->c, E_MEMORY, "no memory for %zu bytes of constants", n);
-  program_weights(p->p, m->weights);
+  pipe_weights(p, m->weights);
   d->weights = m->weights;
   d->weight_bytes = (int64_t)p->p->weight_bytes;
   m->d = d;
@@ -64,6 +64,7 @@ static void bind_code(pipeline *p, ek_module *m) {
 }
 static void make_code(pipeline *p, ek_module *m) {
   if (!pipe_optimise(p) || !pipe_program(p)) return;
+  pipe_release_constants(p);
   m->j = pipe_jit(p);
   CTX_TRY(p->c) {
     if (!p->stopped) bind_code(p, m);

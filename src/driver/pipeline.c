@@ -161,6 +161,7 @@ bool pipe_optimise(pipeline *p) {
   expr_observer o = {.after = after_expr, .env = &w, .fuel = p->o.fuel, .spent = &p->rewrites, .cache_bytes = p->t->l2 / 4};
   expr_optimise(p->m, p->o.level, &o);
   if (diag_errors(p->c)) ctx_unwind(p->c);
+  file_cool(p->c);
   p->passes_ms = now_ms() - t0;
   return !p->stopped;
 }
@@ -181,6 +182,32 @@ bool pipe_program(pipeline *p) {
   }
   p->schedule_ms = now_ms() - t0;
   return go;
+}
+
+/* Weights exist in up to three forms on the way: in the file, folded, packed. Those that the program does not refer to any more give their memory back, so that never all forms are there at once. */
+static bool still_used(const splan *s, const ndarray *d) { /* by some buffer, wholly or in part */
+  const uint8_t *from = d->data, *to = from + d->bytes;
+  for (uint32_t i = 1; i < s->buffers.n; i++) {
+    const buffer *b = &s->buffers.v[i];
+    const uint8_t *p = b->bytes;
+    if (p && p < to && from < p + (size_t)sym_int_or(s->m->c, b->elems, 0) * et_bytes(b->type)) return true;
+  }
+  return false;
+}
+void pipe_release_constants(pipeline *p) {
+  for (uint32_t t = 1; t < p->m->tensors.n; t++) {
+    const tensor *x = xt(p->m, t);
+    if (x->kind == TK_CONST && x->data.data && x->data.bytes > 65536 && !still_used(p->s, &x->data)) ctx_release(p->c, x->data.data, x->data.bytes);
+  }
+  file_cool(p->c);
+}
+void pipe_weights(pipeline *p, uint8_t *to) {
+  program_weights(p->p, to);
+  for (uint32_t i = 1; i < p->s->buffers.n; i++) {
+    const buffer *b = &p->s->buffers.v[i];
+    if (b->kind == BUF_WEIGHTS && b->bytes) ctx_release(p->c, b->bytes, (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type));
+  }
+  file_cool(p->c);
 }
 
 /* ---- 5. code ---- */

@@ -70,6 +70,8 @@ bool pipe_load(pipeline *p, const source *s);                   /* graph */
 bool pipe_lower(pipeline *p, const strvec *user_files);         /* expr as the definitions say, unoptimised: what the evaluator runs */
 bool pipe_optimise(pipeline *p);                                /* expr, all passes */
 bool pipe_program(pipeline *p);                                 /* loop and program */
+void pipe_release_constants(pipeline *p);                   /* after pipe_program: constants that are now packed give their memory back; nothing reads the expr level's constants any more */
+void pipe_weights(pipeline *p, uint8_t *to);                /* the program's packed constants; their memory is given back: once only */
 jit *pipe_jit(pipeline *p);                                     /* NULL: stopped */
 llvm_opts pipe_llvm(const pipeline *p);
 void pipe_print(pipeline *p, plevel l, sbuf *b);                /* the object of a level as it is now */

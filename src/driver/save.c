@@ -66,21 +66,23 @@ static void save_object(pipeline *p, saving *s, bool shared) {
   bool threads = native(p->t);
   size_t weights = (size_t)p->p->weight_bytes;
   llvm_export x = {.name = name, .model = d, .weights = {(const uint8_t *)"", weights}, .embed = false, .pool = threads};
-  bytes obj = llvm_object(p->c, p->s->l, p->t, &o, &x);
+  const bytes *objs;
+  uint32_t n = llvm_objects(p->c, p->s->l, p->t, &o, &x, &objs);
+  size_t code = 0;
   p->code_ms = now_ms() - t0;
-  link_add(s->link, "model", obj);
+  for (uint32_t i = 0; i < n; i++) link_add(s->link, arena_fmt(p->a, "model%u", i), objs[i]), code += objs[i].n;
   if (threads) link_add(s->link, "runtime", (bytes){driver_runtime_object, (size_t)(driver_runtime_object_end - driver_runtime_object)});
-  if (weights) program_weights(p->p, link_add_data(s->link, arena_fmt(p->a, "%s_weights", name), weights, obj));
+  if (weights) pipe_weights(p, link_add_data(s->link, arena_fmt(p->a, "%s_weights", name), weights, objs[0]));
   uint64_t bytes = link_end(s->link, shared, threads);
   if (!shared) write_header(p, s->path, name, d);
-  if (s->report) s->report->code_bytes = obj.n, s->report->file_bytes = bytes;
+  if (s->report) s->report->code_bytes = code, s->report->file_bytes = bytes;
 }
 static void save_source(pipeline *p, saving *s) {
   const char *name = pipe_symbol(p->a, s->path);
   const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   double t0 = now_ms();
   uint8_t *weights = arena_alloc(p->a, (size_t)p->p->weight_bytes + 64);
-  program_weights(p->p, weights);
+  pipe_weights(p, weights);
   c_export x = {.name = name, .model = d, .weights = {weights, (size_t)p->p->weight_bytes}};
   sbuf b = sbuf_new(p->a);
   c_source(p->c, p->s->l, p->t, &x, &b);
@@ -91,6 +93,7 @@ static void save_source(pipeline *p, saving *s) {
 }
 static void save(pipeline *p, saving *s) {
   if (!pipe_optimise(p) || !pipe_program(p)) return;
+  pipe_release_constants(p);
   if (ends_in(s->path, ".so") || ends_in(s->path, ".o")) save_object(p, s, ends_in(s->path, ".so"));
   else if (ends_in(s->path, ".c")) save_source(p, s);
   else ctx_fail(p->c, E_USAGE, "%s: the suffix says what to make: .so, .o or .c", s->path);

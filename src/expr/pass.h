@@ -80,7 +80,7 @@ scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok); /* co
 
 /* ---- the passes ---- */
 #define PASSES(X) \
-  X(simplify) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(align) X(kernels)
+  X(simplify) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(trim) X(align) X(kernels)
 #define X(n) bool pass_##n(pw *p);
 PASSES(X)
 #undef X

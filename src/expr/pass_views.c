@@ -153,6 +153,60 @@ bool pass_views(pw *p) {
   return any;
 }
 
+/* A placement that is only read through a renaming of its axes: the renamed stage becomes the placement, so that the pieces are stored where they are wanted. */
+static bool through(pw *p, uint32_t s) {
+  emodule *m = p->m;
+  ctx *c = p->c;
+  const stage *y = xs(m, s);
+  if (!y->value || y->updates.n || y->scan) return false;
+  ex_node l = *exn(m, y->value);
+  uint32_t q = l.kind == EX_LOAD && !l.otherwise ? producer_of(m, l.tensor) : 0;
+  if (!q-- || xs(m, q)->value || xs(m, q)->block != y->block || p->pinned.v[l.tensor] || p->readers.v[l.tensor].n != 1 || !is_placement(p, q)) return false;
+  uint32_t nd = expr_ndigits(y), used = 0;
+  digit *d = NEWN(p->a, digit, nd + 1);
+  uint32_t *at = NEWN(p->a, uint32_t, nd + 1); /* digit -> axis of the placement */
+  expr_digits(y, d);
+  for (uint32_t k = 0; k < l.nargs; k++) {
+    atom v;
+    uint32_t i = 0;
+    if (sym_is_int(c, l.args[k], NULL) && sym_eq(c, xt(m, l.tensor)->shape[k], sym_int(c, 1))) continue;
+    if (!sym_is_atom(c, l.args[k], &v)) return false;
+    while (i < nd && d[i].var != v) i++;
+    if (i == nd || at[i] || !sym_eq(c, d[i].extent, xt(m, l.tensor)->shape[k])) return false;
+    at[i] = k + 1, used++;
+  }
+  if (used != nd || !pass_spend(p)) return false;
+  stage old = *y;
+  uint32_t n = xs(m, q)->updates.n;
+  for (uint32_t i = 0; i < n; i++) {
+    update u = xs(m, q)->updates.v[i], w = {.nvars = u.nvars, .nidx = y->naxes};
+    sz *by = NEWN(p->a, sz, u.nvars + 1);
+    w.vars = NEWN(m->a, atom, u.nvars + 1), w.idx = NEWN(m->a, sz, y->naxes + 1);
+    for (uint32_t k = 0; k < u.nvars; k++) {
+      by[k] = sym_var(c, sym_name(c, u.vars[k]), sym_extent(c, u.vars[k]));
+      sym_is_atom(c, by[k], &w.vars[k]);
+    }
+    for (uint32_t a = 0, g = 0; a < y->naxes; a++) {
+      w.idx[a] = sym_int(c, 0);
+      for (uint32_t k = 0; k < y->axes[a].n; k++, g++) {
+        sz x = u.idx[at[g] - 1];
+        for (uint32_t z = 0; z < u.nvars; z++) x = sym_replace(c, x, u.vars[z], by[z]);
+        w.idx[a] = sym_add(c, sym_mul(c, w.idx[a], y->axes[a].d[k].extent), x);
+      }
+    }
+    w.value = expr_subst_vars(m, u.value, u.vars, by, u.nvars);
+    vec_push(m->a, xs(m, s)->updates, w);
+    y = xs(m, s);
+  }
+  xs(m, s)->value = 0, xs(m, s)->tiled = true;
+  if (is_placement(p, s)) {
+    pass_changed(p, s);
+    return true;
+  }
+  *xs(m, s) = old;
+  return false;
+}
+
 /* Pieces of a placement that are more than an access become stages of their own, so that they can be fused like others and stored in place. */
 bool pass_pieces(pw *p) {
   emodule *m = p->m;
@@ -161,6 +215,7 @@ bool pass_pieces(pw *p) {
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     uint32_t s = order.v[i];
+    any |= through(p, s);
     if (xs(m, s)->value || !is_placement(p, s)) continue;
     for (uint32_t k = 0; k < xs(m, s)->updates.n; k++) {
       update u = xs(m, s)->updates.v[k];

@@ -49,7 +49,7 @@ sz size_subst(gr *g, sz s, const atom *vars, const sz *by, uint32_t n) {
 
 /* ---- the system of equations --------------------------------------------------------------------------------------------------------------------------- */
 typedef struct unk { atom v; sz ext, to; bool guard, ours; } unk; /* to: its value, 0 while unknown; guard: 0 <= to < ext must be checked; ours: made here */
-typedef struct eq { sz e, rhs, size; int32_t axis; bool done; } eq; /* e(unknowns) = rhs; axis -1: of several axes */
+typedef struct eq { sz e, rhs, size, was; int32_t axis; bool done; } eq; /* e(unknowns) = rhs; was: e before anything was solved; axis -1: of several axes */
 typedef struct inv {
   gr *g;
   emodule *m;
@@ -124,7 +124,7 @@ static void flatten(inv *z) {
   }
   if (divs(z, e)) return;
   for (uint32_t i = 0; i < z->nq; i++) z->q[i].done |= in[i];
-  z->q[z->nq++] = (eq){.e = e, .rhs = rhs, .size = size, .axis = -1};
+  z->q[z->nq++] = (eq){.e = e, .rhs = rhs, .size = size, .was = e, .axis = -1};
 }
 static bool split_one(inv *z) {
   for (uint32_t i = 0; i < z->nq; i++) {
@@ -262,7 +262,7 @@ static bool solve(inv *z, uint32_t iq) {
   if (!l.n) { /* x is fixed, or compared with data */
     if (sym_ne(z->c, q->rhs, q->e)) z->out->empty = true;
     else if (!sym_eq(z->c, q->rhs, q->e)) {
-      vec_push(z->g->a, z->conds, compare(z, OP_EQ, q->rhs, q->e));
+      vec_push(z->g->a, z->conds, compare(z, OP_EQ, q->rhs, q->was));
       if (q->axis >= 0 && !l.data) z->fixed[q->axis] = true;
     }
     return true;
@@ -288,7 +288,7 @@ static bool solve(inv *z, uint32_t iq) {
   }
   if (solve_residues(z, q, &l, best)) return true;
   sz s = k ? sym_int(z->c, k < 0 ? -k : k) : l.coef[best], v = sym_div(z->c, num, s);
-  vec_push(z->g->a, z->conds, compare(z, OP_EQ, sym_sub(z->c, num, sym_mul(z->c, v, s)), zero(z)));
+  vec_push(z->g->a, z->conds, compare(z, OP_EQ, q->rhs, q->was)); /* s divides */
   set(z, at, v, true);
   return true;
 }
@@ -324,18 +324,25 @@ static bool zeroes(inv *z, ex e, const unk *v) {
     if (n->args[i] == sym_of_atom(z->c, v->v) && sym_eq(z->c, xt(z->m, n->tensor)->shape[i], v->ext)) return true;
   return false;
 }
+static bool reads_at(inv *z, ex e, atom v, ex except) { /* a read without `else` that needs v in range */
+  u32vec loads = {0};
+  if (!uses(z, e, v)) return false;
+  expr_loads(z->m, e, z->g->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++)
+    if (loads.v[i] != except && !exn(z->m, loads.v[i])->otherwise && uses(z, loads.v[i], v)) return true;
+  return false;
+}
 static bool absorb(inv *z, const unk *v, factors *f) {
   bool hit = false, take[64] = {0};
   for (uint32_t i = 0; i < z->k->when.n; i++)
-    if (uses(z, z->k->when.v[i].e, v->v)) return false;
+    if (reads_at(z, z->k->when.v[i].e, v->v, 0)) return false;
+  for (uint32_t i = 0; i < z->conds.n; i++)
+    if (reads_at(z, z->conds.v[i], v->v, 0)) return false;
   for (uint32_t i = 0; i < f->n; i++) {
     if (!uses(z, f->v[i], v->v)) continue;
-    u32vec loads = {0};
     ex bare = zeroes(z, f->v[i], v) ? bare_load(z, f->v[i]) : 0;
     take[i] = bare != 0, hit |= take[i];
-    expr_loads(z->m, f->v[i], z->g->a, &loads);
-    for (uint32_t k = 0; k < loads.n; k++)
-      if (loads.v[k] != bare && !exn(z->m, loads.v[k])->otherwise && uses(z, loads.v[k], v->v)) return false;
+    if (reads_at(z, f->v[i], v->v, bare)) return false;
   }
   for (uint32_t i = 0; i < f->n && hit; i++) f->zeroed[i] |= take[i];
   return hit;
@@ -358,7 +365,7 @@ static void assemble(inv *z) {
   emodule *m = z->m;
   factors f = {0};
   const contrib *k = z->k;
-  u32vec red = {0};
+  u32vec red = {0}, conds = {0}, late = {0}; /* conditions in the order of evaluation: what makes the next readable first */
   atom from[MAX_UNKNOWNS + 1];
   sz to[MAX_UNKNOWNS + 1];
   uint32_t n = 0;
@@ -382,11 +389,14 @@ static void assemble(inv *z) {
     bool lo = sym_ge0(z->c, u->to), hi = sym_lt(z->c, u->to, u->ext);
     if ((!lo && sym_lt(z->c, u->to, zero(z))) || (!hi && sym_le(z->c, u->ext, u->to))) z->out->empty = true;
     if ((lo && hi) || absorb(z, u, &f)) continue;
-    if (!lo) vec_push(z->g->a, z->conds, compare(z, OP_GE, u->to, zero(z)));
-    if (!hi) vec_push(z->g->a, z->conds, compare(z, OP_LT, u->to, u->ext));
+    ex guard = k_and(m, lo ? 0 : compare(z, OP_GE, u->to, zero(z)), hi ? 0 : compare(z, OP_LT, u->to, u->ext));
+    if (sym_uses_kind(z->c, u->to, AT_DATA)) vec_push(z->g->a, late, guard);
+    else vec_push(z->g->a, conds, guard);
   }
   if (z->f) from[n] = z->f->t, to[n++] = z->f->t_of_u;
-  if (mask_ex(z->g, k->when)) vec_push(z->g->a, z->conds, mask_ex(z->g, k->when));
+  for (uint32_t i = 0; i < late.n; i++) vec_push(z->g->a, conds, late.v[i]);
+  for (uint32_t i = 0; i < z->conds.n; i++) vec_push(z->g->a, conds, z->conds.v[i]);
+  if (mask_ex(z->g, k->when)) vec_push(z->g->a, conds, mask_ex(z->g, k->when));
   ex body = 0, where = 0, outside = 0;
   for (uint32_t i = 0; i < f.n; i++) f.v[i] = expr_subst_vars(m, f.zeroed[i] ? with_zero(z, f.v[i]) : f.v[i], from, to, n);
   for (uint32_t i = 0; i < f.n; i++) /* the factor that slides stands first: rows by convention */
@@ -397,8 +407,8 @@ static void assemble(inv *z) {
       break;
     }
   for (uint32_t i = 0; i < f.n; i++) body = body ? k_mul(m, body, f.v[i]) : f.v[i];
-  for (uint32_t i = 0; i < z->conds.n; i++) {
-    ex c = expr_subst_vars(m, z->conds.v[i], from, to, n);
+  for (uint32_t i = 0; i < conds.n; i++) {
+    ex c = expr_subst_vars(m, conds.v[i], from, to, n);
     bool inner = false;
     for (uint32_t j = 0; j < red.n; j++) inner |= uses(z, c, red.v[j]);
     if (inner) where = k_and(m, where, c);
@@ -427,7 +437,7 @@ static bool attempt(inv *z, const axis *axes, const sz *x) {
   for (uint32_t i = 0; i < t->rank; i++) {
     bool step = z->f && i == z->f->axis;
     z->out->axes[i] = axes[i], z->out->shape[i] = t->shape[i], z->out->back[i] = x[i];
-    if (!step) z->q[z->nq++] = (eq){.e = k->idx[i], .rhs = x[i], .size = t->shape[i], .axis = (int32_t)i};
+    if (!step) z->q[z->nq++] = (eq){.e = k->idx[i], .rhs = x[i], .size = t->shape[i], .was = k->idx[i], .axis = (int32_t)i};
   }
   for (uint32_t i = 0; i < k->nvars; i++)
     if (!z->f || k->vars[i] != z->f->t) z->u[z->nu++] = (unk){.v = k->vars[i], .ext = sym_extent(z->c, k->vars[i])};

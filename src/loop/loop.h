@@ -7,6 +7,7 @@
  * and call (ptr i64: the record itself, slot by slot, to write scratch [9] and arena_bytes [10]).
  *
  * A function is a structured list of instructions. An instruction that yields a value is referred to by its number (`%7`), is defined once, and is visible in its block after it and in blocks inside.
+ * In the text an integer in place of a value is that i64 constant.
  * Types: element type x lanes (lanes 1: scalar), or a pointer to elements (`ptr f32`). bool values are one bit in registers and one byte (0/1) in memory. Sub-32-bit floats are converted by cast.
  * Indices are i64, in elements, never negative offsets out of the buffer. Vector accesses need only element alignment unless the instruction carries `align` (bytes).
  *

@@ -242,6 +242,18 @@ static lv m_atanh(xp *p, lv x) {
 /* ---- pow: exp(y log|x|) in f64, then the sign and the exceptions ---- */
 static lv m_pow(xp *p, lv x, lv y) {
   etype t = (etype)x_type(p, x).elem;
+  scalar k;
+  if (loop_const(p->b->f, y, &k)) { /* small powers are products, within the error of the rest */
+    lv sq = k.f == 2 || k.f == 3 || k.f == 4 ? mul(p, x, x) : 0;
+    if (k.f == 1) return x;
+    if (k.f == 2) return sq;
+    if (k.f == 3) return mul(p, sq, x);
+    if (k.f == 4) return mul(p, sq, sq);
+    lv inv = k.f == -1 || k.f == -2 ? quot(p, xf(p, x, 1), x) : 0; /* not 1/(x*x), which overflows sooner */
+    if (k.f == -1) return inv;
+    if (k.f == -2) return mul(p, inv, inv);
+    if (k.f == 0.5) return xsel(p, xcmp(p, OP_EQ, x, xf(p, x, -INFINITY)), xf(p, x, INFINITY), x1(p, OP_SQRT, add(p, x, xf(p, x, 0)))); /* +0 for -0 */
+  }
   lv a = x1(p, OP_ABS, x), one = xf(p, x, 1), zero = xf(p, x, 0), half = xf(p, x, 0.5);
   lv wx = t == ET_F64 ? a : x_cast(p, ET_F64, a), wy = t == ET_F64 ? y : x_cast(p, ET_F64, y);
   lv e = m_exp(p, mul(p, wy, m_log(p, wx))), r = t == ET_F64 ? e : x_cast(p, t, e);

@@ -19,7 +19,6 @@ rop loop_rop_parse(const char *s, size_t n);
 bool loop_has_value(lkind k);
 /* Numbers of the values in the order of the text, 0 for effects: what the printer shows as %n. Filled to f->insts.n. */
 uint32_t *loop_numbers(const lfunc *f, arena *a);
-void loop_print_bare(const lfunc *f, sbuf *b); /* without names, note and comments */
 
 
 #endif

@@ -13,7 +13,8 @@ typedef struct reader {
   uint32_t line;
   lmodule *m;
   lfunc *f;
-  VEC(lv) num; /* number in the text -> value */
+  VEC(lv) num;   /* number in the text -> value */
+  map *ints;     /* i64 constants that stood in place of a value */
 } reader;
 
 static _Noreturn void error(reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -122,7 +123,24 @@ static ltype type(reader *r) {
   if (!type_opt(r, &t)) error(r, "expected a type");
   return t;
 }
+/* An integer in place of a value: a constant at the head of the body. */
+static lv int_const(reader *r) {
+  int64_t k = integer(r);
+  uint64_t v;
+  if (map_getu(r->ints, (uint64_t)k, &v)) return (lv)v;
+  lfunc *f = r->f;
+  vec_push(f->a, f->insts, ((linst){.kind = L_CONST, .type = lt(ET_I64, 1), .k = {.i = k}}));
+  v = f->insts.n - 1;
+  lblock *body = &f->blocks.v[1];
+  vec_push(f->a, body->insts, (lv)v);
+  memmove(body->insts.v + 1, body->insts.v, (body->insts.n - 1) * sizeof *body->insts.v);
+  body->insts.v[0] = (lv)v;
+  map_putu(r->ints, (uint64_t)k, v);
+  return (lv)v;
+}
 static lv value(reader *r) {
+  blanks(r);
+  if (*r->s == '-' || isdigit((unsigned char)*r->s)) return int_const(r);
   expect(r, "%");
   int64_t n = integer(r);
   if (n <= 0 || n >= r->num.n || !r->num.v[n]) error(r, "%%%lld is not defined above", (long long)n);
@@ -353,6 +371,7 @@ static void function(reader *r) {
   if (*r->s == '"') note = quoted(r);
   r->f = loop_func(r->m, k, name, note);
   r->num.n = 0;
+  r->ints = map_new(r->a);
   if (accept(r, "scratch")) r->f->scratch_bytes = (uint64_t)integer(r);
   expect(r, "(");
   while (!accept(r, ")")) {

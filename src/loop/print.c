@@ -2,10 +2,10 @@
  *
  *   kernel NAME "note" scratch 256 (ptr f32 x read write noalias align 64, i64 n) {
  *     %1 = const f32x16 0.5
- *     for %2 = %3 to %4 step %5 unroll 2 "i" { ... }
+ *     for %2 = 0 to %3 step 16 unroll 2 "i" { ... }
  *   }
  *
- * Values are numbered in the order of the text, so that printing what was parsed gives the same text.
+ * Scalar i64 constants stand where they are used; all other values are numbered in the order of the text, so that printing what was parsed gives the same text.
  */
 #include "loop/ops.h"
 #include <string.h>
@@ -17,11 +17,12 @@ typedef struct printer {
   bool bare;
 } printer;
 
+static bool in_place(const linst *i) { return i->kind == L_CONST && i->type.elem == ET_I64 && i->type.lanes == 1; }
 static void number(const lfunc *f, uint32_t block, uint32_t *num, uint32_t *next) {
   const lblock *k = &f->blocks.v[block];
   for (uint32_t j = 0; j < k->insts.n; j++) {
     const linst *i = li(f, k->insts.v[j]);
-    if (loop_has_value((lkind)i->kind)) num[k->insts.v[j]] = ++*next;
+    if (loop_has_value((lkind)i->kind) && !in_place(i)) num[k->insts.v[j]] = ++*next;
     if (i->body) number(f, i->body, num, next);
     if (i->other) number(f, i->other, num, next);
   }
@@ -36,7 +37,15 @@ static void type(sbuf *b, ltype t) {
   sb_put(b, et_name((etype)t.elem));
   if (t.lanes > 1) sb_fmt(b, "x%u", t.lanes);
 }
-static void val(printer *p, lv v) { sb_fmt(p->b, " %%%u", v ? p->num[v] : 0); }
+static void operand(printer *p, lv v) {
+  const linst *i = li(p->f, v);
+  if (in_place(i)) sb_fmt(p->b, "%lld", (long long)i->k.i);
+  else sb_fmt(p->b, "%%%u", p->num[v]);
+}
+static void val(printer *p, lv v) {
+  sb_putc(p->b, ' ');
+  operand(p, v);
+}
 static void konst(sbuf *b, etype t, scalar k) {
   switch (et_kind(t)) {
   case K_FLOAT:
@@ -58,7 +67,7 @@ static void list(printer *p, const linst *i) {
   for (uint32_t j = 0; j < i->nargs; j++) {
     if (j) sb_putc(p->b, ' ');
     if (i->kind == L_SHUFFLE) sb_fmt(p->b, "%d", (int)i->args[j]);
-    else sb_fmt(p->b, "%%%u", p->num[i->args[j]]);
+    else operand(p, i->args[j]);
   }
   sb_putc(p->b, ']');
 }
@@ -81,7 +90,7 @@ static void typed(printer *p, const char *word, const linst *i) {
 static void inst(printer *p, lv v, int depth) {
   const linst *i = li(p->f, v);
   sbuf *b = p->b;
-  if (p->bare && i->kind == L_COMMENT) return;
+  if ((p->bare && i->kind == L_COMMENT) || in_place(i)) return;
   for (int d = 0; d < depth; d++) sb_put(b, "  ");
   if (i->kind != L_FOR && loop_has_value((lkind)i->kind)) sb_fmt(b, "%%%u = ", p->num[v]);
   switch ((lkind)i->kind) {
@@ -232,7 +241,6 @@ static void func(const lfunc *f, sbuf *b, bool bare) {
   block(&p, 1, 1);
 }
 void loop_print_func(const lfunc *f, sbuf *b) { func(f, b, false); }
-void loop_print_bare(const lfunc *f, sbuf *b) { func(f, b, true); }
 void loop_print(const lmodule *m, sbuf *b, const char *only) {
   bool first = true;
   for (uint32_t i = 0; i < m->funcs.n; i++) {

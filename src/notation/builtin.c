@@ -11,9 +11,10 @@
 /* X(name, least arguments, most; -1: any number) */
 #define BUILTINS(X)                                                                                                                                                                                    \
   X(len, 1, 1)                                                                                                                                                                                         \
-  X(shape, 1, 1) X(rank, 1, 1) X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) X(tensor, 1, 1) X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) X(lowest, 1, 1) X(minval, 1, 1)           \
-      X(maxval, 1, 1) X(take, 2, 2) X(drop, 2, 2) X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2) X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1)            \
-          X(nth, 2, 2) X(flatten, 1, 1) X(swap, 3, 3) X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2)     \
+  X(shape, 1, 1)                                                                                                                                                                                       \
+  X(rank, 1, 1) X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) X(tensor, 1, 1) X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) X(lowest, 1, 1) X(minval, 1, 1) X(maxval, 1, 1)          \
+      X(take, 2, 2) X(drop, 2, 2) X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2) X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1) X(nth, 2, 2)               \
+          X(flatten, 1, 1) X(swap, 3, 3) X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2)                  \
               X(einsum_plan, 2, 2) X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1) X(some, 0, -1) X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2)      \
                   X(nextafter, 2, 2) X(band, 2, 2) X(bor, 2, 2) X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) X(sat, 2, 2) X(satf, 2, 2) X(bitcast, 2, 2) X(rand, 2, 2)           \
                       X(stop, 1, 1) X(abs, 1, 1) X(sign, 1, 1) X(exp, 1, 1) X(log, 1, 1) X(sqrt, 1, 1) X(sin, 1, 1) X(cos, 1, 1) X(tan, 1, 1) X(asin, 1, 1) X(acos, 1, 1) X(atan, 1, 1) X(sinh, 1, 1)  \
@@ -201,10 +202,11 @@ static sop scalar_op(fun f) {
   case F_##name:                                                                                                                                                                                       \
     return OP_##id;
     ONE(exp, EXP)
-    ONE(log, LOG) ONE(sqrt, SQRT) ONE(sin, SIN) ONE(cos, COS) ONE(tan, TAN) ONE(asin, ASIN) ONE(acos, ACOS) ONE(atan, ATAN) ONE(sinh, SINH) ONE(cosh, COSH) ONE(tanh, TANH) ONE(asinh, ASINH)
-        ONE(acosh, ACOSH) ONE(atanh, ATANH) ONE(erf, ERF) ONE(floor, FLOOR) ONE(ceil, CEIL) ONE(round_even, ROUND_EVEN) ONE(trunc, TRUNC) ONE(isnan, ISNAN) ONE(isinf, ISINF) ONE(signbit, SIGNBIT)
-            ONE(abs, ABS) ONE(sign, SIGN) ONE(bnot, BNOT) ONE(pow, POW) ONE(fmod, FMOD) ONE(nextafter, NEXTAFTER) ONE(band, BAND) ONE(bor, BOR) ONE(bxor, BXOR) ONE(shl, SHL) ONE(shr, SHR)
-                ONE(min, MIN) ONE(max, MAX)
+    ONE(log, LOG)
+    ONE(sqrt, SQRT) ONE(sin, SIN) ONE(cos, COS) ONE(tan, TAN) ONE(asin, ASIN) ONE(acos, ACOS) ONE(atan, ATAN) ONE(sinh, SINH) ONE(cosh, COSH) ONE(tanh, TANH) ONE(asinh, ASINH) ONE(acosh, ACOSH)
+        ONE(atanh, ATANH) ONE(erf, ERF) ONE(floor, FLOOR) ONE(ceil, CEIL) ONE(round_even, ROUND_EVEN) ONE(trunc, TRUNC) ONE(isnan, ISNAN) ONE(isinf, ISINF) ONE(signbit, SIGNBIT) ONE(abs, ABS)
+            ONE(sign, SIGN) ONE(bnot, BNOT) ONE(pow, POW) ONE(fmod, FMOD) ONE(nextafter, NEXTAFTER) ONE(band, BAND) ONE(bor, BOR) ONE(bxor, BXOR) ONE(shl, SHL) ONE(shr, SHR) ONE(min, MIN)
+                ONE(max, MAX)
 #undef ONE
                     default : return OP_NONE;
   }
@@ -215,8 +217,9 @@ static double on_double(fun f, double a) {
   case F_##name:                                                                                                                                                                                       \
     return fn(a);
     ONE(exp, exp)
-        ONE(log, log) ONE(sqrt, sqrt) ONE(sin, sin) ONE(cos, cos) ONE(tan, tan) ONE(asin, asin) ONE(acos, acos) ONE(atan, atan) ONE(sinh, sinh) ONE(cosh, cosh) ONE(tanh, tanh) ONE(asinh, asinh)
-            ONE(acosh, acosh) ONE(atanh, atanh) ONE(erf, erf) ONE(abs, fabs)
+    ONE(log, log)
+        ONE(sqrt, sqrt) ONE(sin, sin) ONE(cos, cos) ONE(tan, tan) ONE(asin, asin) ONE(acos, acos) ONE(atan, atan) ONE(sinh, sinh) ONE(cosh, cosh) ONE(tanh, tanh) ONE(asinh, asinh) ONE(acosh, acosh)
+            ONE(atanh, atanh) ONE(erf, erf) ONE(abs, fabs)
 #undef ONE
                 case F_sign : return (a > 0) -
                               (a < 0);
@@ -369,7 +372,11 @@ static val scalar_fn(el *x, fun f, val *a, uint32_t n, const ast *at) {
     return v_ex(expr_op(x->m, OP_BITCAST, t, &p, 1));
   }
   case F_rand: {
-    if (a[0].kind == V_NONE) a[0] = v_int(x, 0);
+    if (a[0].kind == V_NONE) { /* a seed of the node's own */
+      const char *who = x->node ? x->node : x->d->name;
+      a[0] = v_int(x, (int64_t)(hash_bytes(who, strlen(who), 0x9e37) & 0x7fffffff));
+    } else if (a[0].kind == V_FLOAT)
+      a[0] = v_int(x, (int64_t)(hash_bytes(&a[0].f, sizeof a[0].f, 0x9e37) & 0x7fffffff));
     ex p[2] = {v_lift(x, a[0], ET_I64, at), v_lift(x, a[1], ET_I64, at)};
     return v_ex(expr_op(x->m, OP_RAND, ET_F32, p, 2));
   }

@@ -420,6 +420,30 @@ static uint32_t outputs(el *x, val *out) {
   return n;
 }
 
+static const stmt *stated(const blk *b, const char *input) {
+  for (uint32_t i = 0; i < b->n; i++)
+    if (b->s[i]->kind == ST_GRAD && b->s[i]->names[0].name == input) return b->s[i];
+  return NULL;
+}
+/* The stages of stated gradients stand behind those of the definition, and may read all of them. */
+static void run_gradients(el *x, gradient *g) {
+  const opdef *d = x->d;
+  for (uint32_t i = 0; i < d->nout && i < g->nout; i++) bind_global(x, intern(x->c, arena_fmt(x->a, "d%s", d->out[i].name)), R_TENSOR, g->adjoints[i]);
+  for (uint32_t i = 0; i < d->nin && i < g->nin; i++) {
+    const param *p = &d->in[i];
+    if (!g->want[i].want) continue;
+    const stmt *s = stated(d->body, p->name);
+    const char *name = intern(x->c, arena_fmt(x->a, "d%s", p->name));
+    run_block(x, s->body);
+    binding *b = find_global(x, name), *in = find_global(x, p->name);
+    if (!b || b->v.kind != V_TEN) FAIL(s->line, s->col, "grad(%s) does not compute %s", p->name, name);
+    nten *t = b->v.p.t, *of = in->v.p.t;
+    if (t->rank != of->rank || t->type != of->type) FAIL(s->line, s->col, "%s must have the type and rank of %s", name, p->name);
+    for (uint32_t k = 0; k < t->rank; k++) need_equal(x, t->shape[k], of->shape[k], false, s->line, s->col, arena_fmt(x->a, "dim %u of %s", k, name));
+    g->out[i] = b->v;
+  }
+}
+
 uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw, uint32_t nout, const arg *want, val *out, const ast *at) {
   if (parent->depth > 16) el_fail(parent, E_MODEL, at->line, at->col, "operators call each other more than 16 deep");
   el *x = NEW(parent->a, el);
@@ -502,158 +526,7 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
   default_inputs(x);
   contracts(x);
   run_block(x, d->body);
+  if (parent->grad) run_gradients(x, parent->grad);
   for (uint32_t i = 0; i < x->tiles.n; i++) settle_tiles(x, x->tiles.v[i]);
   return outputs(x, out);
-}
-
-/* ---- the door ---- */
-static val of_sattr(el *x, const sattr *s) {
-  val r;
-  switch (s->kind) {
-  case SK_INT:
-    return v_int(x, s->i);
-  case SK_FLOAT:
-    return v_float(s->f);
-  case SK_STRING:
-    return v_str(s->s ? s->s : "");
-  case SK_INTS:
-  case SK_FLOATS:
-  case SK_STRINGS:
-    r = v_list(x, s->n);
-    for (uint32_t i = 0; i < s->n; i++) r.p.l->v[i] = s->kind == SK_INTS ? v_int(x, s->ints[i]) : s->kind == SK_FLOATS ? v_float(s->floats[i]) : v_str(s->strings[i]);
-    return r;
-  case SK_TENSOR: {
-    const ndarray *nd = s->tensor;
-    nten *t = NEW(x->a, nten);
-    sz *shape = NEWN(x->m->a, sz, nd->rank + 1);
-    for (uint32_t i = 0; i < nd->rank; i++) shape[i] = sym_int(x->c, nd->dims[i]);
-    *t = (nten){.name = s->name, .type = nd->type, .rank = nd->rank, .shape = shape, .read = true};
-    t->t = expr_const_tensor(x->m, nd, arena_fmt(x->m->a, "%s.%s", x->node ? x->node : "const", s->name));
-    return v_ten(t);
-  }
-  default:
-    return v_none();
-  }
-}
-
-typedef struct job {
-  el root;
-  const opdef *d;
-  const arg *in;
-  uint32_t nin, nattrs, nout;
-  const sattr *attrs;
-  arg *out;
-} job;
-/* An output is a tensor of its own, never an input or a constant under another name. */
-static nten *own_output(job *j, nten *t) {
-  el *x = &j->root;
-  bool alias = xt(x->m, t->t)->kind != TK_STAGE;
-  for (uint32_t i = 0; i < j->nin; i++) alias |= j->in[i].present && j->in[i].t == t->t;
-  if (!alias) return t;
-  el scope = *x;
-  scope.d = j->d;
-  sz idx[MAX_RANK];
-  axis *axes = NEWN(x->m->a, axis, t->rank + 1);
-  for (uint32_t i = 0; i < t->rank; i++) axes[i] = expr_axis1(x->m, arena_fmt(x->m->a, "i%u", i), t->shape[i], &idx[i]);
-  nten *n = new_tensor(&scope, t->name, t->type, t->shape, t->rank);
-  add_stage(&scope, n, axes, t->rank, load_at(&scope, t, idx, 0).e);
-  return n;
-}
-static void run_job(job *j) {
-  el *x = &j->root;
-  val *args = NEWN(x->a, val, j->nin + 1);
-  for (uint32_t i = 0; i < j->nin; i++) {
-    const arg *a = &j->in[i];
-    args[i] = v_none();
-    if (!a->present) continue;
-    nten *t = NEW(x->a, nten);
-    sz *shape = NEWN(x->m->a, sz, a->rank + 1);
-    for (uint32_t k = 0; k < a->rank; k++) {
-      shape[k] = sym_canon(x->c, a->shape[k]);
-      if (!sym_ge0(x->c, shape[k])) sym_push(x->c, shape[k]); /* no tensor has a negative size */
-    }
-    *t = (nten){.name = arena_fmt(x->a, "input %u", i), .type = a->type, .rank = a->rank, .shape = shape, .t = a->t, .values = a->values, .floats = a->floats, .read = true};
-    if (!t->t) t->t = expr_tensor(x->m, TK_INPUT, a->type, shape, a->rank, arena_fmt(x->m->a, "%s.in%u", x->node ? x->node : "node", i), x->node);
-    if (a->values || a->floats) {
-      known_values *k = NEW(x->a, known_values);
-      *k = (known_values){a->values, a->floats};
-      map_putu(x->known, t->t, (uint64_t)(uintptr_t)k);
-    }
-    args[i] = v_ten(t);
-  }
-  kwarg *kw = NEWN(x->a, kwarg, j->nattrs + 1);
-  val *kwv = NEWN(x->a, val, j->nattrs + 1), *out = NEWN(x->a, val, j->nout + j->d->nout + 1);
-  for (uint32_t i = 0; i < j->nattrs; i++) kw[i].name = intern(x->c, j->attrs[i].name), kwv[i] = of_sattr(x, &j->attrs[i]);
-  ast at = {.line = j->d->line, .col = j->d->col};
-  uint32_t n = elaborate(x, j->d, args, j->nin, kw, kwv, j->nattrs, j->nout, j->out, out, &at);
-  for (uint32_t i = 0; i < j->nout; i++) {
-    arg *o = &j->out[i];
-    bool w = o->want;
-    *o = (arg){.want = w};
-    if (i >= n || out[i].kind != V_TEN) {
-      if (w) el_fail(x, E_SHAPE, j->d->line, j->d->col, "%s gives %u outputs, but output %u is used", j->d->name, n, i);
-      continue;
-    }
-    nten *t = own_output(j, out[i].p.t);
-    sz *shape = NEWN(x->m->a, sz, t->rank + 1);
-    for (uint32_t k = 0; k < t->rank; k++) shape[k] = sym_canon(x->c, t->shape[k]);
-    o->present = true;
-    o->type = t->type, o->rank = t->rank, o->shape = shape, o->t = t->t;
-    int64_t count = 1, k;
-    for (uint32_t q = 0; q < t->rank; q++) count = sym_is_int(x->c, shape[q], &k) && k >= 0 && k <= 64 && count <= 64 ? count * k : 65;
-    if (count <= 64) point_values(x, t->t, &o->values, &o->floats);
-    for (int64_t q = 0; o->values && q < count; q++)
-      if (sym_uses_kind(x->c, o->values[q], AT_DATA)) o->values = NULL;
-  }
-}
-
-void notation_assume(emodule *m, uint32_t block, sz flag, bool truth, const char *node, const char *text) {
-  ctx *c = m->c;
-  arena *a = arena_new(c);
-  el x = {.c = c, .a = a, .m = m, .node = node, .blk = block};
-  atom k;
-  sz arg[3], cond = sym_addi(c, flag, -1);
-  uint32_t mark = sym_mark(c), first = m->guards.n;
-  if (sym_is_atom(c, flag, &k) && sym_kind(c, k) == AT_SEL && sym_args(c, k, arg) == 3 && arg[1] == sym_int(c, 1) && arg[2] == sym_int(c, 0)) cond = arg[0];
-  if (!truth) cond = sym_addi(c, sym_neg(c, cond), -1);
-  if (sym_is_atom(c, cond, &k) && sym_kind(c, k) == AT_MIN && sym_args(c, k, arg) == 2 && arg[0] == sym_neg(c, arg[1]))
-    guard_eq(&x, arg[0], sym_int(c, 0), true, text); /* min(d, -d) >= 0 */
-  else
-    guard_ge0(&x, cond, true, text);
-  sym_pop(c, mark);
-  for (uint32_t i = first; i < m->guards.n; i++) {
-    if (m->guards.v[i].is_eq && !block) continue;
-    sym_push(c, m->guards.v[i].ge0);
-    if (m->guards.v[i].is_eq) sym_push(c, sym_neg(c, m->guards.v[i].ge0));
-  }
-  arena_free(a);
-}
-
-bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout) {
-  ctx *c = m->c;
-  arena *a = arena_new(c);
-  job *j = NEW(a, job);
-  volatile bool ok = true;
-  uint32_t mark = sym_mark(c), stages = m->stages.n, guards = m->guards.n, lates = m->lates.n;
-  *j = (job){.d = d, .in = in, .nin = nin, .attrs = attrs, .nattrs = nattrs, .out = out, .nout = nout};
-  j->root = (el){.c = c, .a = a, .m = m, .lib = lib, .node = node, .file = d->file, .path = "", .blk = block};
-  j->root.known = map_new(a);
-  j->root.serial = NEW(a, uint32_t);
-  if (nout && !out[0].want && nout == 1) out[0].want = true;
-  CTX_TRY(c) run_job(j);
-  CTX_CATCH {
-    ok = false;
-    for (uint32_t i = stages; i < m->stages.n; i++) m->stages.v[i].dead = true;
-    m->guards.n = guards;
-    m->lates.n = lates;
-  }
-  sym_pop(c, mark);
-  for (uint32_t i = guards; i < m->guards.n; i++) { /* known from here on: by everybody behind, or to the end of the branch */
-    sz g = m->guards.v[i].ge0;
-    if (m->guards.v[i].is_eq && !block) continue; /* learnt already, as a substitution */
-    sym_push(c, g);
-    if (m->guards.v[i].is_eq) sym_push(c, sym_neg(c, g));
-  }
-  arena_free(a);
-  return ok;
 }

@@ -68,6 +68,7 @@ typedef struct binding {
   struct binding *next;
 } binding;
 
+struct gradient;
 typedef struct el {
   ctx *c;
   arena *a;
@@ -89,13 +90,20 @@ typedef struct el {
   uint32_t scan_id;
   bool scan_alloc;
   uint32_t nout;
-  const arg *want;   /* per output, NULL: all */
-  map *variadic;     /* output name -> vlist* being collected */
-  map *skip;         /* names of outputs nobody uses */
-  map *known;        /* tid -> known_values* : contents known from outside */
-  VEC(nten *) tiles; /* outputs made by updates alone */
-  uint32_t *serial;  /* shared by nested calls: numbers late sizes */
+  const arg *want;       /* per output, NULL: all */
+  map *variadic;         /* output name -> vlist* being collected */
+  map *skip;             /* names of outputs nobody uses */
+  struct gradient *grad; /* of the root only */
+  map *known;            /* tid -> known_values* : contents known from outside */
+  VEC(nten *) tiles;     /* outputs made by updates alone */
+  uint32_t *serial;      /* shared by nested calls: numbers late sizes */
 } el;
+typedef struct gradient { /* a stated gradient is wanted: adjoints of the outputs in, of the inputs out */
+  const val *adjoints;
+  uint32_t nout, nin;
+  const arg *want; /* per input */
+  val *out;
+} gradient;
 typedef struct known_values {
   const sz *values;
   const double *floats;

@@ -146,14 +146,9 @@ const char *opdef_name(const opdef *d) { return d->name; }
 srcpos opdef_pos(const opdef *d) { return (srcpos){d->file, d->line, d->col}; }
 const char *opdef_doc(const opdef *d) { return d->doc; }
 
-static bool states(const blk *b, const char *input) {
-  for (uint32_t i = 0; b && i < b->n; i++) {
-    if (b->s[i]->kind == ST_GRAD && !strcmp(b->s[i]->names[0].name, input)) return true;
-    if (b->s[i]->kind == ST_IF && (states(b->s[i]->body, input) || states(b->s[i]->other, input))) return true;
-  }
-  return false;
-}
 bool notation_stated_gradient(const oplib *lib, const opdef *d, const char *input) {
   (void)lib;
-  return states(d->body, input);
+  for (uint32_t i = 0; i < d->body->n; i++)
+    if (d->body->s[i]->kind == ST_GRAD && !strcmp(d->body->s[i]->names[0].name, input)) return true;
+  return false;
 }

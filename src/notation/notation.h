@@ -50,6 +50,10 @@ bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t b
  * Guards of a block other than 0 are facts of that block alone: whoever lowers a branch takes sym_mark before it and sym_pop after it. */
 void notation_assume(emodule *m, uint32_t block, sz flag, bool truth, const char *node, const char *text);
 
-/* Gradient stated by a definition (`grad(X) ...`), if any: elaborates it like a call whose inputs are the inputs, outputs and output adjoints. Returns false without a diagnostic if the definition states none for that input. */
+/* Does the definition state its gradient for this input (`grad(X) ..` at the top of its block)? */
 bool notation_stated_gradient(const oplib *lib, const opdef *d, const char *input);
+/* Elaborates stated gradients: the definition's own stages (they are merged with the forward pass where those are in the same module), then those of grad(X) for every input with grads[i].want; adjoints[nout] are the
+ * adjoints of the outputs. False without a diagnostic if a wanted one is not stated. */
+bool notation_elaborate_gradient(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, const arg *adjoints, uint32_t nout,
+                                 arg *grads);
 #endif

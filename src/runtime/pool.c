@@ -46,6 +46,7 @@ struct ek_rt_pool {
   _Alignas(64) _Atomic(ek_rt_kernel) kernel; /* the region: written before the ticket, read before a claim */
   _Atomic(const int64_t *) args;
   _Atomic uint32_t chunks;
+  _Atomic int64_t limit;                    /* workers with this number or more stay out: the caller has laid out scratch memory for fewer */
   _Alignas(64) _Atomic uint32_t busy;       /* a region is running */
   uint32_t started;                         /* workers running */
   uint32_t threads;                         /* the caller included */
@@ -82,7 +83,7 @@ static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
     ek_rt_kernel k = atomic_load_explicit(&p->kernel, memory_order_relaxed);
     const int64_t *args = atomic_load_explicit(&p->args, memory_order_relaxed);
     uint32_t next = (uint32_t)t;
-    if (next >= atomic_load_explicit(&p->chunks, memory_order_relaxed)) return;
+    if (next >= atomic_load_explicit(&p->chunks, memory_order_relaxed) || who >= atomic_load_explicit(&p->limit, memory_order_relaxed)) return;
     if (!atomic_compare_exchange_weak_explicit(&p->ticket, &t, t + 1, memory_order_acq_rel, memory_order_relaxed)) continue;
     k(args, next, (int64_t)next + 1, who);
     atomic_fetch_add_explicit(&p->done, 1, memory_order_release);
@@ -172,7 +173,7 @@ void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64
   ek_rt_pool *p = call->pool;
   if (chunks <= 0) return;
   if (p && forked(p)) reset(p);
-  if (!p || chunks == 1 || p->threads == 1 || chunks > INT32_MAX || atomic_exchange_explicit(&p->busy, 1, memory_order_acquire)) {
+  if (!p || chunks == 1 || p->threads == 1 || call->threads <= 1 || chunks > INT32_MAX || atomic_exchange_explicit(&p->busy, 1, memory_order_acquire)) {
     k(args, 0, chunks, 0);
     return;
   }
@@ -184,6 +185,7 @@ void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64
   atomic_store_explicit(&p->kernel, k, memory_order_relaxed);
   atomic_store_explicit(&p->args, args, memory_order_relaxed);
   atomic_store_explicit(&p->chunks, (uint32_t)chunks, memory_order_relaxed);
+  atomic_store_explicit(&p->limit, call->threads, memory_order_relaxed);
   atomic_store_explicit(&p->ticket, (uint64_t)e << 32, memory_order_release);
   atomic_store(&p->epoch, e);
   uint32_t asleep = atomic_load(&p->sleeping);

@@ -479,6 +479,11 @@ static void recurrence(kctx *k, grps *gs, uint32_t scan) {
   }
 }
 
+static double ops_of(kctx *k, ex x) { /* scalar operations of one point, loads not counted */
+  u32vec loads = {0};
+  expr_loads(k->m, x, k->a, &loads);
+  return (double)(expr_cost(k->m, x) - loads.n);
+}
 static uint64_t work_of(kctx *k, const u32vec *stages) { /* scalar operations, sizes not known count as 64 */
   double w = 0;
   for (uint32_t i = 0; i < stages->n; i++) {
@@ -491,7 +496,7 @@ static uint64_t work_of(kctx *k, const u32vec *stages) { /* scalar operations, s
       double trips = 1;
       if (n->kind == EX_REDUCE)
         for (uint32_t j = 0; j < n->nargs; j++) trips *= (double)sym_int_or(k->c, sym_extent(k->c, n->args[j]), 64);
-      w += pts * trips * (double)(expr_cost(k->m, n->kind == EX_REDUCE ? n->body : s->value) + 1);
+      w += pts * trips * (ops_of(k, n->kind == EX_REDUCE ? n->body : s->value) + (n->kind == EX_REDUCE));
     }
     for (uint32_t u = 0; u < s->updates.n; u++) {
       double q = 1;

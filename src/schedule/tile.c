@@ -69,7 +69,19 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   bool reduces = root->kind == EX_REDUCE, arg = reduces && schedule_is_arg((rop)root->op);
   if (L <= 1 && !reduces) return ch;
   double best = -1e-6; /* a lane that only gathers is worse than none */
-  for (uint32_t k = 0; k < domain->n + (reduces && !arg ? red->n : 0); k++) {
+  uint32_t leaders = 0; /* two products in one tile share the output's lanes; they have no reduction variable in common */
+  for (uint32_t i = 0; i < stages->n; i++) leaders += exn(e->m, xs(e->m, stages->v[i])->value)->kind == EX_REDUCE;
+  bool rows = false, cols = false; /* a contraction proper: each of two operands has an output variable of its own, so a register tile pays more than horizontal sums */
+  for (uint32_t i = 0; i < acc->n && reduces; i++)
+    for (uint32_t d = 0; d < domain->n && acc->v[i].leader && !acc->v[i].store; d++) {
+      if (sym_int_or(c, sym_extent(c, domain->v[d]), 64) < 4 || !sym_uses(c, acc->v[i].address, domain->v[d])) continue;
+      for (uint32_t j = 0; j < acc->n; j++)
+        if (acc->v[j].leader && !acc->v[j].store && !sym_uses(c, acc->v[j].address, domain->v[d])) {
+          if (i < j) rows = true;
+          else cols = true;
+        }
+    }
+  for (uint32_t k = 0; k < domain->n + (reduces && !arg && leaders == 1 && !(rows && cols) ? red->n : 0); k++) {
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];
     int64_t ext = sym_int_or(c, sym_extent(c, v), -1);

@@ -30,6 +30,7 @@ static int teardown(void **state) {
 enum { MAX_IN = 16, SAMPLES = 10 };
 typedef struct feed { tid t; ndarray nd; bool wrt; } feed;
 typedef struct check {
+  bool again; /* differentiate the adjoints instead, with respect to inputs and seeds */
   ctx *c;
   emodule *m;
   const char *what;
@@ -66,7 +67,8 @@ static ndarray spread(ctx *c, uint32_t rank, const int64_t *dims, double lo, dou
   ndarray a = array(c, ET_F64, rank, dims);
   double *x = (double *)(uintptr_t)a.data;
   int64_t n = elements(&a);
-  for (int64_t i = 0; i < n; i++) x[i] = lo + (hi - lo) * ((double)i + 0.37) / (double)n;
+  double shift = 0.2 + 0.6 * rnd(1000) / 1000;
+  for (int64_t i = 0; i < n; i++) x[i] = lo + (hi - lo) * ((double)i + shift) / (double)n;
   for (int64_t i = n; i-- > 1;) {
     int64_t k = rnd((uint32_t)i + 1);
     double t = x[i];
@@ -168,9 +170,30 @@ static void run_check_(check *k) {
     }
   }
 }
+/* Adjoints become the outputs, seeds inputs like the others. */
+static void differentiate_first(check *k) {
+  tid wrt[MAX_IN], adj[MAX_IN];
+  uint32_t nw = 0;
+  evaluation *v = expr_eval_new(k->m, ctx_arena(k->c), 1);
+  symbol_of(k, v);
+  for (uint32_t i = 0; i < k->nin; i++)
+    if (k->in[i].wrt) wrt[nw++] = k->in[i].t;
+  for (uint32_t o = 0; o < k->nout; o++) {
+    ndarray y = *expr_eval_get(v, k->outs[o]);
+    const tensor t = *xt(k->m, k->outs[o]);
+    tid s = expr_tensor(k->m, TK_INPUT, t.type, t.shape, t.rank, "seed", NULL);
+    vec_push(k->m->a, k->m->inputs, ((io){s, xt(k->m, s)->name}));
+    k->seeds[o] = s;
+    k->in[k->nin++] = (feed){s, spread(k->c, y.rank, y.dims, -1, 1), true};
+  }
+  assert_true(grad_reverse(k->m, 0, k->outs, k->seeds, k->nout, wrt, nw, adj));
+  for (uint32_t i = 0; i < nw; i++) k->outs[i] = adj[i];
+  k->nout = nw;
+}
 static void run_check(check *k) {
   volatile bool ok = false;
   CTX_TRY(k->c) {
+    if (k->again) differentiate_first(k);
     run_check_(k);
     ok = true;
   }
@@ -184,11 +207,11 @@ static void run_check(check *k) {
 
 /* ---- modules from text ----------------------------------------------------------------------------------------------------------------------------- */
 /* Float inputs are differentiated; integer inputs get values in 0..ints-1. Symbols are 5. */
-static void text(ctx *c, const char *what, const char *source, double lo, double hi, int ints) {
+static void text_(ctx *c, const char *what, const char *source, double lo, double hi, int ints, bool again) {
   emodule *m = expr_parse(c, source, what);
   if (!m) show_errors(c);
   assert_non_null(m);
-  check k = {.c = c, .m = m, .what = what};
+  check k = {.again = again, .c = c, .m = m, .what = what};
   for (uint32_t i = 0; i < m->inputs.n; i++) {
     const tensor *t = xt(m, m->inputs.v[i].t);
     int64_t dims[MAX_RANK];
@@ -204,19 +227,417 @@ static void text(ctx *c, const char *what, const char *source, double lo, double
   for (uint32_t i = 0; i < m->outputs.n; i++) k.outs[k.nout++] = m->outputs.v[i].t;
   run_check(&k);
 }
+static void text(ctx *c, const char *what, const char *source, double lo, double hi, int ints) { text_(c, what, source, lo, hi, ints, false); }
+#define IN(name, shape) "tensor " name ": f64[" shape "] input \"" name "\"\n"
+#define INT(name, shape) "tensor " name ": i64[" shape "] input \"" name "\"\n"
+#define OUT "output y \"y\"\n"
 static void by_hand(void **state) {
   ctx *c = *state;
-  text(c, "product", "size N\ntensor a: f64[N, 4] input \"a\"\ntensor b: f64[4, 3] input \"b\"\n"
-                     "stage y: f64 [i<N, j<3] = sum[k<4] a[i, k] * b[k, j]\noutput y \"y\"\n", -1, 1, 1);
-  text(c, "shared", "tensor a: f64[6] input \"a\"\nstage e: f64 [i<6] = exp(a[i])\nstage y: f64 [j<6] = e[j] / (sum[k<6] e[k])\noutput y \"y\"\n", -1, 1, 1);
-  text(c, "window", "tensor x: f64[2, 3, 9] input \"x\"\ntensor w: f64[4, 3, 3] input \"w\"\n"
-                    "stage y: f64 [n<2, m<4, h<9] = sum[c<3, p<3] (load x[n, c, h + p - 1] else 0.0) * w[m, c, p]\noutput y \"y\"\n", -1, 1, 1);
-  text(c, "strided", "tensor x: f64[2, 3, 11] input \"x\"\ntensor w: f64[4, 3, 3] input \"w\"\n"
-                     "stage y: f64 [n<2, m<4, h<6] = sum[c<3, p<3] (load x[n, c, 2*h + p - 1] else 0.0) * w[m, c, p]\noutput y \"y\"\n", -1, 1, 1);
+  text(c, "product", "size N\n" IN("a", "N, 4") IN("b", "4, 3") "stage y: f64 [i<N, j<3] = sum[k<4] a[i, k] * b[k, j]\n" OUT, -1, 1, 1);
+  text(c, "shared value", IN("a", "6") "stage e: f64 [i<6] = exp(a[i])\nstage y: f64 [j<6] = e[j] / (sum[k<6] e[k])\n" OUT, -1, 1, 1);
+  text(c, "window", IN("x", "2, 3, 9") IN("w", "4, 3, 3") "stage y: f64 [n<2, m<4, h<9] = sum[c<3, p<3] (load x[n, c, h + p - 1] else 0.0f64) * w[m, c, p]\n" OUT, -1, 1, 1);
+  text(c, "strided window", IN("x", "2, 3, 11") IN("w", "4, 3, 3") "stage y: f64 [n<2, m<4, h<6] = sum[c<3, p<3] (load x[n, c, 2*h + p - 1] else 0.0f64) * w[m, c, p]\n" OUT, -1, 1, 1);
+  text(c, "window of symbolic size", "size N\n" IN("x", "2, N") IN("w", "3") "stage y: f64 [n<2, h<(N + 1)//2] = sum[p<3] (load x[n, 2*h + p - 1] else 0.0f64) * w[p]\n" OUT, -1, 1, 1);
+  text(c, "diagonal", IN("a", "5, 5") "stage y: f64 [i<5] = a[i, i] * a[4 - i, i]\n" OUT, -1, 1, 1);
+  text(c, "fixed row", IN("a", "5, 3") "stage y: f64 [i<3] = a[2, i] * a[4, i] + a[0, 0]\n" OUT, -1, 1, 1);
+  text(c, "mirror", IN("a", "7") "stage y: f64 [i<7] = a[6 - i] * 2.0f64\n" OUT, -1, 1, 1);
+  text(c, "every third, backwards", IN("a", "12") "stage y: f64 [i<4] = a[10 - 3*i] * a[3*i + 2]\n" OUT, -1, 1, 1);
+  text(c, "reshape 2x3 to 3x2", IN("a", "3, 2") "stage y: f64 [i<2, j<3] = a[(3*i + j)//2, (3*i + j) - 2*((3*i + j)//2)] * f64(#i + 1)\n" OUT, -1, 1, 1);
+  text(c, "nearest", IN("a", "3, 4") "stage y: f64 [i<6, j<7] = a[i//2, j//2]\n" OUT, -1, 1, 1);
+  text(c, "clamped", IN("a", "5") "stage y: f64 [i<9] = a[max(min(i - 2, 4), 0)] * f64(#i)\n" OUT, -1, 1, 1);
+  text(c, "by data", IN("a", "40, 3") INT("j", "6") "stage y: f64 [i<6, k<3] = a[{j[i]}, k] * f64(#i + 1)\n" OUT, -1, 1, 40);
+  text(c, "by data, summed", IN("a", "40") IN("w", "4, 5") INT("j", "4") "stage y: f64 [i<4] = sum[k<5] (load a[{j[i]} + 20] else 0.0f64) * w[i, k]\n" OUT, -1, 1, 40);
+  text(c, "prefix sums", IN("a", "6") "stage y: f64 [p<6] = sum[k<6 where #k <= #p] a[k] * a[k]\n" OUT, -1, 1, 1);
+  text(c, "greatest", IN("a", "4, 5") "stage y: f64 [i<4] = max[k<5] a[i, k] * a[i, k]\n" OUT, -1, 1, 1);
+  text(c, "least with a condition", IN("a", "4, 5") "stage y: f64 [i<4] = min[k<5 where #k > 1] a[i, k]\n" OUT, -1, 1, 1);
+  text(c, "product of all", IN("a", "4, 5") "stage y: f64 [i<4] = prod[k<5] a[i, k]\n" OUT, -1, 1, 1);
+  text(c, "product with a zero", IN("a", "5") "stage b: f64 [i<5] = #i == 2 ? (a[i] - 0.75f64) * 0.0f64 : a[i]\nstage y: f64 [] = prod[k<5] b[k]\n" OUT, 0.5, 1, 1);
+  text(c, "sum inside an expression", IN("a", "4, 5") "stage y: f64 [i<4, j<5] = (a[i, j] - (sum[k<5] a[i, k]) / 5.0f64) * (max[q<5] a[i, q])\n" OUT, -1, 1, 1);
+  text(c, "sum of a nonlinear sum", IN("a", "4, 5") "stage y: f64 [] = sum[i<4] exp(sum[k<5] a[i, k] * a[i, k])\n" OUT, -1, 1, 1);
+  text(c, "undefined where not taken", IN("a", "6") "stage y: f64 [i<6] = a[i] > 0.0f64 ? log(a[i]) : a[i] * a[i]\n" OUT, -1, 1, 1);
+  text(c, "out of range where not taken", IN("a", "6") "stage y: f64 [i<6] = #i >= 2 ? a[i - 2] * a[i] : a[i]\n" OUT, -1, 1, 1);
+  text(c, "else of another", IN("a", "4") IN("b", "3") "stage y: f64 [i<8] = (load a[i - 2] else b[1] * b[2]) * b[0]\n" OUT, -1, 1, 1);
+  text(c, "mixed radix", IN("a", "12") IN("b", "3, 4") "stage y: f64 [(i<3, j<4)] = a[4*i + j] * b[i, j]\n" OUT, -1, 1, 1);
+  text(c, "part of a mixed radix", IN("a", "17") IN("b", "3, 4, 2") "stage y: f64 [i<3, j<4] = sum[k<2] a[4*i + j + 2] * b[i, j, k]\n" OUT, -1, 1, 1);
+}
+static void updates(void **state) {
+  ctx *c = *state;
+  text(c, "adding at places", IN("a", "7") IN("u", "5") INT("j", "5") "stage y: f64 [i<7] = a[i] * a[i]\n  update [k<5] y[{j[k]}] += u[k] * a[k]\n" OUT, -1, 1, 7);
+  text(c, "writing at places", IN("a", "7") IN("u", "5") INT("j", "5") "stage y: f64 [i<7] = a[i]\n  update [k<5] y[{j[k]}] := u[k] * u[k] if #k > 0\n" OUT, -1, 1, 4);
+  text(c, "pieces", IN("a", "3, 2") IN("b", "3, 4") "stage y: f64 [i<3, j<6] tiled\n  update [p<3, q<2] y[p, q] := a[p, q]\n  update [p.1<3, q.1<4] y[p.1, q.1 + 2] := b[p.1, q.1] * b[p.1, q.1]\n" OUT, -1, 1, 1);
+}
+static void recurrences(void **state) {
+  ctx *c = *state;
+  text(c, "one state", "scan s1 t<6\n" IN("x", "6, 3") IN("h0", "3") "stage h: f64 [t, i<3] scan s1 = tanh((load h[t - 1, i] else h0[i]) * 0.5f64 + x[t, i])\nstage y: f64 [k<3] = h[5, k] * h[2, k]\n" OUT, -1, 1, 1);
+  text(c, "a matrix at every step", "scan s1 t<5\n" IN("x", "5, 3") IN("r", "3, 3") "stage h: f64 [t, i<3] scan s1 = tanh((sum[k<3] (load h[t - 1, k] else 0.1f64) * r[i, k]) + x[t, i])\nstage y: f64 [q<5, j<3] = h[q, j]\n" OUT, -1, 1, 1);
+  text(c, "two states, two steps back", "scan s1 t<6\n" IN("x", "6") IN("w", "2") "declare b: f64[6]\nstage a: f64 [t] scan s1 = (load a[t - 2] else w[0]) * x[t] + sin((load b[t - 1] else w[1]))\n"
+       "stage b: f64 [t] scan s1 = a[t] * (load b[t - 1] else x[0]) + w[0]\nstage y: f64 [] = sum[k<6] b[k] * b[k]\n" OUT, -1, 1, 1);
+}
+static void second(void **state) { /* what comes out is a module like any other */
+  ctx *c = *state;
+  text_(c, "softmax, twice", IN("a", "2, 4") "stage e: f64 [i<2, j<4] = exp(a[i, j])\nstage y: f64 [p<2, j.1<4] = e[p, j.1] / (sum[k<4] e[p, k])\n" OUT, -1, 1, 1, true);
+  text_(c, "window, twice", IN("x", "1, 2, 9") IN("w", "2, 2, 3") "stage y: f64 [1, m<2, h<5] = sum[c<2, p<3] (load x[0, c, 2*h + p - 1] else 0.0f64) * w[m, c, p]\n" OUT, -1, 1, 1, true);
+  text_(c, "recurrence, twice", "scan s1 t<4\n" IN("x", "4, 2") IN("r", "2, 2")
+        "stage h: f64 [t, i<2] scan s1 = tanh((sum[k<2] (load h[t - 1, k] else 0.1f64) * r[i, k]) + x[t, i])\nstage y: f64 [q<4, j<2] = h[q, j]\n" OUT, -1, 1, 1, true);
+  text_(c, "greatest, twice", IN("a", "4, 5") "stage y: f64 [i<4] = max[k<5] a[i, k] * a[i, k]\n" OUT, -1, 1, 1, true);
+}
+static void refused(void **state) {
+  ctx *c = *state;
+  static const char *const source[] = {
+      IN("a", "7") INT("j", "7") "stage y: f64 [i<7] = a[i]\n  update [k<7] y[{j[k]}] *= a[k]  origin \"n7\"\n" OUT,
+      IN("a", "7") "stage c: bool [] = true\nif c  origin \"n8\" {\n  stage p: f64 [i<7] = a[i]\n} else {\n  stage q: f64 [k<7] = a[k] * a[k]\n}\n  result y: f64[7] = p | q  origin \"n8\"\n" OUT,
+  };
+  for (uint32_t i = 0; i < 2; i++) {
+    uint32_t mark = diag_mark(c);
+    emodule *m = expr_parse(c, source[i], "refused");
+    if (!m) show_errors(c);
+    assert_non_null(m);
+    tid y = m->outputs.v[0].t, a = m->inputs.v[0].t, d;
+    assert_false(grad_reverse(m, 0, &y, NULL, 1, &a, 1, &d));
+    assert_int_equal(diag_code(c), E_UNSUPPORTED);
+    const diag *e = diag_first(c);
+    assert_string_equal(e->node, i ? "n8" : "n7");
+    diag_reset(c, mark);
+  }
+}
+
+/* ---- operators from their definitions -------------------------------------------------------------------------------------------------------- */
+typedef struct given { /* an argument */
+  uint32_t rank;
+  int64_t dims[6];
+  double lo, hi;
+  etype type;       /* ET_NONE: f64, differentiated */
+  int ints;         /* integer values 0..ints-1 */
+  const int64_t *values; /* integer constants known to the compiler */
+  bool absent;
+} given;
+#define D(...) (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), {__VA_ARGS__}
+#define REAL(...) {D(__VA_ARGS__), -1, 1, ET_NONE, 0, NULL, false}
+#define RANGE(lo, hi, ...) {D(__VA_ARGS__), lo, hi, ET_NONE, 0, NULL, false}
+#define WHOLE(n, ...) {D(__VA_ARGS__), 0, 0, ET_I64, n, NULL, false}
+#define NONE {0, {0}, 0, 0, ET_NONE, 0, NULL, true}
+
+static void op_try(ctx *c, const oplib *lib, const char *name, const char *what, const given *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, uint32_t nout) {
+  emodule *m = expr_module(c);
+  const opdef *d = notation_find(lib, "", name);
+  arg args[MAX_IN] = {0}, out[MAX_IN] = {0};
+  check k = {.c = c, .m = m, .what = what};
+  assert_non_null(d);
+  for (uint32_t i = 0; i < nin; i++) {
+    const given *g = &in[i];
+    if (g->absent) continue;
+    etype t = g->type ? g->type : ET_F64;
+    feed f = {.wrt = !g->type};
+    sz shape[6], *vals = NULL;
+    for (uint32_t j = 0; j < g->rank; j++) shape[j] = sym_int(c, g->dims[j]);
+    if (f.wrt) f.nd = spread(c, g->rank, g->dims, g->lo, g->hi);
+    else f.nd = array(c, t, g->rank, g->dims);
+    for (int64_t e = 0; !f.wrt && e < elements(&f.nd); e++)
+      et_store(t, (uint8_t *)(uintptr_t)f.nd.data + e * et_bytes(t), (scalar){.i = g->values ? g->values[e] : rnd((uint32_t)g->ints)});
+    if (g->values) {
+      vals = NEWN(m->a, sz, elements(&f.nd) + 1);
+      for (int64_t e = 0; e < elements(&f.nd); e++) vals[e] = sym_int(c, g->values[e]);
+      f.t = expr_const_tensor(m, &f.nd, "k");
+    } else {
+      f.t = expr_tensor(m, TK_INPUT, t, shape, g->rank, "x", NULL);
+      vec_push(m->a, m->inputs, ((io){f.t, xt(m, f.t)->name}));
+      k.in[k.nin++] = f;
+    }
+    args[i] = (arg){.present = true, .type = t, .rank = g->rank, .shape = xt(m, f.t)->shape, .t = f.t, .values = vals};
+  }
+  for (uint32_t i = 0; i < nout; i++) out[i].want = true;
+  if (!notation_elaborate(lib, d, m, 0, "node", args, nin, attrs, nattrs, out, nout)) {
+    show_errors(c);
+    fail_msg("%s does not elaborate", what);
+  }
+  for (uint32_t i = 0; i < nout; i++)
+    if (out[i].present && out[i].type == ET_F64) k.outs[k.nout++] = out[i].t;
+  run_check(&k);
+}
+static void op(ctx *c, const oplib *lib, const char *name, const given *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, uint32_t nout) {
+  char what[200];
+  int n = snprintf(what, sizeof what, "%s", name);
+  for (uint32_t i = 0; i < nattrs && n < 150; i++) {
+    n += snprintf(what + n, sizeof what - n, " %s", attrs[i].name);
+    if (attrs[i].kind == SK_INT) n += snprintf(what + n, sizeof what - n, "=%lld", (long long)attrs[i].i);
+    if (attrs[i].kind == SK_STRING) n += snprintf(what + n, sizeof what - n, "=%s", attrs[i].s);
+    for (uint32_t q = 0; attrs[i].kind == SK_INTS && q < attrs[i].n && n < 190; q++) n += snprintf(what + n, sizeof what - n, "%c%lld", q ? ',' : '=', (long long)attrs[i].ints[q]);
+  }
+  volatile bool ok = false;
+  CTX_TRY(c) {
+    op_try(c, lib, name, arena_strdup(ctx_arena(c), what), in, nin, attrs, nattrs, nout);
+    ok = true;
+  }
+  CTX_CATCH { ok = false; }
+  if (!ok) show_errors(c);
+  assert_true(ok);
+}
+#define N(a) (uint32_t)(sizeof(a) / sizeof *(a))
+static sattr ai(const char *n, int64_t v) { return (sattr){.name = n, .kind = SK_INT, .i = v}; }
+static sattr af(const char *n, double v) { return (sattr){.name = n, .kind = SK_FLOAT, .f = v}; }
+static sattr as(const char *n, const char *v) { return (sattr){.name = n, .kind = SK_STRING, .s = v}; }
+static sattr al(const char *n, const int64_t *v, uint32_t k) { return (sattr){.name = n, .kind = SK_INTS, .ints = v, .n = k}; }
+static oplib *library(ctx *c) {
+  oplib *l = notation_lib(c);
+  if (!notation_add_builtin(l)) show_errors(c);
+  return l;
+}
+
+static void elementwise(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  static const struct { const char *name; double lo, hi; } unary[] = {
+      {"Abs", -1, 1}, {"Neg", -1, 1}, {"Exp", -1, 1}, {"Log", 0.2, 2}, {"Sqrt", 0.2, 2}, {"Reciprocal", 0.3, 2}, {"Sin", -2, 2}, {"Cos", -2, 2}, {"Tan", -1, 1}, {"Asin", -0.8, 0.8}, {"Acos", -0.8, 0.8},
+      {"Atan", -2, 2}, {"Sinh", -1, 1}, {"Cosh", -1, 1}, {"Asinh", -2, 2}, {"Acosh", 1.5, 3}, {"Atanh", -0.8, 0.8}, {"Tanh", -2, 2}, {"Erf", -2, 2}, {"Sigmoid", -3, 3}, {"Softplus", -3, 3}, {"Softsign", -2, 2},
+      {"Relu", -1, 1}, {"LeakyRelu", -1, 1}, {"Elu", -1, 1}, {"Selu", -1, 1}, {"Celu", -1, 1}, {"Gelu", -2, 2}, {"Mish", -2, 2}, {"HardSigmoid", -4, 4}, {"HardSwish", -4, 4}, {"Swish", -2, 2},
+      {"ThresholdedRelu", -2, 2}, {"Shrink", -2, 2}, {"Floor", -2, 2}, {"Ceil", -2, 2}, {"Round", -2, 2}, {"Sign", -2, 2}, {"Identity", -1, 1}};
+  for (uint32_t i = 0; i < N(unary); i++) {
+    given in[] = {RANGE(unary[i].lo, unary[i].hi, 1 + rnd(4), 2 + rnd(4))};
+    op(c, lib, unary[i].name, in, 1, NULL, 0, 1);
+  }
+  given gelu[] = {REAL(7)};
+  op(c, lib, "Gelu", gelu, 1, (sattr[]){as("approximate", "tanh")}, 1, 1);
+  static const struct { const char *name; double lo, hi; } binary[] = {{"Add", -1, 1}, {"Sub", -1, 1}, {"Mul", -1, 1}, {"Div", 0.3, 2}, {"Pow", 0.3, 2}, {"PRelu", -1, 1}, {"Max", -1, 1}, {"Min", -1, 1}, {"Mean", -1, 1}, {"Sum", -1, 1}, {"SwiGLU", -1, 1}};
+  for (uint32_t i = 0; i < N(binary); i++) {
+    double l = binary[i].lo, h = binary[i].hi;
+    given same[] = {RANGE(l, h, 2, 3), RANGE(l, h, 2, 3)}, wide[] = {RANGE(l, h, 2, 3, 4), RANGE(l, h, 3, 1)}, up[] = {RANGE(l, h, 3, 1), RANGE(l, h, 2, 1, 4)};
+    op(c, lib, binary[i].name, same, 2, NULL, 0, 1);
+    if (strcmp(binary[i].name, "SwiGLU")) op(c, lib, binary[i].name, wide, 2, NULL, 0, 1);
+    if (strcmp(binary[i].name, "SwiGLU") && strcmp(binary[i].name, "PRelu")) op(c, lib, binary[i].name, up, 2, NULL, 0, 1);
+  }
+  given mod[] = {RANGE(2, 9, 4), RANGE(0.6, 1.4, 4)};
+  op(c, lib, "Mod", mod, 2, (sattr[]){ai("fmod", 1)}, 1, 1);
+  given where[] = {{D(2, 1), 0, 0, ET_BOOL, 2, NULL, false}, REAL(2, 3), REAL(3)};
+  op(c, lib, "Where", where, 3, NULL, 0, 1);
+  given clip[] = {REAL(9), RANGE(-0.6, -0.5, 1), RANGE(0.4, 0.5, 1)};
+  clip[1].rank = clip[2].rank = 0;
+  op(c, lib, "Clip", clip, 3, NULL, 0, 1);
+}
+static void products(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  given a[] = {REAL(4), REAL(4)}, b[] = {REAL(3, 4), REAL(4)}, d[] = {REAL(4), REAL(4, 2)}, e[] = {REAL(3, 4), REAL(4, 5)}, f[] = {REAL(2, 1, 3, 4), REAL(5, 4, 2)}, g[] = {REAL(4), REAL(2, 4, 3)};
+  op(c, lib, "MatMul", a, 2, NULL, 0, 1);
+  op(c, lib, "MatMul", b, 2, NULL, 0, 1);
+  op(c, lib, "MatMul", d, 2, NULL, 0, 1);
+  op(c, lib, "MatMul", e, 2, NULL, 0, 1);
+  op(c, lib, "MatMul", f, 2, NULL, 0, 1);
+  op(c, lib, "MatMul", g, 2, NULL, 0, 1);
+  given q[] = {REAL(4, 3), REAL(5, 4), REAL(5)};
+  op(c, lib, "Gemm", q, 3, (sattr[]){ai("transA", 1), ai("transB", 1), af("alpha", 0.7), af("beta", 1.3)}, 4, 1);
+}
+static void convolutions(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  for (int round = 0; round < 40; round++) {
+    uint32_t nd = 1 + rnd(round < 30 ? 2 : 3);
+    int64_t g = 1 + rnd(2), st[3], di[3], pa[6];
+    given x = REAL(1), w = REAL(1), b = REAL(1);
+    x.rank = w.rank = nd + 2;
+    x.dims[0] = 1 + rnd(2), w.dims[1] = 1 + rnd(3), w.dims[0] = g * (1 + rnd(2)), x.dims[1] = g * w.dims[1], b.dims[0] = w.dims[0];
+    for (uint32_t i = 0; i < nd; i++) {
+      w.dims[2 + i] = 1 + rnd(3), st[i] = 1 + rnd(3), di[i] = 1 + rnd(3);
+      pa[i] = rnd(3), pa[nd + i] = rnd(3);
+      int64_t least = (w.dims[2 + i] - 1) * di[i] + 1 - pa[i] - pa[nd + i];
+      x.dims[2 + i] = max64(least, 1) + rnd(nd == 3 ? 3 : 6);
+    }
+    given in[] = {x, w, b};
+    op(c, lib, "Conv", in, rnd(3) ? 2 : 3, (sattr[]){ai("group", g), al("strides", st, nd), al("dilations", di, nd), al("pads", pa, 2 * nd)}, 4, 1);
+  }
+}
+static void pools(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  for (int round = 0; round < 30; round++) {
+    uint32_t nd = 1 + rnd(2);
+    bool avg = rnd(2), dil = rnd(3) == 0;
+    int64_t st[3], di[3], pa[6], ks[3];
+    given x = REAL(1);
+    x.rank = nd + 2, x.dims[0] = 1 + rnd(2), x.dims[1] = 1 + rnd(2);
+    for (uint32_t i = 0; i < nd; i++) {
+      ks[i] = 1 + rnd(3), st[i] = 1 + rnd(3), di[i] = dil ? 1 + rnd(2) : 1;
+      pa[i] = rnd((uint32_t)min64(ks[i], 2)), pa[nd + i] = rnd((uint32_t)min64(ks[i], 2));
+      x.dims[2 + i] = max64((ks[i] - 1) * di[i] + 1 - pa[i] - pa[nd + i], 1) + rnd(6);
+    }
+    sattr at[] = {al("kernel_shape", ks, nd), al("strides", st, nd), al("dilations", di, nd), al("pads", pa, 2 * nd), ai("ceil_mode", rnd(2)), ai("count_include_pad", rnd(2))};
+    op(c, lib, avg ? "AveragePool" : "MaxPool", &x, 1, at, avg ? 6 : 5, 1);
+  }
+  given x[] = {REAL(2, 3, 4, 5)};
+  op(c, lib, "GlobalAveragePool", x, 1, NULL, 0, 1);
+}
+static void rows(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  for (int64_t axis = -1; axis < 3; axis++) {
+    given x[] = {REAL(2, 3, 4)};
+    op(c, lib, "Softmax", x, 1, (sattr[]){ai("axis", axis)}, 1, 1);
+    op(c, lib, "LogSoftmax", x, 1, (sattr[]){ai("axis", axis)}, 1, 1);
+  }
+  static const int64_t ax[] = {0, 2};
+  static const char *const red[] = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare", "ReduceLogSum"};
+  for (uint32_t i = 0; i < N(red); i++) {
+    given x[] = {RANGE(0.2, 1.5, 2, 3, 4), {D(2), 0, 0, ET_I64, 0, ax, false}};
+    op(c, lib, red[i], x, 2, (sattr[]){ai("keepdims", i & 1)}, 1, 1);
+    op(c, lib, red[i], x, 1, NULL, 0, 1);
+  }
+  given bn[] = {REAL(3, 2, 4), REAL(2), REAL(2), REAL(2), RANGE(0.5, 1, 2)};
+  op(c, lib, "BatchNormalization", bn, 5, NULL, 0, 1);
+  op(c, lib, "BatchNormalization", bn, 5, (sattr[]){ai("training_mode", 1)}, 1, 1);
+}
+/* The library's definition with its f32 inner stages in f64, so that differences are exact enough. */
+static bool widened(ctx *c, oplib *lib, const char *name) {
+  sbuf b = sbuf_new(ctx_arena(c)), w = sbuf_new(ctx_arena(c));
+  opdef_print(notation_find(lib, "", name), &b);
+  for (const char *p = b.s; *p; p++) {
+    bool f32 = !strncmp(p, "f32", 3);
+    sb_put(&w, f32 ? "f64" : (char[]){*p, 0});
+    if (f32) p += 2;
+  }
+  return notation_add(lib, w.s, w.n, "widened");
+}
+static void normalised(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  assert_true(widened(c, lib, "LayerNormalization"));
+  for (int64_t axis = 1; axis < 3; axis++) {
+    given x[] = {REAL(2, 3, 4), REAL(3, 4), REAL(3, 4)};
+    if (axis == 2) x[1] = x[2] = (given)REAL(4);
+    op(c, lib, "LayerNormalization", x, 3, (sattr[]){ai("axis", axis)}, 1, 1);
+    op(c, lib, "LayerNormalization", x, 2, (sattr[]){ai("axis", axis)}, 1, 3);
+  }
+}
+static void moved(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  static const int64_t perm[] = {2, 0, 1}, to[] = {4, -1}, st[] = {3, 0}, en[] = {-9, 4}, ax[] = {1, 2}, sp[] = {-1, 2}, pads[] = {1, 2, 0, 1, 0, 2}, two[] = {2, 1}, half[] = {1, 1, 2, 3};
+  given x[] = {REAL(2, 3, 4)};
+  op(c, lib, "Transpose", x, 1, (sattr[]){al("perm", perm, 3)}, 1, 1);
+  given r[] = {REAL(2, 3, 4), {D(2), 0, 0, ET_I64, 0, to, false}};
+  op(c, lib, "Reshape", r, 2, NULL, 0, 1);
+  given s[] = {REAL(2, 5, 6), {D(2), 0, 0, ET_I64, 0, st, false}, {D(2), 0, 0, ET_I64, 0, en, false}, {D(2), 0, 0, ET_I64, 0, ax, false}, {D(2), 0, 0, ET_I64, 0, sp, false}};
+  op(c, lib, "Slice", s, 5, NULL, 0, 1);
+  static const char *const modes[] = {"constant", "edge", "reflect", "wrap"};
+  for (int i = 0; i < 4; i++) {
+    given p[] = {REAL(3, 4, 3), {D(6), 0, 0, ET_I64, 0, pads, false}};
+    op(c, lib, "Pad", p, 2, (sattr[]){as("mode", modes[i])}, 1, 1);
+  }
+  given cat[] = {REAL(2, 3), REAL(2, 1), REAL(2, 4)};
+  op(c, lib, "Concat", cat, 3, (sattr[]){ai("axis", 1)}, 1, 1);
+  given sl[] = {REAL(3, 4), {D(2), 0, 0, ET_I64, 0, two, false}};
+  op(c, lib, "Split", sl, 2, (sattr[]){ai("axis", 0)}, 1, 2);
+  (void)half;
+}
+static void indexed(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  for (int64_t axis = 0; axis < 3; axis++) {
+    given g[] = {REAL(4, 19, 3), WHOLE(3, 2, 3)};
+    op(c, lib, "Gather", g, 2, (sattr[]){ai("axis", axis)}, 1, 1);
+    given e[] = {REAL(4, 5, 3), WHOLE(3, 3, 4, 2)};
+    op(c, lib, "GatherElements", e, 2, (sattr[]){ai("axis", axis)}, 1, 1);
+    static const char *const how[] = {"none", "add"};
+    for (int i = 0; i < 2; i++) {
+      given s[] = {REAL(4, 5, 3), WHOLE(3, 3, 4, 2), REAL(3, 4, 2)};
+      op(c, lib, "ScatterElements", s, 3, (sattr[]){ai("axis", axis), as("reduction", how[i])}, 2, 1);
+      given n[] = {REAL(4, 5, 3), WHOLE(4, 6, 2), REAL(6, 3)};
+      op(c, lib, "ScatterND", n, 3, (sattr[]){as("reduction", how[i])}, 1, 1);
+    }
+  }
+  given nd[] = {REAL(4, 5, 3), WHOLE(4, 6, 2)};
+  op(c, lib, "GatherND", nd, 2, NULL, 0, 1);
+  static const int64_t axis = 1;
+  for (int i = 0; i < 4; i++) {
+    given x[] = {REAL(3, 5), {D(1), 0, 0, ET_I64, 0, &axis, false}};
+    x[1].rank = 0;
+    op(c, lib, "CumSum", x, 2, (sattr[]){ai("exclusive", i & 1), ai("reverse", i >> 1)}, 2, 1);
+  }
+}
+/* R, W, B by gates of hidden size 3; batch 2, input 4, 5 steps */
+static void over_time(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  static const struct { const char *name; int64_t gates; } nets[] = {{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}};
+  static const char *const dirs[] = {"forward", "reverse", "bidirectional"};
+  static const int64_t lens[] = {5, 3};
+  for (uint32_t i = 0; i < N(nets); i++)
+    for (int d = 0; d < 3; d++) {
+      int64_t g = nets[i].gates, dn = d == 2 ? 2 : 1;
+      bool by_length = (d + i) % 2;
+      given in[] = {REAL(5, 2, 4), REAL(dn, 3 * g, 4), REAL(dn, 3 * g, 3), REAL(dn, 6 * g), {D(2), 0, 0, ET_I32, 0, lens, !by_length}, REAL(dn, 2, 3), REAL(dn, 2, 3), REAL(dn, 9)};
+      uint32_t n = i == 2 ? 8 : 6;
+      sattr at[] = {ai("hidden_size", 3), as("direction", dirs[d]), ai("linear_before_reset", d & 1)};
+      op(c, lib, nets[i].name, in, n, at, i == 1 ? 3 : 2, i == 2 ? 3 : 2);
+      in[0].dims[0] = 1, in[4].absent = true; /* a single step is no recurrence */
+      op(c, lib, nets[i].name, in, n, at, i == 1 ? 3 : 2, i == 2 ? 3 : 2);
+    }
+}
+static void others(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  static const char *const wide[] = {"InstanceNormalization", "GroupNormalization", "RMSNormalization", "MeanVarianceNormalization", "LRN", "Attention"};
+  for (uint32_t i = 0; i < N(wide); i++) widened(c, lib, wide[i]);
+  given x4[] = {REAL(2, 4, 3, 3), REAL(4), REAL(4)};
+  op(c, lib, "InstanceNormalization", x4, 3, NULL, 0, 1);
+  op(c, lib, "GroupNormalization", x4, 3, (sattr[]){ai("num_groups", 2)}, 1, 1);
+  op(c, lib, "LRN", x4, 1, (sattr[]){ai("size", 3)}, 1, 1);
+  op(c, lib, "DepthToSpace", x4, 1, (sattr[]){ai("blocksize", 2)}, 1, 1);
+  op(c, lib, "GlobalMaxPool", x4, 1, NULL, 0, 1);
+  op(c, lib, "Trilu", x4, 1, NULL, 0, 1);
+  given rms[] = {REAL(2, 3, 4), REAL(4)};
+  op(c, lib, "RMSNormalization", rms, 2, NULL, 0, 1);
+  static const int64_t st[] = {2, 1}, di[] = {1, 2}, pa[] = {1, 0, 0, 1};
+  given ct[] = {REAL(1, 4, 3, 4), REAL(4, 2, 3, 2), REAL(4)};
+  op(c, lib, "ConvTranspose", ct, 3, (sattr[]){ai("group", 2), al("strides", st, 2), al("dilations", di, 2), al("pads", pa, 4)}, 4, 1);
+  given e[] = {REAL(2, 3, 4), REAL(2, 4, 3)}, ii[] = {REAL(3, 3)};
+  op(c, lib, "Einsum", e, 2, (sattr[]){as("equation", "bij,bjk->bik")}, 1, 1);
+  op(c, lib, "Einsum", ii, 1, (sattr[]){as("equation", "ii->i")}, 1, 1);
+  given at[] = {REAL(1, 4, 3, 2), REAL(1, 2, 5, 2), REAL(1, 2, 5, 3)};
+  op(c, lib, "Attention", at, 3, NULL, 0, 1);
+  op(c, lib, "Attention", at, 3, (sattr[]){ai("is_causal", 1)}, 1, 1);
+}
+
+/* ---- structure ------------------------------------------------------------------------------------------------------------------------------------ */
+static bool only_constant_guards(emodule *m, ex e) { /* no condition anywhere; an `else` is a constant */
+  const ex_node n = *exn(m, e);
+  bool ok = true;
+  if (n.kind == EX_OP) {
+    ok = n.op != OP_SEL && n.op != OP_AND && n.op != OP_OR;
+    for (uint32_t i = 0; i < n.nargs; i++) ok &= only_constant_guards(m, n.args[i]);
+  }
+  if (n.kind == EX_LOAD) ok = !n.otherwise || exn(m, n.otherwise)->kind == EX_CONST;
+  if (n.kind == EX_REDUCE) ok = !n.where && only_constant_guards(m, n.body);
+  return ok;
+}
+static void contractions(void **state) {
+  ctx *c = *state;
+  for (int symbolic = 0; symbolic < 2; symbolic++)
+    for (int stride = 1; stride < 3; stride++) {
+      emodule *m = expr_parse(c, arena_fmt(ctx_arena(c), "size N\n%stensor x: f32[%s, 64, 56, 56] input \"x\"\ntensor w: f32[64, 64, 3, 3] input \"w\"\ntensor g: f32[%s, 64, %d, %d] input \"g\"\n"
+                                           "stage y: f32 [%s, m<64, h<%d, v<%d] = sum[c<64, p<3, q<3] (load x[%s, c, %d*h + p - 1, %d*v + q - 1] else 0.0) * w[m, c, p, q]\noutput y \"y\"\n",
+                                           symbolic ? "" : "tensor s: f32[N] input \"s\"\n", symbolic ? "N" : "1", symbolic ? "N" : "1", 56 / stride, 56 / stride, symbolic ? "n<N" : "1", 56 / stride, 56 / stride,
+                                           symbolic ? "n" : "0", stride, stride), "conv");
+      if (!m) show_errors(c);
+      assert_non_null(m);
+      tid y = m->outputs.v[0].t, wrt[2], g = m->inputs.v[m->inputs.n - 1].t, adj[2];
+      wrt[0] = m->inputs.v[m->inputs.n - 3].t, wrt[1] = m->inputs.v[m->inputs.n - 2].t;
+      assert_true(grad_reverse(m, 0, &y, &g, 1, wrt, 2, adj));
+      m->outputs.n = 0;
+      for (int i = 0; i < 2; i++) xt(m, adj[i])->output = true, vec_push(m->a, m->outputs, ((io){adj[i], "d"}));
+      expr_optimise(m, 1, NULL);
+      uint32_t found = 0;
+      for (uint32_t s = 0; s < m->stages.n; s++) {
+        if (xs(m, s)->dead) continue;
+        if (stride == 2 && exn(m, xs(m, s)->value)->kind == EX_LOAD) continue; /* dX lies shifted in what the contraction gives */
+        found++;
+        if (expr_class(m, s) != KC_CONTRACTION || !only_constant_guards(m, xs(m, s)->value)) fail_msg("not a plain contraction:\n%s", text_of(m));
+      }
+      assert_int_equal(found, 2);
+    }
 }
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(by_hand, setup, teardown),
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+      T(by_hand), T(updates), T(recurrences), T(second), T(refused), T(elementwise), T(products), T(convolutions), T(pools), T(rows), T(normalised), T(moved), T(indexed), T(over_time), T(others), T(contractions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

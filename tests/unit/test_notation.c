@@ -279,6 +279,30 @@ static void test_stop(void **state) {
   ctx_free(c);
 }
 
+static void test_gradient(void **state) {
+  (void)state;
+  static const char text[] = "op Square<T: float>(X: T[a...], c: T[]) -> Y: T[a...] {\n  Y[i...] = c[] * X[i...]**2\n  grad(X) { dX[a...] = 2.0*c[]*X[a...]*dY[a...] }\n}\n";
+  ctx *c = ctx_new();
+  CTX_TRY(c) {
+    bench b = {.c = c, .l = library(c), .m = expr_module(c)};
+    assert_true(notation_add(b.l, text, strlen(text), "mine.ek"));
+    const opdef *d = notation_find(b.l, "", "Square");
+    assert_true(notation_stated_gradient(b.l, d, "X"));
+    assert_false(notation_stated_gradient(b.l, d, "c"));
+    input(&b, ET_F32, 2, "N", "4"), input(&b, ET_F32, 0), input(&b, ET_F32, 2, "N", "4");
+    arg grads[2] = {{.want = true}, {.want = false}};
+    assert_true(notation_elaborate_gradient(b.l, d, b.m, 0, "g", b.in, 2, NULL, 0, &b.in[2], 1, grads));
+    assert_int_equal(grads[0].rank, 2);
+    assert_string_equal(sym_str(c, grads[0].shape[0]), "N");
+    assert_true(expr_verify(b.m, "test"));
+    grads[1].want = true;
+    assert_false(notation_elaborate_gradient(b.l, d, b.m, 0, "g", b.in, 2, NULL, 0, &b.in[2], 1, grads));
+    assert_int_equal(diag_errors(c), 0);
+  }
+  CTX_CATCH { fail_msg("%s", message(c)); }
+  ctx_free(c);
+}
+
 /* ---- broken text: messages, never a crash ---- */
 static char *some_text(size_t *n) {
   static const char *const ops[] = {"Conv", "LSTM", "Slice", "TopK", "Resize", "Einsum", "NonZero"};
@@ -343,8 +367,8 @@ static void test_depth(void **state) { /* nesting without end */
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_library), cmocka_unit_test(test_override), cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes),    cmocka_unit_test(test_guards),
-      cmocka_unit_test(test_late),    cmocka_unit_test(test_values),   cmocka_unit_test(test_stop),     cmocka_unit_test(test_mutations), cmocka_unit_test(test_depth),
+      cmocka_unit_test(test_library), cmocka_unit_test(test_override), cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes),    cmocka_unit_test(test_guards), cmocka_unit_test(test_late),
+      cmocka_unit_test(test_values),  cmocka_unit_test(test_stop),     cmocka_unit_test(test_gradient), cmocka_unit_test(test_mutations), cmocka_unit_test(test_depth),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

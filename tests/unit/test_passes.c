@@ -287,7 +287,7 @@ static void gen_step(gen *g) {
   const tensor x = *xt(m, t);
   int64_t k;
   uint32_t d = x.rank ? pick(g, x.rank) : 0;
-  switch (pick(g, 12)) {
+  switch (pick(g, 17)) {
   case 0: { /* one operand */
     uint32_t n = axes_like(g, t, ax, idx);
     ex v = rd(g, t, idx);
@@ -436,6 +436,85 @@ static void gen_step(gen *g) {
     stage_of(g, ax, n, pick(g, 2) ? expr_op2(m, OP_MAX, p, expr_f(m, ET_F32, 0)) : p, "g");
     return;
   }
+  case 11: { /* rows picked by a table */
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (!n || !sym_is_int(c, x.shape[d], &k)) return;
+    int64_t *q = arena_array(m->a, 3, sizeof *q);
+    for (int i = 0; i < 3; i++) q[i] = pick(g, (uint32_t)k);
+    ndarray nd = {.type = ET_I64, .rank = 1, .dims = {3}, .data = q, .bytes = 24};
+    tid table = expr_const_tensor(m, &nd, "q");
+    sz w;
+    ax[d] = expr_axis1(m, "q", sym_int(c, 3), &w);
+    idx[d] = expr_as_size(m, expr_load(m, table, &w, 1, 0));
+    stage_of(g, ax, n, rd(g, t, idx), "q");
+    return;
+  }
+  case 12: { /* a recurrence over an axis, with a product when there is another one */
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (!n || !ax[d].n || n > 4) return;
+    vec_push(m->a, m->scans, ((scan){ax[d].d[0].var, x.shape[d]}));
+    uint32_t sc = m->scans.n - 1;
+    tid h = expr_tensor(m, TK_STAGE, ET_F32, x.shape, n, "h", NULL);
+    sz prev[MAX_RANK];
+    for (uint32_t i = 0; i < n; i++) prev[i] = i == d ? sym_addi(c, idx[i], -1) : idx[i];
+    xt(m, h)->stage = UINT32_MAX;
+    ex last;
+    uint32_t o = (d + 1) % n;
+    if (n > 1 && ax[o].n && pick(g, 2)) {
+      sz j;
+      axis jx = expr_axis1(m, "j", x.shape[o], &j);
+      prev[o] = j;
+      last = expr_reduce(m, RED_SUM, &jx.d[0].var, 1, 0, expr_op2(m, OP_MUL, expr_load(m, h, prev, n, expr_f(m, ET_F32, 0.5)), expr_f(m, ET_F32, 0.2)), 0, ET_NONE, ET_NONE);
+    } else last = expr_load(m, h, prev, n, expr_f(m, ET_F32, 0.5));
+    uint32_t s = expr_stage(m, 0, h, ax, n, expr_op1(m, OP_TANH, expr_op2(m, OP_ADD, rd(g, t, idx), last)));
+    xs(m, s)->scan = sc;
+    if (g->n < MAX_T) g->t[g->n++] = h;
+    return;
+  }
+  case 13: { /* updates at places from a table */
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (!n || !sym_is_int(c, x.shape[d], &k)) return;
+    int64_t *q = arena_array(m->a, 3, sizeof *q);
+    for (int i = 0; i < 3; i++) q[i] = pick(g, (uint32_t)k);
+    ndarray nd = {.type = ET_I64, .rank = 1, .dims = {3}, .data = q, .bytes = 24};
+    tid table = expr_const_tensor(m, &nd, "q");
+    stage_of(g, ax, n, rd(g, t, idx), "z");
+    tid z = g->t[g->n - 1];
+    if (xt(m, z)->kind != TK_STAGE || xs(m, xt(m, z)->stage)->updates.n || xt(m, z)->rank != n) return;
+    axis bx[MAX_RANK];
+    sz at[MAX_RANK], w;
+    axes_like(g, t, bx, at);
+    bx[d] = expr_axis1(m, "q", sym_int(c, 3), &w);
+    update u = {.nidx = n, .idx = NEWN(m->a, sz, n + 1), .vars = NEWN(m->a, atom, n + 1), .op = pick(g, 2) ? OP_ADD : OP_NONE};
+    for (uint32_t i = 0; i < n; i++) {
+      u.idx[i] = i == d ? expr_as_size(m, expr_load(m, table, &w, 1, 0)) : at[i];
+      if (bx[i].n) u.vars[u.nvars++] = bx[i].d[0].var;
+    }
+    at[d] = sym_int(c, 0);
+    u.value = expr_op2(m, OP_MUL, rd(g, t, at), expr_cast(m, ET_F32, expr_index(m, w)));
+    vec_push(m->a, xs(m, xt(m, z)->stage)->updates, u);
+    return;
+  }
+  case 14: { /* through a narrow type */
+    uint32_t n = axes_like(g, t, ax, idx);
+    stage_of(g, ax, n, expr_cast(m, ET_F32, expr_op1(m, OP_NEG, expr_cast(m, ET_F16, rd(g, t, idx)))), "n");
+    return;
+  }
+  case 15: { /* a mask made of indices, and the place of the largest */
+    uint32_t n = axes_like(g, t, ax, idx);
+    if (n < 2 || !ax[d].n || !ax[(d + 1) % n].n) return;
+    sz o = idx[(d + 1) % n];
+    ex v = expr_sel(m, expr_op2(m, OP_LE, expr_index(m, idx[d]), expr_index(m, o)), rd(g, t, idx), expr_f(m, ET_F32, -2));
+    if (pick(g, 2)) {
+      axis bx[MAX_RANK];
+      uint32_t q = 0;
+      atom var = ax[d].d[0].var;
+      for (uint32_t i = 0; i < n; i++)
+        if (i != d) bx[q++] = ax[i];
+      stage_of(g, bx, q, expr_cast(m, ET_F32, expr_reduce(m, RED_ARGMAX, &var, 1, 0, v, 0, ET_NONE, ET_NONE)), "a");
+    } else stage_of(g, ax, n, v, "v");
+    return;
+  }
   default: { /* a window of three over an axis */
     uint32_t n = axes_like(g, t, ax, idx);
     if (!n || !ax[d].n) return;
@@ -480,14 +559,20 @@ static uint32_t random_module(uint64_t seed) {
     gen_input(&g, (sz[]){six, four}, 2, true);
     gen_input(&g, (sz[]){six, three}, 2, true);
     gen_input(&g, (sz[]){six}, 1, true);
-    uint32_t steps = 3 + pick(&g, 14);
+    uint32_t steps = 3 + pick(&g, 22);
     for (uint32_t i = 0; i < steps; i++) gen_step(&g);
-    for (uint32_t i = 0; i < 3; i++) {
-      tid t = i ? any_tensor(&g) : g.t[g.n - 1];
+    bool *read = arena_array(m->a, m->tensors.n, sizeof *read); /* what nobody reads is an output, and now and then something else */
+    for (uint32_t i = 0; i < m->stages.n; i++) {
+      u32vec l = {0};
+      if (xs(m, i)->value) expr_loads(m, xs(m, i)->value, m->a, &l);
+      for (uint32_t k = 0; k < xs(m, i)->updates.n; k++) expr_loads(m, xs(m, i)->updates.v[k].value, m->a, &l);
+      for (uint32_t k = 0; k < l.n; k++)
+        if (exn(m, l.v[k])->tensor != xs(m, i)->tensor) read[exn(m, l.v[k])->tensor] = true;
+    }
+    for (uint32_t i = 0; i < m->stages.n; i++) {
+      tid t = xs(m, i)->tensor;
       char name[16];
-      bool have = xt(m, t)->kind != TK_STAGE;
-      for (uint32_t k = 0; k < m->outputs.n; k++) have |= m->outputs.v[k].t == t;
-      if (have) continue;
+      if (read[t] && pick(&g, 10)) continue;
       snprintf(name, sizeof name, "y%u", i);
       xt(m, t)->output = true;
       vec_push(m->a, m->outputs, ((io){t, arena_strdup(m->a, name)}));
@@ -500,6 +585,11 @@ static uint32_t random_module(uint64_t seed) {
     expr_optimise(m, 3, &o);
     if (!p.bad) pc_tiles(&p, 2);
     bad = p.bad;
+    if (getenv("EK_TALK")) {
+      sbuf b = sbuf_new(m->a);
+      pc_summary(m, &b);
+      printf("module %llu: %u stages, %u points: %s\n", (unsigned long long)seed, m->stages.n, p.points, b.s ? b.s : "");
+    }
     if (p.bad) {
       sbuf b = sbuf_new(m->a);
       expr_print(m, &b, (print_opts){.kernels = true});

@@ -46,6 +46,7 @@ static void every_chunk_once(void **s) {
     run_regions(p, threads, 3000);
     usleep(30000); /* workers fall asleep, and wake again */
     run_regions(p, threads, 100);
+    if (threads > 2) run_regions(p, 2, 500); /* a call laid out for fewer: no other worker's number may be seen */
     ek_rt_pool_destroy(p);
   }
 }

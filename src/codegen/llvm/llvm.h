@@ -2,7 +2,7 @@
  *
  * JIT. Every function becomes an LLVM module and an object of its own; functions with equal text (loop_hash) are compiled once; modules are built and compiled on several threads, each with a context of its own, and
  * linked by ORC. A function's symbol is made of its hash, so that callers find callees by name.
- * AOT. All functions in one module and one object: position-independent, everything hidden but NAME_run and NAME_info. Weights are reached through the call record, so they need no relocation.
+ * AOT. The same objects, for a linker: position-independent, everything hidden but NAME_run and NAME_info. Weights are reached through the call record, so they need no relocation.
  *
  * Pipeline: sroa, early-cse, instcombine, simplifycfg, licm, and code generation level 2. That is as good as -O2 for loops whose vectors are explicit, at a tenth of its time. Level 0: no passes, level 0.
  */
@@ -28,7 +28,7 @@ jit *jit_new(ctx *c, const target *t, const llvm_opts *o); /* unwinds on failure
 void jit_add(jit *j, const lmodule *m);                    /* compiles and links all its functions. Several modules may be added; a name means the last one added */
 void *jit_find(jit *j, const char *function);              /* address: an ek_rt_kernel or ek_rt_main; NULL when there is none */
 jit_stats jit_get_stats(const jit *j);
-void jit_free(jit *j);                                     /* the code goes with it; the context may have gone already? no: free it before the context */
+void jit_free(jit *j);                                     /* the code goes with it; to be called before the context goes */
 
 /* ---- objects ---- */
 /* What the object of a model tells about itself. plan, run in `model` are ignored: the module's main functions named `plan` and `run` are meant. */
@@ -40,7 +40,8 @@ typedef struct llvm_export {
   bool pool;                   /* NAME_run uses the pool's function ek_rt_parallel when the call has none (link runtime/pool.c too); else chunks run one after the other */
 } llvm_export;
 /* NAME_run(call): fills in weights and parallel where the caller left NULL, then runs. NAME_info(): the descriptor. */
-bytes llvm_object(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x);
+/* One object per different function and, first, one with the descriptor: to be linked into one library or object. Compiled on o->threads threads. Hidden symbols begin with ek_NAME_. */
+uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x, const bytes **objs);
 /* ---- for reading ---- */
 void llvm_text(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool optimized, sbuf *b);
 void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, sbuf *b);

@@ -1,5 +1,5 @@
 /* How does a module become an object, assembly or readable IR? Target machine, passes, output; and the whole-model object with its descriptor. */
-#include "codegen/llvm/emit.h"
+#include "codegen/llvm/unit.h"
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
 #include <llvm-c/Target.h>
@@ -91,34 +91,19 @@ static const char *own_name(void *env, const char *func) {
     if (!strcmp(m->funcs.v[i]->name, func)) return m->funcs.v[i]->name;
   return NULL;
 }
-/* Functions with equal text become one; the others' names lead to it. */
-typedef struct names { const lmodule *m; map *alias; } names;
-static const char *shared_name(void *env, const char *func) {
-  names *n = env;
-  uint64_t i;
-  return map_gets(n->alias, func, &i) ? n->m->funcs.v[i]->name : own_name((void *)n->m, func);
-}
-static void build(whole *w, bool share) {
+static void open_module(whole *w, const char *name) {
   w->tm = em_machine(w->c, w->t, w->o);
   w->lc = LLVMContextCreate();
   em_diagnose(w->lc, w->c);
-  w->mod = LLVMModuleCreateWithNameInContext("model", w->lc);
+  w->mod = LLVMModuleCreateWithNameInContext(name, w->lc);
   em_module_target(w->mod, w->tm);
+}
+static void build(whole *w) {
+  open_module(w, "model");
   arena *a = arena_new(w->c);
-  names n = {w->m, map_new(a)};
-  map *first = map_new(a);
-  for (uint32_t i = 0; share && i < w->m->funcs.n; i++) {
-    const lfunc *f = w->m->funcs.v[i];
-    uint64_t h = loop_hash(f), have;
-    if (f->kind == LF_KERNEL && map_getu(first, h, &have)) map_puts(n.alias, f->name, have);
-    else map_putu(first, h, i);
-  }
   for (uint32_t i = 0; i < w->m->funcs.n; i++) {
     const lfunc *f = w->m->funcs.v[i];
-    uint64_t k;
-    if ((w->only && strcmp(w->only, f->name)) || map_gets(n.alias, f->name, &k)) continue;
-    LLVMValueRef fn = em_function(w->c, a, w->lc, w->mod, w->m, f, w->t, f->name, share ? shared_name : own_name, share ? (void *)&n : (void *)w->m);
-    if (share) LLVMSetVisibility(fn, LLVMHiddenVisibility);
+    if (!w->only || !strcmp(w->only, f->name)) em_function(w->c, a, w->lc, w->mod, w->m, f, w->t, f->name, own_name, (void *)w->m);
   }
   arena_free(a);
 }
@@ -184,13 +169,19 @@ static LLVMValueRef pool_function(em *e, bool pool, const char *name) { /* of th
   LLVMSetVisibility(f, LLVMHiddenVisibility);
   return f;
 }
-static void add_descriptor(whole *w, const llvm_export *x) {
+static LLVMValueRef main_function(em *e, batch *b, const char *name) {
+  const unit *u = unit_of(b, name);
+  if (!u || u->f->kind != LF_MAIN) ctx_bug(e->c, "llvm: the module has no main function %s", name);
+  LLVMValueRef fn = LLVMAddFunction(e->mod, u->symbol, LLVMFunctionType(e->i64, &e->ptr, 1, 0));
+  LLVMSetVisibility(fn, LLVMHiddenVisibility);
+  return fn;
+}
+static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
   arena *a = arena_new(w->c);
   em e_ = {.c = w->c, .a = a, .lc = w->lc, .mod = w->mod, .b = LLVMCreateBuilderInContext(w->lc)}, *e = &e_;
   em_types(e);
   const ek_rt_model *d = x->model;
-  LLVMValueRef weights = LLVMConstNull(e->ptr), plan = LLVMGetNamedFunction(w->mod, "plan"), run = LLVMGetNamedFunction(w->mod, "run");
-  if (!plan || !run) ctx_bug(w->c, "llvm: the module of %s has no functions plan and run", x->name);
+  LLVMValueRef weights = LLVMConstNull(e->ptr), plan = main_function(e, b, "plan"), run = main_function(e, b, "run");
   if (x->weights.n && x->embed) {
     LLVMValueRef data = LLVMConstStringInContext2(w->lc, (const char *)x->weights.p, x->weights.n, 1);
     weights = global(e, data, "weights", 64, false);
@@ -224,34 +215,48 @@ static void add_descriptor(whole *w, const llvm_export *x) {
   arena_free(a);
 }
 
-bytes llvm_object(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x) {
+static bytes take_buffer(ctx *c, LLVMMemoryBufferRef buf) {
+  bytes r = {.n = LLVMGetBufferSize(buf)};
+  r.p = arena_dup(ctx_arena(c), LLVMGetBufferStart(buf), r.n);
+  LLVMDisposeMemoryBuffer(buf);
+  return r;
+}
+static bytes descriptor_object(ctx *c, const target *t, const llvm_opts *o, const llvm_export *x, batch *b) {
   whole *w = NEW(ctx_arena(c), whole);
-  target rt = em_target(c, t);
-  *w = (whole){.c = c, .t = &rt, .o = o, .m = m};
-  LLVMMemoryBufferRef obj = NULL;
-  bytes r = {0};
+  *w = (whole){.c = c, .t = t, .o = o, .m = b->m};
+  LLVMMemoryBufferRef *obj = NEW(ctx_arena(c), LLVMMemoryBufferRef);
   CTX_TRY(c) {
-    build(w, true);
-    if (x) add_descriptor(w, x);
-    em_finish(c, w->mod, w->tm, o, "object");
-    emit(w, LLVMObjectFile, &obj);
+    open_module(w, x->name);
+    add_descriptor(w, x, b);
+    em_finish(c, w->mod, w->tm, o, "descriptor");
+    emit(w, LLVMObjectFile, obj);
   }
   CTX_CATCH {
     drop(w);
     ctx_unwind(c);
   }
   drop(w);
-  r.n = LLVMGetBufferSize(obj);
-  r.p = arena_dup(ctx_arena(c), LLVMGetBufferStart(obj), r.n);
-  LLVMDisposeMemoryBuffer(obj);
-  return r;
+  return take_buffer(c, *obj);
+}
+uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x, const bytes **objs) {
+  target *rt = NEW(ctx_arena(c), target);
+  *rt = em_target(c, t);
+  batch *b = unit_batch(c, m, rt, o, arena_fmt(ctx_arena(c), "ek_%s", x->name));
+  b->hidden = true;
+  for (uint32_t i = 0; i < b->units.n; i++) vec_push(ctx_arena(c), b->todo, i);
+  unit_compile(b);
+  bytes *all = NEWN(ctx_arena(c), bytes, b->units.n + 1);
+  all[0] = descriptor_object(c, rt, o, x, b);
+  for (uint32_t i = 0; i < b->units.n; i++) all[i + 1] = b->units.v[i].buf ? take_buffer(c, b->units.v[i].buf) : b->units.v[i].obj;
+  *objs = all;
+  return b->units.n + 1;
 }
 static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool assembly, bool optimized, sbuf *b) {
   whole *w = NEW(ctx_arena(c), whole);
   target rt = em_target(c, t);
   *w = (whole){.c = c, .t = &rt, .o = o, .m = m, .only = only};
   CTX_TRY(c) {
-    build(w, false);
+    build(w);
     if (optimized) em_finish(c, w->mod, w->tm, o, "text");
     if (assembly) {
       LLVMMemoryBufferRef s = NULL;

@@ -122,6 +122,24 @@ static LLVMValueRef float_to_int(em *e, etype to, etype from, LLVMValueRef x, LL
   }
   return r;
 }
+/* Clamps to the range of `to`; NaN gives 0. (LLVM's own saturating conversions go lane by lane.) */
+static LLVMValueRef saturate(em *e, etype to, etype from, LLVMValueRef x, LLVMTypeRef rt) {
+  unsigned bits = to == ET_BOOL ? 1 : et_bits(to), mant = from == ET_F64 ? 53 : 24;
+  bool u = et_kind(to) != K_INT;
+  double above = ldexp(1, (int)bits - !u), lo = u ? 0 : -above; /* the first value too large */
+  bool exact = bits - !u <= mant;                                /* above - 1 is a float */
+  double hi = exact ? above - 1 : above - ldexp(1, (int)(bits - !u) - (int)mant);
+  LLVMValueRef vlo = real(e, x, lo), vhi = real(e, x, hi);
+  LLVMValueRef c = sel(e, LLVMBuildFCmp(e->b, LLVMRealOGT, x, vlo, ""), x, vlo);
+  c = sel(e, LLVMBuildFCmp(e->b, LLVMRealOLT, c, vhi, ""), c, vhi);
+  if (!u) c = sel(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), real(e, x, 0), c);
+  LLVMTypeRef wide = bits < 32 ? with_elem(rt, e->i32) : rt;
+  LLVMValueRef r = u && bits >= 32 ? LLVMBuildFPToUI(e->b, c, wide, "") : LLVMBuildFPToSI(e->b, c, wide, "");
+  if (wide != rt) r = LLVMBuildTrunc(e->b, r, rt, "");
+  if (exact) return r;
+  int64_t max = u ? -1 : bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
+  return sel(e, LLVMBuildFCmp(e->b, LLVMRealOGE, x, real(e, x, above), ""), em_iconst(e, rt, max), r);
+}
 static LLVMValueRef cast(em *e, etype to, etype from, LLVMValueRef x, LLVMTypeRef rt) {
   LLVMTypeRef xt = LLVMTypeOf(x);
   bool ff = et_kind(from) == K_FLOAT, tf = et_kind(to) == K_FLOAT;
@@ -205,10 +223,7 @@ static LLVMValueRef float_op(em *e, const linst *i, etype t, LLVMValueRef x, LLV
   case OP_LE: return LLVMBuildFCmp(b, LLVMRealOLE, x, y, "");
   case OP_GT: return LLVMBuildFCmp(b, LLVMRealOGT, x, y, "");
   case OP_GE: return LLVMBuildFCmp(b, LLVMRealOGE, x, y, "");
-  case OP_SAT: { /* to an integer: clamps, NaN gives 0 */
-    LLVMTypeRef over[2] = {em_type(e, i->type), ty};
-    return em_intrin(e, et_kind((etype)i->type.elem) == K_UINT ? "llvm.fptoui.sat" : "llvm.fptosi.sat", over, 2, &x, 1);
-  }
+  case OP_SAT: return saturate(e, (etype)i->type.elem, t, x, em_type(e, i->type));
   default: return libm((sop)i->op) ? by_lane(e, libm((sop)i->op), x, y) : NULL;
   }
 }
