@@ -575,7 +575,7 @@ static bool all_constant(emodule *m, uint32_t s, arena *a) {
 /* Its own function: nothing here is changed between the jump's two ends. */
 static bool try_stage(emodule *m, uint32_t s, arena *a, ndarray *out) {
   uint32_t mark = diag_mark(m->c);
-  CTX_TRY(m->c) { *out = *expr_eval_get(expr_eval_new(m, a, 1), xs(m, s)->tensor); }
+  CTX_TRY(m->c) { *out = *expr_eval_get(expr_eval_new(m, a, cpu_count()), xs(m, s)->tensor); }
   CTX_CATCH {
     diag_reset(m->c, mark);
     out->data = NULL;

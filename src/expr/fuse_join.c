@@ -6,7 +6,7 @@
  */
 #include "expr/fuse.h"
 
-enum { MAX_MEMBERS = 96, INTERLEAVED = 8 };
+enum { MAX_MEMBERS = 96, INTERLEAVED = 8, SERIAL = 1 << 18 /* operations one worker may do alone */ };
 
 joint fuse_try(fuser *f, uint32_t s, uint32_t k) {
   emodule *m = f->m;
@@ -119,6 +119,24 @@ static bool late_reads(fuser *f, uint32_t s, uint32_t k) { /* k computes a size 
   return false;
 }
 
+/* operations of a kernel's reductions and stores, all points together */
+static int64_t kernel_work(fuser *f, const fnode *n) {
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < n->st.n; i++) {
+    int64_t w = expr_typical(f->m, stage_points(f->m, n->st.v[i])), t;
+    if (stage_is_reduce(f->p, n->st.v[i])) {
+      ex_node r = *exn(f->m, xs(f->m, n->st.v[i])->value);
+      u32vec vs = {(uint32_t *)(uintptr_t)r.args, r.nargs, r.nargs};
+      if (!mul64(w, fuse_extent(f, &vs), &t)) return INT64_MAX;
+      w = t;
+    }
+    if (!add64(sum, w, &sum)) return INT64_MAX;
+  }
+  return sum;
+}
+static bool loses_parallelism(fuser *f, const fnode *n, const u32vec *outer) {
+  return fuse_extent(f, outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 && kernel_work(f, n) > SERIAL;
+}
 /* ---- benefit: NULL if joining pays, else why not ---- */
 static const char *refuse_heavy(fuser *f, kernel_class c, const fnode *n, const joint *j) {
   u32vec gone = {0};
@@ -134,7 +152,7 @@ static const char *refuse_light(fuser *f, uint32_t s, kernel_class c, const fnod
   int64_t loc = private_bytes(f, s, &j->outer, j->var, j->to, j->n);
   for (uint32_t i = 0; i < n->st.n; i++) loc = max64(loc, private_bytes(f, n->st.v[i], &j->outer, NULL, NULL, 0));
   if (loc > (int64_t)f->p->cache_bytes) return "row larger than cache";
-  if (fuse_extent(f, &j->outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 && loc > 65536) return "loses all parallelism";
+  if (loses_parallelism(f, n, &j->outer)) return "loses all parallelism";
   return NULL;
 }
 
@@ -224,6 +242,7 @@ static void two_products(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
 }
 /* Do the members of k (but s) read q's only at equal values of the variables that will be shared? tr: q's canonical variable -> k's */
 static bool reads_locally(fuser *f, uint32_t k, uint32_t q, uint32_t s, const map *tr, const u32vec *shared) {
+  if (!shared->n) return true; /* one point: everything is local */
   for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {
     uint32_t z = f->k.v[k].st.v[i];
     if (z == s || !reads_member(f, z, q)) continue;
@@ -268,7 +287,7 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
       for (; nv < vars.n; nv++) to[nv] = map_getu(tr, fuse_canon(f, vars.v[nv]), &x) ? (atom)x : fuse_canon(f, vars.v[nv]);
       loc = max64(loc, private_bytes(f, f->k.v[q].st.v[a], &no, vars.v, to, nv));
     }
-    if (loc > (int64_t)f->p->cache_bytes || !pass_spend(f->p)) continue;
+    if (loc > (int64_t)f->p->cache_bytes || loses_parallelism(f, &f->k.v[q], &no) || !pass_spend(f->p)) continue;
     for (uint32_t a = 0; a < f->k.v[q].st.n; a++) {
       u32vec vars = {0};
       stage_vars(f->m, f->k.v[q].st.v[a], f->a, &vars);

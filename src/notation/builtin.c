@@ -12,14 +12,14 @@
 #define BUILTINS(X)                                                                                                                                                                                    \
   X(len, 1, 1)                                                                                                                                                                                         \
   X(shape, 1, 1)                                                                                                                                                                                       \
-  X(rank, 1, 1) X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) X(tensor, 1, 1) X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) X(lowest, 1, 1) X(minval, 1, 1) X(maxval, 1, 1)          \
-      X(take, 2, 2) X(drop, 2, 2) X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2) X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1) X(nth, 2, 2)               \
-          X(flatten, 1, 1) X(swap, 3, 3) X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2)                  \
-              X(einsum_plan, 2, 2) X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1) X(some, 0, -1) X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2)      \
-                  X(nextafter, 2, 2) X(band, 2, 2) X(bor, 2, 2) X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) X(sat, 2, 2) X(satf, 2, 2) X(bitcast, 2, 2) X(rand, 2, 2)           \
-                      X(stop, 1, 1) X(abs, 1, 1) X(sign, 1, 1) X(exp, 1, 1) X(log, 1, 1) X(sqrt, 1, 1) X(sin, 1, 1) X(cos, 1, 1) X(tan, 1, 1) X(asin, 1, 1) X(acos, 1, 1) X(atan, 1, 1) X(sinh, 1, 1)  \
-                          X(cosh, 1, 1) X(tanh, 1, 1) X(asinh, 1, 1) X(acosh, 1, 1) X(atanh, 1, 1) X(erf, 1, 1) X(floor, 1, 1) X(ceil, 1, 1) X(round_even, 1, 1) X(trunc, 1, 1) X(isnan, 1, 1)         \
-                              X(isinf, 1, 1) X(signbit, 1, 1)
+  X(rank, 1, 1)                                                                                                                                                                                        \
+  X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) X(tensor, 1, 1) X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) X(lowest, 1, 1) X(minval, 1, 1) X(maxval, 1, 1) X(take, 2, 2)          \
+      X(drop, 2, 2) X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2) X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1) X(nth, 2, 2) X(flatten, 1, 1)            \
+          X(swap, 3, 3) X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2) X(einsum_plan, 2, 2)              \
+              X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1) X(some, 0, -1) X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2) X(nextafter, 2, 2)        \
+                  X(band, 2, 2) X(bor, 2, 2) X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) X(sat, 2, 2) X(satf, 2, 2) X(bitcast, 2, 2) X(rand, 2, 2) X(stop, 1, 1) X(abs, 1, 1)   \
+                      X(sign, 1, 1) X(exp, 1, 1) X(log, 1, 1) X(sqrt, 1, 1) X(sin, 1, 1) X(cos, 1, 1) X(tan, 1, 1) X(asin, 1, 1) X(acos, 1, 1) X(atan, 1, 1) X(sinh, 1, 1) X(cosh, 1, 1) X(tanh, 1, 1) \
+                          X(asinh, 1, 1) X(acosh, 1, 1) X(atanh, 1, 1) X(erf, 1, 1) X(floor, 1, 1) X(ceil, 1, 1) X(round_even, 1, 1) X(trunc, 1, 1) X(isnan, 1, 1) X(isinf, 1, 1) X(signbit, 1, 1)
 typedef enum {
 #define X(name, lo, hi) F_##name,
   BUILTINS(X)
@@ -203,12 +203,12 @@ static sop scalar_op(fun f) {
     return OP_##id;
     ONE(exp, EXP)
     ONE(log, LOG)
-    ONE(sqrt, SQRT) ONE(sin, SIN) ONE(cos, COS) ONE(tan, TAN) ONE(asin, ASIN) ONE(acos, ACOS) ONE(atan, ATAN) ONE(sinh, SINH) ONE(cosh, COSH) ONE(tanh, TANH) ONE(asinh, ASINH) ONE(acosh, ACOSH)
-        ONE(atanh, ATANH) ONE(erf, ERF) ONE(floor, FLOOR) ONE(ceil, CEIL) ONE(round_even, ROUND_EVEN) ONE(trunc, TRUNC) ONE(isnan, ISNAN) ONE(isinf, ISINF) ONE(signbit, SIGNBIT) ONE(abs, ABS)
-            ONE(sign, SIGN) ONE(bnot, BNOT) ONE(pow, POW) ONE(fmod, FMOD) ONE(nextafter, NEXTAFTER) ONE(band, BAND) ONE(bor, BOR) ONE(bxor, BXOR) ONE(shl, SHL) ONE(shr, SHR) ONE(min, MIN)
-                ONE(max, MAX)
+    ONE(sqrt, SQRT)
+    ONE(sin, SIN) ONE(cos, COS) ONE(tan, TAN) ONE(asin, ASIN) ONE(acos, ACOS) ONE(atan, ATAN) ONE(sinh, SINH) ONE(cosh, COSH) ONE(tanh, TANH) ONE(asinh, ASINH) ONE(acosh, ACOSH) ONE(atanh, ATANH)
+        ONE(erf, ERF) ONE(floor, FLOOR) ONE(ceil, CEIL) ONE(round_even, ROUND_EVEN) ONE(trunc, TRUNC) ONE(isnan, ISNAN) ONE(isinf, ISINF) ONE(signbit, SIGNBIT) ONE(abs, ABS) ONE(sign, SIGN)
+            ONE(bnot, BNOT) ONE(pow, POW) ONE(fmod, FMOD) ONE(nextafter, NEXTAFTER) ONE(band, BAND) ONE(bor, BOR) ONE(bxor, BXOR) ONE(shl, SHL) ONE(shr, SHR) ONE(min, MIN) ONE(max, MAX)
 #undef ONE
-                    default : return OP_NONE;
+                default : return OP_NONE;
   }
 }
 static double on_double(fun f, double a) {
@@ -218,8 +218,9 @@ static double on_double(fun f, double a) {
     return fn(a);
     ONE(exp, exp)
     ONE(log, log)
-        ONE(sqrt, sqrt) ONE(sin, sin) ONE(cos, cos) ONE(tan, tan) ONE(asin, asin) ONE(acos, acos) ONE(atan, atan) ONE(sinh, sinh) ONE(cosh, cosh) ONE(tanh, tanh) ONE(asinh, asinh) ONE(acosh, acosh)
-            ONE(atanh, atanh) ONE(erf, erf) ONE(abs, fabs)
+    ONE(sqrt, sqrt)
+        ONE(sin, sin) ONE(cos, cos) ONE(tan, tan) ONE(asin, asin) ONE(acos, acos) ONE(atan, atan) ONE(sinh, sinh) ONE(cosh, cosh) ONE(tanh, tanh) ONE(asinh, asinh) ONE(acosh, acosh) ONE(atanh, atanh)
+            ONE(erf, erf) ONE(abs, fabs)
 #undef ONE
                 case F_sign : return (a > 0) -
                               (a < 0);

@@ -24,6 +24,7 @@ static inline double pc_random(pass_check *p) { /* 0..1 */
   p->seed ^= p->seed << 13, p->seed ^= p->seed >> 7, p->seed ^= p->seed << 17;
   return (double)(p->seed >> 11) / 9007199254740992.0;
 }
+static struct { const char *name; int64_t value; } pc_dim[8]; /* sizes that the caller wants */
 /* A size for every symbol: small, different, inside its range. */
 static inline bool pc_symbol(void *env, atom a, int64_t *v) {
   ctx *c = env;
@@ -31,6 +32,8 @@ static inline bool pc_symbol(void *env, atom a, int64_t *v) {
   if (sym_kind(c, a) != AT_SYMBOL) return false;
   sym_range(c, sym_of_atom(c, a), &lo, &hi);
   *v = 3 + a % 4;
+  for (int i = 0; i < 8 && pc_dim[i].name; i++)
+    if (!strcmp(pc_dim[i].name, sym_name(c, a))) *v = pc_dim[i].value;
   if (*v < lo) *v = lo;
   if (hi != SYM_INF && *v > hi) *v = hi;
   return true;

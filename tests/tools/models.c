@@ -1,0 +1,358 @@
+/* models: the differential runner. Every model, with every reference beside it, must give the reference's numbers in every mode.
+ *
+ *   models [-j JOBS] [-m MODES] [-t SECONDS] [-k TOLERANCES] [-v] MODEL.onnx...
+ *
+ *   eval    the definitions, interpreted           O0    compiled as simply as possible, 1 thread      so   saved as a library and loaded, 1 and 2 threads
+ *   passes  what the passes made of them           jit   compiled in full, 1 and 2 threads             c    saved as C, compiled by cc (strictest warnings are errors), loaded
+ *
+ * References: NAME.npz, NAME.v*.npz and NAME.ref*.npz beside NAME.onnx. Models over 200 M multiply-adds are too slow for eval and passes, which are then skipped. Compiled modes check also that
+ *   - a second run gives the same bits and calls neither malloc, calloc, realloc, aligned_alloc nor mmap,
+ *   - nothing is touched past the end of inputs, outputs and working memory (check.h),
+ *   - the working memory is the value of the printed formula,
+ *   - a library exports NAME_run and NAME_info and nothing else.
+ * Each mode of each model is a process of its own, so that a crash is one failure. TOLERANCES: lines `NAME.ref.npz RTOL ATOL reason` for references that are not exact themselves; rtol 1e-3, atol 1e-4 otherwise.
+ * One line per failure, and at the end `N passed, N failed, N skipped`, counted by reference, mode and number of threads. */
+#include "check.h"
+#include <dirent.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+typedef enum { M_EVAL, M_PASSES, M_O0, M_JIT, M_SO, M_C, MODES } mode;
+static const char *const mode_names[MODES] = {"eval", "passes", "O0", "jit", "so", "c"};
+static const int64_t eval_limit = 200 * 1000 * 1000;
+static bool verbose;
+static const char *tolerances;
+
+/* ---- what a child says: lines to stdout, which is a file that the parent reads ---- */
+static void say_pass(void) { puts("P"); }
+static void say_fail(const char *what, const char *why) {
+  printf("F %s: ", what);
+  for (; *why; why++) putchar(*why == '\n' ? ' ' : *why);
+  putchar('\n');
+}
+static void say_at(const char *what) {
+  printf("@ %s\n", what);
+  fflush(stdout);
+}
+
+/* ---- one model in one mode ---- */
+typedef struct subject { ek_session *s; ctx *c; arena *a; const char *path, *base, *work; mode m; strvec refs; } subject;
+
+static void find_refs(subject *u) { /* in the folder of the model: base.npz, base.v*.npz, base.ref*.npz */
+  const char *dir = path_dir(u->a, u->path);
+  size_t n = strlen(u->base);
+  struct dirent **all;
+  int count = scandir(dir, &all, NULL, alphasort);
+  for (int i = 0; i < count; i++) {
+    const char *f = all[i]->d_name, *end = strrchr(f, '.');
+    if (!strncmp(f, u->base, n) && f[n] == '.' && end && !strcmp(end, ".npz") && (f + n == end || f[n + 1] == 'v' || !strncmp(f + n + 1, "ref", 3)))
+      vec_push(u->a, u->refs, (const char *)path_join(u->a, dir, arena_strdup(u->a, f)));
+  }
+}
+static tolerance tolerance_of(subject *u, const char *ref) {
+  tolerance t = {1e-3, 1e-4};
+  const char *name = strrchr(ref, '/') + 1;
+  FILE *f = tolerances ? fopen(tolerances, "re") : NULL;
+  char line[512], who[256];
+  tolerance found;
+  (void)u;
+  while (f && fgets(line, sizeof line, f))
+    if (sscanf(line, "%255s %lf %lf", who, &found.rtol, &found.atol) == 3 && !strcmp(who, name)) t = found;
+  if (f) fclose(f);
+  return t;
+}
+static bool shell(subject *u, const char *command, char *why, size_t room) {
+  FILE *p = popen(command, "re");
+  if (!p) return false;
+  size_t n = fread(why, 1, room - 1, p);
+  why[n] = 0;
+  (void)u;
+  return pclose(p) == 0;
+}
+/* A saved library has exactly two symbols. */
+static void check_exports(subject *u, const char *so) {
+  char out[4000];
+  bool ok = shell(u, arena_fmt(u->a, "nm -D --defined-only '%s' 2>&1", so), out, sizeof out);
+  uint32_t n = 0;
+  for (char *line = strtok(out, "\n"); ok && line; line = strtok(NULL, "\n")) {
+    const char *name = strrchr(line, ' ') ? strrchr(line, ' ') + 1 : line;
+    size_t k = strlen(name);
+    if ((k > 4 && !strcmp(name + k - 4, "_run")) || (k > 5 && !strcmp(name + k - 5, "_info"))) n++;
+    else ok = false;
+    if (!ok) say_fail("exports", arena_fmt(u->a, "%s", name));
+  }
+  if (ok && n == 2) say_pass();
+  else if (ok) say_fail("exports", "NAME_run and NAME_info are expected");
+}
+static bool get_module(subject *u, ek_model *model, ek_module **code) {
+  ek_options o;
+  ek_options_init(&o);
+  o.compile_threads = 1, o.threads = 1;
+  o.optimize = u->m == M_O0 ? 0 : 3;
+  o.evaluate = u->m == M_EVAL ? 1 : u->m == M_PASSES ? 2 : 0;
+  if (u->m < M_SO) return ek_compile(model, &o, code) == EK_OK;
+  const char *so = path_join(u->a, u->work, "m.so"), *c = path_join(u->a, u->work, "m.c");
+  if (ek_save(model, &o, u->m == M_SO ? so : c, NULL)) return false;
+  if (u->m == M_C) {
+    char out[2000];
+    const char *cc = getenv("CC") ? getenv("CC") : "gcc";
+    if (!shell(u, arena_fmt(u->a, "%s -std=c17 -ffreestanding -Wall -Wextra -pedantic -Werror -O1 -fPIC -shared -o '%s' '%s' 2>&1", cc, so, c), out, sizeof out)) {
+      say_fail(cc, out);
+      return false;
+    }
+  } else check_exports(u, so);
+  return ek_module_load(u->s, so, code) == EK_OK;
+}
+static bool macs_allow(subject *u, ek_model *model) {
+  ek_model_info info;
+  if (u->m != M_EVAL && u->m != M_PASSES) return true;
+  if (ek_model_describe(model, NULL, &info)) return true; /* the compilation will say why */
+  int64_t macs = info.work.macs.value;
+  symbols s = {0};
+  npz z = {0};
+  if (macs < 0 && info.work.macs.formula && u->refs.n && npz_read(u->c, u->refs.v[0], &z)) {
+    for (int32_t i = 0; i < ek_model_inputs(model); i++) {
+      ek_tensor_info t;
+      if (ek_model_input(model, i, &t)) continue;
+      const ndarray *d = npz_find(&z, "in_", t.name, i);
+      for (int32_t k = 0; d && k < t.rank && k < (int32_t)d->rank; k++)
+        if (t.dims[k] < 0 && t.dim_names[k]) symbol_set(&s, t.dim_names[k], d->dims[k]);
+    }
+    if (!formula(info.work.macs.formula, &s, &macs)) macs = 0;
+  }
+  return macs <= eval_limit;
+}
+
+/* ---- one reference in one module ---- */
+typedef struct bound { int32_t ni, no; void *in[64], *out[64]; size_t in_bytes[64], out_bytes[64]; } bound;
+static bool bind(subject *u, ek_module *code, ek_run *r, const npz *z, bound *b, symbols *s, char *why, size_t room) {
+  bool pages = CHECK_OWN_MALLOC && u->m > M_PASSES;
+  *b = (bound){.ni = ek_module_inputs(code), .no = ek_module_outputs(code)};
+  if (b->ni > 64 || b->no > 64) return snprintf(why, room, "too many inputs or outputs for this tool"), false;
+  for (int32_t i = 0; i < b->ni; i++) {
+    ek_tensor_info t;
+    ek_module_input(code, i, &t);
+    const ndarray *d = npz_find(z, "in_", t.name, i);
+    if (!d) return snprintf(why, room, "the reference has no input %s", t.name), false;
+    if (ek_run_shape(r, i, d->dims, (int32_t)d->rank)) return snprintf(why, room, "%s", ek_run_message(r)), false;
+    if (d->bytes != 0 && et_bytes(et_from_onnx((int)t.type)) != et_bytes(d->type)) return snprintf(why, room, "input %s has another type", t.name), false;
+    for (int32_t k = 0; k < t.rank; k++)
+      if (t.dims[k] < 0 && t.dim_names[k]) symbol_set(s, t.dim_names[k], d->dims[k]);
+    b->in[i] = pages ? guarded(d->bytes) : malloc(d->bytes + 1);
+    memcpy(b->in[i], d->data, d->bytes);
+    b->in_bytes[i] = d->bytes;
+    ek_run_bind_input(r, i, b->in[i]);
+  }
+  atomic_store(&guarding, pages);
+  ek_code e = ek_run_prepare(r);
+  atomic_store(&guarding, false);
+  if (e) return snprintf(why, room, "%s", ek_run_message(r)), false;
+  for (int32_t i = 0; i < b->no; i++) {
+    b->out_bytes[i] = ek_run_output_bytes(r, i);
+    b->out[i] = pages ? guarded(b->out_bytes[i]) : malloc(b->out_bytes[i] + 1);
+    ek_run_bind_output(r, i, b->out[i]);
+  }
+  return true;
+}
+static void unbind(ek_run *r, bound *b) {
+  for (int32_t i = 0; i < b->ni && i < 64; i++) ek_run_bind_input(r, i, NULL), free(b->in[i]);
+  for (int32_t i = 0; i < b->no && i < 64; i++) ek_run_bind_output(r, i, NULL), free(b->out[i]);
+}
+static bool compare(ek_module *code, ek_run *r, const npz *z, bound *b, tolerance tol, char *why, size_t room) {
+  bool any = b->no == 0;
+  for (int32_t i = 0; i < b->no; i++) {
+    ek_tensor_info t;
+    ek_module_output(code, i, &t);
+    const ndarray *want = npz_find(z, "out_", t.name, i);
+    if (!want) continue;
+    any = true;
+    int32_t rank = 0;
+    ndarray got = {.type = et_from_onnx((int)t.type), .data = b->out[i]};
+    ek_run_output_dims(r, i, got.dims, &rank);
+    got.rank = (uint32_t)rank;
+    if (differs(why, room, t.name, &got, want, tol)) return false;
+  }
+  return any || (snprintf(why, room, "the reference has no output of the model"), false);
+}
+/* The same again, with dirty memory. */
+static bool run_again(ek_run *r, bound *b, char *why, size_t room) {
+  void *first[64];
+  bool same = true;
+  size_t used[64] = {0};
+  for (int32_t i = 0; i < b->no; i++) {
+    int64_t dims[EK_MAX_RANK], n = 1;
+    int32_t rank;
+    ek_run_output_dims(r, i, dims, &rank);
+    for (int32_t k = 0; k < rank; k++) n *= dims[k];
+    if (n) used[i] = b->out_bytes[i];
+    first[i] = malloc(b->out_bytes[i] + 1);
+    memcpy(first[i], b->out[i], b->out_bytes[i]);
+  }
+  atomic_store(&calls, 0);
+  atomic_store(&counting, true);
+  ek_code e = ek_run_execute(r);
+  atomic_store(&counting, false);
+  if (e) same = (snprintf(why, room, "the second run: %s", ek_run_message(r)), false);
+  for (int32_t i = 0; i < b->no; i++) {
+    if (same && memcmp(first[i], b->out[i], used[i]) != 0) same = (snprintf(why, room, "the second run gives other bits (output %d)", i), false);
+    free(first[i]);
+  }
+  if (same && atomic_load(&calls)) return snprintf(why, room, "the second run allocates: %d calls", atomic_load(&calls)), false;
+  return same;
+}
+static bool one_run(subject *u, ek_module *code, ek_run *r, const npz *z, tolerance tol, char *why, size_t room) {
+  bound b;
+  symbols s = {0};
+  ek_report rep;
+  ek_module_report(code, &rep);
+  bool ok = bind(u, code, r, z, &b, &s, why, room);
+  if (ok && ek_run_execute(r)) ok = (snprintf(why, room, "%s", ek_run_message(r)), false);
+  ok = ok && compare(code, r, z, &b, tol, why, room);
+  if (ok && u->m > M_PASSES) {
+    int64_t bytes = 0;
+    symbol_set(&s, "threads", ek_run_threads(r));
+    if (!formula(rep.memory, &s, &bytes)) ok = (snprintf(why, room, "the memory formula %s cannot be worked out from the inputs' sizes", rep.memory), false);
+    else if (bytes != ek_run_memory(r)) ok = (snprintf(why, room, "working memory is %lld bytes, the printed formula gives %lld: %s", (long long)ek_run_memory(r), (long long)bytes, rep.memory), false);
+    ok = ok && run_again(r, &b, why, room);
+  }
+  unbind(r, &b);
+  return ok;
+}
+static void one_mode(subject *u) {
+  ek_model *model = NULL;
+  ek_module *code = NULL;
+  char why[4000];
+  say_at("loading");
+  if (ek_load(u->s, u->path, &model)) {
+    say_fail("load", ek_message(u->s));
+    return;
+  }
+  if (!macs_allow(u, model)) {
+    for (uint32_t i = 0; i < u->refs.n; i++) puts("S");
+    return;
+  }
+  say_at("compiling");
+  if (!get_module(u, model, &code)) {
+    if (*ek_message(u->s)) say_fail("compile", ek_message(u->s));
+    return;
+  }
+  for (int threads = 1; threads <= (u->m == M_JIT || u->m == M_SO ? 2 : 1); threads++) {
+    ek_run *r;
+    if (ek_run_create(code, threads, &r)) {
+      say_fail("run", ek_message(u->s));
+      return;
+    }
+    for (uint32_t i = 0; i < u->refs.n; i++) {
+      npz z = {0};
+      const char *what = arena_fmt(u->a, "%s, %d thread%s", strrchr(u->refs.v[i], '/') + 1, threads, threads > 1 ? "s" : "");
+      say_at(what);
+      if (!npz_read(u->c, u->refs.v[i], &z)) say_fail(what, "cannot be read");
+      else if (one_run(u, code, r, &z, tolerance_of(u, u->refs.v[i]), why, sizeof why)) say_pass();
+      else say_fail(what, why);
+    }
+    ek_run_destroy(r);
+  }
+}
+static int child(const char *path, mode m, const char *work, unsigned limit) {
+  subject u = {.s = ek_session_create(), .c = ctx_new(), .path = path, .work = work, .m = m};
+  alarm(limit);
+  u.a = ctx_arena(u.c);
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  if (!slash) u.path = arena_fmt(u.a, "./%s", path);
+  u.base = arena_strndup(u.a, name, strlen(name) - (strrchr(name, '.') ? strlen(strrchr(name, '.')) : 0));
+  find_refs(&u);
+  if (!u.refs.n) say_fail("references", "none beside the model");
+  else one_mode(&u);
+  ek_session_destroy(u.s);
+  ctx_free(u.c);
+  return 0;
+}
+
+/* ---- all of them, some at a time ---- */
+typedef struct job { const char *path; mode m; pid_t pid; FILE *out; char work[64]; double began; } job;
+static uint32_t passed, failed, skipped;
+static void remove_tree(const char *dir) {
+  DIR *d = opendir(dir);
+  char path[512];
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (snprintf(path, sizeof path, "%s/%s", dir, e->d_name) > 0 && strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) unlink(path);
+  if (d) closedir(d);
+  rmdir(dir);
+}
+static void begin(job *j, unsigned limit) {
+  const char *tmp = getenv("TMPDIR");
+  snprintf(j->work, sizeof j->work, "%.30s/einkorn_models_XXXXXX", tmp ? tmp : "/tmp");
+  if (!mkdtemp(j->work)) perror(j->work);
+  j->out = tmpfile();
+  j->began = now_ms();
+  fflush(NULL);
+  j->pid = fork();
+  if (j->pid) return;
+  setpgid(0, 0); /* so that what the child starts ends with it */
+  dup2(fileno(j->out), 1);
+  int code = child(j->path, j->m, j->work, limit);
+  fflush(NULL);
+  _exit(code);
+}
+static void end(job *j, int status) {
+  char line[6000], at[512] = "start";
+  const char *name = strrchr(j->path, '/') ? strrchr(j->path, '/') + 1 : j->path;
+  rewind(j->out);
+  while (fgets(line, sizeof line, j->out)) {
+    line[strcspn(line, "\n")] = 0;
+    if (line[0] == 'P') passed++;
+    else if (line[0] == 'S') skipped++;
+    else if (line[0] == '@') snprintf(at, sizeof at, "%.500s", line + 2);
+    else if (line[0] == 'F') failed++, printf("FAIL %s %s %.400s\n", name, mode_names[j->m], line + 2);
+  }
+  if (WIFSIGNALED(status)) failed++, printf("FAIL %s %s %s: %s\n", name, mode_names[j->m], at, WTERMSIG(status) == SIGALRM ? "takes too long" : strsignal(WTERMSIG(status)));
+  else if (WEXITSTATUS(status)) failed++, printf("FAIL %s %s %s: exit %d\n", name, mode_names[j->m], at, WEXITSTATUS(status));
+  if (verbose) printf("%s %s %.0f ms\n", name, mode_names[j->m], now_ms() - j->began);
+  fflush(stdout);
+  fclose(j->out);
+  if (WIFSIGNALED(status)) kill(-j->pid, SIGKILL);
+  remove_tree(j->work);
+}
+int main(int argc, char **argv) {
+  const char *modes = "eval passes O0 jit so c";
+  int jobs = 2, opt;
+  unsigned limit = 120;
+  while ((opt = getopt(argc, argv, "j:m:t:k:v")) != -1) {
+    if (opt == 'j') jobs = atoi(optarg);
+    else if (opt == 'm') modes = optarg;
+    else if (opt == 't') limit = (unsigned)atoi(optarg);
+    else if (opt == 'k') tolerances = optarg;
+    else if (opt == 'v') verbose = true;
+    else return 2;
+  }
+  if (jobs < 1 || jobs > 64) jobs = 1;
+  job running[64] = {0};
+  int live = 0;
+  for (int i = optind, m = 0; i < argc || live;) {
+    if (i < argc && live < jobs) {
+      const char *at = strstr(modes, mode_names[m]);
+      size_t n = strlen(mode_names[m]);
+      while (at && ((at > modes && at[-1] != ' ') || (at[n] && at[n] != ' '))) at = strstr(at + 1, mode_names[m]);
+      for (int k = 0; at && k < jobs; k++) {
+        if (running[k].pid) continue;
+        running[k] = (job){.path = argv[i], .m = (mode)m};
+        begin(&running[k], limit);
+        live++;
+        break;
+      }
+      if (++m == MODES) m = 0, i++;
+      continue;
+    }
+    int status;
+    pid_t p = wait(&status);
+    for (int k = 0; k < jobs; k++)
+      if (running[k].pid == p) {
+        end(&running[k], status);
+        running[k].pid = 0;
+        live--;
+      }
+  }
+  printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
+  return failed != 0;
+}
