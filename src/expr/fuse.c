@@ -1,8 +1,8 @@
 /* How are stages grouped into kernels?
  *
- * Block by block, stages in order. Reductions of two operands, windows, recurrences and updates open kernels; element-wise stages and row reductions join a kernel they read from if the indices allow it (fuse_join.c);
- * placements become virtual when their producers can store in place (fuse_place.c). Then leftovers in front of a kernel move into it (fuse_prologue.c), and contraction - row chain - contraction becomes one kernel
- * (fuse_composite.c). At the end kernels are ordered by dependence and written to the module; pass_order_ puts the items of each block in that order.
+ * Block by block, stages in order. Reductions of two operands, windows, recurrences and updates open kernels; element-wise stages and row reductions join a kernel they read from if the indices allow
+ * it (fuse_join.c); placements become virtual when their producers can store in place (fuse_place.c). Then leftovers in front of a kernel move into it (fuse_prologue.c), and contraction - row chain -
+ * contraction becomes one kernel (fuse_composite.c). At the end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
  */
 #include "expr/fuse.h"
 #include <string.h>
@@ -48,8 +48,10 @@ atom fuse_canon(fuser *f, atom v) {
 }
 void fuse_note(fuser *f, uint32_t k, const char *note) {
   fnode *n = &f->k.v[k];
-  if (!n->note) n->note = note;
-  else if (!strstr(n->note, note)) n->note = arena_fmt(f->m->a, "%s, %s", n->note, note);
+  if (!n->note)
+    n->note = note;
+  else if (!strstr(n->note, note))
+    n->note = arena_fmt(f->m->a, "%s, %s", n->note, note);
 }
 int64_t fuse_extent(fuser *f, const u32vec *vars) {
   int64_t r = 1;
@@ -62,8 +64,10 @@ int64_t fuse_extent(fuser *f, const u32vec *vars) {
 static void dep_tensor(fuser *f, tid t, u32vec *out) {
   uint64_t k;
   uint32_t s = producer_of(f->m, t);
-  if (s && s - 1 < f->nwhere && f->where[s - 1] && xs(f->m, s - 1)->block == f->block) k = f->where[s - 1] - 1;
-  else if (!map_getu(f->result, t, &k)) return;
+  if (s && s - 1 < f->nwhere && f->where[s - 1] && xs(f->m, s - 1)->block == f->block)
+    k = f->where[s - 1] - 1;
+  else if (!map_getu(f->result, t, &k))
+    return;
   if (!set_has(out, (uint32_t)k)) vec_push(f->a, *out, (uint32_t)k);
 }
 static void dep_size(fuser *f, sz s, u32vec *out) {
@@ -203,7 +207,11 @@ static void add_item(fuser *f, item it) {
 }
 
 /* ---- order and output ---------------------------------------------------------------------------------------------------------------------------- */
-typedef struct sorter { fuser *f; uint8_t *state; u32vec out; } sorter;
+typedef struct sorter {
+  fuser *f;
+  uint8_t *state;
+  u32vec out;
+} sorter;
 static void visit(sorter *o, uint32_t k) { /* explicit stack: kernels may depend on each other in long chains */
   fuser *f = o->f;
   u32vec stack = {0};
@@ -223,8 +231,10 @@ static void visit(sorter *o, uint32_t k) { /* explicit stack: kernels may depend
         next = d;
         break;
       }
-    if (next != UINT32_MAX) vec_push(f->a, stack, next);
-    else o->state[q] = 2, stack.n--, vec_push(f->a, o->out, q);
+    if (next != UINT32_MAX)
+      vec_push(f->a, stack, next);
+    else
+      o->state[q] = 2, stack.n--, vec_push(f->a, o->out, q);
   }
 }
 static void emit(fuser *f) {
@@ -284,11 +294,16 @@ static void fuse_block(fuser *f, uint32_t b) {
     uint32_t s = it.index;
     uint64_t k;
     if (xs(m, s)->scan) { /* one kernel for a recurrence; its stages run step by step */
-      if (map_getu(scans, xs(m, s)->scan, &k)) fuse_add(f, (uint32_t)k, s);
-      else map_putu(scans, xs(m, s)->scan, k = fuse_open(f, s, KC_SCAN)), f->k.v[k].outer.n = 0;
-    } else if (is_placement(f->p, s)) fuse_placement(f, s);
-    else if (xs(m, s)->updates.n) fuse_open(f, s, KC_UPDATE);
-    else fuse_stage(f, s);
+      if (map_getu(scans, xs(m, s)->scan, &k))
+        fuse_add(f, (uint32_t)k, s);
+      else
+        map_putu(scans, xs(m, s)->scan, k = fuse_open(f, s, KC_SCAN)), f->k.v[k].outer.n = 0;
+    } else if (is_placement(f->p, s))
+      fuse_placement(f, s);
+    else if (xs(m, s)->updates.n)
+      fuse_open(f, s, KC_UPDATE);
+    else
+      fuse_stage(f, s);
   }
   fuse_prologues(f);
   fuse_composites(f);
@@ -301,7 +316,8 @@ static void fuse_nested(fuser *f, uint32_t b) {
     if (it.kind == IT_IF) {
       uint32_t t = m->ifs.v[it.index].then_block, e = m->ifs.v[it.index].else_block;
       fuse_nested(f, t), fuse_nested(f, e);
-    } else if (it.kind == IT_LOOP) fuse_nested(f, m->loops.v[it.index].body);
+    } else if (it.kind == IT_LOOP)
+      fuse_nested(f, m->loops.v[it.index].body);
   }
   fuse_block(f, b);
 }

@@ -1,7 +1,7 @@
 /* Private to the grouping of stages into kernels.
  *
- * A node is a kernel in the making, a placement (virtual), or a branch or loop of the block (opaque). anc holds, as bits, the nodes a node depends on, directly or not: every question about cycles is one look.
- * canon maps every output variable of a member of a kernel to the canonical variable; a variable belongs to one stage, so one map serves all kernels.
+ * A node is a kernel in the making, a placement (virtual), or a branch or loop of the block (opaque). anc holds, as bits, the nodes a node depends on, directly or not: every question about cycles is
+ * one look. canon maps every output variable of a member of a kernel to the canonical variable; a variable belongs to one stage, so one map serves all kernels.
  */
 #ifndef EK_EXPR_FUSE_H
 #define EK_EXPR_FUSE_H
@@ -23,9 +23,9 @@ typedef struct fuser {
   arena *a;
   uint32_t block, words;
   VEC(fnode) k;
-  uint32_t *where;   /* per stage: node + 1; 0: not in this block (yet) */
+  uint32_t *where; /* per stage: node + 1; 0: not in this block (yet) */
   uint32_t nwhere;
-  map *result;       /* tensors of branches and loops -> node */
+  map *result; /* tensors of branches and loops -> node */
   map *canon;
   uint32_t *pos;     /* per stage: position */
   uint8_t *placed;   /* per stage: stands in a placement */
@@ -34,25 +34,32 @@ typedef struct fuser {
   bool changed;
 } fuser;
 
-typedef struct joint { bool ok; const char *why; atom *var, *to; uint32_t n, mapped; u32vec outer; bool identity; } joint;
+typedef struct joint {
+  bool ok;
+  const char *why;
+  atom *var, *to;
+  uint32_t n, mapped;
+  u32vec outer;
+  bool identity;
+} joint;
 
 static inline bool heavy(kernel_class k) { return k == KC_CONTRACTION || k == KC_STENCIL || k == KC_MATVEC; }
 static inline bool light(kernel_class k) { return k == KC_ROW || k == KC_ELEMENTWISE || k == KC_GATHER || k == KC_COPY; }
 static inline bool depends(const fuser *f, uint32_t k, uint32_t on) { return f->k.v[k].anc[on / 64] >> (on % 64) & 1; }
 uint32_t fuse_node(fuser *f, kernel_class cls);
-uint32_t fuse_open(fuser *f, uint32_t s, kernel_class cls);  /* a kernel of its own */
-void fuse_add(fuser *f, uint32_t k, uint32_t s);              /* s becomes a member of k: dependences, position */
-void fuse_merge(fuser *f, uint32_t k, uint32_t q);            /* q's members go to k; q dies */
-void fuse_deps(fuser *f, uint32_t s, u32vec *out);            /* nodes of this block that s depends on, each once */
-void fuse_users(fuser *f, uint32_t k, u32vec *out);           /* nodes that read k's members */
+uint32_t fuse_open(fuser *f, uint32_t s, kernel_class cls); /* a kernel of its own */
+void fuse_add(fuser *f, uint32_t k, uint32_t s);            /* s becomes a member of k: dependences, position */
+void fuse_merge(fuser *f, uint32_t k, uint32_t q);          /* q's members go to k; q dies */
+void fuse_deps(fuser *f, uint32_t s, u32vec *out);          /* nodes of this block that s depends on, each once */
+void fuse_users(fuser *f, uint32_t k, u32vec *out);         /* nodes that read k's members */
 kernel_class fuse_class(fuser *f, uint32_t s);
 atom fuse_canon(fuser *f, atom v);
-joint fuse_try(fuser *f, uint32_t s, uint32_t k);             /* index analysis of joining s to k */
-void fuse_stage(fuser *f, uint32_t s);                        /* puts an ordinary stage into a kernel (fuse_join.c) */
-void fuse_placement(fuser *f, uint32_t s);                    /* fuse_place.c */
-void fuse_prologues(fuser *f);                                /* fuse_prologue.c */
-void fuse_composites(fuser *f);                               /* fuse_composite.c */
+joint fuse_try(fuser *f, uint32_t s, uint32_t k); /* index analysis of joining s to k */
+void fuse_stage(fuser *f, uint32_t s);            /* puts an ordinary stage into a kernel (fuse_join.c) */
+void fuse_placement(fuser *f, uint32_t s);        /* fuse_place.c */
+void fuse_prologues(fuser *f);                    /* fuse_prologue.c */
+void fuse_composites(fuser *f);                   /* fuse_composite.c */
 void fuse_note(fuser *f, uint32_t k, const char *note);
-int64_t fuse_extent(fuser *f, const u32vec *vars);            /* typical product of extents */
+int64_t fuse_extent(fuser *f, const u32vec *vars); /* typical product of extents */
 bool set_has(const u32vec *v, uint32_t x);
 #endif

@@ -1,11 +1,10 @@
 /* When do a contraction, a chain over its rows and a second contraction become one kernel?
  *
- * C2 reduces variables s of an operand P; P comes from a row kernel read by nobody else whose outer variables are all of P's but s; and that kernel reads exactly one contraction that nobody else reads. Then for one point of
- * the outer variables the whole chain needs one row of the first product only. It pays when the chain can be computed online (its row reductions are a maximum m and the sum of exp(x - m): the row never exists), or when the
- * second operand varies with the batch (else weights would be streamed once per row).
+ * C2 reduces variables s of an operand P; P comes from a row kernel read by nobody else whose outer variables are all of P's but s; and that kernel reads exactly one contraction that nobody else
+ * reads. Then for one point of the outer variables the whole chain needs one row of the first product only. It pays when the chain can be computed online (its row reductions are a maximum m and the
+ * sum of exp(x - m): the row never exists), or when the second operand varies with the batch (else weights would be streamed once per row).
  */
 #include "expr/fuse.h"
-
 
 static bool exp_of_difference(fuser *f, ex e, uint32_t k, map *seen) { /* exp(x - M), M a max over the row, somewhere in e */
   emodule *m = f->m;
@@ -42,7 +41,8 @@ static bool online(fuser *f, uint32_t k) {
     if (r.op == RED_SUM) {
       if (!exp_of_difference(f, r.body, k, map_new(f->a))) return false; /* another sum needs the row again */
       found = true;
-    } else if (r.op != RED_MAX) return false;
+    } else if (r.op != RED_MAX)
+      return false;
   }
   return found;
 }
@@ -82,8 +82,10 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
     atom v;
     if (!sym_is_atom(f->c, by[i], &v)) return false;
     map_putu(to3, v, fuse_canon(f, d[i].var));
-    if (set_has(&r.red_both, v)) vec_push(f->a, s, d[i].var);
-    else if (!set_has(&f->k.v[k2].outer, fuse_canon(f, d[i].var))) return false;
+    if (set_has(&r.red_both, v))
+      vec_push(f->a, s, d[i].var);
+    else if (!set_has(&f->k.v[k2].outer, fuse_canon(f, d[i].var)))
+      return false;
   }
   if (!s.n || nd - s.n != f->k.v[k2].outer.n) return false;
   for (uint32_t i = 0; i < s.n; i++)
@@ -95,7 +97,7 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
     fuse_deps(f, f->k.v[k2].st.v[i], &deps);
     for (uint32_t k = 0; k < deps.n; k++) {
       uint32_t x = deps.v[k];
-      if (x == k2 || f->k.v[x].cls != KC_CONTRACTION || x == k1 || only_user(f, x) != k2 || leaves(f, x)) continue;
+      if (x == k2 || (f->k.v[x].cls != KC_CONTRACTION && f->k.v[x].cls != KC_MATVEC) || x == k1 || only_user(f, x) != k2 || leaves(f, x)) continue;
       if (k1 != UINT32_MAX) return false;
       k1 = x;
     }

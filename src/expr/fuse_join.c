@@ -1,8 +1,9 @@
 /* May a stage join a kernel it reads from, and does it pay?
  *
- * Legality: for every access of the stage to a member, the digits of the member at the access are computed; a digit that is exactly one variable of the stage names the same loop, any other digit's loop is no longer shared
- * (it leaves `outer`). Refused: guarded reads, digits that cannot be separated, one variable named twice, nothing shared, a dependence that goes out of the kernel and comes back.
- * Benefit, with sizes in front of it: behind a heavy kernel only element-wise work over its own index space (a few interleaved digits may be lost); behind a light one anything whose private part stays in cache.
+ * Legality: for every access of the stage to a member, the digits of the member at the access are computed; a digit that is exactly one variable of the stage names the same loop, any other digit's
+ * loop is no longer shared (it leaves `outer`). Refused: guarded reads, digits that cannot be separated, one variable named twice, nothing shared, a dependence that goes out of the kernel and comes
+ * back. Benefit, with sizes in front of it: behind a heavy kernel only element-wise work over its own index space (a few interleaved digits may be lost); behind a light one anything whose private
+ * part stays in cache.
  */
 #include "expr/fuse.h"
 
@@ -41,7 +42,8 @@ joint fuse_try(fuser *f, uint32_t s, uint32_t k) {
       uint32_t at = vars.n;
       if (sym_is_atom(c, by[a], &v))
         for (at = 0; at < vars.n && vars.v[at] != v; at++) {}
-      if (at < vars.n && (!j.to[at] || j.to[at] == cv) && sym_eq(c, sym_extent(c, v), d[a].extent)) j.to[at] = cv;
+      if (at < vars.n && (!j.to[at] || j.to[at] == cv) && sym_eq(c, sym_extent(c, v), d[a].extent))
+        j.to[at] = cv;
       else {
         vec_push(f->a, bad, cv);
         j.identity = false;
@@ -134,9 +136,7 @@ static int64_t kernel_work(fuser *f, const fnode *n) {
   }
   return sum;
 }
-static bool loses_parallelism(fuser *f, const fnode *n, const u32vec *outer) {
-  return fuse_extent(f, outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 && kernel_work(f, n) > SERIAL;
-}
+static bool loses_parallelism(fuser *f, const fnode *n, const u32vec *outer) { return fuse_extent(f, outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 && kernel_work(f, n) > SERIAL; }
 /* ---- benefit: NULL if joining pays, else why not ---- */
 static const char *refuse_heavy(fuser *f, kernel_class c, const fnode *n, const joint *j) {
   u32vec gone = {0};
@@ -186,8 +186,10 @@ static bool added(emodule *m, ex e, ex l1, ex l2) { /* somewhere in e: l1 + l2 +
   ex next = 0;
   for (uint32_t i = 0; i < n.nargs; i++) {
     bool a = occurs(m, n.args[i], l1), b = occurs(m, n.args[i], l2);
-    if (a && b) next = n.args[i], both++;
-    else if ((a || b) && n.op != OP_ADD && n.op != OP_SUB) return false;
+    if (a && b)
+      next = n.args[i], both++;
+    else if ((a || b) && n.op != OP_ADD && n.op != OP_SUB)
+      return false;
   }
   if (both == 1) {
     for (uint32_t i = 0; i < n.nargs; i++)
@@ -283,7 +285,10 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
       atom to[64];
       uint32_t nv = 0;
       stage_vars(f->m, f->k.v[q].st.v[a], f->a, &vars);
-      if (vars.n > 64) { loc = INT64_MAX; break; }
+      if (vars.n > 64) {
+        loc = INT64_MAX;
+        break;
+      }
       for (; nv < vars.n; nv++) to[nv] = map_getu(tr, fuse_canon(f, vars.v[nv]), &x) ? (atom)x : fuse_canon(f, vars.v[nv]);
       loc = max64(loc, private_bytes(f, f->k.v[q].st.v[a], &no, vars.v, to, nv));
     }
@@ -375,11 +380,15 @@ void fuse_stage(fuser *f, uint32_t s) {
     if (heavy(n->cls) && j.outer.n < n->outer.n) fuse_note(f, k, "digits interleaved");
     fuse_add(f, k, s);
     f->k.v[k].outer = j.outer;
-    if (heavy(f->k.v[k].cls)) two_products(f, s, k, &deps);
+    if (heavy(f->k.v[k].cls))
+      two_products(f, s, k, &deps);
     else {
-      if (c == KC_ROW) f->k.v[k].cls = KC_ROW;
-      else if (c == KC_GATHER && f->k.v[k].cls != KC_ROW) f->k.v[k].cls = KC_GATHER;
-      else if (c == KC_ELEMENTWISE && f->k.v[k].cls == KC_COPY) f->k.v[k].cls = KC_ELEMENTWISE;
+      if (c == KC_ROW)
+        f->k.v[k].cls = KC_ROW;
+      else if (c == KC_GATHER && f->k.v[k].cls != KC_ROW)
+        f->k.v[k].cls = KC_GATHER;
+      else if (c == KC_ELEMENTWISE && f->k.v[k].cls == KC_COPY)
+        f->k.v[k].cls = KC_ELEMENTWISE;
       siblings(f, s, k, &deps);
     }
     return;

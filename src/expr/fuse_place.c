@@ -1,8 +1,8 @@
 /* Can the pieces of a placement be stored in place by their producers?
  *
- * A piece whose update is a one-to-one renaming of all the digits of a stage of the same block is stored inside the placement by that stage's kernel, if the stage is not stored elsewhere and its value leaves no other way.
- * For any other piece a copy stage is made, which is fused like every element-wise stage: it may become a second store of the producer's kernel, or join nothing and be moved by a kernel of its own (all such copies of one
- * placement share one). So a placement itself never costs a kernel: it is virtual.
+ * A piece whose update is a one-to-one renaming of all the digits of a stage of the same block is stored inside the placement by that stage's kernel, if the stage is not stored elsewhere and its
+ * value leaves no other way. For any other piece a copy stage is made, which is fused like every element-wise stage: it may become a second store of the producer's kernel, or join nothing and be
+ * moved by a kernel of its own (all such copies of one placement share one). So a placement itself never costs a kernel: it is virtual.
  */
 #include "expr/fuse.h"
 
@@ -87,7 +87,8 @@ void fuse_placement(fuser *f, uint32_t s) {
     pass_refuse(f->p, "kernels", ns, s + 1, "piece is stored elsewhere too");
     if (f->k.v[k].st.n == 1 && f->k.v[k].st.v[0] == ns) { /* joined nothing: copies of one placement go together */
       f->k.v[k].cls = KC_COPY;
-      if (group == UINT32_MAX) group = k;
+      if (group == UINT32_MAX)
+        group = k;
       else {
         fuse_merge(f, group, k);
         f->k.v[group].outer.n = 0;

@@ -1,7 +1,7 @@
 /* Which element-wise leftovers go into the kernel behind them?
  *
- * An element-wise stage that joined nobody and is read by one unguarded access of one reduction is computed where it is read. That repeats its work for every tap of a window and every tile of columns, so it must be cheap;
- * what it saves is one store and one load of each element and a kernel.
+ * An element-wise stage that joined nobody and is read by one unguarded access of one reduction is computed where it is read. That repeats its work for every tap of a window and every tile of
+ * columns, so it must be cheap; what it saves is one store and one load of each element and a kernel.
  */
 #include "expr/fuse.h"
 

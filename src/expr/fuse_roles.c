@@ -1,17 +1,23 @@
 /* What kind of reduction is a stage?
  *
- * The body of a sum is a product of factors; factors are grouped into operands by the variables that occur in them (two factors are always two operands; of three or more, one whose variables are among another's joins it).
- * With two operands A and B, an output variable of A only is a row, of B only a column, of both a batch; a reduction variable of both is reduced. The names follow from nothing else.
- *   contraction   reduced variables, rows and columns             matvec    rows or columns only, no window
- *   stencil       a window and no columns (or one operand only)   row       everything else
+ * The body of a sum is a product of factors; factors are grouped into operands by the variables that occur in them (two factors are always two operands; of three or more, one whose variables are
+ * among another's joins it). With two operands A and B, an output variable of A only is a row, of B only a column, of both a batch; a reduction variable of both is reduced. The names follow from
+ * nothing else.
+ * - contraction: reduced variables, rows and columns.
+ * - matvec: rows or columns only, no window.
+ * - stencil: a window and no columns, or one operand only.
+ * - row: everything else.
+ *
  * A window is an index in which output and reduction variables overlap (o*st + k*d with overlap, or with an offset); a mixed radix number of both is not.
  */
 #include "expr/fuse.h"
 
 static void factors_of(emodule *m, ex e, arena *a, u32vec *out) {
   ex_node n = *exn(m, e);
-  if (n.kind == EX_OP && n.op == OP_MUL) factors_of(m, n.args[0], a, out), factors_of(m, n.args[1], a, out);
-  else vec_push(a, *out, e);
+  if (n.kind == EX_OP && n.op == OP_MUL)
+    factors_of(m, n.args[0], a, out), factors_of(m, n.args[1], a, out);
+  else
+    vec_push(a, *out, e);
 }
 static bool in(const u32vec *v, uint32_t x) {
   for (uint32_t i = 0; i < v->n; i++)
@@ -104,8 +110,10 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
     u32vec *fv = NEWN(a, u32vec, f.n + 1), scalars = {0};
     for (uint32_t i = 0; i < f.n; i++) {
       expr_vars(m, f.v[i], a, &fv[i]);
-      if (fv[i].n) with_vars++;
-      else vec_push(a, scalars, f.v[i]);
+      if (fv[i].n)
+        with_vars++;
+      else
+        vec_push(a, scalars, f.v[i]);
     }
     for (uint32_t i = 0; i < f.n; i++) {
       if (!fv[i].n) continue;
@@ -129,9 +137,12 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
       }
       for (uint32_t i = 0; i < r.n; i++) vec_push(a, *(in(va, r.v[i]) && in(vb, r.v[i]) ? &out->red_both : &out->red_one), r.v[i]);
       bool red = out->red_both.n > 0, hidden = n.where && out->triangle;
-      if (red && !hidden && out->row.n && out->col.n) out->cls = KC_CONTRACTION;
-      else if (red && !hidden && !out->window && (out->row.n || out->col.n)) out->cls = KC_MATVEC;
-      else if (red && !hidden && out->window) out->cls = out->col.n ? KC_MATVEC : KC_STENCIL;
+      if (red && !hidden && out->row.n && out->col.n)
+        out->cls = KC_CONTRACTION;
+      else if (red && !hidden && !out->window && (out->row.n || out->col.n))
+        out->cls = KC_MATVEC;
+      else if (red && !hidden && out->window)
+        out->cls = out->col.n ? KC_MATVEC : KC_STENCIL;
       return true;
     }
   }
@@ -150,7 +161,8 @@ kernel_class expr_class(emodule *m, uint32_t s) {
   arena *a = arena_new(m->c);
   roles r;
   kernel_class k = KC_ELEMENTWISE;
-  if (expr_roles(m, s, a, &r)) k = r.cls;
+  if (expr_roles(m, s, a, &r))
+    k = r.cls;
   else {
     u32vec l = {0};
     expr_loads(m, x->value, a, &l);

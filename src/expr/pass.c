@@ -1,12 +1,15 @@
 /* What do all passes share?
  *
- * The index of readers and accesses, kept current while stages change; fuel; refusals; new stages put in front of old ones; the digits of an access. The index makes every pass a worklist over stages and their readers
- * instead of a search over the module.
+ * The index of readers and accesses, kept current while stages change; fuel; refusals; new stages put in front of old ones; the digits of an access. The index makes every pass a worklist over stages
+ * and their readers instead of a search over the module.
  */
 #include "expr/pass.h"
 #include <string.h>
 
-struct expr_notes { uint32_t n; const expr_refusal *v; };
+struct expr_notes {
+  uint32_t n;
+  const expr_refusal *v;
+};
 void pass_keep_refusals(pw *p); /* passes.c calls it at the end of a run */
 void pass_keep_refusals(pw *p) {
   struct expr_notes *k = NEW(p->m->a, struct expr_notes);
@@ -52,8 +55,11 @@ uint32_t ex_flags(pw *p, ex e) {
   ex_node n = *exn(p->m, e);
   uint32_t f = EXF_KNOWN;
   switch ((ex_kind)n.kind) {
-  case EX_CONST: break;
-  case EX_INDEX: f |= EXF_INDEX | size_flags(p, n.index); break;
+  case EX_CONST:
+    break;
+  case EX_INDEX:
+    f |= EXF_INDEX | size_flags(p, n.index);
+    break;
   case EX_LOAD:
     f |= EXF_LOAD | ex_flags(p, n.otherwise);
     for (uint32_t i = 0; i < n.nargs; i++) f |= size_flags(p, n.args[i]);
@@ -62,7 +68,9 @@ uint32_t ex_flags(pw *p, ex e) {
     if (n.op == OP_SEL || n.op == OP_AND || n.op == OP_OR) f |= EXF_LAZY;
     for (uint32_t i = 0; i < n.nargs; i++) f |= ex_flags(p, n.args[i]);
     break;
-  case EX_REDUCE: f |= EXF_REDUCE | ex_flags(p, n.where) | ex_flags(p, n.body) | ex_flags(p, n.payload); break;
+  case EX_REDUCE:
+    f |= EXF_REDUCE | ex_flags(p, n.where) | ex_flags(p, n.body) | ex_flags(p, n.payload);
+    break;
   }
   p->flags.v[e] = (uint8_t)f;
   return f;
@@ -92,8 +100,11 @@ static void collect_value(pw *p, ex e, u32vec *out) {
   p->memo_epoch.v[e] = p->epoch;
   ex_node n = *exn(p->m, e);
   switch ((ex_kind)n.kind) {
-  case EX_CONST: return;
-  case EX_INDEX: collect_size(p, n.index, out); return;
+  case EX_CONST:
+    return;
+  case EX_INDEX:
+    collect_size(p, n.index, out);
+    return;
   case EX_LOAD:
     for (uint32_t i = 0; i < n.nargs; i++) collect_size(p, n.args[i], out);
     collect_value(p, n.otherwise, out);
@@ -102,7 +113,9 @@ static void collect_value(pw *p, ex e, u32vec *out) {
   case EX_OP:
     for (uint32_t i = 0; i < n.nargs; i++) collect_value(p, n.args[i], out);
     return;
-  case EX_REDUCE: collect_value(p, n.where, out), collect_value(p, n.body, out), collect_value(p, n.payload, out); return;
+  case EX_REDUCE:
+    collect_value(p, n.where, out), collect_value(p, n.body, out), collect_value(p, n.payload, out);
+    return;
   }
 }
 static void collect_stage(pw *p, uint32_t s, u32vec *out) {
@@ -267,8 +280,10 @@ static void order_block(pw *p, uint32_t b, u32vec *out) {
     item it = m->blocks.v[b].items.v[i];
     if (it.kind == IT_STAGE) {
       if (!xs(m, it.index)->dead) vec_push(p->a, *out, it.index);
-    } else if (it.kind == IT_IF) order_block(p, m->ifs.v[it.index].then_block, out), order_block(p, m->ifs.v[it.index].else_block, out);
-    else order_block(p, m->loops.v[it.index].body, out);
+    } else if (it.kind == IT_IF)
+      order_block(p, m->ifs.v[it.index].then_block, out), order_block(p, m->ifs.v[it.index].else_block, out);
+    else
+      order_block(p, m->loops.v[it.index].body, out);
   }
 }
 void pass_order(pw *p, u32vec *out) { order_block(p, 0, out); }
@@ -312,7 +327,9 @@ uint32_t producer_of(const emodule *m, tid t) {
 bool in_range(ctx *c, sz i, sz n) { return sym_ge0(c, i) && sym_lt(c, i, n); }
 bool size_uses_only_ints(pw *p, sz e) { return !sym_uses_kind(p->c, e, AT_SYMBOL) && !sym_uses_kind(p->c, e, AT_DATA); }
 
-typedef struct guess { ctx *c; } guess;
+typedef struct guess {
+  ctx *c;
+} guess;
 static bool guess_atom(void *env, atom a, int64_t *v) {
   ctx *c = ((guess *)env)->c;
   int64_t lo, hi, k;
@@ -362,8 +379,10 @@ const cinfo *tensor_const(pw *p, tid t) {
   k->known = nd_count(&x->data, &n);
   if (!k->known || n < 1) return k;
   k->uniform = is_uniform(&x->data, et_bytes(x->type), n);
-  if (k->uniform) k->value = et_load(x->type, x->data.data);
-  else if ((x->type == ET_I64 || x->type == ET_I32) && n <= 1 << 20) find_affine(k, &x->data, n);
+  if (k->uniform)
+    k->value = et_load(x->type, x->data.data);
+  else if ((x->type == ET_I64 || x->type == ET_I32) && n <= 1 << 20)
+    find_affine(k, &x->data, n);
   return k;
 }
 
@@ -387,7 +406,10 @@ bool can_split(pw *p, uint32_t s, atom v, sz inner) {
   if (sym_is_int(p->c, inner, &k) && k <= 1) return false;
   return !(sym_is_int(p->c, q, &n) && n <= 1);
 }
-typedef struct split_env { atom v; sz by; } split_env;
+typedef struct split_env {
+  atom v;
+  sz by;
+} split_env;
 static sz split_atom(void *env, emodule *m, atom a) {
   (void)m;
   split_env *s = env;

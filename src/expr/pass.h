@@ -1,18 +1,21 @@
 /* Private to the passes: the state of one run, the index of who reads whom, fuel, refusals, and the small questions every pass asks.
  *
- * Invariants between passes: blocks list their live stages in dependence order; readers and loads are current for live stages (pass_changed after every change); pinned tensors have a use that is no stage.
+ * Invariants between passes: blocks list their live stages in dependence order; readers and loads are current for live stages (pass_changed after every change); pinned tensors have a use that is no
+ * stage.
  */
 #ifndef EK_EXPR_PASS_H
 #define EK_EXPR_PASS_H
 #include "expr/passes.h"
 
-typedef struct cinfo { /* what is known about a constant's bytes */
+typedef struct cinfo {         /* what is known about a constant's bytes */
   bool known, uniform, affine; /* affine: value = c0 + sum coef[d] * index d (integers only) */
   scalar value;                /* uniform */
   int64_t c0, coef[MAX_RANK];
 } cinfo;
 
-typedef struct pending { uint32_t before, stage; } pending;
+typedef struct pending {
+  uint32_t before, stage;
+} pending;
 
 struct pw {
   emodule *m;
@@ -40,47 +43,49 @@ struct pw {
 };
 
 /* ---- one run (pass.c) ---- */
-bool pass_spend(pw *p); /* false: no fuel left, do not rewrite */
-void pass_refuse(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why); /* with: other stage + 1 or 0 */
-void pass_index(pw *p);                   /* builds readers, loads, pinned */
-void pass_changed(pw *p, uint32_t s);     /* stage s has a new value or updates */
-void pass_set(pw *p, uint32_t s, ex v);   /* new value */
-void pass_kill(pw *p, uint32_t s);        /* stage is dead; leaves its block at the next pass_order_flush */
+bool pass_spend(pw *p);                                                                              /* false: no fuel left, do not rewrite */
+void pass_refuse(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why);           /* with: other stage + 1 or 0 */
+void pass_index(pw *p);                                                                              /* builds readers, loads, pinned */
+void pass_changed(pw *p, uint32_t s);                                                                /* stage s has a new value or updates */
+void pass_set(pw *p, uint32_t s, ex v);                                                              /* new value */
+void pass_kill(pw *p, uint32_t s);                                                                   /* stage is dead; leaves its block at the next pass_order_flush */
 uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value, const char *hint); /* a new stage with one axis per digit, standing before stage `before`, in its block */
-void pass_flush(pw *p);                   /* puts pending stages into their blocks, removes dead ones */
-void pass_order(pw *p, u32vec *out);      /* live stages, all blocks, in execution order (nested blocks at their item) */
-bool block_inside(const emodule *m, uint32_t b, uint32_t outer); /* b is outer or nested in it */
+void pass_flush(pw *p);                                                                              /* puts pending stages into their blocks, removes dead ones */
+void pass_order(pw *p, u32vec *out);                                                                 /* live stages, all blocks, in execution order (nested blocks at their item) */
+bool block_inside(const emodule *m, uint32_t b, uint32_t outer);                                     /* b is outer or nested in it */
 
 /* ---- questions ---- */
 enum { EXF_KNOWN = 1, EXF_LOAD = 2, EXF_REDUCE = 4, EXF_DATA = 8, EXF_LAZY = 16, EXF_INDEX = 32 };
-uint32_t ex_flags(pw *p, ex e);           /* what occurs anywhere below (data: a data atom inside an index) */
-static inline bool one_atom(ctx *c, sz e) { atom a; return sym_is_atom(c, e, &a); }
+uint32_t ex_flags(pw *p, ex e); /* what occurs anywhere below (data: a data atom inside an index) */
+static inline bool one_atom(ctx *c, sz e) {
+  atom a;
+  return sym_is_atom(c, e, &a);
+}
 static inline const u32vec *stage_loads(pw *p, uint32_t s) { return &p->loads.v[s]; }
-bool stage_is_reduce(pw *p, uint32_t s);  /* value is a reduction, nothing else */
-bool stage_plain(pw *p, uint32_t s);      /* compute form, no reduction anywhere */
+bool stage_is_reduce(pw *p, uint32_t s);                              /* value is a reduction, nothing else */
+bool stage_plain(pw *p, uint32_t s);                                  /* compute form, no reduction anywhere */
 void stage_vars(const emodule *m, uint32_t s, arena *a, u32vec *out); /* output digits' variables */
 bool stage_has_var(const emodule *m, uint32_t s, atom v);
 sz stage_points(emodule *m, uint32_t s);
-const cinfo *tensor_const(pw *p, tid t);  /* NULL if not a constant */
+const cinfo *tensor_const(pw *p, tid t); /* NULL if not a constant */
 bool size_uses_only_ints(pw *p, sz e);
 uint32_t producer_of(const emodule *m, tid t); /* live stage + 1, or 0 */
 bool load_same(const emodule *m, ex a, ex b);
-bool in_range(ctx *c, sz i, sz n);        /* proved */
+bool in_range(ctx *c, sz i, sz n); /* proved */
 /* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. */
 void stage_replace(pw *p, uint32_t s, map *by);
 void stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in axes, reductions, accesses */
 bool can_split(pw *p, uint32_t s, atom v, sz inner);
-bool is_placement(pw *p, uint32_t s);     /* tiled, every update a box, unconditional */
+bool is_placement(pw *p, uint32_t s); /* tiled, every update a box, unconditional */
 
 /* ---- simplifier (pass_simplify.c) ---- */
-ex simplify(pw *p, ex e);                 /* normal form under the current facts */
+ex simplify(pw *p, ex e);                                                   /* normal form under the current facts */
 ex simplify_subst(pw *p, ex e, const atom *vars, const sz *by, uint32_t n); /* substitution of free variables, then normal form */
-bool simplify_stage(pw *p, uint32_t s);   /* value, updates; returns whether anything changed */
-scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok); /* constant folding of one operation (pass_scalar.c) */
+bool simplify_stage(pw *p, uint32_t s);                                     /* value, updates; returns whether anything changed */
+scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok);  /* constant folding of one operation (pass_scalar.c) */
 
 /* ---- the passes ---- */
-#define PASSES(X) \
-  X(simplify) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(trim) X(align) X(kernels)
+#define PASSES(X) X(simplify) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(trim) X(align) X(kernels)
 #define X(n) bool pass_##n(pw *p);
 PASSES(X)
 #undef X

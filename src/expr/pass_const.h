@@ -2,8 +2,8 @@
 #ifndef EK_EXPR_PASS_CONST_H
 #define EK_EXPR_PASS_CONST_H
 #include "expr/pass.h"
-bool const_value(pw *p, ex e);                 /* reads constants only, uses no symbol (variables may be free) */
-void expr_symbols(pw *p, ex e, u32vec *out);   /* size symbols anywhere inside */
+bool const_value(pw *p, ex e);               /* reads constants only, uses no symbol (variables may be free) */
+void expr_symbols(pw *p, ex e, u32vec *out); /* size symbols anywhere inside */
 /* A constant tensor with value's values over vars, read at those variables; 0 if that is too much work. near: a stage of the block (for names). */
 ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value);
 #endif

@@ -1,7 +1,7 @@
 /* Which stages compute the same?
  *
- * Two stages are equal up to the names of their variables. Every stage's value is rewritten over canonical variables (position, extent); values are hash-consed, so equal stages get the same ex. A stage may be replaced
- * by an equal one that stands earlier in its own or an enclosing block. Stages of recurrences, updates and needed-by-name tensors stay (the latter may stand for others).
+ * Two stages are equal up to the names of their variables. Every stage's value is rewritten over canonical variables (position, extent); values are hash-consed, so equal stages get the same ex. A
+ * stage may be replaced by an equal one that stands earlier in its own or an enclosing block. Stages of recurrences, updates and needed-by-name tensors stay (the latter may stand for others).
  */
 #include "expr/pass.h"
 #include <string.h>
@@ -26,7 +26,11 @@ static sz canonical(pw *p, uint32_t at, sz extent) {
   map_putu(p->canon_vars, key, s);
   return s;
 }
-typedef struct pairs { const uint32_t *from; const sz *to; uint32_t n; } pairs;
+typedef struct pairs {
+  const uint32_t *from;
+  const sz *to;
+  uint32_t n;
+} pairs;
 static sz pair_of(void *env, emodule *m, atom a) {
   (void)m;
   const pairs *q = env;

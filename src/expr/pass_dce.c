@@ -1,14 +1,14 @@
 /* What is needed?
  *
- * Marks from the outputs (and from the late sizes that anything alive depends on) through stages, branches and loops; the rest dies. A branch or loop none of whose results is used dies with everything inside, a result of
- * a living branch that nobody uses is dropped from it. Stages of a living recurrence die one by one like others: what a living stage reads lives.
- * Needs nothing, keeps everything.
+ * Marks from the outputs (and from the late sizes that anything alive depends on) through stages, branches and loops; the rest dies. A branch or loop none of whose results is used dies with
+ * everything inside, a result of a living branch that nobody uses is dropped from it. Stages of a living recurrence die one by one like others: what a living stage reads lives. Needs nothing, keeps
+ * everything.
  */
 #include "expr/pass.h"
 
 typedef struct dce {
   pw *p;
-  uint8_t *live;  /* per tensor */
+  uint8_t *live; /* per tensor */
   u32vec work;
   map *late;
 } dce;
@@ -32,8 +32,11 @@ static void need_value_sizes(dce *d, ex e, map *seen) { /* late symbols inside v
   map_putu(seen, e, 1);
   ex_node n = *exn(d->p->m, e);
   switch ((ex_kind)n.kind) {
-  case EX_CONST: break;
-  case EX_INDEX: need_size(d, n.index); break;
+  case EX_CONST:
+    break;
+  case EX_INDEX:
+    need_size(d, n.index);
+    break;
   case EX_LOAD:
     for (uint32_t i = 0; i < n.nargs; i++) need_size(d, n.args[i]);
     need_value_sizes(d, n.otherwise, seen);
@@ -137,8 +140,10 @@ static bool sweep(dce *d, uint32_t b, bool all) {
       keep &= used;
       any |= sweep(d, x->body, !keep);
     }
-    if (keep) k->items.v[out++] = it;
-    else any = true;
+    if (keep)
+      k->items.v[out++] = it;
+    else
+      any = true;
   }
   k->items.n = out;
   return any;

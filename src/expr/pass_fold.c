@@ -1,8 +1,8 @@
 /* What can be computed now?
  *
- * A stage all of whose inputs are constants becomes a constant tensor; inside other stages a maximal constant sub-expression does, over exactly its free variables. Bounded: what would take long to evaluate or makes more
- * bytes than it reads by far stays. Pure movement of large constants is left to the views (weights are packed later anyway), until the last round.
- * Values come from the evaluator, one stage at a time.
+ * A stage all of whose inputs are constants becomes a constant tensor; inside other stages a maximal constant sub-expression does, over exactly its free variables. Bounded: what would take long to
+ * evaluate or makes more bytes than it reads by far stays. Pure movement of large constants is left to the views (weights are packed later anyway), until the last round. Values come from the
+ * evaluator, one stage at a time.
  */
 #include "expr/pass.h"
 #include "expr/pass_const.h"
@@ -106,7 +106,12 @@ ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
   return expr_load(m, t, idx, n, 0);
 }
 
-typedef struct folder { pw *p; uint32_t s; map *by; bool any; } folder;
+typedef struct folder {
+  pw *p;
+  uint32_t s;
+  map *by;
+  bool any;
+} folder;
 static int64_t largest_read(pw *p, ex e) {
   u32vec l = {0};
   int64_t best = 1, n;

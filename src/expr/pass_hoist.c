@@ -1,8 +1,8 @@
 /* Where do reductions stand?
  *
- * Every reduction inside an expression becomes a stage of its own over exactly its free variables, so that afterwards a stage is either one reduction or has none: bias, activation, normalisation never hide inside a
- * reduction stage. First, stages of a recurrence that read nothing of it leave it (their step variable becomes an ordinary index), and a reduction inside a recurrence's stage that reads nothing of it leaves too: the product
- * of all inputs with the weights is one contraction in front of the loop. Reductions that do read it become stages of the recurrence.
+ * Every reduction inside an expression becomes a stage of its own over exactly its free variables, so that afterwards a stage is either one reduction or has none: bias, activation, normalisation
+ * never hide inside a reduction stage. First, stages of a recurrence that read nothing of it leave it (their step variable becomes an ordinary index), and a reduction inside a recurrence's stage that
+ * reads nothing of it leaves too: the product of all inputs with the weights is one contraction in front of the loop. Reductions that do read it become stages of the recurrence.
  *
  * A reduction under a condition is then computed also where the condition fails: accesses of it that are not provably in range get the `else` value 0, which nobody uses.
  * Needs simplified values; keeps everything.
@@ -11,10 +11,10 @@
 
 typedef struct hoist {
   pw *p;
-  uint32_t s;   /* the stage being looked at */
-  ex root;      /* its value when that is a reduction: stays */
-  bool lazy;    /* something in the stage is evaluated conditionally */
-  map *made;    /* reduction -> load of its stage */
+  uint32_t s; /* the stage being looked at */
+  ex root;    /* its value when that is a reduction: stays */
+  bool lazy;  /* something in the stage is evaluated conditionally */
+  map *made;  /* reduction -> load of its stage */
   bool any;
 } hoist;
 

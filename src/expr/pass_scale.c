@@ -1,14 +1,17 @@
 /* Which constant factors belong into the weights?
  *
- * R = sum of products, one factor W constant; its only reader computes a*R + b somewhere with a constant and indexed by W's variables: then W' = W*a is evaluated now and a*R + b becomes R + b. The sub-expression is the
- * largest one that is linear in R, so that it is found under activations too. Normalisation by stored statistics, per-channel scales and constant factors of products all have this form.
- * Also: several constant factors of one sum become one where the largest has all variables.
- * Uses the licence that sums of f32/f64 may be reassociated; sums of small floats stay as they are. Needs hoisted, inlined stages.
+ * R = sum of products, one factor W constant; its only reader computes a*R + b somewhere with a constant and indexed by W's variables: then W' = W*a is evaluated now and a*R + b becomes R + b. The
+ * sub-expression is the largest one that is linear in R, so that it is found under activations too. Normalisation by stored statistics, per-channel scales and constant factors of products all have
+ * this form. Also: several constant factors of one sum become one where the largest has all variables. Uses the licence that sums of f32/f64 may be reassociated; sums of small floats stay as they
+ * are. Needs hoisted, inlined stages.
  */
 #include "expr/pass_const.h"
 #include <string.h>
 
-typedef struct lin { bool ok; ex a, b; } lin; /* a == 0: does not occur */
+typedef struct lin {
+  bool ok;
+  ex a, b;
+} lin; /* a == 0: does not occur */
 
 static bool uses(emodule *m, ex e, ex load, map *memo) {
   uint64_t x;
@@ -59,8 +62,10 @@ static lin linear(emodule *m, ex e, ex l, map *memo) { /* e = a*l + b; b == 0 is
 }
 static void factors(pw *p, ex e, u32vec *out) {
   ex_node n = *exn(p->m, e);
-  if (n.kind == EX_OP && n.op == OP_MUL) factors(p, n.args[0], out), factors(p, n.args[1], out);
-  else vec_push(p->a, *out, e);
+  if (n.kind == EX_OP && n.op == OP_MUL)
+    factors(p, n.args[0], out), factors(p, n.args[1], out);
+  else
+    vec_push(p->a, *out, e);
 }
 static ex product(emodule *m, const u32vec *f) {
   ex r = 0;

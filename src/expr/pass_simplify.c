@@ -1,28 +1,16 @@
 /* What is the simplest form of a value?
  *
- * One bottom-up rewrite that substitutes variables, simplifies sizes by their normal form, and applies the rules below. Conditions on indices are decided by proofs over sizes (sym): guards that cannot fail
- * vanish, reads that are always outside become their `else` value. Under a branch, or inside a reduction with a condition, the condition is a fact.
+ * One bottom-up rewrite that substitutes variables, simplifies sizes by their normal form, and applies the rules below. Conditions on indices are decided by proofs over sizes (sym): guards that
+ * cannot fail vanish, reads that are always outside become their `else` value. Under a branch, or inside a reduction with a condition, the condition is a fact.
  *
- * Rules. Integers and conditions: exact. Floats: exact up to the sign of zero, except pow(x, 1/2) = sqrt(x) and its kin (they differ at -inf and in the last place), and "0 times a factor" in sums whose
- * condition becomes a guard (it differs when the factor is not finite). Nothing here reassociates.
+ * Rules. Integers and conditions: exact. Floats: exact up to the sign of zero, except pow(x, 1/2) = sqrt(x) and its kin (they differ at -inf and in the last place), and "0 times a factor" in sums
+ * whose condition becomes a guard (it differs when the factor is not finite). Nothing here reassociates.
  *
  * Facts make results valid only at that place, so results are remembered per scope of facts; without facts and substitution a normal form is remembered for good (until a tensor becomes a constant).
  */
-#include "expr/pass.h"
+#include "expr/pass_simplify.h"
 #include <math.h>
 #include <string.h>
-
-typedef struct sm {
-  pw *p;
-  emodule *m;
-  ctx *c;
-  const atom *vars;
-  const sz *by;
-  uint32_t n;     /* substituted variables */
-  uint32_t facts; /* scopes with facts */
-} sm;
-
-static ex simp(sm *z, ex e);
 
 /* ---- sizes ---------------------------------------------------------------------------------------------------------------------------------- */
 static sz size_atom(ctx *c, void *env, atom a) {
@@ -36,7 +24,8 @@ static sz size_atom(ctx *c, void *env, atom a) {
     ex e = sym_data_id(c, a), n = simp(z, e);
     return n == e ? 0 : expr_as_size(z->m, n);
   }
-  default: return 0;
+  default:
+    return 0;
   }
 }
 static bool has_parts(ctx *c, sz s) { return sym_uses_kind(c, s, AT_SEL) || sym_uses_kind(c, s, AT_MIN) || sym_uses_kind(c, s, AT_MAX) || sym_uses_kind(c, s, AT_DIV); }
@@ -47,13 +36,13 @@ static sz simp_size(sm *z, sz s) {
 }
 
 /* ---- conditions as facts --------------------------------------------------------------------------------------------------------------------- */
-static bool is_k(emodule *m, ex e, int64_t *v) {
+bool is_k(emodule *m, ex e, int64_t *v) {
   const ex_node *n = exn(m, e);
   if (n->kind != EX_CONST || et_kind(n->type) == K_FLOAT) return false;
   *v = n->k.i;
   return true;
 }
-static bool is_f(emodule *m, ex e, double *v) {
+bool is_f(emodule *m, ex e, double *v) {
   const ex_node *n = exn(m, e);
   if (n->kind != EX_CONST || et_kind(n->type) != K_FLOAT) return false;
   *v = n->k.f;
@@ -63,10 +52,14 @@ static bool is_cmp(sop op) { return op >= OP_EQ && op <= OP_GE; }
 /* a op b as "s >= 0" (or s == 0 / s != 0 for eq, ne) */
 static sz cmp_size(ctx *c, sop op, sz a, sz b) {
   switch (op) {
-  case OP_LT: return sym_addi(c, sym_sub(c, b, a), -1);
-  case OP_LE: return sym_sub(c, b, a);
-  case OP_GT: return sym_addi(c, sym_sub(c, a, b), -1);
-  default: return sym_sub(c, a, b);
+  case OP_LT:
+    return sym_addi(c, sym_sub(c, b, a), -1);
+  case OP_LE:
+    return sym_sub(c, b, a);
+  case OP_GT:
+    return sym_addi(c, sym_sub(c, a, b), -1);
+  default:
+    return sym_sub(c, a, b);
   }
 }
 static bool assume(sm *z, ex cond, bool truth) { /* pushes facts; true if any */
@@ -87,14 +80,13 @@ static bool assume(sm *z, ex cond, bool truth) { /* pushes facts; true if any */
   if (op == OP_EQ) sym_push(z->c, sym_neg(z->c, s));
   return true;
 }
-typedef struct scope { uint32_t mark, epoch; bool any; } scope;
-static scope open_scope(sm *z, ex cond, bool truth) {
+scope open_scope(sm *z, ex cond, bool truth) {
   scope s = {sym_mark(z->c), z->p->epoch, false};
   s.any = assume(z, cond, truth);
   if (s.any) z->facts++, z->p->epoch = ++z->p->epochs;
   return s;
 }
-static void close_scope(sm *z, scope s) {
+void close_scope(sm *z, scope s) {
   sym_pop(z->c, s.mark);
   if (s.any) z->facts--, z->p->epoch = s.epoch;
 }
@@ -228,28 +220,35 @@ static ex rules(sm *z, ex e) {
     }
   }
   switch ((sop)n.op) {
-  case OP_MUL: return rule_mul(z, n.args[0], n.args[1], n.type, e);
+  case OP_MUL:
+    return rule_mul(z, n.args[0], n.args[1], n.type, e);
   case OP_ADD:
-  case OP_SUB: return rule_addsub(z, n.op, n.args[0], n.args[1], n.type, e);
+  case OP_SUB:
+    return rule_addsub(z, n.op, n.args[0], n.args[1], n.type, e);
   case OP_DIV:
     if (!is_f(m, n.args[1], &f)) return e;
     if (f == 1) return n.args[0];
     return pow2(f) ? expr_op2(m, OP_MUL, n.args[0], expr_f(m, n.type, 1 / f)) : e; /* exact: the reciprocal is a power of two too */
-  case OP_IDIV: return is_k(m, n.args[1], &k) && k == 1 ? n.args[0] : e;
-  case OP_POW: return is_f(m, n.args[1], &f) ? rule_pow(z, n.args[0], f, n.type, e) : e;
+  case OP_IDIV:
+    return is_k(m, n.args[1], &k) && k == 1 ? n.args[0] : e;
+  case OP_POW:
+    return is_f(m, n.args[1], &f) ? rule_pow(z, n.args[0], f, n.type, e) : e;
   case OP_MIN:
-  case OP_MAX: return rule_minmax(z, n.op, n.args[0], n.args[1], e);
+  case OP_MAX:
+    return rule_minmax(z, n.op, n.args[0], n.args[1], e);
   case OP_NEG: {
     const ex_node *a = exn(m, n.args[0]);
     return a->kind == EX_OP && a->op == OP_NEG ? a->args[0] : e;
   }
-  case OP_CAST: return rule_cast(z, n.type, n.args[0], e);
+  case OP_CAST:
+    return rule_cast(z, n.type, n.args[0], e);
   case OP_AND:
   case OP_OR:
     for (int i = 0; i < 2; i++)
       if (is_k(m, n.args[i], &k)) return (k != 0) == (n.op == OP_AND) ? n.args[1 - i] : n.args[i];
     return n.args[0] == n.args[1] ? n.args[0] : e;
-  case OP_NOT: return rule_not(z, n.args[0], e);
+  case OP_NOT:
+    return rule_not(z, n.args[0], e);
   case OP_SEL: {
     if (is_k(m, n.args[0], &k)) return n.args[k ? 1 : 2];
     if (n.args[1] == n.args[2]) return n.args[1];
@@ -259,7 +258,8 @@ static ex rules(sm *z, ex e) {
     if (cn->kind == EX_OP && cn->op == OP_NOT) return expr_sel(m, cn->args[0], n.args[2], n.args[1]);
     return e;
   }
-  default: return e;
+  default:
+    return e;
   }
 }
 /* lazily evaluated operands are simplified under what is known there */
@@ -337,223 +337,6 @@ static ex simp_load(sm *z, ex e) {
   return same && other == n.otherwise ? e : expr_load(m, n.tensor, idx, n.nargs, other);
 }
 
-/* ---- reductions ------------------------------------------------------------------------------------------------------------------------------------ */
-static ex identity_of(sm *z, const ex_node *n) {
-  emodule *m = z->m;
-  bool f = et_kind(n->type) == K_FLOAT;
-  switch ((rop)n->op) {
-  case RED_SUM: return n->type == ET_BOOL ? 0 : f ? expr_f(m, n->type, 0) : expr_i(m, n->type, 0);
-  case RED_PROD: return n->type == ET_BOOL ? 0 : f ? expr_f(m, n->type, 1) : expr_i(m, n->type, 1);
-  case RED_ANY: return expr_bool(m, false);
-  case RED_ALL: return expr_bool(m, true);
-  default: return 0; /* infinities depend on the type: left to the evaluator */
-  }
-}
-static ex both(sm *z, ex a, ex b) {
-  int64_t k;
-  if (!a) return b;
-  if (!b) return a;
-  if (is_k(z->m, a, &k)) return k ? b : a;
-  if (is_k(z->m, b, &k)) return k ? a : b;
-  return a == b ? a : expr_op2(z->m, OP_AND, a, b);
-}
-static void conjuncts(sm *z, ex w, u32vec *out) {
-  ex_node n = *exn(z->m, w);
-  if (n.kind == EX_OP && n.op == OP_AND) conjuncts(z, n.args[0], out), conjuncts(z, n.args[1], out);
-  else vec_push(z->p->a, *out, w);
-}
-static bool is_zero(sm *z, ex e) {
-  double f;
-  int64_t k;
-  return (is_f(z->m, e, &f) && f == 0) || (is_k(z->m, e, &k) && k == 0);
-}
-static bool uses_var(sm *z, ex e, atom v) {
-  u32vec fv = {0};
-  if (!e) return false;
-  expr_vars(z->m, e, z->p->a, &fv);
-  for (uint32_t i = 0; i < fv.n; i++)
-    if (fv.v[i] == v) return true;
-  return false;
-}
-/* A conjunct `f == 0` that fixes reduction variable v: v's place, its value and the condition that it is one of v's values. Best: the largest range, so that the longest loop goes. */
-static bool solve_equal(sm *z, ex cond, const ex_node *n, uint32_t *which, sz *value, ex *valid) {
-  ctx *c = z->c;
-  ex_node q = *exn(z->m, cond);
-  if (q.kind != EX_OP || q.op != OP_EQ || exn(z->m, q.args[0])->type != ET_I64) return false;
-  sz s = sym_sub(c, expr_as_size(z->m, q.args[0]), expr_as_size(z->m, q.args[1]));
-  int64_t best = 0;
-  bool found = false;
-  for (uint32_t i = 0; i < n->nargs; i++) {
-    sz coef, rest;
-    int64_t k;
-    if (!sym_uses(c, s, n->args[i]) || !sym_linear(c, s, n->args[i], &coef, &rest) || !sym_is_int(c, coef, &k) || !k) continue;
-    if (sym_uses_kind(c, s, AT_DATA)) { /* the data must not depend on the variable */
-      u32vec d = {0};
-      bool dep = false;
-      sym_atoms(c, s, AT_DATA, z->p->a, &d);
-      for (uint32_t j = 0; j < d.n; j++) dep |= uses_var(z, sym_data_id(c, d.v[j]), n->args[i]);
-      if (dep) continue;
-    }
-    int64_t ext = expr_typical(z->m, sym_extent(c, n->args[i]));
-    if (found && ext <= best) continue;
-    sz num = k > 0 ? sym_neg(c, rest) : rest, v = num; /* |k| * v = num */
-    int64_t a = k > 0 ? k : -k;
-    ex ok = 0;
-    if (a > 1) {
-      v = sym_div(c, num, sym_int(c, a));
-      ok = simp(z, expr_op2(z->m, OP_EQ, expr_index(z->m, sym_sub(c, num, sym_muli(c, v, a))), expr_i(z->m, ET_I64, 0)));
-    }
-    ex lo = simp(z, expr_op2(z->m, OP_GE, expr_index(z->m, v), expr_i(z->m, ET_I64, 0)));
-    ex hi = simp(z, expr_op2(z->m, OP_LT, expr_index(z->m, v), expr_index(z->m, sym_extent(c, n->args[i]))));
-    *which = i, *value = v, *valid = both(z, ok, both(z, lo, hi));
-    best = ext, found = true;
-  }
-  return found;
-}
-static ex reduce_again(sm *z, const ex_node *n, const atom *vars, uint32_t nv, ex where, ex body) {
-  return expr_reduce(z->m, n->op, vars, nv, where, body, n->payload, n->acc, n->type);
-}
-/* sum over points with conditions `0 <= f < size` of a product with a factor that reads at f: the condition becomes that access' guard, so that the product is seen again */
-static ex guard_instead(sm *z, const ex_node *n) {
-  emodule *m = z->m;
-  ctx *c = z->c;
-  u32vec cs = {0}, fs = {0};
-  if (n->op != RED_SUM || n->type == ET_BOOL) return 0;
-  conjuncts(z, n->where, &cs);
-  vec_push(z->p->a, fs, n->body);
-  for (uint32_t i = 0; i < fs.n; i++) {
-    ex_node f = *exn(m, fs.v[i]);
-    if (f.kind == EX_OP && f.op == OP_MUL) fs.v[i--] = f.args[0], vec_push(z->p->a, fs, f.args[1]);
-  }
-  uint32_t left = cs.n, host = 0;
-  for (uint32_t i = 0; i < fs.n; i++) {
-    ex_node f = *exn(m, fs.v[i]);
-    if (f.kind != EX_LOAD || (f.otherwise && !is_zero(z, f.otherwise))) continue;
-    uint32_t covered = 0;
-    for (uint32_t j = 0; j < cs.n; j++) { /* is every condition a bound of one of the factor's indices? */
-      ex_node q = *exn(m, cs.v[j]);
-      if (q.kind != EX_OP || q.op != OP_GE || exn(m, q.args[0])->type != ET_I64 || !is_zero(z, q.args[1])) break;
-      sz s = expr_as_size(m, q.args[0]);
-      bool hit = false;
-      for (uint32_t k = 0; k < f.nargs && !hit; k++) hit = s == f.args[k] || s == sym_addi(c, sym_sub(c, xt(m, f.tensor)->shape[k], f.args[k]), -1);
-      covered += hit;
-    }
-    if (covered == cs.n) {
-      left = 0, host = i;
-      break;
-    }
-  }
-  if (left) return 0;
-  ex_node f = *exn(m, fs.v[host]);
-  for (uint32_t i = 0; i < fs.n; i++) { /* the others must be readable where the condition fails */
-    u32vec ls = {0};
-    if (i == host) continue;
-    expr_loads(m, fs.v[i], z->p->a, &ls);
-    for (uint32_t k = 0; k < ls.n; k++) {
-      ex_node l = *exn(m, ls.v[k]);
-      for (uint32_t d = 0; d < l.nargs && !l.otherwise; d++)
-        if (!in_range(c, l.args[d], xt(m, l.tensor)->shape[d])) return 0;
-    }
-  }
-  fs.v[host] = expr_load(m, f.tensor, f.args, f.nargs, et_kind(f.type) == K_FLOAT ? expr_f(m, f.type, 0) : expr_i(m, f.type, 0));
-  ex body = fs.v[0];
-  for (uint32_t i = 1; i < fs.n; i++) body = expr_op2(m, OP_MUL, body, fs.v[i]);
-  return reduce_again(z, n, n->args, n->nargs, 0, body);
-}
-static ex reduce_rules(sm *z, ex e) {
-  emodule *m = z->m;
-  ex_node n = *exn(m, e);
-  int64_t k;
-  if (n.where && is_k(m, n.where, &k)) {
-    if (k) return expr_reduce(m, n.op, n.args, n.nargs, 0, n.body, n.payload, n.acc, n.type);
-    ex id = identity_of(z, &n);
-    return id ? id : e;
-  }
-  if (red_is_arg(n.op)) return e;
-  if (!n.nargs && !n.where) return expr_cast(m, n.type, n.body);
-  /* sum of c ? x : 0 is a condition of the sum */
-  ex_node b = *exn(m, n.body);
-  if (n.op == RED_SUM && b.kind == EX_OP && b.op == OP_SEL && is_zero(z, b.args[2])) return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, b.args[0]), b.args[1]);
-  if (n.op == RED_SUM && b.kind == EX_OP && b.op == OP_MUL)
-    for (int i = 0; i < 2; i++) { /* Kronecker delta as a factor: f(c) * x */
-      ex_node d = *exn(m, b.args[i]);
-      double f;
-      if (d.kind == EX_OP && d.op == OP_CAST && exn(m, d.args[0])->type == ET_BOOL && !(ex_flags(z->p, d.args[0]) & EXF_REDUCE)) {
-        ex_node q = *exn(m, d.args[0]);
-        if (q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64) return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, d.args[0]), b.args[1 - i]);
-      }
-      if (d.kind == EX_OP && d.op == OP_SEL && is_zero(z, d.args[2]) && is_f(m, d.args[1], &f) && f == 1) {
-        ex_node q = *exn(m, d.args[0]);
-        if (q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64) return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, d.args[0]), b.args[1 - i]);
-      }
-    }
-  if (n.where) {
-    u32vec cs = {0};
-    conjuncts(z, n.where, &cs);
-    for (uint32_t i = 0; i < cs.n; i++) {
-      uint32_t which;
-      sz value;
-      ex valid;
-      if (!solve_equal(z, cs.v[i], &n, &which, &value, &valid)) continue;
-      ex rest = 0;
-      for (uint32_t j = 0; j < cs.n; j++)
-        if (j != i) rest = both(z, rest, cs.v[j]);
-      atom v = n.args[which], vars[256];
-      uint32_t nv = 0;
-      for (uint32_t j = 0; j < n.nargs; j++)
-        if (j != which) vars[nv++] = n.args[j];
-      ex w = both(z, valid, rest ? expr_subst_vars(m, rest, &v, &value, 1) : 0);
-      return reduce_again(z, &n, vars, nv, w, expr_subst_vars(m, n.body, &v, &value, 1));
-    }
-    ex g = guard_instead(z, &n);
-    if (g) return g;
-  }
-  if (n.op == RED_MAX || n.op == RED_MIN || n.op == RED_ANY || n.op == RED_ALL) { /* idempotent: variables nothing depends on go */
-    atom vars[256];
-    uint32_t nv = 0;
-    for (uint32_t i = 0; i < n.nargs; i++)
-      if (uses_var(z, n.body, n.args[i]) || uses_var(z, n.where, n.args[i]) || !sym_ge0(z->c, sym_addi(z->c, sym_extent(z->c, n.args[i]), -1))) vars[nv++] = n.args[i];
-    if (nv < n.nargs) return reduce_again(z, &n, vars, nv, n.where, n.body);
-  }
-  if (!n.nargs && n.where) {
-    ex id = identity_of(z, &n);
-    return id ? expr_sel(m, n.where, expr_cast(m, n.type, n.body), id) : e;
-  }
-  return e;
-}
-static ex simp_reduce(sm *z, ex e) {
-  emodule *m = z->m;
-  ex_node n = *exn(m, e);
-  ex where = n.where ? simp(z, n.where) : 0;
-  scope s = {0};
-  int64_t k;
-  if (where && is_k(m, where, &k)) {
-    if (!k) {
-      ex id = identity_of(z, &n);
-      if (id) return id;
-    } else where = 0;
-  }
-  if (where) s = open_scope(z, where, true);
-  ex body = simp(z, n.body), payload = n.payload ? simp(z, n.payload) : 0;
-  if (where) close_scope(z, s);
-  if (where != n.where || body != n.body || payload != n.payload) e = expr_reduce(m, n.op, n.args, n.nargs, where, body, payload, n.acc, n.type);
-  for (int i = 0; i < 6; i++) {
-    ex r = reduce_rules(z, e);
-    if (r == e) break;
-    ex_node q = *exn(m, r);
-    if (q.kind != EX_REDUCE) return simp(z, r);
-    /* the parts may simplify again under the new condition */
-    e = r;
-    scope t = {0};
-    where = q.where ? simp(z, q.where) : 0;
-    if (where) t = open_scope(z, where, true);
-    body = simp(z, q.body);
-    if (where) close_scope(z, t);
-    if (where != q.where || body != q.body) e = expr_reduce(m, q.op, q.args, q.nargs, where, body, q.payload, q.acc, q.type);
-  }
-  return e;
-}
-
 /* ---- the walk ---------------------------------------------------------------------------------------------------------------------------------------- */
 static void fit(pw *p) {
   uint32_t n = p->m->nodes.n;
@@ -569,7 +352,7 @@ static void fit(pw *p) {
     p->simple.n = n;
   }
 }
-static ex simp(sm *z, ex e) {
+ex simp(sm *z, ex e) {
   pw *p = z->p;
   if (exn(z->m, e)->kind == EX_CONST) return e;
   fit(p);
@@ -578,15 +361,22 @@ static ex simp(sm *z, ex e) {
   if (p->memo_epoch.v[e] == p->epoch) return p->memo.v[e];
   ex r = e;
   switch ((ex_kind)exn(z->m, e)->kind) {
-  case EX_CONST: break;
+  case EX_CONST:
+    break;
   case EX_INDEX: {
     sz s = exn(z->m, e)->index, t = simp_size(z, s);
     r = s == t ? e : expr_index(z->m, t);
     break;
   }
-  case EX_LOAD: r = simp_load(z, e); break;
-  case EX_OP: r = simp_op(z, e); break;
-  case EX_REDUCE: r = simp_reduce(z, e); break;
+  case EX_LOAD:
+    r = simp_load(z, e);
+    break;
+  case EX_OP:
+    r = simp_op(z, e);
+    break;
+  case EX_REDUCE:
+    r = simp_reduce(z, e);
+    break;
   }
   fit(p);
   p->memo.v[e] = r, p->memo_epoch.v[e] = p->epoch;

@@ -1,8 +1,8 @@
 /* Which part of a stage does anybody read?
  *
- * For every digit of a stage, the accesses of all its readers give an interval (of the index ranges) and a common step (the greatest common divisor of all coefficients and of the distances of the constants). Points
- * outside are never read, so the digit is renumbered to the ones that are: slices and strided reads shrink what they read from, and readers come first, so that the saving runs up the chain.
- * Guarded reads need the whole axis. Recurrences, updates and tensors that leave the module stay whole. Needs views; keeps everything.
+ * For every digit of a stage, the accesses of all its readers give an interval (of the index ranges) and a common step (the greatest common divisor of all coefficients and of the distances of the
+ * constants). Points outside are never read, so the digit is renumbered to the ones that are: slices and strided reads shrink what they read from, and readers come first, so that the saving runs up
+ * the chain. Guarded reads need the whole axis. Recurrences, updates and tensors that leave the module stay whole. Needs views; keeps everything.
  */
 #include "expr/pass.h"
 
@@ -14,7 +14,10 @@ static int64_t gcd(int64_t a, int64_t b) {
   }
   return a;
 }
-typedef struct want { int64_t lo, hi, step, base; bool any, all; } want;
+typedef struct want {
+  int64_t lo, hi, step, base;
+  bool any, all;
+} want;
 
 static void add_access(ctx *c, want *w, sz x) {
   int64_t lo, hi;
@@ -29,8 +32,10 @@ static void add_access(ctx *c, want *w, sz x) {
     const atom *at;
     const uint8_t *ex;
     int64_t k = sym_term(c, x, i, &n, &at, &ex);
-    if (n) w->step = gcd(w->step, k);
-    else k0 = k;
+    if (n)
+      w->step = gcd(w->step, k);
+    else
+      k0 = k;
   }
   if (!w->any) w->lo = lo, w->hi = hi, w->base = k0;
   w->step = gcd(w->step, k0 - w->base);

@@ -1,9 +1,9 @@
 /* Which stages only move data?
  *
- * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers read the source at the composed index. Composition needs the digits of the view's axes at the reader's
- * index; if a digit cannot be separated, splitting a variable of the reader may help. A read of a placement that falls into one piece reads the piece. A guarded read of a view keeps its guard when every guarded axis is a
- * whole axis of the source, else it becomes a condition.
- * Producers come first, so that every access needs one step. Needs simplified values; keeps everything. Views that are outputs stay, but nobody reads them.
+ * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers read the source at the composed index. Composition needs the digits of the view's
+ * axes at the reader's index; if a digit cannot be separated, splitting a variable of the reader may help. A read of a placement that falls into one piece reads the piece. A guarded read of a view
+ * keeps its guard when every guarded axis is a whole axis of the source, else it becomes a condition. Producers come first, so that every access needs one step. Needs simplified values; keeps
+ * everything. Views that are outputs stay, but nobody reads them.
  */
 #include "expr/pass.h"
 
@@ -24,11 +24,11 @@ static ex range_condition(pw *p, sz i, sz n, ex and) {
   emodule *m = p->m;
   if (!sym_ge0(p->c, i)) {
     ex q = expr_op2(m, OP_GE, expr_index(m, i), expr_i(m, ET_I64, 0));
-    and = and ? expr_op2(m, OP_AND, and, q) : q;
+    and = and? expr_op2(m, OP_AND, and, q) : q;
   }
   if (!sym_lt(p->c, i, n)) {
     ex q = expr_op2(m, OP_LT, expr_index(m, i), expr_index(m, n));
-    and = and ? expr_op2(m, OP_AND, and, q) : q;
+    and = and? expr_op2(m, OP_AND, and, q) : q;
   }
   return and;
 }
@@ -93,7 +93,8 @@ static bool piece_axis(pw *p, const update *u, sz idx, sz q, sz *by) {
       while (k < u->nvars && u->vars[k] != vs.v[i]) k++;
       if (k == u->nvars) return false;
       sz ext = sym_extent(c, vs.v[i]);
-      if (done + 1 == vs.n) by[k] = rem;
+      if (done + 1 == vs.n)
+        by[k] = rem;
       else {
         if (!sym_divmod(c, rem, ext, &hi, &lo, NULL, NULL)) return false;
         by[k] = lo, rem = hi;
@@ -142,12 +143,15 @@ bool pass_views(pw *p) {
         if (r && r != load) {
           if (!by) by = map_new(p->a);
           map_putu(by, load, r);
-        } else if (!r && sv && !split && can_split(p, s, sv, si)) split = sv, inner = si;
+        } else if (!r && sv && !split && can_split(p, s, sv, si))
+          split = sv, inner = si;
       }
       if ((!by && !split) || !pass_spend(p)) break;
       any = true;
-      if (by) stage_replace(p, s, by);
-      else stage_split(p, s, split, inner);
+      if (by)
+        stage_replace(p, s, by);
+      else
+        stage_split(p, s, split, inner);
     }
   }
   return any;

@@ -13,28 +13,27 @@ static bool last_fold(pw *p) {
   return r;
 }
 
-const expr_pass expr_passes[] = {
-    {"simplify", pass_simplify, 1, "sizes and guards by proof, scalar algebra, conditions, constants. Needs nothing"},
-    {"fold", pass_fold, 1, "stages and sub-expressions of constants are computed. Needs simplify"},
-    {"dce", pass_dce, 0, "what no output needs goes. Needs nothing"},
-    {"pieces", pass_pieces, 1, "parts of placements that compute something become stages; see also its second turn"},
-    {"hoist", pass_hoist, 1, "every reduction becomes a stage; what does not depend on a recurrence leaves it. Needs simplify"},
-    {"views", pass_views, 1, "stages that only move data are read through. Needs hoist (cheaper) and simplify"},
-    {"dce", pass_dce, 1, "views nobody reads go"},
-    {"inline", pass_inline, 1, "element-wise stages with one reader become part of it. Needs hoist"},
-    {"cse", pass_cse, 1, "equal stages become one"},
-    {"scale", pass_scale, 1, "constant factors go into weights. Needs inline"},
-    {"fold", pass_fold, 1, "what became constant is computed"},
-    {"inline", pass_inline, 1, "again, after scale and cse"},
-    {"views", pass_views, 1, "again, for what became a view"},
-    {"trim", pass_trim, 1, "what nobody reads of a stage is not computed. Needs views"},
-    {"pieces", pass_pieces, 1, "placements read through a renaming only are made in the reader's axes. Needs views"},
-    {"fold", last_fold, 1, "constant movement that was left to the views"},
-    {"cse", pass_cse, 1, "again"},
-    {"dce", pass_dce, 1, "again"},
-    {"align", pass_align, 1, "producers and readers get the same digits. Needs views"},
-    {"kernels", pass_kernels, 1, "stages are grouped into kernels; a block's items come in execution order. Needs align"},
-    {NULL, NULL, 0, NULL}};
+const expr_pass expr_passes[] = {{"simplify", pass_simplify, 1, "sizes and guards by proof, scalar algebra, conditions, constants. Needs nothing"},
+                                 {"fold", pass_fold, 1, "stages and sub-expressions of constants are computed. Needs simplify"},
+                                 {"dce", pass_dce, 0, "what no output needs goes. Needs nothing"},
+                                 {"pieces", pass_pieces, 1, "parts of placements that compute something become stages; see also its second turn"},
+                                 {"hoist", pass_hoist, 1, "every reduction becomes a stage; what does not depend on a recurrence leaves it. Needs simplify"},
+                                 {"views", pass_views, 1, "stages that only move data are read through. Needs hoist (cheaper) and simplify"},
+                                 {"dce", pass_dce, 1, "views nobody reads go"},
+                                 {"inline", pass_inline, 1, "element-wise stages with one reader become part of it. Needs hoist"},
+                                 {"cse", pass_cse, 1, "equal stages become one"},
+                                 {"scale", pass_scale, 1, "constant factors go into weights. Needs inline"},
+                                 {"fold", pass_fold, 1, "what became constant is computed"},
+                                 {"inline", pass_inline, 1, "again, after scale and cse"},
+                                 {"views", pass_views, 1, "again, for what became a view"},
+                                 {"trim", pass_trim, 1, "what nobody reads of a stage is not computed. Needs views"},
+                                 {"pieces", pass_pieces, 1, "placements read through a renaming only are made in the reader's axes. Needs views"},
+                                 {"fold", last_fold, 1, "constant movement that was left to the views"},
+                                 {"cse", pass_cse, 1, "again"},
+                                 {"dce", pass_dce, 1, "again"},
+                                 {"align", pass_align, 1, "producers and readers get the same digits. Needs views"},
+                                 {"kernels", pass_kernels, 1, "stages are grouped into kernels; a block's items come in execution order. Needs align"},
+                                 {NULL, NULL, 0, NULL}};
 
 bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   pw p = {.m = m, .c = m->c, .a = arena_new(m->c), .level = level, .const_epoch = 1};

@@ -1,20 +1,21 @@
-/* passes: the door for transformations of expr modules. Every pass looks at index formulas only; what an operator was called is not known here.
+/* passes: the door for transformations of expr modules. Every pass looks at index formulas only; what an operator was called is not known here. The table is in passes.c.
  *
- * Order (passes.c holds the table): raw stages -> simplify, fold, views, hoist, inline, scale folding, sharing, aligned digits -> kernels -> order.
  * After the last pass every live stage of a block belongs to one kernel, or is a placement:
  *
- * PLACEMENT. A live stage with kernel 0 is tiled, and every update of it is `Y[box of vars] := P[digits of vars]` where P is a stage of the same block whose digits are exactly the update's variables. P's values are to
- *   be stored inside Y's memory by the kernel that computes P; the stage itself costs nothing. P may be a placement again. Each P stands in at most one placement.
+ * PLACEMENT. A live stage with kernel 0 is tiled, and every update of it is `Y[box of vars] := P[digits of vars]` where P is a stage of the same block whose digits are exactly the update's variables.
+ * P's values are to be stored inside Y's memory by the kernel that computes P; the stage itself costs nothing. P may be a placement again. Each P stands in at most one placement.
  *
- * KERNELS. The stages of a kernel are listed in dependence order. `outer` are the canonical variables that all members share: for one value of them, every member reads of the other members only elements with the same
- *   value of them (the tile-local property), so that a kernel may run its outer points in any order and in parallel. Members may have further variables of their own ("inner"). canon maps every output variable of a member
- *   to its canonical variable (itself, when it is shared with nobody).
- *   contraction, stencil, matvec   leader (the reduction; two of them when two products share one accumulator), then element-wise followers over the leader's own index space
- *   row, elementwise, gather       reductions and element-wise stages over common outer variables
- *   copy                           movement that could not be avoided
- *   scan                           all stages of one recurrence
- *   update                         one stage with sequential updates
- *   composite                      contraction, row chain over its column variable, contraction that reduces that variable; note is `online` when the chain is max, exp, sum, else `row panel`
+ * KERNELS. The stages of a kernel are listed in dependence order. `outer` are the canonical variables that all members share: for one value of them, every member reads of the other members only
+ * elements with the same value of them (the tile-local property), so that a kernel may run its outer points in any order and in parallel. Members may have further variables of their own ("inner").
+ * canon maps every output variable of a member to its canonical variable (itself, when it is shared with nobody). Classes:
+ * - contraction, stencil, matvec: leader (the reduction; two of them when two products share one accumulator), then element-wise followers over the leader's own index space. A follower may lack a few
+ *   interleaved digits of the leader (note `digits interleaved`): then these are not outer. A factor of the leader's product may be an expression (note `prologue`).
+ * - row, elementwise, gather: reductions and element-wise stages over common outer variables.
+ * - copy: movement that could not be avoided; several stages when they are copies for one placement, independent of each other.
+ * - scan: all stages of one recurrence. A stage that copies or maps every step's result belongs to it too.
+ * - update: one stage with sequential updates.
+ * - composite: contraction, row chain over its column variable, contraction that reduces that variable; note is `online` when the chain is max, exp, sum, else `row panel`.
+ *
  * The order of a block's items after the last pass is the execution order: the stages of one kernel stand together.
  *
  * BENEFIT. Legality is exact; what pays is decided with sizes where they are numbers, and with a typical value for symbols (expr_typical) where they are not.
@@ -37,38 +38,43 @@ typedef struct expr_observer {
   /* Called after every pass; may print or verify. Returning false stops the pipeline there. NULL: nobody looks. */
   bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);
   void *env;
-  uint64_t fuel;       /* stop rewriting after that many rewrites; 0: no limit */
-  uint64_t *spent;     /* if not NULL: how many rewrites were made */
+  uint64_t fuel;        /* stop rewriting after that many rewrites; 0: no limit */
+  uint64_t *spent;      /* if not NULL: how many rewrites were made */
   uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel; 0: 256 KiB */
 } expr_observer;
 /* Level 0: dead code and order only (every stage is on its own); 1 and above: everything. Returns whether anything changed. */
 bool expr_optimise(emodule *m, int level, const expr_observer *o);
 
 /* ---- why something was not done: one line per refused step, for reports ---- */
-typedef struct expr_refusal { const char *pass; uint32_t stage; uint32_t with; /* the other stage (or kernel leader) + 1, or 0 */ const char *why; } expr_refusal;
+typedef struct expr_refusal {
+  const char *pass;
+  uint32_t stage;
+  uint32_t with; /* the other stage (or kernel leader) + 1, or 0 */
+  const char *why;
+} expr_refusal;
 uint32_t expr_refusals(const emodule *m, const expr_refusal **out); /* of the last expr_optimise */
 
 /* ---- index analysis ---- */
-/* Values of the digits of a stage (flattened over its axes, outer to inner) when it is read at idx[naxes]. False if a digit cannot be separated; then *split_var, *split_inner (may be NULL) say which variable to
- * split (v = inner*v1 + v0) to make it succeed, or *split_var is 0. `out` must hold expr_ndigits values. */
+/* Values of the digits of a stage (flattened over its axes, outer to inner) when it is read at idx[naxes]. False if a digit cannot be separated; then *split_var, *split_inner (may be NULL) say which
+ * variable to split (v = inner*v1 + v0) to make it succeed, or *split_var is 0. `out` must hold expr_ndigits values. */
 bool expr_comps(emodule *m, uint32_t producer, const sz *idx, sz *out, atom *split_var, sz *split_inner);
 uint32_t expr_ndigits(const stage *s);
 void expr_digits(const stage *s, digit *out); /* flattened */
 
 /* ---- roles of the variables of a reduction ---- */
 typedef struct roles {
-  ex red;               /* the reduction node (the stage's value) */
-  bool two;             /* the body is a product of two operands (a sum) */
-  u32vec a, b;          /* factors (ex) of operand A and B; two == false: the whole body is in a. A constant operand is B */
-  u32vec row, col;      /* output variables of A only / of B only */
-  u32vec batch;         /* output variables of both */
-  u32vec none;          /* output variables of neither (free in the output, or only in `where`) */
-  u32vec red_both;      /* reduction variables in both operands */
-  u32vec red_one;       /* reduction variables in one operand only (or in `where` only) */
-  bool window;          /* some index slides: output and reduction variables overlap in it, or it carries an offset */
-  bool triangle;        /* `where` compares output with reduction variables (prefix forms) */
-  bool b_const;         /* B is made of constants */
-  kernel_class cls;     /* KC_CONTRACTION, KC_STENCIL, KC_MATVEC or KC_ROW */
+  ex red;           /* the reduction node (the stage's value) */
+  bool two;         /* the body is a product of two operands (a sum) */
+  u32vec a, b;      /* factors (ex) of operand A and B; two == false: the whole body is in a. A constant operand is B */
+  u32vec row, col;  /* output variables of A only / of B only */
+  u32vec batch;     /* output variables of both */
+  u32vec none;      /* output variables of neither (free in the output, or only in `where`) */
+  u32vec red_both;  /* reduction variables in both operands */
+  u32vec red_one;   /* reduction variables in one operand only (or in `where` only) */
+  bool window;      /* some index slides: output and reduction variables overlap in it, or it carries an offset */
+  bool triangle;    /* `where` compares output with reduction variables (prefix forms) */
+  bool b_const;     /* B is made of constants */
+  kernel_class cls; /* KC_CONTRACTION, KC_STENCIL, KC_MATVEC or KC_ROW */
 } roles;
 /* False if the stage is no reduction. Vectors are allocated in a. */
 bool expr_roles(emodule *m, uint32_t stage, arena *a, roles *out);

@@ -1,8 +1,8 @@
 /* How do contributions become an adjoint?
  *
- * Each contribution is a gather over the index space of its tensor where its index map can be inverted (invert.c). One gather alone is the adjoint stage; of several, element-wise ones are written into one sum and the others
- * become stages that the sum reads (R9). What cannot be inverted, a read at indices from data, is scattered: the adjoint stage starts from the sum and adds them up in updates, in row-major order. Before that,
- * variables that the place does not depend on are summed up in a stage of their own.
+ * Each contribution is a gather over the index space of its tensor where its index map can be inverted (invert.c). One gather alone is the adjoint stage; of several, element-wise ones are written
+ * into one sum and the others become stages that the sum reads (R9). What cannot be inverted, a read at indices from data, is scattered: the adjoint stage starts from the sum and adds them up in
+ * updates, in row-major order. Before that, variables that the place does not depend on are summed up in a stage of their own.
  */
 #include "grad/grad_in.h"
 #include <string.h>
@@ -91,8 +91,10 @@ static update scatter(gr *g, const contrib *k) {
   for (uint32_t i = 0; i < rank; i++) size_free(g, k->idx[i], &place);
   if (cond) expr_vars(m, cond, g->a, &place);
   for (uint32_t i = 0; i < k->nvars; i++)
-    if (vec_has(&place, k->vars[i])) vec_push(g->a, keep, k->vars[i]);
-    else vec_push(g->a, over, k->vars[i]);
+    if (vec_has(&place, k->vars[i]))
+      vec_push(g->a, keep, k->vars[i]);
+    else
+      vec_push(g->a, over, k->vars[i]);
   if (keep.n > MAX_RANK)
     while (over.n) vec_push(g->a, keep, over.v[--over.n]);
   if (over.n) { /* under a condition the sum may be read only where it holds: it is computed everywhere, so its reads must be safe */
@@ -100,7 +102,8 @@ static update scatter(gr *g, const contrib *k) {
     expr_loads(m, value, g->a, &l);
     bool safe = true;
     for (uint32_t i = 0; i < l.n; i++) safe &= exn(m, l.v[i])->otherwise || !in_range_cond(g, l.v[i]);
-    if (safe) value = presum(g, k, value, &keep, &over);
+    if (safe)
+      value = presum(g, k, value, &keep, &over);
     else
       while (over.n) vec_push(g->a, keep, over.v[--over.n]);
   }

@@ -1,10 +1,10 @@
 /* How does a value depend on each read in it? The scalar chain rule.
  *
- * Idea. A value is a DAG of scalar operations over reads. The adjoint of the root is 1; nodes are visited in descending order (an ex refers to smaller ids only), and every node hands its adjoint, times the local partial
- * derivative, to its operands. What arrives at a read is d value / d read. The partials are one line per operation below.
+ * Idea. A value is a DAG of scalar operations over reads. The adjoint of the root is 1; nodes are visited in descending order (an ex refers to smaller ids only), and every node hands its adjoint,
+ * times the local partial derivative, to its operands. What arrives at a read is d value / d read. The partials are one line per operation below.
  *
- * Conditions. `c ? a : b`, min and max hand the adjoint on under a condition. It stays apart from the factor (a `mask`), because behind it operands may be unreadable or infinite: a node holds a list of (mask, factor). Two
- * entries that differ in the sense of their last condition become one `c ? x : y`; equal masks add.
+ * Conditions. `c ? a : b`, min and max hand the adjoint on under a condition. It stays apart from the factor (a `mask`), because behind it operands may be unreadable or infinite: a node holds a list
+ * of (mask, factor). Two entries that differ in the sense of their last condition become one `c ? x : y`; equal masks add.
  *
  * Types. A factor has its node's type or a wider one: through a conversion from a wider type it widens, to a narrower one it stays. Rounding points have derivative 1.
  */
@@ -95,15 +95,18 @@ ex in_range_cond(gr *g, ex load) {
 }
 
 /* ---- which nodes a gradient flows through -------------------------------------------------------------------------------------------------------------- */
+// clang-format off
+#define SMOOTH(X) \
+  X(ADD) X(SUB) X(MUL) X(DIV) X(MOD) X(FMOD) X(NEG) X(ABS) X(MIN) X(MAX) X(POW) X(FMA) X(EXP) X(LOG) X(SQRT) X(SIN) X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH) X(COSH) X(TANH) \
+  X(ASINH) X(ACOSH) X(ATANH) X(ERF) X(CAST) X(SAT) X(SATF)
+// clang-format on
 static bool flows(sop op, uint32_t i) {
-  switch (op) {
-  case OP_ADD: case OP_SUB: case OP_MUL: case OP_DIV: case OP_MOD: case OP_FMOD: case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_POW: case OP_FMA:
-  case OP_EXP: case OP_LOG: case OP_SQRT: case OP_SIN: case OP_COS: case OP_TAN: case OP_ASIN: case OP_ACOS: case OP_ATAN: case OP_SINH: case OP_COSH: case OP_TANH:
-  case OP_ASINH: case OP_ACOSH: case OP_ATANH: case OP_ERF: case OP_CAST: case OP_SAT: case OP_SATF: return true;
-  case OP_SEL: return i > 0;
-  case OP_NEXTAFTER: return i == 0;
-  default: return false;
-  }
+  static const bool smooth[OP_COUNT] = {
+#define X(o) [OP_##o] = true,
+      SMOOTH(X)
+#undef X
+  };
+  return smooth[op] || (op == OP_SEL && i > 0) || (op == OP_NEXTAFTER && i == 0);
 }
 bool grad_live(gr *g, map *memo, ex e) {
   uint64_t known;
@@ -112,10 +115,12 @@ bool grad_live(gr *g, map *memo, ex e) {
   if (et_kind(n.type) != K_FLOAT || n.kind == EX_CONST || n.kind == EX_INDEX) return false;
   if (map_getu(memo, e, &known)) return known != 0;
   bool live = false;
-  if (n.kind == EX_LOAD) live = (n.tensor < g->ntensors && g->active[n.tensor]) || grad_live(g, memo, n.otherwise);
+  if (n.kind == EX_LOAD)
+    live = (n.tensor < g->ntensors && g->active[n.tensor]) || grad_live(g, memo, n.otherwise);
   else if (n.kind == EX_OP)
     for (uint32_t i = 0; i < n.nargs; i++) live |= flows(n.op, i) && grad_live(g, memo, n.args[i]);
-  else live = !red_is_arg(n.op) && grad_live(g, memo, n.body);
+  else
+    live = !red_is_arg(n.op) && grad_live(g, memo, n.body);
   map_putu(memo, e, live);
   return live;
 }
@@ -131,38 +136,40 @@ static ex partial(emodule *m, sop op, uint32_t i, const ex *x, ex y, etype t) {
 #define NEG(a) k_neg(m, a)
 #define FN(o, a) expr_op1(m, OP_##o, a)
   double k;
-  switch (op) {
+  // clang-format off
+  switch (op) { /* one rule a line */
   case OP_ADD: case OP_NEXTAFTER: return F(1);
-  case OP_SUB: return F(i ? -1 : 1);
-  case OP_MUL: return x[1 - i];
-  case OP_DIV: return i ? NEG(DIV(y, x[1])) : DIV(F(1), x[1]);
-  case OP_MOD: return i ? NEG(FN(FLOOR, DIV(x[0], x[1]))) : F(1);
-  case OP_FMOD: return i ? NEG(FN(TRUNC, DIV(x[0], x[1]))) : F(1);
-  case OP_NEG: return F(-1);
-  case OP_ABS: return FN(SIGN, x[0]);
-  case OP_FMA: return i == 2 ? F(1) : x[1 - i];
+  case OP_SUB:   return F(i ? -1 : 1);
+  case OP_MUL:   return x[1 - i];
+  case OP_DIV:   return i ? NEG(DIV(y, x[1])) : DIV(F(1), x[1]);
+  case OP_MOD:   return i ? NEG(FN(FLOOR, DIV(x[0], x[1]))) : F(1);
+  case OP_FMOD:  return i ? NEG(FN(TRUNC, DIV(x[0], x[1]))) : F(1);
+  case OP_NEG:   return F(-1);
+  case OP_ABS:   return FN(SIGN, x[0]);
+  case OP_FMA:   return i == 2 ? F(1) : x[1 - i];
   case OP_POW:
     if (i) return expr_sel(m, expr_op2(m, OP_GT, x[0], F(0)), MUL(y, FN(LOG, x[0])), F(0)); /* not real for a negative base */
     if (!is_const(m, x[1], &k)) return expr_sel(m, expr_op2(m, OP_EQ, x[1], F(0)), F(0), MUL(x[1], expr_op2(m, OP_POW, x[0], SUB(x[1], F(1)))));
     return k == 0 ? 0 : k == 1 ? F(1) : k == 2 ? MUL(F(2), x[0]) : MUL(F(k), expr_op2(m, OP_POW, x[0], F(k - 1)));
-  case OP_EXP: return y;
-  case OP_LOG: return DIV(F(1), x[0]);
-  case OP_SQRT: return DIV(F(0.5), y);
-  case OP_SIN: return FN(COS, x[0]);
-  case OP_COS: return NEG(FN(SIN, x[0]));
-  case OP_TAN: return ADD(F(1), MUL(y, y));
-  case OP_ASIN: return DIV(F(1), FN(SQRT, SUB(F(1), MUL(x[0], x[0]))));
-  case OP_ACOS: return DIV(F(-1), FN(SQRT, SUB(F(1), MUL(x[0], x[0]))));
-  case OP_ATAN: return DIV(F(1), ADD(F(1), MUL(x[0], x[0])));
-  case OP_SINH: return FN(COSH, x[0]);
-  case OP_COSH: return FN(SINH, x[0]);
-  case OP_TANH: return SUB(F(1), MUL(y, y));
+  case OP_EXP:   return y;
+  case OP_LOG:   return DIV(F(1), x[0]);
+  case OP_SQRT:  return DIV(F(0.5), y);
+  case OP_SIN:   return FN(COS, x[0]);
+  case OP_COS:   return NEG(FN(SIN, x[0]));
+  case OP_TAN:   return ADD(F(1), MUL(y, y));
+  case OP_ASIN:  return DIV(F(1), FN(SQRT, SUB(F(1), MUL(x[0], x[0]))));
+  case OP_ACOS:  return DIV(F(-1), FN(SQRT, SUB(F(1), MUL(x[0], x[0]))));
+  case OP_ATAN:  return DIV(F(1), ADD(F(1), MUL(x[0], x[0])));
+  case OP_SINH:  return FN(COSH, x[0]);
+  case OP_COSH:  return FN(SINH, x[0]);
+  case OP_TANH:  return SUB(F(1), MUL(y, y));
   case OP_ASINH: return DIV(F(1), FN(SQRT, ADD(MUL(x[0], x[0]), F(1))));
   case OP_ACOSH: return DIV(F(1), FN(SQRT, SUB(MUL(x[0], x[0]), F(1))));
   case OP_ATANH: return DIV(F(1), SUB(F(1), MUL(x[0], x[0])));
-  case OP_ERF: return MUL(F(1.1283791670955126), FN(EXP, NEG(MUL(x[0], x[0])))); /* 2/sqrt(pi) */
-  default: return 0;
+  case OP_ERF:   return MUL(F(1.1283791670955126), FN(EXP, NEG(MUL(x[0], x[0])))); /* 2/sqrt(pi) */
+  default:       return 0;
   }
+  // clang-format on
 #undef F
 #undef ADD
 #undef SUB
@@ -173,13 +180,16 @@ static ex partial(emodule *m, sop op, uint32_t i, const ex *x, ex y, etype t) {
 }
 
 /* ---- the walk ------------------------------------------------------------------------------------------------------------------------------------------------ */
-typedef struct term { mask when; ex g; } term;
+typedef struct term {
+  mask when;
+  ex g;
+} term;
 typedef VEC(term) terms;
 typedef struct chain {
   gr *g;
   emodule *m;
-  map *live;  /* ex -> does a gradient flow through it */
-  map *slot;  /* ex -> index into at */
+  map *live; /* ex -> does a gradient flow through it */
+  map *slot; /* ex -> index into at */
   VEC(ex) order;
   VEC(terms) at;
 } chain;
@@ -279,12 +289,14 @@ void grad_chain(gr *g, ex root, ex own, mask when, locals *out) {
     const terms l = z.at.v[at];
     const ex_node n = *exn(g->m, e);
     for (uint32_t k = 0; k < l.n; k++) {
-      if (n.kind == EX_OP) through_op(&z, &n, e == root && own ? own : e, l.v[k]);
+      if (n.kind == EX_OP)
+        through_op(&z, &n, e == root && own ? own : e, l.v[k]);
       else if (n.kind == EX_LOAD) {
         if (n.tensor < g->ntensors && g->active[n.tensor]) vec_push(g->a, *out, ((local){e, l.v[k].when, l.v[k].g}));
         ex inside = n.otherwise ? in_range_cond(g, e) : 0;
         if (inside) give(&z, n.otherwise, mask_with(g, l.v[k].when, inside, true), l.v[k].g);
-      } else ctx_bug(g->c, "grad: a reduction below the root of a value");
+      } else
+        ctx_bug(g->c, "grad: a reduction below the root of a value");
     }
   }
 }

@@ -1,8 +1,8 @@
 /* In which order is a module differentiated?
  *
- * 1. Forward: which tensors depend on `wrt` through floats (active). Backward: which of these `outs` depend on (useful). 2. Reductions inside useful values become stages (hoist.c). 3. The block's items are walked backwards; when
- * a stage is reached all its readers have contributed, so its adjoint is finished (adjoint.c) and the stage contributes to what it reads (value.c). A recurrence is one step of this walk (scan.c). 4. The adjoints asked for are
- * finished. New stages are appended to the block in this order, which is one of dependence.
+ * 1. Forward: which tensors depend on `wrt` through floats (active). Backward: which of these `outs` depend on (useful). 2. Reductions inside useful values become stages (hoist.c). 3. The block's
+ * items are walked backwards; when a stage is reached all its readers have contributed, so its adjoint is finished (adjoint.c) and the stage contributes to what it reads (value.c). A recurrence is
+ * one step of this walk (scan.c). 4. The adjoints asked for are finished. New stages are appended to the block in this order, which is one of dependence.
  */
 #include "grad/grad_in.h"
 #include <stdio.h>
@@ -80,7 +80,8 @@ static void find_active(gr *g, const tid *wrt, uint32_t nwrt) {
     for (uint32_t i = 0; i < m->blocks.v[g->block].items.n; i++) {
       item it = m->blocks.v[g->block].items.v[i];
       bool now = false;
-      if (it.kind == IT_STAGE) now = stage_live(g, memo, it.index) && set_active(g, xs(m, it.index)->tensor);
+      if (it.kind == IT_STAGE)
+        now = stage_live(g, memo, it.index) && set_active(g, xs(m, it.index)->tensor);
       else if (it.kind == IT_IF && if_active(g, &m->ifs.v[it.index]))
         for (uint32_t k = 0; k < m->ifs.v[it.index].n; k++) now |= set_active(g, m->ifs.v[it.index].results[k]);
       else if (it.kind == IT_LOOP && loop_active(g, &m->loops.v[it.index])) {
@@ -203,8 +204,10 @@ static void reverse(gr *g, const tid *outs, const tid *seeds, uint32_t nout, con
   uint8_t *scan_done = arena_alloc(g->a, m->scans.n + 1);
   for (uint32_t i = n; i-- > 0;) {
     item it = m->blocks.v[g->block].items.v[i];
-    if (it.kind == IT_STAGE) back_through(g, it.index, scan_done);
-    else refuse_control(g, it);
+    if (it.kind == IT_STAGE)
+      back_through(g, it.index, scan_done);
+    else
+      refuse_control(g, it);
   }
   for (uint32_t i = 0; i < nwrt; i++) {
     finish(g, wrt[i]);

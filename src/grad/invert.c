@@ -1,16 +1,14 @@
 /* Where does an element of X get its adjoint from? Inverting index maps (R3).
  *
- * A contribution says: for all points v, adjoint of X[f(v)] += d(v) * g(v). Here the equations x = f(v), one per axis, are solved for variables of v, so that the contribution becomes a gather: a value over x, in which the
- * variables that stay unknown are summed over. An affine index c1*v1 + c2*v2 + .. + r is solved, in this order of preference, by
- *   digits    the terms are digits of a mixed radix number: the axis of the adjoint gets these digits, or v_i = (x - r) // c_i % extent
- *   shift     a coefficient of 1 or -1: v = x - rest; of several the variable with the longest range
- *   residues  s*v + d*w + r with s > 1 (strided windows): with g = gcd(s, d), s = g*s', d = g*d', d' = 1 mod s': x - r = g*(s'*u + q), w = s'*j + q, v = u - d'*j - q*(d' - 1)/s'. The adjoint is computed densely over
- *             the digits (u, q), j summed over, and read at (x - r) / g: no test of divisibility remains
- *   division  v = (x - rest) // s where that divides
- * Several axes whose // and % cancel in the flat index (reshape) are solved as one; else a variable under // is split in two. An index that fixes x keeps the equation as a condition.
+ * A contribution says: for all points v, adjoint of X[f(v)] += d(v) * g(v). Here the equations x = f(v), one per axis, are solved for variables of v, so that the contribution becomes a gather: a
+ * value over x, in which the variables that stay unknown are summed over. An affine index c1*v1 + c2*v2 + .. + r is solved, in this order of preference, by digits    the terms are digits of a mixed
+ * radix number: the axis of the adjoint gets these digits, or v_i = (x - r) // c_i % extent shift     a coefficient of 1 or -1: v = x - rest; of several the variable with the longest range residues
+ * s*v + d*w + r with s > 1 (strided windows): with g = gcd(s, d), s = g*s', d = g*d', d' = 1 mod s': x - r = g*(s'*u + q), w = s'*j + q, v = u - d'*j - q*(d' - 1)/s'. The adjoint is computed densely
+ * over the digits (u, q), j summed over, and read at (x - r) / g: no test of divisibility remains division  v = (x - rest) // s where that divides Several axes whose // and % cancel in the flat index
+ * (reshape) are solved as one; else a variable under // is split in two. An index that fixes x keeps the equation as a condition.
  *
- * The range of a solved variable is proved, or becomes the `else 0` of a factor that reads at the variable itself, if nothing else needs it; otherwise a condition. Conditions that no summed variable occurs in stand outside
- * the sum. A gather that takes many times as many points as the contribution has (an index from data: x == J[v] for all v) is not made: it is better scattered.
+ * The range of a solved variable is proved, or becomes the `else 0` of a factor that reads at the variable itself, if nothing else needs it; otherwise a condition. Conditions that no summed variable
+ * occurs in stand outside the sum. A gather that takes many times as many points as the contribution has (an index from data: x == J[v] for all v) is not made: it is better scattered.
  */
 #include "grad/grad_in.h"
 #include "expr/passes.h"
@@ -27,12 +25,18 @@ bool vec_has(const u32vec *v, uint32_t x) {
 }
 void size_free(gr *g, sz s, u32vec *vars) {
   u32vec fv = {0};
-  if (sym_uses_kind(g->c, s, AT_DATA)) expr_vars(g->m, expr_index(g->m, s), g->a, &fv);
-  else sym_atoms(g->c, s, AT_VAR, g->a, &fv);
+  if (sym_uses_kind(g->c, s, AT_DATA))
+    expr_vars(g->m, expr_index(g->m, s), g->a, &fv);
+  else
+    sym_atoms(g->c, s, AT_VAR, g->a, &fv);
   for (uint32_t i = 0; i < fv.n; i++)
     if (!vec_has(vars, fv.v[i])) vec_push(g->a, *vars, fv.v[i]);
 }
-typedef struct pairs { const atom *vars; const sz *by; uint32_t n; } pairs;
+typedef struct pairs {
+  const atom *vars;
+  const sz *by;
+  uint32_t n;
+} pairs;
 static sz pair_of(ctx *c, void *env, atom a) {
   const pairs *p = env;
   (void)c;
@@ -48,8 +52,16 @@ sz size_subst(gr *g, sz s, const atom *vars, const sz *by, uint32_t n) {
 }
 
 /* ---- the system of equations --------------------------------------------------------------------------------------------------------------------------- */
-typedef struct unk { atom v; sz ext, to; bool guard, ours; } unk; /* to: its value, 0 while unknown; guard: 0 <= to < ext must be checked; ours: made here */
-typedef struct eq { sz e, rhs, size, was; int32_t axis; bool done; } eq; /* e(unknowns) = rhs; was: e before anything was solved; axis -1: of several axes */
+typedef struct unk {
+  atom v;
+  sz ext, to;
+  bool guard, ours;
+} unk; /* to: its value, 0 while unknown; guard: 0 <= to < ext must be checked; ours: made here */
+typedef struct eq {
+  sz e, rhs, size, was;
+  int32_t axis;
+  bool done;
+} eq; /* e(unknowns) = rhs; was: e before anything was solved; axis -1: of several axes */
 typedef struct inv {
   gr *g;
   emodule *m;
@@ -156,7 +168,13 @@ static bool split_one(inv *z) {
 }
 
 /* ---- solving one equation ----------------------------------------------------------------------------------------------------------------------------------- */
-typedef struct lin { uint32_t n; uint32_t u[MAX_UNKNOWNS]; sz coef[MAX_UNKNOWNS]; bool data, stuck; sz rest; } lin; /* unknowns that occur linearly; data: others only inside data; stuck: others elsewhere */
+typedef struct lin {
+  uint32_t n;
+  uint32_t u[MAX_UNKNOWNS];
+  sz coef[MAX_UNKNOWNS];
+  bool data, stuck;
+  sz rest;
+} lin; /* unknowns that occur linearly; data: others only inside data; stuck: others elsewhere */
 
 static lin study(inv *z, sz e) {
   lin l = {.rest = e};
@@ -168,9 +186,12 @@ static lin study(inv *z, sz e) {
     int32_t at = unknown(z, fv.v[i]);
     sz coef, rest;
     if (at < 0) continue;
-    if (vec_has(&hidden, fv.v[i])) l.data = true;
-    else if (sym_linear(z->c, l.rest, fv.v[i], &coef, &rest) && !any_var(z, coef)) l.u[l.n] = (uint32_t)at, l.coef[l.n++] = coef, l.rest = rest;
-    else l.stuck = true;
+    if (vec_has(&hidden, fv.v[i]))
+      l.data = true;
+    else if (sym_linear(z->c, l.rest, fv.v[i], &coef, &rest) && !any_var(z, coef))
+      l.u[l.n] = (uint32_t)at, l.coef[l.n++] = coef, l.rest = rest;
+    else
+      l.stuck = true;
   }
   return l;
 }
@@ -260,7 +281,8 @@ static bool solve(inv *z, uint32_t iq) {
   q->done = true;
   if (l.stuck) return false;
   if (!l.n) { /* x is fixed, or compared with data */
-    if (sym_ne(z->c, q->rhs, q->e)) z->out->empty = true;
+    if (sym_ne(z->c, q->rhs, q->e))
+      z->out->empty = true;
     else if (!sym_eq(z->c, q->rhs, q->e)) {
       vec_push(z->g->a, z->conds, compare(z, OP_EQ, q->rhs, q->was));
       if (q->axis >= 0 && !l.data) z->fixed[q->axis] = true;
@@ -294,7 +316,11 @@ static bool solve(inv *z, uint32_t iq) {
 }
 
 /* ---- the value over x ----------------------------------------------------------------------------------------------------------------------------------------- */
-typedef struct factors { ex v[64]; bool zeroed[64]; uint32_t n; } factors;
+typedef struct factors {
+  ex v[64];
+  bool zeroed[64];
+  uint32_t n;
+} factors;
 static void factor(inv *z, ex e, factors *f) {
   ex_node n = *exn(z->m, e);
   if (n.kind == EX_OP && n.op == OP_MUL && f->n < 60) {
@@ -378,7 +404,8 @@ static void assemble(inv *z) {
       sz fresh = sym_var(z->c, sym_name(z->c, u->v), u->ext);
       sym_is_atom(z->c, fresh, &a);
       set(z, i, fresh, false);
-    } else if (u->to) continue;
+    } else if (u->to)
+      continue;
     vec_push(z->g->a, red, a);
   }
   for (uint32_t i = 0; i < z->nu; i++) {
@@ -390,8 +417,10 @@ static void assemble(inv *z) {
     if ((!lo && sym_lt(z->c, u->to, zero(z))) || (!hi && sym_le(z->c, u->ext, u->to))) z->out->empty = true;
     if ((lo && hi) || absorb(z, u, &f)) continue;
     ex guard = k_and(m, lo ? 0 : compare(z, OP_GE, u->to, zero(z)), hi ? 0 : compare(z, OP_LT, u->to, u->ext));
-    if (sym_uses_kind(z->c, u->to, AT_DATA)) vec_push(z->g->a, late, guard);
-    else vec_push(z->g->a, conds, guard);
+    if (sym_uses_kind(z->c, u->to, AT_DATA))
+      vec_push(z->g->a, late, guard);
+    else
+      vec_push(z->g->a, conds, guard);
   }
   if (z->f) from[n] = z->f->t, to[n++] = z->f->t_of_u;
   for (uint32_t i = 0; i < late.n; i++) vec_push(z->g->a, conds, late.v[i]);
@@ -411,15 +440,18 @@ static void assemble(inv *z) {
     ex c = expr_subst_vars(m, conds.v[i], from, to, n);
     bool inner = false;
     for (uint32_t j = 0; j < red.n; j++) inner |= uses(z, c, red.v[j]);
-    if (inner) where = k_and(m, where, c);
-    else outside = k_and(m, outside, c);
+    if (inner)
+      where = k_and(m, where, c);
+    else
+      outside = k_and(m, outside, c);
   }
   etype xt_ = xt(m, k->x)->type, bt = exn(m, body)->type;
   if (red.n) {
     etype acc = et_bits(bt) > et_bits(xt_) ? bt : ET_NONE;
     body = expr_reduce(m, RED_SUM, red.v, red.n, where, body, 0, acc, xt_);
     z->out->reduce = true;
-  } else body = expr_cast(m, xt_, body);
+  } else
+    body = expr_cast(m, xt_, body);
   z->out->value = outside ? expr_sel(m, outside, body, expr_f(m, xt_, 0)) : body;
 }
 static double cost(inv *z) {
@@ -476,7 +508,10 @@ bool grad_gather(gr *g, const contrib *k, const axis *axes, const sz *x, const f
 }
 
 /* ---- indices by cases --------------------------------------------------------------------------------------------------------------------------------------------- */
-typedef struct one { atom a; sz by; } one;
+typedef struct one {
+  atom a;
+  sz by;
+} one;
 static sz one_of(ctx *c, void *env, atom a) {
   (void)c;
   return ((one *)env)->a == a ? ((one *)env)->by : 0;

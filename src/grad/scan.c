@@ -2,16 +2,16 @@
  *
  * The members of a recurrence over t < T have their adjoints in a recurrence over u = T-1-t, in reverse order. With a[M] the adjoint of member M, by u:
  *     a[M][u] = (what readers outside contribute to M[T-1-u])  +  sum over readers R inside, at M[t - c]: (their contribution, computed at R's own step) read at u - c, else 0
- * A contribution is made in R's frame, where all that it reads of the forward pass is in range; it is a member stage of its own, unless it is element-wise and c = 0. What members contribute to tensors outside (weights, the
- * terms that do not wait for the past) leaves the recurrence: an ordinary contribution over t too, that reads a[R] at T-1-t: one contraction after the loop.
+ * A contribution is made in R's frame, where all that it reads of the forward pass is in range; it is a member stage of its own, unless it is element-wise and c = 0. What members contribute to
+ * tensors outside (weights, the terms that do not wait for the past) leaves the recurrence: an ordinary contribution over t too, that reads a[R] at T-1-t: one contraction after the loop.
  */
 #include "grad/grad_in.h"
 
 typedef struct member {
   uint32_t s;
-  tid t, a;           /* its tensor, the adjoint by u */
-  uint32_t axis;      /* which axis carries the step */
-  contribs inner;     /* what it contributes to members */
+  tid t, a;       /* its tensor, the adjoint by u */
+  uint32_t axis;  /* which axis carries the step */
+  contribs inner; /* what it contributes to members */
   contribs outer;
   bool reached;
   axis axes[MAX_RANK];

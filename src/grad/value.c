@@ -4,8 +4,9 @@
  *   element-wise   the chain rule
  *   sum            the body's reads, the reduced variables joining v (R4)
  *   max, min       the same under the condition that this point won: an argmax stage stores the winner, the first of equals (R7)
- *   prod           d value / d body is the product of the others. Safe at zeros and linear in time: with Z = the number of zeros and P = the product of the rest: Z == 0: P / body, Z == 1: P at the zero, else 0
- * Updates run backwards: += passes the adjoint on and hands dY[place] to its value; := hands it to the last writer of each place (stored, unless places are unique) and leaves zeros there for what stood before.
+ *   prod           d value / d body is the product of the others. Safe at zeros and linear in time: with Z = the number of zeros and P = the product of the rest: Z == 0: P / body, Z == 1: P at the
+ * zero, else 0 Updates run backwards: += passes the adjoint on and hands dY[place] to its value; := hands it to the last writer of each place (stored, unless places are unique) and leaves zeros there
+ * for what stood before.
  */
 #include "grad/grad_in.h"
 #include <string.h>
@@ -53,7 +54,8 @@ void grad_value(gr *g, uint32_t s, ex value, ex own, ex d, const atom *vars, uin
   const char *origin = xt(m, xs(m, s)->tensor)->origin;
   locals l = {0};
   ex factor = 0;
-  if (n.kind != EX_REDUCE) grad_chain(g, value, own, when, &l);
+  if (n.kind != EX_REDUCE)
+    grad_chain(g, value, own, when, &l);
   else {
     if (n.op != RED_SUM && n.op != RED_PROD && n.op != RED_MAX && n.op != RED_MIN) return;
     map *memo = map_new(g->a);
@@ -94,7 +96,11 @@ static bool distinct_places(gr *g, const update *u) { /* every variable is an in
       }
   return found == u->nvars;
 }
-typedef struct fresh_update { atom *vars; sz *by, *idx; ex cond; } fresh_update;
+typedef struct fresh_update {
+  atom *vars;
+  sz *by, *idx;
+  ex cond;
+} fresh_update;
 static fresh_update copy_update(gr *g, const update *u) {
   fresh_update f = {NEWN(g->m->a, atom, u->nvars + 1), NEWN(g->a, sz, u->nvars + 1), NEWN(g->m->a, sz, u->nidx + 1), 0};
   for (uint32_t i = 0; i < u->nvars; i++) {

@@ -98,7 +98,7 @@ static double number(rd *r) {
 }
 static sz dim_name(void *env, const char *s, size_t n) {
   rd *r = env;
-  return sym_symbol(r->c, arena_strndup(r->a, s, n), 1, 1000000000);
+  return sym_symbol(r->c, arena_strndup(r->a, s, n), 0, 1000000000);
 }
 static etype elem(rd *r) {
   const char *before = r->p;

@@ -70,7 +70,7 @@ static const char *identifier(importer *im, const char *name, size_t n) {
 static sz symbol(importer *im, bytes param) {
   uint64_t have;
   if (map_get(im->symbols, param.p, param.n, &have)) return (sz)have;
-  sz s = sym_symbol(im->c, identifier(im, (const char *)param.p, param.n), 1, MAX_DIM);
+  sz s = sym_symbol(im->c, identifier(im, (const char *)param.p, param.n), 0, MAX_DIM);
   map_put(im->symbols, param.p, param.n, s);
   return s;
 }
@@ -81,7 +81,7 @@ static sz dim_of(importer *im, value *v, const pb_dim *d, uint32_t axis, type_ro
     if (d->value.set && d->value.v < -1) diag_error(im->c, E_MODEL, v->source, "input '%s' has the negative dimension %" PRId64 " at axis %u", v->source, d->value.v, axis);
     if (d->param.n) return symbol(im, d->param);
     const char *name = arena_fmt(im->scratch, "%s.%u", v->source, axis);
-    return sym_symbol(im->c, identifier(im, name, strlen(name)), 1, MAX_DIM);
+    return sym_symbol(im->c, identifier(im, name, strlen(name)), 0, MAX_DIM);
   }
   uint64_t have; /* elsewhere only the inputs' symbols mean something: other names are whatever the exporter thought of */
   return role == TYPE_OTHER && d->param.n && map_get(im->symbols, d->param.p, d->param.n, &have) ? (sz)have : 0;

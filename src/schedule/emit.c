@@ -294,7 +294,8 @@ sz emit_address(ectx *e, const layout *lay, const sz *idx) {
       sz val = rem;
       if (d > 0) {
         sz q;
-        if (sym_divmod(c, rem, x->d[d].extent, &q, &val, NULL, NULL)) rem = q;
+        if (sym_int_or(c, x->d[d].extent, 1) == 0) val = rem; /* an empty tensor: never accessed */
+        else if (sym_divmod(c, rem, x->d[d].extent, &q, &val, NULL, NULL)) rem = q;
         else {
           val = sym_mod(c, rem, x->d[d].extent);
           rem = sym_div(c, rem, x->d[d].extent);

@@ -1,5 +1,5 @@
-/* How a run of the passes is checked: the module is evaluated after every pass on the same random inputs, and at the end every kernel is evaluated again with all its members poisoned outside one point of its
- * outer variables (the tile-local property of passes.h). */
+/* How a run of the passes is checked: the module is evaluated after every pass on the same random inputs, and at the end every kernel is evaluated again with all its members poisoned outside one
+ * point of its outer variables (the tile-local property of passes.h). */
 #ifndef EK_TEST_PASS_CHECK_H
 #define EK_TEST_PASS_CHECK_H
 #include "expr/passes.h"
@@ -12,10 +12,10 @@ typedef struct pass_check {
   ndarray *in;
   const ndarray **ref;
   uint64_t seed;
-  double tolerance;    /* of the worst difference over the largest value */
-  const char *show;    /* print the module after this pass */
+  double tolerance; /* of the worst difference over the largest value */
+  const char *show; /* print the module after this pass */
   bool talk, only_end;
-  uint32_t bad;        /* complaints so far */
+  uint32_t bad; /* complaints so far */
   double ms, worst;
   uint32_t points, skipped; /* of the tile-local check */
 } pass_check;
@@ -24,7 +24,10 @@ static inline double pc_random(pass_check *p) { /* 0..1 */
   p->seed ^= p->seed << 13, p->seed ^= p->seed >> 7, p->seed ^= p->seed << 17;
   return (double)(p->seed >> 11) / 9007199254740992.0;
 }
-static struct { const char *name; int64_t value; } pc_dim[8]; /* sizes that the caller wants */
+static struct {
+  const char *name;
+  int64_t value;
+} pc_dim[8]; /* sizes that the caller wants */
 /* A size for every symbol: small, different, inside its range. */
 static inline bool pc_symbol(void *env, atom a, int64_t *v) {
   ctx *c = env;
@@ -51,8 +54,7 @@ static inline void pc_inputs(pass_check *p, arena *a) {
       n *= x->dims[d];
     }
     uint8_t *q = arena_alloc(a, (size_t)n * et_bytes(t->type) + 1);
-    for (int64_t e = 0; e < n; e++)
-      et_store(t->type, q + e * et_bytes(t->type), et_kind(t->type) == K_FLOAT ? (scalar){.f = pc_random(p) * 2 - 1} : (scalar){.i = (int64_t)(pc_random(p) * 2)});
+    for (int64_t e = 0; e < n; e++) et_store(t->type, q + e * et_bytes(t->type), et_kind(t->type) == K_FLOAT ? (scalar){.f = pc_random(p) * 2 - 1} : (scalar){.i = (int64_t)(pc_random(p) * 2)});
     x->data = q, x->bytes = (size_t)n * et_bytes(t->type);
   }
 }
@@ -118,9 +120,7 @@ static inline bool pc_after(void *env, emodule *m, const char *pass, bool change
 }
 
 /* ---- tile-local: every member of a kernel is only defined at one point of the outer variables; there nothing else may have been needed ---- */
-static inline ex pc_poison(emodule *m, etype t) {
-  return et_kind(t) == K_FLOAT ? expr_f(m, t, NAN) : t == ET_BOOL ? 0 : expr_i(m, t, et_bits(t) < 32 ? 77 : -123456789);
-}
+static inline ex pc_poison(emodule *m, etype t) { return et_kind(t) == K_FLOAT ? expr_f(m, t, NAN) : t == ET_BOOL ? 0 : expr_i(m, t, et_bits(t) < 32 ? 77 : -123456789); }
 static inline void pc_tile(pass_check *p, uint32_t ki, const evaluation *good) {
   emodule *m = p->m;
   ctx *c = m->c;
@@ -131,8 +131,10 @@ static inline void pc_tile(pass_check *p, uint32_t ki, const evaluation *good) {
   const ndarray **want = NEWN(a, const ndarray *, k->stages.n + 1);
   bool empty = false;
   for (uint32_t i = 0; i < k->outer.n; i++) {
-    if (!sym_eval(c, sym_extent(c, k->outer.v[i]), pc_symbol, c, &ext) || ext < 1) empty = true;
-    else at[i] = (int64_t)(pc_random(p) * (double)ext) % ext;
+    if (!sym_eval(c, sym_extent(c, k->outer.v[i]), pc_symbol, c, &ext) || ext < 1)
+      empty = true;
+    else
+      at[i] = (int64_t)(pc_random(p) * (double)ext) % ext;
   }
   for (uint32_t i = 0; i < k->stages.n; i++) want[i] = expr_eval_get((evaluation *)good, xs(m, k->stages.v[i])->tensor);
   for (uint32_t i = 0; i < k->stages.n; i++) {
@@ -144,7 +146,8 @@ static inline void pc_tile(pass_check *p, uint32_t ki, const evaluation *good) {
     expr_digits(s, d);
     for (uint32_t j = 0; j < nd; j++) {
       uint64_t cv;
-      if (!map_getu(k->canon, d[j].var, &cv)) p->bad++, printf("  kernel %u: variable %s of %s has no canonical name\n", ki, sym_name(c, d[j].var), xt(m, s->tensor)->name);
+      if (!map_getu(k->canon, d[j].var, &cv))
+        p->bad++, printf("  kernel %u: variable %s of %s has no canonical name\n", ki, sym_name(c, d[j].var), xt(m, s->tensor)->name);
       else
         for (uint32_t o = 0; o < k->outer.n; o++)
           if (k->outer.v[o] == cv) {

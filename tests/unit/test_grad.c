@@ -1,5 +1,6 @@
-/* grad: adjoints against central differences, both computed by the evaluator in f64. Modules come from text, and from the operator library's definitions at random shapes and attributes (fixed seeds). Every module is verified after
- * differentiation, its forward values must not have changed, and the adjoints must survive expr_optimise. The last tests look at the structure: a window product's gradients are contractions without guards. */
+/* grad: adjoints against central differences, both computed by the evaluator in f64. Modules come from text, and from the operator library's definitions at random shapes and attributes (fixed seeds).
+ * Every module is verified after differentiation, its forward values must not have changed, and the adjoints must survive expr_optimise. The last tests look at the structure: a window product's
+ * gradients are contractions without guards. */
 #include "expr/passes.h"
 #include "grad/grad.h"
 #include "notation/notation.h"
@@ -28,7 +29,11 @@ static int teardown(void **state) {
 
 /* ---- harness ------------------------------------------------------------------------------------------------------------------------------------ */
 enum { MAX_IN = 16, SAMPLES = 10 };
-typedef struct feed { tid t; ndarray nd; bool wrt; } feed;
+typedef struct feed {
+  tid t;
+  ndarray nd;
+  bool wrt;
+} feed;
 typedef struct check {
   bool again; /* differentiate the adjoints instead, with respect to inputs and seeds */
   ctx *c;
@@ -221,7 +226,8 @@ static void text_(ctx *c, const char *what, const char *source, double lo, doubl
     int64_t dims[MAX_RANK];
     for (uint32_t d = 0; d < t->rank; d++) dims[d] = sym_int_or(c, t->shape[d], 5);
     feed f = {.t = m->inputs.v[i].t, .wrt = t->type == ET_F64};
-    if (f.wrt) f.nd = spread(c, t->rank, dims, lo, hi);
+    if (f.wrt)
+      f.nd = spread(c, t->rank, dims, lo, hi);
     else {
       f.nd = array(c, t->type, t->rank, dims);
       for (int64_t e = 0; e < elements(&f.nd); e++) et_store(t->type, (uint8_t *)(uintptr_t)f.nd.data + e * et_bytes(t->type), (scalar){.i = rnd((uint32_t)ints)});
@@ -269,21 +275,28 @@ static void updates(void **state) {
   ctx *c = *state;
   text(c, "adding at places", IN("a", "7") IN("u", "5") INT("j", "5") "stage y: f64 [i<7] = a[i] * a[i]\n  update [k<5] y[{j[k]}] += u[k] * a[k]\n" OUT, -1, 1, 7);
   text(c, "writing at places", IN("a", "7") IN("u", "5") INT("j", "5") "stage y: f64 [i<7] = a[i]\n  update [k<5] y[{j[k]}] := u[k] * u[k] if #k > 0\n" OUT, -1, 1, 4);
-  text(c, "pieces", IN("a", "3, 2") IN("b", "3, 4") "stage y: f64 [i<3, j<6] tiled\n  update [p<3, q<2] y[p, q] := a[p, q]\n  update [p.1<3, q.1<4] y[p.1, q.1 + 2] := b[p.1, q.1] * b[p.1, q.1]\n" OUT, -1, 1, 1);
+  text(c, "pieces", IN("a", "3, 2") IN("b", "3, 4") "stage y: f64 [i<3, j<6] tiled\n  update [p<3, q<2] y[p, q] := a[p, q]\n  update [p.1<3, q.1<4] y[p.1, q.1 + 2] := b[p.1, q.1] * b[p.1, q.1]\n" OUT,
+       -1, 1, 1);
 }
 static void recurrences(void **state) {
   ctx *c = *state;
-  text(c, "one state", "scan s1 t<6\n" IN("x", "6, 3") IN("h0", "3") "stage h: f64 [t, i<3] scan s1 = tanh((load h[t - 1, i] else h0[i]) * 0.5f64 + x[t, i])\nstage y: f64 [k<3] = h[5, k] * h[2, k]\n" OUT, -1, 1, 1);
-  text(c, "a matrix at every step", "scan s1 t<5\n" IN("x", "5, 3") IN("r", "3, 3") "stage h: f64 [t, i<3] scan s1 = tanh((sum[k<3] (load h[t - 1, k] else 0.1f64) * r[i, k]) + x[t, i])\nstage y: f64 [q<5, j<3] = h[q, j]\n" OUT, -1, 1, 1);
-  text(c, "two states, two steps back", "scan s1 t<6\n" IN("x", "6") IN("w", "2") "declare b: f64[6]\nstage a: f64 [t] scan s1 = (load a[t - 2] else w[0]) * x[t] + sin((load b[t - 1] else w[1]))\n"
-       "stage b: f64 [t] scan s1 = a[t] * (load b[t - 1] else x[0]) + w[0]\nstage y: f64 [] = sum[k<6] b[k] * b[k]\n" OUT, -1, 1, 1);
+  text(c, "one state",
+       "scan s1 t<6\n" IN("x", "6, 3") IN("h0", "3") "stage h: f64 [t, i<3] scan s1 = tanh((load h[t - 1, i] else h0[i]) * 0.5f64 + x[t, i])\nstage y: f64 [k<3] = h[5, k] * h[2, k]\n" OUT, -1, 1, 1);
+  text(c, "a matrix at every step",
+       "scan s1 t<5\n" IN("x", "5, 3") IN("r", "3, 3") "stage h: f64 [t, i<3] scan s1 = tanh((sum[k<3] (load h[t - 1, k] else 0.1f64) * r[i, k]) + x[t, i])\nstage y: f64 [q<5, j<3] = h[q, j]\n" OUT,
+       -1, 1, 1);
+  text(c, "two states, two steps back",
+       "scan s1 t<6\n" IN("x", "6") IN("w", "2") "declare b: f64[6]\nstage a: f64 [t] scan s1 = (load a[t - 2] else w[0]) * x[t] + sin((load b[t - 1] else w[1]))\n"
+                                                 "stage b: f64 [t] scan s1 = a[t] * (load b[t - 1] else x[0]) + w[0]\nstage y: f64 [] = sum[k<6] b[k] * b[k]\n" OUT,
+       -1, 1, 1);
 }
 static void second(void **state) { /* what comes out is a module like any other */
   ctx *c = *state;
   text_(c, "softmax, twice", IN("a", "2, 4") "stage e: f64 [i<2, j<4] = exp(a[i, j])\nstage y: f64 [p<2, j.1<4] = e[p, j.1] / (sum[k<4] e[p, k])\n" OUT, -1, 1, 1, true);
   text_(c, "window, twice", IN("x", "1, 2, 9") IN("w", "2, 2, 3") "stage y: f64 [1, m<2, h<5] = sum[c<2, p<3] (load x[0, c, 2*h + p - 1] else 0.0f64) * w[m, c, p]\n" OUT, -1, 1, 1, true);
-  text_(c, "recurrence, twice", "scan s1 t<4\n" IN("x", "4, 2") IN("r", "2, 2")
-        "stage h: f64 [t, i<2] scan s1 = tanh((sum[k<2] (load h[t - 1, k] else 0.1f64) * r[i, k]) + x[t, i])\nstage y: f64 [q<4, j<2] = h[q, j]\n" OUT, -1, 1, 1, true);
+  text_(c, "recurrence, twice",
+        "scan s1 t<4\n" IN("x", "4, 2") IN("r", "2, 2") "stage h: f64 [t, i<2] scan s1 = tanh((sum[k<2] (load h[t - 1, k] else 0.1f64) * r[i, k]) + x[t, i])\nstage y: f64 [q<4, j<2] = h[q, j]\n" OUT,
+        -1, 1, 1, true);
   text_(c, "greatest, twice", IN("a", "4, 5") "stage y: f64 [i<4] = max[k<5] a[i, k] * a[i, k]\n" OUT, -1, 1, 1, true);
 }
 static void refused(void **state) {
@@ -311,16 +324,21 @@ typedef struct given { /* an argument */
   uint32_t rank;
   int64_t dims[6];
   double lo, hi;
-  etype type;       /* ET_NONE: f64, differentiated */
-  int ints;         /* integer values 0..ints-1 */
+  etype type;            /* ET_NONE: f64, differentiated */
+  int ints;              /* integer values 0..ints-1 */
   const int64_t *values; /* integer constants known to the compiler */
   bool absent;
 } given;
-#define D(...) (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), {__VA_ARGS__}
-#define REAL(...) {D(__VA_ARGS__), -1, 1, ET_NONE, 0, NULL, false}
-#define RANGE(lo, hi, ...) {D(__VA_ARGS__), lo, hi, ET_NONE, 0, NULL, false}
-#define WHOLE(n, ...) {D(__VA_ARGS__), 0, 0, ET_I64, n, NULL, false}
-#define NONE {0, {0}, 0, 0, ET_NONE, 0, NULL, true}
+#define D(...)                                                                                                                                                                                         \
+  (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), { __VA_ARGS__ }
+#define REAL(...)                                                                                                                                                                                      \
+  { D(__VA_ARGS__), -1, 1, ET_NONE, 0, NULL, false }
+#define RANGE(lo, hi, ...)                                                                                                                                                                             \
+  { D(__VA_ARGS__), lo, hi, ET_NONE, 0, NULL, false }
+#define WHOLE(n, ...)                                                                                                                                                                                  \
+  { D(__VA_ARGS__), 0, 0, ET_I64, n, NULL, false }
+#define NONE                                                                                                                                                                                           \
+  { 0, {0}, 0, 0, ET_NONE, 0, NULL, true }
 
 static void op_try(ctx *c, const oplib *lib, const char *name, const char *what, const given *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, uint32_t nout) {
   emodule *m = expr_module(c);
@@ -335,10 +353,11 @@ static void op_try(ctx *c, const oplib *lib, const char *name, const char *what,
     feed f = {.wrt = !g->type};
     sz shape[6], *vals = NULL;
     for (uint32_t j = 0; j < g->rank; j++) shape[j] = sym_int(c, g->dims[j]);
-    if (f.wrt) f.nd = spread(c, g->rank, g->dims, g->lo, g->hi);
-    else f.nd = array(c, t, g->rank, g->dims);
-    for (int64_t e = 0; !f.wrt && e < elements(&f.nd); e++)
-      et_store(t, (uint8_t *)(uintptr_t)f.nd.data + e * et_bytes(t), (scalar){.i = g->values ? g->values[e] : rnd((uint32_t)g->ints)});
+    if (f.wrt)
+      f.nd = spread(c, g->rank, g->dims, g->lo, g->hi);
+    else
+      f.nd = array(c, t, g->rank, g->dims);
+    for (int64_t e = 0; !f.wrt && e < elements(&f.nd); e++) et_store(t, (uint8_t *)(uintptr_t)f.nd.data + e * et_bytes(t), (scalar){.i = g->values ? g->values[e] : rnd((uint32_t)g->ints)});
     if (g->values) {
       vals = NEWN(m->a, sz, elements(&f.nd) + 1);
       for (int64_t e = 0; e < elements(&f.nd); e++) vals[e] = sym_int(c, g->values[e]);
@@ -391,18 +410,25 @@ static oplib *library(ctx *c) {
 static void elementwise(void **state) {
   ctx *c = *state;
   oplib *lib = library(c);
-  static const struct { const char *name; double lo, hi; } unary[] = {
-      {"Abs", -1, 1}, {"Neg", -1, 1}, {"Exp", -1, 1}, {"Log", 0.2, 2}, {"Sqrt", 0.2, 2}, {"Reciprocal", 0.3, 2}, {"Sin", -2, 2}, {"Cos", -2, 2}, {"Tan", -1, 1}, {"Asin", -0.8, 0.8}, {"Acos", -0.8, 0.8},
-      {"Atan", -2, 2}, {"Sinh", -1, 1}, {"Cosh", -1, 1}, {"Asinh", -2, 2}, {"Acosh", 1.5, 3}, {"Atanh", -0.8, 0.8}, {"Tanh", -2, 2}, {"Erf", -2, 2}, {"Sigmoid", -3, 3}, {"Softplus", -3, 3}, {"Softsign", -2, 2},
-      {"Relu", -1, 1}, {"LeakyRelu", -1, 1}, {"Elu", -1, 1}, {"Selu", -1, 1}, {"Celu", -1, 1}, {"Gelu", -2, 2}, {"Mish", -2, 2}, {"HardSigmoid", -4, 4}, {"HardSwish", -4, 4}, {"Swish", -2, 2},
-      {"ThresholdedRelu", -2, 2}, {"Shrink", -2, 2}, {"Floor", -2, 2}, {"Ceil", -2, 2}, {"Round", -2, 2}, {"Sign", -2, 2}, {"Identity", -1, 1}};
+  static const struct {
+    const char *name;
+    double lo, hi;
+  } unary[] = {
+      {"Abs", -1, 1},      {"Neg", -1, 1},      {"Exp", -1, 1},         {"Log", 0.2, 2},      {"Sqrt", 0.2, 2}, {"Reciprocal", 0.3, 2},     {"Sin", -2, 2},    {"Cos", -2, 2},       {"Tan", -1, 1},
+      {"Asin", -0.8, 0.8}, {"Acos", -0.8, 0.8}, {"Atan", -2, 2},        {"Sinh", -1, 1},      {"Cosh", -1, 1},  {"Asinh", -2, 2},           {"Acosh", 1.5, 3}, {"Atanh", -0.8, 0.8}, {"Tanh", -2, 2},
+      {"Erf", -2, 2},      {"Sigmoid", -3, 3},  {"Softplus", -3, 3},    {"Softsign", -2, 2},  {"Relu", -1, 1},  {"LeakyRelu", -1, 1},       {"Elu", -1, 1},    {"Selu", -1, 1},      {"Celu", -1, 1},
+      {"Gelu", -2, 2},     {"Mish", -2, 2},     {"HardSigmoid", -4, 4}, {"HardSwish", -4, 4}, {"Swish", -2, 2}, {"ThresholdedRelu", -2, 2}, {"Shrink", -2, 2}, {"Floor", -2, 2},     {"Ceil", -2, 2},
+      {"Round", -2, 2},    {"Sign", -2, 2},     {"Identity", -1, 1}};
   for (uint32_t i = 0; i < N(unary); i++) {
     given in[] = {RANGE(unary[i].lo, unary[i].hi, 1 + rnd(4), 2 + rnd(4))};
     op(c, lib, unary[i].name, in, 1, NULL, 0, 1);
   }
   given gelu[] = {REAL(7)};
   op(c, lib, "Gelu", gelu, 1, (sattr[]){as("approximate", "tanh")}, 1, 1);
-  static const struct { const char *name; double lo, hi; } binary[] = {{"Add", -1, 1}, {"Sub", -1, 1}, {"Mul", -1, 1}, {"Div", 0.3, 2}, {"Pow", 0.3, 2}, {"PRelu", -1, 1}, {"Max", -1, 1}, {"Min", -1, 1}, {"Mean", -1, 1}, {"Sum", -1, 1}, {"SwiGLU", -1, 1}};
+  static const struct {
+    const char *name;
+    double lo, hi;
+  } binary[] = {{"Add", -1, 1}, {"Sub", -1, 1}, {"Mul", -1, 1}, {"Div", 0.3, 2}, {"Pow", 0.3, 2}, {"PRelu", -1, 1}, {"Max", -1, 1}, {"Min", -1, 1}, {"Mean", -1, 1}, {"Sum", -1, 1}, {"SwiGLU", -1, 1}};
   for (uint32_t i = 0; i < N(binary); i++) {
     double l = binary[i].lo, h = binary[i].hi;
     given same[] = {RANGE(l, h, 2, 3), RANGE(l, h, 2, 3)}, wide[] = {RANGE(l, h, 2, 3, 4), RANGE(l, h, 3, 1)}, up[] = {RANGE(l, h, 3, 1), RANGE(l, h, 2, 1, 4)};
@@ -561,7 +587,10 @@ static void indexed(void **state) {
 static void over_time(void **state) {
   ctx *c = *state;
   oplib *lib = library(c);
-  static const struct { const char *name; int64_t gates; } nets[] = {{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}};
+  static const struct {
+    const char *name;
+    int64_t gates;
+  } nets[] = {{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}};
   static const char *const dirs[] = {"forward", "reverse", "bidirectional"};
   static const int64_t lens[] = {5, 3};
   for (uint32_t i = 0; i < N(nets); i++)
@@ -617,10 +646,13 @@ static void contractions(void **state) {
   ctx *c = *state;
   for (int symbolic = 0; symbolic < 2; symbolic++)
     for (int stride = 1; stride < 3; stride++) {
-      emodule *m = expr_parse(c, arena_fmt(ctx_arena(c), "size N\n%stensor x: f32[%s, 64, 56, 56] input \"x\"\ntensor w: f32[64, 64, 3, 3] input \"w\"\ntensor g: f32[%s, 64, %d, %d] input \"g\"\n"
-                                           "stage y: f32 [%s, m<64, h<%d, v<%d] = sum[c<64, p<3, q<3] (load x[%s, c, %d*h + p - 1, %d*v + q - 1] else 0.0) * w[m, c, p, q]\noutput y \"y\"\n",
-                                           symbolic ? "" : "tensor s: f32[N] input \"s\"\n", symbolic ? "N" : "1", symbolic ? "N" : "1", 56 / stride, 56 / stride, symbolic ? "n<N" : "1", 56 / stride, 56 / stride,
-                                           symbolic ? "n" : "0", stride, stride), "conv");
+      emodule *m = expr_parse(c,
+                              arena_fmt(ctx_arena(c),
+                                        "size N\n%stensor x: f32[%s, 64, 56, 56] input \"x\"\ntensor w: f32[64, 64, 3, 3] input \"w\"\ntensor g: f32[%s, 64, %d, %d] input \"g\"\n"
+                                        "stage y: f32 [%s, m<64, h<%d, v<%d] = sum[c<64, p<3, q<3] (load x[%s, c, %d*h + p - 1, %d*v + q - 1] else 0.0) * w[m, c, p, q]\noutput y \"y\"\n",
+                                        symbolic ? "" : "tensor s: f32[N] input \"s\"\n", symbolic ? "N" : "1", symbolic ? "N" : "1", 56 / stride, 56 / stride, symbolic ? "n<N" : "1", 56 / stride,
+                                        56 / stride, symbolic ? "n" : "0", stride, stride),
+                              "conv");
       if (!m) show_errors(c);
       assert_non_null(m);
       tid y = m->outputs.v[0].t, wrt[2], g = m->inputs.v[m->inputs.n - 1].t, adj[2];
@@ -642,7 +674,8 @@ static void contractions(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(by_hand), T(updates), T(recurrences), T(second), T(refused), T(elementwise), T(products), T(convolutions), T(pools), T(rows), T(normalised), T(moved), T(indexed), T(over_time), T(others), T(contractions),
+      T(by_hand), T(updates), T(recurrences), T(second), T(refused), T(elementwise), T(products), T(convolutions),
+      T(pools),   T(rows),    T(normalised),  T(moved),  T(indexed), T(over_time),   T(others),   T(contractions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

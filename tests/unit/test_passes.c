@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-typedef struct example { const char *name, *kernels, *text; } example;
+typedef struct example {
+  const char *name, *kernels, *text;
+} example;
 static const example examples[] = {
     {"softmax", "row 1",
      "size N\n"
@@ -63,6 +65,36 @@ static const example examples[] = {
      "stage p: f32[h4<2, l4<L, t4<S] = e[h4, l4, t4] / z[h4, l4]\n"
      "stage o: f32[h5<2, l5<L, d5<4] = sum[t5<S] p[h5, l5, t5] * v[t5, 4*h5 + d5]\n"
      "stage y: f32[l6<L, (h6<2, d6<4)] out = o[h6, l6, d6]\n"
+     "output y \"y\"\n"},
+    {"attention that divides at the end", "composite 1",
+     "size L\nsize S\n"
+     "tensor q: f32[2, L, 4] input \"q\"\n"
+     "tensor k: f32[2, S, 4] input \"k\"\n"
+     "tensor v: f32[2, S, 4] input \"v\"\n"
+     "stage s: f32[h<2, l<L, t<S] = sum[d<4] q[h, l, d] * k[h, t, d]\n"
+     "stage m: f32[h1<2, l1<L] = max[t1<S] s[h1, l1, t1]\n"
+     "stage e: f32[h2<2, l2<L, t2<S] = exp(s[h2, l2, t2] - m[h2, l2])\n"
+     "stage y: f32[h3<2, l3<L, d3<4] out = (sum[t3<S] e[h3, l3, t3] * v[h3, t3, d3]) / (sum[t4<S] e[h3, l3, t4])\n"
+     "output y \"y\"\n"},
+    {"attention to a window around each position", "composite 1",
+     "size L\n"
+     "tensor q: f32[2, L, 4] input \"q\"\n"
+     "tensor k: f32[2, L, 4] input \"k\"\n"
+     "tensor v: f32[2, L, 4] input \"v\"\n"
+     "stage s: f32[h<2, l<L, w<5] = #l + #w >= 2 and #l + #w < #(L) + 2 ? (sum[d<4] q[h, l, d] * (load k[h, l + w - 2, d] else 0.0)) : -100.0\n"
+     "stage m: f32[h1<2, l1<L] = max[w1<5] s[h1, l1, w1]\n"
+     "stage e: f32[h2<2, l2<L, w2<5] = exp(s[h2, l2, w2] - m[h2, l2])\n"
+     "stage z: f32[h3<2, l3<L] = sum[w3<5] e[h3, l3, w3]\n"
+     "stage y: f32[h4<2, l4<L, d4<4] out = sum[w4<5] e[h4, l4, w4] / z[h4, l4] * (load v[h4, l4 + w4 - 2, d4] else 0.0)\n"
+     "output y \"y\"\n"},
+    {"weights of another kind in front of a product", "composite 1",
+     "tensor q: f32[2, 5, 4] input \"q\"\n"
+     "tensor k: f32[2, 6, 4] input \"k\"\n"
+     "tensor v: f32[2, 6, 4] input \"v\"\n"
+     "stage s: f32[h<2, l<5, t<6] = tanh(sum[d<4] q[h, l, d] * k[h, t, d])\n"
+     "stage z: f32[h1<2, l1<5] = sum[t1<6] s[h1, l1, t1] * s[h1, l1, t1]\n"
+     "stage p: f32[h2<2, l2<5, t2<6] = s[h2, l2, t2] / (z[h2, l2] + 1.0)\n"
+     "stage y: f32[h3<2, l3<5, d3<4] out = sum[t3<6] p[h3, l3, t3] * v[h3, t3, d3]\n"
      "output y \"y\"\n"},
     {"concat stored in place, slices of it read the pieces", "contraction 2",
      "tensor x: f32[5, 4] input \"x\"\n"
@@ -131,7 +163,11 @@ static const example examples[] = {
      "output r \"r\"\n"},
 };
 
-typedef struct outcome { uint32_t bad; const char *summary; uint64_t spent; } outcome;
+typedef struct outcome {
+  uint32_t bad;
+  const char *summary;
+  uint64_t spent;
+} outcome;
 /* Runs in a context of its own; the summary is static storage. */
 static void run_text(const char *name, const char *text, uint64_t fuel, bool tiles, outcome *o) {
   static char summary[256];
@@ -183,7 +219,11 @@ static void test_fuel(void **state) {
 }
 
 /* ---- golden texts: a module, a line `=== PASS`, the module after that pass ---- */
-typedef struct keep { const char *pass; uint32_t turn; char *text; } keep;
+typedef struct keep {
+  const char *pass;
+  uint32_t turn;
+  char *text;
+} keep;
 static bool keep_after(void *env, emodule *m, const char *pass, bool changed, double ms) {
   keep *k = env;
   (void)changed, (void)ms;
@@ -227,7 +267,8 @@ static uint32_t golden(const char *path) {
     fprintf(f, "%s=== %s\n%s", all, pass, k.text);
     fclose(f);
     printf("%s: updated\n", path), bad = 0;
-  } else if (bad) printf("%s: after %s the module is\n%s\n(EK_UPDATE=1 writes it)\n", path, pass, k.text ? k.text : "?");
+  } else if (bad)
+    printf("%s: after %s the module is\n%s\n(EK_UPDATE=1 writes it)\n", path, pass, k.text ? k.text : "?");
   free(k.text), free(all);
   return bad;
 }
@@ -251,7 +292,14 @@ static void test_golden(void **state) {
 
 /* ---- random modules ---- */
 enum { MAX_T = 48 };
-typedef struct gen { pass_check *p; emodule *m; ctx *c; tid t[MAX_T]; uint32_t n; sz sym; } gen;
+typedef struct gen {
+  pass_check *p;
+  emodule *m;
+  ctx *c;
+  tid t[MAX_T];
+  uint32_t n;
+  sz sym;
+} gen;
 static uint32_t pick(gen *g, uint32_t n) { return (uint32_t)(pc_random(g->p) * n) % n; }
 static tid any_tensor(gen *g) { return g->t[g->n - 1 - pick(g, g->n < 6 ? g->n : pick(g, 3) ? 4 : g->n)]; }
 static void stage_of(gen *g, const axis *ax, uint32_t n, ex v, const char *hint) {
@@ -295,7 +343,8 @@ static void gen_step(gen *g) {
     stage_of(g, ax, n, pick(g, 2) ? expr_op1(m, ops[pick(g, 4)], v) : expr_op2(m, OP_MAX, expr_op2(m, OP_MUL, v, expr_f(m, ET_F32, 0.5)), expr_f(m, ET_F32, 0)), "u");
     return;
   }
-  case 1: case 2: { /* two operands: same shape, or the second reduced or reread along an axis */
+  case 1:
+  case 2: { /* two operands: same shape, or the second reduced or reread along an axis */
     uint32_t n = axes_like(g, t, ax, idx);
     tid o = any_tensor(g);
     for (int tries = 0; tries < 8 && !same_shape(g, t, o); tries++) o = g->t[pick(g, g->n)];
@@ -465,7 +514,8 @@ static void gen_step(gen *g) {
       axis jx = expr_axis1(m, "j", x.shape[o], &j);
       prev[o] = j;
       last = expr_reduce(m, RED_SUM, &jx.d[0].var, 1, 0, expr_op2(m, OP_MUL, expr_load(m, h, prev, n, expr_f(m, ET_F32, 0.5)), expr_f(m, ET_F32, 0.2)), 0, ET_NONE, ET_NONE);
-    } else last = expr_load(m, h, prev, n, expr_f(m, ET_F32, 0.5));
+    } else
+      last = expr_load(m, h, prev, n, expr_f(m, ET_F32, 0.5));
     uint32_t s = expr_stage(m, 0, h, ax, n, expr_op1(m, OP_TANH, expr_op2(m, OP_ADD, rd(g, t, idx), last)));
     xs(m, s)->scan = sc;
     if (g->n < MAX_T) g->t[g->n++] = h;
@@ -512,7 +562,8 @@ static void gen_step(gen *g) {
       for (uint32_t i = 0; i < n; i++)
         if (i != d) bx[q++] = ax[i];
       stage_of(g, bx, q, expr_cast(m, ET_F32, expr_reduce(m, RED_ARGMAX, &var, 1, 0, v, 0, ET_NONE, ET_NONE)), "a");
-    } else stage_of(g, ax, n, v, "v");
+    } else
+      stage_of(g, ax, n, v, "v");
     return;
   }
   default: { /* a window of three over an axis */

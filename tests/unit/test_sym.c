@@ -163,6 +163,21 @@ static void division(void **state) {
   SAME(sym_div(c, sym_add(c, sym_mul(c, M, N), sym_addi(c, N, -1)), N), M);
   SAME(sym_div(c, sym_muli(c, i, -1), I(c, 8)), sym_neg(c, sym_ceildiv(c, i, I(c, 8))));
   SAME(sym_div(c, x, I(c, -3)), sym_div(c, sym_neg(c, x), I(c, 3)));
+  /* the common factor cancels with what is provably smaller, and only with that */
+  sz j = sym_var(c, "j", I(c, 128)), k = sym_var(c, "k", I(c, 129)), l = sym_var(c, "l", N);
+  SAME(sym_div(c, sym_add(c, sym_muli(c, x, 128), j), I(c, 256)), sym_div(c, x, I(c, 2)));
+  assert_true(sym_div(c, sym_add(c, sym_muli(c, x, 128), k), I(c, 256)) != sym_div(c, x, I(c, 2)));
+  SAME(sym_div(c, sym_add(c, sym_mul(c, x, N), l), sym_mul(c, N, M)), sym_div(c, x, M));
+  assert_true(sym_div(c, sym_add(c, sym_mul(c, x, N), l), sym_mul(c, N, y)) != sym_div(c, x, y));
+  assert_true(sym_div(c, sym_add(c, sym_muli(c, x, 4), i), sym_muli(c, y, 32)) != sym_div(c, sym_add(c, sym_muli(c, x, 4), i), sym_muli(c, M, 32)));
+  SAME(sym_div(c, sym_add(c, sym_muli(c, x, 8), i), sym_muli(c, M, 32)), sym_div(c, x, sym_muli(c, M, 4)));
+  assert_true(sym_div(c, sym_add(c, sym_muli(c, x, 8), i), sym_muli(c, y, 32)) != sym_div(c, x, sym_muli(c, y, 4)));
+  /* nested with a constant; both ways to write a ceiling; a sum that does not divide does not half divide */
+  SAME(sym_div(c, sym_addi(c, sym_div(c, x, I(c, 3)), 1), I(c, 5)), sym_div(c, sym_addi(c, x, 3), I(c, 15)));
+  SAME(sym_ceildiv(c, x, I(c, 8)), sym_div(c, sym_addi(c, x, 7), I(c, 8)));
+  SAME(sym_ceildiv(c, x, N), sym_div(c, sym_add(c, x, sym_addi(c, N, -1)), N));
+  assert_true(at(c, sym_div(c, sym_mul(c, N, x), sym_add(c, N, M))) != 0);
+  SAME(sym_div(c, sym_add(c, sym_mul(c, x, sym_add(c, N, M)), i), sym_add(c, N, M)), sym_add(c, x, sym_div(c, i, sym_add(c, N, M))));
   assert_true(sym_exact_div(c, sym_mul(c, sym_sub(c, sym_mul(c, N, M), B), sym_addi(c, x, -3)), sym_addi(c, x, -3), &q));
   SAME(q, sym_sub(c, sym_mul(c, N, M), B));
   assert_false(sym_exact_div(c, sym_addi(c, sym_muli(c, x, 4), 2), I(c, 4), &q));
@@ -390,8 +405,13 @@ static void prover_is_sound(void **state) {
   world w;
   world_make(&w, c, 977);
   uint32_t proved = 0, checked = 0;
-  for (uint32_t k = 0; k < 6000; k++) {
+  sz far1 = size(c, "far1"), far2 = size(c, "far2"), apart = sym_addi(c, sym_sub(c, far2, far1), -100003);
+  for (uint32_t k = 0; k < 9000; k++) {
     uint32_t nf = rnd(&w.r, 4), mark = sym_mark(c);
+    if (k % 3) { /* two facts that no guess satisfies: nothing is refuted by example, every rule is on its own */
+      sym_push(c, apart);
+      sym_push(c, sym_neg(c, apart));
+    }
     both f[4], g, h;
     world_draw(&w);
     for (uint32_t i = 0; i < nf; i++) f[i] = grow(&w, 1 + rnd(&w.r, 2));
@@ -531,6 +551,7 @@ static void proofs(void **state) {
   PROVED(sym_lt(c, wrapped, N));
   sym_pop(c, m);
   UNPROVED(sym_ge0(c, wrapped));
+  UNPROVED(sym_le(c, N, T));
   /* facts: chains, floors inverted, ranges */
   m = sym_push(c, sym_sub(c, S, N));
   sym_push(c, sym_sub(c, T, S));
@@ -554,6 +575,21 @@ static void proofs(void **state) {
   sym_pop(c, m);
   sym_range(c, S, &l, &u);
   assert_true(l == 1 && u == 1000000000);
+  /* the bounds are tight, also where no example tells */
+  sz far = sym_addi(c, sym_sub(c, size(c, "far2"), size(c, "far1")), -100003), v3 = sym_var(c, "v3", sym_addi(c, N, 2));
+  m = sym_push(c, far);
+  sym_push(c, sym_neg(c, far));
+  PROVED(sym_le(c, v3, sym_addi(c, N, 1)));
+  UNPROVED(sym_le(c, v3, N));
+  PROVED(sym_ge0(c, sym_addi(c, sym_mod(c, S, N), 0)));
+  UNPROVED(sym_lt(c, sym_mod(c, S, N), sym_addi(c, N, -1)));
+  UNPROVED(sym_le(c, sym_addi(c, sym_muli(c, sym_div(c, S, I(c, 3)), 3), 1), sym_addi(c, S, 0)));
+  PROVED(sym_le(c, sym_addi(c, S, -2), sym_muli(c, sym_div(c, S, I(c, 3)), 3)));
+  UNPROVED(sym_le(c, sym_addi(c, S, -1), sym_muli(c, sym_div(c, S, I(c, 3)), 3)));
+  UNPROVED(sym_ge0(c, sym_sub(c, sym_sel(c, sym_sub(c, S, N), I(c, 1), sym_sub(c, N, S)), I(c, 2))));
+  PROVED(sym_ge0(c, sym_sub(c, sym_sel(c, sym_sub(c, S, N), I(c, 1), sym_sub(c, N, S)), I(c, 1))));
+  UNPROVED(sym_le(c, sym_max(c, N, S), S));
+  sym_pop(c, m);
   /* equality and difference */
   PROVED(sym_eq(c, sym_mul(c, N, sym_addi(c, S, 1)), sym_add(c, sym_mul(c, S, N), N)));
   PROVED(sym_ne(c, N, sym_addi(c, N, 1)));
@@ -635,6 +671,8 @@ static void digits(void **state) {
   sz sh2 = sym_add(c, sym_mul(c, sym_var(c, "t", GC), I(c, 4)), sym_var(c, "u", I(c, 4)));
   assert_false(sym_divmod(c, sh2, sym_muli(c, C, 4), &q, &r, &v, &inner));
   assert_true(v != 0 && inner == C && !strcmp(sym_name(c, v), "t"));
+  assert_false(sym_divmod(c, sym_add(c, sh, ch), C, &q, &r, &v, &inner)); /* splitting sh would leave sh0 + ch */
+  assert_int_equal(v, 0);
   assert_false(sym_divmod(c, ch, size(c, "D"), &q, &r, &v, &inner));
   assert_int_equal(v, 0);
 }
@@ -778,6 +816,20 @@ static void limits(void **state) {
   for (int i = 0; i < 100; i++) want = floordiv64(3 * want + 1, 5 + i % 3) + min64(want, 40);
   assert_true(sym_is_int(c, at9, &v) && v == want);
   assert_false(sym_definition(c, at(c, N), &def));
+  /* what it hides is not narrowed by the facts of the moment */
+  sz n2 = size(c, "n2"), deep = n2;
+  uint32_t m = sym_push(c, sym_sub(c, I(c, 3), n2));
+  for (int i = 0; i < 30; i++) deep = sym_add(c, sym_div(c, sym_addi(c, sym_muli(c, deep, 3), 1), I(c, 2)), sym_min(c, deep, M));
+  sym_pop(c, m);
+  sym_range(c, deep, &lo, &hi);
+  assert_true(sym_is_int(c, sym_replace(c, sym_replace(c, deep, at(c, M), I(c, 1000000000)), at(c, n2), I(c, 1000000000)), &v));
+  assert_true(v > 1000000000000 && v >= lo && v <= hi);
+  /* ends beyond 64 bits do not cancel against infinite ones */
+  sz wide1 = sym_symbol(c, "wide1", 1ll << 62, SYM_INF), wide2 = sym_symbol(c, "wide2", 1ll << 62, SYM_INF);
+  sym_range(c, sym_add(c, sym_mul(c, wide1, wide2), sym_data(c, 99, 1, 0)), &lo, &hi);
+  assert_true(lo == -SYM_INF && hi == SYM_INF);
+  sym_range(c, sym_mul(c, wide1, wide2), &lo, &hi);
+  assert_true(lo == SYM_INF - 1 && hi == SYM_INF);
   /* over variables it cannot be hidden: an error, not a blow-up, or the expression itself */
   y = sym_var(c, "y", N);
   volatile bool failed = false;
