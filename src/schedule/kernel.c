@@ -13,6 +13,9 @@
 
 typedef struct kctx { ectx e; kernel_class cls; splan *p; emodule *m; ctx *c; arena *a; launch l; map *stored; sz scratch; lv scratch_ptr; const map *canon; u32vec outer; uint32_t scratch_arg; } kctx;
 
+/* digits of a chunk number; an index space with an empty axis has no chunks, so that anything serves */
+static sz quot(ctx *c, sz a, sz b) { return sym_int_or(c, b, 1) == 0 ? sym_int(c, 0) : sym_div(c, a, b); }
+static sz rest_of(ctx *c, sz a, sz b) { return sym_int_or(c, b, 1) == 0 ? sym_int(c, 0) : sym_mod(c, a, b); }
 static atom canon_of(kctx *k, atom v) {
   uint64_t got;
   return k->canon && map_getu(k->canon, v, &got) ? (atom)got : v;
@@ -177,8 +180,8 @@ static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at
   atom wa;
   if (!sym_is_atom(k->c, w, &wa)) return false;
   uint32_t nb = k->e.binds.n;
-  emit_bind_ex(&k->e, (binding){.var = u, .subst = sym_div(k->c, w, ev)});
-  emit_bind_ex(&k->e, (binding){.var = v, .subst = sym_mod(k->c, w, ev)});
+  emit_bind_ex(&k->e, (binding){.var = u, .subst = quot(k->c, w, ev)});
+  emit_bind_ex(&k->e, (binding){.var = v, .subst = rest_of(k->c, w, ev)});
   accesses acc = {0};
   group_accesses(&k->e, group, k->stored, &acc);
   bool ok = true;
@@ -248,8 +251,8 @@ static void one_group(kctx *k, const u32vec *group) {
       atom wa;
       if (!sym_is_atom(c, w, &wa)) ctx_bug(c, "schedule: chunk variable");
       for (uint32_t i = take; i-- > 0;) {
-        emit_bind_ex(e, (binding){.var = rest[i].var, .subst = i ? sym_mod(c, rem, rest[i].extent) : rem});
-        rem = sym_div(c, rem, rest[i].extent);
+        emit_bind_ex(e, (binding){.var = rest[i].var, .subst = i ? rest_of(c, rem, rest[i].extent) : rem});
+        rem = quot(c, rem, rest[i].extent);
       }
       rest[take - 1] = (nvar){.var = wa, .extent = points, .lo = lo, .hi = hi};
       for (uint32_t i = take - 1; i < nrest; i++) rest[i - (take - 1)] = rest[i];
@@ -436,14 +439,14 @@ static void many_groups(kctx *k, grps *gs) {
   atom wa = 0;
   sym_is_atom(c, w, &wa);
   if (block) {
-    bstart = sym_muli(c, sym_mod(c, rem, nblocks), bs);
-    rem = sym_div(c, rem, nblocks);
+    bstart = sym_muli(c, rest_of(c, rem, nblocks), bs);
+    rem = quot(c, rem, nblocks);
   }
   for (uint32_t i = k->outer.n; i-- > 0;) {
     atom v = k->outer.v[i];
     if (v == block) continue;
-    emit_bind_ex(e, (binding){.var = v, .subst = sym_mod(c, rem, sym_extent(c, v))});
-    rem = sym_div(c, rem, sym_extent(c, v));
+    emit_bind_ex(e, (binding){.var = v, .subst = rest_of(c, rem, sym_extent(c, v))});
+    rem = quot(c, rem, sym_extent(c, v));
   }
   hand_over(k, gs, block, bstart, sym_int(c, bs));
   lv i;

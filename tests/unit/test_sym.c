@@ -177,6 +177,7 @@ static void division(void **state) {
   SAME(sym_ceildiv(c, x, I(c, 8)), sym_div(c, sym_addi(c, x, 7), I(c, 8)));
   SAME(sym_ceildiv(c, x, N), sym_div(c, sym_add(c, x, sym_addi(c, N, -1)), N));
   assert_true(at(c, sym_div(c, sym_mul(c, N, x), sym_add(c, N, M))) != 0);
+  assert_true(at(c, sym_div(c, sym_add(c, sym_mul(c, N, x), y), sym_add(c, N, M))) != 0);
   SAME(sym_div(c, sym_add(c, sym_mul(c, x, sym_add(c, N, M)), i), sym_add(c, N, M)), sym_add(c, x, sym_div(c, i, sym_add(c, N, M))));
   assert_true(sym_exact_div(c, sym_mul(c, sym_sub(c, sym_mul(c, N, M), B), sym_addi(c, x, -3)), sym_addi(c, x, -3), &q));
   SAME(q, sym_sub(c, sym_mul(c, N, M), B));
@@ -551,7 +552,7 @@ static void proofs(void **state) {
   PROVED(sym_lt(c, wrapped, N));
   sym_pop(c, m);
   UNPROVED(sym_ge0(c, wrapped));
-  UNPROVED(sym_le(c, N, T));
+  UNPROVED(sym_le(c, sym_mul(c, N, C), sym_mul(c, T, C)));
   /* facts: chains, floors inverted, ranges */
   m = sym_push(c, sym_sub(c, S, N));
   sym_push(c, sym_sub(c, T, S));
@@ -566,15 +567,24 @@ static void proofs(void **state) {
   PROVED(sym_le(c, S, I(c, 703)));
   UNPROVED(sym_le(c, S, I(c, 702)));
   sym_pop(c, m);
+  sz u = any(c, "u"), w = any(c, "w2");
+  m = sym_push(c, sym_sub(c, I(c, 5), sym_min(c, u, w))); /* one of them is at most 5: nothing about u */
+  UNPROVED(sym_le(c, u, I(c, 5)));
+  PROVED(sym_le(c, sym_min(c, u, w), I(c, 5)));
+  sym_push(c, sym_sub(c, sym_max(c, u, w), I(c, 7)));
+  UNPROVED(sym_le(c, I(c, 7), u));
+  sym_push(c, sym_sub(c, I(c, 9), sym_max(c, u, w))); /* both at most 9 */
+  PROVED(sym_le(c, u, I(c, 9)));
+  sym_pop(c, m);
   m = sym_push(c, sym_sub(c, sym_min(c, I(c, 512), S), S)); /* S == min(512, S) */
   PROVED(sym_le(c, S, I(c, 512)));
-  int64_t l, u;
-  sym_range(c, S, &l, &u);
-  assert_true(l == 1 && u == 512);
+  int64_t from, to;
+  sym_range(c, S, &from, &to);
+  assert_true(from == 1 && to == 512);
   SAME(sym_min(c, I(c, 512), S), S);
   sym_pop(c, m);
-  sym_range(c, S, &l, &u);
-  assert_true(l == 1 && u == 1000000000);
+  sym_range(c, S, &from, &to);
+  assert_true(from == 1 && to == 1000000000);
   /* the bounds are tight, also where no example tells */
   sz far = sym_addi(c, sym_sub(c, size(c, "far2"), size(c, "far1")), -100003), v3 = sym_var(c, "v3", sym_addi(c, N, 2));
   m = sym_push(c, far);
@@ -586,9 +596,12 @@ static void proofs(void **state) {
   UNPROVED(sym_le(c, sym_addi(c, sym_muli(c, sym_div(c, S, I(c, 3)), 3), 1), sym_addi(c, S, 0)));
   PROVED(sym_le(c, sym_addi(c, S, -2), sym_muli(c, sym_div(c, S, I(c, 3)), 3)));
   UNPROVED(sym_le(c, sym_addi(c, S, -1), sym_muli(c, sym_div(c, S, I(c, 3)), 3)));
-  UNPROVED(sym_ge0(c, sym_sub(c, sym_sel(c, sym_sub(c, S, N), I(c, 1), sym_sub(c, N, S)), I(c, 2))));
-  PROVED(sym_ge0(c, sym_sub(c, sym_sel(c, sym_sub(c, S, N), I(c, 1), sym_sub(c, N, S)), I(c, 1))));
+  UNPROVED(sym_ge0(c, sym_sub(c, sym_sel(c, sym_sub(c, S, N), I(c, 5), sym_sub(c, N, S)), I(c, 2))));
+  PROVED(sym_ge0(c, sym_sub(c, sym_sel(c, sym_sub(c, S, N), I(c, 5), sym_sub(c, N, S)), I(c, 1))));
   UNPROVED(sym_le(c, sym_max(c, N, S), S));
+  /* an overflow on the way closes that way and nothing else */
+  UNPROVED(sym_ge0(c, sym_add(c, sym_muli(c, sym_sel(c, any(c, "w"), I(c, 1), sym_muli(c, N, -4)), 1ll << 62), sym_muli(c, S, 3))));
+  UNPROVED(sym_ge0(c, sym_add(c, sym_muli(c, sym_max(c, any(c, "w"), sym_muli(c, N, -4)), -(1ll << 62)), sym_muli(c, S, 3))));
   sym_pop(c, m);
   /* equality and difference */
   PROVED(sym_eq(c, sym_mul(c, N, sym_addi(c, S, 1)), sym_add(c, sym_mul(c, S, N), N)));
