@@ -1,5 +1,5 @@
-/* einkorn bench: how fast is a model on this machine? Runs are timed one by one for the given time; the machine's peak of multiply-adds is measured before and after, so that the share of it means something on a machine
- * whose clock moves. */
+/* einkorn bench: how fast is a model on this machine? Runs are timed one by one for the given time; the machine's peak of multiply-adds is measured before and after, so that the share of it means
+ * something on a machine whose clock moves. */
 #include "cli/cli.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static double macs(cli *k, ek_model *model, const host_tensor *in, int32_t n) {
       const char *name = in[i].info.dim_names[d];
       bool have = !name;
       for (uint32_t j = 0; name && j < dims.n; j++) have |= !strncmp(dims.v[j], name, strlen(name)) && dims.v[j][strlen(name)] == '=';
-      if (!have && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.") == strlen(name)) vec_push(k->a, dims, (const char *)arena_fmt(k->a, "%s=%lld", name, (long long)in[i].d.dims[d]));
+      if (!have && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.") == strlen(name))
+        vec_push(k->a, dims, (const char *)arena_fmt(k->a, "%s=%lld", name, (long long)in[i].d.dims[d]));
     }
   for (uint32_t i = 0; i < k->dims.n; i++) vec_push(k->a, dims, k->dims.v[i]);
   vec_push(k->a, dims, NULL);
@@ -30,7 +31,14 @@ static double macs(cli *k, ek_model *model, const host_tensor *in, int32_t n) {
   if (ek_model_describe(model, &o, &f)) return -1;
   return (double)f.work.macs.value;
 }
-typedef struct figures { double compile_ms, first_ms, median, p10, p90, gflops, peak; uint32_t runs; int64_t memory; uint64_t weights; int threads; double rss; } figures;
+typedef struct figures {
+  double compile_ms, first_ms, median, p10, p90, gflops, peak;
+  uint32_t runs;
+  int64_t memory;
+  uint64_t weights;
+  int threads;
+  double rss;
+} figures;
 static void tell(cli *k, const figures *f) {
   if (k->json) {
     sbuf text = sbuf_new(k->a);
@@ -59,8 +67,10 @@ static void tell(cli *k, const figures *f) {
   printf("median %.3f ms, p10 %.3f, p90 %.3f (%u runs, %d threads)\n", f->median, f->p10, f->p90, f->runs, f->threads);
   printf("compiled in %.1f ms, first run %.3f ms\n", f->compile_ms, f->first_ms);
   printf("working memory %lld bytes, constants %llu bytes, process %.0f MB at most\n", (long long)f->memory, (unsigned long long)f->weights, f->rss / 1e6);
-  if (f->gflops >= 0) printf("%.1f GFLOP/s, %.1f%% of the peak measured now (%.1f GFLOP/s)\n", f->gflops, 100 * f->gflops / f->peak, f->peak);
-  else printf("peak measured now: %.1f GFLOP/s\n", f->peak);
+  if (f->gflops >= 0)
+    printf("%.1f GFLOP/s, %.1f%% of the peak measured now (%.1f GFLOP/s)\n", f->gflops, 100 * f->gflops / f->peak, f->peak);
+  else
+    printf("peak measured now: %.1f GFLOP/s\n", f->peak);
 }
 int cmd_bench(cli *k) {
   ek_model *model;
@@ -89,6 +99,7 @@ int cmd_bench(cli *k) {
     double t = now_ms() - t0;
     vec_push(k->a, times, t);
     spent += t;
+    progress_phase("measuring", spent / end);
   }
   if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
   ek_measure_peak(k->s, k->target, f.threads, 100, &after);
@@ -99,6 +110,7 @@ int cmd_bench(cli *k) {
   if (!getrusage(RUSAGE_SELF, &u)) f.rss = (double)u.ru_maxrss * 1024;
   double n = macs(k, model, in, ek_module_inputs(m));
   f.gflops = n >= 0 && f.median > 0 ? 2 * n / (f.median * 1e6) : -1;
+  progress_clear();
   tell(k, &f);
   return EXIT_DONE;
 }

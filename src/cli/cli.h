@@ -10,13 +10,17 @@
 enum { CMD_RUN = 1, CMD_COMPILE = 2, CMD_SHOW = 4, CMD_CHECK = 8, CMD_INFO = 16, CMD_BENCH = 32, CMD_OPS = 64, CMD_ALL = 127, CMD_MODEL = CMD_ALL & ~CMD_OPS };
 typedef enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_UNSUPPORTED } exit_code;
 
-typedef struct pass_time { const char *level, *pass; bool changed; double ms; } pass_time;
+typedef struct pass_time {
+  const char *level, *pass;
+  bool changed;
+  double ms;
+} pass_time;
 typedef struct cli {
   ctx *c;
   arena *a;
   ek_session *s;
   const struct command *cmd;
-  strvec args;               /* what is no option */
+  strvec args; /* what is no option */
   /* options */
   strvec ops, dims, input;
   int optimize, threads, compile_threads;
@@ -26,27 +30,38 @@ typedef struct cli {
   uint64_t seed, fuel;
   VEC(pass_time) times;
 } cli;
-typedef struct command { uint32_t bit; const char *name, *synopsis, *what; int (*fn)(cli *k); uint32_t min_args, max_args; } command;
+typedef struct command {
+  uint32_t bit;
+  const char *name, *synopsis, *what;
+  int (*fn)(cli *k);
+  uint32_t min_args, max_args;
+} command;
 extern const command commands[]; /* ends with a NULL name */
 
 /* ---- options.c ---- */
 bool options_parse(cli *k, int argc, char **argv, int *code); /* false: done, with that exit code */
-void usage(FILE *f, const command *c);                         /* NULL: of the program */
+void usage(FILE *f, const command *c);                        /* NULL: of the program */
 ek_options compile_options(cli *k);
 /* ---- main.c ---- */
-int fail(cli *k, ek_code code);                                /* says what the session has to say; the exit code */
+int fail(cli *k, ek_code code); /* says what the session has to say; the exit code */
 int fail_text(cli *k, ek_code code, const char *text);
 int exit_of(ek_code code);
 void say(cli *k, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* to stderr, unless --quiet */
-void print_json(const sbuf *b);                                /* to stdout, with a newline */
+void print_json(const sbuf *b);                                               /* to stdout, with a newline */
 bool colors(int fd);
 void print_times(cli *k);
 void json_times(cli *k, json *j);
 /* ---- progress.c ---- */
 void progress_begin(cli *k);
-void progress_clear(void);
+void progress_phase(const char *phase, double done); /* a long step of our own */
+void progress_clear(void);                           /* before anything is printed */
+void progress_end(void);
 /* ---- tensors.c ---- */
-typedef struct host_tensor { ek_tensor_info info; ndarray d; bool made; /* not given: random */ } host_tensor;
+typedef struct host_tensor {
+  ek_tensor_info info;
+  ndarray d;
+  bool made; /* not given: random */
+} host_tensor;
 const char *tensor_text(arena *a, etype t, uint32_t rank, const int64_t *dims, const char *const *names); /* f32[N, 3] */
 bool is_library(const char *path);
 /* The model as a module (compiled, or a saved library). model: NULL when it is a library. False: said why, *code is the exit code. */
@@ -56,7 +71,13 @@ bool bind_inputs(cli *k, ek_module *m, ek_run *r, host_tensor **in, int *code);
 ndarray output_array(ek_module *m, ek_run *r, int32_t i, ek_tensor_info *info);
 /* The array of a file for tensor i: under its name, its name with the prefix, or the prefix with its number. NULL: not there */
 const ndarray *find_array(const npz *z, const char *prefix, const char *name, int32_t i);
-typedef struct comparison { bool fits, same; int64_t count, wrong, first; double max_abs, max_rel; const char *why; double got, want; } comparison;
+typedef struct comparison {
+  bool fits, same;
+  int64_t count, wrong, first;
+  double max_abs, max_rel;
+  const char *why;
+  double got, want;
+} comparison;
 comparison compare(cli *k, const ndarray *got, const ndarray *want);
 
 int cmd_run(cli *k);

@@ -37,8 +37,10 @@ int cmd_compile(cli *k) {
   ek_options o = compile_options(k);
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (e) return fail(k, e);
-  if (k->output) e = ek_save(model, &o, k->output, &r);
-  else if (!(e = ek_compile(model, &o, &m))) ek_module_report(m, &r);
+  if (k->output)
+    e = ek_save(model, &o, k->output, &r);
+  else if (!(e = ek_compile(model, &o, &m)))
+    ek_module_report(m, &r);
   progress_clear();
   print_times(k);
   if (e == EK_CANCELLED && k->stop_after) return EXIT_DONE;

@@ -3,8 +3,10 @@
 
 static const char *count(arena *a, ek_count c) { return c.value >= 0 ? arena_fmt(a, "%lld", (long long)c.value) : c.formula; }
 static void json_count(json *j, const char *key, ek_count c) {
-  if (c.value >= 0) json_int(j, key, c.value);
-  else json_str(j, key, c.formula);
+  if (c.value >= 0)
+    json_int(j, key, c.value);
+  else
+    json_str(j, key, c.formula);
 }
 static void json_work(json *j, const ek_work *w) {
   json_count(j, "macs", w->macs);
@@ -26,8 +28,10 @@ static void json_tensors(cli *k, json *j, const char *key, ek_model *m, bool out
     json_str(j, "type", ek_type_name(t.type));
     json_arr(j, "dims");
     for (int32_t d = 0; d < t.rank; d++) {
-      if (t.dims[d] >= 0) json_int(j, NULL, t.dims[d]);
-      else json_str(j, NULL, t.dim_names[d]);
+      if (t.dims[d] >= 0)
+        json_int(j, NULL, t.dims[d]);
+      else
+        json_str(j, NULL, t.dim_names[d]);
     }
     json_end(j);
     json_end(j);
@@ -92,8 +96,11 @@ int cmd_info(cli *k) {
   if (k->json) return as_json(k, m, &f);
   printf("producer: %s\nIR version: %lld, opset: %lld\nnodes: %lld\n", f.producer, (long long)f.ir_version, (long long)f.opset, (long long)f.nodes);
   printf("parameters: %lld (%lld bytes)\n", (long long)f.parameters, (long long)f.parameter_bytes);
-  const struct { const char *name; ek_count c; } rows[] = {{"MACs", f.work.macs}, {"additions", f.work.additions}, {"multiplications", f.work.multiplications}, {"divisions", f.work.divisions},
-                                                            {"functions", f.work.functions}, {"comparisons", f.work.comparisons}, {"activations", f.work.activations}, {"activation bytes", f.work.activation_bytes}};
+  const struct {
+    const char *name;
+    ek_count c;
+  } rows[] = {{"MACs", f.work.macs},           {"additions", f.work.additions},     {"multiplications", f.work.multiplications}, {"divisions", f.work.divisions},
+              {"functions", f.work.functions}, {"comparisons", f.work.comparisons}, {"activations", f.work.activations},         {"activation bytes", f.work.activation_bytes}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) printf("%s: %s\n", rows[i].name, count(k->a, rows[i].c));
   if (!k->layers) return EXIT_DONE;
   printf("\n%-28s %-20s %-24s %12s %12s %12s\n", "node", "operator", "output", "parameters", "MACs", "other");

@@ -25,8 +25,10 @@ static void print_message(const char *text) { /* a line may begin with a positio
   for (const char *p = text; *p;) {
     size_t n = strcspn(p, "\n");
     const char *e = memmem(p, n, "error: ", 7);
-    if (c && e) fprintf(stderr, "%.*s\033[31merror:\033[0m %.*s\n", (int)(e - p), p, (int)(n - (size_t)(e - p) - 7), e + 7);
-    else fprintf(stderr, "%.*s\n", (int)n, p);
+    if (c && e)
+      fprintf(stderr, "%.*s\033[31merror:\033[0m %.*s\n", (int)(e - p), p, (int)(n - (size_t)(e - p) - 7), e + 7);
+    else
+      fprintf(stderr, "%.*s\n", (int)n, p);
     p += n + (p[n] == '\n');
   }
 }
@@ -63,7 +65,8 @@ ek_options compile_options(cli *k) {
   ek_options_init(&o);
   vec_push(k->a, k->dims, NULL);
   k->dims.n--;
-  o.optimize = k->optimize, o.threads = k->threads, o.compile_threads = k->compile_threads, o.target = k->target, o.dims = k->dims.v, o.fuel = k->fuel, o.verify = k->verify, o.stop_after = k->stop_after;
+  o.optimize = k->optimize, o.threads = k->threads, o.compile_threads = k->compile_threads, o.target = k->target, o.dims = k->dims.v, o.fuel = k->fuel, o.verify = k->verify,
+  o.stop_after = k->stop_after;
   o.evaluate = k->passes_eval ? 2 : k->eval;
   if (k->timing) o.pass = on_pass, o.pass_user = k;
   return o;
@@ -103,9 +106,7 @@ static int command_run(cli *k, int argc, char **argv) {
     ek_code e = ek_load_ops(k->s, k->ops.v[i]);
     if (e) return fail(k, e);
   }
-  code = k->cmd->fn(k);
-  progress_clear();
-  return code;
+  return k->cmd->fn(k);
 }
 static int guarded(ctx *c, ek_session *s, int argc, char **argv) {
   volatile int code = EXIT_FAILED;
@@ -126,8 +127,11 @@ int main(int argc, char **argv) {
   ctx *c = ctx_new();
   ek_session *s = ek_session_create();
   int code = EXIT_FAILED;
-  if (c && s) code = guarded(c, s, argc, argv);
-  else fputs("error: out of memory\n", stderr);
+  if (c && s)
+    code = guarded(c, s, argc, argv);
+  else
+    fputs("error: out of memory\n", stderr);
+  progress_end();
   ek_session_destroy(s);
   ctx_free(c);
   if (fflush(stdout) || ferror(stdout)) {

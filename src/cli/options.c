@@ -10,7 +10,7 @@ typedef struct option {
   char letter;
   const char *value; /* what the value is called; NULL: none */
   okind kind;
-  size_t at;         /* in cli */
+  size_t at; /* in cli */
   uint32_t commands;
   const char *what;
 } option;
@@ -62,8 +62,10 @@ void usage(FILE *f, const command *c) {
     const option *o = &options[i];
     if (!(o->commands & c->bit)) continue;
     char head[64];
-    if (o->letter) snprintf(head, sizeof head, "-%c%s%s, --%s", o->letter, o->value ? " " : "", o->value ? o->value : "", o->name);
-    else snprintf(head, sizeof head, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    if (o->letter)
+      snprintf(head, sizeof head, "-%c%s%s, --%s", o->letter, o->value ? " " : "", o->value ? o->value : "", o->name);
+    else
+      snprintf(head, sizeof head, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
     fprintf(f, "  %-28s %s\n", head, o->what);
   }
 }
@@ -77,9 +79,15 @@ static bool set(cli *k, const option *o, const char *v, int *code) {
   char *end = NULL;
   errno = 0;
   switch (o->kind) {
-  case O_FLAG: *(bool *)at = true; return true;
-  case O_TEXT: *(const char **)at = v; return true;
-  case O_LIST: vec_push(k->a, *(strvec *)at, v); return true;
+  case O_FLAG:
+    *(bool *)at = true;
+    return true;
+  case O_TEXT:
+    *(const char **)at = v;
+    return true;
+  case O_LIST:
+    vec_push(k->a, *(strvec *)at, v);
+    return true;
   case O_LEVEL:
   case O_INT: {
     long n = strtol(v, &end, 10);
@@ -118,7 +126,8 @@ bool options_parse(cli *k, int argc, char **argv, int *code) {
         for (const command *c = commands; c->name; c++)
           if (!strcmp(c->name, arg)) k->cmd = c;
         if (!k->cmd) return bad(k, code, "there is no command", arg, "");
-      } else vec_push(k->a, k->args, (const char *)arg);
+      } else
+        vec_push(k->a, k->args, (const char *)arg);
       continue;
     }
     if (!strcmp(arg, "--")) {
@@ -136,7 +145,8 @@ bool options_parse(cli *k, int argc, char **argv, int *code) {
     }
     if (!set(k, o, value, code)) return false;
   }
-  if (k->version) printf("einkorn %s\n", ek_version());
+  if (k->version)
+    printf("einkorn %s\n", ek_version());
   else if (k->help) {
     usage(stdout, k->cmd);
     size_t n = 0;

@@ -1,28 +1,79 @@
-/* A bar on the terminal when a step takes over a second; nothing when stderr is no terminal. The state is the terminal's, so there is one of it. */
+/* A bar on the terminal when a step takes over a second; nothing when stderr is no terminal. The library tells the phases as it comes to them; a thread of ours draws, so that the bar also moves
+ * within a long phase. The state is the terminal's, so there is one of it. */
 #include "cli/cli.h"
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-static struct { double since; bool drawn, on; } bar;
+enum { WIDTH = 30 };
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  pthread_t thread;
+  bool on, drawn, end;
+  double since, done;
+  char phase[64];
+} bar = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
+static void draw(unsigned turn) { /* locked */
+  char fill[WIDTH + 1];
+  int n = (int)(bar.done * WIDTH + 0.5);
+  memset(fill, ' ', WIDTH);
+  if (n > 0) memset(fill, '=', n > WIDTH ? WIDTH : (size_t)n);
+  if (n < WIDTH) fill[n > 0 ? n : 0] = "|/-\\"[turn % 4];
+  fill[WIDTH] = 0;
+  fprintf(stderr, "\r\033[K[%s] %s %.0f s", fill, bar.phase, (now_ms() - bar.since) / 1000);
+  bar.drawn = true;
+}
+static void *drawing(void *unused) {
+  (void)unused;
+  pthread_mutex_lock(&bar.lock);
+  for (unsigned turn = 0; !bar.end; turn++) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_nsec += 150000000;
+    if (t.tv_nsec >= 1000000000) t.tv_sec++, t.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(&bar.wake, &bar.lock, &t);
+    if (!bar.end && bar.phase[0] && now_ms() - bar.since > 1000) draw(turn);
+  }
+  pthread_mutex_unlock(&bar.lock);
+  return NULL;
+}
 static int step(void *user, const char *phase, double done) {
   (void)user;
-  if (!bar.on || now_ms() - bar.since < 1000) return 0;
-  char fill[31];
-  int n = (int)(done * 30 + 0.5);
-  memset(fill, ' ', 30);
-  if (n > 0) memset(fill, '=', n > 30 ? 30 : (size_t)n);
-  fill[30] = 0;
-  fprintf(stderr, "\r\033[K[%s] %s", fill, phase);
-  bar.drawn = true;
+  if (!bar.on) return 0;
+  pthread_mutex_lock(&bar.lock);
+  if (strncmp(bar.phase, phase, sizeof bar.phase - 1) != 0) snprintf(bar.phase, sizeof bar.phase, "%s", phase), bar.since = now_ms();
+  bar.done = done;
+  if (done >= 1) bar.phase[0] = 0;
+  pthread_mutex_unlock(&bar.lock);
   return 0;
 }
-void progress_begin(cli *k) {
-  bar.on = isatty(2) && !k->quiet;
-  bar.since = now_ms();
-  ek_set_progress(k->s, step, NULL);
-}
-void progress_clear(void) {
+static void clear(void) { /* locked */
   if (bar.drawn) fputs("\r\033[K", stderr);
   bar.drawn = false;
+}
+void progress_begin(cli *k) {
+  if (k->quiet || !isatty(2) || pthread_create(&bar.thread, NULL, drawing, NULL)) return;
+  bar.on = true;
+  ek_set_progress(k->s, step, NULL);
+}
+void progress_phase(const char *phase, double done) { step(NULL, phase, done); }
+void progress_clear(void) {
+  if (!bar.on) return;
+  pthread_mutex_lock(&bar.lock);
+  clear();
+  bar.phase[0] = 0;
+  pthread_mutex_unlock(&bar.lock);
+}
+void progress_end(void) {
+  if (!bar.on) return;
+  pthread_mutex_lock(&bar.lock);
+  clear();
+  bar.end = true;
+  pthread_cond_signal(&bar.wake);
+  pthread_mutex_unlock(&bar.lock);
+  pthread_join(bar.thread, NULL);
+  bar.on = false;
 }

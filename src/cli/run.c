@@ -20,8 +20,10 @@ static double value_at(const ndarray *d, int64_t i) {
   return et_kind(d->type) == K_FLOAT ? v.f : (double)v.i;
 }
 static void put_value(sbuf *b, const ndarray *d, int64_t i) {
-  if (et_kind(d->type) == K_FLOAT) sb_fmt(b, "%.6g", value_at(d, i));
-  else sb_fmt(b, "%lld", (long long)et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
+  if (et_kind(d->type) == K_FLOAT)
+    sb_fmt(b, "%.6g", value_at(d, i));
+  else
+    sb_fmt(b, "%lld", (long long)et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
 }
 /* name f32[1, 10]  min .. max, mean; the first values */
 static void tell_output(cli *k, const ndarray *d, const char *name, json *j) {
@@ -46,8 +48,10 @@ static void tell_output(cli *k, const ndarray *d, const char *name, json *j) {
     json_int(j, "nans", nans);
     json_arr(j, "values");
     for (int64_t i = 0; i < n && i < 16; i++) {
-      if (et_kind(d->type) == K_FLOAT) json_num(j, NULL, value_at(d, i));
-      else json_int(j, NULL, et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
+      if (et_kind(d->type) == K_FLOAT)
+        json_num(j, NULL, value_at(d, i));
+      else
+        json_int(j, NULL, et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
     }
     json_end(j);
     return;
@@ -66,8 +70,10 @@ static void tell_output(cli *k, const ndarray *d, const char *name, json *j) {
 }
 static bool tell_comparison(cli *k, const ndarray *d, const char *name, const ndarray *want, json *j) {
   if (!want) {
-    if (k->json) json_null(j, "equal");
-    else printf("%s: no expected values\n", name);
+    if (k->json)
+      json_null(j, "equal");
+    else
+      printf("%s: no expected values\n", name);
     return true;
   }
   comparison r = compare(k, d, want);
@@ -81,8 +87,10 @@ static bool tell_comparison(cli *k, const ndarray *d, const char *name, const nd
   }
   bool c = colors(1);
   printf("%s %s  ", name, tensor_text(k->a, d->type, d->rank, d->dims, NULL));
-  if (r.why) printf("%s  ", r.why);
-  else printf("largest absolute error %.3g, relative %.3g  ", r.max_abs, r.max_rel);
+  if (r.why)
+    printf("%s  ", r.why);
+  else
+    printf("largest absolute error %.3g, relative %.3g  ", r.max_abs, r.max_rel);
   printf("%s%s%s\n", c ? r.same ? "\033[32m" : "\033[31m" : "", r.same ? "ok" : "MISMATCH", c ? "\033[0m" : "");
   if (r.wrong) printf("  %lld of %lld differ, first at %s: %.9g, expected %.9g\n", (long long)r.wrong, (long long)r.count, place(k->a, d, r.first), r.got, r.want);
   return r.same;
@@ -111,6 +119,7 @@ int cmd_run(cli *k) {
   ek_code e = ek_run_create(m, k->threads, &r);
   if (e) return fail(k, e);
   if (!bind_inputs(k, m, r, &in, &code)) return code;
+  progress_phase("running", 0);
   double t0 = now_ms();
   e = ek_run_execute(r);
   double ms = now_ms() - t0;
@@ -143,8 +152,10 @@ int cmd_run(cli *k) {
       for (uint32_t q = 0; q < d.rank; q++) json_int(&j, NULL, d.dims[q]);
       json_end(&j);
     }
-    if (k->expect) same &= tell_comparison(k, &d, t.name, want, &j);
-    else tell_output(k, &d, t.name, &j);
+    if (k->expect)
+      same &= tell_comparison(k, &d, t.name, want, &j);
+    else
+      tell_output(k, &d, t.name, &j);
     if (k->json) json_end(&j);
   }
   if (k->json) {

@@ -10,8 +10,10 @@ const char *tensor_text(arena *a, etype t, uint32_t rank, const int64_t *dims, c
   sbuf b = sbuf_new(a);
   sb_fmt(&b, "%s[", t ? et_name(t) : "?");
   for (uint32_t i = 0; i < rank; i++) {
-    if (dims[i] < 0 && names && names[i]) sb_fmt(&b, "%s%s", i ? ", " : "", names[i]);
-    else sb_fmt(&b, "%s%lld", i ? ", " : "", (long long)dims[i]);
+    if (dims[i] < 0 && names && names[i])
+      sb_fmt(&b, "%s%s", i ? ", " : "", names[i]);
+    else
+      sb_fmt(&b, "%s%lld", i ? ", " : "", (long long)dims[i]);
   }
   sb_putc(&b, ']');
   return b.s;
@@ -26,7 +28,8 @@ bool is_library(const char *path) {
 bool open_module(cli *k, const char *path, ek_model **model, ek_module **module, int *code) {
   *model = NULL;
   ek_code e;
-  if (is_library(path)) e = ek_module_load(k->s, path, module);
+  if (is_library(path))
+    e = ek_module_load(k->s, path, module);
   else {
     ek_options o = compile_options(k);
     e = ek_load(k->s, path, model);
@@ -105,7 +108,8 @@ static void check_fit(cli *k, const ek_tensor_info *t, const ndarray *d) {
   etype want = et_from_onnx((int)t->type);
   bool fits = type_fits(want, d->type) && (int32_t)d->rank == t->rank;
   for (uint32_t i = 0; fits && i < d->rank; i++) fits = t->dims[i] < 0 || t->dims[i] == d->dims[i];
-  if (!fits) ctx_fail(k->c, E_SHAPE, "input %s: %s is expected, %s was given", t->name, tensor_text(k->a, want, (uint32_t)t->rank, t->dims, t->dim_names), tensor_text(k->a, d->type, d->rank, d->dims, NULL));
+  if (!fits)
+    ctx_fail(k->c, E_SHAPE, "input %s: %s is expected, %s was given", t->name, tensor_text(k->a, want, (uint32_t)t->rank, t->dims, t->dim_names), tensor_text(k->a, d->type, d->rank, d->dims, NULL));
 }
 
 /* ---- made-up data ---- */
@@ -127,8 +131,10 @@ static void make_array(cli *k, const ek_tensor_info *t, const int64_t *dims, con
   for (int64_t i = 0; i < n && spec[0] != 'z'; i++) {
     scalar v;
     uint64_t r = next_random(&seed);
-    if (et_kind(e) == K_FLOAT) v.f = spec[0] == 'o' ? 1 : (double)(r >> 11) / 4503599627370496.0 - 1; /* uniform in [-1, 1) */
-    else v.i = spec[0] == 'o' ? 1 : (int64_t)(r >> 63);
+    if (et_kind(e) == K_FLOAT)
+      v.f = spec[0] == 'o' ? 1 : (double)(r >> 11) / 4503599627370496.0 - 1; /* uniform in [-1, 1) */
+    else
+      v.i = spec[0] == 'o' ? 1 : (int64_t)(r >> 63);
     et_store(e, p + i * et_bytes(e), v);
   }
   d->data = p, d->bytes = (size_t)n * et_bytes(e);
@@ -156,8 +162,10 @@ static void find_inputs(cli *k, ek_module *m, host_tensor *in, int32_t n) {
     const ndarray *found = find_array(&z, "in_", in[i].info.name, i);
     in[i].made = spec ? !strcmp(spec, "random") || !strcmp(spec, "zeros") || !strcmp(spec, "ones") : !found;
     if (in[i].made) continue;
-    if (!spec) in[i].d = *found;
-    else if (!read_array(k, spec, &in[i].d)) ctx_unwind(k->c);
+    if (!spec)
+      in[i].d = *found;
+    else if (!read_array(k, spec, &in[i].d))
+      ctx_unwind(k->c);
     check_fit(k, &in[i].info, &in[i].d);
   }
   sbuf random = sbuf_new(k->a);

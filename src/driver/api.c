@@ -159,15 +159,23 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
     diag_error(c, E_USAGE, NULL, "%d threads: 1 to 1024 are possible, or 0 for what the process may use", o.threads < 0 || o.threads > 1024 ? o.threads : o.compile_threads);
     return false;
   }
-  *out = (pipe_opts){.level = o.optimize, .compile_threads = o.compile_threads ? (uint32_t)o.compile_threads : cpu_count(), .target = o.target, .fuel = o.fuel, .verify = o.verify != 0, .pass = o.pass, .pass_user = o.pass_user};
+  *out = (pipe_opts){.level = o.optimize,
+                     .compile_threads = o.compile_threads ? (uint32_t)o.compile_threads : cpu_count(),
+                     .target = o.target,
+                     .fuel = o.fuel,
+                     .verify = o.verify != 0,
+                     .pass = o.pass,
+                     .pass_user = o.pass_user};
   out->progress = s->progress, out->progress_user = s->progress_user;
   if (o.stop_after) out->stop_after = pipe_pass_ref(c, o.stop_after);
   VEC(dimfix) dims = {0};
   bool good = true;
   for (const char *const *d = o.dims; d && *d; d++) {
     dimfix f;
-    if (read_dim(c, *d, &f)) vec_push(ctx_arena(c), dims, f);
-    else good = false;
+    if (read_dim(c, *d, &f))
+      vec_push(ctx_arena(c), dims, f);
+    else
+      good = false;
   }
   out->dims = dims.v, out->ndims = dims.n;
   return good;
@@ -208,8 +216,10 @@ static ek_code load(ek_session *s, const char *path, const void *data, size_t by
     return code;
   }
   m->s = s, m->next = s->models, s->models = m;
-  if (code) ek_model_close(m);
-  else *out = m;
+  if (code)
+    ek_model_close(m);
+  else
+    *out = m;
   return code;
 }
 ek_code ek_load(ek_session *s, const char *path, ek_model **out) { return load(s, path, NULL, 0, NULL, out); }
@@ -305,8 +315,10 @@ ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, voi
   ek_code r = c ? guarded(c, m, o, setup, fn, env) : EK_MEMORY;
   ek_code code = session_done(m->s, c, r);
   if (code && m->s->message.n == 0) session_fail(m->s, code, "the compilation failed without saying why");
-  if (keep && !code) *keep = c;
-  else ctx_free(c);
+  if (keep && !code)
+    *keep = c;
+  else
+    ctx_free(c);
   return code;
 }
 static ek_code check(pipeline *p, void *env) {

@@ -3,8 +3,8 @@
  *   session ── models ── (loaded graph, only to be looked at)
  *           └─ modules ── runs
  *
- * Every compilation has a context of its own, which its module owns: closing the module gives all its memory back. A model keeps its source, and is read again for each compilation (reading is cheap: weights are mapped).
- * Handles are malloc'ed, so that they outlive contexts; runs use no context at all, so that they may work in any thread.
+ * Every compilation has a context of its own, which its module owns: closing the module gives all its memory back. A model keeps its source, and is read again for each compilation (reading is cheap:
+ * weights are mapped). Handles are malloc'ed, so that they outlive contexts; runs use no context at all, so that they may work in any thread.
  */
 #ifndef EK_DRIVER_DRIVER_H
 #define EK_DRIVER_DRIVER_H
@@ -12,32 +12,35 @@
 #include "einkorn/einkorn.h"
 #include <pthread.h>
 
-typedef struct text { char *s; size_t n, cap; } text; /* malloc'ed, NUL-terminated, kept between calls */
-bool text_put(text *t, const char *s, size_t n);      /* false: no memory */
+typedef struct text {
+  char *s;
+  size_t n, cap;
+} text;                                          /* malloc'ed, NUL-terminated, kept between calls */
+bool text_put(text *t, const char *s, size_t n); /* false: no memory */
 bool text_set(text *t, const char *s);
 
 struct ek_session {
-  text message, result;                              /* result: the text a call gave out */
+  text message, result; /* result: the text a call gave out */
   void (*log)(void *user, int level, const char *text);
   void *log_user;
   int (*progress)(void *user, const char *phase, double done);
   void *progress_user;
-  char **ops;                                        /* paths of the user's definitions */
+  char **ops; /* paths of the user's definitions */
   uint32_t nops;
   ek_model *models;
   ek_module *modules;
-  ctx *scratch;                                      /* of the last call that gave out more than a text */
+  ctx *scratch; /* of the last call that gave out more than a text */
 };
 struct ek_model {
   ek_session *s;
   ek_model *next;
-  char *path, *name;                                 /* path NULL: memory */
+  char *path, *name; /* path NULL: memory */
   const void *data;
   size_t bytes;
-  char **ops;                                        /* the session's definitions when it was loaded */
+  char **ops; /* the session's definitions when it was loaded */
   uint32_t nops;
   ctx *c;
-  pipeline *p;                                           /* loaded; lowered on demand */
+  pipeline *p; /* loaded; lowered on demand */
   bool lowered;
   ek_code lower_code;
 };
@@ -46,27 +49,28 @@ struct ek_module {
   ek_session *s;
   ek_module *next;
   module_kind kind;
-  const ek_rt_model *d;                              /* what it is: inputs, outputs, plan, run */
-  uint8_t *weights;                                  /* JIT: own, 64-aligned */
-  ctx *c;                                            /* NULL: saved */
+  const ek_rt_model *d; /* what it is: inputs, outputs, plan, run */
+  uint8_t *weights;     /* JIT: own, 64-aligned */
+  ctx *c;               /* NULL: saved */
   pipeline *p;
   jit *j;
-  void *lib;                                         /* saved: dlopen */
-  pthread_mutex_t lock;                              /* EVAL: one run at a time */
+  void *lib;            /* saved: dlopen */
+  pthread_mutex_t lock; /* EVAL: one run at a time */
   ek_run *runs;
-  int threads;                                       /* default of runs */
+  int threads; /* default of runs */
   ek_report report;
 };
 
 /* ---- api.c ---- */
 ek_code session_done(ek_session *s, ctx *c, ek_code otherwise); /* copies the diagnostics of c to the session; the code of the first error, else `otherwise` */
 ek_code session_fail(ek_session *s, ek_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void diag_print(const diag *d, sbuf *b);             /* one line, no newline */
+void diag_print(const diag *d, sbuf *b);                                             /* one line, no newline */
 bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *out); /* false: recorded */
 source model_source(const ek_model *m);
 strvec model_ops(ctx *c, const ek_model *m);
-bool model_lowered(ek_model *m, ek_code *code);      /* shapes are known */
-/* Makes a context, and calls fn in it with a fresh pipeline whose model is loaded and lowered (setup, if any, sees it before). The context is handed to the caller (by *keep) when fn gives EK_OK, and freed otherwise. */
+bool model_lowered(ek_model *m, ek_code *code); /* shapes are known */
+/* Makes a context, and calls fn in it with a fresh pipeline whose model is loaded and lowered (setup, if any, sees it before). The context is handed to the caller (by *keep) when fn gives EK_OK, and
+ * freed otherwise. */
 ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env), ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep);
 void fill_tensor(ek_tensor_info *out, const char *name, etype t, uint32_t rank, ctx *c, const sz *shape);
 /* ---- module.c ---- */
@@ -83,9 +87,10 @@ ek_code eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *
 extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], driver_runtime_header[], driver_runtime_header_end[]; /* embed.c */
 /* One link: object files in a folder of their own beside the result, which appears whole or not at all. */
 typedef struct linking linking;
-linking *link_begin(ctx *c, const char *out);                              /* unwinds with E_TARGET when there is no linker */
+linking *link_begin(ctx *c, const char *out); /* unwinds with E_TARGET when there is no linker */
 void link_add(linking *k, const char *name, bytes object);
-uint8_t *link_add_data(linking *k, const char *symbol, size_t n, bytes like); /* an object of n read-only bytes under a hidden symbol, for the machine that the object `like` is for; gives the room to write them to */
-uint64_t link_end(linking *k, bool shared, bool native);                   /* shared library, else one relocatable object; native: for this machine, so that its libc is named. Bytes of the file */
-void link_drop(linking *k);                                                /* removes what is left of the folder; also after link_end */
+uint8_t *link_add_data(linking *k, const char *symbol, size_t n,
+                       bytes like);                      /* an object of n read-only bytes under a hidden symbol, for the machine that the object `like` is for; gives the room to write them to */
+uint64_t link_end(linking *k, bool shared, bool native); /* shared library, else one relocatable object; native: for this machine, so that its libc is named. Bytes of the file */
+void link_drop(linking *k);                              /* removes what is left of the folder; also after link_end */
 #endif

@@ -1,9 +1,12 @@
-/* A module that runs without code: the evaluator behind the same calls as compiled functions. plan finds the sizes by symbolic arithmetic, run interprets the definitions and copies the results out. One at a time: the
- * evaluator works in the module's context. */
+/* A module that runs without code: the evaluator behind the same calls as compiled functions. plan finds the sizes by symbolic arithmetic, run interprets the definitions and copies the results out.
+ * One at a time: the evaluator works in the module's context. */
 #include "driver/driver.h"
 #include <string.h>
 
-typedef struct sizes { ek_module *m; map *known; } sizes; /* symbol -> value */
+typedef struct sizes {
+  ek_module *m;
+  map *known;
+} sizes; /* symbol -> value */
 static bool symbol(void *env, atom a, int64_t *v) {
   sizes *s = env;
   emodule *m = s->m->p->m;
@@ -34,8 +37,7 @@ static void bind_symbols(sizes *s, const int64_t *dims) {
     const tensor *t = xt(m, m->inputs.v[i].t);
     for (uint32_t d = 0; d < t->rank; d++, at++) {
       int64_t v;
-      if (sym_eval(m->c, t->shape[d], symbol, s, &v) && v != dims[at])
-        ctx_fail(m->c, E_SHAPE, "input %s: dimension %u must be %s", m->inputs.v[i].name, d, sym_str(m->c, t->shape[d]));
+      if (sym_eval(m->c, t->shape[d], symbol, s, &v) && v != dims[at]) ctx_fail(m->c, E_SHAPE, "input %s: dimension %u must be %s", m->inputs.v[i].name, d, sym_str(m->c, t->shape[d]));
     }
   }
 }
@@ -53,7 +55,8 @@ static void plan(ek_module *m, ek_rt_call *call) {
   for (uint32_t i = 0; i < e->outputs.n; i++) {
     const tensor *t = xt(e, e->outputs.v[i].t);
     for (uint32_t d = 0; d < t->rank; d++, at++)
-      if (!sym_eval(c, t->shape[d], symbol, &s, &call->out_dims[at])) ctx_fail(c, E_SHAPE, "output %s: dimension %u (%s) has no value for these sizes", e->outputs.v[i].name, d, sym_str(c, t->shape[d]));
+      if (!sym_eval(c, t->shape[d], symbol, &s, &call->out_dims[at]))
+        ctx_fail(c, E_SHAPE, "output %s: dimension %u (%s) has no value for these sizes", e->outputs.v[i].name, d, sym_str(c, t->shape[d]));
   }
   call->arena_bytes = 0;
 }

@@ -1,11 +1,15 @@
-/* What is a model made of, and how much work is it? Layers are the nodes of the graph; their work is counted in the stages that their definitions expand to, before any rewriting, so that the figures do not depend on the
- * compiler's cleverness. Counts are polynomials in the open dimensions. A multiplication whose result goes straight into a sum is one MAC together with the addition; padding counts like data; both branches of an If
- * count, the body of a loop counts as often as it runs (once where that is not known before the run). */
+/* What is a model made of, and how much work is it? Layers are the nodes of the graph; their work is counted in the stages that their definitions expand to, before any rewriting, so that the figures
+ * do not depend on the compiler's cleverness. Counts are polynomials in the open dimensions. A multiplication whose result goes straight into a sum is one MAC together with the addition; padding
+ * counts like data; both branches of an If count, the body of a loop counts as often as it runs (once where that is not known before the run). */
 #include "driver/driver.h"
 #include <string.h>
 
 enum { W_MAC, W_ADD, W_MUL, W_DIV, W_FUN, W_CMP, W_ACT, W_ACT_BYTES, W_COUNT };
-typedef struct layer { const node *n; sz w[W_COUNT]; int64_t parameters; } layer;
+typedef struct layer {
+  const node *n;
+  sz w[W_COUNT];
+  int64_t parameters;
+} layer;
 typedef struct counting {
   ctx *c;
   arena *a;
@@ -62,12 +66,29 @@ static void add_layers(counting *k, const graph *g) {
 /* ---- work from the stages ---- */
 static int kind_of(sop op) {
   switch (op) {
-  case OP_ADD: case OP_SUB: return W_ADD;
-  case OP_MUL: return W_MUL;
-  case OP_FMA: return W_MAC;
-  case OP_DIV: case OP_IDIV: case OP_MOD: case OP_FMOD: return W_DIV;
-  case OP_MIN: case OP_MAX: case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: return W_CMP;
-  default: return op_cost(op) > 2 ? W_FUN : -1;
+  case OP_ADD:
+  case OP_SUB:
+    return W_ADD;
+  case OP_MUL:
+    return W_MUL;
+  case OP_FMA:
+    return W_MAC;
+  case OP_DIV:
+  case OP_IDIV:
+  case OP_MOD:
+  case OP_FMOD:
+    return W_DIV;
+  case OP_MIN:
+  case OP_MAX:
+  case OP_EQ:
+  case OP_NE:
+  case OP_LT:
+  case OP_LE:
+  case OP_GT:
+  case OP_GE:
+    return W_CMP;
+  default:
+    return op_cost(op) > 2 ? W_FUN : -1;
   }
 }
 static void count(counting *k, ex e, sz points);
@@ -168,8 +189,16 @@ static ek_code describe_model(pipeline *p, void *env) {
     const char *op = l->n->domain[0] ? arena_fmt(p->a, "%s::%s", l->n->domain, l->n->op) : l->n->op;
     layers[i] = (ek_layer){l->n->name, op, shape_text(p->c, l->n->out.n ? l->n->out.v[0] : NULL), work_of(p->c, l->w), l->parameters};
   }
-  *out = (ek_model_info){.name = p->g->name, .producer = p->g->producer ? p->g->producer : "", .ir_version = p->g->ir_version, .opset = p->g->opset, .nodes = k->nodes, .parameters = k->parameters,
-                         .parameter_bytes = k->parameter_bytes, .work = work_of(p->c, k->w), .layer_count = k->layers.n, .layers = layers};
+  *out = (ek_model_info){.name = p->g->name,
+                         .producer = p->g->producer ? p->g->producer : "",
+                         .ir_version = p->g->ir_version,
+                         .opset = p->g->opset,
+                         .nodes = k->nodes,
+                         .parameters = k->parameters,
+                         .parameter_bytes = k->parameter_bytes,
+                         .work = work_of(p->c, k->w),
+                         .layer_count = k->layers.n,
+                         .layers = layers};
   return EK_OK;
 }
 static ek_code kept(ek_session *s, ctx *c, ek_code code) {
@@ -186,7 +215,12 @@ ek_code ek_model_describe(ek_model *m, const ek_options *o, ek_model_info *out) 
 }
 
 /* ---- lists: passes, operators, targets ---- */
-typedef struct listing { ek_session *s; const char *name; const void *list; size_t n; } listing;
+typedef struct listing {
+  ek_session *s;
+  const char *name;
+  const void *list;
+  size_t n;
+} listing;
 static void list_passes(ctx *c, listing *l) {
   uint32_t n;
   const pipe_pass *all = pipe_passes(ctx_arena(c), &n);

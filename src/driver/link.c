@@ -1,5 +1,5 @@
-/* How do objects become a library without a compiler on the machine? Any ELF linker will do: it is looked for on PATH and run in a folder of its own beside the result. Weights need no compiler either: an object file
- * that holds nothing but bytes under one name is written here, and its bytes are written straight into the file's mapping, so that they are never twice in memory. */
+/* How do objects become a library without a compiler on the machine? Any ELF linker will do: it is looked for on PATH and run in a folder of its own beside the result. Weights need no compiler
+ * either: an object file that holds nothing but bytes under one name is written here, and its bytes are written straight into the file's mapping, so that they are never twice in memory. */
 #include "driver/driver.h"
 #include <elf.h>
 #include <errno.h>
@@ -61,13 +61,18 @@ void link_add(linking *k, const char *name, bytes object) {
 }
 
 /* ELF header | n bytes | symbols | names | section names | section headers */
-typedef struct tail { Elf64_Sym sym[2]; char names[512]; Elf64_Shdr sh[6]; } tail;
+typedef struct tail {
+  Elf64_Sym sym[2];
+  char names[512];
+  Elf64_Shdr sh[6];
+} tail;
 static const char section_names[] = "\0.rodata\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack";
 uint8_t *link_add_data(linking *k, const char *symbol, size_t n, bytes like) {
   Elf64_Ehdr h;
   tail t;
   memset(&t, 0, sizeof t);
-  if (like.n < sizeof h || memcmp(like.p, ELFMAG, SELFMAG) || like.p[EI_CLASS] != ELFCLASS64 || like.p[EI_DATA] != ELFDATA2LSB) ctx_fail(k->c, E_TARGET, "the target's object files are not 64-bit little-endian ELF; save as .c");
+  if (like.n < sizeof h || memcmp(like.p, ELFMAG, SELFMAG) || like.p[EI_CLASS] != ELFCLASS64 || like.p[EI_DATA] != ELFDATA2LSB)
+    ctx_fail(k->c, E_TARGET, "the target's object files are not 64-bit little-endian ELF; save as .c");
   memcpy(&h, like.p, sizeof h);
   size_t data = 64, end = (data + n + 63) / 64 * 64, len = strlen(symbol), shstr = len + 2;
   if (shstr + sizeof section_names > sizeof t.names) ctx_fail(k->c, E_USAGE, "the name %s is too long", symbol);
@@ -142,7 +147,8 @@ uint64_t link_end(linking *k, bool shared, bool native) {
     const char *soname = arena_fmt(k->a, "-soname=%s", slash ? slash + 1 : k->out);
     const char *flags[] = {"-shared", "--gc-sections", "-s", "--hash-style=gnu", "-z", "noexecstack", "-z", "relro", soname};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) vec_push(k->a, args, flags[i]);
-  } else vec_push(k->a, args, "-r");
+  } else
+    vec_push(k->a, args, "-r");
   vec_push(k->a, args, "-o");
   vec_push(k->a, args, tmp);
   for (uint32_t i = 0; i < k->files.n; i++) vec_push(k->a, args, k->files.v[i]);

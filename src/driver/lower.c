@@ -1,14 +1,18 @@
-/* How does a graph become expr? See lower.h. Nodes whose results nobody needs are left out. A node that fails leaves its results unknown; nodes that need them are skipped silently, so that one cause gives one error. */
+/* How does a graph become expr? See lower.h. Nodes whose results nobody needs are left out. A node that fails leaves its results unknown; nodes that need them are skipped silently, so that one cause
+ * gives one error. */
 #include "driver/lower.h"
 #include <string.h>
 
-typedef struct known { bool done; arg a; } known; /* per graph value */
+typedef struct known {
+  bool done;
+  arg a;
+} known; /* per graph value */
 typedef struct low {
   ctx *c;
   arena *a;
   emodule *m;
   const oplib *lib;
-  map *vals;   /* value * -> index into known + 1 */
+  map *vals; /* value * -> index into known + 1 */
   VEC(known) known;
   const dimfix *dims;
   uint32_t ndims;
@@ -88,14 +92,29 @@ static sattr to_sattr(low *L, const attr *a) {
   sattr s = {.name = a->name, .n = a->n, .i = a->i, .f = a->f, .s = a->s, .ints = a->ints, .floats = a->floats, .strings = a->strings, .tensor = a->tensor};
   (void)L;
   switch (a->kind) {
-  case AK_INT: s.kind = SK_INT; break;
-  case AK_FLOAT: s.kind = SK_FLOAT; break;
-  case AK_STRING: s.kind = SK_STRING; break;
-  case AK_INTS: s.kind = SK_INTS; break;
-  case AK_FLOATS: s.kind = SK_FLOATS; break;
-  case AK_STRINGS: s.kind = SK_STRINGS; break;
-  case AK_TENSOR: s.kind = SK_TENSOR; break;
-  default: s.kind = SK_NONE;
+  case AK_INT:
+    s.kind = SK_INT;
+    break;
+  case AK_FLOAT:
+    s.kind = SK_FLOAT;
+    break;
+  case AK_STRING:
+    s.kind = SK_STRING;
+    break;
+  case AK_INTS:
+    s.kind = SK_INTS;
+    break;
+  case AK_FLOATS:
+    s.kind = SK_FLOATS;
+    break;
+  case AK_STRINGS:
+    s.kind = SK_STRINGS;
+    break;
+  case AK_TENSOR:
+    s.kind = SK_TENSOR;
+    break;
+  default:
+    s.kind = SK_NONE;
   }
   return s;
 }
@@ -152,9 +171,12 @@ static bool within(low *L, uint32_t b, uint32_t outer) { /* b is outer or nested
 static void block_splice(low *L, uint32_t from, uint32_t to) {
   for (uint32_t i = 0; i < L->m->blocks.v[from].items.n; i++) {
     item it = L->m->blocks.v[from].items.v[i];
-    if (it.kind == IT_STAGE) xs(L->m, it.index)->block = to;
-    else if (it.kind == IT_IF) L->m->ifs.v[it.index].block = to;
-    else L->m->loops.v[it.index].block = to;
+    if (it.kind == IT_STAGE)
+      xs(L->m, it.index)->block = to;
+    else if (it.kind == IT_IF)
+      L->m->ifs.v[it.index].block = to;
+    else
+      L->m->loops.v[it.index].block = to;
     vec_push(L->a, L->m->blocks.v[to].items, it);
   }
   for (uint32_t b = 0; b < L->m->blocks.n; b++)
@@ -359,8 +381,10 @@ static void lower_loop(low *L, graph *g, node *n, uint32_t block) {
   } else if (n->in.v[0]) {
     arg *m = value_arg(L, n->in.v[0]);
     if (!m) return;
-    if (m->values) x.trips = sym_max(L->c, m->values[0], sym_int(L->c, 0));
-    else x.trip_tensor = m->t;
+    if (m->values)
+      x.trips = sym_max(L->c, m->values[0], sym_int(L->c, 0));
+    else
+      x.trip_tensor = m->t;
   } else {
     diag_error(L->c, E_UNSUPPORTED, n->name, "a Loop without a trip count is not supported yet; give input M an upper bound");
     return;
@@ -477,9 +501,12 @@ static bool lower_nodes(low *L, graph *g, uint32_t block) {
     for (uint32_t j = 0; j < n->out.n; j++) any |= needed(L, n->out.v[j]);
     if (!any) continue;
     bool std = !n->domain[0];
-    if (std && !strcmp(n->op, "If")) lower_if(L, g, n, block);
-    else if (std && (!strcmp(n->op, "Loop") || !strcmp(n->op, "Scan"))) lower_loop(L, g, n, block);
-    else plain_node(L, g, n, block);
+    if (std && !strcmp(n->op, "If"))
+      lower_if(L, g, n, block);
+    else if (std && (!strcmp(n->op, "Loop") || !strcmp(n->op, "Scan")))
+      lower_loop(L, g, n, block);
+    else
+      plain_node(L, g, n, block);
   }
   return diag_errors(L->c) == before;
 }

@@ -1,5 +1,5 @@
-/* Compiled code as a handle: made by compiling in this process, by loading a saved library, or, for comparison, without any code (the evaluator). All three are described by one record (ek_rt_model), so that
- * runs and the functions that tell about inputs and outputs need not know which it is. */
+/* Compiled code as a handle: made by compiling in this process, by loading a saved library, or, for comparison, without any code (the evaluator). All three are described by one record (ek_rt_model),
+ * so that runs and the functions that tell about inputs and outputs need not know which it is. */
 #include "driver/driver.h"
 #include <dlfcn.h>
 #include <elf.h>
@@ -79,7 +79,10 @@ static void make_code(pipeline *p, ek_module *m) {
     ctx_unwind(p->c);
   }
 }
-typedef struct making { ek_module *m; const ek_options *o; } making;
+typedef struct making {
+  ek_module *m;
+  const ek_options *o;
+} making;
 static ek_code make(pipeline *p, void *env) {
   making *k = env;
   ek_module *m = k->m;
@@ -90,7 +93,8 @@ static ek_code make(pipeline *p, void *env) {
     if (k->o->evaluate > 1) pipe_optimise(p);
     if (!p->stopped) m->d = describe(p->c, p->m, p->g->name, "0");
     m->report = (ek_report){.memory = "0", .load_ms = p->load_ms, .total_ms = now_ms() - p->began};
-  } else make_code(p, m);
+  } else
+    make_code(p, m);
   if (!p->stopped) return EK_OK;
   diag_add(p->c, D_ERROR, E_CANCELLED, (srcpos){0}, NULL, "compilation ended after pass %s, as asked", p->o.stop_after.name);
   return EK_CANCELLED;
@@ -127,7 +131,8 @@ static const char *info_symbol(ctx *c, bytes f, const char *path) {
   Elf64_Ehdr h;
   if (f.n < sizeof h || memcmp(f.p, ELFMAG, SELFMAG) || f.p[EI_CLASS] != ELFCLASS64) ctx_fail(c, E_MODEL, "%s is not a shared library", path);
   memcpy(&h, f.p, sizeof h);
-  if (h.e_type != ET_DYN || h.e_shoff > f.n || h.e_shentsize != sizeof(Elf64_Shdr) || (size_t)h.e_shnum * sizeof(Elf64_Shdr) > f.n - h.e_shoff) ctx_fail(c, E_MODEL, "%s is not a shared library, or truncated", path);
+  if (h.e_type != ET_DYN || h.e_shoff > f.n || h.e_shentsize != sizeof(Elf64_Shdr) || (size_t)h.e_shnum * sizeof(Elf64_Shdr) > f.n - h.e_shoff)
+    ctx_fail(c, E_MODEL, "%s is not a shared library, or truncated", path);
   for (uint32_t i = 0; i < h.e_shnum; i++) {
     Elf64_Shdr s, strs;
     memcpy(&s, f.p + h.e_shoff + i * sizeof s, sizeof s);

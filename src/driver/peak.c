@@ -1,10 +1,14 @@
-/* How many f32 multiply-adds does this machine do just now? A loop of independent fused multiply-adds on registers, written as a loop program and compiled like any kernel, so that it serves every target; the best of many
- * short bursts, since what disturbs a burst only slows it. */
+/* How many f32 multiply-adds does this machine do just now? A loop of independent fused multiply-adds on registers, written as a loop program and compiled like any kernel, so that it serves every
+ * target; the best of many short bursts, since what disturbs a burst only slows it. */
 #include "driver/driver.h"
 #include <string.h>
 
 enum { ROUNDS = 4000 };
-typedef struct peak { const char *target; int threads; double ms, gflops; } peak;
+typedef struct peak {
+  const char *target;
+  int threads;
+  double ms, gflops;
+} peak;
 
 /* acc[i] = acc[i] * x + y for all accumulators, ROUNDS times a chunk; x and y come from memory, so that nothing folds */
 static double peak_kernel(lmodule *m, const target *t) { /* returns flops of a chunk */

@@ -1,5 +1,5 @@
-/* What happens to a model on its way to native code, and in which order? The functions below are the answer, top to bottom: load, lower, optimise, program, jit. Each ends in a call of `ran`, which tells the time of the
- * pass to who asked, verifies the result, prints it for --after, and says whether to go on. */
+/* What happens to a model on its way to native code, and in which order? The functions below are the answer, top to bottom: load, lower, optimise, program, jit. Each ends in a call of `ran`, which
+ * tells the time of the pass to who asked, verifies the result, prints it for --after, and says whether to go on. */
 #include "driver/pipeline.h"
 #include "expr/passes.h"
 #include "onnx/onnx.h"
@@ -54,11 +54,20 @@ static bool is_turn(pass_ref r, const char *pass, uint32_t turn) { return r.name
 /* ---- after every pass ---- */
 void pipe_print(pipeline *p, plevel l, sbuf *b) {
   switch (l) {
-  case PL_GRAPH: graph_print(p->g, b, (graph_print_opts){p->o.weights_inline, p->o.show_node}); break;
-  case PL_EXPR: expr_print(p->m, b, (print_opts){.weights_inline = p->o.weights_inline, .node = p->o.show_node, .kernels = true}); break;
-  case PL_LOOP: loop_print(p->s->l, b, NULL); break;
-  case PL_PROGRAM: program_print(p->p, b); break;
-  default: break;
+  case PL_GRAPH:
+    graph_print(p->g, b, (graph_print_opts){p->o.weights_inline, p->o.show_node});
+    break;
+  case PL_EXPR:
+    expr_print(p->m, b, (print_opts){.weights_inline = p->o.weights_inline, .node = p->o.show_node, .kernels = true});
+    break;
+  case PL_LOOP:
+    loop_print(p->s->l, b, NULL);
+    break;
+  case PL_PROGRAM:
+    program_print(p->p, b);
+    break;
+  default:
+    break;
   }
 }
 static void verify(pipeline *p, plevel l, const char *pass) {
@@ -108,9 +117,12 @@ bool pipe_load(pipeline *p, const source *s) {
   if (s->path && !file_map(p->c, s->path, &b)) ctx_unwind(p->c);
   if (!b.n) ctx_fail(p->c, E_IO, "%s is empty", s->name);
   if (starts(b, "\177ELF", 4)) ctx_fail(p->c, E_USAGE, "%s is compiled code, not a model", s->name);
-  if (is_text(b)) p->g = graph_parse(p->c, arena_strndup(p->a, (const char *)b.p, b.n), s->name);
-  else if (s->path) p->g = onnx_load_file(p->c, s->path);
-  else p->g = onnx_load_bytes(p->c, b, s->name, NULL);
+  if (is_text(b))
+    p->g = graph_parse(p->c, arena_strndup(p->a, (const char *)b.p, b.n), s->name);
+  else if (s->path)
+    p->g = onnx_load_file(p->c, s->path);
+  else
+    p->g = onnx_load_bytes(p->c, b, s->name, NULL);
   if (!p->g) {
     if (!diag_errors(p->c)) diag_error(p->c, E_MODEL, NULL, "%s cannot be read", s->name);
     ctx_unwind(p->c);
@@ -144,7 +156,10 @@ bool pipe_lower(pipeline *p, const strvec *user_files) {
 }
 
 /* ---- 3. expr: simplified, fused, in kernels ---- */
-typedef struct watch { pipeline *p; uint32_t n, all; } watch;
+typedef struct watch {
+  pipeline *p;
+  uint32_t n, all;
+} watch;
 static bool after_expr(void *env, emodule *m, const char *pass, bool changed, double ms) {
   watch *w = env;
   (void)m;

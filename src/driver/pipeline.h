@@ -16,7 +16,11 @@
 #include "program/program.h"
 
 typedef enum { PL_NONE, PL_GRAPH, PL_EXPR, PL_LOOP, PL_PROGRAM, PL_CODE } plevel;
-typedef struct pipe_pass { plevel level; const char *name, *doc; int from; /* optimisation level */ } pipe_pass;
+typedef struct pipe_pass {
+  plevel level;
+  const char *name, *doc;
+  int from; /* optimisation level */
+} pipe_pass;
 const pipe_pass *pipe_passes(arena *a, uint32_t *n); /* in the order of running */
 const char *plevel_name(plevel l);
 
@@ -26,12 +30,15 @@ typedef struct source {
   bytes data;
   const char *name; /* for messages */
 } source;
-typedef struct pass_ref { const char *name; uint32_t turn; } pass_ref; /* turn 0: any; 1: the first time it runs, ... */
+typedef struct pass_ref {
+  const char *name;
+  uint32_t turn;
+} pass_ref; /* turn 0: any; 1: the first time it runs, ... */
 
 typedef struct pipe_opts {
-  int level;                 /* of optimisation, 0..3 */
-  uint32_t compile_threads;  /* not 0 */
-  const char *target;        /* NULL: host */
+  int level;                /* of optimisation, 0..3 */
+  uint32_t compile_threads; /* not 0 */
+  const char *target;       /* NULL: host */
   const dimfix *dims;
   uint32_t ndims;
   uint64_t fuel;
@@ -55,27 +62,27 @@ typedef struct pipeline {
   emodule *m;
   splan *s;
   program *p;
-  sbuf shown;        /* what --after collected */
-  bool stopped;      /* by stop_after */
-  plevel at;         /* the last level reached */
-  map *turns;        /* pass name -> how often it ran */
+  sbuf shown;   /* what --after collected */
+  bool stopped; /* by stop_after */
+  plevel at;    /* the last level reached */
+  map *turns;   /* pass name -> how often it ran */
   double began, load_ms, passes_ms, schedule_ms, code_ms;
   uint64_t rewrites;
 } pipeline;
 
 /* Each does all that stands before it and was not done yet; they unwind on errors (all diagnostics recorded), and return false when stop_after ended the compilation. */
 pipeline *pipe_new(ctx *c, const pipe_opts *o);
-oplib *pipe_library(ctx *c, const strvec *user_files);      /* the built-in operators and the user's */
-bool pipe_load(pipeline *p, const source *s);                   /* graph */
-bool pipe_lower(pipeline *p, const strvec *user_files);         /* expr as the definitions say, unoptimised: what the evaluator runs */
-bool pipe_optimise(pipeline *p);                                /* expr, all passes */
-bool pipe_program(pipeline *p);                                 /* loop and program */
-void pipe_release_constants(pipeline *p);                   /* after pipe_program: constants that are now packed give their memory back; nothing reads the expr level's constants any more */
-void pipe_weights(pipeline *p, uint8_t *to);                /* the program's packed constants; their memory is given back: once only */
-jit *pipe_jit(pipeline *p);                                     /* NULL: stopped */
+oplib *pipe_library(ctx *c, const strvec *user_files);  /* the built-in operators and the user's */
+bool pipe_load(pipeline *p, const source *s);           /* graph */
+bool pipe_lower(pipeline *p, const strvec *user_files); /* expr as the definitions say, unoptimised: what the evaluator runs */
+bool pipe_optimise(pipeline *p);                        /* expr, all passes */
+bool pipe_program(pipeline *p);                         /* loop and program */
+void pipe_release_constants(pipeline *p);               /* after pipe_program: constants that are now packed give their memory back; nothing reads the expr level's constants any more */
+void pipe_weights(pipeline *p, uint8_t *to);            /* the program's packed constants; their memory is given back: once only */
+jit *pipe_jit(pipeline *p);                             /* NULL: stopped */
 llvm_opts pipe_llvm(const pipeline *p);
-void pipe_print(pipeline *p, plevel l, sbuf *b);                /* the object of a level as it is now */
-pass_ref pipe_pass_ref(ctx *c, const char *text);           /* "inline#2"; unwinds when there is no such pass */
+void pipe_print(pipeline *p, plevel l, sbuf *b);  /* the object of a level as it is now */
+pass_ref pipe_pass_ref(ctx *c, const char *text); /* "inline#2"; unwinds when there is no such pass */
 /* The name of a saved model's functions: the file's name without folder and suffix, made an identifier. */
 const char *pipe_symbol(arena *a, const char *path);
 #endif

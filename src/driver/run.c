@@ -17,7 +17,7 @@ struct ek_run {
   void **out, **bound, **own; /* out: what the next call gets: bound or own */
   size_t *own_bytes;
   int64_t *in_dims, *out_dims, *bounds, *room; /* bounds: out_dims by plan; room: bytes of each output by plan */
-  uint32_t *in_at, *out_at;   /* where a tensor's dims begin */
+  uint32_t *in_at, *out_at;                    /* where a tensor's dims begin */
   size_t arena_bytes;
   text message;
 };
@@ -47,7 +47,8 @@ static bool make_arrays(ek_run *r) {
   size_t ni = (size_t)r->d->inputs + 1, no = (size_t)r->d->outputs + 1;
   r->in_at = calloc(ni, sizeof *r->in_at), r->out_at = calloc(no, sizeof *r->out_at);
   r->in = calloc(ni, sizeof *r->in);
-  r->out = calloc(no, sizeof *r->out), r->bound = calloc(no, sizeof *r->bound), r->own = calloc(no, sizeof *r->own), r->own_bytes = calloc(no, sizeof *r->own_bytes), r->room = calloc(no, sizeof *r->room);
+  r->out = calloc(no, sizeof *r->out), r->bound = calloc(no, sizeof *r->bound), r->own = calloc(no, sizeof *r->own), r->own_bytes = calloc(no, sizeof *r->own_bytes),
+  r->room = calloc(no, sizeof *r->room);
   if (!r->in_at || !r->out_at || !r->in || !r->out || !r->bound || !r->own || !r->own_bytes || !r->room) return false;
   uint32_t ti = lay_out(r->d->in, r->d->inputs, r->in_at), to = lay_out(r->d->out, r->d->outputs, r->out_at);
   r->in_dims = calloc(ti + 1, sizeof *r->in_dims);
@@ -67,14 +68,17 @@ ek_code ek_run_create(ek_module *m, int threads, ek_run **out) {
   bool saved = m->kind == MODULE_SAVED;
   bool ok = make_arrays(r);
   if (ok && r->threads > 1 && m->kind != MODULE_EVAL) {
-    if (saved && !m->d->pool_create) r->threads = 1;
-    else ok = (r->pool = saved ? m->d->pool_create(r->threads) : ek_rt_pool_create(r->threads)) != NULL;
+    if (saved && !m->d->pool_create)
+      r->threads = 1;
+    else
+      ok = (r->pool = saved ? m->d->pool_create(r->threads) : ek_rt_pool_create(r->threads)) != NULL;
   }
   if (!ok) {
     ek_run_destroy(r);
     return session_fail(m->s, EK_MEMORY, "out of memory");
   }
-  r->call = (ek_rt_call){.in = r->in, .out = r->out, .in_dims = r->in_dims, .out_dims = r->out_dims, .weights = m->d->weights, .parallel = saved ? NULL : ek_rt_parallel, .pool = r->pool, .threads = r->threads};
+  r->call = (ek_rt_call){
+      .in = r->in, .out = r->out, .in_dims = r->in_dims, .out_dims = r->out_dims, .weights = m->d->weights, .parallel = saved ? NULL : ek_rt_parallel, .pool = r->pool, .threads = r->threads};
   *out = r;
   return EK_OK;
 }
@@ -170,8 +174,10 @@ ek_code ek_run_execute(ek_run *r) {
   for (int64_t i = 0; i < r->d->inputs; i++) {
     int64_t bytes;
     if (r->in[i]) continue;
-    if (tensor_bytes(&r->d->in[i], r->in_dims + r->in_at[i], &bytes) && bytes == 0) r->in[i] = nothing;
-    else return fail(r, EK_USAGE, "input %s has no data", r->d->in[i].name);
+    if (tensor_bytes(&r->d->in[i], r->in_dims + r->in_at[i], &bytes) && bytes == 0)
+      r->in[i] = nothing;
+    else
+      return fail(r, EK_USAGE, "input %s has no data", r->d->in[i].name);
   }
   for (int64_t i = 0; i < r->d->outputs; i++) {
     if (!r->bound[i] && (!r->own[i] || (int64_t)r->own_bytes[i] < r->room[i])) {

@@ -7,7 +7,11 @@
 #include "driver/driver.h"
 #include <string.h>
 
-typedef struct saving { const char *path; ek_report *report; linking *link; } saving;
+typedef struct saving {
+  const char *path;
+  ek_report *report;
+  linking *link;
+} saving;
 static bool ends_in(const char *s, const char *suffix) {
   size_t n = strlen(s), k = strlen(suffix);
   return n > k && !strcmp(s + n - k, suffix);
@@ -22,8 +26,10 @@ static void tensor_line(sbuf *b, const char *what, int64_t i, const ek_rt_tensor
   sb_fmt(b, " *   %s[%lld]  %s: %s[", what, (long long)i, t->name, ek_type_name((ek_type)t->type));
   for (int32_t k = 0; k < t->rank; k++) {
     sb_put(b, k ? ", " : "");
-    if (t->dims[k] >= 0) sb_fmt(b, "%lld", (long long)t->dims[k]);
-    else sb_put(b, t->dim_names[k]);
+    if (t->dims[k] >= 0)
+      sb_fmt(b, "%lld", (long long)t->dims[k]);
+    else
+      sb_put(b, t->dim_names[k]);
   }
   sb_put(b, "]\n");
 }
@@ -37,9 +43,15 @@ static const char *header(pipeline *p, const char *name, const ek_rt_model *d) {
   for (int64_t i = 0; i < d->inputs; i++) tensor_line(&io, "in", i, &d->in[i]);
   for (int64_t i = 0; i < d->outputs; i++) tensor_line(&io, "out", i, &d->out[i]);
   sb_fmt(&b, "/* Model %s, compiled by Einkorn %s. Elements are dense and row-major.\n%s", without_comment_end(p->a, d->name), EK_VERSION, io.s ? without_comment_end(p->a, io.s) : "");
-  sb_fmt(&b, " * Working memory in bytes: %s\n * To run: fill in in, in_dims, out_dims and threads of a call record; %s_info()->plan gives the sizes of the outputs and of the arena; fill in out and arena; %s_run, as often as wanted.\n */\n", d->memory, name, name);
+  sb_fmt(&b,
+         " * Working memory in bytes: %s\n * To run: fill in in, in_dims, out_dims and threads of a call record; %s_info()->plan gives the sizes of the outputs and of the arena; fill in out and "
+         "arena; %s_run, as often as wanted.\n */\n",
+         d->memory, name, name);
   sb_putn(&b, (const char *)driver_runtime_header, (size_t)(driver_runtime_header_end - driver_runtime_header));
-  sb_fmt(&b, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\nint64_t %s_run(ek_rt_call *call); /* 0, or an error code with call->message set */\nconst ek_rt_model *%s_info(void);\n#ifdef __cplusplus\n}\n#endif\n", name, name);
+  sb_fmt(&b,
+         "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\nint64_t %s_run(ek_rt_call *call); /* 0, or an error code with call->message set */\nconst ek_rt_model *%s_info(void);\n#ifdef "
+         "__cplusplus\n}\n#endif\n",
+         name, name);
   return b.s;
 }
 static void write_header(pipeline *p, const char *path, const char *name, const ek_rt_model *d) {
@@ -94,9 +106,12 @@ static void save_source(pipeline *p, saving *s) {
 static void save(pipeline *p, saving *s) {
   if (!pipe_optimise(p) || !pipe_program(p)) return;
   pipe_release_constants(p);
-  if (ends_in(s->path, ".so") || ends_in(s->path, ".o")) save_object(p, s, ends_in(s->path, ".so"));
-  else if (ends_in(s->path, ".c")) save_source(p, s);
-  else ctx_fail(p->c, E_USAGE, "%s: the suffix says what to make: .so, .o or .c", s->path);
+  if (ends_in(s->path, ".so") || ends_in(s->path, ".o"))
+    save_object(p, s, ends_in(s->path, ".so"));
+  else if (ends_in(s->path, ".c"))
+    save_source(p, s);
+  else
+    ctx_fail(p->c, E_USAGE, "%s: the suffix says what to make: .so, .o or .c", s->path);
   if (s->report) report_program(p, s->report);
 }
 static void setup(pipeline *p, void *env) {

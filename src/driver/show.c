@@ -2,7 +2,11 @@
 #include "driver/driver.h"
 #include <string.h>
 
-typedef struct showing { ek_model *m; ek_show_options w; sbuf b; } showing;
+typedef struct showing {
+  ek_model *m;
+  ek_show_options w;
+  sbuf b;
+} showing;
 enum { SHOW_LLVM = PL_CODE, SHOW_ASM };
 static int stage_of(ctx *c, const char *name) {
   static const char *const names[] = {"graph", "expr", "loop", "program", "llvm", "asm"};
@@ -30,9 +34,12 @@ static bool launches_node(pipeline *p, const launch *l, const char *node) {
 }
 static void show_function(pipeline *p, int stage, const char *only, sbuf *b) {
   llvm_opts o = pipe_llvm(p);
-  if (stage == PL_LOOP) loop_print(p->s->l, b, only);
-  else if (stage == SHOW_ASM) llvm_asm(p->c, p->s->l, p->t, &o, only, b);
-  else llvm_text(p->c, p->s->l, p->t, &o, only, o.level > 0, b);
+  if (stage == PL_LOOP)
+    loop_print(p->s->l, b, only);
+  else if (stage == SHOW_ASM)
+    llvm_asm(p->c, p->s->l, p->t, &o, only, b);
+  else
+    llvm_text(p->c, p->s->l, p->t, &o, only, o.level > 0, b);
 }
 static void show_functions(pipeline *p, int stage, const char *node, sbuf *b) {
   if (!node) {
@@ -69,8 +76,10 @@ static ek_code show(pipeline *p, void *env) {
   s->b = sbuf_new(p->a);
   sb_put(&s->b, "");
   if (stage > (int)p->at && p->at < PL_PROGRAM) stage = (int)p->at; /* stopped before */
-  if (stage == PL_LOOP || stage >= SHOW_LLVM) show_functions(p, stage, s->w.node, &s->b);
-  else pipe_print(p, (plevel)stage, &s->b);
+  if (stage == PL_LOOP || stage >= SHOW_LLVM)
+    show_functions(p, stage, s->w.node, &s->b);
+  else
+    pipe_print(p, (plevel)stage, &s->b);
   return EK_OK;
 }
 void ek_show_options_init(ek_show_options *w) { *w = (ek_show_options){.size = sizeof *w, .stage = "graph"}; }

@@ -472,26 +472,27 @@ bool expr_comps(emodule *m, uint32_t producer, const sz *idx, sz *out, atom *spl
 }
 
 /* ---- placements ------------------------------------------------------------------------------------------------------------------------------------------ */
-/* idx = offset + mixed radix number of distinct variables? Marks them in seen. */
+/* idx = offset + terms of distinct variables that do not overlap (each coefficient reaches beyond what the smaller ones span)? Marks them in seen. */
 static bool box_index(pw *p, const update *u, sz idx, uint32_t *seen) {
   ctx *c = p->c;
   if (sym_uses_kind(c, idx, AT_DATA) || sym_uses_kind(c, idx, AT_DIV) || sym_uses_kind(c, idx, AT_SEL)) return false;
-  sz unit = sym_int(c, 1), rest = idx;
+  sz span = sym_int(c, 1), rest = idx;
   u32vec vs = {0};
   sym_atoms(c, idx, AT_VAR, p->a, &vs);
-  for (uint32_t done = 0; done < vs.n; done++) { /* innermost first: the variable whose coefficient is the current unit */
-    bool found = false;
-    for (uint32_t i = 0; i < vs.n && !found; i++) {
-      sz coef, r;
-      if (!vs.v[i] || !sym_linear(c, rest, vs.v[i], &coef, &r) || !sym_eq(c, coef, unit)) continue;
-      uint32_t k = 0;
-      while (k < u->nvars && u->vars[k] != vs.v[i]) k++;
-      if (k == u->nvars || k >= 32 || *seen >> k & 1) return false;
-      *seen |= 1u << k;
-      unit = sym_mul(c, unit, sym_extent(c, vs.v[i]));
-      rest = r, vs.v[i] = 0, found = true;
-    }
-    if (!found) return false;
+  sz *coef = NEWN(p->a, sz, vs.n + 1);
+  for (uint32_t i = 0; i < vs.n; i++) {
+    uint32_t k = 0;
+    while (k < u->nvars && u->vars[k] != vs.v[i]) k++;
+    if (k == u->nvars || k >= 32 || *seen >> k & 1 || !sym_linear(c, rest, vs.v[i], &coef[i], &rest)) return false;
+    *seen |= 1u << k;
+  }
+  for (uint32_t done = 0; done < vs.n; done++) { /* smallest first */
+    uint32_t best = vs.n;
+    for (uint32_t i = 0; i < vs.n; i++)
+      if (vs.v[i] && (best == vs.n || sym_le(c, coef[i], coef[best]))) best = i;
+    if (!sym_le(c, span, coef[best])) return false;
+    span = sym_mul(c, coef[best], sym_extent(c, vs.v[best]));
+    vs.v[best] = 0;
   }
   return true;
 }

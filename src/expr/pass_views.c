@@ -157,18 +157,44 @@ bool pass_views(pw *p) {
   return any;
 }
 
-/* A placement that is only read through a renaming of its axes: the renamed stage becomes the placement, so that the pieces are stored where they are wanted. */
+/* Is the piece the value of a stage that could do more at its end? */
+static bool computed(pw *p, const update *u, uint32_t block) {
+  ex_node n = *exn(p->m, u->value);
+  uint32_t q = n.kind == EX_LOAD && !n.otherwise ? producer_of(p->m, n.tensor) : 0;
+  return q && xs(p->m, q - 1)->block == block && !xs(p->m, q - 1)->scan && xs(p->m, q - 1)->value && !xs(p->m, q - 1)->updates.n;
+}
+static ex swap_load(void *env, emodule *m, ex e) {
+  const ex *w = env;
+  (void)m;
+  return e == w[0] ? w[1] : e;
+}
+/* An element-wise stage, or a mere renaming of axes, that is the only reader of a placement and reads every place of it once becomes the placement itself: its work moves to the pieces, which are
+ * stored where they are wanted. */
 static bool through(pw *p, uint32_t s) {
   emodule *m = p->m;
   ctx *c = p->c;
   const stage *y = xs(m, s);
-  if (!y->value || y->updates.n || y->scan) return false;
-  ex_node l = *exn(m, y->value);
-  uint32_t q = l.kind == EX_LOAD && !l.otherwise ? producer_of(m, l.tensor) : 0;
-  if (!q-- || xs(m, q)->value || xs(m, q)->block != y->block || p->pinned.v[l.tensor] || p->readers.v[l.tensor].n != 1 || !is_placement(p, q)) return false;
+  if (!y->value || y->updates.n || y->scan || !stage_plain(p, s)) return false;
+  ex load = 0;
+  uint32_t q = 0;
+  const u32vec *ls = stage_loads(p, s);
+  for (uint32_t i = 0; i < ls->n; i++) {
+    uint32_t v = producer_of(m, exn(m, ls->v[i])->tensor);
+    if (!v || xs(m, v - 1)->value || xs(m, v - 1)->block != y->block || !is_placement(p, v - 1)) continue;
+    if (load) return false;
+    load = ls->v[i], q = v - 1;
+  }
+  if (!load) return false;
+  ex_node l = *exn(m, load);
+  if (l.otherwise || p->pinned.v[l.tensor] || p->readers.v[l.tensor].n != 1) return false;
+  if (load != y->value) { /* work moves: every piece but one must have somebody to do it */
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < xs(m, q)->updates.n; i++) others += !computed(p, &xs(m, q)->updates.v[i], y->block);
+    if (others > 1) return false;
+  }
   uint32_t nd = expr_ndigits(y), used = 0;
   digit *d = NEWN(p->a, digit, nd + 1);
-  uint32_t *at = NEWN(p->a, uint32_t, nd + 1); /* digit -> axis of the placement */
+  uint32_t *at = NEWN(p->a, uint32_t, nd + 1); /* digit -> axis of the placement + 1 */
   expr_digits(y, d);
   for (uint32_t k = 0; k < l.nargs; k++) {
     atom v;
@@ -182,32 +208,41 @@ static bool through(pw *p, uint32_t s) {
   if (used != nd || !pass_spend(p)) return false;
   stage old = *y;
   uint32_t n = xs(m, q)->updates.n;
+  atom *vars = NEWN(p->a, atom, nd + 1);
+  sz *place = NEWN(p->a, sz, nd + 1);
+  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
   for (uint32_t i = 0; i < n; i++) {
     update u = xs(m, q)->updates.v[i], w = {.nvars = u.nvars, .nidx = y->naxes};
-    sz *by = NEWN(p->a, sz, u.nvars + 1);
+    sz *by = NEWN(p->a, sz, u.nvars + 1), *idx = NEWN(p->a, sz, l.nargs + 1);
     w.vars = NEWN(m->a, atom, u.nvars + 1), w.idx = NEWN(m->a, sz, y->naxes + 1);
     for (uint32_t k = 0; k < u.nvars; k++) {
       by[k] = sym_var(c, sym_name(c, u.vars[k]), sym_extent(c, u.vars[k]));
       sym_is_atom(c, by[k], &w.vars[k]);
     }
+    for (uint32_t k = 0; k < l.nargs; k++) {
+      idx[k] = u.idx[k];
+      for (uint32_t z = 0; z < u.nvars; z++) idx[k] = sym_replace(c, idx[k], u.vars[z], by[z]);
+    }
     for (uint32_t a = 0, g = 0; a < y->naxes; a++) {
       w.idx[a] = sym_int(c, 0);
       for (uint32_t k = 0; k < y->axes[a].n; k++, g++) {
-        sz x = u.idx[at[g] - 1];
-        for (uint32_t z = 0; z < u.nvars; z++) x = sym_replace(c, x, u.vars[z], by[z]);
-        w.idx[a] = sym_add(c, sym_mul(c, w.idx[a], y->axes[a].d[k].extent), x);
+        place[g] = idx[at[g] - 1];
+        w.idx[a] = sym_add(c, sym_mul(c, w.idx[a], y->axes[a].d[k].extent), place[g]);
       }
     }
-    w.value = expr_subst_vars(m, u.value, u.vars, by, u.nvars);
+    ex v = expr_subst_vars(m, old.value, vars, place, nd);
+    ex swap[2] = {expr_load(m, l.tensor, idx, l.nargs, 0), expr_subst_vars(m, u.value, u.vars, by, u.nvars)};
+    w.value = simplify(p, expr_rewrite(m, v, &(ex_map){.node = swap_load, .env = swap}));
     vec_push(m->a, xs(m, s)->updates, w);
     y = xs(m, s);
   }
   xs(m, s)->value = 0, xs(m, s)->tiled = true;
-  if (is_placement(p, s)) {
-    pass_changed(p, s);
-    return true;
-  }
+  pass_changed(p, s);
+  bool left = false; /* the old placement must be gone from it */
+  for (uint32_t i = 0; i < stage_loads(p, s)->n; i++) left |= exn(m, stage_loads(p, s)->v[i])->tensor == l.tensor;
+  if (!left && is_placement(p, s)) return true;
   *xs(m, s) = old;
+  pass_changed(p, s);
   return false;
 }
 

@@ -1,8 +1,16 @@
-/* What does a program look like as text? Its memory first (every buffer, where it lies, and from which to which step it is needed), then the steps in order. Functions of the kernels are the loop level's text. */
+/* What does a program look like as text? Its memory first (every buffer, where it lies, and from which to which step it is needed), then the steps in order. Functions of the kernels are the loop
+ * level's text. */
 #include "program/program.h"
 #include <string.h>
 
-typedef struct pp { const program *p; splan *s; emodule *m; ctx *c; sbuf *b; int depth; } pp;
+typedef struct pp {
+  const program *p;
+  splan *s;
+  emodule *m;
+  ctx *c;
+  sbuf *b;
+  int depth;
+} pp;
 
 static void indent(pp *k) {
   for (int i = 0; i < k->depth; i++) sb_put(k->b, "  ");
@@ -40,8 +48,10 @@ static void print_launch(pp *k, const launch *l) {
   for (uint32_t i = 0; i < l->args.n; i++) {
     const kargs *a = &l->args.v[i];
     if (i) sb_put(k->b, ", ");
-    if (!a->is_buffer) sb_put(k->b, sym_str(k->c, a->size));
-    else if (!a->buffer) sb_put(k->b, "scratch");
+    if (!a->is_buffer)
+      sb_put(k->b, sym_str(k->c, a->size));
+    else if (!a->buffer)
+      sb_put(k->b, "scratch");
     else {
       if (a->write) sb_put(k->b, "out ");
       name_of(k, a->buffer);
@@ -70,8 +80,10 @@ static void steps(pp *k, uint32_t block) {
     if (it.kind == IT_LOOP) {
       const xloop *x = &m->loops.v[it.index];
       indent(k), sb_fmt(k->b, "loop %s = 0 .. ", sym_name(k->c, x->counter));
-      if (x->trips) sb_put(k->b, sym_str(k->c, x->trips));
-      else tensor_place(k, x->trip_tensor);
+      if (x->trips)
+        sb_put(k->b, sym_str(k->c, x->trips));
+      else
+        tensor_place(k, x->trip_tensor);
       if (x->cond0) sb_put(k->b, " if "), tensor_place(k, x->cond0);
       if (x->cond) sb_put(k->b, " while "), tensor_place(k, x->cond);
       sb_put(k->b, " {\n");

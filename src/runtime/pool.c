@@ -31,7 +31,7 @@
 #else
 #define PAUSE() atomic_signal_fence(memory_order_seq_cst)
 #endif
-enum { SPIN = 20000, YIELD_AFTER = 200, MAX_THREADS = 1024 };
+enum { TICKETS = 8, SPIN = 20000, YIELD_AFTER = 200, MAX_THREADS = 1024 };
 
 typedef struct worker {
   ek_rt_pool *pool;
@@ -45,7 +45,8 @@ struct ek_rt_pool {
   _Atomic uint32_t sleeping, stop;
   _Alignas(64) _Atomic(ek_rt_kernel) kernel; /* the region: written before the ticket, read before a claim */
   _Atomic(const int64_t *) args;
-  _Atomic uint32_t chunks;
+  _Atomic uint32_t chunks;                  /* tickets: pieces of `grain` chunks of the kernel, the last one maybe smaller */
+  _Atomic int64_t grain, total;
   _Atomic int64_t limit;                    /* workers with this number or more stay out: the caller has laid out scratch memory for fewer */
   _Alignas(64) _Atomic uint32_t busy;       /* a region is running */
   uint32_t started;                         /* workers running */
@@ -82,10 +83,12 @@ static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
     if ((uint32_t)(t >> 32) != e) return;
     ek_rt_kernel k = atomic_load_explicit(&p->kernel, memory_order_relaxed);
     const int64_t *args = atomic_load_explicit(&p->args, memory_order_relaxed);
+    int64_t grain = atomic_load_explicit(&p->grain, memory_order_relaxed), total = atomic_load_explicit(&p->total, memory_order_relaxed);
     uint32_t next = (uint32_t)t;
     if (next >= atomic_load_explicit(&p->chunks, memory_order_relaxed) || who >= atomic_load_explicit(&p->limit, memory_order_relaxed)) return;
     if (!atomic_compare_exchange_weak_explicit(&p->ticket, &t, t + 1, memory_order_acq_rel, memory_order_relaxed)) continue;
-    k(args, next, (int64_t)next + 1, who);
+    int64_t lo = next * grain, hi = lo + grain;
+    k(args, lo, hi < total ? hi : total, who);
     atomic_fetch_add_explicit(&p->done, 1, memory_order_release);
   }
 }
@@ -169,14 +172,16 @@ void ek_rt_pool_destroy(ek_rt_pool *p) {
 #endif
   free(p);
 }
-void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) {
+void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t total) {
   ek_rt_pool *p = call->pool;
-  if (chunks <= 0) return;
+  if (total <= 0) return;
   if (p && forked(p)) reset(p);
-  if (!p || chunks == 1 || p->threads == 1 || call->threads <= 1 || chunks > INT32_MAX || atomic_exchange_explicit(&p->busy, 1, memory_order_acquire)) {
-    k(args, 0, chunks, 0);
+  if (!p || total == 1 || p->threads == 1 || call->threads <= 1 || atomic_exchange_explicit(&p->busy, 1, memory_order_acquire)) {
+    k(args, 0, total, 0);
     return;
   }
+  /* a few tickets per thread: a kernel reuses what it has in cache over the chunks of one ticket */
+  int64_t most = (call->threads < p->threads ? call->threads : p->threads) * TICKETS, grain = (total + most - 1) / most, chunks = (total + grain - 1) / grain;
   if (p->started + 1 < p->threads) start(p);
   uint32_t e = atomic_load_explicit(&p->epoch, memory_order_relaxed) + 1;
   /* Close the old epoch before its fields change: a claim still looking at it fails. */
@@ -185,6 +190,8 @@ void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64
   atomic_store_explicit(&p->kernel, k, memory_order_relaxed);
   atomic_store_explicit(&p->args, args, memory_order_relaxed);
   atomic_store_explicit(&p->chunks, (uint32_t)chunks, memory_order_relaxed);
+  atomic_store_explicit(&p->grain, grain, memory_order_relaxed);
+  atomic_store_explicit(&p->total, total, memory_order_relaxed);
   atomic_store_explicit(&p->limit, call->threads, memory_order_relaxed);
   atomic_store_explicit(&p->ticket, (uint64_t)e << 32, memory_order_release);
   atomic_store(&p->epoch, e);

@@ -81,6 +81,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
           else cols = true;
         }
     }
+  int64_t steps = 1;
+  for (uint32_t i = 0; i < red->n && steps < 4096; i++) steps *= min64(sym_int_or(c, sym_extent(c, red->v[i]), 64), 4096);
   for (uint32_t k = 0; k < domain->n + (reduces && !arg && leaders == 1 && !(rows && cols) ? red->n : 0); k++) {
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];
@@ -91,7 +93,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       access *a = &acc->v[i];
       if (isred && !a->leader) continue;
       int64_t q = address_coef(e, a->address, v);
-      if (q == 1) score += a->store ? 2.5 : 2;
+      if (a->store && rows && cols && steps >= 64) score += q == 1 ? 0.25 : 0; /* stored once after many steps: how it is strided hardly counts */
+      else if (q == 1) score += a->store ? 2.5 : 2;
       else if (q == 0) score += 1;
       else if (a->constant && reduces && a->leader && !isred) score += 2;
       else if (q == INT64_MIN) score -= 3;

@@ -125,6 +125,7 @@ uint32_t sym_push_ne(ctx *c, sz a, sz b) {
 }
 void sym_pop(ctx *c, uint32_t mark) {
   symtab *s = sym_tab(c);
+  s->soft = s->overflowed = false, s->trial = 0; /* left over when memory ran out inside a proof */
   while (s->facts.n > mark) {
     const fact *f = &s->facts.v[--s->facts.n];
     s->state = f->before;

@@ -7,17 +7,20 @@
  *   a // b   floor division            min(a, b), max(a, b)            c >= 0 ? a : b
  * `a % b` is a - b*(a//b), ceil division two negations: they are no atoms.
  *
- * Normal form. Everything is interned: equal normal forms have equal ids, so `==` on sz is equality of normal forms (sound, not complete; sym_eq proves more). Terms are ordered by
- * atom number; an atom is always numbered after the atoms inside it. Construction applies (and only applies): terms divisible by the divisor leave `//` (also for symbolic divisors, by exact
- * polynomial division); the common factor of both sides cancels; (x//a)//b = x//(a*b); 0 <= r < b gives 0; min/max flatten, drop duplicates and provably dominated arms; a decided or
- * equal-armed `?:` vanishes. An atom of extent 1 never arises: sym_var of extent 1 gives the constant 0.
- * Overflow of a coefficient is an error (ctx_fail E_SHAPE), never a wrap. An expression of more than SYM_MAX_DEPTH nested atoms is replaced by a fresh symbol `t` with its definition
- * kept beside it (sym_definition), so that sizes of hostile models cannot blow up.
+ * Normal form. Everything is interned: equal normal forms have equal ids, so `==` on sz is equality of normal forms (sound, not complete; sym_eq proves more). An atom is always numbered after the atoms inside it.
+ * Construction applies (and only applies):
+ *   a // b   terms divisible by b leave (also for symbolic b, by exact polynomial division), so does the multiple of b in the constant; what provably lies between two multiples of b is a number (0 <= r < b gives 0);
+ *            common factors cancel, and (g*y + r)//(g*b) = y//b for 0 <= r < g; (x//a + k)//b = (x + k*a)//(a*b); a dividend with mostly negative terms turns its sign, so that ceil has one form
+ *   min max  flatten, drop duplicates and provably dominated arms        ?:  decided, equal-armed: vanishes; a - b >= 0 ? a : b is max(a, b)
+ * An atom of extent 1 never arises: sym_var of extent 1 gives the constant 0. What is built while facts are pushed may be simplified by them: use it only where they hold.
+ * Overflow of a coefficient is an error (ctx_fail E_SHAPE), never a wrap; in a question (ranges and proofs) it means "not proved". An expression of more than SYM_MAX_DEPTH nested atoms is replaced by a fresh symbol
+ * `t` with its definition kept beside it (sym_definition), so that sizes of hostile models cannot blow up; over variables or data, where no symbol can stand for it, four times that depth is E_UNSUPPORTED.
  *
  * Facts. A stack of polynomials known to be >= 0 (guards, where-conditions, branches). The prover (goal-directed Fourier-Motzkin with exact floors, see the study it came from) answers
- * true only if it has a proof under the current facts; false means "not proved". Ranges of vars, symbols and data are always facts; active index ranges are non-empty.
+ * true only if it has a proof under the current facts; false means "not proved". Ranges of vars, symbols and data are always facts; active index ranges are non-empty. Whoever catches a failure pops to its own mark.
  *
- * One table per context (`sym_table` hangs off ctx and is created on first use). Not thread-safe: parallel passes must not create atoms.
+ * One table per context, created on first use. Not thread-safe, questions included (they keep what they found): worker threads call only sym_is_int, sym_int_or, sym_is_atom, sym_of_atom, sym_kind, sym_name,
+ * sym_extent, sym_data_id, sym_args, sym_definition, sym_nterms, sym_term and sym_eval, and only while no other thread calls anything else.
  */
 #ifndef EK_SYM_H
 #define EK_SYM_H
@@ -34,7 +37,7 @@ sz sym_int(ctx *c, int64_t v);
 sz sym_symbol(ctx *c, const char *name, int64_t lo, int64_t hi); /* same name: same symbol (range intersected) */
 sz sym_fresh(ctx *c, const char *hint, int64_t lo, int64_t hi);  /* a new symbol whose name starts with hint */
 sz sym_var(ctx *c, const char *name, sz extent);                 /* a new variable each time, 0..extent-1; extent 1: the constant 0 */
-sz sym_data(ctx *c, uint32_t id, int64_t lo, int64_t hi);        /* same id: same atom; lo > hi means unknown range */
+sz sym_data(ctx *c, uint32_t id, int64_t lo, int64_t hi);        /* same id and range: same atom; lo > hi means unknown range */
 sz sym_add(ctx *c, sz a, sz b);
 sz sym_sub(ctx *c, sz a, sz b);
 sz sym_mul(ctx *c, sz a, sz b);
@@ -59,7 +62,7 @@ sz sym_extent(ctx *c, atom var);                        /* extent of a var */
 uint32_t sym_data_id(ctx *c, atom a);
 uint32_t sym_args(ctx *c, atom a, sz out[3]);           /* DIV: a, b; MIN/MAX: two; SEL: cond, a, b; returns how many */
 bool sym_definition(ctx *c, atom symbol, sz *def);      /* a symbol that stands for an over-large expression, or a late size given one */
-uint32_t sym_nterms(ctx *c, sz e);                      /* terms of the polynomial; the constant term counts if it is not 0 */
+uint32_t sym_nterms(ctx *c, sz e);                      /* terms of the polynomial; the constant term counts if it is not 0, and comes first */
 int64_t sym_term(ctx *c, sz e, uint32_t i, uint32_t *natoms, const atom **atoms, const uint8_t **exps); /* coefficient; natoms 0: the constant term */
 /* e = coef*a + rest with a in neither coef nor rest. False if a occurs inside another atom or with exponent > 1. coef is 0 if a does not occur. */
 bool sym_linear(ctx *c, sz e, atom a, sz *coef, sz *rest);
@@ -96,8 +99,8 @@ bool sym_divmod(ctx *c, sz e, sz d, sz *q, sz *r, atom *split_var, sz *split_inn
 bool sym_exact_div(ctx *c, sz e, sz d, sz *q);          /* e == d*q as polynomials */
 
 /* ---- text ---- */
-void sym_print(ctx *c, sz e, sbuf *b);                  /* e.g. `2*N + 3`, `(S + 64)//128`, `min(512, S)`, `x >= 0 ? a : b`; vars by name */
-const char *sym_str(ctx *c, sz e);                      /* in the context's arena */
-/* Reads what sym_print wrote. names resolves identifiers (vars, symbols) to sz; returns 0 and records an error at pos on bad text. *s is advanced past the expression. */
+void sym_print(ctx *c, sz e, sbuf *b);                  /* e.g. `2*N + 3`, `(S + 64)//128`, `min(512, S)`, `x >= 0 ? a : b`, `data(7, 0, 9)`; vars by name, odd names between backticks. Depends on content only */
+const char *sym_str(ctx *c, sz e);                      /* in the context's arena; for messages: cut off with ... when very long */
+/* Reads what sym_print wrote (and % and unary minus anywhere). names resolves identifiers (vars, symbols) to sz; returns 0 and records an error at pos on bad text. *s is advanced past the expression. */
 sz sym_parse(ctx *c, const char **s, sz (*names)(void *env, const char *name, size_t n), void *env, srcpos pos);
 #endif

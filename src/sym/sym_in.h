@@ -28,6 +28,7 @@ typedef struct satom {
   int64_t flo, fhi;   /* narrowed by the facts on the stack */
   int64_t rlo, rhi;   /* range in state rstate */
   uint64_t bloom;     /* one bit per atom inside, by number modulo 64 */
+  uint64_t content;   /* hash of kind, names, numbers: the same in every context */
   int64_t *val;       /* sample values in state vstate */
   uint32_t rstate, vstate;
 } satom;
@@ -49,7 +50,7 @@ typedef struct spoly {
   uint32_t rstate, vstate, cstate;
   sz canon;          /* after permanent substitutions, in state cstate */
   int64_t lo, hi;    /* in state rstate */
-  uint64_t bloom;
+  uint64_t bloom, content;
   int64_t *val;
 } spoly;
 typedef struct fact {
@@ -81,6 +82,7 @@ typedef struct symtab {
   uint8_t mask;        /* samples that satisfy the facts of mask_state */
   uint32_t mask_state;
   uint32_t fresh;
+  size_t text_limit;   /* printing stops there: shared parts are written out each time, which may be long */
   uint32_t loose_vars; /* variables whose extent is not known to be positive */
   bool substituted;    /* some atom has a permanent substitution */
   bool soft, overflowed;

@@ -202,6 +202,7 @@ static void describe(symtab *s, spoly *p) { /* what follows from the terms */
   p->box = true;
   for (uint32_t i = 0; i < p->n; i++) {
     const smono *m = sm(s, p->t[i].mono);
+    uint64_t factors = 1;
     p->deg = m->deg > p->deg ? m->deg : p->deg;
     p->box = p->box && m->deg <= 1;
     for (uint32_t j = 0; j < m->n; j++) {
@@ -210,8 +211,10 @@ static void describe(symtab *s, spoly *p) { /* what follows from the terms */
       p->depth = x->depth > p->depth ? x->depth : p->depth;
       p->kinds |= x->kinds;
       p->bloom |= x->bloom;
+      factors += mix(x->content, m->e[j]); /* factors and terms commute: sums of hashes */
       p->box = p->box && x->depth == 0 && (x->kind != AT_VAR || sym_const(s, x->arg[0], &k));
     }
+    p->content += mix(factors, (uint64_t)p->t[i].k);
   }
 }
 sz sym_poly_sorted(symtab *s, const sterm *t, uint32_t n) {
@@ -301,6 +304,9 @@ atom sym_atom(symtab *s, const satom *new) {
   a->kinds = (uint8_t)(1u << a->kind);
   a->bloom = 1ull << id % 64;
   for (uint32_t i = 0; i < sym_nargs(a->kind); i++) a->kinds |= sp(s, a->arg[i])->kinds, a->bloom |= sp(s, a->arg[i])->bloom;
+  a->content = mix(a->kind, a->name && *a->name ? hash_bytes(a->name, strlen(a->name), 1) : a->data);
+  if (a->kind == AT_DATA) a->content = mix(mix(a->content, (uint64_t)a->lo), (uint64_t)a->hi);
+  for (uint32_t i = 0; i < sym_nargs(a->kind); i++) a->content = mix(a->content, sp(s, a->arg[i])->content);
   if (a->def) a->bloom |= sp(s, a->def)->bloom;
   s->natoms++;
   a->mono = mono_intern(s, &id, &(uint8_t){1}, 1);

@@ -46,33 +46,31 @@ static const sterm *sorted_terms(symtab *s, sz e, sterm buf[SORTED]) {
   }
   return buf;
 }
+/* Leaves by name, parts by their content's hash: readable where it matters, and never a walk. */
 int sym_order_atom(symtab *s, atom a, atom b) {
   if (a == b) return 0;
   const satom *x = sa(s, a), *y = sa(s, b);
   if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
-  if (x->depth == 0) { /* names first: a symbol and a variable are told apart by them */
-    int o = strcmp(x->name, y->name);
-    if (o) return o;
-  }
+  int o = x->depth == 0 ? strcmp(x->name, y->name) : 0;
+  if (o) return o;
   if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
   if (x->data != y->data) return x->data < y->data ? -1 : 1;
-  for (uint32_t i = 0; i < sym_nargs(x->kind); i++) {
-    int o = sym_order(s, x->arg[i], y->arg[i]);
-    if (o) return o;
-  }
-  if (x->kind == AT_DATA && x->lo != y->lo) return x->lo < y->lo ? -1 : 1;
+  if (x->content != y->content) return x->content < y->content ? -1 : 1;
   return a < b ? -1 : 1;
 }
 int sym_order(symtab *s, sz a, sz b) {
   if (a == b) return 0;
   const spoly *p = sp(s, a), *q = sp(s, b);
-  sterm bp[SORTED], bq[SORTED];
-  const sterm *x = sorted_terms(s, a, bp), *y = sorted_terms(s, b, bq);
-  for (uint32_t i = 0; i < p->n && i < q->n; i++) {
-    int o = order_terms(s, &x[i], &y[i]);
-    if (o) return o;
-  }
-  return p->n != q->n ? (p->n < q->n ? -1 : 1) : a < b ? -1 : 1;
+  atom x, y;
+  int64_t k, l;
+  if (p->depth != q->depth) return p->depth < q->depth ? -1 : 1;
+  if (p->deg != q->deg) return p->deg < q->deg ? -1 : 1;
+  if (p->deg == 0 && sym_const(s, a, &k) && sym_const(s, b, &l)) return k < l ? -1 : 1;
+  if (p->n != q->n) return p->n < q->n ? -1 : 1;
+  bool ax = sym_single(s, a, &x), by = sym_single(s, b, &y);
+  if (ax != by) return ax ? -1 : 1;
+  if (ax) return sym_order_atom(s, x, y);
+  return p->content != q->content ? (p->content < q->content ? -1 : 1) : a < b ? -1 : 1;
 }
 
 /* ---- printing -------------------------------------------------------------------------------------------------------------------------------------- */
@@ -93,12 +91,13 @@ static void print_name(const char *s, sbuf *b) {
     else sb_putc(b, *s);
   sb_putc(b, '`');
 }
+static void print(symtab *s, sz e, sbuf *b);
 static void print_factor(symtab *s, sz e, sbuf *b) { /* with parentheses where needed */
   int64_t k;
   atom a;
   bool plain = (sym_const(s, e, &k) && k >= 0) || (sym_single(s, e, &a) && sa(s, a)->kind != AT_DIV && sa(s, a)->kind != AT_SEL);
   if (!plain) sb_putc(b, '(');
-  sym_print(s->c, e, b);
+  print(s, e, b);
   if (!plain) sb_putc(b, ')');
 }
 static void print_end(int64_t v, sbuf *b) {
@@ -113,7 +112,7 @@ static void print_sel(symtab *s, const satom *x, sbuf *b) {
   static const char *const after[] = {" >= 0 ? ", " : ", ""};
   for (int i = 0; i < 3; i++) {
     if (i < 2 && is_sel(s, x->arg[i])) print_factor(s, x->arg[i], b);
-    else sym_print(s->c, x->arg[i], b);
+    else print(s, x->arg[i], b);
     sb_put(b, after[i]);
   }
 }
@@ -144,9 +143,9 @@ static void print_atom(symtab *s, atom a, sbuf *b) {
     return;
   default:
     sb_put(b, x->kind == AT_MIN ? "min(" : "max(");
-    sym_print(s->c, x->arg[0], b);
+    print(s, x->arg[0], b);
     sb_put(b, ", ");
-    sym_print(s->c, x->arg[1], b);
+    print(s, x->arg[1], b);
     sb_putc(b, ')');
   }
 }
@@ -166,25 +165,31 @@ static void print_term(symtab *s, const sterm *t, bool first, sbuf *b) {
       else print_atom(s, a[j], b);
     }
 }
-void sym_print(ctx *c, sz e, sbuf *b) {
-  symtab *s = sym_tab(c);
-  if (!e) {
-    sb_putc(b, '?');
-    return;
-  }
+static void print(symtab *s, sz e, sbuf *b) {
   const spoly *p = sp(s, e);
   atom a;
+  if (b->n > s->text_limit) return;
   if (p->n == 0) sb_putc(b, '0');
   else if (sym_single(s, e, &a) && sa(s, a)->kind == AT_SEL) print_sel(s, sa(s, a), b);
   else {
     sterm buf[SORTED];
     const sterm *t = sorted_terms(s, e, buf);
-    for (uint32_t i = 0; i < p->n; i++) print_term(s, &t[i], i == 0, b);
+    for (uint32_t i = 0; i < p->n && b->n <= s->text_limit; i++) print_term(s, &t[i], i == 0, b);
   }
+}
+/* False: cut off at about `most` characters. */
+static bool print_some(symtab *s, sz e, sbuf *b, size_t most) {
+  s->text_limit = b->n + most;
+  if (e) print(s, e, b);
+  else sb_putc(b, '?');
+  return b->n <= s->text_limit;
+}
+void sym_print(ctx *c, sz e, sbuf *b) {
+  if (!print_some(sym_tab(c), e, b, 16 << 20)) ctx_fail(c, E_UNSUPPORTED, "a size expression is longer than 16 MB as text");
 }
 const char *sym_str(ctx *c, sz e) {
   sbuf b = sbuf_new(ctx_arena(c));
-  sym_print(c, e, &b);
+  if (!print_some(sym_tab(c), e, &b, 16 << 10)) sb_put(&b, " ...");
   return b.s;
 }
 

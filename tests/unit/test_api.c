@@ -29,22 +29,31 @@ void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t k);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t a, size_t n);
-#define COUNTED(call) { allocations++; return call; }
-__attribute__((visibility("default"))) void *malloc(size_t n) COUNTED(__libc_malloc(n))
-__attribute__((visibility("default"))) void *calloc(size_t n, size_t k) COUNTED(__libc_calloc(n, k))
-__attribute__((visibility("default"))) void *realloc(void *p, size_t n) COUNTED(__libc_realloc(p, n))
-__attribute__((visibility("default"))) void *aligned_alloc(size_t a, size_t n) COUNTED(__libc_memalign(a, n))
-__attribute__((visibility("default"))) void *mmap(void *p, size_t n, int prot, int flags, int fd, off_t at) COUNTED((void *)syscall(SYS_mmap, p, n, prot, flags, fd, at))
+#define COUNTED(call)                                                                                                                                                                                  \
+  {                                                                                                                                                                                                    \
+    allocations++;                                                                                                                                                                                     \
+    return call;                                                                                                                                                                                       \
+  }
+__attribute__((visibility("default"))) void *malloc(size_t n) COUNTED(__libc_malloc(n)) __attribute__((visibility("default"))) void *calloc(size_t n, size_t k) COUNTED(__libc_calloc(n, k))
+    __attribute__((visibility("default"))) void *realloc(void *p, size_t n) COUNTED(__libc_realloc(p, n)) __attribute__((visibility("default"))) void *aligned_alloc(size_t a, size_t n)
+        COUNTED(__libc_memalign(a, n)) __attribute__((visibility("default"))) void *mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
+            COUNTED((void *)syscall(SYS_mmap, p, n, prot, flags, fd, at))
 #else
 #define COUNTS 0
 #endif
 
-static const ndarray *member(const npz *z, const char *name) {
+                static const ndarray *member(const npz *z, const char *name) {
   for (uint32_t i = 0; i < z->n; i++)
     if (!strcmp(z->names[i], name)) return &z->arrays[i];
   return NULL;
 }
-typedef struct fixture { ctx *c; ek_session *s; ek_model *m; npz z; const ndarray *in, *out; } fixture;
+typedef struct fixture {
+  ctx *c;
+  ek_session *s;
+  ek_model *m;
+  npz z;
+  const ndarray *in, *out;
+} fixture;
 static int setup(void **state) {
   fixture *f = calloc(1, sizeof *f);
   f->c = ctx_new();
@@ -173,7 +182,10 @@ static void agree(void **state) { /* the evaluator, before and after the passes,
     ek_module_close(m);
   }
 }
-typedef struct names { ctx *c; int64_t n, threads; } names;
+typedef struct names {
+  ctx *c;
+  int64_t n, threads;
+} names;
 static sz name(void *env, const char *s, size_t n) {
   names *k = env;
   if (n == 1 && *s == 'N') return sym_int(k->c, k->n);
@@ -244,7 +256,12 @@ static void no_allocation(void **state) {
   unlink(so);
   rmdir(path);
 }
-typedef struct job { fixture *f; ek_run *r; int64_t n; bool good; } job;
+typedef struct job {
+  fixture *f;
+  ek_run *r;
+  int64_t n;
+  bool good;
+} job;
 static void *work(void *p) {
   job *j = p;
   float out[320];

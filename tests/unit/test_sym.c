@@ -865,6 +865,11 @@ static void limits(void **state) {
     a = t;
   }
   sym_range(c, sym_add(c, a, b), &lo, &hi);
+  assert_true(strlen(sym_str(c, sym_add(c, a, b))) < 20000);
+  u32vec parts = {0};
+  sym_atoms(c, sym_add(c, a, b), AT_MIN, ctx_arena(c), &parts);
+  assert_true(parts.n > 5);
+  assert_true(sym_is_int(c, sym_replace(c, sym_replace(c, a, at(c, N), I(c, 3)), at(c, M), I(c, 2)), &v));
   sym_uses(c, a, at(c, sym_symbol(c, "nowhere", 0, 1)));
   /* a contradictory declaration */
   sym_symbol(c, "Z", 5, 9);
