@@ -20,8 +20,9 @@ deps:
 	  sudo=""; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	  echo "installing:$$missing"; $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing; fi
 
+# All tests; the last line counts them. EK_TEST_MODELS names folders with models of others (skipped without).
 test: build
-	@cd $(BUILD) && ctest --output-on-failure -j 2
+	@tests/all.sh -b $(BUILD) -j $(JOBS)
 
 # From nothing to classified pictures: needs a Debian 12 with git and make, neither Python nor a network once the packages are there.
 demo: deps

@@ -107,7 +107,7 @@ typedef struct ek_report {   /* what compilation came to; strings as long as the
 } ek_report;
 /* o: NULL for the defaults */
 EK_API ek_code ek_compile(ek_model *m, const ek_options *o, ek_module **out); /* to code in this process */
-/* Saves compiled code: by the suffix of path .so (needs a linker), .o (and .h beside it), .c (and .h). The symbols are NAME_run and NAME_info; NAME is the file's name made an identifier. report may be NULL. */
+/* Saves compiled code: by the suffix of path .so or .o (both need a linker), or .c; a header .h is written beside it. The symbols are NAME_run and NAME_info; NAME is the file's name made an identifier. report may be NULL. */
 EK_API ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report);
 EK_API ek_code ek_module_load(ek_session *s, const char *path, ek_module **out); /* a saved .so */
 EK_API void ek_module_close(ek_module *m);                                       /* ends its runs, too */

@@ -1,4 +1,4 @@
-/* Saving compiled code for programs that know nothing of Einkorn: a shared library (.so), an object with a header (.o, .h), or C source with a header (.c, .h).
+/* Saving compiled code for programs that know nothing of Einkorn: a shared library (.so), an object (.o), or C source (.c), each with a header (.h).
  *
  *   model's object (code, descriptor)  +  weights' object  +  runtime's object (threads)  -> linker -> .so or .o
  *
@@ -71,6 +71,7 @@ static bool native(const target *t) {
 }
 static void save_object(pipeline *p, saving *s, bool shared) {
   const char *name = pipe_symbol(p->a, s->path);
+  if (p->t->emitter && strcmp(p->t->emitter, "llvm") != 0) ctx_fail(p->c, E_TARGET, "target %s is for C source: save as .c", p->t->name);
   s->link = link_begin(p->c, s->path);
   const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   llvm_opts o = pipe_llvm(p);
@@ -86,7 +87,7 @@ static void save_object(pipeline *p, saving *s, bool shared) {
   if (threads) link_add(s->link, "runtime", (bytes){driver_runtime_object, (size_t)(driver_runtime_object_end - driver_runtime_object)});
   if (weights) pipe_weights(p, link_add_data(s->link, arena_fmt(p->a, "%s_weights", name), weights, objs[0]));
   uint64_t bytes = link_end(s->link, shared, threads);
-  if (!shared) write_header(p, s->path, name, d);
+  write_header(p, s->path, name, d);
   if (s->report) s->report->code_bytes = code, s->report->file_bytes = bytes;
 }
 static void save_source(pipeline *p, saving *s) {

@@ -415,7 +415,7 @@ static sz split_atom(void *env, emodule *m, atom a) {
   split_env *s = env;
   return a == s->v ? s->by : 0;
 }
-void stage_split(pw *p, uint32_t s, atom v, sz inner) {
+atom stage_split(pw *p, uint32_t s, atom v, sz inner) {
   emodule *m = p->m;
   ctx *c = p->c;
   sz q;
@@ -439,6 +439,7 @@ void stage_split(pw *p, uint32_t s, atom v, sz inner) {
   }
   stage_rewrite(m, s, &(ex_map){.atom = split_atom, .env = &e});
   if (!simplify_stage(p, s)) pass_changed(p, s);
+  return vb;
 }
 
 /* ---- digits of an access ------------------------------------------------------------------------------------------------------------------------------ */

@@ -74,7 +74,7 @@ bool load_same(const emodule *m, ex a, ex b);
 bool in_range(ctx *c, sz i, sz n); /* proved */
 /* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. */
 void stage_replace(pw *p, uint32_t s, map *by);
-void stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in axes, reductions, accesses */
+atom stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in axes, reductions, accesses; returns b */
 bool can_split(pw *p, uint32_t s, atom v, sz inner);
 bool is_placement(pw *p, uint32_t s); /* tiled, every update a box, unconditional */
 

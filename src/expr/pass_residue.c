@@ -56,6 +56,34 @@ static bool match(pw *p, uint32_t s, const ex_node *red, ex e, cond *out) {
   }
   return out->o && out->k;
 }
+/* As many taps as the step is long, none shared: with o = a*o1 + o0 the condition says k = o0. One product with o0 as a further column, instead of a pieces. */
+static bool one_tap(pw *p, uint32_t s) {
+  emodule *m = p->m;
+  ctx *c = p->c;
+  ex_node red = *exn(m, xs(m, s)->value);
+  u32vec cs = {0};
+  if (red.kind != EX_REDUCE || red.op != RED_SUM || !red.where) return false;
+  conjuncts(p, red.where, &cs);
+  for (uint32_t i = 0; i < cs.n; i++) {
+    cond q;
+    sz a;
+    if (!match(p, s, &red, cs.v[i], &q) || q.c0 % q.a || q.co + q.ck) continue;
+    a = sym_int(c, q.a);
+    if (!sym_eq(c, sym_extent(c, q.k), a) || !can_split(p, s, q.o, a) || !pass_spend(p)) continue;
+    atom o0 = stage_split(p, s, q.o, a);
+    red = *exn(m, xs(m, s)->value);
+    if (!o0 || red.kind != EX_REDUCE) return true;
+    atom vars[256];
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < red.nargs; k++)
+      if (red.args[k] != q.k) vars[n++] = red.args[k];
+    sz by = sym_of_atom(c, o0);
+    ex where = red.where ? expr_subst_vars(m, red.where, &q.k, &by, 1) : 0, body = expr_subst_vars(m, red.body, &q.k, &by, 1);
+    pass_set(p, s, simplify(p, expr_reduce(m, red.op, vars, n, where, body, 0, red.acc, red.type)));
+    return true;
+  }
+  return false;
+}
 static sz ceil_part(ctx *c, sz n, int64_t r, int64_t a) { return sym_ceildiv(c, sym_addi(c, n, -r), sym_int(c, a)); }
 
 static bool residue(pw *p, uint32_t s) {
@@ -148,7 +176,11 @@ bool pass_residue(pw *p) {
   u32vec order = {0};
   bool any = false;
   pass_order(p, &order);
-  for (uint32_t i = 0; i < order.n; i++) any |= residue(p, order.v[i]);
+  for (uint32_t i = 0; i < order.n; i++) {
+    if (xs(p->m, order.v[i])->scan || !stage_is_reduce(p, order.v[i])) continue;
+    while (stage_is_reduce(p, order.v[i]) && one_tap(p, order.v[i])) any = true;
+    any |= residue(p, order.v[i]);
+  }
   if (any) pass_flush(p);
   return any;
 }

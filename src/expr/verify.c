@@ -2,7 +2,7 @@
  *
  * Run after every pass in debugging builds and by the tests: cheap structural checks of what expr.h promises. In order: (1) each stage alone: types, ranks, which variables its values may use; (2)
  * variables belong to one stage (a scan's to its group) and no reduction binds what encloses it; (3) blocks hold each live stage once and control flow is typed; (4) whatever is read stands earlier or
- * in an enclosing block, in a scan possibly a step earlier; (5) kernels hold the stages. Complaints are about us: E_INTERNAL, naming the pass. expr_verify_ranges is separate, because it needs the
+ * in an enclosing block, in a scan possibly a step earlier; (5) kernels hold the stages. Complaints are about us: E_INTERNAL, naming the pass; about a text (no pass): E_MODEL. expr_verify_ranges is separate, because it needs the
  * prover: accesses without `else` must be in range given the conditions around them.
  */
 #include "expr/build.h"
@@ -105,7 +105,9 @@ static void bad(check *k, tid t, const char *fmt, ...) {
   vsnprintf(text, (size_t)n + 1, fmt, again);
   va_end(ap), va_end(again);
   k->ok = false;
-  diag_error(k->c, E_INTERNAL, t ? xt(k->m, t)->origin : NULL, "after %s: %s%s: %s", k->when, t ? "stage " : "", t ? xt(k->m, t)->name : "module", text);
+  const char *what = t ? "stage " : "", *name = t ? xt(k->m, t)->name : "module", *node = t ? xt(k->m, t)->origin : NULL;
+  if (k->when) diag_error(k->c, E_INTERNAL, node, "after %s: %s%s: %s", k->when, what, name, text);
+  else diag_error(k->c, E_MODEL, node, "%s%s: %s", what, name, text);
 }
 static const char *vname(check *k, atom v) { return sym_name(k->c, v); }
 

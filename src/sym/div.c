@@ -44,15 +44,15 @@ static bool one_quotient(symtab *s, sz a, sz b, bool constant, int64_t *q) {
   int64_t lo, hi, bl, bh;
   sym_interval(s, a, &lo, &hi);
   sym_interval(s, b, &bl, &bh);
-  if (!sym_positive(s, b)) return false;
-  bl = max64(bl, 1);
-  if (constant && lo != -SYM_INF && hi != SYM_INF && floordiv64(lo, bl) == floordiv64(hi, bl)) return *q = floordiv64(lo, bl), true;
-  if (lo >= 0 && hi < bl) return *q = 0, true;
-  if (lo >= -bl && hi < 0) return *q = -1, true;
-  if ((lo >= bh && bh != SYM_INF) || (hi < 0 && bh != SYM_INF && hi < -bh)) return false;
-  if (constant && sp(s, a)->box && sym_hopeless(s, a)) return false;
+  if (bl >= 1) {
+    if (constant && lo != -SYM_INF && hi != SYM_INF && floordiv64(lo, bl) == floordiv64(hi, bl)) return *q = floordiv64(lo, bl), true;
+    if (lo >= 0 && hi < bl) return *q = 0, true;
+    if (lo >= -bl && hi < 0) return *q = -1, true;
+  }
+  if (bh < 1 || lo >= bh || (hi < 0 && hi < -bh)) return false;
+  if (constant && sym_hopeless(s, a)) return false;
   if (hi >= 0 && sym_within(s, a, b)) return *q = 0, true;
-  if (lo < 0 && hi < SYM_INF && sym_lt(s->c, a, sym_num(s, 0)) && sym_ge0(s->c, sym_add(s->c, a, b))) return *q = -1, true;
+  if (lo < 0 && sym_lt(s->c, a, sym_num(s, 0)) && sym_ge0(s->c, sym_add(s->c, a, b))) return *q = -1, true; /* 0 > a >= -b */
   return false;
 }
 /* The greatest constant and monomial that divide every term of e (its constant too when with_constant). */
@@ -80,9 +80,7 @@ static bool cancel_part(symtab *s, sz a, sz b, bool constant, sz *out) {
   const spoly *p = sp(s, a);
   if (p->n < 2 || sp(s, b)->n != 1 || p->n > FEW) return false;
   sterm d = sp(s, b)->t[0];
-  int64_t bl, bh;
-  sym_interval(s, b, &bl, &bh);
-  if (bl < 1) return false;
+  if (!sym_positive(s, b, a)) return false;
   int tries = 4;
   for (uint32_t i = 0; i < p->n && tries; i++) {
     if (!p->t[i].mono) continue;
@@ -125,7 +123,7 @@ static bool nested(symtab *s, sz a, sz b, sz *out) {
   const smono *m = sm(s, t->mono);
   if (t->k != 1 || m->deg != 1) return false;
   const satom *x = sa(s, m->a[0]);
-  if (x->kind != AT_DIV || !sym_positive(s, x->arg[1]) || !sym_positive(s, b)) return false;
+  if (x->kind != AT_DIV || !sym_positive(s, x->arg[1], a) || !sym_positive(s, b, a)) return false;
   ctx *c = s->c;
   bool outer = s->soft, before = s->overflowed;
   s->soft = true, s->overflowed = false;
@@ -151,7 +149,7 @@ static sz divide(symtab *s, sz a, sz b, bool constant) {
   if (r != a) return sym_add(c, q, sym_div(c, r, b));
   if (one_quotient(s, a, b, constant, &k)) return sym_num(s, k);
   if (cancel_common(s, a, b, constant, &out) || cancel_part(s, a, b, constant, &out) || nested(s, a, b, &out)) return out;
-  if (mostly_negative(s, a) && sym_positive(s, b)) return sym_neg(c, sym_div(c, sym_sub(c, sym_addi(c, b, -1), a), b));
+  if (mostly_negative(s, a) && sym_positive(s, b, a)) return sym_neg(c, sym_div(c, sym_sub(c, sym_addi(c, b, -1), a), b));
   return sym_compound(s, AT_DIV, a, b, 0);
 }
 sz sym_div(ctx *c, sz a, sz b) {
@@ -225,7 +223,7 @@ bool sym_divmod(ctx *c, sz e, sz d, sz *q, sz *r, atom *split_var, sz *split_inn
   if (sym_const(s, d, &k) && k == 1) return *q = e, *r = sym_num(s, 0), true;
   if (sym_const(s, d, &k) && k <= 0) return *q = *r = 0, false;
   split_terms(s, e, d, q, r);
-  if (settle(s, d, k, q, r)) return k || sp(s, *r)->n || sym_positive(s, d);
+  if (settle(s, d, k, q, r)) return true;
   const spoly *p = sp(s, *r);
   for (uint32_t i = 0; i < p->n; i++) {
     const smono *m = sm(s, p->t[i].mono);

@@ -238,7 +238,8 @@ static void nonempty(search *k, sz e, path *at) {
     if (lo < 1) add_fact(k, sym_addi(k->c, ext, -1), at);
   }
 }
-static bool prove(symtab *s, sz e) {
+/* context: an expression whose variables are in use besides those of e; or e itself */
+static bool prove(symtab *s, sz e, sz context) {
   search k = {.s = s, .c = s->c, .steps = STEPS};
   path at = {0, sym_sample_mask(s), 0};
   bool bound;
@@ -249,35 +250,44 @@ static bool prove(symtab *s, sz e) {
     k.fact[k.n] = f, k.bloom[k.n] = sp(s, f)->bloom;
     at.live |= 1ull << k.n++;
   }
-  if (refuted(s, e, at.mask)) return false;
+  if (context == e && refuted(s, e, at.mask)) return false;
   if (s->loose_vars) nonempty(&k, e, &at);
+  if (context != e) nonempty(&k, context, &at);
   return goal(&k, e, at);
 }
-bool sym_ge0(ctx *c, sz e) {
+static bool ge0_where(ctx *c, sz e, sz context) {
   symtab *s = sym_tab(c);
   int64_t lo, hi;
+  bool same = e == context;
   if (s->substituted) e = sym_canon(c, e);
   if (sym_const(s, e, &lo)) return lo >= 0;
   sym_interval(s, e, &lo, &hi);
   if (lo >= 0) return true;
-  if (hi < 0 || sym_hopeless(s, e)) return false;
-  uint32_t known;
-  if (memo_get(&s->proofs, e, s->state, 0, 0, &known)) return known;
+  if (same || !s->loose_vars || !(sp(s, context)->kinds >> AT_VAR & 1)) context = e;
+  if (hi < 0 || (context == e && sym_hopeless(s, e))) return false;
+  uint32_t known, other = context == e ? 0 : context;
+  if (memo_get(&s->proofs, e, s->state, other, 0, &known)) return known;
   bool outer = s->soft, before = s->overflowed, inner = s->trial != 0;
   s->soft = true, s->overflowed = false;
   trial t = {0};
   if (!inner) t = table_trial(s);
-  bool ok = prove(s, e);
+  bool ok = prove(s, e, context);
   if (!inner) table_undo(s, t);
   s->soft = outer, s->overflowed = before;
-  if (!inner) memo_put(s, &s->proofs, e, s->state, 0, 0, ok);
+  if (!inner) memo_put(s, &s->proofs, e, s->state, other, 0, ok);
   return ok;
 }
-bool sym_positive(symtab *s, sz e) {
+bool sym_ge0(ctx *c, sz e) { return ge0_where(c, e, e); }
+bool sym_positive(symtab *s, sz e, sz context) {
   int64_t lo, hi;
   sym_interval(s, e, &lo, &hi);
-  if (lo >= 1) return true;
-  return hi >= 1 && !sym_hopeless(s, e) && sym_lt(s->c, sym_num(s, 0), e);
+  if (lo >= 1 || hi < 1) return lo >= 1;
+  bool outer = s->soft, before = s->overflowed;
+  s->soft = true, s->overflowed = false;
+  sz d = sym_addi(s->c, e, -1);
+  bool fits = !s->overflowed;
+  s->soft = outer, s->overflowed = before;
+  return fits && ge0_where(s->c, d, context);
 }
 bool sym_within(symtab *s, sz r, sz d) {
   int64_t lo, hi, k;

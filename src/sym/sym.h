@@ -93,7 +93,7 @@ void sym_assume_eq(ctx *c, sz a, sz b);
 sz sym_canon(ctx *c, sz e);                             /* apply permanent substitutions */
 
 /* ---- digits: the arithmetic of mixed radix, the heart of view analysis ----
- * e = d*q + r with 0 <= r < d proved and q, r without new // atoms: terms divisible by d go to q, the others must have their interval inside [0, d).
+ * e = d*q + r with 0 <= r < d proved (r == 0: d > 0 is taken for granted) and q, r without new // atoms: terms divisible by d go to q, the others must have their interval inside [0, d).
  * On failure, if splitting a variable v (v = inner*v1 + v0, extent(v) a multiple of inner) would make it succeed, *split_var and *split_inner say which; else *split_var is 0. */
 bool sym_divmod(ctx *c, sz e, sz d, sz *q, sz *r, atom *split_var, sz *split_inner);
 bool sym_exact_div(ctx *c, sz e, sz d, sz *q);          /* e == d*q as polynomials */

@@ -143,7 +143,7 @@ static inline sz built_put(symtab *s, uint32_t op, sz a, sz b, sz d, sz r) {
 }
 /* prove.c */
 bool sym_hopeless(symtab *s, sz e);                /* e >= 0 follows from its interval or not at all */
-bool sym_positive(symtab *s, sz e);                /* proved e >= 1 */
+bool sym_positive(symtab *s, sz e, sz context);    /* proved e >= 1, where context is evaluated: the ranges of its variables are not empty */
 bool sym_within(symtab *s, sz r, sz d);            /* proved 0 <= r < d */
 /* range.c */
 void sym_interval(symtab *s, sz e, int64_t *lo, int64_t *hi);

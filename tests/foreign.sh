@@ -1,0 +1,59 @@
+#!/bin/bash
+# Models that others made, from the folders in $EK_TEST_MODELS (separated by colons): with all their references as JIT and as .so, with 1 and 2 threads; sequences frame by frame with carried state; sizes.
+#   tests/foreign.sh [-b BUILD] [-j JOBS]
+# A model that is not there is skipped; without EK_TEST_MODELS all are.
+here=$(cd "$(dirname "$0")" && pwd)
+build=$here/../build jobs=2
+while getopts b:j: o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; *) exit 2;; esac; done
+models="mnist go1_policy keypoint micro_kws_fp32 mixed_ops_dynamic_batch super_resolution fastestdet ultraface_rfb320 ultraface_rfb320_simplified ultraface_nms magika_v3_3 dtln_1 dtln_2 silero_vad silero_vad_16k_op15
+  sig_bak_ovr resnet50 mobilenet_v2 bert12x384_s128 lstm100x256"
+as_c="mnist fastestdet dtln_1"
+# model, file of the sequence, its arrays for input 0 and output 0, for the last state, file for further inputs
+sequences="silero_vad:silero_vad.seq.npz:frames:prob:final_state:silero_vad.ref.npz silero_vad_16k_op15:silero_vad_16k_op15.seq.npz:frames:prob:final_state:silero_vad_16k_op15.ref.npz
+  dtln_1:dtln.seq.npz:mag:mask dtln_2:dtln.seq.npz:est:out"
+passed=0 failed=0 skipped=0
+IFS=: read -ra folders <<<"$EK_TEST_MODELS"
+path_of() { [ ${#folders[@]} -gt 0 ] && find -L "${folders[@]}" -name "$1" -print -quit 2>/dev/null; }
+add() { # the last line of a tool
+  read -r p _ f _ s _ <<<"$(tail -1 <<<"$1")"
+  grep '^FAIL' <<<"$1"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+found=()
+for m in $models; do
+  p=$(path_of "$m.onnx")
+  if [ -n "$p" ]; then found+=("$p"); else skipped=$((skipped + 1)); fi
+done
+if [ ${#found[@]} -gt 0 ]; then
+  add "$("$build/models" -j "$jobs" -t 300 -m "jit so" -k "$here/tolerances.txt" "${found[@]}" 2>&1)"
+  c=()
+  for m in $as_c; do p=$(path_of "$m.onnx"); [ -n "$p" ] && c+=("$p"); done
+  [ ${#c[@]} -gt 0 ] && add "$("$build/models" -j "$jobs" -t 300 -m "c" "${c[@]}" 2>&1)"
+fi
+for s in $sequences; do
+  IFS=: read -r m file in out final ref <<<"$s"
+  p=$(path_of "$m.onnx") f=$(path_of "$file")
+  if [ -z "$p" ] || [ -z "$f" ]; then skipped=$((skipped + 1)); continue; fi
+  [ -n "$ref" ] && ref=$(path_of "$ref")
+  add "$("$build/sequence" "$p" "$f" "$in" "$out" ${final:+"$final"} ${ref:+"$ref"} 2>&1 | sed "s|^FAIL|FAIL $m sequence|")"
+done
+# ---- sizes: what the program may come to ----
+at_most() { # WHAT VALUE LIMIT
+  if [ "$2" -le "$3" ] 2>/dev/null; then passed=$((passed + 1)); else echo "FAIL $1 is $2, at most $3 is expected"; failed=$((failed + 1)); fi
+}
+number() { sed -n "s/^ *\"$1\": \([0-9]*\),\{0,1\}$/\1/p" | head -1; }
+kernels() { "$build/einkorn" show "$1" --stage program 2>/dev/null | grep 'launch ' | grep -vc '# halo of'; } # borders filled with zeros are no kernels of the model
+p=$(path_of fastestdet.onnx)
+if [ -n "$p" ]; then
+  work=$(mktemp -d)
+  json=$("$build/einkorn" compile "$p" -o "$work/m.so" --json 2>/dev/null)
+  rm -rf "$work"
+  at_most "fastestdet.so less its weights in bytes" $(($(number file_bytes <<<"$json") - $(number weight_bytes <<<"$json"))) 300000
+  convs=$("$build/einkorn" show "$p" | grep -c '= Conv(')
+  at_most "fastestdet: number of kernels ($convs convolutions)" "$(kernels "$p")" $((convs + 18))
+else skipped=$((skipped + 2)); fi
+p=$(path_of bert12x384_s128.onnx)
+if [ -n "$p" ]; then at_most "bert12x384_s128: number of kernels" "$(kernels "$p")" 112; else skipped=$((skipped + 1)); fi
+[ -z "$EK_TEST_MODELS" ] && echo "EK_TEST_MODELS is not set: $skipped tests on foreign models were skipped"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
