@@ -164,28 +164,36 @@ static bool between(fuser *f, uint32_t k, uint32_t q) {
   return false;
 }
 /* ---- two products into one accumulator: another contraction over the same tile, read by s only, added to the first ---- */
-static bool occurs(emodule *m, ex e, ex l) {
-  ex_node n = *exn(m, e);
-  if (e == l) return true;
-  for (uint32_t i = 0; n.kind == EX_OP && i < n.nargs; i++)
-    if (occurs(m, n.args[i], l)) return true;
-  return false;
+typedef struct seeker {
+  emodule *m;
+  ex l;
+  map *memo; /* ex -> whether l occurs in it */
+} seeker;
+static bool occurs(seeker *k, ex e) {
+  uint64_t x;
+  if (e == k->l) return true;
+  if (map_getu(k->memo, e, &x)) return x;
+  ex_node n = *exn(k->m, e);
+  bool r = false;
+  for (uint32_t i = 0; n.kind == EX_OP && i < n.nargs; i++) r |= occurs(k, n.args[i]);
+  map_putu(k->memo, e, r);
+  return r;
 }
-static bool is_term(emodule *m, ex e, ex l) { /* e = l + something without l */
-  ex_node n = *exn(m, e);
-  if (e == l) return true;
+static bool is_term(seeker *k, ex e) { /* e = l + something without l */
+  ex_node n = *exn(k->m, e);
+  if (e == k->l) return true;
   if (n.kind != EX_OP || (n.op != OP_ADD && n.op != OP_SUB)) return false;
-  bool a = occurs(m, n.args[0], l), b = occurs(m, n.args[1], l);
+  bool a = occurs(k, n.args[0]), b = occurs(k, n.args[1]);
   if (a && b) return false;
-  return a ? is_term(m, n.args[0], l) : b && n.op == OP_ADD && is_term(m, n.args[1], l);
+  return a ? is_term(k, n.args[0]) : b && n.op == OP_ADD && is_term(k, n.args[1]);
 }
-static bool added(emodule *m, ex e, ex l1, ex l2) { /* somewhere in e: l1 + l2 + ..., and nowhere else */
-  ex_node n = *exn(m, e);
+static bool added(seeker *k1, seeker *k2, ex e) { /* somewhere in e: l1 + l2 + ..., and nowhere else */
+  ex_node n = *exn(k1->m, e);
   if (n.kind != EX_OP) return false;
   uint32_t both = 0;
   ex next = 0;
   for (uint32_t i = 0; i < n.nargs; i++) {
-    bool a = occurs(m, n.args[i], l1), b = occurs(m, n.args[i], l2);
+    bool a = occurs(k1, n.args[i]), b = occurs(k2, n.args[i]);
     if (a && b)
       next = n.args[i], both++;
     else if ((a || b) && n.op != OP_ADD && n.op != OP_SUB)
@@ -193,10 +201,10 @@ static bool added(emodule *m, ex e, ex l1, ex l2) { /* somewhere in e: l1 + l2 +
   }
   if (both == 1) {
     for (uint32_t i = 0; i < n.nargs; i++)
-      if (n.args[i] != next && (occurs(m, n.args[i], l1) || occurs(m, n.args[i], l2))) return false;
-    return added(m, next, l1, l2);
+      if (n.args[i] != next && (occurs(k1, n.args[i]) || occurs(k2, n.args[i]))) return false;
+    return added(k1, k2, next);
   }
-  return !both && is_term(m, e, l1) && is_term(m, e, l2);
+  return !both && is_term(k1, e) && is_term(k2, e);
 }
 static ex single_load(fuser *f, uint32_t s, tid t) {
   const u32vec *l = stage_loads(f->p, s);
@@ -221,7 +229,8 @@ static void two_products(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     tid t = xs(m, o)->tensor;
     if (f->p->readers.v[t].n != 1 || f->p->pinned.v[t] || f->placed[o] || xt(m, t)->type != xt(m, xs(m, lead)->tensor)->type) continue;
     ex l2 = single_load(f, s, t);
-    if (!l2 || !added(m, xs(m, s)->value, l1, l2)) continue;
+    seeker k1 = {m, l1, map_new(f->a)}, k2 = {m, l2, map_new(f->a)};
+    if (!l2 || !added(&k1, &k2, xs(m, s)->value)) continue;
     joint j = fuse_try(f, s, q);
     if (!j.ok || !j.identity || j.mapped != j.n) continue;
     if (between(f, k, q)) {

@@ -14,7 +14,7 @@
 
 static void factors_of(emodule *m, ex e, arena *a, u32vec *out) {
   ex_node n = *exn(m, e);
-  if (n.kind == EX_OP && n.op == OP_MUL)
+  if (n.kind == EX_OP && n.op == OP_MUL && out->n < MANY)
     factors_of(m, n.args[0], a, out), factors_of(m, n.args[1], a, out);
   else
     vec_push(a, *out, e);

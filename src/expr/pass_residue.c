@@ -15,7 +15,7 @@ typedef struct cond {
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a < 0 ? -a : a; }
 static void conjuncts(pw *p, ex w, u32vec *out) {
   ex_node n = *exn(p->m, w);
-  if (n.kind == EX_OP && n.op == OP_AND)
+  if (n.kind == EX_OP && n.op == OP_AND && out->n < MANY)
     conjuncts(p, n.args[0], out), conjuncts(p, n.args[1], out);
   else
     vec_push(p->a, *out, w);

@@ -31,38 +31,52 @@ static ex zero_or(emodule *m, sop op, ex a, ex b) { /* a op b where 0 stands for
   if (!a) return op == OP_SUB ? expr_op1(m, OP_NEG, b) : b;
   return expr_op2(m, op, a, b);
 }
-static lin linear(emodule *m, ex e, ex l, map *memo) { /* e = a*l + b; b == 0 is the number 0 */
+typedef struct linears {
+  emodule *m;
+  arena *a;
+  ex l;
+  map *uses, *known; /* ex -> bool; ex -> index into found */
+  VEC(lin) found;
+} linears;
+static lin linear(linears *k, ex e);
+static lin linear_op(linears *k, ex e) {
+  emodule *m = k->m;
   lin no = {0};
-  if (e == l) {
-    etype t = exn(m, e)->type;
-    return (lin){true, expr_f(m, t, 1), 0};
-  }
-  if (!uses(m, e, l, memo)) return (lin){true, 0, e};
   ex_node n = *exn(m, e);
   if (n.kind != EX_OP) return no;
   if (n.op == OP_NEG) {
-    lin x = linear(m, n.args[0], l, memo);
+    lin x = linear(k, n.args[0]);
     return x.ok ? (lin){true, expr_op1(m, OP_NEG, x.a), x.b ? expr_op1(m, OP_NEG, x.b) : 0} : no;
   }
   if (n.op == OP_ADD || n.op == OP_SUB) {
-    lin x = linear(m, n.args[0], l, memo), y = linear(m, n.args[1], l, memo);
+    lin x = linear(k, n.args[0]), y = linear(k, n.args[1]);
     return x.ok && y.ok ? (lin){true, zero_or(m, n.op, x.a, y.a), zero_or(m, n.op, x.b, y.b)} : no;
   }
   if (n.op == OP_MUL)
     for (int i = 0; i < 2; i++)
-      if (!uses(m, n.args[1 - i], l, memo)) {
-        lin x = linear(m, n.args[i], l, memo);
+      if (!uses(m, n.args[1 - i], k->l, k->uses)) {
+        lin x = linear(k, n.args[i]);
         return x.ok ? (lin){true, expr_op2(m, OP_MUL, x.a, n.args[1 - i]), x.b ? expr_op2(m, OP_MUL, x.b, n.args[1 - i]) : 0} : no;
       }
-  if (n.op == OP_DIV && !uses(m, n.args[1], l, memo)) {
-    lin x = linear(m, n.args[0], l, memo);
+  if (n.op == OP_DIV && !uses(m, n.args[1], k->l, k->uses)) {
+    lin x = linear(k, n.args[0]);
     return x.ok ? (lin){true, expr_op2(m, OP_DIV, x.a, n.args[1]), x.b ? expr_op2(m, OP_DIV, x.b, n.args[1]) : 0} : no;
   }
   return no;
 }
+static lin linear(linears *k, ex e) { /* e = a*l + b; b == 0 is the number 0 */
+  uint64_t at;
+  if (e == k->l) return (lin){true, expr_f(k->m, (etype)exn(k->m, e)->type, 1), 0};
+  if (!uses(k->m, e, k->l, k->uses)) return (lin){true, 0, e};
+  if (map_getu(k->known, e, &at)) return k->found.v[at];
+  lin r = linear_op(k, e);
+  vec_push(k->a, k->found, r);
+  map_putu(k->known, e, k->found.n - 1);
+  return r;
+}
 static void factors(pw *p, ex e, u32vec *out) {
   ex_node n = *exn(p->m, e);
-  if (n.kind == EX_OP && n.op == OP_MUL)
+  if (n.kind == EX_OP && n.op == OP_MUL && out->n < MANY)
     factors(p, n.args[0], out), factors(p, n.args[1], out);
   else
     vec_push(p->a, *out, e);
@@ -130,18 +144,18 @@ static bool fold_into(pw *p, uint32_t s) {
     }
   if (!l || exn(m, l)->otherwise) return false;
   /* the largest part of the reader that is a*R + b with constant a */
-  map *memo = map_new(p->a);
+  linears ks = {.m = m, .a = p->a, .l = l, .uses = map_new(p->a), .known = map_new(p->a)};
   ex top = xs(m, y)->value;
   lin k = {0};
   for (;;) {
-    k = linear(m, top, l, memo);
+    k = linear(&ks, top);
     if (k.ok && const_value(p, k.a)) break;
     ex_node n = *exn(m, top);
     ex next = 0;
     uint32_t with = 0;
     if (top == l || n.kind != EX_OP) return false;
     for (uint32_t i = 0; i < n.nargs; i++)
-      if (uses(m, n.args[i], l, memo)) next = n.args[i], with++;
+      if (uses(m, n.args[i], l, ks.uses)) next = n.args[i], with++;
     if (with != 1) return false;
     top = next;
   }

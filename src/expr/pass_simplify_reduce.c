@@ -32,7 +32,7 @@ static ex both(sm *z, ex a, ex b) {
 }
 static void conjuncts(sm *z, ex w, u32vec *out) {
   ex_node n = *exn(z->m, w);
-  if (n.kind == EX_OP && n.op == OP_AND)
+  if (n.kind == EX_OP && n.op == OP_AND && out->n < MANY)
     conjuncts(z, n.args[0], out), conjuncts(z, n.args[1], out);
   else
     vec_push(z->p->a, *out, w);
@@ -96,7 +96,7 @@ static ex guard_instead(sm *z, const ex_node *n) {
   vec_push(z->p->a, fs, n->body);
   for (uint32_t i = 0; i < fs.n; i++) {
     ex_node f = *exn(m, fs.v[i]);
-    if (f.kind == EX_OP && f.op == OP_MUL) fs.v[i--] = f.args[0], vec_push(z->p->a, fs, f.args[1]);
+    if (f.kind == EX_OP && f.op == OP_MUL && fs.n < MANY) fs.v[i--] = f.args[0], vec_push(z->p->a, fs, f.args[1]);
   }
   uint32_t left = cs.n, host = 0;
   for (uint32_t i = 0; i < fs.n; i++) {

@@ -82,6 +82,7 @@ static lv scratch_take(kctx *k, etype t, sz elems) {
 }
 
 /* ---- operands packed for a nest ---- */
+static int64_t ext_of(kctx *k, atom v, int64_t otherwise) { return sym_int_or(k->c, sym_extent(k->c, v), otherwise); }
 static void add_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   ectx *e = &k->e;
   if (!ch->lane || ch->lane_reduced || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE) return;
@@ -96,7 +97,8 @@ static void add_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       vec_push(k->a, n->packs, pl);
       continue;
     }
-    if (q == 1 || !tiled || a->constant) continue;
+    /* A run-time operand is copied, one panel at a time, when it is not contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few cache sets. */
+    if (!tiled || a->constant || (q == 1 && (n->row.lo || ext_of(k, ch->row, 0) < 128))) continue;
     /* run-time operand: one panel at a time in scratch */
     uint32_t L = nest_lanes(e, &n->stages);
     sz red = sym_int(k->c, 1), off = sym_int(k->c, 0);
@@ -171,7 +173,6 @@ static nest make_nest(kctx *k, const u32vec *group, const u32vec *domain, choice
 }
 
 /* ---- one group ---- */
-static int64_t ext_of(kctx *k, atom v, int64_t otherwise) { return sym_int_or(k->c, sym_extent(k->c, v), otherwise); }
 
 /* Joins neighbouring variables of an element-wise group into one wherever all addresses allow it: u (outer), v (inner, extent e) become w = u*e + v. */
 static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at) {
@@ -243,7 +244,10 @@ static void one_group(kctx *k, const u32vec *group) {
   int64_t W = (int64_t)n.nv * L, lb = W;
   if (!reduces && lext) lb = (4096 + W - 1) / W * W;
   int64_t lchunks = lext ? (lext + lb - 1) / lb : 0;
-  if (take && (np >= rchunks && np >= lchunks)) {
+  /* panels of a run-time operand are packed where they are used: a thread should own whole panels */
+  bool by_panels = false;
+  for (uint32_t i = 0; i < acc.n && ch.row && ch.lane_outer; i++) by_panels |= acc.v[i].load == ch.lane_load && !acc.v[i].constant && lchunks >= 8;
+  if (!by_panels && take && (np >= rchunks && np >= lchunks)) {
     if (take == 1) {
       rest[0].lo = lo, rest[0].hi = hi;
     } else {
@@ -259,7 +263,7 @@ static void one_group(kctx *k, const u32vec *group) {
       n.inner.n -= take - 1;
     }
     k->l.chunks = points;
-  } else if (ch.row && rchunks > 1 && rchunks >= lchunks) {
+  } else if (!by_panels && ch.row && rchunks > 1 && rchunks >= lchunks) {
     lv end = emit_size(e, n.row.extent);
     n.row.lo = lb_muli(&e->b, lo, rb);
     n.row.hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_muli(&e->b, hi, rb), end, 0);

@@ -202,6 +202,21 @@ static void test_examples(void **state) {
   }
   assert_int_equal(bad, 0);
 }
+/* A DAG that unfolds to 2^60 nodes: sums, products and conditions that share their halves. */
+static void test_shared(void **state) {
+  (void)state;
+  static char text[1 << 15];
+  size_t n = 0;
+  n += (size_t)snprintf(text + n, sizeof text - n, "tensor x: f32[4, 3] input \"x\"\ntensor w: f32[3, 2] input \"w\"\nstage s0: f32[a<4, b<2] = sum[k<3] x[a, k] * w[k, b]\n");
+  for (int i = 0; i < 60; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "stage s%d: f32[a%d<4, b%d<2]%s = (s%d[a%d, b%d] %c s%d[a%d, b%d]) * 0.5\n", i + 1, i, i, i == 59 ? " out" : "", i, i, i, i % 2 ? '*' : '+', i, i,
+                          i);
+  snprintf(text + n, sizeof text - n, "output s60 \"y\"\n");
+  outcome o;
+  run_text("shared halves", text, 0, false, &o);
+  assert_int_equal(o.bad, 0);
+  assert_string_equal(o.summary, "contraction 1");
+}
 /* any amount of fuel gives a correct module */
 static void test_fuel(void **state) {
   (void)state;
@@ -661,6 +676,6 @@ static void test_random(void **state) {
   assert_int_equal(bad, 0);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_fuel), cmocka_unit_test(test_random)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_shared), cmocka_unit_test(test_fuel), cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
