@@ -111,7 +111,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     if (!follows) continue;
     score = score > 0 ? score * util : score / (util > 0.05 ? util : 0.05);
     if (ext >= 0 && ext < 4) score -= 4;
-    if (score > best + 1e-9 || (score > best - 1e-9 && ext > sym_int_or(c, sym_extent(c, ch.lane), 0))) {
+    int64_t had = ch.lane ? sym_int_or(c, sym_extent(c, ch.lane), 0) : 0;
+    if (score > best + 1e-9 || (score > best - 1e-9 && (isred ? ext > had : ext >= had))) { /* of equals the longer, then the inner one */
       best = score;
       ch.lane = v;
       ch.lane_reduced = isred;
