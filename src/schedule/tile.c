@@ -142,7 +142,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (q > 0) stride = q * a->bytes;
       }
       if (!shares || bad) continue;
-      int64_t ext = sym_int_or(c, sym_extent(c, v), 1000);
+      int64_t ext = sym_int_or(c, sym_extent(c, v), 6); /* a symbolic size may be 1: a known one of some length is better */
       /* the largest; of equals the one with the smaller stride */
       if (ext > rext || (ext == rext && stride < rstride)) {
         ch.row = v;
@@ -150,6 +150,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         rstride = stride;
       }
     }
+  if (ch.row && !sym_is_int(c, sym_extent(c, ch.row), NULL)) rext = 1000;
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) ch.lane_load = acc->v[i].load;
   if (arg || !reduces) {
