@@ -51,6 +51,7 @@ static double bursts(ek_rt_kernel k, float *data, ek_rt_pool *pool, int threads,
 static void measure(ctx *c, peak *k, jit *volatile *j, ek_rt_pool *volatile *pool) {
   const target *t = target_get(c, k->target ? k->target : "host");
   if (!t) ctx_unwind(c);
+  if (!t->here) ctx_fail(c, E_TARGET, "code for target %s does not run on this machine", t->name);
   llvm_opts o = {.level = 2, .threads = 1};
   lmodule *m = loop_module(c);
   double flops = peak_kernel(m, t);

@@ -165,7 +165,7 @@ static bool host(ctx *c, parsed *p) {
   if (!best.t.name) /* a machine without a file: what every 64-bit CPU has */
     best.t = (target){.emitter = "llvm", .triple = "", .vector_bits = 128, .vector_registers = 16, .fma_per_cycle = 1, .l1 = 32768, .l1_ways = 8, .l2 = 262144, .l3 = 4194304, .line = 64};
   best.t.name = "host";
-  best.t.host = true;
+  best.t.host = best.t.here = true;
   best.t.cpu = "host";
   best.t.features = "";
   best.t.bf16dot = cpu_has("avx512bf16");
@@ -181,16 +181,24 @@ uint32_t target_names(ctx *c, const char ***names) {
   *names = n;
   return BUILTINS + 1;
 }
+/* Reads a target's text, and finds out whether its code runs here. */
+static const target *named(ctx *c, const char *name, const char *text, size_t n) {
+  parsed *p = NEW(ctx_arena(c), parsed);
+  if (!parse(c, name, name, text, n, p)) return NULL;
+  cpu_init();
+  p->t.here = !strncmp(p->t.triple, ARCH, strlen(ARCH)) && meets(p->requires);
+  return &p->t;
+}
 const target *target_get(ctx *c, const char *name) {
   parsed *p = NEW(ctx_arena(c), parsed);
   if (!strcmp(name, "host")) return host(c, p) ? &p->t : NULL;
   for (int i = 0; i < BUILTINS; i++)
-    if (!strcmp(name, builtin[i].name)) return parse(c, builtin[i].name, builtin[i].name, builtin[i].text, strlen(builtin[i].text), p) ? &p->t : NULL;
+    if (!strcmp(name, builtin[i].name)) return named(c, builtin[i].name, builtin[i].text, strlen(builtin[i].text));
   size_t n = strlen(name);
   if (strchr(name, '/') || (n > 7 && !strcmp(name + n - 7, ".target"))) {
     bytes f;
     name = arena_strdup(ctx_arena(c), name);
-    return file_map(c, name, &f) && parse(c, name, name, (const char *)f.p, f.n, p) ? &p->t : NULL;
+    return file_map(c, name, &f) ? named(c, name, (const char *)f.p, f.n) : NULL;
   }
   sbuf s = sbuf_new(ctx_arena(c));
   for (int i = 0; i < BUILTINS; i++) sb_fmt(&s, ", %s", builtin[i].name);

@@ -11,6 +11,7 @@ typedef struct target {
   const char *name, *triple, *cpu, *features, *emitter;
   uint32_t vector_bits, vector_registers, fma_per_cycle;
   bool fma, masks, gather, f16c, bf16dot, host;
+  bool here; /* this machine runs its code: same architecture, `requires` met */
   uint64_t l1, l2, l3, line; uint32_t l1_ways;
 } target;
 const target *target_get(ctx *c, const char *name);   /* NULL and a diagnostic listing the known ones; "host" detects */
