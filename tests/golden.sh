@@ -18,11 +18,10 @@ for f; do
   f=$(cd "$(dirname "$f")" && pwd)/$(basename "$f")
   case $f in
   *.graph)
-    grep '^#' "$f" >"$work/want" # comments at the head are kept
+    awk '!/^#/{exit} {print}' "$f" >"$work/want" # comments at the head are kept
     "$einkorn" show "$f" >>"$work/want" 2>&1;;
   *)
-    grep -E '^# ' "$f" | awk '/^# /{print}' | head -20 | sed -n '1,/^[^#]/p' >"$work/head"
-    sed -n '/^# RUN: /!{/^# /!q};p' "$f" >"$work/head"
+    awk '{print} !/^# RUN: /{exit}' "$f" >"$work/head" # RUN lines and the sentence
     cp "$work/head" "$work/want"
     grep '^# RUN: ' "$work/head" | sed 's/^# RUN: //' | while read -r args; do
       (cd "$here/golden" && eval "set -- $args" && timeout 60 "$einkorn" "$@" 2>&1)

@@ -75,7 +75,7 @@ static void verify(pipeline *p, plevel l, const char *pass) {
   if (l == PL_GRAPH) good = graph_verify(p->g, pass);
   if (l == PL_EXPR) good = expr_verify(p->m, pass);
   if (l == PL_LOOP) good = loop_verify(p->s->l, pass);
-  if (l == PL_PROGRAM) good = loop_verify(p->p->plan->l, pass);
+  if (l == PL_PROGRAM) good = loop_verify(p->p->l, pass) && program_verify(p->p, pass);
   if (!good) ctx_bug(p->c, "the %s level is not well-formed after pass %s", plevel_name(l), pass);
 }
 static bool ran(pipeline *p, plevel l, const char *pass, bool changed, double ms) {
@@ -232,6 +232,7 @@ jit *pipe_jit(pipeline *p) {
   progress(p, "generating code", 0);
   double t0 = now_ms();
   if (!p->t->host && strcmp(p->t->emitter ? p->t->emitter : "llvm", "llvm")) ctx_fail(p->c, E_TARGET, "target %s has no code for this process; save it with ek_save", p->t->name);
+  if (!p->t->here) ctx_fail(p->c, E_TARGET, "code for target %s does not run on this machine; save it with `compile -o`, or leave out the target", p->t->name);
   llvm_opts o = pipe_llvm(p);
   jit *j = jit_new(p->c, p->t, &o);
   CTX_TRY(p->c) { jit_add(j, p->s->l); }

@@ -1,12 +1,12 @@
 /* Where in the arena does every buffer lie? Buffers are placed largest first at the lowest offset where they overlap no buffer that is live at the same time (greedy by size: Pisarchyk and Lee, "Efficient memory management
  * for deep neural net inference", 2020). With symbolic sizes: if all sizes are multiples of one common polynomial (a batch size), the same search on the factors; otherwise a buffer is put above all it conflicts with.
  * Late sizes count with their bounds. */
-#include "program/program.h"
+#include "program/build.h"
 #include "expr/passes.h"
 #include <stdlib.h>
 
 enum { ALIGN = 64 };
-typedef struct mp { program *p; emodule *m; ctx *c; uint32_t pos; } mp;
+typedef struct mp { memplan *p; emodule *m; ctx *c; uint32_t pos; } mp;
 
 static sz late_bound(ctx *c, void *env, atom a) {
   emodule *m = env;
@@ -140,7 +140,7 @@ static bool common_factor(mp *k, const ent *es, uint32_t n, sz *common, int64_t 
   return true;
 }
 
-void program_memory_plan(program *p) {
+void memory_plan(memplan *p) {
   splan *s = p->plan;
   mp k = {p, s->m, s->m->c, 0};
   arena *a = s->l->a;

@@ -1,12 +1,10 @@
-/* What does a program look like as text? Its memory first (every buffer, where it lies, and from which to which step it is needed), then the steps in order. Functions of the kernels are the loop
- * level's text. */
-#include "program/program.h"
+/* What does a program look like as text? Sizes, inputs and outputs, the memory (every buffer, where it lies, and from which to which step it is needed), the conditions at entry, then the steps in
+ * order, then the kernels as the loop level prints them. parse.c reads it back; its head has the grammar. */
+#include "program/build.h"
 #include <string.h>
 
 typedef struct pp {
   const program *p;
-  splan *s;
-  emodule *m;
   ctx *c;
   sbuf *b;
   int depth;
@@ -15,102 +13,153 @@ typedef struct pp {
 static void indent(pp *k) {
   for (int i = 0; i < k->depth; i++) sb_put(k->b, "  ");
 }
-static void name_of(pp *k, uint32_t buf) {
-  const buffer *b = &k->s->buffers.v[buf];
-  sb_fmt(k->b, "%%%u", buf);
-  if (b->name) sb_fmt(k->b, ".%s", b->name);
+static void size(pp *k, sz e) { sym_print(k->c, e, k->b); }
+static void string(pp *k, const char *s) { sb_quoted(k->b, s, strlen(s)); }
+static bool plain(const char *s) {
+  for (; *s; s++)
+    if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' || *s == '.')) return false;
+  return true;
 }
-static void tensor_place(pp *k, tid t) {
-  const layout *l = &k->s->layouts[t];
-  name_of(k, l->buffer);
-  int64_t at;
-  if (!sym_is_int(k->c, l->base ? l->base : sym_int(k->c, 0), &at) || at) sb_fmt(k->b, " + %s", sym_str(k->c, l->base));
+static void ref(pp *k, uint32_t n) {
+  const char *name = k->p->buffers.v[n].name;
+  sb_fmt(k->b, "%%%u", n);
+  if (!name || !*name) return;
+  sb_putc(k->b, '.');
+  if (plain(name))
+    sb_put(k->b, name);
+  else
+    string(k, name);
 }
-static void buffers(pp *k) {
-  static const char *const kinds[] = {"", "input", "output", "weights", "arena"};
-  for (uint32_t i = 1; i < k->s->buffers.n; i++) {
-    const buffer *b = &k->s->buffers.v[i];
-    const membuf *m = &k->p->mem[i];
-    if (!m->used && (b->kind == BUF_ARENA || b->kind == BUF_WEIGHTS)) continue;
-    sb_put(k->b, "buffer ");
-    name_of(k, i);
-    sb_fmt(k->b, ": %s %s x %s", kinds[b->kind], et_name(b->type), sym_str(k->c, b->elems));
-    if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) sb_fmt(k->b, " number %u", b->index);
-    if (b->kind == BUF_WEIGHTS) sb_fmt(k->b, " at %llu", (unsigned long long)m->weight_offset);
-    if (b->kind == BUF_ARENA) sb_fmt(k->b, " at %s steps %u..%u", sym_str(k->c, m->offset), m->first, m->last);
-    if (b->halo) sb_put(k->b, " halo");
+static void where(pp *k, place at) {
+  ref(k, at.buffer);
+  if (sym_int_or(k->c, at.at, 1) != 0) sb_put(k->b, " + "), size(k, at.at);
+}
+static void sizes(pp *k) {
+  for (uint32_t i = 0; i < k->p->sizes.n; i++) {
+    const psize *s = &k->p->sizes.v[i];
+    sb_put(k->b, "size "), size(k, sym_of_atom(k->c, s->symbol)), sb_fmt(k->b, " %lld..%lld", (long long)s->lo, (long long)s->hi);
+    if (s->def) sb_put(k->b, " = "), size(k, s->def);
+    if (s->bound) sb_put(k->b, " at most "), size(k, s->bound);
     sb_putc(k->b, '\n');
   }
 }
-static void print_launch(pp *k, const launch *l) {
-  indent(k);
-  sb_fmt(k->b, "launch %s(", l->func->name);
-  for (uint32_t i = 0; i < l->args.n; i++) {
-    const kargs *a = &l->args.v[i];
+static void in_out(pp *k, const char *what, const pio *x) {
+  sb_put(k->b, what), string(k, x->name), sb_fmt(k->b, ": %s[", et_name(x->type));
+  for (uint32_t i = 0; i < x->rank; i++) {
+    if (i) sb_put(k->b, ", ");
+    size(k, x->dims[i]);
+  }
+  sb_put(k->b, "]\n");
+}
+static void scalar_text(pp *k, etype t, scalar v) {
+  if (t == ET_F64)
+    sb_double(k->b, v.f);
+  else if (et_kind(t) == K_FLOAT)
+    sb_float(k->b, (float)v.f);
+  else if (et_kind(t) == K_UINT)
+    sb_fmt(k->b, "%llu", (unsigned long long)v.i);
+  else
+    sb_fmt(k->b, "%lld", (long long)v.i);
+}
+static const char *digest(pp *k, const pbuffer *b) {
+  if (b->sha256) return b->sha256;
+  return sha256_hex(k->b->a, b->contents, (size_t)sym_int_or(k->c, b->elems, 0) * et_bytes(b->type));
+}
+static void buffers(pp *k) {
+  static const char *const kinds[] = {"", "input", "output", "weights", "arena"};
+  for (uint32_t i = 1; i < k->p->buffers.n; i++) {
+    const pbuffer *b = &k->p->buffers.v[i];
+    sb_put(k->b, "buffer "), ref(k, i), sb_fmt(k->b, ": %s %s x ", kinds[b->kind], et_name(b->type)), size(k, b->elems);
+    if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) sb_fmt(k->b, " number %u", b->number);
+    if (b->kind == BUF_WEIGHTS) sb_put(k->b, " in "), size(k, b->bytes), sb_fmt(k->b, " at %llu sha256:%s", (unsigned long long)b->weight_offset, digest(k, b));
+    if (b->kind == BUF_ARENA) sb_put(k->b, " in "), size(k, b->bytes), sb_put(k->b, " at "), size(k, b->offset), sb_fmt(k->b, " steps %u..%u", b->first, b->last);
+    if (b->halo) sb_put(k->b, " halo "), scalar_text(k, b->type, b->fill);
+    sb_putc(k->b, '\n');
+  }
+}
+static void check(pp *k, const pcheck *g) {
+  indent(k), sb_put(k->b, "fail when not "), size(k, g->ge0), sb_put(k->b, g->is_eq ? " == 0 " : " >= 0 "), string(k, g->text);
+  if (g->node) sb_put(k->b, " node "), string(k, g->node);
+  sb_putc(k->b, '\n');
+}
+static void launch_step(pp *k, const step *s) {
+  sb_fmt(k->b, "launch %s(", s->kernel);
+  for (uint32_t i = 0; i < s->nargs; i++) {
+    const kargs *a = &s->args[i];
     if (i) sb_put(k->b, ", ");
     if (!a->is_buffer)
-      sb_put(k->b, sym_str(k->c, a->size));
+      size(k, a->size);
     else if (!a->buffer)
       sb_put(k->b, "scratch");
     else {
       if (a->write) sb_put(k->b, "out ");
-      name_of(k, a->buffer);
+      ref(k, a->buffer);
     }
   }
-  sb_fmt(k->b, ") chunks %s%s", sym_str(k->c, l->chunks), l->parallel ? " parallel" : "");
-  if (l->func->note && l->func->note[0]) sb_fmt(k->b, "  # %s", l->func->note);
-  sb_putc(k->b, '\n');
+  sb_put(k->b, ") chunks "), size(k, s->chunks);
+  if (s->scratch) sb_put(k->b, " scratch "), size(k, s->scratch);
+  if (s->parallel) sb_put(k->b, " parallel");
+  if (s->func->note && s->func->note[0]) {
+    sb_put(k->b, "  # ");
+    for (const char *n = s->func->note; *n; n++) sb_putc(k->b, (unsigned char)*n < 32 ? ' ' : *n);
+  }
 }
-static void launches(pp *k, uint32_t block, uint32_t item) {
-  for (uint32_t i = 0; i < k->s->launches.n; i++)
-    if (k->s->launches.v[i].block == block && k->s->launches.v[i].item == item) print_launch(k, &k->s->launches.v[i]);
+static void all_steps(pp *k, const steps *list);
+static void braces(pp *k, const steps *list) {
+  sb_put(k->b, "{\n");
+  k->depth++;
+  all_steps(k, list);
+  k->depth--;
+  indent(k), sb_putc(k->b, '}');
 }
-static void steps(pp *k, uint32_t block) {
-  emodule *m = k->m;
-  for (uint32_t i = 0; i < m->blocks.v[block].items.n; i++) {
-    item it = m->blocks.v[block].items.v[i];
-    if (it.kind == IT_IF) {
-      const xif *x = &m->ifs.v[it.index];
-      indent(k), sb_put(k->b, "if "), tensor_place(k, x->cond), sb_put(k->b, " {\n");
-      k->depth++, steps(k, x->then_block), k->depth--;
-      indent(k), sb_put(k->b, "} else {\n");
-      k->depth++, steps(k, x->else_block), k->depth--;
-      indent(k), sb_put(k->b, "}\n");
+static void all_steps(pp *k, const steps *list) {
+  for (uint32_t i = 0; i < list->n; i++) {
+    const step *s = &list->v[i];
+    if (s->kind == ST_CHECK) {
+      check(k, &s->check);
+      continue;
     }
-    if (it.kind == IT_LOOP) {
-      const xloop *x = &m->loops.v[it.index];
-      indent(k), sb_fmt(k->b, "loop %s = 0 .. ", sym_name(k->c, x->counter));
-      if (x->trips)
-        sb_put(k->b, sym_str(k->c, x->trips));
+    indent(k);
+    switch (s->kind) {
+    case ST_LAUNCH:
+      launch_step(k, s);
+      break;
+    case ST_LATE:
+      sb_put(k->b, "late "), size(k, sym_of_atom(k->c, s->symbol)), sb_put(k->b, " = "), where(k, s->from);
+      break;
+    case ST_IF:
+      sb_put(k->b, "if "), where(k, s->from), sb_putc(k->b, ' '), braces(k, &s->body);
+      if (s->other.n) sb_put(k->b, " else "), braces(k, &s->other);
+      break;
+    case ST_LOOP:
+      sb_put(k->b, "loop "), size(k, sym_of_atom(k->c, s->symbol)), sb_put(k->b, " = 0 .. ");
+      if (s->trips)
+        size(k, s->trips);
       else
-        tensor_place(k, x->trip_tensor);
-      if (x->cond0) sb_put(k->b, " if "), tensor_place(k, x->cond0);
-      if (x->cond) sb_put(k->b, " while "), tensor_place(k, x->cond);
-      sb_put(k->b, " {\n");
-      k->depth++, steps(k, x->body), k->depth--;
-      indent(k), sb_put(k->b, "}\n");
+        where(k, s->from);
+      if (s->first.buffer) sb_put(k->b, " if "), where(k, s->first);
+      if (s->again.buffer) sb_put(k->b, " while "), where(k, s->again);
+      sb_putc(k->b, ' '), braces(k, &s->body);
+      break;
+    default:
+      break;
     }
-    launches(k, block, i);
-    if (it.kind == IT_STAGE)
-      for (uint32_t j = 0; j < m->lates.n; j++)
-        if (m->lates.v[j].tensor == xs(m, it.index)->tensor) {
-          indent(k), sb_fmt(k->b, "late %s = ", sym_name(k->c, m->lates.v[j].symbol));
-          tensor_place(k, m->lates.v[j].tensor);
-          sb_fmt(k->b, " at most %s\n", sym_str(k->c, m->lates.v[j].bound));
-        }
+    sb_putc(k->b, '\n');
   }
 }
 void program_print(const program *p, sbuf *b) {
-  pp k = {p, p->plan, p->plan->m, p->plan->m->c, b, 0};
-  sb_fmt(b, "program %s\nmemory %s\n", p->name ? p->name : "", program_memory(p));
-  if (p->live_bound) sb_fmt(b, "least memory %s\n", sym_str(k.c, p->live_bound));
-  sb_fmt(b, "weights %llu\n", (unsigned long long)p->weight_bytes);
+  pp k = {p, p->c, b, 0};
+  sb_put(b, "program "), string(&k, p->name), sb_putc(b, '\n');
+  sizes(&k);
+  for (uint32_t i = 0; i < p->inputs.n; i++) in_out(&k, "input ", &p->inputs.v[i]);
+  for (uint32_t i = 0; i < p->outputs.n; i++) in_out(&k, "output ", &p->outputs.v[i]);
+  sb_put(b, "arena "), size(&k, p->arena_bytes), sb_put(b, " bytes");
+  if (p->live_bound) sb_put(b, ", at least "), size(&k, p->live_bound);
+  sb_put(b, "\nscratch "), size(&k, p->scratch_bytes), sb_fmt(b, " bytes per worker\nweights %llu bytes\n", (unsigned long long)p->weight_bytes);
   buffers(&k);
-  for (uint32_t i = 0; i < k.m->guards.n; i++) {
-    const guard *g = &k.m->guards.v[i];
-    sb_fmt(b, "fail when not %s %s 0 ", sym_str(k.c, g->ge0), g->is_eq ? "==" : ">=");
-    sb_quoted(b, g->text, g->text ? strlen(g->text) : 0);
-    sb_putc(b, '\n');
-  }
-  steps(&k, 0);
+  for (uint32_t i = 0; i < p->checks.n; i++) check(&k, &p->checks.v[i]);
+  all_steps(&k, &p->steps);
+  sb_put(b, "kernels\n");
+  for (uint32_t i = 0; i < p->l->funcs.n; i++)
+    if (p->l->funcs.v[i]->kind == LF_KERNEL) sb_putc(b, '\n'), loop_print_func(p->l->funcs.v[i], b);
 }

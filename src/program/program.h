@@ -1,34 +1,84 @@
 /* program: the order of kernels, control flow, the memory plan. The last level before code: from it two main functions are made (plan and run), so that emitters see loop programs only.
  *
- * A program is a tree of steps over buffers:
+ * A program is sizes, inputs and outputs, buffers, and a tree of steps over them:
  *   launch K (args) chunks n          a kernel; buffers are pointers to their first element, sizes are integers
- *   late S = T                        the size S is read from tensor T
+ *   late S = T                        the size S is read from the scalar T, a place in a buffer; until then (in `plan`) it counts with its bound
  *   if T { ... } else { ... }         T: bool scalar
- *   loop n [while T] { ... }          with the copies of carried tensors as launches
- *   fail when a size condition does not hold
+ *   loop i = 0 .. n [if T] [while T] { ... }   `if`: whether it begins at all, `while`: read at the end of every trip; copies of carried tensors are launches
+ *   fail when a size condition does not hold; those of the whole program are checked by `plan`, before anything runs
+ * A size has a value where it is the size of an input's dimension, has a definition over sizes with values, or was set by an earlier late or loop step of this block or of one around it.
  * MEMORY. All arena buffers lie in one arena; buffers that are live at the same time do not overlap. Offsets and the arena's size are formulas in the size symbols: numbers when there are none. Late sizes count with
  *   their bounds. The arena ends with one scratch area per worker. Nothing is allocated while the program runs.
+ *   Steps are numbered in the order of the text: a launch is one; an if and a loop are one where they begin and one where they end. A buffer is live from its first to its last step; one that a loop uses but that
+ *   also lives before or after it is live all through the loop.
+ *
+ * The object stands on its own: it refers to the loop module with its kernels, but not to the levels above. So its text (print.c) reads back (parse.c) as an equal object, of which program_functions makes the same functions.
+ * Only the contents of weights are not in the text: they have their SHA-256 there.
  */
 #ifndef EK_PROGRAM_H
 #define EK_PROGRAM_H
 #include "schedule/schedule.h"
 
-typedef struct membuf { sz bytes, offset; uint32_t first, last; bool used; uint64_t weight_offset; } membuf; /* per buffer of the plan */
+typedef struct psize { atom symbol; int64_t lo, hi; sz def; /* what it stands for; 0 none */ sz bound; /* a late size: at most this; 0: not late */ } psize;
+typedef struct pio { const char *name; etype type; uint32_t rank; const sz *dims; } pio;
+typedef struct pbuffer {
+  buf_kind kind;
+  etype type;
+  const char *name;      /* for readers; may be NULL */
+  sz elems;
+  uint32_t number;       /* input, output: which */
+  sz bytes, offset;      /* arena: room, a multiple of 64, and where in the arena */
+  uint32_t first, last;  /* arena: live in these steps */
+  uint64_t weight_offset;
+  const void *contents;  /* weights; NULL when read from text */
+  const char *sha256;    /* weights: of the contents; NULL: not computed yet */
+  bool halo; scalar fill;
+} pbuffer;
+typedef struct place { uint32_t buffer; sz at; } place; /* one element; buffer 0: none */
+typedef struct pcheck { sz ge0; bool is_eq; const char *text, *node; } pcheck; /* node may be NULL */
+
+typedef enum { ST_LAUNCH = 1, ST_LATE, ST_CHECK, ST_IF, ST_LOOP } step_kind;
+typedef struct steps { struct step *v; uint32_t n, cap; } steps;
+typedef struct step {
+  step_kind kind;
+  const char *kernel;    /* LAUNCH: its name; */
+  lfunc *func;           /* and itself */
+  uint32_t nargs; const kargs *args; /* LAUNCH: buffer 0 is the scratch area */
+  sz chunks, scratch;    /* LAUNCH; scratch: bytes per worker, 0 is none */
+  bool parallel;
+  atom symbol;           /* LATE: the size; LOOP: the trip's number */
+  sz trips;              /* LOOP; 0: read from `from` */
+  place from;            /* LATE: the value; IF: the condition; LOOP: the number of trips */
+  place first, again;    /* LOOP: conditions, none: true */
+  pcheck check;
+  steps body, other;     /* IF: then, else; LOOP: body */
+} step;
+
 typedef struct program {
-  splan *plan;
-  membuf *mem;           /* as plan->buffers */
+  ctx *c;
+  arena *a;
+  lmodule *l;            /* the kernels, and plan_fn and run_fn once they are made */
+  const char *name;
+  VEC(psize) sizes;      /* all that occur, each after those in its definition or bound */
+  VEC(pio) inputs, outputs;
+  VEC(pbuffer) buffers;  /* [0] unused */
+  VEC(pcheck) checks;    /* at entry */
+  steps steps;
   sz arena_bytes;        /* without scratch */
   sz scratch_bytes;      /* per worker */
-  sz live_bound;         /* most bytes live at one step: no plan can be below it */
+  sz live_bound;         /* most bytes live at one step: no plan can be below it; 0: not known */
   uint64_t weight_bytes;
   lfunc *plan_fn, *run_fn;
-  const char *name;
 } program;
 
-program *program_build(splan *p, const char *name);
-void program_weights(const program *p, uint8_t *to);   /* weight_bytes bytes, 64-aligned pieces */
-const char *program_memory(const program *p);          /* "arena + threads * scratch" as text: a number or a formula */
+program *program_build(splan *p, const char *name);          /* with its functions */
+void program_functions(program *p);                          /* makes plan_fn and run_fn, of a program without them; it must be well-formed */
+void program_weights(const program *p, uint8_t *to);         /* weight_bytes bytes, 64-aligned pieces; fails (E_USAGE) when the program was read from text */
+const char *program_memory(const program *p);                /* "arena + threads * scratch" as text: a number or a formula */
 void program_print(const program *p, sbuf *b);
-/* memory.c */
-void program_memory_plan(program *p);
+program *program_parse(ctx *c, const char *text, const char *file); /* NULL and diagnostics on bad text; what is said there may still be nonsense: verify it */
+/* Records class 3 errors naming `when`, returns false if any. Arguments fit the kernels' parameters; sizes have values where they are used; buffers are used within the steps they live for, lie in the arena, are large
+ * enough, and do not overlap others of the same time (reported where it is certain: always, when these are numbers). The kernels are loop_verify's business. */
+bool program_verify(const program *p, const char *when);
+uint32_t program_verify_memory(const program *p, sbuf *out); /* how many memory conditions over symbolic sizes are neither proved nor disproved; one line each to out (may be NULL) */
 #endif

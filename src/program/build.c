@@ -1,0 +1,174 @@
+/* How does the plan of the schedule become a program? The blocks of the module, with the launches that belong to their items, become the tree of steps; the plan's buffers that are in use become the
+ * program's, numbered anew without gaps, each with its place in memory. After this nothing looks at the levels above any more. */
+#include "program/build.h"
+#include <string.h>
+
+typedef struct bd {
+  program *p;
+  splan *s;
+  emodule *m;
+  ctx *c;
+  arena *a;
+  uint32_t *buffer; /* the plan's number -> the program's */
+  map *met;         /* symbols */
+  map *simple;      /* atoms, for program_simplest */
+  u32vec known;     /* sizes with a value at this point */
+} bd;
+
+/* Conditions and the inputs' dimensions are left as they are: what is known of the sizes may be known because of them. */
+static sz simplest(bd *k, sz e) { return program_simplest(k->p, k->simple, e); }
+
+/* ---- all sizes that occur ---- */
+static void meet(bd *k, sz e) {
+  if (!e || sym_is_int(k->c, e, NULL)) return;
+  u32vec atoms = {0};
+  uint64_t had;
+  sym_atoms(k->c, e, AT_SYMBOL, k->a, &atoms);
+  for (uint32_t i = 0; i < atoms.n; i++) {
+    atom a = atoms.v[i];
+    if (map_getu(k->met, a, &had)) continue;
+    map_putu(k->met, a, 1);
+    psize s = {.symbol = a};
+    sym_range(k->c, sym_of_atom(k->c, a), &s.lo, &s.hi);
+    if (!sym_definition(k->c, a, &s.def)) s.def = 0;
+    for (uint32_t j = 0; j < k->m->lates.n && !s.bound; j++)
+      if (k->m->lates.v[j].symbol == a) s.bound = simplest(k, k->m->lates.v[j].bound);
+    s.def = simplest(k, s.def);
+    meet(k, s.def);
+    meet(k, s.bound);
+    vec_push(k->a, k->p->sizes, s);
+  }
+}
+static void meet_place(bd *k, place at) {
+  if (at.buffer) meet(k, at.at);
+}
+static void meet_steps(bd *k, const steps *list) {
+  for (uint32_t i = 0; i < list->n; i++) {
+    const step *s = &list->v[i];
+    for (uint32_t j = 0; j < s->nargs; j++)
+      if (!s->args[j].is_buffer) meet(k, s->args[j].size);
+    meet(k, s->chunks), meet(k, s->scratch), meet(k, s->trips), meet(k, s->check.ge0);
+    meet_place(k, s->from), meet_place(k, s->first), meet_place(k, s->again);
+    if (s->symbol) meet(k, sym_of_atom(k->c, s->symbol));
+    meet_steps(k, &s->body), meet_steps(k, &s->other);
+  }
+}
+
+/* ---- inputs, outputs, buffers ---- */
+static pio in_out(bd *k, const io *x, bool out) {
+  const tensor *t = xt(k->m, x->t);
+  sz *dims = NEWN(k->a, sz, t->rank + 1);
+  for (uint32_t i = 0; i < t->rank; i++) meet(k, dims[i] = out ? simplest(k, t->shape[i]) : t->shape[i]);
+  return (pio){x->name, t->type, t->rank, dims};
+}
+static void buffers(bd *k, const memplan *mem) {
+  program *p = k->p;
+  vec_push(k->a, p->buffers, ((pbuffer){0}));
+  for (uint32_t i = 1; i < k->s->buffers.n; i++) {
+    const buffer *b = &k->s->buffers.v[i];
+    const membuf *m = &mem->mem[i];
+    if (!m->used && (b->kind == BUF_ARENA || b->kind == BUF_WEIGHTS)) continue;
+    pbuffer q = {.kind = b->kind, .type = b->type, .name = b->name, .elems = simplest(k, b->elems), .halo = b->halo, .fill = b->fill};
+    if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) q.number = b->index;
+    if (b->kind == BUF_WEIGHTS) q.weight_offset = m->weight_offset, q.contents = b->bytes;
+    if (b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA) q.bytes = simplest(k, m->bytes);
+    if (b->kind == BUF_ARENA) q.offset = simplest(k, m->offset), q.first = m->first, q.last = m->last;
+    meet(k, q.elems), meet(k, q.bytes), meet(k, q.offset);
+    k->buffer[i] = p->buffers.n;
+    vec_push(k->a, p->buffers, q);
+  }
+}
+
+/* ---- steps ---- */
+static place scalar_of(bd *k, tid t) {
+  if (!t) return (place){0};
+  const layout *l = &k->s->layouts[t];
+  uint32_t n = l->buffer ? k->buffer[l->buffer] : 0;
+  if (!n) ctx_bug(k->c, "program: %s has no memory", xt(k->m, t)->name);
+  return (place){n, l->base ? simplest(k, l->base) : sym_int(k->c, 0)};
+}
+static pcheck check_of(const guard *g) { return (pcheck){g->ge0, g->is_eq, g->text ? g->text : "", g->node}; }
+static void launch_step(bd *k, const launch *l, steps *to) {
+  step s = {.kind = ST_LAUNCH, .kernel = l->func->name, .func = l->func, .nargs = l->args.n, .chunks = simplest(k, l->chunks), .scratch = simplest(k, l->scratch), .parallel = l->parallel};
+  if (l->scratch && sym_int_or(k->c, l->scratch, 1) == 0) s.scratch = 0;
+  kargs *args = arena_dup(k->a, l->args.v, l->args.n * sizeof *args);
+  for (uint32_t i = 0; i < l->args.n; i++) {
+    if (!args[i].is_buffer) args[i].size = simplest(k, args[i].size);
+    if (!args[i].is_buffer || !args[i].buffer) continue;
+    args[i].buffer = k->buffer[args[i].buffer];
+    if (!args[i].buffer) ctx_bug(k->c, "program: argument %u of %s has no memory", i, l->func->name);
+  }
+  s.args = args;
+  vec_push(k->a, *to, s);
+}
+/* Conditions of the root block are checked before anything runs; those of a branch or body where that begins, as far as their sizes are known by then. */
+static void block_steps(bd *k, uint32_t block, steps *to) {
+  emodule *m = k->m;
+  uint32_t outside = k->known.n;
+  for (uint32_t i = 0; block && i < m->guards.n; i++)
+    if (m->guards.v[i].block == block) {
+      meet(k, m->guards.v[i].ge0); /* so that definitions are there to be looked at */
+      if (program_known(k->p, &k->known, m->guards.v[i].ge0)) vec_push(k->a, *to, ((step){.kind = ST_CHECK, .check = check_of(&m->guards.v[i])}));
+    }
+  for (uint32_t i = 0; i < m->blocks.v[block].items.n; i++) {
+    item it = m->blocks.v[block].items.v[i];
+    if (it.kind == IT_IF) {
+      const xif *x = &m->ifs.v[it.index];
+      step s = {.kind = ST_IF, .from = scalar_of(k, x->cond)};
+      block_steps(k, x->then_block, &s.body);
+      block_steps(k, x->else_block, &s.other);
+      vec_push(k->a, *to, s);
+    }
+    if (it.kind == IT_LOOP) {
+      const xloop *x = &m->loops.v[it.index];
+      step s = {.kind = ST_LOOP, .symbol = x->counter, .trips = simplest(k, x->trips), .first = scalar_of(k, x->cond0), .again = scalar_of(k, x->cond)};
+      if (!x->trips) s.from = scalar_of(k, x->trip_tensor);
+      vec_push(k->a, k->known, x->counter);
+      block_steps(k, x->body, &s.body);
+      k->known.n--;
+      vec_push(k->a, *to, s);
+    }
+    for (uint32_t j = 0; j < k->s->launches.n; j++)
+      if (k->s->launches.v[j].block == block && k->s->launches.v[j].item == i) launch_step(k, &k->s->launches.v[j], to);
+    for (uint32_t j = 0; it.kind == IT_STAGE && j < m->lates.n; j++) {
+      if (m->lates.v[j].tensor != xs(m, it.index)->tensor) continue;
+      vec_push(k->a, *to, ((step){.kind = ST_LATE, .symbol = m->lates.v[j].symbol, .from = scalar_of(k, m->lates.v[j].tensor)}));
+      vec_push(k->a, k->known, m->lates.v[j].symbol);
+    }
+  }
+  k->known.n = outside;
+}
+
+program *program_build(splan *s, const char *name) {
+  arena *a = s->l->a;
+  memplan mem = {.plan = s};
+  memory_plan(&mem);
+  program *p = NEW(a, program);
+  *p = (program){.c = s->m->c, .a = a, .l = s->l, .name = name ? name : "", .weight_bytes = mem.weight_bytes};
+  bd k = {.p = p, .s = s, .m = s->m, .c = p->c, .a = a, .buffer = NEWN(a, uint32_t, s->buffers.n), .met = map_new(a), .simple = map_new(a)};
+  p->arena_bytes = simplest(&k, mem.arena_bytes), p->scratch_bytes = simplest(&k, mem.scratch_bytes), p->live_bound = simplest(&k, mem.live_bound);
+  for (uint32_t i = 0; i < k.m->inputs.n; i++) vec_push(a, p->inputs, in_out(&k, &k.m->inputs.v[i], false));
+  for (uint32_t i = 0; i < k.m->outputs.n; i++) vec_push(a, p->outputs, in_out(&k, &k.m->outputs.v[i], true));
+  for (uint32_t i = 0; i < k.m->guards.n; i++)
+    if (!k.m->guards.v[i].block) vec_push(a, p->checks, check_of(&k.m->guards.v[i])), meet(&k, k.m->guards.v[i].ge0);
+  buffers(&k, &mem);
+  program_entry_sizes(p, &k.known, a);
+  block_steps(&k, 0, &p->steps);
+  meet_steps(&k, &p->steps);
+  meet(&k, p->arena_bytes), meet(&k, p->scratch_bytes), meet(&k, p->live_bound);
+  program_functions(p);
+  return p;
+}
+void program_weights(const program *p, uint8_t *to) {
+  for (uint32_t i = 1; i < p->buffers.n; i++) {
+    const pbuffer *b = &p->buffers.v[i];
+    size_t n = (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type);
+    if (b->kind != BUF_WEIGHTS || !n) continue;
+    if (!b->contents) ctx_fail(p->c, E_USAGE, "program %s was read from text, which names the weights by their SHA-256 but does not hold them; build it from its model", p->name);
+    memcpy(to + b->weight_offset, b->contents, n);
+  }
+}
+const char *program_memory(const program *p) {
+  if (sym_int_or(p->c, p->scratch_bytes, -1) == 0) return sym_str(p->c, p->arena_bytes);
+  return arena_fmt(p->a, "%s + threads*(%s)", sym_str(p->c, p->arena_bytes), sym_str(p->c, p->scratch_bytes));
+}

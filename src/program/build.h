@@ -1,0 +1,22 @@
+/* Private to the program room. */
+#ifndef EK_PROGRAM_BUILD_H
+#define EK_PROGRAM_BUILD_H
+#include "program/program.h"
+
+/* memory.c */
+typedef struct membuf { sz bytes, offset; uint32_t first, last; bool used; uint64_t weight_offset; } membuf;
+typedef struct memplan {
+  splan *plan;
+  membuf *mem; /* as plan->buffers */
+  sz arena_bytes, scratch_bytes, live_bound;
+  uint64_t weight_bytes;
+} memplan;
+void memory_plan(memplan *p);
+
+/* size.c */
+const psize *program_size(const program *p, atom symbol);            /* NULL: none of this program's */
+bool program_known(const program *p, const u32vec *known, sz e);     /* every symbol of e is in the list, or its definition is known */
+void program_entry_sizes(const program *p, u32vec *known, arena *a); /* appends the symbols that are an input's dimension */
+sz program_bounded(const program *p, sz e);                          /* late sizes replaced by their bounds */
+sz program_simplest(const program *p, map *done, sz e);              /* made again with what is known now; done: atoms that were, for all calls of one program. 0 stays 0 */
+#endif

@@ -1,0 +1,62 @@
+/* Which sizes of a program have a value where, and in which form are they written? One answer for who builds the steps, who reads them, and who verifies them. */
+#include "program/build.h"
+
+const psize *program_size(const program *p, atom symbol) {
+  for (uint32_t i = 0; i < p->sizes.n; i++)
+    if (p->sizes.v[i].symbol == symbol) return &p->sizes.v[i];
+  return NULL;
+}
+static bool known_in(const program *p, const u32vec *known, sz e, int depth) {
+  u32vec atoms = {0};
+  if (depth > 64) return false;
+  sym_atoms(p->c, e, AT_SYMBOL, p->a, &atoms);
+  for (uint32_t i = 0; i < atoms.n; i++) {
+    bool have = false;
+    for (uint32_t j = 0; j < known->n && !have; j++) have = known->v[j] == atoms.v[i];
+    if (have) continue;
+    const psize *s = program_size(p, atoms.v[i]);
+    if (!s || !s->def || !known_in(p, known, s->def, depth + 1)) return false;
+  }
+  return true;
+}
+bool program_known(const program *p, const u32vec *known, sz e) { return sym_is_int(p->c, e, NULL) || known_in(p, known, e, 0); }
+void program_entry_sizes(const program *p, u32vec *known, arena *a) {
+  for (uint32_t i = 0; i < p->inputs.n; i++)
+    for (uint32_t d = 0; d < p->inputs.v[i].rank; d++) {
+      atom s;
+      if (sym_is_atom(p->c, p->inputs.v[i].dims[d], &s) && sym_kind(p->c, s) == AT_SYMBOL) vec_push(a, *known, s);
+    }
+}
+static sz late_bound(ctx *c, void *env, atom a) {
+  const psize *s = sym_kind(c, a) == AT_SYMBOL ? program_size(env, a) : NULL;
+  return s ? s->bound : 0;
+}
+sz program_bounded(const program *p, sz e) {
+  for (int i = 0; i < 8; i++) { /* bounds may name other late sizes */
+    sz f = sym_subst(p->c, e, late_bound, (void *)p);
+    if (f == e) break;
+    e = f;
+  }
+  return e;
+}
+/* The levels above make sizes at different times, and learn more about ranges in between. Here every part is made again with all that is known in the end, as a reader of the text will make it. */
+typedef struct simple {
+  map *done;
+} simple;
+static sz again(ctx *c, void *env, atom a) {
+  simple *k = env;
+  uint64_t have;
+  sz g[3];
+  if (sym_kind(c, a) == AT_SYMBOL) return sym_of_atom(c, a);
+  if (map_getu(k->done, a, &have)) return (sz)have;
+  uint32_t n = sym_args(c, a, g);
+  if (!n) return 0;
+  for (uint32_t i = 0; i < n; i++) g[i] = sym_subst(c, g[i], again, env);
+  sz r = sym_kind(c, a) == AT_DIV ? sym_div(c, g[0], g[1]) : sym_kind(c, a) == AT_MIN ? sym_min(c, g[0], g[1]) : sym_kind(c, a) == AT_MAX ? sym_max(c, g[0], g[1]) : sym_sel(c, g[0], g[1], g[2]);
+  map_putu(k->done, a, r);
+  return r;
+}
+sz program_simplest(const program *p, map *done, sz e) {
+  simple k = {done};
+  return e ? sym_subst(p->c, e, again, &k) : 0;
+}

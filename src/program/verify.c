@@ -1,0 +1,334 @@
+/* Is a program legal? One walk over the steps, in their order, with the sizes that have a value at each point and what was written so far; then the memory, pair by pair.
+ *
+ * Conditions over symbolic sizes are refuted by example and proved by sym: a few choices of values for the sizes, in their ranges and satisfying the conditions at entry, are tried; an example against
+ * it is an error, and without one sym looks for a proof. What is neither refuted nor proved is only counted (program_verify_memory). Numbers are always decided. */
+#include "program/build.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { EXAMPLES = 4 };
+typedef struct vf {
+  const program *p;
+  ctx *c;
+  arena *a;
+  const char *when; /* NULL: count, report nothing */
+  sbuf *out;
+  uint32_t errors, unproved, pos, example;
+  u32vec known;
+  bool legal[EXAMPLES];
+  bool *written;
+  uint32_t *last_use; /* step */
+} vf;
+
+static void err(vf *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void err(vf *k, const char *fmt, ...) {
+  char text[600];
+  va_list ap;
+  k->errors++;
+  if (!k->when || k->errors > 20) return;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  diag_error(k->c, E_INTERNAL, NULL, "program verifier (%s): %s", k->when, text);
+}
+static const char *str(vf *k, sz e) { return e ? sym_str(k->c, e) : "nothing"; }
+static const char *ref(vf *k, uint32_t n) {
+  const char *name = n < k->p->buffers.n ? k->p->buffers.v[n].name : NULL;
+  return arena_fmt(k->a, "%%%u%s%s", n, name && *name ? "." : "", name ? name : "");
+}
+
+/* ---- conditions on sizes ---- */
+typedef enum { NO, YES, UNSURE } answer;
+static bool example_value(void *env, atom a, int64_t *v) {
+  static const int64_t base[EXAMPLES] = {1, 2, 7, 64}, more[EXAMPLES] = {0, 1, 3, -5};
+  vf *k = env;
+  for (uint32_t i = 0; i < k->p->sizes.n; i++) {
+    const psize *s = &k->p->sizes.v[i];
+    if (s->symbol != a) continue;
+    if (s->def) return sym_eval(k->c, s->def, example_value, env, v);
+    *v = max64(s->lo, min64(s->hi, base[k->example] + more[k->example] * (int64_t)(i % 8)));
+    return true;
+  }
+  return false;
+}
+static bool at_example(vf *k, uint32_t i, sz e, int64_t *v) {
+  k->example = i;
+  return sym_eval(k->c, e, example_value, k, v);
+}
+static void choose_examples(vf *k) {
+  for (uint32_t i = 0; i < EXAMPLES; i++) {
+    k->legal[i] = true;
+    for (uint32_t j = 0; j < k->p->checks.n && k->legal[i]; j++) {
+      int64_t v;
+      k->legal[i] = at_example(k, i, k->p->checks.v[j].ge0, &v) && (k->p->checks.v[j].is_eq ? v == 0 : v >= 0);
+    }
+  }
+}
+static answer le(vf *k, sz x, sz y) {
+  int64_t a, b;
+  if (x == y) return YES;
+  if (sym_is_int(k->c, x, &a) && sym_is_int(k->c, y, &b)) return a <= b ? YES : NO;
+  for (uint32_t i = 0; i < EXAMPLES; i++)
+    if (k->legal[i] && at_example(k, i, x, &a) && at_example(k, i, y, &b) && a > b) return NO;
+  return sym_le(k->c, x, y) ? YES : UNSURE;
+}
+/* The room of two buffers has nothing in common. */
+static answer apart(vf *k, const pbuffer *x, const pbuffer *y) {
+  sz xe = sym_add(k->c, x->offset, x->bytes), ye = sym_add(k->c, y->offset, y->bytes);
+  int64_t a, b, ae, be;
+  if (sym_is_int(k->c, x->offset, &a) && sym_is_int(k->c, y->offset, &b) && sym_is_int(k->c, xe, &ae) && sym_is_int(k->c, ye, &be)) return ae <= b || be <= a || a == ae || b == be ? YES : NO;
+  for (uint32_t i = 0; i < EXAMPLES; i++)
+    if (k->legal[i] && at_example(k, i, x->offset, &a) && at_example(k, i, y->offset, &b) && at_example(k, i, xe, &ae) && at_example(k, i, ye, &be) && a < be && b < ae && a < ae && b < be) return NO;
+  return sym_le(k->c, xe, y->offset) || sym_le(k->c, ye, x->offset) ? YES : UNSURE;
+}
+static void settle(vf *k, answer is, const char *what) {
+  if (is == NO) err(k, "%s", what);
+  if (is != UNSURE) return;
+  k->unproved++;
+  if (k->out) sb_fmt(k->out, "not proved false: %s\n", what);
+}
+static void known(vf *k, sz e, const char *what) {
+  if (!e)
+    err(k, "%s is missing", what);
+  else if (!program_known(k->p, &k->known, e))
+    err(k, "%s, %s, depends on a size that has no value here", what, str(k, e));
+}
+
+/* ---- what a step uses ---- */
+static bool use(vf *k, uint32_t n, bool write, const char *who) {
+  if (!n || n >= k->p->buffers.n) return err(k, "%s uses buffer %%%u, which does not exist", who, n), false;
+  const pbuffer *b = &k->p->buffers.v[n];
+  if (write && (b->kind == BUF_INPUT || b->kind == BUF_WEIGHTS)) err(k, "%s writes to %s, which is constant", who, ref(k, n));
+  if (b->kind == BUF_ARENA && (k->pos < b->first || k->pos > b->last)) err(k, "%s is step %u, but %s lives in the steps %u..%u", who, k->pos, ref(k, n), b->first, b->last);
+  if (!write && (b->kind == BUF_ARENA || b->kind == BUF_OUTPUT) && !k->written[n]) err(k, "%s reads %s before anything is written there", who, ref(k, n));
+  k->last_use[n] = k->pos;
+  return true;
+}
+static void element(vf *k, place at, ekind kind, ekind or, const char *who) {
+  if (!use(k, at.buffer, false, who)) return;
+  const pbuffer *b = &k->p->buffers.v[at.buffer];
+  if (et_kind(b->type) != kind && et_kind(b->type) != or) err(k, "%s cannot be of type %s, as %s is", who, et_name(b->type), ref(k, at.buffer));
+  known(k, at.at, who);
+  if (!at.at) return;
+  settle(k, le(k, sym_int(k->c, 0), at.at), arena_fmt(k->a, "%s is element %s of %s", who, str(k, at.at), ref(k, at.buffer)));
+  settle(k, le(k, sym_addi(k->c, program_bounded(k->p, at.at), 1), program_bounded(k->p, b->elems)),
+         arena_fmt(k->a, "%s is element %s of the %s of %s", who, str(k, at.at), str(k, b->elems), ref(k, at.buffer)));
+}
+static bool uses_scratch(const lfunc *f) {
+  for (uint32_t i = 1; i < f->insts.n; i++)
+    if (f->insts.v[i].kind == L_SCRATCH) return true;
+  return false;
+}
+static void argument(vf *k, const step *s, uint32_t i, const lparam *q) {
+  const kargs *a = &s->args[i];
+  const char *who = arena_fmt(k->a, "argument %u of %s", i, s->kernel);
+  if (a->is_buffer != (q->type.ptr != 0)) {
+    err(k, "%s is a %s, the kernel's parameter %s a %s", who, a->is_buffer ? "buffer" : "size", q->name, q->type.ptr ? "pointer" : "number");
+    return;
+  }
+  if (!a->is_buffer) {
+    known(k, a->size, who);
+    return;
+  }
+  etype type = !a->buffer ? ET_U8 : a->buffer < k->p->buffers.n ? k->p->buffers.v[a->buffer].type : ET_NONE;
+  if (type && type != (etype)q->type.elem) err(k, "%s is of type %s, the kernel's parameter %s of type %s", who, et_name(type), q->name, et_name((etype)q->type.elem));
+  if (q->flags & LP_WRITE && !a->write) err(k, "%s is written by the kernel, but not marked out", who);
+  if (a->buffer) use(k, a->buffer, a->write, who);
+}
+static void launch_step(vf *k, const step *s) {
+  const lfunc *f = NULL;
+  k->pos++;
+  for (uint32_t i = 0; i < k->p->l->funcs.n && !f; i++)
+    if (k->p->l->funcs.v[i] == s->func) f = s->func;
+  if (!f || f->kind != LF_KERNEL || !s->kernel || strcmp(f->name, s->kernel)) {
+    err(k, "step %u launches %s, which is no kernel of this program", k->pos, s->kernel ? s->kernel : "nothing");
+    return;
+  }
+  bool more = uses_scratch(f), area = false;
+  uint32_t n = f->params.n + (more ? 2 : 0);
+  if (s->nargs != n) err(k, "%s takes %u arguments, not %u", s->kernel, n, s->nargs);
+  lparam extra[2] = {{.name = "scratch", .type = lptr(ET_U8)}, {.name = "bytes", .type = lt(ET_I64, 1)}};
+  for (uint32_t i = 0; i < s->nargs && i < n; i++) argument(k, s, i, i < f->params.n ? &f->params.v[i] : &extra[i - f->params.n]);
+  for (uint32_t i = 0; i < s->nargs; i++) {
+    area |= s->args[i].is_buffer && !s->args[i].buffer;
+    if (s->args[i].is_buffer && s->args[i].write && s->args[i].buffer < k->p->buffers.n) k->written[s->args[i].buffer] = true;
+  }
+  known(k, s->chunks, arena_fmt(k->a, "the number of chunks of %s", s->kernel));
+  if (sym_int_or(k->c, s->chunks, 0) < 0) err(k, "%s has %s chunks", s->kernel, str(k, s->chunks));
+  if (area != (s->scratch != 0)) err(k, "%s %s", s->kernel, area ? "gets the scratch area, but uses no bytes of it" : "needs scratch, but does not get the area");
+  if (s->scratch)
+    settle(k, le(k, program_bounded(k->p, s->scratch), k->p->scratch_bytes),
+           arena_fmt(k->a, "%s needs %s bytes of scratch, the area has %s", s->kernel, str(k, s->scratch), str(k, k->p->scratch_bytes)));
+}
+static void set(vf *k, atom symbol, const char *what) { /* from here on */
+  const psize *s = symbol ? program_size(k->p, symbol) : NULL;
+  if (!s) err(k, "%s is no size of this program", what);
+  for (uint32_t i = 0; i < k->known.n; i++)
+    if (k->known.v[i] == symbol) err(k, "%s, %s, has a value already", what, sym_name(k->c, symbol));
+  vec_push(k->a, k->known, symbol);
+}
+static void walk(vf *k, const steps *list, uint32_t depth);
+static void loop(vf *k, const step *s, uint32_t depth) {
+  uint32_t from = ++k->pos, outside = k->known.n;
+  if (s->trips)
+    known(k, s->trips, "the number of trips");
+  else
+    element(k, s->from, K_INT, K_UINT, "the number of trips");
+  if (s->first.buffer) element(k, s->first, K_BOOL, K_BOOL, "the first condition of a loop");
+  set(k, s->symbol, "a loop's counter");
+  walk(k, &s->body, depth + 1);
+  k->pos++;
+  if (s->again.buffer) element(k, s->again, K_BOOL, K_BOOL, "the condition of a loop");
+  k->known.n = outside;
+  for (uint32_t i = 1; i < k->p->buffers.n; i++) {
+    const pbuffer *b = &k->p->buffers.v[i];
+    if (b->kind == BUF_ARENA && k->last_use[i] >= from && (b->first < from || b->last > k->pos) && (b->first > from || b->last < k->pos))
+      err(k, "%s lives in the steps %u..%u; the loop of the steps %u..%u uses it, and it lives outside too, so it must live all through the loop", ref(k, i), b->first, b->last, from, k->pos);
+  }
+}
+static void walk(vf *k, const steps *list, uint32_t depth) {
+  if (depth > 200) {
+    err(k, "steps are nested more than 200 deep");
+    return;
+  }
+  uint32_t outside = k->known.n;
+  for (uint32_t i = 0; i < list->n; i++) {
+    const step *s = &list->v[i];
+    switch (s->kind) {
+    case ST_LAUNCH:
+      launch_step(k, s);
+      break;
+    case ST_LATE: {
+      const psize *z = program_size(k->p, s->symbol);
+      element(k, s->from, K_INT, K_UINT, "a late size");
+      if (z && !z->bound) err(k, "the late size %s has no bound", sym_name(k->c, s->symbol));
+      set(k, s->symbol, "a late size");
+      break;
+    }
+    case ST_CHECK:
+      known(k, s->check.ge0, "a condition");
+      break;
+    case ST_IF:
+      k->pos++;
+      element(k, s->from, K_BOOL, K_BOOL, "the condition of an if");
+      walk(k, &s->body, depth + 1);
+      walk(k, &s->other, depth + 1);
+      k->pos++;
+      break;
+    case ST_LOOP:
+      loop(k, s, depth);
+      break;
+    default:
+      err(k, "no such step: %d", (int)s->kind);
+    }
+  }
+  if (depth) k->known.n = outside;
+}
+
+/* ---- memory ---- */
+static sz product(vf *k, const pio *x) {
+  sz n = sym_int(k->c, 1);
+  for (uint32_t i = 0; i < x->rank; i++) n = sym_mul(k->c, n, x->dims[i]);
+  return n;
+}
+static void buffers(vf *k) {
+  const program *p = k->p;
+  sz zero = sym_int(k->c, 0);
+  for (uint32_t i = 1; i < p->buffers.n; i++) {
+    const pbuffer *b = &p->buffers.v[i];
+    const char *who = ref(k, i);
+    if (!b->elems || b->type <= ET_NONE || b->type >= ET_COUNT || b->type == ET_STR) {
+      err(k, "%s has no size or an impossible type", who);
+      continue;
+    }
+    sz need = sym_muli(k->c, program_bounded(p, b->elems), et_bytes(b->type));
+    if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) {
+      const pio *all = b->kind == BUF_INPUT ? p->inputs.v : p->outputs.v;
+      if (b->number >= (b->kind == BUF_INPUT ? p->inputs.n : p->outputs.n))
+        err(k, "%s is number %u of too few", who, b->number);
+      else if (all[b->number].type != b->type)
+        err(k, "%s is of type %s, the model's %s of type %s", who, et_name(b->type), all[b->number].name, et_name(all[b->number].type));
+      else
+        settle(k, le(k, need, sym_muli(k->c, program_bounded(p, product(k, &all[b->number])), et_bytes(b->type))),
+               arena_fmt(k->a, "%s has %s elements, more than the model's %s", who, str(k, b->elems), all[b->number].name));
+      continue;
+    }
+    if (b->kind != BUF_WEIGHTS && b->kind != BUF_ARENA) {
+      err(k, "%s is of no kind", who);
+      continue;
+    }
+    if (!b->bytes || (b->kind == BUF_ARENA && !b->offset)) {
+      err(k, "%s has no place", who);
+      continue;
+    }
+    settle(k, le(k, need, b->bytes), arena_fmt(k->a, "%s has %s bytes in a room of %s", who, str(k, need), str(k, b->bytes)));
+    if (b->kind == BUF_WEIGHTS) {
+      int64_t n = sym_int_or(k->c, b->bytes, -1);
+      if (n < 0 || (uint64_t)n > p->weight_bytes || b->weight_offset > p->weight_bytes - (uint64_t)n)
+        err(k, "%s: %s bytes at %llu are not inside the weights, %llu bytes", who, str(k, b->bytes), (unsigned long long)b->weight_offset, (unsigned long long)p->weight_bytes);
+      if (b->weight_offset % 64) err(k, "%s: offset %llu is not a multiple of 64", who, (unsigned long long)b->weight_offset);
+      continue;
+    }
+    known(k, b->offset, arena_fmt(k->a, "the offset of %s", who));
+    settle(k, le(k, zero, b->offset), arena_fmt(k->a, "the offset of %s, %s, is negative", who, str(k, b->offset)));
+    settle(k, le(k, sym_add(k->c, b->offset, b->bytes), p->arena_bytes),
+           arena_fmt(k->a, "%s: %s bytes at %s are not inside the arena, %s bytes", who, str(k, b->bytes), str(k, b->offset), str(k, p->arena_bytes)));
+    if (sym_int_or(k->c, b->offset, 0) % 64) err(k, "%s: offset %s is not a multiple of 64", who, str(k, b->offset));
+    if (b->first > b->last) err(k, "%s lives in no step: %u..%u", who, b->first, b->last);
+  }
+}
+static void overlaps(vf *k) {
+  const program *p = k->p;
+  for (uint32_t i = 1; i < p->buffers.n; i++)
+    for (uint32_t j = 1; j < i; j++) {
+      const pbuffer *x = &p->buffers.v[i], *y = &p->buffers.v[j];
+      if (x->kind == BUF_WEIGHTS && y->kind == BUF_WEIGHTS) {
+        uint64_t xn = (uint64_t)sym_int_or(k->c, x->bytes, 0), yn = (uint64_t)sym_int_or(k->c, y->bytes, 0);
+        if (x->weight_offset < y->weight_offset + yn && y->weight_offset < x->weight_offset + xn) err(k, "the weights %s and %s overlap", ref(k, j), ref(k, i));
+      }
+      if (x->kind != BUF_ARENA || y->kind != BUF_ARENA || x->first > y->last || y->first > x->last || !x->bytes || !y->bytes || !x->offset || !y->offset) continue;
+      answer is = apart(k, x, y);
+      if (is != YES)
+        settle(k, is,
+               arena_fmt(k->a, "%s and %s overlap: %s bytes at %s and %s bytes at %s, both live in step %u", ref(k, j), ref(k, i), str(k, y->bytes), str(k, y->offset), str(k, x->bytes),
+                         str(k, x->offset), x->first > y->first ? x->first : y->first));
+    }
+}
+static void check(vf *k) {
+  const program *p = k->p;
+  k->written = NEWN(k->a, bool, p->buffers.n), k->last_use = NEWN(k->a, uint32_t, p->buffers.n);
+  if (!p->l || !p->arena_bytes || !p->scratch_bytes) {
+    err(k, "the kernels, the arena's size or that of the scratch area is missing");
+    return;
+  }
+  choose_examples(k);
+  program_entry_sizes(p, &k->known, k->a);
+  for (uint32_t i = 0; i < p->inputs.n; i++)
+    for (uint32_t d = 0; d < p->inputs.v[i].rank; d++) known(k, p->inputs.v[i].dims[d], arena_fmt(k->a, "dimension %u of input %s", d, p->inputs.v[i].name));
+  for (uint32_t i = 0; i < p->checks.n; i++) known(k, program_bounded(p, p->checks.v[i].ge0), "a condition at entry");
+  known(k, p->arena_bytes, "the size of the arena"), known(k, p->scratch_bytes, "the size of the scratch area");
+  if (sym_int_or(k->c, p->arena_bytes, 0) % 64 || sym_int_or(k->c, p->scratch_bytes, 0) % 64) err(k, "arena and scratch area are not multiples of 64 bytes");
+  settle(k, le(k, sym_int(k->c, 0), p->scratch_bytes), "the scratch area has a negative size");
+  if (p->live_bound) settle(k, le(k, p->live_bound, p->arena_bytes), "the arena is smaller than what lives in it at one step");
+  buffers(k);
+  overlaps(k);
+  for (uint32_t i = 0; i < p->outputs.n; i++)
+    for (uint32_t d = 0; d < p->outputs.v[i].rank; d++) known(k, program_bounded(p, p->outputs.v[i].dims[d]), arena_fmt(k->a, "the bound of dimension %u of output %s", d, p->outputs.v[i].name));
+  walk(k, &p->steps, 0);
+  for (uint32_t i = 0; i < p->outputs.n; i++)
+    for (uint32_t d = 0; d < p->outputs.v[i].rank; d++) known(k, p->outputs.v[i].dims[d], arena_fmt(k->a, "dimension %u of output %s", d, p->outputs.v[i].name));
+}
+bool program_verify(const program *p, const char *when) {
+  arena *a = arena_new(p->c);
+  vf k = {.p = p, .c = p->c, .a = a, .when = when ? when : "check"};
+  check(&k);
+  arena_free(a);
+  return k.errors == 0;
+}
+uint32_t program_verify_memory(const program *p, sbuf *out) {
+  arena *a = arena_new(p->c);
+  vf k = {.p = p, .c = p->c, .a = a, .out = out};
+  check(&k);
+  arena_free(a);
+  return k.unproved;
+}
