@@ -331,7 +331,7 @@ static void launch_step(rd *r, step *s) {
 }
 static bool one_step(rd *r, steps *to);
 static void braces(rd *r, steps *to) {
-  if (++r->depth > MAX_NESTING) bad(r, "less nesting");
+  if (++r->depth > MAX_NESTING) bad(r, "at most 64 nested blocks");
   want(r, "{");
   while (!eat(r, "}"))
     if (!one_step(r, to)) bad(r, "a step or '}'");

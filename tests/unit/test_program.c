@@ -283,7 +283,7 @@ static void test_deep(void **state) {
   t += sprintf(t, "program \"deep\"\narena 0 bytes\nscratch 0 bytes per worker\nbuffer %%1: input bool x 1 number 0\n");
   for (size_t i = 0; i < n; i++) t += sprintf(t, "if %%1 {");
   assert_false(accepted(text, why));
-  assert_non_null(strstr(why, "less nesting"));
+  assert_non_null(strstr(why, "nested blocks"));
   free(text);
 }
 /* Whatever the models of a list are: EK_TEST_PROGRAMS="name name ..." in tests/models. */
