@@ -15,7 +15,8 @@ passed=0 failed=0 skipped=0
 IFS=: read -ra folders <<<"$EK_TEST_MODELS"
 path_of() { [ ${#folders[@]} -gt 0 ] && find -L "${folders[@]}" -name "$1" -print -quit 2>/dev/null; }
 add() { # the last line of a tool
-  read -r p _ f _ s _ <<<"$(tail -1 <<<"$1")"
+  if [[ $(tail -1 <<<"$1") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[3]}
+  else p=0 f=1 s=0; echo "FAIL a tool ended early: $(tail -1 <<<"$1")"; fi
   grep '^FAIL' <<<"$1"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }

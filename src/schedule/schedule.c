@@ -68,7 +68,8 @@ static void move_item(emodule *m, uint32_t b, uint32_t from, uint32_t to) {
   for (; from > to; from--) k->items.v[from] = k->items.v[from - 1];
   k->items.v[to] = it;
 }
-static bool in_block(emodule *m, tid t, uint32_t block) { return xt(m, t)->kind == TK_STAGE && xs(m, xt(m, t)->stage)->block == block && xs(m, xt(m, t)->stage)->kernel; }
+/* also a placement without a kernel: its pieces store into it */
+static bool in_block(emodule *m, tid t, uint32_t block) { return xt(m, t)->kind == TK_STAGE && xs(m, xt(m, t)->stage)->block == block; }
 static void claim(map *taken, tid t) { map_putu(taken, t, 1); }
 static bool claimed(map *taken, tid t) {
   uint64_t d;

@@ -30,14 +30,15 @@
 
 /* ---- 1. memory ---- */
 enum { PAGE = 4096, GUARDS = 512 };
-static atomic_bool counting, guarding;
-static atomic_int calls, guards_live;
+#define MAYBE __attribute__((unused))
+MAYBE static atomic_bool counting, guarding;
+MAYBE static atomic_int calls, guards_live;
 static atomic_flag guard_lock = ATOMIC_FLAG_INIT;
 static struct { uint8_t *at, *base; size_t mapped; } guards[GUARDS];
 
 static void *map_pages(size_t n) { return (void *)syscall(SYS_mmap, NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
 /* `bytes` bytes that end where a forbidden page begins. */
-static uint8_t *guarded(size_t bytes) {
+MAYBE static uint8_t *guarded(size_t bytes) {
   size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
   uint8_t *base = map_pages(room + PAGE);
   if (base == MAP_FAILED) return NULL;
@@ -52,7 +53,7 @@ static uint8_t *guarded(size_t bytes) {
   atomic_flag_clear(&guard_lock);
   return base + room - bytes;
 }
-static bool unguard(void *p) {
+MAYBE static bool unguard(void *p) {
   bool found = false;
   if (!atomic_load(&guards_live)) return false;
   while (atomic_flag_test_and_set(&guard_lock)) continue;

@@ -249,5 +249,7 @@ int main(int argc, char **argv) {
   }
   printf("%u cases: %u still accepted, %u refused with a reason\n", n, count[ACCEPTED], count[REFUSED]);
   printf("%u passed, %u failed, 0 skipped\n", count[ACCEPTED] + count[REFUSED], count[BAD] + count[NOT_RUN]);
+  for (uint32_t i = 0; i < nfiles; i++) free(all[i].p);
+  free(all);
   return count[BAD] + count[NOT_RUN] != 0;
 }
