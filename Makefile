@@ -3,8 +3,10 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 PACKAGES := gcc libc6-dev binutils cmake ninja-build llvm-19-dev lld-19 zlib1g-dev libmd-dev libcmocka-dev
+# what some tests need, and skip without
+TEST_PACKAGES := g++ pkg-config man-db zsh fish strace util-linux clang-19 libclang-rt-19-dev valgrind python3-venv
 
-.PHONY: build test demo deps install clean help
+.PHONY: build test check-deep check-planted docs demo deps deps-test install clean help
 
 build: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -14,15 +16,35 @@ $(BUILD)/build.ninja:
 
 # Prints the Debian packages that are needed, and installs those that are missing (with sudo when not root).
 deps:
-	@echo "Debian packages: $(PACKAGES)"
-	@missing=""; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "ok installed" || missing="$$missing $$p"; done; \
-	if [ -z "$$missing" ]; then echo "all installed"; else \
-	  sudo=""; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	  echo "installing:$$missing"; $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing; fi
+	@$(call packages,$(PACKAGES))
+
+# The same for the packages that some tests need; without them those are skipped.
+deps-test:
+	@$(call packages,$(PACKAGES) $(TEST_PACKAGES))
+
+define packages
+echo "Debian packages: $(1)"; \
+missing=""; for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "ok installed" || missing="$$missing $$p"; done; \
+if [ -z "$$missing" ]; then echo "all installed"; else \
+  sudo=""; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+  echo "installing:$$missing"; $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing; fi
+endef
 
 # All tests; the last line counts them. EK_TEST_MODELS names folders with models of others (skipped without).
 test: build
 	@tests/all.sh -b $(BUILD) -j $(JOBS)
+
+# What takes longer: sanitizers, fuzzing, failing allocations, random operator instances (at most 25 minutes on 2 cores).
+check-deep: build
+	@tests/deep.sh -b $(BUILD) -j $(JOBS)
+
+# Faults planted in every pass and every family of schedules: do the tests see each?
+check-planted: build
+	@tests/planted.sh -v -b $(BUILD) -j $(JOBS)
+
+# The table of operators in docs/, from the definitions.
+docs: build
+	@$(BUILD)/einkorn ops --table >$(BUILD)/operators.md && mv $(BUILD)/operators.md docs/operators.md
 
 # From nothing to classified pictures: needs a Debian 12 with git and make, neither Python nor a network once the packages are there.
 demo: deps
@@ -37,11 +59,12 @@ demo: deps
 	@$(CC) -O2 -I$(BUILD) examples/standalone.c $(BUILD)/digits.o -lm -lpthread -o $(BUILD)/standalone
 	@$(BUILD)/standalone
 
+# Into DESTDIR/PREFIX: program, library, header, manual pages, completions, pkg-config and CMake files.
 install: build
-	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix $(PREFIX)
 
 clean:
 	@cmake --build $(BUILD) --target clean
 
 help:
-	@echo "make [build] | demo | test | deps | install [PREFIX=/usr/local] | clean"
+	@echo "make [build] | demo | test | check-deep | check-planted | docs | deps | deps-test | install [DESTDIR=..] [PREFIX=/usr/local] | clean"

@@ -115,5 +115,20 @@ e 0 'y f32\[1\]' "run $work/own.graph --ops $work/own.ek --input x=ones"
 e 0 '%' "bench $digits --seconds 0.1 --threads 1"
 e 0 '"median_ms"' "bench $digits --seconds 0.1 --json"
 
+e 1 'memory' "run $digits --dim N=100 --memory-limit 1000"
+e 0 '' "run $digits --dim N=1 --memory-limit 100000000 --no-cache"
+
+# ---- environment ----
+expect 0 '' env EINKORN_LOG=error "$einkorn" run "$digits" -q; empty err
+expect 2 'EINKORN_LOG is loud' env EINKORN_LOG=loud "$einkorn" run "$digits"
+expect 0 'with 1 threads' env EINKORN_NUM_THREADS=1 "$einkorn" run "$digits" -v
+
+# ---- manual and completions ----
+e 0 'einkorn.-run' 'describe man'
+for c in run compile show check info bench ops; do e 0 '^.SH OPTIONS' "describe man $c"; done
+for s in bash zsh fish; do e 0 'stage' "describe $s"; done
+e 2 'no command frob' 'describe man frob'
+e 2 'described as frob' 'describe frob'
+
 echo "command line: $tests checks, $bad bad"
 [ "$bad" -eq 0 ]

@@ -26,7 +26,7 @@ for m in $models; do
   if [ -n "$p" ]; then found+=("$p"); else skipped=$((skipped + 1)); fi
 done
 if [ ${#found[@]} -gt 0 ]; then
-  add "$("$build/models" -j "$jobs" -t 300 -m "jit so" -k "$here/tolerances.txt" "${found[@]}" 2>&1)"
+  add "$("$build/models" -j "$jobs" -t 300 -m "jit cache so" -k "$here/tolerances.txt" "${found[@]}" 2>&1)"
   c=()
   for m in $as_c; do p=$(path_of "$m.onnx"); [ -n "$p" ] && c+=("$p"); done
   [ ${#c[@]} -gt 0 ] && add "$("$build/models" -j "$jobs" -t 300 -m "c" "${c[@]}" 2>&1)"

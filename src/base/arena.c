@@ -1,11 +1,10 @@
 /* Where does memory come from?
  *
- * An arena is a list of blocks from calloc, filled from the front; the newest block is first. Blocks grow from 32 KiB to 1 MiB, so that a small compilation stays small; a request larger than a
- * quarter of the next block gets a block of its own, put behind the newest so that its free room is not lost. calloc's zeros are kept: nothing is handed out twice.
+ * An arena is a list of zeroed blocks from the context's allocator, filled from the front; the newest block is first. Blocks grow from 32 KiB to 1 MiB, so that a small compilation stays small; a request larger than a
+ * quarter of the next block gets a block of its own, put behind the newest so that its free room is not lost. The zeros are kept: nothing is handed out twice.
  * Every function locks its own arena and unlocks before it unwinds. Under AddressSanitizer 16 poisoned bytes follow every piece.
  */
 #include "base/ctx.h"
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -44,10 +43,10 @@ struct arena {
 enum { FIRST_BLOCK = 32 << 10, LAST_BLOCK = 1 << 20 };
 
 arena *arena_make(ctx *c) {
-  arena *a = calloc(1, sizeof *a);
+  arena *a = ctx_take(c, sizeof *a);
   if (!a) return NULL;
   if (pthread_mutex_init(&a->lock, NULL) != 0) {
-    free(a);
+    ctx_give(c, a, sizeof *a);
     return NULL;
   }
   a->c = c;
@@ -59,10 +58,10 @@ void arena_destroy(arena *a) {
   for (block *b = a->blocks, *next; b; b = next) {
     next = b->next;
     ASAN_UNPOISON_MEMORY_REGION(b->data, b->cap);
-    free(b);
+    ctx_give(a->c, b, sizeof *b + b->cap);
   }
   pthread_mutex_destroy(&a->lock);
-  free(a);
+  ctx_give(a->c, a, sizeof *a);
 }
 
 arena **arena_links(arena *a) { return a->link; }
@@ -95,9 +94,9 @@ void arena_free(arena *a) {
 static void *take(arena *a, size_t n) {
   block *b = a->blocks;
   if (!b || b->cap - b->used < n) {
-    bool own = n > a->next_block / 4;
+    bool own = n > a->next_block / 4 || a->c->memory.separate;
     size_t cap = own ? n : a->next_block;
-    if (cap > PTRDIFF_MAX - sizeof *b || !(b = calloc(1, sizeof *b + cap))) return NULL;
+    if (cap > PTRDIFF_MAX - sizeof *b || !(b = ctx_take(a->c, sizeof *b + cap))) return NULL;
     b->cap = cap;
     ASAN_POISON_MEMORY_REGION(b->data, cap);
     if (own && a->blocks) {
@@ -214,7 +213,7 @@ static bool owns(arena *a, const uint8_t *p, size_t n) {
 void ctx_release(ctx *c, const void *p, size_t n) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   uintptr_t from = ((uintptr_t)p + page - 1) / page * page, to = ((uintptr_t)p + n) / page * page;
-  if (to <= from) return;
+  if (to <= from || c->memory.alloc) return; /* what pages of another allocator are, we do not know */
   pthread_mutex_lock(&c->lock);
   bool mine = false;
   for (arena *a = c->arenas; a && !mine; a = a->link[0]) mine = owns(a, p, n);

@@ -40,6 +40,11 @@ typedef enum {
 
 /* ---- context ------------------------------------------------------------------------------------------------------------------------------ */
 ctx *ctx_new(void);      /* NULL only when out of memory */
+/* Where a context's memory comes from: the context itself and all blocks of its arenas. alloc gives `bytes` bytes, 16-aligned, with any contents, or NULL; NULL as alloc is the C library. Both are called from any thread
+ * that works in the context. limit: most bytes at one time, 0 is none; a request beyond it fails as `out of memory` does (E_MEMORY) and the message names the limit. Mapped files do not count. */
+typedef struct ctx_memory { void *(*alloc)(void *user, size_t bytes); void (*free)(void *user, void *p, size_t bytes); void *user; size_t limit; bool separate; /* each piece of an arena is asked for alone, so that any one of them can fail: for tests, slow */ } ctx_memory;
+ctx *ctx_new_with(const ctx_memory *m); /* NULL as m: ctx_new */
+size_t ctx_used(const ctx *c);          /* bytes taken and not given back */
 void ctx_free(ctx *c);   /* unmaps files, frees arenas */
 arena *ctx_arena(ctx *c); /* the arena that lives as long as the context. Thread-safe: each arena function locks only its own arena; give worker threads arenas of their own. */
 
@@ -49,7 +54,7 @@ void **ctx_slot(ctx *c, ctx_room room);
 
 /* A frame: `CTX_TRY(c) { ... } CTX_CATCH { ... }`. Inside the first block ctx_fail jumps to the second. Leave neither block by return/goto/break out of it.
  * Locals changed in the try block and read in the catch block must be volatile. A failure inside the catch block goes to the next frame outside.
- * A failure without any frame cannot return and aborts the process: every entry from outside (public API, thread function, test) opens one. */
+ * A failure without any frame cannot return and aborts the process: every entry from outside (public API, thread function, test) opens one. A frame needs no memory, but in the ninth and later threads of one context. */
 typedef struct frame { jmp_buf jb; struct frame *prev; } frame;
 frame **ctx_frame_slot(ctx *c); /* this thread's innermost frame of this context; kept in the context, found by the thread's id */
 #define CTX_TRY(c) \
@@ -171,11 +176,14 @@ scalar et_round(etype t, scalar v);               /* value after storing in t an
 scalar et_convert(etype to, etype from, scalar v); /* cast: float to int truncates (NaN, inf: 0; beyond int64: its minimum, which then wraps), to bool is != 0; the result is a value of `to` */
 double et_lowest(etype t);                        /* most negative finite (floats), minimum (integers) */
 double et_highest(etype t);
+scalar et_bound(etype t, bool high);              /* what no value is beyond: inf or -inf where the type has them, else its highest or lowest value; exact for 64-bit integers, too */
 
 /* ---- files -------------------------------------------------------------------------------------------------------------------------------- */
 typedef struct bytes { const uint8_t *p; size_t n; } bytes;
 bool file_map(ctx *c, const char *path, bytes *out);        /* read-only mapping that lives as long as c; error recorded on failure */
 void file_cool(ctx *c);                                     /* pages of the mapped files leave memory; they come back when read */
+void file_digest(ctx *c, uint8_t out[32]);                  /* of the contents of all files mapped so far, and of which call of file_map was for which of them */
+bool file_same(ctx *was, ctx *is);                           /* every file mapped in `was` is mapped in `is` too, and was not changed in between */
 bool file_write(ctx *c, const char *path, const void *p, size_t n); /* whole file through a temporary name and rename: never a partial file */
 bool file_exists(const char *path);
 const char *path_dir(arena *a, const char *path);           /* "." when there is none */
@@ -183,6 +191,7 @@ const char *path_join(arena *a, const char *dir, const char *rel);
 bool path_inside(const char *rel);                          /* relative, no "..", no NUL: may be joined to a model's folder */
 void sha256(const void *p, size_t n, uint8_t out[32]);
 const char *sha256_hex(arena *a, const void *p, size_t n);
+void content_digest(const void *p, size_t n, uint8_t out[32]); /* BLAKE3: as strong, and about ten times as fast on large pieces */
 
 /* ---- a tensor's bytes: constants of models, test data. Element bytes as in memory (see ETYPES) ---------------------------------------------- */
 #define MAX_RANK 16
@@ -198,4 +207,14 @@ bool npz_write(ctx *c, const char *path, const npz *z);
 void par_for(ctx *c, uint32_t threads, uint32_t n, void (*fn)(ctx *c, void *arg, uint32_t i), void *arg);
 uint32_t cpu_count(void); /* usable: affinity mask and cgroup quota */
 double now_ms(void);      /* monotonic clock */
+
+/* ---- planted faults (planted.c) -----------------------------------------------------------------------------------------------------------
+ * Where EK_PLANTED("name") stands, a build with -DEK_PLANTS=ON goes wrong on purpose if the environment's EK_PLANT is that name: tests/planted.sh shows that some test sees it. Elsewhere it is false, and nothing is left of
+ * it. */
+#ifdef EK_PLANTS
+bool planted(const char *name);
+#define EK_PLANTED(name) planted(name)
+#else
+#define EK_PLANTED(name) false
+#endif
 #endif

@@ -28,16 +28,31 @@ static bool make_arenas(ctx *c) {
   return true;
 }
 
-ctx *ctx_new(void) {
-  ctx *c = calloc(1, sizeof *c);
-  if (!c) return NULL;
-  if (pthread_mutex_init(&c->lock, NULL) != 0) {
+static void drop_ctx(ctx *c) {
+  ctx_memory m = c->memory;
+  if (m.alloc)
+    m.free(m.user, c, sizeof *c);
+  else
     free(c);
+}
+
+ctx *ctx_new_with(const ctx_memory *m) {
+  ctx *c = m && m->alloc ? m->alloc(m->user, sizeof *c) : malloc(sizeof *c);
+  if (!c) return NULL;
+  memset(c, 0, sizeof *c);
+  if (m) c->memory = *m;
+  atomic_store(&c->used, sizeof *c);
+  for (uint32_t i = 0; i < OWN_SLOTS; i++) {
+    c->own[i].next = c->spare;
+    c->spare = &c->own[i];
+  }
+  if (pthread_mutex_init(&c->lock, NULL) != 0) {
+    drop_ctx(c);
     return NULL;
   }
   if (pthread_mutex_init(&c->intern_lock, NULL) != 0) {
     pthread_mutex_destroy(&c->lock);
-    free(c);
+    drop_ctx(c);
     return NULL;
   }
   c->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -48,6 +63,15 @@ ctx *ctx_new(void) {
   return c;
 }
 
+ctx *ctx_new(void) { return ctx_new_with(NULL); }
+
+static void free_slots(ctx *c, slot *s) {
+  for (slot *next; s; s = next) {
+    next = s->next;
+    if (s->taken) ctx_give(c, s, s->taken);
+  }
+}
+
 void ctx_free(ctx *c) {
   if (!c) return;
   for (mapping *m = c->mappings; m; m = m->next)
@@ -56,15 +80,37 @@ void ctx_free(ctx *c) {
     next = arena_links(a)[0];
     arena_destroy(a);
   }
-  for (slot *s = c->slots, *next; s; s = next) {
-    next = s->next;
-    free(s);
-  }
+  free_slots(c, c->slots);
+  free_slots(c, c->spare);
   if (c->c_locale != (locale_t)0) freelocale(c->c_locale);
   pthread_mutex_destroy(&c->intern_lock);
   pthread_mutex_destroy(&c->lock);
-  free(c);
+  drop_ctx(c);
 }
+
+/* ---- memory ------------------------------------------------------------------------------------------------------------------------------- */
+void *ctx_take(ctx *c, size_t n) {
+  size_t before = atomic_fetch_add(&c->used, n);
+  bool fits = !c->memory.limit || (before <= c->memory.limit && n <= c->memory.limit - before);
+  void *p = !fits ? NULL : c->memory.alloc ? c->memory.alloc(c->memory.user, n) : calloc(1, n);
+  if (!p) {
+    atomic_fetch_sub(&c->used, n);
+    atomic_store(&c->over_limit, !fits);
+  } else if (c->memory.alloc) {
+    memset(p, 0, n);
+  }
+  return p;
+}
+
+void ctx_give(ctx *c, void *p, size_t n) {
+  atomic_fetch_sub(&c->used, n);
+  if (c->memory.alloc)
+    c->memory.free(c->memory.user, p, n);
+  else
+    free(p);
+}
+
+size_t ctx_used(const ctx *c) { return atomic_load(&c->used); }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------------------------------- */
 frame **ctx_frame_slot(ctx *c) {
@@ -72,14 +118,47 @@ frame **ctx_frame_slot(ctx *c) {
   pthread_mutex_lock(&c->lock);
   slot *s = c->slots;
   while (s && !pthread_equal(s->thread, me)) s = s->next;
-  if (!s && (s = calloc(1, sizeof *s)) != NULL) {
-    s->thread = me;
-    s->next = c->slots;
-    c->slots = s;
+  if (!s) {
+    if ((s = c->spare) != NULL)
+      c->spare = s->next;
+    else if ((s = ctx_take(c, sizeof *s)) != NULL)
+      s->taken = sizeof *s;
+    if (s) {
+      s->thread = me;
+      s->top = NULL;
+      s->next = c->slots;
+      c->slots = s;
+    }
   }
   pthread_mutex_unlock(&c->lock);
-  if (!s) abort(); /* not even 32 bytes left, and no frame yet to unwind to */
+  if (!s) abort(); /* not even 32 bytes left for the ninth thread, and no frame yet to unwind to */
   return &s->top;
+}
+
+uint32_t ctx_slots_ready(ctx *c, uint32_t n) {
+  uint32_t have = 0;
+  pthread_mutex_lock(&c->lock);
+  for (const slot *s = c->spare; s; s = s->next) have++;
+  for (slot *s; have < n && (s = ctx_take(c, sizeof *s)) != NULL; have++) {
+    s->taken = sizeof *s;
+    s->next = c->spare;
+    c->spare = s;
+  }
+  pthread_mutex_unlock(&c->lock);
+  return have < n ? have : n;
+}
+
+void ctx_slot_done(ctx *c) {
+  pthread_t me = pthread_self();
+  pthread_mutex_lock(&c->lock);
+  slot **p = &c->slots, *s;
+  while (*p && !pthread_equal((*p)->thread, me)) p = &(*p)->next;
+  if ((s = *p) != NULL && !s->top) {
+    *p = s->next;
+    s->next = c->spare;
+    c->spare = s;
+  }
+  pthread_mutex_unlock(&c->lock);
 }
 
 /* Innermost frame of this thread, without making a slot. */
@@ -190,15 +269,20 @@ _Noreturn void ctx_bug(ctx *c, const char *fmt, ...) {
   ctx_fail(c, E_INTERNAL, "internal error (please report it): %s", what);
 }
 
-/* The one diagnostic that must not allocate. A second one changes nothing: the first still says it. */
+/* The one diagnostic that must not allocate. wanted: SIZE_MAX when it has no value. A second one changes nothing: the first still says it. */
 _Noreturn void ctx_out_of_memory(ctx *c, size_t wanted) {
-  (void)wanted;
   pthread_mutex_lock(&c->lock);
   bool again = c->no_memory_used;
   c->no_memory_used = true;
   pthread_mutex_unlock(&c->lock);
   if (!again) {
-    c->no_memory = (diag){.level = D_ERROR, .code = E_MEMORY, .text = "out of memory"};
+    if (wanted == SIZE_MAX)
+      snprintf(c->no_memory_text, sizeof c->no_memory_text, "out of memory: a size overflows");
+    else if (atomic_load(&c->over_limit))
+      snprintf(c->no_memory_text, sizeof c->no_memory_text, "out of memory: %zu bytes more are over the limit of %zu", wanted, c->memory.limit);
+    else
+      snprintf(c->no_memory_text, sizeof c->no_memory_text, "out of memory");
+    c->no_memory = (diag){.level = D_ERROR, .code = E_MEMORY, .text = c->no_memory_text};
     record(c, &c->no_memory);
   }
   ctx_unwind(c);

@@ -311,3 +311,16 @@ bool nd_count(const ndarray *t, int64_t *n) {
   *n = empty ? 0 : r;
   return ok;
 }
+
+scalar et_bound(etype t, bool high) {
+  ekind k = et_kind(t);
+  uint32_t bits = et_bits(t);
+  if (k == K_FLOAT) {
+    double inf = et_round(t, (scalar){.f = high ? __builtin_inf() : -__builtin_inf()}).f;
+    return (scalar){.f = __builtin_isinf(inf) ? inf : high ? et_highest(t) : et_lowest(t)};
+  }
+  if (k == K_BOOL) return (scalar){.i = high};
+  if (k == K_UINT) return (scalar){.i = !high ? 0 : bits == 64 ? -1 : (int64_t)((UINT64_C(1) << bits) - 1)};
+  int64_t top = (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
+  return (scalar){.i = high ? top : -top - 1};
+}

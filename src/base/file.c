@@ -38,30 +38,30 @@ static bool map_open_file(ctx *c, const char *path, int fd, bytes *out) {
   struct stat st;
   if (fstat(fd, &st) != 0) return io_error(c, "read", path, errno);
   if (S_ISDIR(st.st_mode)) return io_error(c, "read", path, EISDIR);
-  if (!S_ISREG(st.st_mode)) return read_all(c, fd, out) || io_error(c, "read", path, errno);
-  if (st.st_size == 0) {
-    *out = (bytes){(const uint8_t *)"", 0};
-    return true;
-  }
   mapping *m = NEW(c->main, mapping);
-  *m = (mapping){.dev = (uint64_t)st.st_dev, .ino = (uint64_t)st.st_ino, .mtime_s = st.st_mtim.tv_sec, .mtime_ns = st.st_mtim.tv_nsec, .mapped = true};
-  m->b.n = (size_t)st.st_size;
+  *m = (mapping){.dev = (uint64_t)st.st_dev, .ino = (uint64_t)st.st_ino, .mtime_s = st.st_mtim.tv_sec, .mtime_ns = st.st_mtim.tv_nsec, .mapped = S_ISREG(st.st_mode) && st.st_size > 0};
+  m->b = (bytes){(const uint8_t *)"", (size_t)(m->mapped ? st.st_size : 0)};
+  if (!S_ISREG(st.st_mode) && !read_all(c, fd, &m->b)) return io_error(c, "read", path, errno);
   pthread_mutex_lock(&c->lock);
   const mapping *old = c->mappings;
-  while (old && !(old->dev == m->dev && old->ino == m->ino && old->b.n == m->b.n && old->mtime_s == m->mtime_s && old->mtime_ns == m->mtime_ns)) old = old->next;
+  while (old && !(m->mapped && old->mapped && old->dev == m->dev && old->ino == m->ino && old->b.n == m->b.n && old->mtime_s == m->mtime_s && old->mtime_ns == m->mtime_ns)) old = old->next;
   int err = 0;
-  if (old) {
-    *out = old->b;
-  } else {
-    void *p = mmap(NULL, m->b.n, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (!old) {
+    void *p = m->mapped ? mmap(NULL, m->b.n, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)(uintptr_t)m->b.p;
     if (p == MAP_FAILED) {
       err = errno;
     } else {
       m->b.p = p;
       m->next = c->mappings;
+      m->number = m->next ? m->next->number + 1 : 1;
       c->mappings = m;
-      *out = m->b;
+      old = m;
     }
+  }
+  if (old) {
+    *out = old->b;
+    uint64_t step[2] = {c->asked, old->number};
+    c->asked = hash_bytes(step, sizeof step, 0);
   }
   pthread_mutex_unlock(&c->lock);
   return err == 0 || io_error(c, "map", path, err);
@@ -121,6 +121,34 @@ bool file_write(ctx *c, const char *path, const void *p, size_t n) {
   return err == 0 || io_error(c, "write", path, err);
 }
 
+void file_digest(ctx *c, uint8_t out[32]) {
+  uint8_t step[80] = {0};
+  pthread_mutex_lock(&c->lock);
+  const mapping *m = c->mappings;
+  memcpy(step + 64, &c->asked, 8);
+  pthread_mutex_unlock(&c->lock);
+  for (; m; m = m->next) { /* the list only grows at its head */
+    uint64_t n = m->b.n;
+    content_digest(m->b.p, m->b.n, step + 32);
+    memcpy(step + 72, &n, 8);
+    content_digest(step, sizeof step, step);
+  }
+  memcpy(out, step, 32);
+}
+static const mapping *mappings_of(ctx *c) {
+  pthread_mutex_lock(&c->lock);
+  const mapping *m = c->mappings;
+  pthread_mutex_unlock(&c->lock);
+  return m;
+}
+bool file_same(ctx *was, ctx *is) {
+  for (const mapping *m = mappings_of(was); m; m = m->next) {
+    const mapping *k = mappings_of(is);
+    while (k && !(k->mapped == m->mapped && k->dev == m->dev && k->ino == m->ino && k->b.n == m->b.n && k->mtime_s == m->mtime_s && k->mtime_ns == m->mtime_ns)) k = k->next;
+    if (!k) return false;
+  }
+  return true;
+}
 void file_cool(ctx *c) {
   pthread_mutex_lock(&c->lock);
   for (mapping *m = c->mappings; m; m = m->next)

@@ -1,4 +1,4 @@
-/* cli: the program `einkorn`. One file per subcommand, one table of options (options.c) that --help shares. It uses the library by its public header, and base for files and texts.
+/* cli: the program `einkorn`. One file per subcommand, one table of options (options.c) that --help, the manual and the completions (describe.c) share. It uses the library by its public header, and base for files and texts.
  * Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2 usage, 3 unsupported. */
 #ifndef EK_CLI_H
 #define EK_CLI_H
@@ -7,7 +7,7 @@
 #include "einkorn/einkorn.h"
 #include <stdio.h>
 
-enum { CMD_RUN = 1, CMD_COMPILE = 2, CMD_SHOW = 4, CMD_CHECK = 8, CMD_INFO = 16, CMD_BENCH = 32, CMD_OPS = 64, CMD_ALL = 127, CMD_MODEL = CMD_ALL & ~CMD_OPS };
+enum { CMD_RUN = 1, CMD_COMPILE = 2, CMD_SHOW = 4, CMD_CHECK = 8, CMD_INFO = 16, CMD_BENCH = 32, CMD_OPS = 64, CMD_ALL = 127, CMD_MODEL = CMD_ALL & ~CMD_OPS, CMD_DESCRIBE = 128 /* hidden */ };
 typedef enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_UNSUPPORTED } exit_code;
 
 typedef struct pass_time {
@@ -23,11 +23,11 @@ typedef struct cli {
   strvec args; /* what is no option */
   /* options */
   strvec ops, dims, input;
-  int optimize, threads, compile_threads;
+  int optimize, threads, compile_threads, log_level;
   const char *target, *inputs, *output, *expect, *stage, *after, *node, *weights, *stop_after;
   double rtol, atol, seconds;
-  bool tolerances, eval, passes_eval, layers, json, verbose, quiet, timing, verify, help, version;
-  uint64_t seed, fuel;
+  bool tolerances, eval, passes_eval, layers, table, json, verbose, quiet, timing, verify, no_cache, help, version;
+  uint64_t seed, fuel, memory_limit;
   VEC(pass_time) times;
 } cli;
 typedef struct command {
@@ -35,13 +35,30 @@ typedef struct command {
   const char *name, *synopsis, *what;
   int (*fn)(cli *k);
   uint32_t min_args, max_args;
+  const char *about, *example; /* for the manual; about NULL: hidden */
 } command;
 extern const command commands[]; /* ends with a NULL name */
 
 /* ---- options.c ---- */
+typedef enum { O_FLAG, O_TEXT, O_LIST, O_INT, O_U64, O_DOUBLE, O_LEVEL } option_kind;
+typedef struct option {
+  const char *name;
+  char letter;
+  const char *value; /* what the value is called: FILE.. a file, A|B one of these, PASS, TARGET; NULL: none */
+  option_kind kind;
+  size_t at; /* in cli */
+  uint32_t commands;
+  const char *what;
+} option;
+extern const option options[]; /* ends with a NULL name */
+typedef struct variable {
+  const char *name, *value, *what;
+} variable;
+extern const variable variables[]; /* of the environment; ends with a NULL name */
 bool options_parse(cli *k, int argc, char **argv, int *code); /* false: done, with that exit code */
 void usage(FILE *f, const command *c);                        /* NULL: of the program */
 ek_options compile_options(cli *k);
+ek_code make_run(cli *k, ek_module *m, ek_run **r);
 /* ---- main.c ---- */
 int fail(cli *k, ek_code code); /* says what the session has to say; the exit code */
 int fail_text(cli *k, ek_code code, const char *text);
@@ -87,4 +104,5 @@ int cmd_check(cli *k);
 int cmd_info(cli *k);
 int cmd_bench(cli *k);
 int cmd_ops(cli *k);
+int cmd_describe(cli *k);
 #endif

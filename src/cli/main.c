@@ -5,14 +5,24 @@
 #include <unistd.h>
 
 const command commands[] = {
-    {CMD_RUN, "run", "MODEL [options]", "runs a model on given or random data", cmd_run, 1, 1},
-    {CMD_COMPILE, "compile", "MODEL -o OUT [options]", "compiles a model for use without Einkorn", cmd_compile, 1, 1},
-    {CMD_SHOW, "show", "MODEL --stage STAGE [options]", "prints a model at any level of the compiler", cmd_show, 1, 1},
-    {CMD_CHECK, "check", "MODEL [options]", "tells all problems of a model at once", cmd_check, 1, 1},
-    {CMD_INFO, "info", "MODEL [--layers] [options]", "inputs, outputs, parameters, work", cmd_info, 1, 1},
-    {CMD_BENCH, "bench", "MODEL [--seconds S] [options]", "measures the speed of a model", cmd_bench, 1, 1},
-    {CMD_OPS, "ops", "[NAME] [options]", "lists the operators, or prints the definition of one", cmd_ops, 0, 1},
-    {0, NULL, NULL, NULL, NULL, 0, 0},
+    {CMD_RUN, "run", "MODEL [options]", "runs a model on given or random data", cmd_run, 1, 1,
+     "Compiles the model, or loads a compiled one, runs it once and tells of each output its type, sizes, range and first values; or writes the outputs to a file, or compares them with expected ones. Inputs that are not given "
+     "are made up, open dimensions that nothing fixes are 1.",
+     "model.onnx --inputs in.npz --output out.npz"},
+    {CMD_COMPILE, "compile", "MODEL -o OUT [options]", "compiles a model for use without Einkorn", cmd_compile, 1, 1,
+     "Saves a model as a library (.so), an object (.o) or freestanding C source (.c), and a header (.h) beside it that declares NAME_run and NAME_info. The result needs libc, libm and threads at most. Tells the working memory "
+     "of a run, as a number or as a formula in the open dimensions. Without -o the model is compiled in memory only.",
+     "model.onnx -o model.so"},
+    {CMD_SHOW, "show", "MODEL [--stage STAGE] [options]", "prints a model at any level of the compiler", cmd_show, 1, 1,
+     "Prints the model as text: as it was read, as formulas, as loops, as a program of kernels, as LLVM code or as assembly; at the end of that stage or after one of its passes.", "model.onnx --stage expr --after inline --node conv1"},
+    {CMD_CHECK, "check", "MODEL [options]", "tells all problems of a model at once", cmd_check, 1, 1, "Does everything short of generating code, and tells every problem with the node's name and what would help.", "model.onnx --dim N=8"},
+    {CMD_INFO, "info", "MODEL [--layers] [options]", "inputs, outputs, parameters, work", cmd_info, 1, 1,
+     "Tells the inputs and outputs, the number of parameters, and the work of one run counted in the operators' definitions: as numbers, or as formulas where they depend on open dimensions.", "model.onnx --layers --dim N=1"},
+    {CMD_BENCH, "bench", "MODEL [--seconds S] [options]", "measures the speed of a model", cmd_bench, 1, 1,
+     "Runs the model for some seconds and tells the median, the 10th and the 90th percentile, compile time, memory, and the share of the multiply-adds per second that the machine reaches in the same minute.", "model.onnx --threads 1 --seconds 2"},
+    {CMD_OPS, "ops", "[NAME] [options]", "lists the operators, or prints the definition of one", cmd_ops, 0, 1, "Lists the signatures of all operators that are defined, those of --ops included, or prints the definition of one.", "Softmax"},
+    {CMD_DESCRIBE, "describe", "man [COMMAND] | bash | zsh | fish", "prints the manual or a shell's completions", cmd_describe, 1, 2, NULL, NULL}, /* for the build */
+    {0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL},
 };
 
 bool colors(int fd) {
@@ -50,7 +60,7 @@ void say(cli *k, const char *fmt, ...) {
 void print_json(const sbuf *b) { puts(b->s ? b->s : "null"); }
 static void on_log(void *user, int level, const char *text) {
   cli *k = user;
-  if (level == 0 || k->quiet || (level > 1 && !k->verbose)) return; /* errors come with the failure */
+  if (level == 0 || level > k->log_level) return; /* errors come with the failure */
   progress_clear();
   fprintf(stderr, "%s\n", text);
 }
@@ -67,9 +77,17 @@ ek_options compile_options(cli *k) {
   k->dims.n--;
   o.optimize = k->optimize, o.threads = k->threads, o.compile_threads = k->compile_threads, o.target = k->target, o.dims = k->dims.v, o.fuel = k->fuel, o.verify = k->verify,
   o.stop_after = k->stop_after;
+  o.memory_limit = k->memory_limit;
   o.evaluate = k->passes_eval ? 2 : k->eval;
+  if (!k->no_cache) o.cache = "";
   if (k->timing) o.pass = on_pass, o.pass_user = k;
   return o;
+}
+ek_code make_run(cli *k, ek_module *m, ek_run **r) {
+  ek_run_options o;
+  ek_run_options_init(&o);
+  o.threads = k->threads, o.memory_limit = k->memory_limit;
+  return ek_run_create_with(m, &o, r);
 }
 void print_times(cli *k) {
   if (!k->timing || k->json) return;
@@ -97,9 +115,20 @@ void json_times(cli *k, json *j) {
 }
 
 /* ---- start and end ---- */
+static bool log_level(cli *k) { /* what -v, -q or else EINKORN_LOG say */
+  static const char *const names[] = {"error", "warning", "note", "info"};
+  const char *e = getenv("EINKORN_LOG");
+  k->log_level = k->quiet ? 0 : k->verbose ? 3 : 1;
+  if (k->quiet || k->verbose || !e || !*e) return true;
+  for (int i = 0; i < 4; i++)
+    if (!strcmp(e, names[i])) return k->log_level = i, true;
+  fprintf(stderr, "einkorn: EINKORN_LOG is %s: error, warning, note or info is expected\n", e);
+  return false;
+}
 static int command_run(cli *k, int argc, char **argv) {
   int code;
   if (!options_parse(k, argc, argv, &code)) return code;
+  if (!log_level(k)) return EXIT_USAGE;
   ek_set_log(k->s, on_log, k);
   progress_begin(k);
   for (uint32_t i = 0; i < k->ops.n; i++) {

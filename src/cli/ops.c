@@ -9,9 +9,17 @@ static int one(cli *k, const char *name) {
   fputs(text, stdout);
   return EXIT_DONE;
 }
+static int table(cli *k) {
+  const char *text;
+  ek_code e = ek_ops_table(k->s, &text);
+  if (e) return fail(k, e);
+  fputs(text, stdout);
+  return EXIT_DONE;
+}
 int cmd_ops(cli *k) {
   const ek_op_info *ops;
   size_t n;
+  if (k->table) return table(k);
   if (k->args.n && !k->json) return one(k, k->args.v[0]);
   ek_code e = ek_ops(k->s, &ops, &n);
   if (e) return fail(k, e);

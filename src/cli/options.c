@@ -4,18 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum { O_FLAG, O_TEXT, O_LIST, O_INT, O_U64, O_DOUBLE, O_LEVEL } okind;
-typedef struct option {
-  const char *name;
-  char letter;
-  const char *value; /* what the value is called; NULL: none */
-  okind kind;
-  size_t at; /* in cli */
-  uint32_t commands;
-  const char *what;
-} option;
 #define AT(f) offsetof(cli, f)
-static const option options[] = {
+const option options[] = {
     {"input", 'i', "NAME=SPEC", O_LIST, AT(input), CMD_RUN | CMD_BENCH, "data of one input: FILE.npy, FILE.pb, random, zeros or ones"},
     {"inputs", 0, "FILE.npz", O_TEXT, AT(inputs), CMD_RUN | CMD_BENCH, "data of inputs: arrays NAME, in_NAME, or in_0, in_1, ... in the model's order"},
     {"output", 'o', "FILE.npz", O_TEXT, AT(output), CMD_RUN, "writes all outputs, under their names"},
@@ -26,48 +16,60 @@ static const option options[] = {
     {"seed", 0, "S", O_U64, AT(seed), CMD_RUN | CMD_BENCH, "of random data (default 0)"},
     {"eval", 0, NULL, O_FLAG, AT(eval), CMD_RUN, "interprets the operators' definitions, without compiling: slow, to compare with"},
     {"eval-passes", 0, NULL, O_FLAG, AT(passes_eval), CMD_RUN, "interprets what the passes made of them"},
-    {"stage", 0, "STAGE", O_TEXT, AT(stage), CMD_SHOW, "graph, expr, loop, program, llvm or asm (default graph)"},
+    {"stage", 0, "graph|expr|loop|program|llvm|asm", O_TEXT, AT(stage), CMD_SHOW, "which level of the compiler (default graph)"},
     {"after", 0, "PASS", O_TEXT, AT(after), CMD_SHOW, "the text after that pass (inline#2: after its second turn); `show --help` lists the passes"},
     {"node", 0, "NAME", O_TEXT, AT(node), CMD_SHOW, "only what comes from this node of the model"},
     {"weights", 0, "inline", O_TEXT, AT(weights), CMD_SHOW, "constants in full instead of by reference"},
     {"layers", 0, NULL, O_FLAG, AT(layers), CMD_INFO, "also for each node"},
     {"seconds", 0, "S", O_DOUBLE, AT(seconds), CMD_BENCH, "how long to measure (default 3)"},
     {"ops", 0, "FILE.ek", O_LIST, AT(ops), CMD_ALL, "operator definitions of your own; may be given again"},
-    {"optimize", 'O', "0..3", O_LEVEL, AT(optimize), CMD_MODEL, "level of optimisation (default 3)"},
-    {"target", 0, "NAME", O_TEXT, AT(target), CMD_MODEL, "machine to compile for: a name or a file (default: this one)"},
+    {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_MODEL, "level of optimisation (default 3)"},
+    {"target", 0, "TARGET", O_TEXT, AT(target), CMD_MODEL, "machine to compile for: a name, or a file that describes it (default: this one)"},
     {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},
     {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL, "threads of the compiler (default: all the process may use)"},
-    {"dim", 0, "N=8", O_LIST, AT(dims), CMD_MODEL, "fixes a symbolic dimension; may be given again"},
+    {"memory-limit", 0, "BYTES", O_U64, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH, "a model whose run takes more working memory is refused"},
+    {"dim", 0, "N=8", O_LIST, AT(dims), CMD_MODEL, "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
+    {"no-cache", 0, NULL, O_FLAG, AT(no_cache), CMD_RUN | CMD_BENCH, "compiles anew, and keeps nothing on disk (see EINKORN_CACHE_DIR)"},
     {"timing", 0, NULL, O_FLAG, AT(timing), CMD_MODEL, "time of each pass"},
     {"verify", 0, NULL, O_FLAG, AT(verify), CMD_MODEL, "checks the program after each pass"},
     {"stop-after", 0, "PASS", O_TEXT, AT(stop_after), CMD_MODEL, "ends compilation after that pass"},
     {"fuel", 0, "N", O_U64, AT(fuel), CMD_MODEL, "rewrites allowed before passes stop (to find a bad one by bisection)"},
+    {"table", 0, NULL, O_FLAG, AT(table), CMD_OPS, "all operators with versions, types, gradient and cost, as Markdown"},
     {"json", 0, NULL, O_FLAG, AT(json), CMD_ALL, "the report as JSON"},
     {"verbose", 'v', NULL, O_FLAG, AT(verbose), CMD_ALL, "says more"},
     {"quiet", 'q', NULL, O_FLAG, AT(quiet), CMD_ALL, "says nothing but errors and results"},
-    {"version", 0, NULL, O_FLAG, AT(version), CMD_ALL, "prints the version"},
-    {"help", 'h', NULL, O_FLAG, AT(help), CMD_ALL, "prints this text"},
+    {"version", 0, NULL, O_FLAG, AT(version), CMD_ALL | CMD_DESCRIBE, "prints the version"},
+    {"help", 'h', NULL, O_FLAG, AT(help), CMD_ALL | CMD_DESCRIBE, "prints this text"},
+    {NULL, 0, NULL, O_FLAG, 0, 0, NULL},
 };
-enum { OPTIONS = sizeof options / sizeof *options };
+const variable variables[] = {
+    {"EINKORN_LOG", "error|warning|note|info", "what is told on stderr beside errors, by the program and by programs that use the library without a log function of their own (the program's default: warning; -v is info, --quiet is error)"},
+    {"EINKORN_NUM_THREADS", "N", "threads of runs and of the compiler where nothing else says how many (default: what the process may use)"},
+    {"EINKORN_CACHE_DIR", "FOLDER", "where `run` and `bench` keep compiled code and packed weights (default: $XDG_CACHE_HOME/einkorn, else ~/.cache/einkorn); used only if it belongs to you and nobody else may write there"},
+    {"EINKORN_CACHE_SIZE", "BYTES", "most that the cache takes, such as 500M or 2G (default 2G); what was used longest ago goes first; 0: no cache"},
+    {"NO_COLOR", "1", "no colors on the terminal"},
+    {NULL, NULL, NULL},
+};
 
 void usage(FILE *f, const command *c) {
   if (!c) {
     fprintf(f, "einkorn %s: compiles deep-learning models to native code, and runs them\n\n", ek_version());
-    for (const command *d = commands; d->name; d++) fprintf(f, "  einkorn %-8s %-34s %s\n", d->name, d->synopsis, d->what);
+    for (const command *d = commands; d->name; d++)
+      if (d->about) fprintf(f, "  einkorn %-8s %-34s %s\n", d->name, d->synopsis, d->what);
     fputs("\nMODEL is an ONNX file, a graph as text, or (to run) a compiled .so. `einkorn COMMAND --help` tells the options.\nExit codes: 0 done, 1 failed, 2 usage, 3 unsupported.\n", f);
     return;
   }
   fprintf(f, "einkorn %s %s\n%s\n\n", c->name, c->synopsis, c->what);
-  for (int i = 0; i < OPTIONS; i++) {
-    const option *o = &options[i];
+  for (const option *o = options; o->name; o++) {
     if (!(o->commands & c->bit)) continue;
-    char head[64];
+    char head[80];
     if (o->letter)
       snprintf(head, sizeof head, "-%c%s%s, --%s", o->letter, o->value ? " " : "", o->value ? o->value : "", o->name);
     else
       snprintf(head, sizeof head, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
     fprintf(f, "  %-28s %s\n", head, o->what);
   }
+  if (c->example) fprintf(f, "\n  einkorn %s %s\n", c->name, c->example);
 }
 static bool bad(cli *k, int *code, const char *what, const char *arg, const char *more) {
   fprintf(stderr, "einkorn%s%s: %s %s%s; see --help\n", k->cmd ? " " : "", k->cmd ? k->cmd->name : "", what, arg, more);
@@ -113,8 +115,8 @@ static bool set(cli *k, const option *o, const char *v, int *code) {
 }
 static const option *find(const cli *k, const char *name, size_t n, char letter) {
   uint32_t bit = k->cmd ? k->cmd->bit : CMD_ALL;
-  for (int i = 0; i < OPTIONS; i++)
-    if ((options[i].commands & bit) && (letter ? options[i].letter == letter : strlen(options[i].name) == n && !strncmp(options[i].name, name, n))) return &options[i];
+  for (const option *o = options; o->name; o++)
+    if ((o->commands & bit) && (letter ? o->letter == letter : strlen(o->name) == n && !strncmp(o->name, name, n))) return o;
   return NULL;
 }
 bool options_parse(cli *k, int argc, char **argv, int *code) {

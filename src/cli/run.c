@@ -116,7 +116,7 @@ int cmd_run(cli *k) {
   if (k->expect && !npz_read(k->c, k->expect, &expect)) ctx_unwind(k->c);
   if (!open_module(k, k->args.v[0], &model, &m, &code)) return code;
   print_times(k);
-  ek_code e = ek_run_create(m, k->threads, &r);
+  ek_code e = make_run(k, m, &r);
   if (e) return fail(k, e);
   if (!bind_inputs(k, m, r, &in, &code)) return code;
   progress_phase("running", 0);
@@ -134,6 +134,7 @@ int cmd_run(cli *k) {
     json_obj(&j, NULL);
     json_str(&j, "model", k->args.v[0]);
     json_num(&j, "compile_ms", rep.total_ms);
+    json_bool(&j, "cached", rep.cached);
     json_num(&j, "run_ms", ms);
     json_int(&j, "memory", ek_run_memory(r));
     json_times(k, &j);
@@ -164,7 +165,7 @@ int cmd_run(cli *k) {
     print_json(&text);
   }
   if (k->output) write_outputs(k, m, r);
-  if (k->verbose) say(k, "compiled in %.1f ms, ran in %.3f ms with %d threads, working memory %lld bytes (%s)\n", rep.total_ms, ms, ek_run_threads(r), (long long)ek_run_memory(r), rep.memory);
+  if (k->verbose) say(k, "%s in %.1f ms, ran in %.3f ms with %d threads, working memory %lld bytes (%s)\n", rep.cached ? "loaded from the cache" : "compiled", rep.total_ms, ms, ek_run_threads(r), (long long)ek_run_memory(r), rep.memory);
   if (k->expect && !any && ek_module_outputs(m)) return fail_text(k, EK_FAILED, arena_fmt(k->a, "error: %s has no array for any output of the model", k->expect));
   return same ? EXIT_DONE : EXIT_FAILED;
 }

@@ -142,15 +142,18 @@ static void make_array(cli *k, const ek_tensor_info *t, const int64_t *dims, con
 
 /* ---- all inputs ---- */
 static int64_t known_dim(cli *k, const host_tensor *in, int32_t n, const char *name) { /* by --dim, or from the arrays given */
+  int64_t likely = 1;
   for (uint32_t i = 0; i < k->dims.n; i++) {
-    const char *eq = strrchr(k->dims.v[i], '=');
+    const char *eq = strrchr(k->dims.v[i], '='), *colon = strchr(eq, ':');
     size_t len = (size_t)(eq - k->dims.v[i]);
-    if (strlen(name) == len && !strncmp(k->dims.v[i], name, len)) return strtoll(eq + 1, NULL, 10);
+    if (strlen(name) != len || strncmp(k->dims.v[i], name, len) != 0) continue;
+    if (!colon) return strtoll(eq + 1, NULL, 10);
+    likely = strtoll(colon[1] == ':' ? eq + 1 : colon + 1, NULL, 10);
   }
   for (int32_t i = 0; i < n; i++)
     for (int32_t d = 0; !in[i].made && d < in[i].info.rank; d++)
       if (in[i].info.dim_names[d] && !strcmp(in[i].info.dim_names[d], name)) return in[i].d.dims[d];
-  return 1;
+  return likely;
 }
 static void find_inputs(cli *k, ek_module *m, host_tensor *in, int32_t n) {
   npz z = {0};

@@ -10,6 +10,10 @@ _Static_assert((int)EK_CANCELLED == (int)E_CANCELLED && (int)EK_INTERNAL == (int
 _Static_assert(EK_MAX_RANK == MAX_RANK, "ranks agree");
 
 const char *ek_version(void) { return EK_VERSION; }
+const char *ek_code_name(ek_code code) {
+  static const char *const names[] = {"success", "failure", "wrong use", "not supported", "malformed model", "shapes or types do not fit", "file error", "out of memory, or over a limit", "no code for the target", "internal error", "cancelled"};
+  return (unsigned)code < sizeof names / sizeof *names ? names[code] : "unknown code";
+}
 const char *ek_type_name(ek_type t) {
   etype e = et_from_onnx((int)t);
   return e ? et_name(e) : "?";
@@ -19,36 +23,29 @@ size_t ek_type_bytes(ek_type t) {
   return e ? et_bytes(e) : 0;
 }
 
-/* ---- texts that outlive contexts ---- */
-bool text_put(text *t, const char *s, size_t n) {
-  if (t->n + n + 1 > t->cap) {
-    size_t cap = t->cap ? t->cap * 2 : 256;
-    while (cap < t->n + n + 1) cap *= 2;
-    char *p = realloc(t->s, cap);
-    if (!p) return false;
-    t->s = p, t->cap = cap;
-  }
-  memcpy(t->s + t->n, s, n);
-  t->n += n;
-  t->s[t->n] = 0;
-  return true;
-}
-bool text_set(text *t, const char *s) {
-  t->n = 0;
-  return text_put(t, s, strlen(s));
-}
-static void text_free(text *t) {
-  free(t->s);
-  *t = (text){0};
-}
-
 /* ---- diagnostics ---- */
+static const char *const levels[] = {"error", "warning", "note", "info"};
 void diag_print(const diag *d, sbuf *b) {
-  static const char *const levels[] = {"error", "warning", "note", "info"};
   if (d->pos.file) sb_fmt(b, "%s:%u:%u: ", d->pos.file, d->pos.line, d->pos.col);
   sb_fmt(b, "%s: ", d->code == E_INTERNAL ? "internal error" : levels[d->level]);
   if (d->node && d->node[0]) sb_fmt(b, "%s: ", d->node);
   sb_put(b, d->text);
+}
+/* To the caller's function; without one to stderr, if EINKORN_LOG asked for this level when the session was made. */
+static void tell(const ek_session *s, int level, const char *line) {
+  if (s->log)
+    s->log(s->log_user, level, line);
+  else if (level < s->env_levels)
+    fprintf(stderr, "einkorn: %s\n", line);
+}
+/* The same when the context has no memory left to print in. */
+static void hand_over_plainly(ek_session *s, const ctx *c) {
+  text_set(&s->message, "");
+  for (const diag *d = diag_first(c); d; d = d->next) {
+    if (d->level != D_ERROR) continue;
+    const char *parts[] = {s->message.n ? "\n" : "", "error: ", d->node && d->node[0] ? d->node : "", d->node && d->node[0] ? ": " : "", d->text};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) text_put(&s->message, parts[i], strlen(parts[i]));
+  }
 }
 static void hand_over(ek_session *s, ctx *c) {
   arena *a = ctx_arena(c);
@@ -59,20 +56,26 @@ static void hand_over(ek_session *s, ctx *c) {
       text_put(&s->message, b.s, b.n);
       text_put(&s->message, "\n", 1);
     }
-    if (s->log) s->log(s->log_user, (int)d->level, b.s);
+    tell(s, (int)d->level, b.s);
   }
   if (s->message.n && s->message.s[s->message.n - 1] == '\n') s->message.s[--s->message.n] = 0;
 }
-ek_code session_done(ek_session *s, ctx *c, ek_code otherwise) {
+static ek_code done(ek_session *s, ctx *c, ek_code otherwise) {
   text_set(&s->message, "");
   if (!c) {
     text_set(&s->message, "error: out of memory");
     return EK_MEMORY;
   }
   CTX_TRY(c) { hand_over(s, c); }
-  CTX_CATCH { text_set(&s->message, "error: out of memory"); }
+  CTX_CATCH { hand_over_plainly(s, c); }
   ek_code code = (ek_code)diag_code(c);
   return code ? code : otherwise;
+}
+ek_code session_done(ek_session *s, ctx *c, ek_code otherwise) {
+  pthread_mutex_lock(&s->lock);
+  ek_code code = done(s, c, otherwise);
+  pthread_mutex_unlock(&s->lock);
+  return code;
 }
 ek_code session_fail(ek_session *s, ek_code code, const char *fmt, ...) {
   char buf[1024] = "error: ";
@@ -81,23 +84,51 @@ ek_code session_fail(ek_session *s, ek_code code, const char *fmt, ...) {
   va_start(ap, fmt);
   vsnprintf(buf + n, sizeof buf - n, fmt, ap);
   va_end(ap);
+  pthread_mutex_lock(&s->lock);
   text_set(&s->message, buf);
-  if (s->log) s->log(s->log_user, 0, buf);
+  pthread_mutex_unlock(&s->lock);
+  tell(s, 0, buf);
   return code;
 }
 
 /* ---- sessions ---- */
-ek_session *ek_session_create(void) { return calloc(1, sizeof(ek_session)); }
+void ek_session_options_init(ek_session_options *o) { *o = (ek_session_options){.size = sizeof *o}; }
+ek_session *ek_session_create_with(const ek_session_options *given) {
+  ek_session_options o;
+  ek_session_options_init(&o);
+  if (given) {
+    if (given->size < sizeof(size_t) || given->size > sizeof o) return NULL;
+    memcpy(&o, given, given->size);
+  }
+  if (!o.alloc != !o.free) return NULL;
+  memory mem = {o.alloc, o.free, o.alloc_user, o.compile_memory > SIZE_MAX ? SIZE_MAX : (size_t)o.compile_memory};
+  ek_session *s = mem_zero(&mem, sizeof *s);
+  if (!s) return NULL;
+  s->mem = mem;
+  s->message.mem = s->result.mem = &s->mem;
+  if (pthread_mutex_init(&s->lock, NULL)) {
+    mem_put(&mem, s);
+    return NULL;
+  }
+  const char *log = getenv("EINKORN_LOG");
+  for (int i = 0; log && i < 4; i++)
+    if (!strcmp(log, levels[i])) s->env_levels = i + 1;
+  return s;
+}
+ek_session *ek_session_create(void) { return ek_session_create_with(NULL); }
 void ek_session_destroy(ek_session *s) {
   if (!s) return;
   while (s->modules) ek_module_close(s->modules);
   while (s->models) ek_model_close(s->models);
-  for (uint32_t i = 0; i < s->nops; i++) free(s->ops[i]);
-  free(s->ops);
+  for (uint32_t i = 0; i < s->nops; i++) mem_put(&s->mem, s->ops[i]);
+  mem_put(&s->mem, s->ops);
   text_free(&s->message);
   text_free(&s->result);
   ctx_free(s->scratch);
-  free(s);
+  ek_rt_pool_destroy(s->pool);
+  pthread_mutex_destroy(&s->lock);
+  memory mem = s->mem;
+  mem_put(&mem, s);
 }
 const char *ek_message(const ek_session *s) { return s->message.s ? s->message.s : ""; }
 void ek_set_log(ek_session *s, void (*log)(void *user, int level, const char *text), void *user) { s->log = log, s->log_user = user; }
@@ -112,33 +143,58 @@ static void read_ops(ctx *c, const char *path) {
   CTX_CATCH {}
 }
 ek_code ek_load_ops(ek_session *s, const char *path) {
-  ctx *c = ctx_new();
+  ctx *c = session_ctx(s);
   if (c) read_ops(c, path);
   ek_code code = session_done(s, c, EK_OK);
   ctx_free(c);
   if (code) return code;
-  char **ops = realloc(s->ops, (s->nops + 1) * sizeof *ops), *copy = strdup(path);
-  if (ops) s->ops = ops;
+  char **ops = mem_get(&s->mem, (s->nops + 1) * sizeof *ops), *copy = mem_str(&s->mem, path);
   if (!ops || !copy) {
-    free(copy);
+    mem_put(&s->mem, ops);
+    mem_put(&s->mem, copy);
     return session_fail(s, EK_MEMORY, "out of memory");
   }
+  if (s->nops) memcpy(ops, s->ops, s->nops * sizeof *ops);
+  mem_put(&s->mem, s->ops);
+  s->ops = ops;
   s->ops[s->nops++] = copy;
   return EK_OK;
 }
 
 /* ---- options ---- */
 void ek_options_init(ek_options *o) { *o = (ek_options){.size = sizeof *o, .optimize = 3}; }
-static bool read_dim(ctx *c, const char *text, dimfix *out) {
-  const char *eq = strrchr(text, '=');
-  char *end = NULL;
+/* One of the numbers of NAME=8 or NAME=1:8:64. */
+static bool read_size(const char **s, int64_t *out) {
+  char *end;
   errno = 0;
-  long long v = eq ? strtoll(eq + 1, &end, 10) : 0;
-  if (!eq || eq == text || end == eq + 1 || *end || errno || v < 0) {
-    diag_error(c, E_USAGE, NULL, "dimension '%s': NAME=NUMBER is expected, such as N=8", text);
+  long long v = strtoll(*s, &end, 10);
+  if (end == *s || errno || v < 0 || !isdigit((unsigned char)**s)) return false;
+  *s = end, *out = v;
+  return true;
+}
+static bool read_dim(ctx *c, const char *text, dimfix *out) {
+  const char *eq = strrchr(text, '='), *s = eq ? eq + 1 : text;
+  dimfix d = {0};
+  bool good = eq && eq != text && read_size(&s, &d.value);
+  d.lo = d.hi = d.value;
+  if (good && *s == ':') {
+    s++;
+    if (*s == ':')
+      d.value = -1;
+    else
+      good = read_size(&s, &d.value);
+    good = good && *s++ == ':' && read_size(&s, &d.hi);
+  }
+  if (!good || *s) {
+    diag_error(c, E_USAGE, NULL, "dimension '%s': NAME=NUMBER is expected, such as N=8, or NAME=LEAST:LIKELY:MOST, such as N=1:8:64", text);
     return false;
   }
-  *out = (dimfix){intern_n(c, text, (size_t)(eq - text)), v};
+  if (d.lo > d.hi || (d.value >= 0 && (d.lo > d.value || d.value > d.hi))) {
+    diag_error(c, E_USAGE, NULL, "dimension '%s': %s is not between the least, %lld, and the most, %lld", text, d.value < 0 ? "nothing" : "the likely size", (long long)d.lo, (long long)d.hi);
+    return false;
+  }
+  d.name = intern_n(c, text, (size_t)(eq - text));
+  *out = d;
   return true;
 }
 bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opts *out) {
@@ -160,7 +216,7 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
     return false;
   }
   *out = (pipe_opts){.level = o.optimize,
-                     .compile_threads = o.compile_threads ? (uint32_t)o.compile_threads : cpu_count(),
+                     .compile_threads = (uint32_t)default_threads(o.compile_threads),
                      .target = o.target,
                      .fuel = o.fuel,
                      .verify = o.verify != 0,
@@ -198,23 +254,26 @@ static void load_graph(ek_model *m, const pipe_opts *o) {
 }
 static ek_code load(ek_session *s, const char *path, const void *data, size_t bytes, const char *name, ek_model **out) {
   *out = NULL;
-  ek_model *m = calloc(1, sizeof *m);
-  ctx *c = ctx_new();
+  const memory *mem = &s->mem;
+  ek_model *m = mem_zero(mem, sizeof *m);
+  ctx *c = session_ctx(s);
+  bool ok = false;
   if (m && c) {
     m->s = s, m->c = c, m->data = data, m->bytes = bytes;
-    m->path = path ? strdup(path) : NULL;
-    m->name = strdup(path ? path : name ? name : "model");
-    m->ops = calloc(s->nops + 1, sizeof *m->ops);
-    bool ok = (!path || m->path) && m->name && m->ops;
-    for (uint32_t i = 0; ok && i < s->nops; i++) ok = (m->ops[m->nops++] = strdup(s->ops[i])) != NULL;
+    m->path = path ? mem_str(mem, path) : NULL;
+    m->name = mem_str(mem, path ? path : name ? name : "model");
+    m->ops = mem_zero(mem, (s->nops + 1) * sizeof *m->ops);
+    ok = (!path || m->path) && m->name && m->ops;
+    for (uint32_t i = 0; ok && i < s->nops; i++) ok = (m->ops[m->nops++] = mem_str(mem, s->ops[i])) != NULL;
     pipe_opts o = {.level = 3, .compile_threads = 1, .progress = s->progress, .progress_user = s->progress_user};
     if (ok) load_graph(m, &o);
   }
-  ek_code code = m && c ? session_done(s, c, m->p ? EK_OK : EK_FAILED) : session_fail(s, EK_MEMORY, "out of memory");
+  ek_code code = ok ? session_done(s, c, m->p ? EK_OK : EK_FAILED) : session_fail(s, EK_MEMORY, "out of memory");
   if (!m) {
     ctx_free(c);
     return code;
   }
+  m->c = c;
   m->s = s, m->next = s->models, s->models = m;
   if (code)
     ek_model_close(m);
@@ -231,12 +290,13 @@ void ek_model_close(ek_model *m) {
       *p = m->next;
       break;
     }
-  for (uint32_t i = 0; i < m->nops; i++) free(m->ops[i]);
-  free(m->ops);
-  free(m->path);
-  free(m->name);
+  const memory *mem = &m->s->mem;
+  for (uint32_t i = 0; i < m->nops; i++) mem_put(mem, m->ops[i]);
+  mem_put(mem, m->ops);
+  mem_put(mem, m->path);
+  mem_put(mem, m->name);
   ctx_free(m->c);
-  free(m);
+  mem_put(mem, m);
 }
 
 /* ---- inputs and outputs ---- */
@@ -311,7 +371,7 @@ static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(p
 }
 ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env), ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep) {
   if (keep) *keep = NULL;
-  ctx *c = ctx_new();
+  ctx *c = session_ctx(m->s);
   ek_code r = c ? guarded(c, m, o, setup, fn, env) : EK_MEMORY;
   ek_code code = session_done(m->s, c, r);
   if (code && m->s->message.n == 0) session_fail(m->s, code, "the compilation failed without saying why");

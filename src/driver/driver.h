@@ -4,7 +4,7 @@
  *           └─ modules ── runs
  *
  * Every compilation has a context of its own, which its module owns: closing the module gives all its memory back. A model keeps its source, and is read again for each compilation (reading is cheap:
- * weights are mapped). Handles are malloc'ed, so that they outlive contexts; runs use no context at all, so that they may work in any thread.
+ * weights are mapped). Handles come from memory.c, so that they outlive contexts; runs use no context at all, so that they may work in any thread.
  */
 #ifndef EK_DRIVER_DRIVER_H
 #define EK_DRIVER_DRIVER_H
@@ -12,17 +12,36 @@
 #include "einkorn/einkorn.h"
 #include <pthread.h>
 
+/* ---- memory.c ---- */
+typedef struct memory { /* where memory comes from; NULL, or alloc NULL: the C library */
+  void *(*alloc)(void *user, size_t bytes, size_t align);
+  void (*free)(void *user, void *p, size_t bytes);
+  void *user;
+  size_t compile_limit;
+} memory;
+void *mem_get(const memory *m, size_t bytes); /* any contents, 64-aligned; NULL: none */
+void *mem_zero(const memory *m, size_t bytes);
+void mem_put(const memory *m, void *p);
+char *mem_str(const memory *m, const char *s);
 typedef struct text {
   char *s;
   size_t n, cap;
-} text;                                          /* malloc'ed, NUL-terminated, kept between calls */
+  const memory *mem;
+} text;                                          /* NUL-terminated once anything was put, kept between calls */
 bool text_put(text *t, const char *s, size_t n); /* false: no memory */
 bool text_set(text *t, const char *s);
+void text_free(text *t);
+ctx *session_ctx(ek_session *s); /* a context with the session's memory; NULL when there is none */
 
 struct ek_session {
+  memory mem;
+  pthread_mutex_t lock; /* guards message and pool, which several threads may use through modules */
+  ek_rt_pool *pool;     /* of all runs that name none; made when first needed, with pool_threads */
+  int pool_threads;
   text message, result; /* result: the text a call gave out */
   void (*log)(void *user, int level, const char *text);
   void *log_user;
+  int env_levels; /* diagnostics below this level go to stderr when there is no log; 0: none */
   int (*progress)(void *user, const char *phase, double done);
   void *progress_user;
   char **ops; /* paths of the user's definitions */
@@ -50,14 +69,18 @@ struct ek_module {
   ek_module *next;
   module_kind kind;
   const ek_rt_model *d; /* what it is: inputs, outputs, plan, run */
-  uint8_t *weights;     /* JIT: own, 64-aligned */
+  uint8_t *weights;     /* JIT: own, 64-aligned; NULL when they are in `mapped` */
+  struct image *code;   /* JIT, from the cache: instead of j */
+  bytes mapped;         /* the cache's entry */
   ctx *c;               /* NULL: saved */
   pipeline *p;
   jit *j;
   void *lib;            /* saved: dlopen */
   pthread_mutex_t lock; /* EVAL: one run at a time */
+  pthread_mutex_t list; /* guards runs */
   ek_run *runs;
   int threads; /* default of runs */
+  uint64_t memory_limit; /* default of runs */
   ek_report report;
 };
 
@@ -79,7 +102,16 @@ const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *me
 void report_program(pipeline *p, ek_report *r);
 uint32_t program_kernels(const program *p);
 /* ---- run.c ---- */
-void run_free(ek_run *r);
+bool run_need(const ek_rt_model *d, int threads, int64_t *bytes); /* working memory, if the sizes of all inputs are fixed */
+/* ---- threads.c ---- */
+int default_threads(int asked);                       /* asked, or ek_threads() for 0 */
+ek_rt_pool *session_pool(ek_session *s, int threads); /* the session's, if it is for so many threads; else NULL */
+ek_rt_pool *pool_of(ek_pool *p);
+typedef struct borrowed {                             /* the caller's own threads */
+  void (*parallel_for)(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
+  void *user;
+} borrowed;
+void borrowed_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks); /* call->pool: a `borrowed` */
 /* ---- eval.c: a module without code. Both fill the call record as compiled functions do; text of failures goes to `why` ---- */
 ek_code eval_plan(ek_module *m, ek_rt_call *call, text *why);
 ek_code eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *why);
@@ -93,4 +125,6 @@ uint8_t *link_add_data(linking *k, const char *symbol, size_t n,
                        bytes like);                      /* an object of n read-only bytes under a hidden symbol, for the machine that the object `like` is for; gives the room to write them to */
 uint64_t link_end(linking *k, bool shared, bool native); /* shared library, else one relocatable object; native: for this machine, so that its libc is named. Bytes of the file */
 void link_drop(linking *k);                              /* removes what is left of the folder; also after link_end */
+/* ---- ops_table.c: every operator with versions, types, gradient and cost, in Markdown ---- */
+void ops_table(ctx *c, oplib *(*make)(ctx *c, void *env), void *env, sbuf *b); /* make: the definitions, in any context */
 #endif

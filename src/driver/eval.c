@@ -17,9 +17,18 @@ static bool symbol(void *env, atom a, int64_t *v) {
     *v = (int64_t)got;
     return true;
   }
-  for (uint32_t i = 0; i < m->lates.n; i++)
-    if (m->lates.v[i].symbol == a) return sym_eval(m->c, m->lates.v[i].bound, symbol, s, v);
   return sym_definition(m->c, a, &def) && sym_eval(m->c, def, symbol, s, v);
+}
+static bool late_between(void *env, atom a, sz *lo, sz *hi) {
+  emodule *m = env;
+  for (uint32_t i = 0; i < m->lates.n; i++)
+    if (m->lates.v[i].symbol == a) {
+      int64_t least, most;
+      sym_range(m->c, sym_of_atom(m->c, a), &least, &most);
+      *lo = sym_int(m->c, least), *hi = m->lates.v[i].bound;
+      return true;
+    }
+  return false;
 }
 static void bind_symbols(sizes *s, const int64_t *dims) {
   emodule *m = s->m->p->m;
@@ -54,9 +63,12 @@ static void plan(ek_module *m, ek_rt_call *call) {
   uint32_t at = 0;
   for (uint32_t i = 0; i < e->outputs.n; i++) {
     const tensor *t = xt(e, e->outputs.v[i].t);
-    for (uint32_t d = 0; d < t->rank; d++, at++)
-      if (!sym_eval(c, t->shape[d], symbol, &s, &call->out_dims[at]))
+    for (uint32_t d = 0; d < t->rank; d++, at++) {
+      sz least, most;
+      sym_between(c, t->shape[d], late_between, e, &least, &most);
+      if (!sym_eval(c, most, symbol, &s, &call->out_dims[at]))
         ctx_fail(c, E_SHAPE, "output %s: dimension %u (%s) has no value for these sizes", e->outputs.v[i].name, d, sym_str(c, t->shape[d]));
+    }
   }
   call->arena_bytes = 0;
 }

@@ -255,6 +255,12 @@ static void op_source(ctx *c, listing *l) {
   opdef_print(d, &b);
   l->list = b.s ? b.s : "", l->n = b.n;
 }
+static oplib *session_library(ctx *c, void *s) { return library(c, s); }
+static void op_table(ctx *c, listing *l) {
+  sbuf b = sbuf_new(ctx_arena(c));
+  ops_table(c, session_library, l->s, &b);
+  l->list = b.s ? b.s : "", l->n = b.n;
+}
 static void list_targets(ctx *c, listing *l) {
   const char **names;
   l->n = target_names(c, &names);
@@ -270,7 +276,7 @@ static bool fill(ctx *c, void (*fn)(ctx *c, listing *l), listing *l) {
   return good;
 }
 static ek_code make_list(ek_session *s, void (*fn)(ctx *c, listing *l), listing *l) {
-  ctx *c = ctx_new();
+  ctx *c = session_ctx(s);
   l->s = s;
   bool good = c && fill(c, fn, l);
   ek_code code = session_done(s, c, good ? EK_OK : EK_FAILED);
@@ -292,6 +298,12 @@ ek_code ek_ops(ek_session *s, const ek_op_info **ops, size_t *n) {
 ek_code ek_op_source(ek_session *s, const char *name, const char **text) {
   listing l = {.name = name};
   ek_code code = make_list(s, op_source, &l);
+  *text = l.list ? l.list : "";
+  return code;
+}
+ek_code ek_ops_table(ek_session *s, const char **text) {
+  listing l = {0};
+  ek_code code = make_list(s, op_table, &l);
   *text = l.list ? l.list : "";
   return code;
 }

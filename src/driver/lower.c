@@ -1,25 +1,9 @@
 /* How does a graph become expr? See lower.h. Nodes whose results nobody needs are left out. A node that fails leaves its results unknown; nodes that need them are skipped silently, so that one cause
  * gives one error. */
-#include "driver/lower.h"
+#include "driver/lower_in.h"
 #include <string.h>
 
-typedef struct known {
-  bool done;
-  arg a;
-} known; /* per graph value */
-typedef struct low {
-  ctx *c;
-  arena *a;
-  emodule *m;
-  const oplib *lib;
-  map *vals; /* value * -> index into known + 1 */
-  VEC(known) known;
-  const dimfix *dims;
-  uint32_t ndims;
-  map *needed; /* value * */
-} low;
-
-static known *slot(low *L, const value *v) {
+known *low_slot(low *L, const value *v) {
   uint64_t i;
   if (!map_getu(L->vals, (uint64_t)(uintptr_t)v, &i)) {
     vec_push(L->a, L->known, ((known){0}));
@@ -32,7 +16,7 @@ static known *slot(low *L, const value *v) {
 static void need(low *L, const value *v) {
   if (v) map_putu(L->needed, (uint64_t)(uintptr_t)v, 1);
 }
-static bool needed(low *L, const value *v) {
+bool low_needed(low *L, const value *v) {
   uint64_t d;
   return v && map_getu(L->needed, (uint64_t)(uintptr_t)v, &d);
 }
@@ -41,7 +25,7 @@ static void mark_graph(low *L, graph *g) {
   for (uint32_t i = g->nodes.n; i-- > 0;) {
     node *n = g->nodes.v[i];
     bool any = false;
-    for (uint32_t j = 0; j < n->out.n; j++) any |= needed(L, n->out.v[j]);
+    for (uint32_t j = 0; j < n->out.n; j++) any |= low_needed(L, n->out.v[j]);
     if (!any) continue;
     for (uint32_t j = 0; j < n->in.n; j++) need(L, n->in.v[j]);
     for (uint32_t j = 0; j < n->attrs.n; j++)
@@ -65,23 +49,50 @@ static void small_values(low *L, arg *a, const ndarray *d) {
   for (int64_t i = 0; i < n; i++) v[i] = sym_int(L->c, et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
   a->values = v;
 }
-static arg *value_arg(low *L, const value *v) { /* NULL: not known (an earlier failure) */
-  known *k = slot(L, v);
+arg *low_value(low *L, const value *v) { /* NULL: not known (an earlier failure) */
+  known *k = low_slot(L, v);
   if (!k->done && v->data) {
     arg a = {.present = true, .type = v->data->type, .rank = v->data->rank, .shape = v->dims};
-    a.t = expr_const_tensor(L->m, v->data, v->name);
+    ndarray text = *v->data;
+    if (text.type == ET_STR && !notation_text(L->a, v->data, &text)) ctx_fail(L->c, E_MEMORY, "constant %s: too many strings", v->name);
+    a.t = expr_const_tensor(L->m, &text, v->name);
     small_values(L, &a, v->data);
-    k = slot(L, v);
+    k = low_slot(L, v);
     k->a = a;
     k->done = true;
   }
-  return k->done ? &k->a : NULL;
+  return k->done && !k->list && !k->absent ? &k->a : NULL;
 }
-static void set_value(low *L, value *v, arg a) {
-  known *k = slot(L, v);
+bool low_tensor(low *L, const node *n, const value *v, arg *out) {
+  const arg *a = low_value(L, v);
+  const known *k = low_slot(L, v);
+  if (a)
+    *out = *a;
+  else if (k->done)
+    diag_error(L->c, E_MODEL, n->name, "%s: '%s' is %s, a tensor is needed", n->op, v->source, k->list ? "a sequence" : "an empty optional");
+  return a != NULL;
+}
+bool low_single(low *L, const node *n, const value *v, etype t, const char *what, arg *out) {
+  if (!low_tensor(L, n, v, out)) return false;
+  bool one = true;
+  for (uint32_t i = 0; i < out->rank; i++) one = one && sym_int_or(L->c, out->shape[i], 1) == 1;
+  if (out->type == t && one) return true;
+  diag_error(L->c, E_MODEL, n->name, "%s: %s, '%s', must be one element of type %s; it is %s of rank %u", n->op, what, v->source, et_name(t), et_name(out->type), out->rank);
+  return false;
+}
+void low_copy(low *L, value *to, const value *from) {
+  const arg *a = low_value(L, from);
+  if (a) {
+    low_set(L, to, *a);
+    return;
+  }
+  known k = *low_slot(L, from);
+  *low_slot(L, to) = k;
+}
+void low_set(low *L, value *v, arg a) {
+  known *k = low_slot(L, v);
   a.present = true;
-  k->a = a;
-  k->done = true;
+  *k = (known){.done = true, .a = a};
   v->type = a.type;
   v->ranked = true;
   v->rank = a.rank;
@@ -118,7 +129,32 @@ static sattr to_sattr(low *L, const attr *a) {
   }
   return s;
 }
-static bool lower_nodes(low *L, graph *g, uint32_t block);
+
+static const char *low_name(low *L, const node *n) { return L->suffix[0] ? arena_fmt(L->a, "%s%s", n->name, L->suffix) : n->name; }
+bool low_call(low *L, uint32_t block, const char *node, const char *op, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout) {
+  const opdef *d = notation_find(L->lib, "", op);
+  if (!d) return diag_error(L->c, E_UNSUPPORTED, node, "operator %s is not defined", op), false;
+  for (uint32_t i = 0; i < nout; i++) out[i] = (arg){.want = true};
+  uint32_t errors = diag_errors(L->c);
+  if (!notation_elaborate(L->lib, d, L->m, block, L->suffix[0] ? arena_fmt(L->a, "%s%s", node, L->suffix) : node, in, nin, attrs, nattrs, out, nout)) {
+    if (diag_errors(L->c) == errors) diag_error(L->c, E_SHAPE, node, "%s: the inputs do not fit", op);
+    return false;
+  }
+  return true;
+}
+arg low_ints(low *L, etype t, const int64_t *v, uint32_t n, bool vector, const char *name) {
+  uint32_t w = et_bytes(t);
+  ndarray d = {.type = t, .rank = vector, .dims = {n}, .bytes = (size_t)n * w};
+  uint8_t *bytes = arena_alloc(L->a, d.bytes + 1);
+  for (uint32_t i = 0; i < n; i++) et_store(t, bytes + i * w, (scalar){.i = v[i]});
+  d.data = bytes;
+  sz *shape = NEWN(L->a, sz, 1);
+  shape[0] = sym_int(L->c, n);
+  arg a = {.present = true, .type = t, .rank = vector, .shape = shape};
+  a.t = expr_const_tensor(L->m, &d, name);
+  small_values(L, &a, &d);
+  return a;
+}
 
 static void plain_node(low *L, graph *g, node *n, uint32_t block) {
   const opdef *d = notation_find(L->lib, n->domain, n->op);
@@ -131,11 +167,7 @@ static void plain_node(low *L, graph *g, node *n, uint32_t block) {
   VEC(sattr) at = {0};
   for (uint32_t i = 0; i < n->in.n; i++) {
     arg a = {0};
-    if (n->in.v[i]) {
-      arg *k = value_arg(L, n->in.v[i]);
-      if (!k) return;
-      a = *k;
-    }
+    if (n->in.v[i] && !low_slot(L, n->in.v[i])->absent && !low_tensor(L, n, n->in.v[i], &a)) return;
     vec_push(L->a, in, a);
   }
   for (uint32_t i = 0; i < n->attrs.n; i++)
@@ -144,396 +176,81 @@ static void plain_node(low *L, graph *g, node *n, uint32_t block) {
       vec_push(L->a, at, s);
     }
   arg *out = NEWN(L->a, arg, n->out.n ? n->out.n : 1);
-  for (uint32_t i = 0; i < n->out.n; i++) out[i].want = needed(L, n->out.v[i]);
+  for (uint32_t i = 0; i < n->out.n; i++) out[i].want = low_needed(L, n->out.v[i]);
   uint32_t errors = diag_errors(L->c);
-  if (!notation_elaborate(L->lib, d, L->m, block, n->name, in.v, in.n, at.v, at.n, out, n->out.n)) {
+  if (!notation_elaborate(L->lib, d, L->m, block, low_name(L, n), in.v, in.n, at.v, at.n, out, n->out.n)) {
     if (diag_errors(L->c) == errors) diag_error(L->c, E_SHAPE, n->name, "%s: the inputs do not fit the definition", n->op);
     return;
   }
   for (uint32_t i = 0; i < n->out.n; i++)
-    if (out[i].want) set_value(L, n->out.v[i], out[i]);
+    if (out[i].want) low_set(L, n->out.v[i], out[i]);
 }
 
-/* ---- control flow ---- */
-static uint32_t new_block(low *L, uint32_t parent) {
-  vec_push(L->a, L->m->blocks, ((block){.parent = parent}));
-  return L->m->blocks.n - 1;
-}
-static tid result_tensor(low *L, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin) { return expr_tensor(L->m, TK_RESULT, t, shape, rank, name, origin); }
-static bool within(low *L, uint32_t b, uint32_t outer) { /* b is outer or nested in it */
-  while (b != outer) {
-    if (!b) return false;
-    b = L->m->blocks.v[b].parent;
-  }
-  return true;
-}
-/* moves the items of a block to the end of another (a branch that is always taken) */
-static void block_splice(low *L, uint32_t from, uint32_t to) {
-  for (uint32_t i = 0; i < L->m->blocks.v[from].items.n; i++) {
-    item it = L->m->blocks.v[from].items.v[i];
-    if (it.kind == IT_STAGE)
-      xs(L->m, it.index)->block = to;
-    else if (it.kind == IT_IF)
-      L->m->ifs.v[it.index].block = to;
-    else
-      L->m->loops.v[it.index].block = to;
-    vec_push(L->a, L->m->blocks.v[to].items, it);
-  }
-  for (uint32_t b = 0; b < L->m->blocks.n; b++)
-    if (b && L->m->blocks.v[b].parent == from) L->m->blocks.v[b].parent = to;
-  for (uint32_t i = 0; i < L->m->guards.n; i++)
-    if (L->m->guards.v[i].block == from) L->m->guards.v[i].block = to;
-  L->m->blocks.v[from].items.n = 0;
-}
-/* a branch that is never taken: nothing of it stays */
-static void block_drop(low *L, uint32_t block) {
-  emodule *m = L->m;
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < m->stages.n; i++)
-    if (within(L, xs(m, i)->block, block)) xs(m, i)->dead = true;
-  for (uint32_t i = 0; i < m->ifs.n; i++)
-    if (within(L, m->ifs.v[i].block, block)) m->ifs.v[i].n = 0;
-  for (uint32_t i = 0; i < m->loops.n; i++)
-    if (within(L, m->loops.v[i].block, block)) m->loops.v[i].ncarried = m->loops.v[i].ncollected = 0;
-  for (uint32_t i = 0; i < m->guards.n; i++)
-    if (!within(L, m->guards.v[i].block, block)) m->guards.v[n++] = m->guards.v[i];
-  m->guards.n = n, n = 0;
-  for (uint32_t i = 0; i < m->lates.n; i++) {
-    const tensor *t = xt(m, m->lates.v[i].tensor);
-    if (t->kind != TK_STAGE || !xs(m, t->stage)->dead) m->lates.v[n++] = m->lates.v[i];
-  }
-  m->lates.n = n;
-  for (uint32_t b = 0; b < m->blocks.n; b++)
-    if (within(L, b, block)) m->blocks.v[b].items.n = 0;
-}
-static void lower_if(low *L, graph *g, node *n, uint32_t block) {
-  const attr *ta = node_attr(n, "then_branch"), *ea = node_attr(n, "else_branch");
-  (void)g;
-  if (!ta || !ea || !ta->g || !ea->g || n->in.n < 1 || !n->in.v[0]) {
-    diag_error(L->c, E_MODEL, n->name, "If needs a condition and the attributes then_branch and else_branch");
-    return;
-  }
-  arg *c = value_arg(L, n->in.v[0]);
-  if (!c) return;
-  int64_t v;
-  graph *br[2] = {ta->g, ea->g};
-  for (int i = 0; i < 2; i++)
-    if (br[i]->outputs.n < n->out.n) {
-      diag_error(L->c, E_MODEL, n->name, "If has %u outputs, its branch %s has %u", n->out.n, br[i]->name, br[i]->outputs.n);
-      return;
-    }
-  int pick = -1;
-  if (c->values && sym_is_int(L->c, c->values[0], &v)) pick = v ? 0 : 1;
-  if (pick >= 0) {
-    if (!lower_nodes(L, br[pick], block)) return;
-    for (uint32_t i = 0; i < n->out.n; i++)
-      if (needed(L, n->out.v[i])) {
-        arg *r = value_arg(L, br[pick]->outputs.v[i]);
-        if (r) set_value(L, n->out.v[i], *r);
-      }
-    return;
-  }
-  uint32_t blocks[2];
-  arg *vals[2];
-  for (int b = 0; b < 2; b++) {
-    blocks[b] = new_block(L, block);
-    vals[b] = NEWN(L->a, arg, n->out.n ? n->out.n : 1);
-    uint32_t facts = sym_mark(L->c);
-    bool good = lower_nodes(L, br[b], blocks[b]);
-    sym_pop(L->c, facts);
-    if (!good) return;
-    for (uint32_t i = 0; i < n->out.n; i++)
-      if (needed(L, n->out.v[i])) {
-        arg *r = value_arg(L, br[b]->outputs.v[i]);
-        if (!r) return;
-        vals[b][i] = *r;
-      }
-  }
-  xif x = {.cond = c->t, .then_block = blocks[0], .else_block = blocks[1], .block = block, .origin = n->name};
-  x.results = NEWN(L->a, tid, n->out.n + 1), x.then_vals = NEWN(L->a, tid, n->out.n + 1), x.else_vals = NEWN(L->a, tid, n->out.n + 1);
-  int side = -1; /* a branch that must be assumed, since the two differ in rank or size */
-  for (uint32_t i = 0; i < n->out.n; i++) {
-    if (!needed(L, n->out.v[i])) continue;
-    arg *t = &vals[0][i], *e = &vals[1][i];
-    if (t->type != e->type) {
-      diag_error(L->c, E_SHAPE, n->name, "output %u is %s in one branch and %s in the other", i, et_name(t->type), et_name(e->type));
-      return;
-    }
-    bool same = t->rank == e->rank;
-    for (uint32_t d = 0; same && d < t->rank; d++) same = sym_eq(L->c, t->shape[d], e->shape[d]);
-    if (!same) {
-      /* the branch whose rank the model declares for the result, else the first */
-      value *o = n->out.v[i];
-      side = o->declared && o->ranked && o->rank == e->rank && o->rank != t->rank ? 1 : 0;
-    }
-  }
-  if (side >= 0) {
-    if (!c->values) {
-      diag_error(L->c, E_UNSUPPORTED, n->name, "the branches give results of different shapes and the condition depends on data; results must have one shape");
-      return;
-    }
-    block_drop(L, blocks[1 - side]);
-    block_splice(L, blocks[side], block);
-    notation_assume(L->m, block, c->values[0], side == 0, n->name, "these input sizes take the other branch of this If; compile for them with --dim");
-    for (uint32_t i = 0; i < n->out.n; i++)
-      if (needed(L, n->out.v[i])) set_value(L, n->out.v[i], vals[side][i]);
-    return;
-  }
-  for (uint32_t i = 0; i < n->out.n; i++) {
-    if (!needed(L, n->out.v[i])) continue;
-    arg *t = &vals[0][i];
-    tid r = result_tensor(L, t->type, t->shape, t->rank, n->out.v[i]->name, n->name);
-    x.results[x.n] = r, x.then_vals[x.n] = t->t, x.else_vals[x.n] = vals[1][i].t;
-    x.n++;
-    set_value(L, n->out.v[i], (arg){.type = t->type, .rank = t->rank, .shape = t->shape, .t = r});
-  }
-  vec_push(L->a, L->m->ifs, x);
-  vec_push(L->a, L->m->blocks.v[block].items, ((item){IT_IF, L->m->ifs.n - 1}));
-}
-static sz slice_index(low *L, atom counter) { return sym_of_atom(L->c, counter); }
-static atom new_counter(low *L, const char *name, sz trips) {
-  int64_t lo, hi;
-  sym_range(L->c, trips, &lo, &hi);
-  sz s = sym_fresh(L->c, name, 0, hi == SYM_INF ? 1000000000 : max64(hi - 1, 0));
-  atom a = 0;
-  sym_is_atom(L->c, s, &a);
-  return a;
-}
-static tid slice_stage(low *L, uint32_t block, const arg *x, uint32_t ax, sz at, const char *name, const char *origin, arg *out) {
-  axis axes[MAX_RANK];
-  sz idx[MAX_RANK], shape[MAX_RANK];
-  uint32_t r = 0;
-  for (uint32_t i = 0; i < x->rank; i++) {
-    if (i == ax) {
-      idx[i] = at;
-      continue;
-    }
-    shape[r] = x->shape[i];
-    axes[r] = expr_axis1(L->m, "s", x->shape[i], &idx[i]);
-    r++;
-  }
-  tid t = expr_tensor(L->m, TK_STAGE, x->type, shape, r, name, origin);
-  expr_stage(L->m, block, t, axes, r, expr_load(L->m, x->t, idx, x->rank, 0));
-  *out = (arg){.present = true, .type = x->type, .rank = r, .shape = arena_dup(L->a, shape, (r ? r : 1) * sizeof(sz)), .t = t};
-  return t;
-}
-/* What a Scan collected at axis 0, in the order of the trips, as the node wants it: at another axis, or backwards. */
-static void turn_collected(low *L, uint32_t block, const node *n, value *v, int64_t ax, bool back) {
-  arg from = *value_arg(L, v);
-  sz shape[MAX_RANK], idx[MAX_RANK];
-  axis axes[MAX_RANK];
-  if (ax < 0) ax += from.rank;
-  if (ax < 0 || ax >= from.rank) {
-    diag_error(L->c, E_SHAPE, n->name, "Scan: output axis %lld of a tensor of rank %u", (long long)ax, from.rank);
-    return;
-  }
-  for (uint32_t d = 0; d < from.rank; d++) { /* axis d of the result is axis `of` of what was collected */
-    uint32_t of = d == (uint32_t)ax ? 0 : d < (uint32_t)ax ? d + 1 : d;
-    shape[d] = from.shape[of];
-    axes[d] = expr_axis1(L->m, "t", shape[d], &idx[of]);
-  }
-  if (back) idx[0] = sym_sub(L->c, sym_addi(L->c, from.shape[0], -1), idx[0]);
-  tid t = expr_tensor(L->m, TK_STAGE, from.type, arena_dup(L->a, shape, from.rank * sizeof *shape), from.rank, v->name, n->name);
-  expr_stage(L->m, block, t, axes, from.rank, expr_load(L->m, from.t, idx, from.rank, 0));
-  set_value(L, v, (arg){.type = from.type, .rank = from.rank, .shape = xt(L->m, t)->shape, .t = t});
-}
-/* Loop: inputs M, cond, carried...; body (i, cond, carried...) -> (cond, carried..., scan outputs...). Scan: carried..., scanned...; body (carried..., slices...) -> (carried..., scan outputs...) */
-static void lower_loop(low *L, graph *g, node *n, uint32_t block) {
-  const attr *ba = node_attr(n, "body");
-  bool scan = !strcmp(n->op, "Scan");
-  (void)g;
-  if (!ba || !ba->g) {
-    diag_error(L->c, E_MODEL, n->name, "%s needs the attribute body", n->op);
-    return;
-  }
-  graph *b = ba->g;
-  const attr *ns = node_attr(n, "num_scan_inputs");
-  uint32_t nscan = scan ? (uint32_t)(ns ? ns->i : 0) : 0, first = scan ? 0 : 2, bfirst = scan ? 0 : 2, boff = scan ? 0 : 1;
-  if (n->in.n < first + nscan || (ns && (ns->i < 0 || ns->i > n->in.n))) {
-    diag_error(L->c, E_MODEL, n->name, "%s has too few inputs", n->op);
-    return;
-  }
-  uint32_t nc = n->in.n - first - nscan;
-  if (b->inputs.n != bfirst + nc + nscan || b->outputs.n < boff + nc || n->out.n > b->outputs.n - boff) {
-    diag_error(L->c, E_MODEL, n->name, "%s: the body has %u inputs and %u outputs; %u inputs and at least %u outputs expected", n->op, b->inputs.n, b->outputs.n, bfirst + nc + nscan, boff + nc);
-    return;
-  }
-  uint32_t nk = b->outputs.n - boff - nc;
-  xloop x = {.block = block, .origin = n->name, .ncarried = nc, .ncollected = 0};
-  x.body = new_block(L, block);
-  x.init = NEWN(L->a, tid, nc + 1), x.inner = NEWN(L->a, tid, nc + 1), x.next = NEWN(L->a, tid, nc + 1), x.final = NEWN(L->a, tid, nc + 1);
-  x.slice = NEWN(L->a, tid, nk + 1), x.collected = NEWN(L->a, tid, nk + 1);
-  const attr *dirs = node_attr(n, "scan_input_directions"), *odirs = node_attr(n, "scan_output_directions"), *axs = node_attr(n, "scan_input_axes"), *oaxs = node_attr(n, "scan_output_axes");
-  if (scan) {
-    if (!nscan) {
-      diag_error(L->c, E_MODEL, n->name, "Scan needs at least one scan input");
-      return;
-    }
-    arg *s = value_arg(L, n->in.v[nc]);
-    if (!s) return;
-    int64_t ax = axs && axs->n ? axs->ints[0] : 0;
-    if (ax < 0) ax += s->rank;
-    if (ax < 0 || ax >= s->rank) {
-      diag_error(L->c, E_SHAPE, n->name, "Scan: axis %lld of a tensor of rank %u", (long long)ax, s->rank);
-      return;
-    }
-    x.trips = s->shape[ax];
-  } else if (n->in.v[0]) {
-    arg *m = value_arg(L, n->in.v[0]);
-    if (!m) return;
-    if (m->values)
-      x.trips = sym_max(L->c, m->values[0], sym_int(L->c, 0));
-    else
-      x.trip_tensor = m->t;
-  } else {
-    diag_error(L->c, E_UNSUPPORTED, n->name, "a Loop without a trip count is not supported yet; give input M an upper bound");
-    return;
-  }
-  if (!scan && n->in.v[1]) {
-    arg *c0 = value_arg(L, n->in.v[1]);
-    if (!c0) return;
-    int64_t v;
-    if (!(c0->values && sym_is_int(L->c, c0->values[0], &v) && v)) x.cond0 = c0->t;
-  }
-  x.counter = new_counter(L, "trip", x.trips ? x.trips : sym_int(L->c, 1000000000));
-  if (!scan) {
-    sz one[1] = {0};
-    value *iv = b->inputs.v[0];
-    tid t = expr_tensor(L->m, TK_STAGE, ET_I64, one, 0, iv->name, n->name);
-    expr_stage(L->m, x.body, t, NULL, 0, expr_index(L->m, slice_index(L, x.counter)));
-    set_value(L, iv, (arg){.type = ET_I64, .rank = 0, .shape = one, .t = t});
-    tid ct = expr_tensor(L->m, TK_STAGE, ET_BOOL, one, 0, b->inputs.v[1]->name, n->name);
-    expr_stage(L->m, x.body, ct, NULL, 0, expr_bool(L->m, true));
-    set_value(L, b->inputs.v[1], (arg){.type = ET_BOOL, .rank = 0, .shape = one, .t = ct});
-  }
-  for (uint32_t i = 0; i < nc; i++) {
-    arg *a = value_arg(L, n->in.v[first + i]);
-    if (!a) return;
-    x.init[i] = a->t;
-    value *iv = b->inputs.v[bfirst + i];
-    x.inner[i] = result_tensor(L, a->type, a->shape, a->rank, iv->name, n->name);
-    arg in = *a;
-    in.t = x.inner[i], in.values = NULL, in.floats = NULL;
-    set_value(L, iv, in);
-  }
-  for (uint32_t i = 0; i < nscan; i++) {
-    arg *a = value_arg(L, n->in.v[nc + i]);
-    if (!a) return;
-    int64_t ax = axs && i < axs->n ? axs->ints[i] : 0;
-    if (ax < 0) ax += a->rank;
-    if (ax < 0 || ax >= a->rank) {
-      diag_error(L->c, E_SHAPE, n->name, "Scan: axis %lld of a tensor of rank %u", (long long)ax, a->rank);
-      return;
-    }
-    if (!sym_eq(L->c, a->shape[ax], x.trips)) {
-      guard same = {.ge0 = sym_sub(L->c, a->shape[ax], x.trips), .is_eq = true, .text = "Scan: the scanned inputs have different lengths", .node = n->name, .block = block};
-      vec_push(L->a, L->m->guards, same);
-    }
-    sz at = slice_index(L, x.counter);
-    if (dirs && i < dirs->n && dirs->ints[i]) at = sym_sub(L->c, sym_addi(L->c, x.trips, -1), at);
-    arg s;
-    arg from = *a;
-    slice_stage(L, x.body, &from, (uint32_t)ax, at, b->inputs.v[nc + i]->name, n->name, &s);
-    set_value(L, b->inputs.v[nc + i], s);
-  }
-  uint32_t facts = sym_mark(L->c);
-  bool good = lower_nodes(L, b, x.body);
-  sym_pop(L->c, facts);
-  if (!good) return;
-  if (!scan) {
-    arg *c = value_arg(L, b->outputs.v[0]);
-    if (!c) return;
-    int64_t v;
-    if (!(c->values && sym_is_int(L->c, c->values[0], &v) && v) && c->t != value_arg(L, b->inputs.v[1])->t) x.cond = c->t;
-  }
-  bool counted = x.trips && !x.cond && !x.cond0;
-  for (uint32_t i = 0; i < nc; i++) {
-    arg *a = value_arg(L, b->outputs.v[boff + i]);
-    if (!a) return;
-    tensor *in = xt(L->m, x.inner[i]);
-    bool same = a->rank == in->rank && a->type == in->type;
-    for (uint32_t d = 0; same && d < a->rank; d++) same = sym_eq(L->c, a->shape[d], in->shape[d]);
-    if (!same) {
-      diag_error(L->c, E_UNSUPPORTED, n->name, "carried value %s changes its type or shape from trip to trip; that is not supported yet", b->inputs.v[bfirst + i]->source);
-      return;
-    }
-    x.next[i] = a->t;
-    if (i >= n->out.n) continue;
-    tensor t = *xt(L->m, x.inner[i]);
-    x.final[i] = result_tensor(L, t.type, t.shape, t.rank, n->out.v[i] ? n->out.v[i]->name : "final", n->name);
-    if (n->out.v[i]) set_value(L, n->out.v[i], (arg){.type = t.type, .rank = t.rank, .shape = t.shape, .t = x.final[i]});
-  }
-  for (uint32_t i = nc; i < n->out.n; i++) {
-    if (!needed(L, n->out.v[i])) continue;
-    arg *a = value_arg(L, b->outputs.v[boff + i]);
-    if (!a) return;
-    if (!counted) {
-      diag_error(L->c, E_UNSUPPORTED, n->name, "collected output %u of a loop whose number of trips depends on data is not supported yet", i);
-      return;
-    }
-    if (a->rank + 1 >= MAX_RANK) {
-      diag_error(L->c, E_UNSUPPORTED, n->name, "collected output %u would have rank %u; %d is the most", i, a->rank + 1, MAX_RANK);
-      return;
-    }
-    sz shape[MAX_RANK];
-    shape[0] = x.trips;
-    for (uint32_t d = 0; d < a->rank; d++) shape[d + 1] = a->shape[d];
-    x.slice[x.ncollected] = a->t;
-    tid t = result_tensor(L, a->type, arena_dup(L->a, shape, (a->rank + 1) * sizeof(sz)), a->rank + 1, n->out.v[i]->name, n->name);
-    x.collected[x.ncollected++] = t;
-    set_value(L, n->out.v[i], (arg){.type = a->type, .rank = a->rank + 1, .shape = xt(L->m, t)->shape, .t = t});
-  }
-  vec_push(L->a, L->m->loops, x);
-  vec_push(L->a, L->m->blocks.v[block].items, ((item){IT_LOOP, L->m->loops.n - 1}));
-  for (uint32_t i = nc; scan && i < n->out.n; i++) {
-    uint32_t k = i - nc;
-    int64_t ax = oaxs && k < oaxs->n ? oaxs->ints[k] : 0;
-    bool back = odirs && k < odirs->n && odirs->ints[k];
-    if (needed(L, n->out.v[i]) && (ax || back)) turn_collected(L, block, n, n->out.v[i], ax, back);
-  }
-}
-
-static bool lower_nodes(low *L, graph *g, uint32_t block) {
+bool low_nodes(low *L, graph *g, uint32_t block) {
   uint32_t before = diag_errors(L->c);
   for (uint32_t i = 0; i < g->nodes.n; i++) {
     node *n = g->nodes.v[i];
     bool any = false;
-    for (uint32_t j = 0; j < n->out.n; j++) any |= needed(L, n->out.v[j]);
+    for (uint32_t j = 0; j < n->out.n; j++) any |= low_needed(L, n->out.v[j]);
     if (!any) continue;
     bool std = !n->domain[0];
     if (std && !strcmp(n->op, "If"))
-      lower_if(L, g, n, block);
+      low_if(L, n, block);
+    else if (std && !strcmp(n->op, "Loop") && low_wants_unrolling(L, n))
+      low_unrolled(L, n, block);
     else if (std && (!strcmp(n->op, "Loop") || !strcmp(n->op, "Scan")))
-      lower_loop(L, g, n, block);
+      low_loop(L, n, block);
+    else if (std && low_list_node(L, n, block))
+      continue;
     else
       plain_node(L, g, n, block);
   }
   return diag_errors(L->c) == before;
 }
 
+/* Strings at the model's ports: u8 with one axis more, the bytes (notation.h); an input's has the symbol NAME.bytes. */
+static sz low_bytes(low *L, const value *v) {
+  sbuf b = sbuf_new(L->a);
+  for (const char *s = v->name; *s; s++) {
+    bool letter = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || *s == '_', digit = *s >= '0' && *s <= '9';
+    if (s == v->name && !letter) sb_putc(&b, '_');
+    sb_putc(&b, letter || digit || *s == '.' ? *s : '_');
+  }
+  sb_put(&b, ".bytes");
+  return sym_symbol(L->c, b.s, 1, 1000000000);
+}
+static void low_port(low *L, value *v) {
+  const arg *a = low_value(L, v);
+  if (!a || v->type != ET_STR) return;
+  const tensor *t = xt(L->m, a->t);
+  v->type = ET_U8, v->rank = t->rank, v->dims = t->shape;
+}
 static sz fix_dim(ctx *c, void *env, atom a) {
   low *L = env;
   if (sym_kind(c, a) != AT_SYMBOL) return 0;
   for (uint32_t i = 0; i < L->ndims; i++)
-    if (!strcmp(L->dims[i].name, sym_name(c, a))) return sym_int(c, L->dims[i].value);
+    if (L->dims[i].lo == L->dims[i].hi && !strcmp(L->dims[i].name, sym_name(c, a))) return sym_int(c, L->dims[i].value);
   return 0;
 }
 emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t ndims) {
-  low L = {.c = g->c, .lib = lib, .dims = dims, .ndims = ndims};
+  low L = {.c = g->c, .lib = lib, .dims = dims, .ndims = ndims, .suffix = ""};
   L.m = expr_module(g->c);
   L.a = L.m->a;
   L.vals = map_new(L.a);
   L.needed = map_new(L.a);
+  L.used = NEWN(L.a, bool, ndims + 1);
   uint32_t before = diag_errors(g->c);
+  if (!low_settle(&L, g)) return NULL;
   mark_graph(&L, g);
   for (uint32_t i = 0; i < ndims; i++) {
-    bool hit = false;
+    bool hit = L.used[i];
     for (uint32_t j = 0; j < g->inputs.n; j++)
       for (uint32_t d = 0; g->inputs.v[j]->ranked && d < g->inputs.v[j]->rank; d++) {
         atom a;
         hit |= sym_is_atom(g->c, g->inputs.v[j]->dims[d], &a) && sym_kind(g->c, a) == AT_SYMBOL && !strcmp(sym_name(g->c, a), dims[i].name);
       }
-    if (!hit) diag_error(g->c, E_USAGE, NULL, "--dim %s: no input has a dimension of that name", dims[i].name);
+    if (hit && dims[i].lo < dims[i].hi) sym_symbol(g->c, dims[i].name, dims[i].lo, dims[i].hi); /* whatever is decided from now on holds in that range; plan checks it */
+    L.used[i] |= hit;
   }
   for (uint32_t i = 0; i < g->inputs.n; i++) {
     value *v = g->inputs.v[i];
@@ -541,22 +258,32 @@ emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t nd
       diag_error(g->c, E_UNSUPPORTED, NULL, "input %s: its element type and rank must be declared", v->source);
       continue;
     }
-    sz *shape = NEWN(L.a, sz, v->rank ? v->rank : 1);
+    bool text = v->type == ET_STR;
+    sz *shape = NEWN(L.a, sz, v->rank + 1);
     for (uint32_t d = 0; d < v->rank; d++) shape[d] = sym_subst(g->c, v->dims[d], fix_dim, &L);
-    tid t = expr_tensor(L.m, TK_INPUT, v->type, shape, v->rank, v->name, NULL);
+    if (text) shape[v->rank] = sym_subst(g->c, low_bytes(&L, v), fix_dim, &L);
+    tid t = expr_tensor(L.m, TK_INPUT, text ? ET_U8 : v->type, shape, v->rank + text, v->name, NULL);
     vec_push(L.a, L.m->inputs, ((io){t, v->source}));
-    set_value(&L, v, (arg){.type = v->type, .rank = v->rank, .shape = shape, .t = t});
+    low_set(&L, v, (arg){.type = v->type, .rank = v->rank, .shape = shape, .t = t});
   }
-  if (diag_errors(g->c) == before) lower_nodes(&L, g, 0);
+  if (diag_errors(g->c) == before) low_variants(&L, g);
+  if (diag_errors(g->c) == before) low_list_outputs(&L, g);
+  for (uint32_t i = 0; i < ndims && diag_errors(g->c) == before; i++) { /* a size that is found at run time: at most so large */
+    for (uint32_t k = 0; k < L.m->lates.n; k++)
+      if (!strcmp(sym_name(g->c, L.m->lates.v[k].symbol), dims[i].name)) L.m->lates.v[k].bound = sym_min(g->c, L.m->lates.v[k].bound, sym_int(g->c, dims[i].hi)), L.used[i] = true;
+    if (!L.used[i]) diag_error(g->c, E_USAGE, NULL, "--dim %s: no input has a dimension of that name", dims[i].name);
+  }
   for (uint32_t i = 0; i < g->outputs.n; i++) {
     value *v = g->outputs.v[i];
-    arg *a = value_arg(&L, v);
+    arg *a = low_value(&L, v);
     if (!a) {
       if (diag_errors(g->c) == before) diag_error(g->c, E_MODEL, NULL, "output %s is computed by no node", v->source);
       continue;
     }
     xt(L.m, a->t)->output = true;
+    low_port(&L, v);
     vec_push(L.a, L.m->outputs, ((io){a->t, v->source}));
   }
+  for (uint32_t i = 0; i < g->inputs.n; i++) low_port(&L, g->inputs.v[i]);
   return diag_errors(g->c) == before ? L.m : NULL;
 }

@@ -1,10 +1,15 @@
 /* Compiled code as a handle: made by compiling in this process, by loading a saved library, or, for comparison, without any code (the evaluator). All three are described by one record (ek_rt_model),
  * so that runs and the functions that tell about inputs and outputs need not know which it is. */
-#include "driver/driver.h"
+#include "codegen/image/image.h"
+#include "driver/cache.h"
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* ---- description ---- */
 static const ek_rt_tensor *tensors(ctx *c, emodule *m, const io *v, uint32_t n) {
@@ -25,7 +30,7 @@ static const ek_rt_tensor *tensors(ctx *c, emodule *m, const io *v, uint32_t n) 
 }
 const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory) {
   ek_rt_model *d = NEW(ctx_arena(c), ek_rt_model);
-  *d = (ek_rt_model){.version = 1, .name = name, .inputs = m->inputs.n, .outputs = m->outputs.n, .memory = memory};
+  *d = (ek_rt_model){.version = 2, .name = name, .inputs = m->inputs.n, .outputs = m->outputs.n, .memory = memory};
   d->in = tensors(c, m, m->inputs.v, m->inputs.n);
   d->out = tensors(c, m, m->outputs.v, m->outputs.n);
   for (uint32_t i = 0; i < m->inputs.n + m->outputs.n; i++) {
@@ -51,7 +56,7 @@ static void bind_code(pipeline *p, ek_module *m) {
   d->plan = (ek_rt_main)jit_find(m->j, p->p->plan_fn->name);
   d->run = (ek_rt_main)jit_find(m->j, p->p->run_fn->name);
   size_t n = ((size_t)p->p->weight_bytes + 64) / 64 * 64;
-  m->weights = aligned_alloc(64, n);
+  m->weights = mem_get(&m->s->mem, n);
   if (!m->weights) ctx_fail(p->c, E_MEMORY, "no memory for %zu bytes of constants", n);
   pipe_weights(p, m->weights);
   d->weights = m->weights;
@@ -62,12 +67,25 @@ static void bind_code(pipeline *p, ek_module *m) {
   m->report.code_bytes = s.code_bytes;
   m->report.compiled = s.compiled + s.cached;
 }
-static void make_code(pipeline *p, ek_module *m) {
+/* Is the working memory known, and over the limit? The message, in the module's context. */
+static const char *too_large(const ek_module *m, ctx *c) {
+  int64_t bytes;
+  if (!m->memory_limit || m->kind != MODULE_JIT || !m->d || !run_need(m->d, m->threads, &bytes) || (uint64_t)bytes <= m->memory_limit) return NULL;
+  return arena_fmt(ctx_arena(c), "the model needs %lld bytes of working memory (%s) in %d threads; the limit is %llu bytes", (long long)bytes, m->d->memory, m->threads, (unsigned long long)m->memory_limit);
+}
+static void make_code(pipeline *p, ek_module *m, cache *k) {
   if (!pipe_optimise(p) || !pipe_program(p)) return;
   pipe_release_constants(p);
+  if (k) p->keep = cache_keep, p->keep_env = k;
   m->j = pipe_jit(p);
   CTX_TRY(p->c) {
     if (!p->stopped) bind_code(p, m);
+    const char *why = too_large(m, p->c);
+    if (why) ctx_fail(p->c, E_MEMORY, "%s", why);
+    if (k && !p->stopped && cache_store(k, p, m)) {
+      mem_put(&m->s->mem, m->weights);
+      m->weights = NULL;
+    }
     if (p->stopped || diag_errors(p->c)) {
       jit_free(m->j);
       m->j = NULL;
@@ -81,47 +99,104 @@ static void make_code(pipeline *p, ek_module *m) {
 }
 typedef struct making {
   ek_module *m;
-  const ek_options *o;
+  const ek_options *o; /* complete */
+  cache *cache;
 } making;
 static ek_code make(pipeline *p, void *env) {
   making *k = env;
   ek_module *m = k->m;
   m->p = p;
-  m->threads = k->o && k->o->threads ? k->o->threads : (int)cpu_count();
-  if (k->o && k->o->evaluate) {
+  if (k->o->evaluate) {
     m->kind = MODULE_EVAL;
     if (k->o->evaluate > 1) pipe_optimise(p);
     if (!p->stopped) m->d = describe(p->c, p->m, p->g->name, "0");
     m->report = (ek_report){.memory = "0", .load_ms = p->load_ms, .total_ms = now_ms() - p->began};
   } else
-    make_code(p, m);
+    make_code(p, m, k->cache);
   if (!p->stopped) return EK_OK;
   diag_add(p->c, D_ERROR, E_CANCELLED, (srcpos){0}, NULL, "compilation ended after pass %s, as asked", p->o.stop_after.name);
   return EK_CANCELLED;
 }
 static ek_module *module_new(ek_session *s, module_kind k) {
-  ek_module *m = calloc(1, sizeof *m);
-  if (m && pthread_mutex_init(&m->lock, NULL)) {
-    free(m);
+  ek_module *m = mem_zero(&s->mem, sizeof *m);
+  if (!m) return NULL;
+  if (pthread_mutex_init(&m->lock, NULL)) {
+    mem_put(&s->mem, m);
     return NULL;
   }
-  if (!m) return NULL;
+  if (pthread_mutex_init(&m->list, NULL)) {
+    pthread_mutex_destroy(&m->lock);
+    mem_put(&s->mem, m);
+    return NULL;
+  }
   m->s = s, m->kind = k;
   m->next = s->modules, s->modules = m;
   return m;
 }
-ek_code ek_compile(ek_model *model, const ek_options *o, ek_module **out) {
+static ek_options all_options(const ek_options *given) { /* a wrong size is told by options_read */
+  ek_options o;
+  ek_options_init(&o);
+  if (given && given->size >= sizeof(size_t) && given->size <= sizeof o) memcpy(&o, given, given->size);
+  return o;
+}
+static void drop_entry(ek_module *m) {
+  image_free(m->code);
+  m->code = NULL;
+  if (m->mapped.n) munmap((void *)(uintptr_t)m->mapped.p, m->mapped.n);
+  m->mapped = (bytes){0};
+}
+static cache *cached(ctx *c, ek_model *model, const ek_options *o, ek_module *m) {
+  cache *volatile k = NULL;
+  CTX_TRY(c) {
+    pipe_opts po;
+    if (options_read(c, model->s, o, &po) && (k = cache_begin(c, model, o, &po)) != NULL && cache_load(k, m)) {
+      const char *why = too_large(m, c);
+      if (why) ctx_fail(c, E_MEMORY, "%s", why);
+    }
+  }
+  CTX_CATCH {
+    if (!m->d) drop_entry(m);
+  }
+  return k;
+}
+/* o: complete. True: m came from the cache, *c is its context, *code what came of it. */
+static bool from_cache(ek_model *model, const ek_options *o, ek_module *m, ctx **c, cache **k, ek_code *code) {
+  double t0 = now_ms();
+  *c = o->cache ? session_ctx(model->s) : NULL;
+  if (!*c) return false;
+  *k = cached(*c, model, o, m);
+  if (!m->d) {
+    if (!diag_errors(*c)) session_done(model->s, *c, EK_OK);
+    return false;
+  }
+  cache_end(*k);
+  *k = NULL;
+  *code = session_done(model->s, *c, EK_OK);
+  m->report.total_ms = m->report.load_ms = now_ms() - t0;
+  if (o->pass) o->pass(o->pass_user, "code", "cache", 0, m->report.total_ms);
+  return true;
+}
+ek_code ek_compile(ek_model *model, const ek_options *given, ek_module **out) {
   *out = NULL;
   ek_module *m = module_new(model->s, MODULE_JIT);
   if (!m) return session_fail(model->s, EK_MEMORY, "out of memory");
-  making k = {m, o};
-  ctx *c;
-  ek_code code = in_pipe(model, o, NULL, make, &k, &c);
+  ek_options o = all_options(given);
+  making k = {m, &o, NULL};
+  ctx *files = NULL;
+  ek_code code = EK_OK;
+  m->threads = default_threads(o.threads);
+  m->memory_limit = o.memory_limit;
+  if (from_cache(model, &o, m, &files, &k.cache, &code)) {
+    m->c = files;
+  } else {
+    code = in_pipe(model, given, NULL, make, &k, &m->c);
+    cache_end(k.cache);
+    ctx_free(files);
+  }
   if (code) {
     ek_module_close(m);
     return code;
   }
-  m->c = c;
   *out = m;
   return EK_OK;
 }
@@ -165,44 +240,71 @@ static bool cpu_of(ctx *c, bytes f, const char *path) {
   if (h.e_machine != here) ctx_fail(c, E_TARGET, "%s was compiled for another kind of processor", path);
   return true;
 }
-static void open_library(ctx *c, ek_module *m, const char *path) {
+/* path: of the file; name: what messages call it */
+static void open_library(ctx *c, ek_module *m, const char *path, const char *name) {
   CTX_TRY(c) {
     bytes f;
     if (!file_map(c, path, &f)) ctx_unwind(c);
-    const char *symbol = info_symbol(c, f, path);
-    cpu_of(c, f, path);
+    const char *symbol = info_symbol(c, f, name);
+    cpu_of(c, f, name);
     const char *file = strchr(path, '/') ? path : arena_fmt(ctx_arena(c), "./%s", path);
     m->lib = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!m->lib) {
       const char *why = dlerror();
-      ctx_fail(c, E_IO, "cannot load %s: %s", path, why ? why : "unknown reason");
+      ctx_fail(c, E_IO, "cannot load %s: %s", name, why ? why : "unknown reason");
     }
     const ek_rt_model *(*info)(void) = (const ek_rt_model *(*)(void))dlsym(m->lib, symbol);
-    if (!info) ctx_fail(c, E_MODEL, "%s: %s cannot be called", path, symbol);
+    if (!info) ctx_fail(c, E_MODEL, "%s: %s cannot be called", name, symbol);
     const ek_rt_model *d = info();
-    if (d->version != 1) ctx_fail(c, E_UNSUPPORTED, "%s has descriptor version %lld, this Einkorn reads version 1: compile it again", path, (long long)d->version);
+    if (d->version != 2) ctx_fail(c, E_UNSUPPORTED, "%s has descriptor version %lld, this Einkorn reads version 2: compile it again", name, (long long)d->version);
+    const char *missing;
+    size_t len;
+    if (d->cpu && !cpu_meets(d->cpu, &missing, &len))
+      ctx_fail(c, E_TARGET, "%s was compiled for processors with %.*s, which this one does not have: compile it here, or for a more general target, such as --target x86-64-v3", name, (int)len, missing);
     m->d = d;
     m->report = (ek_report){.memory = d->memory, .weight_bytes = (uint64_t)d->weight_bytes, .file_bytes = f.n};
   }
   CTX_CATCH {}
 }
-ek_code ek_module_load(ek_session *s, const char *path, ek_module **out) {
+static ek_code load_library(ek_session *s, const char *path, const char *name, ek_module **out) {
   *out = NULL;
   double t0 = now_ms();
   ek_module *m = module_new(s, MODULE_SAVED);
   if (!m) return session_fail(s, EK_MEMORY, "out of memory");
-  ctx *c = ctx_new();
-  if (c) open_library(c, m, path);
+  ctx *c = session_ctx(s);
+  if (c) open_library(c, m, path, name);
   ek_code code = session_done(s, c, m->d ? EK_OK : EK_FAILED);
   ctx_free(c);
   if (code) {
     ek_module_close(m);
     return code;
   }
-  m->threads = (int)cpu_count();
+  m->threads = default_threads(0);
   m->report.total_ms = m->report.load_ms = now_ms() - t0;
   *out = m;
   return EK_OK;
+}
+ek_code ek_module_load(ek_session *s, const char *path, ek_module **out) { return load_library(s, path, path, out); }
+/* The loader wants a file: one that exists in memory only, and as long as the library is loaded. */
+ek_code ek_module_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_module **out) {
+  *out = NULL;
+  if (!name) name = "the library in memory";
+  int fd = memfd_create("einkorn", MFD_CLOEXEC);
+  if (fd < 0) return session_fail(s, EK_IO, "%s: no file in memory can be made", name);
+  for (size_t at = 0; at < bytes;) {
+    ssize_t n = write(fd, (const uint8_t *)data + at, bytes - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      close(fd);
+      return session_fail(s, EK_MEMORY, "%s: no memory for a copy of %zu bytes", name, bytes);
+    }
+    at += (size_t)n;
+  }
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  ek_code code = load_library(s, path, name, out);
+  close(fd);
+  return code;
 }
 
 /* ---- the end ---- */
@@ -215,11 +317,13 @@ void ek_module_close(ek_module *m) {
     }
   while (m->runs) ek_run_destroy(m->runs);
   jit_free(m->j);
-  free(m->weights);
+  drop_entry(m);
+  mem_put(&m->s->mem, m->weights);
   ctx_free(m->c);
   if (m->lib) dlclose(m->lib);
+  pthread_mutex_destroy(&m->list);
   pthread_mutex_destroy(&m->lock);
-  free(m);
+  mem_put(&m->s->mem, m);
 }
 
 /* ---- telling about it ---- */

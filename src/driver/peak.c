@@ -73,8 +73,8 @@ static void guarded(ctx *c, peak *k) {
 }
 ek_code ek_measure_peak(ek_session *s, const char *target, int threads, double ms, double *gflops) {
   if (threads < 0 || threads > 1024) return session_fail(s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the process may use", threads);
-  peak k = {target, threads ? threads : (int)cpu_count(), ms, 0};
-  ctx *c = ctx_new();
+  peak k = {target, default_threads(threads), ms, 0};
+  ctx *c = session_ctx(s);
   if (c) guarded(c, &k);
   *gflops = k.gflops;
   ek_code code = session_done(s, c, k.gflops > 0 ? EK_OK : EK_FAILED);

@@ -173,7 +173,7 @@ bool pipe_optimise(pipeline *p) {
   double t0 = now_ms();
   watch w = {.p = p};
   for (const expr_pass *e = expr_passes; e->name; e++) w.all += e->level <= p->o.level;
-  expr_observer o = {.after = after_expr, .env = &w, .fuel = p->o.fuel, .spent = &p->rewrites, .cache_bytes = p->t->l2 / 4};
+  expr_observer o = {.after = after_expr, .env = &w, .fuel = p->o.fuel, .skip = p->o.skip, .spent = &p->rewrites, .cache_bytes = p->t->l2 / 4};
   expr_optimise(p->m, p->o.level, &o);
   if (diag_errors(p->c)) ctx_unwind(p->c);
   file_cool(p->c);
@@ -226,7 +226,7 @@ void pipe_weights(pipeline *p, uint8_t *to) {
 }
 
 /* ---- 5. code ---- */
-llvm_opts pipe_llvm(const pipeline *p) { return (llvm_opts){.level = p->o.level, .threads = p->o.compile_threads}; }
+llvm_opts pipe_llvm(const pipeline *p) { return (llvm_opts){.level = p->o.level, .threads = p->o.compile_threads, .cache_put = p->keep, .cache = p->keep_env}; }
 jit *pipe_jit(pipeline *p) {
   if (p->stopped) return NULL;
   progress(p, "generating code", 0);

@@ -42,6 +42,7 @@ typedef struct pipe_opts {
   const dimfix *dims;
   uint32_t ndims;
   uint64_t fuel;
+  const char *skip;         /* expr passes left out, by name, with spaces between */
   bool verify;
   pass_ref stop_after, show_after;
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
@@ -68,6 +69,8 @@ typedef struct pipeline {
   map *turns;   /* pass name -> how often it ran */
   double began, load_ms, passes_ms, schedule_ms, code_ms;
   uint64_t rewrites;
+  void (*keep)(void *env, const char *key, bytes object); /* gets every object that pipe_jit makes, from several threads; NULL */
+  void *keep_env;
 } pipeline;
 
 /* Each does all that stands before it and was not done yet; they unwind on errors (all diagnostics recorded), and return false when stop_after ended the compilation. */

@@ -1,8 +1,7 @@
 /* Running a module: one call record, the memory it points to, and the threads. Nothing here touches a context or the session, so that runs of one module work side by side.
- * prepare() asks the module's plan for sizes and gets memory; execute() with the same sizes gets none. */
+ * prepare() asks the module's plan for sizes, compares them with the limit, and gets memory; execute() with the same sizes gets none. */
 #include "driver/driver.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct ek_run {
@@ -10,7 +9,10 @@ struct ek_run {
   ek_run *next;
   const ek_rt_model *d;
   ek_rt_call call;
-  ek_rt_pool *pool;
+  ek_rt_pool *pool; /* its own: more threads than the session's pool has */
+  borrowed lent;
+  const memory *mem;
+  uint64_t limit; /* bytes of working memory and outputs; 0: none */
   int threads;
   bool prepared;
   const void **in;
@@ -32,7 +34,6 @@ static ek_code fail(ek_run *r, ek_code code, const char *fmt, ...) {
   text_set(&r->message, buf);
   return code;
 }
-static uint8_t *aligned(size_t bytes) { return bytes > SIZE_MAX - 128 ? NULL : aligned_alloc(64, (bytes + 64) / 64 * 64); }
 
 /* ---- making and ending ---- */
 static uint32_t lay_out(const ek_rt_tensor *t, int64_t n, uint32_t *at) {
@@ -44,57 +45,80 @@ static uint32_t lay_out(const ek_rt_tensor *t, int64_t n, uint32_t *at) {
   return total;
 }
 static bool make_arrays(ek_run *r) {
-  size_t ni = (size_t)r->d->inputs + 1, no = (size_t)r->d->outputs + 1;
-  r->in_at = calloc(ni, sizeof *r->in_at), r->out_at = calloc(no, sizeof *r->out_at);
-  r->in = calloc(ni, sizeof *r->in);
-  r->out = calloc(no, sizeof *r->out), r->bound = calloc(no, sizeof *r->bound), r->own = calloc(no, sizeof *r->own), r->own_bytes = calloc(no, sizeof *r->own_bytes),
-  r->room = calloc(no, sizeof *r->room);
-  if (!r->in_at || !r->out_at || !r->in || !r->out || !r->bound || !r->own || !r->own_bytes || !r->room) return false;
-  uint32_t ti = lay_out(r->d->in, r->d->inputs, r->in_at), to = lay_out(r->d->out, r->d->outputs, r->out_at);
-  r->in_dims = calloc(ti + 1, sizeof *r->in_dims);
-  r->out_dims = calloc(to + 1, sizeof *r->out_dims), r->bounds = calloc(to + 1, sizeof *r->bounds);
-  if (!r->in_dims || !r->out_dims || !r->bounds) return false;
-  for (int64_t i = 0; i < r->d->inputs; i++)
-    for (int32_t k = 0; k < r->d->in[i].rank; k++) r->in_dims[r->in_at[i] + (uint32_t)k] = r->d->in[i].dims[k];
+  const ek_rt_model *d = r->d;
+  size_t ni = (size_t)d->inputs + 1, no = (size_t)d->outputs + 1;
+#define ARRAY(what, n) ((r->what = mem_zero(r->mem, (n) * sizeof *r->what)) != NULL)
+  if (!ARRAY(in_at, ni) || !ARRAY(out_at, no) || !ARRAY(in, ni) || !ARRAY(out, no) || !ARRAY(bound, no) || !ARRAY(own, no) || !ARRAY(own_bytes, no) || !ARRAY(room, no)) return false;
+  uint32_t ti = lay_out(d->in, d->inputs, r->in_at), to = lay_out(d->out, d->outputs, r->out_at);
+  if (!ARRAY(in_dims, ti + 1) || !ARRAY(out_dims, to + 1) || !ARRAY(bounds, to + 1)) return false;
+#undef ARRAY
+  for (int64_t i = 0; i < d->inputs; i++)
+    for (int32_t k = 0; k < d->in[i].rank; k++) r->in_dims[r->in_at[i] + (uint32_t)k] = d->in[i].dims[k];
   return true;
 }
-ek_code ek_run_create(ek_module *m, int threads, ek_run **out) {
-  *out = NULL;
-  if (threads < 0 || threads > 1024) return session_fail(m->s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the module was compiled for", threads);
-  ek_run *r = calloc(1, sizeof *r);
-  if (!r) return session_fail(m->s, EK_MEMORY, "out of memory");
-  r->m = m, r->d = m->d, r->threads = threads ? threads : m->threads;
-  r->next = m->runs, m->runs = r;
-  bool saved = m->kind == MODULE_SAVED;
-  bool ok = make_arrays(r);
-  if (ok && r->threads > 1 && m->kind != MODULE_EVAL) {
-    if (saved && !m->d->pool_create)
-      r->threads = 1;
-    else
-      ok = (r->pool = saved ? m->d->pool_create(r->threads) : ek_rt_pool_create(r->threads)) != NULL;
+static void run_free(ek_run *r) {
+  const memory *mem = r->mem;
+  ek_rt_pool_destroy(r->pool);
+  for (int64_t i = 0; r->own && i < r->d->outputs; i++) mem_put(mem, r->own[i]);
+  void *all[] = {r->in_at, r->out_at, r->in, r->out, r->bound, r->own, r->own_bytes, r->room, r->in_dims, r->out_dims, r->bounds, r->call.arena};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_put(mem, all[i]);
+  text_free(&r->message);
+  mem_put(mem, r);
+}
+/* The call record's threads: parallel and pool. */
+static bool choose_threads(ek_run *r, const ek_run_options *o) {
+  if (r->m->kind == MODULE_EVAL) return true;
+  r->call.parallel = ek_rt_parallel;
+  if (o->parallel_for) {
+    r->lent = (borrowed){o->parallel_for, o->parallel_user};
+    r->call.parallel = borrowed_parallel, r->call.pool = &r->lent;
+  } else if (r->threads > 1) {
+    r->call.pool = o->pool ? pool_of(o->pool) : session_pool(r->m->s, r->threads);
+    if (!r->call.pool) r->call.pool = r->pool = ek_rt_pool_create(r->threads);
+    return r->call.pool != NULL;
   }
-  if (!ok) {
-    ek_run_destroy(r);
+  return true;
+}
+void ek_run_options_init(ek_run_options *o) { *o = (ek_run_options){.size = sizeof *o}; }
+ek_code ek_run_create_with(ek_module *m, const ek_run_options *given, ek_run **out) {
+  *out = NULL;
+  ek_run_options o;
+  ek_run_options_init(&o);
+  if (given) {
+    if (given->size < sizeof(size_t) || given->size > sizeof o) return session_fail(m->s, EK_USAGE, "ek_run_options.size is %zu: set it by ek_run_options_init", given->size);
+    memcpy(&o, given, given->size);
+  }
+  if (o.threads < 0 || o.threads > 1024) return session_fail(m->s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the module was compiled for", o.threads);
+  if (o.pool && o.parallel_for) return session_fail(m->s, EK_USAGE, "a pool and a parallel_for: a run has its threads from one of them");
+  const memory *mem = &m->s->mem;
+  ek_run *r = mem_zero(mem, sizeof *r);
+  if (!r) return session_fail(m->s, EK_MEMORY, "out of memory");
+  r->m = m, r->d = m->d, r->mem = r->message.mem = mem, r->threads = o.threads ? o.threads : m->threads, r->limit = o.memory_limit ? o.memory_limit : m->memory_limit;
+  if (!make_arrays(r) || !choose_threads(r, &o)) {
+    run_free(r);
     return session_fail(m->s, EK_MEMORY, "out of memory");
   }
-  r->call = (ek_rt_call){
-      .in = r->in, .out = r->out, .in_dims = r->in_dims, .out_dims = r->out_dims, .weights = m->d->weights, .parallel = saved ? NULL : ek_rt_parallel, .pool = r->pool, .threads = r->threads};
+  r->call.in = r->in, r->call.out = r->out, r->call.in_dims = r->in_dims, r->call.out_dims = r->out_dims, r->call.weights = m->d->weights, r->call.threads = r->threads;
+  pthread_mutex_lock(&m->list);
+  r->next = m->runs, m->runs = r;
+  pthread_mutex_unlock(&m->list);
   *out = r;
   return EK_OK;
 }
+ek_code ek_run_create(ek_module *m, int threads, ek_run **out) {
+  ek_run_options o;
+  ek_run_options_init(&o);
+  o.threads = threads;
+  return ek_run_create_with(m, &o, out);
+}
 void ek_run_destroy(ek_run *r) {
   if (!r) return;
-  for (ek_run **p = &r->m->runs; *p; p = &(*p)->next)
-    if (*p == r) {
-      *p = r->next;
-      break;
-    }
-  if (r->pool) r->m->kind == MODULE_SAVED ? r->d->pool_destroy(r->pool) : ek_rt_pool_destroy(r->pool);
-  for (int64_t i = 0; r->own && i < r->d->outputs; i++) free(r->own[i]);
-  free(r->in_at), free(r->out_at), free(r->in), free(r->out), free(r->bound), free(r->own), free(r->own_bytes), free(r->room), free(r->in_dims), free(r->out_dims), free(r->bounds);
-  free(r->call.arena);
-  free(r->message.s);
-  free(r);
+  pthread_mutex_lock(&r->m->list);
+  ek_run **p = &r->m->runs;
+  while (*p && *p != r) p = &(*p)->next;
+  if (*p) *p = r->next;
+  pthread_mutex_unlock(&r->m->list);
+  run_free(r);
 }
 
 /* ---- sizes ---- */
@@ -122,6 +146,31 @@ static bool tensor_bytes(const ek_rt_tensor *t, const int64_t *dims, int64_t *by
     if (dims[k] < 0 || !mul64(*bytes, dims[k], bytes)) return false;
   return true;
 }
+/* Does what is allocated for these sizes stay under the limit? */
+static ek_code within(ek_run *r) {
+  if (!r->limit) return EK_OK;
+  uint64_t outputs = 0, arena = (uint64_t)r->call.arena_bytes;
+  for (int64_t i = 0; i < r->d->outputs; i++)
+    if (!r->bound[i]) outputs = (uint64_t)r->room[i] > UINT64_MAX - outputs ? UINT64_MAX : outputs + (uint64_t)r->room[i];
+  if (arena <= r->limit && outputs <= r->limit - arena) return EK_OK;
+  return fail(r, EK_MEMORY, "these sizes need %llu bytes of working memory (%s) and %llu for outputs that are not bound; the limit is %llu bytes", (unsigned long long)arena, r->d->memory ? r->d->memory : "?",
+              (unsigned long long)outputs, (unsigned long long)r->limit);
+}
+bool run_need(const ek_rt_model *d, int threads, int64_t *bytes) {
+  int64_t in[256], out[256];
+  uint32_t ni = 0, no = 0;
+  for (int64_t i = 0; i < d->inputs; i++)
+    for (int32_t k = 0; k < d->in[i].rank; k++) {
+      if (ni == 256 || d->in[i].dims[k] < 0) return false;
+      in[ni++] = d->in[i].dims[k];
+    }
+  for (int64_t i = 0; i < d->outputs; i++) no += (uint32_t)d->out[i].rank;
+  if (no > 256) return false;
+  ek_rt_call call = {.in_dims = in, .out_dims = out, .threads = threads};
+  if (d->plan(&call)) return false; /* a run will say why */
+  *bytes = call.arena_bytes;
+  return true;
+}
 ek_code ek_run_prepare(ek_run *r) {
   if (r->prepared) return EK_OK;
   for (int64_t i = 0; i < r->d->inputs; i++)
@@ -146,9 +195,11 @@ ek_code ek_run_prepare(ek_run *r) {
   }
   if (r->call.arena_bytes < 0) return fail(r, EK_MEMORY, "the working memory for these sizes overflows");
   size_t need = (size_t)r->call.arena_bytes;
+  ek_code over = within(r);
+  if (over) return over;
   if (need > r->arena_bytes || !r->call.arena) {
-    free(r->call.arena);
-    r->call.arena = aligned(need);
+    mem_put(r->mem, r->call.arena);
+    r->call.arena = mem_get(r->mem, need);
     r->arena_bytes = r->call.arena ? need : 0;
     if (!r->call.arena) return fail(r, EK_MEMORY, "no %zu bytes of working memory", need);
   }
@@ -167,9 +218,11 @@ ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data) {
   r->bound[i] = data;
   return EK_OK;
 }
+static bool cancelled(const ek_run *r) { return __atomic_load_n(&r->call.cancel, __ATOMIC_RELAXED) != 0; }
 static const uint8_t nothing[64] __attribute__((aligned(64))); /* where the elements of empty tensors lie */
 ek_code ek_run_execute(ek_run *r) {
   ek_code code = ek_run_prepare(r);
+  if (!code) code = within(r); /* outputs may have been unbound */
   if (code) return code;
   for (int64_t i = 0; i < r->d->inputs; i++) {
     int64_t bytes;
@@ -181,17 +234,23 @@ ek_code ek_run_execute(ek_run *r) {
   }
   for (int64_t i = 0; i < r->d->outputs; i++) {
     if (!r->bound[i] && (!r->own[i] || (int64_t)r->own_bytes[i] < r->room[i])) {
-      free(r->own[i]);
-      r->own[i] = aligned((size_t)r->room[i]);
+      mem_put(r->mem, r->own[i]);
+      r->own[i] = mem_get(r->mem, (size_t)r->room[i]);
       r->own_bytes[i] = r->own[i] ? (size_t)r->room[i] : 0;
       if (!r->own[i]) return fail(r, EK_MEMORY, "no %lld bytes for output %s", (long long)r->room[i], r->d->out[i].name);
     }
     r->out[i] = r->bound[i] ? r->bound[i] : r->own[i];
   }
-  if (r->m->kind == MODULE_EVAL) return eval_run(r->m, &r->call, r->room, &r->message);
-  int64_t rc = r->d->run(&r->call);
-  return rc ? fail(r, (ek_code)rc, "%s", r->call.message ? r->call.message : "the run failed") : EK_OK;
+  if (r->m->kind == MODULE_EVAL)
+    code = cancelled(r) ? fail(r, EK_CANCELLED, "cancelled") : eval_run(r->m, &r->call, r->room, &r->message);
+  else {
+    int64_t rc = r->d->run(&r->call);
+    if (rc) code = fail(r, (ek_code)rc, "%s", r->call.message ? r->call.message : "the run failed");
+  }
+  __atomic_store_n(&r->call.cancel, 0, __ATOMIC_RELAXED);
+  return code;
 }
+void ek_run_cancel(ek_run *r) { __atomic_store_n(&r->call.cancel, 1, __ATOMIC_RELAXED); }
 size_t ek_run_output_bytes(const ek_run *r, int32_t i) { return i < 0 || i >= r->d->outputs ? 0 : (size_t)r->room[i]; }
 ek_code ek_run_output_dims(const ek_run *r, int32_t i, int64_t *dims, int32_t *rank) {
   if (i < 0 || i >= r->d->outputs) return EK_USAGE;

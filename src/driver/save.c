@@ -77,6 +77,7 @@ static void save_object(pipeline *p, saving *s, bool shared) {
   llvm_opts o = pipe_llvm(p);
   double t0 = now_ms();
   bool threads = native(p->t);
+  ((ek_rt_model *)(uintptr_t)d)->cpu = p->t->requires && *p->t->requires ? p->t->requires : NULL;
   size_t weights = (size_t)p->p->weight_bytes;
   llvm_export x = {.name = name, .model = d, .weights = {(const uint8_t *)"", weights}, .embed = false, .pool = threads};
   const bytes *objs;

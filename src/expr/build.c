@@ -229,9 +229,10 @@ static bool tensor_range(emodule *m, tid t, int depth, int64_t *lo, int64_t *hi)
   const tensor *x = xt(m, t);
   if (et_kind(x->type) == K_FLOAT) return false;
   if (x->kind == TK_CONST) return const_range(x, lo, hi);
-  if (x->kind != TK_STAGE) return false;
+  if (x->kind != TK_STAGE || x->stage >= m->stages.n) return false;
   const stage *s = xs(m, x->stage);
   bool any = false;
+  if (s->tensor != t) return false; /* a step of a scan that is not written yet */
   if (s->scan) return false; /* may read itself */
   if (s->value) {
     if (!value_range(m, s->value, depth, lo, hi)) return false;

@@ -98,13 +98,15 @@ void lanes_round(etype t, strip *r, uint32_t n) {
 }
 #define READ(field, T)                                                                                                                                                                                 \
   {                                                                                                                                                                                                    \
-    const T *p = base;                                                                                                                                                                                 \
+    typedef T raw __attribute__((aligned(1), may_alias)); /* constants of a mapped file lie anywhere */                                                                                                \
+    const raw *p = base;                                                                                                                                                                               \
     if (at)                                                                                                                                                                                            \
       for (uint32_t i = 0; i < n; i++) r->field[i] = p[at[i] + add];                                                                                                                                   \
     else                                                                                                                                                                                               \
       for (uint32_t i = 0; i < n; i++) r->field[i] = p[add + i];                                                                                                                                       \
     return;                                                                                                                                                                                            \
   }
+typedef uint16_t raw16 __attribute__((aligned(1), may_alias));
 void lanes_read(etype t, strip *r, const void *base, const int64_t *at, int64_t add, uint32_t n) {
   switch (t) {
   case ET_F32:
@@ -127,12 +129,12 @@ void lanes_read(etype t, strip *r, const void *base, const int64_t *at, int64_t 
   case ET_U8:
     READ(i, uint8_t)
   case ET_F16: {
-    const uint16_t *p = base;
+    const raw16 *p = base;
     for (uint32_t i = 0; i < n; i++) r->f[i] = f16_float(p[(at ? at[i] : (int64_t)i) + add]);
     return;
   }
   case ET_BF16: {
-    const uint16_t *p = base;
+    const raw16 *p = base;
     for (uint32_t i = 0; i < n; i++) r->f[i] = bf16_float(p[(at ? at[i] : (int64_t)i) + add]);
     return;
   }

@@ -42,6 +42,7 @@
 
 typedef uint32_t ex;  /* value node; 0 = none */
 typedef uint32_t tid; /* tensor; 0 = none */
+typedef struct emodule emodule;
 
 typedef enum { EX_CONST = 1, EX_INDEX, EX_LOAD, EX_OP, EX_REDUCE } ex_kind;
 typedef struct ex_node {
@@ -109,8 +110,12 @@ typedef struct guard { bool assumption; sz ge0; bool is_eq; /* ge0 == 0 must hol
 typedef enum { KC_ELEMENTWISE = 1, KC_ROW, KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_COPY, KC_GATHER, KC_UPDATE, KC_COMPOSITE /* contraction - row chain - contraction */ } kernel_class;
 typedef struct kernel { kernel_class cls; VEC(uint32_t) stages; u32vec outer; /* canonical atoms */ map *canon; /* stage variable atom -> canonical atom */ uint32_t block; const char *note; bool dead; } kernel;
 typedef struct io { tid t; const char *name; } io;
+/* A call whose definition states gradients. args: the tensors it was called with; those marked `given` are copies that nobody else reads, and their adjoints come from `give` instead of the stages between. give appends
+ * stages to `block` that compute them (out[i] for the given ones) from the adjoints of outs (0: that output has none). Not in the text; the passes forget it. */
+typedef struct cost_note { const char *origin, *what; sz value; } cost_note; /* `cost flops = ..` of the definition that the node `origin` calls */
+typedef struct stated_call { uint32_t nargs, nouts; const tid *args, *outs; const bool *given; void (*give)(void *env, emodule *m, uint32_t block, const tid *args, const tid *adjoints, tid *out); void *env; } stated_call;
 
-typedef struct emodule {
+struct emodule {
   ctx *c;
   arena *a;
   VEC(ex_node) nodes;     /* [0] unused */
@@ -124,9 +129,11 @@ typedef struct emodule {
   VEC(guard) guards;
   VEC(io) inputs, outputs; /* in the model's order */
   VEC(kernel) kernels;
+  VEC(stated_call) stated;
+  VEC(cost_note) costs;
   struct ex_table *table; /* hash-consing */
   struct expr_notes *notes; /* what the last run of passes refused (passes.h); may be NULL */
-} emodule;
+};
 
 /* ---- construction (build.c): structural only, no simplification; but an index of a constant is the i64 constant and an index of a lone data atom the value behind it ---- */
 emodule *expr_module(ctx *c);

@@ -5,6 +5,7 @@
  * contraction becomes one kernel (fuse_composite.c). At the end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
  */
 #include "expr/fuse.h"
+#include "expr/pass_const.h"
 #include <string.h>
 
 bool set_has(const u32vec *v, uint32_t x) {
@@ -78,6 +79,16 @@ static void dep_size(fuser *f, sz s, u32vec *out) {
   for (uint32_t i = 0; i < at.n; i++)
     if (map_getu(f->p->lates, at.v[i], &t)) dep_tensor(f, (tid)t, out);
 }
+void fuse_symbols(fuser *f, uint32_t s, u32vec *out) {
+  const stage *x = xs(f->m, s);
+  if (x->value) expr_symbols(f->p, x->value, out);
+  for (uint32_t i = 0; i < x->updates.n; i++) {
+    const update *u = &x->updates.v[i];
+    expr_symbols(f->p, u->value, out);
+    if (u->cond) expr_symbols(f->p, u->cond, out);
+    for (uint32_t k = 0; k < u->nidx; k++) sym_atoms(f->c, u->idx[k], AT_SYMBOL, f->a, out);
+  }
+}
 static void dep_late(fuser *f, uint32_t s, u32vec *out) { /* kernels that compute a size the stage uses */
   const stage *x = xs(f->m, s);
   if (!map_count(f->p->lates)) return;
@@ -93,6 +104,11 @@ static void dep_late(fuser *f, uint32_t s, u32vec *out) { /* kernels that comput
   }
   for (uint32_t i = 0; i < x->updates.n; i++)
     for (uint32_t k = 0; k < x->updates.v[i].nvars; k++) dep_size(f, sym_extent(f->c, x->updates.v[i].vars[k]), out);
+  u32vec at = {0}; /* sizes as numbers inside the values */
+  uint64_t t;
+  fuse_symbols(f, s, &at);
+  for (uint32_t i = 0; i < at.n; i++)
+    if (map_getu(f->p->lates, at.v[i], &t)) dep_tensor(f, (tid)t, out);
 }
 void fuse_deps(fuser *f, uint32_t s, u32vec *out) {
   const u32vec *l = stage_loads(f->p, s);

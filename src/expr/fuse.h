@@ -51,6 +51,7 @@ uint32_t fuse_open(fuser *f, uint32_t s, kernel_class cls); /* a kernel of its o
 void fuse_add(fuser *f, uint32_t k, uint32_t s);            /* s becomes a member of k: dependences, position */
 void fuse_merge(fuser *f, uint32_t k, uint32_t q);          /* q's members go to k; q dies */
 void fuse_deps(fuser *f, uint32_t s, u32vec *out);          /* nodes of this block that s depends on, each once */
+void fuse_symbols(fuser *f, uint32_t s, u32vec *out); /* sizes that its values use; out may get one several times */
 void fuse_users(fuser *f, uint32_t k, u32vec *out);         /* nodes that read k's members */
 kernel_class fuse_class(fuser *f, uint32_t s);
 atom fuse_canon(fuser *f, atom v);

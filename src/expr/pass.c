@@ -423,7 +423,7 @@ atom stage_split(pw *p, uint32_t s, atom v, sz inner) {
   sz a = sym_var(c, sym_name(c, v), q), b = sym_var(c, sym_name(c, v), inner);
   atom va = 0, vb = 0;
   sym_is_atom(c, a, &va), sym_is_atom(c, b, &vb);
-  split_env e = {v, sym_add(c, sym_mul(c, a, inner), b)};
+  split_env e = {v, EK_PLANTED("align-split") ? sym_add(c, sym_mul(c, b, q), a) : sym_add(c, sym_mul(c, a, inner), b)};
   stage *x = xs(m, s);
   for (uint32_t i = 0; i < x->naxes; i++) {
     axis *ax = &x->axes[i];

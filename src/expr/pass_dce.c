@@ -18,13 +18,18 @@ static void need(dce *d, tid t) {
   d->live[t] = 1;
   vec_push(d->p->a, d->work, t);
 }
+static void need_value_sizes(dce *d, ex e, map *seen);
 static void need_size(dce *d, sz s) {
   uint64_t t;
-  if (!s || !map_count(d->late) || !sym_uses_kind(d->p->c, s, AT_SYMBOL)) return;
-  u32vec a = {0};
-  sym_atoms(d->p->c, s, AT_SYMBOL, d->p->a, &a);
+  if (!s || !map_count(d->late)) return;
+  u32vec a = {0}, data = {0};
+  if (sym_uses_kind(d->p->c, s, AT_SYMBOL)) sym_atoms(d->p->c, s, AT_SYMBOL, d->p->a, &a);
   for (uint32_t i = 0; i < a.n; i++)
     if (map_getu(d->late, a.v[i], &t)) need(d, (tid)t);
+  if (!sym_uses_kind(d->p->c, s, AT_DATA)) return;
+  map *seen = map_new(d->p->a);
+  sym_atoms(d->p->c, s, AT_DATA, d->p->a, &data);
+  for (uint32_t i = 0; i < data.n; i++) need_value_sizes(d, sym_data_id(d->p->c, data.v[i]), seen);
 }
 static void need_value_sizes(dce *d, ex e, map *seen) { /* late symbols inside values */
   uint64_t x;
@@ -57,7 +62,8 @@ static void visit_tensor(dce *d, tid t) {
   uint32_t s = producer_of(m, t);
   if (!s) return;
   const u32vec *l = stage_loads(d->p, s - 1);
-  for (uint32_t i = 0; i < l->n; i++) need(d, exn(m, l->v[i])->tensor);
+  for (uint32_t i = 0; i < l->n; i++)
+    if (!EK_PLANTED("dce") || i != 1) need(d, exn(m, l->v[i])->tensor);
   const stage *st = xs(m, s - 1);
   for (uint32_t i = 0; i < st->updates.n; i++)
     for (uint32_t k = 0; k < st->updates.v[i].nvars; k++) need_size(d, sym_extent(d->p->c, st->updates.v[i].vars[k]));

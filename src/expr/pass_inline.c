@@ -77,7 +77,7 @@ bool pass_inline(pw *p) {
     uint32_t r = p->readers.v[x->tensor].v[0];
     const stage *y = xs(m, r);
     ex l = only_access(p, r, x->tensor);
-    if (!l || y->scan || y->block != x->block || !stage_plain(p, r) || exn(m, l)->otherwise || !no_more_points(p, r, s)) continue;
+    if (!l || y->scan || y->block != x->block || !stage_plain(p, r) || (exn(m, l)->otherwise && !EK_PLANTED("inline")) || !no_more_points(p, r, s)) continue;
     if (!size[s]) size[s] = count_nodes(p, x->value, map_new(p->a), MAX_SIZE);
     if (!size[r]) size[r] = count_nodes(p, y->value, map_new(p->a), MAX_SIZE);
     if (size[s] + size[r] > MAX_SIZE) {

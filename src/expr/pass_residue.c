@@ -77,7 +77,7 @@ static bool one_tap(pw *p, uint32_t s) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < red.nargs; k++)
       if (red.args[k] != q.k) vars[n++] = red.args[k];
-    sz by = sym_of_atom(c, o0);
+    sz by = EK_PLANTED("residue-tap") ? sym_int(c, 0) : sym_of_atom(c, o0);
     ex where = red.where ? expr_subst_vars(m, red.where, &q.k, &by, 1) : 0, body = expr_subst_vars(m, red.body, &q.k, &by, 1);
     pass_set(p, s, simplify(p, expr_reduce(m, red.op, vars, n, where, body, 0, red.acc, red.type)));
     return true;
@@ -117,7 +117,7 @@ static bool residue(pw *p, uint32_t s) {
     bool none = false, empty = false;
     for (uint32_t i = 0; i < n; i++) {
       ro[i] = rest % k[i].a, rest /= k[i].a;
-      for (rk[i] = 0; floormod64(k[i].co * ro[i] + k[i].c0 + k[i].ck * rk[i], k[i].a); rk[i]++) {}
+      for (rk[i] = 0; floormod64(k[i].co * ro[i] + (EK_PLANTED("residue") ? 0 : k[i].c0) + k[i].ck * rk[i], k[i].a); rk[i]++) {}
       int64_t e;
       none |= sym_is_int(c, sym_extent(c, k[i].o), &e) && e <= ro[i];
       empty |= sym_is_int(c, sym_extent(c, k[i].k), &e) && e <= rk[i];

@@ -117,7 +117,7 @@ static bool merge_factors(pw *p, uint32_t s) {
       if (i == k || !f.v[i] || !f.v[k] || !const_value(p, f.v[i]) || !const_value(p, f.v[k])) continue;
       expr_vars(m, f.v[i], p->a, &vi), expr_vars(m, f.v[k], p->a, &vk);
       if (!vk.n || !subset(&vi, &vk) || !pass_spend(p)) continue;
-      ex c = const_make(p, s, vk.v, vk.n, expr_op2(m, OP_MUL, f.v[k], f.v[i]));
+      ex c = const_make(p, s, vk.v, vk.n, expr_op2(m, EK_PLANTED("scale-merge") ? OP_ADD : OP_MUL, f.v[k], f.v[i]));
       if (!c) continue;
       f.v[k] = c, f.v[i] = 0, any = true;
     }
@@ -188,7 +188,7 @@ static bool fold_into(pw *p, uint32_t s) {
     if (!c) continue;
     f.v[i] = c;
     set_body(p, s, product(m, &f));
-    ex swap[2] = {top, k.b ? expr_op2(m, OP_ADD, l, k.b) : l};
+    ex swap[2] = {top, k.b && !EK_PLANTED("scale") ? expr_op2(m, OP_ADD, l, k.b) : l};
     ex v = expr_rewrite(m, xs(m, y)->value, &(ex_map){.node = swap_node, .env = swap});
     pass_set(p, y, simplify(p, v));
     return true;

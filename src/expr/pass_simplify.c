@@ -102,7 +102,7 @@ static ex decide_compare(sm *z, ex_node n, ex e) {
   if (n.op == OP_EQ || n.op == OP_NE) {
     if (sym_is_int(c, s, &k)) return expr_bool(m, (k == 0) == (n.op == OP_EQ));
     if (sym_ne(c, a, b)) return expr_bool(m, n.op == OP_NE);
-    if (sym_eq(c, a, b)) return expr_bool(m, n.op == OP_EQ);
+    if (sym_eq(c, a, b)) return expr_bool(m, (n.op == OP_EQ) != EK_PLANTED("simplify"));
     if (loadless_i64(z, n.args[0]) && loadless_i64(z, n.args[1])) return expr_op2(m, n.op, expr_index(m, s), expr_i(m, ET_I64, 0));
     return e;
   }
@@ -135,7 +135,7 @@ static ex rule_mul(sm *z, ex a, ex b, etype t, ex e) {
     if (is_f(z->m, x, &f) && f == 1) return y;
     if (is_k(z->m, x, &k) && t != ET_BOOL) {
       if (k == 1) return y;
-      if (k == 0) return x;
+      if (k == 0) return EK_PLANTED("simplify-mul") ? y : x;
     }
   }
   return e;
@@ -408,10 +408,13 @@ bool simplify_stage(pw *p, uint32_t s) {
     changed |= val != u.value || cond != u.cond;
     sz *idx = NEWN(m->a, sz, u.nidx + 1);
     sm z = {p, m, p->c, NULL, NULL, 0, 0};
+    uint32_t outer = p->epoch;
+    p->epoch = ++p->epochs;
     for (uint32_t d = 0; d < u.nidx; d++) {
       idx[d] = simp_size(&z, u.idx[d]);
       changed |= idx[d] != u.idx[d];
     }
+    p->epoch = outer;
     u.value = val, u.cond = cond, u.idx = idx;
     xs(m, s)->updates.v[i] = u;
   }

@@ -116,7 +116,7 @@ static bool trim(pw *p, uint32_t s) {
       digit g = x->axes[a].d[k];
       if (extent[i]) {
         sz v = sym_var(c, sym_name(c, g.var), extent[i]);
-        to[old.n] = sym_addi(c, sym_muli(c, v, w[i].step), w[i].lo);
+        to[old.n] = sym_addi(c, sym_muli(c, v, w[i].step), EK_PLANTED("trim") ? 0 : w[i].lo);
         vec_push(p->a, old, g.var);
         g.extent = extent[i];
         if (!sym_is_atom(c, v, &g.var)) continue; /* one place left: no variable */

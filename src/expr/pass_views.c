@@ -26,7 +26,7 @@ static ex range_condition(pw *p, sz i, sz n, ex and) {
     ex q = expr_op2(m, OP_GE, expr_index(m, i), expr_i(m, ET_I64, 0));
     and = and? expr_op2(m, OP_AND, and, q) : q;
   }
-  if (!sym_lt(p->c, i, n)) {
+  if (!sym_lt(p->c, i, n) && !EK_PLANTED("views")) {
     ex q = expr_op2(m, OP_LT, expr_index(m, i), expr_index(m, n));
     and = and? expr_op2(m, OP_AND, and, q) : q;
   }
@@ -266,7 +266,7 @@ bool pass_pieces(pw *p) {
         d[j].extent = sym_extent(p->c, u.vars[j]);
         by[j] = sym_var(p->c, sym_name(p->c, u.vars[j]), d[j].extent);
         sym_is_atom(p->c, by[j], &d[j].var);
-        at[j] = sym_of_atom(p->c, u.vars[j]);
+        at[j] = sym_of_atom(p->c, u.vars[EK_PLANTED("pieces") ? u.nvars - 1 - j : j]);
       }
       ex v = expr_subst_vars(m, expr_fresh(m, u.value), u.vars, by, u.nvars);
       uint32_t ns = pass_stage(p, s, d, u.nvars, v, "piece");

@@ -3,6 +3,7 @@
  * One table. A pass that stands twice runs again because an earlier one made new work for it. To add a pass: a file with its function, a line here, a line in pass.h.
  */
 #include "expr/pass.h"
+#include <string.h>
 
 void pass_keep_refusals(pw *p);
 
@@ -39,16 +40,24 @@ const expr_pass expr_passes[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static bool left_out(const expr_observer *o, const expr_pass *q) {
+  size_t n = strlen(q->name);
+  if (q->fn == pass_dce || q->fn == pass_kernels) return false;
+  for (const char *s = o && o->skip ? o->skip : ""; *s; s += strcspn(s, " "), s += strspn(s, " "))
+    if (!strncmp(s, q->name, n) && (!s[n] || s[n] == ' ')) return true;
+  return false;
+}
 bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   pw p = {.m = m, .c = m->c, .a = arena_new(m->c), .level = level, .const_epoch = 1};
   bool any = false;
+  m->stated.n = 0;
   p.fuel = o ? o->fuel : 0;
   p.cache_bytes = o && o->cache_bytes ? o->cache_bytes : 256 * 1024;
   p.lates = map_new(p.a);
   p.canon_vars = map_new(p.a);
   pass_index(&p);
   for (const expr_pass *q = expr_passes; q->name; q++) {
-    if (q->level > level) continue;
+    if (q->level > level || left_out(o, q)) continue;
     double t0 = now_ms();
     bool changed = q->fn(&p);
     any |= changed;

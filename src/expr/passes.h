@@ -38,6 +38,7 @@ typedef struct expr_observer {
   /* Called after every pass; may print or verify. Returning false stops the pipeline there. NULL: nobody looks. */
   bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);
   void *env;
+  const char *skip;     /* passes that are left out, by name, with spaces between; NULL: none. Not dce and kernels: every module needs them */
   uint64_t fuel;        /* stop rewriting after that many rewrites; 0: no limit */
   uint64_t *spent;      /* if not NULL: how many rewrites were made */
   uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel; 0: 256 KiB */

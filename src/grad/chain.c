@@ -98,7 +98,7 @@ ex in_range_cond(gr *g, ex load) {
 // clang-format off
 #define SMOOTH(X) \
   X(ADD) X(SUB) X(MUL) X(DIV) X(MOD) X(FMOD) X(NEG) X(ABS) X(MIN) X(MAX) X(POW) X(FMA) X(EXP) X(LOG) X(SQRT) X(SIN) X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH) X(COSH) X(TANH) \
-  X(ASINH) X(ACOSH) X(ATANH) X(ERF) X(CAST) X(SAT) X(SATF)
+  X(ASINH) X(ACOSH) X(ATANH) X(ERF) X(CAST) X(SAT) X(SATF) X(BITCAST)
 // clang-format on
 static bool flows(sop op, uint32_t i) {
   static const bool smooth[OP_COUNT] = {
@@ -118,7 +118,7 @@ bool grad_live(gr *g, map *memo, ex e) {
   if (n.kind == EX_LOAD)
     live = (n.tensor < g->ntensors && g->active[n.tensor]) || grad_live(g, memo, n.otherwise);
   else if (n.kind == EX_OP)
-    for (uint32_t i = 0; i < n.nargs; i++) live |= flows(n.op, i) && grad_live(g, memo, n.args[i]);
+    for (uint32_t i = 0; i < n.nargs; i++) live |= flows(n.op, i) && (n.op != OP_BITCAST || exn(g->m, n.args[i])->type == n.type) && grad_live(g, memo, n.args[i]);
   else
     live = !red_is_arg(n.op) && grad_live(g, memo, n.body);
   map_putu(memo, e, live);
@@ -261,7 +261,7 @@ static void through_op(chain *z, const ex_node *n, ex y, term t) {
     give(z, n->args[1], mask_with(z->g, t.when, first, true), t.g);
     return;
   }
-  if (n->op == OP_CAST || n->op == OP_SAT || n->op == OP_SATF) {
+  if (n->op == OP_CAST || n->op == OP_SAT || n->op == OP_SATF || n->op == OP_BITCAST) {
     give(z, n->args[0], t.when, expr_cast(m, wider(at, exn(m, t.g)->type), t.g));
     return;
   }

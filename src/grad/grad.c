@@ -32,7 +32,7 @@ static bool stage_live(gr *g, map *memo, uint32_t s) {
   for (uint32_t i = 0; i < x->updates.n; i++) live |= grad_live(g, memo, x->updates.v[i].value);
   return live;
 }
-static void stage_reads(gr *g, uint32_t s, u32vec *loads) {
+void grad_stage_reads(gr *g, uint32_t s, u32vec *loads) {
   const stage *x = xs(g->m, s);
   if (x->value) expr_loads(g->m, x->value, g->a, loads);
   for (uint32_t i = 0; i < x->updates.n; i++) expr_loads(g->m, x->updates.v[i].value, g->a, loads);
@@ -58,7 +58,7 @@ static bool block_active(gr *g, uint32_t blk) { /* does anything in it read an a
     if (it.kind == IT_LOOP && loop_active(g, &m->loops.v[it.index])) return true;
     if (it.kind != IT_STAGE || xs(m, it.index)->dead || xs(m, it.index)->stop) continue;
     u32vec l = {0};
-    stage_reads(g, it.index, &l);
+    grad_stage_reads(g, it.index, &l);
     for (uint32_t k = 0; k < l.n; k++)
       if (et_kind(exn(m, l.v[k])->type) == K_FLOAT && is_active(g, exn(m, l.v[k])->tensor)) return true;
   }
@@ -73,6 +73,7 @@ static void find_active(gr *g, const tid *wrt, uint32_t nwrt) {
   emodule *m = g->m;
   g->ntensors = m->tensors.n;
   g->active = arena_alloc(g->a, g->ntensors);
+  grad_stated_begin(g);
   for (uint32_t i = 0; i < nwrt; i++) g->active[wrt[i]] = 1;
   for (bool again = true; again;) { /* more than one round only for recurrences */
     map *memo = map_new(g->a);
@@ -80,8 +81,14 @@ static void find_active(gr *g, const tid *wrt, uint32_t nwrt) {
     for (uint32_t i = 0; i < m->blocks.v[g->block].items.n; i++) {
       item it = m->blocks.v[g->block].items.v[i];
       bool now = false;
-      if (it.kind == IT_STAGE)
-        now = stage_live(g, memo, it.index) && set_active(g, xs(m, it.index)->tensor);
+      if (it.kind == IT_STAGE) {
+        tid t = xs(m, it.index)->tensor;
+        if (t < g->ntensors && g->call_in[t]) {
+          now = stage_live(g, memo, it.index) && !g->given[t];
+          g->given[t] |= now;
+        } else
+          now = (stage_live(g, memo, it.index) || (!xs(m, it.index)->stop && grad_stated_live(g, t))) && set_active(g, t);
+      }
       else if (it.kind == IT_IF && if_active(g, &m->ifs.v[it.index]))
         for (uint32_t k = 0; k < m->ifs.v[it.index].n; k++) now |= set_active(g, m->ifs.v[it.index].results[k]);
       else if (it.kind == IT_LOOP && loop_active(g, &m->loops.v[it.index])) {
@@ -95,6 +102,21 @@ static void find_active(gr *g, const tid *wrt, uint32_t nwrt) {
     again = scans && changed;
   }
 }
+/* A branch or a loop one of whose results is useful: so is all it reads. */
+static void mark_captured(gr *g, item it, uint8_t *useful) {
+  emodule *m = g->m;
+  bool any = false;
+  if (it.kind == IT_IF)
+    for (uint32_t i = 0; i < m->ifs.v[it.index].n; i++) any |= useful[m->ifs.v[it.index].results[i]];
+  else {
+    const xloop *l = &m->loops.v[it.index];
+    for (uint32_t i = 0; i < l->ncarried; i++) any |= l->final[i] && useful[l->final[i]];
+    for (uint32_t i = 0; i < l->ncollected; i++) any |= useful[l->collected[i]];
+  }
+  u32vec reads = {0};
+  if (any) grad_captured(g, it, &reads);
+  for (uint32_t i = 0; i < reads.n; i++) useful[reads.v[i]] = 1;
+}
 /* Stages between: active, and an active out depends on them. */
 static void find_useful(gr *g, const tid *outs, uint32_t nout, u32vec *stages) {
   emodule *m = g->m;
@@ -104,13 +126,23 @@ static void find_useful(gr *g, const tid *outs, uint32_t nout, u32vec *stages) {
     again = false;
     for (uint32_t i = m->blocks.v[g->block].items.n; i-- > 0;) {
       item it = m->blocks.v[g->block].items.v[i];
-      if (it.kind != IT_STAGE || listed[it.index] || xs(m, it.index)->dead) continue;
+      if (it.kind != IT_STAGE) {
+        mark_captured(g, it, useful);
+        continue;
+      }
+      if (listed[it.index] || xs(m, it.index)->dead) continue;
       tid t = xs(m, it.index)->tensor;
-      if (!useful[t] || !g->active[t] || xs(m, it.index)->stop) continue;
+      bool given = t < g->ntensors && g->given[t];
+      if (!useful[t] || !(g->active[t] || given) || xs(m, it.index)->stop) continue;
       listed[it.index] = 1;
-      vec_push(g->a, *stages, it.index);
+      if (!given) vec_push(g->a, *stages, it.index);
+      if (grad_stated_live(g, t)) {
+        const stated_call *s = &m->stated.v[g->call_out[t] - 1];
+        for (uint32_t k = 0; k < s->nargs; k++)
+          if (s->given[k]) useful[s->args[k]] = 1;
+      }
       u32vec l = {0};
-      stage_reads(g, it.index, &l);
+      grad_stage_reads(g, it.index, &l);
       for (uint32_t k = 0; k < l.n; k++)
         if (exn(m, l.v[k])->tensor < g->ntensors) useful[exn(m, l.v[k])->tensor] = 1;
       again |= xs(m, it.index)->scan != 0;
@@ -132,39 +164,36 @@ static void seed(gr *g, tid out, tid s) {
   ex d = s ? expr_load(m, s, idx, rank, 0) : expr_f(m, t, 1);
   grad_contribute(g, (contrib){.x = out, .idx = arena_dup(g->a, idx, (rank + 1) * sizeof *idx), .d = d, .g = expr_f(m, t, 1), .vars = vars.v, .nvars = vars.n, .origin = xt(m, out)->origin});
 }
-static void finish(gr *g, tid t) {
+void grad_add(gr *g, tid t, tid adjoint) { /* an adjoint of t, computed elsewhere, as a contribution */
+  if (t < g->ntensors && g->active[t]) seed(g, t, adjoint);
+}
+void grad_finish_tensor(gr *g, tid t) {
   if (!g->adj[t] && g->into[t].n) g->adj[t] = grad_finish(g, t, &g->into[t]);
 }
-static void refuse_control(gr *g, item it) {
-  emodule *m = g->m;
-  if (it.kind == IT_IF) {
-    const xif *f = &m->ifs.v[it.index];
-    for (uint32_t k = 0; k < f->n; k++)
-      if (g->into[f->results[k]].n && is_active(g, f->results[k])) grad_refuse(g, f->origin, "an if");
-  } else {
-    const xloop *l = &m->loops.v[it.index];
-    for (uint32_t k = 0; k < l->ncarried; k++)
-      if (l->final[k] && g->into[l->final[k]].n) grad_refuse(g, l->origin, "a loop");
-    for (uint32_t k = 0; k < l->ncollected; k++)
-      if (g->into[l->collected[k]].n) grad_refuse(g, l->origin, "a loop");
-  }
+static void contribute_all(gr *g, uint32_t s) {
+  contribs all = {0};
+  grad_stage_loads(g, s, g->adj[xs(g->m, s)->tensor], 0, &all);
+  for (uint32_t i = 0; i < all.n; i++) grad_contribute(g, all.v[i]);
 }
 static void back_through(gr *g, uint32_t s, uint8_t *scan_done) {
   emodule *m = g->m;
   tid t = xs(m, s)->tensor;
   uint32_t sc = xs(m, s)->scan;
-  if (xs(m, s)->dead || t >= g->ntensors || !g->active[t]) return;
+  if (xs(m, s)->dead || t >= g->ntensors || !(g->active[t] || g->given[t])) return;
+  if (g->given[t]) {
+    g->adj[t] = grad_stated(g, t);
+    if (g->adj[t]) contribute_all(g, s);
+    return;
+  }
   if (sc && m->scans.v[sc].var) {
     if (!scan_done[sc]) scan_done[sc] = 1, grad_scan(g, sc);
     return;
   }
-  finish(g, t);
+  grad_finish_tensor(g, t);
   if (!g->adj[t] || xs(m, s)->stop) return;
-  contribs all = {0};
-  grad_stage_loads(g, s, g->adj[t], 0, &all);
-  for (uint32_t i = 0; i < all.n; i++) grad_contribute(g, all.v[i]);
+  contribute_all(g, s);
 }
-static tid zeros(gr *g, tid t) {
+tid grad_zeros(gr *g, tid t) {
   emodule *m = g->m;
   axis axes[MAX_RANK];
   sz idx[MAX_RANK];
@@ -193,12 +222,18 @@ static void reverse(gr *g, const tid *outs, const tid *seeds, uint32_t nout, con
   check_arguments(g, outs, seeds, nout, wrt, nwrt);
   find_active(g, wrt, nwrt);
   find_useful(g, outs, nout, &between);
-  for (uint32_t i = 0; i < between.n; i++) grad_hoist(g, between.v[i]);
+  for (uint32_t i = 0; i < between.n; i++) {
+    uint32_t made = m->stages.n;
+    grad_split_updates(g, between.v[i]);
+    for (uint32_t k = made; k < m->stages.n; k++) grad_hoist(g, k);
+    grad_hoist(g, between.v[i]);
+  }
   find_active(g, wrt, nwrt); /* with the new stages */
   g->into = NEWN(g->a, contribs, g->ntensors);
   g->adj = NEWN(g->a, tid, g->ntensors);
   g->wanted = arena_alloc(g->a, g->ntensors);
   for (uint32_t i = 0; i < nwrt; i++) g->wanted[wrt[i]] = 1;
+  for (tid t = 1; t < g->ntensors; t++) g->wanted[t] |= grad_stated_live(g, t);
   for (uint32_t i = 0; i < nout; i++) seed(g, outs[i], seeds ? seeds[i] : 0);
   uint32_t n = m->blocks.v[g->block].items.n;
   uint8_t *scan_done = arena_alloc(g->a, m->scans.n + 1);
@@ -206,14 +241,21 @@ static void reverse(gr *g, const tid *outs, const tid *seeds, uint32_t nout, con
     item it = m->blocks.v[g->block].items.v[i];
     if (it.kind == IT_STAGE)
       back_through(g, it.index, scan_done);
+    else if (it.kind == IT_IF)
+      grad_if(g, it.index);
     else
-      refuse_control(g, it);
+      grad_loop(g, it.index);
   }
   for (uint32_t i = 0; i < nwrt; i++) {
-    finish(g, wrt[i]);
-    if (!g->adj[wrt[i]]) g->adj[wrt[i]] = zeros(g, wrt[i]);
+    grad_finish_tensor(g, wrt[i]);
+    if (!g->adj[wrt[i]]) g->adj[wrt[i]] = grad_zeros(g, wrt[i]);
     adjoints[i] = g->adj[wrt[i]];
   }
+}
+void grad_block(gr *outer, uint32_t block, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt, uint32_t nwrt, tid *adjoints) {
+  gr *g = NEW(outer->a, gr);
+  *g = (gr){.m = outer->m, .c = outer->c, .a = outer->a, .block = block};
+  reverse(g, outs, seeds, nout, wrt, nwrt, adjoints);
 }
 bool grad_reverse(emodule *m, uint32_t block, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt, uint32_t nwrt, tid *adjoints) {
   gr *g = NEW(m->a, gr);

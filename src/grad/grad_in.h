@@ -50,15 +50,23 @@ typedef struct gr {
   uint8_t *wanted;       /* its adjoint is asked for */
   contribs *into;        /* by tensor */
   tid *adj;              /* by tensor, once complete; 0: none */
+  uint8_t *given;        /* its adjoint comes from a stated gradient: read by the stages of that call alone, and not active to them */
+  uint32_t *call_in, *call_out; /* by tensor: 1 + the stated call that it is a given argument, a result of */
+  tid **stated;          /* by stated call: the adjoints of its arguments, once asked for */
 } gr;
 
 /* ---- grad.c ---- */
 void grad_contribute(gr *g, contrib k);  /* to be finished later */
 uint32_t grad_append(gr *g, tid t, const axis *axes, uint32_t naxes, ex value);
+void grad_add(gr *g, tid t, tid adjoint);           /* an adjoint of t, computed elsewhere, as a contribution */
+void grad_finish_tensor(gr *g, tid t);              /* g->adj[t] from what was contributed */
+void grad_stage_reads(gr *g, uint32_t s, u32vec *loads);
+void grad_block(gr *outer, uint32_t block, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt, uint32_t nwrt, tid *adjoints); /* another block, which reads tensors of this one; unwinds where it is refused */
 _Noreturn void grad_refuse(gr *g, const char *origin, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- adjoint.c: contributions -> adjoint stage ---- */
 void grad_axes(gr *g, tid x, axis *axes, sz *idx);         /* fresh variables, one per axis */
+tid grad_zeros(gr *g, tid t);                              /* a stage of zeros, like t */
 tid grad_finish(gr *g, tid x, const contribs *k);          /* the adjoint of x, 0 if there is no contribution */
 typedef struct piece { ex ref; tid t; axis axes[MAX_RANK]; ex value; } piece; /* a gather as a term of a sum: ref; t: the stage it reads, 0 for none */
 piece grad_piece(gr *g, tid x, const gathered *p, const axis *axes, const frame_u *f, int64_t later); /* over the variables of axes; in a recurrence read `later` steps on */
@@ -67,6 +75,7 @@ const char *grad_name(gr *g, tid x);
 
 /* ---- value.c: what a stage's value contributes ---- */
 void grad_value(gr *g, uint32_t s, ex value, ex own, ex d, const atom *vars, uint32_t nvars, mask when, contribs *out);
+void grad_split_updates(gr *g, uint32_t s);                /* before anything else: at most one update where one combines (*=, max=, min=) */
 void grad_stage_loads(gr *g, uint32_t s, tid dy, sz step, contribs *out); /* all contributions of stage s, whose adjoint is dy; step: index of dy where s has its recurrence's step, 0: the same */
 
 /* ---- chain.c ---- */
@@ -87,7 +96,18 @@ void size_free(gr *g, sz s, u32vec *vars);                 /* free variables, al
 sz size_subst(gr *g, sz s, const atom *vars, const sz *by, uint32_t n);
 bool vec_has(const u32vec *v, uint32_t x);
 
+/* ---- stated.c: stated gradients ---- */
+void grad_stated_begin(gr *g);
+bool grad_stated_live(gr *g, tid out);                     /* is it a result of a call, one of whose given arguments depends on wrt? */
+tid grad_stated(gr *g, tid in);                            /* the adjoint that the definition states; 0: none of the results has one */
+
+/* ---- control.c: branches and loops ---- */
+void grad_captured(gr *g, item it, u32vec *out);           /* active tensors of this block that the blocks inside read */
+void grad_if(gr *g, uint32_t index);
+void grad_loop(gr *g, uint32_t index);
+
 /* ---- hoist.c, scan.c ---- */
 void grad_hoist(gr *g, uint32_t s);                        /* reductions below the root of s become stages in front of it */
+void grad_stand_before(gr *g, uint32_t s);                 /* the stage appended last goes in front of s */
 void grad_scan(gr *g, uint32_t scan);                      /* contributions of all members of a recurrence; their adjoints */
 #endif

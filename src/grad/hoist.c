@@ -20,7 +20,7 @@ static ex guard_load(void *env, emodule *m, ex e) {
   if (n.kind != EX_LOAD || n.otherwise || !in_range_cond(g, e)) return e;
   return expr_load(m, n.tensor, n.args, n.nargs, et_kind(n.type) == K_FLOAT ? expr_f(m, n.type, 0) : n.type == ET_BOOL ? expr_bool(m, false) : expr_i(m, n.type, 0));
 }
-static void stand_before(gr *g, uint32_t s) { /* the stage appended last goes in front of s */
+void grad_stand_before(gr *g, uint32_t s) { /* the stage appended last goes in front of s */
   block *b = &g->m->blocks.v[g->block];
   item last = b->items.v[b->items.n - 1];
   uint32_t i = b->items.n - 1;
@@ -63,7 +63,7 @@ static ex hoist_node(void *env, emodule *m, ex e) {
   tid r = expr_tensor(m, TK_STAGE, n.type, shape, vars.n, arena_fmt(g->a, "%s.r", xt(m, xs(m, h->s)->tensor)->name), origin);
   uint32_t ns = expr_stage(m, g->block, r, axes, vars.n, value);
   xs(m, ns)->scan = sc;
-  stand_before(g, h->s);
+  grad_stand_before(g, h->s);
   ex ld = expr_load(m, r, idx, vars.n, 0);
   map_putu(h->made, e, ld);
   return ld;

@@ -121,6 +121,89 @@ static tid write_places(gr *g, tid y, etype t, ex base, const axis *axes, const 
   vec_push(m->a, xs(m, ns)->updates, ((update){.vars = f.vars, .nvars = u->nvars, .nidx = u->nidx, .idx = f.idx, .op = OP_NONE, .value = v, .cond = f.cond}));
   return r;
 }
+/* A stage over the same space as s: `e` is a value over the variables of s. */
+static uint32_t same_space(gr *g, uint32_t s, ex e, const char *suffix) {
+  emodule *m = g->m;
+  const stage x = *xs(m, s);
+  const tensor y = *xt(m, x.tensor);
+  axis axes[MAX_RANK];
+  u32vec from = {0};
+  VEC(sz) to = {0};
+  for (uint32_t i = 0; i < x.naxes; i++) {
+    digit *d = NEWN(m->a, digit, x.axes[i].n + 1);
+    for (uint32_t k = 0; k < x.axes[i].n; k++) {
+      sz v = sym_var(g->c, sym_name(g->c, x.axes[i].d[k].var), x.axes[i].d[k].extent);
+      d[k].extent = x.axes[i].d[k].extent;
+      sym_is_atom(g->c, v, &d[k].var);
+      vec_push(g->a, from, x.axes[i].d[k].var);
+      vec_push(g->a, to, v);
+    }
+    axes[i] = (axis){x.axes[i].n, d};
+  }
+  tid t = expr_tensor(m, TK_STAGE, exn(m, e)->type, y.shape, y.rank, arena_fmt(g->a, "%s.%s", y.name, suffix), y.origin);
+  return grad_append(g, t, axes, x.naxes, expr_subst_vars(m, expr_fresh(m, e), from.v, to.v, from.n));
+}
+/* Adds update u to stage s, with another operation, value and further condition (both over the variables of u). */
+static void add_update(gr *g, uint32_t s, const update *u, sop op, ex value, ex cond) {
+  emodule *m = g->m;
+  fresh_update f = copy_update(g, u);
+  ex c = cond ? expr_subst_vars(m, expr_fresh(m, cond), u->vars, f.by, u->nvars) : 0;
+  update n = {.vars = f.vars, .nvars = u->nvars, .nidx = u->nidx, .idx = f.idx, .op = op, .value = expr_subst_vars(m, expr_fresh(m, value), u->vars, f.by, u->nvars), .cond = k_and(m, f.cond, c)};
+  vec_push(m->a, xs(m, s)->updates, n);
+}
+/* Y max= v, Y *= v: who won, or what the other factors are, is stored per place. `here` are the places over the variables of s. */
+static void through_combining(gr *g, uint32_t s, const update *u, mask when, tid *dy, contribs *out) {
+  emodule *m = g->m;
+  const stage x = *xs(m, s);
+  tid y = x.tensor;
+  uint32_t rank = xt(m, y)->rank;
+  etype t = xt(m, y)->type;
+  sz here[MAX_RANK], flat = row_major(g, u->vars, u->nvars);
+  for (uint32_t i = 0; i < rank; i++) here[i] = expr_axis_index(m, &x.axes[i]);
+  ex d = read_adjoint(g, *dy, t, u->idx, rank), before = read_adjoint(g, *dy, t, here, rank), own = 0, zero = expr_f(m, t, 0);
+  if (u->op == OP_MUL) {
+    ex base0 = expr_op2(m, OP_EQ, x.value, zero), v0 = expr_op2(m, OP_EQ, u->value, zero), one = expr_f(m, t, 1), k0 = expr_i(m, ET_I64, 0), k1 = expr_i(m, ET_I64, 1);
+    uint32_t zs = same_space(g, s, expr_cast(m, ET_I64, base0), "zeros"), rest = same_space(g, s, expr_sel(m, base0, one, x.value), "rest");
+    add_update(g, zs, u, OP_ADD, expr_cast(m, ET_I64, v0), 0);
+    add_update(g, rest, u, OP_MUL, expr_sel(m, v0, one, u->value), 0);
+    for (int base = 0; base < 2; base++) {
+      const sz *at = base ? here : u->idx;
+      ex v = base ? x.value : u->value, is0 = base ? base0 : v0, z = expr_load(m, xs(m, zs)->tensor, at, rank, 0), p = expr_load(m, xs(m, rest)->tensor, at, rank, 0);
+      ex f = expr_sel(m, expr_op2(m, OP_EQ, z, k0), expr_op2(m, OP_DIV, p, v), expr_sel(m, expr_op2(m, OP_AND, expr_op2(m, OP_EQ, z, k1), is0), p, zero));
+      if (base) own = k_mul(m, before, f);
+      else d = k_mul(m, d, f);
+    }
+  } else {
+    ex none = expr_i(m, ET_I64, INT64_MAX), first = expr_i(m, ET_I64, -1);
+    uint32_t w = same_space(g, s, expr_sel(m, expr_op2(m, OP_EQ, x.value, expr_load(m, y, here, rank, 0)), first, none), "winner");
+    add_update(g, w, u, OP_MIN, expr_index(m, flat), expr_op2(m, OP_EQ, u->value, expr_load(m, y, u->idx, rank, 0)));
+    when = mask_with(g, when, expr_op2(m, OP_EQ, expr_index(m, flat), expr_load(m, xs(m, w)->tensor, u->idx, rank, 0)), false);
+    own = expr_sel(m, expr_op2(m, OP_EQ, expr_load(m, xs(m, w)->tensor, here, rank, 0), first), before, zero);
+  }
+  grad_value(g, s, u->value, 0, d, u->vars, u->nvars, when, out);
+  *dy = xs(m, same_space(g, s, own, "kept"))->tensor;
+}
+static bool combines(const update *u) { return u->op != OP_NONE && u->op != OP_ADD; }
+/* Of several updates one of which combines each needs what stood before it: a chain of stages with one update each; s is the last of them. */
+void grad_split_updates(gr *g, uint32_t s) {
+  emodule *m = g->m;
+  bool any = false;
+  const stage x = *xs(m, s);
+  for (uint32_t i = 0; i < x.updates.n; i++) any |= combines(&x.updates.v[i]);
+  if (!any || x.updates.n < 2 || !x.value) return;
+  sz here[MAX_RANK];
+  uint32_t rank = xt(m, x.tensor)->rank;
+  for (uint32_t i = 0; i < rank; i++) here[i] = expr_axis_index(m, &x.axes[i]);
+  for (uint32_t i = 0; i + 1 < x.updates.n; i++) {
+    uint32_t n = same_space(g, s, xs(m, s)->value, "before");
+    add_update(g, n, &x.updates.v[i], x.updates.v[i].op, x.updates.v[i].value, 0);
+    grad_stand_before(g, s);
+    xs(m, s)->value = expr_load(m, xs(m, n)->tensor, here, rank, 0);
+  }
+  update last = x.updates.v[x.updates.n - 1];
+  xs(m, s)->updates.v[0] = last;
+  xs(m, s)->updates.n = 1;
+}
 static void through_updates(gr *g, uint32_t s, tid *dy, contribs *out) {
   emodule *m = g->m;
   tid y = xs(m, s)->tensor;
@@ -134,8 +217,12 @@ static void through_updates(gr *g, uint32_t s, tid *dy, contribs *out) {
     if (u.cond) expr_loads(m, u.cond, g->a, &l);
     for (uint32_t k = 0; k < l.n; k++)
       if (exn(m, l.v[k])->tensor == y) grad_refuse(g, xt(m, y)->origin, "an update that reads what it updates");
-    if (u.op != OP_NONE && u.op != OP_ADD) grad_refuse(g, xt(m, y)->origin, "an update with %s=; state the gradient in the definition", op_name(u.op));
     mask when = u.cond ? mask_with(g, (mask){0}, u.cond, false) : (mask){0};
+    if (combines(&u)) {
+      if (tiled || xs(m, s)->updates.n > 1 || !xs(m, s)->value) grad_refuse(g, xt(m, y)->origin, "an update with %s= of a tensor without a value before it", op_name(u.op));
+      through_combining(g, s, &u, when, dy, out);
+      continue;
+    }
     if (u.op == OP_NONE && !tiled && !distinct_places(g, &u)) {
       sz idx[MAX_RANK], flat = row_major(g, u.vars, u.nvars);
       axis axes[MAX_RANK];

@@ -101,3 +101,42 @@ void node_remove_attr(node *n, const char *name) {
       return;
     }
 }
+
+static node *first_node(graph *g, const char *op, value *out) {
+  node *n = graph_node(g, op, "", out->name);
+  for (uint32_t i = g->nodes.n - 1; i > 0; i--) g->nodes.v[i] = g->nodes.v[i - 1];
+  g->nodes.v[0] = n;
+  vec_push(ctx_arena(g->c), n->out, out);
+  out->def = n;
+  return n;
+}
+void graph_settle(graph *g, value *v, int64_t n) {
+  arena *a = ctx_arena(g->c);
+  VEC(value *) inputs = {0}, made = {0};
+  for (int64_t k = 0; k < n; k++) {
+    value *e = graph_value(g, arena_fmt(a, "%s.%lld", v->source, (long long)k));
+    e->type = v->type, e->ranked = v->ranked, e->rank = v->rank, e->declared = v->declared;
+    sz *dims = NEWN(a, sz, v->rank + 1);
+    for (uint32_t i = 0; i < v->rank; i++) {
+      sbuf b = sbuf_new(a);
+      for (const char *s = e->name; *s; s++) {
+        bool letter = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || *s == '_', digit = *s >= '0' && *s <= '9';
+        if (s == e->name && !letter) sb_putc(&b, '_');
+        sb_putc(&b, letter || digit || *s == '.' ? *s : '_');
+      }
+      sb_fmt(&b, ".%u", i);
+      dims[i] = v->dims[i] && sym_is_int(g->c, v->dims[i], NULL) ? v->dims[i] : sym_symbol(g->c, b.s, 0, 1000000000);
+    }
+    e->dims = dims;
+    vec_push(a, made, e);
+  }
+  for (uint32_t i = 0; i < g->inputs.n; i++) {
+    if (g->inputs.v[i] != v) vec_push(a, inputs, g->inputs.v[i]);
+    for (uint32_t k = 0; g->inputs.v[i] == v && k < made.n; k++) vec_push(a, inputs, made.v[k]);
+  }
+  g->inputs.v = (void *)inputs.v, g->inputs.n = inputs.n, g->inputs.cap = inputs.cap;
+  bool list = n >= 0 && v->kind != VALUE_OPTIONAL;
+  node *maker = first_node(g, list ? "SequenceConstruct" : "Optional", v);
+  for (uint32_t k = 0; k < made.n; k++) vec_push(a, maker->in, made.v[k]);
+  v->kind = VALUE_TENSOR, v->type = ET_NONE, v->ranked = v->declared = false;
+}

@@ -14,6 +14,9 @@
 typedef struct graph graph;
 typedef struct node node;
 
+/* A sequence is a list of tensors; an optional may be missing. What the model does not declare counts as a tensor. */
+typedef enum { VALUE_TENSOR, VALUE_LIST, VALUE_OPTIONAL, VALUE_OPTIONAL_LIST } value_kind;
+
 typedef struct value {
   const char *name;    /* unique, printing name */
   const char *source;  /* the model's own name */
@@ -24,6 +27,7 @@ typedef struct value {
   const sz *values;    /* contents as sizes, row-major, or NULL; count = product of dims (all constant) */
   const ndarray *data; /* constant bytes or NULL */
   node *def;           /* NULL: input or constant */
+  value_kind kind;     /* as the model declares it; an input's type and dims are those of its elements */
   bool declared;       /* type and dims were declared by the model (value_info); inference checks against it */
 } value;
 
@@ -71,6 +75,9 @@ attr *node_set_string(graph *g, node *n, const char *name, const char *v);
 attr *node_set_ints(graph *g, node *n, const char *name, const int64_t *v, uint32_t count);
 void node_remove_attr(node *n, const char *name);
 graph *graph_root(graph *g);
+/* Input v, of another kind than a tensor, holds n tensors (-1: nothing at all). They become inputs NAME.0, NAME.1, .. in its place, with v's type and dims (those that are not numbers are symbols of their own), and v the
+ * result of a node that makes it of them. */
+void graph_settle(graph *g, value *v, int64_t n);
 
 /* text.c: what is printed parses back to the same graph */
 typedef struct graph_print_opts { bool weights_inline; const char *node; } graph_print_opts;

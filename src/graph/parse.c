@@ -111,6 +111,8 @@ static etype elem(rd *r) {
   return t;
 }
 static void type(rd *r, value *v) {
+  bool optional = eat_word(r, "optional"), list = eat_word(r, "list");
+  v->kind = list ? (optional ? VALUE_OPTIONAL_LIST : VALUE_LIST) : optional ? VALUE_OPTIONAL : VALUE_TENSOR;
   v->type = elem(r);
   if (!eat(r, "[")) return;
   sz dims[MAX_RANK];
@@ -142,8 +144,8 @@ static ndarray array(rd *r) {
   }
   want(r, "=");
   if (!nd_count(&d, &n)) bad(r, "a smaller array");
-  uint32_t size = et_kind(d.type) == K_STR ? (uint32_t)sizeof(char *) : et_bytes(d.type);
-  if (eat(r, "@")) {
+  uint32_t size = et_kind(d.type) == K_STR ? (uint32_t)sizeof(bytes) : et_bytes(d.type);
+  if (et_kind(d.type) != K_STR && eat(r, "@")) {
     d.file = quoted(r);
     want(r, "+");
     int64_t off = integer(r);
@@ -169,8 +171,10 @@ static ndarray array(rd *r) {
   want(r, "[");
   for (int64_t i = 0; i < n; i++) {
     if (i) want(r, ",");
-    if (et_kind(d.type) == K_STR) ((const char **)p)[i] = quoted(r);
-    else et_store(d.type, p + i * size, et_kind(d.type) == K_FLOAT ? (scalar){.f = number(r)} : (scalar){.i = integer(r)});
+    if (et_kind(d.type) == K_STR) {
+      const char *s = quoted(r);
+      ((bytes *)p)[i] = (bytes){(const uint8_t *)s, strlen(s)};
+    } else et_store(d.type, p + i * size, et_kind(d.type) == K_FLOAT ? (scalar){.f = number(r)} : (scalar){.i = integer(r)});
   }
   want(r, "]");
   return d;
@@ -289,8 +293,7 @@ static graph *body(rd *r, graph *parent) {
     if (!*r->p) bad(r, "'}'");
     if (eat_word(r, "input")) {
       value *v = define(r, g, name(r));
-      want(r, ":");
-      type(r, v);
+      if (eat(r, ":")) type(r, v); /* a region's inputs get theirs from the node */
       if (eat_word(r, "as")) v->source = intern(r->c, quoted(r));
       vec_push(r->a, g->inputs, v);
     } else if (eat_word(r, "const")) {

@@ -23,8 +23,9 @@ static void put_name(sbuf *b, const char *s) {
   else sb_quoted(b, s, strlen(s));
 }
 static void put_type(ctx *c, sbuf *b, const value *v) {
+  static const char *const kinds[] = {"", "list ", "optional ", "optional list "};
   if (!v->type) return;
-  sb_fmt(b, ": %s", et_name(v->type));
+  sb_fmt(b, ": %s%s", kinds[v->kind], et_name(v->type));
   if (!v->ranked) return;
   sb_putc(b, '[');
   for (uint32_t i = 0; i < v->rank; i++) {
@@ -39,7 +40,7 @@ static void put_array(arena *a, sbuf *b, const ndarray *d, bool in_place) {
   for (uint32_t i = 0; i < d->rank; i++) sb_fmt(b, "%s%lld", i ? ", " : "", (long long)d->dims[i]);
   sb_put(b, "] = ");
   int64_t n;
-  if (!in_place && d->bytes > 1024) {
+  if (!in_place && d->bytes > 1024 && et_kind(d->type) != K_STR) {
     sb_putc(b, '@');
     sb_quoted(b, d->file ? d->file : "", d->file ? strlen(d->file) : 0);
     sb_fmt(b, "+%llu:%zu sha256:%s", (unsigned long long)d->offset, d->bytes, sha256_hex(a, d->data, d->bytes));
@@ -50,8 +51,8 @@ static void put_array(arena *a, sbuf *b, const ndarray *d, bool in_place) {
     for (int64_t i = 0; i < n; i++) {
       if (i) sb_put(b, ", ");
       if (et_kind(d->type) == K_STR) {
-        const char *s = ((const char *const *)d->data)[i];
-        sb_quoted(b, s, strlen(s));
+        const bytes *s = (const bytes *)d->data + i;
+        sb_quoted(b, (const char *)s->p, s->n);
         continue;
       }
       scalar s = et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type));

@@ -13,9 +13,9 @@
   X(len, 1, 1)                                                                                                                                                                                         \
   X(shape, 1, 1)                                                                                                                                                                                       \
   X(rank, 1, 1)                                                                                                                                                                                        \
-  X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) X(tensor, 1, 1) X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) X(lowest, 1, 1) X(minval, 1, 1) X(maxval, 1, 1) X(take, 2, 2)          \
+  X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) X(tensor, 1, 1) X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) X(onnx_code, 1, 1) X(lowest, 1, 1) X(minval, 1, 1) X(maxval, 1, 1) X(take, 2, 2)          \
       X(drop, 2, 2) X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2) X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1) X(nth, 2, 2) X(flatten, 1, 1)            \
-          X(swap, 3, 3) X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2) X(einsum_plan, 2, 2)              \
+          X(swap, 3, 3) X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2) X(einsum_plan, 2, 2) X(regex_plan, 1, 1)              \
               X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1) X(some, 0, -1) X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2) X(nextafter, 2, 2)        \
                   X(band, 2, 2) X(bor, 2, 2) X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) X(sat, 2, 2) X(satf, 2, 2) X(bitcast, 2, 2) X(rand, 2, 2) X(stop, 1, 1) X(abs, 1, 1)   \
                       X(sign, 1, 1) X(exp, 1, 1) X(log, 1, 1) X(sqrt, 1, 1) X(sin, 1, 1) X(cos, 1, 1) X(tan, 1, 1) X(asin, 1, 1) X(acos, 1, 1) X(atan, 1, 1) X(sinh, 1, 1) X(cosh, 1, 1) X(tanh, 1, 1) \
@@ -41,7 +41,7 @@ static const struct {
 static const struct {
   const char *name;
   int8_t lo, hi;
-} special[] = {{"size", 1, 1}, {"has", 1, 1}, {"count", 1, 1}, {"reshape", 1, -1}};
+} special[] = {{"size", 1, 1}, {"has", 1, 1}, {"count", 1, 1}, {"reshape", 1, -1}, {"bytes", 1, 1}, {"text", 1, 1}};
 
 bool builtin_arity(const char *name, int *min, int *max) {
   for (int i = 0; i < F_COUNT; i++)
@@ -334,6 +334,8 @@ static val zip_call(el *x, fun f, val *a, uint32_t n, const ast *at);
 static val scalar_fn(el *x, fun f, val *a, uint32_t n, const ast *at) {
   for (uint32_t i = 0; i < n; i++)
     if (a[i].kind == V_LIST) return zip_call(x, f, a, n, at);
+  for (uint32_t i = 0; i < n; i++)
+    if (a[i].str) FAIL(at, "%s of a string", table[f].name);
   switch (f) {
   case F_add:
   case F_mul:
@@ -489,6 +491,7 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
   case F_value: {
     if (a[0].kind != V_TEN) return *out = a[0], true;
     nten *t = a[0].p.t;
+    if (t->type == ET_STR) FAIL(e, "value(%s): strings are not known when compiling", t->name);
     sz idx[MAX_RANK];
     for (uint32_t i = 0; i < t->rank; i++) idx[i] = sym_int(c, 0);
     const sz *iv = NULL;
@@ -520,6 +523,8 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     if (t == ET_NONE) el_fail(x, E_UNSUPPORTED, e->line, e->col, "element type number %lld is not known", (long long)k);
     return *out = v_type(t), true;
   }
+  case F_onnx_code:
+    return *out = v_int(x, et_to_onnx(need_type(x, a[0], e, "onnx_code"))), true;
   case F_lowest:
   case F_minval:
   case F_maxval:
@@ -653,6 +658,9 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
   case F_einsum_plan:
     if (a[0].kind != V_STR) FAIL(e, "einsum_plan: the equation is a string");
     return *out = einsum_plan(x, a[0].p.str, need_list(x, a[1], e, "einsum_plan"), e), true;
+  case F_regex_plan:
+    if (a[0].kind != V_STR) FAIL(e, "regex_plan: the pattern is a string");
+    return *out = regex_plan(x, a[0].p.str, e), true;
   case F_flat:
     return *out = flat(x, a, e), true;
   case F_unflat:

@@ -36,6 +36,7 @@ static val of_sattr(el *x, const sattr *s) {
     return r;
   case SK_TENSOR: {
     const ndarray *nd = s->tensor;
+    if (nd->type == ET_STR) return v_ten(text_const(x, nd, s->name));
     nten *t = NEW(x->a, nten);
     sz *shape = NEWN(x->m->a, sz, nd->rank + 1);
     for (uint32_t i = 0; i < nd->rank; i++) shape[i] = sym_int(x->c, nd->dims[i]);
@@ -73,6 +74,7 @@ static nten *own_output(job *j, nten *t) {
   if (!alias) return t;
   el scope = *x;
   scope.d = j->d;
+  if (t->type == ET_STR) bind_global(&scope, t->name, R_TENSOR, v_ten(t));
   sz idx[MAX_RANK];
   axis *axes = NEWN(x->m->a, axis, t->rank + 1);
   for (uint32_t i = 0; i < t->rank; i++) axes[i] = expr_axis1(x->m, arena_fmt(x->m->a, "i%u", i), t->shape[i], &idx[i]);
@@ -86,7 +88,7 @@ static void to_arg(job *j, nten *t, arg *o) {
   sz *shape = NEWN(x->m->a, sz, t->rank + 1);
   for (uint32_t k = 0; k < t->rank; k++) shape[k] = sym_canon(x->c, t->shape[k]);
   *o = (arg){.want = o->want, .present = true, .type = t->type, .rank = t->rank, .shape = shape, .t = t->t};
-  int64_t count = 1, k;
+  int64_t count = t->type == ET_STR ? KNOWN_OUT + 1 : 1, k;
   for (uint32_t q = 0; q < t->rank; q++) count = sym_is_int(x->c, shape[q], &k) && k >= 0 && k <= KNOWN_OUT && count <= KNOWN_OUT ? count * k : KNOWN_OUT + 1;
   if (count <= KNOWN_OUT) point_values(x, t->t, &o->values, &o->floats);
   for (int64_t q = 0; o->values && q < count; q++)
@@ -139,6 +141,7 @@ static bool run_framed(job *j, emodule *m, const oplib *lib, uint32_t block, con
   j->root = (el){.c = c, .a = a, .m = m, .lib = lib, .node = node, .file = j->d->file, .path = "", .blk = block};
   j->root.known = map_new(a);
   j->root.serial = NEW(a, uint32_t);
+  j->root.keep = NEW(a, bool);
   CTX_TRY(c) run(j);
   CTX_CATCH {
     ok = false;
@@ -161,7 +164,7 @@ bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t b
   job *j = new_job(a, d, in, nin, attrs, nattrs);
   j->out = out, j->nout = nout;
   bool ok = run_framed(j, m, lib, block, node);
-  arena_free(a);
+  if (!ok || !*j->root.keep) arena_free(a);
   return ok;
 }
 
@@ -173,7 +176,7 @@ bool notation_elaborate_gradient(const oplib *lib, const opdef *d, emodule *m, u
   job *j = new_job(a, d, in, nin, attrs, nattrs);
   j->adjoints = adjoints, j->nout = nout, j->grads = grads;
   bool ok = run_framed(j, m, lib, block, node);
-  arena_free(a);
+  if (!ok || !*j->root.keep) arena_free(a);
   return ok;
 }
 

@@ -66,7 +66,7 @@ static void eval_dims(el *x, const elem *dims, uint32_t n, sz **out, uint32_t *n
     for (uint32_t j = 0; j < l.p.l->n; j++) vec_push(x->m->a, v, v_need_size(x, l.p.l->v[j], dims[i].e, "a dim"));
   }
   uint32_t at = 0;
-  for (uint32_t i = 0; i < n; i++) sg[i].d = v.v + at, at += sg[i].n;
+  for (uint32_t i = 0; i < n && v.n; i++) sg[i].d = v.v + at, at += sg[i].n;
   *out = v.v;
   *nout = v.n;
   *segs = sg;
@@ -90,7 +90,6 @@ static const char *set_text(el *x, const tvar *v) {
 }
 static void bind_type(el *x, const param *p, nten *t) {
   const char *e = p->type.elem;
-  if (t->type == ET_STR) el_fail(x, E_UNSUPPORTED, p->line, p->col, "input %s holds strings; elements of a definition are numbers and bools", p->name);
   for (uint32_t i = 0; i < x->d->ntv; i++) {
     const tvar *v = &x->d->tv[i];
     if (v->name != e) continue;
@@ -420,32 +419,10 @@ static uint32_t outputs(el *x, val *out) {
   return n;
 }
 
-static const stmt *stated(const blk *b, const char *input) {
-  for (uint32_t i = 0; i < b->n; i++)
-    if (b->s[i]->kind == ST_GRAD && b->s[i]->names[0].name == input) return b->s[i];
-  return NULL;
-}
-/* The stages of stated gradients stand behind those of the definition, and may read all of them. */
-static void run_gradients(el *x, gradient *g) {
-  const opdef *d = x->d;
-  for (uint32_t i = 0; i < d->nout && i < g->nout; i++) bind_global(x, intern(x->c, arena_fmt(x->a, "d%s", d->out[i].name)), R_TENSOR, g->adjoints[i]);
-  for (uint32_t i = 0; i < d->nin && i < g->nin; i++) {
-    const param *p = &d->in[i];
-    if (!g->want[i].want) continue;
-    const stmt *s = stated(d->body, p->name);
-    const char *name = intern(x->c, arena_fmt(x->a, "d%s", p->name));
-    run_block(x, s->body);
-    binding *b = find_global(x, name), *in = find_global(x, p->name);
-    if (!b || b->v.kind != V_TEN) FAIL(s->line, s->col, "grad(%s) does not compute %s", p->name, name);
-    nten *t = b->v.p.t, *of = in->v.p.t;
-    if (t->rank != of->rank || t->type != of->type) FAIL(s->line, s->col, "%s must have the type and rank of %s", name, p->name);
-    for (uint32_t k = 0; k < t->rank; k++) need_equal(x, t->shape[k], of->shape[k], false, s->line, s->col, arena_fmt(x->a, "dim %u of %s", k, name));
-    g->out[i] = b->v;
-  }
-}
-
 uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw, uint32_t nout, const arg *want, val *out, const ast *at) {
   if (parent->depth > 16) el_fail(parent, E_MODEL, at->line, at->col, "operators call each other more than 16 deep");
+  bool states = parent->keep && has_gradient(d);
+  if (states) args = stated_inputs(parent, d, args, nargs);
   el *x = NEW(parent->a, el);
   *x = (el){.c = parent->c,
             .a = parent->a,
@@ -459,7 +436,8 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
             .nout = nout,
             .want = want,
             .known = parent->known,
-            .serial = parent->serial};
+            .serial = parent->serial,
+            .keep = parent->keep};
   x->path = parent->d ? arena_fmt(x->a, "%s.%s", parent->path, d->name) : "";
   x->variadic = map_new(x->a);
   x->skip = map_new(x->a);
@@ -528,5 +506,7 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
   run_block(x, d->body);
   if (parent->grad) run_gradients(x, parent->grad);
   for (uint32_t i = 0; i < x->tiles.n; i++) settle_tiles(x, x->tiles.v[i]);
-  return outputs(x, out);
+  uint32_t n = outputs(x, out);
+  if (states) stated_outputs(parent, d, args, nargs, kw, kwv, nkw, out, n, nout, at);
+  return n;
 }

@@ -5,7 +5,7 @@
  *   size    an sz. `idx` is false for sizes (literals and shapes: they take the type of the other side) and true once an index took part: then it is an i64 like any other and needs a cast
  *   ratio   num / den of two sizes, exact; only floor, ceil and conversion to a float element consume it
  *   float   a double known now; a literal that takes the other side's type
- *   ex      a typed element value of the module. `weak`: built of literals and sizes only, still without a type of its own (`c ? 1.0 : 0.0`). `b`: the default of an omitted input
+ *   ex      a typed element value of the module. `str`: a string, of which this is one byte, the one at x->chr (see text.c). `weak`: built of literals and sizes only, still without a type of its own (`c ? 1.0 : 0.0`). `b`: the default of an omitted input
  * A condition on sizes or indices that is not decided is an `ex` of type bool; cond_sz turns it into a polynomial, where that is possible.
  *
  * Names live in two chains: locals (indices and parameters; fresh for each function call) and globals (of the definition: dims, attributes, lets, tensors, functions).
@@ -19,7 +19,7 @@ typedef struct vlist vlist;
 typedef enum vkind { V_NONE = 1, V_BOOL, V_SIZE, V_RAT, V_FLOAT, V_STR, V_TYPE, V_LIST, V_TEN, V_EX } vkind;
 typedef struct val {
   uint8_t kind, type; /* type: V_TYPE's element type */
-  bool idx, weak, b;
+  bool idx, weak, b, str;
   sz s, den;
   ex e;
   double f;
@@ -46,7 +46,7 @@ struct nten {
   etype type;
   uint32_t rank;
   const sz *shape;
-  tid t;        /* 0: never materialised (a default, or a list of sizes) */
+  tid t;        /* 0: never materialised (a default, or a list of sizes). Strings: u8 with one axis more, the bytes */
   bool uniform; /* every element is `fill` */
   val fill;
   const sz *values; /* contents if known, row-major */
@@ -97,6 +97,8 @@ typedef struct el {
   map *known;            /* tid -> known_values* : contents known from outside */
   VEC(nten *) tiles;     /* outputs made by updates alone */
   uint32_t *serial;      /* shared by nested calls: numbers late sizes */
+  bool *keep;            /* shared too: the arena must outlive the call (stated gradients); NULL: they are not wanted */
+  sz chr, chr_extent;    /* the position in the strings of the current statement; 0: none read yet */
 } el;
 typedef struct gradient { /* a stated gradient is wanted: adjoints of the outputs in, of the inputs out */
   const val *adjoints;
@@ -174,6 +176,18 @@ bool range_at(el *x, const elem *lhs, uint32_t nlhs, const sz *dims, uint32_t nd
 val access_tensor(el *x, nten *t, const ast *e);
 val load_at(el *x, nten *t, const sz *idx, ex otherwise);
 
+/* ---- text.c: strings ---- */
+sz text_position(el *x);                                  /* the current byte; made when first needed */
+ex text_load(el *x, nten *t, const sz *idx, ex otherwise);
+ex text_literal(el *x, const char *s, const ast *at);
+val text_equal(el *x, val a, val b, binop o, const ast *at);
+nten *text_const(el *x, const ndarray *strings, const char *name);
+nten *text_list(el *x, vlist *l, const ast *at);          /* tensor(strings) */
+bool text_call(el *x, const ast *e, const char *name, nten **out); /* bytes(X), text(B): false if e is neither */
+
+/* ---- regex.c ---- */
+val regex_plan(el *x, const char *pattern, const ast *at);
+
 /* ---- builtin.c ---- */
 bool builtin_call(el *x, const ast *e, val *args, uint32_t n, val *out); /* false: no such function */
 
@@ -199,6 +213,12 @@ bool dims_known(el *x, const elem *dims, uint32_t n);
 bool out_dims(el *x, const param *o, sz **dims, uint32_t *n, seg **segs, uint32_t *nsegs);
 const param *out_param(el *x, const char *name);
 etype elem_type(el *x, const char *name, uint32_t line, uint32_t col);
+
+/* ---- gradient.c: stated gradients ---- */
+bool has_gradient(const opdef *d);
+val *stated_inputs(el *parent, const opdef *d, const val *args, uint32_t n); /* args, with copies of those whose gradient is stated */
+void stated_outputs(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw, const val *out, uint32_t nout, uint32_t asked, const ast *at);
+void run_gradients(el *x, gradient *g); /* behind the stages of the definition */
 
 /* ---- point.c ---- */
 typedef struct pval {

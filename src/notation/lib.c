@@ -144,6 +144,20 @@ const opdef *notation_nth(const oplib *lib, uint32_t i) {
 }
 const char *opdef_name(const opdef *d) { return d->name; }
 srcpos opdef_pos(const opdef *d) { return (srcpos){d->file, d->line, d->col}; }
+const char *opdef_domain(const opdef *d) { return d->domain; }
+uint32_t opdef_inputs(const opdef *d) { return d->nin; }
+const char *opdef_input(const opdef *d, uint32_t i) { return i < d->nin ? d->in[i].name : ""; }
+void opdef_types(const opdef *d, sbuf *b) {
+  for (uint32_t i = 0; i < d->ntv; i++) {
+    sb_fmt(b, "%s%s: ", i ? ", " : "", d->tv[i].name);
+    for (uint32_t k = 0; k < d->tv[i].nsets; k++) sb_fmt(b, "%s%s", k ? " | " : "", d->tv[i].sets[k]);
+    if (!d->tv[i].nsets) sb_put(b, "any");
+  }
+  if (d->ntv) sb_put(b, "; ");
+  for (uint32_t i = 0; i < d->nin; i++) sb_fmt(b, "%s%s%s%s", i ? ", " : "", d->in[i].type.elem, d->in[i].variadic ? ".." : "", d->in[i].optional || d->in[i].def ? "?" : "");
+  sb_put(b, d->nin ? " -> " : "-> ");
+  for (uint32_t i = 0; i < d->nout; i++) sb_fmt(b, "%s%s%s%s", i ? ", " : "", d->out[i].type.elem, d->out[i].variadic ? ".." : "", d->out[i].optional ? "?" : "");
+}
 const char *opdef_doc(const opdef *d) { return d->doc; }
 
 bool notation_stated_gradient(const oplib *lib, const opdef *d, const char *input) {

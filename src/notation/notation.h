@@ -24,6 +24,10 @@ uint32_t notation_count(const oplib *lib);
 const opdef *notation_nth(const oplib *lib, uint32_t i); /* sorted by name */
 const char *opdef_name(const opdef *d);
 srcpos opdef_pos(const opdef *d);
+const char *opdef_domain(const opdef *d);            /* "" is the standard's */
+uint32_t opdef_inputs(const opdef *d);
+const char *opdef_input(const opdef *d, uint32_t i);
+void opdef_types(const opdef *d, sbuf *b);           /* `T: float; X: T, I: i64 -> Y: T`: element types only */
 const char *opdef_doc(const opdef *d);               /* "" if none */
 void opdef_print(const opdef *d, sbuf *b);           /* canonical source text; parses back to the same definition */
 void opdef_signature(const opdef *d, sbuf *b);
@@ -44,11 +48,16 @@ typedef struct arg {
 /* Elaborates `d` into block `block` of m. in[nin] are the arguments in order (variadic ones spread out); out[nout] are filled: the call says by `want` which of its nout outputs are used (nout decides a variadic output's count).
  * node: the model's node name, for messages; becomes the origin of every tensor made. Records diagnostics and returns false when the arguments do not fit (types, sizes, failed require) or a rank, axis or pack length
  * would depend on data. Conditions on sizes that must hold are added to m->guards. */
+/* Strings: a tensor of strings is a tensor u8 with one axis more, the bytes, behind whose end are zeros (a string holds no byte 0). An arg of type ET_STR has the rank of the strings; its `t` is that u8 tensor. */
 bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout);
+
+/* The same for constants: an array of strings as one of u8. */
+bool notation_text(arena *a, const ndarray *strings, ndarray *out);
 
 /* Assumes that a bool known as a size (`values` of a bool tensor: 1 or 0, possibly `c >= 0 ? 1 : 0`) is true or false: a guard in its simplest form, and a fact for everything lowered after it. For conditions of If.
  * Guards of a block other than 0 are facts of that block alone: whoever lowers a branch takes sym_mark before it and sym_pop after it. */
 void notation_assume(emodule *m, uint32_t block, sz flag, bool truth, const char *node, const char *text);
+sz notation_upper(emodule *m, ex value); /* an upper bound of an i64 value, from what computes it; 0: none known */
 
 /* Does the definition state its gradient for this input (`grad(X) ..` at the top of its block)? */
 bool notation_stated_gradient(const oplib *lib, const opdef *d, const char *input);

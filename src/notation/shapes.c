@@ -107,7 +107,8 @@ nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *
     nten *r = new_tensor(x, name, t->type, dims, rank);
     axis *axes = NEWN(x->m->a, axis, rank);
     for (uint32_t k = 0; k < rank; k++) axes[k] = expr_axis1(x->m, "r", dims[k], NULL);
-    add_stage(x, r, axes, rank, v_lift(x, t->type == ET_BOOL ? v_bool(false) : v_int(x, 0), t->type, at));
+    ex none = t->type == ET_STR ? expr_i(x->m, ET_U8, 0) : v_lift(x, t->type == ET_BOOL ? v_bool(false) : v_int(x, 0), t->type, at);
+    add_stage(x, r, axes, rank, none);
     return r;
   }
   /* groups from the right: shortest runs of axes with equal products */

@@ -13,19 +13,36 @@ static void *copy_of_array(arena *a, const void *p, uint32_t n, size_t each) { r
 
 nten *new_tensor(el *x, const char *name, etype t, const sz *shape, uint32_t rank) {
   nten *n = NEW(x->a, nten);
+  bool text = t == ET_STR;
+  sz *dims = NEWN(x->m->a, sz, rank + 1);
+  if (rank) memcpy(dims, shape, rank * sizeof *dims);
+  if (text) text_position(x), dims[rank] = x->chr_extent;
   n->name = name;
   n->type = t;
   n->rank = rank;
-  n->shape = copy_of_array(x->m->a, shape, rank, sizeof *shape);
-  n->t = expr_tensor(x->m, TK_STAGE, t, n->shape, rank, arena_fmt(x->m->a, "%s.%s", x->node ? x->node : x->d->name, name), x->node);
+  n->shape = dims;
+  n->t = expr_tensor(x->m, TK_STAGE, text ? ET_U8 : t, n->shape, rank + text, arena_fmt(x->m->a, "%s.%s", x->node ? x->node : x->d->name, name), x->node);
   return n;
 }
 uint32_t add_stage(el *x, nten *t, const axis *axes, uint32_t n, ex value) {
-  axis *copy = copy_of_array(x->m->a, axes, n, sizeof *axes);
+  axis *copy = NEWN(x->m->a, axis, n + 1);
+  if (n) memcpy(copy, axes, n * sizeof *axes);
+  if (t->type == ET_STR) {
+    atom v;
+    digit *d = NEWN(x->m->a, digit, 1);
+    *d = (digit){0, x->chr_extent};
+    if (sym_is_atom(x->c, text_position(x), &v) && sym_kind(x->c, v) == AT_VAR) d->var = v;
+    copy[n++] = (axis){d->var ? 1 : 0, d};
+    x->chr = 0;
+  }
   uint32_t s = expr_stage(x->m, x->blk, t->t, copy, n, value);
   xs(x->m, s)->region = x->d->name;
   t->stage = s + 1;
   return s;
+}
+static ex zero_of(el *x, etype t, const ast *at) {
+  if (t == ET_STR) return expr_i(x->m, ET_U8, 0);
+  return t == ET_BOOL ? expr_bool(x->m, false) : v_lift(x, v_int(x, 0), t, at);
 }
 static axis *plain_axes(el *x, const sz *shape, uint32_t rank, sz *idx) {
   axis *axes = NEWN(x->m->a, axis, rank ? rank : 1);
@@ -52,6 +69,7 @@ nten *const_list(el *x, val v, const ast *at) {
   nten *t = NEW(x->a, nten);
   sz *shape = NEWN(x->m->a, sz, 1), *vals = NEWN(x->m->a, sz, n ? n : 1);
   bool numbers = true, floats = false;
+  if (n && v.p.l->v[0].kind == V_STR) return text_list(x, v.p.l, at);
   for (uint32_t i = 0; i < n; i++) floats |= v.p.l->v[i].kind == V_FLOAT;
   int64_t *raw = NEWN(x->m->a, int64_t, n ? n : 1);
   double *fl = NEWN(x->m->a, double, n ? n : 1);
@@ -97,6 +115,11 @@ static sz upper(el *x, ex e, int depth) {
   }
   case EX_LOAD: { /* the bound of the stage that computes it */
     const tensor *t = xt(x->m, n->tensor);
+    int64_t count, most = INT64_MIN;
+    if (t->kind == TK_CONST && et_kind(t->type) != K_FLOAT && t->type != ET_STR && t->data.data && nd_count(&t->data, &count) && count && count <= 4096) {
+      for (int64_t i = 0; i < count; i++) most = max64(most, et_load(t->type, (const uint8_t *)t->data.data + i * et_bytes(t->type)).i);
+      return sym_int(c, most);
+    }
     if (t->kind != TK_STAGE || xs(x->m, t->stage)->tensor != n->tensor || !xs(x->m, t->stage)->value || xs(x->m, t->stage)->updates.n) return 0;
     return upper(x, xs(x->m, t->stage)->value, depth + 1);
   }
@@ -119,6 +142,10 @@ static sz upper(el *x, ex e, int depth) {
   default:
     return 0;
   }
+}
+sz notation_upper(emodule *m, ex value) {
+  el x = {.c = m->c, .m = m};
+  return upper(&x, value, 0);
 }
 static bool not_negative(el *x, ex e, int depth) {
   const ex_node *n = exn(x->m, e);
@@ -151,6 +178,13 @@ val late_size(el *x, ex value, const char *name) {
   ctx *c = x->c;
   pval p = point_ex(x, value);
   if (p.kind == PV_INT && !sym_uses_kind(c, p.s, AT_DATA)) return v_size(sym_canon(c, p.s));
+  for (uint32_t i = 0; i < x->m->lates.n; i++) { /* the same size is found once */
+    const tensor *had = xt(x->m, x->m->lates.v[i].tensor);
+    if (had->kind != TK_STAGE || xs(x->m, had->stage)->dead || xs(x->m, had->stage)->value != value) continue;
+    uint32_t b = x->blk, at = xs(x->m, had->stage)->block;
+    while (b != at && b) b = x->m->blocks.v[b].parent;
+    if (b == at) return v_size(sym_of_atom(c, x->m->lates.v[i].symbol));
+  }
   sz u = upper(x, value, 0);
   const char *node = x->node ? x->node : x->d->name, *full = arena_fmt(x->m->a, "%s%s.%s", node, x->path, name);
   sbuf b = sbuf_new(x->m->a);
@@ -165,7 +199,7 @@ val late_size(el *x, ex value, const char *name) {
   nten *t = new_tensor(x, name, ET_I64, NULL, 0);
   add_stage(x, t, NULL, 0, value);
   int64_t hi = u ? sym_int_or(c, u, 1000000000) : 1000000000;
-  sz s = sym_symbol(c, b.s, not_negative(x, value, 0) ? 0 : -1000000000, hi);
+  sz s = sym_fresh(c, b.s, not_negative(x, value, 0) ? 0 : -1000000000, hi);
   atom a;
   if (!sym_is_atom(c, s, &a)) return v_size(s);
   late l = {.symbol = a, .tensor = t->t, .bound = u ? u : sym_int(c, 1000000000)};
@@ -182,6 +216,7 @@ sz bounded_size(el *x, sz s) {
 /* values(t): the contents of a small tensor as a pack. Integers that are not known become late sizes; a length that is not known is refused, since a rank would hang on it. */
 val known_list(el *x, nten *t, const ast *at) {
   ctx *c = x->c;
+  if (t->type == ET_STR) FAIL(at, "values(%s): strings are not known when compiling", t->name);
   int64_t n = 1, d;
   for (uint32_t i = 0; i < t->rank; i++) {
     if (!sym_is_int(c, sym_canon(c, t->shape[i]), &d))
@@ -365,7 +400,7 @@ static void left_side(el *x, const stmt *s, side *o) {
     }
   }
   uint32_t at = 0;
-  for (uint32_t i = 0; i < o->nsegs; i++) o->segs[i].d = o->shape + at, at += o->segs[i].n;
+  for (uint32_t i = 0; i < o->nsegs && o->n; i++) o->segs[i].d = o->shape + at, at += o->segs[i].n;
   if (od) {
     if (nod != o->n) FAIL(s, "%s has %u axes here, but %u in its type", s->names[0].name, o->n, nod);
     for (uint32_t i = 0; i < nod; i++) need_equal(x, o->shape[i], od[i], false, s->line, s->col, arena_fmt(x->a, "axis %u of %s, here and in its type", i, s->names[0].name));
@@ -413,6 +448,7 @@ static void run_stage(el *x, const stmt *s) {
   etype t = declared_type(x, s);
   nten *r;
   if (x->scan_alloc) { /* only the tensor, so that the stages of a scan may name each other */
+    if (t == ET_STR) FAIL(s, "strings inside scan; take them apart with bytes(..)");
     if (!t) FAIL(s, "a stage inside scan needs its element type: %s: T[..] = ..", s->names[0].name);
     if (!o.scan) FAIL(s, "a stage inside scan needs the index %s on its left side", x->scan_name);
     r = new_tensor(x, s->names[0].name, t, o.shape, o.n);
@@ -524,14 +560,19 @@ static void run_update(el *x, const stmt *s) {
   if (cond.kind == V_EX) cond_pop(x, mark);
   unbind(x, &bd);
   const ex_node *ld = exn(x->m, place.e);
-  sz *idx = copy_of_array(x->m->a, ld->args, t->rank, sizeof *idx);
+  uint32_t text = t->type == ET_STR;
+  if (text && !sym_le(x->c, x->chr_extent, xt(x->m, t->t)->shape[t->rank])) FAIL(s, "%s has no room for the strings it is updated with", name);
+  sz *idx = copy_of_array(x->m->a, ld->args, t->rank + text, sizeof *idx);
   if (reads_tensor(x, value, t->t) || (cond.kind == V_EX && reads_tensor(x, cond.e, t->t))) FAIL(s, "an update of %s reads %s itself; copy it first", name, name);
   if (fresh) {
     sz dummy[MAX_RANK];
     axis *axes = plain_axes(x, t->shape, t->rank, dummy);
     ast at = {.line = s->line, .col = s->col};
-    ex zero = t->type == ET_BOOL ? expr_bool(x->m, false) : v_lift(x, v_int(x, 0), t->type, &at);
-    uint32_t sid = add_stage(x, t, axes, t->rank, zero);
+    sz pos = x->chr; /* the update's own */
+    x->chr = 0;
+    if (t->type == ET_STR) text_position(x);
+    uint32_t sid = add_stage(x, t, axes, t->rank, zero_of(x, t->type, &at));
+    x->chr = pos;
     xs(x->m, sid)->tiled = true;
     vec_push(x->a, x->tiles, t);
     publish(x, s, t);
@@ -542,7 +583,9 @@ static void run_update(el *x, const stmt *s) {
   stage *st = xs(x->m, t->stage - 1);
   if (st->tiled && (cond.kind == V_EX || !box_volume(x, idx, t->rank, &bd.vars))) st->tiled = false;
   if (cond.kind == V_BOOL && !cond.b) return;
-  update u = {.nvars = bd.vars.n, .nidx = t->rank, .idx = idx, .op = (sop)s->op, .value = value, .cond = cond.kind == V_EX ? cond.e : 0};
+  atom chr;
+  if (text && sym_is_atom(x->c, text_position(x), &chr) && sym_kind(x->c, chr) == AT_VAR) vec_push(x->a, bd.vars, chr);
+  update u = {.nvars = bd.vars.n, .nidx = t->rank + text, .idx = idx, .op = (sop)s->op, .value = value, .cond = cond.kind == V_EX ? cond.e : 0};
   u.vars = copy_of_array(x->m->a, bd.vars.v, bd.vars.n, sizeof(atom));
   vec_push(x->m->a, st->updates, u);
 }
@@ -607,10 +650,15 @@ static val as_tensor(el *x, val v, const char *name, const ast *at) {
 static void run_call(el *x, const stmt *s) {
   const ast *e = s->e;
   const char *name = s->names[0].name;
+  nten *shown;
   bool unused = true;
   for (uint32_t i = 0; i < s->nnames; i++) unused &= skipped(x, s->names[i].name);
   if (unused) return;
   const opdef *d = e->kind == A_CALL && !find(x, e->name) ? notation_find(x->lib, "", e->name) : NULL;
+  if (!d && s->nnames == 1 && text_call(x, e, name, &shown)) {
+    publish(x, s, shown);
+    return;
+  }
   if (e->kind == A_CALL && !strcmp(e->name, "reshape") && !d) {
     if (e->nel < 1) FAIL(e, "reshape(X, dims) needs a tensor");
     val t = ev(x, e->el[0].e);
@@ -655,7 +703,7 @@ static void run_call(el *x, const stmt *s) {
 
 static void let_value(el *x, const stname *n, val v, const ast *at) {
   if (n->splat && v.kind != V_LIST) FAIL(at, "let %s... needs a pack, not %s", n->name, v_describe(x, v));
-  if (v.kind == V_EX) {
+  if (v.kind == V_EX && !v.str) {
     etype t = (etype)exn(x->m, v.e)->type;
     if (et_kind(t) == K_INT || et_kind(t) == K_UINT) v = late_size(x, expr_cast(x->m, ET_I64, v.e), n->name);
   } else if (v.kind == V_SIZE) {
@@ -739,6 +787,7 @@ static void run_scan(el *x, const stmt *s) {
 }
 
 static void run_stmt(el *x, const stmt *s) {
+  x->chr = 0;
   switch (s->kind) {
   case ST_LET:
     run_let(x, s);
@@ -775,8 +824,11 @@ static void run_stmt(el *x, const stmt *s) {
   case ST_CALL:
     run_call(x, s);
     break;
+  case ST_COST: /* of the node, so only where the definition is called by the model */
+    if (x->depth == 1 && x->m) vec_push(x->m->a, x->m->costs, ((cost_note){x->node, s->names[0].name, v_need_size(x, ev_static(x, s->e), s->e, "a cost")}));
+    break;
   default:
-    break; /* fn: bound beforehand; grad, cost, impl: kept for others */
+    break; /* fn: bound beforehand; grad, impl: kept for others */
   }
 }
 void run_block(el *x, const blk *b) {

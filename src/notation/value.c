@@ -55,7 +55,7 @@ const char *v_describe(el *x, val v) {
   case V_TEN:
     return arena_fmt(x->a, "tensor %s", v.p.t->name);
   case V_EX:
-    return arena_fmt(x->a, "%s element", et_name((etype)exn(x->m, v.e)->type));
+    return v.str ? "a string element" : arena_fmt(x->a, "%s element", et_name((etype)exn(x->m, v.e)->type));
   }
   return "?";
 }
@@ -73,6 +73,7 @@ static ex const_int(el *x, etype t, int64_t i) {
 }
 
 etype v_etype(el *x, val v) {
+  if (v.str) return ET_STR;
   if (v.kind == V_EX && !v.weak) return (etype)exn(x->m, v.e)->type;
   if (v.kind == V_SIZE && v.idx) return ET_I64;
   if (v.kind == V_BOOL || (v.kind == V_EX && exn(x->m, v.e)->type == ET_BOOL)) return ET_BOOL;
@@ -96,6 +97,9 @@ static ex retype(el *x, ex e, etype t) {
 
 ex v_lift(el *x, val v, etype t, const ast *at) {
   int64_t i;
+  if (t == ET_STR && v.str) return v.e;
+  if (t == ET_STR && v.kind == V_STR) return text_literal(x, v.p.str, at);
+  if (t == ET_STR || v.str) FAIL(at, "%s where %s is expected", v_describe(x, v), t == ET_STR ? "a string" : et_name(t));
   switch (v.kind) {
   case V_BOOL:
     if (t != ET_BOOL) FAIL(at, "a bool where %s is expected; write %s(..)", et_name(t), et_name(t));
@@ -132,6 +136,8 @@ val v_cast(el *x, val v, etype t, const ast *at) {
     return r;
   }
   scalar k = {0};
+  if (v.str && t == ET_STR) return v;
+  if (v.str || t == ET_STR) FAIL(at, "%s cannot be converted to %s", v_describe(x, v), et_name(t));
   switch (v.kind) {
   case V_BOOL:
     if (t == ET_BOOL) return v;
@@ -468,6 +474,10 @@ val v_select(el *x, val c, val a, val b, const ast *at) {
       return (val){.kind = V_SIZE, .s = sym_sel(x->c, q, a.s, b.s), .idx = idx};
     }
   }
+  if (a.str || b.str) {
+    ex p = v_lift(x, a, ET_STR, at), q = v_lift(x, b, ET_STR, at);
+    return (val){.kind = V_EX, .e = expr_sel(x->m, c.e, p, q), .str = true};
+  }
   if (a.kind == V_NONE || a.kind == V_STR || a.kind == V_TYPE || a.kind == V_TEN || b.kind == V_NONE || b.kind == V_STR || b.kind == V_TYPE || b.kind == V_TEN)
     return decide(x, c, at, "the choice between two things known only at compile time") ? a : b;
   etype ta = v_etype(x, a), tb = v_etype(x, b), t = ta ? ta : tb;
@@ -680,6 +690,8 @@ val v_binary(el *x, binop o, val a, val b, const ast *at) {
     if (v_is_int(x, b, &i)) b = v_bool(i != 0);
     return logic(x, o, a, b, at);
   }
+  if ((a.str && (b.str || b.kind == V_STR)) || (b.str && a.kind == V_STR)) return text_equal(x, a, b, o, at);
+  if (a.str || b.str) FAIL(at, "`%s` between %s and %s", binop_text(o), v_describe(x, a), v_describe(x, b));
   if (a.kind == V_STR || b.kind == V_STR || a.kind == V_TYPE || b.kind == V_TYPE) {
     if (a.kind != b.kind || (o != BO_EQ && o != BO_NE)) FAIL(at, "`%s` between %s and %s", binop_text(o), v_describe(x, a), v_describe(x, b));
     bool same = a.kind == V_STR ? !strcmp(a.p.str, b.p.str) : a.type == b.type;
@@ -751,6 +763,7 @@ val v_binary(el *x, binop o, val a, val b, const ast *at) {
 }
 
 val v_neg(el *x, val a, const ast *at) {
+  if (a.str) FAIL(at, "`-` of a string");
   switch (a.kind) {
   case V_LIST: {
     val r = v_list(x, a.p.l->n);

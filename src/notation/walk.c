@@ -151,6 +151,7 @@ val load_at(el *x, nten *t, const sz *idx, ex otherwise) {
   }
   materialise(x, t);
   t->read = true;
+  if (t->type == ET_STR) return (val){.kind = V_EX, .e = text_load(x, t, idx, otherwise), .str = true};
   return v_ex(expr_load(x->m, t->t, idx, t->rank, otherwise));
 }
 
@@ -227,7 +228,7 @@ static void in_range(el *x, nten *t, sz idx, sz n, const ast *at) {
 /* An integer value as an sz for an index. */
 static sz index_sz(el *x, nten *t, val v, const ast *at) {
   if (v.kind == V_SIZE) return sym_canon(x->c, v.s);
-  if (v.kind == V_EX) {
+  if (v.kind == V_EX && !v.str) {
     etype q = (etype)exn(x->m, v.e)->type;
     if (et_kind(q) == K_INT || et_kind(q) == K_UINT) return expr_as_size(x->m, expr_cast(x->m, ET_I64, v.e));
   }
@@ -267,8 +268,8 @@ val access_tensor(el *x, nten *t, const ast *e) {
   for (uint32_t i = 0; i < r; i++) { /* the guard stays, unless it is provably idle or provably all there is */
     sz d = sym_canon(c, t->shape[i]), above = sym_addi(c, sym_sub(c, d, idx[i]), -1);
     bool low = sym_ge0(c, idx[i]), high = sym_ge0(c, above);
-    if (!low && sym_ge0(c, sym_addi(c, sym_neg(c, idx[i]), -1))) return v_ex(v_lift(x, ev(x, e->kid[1]), t->type, e->kid[1]));
-    if (!high && sym_le(c, d, idx[i])) return v_ex(v_lift(x, ev(x, e->kid[1]), t->type, e->kid[1]));
+    if (!low && sym_ge0(c, sym_addi(c, sym_neg(c, idx[i]), -1))) return (val){.kind = V_EX, .e = v_lift(x, ev(x, e->kid[1]), t->type, e->kid[1]), .str = t->type == ET_STR};
+    if (!high && sym_le(c, d, idx[i])) return (val){.kind = V_EX, .e = v_lift(x, ev(x, e->kid[1]), t->type, e->kid[1]), .str = t->type == ET_STR};
     inside &= low && high;
   }
   if (inside) return load_at(x, t, idx, 0);
@@ -446,21 +447,13 @@ void unbind(el *x, bound *b) {
 
 /* ---- reductions ---- */
 static ex identity(el *x, rop op, etype t) {
-  scalar k = {0};
   bool fl = et_kind(t) == K_FLOAT;
   switch (op) {
   case RED_PROD:
     return expr_cast(x->m, t, fl ? expr_f(x->m, t, 1) : expr_i(x->m, t, 1));
   case RED_MAX:
   case RED_MIN:
-    if (t == ET_BOOL) return expr_bool(x->m, op == RED_MIN);
-    if (fl)
-      k.f = op == RED_MAX ? -__builtin_inf() : __builtin_inf(), k = et_round(t, k);
-    else
-      k.i = (int64_t)(op == RED_MAX ? et_lowest(t) : et_highest(t));
-    if (t == ET_I64) k.i = op == RED_MAX ? INT64_MIN : INT64_MAX;
-    if (t == ET_U64) k.i = op == RED_MAX ? 0 : -1;
-    return expr_const(x->m, t, k);
+    return expr_const(x->m, t, et_bound(t, op == RED_MIN));
   case RED_ANY:
     return expr_bool(x->m, false);
   case RED_ALL:
@@ -492,6 +485,7 @@ static val reduce(el *x, const ast *e) {
   etype t = v_etype(x, body);
   if (!t) t = (body.kind == V_EX ? (etype)exn(x->m, body.e)->type : body.kind == V_SIZE ? ET_I64 : ET_F32);
   if (body.kind == V_LIST) FAIL(e->kid[0], "a reduction needs one value, not a pack");
+  if (body.str || pay.str) FAIL(e->kid[0], "a reduction of strings");
   bool logical = op == RED_ANY || op == RED_ALL;
   if (logical != (t == ET_BOOL) && !(t == ET_BOOL && (op == RED_MAX || op == RED_MIN))) FAIL(e, logical ? "any and all need conditions, not %s" : "this reduction needs numbers, not %s", et_name(t));
   ex b = v_lift(x, body, t, e->kid[0]), p = 0;
@@ -507,6 +501,12 @@ static val reduce(el *x, const ast *e) {
     acc = et_parse(e->acc);
   else if ((op == RED_SUM || op == RED_PROD) && et_kind(t) == K_FLOAT && et_bits(t) < 32)
     acc = ET_F32;
+  const ex_node *factor = exn(x->m, b);
+  if (op == RED_SUM && acc != t && et_kind(acc) == K_FLOAT && factor->kind == EX_OP && factor->op == OP_MUL && factor->type == t) { /* products are exact in the wider type: one rounding, at the end */
+    ex l = factor->args[0], r = factor->args[1];
+    b = expr_op2(x->m, OP_MUL, expr_cast(x->m, acc, l), expr_cast(x->m, acc, r));
+    return v_ex(expr_cast(x->m, t, expr_reduce(x->m, op, bd.vars.v, bd.vars.n, cond, b, 0, acc, acc)));
+  }
   return v_ex(expr_reduce(x->m, op, bd.vars.v, bd.vars.n, cond, b, p, acc, arg ? ET_I64 : t));
 }
 

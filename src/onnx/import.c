@@ -6,6 +6,7 @@
  * and the import goes on with what is left, so that one run shows them all; the graph is returned only if there were none.
  */
 #include "onnx/import.h"
+#include "onnx/expand.h"
 #include "onnx/order.h"
 #include "onnx/upgrade.h"
 #include <inttypes.h>
@@ -190,6 +191,7 @@ static void build_node(importer *im, const scope *s, const pb_node *p) {
   }
   import_attrs(im, s, p, n);
   if (!domain[0]) upgrade_node(s->g, n, version);
+  expand_node(s->g, n, version);
 }
 
 static void build_nodes(importer *im, const scope *s, const pb_nodes *nodes) {
@@ -242,10 +244,10 @@ static void import_graph(importer *im, scope *s, const pb_graph *p) {
     uint32_t n = k ? p->output.n : p->info.n;
     for (uint32_t i = 0; i < n; i++) {
       const pb_value *v = k ? &p->output.v[i] : &p->info.v[i];
-      if (v->type && v->type->tensor)
+      if (v->type && !v->type->map && !v->type->sparse)
         map_put(s->types, v->name.p, v->name.n, num(v->type));
-      else if (k && root && other_kind(v->type))
-        diag_error(im->c, E_UNSUPPORTED, name_shown(im, v->name), "output '%s' is not a tensor (sequences, maps and optionals as outputs are not supported)", name_shown(im, v->name));
+      else if (k && root && v->type && (v->type->map || v->type->sparse))
+        diag_error(im->c, E_UNSUPPORTED, name_shown(im, v->name), "output '%s' is neither a tensor nor a sequence of tensors (maps and sparse tensors as outputs are not supported)", name_shown(im, v->name));
     }
   }
   make_values(im, s, &p->node, NULL);
@@ -363,6 +365,34 @@ static bool read_tensor_file(ctx *c, const char *path, ndarray *out, const char 
 bool onnx_tensor_file(ctx *c, const char *path, ndarray *out, const char **name) {
   volatile bool ok = false;
   CTX_TRY(c) { ok = read_tensor_file(c, path, out, name); }
+  CTX_CATCH { ok = false; }
+  return ok;
+}
+
+static bool read_value_file(ctx *c, const char *path, value_kind kind, const ndarray **out, int64_t *n) {
+  bytes f;
+  if (!file_map(c, path, &f)) return false;
+  arena *a = ctx_arena(c);
+  bool optional = kind != VALUE_LIST, list = kind != VALUE_OPTIONAL;
+  const pb_list *l = pb_read_list(a, f, optional, path), *from = optional && list ? l->inner : l;
+  tensor_source src = {c, f, path, path, path_dir(a, path)};
+  *n = from ? (int64_t)from->tensors.n : -1;
+  if (!list && *n == 0) *n = -1;
+  ndarray *made = NEWN(a, ndarray, *n > 0 ? *n : 1);
+  for (int64_t i = 0; i < *n; i++)
+    if (!tensor_read(&src, &from->tensors.v[i], arena_fmt(a, "tensor %lld of '%s'", (long long)i, path), &made[i])) return false;
+  *out = made;
+  return true;
+}
+
+bool onnx_value_file(ctx *c, const char *path, value_kind kind, const ndarray **out, int64_t *n) {
+  volatile bool ok = false;
+  if (kind == VALUE_TENSOR) {
+    ndarray *one = NEW(ctx_arena(c), ndarray);
+    *out = one, *n = 1;
+    return onnx_tensor_file(c, path, one, NULL);
+  }
+  CTX_TRY(c) { ok = read_value_file(c, path, kind, out, n); }
   CTX_CATCH { ok = false; }
   return ok;
 }

@@ -89,14 +89,28 @@ static sz dim_of(importer *im, value *v, const pb_dim *d, uint32_t axis, type_ro
 
 bool other_kind(const pb_type *t) { return t && !t->tensor && (t->sequence || t->optional || t->map || t->sparse); }
 
-/* An input's type must be usable; of other values what cannot be used is ignored. */
+/* A list of tensors, an optional one, or an optional tensor: its kind, and the type of the tensors. */
+static const pb_tensor_type *elements(const pb_type *t, value_kind *kind) {
+  bool optional = t && t->optional && t->optional->elem, list;
+  if (optional) t = t->optional->elem;
+  list = t && t->sequence && t->sequence->elem;
+  if (list) t = t->sequence->elem;
+  *kind = list ? (optional ? VALUE_OPTIONAL_LIST : VALUE_LIST) : optional ? VALUE_OPTIONAL : VALUE_TENSOR;
+  return t ? t->tensor : NULL;
+}
+
+/* An input's type must be usable; of other values what cannot be used is ignored. The symbols in the shape of a list's elements say nothing: each has a size of its own. */
 void declare_type(importer *im, value *v, const pb_type *t, type_role role) {
   bool must = role == TYPE_INPUT;
-  const pb_tensor_type *x = t ? t->tensor : NULL;
+  value_kind kind;
+  const pb_tensor_type *x = elements(t, &kind);
+  if (x) v->kind = kind;
+  if (kind != VALUE_TENSOR && !must) return;
+  if (kind != VALUE_TENSOR) role = TYPE_REGION_INPUT;
   if (!x) {
     if (must)
       diag_error(im->c, other_kind(t) ? E_UNSUPPORTED : E_MODEL, v->source, "input '%s' %s", v->source,
-                 other_kind(t) ? "is not a tensor (sequences, maps and optionals as inputs are not supported)" : "has no type");
+                 other_kind(t) ? "is neither a tensor nor a sequence of tensors (maps, sparse tensors and sequences of sequences as inputs are not supported)" : "has no type");
     return;
   }
   v->type = et_from_onnx((int)x->elem.v);
@@ -106,7 +120,7 @@ void declare_type(importer *im, value *v, const pb_type *t, type_role role) {
   }
   v->declared = v->type != ET_NONE;
   if (!x->shape) {
-    if (must)
+    if (must && kind == VALUE_TENSOR)
       diag_error(im->c, E_UNSUPPORTED, v->source, "input '%s' has no shape: the number of its dimensions must be known. Save the model with a shape for it (its sizes may be symbolic)", v->source);
     return;
   }

@@ -23,4 +23,8 @@ graph *onnx_load_file(ctx *c, const char *path);
 graph *onnx_load_bytes(ctx *c, bytes model, const char *name, const char *folder);
 /* A TensorProto file (.pb), as in the standard's test data. name may be NULL; it gets the tensor's name. */
 bool onnx_tensor_file(ctx *c, const char *path, ndarray *out, const char **name);
+/* The same for a value of any kind: *n tensors, -1 for an optional without contents. */
+bool onnx_value_file(ctx *c, const char *path, value_kind kind, const ndarray **out, int64_t *n);
+/* The opsets in which the standard changed what a node of this operator says, as far as it has to be rewritten here; ascending. */
+uint32_t onnx_changes(const char *op, int *versions, uint32_t room);
 #endif

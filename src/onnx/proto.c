@@ -63,6 +63,10 @@ static const field tensor_fields[] = {
 static TABLE(tensor, pb_tensor, AT(pb_tensor, self));
 static const field sparse_fields[] = {{1, MSG, AT(pb_sparse, values), &tensor}, {2, MSG, AT(pb_sparse, indices), &tensor}, {3, INTS, AT(pb_sparse, dims), NULL}};
 static TABLE(sparse, pb_sparse, NONE);
+static const field sequence_fields[] = {{3, MSGS, AT(pb_list, tensors), &tensor}};
+static TABLE(sequence, pb_list, NONE);
+static const field optional_fields[] = {{3, MSGS, AT(pb_list, tensors), &tensor}, {5, MSG, AT(pb_list, inner), &sequence}};
+static TABLE(optional, pb_list, NONE);
 static const field attribute_fields[] = {
     {1, TEXT, AT(pb_attr, name), NULL},
     {2, FLOAT, AT(pb_attr, f), NULL},
@@ -330,4 +334,11 @@ pb_tensor *pb_read_tensor(arena *a, bytes file, const char *what) {
   pb_tensor *t = NEW(a, pb_tensor);
   walk(&r, file, &tensor, t, 0);
   return t;
+}
+
+pb_list *pb_read_list(arena *a, bytes file, bool is_optional, const char *what) {
+  reader r = {a, file.p, what};
+  pb_list *l = NEW(a, pb_list);
+  walk(&r, file, is_optional ? &optional : &sequence, l, 0);
+  return l;
 }

@@ -59,6 +59,12 @@ typedef struct pb_sparse {
   i64vec dims;
 } pb_sparse;
 
+/* SequenceProto and OptionalProto, as far as tensors go: `inner` is the sequence of an optional. */
+typedef struct pb_list {
+  VEC(pb_tensor) tensors;
+  struct pb_list *inner;
+} pb_list;
+
 typedef struct pb_graph pb_graph;
 typedef struct pb_attr {
   bytes name, ref;
@@ -114,9 +120,10 @@ typedef struct pb_model {
   VEC(pb_function) function;
 } pb_model;
 
-/* Both unwind with E_MODEL and the byte where the file stops making sense. `what` names the file. Everything lives in a. */
+/* All unwind with E_MODEL and the byte where the file stops making sense. `what` names the file. Everything lives in a. */
 pb_model *pb_read_model(arena *a, bytes file, const char *what);
 pb_tensor *pb_read_tensor(arena *a, bytes file, const char *what);
+pb_list *pb_read_list(arena *a, bytes file, bool optional, const char *what);
 
 /* Decodes a number field of a tensor, field_no being its number in TensorProto, into out[0..cap-1]; returns how many there are (it stops writing, not counting, at cap).
  * kind: 0 varint as int64, 4 and 8 bytes: the bits as they are. Unwinds when the bytes do not divide. */

@@ -101,7 +101,6 @@ static void refuse(up *u, const char *why) { diag_error(u->c, E_UNSUPPORTED, u->
 /* ---- single steps ---------------------------------------------------------------------------------------------------------------------------------- */
 static void drop(up *u, const rule *r) { node_remove_attr(u->n, r->attr); }
 static void rename_op(up *u, const rule *r) { u->n->op = r->text; }
-static void not_supported(up *u, const rule *r) { refuse(u, r->text); }
 
 static void default_int(up *u, const rule *r) {
   if (!node_attr(u->n, r->attr)) node_set_int(u->g, u->n, r->attr, r->arg);
@@ -195,7 +194,7 @@ static void flat_softmax(up *u, const rule *r) {
   const attr *a = get(u, "axis", AK_INT);
   int64_t axis = a ? a->i : 1;
   value *x = input(u, 0);
-  if (!x || u->n->out.n == 0) return;
+  if (!x || u->n->out.n == 0 || !u->n->out.v[0]) return;
   node_set_int(u->g, u->n, "axis", -1);
   if (axis == -1 || (x->ranked && axis == (int64_t)x->rank - 1)) return;
   value *shape = BEFORE(u, "Shape", "shape", x);
@@ -348,6 +347,20 @@ static void dft_axis(up *u, const rule *r) {
   node_remove_attr(u->n, "axis");
 }
 
+/* Before 6 one axis was repeated: `tiles` times, along `axis`. */
+static void tile_one_axis(up *u, const rule *r) {
+  (void)r;
+  value *x = input(u, 0), *tiles = input(u, 1), *axis = input(u, 2);
+  if (!x || !tiles || !axis) return;
+  const int64_t zero = 0, one = 1;
+  value *like = konst(u, "zero", ET_I64, false, &zero, 1), *step = konst(u, "one", ET_I64, false, &one, 1);
+  value *axes = BEFORE(u, "Range", "axes", like, BEFORE(u, "Size", "rank", BEFORE(u, "Shape", "shape", x)), step);
+  value *here = BEFORE(u, "Equal", "here", axes, BEFORE(u, "CastLike", "axis_as", axis, like));
+  value *repeats = BEFORE(u, "Where", "repeats", here, BEFORE(u, "CastLike", "tiles_as", tiles, like), step);
+  u->n->in.n = 1;
+  set_input(u, 1, repeats);
+}
+
 /* Before 6 the type was spelt out. */
 static void cast_to(up *u, const rule *r) {
   (void)r;
@@ -396,7 +409,6 @@ static const rule rules[] = {
     {"Reshape", 5, ints_to_input, "shape", 1, NULL, 0},
     {"Resize", 11, resize_from_10, NULL, 0, NULL, 0},
     {"RoiAlign", 16, default_text, "coordinate_transformation_mode", 0, "output_half_pixel", 0},
-    {"Scan", 9, not_supported, NULL, 0, "a scan over a batch is not supported; save the model with opset 9 or newer", 0},
     {"Scatter", NEVER, rename_op, NULL, 0, "ScatterElements", 0},
     {"Selu", 6, default_float, "alpha", 0, NULL, 1.673200011253357},
     {"Selu", 6, default_float, "gamma", 0, NULL, 1.0506999492645264},
@@ -407,7 +419,7 @@ static const rule rules[] = {
     {"Split", 13, ints_to_input, "split", 1, NULL, 0},
     {"Split", 18, split_equally, NULL, 0, NULL, 0},
     {"Squeeze Unsqueeze", 13, ints_to_input, "axes", 1, NULL, 0},
-    {"Tile", 6, not_supported, NULL, 0, "tiling along one axis is not supported; save the model with opset 6 or newer", 0},
+    {"Tile", 6, tile_one_axis, NULL, 0, NULL, 0},
     {"TopK", 10, int_to_vector_input, "k", 1, NULL, 0},
     {"Upsample", NEVER, respell, "mode", 0, "bilinear=linear", 0},
     {"Upsample", NEVER, upsample, NULL, 0, NULL, 0},
@@ -427,4 +439,10 @@ void upgrade_node(graph *g, node *n, int64_t version) {
   if (n->domain[0]) return;
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (version < rules[i].since && listed(rules[i].ops, op)) rules[i].apply(&u, &rules[i]);
+}
+uint32_t onnx_changes(const char *op, int *versions, uint32_t room) {
+  uint32_t n = 0;
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (listed(rules[i].ops, op) && strcmp(rules[i].ops, "*") && rules[i].since != NEVER && n < room && (!n || versions[n - 1] != rules[i].since)) versions[n++] = rules[i].since;
+  return n;
 }

@@ -13,6 +13,7 @@ typedef struct bd {
   map *met;         /* symbols */
   map *simple;      /* atoms, for program_simplest */
   u32vec known;     /* sizes with a value at this point */
+  bool *checked;    /* per guard: its step or entry check is there */
 } bd;
 
 /* Conditions and the inputs' dimensions are left as they are: what is known of the sizes may be known because of them. */
@@ -31,8 +32,17 @@ static void meet(bd *k, sz e) {
     psize s = {.symbol = a};
     sym_range(k->c, sym_of_atom(k->c, a), &s.lo, &s.hi);
     if (!sym_definition(k->c, a, &s.def)) s.def = 0;
-    for (uint32_t j = 0; j < k->m->lates.n && !s.bound; j++)
-      if (k->m->lates.v[j].symbol == a) s.bound = simplest(k, k->m->lates.v[j].bound);
+    for (uint32_t j = 0; j < k->m->lates.n && !s.bound; j++) {
+      const late *l = &k->m->lates.v[j];
+      const tensor *t = xt(k->m, l->tensor);
+      if (l->symbol != a) continue;
+      if (t->kind == TK_CONST) /* it was folded: a number after all */
+        s.def = sym_int(k->c, et_load(t->type, t->data.data).i);
+      else
+        s.bound = simplest(k, l->bound);
+    }
+    for (uint32_t j = 0; j < k->m->loops.n && !s.bound; j++)
+      if (k->m->loops.v[j].counter == a) s.bound = simplest(k, program_last_trip(k->m, &k->m->loops.v[j]));
     s.def = simplest(k, s.def);
     meet(k, s.def);
     meet(k, s.bound);
@@ -101,15 +111,34 @@ static void launch_step(bd *k, const launch *l, steps *to) {
   s.args = args;
   vec_push(k->a, *to, s);
 }
-/* Conditions of the root block are checked before anything runs; those of a branch or body where that begins, as far as their sizes are known by then. */
+/* Conditions of the root block are checked before anything runs, those of a branch or body where that begins; where a late size occurs, as soon as it is known. */
+static void check_steps(bd *k, uint32_t block, steps *to) {
+  emodule *m = k->m;
+  for (uint32_t i = 0; i < m->guards.n; i++) {
+    if (m->guards.v[i].block != block || k->checked[i]) continue;
+    meet(k, m->guards.v[i].ge0); /* so that definitions are there to be looked at */
+    if (!program_known(k->p, &k->known, m->guards.v[i].ge0)) continue;
+    k->checked[i] = true;
+    vec_push(k->a, *to, ((step){.kind = ST_CHECK, .check = check_of(&m->guards.v[i])}));
+  }
+}
+static void late_steps(bd *k, tid t, uint32_t block, steps *to) {
+  emodule *m = k->m;
+  for (uint32_t j = 0; t && j < m->lates.n; j++) {
+    if (m->lates.v[j].tensor != t) continue;
+    meet(k, sym_of_atom(k->c, m->lates.v[j].symbol));
+    vec_push(k->a, *to, ((step){.kind = ST_LATE, .symbol = m->lates.v[j].symbol, .from = scalar_of(k, t)}));
+    vec_push(k->a, k->known, m->lates.v[j].symbol);
+    check_steps(k, block, to);
+  }
+}
 static void block_steps(bd *k, uint32_t block, steps *to) {
   emodule *m = k->m;
   uint32_t outside = k->known.n;
-  for (uint32_t i = 0; block && i < m->guards.n; i++)
-    if (m->guards.v[i].block == block) {
-      meet(k, m->guards.v[i].ge0); /* so that definitions are there to be looked at */
-      if (program_known(k->p, &k->known, m->guards.v[i].ge0)) vec_push(k->a, *to, ((step){.kind = ST_CHECK, .check = check_of(&m->guards.v[i])}));
-    }
+  for (uint32_t i = 0; block && i < m->loops.n; i++)
+    if (m->loops.v[i].body == block)
+      for (uint32_t j = 0; j < m->loops.v[i].ncarried; j++) late_steps(k, m->loops.v[i].inner[j], block, to);
+  if (block) check_steps(k, block, to);
   for (uint32_t i = 0; i < m->blocks.v[block].items.n; i++) {
     item it = m->blocks.v[block].items.v[i];
     if (it.kind == IT_IF) {
@@ -118,6 +147,7 @@ static void block_steps(bd *k, uint32_t block, steps *to) {
       block_steps(k, x->then_block, &s.body);
       block_steps(k, x->else_block, &s.other);
       vec_push(k->a, *to, s);
+      for (uint32_t j = 0; j < x->n; j++) late_steps(k, x->results[j], block, to);
     }
     if (it.kind == IT_LOOP) {
       const xloop *x = &m->loops.v[it.index];
@@ -127,14 +157,22 @@ static void block_steps(bd *k, uint32_t block, steps *to) {
       block_steps(k, x->body, &s.body);
       k->known.n--;
       vec_push(k->a, *to, s);
+      for (uint32_t j = 0; j < x->ncarried; j++) late_steps(k, x->final[j], block, to);
     }
-    for (uint32_t j = 0; j < k->s->launches.n; j++)
-      if (k->s->launches.v[j].block == block && k->s->launches.v[j].item == i) launch_step(k, &k->s->launches.v[j], to);
-    for (uint32_t j = 0; it.kind == IT_STAGE && j < m->lates.n; j++) {
-      if (m->lates.v[j].tensor != xs(m, it.index)->tensor) continue;
-      vec_push(k->a, *to, ((step){.kind = ST_LATE, .symbol = m->lates.v[j].symbol, .from = scalar_of(k, m->lates.v[j].tensor)}));
-      vec_push(k->a, k->known, m->lates.v[j].symbol);
+    for (uint32_t j = 0; j < k->s->launches.n; j++) {
+      const launch *l = &k->s->launches.v[j];
+      if (l->block != block || l->item != i) continue;
+      if (!l->step) {
+        launch_step(k, l, to);
+        continue;
+      }
+      step s = {.kind = ST_LOOP, .symbol = l->step, .trips = simplest(k, l->steps)};
+      vec_push(k->a, k->known, l->step);
+      for (; j < k->s->launches.n && k->s->launches.v[j].step == l->step; j++) launch_step(k, &k->s->launches.v[j], &s.body);
+      k->known.n--, j--;
+      vec_push(k->a, *to, s);
     }
+    if (it.kind == IT_STAGE) late_steps(k, xs(m, it.index)->tensor, block, to);
   }
   k->known.n = outside;
 }
@@ -149,10 +187,15 @@ program *program_build(splan *s, const char *name) {
   p->arena_bytes = simplest(&k, mem.arena_bytes), p->scratch_bytes = simplest(&k, mem.scratch_bytes), p->live_bound = simplest(&k, mem.live_bound);
   for (uint32_t i = 0; i < k.m->inputs.n; i++) vec_push(a, p->inputs, in_out(&k, &k.m->inputs.v[i], false));
   for (uint32_t i = 0; i < k.m->outputs.n; i++) vec_push(a, p->outputs, in_out(&k, &k.m->outputs.v[i], true));
-  for (uint32_t i = 0; i < k.m->guards.n; i++)
-    if (!k.m->guards.v[i].block) vec_push(a, p->checks, check_of(&k.m->guards.v[i])), meet(&k, k.m->guards.v[i].ge0);
-  buffers(&k, &mem);
   program_entry_sizes(p, &k.known, a);
+  k.checked = NEWN(a, bool, k.m->guards.n + 1);
+  for (uint32_t i = 0; i < k.m->guards.n; i++) {
+    const guard *g = &k.m->guards.v[i];
+    if (g->block) continue;
+    meet(&k, g->ge0);
+    if ((k.checked[i] = program_known(p, &k.known, g->ge0))) vec_push(a, p->checks, check_of(g));
+  }
+  buffers(&k, &mem);
   block_steps(&k, 0, &p->steps);
   meet_steps(&k, &p->steps);
   meet(&k, p->arena_bytes), meet(&k, p->scratch_bytes), meet(&k, p->live_bound);

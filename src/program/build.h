@@ -12,11 +12,12 @@ typedef struct memplan {
   uint64_t weight_bytes;
 } memplan;
 void memory_plan(memplan *p);
+sz program_last_trip(emodule *m, const xloop *x); /* at most this is the counter */
 
 /* size.c */
 const psize *program_size(const program *p, atom symbol);            /* NULL: none of this program's */
 bool program_known(const program *p, const u32vec *known, sz e);     /* every symbol of e is in the list, or its definition is known */
 void program_entry_sizes(const program *p, u32vec *known, arena *a); /* appends the symbols that are an input's dimension */
-sz program_bounded(const program *p, sz e);                          /* late sizes replaced by their bounds */
+sz program_bounded(const program *p, sz e);                          /* an upper bound of e before the late sizes are known */
 sz program_simplest(const program *p, map *done, sz e);              /* made again with what is known now; done: atoms that were, for all calls of one program. 0 stays 0 */
 #endif

@@ -9,7 +9,7 @@ typedef struct mb {
   lbuild b;
   bool plan;
   map *syms; /* atom -> value */
-  lv arena_p, weights_p, threads, scratch_p;
+  lv arena_p, weights_p, threads, scratch_p, rec;
 } mb;
 
 static lv size(mb *k, sz e);
@@ -21,7 +21,6 @@ static lv atom_value(mb *k, atom a) {
   case AT_SYMBOL: {
     const psize *s = program_size(k->p, a);
     if (s && s->def) return size(k, s->def);
-    if (s && s->bound && k->plan) return size(k, s->bound);
     ctx_bug(k->c, "program: size %s is not known at this point", sym_name(k->c, a));
   }
   case AT_DIV: {
@@ -88,7 +87,7 @@ static void write_out_dims(mb *k) {
   lv out = field(k, "out_dims", lptr(ET_I64));
   uint32_t at = 0;
   for (uint32_t i = 0; i < k->p->outputs.n; i++)
-    for (uint32_t d = 0; d < k->p->outputs.v[i].rank; d++, at++) lb_store(&k->b, out, lb_int(&k->b, at), size(k, k->p->outputs.v[i].dims[d]));
+    for (uint32_t d = 0; d < k->p->outputs.v[i].rank; d++, at++) lb_store(&k->b, out, lb_int(&k->b, at), size(k, k->plan ? program_bounded(k->p, k->p->outputs.v[i].dims[d]) : k->p->outputs.v[i].dims[d]));
 }
 
 /* ---- steps ---- */
@@ -105,7 +104,10 @@ static lv buffer_ptr(mb *k, uint32_t i) {
     return lb_ptrcast(&k->b, b->type, lb_offset(&k->b, k->arena_p, size(k, b->offset)));
   }
 }
+/* Slot 12 of the call record: another thread wants the run to end. */
+static void emit_cancel(mb *k) { lb_fail(&k->b, lb_cmp(&k->b, OP_NE, lb_load(&k->b, lt(ET_I64, 1), k->rec, lb_int(&k->b, 12)), lb_int(&k->b, 0)), E_CANCELLED, "cancelled"); }
 static void emit_launch(mb *k, const step *s) {
+  if (s->parallel) emit_cancel(k); /* the long ones */
   lv *args = NEWN(k->a, lv, s->nargs + 1);
   for (uint32_t i = 0; i < s->nargs; i++) args[i] = !s->args[i].is_buffer ? size(k, s->args[i].size) : !s->args[i].buffer ? k->scratch_p : buffer_ptr(k, s->args[i].buffer);
   lb_call(&k->b, s->parallel, s->kernel, size(k, s->chunks), args, s->nargs);
@@ -118,6 +120,15 @@ static lv read_scalar(mb *k, place at, etype as) {
 static void emit_check(mb *k, const pcheck *g) {
   lb_fail(&k->b, lb_cmp(&k->b, g->is_eq ? OP_NE : OP_LT, size(k, g->ge0), lb_int(&k->b, 0)), E_SHAPE, arena_fmt(k->a, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text));
 }
+/* Memory was planned for sizes up to the bound, and what was proved holds between the ends. */
+static void emit_late(mb *k, const step *s) {
+  const psize *z = program_size(k->p, s->symbol);
+  lv v = read_scalar(k, s->from, ET_I64);
+  map_putu(k->syms, s->symbol, v);
+  const char *text = arena_fmt(k->a, "the size %s, found at run time, is not in %lld..%s", sym_name(k->c, s->symbol), (long long)z->lo, sym_str(k->c, z->bound));
+  lb_fail(&k->b, lb_cmp(&k->b, OP_LT, v, lb_int(&k->b, z->lo)), E_SHAPE, text);
+  lb_fail(&k->b, lb_cmp(&k->b, OP_GT, v, size(k, z->bound)), E_SHAPE, text);
+}
 static void emit_steps(mb *k, const steps *list) {
   for (uint32_t i = 0; i < list->n; i++) {
     const step *s = &list->v[i];
@@ -126,7 +137,7 @@ static void emit_steps(mb *k, const steps *list) {
       emit_launch(k, s);
       break;
     case ST_LATE:
-      map_putu(k->syms, s->symbol, read_scalar(k, s->from, ET_I64));
+      emit_late(k, s);
       break;
     case ST_CHECK:
       emit_check(k, &s->check);
@@ -144,6 +155,7 @@ static void emit_steps(mb *k, const steps *list) {
       lb_for(&k->b, "trip", lb_int(&k->b, 0), n, lb_int(&k->b, 1), 0, &counter);
       lb_if(&k->b, lb_get(&k->b, go));
       map_putu(k->syms, s->symbol, counter);
+      emit_cancel(k);
       emit_steps(k, &s->body);
       if (s->again.buffer) lb_set(&k->b, go, read_scalar(k, s->again, ET_BOOL));
       lb_end(&k->b);
@@ -177,6 +189,7 @@ void program_functions(program *p) {
   k = begin(p, "run", false);
   k.arena_p = field(&k, "arena", lptr(ET_U8));
   k.weights_p = field(&k, "weights", lptr(ET_U8));
+  k.rec = field(&k, "call", lptr(ET_I64));
   bind_symbols(&k);
   k.scratch_p = lb_offset(&k.b, k.arena_p, size(&k, p->arena_bytes));
   emit_steps(&k, &p->steps);

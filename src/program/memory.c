@@ -4,24 +4,36 @@
 #include "program/build.h"
 #include "expr/passes.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { ALIGN = 64 };
 typedef struct mp { memplan *p; emodule *m; ctx *c; uint32_t pos; } mp;
 
-static sz late_bound(ctx *c, void *env, atom a) {
-  emodule *m = env;
-  if (sym_kind(c, a) != AT_SYMBOL) return 0;
-  for (uint32_t i = 0; i < m->lates.n; i++)
-    if (m->lates.v[i].symbol == a) return m->lates.v[i].bound;
-  return 0;
+static bool late_between(void *env, atom a, sz *lo, sz *hi) {
+  mp *k = env;
+  for (uint32_t i = 0; i < k->m->loops.n; i++)
+    if (k->m->loops.v[i].counter == a) {
+      *lo = sym_int(k->c, 0), *hi = program_last_trip(k->m, &k->m->loops.v[i]);
+      return true;
+    }
+  for (uint32_t i = 0; i < k->m->lates.n; i++)
+    if (k->m->lates.v[i].symbol == a) {
+      int64_t least, most;
+      sym_range(k->c, sym_of_atom(k->c, a), &least, &most);
+      *lo = sym_int(k->c, least), *hi = k->m->lates.v[i].bound;
+      return true;
+    }
+  return false;
+}
+sz program_last_trip(emodule *m, const xloop *x) {
+  int64_t lo, hi;
+  sym_range(m->c, sym_of_atom(m->c, x->counter), &lo, &hi);
+  return x->trips ? sym_max(m->c, sym_min(m->c, sym_addi(m->c, x->trips, -1), sym_int(m->c, hi)), sym_int(m->c, 0)) : sym_int(m->c, hi);
 }
 static sz bounded(mp *k, sz e) {
-  for (int i = 0; i < 8; i++) { /* bounds may name other late sizes */
-    sz f = sym_subst(k->c, e, late_bound, k->m);
-    if (f == e) break;
-    e = f;
-  }
-  return e;
+  sz lo, hi;
+  sym_between(k->c, e, late_between, k, &lo, &hi);
+  return hi;
 }
 /* elems * size, rounded up to ALIGN: term by term when all coefficients are positive, so that N*c stays a multiple of N */
 static sz round_bytes(ctx *c, sz elems, uint32_t size) {
@@ -35,7 +47,7 @@ static sz round_bytes(ctx *c, sz elems, uint32_t size) {
     int64_t k = sym_term(c, elems, i, &na, &as, &ex), b;
     if (k < 0) simple = false;
     if (!simple) break;
-    if (!mul64(k, size, &b) || !add64(b, ALIGN - 1, &b)) ctx_fail(c, E_MEMORY, "the memory of one tensor overflows: %s elements", sym_str(c, elems));
+    if (!mul64(k, size, &b) || !add64(b, ALIGN - 1, &b)) ctx_fail(c, E_MEMORY, "the memory of one tensor overflows: %s elements (a size that is found at run time counts with its bound: bound it by --dim SIZE=MOST; for the trips of a loop, --dim NODE.trips=MOST)", sym_str(c, elems));
     sz mono = sym_int(c, b / ALIGN * ALIGN);
     for (uint32_t j = 0; j < na; j++)
       for (uint8_t q = 0; q < ex[j]; q++) mono = sym_mul(c, mono, sym_of_atom(c, as[j]));
@@ -69,9 +81,13 @@ static void walk(mp *k, uint32_t block) {
     for (li = 0; li < p->launches.n; li++) {
       launch *l = &p->launches.v[li];
       if (l->block != block || l->item != i) continue;
-      k->pos++;
-      for (uint32_t a = 0; a < l->args.n; a++)
-        if (l->args.v[a].is_buffer && l->args.v[a].buffer) touch(k, l->args.v[a].buffer, k->pos, k->pos);
+      uint32_t n = 1, from = ++k->pos; /* repeated ones: what they touch is live all through their loop */
+      while (l->step && li + n < p->launches.n && p->launches.v[li + n].step == l->step) n++;
+      if (l->step) k->pos += n + 1;
+      for (uint32_t r = 0; r < n; r++)
+        for (uint32_t a = 0; a < l[r].args.n; a++)
+          if (l[r].args.v[a].is_buffer && l[r].args.v[a].buffer) touch(k, l[r].args.v[a].buffer, from, k->pos);
+      li += n - 1;
     }
     if (it.kind == IT_IF) {
       xif *x = &m->ifs.v[it.index];
@@ -107,7 +123,7 @@ static int by_size(const void *a, const void *b) {
   if (x->size != y->size) return x->size < y->size ? 1 : -1;
   return x->buf < y->buf ? -1 : 1;
 }
-static bool overlap(const membuf *a, const membuf *b) { return a->first <= b->last && b->first <= a->last; }
+static bool overlap(const membuf *a, const membuf *b) { return a->first + EK_PLANTED("memory") <= b->last && b->first + EK_PLANTED("memory") <= a->last; }
 
 /* sizes = factor * common? */
 static bool common_factor(mp *k, const ent *es, uint32_t n, sz *common, int64_t *factors) {
@@ -140,6 +156,18 @@ static bool common_factor(mp *k, const ent *es, uint32_t n, sz *common, int64_t 
   return true;
 }
 
+/* An earlier buffer of weights with the same contents (the variants of a model pack many weights alike); 0: none. */
+static uint32_t equal_weights(const mp *k, uint32_t i) {
+  const splan *s = k->p->plan;
+  const buffer *b = &s->buffers.v[i];
+  int64_t n;
+  if (!b->bytes || !sym_is_int(k->c, b->elems, &n)) return 0;
+  for (uint32_t j = 1; j < i; j++) {
+    const buffer *o = &s->buffers.v[j];
+    if (o->kind == BUF_WEIGHTS && k->p->mem[j].used && o->bytes && o->type == b->type && sym_eq(k->c, o->elems, b->elems) && !memcmp(o->bytes, b->bytes, (size_t)n * et_bytes(b->type))) return j;
+  }
+  return 0;
+}
 void memory_plan(memplan *p) {
   splan *s = p->plan;
   mp k = {p, s->m, s->m->c, 0};
@@ -156,8 +184,9 @@ void memory_plan(memplan *p) {
     if (b->kind == BUF_WEIGHTS && p->mem[i].used) {
       int64_t bytes;
       if (!sym_is_int(k.c, p->mem[i].bytes, &bytes)) ctx_bug(k.c, "program: weights of symbolic size");
-      p->mem[i].weight_offset = p->weight_bytes;
-      p->weight_bytes += (uint64_t)bytes;
+      uint32_t twin = equal_weights(&k, i);
+      p->mem[i].weight_offset = twin ? p->mem[twin].weight_offset : p->weight_bytes;
+      if (!twin) p->weight_bytes += (uint64_t)bytes;
     }
     if (b->kind == BUF_ARENA && p->mem[i].used) es[n++] = (ent){i, 0};
   }

@@ -19,7 +19,7 @@
 #define EK_PROGRAM_H
 #include "schedule/schedule.h"
 
-typedef struct psize { atom symbol; int64_t lo, hi; sz def; /* what it stands for; 0 none */ sz bound; /* a late size: at most this; 0: not late */ } psize;
+typedef struct psize { atom symbol; int64_t lo, hi; sz def; /* what it stands for; 0 none */ sz bound; /* a late size or a loop's counter: at most this; else 0 */ } psize;
 typedef struct pio { const char *name; etype type; uint32_t rank; const sz *dims; } pio;
 typedef struct pbuffer {
   buf_kind kind;

@@ -27,17 +27,17 @@ void program_entry_sizes(const program *p, u32vec *known, arena *a) {
       if (sym_is_atom(p->c, p->inputs.v[i].dims[d], &s) && sym_kind(p->c, s) == AT_SYMBOL) vec_push(a, *known, s);
     }
 }
-static sz late_bound(ctx *c, void *env, atom a) {
-  const psize *s = sym_kind(c, a) == AT_SYMBOL ? program_size(env, a) : NULL;
-  return s ? s->bound : 0;
+static bool late_between(void *env, atom a, sz *lo, sz *hi) {
+  const program *p = env;
+  const psize *s = program_size(p, a);
+  if (!s || !s->bound) return false;
+  *lo = sym_int(p->c, s->lo), *hi = s->bound;
+  return true;
 }
 sz program_bounded(const program *p, sz e) {
-  for (int i = 0; i < 8; i++) { /* bounds may name other late sizes */
-    sz f = sym_subst(p->c, e, late_bound, (void *)p);
-    if (f == e) break;
-    e = f;
-  }
-  return e;
+  sz lo, hi;
+  sym_between(p->c, e, late_between, (void *)p, &lo, &hi);
+  return hi;
 }
 /* The levels above make sizes at different times, and learn more about ranges in between. Here every part is made again with all that is known in the end, as a reader of the text will make it. */
 typedef struct simple {

@@ -284,7 +284,8 @@ static void overlaps(vf *k) {
       const pbuffer *x = &p->buffers.v[i], *y = &p->buffers.v[j];
       if (x->kind == BUF_WEIGHTS && y->kind == BUF_WEIGHTS) {
         uint64_t xn = (uint64_t)sym_int_or(k->c, x->bytes, 0), yn = (uint64_t)sym_int_or(k->c, y->bytes, 0);
-        if (x->weight_offset < y->weight_offset + yn && y->weight_offset < x->weight_offset + xn) err(k, "the weights %s and %s overlap", ref(k, j), ref(k, i));
+        bool same = x->weight_offset == y->weight_offset && xn == yn && (!x->contents || !y->contents || !memcmp(x->contents, y->contents, (size_t)sym_int_or(k->c, x->elems, 0) * et_bytes(x->type)));
+        if (!same && x->weight_offset < y->weight_offset + yn && y->weight_offset < x->weight_offset + xn) err(k, "the weights %s and %s overlap", ref(k, j), ref(k, i));
       }
       if (x->kind != BUF_ARENA || y->kind != BUF_ARENA || x->first > y->last || y->first > x->last || !x->bytes || !y->bytes || !x->offset || !y->offset) continue;
       answer is = apart(k, x, y);
@@ -305,7 +306,7 @@ static void check(vf *k) {
   program_entry_sizes(p, &k->known, k->a);
   for (uint32_t i = 0; i < p->inputs.n; i++)
     for (uint32_t d = 0; d < p->inputs.v[i].rank; d++) known(k, p->inputs.v[i].dims[d], arena_fmt(k->a, "dimension %u of input %s", d, p->inputs.v[i].name));
-  for (uint32_t i = 0; i < p->checks.n; i++) known(k, program_bounded(p, p->checks.v[i].ge0), "a condition at entry");
+  for (uint32_t i = 0; i < p->checks.n; i++) known(k, p->checks.v[i].ge0, "a condition at entry");
   known(k, p->arena_bytes, "the size of the arena"), known(k, p->scratch_bytes, "the size of the scratch area");
   if (sym_int_or(k->c, p->arena_bytes, 0) % 64 || sym_int_or(k->c, p->scratch_bytes, 0) % 64) err(k, "arena and scratch area are not multiples of 64 bytes");
   settle(k, le(k, sym_int(k->c, 0), p->scratch_bytes), "the scratch area has a negative size");

@@ -1,6 +1,6 @@
 /* runtime: all that a compiled model needs, beside itself. Depends on nothing but libc and pthreads; linked into the compiler (for the JIT) and, as one object, into saved models.
  *
- * The thread pool works by tickets (chunks claimed from one 64-bit word by compare-and-swap): the caller takes chunks too and waits only for claimed ones, never for an absent worker; workers spin for a while and then
+ * The thread pool works by tickets (pieces of a kernel's chunks, claimed by compare-and-swap): the caller takes tickets too and waits only for those that were taken, never for an absent worker; workers spin for a while and then
  * sleep on a futex. It survives fork (the child starts its own workers on demand). Compiled code reaches it only through the function pointer in its call record, so that code has no undefined symbols.
  */
 #ifndef EK_RUNTIME_H
@@ -25,6 +25,7 @@ typedef struct ek_rt_call {
   int64_t scratch;         /* written by plan and read by kernels: not used directly by callers */
   int64_t arena_bytes;     /* written by plan: size of the arena */
   const char *message;     /* written on failure: static text */
+  int64_t cancel;          /* 0; other threads may set it: run ends with E_CANCELLED before its next kernel */
 } ek_rt_call;
 typedef int64_t (*ek_rt_main)(ek_rt_call *call); /* 0, or an error code (ecode) with call->message set */
 
@@ -32,7 +33,7 @@ typedef struct ek_rt_tensor { const char *name; int32_t type; /* ONNX element ty
 typedef struct ek_rt_pool ek_rt_pool;
 /* Descriptor of a compiled model: what NAME_info() returns. */
 typedef struct ek_rt_model {
-  int64_t version;         /* of this layout: 1 */
+  int64_t version;         /* of this layout: 2 */
   const char *name;
   int64_t inputs, outputs;
   const ek_rt_tensor *in, *out;
@@ -43,6 +44,7 @@ typedef struct ek_rt_model {
   const char *memory;      /* the arena's size as a formula in the symbols */
   ek_rt_pool *(*pool_create)(int64_t threads); /* threads for call->pool, of this model's own runtime; NULL when it has none */
   void (*pool_destroy)(ek_rt_pool *p);
+  const char *cpu;         /* instruction sets that the code may use (avx2 fma ..), spaces between; plan fails where they are missing. NULL: none beyond the architecture's */
 } ek_rt_model;
 
 ek_rt_pool *ek_rt_pool_create(int64_t threads); /* NULL when out of memory; workers start on the first parallel call */

@@ -410,8 +410,8 @@ static scalar red_identity(rop op, etype t) {
   bool fl = et_kind(t) == K_FLOAT;
   switch (op) {
   case RED_PROD: return fl ? (scalar){.f = 1} : (scalar){.i = 1};
-  case RED_MAX: return fl ? (scalar){.f = -__builtin_inf()} : t == ET_BOOL ? (scalar){.i = 0} : (scalar){.i = et_kind(t) == K_UINT ? 0 : et_bits(t) == 64 ? INT64_MIN : (int64_t)et_lowest(t)};
-  case RED_MIN: return fl ? (scalar){.f = __builtin_inf()} : t == ET_BOOL ? (scalar){.i = 1} : (scalar){.i = et_bits(t) == 64 ? (et_kind(t) == K_UINT ? -1 : INT64_MAX) : (int64_t)et_highest(t)};
+  case RED_MAX:
+  case RED_MIN: return et_bound(t, op == RED_MIN);
   case RED_ALL: return (scalar){.i = 1};
   default: return fl ? (scalar){.f = 0} : (scalar){.i = 0};
   }
@@ -429,12 +429,20 @@ static sop red_op(rop op) {
 }
 sop schedule_combine(rop op) { return red_op(op); }
 
-/* acc = combine(acc, body) where `where`; body of a sum of products becomes an fma */
+static bool sums_products(ectx *e, const ex_node *n) {
+  const ex_node *b = exn(e->m, n->body);
+  return n->op == RED_SUM && b->kind == EX_OP && b->op == OP_MUL && b->type == n->acc && et_kind((etype)n->acc) == K_FLOAT && !n->where && !(e->count && e->lane_reduced);
+}
+bool schedule_adds_loads(ectx *e, const ex_node *n) {
+  const ex_node *b = exn(e->m, n->body);
+  return n->op == RED_SUM && et_kind((etype)n->acc) == K_FLOAT && !n->where && b->kind == EX_LOAD && !b->otherwise;
+}
+/* acc = combine(acc, body) where `where`; body of a sum of products becomes an fma. Without acc: the body alone */
 lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes) {
   etype at = (etype)n->acc;
   ltype T = lt(at, vec ? lanes : 1);
   const ex_node *bn = exn(e->m, n->body);
-  if (n->op == RED_SUM && bn->kind == EX_OP && bn->op == OP_MUL && bn->type == at && et_kind(at) == K_FLOAT && !n->where && !(e->count && e->lane_reduced)) {
+  if (acc && sums_products(e, n)) {
     evalue x = emit_value(e, bn->args[0]), y = emit_value(e, exn(e->m, n->body)->args[1]);
     if (vec) return lb_op(&e->b, OP_FMA, T, emit_vec(e, x, at), emit_vec(e, y, at), acc);
     if (!x.vec && !y.vec) return lb_op(&e->b, OP_FMA, T, x.v, y.v, acc);
@@ -448,7 +456,7 @@ lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes) {
     v = lb_op(&e->b, OP_SEL, T, wm, v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
   }
   if (e->count && e->lane_reduced) v = lb_op(&e->b, OP_SEL, T, lane_mask(e), v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
-  return lb_op(&e->b, red_op((rop)n->op), T, acc, v, 0);
+  return acc ? lb_op(&e->b, red_op((rop)n->op), T, acc, v, 0) : v;
 }
 /* argmax and kin: best value and its payload */
 void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, bool vec, uint32_t lanes) {

@@ -4,5 +4,4 @@
 #include "schedule/nest.h"
 /* stages in order; outer: canonical variables they share (NULL: none known: every stage on its own loops); canon as in kernel */
 void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, uint32_t kernel, uint32_t block, uint32_t item);
-void kernel_fill_halo(splan *p, uint32_t buffer, tid t, uint32_t block, uint32_t item);
 #endif

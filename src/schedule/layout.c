@@ -326,6 +326,20 @@ static void own_in(lay *L, tid t, uint32_t block) {
   own_buffer(L, t, order);
   if (L->p->layouts[t].buffer) L->p->buffers.v[L->p->layouts[t].buffer].block = block;
 }
+/* Tensors that share memory, one after the other: where their sizes differ (a late size takes other values), each lies densely in the same buffer. */
+static void share(lay *L, tid t, tid as) {
+  const tensor *x = xt(L->m, t), *y = xt(L->m, as);
+  bool same = true;
+  sz elems;
+  for (uint32_t i = 0; i < x->rank; i++) same &= x->shape[i] == y->shape[i];
+  layout l = L->p->layouts[as];
+  if (!same) {
+    uint32_t buffer = l.buffer;
+    l = layout_dense(L->p, x->shape, x->rank, NULL, NULL, NULL, &elems);
+    l.buffer = buffer;
+  }
+  L->p->layouts[t] = l;
+}
 static void control_flow(lay *L) {
   emodule *m = L->m;
   splan *p = L->p;
@@ -333,14 +347,14 @@ static void control_flow(lay *L) {
     for (uint32_t j = 0; j < m->ifs.v[i].n; j++) {
       xif *x = &m->ifs.v[i];
       own_in(L, x->results[j], x->block);
-      p->layouts[x->then_vals[j]] = p->layouts[x->else_vals[j]] = p->layouts[x->results[j]];
+      share(L, x->then_vals[j], x->results[j]), share(L, x->else_vals[j], x->results[j]);
     }
   for (uint32_t i = 0; i < m->loops.n; i++) {
     xloop *x = &m->loops.v[i];
     for (uint32_t j = 0; j < x->ncarried; j++) {
       own_in(L, x->inner[j], x->block);
-      p->layouts[x->init[j]] = p->layouts[x->next[j]] = p->layouts[x->inner[j]];
-      if (x->final[j]) p->layouts[x->final[j]] = p->layouts[x->inner[j]];
+      share(L, x->init[j], x->inner[j]), share(L, x->next[j], x->inner[j]);
+      if (x->final[j]) share(L, x->final[j], x->inner[j]);
     }
     for (uint32_t j = 0; j < x->ncollected; j++) {
       own_in(L, x->collected[j], x->block);

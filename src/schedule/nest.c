@@ -1,5 +1,6 @@
 /* How is one group of stages computed over its index space? See nest.h. The decisions (which variable is the lane, the row, how large a tile) are made in tile.c; here they are carried out. */
 #include "schedule/nest.h"
+#include "schedule/tile.h"
 #include <string.h>
 
 uint32_t nest_lanes(ectx *e, const u32vec *stages) {
@@ -40,15 +41,65 @@ static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, uint32_t mr,
   e->dep.n = 0;
 }
 
-static void red_loops(ectx *e, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
+/* The order of a sum of loads over a strided variable. Results that hinge on its rounding (a variance as E[x^2] - E[x]^2 of nearly constant rows) should be those that the model's author saw, and ONNX models are tried in
+ * onnxruntime: with several blocks outside the reduced axis it adds four neighbours first, then these to the sum, and with one block one by one. Both orders cost the same here, and neither is the more exact by rule. */
+enum { SUM_GROUP = 4 };
+static sz blocks_outside(ectx *e, const stage *s, const ex_node *red, atom var) {
+  const ex_node *load = exn(e->m, red->body);
+  const layout *lay = emit_layout(e, load->tensor);
+  sz n = sym_int(e->c, 1), address = emit_address(e, lay, load->args);
+  int64_t step = address_coef(e, address, var);
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) {
+      int64_t q = address_coef(e, address, s->axes[i].d[j].var);
+      if (q == INT64_MIN + 1 || q > step) n = sym_mul(e->c, n, sym_extent(e->c, s->axes[i].d[j].var)); /* a symbolic stride is over a whole axis or more */
+    }
+  return n;
+}
+static void group_step(ectx *e, const ex_node *red, atom var, lv base, lv acc[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
+  ltype T = lt((etype)red->acc, vec ? lanes : 1);
+  uint32_t nb = e->binds.n;
+  for (uint32_t r = 0; r < mr; r++)
+    for (uint32_t v = 0; v < nv; v++) {
+      e->r = r;
+      e->v = v;
+      e->count = v + 1 == nv ? count : 0;
+      lv part = 0, *a = &acc[r * TILE_V + v];
+      for (uint32_t g = 0; g < SUM_GROUP; g++) {
+        emit_scope(e);
+        emit_bind(e, var, lb_addi(&e->b, base, g));
+        part = schedule_step(e, red, part, vec, lanes);
+        emit_unbind(e, nb);
+        emit_unscope(e);
+      }
+      lb_set(&e->b, *a, lb_op(&e->b, OP_ADD, T, lb_get(&e->b, *a), part, 0));
+    }
+}
+/* Emits the loop over whole groups, if there are any; returns where to go on one by one. */
+static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
+  lv none = lb_int(&e->b, 0), i;
+  sz ext = sym_extent(e->c, v), blocks = blocks_outside(e, s, red, v);
+  if (sym_int_or(e->c, ext, SUM_GROUP) < SUM_GROUP || sym_int_or(e->c, blocks, 2) == 1) return none;
+  lv stop = lb_muli(&e->b, lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), emit_size(e, ext), lb_int(&e->b, SUM_GROUP), 0), SUM_GROUP);
+  if (!sym_is_int(e->c, blocks, NULL)) stop = lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_GT, emit_size(e, blocks), lb_int(&e->b, 1)), stop, none);
+  lb_for(&e->b, sym_name(e->c, v), none, stop, lb_int(&e->b, SUM_GROUP), 0, &i);
+  emit_scope(e);
+  group_step(e, red, v, i, acc, mr, nv, count, lanes, vec);
+  emit_unscope(e);
+  lb_end(&e->b);
+  return stop;
+}
+
+static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
   if (from < vars->n) {
-    lv i;
+    lv i, at = lb_int(&e->b, 0);
     atom v = vars->v[from];
     uint32_t nb = e->binds.n;
-    lb_for(&e->b, sym_name(e->c, v), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, v)), lb_int(&e->b, 1), 0, &i);
+    if (from + 1 == vars->n && !e->lane_reduced && !pay && schedule_adds_loads(e, red)) at = group_loop(e, s, v, red, acc, mr, nv, count, lanes, vec);
+    lb_for(&e->b, sym_name(e->c, v), at, emit_size(e, sym_extent(e->c, v)), lb_int(&e->b, 1), 0, &i);
     emit_scope(e);
     emit_bind(e, v, i);
-    red_loops(e, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
+    red_loops(e, s, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
@@ -82,19 +133,19 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = i, .vec_step = lanes, .lane = true});
     e->dep.n = 0;
-    red_loops(e, &n->reds[0], red, n->reds[0].n, acc, NULL, NULL, 1, nv, 0, lanes, true);
+    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, NULL, NULL, 1, nv, 0, lanes, true);
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
     at = stop;
   }
-  if (ext < 0 || ext % lanes) {
+  if ((ext < 0 || ext % lanes) && !EK_PLANTED("schedule-reduce")) {
     lv from = at, cnt = lb_sub(&e->b, end, from);
     lb_if(&e->b, lb_cmp(&e->b, OP_GT, cnt, lb_int(&e->b, 0)));
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = from, .vec_step = lanes, .lane = true});
     e->dep.n = 0;
-    red_loops(e, &n->reds[0], red, n->reds[0].n, acc, NULL, NULL, 1, 1, cnt, lanes, true);
+    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, NULL, NULL, 1, 1, cnt, lanes, true);
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
@@ -152,12 +203,12 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
       if (n->lane_reduced) {
         reduced_outer(e, n, &root, 0, acc, lanes);
         lv x = lb_get(&e->b, acc[0]);
-        for (uint32_t v = 1; v < anv; v++) x = lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[v]), 0);
+        for (uint32_t v = 1; v < anv - EK_PLANTED("schedule-sums"); v++) x = lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[v]), 0);
         x = al > 1 ? lb_hreduce(&e->b, (rop)root.op, x) : x;
         regs[0] = at != st ? lb_op(&e->b, OP_CAST, lt(st, 1), x, 0, 0) : x;
         e->lanes = 1;
       } else {
-        red_loops(e, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
+        red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
         for (uint32_t r = 0; r < mr; r++)
           for (uint32_t v = 0; v < nv; v++) {
             lv x = lb_get(&e->b, arg ? pay[r * TILE_V + v] : acc[r * TILE_V + v]);
@@ -206,11 +257,11 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
       tile_leaf(e, n, i, lane, n->mr, nv, count, lanes, true);
       lb_end(&e->b);
     }
-    if (ext > full) tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full), nv, count, lanes, true);
+    if (ext > full && !EK_PLANTED("schedule-rows")) tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full), nv, count, lanes, true);
     return;
   }
   lv hi = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), at = lo;
-  for (uint32_t mr = n->mr; mr; mr = mr > 4 ? 4 : mr > 1 ? 1 : 0) { /* full tiles, then fours, then ones */
+  for (uint32_t mr = n->mr; mr > EK_PLANTED("schedule-open-rows"); mr = mr > 4 ? 4 : mr > 1 ? 1 : 0) { /* full tiles, then fours, then ones */
     lv trips = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, hi, at), lb_int(&e->b, mr), 0);
     lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, mr));
     lb_for(&e->b, sym_name(e->c, n->row.var), at, stop, lb_int(&e->b, mr), 0, &i);
@@ -263,7 +314,7 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
       e->v = v;
       e->count = v + 1 == a->nv ? a->count : 0;
       evalue x = emit_value(e, k->load);
-      lv at = lb_addi(&e->b, emit_size(e, k->off), (int64_t)v * a->lanes);
+      lv at = lb_addi(&e->b, emit_size(e, k->off), EK_PLANTED("schedule-panels") ? 0 : (int64_t)v * a->lanes);
       lb_store(&e->b, k->ptr, at, emit_vec(e, x, (etype)exn(e->m, k->load)->type));
     }
     e->v = 0;
@@ -316,10 +367,10 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     int64_t rest = ext - full * W;
     if (!rest) return;
     if (rest % L == 0 || e->p->t->masks) {
-      lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)((rest + L - 1) / L), rest % L ? lb_int(&e->b, rest % L) : 0, L, true);
+      lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)((rest + L - 1) / L), rest % L ? lb_int(&e->b, rest % L - EK_PLANTED("schedule-lanes")) : 0, L, true);
       return;
     }
-    if (rest >= L) lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)(rest / L), 0, L, true);
+    if (rest >= L && !EK_PLANTED("schedule-vectors")) lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)(rest / L), 0, L, true);
     lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext), lb_int(&e->b, 1), 0, &i);
     lane_tile(e, n, lb_int(&e->b, full), i, 1, 0, 1, true);
     lb_end(&e->b);
@@ -339,7 +390,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     at = stop;
   }
   if (e->p->t->masks) {
-    lv cnt = lb_sub(&e->b, hi, at);
+    lv cnt = lb_addi(&e->b, lb_sub(&e->b, hi, at), -EK_PLANTED("schedule-open-lanes"));
     lb_if(&e->b, lb_cmp(&e->b, OP_GT, cnt, lb_int(&e->b, 0)));
     lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, at, w, 0), at, 1, cnt, L, true);
     lb_end(&e->b);
@@ -373,6 +424,7 @@ static void upd_body(ectx *e, nest *n, void *arg) {
   e->dep.n = 0;
   if (u->cond) {
     evalue c = emit_value(e, u->cond);
+    if (EK_PLANTED("schedule-update")) c.v = lb_const(&e->b, lt(ET_BOOL, 1), (scalar){.i = 1});
     lb_if(&e->b, c.v);
     emit_scope(e);
   }

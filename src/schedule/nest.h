@@ -14,10 +14,11 @@
 #include "schedule/emit.h"
 
 typedef struct nvar { atom var; sz extent; lv lo, hi; } nvar; /* lo, hi: range as loop values, or 0: the whole extent */
+typedef VEC(nvar) nvars;
 typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; } packload;
 typedef struct nest {
   u32vec stages;         /* leader, followers */
-  VEC(nvar) outer, inner;
+  nvars outer, inner;
   nvar row, lane;        /* var 0: none */
   uint32_t mr, nv;
   bool lane_reduced, lane_outer;

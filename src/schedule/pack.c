@@ -28,7 +28,7 @@ static void pack_item(ctx *c, void *arg, uint32_t item) {
       rem /= -s->count[d];
       if (!first) first = d + 1;
     }
-  int64_t n = min64(j->nr, j->lanes - panel * j->nr);
+  int64_t n = min64(j->nr, j->lanes - panel * j->nr - EK_PLANTED("schedule-pack"));
   uint8_t *dst = j->dst + (size_t)item * j->inner * j->nr * j->size;
   int64_t k[MAX_RANK + 4] = {0};
   for (int64_t p = 0; p < j->inner; p++) {

@@ -77,11 +77,21 @@ static bool claimed(map *taken, tid t) {
 }
 /* An output, a branch's result, a loop's next value: each needs a tensor computed in its own block and used for this purpose only. Where that is not so (an input or a constant passed on, one tensor under two names), a
  * copy makes it so. Loop values that are themselves inner values (swaps) go through the copy, too: it runs before any inner value is overwritten. */
+/* a branch's result or what a loop collected, of the root block: it can be computed in the output's own memory */
+static bool result_of_root(emodule *m, tid t) {
+  for (uint32_t i = 0; i < m->ifs.n; i++)
+    for (uint32_t k = 0; k < m->ifs.v[i].n && !m->ifs.v[i].block; k++)
+      if (m->ifs.v[i].results[k] == t) return true;
+  for (uint32_t i = 0; i < m->loops.n; i++)
+    for (uint32_t k = 0; k < m->loops.v[i].ncollected && !m->loops.v[i].block; k++)
+      if (m->loops.v[i].collected[k] == t) return true;
+  return false;
+}
 static void separate_results(emodule *m) {
   map *taken = map_new(m->a);
   for (uint32_t i = 0; i < m->outputs.n; i++) {
     tid t = m->outputs.v[i].t;
-    if (!in_block(m, t, 0) || claimed(taken, t)) m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
+    if ((!in_block(m, t, 0) && !result_of_root(m, t)) || claimed(taken, t)) m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
     claim(taken, t);
   }
   for (uint32_t i = 0; i < m->ifs.n; i++)
@@ -119,7 +129,7 @@ splan *schedule_module(emodule *m, const target *t, int level) {
   separate_results(m);
   if (level > 0) pad_inputs(m);
   layout_all(p);
-  bool *done = NEWN(m->a, bool, m->kernels.n + 1), *scanned = NEWN(m->a, bool, m->scans.n + 1), *filled = NEWN(m->a, bool, p->buffers.n);
+  bool *done = NEWN(m->a, bool, m->kernels.n + 1), *scanned = NEWN(m->a, bool, m->scans.n + 1);
   for (uint32_t b = 0; b < m->blocks.n; b++)
     for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
       item it = m->blocks.v[b].items.v[i];
@@ -146,12 +156,6 @@ splan *schedule_module(emodule *m, const target *t, int level) {
         for (uint32_t j = 0; j < m->stages.n; j++)
           if (!xs(m, j)->dead && xs(m, j)->scan == s->scan) vec_push(m->a, stages, j);
       } else vec_push(m->a, stages, it.index);
-      for (uint32_t j = 0; j < stages.n; j++) {
-        uint32_t buf = p->layouts[xs(m, stages.v[j])->tensor].buffer;
-        if (!buf || !p->buffers.v[buf].halo || filled[buf]) continue;
-        filled[buf] = true;
-        kernel_fill_halo(p, buf, p->buffers.v[buf].tensor, b, i);
-      }
       kernel_schedule(p, &stages, outer, canon, kid, b, i);
     }
   return p;

@@ -27,7 +27,8 @@ typedef struct buffer {
   tid tensor;          /* the tensor it is for (the outermost one when several live in it) */
   const void *bytes;   /* weights: contents, elems * size of type */
   uint32_t block;      /* arena: the block it lives in (loops keep buffers of outer blocks alive) */
-  bool halo; scalar fill; /* the halo must be filled before the first kernel that writes or reads it */
+  bool halo; scalar fill; /* the halo must be filled before it is read: by its only writer, or before the first one */
+  bool filled;         /* a kernel does that */
 } buffer;
 
 /* One launch of a kernel function. Arguments: pointers to buffers at element 0, sizes as integers. */
@@ -41,6 +42,8 @@ typedef struct launch {
   sz scratch;          /* bytes of scratch per worker */
   bool parallel;       /* worth handing to the pool */
   uint64_t flops;      /* when known, for reports */
+  atom step;           /* symbol: runs for each of its values 0..steps-1, together with the launches after it that have the same one; 0: once */
+  sz steps;
 } launch;
 
 typedef struct splan {

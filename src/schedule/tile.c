@@ -7,10 +7,39 @@
  */
 #include "schedule/tile.h"
 
+static bool uses_inside(ectx *e, sz x, atom var, map *seen);
+static bool value_uses(ectx *e, ex x, atom var, map *seen) {
+  uint64_t had;
+  if (!x || map_getu(seen, x, &had)) return false;
+  map_putu(seen, x, 1);
+  const ex_node *n = exn(e->m, x);
+  bool uses = false;
+  if (n->kind == EX_INDEX) return uses_inside(e, emit_resolve(e, n->index), var, seen);
+  for (uint32_t i = 0; i < n->nargs && !uses; i++) {
+    if (n->kind == EX_LOAD) uses = uses_inside(e, emit_resolve(e, n->args[i]), var, seen);
+    if (n->kind == EX_OP) uses = value_uses(e, n->args[i], var, seen);
+  }
+  if (n->kind == EX_LOAD) return uses || value_uses(e, n->otherwise, var, seen);
+  if (n->kind == EX_REDUCE) return value_uses(e, n->body, var, seen) || value_uses(e, n->where, var, seen) || value_uses(e, n->payload, var, seen);
+  return uses;
+}
+static bool uses_inside(ectx *e, sz x, atom var, map *seen) {
+  if (sym_uses(e->c, x, var)) return true;
+  if (!sym_uses_kind(e->c, x, AT_DATA)) return false;
+  u32vec data = {0};
+  bool uses = false;
+  sym_atoms(e->c, x, AT_DATA, e->a, &data);
+  for (uint32_t i = 0; i < data.n && !uses; i++) uses = value_uses(e, sym_data_id(e->c, data.v[i]), var, seen);
+  return uses;
+}
+bool address_uses(ectx *e, sz address, atom var) {
+  if (!sym_uses_kind(e->c, address, AT_DATA)) return sym_uses(e->c, address, var);
+  return uses_inside(e, address, var, map_new(e->a));
+}
 int64_t address_coef(ectx *e, sz address, atom var) {
   sz coef, rest;
   int64_t k;
-  if (!sym_uses(e->c, address, var)) return 0;
+  if (!sym_uses(e->c, address, var)) return address_uses(e, address, var) ? INT64_MIN : 0;
   if (!sym_linear(e->c, address, var, &coef, &rest)) return INT64_MIN;
   return sym_is_int(e->c, coef, &k) ? k : INT64_MIN + 1; /* linear, symbolic stride */
 }
@@ -74,9 +103,9 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   bool rows = false, cols = false; /* a contraction proper: each of two operands has an output variable of its own, so a register tile pays more than horizontal sums */
   for (uint32_t i = 0; i < acc->n && reduces; i++)
     for (uint32_t d = 0; d < domain->n && acc->v[i].leader && !acc->v[i].store; d++) {
-      if (sym_int_or(c, sym_extent(c, domain->v[d]), 64) < 4 || !sym_uses(c, acc->v[i].address, domain->v[d])) continue;
+      if (sym_int_or(c, sym_extent(c, domain->v[d]), 64) < 4 || !address_uses(e, acc->v[i].address, domain->v[d])) continue;
       for (uint32_t j = 0; j < acc->n; j++)
-        if (acc->v[j].leader && !acc->v[j].store && !sym_uses(c, acc->v[j].address, domain->v[d])) {
+        if (acc->v[j].leader && !acc->v[j].store && !address_uses(e, acc->v[j].address, domain->v[d])) {
           if (i < j) rows = true;
           else cols = true;
         }
@@ -102,7 +131,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else gathered */
         bool reuse = false;
         for (uint32_t d = 0; d < domain->n && reduces && a->leader && !isred && !a->store; d++)
-          if (domain->v[d] != v && !sym_uses(c, a->address, domain->v[d]) && sym_int_or(c, sym_extent(c, domain->v[d]), 64) >= 8) reuse = true;
+          if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d]) && sym_int_or(c, sym_extent(c, domain->v[d]), 64) >= 8) reuse = true;
         score += reuse ? 0.5 : -2.5;
       }
       if (q) follows = true;

@@ -9,6 +9,7 @@ typedef VEC(access) accesses;
 void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out); /* addresses resolved under the current bindings; register-held members left out */
 /* coefficient of var in an address: 0 absent, 1.., or INT64_MIN when not linear or not constant */
 int64_t address_coef(ectx *e, sz address, atom var);
+bool address_uses(ectx *e, sz address, atom var);       /* also inside the data it reads */
 
 typedef struct choice { atom lane, row; bool lane_reduced, lane_outer; uint32_t mr, nv; ex lane_load; /* the operand that follows the lane */ } choice;
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red);

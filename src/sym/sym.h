@@ -76,6 +76,9 @@ sz sym_subst(ctx *c, sz e, sym_fn f, void *env);        /* simultaneous; rebuild
 sz sym_replace(ctx *c, sz e, atom a, sz by);
 typedef bool (*sym_valuefn)(void *env, atom a, int64_t *v); /* value of a symbol, var or data atom */
 bool sym_eval(ctx *c, sz e, sym_valuefn f, void *env, int64_t *v); /* false: an atom without a value, division by zero, overflow */
+/* Some symbols are only known to lie between two sizes (f says which, and between which; those may name others of the kind): between which sizes does e lie then? Sound, not tight. Fails where bounds go round in a circle. */
+typedef bool (*sym_betweenfn)(void *env, atom symbol, sz *lo, sz *hi);
+void sym_between(ctx *c, sz e, sym_betweenfn f, void *env, sz *lo, sz *hi);
 
 /* ---- ranges and proofs (under the current facts) ---- */
 void sym_range(ctx *c, sz e, int64_t *lo, int64_t *hi); /* interval; -SYM_INF / SYM_INF when unbounded */

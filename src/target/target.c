@@ -101,26 +101,13 @@ static bool parse(ctx *c, const char *name, const char *file, const char *text, 
 /* ---- this machine ---- */
 #if defined(__x86_64__)
 #define ARCH "x86_64"
-static bool cpu_has(const char *flag) {
-#define F(name) \
-  if (!strcmp(flag, name)) return __builtin_cpu_supports(name);
-  F("sse2") F("sse4.2") F("avx") F("avx2") F("fma") F("f16c") F("bmi2") F("avx512f") F("avx512bw") F("avx512cd") F("avx512dq") F("avx512vl") F("avx512vnni") F("avx512bf16")
-#undef F
-  return false;
-}
-static void cpu_init(void) { __builtin_cpu_init(); }
 #else
 #define ARCH "?"
-static bool cpu_has(const char *flag) { return (void)flag, false; }
-static void cpu_init(void) {}
 #endif
 static bool meets(const char *requires) {
-  char flag[64];
-  for (const char *s = requires; *(s += strspn(s, " ")); s += strcspn(s, " ")) {
-    snprintf(flag, sizeof flag, "%.*s", (int)strcspn(s, " "), s);
-    if (!cpu_has(flag)) return false;
-  }
-  return true;
+  const char *missing;
+  size_t n;
+  return cpu_meets(requires, &missing, &n);
 }
 /* One value of /sys/devices/system/cpu/cpu0/cache; 0 when it is not there. */
 static uint64_t cache_field(int index, const char *name, char *type) {
@@ -154,7 +141,6 @@ static void caches(target *t) {
   }
 }
 static bool host(ctx *c, parsed *p) {
-  cpu_init();
   parsed best = {0};
   for (int i = 0; i < BUILTINS; i++) {
     parsed q;
@@ -168,7 +154,8 @@ static bool host(ctx *c, parsed *p) {
   best.t.host = best.t.here = true;
   best.t.cpu = "host";
   best.t.features = "";
-  best.t.bf16dot = cpu_has("avx512bf16");
+  best.t.bf16dot = meets("avx512bf16");
+  best.t.requires = cpu_flags(ctx_arena(c));
   caches(&best.t);
   *p = best;
   return true;
@@ -185,7 +172,7 @@ uint32_t target_names(ctx *c, const char ***names) {
 static const target *named(ctx *c, const char *name, const char *text, size_t n) {
   parsed *p = NEW(ctx_arena(c), parsed);
   if (!parse(c, name, name, text, n, p)) return NULL;
-  cpu_init();
+  p->t.requires = p->requires;
   p->t.here = !strncmp(p->t.triple, ARCH, strlen(ARCH)) && meets(p->requires);
   return &p->t;
 }

@@ -9,6 +9,7 @@
 #include "base/base.h"
 typedef struct target {
   const char *name, *triple, *cpu, *features, *emitter;
+  const char *requires; /* flags that its code may use */
   uint32_t vector_bits, vector_registers, fma_per_cycle;
   bool fma, masks, gather, f16c, bf16dot, host;
   bool here; /* this machine runs its code: same architecture, `requires` met */
@@ -17,4 +18,9 @@ typedef struct target {
 const target *target_get(ctx *c, const char *name);   /* NULL and a diagnostic listing the known ones; "host" detects */
 uint32_t target_lanes(const target *t, etype e);      /* lanes of one register; 1 when there are no vectors */
 uint32_t target_names(ctx *c, const char ***names);
+
+/* ---- the processor that this runs on (cpu.c). Flags are names of instruction sets, such as avx2, with spaces between ---- */
+const char *cpu_flags(arena *a);    /* all that it has and knows */
+const char *cpu_identity(arena *a); /* differs between processors for which `host` may give different code */
+bool cpu_meets(const char *requires, const char **missing, size_t *n); /* has all of them; else one that it lacks, or does not know */
 #endif

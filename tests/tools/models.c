@@ -4,6 +4,7 @@
  *
  *   eval    the definitions, interpreted           O0    compiled as simply as possible, 1 thread      so   saved as a library and loaded, 1 and 2 threads
  *   passes  what the passes made of them           jit   compiled in full, 1 and 2 threads             c    saved as C, compiled by cc (strictest warnings are errors), loaded
+ *                                                  cache as jit, then taken from a cache on disk, 1 and 2 threads
  *
  * References: NAME.npz, NAME.v*.npz and NAME.ref*.npz beside NAME.onnx. Models over 200 M multiply-adds are too slow for eval and passes, which are then skipped. Compiled modes check also that
  *   - a second run gives the same bits and calls neither malloc, calloc, realloc, aligned_alloc nor mmap,
@@ -18,8 +19,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-typedef enum { M_EVAL, M_PASSES, M_O0, M_JIT, M_SO, M_C, MODES } mode;
-static const char *const mode_names[MODES] = {"eval", "passes", "O0", "jit", "so", "c"};
+typedef enum { M_EVAL, M_PASSES, M_O0, M_JIT, M_CACHE, M_SO, M_C, MODES } mode;
+static const char *const mode_names[MODES] = {"eval", "passes", "O0", "jit", "cache", "so", "c"};
 static const int64_t eval_limit = 200 * 1000 * 1000;
 static bool verbose;
 static const char *tolerances;
@@ -91,6 +92,16 @@ static bool get_module(subject *u, ek_model *model, ek_module **code) {
   o.compile_threads = 1, o.threads = 1;
   o.optimize = u->m == M_O0 ? 0 : 3;
   o.evaluate = u->m == M_EVAL ? 1 : u->m == M_PASSES ? 2 : 0;
+  if (u->m == M_CACHE) {
+    ek_report rep;
+    o.cache = u->work;
+    if (ek_compile(model, &o, code)) return false;
+    ek_module_close(*code);
+    if (ek_compile(model, &o, code)) return false;
+    ek_module_report(*code, &rep);
+    if (!rep.cached) say_fail("cache", "the second time it was compiled again");
+    return rep.cached;
+  }
   if (u->m < M_SO) return ek_compile(model, &o, code) == EK_OK;
   const char *so = path_join(u->a, u->work, "m.so"), *c = path_join(u->a, u->work, "m.c");
   if (ek_save(model, &o, u->m == M_SO ? so : c, NULL)) return false;
@@ -176,18 +187,20 @@ static bool compare(ek_module *code, ek_run *r, const npz *z, bound *b, toleranc
   return any || (snprintf(why, room, "the reference has no output of the model"), false);
 }
 /* The same again, with dirty memory. */
-static bool run_again(ek_run *r, bound *b, char *why, size_t room) {
+static bool run_again(ek_module *code, ek_run *r, bound *b, char *why, size_t room) {
   void *first[64];
   bool same = true;
   size_t used[64] = {0};
   for (int32_t i = 0; i < b->no; i++) {
-    int64_t dims[EK_MAX_RANK], n = 1;
+    ek_tensor_info t;
+    ek_module_output(code, i, &t);
+    int64_t dims[EK_MAX_RANK];
     int32_t rank;
     ek_run_output_dims(r, i, dims, &rank);
-    for (int32_t k = 0; k < rank; k++) n *= dims[k];
-    if (n) used[i] = b->out_bytes[i];
-    first[i] = malloc(b->out_bytes[i] + 1);
-    memcpy(first[i], b->out[i], b->out_bytes[i]);
+    used[i] = ek_type_bytes(t.type);
+    for (int32_t k = 0; k < rank; k++) used[i] *= (size_t)dims[k];
+    first[i] = malloc(used[i] + 1); /* there may be room for far more */
+    memcpy(first[i], b->out[i], used[i]);
   }
   atomic_store(&calls, 0);
   atomic_store(&counting, true);
@@ -214,7 +227,7 @@ static bool one_run(subject *u, ek_module *code, ek_run *r, const npz *z, tolera
     symbol_set(&s, "threads", ek_run_threads(r));
     if (!formula(rep.memory, &s, &bytes)) ok = (snprintf(why, room, "the memory formula %s cannot be worked out from the inputs' sizes", rep.memory), false);
     else if (bytes != ek_run_memory(r)) ok = (snprintf(why, room, "working memory is %lld bytes, the printed formula gives %lld: %s", (long long)ek_run_memory(r), (long long)bytes, rep.memory), false);
-    ok = ok && run_again(r, &b, why, room);
+    ok = ok && run_again(code, r, &b, why, room);
   }
   unbind(r, &b);
   return ok;
@@ -237,7 +250,7 @@ static void one_mode(subject *u) {
     if (*ek_message(u->s)) say_fail("compile", ek_message(u->s));
     return;
   }
-  for (int threads = 1; threads <= (u->m == M_JIT || u->m == M_SO ? 2 : 1); threads++) {
+  for (int threads = 1; threads <= (u->m == M_JIT || u->m == M_CACHE || u->m == M_SO ? 2 : 1); threads++) {
     ek_run *r;
     if (ek_run_create(code, threads, &r)) {
       say_fail("run", ek_message(u->s));
@@ -315,7 +328,7 @@ static void end(job *j, int status) {
   remove_tree(j->work);
 }
 int main(int argc, char **argv) {
-  const char *modes = "eval passes O0 jit so c";
+  const char *modes = "eval passes O0 jit cache so c";
   int jobs = 2, opt;
   unsigned limit = 120;
   while ((opt = getopt(argc, argv, "j:m:t:k:v")) != -1) {

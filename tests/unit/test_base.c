@@ -484,11 +484,57 @@ static void arithmetic(void **state) {
   assert_false(nd_count(&t, &r));
 }
 
+/* ---- a caller's memory ---------------------------------------------------------------------------------------------------------------------- */
+typedef struct purse { size_t live, calls, fail_at; } purse;
+static void *purse_alloc(void *user, size_t n) {
+  purse *p = user;
+  if (p->fail_at && ++p->calls == p->fail_at) return NULL;
+  void *m = malloc(n);
+  if (m) memset(m, 0xa5, n), p->live += n;
+  return m;
+}
+static void purse_free(void *user, void *m, size_t n) {
+  ((purse *)user)->live -= n;
+  free(m);
+}
+static void memory_of_the_caller(void **state) {
+  (void)state;
+  purse p = {0};
+  ctx *c = ctx_new_with(&(ctx_memory){.alloc = purse_alloc, .free = purse_free, .user = &p, .limit = 1 << 20});
+  assert_non_null(c);
+  assert_int_equal(ctx_used(c), p.live);
+  char *z = arena_alloc(ctx_arena(c), 100);
+  for (int i = 0; i < 100; i++) assert_int_equal(z[i], 0); /* though the allocator's bytes are not */
+  volatile int caught = 0;
+  for (int i = 0; i < 2; i++) {
+    CTX_TRY(c) { arena_alloc(ctx_arena(c), i ? SIZE_MAX - 8 : 2 << 20); }
+    CTX_CATCH { caught++; }
+    assert_int_equal(diag_code(c), E_MEMORY);
+    if (!i) assert_non_null(strstr(diag_first(c)->text, "over the limit of 1048576"));
+    diag_reset(c, 0);
+  }
+  assert_int_equal(caught, 2);
+  CTX_TRY(c) {
+    for (;;) arena_alloc(ctx_arena(c), 1000);
+  }
+  CTX_CATCH { caught++; }
+  assert_int_equal(caught, 3);
+  assert_true(p.live <= 1 << 20);
+  ctx_free(c);
+  assert_int_equal(p.live, 0);
+  for (size_t n = 1; n < 12; n++) { /* the making of a context fails in the middle */
+    p = (purse){.fail_at = n};
+    c = ctx_new_with(&(ctx_memory){.alloc = purse_alloc, .free = purse_free, .user = &p});
+    ctx_free(c);
+    assert_int_equal(p.live, 0);
+  }
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
       T(frames_nest), T(frames_of_two_contexts), T(diagnostics), T(bugs),        T(arenas), T(vectors),   T(maps),      T(text),     T(numbers),    T(json_text),
-      T(types),       T(codes_round_trip),       T(rounding),    T(conversions), T(files),  T(npy_files), T(npz_files), T(parallel), T(arithmetic),
+      T(types),       T(codes_round_trip),       T(rounding),    T(conversions), T(files),  T(npy_files), T(npz_files), T(parallel), T(arithmetic), T(memory_of_the_caller),
   };
   return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

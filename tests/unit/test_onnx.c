@@ -96,6 +96,19 @@ static void attr_ints(sbuf *n, const char *name, const int64_t *v, int count) {
   for (int i = 0; i < count; i++) f_int(&x, 8, v[i]);
   f_msg(n, 5, &x);
 }
+static void attr_floats(sbuf *n, const char *name, const float *v, int count) {
+  sbuf x = sbuf_new(n->a);
+  f_text(&x, 1, name), f_int(&x, 20, 6);
+  for (int i = 0; i < count; i++) f_float(&x, 7, v[i]);
+  f_msg(n, 5, &x);
+}
+static void attr_words(sbuf *n, const char *name, const char *words) {
+  sbuf x = sbuf_new(n->a);
+  f_text(&x, 1, name), f_int(&x, 20, 8);
+  char *s = arena_strdup(n->a, words), *save = NULL;
+  for (char *w = strtok_r(s, " ", &save); w; w = strtok_r(NULL, " ", &save)) f_text(&x, 9, w);
+  f_msg(n, 5, &x);
+}
 static void attr_graph(sbuf *n, const char *name, const sbuf *g) {
   sbuf x = sbuf_new(n->a);
   f_text(&x, 1, name), f_msg(&x, 6, g), f_int(&x, 20, 5);
@@ -360,11 +373,75 @@ static void refuse_structure(void **state) {
   f_msg(&g, 12, &v);
   add(&g, "Neg n: x -> y");
   assert_non_null(load_graph(c, &g, 17));
-  f_msg(&sequence, 4, &nothing);
+  f_msg(&sequence, 5, &nothing);
   v = sbuf_new(a);
   f_text(&v, 1, "y"), f_msg(&v, 2, &sequence);
   f_msg(&g, 12, &v);
-  expect_error(c, load_graph(c, &g, 17), E_UNSUPPORTED, "y", "not a tensor");
+  expect_error(c, load_graph(c, &g, 17), E_UNSUPPORTED, "y", "neither a tensor");
+}
+
+/* Nodes that stand for several. */
+static sbuf tree_of(arena *a, int64_t last_no) { /* x[1] < 2 ? 10 : (x[0] <= 3 ? 20 : 30) */
+  static const int64_t tree[] = {0, 0, 0, 0, 0}, id[] = {0, 1, 2, 3, 4}, feature[] = {1, 0, 0, 0, 0}, yes[] = {1, 0, 3, 0, 0}, at[] = {1, 3, 4}, none[] = {0, 0, 0};
+  int64_t no[] = {2, 0, last_no, 0, 0};
+  static const float value[] = {2, 0, 3, 0, 0}, weight[] = {10, 20, 30};
+  sbuf n = node_of(a, "TreeEnsembleRegressor trees: x -> y");
+  f_text(&n, 7, "ai.onnx.ml");
+  attr_ints(&n, "nodes_treeids", tree, 5), attr_ints(&n, "nodes_nodeids", id, 5), attr_ints(&n, "nodes_featureids", feature, 5);
+  attr_ints(&n, "nodes_truenodeids", yes, 5), attr_ints(&n, "nodes_falsenodeids", no, 5);
+  attr_floats(&n, "nodes_values", value, 5), attr_words(&n, "nodes_modes", "BRANCH_LT LEAF BRANCH_LEQ LEAF LEAF");
+  attr_ints(&n, "target_treeids", none, 3), attr_ints(&n, "target_nodeids", at, 3), attr_ints(&n, "target_ids", none, 3), attr_floats(&n, "target_weights", weight, 3);
+  return n;
+}
+static void expansions(void **state) {
+  ctx *c = *state;
+  arena *a = ctx_arena(c);
+  uint32_t mark = diag_mark(c);
+  sbuf g = graph_of(a, "x:1:N,2", "y"), n = tree_of(a, 4);
+  f_msg(&g, 1, &n);
+  graph *r = load_graph(c, &g, 17);
+  assert_non_null(r);
+  assert_int_equal(r->nodes.n, 2);
+  const node *scores = r->nodes.v[0];
+  assert_string_equal(scores->op, "TreeScores");
+  assert_string_equal(r->nodes.v[1]->op, "TreeTargets");
+  assert_int_equal(node_attr(scores, "depth")->i, 2);
+  static const int64_t want_yes[] = {2, 3}, want_no[] = {1, 4}; /* leaves follow the two inner nodes */
+  assert_memory_equal(scores->in.v[5]->data->data, want_yes, sizeof want_yes);
+  assert_memory_equal(scores->in.v[6]->data->data, want_no, sizeof want_no);
+  g = graph_of(a, "x:1:N,2", "y"), n = tree_of(a, 0);
+  f_msg(&g, 1, &n);
+  expect_error(c, load_graph(c, &g, 17), E_MODEL, "trees", "circle");
+  diag_reset(c, mark);
+  g = graph_of(a, "x:1:N,2", "y"), n = tree_of(a, 9);
+  f_msg(&g, 1, &n);
+  expect_error(c, load_graph(c, &g, 17), E_MODEL, "trees", "no node");
+  diag_reset(c, mark);
+}
+/* A list is so many inputs, once somebody says how many. */
+static void lists(void **state) {
+  ctx *c = *state;
+  arena *a = ctx_arena(c);
+  sbuf g = graph_of(a, "x:1:3", "y"), v = sbuf_new(a), t = sbuf_new(a), s = sbuf_new(a), tt = sbuf_new(a), e = sbuf_new(a);
+  f_int(&tt, 1, 1);
+  f_msg(&e, 1, &tt);
+  f_msg(&s, 1, &e);
+  f_msg(&t, 4, &s);
+  f_text(&v, 1, "l"), f_msg(&v, 2, &t);
+  f_msg(&g, 11, &v);
+  add(&g, "SequenceAt pick: l at -> y");
+  static const int64_t one = 1;
+  init_i64(&g, "at", &one, 1);
+  graph *r = load_graph(c, &g, 17);
+  assert_non_null(r);
+  assert_int_equal(r->inputs.n, 2);
+  value *l = r->inputs.v[1];
+  assert_int_equal(l->kind, VALUE_LIST);
+  graph_settle(r, l, 3);
+  assert_int_equal(r->inputs.n, 4);
+  assert_string_equal(r->inputs.v[3]->source, "l.2");
+  assert_string_equal(r->nodes.v[0]->op, "SequenceConstruct");
+  assert_true(graph_verify(r, "test"));
 }
 
 static void refuse_tensors(void **state) {
@@ -482,7 +559,7 @@ static void versions(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(plain), T(regions_and_names), T(old_forms), T(functions), T(encodings), T(from_repository), T(refuse_structure), T(refuse_tensors), T(refuse_bytes), T(refuse_recursion), T(versions),
+      T(plain), T(regions_and_names), T(old_forms), T(functions), T(encodings), T(from_repository), T(refuse_structure), T(expansions), T(lists), T(refuse_tensors), T(refuse_bytes), T(refuse_recursion), T(versions),
   };
   return cmocka_run_group_tests_name("onnx", tests, NULL, NULL);
 }

@@ -912,10 +912,87 @@ static void limits(void **state) {
   assert_true(lo == 7 && hi == 9);
 }
 
+/* ---- bounds of sizes that are found later ------------------------------------------------------------------------------------------------------- */
+typedef struct found {
+  atom late, other;
+  int64_t v[3]; /* the value of N, of the late size, of another whose bound names that one */
+  sz hi, other_hi;
+} found;
+static bool found_between(void *env, atom a, sz *lo, sz *hi) {
+  const found *f = env;
+  if (a != f->late && a != f->other) return false;
+  *hi = a == f->late ? f->hi : f->other_hi;
+  *lo = *hi; /* the caller sets it */
+  return true;
+}
+typedef struct found_env { found f; ctx *c; int64_t lo; } found_env;
+static bool found_range(void *env, atom a, sz *lo, sz *hi) {
+  found_env *e = env;
+  if (!found_between(&e->f, a, lo, hi)) return false;
+  *lo = sym_int(e->c, e->lo);
+  return true;
+}
+static bool found_value(void *env, atom a, int64_t *v) {
+  found_env *e = env;
+  *v = a == e->f.late ? e->f.v[1] : a == e->f.other ? e->f.v[2] : e->f.v[0];
+  return true;
+}
+static sz random_size(ctx *c, rng *r, const sz *leaf, int depth) {
+  if (!depth || !rnd(r, 6)) return rnd(r, 3) ? leaf[rnd(r, 3)] : sym_int(c, (int64_t)rnd(r, 9) - 4);
+  sz a = random_size(c, r, leaf, depth - 1), b = random_size(c, r, leaf, depth - 1);
+  switch (rnd(r, 8)) {
+  case 0:
+  case 1:
+    return sym_add(c, a, b);
+  case 2:
+    return sym_sub(c, a, b);
+  case 3:
+    return sym_mul(c, a, b);
+  case 4:
+    return sym_min(c, a, b);
+  case 5:
+    return sym_max(c, a, b);
+  case 6:
+    return sym_div(c, a, sym_int(c, 1 + rnd(r, 4)));
+  default:
+    return sym_sel(c, a, b, random_size(c, r, leaf, depth - 1));
+  }
+}
+static void between(void **state) {
+  ctx *c = *state;
+  rng r = {77};
+  sz n = sym_symbol(c, "N", 0, 100), l = sym_symbol(c, "L", -1000, 1000), m = sym_symbol(c, "M", -1000, 1000), leaf[3] = {n, l, m};
+  found_env e = {.c = c, .lo = -2};
+  e.f.late = at(c, l), e.f.other = at(c, m), e.f.hi = sym_addi(c, n, 3), e.f.other_hi = sym_addi(c, l, 2); /* -2 <= L <= N + 3, -2 <= M <= L + 2 */
+  sz lo, hi;
+  sym_between(c, sym_max(c, sym_sub(c, n, l), sym_int(c, 0)), found_range, &e, &lo, &hi);
+  SAME(hi, sym_addi(c, n, 2));
+  SAME(lo, sym_int(c, 0));
+  sym_between(c, sym_addi(c, n, 5), found_range, &e, &lo, &hi);
+  SAME(lo, hi);
+  for (int k = 0; k < 3000; k++) {
+    sz x = random_size(c, &r, leaf, 3);
+    sym_between(c, x, found_range, &e, &lo, &hi);
+    assert_false(sym_uses(c, lo, e.f.late) || sym_uses(c, hi, e.f.late) || sym_uses(c, lo, e.f.other) || sym_uses(c, hi, e.f.other));
+    for (int64_t a = 0; a < 4; a++)
+      for (int64_t b = -2; b <= a + 3; b += 1 + rnd(&r, 2))
+        for (int64_t d = -2; d <= b + 2; d += 1 + rnd(&r, 2)) {
+          int64_t v, from, to;
+          e.f.v[0] = a, e.f.v[1] = b, e.f.v[2] = d;
+          assert_true(sym_eval(c, lo, found_value, &e, &from) && sym_eval(c, hi, found_value, &e, &to));
+          if (!sym_eval(c, x, found_value, &e, &v)) continue;
+          if (v < from || v > to) {
+            print_error("%s is %lld, not in %s..%s = %lld..%lld for N=%lld L=%lld M=%lld\n", sym_str(c, x), (long long)v, sym_str(c, lo), sym_str(c, hi), (long long)from, (long long)to, (long long)a, (long long)b, (long long)d);
+            fail();
+          }
+        }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(ring), T(division), T(extrema), T(random_agreement), T(random_agreement_from_0), T(prover_is_sound), T(prover_is_sound_from_0), T(facts_do_not_leak), T(special_rules), T(proofs), T(permanent), T(digits), T(digits_from_0), T(text), T(text_across_contexts), T(limits),
+      T(ring), T(division), T(extrema), T(random_agreement), T(random_agreement_from_0), T(prover_is_sound), T(prover_is_sound_from_0), T(facts_do_not_leak), T(special_rules), T(proofs), T(permanent), T(digits), T(digits_from_0), T(text), T(text_across_contexts), T(limits), T(between),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

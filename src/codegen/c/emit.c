@@ -156,6 +156,11 @@ static void call(cem *e, const linst *i) {
   if (!i->nargs) sb_put(e->b, "0");
   sb_put(e->b, "};\n");
   indent(e);
+  if (i->kind == L_PARALLEL) {
+    sb_fmt(e->b, "if (call->parallel) call->parallel(call, %s, a, %s);\n", e->idents[k], text_of(e, i->a, NULL));
+    indent(e);
+    sb_put(e->b, "else ");
+  }
   sb_fmt(e->b, "%s(a, 0, %s, %s);\n", e->idents[k], text_of(e, i->a, NULL), e->f->kind == LF_MAIN ? "0" : "worker");
   e->depth--;
   indent(e);

@@ -15,13 +15,14 @@ static const char records[] =
     "typedef struct ek_rt_call {\n"
     "  const void *const *in;   /* one pointer per input */\n  void *const *out;        /* one pointer per output */\n  const int64_t *in_dims;  /* dims of all inputs, one after the other */\n"
     "  int64_t *out_dims;       /* written: dims of all outputs */\n  uint8_t *arena;          /* arena_bytes of memory, 64-aligned */\n  const uint8_t *weights;  /* NULL: the model's own */\n"
-    "  void (*parallel)(struct ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks); /* not used here */\n  void *pool;              /* not used here */\n"
-    "  int64_t threads;         /* 1 */\n  int64_t scratch;         /* the model's own */\n  int64_t arena_bytes;     /* written by plan */\n  const char *message;     /* written on failure */\n} ek_rt_call;\n"
+    "  void (*parallel)(struct ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks); /* runs the chunks 0..chunks-1 of k, in any threads, and returns when all are done; NULL: they run one after the other */\n"
+    "  void *pool;              /* for parallel */\n"
+    "  int64_t threads;         /* that parallel uses at most; 1 without it */\n  int64_t scratch;         /* the model's own */\n  int64_t arena_bytes;     /* written by plan */\n  const char *message;     /* written on failure */\n  int64_t cancel;          /* 0; other threads may set it: run ends before its next kernel */\n} ek_rt_call;\n"
     "typedef int64_t (*ek_rt_main)(ek_rt_call *call);\n"
     "typedef struct ek_rt_tensor {\n  const char *name;\n  int32_t type; /* ONNX element type code */\n  int32_t rank;\n  const int64_t *dims; /* fixed sizes, or -1 */\n  const char *const *dim_names;\n} ek_rt_tensor;\n"
     "typedef struct ek_rt_pool ek_rt_pool;\n"
     "typedef struct ek_rt_model {\n  int64_t version;\n  const char *name;\n  int64_t inputs, outputs;\n  const ek_rt_tensor *in, *out;\n  ek_rt_main plan; /* reads in_dims, threads; writes out_dims, arena_bytes */\n  ek_rt_main run;\n"
-    "  const uint8_t *weights;\n  int64_t weight_bytes;\n  const char *memory;\n  ek_rt_pool *(*pool_create)(int64_t threads);\n  void (*pool_destroy)(ek_rt_pool *p);\n} ek_rt_model;\n#endif\n\n";
+    "  const uint8_t *weights;\n  int64_t weight_bytes;\n  const char *memory;\n  ek_rt_pool *(*pool_create)(int64_t threads);\n  void (*pool_destroy)(ek_rt_pool *p);\n  const char *cpu;\n} ek_rt_model;\n#endif\n\n";
 
 /* f(x mod y) of floats by their bits: long division, one bit a step, exact. */
 #define FMOD(F, U, MANT, TOP, EXPMASK) \
@@ -161,12 +162,12 @@ static void descriptor(cem *e, sbuf *b, const c_export *x) {
   sb_fmt(b, "int64_t %s_run(ek_rt_call *call);\nint64_t %s_run(ek_rt_call *call) {\n", x->name, x->name);
   if (x->weights.n) sb_put(b, "  if (!call->weights) call->weights = (const uint8_t *)weights;\n");
   sb_fmt(b, "  return %s(call);\n}\n", e->idents[run]);
-  sb_fmt(b, "const ek_rt_model *%s_info(void);\nconst ek_rt_model *%s_info(void) {\n  static const ek_rt_model model = {1, ", x->name, x->name);
+  sb_fmt(b, "const ek_rt_model *%s_info(void);\nconst ek_rt_model *%s_info(void) {\n  static const ek_rt_model model = {2, ", x->name, x->name);
   c_string(b, x->name);
   sb_fmt(b, ", %lld, %lld, %s, %s, %s, %s_run, %s, %lld, ", (long long)d->inputs, (long long)d->outputs, d->inputs ? "in_tensors" : "NULL", d->outputs ? "out_tensors" : "NULL", e->idents[plan], x->name,
          x->weights.n ? "(const uint8_t *)weights" : "NULL", (long long)x->weights.n);
   c_string(b, d->memory);
-  sb_put(b, ", NULL, NULL};\n  return &model;\n}\n");
+  sb_put(b, ", NULL, NULL, NULL};\n  return &model;\n}\n");
 }
 void c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf *b) {
   (void)t;

@@ -162,7 +162,7 @@ static const char *int_form(cem *e, const linst *i, etype t) {
   case OP_ABS: return s ? "(%t)(%a < 0 ? (%u)0 - (%u)%a : (%u)%a)" : "%a";
   case OP_MIN: return "%a < %b ? %a : %b";
   case OP_MAX: return "%a > %b ? %a : %b";
-  case OP_IDIV: return s ? (wide ? (use(e, C_HELPER_DIV_I64), "div_i64(%a, %b)") : (use(e, C_HELPER_DIV_I32), "(%t)div_i32(%a, %b)")) : (use(e, C_HELPER_DIV_U64), "(%t)div_u64(%a, %b)");
+  case OP_IDIV: return s && !EK_PLANTED("emit-c") ? (wide ? (use(e, C_HELPER_DIV_I64), "div_i64(%a, %b)") : (use(e, C_HELPER_DIV_I32), "(%t)div_i32(%a, %b)")) : (use(e, C_HELPER_DIV_U64), "(%t)div_u64(%a, %b)");
   case OP_MOD: return s ? (wide ? (use(e, C_HELPER_MOD_I64), "mod_i64(%a, %b)") : (use(e, C_HELPER_MOD_I32), "(%t)mod_i32(%a, %b)")) : (use(e, C_HELPER_MOD_U64), "(%t)mod_u64(%a, %b)");
   case OP_FMOD: return s ? (wide ? (use(e, C_HELPER_REM_I64), "rem_i64(%a, %b)") : (use(e, C_HELPER_REM_I32), "(%t)rem_i32(%a, %b)")) : (use(e, C_HELPER_MOD_U64), "(%t)mod_u64(%a, %b)");
   case OP_AND:

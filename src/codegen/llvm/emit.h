@@ -2,8 +2,7 @@
 #ifndef EK_LLVM_EMIT_H
 #define EK_LLVM_EMIT_H
 #include "codegen/llvm/llvm.h"
-#include <llvm-c/Core.h>
-#include <llvm-c/TargetMachine.h>
+#include "codegen/llvm/lib.h"
 
 /* One function being emitted. */
 typedef struct em {

@@ -1,10 +1,6 @@
 /* How does a loop module become callable code in this process? Its units' objects (unit.c) are linked by ORC; names lead to symbols, symbols to addresses. */
+#include "codegen/image/image.h"
 #include "codegen/llvm/unit.h"
-#include <llvm-c/Error.h>
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
-#include <llvm-c/Target.h>
-#include <math.h>
 #include <string.h>
 
 struct jit {
@@ -26,16 +22,6 @@ static void check(ctx *c, LLVMErrorRef e, const char *what) {
   LLVMDisposeErrorMessage(m);
   ctx_fail(c, E_TARGET, "JIT: %s: %s", what, copy);
 }
-/* The only functions that compiled code may call outside itself. */
-static const struct {
-  const char *name;
-  void *address;
-} externs[] = {
-#define D1(f) {#f, (void *)(double (*)(double))f}
-    D1(exp), D1(log), D1(sin), D1(cos), D1(tan), D1(asin), D1(acos), D1(atan), D1(sinh), D1(cosh), D1(asinh), D1(acosh), D1(atanh), D1(tanh), D1(erf),
-#undef D1
-    {"pow", (void *)(double (*)(double, double))pow}, {"fmod", (void *)(double (*)(double, double))fmod}, {"fmodf", (void *)(float (*)(float, float))fmodf}, {"memset", (void *)memset}, {"memcpy", (void *)memcpy}, {"memmove", (void *)memmove},
-};
 jit *jit_new(ctx *c, const target *t, const llvm_opts *o) {
   jit *j = NEW(ctx_arena(c), jit);
   *j = (jit){.c = c, .a = ctx_arena(c), .t = em_target(c, t), .o = *o};
@@ -45,11 +31,12 @@ jit *jit_new(ctx *c, const target *t, const llvm_opts *o) {
   LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
   LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm)); /* takes tm */
   check(c, LLVMOrcCreateLLJIT(&j->orc, b), "start");
-  LLVMOrcCSymbolMapPair *s = NEWN(j->a, LLVMOrcCSymbolMapPair, sizeof externs / sizeof *externs);
-  size_t n = sizeof externs / sizeof *externs;
+  size_t n = 0;
+  while (image_externs[n].name) n++;
+  LLVMOrcCSymbolMapPair *s = NEWN(j->a, LLVMOrcCSymbolMapPair, n);
   for (size_t i = 0; i < n; i++) {
-    s[i].Name = LLVMOrcLLJITMangleAndIntern(j->orc, externs[i].name);
-    s[i].Sym = (LLVMJITEvaluatedSymbol){(LLVMOrcExecutorAddress)(uintptr_t)externs[i].address, {LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0}};
+    s[i].Name = LLVMOrcLLJITMangleAndIntern(j->orc, image_externs[i].name);
+    s[i].Sym = (LLVMJITEvaluatedSymbol){(LLVMOrcExecutorAddress)(uintptr_t)image_externs[i].address, {LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0}};
   }
   check(c, LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(j->orc), LLVMOrcAbsoluteSymbols(s, n)), "library functions");
   return j;
@@ -87,6 +74,10 @@ void jit_add(jit *j, const lmodule *m) {
   }
   if (m->funcs.n) jit_find(j, m->funcs.v[m->funcs.n - 1]->name); /* links now, so that the time is counted here */
   j->stats.link_ms += now_ms() - t0;
+}
+const char *jit_symbol(jit *j, const char *function) {
+  uint64_t i;
+  return map_gets(j->symbols, function, &i) ? j->names.v[i] : NULL;
 }
 void *jit_find(jit *j, const char *function) {
   uint64_t i;

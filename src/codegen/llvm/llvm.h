@@ -15,7 +15,7 @@
 typedef struct llvm_opts {
   int level;        /* 0: fast compile, slow code; else full */
   uint32_t threads; /* that compile; 0 or 1: this one */
-  /* Cache of objects, or NULL. Keys are 64 hexadecimal digits: function text, target, version. `get` may be called from several threads; what it gives must live as long as the context. */
+  /* Cache of objects, or NULL. Keys are 64 hexadecimal digits: function text, target, version. `get` may be called from several threads; what it gives must live as long as the context. put alone: gets all objects; key is NULL. */
   bool (*cache_get)(void *env, const char *key, bytes *obj);
   void (*cache_put)(void *env, const char *key, bytes obj);
   void *cache;
@@ -26,6 +26,7 @@ typedef struct jit jit;
 typedef struct jit_stats { uint32_t functions, compiled, cached; uint64_t code_bytes; double emit_ms, pass_ms, code_ms, link_ms; /* summed over threads, but link */ } jit_stats;
 jit *jit_new(ctx *c, const target *t, const llvm_opts *o); /* unwinds on failure, as all functions here */
 void jit_add(jit *j, const lmodule *m);                    /* compiles and links all its functions. Several modules may be added; a name means the last one added */
+const char *jit_symbol(jit *j, const char *function);      /* what a function is called in its object; NULL when there is none */
 void *jit_find(jit *j, const char *function);              /* address: an ek_rt_kernel or ek_rt_main; NULL when there is none */
 jit_stats jit_get_stats(const jit *j);
 void jit_free(jit *j);                                     /* the code goes with it; to be called before the context goes */
@@ -45,5 +46,6 @@ uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts
 /* ---- for reading ---- */
 void llvm_text(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool optimized, sbuf *b);
 void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, sbuf *b);
+const char *llvm_identity(ctx *c); /* differs between versions of LLVM; does not load it (lib.h) */
 const char *llvm_host(ctx *c); /* "CPU features" of this machine, part of cache keys */
 #endif

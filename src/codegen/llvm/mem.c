@@ -4,7 +4,6 @@
  * their parameter. Loads through read-only noalias parameters are invariant.
  */
 #include "codegen/llvm/emit.h"
-#include <llvm-c/DebugInfo.h>
 #include <string.h>
 
 static LLVMMetadataRef distinct(em *e, LLVMMetadataRef domain, const char *name) {

@@ -1,28 +1,19 @@
 /* How does a module become an object, assembly or readable IR? Target machine, passes, output; and the whole-model object with its descriptor. */
 #include "codegen/llvm/unit.h"
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Error.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/Transforms/PassBuilder.h>
-#include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 
-static pthread_once_t once = PTHREAD_ONCE_INIT; /* LLVM's own registry of targets is filled once per process */
-static void init(void) {
-  LLVMInitializeAllTargetInfos();
-  LLVMInitializeAllTargets();
-  LLVMInitializeAllTargetMCs();
-  LLVMInitializeAllAsmPrinters();
-  LLVMInitializeAllAsmParsers();
-}
 static const char *take(ctx *c, char *s) {
   const char *r = arena_strdup(ctx_arena(c), s ? s : "");
   LLVMDisposeMessage(s);
   return r;
 }
-const char *llvm_host(ctx *c) { return arena_fmt(ctx_arena(c), "%s %s", take(c, LLVMGetHostCPUName()), take(c, LLVMGetHostCPUFeatures())); }
+const char *llvm_host(ctx *c) {
+  llvm_need(c);
+  return arena_fmt(ctx_arena(c), "%s %s", take(c, LLVMGetHostCPUName()), take(c, LLVMGetHostCPUFeatures()));
+}
 target em_target(ctx *c, const target *t) {
-  pthread_once(&once, init);
+  llvm_need(c);
   target r = *t;
   if (t->host && (!*t->triple || !strcmp(t->cpu, "host"))) {
     r.triple = take(c, LLVMGetDefaultTargetTriple());
@@ -176,6 +167,23 @@ static LLVMValueRef main_function(em *e, batch *b, const char *name) {
   LLVMSetVisibility(fn, LLVMHiddenVisibility);
   return fn;
 }
+/* plan, but on a processor that lacks something it ends with a message before any code of the model runs. */
+static LLVMValueRef checked_plan(em *e, LLVMValueRef plan, LLVMTypeRef mt, LLVMValueRef needs) {
+  LLVMTypeRef lt = LLVMFunctionType(e->ptr, &e->ptr, 1, 0);
+  LLVMValueRef lacks = LLVMAddFunction(e->mod, "ek_rt_cpu_lacks", lt), fn = LLVMAddFunction(e->mod, "plan_here", mt), call = LLVMGetParam(fn, 0);
+  LLVMSetVisibility(lacks, LLVMHiddenVisibility);
+  LLVMSetLinkage(fn, LLVMInternalLinkage);
+  LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(e->lc, fn, "entry"), bad = LLVMAppendBasicBlockInContext(e->lc, fn, "lacks"), good = LLVMAppendBasicBlockInContext(e->lc, fn, "meets");
+  LLVMPositionBuilderAtEnd(e->b, entry);
+  LLVMValueRef why = LLVMBuildCall2(e->b, lt, lacks, &needs, 1, ""), at = LLVMConstInt(e->i64, offsetof(ek_rt_call, message) / 8, 0);
+  LLVMBuildCondBr(e->b, LLVMBuildIsNull(e->b, why, ""), good, bad);
+  LLVMPositionBuilderAtEnd(e->b, bad);
+  LLVMBuildStore(e->b, why, LLVMBuildGEP2(e->b, e->i64, call, &at, 1, ""));
+  LLVMBuildRet(e->b, LLVMConstInt(e->i64, E_TARGET, 0));
+  LLVMPositionBuilderAtEnd(e->b, good);
+  LLVMBuildRet(e->b, LLVMBuildCall2(e->b, mt, plan, &call, 1, ""));
+  return fn;
+}
 static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
   arena *a = arena_new(w->c);
   em e_ = {.c = w->c, .a = a, .lc = w->lc, .mod = w->mod, .b = LLVMCreateBuilderInContext(w->lc)}, *e = &e_;
@@ -199,13 +207,14 @@ static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
     serial_parallel(e, par);
   }
   LLVMTypeRef mt = LLVMFunctionType(e->i64, &e->ptr, 1, 0);
+  if (x->pool && d->cpu) plan = checked_plan(e, plan, mt, text(e, d->cpu));
   LLVMValueRef entry = LLVMAddFunction(w->mod, arena_fmt(a, "%s_run", x->name), mt), call = LLVMGetParam(entry, 0);
   LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(w->lc, entry, "entry"));
   fill(e, entry, call, 5, weights);
   fill(e, entry, call, 6, par);
   LLVMBuildRet(e->b, LLVMBuildCall2(e->b, mt, run, &call, 1, ""));
 #define K(v) LLVMConstInt(e->i64, (unsigned long long)(v), 1)
-  LLVMValueRef fields[] = {K(1), text(e, x->name), K(d->inputs), K(d->outputs), tensors(e, d->in, d->inputs), tensors(e, d->out, d->outputs), plan, entry, weights, K(x->weights.n), text(e, d->memory), pool_function(e, x->pool, "ek_rt_pool_create"), pool_function(e, x->pool, "ek_rt_pool_destroy")};
+  LLVMValueRef fields[] = {K(2), text(e, x->name), K(d->inputs), K(d->outputs), tensors(e, d->in, d->inputs), tensors(e, d->out, d->outputs), plan, entry, weights, K(x->weights.n), text(e, d->memory), pool_function(e, x->pool, "ek_rt_pool_create"), pool_function(e, x->pool, "ek_rt_pool_destroy"), text(e, d->cpu)};
   _Static_assert(sizeof fields / sizeof *fields * 8 == sizeof(ek_rt_model), "ek_rt_model has other fields");
   LLVMValueRef model = global(e, LLVMConstStructInContext(e->lc, fields, sizeof fields / sizeof *fields, 0), "model", 8, true);
   LLVMValueRef info = LLVMAddFunction(w->mod, arena_fmt(a, "%s_info", x->name), LLVMFunctionType(e->ptr, NULL, 0, 0));

@@ -229,3 +229,90 @@ def scan_lstm(net):
     net.output("by_lstm", F32, 5, 1, 2, 4)
     net.output("difference", F32, 5, 2, 4)
     return [[net.uniform(-1, 1, 5, 2, 3)]]
+
+
+@model("Loop whose carried value grows by a row every trip, in the middle axis of another; ends by data; both are read inside")
+def loop_grow(net):
+    x, limit = net.input("x", F32, 2, 3), net.input("limit", I64)
+    rows, cache = net.input("rows", F32, "R", 3), net.input("cache", F32, 2, "T", 3)
+    body = net.sub("append")
+    step, _ = body.input("i", I64), body.input("c", BOOL)
+    held, mid = body.input("held", F32, "held_n", 3), body.input("mid", F32, 2, "mid_n", 3)
+    scores = body.op("MatMul", mid, body.op("Unsqueeze", x, np.array([2])))
+    weights = body.op("Softmax", scores, axis=1)
+    seen = body.op("ReduceSum", body.op("Mul", weights, mid), np.array([1]), keepdims=0)
+    fresh = body.op("Add", seen, body.op("Cast", step, to=F32))
+    body.op("Concat", mid, body.op("Unsqueeze", fresh, np.array([1])), out="mid_out", axis=1)
+    total = body.op("ReduceSum", held, np.array([0]), keepdims=1)
+    body.op("Concat", held, body.op("Mul", total, np.float32(0.5)), out="held_out", axis=0)
+    body.op("ReduceMax", "held_out", out="most", keepdims=0)
+    body.op("Less", "most", np.float32(9), out="more")
+    body.output("more", BOOL)
+    body.output("held_out", F32, "held_out_n", 3)
+    body.output("mid_out", F32, 2, "mid_out_n", 3)
+    body.output("most", F32)
+    net.op("Loop", net.op("Min", limit, np.int64(24)), "", rows, cache, out=["held_end", "mid_end", "mosts"], body=body.graph())
+    net.op("ReduceMean", "mid_end", out="mean", axes=[1], keepdims=0)
+    net.output("held_end", F32, "held_end_n", 3)
+    net.output("mid_end", F32, 2, "mid_end_n", 3)
+    net.output("mosts", F32, "mosts_n")
+    net.output("mean", F32, 2, 3)
+    runs = []
+    for m, r, t in ((20, 2, 1), (3, 1, 4), (1, 3, 2)):
+        data = [net.uniform(-1, 1, 2, 3), np.array(m, np.int64), net.uniform(0.5, 1, r, 3), net.uniform(-1, 1, 2, t, 3)]
+        runs.append(data)
+    return runs
+
+
+@model("Loop whose carried value shrinks by data: what is above a threshold stays; a size found at run time inside the body")
+def loop_shrink(net):
+    x = net.input("x", F32, "N")
+    body = net.sub("keep")
+    step, _ = body.input("i", I64), body.input("c", BOOL)
+    v = body.input("v", F32, "v_n")
+    limit = body.op("Mul", body.op("Cast", step, to=F32), np.float32(0.2))
+    body.op("Compress", v, body.op("Greater", v, limit), out="kept", axis=0)
+    body.op("ReduceSum", "kept", out="sum", keepdims=0)
+    body.op("Greater", "sum", np.float32(1), out="more")
+    body.output("more", BOOL)
+    body.output("kept", F32, "kept_n")
+    body.output("sum", F32)
+    net.op("Loop", np.int64(6), np.array(True), x, out=["rest", "sums"], body=body.graph())
+    net.output("rest", F32, "rest_n")
+    net.output("sums", F32, "sums_n")
+    return [[net.uniform(0, 1, n)] for n in (9, 30, 1)]
+
+
+@model("If on data whose branches give different sizes: one of them found at run time; what reads the result has that size")
+def if_sizes(net):
+    x, pick = net.input("x", F32, "N", 4), net.input("pick", BOOL)
+    few, many = net.sub("few"), net.sub("many")
+    few.op("Compress", x, few.op("Greater", few.op("ReduceMax", x, axes=[1], keepdims=0), np.float32(0.6)), out="f", axis=0)
+    few.output("f", F32, "f_n", 4)
+    many.op("Concat", x, many.op("Neg", x), x, out="m", axis=0)
+    many.output("m", F32, "m_n", 4)
+    net.op("If", pick, out="y", then_branch=few.graph(), else_branch=many.graph())
+    net.op("MatMul", "y", net.uniform(-1, 1, 4, 5), out="z")
+    net.op("ReduceSum", "z", np.array([0]), out="s", keepdims=0)
+    net.output("y", F32, "y_n", 4)
+    net.output("z", F32, "z_n", 5)
+    net.output("s", F32, 5)
+    return [[net.uniform(0, 1, n, 4), np.array(p)] for n, p in ((6, True), (6, False), (1, False))]
+
+
+@model("Sizes found at run time: Slice from and to places that are inputs (an output as long as the rest), what reads it, NonZero, Range")
+def late_sizes(net):
+    x, start, end = net.input("x", F32, "N", 3), net.input("start", I64, 1), net.input("end", I64, 1)
+    net.op("Slice", x, start, end, np.array([0]), out="part")
+    net.op("Slice", x, start, np.array([1 << 62]), np.array([0]), out="rest")
+    net.op("MatMul", "rest", net.uniform(-1, 1, 3, 2), out="product")
+    net.op("ReduceSum", "part", np.array([0, 1]), out="sum", keepdims=0)
+    net.op("Transpose", net.op("NonZero", net.op("Greater", x, np.float32(0.2))), out="places", perm=[1, 0])
+    net.op("Range", np.int64(0), net.op("Size", "part"), np.int64(2), out="even")
+    net.output("part", F32, "part_n", 3)
+    net.output("rest", F32, "rest_n", 3)
+    net.output("product", F32, "rest_n", 2)
+    net.output("sum", F32)
+    net.output("places", I64, "places_n", 2)
+    net.output("even", I64, "even_n")
+    return [[net.uniform(-1, 1, n, 3), np.array([a]), np.array([b])] for n, a, b in ((20, 0, 20), (20, 3, -2), (5, -2, 9), (7, 5, 2), (40, 1, 39))]

@@ -254,3 +254,14 @@ def matmul_ranks(net):
                         ("gemm_scalar", (3, 3)), ("gemm_plain", (3, 3)), ("gemm_both", (3, 5))):
         net.output(name, F32, *shape)
     return [[net.uniform(-1, 1, *s) for s in ((4,), (4, 3), (2, 1, 5, 4), (3, 4, 6))]]
+
+
+@model("RoiAlign, avg and max, as many samples as a region needs: loops whose length comes from data, reads at places from data")
+def roi_align(net):
+    x, rois = net.input("x", F32, 2, 3, 9, 8), net.input("rois", F32, 3, 4)
+    which = net.init(np.array([1, 0, 1], np.int64))
+    for mode in ("avg", "max"):
+        net.op("RoiAlign", x, rois, which, out=mode, mode=mode, output_height=2, output_width=3, spatial_scale=0.5,
+               coordinate_transformation_mode="half_pixel")
+        net.output(mode, F32, 3, 3, 2, 3)
+    return [[net.uniform(-1, 1, 2, 3, 9, 8), np.array([[0, 0, 15, 17], [3, 2, 9, 6], [1, 8, 14, 16]], np.float32)]]

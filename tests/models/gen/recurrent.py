@@ -154,3 +154,21 @@ def crnn(net):
     net.op("LogSoftmax", net.linear(y, 12, 9), out="letters", axis=-1)
     net.output("letters", F32, "W2", 1, 9)
     return [[net.uniform(-1, 1, 1, 1, 8, w)] for w in (16, 30)]
+
+
+@model("wide RNN with sequence_lens: enough work in a step for several threads")
+def rnn_wide(net):
+    x, lens = net.input("x", F32, 4, 26, 6), net.input("lens", I32, 26)
+    cells(net, "RNN", x, 6, 64, ["y", "y_h"], lens=lens)
+    net.output("y", F32, 4, 1, 26, 64)
+    net.output("y_h", F32, 1, 26, 64)
+    return [[net.uniform(-1, 1, 4, 26, 6), np.arange(26, dtype=np.int32) % 4 + 1]]
+
+
+@model("wide GRU, reset before the product (a step in two parts); symbolic batch and length")
+def gru_wide(net):
+    x = net.input("x", F32, "T", "N", 4)
+    cells(net, "GRU", x, 4, 48, ["y", "y_h"])
+    net.output("y", F32, "T", 1, "N", 48)
+    net.output("y_h", F32, 1, "N", 48)
+    return [[net.uniform(-1, 1, t, n, 4)] for t, n in ((6, 4), (1, 1), (9, 3))]

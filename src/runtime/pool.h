@@ -1,0 +1,60 @@
+/* Private to runtime: what a pool and its workers are; where their threads stand (place.c). */
+#ifndef EK_RUNTIME_POOL_H
+#define EK_RUNTIME_POOL_H
+#include "runtime/runtime.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+typedef struct worker {
+  _Alignas(64) _Atomic uint64_t slot; /* the thread's tickets: epoch << 32 | next << 16 | end */
+  ek_rt_pool *pool;
+  int64_t id; /* 0 is the caller, which has only its slot here */
+  pthread_t thread;
+  _Atomic uint32_t inside; /* may hold a claimed ticket */
+  _Atomic int32_t tid;     /* the system's number; 0: has not begun, or has ended */
+  _Atomic int32_t avoid;   /* the processor it keeps off, -1: none */
+  _Atomic uint32_t tired;  /* its processor is wanted by others: it is to sleep */
+  _Atomic int64_t rest;    /* not before this time is it woken */
+  _Atomic int64_t rest_ns; /* how long the last rest was */
+  _Atomic uint32_t moving; /* somebody changes its place just now, and has the following */
+#ifdef __linux__
+  uint32_t placed;         /* its affinity was changed here, to `mine`; the system's choice is `base` */
+  cpu_set_t mine, base;
+#endif
+} worker;
+struct ek_rt_pool {
+  _Alignas(64) _Atomic uint32_t done;       /* tickets finished in this epoch */
+  _Alignas(64) _Atomic uint32_t epoch;      /* futex; changes when there is work, or at the end */
+  _Atomic uint32_t stop;
+  _Atomic uint32_t sleeping;                /* a bit per worker, by its number; the last one is shared by all further ones */
+  _Atomic uint32_t sleeping_far;            /* how many share it */
+  _Alignas(64) _Atomic(ek_rt_kernel) kernel; /* the region: written before the slots, read before a claim */
+  _Atomic(const int64_t *) args;
+  _Atomic uint32_t tickets;                 /* pieces of `grain` chunks of the kernel, the last one maybe smaller */
+  _Atomic int64_t grain, total;
+  _Atomic int64_t limit;                    /* threads that take part, each with its slot: the caller has laid out scratch memory for so many */
+  _Atomic int32_t cpu;                      /* the processor on which the caller was when the region began; -1: not known */
+  _Alignas(64) _Atomic uint32_t busy;       /* a region is running */
+  _Atomic uint32_t started;                 /* workers running; changed by the holder of `busy` */
+  _Atomic uint32_t threads;                 /* most, the caller included; fewer when the system gives no more */
+  _Atomic uint32_t crowded;                 /* a worker was found on the caller's processor */
+  _Atomic int32_t pid;                      /* whose workers they are; negative: being taken over. Used where `alive` is not available */
+  _Atomic uint32_t *alive;                  /* HERE; a forked child reads FORKED. NULL: not available */
+  worker workers[];
+};
+
+/* ---- place.c: threads and processors. All of it is advice to the system: where it cannot be given, nothing happens ---- */
+typedef struct placing {
+  int64_t since, worker_ns; /* when the worker's clock was read, and what it said */
+  int64_t worker;           /* its number; 0: none is watched */
+  _Bool begun, yield; /* yield: the one waited for can only run here */
+} placing;
+int32_t ek_rt_place_cpu(void);                                       /* of the thread that asks; -1: not known */
+void ek_rt_place_enter(worker *w);                                   /* first and last thing that a worker does */
+void ek_rt_place_leave(worker *w);
+void ek_rt_place_region(worker *w);                                  /* by a worker that saw a new region: leaves the caller's processor to the caller */
+void ek_rt_place_wake(ek_rt_pool *p, uint32_t bits);                 /* by the caller, before it wakes these workers */
+void ek_rt_place_rest(worker *w, int64_t now_ns);                    /* the worker's processor is wanted by others */
+void ek_rt_place_help(ek_rt_pool *p, placing *late, int64_t now_ns); /* by the caller, again and again while it waits for tickets that were taken; late starts from {0} */
+#endif

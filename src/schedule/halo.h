@@ -1,0 +1,11 @@
+/* halo (private to schedule): fills the constant margin around a tensor in its buffer. */
+#ifndef EK_SCHEDULE_HALO_H
+#define EK_SCHEDULE_HALO_H
+#include "schedule/emit.h"
+
+typedef struct halo_range { atom var; lv from, to; } halo_range; /* points from..to-1 of a variable */
+void halo_launch(splan *p, uint32_t buffer, uint32_t block, uint32_t item); /* a launch that fills all of it */
+/* In the kernel that computes stage si: the halo beside the points in `ranges` and all values of the other variables. Only where halo_fits: the ranges are axes of the stage, and nobody else writes there. */
+bool halo_fits(ectx *e, uint32_t si, const halo_range *ranges, uint32_t n);
+void halo_part(ectx *e, uint32_t si, const halo_range *ranges, uint32_t n);
+#endif

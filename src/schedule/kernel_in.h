@@ -1,0 +1,52 @@
+/* Between the files of a kernel's schedule: its state, and what they share. */
+#ifndef EK_SCHEDULE_KERNEL_IN_H
+#define EK_SCHEDULE_KERNEL_IN_H
+#include "schedule/kernel.h"
+#include "schedule/layout.h"
+#include "schedule/tile.h"
+
+typedef struct kctx {
+  ectx e;
+  kernel_class cls;
+  splan *p;
+  emodule *m;
+  ctx *c;
+  arena *a;
+  launch l;
+  map *stored;       /* tensors with memory (or scratch) of their own */
+  sz scratch;        /* bytes taken so far */
+  lv scratch_ptr;
+  uint32_t scratch_arg;
+  const map *canon;  /* variable -> the name by which the stages share it */
+  u32vec outer;      /* variables that all stages share */
+  atom block;        /* a step's chunks are blocks of it: tiles are narrow enough for several; 0: none */
+} kctx;
+/* stages computed in one nest: a leader and its epilogue */
+typedef struct grp { u32vec stages, domain, red; } grp;
+typedef VEC(grp) grps;
+/* stages of a recurrence that run a step in one launch */
+typedef struct scan_part { uint32_t scan; u32vec stages; map *canon; atom shared; /* its blocks are the chunks; 0: one chunk */ atom counter; /* symbol: the step's number */ } scan_part;
+typedef VEC(scan_part) scan_parts;
+
+/* kernel.c */
+sz kernel_quot(ctx *c, sz a, sz b);                          /* digits of a chunk number; an index space with an empty axis has no chunks, so that anything serves */
+sz kernel_rem(ctx *c, sz a, sz b);
+atom kernel_canon(kctx *k, atom v);
+void kernel_domain(kctx *k, uint32_t si, u32vec *out);        /* the variables of a stage's axes */
+void kernel_reduced(kctx *k, uint32_t si, u32vec *red);       /* those of its reduction */
+bool kernel_has(const u32vec *s, uint32_t x);
+int64_t kernel_extent(kctx *k, atom v, int64_t otherwise);
+lv kernel_scratch(kctx *k, etype t, sz elems);                /* room of this worker */
+nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc); /* of a group over `domain` */
+void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch); /* operands packed for a nest */
+void kernel_groups(kctx *k, const u32vec *stages, grps *out);
+void kernel_work(emodule *m, const u32vec *stages, double *ops, double *moved); /* scalar operations, and elements read and written (those of a reduction not: they are reused); sizes not known count as 64 */
+/* kernel_one.c, kernel_many.c, kernel_scan.c: the loops of a kernel of one group, of several, of a recurrence */
+void kernel_one(kctx *k, const u32vec *group);
+void kernel_many(kctx *k, grps *gs);
+void kernel_group_nest(kctx *k, grp *g, atom block, lv blo, lv bhi); /* block (or 0) runs over blo..bhi-1 (or, when these are 0, its extent) */
+void kernel_scan(kctx *k, grps *gs, uint32_t scan);          /* all steps in one launch */
+bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts *out); /* false: better all steps in one launch */
+void kernel_narrow(const kctx *k, choice *ch, uint32_t lanes); /* the tile of a nest whose lanes are k->block */
+void kernel_scan_step(kctx *k, grps *gs, const scan_part *part);
+#endif

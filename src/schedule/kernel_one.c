@@ -1,0 +1,205 @@
+/* How is a kernel of one group divided among the threads? Chunks are points of outer variables, blocks of rows, or blocks of lanes. */
+#include "schedule/halo.h"
+#include "schedule/kernel_in.h"
+
+/* Joins neighbouring variables of an element-wise group into one wherever all addresses allow it: u (outer), v (inner, extent e) become w = u*e + v. */
+static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at) {
+  atom u = domain->v[at], v = domain->v[at + 1];
+  sz eu = sym_extent(k->c, u), ev = sym_extent(k->c, v), w = sym_var(k->c, "f", sym_mul(k->c, eu, ev));
+  atom wa;
+  if (!sym_is_atom(k->c, w, &wa)) return false;
+  uint32_t nb = k->e.binds.n;
+  emit_bind_ex(&k->e, (binding){.var = u, .subst = kernel_quot(k->c, w, ev)});
+  emit_bind_ex(&k->e, (binding){.var = v, .subst = kernel_rem(k->c, w, ev)});
+  accesses acc = {0};
+  group_accesses(&k->e, group, k->stored, &acc);
+  bool ok = true;
+  for (uint32_t i = 0; i < acc.n && ok; i++) {
+    int64_t q = address_coef(&k->e, acc.v[i].address, wa);
+    ok = q != INT64_MIN && (!acc.v[i].guarded || EK_PLANTED("schedule-merge"));
+  }
+  if (!ok) {
+    emit_unbind(&k->e, nb);
+    return false;
+  }
+  domain->v[at] = wa;
+  for (uint32_t i = at + 1; i + 1 < domain->n; i++) domain->v[i] = domain->v[i + 1];
+  domain->n--;
+  return true;
+}
+static void order_by_store(kctx *k, const u32vec *group, u32vec *domain) {
+  accesses acc = {0};
+  group_accesses(&k->e, group, k->stored, &acc);
+  for (uint32_t i = 1; i < domain->n; i++)
+    for (uint32_t j = i; j > 0; j--) {
+      int64_t a = 0, b = 0;
+      for (uint32_t q = 0; q < acc.n; q++)
+        if (acc.v[q].store) a = address_coef(&k->e, acc.v[q].address, domain->v[j - 1]), b = address_coef(&k->e, acc.v[q].address, domain->v[j]);
+      if (a < 0 || b < 0 || a >= b) break; /* symbolic strides keep their order */
+      atom t = domain->v[j];
+      domain->v[j] = domain->v[j - 1], domain->v[j - 1] = t;
+    }
+}
+
+/* How many variables from the front have together at least `enough` points, as far as is known; *known: how many they have for certain. */
+static uint32_t points_enough(kctx *k, const nvars *vars, int64_t enough, int64_t *known) {
+  uint32_t take = 0;
+  while (take < vars->n && *known < enough) *known *= max64(1, sym_int_or(k->c, vars->v[take++].extent, 1));
+  return take;
+}
+/* The first `take` variables become one; returns the number of its points. */
+static sz flatten(kctx *k, nvars *vars, uint32_t take) {
+  ctx *c = k->c;
+  if (take == 1) return vars->v[0].extent;
+  sz points = sym_int(c, 1);
+  for (uint32_t i = 0; i < take; i++) points = sym_mul(c, points, vars->v[i].extent);
+  sz w = sym_var(c, "chunk", points), rem = w;
+  atom wa;
+  if (!sym_is_atom(c, w, &wa)) ctx_bug(c, "schedule: chunk variable");
+  for (uint32_t i = take; i-- > 0;) {
+    emit_bind_ex(&k->e, (binding){.var = vars->v[i].var, .subst = i ? kernel_rem(c, rem, vars->v[i].extent) : rem});
+    rem = kernel_quot(c, rem, vars->v[i].extent);
+  }
+  vars->v[0] = (nvar){.var = wa, .extent = points};
+  for (uint32_t i = take; i < vars->n; i++) vars->v[i - take + 1] = vars->v[i];
+  vars->n -= take - 1;
+  return points;
+}
+/* the range of a variable for the blocks lo..hi-1 */
+static void block_range(kctx *k, nvar *v, lv lo, lv hi, int64_t block) {
+  lbuild *b = &k->e.b;
+  lv end = emit_size(&k->e, v->extent);
+  v->lo = lb_muli(b, lo, block + EK_PLANTED("schedule-chunks"));
+  v->hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_muli(b, hi, block), end, 0);
+}
+/* Opens the loop over the points w of the chunks lo..hi-1, with the blocks of each (block 0: none) as the range of the rows or lanes. */
+static void chunk_loop(kctx *k, nest *n, nvar w, int64_t block, bool rows) {
+  lbuild *b = &k->e.b;
+  ltype i64 = lt(ET_I64, 1);
+  lv lo = lb_lo(b), hi = lb_hi(b), i;
+  nvar *v = rows ? &n->row : &n->lane;
+  lv per = block ? emit_size(&k->e, sym_ceildiv(k->c, v->extent, sym_int(k->c, block))) : 0;
+  if (per) {
+    lv one = lb_int(b, 1);
+    lb_for(b, "point", lb_op(b, OP_IDIV, i64, lo, per, 0), lb_add(b, lb_op(b, OP_IDIV, i64, lb_sub(b, hi, one), per, 0), one), one, 0, &i);
+  } else
+    lb_for(b, "point", lo, hi, lb_int(b, 1), 0, &i);
+  emit_scope(&k->e);
+  emit_bind(&k->e, w.var, i);
+  if (!per) return;
+  lv first = lb_mul(b, i, per);
+  block_range(k, v, lb_sub(b, lb_op(b, OP_MAX, i64, lo, first, 0), first), lb_sub(b, lb_op(b, OP_MIN, i64, hi, lb_add(b, first, per), 0), first), block);
+}
+
+/* The halo beside the chunks' points; the chunk loop is open when they are points and blocks together. */
+static void fill_halos(kctx *k, const u32vec *group, const nest *n, const u32vec *point, bool together) {
+  ectx *e = &k->e;
+  bool flat = point->n > 1 && !together; /* no range: one point after another */
+  for (uint32_t g = 0; g < group->n; g++) {
+    buffer *b = &k->p->buffers.v[k->p->layouts[xs(k->m, group->v[g])->tensor].buffer];
+    halo_range r[MAX_RANK + 1] = {0};
+    uint32_t nr = 0;
+    if (!b->halo || b->filled) continue;
+    for (uint32_t i = 0; i < point->n; i++) r[nr++].var = point->v[i];
+    if (n->row.lo) r[nr++] = (halo_range){n->row.var, n->row.lo, n->row.hi};
+    if (n->lane.lo) r[nr++] = (halo_range){n->lane.var, n->lane.lo, n->lane.hi};
+    if (!halo_fits(e, group->v[g], r, nr)) continue;
+    lv w;
+    if (flat) {
+      lb_for(&e->b, "point", lb_lo(&e->b), lb_hi(&e->b), lb_int(&e->b, 1), 0, &w);
+      emit_scope(e);
+      emit_bind(e, n->inner.v[0].var, w);
+    }
+    for (uint32_t i = 0; i < point->n; i++) {
+      r[i].from = point->n == 1 && !together ? lb_lo(&e->b) : emit_size(e, sym_of_atom(k->c, point->v[i]));
+      r[i].to = point->n == 1 && !together ? lb_hi(&e->b) : lb_addi(&e->b, r[i].from, 1);
+    }
+    halo_part(e, group->v[g], r, nr);
+    b->filled = true;
+    if (!flat) continue;
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+}
+
+void kernel_one(kctx *k, const u32vec *group) {
+  ectx *e = &k->e;
+  ctx *c = k->c;
+  u32vec domain = {0}, red = {0};
+  kernel_domain(k, group->v[0], &domain);
+  kernel_reduced(k, group->v[0], &red);
+  bool reduces = exn(k->m, xs(k->m, group->v[0])->value)->kind == EX_REDUCE;
+  if (k->p->level > 0) order_by_store(k, group, &domain);
+  if (k->p->level > 0 && !reduces)
+    for (uint32_t i = domain.n; i-- > 1;) merge_pair(k, group, &domain, i - 1);
+  accesses acc = {0};
+  group_accesses(e, group, k->stored, &acc);
+  choice ch = {.mr = 1, .nv = 1};
+  if (k->p->level > 0) ch = tile_choose(e, group, &acc, &domain, &red);
+  nest n = kernel_nest(k, group, &domain, ch, &acc);
+  /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
+   * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a thread gets at once are one range. */
+  const int64_t enough = 16, few = 8;
+  lv lo = lb_lo(&e->b), hi = lb_hi(&e->b);
+  int64_t rext = ch.row ? kernel_extent(k, ch.row, 1024) : 0, lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
+  uint32_t L = nest_lanes(e, group);
+  int64_t rb = ch.row ? (rext / 12 + ch.mr - 1) / ch.mr * ch.mr : 0;
+  if (rb < ch.mr) rb = ch.mr;
+  int64_t rchunks = ch.row ? (rext + rb - 1) / rb : 0;
+  int64_t W = (int64_t)n.nv * L, lb = W;
+  if (!reduces && lext) lb = (4096 + W - 1) / W * W;
+  int64_t lchunks = lext ? (lext + lb - 1) / lb : 0;
+  bool by_panels = false; /* panels of a run-time operand are packed where they are used: a thread should own whole panels */
+  for (uint32_t i = 0; i < acc.n && ch.row && ch.lane_outer; i++) by_panels |= acc.v[i].load == ch.lane_load && !acc.v[i].constant && lchunks >= few;
+  nvars *rest = &n.inner;
+  int64_t np = 1;
+  uint32_t take = points_enough(k, rest, enough, &np);
+  bool rows = ch.row && rchunks > 1 && rchunks >= lchunks, lanes = !rows && lchunks > 1;
+  int64_t blocks = rows ? rchunks : lanes ? lchunks : 1;
+  bool together = false;
+  if (!by_panels && np < few && blocks < few) {
+    nvars all = {0};
+    for (uint32_t i = 0; i < n.outer.n; i++) vec_push(k->a, all, n.outer.v[i]);
+    for (uint32_t i = 0; i < n.inner.n; i++) vec_push(k->a, all, n.inner.v[i]);
+    int64_t anp = 1;
+    uint32_t atake = points_enough(k, &all, enough, &anp);
+    together = atake && (n.outer.n || blocks > 1);
+    if (together) {
+      n.outer.n = 0;
+      n.inner = all;
+      take = atake, np = anp;
+    }
+  }
+  u32vec point = {0}; /* the variables of a chunk's point */
+  if (together || (!by_panels && take && np >= blocks)) {
+    for (uint32_t i = 0; i < take; i++) vec_push(k->a, point, rest->v[i].var);
+    sz points = flatten(k, rest, take);
+    if (together) {
+      nvar w = rest->v[0];
+      for (uint32_t i = 1; i < rest->n; i++) rest->v[i - 1] = rest->v[i];
+      rest->n--;
+      chunk_loop(k, &n, w, rows ? rb : lanes ? lb : 0, rows);
+      points = sym_mul(c, points, rows || lanes ? sym_ceildiv(c, rows ? n.row.extent : n.lane.extent, sym_int(c, rows ? rb : lb)) : sym_int(c, 1));
+    } else rest->v[0].lo = lo, rest->v[0].hi = hi;
+    k->l.chunks = points;
+  } else if (!by_panels && rows) {
+    block_range(k, &n.row, lo, hi, rb);
+    k->l.chunks = sym_ceildiv(c, n.row.extent, sym_int(c, rb));
+  } else if (lchunks > 1) {
+    block_range(k, &n.lane, lo, hi, lb);
+    k->l.chunks = sym_ceildiv(c, n.lane.extent, sym_int(c, lb));
+  } else {
+    k->l.chunks = sym_int(c, 1);
+  }
+  if (k->p->level > 0) {
+    accesses again = {0}; /* addresses with the flattened variable in them */
+    group_accesses(e, group, k->stored, &again);
+    kernel_packs(k, &n, &again, &ch);
+  }
+  fill_halos(k, group, &n, &point, together);
+  nest_emit(e, &n);
+  if (together) {
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+}

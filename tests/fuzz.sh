@@ -1,0 +1,91 @@
+#!/bin/bash
+# Fuzzing: each target of tests/fuzz for some seconds, from a corpus made of the project's models, goldens, operators and targets. A finding is kept as a file, and named with the command that shows it again.
+#   tests/fuzz.sh [-t SECONDS per target] [-b BUILD] [-k KEEP] [-c] [-j JOBS] [TARGET...]
+# BUILD (default: build-fuzz beside the sources) is a build with clang and -DEK_FUZZ=ON; it is made when it is missing. KEEP: folder where the corpora grow from one time to the next (default: BUILD/corpus).
+# -c: no fuzzing; which lines the corpora reach, by llvm-cov (BUILD is then one with -DEK_FUZZ_COVERAGE=ON as well). Last line: `N passed, N failed, N skipped`, a target each.
+here=$(cd "$(dirname "$0")" && pwd)
+seconds=60 build= keep= coverage= jobs=2
+while getopts t:b:k:cj: o; do case $o in t) seconds=$OPTARG;; b) build=$OPTARG;; k) keep=$OPTARG;; c) coverage=1;; j) jobs=$OPTARG;; *) exit 2;; esac; done
+shift $((OPTIND - 1))
+[ -n "$build" ] || build=$here/../build-fuzz${coverage:+-coverage}
+targets=${*:-arrays target program loop expr notation graph onnx}
+set -- $targets
+skip() { echo "skipped: $1"; echo "0 passed, 0 failed, $(wc -w <<<"$targets") skipped"; exit 0; }
+cc=$(command -v clang-19 || command -v clang) || skip "clang is missing (clang-19)"
+echo 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) { (void)p; (void)n; return 0; }' >/tmp/fuzz_probe_$$.c
+"$cc" -fsanitize=fuzzer,address /tmp/fuzz_probe_$$.c -o /tmp/fuzz_probe_$$ 2>/dev/null
+have=$?
+rm -f /tmp/fuzz_probe_$$ /tmp/fuzz_probe_$$.c
+[ $have -eq 0 ] || skip "clang has no libFuzzer here (libclang-rt-19-dev)"
+mkdir -p "$build" && build=$(cd "$build" && pwd) || exit 2
+[ -f "$build/build.ninja" ] || CC=$cc cmake -S "$here/.." -B "$build" -G Ninja -DEK_FUZZ=ON ${coverage:+-DEK_FUZZ_COVERAGE=ON} >"$build/cmake.log" 2>&1 || { tail "$build/cmake.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+cmake --build "$build" -j "$jobs" --target fuzz einkorn >"$build/fuzz.log" 2>&1 || { grep -m5 -E 'error|FAILED' "$build/fuzz.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+keep=${keep:-$build/corpus}
+found=$build/findings
+mkdir -p "$found"
+export ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=16${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+export EINKORN_CACHE_DIR=$build/cache
+
+# ---- corpora ----
+m=$here/models e=$build/einkorn
+show() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 120 "$e" show "$1" --stage "$2" -q 2>/dev/null; }
+if [ ! -f "$keep/made" ]; then
+  for t in arrays target program loop expr notation graph onnx; do mkdir -p "$keep/$t"; done
+  cp "$here"/../targets/*.target "$keep/target"
+  cp "$here"/../ops/*.ek "$here"/notation/*.ek "$keep/notation"
+  cp "$here"/golden/graph/*.graph "$here"/golden/bad/*.graph "$keep/graph"
+  cp "$here"/golden/{expr,passes}/*.expr "$keep/expr"
+  [ -d "$here/hostile" ] && for t in graph expr loop program onnx; do cp "$here"/hostile/*."$t" "$keep/$t" 2>/dev/null; done
+  find "$m" -name '*.onnx' -size -40k -exec cp {} "$keep/onnx" \;
+  find "$m" -name '*.npz' -size -6k -exec cp {} "$keep/arrays" \;
+  for f in mlp_opset12 einsum quantize_pair scan_axes; do "$build/seeds" tensors "$keep/arrays/$f.pb" <"$m/$f.onnx"; done
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }" 0 >"$keep/arrays/c.npy"
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '>i2', 'fortran_order': True, 'shape': (3, 4), }" 0 >"$keep/arrays/f.npy"
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '<U2', 'fortran_order': False, 'shape': (3,), }" 0 >"$keep/arrays/u.npy"
+  for f in mlp_opset12 if_nested lstm_forward loop_fixed attention_causal cnn_opset11 scan_axes quantize_pair einsum detector_nms; do
+    show "$m/$f.onnx" graph >"$keep/graph/$f.graph"
+    show "$m/$f.onnx" expr >"$keep/expr/$f.expr"
+    show "$m/$f.onnx" program >"$keep/program/$f.program"
+    show "$m/$f.onnx" loop | "$build/seeds" loop "$keep/loop/$f.loop"
+  done
+  find "$keep" -size 0 -delete
+  find "$keep"/{graph,expr,program,loop} -size +32k -delete
+  touch "$keep/made"
+fi
+
+# ---- lines reached ----
+if [ "$coverage" ]; then
+  rm -f "$build"/*.profraw
+  for t; do (cd "$found" && LLVM_PROFILE_FILE=$build/$t.profraw timeout 600 "$build/fuzz_$t" -runs=0 -timeout=120 -rss_limit_mb=4000 -max_len=65536 "$keep/$t" >"$build/$t.log" 2>&1) || echo "FAIL $t ended early: $(tail -1 "$build/$t.log")"; done
+  profdata=$(command -v llvm-profdata-19 || command -v llvm-profdata) && cov=$(command -v llvm-cov-19 || command -v llvm-cov) || skip "llvm-cov is missing (llvm-19)"
+  "$profdata" merge -sparse "$build"/*.profraw -o "$build/all.profdata" || exit 1
+  objects=$(for t; do printf ' -object %s' "$build/fuzz_$t"; done)
+  "$cov" report $objects -instr-profile="$build/all.profdata" 2>/dev/null | awk '/\.c /{print $1, $8, $9, $10}' >"$build/coverage.txt"
+  passed=0 failed=0
+  for f in src/onnx/proto.c src/onnx/import.c src/onnx/tensor.c src/onnx/attrs.c src/onnx/names.c src/onnx/order.c src/onnx/upgrade.c src/notation/lex.c src/notation/parse.c src/notation/check.c src/graph/parse.c src/graph/verify.c \
+    src/expr/parse.c src/expr/parse_value.c src/expr/verify.c src/loop/parse.c src/loop/verify.c src/program/parse.c src/program/verify.c src/target/target.c src/base/npy.c; do
+    line=$(grep -E "(^|/)${f#src/} |$f " "$build/coverage.txt" | head -1)
+    percent=$(awk '{print $4}' <<<"$line")
+    printf '%-28s %8s of lines\n' "$f" "${percent:-none}"
+    if [ -n "$percent" ] && awk -v p="${percent%\%}" 'BEGIN{exit !(p >= 85)}'; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  done
+  echo "$passed passed, $failed failed, 0 skipped"
+  [ $failed -eq 0 ]
+  exit
+fi
+
+# ---- fuzzing ----
+passed=0 failed=0
+for t; do
+  mkdir -p "$found/$t"
+  rm -f "$found/$t"/*
+  (cd "$found/$t" && timeout -s INT $((seconds + 120)) "$build/fuzz_$t" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=4000 -malloc_limit_mb=2500 -max_len=65536 -print_final_stats=1 "$keep/$t" >"$build/$t.log" 2>&1)
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$build/$t.log")
+  if ls "$found/$t" | grep -q .; then
+    failed=$((failed + 1))
+    for f in "$found/$t"/*; do echo "FAIL $t: $(grep -m1 -hE 'FINDING|runtime error|ERROR: AddressSanitizer|ERROR: LeakSanitizer|ERROR: libFuzzer' "$build/$t.log" | sed 's/^==[0-9]*==//' | cut -c1-200) ($build/fuzz_$t $f)"; done
+  elif [ -z "$runs" ]; then failed=$((failed + 1)); echo "FAIL $t ended early: $(tail -1 "$build/$t.log")"
+  else passed=$((passed + 1)); echo "$t: $runs inputs, $(sed -n 's/.*cov: \([0-9]*\) .*/\1/p' "$build/$t.log" | tail -1) edges"; fi
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]

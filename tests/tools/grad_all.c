@@ -1,0 +1,311 @@
+/* grad_all: every definition's gradient against central differences, in f64, by the evaluator.
+ *
+ *   grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-p] [-v] [NAME...]
+ *
+ * For each definition of the library (or those named) random legal calls are made from its signature (src/notation/instance.h): shapes, attributes, contents. The call's outputs of floating type are weighted with random
+ * seeds and summed; the derived adjoint of every floating input is compared with (f(x+h) - f(x-h)) / 2h at a few places. Places where differences of two step widths disagree (a kink within the step) do not count.
+ * Definitions are differentiated as they stand, but with `f32` read as `f64`, so that differences are exact enough. -p: also after the passes. A definition without any floating input or output, or whose floating
+ * inputs are values known when compiling, has no gradient and is skipped, by that property. One line per definition with -v; at the end `N passed, N failed, N skipped`, counted by definition.
+ */
+#include "expr/passes.h"
+#include "grad/grad.h"
+#include "notation/ast.h"
+#include "notation/instance.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SAMPLES = 5, MAX_ELEMENTS = 600 };
+static uint32_t instances = 12, tries = 6000;
+static uint64_t first_seed = 1;
+static bool verbose, passes;
+
+typedef struct tally { uint32_t legal, floats, refused, compared, nonzero, kinks, singular, instances; double worst; char why[400]; bool failed; } tally;
+typedef struct check {
+  ctx *c;
+  const opdef *d;
+  opinst i;
+  tid outs[OPINST_MAX], seeds[OPINST_MAX], wrt[OPINST_MAX], adj[OPINST_MAX];
+  ndarray sv[OPINST_MAX], got[OPINST_MAX];
+  uint32_t of[OPINST_MAX], nout, nw;
+  tally *t;
+} check;
+
+static uint64_t state = 1;
+static double uniform(void) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (double)(state >> 40) / (1 << 24);
+}
+static int64_t elements(const ndarray *a) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < a->rank; i++) n *= a->dims[i];
+  return n;
+}
+static const char *first_error(ctx *c) {
+  for (const diag *d = diag_first(c); d; d = d->next)
+    if (d->level == D_ERROR) return d->text;
+  return "no reason given";
+}
+static char *text_of(emodule *m) {
+  sbuf b = sbuf_new(ctx_arena(m->c));
+  expr_print(m, &b, (print_opts){.weights_inline = true});
+  return b.n ? b.s : "";
+}
+static void fail(check *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void fail(check *k, const char *fmt, ...) {
+  va_list ap;
+  sbuf b = sbuf_new(ctx_arena(k->c));
+  if (k->t->failed) return;
+  opinst_print(k->c, k->d, &k->i, &b);
+  va_start(ap, fmt);
+  int n = vsnprintf(k->t->why, sizeof k->t->why, fmt, ap);
+  va_end(ap);
+  if (n > 0 && n < 350) snprintf(k->t->why + n, sizeof k->t->why - (size_t)n, " in %s", b.s);
+  k->t->failed = true;
+  if (getenv("GRAD_TEXT")) fprintf(stderr, "%s\n%s\n", k->t->why, text_of(k->i.m));
+}
+static evaluation *start(check *k, arena *a, bool seeds) {
+  evaluation *v = expr_eval_new(k->i.m, a, 1);
+  for (uint32_t i = 0; i < k->i.nin; i++)
+    if (k->i.in[i].present && xt(k->i.m, k->i.in[i].t)->kind == TK_INPUT) expr_eval_input(v, k->i.in[i].t, &k->i.data[i]);
+  for (uint32_t i = 0; seeds && i < k->nout; i++) expr_eval_input(v, k->seeds[i], &k->sv[i]);
+  return v;
+}
+static double loss(check *k) {
+  arena *a = arena_new(k->c);
+  evaluation *v = start(k, a, false);
+  double sum = 0;
+  for (uint32_t o = 0; o < k->nout; o++) {
+    const ndarray *y = expr_eval_get(v, k->outs[o]);
+    for (int64_t i = 0; i < elements(y); i++) sum += ((const double *)y->data)[i] * ((const double *)k->sv[o].data)[i];
+  }
+  arena_free(a);
+  return sum;
+}
+/* The forward pass runs and gives finite numbers. */
+static bool forward(check *k) {
+  evaluation *v = start(k, ctx_arena(k->c), false);
+  int64_t all = 0;
+  for (uint32_t o = 0; o < k->nout; o++) {
+    const ndarray *y = expr_eval_get(v, k->outs[o]);
+    if (elements(y) > MAX_ELEMENTS) return false;
+    all += elements(y);
+    ndarray s = *y;
+    double *w = arena_alloc(ctx_arena(k->c), s.bytes + 16);
+    for (int64_t i = 0; i < elements(y); i++) {
+      if (!isfinite(((const double *)y->data)[i]) || fabs(((const double *)y->data)[i]) > 1e6) return false;
+      w[i] = 2 * uniform() - 1;
+    }
+    s.data = w;
+    k->sv[o] = s;
+  }
+  return all > 0;
+}
+static void compare(check *k, uint32_t w) {
+  ndarray *x = &k->i.data[k->of[w]];
+  double *p = (double *)(uintptr_t)x->data;
+  int64_t n = elements(x);
+  for (int64_t q = 0; q < SAMPLES && q < n; q++) {
+    int64_t at = n <= SAMPLES ? q : (int64_t)(uniform() * (double)n);
+    double keep = p[at], h = 2e-5, f[5];
+    for (int s = 0; s < 5; s++) {
+      p[at] = keep + h * (s - 2) / 2;
+      f[s] = loss(k);
+    }
+    p[at] = keep;
+    double one = (f[4] - f[0]) / (2 * h), two = (f[3] - f[1]) / h, right = (f[4] - f[2]) / h, left = (f[2] - f[0]) / h, got = ((const double *)k->got[w].data)[at];
+    double scale = fmax(1, fmax(fabs(one), fabs(got))), e = fabs(got - two) / scale;
+    if (!isfinite(one) || fabs(one - two) > 3e-7 * scale || fabs(right - left) > 1e-2 * scale) {
+      k->t->kinks++;
+      continue;
+    }
+    if (!isfinite(got)) { /* the square root of a variance of one element and the like: no more than a few */
+      k->t->singular++;
+      continue;
+    }
+    k->t->compared++;
+    if (fabs(two) > 1e-7) k->t->nonzero++;
+    if (e > k->t->worst) k->t->worst = e;
+    if (!(e <= 2e-6)) fail(k, "adjoint of %s at %lld is %.10g, differences give %.10g", xt(k->i.m, k->wrt[w])->name, (long long)at, got, two);
+  }
+}
+static void after_passes(check *k) {
+  emodule *m = k->i.m;
+  m->outputs.n = 0;
+  for (tid t = 1; t < m->tensors.n; t++) xt(m, t)->output = false;
+  for (uint32_t i = 0; i < k->nw; i++) {
+    if (xt(m, k->adj[i])->kind == TK_INPUT || xt(m, k->adj[i])->kind == TK_CONST) continue;
+    xt(m, k->adj[i])->output = true;
+    vec_push(m->a, m->outputs, ((io){k->adj[i], "d"}));
+  }
+  expr_optimise(m, 1, NULL);
+  if (!expr_verify(m, "passes")) {
+    fail(k, "after the passes: %s", first_error(k->c));
+    return;
+  }
+  evaluation *v = start(k, ctx_arena(k->c), true);
+  for (uint32_t i = 0; i < m->outputs.n; i++) {
+    uint32_t w = 0;
+    while (k->adj[w] != m->outputs.v[i].t) w++;
+    const ndarray *y = expr_eval_get(v, m->outputs.v[i].t);
+    for (int64_t q = 0; q < elements(y); q++) {
+      double a = ((const double *)y->data)[q], b = ((const double *)k->got[w].data)[q];
+      if (a != b && !(fabs(a - b) <= 1e-9 * fmax(1, fabs(b))) && !(isnan(a) && isnan(b))) fail(k, "after the passes the adjoint of input %u at %lld is %.12g, was %.12g", w, (long long)q, a, b);
+    }
+  }
+}
+static void one(check *k) {
+  emodule *m = k->i.m;
+  for (uint32_t o = 0; o < k->nout; o++) {
+    const tensor y = *xt(m, k->outs[o]);
+    k->seeds[o] = expr_tensor(m, TK_INPUT, y.type, y.shape, y.rank, "seed", NULL);
+    vec_push(m->a, m->inputs, ((io){k->seeds[o], "seed"}));
+  }
+  if (!grad_reverse(m, 0, k->outs, k->seeds, k->nout, k->wrt, k->nw, k->adj)) {
+    k->t->refused++;
+    if (!k->t->failed) fail(k, "%s", first_error(k->c));
+    return;
+  }
+  if (!expr_verify(m, "grad")) {
+    fail(k, "%s", first_error(k->c));
+    return;
+  }
+  evaluation *v = start(k, ctx_arena(k->c), true);
+  for (uint32_t w = 0; w < k->nw; w++) k->got[w] = *expr_eval_get(v, k->adj[w]);
+  k->t->instances++;
+  for (uint32_t w = 0; w < k->nw; w++) compare(k, w);
+  if (passes && !k->t->failed) after_passes(k);
+}
+static void attempt(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, bool wide, tally *t) {
+  uint32_t mark = diag_mark(c);
+  check *k = NEW(ctx_arena(c), check);
+  k->c = c, k->d = d, k->t = t;
+  if (!notation_instance(c, lib, d, seed, (opinst_opts){.types = wide ? 1u << ET_F64 | 1u << ET_I64 | 1u << ET_I32 | 1u << ET_BOOL : 0}, &k->i)) return;
+  t->legal++;
+  for (uint32_t i = 0; i < k->i.nout; i++)
+    if (k->i.out[i].present && k->i.out[i].want && k->i.out[i].type == ET_F64) k->outs[k->nout++] = k->i.out[i].t;
+  for (uint32_t i = 0; i < k->i.nin; i++) {
+    const arg *a = &k->i.in[i];
+    if (!a->present || a->type != ET_F64 || xt(k->i.m, a->t)->kind != TK_INPUT) continue;
+    k->of[k->nw] = i;
+    k->wrt[k->nw++] = a->t;
+  }
+  if (!k->nout || !k->nw) return;
+  t->floats++;
+  volatile bool runs = false;
+  CTX_TRY(c) { runs = forward(k); }
+  CTX_CATCH { runs = false; }
+  if (!runs) {
+    diag_reset(c, mark);
+    return;
+  }
+  volatile bool ok = false;
+  CTX_TRY(c) {
+    one(k);
+    ok = true;
+  }
+  CTX_CATCH { ok = false; }
+  if (!ok) fail(k, "unwound: %s", first_error(c));
+}
+static oplib *library(ctx *c, bool wide) {
+  oplib *lib = notation_lib(c);
+  if (!notation_add_builtin(lib)) return NULL;
+  if (!wide) return lib;
+  sbuf w = sbuf_new(ctx_arena(c));
+  for (uint32_t i = 0; i < notation_count(lib); i++) {
+    sbuf b = sbuf_new(ctx_arena(c));
+    opdef_print(notation_nth(lib, i), &b);
+    for (const char *p = b.s; *p; p++) {
+      bool f32 = !strncmp(p, "f32", 3);
+      sb_put(&w, f32 ? "f64" : (char[]){*p, 0});
+      if (f32) p += 2;
+    }
+    sb_putc(&w, '\n');
+  }
+  return notation_add(lib, w.s, w.n, "wide.ek") ? lib : NULL;
+}
+/* wide: f32 read as f64; else the library as it stands, with any types, to see whether there are legal calls at all. */
+static void define(uint32_t at, tally *t, bool wide) {
+  ctx *c = NULL;
+  oplib *lib = NULL;
+  struct timespec a, b;
+  clock_gettime(CLOCK_MONOTONIC, &a);
+  for (uint32_t s = 0; s < tries && !t->failed; s++) {
+    if (t->instances >= instances && (t->nonzero || t->instances >= 8 * instances)) break;
+    if ((!t->floats && t->legal >= 300) || (!wide && t->legal)) break;
+    if (s % 400 == 0) {
+      if (c) ctx_free(c);
+      c = ctx_new();
+      lib = library(c, wide);
+      if (!lib) {
+        printf("the library does not load: %s\n", first_error(c));
+        exit(1);
+      }
+    }
+    state = first_seed * 977 + s;
+    attempt(c, lib, notation_nth(lib, at), first_seed * 1000003 + s, wide, t);
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    if (s > 200 && b.tv_sec - a.tv_sec > 20) break;
+  }
+  ctx_free(c);
+}
+/* By the types alone: can a float come in, and can one go out? */
+static bool can_be_float(const opdef *d, const char *elem) {
+  uint32_t mask = 0, m, floats;
+  elem_set("float", &floats);
+  for (uint32_t i = 0; i < d->ntv; i++)
+    if (d->tv[i].name == elem) {
+      for (uint32_t k = 0; k < d->tv[i].nsets; k++)
+        if (elem_set(d->tv[i].sets[k], &m)) mask |= m;
+      return !d->tv[i].nsets || (mask & floats);
+    }
+  return !elem_set(elem, &mask) || (mask & floats); /* no set: a type that the body makes */
+}
+static bool types_allow(const opdef *d) {
+  bool in = false, out = false;
+  for (uint32_t i = 0; i < d->nin; i++) in |= can_be_float(d, d->in[i].type.elem);
+  for (uint32_t i = 0; i < d->nout; i++) out |= can_be_float(d, d->out[i].type.elem);
+  return in && out;
+}
+int main(int argc, char **argv) {
+  uint32_t passed = 0, failed = 0, skipped = 0;
+  int i = 1;
+  for (; i < argc && argv[i][0] == '-'; i++) {
+    if (!strcmp(argv[i], "-v")) verbose = true;
+    else if (!strcmp(argv[i], "-p")) passes = true;
+    else if (!strcmp(argv[i], "-n") && i + 1 < argc) instances = (uint32_t)atoi(argv[++i]);
+    else if (!strcmp(argv[i], "-t") && i + 1 < argc) tries = (uint32_t)atoi(argv[++i]);
+    else if (!strcmp(argv[i], "-s") && i + 1 < argc) first_seed = (uint64_t)atoll(argv[++i]);
+    else return fprintf(stderr, "usage: grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-p] [-v] [NAME...]\n"), 2;
+  }
+  ctx *c = ctx_new();
+  oplib *lib = library(c, true);
+  if (!lib) return printf("the library does not load: %s\n", first_error(c)), 1;
+  for (uint32_t q = 0; q < notation_count(lib); q++) {
+    const char *name = opdef_name(notation_nth(lib, q));
+    bool asked = i == argc;
+    for (int j = i; j < argc; j++) asked |= !strcmp(argv[j], name);
+    if (!asked) continue;
+    tally t = {0};
+    if (!types_allow(notation_nth(lib, q))) {
+      skipped++;
+      if (verbose) printf("%-28s no floats by its types\n", name);
+      continue;
+    }
+    define(q, &t, true);
+    if (!t.legal) define(q, &t, false);
+    if (t.singular * 4 > t.compared && !t.failed) t.failed = true, snprintf(t.why, sizeof t.why, "%u of %u adjoints are not finite", t.singular, t.singular + t.compared);
+    const char *what = t.failed ? "FAIL" : !t.legal ? "no instance" : !t.floats ? "no floats" : !t.instances ? "no finite instance" : !t.compared ? "nowhere smooth" : !t.nonzero ? "zero" : "ok";
+    if (t.failed || !t.legal || (t.floats && !t.compared)) failed++;
+    else if (!t.floats) skipped++;
+    else passed++;
+    if (verbose || t.failed || !t.legal || (t.floats && !t.compared))
+      printf("%-28s %-18s legal %u, instances %u, places %u (%u not 0, %u at kinks, %u singular), worst %.1e %s\n", name, what, t.legal, t.instances, t.compared, t.nonzero, t.kinks, t.singular, t.worst, t.why);
+    fflush(stdout);
+  }
+  printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
+  ctx_free(c);
+  return failed != 0;
+}

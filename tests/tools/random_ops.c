@@ -1,0 +1,379 @@
+/* random_ops: random instances of the library's operators, compiled, against the evaluator.
+ *
+ *   random_ops [-n INSTANCES] [-s FIRST] [-b BATCH] [-j JOBS] [-t SECONDS] [-v] [NAME...]      NAME:SEED...: these again, as one batch
+ *
+ * An instance is one call of a definition with random element types, ranks, shapes, attributes and contents (src/notation/instance.h): its seed and the operator's name say which. BATCH of them (default 48), of different
+ * operators, go into one module, which is evaluated as the definitions say, compiled at full optimisation, and compiled at -O0; every element of every output must agree: integers to the bit, floats within a tolerance
+ * that follows from their type. Inputs, outputs and working memory end at pages that nobody may touch. A batch runs in a process of its own; one that fails or crashes is tried again instance by instance, so that each
+ * failure names one. One line per failure, with what runs it again; at the end `N passed, N failed, N skipped`. -t ends the tries after so many seconds, whatever -n says. */
+#include "driver/pipeline.h"
+#include "notation/instance.h"
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+/* after loop.h, whose L_SET <fcntl.h> has as a macro */
+#include "check.h"
+
+enum { MAX_BATCH = 256, TRIES = 60, MAX_ELEMENTS = 1 << 14, JOBS = 32, TEXT = 400 };
+typedef struct call { uint32_t op; uint64_t seed; opinst i; tid in[OPINST_MAX]; ndarray want[OPINST_MAX]; uint32_t nwant; } call;
+typedef struct lot { uint32_t op; uint64_t seed; } lot;
+typedef struct board { /* shared with the children */
+  uint32_t made;           /* instances of the batch */
+  lot items[MAX_BATCH];
+  lot now;                 /* being made: to know which it was that crashed */
+  bool making;
+  bool bad[MAX_BATCH];
+  char text[TEXT];         /* of the last that failed */
+  bool failed, finished;
+} board;
+static ctx *lib_ctx;
+static oplib *lib;
+static uint32_t *wanted, nwanted;
+static bool verbose;
+
+/* ---- one module of many calls ---- */
+static bool compared(const arg *out) { return out->present && out->want && out->type != ET_STR; }
+static bool place_call(emodule *m, call *k) {
+  ctx *c = m->c;
+  const opdef *d = notation_nth(lib, k->op);
+  opinst *o = &k->i;
+  arg in[OPINST_MAX], out[OPINST_MAX];
+  for (uint32_t i = 0; i < o->nin; i++) {
+    in[i] = o->in[i];
+    k->in[i] = 0;
+    if (!in[i].present) continue;
+    if (xt(o->m, o->in[i].t)->kind == TK_CONST) {
+      in[i].t = expr_const_tensor(m, &o->data[i], "c");
+      continue;
+    }
+    in[i].t = k->in[i] = expr_tensor(m, TK_INPUT, in[i].type, in[i].shape, in[i].rank, "x", NULL);
+    vec_push(m->a, m->inputs, ((io){in[i].t, xt(m, in[i].t)->name}));
+  }
+  for (uint32_t i = 0; i < o->nout; i++) out[i] = (arg){.want = o->out[i].want};
+  uint32_t mark = sym_mark(c);
+  bool ok = notation_elaborate(lib, d, m, 0, "node", in, o->nin, o->attr, o->nattr, out, o->nout);
+  sym_pop(c, mark);
+  for (uint32_t i = 0; ok && i < o->nout; i++) {
+    if (!compared(&out[i])) continue;
+    tid t = out[i].t;
+    xt(m, t)->output = true;
+    vec_push(m->a, m->outputs, ((io){t, arena_fmt(m->a, "%s%u", xt(m, t)->name, m->outputs.n)}));
+  }
+  return ok;
+}
+static emodule *module_of(ctx *c, call *k, uint32_t n) {
+  emodule *m = expr_module(c);
+  for (uint32_t i = 0; i < n; i++)
+    if (!place_call(m, &k[i])) ctx_fail(c, E_INTERNAL, "what was a legal call is none the second time");
+  return m;
+}
+/* What the definition says, in the call's own module. False: the contents do not fit (an index out of range), or it is much. */
+static bool evaluate(ctx *c, call *k) {
+  emodule *m = k->i.m;
+  evaluation *v = expr_eval_new(m, ctx_arena(c), 1);
+  int64_t n;
+  for (uint32_t i = 0; i < k->i.nin; i++) {
+    if (!k->i.in[i].present) continue;
+    if (k->i.in[i].type == ET_STR || !nd_count(&k->i.data[i], &n) || n > MAX_ELEMENTS) return false;
+    if (xt(m, k->i.in[i].t)->kind == TK_INPUT) expr_eval_input(v, k->i.in[i].t, &k->i.data[i]);
+  }
+  k->nwant = 0;
+  for (uint32_t i = 0; i < k->i.nout; i++) {
+    if (!compared(&k->i.out[i])) continue;
+    const ndarray *r = expr_eval_get(v, k->i.out[i].t);
+    if (!nd_count(r, &n) || n > MAX_ELEMENTS) return false;
+    k->want[k->nwant++] = *r;
+  }
+  return k->nwant > 0;
+}
+static bool legal(ctx *c, call *k) {
+  uint32_t mark = diag_mark(c);
+  volatile bool ok = false;
+  if (!notation_instance(c, lib, notation_nth(lib, k->op), k->seed, (opinst_opts){0}, &k->i)) return false;
+  CTX_TRY(c) { ok = evaluate(c, k); }
+  CTX_CATCH { ok = false; }
+  if (!ok) diag_reset(c, mark);
+  return ok;
+}
+
+/* ---- compiled ---- */
+/* Compiled; NULL with a reason when the call refuses. */
+static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level, const char **why) {
+  pipe_opts o = {.level = level, .compile_threads = 1};
+  pipeline *p = pipe_new(c, &o);
+  arena *a = ctx_arena(c);
+  p->g = graph_new(c, NULL, "random");
+  p->m = m;
+  uint32_t no = m->outputs.n;
+  etype *type = NEWN(a, etype, no + 1);
+  uint32_t *rank = NEWN(a, uint32_t, no + 1), total = 0, at = 0;
+  for (uint32_t i = 0; i < no; i++) type[i] = xt(m, m->outputs.v[i].t)->type, rank[i] = xt(m, m->outputs.v[i].t)->rank, total += rank[i];
+  if (!pipe_optimise(p) || !pipe_program(p)) ctx_fail(c, E_INTERNAL, "stopped");
+  jit *j = pipe_jit(p);
+  ek_rt_main plan = (ek_rt_main)jit_find(j, p->p->plan_fn->name), run = (ek_rt_main)jit_find(j, p->p->run_fn->name);
+  uint8_t *weights = aligned_alloc(64, ((size_t)p->p->weight_bytes + 64) / 64 * 64);
+  pipe_weights(p, weights);
+  const void **in = NEWN(a, const void *, m->inputs.n + 1);
+  int64_t in_dims[4096], *out_dims = NEWN(a, int64_t, total + 1);
+  void **out = NEWN(a, void *, no + 1);
+  uint32_t ni = 0;
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t q = 0; q < k[i].i.nin; q++) {
+      if (!k[i].in[q]) continue;
+      const ndarray *d = &k[i].i.data[q];
+      uint8_t *mem = guarded(d->bytes);
+      if (d->bytes) memcpy(mem, d->data, d->bytes);
+      in[ni++] = mem;
+      for (uint32_t x = 0; x < d->rank; x++) in_dims[at++] = d->dims[x];
+    }
+  ek_rt_call rc = {.in = in, .out = out, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .threads = 1, .parallel = ek_rt_parallel};
+  int64_t code = plan(&rc);
+  if (!code) {
+    at = 0;
+    for (uint32_t i = 0; i < no; i++) {
+      size_t bytes = et_bytes(type[i]);
+      for (uint32_t x = 0; x < rank[i]; x++) bytes *= (size_t)out_dims[at++];
+      out[i] = guarded(bytes);
+      memset(out[i], 0xa5, bytes);
+    }
+    rc.arena = guarded(((size_t)rc.arena_bytes + 63) / 64 * 64);
+    code = run(&rc);
+  }
+  ndarray *r = NULL;
+  *why = code ? (rc.message ? rc.message : "refused without a word") : NULL;
+  if (!code) {
+    r = NEWN(a, ndarray, no + 1);
+    at = 0;
+    for (uint32_t i = 0; i < no; i++) {
+      r[i] = (ndarray){.type = type[i], .rank = rank[i], .data = out[i]};
+      for (uint32_t x = 0; x < rank[i]; x++) r[i].dims[x] = out_dims[at++];
+    }
+  }
+  jit_free(j);
+  free(weights);
+  return r;
+}
+static tolerance allowed(etype t) {
+  switch (t) {
+  case ET_F64: return (tolerance){2e-6, 2e-6}; /* some definitions compute in f32 inside */
+  case ET_F32: return (tolerance){2e-4, 2e-5};
+  case ET_F16: return (tolerance){4e-3, 2e-3};
+  case ET_BF16: return (tolerance){3e-2, 1e-2};
+  case ET_F4E2M1: return (tolerance){0.51, 0.51}; /* below: a step */
+  case ET_F8E8M0: return (tolerance){1.01, 0};
+  default: return (tolerance){0.26, 0.05};
+  }
+}
+static void check(ctx *c, board *b, call *k, uint32_t n) {
+  for (int level = 3; level >= 0; level -= 3) {
+    emodule *m = module_of(c, k, n);
+    const char *why;
+    const ndarray *got = compute(c, m, k, n, level, &why);
+    if (!got) ctx_fail(c, E_FAILED, "-O%d: %s", level, why);
+    for (uint32_t i = 0, at = 0; i < n; i++)
+      for (uint32_t q = 0; q < k[i].nwant; q++, at++) {
+        char text[256];
+        if (!differs(text, sizeof text, m->outputs.v[at].name, &got[at], &k[i].want[q], allowed(k[i].want[q].type))) continue;
+        if (!b->failed) snprintf(b->text, TEXT, "-O%d: %s", level, text);
+        b->bad[i] = b->failed = true;
+      }
+  }
+}
+
+/* ---- a batch, in a child ---- */
+static void run_batch(board *b, bool make, uint32_t n, uint64_t seed) {
+  ctx *c = lib_ctx;
+  call *k = calloc(n, sizeof *k);
+  uint32_t made = 0;
+  if (make) { /* finds legal ones */
+    b->made = 0, b->making = true;
+    for (uint32_t i = 0; i < n; i++) {
+      uint32_t op = wanted[(seed + i) % nwanted];
+      for (uint64_t t = 0; t < TRIES; t++) {
+        call *q = &k[made];
+        q->op = op, q->seed = (seed + i) * 1000 + t;
+        b->now = (lot){op, q->seed};
+        if (!legal(c, q)) continue;
+        b->items[made++] = (lot){op, q->seed};
+        break;
+      }
+    }
+    b->made = made, b->making = false;
+  } else {
+    for (uint32_t i = 0; i < n; i++) {
+      k[i].op = b->items[i].op, k[i].seed = b->items[i].seed;
+      made += legal(c, &k[i]);
+    }
+    if (made != n) {
+      snprintf(b->text, TEXT, "no legal call");
+      b->failed = true;
+      return;
+    }
+  }
+  volatile bool ok = false;
+  CTX_TRY(c) {
+    for (uint32_t i = 0; !make && verbose && i < n; i++) {
+      sbuf s = sbuf_new(ctx_arena(c));
+      opinst_print(c, notation_nth(lib, k[i].op), &k[i].i, &s);
+      printf("%s\n", s.s);
+    }
+    if (verbose && !make) {
+      sbuf s = sbuf_new(ctx_arena(c));
+      expr_print(module_of(c, k, made), &s, (print_opts){.weights_inline = true});
+      printf("%s\n", s.s);
+      fflush(stdout);
+    }
+    check(c, b, k, made);
+    ok = true;
+  }
+  CTX_CATCH {}
+  if (!ok) {
+    b->failed = true;
+    for (const diag *d = diag_first(c); d; d = d->next)
+      if (d->level == D_ERROR) {
+        snprintf(b->text, TEXT, "%s", d->text);
+        break;
+      }
+  }
+  b->finished = true;
+}
+/* How it ended; the board has the rest. */
+static void wait_for(pid_t pid, board *b) {
+  int status;
+  if (waitpid(pid, &status, 0) != pid) status = 0;
+  if (b->finished || b->failed) return;
+  b->failed = true;
+  snprintf(b->text, TEXT, "%s", WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "takes too long" : strsignal(WTERMSIG(status)) : "the process ended");
+}
+static pid_t start(board *b, bool make, uint32_t n, uint64_t seed) {
+  b->failed = b->finished = b->making = false;
+  b->text[0] = 0;
+  memset(b->bad, 0, sizeof b->bad);
+  fflush(NULL);
+  pid_t pid = fork();
+  if (!pid) {
+    alarm(make ? 300 : 60);
+    run_batch(b, make, n, seed);
+    _exit(0);
+  }
+  return pid;
+}
+/* Which of a failed batch? Each alone, unless the values say it. */
+static uint32_t blame(board *b) {
+  if (b->making) {
+    printf("FAIL %s: %s while the definition is evaluated (random_ops %s:%llu)\n", opdef_name(notation_nth(lib, b->now.op)), b->text, opdef_name(notation_nth(lib, b->now.op)), (unsigned long long)b->now.seed);
+    return 1;
+  }
+  static lot all[MAX_BATCH];
+  bool bad[MAX_BATCH], any = false;
+  uint32_t n = b->made, failures = 0;
+  memcpy(all, b->items, sizeof all);
+  memcpy(bad, b->bad, sizeof bad);
+  char whole[TEXT];
+  snprintf(whole, sizeof whole, "%s", b->text);
+  for (uint32_t i = 0; i < n; i++) any |= bad[i];
+  for (uint32_t i = 0; i < n; i++) {
+    if (any && !bad[i]) continue;
+    b->items[0] = all[i];
+    wait_for(start(b, false, 1, 0), b);
+    if (!b->failed) continue;
+    failures++;
+    printf("FAIL %s: %s (random_ops %s:%llu)\n", opdef_name(notation_nth(lib, all[i].op)), b->text, opdef_name(notation_nth(lib, all[i].op)), (unsigned long long)all[i].seed);
+    fflush(stdout);
+  }
+  if (!failures) { /* only together: which of them? */
+    failures = 1;
+    for (uint32_t i = 0; i < n && n > 1;) {
+      for (uint32_t q = 0, at = 0; q < n; q++)
+        if (q != i) b->items[at++] = all[q];
+      wait_for(start(b, false, n - 1, 0), b);
+      if (b->failed) memmove(all + i, all + i + 1, (--n - i) * sizeof *all);
+      else i++;
+    }
+    printf("FAIL only together: %s (random_ops", whole);
+    for (uint32_t i = 0; i < n; i++) printf(" %s:%llu", opdef_name(notation_nth(lib, all[i].op)), (unsigned long long)all[i].seed);
+    puts(")");
+    fflush(stdout);
+  }
+  return failures;
+}
+static bool load_library(void) {
+  volatile bool loaded = false;
+  CTX_TRY(lib_ctx) {
+    lib = notation_lib(lib_ctx);
+    loaded = notation_add_builtin(lib);
+  }
+  CTX_CATCH {}
+  return loaded;
+}
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+int main(int argc, char **argv) {
+  uint64_t n = 2000, first = 0, passed = 0, failed = 0;
+  uint32_t batch = 48, jobs = 2;
+  double limit = 0;
+  int opt;
+  while ((opt = getopt(argc, argv, "n:s:b:j:t:v")) != -1) {
+    if (opt == 'n') n = strtoull(optarg, NULL, 10);
+    else if (opt == 's') first = strtoull(optarg, NULL, 10);
+    else if (opt == 'b') batch = (uint32_t)atoi(optarg);
+    else if (opt == 'j') jobs = (uint32_t)atoi(optarg);
+    else if (opt == 't') limit = atof(optarg);
+    else if (opt == 'v') verbose = true;
+    else return fputs("usage: random_ops [-n INSTANCES] [-s FIRST] [-b BATCH] [-j JOBS] [-t SECONDS] [-v] [NAME...]\n", stderr), 2;
+  }
+  if (!batch || batch > MAX_BATCH) batch = MAX_BATCH;
+  if (!jobs || jobs > JOBS) jobs = 1;
+  lib_ctx = ctx_new();
+  if (!load_library()) return puts("the library does not load"), 1;
+  wanted = calloc(notation_count(lib), sizeof *wanted);
+  for (uint32_t q = 0; q < notation_count(lib); q++) {
+    bool asked = optind == argc;
+    for (int j = optind; j < argc; j++) asked |= !strcmp(argv[j], opdef_name(notation_nth(lib, q)));
+    if (asked) wanted[nwanted++] = q;
+  }
+  static lot named[MAX_BATCH];
+  uint32_t again = 0;
+  for (int j = optind; j < argc; j++) {
+    const char *colon = strchr(argv[j], ':');
+    for (uint32_t q = 0; colon && again < MAX_BATCH && q < notation_count(lib); q++) {
+      const char *name = opdef_name(notation_nth(lib, q));
+      if (strlen(name) == (size_t)(colon - argv[j]) && !strncmp(name, argv[j], strlen(name))) named[again++] = (lot){q, strtoull(colon + 1, NULL, 10)};
+    }
+  }
+  if (!nwanted && !again) return puts("no such operator"), 2;
+  board *b = mmap(NULL, sizeof *b * jobs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (b == MAP_FAILED) return perror("mmap"), 2;
+  memcpy(b->items, named, sizeof named);
+  if (again) {
+    verbose = true;
+    wait_for(start(b, false, again, 0), b);
+    printf("%s\n%d passed, %d failed, 0 skipped\n", b->text, !b->failed, b->failed);
+    return b->failed;
+  }
+  pid_t pid[JOBS] = {0};
+  double end = limit > 0 ? seconds() + limit : 1e18;
+  uint64_t next = first;
+  uint32_t empty = 0;
+  for (uint32_t live = 0, k = 0;; k = (k + 1) % jobs) {
+    if (pid[k]) {
+      wait_for(pid[k], &b[k]);
+      pid[k] = 0, live--;
+      uint32_t bad = b[k].failed ? blame(&b[k]) : 0;
+      failed += bad, passed += b[k].made > bad ? b[k].made - bad : 0;
+      empty = b[k].made ? 0 : empty + 1;
+    }
+    bool more = passed + failed + (uint64_t)live * batch < n && seconds() < end && failed < 200 && empty < 100;
+    if (!more && !live) break;
+    if (!more) continue;
+    pid[k] = start(&b[k], true, batch, next);
+    next += batch;
+    live++;
+  }
+  printf("%llu passed, %llu failed, 0 skipped\n", (unsigned long long)passed, (unsigned long long)failed);
+  ctx_free(lib_ctx);
+  return failed != 0;
+}
