@@ -4,6 +4,7 @@ einkorn=${1:-build/einkorn}
 here=$(cd "$(dirname "$0")" && pwd)
 digits=$here/../examples/digits/digits.onnx all=$here/../examples/digits/all.npz models=$here/models
 work=$(mktemp -d)
+: "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
 trap 'rm -rf "$work"' EXIT
 tests=0 bad=0
 # expect CODE PATTERN COMMAND...: the exit code, and a text (extended pattern) that stdout or stderr must have ('' for none)

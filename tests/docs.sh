@@ -15,6 +15,7 @@ build=$(cd "$build" && pwd)
 [ $# -gt 0 ] || table=1
 [ $# -gt 0 ] || set -- "$root"/*.md "$root"/docs/*.md "$root"/examples/*/README.md
 work=$(mktemp -d)
+: "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
 export PATH=$build:$PATH EINKORN_SOURCE=$root EINKORN_BUILD=$build

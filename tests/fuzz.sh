@@ -37,11 +37,16 @@ if [ ! -f "$keep/made" ]; then
   cp "$here"/golden/{expr,passes}/*.expr "$keep/expr"
   [ -d "$here/hostile" ] && for t in graph expr loop program onnx; do cp "$here"/hostile/*."$t" "$keep/$t" 2>/dev/null; done
   find "$m" -name '*.onnx' -size -40k -exec cp {} "$keep/onnx" \;
+  for f in $(find "$m" -name '*.onnx' -size -5k | sort); do
+    for n in 5 9 12; do b=${f##*/}; "$build/seeds" opset $n "$keep/onnx/${b%.onnx}.$n" <"$f"; done
+  done
   find "$m" -name '*.npz' -size -6k -exec cp {} "$keep/arrays" \;
   for f in mlp_opset12 einsum quantize_pair scan_axes; do "$build/seeds" tensors "$keep/arrays/$f.pb" <"$m/$f.onnx"; done
   printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }" 0 >"$keep/arrays/c.npy"
   printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '>i2', 'fortran_order': True, 'shape': (3, 4), }" 0 >"$keep/arrays/f.npy"
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '|S4', 'fortran_order': False, 'shape': (2, 3), }" 0 >"$keep/arrays/s.npy"
   printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '<U2', 'fortran_order': False, 'shape': (3,), }" 0 >"$keep/arrays/u.npy"
+  for f in c f u; do "$build/seeds" deflate "$keep/arrays/$f.npz" <"$keep/arrays/$f.npy"; done
   for f in mlp_opset12 if_nested lstm_forward loop_fixed attention_causal cnn_opset11 scan_axes quantize_pair einsum detector_nms; do
     show "$m/$f.onnx" graph >"$keep/graph/$f.graph"
     show "$m/$f.onnx" expr >"$keep/expr/$f.expr"
@@ -74,12 +79,19 @@ if [ "$coverage" ]; then
   exit
 fi
 
-# ---- fuzzing ----
+# ---- fuzzing: JOBS targets at a time ----
+one() {
+  mkdir -p "$found/$1"
+  rm -f "$found/$1"/*
+  (cd "$found/$1" && timeout -s INT $((seconds + 120)) "$build/fuzz_$1" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=4000 -malloc_limit_mb=2500 -max_len=65536 -print_final_stats=1 "$keep/$1" >"$build/$1.log" 2>&1)
+}
+for t; do
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  one "$t" &
+done
+wait
 passed=0 failed=0
 for t; do
-  mkdir -p "$found/$t"
-  rm -f "$found/$t"/*
-  (cd "$found/$t" && timeout -s INT $((seconds + 120)) "$build/fuzz_$t" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=4000 -malloc_limit_mb=2500 -max_len=65536 -print_final_stats=1 "$keep/$t" >"$build/$t.log" 2>&1)
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$build/$t.log")
   if ls "$found/$t" | grep -q .; then
     failed=$((failed + 1))

@@ -5,6 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build cases=6000
 while getopts b:n: o; do case $o in b) build=$OPTARG;; n) cases=$OPTARG;; *) exit 2;; esac; done
 m=$here/models work=$(mktemp -d) passed=0 failed=0 skipped=0
+: "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
 trap 'rm -rf "$work"' EXIT
 out=$("$build/hostile" -n "$cases" "$m"/{mlp_opset12,if_nested,lstm_forward,detector_nms,loop_fixed,functions,external_data,attention_causal,cnn_opset11,scan_axes,quantize_pair,einsum}.onnx \
   "$here"/golden/graph/*.graph "$here"/golden/expr/*.expr "$here"/../ops/*.ek "$m/mlp_opset12.npz" 2>&1)
@@ -46,6 +47,16 @@ refuses "a folder as the model" '.' run "$work"
 refuses "an unwritable result" 'no/such' compile "$model" -o "$work/no/such/m.so"
 refuses "a value for a dimension that no array fits" 'x' run "$model" --dim N=3 --input x="$work/good.npy"
 refuses "definitions that are no text" '.' run "$model" --ops "$build/einkorn"
+# What was found before: each is refused in words, or does what its definition says.
+for f in "$here"/hostile/*; do
+  message=$(timeout 60 "$build/einkorn" check "$f" --verify 2>&1)
+  code=$?
+  if [ $code -eq 0 ]; then
+    message=$(timeout 60 "$build/einkorn" run "$f" --eval -o "$work/want.npz" -q 2>&1 && timeout 60 "$build/einkorn" run "$f" --no-cache --expect "$work/want.npz" -q 2>&1) && code=0 || code=9
+  fi
+  if [ $code -le 3 ] && ! grep -q 'internal error' <<<"$message"; then passed=$((passed + 1))
+  else failed=$((failed + 1)); echo "FAIL ${f##*/}: exit $code, $message"; fi
+done
 [ -e "$work/m.so" ] && { failed=$((failed + 1)); echo "FAIL something was written"; }
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -5,6 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build
 while getopts b: o; do case $o in b) build=$OPTARG;; *) exit 2;; esac; done
 work=$(mktemp -d) passed=0 failed=0 skipped=0
+: "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
 trap 'rm -rf "$work"' EXIT
 check() { # WHAT COMMAND...
   what=$1; shift

@@ -46,6 +46,7 @@ shift $((OPTIND - 1))
 export einkorn modes limit
 [ -x "$einkorn" ] || { echo "no program at $einkorn (build first, or -e EINKORN)" >&2; exit 2; }
 list=$(mktemp) out=$(mktemp)
+export EINKORN_CACHE_SIZE=0 # what is tested is compiling
 trap 'rm -f "$list" "$out"' EXIT
 foreign=0
 if [ $# -gt 0 ]; then for m; do echo "$m"; done >"$list"

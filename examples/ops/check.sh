@@ -4,6 +4,7 @@
 cd "$(dirname "$0")" || exit 1
 case ${1:-} in "") einkorn=../../build/einkorn ;; /*) einkorn=$1 ;; *) einkorn=$OLDPWD/$1 ;; esac
 work=$(mktemp -d)
+: "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 check() { # NAME COMMAND...

@@ -209,7 +209,7 @@ uint32_t cpu_count(void); /* usable: affinity mask and cgroup quota */
 double now_ms(void);      /* monotonic clock */
 
 /* ---- planted faults (planted.c) -----------------------------------------------------------------------------------------------------------
- * Where EK_PLANTED("name") stands, a build with -DEK_PLANTS=ON goes wrong on purpose if the environment's EK_PLANT is that name: tests/planted.sh shows that some test sees it. Elsewhere it is false, and nothing is left of
+ * Where EK_PLANTED(NAME) stands, a build with -DEK_PLANTS=ON goes wrong on purpose if the environment's EK_PLANT is NAME: tests/planted.sh shows that some test sees it. Elsewhere it is false, and nothing is left of
  * it. */
 #ifdef EK_PLANTS
 bool planted(const char *name);

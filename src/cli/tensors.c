@@ -1,5 +1,6 @@
 /* Data in and out: arrays from files, made-up ones, and how far results are from what was expected. */
 #include "cli/cli.h"
+#include "notation/notation.h"
 #include "onnx/onnx.h"
 #include <math.h>
 #include <stdlib.h>
@@ -169,6 +170,8 @@ static void find_inputs(cli *k, ek_module *m, host_tensor *in, int32_t n) {
       in[i].d = *found;
     else if (!read_array(k, spec, &in[i].d))
       ctx_unwind(k->c);
+    const ndarray text = in[i].d;
+    if (text.type == ET_STR && !notation_text(k->a, &text, &in[i].d)) ctx_fail(k->c, E_MEMORY, "input %s: too many strings", in[i].info.name);
     check_fit(k, &in[i].info, &in[i].d);
   }
   sbuf random = sbuf_new(k->a);
@@ -221,8 +224,20 @@ static double number(etype t, const void *p) {
   scalar v = et_load(t, p);
   return et_kind(t) == K_FLOAT ? v.f : t == ET_U64 ? (double)(uint64_t)v.i : (double)v.i;
 }
-comparison compare(cli *k, const ndarray *got, const ndarray *want) {
+/* Strings as the bytes a model gives: at least as many for each as the model has room for. */
+static ndarray as_bytes(cli *k, const ndarray *want, const ndarray *got) {
+  ndarray b = *want;
+  if (want->type != ET_STR || got->rank != want->rank + 1 || !notation_text(k->a, want, &b)) return *want;
+  int64_t n, w = b.dims[want->rank], room = got->dims[want->rank];
+  if (w >= room || !nd_count(want, &n)) return b;
+  uint8_t *p = arena_array(k->a, (size_t)n + 1, (size_t)room);
+  for (int64_t i = 0; i < n; i++) memcpy(p + i * room, (const uint8_t *)b.data + i * w, (size_t)w);
+  b.dims[want->rank] = room, b.data = p, b.bytes = (size_t)(n * room);
+  return b;
+}
+comparison compare(cli *k, const ndarray *got, const ndarray *expected) {
   comparison r = {.first = -1};
+  const ndarray bytes_of = as_bytes(k, expected, got), *want = &bytes_of;
   bool same_rank = got->rank == want->rank;
   for (uint32_t i = 0; same_rank && i < got->rank; i++) same_rank = got->dims[i] == want->dims[i];
   etype wt = want->type;

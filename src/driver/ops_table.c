@@ -1,7 +1,7 @@
 /* Which operators are there, and what is known about each? A table in Markdown, made from the definitions alone: nothing in it is written by hand but the rows of operators that have no definition.
  *
- * Versions: all opsets are read; listed are those whose change needs a rewriting on import. Gradient and cost come from calls made up from the signature (notation/instance.h): a definition is differentiated for a few random
- * calls, and costs are formulas of one call with symbolic sizes.
+ * Versions: all opsets are read; listed are those whose change needs a rewriting on import. Gradient and cost come from calls made up from the signature (notation/instance.h): a definition is
+ * differentiated for a few random calls, and costs are formulas of one call with symbolic sizes.
  */
 #include "driver/driver.h"
 #include "grad/grad.h"
@@ -12,7 +12,10 @@
 enum { CALLS = 6, SEEDS = 5000, COST_SEEDS = 1500, LONGEST = 100 };
 
 /* ---- gradients ---- */
-typedef struct gradient_facts { uint32_t calls, floats, derived, zero, refused, dims; const char *why; } gradient_facts;
+typedef struct gradient_facts {
+  uint32_t calls, floats, derived, zero, refused, dims;
+  const char *why;
+} gradient_facts;
 static bool is_zero(emodule *m, tid t) {
   const tensor *x = xt(m, t);
   if (x->kind != TK_STAGE || xs(m, x->stage)->updates.n) return false;
@@ -26,8 +29,10 @@ static void differentiate(ctx *c, opinst *i, gradient_facts *f) {
     if (i->out[k].present && i->out[k].want && et_kind(i->out[k].type) == K_FLOAT) outs[no++] = i->out[k].t;
   for (uint32_t k = 0; k < i->nin; k++)
     if (i->in[k].present && et_kind(i->in[k].type) == K_FLOAT) {
-      if (xt(i->m, i->in[k].t)->kind == TK_INPUT) wrt[nw++] = i->in[k].t;
-      else values++;
+      if (xt(i->m, i->in[k].t)->kind == TK_INPUT)
+        wrt[nw++] = i->in[k].t;
+      else
+        values++;
     }
   f->calls++;
   f->dims += values && !nw;
@@ -43,8 +48,10 @@ static void differentiate(ctx *c, opinst *i, gradient_facts *f) {
   }
   bool any = false;
   for (uint32_t k = 0; k < nw; k++) any |= !is_zero(i->m, adj[k]);
-  if (any) f->derived++;
-  else f->zero++;
+  if (any)
+    f->derived++;
+  else
+    f->zero++;
 }
 static const char *gradient_of(ctx *c, const oplib *lib, const opdef *d, arena *a) {
   gradient_facts f = {0};
@@ -103,8 +110,10 @@ static void cost_of(ctx *c, const oplib *lib, const opdef *d, arena *a, sbuf *b)
 static const char *cell(arena *a, const char *s) { /* no bars, no line breaks */
   sbuf b = sbuf_new(a);
   for (; *s; s++)
-    if (*s == '|') sb_put(&b, "\\|");
-    else sb_putc(&b, *s == '\n' ? ' ' : *s);
+    if (*s == '|')
+      sb_put(&b, "\\|");
+    else
+      sb_putc(&b, *s == '\n' ? ' ' : *s);
   return b.n ? b.s : "";
 }
 static const char *versions(arena *a, const char *domain, const char *op) {
@@ -116,12 +125,15 @@ static const char *versions(arena *a, const char *domain, const char *op) {
   return b.s;
 }
 /* Operators that work on graphs or on lists of tensors: nothing to define element by element. */
-static const struct { const char *name, *by, *gradient; } undefined[] = {
+static const struct {
+  const char *name, *by, *gradient;
+} undefined[] = {
     {"Constant", "a constant of the graph", "no: no inputs"},
     {"If", "branches of the program (driver/lower.c)", "derived"},
     {"Loop", "a loop of the program (driver/lower_loop.c)", "derived where the number of trips is known"},
     {"Scan", "a loop of the program (driver/lower_loop.c)", "derived"},
-    {"SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence ConcatFromSequence", "lists of tensors while lowering (driver/lower_list.c)", "derived: a list is its tensors"},
+    {"SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence ConcatFromSequence", "lists of tensors while lowering (driver/lower_list.c)",
+     "derived: a list is its tensors"},
     {"Optional OptionalGetElement OptionalHasElement", "a tensor or none while lowering (driver/lower_list.c)", "derived: an optional is its tensor"},
 };
 /* A context for each operator: sizes that one call makes equal must not be equal in another's formulas. */
@@ -147,7 +159,8 @@ void ops_table(ctx *c, oplib *(*make)(ctx *c, void *env), void *env, sbuf *b) {
   arena *a = ctx_arena(c);
   uint32_t n = notation_count(make(c, env));
   sb_put(b, "# Operators\n\nMade by `einkorn ops --table` from the definitions; do not edit.\n\n"
-            "Versions: opsets 1 to the newest are read; the numbers are opsets whose change is undone on import. Gradient: what `src/grad` makes of the definition. Cost: operations on elements and bytes that go in and out, for the call "
+            "Versions: opsets 1 to the newest are read; the numbers are opsets whose change is undone on import. Gradient: what `src/grad` makes of the definition. Cost: operations on elements and "
+            "bytes that go in and out, for the call "
             "shown, as formulas of its sizes; an exponential counts as one operation like an addition.\n\n"
             "| operator | versions | types | defined by | gradient | call | operations | bytes |\n|---|---|---|---|---|---|---|---|\n");
   for (uint32_t i = 0; i < n; i++) {

@@ -1,11 +1,11 @@
 /* How do branches and loops run backwards?
  *
- * Both are differentiated block by block: the block is cloned into a new one, the clone is differentiated like any module (grad_block) with respect to the tensors it reads from outside, and what comes out leaves the
- * clone as results. The clone computes forward values again where the backward stages need them: nothing but carried values is kept from the forward pass.
- *   if      the adjoints of the results go into an `if` on the same condition; each branch gives the adjoints of what either branch reads
- *   loop    of a known number of trips. The forward loop collects its carried values at the beginning of every trip (a result more each). The backward loop runs u = 0 .., trip T-1-u of the forward one: the clone of the
- *           body starts from the collected values; carried are the adjoints of the carried values, and one sum per tensor that the body reads from outside
- * What a loop carries may not change its shape, and the number of trips may not depend on a condition: the collected values would have no shape.
+ * Both are differentiated block by block: the block is cloned into a new one, the clone is differentiated like any module (grad_block) with respect to the tensors it reads from outside, and what
+ * comes out leaves the clone as results. The clone computes forward values again where the backward stages need them: nothing but carried values is kept from the forward pass. if      the adjoints of
+ * the results go into an `if` on the same condition; each branch gives the adjoints of what either branch reads loop    of a known number of trips. The forward loop collects its carried values at the
+ * beginning of every trip (a result more each). The backward loop runs u = 0 .., trip T-1-u of the forward one: the clone of the body starts from the collected values; carried are the adjoints of the
+ * carried values, and one sum per tensor that the body reads from outside What a loop carries may not change its shape, and the number of trips may not depend on a condition: the collected values
+ * would have no shape.
  */
 #include "grad/grad_in.h"
 #include <string.h>
@@ -234,9 +234,7 @@ static tid result(gr *g, tid like, const char *name) {
   return expr_tensor(g->m, TK_RESULT, t.type, t.shape, t.rank, name, t.origin);
 }
 /* The clone's adjoints with respect to wrt. */
-static void differentiate(gr *g, uint32_t block, const tid *outs, const tid *seeds, uint32_t n, const u32vec *wrt, tid *adjoints) {
-  grad_block(g, block, outs, seeds, n, wrt->v, wrt->n, adjoints);
-}
+static void differentiate(gr *g, uint32_t block, const tid *outs, const tid *seeds, uint32_t n, const u32vec *wrt, tid *adjoints) { grad_block(g, block, outs, seeds, n, wrt->v, wrt->n, adjoints); }
 static tid adjoint_of(gr *g, tid t) {
   if (!t || t >= g->ntensors || !g->active[t]) return 0;
   grad_finish_tensor(g, t);
@@ -265,8 +263,10 @@ void grad_if(gr *g, uint32_t index) {
       if (adj[i]) outs[n] = twin(&k, vals[i]), seeds[n++] = adj[i];
     differentiate(g, blk, outs, seeds, n, &wrt, got);
     for (uint32_t i = 0; i < wrt.n; i++) got[i] = copy_in(g, blk, wrt.v[i], got[i], 0, 0, grad_name(g, wrt.v[i]));
-    if (side) b.else_block = blk;
-    else b.then_block = blk;
+    if (side)
+      b.else_block = blk;
+    else
+      b.then_block = blk;
   }
   for (uint32_t i = 0; i < wrt.n; i++) b.results[i] = result(g, wrt.v[i], arena_fmt(g->a, "%s.if", grad_name(g, wrt.v[i])));
   vec_push(m->a, m->ifs, b);

@@ -88,8 +88,7 @@ static void find_active(gr *g, const tid *wrt, uint32_t nwrt) {
           g->given[t] |= now;
         } else
           now = (stage_live(g, memo, it.index) || (!xs(m, it.index)->stop && grad_stated_live(g, t))) && set_active(g, t);
-      }
-      else if (it.kind == IT_IF && if_active(g, &m->ifs.v[it.index]))
+      } else if (it.kind == IT_IF && if_active(g, &m->ifs.v[it.index]))
         for (uint32_t k = 0; k < m->ifs.v[it.index].n; k++) now |= set_active(g, m->ifs.v[it.index].results[k]);
       else if (it.kind == IT_LOOP && loop_active(g, &m->loops.v[it.index])) {
         const xloop *l = &m->loops.v[it.index];

@@ -6,7 +6,7 @@
  *   max, min       the same under the condition that this point won: an argmax stage stores the winner, the first of equals (R7)
  *   prod           d value / d body is the product of the others. Safe at zeros and linear in time: with Z = the number of zeros and P = the product of the rest: Z == 0: P / body, Z == 1: P at the
  * zero, else 0 Updates run backwards: += passes the adjoint on and hands dY[place] to its value; := hands it to the last writer of each place (stored, unless places are unique) and leaves zeros there
- * for what stood before.
+ * for what stood before; max=, min= to the winner of each place (the first of equals, what stood before first of all), *= times the product of the other factors, zeros counted as above.
  */
 #include "grad/grad_in.h"
 #include <string.h>
@@ -170,8 +170,10 @@ static void through_combining(gr *g, uint32_t s, const update *u, mask when, tid
       const sz *at = base ? here : u->idx;
       ex v = base ? x.value : u->value, is0 = base ? base0 : v0, z = expr_load(m, xs(m, zs)->tensor, at, rank, 0), p = expr_load(m, xs(m, rest)->tensor, at, rank, 0);
       ex f = expr_sel(m, expr_op2(m, OP_EQ, z, k0), expr_op2(m, OP_DIV, p, v), expr_sel(m, expr_op2(m, OP_AND, expr_op2(m, OP_EQ, z, k1), is0), p, zero));
-      if (base) own = k_mul(m, before, f);
-      else d = k_mul(m, d, f);
+      if (base)
+        own = k_mul(m, before, f);
+      else
+        d = k_mul(m, d, f);
     }
   } else {
     ex none = expr_i(m, ET_I64, INT64_MAX), first = expr_i(m, ET_I64, -1);

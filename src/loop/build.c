@@ -242,6 +242,10 @@ void lb_for(lbuild *b, const char *name, lv lo, lv hi, lv step, unsigned unroll,
   *index = lb_effect(b, (linst){.kind = L_FOR, .type = lt(ET_I64, 1), .a = lo, .b = hi, .c = step, .k = {.i = (int64_t)unroll}, .body = body, .name = name ? arena_strdup(b->f->a, name) : NULL});
   open_scope(b, body, *index);
 }
+void lb_while(lbuild *b, lv index, lv reg) {
+  linst *i = li(b->f, index);
+  if (i->kind == L_FOR && b->scope->owner == index) i->mask = reg, i->k.i = 0;
+}
 void lb_if(lbuild *b, lv cond) {
   uint32_t body = new_block(b);
   lv v = lb_effect(b, (linst){.kind = L_IF, .a = cond, .body = body});

@@ -227,6 +227,7 @@ static void copy_block(rebuild *r, uint32_t block) {
     }
     case L_FOR:
       lb_for(b, i.name, M(i.a), M(i.b), M(i.c), (unsigned)i.k.i, &r->to[v]);
+      if (i.mask) lb_while(b, r->to[v], M(i.mask));
       copy_block(r, i.body);
       lb_end(b);
       continue;

@@ -24,7 +24,7 @@
  *   alloc T n                                             n elements of stack memory, 64-aligned (n a compile-time constant); uninitialised
  *   scratch T bytes_offset                                this worker's scratch area (program level sizes it): pointer at that byte offset
  *   reg T a  /  get r  /  set r a                         a mutable register (accumulator) with its initial value; reading; writing
- *   for i = a to b step s [unroll n] { ... }              s > 0; i is the block's value; trip count may be 0
+ *   for i = a to b step s [while r] [unroll n] { ... }    s > 0; i is the block's value; trip count may be 0; while: the register r (bool) is looked at before every trip, the loop ends when it is false
  *   if c { ... } else { ... }
  *   call K n [args...]                                    runs the chunks 0..n-1 of kernel K here and now; parallel K n [args...] hands them to the pool (main functions only)
  *   fail c CODE "text"                                    if c: return CODE from main (main functions only)
@@ -53,7 +53,7 @@ typedef struct linst {
   uint16_t align;     /* load/store: known alignment in bytes, 0 = element */
   ltype type;         /* of the value; stores: of what is stored; FOR: the index's */
   lv a, b, c;         /* operands. LOAD: p, index. STORE: p, index, value. FOR: from, to, step. IF: condition */
-  lv mask, count, stride; /* optional, 0 = none */
+  lv mask, count, stride; /* optional, 0 = none. FOR: mask is the register of `while` */
   scalar k;           /* CONST; EXTRACT lane in k.i; ALLOC elements; SCRATCH byte offset; FOR unroll hint; FAIL code */
   uint32_t body, other; /* blocks: FOR body; IF then, else (0 = none) */
   uint32_t nargs; const uint32_t *args; /* CALL/PARALLEL/INTRIN: values; SHUFFLE: lanes (as int32) */
@@ -106,6 +106,7 @@ lv lb_scratch(lbuild *b, etype t, uint64_t byte_offset);
 lv lb_reg(lbuild *b, lv init); lv lb_get(lbuild *b, lv reg); void lb_set(lbuild *b, lv reg, lv v);
 /* Loops: `lv i; lb_for(b, "i", lo, hi, step, &i); ... lb_end(b);` */
 void lb_for(lbuild *b, const char *name, lv lo, lv hi, lv step, unsigned unroll, lv *index);
+void lb_while(lbuild *b, lv index, lv reg); /* the loop just opened ends when reg is false; its body may run once nevertheless where it is known to have one trip: test reg inside, too */
 void lb_if(lbuild *b, lv cond); void lb_else(lbuild *b); void lb_end(lbuild *b);
 void lb_call(lbuild *b, bool parallel, const char *kernel, lv n, const lv *args, uint32_t nargs);
 void lb_fail(lbuild *b, lv cond, int code, const char *text);

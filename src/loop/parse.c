@@ -307,6 +307,7 @@ static void effect(reader *r, uint32_t in, int depth) {
     i.b = value(r);
     expect(r, "step");
     i.c = value(r);
+    if (accept(r, "while")) i.mask = value(r);
     if (accept(r, "unroll")) i.k.i = integer(r);
     blanks(r);
     if (*r->s == '"') i.name = quoted(r);

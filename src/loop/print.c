@@ -171,6 +171,7 @@ static void inst(printer *p, lv v, int depth) {
     val(p, i->b);
     sb_put(b, " step");
     val(p, i->c);
+    if (i->mask) sb_put(b, " while"), val(p, i->mask);
     if (i->k.i > 1) sb_fmt(b, " unroll %lld", (long long)i->k.i);
     if (i->name && !p->bare) quoted(b, i->name);
     sb_put(b, " {\n");

@@ -35,7 +35,7 @@ static bool operand(checker *k, lv v, const char *what, lv x, ltype *t) {
   if (!x || x >= k->f->insts.n) return err(k, v, "%s is missing", what), false;
   if (!k->seen[x]) return err(k, v, "%s, %%%u, is not visible here", what, k->num[x]), false;
   const linst *i = li(k->f, x);
-  if (i->kind == L_REG && li(k->f, v)->kind != L_GET && li(k->f, v)->kind != L_SET) return err(k, v, "%s is a register; get reads it", what), false;
+  if (i->kind == L_REG && li(k->f, v)->kind != L_GET && li(k->f, v)->kind != L_SET && (li(k->f, v)->kind != L_FOR || x != li(k->f, v)->mask)) return err(k, v, "%s is a register; get reads it", what), false;
   *t = i->type;
   return true;
 }
@@ -242,6 +242,8 @@ static void check_inst(checker *k, lv v, uint32_t depth) {
     want_int(k, v, "step", i->c);
     if (loop_const(k->f, i->c, &s) && s.i <= 0) err(k, v, "step %lld is not positive", (long long)s.i);
     if (!i->body || i->other) err(k, v, "a loop has one block");
+    if (i->mask && want(k, v, "the register of while", i->mask, lt(ET_BOOL, 1)) && li(k->f, i->mask)->kind != L_REG) err(k, v, "%%%u is not a register", k->num[i->mask]);
+    if (i->mask && i->k.i > 1) err(k, v, "a loop with while is not unrolled");
     break;
   }
   case L_IF:

@@ -1,15 +1,25 @@
 /* cost: how much work does a call say it is?
  *
- * A stage is evaluated once at each of its places, a reduction's body once at each point; every scalar operation is one, whatever its type, conversions and choices are none. Bytes are those of the tensors that come in and go out:
- * what a program that keeps everything between in registers would move. A definition may state either (`cost flops = ..`) where the formula says more than a good routine does.
+ * A stage is evaluated once at each of its places, a reduction's body once at each point; every scalar operation is one, whatever its type, conversions and choices are none. Bytes are those of the
+ * tensors that come in and go out: what a program that keeps everything between in registers would move. A definition may state either (`cost flops = ..`) where the formula says more than a good
+ * routine does.
  */
 #include "notation/ast.h"
 #include "notation/instance.h"
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct product { int64_t times; uint32_t n; sz f[2 * MAX_RANK]; } product; /* times * f[0] * f[1] .. */
-typedef struct counting { ctx *c; emodule *m; map *seen; VEC(product) sum; } counting;
+typedef struct product {
+  int64_t times;
+  uint32_t n;
+  sz f[2 * MAX_RANK];
+} product; /* times * f[0] * f[1] .. */
+typedef struct counting {
+  ctx *c;
+  emodule *m;
+  map *seen;
+  VEC(product) sum;
+} counting;
 
 /* ---- sums of products ---- */
 static product one(void) { return (product){.times = 1}; }
@@ -21,9 +31,12 @@ static product by(ctx *c, product p, sz f) {
   uint32_t na;
   sz q;
   if (sym_nterms(c, f) == 1 && (k = sym_term(c, f, 0, &na, &atoms, &exps)) > 1 && sym_exact_div(c, f, sym_int(c, k), &q)) p.times *= k, f = q;
-  if (sym_is_int(c, f, &k)) p.times *= k;
-  else if (p.n < 2 * MAX_RANK) p.f[p.n++] = f;
-  else p.f[p.n - 1] = sym_mul(c, p.f[p.n - 1], f);
+  if (sym_is_int(c, f, &k))
+    p.times *= k;
+  else if (p.n < 2 * MAX_RANK)
+    p.f[p.n++] = f;
+  else
+    p.f[p.n - 1] = sym_mul(c, p.f[p.n - 1], f);
   return p;
 }
 static int descending(const void *a, const void *b) { return (*(const sz *)a < *(const sz *)b) - (*(const sz *)a > *(const sz *)b); }
@@ -71,8 +84,10 @@ static bool works(sop op) {
   case OP_SEL:
   case OP_AND:
   case OP_OR:
-  case OP_NOT: return false;
-  default: return true;
+  case OP_NOT:
+    return false;
+  default:
+    return true;
   }
 }
 static void count(counting *k, ex e, product points) {

@@ -1,14 +1,20 @@
 /* instance: how is a legal call of a definition guessed?
  *
- * 1. Attributes that stand in input dims are small numbers. 2. Inputs from left to right: unknown names of dims get sizes, unknown packs lengths 0..3; with some probability a pack is like an earlier one (a suffix, places
- * set to 1), so that broadcasts fit; dims that are formulas of known names are computed. An attribute that marks an axis becomes the position. 3. Inputs whose values take part in shapes get axes, shapes of the first
- * input in another order, or small numbers. 4. The other attributes: the default, a literal of the body, lists as long as the packs. 5. Elaboration is the judge.
+ * 1. Attributes that stand in input dims are small numbers. 2. Inputs from left to right: unknown names of dims get sizes, unknown packs lengths 0..3; with some probability a pack is like an earlier
+ * one (a suffix, places set to 1), so that broadcasts fit; dims that are formulas of known names are computed. An attribute that marks an axis becomes the position. 3. Inputs whose values take part
+ * in shapes get axes, shapes of the first input in another order, or small numbers. 4. The other attributes: the default, a literal of the body, lists as long as the packs. 5. Elaboration is the
+ * judge.
  */
 #include "notation/instance.h"
 #include "notation/ast.h"
 #include <string.h>
 
-typedef struct named { const char *name; bool pack; uint32_t n; sz d[MAX_RANK]; } named;
+typedef struct named {
+  const char *name;
+  bool pack;
+  uint32_t n;
+  sz d[MAX_RANK];
+} named;
 typedef struct guess {
   ctx *c;
   arena *a;
@@ -19,11 +25,11 @@ typedef struct guess {
   VEC(named) env;
   VEC(const char *) words; /* string literals of the body */
   VEC(int64_t) numbers;
-  bool given[OPINST_MAX];  /* attributes decided */
+  bool given[OPINST_MAX]; /* attributes decided */
   etype tv[OPINST_MAX];
-  uint32_t list;           /* common length of attribute lists without a pack, 0: none */
-  int64_t top;             /* integers are at most this */
-  uint32_t serial;         /* sizes of one call are not those of another: what one call makes equal would stay equal */
+  uint32_t list;   /* common length of attribute lists without a pack, 0: none */
+  int64_t top;     /* integers are at most this */
+  uint32_t serial; /* sizes of one call are not those of another: what one call makes equal would stay equal */
   const oplib *lib;
   VEC(const fndef *) fns;
 } guess;
@@ -100,8 +106,10 @@ static bool block_type_code(const blk *b, const char *attr) {
 /* ---- element types ---- */
 static etype pick_type(guess *g, uint32_t mask) {
   mask &= ~(1u << ET_STR) & ((1u << ET_COUNT) - 2);
-  if (mask & g->opt.types) mask &= g->opt.types;
-  else if (g->opt.symbolic && (mask >> ET_I64 & 1)) return ET_I64;
+  if (mask & g->opt.types)
+    mask &= g->opt.types;
+  else if (g->opt.symbolic && (mask >> ET_I64 & 1))
+    return ET_I64;
   uint32_t n = (uint32_t)__builtin_popcount(mask);
   if (!n) return ET_F32;
   uint32_t k = rnd(g, n);
@@ -164,7 +172,8 @@ static sz dim_value(guess *g, const ast *e) { /* 0: cannot be said */
   named *n;
   sz a, b;
   switch (e->kind) {
-  case A_INT: return sym_int(g->c, e->k.i);
+  case A_INT:
+    return sym_int(g->c, e->k.i);
   case A_NAME: {
     const sattr *at = given_attr(g, e->name);
     if (at) return at->kind == SK_INT ? sym_int(g->c, at->i) : 0;
@@ -180,7 +189,8 @@ static sz dim_value(guess *g, const ast *e) { /* 0: cannot be said */
     if (e->op == BO_SUB) return sym_sub(g->c, a, b);
     if (e->op == BO_MUL) return sym_mul(g->c, a, b);
     return 0;
-  default: return 0;
+  default:
+    return 0;
   }
 }
 
@@ -397,9 +407,12 @@ static void fill(guess *g, const param *p, ndarray *nd) {
   double shift = 0.2 + 0.006 * rnd(g, 100);
   for (uint32_t i = 0; i < n; i++) {
     scalar s;
-    if (et_kind(nd->type) == K_FLOAT) s.f = ranges[r][0] + (ranges[r][1] - ranges[r][0]) * (at[i] + shift) / n;
-    else if (et_kind(nd->type) == K_BOOL) s.i = rnd(g, 2);
-    else s.i = low + (high >= low ? (int64_t)rnd(g, (uint32_t)(high - low + 1)) : 0);
+    if (et_kind(nd->type) == K_FLOAT)
+      s.f = ranges[r][0] + (ranges[r][1] - ranges[r][0]) * (at[i] + shift) / n;
+    else if (et_kind(nd->type) == K_BOOL)
+      s.i = rnd(g, 2);
+    else
+      s.i = low + (high >= low ? (int64_t)rnd(g, (uint32_t)(high - low + 1)) : 0);
     et_store(nd->type, b + (size_t)i * w, s);
   }
 }
@@ -444,12 +457,16 @@ static void guess_input(guess *g, const param *p, const arg *like) {
     }
     tid c = expr_const_tensor(o->m, &o->data[k], p->name);
     *a = (arg){.present = true, .type = t, .rank = rank, .shape = xt(o->m, c)->shape, .t = c};
-    if (et_kind(t) == K_FLOAT) a->floats = fl;
-    else a->values = vals;
+    if (et_kind(t) == K_FLOAT)
+      a->floats = fl;
+    else
+      a->values = vals;
     return;
   }
-  if (p->type.ranked) shape_like(g, p, shape, &rank);
-  else any_shape(g, p, shape, &rank, like);
+  if (p->type.ranked)
+    shape_like(g, p, shape, &rank);
+  else
+    any_shape(g, p, shape, &rank, like);
   *a = (arg){.present = true, .type = t, .rank = rank, .shape = arena_dup(o->m->a, shape, (rank + 1) * sizeof *shape)};
   a->t = expr_tensor(o->m, TK_INPUT, t, a->shape, rank, p->name, NULL);
   vec_push(o->m->a, o->m->inputs, ((io){a->t, xt(o->m, a->t)->name}));
@@ -530,8 +547,10 @@ void opinst_print(ctx *c, const opdef *d, const opinst *o, sbuf *b) {
   for (uint32_t i = 0; i < o->nin; i++) {
     const arg *a = &o->in[i];
     if (i) sb_put(b, ", ");
-    if (!a->present) sb_putc(b, '-');
-    else print_shape(c, a, b);
+    if (!a->present)
+      sb_putc(b, '-');
+    else
+      print_shape(c, a, b);
     int64_t n = 1;
     for (uint32_t k = 0; k < a->rank && a->present; k++) n *= sym_int_or(c, a->shape[k], 0);
     for (int64_t k = 0; a->values && k < n; k++) sb_fmt(b, "%s%s%s", k ? ", " : " {", sym_str(c, a->values[k]), k == n - 1 ? "}" : "");
@@ -541,9 +560,15 @@ void opinst_print(ctx *c, const opdef *d, const opinst *o, sbuf *b) {
     const sattr *s = &o->attr[i];
     sb_fmt(b, "%s%s = ", i ? ", " : "; ", s->name);
     switch (s->kind) {
-    case SK_INT: sb_fmt(b, "%lld", (long long)s->i); break;
-    case SK_FLOAT: sb_fmt(b, "%g", s->f); break;
-    case SK_STRING: sb_fmt(b, "\"%s\"", s->s); break;
+    case SK_INT:
+      sb_fmt(b, "%lld", (long long)s->i);
+      break;
+    case SK_FLOAT:
+      sb_fmt(b, "%g", s->f);
+      break;
+    case SK_STRING:
+      sb_fmt(b, "\"%s\"", s->s);
+      break;
     case SK_INTS:
       for (uint32_t k = 0; k < s->n; k++) sb_fmt(b, "%s%lld", k ? " " : "", (long long)s->ints[k]);
       break;
@@ -553,7 +578,9 @@ void opinst_print(ctx *c, const opdef *d, const opinst *o, sbuf *b) {
     case SK_STRINGS:
       for (uint32_t k = 0; k < s->n; k++) sb_fmt(b, "%s%s", k ? " " : "", s->strings[k]);
       break;
-    default: sb_put(b, ".."); break;
+    default:
+      sb_put(b, "..");
+      break;
     }
   }
   sb_putc(b, ')');

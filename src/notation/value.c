@@ -508,6 +508,7 @@ bool fraction(double f, int64_t *num, int64_t *den) {
   int64_t p0 = 0, q0 = 1, p1 = 1, q1 = 0;
   for (int i = 0; i < 40; i++) { /* continued fraction */
     double fl = floor(x);
+    if (!(fabs(fl) < 0x1p62)) break;
     int64_t a = (int64_t)fl, p2, q2;
     if (!mul64(a, p1, &p2) || !add64(p2, p0, &p2) || !mul64(a, q1, &q2) || !add64(q2, q0, &q2) || q2 > 1024) break;
     p0 = p1, q0 = q1, p1 = p2, q1 = q2;

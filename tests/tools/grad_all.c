@@ -2,10 +2,11 @@
  *
  *   grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-p] [-v] [NAME...]
  *
- * For each definition of the library (or those named) random legal calls are made from its signature (src/notation/instance.h): shapes, attributes, contents. The call's outputs of floating type are weighted with random
- * seeds and summed; the derived adjoint of every floating input is compared with (f(x+h) - f(x-h)) / 2h at a few places. Places where differences of two step widths disagree (a kink within the step) do not count.
- * Definitions are differentiated as they stand, but with `f32` read as `f64`, so that differences are exact enough. -p: also after the passes. A definition without any floating input or output, or whose floating
- * inputs are values known when compiling, has no gradient and is skipped, by that property. One line per definition with -v; at the end `N passed, N failed, N skipped`, counted by definition.
+ * For each definition of the library (or those named) random legal calls are made from its signature (src/notation/instance.h): shapes, attributes, contents. The call's outputs of floating type are
+ * weighted with random seeds and summed; the derived adjoint of every floating input is compared with (f(x+h) - f(x-h)) / 2h at a few places. Places where differences of two step widths disagree (a
+ * kink within the step) do not count. Definitions are differentiated as they stand, but with `f32` read as `f64`, so that differences are exact enough. -p: also after the passes. A definition without
+ * any floating input or output, or whose floating inputs are values known when compiling, has no gradient and is skipped, by that property. One line per definition with -v; at the end `N passed, N
+ * failed, N skipped`, counted by definition.
  */
 #include "expr/passes.h"
 #include "grad/grad.h"
@@ -22,7 +23,12 @@ static uint32_t instances = 12, tries = 6000;
 static uint64_t first_seed = 1;
 static bool verbose, passes;
 
-typedef struct tally { uint32_t legal, floats, refused, compared, nonzero, kinks, singular, instances; double worst; char why[400]; bool failed; } tally;
+typedef struct tally {
+  uint32_t legal, floats, refused, compared, nonzero, kinks, singular, instances;
+  double worst;
+  char why[400];
+  bool failed;
+} tally;
 typedef struct check {
   ctx *c;
   const opdef *d;
@@ -273,12 +279,18 @@ int main(int argc, char **argv) {
   uint32_t passed = 0, failed = 0, skipped = 0;
   int i = 1;
   for (; i < argc && argv[i][0] == '-'; i++) {
-    if (!strcmp(argv[i], "-v")) verbose = true;
-    else if (!strcmp(argv[i], "-p")) passes = true;
-    else if (!strcmp(argv[i], "-n") && i + 1 < argc) instances = (uint32_t)atoi(argv[++i]);
-    else if (!strcmp(argv[i], "-t") && i + 1 < argc) tries = (uint32_t)atoi(argv[++i]);
-    else if (!strcmp(argv[i], "-s") && i + 1 < argc) first_seed = (uint64_t)atoll(argv[++i]);
-    else return fprintf(stderr, "usage: grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-p] [-v] [NAME...]\n"), 2;
+    if (!strcmp(argv[i], "-v"))
+      verbose = true;
+    else if (!strcmp(argv[i], "-p"))
+      passes = true;
+    else if (!strcmp(argv[i], "-n") && i + 1 < argc)
+      instances = (uint32_t)atoi(argv[++i]);
+    else if (!strcmp(argv[i], "-t") && i + 1 < argc)
+      tries = (uint32_t)atoi(argv[++i]);
+    else if (!strcmp(argv[i], "-s") && i + 1 < argc)
+      first_seed = (uint64_t)atoll(argv[++i]);
+    else
+      return fprintf(stderr, "usage: grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-p] [-v] [NAME...]\n"), 2;
   }
   ctx *c = ctx_new();
   oplib *lib = library(c, true);
@@ -298,11 +310,15 @@ int main(int argc, char **argv) {
     if (!t.legal) define(q, &t, false);
     if (t.singular * 4 > t.compared && !t.failed) t.failed = true, snprintf(t.why, sizeof t.why, "%u of %u adjoints are not finite", t.singular, t.singular + t.compared);
     const char *what = t.failed ? "FAIL" : !t.legal ? "no instance" : !t.floats ? "no floats" : !t.instances ? "no finite instance" : !t.compared ? "nowhere smooth" : !t.nonzero ? "zero" : "ok";
-    if (t.failed || !t.legal || (t.floats && !t.compared)) failed++;
-    else if (!t.floats) skipped++;
-    else passed++;
+    if (t.failed || !t.legal || (t.floats && !t.compared))
+      failed++;
+    else if (!t.floats)
+      skipped++;
+    else
+      passed++;
     if (verbose || t.failed || !t.legal || (t.floats && !t.compared))
-      printf("%-28s %-18s legal %u, instances %u, places %u (%u not 0, %u at kinks, %u singular), worst %.1e %s\n", name, what, t.legal, t.instances, t.compared, t.nonzero, t.kinks, t.singular, t.worst, t.why);
+      printf("%-28s %-18s legal %u, instances %u, places %u (%u not 0, %u at kinks, %u singular), worst %.1e %s\n", name, what, t.legal, t.instances, t.compared, t.nonzero, t.kinks, t.singular,
+             t.worst, t.why);
     fflush(stdout);
   }
   printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);

@@ -2,9 +2,10 @@
  *
  *   grad_models [-v] MODEL.onnx...
  *
- * Everything of a model that is f32 is read as f64 (values, constants, casts, the operators' definitions). Inputs come from NAME.npz beside the model. The outputs of floating type are weighted at random and summed; adjoints
- * of floating inputs and of some constants are compared with (f(x+h) - f(x-h)) / 2h at a few places, except where two step widths disagree (a kink). Models that take longer than a second to evaluate, that round to narrow
- * floats, or whose gradient is refused with a reason (grad.h), are skipped. One line per failure, with -v per model; at the end `N passed, N failed, N skipped`.
+ * Everything of a model that is f32 is read as f64 (values, constants, casts, the operators' definitions). Inputs come from NAME.npz beside the model. The outputs of floating type are weighted at
+ * random and summed; adjoints of floating inputs and of some constants are compared with (f(x+h) - f(x-h)) / 2h at a few places, except where two step widths disagree (a kink). Models that take
+ * longer than a second to evaluate, that round to narrow floats, or whose gradient is refused with a reason (grad.h), are skipped. One line per failure, with -v per model; at the end `N passed, N
+ * failed, N skipped`.
  */
 #include "driver/driver.h"
 #include "grad/grad.h"
@@ -146,7 +147,8 @@ static int one(ctx *c, const char *path, char *said, size_t room) { /* 1 passed,
   for (tid t = 1; t < m->tensors.n && k->nw < TENSORS; t++)
     if (xt(m, t)->kind == TK_CONST && xt(m, t)->type == ET_F64 && elements(&xt(m, t)->data) > 3) k->wrt[k->nw++] = t;
   for (tid t = 1; t < m->tensors.n; t++)
-    if (xt(m, t)->kind == TK_STAGE && et_kind(xt(m, t)->type) == K_FLOAT && xt(m, t)->type != ET_F64) return snprintf(said, room, "it rounds to %s on the way: differences see steps", et_name(xt(m, t)->type)), -1;
+    if (xt(m, t)->kind == TK_STAGE && et_kind(xt(m, t)->type) == K_FLOAT && xt(m, t)->type != ET_F64)
+      return snprintf(said, room, "it rounds to %s on the way: differences see steps", et_name(xt(m, t)->type)), -1;
   if (!k->nw || !k->no) return snprintf(said, room, "no floats go in, or none come out"), -1;
   double began = now();
   evaluation *v = start(k, a, false);

@@ -4,7 +4,8 @@
  *
  *   eval    the definitions, interpreted           O0    compiled as simply as possible, 1 thread      so   saved as a library and loaded, 1 and 2 threads
  *   passes  what the passes made of them           jit   compiled in full, 1 and 2 threads             c    saved as C, compiled by cc (strictest warnings are errors), loaded
- *                                                  cache as jit, then taken from a cache on disk, 1 and 2 threads
+ *   likely  as jit, with --dim S=0:V:100000 for    cache as jit, then taken from a cache on disk, 1 and 2 threads
+ *           open sizes, V of the first reference: it uses the variant, others the general code
  *
  * References: NAME.npz, NAME.v*.npz and NAME.ref*.npz beside NAME.onnx. Models over 200 M multiply-adds are too slow for eval and passes, which are then skipped. Compiled modes check also that
  *   - a second run gives the same bits and calls neither malloc, calloc, realloc, aligned_alloc nor mmap,
@@ -19,8 +20,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-typedef enum { M_EVAL, M_PASSES, M_O0, M_JIT, M_CACHE, M_SO, M_C, MODES } mode;
-static const char *const mode_names[MODES] = {"eval", "passes", "O0", "jit", "cache", "so", "c"};
+typedef enum { M_EVAL, M_PASSES, M_O0, M_JIT, M_LIKELY, M_CACHE, M_SO, M_C, MODES } mode;
+static const char *const mode_names[MODES] = {"eval", "passes", "O0", "jit", "likely", "cache", "so", "c"};
 static const int64_t eval_limit = 200 * 1000 * 1000;
 static bool verbose;
 static const char *tolerances;
@@ -86,12 +87,30 @@ static void check_exports(subject *u, const char *so) {
   if (ok && n == 2) say_pass();
   else if (ok) say_fail("exports", "NAME_run and NAME_info are expected");
 }
+/* The model's open sizes, as the first reference has them. */
+static symbols open_sizes(subject *u, ek_model *model) {
+  symbols s = {0};
+  npz z = {0};
+  if (!u->refs.n || !npz_read(u->c, u->refs.v[0], &z)) return s;
+  for (int32_t i = 0; i < ek_model_inputs(model); i++) {
+    ek_tensor_info t;
+    if (ek_model_input(model, i, &t)) continue;
+    const ndarray *d = npz_find(&z, "in_", t.name, i);
+    for (int32_t k = 0; d && k < t.rank && k < (int32_t)d->rank; k++)
+      if (t.dims[k] < 0 && t.dim_names[k]) symbol_set(&s, t.dim_names[k], d->dims[k]);
+  }
+  return s;
+}
 static bool get_module(subject *u, ek_model *model, ek_module **code) {
   ek_options o;
+  const char *dims[65] = {0};
+  symbols s = {0};
   ek_options_init(&o);
   o.compile_threads = 1, o.threads = 1;
   o.optimize = u->m == M_O0 ? 0 : 3;
   o.evaluate = u->m == M_EVAL ? 1 : u->m == M_PASSES ? 2 : 0;
+  if (u->m == M_LIKELY) s = open_sizes(u, model), o.dims = dims;
+  for (uint32_t i = 0; i < s.n; i++) dims[i] = arena_fmt(u->a, "%s=0:%lld:100000", s.name[i], (long long)s.value[i]);
   if (u->m == M_CACHE) {
     ek_report rep;
     o.cache = u->work;
@@ -120,16 +139,8 @@ static bool macs_allow(subject *u, ek_model *model) {
   if (u->m != M_EVAL && u->m != M_PASSES) return true;
   if (ek_model_describe(model, NULL, &info)) return true; /* the compilation will say why */
   int64_t macs = info.work.macs.value;
-  symbols s = {0};
-  npz z = {0};
-  if (macs < 0 && info.work.macs.formula && u->refs.n && npz_read(u->c, u->refs.v[0], &z)) {
-    for (int32_t i = 0; i < ek_model_inputs(model); i++) {
-      ek_tensor_info t;
-      if (ek_model_input(model, i, &t)) continue;
-      const ndarray *d = npz_find(&z, "in_", t.name, i);
-      for (int32_t k = 0; d && k < t.rank && k < (int32_t)d->rank; k++)
-        if (t.dims[k] < 0 && t.dim_names[k]) symbol_set(&s, t.dim_names[k], d->dims[k]);
-    }
+  if (macs < 0 && info.work.macs.formula && u->refs.n) {
+    symbols s = open_sizes(u, model);
     if (!formula(info.work.macs.formula, &s, &macs)) macs = 0;
   }
   return macs <= eval_limit;
@@ -245,12 +256,13 @@ static void one_mode(subject *u) {
     for (uint32_t i = 0; i < u->refs.n; i++) puts("S");
     return;
   }
+  if (u->m == M_LIKELY && !open_sizes(u, model).n) return; /* nothing is open */
   say_at("compiling");
   if (!get_module(u, model, &code)) {
     if (*ek_message(u->s)) say_fail("compile", ek_message(u->s));
     return;
   }
-  for (int threads = 1; threads <= (u->m == M_JIT || u->m == M_CACHE || u->m == M_SO ? 2 : 1); threads++) {
+  for (int threads = 1; threads <= (u->m == M_JIT || u->m == M_LIKELY || u->m == M_CACHE || u->m == M_SO ? 2 : 1); threads++) {
     ek_run *r;
     if (ek_run_create(code, threads, &r)) {
       say_fail("run", ek_message(u->s));
@@ -328,7 +340,7 @@ static void end(job *j, int status) {
   remove_tree(j->work);
 }
 int main(int argc, char **argv) {
-  const char *modes = "eval passes O0 jit cache so c";
+  const char *modes = "eval passes O0 jit likely cache so c";
   int jobs = 2, opt;
   unsigned limit = 120;
   while ((opt = getopt(argc, argv, "j:m:t:k:v")) != -1) {

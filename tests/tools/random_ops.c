@@ -14,6 +14,8 @@
 /* after loop.h, whose L_SET <fcntl.h> has as a macro */
 #include "check.h"
 
+/* Not where a definition leaves the choice: one step of these is so large that a sum in another order changes everything behind it. */
+static const uint32_t TYPES = ~(1u << ET_F4E2M1 | 1u << ET_F8E8M0);
 enum { MAX_BATCH = 256, TRIES = 60, MAX_ELEMENTS = 1 << 14, JOBS = 32, TEXT = 400 };
 typedef struct call { uint32_t op; uint64_t seed; opinst i; tid in[OPINST_MAX]; ndarray want[OPINST_MAX]; uint32_t nwant; } call;
 typedef struct lot { uint32_t op; uint64_t seed; } lot;
@@ -89,7 +91,7 @@ static bool evaluate(ctx *c, call *k) {
 static bool legal(ctx *c, call *k) {
   uint32_t mark = diag_mark(c);
   volatile bool ok = false;
-  if (!notation_instance(c, lib, notation_nth(lib, k->op), k->seed, (opinst_opts){0}, &k->i)) return false;
+  if (!notation_instance(c, lib, notation_nth(lib, k->op), k->seed, (opinst_opts){.types = TYPES}, &k->i)) return false;
   CTX_TRY(c) { ok = evaluate(c, k); }
   CTX_CATCH { ok = false; }
   if (!ok) diag_reset(c, mark);

@@ -34,7 +34,7 @@ static bool mark_operands(cem *e, const linst *i) {
 }
 static bool reg_read(cem *e, lv reg) {
   for (uint32_t v = 1; v < e->f->insts.n; v++)
-    if (li(e->f, v)->kind == L_GET && li(e->f, v)->a == reg && e->need[v]) return true;
+    if ((li(e->f, v)->kind == L_GET && li(e->f, v)->a == reg && e->need[v]) || (li(e->f, v)->kind == L_FOR && li(e->f, v)->mask == reg)) return true;
   return false;
 }
 static void find_needed(cem *e) {
@@ -260,7 +260,7 @@ static void inst(cem *e, lv v) {
     break;
   case L_FOR:
     indent(e);
-    sb_fmt(e->b, "for (i64 v%u = %s; v%u < %s; v%u += %s) {", e->num[v], text_of(e, i->a, NULL), e->num[v], text_of(e, i->b, NULL), e->num[v], text_of(e, i->c, NULL));
+    sb_fmt(e->b, "for (i64 v%u = %s; v%u < %s%s%s; v%u += %s) {", e->num[v], text_of(e, i->a, NULL), e->num[v], text_of(e, i->b, NULL), i->mask ? " && " : "", i->mask ? text_of(e, i->mask, NULL) : "", e->num[v], text_of(e, i->c, NULL));
     if (i->name) sb_fmt(e->b, " /* %s */", comment_text(e, i->name));
     sb_putc(e->b, '\n');
     block(e, i->body);

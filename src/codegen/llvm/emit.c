@@ -195,6 +195,11 @@ static uint32_t block_size(const lfunc *f, uint32_t block) {
   }
   return n;
 }
+/* Another round? `while` looks at its register. */
+static LLVMValueRef goes_on(em *e, const linst *i, LLVMValueRef x, LLVMValueRef end) {
+  LLVMValueRef more = LLVMBuildICmp(e->b, LLVMIntSLT, x, end, "");
+  return i->mask ? LLVMBuildAnd(e->b, more, LLVMBuildLoad2(e->b, e->slot[i->mask], e->val[i->mask], ""), "") : more;
+}
 /* A loop of `copies` bodies a round, while index + (copies-1)*step < to. Returns the index after it. guard: the first round may not happen. */
 static LLVMValueRef round_loop(em *e, lv v, const linst *i, LLVMValueRef from, unsigned copies, bool guard) {
   LLVMBuilderRef b = e->b;
@@ -202,7 +207,7 @@ static LLVMValueRef round_loop(em *e, lv v, const linst *i, LLVMValueRef from, u
   if (copies > 1) reach = LLVMBuildMul(b, step, LLVMConstInt(e->i64, copies - 1, 0), "");
   LLVMValueRef end = reach ? LLVMBuildSub(b, to, reach, "") : to; /* index < end */
   LLVMBasicBlockRef before = LLVMGetInsertBlock(b), loop = em_bb(e, i->name ? i->name : "loop"), exit = em_bb(e, "end");
-  if (guard) LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, from, end, ""), loop, exit);
+  if (guard) LLVMBuildCondBr(b, goes_on(e, i, from, end), loop, exit);
   else LLVMBuildBr(b, loop);
   LLVMPositionBuilderAtEnd(b, loop);
   LLVMValueRef phi = LLVMBuildPhi(b, e->i64, i->name ? i->name : "i"), x = phi;
@@ -212,7 +217,7 @@ static LLVMValueRef round_loop(em *e, lv v, const linst *i, LLVMValueRef from, u
     x = LLVMBuildNSWAdd(b, x, step, "");
   }
   LLVMBasicBlockRef last = LLVMGetInsertBlock(b);
-  LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, x, end, ""), loop, exit);
+  LLVMBuildCondBr(b, goes_on(e, i, x, end), loop, exit);
   LLVMValueRef in[2] = {from, x};
   LLVMBasicBlockRef ib[2] = {before, last};
   LLVMAddIncoming(phi, in, ib, 2);
@@ -227,6 +232,10 @@ static void emit_for(em *e, lv v, const linst *i) {
   bool known = loop_const(e->f, i->a, &lo) && loop_const(e->f, i->b, &hi) && loop_const(e->f, i->c, &st);
   int64_t trips = known ? (hi.i > lo.i ? (hi.i - lo.i + st.i - 1) / st.i : 0) : -1, copies = i->k.i > 1 ? i->k.i : 1;
   if (trips == 0) return;
+  if (i->mask) {
+    round_loop(e, v, i, e->val[i->a], 1, true);
+    return;
+  }
   if (copies > 1) { /* keep bodies small: code generation is what costs */
     int64_t size = block_size(e->f, i->body);
     while (copies > 1 && copies * size > 4000) copies /= 2;

@@ -225,3 +225,15 @@ def attention_operator(net):
     net.output("causal", F32, 2, 5, 16)
     keep = net.ints(0, 2, 5, 5).astype(bool) | np.eye(5, dtype=bool)
     return [[net.uniform(-1, 1, 2, 5, 16), keep]]
+
+
+@model("Attention and a product of two inputs, larger than a block of rows and than a panel: what a block hands on in "
+       "scratch, panels packed when the model runs")
+def larger_than_blocks(net):
+    q, k, v = net.input("q", F32, 1, 150, 8), net.input("k", F32, 1, 8, 150), net.input("v", F32, 1, 150, 8)
+    a, b = net.input("a", F32, 20, 24), net.input("b", F32, 60, 24)
+    net.op("MatMul", net.op("Softmax", net.op("MatMul", q, k), axis=-1), v, out="attended")
+    net.op("MatMul", a, net.op("Transpose", b, perm=[1, 0]), out="product")
+    net.output("attended", F32, 1, 150, 8)
+    net.output("product", F32, 20, 60)
+    return [[net.uniform(-1, 1, *s) for s in ((1, 150, 8), (1, 8, 150), (1, 150, 8), (20, 24), (60, 24))]]

@@ -316,3 +316,23 @@ def late_sizes(net):
     net.output("places", I64, "places_n", 2)
     net.output("even", I64, "even_n")
     return [[net.uniform(-1, 1, n, 3), np.array([a]), np.array([b])] for n, a, b in ((20, 0, 20), (20, 3, -2), (5, -2, 9), (7, 5, 2), (40, 1, 39))]
+
+
+@model("Loop as exporters write `while`: 2^63 - 1 trips, ended by its condition; and one without a number of trips")
+def loop_until(net):
+    x, least = net.input("x", F32, 3), net.input("least", F32)
+    first, second = net.sub("halve"), net.sub("double")
+    for body, factor in ((first, 0.5), (second, 2)):
+        body.input("i", I64)
+        body.input("c", BOOL)
+        v = body.input("v", F32, 3)
+        body.op("Mul", v, np.float32(factor), out="next")
+        size = body.op("ReduceMax", body.op("Abs", "next"), keepdims=0)
+        body.op("Greater", *((size, least) if factor < 1 else (np.float32(3), size)), out="more")
+        body.output("more", BOOL)
+        body.output("next", F32, 3)
+    net.op("Loop", np.int64((1 << 63) - 1), np.array(True), x, out="small", body=first.graph())
+    net.op("Loop", "", np.array(True), "small", out="large", body=second.graph())
+    net.output("small", F32, 3)
+    net.output("large", F32, 3)
+    return [[net.uniform(0.5, 1, 3), np.array(t, np.float32)] for t in (0.1, 1e-5)]
