@@ -6,7 +6,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build jobs=2
 while getopts b:j: o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; *) exit 2;; esac; done
 models="mnist go1_policy keypoint micro_kws_fp32 mixed_ops_dynamic_batch super_resolution fastestdet ultraface_rfb320 ultraface_rfb320_simplified ultraface_nms magika_v3_3 dtln_1 dtln_2 silero_vad silero_vad_16k_op15
-  sig_bak_ovr resnet50 mobilenet_v2 bert12x384_s128 lstm100x256"
+  sig_bak_ovr resnet50 mobilenet_v2 bert12x384_s128 lstm100x256
+  micro_kws_qdq micro_kws_qoperator super_resolution_qdq_a16w8 super_resolution_qoperator_u8s8
+  bikesharing_preproc lgbm_classifier_tensor linear_classifier sklearn_randomforest_iris treecl xgb_regressor cancer_gbt diabetes_rf wine_knn wine_scaler_logreg"
 as_c="mnist fastestdet dtln_1"
 # model, file of the sequence, its arrays for input 0 and output 0, for the last state, file for further inputs
 sequences="silero_vad:silero_vad.seq.npz:frames:prob:final_state:silero_vad.ref.npz silero_vad_16k_op15:silero_vad_16k_op15.seq.npz:frames:prob:final_state:silero_vad_16k_op15.ref.npz

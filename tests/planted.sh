@@ -17,7 +17,7 @@ for pass in $("$build/einkorn" show --help | sed -n 's/^  expr  *\([a-z]*\) .*/\
   if grep -qE "^$pass(-|$)" <<<"$names"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL no fault is planted in the pass $pass"; fi
 done
 models() { "$build/models" -j "$jobs" -t 120 "$@"; }
-few() { models -m "passes jit" "$m"/{mlp_opset12,cnn_opset11,lstm_forward,attention_causal,if_nested,scan_axes,einsum,pad_modes,conv_transpose,split_concat_tree,scatter,views}.onnx; }
+few() { models -m "passes jit" "$m"/{mlp_opset12,cnn_opset11,lstm_forward,attention_causal,if_nested,scan_axes,einsum,pad_modes,conv_transpose,split_concat_tree,scatter,views,larger_than_blocks}.onnx; }
 units() { (cd "$build" && ./test_passes && ./test_kernels); }
 golden() { "$here/golden.sh" -e "$build/einkorn"; }
 all() { models -m "passes jit" "$m"/*.onnx; }

@@ -28,7 +28,8 @@
  * BLOCKS. The module has a root block; a block is an ordered list of items: a stage, an `if` (condition: a bool scalar tensor; then and else blocks; per result: tensor result = then-tensor or else-tensor), or a
  *   `loop` (trip count sz or 0 with a condition; carried tensors: init, inner argument, next value, final result; collected tensors: one slice per trip). Stages may read tensors of enclosing blocks. Within a block stages are in dependence order.
  *
- * LATE SIZES. A symbol whose value is computed: `late symbol = tensor` (an i64 scalar tensor), with an upper bound sz. Stages whose shapes or extents use it run after that tensor is known.
+ * LATE SIZES. A symbol whose value is computed: `late symbol = tensor` (an i64 scalar tensor), with an upper bound sz. Stages whose shapes or extents use it run after that tensor is known. The tensor may be the
+ *   result of an `if`, or a loop's final value, or its inner value: then the size is another one in every trip, and tensors that have it change their size from trip to trip.
  * GUARDS. Conditions on size symbols, checked at entry: contract (the model is wrong) or assumption (this artefact does not serve that size), with the text for the message.
  *
  * KERNELS. After the fusion pass every stage belongs to exactly one kernel (or is virtual: a placement its producers store into). A kernel lists its stages in order; `outer` are the canonical loop variables all

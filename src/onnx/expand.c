@@ -287,6 +287,12 @@ static void trees(graph *g, node *n, const char *votes, bool classes) {
   give(g, n, result(g, scores));
 #undef CHILD
 }
+/* A map from label to score for each row: the scores stay a tensor, the labels are what the model's other output already says. */
+static void zip_map(graph *g, node *n) {
+  diag_add(g->c, D_NOTE, E_OK, (srcpos){0}, n->name, "ZipMap: the scores are given as a tensor, without the labels as keys");
+  n->op = "Identity", n->domain = "";
+  n->attrs.n = 0;
+}
 static void tree_targets(graph *g, node *n) { trees(g, n, "target_", false); }
 static void tree_classes(graph *g, node *n) { trees(g, n, "class_", true); }
 
@@ -301,6 +307,7 @@ static const struct {
     {"ai.onnx.preview", "FlexAttention", INT64_MAX, flex_attention},
     {"", "Scan", 9, batched_scan},
     {"ai.onnx.ml", "TreeEnsembleRegressor", INT64_MAX, tree_targets},
+    {"ai.onnx.ml", "ZipMap", INT64_MAX, zip_map},
     {"ai.onnx.ml", "TreeEnsembleClassifier", INT64_MAX, tree_classes},
 };
 

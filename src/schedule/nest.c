@@ -257,7 +257,7 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
       tile_leaf(e, n, i, lane, n->mr, nv, count, lanes, true);
       lb_end(&e->b);
     }
-    if (ext > full && !EK_PLANTED("schedule-rows")) tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full), nv, count, lanes, true);
+    if (ext > full) tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full), nv, count, lanes, true);
     return;
   }
   lv hi = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), at = lo;
@@ -370,7 +370,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
       lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)((rest + L - 1) / L), rest % L ? lb_int(&e->b, rest % L - EK_PLANTED("schedule-lanes")) : 0, L, true);
       return;
     }
-    if (rest >= L && !EK_PLANTED("schedule-vectors")) lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)(rest / L), 0, L, true);
+    if (rest >= L) lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)(rest / L), 0, L, true);
     lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext), lb_int(&e->b, 1), 0, &i);
     lane_tile(e, n, lb_int(&e->b, full), i, 1, 0, 1, true);
     lb_end(&e->b);

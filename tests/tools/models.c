@@ -270,7 +270,7 @@ static void one_mode(subject *u) {
     }
     for (uint32_t i = 0; i < u->refs.n; i++) {
       npz z = {0};
-      const char *what = arena_fmt(u->a, "%s, %d thread%s", strrchr(u->refs.v[i], '/') + 1, threads, threads > 1 ? "s" : "");
+      const char *slash = strrchr(u->refs.v[i], '/'), *what = arena_fmt(u->a, "%s, %d thread%s", slash ? slash + 1 : u->refs.v[i], threads, threads > 1 ? "s" : "");
       say_at(what);
       if (!npz_read(u->c, u->refs.v[i], &z)) say_fail(what, "cannot be read");
       else if (one_run(u, code, r, &z, tolerance_of(u, u->refs.v[i]), why, sizeof why)) say_pass();
