@@ -126,9 +126,12 @@ void kernel_scan_step(kctx *k, grps *gs, const scan_part *part) {
     k->block = block;
     for (uint32_t g = 0; g < gs->n; g++) {
       accesses acc = {0};
+      u32vec inside = {0}; /* the step's number is fixed */
+      for (uint32_t d = 0; d < gs->v[g].domain.n; d++)
+        if (gs->v[g].domain.v[d] != step) vec_push(k->a, inside, gs->v[g].domain.v[d]);
       group_accesses(e, &gs->v[g].stages, k->stored, &acc);
       uint32_t L = nest_lanes(e, &gs->v[g].stages);
-      choice ch = tile_choose(e, &gs->v[g].stages, &acc, &gs->v[g].domain, &gs->v[g].red);
+      choice ch = tile_choose(e, &gs->v[g].stages, &acc, &inside, &gs->v[g].red);
       kernel_narrow(k, &ch, L);
       if (ch.lane == block && !ch.lane_reduced) bs = max64(bs, (int64_t)ch.nv * L);
     }
