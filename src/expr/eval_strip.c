@@ -334,16 +334,6 @@ static void do_reduce(worker *w, const pnode *p, node_state *st, strip *r, const
     lanes_convert(p->type, p->acc, r, acc, n);
     return;
   }
-  int64_t empty[LANES]; /* nothing admitted: the first point */
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < n; i++) empty[i] = !seen[i], count += empty[i] && alive(outer, i);
-  if (count && p->payload && first_point(w, p)) {
-    bool partial = bn->lanes || w->p->nodes.v[p->payload].lanes || n > 1;
-    if (partial) worker_mask(w, &inner, outer, empty);
-    const strip *pay = worker_value(w, p->payload, partial ? &inner : outer, n);
-    for (uint32_t i = 0; i < n; i++)
-      if (empty[i]) acc->i[i] = pay->i[i];
-  }
   memcpy(r, acc, 8 * n);
 }
 

@@ -21,7 +21,7 @@
  *   load       tensor, one sz per axis; `otherwise` (0 = none): the value where any index is out of range; without it every index must be in range wherever evaluated
  *   op         scalar operation of ops.h
  *   reduce     reduction over variables (row-major order), `where` (0 = none) a bool, `body`; arg-reductions give an i64: `payload`, or the first variable if 0. The accumulator has the type `acc` (by default: the
- *              body's type, f32 for 8/16-bit floats in sum/prod), the result the node's type. Empty: sum 0, prod 1, max lowest/-inf, min highest/inf, any false, all true, arg: the first point.
+ *              body's type, f32 for 8/16-bit floats in sum/prod), the result the node's type. Empty: sum 0, prod 1, max lowest/-inf, min highest/inf, any false, all true, arg: 0.
  *              NaN wins in max/min/arg. `sum`/`prod` of floats may be reassociated.
  *   An sz inside a load or index may contain data atoms: sym_data(id) with id = the ex of an i64 value in this module. Its variables are free in the sz.
  *

@@ -141,6 +141,10 @@ lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z) {
   unsigned lanes = t.lanes;
   if (direct(p, op, to, from)) return lb_op(b, op, t, x, y, z);
   if (op == OP_CAST) return x_cast(p, to, x);
+  if (op == OP_BITCAST && sub_byte(to) && et_bits(from) < 8) { /* a byte holds the value, so the bits above follow the sign */
+    lv u = et_kind(from) == K_FLOAT ? lb_op(b, op, lt(et_bits(to) == 2 ? ET_U2 : ET_U4, lanes), x, 0, 0) : x;
+    return x_cast(p, to, u);
+  }
   if (op == OP_BITCAST) return lb_op(b, op, t, x, 0, 0);
   if (op == OP_SAT && et_kind(to) != K_FLOAT && !x_narrow(from) && !sub_byte(from)) return sat_int(p, to, x);
   if (op == OP_SAT || op == OP_SATF) {
