@@ -365,6 +365,9 @@ bool expr_verify(emodule *m, const char *when) {
   uint8_t *placed = arena_alloc(a, m->stages.n + 1);
   k.ready = arena_alloc(a, m->tensors.n + 1);
   k.left = NEWN(a, uint32_t, m->scans.n + 1);
+  for (tid t = 1; t < m->tensors.n; t++)
+    for (uint32_t i = 0; i < xt(m, t)->rank; i++)
+      if (sym_uses_kind(m->c, xt(m, t)->shape[i], AT_VAR)) bad(&k, t, "the size of axis %u is %s, which varies", i, sym_str(m->c, xt(m, t)->shape[i]));
   for (uint32_t s = 0; s < m->stages.n; s++) {
     if (xs(m, s)->dead) continue;
     check_stage(&k, s);

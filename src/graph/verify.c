@@ -9,7 +9,12 @@ static bool fail(graph *g, const char *when, const node *n, const char *what, co
 static bool check(graph *g, const char *when, map *seen) {
   bool ok = true;
   uint64_t d;
-  for (uint32_t i = 0; i < g->inputs.n; i++) map_putu(seen, (uint64_t)(uintptr_t)g->inputs.v[i], 1);
+  for (uint32_t i = 0; i < g->inputs.n; i++) {
+    const value *v = g->inputs.v[i];
+    map_putu(seen, (uint64_t)(uintptr_t)v, 1);
+    for (uint32_t j = 0; v->ranked && j < v->rank; j++)
+      if (sym_int_or(g->c, v->dims[j], 0) < 0) ok = fail(g, when, NULL, "a dimension is negative: input ", v->source);
+  }
   for (uint32_t i = 0; i < g->values.n; i++)
     if (g->values.v[i]->data) map_putu(seen, (uint64_t)(uintptr_t)g->values.v[i], 1);
   for (uint32_t i = 0; i < g->nodes.n; i++) {

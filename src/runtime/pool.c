@@ -66,7 +66,8 @@ static void futex_wake(_Atomic uint32_t *p, int n, uint32_t bits) {
   (void)p, (void)n, (void)bits;
 #endif
 }
-static uint32_t first_ticket(int64_t slot, uint32_t tickets, int64_t slots) { return (uint32_t)(slot * tickets / slots); }
+/* where part i begins when `total` things are divided into `parts` */
+static int64_t part(int64_t i, int64_t parts, int64_t total) { return total / parts * i + total % parts * i / parts; }
 /* Claims and runs tickets of epoch e until there are none. */
 static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
   int64_t at = who, tried = 0;
@@ -76,7 +77,7 @@ static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
     if ((uint32_t)(t >> 32) != e) return;
     ek_rt_kernel k = atomic_load_explicit(&p->kernel, memory_order_relaxed);
     const int64_t *args = atomic_load_explicit(&p->args, memory_order_relaxed);
-    int64_t grain = atomic_load_explicit(&p->grain, memory_order_relaxed), total = atomic_load_explicit(&p->total, memory_order_relaxed);
+    int64_t total = atomic_load_explicit(&p->total, memory_order_relaxed);
     int64_t limit = atomic_load_explicit(&p->limit, memory_order_relaxed);
     uint32_t tickets = atomic_load_explicit(&p->tickets, memory_order_relaxed), next = (uint32_t)t >> 16, end = (uint32_t)t & 0xffff;
     if (who >= limit) return;
@@ -87,8 +88,8 @@ static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
     }
     bool own = at == who;
     if (!atomic_compare_exchange_weak_explicit(slot, &t, own ? t + 0x10000 : t - 1, memory_order_acq_rel, memory_order_relaxed)) continue;
-    int64_t lo = (first_ticket(at, tickets, limit) + (own ? next : end - 1)) * grain, hi = lo + grain;
-    k(args, lo, hi < total ? hi : total, who);
+    int64_t ticket = part(at, limit, tickets) + (own ? next : end - 1), lo = part(ticket, tickets, total), hi = part(ticket + 1, tickets, total);
+    k(args, lo, hi, who);
     atomic_fetch_add_explicit(&p->done, 1, memory_order_release);
   }
 }
@@ -258,7 +259,7 @@ void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64
     return;
   }
   /* a few tickets per thread: a kernel reuses what it has in cache over the chunks of one ticket */
-  int64_t threads = call->threads < p->threads ? call->threads : p->threads, most = threads * TICKETS, grain = (total + most - 1) / most, tickets = (total + grain - 1) / grain;
+  int64_t threads = call->threads < p->threads ? call->threads : p->threads, tickets = total < threads * TICKETS ? total : threads * TICKETS;
   if (threads > tickets) threads = tickets;
   if (atomic_load_explicit(&p->started, memory_order_relaxed) + 1 < threads) start(p, (uint32_t)threads - 1);
   uint32_t e = atomic_load_explicit(&p->epoch, memory_order_relaxed) + 1;
@@ -266,12 +267,11 @@ void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64
   atomic_store_explicit(&p->kernel, k, memory_order_relaxed);
   atomic_store_explicit(&p->args, args, memory_order_relaxed);
   atomic_store_explicit(&p->tickets, (uint32_t)tickets, memory_order_relaxed);
-  atomic_store_explicit(&p->grain, grain, memory_order_relaxed);
   atomic_store_explicit(&p->total, total, memory_order_relaxed);
   atomic_store_explicit(&p->limit, threads, memory_order_relaxed);
   atomic_store_explicit(&p->cpu, ek_rt_place_cpu(), memory_order_relaxed);
   for (int64_t i = 0; i < threads; i++)
-    atomic_store_explicit(&p->workers[i].slot, (uint64_t)e << 32 | (first_ticket(i + 1, (uint32_t)tickets, threads) - first_ticket(i, (uint32_t)tickets, threads)), memory_order_release);
+    atomic_store_explicit(&p->workers[i].slot, (uint64_t)e << 32 | (uint64_t)(part(i + 1, threads, tickets) - part(i, threads, tickets)), memory_order_release);
   atomic_store(&p->epoch, e);
   wake(p, threads);
   claim(p, e, 0);

@@ -31,8 +31,8 @@ struct ek_rt_pool {
   _Atomic uint32_t sleeping_far;            /* how many share it */
   _Alignas(64) _Atomic(ek_rt_kernel) kernel; /* the region: written before the slots, read before a claim */
   _Atomic(const int64_t *) args;
-  _Atomic uint32_t tickets;                 /* pieces of `grain` chunks of the kernel, the last one maybe smaller */
-  _Atomic int64_t grain, total;
+  _Atomic uint32_t tickets;                 /* pieces of the kernel's chunks, of equal size or one apart */
+  _Atomic int64_t total;                    /* chunks */
   _Atomic int64_t limit;                    /* threads that take part, each with its slot: the caller has laid out scratch memory for so many */
   _Atomic int32_t cpu;                      /* the processor on which the caller was when the region began; -1: not known */
   _Alignas(64) _Atomic uint32_t busy;       /* a region is running */

@@ -201,24 +201,25 @@ static double ops_of(emodule *m, ex x, double *loads) { /* scalar operations of 
   *loads = at.n;
   return (double)(expr_cost(m, x) - at.n);
 }
+static double points_of(emodule *m, sz extent) { return (double)max64(0, sym_int_or(m->c, extent, 64)); }
 void kernel_work(emodule *m, const u32vec *stages, double *ops, double *moved) {
   *ops = *moved = 0;
   for (uint32_t i = 0; i < stages->n; i++) {
     stage *s = xs(m, stages->v[i]);
     double pts = 1, loads = 0;
     for (uint32_t j = 0; j < s->naxes; j++)
-      for (uint32_t d = 0; d < s->axes[j].n; d++) pts *= (double)sym_int_or(m->c, s->axes[j].d[d].extent, 64);
+      for (uint32_t d = 0; d < s->axes[j].n; d++) pts *= points_of(m, s->axes[j].d[d].extent);
     if (s->value) {
       const ex_node *n = exn(m, s->value);
       double trips = 1;
       if (n->kind == EX_REDUCE)
-        for (uint32_t j = 0; j < n->nargs; j++) trips *= (double)sym_int_or(m->c, sym_extent(m->c, n->args[j]), 64);
+        for (uint32_t j = 0; j < n->nargs; j++) trips *= points_of(m, sym_extent(m->c, n->args[j]));
       *ops += pts * trips * (ops_of(m, n->kind == EX_REDUCE ? n->body : s->value, &loads) + (n->kind == EX_REDUCE));
       *moved += pts * (n->kind == EX_REDUCE ? 1 : loads + 1);
     }
     for (uint32_t u = 0; u < s->updates.n; u++) {
       double q = 1;
-      for (uint32_t j = 0; j < s->updates.v[u].nvars; j++) q *= (double)sym_int_or(m->c, sym_extent(m->c, s->updates.v[u].vars[j]), 64);
+      for (uint32_t j = 0; j < s->updates.v[u].nvars; j++) q *= points_of(m, sym_extent(m->c, s->updates.v[u].vars[j]));
       *ops += q * 4;
     }
   }

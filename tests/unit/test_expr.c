@@ -896,6 +896,8 @@ static void faults(void **state) {
   assert_true(verify_says(m, "neither value nor updates"));
   m = parse(c, small), xt(m, xs(m, 0)->tensor)->shape = (sz[]){sym_int(c, 0)};
   assert_true(verify_says(m, "points, its tensor"));
+  m = parse(c, small), xt(m, m->inputs.v[0].t)->shape = (sz[]){sym_int(c, 2), sym_of_atom(c, xs(m, 0)->axes[0].d[0].var)};
+  assert_true(verify_says(m, "which varies"));
   m = parse(c, small);
   ex sum = xs(m, 0)->value;
   xs(m, 0)->value = expr_reduce(m, RED_SUM, exn(m, sum)->args, 1, 0, sum, 0, ET_NONE, ET_NONE);

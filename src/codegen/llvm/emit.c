@@ -265,25 +265,19 @@ static uint32_t most_args(const lfunc *f) {
     if ((f->insts.v[i].kind == L_CALL || f->insts.v[i].kind == L_PARALLEL) && f->insts.v[i].nargs + 1 > n) n = f->insts.v[i].nargs + 1;
   return n;
 }
-LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const lmodule *m, const lfunc *f, const target *t, const char *name, const char *(*symbol)(void *env, const char *func), void *env) {
-  lfunc g = *f; /* the module keeps the function as it is shown */
-  g.a = a;
-  loop_expand((lmodule *)m, &g, em_native, (void *)t);
-  em e_ = {.c = c, .a = a, .m = m, .f = &g, .t = t, .lc = lc, .mod = mod, .symbol = symbol, .env = env}, *e = &e_;
-  em_types(e);
-  e->b = LLVMCreateBuilderInContext(lc);
-  e->val = NEWN(a, LLVMValueRef, g.insts.n);
-  e->slot = NEWN(a, LLVMTypeRef, g.insts.n);
-  bool kernel = g.kind == LF_KERNEL;
+static void function_body(em *e, const char *name) {
+  e->val = NEWN(e->a, LLVMValueRef, e->f->insts.n);
+  e->slot = NEWN(e->a, LLVMTypeRef, e->f->insts.n);
+  bool kernel = e->f->kind == LF_KERNEL;
   LLVMTypeRef at[4] = {e->ptr, e->i64, e->i64, e->i64};
   LLVMTypeRef ft = kernel ? LLVMFunctionType(e->vd, at, 4, 0) : LLVMFunctionType(e->i64, at, 1, 0);
-  e->fn = LLVMGetNamedFunction(mod, name);
-  if (!e->fn) e->fn = LLVMAddFunction(mod, name, ft);
+  e->fn = LLVMGetNamedFunction(e->mod, name);
+  if (!e->fn) e->fn = LLVMAddFunction(e->mod, name, ft);
   for (unsigned i = 0; i < (kernel ? 4u : 1u); i++) e->arg[i] = LLVMGetParam(e->fn, i);
   static const char *const attrs[] = {"nounwind"};
-  for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++) LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(lc, LLVMGetEnumAttributeKindForName(attrs[i], strlen(attrs[i])), 0));
-  if (kernel) LLVMAddAttributeAtIndex(e->fn, 1, LLVMCreateEnumAttribute(lc, LLVMGetEnumAttributeKindForName("noalias", 7), 0));
-  if (t->vector_bits >= 128) LLVMAddTargetDependentFunctionAttr(e->fn, "prefer-vector-width", arena_fmt(a, "%u", t->vector_bits));
+  for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++) LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->lc, LLVMGetEnumAttributeKindForName(attrs[i], strlen(attrs[i])), 0));
+  if (kernel) LLVMAddAttributeAtIndex(e->fn, 1, LLVMCreateEnumAttribute(e->lc, LLVMGetEnumAttributeKindForName("noalias", 7), 0));
+  if (e->t->vector_bits >= 128) LLVMAddTargetDependentFunctionAttr(e->fn, "prefer-vector-width", arena_fmt(e->a, "%u", e->t->vector_bits));
   e->entry = em_bb(e, "entry");
   LLVMBasicBlockRef body = em_bb(e, "body");
   LLVMPositionBuilderAtEnd(e->b, e->entry);
@@ -291,11 +285,24 @@ LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod,
   params(e);
   LLVMBuildBr(e->b, body);
   LLVMPositionBuilderAtEnd(e->b, body);
-  uint32_t n = most_args(&g);
+  uint32_t n = most_args(e->f);
   if (n) e->call_args = em_alloca(e, e->i64, LLVMConstInt(e->i32, n, 0), 16);
   em_block(e, 1);
   if (kernel) LLVMBuildRetVoid(e->b);
   else LLVMBuildRet(e->b, LLVMConstInt(e->i64, 0, 0));
+}
+LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const lmodule *m, const lfunc *f, const target *t, const char *name, const char *(*symbol)(void *env, const char *func), void *env) {
+  lfunc g = *f; /* the module keeps the function as it is shown */
+  g.a = a;
+  loop_expand((lmodule *)m, &g, em_native, (void *)t);
+  em e_ = {.c = c, .a = a, .m = m, .f = &g, .t = t, .lc = lc, .mod = mod, .symbol = symbol, .env = env}, *e = &e_;
+  em_types(e);
+  e->b = LLVMCreateBuilderInContext(lc);
+  CTX_TRY(c) { function_body(e, name); }
+  CTX_CATCH {
+    LLVMDisposeBuilder(e->b);
+    ctx_unwind(c);
+  }
   LLVMDisposeBuilder(e->b);
   return e->fn;
 }

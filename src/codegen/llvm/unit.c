@@ -102,4 +102,14 @@ batch *unit_batch(ctx *c, const lmodule *m, const target *t, const llvm_opts *o,
   }
   return b;
 }
-void unit_compile(batch *b) { par_for(b->c, b->o.threads ? b->o.threads : 1, b->todo.n, compile, b); }
+void unit_compile(batch *b) {
+  CTX_TRY(b->c) { par_for(b->c, b->o.threads ? b->o.threads : 1, b->todo.n, compile, b); }
+  CTX_CATCH { /* those that are done */
+    for (uint32_t i = 0; i < b->todo.n; i++) {
+      unit *u = &b->units.v[b->todo.v[i]];
+      if (u->buf) LLVMDisposeMemoryBuffer(u->buf);
+      u->buf = NULL;
+    }
+    ctx_unwind(b->c);
+  }
+}
