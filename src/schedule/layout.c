@@ -384,9 +384,12 @@ void layout_all(splan *p) {
     if (x->kind != TK_INPUT && x->kind != TK_CONST) continue;
     p->layouts[t] = layout_dense(p, x->shape, x->rank, NULL, NULL, NULL, &elems);
     buffer b = {.kind = x->kind == TK_INPUT ? BUF_INPUT : BUF_WEIGHTS, .type = x->type, .name = x->name, .elems = elems, .tensor = t, .bytes = x->kind == TK_CONST ? x->data.data : NULL};
-    if (x->kind == TK_INPUT)
-      for (uint32_t i = 0; i < m->inputs.n; i++)
-        if (m->inputs.v[i].t == t) b.index = i;
+    if (x->kind == TK_INPUT) {
+      uint32_t i = 0;
+      while (i < m->inputs.n && m->inputs.v[i].t != t) i++;
+      if (i == m->inputs.n) ctx_fail(m->c, E_MODEL, "%s is neither an input nor a constant: nothing gives it a value", x->name);
+      b.index = i;
+    }
     p->layouts[t].buffer = new_buffer(&L, b);
   }
   control_flow(&L);
