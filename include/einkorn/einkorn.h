@@ -112,6 +112,9 @@ EK_API ek_code ek_model_input(ek_model *m, int32_t i, ek_tensor_info *out);  /* 
 EK_API ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out); /* the first call infers all shapes, and may fail as ek_compile does */
 
 /* ---- compiling ---- */
+/* What becomes of sums of floats. STRICT: their terms are added in another order, nothing else. DEFAULT: also algebraic forms with fewer multiplications (Winograd's), as long as the error stays within 1e-4 of an output's
+ * largest value. */
+typedef enum ek_accuracy { EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT } ek_accuracy;
 typedef struct ek_options {
   size_t size;               /* sizeof(ek_options): set by ek_options_init */
   int optimize;              /* 0..3; default 3. 0: as simple as possible, for comparison */
@@ -135,6 +138,7 @@ typedef struct ek_options {
    * to the log, as info. Not used with evaluate, verify, fuel and stop_after. */
   const char *cache;
   uint64_t cache_bytes;      /* most that all of it may take; what was used longest ago goes first. 0: $EINKORN_CACHE_SIZE (such as 500M), else 2 GiB */
+  ek_accuracy accuracy;      /* default EK_ACCURACY_DEFAULT */
 } ek_options;
 EK_API void ek_options_init(ek_options *o); /* the defaults */
 typedef struct ek_report {   /* what compilation came to; strings as long as the handle it came from (ek_save: until the next call on the session) */

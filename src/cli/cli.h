@@ -23,7 +23,7 @@ typedef struct cli {
   strvec args; /* what is no option */
   /* options */
   strvec ops, dims, input;
-  int optimize, threads, compile_threads, log_level;
+  int optimize, threads, compile_threads, log_level, accuracy;
   const char *target, *inputs, *output, *expect, *stage, *after, *node, *weights, *stop_after;
   double rtol, atol, seconds;
   bool tolerances, eval, passes_eval, layers, table, json, verbose, quiet, timing, verify, no_cache, help, version;
@@ -40,7 +40,7 @@ typedef struct command {
 extern const command commands[]; /* ends with a NULL name */
 
 /* ---- options.c ---- */
-typedef enum { O_FLAG, O_TEXT, O_LIST, O_INT, O_U64, O_DOUBLE, O_LEVEL } option_kind;
+typedef enum { O_FLAG, O_TEXT, O_LIST, O_INT, O_U64, O_DOUBLE, O_LEVEL, O_CHOICE /* the number of the word among the option's values */ } option_kind;
 typedef struct option {
   const char *name;
   char letter;

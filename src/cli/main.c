@@ -78,6 +78,7 @@ ek_options compile_options(cli *k) {
   o.optimize = k->optimize, o.threads = k->threads, o.compile_threads = k->compile_threads, o.target = k->target, o.dims = k->dims.v, o.fuel = k->fuel, o.verify = k->verify,
   o.stop_after = k->stop_after;
   o.memory_limit = k->memory_limit;
+  o.accuracy = (ek_accuracy)k->accuracy;
   o.evaluate = k->passes_eval ? 2 : k->eval;
   if (!k->no_cache) o.cache = "";
   if (k->timing) o.pass = on_pass, o.pass_user = k;

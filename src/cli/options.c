@@ -24,6 +24,7 @@ const option options[] = {
     {"seconds", 0, "S", O_DOUBLE, AT(seconds), CMD_BENCH, "how long to measure (default 3)"},
     {"ops", 0, "FILE.ek", O_LIST, AT(ops), CMD_ALL, "operator definitions of your own; may be given again"},
     {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_MODEL, "level of optimisation (default 3)"},
+    {"accuracy", 0, "default|strict", O_CHOICE, AT(accuracy), CMD_MODEL, "strict: sums of floats are only reordered; default: also forms with fewer multiplications, within 1e-4 of an output's largest value"},
     {"target", 0, "TARGET", O_TEXT, AT(target), CMD_MODEL, "machine to compile for: a name, or a file that describes it (default: this one)"},
     {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},
     {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL, "threads of the compiler (default: all the process may use)"},
@@ -96,6 +97,16 @@ static bool set(cli *k, const option *o, const char *v, int *code) {
     if (end == v || *end || errno || n < 0 || n > 1024 || (o->kind == O_LEVEL && n > 3)) return bad(k, code, "bad number for", o->name, o->kind == O_LEVEL ? " (0 to 3)" : " (0 to 1024)");
     *(int *)at = (int)n;
     return true;
+  }
+  case O_CHOICE: {
+    int n = 0;
+    for (const char *w = o->value; w; w = strchr(w, '|'), w += w != NULL, n++) {
+      size_t l = strcspn(w, "|");
+      if (strlen(v) != l || strncmp(v, w, l)) continue;
+      *(int *)at = n;
+      return true;
+    }
+    return bad(k, code, "bad value for", o->name, arena_fmt(k->a, ": %s", o->value));
   }
   case O_U64: {
     unsigned long long n = strtoull(v, &end, 10);

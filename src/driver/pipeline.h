@@ -44,6 +44,7 @@ typedef struct pipe_opts {
   uint64_t fuel;
   const char *skip;         /* expr passes left out, by name, with spaces between */
   bool verify;
+  bool strict;              /* no pass that regroups sums beyond reassociation */
   pass_ref stop_after, show_after;
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
   void *pass_user;

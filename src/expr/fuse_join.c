@@ -7,7 +7,7 @@
  */
 #include "expr/fuse.h"
 
-enum { MAX_MEMBERS = 96, INTERLEAVED = 8, SERIAL = 1 << 18 /* operations one worker may do alone */ };
+enum { INTERLEAVED = 8, SERIAL = 1 << 18 /* operations one worker may do alone */ };
 
 joint fuse_try(fuser *f, uint32_t s, uint32_t k) {
   emodule *m = f->m;
@@ -287,7 +287,7 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     uint64_t x;
     for (uint32_t a = 0; a < j.outer.n; a++)
       if (map_getu(tr, j.outer.v[a], &x) && set_has(&f->k.v[k].outer, (uint32_t)x)) vec_push(f->a, no, (uint32_t)x);
-    if (no.n != f->k.v[k].outer.n || f->k.v[q].st.n + f->k.v[k].st.n > MAX_MEMBERS) continue;
+    if (no.n != f->k.v[k].outer.n || f->k.v[q].st.n + f->k.v[k].st.n > FUSE_MEMBERS) continue;
     if (between(f, k, q) || !reads_locally(f, k, q, s, tr, &no)) continue;
     int64_t loc = 0;
     for (uint32_t a = 0; a < f->k.v[q].st.n; a++) {
@@ -377,7 +377,7 @@ void fuse_stage(fuser *f, uint32_t s) {
     uint32_t lead = n->st.v[0];
     joint j = fuse_try(f, s, k);
     const char *why = j.ok ? NULL : j.why;
-    if (!why && n->st.n >= MAX_MEMBERS) why = "too many stages";
+    if (!why && n->st.n >= FUSE_MEMBERS) why = "too many stages";
     if (!why && late_reads(f, s, k)) why = "needs a size computed there";
     if (!why && cyclic(f, &deps, k)) why = "cycle";
     if (!why) why = heavy(n->cls) ? refuse_heavy(f, c, n, &j) : refuse_light(f, s, c, n, &j);

@@ -3,6 +3,8 @@
  * A piece whose update is a one-to-one renaming of all the digits of a stage of the same block is stored inside the placement by that stage's kernel, if the stage is not stored elsewhere and its
  * value leaves no other way. For any other piece a copy stage is made, which is fused like every element-wise stage: it may become a second store of the producer's kernel, or join nothing and be
  * moved by a kernel of its own (all such copies of one placement share one). So a placement itself never costs a kernel: it is virtual.
+ *
+ * Pieces over equal loops that read the same tensor are computed together: what they have in common is then computed once.
  */
 #include "expr/fuse.h"
 
@@ -69,13 +71,58 @@ static uint32_t copy_stage(fuser *f, uint32_t s, uint32_t at) {
   xs(m, s)->updates.v[at].value = expr_load(m, x->tensor, ix, x->naxes, 0);
   return ns;
 }
+static bool reads(fuser *f, uint32_t k, tid t) {
+  for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {
+    const u32vec *l = stage_loads(f->p, f->k.v[k].st.v[i]);
+    for (uint32_t j = 0; j < l->n; j++)
+      if (exn(f->m, l->v[j])->tensor == t) return true;
+  }
+  return false;
+}
+/* May q's stages run in the loops of k, loop by loop? */
+static bool same_loops(fuser *f, uint32_t k, uint32_t q) {
+  const fnode *a = &f->k.v[k], *b = &f->k.v[q];
+  bool common = false;
+  if (k == q || !a->alive || !b->alive || a->cls != b->cls || (a->cls != KC_ELEMENTWISE && a->cls != KC_GATHER) || a->outer.n != b->outer.n || a->st.n + b->st.n > FUSE_MEMBERS) return false;
+  for (uint32_t i = 0; i < a->outer.n; i++)
+    if (!sym_eq(f->c, sym_extent(f->c, a->outer.v[i]), sym_extent(f->c, b->outer.v[i]))) return false;
+  for (uint32_t i = 0; i < b->st.n; i++) {
+    const u32vec *l = stage_loads(f->p, b->st.v[i]);
+    u32vec vars = {0};
+    for (uint32_t j = 0; j < l->n && !common; j++) common = xt(f->m, exn(f->m, l->v[j])->tensor)->kind != TK_CONST && reads(f, k, exn(f->m, l->v[j])->tensor);
+    stage_vars(f->m, b->st.v[i], f->a, &vars);
+    for (uint32_t j = 0; j < vars.n; j++)
+      if (!set_has(&b->outer, fuse_canon(f, vars.v[j]))) return false;
+  }
+  return common && !depends(f, k, q) && !depends(f, q, k);
+}
+static void together(fuser *f, uint32_t k, uint32_t q) {
+  const fnode *a = &f->k.v[k], *b = &f->k.v[q];
+  for (uint32_t i = 0; i < b->st.n; i++) {
+    u32vec vars = {0};
+    stage_vars(f->m, b->st.v[i], f->a, &vars);
+    for (uint32_t j = 0; j < vars.n; j++)
+      for (uint32_t z = 0; z < b->outer.n; z++)
+        if (fuse_canon(f, vars.v[j]) == b->outer.v[z]) {
+          map_putu(f->canon, vars.v[j], a->outer.v[z]);
+          break;
+        }
+  }
+  fuse_merge(f, k, q);
+}
 void fuse_placement(fuser *f, uint32_t s) {
   emodule *m = f->m;
+  u32vec heads = {0};
   uint32_t group = UINT32_MAX, n = xs(m, s)->updates.n;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t q;
     if (whole(f, s, i, &q) && free_to_place(f, q)) {
+      uint32_t k = f->where[q] - 1;
+      uint32_t j = 0;
       f->placed[q] = 1;
+      while (j < heads.n && !same_loops(f, heads.v[j], k)) j++;
+      if (j == heads.n || !pass_spend(f->p)) vec_push(f->a, heads, k);
+      else together(f, heads.v[j], k);
       continue;
     }
     uint32_t ns = copy_stage(f, s, i);

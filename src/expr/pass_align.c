@@ -46,6 +46,12 @@ static sz radix_split(pw *p, sz x, sz extent) {
   sz inner = second ? second : size;
   return sym_lt(c, one, inner) && sym_lt(c, inner, extent) ? inner : 0;
 }
+/* Is a digit picked by a constant? Then the reader needs more than one place of the producer's loops and won't run inside them. */
+static bool chosen(pw *p, const sz *by, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (sym_is_int(p->c, by[i], NULL)) return true;
+  return false;
+}
 static bool backward(pw *p, uint32_t s) {
   emodule *m = p->m;
   bool any = false;
@@ -61,7 +67,7 @@ static bool backward(pw *p, uint32_t s) {
       uint32_t nd = expr_ndigits(xs(m, q - 1));
       sz *by = NEWN(p->a, sz, nd + 1);
       digit *d = NEWN(p->a, digit, nd + 1);
-      if (!expr_comps(m, q - 1, n.args, by, NULL, NULL)) continue;
+      if (!expr_comps(m, q - 1, n.args, by, NULL, NULL) || chosen(p, by, nd)) continue;
       expr_digits(xs(m, q - 1), d);
       for (uint32_t k = 0; k < nd && !inner; k++) {
         inner = radix_split(p, by[k], d[k].extent);

@@ -180,13 +180,13 @@ static bool through(pw *p, uint32_t s) {
   const u32vec *ls = stage_loads(p, s);
   for (uint32_t i = 0; i < ls->n; i++) {
     uint32_t v = producer_of(m, exn(m, ls->v[i])->tensor);
-    if (!v || xs(m, v - 1)->value || xs(m, v - 1)->block != y->block || !is_placement(p, v - 1)) continue;
+    if (!v || xs(m, v - 1)->value || xs(m, v - 1)->block != y->block) continue;
+    if (exn(m, ls->v[i])->otherwise || p->pinned.v[xs(m, v - 1)->tensor] || p->readers.v[xs(m, v - 1)->tensor].n != 1 || !is_placement(p, v - 1)) continue;
     if (load) return false;
     load = ls->v[i], q = v - 1;
   }
   if (!load) return false;
   ex_node l = *exn(m, load);
-  if (l.otherwise || p->pinned.v[l.tensor] || p->readers.v[l.tensor].n != 1) return false;
   if (load != y->value) { /* work moves: every piece but one must have somebody to do it */
     uint32_t others = 0;
     for (uint32_t i = 0; i < xs(m, q)->updates.n; i++) others += !computed(p, &xs(m, q)->updates.v[i], y->block);

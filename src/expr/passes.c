@@ -15,34 +15,36 @@ static bool last_fold(pw *p) {
 }
 
 const expr_pass expr_passes[] = {
-    {"simplify", pass_simplify, 1, "sizes and guards by proof, scalar algebra, conditions, constants. Needs nothing"},
-    {"fold", pass_fold, 1, "stages and sub-expressions of constants are computed. Needs simplify"},
-    {"dce", pass_dce, 0, "what no output needs goes. Needs nothing"},
-    {"pieces", pass_pieces, 1, "parts of placements that compute something become stages; see also its second turn"},
-    {"hoist", pass_hoist, 1, "every reduction becomes a stage; what does not depend on a recurrence leaves it. Needs simplify"},
-    {"views", pass_views, 1, "stages that only move data are read through. Needs hoist (cheaper) and simplify"},
-    {"dce", pass_dce, 1, "views nobody reads go"},
-    {"inline", pass_inline, 1, "element-wise stages with one reader become part of it. Needs hoist"},
-    {"cse", pass_cse, 1, "equal stages become one"},
-    {"scale", pass_scale, 1, "constant factors go into weights. Needs inline"},
-    {"fold", pass_fold, 1, "what became constant is computed"},
-    {"inline", pass_inline, 1, "again, after scale and cse"},
-    {"residue", pass_residue, 1, "sums that skip places fall apart into pieces that do not. Needs simplify"},
-    {"pieces", pass_pieces, 1, "element-wise work on a placement moves to its pieces"},
-    {"views", pass_views, 1, "again, for what became a view"},
-    {"trim", pass_trim, 1, "what nobody reads of a stage is not computed. Needs views"},
-    {"pieces", pass_pieces, 1, "placements read through a renaming only are made in the reader's axes. Needs views"},
-    {"fold", last_fold, 1, "constant movement that was left to the views"},
-    {"cse", pass_cse, 1, "again"},
-    {"dce", pass_dce, 1, "again"},
-    {"align", pass_align, 1, "producers and readers get the same digits. Needs views"},
-    {"kernels", pass_kernels, 1, "stages are grouped into kernels; a block's items come in execution order. Needs align"},
-    {NULL, NULL, 0, NULL},
+    {"simplify", pass_simplify, 1, false, "sizes and guards by proof, scalar algebra, conditions, constants. Needs nothing"},
+    {"fold", pass_fold, 1, false, "stages and sub-expressions of constants are computed. Needs simplify"},
+    {"dce", pass_dce, 0, false, "what no output needs goes. Needs nothing"},
+    {"pieces", pass_pieces, 1, false, "parts of placements that compute something become stages; see also its second turn"},
+    {"hoist", pass_hoist, 1, false, "every reduction becomes a stage; what does not depend on a recurrence leaves it. Needs simplify"},
+    {"views", pass_views, 1, false, "stages that only move data are read through. Needs hoist (cheaper) and simplify"},
+    {"dce", pass_dce, 1, false, "views nobody reads go"},
+    {"inline", pass_inline, 1, false, "element-wise stages with one reader become part of it. Needs hoist"},
+    {"cse", pass_cse, 1, false, "equal stages become one"},
+    {"scale", pass_scale, 1, false, "constant factors go into weights. Needs inline"},
+    {"fold", pass_fold, 1, false, "what became constant is computed"},
+    {"inline", pass_inline, 1, false, "again, after scale and cse"},
+    {"residue", pass_residue, 1, false, "sums that skip places fall apart into pieces that do not. Needs simplify"},
+    {"winograd", pass_winograd, 2, true, "windows over constants become products with fewer multiplications where that pays. Needs roles"},
+    {"pieces", pass_pieces, 1, false, "element-wise work on a placement moves to its pieces"},
+    {"views", pass_views, 1, false, "again, for what became a view"},
+    {"trim", pass_trim, 1, false, "what nobody reads of a stage is not computed. Needs views"},
+    {"pieces", pass_pieces, 1, false, "placements read through a renaming only are made in the reader's axes. Needs views"},
+    {"fold", last_fold, 1, false, "constant movement that was left to the views"},
+    {"cse", pass_cse, 1, false, "again"},
+    {"dce", pass_dce, 1, false, "again"},
+    {"align", pass_align, 1, false, "producers and readers get the same digits. Needs views"},
+    {"kernels", pass_kernels, 1, false, "stages are grouped into kernels; a block's items come in execution order. Needs align"},
+    {NULL, NULL, 0, false, NULL},
 };
 
 static bool left_out(const expr_observer *o, const expr_pass *q) {
   size_t n = strlen(q->name);
   if (q->fn == pass_dce || q->fn == pass_kernels) return false;
+  if (q->loose && o && o->strict) return true;
   for (const char *s = o && o->skip ? o->skip : ""; *s; s += strcspn(s, " "), s += strspn(s, " "))
     if (!strncmp(s, q->name, n) && (!s[n] || s[n] == ' ')) return true;
   return false;

@@ -30,6 +30,7 @@ typedef struct expr_pass {
   const char *name;
   bool (*fn)(pw *p); /* returns whether it changed anything */
   int level;         /* runs at this optimisation level and above */
+  bool loose;        /* regroups sums of floats beyond reassociation */
   const char *doc;   /* what it does; needs, keeps */
 } expr_pass;
 extern const expr_pass expr_passes[]; /* in the order of running (a pass may stand several times); ends with a NULL name */
@@ -38,6 +39,7 @@ typedef struct expr_observer {
   /* Called after every pass; may print or verify. Returning false stops the pipeline there. NULL: nobody looks. */
   bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);
   void *env;
+  bool strict;          /* loose passes are left out */
   const char *skip;     /* passes that are left out, by name, with spaces between; NULL: none. Not dce and kernels: every module needs them */
   uint64_t fuel;        /* stop rewriting after that many rewrites; 0: no limit */
   uint64_t *spent;      /* if not NULL: how many rewrites were made */

@@ -86,6 +86,12 @@ sz emit_resolve(ectx *e, sz x) {
   return x;
 }
 
+static sz resolve_atom(void *env, emodule *m, atom a) {
+  sz x = sym_of_atom(m->c, a), y = sym_kind(m->c, a) == AT_VAR ? emit_resolve(env, x) : x;
+  return y == x ? 0 : y;
+}
+ex emit_canonical(ectx *e, ex x) { return expr_rewrite(e->m, x, &(ex_map){.atom = resolve_atom, .env = e}); }
+
 /* ---- does a value depend on the row copy, the lane? ---- */
 enum { D_ROW = 1, D_LANE = 2 };
 static unsigned dep_ex(ectx *e, ex x);

@@ -56,6 +56,7 @@ void emit_bind(ectx *e, atom var, lv base);
 void emit_bind_ex(ectx *e, binding b);
 void emit_unbind(ectx *e, uint32_t n);                     /* back to n bindings */
 sz emit_resolve(ectx *e, sz x);                            /* applies the substitutions */
+ex emit_canonical(ectx *e, ex x);                          /* the same value with the substitutions applied: equal values of different stages become equal nodes */
 lv emit_size(ectx *e, sz x);                               /* scalar i64; x must not depend on the lane variable */
 evalue emit_value(ectx *e, ex x);
 lv emit_vec(ectx *e, evalue x, etype t);                   /* broadcast to `lanes` */

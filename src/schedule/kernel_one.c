@@ -178,6 +178,7 @@ void kernel_one(kctx *k, const u32vec *group) {
       nvar w = rest->v[0];
       for (uint32_t i = 1; i < rest->n; i++) rest->v[i - 1] = rest->v[i];
       rest->n--;
+      n.point = w;
       chunk_loop(k, &n, w, rows ? rb : lanes ? lb : 0, rows);
       points = sym_mul(c, points, rows || lanes ? sym_ceildiv(c, rows ? n.row.extent : n.lane.extent, sym_int(c, rows ? rb : lb)) : sym_int(c, 1));
     } else rest->v[0].lo = lo, rest->v[0].hi = hi;

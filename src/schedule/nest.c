@@ -217,12 +217,13 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
           }
       }
     } else {
+      ex value = n->stages.n > 1 ? emit_canonical(e, s->value) : s->value; /* what stages have in common is emitted once */
       for (uint32_t r = 0; r < mr; r++)
         for (uint32_t v = 0; v < nv; v++) {
           e->r = r;
           e->v = v;
           e->count = v + 1 == nv ? count : 0;
-          evalue x = emit_value(e, s->value);
+          evalue x = emit_value(e, value);
           regs[r * TILE_V + v] = vec ? emit_vec(e, x, st) : x.v;
         }
     }

@@ -19,6 +19,7 @@ typedef struct packload { ex load; uint32_t stage; /* index into stages: whose r
 typedef struct nest {
   u32vec stages;         /* leader, followers */
   nvars outer, inner;
+  nvar point;            /* bound outside the nest: the point of a chunk; var 0: none */
   nvar row, lane;        /* var 0: none */
   uint32_t mr, nv;
   bool lane_reduced, lane_outer;

@@ -66,6 +66,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   uint32_t nvars = 0;
   for (uint32_t i = 0; i < n->outer.n && nvars < MAX_RANK; i++) vars[nvars++] = n->outer.v[i];
   uint32_t nsel = nvars;
+  if (n->point.var) vars[nvars++] = n->point;
   for (uint32_t i = 0; i < n->inner.n && nvars < MAX_RANK; i++) vars[nvars++] = n->inner.v[i];
   nsel = nvars;
   for (uint32_t i = 0; i < reds->n && nvars < 2 * MAX_RANK; i++) vars[nvars++] = (nvar){.var = reds->v[i], .extent = sym_extent(c, reds->v[i])};

@@ -184,7 +184,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) ch.lane_load = acc->v[i].load;
   if (arg || !reduces) {
     ch.row = 0;
-    ch.nv = arg ? 1 : vecs >= 2 ? 2 : 1;
+    ch.nv = arg || vecs < 2 || stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
     return ch;
   }
   uint32_t R = t->vector_registers ? t->vector_registers : 16;

@@ -169,7 +169,7 @@ typedef struct outcome {
   uint64_t spent;
 } outcome;
 /* Runs in a context of its own; the summary is static storage. */
-static void run_text(const char *name, const char *text, uint64_t fuel, bool tiles, outcome *o) {
+static void run(const expr_observer *how, const char *name, const char *text, bool tiles, outcome *o) {
   static char summary[256];
   ctx *c = ctx_new();
   *o = (outcome){.bad = 1, .summary = summary};
@@ -178,7 +178,8 @@ static void run_text(const char *name, const char *text, uint64_t fuel, bool til
     emodule *m = expr_parse(c, text, name);
     if (!m) ctx_unwind(c);
     pass_check p = {.m = m, .seed = 88172645463325252u, .tolerance = 1e-5};
-    expr_observer ob = {.after = pc_after, .env = &p, .fuel = fuel, .spent = &o->spent};
+    expr_observer ob = *how;
+    ob.after = pc_after, ob.env = &p, ob.spent = &o->spent;
     pc_inputs(&p, ctx_arena(c));
     pc_reference(&p, ctx_arena(c));
     expr_optimise(m, 3, &ob);
@@ -192,6 +193,7 @@ static void run_text(const char *name, const char *text, uint64_t fuel, bool til
   for (const diag *d = diag_first(c); d; d = d->next) printf("%s:%u: %s\n", name, d->pos.line, d->text);
   ctx_free(c);
 }
+static void run_text(const char *name, const char *text, uint64_t fuel, bool tiles, outcome *o) { run(&(expr_observer){.fuel = fuel}, name, text, tiles, o); }
 static void test_examples(void **state) {
   (void)state;
   uint32_t bad = 0;
@@ -216,6 +218,29 @@ static void test_shared(void **state) {
   run_text("shared halves", text, 0, false, &o);
   assert_int_equal(o.bad, 0);
   assert_string_equal(o.summary, "contraction 1");
+}
+/* A window with many channels becomes products of transformed tiles: one axis and two, extents that tiles divide and that they don't, with and without an outside, a residual behind it; not in strict mode. */
+static void test_windows(void **state) {
+  (void)state;
+  static const char *const shapes[][4] = {
+      {"24, 24, 3, 3", "x: f32[24, 20, 18]", "q<24, k<3, l<3] (load x[q, i + k - 1, j + l - 1] else 0.0) * w[o, q, k, l]", "i<20, j<18"},
+      {"24, 24, 3, 3", "x: f32[24, 26, 25]", "q<24, k<3, l<3] x[q, i + 2 - k, j + l] * w[o, q, k, l]", "i<24, j<23"},
+      {"64, 64, 3", "x: f32[64, 400, 1]", "q<64, k<3] (load x[q, i + k - 1, 0] else 0.0) * w[o, q, k]", "i<400, j<1"},
+  };
+  static char text[1 << 18];
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int strict = 0; strict < 2; strict++) {
+      size_t n = (size_t)snprintf(text, sizeof text, "tensor %s input \"x\"\ntensor w: f32[%s] const [", shapes[i][1], shapes[i][0]);
+      uint32_t many = i == 2 ? 64 * 64 * 3 : 24 * 24 * 9, rows = i == 2 ? 64 : 24;
+      for (uint32_t k = 0; k < many; k++) n += (size_t)snprintf(text + n, sizeof text - n, "%s%.3f", k ? ", " : "", (double)(k * 2654435761u % 2001) / 1000 - 1);
+      snprintf(text + n, sizeof text - n, "]\nstage y: f32[o<%u, %s] = sum[%s\nstage z: f32[a<%u, %s] out = max(y[a, b, c], 0.0)\noutput z \"z\"\n", rows, shapes[i][3], shapes[i][2], rows,
+               i == 0 ? "b<20, c<18" : i == 1 ? "b<24, c<23" : "b<400, c<1");
+      outcome o;
+      run(&(expr_observer){.strict = strict}, "window", text, true, &o);
+      assert_int_equal(o.bad, 0);
+      if (strict) assert_string_equal(o.summary, "contraction 1");
+      else assert_true(strstr(o.summary, "contraction 1") && strstr(o.summary, "elementwise"));
+    }
 }
 /* any amount of fuel gives a correct module */
 static void test_fuel(void **state) {
@@ -676,6 +701,6 @@ static void test_random(void **state) {
   assert_int_equal(bad, 0);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_shared), cmocka_unit_test(test_fuel), cmocka_unit_test(test_random)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_shared), cmocka_unit_test(test_windows), cmocka_unit_test(test_fuel), cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

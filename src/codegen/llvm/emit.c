@@ -182,7 +182,7 @@ void em_block(em *e, uint32_t block) {
     case L_PARALLEL: emit_call(e, i); break;
     case L_FAIL: emit_fail(e, i); break;
     case L_COMMENT: break;
-    default: e->val[v] = emit_value(e, v, i);
+    default: e->val[v] = emit_value(e, v, i), em_near(e, v);
     }
   }
 }

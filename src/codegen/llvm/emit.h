@@ -23,6 +23,8 @@ typedef struct em {
   LLVMValueRef scratch;   /* this worker's part of the scratch area */
   LLVMValueRef call_args; /* room for the arguments of the calls made */
   uint32_t *base;       /* per pointer value: 1 + parameter it comes from, 0 unknown, LOCAL for this function's own memory */
+  map *near;            /* (index, pointer) that accesses share -> near_base (mem.c) */
+  u32vec *nears;        /* per index: the pointers with many */
   LLVMMetadataRef *scope; /* per parameter: its alias scope, NULL */
   LLVMMetadataRef *others; /* per parameter (and one for the rest): the scopes it does not touch */
   unsigned md_scope, md_noalias, md_invariant;
@@ -54,6 +56,7 @@ LLVMValueRef em_hreduce(em *e, const linst *i);
 /* mem.c */
 void em_alias(em *e);                 /* makes the scopes */
 uint32_t em_base_of(em *e, lv p);
+void em_near(em *e, lv index); /* after the value of an index has been emitted */
 LLVMValueRef em_load(em *e, const linst *i);
 void em_store(em *e, const linst *i);
 /* object.c */

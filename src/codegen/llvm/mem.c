@@ -2,6 +2,9 @@
  *
  * Aliasing. A parameter with `noalias` gets an alias scope; accesses through it are in that scope, and all accesses through other pointers say that they are not. Pointers are followed from offset to offset back to
  * their parameter. Loads through read-only noalias parameters are invariant.
+ *
+ * Addresses. Where many accesses differ from one index by constants only, their common address is a value of its own that LLVM does not look into (launder): the constants become displacements, and loop strength
+ * reduction, whose time grows fast with the addresses of a loop, sees one.
  */
 #include "codegen/llvm/emit.h"
 #include <string.h>
@@ -13,6 +16,57 @@ static LLVMMetadataRef distinct(em *e, LLVMMetadataRef domain, const char *name)
   LLVMDisposeTemporaryMDNode(tmp);
   return n;
 }
+/* ---- common addresses ---- */
+enum { NEAR = 24 };
+typedef struct near_base {
+  lv index, p;
+  etype t;
+  uint32_t n;
+  LLVMValueRef at;
+} near_base;
+static near_base *near_of(const em *e, lv index, lv p) {
+  uint64_t x;
+  return map_getu(e->near, (uint64_t)index << 32 | p, &x) ? (near_base *)(uintptr_t)x : NULL;
+}
+/* index = *base + constant? */
+static bool displaced(const em *e, lv index, lv *base, int64_t *by) {
+  const linst *i = li(e->f, index);
+  scalar k;
+  if (i->kind != L_OP || i->op != OP_ADD || i->type.elem != ET_I64 || i->type.lanes != 1 || !loop_const(e->f, i->b, &k)) return false;
+  *base = i->a, *by = k.i;
+  return true;
+}
+static void find_near(em *e) {
+  e->near = map_new(e->a);
+  VEC(near_base *) all = {0};
+  for (uint32_t v = 1; v < e->f->insts.n; v++) {
+    const linst *i = li(e->f, v);
+    lv base;
+    int64_t by;
+    if ((i->kind != L_LOAD && i->kind != L_STORE) || !displaced(e, i->b, &base, &by)) continue;
+    near_base *b = near_of(e, base, i->a);
+    if (!b) {
+      b = NEW(e->a, near_base);
+      *b = (near_base){.index = base, .p = i->a, .t = (etype)i->type.elem};
+      map_putu(e->near, (uint64_t)base << 32 | i->a, (uintptr_t)b);
+      vec_push(e->a, all, b);
+    }
+    b->n++;
+  }
+  for (uint32_t i = 0; i < all.n; i++) {
+    near_base *b = all.v[i];
+    if (b->n < NEAR) continue;
+    u32vec *l = &e->nears[b->index];
+    vec_push(e->a, *l, b->p);
+  }
+}
+void em_near(em *e, lv index) {
+  for (uint32_t k = 0; k < e->nears[index].n; k++) {
+    near_base *b = near_of(e, index, e->nears[index].v[k]);
+    LLVMValueRef p = LLVMBuildGEP2(e->b, em_mem(e, b->t), e->val[b->p], &e->val[index], 1, "");
+    b->at = em_intrin(e, "llvm.launder.invariant.group", &e->ptr, 1, &p, 1);
+  }
+}
 void em_alias(em *e) {
   uint32_t n = e->f->params.n, m = 0;
   e->md_scope = LLVMGetMDKindIDInContext(e->lc, "alias.scope", 11);
@@ -21,6 +75,8 @@ void em_alias(em *e) {
   e->scope = NEWN(e->a, LLVMMetadataRef, n + 1);
   e->others = NEWN(e->a, LLVMMetadataRef, n + 1);
   e->base = NEWN(e->a, uint32_t, e->f->insts.n);
+  e->nears = NEWN(e->a, u32vec, e->f->insts.n);
+  find_near(e);
   LLVMMetadataRef *all = NEWN(e->a, LLVMMetadataRef, n + 1), domain = NULL;
   for (uint32_t i = 0; i < n; i++) {
     const lparam *p = &e->f->params.v[i];
@@ -76,22 +132,28 @@ static LLVMValueRef active(em *e, const linst *i) {
   }
   return m;
 }
-static LLVMValueRef address(em *e, etype t, lv p, LLVMValueRef index) { return LLVMBuildGEP2(e->b, em_mem(e, t), e->val[p], &index, 1, ""); }
+static LLVMValueRef address(em *e, etype t, lv p, lv index) {
+  lv base;
+  int64_t by;
+  near_base *b = displaced(e, index, &base, &by) ? near_of(e, base, p) : NULL;
+  LLVMValueRef at = b && b->at ? LLVMConstInt(e->i64, (unsigned long long)by, 1) : e->val[index];
+  return LLVMBuildGEP2(e->b, em_mem(e, t), b && b->at ? b->at : e->val[p], &at, 1, "");
+}
 /* A pointer per lane, for strided and indexed access. */
 static LLVMValueRef addresses(em *e, const linst *i, bool indexed) {
   etype t = (etype)i->type.elem;
   LLVMValueRef index;
   if (indexed) {
     index = e->val[i->b];
+    return LLVMBuildGEP2(e->b, em_mem(e, t), e->val[i->a], &index, 1, "");
   } else {
     unsigned lanes = i->type.lanes;
     LLVMValueRef *lane = NEWN(e->a, LLVMValueRef, lanes);
     for (unsigned l = 0; l < lanes; l++) lane[l] = LLVMConstInt(e->i64, l, 0);
-    LLVMValueRef p = address(e, t, i->a, e->val[i->b]);
+    LLVMValueRef p = address(e, t, i->a, i->b);
     index = LLVMBuildMul(e->b, LLVMConstVector(lane, lanes), em_splat(e, e->val[i->stride], lanes), "");
     return LLVMBuildGEP2(e->b, em_mem(e, t), p, &index, 1, "");
   }
-  return address(e, t, i->a, index);
 }
 static LLVMValueRef all_lanes(em *e, unsigned lanes) {
   LLVMValueRef *one = NEWN(e->a, LLVMValueRef, lanes);
@@ -111,12 +173,12 @@ LLVMValueRef em_load(em *e, const linst *i) {
     tag(e, v, i->a, true);
   } else if (m) {
     LLVMTypeRef v1 = LLVMVectorType(mt, lanes), over[2] = {v1, e->ptr};
-    LLVMValueRef a[4] = {address(e, t, i->a, e->val[i->b]), LLVMConstInt(e->i32, align, 0), m, LLVMConstNull(v1)};
+    LLVMValueRef a[4] = {address(e, t, i->a, i->b), LLVMConstInt(e->i32, align, 0), m, LLVMConstNull(v1)};
     v = em_intrin(e, "llvm.masked.load", over, 2, a, 4);
     tag(e, v, i->a, true);
     if (lanes == 1) v = LLVMBuildExtractElement(e->b, v, LLVMConstInt(e->i32, 0, 0), "");
   } else {
-    v = LLVMBuildLoad2(e->b, vt, address(e, t, i->a, e->val[i->b]), "");
+    v = LLVMBuildLoad2(e->b, vt, address(e, t, i->a, i->b), "");
     LLVMSetAlignment(v, align);
     tag(e, v, i->a, true);
   }
@@ -136,10 +198,10 @@ void em_store(em *e, const linst *i) {
   } else if (m) {
     LLVMTypeRef v1 = LLVMVectorType(mt, lanes), over[2] = {v1, e->ptr};
     if (lanes == 1) v = LLVMBuildInsertElement(e->b, LLVMGetPoison(v1), v, LLVMConstInt(e->i32, 0, 0), "");
-    LLVMValueRef a[4] = {v, address(e, t, i->a, e->val[i->b]), LLVMConstInt(e->i32, align, 0), m};
+    LLVMValueRef a[4] = {v, address(e, t, i->a, i->b), LLVMConstInt(e->i32, align, 0), m};
     s = em_intrin(e, "llvm.masked.store", over, 2, a, 4);
   } else {
-    s = LLVMBuildStore(e->b, v, address(e, t, i->a, e->val[i->b]));
+    s = LLVMBuildStore(e->b, v, address(e, t, i->a, i->b));
     LLVMSetAlignment(s, align);
   }
   tag(e, s, i->a, false);

@@ -22,6 +22,38 @@ def residual_cnn(net):
     return [[net.uniform(-1, 1, 1, 3, 16, 16)]]
 
 
+@model("wide 3x3 windows of stride 1, which become products with fewer multiplications: with and without padding, "
+       "residual; extents that their tiles do not divide; symbolic batch")
+def wide_windows(net):
+    x = net.input("image", F32, "N", 2, 15, 14)
+    a = net.op("Relu", net.same(x, 2, 20, 3))
+    b = net.op("Relu", net.op("Add", net.same(a, 20, 20, 3), a))
+    net.conv(net.op("Relu", net.conv(b, 20, 20, [3, 3])), 20, 3, [1, 1], out="y")
+    net.output("y", F32, "N", 3, 13, 12)
+    return [[net.uniform(-1, 1, n, 2, 15, 14)] for n in (1, 3)]
+
+
+@model("wide windows in groups, and 2x4 ones")
+def wide_windows_groups(net):
+    x = net.input("image", F32, 1, 2, 13, 12)
+    a = net.op("Relu", net.conv(x, 2, 32, [1, 1]))
+    b = net.op("Tanh", net.same(a, 32, 32, 3, group=2))
+    net.conv(net.conv(b, 32, 16, [2, 4], pads=[0, 2, 1, 1]), 16, 3, [1, 1], out="y")
+    net.output("y", F32, 1, 3, 13, 12)
+    return [[net.uniform(-1, 1, 1, 2, 13, 12)]]
+
+
+@model("wide windows of one dimension, and one axis of a 5x3")
+def wide_windows_line(net):
+    x = net.input("signal", F32, 2, 2, 180)
+    a = net.op("Relu", net.conv(x, 2, 48, [1]))
+    b = net.op("Relu", net.conv(a, 48, 48, [3], pads=[1, 1]))
+    c = net.op("Reshape", net.conv(b, 48, 16, [1]), np.array([2, 16, 15, 12], np.int64))
+    net.conv(net.conv(c, 16, 16, [5, 3], pads=[2, 1, 2, 1]), 16, 3, [1, 1], out="y")
+    net.output("y", F32, 2, 3, 15, 12)
+    return [[net.uniform(-1, 1, 2, 2, 180)]]
+
+
 @model("MobileNet-like: depthwise 3x3 and 5x5, pointwise expansion and projection, Relu6 as Clip, residual Add")
 def depthwise_separable(net):
     x = net.input("image", F32, 1, 3, 20, 20)
