@@ -1,11 +1,11 @@
 #!/bin/bash
 # What takes longer than `make test` may: the quick tests under AddressSanitizer and UndefinedBehaviorSanitizer, threads under ThreadSanitizer, fuzzing, failing allocations, random instances of every operator. Tier by tier, with
 # each one's time; the last line is `N passed, N failed, N skipped`; exit 1 if anything failed.
-#   tests/deep.sh [-b BUILD] [-j JOBS] [-t SECONDS] [-n INSTANCES]       seconds per fuzz target (60), random operator instances (20000)
+#   tests/deep.sh [-b BUILD] [-j JOBS] [-t SECONDS | -f] [-n INSTANCES]       seconds per fuzz target (60), or fuzzing's fixed pass (tests/fuzz.sh -f); random operator instances (20000)
 # BUILD-asan, BUILD-fuzz and the like are made beside BUILD.
 here=$(cd "$(dirname "$0")" && pwd)
-build=$here/../build jobs=2 seconds=60 instances=20000
-while getopts b:j:t:n: o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; t) seconds=$OPTARG;; n) instances=$OPTARG;; *) exit 2;; esac; done
+build=$here/../build jobs=2 fuzz="-t 60" instances=20000
+while getopts b:j:t:fn: o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; t) fuzz="-t $OPTARG";; f) fuzz=-f;; n) instances=$OPTARG;; *) exit 2;; esac; done
 build=$(cd "$build" && pwd) || exit 2
 . "$here/tier.sh"
 sanitized() { # a build of its own, then the quick tests
@@ -18,7 +18,8 @@ tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.
 cmake --build "$build" -j "$jobs" --target out_of_memory random_ops >"$build/tools.log" 2>&1 || { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
 tier tsan "$here/tsan.sh" -b "$build"
 tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_forward}.onnx
+tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300
 tier gradients "$here/gradients.sh" -b "$build"
-tier fuzz "$here/fuzz.sh" -b "$build-fuzz" -t "$seconds" -j "$jobs"
+tier fuzz "$here/fuzz.sh" -b "$build-fuzz" $fuzz -j "$jobs"
 closing

@@ -1,45 +1,117 @@
 #!/bin/bash
-# Do the tests see a compiler that goes wrong? A build plants faults (EK_PLANTED in the source: at least one in every pass and in every family of schedules); with each of them in turn, some test must fail. Tests are tried
-# from quick to slow until one does; without a fault they all must pass.
-#   tests/planted.sh [-b BUILD] [-j JOBS] [-v] [FAULT...]        BUILD-planted is made beside BUILD; -v says which test saw each fault
+# Do the tests see a compiler that goes wrong? A build plants faults (EK_PLANTED in the source: in every pass, family of schedules, emitter, in the memory plan, gradients, shapes, sizes and the cache); with each of them in
+# turn some test must fail, and without a fault none. tests/planted.txt says which test sees which fault; it is tried first, then all others from quick to slow.
+#   tests/planted.sh [-b BUILD] [-j JOBS] [-u] [-v] [FAULT...]        BUILD-planted is made beside BUILD; -u writes planted.txt anew; -v shows what each test says
+# The build asks the environment for the fault, so it is one build, and a fault takes as long as the test that sees it.
 here=$(cd "$(dirname "$0")" && pwd)
-build=$here/../build jobs=2 verbose=
-while getopts b:j:v o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; v) verbose=1;; *) exit 2;; esac; done
+src=$here/../src
+build=$here/../build jobs=2 update= verbose=
+while getopts b:j:uv o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; u) update=1;; v) verbose=1;; *) exit 2;; esac; done
 shift $((OPTIND - 1))
 build=$(cd "$build" && pwd)-planted
-passed=0 failed=0 skipped=0
-cmake -S "$here/.." -B "$build" -G Ninja -DEK_PLANTS=ON >"$build.log" 2>&1 && cmake --build "$build" -j "$jobs" --target einkorn models test_passes test_kernels >>"$build.log" 2>&1 ||
+cmake -S "$here/.." -B "$build" -G Ninja -DEK_PLANTS=ON >"$build.log" 2>&1 && cmake --build "$build" -j "$jobs" --target all models grad_models >>"$build.log" 2>&1 ||
   { tail -30 "$build.log"; echo "FAIL the build with planted faults"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
-m=$here/models
-names=$(grep -rhoE 'EK_PLANTED\("[a-z-]+"\)' "$here/../src" | sed 's/.*("\(.*\)")/\1/' | sort -u)
-# every pass has a fault of its own, and each file of schedules that makes loops
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export here build work verbose
+passed=0 failed=0 skipped=0
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAIL $*"; }
+
+# ---- the tests: a word, and what it is to look at ----
+run() {
+  local what=$1 m
+  shift
+  case $what in
+  unit) for m; do "$build/$m" || return; done;;
+  golden) "$here/golden.sh" -e "$build/einkorn" $(printf "$here/golden/%s\n" "$@");;
+  cache) "$here/cache.sh" -b "$build";;
+  gradients) "$build/grad_models" $(printf "$here/models/%s.onnx\n" "$@");;
+  *) [ "$1" != all ] || set -- $(cd "$here/models" && basename -s .onnx *.onnx) # modes of tests/tools/models.c: jit, passes+jit, c, ..
+    "$build/models" -j 1 -t 100 -m "${what//+/ }" $(printf "$here/models/%s.onnx\n" "$@");;
+  esac
+}
+# FAULT, or none, and a test: does it pass? A build that never ends, or takes all memory, is no pass.
+passes() {
+  local fault=$1 tmp=$work/tmp.$BASHPID code
+  shift
+  mkdir -p "$tmp"
+  (
+    cd "$build" && ulimit -v 16000000 && export EK_PLANT=$fault EINKORN_CACHE_DIR=$tmp/cache TMPDIR=$tmp here build work && timeout -k 5 100 bash -c "$(declare -f run); run $*" >"$tmp/out" 2>&1 </dev/null
+  )
+  code=$?
+  [ "$code" -eq 0 ] || [ -z "$verbose" ] || grep -m1 -E '^FAIL|\[  FAILED|^\[  ERROR' "$tmp/out" | cut -c1-150
+  rm -rf "$tmp"
+  return $code
+}
+one() { # FAULT: which test sees it? A line `fault test` goes to the results
+  local fault=$1 known t said
+  known=$(sed -n "s/^$fault  *//p" "$here/planted.txt")
+  while read -r t; do
+    [ "$t" ] || continue
+    grep -qxF "$t" "$work/sound" || continue # one that fails anyway sees nothing
+    said=$(passes "$fault" "$t") && continue
+    printf '%-24s %s\n' "$fault" "$t" >>"$work/seen"
+    [ -z "$verbose" ] || echo "$fault: $t: $said"
+    return
+  done < <(echo "$known"; grep -vxF "$known" "$work/tests")
+  echo "$fault" >>"$work/unseen"
+}
+without() { if passes none "$1"; then echo "$1" >>"$work/sound"; else echo "$1" >>"$work/unsound"; fi; }
+export -f run passes one without
+
+cat >"$work/tests" <<'END'
+unit test_sym
+unit test_notation test_onnx
+unit test_loop
+unit test_loop_math
+unit test_codegen
+unit test_program
+unit test_passes
+unit test_schedule
+unit test_kernels
+unit test_grad
+golden
+passes+jit mlp_opset12 cnn_opset11 lstm_forward attention_causal if_nested scan_axes einsum pad_modes conv_transpose split_concat_tree scatter views larger_than_blocks
+c mlp_opset12 views integers index_makers
+likely dynamic_batch_cnn late_sizes
+gradients mlp_opset12 cnn_opset17 loop_fixed if_nested scatter lstm_forward
+cache
+passes+jit all
+unit test_codegen_ops
+unit test_cache
+unit test_limits test_lists test_api
+END
+touch "$work"/{sound,unsound,seen,unseen}
+grep -v '^#' "$here/planted.txt" 2>/dev/null | sed 's/^[^ ]*  *//' | grep . | cat - "$work/tests" | awk '!had[$0]++' >"$work/all"
+if [ "$update" ] || [ ! -s "$here/planted.txt" ]; then cp "$work/all" "$work/check"; else grep -v '^#' "$here/planted.txt" | sed 's/^[^ ]*  *//' | sort -u >"$work/check"; fi
+
+# ---- every pass, and every file that decides something, has a fault of its own ----
+names=$(grep -rhoE 'EK_PLANTED\("[a-z-]+"\)' "$src" | sed 's/.*("\(.*\)")/\1/' | sort -u)
 for pass in $("$build/einkorn" show --help | sed -n 's/^  expr  *\([a-z]*\) .*/\1/p' | grep -v '^lower$' | sort -u); do
-  if grep -qE "^$pass(-|$)" <<<"$names"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL no fault is planted in the pass $pass"; fi
+  if grep -qE "^$pass(-|$)" <<<"$names"; then ok; else bad "no fault is planted in the pass $pass"; fi
 done
-models() { "$build/models" -j "$jobs" -t 120 "$@"; }
-few() { models -m "passes jit" "$m"/{mlp_opset12,cnn_opset11,lstm_forward,attention_causal,if_nested,scan_axes,einsum,pad_modes,conv_transpose,split_concat_tree,scatter,views,larger_than_blocks}.onnx; }
-units() { (cd "$build" && ./test_passes && ./test_kernels); }
-golden() { "$here/golden.sh" -e "$build/einkorn"; }
-all() { models -m "passes jit" "$m"/*.onnx; }
-as_c() { models -m c "$m"/{mlp_opset12,views,integers,index_makers}.onnx; }
-tests=
-for t in units few golden as_c all; do # one that fails anyway sees nothing
-  if $t >"$build.out" 2>&1; then passed=$((passed + 1)); tests="$tests $t"; else failed=$((failed + 1)); echo "FAIL $t without a fault"; tail -5 "$build.out"; fi
+for f in "$src"/expr/{pass_,fuse}*.c "$src"/schedule/*.c "$src"/grad/{adjoint,chain,control,hoist,invert,scan,stated,value}.c "$src"/program/{build,main,memory,size}.c "$src"/codegen/llvm/{emit,mem,op}.c "$src"/codegen/c/*.c \
+  "$src"/loop/{expand,fold,math,small}.c "$src"/notation/{cost,point,shapes}.c "$src"/sym/{bound,div,prove,range}.c "$src"/driver/{cache_*,lower_variant}.c "$src"/codegen/image/link.c "$src"/onnx/{tensor,upgrade}.c; do
+  if grep -q 'EK_PLANTED("' "$f"; then ok; else bad "no fault is planted in ${f#"$src"/}"; fi
 done
+
+# ---- without a fault, then with each ----
+xargs -P "$jobs" -d '\n' -I{} bash -c 'without "$1"' without {} <"$work/check"
+while read -r t; do ok; done <"$work/sound"
+while read -r t; do bad "'$t' without a fault"; done <"$work/unsound"
 [ $# -gt 0 ] || set -- $names
-for fault; do
-  seen=
-  for t in $tests; do
-    if ! EK_PLANT=$fault timeout 300 bash -c "$(declare -f models few units golden all as_c); here=$here build=$build jobs=$jobs m=$m; $t" >"$build.out" 2>&1; then seen=$t; break; fi
-  done
-  if [ "$seen" ]; then
-    passed=$((passed + 1))
-    [ "$verbose" ] && echo "$fault: $seen: $(grep -m1 -E '^FAIL|\[  FAILED|^\[  ERROR' "$build.out" | cut -c1-150)"
-  else
-    failed=$((failed + 1))
-    echo "FAIL no test sees the fault $fault"
-  fi
-done
-rm -f "$build.out"
+printf '%s\n' "$@" | xargs -P "$jobs" -d '\n' -I{} bash -c 'one "$1"' one {}
+if [ -s "$work/unseen" ] && ! cmp -s "$work/check" "$work/all"; then # the tests that the table does not name
+  grep -vxF -f "$work/check" "$work/all" | xargs -P "$jobs" -d '\n' -I{} bash -c 'without "$1"' without {}
+  mv "$work/unseen" "$work/again" && touch "$work/unseen"
+  xargs -P "$jobs" -d '\n' -I{} bash -c 'one "$1"' one {} <"$work/again"
+fi
+while read -r t; do ok; done <"$work/seen"
+while read -r fault; do bad "no test sees the fault $fault"; done <"$work/unseen"
+if [ "$update" ]; then
+  { echo '# Which test sees which planted fault (tests/planted.sh -u).'; { grep -v '^#' "$here/planted.txt" 2>/dev/null | grep -vE "^($(printf '%s|' "$@")-) "; cat "$work/seen"; } | sort -u; } >"$work/table"
+  cp "$work/table" "$here/planted.txt"
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -182,15 +182,22 @@ scalar et_bound(etype t, bool high);              /* what no value is beyond: in
 typedef struct bytes { const uint8_t *p; size_t n; } bytes;
 bool file_map(ctx *c, const char *path, bytes *out);        /* read-only mapping that lives as long as c; error recorded on failure */
 void file_cool(ctx *c);                                     /* pages of the mapped files leave memory; they come back when read */
+void file_done(ctx *c, const void *p, size_t n);            /* the same for the whole pages among these bytes; nothing happens to bytes that are not of a mapped file */
 void file_digest(ctx *c, uint8_t out[32]);                  /* of the contents of all files mapped so far, and of which call of file_map was for which of them */
 bool file_same(ctx *was, ctx *is);                           /* every file mapped in `was` is mapped in `is` too, and was not changed in between */
 bool file_write(ctx *c, const char *path, const void *p, size_t n); /* whole file through a temporary name and rename: never a partial file */
+typedef struct file_out file_out;
+bool file_write_by(ctx *c, const char *path, void (*fill)(void *env, file_out *f), void *env); /* the same, written by fill in pieces; fill may unwind */
+void file_put(file_out *f, const void *p, size_t n);         /* what goes wrong is told by file_write_by */
 bool file_exists(const char *path);
 const char *path_dir(arena *a, const char *path);           /* "." when there is none */
 const char *path_join(arena *a, const char *dir, const char *rel);
 bool path_inside(const char *rel);                          /* relative, no "..", no NUL: may be joined to a model's folder */
-void sha256(const void *p, size_t n, uint8_t out[32]);
-const char *sha256_hex(arena *a, const void *p, size_t n);
+const char *sha256_hex(arena *a, const void *p, size_t n);  /* bytes of mapped files do not stay in memory for it */
+typedef struct sha256_state sha256_state;                   /* the same piece by piece */
+sha256_state *sha256_begin(arena *a);
+void sha256_add(sha256_state *k, const void *p, size_t n);
+const char *sha256_end(sha256_state *k);
 void content_digest(const void *p, size_t n, uint8_t out[32]); /* BLAKE3: as strong, and about ten times as fast on large pieces */
 
 /* ---- a tensor's bytes: constants of models, test data. Element bytes as in memory (see ETYPES) ---------------------------------------------- */
@@ -212,8 +219,8 @@ double now_ms(void);      /* monotonic clock */
  * Where EK_PLANTED(NAME) stands, a build with -DEK_PLANTS=ON goes wrong on purpose if the environment's EK_PLANT is NAME: tests/planted.sh shows that some test sees it. Elsewhere it is false, and nothing is left of
  * it. */
 #ifdef EK_PLANTS
-bool planted(const char *name);
-#define EK_PLANTED(name) planted(name)
+bool ek_planted(const char *name);
+#define EK_PLANTED(name) ek_planted(name)
 #else
 #define EK_PLANTED(name) false
 #endif

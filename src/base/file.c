@@ -92,34 +92,51 @@ static int write_fd(int fd, const void *p, size_t n) {
   return 0;
 }
 
-bool file_write(ctx *c, const char *path, const void *p, size_t n) {
+struct file_out {
+  int fd, err;
+};
+void file_put(file_out *f, const void *p, size_t n) {
+  if (!f->err) f->err = write_fd(f->fd, p, n);
+}
+/* Closes f. False: fill unwound. */
+static bool filled(ctx *c, file_out *f, void (*fill)(void *env, file_out *f), void *env) {
+  volatile bool good = true;
+  CTX_TRY(c) { fill(env, f); }
+  CTX_CATCH { good = false; }
+  if (close(f->fd) != 0 && !f->err) f->err = errno;
+  return good;
+}
+bool file_write_by(ctx *c, const char *path, void (*fill)(void *env, file_out *f), void *env) {
   struct stat st;
   char real[PATH_MAX];
-  int err = 0, fd;
+  file_out f = {-1, 0};
   if (stat(path, &st) == 0) {
     if (!S_ISREG(st.st_mode)) { /* a device or a pipe: there is nothing to rename over */
-      if ((fd = open(path, O_WRONLY | O_CLOEXEC)) < 0) return io_error(c, "write", path, errno);
-      err = write_fd(fd, p, n);
-      if (close(fd) != 0 && !err) err = errno;
-      return err == 0 || io_error(c, "write", path, err);
+      if ((f.fd = open(path, O_WRONLY | O_CLOEXEC)) < 0) return io_error(c, "write", path, errno);
+      if (!filled(c, &f, fill, env)) ctx_unwind(c);
+      return f.err == 0 || io_error(c, "write", path, f.err);
     }
     if (realpath(path, real)) /* a link stays a link */
       path = arena_strdup(c->main, real);
   }
   const char *tmp = NULL;
-  fd = -1;
-  for (unsigned try = 0; try < 100 && fd < 0; try++) {
+  for (unsigned try = 0; try < 100 && f.fd < 0; try++) {
     tmp = arena_fmt(c->main, "%s.%ld.%u.tmp", path, (long)getpid(), try);
-    fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 && errno != EEXIST) break;
+    f.fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (f.fd < 0 && errno != EEXIST) break;
   }
-  if (fd < 0) return io_error(c, "create", path, errno);
-  err = write_fd(fd, p, n);
-  if (close(fd) != 0 && !err) err = errno;
-  if (!err && rename(tmp, path) != 0) err = errno;
-  if (err) unlink(tmp);
-  return err == 0 || io_error(c, "write", path, err);
+  if (f.fd < 0) return io_error(c, "create", path, errno);
+  bool good = filled(c, &f, fill, env);
+  if (good && !f.err && rename(tmp, path) != 0) f.err = errno;
+  if (!good || f.err) unlink(tmp);
+  if (!good) ctx_unwind(c);
+  return f.err == 0 || io_error(c, "write", path, f.err);
 }
+static void put_all(void *env, file_out *f) {
+  const bytes *b = env;
+  file_put(f, b->p, b->n);
+}
+bool file_write(ctx *c, const char *path, const void *p, size_t n) { return file_write_by(c, path, put_all, &(bytes){p, n}); }
 
 void file_digest(ctx *c, uint8_t out[32]) {
   uint8_t step[80] = {0};
@@ -155,6 +172,18 @@ void file_cool(ctx *c) {
     if (m->mapped) madvise((void *)m->b.p, m->b.n, MADV_DONTNEED);
   pthread_mutex_unlock(&c->lock);
 }
+void file_done(ctx *c, const void *p, size_t n) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  pthread_mutex_lock(&c->lock);
+  for (mapping *m = c->mappings; m; m = m->next) {
+    uintptr_t from = (uintptr_t)p, first = (uintptr_t)m->b.p;
+    if (!m->mapped || from < first || from - first > m->b.n) continue;
+    uintptr_t to = from + n;
+    from = (from + page - 1) / page * page, to = to / page * page;
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
+  }
+  pthread_mutex_unlock(&c->lock);
+}
 bool file_exists(const char *path) { return access(path, F_OK) == 0; }
 
 const char *path_dir(arena *a, const char *path) {
@@ -178,25 +207,38 @@ bool path_inside(const char *rel) {
   }
 }
 
-void sha256(const void *p, size_t n, uint8_t out[32]) {
+enum { HASH_STEP = 16 << 20 };
+struct sha256_state {
+  arena *a;
   SHA2_CTX h;
-  SHA256Init(&h);
-  for (const uint8_t *s = p; n;) {
-    size_t k = n > (1u << 30) ? 1u << 30 : n;
-    SHA256Update(&h, s, k);
-    s += k;
-    n -= k;
-  }
-  SHA256Final(out, &h);
+};
+sha256_state *sha256_begin(arena *a) {
+  sha256_state *k = NEW(a, sha256_state);
+  k->a = a;
+  SHA256Init(&k->h);
+  return k;
 }
-
-const char *sha256_hex(arena *a, const void *p, size_t n) {
+void sha256_add(sha256_state *k, const void *p, size_t n) {
+  for (const uint8_t *s = p; n;) {
+    size_t step = n > HASH_STEP ? HASH_STEP : n;
+    SHA256Update(&k->h, s, step);
+    if (step == HASH_STEP) file_done(arena_ctx(k->a), s, step);
+    s += step;
+    n -= step;
+  }
+}
+const char *sha256_end(sha256_state *k) {
   uint8_t d[32];
-  sha256(p, n, d);
-  char *s = arena_alloc(a, 65);
+  SHA256Final(d, &k->h);
+  char *s = arena_alloc(k->a, 65);
   for (int i = 0; i < 32; i++) {
     s[2 * i] = "0123456789abcdef"[d[i] >> 4];
     s[2 * i + 1] = "0123456789abcdef"[d[i] & 15];
   }
   return s;
+}
+const char *sha256_hex(arena *a, const void *p, size_t n) {
+  sha256_state *k = sha256_begin(a);
+  sha256_add(k, p, n);
+  return sha256_end(k);
 }

@@ -3,7 +3,7 @@
 #ifdef EK_PLANTS
 #include <stdlib.h>
 #include <string.h>
-bool planted(const char *name) {
+bool ek_planted(const char *name) {
   const char *wanted = getenv("EK_PLANT");
   return wanted && !strcmp(wanted, name);
 }

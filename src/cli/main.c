@@ -11,7 +11,7 @@ const command commands[] = {
      "model.onnx --inputs in.npz --output out.npz"},
     {CMD_COMPILE, "compile", "MODEL -o OUT [options]", "compiles a model for use without Einkorn", cmd_compile, 1, 1,
      "Saves a model as a library (.so), an object (.o) or freestanding C source (.c), and a header (.h) beside it that declares NAME_run and NAME_info. The result needs libc, libm and threads at most. Tells the working memory "
-     "of a run, as a number or as a formula in the open dimensions. Without -o the model is compiled in memory only.",
+     "of a run, as a number or as a formula in the open dimensions. As .onnx the model itself is saved, for other programs: functions inlined, operators in their newest form, constants and decided branches computed. Without -o the model is compiled in memory only.",
      "model.onnx -o model.so"},
     {CMD_SHOW, "show", "MODEL [--stage STAGE] [options]", "prints a model at any level of the compiler", cmd_show, 1, 1,
      "Prints the model as text: as it was read, as formulas, as loops, as a program of kernels, as LLVM code or as assembly; at the end of that stage or after one of its passes.", "model.onnx --stage expr --after inline --node conv1"},

@@ -9,7 +9,7 @@ const option options[] = {
     {"input", 'i', "NAME=SPEC", O_LIST, AT(input), CMD_RUN | CMD_BENCH, "data of one input: FILE.npy, FILE.pb, random, zeros or ones"},
     {"inputs", 0, "FILE.npz", O_TEXT, AT(inputs), CMD_RUN | CMD_BENCH, "data of inputs: arrays NAME, in_NAME, or in_0, in_1, ... in the model's order"},
     {"output", 'o', "FILE.npz", O_TEXT, AT(output), CMD_RUN, "writes all outputs, under their names"},
-    {"output", 'o', "FILE", O_TEXT, AT(output), CMD_COMPILE, "what to make: NAME.so, NAME.o or NAME.c, and NAME.h beside it"},
+    {"output", 'o', "FILE", O_TEXT, AT(output), CMD_COMPILE, "what to make: NAME.so, NAME.o or NAME.c, and NAME.h beside it; or NAME.onnx, the simplified model"},
     {"expect", 0, "FILE.npz", O_TEXT, AT(expect), CMD_RUN, "compares the outputs with arrays NAME, out_NAME, or out_0, out_1, ...; fails on a difference"},
     {"rtol", 0, "R", O_DOUBLE, AT(rtol), CMD_RUN, "allowed difference: atol + rtol * |expected| (default 1e-3; integers must be equal unless said)"},
     {"atol", 0, "A", O_DOUBLE, AT(atol), CMD_RUN, "(default 1e-4)"},

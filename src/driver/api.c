@@ -388,6 +388,7 @@ ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, voi
 }
 static ek_code check(pipeline *p, void *env) {
   (void)env;
+  p->unread = true;
   if (pipe_optimise(p)) pipe_program(p);
   return EK_OK;
 }

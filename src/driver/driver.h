@@ -96,6 +96,8 @@ bool model_lowered(ek_model *m, ek_code *code); /* shapes are known */
  * freed otherwise. */
 ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env), ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep);
 void fill_tensor(ek_tensor_info *out, const char *name, etype t, uint32_t rank, ctx *c, const sz *shape);
+/* ---- save_onnx.c ---- */
+void save_as_onnx(pipeline *p, const strvec *ops, const char *path, ek_report *report);
 /* ---- module.c ---- */
 void module_free(ek_module *m);
 const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory); /* plan, run, weights still missing */
@@ -119,11 +121,12 @@ ek_code eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *
 extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], driver_runtime_header[], driver_runtime_header_end[]; /* embed.c */
 /* One link: object files in a folder of their own beside the result, which appears whole or not at all. */
 typedef struct linking linking;
-linking *link_begin(ctx *c, const char *out); /* unwinds with E_TARGET when there is no linker */
+linking *link_begin(ctx *c, const char *out, bool shared); /* a shared library, else one relocatable object; unwinds with E_TARGET when there is no linker */
 void link_add(linking *k, const char *name, bytes object);
-uint8_t *link_add_data(linking *k, const char *symbol, size_t n,
-                       bytes like);                      /* an object of n read-only bytes under a hidden symbol, for the machine that the object `like` is for; gives the room to write them to */
-uint64_t link_end(linking *k, bool shared, bool native); /* shared library, else one relocatable object; native: for this machine, so that its libc is named. Bytes of the file */
+void link_reserve(linking *k, const char *symbol, size_t n, bytes like); /* room for n read-only bytes under a hidden symbol, of which only pointers know; for the machine that the object `like` is for */
+void link_run(linking *k, bool native);                                  /* native: for this machine, so that its libc is named */
+uint8_t *link_room(linking *k);                                          /* after link_run: the reserved bytes, to be written */
+uint64_t link_end(linking *k);                                           /* bytes of the file */
 void link_drop(linking *k);                              /* removes what is left of the folder; also after link_end */
 /* ---- ops_table.c: every operator with versions, types, gradient and cost, in Markdown ---- */
 void ops_table(ctx *c, oplib *(*make)(ctx *c, void *env), void *env, sbuf *b); /* make: the definitions, in any context */

@@ -1,5 +1,10 @@
-/* How do objects become a library without a compiler on the machine? Any ELF linker will do: it is looked for on PATH and run in a folder of its own beside the result. Weights need no compiler
- * either: an object file that holds nothing but bytes under one name is written here, and its bytes are written straight into the file's mapping, so that they are never twice in memory. */
+/* How do objects become a library without a compiler on the machine? Any ELF linker will do: it is looked for on PATH and run in a folder of its own beside the result.
+ *
+ * The linker does not see the weights, which may be larger than what a relocation reaches and than the memory that it would copy them through: it sees a few bytes in a section of their own. When it is done that section is moved
+ * to the end of the file and becomes as large as they are, and they are written into the file's mapping.
+ *   a shared library   The section is a note, since linkers make a program header for notes: it becomes that of a read-only segment above all others. Only pointers refer to the section, each with a relative relocation
+ *                      that has the address in its addend.
+ *   a relocatable      The section's header and its symbol say all; who links it on finds weights of more than 1 GiB in a large section, where the machine has such. */
 #include "driver/driver.h"
 #include <elf.h>
 #include <errno.h>
@@ -21,7 +26,10 @@ struct linking {
   const char *out, *linker;
   char *dir;
   strvec files;
-  void *map;
+  bool shared;
+  const char *symbol, *place; /* weights, and their section */
+  size_t room;
+  uint8_t *map; /* the whole result */
   size_t map_bytes;
 };
 
@@ -39,11 +47,11 @@ static const char *on_path(arena *a, const char *name) {
   }
   return NULL;
 }
-linking *link_begin(ctx *c, const char *out) {
+linking *link_begin(ctx *c, const char *out, bool shared) {
   static const char *const linkers[] = {"ld.lld-19", "ld.lld", "ld"};
   arena *a = ctx_arena(c);
   linking *k = NEW(a, linking);
-  *k = (linking){.c = c, .a = a, .out = out};
+  *k = (linking){.c = c, .a = a, .out = out, .shared = shared};
   for (size_t i = 0; !k->linker && i < sizeof linkers / sizeof *linkers; i++) k->linker = on_path(a, linkers[i]);
   if (!k->linker) ctx_fail(c, E_TARGET, "%s: there is no linker on this machine (ld.lld-19, ld.lld or ld on PATH); install the Debian package lld-19, or save as .c", out);
   k->dir = arena_fmt(a, "%s/.einkorn-XXXXXX", path_dir(a, out));
@@ -60,50 +68,129 @@ void link_add(linking *k, const char *name, bytes object) {
   vec_push(k->a, k->files, path);
 }
 
-/* ELF header | n bytes | symbols | names | section names | section headers */
-typedef struct tail {
-  Elf64_Sym sym[2];
-  char names[512];
-  Elf64_Shdr sh[6];
-} tail;
-static const char section_names[] = "\0.rodata\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack";
-uint8_t *link_add_data(linking *k, const char *symbol, size_t n, bytes like) {
+/* ---- the place of the weights ---- */
+enum { NOTE = 12 + 8, PLACE = NOTE + 64, SEGMENT = 1 << 16 /* alignment of segments that serves all machines */, LARGE = 1 << 30 };
+#ifndef SHF_X86_64_LARGE
+#define SHF_X86_64_LARGE 0x10000000
+#endif
+/* ELF header | a note | symbols | names | section names | section headers */
+typedef struct placeholder {
   Elf64_Ehdr h;
-  tail t;
-  memset(&t, 0, sizeof t);
-  if (like.n < sizeof h || memcmp(like.p, ELFMAG, SELFMAG) || like.p[EI_CLASS] != ELFCLASS64 || like.p[EI_DATA] != ELFDATA2LSB)
-    ctx_fail(k->c, E_TARGET, "the target's object files are not 64-bit little-endian ELF; save as .c");
-  memcpy(&h, like.p, sizeof h);
-  size_t data = 64, end = (data + n + 63) / 64 * 64, len = strlen(symbol), shstr = len + 2;
-  if (shstr + sizeof section_names > sizeof t.names) ctx_fail(k->c, E_USAGE, "the name %s is too long", symbol);
-  memcpy(t.names + 1, symbol, len);
-  memcpy(t.names + shstr, section_names, sizeof section_names);
-  t.sym[1] = (Elf64_Sym){.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), .st_other = STV_HIDDEN, .st_shndx = 1, .st_size = n};
-  size_t names = end + offsetof(tail, names);
-  t.sh[1] = (Elf64_Shdr){.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC, .sh_offset = data, .sh_size = n, .sh_addralign = 64};
-  t.sh[2] = (Elf64_Shdr){.sh_name = 9, .sh_type = SHT_SYMTAB, .sh_offset = end, .sh_size = sizeof t.sym, .sh_link = 3, .sh_info = 1, .sh_addralign = 8, .sh_entsize = sizeof(Elf64_Sym)};
-  t.sh[3] = (Elf64_Shdr){.sh_name = 17, .sh_type = SHT_STRTAB, .sh_offset = names, .sh_size = shstr, .sh_addralign = 1};
-  t.sh[4] = (Elf64_Shdr){.sh_name = 25, .sh_type = SHT_STRTAB, .sh_offset = names + shstr, .sh_size = sizeof section_names, .sh_addralign = 1};
-  t.sh[5] = (Elf64_Shdr){.sh_name = 35, .sh_type = SHT_PROGBITS, .sh_offset = end, .sh_addralign = 1};
-  h.e_type = ET_REL, h.e_entry = 0, h.e_phoff = 0, h.e_phnum = 0, h.e_phentsize = 0;
-  h.e_shoff = end + offsetof(tail, sh), h.e_shentsize = sizeof(Elf64_Shdr), h.e_shnum = 6, h.e_shstrndx = 4;
-  const char *path = arena_fmt(k->a, "%s/weights.o", k->dir);
-  int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) io_fail(k->c, "write", path);
-  size_t all = end + sizeof t;
-  int err = posix_fallocate(fd, 0, (off_t)all); /* so that a full disk is an error, not a signal */
-  void *p = err ? MAP_FAILED : mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (!err && p == MAP_FAILED) err = errno;
+  uint8_t note[PLACE + (-PLACE & 7)];
+  Elf64_Sym sym[2];
+  char names[512], sections[128];
+  Elf64_Shdr sh[6];
+} placeholder;
+static bool is_elf(bytes b, Elf64_Ehdr *h) {
+  if (b.n < sizeof *h || memcmp(b.p, ELFMAG, SELFMAG) || b.p[EI_CLASS] != ELFCLASS64 || b.p[EI_DATA] != ELFDATA2LSB) return false;
+  memcpy(h, b.p, sizeof *h);
+  return true;
+}
+static uint32_t section_name(placeholder *t, uint32_t *n, const char *name) {
+  uint32_t at = *n;
+  memcpy(t->sections + at, name, strlen(name) + 1);
+  *n += (uint32_t)strlen(name) + 1;
+  return at;
+}
+void link_reserve(linking *k, const char *symbol, size_t n, bytes like) {
+  static const uint32_t note[3] = {8, PLACE - NOTE, 1};
+  placeholder *t = NEW(k->a, placeholder);
+  uint32_t names = 1;
+  size_t len = strlen(symbol);
+  if (!is_elf(like, &t->h)) ctx_fail(k->c, E_TARGET, "the target's object files are not 64-bit little-endian ELF; save as .c");
+  if (len + 2 > sizeof t->names) ctx_fail(k->c, E_USAGE, "the name %s is too long", symbol);
+  k->symbol = symbol, k->room = n;
+  memcpy(t->note, note, sizeof note);
+  memcpy(t->note + sizeof note, "Einkorn", 8);
+  memcpy(t->names + 1, symbol, len);
+  t->sym[1] = (Elf64_Sym){.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), .st_other = STV_HIDDEN, .st_shndx = 1, .st_value = k->shared ? NOTE : 0, .st_size = PLACE - NOTE};
+  uint64_t flags = SHF_ALLOC | (!k->shared && n > LARGE && t->h.e_machine == EM_X86_64 ? SHF_X86_64_LARGE : 0);
+  uint32_t type = k->shared ? SHT_NOTE : SHT_PROGBITS;
+  k->place = k->shared ? ".note.weights" : flags & SHF_X86_64_LARGE ? ".lrodata.weights" : ".rodata.weights";
+  t->sh[1] = (Elf64_Shdr){.sh_name = section_name(t, &names, k->place), .sh_type = type, .sh_flags = flags, .sh_offset = offsetof(placeholder, note), .sh_size = PLACE, .sh_addralign = k->shared ? 4 : 64};
+  t->sh[2] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".symtab"), .sh_type = SHT_SYMTAB, .sh_offset = offsetof(placeholder, sym), .sh_size = sizeof t->sym, .sh_link = 3, .sh_info = 1, .sh_addralign = 8, .sh_entsize = sizeof(Elf64_Sym)};
+  t->sh[3] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".strtab"), .sh_type = SHT_STRTAB, .sh_offset = offsetof(placeholder, names), .sh_size = len + 2, .sh_addralign = 1};
+  t->sh[4] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".shstrtab"), .sh_type = SHT_STRTAB, .sh_offset = offsetof(placeholder, sections), .sh_size = sizeof t->sections, .sh_addralign = 1};
+  t->sh[5] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".note.GNU-stack"), .sh_type = SHT_PROGBITS, .sh_offset = offsetof(placeholder, sections), .sh_addralign = 1};
+  t->h.e_type = ET_REL, t->h.e_entry = 0, t->h.e_phoff = 0, t->h.e_phnum = 0, t->h.e_phentsize = 0;
+  t->h.e_shoff = offsetof(placeholder, sh), t->h.e_shentsize = sizeof(Elf64_Shdr), t->h.e_shnum = 6, t->h.e_shstrndx = 4;
+  link_add(k, "weights", (bytes){(const uint8_t *)t, sizeof *t});
+}
+
+/* ---- the weights in their place ---- */
+static _Noreturn void no_place(linking *k) { ctx_fail(k->c, E_TARGET, "the linker %s left no place for the weights; ld.lld-19 (Debian package lld-19) does", k->linker); }
+static void *inside(linking *k, uint64_t at, uint64_t n) {
+  if (at > k->map_bytes || n > k->map_bytes - at) no_place(k);
+  return k->map + at;
+}
+/* e: of the result, whose structures are aligned as linkers write them. at: where the weights are in the file. */
+static void widen_library(linking *k, Elf64_Ehdr *e, Elf64_Shdr *sh, Elf64_Shdr *place, uint64_t at) {
+  Elf64_Phdr *ph = inside(k, e->e_phoff, (uint64_t)e->e_phnum * sizeof *ph);
+  uint64_t was = place->sh_addr + NOTE, to = 0;
+  uint32_t note = e->e_phnum, last = e->e_phnum;
+  for (uint32_t i = 0; i < e->e_phnum; i++) {
+    if (ph[i].p_type == PT_NOTE && ph[i].p_vaddr <= place->sh_addr && place->sh_addr < ph[i].p_vaddr + ph[i].p_memsz) note = i;
+    if (ph[i].p_type == PT_LOAD) last = i, to = ph[i].p_vaddr + ph[i].p_memsz > to ? ph[i].p_vaddr + ph[i].p_memsz : to;
+  }
+  if (note == e->e_phnum || last == e->e_phnum) no_place(k);
+  to = (to + SEGMENT - 1) / SEGMENT * SEGMENT;
+  for (; note < last; note++) ph[note] = ph[note + 1]; /* segments are in the order of their addresses */
+  for (; note > last + 1; note--) ph[note] = ph[note - 1];
+  ph[note] = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R, .p_offset = at, .p_vaddr = to, .p_paddr = to, .p_filesz = k->room, .p_memsz = k->room, .p_align = SEGMENT};
+  uint32_t moved = 0;
+  for (uint32_t i = 1; i < e->e_shnum; i++) {
+    if (sh[i].sh_type != SHT_RELA || !(sh[i].sh_flags & SHF_ALLOC)) continue;
+    Elf64_Rela *r = inside(k, sh[i].sh_offset, sh[i].sh_size);
+    for (uint64_t j = 0; j < sh[i].sh_size / sizeof *r; j++)
+      if ((uint64_t)r[j].r_addend == was) r[j].r_addend = (int64_t)to, moved++;
+  }
+  if (!moved) no_place(k);
+  place->sh_addr = to, place->sh_name += 6; /* "weights": it is no note any more */
+}
+static void widen_object(linking *k, Elf64_Ehdr *e, Elf64_Shdr *sh, const Elf64_Shdr *place) {
+  bool found = false;
+  for (uint32_t i = 1; i < e->e_shnum; i++) {
+    if (sh[i].sh_type != SHT_SYMTAB || sh[i].sh_link >= e->e_shnum) continue;
+    Elf64_Sym *y = inside(k, sh[i].sh_offset, sh[i].sh_size);
+    const Elf64_Shdr *names = &sh[sh[i].sh_link];
+    for (uint64_t j = 0; j < sh[i].sh_size / sizeof *y; j++) {
+      size_t len = strlen(k->symbol) + 1;
+      if (y[j].st_shndx != place - sh || y[j].st_name + len > names->sh_size || memcmp(inside(k, names->sh_offset + y[j].st_name, len), k->symbol, len)) continue;
+      y[j].st_size = k->room;
+      found = y[j].st_value == 0;
+    }
+  }
+  if (!found) no_place(k);
+}
+uint8_t *link_room(linking *k) {
+  const char *path = arena_fmt(k->a, "%s/out", k->dir);
+  struct stat st;
+  int fd = open(path, O_RDWR | O_CLOEXEC), err = 0;
+  if (fd < 0 || fstat(fd, &st)) io_fail(k->c, "open", path);
+  uint64_t at = ((uint64_t)st.st_size + SEGMENT - 1) / SEGMENT * SEGMENT, all = at + k->room;
+  void *p = MAP_FAILED;
+  err = posix_fallocate(fd, 0, (off_t)all); /* so that a full disk is an error, not a signal */
+  if (!err && (p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) err = errno;
   close(fd);
-  if (p == MAP_FAILED) {
+  if (err) {
     errno = err;
     io_fail(k->c, "write", path);
   }
   k->map = p, k->map_bytes = all;
-  memcpy(p, &h, sizeof h);
-  memcpy((uint8_t *)p + end, &t, sizeof t);
-  vec_push(k->a, k->files, path);
-  return (uint8_t *)p + data;
+  Elf64_Ehdr *e = p, h;
+  if (!is_elf((bytes){p, all}, &h)) no_place(k);
+  Elf64_Shdr *sh = inside(k, h.e_shoff, (uint64_t)h.e_shnum * sizeof *sh), *place = NULL;
+  for (uint32_t i = 1; i < h.e_shnum && h.e_shstrndx < h.e_shnum; i++) {
+    const char *name = inside(k, sh[h.e_shstrndx].sh_offset + sh[i].sh_name, 1); /* what ends the file is 0 */
+    if (!strcmp(name, k->place)) place = &sh[i];
+  }
+  if (!place) no_place(k);
+  if (k->shared)
+    widen_library(k, e, sh, place, at);
+  else
+    widen_object(k, e, sh, place);
+  place->sh_type = SHT_PROGBITS, place->sh_offset = at, place->sh_size = k->room, place->sh_addralign = 64;
+  return k->map + at;
 }
 
 /* What the library needs at run time, so that the loader brings it along. */
@@ -137,13 +224,11 @@ static void run_linker(linking *k, strvec *args) {
   if (!file_map(k->c, log, &text)) text.n = 0;
   ctx_fail(k->c, E_TARGET, "the linker %s failed: %.*s", k->linker, (int)(text.n < 2000 ? text.n : 2000), text.n ? (const char *)text.p : "");
 }
-uint64_t link_end(linking *k, bool shared, bool native) {
-  if (k->map && munmap(k->map, k->map_bytes)) io_fail(k->c, "write", k->out);
-  k->map = NULL;
+void link_run(linking *k, bool native) {
   const char *tmp = arena_fmt(k->a, "%s/out", k->dir), *slash = strrchr(k->out, '/');
   strvec args = {0};
   vec_push(k->a, args, k->linker);
-  if (shared) {
+  if (k->shared) {
     const char *soname = arena_fmt(k->a, "-soname=%s", slash ? slash + 1 : k->out);
     const char *flags[] = {"-shared", "--gc-sections", "-s", "--hash-style=gnu", "-z", "noexecstack", "-z", "relro", soname};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) vec_push(k->a, args, flags[i]);
@@ -152,7 +237,7 @@ uint64_t link_end(linking *k, bool shared, bool native) {
   vec_push(k->a, args, "-o");
   vec_push(k->a, args, tmp);
   for (uint32_t i = 0; i < k->files.n; i++) vec_push(k->a, args, k->files.v[i]);
-  if (shared && native) {
+  if (k->shared && native) {
     const char *libs[] = {system_library(k->a, "libc.so.6"), system_library(k->a, "libm.so.6")};
     vec_push(k->a, args, "--as-needed");
     for (int i = 0; i < 2; i++)
@@ -160,7 +245,12 @@ uint64_t link_end(linking *k, bool shared, bool native) {
   }
   vec_push(k->a, args, NULL);
   run_linker(k, &args);
+}
+uint64_t link_end(linking *k) {
+  const char *tmp = arena_fmt(k->a, "%s/out", k->dir);
   struct stat st;
+  if (k->map && munmap(k->map, k->map_bytes)) io_fail(k->c, "write", k->out);
+  k->map = NULL;
   if (stat(tmp, &st) || rename(tmp, k->out)) io_fail(k->c, "write", k->out);
   return (uint64_t)st.st_size;
 }

@@ -52,7 +52,7 @@ static tid condition(low *L, uint32_t block) {
     const dimfix *d = &L->dims[i];
     if (!likely(d)) continue;
     sz n = sym_symbol(L->c, d->name, d->lo, d->hi), apart = sym_sub(L->c, n, sym_int(L->c, d->value));
-    ex one = expr_op2(m, OP_EQ, expr_index(m, n), expr_i(m, ET_I64, d->value));
+    ex one = expr_op2(m, EK_PLANTED("lower-variant") ? OP_GE : OP_EQ, expr_index(m, n), expr_i(m, ET_I64, d->value));
     all = all ? expr_op2(m, OP_AND, all, one) : one;
     vec_push(m->a, m->guards, ((guard){.ge0 = apart, .is_eq = true, .text = "the likely size", .block = block})); /* for whoever asks whether reads are inside */
   }

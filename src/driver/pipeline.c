@@ -73,7 +73,7 @@ void pipe_print(pipeline *p, plevel l, sbuf *b) {
 static void verify(pipeline *p, plevel l, const char *pass) {
   bool good = true;
   if (l == PL_GRAPH) good = graph_verify(p->g, pass);
-  if (l == PL_EXPR) good = expr_verify(p->m, pass);
+  if (l == PL_EXPR) good = expr_verify(p->m, pass) && expr_verify_whole(p->m, pass);
   if (l == PL_LOOP) good = loop_verify(p->s->l, pass);
   if (l == PL_PROGRAM) good = loop_verify(p->p->l, pass) && program_verify(p->p, pass);
   if (!good) ctx_bug(p->c, "the %s level is not well-formed after pass %s", plevel_name(l), pass);
@@ -119,6 +119,8 @@ bool pipe_load(pipeline *p, const source *s) {
   if (starts(b, "\177ELF", 4)) ctx_fail(p->c, E_USAGE, "%s is compiled code, not a model", s->name);
   if (is_text(b))
     p->g = graph_parse(p->c, arena_strndup(p->a, (const char *)b.p, b.n), s->name);
+  else if (p->standard)
+    p->g = onnx_load_standard(p->c, s->path, b, s->path ? s->path : s->name);
   else if (s->path)
     p->g = onnx_load_file(p->c, s->path);
   else
@@ -144,7 +146,7 @@ oplib *pipe_library(ctx *c, const strvec *user_files) {
   return lib;
 }
 bool pipe_lower(pipeline *p, const strvec *user_files) {
-  if (p->m || p->stopped) return !p->stopped;
+  if (p->m || p->stopped || p->standard) return !p->stopped;
   progress(p, "reading the operators", 0);
   double t0 = now_ms();
   p->lib = pipe_library(p->c, user_files);
@@ -188,6 +190,7 @@ bool pipe_program(pipeline *p) {
   progress(p, "scheduling", 0);
   p->s = schedule_module(p->m, p->t, p->o.level);
   if (!p->s || diag_errors(p->c)) ctx_unwind(p->c);
+  p->s->unread = p->unread;
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
   double t1 = now_ms();
   if (go) {
@@ -199,29 +202,36 @@ bool pipe_program(pipeline *p) {
   return go;
 }
 
-/* Weights exist in up to three forms on the way: in the file, folded, packed. Those that the program does not refer to any more give their memory back, so that never all forms are there at once. */
+/* Weights exist in up to three forms on the way: in the file, folded, packed. Those that the program does not refer to give their memory back before there is code, the others one by one as they are packed, so that never two
+ * forms of all are there at once. */
+enum { WORTH = 1 << 16 }; /* bytes that are worth a call of the system */
 static bool still_used(const splan *s, const ndarray *d) { /* by some buffer, wholly or in part */
   const uint8_t *from = d->data, *to = from + d->bytes;
   for (uint32_t i = 1; i < s->buffers.n; i++) {
-    const buffer *b = &s->buffers.v[i];
-    const uint8_t *p = b->bytes;
-    if (p && p < to && from < p + (size_t)sym_int_or(s->m->c, b->elems, 0) * et_bytes(b->type)) return true;
+    bytes b = s->buffers.v[i].source;
+    if (b.p && b.p < to && from < b.p + b.n) return true;
   }
   return false;
 }
 void pipe_release_constants(pipeline *p) {
   for (uint32_t t = 1; t < p->m->tensors.n; t++) {
     const tensor *x = xt(p->m, t);
-    if (x->kind == TK_CONST && x->data.data && x->data.bytes > 65536 && !still_used(p->s, &x->data)) ctx_release(p->c, x->data.data, x->data.bytes);
+    if (x->kind == TK_CONST && x->data.data && x->data.bytes > WORTH && !still_used(p->s, &x->data)) ctx_release(p->c, x->data.data, x->data.bytes);
   }
   file_cool(p->c);
 }
+static void packed(void *env, bytes source) {
+  pipeline *p = env;
+  if (source.n <= WORTH) return;
+  ctx_release(p->c, source.p, source.n);
+  file_done(p->c, source.p, source.n);
+}
 void pipe_weights(pipeline *p, uint8_t *to) {
-  program_weights(p->p, to);
-  for (uint32_t i = 1; i < p->s->buffers.n; i++) {
-    const buffer *b = &p->s->buffers.v[i];
-    if (b->kind == BUF_WEIGHTS && b->bytes) ctx_release(p->c, b->bytes, (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type));
-  }
+  program_weights(p->p, p->o.compile_threads, to, packed, p);
+  file_cool(p->c);
+}
+void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void *env) {
+  program_weights_stream(p->p, put, env);
   file_cool(p->c);
 }
 

@@ -66,6 +66,8 @@ typedef struct pipeline {
   program *p;
   sbuf shown;   /* what --after collected */
   bool stopped; /* by stop_after */
+  bool standard; /* set before pipe_load: operators stay those of ONNX, and pipe_lower does nothing */
+  bool unread;  /* set before pipe_program: nobody will ask for the weights */
   plevel at;    /* the last level reached */
   map *turns;   /* pass name -> how often it ran */
   double began, load_ms, passes_ms, schedule_ms, code_ms;
@@ -81,8 +83,9 @@ bool pipe_load(pipeline *p, const source *s);           /* graph */
 bool pipe_lower(pipeline *p, const strvec *user_files); /* expr as the definitions say, unoptimised: what the evaluator runs */
 bool pipe_optimise(pipeline *p);                        /* expr, all passes */
 bool pipe_program(pipeline *p);                         /* loop and program */
-void pipe_release_constants(pipeline *p);               /* after pipe_program: constants that are now packed give their memory back; nothing reads the expr level's constants any more */
-void pipe_weights(pipeline *p, uint8_t *to);            /* the program's packed constants; their memory is given back: once only */
+void pipe_release_constants(pipeline *p);               /* after pipe_program: constants from which no weights come give their memory back; nothing reads the expr level's constants any more */
+void pipe_weights(pipeline *p, uint8_t *to);            /* the program's constants, packed; what they were packed from gives its memory back: once only */
+void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void *env); /* the same, piece by piece, as often as wanted */
 jit *pipe_jit(pipeline *p);                             /* NULL: stopped */
 llvm_opts pipe_llvm(const pipeline *p);
 void pipe_print(pipeline *p, plevel l, sbuf *b);  /* the object of a level as it is now */

@@ -1,6 +1,6 @@
 /* Saving compiled code for programs that know nothing of Einkorn: a shared library (.so), an object (.o), or C source (.c), each with a header (.h).
  *
- *   model's object (code, descriptor)  +  weights' object  +  runtime's object (threads)  -> linker -> .so or .o
+ *   model's object (code, descriptor)  +  room for weights  +  runtime's object (threads)  -> linker -> .so or .o; the weights are packed into the room
  *
  * All symbols but NAME_run and NAME_info are hidden; the runtime's are weak as well, so that several models go into one program. */
 #include "codegen/c/c.h"
@@ -11,6 +11,8 @@ typedef struct saving {
   const char *path;
   ek_report *report;
   linking *link;
+  ek_model *model;
+  strvec ops; /* the user's definitions */
 } saving;
 static bool ends_in(const char *s, const char *suffix) {
   size_t n = strlen(s), k = strlen(suffix);
@@ -72,7 +74,7 @@ static bool native(const target *t) {
 static void save_object(pipeline *p, saving *s, bool shared) {
   const char *name = pipe_symbol(p->a, s->path);
   if (p->t->emitter && strcmp(p->t->emitter, "llvm") != 0) ctx_fail(p->c, E_TARGET, "target %s is for C source: save as .c", p->t->name);
-  s->link = link_begin(p->c, s->path);
+  s->link = link_begin(p->c, s->path, shared);
   const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   llvm_opts o = pipe_llvm(p);
   double t0 = now_ms();
@@ -86,26 +88,61 @@ static void save_object(pipeline *p, saving *s, bool shared) {
   p->code_ms = now_ms() - t0;
   for (uint32_t i = 0; i < n; i++) link_add(s->link, arena_fmt(p->a, "model%u", i), objs[i]), code += objs[i].n;
   if (threads) link_add(s->link, "runtime", (bytes){driver_runtime_object, (size_t)(driver_runtime_object_end - driver_runtime_object)});
-  if (weights) pipe_weights(p, link_add_data(s->link, arena_fmt(p->a, "%s_weights", name), weights, objs[0]));
-  uint64_t bytes = link_end(s->link, shared, threads);
+  if (weights) link_reserve(s->link, arena_fmt(p->a, "%s_weights", name), weights, objs[0]);
+  link_run(s->link, threads);
+  if (weights) pipe_weights(p, link_room(s->link));
+  uint64_t bytes = link_end(s->link);
   write_header(p, s->path, name, d);
   if (s->report) s->report->code_bytes = code, s->report->file_bytes = bytes;
+}
+typedef struct source_file {
+  pipeline *p;
+  const sbuf *b;
+  size_t at; /* weights go here */
+  c_words words;
+  sbuf text;
+  file_out *out;
+  size_t bytes;
+} source_file;
+static void put_text(source_file *k, const char *s, size_t n) {
+  file_put(k->out, s, n);
+  k->bytes += n;
+}
+static void put_weights(void *env, bytes piece) {
+  enum { STEP = 1 << 16 };
+  source_file *k = env;
+  for (size_t at = 0; at < piece.n; at += STEP) {
+    k->text.n = 0;
+    c_weights(&k->words, (bytes){piece.p + at, piece.n - at < STEP ? piece.n - at : STEP}, &k->text);
+    put_text(k, k->text.s, k->text.n);
+  }
+}
+static void put_source(void *env, file_out *out) {
+  source_file *k = env;
+  k->out = out;
+  put_text(k, k->b->s, k->at);
+  pipe_weights_stream(k->p, put_weights, k);
+  put_text(k, k->b->s + k->at, k->b->n - k->at);
 }
 static void save_source(pipeline *p, saving *s) {
   const char *name = pipe_symbol(p->a, s->path);
   const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   double t0 = now_ms();
-  uint8_t *weights = arena_alloc(p->a, (size_t)p->p->weight_bytes + 64);
-  pipe_weights(p, weights);
-  c_export x = {.name = name, .model = d, .weights = {weights, (size_t)p->p->weight_bytes}};
+  size_t weights = (size_t)p->p->weight_bytes;
+  c_export x = {.name = name, .model = d, .weights = {NULL, weights}};
   sbuf b = sbuf_new(p->a);
-  c_source(p->c, p->s->l, p->t, &x, &b);
+  source_file k = {.p = p, .b = &b, .words = {.n = weights}, .text = sbuf_new(p->a)};
+  k.at = c_source(p->c, p->s->l, p->t, &x, &b);
   p->code_ms = now_ms() - t0;
-  if (!file_write(p->c, s->path, b.s, b.n)) ctx_unwind(p->c);
+  if (!file_write_by(p->c, s->path, put_source, &k)) ctx_unwind(p->c);
   write_header(p, s->path, name, d);
-  if (s->report) s->report->code_bytes = b.n, s->report->file_bytes = b.n;
+  if (s->report) s->report->code_bytes = b.n, s->report->file_bytes = k.bytes;
 }
 static void save(pipeline *p, saving *s) {
+  if (p->standard) {
+    save_as_onnx(p, &s->ops, s->path, s->report);
+    return;
+  }
   if (!pipe_optimise(p) || !pipe_program(p)) return;
   pipe_release_constants(p);
   if (ends_in(s->path, ".so") || ends_in(s->path, ".o"))
@@ -113,12 +150,14 @@ static void save(pipeline *p, saving *s) {
   else if (ends_in(s->path, ".c"))
     save_source(p, s);
   else
-    ctx_fail(p->c, E_USAGE, "%s: the suffix says what to make: .so, .o or .c", s->path);
+    ctx_fail(p->c, E_USAGE, "%s: the suffix says what to make: .so, .o, .c or .onnx", s->path);
   if (s->report) report_program(p, s->report);
 }
 static void setup(pipeline *p, void *env) {
   saving *s = env;
   if (ends_in(s->path, ".c") && !p->o.target) p->o.target = "c";
+  p->standard = ends_in(s->path, ".onnx");
+  if (p->standard) s->ops = model_ops(p->c, s->model);
 }
 static ek_code save_in(pipeline *p, void *env) {
   saving *s = env;
@@ -134,7 +173,7 @@ static ek_code save_in(pipeline *p, void *env) {
 }
 ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report) {
   if (report) *report = (ek_report){.memory = ""};
-  saving s = {path, report, NULL};
+  saving s = {.path = path, .report = report, .model = m};
   ctx *c;
   ek_code code = in_pipe(m, o, setup, save_in, &s, &c);
   if (code) return code;

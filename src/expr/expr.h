@@ -86,7 +86,7 @@ typedef struct stage {
   bool dead;         /* removed; skip */
   bool stop;         /* a constant to gradients: no adjoint flows back through this stage */
   uint32_t block;    /* the block it stands in */
-  const char *region; /* definition it was elaborated from, for reports and impl only */
+  const char *region; /* definition it was elaborated from, for reports only */
   uint32_t kernel;   /* after fusion: index into module.kernels + 1; 0: virtual */
 } stage;
 typedef struct scan { atom var; sz extent; } scan;
@@ -108,7 +108,7 @@ typedef struct xloop {
 typedef struct late { atom symbol; tid tensor; sz bound; } late;
 typedef struct guard { bool assumption; sz ge0; bool is_eq; /* ge0 == 0 must hold */ const char *text, *node; uint32_t block; /* 0: checked at entry; else it only counts where this block runs (a branch, a body) */ } guard;
 
-typedef enum { KC_ELEMENTWISE = 1, KC_ROW, KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_COPY, KC_GATHER, KC_UPDATE, KC_COMPOSITE /* contraction - row chain - contraction */ } kernel_class;
+typedef enum { KC_ELEMENTWISE = 1, KC_ROW, KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_COPY, KC_GATHER, KC_UPDATE, KC_RUNNING, KC_RANKING, KC_COMPOSITE /* contraction - row chain - contraction */ } kernel_class;
 typedef struct kernel { kernel_class cls; VEC(uint32_t) stages; u32vec outer; /* canonical atoms */ map *canon; /* stage variable atom -> canonical atom */ uint32_t block; const char *note; bool dead; } kernel;
 typedef struct io { tid t; const char *name; } io;
 /* A call whose definition states gradients. args: the tensors it was called with; those marked `given` are copies that nobody else reads, and their adjoints come from `give` instead of the stages between. give appends
@@ -181,6 +181,7 @@ emodule *expr_parse(ctx *c, const char *text, const char *file);    /* NULL and 
 /* ---- verifier (verify.c): records class 3 errors naming `when`; returns false if any. Types agree, variables are bound where used and owned by one stage, ranks fit, order respects dependence, loads
  * without `otherwise` are provably in range or covered (level >= 1), kernels cover the stages. ---- */
 bool expr_verify(emodule *m, const char *when);
+bool expr_verify_whole(emodule *m, const char *when); /* whole.c. More, of a module that is to be compiled: all inputs are listed, all sizes have a value where they are used */
 uint32_t expr_verify_ranges(emodule *m, sbuf *out); /* separate, needs the prover: how many indices without `else` are not proved in range under the conditions around them; one line each to out (may be NULL) */
 
 /* ---- the evaluator (eval.c): slow and obvious, straight from the semantics above; knows nothing of passes, schedules or code ---- */

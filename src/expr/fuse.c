@@ -242,7 +242,7 @@ static void visit(sorter *o, uint32_t k) { /* explicit stack: kernels may depend
     for (uint32_t w = 0; w < f->words && next == UINT32_MAX; w++)
       for (uint64_t b = f->k.v[q].anc[w]; b; b &= b - 1) {
         uint32_t d = w * 64 + (uint32_t)__builtin_ctzll(b);
-        if (!f->k.v[d].alive || o->state[d] == 2) continue;
+        if (!f->k.v[d].alive || o->state[d] == 2 || EK_PLANTED("kernels-order")) continue;
         if (o->state[d] == 1) ctx_bug(f->c, "expr: kernels %u and %u depend on each other", q, d);
         next = d;
         break;

@@ -24,7 +24,7 @@ joint fuse_try(fuser *f, uint32_t s, uint32_t k) {
     ex_node ld = *exn(m, l->v[i]);
     uint32_t q = producer_of(m, ld.tensor);
     if (!q || xs(m, q - 1)->block != f->block || f->where[q - 1] != k + 1) continue;
-    if (ld.otherwise) {
+    if (ld.otherwise && !EK_PLANTED("kernels-join")) {
       j.why = "guarded read";
       return j;
     }
@@ -117,7 +117,7 @@ static bool late_reads(fuser *f, uint32_t s, uint32_t k) { /* k computes a size 
   for (uint32_t i = 0; i < at.n; i++)
     if (map_getu(f->p->lates, at.v[i], &t)) {
       uint32_t q = producer_of(f->m, (tid)t);
-      if (q && f->where[q - 1] == k + 1) return true;
+      if (q && f->where[q - 1] == k + 1) return !EK_PLANTED("kernels-late");
     }
   return false;
 }
@@ -356,7 +356,7 @@ static bool join_scan(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
 void fuse_stage(fuser *f, uint32_t s) {
   kernel_class c = fuse_class(f, s);
   u32vec deps = {0};
-  if (heavy(c)) {
+  if (heavy(c) || c == KC_RUNNING || c == KC_RANKING) {
     fuse_open(f, s, c);
     return;
   }
@@ -372,7 +372,7 @@ void fuse_stage(fuser *f, uint32_t s) {
     uint32_t k = deps.v[i];
     const fnode *n = &f->k.v[k];
     if (n->cls == KC_SCAN && (c == KC_ELEMENTWISE || c == KC_COPY) && !n->virt && !n->opaque && join_scan(f, s, k, &deps)) return;
-    if (n->opaque || n->virt || n->cls == KC_SCAN || n->cls == KC_UPDATE || n->cls == KC_COMPOSITE || !reads_member(f, s, k)) continue;
+    if (n->opaque || n->virt || n->cls == KC_SCAN || n->cls == KC_UPDATE || n->cls == KC_RUNNING || n->cls == KC_RANKING || n->cls == KC_COMPOSITE || !reads_member(f, s, k)) continue;
     if (n->cls == KC_COPY && !(c == KC_ELEMENTWISE || c == KC_COPY)) continue;
     uint32_t lead = n->st.v[0];
     joint j = fuse_try(f, s, k);

@@ -97,7 +97,7 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
   for (uint32_t i = 0; i < n.nargs; i++) vec_push(a, r, n.args[i]);
   out->red = x->value;
   out->cls = KC_ROW;
-  out->window = has_window(m, n.body, a, &o, &r);
+  out->window = has_window(m, n.body, a, &o, &r) && !EK_PLANTED("kernels-roles");
   if (n.where) {
     u32vec w = {0};
     expr_vars(m, n.where, a, &w);
@@ -161,7 +161,13 @@ kernel_class expr_class(emodule *m, uint32_t s) {
   arena *a = arena_new(m->c);
   roles r;
   kernel_class k = KC_ELEMENTWISE;
-  if (expr_roles(m, s, a, &r))
+  running run;
+  ranking rank;
+  if (expr_running(m, s, a, &run))
+    k = KC_RUNNING;
+  else if (expr_ranking(m, s, a, &rank))
+    k = KC_RANKING;
+  else if (expr_roles(m, s, a, &r))
     k = r.cls;
   else {
     u32vec l = {0};

@@ -349,6 +349,7 @@ int64_t expr_typical(emodule *m, sz e) {
 }
 
 /* ---- constants ------------------------------------------------------------------------------------------------------------------------------------ */
+enum { MAX_UNIFORM = 4 << 20 }; /* bytes: more are not read to find out */
 static bool is_uniform(const ndarray *d, uint32_t w, int64_t n) {
   const uint8_t *q = d->data;
   return n == 1 || !memcmp(q, q + w, (size_t)(n - 1) * w);
@@ -378,7 +379,7 @@ const cinfo *tensor_const(pw *p, tid t) {
   int64_t n;
   k->known = nd_count(&x->data, &n);
   if (!k->known || n < 1) return k;
-  k->uniform = is_uniform(&x->data, et_bytes(x->type), n);
+  k->uniform = x->data.bytes <= MAX_UNIFORM && is_uniform(&x->data, et_bytes(x->type), n);
   if (k->uniform)
     k->value = et_load(x->type, x->data.data);
   else if ((x->type == ET_I64 || x->type == ET_I32) && n <= 1 << 20)

@@ -36,7 +36,7 @@ static sz radix_split(pw *p, sz x, sz extent) {
     for (uint32_t i = 0; i < vs.n && !found; i++) {
       sz coef, r;
       if (!vs.v[i] || !sym_linear(c, rest, vs.v[i], &coef, &r) || !sym_eq(c, coef, size)) continue;
-      if (done == 1) second = size;
+      if (done == 1) second = EK_PLANTED("align") ? sym_addi(c, size, 1) : size;
       size = sym_mul(c, size, sym_extent(c, vs.v[i]));
       rest = r, vs.v[i] = 0, found = true;
     }

@@ -89,6 +89,16 @@ static bool all_in_range(pw *p, ex e) {
   }
   return true;
 }
+/* Large constants of the model's files that were read for it leave memory again. */
+static void cool(pw *p, ex e) {
+  u32vec l = {0};
+  if (!e) return;
+  expr_loads(p->m, e, p->a, &l);
+  for (uint32_t i = 0; i < l.n; i++) {
+    const ndarray *d = &xt(p->m, exn(p->m, l.v[i])->tensor)->data;
+    if (d->bytes > 1 << 20) file_done(p->c, d->data, d->bytes);
+  }
+}
 ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
   emodule *m = p->m;
   digit *d = NEWN(p->a, digit, n + 1);
@@ -107,6 +117,7 @@ ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
   uint32_t s = pass_stage(p, near, d, n, value, "c");
   p->pend.n--; /* it never stands anywhere */
   bool ok = expr_eval_stage(m, s, m->a, &out);
+  cool(p, value);
   pass_kill(p, s);
   tid t = xs(m, s)->tensor;
   if (!ok) return 0;
@@ -215,6 +226,7 @@ static bool fold_stage(pw *p, uint32_t s) {
   if (!const_stage(p, s) || left_to_views(p, s) || !small_enough(p, s) || !pass_spend(p)) return false;
   if (!expr_eval_stage(m, s, m->a, &out)) return false;
   if (EK_PLANTED("fold")) memset((void *)out.data, 0, (size_t)et_bytes(out.type)); /* the first element is lost */
+  cool(p, xs(m, s)->value);
   tid t = xs(m, s)->tensor;
   pass_kill(p, s);
   xt(m, t)->kind = TK_CONST, xt(m, t)->data = out;

@@ -86,7 +86,7 @@ static int64_t int_op(sop op, etype t, const scalar *x, bool *ok) {
   case OP_MOD:
     if (is_u64 || (x[0].i == INT64_MIN && x[1].i == -1)) break;
     if (!x[1].i) return 0;
-    return op == OP_IDIV ? floordiv64(x[0].i, x[1].i) : floormod64(x[0].i, x[1].i);
+    return op == OP_IDIV ? floordiv64(x[0].i, x[1].i) : EK_PLANTED("simplify-scalar") ? x[0].i % x[1].i : floormod64(x[0].i, x[1].i);
   case OP_MIN:
     if (is_u64) break;
     return min64(x[0].i, x[1].i);

@@ -80,7 +80,7 @@ static bool solve_equal(sm *z, ex cond, const ex_node *n, uint32_t *which, sz *v
     }
     ex lo = simp(z, expr_op2(z->m, OP_GE, expr_index(z->m, v), expr_i(z->m, ET_I64, 0)));
     ex hi = simp(z, expr_op2(z->m, OP_LT, expr_index(z->m, v), expr_index(z->m, sym_extent(c, n->args[i]))));
-    *which = i, *value = v, *valid = both(z, ok, both(z, lo, hi));
+    *which = i, *value = v, *valid = both(z, ok, both(z, EK_PLANTED("simplify-delta") ? 0 : lo, hi));
     best = ext, found = true;
   }
   return found;
@@ -125,7 +125,7 @@ static ex guard_instead(sm *z, const ex_node *n) {
     for (uint32_t k = 0; k < ls.n; k++) {
       ex_node l = *exn(m, ls.v[k]);
       for (uint32_t d = 0; d < l.nargs && !l.otherwise; d++)
-        if (!in_range(c, l.args[d], xt(m, l.tensor)->shape[d])) return 0;
+        if (!in_range(c, l.args[d], xt(m, l.tensor)->shape[d]) && !EK_PLANTED("simplify-guard")) return 0;
     }
   }
   fs.v[host] = expr_load(m, f.tensor, f.args, f.nargs, et_kind(f.type) == K_FLOAT ? expr_f(m, f.type, 0) : expr_i(m, f.type, 0));

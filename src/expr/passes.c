@@ -15,6 +15,7 @@ static bool last_fold(pw *p) {
 }
 
 const expr_pass expr_passes[] = {
+    {"widen", pass_widen, 1, false, "arithmetic of f16 and bf16 is done in f32, what comes of it is kept in f32. Needs stages as they were written"},
     {"simplify", pass_simplify, 1, false, "sizes and guards by proof, scalar algebra, conditions, constants. Needs nothing"},
     {"fold", pass_fold, 1, false, "stages and sub-expressions of constants are computed. Needs simplify"},
     {"dce", pass_dce, 0, false, "what no output needs goes. Needs nothing"},
@@ -55,6 +56,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   m->stated.n = 0;
   p.fuel = o ? o->fuel : 0;
   p.cache_bytes = o && o->cache_bytes ? o->cache_bytes : 256 * 1024;
+  p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
   p.lates = map_new(p.a);
   p.canon_vars = map_new(p.a);
   pass_index(&p);

@@ -14,6 +14,7 @@
  * - copy: movement that could not be avoided; several stages when they are copies for one placement, independent of each other.
  * - scan: all stages of one recurrence. A stage that copies or maps every step's result belongs to it too.
  * - update: one stage with sequential updates.
+ * - running, ranking: one stage whose reduction looks at all pairs of places and is computed without (expr_running, expr_ranking).
  * - composite: contraction, row chain over its column variable, contraction that reduces that variable; note is `online` when the chain is max, exp, sum, else `row panel`.
  *
  * The order of a block's items after the last pass is the execution order: the stages of one kernel stand together.
@@ -81,6 +82,17 @@ typedef struct roles {
 } roles;
 /* False if the stage is no reduction. Vectors are allocated in a. */
 bool expr_roles(emodule *m, uint32_t stage, arena *a, roles *out);
+/* ---- reductions over pairs of places that need not look at all pairs (pairs.c) ---- */
+typedef struct running { /* the places k of the reduction up to p, in row-major order of k[0..n-1]; strict: without p itself; backward: from p on */
+  uint32_t n;
+  atom k[MAX_RANK], p[MAX_RANK];
+  bool strict, backward;
+  ex keep; /* what else `where` asks for, over k; 0: nothing */
+} running;
+bool expr_running(emodule *m, uint32_t stage, arena *a, running *out);
+typedef struct ranking { atom k, p; ex key; /* over p */ bool falling; } ranking; /* the place of p among all by key, equal keys in order */
+bool expr_ranking(emodule *m, uint32_t stage, arena *a, ranking *out);
+
 /* Class of any stage alone. */
 kernel_class expr_class(emodule *m, uint32_t stage);
 

@@ -294,7 +294,9 @@ static void check_if(check *k, const xif *f, uint32_t blk, uint8_t *placed) {
 static void check_loop(check *k, const xloop *l, uint32_t blk, uint8_t *placed) {
   uint8_t *before = arena_dup(k->a, k->ready, k->m->tensors.n);
   if (l->trip_tensor) need(k, l->trip_tensor, "a loop");
+  if (l->trip_tensor && !scalar_tensor(k, l->trip_tensor, ET_I64)) bad(k, 0, "the number of a loop's trips is no i64 scalar");
   if (l->cond0) need(k, l->cond0, "a loop");
+  if ((l->cond0 && !scalar_tensor(k, l->cond0, ET_BOOL)) || (l->cond && !scalar_tensor(k, l->cond, ET_BOOL))) bad(k, 0, "the condition of a loop is no bool scalar");
   for (uint32_t i = 0; i < l->ncarried; i++) {
     need(k, l->init[i], "a loop"), same_type(k, l->inner[i], l->init[i], "a loop");
     k->ready[l->inner[i]] = 1;
@@ -380,7 +382,7 @@ bool expr_verify(emodule *m, const char *when) {
     for (uint32_t i = 0; i < m->outputs.n; i++) need(&k, m->outputs.v[i].t, "an output");
     for (uint32_t i = 0; i < m->lates.n; i++) {
       tid t = m->lates.v[i].tensor;
-      if (!t || t >= m->tensors.n || et_kind(xt(m, t)->type) == K_FLOAT) bad(&k, 0, "a late size has no integer tensor");
+      if (!t || t >= m->tensors.n || (et_kind(xt(m, t)->type) != K_INT && et_kind(xt(m, t)->type) != K_UINT) || xt(m, t)->rank) bad(&k, 0, "a late size has no integer scalar");
     }
     if (m->kernels.n) check_kernels(&k);
   }

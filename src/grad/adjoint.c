@@ -40,7 +40,7 @@ piece grad_piece(gr *g, tid x, const gathered *p, const axis *axes, const frame_
   r.t = expr_tensor(m, TK_STAGE, exn(m, p->value)->type, p->shape, rank, arena_fmt(g->a, "%s.part", grad_name(g, x)), xt(m, x)->origin);
   r.value = nv ? expr_subst_vars(m, p->value, from, to, nv) : p->value;
   r.ref = expr_load(m, r.t, at, rank, inside ? 0 : zero_of(g, x));
-  if (p->back_cond) r.ref = expr_sel(m, p->back_cond, r.ref, zero_of(g, x));
+  if (p->back_cond && !EK_PLANTED("grad-piece")) r.ref = expr_sel(m, p->back_cond, r.ref, zero_of(g, x));
   return r;
 }
 void grad_piece_emit(gr *g, const piece *p, uint32_t scan) {
@@ -107,7 +107,7 @@ static update scatter(gr *g, const contrib *k) {
     else
       while (over.n) vec_push(g->a, keep, over.v[--over.n]);
   }
-  if (k->guarded) cond = k_and(m, in_place(g, k->x, k->idx), cond);
+  if (k->guarded && !EK_PLANTED("grad-scatter")) cond = k_and(m, in_place(g, k->x, k->idx), cond);
   update u = {.vars = NEWN(m->a, atom, keep.n + 1), .nvars = keep.n, .nidx = rank, .idx = NEWN(m->a, sz, rank + 1), .op = OP_ADD};
   sz *by = NEWN(g->a, sz, keep.n + 1);
   fresh_vars(g, &keep, u.vars, by);

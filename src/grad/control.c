@@ -255,7 +255,7 @@ void grad_if(gr *g, uint32_t index) {
   b.results = NEWN(m->a, tid, wrt.n), b.then_vals = NEWN(m->a, tid, wrt.n), b.else_vals = NEWN(m->a, tid, wrt.n);
   for (int side = 0; side < 2; side++) {
     cloning k = cloner(g);
-    uint32_t blk = clone_block(&k, side ? f.else_block : f.then_block, g->block), n = 0;
+    uint32_t blk = clone_block(&k, side || EK_PLANTED("grad-if") ? f.else_block : f.then_block, g->block), n = 0;
     const tid *vals = side ? f.else_vals : f.then_vals;
     clone_stated(&k);
     tid *outs = NEWN(g->a, tid, f.n + 1), *seeds = NEWN(g->a, tid, f.n + 1), *got = side ? b.else_vals : b.then_vals;
@@ -356,7 +356,7 @@ void grad_loop(gr *g, uint32_t index) {
     outs[n] = s, seeds[n++] = copy_in(g, blk, s, col[i], t, 0, grad_name(g, l.slice[i]));
   }
   differentiate(g, blk, outs, seeds, n, &at, got);
-  for (uint32_t i = 0; i < at.n; i++) b.next[i] = copy_in(g, blk, at.v[i], got[i], 0, i < nk ? 0 : b.inner[i], arena_fmt(g->a, "%s.next", grad_name(g, at.v[i])));
+  for (uint32_t i = 0; i < at.n; i++) b.next[i] = copy_in(g, blk, at.v[i], got[i], 0, i < nk || EK_PLANTED("grad-loop") ? 0 : b.inner[i], arena_fmt(g->a, "%s.next", grad_name(g, at.v[i])));
   vec_push(m->a, m->loops, b);
   vec_push(m->a, m->blocks.v[g->block].items, ((item){IT_LOOP, m->loops.n - 1}));
   for (uint32_t i = 0; i < nk; i++) grad_add(g, l.init[carried[i]], b.final[i]);

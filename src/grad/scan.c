@@ -75,7 +75,7 @@ static void inside(recurrence *r, member *q, const contrib *k, sz u, atom ua) {
   const char *name = xt(g->m, k->x)->name;
   if (!sym_is_int(g->c, sym_sub(g->c, sym_of_atom(g->c, r->t), k->idx[to->axis]), &later) || later < 0)
     grad_refuse(g, k->origin, "a recurrence that reads %s at step %s; expected t - constant", name, sym_str(g->c, k->idx[to->axis]));
-  frame_u f = {.t = r->t, .t_of_u = sym_sub(g->c, last, u), .u = u, .ua = ua, .axis = to->axis};
+  frame_u f = {.t = r->t, .t_of_u = EK_PLANTED("grad-scan") ? u : sym_sub(g->c, last, u), .u = u, .ua = ua, .axis = to->axis};
   contribs todo = {0};
   vec_push(g->a, todo, *k);
   for (uint32_t i = 0; i < todo.n; i++) {

@@ -13,7 +13,7 @@ void grad_stated_begin(gr *g) {
   for (uint32_t i = 0; i < m->stated.n; i++) {
     const stated_call *s = &m->stated.v[i];
     for (uint32_t k = 0; k < s->nargs; k++)
-      if (s->given[k]) g->call_in[s->args[k]] = i + 1;
+      if (s->given[k] && !(EK_PLANTED("grad-stated") && k)) g->call_in[s->args[k]] = i + 1;
     for (uint32_t k = 0; k < s->nouts; k++) g->call_out[s->outs[k]] = i + 1;
   }
 }

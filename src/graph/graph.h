@@ -61,6 +61,7 @@ struct graph {
   const char *producer, *file;
   int64_t ir_version, opset; /* as in the file */
   VEC(attr) metadata;        /* AK_STRING each */
+  VEC(attr) domains;         /* AK_INT each: the versions of operator sets other than the standard's */
   map *names;                /* taken names */
 };
 

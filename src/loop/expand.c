@@ -106,7 +106,7 @@ static lv round_float(xp *p, sop op, lv x) {
   if (op == OP_TRUNC) r = x2(p, OP_SUB, r, xsel(p, xcmp(p, OP_GT, r, a), one, zero));
   r = with_sign(p, r, x);
   r = xsel(p, xcmp(p, OP_LT, a, k), r, x); /* large, inf, NaN: themselves */
-  if (op == OP_FLOOR) return xsel(p, xcmp(p, OP_GT, r, x), x2(p, OP_SUB, r, one), r);
+  if (op == OP_FLOOR && !EK_PLANTED("loop-expand")) return xsel(p, xcmp(p, OP_GT, r, x), x2(p, OP_SUB, r, one), r);
   if (op == OP_CEIL) return xsel(p, xcmp(p, OP_LT, r, x), with_sign(p, x2(p, OP_ADD, r, one), x), r);
   return r;
 }

@@ -128,7 +128,7 @@ static lv fold_int(lbuild *b, sop op, ltype t, lv x, lv y, bool kr, int64_t k) {
     case OP_MOD: {
       int s;
       if (k == 1) return int_const(b, t, 0);
-      if (et_bits(e) >= 8 && power_of_2(k, &s)) return lb_op(b, OP_BAND, t, x, int_const(b, t, k - 1), 0);
+      if (et_bits(e) >= 8 && power_of_2(k, &s)) return lb_op(b, OP_BAND, t, x, int_const(b, t, k - 1 - EK_PLANTED("loop-fold")), 0);
       break;
     }
     case OP_SHL:

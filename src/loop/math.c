@@ -89,7 +89,7 @@ static lv m_tanh(xp *p, lv x) {
   lv a = x1(p, OP_ABS, x), z = mul(p, x, x), one = xf(p, x, 1);
   lv small = odd_poly(p, a, z, T(tanh));
   lv big = sub(p, one, quot(p, xf(p, x, 2), add(p, m_exp(p, add(p, a, a)), one)));
-  return flip(p, xsel(p, xcmp(p, OP_LT, a, xf(p, x, 0.625)), small, big), sign_mask(p, x));
+  return flip(p, xsel(p, xcmp(p, OP_LT, a, xf(p, x, EK_PLANTED("loop-math") ? 1.25 : 0.625)), small, big), sign_mask(p, x));
 }
 static lv m_erf(xp *p, lv x) {
   lv a = x1(p, OP_ABS, x), one = xf(p, x, 1), small = mul(p, poly(p, mul(p, x, x), T(erf)), x), c;

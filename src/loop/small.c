@@ -72,7 +72,7 @@ static lv to_narrow(xp *p, etype to, lv x) { /* f32 -> */
   kind_of(to, &k);
   int drop = 23 - k.mant, top = 1 << (k.bits - 1);
   lv odd = x2(p, OP_BAND, x2(p, OP_SHR, mag, xi(p, u, drop)), xi(p, u, 1));
-  code = x2(p, OP_SHR, x2(p, OP_ADD, x2(p, OP_ADD, mag, xi(p, u, (1 << (drop - 1)) - 1)), odd), xi(p, u, drop));
+  code = x2(p, OP_SHR, x2(p, OP_ADD, x2(p, OP_ADD, mag, xi(p, u, (1 << (drop - 1)) - 1)), EK_PLANTED("loop-narrow") ? xi(p, u, 1) : odd), xi(p, u, drop));
   if (to != ET_BF16) {
     code = x2(p, OP_SUB, code, xi(p, u, (int64_t)(127 - k.bias) << k.mant));
     lv a = xbits(p, ET_F32, mag), magic = xf(p, a, ldexp(1, 23 + 1 - k.bias - k.mant)); /* its ulp is the smallest subnormal */

@@ -106,8 +106,7 @@ typedef enum skind_ {
   ST_UPDATE,  /* names[0] [ lhs ] op e for b if cond */
   ST_CALL,    /* names = e: a call of an operator, reshape(...), or a tensor-valued expression */
   ST_GRAD,    /* grad(names[0]) followed by its block of statements in body */
-  ST_COST,    /* cost names[0] = e */
-  ST_IMPL     /* impl text if e */
+  ST_COST     /* cost names[0] = e */
 } stkind;
 typedef struct stname {
   const char *name;
@@ -176,9 +175,6 @@ struct opdef {
   param *in, *attr, *out;
   uint32_t nin, nattr, nout;
   blk *body;
-  bool intrinsic;
-  const char *emit; /* intrinsic: name of the instruction */
-  ast *cost;        /* intrinsic */
   map *indexnames;  /* names that stand for an index inside stages (checker): value 1 */
 };
 
@@ -187,7 +183,6 @@ struct oplib {
   arena *a;
   map *ops; /* "domain::name" -> opdef* */
   map *fns; /* name -> fndef* */
-  map *intrinsics;
   VEC(const opdef *) sorted;
   bool is_sorted;
 };

@@ -356,8 +356,10 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     }
     k->assigned = a;
     check_block(k, s->body);
+    a = k->assigned; /* an `if` inside makes a map of its own */
     k->assigned = b;
     if (s->other) check_block(k, s->other);
+    b = k->assigned;
     for (uint32_t i = 0; i < map_count(b); i++) {
       const char *key = map_key(b, i, &n, &q);
       map_put(a, key, n, q);
@@ -452,7 +454,6 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     break;
   }
   case ST_COST:
-  case ST_IMPL:
     static_expr(k, s->e);
     break;
   }
@@ -534,7 +535,6 @@ bool check_op(oplib *l, opdef *d) {
     for (uint32_t j = 0; j < p->nper; j++)
       if (global(&k, p->per[j]) != G_STATIC) report(&k, p->line, p->col, p->per[j], "per %s: no pack of the inputs has this name", p->per[j]);
   }
-  if (d->intrinsic) return k.ok;
   for (uint32_t i = 0; i < d->nout; i++) declare(&k, d->out[i].name, G_OUTPUT);
   index_names(&k, d->body);
   for (uint32_t i = 0; i < d->nout; i++)

@@ -97,7 +97,7 @@ static void count(counting *k, ex e, product points) {
   const ex_node n = *exn(k->m, e);
   if (n.kind == EX_OP) {
     product p = points;
-    p.times *= n.op == OP_FMA ? 2 : 1;
+    p.times *= n.op == OP_FMA && !EK_PLANTED("notation-cost") ? 2 : 1;
     if (works((sop)n.op)) add(k, p);
     for (uint32_t i = 0; i < n.nargs; i++) count(k, n.args[i], points);
   } else if (n.kind == EX_LOAD)

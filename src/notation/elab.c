@@ -300,7 +300,7 @@ static bool mentions(const ast *e, const char *name) {
 static bool block_reads(const blk *b, const char *name) {
   for (uint32_t i = 0; b && i < b->n; i++) {
     const stmt *s = b->s[i];
-    if (s->kind == ST_GRAD || s->kind == ST_COST || s->kind == ST_IMPL) continue;
+    if (s->kind == ST_GRAD || s->kind == ST_COST) continue;
     if (mentions(s->e, name) || mentions(s->cond, name) || (s->fn && mentions(s->fn->body, name)) || block_reads(s->body, name) || block_reads(s->other, name)) return true;
     for (uint32_t j = 0; j < s->nlist; j++)
       if (mentions(s->list[j], name)) return true;

@@ -14,7 +14,6 @@ oplib *notation_lib(ctx *c) {
   l->a = a;
   l->ops = map_new(a);
   l->fns = map_new(a);
-  l->intrinsics = map_new(a);
   return l;
 }
 
@@ -62,7 +61,7 @@ static void add(void *env, opdef *d, fndef *f) {
   oplib *l = g->l;
   added a = {.d = d, .f = f};
   if (d) {
-    map *m = d->intrinsic ? l->intrinsics : l->ops;
+    map *m = l->ops;
     const char *key = op_key(l->a, d->domain, d->name);
     a.before = lookup(m, key);
     const opdef *old = (const opdef *)(uintptr_t)a.before;
@@ -95,7 +94,7 @@ bool notation_add(oplib *lib, const char *text, size_t n, const char *file) {
     if (a->d ? check_op(lib, a->d) : check_fn(lib, a->f)) continue;
     ok = false;
     if (a->d)
-      map_puts(a->d->intrinsic ? lib->intrinsics : lib->ops, op_key(lib->a, a->d->domain, a->d->name), a->before);
+      map_puts(lib->ops, op_key(lib->a, a->d->domain, a->d->name), a->before);
     else {
       map_puts(lib->fns, fn_key(lib->a, a->f->file, a->f->name), a->before);
       map_puts(lib->fns, a->f->name, a->before_global);

@@ -15,7 +15,7 @@
 SOURCES(X)
 #undef X
 
-bool notation_add_builtin(oplib *lib) {
+bool notation_builtin(uint32_t i, bytes *text, const char **file) {
   static const struct {
     const char *file, *begin, *end;
   } sources[] = {
@@ -23,7 +23,14 @@ bool notation_add_builtin(oplib *lib) {
       SOURCES(X)
 #undef X
   };
+  if (i >= sizeof sources / sizeof *sources) return false;
+  *text = (bytes){(const uint8_t *)sources[i].begin, (size_t)(sources[i].end - sources[i].begin)}, *file = sources[i].file;
+  return true;
+}
+bool notation_add_builtin(oplib *lib) {
   bool ok = true;
-  for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) ok &= notation_add(lib, sources[i].begin, (size_t)(sources[i].end - sources[i].begin), sources[i].file);
+  bytes text;
+  const char *file;
+  for (uint32_t i = 0; notation_builtin(i, &text, &file); i++) ok &= notation_add(lib, (const char *)text.p, text.n, file);
   return ok;
 }

@@ -17,6 +17,7 @@ oplib *notation_lib(ctx *c);
 /* Parses and checks one source. Errors are recorded with file, line and column; returns false if there was any (good definitions of the file are still added). `file` is used in messages. */
 bool notation_add(oplib *lib, const char *text, size_t n, const char *file);
 bool notation_add_builtin(oplib *lib);               /* the operator library linked into the program */
+bool notation_builtin(uint32_t i, bytes *text, const char **file); /* its files one by one; false: there are not so many */
 const opdef *notation_find(const oplib *lib, const char *domain, const char *name); /* NULL if not defined; definitions are named NAME or "domain::NAME" */
 
 /* About a definition (for `ops`, `info`, docs) */

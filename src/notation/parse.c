@@ -15,7 +15,7 @@ typedef struct parser {
   tokens t;
   uint32_t i, depth;
   const char *file;
-  const char *n_dims, *n_const, *n_fold, *n_grad, *n_impl, *n_cost, *n_assume, *n_intrinsic, *n_emit;
+  const char *n_dims, *n_const, *n_fold, *n_grad, *n_cost, *n_assume;
 } parser;
 
 static const char *const binop_texts[] = {
@@ -572,11 +572,6 @@ static stmt *statement(parser *p) {
     s->names[0].name = need_name(p, "the name of an input");
     need(p, P_RPAREN, "`)`");
     s->body = is(p, P_LBRACE) ? braces(p) : one_statement(p, statement(p));
-  } else if (is_name(p, p->n_impl) && ahead(p, 1)->kind == T_STR) {
-    p->i++;
-    s->kind = ST_IMPL;
-    s->text = p->t.v[p->i++].s;
-    if (opt(p, K_IF)) s->e = expr(p);
   } else if (is_name(p, p->n_cost) && ahead(p, 1)->kind == T_NAME) {
     p->i++;
     s->kind = ST_COST;
@@ -643,28 +638,25 @@ static void signature(parser *p, opdef *d) {
       vec_push(p->a, in, q);
     if (!is(p, P_RPAREN) && !is(p, P_SEMI)) need(p, P_COMMA, "`,`, `;` or `)`");
   }
-  if (!d->intrinsic) {
-    need(p, P_ARROW, "`->` and the outputs");
-    do {
-      param q = {.line = at(p)->line, .col = at(p)->col};
-      q.name = need_name(p, "the name of an output");
-      q.variadic = opt(p, P_ELLIPSIS);
-      need(p, P_COLON, "`:` and a type");
-      q.type = type(p, &q);
-      q.optional = opt(p, P_QUESTION);
-      vec_push(p->a, out, q);
-    } while (opt(p, P_COMMA));
-  }
+  need(p, P_ARROW, "`->` and the outputs");
+  do {
+    param q = {.line = at(p)->line, .col = at(p)->col};
+    q.name = need_name(p, "the name of an output");
+    q.variadic = opt(p, P_ELLIPSIS);
+    need(p, P_COLON, "`:` and a type");
+    q.type = type(p, &q);
+    q.optional = opt(p, P_QUESTION);
+    vec_push(p->a, out, q);
+  } while (opt(p, P_COMMA));
   d->in = in.v, d->nin = in.n;
   d->attr = attr.v, d->nattr = attr.n;
   d->out = out.v, d->nout = out.n;
 }
 
-static opdef *definition(parser *p, const char *doc, bool intrinsic) {
+static opdef *definition(parser *p, const char *doc) {
   opdef *d = NEW(p->a, opdef);
   d->file = p->file;
   d->doc = doc ? doc : "";
-  d->intrinsic = intrinsic;
   p->i++;
   d->line = at(p)->line, d->col = at(p)->col;
   d->domain = "";
@@ -693,16 +685,10 @@ static opdef *definition(parser *p, const char *doc, bool intrinsic) {
   signature(p, d);
   d->body = braces(p);
   d->endline = p->t.v[p->i - 1].line;
-  if (intrinsic && is_name(p, p->n_emit)) {
-    p->i++;
-    if (at(p)->kind != T_STR) fail(p, "the name of the instruction, a string");
-    d->emit = p->t.v[p->i++].s;
-    if (is_name(p, p->n_cost) && !at(p)->nl) p->i++, d->cost = expr(p);
-  }
   return d;
 }
 
-static bool starts_definition(parser *p) { return is(p, K_OP) || is(p, K_FN) || (is_name(p, p->n_intrinsic) && ahead(p, 1)->kind == T_NAME) || at(p)->kind == T_DOC; }
+static bool starts_definition(parser *p) { return is(p, K_OP) || is(p, K_FN) || at(p)->kind == T_DOC; }
 /* Parses one definition; on a syntax error skips to the next one. */
 static bool one(parser *p, opdef **d, fndef **f) {
   volatile bool ok = true;
@@ -711,13 +697,11 @@ static bool one(parser *p, opdef **d, fndef **f) {
     const char *doc = NULL;
     if (at(p)->kind == T_DOC) doc = p->t.v[p->i++].s;
     if (is(p, K_OP))
-      *d = definition(p, doc, false);
-    else if (is_name(p, p->n_intrinsic))
-      *d = definition(p, doc, true);
+      *d = definition(p, doc);
     else if (is(p, K_FN))
       *f = function(p);
     else
-      fail(p, "`op`, `fn` or `intrinsic`");
+      fail(p, "`op` or `fn`");
   }
   CTX_CATCH {
     ok = false;
@@ -734,8 +718,8 @@ bool parse_source(oplib *lib, const char *text, size_t n, const char *file, void
   parser *p = NEW(lib->a, parser);
   p->c = c, p->a = lib->a, p->file = intern(c, file);
   p->n_dims = intern(c, "dims"), p->n_const = intern(c, "const"), p->n_fold = intern(c, "fold");
-  p->n_grad = intern(c, "grad"), p->n_impl = intern(c, "impl"), p->n_cost = intern(c, "cost");
-  p->n_assume = intern(c, "assume"), p->n_intrinsic = intern(c, "intrinsic"), p->n_emit = intern(c, "emit");
+  p->n_grad = intern(c, "grad"), p->n_cost = intern(c, "cost");
+  p->n_assume = intern(c, "assume");
   p->t = lex(c, lib->a, text, n, p->file, &ok);
   if (!ok) return false;
   while (at(p)->kind != T_EOF) {

@@ -105,7 +105,7 @@ static pval compare(pt *p, sop op, pval a, pval b) {
     if (sym_ne(c, l, m)) return of_bool(op == OP_NE);
     return of_cond(p, op == OP_EQ ? sym_min(c, up, down) : sym_addi(c, sym_max(c, up, down), -1));
   case OP_LT:
-    return of_cond(p, sym_addi(c, up, -1));
+    return of_cond(p, EK_PLANTED("notation-contents") ? up : sym_addi(c, up, -1));
   case OP_LE:
     return of_cond(p, up);
   case OP_GT:
@@ -178,7 +178,7 @@ static pval arith(pt *p, sop op, etype t, pval a, pval b) {
         int64_t m;
         if (sym_is_int(c, q, &m) && m) return of_int(sym_int(c, k % m));
       }
-      if (sym_ge0(c, n) && sym_ge0(c, sym_addi(c, q, -1))) return of_int(sym_mod(c, n, q));
+      if (sym_ge0(c, n) && sym_ge0(c, q)) return of_int(sym_mod(c, n, q)); /* as with OP_MOD: nothing is said about division by 0 */
       return unknown();
     default:
       return unknown();

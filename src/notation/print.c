@@ -252,11 +252,6 @@ static void pstmt(const stmt *s, int depth, sbuf *b) {
     sb_fmt(b, "cost %s = ", s->names[0].name);
     pexpr(s->e, 0, b);
     break;
-  case ST_IMPL:
-    sb_put(b, "impl ");
-    pstring(s->text, b);
-    if (s->e) sb_put(b, " if "), pexpr(s->e, 0, b);
-    break;
   }
 }
 static void pblock(const blk *k, int depth, sbuf *b) {
@@ -312,14 +307,9 @@ void opdef_signature(const opdef *d, sbuf *b) {
 }
 void opdef_print(const opdef *d, sbuf *b) {
   if (*d->doc) sb_fmt(b, "\"\"\"%s\"\"\"\n", d->doc);
-  sb_put(b, d->intrinsic ? "intrinsic " : "op ");
+  sb_put(b, "op ");
   opdef_signature(d, b);
   sb_putc(b, ' ');
   pblock(d->body, 0, b);
-  if (d->emit) {
-    sb_put(b, " emit ");
-    pstring(d->emit, b);
-    if (d->cost) sb_put(b, " cost "), pexpr(d->cost, 0, b);
-  }
   sb_putc(b, '\n');
 }

@@ -35,7 +35,7 @@ val broadcast_dims(el *x, val *packs, uint32_t n, const ast *at) {
       int64_t p;
       bool dc = sym_is_int(c, d, &p);
       need_equal(x, best, d, true, at->line, at->col, "broadcast");
-      if (dc) best = d;
+      if (dc && !EK_PLANTED("notation-broadcast")) best = d;
     }
     r.p.l->v[j] = v_size(sym_canon(c, best));
   }
@@ -150,7 +150,7 @@ nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *
     }
     for (uint32_t k = i1; k-- > i;) {
       sz e = sym_canon(c, t->shape[k]);
-      idx[k] = k == i ? pos : sym_mod(c, pos, e);
+      idx[k] = k == i || EK_PLANTED("notation-reshape") ? pos : sym_mod(c, pos, e);
       pos = sym_div(c, pos, e);
     }
   }

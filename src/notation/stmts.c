@@ -828,7 +828,7 @@ static void run_stmt(el *x, const stmt *s) {
     if (x->depth == 1 && x->m) vec_push(x->m->a, x->m->costs, ((cost_note){x->node, s->names[0].name, v_need_size(x, ev_static(x, s->e), s->e, "a cost")}));
     break;
   default:
-    break; /* fn: bound beforehand; grad, impl: kept for others */
+    break; /* fn: bound beforehand; grad: kept for others */
   }
 }
 void run_block(el *x, const blk *b) {

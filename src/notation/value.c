@@ -62,8 +62,10 @@ const char *v_describe(el *x, val v) {
 
 static bool is_float(etype t) { return et_kind(t) == K_FLOAT; }
 static bool is_integer(etype t) { return et_kind(t) == K_INT || et_kind(t) == K_UINT; }
+/* A number that a narrow float does not have is the conversion of the number: who computes in a wider type takes it as it is. */
 static ex const_of(el *x, etype t, double f) {
   scalar k = {.f = f};
+  if (et_bits(t) == 16 && isfinite(f) && et_round(t, k).f != f) return expr_cast(x->m, t, expr_f(x->m, ET_F64, f));
   return expr_const(x->m, t, et_round(t, k));
 }
 static ex const_int(el *x, etype t, int64_t i) {
@@ -145,6 +147,7 @@ val v_cast(el *x, val v, etype t, const ast *at) {
   case V_SIZE:
     if (t == ET_I64) return v_index(v.s);
     if (sym_is_int(x->c, v.s, &k.i)) {
+      if (is_float(t)) return v_ex(const_of(x, t, (double)k.i));
       scalar r = et_convert(t, ET_I64, k);
       return t == ET_BOOL ? v_bool(r.i != 0) : v_ex(expr_const(x->m, t, et_round(t, r)));
     }
@@ -154,6 +157,7 @@ val v_cast(el *x, val v, etype t, const ast *at) {
     if (sym_ge0(x->c, v.s)) return v_cast(x, v_size(sym_div(x->c, v.s, v.den)), t, at);
     return v_ex(expr_cast(x->m, t, v_lift(x, v, ET_F64, at)));
   case V_FLOAT:
+    if (is_float(t)) return v_ex(const_of(x, t, v.f));
     k.f = v.f;
     if (t == ET_I64 && isfinite(v.f) && fabs(v.f) < 9e18) return v_index(sym_int(x->c, (int64_t)v.f));
     k = et_convert(t, ET_F64, k);

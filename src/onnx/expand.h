@@ -4,5 +4,14 @@
 #include "graph/graph.h"
 
 /* n is the last node of g, complete, written for `version` of its domain. Nodes may be put before it, and it may become another. Errors are recorded with its name. */
-void expand_node(graph *g, node *n, int64_t version);
+void expand_node(graph *g, node *n, int64_t version, bool standard);
+
+/* For those who do. expand_before: a node in front of n, which is and stays the last. expand_result: a new output of n; expand_give: one input more. */
+node *expand_before(graph *g, node *n, const char *op, const char *domain, const char *what);
+value *expand_result(graph *g, node *n);
+void expand_give(graph *g, node *n, value *v);
+/* Trees (trees.c): the operators with scores per target, with labels of classes, and the newer one for both. */
+void trees_targets(graph *g, node *n);
+void trees_classes(graph *g, node *n);
+void trees_ensemble(graph *g, node *n);
 #endif

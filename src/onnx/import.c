@@ -191,7 +191,7 @@ static void build_node(importer *im, const scope *s, const pb_node *p) {
   }
   import_attrs(im, s, p, n);
   if (!domain[0]) upgrade_node(s->g, n, version);
-  expand_node(s->g, n, version);
+  expand_node(s->g, n, version, im->standard);
 }
 
 static void build_nodes(importer *im, const scope *s, const pb_nodes *nodes) {
@@ -298,6 +298,10 @@ static graph *import_model(importer *im) {
   g->producer = arena_fmt(im->a, im->m->producer_version.n ? "%s %s" : "%s%s", name_shown(im, im->m->producer), name_shown(im, im->m->producer_version));
   g->ir_version = im->m->ir_version.v;
   g->opset = opset_of(im, NULL, "");
+  for (uint32_t i = 0; i < im->m->opset.n; i++) {
+    attr a = {.name = domain_text(im, im->m->opset.v[i].domain), .kind = AK_INT, .i = im->m->opset.v[i].version.v};
+    if (a.name[0]) vec_push(im->a, g->domains, a);
+  }
   for (uint32_t i = 0; i < im->m->metadata.n; i++) {
     const pb_pair *p = &im->m->metadata.v[i];
     attr a = {.name = name_text(im, p->key), .kind = AK_STRING, .s = arena_strndup(im->a, (const char *)p->value.p, p->value.n)};
@@ -312,12 +316,12 @@ static graph *import_model(importer *im) {
 typedef struct request {
   bytes model;
   const char *path, *name, *folder;
-  bool ok;
+  bool standard, ok;
   graph *g;
 } request;
 
 static void load(ctx *c, request *r, arena *scratch) {
-  importer im = {.c = c, .a = ctx_arena(c), .scratch = scratch, .src = {c, r->model, r->path, r->name, r->folder}};
+  importer im = {.c = c, .a = ctx_arena(c), .scratch = scratch, .src = {c, r->model, r->path, r->name, r->folder}, .standard = r->standard};
   im.functions = map_new(scratch);
   im.symbols = map_new(scratch);
   im.symbol_names = map_new(scratch);
@@ -341,6 +345,11 @@ static graph *load_in_frame(ctx *c, request *r) {
   CTX_CATCH { r->ok = false; }
   arena_free(scratch);
   return r->ok && diag_errors(c) == errors ? r->g : NULL;
+}
+
+graph *onnx_load_standard(ctx *c, const char *path, bytes model, const char *name) {
+  request r = {.path = path, .model = model, .name = name, .standard = true};
+  return load_in_frame(c, &r);
 }
 
 graph *onnx_load_bytes(ctx *c, bytes model, const char *name, const char *folder) {

@@ -36,6 +36,7 @@ typedef struct importer {
   map *symbols;      /* the model's name of a dimension to its sz */
   map *symbol_names; /* identifiers given out */
   uint32_t nodes;    /* built so far */
+  bool standard;     /* nothing becomes an operator of our own */
 } importer;
 
 /* names.c */

@@ -21,6 +21,10 @@
 graph *onnx_load_file(ctx *c, const char *path);
 /* The bytes must live as long as the context. name: for messages. folder: where external data lies, NULL when there is none. */
 graph *onnx_load_bytes(ctx *c, bytes model, const char *name, const char *folder);
+/* One of the two for a graph that is to be written again: no node becomes an operator of our own. path NULL: from memory. */
+graph *onnx_load_standard(ctx *c, const char *path, bytes model, const char *name);
+/* Writes a graph, and its constants into PATH.data where one file cannot hold them. *size: of both. False: a diagnostic was recorded. */
+bool onnx_write(const graph *g, const char *path, uint64_t *size);
 /* A TensorProto file (.pb), as in the standard's test data. name may be NULL; it gets the tensor's name. */
 bool onnx_tensor_file(ctx *c, const char *path, ndarray *out, const char **name);
 /* The same for a value of any kind: *n tensors, -1 for an optional without contents. */

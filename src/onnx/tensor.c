@@ -110,7 +110,7 @@ static bool short_of(const tensor_source *s, const char *who, size_t have, int64
 static bool from_varints(const tensor_source *s, const pb_tensor *t, const pb_packed *p, uint32_t no, int64_t count, const char *who, ndarray *out) {
   arena *a = ctx_arena(s->c);
   uint32_t bits = et_bits(out->type), esize = et_bytes(out->type);
-  int64_t n = bits < 8 ? (count * bits + 7) / 8 : count;
+  int64_t n = bits < 8 ? (count * bits + (EK_PLANTED("onnx-tensor") ? 0 : 7)) / 8 : count;
   if ((uint64_t)n > t->self.n) /* a varint takes a byte at least: refuse before making room */
     return short_of(s, who, pb_numbers(a, t, p, no, 0, NULL, 0, s->name), n);
   int64_t *v = NEWN(a, int64_t, (size_t)n);

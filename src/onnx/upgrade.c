@@ -184,7 +184,7 @@ static void prelu_slope(up *u, const rule *r) {
   }
   int64_t axes[MAX_RANK];
   if (s->rank != 1 || x->rank <= 2) return;
-  for (uint32_t i = 0; i + 2 < x->rank; i++) axes[i] = i + 1;
+  for (uint32_t i = 0; i + 2 < x->rank; i++) axes[i] = i + !EK_PLANTED("onnx-upgrade");
   set_input(u, 1, BEFORE(u, "Unsqueeze", "slope", s, ints(u, "axes", axes, x->rank - 2)));
 }
 

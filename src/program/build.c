@@ -1,7 +1,6 @@
 /* How does the plan of the schedule become a program? The blocks of the module, with the launches that belong to their items, become the tree of steps; the plan's buffers that are in use become the
  * program's, numbered anew without gaps, each with its place in memory. After this nothing looks at the levels above any more. */
 #include "program/build.h"
-#include <string.h>
 
 typedef struct bd {
   program *p;
@@ -80,7 +79,7 @@ static void buffers(bd *k, const memplan *mem) {
     if (!m->used && (b->kind == BUF_ARENA || b->kind == BUF_WEIGHTS)) continue;
     pbuffer q = {.kind = b->kind, .type = b->type, .name = b->name, .elems = simplest(k, b->elems), .halo = b->halo, .fill = b->fill};
     if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) q.number = b->index;
-    if (b->kind == BUF_WEIGHTS) q.weight_offset = m->weight_offset, q.contents = b->bytes;
+    if (b->kind == BUF_WEIGHTS) q.weight_offset = m->weight_offset, q.source = b->source, q.pack = b->pack;
     if (b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA) q.bytes = simplest(k, m->bytes);
     if (b->kind == BUF_ARENA) q.offset = simplest(k, m->offset), q.first = m->first, q.last = m->last;
     meet(k, q.elems), meet(k, q.bytes), meet(k, q.offset);
@@ -117,7 +116,7 @@ static void check_steps(bd *k, uint32_t block, steps *to) {
   for (uint32_t i = 0; i < m->guards.n; i++) {
     if (m->guards.v[i].block != block || k->checked[i]) continue;
     meet(k, m->guards.v[i].ge0); /* so that definitions are there to be looked at */
-    if (!program_known(k->p, &k->known, m->guards.v[i].ge0)) continue;
+    if (!program_known(k->p, &k->known, m->guards.v[i].ge0) || EK_PLANTED("program-check")) continue;
     k->checked[i] = true;
     vec_push(k->a, *to, ((step){.kind = ST_CHECK, .check = check_of(&m->guards.v[i])}));
   }
@@ -172,7 +171,7 @@ static void block_steps(bd *k, uint32_t block, steps *to) {
       k->known.n--, j--;
       vec_push(k->a, *to, s);
     }
-    if (it.kind == IT_STAGE) late_steps(k, xs(m, it.index)->tensor, block, to);
+    if (it.kind == IT_STAGE && !(EK_PLANTED("program-late") && block)) late_steps(k, xs(m, it.index)->tensor, block, to);
   }
   k->known.n = outside;
 }
@@ -201,15 +200,6 @@ program *program_build(splan *s, const char *name) {
   meet(&k, p->arena_bytes), meet(&k, p->scratch_bytes), meet(&k, p->live_bound);
   program_functions(p);
   return p;
-}
-void program_weights(const program *p, uint8_t *to) {
-  for (uint32_t i = 1; i < p->buffers.n; i++) {
-    const pbuffer *b = &p->buffers.v[i];
-    size_t n = (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type);
-    if (b->kind != BUF_WEIGHTS || !n) continue;
-    if (!b->contents) ctx_fail(p->c, E_USAGE, "program %s was read from text, which names the weights by their SHA-256 but does not hold them; build it from its model", p->name);
-    memcpy(to + b->weight_offset, b->contents, n);
-  }
 }
 const char *program_memory(const program *p) {
   if (sym_int_or(p->c, p->scratch_bytes, -1) == 0) return sym_str(p->c, p->arena_bytes);

@@ -14,6 +14,10 @@ typedef struct memplan {
 void memory_plan(memplan *p);
 sz program_last_trip(emodule *m, const xloop *x); /* at most this is the counter */
 
+/* weights.c */
+bool weights_equal(ctx *c, bytes a, const packing *pa, bytes b, const packing *pb); /* of equal element types and sizes */
+const char *weights_digest(const program *p, const pbuffer *b, arena *a);            /* SHA-256 */
+
 /* size.c */
 const psize *program_size(const program *p, atom symbol);            /* NULL: none of this program's */
 bool program_known(const program *p, const u32vec *known, sz e);     /* every symbol of e is in the list, or its definition is known */

@@ -74,7 +74,7 @@ static void bind_symbols(mb *k) {
         if (pass == 0 && symbol && !map_getu(k->syms, s, &have)) map_putu(k->syms, s, lb_load(&k->b, lt(ET_I64, 1), dims, lb_int(&k->b, at)));
         if (pass == 0 || !k->plan) continue;
         lv v = lb_load(&k->b, lt(ET_I64, 1), dims, lb_int(&k->b, at));
-        lb_fail(&k->b, lb_cmp(&k->b, OP_NE, v, size(k, t->dims[d])), E_SHAPE, arena_fmt(k->a, "input %s: dimension %u must be %s", t->name, d, sym_str(k->c, t->dims[d])));
+        if (!EK_PLANTED("program-dims")) lb_fail(&k->b, lb_cmp(&k->b, OP_NE, v, size(k, t->dims[d])), E_SHAPE, arena_fmt(k->a, "input %s: dimension %u must be %s", t->name, d, sym_str(k->c, t->dims[d])));
         const psize *z = symbol ? program_size(k->p, s) : NULL;
         if (!z) continue;
         lv bad = lb_op(&k->b, OP_OR, lt(ET_BOOL, 1), lb_cmp(&k->b, OP_LT, v, lb_int(&k->b, z->lo)), lb_cmp(&k->b, OP_GT, v, lb_int(&k->b, z->hi)), 0);
@@ -87,7 +87,7 @@ static void write_out_dims(mb *k) {
   lv out = field(k, "out_dims", lptr(ET_I64));
   uint32_t at = 0;
   for (uint32_t i = 0; i < k->p->outputs.n; i++)
-    for (uint32_t d = 0; d < k->p->outputs.v[i].rank; d++, at++) lb_store(&k->b, out, lb_int(&k->b, at), size(k, k->plan ? program_bounded(k->p, k->p->outputs.v[i].dims[d]) : k->p->outputs.v[i].dims[d]));
+    for (uint32_t d = 0; d < k->p->outputs.v[i].rank; d++, at++) lb_store(&k->b, out, lb_int(&k->b, at), size(k, k->plan && !EK_PLANTED("program-outputs") ? program_bounded(k->p, k->p->outputs.v[i].dims[d]) : k->p->outputs.v[i].dims[d]));
 }
 
 /* ---- steps ---- */
@@ -110,7 +110,7 @@ static void emit_launch(mb *k, const step *s) {
   if (s->parallel) emit_cancel(k); /* the long ones */
   lv *args = NEWN(k->a, lv, s->nargs + 1);
   for (uint32_t i = 0; i < s->nargs; i++) args[i] = !s->args[i].is_buffer ? size(k, s->args[i].size) : !s->args[i].buffer ? k->scratch_p : buffer_ptr(k, s->args[i].buffer);
-  lb_call(&k->b, s->parallel, s->kernel, size(k, s->chunks), args, s->nargs);
+  lb_call(&k->b, s->parallel, s->kernel, EK_PLANTED("program-chunks") && s->parallel ? lb_addi(&k->b, size(k, s->chunks), -1) : size(k, s->chunks), args, s->nargs);
 }
 static lv read_scalar(mb *k, place at, etype as) {
   etype have = k->p->buffers.v[at.buffer].type;
@@ -158,7 +158,7 @@ static void emit_steps(mb *k, const steps *list) {
       map_putu(k->syms, s->symbol, counter);
       emit_cancel(k);
       emit_steps(k, &s->body);
-      if (s->again.buffer) lb_set(&k->b, go, read_scalar(k, s->again, ET_BOOL));
+      if (s->again.buffer && !EK_PLANTED("program-while")) lb_set(&k->b, go, read_scalar(k, s->again, ET_BOOL));
       lb_end(&k->b);
       lb_end(&k->b);
       break;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64 };
+enum { ALIGN = 64, SMALL = 1 << 16 };
 typedef struct mp { memplan *p; emodule *m; ctx *c; uint32_t pos; } mp;
 
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
@@ -111,7 +111,7 @@ static void walk(mp *k, uint32_t block) {
       /* what was touched inside but lives outside is live all through the loop */
       for (uint32_t b = 1; b < p->buffers.n; b++) {
         membuf *q = &k->p->mem[b];
-        if (q->used && q->last >= from && !inside(m, p->buffers.v[b].block, x->body)) touch(k, b, q->first < from ? q->first : from, k->pos);
+        if (q->used && q->last >= from && !EK_PLANTED("memory-loop") && !inside(m, p->buffers.v[b].block, x->body)) touch(k, b, q->first < from ? q->first : from, k->pos);
       }
     }
   }
@@ -160,11 +160,11 @@ static bool common_factor(mp *k, const ent *es, uint32_t n, sz *common, int64_t 
 static uint32_t equal_weights(const mp *k, uint32_t i) {
   const splan *s = k->p->plan;
   const buffer *b = &s->buffers.v[i];
-  int64_t n;
-  if (!b->bytes || !sym_is_int(k->c, b->elems, &n)) return 0;
   for (uint32_t j = 1; j < i; j++) {
     const buffer *o = &s->buffers.v[j];
-    if (o->kind == BUF_WEIGHTS && k->p->mem[j].used && o->bytes && o->type == b->type && sym_eq(k->c, o->elems, b->elems) && !memcmp(o->bytes, b->bytes, (size_t)n * et_bytes(b->type))) return j;
+    if (o->kind != BUF_WEIGHTS || !k->p->mem[j].used || o->type != b->type || o->source.n != b->source.n || !sym_eq(k->c, o->elems, b->elems)) continue;
+    if (s->unread && b->source.n > SMALL && o->source.p != b->source.p) continue;
+    if (weights_equal(k->c, o->source, o->pack, b->source, b->pack)) return j;
   }
   return 0;
 }
@@ -177,7 +177,7 @@ void memory_plan(memplan *p) {
   uint32_t n = 0;
   ent *es = NEWN(a, ent, s->buffers.n);
   p->scratch_bytes = sym_int(k.c, 0);
-  for (uint32_t i = 0; i < s->launches.n; i++) p->scratch_bytes = sym_max(k.c, p->scratch_bytes, bounded(&k, s->launches.v[i].scratch ? s->launches.v[i].scratch : sym_int(k.c, 0)));
+  for (uint32_t i = 0; i < s->launches.n; i++) p->scratch_bytes = (EK_PLANTED("memory-scratch") ? sym_min : sym_max)(k.c, p->scratch_bytes, bounded(&k, s->launches.v[i].scratch ? s->launches.v[i].scratch : sym_int(k.c, 0)));
   for (uint32_t i = 1; i < s->buffers.n; i++) {
     buffer *b = &s->buffers.v[i];
     p->mem[i].bytes = round_bytes(k.c, bounded(&k, b->elems), et_bytes(b->type));
@@ -186,7 +186,7 @@ void memory_plan(memplan *p) {
       if (!sym_is_int(k.c, p->mem[i].bytes, &bytes)) ctx_bug(k.c, "program: weights of symbolic size");
       uint32_t twin = equal_weights(&k, i);
       p->mem[i].weight_offset = twin ? p->mem[twin].weight_offset : p->weight_bytes;
-      if (!twin) p->weight_bytes += (uint64_t)bytes;
+      if (!twin) p->weight_bytes += (uint64_t)bytes - (EK_PLANTED("memory-weights") && bytes > 64 ? 64 : 0);
     }
     if (b->kind == BUF_ARENA && p->mem[i].used) es[n++] = (ent){i, 0};
   }
@@ -214,7 +214,7 @@ void memory_plan(memplan *p) {
     } else {
       sz off = sym_int(k.c, 0);
       for (uint32_t j = 0; j < i; j++)
-        if (overlap(b, &p->mem[es[j].buf])) off = sym_max(k.c, off, sym_add(k.c, p->mem[es[j].buf].offset, p->mem[es[j].buf].bytes));
+        if (overlap(b, &p->mem[es[j].buf]) && !(EK_PLANTED("memory-open") && j + 1 == i)) off = sym_max(k.c, off, sym_add(k.c, p->mem[es[j].buf].offset, p->mem[es[j].buf].bytes));
       b->offset = off;
       p->arena_bytes = sym_max(k.c, p->arena_bytes, sym_add(k.c, off, b->bytes));
     }

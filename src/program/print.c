@@ -61,17 +61,13 @@ static void scalar_text(pp *k, etype t, scalar v) {
   else
     sb_fmt(k->b, "%lld", (long long)v.i);
 }
-static const char *digest(pp *k, const pbuffer *b) {
-  if (b->sha256) return b->sha256;
-  return sha256_hex(k->b->a, b->contents, (size_t)sym_int_or(k->c, b->elems, 0) * et_bytes(b->type));
-}
 static void buffers(pp *k) {
   static const char *const kinds[] = {"", "input", "output", "weights", "arena"};
   for (uint32_t i = 1; i < k->p->buffers.n; i++) {
     const pbuffer *b = &k->p->buffers.v[i];
     sb_put(k->b, "buffer "), ref(k, i), sb_fmt(k->b, ": %s %s x ", kinds[b->kind], et_name(b->type)), size(k, b->elems);
     if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) sb_fmt(k->b, " number %u", b->number);
-    if (b->kind == BUF_WEIGHTS) sb_put(k->b, " in "), size(k, b->bytes), sb_fmt(k->b, " at %llu sha256:%s", (unsigned long long)b->weight_offset, digest(k, b));
+    if (b->kind == BUF_WEIGHTS) sb_put(k->b, " in "), size(k, b->bytes), sb_fmt(k->b, " at %llu sha256:%s", (unsigned long long)b->weight_offset, weights_digest(k->p, b, k->b->a));
     if (b->kind == BUF_ARENA) sb_put(k->b, " in "), size(k, b->bytes), sb_put(k->b, " at "), size(k, b->offset), sb_fmt(k->b, " steps %u..%u", b->first, b->last);
     if (b->halo) sb_put(k->b, " halo "), scalar_text(k, b->type, b->fill);
     sb_putc(k->b, '\n');

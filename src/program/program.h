@@ -30,7 +30,8 @@ typedef struct pbuffer {
   sz bytes, offset;      /* arena: room, a multiple of 64, and where in the arena */
   uint32_t first, last;  /* arena: live in these steps */
   uint64_t weight_offset;
-  const void *contents;  /* weights; NULL when read from text */
+  bytes source;          /* weights: contents, or what they are packed from; NULL when read from text */
+  const packing *pack;
   const char *sha256;    /* weights: of the contents; NULL: not computed yet */
   bool halo; scalar fill;
 } pbuffer;
@@ -73,7 +74,11 @@ typedef struct program {
 
 program *program_build(splan *p, const char *name);          /* with its functions */
 void program_functions(program *p);                          /* makes plan_fn and run_fn, of a program without them; it must be well-formed */
-void program_weights(const program *p, uint8_t *to);         /* weight_bytes bytes, 64-aligned pieces; fails (E_USAGE) when the program was read from text */
+/* The contents of the weights, weight_bytes bytes, written on several threads; they are made only now. Fails (E_USAGE) when the program was read from text. done (may be NULL) is told of memory from which weights came
+ * when none of it will be read any more: at most one call for a byte, one call at a time. Pages of mapped files do not stay in memory. */
+void program_weights(const program *p, uint32_t threads, uint8_t *to, void (*done)(void *env, bytes source), void *env);
+/* The same bytes in their order, piece by piece. */
+void program_weights_stream(const program *p, void (*put)(void *env, bytes piece), void *env);
 const char *program_memory(const program *p);                /* "arena + threads * scratch" as text: a number or a formula */
 void program_print(const program *p, sbuf *b);
 program *program_parse(ctx *c, const char *text, const char *file); /* NULL and diagnostics on bad text; what is said there may still be nonsense: verify it */

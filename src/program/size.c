@@ -31,7 +31,7 @@ static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   const program *p = env;
   const psize *s = program_size(p, a);
   if (!s || !s->bound) return false;
-  *lo = sym_int(p->c, s->lo), *hi = s->bound;
+  *lo = sym_int(p->c, s->lo), *hi = EK_PLANTED("program-bound") ? *lo : s->bound;
   return true;
 }
 sz program_bounded(const program *p, sz e) {

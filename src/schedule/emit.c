@@ -111,6 +111,7 @@ static unsigned dep_sz(ectx *e, sz x) {
   for (uint32_t i = 0; i < at.n; i++) d |= dep_ex(e, sym_data_id(e->c, at.v[i]));
   return d;
 }
+bool emit_scalar(ectx *e, ex x) { return !dep_ex(e, x); }
 static const local *local_of(ectx *e, tid t) {
   for (uint32_t i = e->locals.n; i-- > 0;)
     if (e->locals.v[i].t == t) return &e->locals.v[i];
@@ -384,7 +385,7 @@ static evalue emit_load(ectx *e, ex x) {
     lv cond = 0;
     for (uint32_t i = 0; i < n.nargs; i++) {
       if (safe[i]) continue;
-      lv v = emit_size(e, idx[i]), size = emit_size(e, t->shape[i]), zero = lb_int(&e->b, 0);
+      lv v = emit_size(e, idx[i]), size = emit_size(e, t->shape[i]), zero = lb_int(&e->b, -EK_PLANTED("schedule-guard"));
       lv in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, zero), lb_cmp(&e->b, OP_LT, v, size), 0);
       cond = cond ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), cond, in, 0) : in;
     }
@@ -405,7 +406,7 @@ static evalue emit_load(ectx *e, ex x) {
     cond = cond ? lb_op(&e->b, OP_AND, bt, cond, in, 0) : in;
   }
   lv mask = cond;
-  if (e->count) mask = lb_op(&e->b, OP_AND, bt, mask, lane_mask(e), 0);
+  if (e->count && !EK_PLANTED("schedule-mask")) mask = lb_op(&e->b, OP_AND, bt, mask, lane_mask(e), 0);
   evalue v = load_at(e, t->type, ptr, emit_address(e, lay, idx), mask, true);
   if (!n.otherwise) return v;
   evalue o = emit_value(e, n.otherwise);
@@ -433,7 +434,7 @@ static sop red_op(rop op) {
   default: return OP_AND;
   }
 }
-sop schedule_combine(rop op) { return red_op(op); }
+sop schedule_combine(rop op) { return EK_PLANTED("schedule-combine") && op == RED_PROD ? OP_ADD : red_op(op); }
 
 static bool sums_products(ectx *e, const ex_node *n) {
   const ex_node *b = exn(e->m, n->body);
@@ -461,7 +462,7 @@ lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes) {
     lv wm = vec ? emit_vec(e, w, ET_BOOL) : w.v;
     v = lb_op(&e->b, OP_SEL, T, wm, v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
   }
-  if (e->count && e->lane_reduced) v = lb_op(&e->b, OP_SEL, T, lane_mask(e), v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
+  if (e->count && e->lane_reduced && !EK_PLANTED("schedule-reduce-mask")) v = lb_op(&e->b, OP_SEL, T, lane_mask(e), v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
   return acc ? lb_op(&e->b, red_op((rop)n->op), T, acc, v, 0) : v;
 }
 /* argmax and kin: best value and its payload */
@@ -488,7 +489,7 @@ void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, boo
     lv keep = last ? lb_op(&e->b, OP_AND, B, on, lb_op(&e->b, OP_NOT, B, vn, 0, 0), 0) : on;
     better = lb_op(&e->b, OP_OR, B, take, lb_op(&e->b, OP_AND, B, better, lb_op(&e->b, OP_NOT, B, keep, 0, 0), 0), 0);
   }
-  better = lb_op(&e->b, OP_OR, B, better, lb_op(&e->b, OP_NOT, B, have, 0, 0), 0);
+  if (!EK_PLANTED("schedule-arg")) better = lb_op(&e->b, OP_OR, B, better, lb_op(&e->b, OP_NOT, B, have, 0, 0), 0);
   if (n->where) {
     evalue w = emit_value(e, n->where);
     better = lb_op(&e->b, OP_AND, B, better, vec ? emit_vec(e, w, ET_BOOL) : w.v, 0);

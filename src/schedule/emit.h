@@ -19,6 +19,9 @@ typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, r
 /* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
 typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; the lane variable must not occur */ sz lane_base; /* where the pack begins on the lane variable; 0: at the tile itself */ } packed;
 
+/* The places lo..hi-1 of a reduction's variable, where its condition holds for no others. */
+typedef struct var_range { atom var; lv lo, hi; } var_range;
+
 typedef struct memo_scope { map *m; struct memo_scope *up; } memo_scope;
 typedef struct ectx {
   splan *p;
@@ -35,6 +38,7 @@ typedef struct ectx {
   VEC(binding) binds;
   VEC(local) locals;
   VEC(packed) packs;
+  VEC(var_range) ranges;
   memo_scope *memo;
   launch *l;          /* arguments are added to it as they are needed */
   map *arg_of;        /* buffer -> param value, size symbol -> param value */
@@ -59,6 +63,7 @@ sz emit_resolve(ectx *e, sz x);                            /* applies the substi
 ex emit_canonical(ectx *e, ex x);                          /* the same value with the substitutions applied: equal values of different stages become equal nodes */
 lv emit_size(ectx *e, sz x);                               /* scalar i64; x must not depend on the lane variable */
 evalue emit_value(ectx *e, ex x);
+bool emit_scalar(ectx *e, ex x);                           /* the same for all rows and lanes of the tile */
 lv emit_vec(ectx *e, evalue x, etype t);                   /* broadcast to `lanes` */
 sz emit_address(ectx *e, const layout *lay, const sz *idx); /* linear offset within the buffer */
 const layout *emit_layout(ectx *e, tid t);                 /* local or global */

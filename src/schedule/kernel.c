@@ -52,7 +52,7 @@ static bool reads_at_point(kctx *k, uint32_t si, const u32vec *group) {
       stage *q = xs(k->m, group->v[g]);
       if (q->tensor != n->tensor) continue;
       for (uint32_t j = 0; j < n->nargs; j++)
-        if (emit_resolve(&k->e, n->args[j]) != emit_resolve(&k->e, expr_axis_index(k->m, &q->axes[j]))) return false;
+        if (emit_resolve(&k->e, n->args[j]) != emit_resolve(&k->e, expr_axis_index(k->m, &q->axes[j])) && !EK_PLANTED("schedule-epilogue")) return false;
       if (n->otherwise) return false;
     }
   }
@@ -74,7 +74,7 @@ lv kernel_scratch(kctx *k, etype t, sz elems) {
   lv base = scratch_base(k);
   lv p = lb_ptrcast(&k->e.b, t, lb_offset(&k->e.b, base, emit_size(&k->e, k->scratch)));
   sz bytes = sym_muli(k->c, sym_ceildiv(k->c, sym_muli(k->c, elems, et_bytes(t)), sym_int(k->c, 64)), 64);
-  k->scratch = sym_add(k->c, k->scratch, bytes);
+  k->scratch = EK_PLANTED("schedule-scratch") ? bytes : sym_add(k->c, k->scratch, bytes);
   return p;
 }
 
@@ -265,6 +265,8 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   kernel_groups(&k, stages, &gs);
   if (part) kernel_scan_step(&k, &gs, part);
   else if (scan) kernel_scan(&k, &gs, scan);
+  else if (k.cls == KC_RUNNING) kernel_running(&k, stages->v[0]);
+  else if (k.cls == KC_RANKING) kernel_ranking(&k, stages->v[0]);
   else if (gs.n == 1 && !updates) kernel_one(&k, &gs.v[0].stages);
   else if (updates) {
     k.outer.n = 0;

@@ -102,7 +102,7 @@ static void hand_over(kctx *k, grps *gs, atom block, sz bstart, sz bsize) {
       if (!used) continue;
       bool scalar = true;
       for (uint32_t d = 0; d < gs->v[g].domain.n; d++) scalar &= kernel_has(&k->outer, gs->v[g].domain.v[d]) && gs->v[g].domain.v[d] != block;
-      if (!scalar) local_layout(k, si, block, bstart, bsize);
+      if (!scalar && !EK_PLANTED("schedule-hand-over")) local_layout(k, si, block, bstart, bsize);
     }
 }
 void kernel_many(kctx *k, grps *gs) {
@@ -152,7 +152,7 @@ void kernel_many(kctx *k, grps *gs) {
   lv blo = 0, bhi = 0;
   if (block && sym_int_or(c, nblocks, 2) > 1) {
     blo = emit_size(e, bstart);
-    bhi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, blo, bs), emit_size(e, sym_extent(c, block)), 0);
+    bhi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, blo, bs - EK_PLANTED("schedule-strips")), emit_size(e, sym_extent(c, block)), 0);
   }
   for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g], block, blo, bhi);
   emit_unscope(e);

@@ -16,7 +16,7 @@ static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at
   bool ok = true;
   for (uint32_t i = 0; i < acc.n && ok; i++) {
     int64_t q = address_coef(&k->e, acc.v[i].address, wa);
-    ok = q != INT64_MIN && !acc.v[i].guarded;
+    ok = (q != INT64_MIN || EK_PLANTED("schedule-elementwise")) && !acc.v[i].guarded;
   }
   if (!ok) {
     emit_unbind(&k->e, nb);
@@ -47,8 +47,7 @@ static uint32_t points_enough(kctx *k, const nvars *vars, int64_t enough, int64_
   while (take < vars->n && *known < enough) *known *= max64(1, sym_int_or(k->c, vars->v[take++].extent, 1));
   return take;
 }
-/* The first `take` variables become one; returns the number of its points. */
-static sz flatten(kctx *k, nvars *vars, uint32_t take) {
+sz kernel_flatten(kctx *k, nvars *vars, uint32_t take) {
   ctx *c = k->c;
   if (take == 1) return vars->v[0].extent;
   sz points = sym_int(c, 1);
@@ -58,7 +57,7 @@ static sz flatten(kctx *k, nvars *vars, uint32_t take) {
   if (!sym_is_atom(c, w, &wa)) ctx_bug(c, "schedule: chunk variable");
   for (uint32_t i = take; i-- > 0;) {
     emit_bind_ex(&k->e, (binding){.var = vars->v[i].var, .subst = i ? kernel_rem(c, rem, vars->v[i].extent) : rem});
-    rem = kernel_quot(c, rem, vars->v[i].extent);
+    rem = kernel_quot(c, rem, EK_PLANTED("schedule-flatten") && i > 1 ? vars->v[i - 1].extent : vars->v[i].extent);
   }
   vars->v[0] = (nvar){.var = wa, .extent = points};
   for (uint32_t i = take; i < vars->n; i++) vars->v[i - take + 1] = vars->v[i];
@@ -173,7 +172,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   u32vec point = {0}; /* the variables of a chunk's point */
   if (together || (!by_panels && take && np >= blocks)) {
     for (uint32_t i = 0; i < take; i++) vec_push(k->a, point, rest->v[i].var);
-    sz points = flatten(k, rest, take);
+    sz points = kernel_flatten(k, rest, take);
     if (together) {
       nvar w = rest->v[0];
       for (uint32_t i = 1; i < rest->n; i++) rest->v[i - 1] = rest->v[i];

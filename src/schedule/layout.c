@@ -145,7 +145,7 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
     if (!ok) continue;
     h->any = true;
     h->fill = o->k;
-    for (uint32_t j = 0; j < n->nargs; j++) h->lo[j] = max64(h->lo[j], lo[j]), h->hi[j] = max64(h->hi[j], hi[j]);
+    for (uint32_t j = 0; j < n->nargs; j++) h->lo[j] = max64(h->lo[j], lo[j]), h->hi[j] = EK_PLANTED("schedule-halo-width") ? h->hi[j] : max64(h->hi[j], hi[j]);
   }
 }
 
@@ -272,7 +272,7 @@ static bool piece_layout(lay *L, const sz *vidx, uint32_t vn, ex value, const la
     out->axes[i] = (laxis){.n = nd, .d = d};
   }
   if (sym_uses_kind(L->c, at, AT_VAR)) return false;
-  out->base = at;
+  out->base = EK_PLANTED("schedule-layout") ? vl->base : at;
   return true;
 }
 static const sz *placement_index(lay *L, stage *s, uint32_t u, uint32_t *n, ex *value) {
@@ -359,7 +359,7 @@ static void control_flow(lay *L) {
     for (uint32_t j = 0; j < x->ncollected; j++) {
       own_in(L, x->collected[j], x->block);
       layout l = p->layouts[x->collected[j]];
-      l.base = sym_add(L->c, l.base, sym_mul(L->c, l.axes[0].d[0].stride, sym_of_atom(L->c, x->counter)));
+      if (!EK_PLANTED("schedule-collect")) l.base = sym_add(L->c, l.base, sym_mul(L->c, l.axes[0].d[0].stride, sym_of_atom(L->c, x->counter)));
       l.axes++;
       l.rank--;
       p->layouts[x->slice[j]] = l;
@@ -383,7 +383,8 @@ void layout_all(splan *p) {
     sz elems;
     if (x->kind != TK_INPUT && x->kind != TK_CONST) continue;
     p->layouts[t] = layout_dense(p, x->shape, x->rank, NULL, NULL, NULL, &elems);
-    buffer b = {.kind = x->kind == TK_INPUT ? BUF_INPUT : BUF_WEIGHTS, .type = x->type, .name = x->name, .elems = elems, .tensor = t, .bytes = x->kind == TK_CONST ? x->data.data : NULL};
+    buffer b = {.kind = x->kind == TK_INPUT ? BUF_INPUT : BUF_WEIGHTS, .type = x->type, .name = x->name, .elems = elems, .tensor = t};
+    if (x->kind == TK_CONST) b.source = (bytes){x->data.data, x->data.bytes};
     if (x->kind == TK_INPUT) {
       uint32_t i = 0;
       while (i < m->inputs.n && m->inputs.v[i].t != t) i++;

@@ -67,7 +67,7 @@ static void group_step(ectx *e, const ex_node *red, atom var, lv base, lv acc[],
       lv part = 0, *a = &acc[r * TILE_V + v];
       for (uint32_t g = 0; g < SUM_GROUP; g++) {
         emit_scope(e);
-        emit_bind(e, var, lb_addi(&e->b, base, g));
+        emit_bind(e, var, lb_addi(&e->b, base, EK_PLANTED("schedule-sum-order") ? 0 : g));
         part = schedule_step(e, red, part, vec, lanes);
         emit_unbind(e, nb);
         emit_unscope(e);
@@ -90,13 +90,78 @@ static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc
   return stop;
 }
 
+/* ---- what a reduction's condition leaves out as a whole ----
+ * A part of it that no variable of the reduction occurs in is asked once, before the loops; a bound on one variable alone (k <= p) ends its loop there. Only for tiles for all of whose points that is the same. */
+static bool one_of(const ex_node *red, const u32vec *vars, atom *which) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < vars->n; i++)
+    for (uint32_t j = 0; j < red->nargs; j++)
+      if (vars->v[i] == red->args[j]) *which = vars->v[i], n++;
+  return n == 1;
+}
+static bool bound_of(ectx *e, const ex_node *red, ex part, const u32vec *vars, var_range *out) {
+  const ex_node *n = exn(e->m, part);
+  sz coef, rest;
+  int64_t k;
+  if (n->kind != EX_OP || n->op != OP_GE || exn(e->m, n->args[0])->kind != EX_INDEX || exn(e->m, n->args[1])->kind != EX_CONST || exn(e->m, n->args[1])->k.i != 0 || !one_of(red, vars, &out->var)) return false;
+  if (!sym_linear(e->c, exn(e->m, n->args[0])->index, out->var, &coef, &rest) || !sym_is_int(e->c, coef, &k) || (k != 1 && k != -1)) return false;
+  lv at = emit_size(e, k == 1 ? sym_neg(e->c, rest) : sym_addi(e->c, rest, 1 - EK_PLANTED("schedule-var_range"))), zero = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, out->var));
+  out->lo = k == 1 ? lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), at, zero, 0), end, 0) : zero;
+  out->hi = k == 1 ? end : lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), at, end, 0), zero, 0);
+  return true;
+}
+/* Opens an `if` when it returns true. */
+static bool open_condition(ectx *e, const ex_node *red) {
+  u32vec parts = {0};
+  lv all = 0;
+  if (!red->where || e->p->level == 0) return false;
+  vec_push(e->a, parts, red->where);
+  for (uint32_t i = 0; i < parts.n && parts.n < 64;) {
+    ex_node w = *exn(e->m, parts.v[i]);
+    if (w.kind != EX_OP || w.op != OP_AND) i++;
+    else {
+      parts.v[i] = w.args[0];
+      vec_push(e->a, parts, w.args[1]);
+    }
+  }
+  for (uint32_t i = 0; i < parts.n; i++) {
+    u32vec vars = {0};
+    atom v;
+    var_range k;
+    expr_vars(e->m, parts.v[i], e->a, &vars);
+    if (!emit_scalar(e, parts.v[i])) continue;
+    uint32_t own = 0;
+    for (uint32_t j = 0; j < vars.n; j++) own += one_of(red, &(u32vec){.v = &vars.v[j], .n = 1}, &v);
+    if (own == 0) {
+      lv x = emit_value(e, parts.v[i]).v;
+      all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, x, 0) : x;
+    } else if (bound_of(e, red, parts.v[i], &vars, &k)) vec_push(e->a, e->ranges, k);
+  }
+  if (!all) return false;
+  lb_if(&e->b, all);
+  emit_scope(e);
+  return true;
+}
+static bool bounded(ectx *e, atom var, lv *lo, lv *hi) { /* the tightest bounds known */
+  bool any = false;
+  for (uint32_t i = 0; i < e->ranges.n; i++)
+    if (e->ranges.v[i].var == var) {
+      *lo = lb_op(&e->b, OP_MAX, lt(ET_I64, 1), *lo, e->ranges.v[i].lo, 0);
+      *hi = lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), *hi, e->ranges.v[i].hi, 0), *lo, 0);
+      any = true;
+    }
+  return any;
+}
+
 static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
   if (from < vars->n) {
     lv i, at = lb_int(&e->b, 0);
     atom v = vars->v[from];
     uint32_t nb = e->binds.n;
     if (from + 1 == vars->n && !e->lane_reduced && !pay && schedule_adds_loads(e, red)) at = group_loop(e, s, v, red, acc, mr, nv, count, lanes, vec);
-    lb_for(&e->b, sym_name(e->c, v), at, emit_size(e, sym_extent(e->c, v)), lb_int(&e->b, 1), 0, &i);
+    lv end = emit_size(e, sym_extent(e->c, v));
+    bounded(e, v, &at, &end);
+    lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, 1), 0, &i);
     emit_scope(e);
     emit_bind(e, v, i);
     red_loops(e, s, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
@@ -119,7 +184,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
 /* lane loop of a reduced lane: full tiles, full vectors, tail */
 static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_t lanes) {
   lv end = emit_size(e, n->lane.extent), i, at = lb_int(&e->b, 0);
-  int64_t ext = sym_int_or(e->c, n->lane.extent, -1);
+  int64_t ext = bounded(e, n->lane.var, &at, &end) ? -1 : sym_int_or(e->c, n->lane.extent, -1);
   uint32_t widths[2] = {n->nv, 1}, nb = e->binds.n;
   e->lane_reduced = true;
   for (int pass = 0; pass < 2; pass++) {
@@ -161,7 +226,9 @@ static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, l
   }
   lv i;
   uint32_t nb = e->binds.n;
-  lb_for(&e->b, sym_name(e->c, n->reds[0].v[from]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, n->reds[0].v[from])), lb_int(&e->b, 1), 0, &i);
+  lv at = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, n->reds[0].v[from]));
+  bounded(e, n->reds[0].v[from], &at, &end);
+  lb_for(&e->b, sym_name(e->c, n->reds[0].v[from]), at, end, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
   emit_bind(e, n->reds[0].v[from], i);
   reduced_outer(e, n, red, from + 1, acc, lanes);
@@ -200,15 +267,22 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
           pay[k] = lb_reg(&e->b, lb_const(&e->b, lt(ET_I64, al), (scalar){.i = 0}));
           found[k] = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));
         }
+      uint32_t nc = e->ranges.n;
+      bool conditional = open_condition(e, &root);
+      if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, lanes);
+      else red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
+      if (conditional) {
+        emit_unscope(e);
+        lb_end(&e->b);
+      }
+      e->ranges.n = nc;
       if (n->lane_reduced) {
-        reduced_outer(e, n, &root, 0, acc, lanes);
         lv x = lb_get(&e->b, acc[0]);
         for (uint32_t v = 1; v < anv - EK_PLANTED("schedule-sums"); v++) x = lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[v]), 0);
         x = al > 1 ? lb_hreduce(&e->b, (rop)root.op, x) : x;
         regs[0] = at != st ? lb_op(&e->b, OP_CAST, lt(st, 1), x, 0, 0) : x;
         e->lanes = 1;
       } else {
-        red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
         for (uint32_t r = 0; r < mr; r++)
           for (uint32_t v = 0; v < nv; v++) {
             lv x = lb_get(&e->b, arg ? pay[r * TILE_V + v] : acc[r * TILE_V + v]);
@@ -258,7 +332,7 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
       tile_leaf(e, n, i, lane, n->mr, nv, count, lanes, true);
       lb_end(&e->b);
     }
-    if (ext > full) tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full), nv, count, lanes, true);
+    if (ext > full && !EK_PLANTED("schedule-rows")) tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full), nv, count, lanes, true);
     return;
   }
   lv hi = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), at = lo;
@@ -372,7 +446,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
       return;
     }
     if (rest >= L) lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)(rest / L), 0, L, true);
-    lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext), lb_int(&e->b, 1), 0, &i);
+    lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext - EK_PLANTED("schedule-tail")), lb_int(&e->b, 1), 0, &i);
     lane_tile(e, n, lb_int(&e->b, full), i, 1, 0, 1, true);
     lb_end(&e->b);
     return;
@@ -396,7 +470,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, at, w, 0), at, 1, cnt, L, true);
     lb_end(&e->b);
   } else {
-    lb_for(&e->b, "tail", at, hi, lb_int(&e->b, 1), 0, &i);
+    lb_for(&e->b, "tail", at, EK_PLANTED("schedule-open-tail") ? lb_addi(&e->b, hi, -1) : hi, lb_int(&e->b, 1), 0, &i);
     lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, i, w, 0), i, 1, 0, 1, true);
     lb_end(&e->b);
   }
@@ -441,6 +515,7 @@ static void upd_body(ectx *e, nest *n, void *arg) {
     lv in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, lb_int(&e->b, 0)), lb_cmp(&e->b, OP_LT, v, emit_size(e, t->shape[i])), 0);
     ok = ok ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), ok, in, 0) : in;
   }
+  if (EK_PLANTED("schedule-update-range")) ok = 0;
   if (ok) lb_if(&e->b, ok);
   emit_store(e, a->t, idx, x, u->op);
   if (ok) lb_end(&e->b);

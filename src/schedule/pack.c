@@ -1,47 +1,93 @@
 /* How does a constant operand get the storage its tile wants? As a weights buffer of its own: [selecting variables..., panel, reduction variables..., lane within the panel], the last panel filled up with zeros, so that
- * the inner loop reads whole aligned vectors one after the other (the packed B of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). Packed at compile time. */
+ * the inner loop reads whole aligned vectors one after the other (the packed B of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008).
+ *
+ * The schedule leaves a recipe only. Who wants the bytes (a module's weights, a file, a digest) has them written where they belong, in pieces, on several threads: weights are never there twice, and where nobody wants
+ * them the model's file is not read. */
 #include "schedule/nest.h"
 #include <string.h>
 
-typedef struct strided { uint32_t n; int64_t count[MAX_RANK + 4], src[MAX_RANK + 4]; } strided;
+enum { STRIP = 16 }; /* points that are read together where a lane's points lie side by side: a line of the cache is then read once */
 
-static void copy_elems(uint32_t size, uint8_t *dst, const uint8_t *src, int64_t n, int64_t stride) {
-  if (stride == 1) memcpy(dst, src, (size_t)n * size);
-  else if (size == 4)
-    for (int64_t i = 0; i < n; i++) memcpy(dst + i * 4, src + i * stride * 4, 4); /* mapped constants may be misaligned */
-  else
-    for (int64_t i = 0; i < n; i++) memcpy(dst + i * size, src + i * stride * size, size);
+int64_t packing_items(const packing *k) {
+  int64_t n = k->panels;
+  for (int64_t i = 0; i < k->nsel; i++) n *= k->count[i];
+  return n;
 }
-
-typedef struct packjob { const strided *s; uint32_t size; const uint8_t *src; uint8_t *dst; int64_t base, lane_stride, lanes, nr, npanels, inner; } packjob;
-/* item i: one (selection, panel); s->count[0] = selections */
-static void pack_item(ctx *c, void *arg, uint32_t item) {
-  (void)c;
-  packjob *j = arg;
-  const strided *s = j->s;
-  int64_t sel = item / j->npanels, panel = item % j->npanels, at = j->base;
-  uint32_t first = 0;
-  int64_t rem = sel;
-  for (uint32_t d = s->n; d-- > 0;) /* trailing dims are reductions; leading ones selections, marked by negative count */
-    if (s->count[d] < 0) {
-      at += rem % -s->count[d] * s->src[d];
-      rem /= -s->count[d];
-      if (!first) first = d + 1;
+int64_t packing_bytes(const packing *k) { return packing_items(k) * k->depth * k->nr * k->size; }
+static int64_t chosen(const packing *k, int64_t sel) { /* where in the source a choice of the selecting variables begins */
+  int64_t at = k->base;
+  for (int64_t d = k->nsel; d-- > 0; sel /= k->count[d]) at += sel % k->count[d] * k->step[d];
+  return at;
+}
+static int64_t point(const packing *k, int64_t p) {
+  int64_t at = 0;
+  for (int64_t d = k->nsel + k->nred; d-- > k->nsel; p /= k->count[d]) at += p % k->count[d] * k->step[d];
+  return at;
+}
+/* np points whose elements lie step apart, each of n lanes */
+static inline void strip(uint8_t *dst, const uint8_t *src, size_t size, int64_t np, int64_t step, int64_t n, int64_t lane_step, int64_t nr) {
+  if (lane_step == 1 || step != 1) {
+    for (int64_t p = 0; p < np; p++, dst += (size_t)nr * size, src += step * (int64_t)size) {
+      if (lane_step == 1)
+        memcpy(dst, src, (size_t)n * size);
+      else
+        for (int64_t i = 0; i < n; i++) memcpy(dst + (size_t)i * size, src + i * lane_step * (int64_t)size, size); /* mapped constants may be misaligned */
     }
-  int64_t n = min64(j->nr, j->lanes - panel * j->nr - EK_PLANTED("schedule-pack"));
-  uint8_t *dst = j->dst + (size_t)item * j->inner * j->nr * j->size;
-  int64_t k[MAX_RANK + 4] = {0};
-  for (int64_t p = 0; p < j->inner; p++) {
-    int64_t o = at + panel * j->nr * j->lane_stride;
-    for (uint32_t d = first; d < s->n; d++) o += k[d] * s->src[d];
-    copy_elems(j->size, dst + (size_t)p * j->nr * j->size, j->src + o * j->size, n, j->lane_stride);
-    for (uint32_t d = s->n; d-- > first;) {
-      if (++k[d] < s->count[d]) break;
-      k[d] = 0;
+    return;
+  }
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t p = 0; p < np; p++) memcpy(dst + (size_t)(p * nr + i) * size, src + (i * lane_step + p) * (int64_t)size, size);
+}
+void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to) {
+  const size_t size = (size_t)k->size, row = (size_t)k->nr * size;
+  const int64_t inner = k->nred ? k->count[k->nsel + k->nred - 1] : 1, step = k->nred ? k->step[k->nsel + k->nred - 1] : 0;
+  for (int64_t item = piece.first; item < piece.last; item++) {
+    int64_t panel = item % k->panels, lane = panel * k->nr, n = min64(k->nr, k->lanes - lane - EK_PLANTED("schedule-pack")), np;
+    int64_t at = chosen(k, item / k->panels) + lane * k->lane_step;
+    uint8_t *dst = to + ((size_t)(item - piece.first) * (size_t)k->depth + (size_t)piece.from) * row;
+    for (int64_t p = piece.from; p < piece.to; p += np, dst += (size_t)np * row) {
+      const uint8_t *src = (const uint8_t *)source + (at + point(k, p)) * k->size;
+      np = min64(min64(inner - p % inner, piece.to - p), STRIP);
+      if (size == 4)
+        strip(dst, src, 4, np, step, n, k->lane_step, k->nr);
+      else
+        strip(dst, src, size, np, step, n, k->lane_step, k->nr);
+      for (int64_t q = 0; n < k->nr && q < np; q++) memset(dst + (size_t)q * row + (size_t)n * size, 0, (size_t)(k->nr - n) * size);
     }
   }
 }
+static void reach(int64_t *lo, int64_t *hi, int64_t count, int64_t step) { /* of indices at step: whichever side it goes to */
+  *(step < 0 ? lo : hi) += (count - 1) * step;
+}
+bytes packing_reads(const packing *k, const void *source, pack_piece w) {
+  int64_t lo = k->base, hi = k->base, s0 = w.first / k->panels, s1 = (w.last - 1) / k->panels;
+  if (s0 == s1) {
+    int64_t p0 = w.first % k->panels, p1 = (w.last - 1) % k->panels;
+    lo = hi = chosen(k, s0) + p0 * k->nr * k->lane_step;
+    reach(&lo, &hi, min64(k->lanes, (p1 + 1) * k->nr) - p0 * k->nr, k->lane_step);
+  } else {
+    reach(&lo, &hi, k->lanes, k->lane_step);
+    if (k->nsel == 1)
+      lo += s0 * k->step[0], hi += s0 * k->step[0], reach(&lo, &hi, s1 - s0 + 1, k->step[0]);
+    else
+      for (int64_t d = 0; d < k->nsel; d++) reach(&lo, &hi, k->count[d], k->step[d]);
+  }
+  if (k->nred == 1)
+    lo += w.from * k->step[k->nsel], hi += w.from * k->step[k->nsel], reach(&lo, &hi, w.to - w.from, k->step[k->nsel]);
+  else
+    for (int64_t d = k->nsel; d < k->nsel + k->nred; d++) reach(&lo, &hi, k->count[d], k->step[d]);
+  return (bytes){(const uint8_t *)source + lo * k->size, (size_t)((hi - lo + 1) * k->size)};
+}
 
+/* Neighbours that count through the source together are one. */
+static void add_dim(packing *k, bool selects, int64_t count, int64_t step) {
+  int64_t n = k->nsel + k->nred, *of = selects ? &k->nsel : &k->nred;
+  if (count == 1) return;
+  if (*of && k->step[n - 1] == count * step)
+    k->count[n - 1] *= count, k->step[n - 1] = step;
+  else
+    k->count[n] = count, k->step[n] = step, ++*of;
+}
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   ctx *c = e->c;
   const u32vec *reds = &n->reds[stage];
@@ -57,8 +103,8 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   int64_t lanes, lane_stride, base, k;
   sz coef, rest;
   if (!sym_is_int(c, n->lane.extent, &lanes) || !sym_linear(c, at, n->lane.var, &coef, &rest) || !sym_is_int(c, coef, &lane_stride) || lane_stride == 0) return false;
-  strided s = {0};
   int64_t sel = 1, inner = 1;
+  packing *pack = NEW(e->a, packing);
   uint32_t L = nest_lanes(e, &n->stages);
   int64_t nr = (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
   sz off = sym_int(c, 0), pan = n->panel ? sym_of_atom(c, n->panel) : sym_int(c, 0), r;
@@ -76,9 +122,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
     if (i < nsel && st == 0) continue; /* does not select */
     if (!sym_is_int(c, vars[i].extent, &ext)) return false;
     rest = r;
-    if (s.n >= MAX_RANK + 4) return false;
-    s.src[s.n] = st;
-    s.count[s.n++] = i < nsel ? -ext : ext;
+    add_dim(pack, i < nsel, ext, st);
     if (i < nsel) {
       sel *= ext;
       off = sym_add(c, sym_muli(c, off, ext), sym_of_atom(c, vars[i].var));
@@ -92,13 +136,10 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
     red = sym_add(c, sym_muli(c, red, k), sym_of_atom(c, vars[i].var));
   }
   off = sym_muli(c, sym_add(c, sym_muli(c, off, inner), red), nr);
-  uint32_t size = et_bytes(t->type);
-  int64_t total;
-  if (!mul64(sel * npanels * inner, nr, &total)) return false;
-  uint8_t *dst = arena_array(e->a, (size_t)total, size);
-  packjob job = {&s, size, t->data.data, dst, base, lane_stride, lanes, nr, npanels, inner};
-  par_for(c, cpu_count(), (uint32_t)(sel * npanels), pack_item, &job);
-  buffer b = {.kind = BUF_WEIGHTS, .type = t->type, .name = arena_fmt(e->a, "%s.packed", t->name), .elems = sym_int(c, total), .bytes = dst};
+  int64_t total, size = et_bytes(t->type);
+  if (!mul64(sel * npanels * inner, nr, &total) || !mul64(total, size, &k)) return false;
+  pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner;
+  buffer b = {.kind = BUF_WEIGHTS, .type = t->type, .name = arena_fmt(e->a, "%s.packed", t->name), .elems = sym_int(c, total), .source = {t->data.data, t->data.bytes}, .pack = pack};
   vec_push(e->a, e->p->buffers, b);
   *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off};
   return true;

@@ -91,7 +91,7 @@ static void separate_results(emodule *m) {
   map *taken = map_new(m->a);
   for (uint32_t i = 0; i < m->outputs.n; i++) {
     tid t = m->outputs.v[i].t;
-    if ((!in_block(m, t, 0) && !result_of_root(m, t)) || claimed(taken, t)) m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
+    if ((!in_block(m, t, 0) && !result_of_root(m, t)) || (claimed(taken, t) && !EK_PLANTED("schedule-copies"))) m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
     claim(taken, t);
   }
   for (uint32_t i = 0; i < m->ifs.n; i++)

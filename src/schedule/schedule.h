@@ -17,6 +17,21 @@ typedef struct ldigit { sz extent, stride; } ldigit;
 typedef struct laxis { uint32_t n; const ldigit *d; sz lo, hi; /* halo in elements before and after */ } laxis;
 typedef struct layout { bool known; uint32_t buffer; /* index into plan.buffers */ sz base; uint32_t rank; laxis *axes; } layout;
 
+/* Weights in the order in which a kernel reads them, as a recipe: nothing is moved before somebody asks (packing_write). The pack is [items][depth][nr]: an item is one panel of nr lanes at one choice of the selecting
+ * variables, in it comes one point of the reduction after the other; lanes beyond the last are 0. Steps are elements of the source. Two recipes are the same if their bytes are. */
+typedef struct packing {
+  int64_t size;                                          /* bytes of an element */
+  int64_t base, lane_step, lanes, nr, panels;
+  int64_t depth, nsel, nred;                             /* depth: product of the reductions' counts */
+  int64_t count[3 * MAX_RANK], step[3 * MAX_RANK];       /* of the selecting variables, then of the reductions, outer to inner */
+} packing;
+int64_t packing_items(const packing *k);
+int64_t packing_bytes(const packing *k);                 /* of the whole pack */
+/* Points from..to-1 of the items first..last-1. Pieces may be written in any order and by several threads. */
+typedef struct pack_piece { int64_t first, last, from, to; } pack_piece;
+void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to); /* to: where the piece's first item begins */
+bytes packing_reads(const packing *k, const void *source, pack_piece piece); /* the source's bytes that the piece is made of lie in here */
+
 typedef enum { BUF_INPUT = 1, BUF_OUTPUT, BUF_WEIGHTS, BUF_ARENA } buf_kind;
 typedef struct buffer {
   buf_kind kind;
@@ -25,7 +40,8 @@ typedef struct buffer {
   sz elems;            /* size */
   uint32_t index;      /* input or output number */
   tid tensor;          /* the tensor it is for (the outermost one when several live in it) */
-  const void *bytes;   /* weights: contents, elems * size of type */
+  bytes source;        /* weights: the contents as they lie, or what they are packed from */
+  const packing *pack; /* NULL: as they lie */
   uint32_t block;      /* arena: the block it lives in (loops keep buffers of outer blocks alive) */
   bool halo; scalar fill; /* the halo must be filled before it is read: by its only writer, or before the first one */
   bool filled;         /* a kernel does that */
@@ -50,6 +66,7 @@ typedef struct splan {
   emodule *m;
   lmodule *l;
   const target *t;
+  bool unread;         /* nobody will ask for the weights' contents, so that they need not be compared */
   int level;           /* 0: no vectors, no tiles: plain loops in index order. 1.. */
   VEC(buffer) buffers; /* [0] unused */
   layout *layouts;     /* per tensor */

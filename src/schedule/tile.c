@@ -170,7 +170,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (q == INT64_MIN) bad = true;
         if (q > 0) stride = q * a->bytes;
       }
-      if (!shares || bad) continue;
+      if (!shares || (bad && !EK_PLANTED("schedule-tile"))) continue;
       int64_t ext = sym_int_or(c, sym_extent(c, v), 6); /* a symbolic size may be 1: a known one of some length is better */
       /* the largest; of equals the one with the smaller stride */
       if (ext > rext || (ext == rext && stride < rstride)) {

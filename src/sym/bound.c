@@ -102,7 +102,7 @@ static range poly(bounder *b, sz e, int depth) {
         }
       }
     }
-    sz lo = sym_muli(c, k > 0 ? p.lo : p.hi, k), hi = sym_muli(c, k > 0 ? p.hi : p.lo, k);
+    sz lo = sym_muli(c, k > 0 ? p.lo : p.hi, k), hi = sym_muli(c, k > 0 || EK_PLANTED("sym-bound") ? p.hi : p.lo, k);
     sum = (range){sym_add(c, sum.lo, lo), sym_add(c, sum.hi, hi)};
   }
   return sum;

@@ -162,7 +162,7 @@ sz sym_div(ctx *c, sz a, sz b) {
     if (y != INT64_MIN) return sym_div(c, sym_neg(c, a), sym_num(s, -y));
     sym_overflow(s);
   }
-  if (constant && sym_const(s, a, &x)) return sym_num(s, floordiv64(x, y));
+  if (constant && sym_const(s, a, &x)) return sym_num(s, EK_PLANTED("sym-div") ? x / y : floordiv64(x, y));
   if (sp(s, a)->n == 0) return a;
   if (a == b) return sym_num(s, 1);
   sz r;

@@ -56,7 +56,7 @@ static void atom_interval(symtab *s, satom *x, int64_t *lo, int64_t *hi) {
   case AT_MAX:
     sym_interval(s, x->arg[0], &al, &ah);
     sym_interval(s, x->arg[1], &bl, &bh);
-    if (x->kind == AT_MIN) l = min64(al, bl), h = min64(ah, bh);
+    if (x->kind == AT_MIN) l = EK_PLANTED("sym-range") ? max64(al, bl) : min64(al, bl), h = min64(ah, bh);
     else l = max64(al, bl), h = max64(ah, bh);
     break;
   case AT_SEL:

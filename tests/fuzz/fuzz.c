@@ -24,6 +24,12 @@ static void finding(const char *what, const char *text) {
   fprintf(stderr, "FINDING: %s%s%s\n", what, text ? ": " : "", text ? text : "");
   abort();
 }
+static const char *last_error(ctx *c) {
+  const char *text = NULL;
+  for (const diag *d = diag_first(c); d; d = d->next)
+    if (d->level == D_ERROR) text = d->text;
+  return text;
+}
 bool fuzz_case(bool (*fn)(ctx *c, void *env), void *env, const char *excused) {
   ctx *c = ctx_new_with(&(ctx_memory){.limit = CASE_BYTES});
   bool unwound, ok = in_frame(c, fn, env, &unwound), said = false;
@@ -99,15 +105,9 @@ static void make_library(void) {
   if (lib.c) return;
   lib.c = ctx_new();
   lib.by_name = map_new(ctx_arena(lib.c));
-  char path[512];
-  static const char *const files[] = {EK_OPS_FILES};
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    bytes b;
-    snprintf(path, sizeof path, "%s", files[i]);
-    if (!file_map(lib.c, path, &b)) finding("an operator file is missing", path);
-    const char *slash = strrchr(files[i], '/');
-    cut(slash ? slash + 1 : files[i], arena_strndup(ctx_arena(lib.c), (const char *)b.p, b.n));
-  }
+  bytes text;
+  const char *file;
+  for (uint32_t i = 0; notation_builtin(i, &text, &file); i++) cut(file, arena_strndup(ctx_arena(lib.c), (const char *)text.p, text.n));
   for (uint32_t i = 0; i < lib.v.n; i++) find_uses(&lib.v.v[i]);
 }
 static void want(uint32_t i) {
@@ -138,7 +138,7 @@ oplib *fuzz_library(ctx *c, const graph *g) {
     const char *file = lib.v.v[i].file;
     for (; i < lib.v.n && lib.v.v[i].file == file; i++)
       if (lib.v.v[i].wanted) sb_put(&b, lib.v.v[i].text);
-    if (b.n && !notation_add(l, b.s, b.n, file)) finding("the library does not load in pieces", diag_first(c) ? diag_first(c)->text : file);
+    if (b.n && !notation_add(l, b.s, b.n, file)) finding(arena_fmt(ctx_arena(c), "the library does not load in pieces: %s", file), last_error(c));
   }
   return l;
 }
@@ -154,6 +154,10 @@ const char *fuzz_operator(uint32_t i) {
 }
 
 /* ---- behind a reader ---- */
+const char *fuzz_target(const uint8_t *p, size_t n) {
+  static const char *const targets[] = {"x86-64-v3", "x86-64-v4", "x86-64", "x86-64-v3"};
+  return targets[hash_bytes(p, n, 0) / 64 % 4];
+}
 bool fuzz_plan(ctx *c, pipeline *p) {
   p->lib = fuzz_library(c, p->g);
   p->m = lower_graph(p->g, p->lib, p->o.dims, p->o.ndims);
@@ -339,7 +343,7 @@ size_t mutate_text(uint8_t *p, size_t n, size_t cap, unsigned seed) {
       break;
     }
     default:
-      n = LLVMFuzzerMutate(p, n, cap);
+      n = mutate_bytes(p, n, cap, &d);
     }
   }
   return n;

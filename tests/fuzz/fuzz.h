@@ -10,6 +10,12 @@
 
 enum { CASE_BYTES = 1 << 30 };
 
+/* ---- what a target defines; entry.c calls it ---- */
+void fuzz_one(const uint8_t *p, size_t n);
+size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed); /* in place; the new length */
+
+/* ---- for targets ---- */
+
 /* Runs fn(c, env) in a frame of a fresh context and judges what came out. accepted: what fn returned (false when it unwound). excused: internal errors with this text are no finding (the verifiers of inner
  * levels call every error internal, in texts too); "" is all of them, NULL none. */
 bool fuzz_case(bool (*fn)(ctx *c, void *env), void *env, const char *excused);
@@ -21,9 +27,11 @@ const char *fuzz_file(const uint8_t *p, size_t n);
 oplib *fuzz_library(ctx *c, const graph *g);
 const char *fuzz_operator(uint32_t i);   /* a name from the library; any i */
 uint32_t fuzz_operators(void);
+/* The target to plan for, by what the case's bytes are: one of targets/, whatever this machine is. */
+const char *fuzz_target(const uint8_t *p, size_t n);
 /* Lowers, optimises and plans p, whose graph is there, with the verifiers on. True when it came to the end. */
 bool fuzz_plan(ctx *c, pipeline *p);
-/* The same from a module. t NULL: this machine. */
+/* The same from a module. */
 bool fuzz_schedule(ctx *c, emodule *m, const char *target);
 /* Compiles and runs the model (an ONNX file or graph text) in a child process: at most RUN_SECONDS of compiling (else: abort) and of running (else: fine, sizes decide how long a model runs), at most RUN_BYTES of working memory. */
 enum { COMPILE_SECONDS = 60, RUN_SECONDS = 3, RUN_BYTES = 64 << 20 };
@@ -35,5 +43,6 @@ uint64_t roll(dice *d, uint64_t below); /* 0 when below is 0 */
 int64_t odd_number(dice *d);            /* mostly small or at the edge of some width */
 /* Changes a text by words, numbers, signs and lines; sometimes by bytes. */
 size_t mutate_text(uint8_t *p, size_t n, size_t cap, unsigned seed);
+size_t mutate_bytes(uint8_t *p, size_t n, size_t cap, dice *d);
 size_t LLVMFuzzerMutate(uint8_t *p, size_t n, size_t cap);
 #endif

@@ -52,17 +52,12 @@ static bool try_one(ctx *c, void *env) {
   read_all(c, &t);
   return true;
 }
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
-  fuzz_case(try_one, &(input){p, n}, NULL);
-  return 0;
-}
-size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t cap, unsigned seed);
-size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t cap, unsigned seed) { /* tensors by their fields */
+void fuzz_one(const uint8_t *p, size_t n) { fuzz_case(try_one, &(input){p, n}, NULL); }
+size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed) { /* tensors by their fields */
   dice d = {seed};
   bool zip = n >= 2 && !memcmp(p, "PK", 2), npy = n >= 2 && !memcmp(p, "\x93N", 2);
   if (npy && roll(&d, 4)) return mutate_text(p, n, cap, seed);
   pfield *root = !zip && !npy && roll(&d, 8) ? proto_read(p, n, M_TENSOR, true) : NULL;
   size_t m = root && root->nkids && proto_mutate(root, &d) ? proto_write(root, p, cap) : 0;
-  return m ? m : LLVMFuzzerMutate(p, n, cap);
+  return m ? m : mutate_bytes(p, n, cap, &d);
 }

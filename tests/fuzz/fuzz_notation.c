@@ -32,10 +32,5 @@ static bool try_one(ctx *c, void *env) {
   }
   return true;
 }
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
-  fuzz_case(try_one, &(input){p, n}, NULL);
-  return 0;
-}
-size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t cap, unsigned seed);
-size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t cap, unsigned seed) { return mutate_text(p, n, cap, seed); }
+void fuzz_one(const uint8_t *p, size_t n) { fuzz_case(try_one, &(input){p, n}, NULL); }
+size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed) { return mutate_text(p, n, cap, seed); }

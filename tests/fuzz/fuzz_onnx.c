@@ -7,26 +7,23 @@
 typedef struct input { const uint8_t *p; size_t n; } input;
 static bool try_one(ctx *c, void *env) {
   input *in = env;
-  pipe_opts o = {.level = 3, .compile_threads = 1, .verify = true};
+  pipe_opts o = {.level = 3, .compile_threads = 1, .verify = true, .target = fuzz_target(in->p, in->n)};
   pipeline *p = pipe_new(c, &o);
   if (!(p->g = onnx_load_bytes(c, (bytes){in->p, in->n}, "fuzz.onnx", NULL)) || !graph_verify(p->g, NULL)) return false;
   return fuzz_plan(c, p);
 }
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
+void fuzz_one(const uint8_t *p, size_t n) {
   if (fuzz_case(try_one, &(input){p, n}, NULL) && n < 20000 && hash_bytes(p, n, 0) % 50 == 0) fuzz_run(p, n);
-  return 0;
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t cap, unsigned seed);
-size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t cap, unsigned seed) {
+size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed) {
   dice d = {seed};
   pfield *root = roll(&d, 40) ? proto_read(p, n, M_MODEL, true) : NULL; /* now and then by bytes */
-  if (!root || !root->nkids) return LLVMFuzzerMutate(p, n, cap);
+  if (!root || !root->nkids) return mutate_bytes(p, n, cap, &d);
   bool changed = false;
   for (uint64_t times = 1 + roll(&d, 3); times; times--) changed |= proto_mutate(root, &d);
   size_t m = changed ? proto_write(root, p, cap) : 0;
-  return m ? m : LLVMFuzzerMutate(p, n, cap);
+  return m ? m : mutate_bytes(p, n, cap, &d);
 }
 size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t cap, unsigned seed);
 size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t cap, unsigned seed) {

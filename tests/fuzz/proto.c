@@ -251,7 +251,7 @@ static bool change_text(pfield *root, pfield *f, dice *d) {
   uint8_t *q = get(n + 64);
   if (!q) return false;
   if (n) memcpy(q, f->p, n);
-  f->n = LLVMFuzzerMutate(q, n, n + 64), f->p = q;
+  f->n = mutate_bytes(q, n, n + 64, d), f->p = q;
   return true;
 }
 static bool change_list(pfield *root, pfield *f, dice *d, size_t width) { /* width 0: varints */

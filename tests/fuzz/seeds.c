@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-size_t LLVMFuzzerMutate(uint8_t *p, size_t n, size_t cap) { return (void)p, (void)cap, n; }
+size_t mutate_bytes(uint8_t *p, size_t n, size_t cap, dice *d) { return (void)p, (void)cap, (void)d, n; }
 static int count;
 static void keep(const char *prefix, const void *p, size_t n) {
   char path[4096];

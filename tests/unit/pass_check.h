@@ -2,6 +2,7 @@
  * point of its outer variables (the tile-local property of passes.h). */
 #ifndef EK_TEST_PASS_CHECK_H
 #define EK_TEST_PASS_CHECK_H
+#include "expr/build.h"
 #include "expr/passes.h"
 #include <math.h>
 #include <stdio.h>
@@ -207,10 +208,9 @@ static inline void pc_tiles(pass_check *p, uint32_t samples) {
   arena_free(a);
 }
 static inline void pc_summary(const emodule *m, sbuf *b) { /* "contraction 3, row 1" */
-  static const char *const names[] = {"?", "elementwise", "row", "contraction", "stencil", "matvec", "scan", "copy", "gather", "update", "composite"};
-  uint32_t n[11] = {0}, any = 0;
+  uint32_t n[KC_COMPOSITE + 1] = {0}, any = 0;
   for (uint32_t i = 0; i < m->kernels.n; i++) n[m->kernels.v[i].cls]++;
-  for (int i = 1; i < 11; i++)
-    if (n[i]) sb_fmt(b, "%s%s %u", any++ ? ", " : "", names[i], n[i]);
+  for (int i = 1; i <= KC_COMPOSITE; i++)
+    if (n[i]) sb_fmt(b, "%s%s %u", any++ ? ", " : "", kernel_class_name((kernel_class)i), n[i]);
 }
 #endif

@@ -154,6 +154,17 @@ static const example examples[] = {
      "stage z: f32[b<5, d<3] = y[b, d] * 2.0\n"
      "stage c: f32[e<5, f<6] out tiled\n  update [g<5, h<3] c[g, h] := y[g, h]\n  update [i<5, l<3] c[i, 3 + l] := z[i, l]\n"
      "output y \"y\"\noutput c \"c\"\n"},
+    {"sums over what comes before, in one walk each; a few places are compared", "row 1, running 2",
+     "tensor x: f32[3, 40] input \"x\"\n"
+     "stage y: f32[a<3, b<40] out = sum[k<40 where #(b - k - 1) >= 0 and x[a, k] > 0.5] x[a, k]\n"
+     "stage z: f32[c<3, d<40] out = max[i<3, j<40 where #(40*i + j - 40*c - d) >= 0] x[i, j]\n"
+     "stage s: f32[e<3, f<40] out = max[k.1<3 where #(e - k.1) >= 0] x[k.1, f]\n"
+     "output y \"y\"\noutput z \"z\"\noutput s \"s\"\n"},
+    {"places in a total order by sorting; without the tie it is a count", "row 1, ranking 1",
+     "tensor x: f32[2, 60] input \"x\"\n"
+     "stage y: i64[a<2, b<60] out = sum[k<60] i64(x[a, k] > x[a, b] or x[a, k] == x[a, b] and #(b - k - 1) >= 0)\n"
+     "stage z: i64[c<2, d<60] out = sum[l<60] i64(x[c, l] > x[c, d])\n"
+     "output y \"y\"\noutput z \"z\"\n"},
     {"an output of a branch; stages stay in their blocks", "elementwise 3",
      "tensor x: f32[4] input \"x\"\n"
      "tensor b: bool[] input \"b\"\n"
@@ -254,6 +265,96 @@ static void test_fuel(void **state) {
       run_text(examples[i].name, examples[i].text, f, true, &q);
       if (q.bad) bad++, printf("%s: wrong with fuel %llu\n", examples[i].name, (unsigned long long)f);
     }
+  }
+  assert_int_equal(bad, 0);
+}
+
+/* ---- narrow arithmetic: the same text with f64 for f16 says what is true; after `widen` every output is off by its own rounding alone, which is 2^-11, however large or small the values between are ---- */
+static const example narrow[] = {
+    {"squares beyond f16's range", NULL,
+     "tensor x: f16[4, 3] input \"x\"\n"
+     "stage y: f16[a<4, b<3] = x[a, b] * 300.0f16\n"
+     "stage z: f16[c<4, d<3] = y[c, d] * y[c, d]\n"
+     "stage m: f16[e<4] = sum[k<3] z[e, k]\n"
+     "stage r: f16[f<4] out = sqrt(m[f])\n"
+     "output r \"r\"\n"},
+    {"a recurrence with small steps", NULL,
+     "tensor x: f16[50, 3] input \"x\"\n"
+     "scan s1 t<50\n"
+     "declare H: f16[50, 3]\n"
+     "stage H: f16[t, a<3] scan s1 out = (load H[t - 1, a] else 8.0f16) + abs(x[t, a]) * 0.001f16\n"
+     "stage y: f16[b<50, c<3] out = (H[b, c] - 8.0f16) * 64.0f16\n"
+     "output H \"H\"\noutput y \"y\"\n"},
+    {"sums in place, an output that is read", NULL,
+     "tensor x: f16[50, 2] input \"x\"\n"
+     "stage y: f16[a<2] out = 100.0f16\n  update [b<50, c<2] y[c] += x[b, c] * x[b, c] * 0.125f16\n"
+     "stage z: f16[d<2] out = y[d] - 100.0f16\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"branches, borders, comparisons, conversions", NULL,
+     "tensor x: f16[4] input \"x\"\n"
+     "tensor b: bool[] input \"b\"\n"
+     "stage p: f16[a<4] = x[a] * 0.0001f16\n"
+     "stage s: f32[e<4] = f32(p[e]) * 10000.0\n"
+     "stage q: f16[c<4] = f16(max(s[c], 1e-7)) + (load p[c - 1] else x[c] * 0.3f16)\n"
+     "if b {\n  stage t: f16[d<4] out = sqrt(q[d] * q[d])\n} else {\n  stage e1: f16[f<4] out = sqrt(p[f] * p[f]) * 10000.0f16\n}\n  result r: f16[4] = t | e1\n"
+     "stage l: f16[g<4] out = log(f16(max(f32(p[g]), 1e-12)))\n"
+     "stage m: i64[] out = argmax[h<4] p[h]\n"
+     "output r \"r\"\noutput l \"l\"\noutput m \"m\"\n"},
+};
+static void in_f64(const char *text, char *out) {
+  for (; *text; text++) {
+    memcpy(out, text, strncmp(text, "f16", 3) ? 1 : 3);
+    if (!strncmp(text, "f16", 3)) memcpy(out, "f64", 3), text += 2, out += 2;
+    out++;
+  }
+  *out = 0;
+}
+static ndarray converted(arena *a, const ndarray *x, etype t) {
+  int64_t n = 0;
+  nd_count(x, &n);
+  ndarray r = *x;
+  uint8_t *q = arena_alloc(a, (size_t)n * et_bytes(t) + 1);
+  for (int64_t i = 0; i < n; i++) et_store(t, q + i * et_bytes(t), et_convert(t, x->type, et_load(x->type, (const uint8_t *)x->data + i * et_bytes(x->type))));
+  r.type = t, r.data = q, r.bytes = (size_t)n * et_bytes(t);
+  return r;
+}
+static uint32_t widened(const example *e, uint64_t fuel, uint64_t *spent) {
+  volatile uint32_t bad = 1;
+  char truth[2000];
+  ctx *c = ctx_new();
+  in_f64(e->text, truth);
+  CTX_TRY(c) {
+    emodule *m = expr_parse(c, e->text, e->name), *t = expr_parse(c, truth, e->name);
+    if (!m || !t) ctx_unwind(c);
+    arena *a = ctx_arena(c);
+    pass_check p = {.m = m, .seed = 88172645463325252u, .tolerance = 0x1p-10}, q = {.m = t};
+    expr_observer ob = {.after = pc_after, .env = &p, .fuel = fuel, .spent = spent};
+    pc_inputs(&p, a);
+    q.in = NEWN(a, ndarray, t->inputs.n + 1);
+    for (uint32_t i = 0; i < t->inputs.n; i++) q.in[i] = converted(a, &p.in[i], xt(t, t->inputs.v[i].t)->type);
+    pc_reference(&q, a);
+    p.ref = fuel ? NULL : NEWN(a, const ndarray *, m->outputs.n + 1); /* narrow arithmetic that is left may be wrong by any amount */
+    for (uint32_t i = 0; !fuel && i < m->outputs.n; i++) {
+      ndarray *r = NEW(a, ndarray);
+      *r = converted(a, q.ref[i], xt(m, m->outputs.v[i].t)->type);
+      p.ref[i] = r;
+    }
+    expr_optimise(m, 3, &ob);
+    bad = p.bad;
+  }
+  CTX_CATCH { printf("%s: failed\n", e->name); }
+  for (const diag *d = diag_first(c); d; d = d->next) printf("%s:%u: %s\n", e->name, d->pos.line, d->text);
+  ctx_free(c);
+  if (bad) printf("%s: wrong with fuel %llu\n", e->name, (unsigned long long)fuel);
+  return bad;
+}
+static void test_narrow(void **state) {
+  (void)state;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) {
+    uint64_t spent = 0, again;
+    bad += widened(&narrow[i], 0, &spent);
+    for (uint64_t f = 1; f <= spent; f++) bad += widened(&narrow[i], f, &again);
   }
   assert_int_equal(bad, 0);
 }
@@ -701,6 +802,6 @@ static void test_random(void **state) {
   assert_int_equal(bad, 0);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_shared), cmocka_unit_test(test_windows), cmocka_unit_test(test_fuel), cmocka_unit_test(test_random)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_shared), cmocka_unit_test(test_windows), cmocka_unit_test(test_fuel), cmocka_unit_test(test_narrow), cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,11 @@
 typedef struct c_export {
   const char *name;          /* NAME of NAME_run and NAME_info */
   const ek_rt_model *model;  /* its plan, run, weights are ignored: the module's main functions named `plan` and `run` are meant */
-  bytes weights;
+  bytes weights;             /* p NULL: the caller puts their text where c_source says */
 } c_export;
-/* x NULL: only the functions, not static (for tests and for reading). Appends to b; unwinds on what C cannot say (instructions declared by a target). */
-void c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf *b);
+/* The text of weights, in pieces. n: of all of them; begin with the others 0. */
+typedef struct c_words { size_t n, at; uint8_t word[4]; } c_words;
+void c_weights(c_words *w, bytes piece, sbuf *b);
+/* Gives the place in b where the weights' text belongs. x NULL: only the functions, not static (for tests and for reading). Appends to b; unwinds on what C cannot say (instructions declared by a target). */
+size_t c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf *b);
 #endif

@@ -87,7 +87,7 @@ static const char *element(cem *e, const linst *i, const char *lane) {
   if (i->kind == L_GATHER || i->kind == L_SCATTER) return arena_fmt(e->a, "%s[%s]", p, text_of(e, i->b, lane));
   const char *at = text_of(e, i->b, NULL);
   if (!lane) return arena_fmt(e->a, "%s[%s]", p, at);
-  return i->stride ? arena_fmt(e->a, "%s[%s + %s * %s]", p, at, lane, text_of(e, i->stride, NULL)) : arena_fmt(e->a, "%s[%s + %s]", p, at, lane);
+  return i->stride && !EK_PLANTED("emit-c-stride") ? arena_fmt(e->a, "%s[%s + %s * %s]", p, at, lane, text_of(e, i->stride, NULL)) : arena_fmt(e->a, "%s[%s + %s]", p, at, lane);
 }
 static void load(cem *e, lv v, const linst *i) {
   const char *lane = i->type.lanes > 1 ? "l" : NULL, *on = active(e, i, lane);
@@ -118,7 +118,7 @@ static void hreduce(cem *e, lv v, const linst *i) {
     sb_fmt(e->b, "for (int l = 0; l < %u; l++) t%u[l] = ", h, e->num[v]);
     c_combine(e, (rop)i->op, t, arena_fmt(e->a, "t%u[l]", e->num[v]), arena_fmt(e->a, "t%u[l + %u]", e->num[v], h));
     sb_put(e->b, ";\n");
-    if (n & 1) {
+    if (n & 1 && !EK_PLANTED("emit-c-across")) {
       indent(e);
       sb_fmt(e->b, "t%u[0] = ", e->num[v]);
       c_combine(e, (rop)i->op, t, arena_fmt(e->a, "t%u[0]", e->num[v]), arena_fmt(e->a, "t%u[%u]", e->num[v], n - 1));

@@ -106,29 +106,32 @@ static const char *ident(cem *e, map *taken, const char *name, uint32_t index) {
   map_puts(taken, s.s, index);
   return s.s;
 }
-static void weights(sbuf *b, bytes w) {
-  sb_put(b, "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n#error \"constants are little-endian\"\n#endif\n");
-  size_t n = (w.n + 3) / 4;
-  sb_fmt(b, "static const _Alignas(64) u32 weights[%zu] = {", n ? n : 1);
-  for (size_t i = 0; i < n; i++) {
-    uint8_t q[4] = {0};
-    memcpy(q, w.p + 4 * i, w.n - 4 * i < 4 ? w.n - 4 * i : 4);
-    if (i % 12 == 0) sb_put(b, "\n  ");
-    char t[16];
-    static const char hex[] = "0123456789abcdef";
-    uint32_t u = q[0] | (uint32_t)q[1] << 8 | (uint32_t)q[2] << 16 | (uint32_t)q[3] << 24;
-    size_t k = 0;
-    if (u < 10) t[k++] = (char)('0' + u);
-    else {
-      t[k++] = '0', t[k++] = 'x';
-      int s = 28;
-      while (!(u >> s & 15)) s -= 4;
-      for (; s >= 0; s -= 4) t[k++] = hex[u >> s & 15];
-    }
-    t[k++] = ',';
-    sb_putn(b, t, k);
+static void put_word(c_words *w, size_t i, sbuf *b) {
+  static const char hex[] = "0123456789abcdef";
+  const uint8_t *q = w->word;
+  uint32_t u = q[0] | (uint32_t)q[1] << 8 | (uint32_t)q[2] << 16 | (uint32_t)q[3] << 24;
+  char t[16];
+  size_t k = 0;
+  if (i % 12 == 0) sb_put(b, "\n  ");
+  if (u < 10) t[k++] = (char)('0' + u);
+  else {
+    t[k++] = '0', t[k++] = 'x';
+    int s = 28;
+    while (!(u >> s & 15)) s -= 4;
+    for (; s >= 0; s -= 4) t[k++] = hex[u >> s & 15];
   }
-  sb_put(b, n ? "\n};\n\n" : "0};\n\n");
+  t[k++] = ',';
+  sb_putn(b, t, k);
+  memset(w->word, 0, 4);
+}
+void c_weights(c_words *w, bytes piece, sbuf *b) {
+  if (!w->at)
+    sb_fmt(b, "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n#error \"constants are little-endian\"\n#endif\nstatic const _Alignas(64) u32 weights[%zu] = {", (w->n + 3) / 4);
+  for (size_t i = 0; i < piece.n; i++) {
+    w->word[w->at++ % 4] = piece.p[i];
+    if (w->at % 4 == 0 || w->at == w->n) put_word(w, (w->at - 1) / 4, b);
+  }
+  if (w->at == w->n) sb_put(b, "\n};\n\n");
 }
 static void tensor_parts(sbuf *b, const char *what, const ek_rt_tensor *t, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
@@ -169,7 +172,7 @@ static void descriptor(cem *e, sbuf *b, const c_export *x) {
   c_string(b, d->memory);
   sb_put(b, ", NULL, NULL, NULL};\n  return &model;\n}\n");
 }
-void c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf *b) {
+size_t c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf *b) {
   (void)t;
   arena *a = arena_new(c);
   uint64_t used = 0;
@@ -181,7 +184,7 @@ void c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf
     const lfunc *f = m->funcs.v[i];
     uint64_t h = loop_hash(f), k;
     same[i] = i;
-    if (x && f->kind == LF_KERNEL && map_getu(first, h, &k)) same[i] = (uint32_t)k;
+    if (x && f->kind == LF_KERNEL && map_getu(first, EK_PLANTED("emit-c-same") ? h = f->params.n : h, &k)) same[i] = (uint32_t)k;
     else map_putu(first, h, i);
     e.idents[i] = same[i] == i ? (x ? ident(&e, taken, f->name, i) : f->name) : e.idents[same[i]];
     map_puts(e.names, f->name, i);
@@ -195,8 +198,10 @@ void c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf
   sb_put(b, types);
   sb_put(b, records);
   c_helpers(b, used);
-  if (x && x->weights.n) weights(b, x->weights);
+  size_t at = b->n;
+  if (x && x->weights.p && x->weights.n) c_weights(&(c_words){.n = x->weights.n}, x->weights, b);
   sb_putn(b, body.s, body.n);
   if (x) descriptor(&e, b, x);
   arena_free(a);
+  return at;
 }

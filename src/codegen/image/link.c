@@ -70,7 +70,7 @@ static void place_sections(linker *k, bool code) {
       const Elf64_Shdr *s = &k->o[i].sh[j];
       if (!loaded(s) || code != !!(s->sh_flags & SHF_EXECINSTR)) continue;
       uint64_t *at = code ? &k->code : &k->data;
-      *at = align(*at, s->sh_addralign ? s->sh_addralign : 1);
+      *at = align(*at, s->sh_addralign && !EK_PLANTED("cache-image") ? s->sh_addralign : 1);
       k->o[i].place[j] = (int64_t)*at;
       *at += s->sh_size;
     }

@@ -198,7 +198,7 @@ static uint32_t block_size(const lfunc *f, uint32_t block) {
 /* Another round? `while` looks at its register. */
 static LLVMValueRef goes_on(em *e, const linst *i, LLVMValueRef x, LLVMValueRef end) {
   LLVMValueRef more = LLVMBuildICmp(e->b, LLVMIntSLT, x, end, "");
-  return i->mask ? LLVMBuildAnd(e->b, more, LLVMBuildLoad2(e->b, e->slot[i->mask], e->val[i->mask], ""), "") : more;
+  return i->mask && !EK_PLANTED("llvm-while") ? LLVMBuildAnd(e->b, more, LLVMBuildLoad2(e->b, e->slot[i->mask], e->val[i->mask], ""), "") : more;
 }
 /* A loop of `copies` bodies a round, while index + (copies-1)*step < to. Returns the index after it. guard: the first round may not happen. */
 static LLVMValueRef round_loop(em *e, lv v, const linst *i, LLVMValueRef from, unsigned copies, bool guard) {
@@ -250,7 +250,7 @@ static void emit_for(em *e, lv v, const linst *i) {
   LLVMValueRef at = e->val[i->a];
   if (copies > 1) at = round_loop(e, v, i, at, (unsigned)copies, trips < 0);
   if (copies > 1 && trips > 0) { /* what is left is known */
-    int64_t done = trips / copies * copies;
+    int64_t done = trips / copies * copies + EK_PLANTED("llvm-unroll");
     for (int64_t k = done; k < trips; k++) {
       e->val[v] = LLVMConstInt(e->i64, (unsigned long long)(lo.i + k * st.i), 1);
       em_block(e, i->body);

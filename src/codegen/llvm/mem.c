@@ -128,7 +128,7 @@ static LLVMValueRef active(em *e, const linst *i) {
     if (lanes > 1) nv = em_splat(e, n, lanes);
     else nv = LLVMBuildInsertElement(e->b, LLVMGetPoison(LLVMVectorType(at, 1)), n, LLVMConstInt(e->i32, 0, 0), "");
     LLVMValueRef c = LLVMBuildICmp(e->b, LLVMIntULT, LLVMConstVector(lane, lanes), nv, "");
-    m = m ? LLVMBuildAnd(e->b, m, c, "") : c;
+    m = m && !EK_PLANTED("llvm-memory") ? LLVMBuildAnd(e->b, m, c, "") : c;
   }
   return m;
 }

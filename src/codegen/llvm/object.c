@@ -184,6 +184,12 @@ static LLVMValueRef checked_plan(em *e, LLVMValueRef plan, LLVMTypeRef mt, LLVMV
   LLVMBuildRet(e->b, LLVMBuildCall2(e->b, mt, plan, &call, 1, ""));
   return fn;
 }
+/* Code finds the weights by a pointer in memory: they may lie further away than an instruction reaches. */
+static LLVMValueRef through_pointer(em *e, LLVMValueRef weights) {
+  LLVMValueRef at = global(e, weights, "weights_at", 8, true);
+  LLVMSetGlobalConstant(at, 0); /* else its value would be known */
+  return LLVMBuildLoad2(e->b, e->ptr, at, "");
+}
 static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
   arena *a = arena_new(w->c);
   em e_ = {.c = w->c, .a = a, .lc = w->lc, .mod = w->mod, .b = LLVMCreateBuilderInContext(w->lc)}, *e = &e_;
@@ -210,7 +216,7 @@ static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
   if (x->pool && d->cpu) plan = checked_plan(e, plan, mt, text(e, d->cpu));
   LLVMValueRef entry = LLVMAddFunction(w->mod, arena_fmt(a, "%s_run", x->name), mt), call = LLVMGetParam(entry, 0);
   LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(w->lc, entry, "entry"));
-  fill(e, entry, call, 5, weights);
+  fill(e, entry, call, 5, x->weights.n && !x->embed ? through_pointer(e, weights) : weights);
   fill(e, entry, call, 6, par);
   LLVMBuildRet(e->b, LLVMBuildCall2(e->b, mt, run, &call, 1, ""));
 #define K(v) LLVMConstInt(e->i64, (unsigned long long)(v), 1)

@@ -59,7 +59,7 @@ static LLVMValueRef fminmax(em *e, bool max, LLVMValueRef x, LLVMValueRef y, boo
   LLVMRealPredicate p = max ? LLVMRealOGT : LLVMRealOLT;
   if (y_plain) return sel(e, LLVMBuildFCmp(e->b, p, y, x, ""), y, x);
   LLVMValueRef r = sel(e, LLVMBuildFCmp(e->b, p, x, y, ""), x, y);
-  return x_plain ? r : sel(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), x, r);
+  return x_plain || EK_PLANTED("llvm-op") ? r : sel(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), x, r);
 }
 static LLVMValueRef iminmax(em *e, bool max, etype t, LLVMValueRef x, LLVMValueRef y) {
   if (t == ET_BOOL) return max ? LLVMBuildOr(e->b, x, y, "") : LLVMBuildAnd(e->b, x, y, "");
@@ -307,7 +307,7 @@ LLVMValueRef em_hreduce(em *e, const linst *i) {
   while (n > 1) {
     unsigned h = n / 2;
     LLVMValueRef *lo = NEWN(e->a, LLVMValueRef, h), *hi = NEWN(e->a, LLVMValueRef, h), last = NULL;
-    if (n & 1) last = LLVMBuildExtractElement(e->b, v, LLVMConstInt(e->i32, n - 1, 0), "");
+    if (n & 1 && !EK_PLANTED("llvm-across")) last = LLVMBuildExtractElement(e->b, v, LLVMConstInt(e->i32, n - 1, 0), "");
     for (unsigned l = 0; l < h; l++) lo[l] = LLVMConstInt(e->i32, l, 0), hi[l] = LLVMConstInt(e->i32, l + h, 0);
     LLVMValueRef x, y;
     if (h == 1) {

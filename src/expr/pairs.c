@@ -1,0 +1,148 @@
+/* Which reductions look at all pairs of places, and need not?
+ *
+ * Two formulas come up wherever something is sorted, selected or accumulated, and cost n*n as they stand:
+ *   running    Y[p] = red[k where k <= p] f(k)                    each value follows from the one before: n
+ *   ranking    Y[p] = sum[k] (f(k) > f(p) or (f(k) == f(p) and k < p))     how many come before p in a total order: its place after sorting: n
+ * Both are recognised by their form alone, after simplification; the stage keeps its formula, and the schedule (kernel_pairs.c) computes it the short way.
+ *
+ * k and p may be several variables each, which number places in row-major order (the same extents); `<=` may be `<`, `>=`, `>`. The body and what else the condition says may not use p.
+ */
+#include "expr/pass.h"
+
+enum { FEW_RUNNING = 8, FEW_RANKED = 48 /* so few places are compared faster than they are sorted */ };
+
+static bool uses_any(emodule *m, ex e, const atom *vars, uint32_t n, arena *a) {
+  u32vec at = {0};
+  if (!e) return false;
+  expr_vars(m, e, a, &at);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t j = 0; j < at.n; j++)
+      if (at.v[j] == vars[i]) return true;
+  return false;
+}
+/* number >= 0 */
+static bool is_ge0(emodule *m, ex e, sz *number) {
+  const ex_node *n = exn(m, e);
+  if (n->kind != EX_OP || n->op != OP_GE) return false;
+  const ex_node *l = exn(m, n->args[0]), *r = exn(m, n->args[1]);
+  if (l->kind != EX_INDEX || r->kind != EX_CONST || r->k.i != 0) return false;
+  *number = l->index;
+  return true;
+}
+
+/* ---- running ---- */
+/* d = sign*(flat(p) - flat(k)) - (strict ? 1 : 0) with places numbered by all variables of the reduction, the first one slowest */
+static bool row_major(emodule *m, const ex_node *n, const u32vec *own, sz d, running *out) {
+  ctx *c = m->c;
+  sz rest = d, coef[MAX_RANK];
+  if (!n->nargs || n->nargs > MAX_RANK) return false;
+  out->n = n->nargs;
+  for (uint32_t i = 0; i < n->nargs; i++)
+    if (!sym_linear(c, rest, n->args[i], &coef[i], &rest)) return false;
+  out->backward = sym_ge0(c, coef[0]);
+  for (uint32_t i = 0; i < n->nargs; i++) { /* of the same weight and extent */
+    sz q = 0, left = 0;
+    out->k[i] = n->args[i], out->p[i] = 0;
+    for (uint32_t j = 0; j < own->n && !out->p[i]; j++) {
+      if (!sym_linear(c, rest, own->v[j], &q, &left)) return false;
+      if (q == sym_neg(c, coef[i]) && sym_extent(c, own->v[j]) == sym_extent(c, n->args[i])) out->p[i] = own->v[j], rest = left;
+    }
+    if (!out->p[i]) return false;
+  }
+  int64_t k;
+  if (!sym_is_int(c, rest, &k) || (k != 0 && k != -1)) return false;
+  out->strict = k == -1;
+  sz weight = sym_int(c, out->backward ? 1 : -1);
+  for (uint32_t at = out->n; at-- > 0;) { /* the lightest last */
+    uint32_t i = 0;
+    while (i <= at && coef[i] != weight) i++;
+    if (i > at) return false;
+    sz q = coef[i];
+    atom vk = out->k[i], vp = out->p[i];
+    coef[i] = coef[at], out->k[i] = out->k[at], out->p[i] = out->p[at];
+    coef[at] = q, out->k[at] = vk, out->p[at] = vp;
+    weight = sym_mul(c, weight, sym_extent(c, vk));
+  }
+  return true;
+}
+bool expr_running(emodule *m, uint32_t s, arena *a, running *out) {
+  const stage *x = xs(m, s);
+  *out = (running){0};
+  if (!x->value || x->updates.n || x->scan) return false;
+  ex_node n = *exn(m, x->value);
+  if (n.kind != EX_REDUCE || !n.where || red_is_arg((rop)n.op)) return false;
+  u32vec own = {0}, parts = {0};
+  stage_vars(m, s, a, &own);
+  vec_push(a, parts, n.where);
+  for (uint32_t i = 0; i < parts.n && parts.n < MANY;) {
+    ex_node w = *exn(m, parts.v[i]);
+    if (w.kind != EX_OP || w.op != OP_AND) i++;
+    else {
+      parts.v[i] = w.args[0];
+      vec_push(a, parts, w.args[1]);
+    }
+  }
+  uint32_t which = 0;
+  sz d;
+  while (which < parts.n && !(is_ge0(m, parts.v[which], &d) && row_major(m, &n, &own, d, out))) which++;
+  if (which == parts.n) return false;
+  for (uint32_t i = 0; i < parts.n; i++)
+    if (i != which) out->keep = out->keep ? expr_op2(m, OP_AND, out->keep, parts.v[i]) : parts.v[i];
+  if (uses_any(m, n.body, out->p, out->n, a) || uses_any(m, out->keep, out->p, out->n, a)) return false;
+  sz places = sym_int(m->c, 1);
+  for (uint32_t i = 0; i < out->n; i++) places = sym_mul(m->c, places, sym_extent(m->c, out->k[i]));
+  return sym_int_or(m->c, places, INT64_MAX) > FEW_RUNNING;
+}
+
+/* ---- ranking ---- */
+/* e is `x OP y` (or its mirror) with x = f(k), y = f(p): OP as seen from k */
+static sop compared(emodule *m, ex e, atom k, atom p, ex *key, arena *a) {
+  ex_node n = *exn(m, e);
+  if (n.kind != EX_OP || (n.op != OP_GT && n.op != OP_LT && n.op != OP_EQ)) return OP_NONE;
+  for (int mirror = 0; mirror < 2; mirror++) {
+    ex x = n.args[mirror], y = n.args[!mirror];
+    if (!uses_any(m, x, &k, 1, a) || uses_any(m, x, &p, 1, a)) continue;
+    sz by = sym_of_atom(m->c, p);
+    if (expr_subst_vars(m, x, &k, &by, 1) != y) continue;
+    *key = y;
+    return n.op == OP_EQ || !mirror ? (sop)n.op : n.op == OP_GT ? OP_LT : OP_GT;
+  }
+  return OP_NONE;
+}
+static bool before(emodule *m, ex e, atom k, atom p) { /* k < p */
+  sz d;
+  return is_ge0(m, e, &d) && d == sym_addi(m->c, sym_sub(m->c, sym_of_atom(m->c, p), sym_of_atom(m->c, k)), -1);
+}
+bool expr_ranking(emodule *m, uint32_t s, arena *a, ranking *out) {
+  const stage *x = xs(m, s);
+  *out = (ranking){0};
+  if (!x->value || x->updates.n || x->scan) return false;
+  ex_node n = *exn(m, x->value);
+  if (n.kind != EX_REDUCE || n.op != RED_SUM || n.where || n.nargs != 1 || et_kind((etype)n.type) == K_FLOAT) return false;
+  ex_node b = *exn(m, n.body);
+  if (b.kind != EX_OP || b.op != OP_CAST || exn(m, b.args[0])->type != ET_BOOL) return false;
+  ex_node either = *exn(m, b.args[0]);
+  if (either.kind != EX_OP || either.op != OP_OR) return false;
+  u32vec own = {0};
+  stage_vars(m, s, a, &own);
+  atom k = n.args[0];
+  for (uint32_t v = 0; v < own.n; v++) {
+    atom p = own.v[v];
+    if (sym_extent(m->c, p) != sym_extent(m->c, k)) continue;
+    for (int mirror = 0; mirror < 2; mirror++) {
+      ex key, same;
+      sop op = compared(m, either.args[mirror], k, p, &key, a);
+      if (op != OP_GT && op != OP_LT) continue;
+      ex_node tie = *exn(m, either.args[!mirror]);
+      if (tie.kind != EX_OP || tie.op != OP_AND) continue;
+      for (int t = 0; t < 2; t++)
+        if (compared(m, tie.args[t], k, p, &same, a) == OP_EQ && same == key && before(m, tie.args[!t], k, p)) {
+          *out = (ranking){.k = k, .p = p, .key = key, .falling = op == OP_GT};
+          int64_t lo, hi;
+          sym_range(m->c, sym_extent(m->c, p), &lo, &hi);
+          return hi > FEW_RANKED;
+        }
+    }
+  }
+  return false;
+}

@@ -1,0 +1,193 @@
+/* Where do the contents of the weights come from, and when? From the model's file or from folded constants, at the end, straight to where they belong: a module's memory, a file, a digest. Until then a program knows of
+ * them only where they come from and how they are packed.
+ *
+ * The work is cut into pieces of a few megabytes, such that a piece reads one stretch of its source as far as the packing allows. What a piece has read of a mapped file leaves memory again; a source that is memory of the
+ * compiler is given up after its last piece. So at any time there is little more than what is written plus what is still to be read from such memory. */
+#include "program/build.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 4 << 20, COMPARE = 16 << 20 };
+
+bool weights_equal(ctx *c, bytes a, const packing *pa, bytes b, const packing *pb) {
+  if (a.n != b.n || !pa != !pb || (pa && memcmp(pa, pb, sizeof *pa))) return false;
+  if (a.p == b.p) return true;
+  bool same = true;
+  for (size_t at = 0; at < a.n && same; at += COMPARE) {
+    size_t n = a.n - at < COMPARE ? a.n - at : COMPARE;
+    same = !memcmp(a.p + at, b.p + at, n);
+    if (n == COMPARE) file_done(c, a.p + at, n), file_done(c, b.p + at, n);
+  }
+  return same;
+}
+
+/* ---- pieces ---- */
+typedef struct piece {
+  uint32_t buffer;
+  uint32_t group;
+  pack_piece at; /* of a pack; first..last-1 are bytes otherwise */
+} piece;
+/* Sources that overlap are given up together. */
+typedef struct group {
+  bytes source;
+  uint32_t left; /* pieces */
+} group;
+typedef struct writing {
+  const program *p;
+  uint8_t *to;
+  VEC(piece) pieces;
+  VEC(group) groups;
+  pthread_mutex_t lock; /* guards what is left of groups, and is held in calls of done */
+  void (*done)(void *env, bytes source);
+  void *env;
+} writing;
+static size_t size_of(const program *p, const pbuffer *b) { return (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type); }
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/* The pieces of a buffer in the order of the source: of points where these are further apart than lanes, of items otherwise (which is also the order of the pack). */
+static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
+  const pbuffer *b = &w->p->buffers.v[i];
+  const packing *k = b->pack;
+  int64_t n = (int64_t)size_of(w->p, b);
+  if (!k) {
+    for (int64_t at = 0; at < n; at += PIECE) vec_push(a, w->pieces, ((piece){i, 0, {at, min64(n, at + PIECE), 0, 0}}));
+    return;
+  }
+  int64_t items = packing_items(k), row = k->nr * k->size;
+  if (!in_order && !k->nsel && k->nred && k->step[0] > k->lane_step) {
+    int64_t points = ceil_div(PIECE, items * row);
+    for (int64_t p = 0; p < k->depth; p += points) vec_push(a, w->pieces, ((piece){i, 0, {0, items, p, min64(k->depth, p + points)}}));
+    return;
+  }
+  int64_t some = ceil_div(PIECE, k->depth * row);
+  for (int64_t p = 0; p < items; p += some) vec_push(a, w->pieces, ((piece){i, 0, {p, min64(items, p + some), 0, k->depth}}));
+}
+static void write_piece(const pbuffer *b, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
+  if (b->pack)
+    packing_write(b->pack, b->source.p, at, to + at.first * b->pack->depth * b->pack->nr * b->pack->size);
+  else
+    memcpy(to + at.first, b->source.p + at.first, (size_t)(at.last - at.first));
+}
+static bytes piece_source(const pbuffer *b, pack_piece at) { return b->pack ? packing_reads(b->pack, b->source.p, at) : (bytes){b->source.p + at.first, (size_t)(at.last - at.first)}; }
+static size_t piece_bytes(const pbuffer *b, pack_piece at) { return (size_t)((at.last - at.first) * (b->pack ? (at.to - at.from) * b->pack->nr * b->pack->size : 1)); }
+static void one(ctx *c, void *arg, uint32_t i) {
+  writing *w = arg;
+  const piece *x = &w->pieces.v[i];
+  const pbuffer *b = &w->p->buffers.v[x->buffer];
+  write_piece(b, x->at, w->to + b->weight_offset);
+  bytes read = piece_source(b, x->at);
+  if (read.n / 2 <= piece_bytes(b, x->at)) file_done(c, read.p, read.n); /* else other pieces need much of it, too */
+  pthread_mutex_lock(&w->lock);
+  group *g = &w->groups.v[x->group];
+  if (!--g->left && w->done) w->done(w->env, g->source);
+  pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- which buffers ---- */
+/* Each place in the weights once, in their order. */
+static void places(const program *p, arena *a, u32vec *out) {
+  map *seen = map_new(a);
+  for (uint32_t i = 1; i < p->buffers.n; i++) {
+    const pbuffer *b = &p->buffers.v[i];
+    uint64_t had;
+    if (b->kind != BUF_WEIGHTS || !size_of(p, b) || map_getu(seen, b->weight_offset, &had)) continue;
+    if (!b->source.p) ctx_fail(p->c, E_USAGE, "program %s was read from text, which names the weights by their SHA-256 but does not hold them; build it from its model", p->name);
+    map_putu(seen, b->weight_offset, 1);
+    vec_push(a, *out, i);
+  }
+}
+typedef struct from {
+  bytes source;
+  uint32_t buffer;
+} from;
+static int by_source(const void *a, const void *b) {
+  const from *x = a, *y = b;
+  return x->source.p < y->source.p ? -1 : x->source.p > y->source.p;
+}
+static void group_sources(writing *w, arena *a, const u32vec *list, uint32_t *group_of) {
+  from *f = NEWN(a, from, list->n + 1);
+  for (uint32_t i = 0; i < list->n; i++) f[i] = (from){w->p->buffers.v[list->v[i]].source, list->v[i]};
+  if (list->n) qsort(f, list->n, sizeof *f, by_source);
+  for (uint32_t i = 0; i < list->n; i++) {
+    group *g = w->groups.n ? &w->groups.v[w->groups.n - 1] : NULL;
+    if (g && f[i].source.p < g->source.p + g->source.n) {
+      size_t n = (size_t)(f[i].source.p - g->source.p) + f[i].source.n;
+      if (n > g->source.n) g->source.n = n;
+    } else
+      vec_push(a, w->groups, ((group){f[i].source, 0}));
+    group_of[f[i].buffer] = w->groups.n - 1;
+  }
+}
+/* What lies between the buffers is 0, so that equal programs have equal weights. */
+static void fill_gap(const program *p, const pbuffer *b, uint8_t *to) {
+  size_t n = size_of(p, b), room = (size_t)sym_int_or(p->c, b->bytes, 0);
+  if (room > n) memset(to + b->weight_offset + n, 0, room - n);
+}
+void program_weights(const program *p, uint32_t threads, uint8_t *to, void (*done)(void *env, bytes source), void *env) {
+  arena *a = p->a;
+  u32vec list = {0};
+  writing *w = NEW(a, writing);
+  *w = (writing){.p = p, .to = to, .done = done, .env = env};
+  places(p, a, &list);
+  uint32_t *group_of = NEWN(a, uint32_t, p->buffers.n + 1), n = 0;
+  group_sources(w, a, &list, group_of);
+  for (uint32_t i = 0; i < list.n; i++) {
+    fill_gap(p, &p->buffers.v[list.v[i]], to);
+    cut(w, a, list.v[i], false);
+    for (; n < w->pieces.n; n++) w->groups.v[w->pieces.v[n].group = group_of[list.v[i]]].left++;
+  }
+  if (pthread_mutex_init(&w->lock, NULL)) ctx_fail(p->c, E_MEMORY, "no memory for a lock");
+  bool volatile failed = false;
+  CTX_TRY(p->c) { par_for(p->c, threads, w->pieces.n, one, w); }
+  CTX_CATCH { failed = true; }
+  pthread_mutex_destroy(&w->lock);
+  if (failed) ctx_unwind(p->c);
+}
+
+/* ---- one after the other ---- */
+static void stream(const program *p, uint32_t i, arena *a, void (*put)(void *env, bytes piece), void *env) {
+  const pbuffer *b = &p->buffers.v[i];
+  writing w = {.p = p};
+  uint8_t *room = NULL;
+  size_t most = 0;
+  cut(&w, a, i, true);
+  for (uint32_t k = 0; k < w.pieces.n; k++) {
+    pack_piece at = w.pieces.v[k].at;
+    bytes read = piece_source(b, at);
+    size_t n = piece_bytes(b, at);
+    if (!b->pack) {
+      put(env, read);
+      file_done(p->c, read.p, read.n);
+      continue;
+    }
+    if (n > most) room = arena_alloc(a, most = n);
+    packing_write(b->pack, b->source.p, at, room);
+    put(env, (bytes){room, n});
+    if (read.n / 2 <= n) file_done(p->c, read.p, read.n);
+  }
+  file_done(p->c, b->source.p, b->source.n);
+}
+void program_weights_stream(const program *p, void (*put)(void *env, bytes piece), void *env) {
+  static const uint8_t zeros[64];
+  arena *a = arena_new(p->c);
+  u32vec list = {0};
+  places(p, a, &list);
+  for (uint32_t i = 0; i < list.n; i++) { /* offsets were given in this order */
+    const pbuffer *b = &p->buffers.v[list.v[i]];
+    size_t n = size_of(p, b), room = (size_t)sym_int_or(p->c, b->bytes, 0);
+    arena *mine = arena_new(p->c);
+    stream(p, list.v[i], mine, put, env);
+    arena_free(mine);
+    if (room > n) put(env, (bytes){zeros, room - n});
+  }
+  arena_free(a);
+}
+static void add(void *env, bytes piece) { sha256_add(env, piece.p, piece.n); }
+const char *weights_digest(const program *p, const pbuffer *b, arena *a) {
+  if (b->sha256) return b->sha256;
+  sha256_state *k = sha256_begin(a);
+  arena *mine = arena_new(p->c);
+  if (size_of(p, b)) stream(p, (uint32_t)(b - p->buffers.v), mine, add, k);
+  arena_free(mine);
+  return sha256_end(k);
+}

@@ -1,0 +1,169 @@
+/* How is a stage computed whose formula looks at all pairs of places (expr_running, expr_ranking)?
+ *
+ * running   one walk over the places with the value so far in a register.
+ * ranking   sorted by digits of 8 bits, least first (a stable sort, so equal keys keep their order): keys become unsigned integers in ascending order; a digit in which all keys agree costs nothing. Each place then
+ *           gets the position at which it came out. NaN comes before nothing and nothing before it: it ranks 0, as in the formula, and stands after all others.
+ *
+ * The other variables of the stage, flattened, are the chunks.
+ */
+#include "expr/passes.h"
+#include "schedule/kernel_in.h"
+
+static ltype i64(void) { return lt(ET_I64, 1); }
+static lv loop_to(lbuild *b, const char *name, lv n) {
+  lv i;
+  lb_for(b, name, lb_int(b, 0), n, lb_int(b, 1), 0, &i);
+  return i;
+}
+/* Opens the loop over the chunks: points of the variables that are none of own[0..n-1]. */
+static void open_points(kctx *k, uint32_t si, const atom *own, uint32_t n) {
+  u32vec domain = {0};
+  nvars rest = {0};
+  kernel_domain(k, si, &domain);
+  for (uint32_t i = 0; i < domain.n; i++) {
+    bool mine = false;
+    for (uint32_t j = 0; j < n; j++) mine |= own[j] == domain.v[i];
+    if (!mine) vec_push(k->a, rest, ((nvar){.var = domain.v[i], .extent = sym_extent(k->c, domain.v[i])}));
+  }
+  k->l.chunks = rest.n ? kernel_flatten(k, &rest, rest.n) : sym_int(k->c, 1);
+  lv w;
+  lb_for(&k->e.b, "point", lb_lo(&k->e.b), lb_hi(&k->e.b), lb_int(&k->e.b, 1), 0, &w);
+  emit_scope(&k->e);
+  if (rest.n) emit_bind(&k->e, rest.v[0].var, w);
+}
+static void close_points(kctx *k) {
+  emit_unscope(&k->e);
+  lb_end(&k->e.b);
+}
+static void store_at(kctx *k, uint32_t si, lv value) {
+  const stage *s = xs(k->m, si);
+  sz idx[MAX_RANK] = {0};
+  for (uint32_t i = 0; i < s->naxes; i++) idx[i] = expr_axis_index(k->m, &s->axes[i]);
+  emit_store(&k->e, s->tensor, idx, (evalue){value, false}, OP_NONE);
+}
+
+void kernel_running(kctx *k, uint32_t si) {
+  ectx *e = &k->e;
+  lbuild *b = &e->b;
+  running r;
+  expr_running(k->m, si, k->a, &r);
+  ex_node n = *exn(k->m, xs(k->m, si)->value);
+  n.where = r.keep;
+  etype at = (etype)n.acc;
+  open_points(k, si, r.p, r.n);
+  lv so_far = lb_reg(b, lb_const(b, lt(at, 1), schedule_identity((rop)n.op, at)));
+  for (uint32_t i = 0; i < r.n; i++) {
+    lv size = emit_size(e, sym_extent(k->c, r.k[i])), at_k = loop_to(b, sym_name(k->c, r.k[i]), size);
+    if (r.backward) at_k = lb_sub(b, lb_addi(b, size, -1), at_k);
+    emit_scope(e);
+    emit_bind(e, r.k[i], at_k), emit_bind(e, r.p[i], at_k);
+  }
+  e->dep.n = 0;
+  lv before = lb_get(b, so_far), after = schedule_step(e, &n, before, false, 1), v = r.strict && !EK_PLANTED("schedule-running") ? before : after;
+  lb_set(b, so_far, after);
+  if ((etype)n.type != at) v = lb_op(b, OP_CAST, lt((etype)n.type, 1), v, 0, 0);
+  store_at(k, si, v);
+  for (uint32_t i = 0; i < r.n; i++) {
+    emit_unscope(e);
+    lb_end(b);
+  }
+  close_points(k);
+}
+
+/* ---- ranking ---- */
+enum { DIGIT = 8, BUCKETS = 1 << DIGIT };
+static etype key_type(etype t) { return et_bytes(t) > 4 ? ET_U64 : ET_U32; }
+/* v as an unsigned integer whose order is that of v (falling: the reverse); NaN is the last one */
+static lv key_of(lbuild *b, etype t, lv v, bool falling) {
+  etype u = key_type(t), wide = u == ET_U64 ? ET_F64 : ET_F32;
+  uint32_t bits = u == ET_U64 ? 64 : 32;
+  ltype U = lt(u, 1), S = lt(u == ET_U64 ? ET_I64 : ET_I32, 1);
+  lv top = lb_const(b, U, (scalar){.i = u == ET_U64 ? INT64_MIN : (int64_t)1 << 31}), ones = lb_op(b, OP_BNOT, U, lb_const(b, U, (scalar){.i = 0}), 0, 0), nan = 0, key;
+  if (et_kind(t) == K_FLOAT) {
+    ltype W = lt(wide, 1);
+    v = t == wide ? v : lb_op(b, OP_CAST, W, v, 0, 0);
+    nan = lb_op(b, OP_ISNAN, lt(ET_BOOL, 1), v, 0, 0);
+    lv zero = lb_const(b, W, (scalar){.f = 0});
+    v = lb_op(b, OP_SEL, W, lb_op(b, OP_EQ, lt(ET_BOOL, 1), v, zero, 0), zero, v); /* -0 is 0 */
+    lv sign = lb_op(b, OP_SHR, S, lb_op(b, OP_BITCAST, S, v, 0, 0), lb_const(b, S, (scalar){.i = bits - 1}), 0);
+    key = lb_op(b, OP_BXOR, U, lb_op(b, OP_BITCAST, U, v, 0, 0), lb_op(b, OP_BOR, U, lb_op(b, OP_BITCAST, U, sign, 0, 0), top, 0), 0);
+  } else if (et_kind(t) == K_INT) {
+    if (t != (etype)S.elem) v = lb_op(b, OP_CAST, S, v, 0, 0);
+    key = lb_op(b, OP_BXOR, U, lb_op(b, OP_BITCAST, U, v, 0, 0), top, 0);
+  } else key = t == u ? v : lb_op(b, OP_CAST, U, v, 0, 0);
+  if (falling) key = lb_op(b, OP_BXOR, U, key, ones, 0);
+  return nan ? lb_op(b, OP_SEL, U, nan, ones, key) : key;
+}
+static lv digit_of(lbuild *b, lv key, lv shift) { /* as an index */
+  ltype U = li(b->f, key)->type;
+  lv d = lb_op(b, OP_BAND, U, lb_op(b, OP_SHR, U, key, lb_op(b, OP_CAST, U, shift, 0, 0), 0), lb_const(b, U, (scalar){.i = BUCKETS - 1}), 0);
+  return lb_op(b, OP_CAST, i64(), d, 0, 0);
+}
+void kernel_ranking(kctx *k, uint32_t si) {
+  ectx *e = &k->e;
+  ctx *c = k->c;
+  lbuild *b = &e->b;
+  ranking r;
+  expr_ranking(k->m, si, k->a, &r);
+  etype t = (etype)exn(k->m, r.key)->type, u = key_type(t), result = (etype)exn(k->m, xs(k->m, si)->value)->type;
+  sz places = sym_extent(c, r.p);
+  int64_t lo, hi, digits = (int64_t)et_bytes(u);
+  sym_range(c, places, &lo, &hi);
+  etype it = hi < INT32_MAX ? ET_I32 : ET_I64; /* a place */
+  lv keys = kernel_scratch(k, u, sym_muli(c, places, 2)), from = kernel_scratch(k, it, sym_muli(c, places, 2)), count = kernel_scratch(k, it, sym_int(c, digits * BUCKETS));
+  lv n = emit_size(e, places), zero = lb_int(b, 0), one = lb_const(b, lt(it, 1), (scalar){.i = 1}), i;
+  open_points(k, si, &r.p, 1);
+  i = loop_to(b, "bucket", lb_int(b, digits * BUCKETS));
+  lb_store(b, count, i, lb_const(b, lt(it, 1), (scalar){.i = 0}));
+  lb_end(b);
+  i = loop_to(b, "place", n);
+  emit_scope(e);
+  emit_bind(e, r.p, i);
+  e->dep.n = 0;
+  lv key = key_of(b, t, emit_value(e, r.key).v, r.falling);
+  lb_store(b, keys, i, key);
+  lb_store(b, from, i, lb_op(b, OP_CAST, lt(it, 1), i, 0, 0));
+  for (int64_t d = 0; d < digits; d++) {
+    lv at = lb_addi(b, digit_of(b, key, lb_int(b, d * DIGIT)), d * BUCKETS);
+    lb_store(b, count, at, lb_op(b, OP_ADD, lt(it, 1), lb_load(b, lt(it, 1), count, at), one, 0));
+  }
+  emit_unscope(e);
+  lb_end(b);
+  /* keys and their places lie in one half of the room, and go to the other one */
+  lv half = lb_reg(b, zero);
+  lv d = loop_to(b, "digit", lb_int(b, digits)), first = lb_muli(b, d, BUCKETS), shift = lb_muli(b, d, DIGIT);
+  lv sum = lb_reg(b, lb_const(b, lt(it, 1), (scalar){.i = 0})), differ = lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1}));
+  i = loop_to(b, "bucket", lb_int(b, BUCKETS));
+  lv at = lb_add(b, first, i), have = lb_load(b, lt(it, 1), count, at), before = lb_get(b, sum);
+  lb_store(b, count, at, before);
+  lb_set(b, sum, lb_op(b, OP_ADD, lt(it, 1), before, have, 0));
+  lv all = lb_op(b, OP_EQ, lt(ET_BOOL, 1), lb_op(b, OP_CAST, i64(), have, 0, 0), n, 0);
+  lb_set(b, differ, lb_op(b, OP_AND, lt(ET_BOOL, 1), lb_get(b, differ), lb_op(b, OP_NOT, lt(ET_BOOL, 1), all, 0, 0), 0));
+  lb_end(b);
+  lb_if(b, lb_get(b, differ));
+  lv here = lb_get(b, half), there = lb_sub(b, n, here);
+  i = loop_to(b, "place", n);
+  lv src = lb_add(b, here, i), moved = lb_load(b, lt(u, 1), keys, src);
+  at = lb_add(b, first, digit_of(b, moved, shift));
+  lv pos = lb_load(b, lt(it, 1), count, at), to = lb_add(b, there, lb_op(b, OP_CAST, i64(), pos, 0, 0));
+  lb_store(b, count, at, lb_op(b, OP_ADD, lt(it, 1), pos, one, 0));
+  lb_store(b, keys, to, moved);
+  lb_store(b, from, to, lb_load(b, lt(it, 1), from, src));
+  lb_end(b);
+  lb_set(b, half, there);
+  lb_end(b);
+  lb_end(b);
+  i = loop_to(b, "position", n);
+  emit_scope(e);
+  lv sorted = lb_add(b, lb_get(b, half), i), place = lb_load(b, lt(it, 1), from, sorted), rank = i;
+  emit_bind(e, r.p, lb_op(b, OP_CAST, i64(), place, 0, 0));
+  e->dep.n = 0;
+  if (et_kind(t) == K_FLOAT) {
+    lv last = lb_op(b, OP_BNOT, lt(u, 1), lb_const(b, lt(u, 1), (scalar){.i = 0}), 0, 0);
+    rank = lb_op(b, OP_SEL, i64(), lb_op(b, OP_EQ, lt(ET_BOOL, 1), lb_load(b, lt(u, 1), keys, sorted), last, 0), lb_int(b, EK_PLANTED("schedule-ranking")), i);
+  }
+  store_at(k, si, result == ET_I64 ? rank : lb_op(b, OP_CAST, lt(result, 1), rank, 0, 0));
+  emit_unscope(e);
+  lb_end(b);
+  close_points(k);
+}

@@ -1,0 +1,355 @@
+/* Does every family of schedules compute what its formula says, whatever the sizes? Small expr texts, at least one for each family, at sizes that leave rests everywhere: compiled for every x86 target this machine can run,
+ * simply and in full, and run in one piece and chunk by chunk in the wrong order, against the evaluator. Memory ends where nobody may touch it, and is full of NaN before. */
+#include "codegen/llvm/llvm.h"
+#include "pass_check.h"
+#include "program/program.h"
+#include <setjmp.h>
+#include <stdlib.h>
+/* after loop.h, whose L_SET <fcntl.h> has as a macro */
+#include "../tools/check.h"
+#include <cmocka.h>
+
+enum { WORKERS = 3, MOST = 32 };
+/* `@` is a list of numbers for the shape before it. sizes: "N=1 M=7; N=33 M=2": one run each. What follows `reference:` is what the evaluator gets instead. */
+typedef struct example {
+  const char *name, *sizes, *text;
+} example;
+static const example examples[] = {
+    {"product, constant operand: packed panels; edge tiles of rows and lanes; epilogue", "",
+     "tensor x: f32[29, 23] input \"x\"\n"
+     "tensor w: f32[23, 37] const @\n"
+     "tensor v: f32[37] input \"v\"\n"
+     "stage p: f32[a<29, c<37] = sum[k<23] x[a, k] * w[k, c]\n"
+     "stage y: f32[d<29, e<37] out = max(p[d, e] + v[e], 0.0)\n"
+     "output y \"y\"\n"},
+    {"product of run-time operands: panels packed on the way; open rows and lanes", "N=1 M=1 K=1; N=133 M=37 K=9; N=3 M=130 K=2; N=150 M=64 K=5; N=0 M=4 K=3",
+     "size N\nsize M\nsize K\n"
+     "tensor x: f32[N, K] input \"x\"\n"
+     "tensor w: f32[M, K] input \"w\"\n"
+     "stage y: f32[a<N, c<M] out = sum[k<K] x[a, k] * w[c, k]\n"
+     "output y \"y\"\n"},
+    {"batched product of three operands with another type of sum", "B=1 N=5; B=3 N=18",
+     "size B\nsize N\n"
+     "tensor x: f32[B, N, 6] input \"x\"\n"
+     "tensor w: f32[B, 6, 21] input \"w\"\n"
+     "tensor s: f32[6] input \"s\"\n"
+     "stage y: f64[b<B, a<N, c<21] out = f64(sum[k<6] x[b, a, k] * s[k] * w[b, k, c])\n"
+     "output y \"y\"\n"},
+    {"convolution with stride and a border, two of them: halos, epilogue", "N=1; N=3",
+     "size N\n"
+     "tensor x: f32[N, 5, 11, 9] input \"x\"\n"
+     "tensor w: f32[12, 5, 3, 3] const @\n"
+     "tensor u: f32[7, 12, 3, 2] const @\n"
+     "stage c: f32[n<N, m<12, h<11, v<9] = sum[k<5, p<3, q<3] (load x[n, k, h + p - 1, v + q - 1] else 0.0) * w[m, k, p, q]\n"
+     "stage r: f32[n1<N, m1<12, h1<11, v1<9] = max(c[n1, m1, h1, v1], 0.0)\n"
+     "stage y: f32[n2<N, m2<7, h2<6, v2<5] out = sum[k2<12, p2<3, q2<2] (load r[n2, k2, 2*h2 + p2 - 1, 2*v2 + q2] else 0.0) * u[m2, k2, p2, q2]\n"
+     "output y \"y\"\n"},
+    {"a border that is no zero", "",
+     "tensor x: f32[3, 17] input \"x\"\n"
+     "stage r: f32[a<3, b<17] = exp(x[a, b])\n"
+     "stage y: f32[c<3, d<17] out = max[p<5] (load r[c, d + p - 2] else 0.75)\n"
+     "output y \"y\"\n"},
+    {"depthwise stencil", "H=1 W=1; H=7 W=35",
+     "size H\nsize W\n"
+     "tensor x: f32[6, H, W] input \"x\"\n"
+     "tensor w: f32[6, 3, 3] const @\n"
+     "stage y: f32[c<6, h<H, v<W] out = sum[p<3, q<3] (load x[c, h + p - 1, v + q - 1] else 0.0) * w[c, p, q]\n"
+     "output y \"y\"\n"},
+    {"reductions over the lanes: sum, product, largest, with a rest and with several sums in flight", "N=1 L=1; N=2 L=77; N=3 L=16; N=1 L=31",
+     "size N\nsize L\n"
+     "tensor x: f32[N, L] input \"x\"\n"
+     "tensor b: bool[N, L] input \"b\"\n"
+     "stage s: f32[a<N] out = sum[k<L] x[a, k] * x[a, k]\n"
+     "stage p: f32[a1<N] out = prod[k1<L] x[a1, k1] + 1.5\n"
+     "stage m: f32[a2<N] out = min[k2<L] x[a2, k2] - 3.0\n"
+     "stage q: f32[a3<N] out = sum[k3<L where b[a3, k3]] x[a3, k3]\n"
+     "stage z: bool[a4<N] out = any[k4<L] x[a4, k4] > 0.9\n"
+     "output s \"s\"\noutput p \"p\"\noutput m \"m\"\noutput q \"q\"\noutput z \"z\"\n"},
+    {"reductions over the lanes, known sizes", "",
+     "tensor x: f32[3, 77] input \"x\"\n"
+     "stage s: f32[a<3] out = sum[k<77] x[a, k] * x[a, k]\n"
+     "stage p: f32[a1<3] out = prod[k1<77] x[a1, k1] + 1.5\n"
+     "stage m: f32[a2<3] out = max[k2<77] x[a2, k2] - 3.0\n"
+     "output s \"s\"\noutput p \"p\"\noutput m \"m\"\n"},
+    {"sums over an outer axis: four neighbours first", "N=1 L=3; N=7 L=18; N=11 L=40",
+     "size N\nsize L\n"
+     "tensor x: f32[3, N, L] input \"x\"\n"
+     "stage s: f32[a<3, c<L] out = sum[k<N] x[a, k, c]\n"
+     "output s \"s\"\n"},
+    {"where the largest stands, and the last of equal ones", "L=1 M=3; L=21 M=19",
+     "size L\nsize M\n"
+     "tensor x: f32[L, M] input \"x\"\n"
+     "tensor i: i64[L, M] input \"i\"\n"
+     "stage a: i64[c<M] out = argmax[k<L] x[k, c] - 5.0\n"
+     "stage b: i64[c1<M] out = argmin_last[k1<L] i[k1, c1]\n"
+     "stage d: i64[c2<L] out = argmax[k2<M where x[c2, k2] < 0.5] x[c2, k2]\n"
+     "output a \"a\"\noutput b \"b\"\noutput d \"d\"\n"},
+    {"rows handed over: softmax, then a norm with a scale", "N=1 L=1; N=5 L=37",
+     "size N\nsize L\n"
+     "tensor x: f32[N, L] input \"x\"\n"
+     "tensor g: f32[L] input \"g\"\n"
+     "stage m: f32[a<N] = max[k<L] x[a, k]\n"
+     "stage e: f32[b<N, c<L] = exp(x[b, c] - m[b])\n"
+     "stage z: f32[d<N] = sum[k1<L] e[d, k1]\n"
+     "stage p: f32[f<N, h<L] = e[f, h] / z[f]\n"
+     "stage q: f32[i<N] = sum[k2<L] p[i, k2] * p[i, k2]\n"
+     "stage y: f32[j<N, l<L] out = p[j, l] * g[l] / sqrt(q[j] + 0.1)\n"
+     "output y \"y\"\n"},
+    {"columns handed over in strips", "N=4 M=1; N=9 M=530; N=3 M=77",
+     "size N\nsize M\n"
+     "tensor x: f32[N, M] input \"x\"\n"
+     "stage m: f32[a<M] = max[k<N] x[k, a]\n"
+     "stage e: f32[b<N, c<M] = exp(x[b, c] - m[c])\n"
+     "stage z: f32[d<M] = sum[k1<N] e[k1, d]\n"
+     "stage y: f32[f<N, h<M] out = e[f, h] / z[h]\n"
+     "output y \"y\"\n"},
+    {"two products and a row between them, in one kernel", "L=1 S=1; L=70 S=19; L=5 S=66",
+     "size L\nsize S\n"
+     "tensor q: f32[2, L, 4] input \"q\"\n"
+     "tensor k: f32[2, S, 4] input \"k\"\n"
+     "tensor v: f32[2, S, 20] input \"v\"\n"
+     "stage s: f32[h<2, l<L, t<S] = sum[d<4] q[h, l, d] * k[h, t, d]\n"
+     "stage m: f32[h1<2, l1<L] = max[t1<S] s[h1, l1, t1]\n"
+     "stage e: f32[h2<2, l2<L, t2<S] = exp(s[h2, l2, t2] - m[h2, l2])\n"
+     "stage y: f32[h3<2, l3<L, d3<20] out = (sum[t3<S] e[h3, l3, t3] * v[h3, t3, d3]) / (sum[t4<S] e[h3, l3, t4])\n"
+     "output y \"y\"\n"},
+    {"element by element: axes that count on, axes that repeat", "N=1 M=1; N=5 M=33",
+     "size N\nsize M\n"
+     "tensor x: f32[3, N, M] input \"x\"\n"
+     "tensor r: f32[N, M] input \"r\"\n"
+     "tensor c: f32[3, N] input \"c\"\n"
+     "stage y: f32[a<3, b<N, d<M] out = x[a, b, d] * r[b, d] + c[a, b]\n"
+     "stage z: f32[a1<3, b1<N, d1<M] out = x[a1, b1, d1] < 0.0 ? tanh(x[a1, b1, d1]) : f32(#a1 * 2 - #d1 // 3)\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"narrow and wide types side by side", "N=1; N=70",
+     "size N\n"
+     "tensor x: f16[N] input \"x\"\n"
+     "tensor b: bf16[N] input \"b\"\n"
+     "tensor i: i8[N] input \"i\"\n"
+     "tensor d: f64[N] input \"d\"\n"
+     "stage y: f64[a<N] out = f64(x[a]) * d[a] + f64(b[a])\n"
+     "stage z: i8[a1<N] out = i[a1] * 3i8 - i8(sat(i8, x[a1] * 100f16))\n"
+     "stage u: f16[a2<N] out = f16(f32(b[a2]) + f32(i[a2]))\n"
+     "stage s: f32[] out = sum[k<N to f32] f32(x[k])\n"
+     "output y \"y\"\noutput z \"z\"\noutput u \"u\"\noutput s \"s\"\n"},
+    {"movement: turned, backwards, with steps, spread, at a digit's places", "N=1; N=19",
+     "size N\n"
+     "tensor x: f32[5, N, 12] input \"x\"\n"
+     "stage t: f32[a<12, b<5, c<N] out = x[b, c, a]\n"
+     "stage r: f32[a1<5, b1<N, c1<6] out = x[4 - a1, N - 1 - b1, 2*c1 + 1]\n"
+     "stage w: f32[a2<5, b2<N, (p<3, q<4)] out = x[a2, b2, 3*q + p]\n"
+     "output t \"t\"\noutput r \"r\"\noutput w \"w\"\n"},
+    {"pieces stored where they belong, of computed ones and of others", "N=1; N=9",
+     "size N\n"
+     "tensor x: f32[N, 6] input \"x\"\n"
+     "tensor w: f32[6, 5] input \"w\"\n"
+     "stage y: f32[a<N, c<5] = max(sum[k<6] x[a, k] * w[k, c], 0.0)\n"
+     "stage z: f32[b<N, d<3] = exp(x[b, 2*d])\n"
+     "stage c: f32[e<N, f<14] out tiled\n  update [g<N, h<5] c[g, h] := y[g, h]\n  update [i<N, l<3] c[i, 5 + l] := z[i, l]\n  update [o<N, p<6] c[o, 8 + p] := x[o, p]\n"
+     "output c \"c\"\n"},
+    {"guarded reads where nothing is proved: indices from data, on both sides", "N=1; N=37",
+     "size N\n"
+     "tensor x: f32[9, 4] input \"x\"\n"
+     "tensor i: i64[N] input \"far\"\n"
+     "stage y: f32[a<N, b<4] out = (load x[{i[a]}, b] else 7.5)\n"
+     "stage z: f32[b1<4, a1<N] out = (load x[{i[a1]} - 1, b1] else f32(#b1))\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"updates: in order, under a condition, added up", "N=1; N=23",
+     "size N\n"
+     "tensor x: f32[N] input \"x\"\n"
+     "tensor i: i64[N] input \"i\"\n"
+     "stage y: f32[a<9] out = 0.5 * f32(#a)\n  update [q<N] y[{i[q]}] := x[q] if x[q] > 0.0\n"
+     "stage z: f32[b<9] out = 1.0\n  update [q1<N] z[{i[q1]}] += x[q1]\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"updates at places outside are dropped", "N=1; N=23",
+     "size N\n"
+     "tensor x: f32[N] input \"x\"\n"
+     "tensor i: i64[N] input \"far\"\n"
+     "stage z: f32[b<9] out = 1.0\n  update [q1<N] z[{i[q1]}] += x[q1]\n"
+     "output z \"z\"\n"
+     "reference:size N\n"
+     "tensor x: f32[N] input \"x\"\n"
+     "tensor i: i64[N] input \"far\"\n"
+     "stage z: f32[b<9] out = 1.0\n  update [q1<N] z[{i[q1]}] += x[q1] if i[q1] >= 0 and i[q1] < 9\n"
+     "output z \"z\"\n"},
+    {"recurrence of few operations: one launch", "T=1; T=7",
+     "size T\n"
+     "scan s1 t<T\n"
+     "tensor x: f32[T, 3, 5] input \"x\"\n"
+     "tensor r: f32[5, 5] input \"r\"\n"
+     "declare z: f32[T, 3, 5]\n"
+     "stage h: f32 [t, b<3, j<5] scan s1 out = tanh(x[t, b, j] + (sum[k<5] (load h[t - 1, b, k] else 0.25) * r[k, j]) + (load z[t - 1, b, j] else 0.5))\n"
+     "stage z: f32 [t, b1<3, j1<5] scan s1 = 0.5 * h[t, b1, j1]\n"
+     "output h \"h\"\n"},
+    {"recurrence of many operations: launches for parts of a step", "T=3",
+     "size T\n"
+     "scan s1 t<T\n"
+     "tensor x: f32[T, 3, 280] input \"x\"\n"
+     "tensor r: f32[280, 280] const @\n"
+     "declare h: f32[T, 3, 280]\n"
+     "stage p: f32 [t, b<3, j<280] scan s1 = sum[k<280] (load h[t - 1, b, k] else 0.0) * r[k, j]\n"
+     "stage h: f32 [t, b1<3, j1<280] scan s1 out = tanh(x[t, b1, j1] + 0.1 * p[t, b1, j1])\n"
+     "output h \"h\"\n"},
+    {"so far: sums, products backwards, without the place itself", "N=5; N=40",
+     "size N\n"
+     "tensor x: f32[3, N] input \"x\"\n"
+     "stage y: f32[a<3, b<N] out = sum[k<N where #k <= #b] x[a, k]\n"
+     "stage z: f32[a1<3, b1<N] out = prod[k1<N where #k1 > #b1] x[a1, k1] + 1.0\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"places after sorting", "N=3; N=60",
+     "size N\n"
+     "tensor x: f32[2, N] input \"x\"\n"
+     "tensor i: i64[N] input \"i\"\n"
+     "stage y: i64[a<2, b<N] out = sum[k<N] i64(x[a, k] > x[a, b] or (x[a, k] == x[a, b] and #k < #b))\n"
+     "stage z: i64[b1<N] out = sum[k1<N] i64(i[k1] < i[b1] or (i[k1] == i[b1] and #k1 < #b1))\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"one value under two names, an input passed on", "N=4",
+     "size N\n"
+     "tensor x: f32[N] input \"x\"\n"
+     "stage y: f32[a<N] out = x[a] * 2.0\n"
+     "output y \"y\"\noutput y \"again\"\noutput x \"same\"\n"},
+};
+
+/* ---- texts ---- */
+static const char *with_numbers(arena *a, const char *text) {
+  sbuf b = sbuf_new(a);
+  uint32_t salt = 1;
+  for (const char *s = text; *s; s++) {
+    if (*s != '@') {
+      sb_putc(&b, *s);
+      continue;
+    }
+    long n = 1;
+    const char *d = s;
+    while (*d != '[') d--;
+    while (*d != ']') n *= strtol(d + 1, (char **)&d, 10);
+    sb_putc(&b, '[');
+    for (long i = 0; i < n; i++, salt = salt * 1664525 + 1013904223) sb_fmt(&b, "%s%d.%02d", i ? ", " : "", 0, (int)(salt >> 16) % 50 * 2 + 1);
+    sb_putc(&b, ']');
+  }
+  return b.s;
+}
+static void numbers(pass_check *p) { /* integers: indices, those of `far` also outside of what they are for */
+  for (uint32_t k = 0; k < p->m->inputs.n; k++) {
+    ndarray *x = &p->in[k];
+    uint32_t size = et_bytes(x->type);
+    int far = !strcmp(p->m->inputs.v[k].name, "far") ? 3 : 0;
+    if (et_kind(x->type) == K_INT)
+      for (size_t i = 0; i < x->bytes / size; i++) et_store(x->type, (uint8_t *)x->data + i * size, (scalar){.i = (int64_t)(pc_random(p) * (9 + 2 * far)) - far});
+  }
+}
+
+/* ---- running ---- */
+static void in_one_piece(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) { (void)call, k(args, 0, chunks, 0); }
+static void chunk_by_chunk(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) {
+  (void)call;
+  for (int64_t i = chunks; i-- > 0;) k(args, i, i + 1, i % WORKERS);
+}
+static void in_thirds(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) {
+  (void)call;
+  for (int64_t i = WORKERS; i-- > 0;) k(args, chunks * i / WORKERS, chunks * (i + 1) / WORKERS, i);
+}
+static uint32_t run(const char *what, const pass_check *p, const program *q, jit *j, const uint8_t *weights, void (*parallel)(ek_rt_call *, ek_rt_kernel, const int64_t *, int64_t)) {
+  emodule *m = p->m;
+  uint8_t *mem[2 * MOST + 1];
+  const void *in[MOST];
+  void *out[MOST];
+  int64_t in_dims[MOST * MAX_RANK], out_dims[MOST * MAX_RANK];
+  uint32_t n = 0, at = 0, bad = 0;
+  for (uint32_t i = 0; i < m->inputs.n; i++) {
+    in[i] = mem[n++] = guarded(p->in[i].bytes);
+    if (p->in[i].bytes) memcpy(mem[n - 1], p->in[i].data, p->in[i].bytes);
+    for (uint32_t d = 0; d < p->in[i].rank; d++) in_dims[at++] = p->in[i].dims[d];
+  }
+  ek_rt_call call = {.in = in, .out = out, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .threads = WORKERS, .parallel = parallel};
+  int64_t code = ((ek_rt_main)jit_find(j, q->plan_fn->name))(&call);
+  at = 0;
+  for (uint32_t i = 0; !code && i < q->outputs.n; i++) {
+    size_t bytes = et_bytes(q->outputs.v[i].type);
+    for (uint32_t d = 0; d < q->outputs.v[i].rank; d++) bytes *= (size_t)out_dims[at++];
+    out[i] = mem[n++] = guarded(bytes);
+    memset(out[i], 0xff, bytes);
+  }
+  if (!code) {
+    size_t bytes = ((size_t)call.arena_bytes + 63) / 64 * 64;
+    call.arena = mem[n++] = guarded(bytes);
+    memset(call.arena, 0xff, bytes);
+    code = ((ek_rt_main)jit_find(j, q->run_fn->name))(&call);
+  }
+  if (code) bad++, printf("%s: %s\n", what, call.message);
+  at = 0;
+  for (uint32_t i = 0; !code && i < q->outputs.n; i++) {
+    char why[256];
+    etype t = q->outputs.v[i].type;
+    ndarray got = {.type = t, .rank = q->outputs.v[i].rank, .data = out[i]};
+    for (uint32_t d = 0; d < got.rank; d++) got.dims[d] = out_dims[at++];
+    tolerance close = t == ET_F64 || t == ET_F32 ? (tolerance){2e-5, 2e-6} : (tolerance){2e-3, 1e-3};
+    if (differs(why, sizeof why, q->outputs.v[i].name, &got, p->ref[i], close)) bad++, printf("%s: %s\n", what, why);
+  }
+  while (n) unguard(mem[--n]);
+  return bad;
+}
+static uint32_t check_sizes(const example *x, const char *target_name, int level, const char *sizes) {
+  ctx *c = ctx_new();
+  volatile uint32_t bad = 1;
+  jit *volatile j = NULL;
+  uint8_t *volatile weights = NULL;
+  const char *what = arena_fmt(ctx_arena(c), "%s (%s, -O%d, %.*s)", x->name, target_name, level, (int)strcspn(sizes, ";"), sizes);
+  memset(pc_dim, 0, sizeof pc_dim);
+  for (uint32_t k = 0; *sizes && *sizes != ';'; k++) {
+    size_t n = strcspn(sizes, "=");
+    char *end;
+    pc_dim[k].name = arena_strndup(ctx_arena(c), sizes, n);
+    pc_dim[k].value = strtoll(sizes + n + 1, &end, 10);
+    sizes = end + strspn(end, " ");
+  }
+  CTX_TRY(c) {
+    const char *text = with_numbers(ctx_arena(c), x->text), *other = strstr(text, "reference:");
+    emodule *m = expr_parse(c, arena_strndup(ctx_arena(c), text, other ? (size_t)(other - text) : strlen(text)), "example"), *ref = other ? expr_parse(c, other + strlen("reference:"), "reference") : m;
+    if (!m || !ref) ctx_unwind(c);
+    pass_check p = {.m = ref, .seed = 88172645463325252u};
+    pc_inputs(&p, ctx_arena(c));
+    numbers(&p);
+    pc_reference(&p, ctx_arena(c));
+    p.m = m;
+    const target *t = target_get(c, target_name);
+    expr_optimise(m, level, &(expr_observer){.skip = "widen"}); /* roundings stay where they are written */
+    splan *s = schedule_module(m, t, level);
+    for (uint32_t i = 0; i < s->launches.n; i++) s->launches.v[i].parallel = true; /* however little they do */
+    program *q = program_build(s, "example");
+    j = jit_new(c, t, &(llvm_opts){.level = level});
+    jit_add(j, q->l);
+    weights = aligned_alloc(64, ((size_t)q->weight_bytes + 64) / 64 * 64);
+    program_weights(q, 1, weights, NULL, NULL);
+    bad = run(what, &p, q, j, weights, in_one_piece) + run(what, &p, q, j, weights, chunk_by_chunk) + run(what, &p, q, j, weights, in_thirds);
+  }
+  CTX_CATCH {}
+  for (const diag *d = diag_first(c); d; d = d->next)
+    if (d->level == D_ERROR) printf("%s: %s\n", what, d->text);
+  jit_free(j);
+  free(weights);
+  ctx_free(c);
+  return bad;
+}
+static uint32_t check_all(const char *target_name, int level) {
+  uint32_t bad = 0;
+  ctx *c = ctx_new();
+  const target *t = target_get(c, target_name);
+  if (t && t->here)
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+      for (const char *s = examples[i].sizes;; s += strspn(s, "; ")) {
+        bad += check_sizes(&examples[i], target_name, level, s);
+        s += strcspn(s, ";");
+        if (!*s) break;
+      }
+  ctx_free(c);
+  return bad;
+}
+static void host(void **state) { (void)state, assert_int_equal(check_all("host", 3), 0); }
+static void plain(void **state) { (void)state, assert_int_equal(check_all("x86-64", 3), 0); }
+static void simple(void **state) { (void)state, assert_int_equal(check_all("host", 0), 0); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(host), cmocka_unit_test(plain), cmocka_unit_test(simple)};
+  return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
+}

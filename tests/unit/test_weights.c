@@ -1,0 +1,181 @@
+/* Weights: a packing written in pieces is what its definition says, whatever the pieces; a program's weights are the same bytes however they are asked for; equal constants are there once. */
+#include "driver/pipeline.h"
+#include "einkorn/einkorn.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* ---- packings ---- */
+static uint64_t state_ = 1;
+static int64_t rnd(int64_t n) {
+  state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+  return (int64_t)(state_ >> 33) % n;
+}
+/* A random tensor whose axes are divided among lanes, selecting variables and reductions, some of them run backwards. Gives the source's number of elements. */
+static int64_t random_packing(packing *k) {
+  int64_t axes = 1 + rnd(5), lane = rnd(axes), total = 1, extent[5], step[5], nsel = 0, sel[5], red[5], nred = 0;
+  memset(k, 0, sizeof *k);
+  for (int64_t i = axes; i-- > 0;) extent[i] = 1 + rnd(i == lane ? 40 : rnd(3) ? 5 : 40), step[i] = total, total *= extent[i];
+  k->size = (int64_t[]){1, 2, 4, 8}[rnd(4)];
+  for (int64_t i = 0; i < axes; i++) {
+    if (rnd(6) == 0) k->base += (extent[i] - 1) * step[i], step[i] = -step[i];
+    if (i != lane && rnd(3) == 0)
+      sel[nsel++] = i;
+    else if (i != lane)
+      red[nred++] = i;
+  }
+  k->lane_step = step[lane], k->lanes = extent[lane], k->nr = 1 + rnd(20), k->panels = (k->lanes + k->nr - 1) / k->nr, k->depth = 1, k->nsel = nsel, k->nred = nred;
+  for (int64_t i = 0; i < nsel; i++) k->count[i] = extent[sel[i]], k->step[i] = step[sel[i]];
+  for (int64_t i = 0; i < nred; i++) k->count[nsel + i] = extent[red[i]], k->step[nsel + i] = step[red[i]], k->depth *= extent[red[i]];
+  return total;
+}
+/* The definition: element by element. Notes which elements of the source are read. */
+static void define(const packing *k, const uint8_t *src, uint8_t *to, pack_piece w, int64_t *lo, int64_t *hi) {
+  *lo = INT64_MAX, *hi = -1;
+  for (int64_t item = w.first; item < w.last; item++)
+    for (int64_t p = w.from; p < w.to; p++)
+      for (int64_t i = 0; i < k->nr; i++) {
+        int64_t lane = item % k->panels * k->nr + i, at = k->base + lane * k->lane_step, sel = item / k->panels, red = p;
+        uint8_t *e = to + ((item * k->depth + p) * k->nr + i) * k->size;
+        for (int64_t d = k->nsel; d-- > 0; sel /= k->count[d]) at += sel % k->count[d] * k->step[d];
+        for (int64_t d = k->nsel + k->nred; d-- > k->nsel; red /= k->count[d]) at += red % k->count[d] * k->step[d];
+        memset(e, 0, (size_t)k->size);
+        if (lane >= k->lanes) continue;
+        memcpy(e, src + at * k->size, (size_t)k->size);
+        if (at < *lo) *lo = at;
+        if (at > *hi) *hi = at;
+      }
+}
+static void packings(void **state) {
+  (void)state;
+  for (int turn = 0; turn < 400; turn++) {
+    packing k;
+    int64_t elems = random_packing(&k), items = packing_items(&k), lo, hi, cut_items = 1 + rnd(items), cut_points = 1 + rnd(k.depth);
+    size_t n = (size_t)packing_bytes(&k);
+    uint8_t *src = malloc((size_t)(elems * k.size)), *is = malloc(n), *want = malloc(n);
+    for (int64_t i = 0; i < elems * k.size; i++) src[i] = (uint8_t)(1 + rnd(255));
+    memset(is, 0xee, n);
+    define(&k, src, want, (pack_piece){0, items, 0, k.depth}, &lo, &hi);
+    for (int64_t a = 0; a < items; a += cut_items)
+      for (int64_t b = 0; b < k.depth; b += cut_points) {
+        pack_piece w = {a, min64(items, a + cut_items), b, min64(k.depth, b + cut_points)};
+        packing_write(&k, src, w, is + a * k.depth * k.nr * k.size);
+        define(&k, src, want, w, &lo, &hi);
+        bytes read = packing_reads(&k, src, w);
+        assert_true(read.p >= src && read.p + read.n <= src + elems * k.size);
+        assert_true(read.p <= src + lo * k.size && read.p + read.n >= src + (hi + 1) * k.size);
+      }
+    assert_memory_equal(is, want, n);
+    free(src), free(is), free(want);
+  }
+}
+
+/* ---- programs ---- */
+static void gather(void *env, bytes piece) {
+  uint8_t **at = env;
+  memcpy(*at, piece.p, piece.n);
+  *at += piece.n;
+}
+static void giving(void *env, bytes source) { *(size_t *)env += source.n; }
+static void one_model(const char *name, int level) {
+  ctx *c = ctx_new();
+  bool ok = false;
+  CTX_TRY(c) {
+    pipe_opts o = {.level = level, .compile_threads = 3, .target = "x86-64-v3"};
+    pipeline *p = pipe_new(c, &o);
+    const char *path = arena_fmt(ctx_arena(c), "%s/tests/models/%s.onnx", EK_SOURCE_DIR, name);
+    pipe_load(p, &(source){.path = path, .name = path});
+    pipe_lower(p, NULL), pipe_optimise(p), pipe_program(p);
+    size_t n = (size_t)p->p->weight_bytes, given_up = 0, all = 0;
+    uint8_t *a = malloc(n + 64), *b = malloc(n + 64), *d = malloc(n + 64), *end = b;
+    memset(a, 1, n), memset(b, 2, n), memset(d, 3, n);
+    program_weights(p->p, 3, a, giving, &given_up);
+    program_weights_stream(p->p, gather, &end);
+    assert_ptr_equal(end, b + n);
+    program_weights(p->p, 1, d, NULL, NULL);
+    assert_memory_equal(a, b, n);
+    assert_memory_equal(a, d, n);
+    for (uint32_t i = 1; i < p->p->buffers.n; i++) { /* each buffer is there, whole; what it is made of is given up at most once */
+      const pbuffer *q = &p->p->buffers.v[i];
+      if (q->kind != BUF_WEIGHTS) continue;
+      all += q->source.n;
+      if (!q->pack) assert_memory_equal(a + q->weight_offset, q->source.p, (size_t)sym_int_or(c, q->elems, 0) * et_bytes(q->type));
+    }
+    assert_true(given_up <= all && (given_up > 0) == (n > 0));
+    free(a), free(b), free(d);
+    ok = true;
+  }
+  CTX_CATCH {}
+  ctx_free(c);
+  assert_true(ok);
+}
+static void programs(void **state) {
+  static const char *const models[] = {"cnn_opset11", "mlp_opset12", "lstm_forward", "attention_causal", "quantize_pair", "external_data"};
+  (void)state;
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+    for (int level = 0; level < 3; level += 2) one_model(models[i], level);
+}
+
+/* ---- equal constants ---- */
+typedef struct text {
+  char *s;
+  size_t n;
+} text;
+static void matrix(FILE *f, const char *name, int seed) {
+  fprintf(f, "  const %s: f32[40, 40] = [", name);
+  for (int i = 0; i < 1600; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + seed) % 5 - 2);
+  fprintf(f, "]\n");
+}
+static text model(int seed) { /* of the second matrix */
+  text t;
+  FILE *f = open_memstream(&t.s, &t.n);
+  fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[N, 40]\n");
+  matrix(f, "w", 1), matrix(f, "v", seed);
+  fprintf(f, "  a: f32[N, 40] = MatMul(x, w)\n  b: f32[N, 40] = Relu(a)\n  y: f32[N, 40] = MatMul(b, v)\n  output y\n}\n");
+  fclose(f);
+  return t;
+}
+static size_t weights_of(int seed, const char *dim, float *y) {
+  text t = model(seed);
+  ek_session *s = ek_session_create();
+  ek_model *m;
+  ek_module *code;
+  ek_run *r;
+  ek_options o;
+  ek_report report;
+  float x[80];
+  const char *dims[] = {dim, NULL};
+  ek_options_init(&o);
+  o.dims = dims;
+  for (int i = 0; i < 80; i++) x[i] = (float)(i % 7);
+  assert_int_equal(ek_load_memory(s, t.s, t.n, "equal", &m), EK_OK);
+  assert_int_equal(ek_compile(m, &o, &code), EK_OK);
+  ek_module_report(code, &report);
+  assert_int_equal(ek_run_create(code, 1, &r), EK_OK);
+  assert_int_equal(ek_run_shape(r, 0, (int64_t[]){2, 40}, 2), EK_OK);
+  assert_int_equal(ek_run_bind_input(r, 0, x), EK_OK);
+  assert_int_equal(ek_run_execute(r), EK_OK);
+  memcpy(y, ek_run_output_data(r, 0), 80 * sizeof *y);
+  assert_int_equal(ek_check(m, &o), EK_OK);
+  ek_session_destroy(s);
+  free(t.s);
+  return (size_t)report.weight_bytes;
+}
+static void equal_constants(void **state) {
+  float one[80], two[80], variants[80];
+  (void)state;
+  size_t same = weights_of(1, NULL, one), apart = weights_of(2, NULL, two), both = weights_of(2, "N=1:2:64", variants), fixed = weights_of(2, "N=2", one);
+  assert_int_equal(apart, 2 * same);
+  assert_memory_equal(two, one, sizeof two);
+  assert_true(both <= apart + fixed); /* a variant may be packed otherwise */
+  for (int i = 0; i < 80; i++) assert_true(two[i] == variants[i]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(packings), cmocka_unit_test(programs), cmocka_unit_test(equal_constants)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
