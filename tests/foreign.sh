@@ -1,5 +1,5 @@
 #!/bin/bash
-# Models that others made, from the folders in $EK_TEST_MODELS (separated by colons): with all their references as JIT and as .so, with 1 and 2 threads; sequences frame by frame with carried state; sizes.
+# Models that others made, from the folders in $EK_TEST_MODELS (separated by colons): with all their references as JIT, from the cache and as .so, with 1 and 2 threads, as C source, and saved as a model and read again; sequences frame by frame with carried state; sizes.
 #   tests/foreign.sh [-b BUILD] [-j JOBS]
 # A model that is not there is skipped; without EK_TEST_MODELS all are.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -7,9 +7,10 @@ build=$here/../build jobs=2
 while getopts b:j: o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; *) exit 2;; esac; done
 models="mnist go1_policy keypoint micro_kws_fp32 mixed_ops_dynamic_batch super_resolution fastestdet ultraface_rfb320 ultraface_rfb320_simplified ultraface_nms magika_v3_3 dtln_1 dtln_2 silero_vad silero_vad_16k_op15
   sig_bak_ovr resnet50 mobilenet_v2 bert12x384_s128 lstm100x256
-  micro_kws_qdq micro_kws_qoperator super_resolution_qdq_a16w8 super_resolution_qoperator_u8s8
+  micro_kws_qdq micro_kws_qoperator super_resolution_qdq_a16w8 super_resolution_qoperator_u8s8 ultraface_qdq_s8s8_perchannel minilm_int8_dynamic mobilenet_v2_int8 resnet50_int8
+  dnsmos_fp16 ultraface_fp16
   bikesharing_preproc lgbm_classifier_tensor linear_classifier sklearn_randomforest_iris treecl xgb_regressor cancer_gbt diabetes_rf wine_knn wine_scaler_logreg"
-as_c="mnist fastestdet dtln_1"
+not_as_onnx="sklearn_randomforest_iris" # its output is a map
 # model, file of the sequence, its arrays for input 0 and output 0, for the last state, file for further inputs
 sequences="silero_vad:silero_vad.seq.npz:frames:prob:final_state:silero_vad.ref.npz silero_vad_16k_op15:silero_vad_16k_op15.seq.npz:frames:prob:final_state:silero_vad_16k_op15.ref.npz
   dtln_1:dtln.seq.npz:mag:mask dtln_2:dtln.seq.npz:est:out"
@@ -28,10 +29,10 @@ for m in $models; do
   if [ -n "$p" ]; then found+=("$p"); else skipped=$((skipped + 1)); fi
 done
 if [ ${#found[@]} -gt 0 ]; then
-  add "$("$build/models" -j "$jobs" -t 300 -m "jit cache so" -k "$here/tolerances.txt" "${found[@]}" 2>&1)"
-  c=()
-  for m in $as_c; do p=$(path_of "$m.onnx"); [ -n "$p" ] && c+=("$p"); done
-  [ ${#c[@]} -gt 0 ] && add "$("$build/models" -j "$jobs" -t 300 -m "c" "${c[@]}" 2>&1)"
+  add "$("$build/models" -j "$jobs" -t 600 -m "jit cache so c" -k "$here/tolerances.txt" "${found[@]}" 2>&1)"
+  saved=()
+  for p in "${found[@]}"; do [[ " $not_as_onnx " == *" $(basename "$p" .onnx) "* ]] || saved+=("$p"); done
+  add "$("$build/models" -j "$jobs" -t 300 -m onnx -k "$here/tolerances.txt" "${saved[@]}" 2>&1)"
 fi
 for s in $sequences; do
   IFS=: read -r m file in out final ref <<<"$s"

@@ -4,7 +4,7 @@
 # -f: a fixed pass instead: a certain number of inputs per target, made of a fresh corpus alone (tests/fuzz/entry.c): the same at every turn, whatever the time, the machine, and what the compiler does with them. For CI; the other
 # way finds more.
 # BUILD (default: build-fuzz beside the sources) is a build with clang and -DEK_FUZZ=ON; it is made when it is missing. KEEP: folder where the corpora grow from one time to the next (default: BUILD/corpus).
-# -c: no fuzzing; which lines the corpora reach, by llvm-cov (BUILD is then one with -DEK_FUZZ_COVERAGE=ON as well). Last line: `N passed, N failed, N skipped`, a target each.
+# -c: which lines of the readers the fixed pass reaches, by llvm-cov (BUILD is then one with -DEK_FUZZ_COVERAGE=ON as well). Last line: `N passed, N failed, N skipped`, a target each.
 here=$(cd "$(dirname "$0")" && pwd)
 seconds=60 build= keep= coverage= fixed= jobs=2
 while getopts t:fb:k:cj: o; do case $o in t) seconds=$OPTARG;; f) fixed=1;; b) build=$OPTARG;; k) keep=$OPTARG;; c) coverage=1;; j) jobs=$OPTARG;; *) exit 2;; esac; done
@@ -22,7 +22,7 @@ rm -f /tmp/fuzz_probe_$$ /tmp/fuzz_probe_$$.c
 mkdir -p "$build" && build=$(cd "$build" && pwd) || exit 2
 [ -f "$build/build.ninja" ] || CC=$cc cmake -S "$here/.." -B "$build" -G Ninja -DEK_FUZZ=ON ${coverage:+-DEK_FUZZ_COVERAGE=ON} >"$build/cmake.log" 2>&1 || { tail "$build/cmake.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 cmake --build "$build" -j "$jobs" --target fuzz einkorn >"$build/fuzz.log" 2>&1 || { grep -m5 -E 'error|FAILED' "$build/fuzz.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
-if [ "$fixed" ]; then keep=$build/fixed; rm -rf "$keep"; fi
+if [ "$fixed$coverage" ]; then keep=$build/fixed; rm -rf "$keep"; fi
 keep=${keep:-$build/corpus}
 found=$build/findings
 mkdir -p "$found"
@@ -61,10 +61,16 @@ if [ ! -f "$keep/made" ]; then
   touch "$keep/made"
 fi
 
+declare -A inputs=([arrays]=12000 [target]=6000 [program]=5000 [loop]=7000 [expr]=9000 [notation]=2400 [graph]=3000 [onnx]=4000) # of a fixed pass: each 5 to 60 s
+changed() { # TARGET: the inputs of its fixed pass, as files
+  mkdir -p "$keep/changed/$1"
+  EK_FUZZ_CHANGED=$keep/changed/$1 EK_FUZZ_TIMES=$((inputs[$1] / $(ls "$keep/$1" | wc -l) + 1)) LLVM_PROFILE_FILE=/dev/null "$build/fuzz_$1" $(find "$keep/$1" -type f) >"$build/$1.log" 2>&1
+}
+
 # ---- lines reached ----
 if [ "$coverage" ]; then
   rm -f "$build"/*.profraw
-  for t; do (cd "$found" && LLVM_PROFILE_FILE=$build/$t.profraw timeout 600 "$build/fuzz_$t" -runs=0 -timeout=120 -rss_limit_mb=4000 -max_len=65536 "$keep/$t" >"$build/$t.log" 2>&1) || echo "FAIL $t ended early: $(tail -1 "$build/$t.log")"; done
+  for t; do (changed "$t" && cd "$found" && LLVM_PROFILE_FILE=$build/$t.profraw timeout 600 "$build/fuzz_$t" -runs=0 -timeout=120 -rss_limit_mb=4000 -max_len=65536 "$keep/changed/$t" >"$build/$t.log" 2>&1) || echo "FAIL $t ended early: $(tail -1 "$build/$t.log")"; done
   profdata=$(command -v llvm-profdata-19 || command -v llvm-profdata) && cov=$(command -v llvm-cov-19 || command -v llvm-cov) || skip "llvm-cov is missing (llvm-19)"
   "$profdata" merge -sparse "$build"/*.profraw -o "$build/all.profdata" || exit 1
   objects=$(for t; do printf ' -object %s' "$build/fuzz_$t"; done)
@@ -83,14 +89,12 @@ if [ "$coverage" ]; then
 fi
 
 # ---- fuzzing: JOBS targets at a time ----
-declare -A inputs=([arrays]=12000 [target]=6000 [program]=5000 [loop]=7000 [expr]=9000 [notation]=2400 [graph]=3000 [onnx]=4000) # of a fixed pass: each 5 to 60 s
 one() {
   mkdir -p "$found/$1"
   rm -f "$found/$1"/*
   cd "$found/$1" || return
   if [ "$fixed" ]; then
-    mkdir -p "$keep/changed/$1"
-    EK_FUZZ_CHANGED=$keep/changed/$1 EK_FUZZ_TIMES=$((inputs[$1] / $(ls "$keep/$1" | wc -l) + 1)) "$build/fuzz_$1" $(find "$keep/$1" -type f) >"$build/$1.log" 2>&1 || return
+    changed "$1" || return
     set -- "$1" 900 "$keep/changed/$1" -runs=0 -shuffle=0
   else set -- "$1" $((seconds + 120)) "$keep/$1" -max_total_time="$seconds"; fi
   timeout -s INT "$2" "$build/fuzz_$1" "${@:4}" -timeout=60 -report_slow_units=60 -rss_limit_mb=4000 -malloc_limit_mb=2500 -max_len=65536 -print_final_stats=1 "$3" >"$build/$1.log" 2>&1

@@ -8,7 +8,10 @@ cmake --build "$build" --target grad_all grad_models einkorn >/dev/null || { ech
 out=$("$build/grad_all" -p -n "$n" -s "$seed")
 grep -v ' passed, ' <<<"$out"
 read -r passed _ failed _ skipped _ <<<"$(tail -1 <<<"$out")"
-out=$("$build/grad_models" "$here"/models/*.onnx)
+ties=" sort_places unique_values " # a difference breaks the ties among their inputs: there is no derivative to compare with
+models=()
+for m in "$here"/models/*.onnx; do [[ $ties == *" $(basename "$m" .onnx) "* ]] || models+=("$m"); done
+out=$("$build/grad_models" "${models[@]}")
 grep -v ' passed, ' <<<"$out"
 read -r p _ f _ s _ <<<"$(tail -1 <<<"$out")"
 passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))

@@ -3,6 +3,7 @@
  * counts like data; both branches of an If count, the body of a loop counts as often as it runs (once where that is not known before the run). */
 #include "driver/driver.h"
 #include <string.h>
+#include <strings.h>
 
 enum { W_MAC, W_ADD, W_MUL, W_DIV, W_FUN, W_CMP, W_ACT, W_ACT_BYTES, W_COUNT };
 typedef struct layer {
@@ -250,7 +251,15 @@ static void op_source(ctx *c, listing *l) {
   oplib *lib = library(c, l->s);
   const char *colon = strstr(l->name, "::");
   const opdef *d = colon ? notation_find(lib, arena_strndup(ctx_arena(c), l->name, (size_t)(colon - l->name)), colon + 2) : notation_find(lib, "", l->name);
-  if (!d) ctx_fail(c, E_USAGE, "there is no operator %s; `einkorn ops` lists those there are", l->name);
+  if (!d) {
+    const char *near = NULL; /* in other letters, or of another domain */
+    for (uint32_t i = 0; i < notation_count(lib) && !near; i++) {
+      const char *name = opdef_name(notation_nth(lib, i)), *plain = strstr(name, "::");
+      if (!strcasecmp(name, l->name) || (plain && !strcasecmp(plain + 2, l->name))) near = name;
+    }
+    if (near) ctx_fail(c, E_USAGE, "there is no operator %s; there is %s", l->name, near);
+    ctx_fail(c, E_USAGE, "there is no operator %s; `einkorn ops` lists those there are", l->name);
+  }
   sbuf b = sbuf_new(ctx_arena(c));
   opdef_print(d, &b);
   l->list = b.s ? b.s : "", l->n = b.n;

@@ -232,6 +232,18 @@ static sz fix_dim(ctx *c, void *env, atom a) {
     if (L->dims[i].lo == L->dims[i].hi && !strcmp(L->dims[i].name, sym_name(c, a))) return sym_int(c, L->dims[i].value);
   return 0;
 }
+static const char *open_names(low *L, const graph *g) { /* for messages: the dimensions that --dim may name */
+  sbuf b = sbuf_new(L->a);
+  map *seen = map_new(L->a);
+  for (uint32_t i = 0; i < g->inputs.n; i++)
+    for (uint32_t d = 0; g->inputs.v[i]->ranked && d < g->inputs.v[i]->rank; d++) {
+      atom a;
+      if (!sym_is_atom(L->c, g->inputs.v[i]->dims[d], &a) || sym_kind(L->c, a) != AT_SYMBOL || map_getu(seen, a, NULL)) continue;
+      map_putu(seen, a, 1);
+      sb_fmt(&b, "%s%s", b.n ? ", " : "; open are ", sym_name(L->c, a));
+    }
+  return b.n ? b.s : "; the model has no open dimensions";
+}
 emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t ndims) {
   low L = {.c = g->c, .lib = lib, .dims = dims, .ndims = ndims, .suffix = ""};
   L.m = expr_module(g->c);
@@ -266,12 +278,13 @@ emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t nd
     vec_push(L.a, L.m->inputs, ((io){t, v->source}));
     low_set(&L, v, (arg){.type = v->type, .rank = v->rank, .shape = shape, .t = t});
   }
+  if (diag_errors(g->c) == before) expr_verify_whole(L.m, NULL); /* nothing but inputs as yet: does each of their sizes have a value? */
   if (diag_errors(g->c) == before) low_variants(&L, g);
   if (diag_errors(g->c) == before) low_list_outputs(&L, g);
   for (uint32_t i = 0; i < ndims && diag_errors(g->c) == before; i++) { /* a size that is found at run time: at most so large */
     for (uint32_t k = 0; k < L.m->lates.n; k++)
       if (!strcmp(sym_name(g->c, L.m->lates.v[k].symbol), dims[i].name)) L.m->lates.v[k].bound = sym_min(g->c, L.m->lates.v[k].bound, sym_int(g->c, dims[i].hi)), L.used[i] = true;
-    if (!L.used[i]) diag_error(g->c, E_USAGE, NULL, "--dim %s: no input has a dimension of that name", dims[i].name);
+    if (!L.used[i]) diag_error(g->c, E_USAGE, NULL, "--dim %s: no input has a dimension of that name%s", dims[i].name, open_names(&L, g));
   }
   for (uint32_t i = 0; i < g->outputs.n; i++) {
     value *v = g->outputs.v[i];

@@ -4,6 +4,7 @@
  * the two give a result of different sizes, each branch also computes that size, as a number; the result of the two is a scalar, and the late size that stands in the result's shape is read from it.
  */
 #include "driver/lower_in.h"
+#include "expr/passes.h"
 #include <string.h>
 
 uint32_t low_block(low *L, uint32_t parent) {
@@ -139,6 +140,12 @@ static sz either(low *L, xif *x, sz t, sz e, const char *of, uint32_t dim) {
   low_late(L, s, x->results[x->n++], bound);
   return s;
 }
+/* Does e hang on a size that is found in a run? */
+static bool found_in_run(low *L, sz e) {
+  for (uint32_t i = 0; i < L->m->lates.n; i++)
+    if (sym_uses(L->c, e, L->m->lates.v[i].symbol)) return true;
+  return false;
+}
 void low_if(low *L, node *n, uint32_t block) {
   const attr *ta = node_attr(n, "then_branch"), *ea = node_attr(n, "else_branch");
   if (!ta || !ea || !ta->g || !ea->g || n->in.n < 1 || !n->in.v[0]) {
@@ -203,11 +210,11 @@ void low_if(low *L, node *n, uint32_t block) {
     }
     bool same = t->rank == e->rank;
     for (uint32_t d = 0; same && d < t->rank; d++) same = sym_eq(L->c, t->shape[d], e->shape[d]);
-    if (!same && !c->values && t->rank == e->rank) continue; /* both stay */
+    if (!same && t->rank == e->rank && (!c->values || found_in_run(L, c->values[0]))) continue; /* both stay */
     if (!same) {
-      /* the branch whose rank the model declares for the result, else the first */
+      /* the branch whose rank the model declares for the result, else that of typical sizes, else the first */
       value *o = n->out.v[i];
-      side = o->declared && o->ranked && o->rank == e->rank && o->rank != t->rank ? 1 : 0;
+      side = t->rank == e->rank ? c->values && expr_typical(L->m, c->values[0]) == 0 : o->declared && o->ranked && o->rank == e->rank ? 1 : 0;
     }
   }
   if (side >= 0) {

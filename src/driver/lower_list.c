@@ -109,8 +109,12 @@ static void split(low *L, node *n, uint32_t block) {
     parts = (uint32_t)size;
   } else {
     if (given && !number_of(L, n, n->in.v[1], "the size of the parts", &chunk)) return;
-    if (chunk < 1 || size / chunk >= MAX_LIST) {
+    if (chunk < 1) {
       diag_error(L->c, E_MODEL, n->name, "SplitToSequence: parts of %lld", (long long)chunk);
+      return;
+    }
+    if (size / chunk >= MAX_LIST) {
+      diag_error(L->c, E_UNSUPPORTED, n->name, "a sequence of more than %d tensors is not supported", MAX_LIST);
       return;
     }
     parts = (uint32_t)((size + chunk - 1) / chunk);

@@ -56,8 +56,17 @@ static void show_functions(pipeline *p, int stage, const char *node, sbuf *b) {
   }
   if (!map_count(done)) ctx_fail(p->c, E_USAGE, "no kernel comes from a node %s alone or with others (it may have been folded away, or lie in another node's kernel)", node);
 }
+static bool names_node(const graph *g, const char *name) {
+  for (uint32_t i = 0; i < g->nodes.n; i++) {
+    if (!strcmp(g->nodes.v[i]->name, name)) return true;
+    for (uint32_t k = 0; k < g->nodes.v[i]->attrs.n; k++)
+      if (g->nodes.v[i]->attrs.v[k].g && names_node(g->nodes.v[i]->attrs.v[k].g, name)) return true;
+  }
+  return false;
+}
 static ek_code show(pipeline *p, void *env) {
   showing *s = env;
+  if (s->w.node && p->g && !names_node(p->g, s->w.node)) ctx_fail(p->c, E_USAGE, "the model has no node %s; `einkorn show MODEL` prints their names, in quotes at the end of each line", s->w.node);
   int stage = stage_of(p->c, s->w.stage ? s->w.stage : "graph");
   if (s->w.after) {
     uint32_t n;

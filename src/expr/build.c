@@ -461,7 +461,10 @@ tid expr_const_tensor(emodule *m, const ndarray *data, const char *name) {
   if (data->rank > MAX_RANK) ctx_fail(m->c, E_UNSUPPORTED, "constant %s has rank %u; at most %d axes are supported", name ? name : "?", data->rank, MAX_RANK);
   for (uint32_t i = 0; i < data->rank; i++) shape[i] = sym_int(m->c, data->dims[i]);
   tid t = expr_tensor(m, TK_CONST, data->type, shape, data->rank, name, NULL);
-  xt(m, t)->data = *data;
+  ndarray *d = &xt(m, t)->data;
+  int64_t n;
+  *d = *data;
+  if (et_bytes(d->type) && nd_count(d, &n)) d->bytes = (size_t)n * et_bytes(d->type);
   return t;
 }
 uint32_t expr_stage(emodule *m, uint32_t blk, tid t, const axis *axes, uint32_t naxes, ex value) {

@@ -353,6 +353,11 @@ static bool join_scan(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   return true;
 }
 
+/* One of several pieces of a placement: they are better computed together, each over all its loops. */
+static bool has_siblings(fuser *f, uint32_t s) {
+  const u32vec *r = &f->p->readers.v[xs(f->m, s)->tensor];
+  return r->n == 1 && is_placement(f->p, r->v[0]) && xs(f->m, r->v[0])->updates.n >= 4;
+}
 void fuse_stage(fuser *f, uint32_t s) {
   kernel_class c = fuse_class(f, s);
   u32vec deps = {0};
@@ -381,6 +386,7 @@ void fuse_stage(fuser *f, uint32_t s) {
     if (!why && late_reads(f, s, k)) why = "needs a size computed there";
     if (!why && cyclic(f, &deps, k)) why = "cycle";
     if (!why) why = heavy(n->cls) ? refuse_heavy(f, c, n, &j) : refuse_light(f, s, c, n, &j);
+    if (!why && !heavy(n->cls) && !j.identity && has_siblings(f, s)) why = "goes with the other pieces";
     if (why) {
       pass_refuse(f->p, "kernels", s, lead + 1, why);
       continue;

@@ -382,6 +382,7 @@ static void size_statement(reader *r) {
         hi = SYM_INF;
       else
         hi = rd_int(r);
+      if (lo > hi) rd_fail(r, "the range of the size %s is empty", name);
     }
     s = sym_symbol(r->c, name, lo, hi);
   }
@@ -436,7 +437,7 @@ static void kernel_statement(reader *r) {
   rd_expect(r, "{");
   while (!rd_is(r, "}")) {
     tid x = rd_tensor(r);
-    if (xt(m, x)->kind != TK_STAGE) rd_fail(r, "%s is no stage", xt(m, x)->name);
+    if (xt(m, x)->kind != TK_STAGE || xt(m, x)->stage == UINT32_MAX) rd_fail(r, "%s is no stage", xt(m, x)->name);
     vec_push(m->a, k.stages, xt(m, x)->stage);
     xs(m, xt(m, x)->stage)->kernel = m->kernels.n + 1;
     if (k.stages.n == 1) k.block = xs(m, xt(m, x)->stage)->block;

@@ -200,8 +200,7 @@ static sz size_factor(reader *r) {
   r->depth--;
   return s;
 }
-static sz size_product(reader *r) {
-  sz s = size_factor(r);
+static sz size_times(reader *r, sz s) {
   for (;;) {
     if (rd_take(r, "*"))
       s = sym_mul(r->c, s, size_factor(r));
@@ -213,21 +212,18 @@ static sz size_product(reader *r) {
       return s;
   }
 }
+static sz size_product(reader *r) { return size_times(r, size_factor(r)); }
+static sz size_minus(reader *r) { /* a product after its minus sign: the least number has no positive one */
+  if (r->t.kind == T_NUMBER && !strcmp(r->t.digits, "9223372036854775808")) return rd_next(r), size_times(r, sym_int(r->c, INT64_MIN));
+  return sym_neg(r->c, size_product(r));
+}
 sz rd_size(reader *r) {
-  sz s;
-  if (rd_is(r, "-")) {
-    rd_next(r);
-    if (r->t.kind == T_NUMBER && !strcmp(r->t.digits, "9223372036854775808"))
-      s = (rd_next(r), sym_int(r->c, INT64_MIN));
-    else
-      s = sym_neg(r->c, size_product(r));
-  } else
-    s = size_product(r);
+  sz s = rd_take(r, "-") ? size_minus(r) : size_product(r);
   for (;;) {
     if (rd_take(r, "+"))
       s = sym_add(r->c, s, size_product(r));
     else if (rd_take(r, "-"))
-      s = sym_sub(r->c, s, size_product(r));
+      s = sym_add(r->c, s, size_minus(r));
     else
       return s;
   }

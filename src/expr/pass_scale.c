@@ -3,7 +3,7 @@
  * R = sum of products, one factor W constant; its only reader computes a*R + b somewhere with a constant and indexed by W's variables: then W' = W*a is evaluated now and a*R + b becomes R + b. The
  * sub-expression is the largest one that is linear in R, so that it is found under activations too. Normalisation by stored statistics, per-channel scales and constant factors of products all have
  * this form. Also: several constant factors of one sum become one where the largest has all variables. Uses the licence that sums of f32/f64 may be reassociated; sums of small floats stay as they
- * are. Needs hoisted, inlined stages.
+ * are. A sum of whole numbers keeps its scale outside (see pass_factor.c), as one constant. Needs hoisted, inlined stages.
  */
 #include "expr/pass_const.h"
 #include <string.h>
@@ -73,6 +73,26 @@ static lin linear(linears *k, ex e) { /* e = a*l + b; b == 0 is the number 0 */
   vec_push(k->a, k->found, r);
   map_putu(k->known, e, k->found.n - 1);
   return r;
+}
+/* l*x + y, or less */
+static bool is_scaled(linears *k, ex e) {
+  static const sop steps[] = {OP_ADD, OP_MUL};
+  for (int i = 0; i < 2; i++) {
+    ex_node n = *exn(k->m, e);
+    if (n.kind == EX_OP && n.op == steps[i]) e = n.args[uses(k->m, n.args[0], k->l, k->uses) ? 0 : 1];
+  }
+  return e == k->l;
+}
+/* l + w in e with a whole constant w, if it is there; else l */
+static ex with_whole(linears *k, pw *p, ex e) {
+  ex_node n = *exn(k->m, e);
+  if (e == k->l || n.kind != EX_OP || !uses(k->m, e, k->l, k->uses)) return k->l;
+  for (uint32_t i = 0; i < n.nargs; i++) {
+    if (n.op == OP_ADD && n.args[i] == k->l && const_value(p, n.args[1 - i]) && whole_value(p, n.args[1 - i])) return e;
+    ex r = with_whole(k, p, n.args[i]);
+    if (r != k->l) return r;
+  }
+  return k->l;
 }
 static void factors(pw *p, ex e, u32vec *out) {
   ex_node n = *exn(p->m, e);
@@ -147,21 +167,30 @@ static bool fold_into(pw *p, uint32_t s) {
   linears ks = {.m = m, .a = p->a, .l = l, .uses = map_new(p->a), .known = map_new(p->a)};
   ex top = xs(m, y)->value;
   lin k = {0};
+  bool whole = whole_sum(p, xs(m, s)->value);
+  if (whole) ks.l = with_whole(&ks, p, top), ks.uses = map_new(p->a);
   for (;;) {
     k = linear(&ks, top);
     if (k.ok && const_value(p, k.a)) break;
     ex_node n = *exn(m, top);
     ex next = 0;
     uint32_t with = 0;
-    if (top == l || n.kind != EX_OP) return false;
+    if (top == ks.l || n.kind != EX_OP) return false;
     for (uint32_t i = 0; i < n.nargs; i++)
-      if (uses(m, n.args[i], l, ks.uses)) next = n.args[i], with++;
+      if (uses(m, n.args[i], ks.l, ks.uses)) next = n.args[i], with++;
     if (with != 1) return false;
     top = next;
   }
   ex a = simplify(p, k.a);
   ex_node an = *exn(m, a);
-  if (top == l || (an.kind == EX_CONST && an.k.f == 1)) return false;
+  if (top == ks.l || (an.kind == EX_CONST && an.k.f == 1)) return false;
+  if (whole) { /* stays exact: the scale, and what is added, become one constant each */
+    if (is_scaled(&ks, top) || (k.b && !const_value(p, k.b)) || !pass_spend(p)) return false;
+    ex swap[2] = {top, k.b ? expr_op2(m, OP_ADD, expr_op2(m, OP_MUL, ks.l, a), k.b) : expr_op2(m, OP_MUL, ks.l, a)};
+    ex v = expr_rewrite(m, xs(m, y)->value, &(ex_map){.node = swap_node, .env = swap});
+    pass_set(p, y, simplify(p, v));
+    return true;
+  }
   /* the reader's variables as the sum's own */
   const stage *x = xs(m, s);
   uint32_t nd = expr_ndigits(x);

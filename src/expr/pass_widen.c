@@ -3,10 +3,10 @@
  * A narrow element type (f16, bf16; pw.widen is the set) says how a tensor is stored, not how exact its values may be: they are computed and kept in f32. Every narrow value has a twin in f32. A *soft*
  * value is the rounding of its twin, and whoever reads it takes the twin instead; a *hard* one is exactly representable (loaded from a narrow tensor, a constant, picked from hard ones by min, max,
  * select, ..) and its twin is its conversion. A stage with a soft value gets an f32 tensor. So precision only grows, and what is only moved stays as narrow as it was: constants and inputs are converted
- * where they are read.
+ * where they are read (constants at once for a target that has no instruction for it).
  *
- * What stays a rounding: inputs, constants, outputs, results of branches, carried values; and a conversion there and back within one value, which has no other meaning. A rounded tensor that others read,
- * or that is written step by step, is the copy of a wide one that the others read.
+ * What stays a rounding: inputs, constants, outputs, results of branches, carried values; and a conversion there and back, in one value or as two stages, which has no other
+ * meaning. A rounded tensor that others read, or that is written step by step, is the copy of a wide one that the others read.
  *
  * Runs first, on stages as they were written: a conversion then stands where its author put it. Needs nothing.
  */
@@ -20,7 +20,9 @@ typedef struct widener {
   map *soft;  /* narrow value -> its twin, where it is not exact */
   map *asked; /* narrow value -> the stage + 1 in which it is an explicit conversion */
   map *wide;  /* narrow tensor -> the one that is kept instead */
+  map *bare;  /* narrow tensors that are the conversion of another, and nothing else */
   uint32_t stage;
+  bool back; /* the stage is a conversion and nothing else */
 } widener;
 
 static bool narrow(const widener *w, etype t) { return w->p->widen >> t & 1; }
@@ -46,7 +48,7 @@ static ex widen_cast(widener *w, ex e) {
     map_putu(w->asked, r, w->stage + 1);
     return r;
   }
-  if (!is_soft(w, n.args[0]) || (et_kind(n.type) == K_FLOAT && map_getu(w->asked, n.args[0], &s) && s == w->stage + 1)) return e;
+  if (!is_soft(w, n.args[0]) || (et_kind(n.type) == K_FLOAT && !EK_PLANTED("widen") && map_getu(w->asked, n.args[0], &s) && s == w->stage + 1)) return e;
   return expr_cast(m, n.type, twin(w, n.args[0]));
 }
 static ex widen_op(widener *w, ex e) {
@@ -98,15 +100,30 @@ static ex widen_reduce(widener *w, ex e) {
   ex r = expr_reduce(m, n.op, n.args, n.nargs, n.where, narrow(w, bt) ? twin(w, n.body) : n.body, n.payload, narrow(w, n.acc) ? WIDE : n.acc, narrow(w, n.type) ? WIDE : n.type);
   return narrow(w, n.type) ? soften(w, n.type, r) : r;
 }
+/* A constant in f32, where the target would take many operations for each value. */
+static tid converted(widener *w, tid t) {
+  emodule *m = w->m;
+  tensor x = *xt(m, t);
+  int64_t n;
+  if (!w->p->convert || x.kind != TK_CONST || x.type != ET_F16 || !narrow(w, x.type) || !x.data.data || !nd_count(&x.data, &n)) return 0;
+  float *to = arena_alloc(m->a, (size_t)n * sizeof *to + 1);
+  for (int64_t i = 0; i < n; i++) to[i] = (float)et_load(x.type, (const uint8_t *)x.data.data + i * et_bytes(x.type)).f;
+  x.data.type = WIDE, x.data.data = to, x.data.bytes = (size_t)n * sizeof *to, x.data.file = NULL;
+  tid r = expr_const_tensor(m, &x.data, x.name);
+  map_putu(w->wide, t, r);
+  return r;
+}
 static ex widen_node(void *env, emodule *m, ex e) {
   widener *w = env;
   ex_node n = *exn(m, e);
   uint64_t t;
   if (n.kind == EX_OP) return widen_op(w, e);
   if (n.kind == EX_REDUCE) return widen_reduce(w, e);
-  if (n.kind != EX_LOAD || !map_getu(w->wide, n.tensor, &t)) return e;
+  if (n.kind != EX_LOAD || (!map_getu(w->wide, n.tensor, &t) && !(t = converted(w, n.tensor)))) return e;
   ex otherwise = n.otherwise ? twin(w, n.otherwise) : 0;
-  return soften(w, n.type, expr_load(m, (tid)t, n.args, n.nargs, otherwise));
+  ex r = soften(w, n.type, expr_load(m, (tid)t, n.args, n.nargs, otherwise));
+  if (w->back && map_getu(w->bare, n.tensor, &(uint64_t){0})) map_putu(w->asked, r, w->stage + 1);
+  return r;
 }
 
 /* ---- stages ---- */
@@ -164,6 +181,10 @@ static void keep_wide(widener *w, uint32_t s, tid wide) {
   xt(m, t)->name = xt(m, wide)->name, xt(m, wide)->name = name;
   xs(m, s)->tensor = wide;
 }
+static bool is_conversion(const emodule *m, ex e) {
+  const ex_node *n = exn(m, e);
+  return n->kind == EX_OP && n->op == OP_CAST && exn(m, n->args[0])->kind == EX_LOAD;
+}
 static bool widen_stage(widener *w, uint32_t s) {
   emodule *m = w->m;
   pw *p = w->p;
@@ -175,7 +196,8 @@ static bool widen_stage(widener *w, uint32_t s) {
   bool declared = map_getu(w->wide, t, &made);
   if (!reads && !declared && p->fuel && p->spent >= p->fuel) return false;
   ex before = xs(m, s)->value;
-  w->stage = s;
+  w->stage = s, w->back = before && is_conversion(m, before);
+  if (w->back && narrow(w, xt(m, t)->type)) map_putu(w->bare, t, 1);
   stage_rewrite(m, s, &(ex_map){.node = widen_node, .env = w});
   const stage *x = xs(m, s);
   if (!narrow(w, xt(m, t)->type)) return before != x->value || x->updates.n;
@@ -187,7 +209,7 @@ static bool widen_stage(widener *w, uint32_t s) {
 }
 bool pass_widen(pw *p) {
   emodule *m = p->m;
-  widener w = {p, m, map_new(p->a), map_new(p->a), map_new(p->a), 0};
+  widener w = {p, m, map_new(p->a), map_new(p->a), map_new(p->a), map_new(p->a), 0, false};
   u32vec order = {0};
   bool any = false;
   for (tid t = 1; t < m->tensors.n; t++) any |= narrow(&w, xt(m, t)->type);

@@ -17,6 +17,7 @@ static bool last_fold(pw *p) {
 const expr_pass expr_passes[] = {
     {"widen", pass_widen, 1, false, "arithmetic of f16 and bf16 is done in f32, what comes of it is kept in f32. Needs stages as they were written"},
     {"simplify", pass_simplify, 1, false, "sizes and guards by proof, scalar algebra, conditions, constants. Needs nothing"},
+    {"factor", pass_factor, 1, false, "scales of whole numbers leave sums. Needs simplify"},
     {"fold", pass_fold, 1, false, "stages and sub-expressions of constants are computed. Needs simplify"},
     {"dce", pass_dce, 0, false, "what no output needs goes. Needs nothing"},
     {"pieces", pass_pieces, 1, false, "parts of placements that compute something become stages; see also its second turn"},
@@ -56,6 +57,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   m->stated.n = 0;
   p.fuel = o ? o->fuel : 0;
   p.cache_bytes = o && o->cache_bytes ? o->cache_bytes : 256 * 1024;
+  p.convert = o && o->convert;
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
   p.lates = map_new(p.a);
   p.canon_vars = map_new(p.a);

@@ -114,6 +114,9 @@ static const char *vname(check *k, atom v) { return sym_name(k->c, v); }
 /* ---- 1, 2: a stage alone --------------------------------------------------------------------------------------------------------------------------------- */
 static void own(check *k, uint32_t s, atom v) {
   const stage *x = xs(k->m, s);
+  u32vec in = {0};
+  size_vars(k->m, sym_extent(k->c, v), k->a, &in);
+  if (in.n) bad(k, x->tensor, "variable %s runs to %s, which varies", vname(k, v), sym_str(k->c, sym_extent(k->c, v)));
   uint64_t who, me = s + 1;
   if (x->scan && k->m->scans.v[x->scan].var == v) me = ~(uint64_t)x->scan;
   if (!map_getu(k->owner, v, &who))
@@ -159,6 +162,7 @@ static void check_nodes(check *k, uint32_t s) {
     }
   }
 }
+static bool never(check *k, sz s) { return sym_ge0(k->c, sym_addi(k->c, sym_neg(k->c, s), -1)); } /* a size, since it is negative */
 static void check_stage(check *k, uint32_t s) {
   emodule *m = k->m;
   const stage *x = xs(m, s);
@@ -186,6 +190,7 @@ static void check_stage(check *k, uint32_t s) {
         if (vars.v[q] == d.var) bad(k, x->tensor, "variable %s is two digits", vname(k, d.var));
       vec_push(k->a, vars, d.var);
       own(k, s, d.var);
+      if (never(k, d.extent)) bad(k, x->tensor, "variable %s runs to %s, which is negative", vname(k, d.var), sym_str(k->c, d.extent));
       if (d.extent != sym_extent(k->c, d.var) && !sym_eq(k->c, d.extent, sym_extent(k->c, d.var)))
         bad(k, x->tensor, "digit %s has extent %s, its variable %s", vname(k, d.var), sym_str(k->c, d.extent), sym_str(k->c, sym_extent(k->c, d.var)));
       size = sym_mul(k->c, size, d.extent);
@@ -265,6 +270,11 @@ static void check_reads(check *k, uint32_t s) {
   }
 }
 static bool scalar_tensor(check *k, tid t, etype type) { return t && t < k->m->tensors.n && xt(k->m, t)->type == type && xt(k->m, t)->rank == 0; }
+static bool one_value(check *k, tid t, etype type) { /* a scalar, or of rank 1 and more with one element */
+  bool one = t && t < k->m->tensors.n && xt(k->m, t)->type == type;
+  for (uint32_t i = 0; one && i < xt(k->m, t)->rank; i++) one = sym_int_or(k->c, xt(k->m, t)->shape[i], 0) == 1;
+  return one;
+}
 static void same_type(check *k, tid a, tid b, const char *what) {
   if (!a || !b) return;
   const tensor *x = xt(k->m, a), *y = xt(k->m, b);
@@ -291,12 +301,16 @@ static void check_if(check *k, const xif *f, uint32_t blk, uint8_t *placed) {
   memcpy(k->ready, before, k->m->tensors.n);
   for (uint32_t i = 0; i < f->n; i++) k->ready[f->results[i]] = 1;
 }
+static void of_symbols(check *k, sz s, const char *what) {
+  if (s && (sym_uses_kind(k->c, s, AT_VAR) || sym_uses_kind(k->c, s, AT_DATA))) bad(k, 0, "%s is %s: not made of sizes alone", what, sym_str(k->c, s));
+}
 static void check_loop(check *k, const xloop *l, uint32_t blk, uint8_t *placed) {
   uint8_t *before = arena_dup(k->a, k->ready, k->m->tensors.n);
+  of_symbols(k, l->trips, "the number of a loop's trips");
   if (l->trip_tensor) need(k, l->trip_tensor, "a loop");
-  if (l->trip_tensor && !scalar_tensor(k, l->trip_tensor, ET_I64)) bad(k, 0, "the number of a loop's trips is no i64 scalar");
+  if (l->trip_tensor && !one_value(k, l->trip_tensor, ET_I64)) bad(k, 0, "the number of a loop's trips is not one i64");
   if (l->cond0) need(k, l->cond0, "a loop");
-  if ((l->cond0 && !scalar_tensor(k, l->cond0, ET_BOOL)) || (l->cond && !scalar_tensor(k, l->cond, ET_BOOL))) bad(k, 0, "the condition of a loop is no bool scalar");
+  if ((l->cond0 && !one_value(k, l->cond0, ET_BOOL)) || (l->cond && !one_value(k, l->cond, ET_BOOL))) bad(k, 0, "the condition of a loop is not one bool");
   for (uint32_t i = 0; i < l->ncarried; i++) {
     need(k, l->init[i], "a loop"), same_type(k, l->inner[i], l->init[i], "a loop");
     k->ready[l->inner[i]] = 1;
@@ -369,7 +383,8 @@ bool expr_verify(emodule *m, const char *when) {
   k.left = NEWN(a, uint32_t, m->scans.n + 1);
   for (tid t = 1; t < m->tensors.n; t++)
     for (uint32_t i = 0; i < xt(m, t)->rank; i++)
-      if (sym_uses_kind(m->c, xt(m, t)->shape[i], AT_VAR)) bad(&k, t, "the size of axis %u is %s, which varies", i, sym_str(m->c, xt(m, t)->shape[i]));
+      if (xt(m, t)->kind != TK_STAGE && never(&k, xt(m, t)->shape[i])) bad(&k, t, "the size of axis %u is %s, which is negative", i, sym_str(m->c, xt(m, t)->shape[i]));
+      else if (sym_uses_kind(m->c, xt(m, t)->shape[i], AT_VAR)) bad(&k, t, "the size of axis %u is %s, which varies", i, sym_str(m->c, xt(m, t)->shape[i]));
   for (uint32_t s = 0; s < m->stages.n; s++) {
     if (xs(m, s)->dead) continue;
     check_stage(&k, s);
@@ -380,9 +395,11 @@ bool expr_verify(emodule *m, const char *when) {
     for (uint32_t s = 0; s < m->stages.n; s++)
       if (!xs(m, s)->dead && !placed[s]) bad(&k, xs(m, s)->tensor, "stands in no block");
     for (uint32_t i = 0; i < m->outputs.n; i++) need(&k, m->outputs.v[i].t, "an output");
+    for (uint32_t i = 0; i < m->guards.n; i++) of_symbols(&k, m->guards.v[i].ge0, "a guard");
     for (uint32_t i = 0; i < m->lates.n; i++) {
       tid t = m->lates.v[i].tensor;
-      if (!t || t >= m->tensors.n || (et_kind(xt(m, t)->type) != K_INT && et_kind(xt(m, t)->type) != K_UINT) || xt(m, t)->rank) bad(&k, 0, "a late size has no integer scalar");
+      of_symbols(&k, m->lates.v[i].bound, "a late size's bound");
+      if (!t || t >= m->tensors.n || (et_kind(xt(m, t)->type) != K_INT && et_kind(xt(m, t)->type) != K_UINT) || !one_value(&k, t, xt(m, t)->type)) bad(&k, 0, "a late size has no integer");
     }
     if (m->kernels.n) check_kernels(&k);
   }

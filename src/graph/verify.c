@@ -6,9 +6,16 @@ static bool fail(graph *g, const char *when, const node *n, const char *what, co
   diag_add(g->c, D_ERROR, when ? E_INTERNAL : E_MODEL, (srcpos){0}, n ? n->name : NULL, "%s%s%s%s%s", when ? "after " : "", when ? when : "", when ? ": " : "", what, which ? which : "");
   return false;
 }
+static bool visible(map *seen, const value *v) {
+  uint64_t is;
+  return map_getu(seen, (uint64_t)(uintptr_t)v, &is) && is;
+}
+static void leave(const graph *g, map *seen) { /* what a region defines is not seen outside */
+  for (uint32_t i = 0; i < g->inputs.n; i++) map_putu(seen, (uint64_t)(uintptr_t)g->inputs.v[i], 0);
+  for (uint32_t i = 0; i < g->values.n; i++) map_putu(seen, (uint64_t)(uintptr_t)g->values.v[i], 0);
+}
 static bool check(graph *g, const char *when, map *seen) {
   bool ok = true;
-  uint64_t d;
   for (uint32_t i = 0; i < g->inputs.n; i++) {
     const value *v = g->inputs.v[i];
     map_putu(seen, (uint64_t)(uintptr_t)v, 1);
@@ -20,22 +27,23 @@ static bool check(graph *g, const char *when, map *seen) {
   for (uint32_t i = 0; i < g->nodes.n; i++) {
     node *n = g->nodes.v[i];
     for (uint32_t j = 0; j < n->in.n; j++)
-      if (n->in.v[j] && !map_getu(seen, (uint64_t)(uintptr_t)n->in.v[j], &d)) ok = fail(g, when, n, "uses a value that is not defined before it: ", n->in.v[j]->source);
+      if (n->in.v[j] && !visible(seen, n->in.v[j])) ok = fail(g, when, n, "uses a value that is not defined before it: ", n->in.v[j]->source);
     for (uint32_t j = 0; j < n->attrs.n; j++)
       if (n->attrs.v[j].g) {
         if (n->attrs.v[j].g->parent != g) ok = fail(g, when, n, "a region of another graph: ", n->attrs.v[j].name);
         ok &= check(n->attrs.v[j].g, when, seen);
+        leave(n->attrs.v[j].g, seen);
       }
     for (uint32_t j = 0; j < n->out.n; j++) {
       value *v = n->out.v[j];
       if (!v) continue;
       if (v->def != n) ok = fail(g, when, n, "an output that another node defines: ", v->source);
-      if (map_getu(seen, (uint64_t)(uintptr_t)v, &d)) ok = fail(g, when, n, "defines a value a second time: ", v->source);
+      if (visible(seen, v)) ok = fail(g, when, n, "defines a value a second time: ", v->source);
       map_putu(seen, (uint64_t)(uintptr_t)v, 1);
     }
   }
   for (uint32_t i = 0; i < g->outputs.n; i++)
-    if (!map_getu(seen, (uint64_t)(uintptr_t)g->outputs.v[i], &d)) ok = fail(g, when, NULL, "an output is not defined: ", g->outputs.v[i]->source);
+    if (!visible(seen, g->outputs.v[i])) ok = fail(g, when, NULL, "an output is not defined: ", g->outputs.v[i]->source);
   return ok;
 }
 bool graph_verify(graph *g, const char *when) { return check(g, when, map_new(ctx_arena(g->c))); }

@@ -591,7 +591,8 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     need_list(x, a[0], e, "product");
     return *out = v_size(product_of(x, a[0], e)), true;
   case F_total:
-    return *out = fold(x, F_add, need_list(x, a[0], e, "total")->v, a[0].p.l->n, e), true;
+    l = need_list(x, a[0], e, "total"); /* a number is a pack of one */
+    return *out = fold(x, F_add, l->v, l->n, e), true;
   case F_broadcast:
     return *out = broadcast_dims(x, a, n, e), true;
   case F_nth: {

@@ -178,8 +178,11 @@ static pval arith(pt *p, sop op, etype t, pval a, pval b) {
         int64_t m;
         if (sym_is_int(c, q, &m) && m) return of_int(sym_int(c, k % m));
       }
-      if (sym_ge0(c, n) && sym_ge0(c, q)) return of_int(sym_mod(c, n, q)); /* as with OP_MOD: nothing is said about division by 0 */
-      return unknown();
+      /* the remainder of division towards 0; as with OP_MOD nothing is said about division by 0 */
+      if (!sym_ge0(c, q)) return unknown();
+      if (sym_ge0(c, n)) return of_int(sym_mod(c, n, q));
+      if (sym_ge0(c, sym_add(c, n, sym_addi(c, q, -1)))) return of_int(sym_sub(c, n, sym_mul(c, q, sym_max(c, sym_div(c, n, q), sym_int(c, 0))))); /* n > -q: the quotient is none below 0 */
+      return of_int(sym_sel(c, n, sym_mod(c, n, q), sym_neg(c, sym_mod(c, sym_neg(c, n), q))));
     default:
       return unknown();
     }

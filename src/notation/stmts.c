@@ -16,6 +16,8 @@ nten *new_tensor(el *x, const char *name, etype t, const sz *shape, uint32_t ran
   bool text = t == ET_STR;
   sz *dims = NEWN(x->m->a, sz, rank + 1);
   if (rank) memcpy(dims, shape, rank * sizeof *dims);
+  for (uint32_t i = 0; i < rank; i++)
+    if (sym_ge0(x->c, sym_addi(x->c, sym_neg(x->c, dims[i]), -1))) el_fail(x, E_SHAPE, x->d->line, x->d->col, "%s: axis %u has the negative size %s; the input is too small", name, i, sym_str(x->c, dims[i]));
   if (text) text_position(x), dims[rank] = x->chr_extent;
   n->name = name;
   n->type = t;

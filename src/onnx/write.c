@@ -270,6 +270,10 @@ static void fill(void *env, file_out *f) {
   for (uint32_t i = 0; i < p->n; i++) file_put(f, p->v[i].p, p->v[i].n);
 }
 bool onnx_write(const graph *g, const char *path, uint64_t *size) {
+  for (uint32_t i = 0; i < g->inputs.n + g->outputs.n; i++) {
+    const value *v = i < g->inputs.n ? g->inputs.v[i] : g->outputs.v[i - g->inputs.n];
+    if (!v->type) return diag_error(g->c, E_UNSUPPORTED, NULL, "'%s' has no type that is known, so the model cannot be written", v->source), false;
+  }
   const uint64_t most = (uint64_t)2 << 30;
   writer w = {.c = g->c, .a = ctx_arena(g->c), .g = g};
   msg m = model(&w);

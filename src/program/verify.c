@@ -155,7 +155,7 @@ static void launch_step(vf *k, const step *s) {
   }
   known(k, s->chunks, arena_fmt(k->a, "the number of chunks of %s", s->kernel));
   if (sym_int_or(k->c, s->chunks, 0) < 0) err(k, "%s has %s chunks", s->kernel, str(k, s->chunks));
-  if (area != (s->scratch != 0)) err(k, "%s %s", s->kernel, area ? "gets the scratch area, but uses no bytes of it" : "needs scratch, but does not get the area");
+  if (s->scratch && !area) err(k, "%s needs scratch, but does not get the area", s->kernel);
   if (s->scratch)
     settle(k, le(k, program_bounded(k->p, s->scratch), k->p->scratch_bytes),
            arena_fmt(k->a, "%s needs %s bytes of scratch, the area has %s", s->kernel, str(k, s->scratch), str(k, k->p->scratch_bytes)));

@@ -11,7 +11,7 @@
 enum { PIECE = 4 << 20, COMPARE = 16 << 20 };
 
 bool weights_equal(ctx *c, bytes a, const packing *pa, bytes b, const packing *pb) {
-  if (a.n != b.n || !pa != !pb || (pa && memcmp(pa, pb, sizeof *pa))) return false;
+  if (!a.n || a.n != b.n || !pa != !pb || (pa && memcmp(pa, pb, sizeof *pa))) return false;
   if (a.p == b.p) return true;
   bool same = true;
   for (size_t at = 0; at < a.n && same; at += COMPARE) {

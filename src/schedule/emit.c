@@ -17,6 +17,7 @@ void emit_begin(ectx *e, splan *p, lfunc *f, launch *l) {
   e->lanes = 1;
   e->l = l;
   e->arg_of = map_new(e->a);
+  emit_turn(e);
   emit_scope(e);
 }
 
@@ -94,6 +95,7 @@ ex emit_canonical(ectx *e, ex x) { return expr_rewrite(e->m, x, &(ex_map){.atom 
 
 /* ---- does a value depend on the row copy, the lane? ---- */
 enum { D_ROW = 1, D_LANE = 2 };
+void emit_turn(ectx *e) { e->turn = ++e->p->turns; }
 static unsigned dep_ex(ectx *e, ex x);
 static unsigned dep_sz(ectx *e, sz x) {
   u32vec at = {0};
@@ -119,8 +121,9 @@ static const local *local_of(ectx *e, tid t) {
 }
 static unsigned dep_ex(ectx *e, ex x) {
   if (!x) return 0;
-  while (e->dep.n <= x) vec_push(e->a, e->dep, 0);
-  if (e->dep.v[x] & 1) return e->dep.v[x] >> 1;
+  u32vec *known = &e->p->depends;
+  while (known->n <= x) vec_push(e->a, *known, 0);
+  if (known->v[x] >> 2 == e->turn) return known->v[x] & 3;
   const ex_node *n = exn(e->m, x);
   unsigned d = 0;
   switch (n->kind) {
@@ -138,8 +141,7 @@ static unsigned dep_ex(ectx *e, ex x) {
   case EX_REDUCE: d = dep_ex(e, n->body) | dep_ex(e, n->where) | dep_ex(e, n->payload); break;
   default: break;
   }
-  while (e->dep.n <= x) vec_push(e->a, e->dep, 0);
-  e->dep.v[x] = d << 1 | 1;
+  known->v[x] = e->turn << 2 | d;
   return d;
 }
 
@@ -197,13 +199,13 @@ lv emit_size(ectx *e, sz x) {
     const uint8_t *exps;
     int64_t k = sym_term(e->c, x, i, &na, &as, &exps);
     if (na == 0) {
-      konst += k;
+      konst = (int64_t)((uint64_t)konst + (uint64_t)k);
       continue;
     }
     int64_t off;
     if (na == 1 && exps[0] == 1) {
       lv v = emit_atom(e, as[0], &off);
-      konst += k * off;
+      konst = (int64_t)((uint64_t)konst + (uint64_t)k * (uint64_t)off); /* like the code, modulo 2^64 */
       lv t = lb_muli(&e->b, v, k);
       sum = sum ? lb_add(&e->b, sum, t) : t;
       continue;

@@ -42,7 +42,7 @@ typedef struct ectx {
   memo_scope *memo;
   launch *l;          /* arguments are added to it as they are needed */
   map *arg_of;        /* buffer -> param value, size symbol -> param value */
-  u32vec dep;         /* per ex: bit 0 known, 1 depends on row, 2 depends on lane, (cache) */
+  uint32_t turn;      /* what splan.depends says of this turn holds with the bindings as they are */
 } ectx;
 
 enum { TILE_V = 64 }; /* registers of a tile: regs[r * TILE_V + v] */
@@ -55,6 +55,7 @@ void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, boo
 void emit_begin(ectx *e, splan *p, lfunc *f, launch *l);
 lv emit_buffer(ectx *e, uint32_t buffer, bool write);     /* pointer to its element 0 */
 lv emit_symbol(ectx *e, sz size);                          /* a size of the module as an i64 argument */
+void emit_turn(ectx *e);                                   /* the bindings of row and lane, or the locals, have changed */
 void emit_scope(ectx *e); void emit_unscope(ectx *e);      /* around every nested loop body */
 void emit_bind(ectx *e, atom var, lv base);
 void emit_bind_ex(ectx *e, binding b);

@@ -58,7 +58,7 @@ void kernel_running(kctx *k, uint32_t si) {
     emit_scope(e);
     emit_bind(e, r.k[i], at_k), emit_bind(e, r.p[i], at_k);
   }
-  e->dep.n = 0;
+  emit_turn(e);
   lv before = lb_get(b, so_far), after = schedule_step(e, &n, before, false, 1), v = r.strict && !EK_PLANTED("schedule-running") ? before : after;
   lb_set(b, so_far, after);
   if ((etype)n.type != at) v = lb_op(b, OP_CAST, lt((etype)n.type, 1), v, 0, 0);
@@ -119,7 +119,7 @@ void kernel_ranking(kctx *k, uint32_t si) {
   i = loop_to(b, "place", n);
   emit_scope(e);
   emit_bind(e, r.p, i);
-  e->dep.n = 0;
+  emit_turn(e);
   lv key = key_of(b, t, emit_value(e, r.key).v, r.falling);
   lb_store(b, keys, i, key);
   lb_store(b, from, i, lb_op(b, OP_CAST, lt(it, 1), i, 0, 0));
@@ -157,7 +157,7 @@ void kernel_ranking(kctx *k, uint32_t si) {
   emit_scope(e);
   lv sorted = lb_add(b, lb_get(b, half), i), place = lb_load(b, lt(it, 1), from, sorted), rank = i;
   emit_bind(e, r.p, lb_op(b, OP_CAST, i64(), place, 0, 0));
-  e->dep.n = 0;
+  emit_turn(e);
   if (et_kind(t) == K_FLOAT) {
     lv last = lb_op(b, OP_BNOT, lt(u, 1), lb_const(b, lt(u, 1), (scalar){.i = 0}), 0, 0);
     rank = lb_op(b, OP_SEL, i64(), lb_op(b, OP_EQ, lt(ET_BOOL, 1), lb_load(b, lt(u, 1), keys, sorted), last, 0), lb_int(b, EK_PLANTED("schedule-ranking")), i);

@@ -38,7 +38,7 @@ static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, uint32_t mr,
       }
   }
   vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec}));
-  e->dep.n = 0;
+  emit_turn(e);
 }
 
 /* The order of a sum of loads over a strided variable. Results that hinge on its rounding (a variance as E[x^2] - E[x]^2 of nearly constant rows) should be those that the model's author saw, and ONNX models are tried in
@@ -197,7 +197,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_
     lb_for(&e->b, sym_name(e->c, n->lane.var), from, stop, lb_int(&e->b, w), 0, &i);
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = i, .vec_step = lanes, .lane = true});
-    e->dep.n = 0;
+    emit_turn(e);
     red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, NULL, NULL, 1, nv, 0, lanes, true);
     emit_unbind(e, nb);
     emit_unscope(e);
@@ -209,7 +209,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_
     lb_if(&e->b, lb_cmp(&e->b, OP_GT, cnt, lb_int(&e->b, 0)));
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = from, .vec_step = lanes, .lane = true});
-    e->dep.n = 0;
+    emit_turn(e);
     red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, NULL, NULL, 1, 1, cnt, lanes, true);
     emit_unbind(e, nb);
     emit_unscope(e);
@@ -217,7 +217,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_
   }
   e->lane_reduced = false;
   e->count = 0;
-  e->dep.n = 0;
+  emit_turn(e);
 }
 static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, lv acc[], uint32_t lanes) {
   if (from == n->reds[0].n) {
@@ -245,7 +245,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
   e->lanes = lanes;
   if (n->row.var) emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
   if (n->lane.var && !n->lane_reduced) emit_bind_ex(e, (binding){.var = n->lane.var, .base = lane, .vec_step = lanes, .lane = true});
-  e->dep.n = 0;
+  emit_turn(e);
   bool vec = n->lane.var && !n->lane_reduced;
   for (uint32_t i = 0; i < n->stages.n; i++) {
     stage *s = xs(e->m, n->stages.v[i]);
@@ -308,7 +308,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
   e->lanes = 1;
   emit_unbind(e, nb);
   emit_unscope(e);
-  e->dep.n = 0;
+  emit_turn(e);
 }
 
 /* the values of the group in registers are valid only inside their leaf, unless the leaf stands in no loop at all */
@@ -384,7 +384,7 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
     e->lane = n->lane.var;
     e->lanes = a->lanes;
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
-    e->dep.n = 0;
+    emit_turn(e);
     for (uint32_t v = 0; v < a->nv; v++) {
       e->v = v;
       e->count = v + 1 == a->nv ? a->count : 0;
@@ -402,7 +402,7 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
     }
     emit_unbind(e, nb);
     e->packs.n = np;
-    e->dep.n = 0;
+    emit_turn(e);
   }
 }
 static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
@@ -415,7 +415,7 @@ static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count
     packload *k = &n->packs.v[i];
     vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * nest_lanes(e, &n->stages)) : sym_int(e->c, 0)}));
   }
-  e->dep.n = 0;
+  emit_turn(e);
   if (n->lane_outer) vars_then(e, n, n->inner.v, n->inner.n, inner_rows, &a);
   else row_tiles(e, n, lane, nv, count, lanes, looped);
   e->packs.n = np;
@@ -487,7 +487,7 @@ void nest_emit(ectx *e, nest *n) {
     if (n->packs.v[i].constant) n->packs.v[i].ptr = emit_buffer(e, n->packs.v[i].buffer, false);
   vars_then(e, n, n->outer.v, n->outer.n, all_vars, NULL);
   if (loops) e->locals.n = nl;
-  e->dep.n = 0;
+  emit_turn(e);
 }
 
 /* ---- updates ---- */
@@ -496,7 +496,7 @@ static void upd_body(ectx *e, nest *n, void *arg) {
   (void)n;
   updarg *a = arg;
   const update *u = a->u;
-  e->dep.n = 0;
+  emit_turn(e);
   if (u->cond) {
     evalue c = emit_value(e, u->cond);
     if (EK_PLANTED("schedule-update")) c.v = lb_const(&e->b, lt(ET_BOOL, 1), (scalar){.i = 1});

@@ -71,6 +71,8 @@ typedef struct splan {
   VEC(buffer) buffers; /* [0] unused */
   layout *layouts;     /* per tensor */
   VEC(launch) launches; /* in execution order within each block */
+  u32vec depends;      /* per ex: turn << 2 | what it depends on then (emit.c) */
+  uint32_t turns;
 } splan;
 
 /* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a kernel of its own). */

@@ -46,7 +46,8 @@ int64_t address_coef(ectx *e, sz address, atom var) {
 static void load_accesses(ectx *e, ex root, uint32_t stage, const map *group, accesses *out) {
   bool leader = exn(e->m, root)->kind == EX_REDUCE;
   u32vec loads = {0};
-  expr_loads(e->m, root, e->a, &loads);
+  arena *a = arena_new(e->c);
+  expr_loads(e->m, root, a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
     const ex_node *n = exn(e->m, loads.v[i]);
     uint64_t dummy;
@@ -58,6 +59,7 @@ static void load_accesses(ectx *e, ex root, uint32_t stage, const map *group, ac
     tensor *t = xt(e->m, n->tensor);
     vec_push(e->a, *out, ((access){.load = loads.v[i], .t = n->tensor, .stage = stage, .address = emit_address(e, lay, idx), .constant = t->kind == TK_CONST, .leader = leader, .guarded = n->otherwise != 0, .bytes = et_bytes(t->type)}));
   }
+  arena_free(a);
 }
 void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out) {
   map *group = map_new(e->a);
@@ -115,7 +117,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   for (uint32_t k = 0; k < domain->n + (reduces && !arg && leaders == 1 && !(rows && cols) ? red->n : 0); k++) {
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];
-    int64_t ext = sym_int_or(c, sym_extent(c, v), -1);
+    int64_t ext = min64(sym_int_or(c, sym_extent(c, v), -1), 1ll << 40);
     double score = 0, util = ext < 0 ? 0.9 : (double)ext / (double)((ext + L - 1) / L * L);
     bool follows = false;
     for (uint32_t i = 0; i < acc->n; i++) {
@@ -137,6 +139,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       if (q) follows = true;
     }
     if (isred) score -= 0.75; /* horizontal sums, no tile */
+    for (uint32_t i = 0; i < acc->n && rows && cols; i++) /* of equals the one whose vectors lie packed, and aligned */
+      if (acc->v[i].constant && acc->v[i].leader && address_uses(e, acc->v[i].address, v)) score += 0.5;
     if (!follows) continue;
     score = score > 0 ? score * util : score / (util > 0.05 ? util : 0.05);
     if (ext >= 0 && ext < 4) score -= 4;

@@ -80,11 +80,17 @@ int64_t sym_term(ctx *c, sz e, uint32_t i, uint32_t *natoms, const atom **atoms,
   return t->k;
 }
 
-/* Walks over shared parts remember where they were: a set of atoms, on the stack while it is small. */
-typedef struct seen { symtab *s; uint64_t *bits; uint64_t few[16]; } seen;
+/* Walks over shared parts remember where they were: a list while they were in few places, then a set of all atoms. */
+typedef struct seen { symtab *s; uint64_t *bits; uint32_t n; atom few[24]; } seen;
 static bool first_time(seen *w, atom a) {
-  if (!w->bits) w->bits = w->s->natoms <= 16 * 64 ? w->few : NEWN(w->s->a, uint64_t, w->s->natoms / 64 + 1);
   uint64_t bit = 1ull << a % 64;
+  if (!w->bits) {
+    for (uint32_t i = 0; i < w->n; i++)
+      if (w->few[i] == a) return false;
+    if (w->n < sizeof w->few / sizeof *w->few) return w->few[w->n++] = a, true;
+    w->bits = NEWN(w->s->a, uint64_t, w->s->natoms / 64 + 1);
+    for (uint32_t i = 0; i < w->n; i++) w->bits[w->few[i] / 64] |= 1ull << w->few[i] % 64;
+  }
   if (w->bits[a / 64] & bit) return false;
   w->bits[a / 64] |= bit;
   return true;

@@ -5,6 +5,9 @@
  */
 #include "sym/sym_in.h"
 
+/* Terms of a fact that is taken apart: each min and max in it gives two facts of nearly the same length, and so on, and what is true of one term among so many decides little. */
+enum { LONG = 32 };
+
 static uint32_t state_after(symtab *s, uint32_t state, sz p) {
   uint64_t key = (uint64_t)state << 32 | p, id;
   if (map_getu(s->states, key, &id)) return (uint32_t)id;
@@ -95,7 +98,7 @@ static void assume(symtab *s, sz p, int depth, bool permanent) {
     else vec_push(s->a, s->perm, p);
     sym_learned(s);
   }
-  if (depth < 4) consequences(s, p, depth, permanent);
+  if (depth < 4 && sp(s, p)->n <= (depth ? LONG / 4 : LONG)) consequences(s, p, depth, permanent);
 }
 /* Takes the facts off the stack for a moment, for what must hold without them. Nothing in between may unwind and hope to find them again. */
 sz *facts_suspend(symtab *s, uint32_t *n) {

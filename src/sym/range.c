@@ -123,6 +123,7 @@ static uint64_t draw(uint32_t leaf, uint32_t k) {
 }
 static int64_t leaf_sample(uint32_t leaf, uint32_t k, int64_t lo, int64_t hi) {
   int64_t l = lo != -SYM_INF ? lo : hi == SYM_INF ? -16 : hi > -(SYM_INF - 16) ? hi - 16 : hi, h = hi != SYM_INF ? hi : l < SYM_INF - 32 ? l + 32 : l;
+  if (h < l) h = l; /* an empty range: nothing is refuted wrongly by a value that does not occur */
   uint64_t span = (uint64_t)h - (uint64_t)l, r = draw(leaf, k), step;
   switch (k) {
   case 0: return l;

@@ -162,7 +162,7 @@ bool fuzz_plan(ctx *c, pipeline *p) {
   p->lib = fuzz_library(c, p->g);
   p->m = lower_graph(p->g, p->lib, p->o.dims, p->o.ndims);
   if (!p->m || diag_errors(c)) return false;
-  if (!expr_verify(p->m, "lower")) return false;
+  if (!expr_verify(p->m, "lower") || !expr_verify_whole(p->m, "lower")) return false;
   return pipe_optimise(p) && pipe_program(p);
 }
 bool fuzz_schedule(ctx *c, emodule *m, const char *target) {

@@ -5,6 +5,7 @@
 #include "loop/loop.h"
 #include "notation/notation.h"
 #include "program/program.h"
+#include "target/target.h"
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +125,100 @@ static void ranks(void **state) {
   accepted(&t);
   t = graph_of("input x: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]\ny: f32[2] = Relu(x) \"r\"\noutput y\n");
   refused(&t, "16 dimensions");
+}
+/* Code and words of the first call that fails; EK_OK when a run gets through with zeros for its input. */
+static ek_code used(const text *t, const ek_options *o, const ek_run_options *ro, const int64_t *dims, int32_t rank, char *message, size_t room) {
+  ek_session *s = ek_session_create();
+  ek_model *m;
+  ek_module *code;
+  ek_run *r = NULL;
+  static float zeros[64];
+  ek_code e = ek_load_memory(s, t->s, t->n, "limit", &m);
+  if (!e) e = ek_compile(m, o, &code);
+  if (!e) e = ek_run_create_with(code, ro, &r);
+  if (!e && dims) e = ek_run_shape(r, 0, dims, rank);
+  if (!e) e = ek_run_prepare(r);
+  if (!e && (!dims || dims[0] < 64)) e = ek_run_bind_input(r, 0, zeros);
+  if (!e && (!dims || dims[0] < 64)) e = ek_run_execute(r);
+  snprintf(message, room, "%s", r && *ek_run_message(r) ? ek_run_message(r) : ek_message(s));
+  ek_session_destroy(s);
+  return e;
+}
+static void open_dimension(void **state) {
+  (void)state;
+  text t = graph_of("input x: f32[N]\ny: f32[N] = Relu(x) \"r\"\noutput y\n");
+  char message[600];
+  assert_int_equal(used(&t, NULL, NULL, (int64_t[]){1000000001}, 1, message, sizeof message), EK_SHAPE);
+  assert_non_null(strstr(message, "0..1000000000"));
+  assert_int_equal(used(&t, NULL, NULL, (int64_t[]){1000000000}, 1, message, sizeof message), EK_OK);
+  free(t.s);
+}
+static void threads(void **state) {
+  (void)state;
+  text t = graph_of("input x: f32[8]\ny: f32[8] = Relu(x) \"r\"\noutput y\n");
+  char message[600];
+  ek_options o;
+  ek_options_init(&o);
+  o.threads = 1025;
+  assert_int_equal(used(&t, &o, NULL, NULL, 0, message, sizeof message), EK_USAGE);
+  assert_non_null(strstr(message, "1024"));
+  o.threads = 1024, o.compile_threads = 1025;
+  assert_int_equal(used(&t, &o, NULL, NULL, 0, message, sizeof message), EK_USAGE);
+  o.compile_threads = 1000;
+  ek_run_options ro;
+  ek_run_options_init(&ro);
+  ro.threads = 1025;
+  assert_int_equal(used(&t, &o, &ro, NULL, 0, message, sizeof message), EK_USAGE);
+  ro.threads = 0;
+  assert_int_equal(used(&t, &o, &ro, NULL, 0, message, sizeof message), EK_OK);
+  free(t.s);
+}
+static void working_memory(void **state) {
+  (void)state;
+  text t = graph_of("input x: f32[N, 64]\ny: f32[N, 64] = Softmax(x) \"s\"\nz: f32[64, N] = Transpose(y) {perm = [1, 0]} \"t\"\nw: f32[N, N] = MatMul(y, z) \"m\"\nv: f32[N, N] = Softmax(w) {axis = 0} \"u\"\noutput v\n");
+  char message[600];
+  ek_options o;
+  ek_options_init(&o);
+  o.memory_limit = 1 << 20, o.threads = 1;
+  assert_int_equal(used(&t, &o, NULL, (int64_t[]){4000, 64}, 2, message, sizeof message), EK_MEMORY);
+  assert_non_null(strstr(message, "1048576"));
+  assert_int_equal(used(&t, &o, NULL, (int64_t[]){1, 64}, 2, message, sizeof message), EK_OK);
+  free(t.s);
+}
+/* A constant of few operations is folded and becomes a weight; one of many is computed in each run. */
+static void folding(void **state) {
+  (void)state;
+  for (int big = 0; big < 2; big++) {
+    text t = {0};
+    char body[500];
+    long n = big ? 1 << 27 : 1 << 10;
+    snprintf(body, sizeof body, "input x: f32[4]\nconst a: f32[] = [0]\nconst b: f32[] = [%ld]\nconst d: f32[] = [1]\nconst four: i64[2] = [4, -1]\nr: f32[%ld] = Range(a, b, d) \"r\"\ns: f32[%ld] = Sin(r) \"s\"\nt: f32[4, %ld] = Reshape(s, four) \"t\"\nconst one: i64[1] = [1]\n"
+             "q: f32[4] = ReduceSum(t, one) {keepdims = 0} \"q\"\ny: f32[4] = Mul(x, q) \"m\"\noutput y\n", n, n, n, n / 4);
+    t = graph_of(body);
+    ek_report report = {0};
+    ek_session *s = ek_session_create();
+    ek_model *m;
+    ek_module *code;
+    if (ek_load_memory(s, t.s, t.n, "fold", &m) || ek_compile(m, NULL, &code)) fail_msg("%s", ek_message(s));
+    ek_module_report(code, &report);
+    assert_int_equal(report.weight_bytes > 0, !big);
+    ek_session_destroy(s);
+    free(t.s);
+  }
+}
+static void sequences(void **state) {
+  (void)state;
+  text t = graph_of("input x: f32[70000]\ns = SplitToSequence(x) {axis = 0, keepdims = 0} \"s\"\nn = SequenceLength(s) \"n\"\noutput n\n");
+  refused(&t, "65536");
+  static const char loop[] = "input x: f32[4]\nconst times: i64[] = [%d]\nconst yes: bool[] = [1]\ne = SequenceConstruct(x) \"e\"\ns = Loop(times, yes, e) {body = graph \"b\" {\n  input k: i64[]\n  input go: bool[]\n  input l\n"
+                             "  more = Identity(go) \"i\"\n  output more\n  output l\n}} \"loop\"\nn = SequenceLength(s) \"n\"\noutput n\n";
+  char body[600];
+  snprintf(body, sizeof body, loop, 4097);
+  t = graph_of(body);
+  refused(&t, "4096");
+  snprintf(body, sizeof body, loop, 100);
+  t = graph_of(body);
+  accepted(&t);
 }
 static void memory_cap(void **state) {
   (void)state;
@@ -257,6 +352,166 @@ static void function_calls(void **state) {
   free(m.s);
 }
 
+static void put_number(text *t, uint32_t no, uint64_t v) {
+  uint8_t b[24];
+  size_t n = put_varint(b, (uint64_t)no << 3);
+  n += put_varint(b + n, v);
+  put(t, (const char *)b, n);
+}
+static text tensor_of(const char *name, uint32_t type, const void *data, size_t n) {
+  text t = {0}, raw = {0};
+  put_number(&t, 1, 1), put_number(&t, 2, type);
+  field_text(&t, 8, name);
+  put(&raw, data, n);
+  wrap(&raw, 9);
+  append(&t, raw);
+  return t;
+}
+static void sparse(void **state) {
+  (void)state;
+  for (int over = 0; over < 2; over++) {
+    static const float one = 1;
+    static const int64_t at = 1;
+    text g = {0}, sp = {0}, v = tensor_of("w", 1, &one, 4), i = tensor_of("", 7, &at, 8);
+    append(&g, node_of("Shape", "w", "y", NULL));
+    wrap(&v, 1), wrap(&i, 2);
+    append(&sp, v), append(&sp, i);
+    put_number(&sp, 3, over ? ((uint64_t)1 << 29) + 1 : 2);
+    wrap(&sp, 15);
+    append(&g, sp);
+    append(&g, value_of("x", 11)), append(&g, value_of("y", 12));
+    text m = model_of(g);
+    if (over) refused(&m, "2 GiB");
+    else {
+      char message[600];
+      check_bytes(m.s, m.n, 0, message, sizeof message);
+      assert_null(strstr(message, "2 GiB"));
+      free(m.s);
+    }
+  }
+}
+/* External data: of a model in memory, in a file that is not there, beyond a file's end. And no model at all. */
+static void missing_bytes(void **state) {
+  (void)state;
+  static const char model[] = EK_BINARY_DIR "/limit.onnx", data[] = EK_BINARY_DIR "/limit.data", *const keys[][2] = {{"location", "limit.data"}, {"offset", "2"}, {"length", "8"}};
+  text g = {0}, t = {0};
+  append(&g, node_of("Relu", "w", "y", NULL));
+  put_number(&t, 1, 2), put_number(&t, 2, 1);
+  field_text(&t, 8, "w");
+  for (int i = 0; i < 3; i++) {
+    text pair = {0};
+    field_text(&pair, 1, keys[i][0]), field_text(&pair, 2, keys[i][1]);
+    wrap(&pair, 13);
+    append(&t, pair);
+  }
+  put_number(&t, 14, 1);
+  wrap(&t, 5);
+  append(&g, t);
+  append(&g, value_of("x", 11)), append(&g, value_of("y", 12));
+  text m = model_of(g);
+  char message[600];
+  assert_int_equal(check_bytes(m.s, m.n, 0, message, sizeof message), EK_IO);
+  ctx *c = ctx_new();
+  assert_true(file_write(c, model, m.s, m.n));
+  remove(data);
+  ek_session *s = ek_session_create();
+  ek_model *out;
+  assert_int_equal(ek_load(s, model, &out), EK_IO);
+  assert_true(file_write(c, data, "123456789", 9));
+  assert_int_equal(ek_load(s, model, &out), EK_IO);
+  assert_non_null(strstr(ek_message(s), "too short"));
+  remove(model), remove(data);
+  assert_int_equal(ek_load(s, model, &out), EK_IO);
+  ek_session_destroy(s);
+  ctx_free(c);
+  free(m.s);
+}
+
+static void many_nodes(void **state) {
+  (void)state;
+  if (!getenv("EK_TEST_LONG")) skip(); /* takes 4 GB */
+  text m = calls(23, "Relu");
+  refused(&m, "4194304 nodes");
+}
+
+/* ---- definitions ---- */
+static ek_code with_ops(const char *ops, size_t n, char *message, size_t room) {
+  static const char path[] = EK_BINARY_DIR "/limit.ek", graph[] = "graph \"g\" ir 8 opset 17 {\ninput x: f32[4]\ny: f32[4] = Limit(x) \"l\"\noutput y\n}\n";
+  ctx *c = ctx_new();
+  assert_true(file_write(c, path, ops, n));
+  ek_session *s = ek_session_create();
+  ek_model *m;
+  ek_options o;
+  ek_options_init(&o);
+  ek_code e = ek_load_ops(s, path);
+  if (!e) e = ek_load_memory(s, graph, sizeof graph - 1, "limit", &m);
+  if (!e) e = ek_check(m, &o);
+  snprintf(message, room, "%s", ek_message(s));
+  ek_session_destroy(s);
+  ctx_free(c);
+  remove(path);
+  return e;
+}
+/* fK calls fK-1 `times` times */
+static text functions(int n, int times) {
+  text t = {0};
+  char line[200];
+  puts_times(&t, "fn f0(v) = v\n", 1);
+  for (int i = 1; i < n; i++) {
+    int at = snprintf(line, sizeof line, "fn f%d(v) = f%d(v)", i, i - 1);
+    for (int k = 1; k < times; k++) at += snprintf(line + at, sizeof line - (size_t)at, " + f%d(v + %d.0)", i - 1, k);
+    snprintf(line + at, sizeof line - (size_t)at, "\n");
+    puts_times(&t, line, 1);
+  }
+  snprintf(line, sizeof line, "op Limit(X: f32[n]) -> Y: f32[n] { Y[i] = f%d(X[i]) }\n", n - 1);
+  puts_times(&t, line, 1);
+  return t;
+}
+static void definitions(void **state) {
+  (void)state;
+  char message[600];
+  text t = functions(60, 1);
+  if (with_ops(t.s, t.n, message, sizeof message)) fail_msg("%s", message);
+  free(t.s);
+  t = functions(70, 1);
+  assert_int_equal(with_ops(t.s, t.n, message, sizeof message), EK_SHAPE);
+  assert_non_null(strstr(message, "nested more than 64"));
+  free(t.s);
+  t = functions(40, 2);
+  assert_int_equal(with_ops(t.s, t.n, message, sizeof message), EK_UNSUPPORTED);
+  assert_non_null(strstr(message, "20000000 steps"));
+  free(t.s);
+  /* errors: after a hundred it ends */
+  text bad = {0};
+  for (int i = 0; i < 300; i++) {
+    char line[100];
+    snprintf(line, sizeof line, "op A%d(X: f32[n]) -> Y: f32[n] { Y[i] = Q[i] }\n", i);
+    puts_times(&bad, line, 1);
+  }
+  ctx *c = ctx_new();
+  volatile bool ok = false;
+  CTX_TRY(c) { ok = notation_add(notation_lib(c), bad.s, bad.n, "bad"); }
+  CTX_CATCH { ok = false; }
+  assert_false(ok);
+  assert_in_range(diag_errors(c), 100, 102);
+  ctx_free(c);
+  free(bad.s);
+}
+static void target_files(void **state) {
+  (void)state;
+  static const struct { const char *line; bool good; } rows[] = {{"vector_registers = 3", false}, {"vector_registers = 4", true}, {"vector_registers = 1024", true}, {"vector_registers = 1025", false}, {"vector_bits = 4096", true}, {"vector_bits = 8192", false}};
+  static const char path[] = EK_BINARY_DIR "/limit.target";
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    ctx *c = ctx_new();
+    const char *s = arena_fmt(ctx_arena(c), "triple = x86_64-linux-gnu\n%s\n", rows[i].line);
+    assert_true(file_write(c, path, s, strlen(s)));
+    assert_int_equal(target_get(c, path) != NULL, rows[i].good);
+    if (!rows[i].good) assert_int_equal(diag_code(c), E_TARGET);
+    ctx_free(c);
+  }
+  remove(path);
+}
+
 /* ---- nesting of the texts ---- */
 static bool read_in(ctx *c, const char *what, const char *s) {
   volatile bool ok = false;
@@ -278,8 +533,42 @@ static void too_deep(const char *what, text t, const char *words) {
   ctx_free(c);
   free(t.s);
 }
+static const char *first_words(ctx *c) { return diag_first(c) ? diag_first(c)->text : ""; }
+/* Just below the limit nesting is no reason to refuse, just above it is. */
+static void depth_is(const char *what, text t, bool over, const char *words) {
+  ctx *c = ctx_new();
+  bool ok = read_in(c, what, t.s);
+  if (over ? ok || !strstr(first_words(c), words) || diag_code(c) != E_MODEL : strstr(first_words(c), words) != NULL) fail_msg("%s: %s, '%s'", what, ok ? "accepted" : "refused", first_words(c));
+  ctx_free(c);
+  free(t.s);
+}
+static void depth(const char *what, const char *head, const char *open, const char *middle, const char *close, const char *tail, int below, int above, const char *words) {
+  for (int over = 0; over < 2; over++) depth_is(what, nested(head, open, middle, close, tail, over ? above : below), over, words);
+}
+static text ifs(int n) { /* each with a name of its own */
+  text t = {0};
+  char line[100];
+  puts_times(&t, "graph \"g\" ir 8 opset 17 {\ninput x: bool[]\n", 1);
+  for (int i = 0; i < n; i++) {
+    snprintf(line, sizeof line, "y%d: f32[] = If(x) {then_branch = graph \"b%d\" {\n", i, i);
+    puts_times(&t, line, 1);
+  }
+  puts_times(&t, "const k: f32[] = [1]\noutput k\n", 1);
+  for (int i = n; i-- > 0;) {
+    snprintf(line, sizeof line, "}} \"n%d\"\noutput y%d\n", i, i);
+    puts_times(&t, line, 1);
+  }
+  puts_times(&t, "}\n", 1);
+  return t;
+}
 static void deep_texts(void **state) {
   (void)state;
+  depth("expr", "stage x: f32[] = ", "(", "1.0", ")", "\n", 990, 1010, "nested too deeply");
+  depth("loop", "kernel k \"\" () {\n%1 = const bool 1\n", "if %1 {\n", "", "}\n", "}\n", 195, 205, "nested more than 200");
+  depth("program", "program \"p\"\ninput \"x\": bool[]\noutput \"y\": bool[]\narena 0 bytes\nscratch 0 bytes per worker\nweights 0 bytes\nbuffer %1.x: input bool x 1 number 0\n", "if %1.x {\n", "", "}\n", "kernels\n", 60, 70, "at most 64 nested blocks");
+  depth_is("graph", ifs(60), false, "less nesting");
+  depth_is("graph", ifs(70), true, "less nesting");
+  depth("notation", "op A(X: f32[n]) -> Y: f32[n] { Y[i] = ", "(", "X[i]", ")", " }\n", 60, 210, "more than 200 levels");
   too_deep("expr", nested("stage x: f32 [] = ", "(", "1.0", ")", "\n", 100000), "nested");
   too_deep("expr", nested("stage x: f32 [] = ", "-", "1.0", "", "\n", 100000), "");
   too_deep("expr", nested("tensor t: bool[] input \"t\"\n", "if t {\n", "", "}\n", "", 100000), "");
@@ -294,8 +583,9 @@ static void deep_texts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sizes_that_overflow), cmocka_unit_test(ranks),          cmocka_unit_test(memory_cap),
-      cmocka_unit_test(onnx_nesting),        cmocka_unit_test(function_calls), cmocka_unit_test(deep_texts),
+      cmocka_unit_test(sizes_that_overflow), cmocka_unit_test(ranks),          cmocka_unit_test(memory_cap),  cmocka_unit_test(open_dimension), cmocka_unit_test(threads),
+      cmocka_unit_test(working_memory),      cmocka_unit_test(folding),        cmocka_unit_test(sequences),   cmocka_unit_test(onnx_nesting),   cmocka_unit_test(function_calls), cmocka_unit_test(many_nodes),
+      cmocka_unit_test(sparse),              cmocka_unit_test(missing_bytes),  cmocka_unit_test(definitions), cmocka_unit_test(target_files),   cmocka_unit_test(deep_texts),
   };
   return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
 }

@@ -148,6 +148,11 @@ static void test_ml(void **state) {
   gives(G(ROWS "y, z = \"ai.onnx.ml\"::LinearClassifier(x) {coefficients = floats [1, 0, 0, 1], classlabels_strings = strings [\"left\", \"right\"]} \"l\"\noutput y\noutput z\n"), NULL, 0,
         "y:left|rightleft| z: 3 1 3 5 4 2");
   gives(G(ROWS "y, z = \"ai.onnx.ml\"::LinearClassifier(x) {coefficients = floats [1, -1], intercepts = floats [-1], classlabels_ints = [7, 8]} \"l\"\noutput y\noutput z\n"), NULL, 0, "y: 8 7 8 z: 0 1 4 -3 0 1");
+  gives(G(ROWS "y = \"ai.onnx.ml\"::SVMRegressor(x) {kernel_type = \"RBF\", kernel_params = floats [0.5, 0, 3], n_supports = 2, coefficients = floats [2, -1], rho = floats [0.25], support_vectors = floats [3, 1, 4, 2]} \"s\"\noutput y\n"), NULL, 0,
+        "y: 1.88212 0.243933 -0.0142411");
+  gives(G(ROWS "y, z = \"ai.onnx.ml\"::SVMClassifier(x) {classlabels_ints = [5, 6, 7], vectors_per_class = [1, 1, 1], coefficients = floats [1, -1, -1, 1, 1, -1], rho = floats [0, 0, 0], "
+               "support_vectors = floats [3, 1, 3, 5, 4, 0]} \"s\"\noutput y\noutput z\n"), NULL, 0,
+        "y: 6 6 6 z: -4 -2 2 -20 2 22 -8 -2 6");
   gives(G(ROWS "y = \"ai.onnx.ml\"::Scaler(x) {offset = floats [1, 2], scale = floats [2]} \"l\"\nz = \"ai.onnx.ml\"::Normalizer(x) {norm = \"L1\"} \"n\"\noutput y\noutput z\n"), NULL, 0,
         "y: 4 -2 4 6 6 0 z: 0.75 0.25 0.375 0.625 0.666667 0.333333");
   gives(G("const x: str[3] = [\"b\", \"a\", \"c\"]\ny = \"ai.onnx.ml\"::OneHotEncoder(x) {cats_strings = strings [\"a\", \"b\"]} \"o\"\n"

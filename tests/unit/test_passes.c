@@ -141,6 +141,19 @@ static const example examples[] = {
      "stage m: f32[c<N] = sum[d<6] e[c, d]\n"
      "stage y: f32[f<N, g<6] out = e[f, g] - m[f]\n"
      "output y \"y\"\n"},
+    {"quantised: a sum of whole numbers in front of its scale", "row 1, contraction 1",
+     "size N\n"
+     "tensor q: u8[N, 4] input \"q\"\n"
+     "tensor w: i8[3, 4] const [1, -2, 3, 4, 5, -6, 7, 8, 0, 0, 9, 1]\n"
+     "tensor s: f32[3] const [0.5, 0.3, 0.25]\n"
+     "tensor b: i32[3] const [100, -50, 3]\n"
+     "tensor u: f32[3] const [0.05, 0.030000001, 0.025]\n"
+     "stage x: f32[a<N, c<4] = (f32(q[a, c]) - 3.0) * 0.1\n"
+     "stage k: f32[f<3, g<4] = f32(w[f, g]) * s[f]\n"
+     "stage c1: f32[i<3] = f32(b[i]) * u[i]\n"
+     "stage y: f32[j<N, l<3] = c1[l] + (sum[m<4] x[j, m] * k[l, m])\n"
+     "stage z: f32[n<N, o<3] out = y[n, o] / 0.7 + (sum[p<4] x[n, p] * 0.25)\n"
+     "output z \"z\"\n"},
     {"scatter keeps its order", "contraction 1, update 1",
      "tensor x: f32[4, 4] input \"x\"\n"
      "tensor i: i64[3] input \"i\"\n"

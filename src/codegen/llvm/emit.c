@@ -230,7 +230,8 @@ static LLVMValueRef round_loop(em *e, lv v, const linst *i, LLVMValueRef from, u
 static void emit_for(em *e, lv v, const linst *i) {
   scalar lo, hi, st;
   bool known = loop_const(e->f, i->a, &lo) && loop_const(e->f, i->b, &hi) && loop_const(e->f, i->c, &st);
-  int64_t trips = known ? (hi.i > lo.i ? (hi.i - lo.i + st.i - 1) / st.i : 0) : -1, copies = i->k.i > 1 ? i->k.i : 1;
+  uint64_t steps = known && hi.i > lo.i ? ((uint64_t)hi.i - (uint64_t)lo.i - 1) / (uint64_t)st.i : 0;
+  int64_t trips = !known ? -1 : hi.i <= lo.i ? 0 : steps >= INT64_MAX ? INT64_MAX : (int64_t)steps + 1, copies = i->k.i > 1 ? i->k.i : 1;
   if (trips == 0) return;
   if (i->mask) {
     round_loop(e, v, i, e->val[i->a], 1, true);

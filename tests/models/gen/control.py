@@ -300,6 +300,23 @@ def if_sizes(net):
     return [[net.uniform(0, 1, n, 4), np.array(p)] for n, p in ((6, True), (6, False), (1, False))]
 
 
+@model("If on whether anything was found: nothing in one branch, places of some number in the other, as detectors do it before they suppress boxes; a length by division towards 0 of a size less one")
+def if_found(net):
+    x = net.input("x", F32, "N")
+    net.op("Compress", x, net.op("Greater", x, np.float32(0.5)), out="found", axis=0)
+    none, some = net.sub("none"), net.sub("some")
+    none.op("Slice", "found", np.array([0]), np.array([0]), out="n")
+    none.output("n", F32, "n_n")
+    some.op("Compress", "found", some.op("Less", "found", np.float32(0.9)), out="s", axis=0)
+    some.output("s", F32, "s_n")
+    net.op("If", net.op("Equal", net.op("Size", "found"), np.int64(0)), out="y", then_branch=none.graph(), else_branch=some.graph())
+    half = net.op("Add", net.op("Div", net.op("Sub", net.op("Shape", x), np.array([1])), np.array([2])), np.array([1]))
+    net.op("Expand", np.float32(2), half, out="h")
+    net.output("y", F32, "y_n")
+    net.output("h", F32, "h_n")
+    return [[v.astype(np.float32)] for v in (net.uniform(0, 1, 12), net.uniform(0, 0.4, 5), net.uniform(0, 1, 41))]
+
+
 @model("Sizes found at run time: Slice from and to places that are inputs (an output as long as the rest), what reads it, NonZero, Range")
 def late_sizes(net):
     x, start, end = net.input("x", F32, "N", 3), net.input("start", I64, 1), net.input("end", I64, 1)
