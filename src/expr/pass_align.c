@@ -36,7 +36,7 @@ static sz radix_split(pw *p, sz x, sz extent) {
     for (uint32_t i = 0; i < vs.n && !found; i++) {
       sz coef, r;
       if (!vs.v[i] || !sym_linear(c, rest, vs.v[i], &coef, &r) || !sym_eq(c, coef, size)) continue;
-      if (done == 1) second = EK_PLANTED("align") ? sym_addi(c, size, 1) : size;
+      if (done == 1) second = size;
       size = sym_mul(c, size, sym_extent(c, vs.v[i]));
       rest = r, vs.v[i] = 0, found = true;
     }
@@ -44,7 +44,7 @@ static sz radix_split(pw *p, sz x, sz extent) {
   }
   if (!vs.n || !sym_exact_div(c, rest, size, &q) || !sym_exact_div(c, extent, size, &q)) return 0;
   sz inner = second ? second : size;
-  return sym_lt(c, one, inner) && sym_lt(c, inner, extent) ? inner : 0;
+  return sym_lt(c, one, inner) && sym_lt(c, inner, extent) && !EK_PLANTED("align") ? inner : 0;
 }
 /* Is a digit picked by a constant? Then the reader needs more than one place of the producer's loops and won't run inside them. */
 static bool chosen(pw *p, const sz *by, uint32_t n) {

@@ -43,9 +43,7 @@ static bool contains_reduce(kctx *k, ex x) {
 }
 /* every read of a tensor of the group is at the point being computed */
 static bool reads_at_point(kctx *k, uint32_t si, const u32vec *group) {
-  stage *s = xs(k->m, si);
-  u32vec loads = {0};
-  expr_loads(k->m, s->value, k->a, &loads);
+  u32vec loads = schedule_loads(k->p, si);
   for (uint32_t i = 0; i < loads.n; i++) {
     const ex_node *n = exn(k->m, loads.v[i]);
     for (uint32_t g = 0; g < group->n; g++) {
@@ -197,8 +195,10 @@ void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
 
 static double ops_of(emodule *m, ex x, double *loads) { /* scalar operations of one point */
   u32vec at = {0};
-  expr_loads(m, x, m->a, &at);
+  arena *a = arena_new(m->c);
+  expr_loads(m, x, a, &at);
   *loads = at.n;
+  arena_free(a);
   return (double)(expr_cost(m, x) - at.n);
 }
 static double points_of(emodule *m, sz extent) { return (double)max64(0, sym_int_or(m->c, extent, 64)); }

@@ -11,14 +11,7 @@ static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at
   uint32_t nb = k->e.binds.n;
   emit_bind_ex(&k->e, (binding){.var = u, .subst = kernel_quot(k->c, w, ev)});
   emit_bind_ex(&k->e, (binding){.var = v, .subst = kernel_rem(k->c, w, ev)});
-  accesses acc = {0};
-  group_accesses(&k->e, group, k->stored, &acc);
-  bool ok = true;
-  for (uint32_t i = 0; i < acc.n && ok; i++) {
-    int64_t q = address_coef(&k->e, acc.v[i].address, wa);
-    ok = (q != INT64_MIN || EK_PLANTED("schedule-elementwise")) && !acc.v[i].guarded;
-  }
-  if (!ok) {
+  if (!group_linear(&k->e, group, k->stored, wa)) {
     emit_unbind(&k->e, nb);
     return false;
   }

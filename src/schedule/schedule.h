@@ -71,6 +71,7 @@ typedef struct splan {
   VEC(buffer) buffers; /* [0] unused */
   layout *layouts;     /* per tensor */
   VEC(launch) launches; /* in execution order within each block */
+  VEC(u32vec) loads;   /* per stage: its loads, once they were asked for (tile.c) */
   u32vec depends;      /* per ex: turn << 2 | what it depends on then (emit.c) */
   uint32_t turns;
 } splan;

@@ -43,37 +43,51 @@ int64_t address_coef(ectx *e, sz address, atom var) {
   if (!sym_linear(e->c, address, var, &coef, &rest)) return INT64_MIN;
   return sym_is_int(e->c, coef, &k) ? k : INT64_MIN + 1; /* linear, symbolic stride */
 }
-static void load_accesses(ectx *e, ex root, uint32_t stage, const map *group, accesses *out) {
-  bool leader = exn(e->m, root)->kind == EX_REDUCE;
-  u32vec loads = {0};
-  arena *a = arena_new(e->c);
-  expr_loads(e->m, root, a, &loads);
-  for (uint32_t i = 0; i < loads.n; i++) {
-    const ex_node *n = exn(e->m, loads.v[i]);
-    uint64_t dummy;
-    if (map_getu(group, n->tensor, &dummy)) continue;
-    const layout *lay = emit_layout(e, n->tensor);
-    if (!lay->known) continue;
-    sz idx[MAX_RANK];
-    for (uint32_t j = 0; j < n->nargs; j++) idx[j] = emit_resolve(e, n->args[j]);
-    tensor *t = xt(e->m, n->tensor);
-    vec_push(e->a, *out, ((access){.load = loads.v[i], .t = n->tensor, .stage = stage, .address = emit_address(e, lay, idx), .constant = t->kind == TK_CONST, .leader = leader, .guarded = n->otherwise != 0, .bytes = et_bytes(t->type)}));
-  }
+u32vec schedule_loads(splan *p, uint32_t stage) {
+  while (p->loads.n <= stage) vec_push(p->l->a, p->loads, (u32vec){0});
+  u32vec *known = &p->loads.v[stage];
+  if (known->v) return *known;
+  u32vec found = {0};
+  arena *a = arena_new(p->m->c);
+  expr_loads(p->m, xs(p->m, stage)->value, a, &found);
+  vec_reserve(p->l->a, *known, found.n + 1);
+  for (uint32_t i = 0; i < found.n; i++) known->v[known->n++] = found.v[i];
   arena_free(a);
+  return *known;
 }
-void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out) {
-  map *group = map_new(e->a);
-  uint64_t dummy;
+/* Each access to `take`, until it says no. */
+static bool each_access(ectx *e, const u32vec *stages, const map *stored, bool (*take)(void *env, ectx *e, const access *x), void *env) {
   for (uint32_t i = 0; i < stages->n; i++) {
     stage *s = xs(e->m, stages->v[i]);
-    load_accesses(e, s->value, i, group, out);
-    map_putu(group, s->tensor, 1);
-    if (!map_getu(stored, s->tensor, &dummy)) continue;
+    u32vec loads = schedule_loads(e->p, stages->v[i]);
+    bool leader = exn(e->m, s->value)->kind == EX_REDUCE;
+    uint64_t dummy;
     sz idx[MAX_RANK];
+    for (uint32_t k = 0; k < loads.n; k++) {
+      const ex_node *n = exn(e->m, loads.v[k]);
+      tensor *t = xt(e->m, n->tensor);
+      const layout *lay = emit_layout(e, n->tensor);
+      bool member = false;
+      for (uint32_t j = 0; j < i && t->kind == TK_STAGE && !member; j++) member = stages->v[j] == t->stage;
+      if (member || !lay->known) continue;
+      for (uint32_t j = 0; j < n->nargs; j++) idx[j] = emit_resolve(e, n->args[j]);
+      access x = {.load = loads.v[k], .t = n->tensor, .stage = i, .address = emit_address(e, lay, idx), .constant = t->kind == TK_CONST, .leader = leader, .guarded = n->otherwise != 0, .bytes = et_bytes(t->type)};
+      if (!take(env, e, &x)) return false;
+    }
+    if (!map_getu(stored, s->tensor, &dummy)) continue;
     for (uint32_t j = 0; j < s->naxes; j++) idx[j] = emit_resolve(e, expr_axis_index(e->m, &s->axes[j]));
-    vec_push(e->a, *out, ((access){.t = s->tensor, .address = emit_address(e, emit_layout(e, s->tensor), idx), .store = true, .bytes = et_bytes(xt(e->m, s->tensor)->type)}));
+    access x = {.t = s->tensor, .address = emit_address(e, emit_layout(e, s->tensor), idx), .store = true, .bytes = et_bytes(xt(e->m, s->tensor)->type)};
+    if (!take(env, e, &x)) return false;
   }
+  return true;
 }
+static bool keep_access(void *env, ectx *e, const access *x) {
+  vec_push(e->a, *(accesses *)env, *x);
+  return true;
+}
+void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out) { each_access(e, stages, stored, keep_access, out); }
+static bool is_linear(void *env, ectx *e, const access *x) { return (address_coef(e, x->address, *(const atom *)env) != INT64_MIN || EK_PLANTED("schedule-elementwise")) && !x->guarded; }
+bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) { return each_access(e, stages, stored, is_linear, &var); }
 
 static double tile_speed(double mr, double nv) { /* multiply-adds a cycle relative to the most */
   double f = mr * nv / (mr + nv), lat = mr * nv / 8;

@@ -6,6 +6,8 @@
 /* One access of a group: a load of its values, or the store of a member. coefs are looked up by variable. */
 typedef struct access { ex load; tid t; uint32_t stage; /* index into the group */ sz address; bool constant, leader /* read by a reduction */, store, guarded; uint32_t bytes; } access;
 typedef VEC(access) accesses;
+u32vec schedule_loads(splan *p, uint32_t stage); /* the distinct loads of its value */
+bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var); /* is every access linear in var, and unguarded? */
 void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out); /* addresses resolved under the current bindings; register-held members left out */
 /* coefficient of var in an address: 0 absent, 1.., or INT64_MIN when not linear or not constant */
 int64_t address_coef(ectx *e, sz address, atom var);

@@ -246,7 +246,7 @@ static void child(const uint8_t *p, size_t n) {
     ek_module *code;
     ek_options o;
     ek_options_init(&o);
-    o.optimize = level, o.compile_threads = 1, o.threads = 1;
+    o.optimize = level, o.compile_threads = 1, o.threads = 1, o.memory_limit = RUN_BYTES;
     ek_code e = ek_load_memory(s, p, n, "fuzz", &m);
     if (e) check_code(s, e, ek_message(s));
     if (!e && (e = ek_compile(m, &o, &code)) != EK_OK) check_code(s, e, ek_message(s));

@@ -338,7 +338,7 @@ static void test_damage(void **state) {
   uint8_t *p = (uint8_t *)(uintptr_t)f.p;
   size_t end = f.n; /* behind the weights there is nothing but padding */
   while (end && !p[end - 1]) end--;
-  for (size_t i = 0; i < end; i += i < 600 ? 1 : 131) { /* one bit at a time */
+  for (size_t i = 0; i < end; i += i < 600 || i + 200 > end ? 1 : 131) { /* one bit at a time, in all of the head and the weights */
     p[i] ^= (uint8_t)(1u << i % 8);
     spill(name, p, f.n);
     chmod(name, 0600);

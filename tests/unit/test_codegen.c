@@ -3,8 +3,8 @@
 #include <math.h>
 #include <time.h>
 
-static const char *const targets[] = {"host", "x86-64-v3", "x86-64"};
-enum { TARGETS = 3, LEVELS = 2 };
+static const char *const targets[] = {"host", "x86-64-v3", "x86-64", "x86-64"};
+enum { TARGETS = 3, AS_C = TARGETS, LEVELS = 2 }; /* AS_C: as C source, whose vectors are those of the last target */
 typedef void (*build_fn)(lmodule *m, lfunc *f, lbuild *b, const target *t);
 /* Compiles the kernel for target ti, level l, and runs it. */
 static void run_on(int ti, int l, build_fn fn, const int64_t *args, int64_t chunks) {
@@ -15,11 +15,14 @@ static void run_on(int ti, int l, build_fn fn, const int64_t *args, int64_t chun
   lbuild b = loop_builder(f);
   fn(m, f, &b, target_get(c, targets[ti]));
   jit *j = NULL;
-  ek_rt_kernel k = (ek_rt_kernel)kit_find(c, m, targets[ti], l, "k", &j);
+  void *lib = NULL;
+  ek_rt_kernel k = (ek_rt_kernel)(ti == AS_C ? kit_find_c(c, m, "k", &lib) : kit_find(c, m, targets[ti], l, "k", &j));
   k(args, 0, chunks, 0);
+  if (lib) dlclose(lib);
   jit_free(j);
   ctx_free(c);
 }
+#define EVERYWHERE_AND_C for (int ti = 0; ti <= AS_C; ti++) for (int l = 0; l < (ti == AS_C ? 1 : LEVELS); l++)
 #define EVERYWHERE for (int ti = 0; ti < TARGETS; ti++) for (int l = 0; l < LEVELS; l++)
 static lv ptr_in(lbuild *b, const char *n, etype t) { return lb_param(b, n, lptr(t), LP_READ | LP_NOALIAS, 0); }
 static lv ptr_out(lbuild *b, const char *n, etype t) { return lb_param(b, n, lptr(t), LP_WRITE | LP_NOALIAS, 0); }
@@ -152,6 +155,7 @@ static void movement(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   lb_store_ex(b, w, lb_int(b, 8), lb_load_ex(b, lt(ET_U8, 8), u, zero, 0, lb_int(b, 5), 0, 0), 0, lb_int(b, 6), 0, 0);
   lv one = lb_load_ex(b, lt(ET_U8, 1), u, lb_int(b, 7), lb_extract(b, odd, 1), 0, 0, 0);
   lb_store(b, w, lb_int(b, 16), one);
+  lb_store(b, w, lb_int(b, 24), lb_load_ex(b, lt(ET_U8, 8), u, zero, odd, lb_int(b, 5), 0, 0)); /* a mask and a count */
 }
 static void test_movement(void **s) {
   (void)s;
@@ -159,7 +163,7 @@ static void test_movement(void **s) {
   uint8_t u[32];
   int64_t ix[8] = {5, 2, 31, 0, 7, 7, 12, 9};
   for (int i = 0; i < 32; i++) x[i] = (float)i + 0.5f, u[i] = (uint8_t)(i + 100);
-  EVERYWHERE {
+  EVERYWHERE_AND_C {
     float y[64];
     uint8_t w[32];
     for (int i = 0; i < 64; i++) y[i] = -1;
@@ -175,6 +179,7 @@ static void test_movement(void **s) {
       assert_true(y[48 + i] == (odd ? x[i] : -1));
       assert_int_equal(w[i], odd ? u[ix[i]] : 0);
       assert_int_equal(w[8 + i], i < 5 ? u[i] : i < 6 ? 0 : 255);
+      assert_int_equal(w[24 + i], odd && i < 5 ? u[i] : 0);
     }
     assert_int_equal(w[16], ix[1] & 1 ? u[7] : 0);
     assert_int_equal(w[17], 255);
@@ -208,7 +213,7 @@ static void test_horizontal(void **s) {
   int32_t z[6] = {3, -4, 5, 2, -1, 6};
   for (int i = 0; i < 16; i++) x[i] = i % 3 ? (float)(i + 1) / 8 : -(float)(i + 1) / 8, x[16 + i] = x[i];
   x[16 + 11] = NAN;
-  EVERYWHERE {
+  EVERYWHERE_AND_C {
     float y[22];
     uint8_t q[18];
     int32_t zy[8];

@@ -1047,9 +1047,31 @@ static void normal_form(void **state) {
   assert_true(xt(m2, find(m2, "b"))->output);
 }
 
+/* Well-formed, but no whole model: something has no value. */
+static void whole_models(void **state) {
+  ctx *c = *state;
+  static const struct {
+    const char *text, *says;
+  } row[] = {{"size N\ntensor x: f32[N] input \"x\"\nstage y: f32 [i<N] out = x[i]\noutput y \"y\"\n", NULL},
+             {"tensor x: f32[4]\nstage y: f32 [i<4] out = x[i]\noutput y \"y\"\n", "x: neither computed, nor an input of the model, nor a constant"},
+             {"size N\ntensor x: f32[2*N] input \"x\"\n", "x: nothing gives the size N a value here; a size is a dimension of an input, or `late`"},
+             {"size M\nstage y: f32 [i<M] out = 0.0\noutput y \"y\"\n", "y: nothing gives the size M a value here; a size is a dimension of an input, or `late`"},
+             {"size M\nstage n: i64 [] = 3\nstage y: f32 [i<M] out = 0.0\noutput y \"y\"\nlate M = n <= 4\n", NULL},
+             {"size M\nstage n: i64 [] = 3\nlate M = n\n", "n: the late size M has no bound"},
+             {"size M\nstage n: i64 [] = 3\nlate M = n <= 4\nlate M = n <= 4\n", "n: the size M has a value already"}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    uint32_t mark = diag_mark(c);
+    emodule *m = expr_parse(c, row[i].text, "whole");
+    assert_true(m && expr_verify(m, NULL));
+    bool ok = expr_verify_whole(m, NULL);
+    const char *said = diag_errors(c) ? diag_first(c)->text : NULL;
+    if (ok != !row[i].says || (said && (!row[i].says || strcmp(said, row[i].says)))) fail_msg("%s -> %s", row[i].text, said ? said : "accepted");
+    diag_reset(c, mark);
+  }
+}
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {T(matmul),        T(convolution), T(softmax),         T(cumulative_sum), T(updates),   T(recurrence), T(recurrence_inner), T(gather),         T(late_size),
+  const struct CMUnitTest tests[] = {T(whole_models), T(matmul),        T(convolution), T(softmax),         T(cumulative_sum), T(updates),   T(recurrence), T(recurrence_inner), T(gather),         T(late_size),
                                      T(choice),        T(loops),       T(digits),          T(reductions),     T(lazy),      T(sizes),      T(operations),       T(random_numbers), T(narrow_floats),
                                      T(random_values), T(walking),     T(sizes_of_values), T(faults),         T(bad_texts), T(constants),  T(golden),           T(normal_form)};
   return cmocka_run_group_tests(tests, NULL, NULL);

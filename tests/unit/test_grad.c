@@ -267,6 +267,7 @@ static void by_hand(void **state) {
   text(c, "sum inside an expression", IN("a", "4, 5") "stage y: f64 [i<4, j<5] = (a[i, j] - (sum[k<5] a[i, k]) / 5.0f64) * (max[q<5] a[i, q])\n" OUT, -1, 1, 1);
   text(c, "sum of a nonlinear sum", IN("a", "4, 5") "stage y: f64 [] = sum[i<4] exp(sum[k<5] a[i, k] * a[i, k])\n" OUT, -1, 1, 1);
   text(c, "undefined where not taken", IN("a", "6") "stage y: f64 [i<6] = a[i] > 0.0f64 ? log(a[i]) : a[i] * a[i]\n" OUT, -1, 1, 1);
+  text(c, "a sum out of range where not taken", IN("a", "6, 3") "stage y: f64 [i<6] = #i >= 1 ? (sum[k<3] a[i - 1, k]) * a[i, 0] : a[i, 0]\n" OUT, -1, 1, 1);
   text(c, "out of range where not taken", IN("a", "6") "stage y: f64 [i<6] = #i >= 2 ? a[i - 2] * a[i] : a[i]\n" OUT, -1, 1, 1);
   text(c, "else of another", IN("a", "4") IN("b", "3") "stage y: f64 [i<8] = (load a[i - 2] else b[1] * b[2]) * b[0]\n" OUT, -1, 1, 1);
   text(c, "mixed radix", IN("a", "12") IN("b", "3, 4") "stage y: f64 [(i<3, j<4)] = a[4*i + j] * b[i, j]\n" OUT, -1, 1, 1);

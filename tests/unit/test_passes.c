@@ -96,6 +96,38 @@ static const example examples[] = {
      "stage p: f32[h2<2, l2<5, t2<6] = s[h2, l2, t2] / (z[h2, l2] + 1.0)\n"
      "stage y: f32[h3<2, l3<5, d3<4] out = sum[t3<6] p[h3, l3, t3] * v[h3, t3, d3]\n"
      "output y \"y\"\n"},
+    {"attention divided by another row's sum", "row 1, contraction 2",
+     "tensor q: f32[2, 5, 4] input \"q\"\n"
+     "tensor k: f32[2, 6, 4] input \"k\"\n"
+     "tensor v: f32[2, 6, 4] input \"v\"\n"
+     "stage s: f32[h<2, l<5, t<6] = sum[d<4] q[h, l, d] * k[h, t, d]\n"
+     "stage m: f32[h1<2, l1<5] = max[t1<6] s[h1, l1, t1]\n"
+     "stage e: f32[h2<2, l2<5, t2<6] = exp(s[h2, l2, t2] - m[h2, l2])\n"
+     "stage z: f32[h3<2, l3<5] = sum[t3<6] e[h3, l3, t3]\n"
+     "stage y: f32[h4<2, l4<5, d4<4] out = (sum[t4<6] e[h4, l4, t4] * v[h4, t4, d4]) / z[h4, 4 - l4]\n"
+     "output y \"y\"\n"},
+    {"each row's sum with every other's", "elementwise 1, row 1",
+     "tensor x: f32[5, 4] input \"x\"\n"
+     "stage r: f32[a<5] = sum[k<4] x[a, k]\n"
+     "stage y: f32[b<5, c<5] out = r[b] * r[c] + r[b]\n"
+     "output y \"y\"\n"},
+    {"a condition inside itself", "elementwise 1",
+     "tensor x: f32[4, 5] input \"x\"\n"
+     "stage y: f32[a<4, b<5] out = #a == #b ? (#a == #b ? x[a, b] : 2.0) : 3.0\n"
+     "output y \"y\"\n"},
+    {"nothing times something", "",
+     "tensor i: i64[4] input \"i\"\n"
+     "stage y: i64[a<4] out = (i[a] + 3) * 0 + 1\n"
+     "output y \"y\"\n"},
+    {"pieces of different sizes, and a part of a piece", "elementwise 3",
+     "tensor x: f32[5, 4] input \"x\"\n"
+     "tensor u: f32[5, 5] input \"u\"\n"
+     "stage p: f32[e<5, f<3] = exp(u[e, f])\n"
+     "stage q: f32[g<5, h<5] = tanh(u[g, h])\n"
+     "stage y: f32[a<5, c<4] = exp(x[a, c])\n"
+     "stage t: f32[b<5, d<4] out = y[b, 3 - d] * 2.0\n"
+     "stage z: f32[m<5, n<10] out tiled\n  update [i<5, j<3] z[i, j] := p[i, j]\n  update [k<5, l<5] z[k, 3 + l] := q[k, l]\n  update [o<5, r<2] z[o, 8 + r] := y[o, r]\n"
+     "output t \"t\"\noutput z \"z\"\n"},
     {"concat stored in place, slices of it read the pieces", "contraction 2",
      "tensor x: f32[5, 4] input \"x\"\n"
      "tensor w: f32[4, 3] input \"w\"\n"

@@ -70,7 +70,7 @@ static void place_sections(linker *k, bool code) {
       const Elf64_Shdr *s = &k->o[i].sh[j];
       if (!loaded(s) || code != !!(s->sh_flags & SHF_EXECINSTR)) continue;
       uint64_t *at = code ? &k->code : &k->data;
-      *at = align(*at, s->sh_addralign && !EK_PLANTED("cache-image") ? s->sh_addralign : 1);
+      *at = align(*at, s->sh_addralign ? s->sh_addralign : 1);
       k->o[i].place[j] = (int64_t)*at;
       *at += s->sh_size;
     }
@@ -199,7 +199,7 @@ static void write_jumps(linker *k) {
     const char *name = map_key(k->jumps, i, &n, &at);
     if (!map_gets(k->slots, name, &slot)) ctx_bug(k->c, "image: no slot for %s", name);
     static const uint8_t jump[16] = {0xff, 0x25, 0, 0, 0, 0, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc};
-    int32_t d = (int32_t)((int64_t)slot - (int64_t)at - 6);
+    int32_t d = (int32_t)((int64_t)slot - (int64_t)at - 6) + 8 * EK_PLANTED("cache-image");
     memcpy(k->mem + at, jump, 16);
     memcpy(k->mem + at + 2, &d, 4);
   }

@@ -198,7 +198,7 @@ static uint32_t block_size(const lfunc *f, uint32_t block) {
 /* Another round? `while` looks at its register. */
 static LLVMValueRef goes_on(em *e, const linst *i, LLVMValueRef x, LLVMValueRef end) {
   LLVMValueRef more = LLVMBuildICmp(e->b, LLVMIntSLT, x, end, "");
-  return i->mask && !EK_PLANTED("llvm-while") ? LLVMBuildAnd(e->b, more, LLVMBuildLoad2(e->b, e->slot[i->mask], e->val[i->mask], ""), "") : more;
+  return i->mask ? LLVMBuildAnd(e->b, more, LLVMBuildLoad2(e->b, e->slot[i->mask], e->val[i->mask], ""), "") : more;
 }
 /* A loop of `copies` bodies a round, while index + (copies-1)*step < to. Returns the index after it. guard: the first round may not happen. */
 static LLVMValueRef round_loop(em *e, lv v, const linst *i, LLVMValueRef from, unsigned copies, bool guard) {
