@@ -37,7 +37,7 @@ passes() {
   shift
   mkdir -p "$tmp" || return 0 # nothing was tried
   (
-    cd "$build" && ulimit -v 16000000 -f 500000 && export EK_PLANT=$fault EINKORN_CACHE_DIR=$tmp/cache TMPDIR=$tmp here build work && timeout -k 5 100 bash -c "$(declare -f run); run $*" >"$tmp/out" 2>&1 </dev/null
+    cd "$build" && ulimit -v 16000000 -f 500000 && export EK_PLANT=$fault EINKORN_CACHE_DIR=$tmp/cache TMPDIR=$tmp here build work && timeout -k 5 200 bash -c "$(declare -f run); run $*" >"$tmp/out" 2>&1 </dev/null
   )
   code=$?
   [ "$code" -eq 0 ] || [ -z "$verbose" ] || grep -m1 -E '^FAIL|\[  FAILED|^\[  ERROR' "$tmp/out" | cut -c1-150

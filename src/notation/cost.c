@@ -97,13 +97,13 @@ static void count(counting *k, ex e, product points) {
   const ex_node n = *exn(k->m, e);
   if (n.kind == EX_OP) {
     product p = points;
-    p.times *= n.op == OP_FMA && !EK_PLANTED("notation-cost") ? 2 : 1;
+    p.times *= n.op == OP_FMA ? 2 : 1;
     if (works((sop)n.op)) add(k, p);
     for (uint32_t i = 0; i < n.nargs; i++) count(k, n.args[i], points);
   } else if (n.kind == EX_LOAD)
     count(k, n.otherwise, points);
   else if (n.kind == EX_REDUCE) {
-    for (uint32_t i = 0; i < n.nargs; i++) points = by(k->c, points, sym_extent(k->c, n.args[i]));
+    for (uint32_t i = EK_PLANTED("notation-cost"); i < n.nargs; i++) points = by(k->c, points, sym_extent(k->c, n.args[i]));
     add(k, points);
     count(k, n.where, points), count(k, n.body, points), count(k, n.payload, points);
   }

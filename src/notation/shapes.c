@@ -29,13 +29,13 @@ val broadcast_dims(el *x, val *packs, uint32_t n, const ast *at) {
       best = sym_canon(c, best);
       if (d == one || d == best) continue;
       if (best == one) {
-        best = d;
+        if (!EK_PLANTED("notation-broadcast") || l->n == rank) best = d;
         continue;
       }
       int64_t p;
       bool dc = sym_is_int(c, d, &p);
       need_equal(x, best, d, true, at->line, at->col, "broadcast");
-      if (dc && !EK_PLANTED("notation-broadcast")) best = d;
+      if (dc) best = d;
     }
     r.p.l->v[j] = v_size(sym_canon(c, best));
   }

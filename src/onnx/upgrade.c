@@ -184,7 +184,7 @@ static void prelu_slope(up *u, const rule *r) {
   }
   int64_t axes[MAX_RANK];
   if (s->rank != 1 || x->rank <= 2) return;
-  for (uint32_t i = 0; i + 2 < x->rank; i++) axes[i] = i + !EK_PLANTED("onnx-upgrade");
+  for (uint32_t i = 0; i + 2 < x->rank; i++) axes[i] = i + 1;
   set_input(u, 1, BEFORE(u, "Unsqueeze", "slope", s, ints(u, "axes", axes, x->rank - 2)));
 }
 
@@ -211,7 +211,7 @@ static void clip_limits(up *u, const rule *r) {
   static const char *const names[] = {"min", "max"};
   for (uint32_t i = 0; i < 2 && x; i++) {
     const attr *a = get(u, names[i], AK_FLOAT);
-    if (a && fabs(a->f) < FLT_MAX) set_input(u, i + 1, scalar_like(u, x, names[i], a->f));
+    if (a && fabs(a->f) < FLT_MAX) set_input(u, EK_PLANTED("onnx-upgrade") ? 2 - i : i + 1, scalar_like(u, x, names[i], a->f));
     node_remove_attr(u->n, names[i]);
   }
 }

@@ -10,7 +10,8 @@
 #include <cmocka.h>
 
 enum { WORKERS = 3, MOST = 32 };
-/* `@` is a list of numbers for the shape before it. sizes: "N=1 M=7; N=33 M=2": one run each. What follows `reference:` is what the evaluator gets instead. */
+/* `@` is a list of numbers for the shape before it. sizes: "N=1 M=7; N=33 M=2": one run each. What follows `reference:` is what the evaluator gets
+ * instead; what follows `refused:` is what a run must say (`other`: the last input comes with one place more). */
 typedef struct example {
   const char *name, *sizes, *text;
 } example;
@@ -203,6 +204,23 @@ static const example examples[] = {
      "stage y: i64[a<2, b<N] out = sum[k<N] i64(x[a, k] > x[a, b] or (x[a, k] == x[a, b] and #k < #b))\n"
      "stage z: i64[b1<N] out = sum[k1<N] i64(i[k1] < i[b1] or (i[k1] == i[b1] and #k1 < #b1))\n"
      "output y \"y\"\noutput z \"z\"\n"},
+    {"inputs of one size that come with two", "N=3",
+     "size N\n"
+     "tensor x: f32[2, N] input \"x\"\n"
+     "tensor z: f32[N] input \"z\"\n"
+     "stage y: f32[a<2, b<N] out = x[a, b] + z[b]\n"
+     "output y \"y\"\n"
+     "refused:other input z: dimension 0 must be N"},
+    {"a size found on the way that is not as required", "N=9",
+     "size N\n"
+     "size P in 0..1000000000\n"
+     "tensor x: f32[N] input \"x\"\n"
+     "stage count: i64[] = sum[k<N] i64(x[k] > 5.0)\n"
+     "stage y: i64[p<P] out = #p\n"
+     "output y \"y\"\n"
+     "late P = count <= N\n"
+     "require P - 1 >= 0 \"none is found\"\n"
+     "refused:none is found"},
     {"one value under two names, an input passed on", "N=4",
      "size N\n"
      "tensor x: f32[N] input \"x\"\n"
@@ -249,7 +267,7 @@ static void in_thirds(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int
   (void)call;
   for (int64_t i = WORKERS; i-- > 0;) k(args, chunks * i / WORKERS, chunks * (i + 1) / WORKERS, i);
 }
-static uint32_t run(const char *what, const pass_check *p, const program *q, jit *j, const uint8_t *weights, void (*parallel)(ek_rt_call *, ek_rt_kernel, const int64_t *, int64_t)) {
+static uint32_t run(const char *what, const char *refusal, const pass_check *p, const program *q, jit *j, const uint8_t *weights, void (*parallel)(ek_rt_call *, ek_rt_kernel, const int64_t *, int64_t)) {
   emodule *m = p->m;
   uint8_t *mem[2 * MOST + 1];
   const void *in[MOST];
@@ -261,6 +279,8 @@ static uint32_t run(const char *what, const pass_check *p, const program *q, jit
     if (p->in[i].bytes) memcpy(mem[n - 1], p->in[i].data, p->in[i].bytes);
     for (uint32_t d = 0; d < p->in[i].rank; d++) in_dims[at++] = p->in[i].dims[d];
   }
+  bool other = refusal && !strncmp(refusal, "other ", 6);
+  if (other) in_dims[at - 1]++, refusal += 6;
   ek_rt_call call = {.in = in, .out = out, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .threads = WORKERS, .parallel = parallel};
   int64_t code = ((ek_rt_main)jit_find(j, q->plan_fn->name))(&call);
   at = 0;
@@ -276,9 +296,9 @@ static uint32_t run(const char *what, const pass_check *p, const program *q, jit
     memset(call.arena, 0xff, bytes);
     code = ((ek_rt_main)jit_find(j, q->run_fn->name))(&call);
   }
-  if (code) bad++, printf("%s: %s\n", what, call.message);
+  if (refusal ? !code || !strstr(call.message, refusal) : code != 0) bad++, printf("%s: %s\n", what, code ? call.message : "is not refused");
   at = 0;
-  for (uint32_t i = 0; !code && i < q->outputs.n; i++) {
+  for (uint32_t i = 0; !code && !refusal && i < q->outputs.n; i++) {
     char why[256];
     etype t = q->outputs.v[i].type;
     ndarray got = {.type = t, .rank = q->outputs.v[i].rank, .data = out[i]};
@@ -304,13 +324,14 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     sizes = end + strspn(end, " ");
   }
   CTX_TRY(c) {
-    const char *text = with_numbers(ctx_arena(c), x->text), *other = strstr(text, "reference:");
-    emodule *m = expr_parse(c, arena_strndup(ctx_arena(c), text, other ? (size_t)(other - text) : strlen(text)), "example"), *ref = other ? expr_parse(c, other + strlen("reference:"), "reference") : m;
+    const char *text = with_numbers(ctx_arena(c), x->text), *other = strstr(text, "reference:"), *refusal = strstr(text, "refused:");
+    emodule *m = expr_parse(c, arena_strndup(ctx_arena(c), text, other ? (size_t)(other - text) : refusal ? (size_t)(refusal - text) : strlen(text)), "example"), *ref = other ? expr_parse(c, other + strlen("reference:"), "reference") : m;
     if (!m || !ref) ctx_unwind(c);
     pass_check p = {.m = ref, .seed = 88172645463325252u};
     pc_inputs(&p, ctx_arena(c));
     numbers(&p);
-    pc_reference(&p, ctx_arena(c));
+    if (refusal) refusal += strlen("refused:");
+    else pc_reference(&p, ctx_arena(c));
     p.m = m;
     const target *t = target_get(c, target_name);
     expr_optimise(m, level, &(expr_observer){.skip = "widen"}); /* roundings stay where they are written */
@@ -321,7 +342,7 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     jit_add(j, q->l);
     weights = aligned_alloc(64, ((size_t)q->weight_bytes + 64) / 64 * 64);
     program_weights(q, 1, weights, NULL, NULL);
-    bad = run(what, &p, q, j, weights, in_one_piece) + run(what, &p, q, j, weights, chunk_by_chunk) + run(what, &p, q, j, weights, in_thirds);
+    bad = run(what, refusal, &p, q, j, weights, in_one_piece) + run(what, refusal, &p, q, j, weights, chunk_by_chunk) + run(what, refusal, &p, q, j, weights, in_thirds);
   }
   CTX_CATCH {}
   for (const diag *d = diag_first(c); d; d = d->next)
