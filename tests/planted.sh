@@ -11,7 +11,7 @@ shift $((OPTIND - 1))
 build=$(cd "$build" && pwd)-planted
 cmake -S "$here/.." -B "$build" -G Ninja -DEK_PLANTS=ON >"$build.log" 2>&1 && cmake --build "$build" -j "$jobs" --target all models grad_models >>"$build.log" 2>&1 ||
   { tail -30 "$build.log"; echo "FAIL the build with planted faults"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
-work=$(mktemp -d)
+work=$(mktemp -d "$build/XXXXXX")
 trap 'rm -rf "$work"' EXIT
 export here build work verbose
 passed=0 failed=0 skipped=0
@@ -25,7 +25,8 @@ run() {
   case $what in
   unit) for m; do "$build/$m" || return; done;;
   golden) "$here/golden.sh" -e "$build/einkorn" $(printf "$here/golden/%s\n" "$@");;
-  cache) "$here/cache.sh" -b "$build";;
+  starts) "$here/cache.sh" -b "$build";;
+  table) "$build/einkorn" ops --table | diff -q - "$here/../docs/operators.md";;
   gradients) "$build/grad_models" $(printf "$here/models/%s.onnx\n" "$@");;
   *) [ "$1" != all ] || set -- $(cd "$here/models" && basename -s .onnx *.onnx) # modes of tests/tools/models.c: jit, passes+jit, c, ..
     "$build/models" -j 1 -t 100 -m "${what//+/ }" $(printf "$here/models/%s.onnx\n" "$@");;
@@ -37,7 +38,7 @@ passes() {
   shift
   mkdir -p "$tmp" || return 0 # nothing was tried
   (
-    cd "$build" && ulimit -v 16000000 -f 500000 && export EK_PLANT=$fault EINKORN_CACHE_DIR=$tmp/cache TMPDIR=$tmp here build work && timeout -k 5 200 bash -c "$(declare -f run); run $*" >"$tmp/out" 2>&1 </dev/null
+    cd "$build" && ulimit -v 16000000 -f 500000 && export EK_PLANT=$fault EINKORN_CACHE_DIR=$tmp/cache here build work && timeout -k 5 200 bash -c "$(declare -f run); run $*" >"$tmp/out" 2>&1 </dev/null
   )
   code=$?
   [ "$code" -eq 0 ] || [ -z "$verbose" ] || grep -m1 -E '^FAIL|\[  FAILED|^\[  ERROR' "$tmp/out" | cut -c1-150
@@ -73,11 +74,13 @@ unit test_kernels
 unit test_grad
 golden
 passes+jit mlp_opset12 cnn_opset11 lstm_forward attention_causal if_nested scan_axes einsum pad_modes conv_transpose split_concat_tree scatter views larger_than_blocks
-passes+jit late_sizes index_makers detector_nms topk quantize_pair float16_net unet cnn_opset17 loop_shrink
+passes+jit late_sizes loop_until loop_grow loop_nested cnn_opset9 index_makers detector_nms topk quantize_pair float16_net unet cnn_opset17 loop_shrink activations
 c mlp_opset12 views integers index_makers
 likely dynamic_batch_cnn late_sizes
 gradients mlp_opset12 cnn_opset17 loop_fixed if_nested scatter lstm_forward
-cache
+starts
+table
+cache float64_net activations mlp_opset12
 passes+jit all
 unit test_codegen_ops
 unit test_cache

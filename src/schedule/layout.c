@@ -145,7 +145,7 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
     if (!ok) continue;
     h->any = true;
     h->fill = o->k;
-    for (uint32_t j = 0; j < n->nargs; j++) h->lo[j] = max64(h->lo[j], lo[j]), h->hi[j] = EK_PLANTED("schedule-halo-width") ? h->hi[j] : max64(h->hi[j], hi[j]);
+    for (uint32_t j = 0; j < n->nargs; j++) h->lo[j] = max64(h->lo[j], lo[j]), h->hi[j] = max64(h->hi[j], hi[j]);
   }
 }
 

@@ -33,7 +33,7 @@ static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, uint32_t mr,
       for (uint32_t v = 0; v < nv; v++) {
         e->r = r;
         e->v = v;
-        e->count = v + 1 == nv ? count : 0;
+        e->count = v + 1 == nv && !EK_PLANTED("schedule-elementwise") ? count : 0;
         emit_store(e, s->tensor, idx, (evalue){regs[r * TILE_V + v], vec}, OP_NONE);
       }
   }

@@ -34,7 +34,7 @@ static bool uses_inside(ectx *e, sz x, atom var, map *seen) {
 }
 bool address_uses(ectx *e, sz address, atom var) {
   if (!sym_uses_kind(e->c, address, AT_DATA)) return sym_uses(e->c, address, var);
-  return uses_inside(e, address, var, map_new(e->a));
+  return EK_PLANTED("schedule-tile") ? sym_uses(e->c, address, var) : uses_inside(e, address, var, map_new(e->a));
 }
 int64_t address_coef(ectx *e, sz address, atom var) {
   sz coef, rest;
@@ -188,7 +188,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (q == INT64_MIN) bad = true;
         if (q > 0) stride = q * a->bytes;
       }
-      if (!shares || (bad && !EK_PLANTED("schedule-tile"))) continue;
+      if (!shares || bad) continue;
       int64_t ext = sym_int_or(c, sym_extent(c, v), 6); /* a symbolic size may be 1: a known one of some length is better */
       /* the largest; of equals the one with the smaller stride */
       if (ext > rext || (ext == rext && stride < rstride)) {

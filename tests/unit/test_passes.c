@@ -115,9 +115,15 @@ static const example examples[] = {
      "tensor x: f32[4, 5] input \"x\"\n"
      "stage y: f32[a<4, b<5] out = #a == #b ? (#a == #b ? x[a, b] : 2.0) : 3.0\n"
      "output y \"y\"\n"},
-    {"nothing times something", "",
-     "tensor i: i64[4] input \"i\"\n"
-     "stage y: i64[a<4] out = (i[a] + 3) * 0 + 1\n"
+    {"nothing times something, a remainder of constants", "elementwise 1",
+     "tensor i: i32[4] input \"i\"\n"
+     "stage y: i32[a<4] out = (i[a] + 3i32) * 0i32 + 1i32\n"
+     "stage z: i32[b<4] out = i[b] + (-7i32 % 4i32)\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"two reads under one condition", "row 1",
+     "tensor x: f32[4, 3] input \"x\"\n"
+     "tensor w: f32[4, 3] input \"w\"\n"
+     "stage y: f32[a<3] out = sum[k<6 where #k >= 2] x[k - 2, a] * w[k - 2, a]\n"
      "output y \"y\"\n"},
     {"pieces of different sizes, and a part of a piece", "elementwise 3",
      "tensor x: f32[5, 4] input \"x\"\n"

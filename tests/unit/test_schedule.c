@@ -96,6 +96,21 @@ static const example examples[] = {
      "stage q: f32[i<N] = sum[k2<L] p[i, k2] * p[i, k2]\n"
      "stage y: f32[j<N, l<L] out = p[j, l] * g[l] / sqrt(q[j] + 0.1)\n"
      "output y \"y\"\n"},
+    {"rows handed over, read backwards", "N=1; N=5",
+     "size N\n"
+     "tensor x: f32[N, 37] input \"x\"\n"
+     "stage m: f32[a<N] = max[k<37] x[a, k]\n"
+     "stage e: f32[b<N, c<37] = exp(x[b, c] - m[b])\n"
+     "stage z: f32[d<N] = sum[k1<37] e[d, k1]\n"
+     "stage y: f32[f<N, h<37] out = e[f, h] * e[f, 36 - h] / z[f]\n"
+     "output y \"y\"\n"},
+    {"products with matrices chosen by data", "B=1 N=5; B=3 N=40",
+     "size B\nsize N\n"
+     "tensor x: f32[N, 6] input \"x\"\n"
+     "tensor w: f32[9, 21, 6] input \"w\"\n"
+     "tensor i: i64[B] input \"i\"\n"
+     "stage y: f32[b<B, a<N, c<21] out = sum[k<6] x[a, k] * w[{i[b]}, c, k]\n"
+     "output y \"y\"\n"},
     {"columns handed over in strips", "N=4 M=1; N=9 M=530; N=3 M=77",
      "size N\nsize M\n"
      "tensor x: f32[N, M] input \"x\"\n"
@@ -132,7 +147,8 @@ static const example examples[] = {
      "stage z: i8[a1<N] out = i[a1] * 3i8 - i8(sat(i8, x[a1] * 100f16))\n"
      "stage u: f16[a2<N] out = f16(f32(b[a2]) + f32(i[a2]))\n"
      "stage s: f32[] out = sum[k<N to f32] f32(x[k])\n"
-     "output y \"y\"\noutput z \"z\"\noutput u \"u\"\noutput s \"s\"\n"},
+     "stage r: i64[a3<N] out = i64(i[a3]) % 4 - i64(i[a3]) // 2\n"
+     "output y \"y\"\noutput z \"z\"\noutput u \"u\"\noutput s \"s\"\noutput r \"r\"\n"},
     {"movement: turned, backwards, with steps, spread, at a digit's places", "N=1; N=19",
      "size N\n"
      "tensor x: f32[5, N, 12] input \"x\"\n"
@@ -148,6 +164,15 @@ static const example examples[] = {
      "stage z: f32[b<N, d<3] = exp(x[b, 2*d])\n"
      "stage c: f32[e<N, f<14] out tiled\n  update [g<N, h<5] c[g, h] := y[g, h]\n  update [i<N, l<3] c[i, 5 + l] := z[i, l]\n  update [o<N, p<6] c[o, 8 + p] := x[o, p]\n"
      "output c \"c\"\n"},
+    {"pieces of different sizes, and a part of a piece", "",
+     "tensor x: f32[5, 4] input \"x\"\n"
+     "tensor u: f32[5, 5] input \"u\"\n"
+     "stage p: f32[e<5, f<3] = exp(u[e, f])\n"
+     "stage q: f32[g<5, h<5] = tanh(u[g, h])\n"
+     "stage y: f32[a<5, c<4] = exp(x[a, c])\n"
+     "stage t: f32[b<5, d<4] out = y[b, 3 - d] * 2.0\n"
+     "stage z: f32[m<5, n<10] out tiled\n  update [i<5, j<3] z[i, j] := p[i, j]\n  update [k<5, l<5] z[k, 3 + l] := q[k, l]\n  update [o<5, r<2] z[o, 8 + r] := y[o, r]\n"
+     "output t \"t\"\noutput z \"z\"\n"},
     {"guarded reads where nothing is proved: indices from data, on both sides", "N=1; N=37",
      "size N\n"
      "tensor x: f32[9, 4] input \"x\"\n"
@@ -199,11 +224,12 @@ static const example examples[] = {
      "output y \"y\"\noutput z \"z\"\n"},
     {"places after sorting", "N=3; N=60",
      "size N\n"
-     "tensor x: f32[2, N] input \"x\"\n"
+     "tensor u: f32[2, N] input \"u\"\n"
+     "stage x: f32[p<2, q<N] out = u[p, q] < -0.7 ? nan : u[p, q]\n"
      "tensor i: i64[N] input \"i\"\n"
      "stage y: i64[a<2, b<N] out = sum[k<N] i64(x[a, k] > x[a, b] or (x[a, k] == x[a, b] and #k < #b))\n"
      "stage z: i64[b1<N] out = sum[k1<N] i64(i[k1] < i[b1] or (i[k1] == i[b1] and #k1 < #b1))\n"
-     "output y \"y\"\noutput z \"z\"\n"},
+     "output x \"x\"\noutput y \"y\"\noutput z \"z\"\n"},
     {"inputs of one size that come with two", "N=3",
      "size N\n"
      "tensor x: f32[2, N] input \"x\"\n"
@@ -221,6 +247,14 @@ static const example examples[] = {
      "late P = count <= N\n"
      "require P - 1 >= 0 \"none is found\"\n"
      "refused:none is found"},
+    {"a size found on the way, beside what says it", "N=9; N=1",
+     "size N\n"
+     "size P in 0..1000000000\n"
+     "tensor x: f32[N] input \"x\"\n"
+     "stage count: i64[] = sum[k<N] i64(x[k] > 0.0)\n"
+     "stage y: i64[p<P] out = #p * 3 + count[]\n"
+     "late P = count <= N\n"
+     "output y \"y\"\n"},
     {"one value under two names, an input passed on", "N=4",
      "size N\n"
      "tensor x: f32[N] input \"x\"\n"
