@@ -26,7 +26,7 @@ e() { expect "$1" "$2" "$einkorn" $3; } # no blanks in the words of $3
 expect 2 'einkorn run' "$einkorn"
 e 0 '^einkorn [0-9]' '--version'
 e 0 'compiles' '--help'
-for c in run compile show check info bench ops; do e 0 -- "$c --help"; has out -- '--json'; done
+for c in run compile show check info bench explain ops; do e 0 -- "$c --help"; has out -- '--json'; done
 e 2 'no command frob' frob
 e 2 'unknown option --frob' 'run --frob x'
 e 2 'missing' run
@@ -116,6 +116,30 @@ e 0 'y f32\[1\]' "run $work/own.graph --ops $work/own.ek --input x=ones"
 e 0 '%' "bench $digits --seconds 0.1 --threads 1"
 e 0 '"median_ms"' "bench $digits --seconds 0.1 --json"
 
+e 2 'the engines are onnxruntime' "bench $digits --against fastest"
+e 2 'read ONNX files' "bench $work/own.graph --ops $work/own.ek --against onnxruntime"
+mkdir "$work/peers"
+e 0 'onnxruntime: skipped: no python in .*/peers has it; python3 -m venv' "bench $digits --against onnxruntime,jax --peers $work/peers --seconds 0.2"; has out '^einkorn .* 1.000x'
+e 0 '"remedy"' "bench $digits --against onnxruntime --peers $work/peers --seconds 0.2 --json -q"
+peers=${EK_TEST_PEERS:-} # a folder of virtual environments
+if [ -n "$peers" ]; then e 0 '^onnxruntime .*x ' "bench $digits --against onnxruntime --peers $peers --seconds 0.2 --slices 2"; else echo "other engines: EK_TEST_PEERS names no folder: not compared with"; fi
+# an engine of our own that answers as peer.py expects: it ends, or is killed, in every turn that it may take
+mkdir "$work/peers/bin"
+for way in 'echo "ready 1.0 5"; while read -r a; do echo "times 1 2 3"; done' 'echo "error it cannot"' 'exit 3' 'echo "ready 1.0 5"; read -r a; exit 0'; do
+  { echo '#!/bin/sh'; echo '[ "$3" = has ] && exit 0'; echo "$einkorn run $digits -q --inputs "\$5" --output "\$6" >/dev/null 2>&1"; echo "$way"; } >"$work/peers/bin/python"; chmod +x "$work/peers/bin/python"
+  e 0 'onnxruntime.*(x |it cannot|without a word)' "bench $digits --against onnxruntime --peers $work/peers --seconds 0.1 --slices 2 --no-cache"
+done
+e 0 'k1\*? contraction: conv1, relu1' "explain $digits --seconds 0.1 --threads 1"; has out 'a contraction begins a kernel'
+e 0 'apart from k0: ' "explain $digits --seconds 0.05 -v -q"
+e 0 'stages stay apart' "explain $digits --seconds 0.05 -O0"
+e 0 'stated' "explain $digits --seconds 0.05 --peak 100:10 --sort time"
+e 2 'GFLOPS:GBS' "explain $digits --peak fast"
+e 2 'the model that it was made of' "explain $work/digits.so"
+"$einkorn" show "$digits" --stage program --dim N=3 | grep -c '^ *launch' >"$work/launches"
+expect 0 '"bound"' "$einkorn" explain "$digits" --seconds 0.05 --dim N=3 --json -q
+tests=$((tests + 1)); [ "$(grep -c '"starts": 1' "$work/out")" = "$(cat "$work/launches")" ] || { bad=$((bad + 1)); echo "explain tells of $(grep -c '"starts": 1' "$work/out") kernels, show of $(cat "$work/launches")"; }
+if command -v python3 >/dev/null; then tests=$((tests + 1)); python3 -c 'import json, sys; json.load(sys.stdin)' <"$work/out" || { bad=$((bad + 1)); echo "explain --json is no JSON"; }; fi
+
 e 1 'memory' "run $digits --dim N=100 --memory-limit 1000"
 e 0 '' "run $digits --dim N=1 --memory-limit 100000000 --no-cache"
 
@@ -126,7 +150,7 @@ expect 0 'with 1 threads' env EINKORN_NUM_THREADS=1 "$einkorn" run "$digits" -v
 
 # ---- manual and completions ----
 e 0 'einkorn.-run' 'describe man'
-for c in run compile show check info bench ops; do e 0 '^.SH OPTIONS' "describe man $c"; done
+for c in run compile show check info bench explain ops; do e 0 '^.SH OPTIONS' "describe man $c"; done
 for s in bash zsh fish; do e 0 'stage' "describe $s"; done
 e 2 'no command frob' 'describe man frob'
 e 2 'described as frob' 'describe frob'

@@ -24,6 +24,7 @@ check "the build folder is nowhere mentioned" sh -c '! grep -rIl -e "$1" -e "$2"
 export LD_LIBRARY_PATH=$prefix/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 version=$("$prefix/bin/einkorn" --version | cut -d' ' -f2)
 check "the program runs" "$prefix/bin/einkorn" run "$model" --dim N=1
+check "the other engines' side of bench is found" sh -c '"$1" bench "$2" --seconds 0.1 --against onnxruntime --peers /nonexistent | grep -q "onnxruntime: skipped: no python"' _ "$prefix/bin/einkorn" "$model"
 check "soname" sh -c 'objdump -p "$1" | grep -q "SONAME *libeinkorn.so.${2%.*}$"' _ "$prefix/lib/libeinkorn.so" "$version"
 check "only ek_ is exported" sh -c '! nm -D --defined-only "$1" | cut -d" " -f3 | grep -qv "^ek_"' _ "$prefix/lib/libeinkorn.so"
 
@@ -76,8 +77,14 @@ check "bash: a target" same "$(cd "$work" && complete_bash run --target x86-64-v
 check "bash: an operator" same "$(complete_bash ops LogSoft)" "LogSoftmax"
 check "bash: a file" same "$(cd "$(dirname "$model")" && complete_bash run digits.o)" "digits.onnx"
 if command -v zsh >/dev/null; then
+  # what a line becomes in a terminal: PATTERN must show after LINE and a tab
+  complete_zsh() { # LINE PATTERN
+    timeout 60 zsh -fc 'zmodload zsh/zpty && zpty -b z zsh -f -i && zpty -w z "PS1=@\@; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D" && zpty -r -m z line "*@@*" && zpty -n -w z "$2"$'"'\\t'"' && zpty -r -m z line "*$3*"' _ "$prefix/share/zsh/site-functions" "$1" "$2" >/dev/null
+  }
   check "zsh: loads" zsh -fc 'fpath=($1 $fpath); autoload -Uz compinit && compinit -u -D && autoload +X -Uz _einkorn && [ "$_comps[einkorn]" = _einkorn ]' _ "$prefix/share/zsh/site-functions"
-else without zsh 1; fi
+  check "zsh: an option" complete_zsh 'einkorn run --expe' 'run --expect'
+  check "zsh: a value" complete_zsh 'einkorn show --stage pr' '--stage program'
+else without zsh 3; fi
 if command -v fish >/dev/null; then
   complete_fish() { fish --no-config -c 'source $argv[1]; complete -C "$argv[2]"' "$prefix/share/fish/vendor_completions.d/einkorn.fish" "$1" | cut -f1; }
   check "fish: an option" same "$(complete_fish 'einkorn run --expe')" "--expect"

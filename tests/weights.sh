@@ -1,7 +1,7 @@
 #!/bin/bash
 # Weights in the memory of the compiler: a model of 3 GiB is checked without reading them; compiling and saving takes little more than what the weights themselves take; a saved library may have more of them than an
 # instruction reaches.
-#   tests/weights.sh [-b BUILD] [-l]       -l: also saves the 3 GiB, which takes half a minute and as much of the disk
+#   tests/weights.sh [-b BUILD] [-l]       -l: also saves the 3 GiB, as a library and as a model, which takes a minute and as much of the disk twice
 # weights/big.onnx: three MatMul by matrices of 1 GiB, kept in big.data; cache/matrix.onnx: one by a matrix of 64 MiB, kept in matrix.bin. Both files are made here.
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build large=
@@ -70,5 +70,9 @@ if [ -n "$large" ]; then
   take "3 GiB" 3172 compile "$work/big.onnx" -o "$work/m.so" --dim N=1
   ok "are there" [ "$(stat -c %s "$work/m.so")" -gt 3221225472 ]
   take "and run" 3172 run "$work/m.so"
+  rm -f "$work"/m.*
+  take "3 GiB as a model" 3172 compile "$work/big.onnx" -o "$work/m.onnx"
+  ok "whose constants lie beside it" cmp -s "$work/big.data" "$work/m.onnx.data"
+  take "which is good" 100 check "$work/m.onnx"
 fi
 closing

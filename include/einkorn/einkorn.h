@@ -139,6 +139,7 @@ typedef struct ek_options {
   const char *cache;
   uint64_t cache_bytes;      /* most that all of it may take; what was used longest ago goes first. 0: $EINKORN_CACHE_SIZE (such as 500M), else 2 GiB */
   ek_accuracy accuracy;      /* default EK_ACCURACY_DEFAULT */
+  int profile;               /* runs look at the clock before and after each kernel, for ek_run_kernels; such code is not kept in the cache */
 } ek_options;
 EK_API void ek_options_init(ek_options *o); /* the defaults */
 typedef struct ek_report {   /* what compilation came to; strings as long as the handle it came from (ek_save: until the next call on the session) */
@@ -208,6 +209,23 @@ EK_API int64_t ek_run_memory(const ek_run *r);                           /* afte
 EK_API int ek_run_threads(const ek_run *r);                              /* most threads it computes in */
 EK_API const char *ek_run_message(const ek_run *r);                      /* text of the last failure of this run, "" if none; valid until the next call on it */
 
+/* Where the time of a run goes: each launch of a kernel in the program, in its order. Modules with ek_options.profile only. */
+typedef struct ek_kernel {
+  const char *name;    /* its function, as ek_show prints it */
+  const char *kind;    /* contraction, stencil, row, elementwise, copy, ... */
+  const char *tensors; /* what it computes, as ek_show names it */
+  const char *nodes;   /* of the model, which it computes wholly or in part; commas between them */
+  const char *how;     /* what was special in putting it together; "" */
+  const char *apart;   /* why it is not one kernel with those that it reads from: `NAME: reason`, one a line; "" */
+  int parallel;        /* its chunks go to several threads */
+  double ops;          /* arithmetic operations of one start, with the sizes of the run; sizes that come out of data count with their bounds */
+  double weight_bytes; /* constants that one start reads, */
+  double bytes;        /* and everything else that it reads and writes, each byte once */
+  uint64_t starts;     /* in the last ek_run_execute, */
+  double ms;           /* which took so long together */
+} ek_kernel;
+EK_API ek_code ek_run_kernels(ek_run *r, const ek_kernel **kernels, size_t *n); /* after execute; valid until the next call on the run; texts as long as the module. EK_USAGE */
+
 /* ---- looking inside: texts and figures for people. Everything given out lives until the next call on the session ---- */
 EK_API ek_code ek_check(ek_model *m, const ek_options *o); /* everything short of code; ek_message() has all problems at once. Errors as ek_compile */
 typedef struct ek_show_options {
@@ -244,6 +262,12 @@ EK_API ek_code ek_ops_table(ek_session *s, const char **text);                  
 EK_API ek_code ek_targets(ek_session *s, const char *const **names, size_t *n);     /* what ek_options.target may name */
 /* GFLOP/s of fused multiply-adds on f32 that this machine does now, on so many threads (0: ek_threads()). Takes about `ms` milliseconds. EK_USAGE, EK_TARGET. */
 EK_API ek_code ek_measure_peak(ek_session *s, const char *target, int threads, double ms, double *gflops);
+typedef struct ek_machine {
+  double gflops; /* as ek_measure_peak */
+  int levels;    /* 1 to 4: */
+  struct { uint64_t bytes; double gbs; } level[4]; /* what fits into that cache (on so many threads; the last level is the memory: UINT64_MAX), GB/s read from there */
+} ek_machine;
+EK_API ek_code ek_measure_machine(ek_session *s, const char *target, int threads, double ms, ek_machine *out); /* `ms` for each of five figures */
 #ifdef __cplusplus
 }
 #endif

@@ -9,9 +9,11 @@ static int by_size(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
-static double quantile(const double *v, uint32_t n, double q) { return v[(uint32_t)(q * (n - 1) + 0.5)]; }
-/* MACs of one run with the sizes it had: -1 when not known */
-static double macs(cli *k, ek_model *model, const host_tensor *in, int32_t n) {
+double quantile(double *v, uint32_t n, double q) {
+  qsort(v, n, sizeof *v, by_size);
+  return n ? v[(uint32_t)(q * (n - 1) + 0.5)] : 0;
+}
+double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n) {
   if (!model) return -1;
   strvec dims = {0};
   for (int32_t i = 0; i < n; i++)
@@ -86,6 +88,7 @@ int cmd_bench(cli *k) {
   ek_code e = make_run(k, m, &r);
   if (e) return fail(k, e);
   if (!bind_inputs(k, m, r, &in, &code)) return code;
+  if (k->against) return bench_against(k, model, m, r, in);
   ek_report rep;
   ek_module_report(m, &rep);
   f.compile_ms = rep.total_ms, f.weights = rep.weight_bytes, f.threads = ek_run_threads(r), f.cached = rep.cached != 0;
@@ -105,12 +108,11 @@ int cmd_bench(cli *k) {
   }
   if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
   ek_measure_peak(k->s, k->target, f.threads, 100, &after);
-  qsort(times.v, times.n, sizeof *times.v, by_size);
   f.runs = times.n, f.median = quantile(times.v, times.n, 0.5), f.p10 = quantile(times.v, times.n, 0.1), f.p90 = quantile(times.v, times.n, 0.9);
   f.memory = ek_run_memory(r), f.peak = before > after ? before : after;
   struct rusage u;
   if (!getrusage(RUSAGE_SELF, &u)) f.rss = (double)u.ru_maxrss * 1024;
-  double n = macs(k, model, in, ek_module_inputs(m));
+  double n = model_macs(k, model, in, ek_module_inputs(m));
   f.gflops = n >= 0 && f.median > 0 ? 2 * n / (f.median * 1e6) : -1;
   progress_clear();
   tell(k, &f);

@@ -7,7 +7,7 @@
 #include "einkorn/einkorn.h"
 #include <stdio.h>
 
-enum { CMD_RUN = 1, CMD_COMPILE = 2, CMD_SHOW = 4, CMD_CHECK = 8, CMD_INFO = 16, CMD_BENCH = 32, CMD_OPS = 64, CMD_ALL = 127, CMD_MODEL = CMD_ALL & ~CMD_OPS, CMD_DESCRIBE = 128 /* hidden */ };
+enum { CMD_RUN = 1, CMD_COMPILE = 2, CMD_SHOW = 4, CMD_CHECK = 8, CMD_INFO = 16, CMD_BENCH = 32, CMD_OPS = 64, CMD_EXPLAIN = 128, CMD_ALL = 255, CMD_MODEL = CMD_ALL & ~CMD_OPS, CMD_DESCRIBE = 256 /* hidden */ };
 typedef enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_UNSUPPORTED } exit_code;
 
 typedef struct pass_time {
@@ -23,8 +23,8 @@ typedef struct cli {
   strvec args; /* what is no option */
   /* options */
   strvec ops, dims, input;
-  int optimize, threads, compile_threads, log_level, accuracy;
-  const char *target, *inputs, *output, *expect, *stage, *after, *node, *weights, *stop_after;
+  int optimize, threads, compile_threads, log_level, accuracy, sort, slices;
+  const char *target, *inputs, *output, *expect, *stage, *after, *node, *weights, *stop_after, *peak, *against, *peers;
   double rtol, atol, seconds;
   bool tolerances, eval, passes_eval, layers, table, json, verbose, quiet, timing, verify, no_cache, help, version;
   uint64_t seed, fuel, memory_limit;
@@ -81,6 +81,8 @@ typedef struct host_tensor {
 } host_tensor;
 const char *tensor_text(arena *a, etype t, uint32_t rank, const int64_t *dims, const char *const *names); /* f32[N, 3] */
 bool is_library(const char *path);
+bool ends_in(const char *s, const char *suffix);
+double array_number(const ndarray *d, int64_t i); /* element i */
 /* The model as a module (compiled, or a saved library). model: NULL when it is a library. False: said why, *code is the exit code. */
 bool open_module(cli *k, const char *path, ek_model **model, ek_module **module, int *code);
 /* The arrays for all inputs by the options; their sizes are told to the run, their data bound. */
@@ -96,6 +98,12 @@ typedef struct comparison {
   double got, want;
 } comparison;
 comparison compare(cli *k, const ndarray *got, const ndarray *want);
+/* ---- bench.c ---- */
+double quantile(double *v, uint32_t n, double q); /* sorts v; 0 of nothing */
+double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n); /* MACs of one run with the sizes it had; -1: not known */
+
+/* ---- against.c ---- */
+int bench_against(cli *k, ek_model *model, ek_module *m, ek_run *r, host_tensor *in); /* the exit code */
 
 int cmd_run(cli *k);
 int cmd_compile(cli *k);
@@ -103,6 +111,7 @@ int cmd_show(cli *k);
 int cmd_check(cli *k);
 int cmd_info(cli *k);
 int cmd_bench(cli *k);
+int cmd_explain(cli *k);
 int cmd_ops(cli *k);
 int cmd_describe(cli *k);
 #endif

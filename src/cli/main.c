@@ -19,7 +19,12 @@ const command commands[] = {
     {CMD_INFO, "info", "MODEL [--layers] [options]", "inputs, outputs, parameters, work", cmd_info, 1, 1,
      "Tells the inputs and outputs, the number of parameters, and the work of one run counted in the operators' definitions: as numbers, or as formulas where they depend on open dimensions.", "model.onnx --layers --dim N=1"},
     {CMD_BENCH, "bench", "MODEL [--seconds S] [options]", "measures the speed of a model", cmd_bench, 1, 1,
-     "Runs the model for some seconds and tells the median, the 10th and the 90th percentile, compile time, memory, and the share of the multiply-adds per second that the machine reaches in the same minute.", "model.onnx --threads 1 --seconds 2"},
+     "Runs the model for some seconds and tells the median, the 10th and the 90th percentile, compile time, memory, and the share of the multiply-adds per second that the machine reaches in the same minute. With --against other engines run the same model on the same inputs in turns, each "
+     "in a process of its own; told are the ratios, the difference of the results, the time from nothing to the first result, and memory.", "model.onnx --threads 1 --against onnxruntime,openvino --peers ~/peers"},
+    {CMD_EXPLAIN, "explain", "MODEL [options]", "tells where the time of a run goes, kernel by kernel", cmd_explain, 1, 1,
+     "Runs the model for some seconds with a clock around each kernel, and tells of each: its time, the nodes of the model that it computes, its operations and bytes per second, the least time that the machine allows for them, and why it "
+     "is not one kernel with those that it reads from. What the machine can do is measured in the same minute.",
+     "model.onnx --threads 1 --sort time"},
     {CMD_OPS, "ops", "[NAME] [options]", "lists the operators, or prints the definition of one", cmd_ops, 0, 1, "Lists the signatures of all operators that are defined, those of --ops included, or prints the definition of one.", "Softmax"},
     {CMD_DESCRIBE, "describe", "man [COMMAND] | bash | zsh | fish", "prints the manual or a shell's completions", cmd_describe, 1, 2, NULL, NULL}, /* for the build */
     {0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL},

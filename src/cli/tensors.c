@@ -88,7 +88,7 @@ static void check_specs(cli *k, ek_module *m) { /* every --input must name an in
     if (!hit) ctx_fail(k->c, E_USAGE, "--input %s: NAME=SPEC is expected with the name of an input: %s", s, known.s ? known.s : "(none)");
   }
 }
-static bool ends_in(const char *s, const char *suffix) {
+bool ends_in(const char *s, const char *suffix) {
   size_t n = strlen(s), m = strlen(suffix);
   return n >= m && !strcmp(s + n - m, suffix);
 }
@@ -224,6 +224,7 @@ static double number(etype t, const void *p) {
   scalar v = et_load(t, p);
   return et_kind(t) == K_FLOAT ? v.f : t == ET_U64 ? (double)(uint64_t)v.i : (double)v.i;
 }
+double array_number(const ndarray *d, int64_t i) { return number(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)); }
 /* Strings as the bytes a model gives: at least as many for each as the model has room for. */
 static ndarray as_bytes(cli *k, const ndarray *want, const ndarray *got) {
   ndarray b = *want;

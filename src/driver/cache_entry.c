@@ -180,14 +180,14 @@ static const char *adopt(cache *k, ek_module *m, bytes f) {
   reader r = {ctx_arena(k->c), f.p + sizeof h, h.described, false};
   ek_report rep = {.cached = 1, .weight_bytes = h.weights, .file_bytes = f.n};
   ek_rt_model *d = read_module(&r, k->c, &rep);
-  if (!d) {
+  if (d) d->plan = (ek_rt_main)image_entry(i, PLAN), d->run = (ek_rt_main)image_entry(i, RUN);
+  if (!d || !d->plan || !d->run) {
     image_free(i);
     m->code = NULL;
     return "its description is damaged";
   }
   double saved = rep.code_ms;
   rep.code_ms = 0;
-  d->plan = (ek_rt_main)image_entry(i, PLAN), d->run = (ek_rt_main)image_entry(i, RUN);
   d->weights = h.weights ? f.p + weights : (const uint8_t *)"";
   d->weight_bytes = (int64_t)h.weights;
   m->d = d, m->report = rep;
@@ -316,7 +316,7 @@ bool cache_store(cache *k, pipeline *p, ek_module *m) {
 
 /* ---- begin and end ---- */
 cache *cache_begin(ctx *c, const ek_model *model, const ek_options *o, const pipe_opts *po) {
-  if (!o->cache || o->evaluate || o->verify || o->fuel || o->stop_after) return NULL;
+  if (!o->cache || o->evaluate || o->profile || o->verify || o->fuel || o->stop_after) return NULL;
   cache *k = NEW(ctx_arena(c), cache);
   const char *why = "";
   *k = (cache){.c = c, .model = model->c, .f.fd = -1};

@@ -76,11 +76,12 @@ struct ek_module {
   pipeline *p;
   jit *j;
   void *lib;            /* saved: dlopen */
-  pthread_mutex_t lock; /* EVAL: one run at a time */
+  pthread_mutex_t lock; /* EVAL: one run at a time; profiles: one at a time uses the context */
   pthread_mutex_t list; /* guards runs */
   ek_run *runs;
   int threads; /* default of runs */
   uint64_t memory_limit; /* default of runs */
+  bool timed;            /* JIT: its runs have a profile */
   ek_report report;
 };
 
@@ -114,9 +115,19 @@ typedef struct borrowed {                             /* the caller's own thread
   void *user;
 } borrowed;
 void borrowed_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks); /* call->pool: a `borrowed` */
+/* ---- info.c ---- */
+sz info_stage_ops(ctx *c, emodule *m, const stage *s); /* additions, multiplications, ... of one computation of a stage, as it stands */
+/* ---- profile.c: the clock of a run whose program tells where each launch begins and ends (program.timed) ---- */
+typedef struct profile profile;
+profile *profile_new(const ek_module *m); /* NULL: no memory */
+void profile_free(profile *p);
+void profile_begin(profile *p);                                   /* forgets the last execute */
+bool profile_tick(profile *p, ek_rt_kernel k, int64_t number);    /* false: k is no tick */
+void profile_kernels(profile *p, const int64_t *in_dims, bool sized); /* fills p's table: what each launch is and does, with these sizes (sized: the same as before), and how long it took; in the module's context */
+const ek_kernel *profile_table(const profile *p, size_t *n);
 /* ---- eval.c: a module without code. Both fill the call record as compiled functions do; text of failures goes to `why` ---- */
 ek_code eval_plan(ek_module *m, ek_rt_call *call, text *why);
-ek_code eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *why);
+int eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *why); /* an ek_code, or EK_RT_ROOM as code does */
 /* ---- save.c, link.c ---- */
 extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], driver_runtime_header[], driver_runtime_header_end[]; /* embed.c */
 /* One link: object files in a folder of their own beside the result, which appears whole or not at all. */

@@ -24,10 +24,21 @@ static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   for (uint32_t i = 0; i < m->lates.n; i++)
     if (m->lates.v[i].symbol == a) {
       int64_t least, most;
+      sym_range(m->c, m->lates.v[i].bound, &least, &most);
+      if (least >= EXPR_NO_BOUND) return false;
       sym_range(m->c, sym_of_atom(m->c, a), &least, &most);
       *lo = sym_int(m->c, least), *hi = m->lates.v[i].bound;
       return true;
     }
+  return false;
+}
+/* It hangs on a late size without a bound. */
+static bool open_size(emodule *m, sz e) {
+  for (uint32_t i = 0; i < m->lates.n; i++) {
+    int64_t least, most;
+    sym_range(m->c, m->lates.v[i].bound, &least, &most);
+    if (least >= EXPR_NO_BOUND && sym_uses(m->c, e, m->lates.v[i].symbol)) return true;
+  }
   return false;
 }
 static void bind_symbols(sizes *s, const int64_t *dims) {
@@ -66,16 +77,19 @@ static void plan(ek_module *m, ek_rt_call *call) {
     for (uint32_t d = 0; d < t->rank; d++, at++) {
       sz least, most;
       sym_between(c, t->shape[d], late_between, e, &least, &most);
-      if (!sym_eval(c, most, symbol, &s, &call->out_dims[at]))
+      if (open_size(e, most))
+        call->out_dims[at] = 0; /* room is made when it is known */
+      else if (!sym_eval(c, most, symbol, &s, &call->out_dims[at]))
         ctx_fail(c, E_SHAPE, "output %s: dimension %u (%s) has no value for these sizes", e->outputs.v[i].name, d, sym_str(c, t->shape[d]));
     }
   }
   call->arena_bytes = 0;
 }
-static void interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena *a) {
+static bool interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena *a) { /* false: more room is needed */
   ctx *c = m->c;
   emodule *e = m->p->m;
   evaluation *v = expr_eval_new(e, a, (uint32_t)call->threads);
+  bool enough = true;
   uint32_t at = 0;
   for (uint32_t i = 0; i < e->inputs.n; i++) {
     const tensor *t = xt(e, e->inputs.v[i].t);
@@ -92,10 +106,11 @@ static void interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena
     int64_t n;
     if (!nd_count(r, &n)) ctx_fail(c, E_MEMORY, "output %s: its size overflows", e->outputs.v[i].name);
     size_t bytes = (size_t)n * et_bytes(r->type);
-    if ((int64_t)bytes > room[i]) ctx_fail(c, E_INTERNAL, "output %s is larger (%zu bytes) than its bound (%lld)", e->outputs.v[i].name, bytes, (long long)room[i]);
-    memcpy(call->out[i], r->data, bytes);
     for (uint32_t k = 0; k < r->rank; k++) call->out_dims[at++] = r->dims[k];
+    if ((int64_t)bytes > room[i]) enough = false;
+    else memcpy(call->out[i], r->data, bytes);
   }
+  return enough;
 }
 static ek_code report(ek_module *m, uint32_t mark, text *why) {
   ek_code code = EK_FAILED;
@@ -125,13 +140,14 @@ ek_code eval_plan(ek_module *m, ek_rt_call *call, text *why) {
   pthread_mutex_unlock(&m->lock);
   return code;
 }
-static bool run_in(ek_module *m, ek_rt_call *call, const int64_t *room, arena *a) {
-  volatile bool good = false;
+static bool run_in(ek_module *m, ek_rt_call *call, const int64_t *room, arena *a, bool *enough) {
+  volatile bool good = false, fits = false;
   CTX_TRY(m->c) {
-    interpret(m, call, room, a);
+    fits = interpret(m, call, room, a);
     good = true;
   }
   CTX_CATCH {}
+  *enough = fits;
   return good;
 }
 static arena *new_arena(ctx *c) {
@@ -140,11 +156,13 @@ static arena *new_arena(ctx *c) {
   CTX_CATCH {}
   return a;
 }
-ek_code eval_run(ek_module *m, ek_rt_call *call, const int64_t *room, text *why) {
+int eval_run(ek_module *m, ek_rt_call *call, const int64_t *room, text *why) {
   pthread_mutex_lock(&m->lock);
   uint32_t mark = diag_mark(m->c);
   arena *a = new_arena(m->c);
-  ek_code code = a && run_in(m, call, room, a) ? EK_OK : report(m, mark, why);
+  bool enough = true;
+  int code = a && run_in(m, call, room, a, &enough) ? EK_OK : (int)report(m, mark, why);
+  if (!code && !enough) code = EK_RT_ROOM;
   if (a) arena_free(a);
   pthread_mutex_unlock(&m->lock);
   return code;

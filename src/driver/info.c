@@ -133,8 +133,8 @@ static sz times(counting *k, uint32_t block) { /* how often a block runs */
       if (k->m->loops.v[i].body == b && k->m->loops.v[i].trips && !sym_uses_kind(k->c, k->m->loops.v[i].trips, AT_DATA)) n = sym_mul(k->c, n, k->m->loops.v[i].trips);
   return n;
 }
-static void count_stage(counting *k, const stage *s) {
-  sz points = times(k, s->block);
+/* into k->stage */
+static void stage_work(counting *k, const stage *s, sz points) {
   for (int q = 0; q < W_COUNT; q++) k->stage[q] = sym_int(k->c, 0);
   k->seen = map_new(k->a);
   sz all = points;
@@ -149,6 +149,17 @@ static void count_stage(counting *k, const stage *s) {
     count(k, x->cond, at);
     if (x->op) tally(k, kind_of(x->op), at);
   }
+}
+sz info_stage_ops(ctx *c, emodule *m, const stage *s) {
+  counting *k = NEW(ctx_arena(c), counting);
+  *k = (counting){.c = c, .a = ctx_arena(c), .m = m};
+  stage_work(k, s, sym_int(c, 1));
+  sz n = sym_muli(c, k->stage[W_MAC], 2);
+  for (int q = W_ADD; q < W_ACT; q++) n = sym_add(c, n, k->stage[q]);
+  return n;
+}
+static void count_stage(counting *k, const stage *s) {
+  stage_work(k, s, times(k, s->block));
   uint64_t l;
   const char *origin = xt(k->m, s->tensor)->origin;
   bool known = origin && map_gets(k->by_name, origin, &l);

@@ -244,6 +244,22 @@ static const char *open_names(low *L, const graph *g) { /* for messages: the dim
     }
   return b.n ? b.s : "; the model has no open dimensions";
 }
+/* A late size that is a dimension of what is computed in its block is not negative: it is refused where it is found. */
+static void found_dims(emodule *m) {
+  atom a;
+  for (uint32_t i = 0; i < m->stages.n; i++) {
+    const stage *s = xs(m, i);
+    const tensor *t = xt(m, s->tensor);
+    for (uint32_t d = 0; !s->dead && d < t->rank; d++)
+      for (uint32_t k = 0; sym_is_atom(m->c, t->shape[d], &a) && k < m->lates.n; k++) {
+        const tensor *from = xt(m, m->lates.v[k].tensor);
+        int64_t lo, hi;
+        if (m->lates.v[k].symbol != a || from->kind != TK_STAGE || xs(m, from->stage)->block != s->block) continue;
+        sym_range(m->c, t->shape[d], &lo, &hi);
+        if (lo < 0 && hi >= 0) sym_symbol(m->c, sym_name(m->c, a), 0, hi);
+      }
+  }
+}
 emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t ndims) {
   low L = {.c = g->c, .lib = lib, .dims = dims, .ndims = ndims, .suffix = ""};
   L.m = expr_module(g->c);
@@ -298,5 +314,6 @@ emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t nd
     vec_push(L.a, L.m->outputs, ((io){a->t, v->source}));
   }
   for (uint32_t i = 0; i < g->inputs.n; i++) low_port(&L, g->inputs.v[i]);
+  found_dims(L.m);
   return diag_errors(g->c) == before ? L.m : NULL;
 }

@@ -132,7 +132,7 @@ bool low_is_local(low_local *k, sz e) {
 /* The size of a result on which the branches differ: x gets a scalar result, computed in either branch. */
 static sz either(low *L, xif *x, sz t, sz e, const char *of, uint32_t dim) {
   low_local in_then = {.L = L, .block = x->then_block}, in_else = {.L = L, .block = x->else_block};
-  sz s = low_size_symbol(L, of, dim), bound = sym_max(L->c, sym_max(L->c, low_upper(&in_then, t), low_upper(&in_else, e)), sym_int(L->c, 0));
+  sz s = low_size_symbol(L, of, dim), bound = sym_max(L->c, sym_max(L->c, low_upper(&in_then, t), EK_PLANTED("lower-flow") ? sym_int(L->c, 0) : low_upper(&in_else, e)), sym_int(L->c, 0));
   const char *name = arena_fmt(L->a, "%s.size%u", of, dim);
   x->results[x->n] = low_result(L, ET_I64, NEWN(L->a, sz, 1), 0, name, x->origin);
   x->then_vals[x->n] = low_scalar(L, x->then_block, t, arena_fmt(L->a, "%s.then", name), x->origin);
@@ -224,7 +224,7 @@ void low_if(low *L, node *n, uint32_t block) {
     }
     low_drop(L, blocks[1 - side]);
     block_splice(L, blocks[side], block);
-    notation_assume(L->m, block, c->values[0], side == 0, n->name, "these input sizes take the other branch of this If; compile for them with --dim");
+    if (!EK_PLANTED("lower-branch")) notation_assume(L->m, block, c->values[0], side == 0, n->name, "these input sizes take the other branch of this If; compile for them with --dim");
     for (uint32_t i = 0; i < n->out.n; i++)
       if (low_needed(L, n->out.v[i])) low_set(L, n->out.v[i], vals[side][i]);
     return;

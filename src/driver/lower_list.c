@@ -38,7 +38,7 @@ static bool number_of(low *L, const node *n, const value *v, const char *what, i
 static bool position(low *L, const node *n, uint32_t i, int64_t count, bool end, int64_t *out) {
   *out = end ? count : count - 1;
   if (i < n->in.n && n->in.v[i] && !number_of(L, n, n->in.v[i], "the position", out)) return false;
-  if (*out < 0) *out += count;
+  if (*out < 0) *out += count - EK_PLANTED("lower-list");
   if (*out >= 0 && *out < count + end) return true;
   diag_error(L->c, E_MODEL, n->name, "%s: there is no such position in a sequence of %lld", n->op, (long long)count);
   return false;

@@ -66,7 +66,7 @@ static void turn_collected(low *L, uint32_t block, const node *n, value *v, int6
     shape[d] = from.shape[of];
     axes[d] = expr_axis1(L->m, "t", shape[d], &idx[of]);
   }
-  if (back) idx[0] = sym_sub(L->c, sym_addi(L->c, from.shape[0], -1), idx[0]);
+  if (back && !EK_PLANTED("lower-scan")) idx[0] = sym_sub(L->c, sym_addi(L->c, from.shape[0], -1), idx[0]);
   tid t = expr_tensor(L->m, TK_STAGE, from.type, arena_dup(L->a, shape, from.rank * sizeof *shape), from.rank, v->name, n->name);
   expr_stage(L->m, block, t, axes, from.rank, expr_load(L->m, from.t, idx, from.rank, 0));
   low_set(L, v, (arg){.type = from.type, .rank = from.rank, .shape = xt(L->m, t)->shape, .t = t});
@@ -312,7 +312,7 @@ static bool bounds(looping *p, const arg *next, sz most, sz *out) {
         if (sym_ge0(c, sym_neg(c, step)))
           out[i] = init; /* it never grows */
         else if ((step = without(c, step, &symbols[i], 1, 8)))
-          out[i] = sym_add(c, init, sym_mul(c, sym_max(c, step, sym_int(c, 0)), most));
+          out[i] = EK_PLANTED("lower-loop") ? init : sym_add(c, init, sym_mul(c, sym_max(c, step, sym_int(c, 0)), most));
         else
           continue;
       }

@@ -74,6 +74,7 @@ static const char *too_large(const ek_module *m, ctx *c) {
   return arena_fmt(ctx_arena(c), "the model needs %lld bytes of working memory (%s) in %d threads; the limit is %llu bytes", (long long)bytes, m->d->memory, m->threads, (unsigned long long)m->memory_limit);
 }
 static void make_code(pipeline *p, ek_module *m, cache *k) {
+  p->timed = m->timed;
   if (!pipe_optimise(p) || !pipe_program(p)) return;
   pipe_release_constants(p);
   if (k) p->keep = cache_keep, p->keep_env = k;
@@ -186,6 +187,7 @@ ek_code ek_compile(ek_model *model, const ek_options *given, ek_module **out) {
   ek_code code = EK_OK;
   m->threads = default_threads(o.threads);
   m->memory_limit = o.memory_limit;
+  m->timed = o.profile && !o.evaluate;
   if (from_cache(model, &o, m, &files, &k.cache, &code)) {
     m->c = files;
   } else {

@@ -190,7 +190,7 @@ bool pipe_program(pipeline *p) {
   progress(p, "scheduling", 0);
   p->s = schedule_module(p->m, p->t, p->o.level);
   if (!p->s || diag_errors(p->c)) ctx_unwind(p->c);
-  p->s->unread = p->unread;
+  p->s->unread = p->unread, p->s->timed = p->timed;
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
   double t1 = now_ms();
   if (go) {
@@ -245,14 +245,16 @@ jit *pipe_jit(pipeline *p) {
   if (!p->t->here) ctx_fail(p->c, E_TARGET, "code for target %s does not run on this machine; save it with `compile -o`, or leave out the target", p->t->name);
   llvm_opts o = pipe_llvm(p);
   jit *j = jit_new(p->c, p->t, &o);
-  CTX_TRY(p->c) { jit_add(j, p->s->l); }
+  CTX_TRY(p->c) {
+    jit_add(j, p->s->l);
+    p->code_ms = now_ms() - t0;
+    ran(p, PL_CODE, "code", true, p->code_ms);
+    progress(p, "generating code", 1);
+  }
   CTX_CATCH {
     jit_free(j);
     ctx_unwind(p->c);
   }
-  p->code_ms = now_ms() - t0;
-  ran(p, PL_CODE, "code", true, p->code_ms);
-  progress(p, "generating code", 1);
   return j;
 }
 const char *pipe_symbol(arena *a, const char *path) {

@@ -1,5 +1,6 @@
 /* Running a module: one call record, the memory it points to, and the threads. Nothing here touches a context or the session, so that runs of one module work side by side.
- * prepare() asks the module's plan for sizes, compares them with the limit, and gets memory; execute() with the same sizes gets none. */
+ * prepare() asks the module's plan for sizes, compares them with the limit, and gets memory; execute() with the same sizes gets none. A run may find sizes that plan could not bound: it then stops where it finds them, gets more
+ * memory, and begins again; what it got stays for the next run. */
 #include "driver/driver.h"
 #include <stdio.h>
 #include <string.h>
@@ -9,21 +10,24 @@ struct ek_run {
   ek_run *next;
   const ek_rt_model *d;
   ek_rt_call call;
+  void (*parallel)(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks); /* behind call.parallel, when there is a profile */
+  profile *profile;
   ek_rt_pool *pool; /* its own: more threads than the session's pool has */
   borrowed lent;
   const memory *mem;
   uint64_t limit; /* bytes of working memory and outputs; 0: none */
   int threads;
-  bool prepared;
+  bool prepared, sized; /* sized: the profile knows the sizes */
   const void **in;
   void **out, **bound, **own; /* out: what the next call gets: bound or own */
   size_t *own_bytes;
-  int64_t *in_dims, *out_dims, *bounds, *room; /* bounds: out_dims by plan; room: bytes of each output by plan */
+  int64_t *in_dims, *out_dims, *bounds, *room; /* bounds: out_dims by plan, or more that a run needed; room: bytes of them */
   uint32_t *in_at, *out_at;                    /* where a tensor's dims begin */
   size_t arena_bytes;
   text message;
 };
 
+_Static_assert((int)EK_RT_ROOM == (int)PROGRAM_ROOM, "one number");
 static ek_code fail(ek_run *r, ek_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static ek_code fail(ek_run *r, ek_code code, const char *fmt, ...) {
   char buf[1024];
@@ -62,8 +66,19 @@ static void run_free(ek_run *r) {
   for (int64_t i = 0; r->own && i < r->d->outputs; i++) mem_put(mem, r->own[i]);
   void *all[] = {r->in_at, r->out_at, r->in, r->out, r->bound, r->own, r->own_bytes, r->room, r->in_dims, r->out_dims, r->bounds, r->call.arena};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_put(mem, all[i]);
+  profile_free(r->profile);
   text_free(&r->message);
   mem_put(mem, r);
+}
+static void timed_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) {
+  ek_run *r = (ek_run *)((char *)call - offsetof(ek_run, call));
+  if (!profile_tick(r->profile, k, chunks)) r->parallel(call, k, args, chunks);
+}
+static bool add_profile(ek_run *r) {
+  if (!r->m->timed) return true;
+  r->profile = profile_new(r->m);
+  r->parallel = r->call.parallel, r->call.parallel = timed_parallel;
+  return r->profile != NULL;
 }
 /* The call record's threads: parallel and pool. */
 static bool choose_threads(ek_run *r, const ek_run_options *o) {
@@ -94,7 +109,7 @@ ek_code ek_run_create_with(ek_module *m, const ek_run_options *given, ek_run **o
   ek_run *r = mem_zero(mem, sizeof *r);
   if (!r) return session_fail(m->s, EK_MEMORY, "out of memory");
   r->m = m, r->d = m->d, r->mem = r->message.mem = mem, r->threads = o.threads ? o.threads : m->threads, r->limit = o.memory_limit ? o.memory_limit : m->memory_limit;
-  if (!make_arrays(r) || !choose_threads(r, &o)) {
+  if (!make_arrays(r) || !choose_threads(r, &o) || !add_profile(r)) {
     run_free(r);
     return session_fail(m->s, EK_MEMORY, "out of memory");
   }
@@ -133,7 +148,7 @@ ek_code ek_run_shape(ek_run *r, int32_t i, const int64_t *dims, int32_t rank) {
   int64_t *mine = r->in_dims + r->in_at[i];
   if (rank && memcmp(mine, dims, (size_t)rank * sizeof *dims) != 0) {
     memcpy(mine, dims, (size_t)rank * sizeof *dims);
-    r->prepared = false;
+    r->prepared = r->sized = false;
   }
   return EK_OK;
 }
@@ -155,6 +170,17 @@ static ek_code within(ek_run *r) {
   if (arena <= r->limit && outputs <= r->limit - arena) return EK_OK;
   return fail(r, EK_MEMORY, "these sizes need %llu bytes of working memory (%s) and %llu for outputs that are not bound; the limit is %llu bytes", (unsigned long long)arena, r->d->memory ? r->d->memory : "?",
               (unsigned long long)outputs, (unsigned long long)r->limit);
+}
+static ek_code get_arena(ek_run *r, size_t need) {
+  ek_code over = within(r);
+  if (over) return over;
+  if (need > r->arena_bytes || !r->call.arena) {
+    mem_put(r->mem, r->call.arena);
+    r->call.arena = mem_get(r->mem, need);
+    r->arena_bytes = r->call.arena ? need : 0;
+    if (!r->call.arena) return fail(r, EK_MEMORY, "no %zu bytes of working memory", need);
+  }
+  return EK_OK;
 }
 bool run_need(const ek_rt_model *d, int threads, int64_t *bytes) {
   int64_t in[256], out[256];
@@ -194,17 +220,9 @@ ek_code ek_run_prepare(ek_run *r) {
     for (int32_t k = 0; k < r->d->out[i].rank; k++) r->bounds[r->out_at[i] + (uint32_t)k] = r->out_dims[r->out_at[i] + (uint32_t)k];
   }
   if (r->call.arena_bytes < 0) return fail(r, EK_MEMORY, "the working memory for these sizes overflows");
-  size_t need = (size_t)r->call.arena_bytes;
-  ek_code over = within(r);
-  if (over) return over;
-  if (need > r->arena_bytes || !r->call.arena) {
-    mem_put(r->mem, r->call.arena);
-    r->call.arena = mem_get(r->mem, need);
-    r->arena_bytes = r->call.arena ? need : 0;
-    if (!r->call.arena) return fail(r, EK_MEMORY, "no %zu bytes of working memory", need);
-  }
-  r->prepared = true;
-  return EK_OK;
+  ek_code code = get_arena(r, (size_t)r->call.arena_bytes);
+  r->prepared = !code;
+  return code;
 }
 
 /* ---- data ---- */
@@ -219,6 +237,45 @@ ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data) {
   return EK_OK;
 }
 static bool cancelled(const ek_run *r) { return __atomic_load_n(&r->call.cancel, __ATOMIC_RELAXED) != 0; }
+static ek_code get_outputs(ek_run *r) {
+  for (int64_t i = 0; i < r->d->outputs; i++) {
+    if (!r->bound[i] && (!r->own[i] || (int64_t)r->own_bytes[i] < r->room[i])) {
+      mem_put(r->mem, r->own[i]);
+      r->own[i] = mem_get(r->mem, (size_t)r->room[i]);
+      r->own_bytes[i] = r->own[i] ? (size_t)r->room[i] : 0;
+      if (!r->own[i]) return fail(r, EK_MEMORY, "no %lld bytes for output %s", (long long)r->room[i], r->d->out[i].name);
+    }
+    r->out[i] = r->bound[i] ? r->bound[i] : r->own[i];
+  }
+  return EK_OK;
+}
+/* The run has written what it needs. A little more is got, since the next size found may need a little more. */
+static ek_code grow(ek_run *r) {
+  for (int64_t i = 0; i < r->d->outputs; i++) {
+    int64_t bytes;
+    const int64_t *dims = r->out_dims + r->out_at[i];
+    if (!tensor_bytes(&r->d->out[i], dims, &bytes)) return fail(r, EK_MEMORY, "output %s: its size overflows", r->d->out[i].name);
+    if (bytes <= r->room[i]) continue;
+    if (r->bound[i])
+      return fail(r, EK_MEMORY, "output %s has %lld bytes, which only a run finds out; its bound memory has %lld: leave it unbound, or give a bound by --dim when compiling", r->d->out[i].name, (long long)bytes, (long long)r->room[i]);
+    memcpy(r->bounds + r->out_at[i], dims, (size_t)r->d->out[i].rank * sizeof *dims);
+    r->room[i] = bytes;
+  }
+  int64_t need = r->call.arena_bytes;
+  if ((uint64_t)need > r->arena_bytes) {
+    r->call.arena_bytes = need + need / 8;
+    if (within(r)) r->call.arena_bytes = need;
+  }
+  ek_code code = get_arena(r, (size_t)r->call.arena_bytes);
+  if (code) r->prepared = false;
+  return code ? code : get_outputs(r);
+}
+static int64_t call_run(ek_run *r) {
+  int64_t dims = r->d->outputs ? r->out_at[r->d->outputs - 1] + r->d->out[r->d->outputs - 1].rank : 0;
+  memcpy(r->out_dims, r->bounds, (size_t)dims * sizeof *r->out_dims);
+  if (r->profile) profile_begin(r->profile);
+  return r->d->run(&r->call);
+}
 static const uint8_t nothing[64] __attribute__((aligned(64))); /* where the elements of empty tensors lie */
 ek_code ek_run_execute(ek_run *r) {
   ek_code code = ek_run_prepare(r);
@@ -232,20 +289,18 @@ ek_code ek_run_execute(ek_run *r) {
     else
       return fail(r, EK_USAGE, "input %s has no data", r->d->in[i].name);
   }
-  for (int64_t i = 0; i < r->d->outputs; i++) {
-    if (!r->bound[i] && (!r->own[i] || (int64_t)r->own_bytes[i] < r->room[i])) {
-      mem_put(r->mem, r->own[i]);
-      r->own[i] = mem_get(r->mem, (size_t)r->room[i]);
-      r->own_bytes[i] = r->own[i] ? (size_t)r->room[i] : 0;
-      if (!r->own[i]) return fail(r, EK_MEMORY, "no %lld bytes for output %s", (long long)r->room[i], r->d->out[i].name);
-    }
-    r->out[i] = r->bound[i] ? r->bound[i] : r->own[i];
-  }
+  if ((code = get_outputs(r))) return code;
+  int64_t rc = 0;
   if (r->m->kind == MODULE_EVAL)
-    code = cancelled(r) ? fail(r, EK_CANCELLED, "cancelled") : eval_run(r->m, &r->call, r->room, &r->message);
+    do {
+      if (cancelled(r)) code = fail(r, EK_CANCELLED, "cancelled");
+      else if ((rc = eval_run(r->m, &r->call, r->room, &r->message)) != EK_RT_ROOM) code = (ek_code)rc;
+      else code = grow(r);
+    } while (!code && rc == EK_RT_ROOM);
   else {
-    int64_t rc = r->d->run(&r->call);
-    if (rc) code = fail(r, (ek_code)rc, "%s", r->call.message ? r->call.message : "the run failed");
+    rc = call_run(r);
+    while (rc == EK_RT_ROOM && !(code = grow(r))) rc = call_run(r);
+    if (rc && !code) code = fail(r, (ek_code)rc, "%s", r->call.message ? r->call.message : "the run failed");
   }
   __atomic_store_n(&r->call.cancel, 0, __ATOMIC_RELAXED);
   return code;
@@ -261,4 +316,15 @@ ek_code ek_run_output_dims(const ek_run *r, int32_t i, int64_t *dims, int32_t *r
 const void *ek_run_output_data(const ek_run *r, int32_t i) { return i < 0 || i >= r->d->outputs ? NULL : r->out[i]; }
 int64_t ek_run_memory(const ek_run *r) { return r->call.arena_bytes; }
 int ek_run_threads(const ek_run *r) { return r->threads; }
+ek_code ek_run_kernels(ek_run *r, const ek_kernel **kernels, size_t *n) {
+  *kernels = NULL, *n = 0;
+  if (!r->profile) return fail(r, EK_USAGE, "the module was compiled without ek_options.profile");
+  if (!r->prepared) return fail(r, EK_USAGE, "nothing was executed with these sizes");
+  pthread_mutex_lock(&r->m->lock);
+  profile_kernels(r->profile, r->in_dims, r->sized);
+  pthread_mutex_unlock(&r->m->lock);
+  r->sized = true;
+  *kernels = profile_table(r->profile, n);
+  return EK_OK;
+}
 const char *ek_run_message(const ek_run *r) { return r->message.s ? r->message.s : ""; }

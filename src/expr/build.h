@@ -5,7 +5,6 @@
 
 const char *name_clean(arena *a, const char *s); /* an identifier made of any text */
 sz expr_data_size(emodule *m, ex e);              /* the data atom of an i64 value, as it is */
-const char *kernel_class_name(kernel_class k);    /* print.c */
 /* walk.c */
 void expr_bound(emodule *m, ex e, arena *a, u32vec *vars);                   /* distinct variables bound by reductions in e (0: none), in order of the walk */
 void stage_loads(emodule *m, uint32_t s, arena *a, u32vec *loads);           /* distinct load nodes of value, updates, conditions, indices */

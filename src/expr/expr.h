@@ -105,11 +105,13 @@ typedef struct xloop {
   tid *slice, *collected;           /* collected[i] gets slice[i] of every trip at axis 0 */
   uint32_t block; const char *origin;
 } xloop;
+#define EXPR_NO_BOUND 1000000000 /* a late size's bound that says nothing */
 typedef struct late { atom symbol; tid tensor; sz bound; } late;
 typedef struct guard { bool assumption; sz ge0; bool is_eq; /* ge0 == 0 must hold */ const char *text, *node; uint32_t block; /* 0: checked at entry; else it only counts where this block runs (a branch, a body) */ } guard;
 
 typedef enum { KC_ELEMENTWISE = 1, KC_ROW, KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_COPY, KC_GATHER, KC_UPDATE, KC_RUNNING, KC_RANKING, KC_COMPOSITE /* contraction - row chain - contraction */ } kernel_class;
 typedef struct kernel { kernel_class cls; VEC(uint32_t) stages; u32vec outer; /* canonical atoms */ map *canon; /* stage variable atom -> canonical atom */ uint32_t block; const char *note; bool dead; } kernel;
+const char *kernel_class_name(kernel_class k); /* print.c */
 typedef struct io { tid t; const char *name; } io;
 /* A call whose definition states gradients. args: the tensors it was called with; those marked `given` are copies that nobody else reads, and their adjoints come from `give` instead of the stages between. give appends
  * stages to `block` that compute them (out[i] for the given ones) from the adjoints of outs (0: that output has none). Not in the text; the passes forget it. */

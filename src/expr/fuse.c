@@ -34,7 +34,7 @@ static void fit_where(fuser *f) {
   uint32_t cap = n + n / 2 + 16;
   f->where = arena_grow(f->a, f->where, f->nwhere * sizeof *f->where, cap * sizeof *f->where);
   f->pos = arena_grow(f->a, f->pos, f->nwhere * sizeof *f->pos, cap * sizeof *f->pos);
-  f->placed = arena_grow(f->a, f->placed, f->nwhere, cap);
+  f->placed = arena_grow(f->a, f->placed, f->nwhere * sizeof *f->placed, cap * sizeof *f->placed);
   f->cls = arena_grow(f->a, f->cls, f->nwhere * sizeof *f->cls, cap * sizeof *f->cls);
   f->nwhere = cap;
 }
@@ -89,7 +89,7 @@ void fuse_symbols(fuser *f, uint32_t s, u32vec *out) {
     for (uint32_t k = 0; k < u->nidx; k++) sym_atoms(f->c, u->idx[k], AT_SYMBOL, f->a, out);
   }
 }
-static void dep_late(fuser *f, uint32_t s, u32vec *out) { /* kernels that compute a size the stage uses */
+void fuse_late(fuser *f, uint32_t s, u32vec *out) {
   const stage *x = xs(f->m, s);
   if (!map_count(f->p->lates)) return;
   for (uint32_t i = 0; i < x->naxes; i++) dep_size(f, xt(f->m, x->tensor)->shape[i], out);
@@ -109,13 +109,14 @@ static void dep_late(fuser *f, uint32_t s, u32vec *out) { /* kernels that comput
   fuse_symbols(f, s, &at);
   for (uint32_t i = 0; i < at.n; i++)
     if (map_getu(f->p->lates, at.v[i], &t)) dep_tensor(f, (tid)t, out);
+  if (s < f->nwhere && f->placed[s]) fuse_late(f, f->placed[s] - 1, out); /* it is stored there */
 }
 void fuse_deps(fuser *f, uint32_t s, u32vec *out) {
   const u32vec *l = stage_loads(f->p, s);
   for (uint32_t i = 0; i < l->n; i++) dep_tensor(f, exn(f->m, l->v[i])->tensor, out);
-  dep_late(f, s, out);
+  fuse_late(f, s, out);
 }
-static void add_dep(fuser *f, uint32_t k, uint32_t d) {
+void fuse_depend(fuser *f, uint32_t k, uint32_t d) {
   if (k == d) return;
   uint64_t *a = f->k.v[k].anc, *b = f->k.v[d].anc, before = 0, after = 0;
   for (uint32_t w = 0; w < f->words; w++) before |= b[w] & ~a[w];
@@ -131,7 +132,7 @@ void fuse_add(fuser *f, uint32_t k, uint32_t s) {
   u32vec d = {0};
   fit_where(f);
   fuse_deps(f, s, &d);
-  for (uint32_t i = 0; i < d.n; i++) add_dep(f, k, d.v[i]);
+  for (uint32_t i = 0; i < d.n; i++) fuse_depend(f, k, d.v[i]);
   u32vec *st = &f->k.v[k].st;
   vec_push(f->a, *st, s);
   for (uint32_t i = st->n - 1; i > 0 && f->pos[st->v[i - 1]] > f->pos[st->v[i]]; i--) {
@@ -183,7 +184,7 @@ static void reads_of_block(fuser *f, uint32_t b, u32vec *out) {
     if (it.kind == IT_STAGE) {
       const u32vec *l = stage_loads(f->p, it.index);
       for (uint32_t k = 0; k < l->n; k++) dep_tensor(f, exn(m, l->v[k])->tensor, out);
-      dep_late(f, it.index, out);
+      fuse_late(f, it.index, out);
     } else if (it.kind == IT_IF) {
       const xif *x = &m->ifs.v[it.index];
       dep_tensor(f, x->cond, out);
@@ -219,7 +220,7 @@ static void add_item(fuser *f, item it) {
     for (uint32_t i = 0; i < x->ncarried; i++) map_putu(f->result, x->final[i], k);
     for (uint32_t i = 0; i < x->ncollected; i++) map_putu(f->result, x->collected[i], k);
   }
-  for (uint32_t i = 0; i < d.n; i++) add_dep(f, k, d.v[i]);
+  for (uint32_t i = 0; i < d.n; i++) fuse_depend(f, k, d.v[i]);
 }
 
 /* ---- order and output ---------------------------------------------------------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ typedef struct fuser {
   map *result; /* tensors of branches and loops -> node */
   map *canon;
   uint32_t *pos;     /* per stage: position */
-  uint8_t *placed;   /* per stage: stands in a placement */
+  uint32_t *placed;  /* per stage: 1 + the placement it stands in, or 0 */
   kernel_class *cls; /* per stage, 0: unknown */
   uint32_t ncls;
   bool changed;
@@ -50,6 +50,8 @@ static inline bool depends(const fuser *f, uint32_t k, uint32_t on) { return f->
 uint32_t fuse_node(fuser *f, kernel_class cls);
 uint32_t fuse_open(fuser *f, uint32_t s, kernel_class cls); /* a kernel of its own */
 void fuse_add(fuser *f, uint32_t k, uint32_t s);            /* s becomes a member of k: dependences, position */
+void fuse_depend(fuser *f, uint32_t k, uint32_t d);         /* k comes after d */
+void fuse_late(fuser *f, uint32_t s, u32vec *out);          /* nodes that compute a size the stage uses, each once */
 void fuse_merge(fuser *f, uint32_t k, uint32_t q);          /* q's members go to k; q dies */
 void fuse_deps(fuser *f, uint32_t s, u32vec *out);          /* nodes of this block that s depends on, each once */
 void fuse_symbols(fuser *f, uint32_t s, u32vec *out); /* sizes that its values use; out may get one several times */

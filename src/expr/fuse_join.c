@@ -98,7 +98,8 @@ static bool reads_member(fuser *f, uint32_t s, uint32_t k) {
   }
   return false;
 }
-static bool late_reads(fuser *f, uint32_t s, uint32_t k) { /* k computes a size of s */
+static bool late_reads(fuser *f, uint32_t s, uint32_t k) { /* k computes a size of s, or of what it is stored in */
+  if (s < f->nwhere && f->placed[s] && late_reads(f, f->placed[s] - 1, k)) return true;
   uint64_t t;
   const stage *x = xs(f->m, s);
   u32vec at = {0};

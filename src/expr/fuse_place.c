@@ -49,6 +49,17 @@ static bool free_to_place(fuser *f, uint32_t q) {
   if (x->updates.n && !f->k.v[f->where[q] - 1].virt) return false;
   return true;
 }
+/* Where a piece lies in the placement hangs on the placement's sizes: those that are found in the run come before q's kernel then, unless they need it. */
+static bool sizes_first(fuser *f, uint32_t s, uint32_t q) {
+  u32vec late = {0}, has = {0};
+  uint32_t k = f->where[q] - 1;
+  fuse_late(f, s, &late);
+  fuse_late(f, q, &has);
+  for (uint32_t i = 0; i < late.n; i++)
+    if (late.v[i] == k || depends(f, late.v[i], k) || (f->k.v[k].virt && !set_has(&has, late.v[i]))) return false;
+  for (uint32_t i = 0; i < late.n; i++) fuse_depend(f, k, late.v[i]);
+  return true;
+}
 static uint32_t copy_stage(fuser *f, uint32_t s, uint32_t at) {
   emodule *m = f->m;
   update u = xs(m, s)->updates.v[at];
@@ -116,10 +127,10 @@ void fuse_placement(fuser *f, uint32_t s) {
   uint32_t group = UINT32_MAX, n = xs(m, s)->updates.n;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t q;
-    if (whole(f, s, i, &q) && free_to_place(f, q)) {
+    if (whole(f, s, i, &q) && free_to_place(f, q) && sizes_first(f, s, q)) {
       uint32_t k = f->where[q] - 1;
       uint32_t j = 0;
-      f->placed[q] = 1;
+      f->placed[q] = s + 1;
       while (j < heads.n && !same_loops(f, heads.v[j], k)) j++;
       if (j == heads.n || !pass_spend(f->p)) vec_push(f->a, heads, k);
       else together(f, heads.v[j], k);
@@ -128,7 +139,7 @@ void fuse_placement(fuser *f, uint32_t s) {
     uint32_t ns = copy_stage(f, s, i);
     (void)fuse_class(f, ns); /* makes room in the tables */
     f->pos[ns] = f->pos[s] - 1;
-    f->placed[ns] = 1;
+    f->placed[ns] = s + 1;
     fuse_stage(f, ns);
     uint32_t k = f->where[ns] - 1;
     pass_refuse(f->p, "kernels", ns, s + 1, "piece is stored elsewhere too");

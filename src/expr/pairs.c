@@ -3,6 +3,7 @@
  * Two formulas come up wherever something is sorted, selected or accumulated, and cost n*n as they stand:
  *   running    Y[p] = red[k where k <= p] f(k)                    each value follows from the one before: n
  *   ranking    Y[p] = sum[k] (f(k) > f(p) or (f(k) == f(p) and k < p))     how many come before p in a total order: its place after sorting: n
+ *              Where a place only says which updates happen, `if Y[p] < few`, and where they go, the first few are enough.
  * Both are recognised by their form alone, after simplification; the stage keeps its formula, and the schedule (kernel_pairs.c) computes it the short way.
  *
  * k and p may be several variables each, which number places in row-major order (the same extents); `<=` may be `<`, `>=`, `>`. The body and what else the condition says may not use p.
@@ -88,7 +89,7 @@ bool expr_running(emodule *m, uint32_t s, arena *a, running *out) {
   if (which == parts.n) return false;
   for (uint32_t i = 0; i < parts.n; i++)
     if (i != which) out->keep = out->keep ? expr_op2(m, OP_AND, out->keep, parts.v[i]) : parts.v[i];
-  if (uses_any(m, n.body, out->p, out->n, a) || uses_any(m, out->keep, out->p, out->n, a)) return false;
+  if ((uses_any(m, n.body, out->p, out->n, a) && !EK_PLANTED("pairs-body")) || (uses_any(m, out->keep, out->p, out->n, a) && !EK_PLANTED("pairs-where"))) return false;
   sz places = sym_int(m->c, 1);
   for (uint32_t i = 0; i < out->n; i++) places = sym_mul(m->c, places, sym_extent(m->c, out->k[i]));
   return sym_int_or(m->c, places, INT64_MAX) > FEW_RUNNING;
@@ -112,6 +113,41 @@ static sop compared(emodule *m, ex e, atom k, atom p, ex *key, arena *a) {
 static bool before(emodule *m, ex e, atom k, atom p) { /* k < p */
   sz d;
   return is_ge0(m, e, &d) && d == sym_addi(m->c, sym_sub(m->c, sym_of_atom(m->c, p), sym_of_atom(m->c, k)), -1);
+}
+/* the constant below which every reader of the tensor asks its element to be; 0: there is a reader that does not ask */
+static int64_t asked_below(emodule *m, tid t, arena *a) {
+  int64_t few = 0;
+  bool whole = xt(m, t)->output;
+  for (uint32_t i = 0; i < m->lates.n; i++) whole |= m->lates.v[i].tensor == t;
+  for (uint32_t i = 0; i < m->ifs.n; i++)
+    for (uint32_t k = 0; k < m->ifs.v[i].n; k++) whole |= m->ifs.v[i].then_vals[k] == t || m->ifs.v[i].else_vals[k] == t;
+  for (uint32_t i = 0; i < m->loops.n; i++) {
+    for (uint32_t k = 0; k < m->loops.v[i].ncarried; k++) whole |= m->loops.v[i].init[k] == t || m->loops.v[i].next[k] == t;
+    for (uint32_t k = 0; k < m->loops.v[i].ncollected; k++) whole |= m->loops.v[i].slice[k] == t;
+  }
+  if (whole) return 0;
+  for (uint32_t s = 0; s < m->stages.n; s++) {
+    const stage *x = xs(m, s);
+    u32vec loads = {0};
+    if (x->dead) continue;
+    if (x->value) expr_loads(m, x->value, a, &loads);
+    for (uint32_t l = 0; l < loads.n; l++)
+      if (exn(m, loads.v[l])->tensor == t) return 0;
+    for (uint32_t u = 0; u < x->updates.n; u++) {
+      const update *up = &x->updates.v[u];
+      ex cond = up->cond, asked = 0;
+      while (cond && exn(m, cond)->kind == EX_OP && exn(m, cond)->op == OP_AND) cond = exn(m, cond)->args[0];
+      const ex_node *n = cond ? exn(m, cond) : NULL, *bound = n && n->kind == EX_OP && n->op == OP_LT ? exn(m, n->args[1]) : NULL;
+      if (bound && bound->kind == EX_CONST && exn(m, n->args[0])->kind == EX_LOAD && exn(m, n->args[0])->tensor == t) asked = n->args[0], few = bound->k.i > few ? bound->k.i : few;
+      loads.n = 0;
+      expr_loads(m, up->value, a, &loads);
+      if (up->cond) expr_loads(m, up->cond, a, &loads);
+      for (uint32_t k = 0; k < up->nidx; k++) expr_loads(m, expr_index(m, up->idx[k]), a, &loads);
+      for (uint32_t l = 0; l < loads.n; l++)
+        if (exn(m, loads.v[l])->tensor == t && loads.v[l] != asked) return 0;
+    }
+  }
+  return few;
 }
 bool expr_ranking(emodule *m, uint32_t s, arena *a, ranking *out) {
   const stage *x = xs(m, s);
@@ -137,7 +173,7 @@ bool expr_ranking(emodule *m, uint32_t s, arena *a, ranking *out) {
       if (tie.kind != EX_OP || tie.op != OP_AND) continue;
       for (int t = 0; t < 2; t++)
         if (compared(m, tie.args[t], k, p, &same, a) == OP_EQ && same == key && before(m, tie.args[!t], k, p)) {
-          *out = (ranking){.k = k, .p = p, .key = key, .falling = op == OP_GT};
+          *out = (ranking){.k = k, .p = p, .key = key, .falling = op == OP_GT, .few = asked_below(m, x->tensor, a)};
           int64_t lo, hi;
           sym_range(m->c, sym_extent(m->c, p), &lo, &hi);
           return hi > FEW_RANKED;

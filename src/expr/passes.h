@@ -91,7 +91,12 @@ typedef struct running { /* the places k of the reduction up to p, in row-major 
   ex keep; /* what else `where` asks for, over k; 0: nothing */
 } running;
 bool expr_running(emodule *m, uint32_t stage, arena *a, running *out);
-typedef struct ranking { atom k, p; ex key; /* over p */ bool falling; } ranking; /* the place of p among all by key, equal keys in order */
+typedef struct ranking { /* the place of p among all by key, equal keys in order */
+  atom k, p;
+  ex key; /* over p */
+  bool falling;
+  int64_t few; /* all who read a place ask whether it is below this first: others need not be told apart; 0: no such number */
+} ranking;
 bool expr_ranking(emodule *m, uint32_t stage, arena *a, ranking *out);
 
 /* Class of any stage alone. */

@@ -138,6 +138,8 @@ static named *known(guess *g, const char *name) {
 }
 static sz new_size(guess *g, const char *name) {
   if (g->opt.symbolic) return sym_symbol(g->c, arena_fmt(g->a, "%s__%u", name, g->serial), 1, 1000000);
+  if (g->opt.empty && chance(g, 12)) return sym_int(g->c, 0);
+  if (g->opt.sizes && chance(g, 50)) return sym_int(g->c, 1 + rnd(g, g->opt.sizes));
   return sym_int(g->c, 1 + rnd(g, chance(g, 20) ? 6 : 3));
 }
 static named *bind_size(guess *g, const char *name) {
@@ -472,8 +474,11 @@ static void guess_input(guess *g, const param *p, const arg *like) {
   vec_push(o->m->a, o->m->inputs, ((io){a->t, xt(o->m, a->t)->name}));
   if (g->opt.symbolic) return;
   for (uint32_t i = 0; i < rank; i++) dims[i] = sym_int_or(g->c, shape[i], 1);
-  for (uint32_t i = 0; i < rank; i++)
+  int64_t count = 1;
+  for (uint32_t i = 0; i < rank; i++) {
     if (dims[i] < 0 || dims[i] > 64) dims[i] = 1;
+    if ((count *= dims[i]) > 1 << 20) ctx_fail(g->c, E_MEMORY, "much");
+  }
   o->data[k] = array(g, t, rank, dims);
   fill(g, p, &o->data[k]);
 }

@@ -11,6 +11,8 @@ enum { OPINST_MAX = 24 };
 typedef struct opinst_opts {
   uint32_t types; /* bits 1 << etype: types taken where a type variable allows one of them; 0: any */
   bool symbolic;  /* sizes are symbols named as in the signature; no data is made */
+  uint32_t sizes; /* the largest size guessed, half of them much smaller; 0: 6 */
+  bool empty;     /* a size may be 0 */
 } opinst_opts;
 typedef struct opinst {
   emodule *m;

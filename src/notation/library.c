@@ -1,7 +1,7 @@
 /* library: the operator library as it is linked into the program. The .ek files are embedded by the assembler; CMake passes the folder (EK_OPS_DIR) and makes this object depend on them. */
 #include "notation/ast.h"
 
-#define SOURCES(X) X(lib) X(math) X(reduce) X(shape) X(nn) X(recurrent) X(quant) X(misc) X(text) X(ml)
+#define SOURCES(X) X(lib) X(math) X(reduce) X(shape) X(nn) X(recurrent) X(quant) X(misc) X(text) X(ml) X(contrib)
 #define X(name)                                                                                                                                                                                        \
   __asm__(".pushsection .rodata\n"                                                                                                                                                                     \
           ".balign 16\n"                                                                                                                                                                               \

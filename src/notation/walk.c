@@ -259,7 +259,7 @@ val access_tensor(el *x, nten *t, const ast *e) {
     atom a;
     if (e->kid[1] || !sym_is_atom(c, idx[i], &a) || sym_kind(c, a) != AT_VAR) continue;
     sz ext = sym_canon(c, sym_extent(c, a));
-    if (ext != d && !sym_le(c, ext, d)) need_equal(x, d, ext, true, e->line, e->col, arena_fmt(x->a, "broadcast of %s", t->name));
+    if (ext != d) need_equal(x, d, ext, true, e->line, e->col, arena_fmt(x->a, "broadcast of %s", t->name));
   }
   if (!e->kid[1]) {
     for (uint32_t i = 0; i < r; i++) in_range(x, t, idx[i], sym_canon(c, t->shape[i]), e);

@@ -43,7 +43,7 @@ static void groups(graph *g, node *n, uint32_t lead, uint32_t kinds, uint32_t re
       for (uint32_t i = 0; i < n->attrs.n; i++) vec_push(a, one->attrs, n->attrs.v[i]);
     memset(&one->in, 0, sizeof one->in), memset(&one->out, 0, sizeof one->out);
     for (uint32_t i = 0; i < lead; i++) expand_give(g, one, all.in.v[i]);
-    for (uint32_t i = 0; i < kinds; i++) expand_give(g, one, all.in.v[lead + i * per + k]);
+    for (uint32_t i = 0; i < kinds; i++) expand_give(g, one, all.in.v[lead + (EK_PLANTED("onnx-groups") ? k * kinds + i : i * per + k)]);
     for (uint32_t i = 0; i < results && i * per + k < all.out.n; i++) {
       value *v = all.out.v[i * per + k];
       vec_push(a, one->out, v);

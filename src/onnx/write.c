@@ -201,7 +201,7 @@ static msg node_msg(writer *w, const node *n) {
     put_text(&m, 7, n->domain);
     if (!map_gets(w->domains, n->domain, &have)) map_puts(w->domains, n->domain, 1);
   } else
-    for (uint32_t i = onnx_changes(n->op, versions, 16); i-- > 0;) w->opset = max64(w->opset, versions[i]);
+    for (uint32_t i = EK_PLANTED("onnx-write") ? 0 : onnx_changes(n->op, versions, 16); i-- > 0;) w->opset = max64(w->opset, versions[i]);
   return m;
 }
 static msg graph_msg(writer *w, const graph *g) {

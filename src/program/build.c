@@ -9,10 +9,12 @@ typedef struct bd {
   ctx *c;
   arena *a;
   uint32_t *buffer; /* the plan's number -> the program's */
+  const memplan *mem;
   map *met;         /* symbols */
   map *simple;      /* atoms, for program_simplest */
   u32vec known;     /* sizes with a value at this point */
   bool *checked;    /* per guard: its step or entry check is there */
+  bool *roomed;     /* per output, and behind them per room of the memory plan: its step is there */
 } bd;
 
 /* Conditions and the inputs' dimensions are left as they are: what is known of the sizes may be known because of them. */
@@ -37,7 +39,7 @@ static void meet(bd *k, sz e) {
       if (l->symbol != a) continue;
       if (t->kind == TK_CONST) /* it was folded: a number after all */
         s.def = sym_int(k->c, et_load(t->type, t->data.data).i);
-      else
+      else if (!k->mem->open[j])
         s.bound = simplest(k, l->bound);
     }
     for (uint32_t j = 0; j < k->m->loops.n && !s.bound; j++)
@@ -81,7 +83,7 @@ static void buffers(bd *k, const memplan *mem) {
     if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) q.number = b->index;
     if (b->kind == BUF_WEIGHTS) q.weight_offset = m->weight_offset, q.source = b->source, q.pack = b->pack;
     if (b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA) q.bytes = simplest(k, m->bytes);
-    if (b->kind == BUF_ARENA) q.offset = simplest(k, m->offset), q.first = m->first, q.last = m->last;
+    if (b->kind == BUF_ARENA) q.offset = simplest(k, m->offset), q.first = m->first, q.last = m->last, q.late = m->late;
     meet(k, q.elems), meet(k, q.bytes), meet(k, q.offset);
     k->buffer[i] = p->buffers.n;
     vec_push(k->a, p->buffers, q);
@@ -98,7 +100,7 @@ static place scalar_of(bd *k, tid t) {
 }
 static pcheck check_of(const guard *g) { return (pcheck){g->ge0, g->is_eq, g->text ? g->text : "", g->node}; }
 static void launch_step(bd *k, const launch *l, steps *to) {
-  step s = {.kind = ST_LAUNCH, .kernel = l->func->name, .func = l->func, .nargs = l->args.n, .chunks = simplest(k, l->chunks), .scratch = simplest(k, l->scratch), .parallel = l->parallel};
+  step s = {.kind = ST_LAUNCH, .kernel = l->func->name, .func = l->func, .nargs = l->args.n, .chunks = simplest(k, l->chunks), .scratch = simplest(k, l->scratch), .parallel = l->parallel, .launch = (uint32_t)(l - k->s->launches.v) + 1};
   if (l->scratch && sym_int_or(k->c, l->scratch, 1) == 0) s.scratch = 0;
   kargs *args = arena_dup(k->a, l->args.v, l->args.n * sizeof *args);
   for (uint32_t i = 0; i < l->args.n; i++) {
@@ -121,6 +123,25 @@ static void check_steps(bd *k, uint32_t block, steps *to) {
     vec_push(k->a, *to, ((step){.kind = ST_CHECK, .check = check_of(&m->guards.v[i])}));
   }
 }
+/* What has its size from here on. */
+static void room_steps(bd *k, steps *to) {
+  program *p = k->p;
+  sz room = 0;
+  for (uint32_t i = 0; i < k->mem->rooms.n; i++) {
+    meet(k, k->mem->rooms.v[i]);
+    if (k->roomed[p->outputs.n + i] || !program_known(p, &k->known, k->mem->rooms.v[i])) continue;
+    k->roomed[p->outputs.n + i] = true;
+    room = simplest(k, k->mem->rooms.v[i]);
+  }
+  if (room) meet(k, room), vec_push(k->a, *to, ((step){.kind = ST_ROOM, .room = room}));
+  for (uint32_t i = 0; i < p->outputs.n; i++) {
+    bool *done = &k->roomed[i], open = false, known = true;
+    for (uint32_t d = 0; d < p->outputs.v[i].rank; d++) open |= program_open(p, p->outputs.v[i].dims[d]), known &= program_known(p, &k->known, p->outputs.v[i].dims[d]);
+    if (!open || !known || *done) continue;
+    *done = true;
+    vec_push(k->a, *to, ((step){.kind = ST_ROOM, .output = i}));
+  }
+}
 static void late_steps(bd *k, tid t, uint32_t block, steps *to) {
   emodule *m = k->m;
   for (uint32_t j = 0; t && j < m->lates.n; j++) {
@@ -129,6 +150,7 @@ static void late_steps(bd *k, tid t, uint32_t block, steps *to) {
     vec_push(k->a, *to, ((step){.kind = ST_LATE, .symbol = m->lates.v[j].symbol, .from = scalar_of(k, t)}));
     vec_push(k->a, k->known, m->lates.v[j].symbol);
     check_steps(k, block, to);
+    room_steps(k, to);
   }
 }
 static void block_steps(bd *k, uint32_t block, steps *to) {
@@ -181,8 +203,9 @@ program *program_build(splan *s, const char *name) {
   memplan mem = {.plan = s};
   memory_plan(&mem);
   program *p = NEW(a, program);
-  *p = (program){.c = s->m->c, .a = a, .l = s->l, .name = name ? name : "", .weight_bytes = mem.weight_bytes};
-  bd k = {.p = p, .s = s, .m = s->m, .c = p->c, .a = a, .buffer = NEWN(a, uint32_t, s->buffers.n), .met = map_new(a), .simple = map_new(a)};
+  *p = (program){.c = s->m->c, .a = a, .l = s->l, .name = name ? name : "", .weight_bytes = mem.weight_bytes, .timed = s->timed};
+  bd k = {.p = p, .s = s, .m = s->m, .c = p->c, .a = a, .buffer = NEWN(a, uint32_t, s->buffers.n), .mem = &mem, .met = map_new(a), .simple = map_new(a)};
+  p->threads = mem.threads;
   p->arena_bytes = simplest(&k, mem.arena_bytes), p->scratch_bytes = simplest(&k, mem.scratch_bytes), p->live_bound = simplest(&k, mem.live_bound);
   for (uint32_t i = 0; i < k.m->inputs.n; i++) vec_push(a, p->inputs, in_out(&k, &k.m->inputs.v[i], false));
   for (uint32_t i = 0; i < k.m->outputs.n; i++) vec_push(a, p->outputs, in_out(&k, &k.m->outputs.v[i], true));
@@ -195,6 +218,7 @@ program *program_build(splan *s, const char *name) {
     if ((k.checked[i] = program_known(p, &k.known, g->ge0))) vec_push(a, p->checks, check_of(g));
   }
   buffers(&k, &mem);
+  k.roomed = NEWN(a, bool, p->outputs.n + mem.rooms.n + 1);
   block_steps(&k, 0, &p->steps);
   meet_steps(&k, &p->steps);
   meet(&k, p->arena_bytes), meet(&k, p->scratch_bytes), meet(&k, p->live_bound);
@@ -202,6 +226,9 @@ program *program_build(splan *s, const char *name) {
   return p;
 }
 const char *program_memory(const program *p) {
-  if (sym_int_or(p->c, p->scratch_bytes, -1) == 0) return sym_str(p->c, p->arena_bytes);
-  return arena_fmt(p->a, "%s + threads*(%s)", sym_str(p->c, p->arena_bytes), sym_str(p->c, p->scratch_bytes));
+  bool late = false;
+  for (uint32_t i = 1; i < p->buffers.n; i++) late |= p->buffers.v[i].late;
+  const char *more = late ? " + what sizes found at run time need" : "";
+  if (sym_int_or(p->c, p->scratch_bytes, -1) == 0) return arena_fmt(p->a, "%s%s", sym_str(p->c, p->arena_bytes), more);
+  return arena_fmt(p->a, "%s + threads*(%s)%s", sym_str(p->c, p->arena_bytes), sym_str(p->c, p->scratch_bytes), more);
 }

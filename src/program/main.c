@@ -9,7 +9,10 @@ typedef struct mb {
   lbuild b;
   bool plan;
   map *syms; /* atom -> value */
-  lv arena_p, weights_p, threads, scratch_p, rec;
+  map *made; /* 2*size -> value, 2*size + 1 -> its width, in the blocks around this place; 0: not there */
+  VEC(uint64_t) log; /* keys of made, in their order */
+  lv arena_p, weights_p, scratch_p, late_p, rec;
+  lv fixed; /* bytes of the arena before its late part */
 } mb;
 
 static lv size(mb *k, sz e);
@@ -42,7 +45,7 @@ static lv atom_value(mb *k, atom a) {
     ctx_bug(k->c, "program: %s in a size", sym_name(k->c, a));
   }
 }
-static lv size(mb *k, sz e) {
+static lv new_size(mb *k, sz e) {
   int64_t konst;
   if (sym_is_int(k->c, e, &konst)) return lb_int(&k->b, konst);
   lv sum = 0;
@@ -58,10 +61,52 @@ static lv size(mb *k, sz e) {
   }
   return sum ? sum : lb_int(&k->b, 0);
 }
+static void remember(mb *k, uint64_t key, lv v) {
+  map_putu(k->made, key, v);
+  vec_push(k->a, k->log, key);
+}
+static lv size(mb *k, sz e) {
+  uint64_t got;
+  if (map_getu(k->made, (uint64_t)e << 1, &got) && got) return (lv)got;
+  lv v = new_size(k, e);
+  remember(k, (uint64_t)e << 1, v);
+  return v;
+}
+static void leave_block(mb *k, uint32_t began) {
+  while (k->log.n > began) map_putu(k->made, k->log.v[--k->log.n], 0);
+}
+/* In f64: at least as much as all that comes up when e is computed. What does not fit into 64 bits is seen there. */
+static lv wide(mb *k, sz e) {
+  const ltype f = lt(ET_F64, 1);
+  const uint64_t key = (uint64_t)e << 1 | 1;
+  uint64_t got;
+  if (map_getu(k->made, key, &got) && got) return (lv)got;
+  lv sum = lb_const(&k->b, f, (scalar){.f = 0});
+  for (uint32_t i = 0; i < sym_nterms(k->c, e); i++) {
+    uint32_t na;
+    const atom *as;
+    const uint8_t *ex;
+    double q = (double)sym_term(k->c, e, i, &na, &as, &ex);
+    lv t = lb_const(&k->b, f, (scalar){.f = q < 0 ? -q : q});
+    for (uint32_t j = 0; j < na; j++) {
+      sz g[3];
+      uint32_t n = sym_args(k->c, as[j], g);
+      const psize *s = n ? NULL : program_size(k->p, as[j]);
+      bool defined = s && s->def && !map_getu(k->syms, as[j], &got);
+      lv x = n ? wide(k, g[n - 1]) : defined ? wide(k, s->def) : lb_op(&k->b, OP_ABS, f, lb_op(&k->b, OP_CAST, f, atom_value(k, as[j]), 0, 0), 0, 0);
+      while (n > 1) x = lb_op(&k->b, OP_MAX, f, x, wide(k, g[--n - 1]), 0);
+      for (uint8_t z = 0; z < ex[j]; z++) t = lb_op(&k->b, OP_MUL, f, t, x, 0);
+    }
+    sum = lb_op(&k->b, OP_ADD, f, sum, t, 0);
+  }
+  remember(k, key, sum);
+  return sum;
+}
 static lv field(mb *k, const char *name, ltype t) { return lb_param(&k->b, name, t, 0, 0); }
 
 /* symbols from the inputs' dims; in plan every other dim is checked */
 static void bind_symbols(mb *k) {
+  if (k->p->threads) map_putu(k->syms, k->p->threads, field(k, "threads", lt(ET_I64, 1)));
   lv dims = field(k, "in_dims", lptr(ET_I64));
   for (int pass = 0; pass < 2; pass++) {
     uint32_t at = 0;
@@ -83,11 +128,16 @@ static void bind_symbols(mb *k) {
     }
   }
 }
+/* In plan a bound; where there is none no room is made before the size is known. */
+static lv dim_out(mb *k, sz e) {
+  if (!k->plan || EK_PLANTED("program-outputs")) return size(k, e);
+  return program_open(k->p, e) ? lb_int(&k->b, 0) : size(k, program_bounded(k->p, e));
+}
 static void write_out_dims(mb *k) {
   lv out = field(k, "out_dims", lptr(ET_I64));
   uint32_t at = 0;
   for (uint32_t i = 0; i < k->p->outputs.n; i++)
-    for (uint32_t d = 0; d < k->p->outputs.v[i].rank; d++, at++) lb_store(&k->b, out, lb_int(&k->b, at), size(k, k->plan && !EK_PLANTED("program-outputs") ? program_bounded(k->p, k->p->outputs.v[i].dims[d]) : k->p->outputs.v[i].dims[d]));
+    for (uint32_t d = 0; d < k->p->outputs.v[i].rank; d++, at++) lb_store(&k->b, out, lb_int(&k->b, at), dim_out(k, k->p->outputs.v[i].dims[d]));
 }
 
 /* ---- steps ---- */
@@ -101,16 +151,22 @@ static lv buffer_ptr(mb *k, uint32_t i) {
   case BUF_WEIGHTS:
     return lb_ptrcast(&k->b, b->type, lb_offset(&k->b, k->weights_p, lb_int(&k->b, (int64_t)b->weight_offset)));
   default:
-    return lb_ptrcast(&k->b, b->type, lb_offset(&k->b, k->arena_p, size(k, b->offset)));
+    return lb_ptrcast(&k->b, b->type, lb_offset(&k->b, b->late ? k->late_p : k->arena_p, size(k, b->offset)));
   }
 }
 /* Slot 12 of the call record: another thread wants the run to end. */
 static void emit_cancel(mb *k) { lb_fail(&k->b, lb_cmp(&k->b, OP_NE, lb_load(&k->b, lt(ET_I64, 1), k->rec, lb_int(&k->b, 12)), lb_int(&k->b, 0)), E_CANCELLED, "cancelled"); }
+static void emit_tick(mb *k, const step *s, int64_t end) {
+  if (k->p->timed && s->launch) lb_call(&k->b, true, "tick", lb_int(&k->b, 2 * (int64_t)s->launch + end), NULL, 0);
+}
 static void emit_launch(mb *k, const step *s) {
   if (s->parallel) emit_cancel(k); /* the long ones */
   lv *args = NEWN(k->a, lv, s->nargs + 1);
   for (uint32_t i = 0; i < s->nargs; i++) args[i] = !s->args[i].is_buffer ? size(k, s->args[i].size) : !s->args[i].buffer ? k->scratch_p : buffer_ptr(k, s->args[i].buffer);
-  lb_call(&k->b, s->parallel, s->kernel, EK_PLANTED("program-chunks") && s->parallel ? lb_addi(&k->b, size(k, s->chunks), -1) : size(k, s->chunks), args, s->nargs);
+  lv chunks = size(k, s->chunks);
+  emit_tick(k, s, 0);
+  lb_call(&k->b, s->parallel, s->kernel, EK_PLANTED("program-chunks") && s->parallel ? lb_addi(&k->b, chunks, -1) : chunks, args, s->nargs);
+  emit_tick(k, s, 1);
 }
 static lv read_scalar(mb *k, place at, etype as) {
   etype have = k->p->buffers.v[at.buffer].type;
@@ -125,11 +181,36 @@ static void emit_late(mb *k, const step *s) {
   const psize *z = program_size(k->p, s->symbol);
   lv v = read_scalar(k, s->from, ET_I64);
   map_putu(k->syms, s->symbol, v);
-  const char *text = arena_fmt(k->a, "the size %s, found at run time, is not in %lld..%s", sym_name(k->c, s->symbol), (long long)z->lo, sym_str(k->c, z->bound));
+  const char *text = arena_fmt(k->a, "the size %s, found at run time, is not in %lld..%s", sym_name(k->c, s->symbol), (long long)z->lo, sym_str(k->c, z->bound ? z->bound : sym_int(k->c, z->hi)));
   lb_fail(&k->b, lb_cmp(&k->b, OP_LT, v, lb_int(&k->b, z->lo)), E_SHAPE, text);
-  lb_fail(&k->b, lb_cmp(&k->b, OP_GT, v, size(k, z->bound)), E_SHAPE, text);
+  lb_fail(&k->b, lb_cmp(&k->b, OP_GT, v, z->bound ? size(k, z->bound) : lb_int(&k->b, z->hi)), E_SHAPE, text);
+}
+/* Not enough: the caller gets to know how much is needed, and begins again. */
+static void emit_room(mb *k, const step *s) {
+  static const char again[] = "sizes found at run time need more memory: arena_bytes and out_dims say how much; run again with it", large[] = "the memory for sizes found at run time does not fit into 64 bits";
+  const lv yes = lb_const(&k->b, lt(ET_BOOL, 1), (scalar){.i = 1});
+  const pio *o = s->room ? NULL : &k->p->outputs.v[s->output];
+  sz need = s->room;
+  uint32_t at = 0;
+  if (o) {
+    need = sym_int(k->c, 1);
+    for (uint32_t i = 0; i < s->output; i++) at += k->p->outputs.v[i].rank;
+    for (uint32_t d = 0; d < o->rank; d++) need = sym_mul(k->c, need, o->dims[d]);
+  }
+  lb_fail(&k->b, lb_cmp(&k->b, OP_GT, wide(k, need), lb_const(&k->b, lt(ET_F64, 1), (scalar){.f = 0x1p58})), E_MEMORY, large);
+  lv n = size(k, need), have = o ? lb_int(&k->b, 1) : lb_load(&k->b, lt(ET_I64, 1), k->rec, lb_int(&k->b, 10)), out = o ? field(k, "out_dims", lptr(ET_I64)) : 0;
+  if (!o) n = lb_add(&k->b, k->fixed, n);
+  for (uint32_t d = 0; o && d < o->rank; d++) have = lb_mul(&k->b, have, lb_load(&k->b, lt(ET_I64, 1), out, lb_int(&k->b, at + d)));
+  uint32_t began = k->log.n;
+  lb_if(&k->b, lb_cmp(&k->b, OP_GT, n, have));
+  if (!o) lb_store(&k->b, k->rec, lb_int(&k->b, 10), n);
+  for (uint32_t d = 0; o && d < o->rank; d++) lb_store(&k->b, out, lb_int(&k->b, at + d), size(k, o->dims[d]));
+  lb_fail(&k->b, yes, PROGRAM_ROOM, again);
+  leave_block(k, began);
+  lb_end(&k->b);
 }
 static void emit_steps(mb *k, const steps *list) {
+  uint32_t began;
   for (uint32_t i = 0; i < list->n; i++) {
     const step *s = &list->v[i];
     switch (s->kind) {
@@ -142,16 +223,23 @@ static void emit_steps(mb *k, const steps *list) {
     case ST_CHECK:
       emit_check(k, &s->check);
       break;
+    case ST_ROOM:
+      emit_room(k, s);
+      break;
     case ST_IF:
       lb_if(&k->b, read_scalar(k, s->from, ET_BOOL));
+      began = k->log.n;
       emit_steps(k, &s->body);
+      leave_block(k, began);
       lb_else(&k->b);
       emit_steps(k, &s->other);
+      leave_block(k, began);
       lb_end(&k->b);
       break;
     case ST_LOOP: {
       lv n = s->trips ? size(k, s->trips) : read_scalar(k, s->from, ET_I64), counter;
       lv go = lb_reg(&k->b, s->first.buffer ? read_scalar(k, s->first, ET_BOOL) : lb_const(&k->b, lt(ET_BOOL, 1), (scalar){.i = 1}));
+ began = k->log.n;
       lb_for(&k->b, "trip", lb_int(&k->b, 0), n, lb_int(&k->b, 1), 0, &counter);
       if (s->first.buffer || s->again.buffer) lb_while(&k->b, counter, go);
       lb_if(&k->b, lb_get(&k->b, go));
@@ -159,6 +247,7 @@ static void emit_steps(mb *k, const steps *list) {
       emit_cancel(k);
       emit_steps(k, &s->body);
       if (s->again.buffer && !EK_PLANTED("program-while")) lb_set(&k->b, go, read_scalar(k, s->again, ET_BOOL));
+      leave_block(k, began);
       lb_end(&k->b);
       lb_end(&k->b);
       break;
@@ -170,7 +259,7 @@ static mb begin(program *p, const char *name, bool plan) {
   mb k = {.p = p, .c = p->c, .a = p->a, .plan = plan};
   lfunc *f = loop_func(p->l, LF_MAIN, name, plan ? "sizes, checks, memory" : "the program");
   k.b = loop_builder(f);
-  k.syms = map_new(k.a);
+  k.syms = map_new(k.a), k.made = map_new(k.a);
   if (plan)
     p->plan_fn = f;
   else
@@ -178,6 +267,7 @@ static mb begin(program *p, const char *name, bool plan) {
   return k;
 }
 void program_functions(program *p) {
+  if (p->timed) loop_func(p->l, LF_KERNEL, "tick", "nothing: the runtime looks at the clock");
   mb k = begin(p, "plan", true);
   bind_symbols(&k);
   for (uint32_t i = 0; i < p->checks.n; i++) emit_check(&k, &p->checks.v[i]);
@@ -193,6 +283,12 @@ void program_functions(program *p) {
   k.rec = field(&k, "call", lptr(ET_I64));
   bind_symbols(&k);
   k.scratch_p = lb_offset(&k.b, k.arena_p, size(&k, p->arena_bytes));
+  bool late = false;
+  for (uint32_t i = 1; i < p->buffers.n; i++) late |= p->buffers.v[i].late;
+  if (late) {
+    k.fixed = lb_add(&k.b, size(&k, p->arena_bytes), lb_mul(&k.b, size(&k, p->scratch_bytes), field(&k, "threads", lt(ET_I64, 1))));
+    k.late_p = lb_offset(&k.b, k.arena_p, k.fixed);
+  }
   emit_steps(&k, &p->steps);
   write_out_dims(&k);
 }

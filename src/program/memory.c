@@ -1,13 +1,15 @@
 /* Where in the arena does every buffer lie? Buffers are placed largest first at the lowest offset where they overlap no buffer that is live at the same time (greedy by size: Pisarchyk and Lee, "Efficient memory management
- * for deep neural net inference", 2020). With symbolic sizes: if all sizes are multiples of one common polynomial (a batch size), the same search on the factors; otherwise a buffer is put above all it conflicts with.
- * Late sizes count with their bounds. */
+ * for deep neural net inference", 2020). With symbolic sizes: if all sizes are multiples of one common polynomial (a batch size), the same search on the factors; otherwise buffers that are not live at the same time share slots.
+ * Late sizes count with their bounds. Where a late size has none (its bound is EXPR_NO_BOUND or more), and nothing whose size hangs on it lives before it is known, the formulas hold the late size itself: such buffers lie in
+ * a part of their own, in the order in which their sizes are known, so that no offset needs a size before its time. */
 #include "program/build.h"
 #include "expr/passes.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { ALIGN = 64, SMALL = 1 << 16 };
-typedef struct mp { memplan *p; emodule *m; ctx *c; uint32_t pos; } mp;
+typedef struct span { uint32_t after, last; } span; /* a late size has its value in the steps after+1 .. last */
+typedef struct mp { memplan *p; emodule *m; ctx *c; uint32_t pos; span *known; } mp;
 
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   mp *k = env;
@@ -19,6 +21,7 @@ static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   for (uint32_t i = 0; i < k->m->lates.n; i++)
     if (k->m->lates.v[i].symbol == a) {
       int64_t least, most;
+      if (k->p->open[i]) return false;
       sym_range(k->c, sym_of_atom(k->c, a), &least, &most);
       *lo = sym_int(k->c, least), *hi = k->m->lates.v[i].bound;
       return true;
@@ -36,21 +39,23 @@ static sz bounded(mp *k, sz e) {
   return hi;
 }
 /* elems * size, rounded up to ALIGN: term by term when all coefficients are positive, so that N*c stays a multiple of N */
-static sz round_bytes(ctx *c, sz elems, uint32_t size) {
+static sz round_bytes(mp *k, sz elems, const buffer *of) {
+  ctx *c = k->c;
   sz r = sym_int(c, 0);
-  uint32_t n = sym_nterms(c, elems);
+  uint32_t n = sym_nterms(c, elems), size = et_bytes(of->type);
   bool simple = true;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t na;
     const atom *as;
     const uint8_t *ex;
-    int64_t k = sym_term(c, elems, i, &na, &as, &ex), b;
-    if (k < 0) simple = false;
+    int64_t q = sym_term(c, elems, i, &na, &as, &ex), b;
+    if (q < 0) simple = false;
     if (!simple) break;
-    if (!mul64(k, size, &b) || !add64(b, ALIGN - 1, &b)) ctx_fail(c, E_MEMORY, "the memory of one tensor overflows: %s elements (a size that is found at run time counts with its bound: bound it by --dim SIZE=MOST; for the trips of a loop, --dim NODE.trips=MOST)", sym_str(c, elems));
+    if (!mul64(q, size, &b) || !add64(b, ALIGN - 1, &b))
+      ctx_fail(c, E_MEMORY, "the memory of %s overflows: %s elements (a size that is found at run time counts with its bound: bound it by --dim SIZE=MOST; for the trips of a loop, --dim NODE.trips=MOST)", of->name && *of->name ? of->name : "one tensor", sym_str(c, elems));
     sz mono = sym_int(c, b / ALIGN * ALIGN);
     for (uint32_t j = 0; j < na; j++)
-      for (uint8_t q = 0; q < ex[j]; q++) mono = sym_mul(c, mono, sym_of_atom(c, as[j]));
+      for (uint8_t z = 0; z < ex[j]; z++) mono = sym_mul(c, mono, sym_of_atom(c, as[j]));
     r = sym_add(c, r, mono);
   }
   if (simple) return r;
@@ -72,10 +77,17 @@ static bool inside(emodule *m, uint32_t block, uint32_t of) { /* block is `of` o
   }
   return true;
 }
+/* t is computed: late sizes read from it are known, to the end of the block (`last` is set there) */
+static void computed(mp *k, tid t) {
+  for (uint32_t j = 0; t && j < k->m->lates.n; j++)
+    if (k->m->lates.v[j].tensor == t) k->known[j] = (span){k->pos, 0};
+}
 static void walk(mp *k, uint32_t block) {
   splan *p = k->p->plan;
   emodule *m = k->m;
-  uint32_t li = 0;
+  uint32_t li = 0, began = k->pos;
+  for (uint32_t i = 0; block && i < m->loops.n; i++)
+    for (uint32_t j = 0; m->loops.v[i].body == block && j < m->loops.v[i].ncarried; j++) computed(k, m->loops.v[i].inner[j]);
   for (uint32_t i = 0; i < m->blocks.v[block].items.n; i++) {
     item it = m->blocks.v[block].items.v[i];
     for (li = 0; li < p->launches.n; li++) {
@@ -96,7 +108,7 @@ static void walk(mp *k, uint32_t block) {
       walk(k, x->then_block);
       walk(k, x->else_block);
       k->pos++;
-      for (uint32_t j = 0; j < x->n; j++) touch_tensor(k, x->results[j]);
+      for (uint32_t j = 0; j < x->n; j++) touch_tensor(k, x->results[j]), computed(k, x->results[j]);
     } else if (it.kind == IT_LOOP) {
       xloop *x = &m->loops.v[it.index];
       uint32_t from = ++k->pos;
@@ -106,20 +118,80 @@ static void walk(mp *k, uint32_t block) {
       walk(k, x->body);
       k->pos++;
       touch_tensor(k, x->cond);
-      for (uint32_t j = 0; j < x->ncarried; j++) touch_tensor(k, x->next[j]), touch_tensor(k, x->inner[j]), touch_tensor(k, x->final[j]);
+      for (uint32_t j = 0; j < x->ncarried; j++) touch_tensor(k, x->next[j]), touch_tensor(k, x->inner[j]), touch_tensor(k, x->final[j]), computed(k, x->final[j]);
       for (uint32_t j = 0; j < x->ncollected; j++) touch_tensor(k, x->collected[j]);
       /* what was touched inside but lives outside is live all through the loop */
       for (uint32_t b = 1; b < p->buffers.n; b++) {
         membuf *q = &k->p->mem[b];
         if (q->used && q->last >= from && !EK_PLANTED("memory-loop") && !inside(m, p->buffers.v[b].block, x->body)) touch(k, b, q->first < from ? q->first : from, k->pos);
       }
+    } else
+      computed(k, xs(m, it.index)->tensor);
+  }
+  for (uint32_t j = 0; j < m->lates.n; j++)
+    if (k->known[j].after >= began && !k->known[j].last) k->known[j].last = block ? k->pos : UINT32_MAX;
+}
+/* ---- late sizes without a bound ---- */
+/* Are there late sizes without a bound in e, and when are all of them known? One that is not known in the steps first..last gets its bound after all. */
+static bool open_in(mp *k, sz e, uint32_t first, uint32_t last, bool *closed, span *when) {
+  bool any = false;
+  u32vec at = {0};
+  sz def;
+  sym_atoms(k->c, e, AT_SYMBOL, k->p->plan->l->a, &at);
+  for (uint32_t i = 0; i < at.n; i++) {
+    if (sym_definition(k->c, at.v[i], &def)) any |= open_in(k, def, first, last, closed, when);
+    for (uint32_t j = 0; j < k->m->lates.n; j++) {
+      if (k->m->lates.v[j].symbol != at.v[i] || !k->p->open[j]) continue;
+      if (first <= k->known[j].after || last > k->known[j].last) k->p->open[j] = false, *closed = true;
+      any = true;
+      if (when->after < k->known[j].after) when->after = k->known[j].after;
+      if (when->last > k->known[j].last) when->last = k->known[j].last;
+    }
+  }
+  return any;
+}
+static bool unbounded(mp *k, const late *l) {
+  int64_t least, most;
+  if (xt(k->m, l->tensor)->kind == TK_CONST) return false;
+  sym_range(k->c, l->bound, &least, &most);
+  return least >= EXPR_NO_BOUND;
+}
+static void open_lates(mp *k) {
+  splan *s = k->p->plan;
+  bool any = false, closed = true;
+  for (uint32_t j = 0; j < k->m->lates.n; j++) any |= k->p->open[j] = unbounded(k, &k->m->lates.v[j]);
+  while (any && closed) {
+    closed = false;
+    for (uint32_t i = 1; i < s->buffers.n; i++) {
+      const membuf *b = &k->p->mem[i];
+      span unused = {0};
+      if (b->used) open_in(k, bounded(k, s->buffers.v[i].elems), b->first, b->last, &closed, &unused);
     }
   }
 }
+/* Scratch areas that hang on such sizes are buffers of their launch. */
+static void late_scratch(mp *k) {
+  splan *s = k->p->plan;
+  bool closed = false;
+  for (uint32_t i = 0; i < s->launches.n; i++) {
+    launch *l = &s->launches.v[i];
+    span unused = {0};
+    if (!l->scratch || !open_in(k, bounded(k, l->scratch), UINT32_MAX, 0, &closed, &unused)) continue;
+    atom t;
+    sz threads = k->p->threads ? sym_of_atom(k->c, k->p->threads) : sym_fresh(k->c, "threads", 1, 1024);
+    if (sym_is_atom(k->c, threads, &t)) k->p->threads = t;
+    for (uint32_t a = 0; a < l->args.n; a++)
+      if (l->args.v[a].is_buffer && !l->args.v[a].buffer) l->args.v[a].buffer = s->buffers.n;
+    vec_push(s->l->a, s->buffers, ((buffer){.kind = BUF_ARENA, .type = ET_U8, .name = "scratch", .elems = sym_mul(k->c, l->scratch, threads), .block = l->block}));
+    l->scratch = 0;
+  }
+}
 
-typedef struct ent { uint32_t buf; int64_t size; } ent;
+typedef struct ent { uint32_t buf; int64_t size; span known; } ent; /* known: when its size is, in the late part */
 static int by_size(const void *a, const void *b) {
   const ent *x = a, *y = b;
+  if (x->known.after != y->known.after) return x->known.after < y->known.after ? -1 : 1;
+  if (x->known.last != y->known.last) return x->known.last > y->known.last ? -1 : 1;
   if (x->size != y->size) return x->size < y->size ? 1 : -1;
   return x->buf < y->buf ? -1 : 1;
 }
@@ -168,19 +240,66 @@ static uint32_t equal_weights(const mp *k, uint32_t i) {
   }
   return 0;
 }
+/* Offsets when sizes are not comparable: slots, one above the other. A buffer goes into a slot of which nothing is live at its time: one of its size, else the one that is least too large by typical values, and else a new one.
+ * es is in the order of sizes; what shares a slot is known at the same time. In the late part slots lie above those whose sizes are known by then, and still are. */
+typedef struct slot { sz bytes, offset; int64_t typical; span known; uint32_t last; /* its entry placed last */ } slot;
+static bool together(span a, span b) { return a.after == b.after && a.last == b.last; }
+static sz place_open(mp *k, const ent *es, uint32_t n, bool late) {
+  arena *a = k->p->plan->l->a;
+  VEC(slot) slots = {0};
+  uint32_t *before = NEWN(a, uint32_t, n + 1), *in = NEWN(a, uint32_t, n + 1); /* before: 1 + the entry placed in the same slot before; in: which */
+  for (uint32_t i = 0; i < n; i++) {
+    const membuf *b = &k->p->mem[es[i].buf];
+    uint32_t best = slots.n;
+    for (uint32_t j = 0; j < slots.n; j++) {
+      const slot *o = &slots.v[j];
+      bool taken = !together(o->known, es[i].known);
+      for (uint32_t at = EK_PLANTED("memory-open") ? before[o->last - 1] : o->last; at && !taken; at = before[at - 1]) taken = overlap(b, &k->p->mem[es[at - 1].buf]);
+      if (taken || (best < slots.n && (slots.v[best].bytes == b->bytes || (o->bytes != b->bytes && o->typical >= slots.v[best].typical)))) continue;
+      best = j;
+    }
+    if (best == slots.n) vec_push(a, slots, ((slot){.bytes = b->bytes, .typical = es[i].size, .known = es[i].known}));
+    slot *o = &slots.v[best];
+    if (o->bytes != b->bytes) o->bytes = sym_max(k->c, o->bytes, b->bytes);
+    before[i] = o->last, o->last = i + 1, in[i] = best;
+  }
+  sz top = sym_int(k->c, 0);
+  for (uint32_t j = 0; j < slots.n; j++) {
+    if (j && !together(slots.v[j].known, slots.v[j - 1].known)) {
+      top = sym_int(k->c, 0);
+      for (uint32_t i = 0; i < j; i++)
+        if (slots.v[i].known.last > slots.v[j].known.after) top = sym_add(k->c, top, slots.v[i].bytes);
+    }
+    slots.v[j].offset = top, top = sym_add(k->c, top, slots.v[j].bytes);
+    if (late && (j + 1 == slots.n || !together(slots.v[j + 1].known, slots.v[j].known))) vec_push(a, k->p->rooms, top);
+  }
+  for (uint32_t i = 0; i < n; i++) k->p->mem[es[i].buf].offset = slots.v[in[i]].offset;
+  return top;
+}
 void memory_plan(memplan *p) {
   splan *s = p->plan;
-  mp k = {p, s->m, s->m->c, 0};
   arena *a = s->l->a;
+  mp k = {p, s->m, s->m->c, 0, NEWN(a, span, s->m->lates.n + 1)};
   p->mem = NEWN(a, membuf, s->buffers.n);
+  p->open = NEWN(a, bool, s->m->lates.n + 1);
   walk(&k, 0);
-  uint32_t n = 0;
-  ent *es = NEWN(a, ent, s->buffers.n);
+  open_lates(&k);
+  uint32_t n = 0, nlate = 0, had = s->buffers.n;
+  late_scratch(&k);
+  if (s->buffers.n > had) { /* once more, with these */
+    p->mem = NEWN(a, membuf, s->buffers.n);
+    memset(k.known, 0, s->m->lates.n * sizeof *k.known);
+    k.pos = 0;
+    walk(&k, 0);
+  }
+  ent *es = NEWN(a, ent, s->buffers.n), *late = NEWN(a, ent, s->buffers.n);
   p->scratch_bytes = sym_int(k.c, 0);
   for (uint32_t i = 0; i < s->launches.n; i++) p->scratch_bytes = (EK_PLANTED("memory-scratch") ? sym_min : sym_max)(k.c, p->scratch_bytes, bounded(&k, s->launches.v[i].scratch ? s->launches.v[i].scratch : sym_int(k.c, 0)));
   for (uint32_t i = 1; i < s->buffers.n; i++) {
     buffer *b = &s->buffers.v[i];
-    p->mem[i].bytes = round_bytes(k.c, bounded(&k, b->elems), et_bytes(b->type));
+    bool closed = false;
+    sz elems = bounded(&k, b->elems);
+    p->mem[i].bytes = b->kind == BUF_INPUT || b->kind == BUF_OUTPUT ? 0 : round_bytes(&k, elems, b);
     if (b->kind == BUF_WEIGHTS && p->mem[i].used) {
       int64_t bytes;
       if (!sym_is_int(k.c, p->mem[i].bytes, &bytes)) ctx_bug(k.c, "program: weights of symbolic size");
@@ -188,8 +307,13 @@ void memory_plan(memplan *p) {
       p->mem[i].weight_offset = twin ? p->mem[twin].weight_offset : p->weight_bytes;
       if (!twin) p->weight_bytes += (uint64_t)bytes - (EK_PLANTED("memory-weights") && bytes > 64 ? 64 : 0);
     }
-    if (b->kind == BUF_ARENA && p->mem[i].used) es[n++] = (ent){i, 0};
+    if (b->kind != BUF_ARENA || !p->mem[i].used) continue;
+    span when = {0, UINT32_MAX};
+    if ((p->mem[i].late = open_in(&k, elems, p->mem[i].first, p->mem[i].last, &closed, &when))) late[nlate++] = (ent){i, expr_typical(s->m, p->mem[i].bytes), when};
+    else es[n++] = (ent){i, 0, {0}};
   }
+  qsort(late, nlate, sizeof *late, by_size);
+  place_open(&k, late, nlate, true);
   int64_t *factors = NEWN(a, int64_t, n + 1);
   sz common;
   bool gaps = common_factor(&k, es, n, &common, factors);
@@ -197,36 +321,29 @@ void memory_plan(memplan *p) {
     es[i].size = gaps ? factors[i] : expr_typical(s->m, p->mem[es[i].buf].bytes);
   }
   qsort(es, n, sizeof *es, by_size);
-  p->arena_bytes = sym_int(k.c, 0);
-  int64_t *at = NEWN(a, int64_t, n + 1), top = 0;
+  if (!gaps) {
+    p->arena_bytes = place_open(&k, es, n, false);
+    return;
+  }
+  int64_t *at = NEWN(a, int64_t, n + 1), top = 0, most = 0; /* most: the bound */
   for (uint32_t i = 0; i < n; i++) {
     membuf *b = &p->mem[es[i].buf];
-    if (gaps) {
-      int64_t pos = 0;
-      for (bool moved = true; moved;) {
-        moved = false;
-        for (uint32_t j = 0; j < i; j++)
-          if (overlap(b, &p->mem[es[j].buf]) && pos < at[j] + es[j].size && at[j] < pos + es[i].size) pos = at[j] + es[j].size, moved = true;
-      }
-      at[i] = pos;
-      if (pos + es[i].size > top) top = pos + es[i].size;
-      b->offset = sym_muli(k.c, common, pos);
-    } else {
-      sz off = sym_int(k.c, 0);
+    int64_t pos = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
       for (uint32_t j = 0; j < i; j++)
-        if (overlap(b, &p->mem[es[j].buf]) && !(EK_PLANTED("memory-open") && j + 1 == i)) off = sym_max(k.c, off, sym_add(k.c, p->mem[es[j].buf].offset, p->mem[es[j].buf].bytes));
-      b->offset = off;
-      p->arena_bytes = sym_max(k.c, p->arena_bytes, sym_add(k.c, off, b->bytes));
+        if (overlap(b, &p->mem[es[j].buf]) && pos < at[j] + es[j].size && at[j] < pos + es[i].size) pos = at[j] + es[j].size, moved = true;
     }
+    at[i] = pos;
+    if (pos + es[i].size > top) top = pos + es[i].size;
+    b->offset = sym_muli(k.c, common, pos);
   }
-  if (gaps) p->arena_bytes = sym_muli(k.c, common, top);
-  int64_t most = 0; /* the bound, where sizes are comparable */
-  if (gaps)
-    for (uint32_t t = 0; t <= k.pos; t++) {
-      int64_t live = 0;
-      for (uint32_t i = 0; i < n; i++)
-        if (p->mem[es[i].buf].first <= t && t <= p->mem[es[i].buf].last) live += es[i].size;
-      if (live > most) most = live;
-    }
-  p->live_bound = gaps ? sym_muli(k.c, common, most) : 0;
+  p->arena_bytes = sym_muli(k.c, common, top);
+  for (uint32_t t = 0; t <= k.pos; t++) {
+    int64_t live = 0;
+    for (uint32_t i = 0; i < n; i++)
+      if (p->mem[es[i].buf].first <= t && t <= p->mem[es[i].buf].last) live += es[i].size;
+    if (live > most) most = live;
+  }
+  p->live_bound = sym_muli(k.c, common, most);
 }

@@ -1,14 +1,14 @@
 /* How is a program read back from its text?
  *
  *   program    program "name" { line } kernels LOOPTEXT          `# ...` to the end of the line is a comment, up to the line `kernels`
- *   line       size N LO..HI [= SIZE] [at most SIZE]              = : what it stands for;  at most: a late size and its bound
+ *   line       size N LO..HI [= SIZE] [at most SIZE] [threads]    = : what it stands for;  at most: a late size and its bound;  threads: the number of threads
  *              input "name": type[SIZE, ...] | output "name": type[SIZE, ...]
  *              arena SIZE bytes [, at least SIZE] | scratch SIZE bytes per worker | weights N bytes
  *              buffer %N[.name]: KIND type x SIZE PLACE [halo VALUE]     numbered from 1 without gaps
- *                  PLACE of input, output: number N;  weights: in SIZE at N sha256:digest;  arena: in SIZE at SIZE steps FIRST..LAST
+ *                  PLACE of input, output: number N;  weights: in SIZE at N sha256:digest;  arena: in SIZE [late] at SIZE steps FIRST..LAST
  *              STEP
  *   STEP       launch K(ARG, ...) chunks SIZE [scratch SIZE] [parallel]      ARG: SIZE, scratch, or [out] %N[.name]
- *              late N = AT | if AT { STEP } [else { STEP }] | loop N = 0 .. (SIZE|AT) [if AT] [while AT] { STEP }        AT: %N[.name] [+ SIZE], an element of a buffer
+ *              late N = AT | room SIZE | room output N | if AT { STEP } [else { STEP }] | loop N = 0 .. (SIZE|AT) [if AT] [while AT] { STEP }        AT: %N[.name] [+ SIZE], an element of a buffer
  *              fail when not SIZE (>=|==) 0 "text" [node "name"]             those outside of all steps, before the first step: at entry
  *
  * Sizes are declared before they are used, and so are buffers. One error stops the reading: file, line, column, what was expected. LOOPTEXT is read by the loop level, with the same lines and columns.
@@ -208,6 +208,7 @@ static void size_line(rd *r) {
   if (word(r, "at")) want_word(r, "most"), s.bound = size(r);
   if (!sym_is_atom(r->c, sym_symbol(r->c, n, s.lo, s.hi), &s.symbol)) bad(r, "the range of a size");
   map_puts(r->sizes, n, s.symbol);
+  if (word(r, "threads")) r->p->threads = s.symbol;
   vec_push(r->a, r->p->sizes, s);
 }
 static pio in_out(rd *r) {
@@ -267,6 +268,7 @@ static void buffer_line(rd *r) {
   } else {
     want_word(r, "in");
     b.bytes = size(r);
+    b.late = b.kind == BUF_ARENA && word(r, "late");
     want_word(r, "at");
     if (b.kind == BUF_ARENA) {
       b.offset = size(r);
@@ -346,6 +348,14 @@ static bool one_step(rd *r, steps *to) {
     s.symbol = symbol(r);
     want(r, "=");
     s.from = where(r);
+  } else if (word(r, "room")) {
+    s.kind = ST_ROOM;
+    if (word(r, "output")) {
+      const char *at = (skip(r), r->s);
+      s.output = count(r);
+      if (s.output >= r->p->outputs.n) r->s = at, bad(r, "an output's number");
+    } else
+      s.room = size(r);
   } else if (word(r, "fail")) {
     s.kind = ST_CHECK;
     s.check = check(r);

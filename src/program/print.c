@@ -40,6 +40,7 @@ static void sizes(pp *k) {
     sb_put(k->b, "size "), size(k, sym_of_atom(k->c, s->symbol)), sb_fmt(k->b, " %lld..%lld", (long long)s->lo, (long long)s->hi);
     if (s->def) sb_put(k->b, " = "), size(k, s->def);
     if (s->bound) sb_put(k->b, " at most "), size(k, s->bound);
+    if (s->symbol == k->p->threads) sb_put(k->b, " threads");
     sb_putc(k->b, '\n');
   }
 }
@@ -68,7 +69,7 @@ static void buffers(pp *k) {
     sb_put(k->b, "buffer "), ref(k, i), sb_fmt(k->b, ": %s %s x ", kinds[b->kind], et_name(b->type)), size(k, b->elems);
     if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) sb_fmt(k->b, " number %u", b->number);
     if (b->kind == BUF_WEIGHTS) sb_put(k->b, " in "), size(k, b->bytes), sb_fmt(k->b, " at %llu sha256:%s", (unsigned long long)b->weight_offset, weights_digest(k->p, b, k->b->a));
-    if (b->kind == BUF_ARENA) sb_put(k->b, " in "), size(k, b->bytes), sb_put(k->b, " at "), size(k, b->offset), sb_fmt(k->b, " steps %u..%u", b->first, b->last);
+    if (b->kind == BUF_ARENA) sb_put(k->b, " in "), size(k, b->bytes), sb_put(k->b, b->late ? " late at " : " at "), size(k, b->offset), sb_fmt(k->b, " steps %u..%u", b->first, b->last);
     if (b->halo) sb_put(k->b, " halo "), scalar_text(k, b->type, b->fill);
     sb_putc(k->b, '\n');
   }
@@ -122,6 +123,10 @@ static void all_steps(pp *k, const steps *list) {
       break;
     case ST_LATE:
       sb_put(k->b, "late "), size(k, sym_of_atom(k->c, s->symbol)), sb_put(k->b, " = "), where(k, s->from);
+      break;
+    case ST_ROOM:
+      if (s->room) sb_put(k->b, "room "), size(k, s->room);
+      else sb_fmt(k->b, "room output %u", s->output);
       break;
     case ST_IF:
       sb_put(k->b, "if "), where(k, s->from), sb_putc(k->b, ' '), braces(k, &s->body);

@@ -2,13 +2,15 @@
  *
  * A program is sizes, inputs and outputs, buffers, and a tree of steps over them:
  *   launch K (args) chunks n          a kernel; buffers are pointers to their first element, sizes are integers
- *   late S = T                        the size S is read from the scalar T, a place in a buffer; until then (in `plan`) it counts with its bound
+ *   late S = T                        the size S is read from the scalar T, a place in a buffer; until then (in `plan`) it counts with its bound, if it has one
+ *   room B  |  room output N          the late part of the arena needs B bytes; output N has its sizes now: where there is less, `run` says how much is needed and returns, to be called again
  *   if T { ... } else { ... }         T: bool scalar
  *   loop i = 0 .. n [if T] [while T] { ... }   `if`: whether it begins at all, `while`: read at the end of every trip; copies of carried tensors are launches
  *   fail when a size condition does not hold; those of the whole program are checked by `plan`, before anything runs
  * A size has a value where it is the size of an input's dimension, has a definition over sizes with values, or was set by an earlier late or loop step of this block or of one around it.
  * MEMORY. All arena buffers lie in one arena; buffers that are live at the same time do not overlap. Offsets and the arena's size are formulas in the size symbols: numbers when there are none. Late sizes count with
- *   their bounds. The arena ends with one scratch area per worker. Nothing is allocated while the program runs.
+ *   their bounds. The arena ends with one scratch area per worker. After that follows the late part: buffers (`late`) whose formulas hold late sizes without a bound. How much of it there must be is known when they are
+ *   (room steps); `plan` counts none. Nothing is allocated while the program runs.
  *   Steps are numbered in the order of the text: a launch is one; an if and a loop are one where they begin and one where they end. A buffer is live from its first to its last step; one that a loop uses but that
  *   also lives before or after it is live all through the loop.
  *
@@ -19,7 +21,8 @@
 #define EK_PROGRAM_H
 #include "schedule/schedule.h"
 
-typedef struct psize { atom symbol; int64_t lo, hi; sz def; /* what it stands for; 0 none */ sz bound; /* a late size or a loop's counter: at most this; else 0 */ } psize;
+enum { PROGRAM_ROOM = 100 }; /* what `run` returns to be called again with more memory: the runtime's EK_RT_ROOM */
+typedef struct psize { atom symbol; int64_t lo, hi; sz def; /* what it stands for; 0 none */ sz bound; /* a loop's counter, or a late size that has one: at most this; else 0 */ } psize;
 typedef struct pio { const char *name; etype type; uint32_t rank; const sz *dims; } pio;
 typedef struct pbuffer {
   buf_kind kind;
@@ -27,7 +30,8 @@ typedef struct pbuffer {
   const char *name;      /* for readers; may be NULL */
   sz elems;
   uint32_t number;       /* input, output: which */
-  sz bytes, offset;      /* arena: room, a multiple of 64, and where in the arena */
+  sz bytes, offset;      /* arena: room, a multiple of 64, and where in the arena, or in its late part */
+  bool late;             /* arena: in the late part */
   uint32_t first, last;  /* arena: live in these steps */
   uint64_t weight_offset;
   bytes source;          /* weights: contents, or what they are packed from; NULL when read from text */
@@ -38,7 +42,7 @@ typedef struct pbuffer {
 typedef struct place { uint32_t buffer; sz at; } place; /* one element; buffer 0: none */
 typedef struct pcheck { sz ge0; bool is_eq; const char *text, *node; } pcheck; /* node may be NULL */
 
-typedef enum { ST_LAUNCH = 1, ST_LATE, ST_CHECK, ST_IF, ST_LOOP } step_kind;
+typedef enum { ST_LAUNCH = 1, ST_LATE, ST_CHECK, ST_IF, ST_LOOP, ST_ROOM } step_kind;
 typedef struct steps { struct step *v; uint32_t n, cap; } steps;
 typedef struct step {
   step_kind kind;
@@ -47,7 +51,10 @@ typedef struct step {
   uint32_t nargs; const kargs *args; /* LAUNCH: buffer 0 is the scratch area */
   sz chunks, scratch;    /* LAUNCH; scratch: bytes per worker, 0 is none */
   bool parallel;
+  uint32_t launch;       /* LAUNCH: its number in the plan + 1; 0: read from text */
   atom symbol;           /* LATE: the size; LOOP: the trip's number */
+  sz room;               /* ROOM: bytes of the late part; 0: of output number `output` */
+  uint32_t output;
   sz trips;              /* LOOP; 0: read from `from` */
   place from;            /* LATE: the value; IF: the condition; LOOP: the number of trips */
   place first, again;    /* LOOP: conditions, none: true */
@@ -65,10 +72,12 @@ typedef struct program {
   VEC(pbuffer) buffers;  /* [0] unused */
   VEC(pcheck) checks;    /* at entry */
   steps steps;
-  sz arena_bytes;        /* without scratch */
+  atom threads;          /* the symbol among the sizes that is the number of threads; 0: none is */
+  sz arena_bytes;        /* without scratch and the late part */
   sz scratch_bytes;      /* per worker */
   sz live_bound;         /* most bytes live at one step: no plan can be below it; 0: not known */
   uint64_t weight_bytes;
+  bool timed;            /* run calls the empty kernel `tick` through call->parallel before and after each launch, with 2*launch and 2*launch + 1 chunks */
   lfunc *plan_fn, *run_fn;
 } program;
 

@@ -26,6 +26,7 @@ void program_entry_sizes(const program *p, u32vec *known, arena *a) {
       atom s;
       if (sym_is_atom(p->c, p->inputs.v[i].dims[d], &s) && sym_kind(p->c, s) == AT_SYMBOL) vec_push(a, *known, s);
     }
+  if (p->threads) vec_push(a, *known, p->threads);
 }
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   const program *p = env;
@@ -34,11 +35,25 @@ static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   *lo = sym_int(p->c, s->lo), *hi = EK_PLANTED("program-bound") ? *lo : s->bound;
   return true;
 }
+static bool open_size(const program *p, sz e, int depth) {
+  u32vec atoms = {0};
+  if (depth > 64) return false;
+  sym_atoms(p->c, e, AT_SYMBOL, p->a, &atoms);
+  for (uint32_t i = 0; i < atoms.n; i++) {
+    const psize *s = program_size(p, atoms.v[i]);
+    if (!s || s->bound || s->symbol == p->threads) continue;
+    u32vec known = {0};
+    program_entry_sizes(p, &known, p->a);
+    if (s->def ? open_size(p, s->def, depth + 1) : !program_known(p, &known, sym_of_atom(p->c, s->symbol))) return true;
+  }
+  return false;
+}
 sz program_bounded(const program *p, sz e) {
   sz lo, hi;
   sym_between(p->c, e, late_between, (void *)p, &lo, &hi);
   return hi;
 }
+bool program_open(const program *p, sz e) { return open_size(p, program_bounded(p, e), 0); }
 /* The levels above make sizes at different times, and learn more about ranges in between. Here every part is made again with all that is known in the end, as a reader of the text will make it. */
 typedef struct simple {
   map *done;

@@ -14,9 +14,9 @@ typedef struct vf {
   const char *when; /* NULL: count, report nothing */
   sbuf *out;
   uint32_t errors, unproved, pos, example;
-  u32vec known;
+  u32vec known, rooms;
   bool legal[EXAMPLES];
-  bool *written;
+  bool *written, *open, *grown; /* per buffer; per output: it hangs on a late size without bound, and there is room for it */
   uint32_t *last_use; /* step */
 } vf;
 
@@ -87,20 +87,28 @@ static void settle(vf *k, answer is, const char *what) {
   k->unproved++;
   if (k->out) sb_fmt(k->out, "not proved false: %s\n", what);
 }
-static void known(vf *k, sz e, const char *what) {
+static bool known(vf *k, sz e, const char *what) {
   if (!e)
     err(k, "%s is missing", what);
   else if (!program_known(k->p, &k->known, e))
     err(k, "%s, %s, depends on a size that has no value here", what, str(k, e));
+  else
+    return true;
+  return false;
 }
 
 /* ---- what a step uses ---- */
+static bool roomy(vf *k, const pbuffer *b);
 static bool use(vf *k, uint32_t n, bool write, const char *who) {
   if (!n || n >= k->p->buffers.n) return err(k, "%s uses buffer %%%u, which does not exist", who, n), false;
   const pbuffer *b = &k->p->buffers.v[n];
   if (write && (b->kind == BUF_INPUT || b->kind == BUF_WEIGHTS)) err(k, "%s writes to %s, which is constant", who, ref(k, n));
   if (b->kind == BUF_ARENA && (k->pos < b->first || k->pos > b->last)) err(k, "%s is step %u, but %s lives in the steps %u..%u", who, k->pos, ref(k, n), b->first, b->last);
   if (!write && (b->kind == BUF_ARENA || b->kind == BUF_OUTPUT) && !k->written[n]) err(k, "%s reads %s before anything is written there", who, ref(k, n));
+  if (b->kind == BUF_ARENA && b->late && b->offset && b->bytes) {
+    if (known(k, b->offset, "the offset of a late buffer") && !roomy(k, b)) err(k, "%s uses %s before there is room for it", who, ref(k, n));
+  } else if (b->kind == BUF_OUTPUT && b->number < k->p->outputs.n && k->open[b->number] && !k->grown[b->number])
+    err(k, "%s uses %s before there is room for it", who, ref(k, n));
   k->last_use[n] = k->pos;
   return true;
 }
@@ -167,7 +175,35 @@ static void set(vf *k, atom symbol, const char *what) { /* from here on */
     if (k->known.v[i] == symbol) err(k, "%s, %s, has a value already", what, sym_name(k->c, symbol));
   vec_push(k->a, k->known, symbol);
 }
+static void outgrow(vf *k, uint32_t output) {
+  const pio *o = &k->p->outputs.v[output];
+  for (uint32_t d = 0; d < o->rank; d++) known(k, o->dims[d], arena_fmt(k->a, "dimension %u of output %s", d, o->name));
+  k->grown[output] = true;
+}
+/* Late buffers and outputs are used when room for them was asked for: a room that is not below their end in any example. */
+static bool roomy(vf *k, const pbuffer *b) {
+  sz end = sym_add(k->c, b->offset, b->bytes);
+  for (uint32_t i = 0; i < k->rooms.n; i++) {
+    bool below = false;
+    int64_t x, y;
+    for (uint32_t e = 0; e < EXAMPLES && !below && k->rooms.v[i] != end; e++) below = k->legal[e] && at_example(k, e, end, &x) && at_example(k, e, k->rooms.v[i], &y) && x > y;
+    if (!below) return true;
+  }
+  return false;
+}
 static void walk(vf *k, const steps *list, uint32_t depth);
+/* The steps of a recurrence, a loop of launches alone: what lives all through it and is written by one launch holds for all of them what earlier turns wrote. */
+static void earlier_turns(vf *k, const steps *body, uint32_t from) {
+  for (uint32_t i = 0; i < body->n; i++)
+    if (body->v[i].kind != ST_LAUNCH) return;
+  for (uint32_t i = 0; i < body->n; i++)
+    for (uint32_t j = 0; j < body->v[i].nargs; j++) {
+      const kargs *a = &body->v[i].args[j];
+      if (!a->is_buffer || !a->write || a->buffer >= k->p->buffers.n) continue;
+      const pbuffer *b = &k->p->buffers.v[a->buffer];
+      if (b->kind == BUF_OUTPUT || (b->first <= from && b->last > from + body->n)) k->written[a->buffer] = true;
+    }
+}
 static void loop(vf *k, const step *s, uint32_t depth) {
   uint32_t from = ++k->pos, outside = k->known.n;
   if (s->trips)
@@ -176,6 +212,7 @@ static void loop(vf *k, const step *s, uint32_t depth) {
     element(k, s->from, K_INT, K_UINT, "the number of trips");
   if (s->first.buffer) element(k, s->first, K_BOOL, K_BOOL, "the first condition of a loop");
   set(k, s->symbol, "a loop's counter");
+  earlier_turns(k, &s->body, from);
   walk(k, &s->body, depth + 1);
   k->pos++;
   if (s->again.buffer) element(k, s->again, K_BOOL, K_BOOL, "the condition of a loop");
@@ -191,7 +228,7 @@ static void walk(vf *k, const steps *list, uint32_t depth) {
     err(k, "steps are nested more than 200 deep");
     return;
   }
-  uint32_t outside = k->known.n;
+  uint32_t outside = k->known.n, rooms = k->rooms.n;
   for (uint32_t i = 0; i < list->n; i++) {
     const step *s = &list->v[i];
     switch (s->kind) {
@@ -199,14 +236,18 @@ static void walk(vf *k, const steps *list, uint32_t depth) {
       launch_step(k, s);
       break;
     case ST_LATE: {
-      const psize *z = program_size(k->p, s->symbol);
       element(k, s->from, K_INT, K_UINT, "a late size");
-      if (z && !z->bound) err(k, "the late size %s has no bound", sym_name(k->c, s->symbol));
       set(k, s->symbol, "a late size");
       break;
     }
     case ST_CHECK:
       known(k, s->check.ge0, "a condition");
+      break;
+    case ST_ROOM:
+      if (!s->room && s->output >= k->p->outputs.n) err(k, "a room step for output %u of %u", s->output, k->p->outputs.n);
+      else if (s->room) known(k, s->room, "the room");
+      else outgrow(k, s->output);
+      if (s->room) vec_push(k->a, k->rooms, s->room);
       break;
     case ST_IF:
       k->pos++;
@@ -222,7 +263,7 @@ static void walk(vf *k, const steps *list, uint32_t depth) {
       err(k, "no such step: %d", (int)s->kind);
     }
   }
-  if (depth) k->known.n = outside;
+  if (depth) k->known.n = outside, k->rooms.n = rooms;
 }
 
 /* ---- memory ---- */
@@ -269,10 +310,11 @@ static void buffers(vf *k) {
       if (b->weight_offset % 64) err(k, "%s: offset %llu is not a multiple of 64", who, (unsigned long long)b->weight_offset);
       continue;
     }
-    known(k, b->offset, arena_fmt(k->a, "the offset of %s", who));
+    if (!b->late) known(k, b->offset, arena_fmt(k->a, "the offset of %s", who));
     settle(k, le(k, zero, b->offset), arena_fmt(k->a, "the offset of %s, %s, is negative", who, str(k, b->offset)));
-    settle(k, le(k, sym_add(k->c, b->offset, b->bytes), p->arena_bytes),
-           arena_fmt(k->a, "%s: %s bytes at %s are not inside the arena, %s bytes", who, str(k, b->bytes), str(k, b->offset), str(k, p->arena_bytes)));
+    if (!b->late)
+      settle(k, le(k, sym_add(k->c, b->offset, b->bytes), p->arena_bytes),
+             arena_fmt(k->a, "%s: %s bytes at %s are not inside the arena, %s bytes", who, str(k, b->bytes), str(k, b->offset), str(k, p->arena_bytes)));
     if (sym_int_or(k->c, b->offset, 0) % 64) err(k, "%s: offset %s is not a multiple of 64", who, str(k, b->offset));
     if (b->first > b->last) err(k, "%s lives in no step: %u..%u", who, b->first, b->last);
   }
@@ -287,7 +329,7 @@ static void overlaps(vf *k) {
         bool same = x->weight_offset == y->weight_offset && xn == yn && x->type == y->type && (!x->source.p || !y->source.p || weights_equal(k->c, x->source, x->pack, y->source, y->pack));
         if (!same && x->weight_offset < y->weight_offset + yn && y->weight_offset < x->weight_offset + xn) err(k, "the weights %s and %s overlap", ref(k, j), ref(k, i));
       }
-      if (x->kind != BUF_ARENA || y->kind != BUF_ARENA || x->first > y->last || y->first > x->last || !x->bytes || !y->bytes || !x->offset || !y->offset) continue;
+      if (x->kind != BUF_ARENA || y->kind != BUF_ARENA || x->first > y->last || y->first > x->last || x->late != y->late || !x->bytes || !y->bytes || !x->offset || !y->offset) continue;
       answer is = apart(k, x, y);
       if (is != YES)
         settle(k, is,
@@ -298,6 +340,7 @@ static void overlaps(vf *k) {
 static void check(vf *k) {
   const program *p = k->p;
   k->written = NEWN(k->a, bool, p->buffers.n), k->last_use = NEWN(k->a, uint32_t, p->buffers.n);
+  k->open = NEWN(k->a, bool, p->outputs.n + 1), k->grown = NEWN(k->a, bool, p->outputs.n + 1);
   if (!p->l || !p->arena_bytes || !p->scratch_bytes) {
     err(k, "the kernels, the arena's size or that of the scratch area is missing");
     return;
@@ -314,7 +357,10 @@ static void check(vf *k) {
   buffers(k);
   overlaps(k);
   for (uint32_t i = 0; i < p->outputs.n; i++)
-    for (uint32_t d = 0; d < p->outputs.v[i].rank; d++) known(k, program_bounded(p, p->outputs.v[i].dims[d]), arena_fmt(k->a, "the bound of dimension %u of output %s", d, p->outputs.v[i].name));
+    for (uint32_t d = 0; d < p->outputs.v[i].rank; d++) {
+      if (program_open(p, p->outputs.v[i].dims[d])) k->open[i] = true;
+      else known(k, program_bounded(p, p->outputs.v[i].dims[d]), arena_fmt(k->a, "the bound of dimension %u of output %s", d, p->outputs.v[i].name));
+    }
   walk(k, &p->steps, 0);
   for (uint32_t i = 0; i < p->outputs.n; i++)
     for (uint32_t d = 0; d < p->outputs.v[i].rank; d++) known(k, p->outputs.v[i].dims[d], arena_fmt(k->a, "dimension %u of output %s", d, p->outputs.v[i].name));

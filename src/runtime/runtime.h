@@ -16,18 +16,20 @@ typedef struct ek_rt_call {
   const void *const *in;   /* one pointer per input, in the model's order; elements dense and row-major */
   void *const *out;        /* one pointer per output; room for the largest size that plan() gave */
   const int64_t *in_dims;  /* dims of all inputs, one after the other */
-  int64_t *out_dims;       /* written: dims of all outputs, one after the other. plan: upper bounds; run: actual */
-  uint8_t *arena;          /* scratch memory, 64-aligned, plan's size; NULL in plan */
+  int64_t *out_dims;       /* dims of all outputs, one after the other. plan writes what there must be room for at first; run begins with what there is room for, and writes what they are */
+  uint8_t *arena;          /* scratch memory, 64-aligned, arena_bytes; NULL in plan */
   const uint8_t *weights;  /* packed constants, 64-aligned */
   void (*parallel)(struct ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks);
   void *pool;              /* for parallel */
   int64_t threads;         /* workers that may run at once, the caller included; scratch areas are laid out for this many */
   int64_t scratch;         /* written by plan and read by kernels: not used directly by callers */
-  int64_t arena_bytes;     /* written by plan: size of the arena */
+  int64_t arena_bytes;     /* written by plan: size of the arena; run begins with what the arena has */
   const char *message;     /* written on failure: static text */
   int64_t cancel;          /* 0; other threads may set it: run ends with E_CANCELLED before its next kernel */
 } ek_rt_call;
 typedef int64_t (*ek_rt_main)(ek_rt_call *call); /* 0, or an error code (ecode) with call->message set */
+/* Returned by run, of models with sizes that only a run finds and that have no bound: it has written into arena_bytes and out_dims how much it needs. With so much it is called again, and begins at its beginning. */
+enum { EK_RT_ROOM = 100 };
 
 typedef struct ek_rt_tensor { const char *name; int32_t type; /* ONNX element type code */ int32_t rank; const int64_t *dims; /* fixed sizes, or -1 */ const char *const *dim_names; /* symbol or formula of the -1 ones */ } ek_rt_tensor;
 typedef struct ek_rt_pool ek_rt_pool;

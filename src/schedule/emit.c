@@ -130,7 +130,7 @@ static unsigned dep_ex(ectx *e, ex x) {
   case EX_INDEX: d = dep_sz(e, emit_resolve(e, n->index)); break;
   case EX_LOAD: {
     const local *l = local_of(e, n->tensor);
-    if (l && l->regs) d = D_ROW | (l->regs_vec ? D_LANE : 0);
+    if (l && l->regs) d = l->single ? 0 : D_ROW | (l->regs_vec ? D_LANE : 0);
     for (uint32_t i = 0; i < n->nargs; i++) d |= dep_sz(e, emit_resolve(e, n->args[i]));
     d |= dep_ex(e, n->otherwise);
     break;
@@ -349,7 +349,7 @@ static evalue emit_load(ectx *e, ex x) {
   ex_node n = *exn(e->m, x);
   const local *l = local_of(e, n.tensor);
   if (l && l->regs) {
-    return (evalue){l->regs[e->r * TILE_V + e->v], l->regs_vec};
+    return (evalue){l->regs[l->single ? 0 : e->r * TILE_V + e->v], l->regs_vec};
   }
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == x) {
@@ -383,17 +383,19 @@ static evalue emit_load(ectx *e, ex x) {
     evalue v = load_at(e, t->type, ptr, emit_address(e, lay, idx), 0, lanewise);
     return v;
   }
-  if (!lanewise) { /* scalar: clamp, then select */
+  if (!lanewise) { /* scalar: clamp, then select; not at all where the tensor may be empty */
     lv cond = 0;
+    bool some = true;
     for (uint32_t i = 0; i < n.nargs; i++) {
       if (safe[i]) continue;
+      some &= sym_ge0(e->c, sym_addi(e->c, t->shape[i], -1));
       lv v = emit_size(e, idx[i]), size = emit_size(e, t->shape[i]), zero = lb_int(&e->b, -EK_PLANTED("schedule-guard"));
       lv in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, zero), lb_cmp(&e->b, OP_LT, v, size), 0);
       cond = cond ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), cond, in, 0) : in;
     }
     lv at = emit_size(e, emit_address(e, lay, idx));
-    at = lb_op(&e->b, OP_SEL, lt(ET_I64, 1), cond, at, emit_size(e, lay->base));
-    lv v = lb_load(&e->b, lt(t->type, 1), ptr, at);
+    if (some) at = lb_op(&e->b, OP_SEL, lt(ET_I64, 1), cond, at, emit_size(e, lay->base));
+    lv v = some ? lb_load(&e->b, lt(t->type, 1), ptr, at) : lb_load_ex(&e->b, lt(t->type, 1), ptr, at, cond, 0, 0, 0);
     if (!n.otherwise) return (evalue){v, false};
     evalue o = emit_value(e, n.otherwise);
     if (!o.vec) return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, 1), cond, v, o.v), false};
@@ -480,7 +482,7 @@ void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, boo
     p = vec ? emit_vec(e, q, ET_I64) : q.v;
   } else if (n->nargs) {
     sz first = sym_of_atom(e->c, n->args[0]);
-    p = vec ? lb_splat(&e->b, (uint16_t)ln, emit_size(e, first)) : emit_size(e, first);
+    p = !vec ? emit_size(e, first) : e->lane_reduced ? size_vec(e, first) : lb_splat(&e->b, (uint16_t)ln, emit_size(e, first));
   } else p = lb_const(&e->b, I, (scalar){.i = 0});
   lv old = lb_get(&e->b, best), have = lb_get(&e->b, found);
   bool last = n->op == RED_ARGMAX_LAST || n->op == RED_ARGMIN_LAST, mx = n->op == RED_ARGMAX || n->op == RED_ARGMAX_LAST;
@@ -496,6 +498,7 @@ void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, boo
     evalue w = emit_value(e, n->where);
     better = lb_op(&e->b, OP_AND, B, better, vec ? emit_vec(e, w, ET_BOOL) : w.v, 0);
   }
+  if (e->count && e->lane_reduced) better = lb_op(&e->b, OP_AND, B, better, lane_mask(e), 0);
   lb_set(&e->b, best, lb_op(&e->b, OP_SEL, T, better, v, old));
   lb_set(&e->b, pay, lb_op(&e->b, OP_SEL, I, better, p, lb_get(&e->b, pay)));
   lb_set(&e->b, found, lb_op(&e->b, OP_OR, B, have, better, 0));
@@ -589,8 +592,10 @@ void emit_store(ectx *e, tid t, const sz *index, evalue v, sop op) {
   lv x = emit_vec(e, v, tt->type);
   sz coef = emit_lane_coef(e, addr, &rest);
   int64_t k;
-  if (op) ctx_bug(e->c, "schedule: vector update of %s", tt->name);
-  if (coef && sym_is_int(e->c, coef, &k) && k == 1 && !(dep_sz(e, rest) & D_LANE)) lb_store_ex(&e->b, ptr, emit_size(e, addr), x, 0, e->count, 0, 0);
+  bool side = coef && sym_is_int(e->c, coef, &k) && k == 1 && !(dep_sz(e, rest) & D_LANE);
+  if (op && !side) ctx_bug(e->c, "schedule: vector update of %s", tt->name);
+  if (op) x = lb_op(&e->b, op, lt(tt->type, e->lanes), lb_load_ex(&e->b, lt(tt->type, e->lanes), ptr, emit_size(e, addr), 0, e->count, 0, 0), x, 0);
+  if (side) lb_store_ex(&e->b, ptr, emit_size(e, addr), x, 0, e->count, 0, 0);
   else if (coef && !(dep_sz(e, rest) & D_LANE)) lb_store_ex(&e->b, ptr, emit_size(e, addr), x, 0, e->count, emit_size(e, coef), 0);
   else lb_scatter(&e->b, ptr, size_vec(e, addr), x, lane_mask(e));
 }

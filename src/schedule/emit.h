@@ -15,7 +15,7 @@ typedef struct evalue { lv v; bool vec; } evalue; /* vec: `lanes` lanes (also wh
 typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offset of copy (r, v) = r*row_step + v*vec_step */ bool lane; sz subst; } binding;
 
 /* Where a tensor lives while its kernel runs, instead of its global layout. */
-typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, read at the very point being computed */ bool regs_vec; lv ptr; const layout *lay; /* scratch */ } local;
+typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, read at the very point being computed */ bool regs_vec, single /* one value for all copies */; lv ptr; const layout *lay; /* scratch */ } local;
 /* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
 typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; the lane variable must not occur */ sz lane_base; /* where the pack begins on the lane variable; 0: at the tile itself */ } packed;
 

@@ -238,7 +238,7 @@ static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t 
 static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, const scan_part *part, uint32_t kernel, uint32_t block, uint32_t item) {
   kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = p->l->a, .canon = canon};
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(k.a, "k%u", p->launches.n), "");
-  k.l = (launch){.func = f, .kernel = kernel, .block = block, .item = item, .chunks = sym_int(k.c, 1)};
+  k.l = (launch){.func = f, .kernel = kernel, .block = block, .item = item, .chunks = sym_int(k.c, 1), .stages = *stages};
   k.cls = kernel != UINT32_MAX ? p->m->kernels.v[kernel].cls : 0;
   emit_begin(&k.e, p, f, &k.l);
   k.scratch = sym_int(k.c, 0);

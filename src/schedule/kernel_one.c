@@ -2,9 +2,26 @@
 #include "schedule/halo.h"
 #include "schedule/kernel_in.h"
 
+/* Is the number of the point in u or v itself a part of the value? As quotient and rest of one variable it would cost a division at each point. */
+static bool counts_points(kctx *k, ex x, atom u, atom v, map *seen) {
+  const ex_node *n = exn(k->m, x);
+  uint64_t dummy;
+  if (map_getu(seen, x, &dummy)) return false;
+  map_putu(seen, x, 1);
+  if (n->kind == EX_INDEX) {
+    sz at = emit_resolve(&k->e, n->index);
+    return address_uses(&k->e, at, u) || address_uses(&k->e, at, v);
+  }
+  for (uint32_t i = 0; n->kind == EX_OP && i < n->nargs; i++)
+    if (counts_points(k, n->args[i], u, v, seen)) return true;
+  return n->kind == EX_LOAD && n->otherwise && counts_points(k, n->otherwise, u, v, seen);
+}
+enum { SHORT_ROW = 32 };
 /* Joins neighbouring variables of an element-wise group into one wherever all addresses allow it: u (outer), v (inner, extent e) become w = u*e + v. */
 static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at) {
   atom u = domain->v[at], v = domain->v[at + 1];
+  for (uint32_t i = 0; i < group->n && sym_int_or(k->c, sym_extent(k->c, v), SHORT_ROW) >= SHORT_ROW; i++)
+    if (counts_points(k, xs(k->m, group->v[i])->value, u, v, map_new(k->a))) return false;
   sz eu = sym_extent(k->c, u), ev = sym_extent(k->c, v), w = sym_var(k->c, "f", sym_mul(k->c, eu, ev));
   atom wa;
   if (!sym_is_atom(k->c, w, &wa)) return false;

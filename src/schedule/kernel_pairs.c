@@ -3,6 +3,7 @@
  * running   one walk over the places with the value so far in a register.
  * ranking   sorted by digits of 8 bits, least first (a stable sort, so equal keys keep their order): keys become unsigned integers in ascending order; a digit in which all keys agree costs nothing. Each place then
  *           gets the position at which it came out. NaN comes before nothing and nothing before it: it ranks 0, as in the formula, and stands after all others.
+ *           If only the first few count, they are kept in order while one walk looks for better ones; all others get the number of those few.
  *
  * The other variables of the stage, flattened, are the chunks.
  */
@@ -71,7 +72,7 @@ void kernel_running(kctx *k, uint32_t si) {
 }
 
 /* ---- ranking ---- */
-enum { DIGIT = 8, BUCKETS = 1 << DIGIT };
+enum { DIGIT = 8, BUCKETS = 1 << DIGIT, FEW_SELECTED = 128 /* a better place moves half of so many */ };
 static etype key_type(etype t) { return et_bytes(t) > 4 ? ET_U64 : ET_U32; }
 /* v as an unsigned integer whose order is that of v (falling: the reverse); NaN is the last one */
 static lv key_of(lbuild *b, etype t, lv v, bool falling) {
@@ -99,13 +100,81 @@ static lv digit_of(lbuild *b, lv key, lv shift) { /* as an index */
   lv d = lb_op(b, OP_BAND, U, lb_op(b, OP_SHR, U, key, lb_op(b, OP_CAST, U, shift, 0, 0), 0), lb_const(b, U, (scalar){.i = BUCKETS - 1}), 0);
   return lb_op(b, OP_CAST, i64(), d, 0, 0);
 }
+static lv rank_of(lbuild *b, etype key, etype t, lv k, lv rank) { /* of the place with this key: NaN has none before it */
+  if (et_kind(t) != K_FLOAT) return rank;
+  lv last = lb_op(b, OP_BNOT, lt(key, 1), lb_const(b, lt(key, 1), (scalar){.i = 0}), 0, 0);
+  return lb_op(b, OP_SEL, i64(), lb_op(b, OP_EQ, lt(ET_BOOL, 1), k, last, 0), lb_int(b, EK_PLANTED("schedule-ranking")), rank);
+}
+static void store_rank(kctx *k, uint32_t si, lv rank) {
+  etype result = (etype)exn(k->m, xs(k->m, si)->value)->type;
+  store_at(k, si, result == ET_I64 ? rank : lb_op(&k->e.b, OP_CAST, lt(result, 1), rank, 0, 0));
+}
+/* The walk over places lo..hi-1. `full`: all rooms are taken, and the last key is the one to beat. Those behind the new one, which are worse and not equal, move up. */
+static void select_from(kctx *k, uint32_t si, const ranking *r, lv lo, lv hi, bool full, lv keys, lv from) {
+  ectx *e = &k->e;
+  lbuild *b = &e->b;
+  etype t = (etype)exn(k->m, r->key)->type, u = key_type(t);
+  lv few = lb_int(b, r->few), i, j;
+  lv worst = full ? lb_reg(b, lb_load(b, lt(u, 1), keys, lb_int(b, r->few - 1))) : 0;
+  lb_for(b, "place", lo, hi, lb_int(b, 1), 0, &i);
+  emit_scope(e);
+  emit_bind(e, r->p, i);
+  emit_turn(e);
+  lv key = key_of(b, t, emit_value(e, r->key).v, r->falling);
+  store_rank(k, si, rank_of(b, u, t, key, few));
+  if (full) lb_if(b, lb_op(b, OP_LT, lt(ET_BOOL, 1), key, lb_get(b, worst), 0));
+  lv have = full ? lb_int(b, r->few - 1) : i, at = lb_reg(b, have), going = lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1}));
+  lb_for(b, "behind", lb_int(b, 0), have, lb_int(b, 1), 0, &j);
+  lb_while(b, j, going);
+  lv q = lb_sub(b, lb_addi(b, have, -1), j), other = lb_load(b, lt(u, 1), keys, q), moves = lb_op(b, OP_GT, lt(ET_BOOL, 1), other, key, 0);
+  moves = lb_op(b, OP_AND, lt(ET_BOOL, 1), moves, lb_get(b, going), 0);
+  lb_set(b, going, moves);
+  lb_if(b, moves);
+  lb_store(b, keys, lb_addi(b, q, 1), other);
+  lb_store(b, from, lb_addi(b, q, 1), lb_load(b, i64(), from, q));
+  lb_set(b, at, q);
+  lb_end(b);
+  lb_end(b);
+  lb_store(b, keys, lb_get(b, at), key);
+  lb_store(b, from, lb_get(b, at), i);
+  if (full) {
+    lb_set(b, worst, lb_load(b, lt(u, 1), keys, lb_int(b, r->few - 1)));
+    lb_end(b);
+  }
+  emit_unscope(e);
+  lb_end(b);
+}
+static void selected(kctx *k, uint32_t si, const ranking *r) {
+  ectx *e = &k->e;
+  lbuild *b = &e->b;
+  etype t = (etype)exn(k->m, r->key)->type, u = key_type(t);
+  lv keys = kernel_scratch(k, u, sym_int(k->c, r->few)), from = kernel_scratch(k, ET_I64, sym_int(k->c, r->few)), i;
+  lv n = emit_size(e, sym_extent(k->c, r->p)), few = lb_int(b, r->few), room = lb_op(b, OP_MIN, i64(), n, few, 0);
+  open_points(k, si, &r->p, 1);
+  select_from(k, si, r, lb_int(b, 0), room, false, keys, from);
+  lb_if(b, lb_cmp(b, OP_GT, n, few));
+  select_from(k, si, r, few, n, true, keys, from);
+  lb_end(b);
+  i = loop_to(b, "position", room);
+  emit_scope(e);
+  emit_bind(e, r->p, lb_load(b, i64(), from, i));
+  emit_turn(e);
+  store_rank(k, si, rank_of(b, u, t, lb_load(b, lt(u, 1), keys, i), i));
+  emit_unscope(e);
+  lb_end(b);
+  close_points(k);
+}
 void kernel_ranking(kctx *k, uint32_t si) {
   ectx *e = &k->e;
   ctx *c = k->c;
   lbuild *b = &e->b;
   ranking r;
   expr_ranking(k->m, si, k->a, &r);
-  etype t = (etype)exn(k->m, r.key)->type, u = key_type(t), result = (etype)exn(k->m, xs(k->m, si)->value)->type;
+  if (r.few > 0 && r.few <= FEW_SELECTED) {
+    selected(k, si, &r);
+    return;
+  }
+  etype t = (etype)exn(k->m, r.key)->type, u = key_type(t);
   sz places = sym_extent(c, r.p);
   int64_t lo, hi, digits = (int64_t)et_bytes(u);
   sym_range(c, places, &lo, &hi);
@@ -155,14 +224,10 @@ void kernel_ranking(kctx *k, uint32_t si) {
   lb_end(b);
   i = loop_to(b, "position", n);
   emit_scope(e);
-  lv sorted = lb_add(b, lb_get(b, half), i), place = lb_load(b, lt(it, 1), from, sorted), rank = i;
+  lv sorted = lb_add(b, lb_get(b, half), i), place = lb_load(b, lt(it, 1), from, sorted);
   emit_bind(e, r.p, lb_op(b, OP_CAST, i64(), place, 0, 0));
   emit_turn(e);
-  if (et_kind(t) == K_FLOAT) {
-    lv last = lb_op(b, OP_BNOT, lt(u, 1), lb_const(b, lt(u, 1), (scalar){.i = 0}), 0, 0);
-    rank = lb_op(b, OP_SEL, i64(), lb_op(b, OP_EQ, lt(ET_BOOL, 1), lb_load(b, lt(u, 1), keys, sorted), last, 0), lb_int(b, EK_PLANTED("schedule-ranking")), i);
-  }
-  store_at(k, si, result == ET_I64 ? rank : lb_op(b, OP_CAST, lt(result, 1), rank, 0, 0));
+  store_rank(k, si, rank_of(b, u, t, lb_load(b, lt(u, 1), keys, sorted), i));
   emit_unscope(e);
   lb_end(b);
   close_points(k);

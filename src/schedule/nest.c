@@ -37,7 +37,7 @@ static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, uint32_t mr,
         emit_store(e, s->tensor, idx, (evalue){regs[r * TILE_V + v], vec}, OP_NONE);
       }
   }
-  vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec}));
+  vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec, .single = !vec && !n->row.var}));
   emit_turn(e);
 }
 
@@ -182,7 +182,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
 }
 
 /* lane loop of a reduced lane: full tiles, full vectors, tail */
-static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_t lanes) {
+static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[], lv found[], uint32_t lanes) {
   lv end = emit_size(e, n->lane.extent), i, at = lb_int(&e->b, 0);
   int64_t ext = bounded(e, n->lane.var, &at, &end) ? -1 : sym_int_or(e->c, n->lane.extent, -1);
   uint32_t widths[2] = {n->nv, 1}, nb = e->binds.n;
@@ -198,7 +198,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = i, .vec_step = lanes, .lane = true});
     emit_turn(e);
-    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, NULL, NULL, 1, nv, 0, lanes, true);
+    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, pay, found, 1, nv, 0, lanes, true);
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
@@ -210,7 +210,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = from, .vec_step = lanes, .lane = true});
     emit_turn(e);
-    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, NULL, NULL, 1, 1, cnt, lanes, true);
+    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, pay, found, 1, 1, cnt, lanes, true);
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
@@ -219,9 +219,9 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], uint32_
   e->count = 0;
   emit_turn(e);
 }
-static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, lv acc[], uint32_t lanes) {
+static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t lanes) {
   if (from == n->reds[0].n) {
-    reduced_lane(e, n, red, acc, lanes);
+    reduced_lane(e, n, red, acc, pay, found, lanes);
     return;
   }
   lv i;
@@ -231,10 +231,38 @@ static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, l
   lb_for(&e->b, sym_name(e->c, n->reds[0].v[from]), at, end, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
   emit_bind(e, n->reds[0].v[from], i);
-  reduced_outer(e, n, red, from + 1, acc, lanes);
+  reduced_outer(e, n, red, from + 1, acc, pay, found, lanes);
   emit_unbind(e, nb);
   emit_unscope(e);
   lb_end(&e->b);
+}
+
+/* Each lane has the best of its places: the least (greatest) payload among the lanes with the best value. NaN is better than any. */
+static lv best_lane(ectx *e, const ex_node *red, const lv acc[], const lv pay[], const lv found[], uint32_t nv, uint32_t lanes) {
+  lbuild *b = &e->b;
+  etype t = exn(e->m, red->body)->type;
+  ltype B = lt(ET_BOOL, lanes), T = lt(t, lanes), I = lt(ET_I64, lanes);
+  bool last = red->op == RED_ARGMAX_LAST || red->op == RED_ARGMIN_LAST, most = red->op == RED_ARGMAX || red->op == RED_ARGMAX_LAST;
+  rop value = most ? RED_MAX : RED_MIN, place = last ? RED_MAX : RED_MIN;
+  scalar none = {.i = last ? INT64_MIN : INT64_MAX};
+  lv nan[TILE_V], odd = 0, best = 0, at = 0;
+  for (uint32_t v = 0; v < nv; v++) {
+    lv have = lb_get(b, found[v]), x = lb_get(b, acc[v]);
+    nan[v] = et_kind(t) == K_FLOAT ? lb_op(b, OP_AND, B, have, lb_op(b, OP_ISNAN, B, x, 0, 0), 0) : lb_const(b, B, (scalar){.i = 0});
+    odd = odd ? lb_op(b, OP_OR, B, odd, nan[v], 0) : nan[v];
+    x = lb_op(b, OP_SEL, T, lb_op(b, OP_AND, B, have, lb_op(b, OP_NOT, B, nan[v], 0, 0), 0), x, lb_const(b, T, schedule_identity(value, t)));
+    best = best ? lb_op(b, schedule_combine(value), T, best, x, 0) : x;
+  }
+  odd = lb_hreduce(b, RED_ANY, odd);
+  lv is_odd = lb_splat(b, (uint16_t)lanes, odd), to_beat = lb_splat(b, (uint16_t)lanes, lb_hreduce(b, value, best));
+  for (uint32_t v = 0; v < nv; v++) {
+    lv equal = lb_op(b, OP_AND, B, lb_get(b, found[v]), lb_op(b, OP_EQ, B, lb_get(b, acc[v]), to_beat, 0), 0);
+    lv it = lb_op(b, OP_OR, B, nan[v], lb_op(b, OP_AND, B, equal, lb_op(b, OP_NOT, B, is_odd, 0, 0), 0), 0);
+    lv p = lb_op(b, OP_SEL, I, it, lb_get(b, pay[v]), lb_const(b, I, none));
+    at = at ? lb_op(b, schedule_combine(place), I, at, p, 0) : p;
+  }
+  at = lb_hreduce(b, place, at);
+  return lb_op(b, OP_SEL, lt(ET_I64, 1), lb_op(b, OP_EQ, lt(ET_BOOL, 1), at, lb_const(b, lt(ET_I64, 1), none), 0), lb_int(b, 0), at);
 }
 
 static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes) {
@@ -269,14 +297,17 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
         }
       uint32_t nc = e->ranges.n;
       bool conditional = open_condition(e, &root);
-      if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, lanes);
+      if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, pay, found, lanes);
       else red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
       if (conditional) {
         emit_unscope(e);
         lb_end(&e->b);
       }
       e->ranges.n = nc;
-      if (n->lane_reduced) {
+      if (n->lane_reduced && arg) {
+        regs[0] = best_lane(e, &root, acc, pay, found, n->nv, al);
+        e->lanes = 1;
+      } else if (n->lane_reduced) {
         lv x = lb_get(&e->b, acc[0]);
         for (uint32_t v = 1; v < anv - EK_PLANTED("schedule-sums"); v++) x = lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[v]), 0);
         x = al > 1 ? lb_hreduce(&e->b, (rop)root.op, x) : x;
@@ -491,7 +522,28 @@ void nest_emit(ectx *e, nest *n) {
 }
 
 /* ---- updates ---- */
-typedef struct updarg { const update *u; tid t; } updarg;
+typedef struct updarg { const update *u; tid t; atom along; /* lanes run along this variable; 0: place by place */ uint32_t lanes; } updarg;
+static void upd_lanes(ectx *e, const updarg *a) {
+  lv n = emit_size(e, sym_extent(e->c, a->along)), L = lb_int(&e->b, a->lanes), full = lb_mul(&e->b, lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n, L, 0), L), i;
+  uint32_t nb = e->binds.n;
+  int64_t known = sym_int_or(e->c, sym_extent(e->c, a->along), -1);
+  e->lane = a->along, e->lanes = a->lanes;
+  for (int tail = 0; tail < 2; tail++) {
+    if (known >= 0 && (tail ? known % a->lanes == 0 : known < a->lanes)) continue;
+    if (tail) lb_if(&e->b, lb_cmp(&e->b, OP_GT, n, full)), i = full;
+    else lb_for(&e->b, sym_name(e->c, a->along), lb_int(&e->b, 0), full, L, 0, &i);
+    emit_scope(e);
+    emit_bind_ex(e, (binding){.var = a->along, .base = i, .vec_step = a->lanes, .lane = true});
+    e->count = tail ? lb_sub(&e->b, n, full) : 0;
+    emit_turn(e);
+    emit_store(e, a->t, a->u->idx, emit_value(e, a->u->value), a->u->op);
+    emit_unbind(e, nb);
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+  e->lane = 0, e->lanes = 1, e->count = 0;
+  emit_turn(e);
+}
 static void upd_body(ectx *e, nest *n, void *arg) {
   (void)n;
   updarg *a = arg;
@@ -503,13 +555,12 @@ static void upd_body(ectx *e, nest *n, void *arg) {
     lb_if(&e->b, c.v);
     emit_scope(e);
   }
-  evalue x = emit_value(e, u->value);
-  sz idx[MAX_RANK];
+  evalue x = {0};
+  if (!a->along) x = emit_value(e, u->value);
   lv ok = 0;
   tensor *t = xt(e->m, a->t);
   for (uint32_t i = 0; i < u->nidx; i++) { /* a place read from data must be inside: others are dropped */
-    idx[i] = u->idx[i];
-    sz at = emit_resolve(e, idx[i]);
+    sz at = emit_resolve(e, u->idx[i]);
     if (emit_in_range(e, NULL, i, at, t->shape[i])) continue;
     lv v = emit_size(e, at);
     lv in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, lb_int(&e->b, 0)), lb_cmp(&e->b, OP_LT, v, emit_size(e, t->shape[i])), 0);
@@ -517,12 +568,43 @@ static void upd_body(ectx *e, nest *n, void *arg) {
   }
   if (EK_PLANTED("schedule-update-range")) ok = 0;
   if (ok) lb_if(&e->b, ok);
-  emit_store(e, a->t, idx, x, u->op);
+  if (a->along) upd_lanes(e, a);
+  else emit_store(e, a->t, u->idx, x, u->op);
   if (ok) lb_end(&e->b);
   if (u->cond) {
     emit_unscope(e);
     lb_end(&e->b);
   }
+}
+static bool reduces_inside(ectx *e, ex x, map *seen) {
+  const ex_node *n = exn(e->m, x);
+  uint64_t dummy;
+  if (n->kind == EX_REDUCE) return true;
+  if (n->kind != EX_OP || map_getu(seen, x, &dummy)) return false;
+  map_putu(seen, x, 1);
+  for (uint32_t i = 0; i < n->nargs; i++)
+    if (reduces_inside(e, n->args[i], seen)) return true;
+  return false;
+}
+/* Whole rows are written: the last variable counts neighbouring places, and which row it is, and whether it is written, does not depend on it. */
+static bool writes_rows(ectx *e, uint32_t si, const update *u, atom v) {
+  const tensor *t = xt(e->m, xs(e->m, si)->tensor);
+  int64_t few = sym_int_or(e->c, sym_extent(e->c, v), INT64_MAX);
+  sz coef, rest, idx[MAX_RANK];
+  u32vec loads = {0}, bound = {0};
+  if (few < 4 || t->type == ET_BOOL) return false;
+  for (uint32_t i = 0; i < u->nidx; i++) {
+    idx[i] = emit_resolve(e, u->idx[i]);
+    if (address_uses(e, idx[i], v) && !emit_in_range(e, NULL, i, idx[i], t->shape[i])) return false;
+  }
+  if (!sym_linear(e->c, emit_address(e, emit_layout(e, xs(e->m, si)->tensor), idx), v, &coef, &rest) || coef != sym_int(e->c, 1) || address_uses(e, rest, v)) return false;
+  if (u->cond) expr_vars(e->m, u->cond, e->a, &bound);
+  for (uint32_t i = 0; i < bound.n; i++)
+    if (bound.v[i] == v) return false;
+  expr_loads(e->m, u->value, e->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++)
+    if (exn(e->m, loads.v[i])->tensor == xs(e->m, si)->tensor) return false;
+  return !reduces_inside(e, u->value, map_new(e->a));
 }
 void nest_update(ectx *e, uint32_t si, const map *stored) {
   stage *s = xs(e->m, si);
@@ -530,11 +612,12 @@ void nest_update(ectx *e, uint32_t si, const map *stored) {
   for (uint32_t i = 0; i < s->updates.n; i++) {
     const update *u = &s->updates.v[i];
     nest n = {0};
-    updarg a = {u, s->tensor};
+    updarg a = {.u = u, .t = s->tensor};
     VEC(nvar) vs = {0};
-    for (uint32_t j = 0; j < u->nvars; j++) vec_push(e->a, vs, ((nvar){.var = u->vars[j], .extent = sym_extent(e->c, u->vars[j])}));
     e->lane = e->row = 0;
     e->lanes = 1;
+    if (u->nvars && writes_rows(e, si, u, u->vars[u->nvars - 1])) a.along = u->vars[u->nvars - 1], a.lanes = nest_lanes(e, &(u32vec){.v = &si, .n = 1});
+    for (uint32_t j = 0; j < u->nvars - (a.along != 0); j++) vec_push(e->a, vs, ((nvar){.var = u->vars[j], .extent = sym_extent(e->c, u->vars[j])}));
     vars_then(e, &n, vs.v, vs.n, upd_body, &a);
   }
 }

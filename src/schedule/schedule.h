@@ -57,6 +57,7 @@ typedef struct launch {
   uint32_t block, item; /* runs as part of that item of that block; several launches of one item in the order of the list */
   sz scratch;          /* bytes of scratch per worker */
   bool parallel;       /* worth handing to the pool */
+  u32vec stages;       /* what it computes; none: it fills a halo */
   uint64_t flops;      /* when known, for reports */
   atom step;           /* symbol: runs for each of its values 0..steps-1, together with the launches after it that have the same one; 0: once */
   sz steps;
@@ -66,6 +67,7 @@ typedef struct splan {
   emodule *m;
   lmodule *l;
   const target *t;
+  bool timed;          /* the program tells the runtime where each launch begins and ends */
   bool unread;         /* nobody will ask for the weights' contents, so that they need not be compared */
   int level;           /* 0: no vectors, no tiles: plain loops in index order. 1.. */
   VEC(buffer) buffers; /* [0] unused */

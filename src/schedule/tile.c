@@ -105,6 +105,12 @@ static double tile_cost(int64_t rows, int64_t vecs, int64_t mr, int64_t nv) {
   return cost;
 }
 
+static bool places_in_order(ectx *e, const ex_node *red) { /* of equal values the first (last) is the one with the least (greatest) payload */
+  sz coef, rest, p = red->nargs == 1 ? sym_of_atom(e->c, red->args[0]) : 0;
+  if (p && red->payload) p = exn(e->m, red->payload)->kind == EX_INDEX ? exn(e->m, red->payload)->index : 0;
+  return p && sym_linear(e->c, p, red->args[0], &coef, &rest) && sym_ge0(e->c, sym_addi(e->c, coef, -1)) && !address_uses(e, rest, red->args[0]);
+}
+
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red) {
   choice ch = {.mr = 1, .nv = 1};
   ctx *c = e->c;
@@ -128,7 +134,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     }
   int64_t steps = 1;
   for (uint32_t i = 0; i < red->n && steps < 4096; i++) steps *= min64(sym_int_or(c, sym_extent(c, red->v[i]), 64), 4096);
-  for (uint32_t k = 0; k < domain->n + (reduces && !arg && leaders == 1 && !(rows && cols) ? red->n : 0); k++) {
+  bool across = reduces && leaders == 1 && !(rows && cols) && (!arg || places_in_order(e, root)); /* a reduction's variable may run along the lanes */
+  for (uint32_t k = 0; k < domain->n + (across ? red->n : 0); k++) {
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];
     int64_t ext = min64(sym_int_or(c, sym_extent(c, v), -1), 1ll << 40);

@@ -21,7 +21,7 @@ static void split_terms(symtab *s, sz e, sz d, sz *q, sz *r) {
   uint32_t nq = 0, nr = 0;
   for (uint32_t i = 0; i < p->n; i++) {
     sterm t = p->t[i];
-    int64_t f = t.mono == 0 ? floordiv64(t.k, k) : t.k % k == 0 ? t.k / k : 0, left = t.k - f * k;
+    int64_t f = t.mono == 0 ? floordiv64(t.k, k) : t.k % k == 0 ? t.k / k : 0, left = t.mono == 0 ? floormod64(t.k, k) : f ? 0 : t.k;
     if (f) tq[nq++] = (sterm){t.mono, f};
     if (left) tr[nr++] = (sterm){t.mono, left};
   }

@@ -132,7 +132,7 @@ void sym_pop(ctx *c, uint32_t mark) {
   while (s->facts.n > mark) {
     const fact *f = &s->facts.v[--s->facts.n];
     s->state = f->before;
-    if (f->bound) sa(s, f->bound)->flo = f->flo, sa(s, f->bound)->fhi = f->fhi;
+    if (f->bound && !EK_PLANTED("sym-facts")) sa(s, f->bound)->flo = f->flo, sa(s, f->bound)->fhi = f->fhi;
   }
 }
 

@@ -99,7 +99,7 @@ sz sym_canon(ctx *c, sz e) {
   if (!s->substituted || !(sp(s, e)->kinds >> AT_SYMBOL & 1)) return e;
   if (sp(s, e)->cstate == s->state) return sp(s, e)->canon;
   sz f = e;
-  for (int i = 0; i < 16; i++) { /* a definition may mention a size that got its own later */
+  for (int i = EK_PLANTED("sym-canon") ? 15 : 0; i < 16; i++) { /* a definition may mention a size that got its own later */
     sz g = sym_subst(c, f, permanent, NULL);
     if (g == f) break;
     f = g;
@@ -127,7 +127,7 @@ static bool eval_parts(eval *k, const satom *x, int64_t *v) {
   if (!evaluate(k, x->arg[1], &q)) return false;
   if (x->kind != AT_DIV) return *v = x->kind == AT_MIN ? min64(p, q) : max64(p, q), true;
   if (q == 0 || (q == -1 && p == INT64_MIN)) return false;
-  return *v = floordiv64(p, q), true;
+  return *v = EK_PLANTED("sym-eval") ? p / q : floordiv64(p, q), true;
 }
 static bool eval_atom(eval *k, atom a, int64_t *v) {
   const satom *x = sa(k->s, a);

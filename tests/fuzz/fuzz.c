@@ -36,6 +36,7 @@ bool fuzz_case(bool (*fn)(ctx *c, void *env), void *env, const char *excused) {
   for (const diag *d = diag_first(c); d; d = d->next) {
     if (d->level != D_ERROR) continue;
     said = true;
+    if (getenv("EK_FUZZ_SAY")) fprintf(stderr, "%u:%u: %s\n", d->pos.line, d->pos.col, d->text ? d->text : "");
     if (!d->text || !*d->text) finding("an error without a text", NULL);
     if (d->code == E_OK) finding("an error without a code", d->text);
     if (d->code == E_INTERNAL && !(excused && strstr(d->text, excused))) finding("internal error", d->text);

@@ -16,19 +16,6 @@ void fuzz_one(const uint8_t *p, size_t n) {
   if (fuzz_case(try_one, &(input){p, n}, NULL) && n < 20000 && hash_bytes(p, n, 0) % 50 == 0) fuzz_run(p, n);
 }
 
-size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed) {
-  dice d = {seed};
-  pfield *root = roll(&d, 40) ? proto_read(p, n, M_MODEL, true) : NULL; /* now and then by bytes */
-  if (!root || !root->nkids) return mutate_bytes(p, n, cap, &d);
-  bool changed = false;
-  for (uint64_t times = 1 + roll(&d, 3); times; times--) changed |= proto_mutate(root, &d);
-  size_t m = changed ? proto_write(root, p, cap) : 0;
-  return m ? m : mutate_bytes(p, n, cap, &d);
-}
+size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed) { return proto_change(p, n, cap, seed); }
 size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t cap, unsigned seed);
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t cap, unsigned seed) {
-  dice d = {seed};
-  pfield *x = proto_read(a, na, M_MODEL, true), *y = x ? proto_read(b, nb, M_MODEL, false) : NULL;
-  if (!x || !y || !proto_cross(x, y, &d)) return 0;
-  return proto_write(x, out, cap);
-}
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t cap, unsigned seed) { return proto_join(a, na, b, nb, out, cap, seed); }

@@ -328,31 +328,55 @@ static bool change_leaf(pfield *root, pfield *f, dice *d) {
   default: return f->wire == 2 && f->p && set_text(f, f->p, f->n / 2);
   }
 }
-/* A new attribute of any kind, with the name of one from elsewhere. */
+/* A new attribute, with the name of one that some operator has, and a value of any kind; or one that stands for another. */
 static bool add_attribute(pfield *root, dice *d) {
   pfield *n = choose(root, is_node, NULL, d);
   if (!n) return false;
   static const char *const names[] = {"axis", "axes", "keepdims", "perm", "to", "mode", "pads", "strides", "dilations", "group", "kernel_shape", "alpha", "beta", "transA", "value", "direction", "hidden_size", "auto_pad", "ceil_mode",
-                                      "equation", "epsilon", "blocksize", "num_outputs", "noop_with_empty_axes", "reverse", "exclusive", "batch_dims", "reduction", "k", "largest", "training_mode", "start", "end", "dtype", "shape"};
+                                      "equation", "epsilon", "blocksize", "num_outputs", "noop_with_empty_axes", "reverse", "exclusive", "batch_dims", "reduction", "k", "largest", "training_mode", "start", "end", "dtype", "shape",
+                                      "broadcast", "spatial", "scales", "split", "starts", "ends", "min", "max", "paddings", "num_groups", "consumed_inputs", "is_test", "p"};
+  static const struct {
+    uint32_t no, wire, type;
+    field_kind kind;
+    message sub;
+  } values[] = {{3, 0, 2, F_INT, 0}, {8, 2, 7, F_INTS, 0}, {2, 5, 1, F_FLOAT, 0}, {4, 2, 3, F_TEXT, 0}, {7, 2, 6, F_FLOATS, 0}, {9, 2, 8, F_TEXT, 0}, {5, 2, 4, F_MSG, M_TENSOR}, {6, 2, 5, F_MSG, M_GRAPH}, {22, 2, 11, F_MSG, M_SPARSE}, {14, 2, 13, F_MSG, M_TYPE}, {21, 2, 1, F_TEXT, 0}};
+  uint64_t which = roll(d, 2) ? roll(d, 3) : roll(d, sizeof values / sizeof *values);
   pfield *a = get(sizeof *a), *name = get(sizeof *name), *type = get(sizeof *type), *v = get(sizeof *v);
   if (!a || !name || !type || !v) return false;
   *a = (pfield){.no = 5, .wire = 2, .kind = F_MSG, .in = M_NODE, .sub = M_ATTR};
   *name = (pfield){.no = 1, .wire = 2, .kind = F_TEXT, .in = M_ATTR};
-  *type = (pfield){.no = 20, .kind = F_INT, .in = M_ATTR};
+  *type = (pfield){.no = 20, .kind = F_INT, .in = M_ATTR, .v = values[which].type};
+  *v = (pfield){.no = values[which].no, .wire = values[which].wire, .kind = values[which].kind, .in = M_ATTR, .sub = values[which].sub};
   const char *s = names[roll(d, sizeof names / sizeof *names)];
   set_text(name, s, strlen(s));
-  switch (roll(d, 3)) {
-  case 0: *v = (pfield){.no = 3, .kind = F_INT, .in = M_ATTR, .v = (uint64_t)odd_number(d)}, type->v = 2; break;
-  case 1: {
+  switch (v->kind) {
+  case F_INT: v->v = (uint64_t)odd_number(d); break;
+  case F_INTS: {
     uint8_t b[40], *q = b;
     for (uint64_t k = roll(d, 5); k; k--) q = put_number(q, (uint64_t)(int64_t)(roll(d, 4) ? (int64_t)roll(d, 6) - 1 : odd_number(d)));
-    *v = (pfield){.no = 8, .wire = 2, .kind = F_INTS, .in = M_ATTR}, type->v = 7;
     set_text(v, b, (size_t)(q - b));
     break;
   }
-  default: *v = (pfield){.no = 2, .wire = 5, .kind = F_FLOAT, .in = M_ATTR}, type->v = 1;
+  case F_FLOATS: {
+    static const float some[] = {1, 1, 2, 0.5f};
+    set_text(v, some, 4 * (size_t)roll(d, 5));
+    break;
   }
-  return add_kid(a, name, 0) && add_kid(a, v, 1) && add_kid(a, type, 2) && add_kid(n, a, n->nkids);
+  case F_TEXT:
+    s = names[roll(d, sizeof names / sizeof *names)];
+    set_text(v, s, strlen(s));
+    break;
+  case F_MSG: { /* like one that is there, else empty */
+    const pfield *like = choose(root, same_message, v, d);
+    pfield *c = like ? copy(like) : NULL;
+    if (c) v->kids = c->kids, v->nkids = c->nkids;
+    for (uint32_t i = 0; i < v->nkids; i++) v->kids[i]->up = v;
+    break;
+  }
+  default: break;
+  }
+  if (depth_of(n) + 2 >= DEPTH) return false;
+  return add_kid(a, name, 0) && add_kid(a, v, 1) && (!roll(d, 4) || add_kid(a, type, 2)) && add_kid(n, a, n->nkids);
 }
 bool proto_mutate(pfield *root, dice *d) {
   uint64_t what = roll(d, 16);
@@ -394,4 +418,18 @@ bool proto_cross(pfield *into, const pfield *from, dice *d) {
   to->kids = c->kids, to->nkids = c->nkids;
   for (uint32_t i = 0; i < to->nkids; i++) to->kids[i]->up = to;
   return true;
+}
+size_t proto_change(uint8_t *p, size_t n, size_t cap, unsigned seed) {
+  dice d = {seed};
+  pfield *root = roll(&d, 40) ? proto_read(p, n, M_MODEL, true) : NULL; /* now and then by bytes */
+  if (!root || !root->nkids) return mutate_bytes(p, n, cap, &d);
+  bool changed = false;
+  for (uint64_t times = 1 + roll(&d, 3); times; times--) changed |= proto_mutate(root, &d);
+  size_t m = changed ? proto_write(root, p, cap) : 0;
+  return m ? m : mutate_bytes(p, n, cap, &d);
+}
+size_t proto_join(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t cap, unsigned seed) {
+  dice d = {seed};
+  pfield *x = proto_read(a, na, M_MODEL, true), *y = x ? proto_read(b, nb, M_MODEL, false) : NULL;
+  return x && y && proto_cross(x, y, &d) ? proto_write(x, out, cap) : 0;
 }

@@ -7,7 +7,7 @@
   make_models.py --peer      also run every model in onnxruntime and print where it disagrees or cannot run it
   make_models.py NAME...     only these models
 
-Needs onnx 1.23 and numpy; --peer needs onnxruntime.  The tests read the committed files and need no Python.
+Needs onnx 1.23 and numpy; --peer and the models named contrib_* need onnxruntime.  The tests read the committed files and need no Python.
 """
 import os
 
@@ -26,14 +26,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 # Importing a family registers its models.
-from gen import attention, control, convolution, movement, opsets, recurrent, scalars, selection, structure  # noqa: E402,F401
+from gen import attention, contrib, control, convolution, movement, opsets, recurrent, scalars, selection, structure  # noqa: E402,F401
 from gen.kit import MODELS, make, npz_bytes  # noqa: E402
 
 HEAD = """# Small models for tests
 
 Made by `make_models.py` (onnx and numpy, fixed seeds); do not edit by hand, this page included. `NAME.onnx` is the
 model; `NAME.npz` holds `in_0, in_1, ...` and `out_0, out_1, ...` in graph order (initialisers that are also inputs are
-not counted), by `onnx.reference` and, where that lacks something, `gen/reference_ops.py`. `NAME.v2.npz`, `NAME.v3.npz`
+not counted), by `onnx.reference` and, where that lacks something, `gen/reference_ops.py`; for operators of the domain
+com.microsoft by onnxruntime. `NAME.v2.npz`, `NAME.v3.npz`
 are further variants: other sizes of symbolic dimensions, other branches. `NAME.data` is external data of a model.
 All references hold at rtol 1e-3 + atol 1e-4; integer and bool outputs exactly. `make_models.py --check` compares the
 committed files with what the script makes; `--peer` compares the references with onnxruntime.

@@ -150,15 +150,17 @@ static bool compiled_run(ctx *c, pipeline *p, ek_rt_main plan, ek_rt_main run, c
   ek_rt_call call = {.in = inputs, .out = outputs, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .parallel = ek_rt_parallel, .threads = 2};
   *why = "no reason given";
   if (plan(&call)) return *why = call.message ? call.message : *why, false;
-  for (uint32_t i = 0; i < m->outputs.n; i++) {
-    const tensor *t = xt(m, m->outputs.v[i].t);
-    int64_t bytes = et_bytes(t->type);
-    for (uint32_t k = 0; k < t->rank; k++) bytes *= out_dims[dims_before(m, m->outputs.v, i) + k];
-    outputs[i] = room(c, (size_t)bytes);
-  }
-  call.arena = room(c, (size_t)call.arena_bytes);
   call.pool = ek_rt_pool_create(2);
-  int64_t rc = run(&call);
+  int64_t rc;
+  do {
+    for (uint32_t i = 0; i < m->outputs.n; i++) {
+      const tensor *t = xt(m, m->outputs.v[i].t);
+      int64_t bytes = et_bytes(t->type);
+      for (uint32_t k = 0; k < t->rank; k++) bytes *= out_dims[dims_before(m, m->outputs.v, i) + k];
+      outputs[i] = room(c, (size_t)bytes);
+    }
+    call.arena = room(c, (size_t)call.arena_bytes);
+  } while ((rc = run(&call)) == EK_RT_ROOM);
   ek_rt_pool_destroy(call.pool);
   if (rc) return *why = call.message ? call.message : *why, false;
   for (uint32_t i = 0; i < m->outputs.n; i++) {

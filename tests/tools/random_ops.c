@@ -1,11 +1,11 @@
 /* random_ops: random instances of the library's operators, compiled, against the evaluator.
  *
- *   random_ops [-n INSTANCES] [-s FIRST] [-b BATCH] [-j JOBS] [-t SECONDS] [-v] [NAME...]      NAME:SEED...: these again, as one batch
+ *   random_ops [-n INSTANCES] [-s FIRST] [-b BATCH] [-j JOBS] [-t SECONDS] [-x WAY] [-v] [NAME...]      NAME:SEED...: these again, as one batch
  *
  * An instance is one call of a definition with random element types, ranks, shapes, attributes and contents (src/notation/instance.h): its seed and the operator's name say which. BATCH of them (default 48), of different
  * operators, go into one module, which is evaluated as the definitions say, compiled at full optimisation, and compiled at -O0; every element of every output must agree: integers to the bit, floats within a tolerance
  * that follows from their type. (Where f16 or bf16 is computed, full optimisation is held against the evaluator after the pass that computes in f32 instead.) Inputs, outputs and working memory end at pages that nobody may touch. A batch runs in a process of its own; one that fails or crashes is tried again instance by instance, so that each
- * failure names one. One line per failure, with what runs it again; at the end `N passed, N failed, N skipped`. -t ends the tries after so many seconds, whatever -n says. */
+ * failure names one. A batch is compiled in a way of its own, by its seed or as -x says: words with commas between, see ways(). One line per failure, with what runs it again; at the end `N passed, N failed, N skipped`. -t ends the tries after so many seconds, whatever -n says. */
 #include "driver/pipeline.h"
 #include "expr/passes.h"
 #include "notation/instance.h"
@@ -17,8 +17,30 @@
 
 /* Not where a definition leaves the choice: one step of these is so large that a sum in another order changes everything behind it. */
 static const uint32_t TYPES = ~(1u << ET_F4E2M1 | 1u << ET_F8E8M0);
+static const uint32_t CHAINED = 1u << ET_F32 | 1u << ET_I64 | 1u << ET_BOOL | 1u << ET_U8;
 enum { MAX_BATCH = 256, TRIES = 60, MAX_ELEMENTS = 1 << 14, JOBS = 32, TEXT = 400 };
-typedef struct call { uint32_t op; uint64_t seed; opinst i; tid in[OPINST_MAX]; ndarray want[OPINST_MAX], wide[OPINST_MAX]; uint32_t nwant; bool narrow; } call;
+/* How a batch is made and compiled. */
+typedef struct way {
+  bool symbols; /* sizes are symbols, where the definition allows */
+  bool weights; /* some inputs are constants */
+  bool chain;   /* inputs are outputs of earlier calls, where shapes fit and rounding stays bounded */
+  bool large, empty, strict;
+  int level;
+  uint32_t threads;
+  const char *target;
+} way;
+typedef struct call {
+  uint32_t op;
+  uint64_t seed;
+  opinst i;
+  tid in[OPINST_MAX], made[OPINST_MAX]; /* inputs of the module; wanted outputs */
+  uint32_t from[OPINST_MAX], nth[OPINST_MAX]; /* the input is the nth output of call from - 1 */
+  ndarray want[OPINST_MAX], wide[OPINST_MAX];
+  tolerance tol[OPINST_MAX];
+  uint32_t nwant;
+  bool narrow, symbols, inner; /* inner: its outputs are read by later calls only */
+  bool exact;                  /* no rounding depends on order */
+} call;
 typedef struct lot { uint32_t op; uint64_t seed; } lot;
 typedef struct board { /* shared with the children */
   uint32_t made;           /* instances of the batch */
@@ -28,15 +50,65 @@ typedef struct board { /* shared with the children */
   bool bad[MAX_BATCH];
   char text[TEXT];         /* of the last that failed */
   bool failed, finished;
+  way way;
 } board;
 static ctx *lib_ctx;
 static oplib *lib;
 static uint32_t *wanted, nwanted;
 static bool verbose;
+static const char *asked_way;
+static way the;
+
+/* ---- ways ---- */
+static uint32_t dice(uint64_t *s, uint32_t n) {
+  *s = *s * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(*s >> 33) % n;
+}
+static way way_of(uint64_t seed) {
+  uint64_t s = seed * 0x9e3779b97f4a7c15u + 99;
+  for (int i = 0; i < 4; i++) dice(&s, 2);
+  way w = {.level = 3, .threads = 1};
+  w.symbols = dice(&s, 3) == 0, w.weights = dice(&s, 3) == 0, w.chain = dice(&s, 4) == 0, w.large = dice(&s, 4) == 0, w.empty = dice(&s, 10) == 0, w.strict = dice(&s, 8) == 0;
+  if (dice(&s, 4) == 0) w.level = 1 + (int)dice(&s, 2);
+  if (dice(&s, 3) == 0) w.threads = 2 + dice(&s, 3);
+  uint32_t t = dice(&s, 5);
+  w.target = t == 0 ? "x86-64-v3" : t == 1 ? "x86-64" : NULL;
+  return w;
+}
+static bool has(const char *text, const char *word) {
+  size_t n = strlen(word);
+  for (const char *p = text; (p = strstr(p, word)); p++)
+    if ((p == text || p[-1] == ',') && (!p[n] || p[n] == ',')) return true;
+  return false;
+}
+static way way_read(const char *t) {
+  way w = {.symbols = has(t, "symbols"), .weights = has(t, "weights"), .chain = has(t, "chain"), .large = has(t, "large"), .empty = has(t, "empty"), .strict = has(t, "strict"), .level = 3, .threads = 1};
+  if (has(t, "O1") || has(t, "O2")) w.level = has(t, "O1") ? 1 : 2;
+  for (uint32_t i = 2; i < 5; i++)
+    if (has(t, (char[]){'t', (char)('0' + i), 0})) w.threads = i;
+  w.target = has(t, "x86-64-v3") ? "x86-64-v3" : has(t, "x86-64") ? "x86-64" : NULL;
+  return w;
+}
+static const char *way_text(const way *w) {
+  static char b[200];
+  snprintf(b, sizeof b, "O%d,t%u%s%s%s%s%s%s%s%s", w->level, w->threads, w->symbols ? ",symbols" : "", w->weights ? ",weights" : "", w->chain ? ",chain" : "", w->large ? ",large" : "", w->empty ? ",empty" : "",
+           w->strict ? ",strict" : "", w->target ? "," : "", w->target ? w->target : "");
+  return b;
+}
 
 /* ---- one module of many calls ---- */
 static bool compared(const arg *out) { return out->present && out->want && out->type != ET_STR; }
-static bool place_call(emodule *m, call *k) {
+/* The shape of an input with a symbol for every size above 1; equal sizes of a call have equal symbols, so that what fits still does. */
+static const sz *shape_of(ctx *c, const call *k, const arg *a) {
+  if (!k->symbols) return a->shape;
+  sz *s = NEWN(ctx_arena(c), sz, a->rank + 1);
+  for (uint32_t i = 0; i < a->rank; i++) {
+    int64_t n = sym_int_or(c, a->shape[i], 0);
+    s[i] = n < 2 ? a->shape[i] : sym_symbol(c, arena_fmt(ctx_arena(c), "s%u_%llu_%lld", k->op, (unsigned long long)k->seed, (long long)n), 1, 1000000);
+  }
+  return s;
+}
+static bool place_call(emodule *m, call *k, const call *all) {
   ctx *c = m->c;
   const opdef *d = notation_nth(lib, k->op);
   opinst *o = &k->i;
@@ -49,6 +121,17 @@ static bool place_call(emodule *m, call *k) {
       in[i].t = expr_const_tensor(m, &o->data[i], "c");
       continue;
     }
+    if (all && k->from[i]) {
+      in[i].t = all[k->from[i] - 1].made[k->nth[i]];
+      in[i].shape = xt(m, in[i].t)->shape;
+      continue;
+    }
+    uint64_t s = k->seed + i;
+    if (the.weights && i && dice(&s, 2)) {
+      in[i].t = expr_const_tensor(m, &o->data[i], "w");
+      continue;
+    }
+    in[i].shape = shape_of(c, k, &in[i]);
     in[i].t = k->in[i] = expr_tensor(m, TK_INPUT, in[i].type, in[i].shape, in[i].rank, "x", NULL);
     vec_push(m->a, m->inputs, ((io){in[i].t, xt(m, in[i].t)->name}));
   }
@@ -56,9 +139,10 @@ static bool place_call(emodule *m, call *k) {
   uint32_t mark = sym_mark(c);
   bool ok = notation_elaborate(lib, d, m, 0, "node", in, o->nin, o->attr, o->nattr, out, o->nout);
   sym_pop(c, mark);
-  for (uint32_t i = 0; ok && i < o->nout; i++) {
+  for (uint32_t i = 0, at = 0; ok && i < o->nout; i++) {
     if (!compared(&out[i])) continue;
-    tid t = out[i].t;
+    tid t = k->made[at++] = out[i].t;
+    if (all && k->inner) continue;
     xt(m, t)->output = true;
     vec_push(m->a, m->outputs, ((io){t, arena_fmt(m->a, "%s%u", xt(m, t)->name, m->outputs.n)}));
   }
@@ -67,12 +151,14 @@ static bool place_call(emodule *m, call *k) {
 static emodule *module_of(ctx *c, call *k, uint32_t n) {
   emodule *m = expr_module(c);
   for (uint32_t i = 0; i < n; i++)
-    if (!place_call(m, &k[i])) ctx_fail(c, E_INTERNAL, "what was a legal call is none the second time");
+    if (!place_call(m, &k[i], n > 1 ? k : NULL)) ctx_fail(c, E_INTERNAL, "what was a legal call is none the second time");
   return m;
 }
 /* What the definition says, in the call's own module. False: the contents do not fit (an index out of range), or it is much. */
 static bool evaluate(ctx *c, call *k) {
   emodule *m = k->i.m;
+  int64_t flops;
+  if (the.large && sym_is_int(c, opinst_cost(c, &k->i).flops, &flops) && flops > 3000000) return false;
   evaluation *v = expr_eval_new(m, ctx_arena(c), 1);
   int64_t n;
   for (uint32_t i = 0; i < k->i.nin; i++) {
@@ -89,20 +175,23 @@ static bool evaluate(ctx *c, call *k) {
   }
   return k->nwant > 0;
 }
-static bool legal(ctx *c, call *k) {
+static bool evaluates(ctx *c, call *k) {
   uint32_t mark = diag_mark(c);
   volatile bool ok = false;
-  if (!notation_instance(c, lib, notation_nth(lib, k->op), k->seed, (opinst_opts){.types = TYPES}, &k->i)) return false;
   CTX_TRY(c) { ok = evaluate(c, k); }
   CTX_CATCH { ok = false; }
   if (!ok) diag_reset(c, mark);
   return ok;
 }
+static bool legal(ctx *c, call *k) {
+  opinst_opts o = {.types = the.chain ? CHAINED : TYPES, .sizes = the.large ? 36 : the.chain ? 2 : 0, .empty = the.empty};
+  return notation_instance(c, lib, notation_nth(lib, k->op), k->seed, o, &k->i) && evaluates(c, k);
+}
 
 /* ---- compiled ---- */
 /* Compiled; NULL with a reason when the call refuses. */
 static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level, const char **why) {
-  pipe_opts o = {.level = level, .compile_threads = 1};
+  pipe_opts o = {.level = level, .compile_threads = 1, .target = the.target, .strict = the.strict};
   pipeline *p = pipe_new(c, &o);
   arena *a = ctx_arena(c);
   p->g = graph_new(c, NULL, "random");
@@ -129,7 +218,8 @@ static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level
       in[ni++] = mem;
       for (uint32_t x = 0; x < d->rank; x++) in_dims[at++] = d->dims[x];
     }
-  ek_rt_call rc = {.in = in, .out = out, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .threads = 1, .parallel = ek_rt_parallel};
+  ek_rt_pool *pool = level && the.threads > 1 ? ek_rt_pool_create(the.threads) : NULL;
+  ek_rt_call rc = {.in = in, .out = out, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .threads = pool ? the.threads : 1, .pool = pool, .parallel = ek_rt_parallel};
   int64_t code = plan(&rc);
   if (!code) {
     at = 0;
@@ -144,8 +234,9 @@ static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level
     memset(rc.arena, 0xff, bytes);
     code = run(&rc);
   }
+  if (pool) ek_rt_pool_destroy(pool);
   ndarray *r = NULL;
-  *why = code ? (rc.message ? rc.message : "refused without a word") : NULL;
+  *why = code ? arena_strdup(a, rc.message ? rc.message : "refused without a word") : NULL; /* the text is in the code */
   if (!code) {
     r = NEWN(a, ndarray, no + 1);
     at = 0;
@@ -198,24 +289,111 @@ static void widen(ctx *c, call *k) {
   }
   if (!k->narrow) return;
   emodule *m = module_of(c, k, 1);
-  expr_optimise(m, 3, &(expr_observer){.after = first_pass});
+  expr_optimise(m, the.level, &(expr_observer){.after = first_pass});
   evaluation *v = expr_eval_new(m, ctx_arena(c), 1);
   for (uint32_t i = 0; i < k->i.nin; i++)
     if (k->in[i]) expr_eval_input(v, k->in[i], &k->i.data[i]);
   for (uint32_t i = 0; i < m->outputs.n; i++) k->wide[i] = *expr_eval_get(v, m->outputs.v[i].t);
 }
+/* Which calls may follow which: after one that rounds, only what passes errors on as they are. */
+typedef enum { ROUNDS, EXACT, MOVES } nature;
+static nature nature_of(const emodule *m) {
+  bool exact = true, moves = true;
+  for (ex e = 1; e < m->nodes.n; e++) {
+    const ex_node *x = exn(m, e);
+    if (x->kind != EX_OP && x->kind != EX_REDUCE) continue;
+    bool fl = et_kind(x->type) == K_FLOAT;
+    for (uint32_t i = 0; x->kind == EX_OP && i < x->nargs; i++) fl |= et_kind(exn(m, x->args[i])->type) == K_FLOAT;
+    if (x->kind == EX_REDUCE) fl |= et_kind(exn(m, x->body)->type) == K_FLOAT;
+    if (!fl) continue;
+    bool order = x->kind == EX_REDUCE ? x->op == RED_MAX || x->op == RED_MIN : x->op == OP_MAX || x->op == OP_MIN || x->op == OP_NEG || x->op == OP_ABS || x->op == OP_SEL;
+    moves &= order;
+    exact &= order || (x->kind == EX_REDUCE ? red_is_arg(x->op) : (x->op >= OP_FLOOR && x->op <= OP_TRUNC) || (x->op >= OP_ISNAN && x->op <= OP_SIGNBIT) || (x->op >= OP_EQ && x->op <= OP_GE) || x->op == OP_CAST);
+  }
+  for (uint32_t i = 1; i < m->stages.n; i++)
+    for (uint32_t u = 0; u < xs(m, i)->updates.n; u++)
+      if (xs(m, i)->updates.v[u].op == OP_ADD || xs(m, i)->updates.v[u].op == OP_MUL) exact = moves = false;
+  return moves ? MOVES : exact ? EXACT : ROUNDS;
+}
+static bool same_array(const ndarray *a, const ndarray *b) {
+  bool same = a->type == b->type && a->rank == b->rank;
+  for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+  return same;
+}
+/* Call i gets outputs of earlier ones, and what the definition says then is worked out again. */
+static void chain(ctx *c, call *k, uint32_t i) {
+  call *q = &k[i];
+  uint64_t s = q->seed;
+  nature kind = nature_of(q->i.m);
+  bool any = false;
+  call keep = *q;
+  for (uint32_t p = 0; p < q->i.nin && !q->narrow; p++) {
+    const arg *a = &q->i.in[p];
+    if (!a->present || xt(q->i.m, a->t)->kind != TK_INPUT || a->type != ET_F32 || dice(&s, 4) == 0) continue;
+    for (uint32_t j = i; j-- > 0 && !q->from[p];)
+      for (uint32_t o = 0; o < k[j].nwant && !q->from[p]; o++)
+        if (same_array(&k[j].want[o], &q->i.data[p]) && !k[j].narrow && (k[j].exact || kind == MOVES)) q->from[p] = j + 1, q->nth[p] = o, q->i.data[p] = k[j].want[o], any = true;
+  }
+  if (any && !evaluates(c, q)) *q = keep;
+  for (uint32_t p = 0; p < q->i.nin; p++)
+    if (q->from[p]) q->exact &= k[q->from[p] - 1].exact, k[q->from[p] - 1].inner |= dice(&s, 2);
+}
+/* Symbols instead of sizes, where the definition allows it: some decide by the size what they compute, or assume what is not so here. */
+static bool size_here(void *env, atom a, int64_t *v) { /* the name ends with it */
+  const char *name = strrchr(sym_name(env, a), '_');
+  return name && (*v = atoll(name + 1), true);
+}
+static bool assumed(ctx *c, const emodule *m) {
+  bool good = true;
+  int64_t v;
+  for (uint32_t i = 0; i < m->guards.n; i++) {
+    const guard *g = &m->guards.v[i];
+    if (g->assumption && sym_eval(c, g->ge0, size_here, c, &v)) good &= g->is_eq ? v == 0 : v >= 0;
+  }
+  return good;
+}
+static void try_symbols(ctx *c, call *k) {
+  uint32_t mark = diag_mark(c);
+  volatile bool ok = false;
+  k->symbols = true;
+  CTX_TRY(c) {
+    emodule *m = expr_module(c);
+    ok = place_call(m, k, NULL) && assumed(c, m);
+  }
+  CTX_CATCH { ok = false; }
+  k->symbols = ok;
+  if (!ok) diag_reset(c, mark);
+}
 static void check(ctx *c, board *b, call *k, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) widen(c, &k[i]);
-  for (int level = 3; level >= 0; level -= 3) {
+  for (uint32_t i = 0; i < n; i++) {
+    k[i].exact = nature_of(k[i].i.m) != ROUNDS;
+    if (the.symbols) try_symbols(c, &k[i]);
+    widen(c, &k[i]);
+  }
+  for (uint32_t i = 1; the.chain && i < n; i++) chain(c, k, i);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t q = 0; q < k[i].nwant; q++) {
+      tolerance t = allowed(&k[i], k[i].narrow ? &k[i].wide[q] : &k[i].want[q]);
+      for (uint32_t p = 0; p < k[i].i.nin; p++)
+        if (k[i].from[p]) t.atol = fmax(t.atol, k[k[i].from[p] - 1].tol[k[i].nth[p]].atol), t.rtol = fmax(t.rtol, k[k[i].from[p] - 1].tol[k[i].nth[p]].rtol);
+      k[i].tol[q] = t;
+    }
+  if (verbose) {
+    sbuf s = sbuf_new(ctx_arena(c));
+    expr_print(module_of(c, k, n), &s, (print_opts){.weights_inline = true});
+    printf("%s\n", s.s);
+    fflush(stdout);
+  }
+  for (int level = the.level; level >= 0; level -= the.level) {
     emodule *m = module_of(c, k, n);
     const char *why;
     const ndarray *got = compute(c, m, k, n, level, &why);
     if (!got) ctx_fail(c, E_FAILED, "-O%d: %s", level, why);
     for (uint32_t i = 0, at = 0; i < n; i++)
-      for (uint32_t q = 0; q < k[i].nwant; q++, at++) {
+      for (uint32_t q = 0; q < k[i].nwant && !k[i].inner; q++, at++) {
         char text[256];
         const ndarray *want = k[i].narrow && level ? &k[i].wide[q] : &k[i].want[q];
-        if (!differs(text, sizeof text, m->outputs.v[at].name, &got[at], want, allowed(&k[i], want))) continue;
+        if (!differs(text, sizeof text, m->outputs.v[at].name, &got[at], want, k[i].narrow ? allowed(&k[i], want) : k[i].tol[q])) continue;
         if (!b->failed) snprintf(b->text, TEXT, "-O%d: %s", level, text);
         b->bad[i] = b->failed = true;
       }
@@ -259,12 +437,6 @@ static void run_batch(board *b, bool make, uint32_t n, uint64_t seed) {
       opinst_print(c, notation_nth(lib, k[i].op), &k[i].i, &s);
       printf("%s\n", s.s);
     }
-    if (verbose && !make) {
-      sbuf s = sbuf_new(ctx_arena(c));
-      expr_print(module_of(c, k, made), &s, (print_opts){.weights_inline = true});
-      printf("%s\n", s.s);
-      fflush(stdout);
-    }
     check(c, b, k, made);
     ok = true;
   }
@@ -288,6 +460,8 @@ static void wait_for(pid_t pid, board *b) {
   snprintf(b->text, TEXT, "%s", WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "takes too long" : strsignal(WTERMSIG(status)) : "the process ended");
 }
 static pid_t start(board *b, bool make, uint32_t n, uint64_t seed) {
+  if (make) b->way = asked_way ? way_read(asked_way) : way_of(seed);
+  the = b->way;
   b->failed = b->finished = b->making = false;
   b->text[0] = 0;
   memset(b->bad, 0, sizeof b->bad);
@@ -302,8 +476,9 @@ static pid_t start(board *b, bool make, uint32_t n, uint64_t seed) {
 }
 /* Which of a failed batch? Each alone, unless the values say it. */
 static uint32_t blame(board *b) {
+  the = b->way;
   if (b->making) {
-    printf("FAIL %s: %s while the definition is evaluated (random_ops %s:%llu)\n", opdef_name(notation_nth(lib, b->now.op)), b->text, opdef_name(notation_nth(lib, b->now.op)), (unsigned long long)b->now.seed);
+    printf("FAIL %s: %s while the definition is evaluated (random_ops -x %s %s:%llu)\n", opdef_name(notation_nth(lib, b->now.op)), b->text, way_text(&the), opdef_name(notation_nth(lib, b->now.op)), (unsigned long long)b->now.seed);
     return 1;
   }
   static lot all[MAX_BATCH];
@@ -320,7 +495,7 @@ static uint32_t blame(board *b) {
     wait_for(start(b, false, 1, 0), b);
     if (!b->failed) continue;
     failures++;
-    printf("FAIL %s: %s (random_ops %s:%llu)\n", opdef_name(notation_nth(lib, all[i].op)), b->text, opdef_name(notation_nth(lib, all[i].op)), (unsigned long long)all[i].seed);
+    printf("FAIL %s: %s (random_ops -x %s %s:%llu)\n", opdef_name(notation_nth(lib, all[i].op)), b->text, way_text(&the), opdef_name(notation_nth(lib, all[i].op)), (unsigned long long)all[i].seed);
     fflush(stdout);
   }
   if (!failures) { /* only together: which of them? */
@@ -332,7 +507,7 @@ static uint32_t blame(board *b) {
       if (b->failed) memmove(all + i, all + i + 1, (--n - i) * sizeof *all);
       else i++;
     }
-    printf("FAIL only together: %s (random_ops", whole);
+    printf("FAIL only together: %s (random_ops -x %s", whole, way_text(&the));
     for (uint32_t i = 0; i < n; i++) printf(" %s:%llu", opdef_name(notation_nth(lib, all[i].op)), (unsigned long long)all[i].seed);
     puts(")");
     fflush(stdout);
@@ -358,14 +533,15 @@ int main(int argc, char **argv) {
   uint32_t batch = 48, jobs = 2;
   double limit = 0;
   int opt;
-  while ((opt = getopt(argc, argv, "n:s:b:j:t:v")) != -1) {
+  while ((opt = getopt(argc, argv, "n:s:b:j:t:x:v")) != -1) {
     if (opt == 'n') n = strtoull(optarg, NULL, 10);
     else if (opt == 's') first = strtoull(optarg, NULL, 10);
     else if (opt == 'b') batch = (uint32_t)atoi(optarg);
     else if (opt == 'j') jobs = (uint32_t)atoi(optarg);
     else if (opt == 't') limit = atof(optarg);
+    else if (opt == 'x') asked_way = optarg;
     else if (opt == 'v') verbose = true;
-    else return fputs("usage: random_ops [-n INSTANCES] [-s FIRST] [-b BATCH] [-j JOBS] [-t SECONDS] [-v] [NAME...]\n", stderr), 2;
+    else return fputs("usage: random_ops [-n INSTANCES] [-s FIRST] [-b BATCH] [-j JOBS] [-t SECONDS] [-x WAY] [-v] [NAME...]\n", stderr), 2;
   }
   if (!batch || batch > MAX_BATCH) batch = MAX_BATCH;
   if (!jobs || jobs > JOBS) jobs = 1;
@@ -392,6 +568,7 @@ int main(int argc, char **argv) {
   memcpy(b->items, named, sizeof named);
   if (again) {
     verbose = true;
+    b->way = way_read(asked_way ? asked_way : "");
     wait_for(start(b, false, again, 0), b);
     printf("%s\n%d passed, %d failed, 0 skipped\n", b->text, !b->failed, b->failed);
     return b->failed;

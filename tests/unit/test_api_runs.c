@@ -477,10 +477,46 @@ static void environment(void **state) {
   for (int i = EK_OK; i <= EK_CANCELLED; i++) assert_true(strlen(ek_code_name((ek_code)i)) > 3);
   assert_string_equal(ek_code_name((ek_code)99), "unknown code");
 }
+/* ---- where the time goes: every launch once, with the sizes of the run, and the same results ---- */
+static void test_kernels(void **state) {
+  fixture *f = *state;
+  ek_module *m;
+  ek_run *r;
+  const ek_kernel *k;
+  size_t n;
+  ek_options o;
+  assert_int_equal(ek_run_create(f->code, 1, &r), EK_OK);
+  assert_int_equal(ek_run_kernels(r, &k, &n), EK_USAGE);
+  assert_non_null(strstr(ek_run_message(r), "profile"));
+  ek_options_init(&o);
+  o.profile = 1;
+  assert_int_equal(ek_compile(f->m, &o, &m), EK_OK);
+  for (int threads = 1; threads <= 2; threads++) {
+    assert_int_equal(ek_run_create(m, threads, &r), EK_OK);
+    assert_int_equal(ek_run_kernels(r, &k, &n), EK_USAGE); /* not executed */
+    double ops[2] = {0}, weights[2] = {0};
+    for (int batch = 1; batch <= 2; batch++) {
+      assert_true(works(r, f, batch));
+      assert_int_equal(ek_run_kernels(r, &k, &n), EK_OK);
+      ek_report rep;
+      ek_module_report(m, &rep);
+      assert_int_equal(n, rep.kernels);
+      for (size_t i = 0; i < n; i++) {
+        assert_int_equal(k[i].starts, 1);
+        assert_true(k[i].ms >= 0 && k[i].ops > 0 && k[i].bytes > 0);
+        assert_true(*k[i].name && *k[i].kind && *k[i].nodes);
+        ops[batch - 1] += k[i].ops, weights[batch - 1] += k[i].weight_bytes;
+      }
+    }
+    assert_true(ops[0] > 2 * 137472 && ops[1] == 2 * ops[0]); /* MACs of one picture */
+    assert_true(weights[0] > 20000 && weights[1] == weights[0]);
+  }
+  ek_module_close(m);
+}
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(many_threads), T(saved_too), T(own_threads), T(own_allocator), T(compiler_limit), T(run_limit), T(bounded_sizes), T(cancelling), T(forking), T(environment),
+      T(many_threads), T(saved_too), T(own_threads), T(own_allocator), T(compiler_limit), T(run_limit), T(bounded_sizes), T(cancelling), T(forking), T(environment), T(test_kernels),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

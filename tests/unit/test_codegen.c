@@ -435,7 +435,55 @@ static void test_c_program(void **s) {
   dlclose(lib);
   ctx_free(c);
 }
+/* ---- memory that ends ----
+ * Each piece that the context asks for while code is made fails once: nothing of LLVM's may be left behind (a build with sanitizers sees it). */
+typedef struct purse { uint32_t asked, last; } purse;
+static void *some(void *user, size_t bytes) {
+  purse *p = user;
+  return ++p->asked == p->last ? NULL : malloc(bytes);
+}
+static void give(void *user, void *p, size_t bytes) { (void)user, (void)bytes, free(p); }
+static bool made(ctx *c) {
+  volatile bool ok = false;
+  CTX_TRY(c) {
+    const target *t = target_get(c, "host");
+    llvm_opts o = {.level = 1, .threads = 1};
+    lmodule *m = loop_module(c);
+    for (int i = 0; i < 2; i++) {
+      lfunc *f = loop_func(m, LF_KERNEL, i ? "b" : "a", "test kernel");
+      lbuild b = loop_builder(f);
+      lv y = ptr_out(&b, "y", ET_F32);
+      lb_store(&b, y, lb_int(&b, i), lb_const(&b, lt(ET_F32, 1), (scalar){.f = 1}));
+    }
+    jit *j = jit_new(c, t, &o);
+    CTX_TRY(c) {
+      jit_add(j, m);
+      sbuf text = sbuf_new(ctx_arena(c));
+      llvm_text(c, m, t, &o, NULL, true, &text), llvm_asm(c, m, t, &o, NULL, &text);
+      ok = true;
+    }
+    CTX_CATCH {}
+    jit_free(j);
+  }
+  CTX_CATCH {}
+  return ok;
+}
+static void test_memory_ends(void **s) {
+  (void)s;
+  purse p = {0};
+  ctx_memory mem = {.alloc = some, .free = give, .user = &p, .separate = true};
+  for (bool ok = false; !ok; p.last++) {
+    p.asked = 0;
+    ctx *c = ctx_new_with(&mem);
+    if (!c) continue;
+    ok = made(c);
+    if (!ok) assert_int_equal(diag_code(c), E_MEMORY);
+    ctx_free(c);
+    if (!p.last) ok = false; /* the whole, once */
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program), cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

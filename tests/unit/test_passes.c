@@ -211,6 +211,18 @@ static const example examples[] = {
      "stage z: f32[c<3, d<40] out = max[i<3, j<40 where #(40*i + j - 40*c - d) >= 0] x[i, j]\n"
      "stage s: f32[e<3, f<40] out = max[k.1<3 where #(e - k.1) >= 0] x[k.1, f]\n"
      "output y \"y\"\noutput z \"z\"\noutput s \"s\"\n"},
+    {"no walk where the place itself takes part, in what is summed or in which", "row 2",
+     "tensor x: f32[3, 40] input \"x\"\n"
+     "stage y: f32[a<3, b<40] out = sum[k<40 where #(b - k) >= 0] max(x[a, k], x[a, b])\n"
+     "stage z: f32[c<3, d<40] out = sum[j<40 where #(d - j) >= 0 and x[c, j] > x[c, d]] x[c, j]\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"a product whose rows are read as groups takes what follows with it", "contraction 1",
+     "tensor x: f32[4, 5] input \"x\"\n"
+     "tensor w: f32[6, 4] input \"w\"\n"
+     "tensor z: f32[2, 3, 5] input \"z\"\n"
+     "stage y: f32[a<6, b<5] = sum[k<4] w[a, k] * x[k, b]\n"
+     "stage r: f32[g<2, c<3, d<5] out = max(y[3*g + c, d], 0.0) * z[g, c, d]\n"
+     "output r \"r\"\n"},
     {"places in a total order by sorting; without the tie it is a count", "row 1, ranking 1",
      "tensor x: f32[2, 60] input \"x\"\n"
      "stage y: i64[a<2, b<60] out = sum[k<60] i64(x[a, k] > x[a, b] or x[a, k] == x[a, b] and #(b - k - 1) >= 0)\n"

@@ -216,6 +216,15 @@ static const example examples[] = {
      "stage p: f32 [t, b<3, j<280] scan s1 = sum[k<280] (load h[t - 1, b, k] else 0.0) * r[k, j]\n"
      "stage h: f32 [t, b1<3, j1<280] scan s1 out = tanh(x[t, b1, j1] + 0.1 * p[t, b1, j1])\n"
      "output h \"h\"\n"},
+    {"recurrence in two launches a step: the first reads what the second wrote the step before", "T=3",
+     "size T\n"
+     "scan s1 t<T\n"
+     "tensor x: f32[T, 512] input \"x\"\n"
+     "tensor r: f32[512, 512] const @\n"
+     "declare z: f32[T, 512]\n"
+     "stage h: f32 [t, j<512] scan s1 out = tanh(x[t, j] + (load z[t - 1, j] else 0.5))\n"
+     "stage z: f32 [t, j1<512] scan s1 = sum[k<512] 0.01 * h[t, k] * r[k, j1]\n"
+     "output h \"h\"\n"},
     {"so far: sums, products backwards, without the place itself", "N=5; N=40",
      "size N\n"
      "tensor x: f32[3, N] input \"x\"\n"
@@ -255,6 +264,16 @@ static const example examples[] = {
      "stage y: i64[p<P] out = #p * 3 + count[]\n"
      "late P = count <= N\n"
      "output y \"y\"\n"},
+    {"a place of its own in front of loops that read it, some lanes at a time", "N=2 M=37; N=1 M=16",
+     "size N\nsize M\n"
+     "tensor w: f32[1] input \"w\"\n"
+     "tensor t: i64[N, M] input \"t\"\n"
+     "tensor x: f32[9, N, M] input \"x\"\n"
+     "stage v: f32[1] out = neg(w[0])\n"
+     "stage l: f32[a<N, b<M] = x[{t[a, b]}, a, b] * v[{min(t[a, b], 0)}]\n"
+     "stage k: f32[c<N, d<M] = t[c, d] != 1 ? v[{min(t[c, d], 0)}] : 0.0\n"
+     "stage y: f32[] out = (sum[e<N, f<M] l[e, f]) / (sum[g<N, h<M] k[g, h])\n"
+     "output v \"v\"\noutput y \"y\"\n"},
     {"one value under two names, an input passed on", "N=4",
      "size N\n"
      "tensor x: f32[N] input \"x\"\n"
@@ -376,7 +395,7 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     jit_add(j, q->l);
     weights = aligned_alloc(64, ((size_t)q->weight_bytes + 64) / 64 * 64);
     program_weights(q, 1, weights, NULL, NULL);
-    bad = run(what, refusal, &p, q, j, weights, in_one_piece) + run(what, refusal, &p, q, j, weights, chunk_by_chunk) + run(what, refusal, &p, q, j, weights, in_thirds);
+    bad = !program_verify(q, "test") + run(what, refusal, &p, q, j, weights, in_one_piece) + run(what, refusal, &p, q, j, weights, chunk_by_chunk) + run(what, refusal, &p, q, j, weights, in_thirds);
   }
   CTX_CATCH {}
   for (const diag *d = diag_first(c); d; d = d->next)

@@ -27,18 +27,20 @@ jit *jit_new(ctx *c, const target *t, const llvm_opts *o) {
   *j = (jit){.c = c, .a = ctx_arena(c), .t = em_target(c, t), .o = *o};
   j->symbols = map_new(j->a);
   j->defined = map_new(j->a);
-  LLVMTargetMachineRef tm = em_machine(c, &j->t, o);
-  LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
-  LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm)); /* takes tm */
-  check(c, LLVMOrcCreateLLJIT(&j->orc, b), "start");
   size_t n = 0;
   while (image_externs[n].name) n++;
   LLVMOrcCSymbolMapPair *s = NEWN(j->a, LLVMOrcCSymbolMapPair, n);
+  LLVMTargetMachineRef tm = em_machine(c, &j->t, o); /* from here on nothing unwinds that would leave something behind */
+  LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
+  LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm)); /* takes tm */
+  check(c, LLVMOrcCreateLLJIT(&j->orc, b), "start");
   for (size_t i = 0; i < n; i++) {
     s[i].Name = LLVMOrcLLJITMangleAndIntern(j->orc, image_externs[i].name);
     s[i].Sym = (LLVMJITEvaluatedSymbol){(LLVMOrcExecutorAddress)(uintptr_t)image_externs[i].address, {LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0}};
   }
-  check(c, LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(j->orc), LLVMOrcAbsoluteSymbols(s, n)), "library functions");
+  LLVMErrorRef e = LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(j->orc), LLVMOrcAbsoluteSymbols(s, n));
+  if (e) jit_free(j);
+  check(c, e, "library functions");
   return j;
 }
 void jit_free(jit *j) {
@@ -49,6 +51,19 @@ void jit_free(jit *j) {
 }
 jit_stats jit_get_stats(const jit *j) { return j->stats; }
 
+static void add_objects(jit *j, batch *b) {
+  LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(j->orc);
+  for (uint32_t i = 0; i < b->todo.n; i++) {
+    unit *u = &b->units.v[b->todo.v[i]];
+    j->stats.code_bytes += u->obj.n;
+    j->stats.emit_ms += u->emit_ms, j->stats.pass_ms += u->pass_ms, j->stats.code_ms += u->code_ms;
+    *(u->cached ? &j->stats.cached : &j->stats.compiled) += 1;
+    map_puts(j->defined, u->symbol, 1);
+    LLVMMemoryBufferRef buf = u->buf ? u->buf : LLVMCreateMemoryBufferWithMemoryRangeCopy((const char *)u->obj.p, u->obj.n, u->symbol);
+    u->buf = NULL; /* the next takes it */
+    check(j->c, LLVMOrcLLJITAddObjectFile(j->orc, lib, buf), u->f->name);
+  }
+}
 void jit_add(jit *j, const lmodule *m) {
   ctx *c = j->c;
   batch *b = unit_batch(c, m, &j->t, &j->o, "ek");
@@ -57,15 +72,10 @@ void jit_add(jit *j, const lmodule *m) {
     if (!map_gets(j->defined, b->units.v[i].symbol, &one)) vec_push(j->a, b->todo, i);
   unit_compile(b);
   double t0 = now_ms();
-  LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(j->orc);
-  for (uint32_t i = 0; i < b->todo.n; i++) {
-    unit *u = &b->units.v[b->todo.v[i]];
-    j->stats.code_bytes += u->obj.n;
-    j->stats.emit_ms += u->emit_ms, j->stats.pass_ms += u->pass_ms, j->stats.code_ms += u->code_ms;
-    *(u->cached ? &j->stats.cached : &j->stats.compiled) += 1;
-    LLVMMemoryBufferRef buf = u->buf ? u->buf : LLVMCreateMemoryBufferWithMemoryRangeCopy((const char *)u->obj.p, u->obj.n, u->symbol);
-    check(c, LLVMOrcLLJITAddObjectFile(j->orc, lib, buf), u->f->name); /* takes buf */
-    map_puts(j->defined, u->symbol, 1);
+  CTX_TRY(c) { add_objects(j, b); }
+  CTX_CATCH {
+    unit_drop(b);
+    ctx_unwind(c);
   }
   for (uint32_t i = 0; i < m->funcs.n; i++) {
     map_puts(j->symbols, m->funcs.v[i]->name, j->names.n);

@@ -4,7 +4,12 @@
 #include <string.h>
 
 static const char *take(ctx *c, char *s) {
-  const char *r = arena_strdup(ctx_arena(c), s ? s : "");
+  const char *volatile r = NULL;
+  CTX_TRY(c) { r = arena_strdup(ctx_arena(c), s ? s : ""); }
+  CTX_CATCH {
+    LLVMDisposeMessage(s);
+    ctx_unwind(c);
+  }
   LLVMDisposeMessage(s);
   return r;
 }
@@ -75,6 +80,9 @@ typedef struct whole {
   LLVMContextRef lc;
   LLVMModuleRef mod;
   LLVMTargetMachineRef tm;
+  LLVMBuilderRef b;
+  LLVMMemoryBufferRef out;
+  char *text;
 } whole;
 static const char *own_name(void *env, const char *func) {
   const lmodule *m = env;
@@ -99,14 +107,17 @@ static void build(whole *w) {
   arena_free(a);
 }
 static void drop(whole *w) {
+  if (w->out) LLVMDisposeMemoryBuffer(w->out);
+  LLVMDisposeMessage(w->text);
+  if (w->b) LLVMDisposeBuilder(w->b);
   if (w->mod) LLVMDisposeModule(w->mod);
   if (w->lc) LLVMContextDispose(w->lc);
   if (w->tm) LLVMDisposeTargetMachine(w->tm);
-  w->mod = NULL, w->lc = NULL, w->tm = NULL;
+  w->mod = NULL, w->lc = NULL, w->tm = NULL, w->b = NULL, w->out = NULL, w->text = NULL;
 }
-static void emit(whole *w, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *out) {
+static void emit(whole *w, LLVMCodeGenFileType kind) {
   char *why = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(w->tm, w->mod, kind, &why, out)) ctx_fail(w->c, E_TARGET, "code generation for target %s: %s", w->t->name, take(w->c, why));
+  if (LLVMTargetMachineEmitToMemoryBuffer(w->tm, w->mod, kind, &why, &w->out)) ctx_fail(w->c, E_TARGET, "code generation for target %s: %s", w->t->name, take(w->c, why));
 }
 
 /* ---- descriptor: ek_rt_model and what it points to, as constants ---- */
@@ -192,7 +203,7 @@ static LLVMValueRef through_pointer(em *e, LLVMValueRef weights) {
 }
 static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
   arena *a = arena_new(w->c);
-  em e_ = {.c = w->c, .a = a, .lc = w->lc, .mod = w->mod, .b = LLVMCreateBuilderInContext(w->lc)}, *e = &e_;
+  em e_ = {.c = w->c, .a = a, .lc = w->lc, .mod = w->mod, .b = w->b = LLVMCreateBuilderInContext(w->lc)}, *e = &e_;
   em_types(e);
   const ek_rt_model *d = x->model;
   LLVMValueRef weights = LLVMConstNull(e->ptr), plan = main_function(e, b, "plan"), run = main_function(e, b, "run");
@@ -226,32 +237,27 @@ static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
   LLVMValueRef info = LLVMAddFunction(w->mod, arena_fmt(a, "%s_info", x->name), LLVMFunctionType(e->ptr, NULL, 0, 0));
   LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(w->lc, info, "entry"));
   LLVMBuildRet(e->b, model);
-  LLVMDisposeBuilder(e->b);
   arena_free(a);
 }
 
-static bytes take_buffer(ctx *c, LLVMMemoryBufferRef buf) {
-  bytes r = {.n = LLVMGetBufferSize(buf)};
-  r.p = arena_dup(ctx_arena(c), LLVMGetBufferStart(buf), r.n);
-  LLVMDisposeMemoryBuffer(buf);
-  return r;
-}
+static bytes copy_of(ctx *c, LLVMMemoryBufferRef buf) { return (bytes){arena_dup(ctx_arena(c), LLVMGetBufferStart(buf), LLVMGetBufferSize(buf)), LLVMGetBufferSize(buf)}; }
 static bytes descriptor_object(ctx *c, const target *t, const llvm_opts *o, const llvm_export *x, batch *b) {
   whole *w = NEW(ctx_arena(c), whole);
   *w = (whole){.c = c, .t = t, .o = o, .m = b->m};
-  LLVMMemoryBufferRef *obj = NEW(ctx_arena(c), LLVMMemoryBufferRef);
+  bytes *obj = NEW(ctx_arena(c), bytes);
   CTX_TRY(c) {
     open_module(w, x->name);
     add_descriptor(w, x, b);
     em_finish(c, w->mod, w->tm, o, "descriptor");
-    emit(w, LLVMObjectFile, obj);
+    emit(w, LLVMObjectFile);
+    *obj = copy_of(c, w->out);
   }
   CTX_CATCH {
     drop(w);
     ctx_unwind(c);
   }
   drop(w);
-  return take_buffer(c, *obj);
+  return *obj;
 }
 uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x, const bytes **objs) {
   target *rt = NEW(ctx_arena(c), target);
@@ -260,10 +266,21 @@ uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts
   b->hidden = true;
   for (uint32_t i = 0; i < b->units.n; i++) vec_push(ctx_arena(c), b->todo, i);
   unit_compile(b);
-  bytes *all = NEWN(ctx_arena(c), bytes, b->units.n + 1);
-  all[0] = descriptor_object(c, rt, o, x, b);
-  for (uint32_t i = 0; i < b->units.n; i++) all[i + 1] = b->units.v[i].buf ? take_buffer(c, b->units.v[i].buf) : b->units.v[i].obj;
-  *objs = all;
+  CTX_TRY(c) {
+    bytes *all = NEWN(ctx_arena(c), bytes, b->units.n + 1);
+    all[0] = descriptor_object(c, rt, o, x, b);
+    for (uint32_t i = 0; i < b->units.n; i++) {
+      unit *u = &b->units.v[i];
+      all[i + 1] = u->buf ? copy_of(c, u->buf) : u->obj;
+      if (u->buf) LLVMDisposeMemoryBuffer(u->buf);
+      u->buf = NULL;
+    }
+    *objs = all;
+  }
+  CTX_CATCH {
+    unit_drop(b);
+    ctx_unwind(c);
+  }
   return b->units.n + 1;
 }
 static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool assembly, bool optimized, sbuf *b) {
@@ -274,14 +291,11 @@ static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, 
     build(w);
     if (optimized) em_finish(c, w->mod, w->tm, o, "text");
     if (assembly) {
-      LLVMMemoryBufferRef s = NULL;
-      emit(w, LLVMAssemblyFile, &s);
-      sb_putn(b, LLVMGetBufferStart(s), LLVMGetBufferSize(s));
-      LLVMDisposeMemoryBuffer(s);
+      emit(w, LLVMAssemblyFile);
+      sb_putn(b, LLVMGetBufferStart(w->out), LLVMGetBufferSize(w->out));
     } else {
-      char *s = LLVMPrintModuleToString(w->mod);
-      sb_put(b, s);
-      LLVMDisposeMessage(s);
+      w->text = LLVMPrintModuleToString(w->mod);
+      sb_put(b, w->text);
     }
   }
   CTX_CATCH {

@@ -78,7 +78,7 @@ static uint64_t deep_hash(ctx *c, const lmodule *m, const lfunc *f, map *by_name
     const linst *k = &f->insts.v[i];
     if ((k->kind != L_CALL && k->kind != L_PARALLEL) || !map_gets(by_name, k->name, &g)) continue;
     uint64_t s[2] = {h, deep_hash(c, m, m->funcs.v[g], by_name, done, depth + 1)};
-    h = hash_bytes(s, sizeof s, 0);
+    h = EK_PLANTED("llvm-same") ? h : hash_bytes(s, sizeof s, 0);
   }
   map_puts(done, f->name, h);
   return h;
@@ -102,14 +102,16 @@ batch *unit_batch(ctx *c, const lmodule *m, const target *t, const llvm_opts *o,
   }
   return b;
 }
+void unit_drop(batch *b) {
+  for (uint32_t i = 0; i < b->units.n; i++) {
+    if (b->units.v[i].buf) LLVMDisposeMemoryBuffer(b->units.v[i].buf);
+    b->units.v[i].buf = NULL;
+  }
+}
 void unit_compile(batch *b) {
   CTX_TRY(b->c) { par_for(b->c, b->o.threads ? b->o.threads : 1, b->todo.n, compile, b); }
-  CTX_CATCH { /* those that are done */
-    for (uint32_t i = 0; i < b->todo.n; i++) {
-      unit *u = &b->units.v[b->todo.v[i]];
-      if (u->buf) LLVMDisposeMemoryBuffer(u->buf);
-      u->buf = NULL;
-    }
+  CTX_CATCH {
+    unit_drop(b); /* those that are done */
     ctx_unwind(b->c);
   }
 }

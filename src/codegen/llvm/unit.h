@@ -8,7 +8,7 @@ typedef struct unit {
   const char *symbol;
   bytes obj;
   bool cached;
-  LLVMMemoryBufferRef buf; /* holds obj's bytes unless cached; the taker disposes of it */
+  LLVMMemoryBufferRef buf; /* holds obj's bytes unless cached; the taker disposes of it and leaves NULL */
   LLVMContextRef lc;       /* while it is compiled */
   LLVMModuleRef mod;
   LLVMTargetMachineRef tm;
@@ -27,5 +27,6 @@ typedef struct batch {
 } batch;
 batch *unit_batch(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *prefix);
 void unit_compile(batch *b);
+void unit_drop(batch *b); /* the buffers that nobody took */
 unit *unit_of(batch *b, const char *func);
 #endif

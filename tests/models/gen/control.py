@@ -1,5 +1,6 @@
 """Models with If, Loop and Scan: branches, carried state, outer-scope names."""
 import numpy as np
+from onnx import helper
 
 from .kit import BOOL, F32, I64, model
 
@@ -353,3 +354,38 @@ def loop_until(net):
     net.output("small", F32, 3)
     net.output("large", F32, 3)
     return [[net.uniform(0.5, 1, 3), np.array(t, np.float32)] for t in (0.1, 1e-5)]
+
+
+@model("every operator of sequences: made, inserted into, erased from, read, mapped, split and joined")
+def lists(net):
+    x, y = net.input("x", F32, 2, 3), net.input("y", F32, 2, 3)
+    pair = net.op("SequenceConstruct", x, net.op("Tanh", y))
+    three = net.op("SequenceInsert", pair, net.op("Mul", x, y), np.int64(1))
+    body = net.sub("body")
+    element = body.fresh("element")
+    body.inputs.append(helper.make_tensor_value_info(element, F32, [2, 3]))
+    body.op("Sin", element, out="sine")
+    body.output("sine", F32, 2, 3)
+    mapped = net.op("SequenceMap", three, body=body.graph())
+    net.op("SequenceLength", mapped, out="count")
+    net.op("ConcatFromSequence", net.op("SequenceErase", mapped, np.int64(0)), out="stacked", axis=0, new_axis=1)
+    net.op("Exp", net.op("SequenceAt", three, np.int64(-1)), out="last")
+    parts = net.op("SplitToSequence", x, np.array([1, 2], np.int64), axis=1)
+    grown = net.op("SequenceInsert", net.op("SequenceEmpty", dtype=F32), net.op("SequenceAt", parts, np.int64(1)))
+    net.op("ConcatFromSequence", grown, out="joined", axis=1)
+    net.output("count", I64)
+    net.output("stacked", F32, 2, 2, 3)
+    net.output("last", F32, 2, 3)
+    net.output("joined", F32, 2, 2)
+    return [[net.uniform(-1, 1, 2, 3), net.uniform(-1, 1, 2, 3)]]
+
+
+@model("Optional, with a tensor in it: asked, opened", opset=18)
+def optionals(net):
+    x = net.input("x", F32, 4)
+    box = net.op("Optional", net.op("Sin", x))
+    net.op("Exp", net.op("OptionalGetElement", box), out="y")
+    net.op("OptionalHasElement", box, out="there")
+    net.output("y", F32, 4)
+    net.output("there", BOOL)
+    return [[net.uniform(-1, 1, 4)]]

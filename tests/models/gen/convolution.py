@@ -226,6 +226,33 @@ def detector_nms(net):
     return [[net.uniform(-2, 2, 2, 20, 6), np.array([limit], np.float32)] for limit in (0.3, 0.5, 2.0)]
 
 
+@model("detector on a picture resized by a scale that is computed from its sizes (floats: no bound on the new ones), two levels, what "
+       "each finds (NonZero) side by side, all pairs of them; outputs whose sizes nothing bounds", opset=18)
+def detector_scaled(net):
+    x = net.input("image", F32, 3, "h", "w")
+    sides = net.op("Cast", net.op("Slice", net.op("Shape", x), [1], [3]), to=F32)
+    scale = net.op("Div", np.float32(8), net.op("ReduceMin", sides, keepdims=0))
+    sizes = net.op("Cast", net.op("Floor", net.op("Mul", sides, scale)), to=I64)
+    net.op("Resize", x, "", "", net.op("Concat", [3], sizes, axis=0), out="resized", mode="linear")
+    first = net.op("Relu", net.conv(net.op("Unsqueeze", "resized", [0]), 3, 4, [3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
+    second = net.op("Relu", net.conv(first, 4, 4, [3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
+    found = []
+    for level in (first, second):
+        score = net.op("Reshape", net.op("Softmax", net.conv(level, 4, 2, [1, 1]), axis=3), [-1])
+        at = net.op("Squeeze", net.op("NonZero", net.op("Greater", score, net.op("ReduceMean", score))), [0])
+        rows = [net.op("Gather", score, at), net.op("Mul", net.op("Cast", at, to=F32), np.float32(0.01))]
+        found.append(net.op("Concat", *[net.op("Unsqueeze", r, [0]) for r in rows], axis=0))
+    net.op("Concat", *found, out="found", axis=1)
+    pairs = net.op("MatMul", net.op("Transpose", "found", perm=[1, 0]), "found")
+    net.op("Softmax", pairs, out="alike", axis=1)
+    net.op("ReduceMax", pairs, [0], out="most", keepdims=0)
+    net.output("resized", F32, 3, "H", "W")
+    net.output("found", F32, 2, "n")
+    net.output("alike", F32, "n", "n")
+    net.output("most", F32, "n")
+    return [[net.uniform(-1, 1, 3, h, w)] for h, w in ((20, 30), (9, 13), (22, 10))]
+
+
 @model("MaxPool, AveragePool, LpPool and their Global forms: ceil_mode, count_include_pad, dilations, auto_pad, "
        "asymmetric pads", opset=19)
 def pooling(net):

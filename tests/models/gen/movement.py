@@ -129,6 +129,16 @@ def zero_size(net):
     return [[net.uniform(-1, 1, n, 4), net.uniform(-1, 1, 3, 4)] for n in (0, 2)]
 
 
+@model("borders around an input that has no columns: every element comes from outside", opset=18)
+def borders_of_nothing(net):
+    x = net.input("x", F32, 2, "H", "W")
+    net.op("Pad", x, [0, 1, 1, 0, 1, 2], np.float32(2), out="constant")
+    net.op("Neg", net.op("CenterCropPad", x, [2, 5], axes=[1, 2]), out="cropped")
+    net.output("constant", F32, 2, "H2", "W3")
+    net.output("cropped", F32, 2, 2, 5)
+    return [[net.uniform(-1, 1, 2, h, w)] for h, w in ((3, 0), (0, 0), (3, 4))]
+
+
 @model("inputs of rank 0 (float, int64, bool), scalar arithmetic, broadcast into a vector, Range with scalar ends")
 def scalar_inputs(net):
     a, n, flag = net.input("a", F32), net.input("n", I64), net.input("flag", BOOL)

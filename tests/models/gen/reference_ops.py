@@ -11,6 +11,7 @@ Each class replaces one operator of ReferenceEvaluator, straight from the text o
   BatchNormalization  before opset 14: the running statistics are used as they are (the stock one trains)
   LRN              every channel (the stock one stops at the batch size)
   Pad              negative amounts, which cut
+  OptionalGetElement  of what Optional made (the stock one leaves its list)
   QuantizeLinear, DequantizeLinear  before opset 19
 """
 import numpy as np
@@ -306,6 +307,13 @@ class DequantizeLinear(OpRun):
         return ((x.astype(np.int32) - shift).astype(np.float32) * along(scale, x.ndim, axis),)
 
 
+class OptionalGetElement(OpRun):
+    op_domain = ""
+
+    def _run(self, x):
+        return (x[0] if isinstance(x, list) else x,)
+
+
 def named(name, cls):
     """The class under the name that the evaluator looks for."""
     return type(name, (cls,), {"op_domain": ""})
@@ -315,7 +323,7 @@ def for_opset(opset):
     ops = [LSTM, GRU, RNN, Loop, Scan, ConvTranspose, LRN]
     ops += [LogSoftmax] if opset >= 13 else [Softmax, named("LogSoftmax", FlattenedLogSoftmax)]
     if opset >= 18:
-        ops += [Pad]
+        ops += [Pad, OptionalGetElement]
     if opset < 19:
         ops += [QuantizeLinear, DequantizeLinear]
     if opset < 14:

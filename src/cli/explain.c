@@ -1,0 +1,242 @@
+/* einkorn explain: where does the time of a run go, and how far is each kernel from what the machine can do?
+ *
+ * The model runs for the given time with a clock around each kernel; a kernel's time is the median over the runs. Beside it stands the least time that the machine allows: its operations at the peak
+ * of multiply-adds, or its bytes at the bandwidth of where they lie, whichever is longer; both are measured just before, unless --peak states them. Constants lie where all that the run touches fits,
+ * everything else where the kernel's own bytes fit. */
+#include "cli/cli.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_RUNS = 2000, LONG = 90 };
+typedef struct row {
+  ek_kernel k;   /* ms: the median */
+  double floor;  /* ms; -1 not known */
+  bool by_bytes; /* what bounds it */
+  double *all;   /* ms of each run */
+} row;
+typedef struct account {
+  row *rows;
+  size_t n;
+  double total, between, kernels, floor, ops,
+      set; /* ms: medians of the runs and of the time outside of kernels, sums of the rows' medians and floors; operations as the model defines them, -1 not known; set: bytes that a run touches */
+  int threads;
+  uint32_t runs;
+  bool stated;
+  ek_machine at;
+} account;
+
+static int by_time(const void *a, const void *b) {
+  double x = ((const row *)a)->k.ms, y = ((const row *)b)->k.ms;
+  return (x < y) - (x > y);
+}
+
+/* ---- what the machine can do ---- */
+/* ns to read so many bytes that are used again and again: what does not fit a level comes from the next */
+static double reading(const ek_machine *m, double bytes) {
+  double ns = 0, below = 0;
+  for (int i = 0; i < m->levels && bytes > below; i++) {
+    double to = bytes < (double)m->level[i].bytes ? bytes : (double)m->level[i].bytes;
+    ns += (to - below) / m->level[i].gbs, below = to;
+  }
+  return ns;
+}
+static bool read_peak(cli *k, ek_machine *m) { /* GFLOPS:GBS */
+  char *end = NULL;
+  *m = (ek_machine){.levels = 1};
+  m->gflops = num_parse(k->c, k->peak, &end);
+  m->level[0].bytes = UINT64_MAX;
+  if (end != k->peak && *end == ':') {
+    const char *from = end + 1;
+    m->level[0].gbs = num_parse(k->c, from, &end);
+    if (end != from && !*end && m->gflops > 0 && m->level[0].gbs > 0) return true;
+  }
+  return false;
+}
+static void floors(account *s) {
+  for (size_t i = 0; i < s->n; i++) {
+    row *r = &s->rows[i];
+    const ek_kernel *k = &r->k;
+    if (k->ops < 0 || k->bytes < 0 || k->weight_bytes < 0) {
+      r->floor = -1;
+      continue;
+    }
+    double sums = k->ops / s->at.gflops, own = k->bytes + k->weight_bytes;
+    double moves = reading(&s->at, own);
+    if (k->starts == 1 && s->set > own) moves = reading(&s->at, k->bytes) + reading(&s->at, s->set) * k->weight_bytes / s->set; /* constants were last read a run ago */
+    r->by_bytes = moves > sums;
+    r->floor = (r->by_bytes ? moves : sums) * 1e-6 * (double)k->starts;
+    s->floor += r->floor;
+  }
+}
+
+/* ---- the report ---- */
+static double rate(double amount, const row *r) { return amount >= 0 && r->k.ms > 0 ? amount * (double)r->k.starts / (r->k.ms * 1e6) : 0; }
+static double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+static const char *shortened(cli *k, const char *s) {
+  uint32_t n = 1;
+  if (k->verbose || strlen(s) <= LONG) return s;
+  for (const char *p = s; *p; p++) n += *p == ',' || (*p == ' ' && p[-1] != ',');
+  return arena_fmt(k->a, "%.*s ... (%u)", LONG, s, n);
+}
+static void tell_reasons(cli *k, const account *s) { /* how often each, with an example */
+  strvec why = {0}, example = {0};
+  VEC(uint32_t) times = {0};
+  for (size_t i = 0; i < s->n; i++)
+    for (const char *p = s->rows[i].k.apart; *p;) {
+      size_t n = strcspn(p, "\n"), at = strcspn(p, ":");
+      const char *text = arena_strndup(k->a, p + at + 2, n - at - 2);
+      uint32_t q = 0;
+      while (q < why.n && strcmp(why.v[q], text) != 0) q++;
+      if (q == why.n) {
+        vec_push(k->a, why, text);
+        vec_push(k->a, example, (const char *)arena_fmt(k->a, "%s after %.*s", s->rows[i].k.name, (int)at, p));
+        vec_push(k->a, times, 0u);
+      }
+      times.v[q]++;
+      p += n + (p[n] == '\n');
+    }
+  if (why.n) puts("\nkernels stand apart from those that they read from (-v: each) because");
+  for (uint32_t i = 0; i < why.n; i++) printf("  %4u x %s, such as %s\n", times.v[i], why.v[i], example.v[i]);
+}
+static void tell(cli *k, const account *s) {
+  printf("%9s %6s %9s %7s %7s %9s %7s  kernel\n", "ms", "share", "GFLOP/s", "of peak", "GB/s", "floor ms", "reached");
+  for (size_t i = 0; i < s->n; i++) {
+    const row *r = &s->rows[i];
+    if (!r->k.starts && !k->verbose) continue;
+    double f = rate(r->k.ops, r), g = rate(r->k.bytes < 0 ? -1 : r->k.bytes + r->k.weight_bytes, r);
+    printf("%9.5f %5.1f%% %9.1f %6.1f%% %7.1f %9.5f %6.1f%% %s %s%s%s %s", r->k.ms, share(r->k.ms, s->kernels), f, share(f, s->at.gflops), g, r->floor, share(r->floor, r->k.ms),
+           r->by_bytes ? "b" : "f", r->k.name, r->k.parallel ? "*" : "", r->k.starts != 1 ? arena_fmt(k->a, " x%llu", (unsigned long long)r->k.starts) : "", r->k.kind);
+    printf("%s%s%s: %s\n", *r->k.how ? " (" : "", r->k.how, *r->k.how ? ")" : "", shortened(k, *r->k.nodes ? r->k.nodes : r->k.tensors));
+    for (const char *p = r->k.apart; k->verbose && *p;) {
+      size_t n = strcspn(p, "\n");
+      printf("%60s apart from %.*s\n", "", (int)n, p);
+      p += n + (p[n] == '\n');
+    }
+  }
+  printf("\n%.5f ms a run (median of %u, %d threads), %.5f in kernels, %.5f between them; %.5f at least on this machine: %.1f%% reached\n", s->total, s->runs, s->threads, s->kernels, s->between,
+         s->floor, share(s->floor, s->kernels));
+  if (s->ops > 0) printf("%.1f GFLOP/s as the model defines its work: %.1f%% of the peak\n", s->ops / (s->total * 1e6), share(s->ops / (s->total * 1e6), s->at.gflops));
+  printf("machine (%s): %.1f GFLOP/s;", s->stated ? "stated" : "measured now", s->at.gflops);
+  for (int i = 0; i < s->at.levels; i++)
+    if (s->at.level[i].bytes != UINT64_MAX)
+      printf(" %.1f GB/s within %.1f MB,", s->at.level[i].gbs, (double)s->at.level[i].bytes / 1e6);
+    else
+      printf(" %.1f GB/s from memory\n", s->at.level[i].gbs);
+  puts("floor: the longer of operations at the peak (f) and bytes at their bandwidth (b); *: in several threads");
+  tell_reasons(k, s);
+}
+static void tell_json(const cli *k, const account *s) {
+  sbuf text = sbuf_new(k->a);
+  json j = json_new(&text, true);
+  json_obj(&j, NULL);
+  json_str(&j, "model", k->args.v[0]);
+  json_int(&j, "threads", s->threads);
+  json_uint(&j, "runs", s->runs);
+  json_num(&j, "median_ms", s->total);
+  json_num(&j, "kernels_ms", s->kernels);
+  json_num(&j, "between_ms", s->between);
+  json_num(&j, "floor_ms", s->floor);
+  if (s->ops >= 0) json_num(&j, "model_ops", s->ops);
+  json_obj(&j, "machine");
+  json_bool(&j, "stated", s->stated);
+  json_num(&j, "gflops", s->at.gflops);
+  json_arr(&j, "levels");
+  for (int i = 0; i < s->at.levels; i++) {
+    json_obj(&j, NULL);
+    if (s->at.level[i].bytes != UINT64_MAX) json_uint(&j, "bytes", s->at.level[i].bytes);
+    json_num(&j, "gbs", s->at.level[i].gbs);
+    json_end(&j);
+  }
+  json_end(&j);
+  json_end(&j);
+  json_arr(&j, "kernels");
+  for (size_t i = 0; i < s->n; i++) {
+    const row *r = &s->rows[i];
+    json_obj(&j, NULL);
+    json_str(&j, "name", r->k.name);
+    json_str(&j, "kind", r->k.kind);
+    json_str(&j, "how", r->k.how);
+    json_str(&j, "nodes", r->k.nodes);
+    json_str(&j, "tensors", r->k.tensors);
+    json_bool(&j, "parallel", r->k.parallel != 0);
+    json_uint(&j, "starts", r->k.starts);
+    json_num(&j, "ms", r->k.ms);
+    if (r->floor >= 0) {
+      json_num(&j, "ops", r->k.ops);
+      json_num(&j, "bytes", r->k.bytes);
+      json_num(&j, "weight_bytes", r->k.weight_bytes);
+      json_num(&j, "floor_ms", r->floor);
+      json_str(&j, "bound", r->by_bytes ? "bytes" : "operations");
+    }
+    json_arr(&j, "apart");
+    for (const char *p = r->k.apart; *p;) {
+      size_t n = strcspn(p, "\n"), at = strcspn(p, ":");
+      json_obj(&j, NULL);
+      json_strn(&j, "kernel", p, at);
+      json_strn(&j, "why", p + at + 2, n - at - 2);
+      json_end(&j);
+      p += n + (p[n] == '\n');
+    }
+    json_end(&j);
+    json_end(&j);
+  }
+  json_end(&j);
+  json_end(&j);
+  print_json(&text);
+}
+
+/* ---- measuring ---- */
+static ek_code measure(cli *k, ek_run *r, account *s) {
+  const ek_kernel *table;
+  double *totals = NEWN(k->a, double, MOST_RUNS), *between = NEWN(k->a, double, MOST_RUNS), began = now_ms(), end = k->seconds * 1000, warm = end / 5;
+  ek_code e = ek_run_execute(r);
+  while (!e && now_ms() - began < warm) e = ek_run_execute(r);
+  if (e || (e = ek_run_kernels(r, &table, &s->n)) != EK_OK) return e;
+  s->rows = NEWN(k->a, row, s->n + 1);
+  for (size_t i = 0; i < s->n; i++) s->rows[i].all = NEWN(k->a, double, MOST_RUNS);
+  while (s->runs < MOST_RUNS && (now_ms() - began < end || s->runs < 5)) {
+    double t0 = now_ms();
+    if ((e = ek_run_execute(r)) != EK_OK) return e;
+    between[s->runs] = totals[s->runs] = now_ms() - t0;
+    if ((e = ek_run_kernels(r, &table, &s->n)) != EK_OK) return e;
+    for (size_t i = 0; i < s->n; i++) s->rows[i].k = table[i], s->rows[i].all[s->runs] = table[i].ms, between[s->runs] -= table[i].ms;
+    s->runs++;
+    progress_phase("measuring", (now_ms() - began) / end);
+  }
+  s->total = quantile(totals, s->runs, 0.5), s->between = quantile(between, s->runs, 0.5);
+  for (size_t i = 0; i < s->n; i++) s->rows[i].k.ms = quantile(s->rows[i].all, s->runs, 0.5), s->kernels += s->rows[i].k.ms;
+  return EK_OK;
+}
+int cmd_explain(cli *k) {
+  ek_model *model = NULL;
+  ek_module *m;
+  ek_run *r;
+  host_tensor *in;
+  int code = EXIT_DONE;
+  account s = {.stated = k->peak != NULL};
+  if (k->peak && !read_peak(k, &s.at)) return fail_text(k, EK_USAGE, "error: --peak: GFLOPS:GBS is expected, two numbers above 0, such as 288:43");
+  if (is_library(k->args.v[0])) return fail_text(k, EK_USAGE, "error: a compiled library does not tell about its kernels; explain the model that it was made of");
+  ek_options o = compile_options(k);
+  o.cache = NULL, o.profile = 1;
+  ek_code e = ek_load(k->s, k->args.v[0], &model);
+  if (!e) e = ek_compile(model, &o, &m);
+  if (e) return fail(k, e);
+  print_times(k);
+  if ((e = make_run(k, m, &r)) != EK_OK) return fail(k, e);
+  if (!bind_inputs(k, m, r, &in, &code)) return code;
+  s.threads = ek_run_threads(r);
+  if (!k->peak && (e = ek_measure_machine(k->s, k->target, s.threads, 60, &s.at)) != EK_OK) return fail(k, e);
+  if ((e = measure(k, r, &s)) != EK_OK) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
+  ek_report rep;
+  ek_module_report(m, &rep);
+  s.set = (double)ek_run_memory(r) + (double)rep.weight_bytes;
+  s.ops = model_macs(k, model, in, ek_module_inputs(m)) * 2;
+  floors(&s);
+  if (k->sort) qsort(s.rows, s.n, sizeof *s.rows, by_time);
+  progress_clear();
+  if (k->json)
+    tell_json(k, &s);
+  else
+    tell(k, &s);
+  return EXIT_DONE;
+}
