@@ -39,6 +39,7 @@ typedef struct ectx {
   VEC(local) locals;
   VEC(packed) packs;
   VEC(var_range) ranges;
+  struct { lv ptr, at; sz step; int64_t by, lines, line; } ahead; /* constants to fetch while a reduction runs: from at + by * step, this many cache lines a step */
   memo_scope *memo;
   launch *l;          /* arguments are added to it as they are needed */
   map *arg_of;        /* buffer -> param value, size symbol -> param value */

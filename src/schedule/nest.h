@@ -15,7 +15,7 @@
 
 typedef struct nvar { atom var; sz extent; lv lo, hi; } nvar; /* lo, hi: range as loop values, or 0: the whole extent */
 typedef VEC(nvar) nvars;
-typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; } packload;
+typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's lanes */
 typedef struct nest {
   u32vec stages;         /* leader, followers */
   nvars outer, inner;
