@@ -36,9 +36,9 @@ bool em_native(void *env, sop op, etype t) {
     case OP_CEIL:
     case OP_ROUND_EVEN:
     case OP_TRUNC: return has_rounding(m);
+    case OP_LDEXP: return m->vector_bits == 512 && strstr(m->requires, "avx512vl") != NULL;
     case OP_IDIV:
     case OP_MOD:
-    case OP_LDEXP: return m->vector_bits == 512 && strstr(m->requires, "avx512vl") != NULL;
     case OP_NEXTAFTER:
     case OP_SATF: return false;
     default: return !libm(op) || t == ET_F64;
