@@ -89,6 +89,7 @@ void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *
 static bool is_linear(void *env, ectx *e, const access *x) { return (address_coef(e, x->address, *(const atom *)env) != INT64_MIN || EK_PLANTED("schedule-elementwise")) && !x->guarded; }
 bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) { return each_access(e, stages, stored, is_linear, &var); }
 
+enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so many multiply-adds of it */
 static double tile_speed(double mr, double nv) { /* multiply-adds a cycle relative to the most */
   double f = mr * nv / (mr + nv), lat = mr * nv / 8;
   if (f > 1) f = 1;
@@ -138,7 +139,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       access *a = &acc->v[i];
       if (isred && !a->leader) continue;
       int64_t q = address_coef(e, a->address, v);
-      if (a->store && rows && cols && steps >= 64) score += q == 1 ? 0.25 : 0; /* stored once after many steps: how it is strided hardly counts */
+      if (a->store && rows && cols && steps >= 64) score += q == 1 ? 0.25 + STRIDED_STORE / (double)steps : 0; /* stored once after many steps: how it is strided counts little */
       else if (q == 1) score += a->store ? 2.5 : 2;
       else if (q == 0) score += 1;
       else if (a->constant && reduces && a->leader && !isred) score += 2;
