@@ -188,6 +188,7 @@ void kernel_one(kctx *k, const u32vec *group) {
     accesses again = {0}; /* addresses with the flattened variable in them */
     group_accesses(e, group, k->stored, &again);
     kernel_packs(k, &n, &again, &ch);
+    kernel_prepare(k, &n);
   }
   fill_halos(k, group, &n, &point, together);
   nest_emit(e, &n);

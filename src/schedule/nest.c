@@ -294,9 +294,10 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
       bool conditional = open_condition(e, &root);
       if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, lanes);
       else {
+        prepare_rows(e, n, i, mr);
         fetch_ahead(e, n, i, row);
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
-        e->ahead.ptr = 0;
+        e->ahead.ptr = 0, e->rows = NULL;
       }
       if (conditional) {
         emit_unscope(e);

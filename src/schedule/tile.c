@@ -8,7 +8,7 @@
 #include "schedule/tile.h"
 
 static bool uses_inside(ectx *e, sz x, atom var, map *seen);
-static bool value_uses(ectx *e, ex x, atom var, map *seen) {
+static bool uses_below(ectx *e, ex x, atom var, map *seen) {
   uint64_t had;
   if (!x || map_getu(seen, x, &had)) return false;
   map_putu(seen, x, 1);
@@ -17,10 +17,10 @@ static bool value_uses(ectx *e, ex x, atom var, map *seen) {
   if (n->kind == EX_INDEX) return uses_inside(e, emit_resolve(e, n->index), var, seen);
   for (uint32_t i = 0; i < n->nargs && !uses; i++) {
     if (n->kind == EX_LOAD) uses = uses_inside(e, emit_resolve(e, n->args[i]), var, seen);
-    if (n->kind == EX_OP) uses = value_uses(e, n->args[i], var, seen);
+    if (n->kind == EX_OP) uses = uses_below(e, n->args[i], var, seen);
   }
-  if (n->kind == EX_LOAD) return uses || value_uses(e, n->otherwise, var, seen);
-  if (n->kind == EX_REDUCE) return value_uses(e, n->body, var, seen) || value_uses(e, n->where, var, seen) || value_uses(e, n->payload, var, seen);
+  if (n->kind == EX_LOAD) return uses || uses_below(e, n->otherwise, var, seen);
+  if (n->kind == EX_REDUCE) return uses_below(e, n->body, var, seen) || uses_below(e, n->where, var, seen) || uses_below(e, n->payload, var, seen);
   return uses;
 }
 static bool uses_inside(ectx *e, sz x, atom var, map *seen) {
@@ -29,9 +29,10 @@ static bool uses_inside(ectx *e, sz x, atom var, map *seen) {
   u32vec data = {0};
   bool uses = false;
   sym_atoms(e->c, x, AT_DATA, e->a, &data);
-  for (uint32_t i = 0; i < data.n && !uses; i++) uses = value_uses(e, sym_data_id(e->c, data.v[i]), var, seen);
+  for (uint32_t i = 0; i < data.n && !uses; i++) uses = uses_below(e, sym_data_id(e->c, data.v[i]), var, seen);
   return uses;
 }
+bool value_uses(ectx *e, ex x, atom var) { return uses_below(e, x, var, map_new(e->a)); }
 bool address_uses(ectx *e, sz address, atom var) {
   if (!sym_uses_kind(e->c, address, AT_DATA)) return sym_uses(e->c, address, var);
   return EK_PLANTED("schedule-tile") ? sym_uses(e->c, address, var) : uses_inside(e, address, var, map_new(e->a));
