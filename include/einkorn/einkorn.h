@@ -13,6 +13,7 @@
  * Conventions, which hold where a function does not say otherwise:
  * Errors     Every function that can fail returns an ek_code. The text of the last failure of a session is ek_message(), of a run ek_run_message(). After a failure the handle is as before the call, output parameters
  *            that are handles are NULL. Out of memory is EK_MEMORY everywhere.
+ * NULL       where a handle, a text, an array or a place for a result is needed is EK_USAGE; functions that return a number give 0 for it, those that return a text "", others do nothing.
  * Ownership  is in the verb: create/destroy, load/close, compile/close make and end a handle; ending NULL does nothing; ending a handle ends what was made from it. Everything a handle gives out (strings, tensors) is
  *            borrowed: valid as long as the handle. What the caller hands in is copied, unless the function says that it is borrowed.
  * Threads    A session, with its models, is used by one thread at a time. A module is different: after it was compiled or loaded, any number of threads may make runs of it, ask about it and execute, each with a run of

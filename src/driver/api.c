@@ -90,9 +90,12 @@ ek_code session_fail(ek_session *s, ek_code code, const char *fmt, ...) {
   tell(s, 0, buf);
   return code;
 }
+ek_code session_null(ek_session *s) { return s ? session_fail(s, EK_USAGE, "NULL was given where something is needed") : EK_USAGE; }
 
 /* ---- sessions ---- */
-void ek_session_options_init(ek_session_options *o) { *o = (ek_session_options){.size = sizeof *o}; }
+void ek_session_options_init(ek_session_options *o) {
+  if (o) *o = (ek_session_options){.size = sizeof *o};
+}
 ek_session *ek_session_create_with(const ek_session_options *given) {
   ek_session_options o;
   ek_session_options_init(&o);
@@ -130,9 +133,13 @@ void ek_session_destroy(ek_session *s) {
   memory mem = s->mem;
   mem_put(&mem, s);
 }
-const char *ek_message(const ek_session *s) { return s->message.s ? s->message.s : ""; }
-void ek_set_log(ek_session *s, void (*log)(void *user, int level, const char *text), void *user) { s->log = log, s->log_user = user; }
-void ek_set_progress(ek_session *s, int (*progress)(void *user, const char *phase, double done), void *user) { s->progress = progress, s->progress_user = user; }
+const char *ek_message(const ek_session *s) { return s && s->message.s ? s->message.s : ""; }
+void ek_set_log(ek_session *s, void (*log)(void *user, int level, const char *text), void *user) {
+  if (s) s->log = log, s->log_user = user;
+}
+void ek_set_progress(ek_session *s, int (*progress)(void *user, const char *phase, double done), void *user) {
+  if (s) s->progress = progress, s->progress_user = user;
+}
 
 static void read_ops(ctx *c, const char *path) {
   CTX_TRY(c) {
@@ -143,6 +150,7 @@ static void read_ops(ctx *c, const char *path) {
   CTX_CATCH {}
 }
 ek_code ek_load_ops(ek_session *s, const char *path) {
+  if (!s || !path) return session_null(s);
   ctx *c = session_ctx(s);
   if (c) read_ops(c, path);
   ek_code code = session_done(s, c, EK_OK);
@@ -162,7 +170,9 @@ ek_code ek_load_ops(ek_session *s, const char *path) {
 }
 
 /* ---- options ---- */
-void ek_options_init(ek_options *o) { *o = (ek_options){.size = sizeof *o, .optimize = 3}; }
+void ek_options_init(ek_options *o) {
+  if (o) *o = (ek_options){.size = sizeof *o, .optimize = 3};
+}
 /* One of the numbers of NAME=8 or NAME=1:8:64. */
 static bool read_size(const char **s, int64_t *out) {
   char *end;
@@ -258,7 +268,8 @@ static void load_graph(ek_model *m, const pipe_opts *o) {
   CTX_CATCH { m->p = NULL; }
 }
 static ek_code load(ek_session *s, const char *path, const void *data, size_t bytes, const char *name, ek_model **out) {
-  *out = NULL;
+  if (out) *out = NULL;
+  if (!s || !out || (!path && !data)) return session_null(s);
   const memory *mem = &s->mem;
   ek_model *m = mem_zero(mem, sizeof *m);
   ctx *c = session_ctx(s);
@@ -287,7 +298,7 @@ static ek_code load(ek_session *s, const char *path, const void *data, size_t by
   return code;
 }
 ek_code ek_load(ek_session *s, const char *path, ek_model **out) { return load(s, path, NULL, 0, NULL, out); }
-ek_code ek_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_model **out) { return load(s, NULL, data, bytes, name, out); }
+ek_code ek_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_model **out) { return load(s, NULL, data || bytes ? data : "", bytes, name, out); }
 void ek_model_close(ek_model *m) {
   if (!m) return;
   for (ek_model **p = &m->s->models; *p; p = &(*p)->next)
@@ -342,14 +353,16 @@ bool model_lowered(ek_model *m, ek_code *code) {
   *code = m->lower_code;
   return m->lower_code == EK_OK;
 }
-int32_t ek_model_inputs(const ek_model *m) { return (int32_t)m->p->g->inputs.n; }
-int32_t ek_model_outputs(const ek_model *m) { return (int32_t)m->p->g->outputs.n; }
+int32_t ek_model_inputs(const ek_model *m) { return !m ? 0 : (int32_t)m->p->g->inputs.n; }
+int32_t ek_model_outputs(const ek_model *m) { return !m ? 0 : (int32_t)m->p->g->outputs.n; }
 ek_code ek_model_input(ek_model *m, int32_t i, ek_tensor_info *out) {
+  if (!m || !out) return session_null(m ? m->s : NULL);
   if (i < 0 || i >= ek_model_inputs(m)) return session_fail(m->s, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)ek_model_inputs(m));
   return tensor_of(m, m->p->g->inputs.v[i], out);
 }
 ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out) {
   ek_code code;
+  if (!m || !out) return session_null(m ? m->s : NULL);
   if (i < 0 || i >= ek_model_outputs(m)) return session_fail(m->s, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)ek_model_outputs(m));
   if (!model_lowered(m, &code)) return code;
   return tensor_of(m, m->p->g->outputs.v[i], out);
@@ -376,6 +389,7 @@ static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(p
 }
 ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env), ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep) {
   if (keep) *keep = NULL;
+  if (!m) return EK_USAGE;
   ctx *c = session_ctx(m->s);
   ek_code r = c ? guarded(c, m, o, setup, fn, env) : EK_MEMORY;
   ek_code code = session_done(m->s, c, r);

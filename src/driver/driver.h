@@ -88,6 +88,7 @@ struct ek_module {
 /* ---- api.c ---- */
 ek_code session_done(ek_session *s, ctx *c, ek_code otherwise); /* copies the diagnostics of c to the session; the code of the first error, else `otherwise` */
 ek_code session_fail(ek_session *s, ek_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+ek_code session_null(ek_session *s); /* a pointer that is needed is NULL; s may be it */
 void diag_print(const diag *d, sbuf *b);                                             /* one line, no newline */
 bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *out); /* false: recorded */
 source model_source(const ek_model *m);

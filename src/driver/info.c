@@ -221,7 +221,8 @@ static ek_code kept(ek_session *s, ctx *c, ek_code code) {
 }
 ek_code ek_model_describe(ek_model *m, const ek_options *o, ek_model_info *out) {
   ctx *c;
-  *out = (ek_model_info){.name = ""};
+  if (out) *out = (ek_model_info){.name = ""};
+  if (!m || !out) return session_null(m ? m->s : NULL);
   ek_code code = in_pipe(m, o, NULL, describe_model, out, &c);
   return kept(m->s, c, code);
 }
@@ -304,30 +305,35 @@ static ek_code make_list(ek_session *s, void (*fn)(ctx *c, listing *l), listing 
   return kept(s, c, code);
 }
 ek_code ek_passes(ek_session *s, const ek_pass_info **passes, size_t *n) {
+  if (!s || !passes || !n) return session_null(s);
   listing l = {0};
   ek_code code = make_list(s, list_passes, &l);
   *passes = l.list, *n = l.n;
   return code;
 }
 ek_code ek_ops(ek_session *s, const ek_op_info **ops, size_t *n) {
+  if (!s || !ops || !n) return session_null(s);
   listing l = {0};
   ek_code code = make_list(s, list_ops, &l);
   *ops = l.list, *n = l.n;
   return code;
 }
 ek_code ek_op_source(ek_session *s, const char *name, const char **text) {
+  if (!s || !name || !text) return session_null(s);
   listing l = {.name = name};
   ek_code code = make_list(s, op_source, &l);
   *text = l.list ? l.list : "";
   return code;
 }
 ek_code ek_ops_table(ek_session *s, const char **text) {
+  if (!s || !text) return session_null(s);
   listing l = {0};
   ek_code code = make_list(s, op_table, &l);
   *text = l.list ? l.list : "";
   return code;
 }
 ek_code ek_targets(ek_session *s, const char *const **names, size_t *n) {
+  if (!s || !names || !n) return session_null(s);
   listing l = {0};
   ek_code code = make_list(s, list_targets, &l);
   *names = l.list, *n = l.n;

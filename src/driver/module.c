@@ -178,7 +178,8 @@ static bool from_cache(ek_model *model, const ek_options *o, ek_module *m, ctx *
   return true;
 }
 ek_code ek_compile(ek_model *model, const ek_options *given, ek_module **out) {
-  *out = NULL;
+  if (out) *out = NULL;
+  if (!model || !out) return session_null(model ? model->s : NULL);
   ek_module *m = module_new(model->s, MODULE_JIT);
   if (!m) return session_fail(model->s, EK_MEMORY, "out of memory");
   ek_options o = all_options(given);
@@ -269,7 +270,8 @@ static void open_library(ctx *c, ek_module *m, const char *path, const char *nam
   CTX_CATCH {}
 }
 static ek_code load_library(ek_session *s, const char *path, const char *name, ek_module **out) {
-  *out = NULL;
+  if (out) *out = NULL;
+  if (!s || !path || !out) return session_null(s);
   double t0 = now_ms();
   ek_module *m = module_new(s, MODULE_SAVED);
   if (!m) return session_fail(s, EK_MEMORY, "out of memory");
@@ -289,7 +291,8 @@ static ek_code load_library(ek_session *s, const char *path, const char *name, e
 ek_code ek_module_load(ek_session *s, const char *path, ek_module **out) { return load_library(s, path, path, out); }
 /* The loader wants a file: one that exists in memory only, and as long as the library is loaded. */
 ek_code ek_module_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_module **out) {
-  *out = NULL;
+  if (out) *out = NULL;
+  if (!s || (!data && bytes) || !out) return session_null(s);
   if (!name) name = "the library in memory";
   int fd = memfd_create("einkorn", MFD_CLOEXEC);
   if (fd < 0) return session_fail(s, EK_IO, "%s: no file in memory can be made", name);
@@ -329,8 +332,8 @@ void ek_module_close(ek_module *m) {
 }
 
 /* ---- telling about it ---- */
-int32_t ek_module_inputs(const ek_module *m) { return (int32_t)m->d->inputs; }
-int32_t ek_module_outputs(const ek_module *m) { return (int32_t)m->d->outputs; }
+int32_t ek_module_inputs(const ek_module *m) { return !m ? 0 : (int32_t)m->d->inputs; }
+int32_t ek_module_outputs(const ek_module *m) { return !m ? 0 : (int32_t)m->d->outputs; }
 static void info(const ek_rt_tensor *t, ek_tensor_info *out) {
   *out = (ek_tensor_info){.name = t->name, .type = (ek_type)t->type, .rank = t->rank};
   for (int32_t i = 0; i < t->rank && i < EK_MAX_RANK; i++) {
@@ -339,13 +342,17 @@ static void info(const ek_rt_tensor *t, ek_tensor_info *out) {
   }
 }
 ek_code ek_module_input(const ek_module *m, int32_t i, ek_tensor_info *out) {
+  if (!m || !out) return session_null(m ? m->s : NULL);
   if (i < 0 || i >= m->d->inputs) return session_fail(m->s, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)m->d->inputs);
   info(&m->d->in[i], out);
   return EK_OK;
 }
 ek_code ek_module_output(const ek_module *m, int32_t i, ek_tensor_info *out) {
+  if (!m || !out) return session_null(m ? m->s : NULL);
   if (i < 0 || i >= m->d->outputs) return session_fail(m->s, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)m->d->outputs);
   info(&m->d->out[i], out);
   return EK_OK;
 }
-void ek_module_report(const ek_module *m, ek_report *out) { *out = m->report; }
+void ek_module_report(const ek_module *m, ek_report *out) {
+  if (out) *out = m ? m->report : (ek_report){.memory = ""};
+}

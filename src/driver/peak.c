@@ -114,7 +114,8 @@ static void guarded(ctx *c, peak *k) {
   jit_free(j);
 }
 static ek_code measured(ek_session *s, const char *target, int threads, double ms, bool reads, ek_machine *out) {
-  *out = (ek_machine){0};
+  if (out) *out = (ek_machine){0};
+  if (!s || !out) return session_null(s);
   if (threads < 0 || threads > 1024) return session_fail(s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the process may use", threads);
   peak k = {target, default_threads(threads), ms, out, reads};
   ctx *c = session_ctx(s);
@@ -126,6 +127,7 @@ static ek_code measured(ek_session *s, const char *target, int threads, double m
 ek_code ek_measure_peak(ek_session *s, const char *target, int threads, double ms, double *gflops) {
   ek_machine m;
   ek_code code = measured(s, target, threads, ms, false, &m);
+  if (!gflops) return session_null(s);
   *gflops = m.gflops;
   return code;
 }

@@ -95,6 +95,8 @@ static bool value_of(void *env, atom x, int64_t *v) {
   if (sym_kind(z->c, x) != AT_SYMBOL) return false;
   for (uint32_t i = 0; i < g->sizes.n && !def; i++)
     if (g->sizes.v[i].symbol == x) def = g->sizes.v[i].def ? g->sizes.v[i].def : g->sizes.v[i].bound;
+  for (uint32_t i = 0; i < z->p->m->lates.n && !def; i++)
+    if (z->p->m->lates.v[i].symbol == x) def = z->p->m->lates.v[i].bound;
   if (!def && !sym_definition(z->c, x, &def)) return false;
   if (!value_sz(z, def, v)) return false;
   map_putu(z->value, x, (uint64_t)*v);

@@ -94,9 +94,12 @@ static bool choose_threads(ek_run *r, const ek_run_options *o) {
   }
   return true;
 }
-void ek_run_options_init(ek_run_options *o) { *o = (ek_run_options){.size = sizeof *o}; }
+void ek_run_options_init(ek_run_options *o) {
+  if (o) *o = (ek_run_options){.size = sizeof *o};
+}
 ek_code ek_run_create_with(ek_module *m, const ek_run_options *given, ek_run **out) {
-  *out = NULL;
+  if (out) *out = NULL;
+  if (!m || !out) return session_null(m ? m->s : NULL);
   ek_run_options o;
   ek_run_options_init(&o);
   if (given) {
@@ -138,9 +141,11 @@ void ek_run_destroy(ek_run *r) {
 
 /* ---- sizes ---- */
 ek_code ek_run_shape(ek_run *r, int32_t i, const int64_t *dims, int32_t rank) {
+  if (!r) return EK_USAGE;
   if (i < 0 || i >= r->d->inputs) return fail(r, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)r->d->inputs);
   const ek_rt_tensor *t = &r->d->in[i];
   if (rank != t->rank) return fail(r, EK_SHAPE, "input %s has rank %d, not %d", t->name, (int)t->rank, (int)rank);
+  if (rank && !dims) return fail(r, EK_USAGE, "input %s: no dims", t->name);
   for (int32_t k = 0; k < rank; k++) {
     if (dims[k] < 0) return fail(r, EK_SHAPE, "input %s: dimension %d cannot be %lld", t->name, (int)k, (long long)dims[k]);
     if (t->dims[k] >= 0 && dims[k] != t->dims[k]) return fail(r, EK_SHAPE, "input %s: dimension %d is %lld in the model, not %lld", t->name, (int)k, (long long)t->dims[k], (long long)dims[k]);
@@ -198,6 +203,7 @@ bool run_need(const ek_rt_model *d, int threads, int64_t *bytes) {
   return true;
 }
 ek_code ek_run_prepare(ek_run *r) {
+  if (!r) return EK_USAGE;
   if (r->prepared) return EK_OK;
   for (int64_t i = 0; i < r->d->inputs; i++)
     for (int32_t k = 0; k < r->d->in[i].rank; k++)
@@ -227,11 +233,13 @@ ek_code ek_run_prepare(ek_run *r) {
 
 /* ---- data ---- */
 ek_code ek_run_bind_input(ek_run *r, int32_t i, const void *data) {
+  if (!r) return EK_USAGE;
   if (i < 0 || i >= r->d->inputs) return fail(r, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)r->d->inputs);
   r->in[i] = data;
   return EK_OK;
 }
 ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data) {
+  if (!r) return EK_USAGE;
   if (i < 0 || i >= r->d->outputs) return fail(r, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)r->d->outputs);
   r->bound[i] = data;
   return EK_OK;
@@ -256,10 +264,11 @@ static ek_code grow(ek_run *r) {
     const int64_t *dims = r->out_dims + r->out_at[i];
     if (!tensor_bytes(&r->d->out[i], dims, &bytes)) return fail(r, EK_MEMORY, "output %s: its size overflows", r->d->out[i].name);
     if (bytes <= r->room[i]) continue;
-    if (r->bound[i])
-      return fail(r, EK_MEMORY, "output %s has %lld bytes, which only a run finds out; its bound memory has %lld: leave it unbound, or give a bound by --dim when compiling", r->d->out[i].name, (long long)bytes, (long long)r->room[i]);
+    int64_t had = r->room[i];
     memcpy(r->bounds + r->out_at[i], dims, (size_t)r->d->out[i].rank * sizeof *dims);
     r->room[i] = bytes;
+    if (r->bound[i])
+      return fail(r, EK_MEMORY, "output %s needs %lld bytes, which only the run found out; %lld are bound: bind memory of ek_run_output_bytes() and run again, or leave the output unbound", r->d->out[i].name, (long long)bytes, (long long)had);
   }
   int64_t need = r->call.arena_bytes;
   if ((uint64_t)need > r->arena_bytes) {
@@ -305,18 +314,21 @@ ek_code ek_run_execute(ek_run *r) {
   __atomic_store_n(&r->call.cancel, 0, __ATOMIC_RELAXED);
   return code;
 }
-void ek_run_cancel(ek_run *r) { __atomic_store_n(&r->call.cancel, 1, __ATOMIC_RELAXED); }
-size_t ek_run_output_bytes(const ek_run *r, int32_t i) { return i < 0 || i >= r->d->outputs ? 0 : (size_t)r->room[i]; }
+void ek_run_cancel(ek_run *r) {
+  if (r) __atomic_store_n(&r->call.cancel, 1, __ATOMIC_RELAXED);
+}
+size_t ek_run_output_bytes(const ek_run *r, int32_t i) { return !r || i < 0 || i >= r->d->outputs ? 0 : (size_t)r->room[i]; }
 ek_code ek_run_output_dims(const ek_run *r, int32_t i, int64_t *dims, int32_t *rank) {
-  if (i < 0 || i >= r->d->outputs) return EK_USAGE;
+  if (!r || !dims || !rank || i < 0 || i >= r->d->outputs) return EK_USAGE;
   *rank = r->d->out[i].rank;
   memcpy(dims, r->out_dims + r->out_at[i], (size_t)*rank * sizeof *dims);
   return EK_OK;
 }
-const void *ek_run_output_data(const ek_run *r, int32_t i) { return i < 0 || i >= r->d->outputs ? NULL : r->out[i]; }
-int64_t ek_run_memory(const ek_run *r) { return r->call.arena_bytes; }
-int ek_run_threads(const ek_run *r) { return r->threads; }
+const void *ek_run_output_data(const ek_run *r, int32_t i) { return !r || i < 0 || i >= r->d->outputs ? NULL : r->out[i]; }
+int64_t ek_run_memory(const ek_run *r) { return !r ? 0 : r->call.arena_bytes; }
+int ek_run_threads(const ek_run *r) { return !r ? 0 : r->threads; }
 ek_code ek_run_kernels(ek_run *r, const ek_kernel **kernels, size_t *n) {
+  if (!r || !kernels || !n) return EK_USAGE;
   *kernels = NULL, *n = 0;
   if (!r->profile) return fail(r, EK_USAGE, "the module was compiled without ek_options.profile");
   if (!r->prepared) return fail(r, EK_USAGE, "nothing was executed with these sizes");
@@ -327,4 +339,4 @@ ek_code ek_run_kernels(ek_run *r, const ek_kernel **kernels, size_t *n) {
   *kernels = profile_table(r->profile, n);
   return EK_OK;
 }
-const char *ek_run_message(const ek_run *r) { return r->message.s ? r->message.s : ""; }
+const char *ek_run_message(const ek_run *r) { return r && r->message.s ? r->message.s : ""; }

@@ -173,6 +173,7 @@ static ek_code save_in(pipeline *p, void *env) {
 }
 ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report) {
   if (report) *report = (ek_report){.memory = ""};
+  if (!m || !path) return session_null(m ? m->s : NULL);
   saving s = {.path = path, .report = report, .model = m};
   ctx *c;
   ek_code code = in_pipe(m, o, setup, save_in, &s, &c);

@@ -105,7 +105,7 @@ typedef struct xloop {
   tid *slice, *collected;           /* collected[i] gets slice[i] of every trip at axis 0 */
   uint32_t block; const char *origin;
 } xloop;
-#define EXPR_NO_BOUND 1000000000 /* a late size's bound that says nothing */
+#define EXPR_NO_BOUND INT64_C(1000000000) /* a late size's bound that says nothing */
 typedef struct late { atom symbol; tid tensor; sz bound; } late;
 typedef struct guard { bool assumption; sz ge0; bool is_eq; /* ge0 == 0 must hold */ const char *text, *node; uint32_t block; /* 0: checked at entry; else it only counts where this block runs (a branch, a body) */ } guard;
 

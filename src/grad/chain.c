@@ -106,7 +106,7 @@ static bool flows(sop op, uint32_t i) {
       SMOOTH(X)
 #undef X
   };
-  return smooth[op] || (op == OP_SEL && i > 0) || (op == OP_NEXTAFTER && i == 0);
+  return smooth[op] || (op == OP_SEL && i > 0) || ((op == OP_NEXTAFTER || op == OP_LDEXP) && i == 0);
 }
 bool grad_live(gr *g, map *memo, ex e) {
   uint64_t known;
@@ -140,6 +140,7 @@ static ex partial(emodule *m, sop op, uint32_t i, const ex *x, ex y, etype t) {
   switch (op) { /* one rule a line */
   case OP_ADD: case OP_NEXTAFTER: return F(1);
   case OP_SUB:   return F(i ? -1 : 1);
+  case OP_LDEXP: return expr_op2(m, OP_LDEXP, F(1), x[1]);
   case OP_MUL:   return x[1 - i];
   case OP_DIV:   return i ? NEG(DIV(y, x[1])) : DIV(F(1), x[1]);
   case OP_MOD:   return i ? NEG(FN(FLOOR, DIV(x[0], x[1]))) : F(1);

@@ -204,6 +204,7 @@ void lb_store_ex(lbuild *b, lv p, lv i, lv v, lv mask, lv count, lv stride, unsi
   lb_effect(b, s);
 }
 void lb_store(lbuild *b, lv p, lv i, lv v) { lb_store_ex(b, p, i, v, 0, 0, 0, 0); }
+void lb_prefetch(lbuild *b, lv p, lv i) { lb_effect(b, (linst){.kind = L_PREFETCH, .type = li(b->f, p)->type, .a = p, .b = i}); }
 void lb_scatter(lbuild *b, lv p, lv ivec, lv v, lv mask) {
   bool never;
   mask = access_mask(b, mask, &never);

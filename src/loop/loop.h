@@ -18,6 +18,7 @@
  *                                                         count: the first n lanes are active
  *   gather T p ivec [mask m]                              lanes elements p[ivec[l]]
  *   store p i v [mask m] [n count] [stride s]    scatter p ivec v [mask m]      (scatter in lane order: last wins)
+ *   prefetch p i                                          a hint that p[i] will be read soon; it touches nothing, and may lie outside of the buffer
  *   hreduce ROP v                                         all lanes to a scalar; sum/prod/max/min/any/all, tree order
  *   extract v LANE      shuffle a b [lanes...]            one lane; lanes of the concatenation of a and b (-1: any)
  *   offset p i                                            pointer to p[i]
@@ -43,7 +44,7 @@ typedef uint32_t lv; /* value: an instruction of this function; 0 = none */
 typedef struct ltype { uint8_t elem; uint8_t ptr; uint16_t lanes; } ltype; /* etype; ptr: pointer to elem */
 
 typedef enum {
-  L_CONST = 1, L_LO, L_HI, L_WORKER, L_PARAM, L_OP, L_SPLAT, L_IOTA, L_LOAD, L_GATHER, L_STORE, L_SCATTER, L_HREDUCE, L_EXTRACT, L_SHUFFLE, L_OFFSET, L_ALLOC, L_SCRATCH,
+  L_CONST = 1, L_LO, L_HI, L_WORKER, L_PARAM, L_OP, L_SPLAT, L_IOTA, L_LOAD, L_GATHER, L_STORE, L_SCATTER, L_PREFETCH, L_HREDUCE, L_EXTRACT, L_SHUFFLE, L_OFFSET, L_ALLOC, L_SCRATCH,
   L_REG, L_GET, L_SET, L_FOR, L_IF, L_CALL, L_PARALLEL, L_FAIL, L_INTRIN, L_COMMENT
 } lkind;
 
@@ -96,6 +97,7 @@ lv lb_gather(lbuild *b, ltype t, lv p, lv ivec, lv mask);
 void lb_store(lbuild *b, lv p, lv i, lv v);
 void lb_store_ex(lbuild *b, lv p, lv i, lv v, lv mask, lv count, lv stride, unsigned align);
 void lb_scatter(lbuild *b, lv p, lv ivec, lv v, lv mask);
+void lb_prefetch(lbuild *b, lv p, lv i);
 lv lb_hreduce(lbuild *b, rop op, lv v);
 lv lb_extract(lbuild *b, lv v, uint32_t lane);
 lv lb_shuffle(lbuild *b, lv x, lv y, const int32_t *lanes, uint16_t n);

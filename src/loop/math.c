@@ -40,20 +40,30 @@ static lv nearest(xp *p, lv x, double c, lv *k) {
 }
 static lv pow2_int(xp *p, lv k, etype f) { return xbits(p, f, x2(p, OP_SHL, x2(p, OP_ADD, k, xi(p, k, f == ET_F64 ? 1023 : 127)), xi(p, k, f == ET_F64 ? 52 : 23))); }
 
+/* x * 2^k, in two steps so that subnormal and almost infinite results come out */
+static lv scaled(xp *p, lv x, lv k) {
+  etype f = (etype)x_type(p, x).elem;
+  lv h = x2(p, OP_SHR, k, xi(p, k, 1));
+  return mul(p, mul(p, x, pow2_int(p, h, f)), pow2_int(p, sub(p, k, h), f));
+}
+
 /* ---- exp, log ---- */
-/* e^x * 2^bias, in two steps of scaling so that subnormal and almost infinite results come out. */
+/* e^x * 2^bias */
 static lv exp_biased(xp *p, lv x, int bias) {
   bool d = is64(p, x);
+  etype f = (etype)x_type(p, x).elem;
   x = x2(p, OP_MIN, x2(p, OP_MAX, x, xf(p, x, d ? -746 : -104)), xf(p, x, d ? 711 : 90));
   lv k, n = nearest(p, x, M_LOG2E, &k);
   lv r = xfma(p, n, xf(p, x, d ? -0x1.62e42feep-1 : -0.693359375), x);
   r = xfma(p, n, xf(p, x, d ? -0x1.a39ef35793c76p-33 : 2.12194440e-4), r);
   lv q = poly(p, r, T(exp));
   q = add(p, xfma(p, mul(p, q, r), r, r), xf(p, x, 1));
-  if (bias) k = add(p, k, xi(p, k, bias));
-  lv h = x2(p, OP_SHR, k, xi(p, k, 1));
-  etype f = (etype)x_type(p, x).elem;
-  return mul(p, mul(p, q, pow2_int(p, h, f)), pow2_int(p, sub(p, k, h), f));
+  if (p->native(p->env, OP_LDEXP, f)) return x2(p, OP_LDEXP, q, bias ? add(p, n, xf(p, n, bias)) : n);
+  return scaled(p, q, bias ? add(p, k, xi(p, k, bias)) : k);
+}
+static lv m_ldexp(xp *p, lv x, lv n) {
+  lv m = xf(p, x, magic(p, x));
+  return scaled(p, x, sub(p, xbits(p, int_of(p, x), add(p, n, m)), xbits(p, int_of(p, x), m)));
 }
 static lv m_exp(xp *p, lv x) { return exp_biased(p, x, 0); }
 static lv m_log(xp *p, lv x) {
@@ -330,6 +340,7 @@ lv x_math(xp *p, sop op, lv x, lv y) {
   case OP_ACOSH: return m_acosh(p, x);
   case OP_ATANH: return m_atanh(p, x);
   case OP_POW: return m_pow(p, x, y);
+  case OP_LDEXP: return m_ldexp(p, x, y);
   default: return 0;
   }
 }

@@ -59,6 +59,7 @@ unsigned loop_sop_kinds(sop op) {
   case OP_CEIL:
   case OP_ROUND_EVEN:
   case OP_TRUNC:
+  case OP_LDEXP:
   case OP_NEXTAFTER:
   case OP_ISNAN:
   case OP_ISINF:
@@ -90,6 +91,7 @@ bool loop_has_value(lkind k) {
   switch (k) {
   case L_STORE:
   case L_SCATTER:
+  case L_PREFETCH:
   case L_SET:
   case L_IF:
   case L_CALL:

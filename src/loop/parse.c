@@ -291,6 +291,10 @@ static void effect(reader *r, uint32_t in, int depth) {
     i.c = value(r);
     i.type = type_of(r, i.c);
     access(r, &i);
+  } else if (IS("prefetch")) {
+    i.kind = L_PREFETCH;
+    i.a = value(r);
+    i.b = value(r);
   } else if (IS("set")) {
     i.kind = L_SET;
     i.a = value(r);

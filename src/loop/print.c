@@ -132,6 +132,11 @@ static void inst(printer *p, lv v, int depth) {
     val(p, i->c);
     access(p, i);
     break;
+  case L_PREFETCH:
+    sb_put(b, "prefetch");
+    val(p, i->a);
+    val(p, i->b);
+    break;
   case L_HREDUCE:
     sb_fmt(b, "hreduce %s", loop_rop_name((rop)i->op));
     val(p, i->a);

@@ -193,6 +193,10 @@ static void check_inst(checker *k, lv v, uint32_t depth) {
     check_access(k, v, i, true);
     if (i->kind == L_SCATTER) want(k, v, "value", i->c, i->type);
     break;
+  case L_PREFETCH:
+    if (operand(k, v, "pointer", i->a, &t) && !t.ptr) err(k, v, "prefetch needs a pointer");
+    want(k, v, "index", i->b, lt(ET_I64, 1));
+    break;
   case L_HREDUCE: {
     if (!operand(k, v, "operand", i->a, &t)) break;
     bool b = i->op == RED_ANY || i->op == RED_ALL, n = i->op == RED_SUM || i->op == RED_PROD || i->op == RED_MAX || i->op == RED_MIN;

@@ -706,7 +706,7 @@ static bool one(parser *p, opdef **d, fndef **f) {
   CTX_CATCH {
     ok = false;
     p->depth = 0;
-    p->i++;
+    if (at(p)->kind != T_EOF) p->i++;
     while (at(p)->kind != T_EOF && !(starts_definition(p) && at(p)->nl && at(p)->col == 1)) p->i++;
   }
   return ok;

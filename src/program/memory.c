@@ -9,7 +9,7 @@
 
 enum { ALIGN = 64, SMALL = 1 << 16 };
 typedef struct span { uint32_t after, last; } span; /* a late size has its value in the steps after+1 .. last */
-typedef struct mp { memplan *p; emodule *m; ctx *c; uint32_t pos; span *known; } mp;
+typedef struct mp { memplan *p; emodule *m; ctx *c; uint32_t pos; span *known; int64_t as; /* late sizes without a bound are at most this; 0: stay in the formulas */ } mp;
 
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   mp *k = env;
@@ -21,9 +21,9 @@ static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   for (uint32_t i = 0; i < k->m->lates.n; i++)
     if (k->m->lates.v[i].symbol == a) {
       int64_t least, most;
-      if (k->p->open[i]) return false;
+      if (k->p->open[i] && !k->as) return false;
       sym_range(k->c, sym_of_atom(k->c, a), &least, &most);
-      *lo = sym_int(k->c, least), *hi = k->m->lates.v[i].bound;
+      *lo = sym_int(k->c, least), *hi = k->p->open[i] ? sym_int(k->c, k->as) : k->m->lates.v[i].bound;
       return true;
     }
   return false;
@@ -33,8 +33,18 @@ sz program_last_trip(emodule *m, const xloop *x) {
   sym_range(m->c, sym_of_atom(m->c, x->counter), &lo, &hi);
   return x->trips ? sym_max(m->c, sym_min(m->c, sym_addi(m->c, x->trips, -1), sym_int(m->c, hi)), sym_int(m->c, 0)) : sym_int(m->c, hi);
 }
+/* Where two bounds for what has none give the same, none was needed. */
 static sz bounded(mp *k, sz e) {
-  sz lo, hi;
+  sz lo, hi, first;
+  bool any = false;
+  for (uint32_t i = 0; i < k->m->lates.n && !any; i++) any = k->p->open[i];
+  k->as = any ? EXPR_NO_BOUND : 0;
+  sym_between(k->c, e, late_between, k, &lo, &first);
+  if (!any) return first;
+  k->as = EXPR_NO_BOUND * 2;
+  sym_between(k->c, e, late_between, k, &lo, &hi);
+  k->as = 0;
+  if (hi == first) return hi;
   sym_between(k->c, e, late_between, k, &lo, &hi);
   return hi;
 }

@@ -28,32 +28,47 @@ void program_entry_sizes(const program *p, u32vec *known, arena *a) {
     }
   if (p->threads) vec_push(a, *known, p->threads);
 }
-static bool late_between(void *env, atom a, sz *lo, sz *hi) {
-  const program *p = env;
-  const psize *s = program_size(p, a);
-  if (!s || !s->bound) return false;
-  *lo = sym_int(p->c, s->lo), *hi = EK_PLANTED("program-bound") ? *lo : s->bound;
+/* A late size without a bound. */
+static bool is_open(const program *p, const psize *s) {
+  if (s->bound || s->def || s->symbol == p->threads) return false;
+  for (uint32_t i = 0; i < p->inputs.n; i++)
+    for (uint32_t d = 0; d < p->inputs.v[i].rank; d++) {
+      atom a;
+      if (sym_is_atom(p->c, p->inputs.v[i].dims[d], &a) && a == s->symbol) return false;
+    }
   return true;
 }
-static bool open_size(const program *p, sz e, int depth) {
+typedef struct bounds { const program *p; int64_t as; /* what has no bound is at most this; 0: stays in the formula */ } bounds;
+static bool late_between(void *env, atom a, sz *lo, sz *hi) {
+  const bounds *k = env;
+  const program *p = k->p;
+  const psize *s = program_size(p, a);
+  if (!s || (!s->bound && !(k->as && is_open(p, s)))) return false;
+  *lo = sym_int(p->c, s->lo), *hi = EK_PLANTED("program-bound") ? *lo : s->bound ? s->bound : sym_int(p->c, k->as);
+  return true;
+}
+sz program_bounded(const program *p, sz e) {
+  bounds k = {p, EXPR_NO_BOUND};
+  sz lo, hi, first;
+  sym_between(p->c, e, late_between, &k, &lo, &first);
+  k.as = EXPR_NO_BOUND * 2;
+  sym_between(p->c, e, late_between, &k, &lo, &hi);
+  if (hi == first) return hi; /* two bounds for what has none give the same: none was needed */
+  k.as = 0;
+  sym_between(p->c, e, late_between, &k, &lo, &hi);
+  return hi;
+}
+static bool open_in(const program *p, sz e, int depth) {
   u32vec atoms = {0};
   if (depth > 64) return false;
   sym_atoms(p->c, e, AT_SYMBOL, p->a, &atoms);
   for (uint32_t i = 0; i < atoms.n; i++) {
     const psize *s = program_size(p, atoms.v[i]);
-    if (!s || s->bound || s->symbol == p->threads) continue;
-    u32vec known = {0};
-    program_entry_sizes(p, &known, p->a);
-    if (s->def ? open_size(p, s->def, depth + 1) : !program_known(p, &known, sym_of_atom(p->c, s->symbol))) return true;
+    if (s && (s->def ? open_in(p, s->def, depth + 1) : is_open(p, s))) return true;
   }
   return false;
 }
-sz program_bounded(const program *p, sz e) {
-  sz lo, hi;
-  sym_between(p->c, e, late_between, (void *)p, &lo, &hi);
-  return hi;
-}
-bool program_open(const program *p, sz e) { return open_size(p, program_bounded(p, e), 0); }
+bool program_open(const program *p, sz e) { return open_in(p, program_bounded(p, e), 0); }
 /* The levels above make sizes at different times, and learn more about ranges in between. Here every part is made again with all that is known in the end, as a reader of the text will make it. */
 typedef struct simple {
   map *done;

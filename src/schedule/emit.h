@@ -22,6 +22,9 @@ typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; t
 /* The places lo..hi-1 of a reduction's variable, where its condition holds for no others. */
 typedef struct var_range { atom var; lv lo, hi; } var_range;
 
+/* A row operand that lies computed in scratch [row of the tile][point of the reduction]: the value, and which point. */
+typedef struct prepared { ex value; uint32_t stage; /* index into the group */ lv ptr; int64_t depth; sz at; } prepared;
+
 typedef struct memo_scope { map *m; struct memo_scope *up; } memo_scope;
 typedef struct ectx {
   splan *p;
@@ -39,6 +42,8 @@ typedef struct ectx {
   VEC(local) locals;
   VEC(packed) packs;
   VEC(var_range) ranges;
+  struct { lv ptr, at; sz step; int64_t by, lines, line; } ahead; /* constants to fetch while a reduction runs: from at + by * step, this many cache lines a step */
+  const prepared *rows; /* NULL: none */
   memo_scope *memo;
   launch *l;          /* arguments are added to it as they are needed */
   map *arg_of;        /* buffer -> param value, size symbol -> param value */

@@ -82,7 +82,7 @@ void kernel_group_nest(kctx *k, grp *g, atom block, lv blo, lv bhi) {
     for (uint32_t i = 0; i < n.outer.n; i++)
       if (n.outer.v[i].var == block) n.outer.v[i].lo = blo, n.outer.v[i].hi = bhi;
   }
-  if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch);
+  if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
   nest_emit(e, &n);
 }
 /* tensors handed from one group to a later one get a scratch layout, unless they lie in memory anyway or are scalars of this point */

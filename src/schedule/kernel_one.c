@@ -139,7 +139,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   kernel_reduced(k, group->v[0], &red);
   bool reduces = exn(k->m, xs(k->m, group->v[0])->value)->kind == EX_REDUCE;
   if (k->p->level > 0) order_by_store(k, group, &domain);
-  if (k->p->level > 0 && !reduces)
+  if (k->p->level > 0)
     for (uint32_t i = domain.n; i-- > 1;) merge_pair(k, group, &domain, i - 1);
   accesses acc = {0};
   group_accesses(e, group, k->stored, &acc);
@@ -205,6 +205,7 @@ void kernel_one(kctx *k, const u32vec *group) {
     accesses again = {0}; /* addresses with the flattened variable in them */
     group_accesses(e, group, k->stored, &again);
     kernel_packs(k, &n, &again, &ch);
+    kernel_prepare(k, &n);
   }
   fill_halos(k, group, &n, &point, together);
   nest_emit(e, &n);

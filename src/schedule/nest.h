@@ -15,7 +15,7 @@
 
 typedef struct nvar { atom var; sz extent; lv lo, hi; } nvar; /* lo, hi: range as loop values, or 0: the whole extent */
 typedef VEC(nvar) nvars;
-typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; } packload;
+typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's lanes */
 typedef struct nest {
   u32vec stages;         /* leader, followers */
   nvars outer, inner;
@@ -27,10 +27,12 @@ typedef struct nest {
   atom panel;            /* variable that numbers lane tiles (lane_outer) */
   sz npanels;
   VEC(packload) packs;
+  VEC(prepared) rows;    /* operands that a tile computes before its sum */
   map *stored;           /* tensors of the group that go to memory */
 } nest;
 uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in which every stage of the group fits one register */
 void nest_emit(ectx *e, nest *n);
+void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr); /* prepare.c: computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */
 void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of that kind */
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out);

@@ -135,12 +135,13 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
     if (!sym_is_int(c, vars[i].extent, &k)) return false;
     red = sym_add(c, sym_muli(c, red, k), sym_of_atom(c, vars[i].var));
   }
+  sz next = sym_muli(c, sym_addi(c, off, 1), inner * nr);
   off = sym_muli(c, sym_add(c, sym_muli(c, off, inner), red), nr);
   int64_t total, size = et_bytes(t->type);
   if (!mul64(sel * npanels * inner, nr, &total) || !mul64(total, size, &k)) return false;
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner;
   buffer b = {.kind = BUF_WEIGHTS, .type = t->type, .name = arena_fmt(e->a, "%s.packed", t->name), .elems = sym_int(c, total), .source = {t->data.data, t->data.bytes}, .pack = pack};
   vec_push(e->a, e->p->buffers, b);
-  *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off};
+  *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off, .next = next, .step = red, .depth = inner, .nr = nr};
   return true;
 }

@@ -8,7 +8,7 @@
 #include "schedule/tile.h"
 
 static bool uses_inside(ectx *e, sz x, atom var, map *seen);
-static bool value_uses(ectx *e, ex x, atom var, map *seen) {
+static bool uses_below(ectx *e, ex x, atom var, map *seen) {
   uint64_t had;
   if (!x || map_getu(seen, x, &had)) return false;
   map_putu(seen, x, 1);
@@ -17,10 +17,10 @@ static bool value_uses(ectx *e, ex x, atom var, map *seen) {
   if (n->kind == EX_INDEX) return uses_inside(e, emit_resolve(e, n->index), var, seen);
   for (uint32_t i = 0; i < n->nargs && !uses; i++) {
     if (n->kind == EX_LOAD) uses = uses_inside(e, emit_resolve(e, n->args[i]), var, seen);
-    if (n->kind == EX_OP) uses = value_uses(e, n->args[i], var, seen);
+    if (n->kind == EX_OP) uses = uses_below(e, n->args[i], var, seen);
   }
-  if (n->kind == EX_LOAD) return uses || value_uses(e, n->otherwise, var, seen);
-  if (n->kind == EX_REDUCE) return value_uses(e, n->body, var, seen) || value_uses(e, n->where, var, seen) || value_uses(e, n->payload, var, seen);
+  if (n->kind == EX_LOAD) return uses || uses_below(e, n->otherwise, var, seen);
+  if (n->kind == EX_REDUCE) return uses_below(e, n->body, var, seen) || uses_below(e, n->where, var, seen) || uses_below(e, n->payload, var, seen);
   return uses;
 }
 static bool uses_inside(ectx *e, sz x, atom var, map *seen) {
@@ -29,9 +29,10 @@ static bool uses_inside(ectx *e, sz x, atom var, map *seen) {
   u32vec data = {0};
   bool uses = false;
   sym_atoms(e->c, x, AT_DATA, e->a, &data);
-  for (uint32_t i = 0; i < data.n && !uses; i++) uses = value_uses(e, sym_data_id(e->c, data.v[i]), var, seen);
+  for (uint32_t i = 0; i < data.n && !uses; i++) uses = uses_below(e, sym_data_id(e->c, data.v[i]), var, seen);
   return uses;
 }
+bool value_uses(ectx *e, ex x, atom var) { return uses_below(e, x, var, map_new(e->a)); }
 bool address_uses(ectx *e, sz address, atom var) {
   if (!sym_uses_kind(e->c, address, AT_DATA)) return sym_uses(e->c, address, var);
   return EK_PLANTED("schedule-tile") ? sym_uses(e->c, address, var) : uses_inside(e, address, var, map_new(e->a));
@@ -89,6 +90,7 @@ void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *
 static bool is_linear(void *env, ectx *e, const access *x) { return (address_coef(e, x->address, *(const atom *)env) != INT64_MIN || EK_PLANTED("schedule-elementwise")) && !x->guarded; }
 bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) { return each_access(e, stages, stored, is_linear, &var); }
 
+enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so many multiply-adds of it */
 static double tile_speed(double mr, double nv) { /* multiply-adds a cycle relative to the most */
   double f = mr * nv / (mr + nv), lat = mr * nv / 8;
   if (f > 1) f = 1;
@@ -145,7 +147,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       access *a = &acc->v[i];
       if (isred && !a->leader) continue;
       int64_t q = address_coef(e, a->address, v);
-      if (a->store && rows && cols && steps >= 64) score += q == 1 ? 0.25 : 0; /* stored once after many steps: how it is strided hardly counts */
+      if (a->store && rows && cols && steps >= 64) score += q == 1 ? 0.25 + STRIDED_STORE / (double)steps : 0; /* stored once after many steps: how it is strided counts little */
       else if (q == 1) score += a->store ? 2.5 : 2;
       else if (q == 0) score += 1;
       else if (a->constant && reduces && a->leader && !isred) score += 2;

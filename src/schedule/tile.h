@@ -11,6 +11,7 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var); /
 void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out); /* addresses resolved under the current bindings; register-held members left out */
 /* coefficient of var in an address: 0 absent, 1.., or INT64_MIN when not linear or not constant */
 int64_t address_coef(ectx *e, sz address, atom var);
+bool value_uses(ectx *e, ex x, atom var);
 bool address_uses(ectx *e, sz address, atom var);       /* also inside the data it reads */
 
 typedef struct choice { atom lane, row; bool lane_reduced, lane_outer; uint32_t mr, nv; ex lane_load; /* the operand that follows the lane */ } choice;

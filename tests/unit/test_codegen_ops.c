@@ -56,7 +56,8 @@ static void compare(const char *what, const char *target, sop op, etype to, etyp
     if (!memcmp(g, v, w)) continue;
     if (op == OP_FMA && (!strcmp(target, "x86-64") || !strcmp(target, "c"))) continue;        /* not fused there */
     if (op == OP_POW && from == ET_U64 && et_load(from, y + (uint32_t)i * wf).i < 0) continue; /* the evaluator drops the exponent's top bit */
-    double a = as_double(to, g), b = as_double(to, v);
+    double a = as_double(to, g), b = as_double(to, v), n = as_double(from, y + (uint32_t)i * wf);
+    if (op == OP_LDEXP && !(n == floor(n) && fabs(n) <= (from == ET_F64 ? 2044 : 252))) continue;
     if (et_kind(to) == K_FLOAT) {
       if (isnan(a) && isnan(b)) continue;
       if (a == b && (op == OP_MIN || op == OP_MAX || a != 0)) continue;
@@ -138,7 +139,7 @@ static void check_type(etype t, const char *target, int level, bool conversions,
   ctx_free(c);
 }
 static void all(bool conversions) {
-  static const struct { const char *name; int level; unsigned lanes; } on[] = {{"host", 1, 8}, {"x86-64-v3", 1, 8}, {"x86-64", 0, 4}, {"host", 1, 1}, {"c", 0, 1}, {"c", 0, 4}};
+  static const struct { const char *name; int level; unsigned lanes; } on[] = {{"host", 1, 16}, {"x86-64-v3", 1, 8}, {"x86-64", 0, 4}, {"host", 1, 1}, {"c", 0, 1}, {"c", 0, 4}};
   wrong = 0;
   for (size_t o = 0; o < sizeof on / sizeof *on; o++)
     for (int t = 1; t < ET_COUNT; t++)

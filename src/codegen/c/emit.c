@@ -208,6 +208,7 @@ static void inst(cem *e, lv v) {
   case L_GATHER: load(e, v, i); return;
   case L_STORE:
   case L_SCATTER: store(e, i); return;
+  case L_PREFETCH: return; /* C cannot say it */
   case L_HREDUCE: hreduce(e, v, i); return;
   case L_EXTRACT:
     define(e, v, i);

@@ -175,6 +175,7 @@ void em_block(em *e, uint32_t block) {
     switch ((lkind)i->kind) {
     case L_STORE:
     case L_SCATTER: em_store(e, i); break;
+    case L_PREFETCH: em_prefetch(e, i); break;
     case L_SET: LLVMBuildStore(e->b, e->val[i->b], e->val[i->a]); break;
     case L_FOR: emit_for(e, v, i); break;
     case L_IF: emit_if(e, i); break;

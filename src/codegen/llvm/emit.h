@@ -59,6 +59,7 @@ uint32_t em_base_of(em *e, lv p);
 void em_near(em *e, lv index); /* after the value of an index has been emitted */
 LLVMValueRef em_load(em *e, const linst *i);
 void em_store(em *e, const linst *i);
+void em_prefetch(em *e, const linst *i);
 /* object.c */
 target em_target(ctx *c, const target *t); /* the machine's own names filled in for a host target, the triple normalised */
 LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o);

@@ -184,6 +184,10 @@ LLVMValueRef em_load(em *e, const linst *i) {
   }
   return t == ET_BOOL ? LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(vt), "") : v;
 }
+void em_prefetch(em *e, const linst *i) {
+  LLVMValueRef a[4] = {address(e, (etype)li(e->f, i->a)->type.elem, i->a, i->b), LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, 2, 0), LLVMConstInt(e->i32, 1, 0)}; /* to read; into the second level; data */
+  em_intrin(e, "llvm.prefetch", &e->ptr, 1, a, 4);
+}
 void em_store(em *e, const linst *i) {
   etype t = (etype)i->type.elem;
   unsigned lanes = i->type.lanes, align = i->align ? i->align : et_bytes(t);

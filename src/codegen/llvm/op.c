@@ -36,6 +36,7 @@ bool em_native(void *env, sop op, etype t) {
     case OP_CEIL:
     case OP_ROUND_EVEN:
     case OP_TRUNC: return has_rounding(m);
+    case OP_LDEXP: return m->vector_bits == 512 && strstr(m->requires, "avx512vl") != NULL;
     case OP_IDIV:
     case OP_MOD:
     case OP_NEXTAFTER:
@@ -57,9 +58,15 @@ static LLVMValueRef sel(em *e, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) {
 /* NaN wins. One comparison and select (what the machine's max does) when an operand is known not to be NaN. */
 static LLVMValueRef fminmax(em *e, bool max, LLVMValueRef x, LLVMValueRef y, bool x_plain, bool y_plain) {
   LLVMRealPredicate p = max ? LLVMRealOGT : LLVMRealOLT;
+  if (!x_plain && !y_plain && !EK_PLANTED("llvm-op")) { /* written as comparisons, these come out as five instructions instead of three */
+    LLVMTypeRef t = LLVMTypeOf(x);
+    LLVMValueRef a[2] = {x, y}, r = em_intrin(e, max ? "llvm.maximum" : "llvm.minimum", &t, 1, a, 2);
+    LLVMSetFastMathFlags(r, LLVMFastMathNoSignedZeros);
+    return r;
+  }
   if (y_plain) return sel(e, LLVMBuildFCmp(e->b, p, y, x, ""), y, x);
   LLVMValueRef r = sel(e, LLVMBuildFCmp(e->b, p, x, y, ""), x, y);
-  return x_plain || EK_PLANTED("llvm-op") ? r : sel(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), x, r);
+  return r;
 }
 static LLVMValueRef iminmax(em *e, bool max, etype t, LLVMValueRef x, LLVMValueRef y) {
   if (t == ET_BOOL) return max ? LLVMBuildOr(e->b, x, y, "") : LLVMBuildAnd(e->b, x, y, "");
@@ -67,6 +74,40 @@ static LLVMValueRef iminmax(em *e, bool max, etype t, LLVMValueRef x, LLVMValueR
   LLVMValueRef a[2] = {x, y};
   bool u = et_kind(t) == K_UINT;
   return em_intrin(e, max ? (u ? "llvm.umax" : "llvm.smax") : (u ? "llvm.umin" : "llvm.smin"), &ty, 1, a, 2);
+}
+/* x * 2^y by one instruction, of 512, 256 or 128 bits: lanes that are missing are filled up. */
+static LLVMValueRef scalef(em *e, etype t, LLVMValueRef x, LLVMValueRef y) {
+  static const char *const name[2][3] = {{"llvm.x86.avx512.mask.scalef.ps.128", "llvm.x86.avx512.mask.scalef.ps.256", "llvm.x86.avx512.mask.scalef.ps.512"},
+                                         {"llvm.x86.avx512.mask.scalef.pd.128", "llvm.x86.avx512.mask.scalef.pd.256", "llvm.x86.avx512.mask.scalef.pd.512"}};
+  bool vec = LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind;
+  unsigned lanes = vec ? LLVMGetVectorSize(LLVMTypeOf(x)) : 1, least = t == ET_F64 ? 2 : 4, size = least, k = 0;
+  LLVMValueRef lane[16], r;
+  while (size < lanes && k < 2) size *= 2, k++;
+  if (lanes > size) { /* halves */
+    LLVMValueRef half[2];
+    unsigned h = lanes / 2;
+    LLVMValueRef *at = NEWN(e->a, LLVMValueRef, lanes);
+    for (unsigned q = 0; q < 2; q++) {
+      for (unsigned l = 0; l < h; l++) at[l] = LLVMConstInt(e->i32, q * h + l, 0);
+      LLVMValueRef part = LLVMConstVector(at, h);
+      half[q] = scalef(e, t, LLVMBuildShuffleVector(e->b, x, x, part, ""), LLVMBuildShuffleVector(e->b, y, y, part, ""));
+    }
+    for (unsigned l = 0; l < lanes; l++) at[l] = LLVMConstInt(e->i32, l, 0);
+    return LLVMBuildShuffleVector(e->b, half[0], half[1], LLVMConstVector(at, lanes), "");
+  }
+  LLVMTypeRef wide = LLVMVectorType(em_mem(e, t), size);
+  for (unsigned l = 0; l < size; l++) lane[l] = l < lanes ? LLVMConstInt(e->i32, l, 0) : LLVMGetPoison(e->i32);
+  if (!vec) {
+    x = LLVMBuildInsertElement(e->b, LLVMGetPoison(wide), x, lane[0], "");
+    y = LLVMBuildInsertElement(e->b, LLVMGetPoison(wide), y, lane[0], "");
+  } else if (lanes < size) {
+    x = LLVMBuildShuffleVector(e->b, x, x, LLVMConstVector(lane, size), "");
+    y = LLVMBuildShuffleVector(e->b, y, y, LLVMConstVector(lane, size), "");
+  }
+  LLVMValueRef a[5] = {x, y, x, LLVMConstAllOnes(size == 16 ? e->i16 : e->i8), LLVMConstInt(e->i32, 4, 0)}; /* all lanes; rounding as set */
+  r = em_intrin(e, name[t == ET_F64][k], NULL, 0, a, k == 2 ? 5 : 4);
+  if (!vec) return LLVMBuildExtractElement(e->b, r, lane[0], "");
+  return lanes < size ? LLVMBuildShuffleVector(e->b, r, r, LLVMConstVector(lane, lanes), "") : r;
 }
 /* Floor division and remainder; 0 for a zero divisor. */
 static LLVMValueRef idivmod(em *e, sop op, etype t, LLVMValueRef x, LLVMValueRef y, const scalar *k) {
@@ -211,6 +252,7 @@ static LLVMValueRef float_op(em *e, const linst *i, etype t, LLVMValueRef x, LLV
       return em_intrin(e, "llvm.fma", &ty, 1, a, 3);
     }
     return LLVMBuildFAdd(b, LLVMBuildFMul(b, x, y, ""), z, "");
+  case OP_LDEXP: return scalef(e, t, x, y);
   case OP_ISNAN: return LLVMBuildFCmp(b, LLVMRealUNO, x, x, "");
   case OP_ISINF: return LLVMBuildFCmp(b, LLVMRealOEQ, call1(e, "llvm.fabs", ty, x), real(e, x, INFINITY), "");
   case OP_SIGNBIT: {

@@ -89,3 +89,28 @@ def fourier(net):
     net.output("cut", F32, 1, 265, 2)
     net.output("frames", F32, 2, 10, 65, 2)
     return [[net.uniform(-1, 1, 2, 600, 1), net.uniform(-1, 1, 520, 2, 2), net.uniform(-1, 1, 1, 601, 1)]]
+
+
+@model("ArgMax, ArgMin, Hardmax along rows with ties, first and last; TopK of few in rows that rise, fall and stay; ScatterND of whole rows (replace, add, max); Trilu of long rows; symbolic length")
+def rows_in_lanes(net):
+    x, i, u, at = net.input("x", F32, 3, "N"), net.input("i", I64, 2, "N"), net.input("u", F32, 4, 37), net.input("at", I64, 4, 1)
+    outs = [net.op("ArgMax", x, axis=1), net.op("ArgMax", x, axis=1, select_last_index=1), net.op("ArgMin", x, axis=-1, keepdims=0), net.op("ArgMin", i, axis=1, select_last_index=1), net.op("ArgMax", i, axis=1)]
+    for name, shape in zip(outs, ((3, 1), (3, 1), (3,), (2, 1), (2, 1))):
+        net.output(name, I64, *shape)
+    net.output(net.op("Hardmax", x, axis=1), F32, 3, "N")
+    ramp = net.op("CumSum", net.op("Sub", x, x), np.int64(1))
+    rows = net.op("Add", net.op("Mul", net.op("CumSum", net.op("Add", ramp, np.float32(1)), np.int64(1)), np.array([[1], [-1], [0]], np.float32)), np.float32(0.5))
+    for name, largest in (("best", 1), ("worst", 0)):
+        net.op("TopK", rows, [5], out=[name, name + "_at"], axis=1, largest=largest)
+        net.output(name, F32, 3, 5)
+        net.output(name + "_at", I64, 3, 5)
+    base = net.uniform(-1, 1, 6, 37)
+    for reduction in (None, "add", "max"):
+        net.output(net.op("ScatterND", base, at, u, reduction=reduction), F32, 6, 37)
+    net.output(net.op("Trilu", net.op("Concat", u, base, axis=0), np.int64(3), upper=1), F32, 10, 37)
+    runs = []
+    for n in (150, 67):
+        f = steps(net, -2, 2, 3, n)
+        f[2] = -3e38
+        runs.append([f, net.ints(-9, 9, 2, n), net.uniform(-1, 1, 4, 37), np.array([[1], [3], [-1], [3]], np.int64)])
+    return runs
