@@ -51,7 +51,7 @@ if [ ! -f "$keep/made" ]; then
     for n in 5 9 12; do b=${f##*/}; "$build/seeds" opset $n "$keep/onnx/${b%.onnx}.$n" <"$f"; done
   done
   find "$keep/onnx" "$here/fuzz/seeds" -name '*.onnx*' -size -6k -exec cp {} "$keep/import" \;
-  cp "$here"/fuzz/seeds/{trees,training_good,flex,zip,scan_b,functions.}*.onnx "$keep/onnx"
+  cp "$here"/fuzz/seeds/{trees*,training_good,flex*,zip_map,scan_batched,functions}.onnx "$keep/onnx"
   find "$m" -name '*.npz' -size -6k -exec cp {} "$keep/arrays" \;
   for f in mlp_opset12 einsum quantize_pair scan_axes; do "$build/seeds" tensors "$keep/arrays/$f.pb" <"$m/$f.onnx"; done
   for f in "$here"/fuzz/seeds/tensors_*.onnx; do "$build/seeds" tensors "$keep/arrays/$(basename "$f").pb" <"$f"; done

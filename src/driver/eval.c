@@ -19,7 +19,7 @@ static bool symbol(void *env, atom a, int64_t *v) {
   }
   return sym_definition(m->c, a, &def) && sym_eval(m->c, def, symbol, s, v);
 }
-typedef struct bounds { emodule *m; int64_t as; /* what has no bound is at most this */ } bounds;
+typedef struct bounds { emodule *m; sz as; /* what has no bound is at most this */ } bounds;
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   const bounds *k = env;
   emodule *m = k->m;
@@ -27,7 +27,7 @@ static bool late_between(void *env, atom a, sz *lo, sz *hi) {
     if (m->lates.v[i].symbol == a) {
       int64_t least, most;
       sym_range(m->c, m->lates.v[i].bound, &least, &most);
-      *hi = least >= EXPR_NO_BOUND ? sym_int(m->c, k->as) : m->lates.v[i].bound;
+      *hi = least >= EXPR_NO_BOUND ? k->as : m->lates.v[i].bound;
       sym_range(m->c, sym_of_atom(m->c, a), &least, &most);
       *lo = sym_int(m->c, least);
       return true;
@@ -68,10 +68,10 @@ static void plan(ek_module *m, ek_rt_call *call) {
   for (uint32_t i = 0; i < e->outputs.n; i++) {
     const tensor *t = xt(e, e->outputs.v[i].t);
     for (uint32_t d = 0; d < t->rank; d++, at++) {
-      sz least, most, other;
-      sym_between(c, t->shape[d], late_between, &(bounds){e, EXPR_NO_BOUND}, &least, &most);
-      sym_between(c, t->shape[d], late_between, &(bounds){e, EXPR_NO_BOUND * 2}, &least, &other);
-      if (most != other)
+      sz least, most, any = sym_fresh(c, "unbounded", EXPR_NO_BOUND, 2 * EXPR_NO_BOUND);
+      atom a;
+      sym_between(c, t->shape[d], late_between, &(bounds){e, any}, &least, &most);
+      if (sym_is_atom(c, any, &a) && sym_uses(c, most, a))
         call->out_dims[at] = 0; /* nothing bounds it: room is made when it is known */
       else if (!sym_eval(c, most, symbol, &s, &call->out_dims[at]))
         ctx_fail(c, E_SHAPE, "output %s: dimension %u (%s) has no value for these sizes", e->outputs.v[i].name, d, sym_str(c, t->shape[d]));

@@ -266,6 +266,18 @@ static const char *refused(const sizes *z, const launch *l, const launch *from) 
   }
   return NULL;
 }
+static bool reads_directly(sizes *z, const launch *l, const launch *from) {
+  for (uint32_t j = 0; j < l->stages.n; j++) {
+    const stage *x = xs(z->p->m, l->stages.v[j]);
+    u32vec loads = {0};
+    if (x->value) expr_loads(z->p->m, x->value, z->a, &loads);
+    for (uint32_t q = 0; q < loads.n; q++) {
+      const tensor *t = xt(z->p->m, exn(z->p->m, loads.v[q])->tensor);
+      if (t->kind == TK_STAGE && has(&from->stages, t->stage)) return true;
+    }
+  }
+  return false;
+}
 static const char *why_apart(sizes *z, const launch *l, const launch *from) {
   static const kernel_class openers[] = {KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_UPDATE, KC_RUNNING, KC_RANKING, KC_COMPOSITE};
   const char *why = refused(z, l, from);
@@ -278,7 +290,10 @@ static const char *why_apart(sizes *z, const launch *l, const launch *from) {
     if (openers[i] == mine) return arena_fmt(z->a, "a %s begins a kernel", kernel_class_name(mine));
   for (size_t i = 3; i < sizeof openers / sizeof *openers; i++)
     if (openers[i] == other) return arena_fmt(z->a, "nothing joins a %s", kernel_class_name(other));
-  return "not considered";
+  if (other == KC_COPY) return "only element-wise work joins a copy";
+  if (!reads_directly(z, l, from)) return "reads what several kernels put together";
+  if (l->stages.n > 1) return "joined another kernel that it reads from";
+  return "no rule joins them";
 }
 /* the launches that a stage reads from; through placements, which are no launch of their own */
 static void sources(sizes *z, const stage *x, u32vec *out) {

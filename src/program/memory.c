@@ -9,7 +9,7 @@
 
 enum { ALIGN = 64, SMALL = 1 << 16 };
 typedef struct span { uint32_t after, last; } span; /* a late size has its value in the steps after+1 .. last */
-typedef struct mp { memplan *p; emodule *m; ctx *c; uint32_t pos; span *known; int64_t as; /* late sizes without a bound are at most this; 0: stay in the formulas */ } mp;
+typedef struct mp { memplan *p; emodule *m; ctx *c; uint32_t pos; span *known; sz as, any; /* as: late sizes without a bound are at most this, 0: stay in the formulas; any: a symbol to see by whether they matter */ } mp;
 
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   mp *k = env;
@@ -23,7 +23,7 @@ static bool late_between(void *env, atom a, sz *lo, sz *hi) {
       int64_t least, most;
       if (k->p->open[i] && !k->as) return false;
       sym_range(k->c, sym_of_atom(k->c, a), &least, &most);
-      *lo = sym_int(k->c, least), *hi = k->p->open[i] ? sym_int(k->c, k->as) : k->m->lates.v[i].bound;
+      *lo = sym_int(k->c, least), *hi = k->p->open[i] ? k->as : k->m->lates.v[i].bound;
       return true;
     }
   return false;
@@ -33,19 +33,13 @@ sz program_last_trip(emodule *m, const xloop *x) {
   sym_range(m->c, sym_of_atom(m->c, x->counter), &lo, &hi);
   return x->trips ? sym_max(m->c, sym_min(m->c, sym_addi(m->c, x->trips, -1), sym_int(m->c, hi)), sym_int(m->c, 0)) : sym_int(m->c, hi);
 }
-/* Where two bounds for what has none give the same, none was needed. */
 static sz bounded(mp *k, sz e) {
-  sz lo, hi, first;
-  bool any = false;
-  for (uint32_t i = 0; i < k->m->lates.n && !any; i++) any = k->p->open[i];
-  k->as = any ? EXPR_NO_BOUND : 0;
-  sym_between(k->c, e, late_between, k, &lo, &first);
-  if (!any) return first;
-  k->as = EXPR_NO_BOUND * 2;
+  sz lo, hi;
+  atom any;
+  k->as = k->any;
   sym_between(k->c, e, late_between, k, &lo, &hi);
   k->as = 0;
-  if (hi == first) return hi;
-  sym_between(k->c, e, late_between, k, &lo, &hi);
+  if (k->any && sym_is_atom(k->c, k->any, &any) && sym_uses(k->c, hi, any)) sym_between(k->c, e, late_between, k, &lo, &hi);
   return hi;
 }
 /* elems * size, rounded up to ALIGN: term by term when all coefficients are positive, so that N*c stays a multiple of N */
@@ -170,6 +164,7 @@ static void open_lates(mp *k) {
   splan *s = k->p->plan;
   bool any = false, closed = true;
   for (uint32_t j = 0; j < k->m->lates.n; j++) any |= k->p->open[j] = unbounded(k, &k->m->lates.v[j]);
+  if (any) k->any = sym_fresh(k->c, "unbounded", EXPR_NO_BOUND, 2 * EXPR_NO_BOUND);
   while (any && closed) {
     closed = false;
     for (uint32_t i = 1; i < s->buffers.n; i++) {
@@ -289,7 +284,7 @@ static sz place_open(mp *k, const ent *es, uint32_t n, bool late) {
 void memory_plan(memplan *p) {
   splan *s = p->plan;
   arena *a = s->l->a;
-  mp k = {p, s->m, s->m->c, 0, NEWN(a, span, s->m->lates.n + 1)};
+  mp k = {.p = p, .m = s->m, .c = s->m->c, .known = NEWN(a, span, s->m->lates.n + 1)};
   p->mem = NEWN(a, membuf, s->buffers.n);
   p->open = NEWN(a, bool, s->m->lates.n + 1);
   walk(&k, 0);

@@ -38,23 +38,24 @@ static bool is_open(const program *p, const psize *s) {
     }
   return true;
 }
-typedef struct bounds { const program *p; int64_t as; /* what has no bound is at most this; 0: stays in the formula */ } bounds;
+typedef struct bounds { const program *p; sz as; /* what has no bound is at most this; 0: stays in the formula */ } bounds;
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   const bounds *k = env;
   const program *p = k->p;
   const psize *s = program_size(p, a);
   if (!s || (!s->bound && !(k->as && is_open(p, s)))) return false;
-  *lo = sym_int(p->c, s->lo), *hi = EK_PLANTED("program-bound") ? *lo : s->bound ? s->bound : sym_int(p->c, k->as);
+  *lo = sym_int(p->c, s->lo), *hi = EK_PLANTED("program-bound") ? *lo : s->bound ? s->bound : k->as;
   return true;
 }
 sz program_bounded(const program *p, sz e) {
-  bounds k = {p, EXPR_NO_BOUND};
-  sz lo, hi, first;
-  sym_between(p->c, e, late_between, &k, &lo, &first);
-  k.as = EXPR_NO_BOUND * 2;
+  bounds k = {p, 0};
+  sz lo, hi;
+  atom any;
+  for (uint32_t i = 0; i < p->sizes.n && !k.as; i++)
+    if (is_open(p, &p->sizes.v[i])) k.as = sym_fresh(p->c, "unbounded", EXPR_NO_BOUND, 2 * EXPR_NO_BOUND);
   sym_between(p->c, e, late_between, &k, &lo, &hi);
-  if (hi == first) return hi; /* two bounds for what has none give the same: none was needed */
-  k.as = 0;
+  if (!k.as || !sym_is_atom(p->c, k.as, &any) || !sym_uses(p->c, hi, any)) return hi;
+  k.as = 0; /* the bound would hang on it */
   sym_between(p->c, e, late_between, &k, &lo, &hi);
   return hi;
 }

@@ -40,7 +40,7 @@ static void store_at(kctx *k, uint32_t si, lv value) {
   const stage *s = xs(k->m, si);
   sz idx[MAX_RANK] = {0};
   for (uint32_t i = 0; i < s->naxes; i++) idx[i] = expr_axis_index(k->m, &s->axes[i]);
-  emit_store(&k->e, s->tensor, idx, (evalue){value, false}, OP_NONE);
+  emit_store(&k->e, s->tensor, idx, (evalue){value, li(k->e.b.f, value)->type.lanes > 1}, OP_NONE);
 }
 
 void kernel_running(kctx *k, uint32_t si) {
@@ -76,16 +76,17 @@ enum { DIGIT = 8, BUCKETS = 1 << DIGIT, FEW_SELECTED = 128 /* a better place mov
 static etype key_type(etype t) { return et_bytes(t) > 4 ? ET_U64 : ET_U32; }
 /* v as an unsigned integer whose order is that of v (falling: the reverse); NaN is the last one */
 static lv key_of(lbuild *b, etype t, lv v, bool falling) {
+  uint16_t n = li(b->f, v)->type.lanes;
   etype u = key_type(t), wide = u == ET_U64 ? ET_F64 : ET_F32;
   uint32_t bits = u == ET_U64 ? 64 : 32;
-  ltype U = lt(u, 1), S = lt(u == ET_U64 ? ET_I64 : ET_I32, 1);
+  ltype U = lt(u, n), S = lt(u == ET_U64 ? ET_I64 : ET_I32, n);
   lv top = lb_const(b, U, (scalar){.i = u == ET_U64 ? INT64_MIN : (int64_t)1 << 31}), ones = lb_op(b, OP_BNOT, U, lb_const(b, U, (scalar){.i = 0}), 0, 0), nan = 0, key;
   if (et_kind(t) == K_FLOAT) {
-    ltype W = lt(wide, 1);
+    ltype W = lt(wide, n);
     v = t == wide ? v : lb_op(b, OP_CAST, W, v, 0, 0);
-    nan = lb_op(b, OP_ISNAN, lt(ET_BOOL, 1), v, 0, 0);
+    nan = lb_op(b, OP_ISNAN, lt(ET_BOOL, n), v, 0, 0);
     lv zero = lb_const(b, W, (scalar){.f = 0});
-    v = lb_op(b, OP_SEL, W, lb_op(b, OP_EQ, lt(ET_BOOL, 1), v, zero, 0), zero, v); /* -0 is 0 */
+    v = lb_op(b, OP_SEL, W, lb_op(b, OP_EQ, lt(ET_BOOL, n), v, zero, 0), zero, v); /* -0 is 0 */
     lv sign = lb_op(b, OP_SHR, S, lb_op(b, OP_BITCAST, S, v, 0, 0), lb_const(b, S, (scalar){.i = bits - 1}), 0);
     key = lb_op(b, OP_BXOR, U, lb_op(b, OP_BITCAST, U, v, 0, 0), lb_op(b, OP_BOR, U, lb_op(b, OP_BITCAST, U, sign, 0, 0), top, 0), 0);
   } else if (et_kind(t) == K_INT) {
@@ -100,28 +101,29 @@ static lv digit_of(lbuild *b, lv key, lv shift) { /* as an index */
   lv d = lb_op(b, OP_BAND, U, lb_op(b, OP_SHR, U, key, lb_op(b, OP_CAST, U, shift, 0, 0), 0), lb_const(b, U, (scalar){.i = BUCKETS - 1}), 0);
   return lb_op(b, OP_CAST, i64(), d, 0, 0);
 }
-static lv rank_of(lbuild *b, etype key, etype t, lv k, lv rank) { /* of the place with this key: NaN has none before it */
+static lv rank_of(lbuild *b, etype t, lv key, lv rank) { /* of the place with this key: NaN has none before it */
+  ltype U = li(b->f, key)->type, I = lt(ET_I64, U.lanes);
   if (et_kind(t) != K_FLOAT) return rank;
-  lv last = lb_op(b, OP_BNOT, lt(key, 1), lb_const(b, lt(key, 1), (scalar){.i = 0}), 0, 0);
-  return lb_op(b, OP_SEL, i64(), lb_op(b, OP_EQ, lt(ET_BOOL, 1), k, last, 0), lb_int(b, EK_PLANTED("schedule-ranking")), rank);
+  lv last = lb_op(b, OP_BNOT, U, lb_const(b, U, (scalar){.i = 0}), 0, 0);
+  return lb_op(b, OP_SEL, I, lb_op(b, OP_EQ, lt(ET_BOOL, U.lanes), key, last, 0), lb_const(b, I, (scalar){.i = EK_PLANTED("schedule-ranking")}), rank);
 }
 static void store_rank(kctx *k, uint32_t si, lv rank) {
+  lbuild *b = &k->e.b;
   etype result = (etype)exn(k->m, xs(k->m, si)->value)->type;
-  store_at(k, si, result == ET_I64 ? rank : lb_op(&k->e.b, OP_CAST, lt(result, 1), rank, 0, 0));
+  store_at(k, si, result == ET_I64 ? rank : lb_op(b, OP_CAST, lt(result, li(b->f, rank)->type.lanes), rank, 0, 0));
 }
-/* The walk over places lo..hi-1. `full`: all rooms are taken, and the last key is the one to beat. Those behind the new one, which are worse and not equal, move up. */
-static void select_from(kctx *k, uint32_t si, const ranking *r, lv lo, lv hi, bool full, lv keys, lv from) {
+/* The walk over places lo..hi-1. worst: all rooms are taken, and this is the last key, the one to beat; 0: each place is taken in. Those behind the new one, which are worse and not equal, move up. */
+static void select_from(kctx *k, uint32_t si, const ranking *r, lv lo, lv hi, lv worst, lv keys, lv from) {
   ectx *e = &k->e;
   lbuild *b = &e->b;
   etype t = (etype)exn(k->m, r->key)->type, u = key_type(t);
-  lv few = lb_int(b, r->few), i, j;
-  lv worst = full ? lb_reg(b, lb_load(b, lt(u, 1), keys, lb_int(b, r->few - 1))) : 0;
+  lv few = lb_int(b, r->few), full = worst, i, j;
   lb_for(b, "place", lo, hi, lb_int(b, 1), 0, &i);
   emit_scope(e);
   emit_bind(e, r->p, i);
   emit_turn(e);
   lv key = key_of(b, t, emit_value(e, r->key).v, r->falling);
-  store_rank(k, si, rank_of(b, u, t, key, few));
+  store_rank(k, si, rank_of(b, t, key, few));
   if (full) lb_if(b, lb_op(b, OP_LT, lt(ET_BOOL, 1), key, lb_get(b, worst), 0));
   lv have = full ? lb_int(b, r->few - 1) : i, at = lb_reg(b, have), going = lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1}));
   lb_for(b, "behind", lb_int(b, 0), have, lb_int(b, 1), 0, &j);
@@ -144,6 +146,35 @@ static void select_from(kctx *k, uint32_t si, const ranking *r, lv lo, lv hi, bo
   emit_unscope(e);
   lb_end(b);
 }
+/* Lanes ask together whether there is a better place among them; mostly there is none. Returns where whole vectors end. */
+static lv select_lanes(kctx *k, uint32_t si, const ranking *r, lv lo, lv hi, lv worst, lv keys, lv from) {
+  ectx *e = &k->e;
+  lbuild *b = &e->b;
+  etype t = (etype)exn(k->m, r->key)->type, u = key_type(t);
+  uint32_t L = target_lanes(e->p->t, u), nb = e->binds.n;
+  const ex_node *n = exn(k->m, r->key);
+  sz idx[MAX_RANK] = {0};
+  if (n->kind != EX_LOAD || n->otherwise || L < 2) return lo;
+  for (uint32_t i = 0; i < n->nargs; i++) idx[i] = emit_resolve(e, n->args[i]);
+  if (address_coef(e, emit_address(e, emit_layout(e, n->tensor), idx), r->p) != 1) return lo;
+  lv i, end = lb_add(b, lo, lb_muli(b, lb_op(b, OP_IDIV, i64(), lb_sub(b, hi, lo), lb_int(b, L), 0), L));
+  lb_for(b, "places", lo, end, lb_int(b, L), 0, &i);
+  emit_scope(e);
+  e->lane = r->p, e->lanes = L;
+  emit_bind_ex(e, (binding){.var = r->p, .base = i, .vec_step = L, .lane = true});
+  emit_turn(e);
+  lv key = key_of(b, t, emit_vec(e, emit_value(e, r->key), t), r->falling);
+  store_rank(k, si, rank_of(b, t, key, lb_const(b, lt(ET_I64, L), (scalar){.i = r->few})));
+  emit_unbind(e, nb);
+  emit_unscope(e);
+  e->lane = 0, e->lanes = 1;
+  emit_turn(e);
+  lb_if(b, lb_hreduce(b, RED_ANY, lb_op(b, OP_LT, lt(ET_BOOL, L), key, lb_splat(b, (uint16_t)L, lb_get(b, worst)), 0)));
+  select_from(k, si, r, i, lb_addi(b, i, L), worst, keys, from);
+  lb_end(b);
+  lb_end(b);
+  return end;
+}
 static void selected(kctx *k, uint32_t si, const ranking *r) {
   ectx *e = &k->e;
   lbuild *b = &e->b;
@@ -151,15 +182,16 @@ static void selected(kctx *k, uint32_t si, const ranking *r) {
   lv keys = kernel_scratch(k, u, sym_int(k->c, r->few)), from = kernel_scratch(k, ET_I64, sym_int(k->c, r->few)), i;
   lv n = emit_size(e, sym_extent(k->c, r->p)), few = lb_int(b, r->few), room = lb_op(b, OP_MIN, i64(), n, few, 0);
   open_points(k, si, &r->p, 1);
-  select_from(k, si, r, lb_int(b, 0), room, false, keys, from);
+  select_from(k, si, r, lb_int(b, 0), room, 0, keys, from);
   lb_if(b, lb_cmp(b, OP_GT, n, few));
-  select_from(k, si, r, few, n, true, keys, from);
+  lv worst = lb_reg(b, lb_load(b, lt(u, 1), keys, lb_int(b, r->few - 1))), rest = select_lanes(k, si, r, few, n, worst, keys, from);
+  select_from(k, si, r, rest, n, worst, keys, from);
   lb_end(b);
   i = loop_to(b, "position", room);
   emit_scope(e);
   emit_bind(e, r->p, lb_load(b, i64(), from, i));
   emit_turn(e);
-  store_rank(k, si, rank_of(b, u, t, lb_load(b, lt(u, 1), keys, i), i));
+  store_rank(k, si, rank_of(b, t, lb_load(b, lt(u, 1), keys, i), i));
   emit_unscope(e);
   lb_end(b);
   close_points(k);
@@ -227,7 +259,7 @@ void kernel_ranking(kctx *k, uint32_t si) {
   lv sorted = lb_add(b, lb_get(b, half), i), place = lb_load(b, lt(it, 1), from, sorted);
   emit_bind(e, r.p, lb_op(b, OP_CAST, i64(), place, 0, 0));
   emit_turn(e);
-  store_rank(k, si, rank_of(b, u, t, lb_load(b, lt(u, 1), keys, sorted), i));
+  store_rank(k, si, rank_of(b, t, lb_load(b, lt(u, 1), keys, sorted), i));
   emit_unscope(e);
   lb_end(b);
   close_points(k);

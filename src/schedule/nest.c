@@ -153,28 +153,6 @@ static bool bounded(ectx *e, atom var, lv *lo, lv *hi) { /* the tightest bounds 
   return any;
 }
 
-/* ---- constants come from far ----
- * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over this one, a part for each block of rows, so that memory works while the multipliers do. */
-static void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
-  enum { OPEN_BLOCKS = 4 };
-  for (uint32_t i = 0; i < n->packs.n; i++) {
-    const packload *k = &n->packs.v[i];
-    int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, rows = n->row.lo ? -1 : sym_int_or(e->c, n->row.extent, -1);
-    if (!k->constant || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
-    int64_t blocks = rows < 0 ? OPEN_BLOCKS : (rows + n->mr - 1) / n->mr, by = (k->nr + blocks - 1) / blocks;
-    lv block = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), row, lb_int(&e->b, n->mr), 0);
-    if (rows < 0) block = lb_op(&e->b, OP_MOD, lt(ET_I64, 1), block, lb_int(&e->b, blocks), 0);
-    e->ahead.ptr = k->ptr;
-    e->ahead.at = lb_add(&e->b, emit_size(e, k->next), lb_muli(&e->b, block, k->depth * by));
-    e->ahead.step = k->step, e->ahead.by = by, e->ahead.lines = (by + line - 1) / line, e->ahead.line = line;
-  }
-}
-static void fetch_step(ectx *e) {
-  if (!e->ahead.ptr) return;
-  lv at = lb_add(&e->b, e->ahead.at, lb_muli(&e->b, emit_size(e, e->ahead.step), e->ahead.by));
-  for (int64_t i = 0; i < e->ahead.lines; i++) lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i * e->ahead.line));
-}
-
 static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
   if (from < vars->n) {
     lv i, at = lb_int(&e->b, 0);

@@ -32,7 +32,10 @@ typedef struct nest {
 } nest;
 uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in which every stage of the group fits one register */
 void nest_emit(ectx *e, nest *n);
-void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr); /* prepare.c: computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */
+/* prepare.c: from here to e->ahead.ptr = 0 every step of the reduction (fetch_step) fetches a part of the next panel of constants; row: of the tile */
+void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row);
+void fetch_step(ectx *e);
+void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr); /* computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */
 void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of that kind */
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out);

@@ -1,4 +1,4 @@
-/* Which operand of a product is computed before it is multiplied?
+/* What is done before a register tile's sum runs? Constants are fetched, and operands computed.
  *
  * What the rows of a register tile read may be more than a load: a scaled channel, an activation, a narrow number to convert. Inside the innermost loop that would be done one value at a time, again for every panel. So
  * a tile first computes its rows, vectors along the innermost variable of the sum, into scratch [row][point of the reduction], and then multiplies from there. Only for sums of known length whose rows stay in the cache.
@@ -42,7 +42,7 @@ void kernel_prepare(kctx *k, nest *n) {
 }
 /* All places of the innermost variable: vectors, then what is left, masked or one by one. */
 static void fill(ectx *e, const prepared *r, atom along, uint32_t mr, uint32_t lanes) {
-  int64_t ext = sym_int_or(e->c, sym_extent(e->c, along), 0), full = ext / lanes * lanes;
+  int64_t ext = sym_int_or(e->c, sym_extent(e->c, along), 0) - EK_PLANTED("schedule-rows-before"), full = ext / lanes * lanes;
   bool masks = e->p->t->masks;
   for (uint32_t part = 0; part < 2; part++) {
     uint32_t step = part && !masks ? 1 : lanes, nb = e->binds.n;
@@ -87,4 +87,26 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
     emit_turn(e);
     e->rows = r;
   }
+}
+
+/* ---- constants come from far ----
+ * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over this one, a part for each block of rows, so that memory works while the multipliers do. */
+void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
+  enum { OPEN_BLOCKS = 4 };
+  for (uint32_t i = 0; i < n->packs.n; i++) {
+    const packload *k = &n->packs.v[i];
+    int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, rows = n->row.lo ? -1 : sym_int_or(e->c, n->row.extent, -1);
+    if (!k->constant || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
+    int64_t blocks = rows < 0 ? OPEN_BLOCKS : (rows + n->mr - 1) / n->mr, by = (k->nr + blocks - 1) / blocks;
+    lv block = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), row, lb_int(&e->b, n->mr), 0);
+    if (rows < 0) block = lb_op(&e->b, OP_MOD, lt(ET_I64, 1), block, lb_int(&e->b, blocks), 0);
+    e->ahead.ptr = k->ptr;
+    e->ahead.at = lb_add(&e->b, emit_size(e, k->next), lb_muli(&e->b, block, k->depth * by));
+    e->ahead.step = k->step, e->ahead.by = by, e->ahead.lines = (by + line - 1) / line, e->ahead.line = line;
+  }
+}
+void fetch_step(ectx *e) {
+  if (!e->ahead.ptr) return;
+  lv at = lb_add(&e->b, e->ahead.at, lb_muli(&e->b, emit_size(e, e->ahead.step), e->ahead.by));
+  for (int64_t i = 0; i < e->ahead.lines; i++) lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i * e->ahead.line));
 }

@@ -58,7 +58,7 @@ const char *fuzz_file(const uint8_t *p, size_t n) {
   return path;
 }
 
-/* ---- the library in pieces: every definition begins at the start of a line ---- */
+/* ---- the library in pieces: every definition begins at the start of a line, and so does what is said about it ---- */
 typedef struct piece {
   char *text;
   const char *name, *file;
@@ -72,19 +72,21 @@ static struct {
 } lib;
 
 static bool word_char(int ch) { return isalnum(ch) || ch == '_'; }
+static bool begins(const char *s) { return !strncmp(s, "op ", 3) || !strncmp(s, "fn ", 3); }
 static void cut(const char *file, const char *text) {
   arena *a = ctx_arena(lib.c);
   const char *s = text;
   while (*s) {
     const char *e = s;
-    bool head = !strncmp(s, "op ", 3) || !strncmp(s, "fn ", 3);
+    bool head = begins(s);
     do {
       e = strchr(e, '\n');
       e = e ? e + 1 : s + strlen(s);
-    } while (*e && strncmp(e, "op ", 3) != 0 && strncmp(e, "fn ", 3) != 0);
+    } while (*e && !begins(e) && (!head || strncmp(e, "\"\"\"", 3) != 0));
     if (head) {
       const char *n = s + 3;
       size_t k = 0;
+      if (*n == '"' && strstr(n, "::")) n = strstr(n, "::") + 2; /* of a domain */
       while (word_char((unsigned char)n[k])) k++;
       piece p = {.text = arena_strndup(a, s, (size_t)(e - s)), .name = arena_strndup(a, n, k), .file = file, .is_fn = s[0] == 'f'};
       vec_push(a, lib.v, p);

@@ -233,6 +233,56 @@ static ek_module *saved(fixture *f, const char *path) {
   if (ek_module_load(f->s, path, &m)) fail_msg("%s", ek_message(f->s));
   return m;
 }
+static void nothing_given(void **state) { /* NULL where something is needed: an error, not a crash */
+  fixture *f = *state;
+  ek_model *model = f->m;
+  ek_module *m = compiled(f, 0, 1), *m2 = (void *)1;
+  ek_run *r, *r2;
+  ek_tensor_info t;
+  ek_report rep;
+  ek_model_info about;
+  const char *text;
+  const char *const *names;
+  const ek_pass_info *passes;
+  const ek_op_info *ops;
+  size_t n;
+  double g;
+  int64_t dims[EK_MAX_RANK] = {2, 1, 8, 8};
+  int32_t rank;
+  assert_int_equal(ek_run_create(m, 1, &r), EK_OK);
+  const ek_code codes[] = {
+      ek_load(NULL, DIGITS, &model), ek_load(f->s, NULL, &model), ek_load(f->s, DIGITS, NULL), ek_load_memory(NULL, "", 0, NULL, &model), ek_load_memory(f->s, NULL, 10, NULL, &model),
+      ek_load_memory(f->s, "x", 1, NULL, NULL), ek_load_ops(NULL, "x"), ek_load_ops(f->s, NULL), ek_model_input(NULL, 0, &t), ek_model_input(f->m, 0, NULL), ek_model_output(NULL, 0, &t),
+      ek_model_output(f->m, 0, NULL), ek_compile(NULL, NULL, &m2), ek_compile(f->m, NULL, NULL), ek_save(NULL, NULL, "x.so", NULL), ek_save(f->m, NULL, NULL, NULL), ek_module_load(NULL, "x", &m2),
+      ek_module_load(f->s, NULL, &m2), ek_module_load(f->s, "x", NULL), ek_module_load_memory(NULL, "", 0, NULL, &m2), ek_module_load_memory(f->s, NULL, 9, NULL, &m2),
+      ek_module_load_memory(f->s, "x", 1, NULL, NULL), ek_module_input(NULL, 0, &t), ek_module_input(m, 0, NULL), ek_module_output(NULL, 0, &t), ek_module_output(m, 0, NULL), ek_run_create(NULL, 1, &r2),
+      ek_run_create(m, 1, NULL), ek_run_create_with(NULL, NULL, &r2), ek_run_create_with(m, NULL, NULL), ek_run_shape(NULL, 0, dims, 4), ek_run_shape(r, 0, NULL, 4), ek_run_prepare(NULL),
+      ek_run_bind_input(NULL, 0, dims), ek_run_bind_output(NULL, 0, dims), ek_run_execute(NULL), ek_run_output_dims(NULL, 0, dims, &rank), ek_run_output_dims(r, 0, NULL, &rank),
+      ek_run_output_dims(r, 0, dims, NULL), ek_check(NULL, NULL), ek_show(NULL, NULL, NULL, &text), ek_show(f->m, NULL, NULL, NULL), ek_passes(NULL, &passes, &n), ek_passes(f->s, NULL, &n),
+      ek_passes(f->s, &passes, NULL), ek_model_describe(NULL, NULL, &about), ek_model_describe(f->m, NULL, NULL), ek_ops(NULL, &ops, &n), ek_ops(f->s, NULL, &n), ek_op_source(NULL, "Add", &text),
+      ek_op_source(f->s, NULL, &text), ek_op_source(f->s, "Add", NULL), ek_ops_table(NULL, &text), ek_ops_table(f->s, NULL), ek_targets(NULL, &names, &n), ek_targets(f->s, NULL, &n),
+      ek_measure_peak(NULL, NULL, 1, 1, &g)};
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (codes[i] != EK_USAGE) fail_msg("call %zu gives %d", i, (int)codes[i]);
+  assert_null(m2);
+  assert_null(model);
+  assert_string_equal(ek_message(NULL), "");
+  assert_string_equal(ek_run_message(NULL), "");
+  assert_int_equal(ek_compile(f->m, NULL, NULL), EK_USAGE);
+  assert_non_null(strstr(ek_message(f->s), "NULL"));
+  assert_true(!ek_model_inputs(NULL) && !ek_model_outputs(NULL) && !ek_module_inputs(NULL) && !ek_module_outputs(NULL) && !ek_run_output_bytes(NULL, 0) && !ek_run_memory(NULL) && !ek_run_threads(NULL));
+  assert_null(ek_run_output_data(NULL, 0));
+  ek_module_report(NULL, &rep), ek_module_report(m, NULL);
+  assert_int_equal(rep.cached, 0);
+  ek_run_cancel(NULL), ek_run_destroy(NULL), ek_module_close(NULL), ek_model_close(NULL), ek_session_destroy(NULL), ek_pool_destroy(NULL), ek_set_log(NULL, NULL, NULL), ek_set_progress(NULL, NULL, NULL);
+  ek_options_init(NULL), ek_run_options_init(NULL), ek_session_options_init(NULL), ek_show_options_init(NULL);
+  assert_int_not_equal(ek_load_memory(f->s, NULL, 0, NULL, &model), EK_OK); /* nothing is no model */
+  const char all[sizeof(ek_options)] = {0}; /* structs that no _init function set up */
+  assert_int_equal(ek_compile(f->m, (const void *)all, &m2), EK_USAGE);
+  assert_int_equal(ek_run_create_with(m, (const void *)all, &r2), EK_USAGE);
+  assert_int_equal(ek_show(f->m, NULL, (const void *)all, &text), EK_USAGE);
+  assert_null(ek_session_create_with((const void *)all));
+}
 static void no_allocation(void **state) {
   fixture *f = *state;
   char path[] = "/tmp/einkorn-api-XXXXXX", so[64];
@@ -361,7 +411,7 @@ static void peak(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(inspect), T(bad_models), T(bad_options), T(cancelled), T(agree), T(memory_formula), T(wrong_inputs), T(no_allocation), T(side_by_side), T(saved_library), T(looking_inside), T(peak),
+      T(inspect), T(bad_models), T(bad_options), T(cancelled), T(agree), T(memory_formula), T(wrong_inputs), T(nothing_given), T(no_allocation), T(side_by_side), T(saved_library), T(looking_inside), T(peak),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -435,6 +435,31 @@ static void test_c_program(void **s) {
   dlclose(lib);
   ctx_free(c);
 }
+/* ---- modules in one process ----
+ * Functions of equal text that call different ones are different. */
+static void test_callees(void **s) {
+  (void)s;
+  ctx *c = ctx_new();
+  jit *j = NULL;
+  for (int v = 1; v <= 2; v++) {
+    lmodule *m = loop_module(c);
+    lfunc *f = loop_func(m, LF_KERNEL, "k", "test kernel"), *run = loop_func(m, LF_MAIN, "run", NULL);
+    lbuild b = loop_builder(f);
+    lb_store(&b, ptr_out(&b, "y", ET_F32), lb_int(&b, 0), lb_const(&b, lt(ET_F32, 1), (scalar){.f = v}));
+    b = loop_builder(run);
+    lb_call(&b, false, "k", lb_int(&b, 1), (lv[]){lb_param(&b, "out.0", lptr(ET_F32), LP_WRITE, 0)}, 1);
+    if (j) jit_add(j, m);
+    else kit_find(c, m, "host", 1, "run", &j);
+    float y = 0;
+    void *out = &y;
+    ek_rt_call call = {.out = &out, .threads = 1};
+    assert_int_equal(((ek_rt_main)jit_find(j, "run"))(&call), 0);
+    assert_true(y == (float)v);
+  }
+  jit_free(j);
+  ctx_free(c);
+}
+
 /* ---- memory that ends ----
  * Each piece that the context asks for while code is made fails once: nothing of LLVM's may be left behind (a build with sanitizers sees it). */
 typedef struct purse { uint32_t asked, last; } purse;
@@ -484,6 +509,6 @@ static void test_memory_ends(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program), cmocka_unit_test(test_memory_ends)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program), cmocka_unit_test(test_callees), cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,6 +159,17 @@ static void test_ml(void **state) {
           "z = \"ai.onnx.ml\"::CategoryMapper(x) {cats_strings = strings [\"a\", \"b\"], cats_int64s = [4, 5]} \"m\"\noutput y\noutput z\n"),
         NULL, 0, "y: 0 1 1 0 0 0 z: 5 4 -1");
 }
+/* Sizes that the model computes from sizes. */
+static void test_sizes(void **state) {
+  (void)state;
+  gives(G("input x: f32[2, 1]\nconst b: f32[3] = [10, 20, 30]\ny = Add(x, b) \"a\"\noutput y\n"), NULL, 0, "y: 10 20 30 11 21 31");
+#define CHOSEN(op) G("input x: f32[N]\nconst a: i64[1] = [2]\nconst b: i64[1] = [4]\ns = Shape(x) \"s\"\nc = " op "(s, s) \"c\"\nw = Where(c, a, b) \"w\"\ny = ConstantOfShape(w) \"y\"\noutput y\n")
+  gives(CHOSEN("Less"), NULL, 0, "y: 0 0 0 0");
+  gives(CHOSEN("LessOrEqual"), NULL, 0, "y: 0 0");
+  refused(G("input x: f32[N]\nconst five: i64[1] = [5]\ns = Shape(x) \"s\"\nc = Greater(s, five) \"c\"\n"
+            "y = If(c) {then_branch = graph \"t\" {\n  a = Flatten(x) \"f\"\n  output a\n}, else_branch = graph \"e\" {\n  b = Identity(x) \"i\"\n  output b\n}} \"if\"\noutput y\n"),
+          NULL, 0, "take the other branch");
+}
 static void test_regex(void **state) {
   (void)state;
   static const struct {
@@ -193,7 +204,7 @@ static void test_regex(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lists), cmocka_unit_test(test_ports), cmocka_unit_test(test_flow), cmocka_unit_test(test_strings), cmocka_unit_test(test_ml), cmocka_unit_test(test_regex),
+      cmocka_unit_test(test_lists), cmocka_unit_test(test_ports), cmocka_unit_test(test_flow), cmocka_unit_test(test_strings), cmocka_unit_test(test_ml), cmocka_unit_test(test_sizes), cmocka_unit_test(test_regex),
   };
   return cmocka_run_group_tests_name("lists", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 """Models of images, sound and volumes: what networks of convolutions look like."""
 import numpy as np
 
-from .kit import F32, I64, model
+from .kit import F32, I64, U8, model
 
 
 @model("Conv + BatchNormalization + Relu + Add: two residual blocks, one with a strided 1x1 shortcut, global "
@@ -456,6 +456,21 @@ def conv_dynamic_weights(net):
     net.op("Conv", y, made, bias, out="y", kernel_shape=[1, 1])
     net.output("y", F32, 1, 3, 8, 8)
     return [[net.uniform(-1, 1, 1, 4, 8, 8), net.uniform(-0.3, 0.3, 6, 4, 3, 3), net.uniform(-1, 1, 1, 5)]]
+
+
+@model("products of something computed: channels scaled by a gate that looks at all of them before a 1x1 Conv, scaled rows before a MatMul, bytes as a MatMul's rows; symbolic batch")
+def computed_rows(net):
+    x, rows, codes = net.input("x", F32, "batch", 3, 6, 7), net.input("rows", F32, "batch", 9, 37), net.input("bytes", U8, "batch", 11, 37)
+    x = net.op("Relu", net.same(x, 3, 20))
+    gate = net.op("Unsqueeze", net.op("Sigmoid", net.gemm(net.reduce("ReduceMean", x, [2, 3], 0), 20, 20)), net.const([2, 3]))
+    x = net.op("Relu", net.conv(net.op("Mul", x, gate), 20, 36, [1, 1]))
+    net.reduce("ReduceMax", x, [2, 3], 0, out="gated")
+    net.op("MatMul", net.op("Mul", rows, net.reduce("ReduceMax", rows, [2])), net.weight(37, 50), out="scaled")
+    net.op("MatMul", net.op("Cast", codes, to=F32), net.weight(37, 18), out="converted")
+    net.output("gated", F32, "batch", 36)
+    net.output("scaled", F32, "batch", 9, 50)
+    net.output("converted", F32, "batch", 11, 18)
+    return [[net.uniform(-1, 1, n, 3, 6, 7), net.uniform(-1, 1, n, 9, 37), np.rint(net.uniform(0, 9, n, 11, 37)).astype(np.uint8)] for n in (1, 2)]
 
 
 @model("Conv, MaxPool, flatten by Shape-Gather-Unsqueeze-Concat-Reshape, two Gemm, Softmax; symbolic batch", opset=13)
