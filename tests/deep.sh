@@ -9,14 +9,17 @@ while getopts b:j:t:fn: o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; t)
 build=$(cd "$build" && pwd) || exit 2
 . "$here/tier.sh"
 sanitized() { # a build of its own, then the quick tests
-  cmake -S "$here/.." -B "$build-asan" -G Ninja -DEK_SANITIZE=ON >"$build/asan.log" 2>&1 && cmake --build "$build-asan" -j "$jobs" >>"$build/asan.log" 2>&1 ||
+  cmake -S "$here/.." -B "$build-asan" -G Ninja -DEK_SANITIZE=ON >"$build/asan.log" 2>&1 && cmake --build "$build-asan" -j "$jobs" --target all out_of_memory >>"$build/asan.log" 2>&1 ||
     { tail -30 "$build/asan.log"; echo "FAIL the build with sanitizers"; echo "0 passed, 1 failed, 0 skipped"; return; }
   EK_TEST_MODELS="" "$here/all.sh" -q -b "$build-asan" -j "$jobs"
 }
 tier asan sanitized
+tier asan-mem "$build-asan/out_of_memory" "$here/models/lstm_forward.onnx"
 tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.md"
 cmake --build "$build" -j "$jobs" --target out_of_memory random_ops >"$build/tools.log" 2>&1 || { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
-tier tsan "$here/tsan.sh" -b "$build"
+minute=-l
+[ "$fuzz" = -f ] && minute= # a minute of threads on one module is for the long pass
+tier tsan "$here/tsan.sh" -b "$build" $minute
 tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_forward}.onnx
 tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300

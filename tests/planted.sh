@@ -64,6 +64,7 @@ export -f run passes one without
 cat >"$work/tests" <<'END'
 unit test_passes
 unit test_notation test_onnx
+unit test_lists
 unit test_loop
 unit test_program
 unit test_schedule
@@ -81,6 +82,7 @@ gradients mlp_opset12 cnn_opset17 loop_fixed if_nested scatter lstm_forward
 starts
 table
 cache float64_net activations mlp_opset12
+passes+jit if_sizes if_found
 passes+jit all
 unit test_codegen_ops
 onnx cnn_opset9 if_nested loop_fixed external_data quantize_pair

@@ -198,12 +198,12 @@ EK_API ek_code ek_run_shape(ek_run *r, int32_t i, const int64_t *dims, int32_t r
 EK_API ek_code ek_run_prepare(ek_run *r);
 EK_API ek_code ek_run_bind_input(ek_run *r, int32_t i, const void *data); /* as many elements as the shape says when executed; borrowed until the next bind; may be NULL when the tensor is empty */
 EK_API ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data);      /* room for ek_run_output_bytes(), borrowed until the next bind; unbound (or NULL): memory of the run. May not overlap inputs or other outputs */
-/* Computes the outputs. Allocates nothing after the first call with the same sizes. EK_USAGE: an input without data; EK_SHAPE: also sizes that come out of data; EK_CANCELLED; else as ek_run_prepare. After a failure outputs
+/* Computes the outputs. Allocates nothing after the first call with the same sizes (those found in the run included). EK_USAGE: an input without data; EK_SHAPE: also sizes that come out of data; EK_MEMORY: also a bound output that turns out to need more than ek_run_output_bytes() said: it says so now, bind and run again; EK_CANCELLED; else as ek_run_prepare. After a failure outputs
  * hold anything. */
 EK_API ek_code ek_run_execute(ek_run *r);
 /* Any thread, also a signal handler: an execute that is going on ends with EK_CANCELLED before its next kernel; if none is, the next one does. Each call cancels one execute. */
 EK_API void ek_run_cancel(ek_run *r);
-EK_API size_t ek_run_output_bytes(const ek_run *r, int32_t i);           /* after prepare: most bytes the output can take with these sizes; 0 if there is no such output */
+EK_API size_t ek_run_output_bytes(const ek_run *r, int32_t i);           /* after prepare: most bytes the output can take with these sizes; of one whose sizes only a run finds, and nothing bounds, what the runs so far needed (at first 0). 0 if there is no such output */
 EK_API ek_code ek_run_output_dims(const ek_run *r, int32_t i, int64_t *dims, int32_t *rank); /* after execute: actual; after prepare: upper bounds. dims: room for EK_MAX_RANK */
 EK_API const void *ek_run_output_data(const ek_run *r, int32_t i);       /* bound or own memory; valid until the next call of shape, bind or execute. NULL: no such output, or nothing executed yet */
 EK_API int64_t ek_run_memory(const ek_run *r);                           /* after prepare: bytes of working memory: the value of the report's formula */

@@ -62,6 +62,7 @@ frame **ctx_frame_slot(ctx *c); /* this thread's innermost frame of this context
     if (!setjmp(f_.jb))
 #define CTX_CATCH else
 _Noreturn void ctx_unwind(ctx *c);                                                                     /* to the innermost frame, diagnostics already recorded */
+void ctx_about(ctx *c, const char *node);                                                                /* what is being worked on, or NULL: ctx_fail names it. Borrowed; forgotten on unwinding */
 _Noreturn void ctx_fail(ctx *c, ecode code, const char *fmt, ...) __attribute__((format(printf, 3, 4))); /* record, then unwind */
 _Noreturn void ctx_bug(ctx *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));            /* class 3 */
 #define CTX_ASSERT(c, x) ((x) ? (void)0 : ctx_bug(c, "%s:%d: %s", __FILE__, __LINE__, #x))

@@ -171,8 +171,10 @@ static slot *own_slot(ctx *c) {
   return s;
 }
 
+void ctx_about(ctx *c, const char *node) { c->about = node; }
 _Noreturn void ctx_unwind(ctx *c) {
   slot *s = own_slot(c);
+  c->about = NULL;
   if (!s || !s->top) {
     const diag *d = c->last;
     fprintf(stderr, "einkorn: failure outside any frame: %s\n", d ? d->text : "no diagnostic");
@@ -256,7 +258,7 @@ void diag_warn(ctx *c, const char *node, const char *fmt, ...) {
 _Noreturn void ctx_fail(ctx *c, ecode code, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  add(c, D_ERROR, code, (srcpos){0}, NULL, fmt, ap);
+  add(c, D_ERROR, code, (srcpos){0}, c->about, fmt, ap);
   va_end(ap);
   ctx_unwind(c);
 }

@@ -40,6 +40,7 @@ struct ctx {
   pthread_mutex_t intern_lock; /* guards `interned`; taken before any other lock */
   diag *first, *last;
   uint32_t n_diags, n_errors;
+  const char *about; /* ctx_about */
   diag no_memory; /* used when there is no memory to record that there is none */
   char no_memory_text[96];
   bool no_memory_used;

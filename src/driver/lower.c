@@ -193,6 +193,7 @@ bool low_nodes(low *L, graph *g, uint32_t block) {
     bool any = false;
     for (uint32_t j = 0; j < n->out.n; j++) any |= low_needed(L, n->out.v[j]);
     if (!any) continue;
+    ctx_about(L->c, n->name && n->name[0] ? n->name : n->op);
     bool std = !n->domain[0];
     if (std && !strcmp(n->op, "If"))
       low_if(L, n, block);
@@ -205,6 +206,7 @@ bool low_nodes(low *L, graph *g, uint32_t block) {
     else
       plain_node(L, g, n, block);
   }
+  ctx_about(L->c, NULL);
   return diag_errors(L->c) == before;
 }
 

@@ -2,7 +2,7 @@
  *
  * A piece whose update is a one-to-one renaming of all the digits of a stage of the same block is stored inside the placement by that stage's kernel, if the stage is not stored elsewhere and its
  * value leaves no other way. For any other piece a copy stage is made, which is fused like every element-wise stage: it may become a second store of the producer's kernel, or join nothing and be
- * moved by a kernel of its own (all such copies of one placement share one). So a placement itself never costs a kernel: it is virtual.
+ * moved by a kernel of its own (which some copies of one placement share). So a placement itself never costs a kernel: it is virtual.
  *
  * Pieces over equal loops that read the same tensor are computed together: what they have in common is then computed once.
  */
@@ -121,6 +121,7 @@ static void together(fuser *f, uint32_t k, uint32_t q) {
   }
   fuse_merge(f, k, q);
 }
+enum { TOGETHER = 16 }; /* copies in a kernel: one that is very long takes longer to compile than its parts */
 void fuse_placement(fuser *f, uint32_t s) {
   emodule *m = f->m;
   u32vec heads = {0};
@@ -145,7 +146,7 @@ void fuse_placement(fuser *f, uint32_t s) {
     pass_refuse(f->p, "kernels", ns, s + 1, "piece is stored elsewhere too");
     if (f->k.v[k].st.n == 1 && f->k.v[k].st.v[0] == ns) { /* joined nothing: copies of one placement go together */
       f->k.v[k].cls = KC_COPY;
-      if (group == UINT32_MAX)
+      if (group == UINT32_MAX || f->k.v[group].st.n >= TOGETHER)
         group = k;
       else {
         fuse_merge(f, group, k);

@@ -150,7 +150,7 @@ lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z) {
   if (op == OP_SAT || op == OP_SATF) {
     if (x_narrow(from)) return x_op(p, op, t, x_cast(p, ET_F32, x), 0, 0);
     if (sub_byte(from)) return x_op(p, op, t, x_cast(p, byte_of(from), x), 0, 0);
-    if (et_kind(from) != K_FLOAT) x = x_cast(p, et_bits(from) > 16 ? ET_F64 : ET_F32, x);
+    if (et_kind(from) != K_FLOAT || et_bits(to) > et_bits(from)) x = x_cast(p, et_bits(from) > 16 ? ET_F64 : ET_F32, x); /* the limits are exact in x's type */
     x = x2(p, OP_MIN, x2(p, OP_MAX, x, xf(p, x, et_lowest(to))), xf(p, x, et_highest(to)));
     return x_cast(p, to, x);
   }

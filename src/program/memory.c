@@ -170,6 +170,7 @@ static void open_lates(mp *k) {
     for (uint32_t i = 1; i < s->buffers.n; i++) {
       const membuf *b = &k->p->mem[i];
       span unused = {0};
+      ctx_about(k->c, s->buffers.v[i].name);
       if (b->used) open_in(k, bounded(k, s->buffers.v[i].elems), b->first, b->last, &closed, &unused);
     }
   }
@@ -303,6 +304,7 @@ void memory_plan(memplan *p) {
   for (uint32_t i = 1; i < s->buffers.n; i++) {
     buffer *b = &s->buffers.v[i];
     bool closed = false;
+    ctx_about(k.c, b->name);
     sz elems = bounded(&k, b->elems);
     p->mem[i].bytes = b->kind == BUF_INPUT || b->kind == BUF_OUTPUT ? 0 : round_bytes(&k, elems, b);
     if (b->kind == BUF_WEIGHTS && p->mem[i].used) {
@@ -318,6 +320,7 @@ void memory_plan(memplan *p) {
     else es[n++] = (ent){i, 0, {0}};
   }
   qsort(late, nlate, sizeof *late, by_size);
+  ctx_about(k.c, "the plan of the working memory");
   place_open(&k, late, nlate, true);
   int64_t *factors = NEWN(a, int64_t, n + 1);
   sz common;
@@ -328,6 +331,7 @@ void memory_plan(memplan *p) {
   qsort(es, n, sizeof *es, by_size);
   if (!gaps) {
     p->arena_bytes = place_open(&k, es, n, false);
+    ctx_about(k.c, NULL);
     return;
   }
   int64_t *at = NEWN(a, int64_t, n + 1), top = 0, most = 0; /* most: the bound */
@@ -351,4 +355,5 @@ void memory_plan(memplan *p) {
     if (live > most) most = live;
   }
   p->live_bound = sym_muli(k.c, common, most);
+  ctx_about(k.c, NULL);
 }

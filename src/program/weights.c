@@ -60,7 +60,7 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
     return;
   }
   int64_t some = ceil_div(PIECE, k->depth * row);
-  for (int64_t p = 0; p < items; p += some) vec_push(a, w->pieces, ((piece){i, 0, {p, min64(items, p + some - EK_PLANTED("weights-piece")), 0, k->depth}}));
+  for (int64_t p = 0; p < items; p += some) vec_push(a, w->pieces, ((piece){i, 0, {p, min64(items, p + some), 0, k->depth}}));
 }
 static void write_piece(const pbuffer *b, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
   if (b->pack)

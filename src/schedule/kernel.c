@@ -243,6 +243,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   emit_begin(&k.e, p, f, &k.l);
   k.scratch = sym_int(k.c, 0);
   k.stored = map_new(k.a);
+  if (stages->n) ctx_about(k.c, xt(p->m, xs(p->m, stages->v[0])->tensor)->name);
   if (outer)
     for (uint32_t i = 0; i < outer->n; i++) vec_push(k.a, k.outer, outer->v[i]);
   sbuf note = sbuf_new(k.a);
@@ -281,6 +282,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   k.l.parallel = ops + moved > 60000 && sym_int_or(k.c, k.l.chunks, 2) > 1;
   fill_first(p, stages, block, item);
   vec_push(k.a, p->launches, k.l);
+  ctx_about(k.c, NULL);
 }
 
 void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, uint32_t kernel, uint32_t block, uint32_t item) {

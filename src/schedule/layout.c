@@ -382,6 +382,7 @@ void layout_all(splan *p) {
     tensor *x = xt(m, t);
     sz elems;
     if (x->kind != TK_INPUT && x->kind != TK_CONST) continue;
+    ctx_about(L.c, x->name);
     p->layouts[t] = layout_dense(p, x->shape, x->rank, NULL, NULL, NULL, &elems);
     buffer b = {.kind = x->kind == TK_INPUT ? BUF_INPUT : BUF_WEIGHTS, .type = x->type, .name = x->name, .elems = elems, .tensor = t};
     if (x->kind == TK_CONST) b.source = (bytes){x->data.data, x->data.bytes};
@@ -413,7 +414,9 @@ void layout_all(splan *p) {
       tid t = xs(m, it.index)->tensor;
       if (p->layouts[t].known) continue;
       uint32_t order[MAX_RANK];
+      ctx_about(L.c, xt(m, t)->name);
       preferred(&L, it.index, order);
       place_tensor(&L, t, order);
     }
+  ctx_about(L.c, NULL);
 }

@@ -38,7 +38,7 @@ symtab *sym_tab(ctx *c) {
   return s;
 }
 void sym_overflow(symtab *s) {
-  if (!s->soft) ctx_fail(s->c, E_SHAPE, "a size does not fit into 64 bits; check the model's dimensions");
+  if (!s->soft) ctx_fail(s->c, E_SHAPE, "a size does not fit into 64 bits: check the dimensions here, or bound open ones by --dim NAME=MOST (sizes found at run time have names, too: einkorn show --stage expr)");
   s->overflowed = true;
 }
 void sym_limit(symtab *s, const char *what) {

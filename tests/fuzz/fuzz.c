@@ -63,6 +63,7 @@ typedef struct piece {
   char *text;
   const char *name, *file;
   bool is_fn, wanted;
+  uint32_t same; /* 1 + another piece that defines an operator of this name, in another domain; 0: none */
   u32vec uses;
 } piece;
 static struct {
@@ -89,6 +90,8 @@ static void cut(const char *file, const char *text) {
       if (*n == '"' && strstr(n, "::")) n = strstr(n, "::") + 2; /* of a domain */
       while (word_char((unsigned char)n[k])) k++;
       piece p = {.text = arena_strndup(a, s, (size_t)(e - s)), .name = arena_strndup(a, n, k), .file = file, .is_fn = s[0] == 'f'};
+      uint64_t q;
+      if (!p.is_fn && map_gets(lib.by_name, p.name, &q)) p.same = (uint32_t)q;
       vec_push(a, lib.v, p);
       if (!p.is_fn) map_puts(lib.by_name, p.name, lib.v.n);
     }
@@ -117,6 +120,7 @@ static void want(uint32_t i) {
   if (lib.v.v[i].wanted) return;
   lib.v.v[i].wanted = true;
   for (uint32_t k = 0; k < lib.v.v[i].uses.n; k++) want(lib.v.v[i].uses.v[k]);
+  if (lib.v.v[i].same) want(lib.v.v[i].same - 1);
 }
 static void want_graph(const graph *g) {
   for (uint32_t i = 0; i < g->nodes.n; i++) {

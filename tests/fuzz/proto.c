@@ -339,7 +339,8 @@ static bool add_attribute(pfield *root, dice *d) {
     uint32_t no, wire, type;
     field_kind kind;
     message sub;
-  } values[] = {{3, 0, 2, F_INT, 0}, {8, 2, 7, F_INTS, 0}, {2, 5, 1, F_FLOAT, 0}, {4, 2, 3, F_TEXT, 0}, {7, 2, 6, F_FLOATS, 0}, {9, 2, 8, F_TEXT, 0}, {5, 2, 4, F_MSG, M_TENSOR}, {6, 2, 5, F_MSG, M_GRAPH}, {22, 2, 11, F_MSG, M_SPARSE}, {14, 2, 13, F_MSG, M_TYPE}, {21, 2, 1, F_TEXT, 0}};
+  } values[] = {{3, 0, 2, F_INT, 0}, {8, 2, 7, F_INTS, 0}, {2, 5, 1, F_FLOAT, 0}, {4, 2, 3, F_TEXT, 0}, {7, 2, 6, F_FLOATS, 0}, {9, 2, 8, F_TEXT, 0},
+                {5, 2, 4, F_MSG, M_TENSOR}, {6, 2, 5, F_MSG, M_GRAPH}, {22, 2, 11, F_MSG, M_SPARSE}, {14, 2, 13, F_MSG, M_TYPE}, {21, 2, 1, F_TEXT, 0}};
   uint64_t which = roll(d, 2) ? roll(d, 3) : roll(d, sizeof values / sizeof *values);
   pfield *a = get(sizeof *a), *name = get(sizeof *name), *type = get(sizeof *type), *v = get(sizeof *v);
   if (!a || !name || !type || !v) return false;

@@ -128,7 +128,9 @@ static bool place_call(emodule *m, call *k, const call *all) {
     }
     uint64_t s = k->seed + i;
     if (the.weights && i && dice(&s, 2)) {
-      in[i].t = expr_const_tensor(m, &o->data[i], "w");
+      ndarray w = o->data[i]; /* a copy: packing gives the memory of large constants back */
+      w.data = arena_dup(ctx_arena(c), w.data, w.bytes + 1);
+      in[i].t = expr_const_tensor(m, &w, "w");
       continue;
     }
     in[i].shape = shape_of(c, k, &in[i]);
@@ -221,7 +223,7 @@ static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level
   ek_rt_pool *pool = level && the.threads > 1 ? ek_rt_pool_create(the.threads) : NULL;
   ek_rt_call rc = {.in = in, .out = out, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .threads = pool ? the.threads : 1, .pool = pool, .parallel = ek_rt_parallel};
   int64_t code = plan(&rc);
-  if (!code) {
+  for (bool more = !code; more; more = code == EK_RT_ROOM) {
     at = 0;
     for (uint32_t i = 0; i < no; i++) {
       size_t bytes = et_bytes(type[i]);

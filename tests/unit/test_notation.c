@@ -352,6 +352,14 @@ static void test_mutations(void **state) {
   free(s);
   free(text);
 }
+static void test_end(void **state) { /* a text that ends within a definition, after every number of words */
+  (void)state;
+  char s[600] = "fn f(x) = x";
+  for (size_t n = strlen(s); n + 4 < sizeof s; n += 4) {
+    memcpy(s + n, " + x", 4);
+    read_broken(s, n + 2);
+  }
+}
 static void test_depth(void **state) { /* nesting without end */
   (void)state;
   char *deep = malloc(100000);
@@ -368,7 +376,7 @@ static void test_depth(void **state) { /* nesting without end */
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_library), cmocka_unit_test(test_override), cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes),    cmocka_unit_test(test_guards), cmocka_unit_test(test_late),
-      cmocka_unit_test(test_values),  cmocka_unit_test(test_stop),     cmocka_unit_test(test_gradient), cmocka_unit_test(test_mutations), cmocka_unit_test(test_depth),
+      cmocka_unit_test(test_values),  cmocka_unit_test(test_stop),     cmocka_unit_test(test_gradient), cmocka_unit_test(test_mutations), cmocka_unit_test(test_depth), cmocka_unit_test(test_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -418,6 +418,38 @@ static void expansions(void **state) {
   expect_error(c, load_graph(c, &g, 17), E_MODEL, "trees", "no node");
   diag_reset(c, mark);
 }
+static void groups(void **state) {
+  ctx *c = *state;
+  sbuf g = graph_of(ctx_arena(c), "r:1:1 t:7:1 x1:1:2 x2:1:3 g1:1:2 g2:1:3 v1:1:2 v2:1:3", "y1 y2 w1 w2"), n = node_of(ctx_arena(c), "Momentum m: r t x1 x2 g1 g2 v1 v2 -> y1 y2 w1 w2");
+  f_text(&n, 7, "ai.onnx.preview.training");
+  f_msg(&g, 1, &n);
+  graph *r = load_graph(c, &g, 17);
+  assert_non_null(r);
+  assert_int_equal(r->nodes.n, 2);
+  for (uint32_t i = 0; i < 2; i++) {
+    const node *one = r->nodes.v[i];
+    static const char *const want[2][7] = {{"r", "t", "x1", "g1", "v1", "y1", "w1"}, {"r", "t", "x2", "g2", "v2", "y2", "w2"}};
+    assert_true(one->in.n == 5 && one->out.n == 2);
+    for (uint32_t k = 0; k < 7; k++) assert_string_equal((k < 5 ? one->in.v[k] : one->out.v[k - 5])->name, want[i][k]);
+  }
+}
+/* Nodes are in their newest form, whatever the model's opset: what is written says one that has these forms. */
+static void written(void **state) {
+  ctx *c = *state;
+  sbuf g = graph_of(ctx_arena(c), "x:1:1,3", "y:1:3"), n = node_of(ctx_arena(c), "Squeeze s: x -> y");
+  static const int64_t axes[] = {0};
+  attr_ints(&n, "axes", axes, 1);
+  f_msg(&g, 1, &n);
+  graph *r = load_graph(c, &g, 11);
+  assert_non_null(r);
+  const char *path = arena_fmt(ctx_arena(c), "%s/written_%d.onnx", EK_BINARY_DIR, (int)getpid());
+  uint64_t size;
+  assert_true(onnx_write(r, path, &size));
+  r = onnx_load_file(c, path);
+  unlink(path);
+  assert_non_null(r);
+  assert_true(r->opset >= 13);
+}
 /* A list is so many inputs, once somebody says how many. */
 static void lists(void **state) {
   ctx *c = *state;
@@ -559,7 +591,7 @@ static void versions(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(plain), T(regions_and_names), T(old_forms), T(functions), T(encodings), T(from_repository), T(refuse_structure), T(expansions), T(lists), T(refuse_tensors), T(refuse_bytes), T(refuse_recursion), T(versions),
+      T(plain), T(regions_and_names), T(old_forms), T(functions), T(encodings), T(from_repository), T(refuse_structure), T(expansions), T(groups), T(written), T(lists), T(refuse_tensors), T(refuse_bytes), T(refuse_recursion), T(versions),
   };
   return cmocka_run_group_tests_name("onnx", tests, NULL, NULL);
 }

@@ -274,6 +274,21 @@ static const example examples[] = {
      "stage k: f32[c<N, d<M] = t[c, d] != 1 ? v[{min(t[c, d], 0)}] : 0.0\n"
      "stage y: f32[] out = (sum[e<N, f<M] l[e, f]) / (sum[g<N, h<M] k[g, h])\n"
      "output v \"v\"\noutput y \"y\"\n"},
+    {"what comes from outside a loop is read in every trip, before others need room", "N=40; N=3",
+     "size N\nsize i in 0..inf\n"
+     "tensor x: f32[N] input \"x\"\n"
+     "stage t: f32[a<N] = x[a] + x[N - 1 - a]\n"
+     "loop trips 3 counter i {\n  carry c: f32[N] = x\n"
+     "  stage p: f32[b<N] = c[b] * t[b] + t[N - 1 - b]\n"
+     "  stage q: f32[d<N] = p[d] + p[N - 1 - d]\n"
+     "  stage r: f32[e<N] = q[N - 1 - e] * 0.25 + q[e]\n"
+     "  next c = r -> last: f32[N] out\n}\n"
+     "output last \"last\"\n"},
+    {"a sum that ends at its row, all lanes at the same place", "N=9",
+     "size N\n"
+     "tensor x: f32[N, 20] input \"x\"\n"
+     "stage y: f32[a<N, b<20] out = sum[k<N where #(a - k) >= 0] max(x[k, b], x[a, b])\n"
+     "output y \"y\"\n"},
     {"one value under two names, an input passed on", "N=4",
      "size N\n"
      "tensor x: f32[N] input \"x\"\n"
@@ -336,14 +351,16 @@ static uint32_t run(const char *what, const char *refusal, const pass_check *p, 
   if (other) in_dims[at - 1]++, refusal += 6;
   ek_rt_call call = {.in = in, .out = out, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .threads = WORKERS, .parallel = parallel};
   int64_t code = ((ek_rt_main)jit_find(j, q->plan_fn->name))(&call);
-  at = 0;
-  for (uint32_t i = 0; !code && i < q->outputs.n; i++) {
-    size_t bytes = et_bytes(q->outputs.v[i].type);
-    for (uint32_t d = 0; d < q->outputs.v[i].rank; d++) bytes *= (size_t)out_dims[at++];
-    out[i] = mem[n++] = guarded(bytes);
-    memset(out[i], 0xff, bytes);
-  }
-  if (!code) {
+  uint32_t inputs = n;
+  for (bool more = !code; more; more = code == EK_RT_ROOM) {
+    while (n > inputs) unguard(mem[--n]);
+    at = 0;
+    for (uint32_t i = 0; i < q->outputs.n; i++) {
+      size_t bytes = et_bytes(q->outputs.v[i].type);
+      for (uint32_t d = 0; d < q->outputs.v[i].rank; d++) bytes *= (size_t)out_dims[at++];
+      out[i] = mem[n++] = guarded(bytes);
+      memset(out[i], 0xff, bytes);
+    }
     size_t bytes = ((size_t)call.arena_bytes + 63) / 64 * 64;
     call.arena = mem[n++] = guarded(bytes);
     memset(call.arena, 0xff, bytes);
