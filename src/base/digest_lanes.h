@@ -53,11 +53,10 @@ static inline __attribute__((always_inline)) void F(lanes)(const uint8_t *p, siz
       }
       memcpy(m + part, r, sizeof r);
     }
-    V v[16];
+    uint32_t flags = chunk ? (b == 0 ? CHUNK_START : 0u) | (b == blocks - 1 ? CHUNK_END : 0u) : PARENT;
+    V v[16] = {[12] = lo, [13] = hi, [14] = (V){0} + 64, [15] = (V){0} + flags};
     memcpy(v, h, sizeof h);
     for (int i = 0; i < 4; i++) v[8 + i] = (V){0} + start[i];
-    uint32_t flags = chunk ? (b == 0 ? CHUNK_START : 0u) | (b == blocks - 1 ? CHUNK_END : 0u) : PARENT;
-    v[12] = lo, v[13] = hi, v[14] = (V){0} + 64, v[15] = (V){0} + flags;
     F(rounds)(v, m);
     for (int i = 0; i < 8; i++) h[i] = v[i] ^ v[i + 8];
   }

@@ -103,6 +103,36 @@ static bool block_type_code(const blk *b, const char *attr) {
   return false;
 }
 
+typedef enum use { U_UNKNOWN, U_LIST, U_ONE } use;
+static bool is_name(const ast *e, const char *name) { return e && e->kind == A_NAME && e->name == name; }
+/* What `name` must be: a list, where its length is asked for, a place of it or a tensor made of it; one value, where it is compared with a word. */
+static use use_of(const ast *e, const char *name) {
+  if (!e) return U_UNKNOWN;
+  if ((e->kind == A_ACCESS || e->kind == A_SLICE) && is_name(e->kid[0], name)) return U_LIST;
+  if (e->kind == A_CALL && e->nel == 1 && is_name(e->el[0].e, name) && (!strcmp(e->name, "len") || !strcmp(e->name, "tensor"))) return U_LIST;
+  if (e->kind == A_BIN && binop_compares(e->op))
+    for (int i = 0; i < 2; i++)
+      if (is_name(e->kid[i], name) && e->kid[1 - i]->kind == A_STR) return U_ONE;
+  use u = U_UNKNOWN;
+  for (int i = 0; i < 3 && !u; i++) u = use_of(e->kid[i], name);
+  for (uint32_t i = 0; i < e->nel && !u; i++) u = use_of(e->el[i].e, name);
+  for (uint32_t i = 0; i < e->nkw && !u; i++) u = use_of(e->kw[i].e, name);
+  return u;
+}
+static use block_use(const blk *b, const char *name) {
+  use u = U_UNKNOWN;
+  for (uint32_t i = 0; b && i < b->n && !u; i++) {
+    const stmt *s = b->s[i];
+    u = use_of(s->e, name);
+    if (!u) u = use_of(s->cond, name);
+    if (!u && s->fn) u = use_of(s->fn->body, name);
+    for (uint32_t k = 0; k < s->nlist && !u; k++) u = use_of(s->list[k], name);
+    if (!u) u = block_use(s->body, name);
+    if (!u) u = block_use(s->other, name);
+  }
+  return u;
+}
+
 /* ---- element types ---- */
 static etype pick_type(guess *g, uint32_t mask) {
   mask &= ~(1u << ET_STR) & ((1u << ET_COUNT) - 2);
@@ -259,6 +289,8 @@ static void guess_attr(guess *g, uint32_t i) {
     return;
   }
   bool tuple = p->def && p->def->kind == A_TUPLE, none = !p->def || (p->def->kind == A_NAME && !strcmp(p->def->name, "none")), list = tuple || (none && chance(g, 50));
+  use u = block_use(g->d->body, p->name);
+  if (none && u) list = u == U_LIST;
   sattr *s = put_attr(g, i);
   uint32_t n = tuple && chance(g, 50) ? p->def->nel : pack_length(g, true);
   if (in) {

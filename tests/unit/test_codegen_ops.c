@@ -94,8 +94,8 @@ static void check_type(etype t, const char *target, int level, bool conversions,
       j.to = to;
       const sop ops[] = {OP_CAST, OP_SAT, OP_SATF};
       for (int o = 0; o < 3; o++) {
-        bool small = et_kind(to) == K_FLOAT && et_bits(to) < 32;
-        if ((o == 1 && (et_kind(to) == K_FLOAT || to == ET_BOOL || t == ET_BOOL)) || (o == 2 && (!small || t == ET_BOOL || to == ET_F8E8M0))) continue;
+        bool floats = et_kind(to) == K_FLOAT;
+        if ((o == 1 && (floats || to == ET_BOOL || t == ET_BOOL)) || (o == 2 && (!floats || t == ET_BOOL || to == ET_F8E8M0))) continue;
         j.op = ops[o];
         j.at = room;
         room += N * 8;
