@@ -289,6 +289,17 @@ static const example examples[] = {
      "tensor x: f32[N, 20] input \"x\"\n"
      "stage y: f32[a<N, b<20] out = sum[k<N where #(a - k) >= 0] max(x[k, b], x[a, b])\n"
      "output y \"y\"\n"},
+    {"a sum that ends at its batch", "",
+     "tensor w: f32[3, 16, 9] input \"w\"\n"
+     "tensor x: f32[9, 32] input \"x\"\n"
+     "stage y: f32[p<3, q<16, c<32] out = sum[k<9 where #(p + 5 - k) >= 0] w[p, q, k] * x[k, c]\n"
+     "output y \"y\"\n"},
+    {"the mirror image of a row beside the row", "",
+     "tensor x: f32[8, 20] input \"x\"\n"
+     "stage m: f32[i<8] = max[j<20] x[i, j]\n"
+     "stage s: f32[i1<8, j1<20] = exp(x[i1, j1] - m[i1])\n"
+     "stage y: f32[i2<8, j2<20] out = s[i2, j2] * s[i2, 19 - j2] - m[i2]\n"
+     "output y \"y\"\n"},
     {"one value under two names, an input passed on", "N=4",
      "size N\n"
      "tensor x: f32[N] input \"x\"\n"
