@@ -44,6 +44,7 @@ typedef struct ectx {
   VEC(var_range) ranges;
   struct { lv ptr, at; sz step; int64_t by, lines, line; } ahead; /* constants to fetch while a reduction runs: from at + by * step, this many cache lines a step */
   const prepared *rows; /* NULL: none */
+  lv back;            /* bool: this step of a recurrence goes through its constants from behind; 0: in no recurrence */
   memo_scope *memo;
   launch *l;          /* arguments are added to it as they are needed */
   map *arg_of;        /* buffer -> param value, size symbol -> param value */

@@ -112,11 +112,17 @@ void kernel_narrow(const kctx *k, choice *ch, uint32_t lanes) {
   int64_t most = max64(ch->row ? 2 : 4, sym_int_or(k->c, sym_extent(k->c, k->block), 4096) / lanes / 8); /* 8 blocks, or enough sums in flight */
   if (ch->nv > most) ch->nv = (uint32_t)most;
 }
+static void turn_back(kctx *k, lv step) {
+  lbuild *b = &k->e.b;
+  k->e.back = lb_op(b, OP_EQ, lt(ET_BOOL, 1), lb_op(b, OP_BAND, lt(ET_I64, 1), step, lb_int(b, 1), 0), lb_int(b, 1), 0);
+}
 void kernel_scan_step(kctx *k, grps *gs, const scan_part *part) {
   ectx *e = &k->e;
   ctx *c = k->c;
   atom step = k->m->scans.v[part->scan].var, block = part->shared;
-  emit_bind(e, step, emit_symbol(e, sym_of_atom(c, part->counter)));
+  lv now = emit_symbol(e, sym_of_atom(c, part->counter));
+  emit_bind(e, step, now);
+  turn_back(k, now);
   k->l.step = part->counter, k->l.steps = k->m->scans.v[part->scan].extent;
   k->outer.n = 0;
   vec_push(k->a, k->outer, step);
@@ -155,6 +161,7 @@ void kernel_scan(kctx *k, grps *gs, uint32_t scan) {
     lb_for(&e->b, "step", lb_int(&e->b, EK_PLANTED("schedule-scan")), emit_size(e, k->m->scans.v[scan].extent), lb_int(&e->b, 1), 0, &i);
     emit_scope(e);
     emit_bind(e, t, i);
+    turn_back(k, i);
   }
   for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g], 0, 0, 0);
   if (t) {

@@ -382,6 +382,12 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     at = stop;
   }
 }
+/* Every second step of a recurrence goes through its constants from behind: what a cache too small for all of them has kept is then used first. i of lo, lo + step, .., last. */
+static lv there_and_back(ectx *e, const nest *n, lv i, lv lo, lv last) {
+  bool constants = false;
+  for (uint32_t k = 0; k < n->packs.n; k++) constants |= n->packs.v[k].constant;
+  return constants && e->back ? lb_op(&e->b, OP_SEL, lt(ET_I64, 1), e->back, lb_sub(&e->b, lb_add(&e->b, lo, last), i), i) : i;
+}
 static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg) {
   if (k == 0) {
     then(e, n, arg);
@@ -389,9 +395,10 @@ static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)
   }
   lv i;
   uint32_t nb = e->binds.n;
-  lb_for(&e->b, sym_name(e->c, vs->var), vs->lo ? vs->lo : lb_int(&e->b, 0), vs->hi ? vs->hi : emit_size(e, vs->extent), lb_int(&e->b, 1), 0, &i);
+  lv lo = vs->lo ? vs->lo : lb_int(&e->b, 0), hi = vs->hi ? vs->hi : emit_size(e, vs->extent);
+  lb_for(&e->b, sym_name(e->c, vs->var), lo, hi, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
-  emit_bind(e, vs->var, i);
+  emit_bind(e, vs->var, there_and_back(e, n, i, lo, lb_addi(&e->b, hi, -1)));
   vars_then(e, n, vs + 1, k - 1, then, arg);
   emit_unbind(e, nb);
   emit_unscope(e);
@@ -473,6 +480,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     if (full == 1) lane_tile(e, n, lb_int(&e->b, 0), lb_int(&e->b, 0), n->nv, 0, L, true);
     else if (full) {
       lb_for(&e->b, "panel", lb_int(&e->b, 0), lb_int(&e->b, full), lb_int(&e->b, 1), 0, &i);
+      i = there_and_back(e, n, i, lb_int(&e->b, 0), lb_int(&e->b, full - 1));
       lane_tile(e, n, i, lb_muli(&e->b, i, W), n->nv, 0, L, true);
       lb_end(&e->b);
     }
@@ -497,6 +505,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     lv trips = lb_op(&e->b, OP_IDIV, I, lb_sub(&e->b, hi, at), lb_int(&e->b, step), 0);
     lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, step));
     lb_for(&e->b, sym_name(e->c, n->lane.var), at, stop, lb_int(&e->b, step), 0, &i);
+    i = there_and_back(e, n, i, at, lb_addi(&e->b, stop, -(int64_t)step));
     lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, i, w, 0), i, nv, 0, L, true);
     lb_end(&e->b);
     at = stop;
