@@ -90,69 +90,6 @@ static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc
   return stop;
 }
 
-/* ---- what a reduction's condition leaves out as a whole ----
- * A part of it that no variable of the reduction occurs in is asked once, before the loops; a bound on one variable alone (k <= p) ends its loop there. Only for tiles for all of whose points that is the same. */
-static bool one_of(const ex_node *red, const u32vec *vars, atom *which) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < vars->n; i++)
-    for (uint32_t j = 0; j < red->nargs; j++)
-      if (vars->v[i] == red->args[j]) *which = vars->v[i], n++;
-  return n == 1;
-}
-static bool bound_of(ectx *e, const ex_node *red, ex part, const u32vec *vars, var_range *out) {
-  const ex_node *n = exn(e->m, part);
-  sz coef, rest;
-  int64_t k;
-  if (n->kind != EX_OP || n->op != OP_GE || exn(e->m, n->args[0])->kind != EX_INDEX || exn(e->m, n->args[1])->kind != EX_CONST || exn(e->m, n->args[1])->k.i != 0 || !one_of(red, vars, &out->var)) return false;
-  if (!sym_linear(e->c, exn(e->m, n->args[0])->index, out->var, &coef, &rest) || !sym_is_int(e->c, coef, &k) || (k != 1 && k != -1)) return false;
-  lv at = emit_size(e, k == 1 ? sym_neg(e->c, rest) : sym_addi(e->c, rest, 1 - EK_PLANTED("schedule-bound"))), zero = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, out->var));
-  out->lo = k == 1 ? lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), at, zero, 0), end, 0) : zero;
-  out->hi = k == 1 ? end : lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), at, end, 0), zero, 0);
-  return true;
-}
-/* Opens an `if` when it returns true. */
-static bool open_condition(ectx *e, const ex_node *red) {
-  u32vec parts = {0};
-  lv all = 0;
-  if (!red->where || e->p->level == 0) return false;
-  vec_push(e->a, parts, red->where);
-  for (uint32_t i = 0; i < parts.n && parts.n < 64;) {
-    ex_node w = *exn(e->m, parts.v[i]);
-    if (w.kind != EX_OP || w.op != OP_AND) i++;
-    else {
-      parts.v[i] = w.args[0];
-      vec_push(e->a, parts, w.args[1]);
-    }
-  }
-  for (uint32_t i = 0; i < parts.n; i++) {
-    u32vec vars = {0};
-    atom v;
-    var_range k;
-    expr_vars(e->m, parts.v[i], e->a, &vars);
-    if (!emit_scalar(e, parts.v[i])) continue;
-    uint32_t own = 0;
-    for (uint32_t j = 0; j < vars.n; j++) own += one_of(red, &(u32vec){.v = &vars.v[j], .n = 1}, &v);
-    if (own == 0) {
-      lv x = emit_value(e, parts.v[i]).v;
-      all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, x, 0) : x;
-    } else if (bound_of(e, red, parts.v[i], &vars, &k)) vec_push(e->a, e->ranges, k);
-  }
-  if (!all) return false;
-  lb_if(&e->b, all);
-  emit_scope(e);
-  return true;
-}
-static bool bounded(ectx *e, atom var, lv *lo, lv *hi) { /* the tightest bounds known */
-  bool any = false;
-  for (uint32_t i = 0; i < e->ranges.n; i++)
-    if (e->ranges.v[i].var == var) {
-      *lo = lb_op(&e->b, OP_MAX, lt(ET_I64, 1), *lo, e->ranges.v[i].lo, 0);
-      *hi = lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), *hi, e->ranges.v[i].hi, 0), *lo, 0);
-      any = true;
-    }
-  return any;
-}
-
 static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
   if (from < vars->n) {
     lv i, at = lb_int(&e->b, 0);
@@ -382,11 +319,12 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     at = stop;
   }
 }
-/* Every second step of a recurrence goes through its constants from behind: what a cache too small for all of them has kept is then used first. i of lo, lo + step, .., last. */
-static lv there_and_back(ectx *e, const nest *n, lv i, lv lo, lv last) {
+/* Every second step of a recurrence goes through its constants from behind: what a cache too small for all of them has kept is then used first. i of lo, lo + step, .., hi - step. */
+static lv there_and_back(ectx *e, const nest *n, lv i, lv lo, lv hi, int64_t step) {
   bool constants = false;
   for (uint32_t k = 0; k < n->packs.n; k++) constants |= n->packs.v[k].constant;
-  return constants && e->back ? lb_op(&e->b, OP_SEL, lt(ET_I64, 1), e->back, lb_sub(&e->b, lb_add(&e->b, lo, last), i), i) : i;
+  if (!constants || !e->back) return i;
+  return lb_op(&e->b, OP_SEL, lt(ET_I64, 1), e->back, lb_sub(&e->b, lb_add(&e->b, lo, lb_addi(&e->b, hi, -step)), i), i);
 }
 static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg) {
   if (k == 0) {
@@ -398,7 +336,7 @@ static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)
   lv lo = vs->lo ? vs->lo : lb_int(&e->b, 0), hi = vs->hi ? vs->hi : emit_size(e, vs->extent);
   lb_for(&e->b, sym_name(e->c, vs->var), lo, hi, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
-  emit_bind(e, vs->var, there_and_back(e, n, i, lo, lb_addi(&e->b, hi, -1)));
+  emit_bind(e, vs->var, there_and_back(e, n, i, lo, hi, 1));
   vars_then(e, n, vs + 1, k - 1, then, arg);
   emit_unbind(e, nb);
   emit_unscope(e);
@@ -480,7 +418,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     if (full == 1) lane_tile(e, n, lb_int(&e->b, 0), lb_int(&e->b, 0), n->nv, 0, L, true);
     else if (full) {
       lb_for(&e->b, "panel", lb_int(&e->b, 0), lb_int(&e->b, full), lb_int(&e->b, 1), 0, &i);
-      i = there_and_back(e, n, i, lb_int(&e->b, 0), lb_int(&e->b, full - 1));
+      i = there_and_back(e, n, i, lb_int(&e->b, 0), lb_int(&e->b, full), 1);
       lane_tile(e, n, i, lb_muli(&e->b, i, W), n->nv, 0, L, true);
       lb_end(&e->b);
     }
@@ -505,7 +443,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     lv trips = lb_op(&e->b, OP_IDIV, I, lb_sub(&e->b, hi, at), lb_int(&e->b, step), 0);
     lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, step));
     lb_for(&e->b, sym_name(e->c, n->lane.var), at, stop, lb_int(&e->b, step), 0, &i);
-    i = there_and_back(e, n, i, at, lb_addi(&e->b, stop, -(int64_t)step));
+    i = there_and_back(e, n, i, at, stop, step);
     lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, i, w, 0), i, nv, 0, L, true);
     lb_end(&e->b);
     at = stop;

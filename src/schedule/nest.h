@@ -32,6 +32,9 @@ typedef struct nest {
 } nest;
 uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in which every stage of the group fits one register */
 void nest_emit(ectx *e, nest *n);
+/* condition.c */
+bool open_condition(ectx *e, const ex_node *red); /* opens an `if` when it returns true; bounds of variables go to e->ranges */
+bool bounded(ectx *e, atom var, lv *lo, lv *hi);  /* tightens lo..hi by them */
 /* prepare.c: from here to e->ahead.ptr = 0 every step of the reduction (fetch_step) fetches a part of the next panel of constants; row: of the tile */
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row);
 void fetch_step(ectx *e);
