@@ -24,5 +24,6 @@ tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_fo
 tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300
 tier gradients "$here/gradients.sh" -b "$build"
+tier planted "$here/planted.sh" -b "$build" -j "$jobs"
 tier fuzz "$here/fuzz.sh" -b "$build-fuzz" $fuzz -j "$jobs"
 closing
