@@ -103,6 +103,14 @@ void vec_reserve_(arena *a, void *v, uint32_t *cap, size_t need, size_t elem); /
 #define vec_reserve(a, x, need) vec_reserve_(a, &(x).v, &(x).cap, need, sizeof *(x).v)
 #define vec_push(a, x, val) (vec_reserve(a, x, (size_t)(x).n + 1), (x).v[(x).n++] = (val))
 typedef VEC(uint32_t) u32vec;
+static inline bool vec_has(const u32vec *v, uint32_t x) {
+  for (uint32_t i = 0; i < v->n; i++)
+    if (v->v[i] == x) return true;
+  return false;
+}
+static inline void vec_once(arena *a, u32vec *v, uint32_t x) { /* appends x unless it is there */
+  if (!vec_has(v, x)) vec_push(a, *v, x);
+}
 typedef VEC(int64_t) i64vec;
 typedef VEC(const char *) strvec;
 

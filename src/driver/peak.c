@@ -126,8 +126,8 @@ static ek_code measured(ek_session *s, const char *target, int threads, double m
 }
 ek_code ek_measure_peak(ek_session *s, const char *target, int threads, double ms, double *gflops) {
   ek_machine m;
-  ek_code code = measured(s, target, threads, ms, false, &m);
   if (!gflops) return session_null(s);
+  ek_code code = measured(s, target, threads, ms, false, &m);
   *gflops = m.gflops;
   return code;
 }

@@ -55,9 +55,8 @@ void profile_begin(profile *p) {
 }
 bool profile_tick(profile *p, ek_rt_kernel k, int64_t number) {
   if (k != p->tick) return false;
-  int64_t i = number / 2 - 1, now = now_ns();
   if (number % 2) {
-    int64_t d = now - p->since - p->clock;
+    int64_t i = number / 2 - 1, d = now_ns() - p->since - p->clock;
     p->ns[i] += d > 0 ? d : 0;
     p->starts[i]++;
   } else
@@ -122,11 +121,6 @@ static double elements(sizes *z, tid t) {
   for (uint32_t d = 0; d < x->rank; d++) n *= number(z, x->shape[d]);
   return n;
 }
-static bool has(const u32vec *v, uint32_t x) {
-  for (uint32_t i = 0; i < v->n; i++)
-    if (v->v[i] == x) return true;
-  return false;
-}
 typedef struct touched {
   tid t;
   double points;
@@ -155,7 +149,7 @@ static void reads(sizes *z, const launch *l, ex value, atom step, touches *all) 
   for (uint32_t i = 0; i < loads.n; i++) {
     tid t = exn(m, loads.v[i])->tensor;
     u32vec vars = {0};
-    if (xt(m, t)->kind == TK_STAGE && has(&l->stages, xt(m, t)->stage)) continue;
+    if (xt(m, t)->kind == TK_STAGE && vec_has(&l->stages, xt(m, t)->stage)) continue;
     expr_vars(m, loads.v[i], z->a, &vars);
     touch(z, all, t, extents(z, &vars, step));
   }
@@ -218,9 +212,6 @@ static void gather(walk *w, const graph *g) {
       if (n->attrs.v[k].g) gather(w, n->attrs.v[k].g);
   }
 }
-static void put(sizes *z, u32vec *to, uint32_t x) {
-  if (!has(to, x)) vec_push(z->a, *to, x);
-}
 enum { SPREAD = 4 }; /* a node without stages that ended in more kernels than that is none of them in particular */
 static void name_nodes(sizes *z, profile *p) {
   walk w = {.z = z, .by_name = map_new(z->a), .readers = map_new(z->a)};
@@ -231,7 +222,7 @@ static void name_nodes(sizes *z, profile *p) {
   for (uint32_t i = 0; i < s->launches.n; i++)
     for (uint32_t k = 0; k < s->launches.v[i].stages.n; k++) {
       const char *origin = xt(z->p->m, xs(z->p->m, s->launches.v[i].stages.v[k])->tensor)->origin;
-      if (origin && map_gets(w.by_name, origin, &at)) put(z, &w.launches[at], i);
+      if (origin && map_gets(w.by_name, origin, &at)) vec_once(z->a, &w.launches[at], i);
     }
   for (uint32_t i = w.nodes.n; i-- > 0;) { /* readers stand after what they read */
     const node *n = w.nodes.v[i];
@@ -241,7 +232,7 @@ static void name_nodes(sizes *z, profile *p) {
     for (uint32_t k = 0; k < n->out.n; k++) {
       if (!n->out.v[k] || !map_getu(w.readers, (uint64_t)(uintptr_t)n->out.v[k], &at)) continue;
       for (uint32_t r = 0; r < w.lists.v[at].n; r++)
-        for (uint32_t q = 0; q < w.launches[w.lists.v[at].v[r]].n; q++) put(z, &w.launches[i], w.launches[w.lists.v[at].v[r]].v[q]);
+        for (uint32_t q = 0; q < w.launches[w.lists.v[at].v[r]].n; q++) vec_once(z->a, &w.launches[i], w.launches[w.lists.v[at].v[r]].v[q]);
     }
     if (w.launches[i].n > SPREAD) w.launches[i].n = 0;
   }
@@ -262,7 +253,7 @@ static const char *refused(const sizes *z, const launch *l, const launch *from) 
   for (uint32_t i = n; i-- > 0;) {
     if (!r[i].with) continue;
     uint32_t a = r[i].stage, b = r[i].with - 1;
-    if ((has(&l->stages, a) && has(&from->stages, b)) || (has(&l->stages, b) && has(&from->stages, a))) return r[i].why;
+    if ((vec_has(&l->stages, a) && vec_has(&from->stages, b)) || (vec_has(&l->stages, b) && vec_has(&from->stages, a))) return r[i].why;
   }
   return NULL;
 }
@@ -273,7 +264,7 @@ static bool reads_directly(sizes *z, const launch *l, const launch *from) {
     if (x->value) expr_loads(z->p->m, x->value, z->a, &loads);
     for (uint32_t q = 0; q < loads.n; q++) {
       const tensor *t = xt(z->p->m, exn(z->p->m, loads.v[q])->tensor);
-      if (t->kind == TK_STAGE && has(&from->stages, t->stage)) return true;
+      if (t->kind == TK_STAGE && vec_has(&from->stages, t->stage)) return true;
     }
   }
   return false;
@@ -305,7 +296,7 @@ static void sources(sizes *z, const stage *x, u32vec *out) {
     uint64_t at;
     if (t->kind != TK_STAGE) continue;
     if (map_getu(z->launch_of, t->stage, &at))
-      put(z, out, (uint32_t)at - 1);
+      vec_once(z->a, out, (uint32_t)at - 1);
     else if (!xs(z->p->m, t->stage)->kernel && ++z->depth < 64)
       sources(z, xs(z->p->m, t->stage), out), z->depth--;
   }

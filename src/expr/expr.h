@@ -164,7 +164,9 @@ static inline stage *xs(const emodule *m, uint32_t s) { return &m->stages.v[s]; 
 sz expr_axis_index(emodule *m, const axis *x);          /* the axis' index as a polynomial of its digits */
 
 /* ---- walking (walk.c) ---- */
+enum { MANY = 64 }; /* parts of a product or a condition that is taken apart */
 void expr_vars(emodule *m, ex e, arena *a, u32vec *free_vars);      /* free variables (atoms), also through data atoms; reductions bind theirs */
+void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out); /* appends what a chain of op joins, in its order: the factors of a product, the parts of a condition. MANY at most, the last ones whole: a DAG may unfold to far more */
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads);         /* distinct load nodes, also inside indices and `otherwise` */
 typedef struct ex_map { ex (*node)(void *env, emodule *m, ex e); /* called bottom-up on each rebuilt node; returns it or a replacement; NULL: identity */
   sz (*atom)(void *env, emodule *m, atom a); /* substitution of variables/symbols in indices and extents; 0 keeps; NULL: none */ void *env; } ex_map;

@@ -8,11 +8,6 @@
 #include "expr/pass_const.h"
 #include <string.h>
 
-bool set_has(const u32vec *v, uint32_t x) {
-  for (uint32_t i = 0; i < v->n; i++)
-    if (v->v[i] == x) return true;
-  return false;
-}
 uint32_t fuse_node(fuser *f, kernel_class cls) {
   fnode n = {.cls = cls, .alive = true};
   if (f->k.n >= f->words * 64) { /* copies made for placements may exceed the first guess */
@@ -69,7 +64,7 @@ static void dep_tensor(fuser *f, tid t, u32vec *out) {
     k = f->where[s - 1] - 1;
   else if (!map_getu(f->result, t, &k))
     return;
-  if (!set_has(out, (uint32_t)k)) vec_push(f->a, *out, (uint32_t)k);
+  if (!vec_has(out, (uint32_t)k)) vec_push(f->a, *out, (uint32_t)k);
 }
 static void dep_size(fuser *f, sz s, u32vec *out) {
   u32vec at = {0};
@@ -167,11 +162,11 @@ void fuse_users(fuser *f, uint32_t k, u32vec *out) {
     const u32vec *r = &f->p->readers.v[xs(f->m, n->st.v[i])->tensor];
     for (uint32_t j = 0; j < r->n; j++) {
       if (xs(f->m, r->v[j])->block != f->block) {
-        if (!set_has(out, UINT32_MAX)) vec_push(f->a, *out, UINT32_MAX); /* read inside a branch or loop */
+        if (!vec_has(out, UINT32_MAX)) vec_push(f->a, *out, UINT32_MAX); /* read inside a branch or loop */
         continue;
       }
       uint32_t w = f->where[r->v[j]];
-      if (w && w - 1 != k && !set_has(out, w - 1)) vec_push(f->a, *out, w - 1);
+      if (w && w - 1 != k && !vec_has(out, w - 1)) vec_push(f->a, *out, w - 1);
     }
   }
 }

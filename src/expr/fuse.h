@@ -65,5 +65,4 @@ void fuse_prologues(fuser *f);                    /* fuse_prologue.c */
 void fuse_composites(fuser *f);                   /* fuse_composite.c */
 void fuse_note(fuser *f, uint32_t k, const char *note);
 int64_t fuse_extent(fuser *f, const u32vec *vars); /* typical product of extents */
-bool set_has(const u32vec *v, uint32_t x);
 #endif

@@ -82,14 +82,14 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
     atom v;
     if (!sym_is_atom(f->c, by[i], &v)) return false;
     map_putu(to3, v, fuse_canon(f, d[i].var));
-    if (set_has(&r.red_both, v))
+    if (vec_has(&r.red_both, v))
       vec_push(f->a, s, d[i].var);
-    else if (!set_has(&f->k.v[k2].outer, fuse_canon(f, d[i].var)))
+    else if (!vec_has(&f->k.v[k2].outer, fuse_canon(f, d[i].var)))
       return false;
   }
   if (!s.n || nd - s.n != f->k.v[k2].outer.n) return false;
   for (uint32_t i = 0; i < s.n; i++)
-    if (set_has(&f->k.v[k2].outer, fuse_canon(f, s.v[i]))) return false;
+    if (vec_has(&f->k.v[k2].outer, fuse_canon(f, s.v[i]))) return false;
   /* the one contraction the chain reads */
   uint32_t k1 = UINT32_MAX;
   for (uint32_t i = 0; i < f->k.v[k2].st.n; i++) {
@@ -118,8 +118,8 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
       for (uint32_t a = 0; a < nd; a++) {
         atom v, c1 = fuse_canon(f, d[a].var);
         if (!sym_is_atom(f->c, by[a], &v)) return false;
-        bool outer2 = set_has(&f->k.v[k2].outer, fuse_canon(f, v));
-        if (outer2 && !set_has(&f->k.v[k1].outer, c1)) return false;
+        bool outer2 = vec_has(&f->k.v[k2].outer, fuse_canon(f, v));
+        if (outer2 && !vec_has(&f->k.v[k1].outer, c1)) return false;
         /* a reduction's variable of the chain names no loop; the stage's own do */
         if (!stage_has_var(m, f->k.v[k2].st.v[i], v)) continue;
         if (map_getu(to1, c1, &old) && (atom)old != fuse_canon(f, v)) return false;
@@ -130,7 +130,7 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
   uint32_t hits = 0;
   for (uint32_t i = 0; i < f->k.v[k3].outer.n; i++) {
     uint64_t x;
-    hits += map_getu(to3, f->k.v[k3].outer.v[i], &x) && set_has(&f->k.v[k2].outer, (uint32_t)x);
+    hits += map_getu(to3, f->k.v[k3].outer.v[i], &x) && vec_has(&f->k.v[k2].outer, (uint32_t)x);
   }
   if (hits != f->k.v[k2].outer.n) return false;
   for (uint32_t i = 0; i < f->k.v[k3].st.n; i++) { /* whatever else the last kernel reads of the chain, it reads at its own outer point */
@@ -142,7 +142,7 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
       for (uint32_t a = 0; a < nd; a++) {
         atom v;
         uint64_t x;
-        if (!set_has(&f->k.v[k2].outer, fuse_canon(f, d[a].var))) continue;
+        if (!vec_has(&f->k.v[k2].outer, fuse_canon(f, d[a].var))) continue;
         if (!EK_PLANTED("kernels-composite") && (!sym_is_atom(f->c, by[a], &v) || !map_getu(to3, fuse_canon(f, v), &x) || (atom)x != fuse_canon(f, d[a].var))) return false;
       }
     }

@@ -54,7 +54,7 @@ joint fuse_try(fuser *f, uint32_t s, uint32_t k) {
   for (uint32_t i = 0; i < vars.n; i++)
     if (j.to[i]) {
       j.mapped++;
-      if (set_has(&used, j.to[i]) && !EK_PLANTED("kernels-join")) {
+      if (vec_has(&used, j.to[i]) && !EK_PLANTED("kernels-join")) {
         j.why = "one loop named by two variables";
         return j;
       }
@@ -67,7 +67,7 @@ joint fuse_try(fuser *f, uint32_t s, uint32_t k) {
   for (uint32_t i = 0; i < vars.n; i++)
     if (!j.to[i]) j.to[i] = vars.v[i];
   for (uint32_t i = 0; i < n->outer.n; i++)
-    if (!set_has(&bad, n->outer.v[i]) && set_has(&used, n->outer.v[i])) vec_push(f->a, j.outer, n->outer.v[i]);
+    if (!vec_has(&bad, n->outer.v[i]) && vec_has(&used, n->outer.v[i])) vec_push(f->a, j.outer, n->outer.v[i]);
   j.ok = true;
   return j;
 }
@@ -80,7 +80,7 @@ static int64_t private_bytes(fuser *f, uint32_t s, const u32vec *outer, const at
     atom cv = fuse_canon(f, vars.v[i]);
     for (uint32_t k = 0; k < n; k++)
       if (var[k] == vars.v[i]) cv = to[k];
-    if (!set_has(outer, cv)) vec_push(f->a, mine, vars.v[i]);
+    if (!vec_has(outer, cv)) vec_push(f->a, mine, vars.v[i]);
   }
   int64_t b = fuse_extent(f, &mine), e = et_bytes(xt(f->m, xs(f->m, s)->tensor)->type), r;
   return mul64(b, e, &r) ? r : INT64_MAX;
@@ -144,7 +144,7 @@ static const char *refuse_heavy(fuser *f, kernel_class c, const fnode *n, const 
   u32vec gone = {0};
   if (!(c == KC_ELEMENTWISE || c == KC_GATHER || c == KC_COPY)) return "reduction after a heavy kernel";
   for (uint32_t i = 0; i < n->outer.n; i++)
-    if (!set_has(&j->outer, n->outer.v[i])) vec_push(f->a, gone, n->outer.v[i]);
+    if (!vec_has(&j->outer, n->outer.v[i])) vec_push(f->a, gone, n->outer.v[i]);
   if (fuse_extent(f, &gone) > INTERLEAVED || (!j->outer.n && n->outer.n)) return "needs more than one tile of a heavy kernel";
   if (j->n > j->mapped) return "expands the tile";
   return NULL;
@@ -264,7 +264,7 @@ static bool reads_locally(fuser *f, uint32_t k, uint32_t q, uint32_t s, const ma
     uint32_t hits = 0;
     for (uint32_t a = 0; a < j.n; a++) {
       uint64_t x;
-      if (set_has(&j.outer, j.to[a]) && map_getu(tr, j.to[a], &x) && set_has(shared, (uint32_t)x)) {
+      if (vec_has(&j.outer, j.to[a]) && map_getu(tr, j.to[a], &x) && vec_has(shared, (uint32_t)x)) {
         if (fuse_canon(f, j.var[a]) != (atom)x) return false;
         hits++;
       }
@@ -287,7 +287,7 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
       if (j.to[a] != j.var[a]) map_putu(tr, j.to[a], fuse_canon(f, j.var[a]));
     uint64_t x;
     for (uint32_t a = 0; a < j.outer.n; a++)
-      if (map_getu(tr, j.outer.v[a], &x) && set_has(&f->k.v[k].outer, (uint32_t)x)) vec_push(f->a, no, (uint32_t)x);
+      if (map_getu(tr, j.outer.v[a], &x) && vec_has(&f->k.v[k].outer, (uint32_t)x)) vec_push(f->a, no, (uint32_t)x);
     if (no.n != f->k.v[k].outer.n || f->k.v[q].st.n + f->k.v[k].st.n > FUSE_MEMBERS) continue;
     if (between(f, k, q) || !reads_locally(f, k, q, s, tr, &no)) continue;
     int64_t loc = 0;

@@ -56,7 +56,7 @@ static bool sizes_first(fuser *f, uint32_t s, uint32_t q) {
   fuse_late(f, s, &late);
   fuse_late(f, q, &has);
   for (uint32_t i = 0; i < late.n; i++)
-    if (late.v[i] == k || depends(f, late.v[i], k) || (f->k.v[k].virt && !set_has(&has, late.v[i]))) return false;
+    if (late.v[i] == k || depends(f, late.v[i], k) || (f->k.v[k].virt && !vec_has(&has, late.v[i]))) return false;
   for (uint32_t i = 0; i < late.n; i++) fuse_depend(f, k, late.v[i]);
   return true;
 }
@@ -103,7 +103,7 @@ static bool same_loops(fuser *f, uint32_t k, uint32_t q) {
     for (uint32_t j = 0; j < l->n && !common; j++) common = xt(f->m, exn(f->m, l->v[j])->tensor)->kind != TK_CONST && reads(f, k, exn(f->m, l->v[j])->tensor);
     stage_vars(f->m, b->st.v[i], f->a, &vars);
     for (uint32_t j = 0; j < vars.n; j++)
-      if (!set_has(&b->outer, fuse_canon(f, vars.v[j]))) return false;
+      if (!vec_has(&b->outer, fuse_canon(f, vars.v[j]))) return false;
   }
   return common && !depends(f, k, q) && !depends(f, q, k);
 }

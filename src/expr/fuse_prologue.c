@@ -29,7 +29,7 @@ static int64_t repeats(fuser *f, ex load, const roles *r) {
     if (sym_is_int(f->c, l.args[i], NULL) || one_atom(f->c, l.args[i])) continue;
     sym_atoms(f->c, l.args[i], AT_VAR, f->a, &vs);
     for (uint32_t k = 0; r->window && k < vs.n; k++)
-      if (set_has(&r->red_both, vs.v[k]) || set_has(&r->red_one, vs.v[k])) {
+      if (vec_has(&r->red_both, vs.v[k]) || vec_has(&r->red_one, vs.v[k])) {
         if (!mul64(taps, max64(expr_typical(f->m, sym_extent(f->c, vs.v[k])), 1), &taps)) return INT64_MAX / 64;
       }
   }
@@ -38,7 +38,7 @@ static int64_t repeats(fuser *f, ex load, const roles *r) {
     for (uint32_t i = 0; i < r->a.n; i++) {
       u32vec ls = {0};
       expr_loads(f->m, r->a.v[i], f->a, &ls);
-      in_a |= set_has(&ls, load);
+      in_a |= vec_has(&ls, load);
     }
     n = fuse_extent(f, in_a ? &r->col : &r->row);
     if (!mul64(taps, (n + COLUMN_TILE - 1) / COLUMN_TILE, &taps)) return INT64_MAX / 64;

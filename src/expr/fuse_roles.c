@@ -12,31 +12,19 @@
  */
 #include "expr/fuse.h"
 
-static void factors_of(emodule *m, ex e, arena *a, u32vec *out) {
-  ex_node n = *exn(m, e);
-  if (n.kind == EX_OP && n.op == OP_MUL && out->n < MANY)
-    factors_of(m, n.args[0], a, out), factors_of(m, n.args[1], a, out);
-  else
-    vec_push(a, *out, e);
-}
-static bool in(const u32vec *v, uint32_t x) {
-  for (uint32_t i = 0; i < v->n; i++)
-    if (v->v[i] == x) return true;
-  return false;
-}
 static bool within(const u32vec *a, const u32vec *b) {
   for (uint32_t i = 0; i < a->n; i++)
-    if (!in(b, a->v[i])) return false;
+    if (!vec_has(b, a->v[i])) return false;
   return true;
 }
 static bool meets(const u32vec *a, const u32vec *b) {
   for (uint32_t i = 0; i < a->n; i++)
-    if (in(b, a->v[i])) return true;
+    if (vec_has(b, a->v[i])) return true;
   return false;
 }
 static void join(arena *a, u32vec *to, const u32vec *from) {
   for (uint32_t i = 0; i < from->n; i++)
-    if (!in(to, from->v[i])) vec_push(a, *to, from->v[i]);
+    if (!vec_has(to, from->v[i])) vec_push(a, *to, from->v[i]);
 }
 /* Do the terms of an index overlap? Sorted by coefficient each must reach beyond what the smaller ones span. */
 static bool overlaps(emodule *m, sz idx, arena *a) {
@@ -104,7 +92,7 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
     out->triangle = meets(&w, &o) && meets(&w, &r);
   }
   if (n.op == RED_SUM) {
-    factors_of(m, n.body, a, &f);
+    expr_operands(m, n.body, OP_MUL, a, &f);
     VEC(u32vec) vars = {0}, group = {0};
     uint32_t with_vars = 0;
     u32vec *fv = NEWN(a, u32vec, f.n + 1), scalars = {0};
@@ -132,10 +120,10 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
       for (uint32_t i = 0; i < scalars.n; i++) vec_push(a, out->a, scalars.v[i]);
       const u32vec *va = &vars.v[ia], *vb = &vars.v[1 - ia];
       for (uint32_t i = 0; i < o.n; i++) {
-        bool p = in(va, o.v[i]), q = in(vb, o.v[i]);
+        bool p = vec_has(va, o.v[i]), q = vec_has(vb, o.v[i]);
         vec_push(a, *(p && q ? &out->batch : p ? &out->row : q ? &out->col : &out->none), o.v[i]);
       }
-      for (uint32_t i = 0; i < r.n; i++) vec_push(a, *(in(va, r.v[i]) && in(vb, r.v[i]) ? &out->red_both : &out->red_one), r.v[i]);
+      for (uint32_t i = 0; i < r.n; i++) vec_push(a, *(vec_has(va, r.v[i]) && vec_has(vb, r.v[i]) ? &out->red_both : &out->red_one), r.v[i]);
       bool red = out->red_both.n > 0, hidden = n.where && out->triangle;
       if (red && !hidden && out->row.n && out->col.n)
         out->cls = KC_CONTRACTION;
@@ -149,7 +137,7 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
   vec_push(a, out->a, n.body);
   u32vec bv = {0};
   expr_vars(m, n.body, a, &bv);
-  for (uint32_t i = 0; i < o.n; i++) vec_push(a, *(in(&bv, o.v[i]) ? &out->row : &out->none), o.v[i]);
+  for (uint32_t i = 0; i < o.n; i++) vec_push(a, *(vec_has(&bv, o.v[i]) ? &out->row : &out->none), o.v[i]);
   for (uint32_t i = 0; i < r.n; i++) vec_push(a, out->red_one, r.v[i]);
   if (out->window && !out->triangle) out->cls = KC_STENCIL;
   return true;

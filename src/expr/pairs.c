@@ -74,15 +74,7 @@ bool expr_running(emodule *m, uint32_t s, arena *a, running *out) {
   if (n.kind != EX_REDUCE || !n.where || red_is_arg((rop)n.op)) return false;
   u32vec own = {0}, parts = {0};
   stage_vars(m, s, a, &own);
-  vec_push(a, parts, n.where);
-  for (uint32_t i = 0; i < parts.n && parts.n < MANY;) {
-    ex_node w = *exn(m, parts.v[i]);
-    if (w.kind != EX_OP || w.op != OP_AND) i++;
-    else {
-      parts.v[i] = w.args[0];
-      vec_push(a, parts, w.args[1]);
-    }
-  }
+  expr_operands(m, n.where, OP_AND, a, &parts);
   uint32_t which = 0;
   sz d;
   while (which < parts.n && !(is_ge0(m, parts.v[which], &d) && row_major(m, &n, &own, d, out))) which++;

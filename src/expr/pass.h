@@ -57,7 +57,6 @@ void pass_order(pw *p, u32vec *out);                                            
 bool block_inside(const emodule *m, uint32_t b, uint32_t outer);                                     /* b is outer or nested in it */
 
 /* ---- questions ---- */
-enum { MANY = 64 }; /* products and conditions are taken apart up to so many parts: a DAG may unfold to far more */
 enum { EXF_KNOWN = 1, EXF_LOAD = 2, EXF_REDUCE = 4, EXF_DATA = 8, EXF_LAZY = 16, EXF_INDEX = 32 };
 uint32_t ex_flags(pw *p, ex e); /* what occurs anywhere below (data: a data atom inside an index) */
 static inline bool one_atom(ctx *c, sz e) {

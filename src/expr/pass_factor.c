@@ -67,19 +67,12 @@ static bool whole_at(pw *p, ex e, int depth) {
 }
 bool whole_value(pw *p, ex e) { return whole_at(p, e, DEPTH); }
 
-static void factors(pw *p, ex e, u32vec *out) {
-  ex_node n = *exn(p->m, e);
-  if (n.kind == EX_OP && n.op == OP_MUL && out->n < MANY)
-    factors(p, n.args[0], out), factors(p, n.args[1], out);
-  else
-    vec_push(p->a, *out, e);
-}
 static ex times(emodule *m, ex a, ex b) { return !a ? b : !b ? a : expr_op2(m, OP_MUL, a, b); }
 bool whole_sum(pw *p, ex e) {
   ex_node n = *exn(p->m, e);
   u32vec f = {0};
   if (n.kind != EX_REDUCE || n.op != RED_SUM || et_kind(n.type) != K_FLOAT) return false;
-  factors(p, n.body, &f);
+  expr_operands(p->m, n.body, OP_MUL, p->a, &f);
   for (uint32_t i = 0; i < f.n; i++)
     if (!whole_value(p, f.v[i])) return false;
   return true;
@@ -165,7 +158,7 @@ static factored factor_stage(factorer *f, uint32_t s) {
   if (x->scan || !stage_plain(p, s)) return no;
   etype t = xt(m, x->tensor)->type;
   if (t != ET_F32 && t != ET_F64) return no;
-  factors(p, x->value, &fs);
+  expr_operands(p->m, x->value, OP_MUL, p->a, &fs);
   for (uint32_t i = 0; i < fs.n; i++) {
     ex w = 0, k = 0;
     if (factor_load(f, fs.v[i], &w, &k))
@@ -224,7 +217,7 @@ static ex factor_sum(factorer *f, ex e) {
   u32vec fs = {0};
   ex body = 0, scale = 0;
   if (n.kind != EX_REDUCE || n.op != RED_SUM || (n.type != ET_F32 && n.type != ET_F64) || exn(m, n.body)->type != n.type) return e;
-  factors(p, n.body, &fs);
+  expr_operands(p->m, n.body, OP_MUL, p->a, &fs);
   for (uint32_t i = 0; i < fs.n; i++) {
     ex w = fs.v[i], k = 0;
     if (factor_load(f, fs.v[i], &w, &k)) {

@@ -13,13 +13,6 @@ typedef struct cond {
 } cond;
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a < 0 ? -a : a; }
-static void conjuncts(pw *p, ex w, u32vec *out) {
-  ex_node n = *exn(p->m, w);
-  if (n.kind == EX_OP && n.op == OP_AND && out->n < MANY)
-    conjuncts(p, n.args[0], out), conjuncts(p, n.args[1], out);
-  else
-    vec_push(p->a, *out, w);
-}
 /* x - a*(x//a) == 0 with one output and one reduction variable that matter? */
 static bool match(pw *p, uint32_t s, const ex_node *red, ex e, cond *out) {
   ctx *c = p->c;
@@ -63,7 +56,7 @@ static bool one_tap(pw *p, uint32_t s) {
   ex_node red = *exn(m, xs(m, s)->value);
   u32vec cs = {0};
   if (red.kind != EX_REDUCE || red.op != RED_SUM || !red.where) return false;
-  conjuncts(p, red.where, &cs);
+  expr_operands(p->m, red.where, OP_AND, p->a, &cs);
   for (uint32_t i = 0; i < cs.n; i++) {
     cond q;
     sz a;
@@ -97,7 +90,7 @@ static bool residue(pw *p, uint32_t s) {
   uint32_t n = 0;
   int64_t pieces = 1;
   if (!red.where || red.op != RED_SUM || red.type == ET_BOOL) return false;
-  conjuncts(p, red.where, &cs);
+  expr_operands(p->m, red.where, OP_AND, p->a, &cs);
   for (uint32_t i = 0; i < cs.n; i++) {
     cond q;
     if (!match(p, s, &red, cs.v[i], &q)) continue;

@@ -94,13 +94,6 @@ static ex with_whole(linears *k, pw *p, ex e) {
   }
   return k->l;
 }
-static void factors(pw *p, ex e, u32vec *out) {
-  ex_node n = *exn(p->m, e);
-  if (n.kind == EX_OP && n.op == OP_MUL && out->n < MANY)
-    factors(p, n.args[0], out), factors(p, n.args[1], out);
-  else
-    vec_push(p->a, *out, e);
-}
 static ex product(emodule *m, const u32vec *f) {
   ex r = 0;
   for (uint32_t i = 0; i < f->n; i++)
@@ -129,7 +122,7 @@ static bool merge_factors(pw *p, uint32_t s) {
   emodule *m = p->m;
   u32vec f = {0};
   bool any = false;
-  factors(p, exn(m, xs(m, s)->value)->body, &f);
+  expr_operands(p->m, exn(m, xs(m, s)->value)->body, OP_MUL, p->a, &f);
   if (f.n < 3) return false;
   for (uint32_t i = 0; i < f.n; i++)
     for (uint32_t k = 0; k < f.n; k++) {
@@ -207,7 +200,7 @@ static bool fold_into(pw *p, uint32_t s) {
   for (uint32_t i = 0; i < av.n; i++)
     if (!to[i]) return false;
   u32vec f = {0};
-  factors(p, exn(m, x->value)->body, &f);
+  expr_operands(p->m, exn(m, x->value)->body, OP_MUL, p->a, &f);
   for (uint32_t i = 0; i < f.n; i++) {
     u32vec fv = {0};
     if (!const_value(p, f.v[i]) || exn(m, f.v[i])->kind == EX_CONST) continue;

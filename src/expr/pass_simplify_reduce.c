@@ -30,13 +30,6 @@ static ex both(sm *z, ex a, ex b) {
   if (is_k(z->m, b, &k)) return k ? a : b;
   return a == b ? a : expr_op2(z->m, OP_AND, a, b);
 }
-static void conjuncts(sm *z, ex w, u32vec *out) {
-  ex_node n = *exn(z->m, w);
-  if (n.kind == EX_OP && n.op == OP_AND && out->n < MANY)
-    conjuncts(z, n.args[0], out), conjuncts(z, n.args[1], out);
-  else
-    vec_push(z->p->a, *out, w);
-}
 static bool is_zero(sm *z, ex e) {
   double f;
   int64_t k;
@@ -92,7 +85,7 @@ static ex guard_instead(sm *z, const ex_node *n) {
   ctx *c = z->c;
   u32vec cs = {0}, fs = {0};
   if (n->op != RED_SUM || n->type == ET_BOOL) return 0;
-  conjuncts(z, n->where, &cs);
+  expr_operands(z->m, n->where, OP_AND, z->p->a, &cs);
   vec_push(z->p->a, fs, n->body);
   for (uint32_t i = 0; i < fs.n; i++) {
     ex_node f = *exn(m, fs.v[i]);
@@ -162,7 +155,7 @@ static ex reduce_rules(sm *z, ex e) {
     }
   if (n.where) {
     u32vec cs = {0};
-    conjuncts(z, n.where, &cs);
+    expr_operands(z->m, n.where, OP_AND, z->p->a, &cs);
     for (uint32_t i = 0; i < cs.n; i++) {
       uint32_t which;
       sz value;

@@ -56,11 +56,6 @@ static void visit_value(visit *v, ex e) {
 }
 
 /* ---- free variables ---------------------------------------------------------------------------------------------------------------------------- */
-static void vec_once(arena *a, u32vec *v, uint32_t x) {
-  for (uint32_t i = 0; i < v->n; i++)
-    if (v->v[i] == x) return;
-  vec_push(a, *v, x);
-}
 typedef struct freevars {
   emodule *m;
   arena *a;
@@ -125,6 +120,16 @@ void expr_vars(emodule *m, ex e, arena *a, u32vec *free_vars) {
 void size_vars(emodule *m, sz s, arena *a, u32vec *vars) {
   freevars f = {.m = m, .a = a, .memo = map_new(a)};
   free_size(&f, vars, s);
+}
+
+void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out) {
+  const ex_node *n = exn(m, e);
+  if (n->kind != EX_OP || n->op != op || out->n >= MANY) {
+    vec_push(a, *out, e);
+    return;
+  }
+  expr_operands(m, n->args[0], op, a, out);
+  expr_operands(m, n->args[1], op, a, out);
 }
 
 /* ---- loads, cost ------------------------------------------------------------------------------------------------------------------------------- */

@@ -94,7 +94,6 @@ bool grad_gather(gr *g, const contrib *k, const axis *axes, const sz *x, const f
 bool grad_split_cases(gr *g, const contrib *k, contribs *out); /* an index with min, max, ?: as several contributions; false: no such index */
 void size_free(gr *g, sz s, u32vec *vars);                 /* free variables, also through data */
 sz size_subst(gr *g, sz s, const atom *vars, const sz *by, uint32_t n);
-bool vec_has(const u32vec *v, uint32_t x);
 
 /* ---- stated.c: stated gradients ---- */
 void grad_stated_begin(gr *g);

@@ -18,11 +18,6 @@
 enum { MAX_UNKNOWNS = 128, MAX_SPLITS = 8, GATHER_COST = 16 };
 
 /* ---- sizes with data inside ------------------------------------------------------------------------------------------------------------------------ */
-bool vec_has(const u32vec *v, uint32_t x) {
-  for (uint32_t i = 0; i < v->n; i++)
-    if (v->v[i] == x) return true;
-  return false;
-}
 void size_free(gr *g, sz s, u32vec *vars) {
   u32vec fv = {0};
   if (sym_uses_kind(g->c, s, AT_DATA))

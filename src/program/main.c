@@ -239,7 +239,7 @@ static void emit_steps(mb *k, const steps *list) {
     case ST_LOOP: {
       lv n = s->trips ? size(k, s->trips) : read_scalar(k, s->from, ET_I64), counter;
       lv go = lb_reg(&k->b, s->first.buffer ? read_scalar(k, s->first, ET_BOOL) : lb_const(&k->b, lt(ET_BOOL, 1), (scalar){.i = 1}));
- began = k->log.n;
+      began = k->log.n;
       lb_for(&k->b, "trip", lb_int(&k->b, 0), n, lb_int(&k->b, 1), 0, &counter);
       if (s->first.buffer || s->again.buffer) lb_while(&k->b, counter, go);
       lb_if(&k->b, lb_get(&k->b, go));

@@ -26,15 +26,7 @@ bool open_condition(ectx *e, const ex_node *red) {
   u32vec parts = {0};
   lv all = 0;
   if (!red->where || e->p->level == 0) return false;
-  vec_push(e->a, parts, red->where);
-  for (uint32_t i = 0; i < parts.n && parts.n < 64;) {
-    ex_node w = *exn(e->m, parts.v[i]);
-    if (w.kind != EX_OP || w.op != OP_AND) i++;
-    else {
-      parts.v[i] = w.args[0];
-      vec_push(e->a, parts, w.args[1]);
-    }
-  }
+  expr_operands(e->m, red->where, OP_AND, e->a, &parts);
   for (uint32_t i = 0; i < parts.n; i++) {
     u32vec vars = {0};
     atom v;

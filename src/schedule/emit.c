@@ -543,8 +543,8 @@ evalue emit_value(ectx *e, ex x) {
   if (recall(e, key, &got)) return (evalue){(lv)got, got >> 32 != 0};
   ex_node n = *exn(e->m, x);
   evalue r = {0, false};
-  if (e->rows && x == e->rows->value) n.kind = 0, r.v = lb_load(&e->b, lt((etype)n.type, 1), e->rows->ptr, lb_addi(&e->b, emit_size(e, e->rows->at), (int64_t)e->r * e->rows->depth));
-  switch (n.kind) {
+  if (e->rows && x == e->rows->value) r.v = lb_load(&e->b, lt((etype)n.type, 1), e->rows->ptr, lb_addi(&e->b, emit_size(e, e->rows->at), (int64_t)e->r * e->rows->depth));
+  else switch (n.kind) {
   case EX_CONST: r.v = lb_const(&e->b, lt((etype)n.type, 1), n.k); break;
   case EX_INDEX: {
     sz i = emit_resolve(e, n.index);

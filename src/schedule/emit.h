@@ -42,7 +42,7 @@ typedef struct ectx {
   VEC(local) locals;
   VEC(packed) packs;
   VEC(var_range) ranges;
-  struct { lv ptr, at; sz step; int64_t by, lines, line; } ahead; /* constants to fetch while a reduction runs: from at + by * step, this many cache lines a step */
+  struct { lv ptr, at; sz step; int64_t by, line; } ahead; /* constants to fetch while a reduction runs: `by` elements a step, from at + by * step; those of a cache line */
   const prepared *rows; /* NULL: none */
   lv back;            /* bool: this step of a recurrence goes through its constants from behind; 0: in no recurrence */
   memo_scope *memo;

@@ -22,24 +22,11 @@ void kernel_domain(kctx *k, uint32_t si, u32vec *out) {
   for (uint32_t i = 0; i < s->naxes; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(k->a, *out, kernel_canon(k, s->axes[i].d[j].var));
 }
-bool kernel_has(const u32vec *s, uint32_t x) {
-  for (uint32_t i = 0; i < s->n; i++)
-    if (s->v[i] == x) return true;
-  return false;
-}
 static bool same_set(const u32vec *a, const u32vec *b) {
   if (a->n != b->n) return false;
   for (uint32_t i = 0; i < a->n; i++)
-    if (!kernel_has(b, a->v[i])) return false;
+    if (!vec_has(b, a->v[i])) return false;
   return true;
-}
-static bool contains_reduce(kctx *k, ex x) {
-  const ex_node *n = exn(k->m, x);
-  if (n->kind == EX_REDUCE) return true;
-  if (n->kind == EX_LOAD && n->otherwise) return contains_reduce(k, n->otherwise);
-  for (uint32_t i = 0; n->kind == EX_OP && i < n->nargs; i++)
-    if (contains_reduce(k, n->args[i])) return true;
-  return false;
 }
 /* every read of a tensor of the group is at the point being computed */
 static bool reads_at_point(kctx *k, uint32_t si, const u32vec *group) {
@@ -178,7 +165,7 @@ void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
     kernel_domain(k, si, &dom);
     bool tile = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL || k->cls == KC_MATVEC; /* two products into one accumulator: both are leaders */
     const ex_node *root = s->value ? exn(k->m, s->value) : NULL;
-    if (out->n && k->p->level > 0 && !s->updates.n && (!contains_reduce(k, s->value) || (tile && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)))) {
+    if (out->n && k->p->level > 0 && !s->updates.n && (!value_reduces(&k->e, s->value) || (tile && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)))) {
       grp *g = &out->v[out->n - 1];
       if (!xs(k->m, g->stages.v[0])->updates.n && same_set(&g->domain, &dom) && reads_at_point(k, si, &g->stages)) {
         vec_push(k->a, g->stages, si);
@@ -277,7 +264,6 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   k.l.scratch = k.scratch;
   double ops, moved;
   kernel_work(k.m, stages, &ops, &moved);
-  k.l.flops = ops > 1e18 ? (uint64_t)1e18 : (uint64_t)ops;
   if (part) ops /= (double)max64(1, sym_int_or(k.c, k.l.steps, 64));
   k.l.parallel = ops + moved > 60000 && sym_int_or(k.c, k.l.chunks, 2) > 1;
   fill_first(p, stages, block, item);

@@ -34,7 +34,6 @@ sz kernel_rem(ctx *c, sz a, sz b);
 atom kernel_canon(kctx *k, atom v);
 void kernel_domain(kctx *k, uint32_t si, u32vec *out);        /* the variables of a stage's axes */
 void kernel_reduced(kctx *k, uint32_t si, u32vec *red);       /* those of its reduction */
-bool kernel_has(const u32vec *s, uint32_t x);
 int64_t kernel_extent(kctx *k, atom v, int64_t otherwise);
 lv kernel_scratch(kctx *k, etype t, sz elems);                /* room of this worker */
 nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc); /* of a group over `domain` */

@@ -38,7 +38,7 @@ static void local_layout(kctx *k, uint32_t si, atom block, sz block_start, sz bl
         d[j].stride = stride;
         l->base = sym_sub(c, l->base, sym_mul(c, EK_PLANTED("schedule-groups") ? sym_int(c, 0) : block_start, stride));
         stride = sym_mul(c, stride, block_size);
-      } else if (!kernel_has(&k->outer, v)) {
+      } else if (!vec_has(&k->outer, v)) {
         d[j].stride = stride;
         stride = sym_mul(c, stride, ext);
       }
@@ -67,7 +67,7 @@ void kernel_group_nest(kctx *k, grp *g, atom block, lv blo, lv bhi) {
   }
   u32vec dom = {0};
   for (uint32_t i = 0; i < g->domain.n; i++)
-    if (g->domain.v[i] == block || !kernel_has(&k->outer, g->domain.v[i])) vec_push(k->a, dom, g->domain.v[i]);
+    if (g->domain.v[i] == block || !vec_has(&k->outer, g->domain.v[i])) vec_push(k->a, dom, g->domain.v[i]);
   accesses acc = {0};
   group_accesses(e, &g->stages, k->stored, &acc);
   choice ch = {.mr = 1, .nv = 1};
@@ -101,7 +101,7 @@ static void hand_over(kctx *k, grps *gs, atom block, sz bstart, sz bsize) {
         }
       if (!used) continue;
       bool scalar = true;
-      for (uint32_t d = 0; d < gs->v[g].domain.n; d++) scalar &= kernel_has(&k->outer, gs->v[g].domain.v[d]) && gs->v[g].domain.v[d] != block;
+      for (uint32_t d = 0; d < gs->v[g].domain.n; d++) scalar &= vec_has(&k->outer, gs->v[g].domain.v[d]) && gs->v[g].domain.v[d] != block;
       if (!scalar && !EK_PLANTED("schedule-hand-over")) local_layout(k, si, block, bstart, bsize);
     }
 }
@@ -117,9 +117,9 @@ void kernel_many(kctx *k, grps *gs) {
     group_accesses(e, &q->stages, k->stored, &acc);
     choice ch = tile_choose(e, &q->stages, &acc, &q->domain, &q->red);
     if (!ch.lane || ch.lane_reduced) continue;
-    if (kernel_has(&k->outer, ch.lane)) {
+    if (vec_has(&k->outer, ch.lane)) {
       if (!strip) strip = ch.lane;
-    } else if (q->red.n && ch.row && kernel_has(&k->outer, ch.row)) block = ch.row;
+    } else if (q->red.n && ch.row && vec_has(&k->outer, ch.row)) block = ch.row;
   }
   int64_t bs = block ? min64(64, kernel_extent(k, block, 64)) : 1;
   if (!block && strip) {

@@ -529,16 +529,6 @@ static void upd_body(ectx *e, nest *n, void *arg) {
     lb_end(&e->b);
   }
 }
-static bool reduces_inside(ectx *e, ex x, map *seen) {
-  const ex_node *n = exn(e->m, x);
-  uint64_t dummy;
-  if (n->kind == EX_REDUCE) return true;
-  if (n->kind != EX_OP || map_getu(seen, x, &dummy)) return false;
-  map_putu(seen, x, 1);
-  for (uint32_t i = 0; i < n->nargs; i++)
-    if (reduces_inside(e, n->args[i], seen)) return true;
-  return false;
-}
 /* Whole rows are written: the last variable counts neighbouring places, and which row it is, and whether it is written, does not depend on it. */
 static bool writes_rows(ectx *e, uint32_t si, const update *u, atom v) {
   const tensor *t = xt(e->m, xs(e->m, si)->tensor);
@@ -557,7 +547,7 @@ static bool writes_rows(ectx *e, uint32_t si, const update *u, atom v) {
   expr_loads(e->m, u->value, e->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++)
     if (exn(e->m, loads.v[i])->tensor == xs(e->m, si)->tensor) return false;
-  return !reduces_inside(e, u->value, map_new(e->a));
+  return !value_reduces(e, u->value);
 }
 void nest_update(ectx *e, uint32_t si, const map *stored) {
   stage *s = xs(e->m, si);

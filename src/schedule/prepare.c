@@ -5,12 +5,6 @@
  */
 #include "schedule/kernel_in.h"
 
-static bool has_reduction(const emodule *m, ex x) {
-  const ex_node *n = exn(m, x);
-  bool any = n->kind == EX_REDUCE;
-  for (uint32_t i = 0; n->kind == EX_OP && i < n->nargs && !any; i++) any = has_reduction(m, n->args[i]);
-  return any || (n->kind == EX_LOAD && n->otherwise && has_reduction(m, n->otherwise));
-}
 void kernel_prepare(kctx *k, nest *n) {
   ectx *e = &k->e;
   uint32_t L = nest_lanes(e, &n->stages);
@@ -30,7 +24,7 @@ void kernel_prepare(kctx *k, nest *n) {
     for (uint32_t q = 0; q < 2 && depth && ext >= (int64_t)L; q++) {
       ex x = body->args[q];
       uint32_t size = et_bytes((etype)exn(k->m, x)->type);
-      if (exn(k->m, x)->kind != EX_OP || has_reduction(k->m, x) || value_uses(e, x, n->lane.var) || !value_uses(e, x, n->row.var) || !value_uses(e, x, vars->v[vars->n - 1]) ||
+      if (exn(k->m, x)->kind != EX_OP || value_reduces(e, x) || value_uses(e, x, n->lane.var) || !value_uses(e, x, n->row.var) || !value_uses(e, x, vars->v[vars->n - 1]) ||
           (uint64_t)(depth * n->mr * size) > e->p->t->l2 / 4)
         continue;
       prepared r = {.value = x, .stage = i, .depth = depth, .at = at};
@@ -102,11 +96,11 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
     if (rows < 0) block = lb_op(&e->b, OP_MOD, lt(ET_I64, 1), block, lb_int(&e->b, blocks), 0);
     e->ahead.ptr = k->ptr;
     e->ahead.at = lb_add(&e->b, emit_size(e, k->next), lb_muli(&e->b, block, k->depth * by));
-    e->ahead.step = k->step, e->ahead.by = by, e->ahead.lines = (by + line - 1) / line, e->ahead.line = line;
+    e->ahead.step = k->step, e->ahead.by = by, e->ahead.line = line;
   }
 }
 void fetch_step(ectx *e) {
   if (!e->ahead.ptr) return;
   lv at = lb_add(&e->b, e->ahead.at, lb_muli(&e->b, emit_size(e, e->ahead.step), e->ahead.by));
-  for (int64_t i = 0; i < e->ahead.lines; i++) lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i * e->ahead.line));
+  for (int64_t i = 0; i < e->ahead.by; i += e->ahead.line) lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i));
 }

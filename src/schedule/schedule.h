@@ -58,7 +58,6 @@ typedef struct launch {
   sz scratch;          /* bytes of scratch per worker */
   bool parallel;       /* worth handing to the pool */
   u32vec stages;       /* what it computes; none: it fills a halo */
-  uint64_t flops;      /* when known, for reports */
   atom step;           /* symbol: runs for each of its values 0..steps-1, together with the launches after it that have the same one; 0: once */
   sz steps;
 } launch;

@@ -33,6 +33,18 @@ static bool uses_inside(ectx *e, sz x, atom var, map *seen) {
   return uses;
 }
 bool value_uses(ectx *e, ex x, atom var) { return uses_below(e, x, var, map_new(e->a)); }
+static bool reduces_below(ectx *e, ex x, map *seen) {
+  const ex_node *n = exn(e->m, x);
+  uint64_t had;
+  if (n->kind == EX_REDUCE) return true;
+  if (n->kind == EX_LOAD) return n->otherwise && reduces_below(e, n->otherwise, seen);
+  if (n->kind != EX_OP || map_getu(seen, x, &had)) return false;
+  map_putu(seen, x, 1);
+  for (uint32_t i = 0; i < n->nargs; i++)
+    if (reduces_below(e, n->args[i], seen)) return true;
+  return false;
+}
+bool value_reduces(ectx *e, ex x) { return reduces_below(e, x, map_new(e->a)); }
 bool address_uses(ectx *e, sz address, atom var) {
   if (!sym_uses_kind(e->c, address, AT_DATA)) return sym_uses(e->c, address, var);
   return EK_PLANTED("schedule-tile") ? sym_uses(e->c, address, var) : uses_inside(e, address, var, map_new(e->a));

@@ -12,6 +12,7 @@ void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *
 /* coefficient of var in an address: 0 absent, 1.., or INT64_MIN when not linear or not constant */
 int64_t address_coef(ectx *e, sz address, atom var);
 bool value_uses(ectx *e, ex x, atom var);
+bool value_reduces(ectx *e, ex x);                      /* is there a reduction in it? */
 bool address_uses(ectx *e, sz address, atom var);       /* also inside the data it reads */
 
 typedef struct choice { atom lane, row; bool lane_reduced, lane_outer; uint32_t mr, nv; ex lane_load; /* the operand that follows the lane */ } choice;

@@ -65,8 +65,7 @@ static LLVMValueRef fminmax(em *e, bool max, LLVMValueRef x, LLVMValueRef y, boo
     return r;
   }
   if (y_plain) return sel(e, LLVMBuildFCmp(e->b, p, y, x, ""), y, x);
-  LLVMValueRef r = sel(e, LLVMBuildFCmp(e->b, p, x, y, ""), x, y);
-  return r;
+  return sel(e, LLVMBuildFCmp(e->b, p, x, y, ""), x, y);
 }
 static LLVMValueRef iminmax(em *e, bool max, etype t, LLVMValueRef x, LLVMValueRef y) {
   if (t == ET_BOOL) return max ? LLVMBuildOr(e->b, x, y, "") : LLVMBuildAnd(e->b, x, y, "");
