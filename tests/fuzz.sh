@@ -34,7 +34,8 @@ export EINKORN_CACHE_DIR=$build/cache
 # ---- corpora ----
 m=$here/models e=$build/einkorn
 show() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 120 "$e" show "$1" --stage "$2" --target x86-64-v3 -q 2>/dev/null; }
-if [ ! -f "$keep/made" ]; then
+made() { for t in $all; do [ -d "$keep/$t" ] || return 1; done; [ -f "$keep/made" ]; } # a target may be newer than the folder
+if ! made; then
   for t in $all; do mkdir -p "$keep/$t"; done
   cp "$here"/../targets/*.target "$keep/target"
   cp "$here"/../ops/*.ek "$here"/notation/*.ek "$keep/notation"

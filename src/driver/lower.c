@@ -75,7 +75,7 @@ bool low_tensor(low *L, const node *n, const value *v, arg *out) {
 bool low_single(low *L, const node *n, const value *v, etype t, const char *what, arg *out) {
   if (!low_tensor(L, n, v, out)) return false;
   bool one = true;
-  for (uint32_t i = 0; i < out->rank; i++) one = one && sym_int_or(L->c, out->shape[i], 1) == 1;
+  for (uint32_t i = 0; i < out->rank; i++) one = one && sym_int_or(L->c, out->shape[i], 0) == 1;
   if (out->type == t && one) return true;
   diag_error(L->c, E_MODEL, n->name, "%s: %s, '%s', must be one element of type %s; it is %s of rank %u", n->op, what, v->source, et_name(t), et_name(out->type), out->rank);
   return false;

@@ -97,8 +97,8 @@ static ex hoist_value(hoist *h, ex e, bool is_root) {
   ex where = n.where ? expr_rewrite(p->m, n.where, &f) : 0, body = expr_rewrite(p->m, n.body, &f), pay = n.payload ? expr_rewrite(p->m, n.payload, &f) : 0;
   return expr_reduce(p->m, n.op, n.args, n.nargs, where, body, pay, n.acc, n.type);
 }
-/* A recurrence's stage that reads nothing of it becomes an ordinary stage with a variable of its own. */
-static bool leave_scan(pw *p, uint32_t s) {
+/* A recurrence's stage that reads nothing of it becomes an ordinary stage with a variable of its own; not where a stage in front of it (seen) reads it, of the step before. */
+static bool leave_scan(pw *p, uint32_t s, const u32vec *seen) {
   emodule *m = p->m;
   uint32_t sc = xs(m, s)->scan;
   const u32vec *l = stage_loads(p, s);
@@ -106,6 +106,8 @@ static bool leave_scan(pw *p, uint32_t s) {
     uint32_t q = producer_of(m, exn(m, l->v[i])->tensor);
     if (q && xs(m, q - 1)->scan == sc && !EK_PLANTED("hoist-scan")) return false;
   }
+  for (uint32_t i = 0; i < p->readers.v[xs(m, s)->tensor].n; i++)
+    if (vec_has(seen, p->readers.v[xs(m, s)->tensor].v[i])) return false;
   if (!pass_spend(p)) return false;
   atom t = m->scans.v[sc].var;
   sz ext = m->scans.v[sc].extent, nv = t ? sym_var(p->c, sym_name(p->c, t), ext) : 0;
@@ -131,8 +133,12 @@ bool pass_hoist(pw *p) {
   u32vec order = {0};
   bool any = false;
   pass_order(p, &order);
-  for (uint32_t i = 0; i < order.n; i++)
-    if (xs(m, order.v[i])->scan && !xs(m, order.v[i])->updates.n) any |= leave_scan(p, order.v[i]);
+  u32vec seen = {0};
+  for (uint32_t i = 0; i < order.n; i++) {
+    if (!xs(m, order.v[i])->scan) continue;
+    if (!xs(m, order.v[i])->updates.n) any |= leave_scan(p, order.v[i], &seen);
+    vec_push(p->a, seen, order.v[i]);
+  }
   hoist h = {.p = p};
   for (uint32_t i = 0; i < order.n; i++) {
     uint32_t s = order.v[i];

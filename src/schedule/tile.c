@@ -147,7 +147,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         }
     }
   int64_t steps = 1;
-  for (uint32_t i = 0; i < red->n && steps < 4096; i++) steps *= min64(sym_int_or(c, sym_extent(c, red->v[i]), 64), 4096);
+  for (uint32_t i = 0; i < red->n && steps < 4096; i++) steps *= max64(0, min64(sym_int_or(c, sym_extent(c, red->v[i]), 64), 4096));
   bool across = reduces && leaders == 1 && !(rows && cols) && (!arg || places_in_order(e, root)); /* a reduction's variable may run along the lanes */
   for (uint32_t k = 0; k < domain->n + (across ? red->n : 0); k++) {
     bool isred = k >= domain->n;

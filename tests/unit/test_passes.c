@@ -163,6 +163,14 @@ static const example examples[] = {
      "stage H: f32[t, h<4] scan s1 = tanh((sum[i<3] x[t, i] * w[h, i]) + (sum[k<4] (load H[t - 1, k] else 0.0) * r[h, k]))\n"
      "stage y: f32[a<T, 1, b<4] out = H[a, b]\n"
      "output y \"y\"\n"},
+    {"recurrence: a stage that reads nothing of it, and is read of the step before in front of where it stands", "scan 1",
+     "size T\n"
+     "scan s1 t<T\n"
+     "tensor x: f32[T, 3] input \"x\"\n"
+     "declare z: f32[T, 3]\n"
+     "stage H: f32[t, h<3] scan s1 out = tanh(x[t, h] + (load z[t - 1, h] else 1.0))\n"
+     "stage z: f32[t, j<3] scan s1 = x[t, j] * 0.5\n"
+     "output H \"H\"\n"},
     {"a one-hot product is a gather", "gather 1",
      "size N\n"
      "tensor i: i64[N] input \"i\"\n"
