@@ -8,7 +8,7 @@
  */
 #include "expr/fuse.h"
 
-enum { WORTH = 2 << 20 /* bytes handed over */, BLOCK = 768 << 10 /* of a point */, ROWS = 12, TIMES = 4 };
+enum { WORTH = 2 << 20 /* bytes handed over */, BLOCK = 768 << 10 /* of a point */, ROWS = 12, TIMES = 2 };
 
 /* A variable that all share: its canonical name in each kernel. */
 typedef struct common { atom of; uint32_t digit; /* of the operand */ atom before; u32vec after; /* per kernel behind */ bool bad; } common;
