@@ -270,7 +270,7 @@ static bool reads_directly(sizes *z, const launch *l, const launch *from) {
   return false;
 }
 static const char *why_apart(sizes *z, const launch *l, const launch *from) {
-  static const kernel_class openers[] = {KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_UPDATE, KC_RUNNING, KC_RANKING, KC_COMPOSITE};
+  static const kernel_class openers[] = {KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_UPDATE, KC_RUNNING, KC_RANKING, KC_COMPOSITE, KC_BLOCKS};
   const char *why = refused(z, l, from);
   kernel_class mine = class_of(z, l), other = class_of(z, from);
   if (why) return why;

@@ -109,7 +109,7 @@ typedef struct xloop {
 typedef struct late { atom symbol; tid tensor; sz bound; } late;
 typedef struct guard { bool assumption; sz ge0; bool is_eq; /* ge0 == 0 must hold */ const char *text, *node; uint32_t block; /* 0: checked at entry; else it only counts where this block runs (a branch, a body) */ } guard;
 
-typedef enum { KC_ELEMENTWISE = 1, KC_ROW, KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_COPY, KC_GATHER, KC_UPDATE, KC_RUNNING, KC_RANKING, KC_COMPOSITE /* contraction - row chain - contraction */ } kernel_class;
+typedef enum { KC_ELEMENTWISE = 1, KC_ROW, KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_COPY, KC_GATHER, KC_UPDATE, KC_RUNNING, KC_RANKING, KC_COMPOSITE /* contraction - row chain - contraction */, KC_BLOCKS /* a contraction with what makes its operand and what reads its result, a point of `outer` at a time; placements handed over are members */ } kernel_class;
 typedef struct kernel { kernel_class cls; VEC(uint32_t) stages; u32vec outer; /* canonical atoms */ map *canon; /* stage variable atom -> canonical atom */ uint32_t block; const char *note; bool dead; } kernel;
 const char *kernel_class_name(kernel_class k); /* print.c */
 typedef struct io { tid t; const char *name; } io;

@@ -2,7 +2,7 @@
  *
  * Block by block, stages in order. Reductions of two operands, windows, recurrences and updates open kernels; element-wise stages and row reductions join a kernel they read from if the indices allow
  * it (fuse_join.c); placements become virtual when their producers can store in place (fuse_place.c). Then leftovers in front of a kernel move into it (fuse_prologue.c), and contraction - row chain -
- * contraction becomes one kernel (fuse_composite.c). At the end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
+ * contraction becomes one kernel (fuse_composite.c), and what stands around a contraction joins it where much would be handed over (fuse_blocks.c). At the end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
  */
 #include "expr/fuse.h"
 #include "expr/pass_const.h"
@@ -319,6 +319,7 @@ static void fuse_block(fuser *f, uint32_t b) {
   }
   fuse_prologues(f);
   fuse_composites(f);
+  fuse_blocks(f);
   emit(f);
 }
 static void fuse_nested(fuser *f, uint32_t b) {

@@ -63,6 +63,7 @@ void fuse_stage(fuser *f, uint32_t s);            /* puts an ordinary stage into
 void fuse_placement(fuser *f, uint32_t s);        /* fuse_place.c */
 void fuse_prologues(fuser *f);                    /* fuse_prologue.c */
 void fuse_composites(fuser *f);                   /* fuse_composite.c */
+void fuse_blocks(fuser *f);                       /* fuse_blocks.c */
 void fuse_note(fuser *f, uint32_t k, const char *note);
 int64_t fuse_extent(fuser *f, const u32vec *vars); /* typical product of extents */
 #endif

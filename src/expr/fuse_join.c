@@ -378,7 +378,7 @@ void fuse_stage(fuser *f, uint32_t s) {
     uint32_t k = deps.v[i];
     const fnode *n = &f->k.v[k];
     if (n->cls == KC_SCAN && (c == KC_ELEMENTWISE || c == KC_COPY) && !n->virt && !n->opaque && join_scan(f, s, k, &deps)) return;
-    if (n->opaque || n->virt || n->cls == KC_SCAN || n->cls == KC_UPDATE || n->cls == KC_RUNNING || n->cls == KC_RANKING || n->cls == KC_COMPOSITE || !reads_member(f, s, k)) continue;
+    if (n->opaque || n->virt || n->cls == KC_SCAN || n->cls == KC_UPDATE || n->cls == KC_RUNNING || n->cls == KC_RANKING || n->cls == KC_COMPOSITE || n->cls == KC_BLOCKS || !reads_member(f, s, k)) continue;
     if (n->cls == KC_COPY && !(c == KC_ELEMENTWISE || c == KC_COPY)) continue;
     uint32_t lead = n->st.v[0];
     joint j = fuse_try(f, s, k);

@@ -425,7 +425,7 @@ static void kernel_statement(reader *r) {
   emodule *m = r->m;
   kernel k = {.canon = map_new(m->a)};
   const char *cls = rd_name(r, "a kernel's class");
-  for (int i = KC_ELEMENTWISE; i <= KC_COMPOSITE; i++)
+  for (int i = KC_ELEMENTWISE; i <= KC_BLOCKS; i++)
     if (!strcmp(kernel_class_name((kernel_class)i), cls)) k.cls = (kernel_class)i;
   rd_expect(r, "outer"), rd_expect(r, "[");
   while (!rd_is(r, "]")) {

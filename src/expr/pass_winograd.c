@@ -3,10 +3,10 @@
  * A sum of products over a window, Y[o] = sum[k<r] X[o + k] * W[k] per axis, computes m neighbouring outputs from n = m + r - 1 inputs as A' ((G W) . (B' X)): n products per axis instead of m*r
  * (Toom-Cook interpolation at n - 1 points and infinity; Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
  * Several axes nest. Where W is constant the stage becomes
- *     U[a.., batch, columns, channels]  constant: G W on every axis, in f64
- *     V[a.., batch, tile, channels]     placement of pieces V[a..]: B' X, sums of few inputs
- *     M[a.., batch, tile, columns]      = sum[channels] V * U, ordinary products
- *     Y                                 placement of m pieces per axis: A' M
+ *     U[a.., batch, columns, channels]        constant: G W on every axis, in f64
+ *     V[a.., batch, rows, tiles, channels]    placement of pieces V[a..]: B' X, sums of few inputs; a tile for every m outputs of an axis
+ *     M[a.., batch, rows, tiles, columns]     = sum[channels] V * U, ordinary products
+ *     Y                                       placement of m pieces per axis: A' M
  * Uses the licence that sums of floats may be regrouped, further than reassociation does: F(4,3) on two axes errs by 2.4 times as much as the plain sum over 256 channels in f32, and n <= 6 keeps it there. By cost: products
  * against the sums, and the constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside counts as 0) and its surplus outputs are left out.
  */
@@ -283,12 +283,14 @@ static sz said(const variables *v, atom old) {
   return 0;
 }
 static sz tiles(pw *p, const window *w, int64_t j) { return (EK_PLANTED("winograd-edge") ? sym_div : sym_ceildiv)(p->c, sym_addi(p->c, sym_extent(p->c, w->o), -j), sym_int(p->c, w->m)); } /* that have a j-th output */
-/* a number with rows and tiles as digits */
-static sz tile_number(pw *p, const sliding *q, const variables *v, const sz *tile) {
-  sz at = sym_int(p->c, 0);
-  for (uint32_t i = 0; i < q->row.n; i++) at = sym_add(p->c, sym_mul(p->c, at, sym_extent(p->c, q->row.v[i])), said(v, q->row.v[i]));
-  for (uint32_t i = 0; i < q->nw; i++) at = sym_add(p->c, sym_mul(p->c, at, tiles(p, &q->win[i], 0)), tile[i]);
-  return at;
+/* appends the index of a tile to the n values of idx: rows, then a number per axis of the window */
+static uint32_t tile_index(const sliding *q, const variables *v, const sz *tile, sz *idx, uint32_t n) {
+  for (uint32_t i = 0; i < q->row.n; i++) idx[n++] = said(v, q->row.v[i]);
+  for (uint32_t i = 0; i < q->nw; i++) idx[n++] = tile[i];
+  return n;
+}
+static void fresh_tiles(pw *p, const sliding *q, variables *v, sz *tile) {
+  for (uint32_t i = 0; i < q->nw; i++) tile[i] = fresh(p, v, "tile", tiles(p, &q->win[i], 0));
 }
 static ex term(emodule *m, ex sum, double k, ex x) {
   etype t = (etype)exn(m, x)->type;
@@ -346,7 +348,7 @@ static ex read_m(void *env, int64_t i, int64_t j) {
   idx[n++] = sym_int(c, i);
   if (q->nw > 1) idx[n++] = sym_int(c, j);
   for (uint32_t k = 0; k < q->batch.n; k++) idx[n++] = said(r->v, q->batch.v[k]);
-  idx[n++] = tile_number(r->p, q, r->v, r->tile);
+  n = tile_index(q, r->v, r->tile, idx, n);
   for (uint32_t k = 0; k < q->col.n; k++) idx[n++] = said(r->v, q->col.v[k]);
   return expr_load(r->p->m, r->t, idx, n, 0);
 }
@@ -372,19 +374,15 @@ static bool rewrite(pw *p, sliding *q) {
   etype t = (etype)exn(m, xs(m, q->s)->value)->type;
   u32vec uv = {0};
   push_all(p, &uv, &q->batch), push_all(p, &uv, &q->reduce), push_all(p, &uv, &q->col);
-  if (uv.n + q->nw > MAX_RANK || q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
+  if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
   tid u = constants(p, q, &uv);
   if (!u) return false;
   int64_t n0 = q->win[0].n, n1 = q->nw > 1 ? q->win[1].n : 1, m0 = q->win[0].m, m1 = q->nw > 1 ? q->win[1].m : 1;
-  sz ntiles = sym_int(c, 1), whole;
+  sz whole;
   bool beyond = false;
-  for (uint32_t i = 0; i < q->row.n; i++) ntiles = sym_mul(c, ntiles, sym_extent(c, q->row.v[i]));
-  for (uint32_t i = 0; i < q->nw; i++) {
-    ntiles = sym_mul(c, ntiles, tiles(p, &q->win[i], 0));
-    beyond |= !sym_exact_div(c, sym_extent(c, q->win[i].o), sym_int(c, q->win[i].m), &whole);
-  }
+  for (uint32_t i = 0; i < q->nw; i++) beyond |= !sym_exact_div(c, sym_extent(c, q->win[i].o), sym_int(c, q->win[i].m), &whole);
 
-  /* V: its axes stand in the order a.., batch, tile, channels */
+  /* V: its axes stand in the order a.., batch, rows, tiles, channels */
   VEC(update) spread = {0};
   for (int64_t a = 0; a < n0; a++)
     for (int64_t b = 0; b < n1; b++) {
@@ -393,21 +391,22 @@ static bool rewrite(pw *p, sliding *q) {
       sz idx[2 * MAX_RANK];
       uint32_t n = 0;
       rename(p, &v, &q->batch), rename(p, &v, &q->row);
-      for (uint32_t i = 0; i < q->nw; i++) r.tile[i] = fresh(p, &v, "tile", tiles(p, &q->win[i], 0));
+      fresh_tiles(p, q, &v, r.tile);
       rename(p, &v, &q->reduce);
       uint32_t ns = stage_over(p, q, &v, simplify(p, weighted(m, q, q->win[0].b[a], q->win[1].b[b], read_x, &r)), "spread");
       idx[n++] = sym_int(c, a);
       if (q->nw > 1) idx[n++] = sym_int(c, b);
       for (uint32_t k = 0; k < q->batch.n; k++) idx[n++] = said(&v, q->batch.v[k]);
-      idx[n++] = tile_number(p, q, &v, r.tile);
+      n = tile_index(q, &v, r.tile, idx, n);
       for (uint32_t k = 0; k < q->reduce.n; k++) idx[n++] = said(&v, q->reduce.v[k]);
       update up = piece_update(p, ns, &v, idx, n);
       vec_push(m->a, spread, up);
     }
   variables vv = {0};
   for (uint32_t i = 0; i < q->nw; i++) fresh(p, &vv, "a", sym_int(c, q->win[i].n));
-  rename(p, &vv, &q->batch);
-  fresh(p, &vv, "tile", ntiles);
+  sz tile[MAX_AXES];
+  rename(p, &vv, &q->batch), rename(p, &vv, &q->row);
+  fresh_tiles(p, q, &vv, tile);
   rename(p, &vv, &q->reduce);
   uint32_t V = stage_over(p, q, &vv, expr_f(m, t, 0), "spread");
   xs(m, V)->value = 0, xs(m, V)->tiled = true;
@@ -420,7 +419,9 @@ static bool rewrite(pw *p, sliding *q) {
   uint32_t nv = 0, nu = 0;
   for (uint32_t i = 0; i < q->nw; i++) vi[nv++] = ui[nu++] = fresh(p, &mv, "a", sym_int(c, q->win[i].n));
   for (uint32_t i = 0; i < q->batch.n; i++) vi[nv++] = ui[nu++] = fresh(p, &mv, sym_name(c, q->batch.v[i]), sym_extent(c, q->batch.v[i]));
-  vi[nv++] = fresh(p, &mv, "tile", ntiles);
+  rename(p, &mv, &q->row);
+  fresh_tiles(p, q, &mv, tile);
+  nv = tile_index(q, &mv, tile, vi, nv);
   atom *red = NEWN(p->a, atom, q->reduce.n + 1);
   uint32_t nr = 0;
   for (uint32_t i = 0; i < q->reduce.n; i++) {

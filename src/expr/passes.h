@@ -16,6 +16,7 @@
  * - update: one stage with sequential updates.
  * - running, ranking: one stage whose reduction looks at all pairs of places and is computed without (expr_running, expr_ranking).
  * - composite: contraction, row chain over its column variable, contraction that reduces that variable; note is `online` when the chain is max, exp, sum, else `row panel`.
+ * - blocks: what makes a contraction's operand, a placement of it if it has one, the contraction, what reads its result; they follow one another at each point of `outer`, and hand over what belongs to that point.
  *
  * The order of a block's items after the last pass is the execution order: the stages of one kernel stand together.
  *

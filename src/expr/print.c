@@ -256,8 +256,8 @@ static void put_block(printer *p, uint32_t blk, int depth) {
 /* ---- the module ------------------------------------------------------------------------------------------------------------------------------------------ */
 static const char *const classes[] = {
     [KC_ELEMENTWISE] = "elementwise", [KC_ROW] = "row",       [KC_CONTRACTION] = "contraction", [KC_STENCIL] = "stencil", [KC_MATVEC] = "matvec", [KC_SCAN] = "scan", [KC_COPY] = "copy",
-    [KC_GATHER] = "gather",           [KC_UPDATE] = "update", [KC_RUNNING] = "running", [KC_RANKING] = "ranking", [KC_COMPOSITE] = "composite"};
-const char *kernel_class_name(kernel_class k) { return k >= KC_ELEMENTWISE && k <= KC_COMPOSITE ? classes[k] : "unclassified"; }
+    [KC_GATHER] = "gather",           [KC_UPDATE] = "update", [KC_RUNNING] = "running", [KC_RANKING] = "ranking", [KC_COMPOSITE] = "composite", [KC_BLOCKS] = "blocks"};
+const char *kernel_class_name(kernel_class k) { return k >= KC_ELEMENTWISE && k <= KC_BLOCKS ? classes[k] : "unclassified"; }
 
 static void put_kernel(printer *p, const kernel *k) {
   sb_fmt(p->b, "kernel %s outer [", kernel_class_name(k->cls));

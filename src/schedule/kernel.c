@@ -162,6 +162,7 @@ void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
     uint32_t si = stages->v[i];
     stage *s = xs(k->m, si);
     u32vec dom = {0};
+    if (layout_inside(k->m, s)) continue;
     kernel_domain(k, si, &dom);
     bool tile = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL || k->cls == KC_MATVEC; /* two products into one accumulator: both are leaders */
     const ex_node *root = s->value ? exn(k->m, s->value) : NULL;
@@ -240,7 +241,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
     stage *s = xs(p->m, stages->v[i]);
     if (layout_materialised(p, s->tensor)) map_putu(k.stored, s->tensor, 1);
     if (s->scan) scan = s->scan;
-    updates |= s->updates.n > 0;
+    updates |= s->updates.n > 0 && !layout_inside(p->m, s);
     sb_fmt(&note, "%s%s", i ? " " : "", xt(p->m, s->tensor)->name);
     for (uint32_t j = 0; canon && j < s->naxes; j++)
       for (uint32_t d = 0; d < s->axes[j].n; d++) {

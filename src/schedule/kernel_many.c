@@ -85,6 +85,20 @@ void kernel_group_nest(kctx *k, grp *g, atom block, lv blo, lv bhi) {
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
   nest_emit(e, &n);
 }
+/* a placement inside the kernel, and its pieces */
+static void hand_placement(kctx *k, uint32_t si) {
+  const stage *s = xs(k->m, si);
+  local_layout(k, si, 0, 0, 0);
+  local whole = k->e.locals.v[k->e.locals.n - 1];
+  for (uint32_t i = 0; i < s->updates.n; i++) {
+    const update *u = &s->updates.v[i];
+    tid t = exn(k->m, u->value)->tensor;
+    layout *l = NEW(k->a, layout);
+    if (!layout_piece(k->p, u->idx, u->value, whole.lay, l)) ctx_bug(k->c, "schedule: tensor %s cannot be stored inside %s", xt(k->m, t)->name, xt(k->m, s->tensor)->name);
+    vec_push(k->a, k->e.locals, ((local){.t = t, .lay = l, .ptr = whole.ptr}));
+    map_putu(k->stored, t, 1);
+  }
+}
 /* tensors handed from one group to a later one get a scratch layout, unless they lie in memory anyway or are scalars of this point */
 static void hand_over(kctx *k, grps *gs, atom block, sz bstart, sz bsize) {
   for (uint32_t g = 0; g < gs->n; g++)
@@ -105,12 +119,27 @@ static void hand_over(kctx *k, grps *gs, atom block, sz bstart, sz bsize) {
       if (!scalar && !EK_PLANTED("schedule-hand-over")) local_layout(k, si, block, bstart, bsize);
     }
 }
+/* Opens a condition where a group has fewer points of a shared variable than there are. */
+static bool open_guard(kctx *k, const grp *g) {
+  ectx *e = &k->e;
+  const stage *s = xs(k->m, g->stages.v[0]);
+  lv all = 0;
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) {
+      atom v = kernel_canon(k, s->axes[i].d[j].var);
+      if (!vec_has(&k->outer, v) || sym_eq(k->c, sym_extent(k->c, v), s->axes[i].d[j].extent)) continue;
+      lv in = lb_op(&e->b, OP_LT, lt(ET_BOOL, 1), emit_size(e, sym_of_atom(k->c, v)), emit_size(e, s->axes[i].d[j].extent), 0);
+      all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, in, 0) : in;
+    }
+  if (all && !EK_PLANTED("schedule-blocks")) lb_if(&e->b, all);
+  return all && !EK_PLANTED("schedule-blocks");
+}
 void kernel_many(kctx *k, grps *gs) {
   ectx *e = &k->e;
   ctx *c = k->c;
   /* One of the shared variables goes inside the nests, a block of its values at a time: the row variable of a contraction in here, else the variable over which the groups would run their lanes. */
   atom block = 0, strip = 0;
-  for (uint32_t g = 0; g < gs->n && !block && k->p->level > 0; g++) {
+  for (uint32_t g = 0; g < gs->n && !block && k->p->level > 0 && k->cls != KC_BLOCKS; g++) {
     grp *q = &gs->v[g];
     accesses acc = {0};
     if (xs(k->m, q->stages.v[0])->updates.n) continue;
@@ -144,6 +173,8 @@ void kernel_many(kctx *k, grps *gs) {
     emit_bind_ex(e, (binding){.var = v, .subst = kernel_rem(c, rem, sym_extent(c, v))});
     rem = kernel_quot(c, rem, sym_extent(c, v));
   }
+  for (uint32_t i = 0; i < k->l.stages.n; i++)
+    if (layout_inside(k->m, xs(k->m, k->l.stages.v[i]))) hand_placement(k, k->l.stages.v[i]);
   hand_over(k, gs, block, bstart, sym_int(c, bs));
   lv i;
   lb_for(&e->b, "point", lb_lo(&e->b), lb_hi(&e->b), lb_int(&e->b, 1), 0, &i);
@@ -154,7 +185,11 @@ void kernel_many(kctx *k, grps *gs) {
     blo = emit_size(e, bstart);
     bhi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, blo, bs - EK_PLANTED("schedule-strips")), emit_size(e, sym_extent(c, block)), 0);
   }
-  for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g], block, blo, bhi);
+  for (uint32_t g = 0; g < gs->n; g++) {
+    bool guarded = open_guard(k, &gs->v[g]);
+    kernel_group_nest(k, &gs->v[g], block, blo, bhi);
+    if (guarded) lb_end(&e->b);
+  }
   emit_unscope(e);
   lb_end(&e->b);
 }

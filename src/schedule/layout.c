@@ -43,6 +43,7 @@ layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *or
   return l;
 }
 bool layout_materialised(const splan *p, tid t) { return p->layouts[t].buffer != 0; }
+bool layout_inside(const emodule *m, const stage *s) { return s->kernel && s->updates.n && m->kernels.v[s->kernel - 1].cls == KC_BLOCKS; }
 
 /* ---- which tensors need memory ---- */
 static void reads(lay *L, ex e, uint32_t kernel, uint32_t scan) {
@@ -73,7 +74,7 @@ static void materialise(lay *L) {
     stage *s = xs(m, i);
     if (s->dead) continue;
     each_value(L, s, reads);
-    if (xt(m, s->tensor)->output || s->updates.n || s->scan || (s->kernel == 0 && L->p->level == 0)) L->mat[s->tensor] = true;
+    if (xt(m, s->tensor)->output || (s->updates.n && !layout_inside(m, s)) || s->scan || (s->kernel == 0 && L->p->level == 0)) L->mat[s->tensor] = true;
   }
   for (uint32_t i = 0; i < m->outputs.n; i++) mark(L, m->outputs.v[i].t);
   for (uint32_t i = 0; i < m->lates.n; i++) mark(L, m->lates.v[i].tensor);
@@ -227,52 +228,53 @@ static void own_buffer(lay *L, tid t, const uint32_t *order) {
   uint32_t block = x->kind == TK_STAGE ? xs(L->m, x->stage)->block : 0;
   L->p->layouts[t].buffer = new_buffer(L, (buffer){.kind = is_out ? BUF_OUTPUT : BUF_ARENA, .type = x->type, .name = x->name, .elems = elems, .index = oi, .tensor = t, .block = block, .halo = halo, .fill = h->fill});
 }
-/* the place of piece P = source of placement V, read from V's layout: false when not expressible */
-static bool piece_layout(lay *L, const sz *vidx, uint32_t vn, ex value, const layout *vl, layout *out) {
-  (void)vn;
-  const ex_node *n = exn(L->m, value);
+bool layout_piece(splan *p, const sz *idx, ex value, const layout *whole, layout *out) {
+  emodule *m = p->m;
+  ctx *c = m->c;
+  arena *a = p->l->a;
+  const ex_node *n = exn(m, value);
   if (n->kind != EX_LOAD || n->otherwise) return false;
   ectx e;
   memset(&e, 0, sizeof e);
-  e.c = L->c, e.m = L->m, e.a = L->a;
-  sz at = emit_address(&e, vl, vidx);
-  tensor *pt = xt(L->m, n->tensor);
-  *out = (layout){.known = true, .buffer = vl->buffer, .rank = n->nargs, .axes = NEWN(L->p->l->a, laxis, n->nargs ? n->nargs : 1)};
+  e.c = c, e.m = m, e.a = a;
+  sz at = emit_address(&e, whole, idx);
+  tensor *pt = xt(m, n->tensor);
+  *out = (layout){.known = true, .buffer = whole->buffer, .rank = n->nargs, .axes = NEWN(a, laxis, n->nargs ? n->nargs : 1)};
   for (uint32_t i = 0; i < n->nargs; i++) {
     sz rem = n->args[i];
     ldigit ds[MAX_RANK];
     uint32_t nd = 0;
     int64_t k;
-    if (!sym_is_int(L->c, rem, &k)) {
+    if (!sym_is_int(c, rem, &k)) {
       /* the index is a number of digits: one variable each, strides nest */
       u32vec vs = {0};
-      sym_atoms(L->c, rem, AT_VAR, L->a, &vs);
-      sz inner = sym_int(L->c, 1);
+      sym_atoms(c, rem, AT_VAR, a, &vs);
+      sz inner = sym_int(c, 1);
       while (vs.n) {
         uint32_t hit = vs.n;
         for (uint32_t q = 0; q < vs.n; q++) {
           sz coef, rest;
-          if (sym_linear(L->c, rem, vs.v[q], &coef, &rest) && sym_eq(L->c, coef, inner)) hit = q;
+          if (sym_linear(c, rem, vs.v[q], &coef, &rest) && sym_eq(c, coef, inner)) hit = q;
         }
         if (hit == vs.n || nd == MAX_RANK) return false;
         sz coef, rest, st, r2;
-        sym_linear(L->c, rem, vs.v[hit], &coef, &rest);
+        sym_linear(c, rem, vs.v[hit], &coef, &rest);
         rem = rest;
-        if (!sym_linear(L->c, at, vs.v[hit], &st, &r2)) return false;
+        if (!sym_linear(c, at, vs.v[hit], &st, &r2)) return false;
         at = r2;
-        ds[nd++] = (ldigit){sym_extent(L->c, vs.v[hit]), st};
-        inner = sym_mul(L->c, inner, sym_extent(L->c, vs.v[hit]));
+        ds[nd++] = (ldigit){sym_extent(c, vs.v[hit]), st};
+        inner = sym_mul(c, inner, sym_extent(c, vs.v[hit]));
         vs.v[hit] = vs.v[--vs.n];
       }
-      if (!sym_is_int(L->c, rem, &k) || k != 0 || !sym_eq(L->c, inner, pt->shape[i])) return false;
-    } else if (k != 0 || !sym_is_int(L->c, pt->shape[i], &k) || k != 1) return false;
-    if (!nd) ds[nd++] = (ldigit){pt->shape[i], sym_int(L->c, 0)};
-    ldigit *d = NEWN(L->p->l->a, ldigit, nd);
+      if (!sym_is_int(c, rem, &k) || k != 0 || !sym_eq(c, inner, pt->shape[i])) return false;
+    } else if (k != 0 || !sym_is_int(c, pt->shape[i], &k) || k != 1) return false;
+    if (!nd) ds[nd++] = (ldigit){pt->shape[i], sym_int(c, 0)};
+    ldigit *d = NEWN(a, ldigit, nd);
     for (uint32_t q = 0; q < nd; q++) d[q] = ds[nd - 1 - q]; /* outer to inner */
     out->axes[i] = (laxis){.n = nd, .d = d};
   }
-  if (sym_uses_kind(L->c, at, AT_VAR)) return false;
-  out->base = EK_PLANTED("schedule-layout") ? vl->base : at;
+  if (sym_uses_kind(c, at, AT_VAR)) return false;
+  out->base = EK_PLANTED("schedule-layout") ? whole->base : at;
   return true;
 }
 static const sz *placement_index(lay *L, stage *s, uint32_t u, uint32_t *n, ex *value) {
@@ -312,10 +314,10 @@ static void place_tensor(lay *L, tid t, const uint32_t *order) {
   for (uint32_t ax = 0; ax < n; ax++)
     if (!used[ax]) vo[k++] = ax;
   for (uint32_t q = 0; q < nw; q++) vo[k++] = want[q];
-  L->mat[v->tensor] = true;
+  L->mat[v->tensor] = !layout_inside(L->m, v);
   place_tensor(L, v->tensor, vo);
   layout l;
-  if (!piece_layout(L, idx, n, value, &L->p->layouts[v->tensor], &l)) ctx_bug(L->c, "schedule: tensor %s cannot be stored inside %s", xt(L->m, t)->name, xt(L->m, v->tensor)->name);
+  if (!layout_piece(L->p, idx, value, &L->p->layouts[v->tensor], &l)) ctx_bug(L->c, "schedule: tensor %s cannot be stored inside %s", xt(L->m, t)->name, xt(L->m, v->tensor)->name);
   L->p->layouts[t] = l;
 }
 
@@ -398,7 +400,7 @@ void layout_all(splan *p) {
   if (p->level > 0)
     for (uint32_t i = 0; i < m->stages.n; i++) { /* pieces of placements that have no kernel */
       stage *s = xs(m, i);
-      if (s->dead || s->kernel) continue;
+      if (s->dead || (s->kernel && !layout_inside(m, s))) continue;
       for (uint32_t u = 0; u < (s->updates.n ? s->updates.n : 1); u++) {
         uint32_t n;
         ex value;

@@ -208,9 +208,9 @@ static inline void pc_tiles(pass_check *p, uint32_t samples) {
   arena_free(a);
 }
 static inline void pc_summary(const emodule *m, sbuf *b) { /* "contraction 3, row 1" */
-  uint32_t n[KC_COMPOSITE + 1] = {0}, any = 0;
+  uint32_t n[KC_BLOCKS + 1] = {0}, any = 0;
   for (uint32_t i = 0; i < m->kernels.n; i++) n[m->kernels.v[i].cls]++;
-  for (int i = 1; i <= KC_COMPOSITE; i++)
+  for (int i = 1; i <= KC_BLOCKS; i++)
     if (n[i]) sb_fmt(b, "%s%s %u", any++ ? ", " : "", kernel_class_name((kernel_class)i), n[i]);
 }
 #endif

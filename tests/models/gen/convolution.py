@@ -473,6 +473,28 @@ def computed_rows(net):
     return [[net.uniform(-1, 1, n, 3, 6, 7), net.uniform(-1, 1, n, 9, 37), np.rint(net.uniform(0, 9, n, 11, 37)).astype(np.uint8)] for n in (1, 2)]
 
 
+@model("large maps between small kernels: 3x3 Conv over tiles that overhang on both sides, another that reads its result, "
+       "depthwise then pointwise; the rows between them are handed over a block at a time")
+def handed_over(net):
+    a, b = net.input("a", F32, "batch", 4, 62, 1), net.input("b", F32, "batch", 4, 1, 61)
+    x = net.op("Relu", net.conv(net.op("Mul", a, b), 4, 32, [1, 1]))
+
+    def window(x, count):
+        w = net.op("Mul", net.uniform(-0.3, 0.3, count, 1, 3, 3), net.uniform(-1, 1, 1, 32, 3, 3))
+        return net.op("Relu", net.op("Conv", x, w, kernel_shape=[3, 3], pads=[1, 1, 1, 1]))
+
+    x = window(x, 32)
+    net.reduce("ReduceMax", x, [2], 0, out="columns")
+    y = window(x, 8)
+    net.reduce("ReduceMax", y, [3], 0, out="rows")
+    wide = net.conv(net.op("Concat", x, x, x, x, y, axis=1), 136, 136, [3, 3], pads=[1, 1, 1, 1], group=136)
+    net.reduce("ReduceMean", net.op("Clip", net.conv(net.op("Relu", wide), 136, 8, [1, 1]), np.float32(-1), np.float32(6)), [3], 0, out="projected")
+    net.output("columns", F32, "batch", 32, 61)
+    net.output("rows", F32, "batch", 8, 62)
+    net.output("projected", F32, "batch", 8, 62)
+    return [[net.uniform(-1, 1, n, 4, 62, 1), net.uniform(-1, 1, n, 4, 1, 61)] for n in (1, 2)]
+
+
 @model("Conv, MaxPool, flatten by Shape-Gather-Unsqueeze-Concat-Reshape, two Gemm, Softmax; symbolic batch", opset=13)
 def dynamic_batch_cnn(net):
     x = net.input("image", F32, "batch", 1, 12, 12)
