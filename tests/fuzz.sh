@@ -67,8 +67,8 @@ if ! made; then
     show "$m/$f.onnx" program >"$keep/program/$f.program"
     show "$m/$f.onnx" loop | "$build/seeds" loop "$keep/loop/$f.loop"
   done
-  find "$keep" -size 0 -delete
-  find "$keep"/{graph,expr,program,loop} -size +32k -delete
+  find "$keep" -type f -size 0 -delete
+  find "$keep"/{graph,expr,program,loop} -type f -size +32k -delete
   touch "$keep/made"
 fi
 
