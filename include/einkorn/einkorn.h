@@ -116,6 +116,9 @@ EK_API ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out); /* 
 /* What becomes of sums of floats. STRICT: their terms are added in another order, nothing else. DEFAULT: also algebraic forms with fewer multiplications (Winograd's), as long as the error stays within 1e-4 of an output's
  * largest value. */
 typedef enum ek_accuracy { EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT } ek_accuracy;
+/* In what floats are kept between operations. MODEL: in the types that the model says. BF16: the factors of products with constants (matrix products, convolutions) may be kept in bf16, so that each value has 8 bits of precision
+ * there; sums stay in f32. Twice as fast where the machine multiplies pairs of bf16; elsewhere a warning tells that it changes nothing. */
+typedef enum ek_precision { EK_PRECISION_MODEL, EK_PRECISION_BF16 } ek_precision;
 typedef struct ek_options {
   size_t size;               /* sizeof(ek_options): set by ek_options_init */
   int optimize;              /* 0..3; default 3. 0: as simple as possible, for comparison */
@@ -141,6 +144,7 @@ typedef struct ek_options {
   uint64_t cache_bytes;      /* most that all of it may take; what was used longest ago goes first. 0: $EINKORN_CACHE_SIZE (such as 500M), else 2 GiB */
   ek_accuracy accuracy;      /* default EK_ACCURACY_DEFAULT */
   int profile;               /* runs look at the clock before and after each kernel, for ek_run_kernels; such code is not kept in the cache */
+  ek_precision precision;    /* default EK_PRECISION_MODEL */
 } ek_options;
 EK_API void ek_options_init(ek_options *o); /* the defaults */
 typedef struct ek_report {   /* what compilation came to; strings as long as the handle it came from (ek_save: until the next call on the session) */

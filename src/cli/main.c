@@ -84,6 +84,7 @@ ek_options compile_options(cli *k) {
   o.stop_after = k->stop_after;
   o.memory_limit = k->memory_limit;
   o.accuracy = (ek_accuracy)k->accuracy;
+  o.precision = (ek_precision)k->precision;
   o.evaluate = k->passes_eval ? 2 : k->eval;
   if (!k->no_cache) o.cache = "";
   if (k->timing) o.pass = on_pass, o.pass_user = k;

@@ -229,8 +229,13 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
     diag_error(c, E_USAGE, NULL, "accuracy %d: EK_ACCURACY_DEFAULT and EK_ACCURACY_STRICT are known", (int)o.accuracy);
     return false;
   }
+  if (o.precision != EK_PRECISION_MODEL && o.precision != EK_PRECISION_BF16) {
+    diag_error(c, E_USAGE, NULL, "precision %d: EK_PRECISION_MODEL and EK_PRECISION_BF16 are known", (int)o.precision);
+    return false;
+  }
   *out = (pipe_opts){.level = o.optimize,
                      .strict = o.accuracy == EK_ACCURACY_STRICT,
+                     .narrow = o.precision == EK_PRECISION_BF16,
                      .compile_threads = (uint32_t)default_threads(o.compile_threads),
                      .target = o.target,
                      .fuel = o.fuel,

@@ -172,10 +172,11 @@ bool pipe_optimise(pipeline *p) {
   if (p->stopped || p->passes_ms > 0) return !p->stopped;
   p->t = target_get(p->c, p->o.target ? p->o.target : "host");
   if (!p->t) ctx_unwind(p->c);
+  if (p->o.narrow && !p->t->bf16dot) diag_warn(p->c, NULL, "target %s has no products of bf16 pairs: what is computed in f32 stays so", p->t->name);
   double t0 = now_ms();
   watch w = {.p = p};
   for (const expr_pass *e = expr_passes; e->name; e++) w.all += e->level <= p->o.level;
-  expr_observer o = {.after = after_expr, .env = &w, .fuel = p->o.fuel, .skip = p->o.skip, .strict = p->o.strict, .convert = !p->t->f16c, .spent = &p->rewrites, .cache_bytes = p->t->l2 / 4};
+  expr_observer o = {.after = after_expr, .env = &w, .fuel = p->o.fuel, .skip = p->o.skip, .strict = p->o.strict, .narrow = p->o.narrow && p->t->bf16dot, .convert = !p->t->f16c, .spent = &p->rewrites, .cache_bytes = p->t->l2 / 4};
   expr_optimise(p->m, p->o.level, &o);
   if (diag_errors(p->c)) ctx_unwind(p->c);
   file_cool(p->c);

@@ -24,7 +24,7 @@ struct pw {
   int level;
   uint64_t fuel, spent;
   uint64_t cache_bytes;
-  bool convert;
+  bool convert, narrow;
   uint64_t widen; /* element types (bit 1 << etype) whose arithmetic is done in f32 */
   VEC(u32vec) readers; /* per tensor: live stages that read it, each once */
   VEC(u32vec) loads;   /* per stage: its distinct load nodes */
@@ -87,7 +87,7 @@ bool simplify_stage(pw *p, uint32_t s);                                     /* v
 scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok);  /* constant folding of one operation (pass_scalar.c) */
 
 /* ---- the passes ---- */
-#define PASSES(X) X(widen) X(simplify) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(trim) X(residue) X(winograd) X(quotient) X(align) X(kernels)
+#define PASSES(X) X(widen) X(simplify) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(trim) X(residue) X(winograd) X(quotient) X(narrow) X(align) X(kernels)
 #define X(n) bool pass_##n(pw *p);
 PASSES(X)
 #undef X

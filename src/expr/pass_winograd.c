@@ -470,6 +470,7 @@ static bool rewrite(pw *p, sliding *q) {
 bool pass_winograd(pw *p) {
   u32vec order = {0};
   bool any = false;
+  if (p->narrow) return false; /* as fast, and less exact on top of it */
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     sliding q;

@@ -39,6 +39,7 @@ const expr_pass expr_passes[] = {
     {"cse", pass_cse, 1, false, "again"},
     {"dce", pass_dce, 1, false, "again"},
     {"quotient", pass_quotient, 2, true, "division by what many values share becomes a product. Needs inline"},
+    {"narrow", pass_narrow, 1, false, "where the user allows it, what products with constants read is kept in bf16. Needs inline, fold"},
     {"align", pass_align, 1, false, "producers and readers get the same digits. Needs views"},
     {"kernels", pass_kernels, 1, false, "stages are grouped into kernels; a block's items come in execution order. Needs align"},
     {NULL, NULL, 0, false, NULL},
@@ -59,6 +60,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   p.fuel = o ? o->fuel : 0;
   p.cache_bytes = o && o->cache_bytes ? o->cache_bytes : 256 * 1024;
   p.convert = o && o->convert;
+  p.narrow = o && o->narrow;
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
   p.lates = map_new(p.a);
   p.canon_vars = map_new(p.a);

@@ -44,6 +44,7 @@ typedef struct expr_observer {
   bool strict;          /* loose passes are left out */
   const char *skip;     /* passes that are left out, by name, with spaces between; NULL: none. Not dce and kernels: every module needs them */
   bool convert;         /* constants of narrow floats are converted now: the target has no instruction for it */
+  bool narrow;          /* factors of products with constants may be kept in bf16 */
   uint64_t fuel;        /* stop rewriting after that many rewrites; 0: no limit */
   uint64_t *spent;      /* if not NULL: how many rewrites were made */
   uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel; 0: 256 KiB */

@@ -55,7 +55,7 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
   }
   int64_t items = packing_items(k), row = k->nr * k->size;
   if (!in_order && !k->nsel && k->nred && k->step[0] > k->lane_step) {
-    int64_t points = ceil_div(PIECE, items * row);
+    int64_t points = (ceil_div(PIECE, items * row) + 1) / 2 * 2; /* pairs stay together */
     for (int64_t p = 0; p < k->depth; p += points) vec_push(a, w->pieces, ((piece){i, 0, {0, items, p, min64(k->depth, p + points)}}));
     return;
   }

@@ -345,6 +345,36 @@ static evalue load_at(ectx *e, etype t, lv ptr, sz addr, lv mask, bool lanewise)
   if (!mask) mask = lane_mask(e);
   return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, size_vec(e, addr), mask), true};
 }
+/* Resolves the indices of a load; which of them are certain to be inside, the halo included where it holds what is read outside. */
+static bool reads_inside(ectx *e, const ex_node *n, sz *idx, bool *safe) {
+  const layout *lay = emit_layout(e, n->tensor);
+  bool halo_ok = false, all = true;
+  if (n->otherwise && lay->buffer) {
+    bool is;
+    scalar k = identity_const(e, n->otherwise, &is);
+    const struct buffer *bf = &e->p->buffers.v[lay->buffer];
+    halo_ok = is && bf->halo && memcmp(&k, &bf->fill, sizeof k) == 0;
+  }
+  for (uint32_t i = 0; i < n->nargs; i++) {
+    idx[i] = emit_resolve(e, n->args[i]);
+    safe[i] = emit_in_range(e, halo_ok ? lay : NULL, i, idx[i], xt(e->m, n->tensor)->shape[i]);
+    all &= safe[i];
+  }
+  return all;
+}
+bool emit_plain(ectx *e, ex load, sz *idx) {
+  bool safe[MAX_RANK];
+  const local *l = local_of(e, exn(e->m, load)->tensor);
+  return !(l && l->regs) && reads_inside(e, exn(e->m, load), idx, safe);
+}
+lv emit_source(ectx *e, tid t) {
+  const local *l = local_of(e, t);
+  return l && l->lay ? l->ptr : emit_buffer(e, emit_layout(e, t)->buffer, false);
+}
+lv emit_packed(ectx *e, const packed *k, sz off) { /* the lane variable counts from lane_base within the pack */
+  binding *b = bound(e, e->lane);
+  return lb_addi(&e->b, lb_add(&e->b, emit_size(e, off), k->lane_base ? lb_sub(&e->b, b->base, emit_size(e, k->lane_base)) : lb_int(&e->b, 0)), (int64_t)e->v * b->vec_step);
+}
 static evalue emit_load(ectx *e, ex x) {
   ex_node n = *exn(e->m, x);
   const local *l = local_of(e, n.tensor);
@@ -354,31 +384,14 @@ static evalue emit_load(ectx *e, ex x) {
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == x) {
       const packed *k = &e->packs.v[i];
-      /* the lane variable counts from lane_base within the pack */
-      binding *b = bound(e, e->lane);
-      int64_t off = (int64_t)e->v * b->vec_step;
-      lv at = lb_addi(&e->b, lb_add(&e->b, emit_size(e, k->off), k->lane_base ? lb_sub(&e->b, b->base, emit_size(e, k->lane_base)) : lb_int(&e->b, 0)), off);
-      return (evalue){lb_load_ex(&e->b, lt((etype)n.type, e->lanes), k->ptr, at, 0, 0, 0, 0), true};
+      return (evalue){lb_load_ex(&e->b, lt((etype)n.type, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0), true};
     }
   const layout *lay = emit_layout(e, n.tensor);
   tensor *t = xt(e->m, n.tensor);
-  lv ptr = l && l->lay ? l->ptr : emit_buffer(e, lay->buffer, false);
+  lv ptr = emit_source(e, n.tensor);
   sz idx[MAX_RANK];
-  bool ok = true, lanewise = false;
-  bool halo_ok = false;
-  if (n.otherwise && lay->buffer) {
-    bool is;
-    scalar k = identity_const(e, n.otherwise, &is);
-    const struct buffer *bf = &e->p->buffers.v[lay->buffer];
-    halo_ok = is && bf->halo && memcmp(&k, &bf->fill, sizeof k) == 0;
-  }
-  bool safe[MAX_RANK];
-  for (uint32_t i = 0; i < n.nargs; i++) {
-    idx[i] = emit_resolve(e, n.args[i]);
-    safe[i] = emit_in_range(e, halo_ok ? lay : NULL, i, idx[i], t->shape[i]);
-    ok &= safe[i];
-    lanewise |= (dep_sz(e, idx[i]) & D_LANE) != 0;
-  }
+  bool safe[MAX_RANK], ok = reads_inside(e, &n, idx, safe), lanewise = false;
+  for (uint32_t i = 0; i < n.nargs; i++) lanewise |= (dep_sz(e, idx[i]) & D_LANE) != 0;
   if (ok) {
     evalue v = load_at(e, t->type, ptr, emit_address(e, lay, idx), 0, lanewise);
     return v;

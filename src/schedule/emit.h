@@ -25,6 +25,9 @@ typedef struct var_range { atom var; lv lo, hi; } var_range;
 /* A row operand that lies computed in scratch [row of the tile][point of the reduction]: the value, and which point. */
 typedef struct prepared { ex value; uint32_t stage; /* index into the group */ lv ptr; int64_t depth; sz at; } prepared;
 
+/* A sum of products f32(x) * f32(w) of bf16, w a packed constant: the two loads, the stage (index into the group), the variable of which two neighbours are taken at once. */
+typedef struct paired { ex row, lane; uint32_t stage; atom var; } paired;
+
 typedef struct memo_scope { map *m; struct memo_scope *up; } memo_scope;
 typedef struct ectx {
   splan *p;
@@ -44,6 +47,7 @@ typedef struct ectx {
   VEC(var_range) ranges;
   struct { lv ptr, at; sz step; int64_t by, line; } ahead; /* constants to fetch while a reduction runs: `by` elements a step, from at + by * step; those of a cache line */
   const prepared *rows; /* NULL: none */
+  const paired *pair;   /* NULL: the sum goes point by point */
   lv back;            /* bool: this step of a recurrence goes through its constants from behind; 0: in no recurrence */
   memo_scope *memo;
   launch *l;          /* arguments are added to it as they are needed */
@@ -74,6 +78,9 @@ bool emit_scalar(ectx *e, ex x);                           /* the same for all r
 lv emit_vec(ectx *e, evalue x, etype t);                   /* broadcast to `lanes` */
 sz emit_address(ectx *e, const layout *lay, const sz *idx); /* linear offset within the buffer */
 const layout *emit_layout(ectx *e, tid t);                 /* local or global */
+bool emit_plain(ectx *e, ex load, sz *idx);                 /* the load needs no guard; its resolved indices */
+lv emit_source(ectx *e, tid t);                            /* pointer to where a tensor that is read lies */
+lv emit_packed(ectx *e, const packed *k, sz off);          /* index of this copy's first lane, where the tile's begin at off */
 void emit_store(ectx *e, tid t, const sz *idx, evalue v, sop op); /* op: OP_NONE stores; else read-modify-write */
 sz emit_lane_coef(ectx *e, sz address, sz *rest);          /* coefficient of the lane variable; 0 when not linear */
 bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size); /* proved, halo included */

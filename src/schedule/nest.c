@@ -98,7 +98,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     if (from + 1 == vars->n && !e->lane_reduced && !pay && schedule_adds_loads(e, red)) at = group_loop(e, s, v, red, acc, mr, nv, count, lanes, vec);
     lv end = emit_size(e, sym_extent(e->c, v));
     bounded(e, v, &at, &end);
-    lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, 1), 0, &i);
+    lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->pair && e->pair->var == v ? 2 : 1), 0, &i);
     emit_scope(e);
     emit_bind(e, v, i);
     red_loops(e, s, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
@@ -108,6 +108,10 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     return;
   }
   fetch_step(e);
+  if (e->pair) {
+    pair_step(e, e->pair, acc, mr, nv);
+    return;
+  }
   for (uint32_t r = 0; r < mr; r++)
     for (uint32_t v = 0; v < nv; v++) {
       e->r = r;
@@ -203,6 +207,17 @@ static lv best_lane(ectx *e, const ex_node *red, const lv acc[], const lv pay[],
   return lb_op(b, OP_SEL, lt(ET_I64, 1), lb_op(b, OP_EQ, lt(ET_BOOL, 1), at, lb_const(b, lt(ET_I64, 1), none), 0), lb_int(b, 0), at);
 }
 
+/* Two sums in one group are two products that are added, and read nowhere else (two_products of expr/fuse_join.c): the second goes on where the first ended. */
+static bool goes_on(ectx *e, const nest *n, uint32_t i) {
+  uint64_t dummy;
+  if (!i || n->lane_reduced) return false;
+  for (uint32_t k = i - 1; k <= i; k++) {
+    const stage *s = xs(e->m, n->stages.v[k]);
+    const ex_node *red = exn(e->m, s->value);
+    if (red->kind != EX_REDUCE || red->op != RED_SUM || et_kind((etype)red->acc) != K_FLOAT || red->acc != xt(e->m, s->tensor)->type || map_getu(n->stored, s->tensor, &dummy)) return false;
+  }
+  return true;
+}
 static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes) {
   uint32_t nb = e->binds.n;
   emit_scope(e);
@@ -225,10 +240,12 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
       uint32_t al = n->lane_reduced ? lanes : ln, anv = n->lane_reduced ? n->nv : nv;
       lv *acc = NEWN(e->a, lv, (size_t)mr * TILE_V), *pay = NULL, *found = NULL;
       if (arg) pay = NEWN(e->a, lv, (size_t)mr * TILE_V), found = NEWN(e->a, lv, (size_t)mr * TILE_V);
+      lv *before = goes_on(e, n, i) ? e->locals.v[e->locals.n - 1].regs : NULL;
       for (uint32_t r = 0; r < mr; r++)
         for (uint32_t v = 0; v < anv; v++) {
           uint32_t k = r * TILE_V + v;
-          acc[k] = lb_reg(&e->b, lb_const(&e->b, lt(at, al), arg ? (scalar){.i = 0} : schedule_identity((rop)root.op, at)));
+          acc[k] = lb_reg(&e->b, before ? before[k] : lb_const(&e->b, lt(at, al), arg ? (scalar){.i = 0} : schedule_identity((rop)root.op, at)));
+          if (before) before[k] = lb_const(&e->b, lt(at, al), (scalar){.f = EK_PLANTED("schedule-two-products") ? 1 : -0.0}); /* x + -0 is x */
           if (!arg) continue;
           pay[k] = lb_reg(&e->b, lb_const(&e->b, lt(ET_I64, al), (scalar){.i = 0}));
           found[k] = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));
@@ -239,8 +256,9 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
       else {
         prepare_rows(e, n, i, mr);
         fetch_ahead(e, n, i, row);
+        e->pair = pairs_of(n, i, 0);
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
-        e->ahead.ptr = 0, e->rows = NULL;
+        e->ahead.ptr = 0, e->rows = NULL, e->pair = NULL;
       }
       if (conditional) {
         emit_unscope(e);

@@ -38,7 +38,24 @@ static inline void strip(uint8_t *dst, const uint8_t *src, size_t size, int64_t 
   for (int64_t i = 0; i < n; i++)
     for (int64_t p = 0; p < np; p++) memcpy(dst + (size_t)(p * nr + i) * size, src + (i * lane_step + p) * (int64_t)size, size);
 }
+static void write_pairs(const packing *k, const uint8_t *source, pack_piece piece, uint8_t *to) {
+  const size_t size = (size_t)k->size;
+  for (int64_t item = piece.first; item < piece.last; item++) {
+    int64_t lane = item % k->panels * k->nr, n = min64(k->nr, k->lanes - lane), at = chosen(k, item / k->panels) + lane * k->lane_step;
+    uint8_t *dst = to + ((size_t)(item - piece.first) * (size_t)k->depth + (size_t)piece.from) * (size_t)k->nr * size;
+    for (int64_t p = piece.from; p < piece.to; p += 2, dst += (size_t)k->nr * 2 * size) {
+      const uint8_t *src[2] = {source + (at + point(k, p)) * k->size, source + (at + point(k, p + 1)) * k->size};
+      memset(dst + (size_t)n * 2 * size, 0, (size_t)(k->nr - n) * 2 * size);
+      for (int64_t i = 0; i < n; i++)
+        for (int h = 0; h < 2; h++) memcpy(dst + (size_t)(2 * i + (EK_PLANTED("schedule-pairs") ? 0 : h)) * size, src[h] + i * k->lane_step * k->size, size);
+    }
+  }
+}
 void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to) {
+  if (k->pairs) {
+    write_pairs(k, source, piece, to);
+    return;
+  }
   const size_t size = (size_t)k->size, row = (size_t)k->nr * size;
   const int64_t inner = k->nred ? k->count[k->nsel + k->nred - 1] : 1, step = k->nred ? k->step[k->nsel + k->nred - 1] : 0;
   for (int64_t item = piece.first; item < piece.last; item++) {
@@ -139,6 +156,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   off = sym_muli(c, sym_add(c, sym_muli(c, off, inner), red), nr);
   int64_t total, size = et_bytes(t->type);
   if (!mul64(sel * npanels * inner, nr, &total) || !mul64(total, size, &k)) return false;
+  pack->pairs = pairs_of(n, stage, load) != NULL;
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner;
   buffer b = {.kind = BUF_WEIGHTS, .type = t->type, .name = arena_fmt(e->a, "%s.packed", t->name), .elems = sym_int(c, total), .source = {t->data.data, t->data.bytes}, .pack = pack};
   vec_push(e->a, e->p->buffers, b);

@@ -18,16 +18,17 @@ typedef struct laxis { uint32_t n; const ldigit *d; sz lo, hi; /* halo in elemen
 typedef struct layout { bool known; uint32_t buffer; /* index into plan.buffers */ sz base; uint32_t rank; laxis *axes; } layout;
 
 /* Weights in the order in which a kernel reads them, as a recipe: nothing is moved before somebody asks (packing_write). The pack is [items][depth][nr]: an item is one panel of nr lanes at one choice of the selecting
- * variables, in it comes one point of the reduction after the other; lanes beyond the last are 0. Steps are elements of the source. Two recipes are the same if their bytes are. */
+ * variables, in it comes one point of the reduction after the other; lanes beyond the last are 0. In pairs (depth is even then) a lane's values of two points stand side by side: [items][depth/2][nr][2]. Steps are elements
+ * of the source. Two recipes are the same if their bytes are. */
 typedef struct packing {
   int64_t size;                                          /* bytes of an element */
   int64_t base, lane_step, lanes, nr, panels;
-  int64_t depth, nsel, nred;                             /* depth: product of the reductions' counts */
+  int64_t depth, nsel, nred, pairs;                      /* depth: product of the reductions' counts; pairs: 0, 1 */
   int64_t count[3 * MAX_RANK], step[3 * MAX_RANK];       /* of the selecting variables, then of the reductions, outer to inner */
 } packing;
 int64_t packing_items(const packing *k);
 int64_t packing_bytes(const packing *k);                 /* of the whole pack */
-/* Points from..to-1 of the items first..last-1. Pieces may be written in any order and by several threads. */
+/* Points from..to-1 of the items first..last-1, from and to even in pairs. Pieces may be written in any order and by several threads. */
 typedef struct pack_piece { int64_t first, last, from, to; } pack_piece;
 void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to); /* to: where the piece's first item begins */
 bytes packing_reads(const packing *k, const void *source, pack_piece piece); /* the source's bytes that the piece is made of lie in here */

@@ -29,6 +29,23 @@ static const example examples[] = {
      "tensor w: f32[M, K] input \"w\"\n"
      "stage y: f32[a<N, c<M] out = sum[k<K] x[a, k] * w[c, k]\n"
      "output y \"y\"\n"},
+    {"products of bf16: two points at a time where the machine can, one where their number is odd", "N=1; N=3",
+     "size N\n"
+     "tensor x: bf16[N, 29, 24] input \"x\"\n"
+     "tensor w: bf16[24, 37] const @\n"
+     "tensor v: bf16[29, 23] input \"v\"\n"
+     "tensor u: bf16[23, 37] const @\n"
+     "stage y: f32[n<N, a<29, c<37] out = max(sum[k<24] f32(x[n, a, k]) * f32(w[k, c]), 0.5)\n"
+     "stage z: f32[d<29, e<37] out = sum[l<23] f32(v[d, l]) * f32(u[l, e])\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"convolution of bf16 with a border, its result in bf16", "N=1; N=2",
+     "size N\n"
+     "tensor x: bf16[N, 11, 9, 6] input \"x\"\n"
+     "tensor w: bf16[40, 3, 3, 6] const @\n"
+     "stage r: bf16[n<N, h<11, v<9, k<6] = bf16(exp(f32(x[n, h, v, k]) * -1.0))\n"
+     "stage c: f32[n1<N, h1<11, v1<9, m<40] = sum[p<3, q<3, k1<6] f32((load r[n1, h1 + p - 1, v1 + q - 1, k1] else 0.0bf16)) * f32(w[m, p, q, k1])\n"
+     "stage y: bf16[n2<N, h2<11, v2<9, m2<40] out = bf16(max(c[n2, h2, v2, m2], 0.0))\n"
+     "output y \"y\"\n"},
     {"batched product of three operands with another type of sum", "B=1 N=5; B=3 N=18",
      "size B\nsize N\n"
      "tensor x: f32[B, N, 6] input \"x\"\n"
