@@ -25,6 +25,7 @@ struct pw {
   uint64_t fuel, spent;
   uint64_t cache_bytes;
   bool convert, narrow;
+  map *exact;     /* stages whose factors are not to be rounded: those of a transform, which would magnify the error */
   uint64_t widen; /* element types (bit 1 << etype) whose arithmetic is done in f32 */
   VEC(u32vec) readers; /* per tensor: live stages that read it, each once */
   VEC(u32vec) loads;   /* per stage: its distinct load nodes */

@@ -1,7 +1,8 @@
 /* Which tensors are kept in bf16, if the user allows it?
  *
  * Products with constants: where a sum over f32 products has a constant for one factor and a tensor for the other, both are stored in bf16 and the products are those of their values; sums stay in f32, and so does everything
- * else. Halves what is read, and machines that multiply pairs of bf16 do twice as much an instruction (schedule/pairs.c). The error is that of rounding each factor to 8 bits.
+ * else. Halves what is read, and machines that multiply pairs of bf16 do twice as much an instruction (schedule/pairs.c). The error is that of rounding each factor to 8 bits. Not the products of
+ * a Winograd transform, whose sums would magnify that: where it beats a product of bf16 it is one of f32.
  *
  * A stage stores its own values rounded, so that whoever reads them gets rounded ones; so do the pieces of a placement. What must keep its type (inputs, outputs, values of branches and recurrences) is copied. Only where
  * an even number of points of the sum lie side by side.
@@ -37,9 +38,9 @@ static bool even_sum(pw *p, ex x, const roles *r, uint32_t first) {
 static bool match(pw *p, uint32_t s, ex *x, ex *w, bool *inner) { /* inner: along x's last axis */
   emodule *m = p->m;
   roles r;
-  if (!stage_is_reduce(p, s) || xs(m, s)->scan || !expr_roles(m, s, p->a, &r)) return false;
+  if (!stage_is_reduce(p, s) || xs(m, s)->scan || map_getu(p->exact, s, &(uint64_t){0}) || !expr_roles(m, s, p->a, &r)) return false;
   const ex_node *red = exn(m, r.red);
-  if (r.cls != KC_CONTRACTION || !r.two || !r.b_const || red->op != RED_SUM || red->where || red->type != ET_F32 || red->acc != ET_F32 || r.a.n != 1 || r.b.n != 1) return false;
+  if ((r.cls != KC_CONTRACTION && r.cls != KC_MATVEC) || !r.two || !r.b_const || red->op != RED_SUM || red->where || red->type != ET_F32 || red->acc != ET_F32 || r.a.n != 1 || r.b.n != 1) return false;
   *x = r.a.v[0], *w = r.b.v[0];
   const ex_node *lx = exn(m, *x), *lw = exn(m, *w);
   *inner = lx->kind == EX_LOAD && lx->nargs && even_sum(p, *x, &r, lx->nargs - 1);
@@ -118,7 +119,7 @@ static tid round_copy(narrower *w, uint32_t reader, tid t) {
 /* ---- values ---- */
 static ex read_as(emodule *m, ex e, tid t) {
   ex_node n = *exn(m, e);
-  return expr_cast(m, ET_F32, expr_load(m, t, n.args, n.nargs, n.otherwise ? expr_const(m, ET_BF16, exn(m, n.otherwise)->k) : 0));
+  return expr_cast(m, ET_F32, expr_load(m, t, n.args, n.nargs, n.otherwise && !EK_PLANTED("narrow") ? expr_const(m, ET_BF16, exn(m, n.otherwise)->k) : 0));
 }
 static ex read_kept(void *env, emodule *m, ex e) { /* of tensors that are kept in bf16 only */
   narrower *w = env;

@@ -63,6 +63,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   p.narrow = o && o->narrow;
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
   p.lates = map_new(p.a);
+  p.exact = map_new(p.a);
   p.canon_vars = map_new(p.a);
   pass_index(&p);
   for (const expr_pass *q = expr_passes; q->name; q++) {

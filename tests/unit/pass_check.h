@@ -5,6 +5,7 @@
 #include "expr/build.h"
 #include "expr/passes.h"
 #include <math.h>
+#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +59,25 @@ static inline void pc_inputs(pass_check *p, arena *a) {
     for (int64_t e = 0; e < n; e++) et_store(t->type, q + e * et_bytes(t->type), et_kind(t->type) == K_FLOAT ? (scalar){.f = pc_random(p) * 2 - 1} : (scalar){.i = (int64_t)(pc_random(p) * 2)});
     x->data = q, x->bytes = (size_t)n * et_bytes(t->type);
   }
+}
+/* The text with numbers for each @, as many as the shape before it says. */
+static inline const char *pc_constants(arena *a, const char *text) {
+  sbuf b = sbuf_new(a);
+  uint32_t salt = 1;
+  for (const char *s = text; *s; s++) {
+    if (*s != '@') {
+      sb_putc(&b, *s);
+      continue;
+    }
+    long n = 1;
+    const char *d = s;
+    while (*d != '[') d--;
+    while (*d != ']') n *= strtol(d + 1, (char **)&d, 10);
+    sb_putc(&b, '[');
+    for (long i = 0; i < n; i++, salt = salt * 1664525 + 1013904223) sb_fmt(&b, "%s%d.%02d", i ? ", " : "", 0, (int)(salt >> 16) % 50 * 2 + 1);
+    sb_putc(&b, ']');
+  }
+  return b.s;
 }
 static inline evaluation *pc_evaluation(pass_check *p, arena *a) {
   evaluation *v = expr_eval_new(p->m, a, 1);

@@ -46,6 +46,13 @@ static const example examples[] = {
      "stage c: f32[n1<N, h1<11, v1<9, m<40] = sum[p<3, q<3, k1<6] f32((load r[n1, h1 + p - 1, v1 + q - 1, k1] else 0.0bf16)) * f32(w[m, p, q, k1])\n"
      "stage y: bf16[n2<N, h2<11, v2<9, m2<40] out = bf16(max(c[n2, h2, v2, m2], 0.0))\n"
      "output y \"y\"\n"},
+    {"two products that are added, with a scale and what comes of it; four more rows than tiles", "",
+     "tensor x: f32[18, 12] input \"x\"\n"
+     "tensor h: f32[18, 9] input \"h\"\n"
+     "tensor w: f32[12, 40] const @\n"
+     "tensor u: f32[9, 40] const @\n"
+     "stage y: f32[a<18, c<40] out = tanh((sum[k<12] x[a, k] * w[k, c]) + 0.5 + (sum[j<9] h[a, j] * u[j, c])) * 2.0\n"
+     "output y \"y\"\n"},
     {"batched product of three operands with another type of sum", "B=1 N=5; B=3 N=18",
      "size B\nsize N\n"
      "tensor x: f32[B, N, 6] input \"x\"\n"
@@ -344,24 +351,6 @@ static const example examples[] = {
 };
 
 /* ---- texts ---- */
-static const char *with_numbers(arena *a, const char *text) {
-  sbuf b = sbuf_new(a);
-  uint32_t salt = 1;
-  for (const char *s = text; *s; s++) {
-    if (*s != '@') {
-      sb_putc(&b, *s);
-      continue;
-    }
-    long n = 1;
-    const char *d = s;
-    while (*d != '[') d--;
-    while (*d != ']') n *= strtol(d + 1, (char **)&d, 10);
-    sb_putc(&b, '[');
-    for (long i = 0; i < n; i++, salt = salt * 1664525 + 1013904223) sb_fmt(&b, "%s%d.%02d", i ? ", " : "", 0, (int)(salt >> 16) % 50 * 2 + 1);
-    sb_putc(&b, ']');
-  }
-  return b.s;
-}
 static void numbers(pass_check *p) { /* integers: indices, those of `far` also outside of what they are for */
   for (uint32_t k = 0; k < p->m->inputs.n; k++) {
     ndarray *x = &p->in[k];
@@ -441,7 +430,7 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     sizes = end + strspn(end, " ");
   }
   CTX_TRY(c) {
-    const char *text = with_numbers(ctx_arena(c), x->text), *other = strstr(text, "reference:"), *refusal = strstr(text, "refused:");
+    const char *text = pc_constants(ctx_arena(c), x->text), *other = strstr(text, "reference:"), *refusal = strstr(text, "refused:");
     emodule *m = expr_parse(c, arena_strndup(ctx_arena(c), text, other ? (size_t)(other - text) : refusal ? (size_t)(refusal - text) : strlen(text)), "example"), *ref = other ? expr_parse(c, other + strlen("reference:"), "reference") : m;
     if (!m || !ref) ctx_unwind(c);
     pass_check p = {.m = ref, .seed = 88172645463325252u};
