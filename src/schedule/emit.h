@@ -26,7 +26,7 @@ typedef struct var_range { atom var; lv lo, hi; } var_range;
 typedef struct prepared { ex value; uint32_t stage; /* index into the group */ lv ptr; int64_t depth; sz at; } prepared;
 
 /* A sum of products f32(x) * f32(w) of bf16, w a packed constant: the two loads, the stage (index into the group), the variable of which two neighbours are taken at once. */
-typedef struct paired { ex row, lane; uint32_t stage; atom var; } paired;
+typedef struct dotted { ex row, lane; uint32_t stage; atom var; } dotted;
 
 typedef struct memo_scope { map *m; struct memo_scope *up; } memo_scope;
 typedef struct ectx {
@@ -47,7 +47,7 @@ typedef struct ectx {
   VEC(var_range) ranges;
   struct { lv ptr, at; sz step; int64_t by, line; } ahead; /* constants to fetch while a reduction runs: `by` elements a step, from at + by * step; those of a cache line */
   const prepared *rows; /* NULL: none */
-  const paired *pair;   /* NULL: the sum goes point by point */
+  const dotted *dot;    /* NULL: the sum goes point by point */
   lv back;            /* bool: this step of a recurrence goes through its constants from behind; 0: in no recurrence */
   memo_scope *memo;
   launch *l;          /* arguments are added to it as they are needed */

@@ -68,7 +68,7 @@ int64_t kernel_extent(kctx *k, atom v, int64_t otherwise) { return sym_int_or(k-
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   ectx *e = &k->e;
   if (!ch->lane || ch->lane_reduced || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE) return;
-  kernel_pairs(e, n);
+  kernel_dots(e, n);
   bool tiled = ch->row && ch->lane_outer;
   for (uint32_t i = 0; i < acc->n; i++) {
     access *a = &acc->v[i];
@@ -80,8 +80,8 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       vec_push(k->a, n->packs, pl);
       continue;
     }
-    for (uint32_t q = 0; q < n->pairs.n; q++) /* not packed: not in pairs */
-      if (n->pairs.v[q].stage == a->stage && n->pairs.v[q].lane == a->load) n->pairs.v[q] = n->pairs.v[--n->pairs.n];
+    for (uint32_t q = 0; q < n->dots.n; q++) /* not packed: not in pairs */
+      if (n->dots.v[q].stage == a->stage && n->dots.v[q].lane == a->load) n->dots.v[q] = n->dots.v[--n->dots.n];
     /* A run-time operand is copied, one panel at a time, when it is not contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few cache sets. */
     if (!tiled || a->constant || (q == 1 && (n->row.lo || kernel_extent(k, ch->row, 0) < 128))) continue;
     bool inside = false; /* a panel is packed outside the inner loops */

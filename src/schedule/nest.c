@@ -98,7 +98,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     if (from + 1 == vars->n && !e->lane_reduced && !pay && schedule_adds_loads(e, red)) at = group_loop(e, s, v, red, acc, mr, nv, count, lanes, vec);
     lv end = emit_size(e, sym_extent(e->c, v));
     bounded(e, v, &at, &end);
-    lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->pair && e->pair->var == v ? 2 : 1), 0, &i);
+    lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->dot && e->dot->var == v ? 2 : 1), 0, &i);
     emit_scope(e);
     emit_bind(e, v, i);
     red_loops(e, s, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
@@ -108,8 +108,8 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     return;
   }
   fetch_step(e);
-  if (e->pair) {
-    pair_step(e, e->pair, acc, mr, nv);
+  if (e->dot) {
+    dot_step(e, e->dot, acc, mr, nv);
     return;
   }
   for (uint32_t r = 0; r < mr; r++)
@@ -256,9 +256,9 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
       else {
         prepare_rows(e, n, i, mr);
         fetch_ahead(e, n, i, row);
-        e->pair = pairs_of(n, i, 0);
+        e->dot = dot_of(n, i, 0);
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
-        e->ahead.ptr = 0, e->rows = NULL, e->pair = NULL;
+        e->ahead.ptr = 0, e->rows = NULL, e->dot = NULL;
       }
       if (conditional) {
         emit_unscope(e);

@@ -28,7 +28,7 @@ typedef struct nest {
   sz npanels;
   VEC(packload) packs;
   VEC(prepared) rows;    /* operands that a tile computes before its sum */
-  VEC(paired) pairs;     /* sums of products of bf16 that go two points at a time */
+  VEC(dotted) dots;      /* sums of products of bf16 that go two points at a time */
   map *stored;           /* tensors of the group that go to memory */
 } nest;
 uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in which every stage of the group fits one register */
@@ -36,10 +36,10 @@ void nest_emit(ectx *e, nest *n);
 /* condition.c */
 bool open_condition(ectx *e, const ex_node *red); /* opens an `if` when it returns true; bounds of variables go to e->ranges */
 bool bounded(ectx *e, atom var, lv *lo, lv *hi);  /* tightens lo..hi by them */
-/* pairs.c */
-void kernel_pairs(ectx *e, nest *n);               /* finds n->pairs */
-const paired *pairs_of(const nest *n, uint32_t stage, ex lane); /* lane: the constant's load, or 0 for any; NULL: none */
-void pair_step(ectx *e, const paired *k, lv acc[], uint32_t mr, uint32_t nv); /* at the point bound to the reduction's variables, and the next one */
+/* dot.c */
+void kernel_dots(ectx *e, nest *n);               /* finds n->dots */
+const dotted *dot_of(const nest *n, uint32_t stage, ex lane); /* lane: the constant's load, or 0 for any; NULL: none */
+void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv); /* at the point bound to the reduction's variables, and the next one */
 /* prepare.c: from here to e->ahead.ptr = 0 every step of the reduction (fetch_step) fetches a part of the next panel of constants; row: of the tile */
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row);
 void fetch_step(ectx *e);

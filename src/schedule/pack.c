@@ -156,7 +156,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   off = sym_muli(c, sym_add(c, sym_muli(c, off, inner), red), nr);
   int64_t total, size = et_bytes(t->type);
   if (!mul64(sel * npanels * inner, nr, &total) || !mul64(total, size, &k)) return false;
-  pack->pairs = pairs_of(n, stage, load) != NULL;
+  pack->pairs = dot_of(n, stage, load) != NULL;
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner;
   buffer b = {.kind = BUF_WEIGHTS, .type = t->type, .name = arena_fmt(e->a, "%s.packed", t->name), .elems = sym_int(c, total), .source = {t->data.data, t->data.bytes}, .pack = pack};
   vec_push(e->a, e->p->buffers, b);

@@ -14,7 +14,7 @@ void kernel_prepare(kctx *k, nest *n) {
     const u32vec *vars = &n->reds[i];
     int64_t depth = 1, ext = 0;
     sz at = sym_int(k->c, 0);
-    if (pairs_of(n, i, 0) || !body || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n) continue;
+    if (dot_of(n, i, 0) || !body || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n) continue;
     for (uint32_t j = 0; j < vars->n && depth; j++) {
       sz size = sym_extent(k->c, vars->v[j]);
       if (!sym_is_int(k->c, size, &ext) || ext > 1 << 20 || depth > 1 << 20) depth = ext = 0;
@@ -102,5 +102,5 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
 void fetch_step(ectx *e) {
   if (!e->ahead.ptr) return;
   lv at = lb_add(&e->b, e->ahead.at, lb_muli(&e->b, emit_size(e, e->ahead.step), e->ahead.by));
-  for (int64_t i = 0; i < e->ahead.by * (e->pair ? 2 : 1); i += e->ahead.line) lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i));
+  for (int64_t i = 0; i < e->ahead.by * (e->dot ? 2 : 1); i += e->ahead.line) lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i));
 }

@@ -18,7 +18,7 @@ static bool pair_address(ectx *e, ex x, atom var, sz *half) {
   sz idx[MAX_RANK], coef, rest;
   return emit_plain(e, x, idx) && sym_linear(e->c, emit_address(e, emit_layout(e, n->tensor), idx), var, &coef, &rest) && sym_eq(e->c, coef, sym_int(e->c, 1)) && sym_exact_div(e->c, rest, sym_int(e->c, 2), half);
 }
-void kernel_pairs(ectx *e, nest *n) {
+void kernel_dots(ectx *e, nest *n) {
   const target *t = e->p->t;
   uint32_t L = nest_lanes(e, &n->stages);
   if (!t->bf16dot || !t->masks || L * 32 != 512 || !n->lane.var || n->lane_reduced) return;
@@ -26,20 +26,20 @@ void kernel_pairs(ectx *e, nest *n) {
     const ex_node *red = exn(e->m, xs(e->m, n->stages.v[i])->value), *body = red->kind == EX_REDUCE ? exn(e->m, red->body) : NULL;
     const u32vec *vars = &n->reds[i];
     if (!body || red->op != RED_SUM || red->acc != ET_F32 || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n) continue;
-    paired k = {.row = narrow_load(e, body->args[0]), .lane = narrow_load(e, body->args[1]), .stage = i, .var = vars->v[vars->n - 1]};
-    if (k.row && k.lane && is_constant(e, k.row)) k = (paired){k.lane, k.row, i, k.var};
+    dotted k = {.row = narrow_load(e, body->args[0]), .lane = narrow_load(e, body->args[1]), .stage = i, .var = vars->v[vars->n - 1]};
+    if (k.row && k.lane && is_constant(e, k.row)) k = (dotted){k.lane, k.row, i, k.var};
     sz half;
     if (!k.row || !k.lane || !is_constant(e, k.lane) || is_constant(e, k.row) || sym_int_or(e->c, sym_extent(e->c, k.var), 1) % 2) continue;
     if (value_uses(e, k.row, n->lane.var) || (n->row.var && value_uses(e, k.lane, n->row.var)) || !pair_address(e, k.row, k.var, &half)) continue;
-    vec_push(e->a, n->pairs, k);
+    vec_push(e->a, n->dots, k);
   }
 }
-const paired *pairs_of(const nest *n, uint32_t stage, ex lane) {
-  for (uint32_t i = 0; i < n->pairs.n; i++)
-    if (n->pairs.v[i].stage == stage && (!lane || n->pairs.v[i].lane == lane)) return &n->pairs.v[i];
+const dotted *dot_of(const nest *n, uint32_t stage, ex lane) {
+  for (uint32_t i = 0; i < n->dots.n; i++)
+    if (n->dots.v[i].stage == stage && (!lane || n->dots.v[i].lane == lane)) return &n->dots.v[i];
   return NULL;
 }
-void pair_step(ectx *e, const paired *k, lv acc[], uint32_t mr, uint32_t nv) {
+void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv) {
   const packed *w = NULL;
   lv wide[TILE_V], at = lb_op(&e->b, OP_SHR, lt(ET_I64, 1), emit_size(e, sym_of_atom(e->c, k->var)), lb_int(&e->b, 1), 0);
   sz half;
