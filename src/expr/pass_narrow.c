@@ -41,6 +41,7 @@ static bool match(pw *p, uint32_t s, ex *x, ex *w, bool *inner) { /* inner: alon
   if (!stage_is_reduce(p, s) || xs(m, s)->scan || map_getu(p->exact, s, &(uint64_t){0}) || !expr_roles(m, s, p->a, &r)) return false;
   const ex_node *red = exn(m, r.red);
   if ((r.cls != KC_CONTRACTION && r.cls != KC_MATVEC) || !r.two || !r.b_const || red->op != RED_SUM || red->where || red->type != ET_F32 || red->acc != ET_F32 || r.a.n != 1 || r.b.n != 1) return false;
+  if (whole_sum(p, r.red)) return false; /* exact as it is */
   *x = r.a.v[0], *w = r.b.v[0];
   const ex_node *lx = exn(m, *x), *lw = exn(m, *w);
   *inner = lx->kind == EX_LOAD && lx->nargs && even_sum(p, *x, &r, lx->nargs - 1);

@@ -6,7 +6,7 @@
  *   passes  what the passes made of them           jit   compiled in full, 1 and 2 threads             c    saved as C, compiled by cc (strictest warnings are errors), loaded
  *   likely  as jit, with --dim S=0:V:100000 for    cache as jit, then taken from a cache on disk, 1 and 2 threads
  *           open sizes, V of the first reference: it uses the variant, others the general code
- *   onnx    saved as a model, which is read again and compiled
+ *   onnx    saved as a model, which is read again and compiled               bf16 as jit, with --precision bf16: within 0.05 and 5 % of the references
  *
  * References: NAME.npz, NAME.v*.npz and NAME.ref*.npz beside NAME.onnx. Models over 200 M multiply-adds are too slow for eval and passes, which are then skipped. Compiled modes check also that
  *   - a second run gives the same bits and calls neither malloc, calloc, realloc, aligned_alloc nor mmap,
@@ -23,8 +23,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-typedef enum { M_EVAL, M_PASSES, M_O0, M_JIT, M_LIKELY, M_CACHE, M_SO, M_C, M_ONNX, MODES } mode;
-static const char *const mode_names[MODES] = {"eval", "passes", "O0", "jit", "likely", "cache", "so", "c", "onnx"};
+typedef enum { M_EVAL, M_PASSES, M_O0, M_JIT, M_BF16, M_LIKELY, M_CACHE, M_SO, M_C, M_ONNX, MODES } mode;
+static const char *const mode_names[MODES] = {"eval", "passes", "O0", "jit", "bf16", "likely", "cache", "so", "c", "onnx"};
 static const int64_t eval_limit = 200 * 1000 * 1000;
 static bool verbose;
 static const char *tolerances;
@@ -73,11 +73,11 @@ static const char *turned(char *why, size_t room, const char *name, const ndarra
 typedef struct criterion { tolerance t; double cosine; /* of rows, instead; 0: none */ } criterion;
 static criterion criterion_of(subject *u, const char *ref) {
   criterion t = {{1e-3, 1e-4}, 0};
+  if (u->m == M_BF16) return (criterion){{0.05, 0.05}, 0};
   const char *name = strrchr(ref, '/') + 1;
   FILE *f = tolerances ? fopen(tolerances, "re") : NULL;
   char line[512], who[256];
   criterion found = {0};
-  (void)u;
   while (f && fgets(line, sizeof line, f))
     if ((sscanf(line, "%255s %lf %lf", who, &found.t.rtol, &found.t.atol) == 3 || sscanf(line, "%255s cosine %lf", who, &found.cosine) == 2) && !strcmp(who, name)) t = found;
   if (f) fclose(f);
@@ -154,6 +154,7 @@ static bool get_module(subject *u, ek_model *model, ek_module **code) {
   o.compile_threads = 1, o.threads = 1;
   o.optimize = u->m == M_O0 ? 0 : 3;
   o.evaluate = u->m == M_EVAL ? 1 : u->m == M_PASSES ? 2 : 0;
+  if (u->m == M_BF16) o.precision = EK_PRECISION_BF16;
   if (u->m == M_LIKELY) s = open_sizes(u, model), o.dims = dims;
   for (uint32_t i = 0; i < s.n; i++) dims[i] = arena_fmt(u->a, "%s=0:%lld:100000", s.name[i], (long long)s.value[i]);
   if (u->m == M_CACHE) {
@@ -407,7 +408,7 @@ static void end(job *j, int status) {
   remove_tree(j->work);
 }
 int main(int argc, char **argv) {
-  const char *modes = "eval passes O0 jit likely cache so c";
+  const char *modes = "eval passes O0 jit bf16 likely cache so c";
   int jobs = 2, opt;
   unsigned limit = 120;
   while ((opt = getopt(argc, argv, "j:m:t:k:v")) != -1) {
