@@ -37,6 +37,12 @@ refuses "an array of another rank" 'x.*f32\[N, 3\].*f32\[6\]' run "$model" --inp
 refuses "a file that is cut off" 'short.npy' run "$model" --input x="$work/short.npy"
 refuses "a shape that overflows" 'huge.npy' run "$model" --input x="$work/huge.npy"
 refuses "a missing file" 'nowhere' run "$model" --input x="$work/nowhere.npy"
+echo 'graph "w" ir 8 opset 17 { input x: f32[n, 1, h, 5]
+ y: f32[n, 1, k, 3] = MaxPool(x) {kernel_shape = [3, 3]} "pool"
+ z: f32[n, 1, k, 3] = Relu(y) "relu"
+ output z }' >"$work/window.graph"
+npy "$work/small.npy" '<f4' '(2, 1, 1, 5)' 40
+refuses "an input smaller than its window" 'pool.*axis 2.*negative' run "$work/window.graph" --input x="$work/small.npy"
 refuses "an unknown input" 'y' run "$model" --input y=zeros
 refuses "a missing model" 'nowhere' run "$work/nowhere.onnx"
 : >"$work/empty.onnx"

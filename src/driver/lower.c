@@ -246,6 +246,15 @@ static const char *open_names(low *L, const graph *g) { /* for messages: the dim
     }
   return b.n ? b.s : "; the model has no open dimensions";
 }
+/* A dimension that is not certain to be 0 or more, such as W - 2, is looked at when its sizes are known. */
+static void guard_dim(emodule *m, const stage *s, const tensor *t, uint32_t d) {
+  sz dim = sym_canon(m->c, t->shape[d]);
+  if (sym_is_int(m->c, dim, NULL) || sym_uses_kind(m->c, dim, AT_DATA) || sym_ge0(m->c, dim)) return;
+  for (uint32_t i = 0; i < m->guards.n; i++)
+    if (m->guards.v[i].ge0 == dim && !m->guards.v[i].is_eq && (!m->guards.v[i].block || m->guards.v[i].block == s->block)) return;
+  guard g = {.ge0 = dim, .text = arena_fmt(m->a, "%s: the size of axis %u, %s, is negative", t->name, d, sym_str(m->c, dim)), .block = s->block};
+  vec_push(m->a, m->guards, g);
+}
 /* A late size that is a dimension of what is computed in its block is not negative: it is refused where it is found. */
 static void found_dims(emodule *m) {
   atom a;
@@ -261,6 +270,8 @@ static void found_dims(emodule *m) {
         if (lo < 0 && hi >= 0) sym_symbol(m->c, sym_name(m->c, a), 0, hi);
       }
   }
+  for (uint32_t i = 0; i < m->stages.n; i++)
+    for (uint32_t d = 0; !xs(m, i)->dead && d < xt(m, xs(m, i)->tensor)->rank; d++) guard_dim(m, xs(m, i), xt(m, xs(m, i)->tensor), d);
 }
 emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t ndims) {
   low L = {.c = g->c, .lib = lib, .dims = dims, .ndims = ndims, .suffix = ""};

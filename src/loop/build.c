@@ -233,7 +233,7 @@ static uint32_t new_block(lbuild *b) {
 }
 void lb_for(lbuild *b, const char *name, lv lo, lv hi, lv step, unsigned unroll, lv *index) {
   scalar l, h, s;
-  if (loop_const(b->f, lo, &l) && loop_const(b->f, hi, &h) && loop_const(b->f, step, &s) && l.i < h.i && h.i - l.i <= s.i) {
+  if (loop_const(b->f, lo, &l) && loop_const(b->f, hi, &h) && loop_const(b->f, step, &s) && l.i < h.i && (uint64_t)h.i - (uint64_t)l.i <= (uint64_t)s.i) {
     *index = lo;
     struct lb_scope *in = open_scope(b, b->block, 0);
     in->inlined = true;

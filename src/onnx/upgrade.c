@@ -127,7 +127,9 @@ static void respell(up *u, const rule *r) {
 
 static void float_to_int(up *u, const rule *r) {
   const attr *a = node_attr(u->n, r->attr);
-  if (a && a->kind == AK_FLOAT) node_set_int(u->g, u->n, r->attr, (int64_t)a->f);
+  if (!a || a->kind != AK_FLOAT) return;
+  if (fabs(a->f) < 0x1p62) node_set_int(u->g, u->n, r->attr, (int64_t)a->f);
+  else diag_error(u->c, E_MODEL, u->n->name, "attribute '%s' of %s must be a whole number, not %g", r->attr, u->n->op, a->f);
 }
 
 static void ints_to_input(up *u, const rule *r) {

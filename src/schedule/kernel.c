@@ -84,8 +84,8 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       if (n->dots.v[q].stage == a->stage && n->dots.v[q].lane == a->load) n->dots.v[q] = n->dots.v[--n->dots.n];
     /* A run-time operand is copied, one panel at a time, when it is not contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few cache sets. */
     if (!tiled || a->constant || (q == 1 && (n->row.lo || kernel_extent(k, ch->row, 0) < 128))) continue;
-    bool inside = false; /* a panel is packed outside the inner loops */
-    for (uint32_t v = 0; v < n->inner.n; v++) inside |= address_uses(e, a->address, n->inner.v[v].var);
+    bool inside = value_uses(e, a->load, ch->row); /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
+    for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(e, a->load, n->inner.v[v].var);
     if (inside) continue;
     /* run-time operand: one panel at a time in scratch */
     uint32_t L = nest_lanes(e, &n->stages);

@@ -188,7 +188,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     }
   }
   if (!ch.lane) return ch;
-  int64_t lext = sym_int_or(c, sym_extent(c, ch.lane), -1);
+  int64_t lext = min64(sym_int_or(c, sym_extent(c, ch.lane), -1), 1ll << 40);
   int64_t vecs = lext < 0 ? 64 : (lext + L - 1) / L;
   if (ch.lane_reduced) {
     ch.nv = vecs >= 4 ? 4 : vecs >= 2 ? 2 : 1;
@@ -211,7 +211,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (q > 0) stride = q * a->bytes;
       }
       if (!shares || bad) continue;
-      int64_t ext = sym_int_or(c, sym_extent(c, v), 6); /* a symbolic size may be 1: a known one of some length is better */
+      int64_t ext = min64(sym_int_or(c, sym_extent(c, v), 6), 1ll << 40); /* a symbolic size may be 1: a known one of some length is better */
       /* the largest; of equals the one with the smaller stride */
       if (ext > rext || (ext == rext && stride < rstride)) {
         ch.row = v;
@@ -249,7 +249,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       if (mr * nv + nv + 1 > R || mr > rext || nv > vecs) continue;
       if (stencil && mr > 8) continue;
       double cost = tile_cost(rext, vecs, mr, nv);
-      if (t->l1 && (uint64_t)(steps * nv * L) * panel > t->l1) cost += PANEL_VECTOR * (double)((rext + mr - 1) / mr * vecs);
+      if (t->l1 && (uint64_t)(steps * nv * L) * panel > t->l1) cost += PANEL_VECTOR * (double)((rext + mr - 1) / mr) * (double)vecs;
       if (rext % mr) cost *= 1.02; /* an edge leaf costs code */
       if (vecs % nv) cost *= 1.02;
       if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch.mr * ch.nv)) {
