@@ -32,16 +32,20 @@ static uint32_t own_stage(fuser *f, tid t) { /* of this block, or UINT32_MAX */
   return q && xs(f->m, q - 1)->block == f->block && f->where[q - 1] ? q - 1 : UINT32_MAX;
 }
 static bool leaves(fuser *f, uint32_t s) { return f->p->pinned.v[xs(f->m, s)->tensor] || f->placed[s]; }
-static int64_t bytes_of(fuser *f, tid t, const u32vec *without) { /* of a point of the variables `without` */
-  const stage *s = xs(f->m, xt(f->m, t)->stage);
+static int64_t bytes_of(const chain *h, uint32_t st, const u32vec *without) { /* what stage st hands over at a point of the common variables `without` */
+  fuser *f = h->f;
+  const stage *s = xs(f->m, st);
   uint32_t nd = expr_ndigits(s);
   digit *d = NEWN(f->a, digit, nd + 1);
   u32vec vars = {0};
   int64_t b;
   expr_digits(s, d);
-  for (uint32_t i = 0; i < nd; i++)
-    if (!vec_has(without, fuse_canon(f, d[i].var))) vec_push(f->a, vars, d[i].var);
-  return mul64(fuse_extent(f, &vars), et_bytes(xt(f->m, t)->type), &b) ? b : INT64_MAX / 8;
+  for (uint32_t i = 0; i < nd; i++) {
+    bool out = st != h->operand && vec_has(without, fuse_canon(f, d[i].var));
+    for (uint32_t k = 0; k < h->vars.n && st == h->operand; k++) out |= h->vars.v[k].digit == i && vec_has(without, h->vars.v[k].of);
+    if (!out) vec_push(f->a, vars, d[i].var);
+  }
+  return mul64(fuse_extent(f, &vars), et_bytes(xt(f->m, s->tensor)->type), &b) ? b : INT64_MAX / 8;
 }
 
 /* The operand: the only tensor that c2 reads besides constants, without a guard; it leaves no other way. */
@@ -178,12 +182,12 @@ static bool only_for(const chain *h) {
 }
 static int64_t handed(const chain *h, const u32vec *without) {
   fuser *f = h->f;
-  int64_t b = bytes_of(f, xs(f->m, h->operand)->tensor, without);
+  int64_t b = bytes_of(h, h->operand, without);
   for (uint32_t i = 0; i < f->k.v[h->k2].st.n && h->after.n; i++) {
     const u32vec *r = &f->p->readers.v[xs(f->m, f->k.v[h->k2].st.v[i])->tensor];
     bool out = false;
     for (uint32_t j = 0; j < r->n; j++) out |= f->where[r->v[j]] - 1 != h->k2;
-    if (out) b += bytes_of(f, xs(f->m, f->k.v[h->k2].st.v[i])->tensor, without);
+    if (out) b += bytes_of(h, f->k.v[h->k2].st.v[i], without);
   }
   return b;
 }
@@ -196,20 +200,21 @@ static int64_t constants(const chain *h) {
   }
   return b;
 }
+static int64_t rows_left(const chain *h, const u32vec *outer, atom next) { /* rows of the contraction at a point of outer and next */
+  roles r;
+  u32vec rows = {0};
+  if (!expr_roles(h->f->m, h->c2, h->f->a, &r)) return 0;
+  for (uint32_t i = 0; i < r.row.n; i++)
+    if (fuse_canon(h->f, r.row.v[i]) != next && !vec_has(outer, fuse_canon(h->f, r.row.v[i]))) vec_push(h->f->a, rows, r.row.v[i]);
+  return rows.n ? fuse_extent(h->f, &rows) : 0;
+}
 /* Which of the common variables stand outside: from the front, until a point is small or too few rows would be left. */
 static bool choose(const chain *h, u32vec *outer) {
   fuser *f = h->f;
-  u32vec none = {0}, inside = {0};
+  u32vec none = {0};
   int64_t all = handed(h, &none);
   if (all < WORTH || constants(h) > all / TIMES) return false;
-  for (uint32_t i = 0; i < h->vars.n; i++) vec_push(f->a, inside, h->vars.v[i].of);
-  while (inside.n && handed(h, outer) > BLOCK) {
-    u32vec rest = {0};
-    for (uint32_t i = 1; i < inside.n; i++) vec_push(f->a, rest, inside.v[i]);
-    if (!rest.n || fuse_extent(f, &rest) < ROWS) break;
-    vec_push(f->a, *outer, inside.v[0]);
-    inside = rest;
-  }
+  for (uint32_t i = 0; i < h->vars.n && handed(h, outer) > BLOCK && rows_left(h, outer, h->vars.v[i].of) >= ROWS; i++) vec_push(f->a, *outer, h->vars.v[i].of);
   return outer->n > 0;
 }
 static void rename(fuser *f, uint32_t k, atom from, atom to) {
