@@ -45,7 +45,7 @@ static int64_t bytes_of(const chain *h, uint32_t st, const u32vec *without) { /*
     for (uint32_t k = 0; k < h->vars.n && st == h->operand; k++) out |= h->vars.v[k].digit == i && vec_has(without, h->vars.v[k].of);
     if (!out) vec_push(f->a, vars, d[i].var);
   }
-  return mul64(fuse_extent(f, &vars), et_bytes(xt(f->m, s->tensor)->type), &b) ? b : INT64_MAX / 8;
+  return mul64(fuse_extent(f, &vars), et_bytes(xt(f->m, s->tensor)->type), &b) ? min64(b, INT64_C(1) << 50) : INT64_C(1) << 50;
 }
 
 /* The operand: the only tensor that c2 reads besides constants, without a guard; it leaves no other way. */
