@@ -56,6 +56,14 @@ int64_t fuse_extent(fuser *f, const u32vec *vars) {
   return min64(r, INT64_MAX / 64);
 }
 
+bool fuse_digits(fuser *f, uint32_t s, const sz *idx, sz **by, digit **d, uint32_t *nd) {
+  *nd = expr_ndigits(xs(f->m, s));
+  *by = NEWN(f->a, sz, *nd + 1);
+  *d = NEWN(f->a, digit, *nd + 1);
+  expr_digits(xs(f->m, s), *d);
+  return expr_comps(f->m, s, idx, *by, NULL, NULL);
+}
+
 /* ---- dependences -------------------------------------------------------------------------------------------------------------------------- */
 static void dep_tensor(fuser *f, tid t, u32vec *out) {
   uint64_t k;

@@ -20,13 +20,6 @@ typedef struct chain {
   VEC(common) vars;           /* in the order of the operand's digits */
 } chain;
 
-static bool digits_of(fuser *f, uint32_t s, const sz *idx, sz **by, digit **d, uint32_t *nd) { /* the digits of stage s at idx */
-  *nd = expr_ndigits(xs(f->m, s));
-  *by = NEWN(f->a, sz, *nd + 1);
-  *d = NEWN(f->a, digit, *nd + 1);
-  expr_digits(xs(f->m, s), *d);
-  return expr_comps(f->m, s, idx, *by, NULL, NULL);
-}
 static uint32_t own_stage(fuser *f, tid t) { /* of this block, or UINT32_MAX */
   uint32_t q = producer_of(f->m, t);
   return q && xs(f->m, q - 1)->block == f->block && f->where[q - 1] ? q - 1 : UINT32_MAX;
@@ -67,7 +60,7 @@ static bool find_operand(chain *h) {
   sz *by;
   digit *d;
   uint32_t nd, k = f->where[h->operand] - 1;
-  if (k == h->k2 || f->k.v[k].opaque || !digits_of(f, h->operand, exn(f->m, load)->args, &by, &d, &nd)) return false;
+  if (k == h->k2 || f->k.v[k].opaque || !fuse_digits(f, h->operand, exn(f->m, load)->args, &by, &d, &nd)) return false;
   h->place = f->k.v[k].virt ? k : UINT32_MAX;
   h->k1 = k;
   for (uint32_t i = 0; i < nd; i++) {
@@ -96,7 +89,7 @@ static bool find_pieces(chain *h) {
     uint32_t q = own_stage(f, l.tensor), nd, nq;
     sz *by, *at;
     digit *d, *dq;
-    if (q == UINT32_MAX || f->placed[q] != h->operand + 1 || !digits_of(f, h->operand, up->idx, &by, &d, &nd) || !digits_of(f, q, l.args, &at, &dq, &nq)) return false;
+    if (q == UINT32_MAX || f->placed[q] != h->operand + 1 || !fuse_digits(f, h->operand, up->idx, &by, &d, &nd) || !fuse_digits(f, q, l.args, &at, &dq, &nq)) return false;
     if (h->k1 != UINT32_MAX && h->k1 != f->where[q] - 1) return false;
     h->k1 = f->where[q] - 1;
     for (uint32_t i = 0; i < h->vars.n; i++) {
@@ -137,7 +130,7 @@ static void find_readers(chain *h) {
         sz *by;
         digit *d;
         if (q == UINT32_MAX || f->where[q] - 1 != h->k2) continue;
-        if (load->otherwise || !digits_of(f, q, load->args, &by, &d, &nd)) return;
+        if (load->otherwise || !fuse_digits(f, q, load->args, &by, &d, &nd)) return;
         for (uint32_t a = 0; a < nd; a++)
           for (uint32_t c = 0; c < kept.n; c++) {
             common *x = &kept.v[c];

@@ -58,13 +58,7 @@ static uint32_t only_user(fuser *f, uint32_t k) {
   fuse_users(f, k, &u);
   return u.n == 1 ? u.v[0] : UINT32_MAX;
 }
-static bool digits_at(fuser *f, ex load, uint32_t q, sz **by, digit **d, uint32_t *nd) {
-  *nd = expr_ndigits(xs(f->m, q));
-  *by = NEWN(f->a, sz, *nd + 1);
-  *d = NEWN(f->a, digit, *nd + 1);
-  expr_digits(xs(f->m, q), *d);
-  return !exn(f->m, load)->otherwise && expr_comps(f->m, q, exn(f->m, load)->args, *by, NULL, NULL);
-}
+static bool digits_at(fuser *f, ex load, uint32_t q, sz **by, digit **d, uint32_t *nd) { return !exn(f->m, load)->otherwise && fuse_digits(f, q, exn(f->m, load)->args, by, d, nd); }
 static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
   emodule *m = f->m;
   roles r;

@@ -69,16 +69,19 @@ static lv to_narrow(xp *p, etype to, lv x) { /* f32 -> */
     code = xsel(p, ok, e, xi(p, u, 255));
     return xbits(p, to, widen(p, ET_U8, code));
   }
+  if (to == ET_BF16) { /* the upper half of f32, rounded; NaN keeps its upper half, made quiet */
+    lv half = x2(p, OP_SHR, u, xi(p, u, 16)), even = x2(p, OP_ADD, x2(p, OP_BAND, half, xi(p, u, 1)), xi(p, u, 0x7fff));
+    code = xsel(p, xtest(p, OP_ISNAN, x), x2(p, OP_BOR, half, xi(p, u, 0x40)), x2(p, OP_SHR, x2(p, OP_ADD, u, even), xi(p, u, 16)));
+    return xbits(p, to, widen(p, ET_U16, code));
+  }
   kind_of(to, &k);
   int drop = 23 - k.mant, top = 1 << (k.bits - 1);
   lv odd = x2(p, OP_BAND, x2(p, OP_SHR, mag, xi(p, u, drop)), xi(p, u, 1));
   code = x2(p, OP_SHR, x2(p, OP_ADD, x2(p, OP_ADD, mag, xi(p, u, (1 << (drop - 1)) - 1)), EK_PLANTED("loop-narrow") ? xi(p, u, 1) : odd), xi(p, u, drop));
-  if (to != ET_BF16) {
-    code = x2(p, OP_SUB, code, xi(p, u, (int64_t)(127 - k.bias) << k.mant));
-    lv a = xbits(p, ET_F32, mag), magic = xf(p, a, ldexp(1, 23 + 1 - k.bias - k.mant)); /* its ulp is the smallest subnormal */
-    lv sub = x2(p, OP_SUB, xbits(p, ET_I32, x2(p, OP_ADD, a, magic)), xbits(p, ET_I32, magic));
-    code = xsel(p, xcmp(p, OP_LT, a, xf(p, a, ldexp(1, 1 - k.bias))), sub, code);
-  }
+  code = x2(p, OP_SUB, code, xi(p, u, (int64_t)(127 - k.bias) << k.mant));
+  lv a = xbits(p, ET_F32, mag), magic = xf(p, a, ldexp(1, 23 + 1 - k.bias - k.mant)); /* its ulp is the smallest subnormal */
+  lv sub = x2(p, OP_SUB, xbits(p, ET_I32, x2(p, OP_ADD, a, magic)), xbits(p, ET_I32, magic));
+  code = xsel(p, xcmp(p, OP_LT, a, xf(p, a, ldexp(1, 1 - k.bias))), sub, code);
   int inf = k.over == BEYOND_CLAMP ? k.max : k.over == BEYOND_FNUZ ? top : k.max + 1;
   code = xsel(p, xcmp(p, OP_GT, code, xi(p, u, k.max)), xi(p, u, inf), code); /* also infinity, whose code came out larger */
   lv is_nan = xcmp(p, OP_GT, mag, xi(p, u, 0x7f800000));
