@@ -82,6 +82,7 @@ static void block_range(kctx *k, nvar *v, lv lo, lv hi, int64_t block) {
   lv end = emit_size(&k->e, v->extent);
   v->lo = lb_muli(b, lo, block + EK_PLANTED("schedule-chunks"));
   v->hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_muli(b, hi, block), end, 0);
+  v->unit = block;
 }
 /* Opens the loop over the points w of the chunks lo..hi-1, with the blocks of each (block 0: none) as the range of the rows or lanes. */
 static void chunk_loop(kctx *k, nest *n, nvar w, int64_t block, bool rows) {

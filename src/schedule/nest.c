@@ -310,21 +310,32 @@ static void tile_leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t n
   if (looped) e->locals.n = nl;
 }
 
+/* The extent of a variable, if it is known and its range is made of whole tiles but for the end; else -1. */
+static int64_t in_units(ectx *e, const nvar *v, int64_t tile) { return v->lo && (!v->unit || v->unit % tile) ? -1 : sym_int_or(e->c, v->extent, -1); }
+static lv until(ectx *e, const nvar *v, int64_t full) { return v->lo ? lb_op(&e->b, OP_MIN, lt(ET_I64, 1), v->hi, lb_int(&e->b, full), 0) : lb_int(&e->b, full); }
+/* Opens a condition, where the range may end before what is left behind `full`. */
+static bool open_last(ectx *e, const nvar *v, int64_t full) {
+  if (v->lo) lb_if(&e->b, lb_cmp(&e->b, OP_GT, v->hi, lb_int(&e->b, full)));
+  return v->lo != 0;
+}
 static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
   if (!n->row.var) {
     tile_leaf(e, n, 0, lane, 1, nv, count, lanes, looped);
     return;
   }
   lv lo = n->row.lo ? n->row.lo : lb_int(&e->b, 0), i;
-  int64_t ext = n->row.lo ? -1 : sym_int_or(e->c, n->row.extent, -1);
+  int64_t ext = in_units(e, &n->row, n->mr);
   if (ext >= 0) {
     int64_t full = ext / n->mr * n->mr;
     if (full) {
-      lb_for(&e->b, sym_name(e->c, n->row.var), lo, lb_int(&e->b, full), lb_int(&e->b, n->mr), 0, &i);
+      lb_for(&e->b, sym_name(e->c, n->row.var), lo, until(e, &n->row, full), lb_int(&e->b, n->mr), 0, &i);
       tile_leaf(e, n, i, lane, n->mr, nv, count, lanes, true);
       lb_end(&e->b);
     }
-    if (ext > full && !EK_PLANTED("schedule-rows")) tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full), nv, count, lanes, true);
+    if (ext == full || EK_PLANTED("schedule-rows")) return;
+    bool last = open_last(e, &n->row, full);
+    tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full), nv, count, lanes, true);
+    if (last) lb_end(&e->b);
     return;
   }
   lv hi = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), at = lo;
@@ -430,26 +441,28 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
   }
   uint32_t L = lanes_of(e, n), W = n->nv * L;
   lv i;
-  int64_t ext = n->lane.lo ? -1 : sym_int_or(e->c, n->lane.extent, -1);
+  int64_t ext = in_units(e, &n->lane, W);
   if (ext >= 0) {
-    int64_t full = ext / W;
-    if (full == 1) lane_tile(e, n, lb_int(&e->b, 0), lb_int(&e->b, 0), n->nv, 0, L, true);
+    int64_t full = ext / W, rest = ext - full * W;
+    if (full == 1 && !n->lane.lo) lane_tile(e, n, lb_int(&e->b, 0), lb_int(&e->b, 0), n->nv, 0, L, true);
     else if (full) {
-      lb_for(&e->b, "panel", lb_int(&e->b, 0), lb_int(&e->b, full), lb_int(&e->b, 1), 0, &i);
-      i = there_and_back(e, n, i, lb_int(&e->b, 0), lb_int(&e->b, full), 1);
+      lv w = lb_int(&e->b, W), from = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.lo, w, 0) : lb_int(&e->b, 0), to = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.hi, w, 0) : lb_int(&e->b, full);
+      lb_for(&e->b, "panel", from, to, lb_int(&e->b, 1), 0, &i);
+      i = there_and_back(e, n, i, from, to, 1);
       lane_tile(e, n, i, lb_muli(&e->b, i, W), n->nv, 0, L, true);
       lb_end(&e->b);
     }
-    int64_t rest = ext - full * W;
     if (!rest) return;
-    if (rest % L == 0 || e->p->t->masks) {
+    bool last = open_last(e, &n->lane, full * W);
+    if (rest % L == 0 || e->p->t->masks)
       lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)((rest + L - 1) / L), rest % L ? lb_int(&e->b, rest % L - EK_PLANTED("schedule-lanes")) : 0, L, true);
-      return;
+    else {
+      if (rest >= L) lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)(rest / L), 0, L, true);
+      lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext - EK_PLANTED("schedule-tail")), lb_int(&e->b, 1), 0, &i);
+      lane_tile(e, n, lb_int(&e->b, full), i, 1, 0, 1, true);
+      lb_end(&e->b);
     }
-    if (rest >= L) lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)(rest / L), 0, L, true);
-    lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext - EK_PLANTED("schedule-tail")), lb_int(&e->b, 1), 0, &i);
-    lane_tile(e, n, lb_int(&e->b, full), i, 1, 0, 1, true);
-    lb_end(&e->b);
+    if (last) lb_end(&e->b);
     return;
   }
   /* run-time extent or range: full tiles, single vectors, tail. A range starts at a multiple of W (panels) */

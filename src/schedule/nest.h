@@ -13,7 +13,7 @@
 #define EK_SCHEDULE_NEST_H
 #include "schedule/emit.h"
 
-typedef struct nvar { atom var; sz extent; lv lo, hi; } nvar; /* lo, hi: range as loop values, or 0: the whole extent */
+typedef struct nvar { atom var; sz extent; lv lo, hi; int64_t unit; } nvar; /* lo, hi: range as loop values, or 0: the whole extent; unit: both are multiples of it, but where hi is the end; 0: not known */
 typedef VEC(nvar) nvars;
 typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's lanes */
 typedef struct nest {
