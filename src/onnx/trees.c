@@ -28,6 +28,8 @@ static const char *text_attr(const node *n, const char *name, const char *otherw
   const attr *a = node_attr(n, name);
   return a && a->kind == AK_STRING ? a->s : otherwise;
 }
+/* Attributes of floats that stand for whole numbers: far ones and NaN are far away from every table. */
+static int64_t whole_of(double v) { return v > -0x1p62 && v < 0x1p62 ? (int64_t)v : INT64_MIN / 2; }
 /* A column of numbers, as a list or as a tensor: count entries, or NULL. */
 static const double *column(graph *g, const node *n, const char *prefix, const char *name, uint32_t *count, bool *wide) {
   arena *a = ctx_arena(g->c);
@@ -130,7 +132,7 @@ static void vote(forest *f, int64_t leaf, int64_t target, double weight) {
 }
 
 /* ---- nodes named by tree and number ---- */
-static bool row_of(const map *at, double tree, double id, uint64_t *row) { return map_getu(at, (uint64_t)(int64_t)tree << 32 ^ (uint64_t)(int64_t)id, row); }
+static uint64_t node_key(double tree, double id) { return (uint64_t)whole_of(tree) << 32 ^ (uint64_t)whole_of(id); }
 static void named(graph *g, node *n, const char *votes, bool classes) {
   arena *a = ctx_arena(g->c);
   forest f = {.g = g, .n = n};
@@ -168,7 +170,7 @@ static void named(graph *g, node *n, const char *votes, bool classes) {
       return;
     }
     if (mode[i] == 6) leaves++;
-    map_putu(at, (uint64_t)(int64_t)tree[i] << 32 ^ (uint64_t)(int64_t)id[i], i);
+    map_putu(at, node_key(tree[i], id[i]), i);
   }
   const char *aggregate = text_attr(n, "aggregate_function", "SUM");
   tables(&f, m - leaves, leaves, targets, aggregate);
@@ -182,17 +184,17 @@ static void named(graph *g, node *n, const char *votes, bool classes) {
   for (i = 0; i < m; i++) {
     uint64_t c[2];
     if (mode[i] == 6) continue;
-    if (!row_of(at, tree[i], yes[i], &c[0]) || !row_of(at, tree[i], no[i], &c[1])) {
+    if (!map_getu(at, node_key(tree[i], yes[i]), &c[0]) || !map_getu(at, node_key(tree[i], no[i]), &c[1])) {
       bad_tree(g, n, "a child that is no node");
       return;
     }
     int64_t k = place[i];
-    f.feature[k] = (int64_t)feature[i], f.split[k] = split[i], f.mode[k] = mode[i], f.missing[k] = missing ? (int64_t)missing[i] : 0, f.yes[k] = place[c[0]], f.no[k] = place[c[1]];
+    f.feature[k] = whole_of(feature[i]), f.split[k] = split[i], f.mode[k] = mode[i], f.missing[k] = missing ? whole_of(missing[i]) : 0, f.yes[k] = place[c[0]], f.no[k] = place[c[1]];
   }
   for (i = 0; i < vt; i++) {
     uint64_t r;
-    int64_t t = one ? 0 : (int64_t)v_id[i];
-    if (!row_of(at, v_tree[i], v_node[i], &r) || mode[r] != 6 || t < 0 || t >= targets) {
+    int64_t t = one ? 0 : whole_of(v_id[i]);
+    if (!map_getu(at, node_key(v_tree[i], v_node[i]), &r) || mode[r] != 6 || t < 0 || t >= targets) {
       bad_tree(g, n, "a vote of what is no leaf, or for what is no target");
       return;
     }
@@ -240,12 +242,12 @@ void trees_ensemble(graph *g, node *n) {
   tables(&f, (size_t)m + more, lw, targets, how[aggregate]); /* chains of tests stand behind the model's own nodes */
   uint32_t next = m;
   for (uint32_t i = 0; i < m; i++) {
-    if (mode[i] < 0 || mode[i] > MEMBER || yes[i] < 0 || no[i] < 0 || yes[i] >= (yes_leaf[i] != 0 ? lw : m) || no[i] >= (no_leaf[i] != 0 ? lw : m)) {
+    if (!(mode[i] >= 0 && mode[i] <= MEMBER && yes[i] >= 0 && no[i] >= 0 && yes[i] < (yes_leaf[i] != 0 ? lw : m) && no[i] < (no_leaf[i] != 0 ? lw : m))) {
       bad_tree(g, n, "a mode that is not known, or a child that is no node");
       return;
     }
     int64_t to_yes = (int64_t)yes[i] + (yes_leaf[i] != 0 ? f.inner : 0), to_no = (int64_t)no[i] + (no_leaf[i] != 0 ? f.inner : 0);
-    f.feature[i] = (int64_t)feature[i], f.missing[i] = missing ? (int64_t)missing[i] : 0, f.yes[i] = to_yes, f.no[i] = to_no, f.mode[i] = (int64_t)mode[i], f.split[i] = split[i];
+    f.feature[i] = whole_of(feature[i]), f.missing[i] = missing ? whole_of(missing[i]) : 0, f.yes[i] = to_yes, f.no[i] = to_no, f.mode[i] = (int64_t)mode[i], f.split[i] = split[i];
     if (mode[i] != MEMBER) continue;
     f.mode[i] = 4, f.split[i] = NAN; /* of an empty set: equal to nothing */
     uint32_t last = i;
@@ -257,7 +259,7 @@ void trees_ensemble(graph *g, node *n) {
   }
   for (uint32_t i = next; i < f.inner; i++) f.yes[i] = f.no[i] = f.inner; /* nobody goes there */
   for (uint32_t i = 0; i < lw; i++) {
-    if (target[i] < 0 || target[i] >= (double)targets) {
+    if (!(target[i] >= 0 && target[i] < (double)targets)) {
       bad_tree(g, n, "a leaf for what is no target");
       return;
     }
@@ -265,7 +267,7 @@ void trees_ensemble(graph *g, node *n) {
   }
   f.root = NEWN(a, int64_t, nr + 1), f.roots = nr;
   for (uint32_t i = 0; i < nr; i++) {
-    if (root[i] < 0 || root[i] >= m) {
+    if (!(root[i] >= 0 && root[i] < m)) {
       bad_tree(g, n, "a root that is no node");
       return;
     }

@@ -208,7 +208,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         int64_t q = address_coef(e, a->address, v), ql = address_coef(e, a->address, ch.lane);
         if (ql != 0 && q == 0) shares = true;
         if (q == INT64_MIN) bad = true;
-        if (q > 0) stride = q * a->bytes;
+        if (q > 0) stride = min64(q, INT64_C(1) << 40) * a->bytes;
       }
       if (!shares || bad) continue;
       int64_t ext = min64(sym_int_or(c, sym_extent(c, v), 6), 1ll << 40); /* a symbolic size may be 1: a known one of some length is better */

@@ -343,6 +343,11 @@ static const example examples[] = {
      "stage s: f32[i1<8, j1<20] = exp(x[i1, j1] - m[i1])\n"
      "stage y: f32[i2<8, j2<20] out = s[i2, j2] * s[i2, 19 - j2] - m[i2]\n"
      "output y \"y\"\n"},
+    {"an output with no places", "",
+     "tensor x: f32[6] input \"x\"\n"
+     "tensor v: f32[6, 0] input \"v\"\n"
+     "stage y: f32[1, (h<6, e<0)] out = exp(x[h]) * v[h, e]\n"
+     "output y \"y\"\n"},
     {"one value under two names, an input passed on", "N=4",
      "size N\n"
      "tensor x: f32[N] input \"x\"\n"
