@@ -344,9 +344,14 @@ static const example examples[] = {
      "stage y: f32[i2<8, j2<20] out = s[i2, j2] * s[i2, 19 - j2] - m[i2]\n"
      "output y \"y\"\n"},
     {"an output with no places", "",
-     "tensor x: f32[6] input \"x\"\n"
-     "tensor v: f32[6, 0] input \"v\"\n"
-     "stage y: f32[1, (h<6, e<0)] out = exp(x[h]) * v[h, e]\n"
+     "tensor x: f32[6, 2] input \"x\"\n"
+     "tensor k: f32[2, 2] input \"k\"\n"
+     "tensor v: f32[2, 0] input \"v\"\n"
+     "stage p: f32[h<6, 1] = sum[d<2] x[h, d] * k[h//3, d]\n"
+     "stage m: f32[h2<6] = p[h2, 0]\n"
+     "stage e: f32[h3<6, 1] = exp(p[h3, 0] - m[h3])\n"
+     "stage a: f32[h4<6, 1] = e[h4, 0] / e[h4, 0]\n"
+     "stage y: f32[1, (h5<6, e<0)] out = a[h5, 0] * v[h5//3, e]\n"
      "output y \"y\"\n"},
     {"one value under two names, an input passed on", "N=4",
      "size N\n"
