@@ -358,24 +358,6 @@ static nature nature_of(const emodule *m) {
       if (xs(m, i)->updates.v[u].op == OP_ADD || xs(m, i)->updates.v[u].op == OP_MUL) exact = moves = false;
   return moves ? MOVES : exact ? EXACT : ROUNDS;
 }
-/* Call i gets outputs of earlier ones, and what the definition says then is worked out again. */
-static void chain(ctx *c, call *k, uint32_t i) {
-  call *q = &k[i];
-  uint64_t s = q->seed;
-  nature kind = nature_of(q->i.m);
-  bool any = false;
-  call keep = *q;
-  for (uint32_t p = 0; p < q->i.nin && !q->narrow; p++) {
-    const arg *a = &q->i.in[p];
-    if (!a->present || xt(q->i.m, a->t)->kind != TK_INPUT || a->type != ET_F32 || dice(&s, 4) == 0) continue;
-    for (uint32_t j = i; j-- > 0 && !q->from[p];)
-      for (uint32_t o = 0; o < k[j].nwant && !q->from[p]; o++)
-        if (same_array(&k[j].want[o], &q->i.data[p]) && !k[j].narrow && (k[j].exact || kind == MOVES)) q->from[p] = j + 1, q->nth[p] = o, q->i.data[p] = k[j].want[o], any = true;
-  }
-  if (any && !evaluates(c, q)) *q = keep;
-  for (uint32_t p = 0; p < q->i.nin; p++)
-    if (q->from[p]) q->exact &= k[q->from[p] - 1].exact, k[q->from[p] - 1].inner |= dice(&s, 2);
-}
 /* Symbols instead of sizes, where the definition allows it: some decide by the size what they compute, or assume what is not so here. An index may leave its axis where nothing is computed, which numbers show and
  * symbols do not: with empty outputs every condition counts. */
 static bool size_here(void *env, atom a, int64_t *v) { /* the name ends with it */
@@ -391,6 +373,34 @@ static bool assumed(ctx *c, const emodule *m, const call *k) {
     if ((g->assumption || empty) && sym_eval(c, g->ge0, size_here, c, &v)) good &= g->is_eq ? v == 0 : v >= 0;
   }
   return good;
+}
+/* May the first n calls stand together? A size that one hands to the next may be what that is not made for. */
+static bool together(ctx *c, call *k, uint32_t n) {
+  uint32_t mark = diag_mark(c), facts = sym_mark(c);
+  volatile bool ok = false;
+  CTX_TRY(c) { ok = assumed(c, module_of(c, k, n), &k[n - 1]); }
+  CTX_CATCH { ok = false; }
+  sym_pop(c, facts);
+  if (!ok) diag_reset(c, mark);
+  return ok;
+}
+/* Call i gets outputs of earlier ones, and what the definition says then is worked out again. */
+static void chain(ctx *c, call *k, uint32_t i) {
+  call *q = &k[i];
+  uint64_t s = q->seed;
+  nature kind = nature_of(q->i.m);
+  bool any = false;
+  call keep = *q;
+  for (uint32_t p = 0; p < q->i.nin && !q->narrow; p++) {
+    const arg *a = &q->i.in[p];
+    if (!a->present || xt(q->i.m, a->t)->kind != TK_INPUT || a->type != ET_F32 || dice(&s, 4) == 0) continue;
+    for (uint32_t j = i; j-- > 0 && !q->from[p];)
+      for (uint32_t o = 0; o < k[j].nwant && !q->from[p]; o++)
+        if (same_array(&k[j].want[o], &q->i.data[p]) && !k[j].narrow && (k[j].exact || kind == MOVES)) q->from[p] = j + 1, q->nth[p] = o, q->i.data[p] = k[j].want[o], any = true;
+  }
+  if (any && (!evaluates(c, q) || (the.symbols && !together(c, k, i + 1)))) *q = keep;
+  for (uint32_t p = 0; p < q->i.nin; p++)
+    if (q->from[p]) q->exact &= k[q->from[p] - 1].exact, k[q->from[p] - 1].inner |= dice(&s, 2);
 }
 static void try_symbols(ctx *c, call *k) {
   uint32_t mark = diag_mark(c), facts = sym_mark(c);
