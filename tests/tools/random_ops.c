@@ -317,8 +317,8 @@ static double spread(ctx *c, const call *k, uint32_t q) {
     nd_count(&k->want[q], &n);
     for (int64_t e = 0; same_array(&k->want[q], &moved.want[q]) && e < n; e++) {
       size_t at = (size_t)e * et_bytes(k->want[q].type);
-      double d = fabs(et_load(k->want[q].type, (const uint8_t *)k->want[q].data + at).f - et_load(k->want[q].type, (const uint8_t *)moved.want[q].data + at).f);
-      if (d > most && d < 1e-2) most = d; /* a step is no sensitivity */
+      double v = et_load(k->want[q].type, (const uint8_t *)k->want[q].data + at).f, d = fabs(v - et_load(k->want[q].type, (const uint8_t *)moved.want[q].data + at).f);
+      if (d > most && d < 1e-2 * fmax(1, fabs(v))) most = d; /* a step is no sensitivity */
     }
   }
   return most;
