@@ -138,7 +138,7 @@ static void find_readers(chain *h) {
             if (fuse_canon(f, d[a].var) != x->of) continue;
             if (!sym_is_atom(f->c, by[a], &v) || !stage_has_var(m, s, v) || !vec_has(&f->k.v[users.v[i]].outer, fuse_canon(f, v)) || !sym_ge0(f->c, sym_sub(f->c, d[a].extent, sym_extent(f->c, v)))) x->bad = true;
             else if (x->after.n == i) vec_push(f->a, x->after, fuse_canon(f, v));
-            else x->bad |= x->after.v[i] != fuse_canon(f, v) && !EK_PLANTED("kernels-blocks");
+            else x->bad |= x->after.n < i || (x->after.v[i] != fuse_canon(f, v) && !EK_PLANTED("kernels-blocks"));
           }
       }
     }

@@ -15,6 +15,14 @@ enum { WORKERS = 3, MOST = 32 };
 typedef struct example {
   const char *name, *sizes, *text;
 } example;
+/* A product over what rows of a window make: enough that one kernel computes both, a row at a time. */
+#define HANDED_ROWS                                                                                                                                                                                                         \
+  "size N\n"                                                                                                                                                                                                                \
+  "tensor x: f32[N, 160, 96, 32] input \"x\"\n"                                                                                                                                                                             \
+  "tensor w: f32[3, 32] const @\n"                                                                                                                                                                                          \
+  "tensor u: f32[32, 8] const @\n"                                                                                                                                                                                          \
+  "stage v: f32[n<N, y<160, h<96, c<32] = sum[p<3] (load x[n, y + p - 1, h, c] else 0.0) * w[p, c]\n"                                                                                                                       \
+  "stage m: f32[n1<N, y1<160, h1<96, k<8] = sum[c1<32] v[n1, y1, h1, c1] * u[c1, k]\n"
 static const example examples[] = {
     {"product, constant operand: packed panels; edge tiles of rows and lanes; epilogue", "",
      "tensor x: f32[29, 23] input \"x\"\n"
@@ -144,22 +152,17 @@ static const example examples[] = {
      "stage y: f32[f<N, h<M] out = e[f, h] / z[h]\n"
      "output y \"y\"\n"},
     {"rows handed to a product and by it, one reader has fewer of them", "N=1",
-     "size N\n"
-     "tensor x: f32[N, 160, 96, 32] input \"x\"\n"
-     "tensor w: f32[3, 32] const @\n"
-     "tensor u: f32[32, 8] const @\n"
-     "stage v: f32[n<N, y<160, h<96, c<32] = sum[p<3] (load x[n, y + p - 1, h, c] else 0.0) * w[p, c]\n"
-     "stage m: f32[n1<N, y1<160, h1<96, k<8] = sum[c1<32] v[n1, y1, h1, c1] * u[c1, k]\n"
+     HANDED_ROWS
      "stage a: f32[n2<N, y2<157, h2<96, k2<8] out = exp(m[n2, y2, h2, k2])\n"
      "stage r: f32[n3<N, y3<160, k3<8] out = max[h3<96] m[n3, y3, h3, k3]\n"
      "output a \"a\"\noutput r \"r\"\n"},
+    {"rows handed on, the first of the readers looks along them", "N=1",
+     HANDED_ROWS
+     "stage r: f32[n3<N, y3<160, k3<8] out = max[h3<96] m[n3, y3, h3, k3]\n"
+     "stage a: f32[n2<N, y2<157, h2<96, k2<8] out = exp(m[n2, y2, h2, k2])\n"
+     "output r \"r\"\noutput a \"a\"\n"},
     {"rows handed to a product, whose result is read at two of them", "N=1",
-     "size N\n"
-     "tensor x: f32[N, 160, 96, 32] input \"x\"\n"
-     "tensor w: f32[3, 32] const @\n"
-     "tensor u: f32[32, 8] const @\n"
-     "stage v: f32[n<N, y<160, h<96, c<32] = sum[p<3] (load x[n, y + p - 1, h, c] else 0.0) * w[p, c]\n"
-     "stage m: f32[n1<N, y1<160, h1<96, k<8] = sum[c1<32] v[n1, y1, h1, c1] * u[c1, k]\n"
+     HANDED_ROWS
      "stage a: f32[n2<N, y2<160, z<6, h2<96, k2<8] out = max(m[n2, y2, h2, k2], m[n2, z, h2, k2])\n"
      "output a \"a\"\n"},
     {"two products and a row between them, in one kernel", "L=1 S=1; L=70 S=19; L=5 S=66",
