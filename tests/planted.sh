@@ -8,7 +8,8 @@ src=$here/../src
 build=$here/../build jobs=2 update= verbose=
 while getopts b:j:uv o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; u) update=1;; v) verbose=1;; *) exit 2;; esac; done
 shift $((OPTIND - 1))
-build=$(cd "$build" && pwd)-planted
+build=$(cd "$build" && pwd) || exit 2
+build=$build-planted
 cmake -S "$here/.." -B "$build" -G Ninja -DEK_PLANTS=ON >"$build.log" 2>&1 && cmake --build "$build" -j "$jobs" --target all models grad_models >>"$build.log" 2>&1 ||
   { tail -30 "$build.log"; echo "FAIL the build with planted faults"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 work=$(mktemp -d "$build/XXXXXX")
