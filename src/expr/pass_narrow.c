@@ -120,18 +120,14 @@ static tid round_copy(narrower *w, uint32_t reader, tid t) {
 /* ---- values ---- */
 static ex read_as(emodule *m, ex e, tid t) {
   ex_node n = *exn(m, e);
-  return expr_cast(m, ET_F32, expr_load(m, t, n.args, n.nargs, n.otherwise && !EK_PLANTED("narrow") ? expr_const(m, ET_BF16, exn(m, n.otherwise)->k) : 0));
+  ex other = !n.otherwise || EK_PLANTED("narrow") ? 0 : exn(m, n.otherwise)->kind == EX_CONST ? expr_const(m, ET_BF16, exn(m, n.otherwise)->k) : expr_cast(m, ET_BF16, n.otherwise); /* rounded as what it stands beside */
+  return expr_cast(m, ET_F32, expr_load(m, t, n.args, n.nargs, other));
 }
 static ex read_kept(void *env, emodule *m, ex e) { /* of tensors that are kept in bf16 only */
   narrower *w = env;
   const ex_node *n = exn(m, e);
   tid t = n->kind == EX_LOAD ? kept(w, n->tensor) : 0;
-  if (!t || xt(m, t)->kind != TK_STAGE) return e;
-  if (n->otherwise && exn(m, n->otherwise)->kind != EX_CONST) { /* rounded where it is read, as what it stands beside */
-    ex_node k = *n;
-    return expr_cast(m, ET_F32, expr_load(m, t, k.args, k.nargs, expr_cast(m, ET_BF16, k.otherwise)));
-  }
-  return read_as(m, e, t);
+  return t && xt(m, t)->kind == TK_STAGE ? read_as(m, e, t) : e;
 }
 typedef struct product { uint32_t s; ex x, w; tid copy; /* of x's tensor; 0: that is kept */ } product;
 typedef struct factors { narrower *w; const product *q; } factors;

@@ -55,6 +55,8 @@ typedef struct ectx {
   uint32_t turn;      /* what splan.depends says of this turn holds with the bindings as they are */
 } ectx;
 
+/* What an extent is, if it is known: at most 2^40, so that what is computed of it does not overflow. */
+static inline int64_t emit_extent(ctx *c, sz extent, int64_t otherwise) { return min64(sym_int_or(c, extent, otherwise), INT64_C(1) << 40); }
 enum { TILE_V = 64 }; /* registers of a tile: regs[r * TILE_V + v] */
 scalar schedule_identity(rop op, etype t);
 sop schedule_combine(rop op);

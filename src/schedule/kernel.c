@@ -64,7 +64,7 @@ lv kernel_scratch(kctx *k, etype t, sz elems) {
 }
 
 /* ---- operands packed for a nest ---- */
-int64_t kernel_extent(kctx *k, atom v, int64_t otherwise) { return min64(sym_int_or(k->c, sym_extent(k->c, v), otherwise), INT64_C(1) << 40); }
+int64_t kernel_extent(kctx *k, atom v, int64_t otherwise) { return emit_extent(k->c, sym_extent(k->c, v), otherwise); }
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   ectx *e = &k->e;
   if (!ch->lane || ch->lane_reduced || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE) return;

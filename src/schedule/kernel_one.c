@@ -56,7 +56,7 @@ static void order_by_store(kctx *k, const u32vec *group, u32vec *domain) {
 /* How many variables from the front have together at least `enough` points, as far as is known; *known: how many they have for certain. */
 static uint32_t points_enough(kctx *k, const nvars *vars, int64_t enough, int64_t *known) {
   uint32_t take = 0;
-  while (take < vars->n && *known < enough) *known *= max64(1, min64(sym_int_or(k->c, vars->v[take++].extent, 1), INT64_C(1) << 40));
+  while (take < vars->n && *known < enough) *known *= max64(1, emit_extent(k->c, vars->v[take++].extent, 1));
   return take;
 }
 sz kernel_flatten(kctx *k, nvars *vars, uint32_t take) {

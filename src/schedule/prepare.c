@@ -89,7 +89,7 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
   enum { OPEN_BLOCKS = 4 };
   for (uint32_t i = 0; i < n->packs.n; i++) {
     const packload *k = &n->packs.v[i];
-    int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, rows = n->row.lo ? -1 : min64(sym_int_or(e->c, n->row.extent, -1), INT64_C(1) << 40);
+    int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, rows = n->row.lo ? -1 : emit_extent(e->c, n->row.extent, -1);
     if (!k->constant || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
     int64_t blocks = rows < 0 ? OPEN_BLOCKS : (rows + n->mr - 1) / n->mr, by = (k->nr + blocks - 1) / blocks;
     lv block = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), row, lb_int(&e->b, n->mr), 0);

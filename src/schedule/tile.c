@@ -153,7 +153,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   for (uint32_t k = 0; k < domain->n + (across ? red->n : 0); k++) {
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];
-    int64_t ext = min64(sym_int_or(c, sym_extent(c, v), -1), 1ll << 40);
+    int64_t ext = emit_extent(c, sym_extent(c, v), -1);
     double score = 0, util = ext < 0 ? 0.9 : (double)ext / (double)((ext + L - 1) / L * L);
     bool follows = false;
     for (uint32_t i = 0; i < acc->n; i++) {
@@ -188,7 +188,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     }
   }
   if (!ch.lane) return ch;
-  int64_t lext = min64(sym_int_or(c, sym_extent(c, ch.lane), -1), 1ll << 40);
+  int64_t lext = emit_extent(c, sym_extent(c, ch.lane), -1);
   int64_t vecs = lext < 0 ? 64 : (lext + L - 1) / L;
   if (ch.lane_reduced) {
     ch.nv = vecs >= 4 ? 4 : vecs >= 2 ? 2 : 1;
@@ -211,7 +211,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (q > 0) stride = min64(q, INT64_C(1) << 40) * a->bytes;
       }
       if (!shares || bad) continue;
-      int64_t ext = min64(sym_int_or(c, sym_extent(c, v), 6), 1ll << 40); /* a symbolic size may be 1: a known one of some length is better */
+      int64_t ext = emit_extent(c, sym_extent(c, v), 6); /* a symbolic size may be 1: a known one of some length is better */
       /* the largest; of equals the one with the smaller stride */
       if (ext > rext || (ext == rext && stride < rstride)) {
         ch.row = v;
