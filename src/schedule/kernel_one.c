@@ -169,7 +169,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   bool rows = ch.row && rchunks > 1 && rchunks >= lchunks, lanes = !rows && lchunks > 1;
   int64_t blocks = rows ? rchunks : lanes ? lchunks : 1;
   bool together = false;
-  if (!by_panels && np < few && blocks < few) {
+  if (!by_panels && (n.outer.n || (np < few && blocks < few))) {
     nvars all = {0};
     for (uint32_t i = 0; i < n.outer.n; i++) vec_push(k->a, all, n.outer.v[i]);
     for (uint32_t i = 0; i < n.inner.n; i++) vec_push(k->a, all, n.inner.v[i]);
