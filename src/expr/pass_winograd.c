@@ -2,6 +2,7 @@
  *
  * A sum of products over a window, Y[o] = sum[k<r] X[o + k] * W[k] per axis, computes m neighbouring outputs from n = m + r - 1 inputs as A' ((G W) . (B' X)): n products per axis instead of m*r
  * (Toom-Cook interpolation at n - 1 points and infinity; Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
+ * With a stride, Y[o] = sum[k<r] X[s*o + k] * W[k] is a sum of s such windows, one for each k mod s, of r/s taps: n is the sum of theirs.
  * Several axes nest. Where W is constant the stage becomes
  *     U[a.., batch, columns, channels]        constant: G W on every axis, in f64
  *     V[a.., batch, rows, tiles, channels]    placement of pieces V[a..]: B' X, sums of few inputs; a tile for every m outputs of an axis
@@ -14,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AXES = 2, MAX_N = 6 };
+enum { MAX_AXES = 2, MAX_N = 6, MAX_TILE = 8 }; /* MAX_N: of a window without a stride; MAX_TILE: the registers hold no wider tile */
 /* Where polynomials of n coefficients are interpolated, infinity besides. Exact in binary; with sizes around 1 the error is less than half of that of 0, +-1, +-2 (measured on sums over 256 channels; the reasons stand in
  * Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for deep neural networks", 2020). */
 static const double interpolate[MAX_N + 1][MAX_N - 1] = {{0}, {0}, {0}, {0, 1}, {0, 1, -1}, {0, 0.5, -1, 1.5}, {0, 0.75, -0.75, 1.5, -1.5}};
@@ -22,10 +23,12 @@ static const double interpolate[MAX_N + 1][MAX_N - 1] = {{0}, {0}, {0}, {0, 1}, 
 /* One axis of the window. B' is n x n, G n x r, A' m x n. */
 typedef struct window {
   atom o, k;
-  uint32_t arg;    /* of X: index = o + sign*k + rest */
-  int64_t sign;
-  int64_t m, r, n; /* m == 1: left alone */
-  double b[MAX_N][MAX_N], g[MAX_N][MAX_N], a[MAX_N][MAX_N];
+  uint32_t arg;          /* of X: index = stride*o + sign*k + rest */
+  int64_t sign, stride;
+  int64_t m, r, n;       /* m == 1: left alone */
+  double terms;          /* in a row of B', or a column of A': that are not 0, the mean of both */
+  int64_t at[MAX_TILE];  /* of a tile's inputs, behind its first one */
+  double b[MAX_TILE][MAX_TILE], g[MAX_TILE][MAX_TILE], a[MAX_TILE][MAX_TILE];
 } window;
 typedef struct sliding {
   uint32_t s;
@@ -35,28 +38,48 @@ typedef struct sliding {
   window win[MAX_AXES];
 } sliding;
 
-static void toom_cook(window *w) {
-  int64_t n = w->n, fin = n - 1;
+/* Taps first, first + stride, ..: `taps` of them. Their inputs and products are the next ones of w. */
+static void toom_cook(window *w, int64_t first, int64_t taps) {
+  int64_t n = w->m + taps - 1, fin = n - 1, z = w->n;
   const double *points = interpolate[n];
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t j = 0; j < n; j++) w->b[i][j] = w->g[i][j] = w->a[i][j] = 0;
+  for (int64_t i = 0; i < n; i++) w->at[z + i] = first + i * w->stride;
+  w->n += n;
   for (int64_t i = 0; i < n; i++) {
-    double f = 1, p = 1;
-    w->b[i][0] = 1; /* coefficients of prod (x - points[j]), j != i */
+    double f = 1, p = 1, *b = &w->b[z + i][z];
+    b[0] = 1; /* coefficients of prod (x - points[j]), j != i */
     for (int64_t j = 0, deg = 0; j < fin; j++) {
       if (j == i) continue;
       if (i < fin) f *= points[i] - points[j];
-      for (int64_t d = ++deg; d >= 0; d--) w->b[i][d] = (d ? w->b[i][d - 1] : 0) - points[j] * (d < deg ? w->b[i][d] : 0);
+      for (int64_t d = ++deg; d >= 0; d--) b[d] = (d ? b[d - 1] : 0) - points[j] * (d < deg ? b[d] : 0);
     }
     if (i == fin) {
-      w->g[i][w->r - 1] = w->a[w->m - 1][i] = 1;
+      w->g[z + i][first + (taps - 1) * w->stride] = w->a[w->m - 1][z + i] = 1;
       break;
     }
-    for (int64_t k = 0; k < (w->r > w->m ? w->r : w->m); k++, p *= points[i]) {
-      if (k < w->r) w->g[i][k] = EK_PLANTED("winograd") && i == 2 && k ? p : p / f;
-      if (k < w->m) w->a[k][i] = p;
+    for (int64_t k = 0; k < (taps > w->m ? taps : w->m); k++, p *= points[i]) {
+      if (k < taps) w->g[z + i][first + k * w->stride] = EK_PLANTED("winograd") && i == 2 && k ? p : p / f;
+      if (k < w->m) w->a[k][z + i] = p;
     }
   }
+}
+static int64_t taps_of(const window *w, int64_t first) { return (w->r - first + w->stride - 1) / w->stride; }
+static int64_t products(const window *w, int64_t m) { /* of m outputs */
+  int64_t n = 0;
+  for (int64_t f = 0; f < w->stride && f < w->r; f++) n += m + taps_of(w, f) - 1;
+  return n;
+}
+static void interpolation(window *w) {
+  w->n = 0, w->terms = 0;
+  memset(w->b, 0, sizeof w->b), memset(w->g, 0, sizeof w->g), memset(w->a, 0, sizeof w->a);
+  for (int64_t f = 0; f < w->stride && f < w->r; f++) {
+    if (taps_of(w, f) > 1) {
+      toom_cook(w, f, taps_of(w, f));
+      continue;
+    }
+    for (int64_t i = 0; i < w->m; i++, w->n++) w->at[w->n] = f + i * w->stride, w->b[w->n][w->n] = w->g[w->n][f] = w->a[i][w->n] = 1;
+  }
+  for (int64_t i = 0; i < w->n; i++)
+    for (int64_t j = 0; j < w->n; j++) w->terms += ((w->b[i][j] != 0) + (w->a[i][j] != 0)) / (2.0 * (double)w->n);
 }
 
 /* ---- which sums ---- */
@@ -68,18 +91,18 @@ static bool only_here(pw *p, const ex_node *l, uint32_t arg, atom v) {
 static bool find_window(pw *p, const sliding *q, atom k, window *out) {
   ctx *c = p->c;
   ex_node l = *exn(p->m, q->x);
-  int64_t s, r;
+  int64_t s, r, stride;
   for (uint32_t i = 0; i < l.nargs; i++) {
     sz coef, rest, rest2;
     u32vec vs = {0};
     if (!sym_uses(c, l.args[i], k)) continue;
     if (!sym_linear(c, l.args[i], k, &coef, &rest) || !sym_is_int(c, coef, &s) || (s != 1 && s != -1) || !only_here(p, &l, i, k)) return false;
-    if (!sym_is_int(c, sym_extent(c, k), &r) || r < 2 || r >= MAX_N) return false;
+    if (!sym_is_int(c, sym_extent(c, k), &r) || r < 2) return false;
     sym_atoms(c, rest, AT_VAR, p->a, &vs);
-    if (vs.n != 1 || sym_uses_kind(c, rest, AT_DATA) || !sym_linear(c, rest, vs.v[0], &coef, &rest2) || !sym_eq(c, coef, sym_int(c, 1)) || !only_here(p, &l, i, vs.v[0])) return false;
+    if (vs.n != 1 || sym_uses_kind(c, rest, AT_DATA) || !sym_linear(c, rest, vs.v[0], &coef, &rest2) || !sym_is_int(c, coef, &stride) || stride < 1 || !only_here(p, &l, i, vs.v[0])) return false;
     bool row = false;
     for (uint32_t j = 0; j < q->row.n; j++) row |= q->row.v[j] == vs.v[0];
-    *out = (window){.o = vs.v[0], .k = k, .arg = i, .sign = s, .m = 1, .r = r, .n = r};
+    *out = (window){.o = vs.v[0], .k = k, .arg = i, .sign = s, .stride = stride, .m = 1, .r = r, .n = r};
     return row;
   }
   return false;
@@ -119,56 +142,55 @@ static bool match(pw *p, uint32_t s, sliding *q) {
 }
 
 /* ---- is it worth it? In multiply-adds of the products' kernel; a symbol counts as 1, so that the constants are not hidden by a batch that may be 1 ---- */
-enum { SUM_COST = 12, BYTE_COST = 5 };
+enum { VALUE_COST = 4, BYTE_COST = 5 };
+static const double TERM_COST = 1.2, GAIN = 0.9; /* GAIN: what is not worth more code */
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
   for (uint32_t i = 0; i < vs->n; i++) r *= (double)sym_int_or(p->c, sym_extent(p->c, vs->v[i]), 1);
   return r;
 }
-static double cost(pw *p, const sliding *q, const int64_t *m) {
-  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, inputs = 1, outputs = 1;
+static double cost(pw *p, const sliding *q, window *const *win) {
+  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, outputs = 1, value = VALUE_COST;
   bool any = false;
   for (uint32_t i = 0; i < q->nw; i++) {
-    const window *w = &q->win[i];
-    double n = m[i] > 1 ? (double)(m[i] + w->r - 1) : (double)w->r;
-    any |= m[i] > 1;
-    rows *= (double)((sym_int_or(p->c, sym_extent(p->c, w->o), 1) + m[i] - 1) / m[i]), taps *= n;
-    inputs *= n, outputs *= m[i] > 1 ? n : 1; /* a tap that stays is one more place of V */
+    const window *w = win[i];
+    any |= w->m > 1;
+    rows *= (double)((sym_int_or(p->c, sym_extent(p->c, w->o), 1) + w->m - 1) / w->m), taps *= (double)w->n; /* a tap that stays is one more place of V */
+    if (w->m > 1) outputs *= (double)w->n, value += TERM_COST * w->terms;
   }
   double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
-  double macs = narrow * batch * rows * taps * col * chan, bytes = narrow * 4 * batch * taps * col * chan, sums = any ? batch * rows * (inputs * chan + outputs * col) : 0;
-  double compute = macs + SUM_COST * sums, memory = BYTE_COST * bytes;
+  double macs = narrow * batch * rows * taps * col * chan, bytes = narrow * 4 * batch * taps * col * chan, sums = any ? batch * rows * (taps * chan + outputs * col) : 0;
+  double compute = macs + value * sums, memory = BYTE_COST * bytes;
   return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
 }
 static bool choose(pw *p, sliding *q) {
-  static const int64_t sizes[] = {1, 2, 3, 4};
-  int64_t best[MAX_AXES] = {1, 1}, m[MAX_AXES] = {1, 1}, e;
-  double plain = cost(p, q, m), least = plain * 0.8;
-  uint32_t all = 1;
-  for (uint32_t i = 0; i < q->nw; i++) all *= 4;
-  for (uint32_t t = 0; t < all; t++) {
-    bool fits = true;
-    for (uint32_t i = 0, z = t; i < q->nw; i++, z /= 4) {
-      m[i] = sizes[z % 4];
-      fits &= m[i] + q->win[i].r - 1 <= MAX_N && (m[i] == 1 || (sym_is_int(p->c, sym_extent(p->c, q->win[i].o), &e) && e > m[i]));
+  enum { SIZES = 4 }; /* 1..4 outputs */
+  window *all = NEWN(p->a, window, MAX_AXES * SIZES), *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
+  double least = 0;
+  uint32_t ways = 1, nw = 0;
+  for (uint32_t i = 0; i < q->nw; i++, ways *= SIZES)
+    for (int64_t m = 1; m <= SIZES; m++) {
+      window *w = &all[i * SIZES + m - 1];
+      int64_t e;
+      *w = q->win[i];
+      if (m > 1 && (m + taps_of(w, 0) - 1 > MAX_N || products(w, m) > MAX_TILE || !sym_is_int(p->c, sym_extent(p->c, w->o), &e) || e <= m)) continue; /* its m stays 1 */
+      w->m = m;
+      if (m > 1) interpolation(w);
     }
-    double k = fits ? cost(p, q, m) : plain;
-    if (k < least) {
-      least = k;
-      for (uint32_t i = 0; i < q->nw; i++) best[i] = m[i];
-    }
+  for (uint32_t t = 0; t < ways; t++) {
+    for (uint32_t i = 0, z = t; i < q->nw; i++, z /= SIZES) win[i] = &all[i * SIZES + z % SIZES];
+    double k = cost(p, q, win);
+    if (t && k >= least) continue;
+    least = t ? k : k * GAIN; /* the plain sum comes first */
+    memcpy(best, win, sizeof best);
   }
-  uint32_t nw = 0;
   for (uint32_t i = 0; i < q->nw; i++) {
-    window w = q->win[i];
-    if (best[i] == 1) { /* stays an ordinary sum */
-      vec_push(p->a, q->row, w.o);
-      vec_push(p->a, q->reduce, w.k);
+    if (best[i]->m > 1) {
+      q->win[nw++] = *best[i];
       continue;
     }
-    w.m = best[i], w.n = w.m + w.r - 1;
-    toom_cook(&w);
-    q->win[nw++] = w;
+    vec_push(p->a, q->row, best[i]->o); /* stays an ordinary sum */
+    vec_push(p->a, q->reduce, best[i]->k);
   }
   return (q->nw = nw) > 0;
 }
@@ -199,7 +221,7 @@ static void transform_lines(ctx *c, void *arg, uint32_t i) {
   (void)c;
   for (uint32_t v = t->nv - 2; v-- > 0;) at += rest % t->ext[v] * t->stride[v], rest /= t->ext[v];
   for (int64_t s = 0; s < t->ext[t->nv - 2]; s++, at += t->stride[t->nv - 2], to += last) {
-    double x[MAX_N][MAX_N][LINE] = {0}, half[MAX_N][MAX_N][LINE] = {0}, u[LINE];
+    double x[MAX_TILE][MAX_TILE][LINE] = {0}, half[MAX_TILE][MAX_TILE][LINE] = {0}, u[LINE];
     for (int64_t j = 0; j < w0->r; j++)
       for (int64_t k = 0; k < r1; k++)
         for (int64_t e = 0; e < n; e++) x[j][k][e] = read_float(t, at + e * t->stride[t->nv - 1] + j * t->tap[0] + k * t->tap[1]);
@@ -334,7 +356,7 @@ static ex read_x(void *env, int64_t i, int64_t j) {
       const window *x = &r->q->win[w];
       if (x->arg != a) continue;
       idx[a] = sym_replace(c, idx[a], x->k, sym_int(c, x->sign < 0 ? x->r - 1 : 0));
-      idx[a] = sym_replace(c, idx[a], x->o, sym_addi(c, sym_muli(c, r->tile[w], x->m), w ? j : i));
+      idx[a] = sym_addi(c, sym_replace(c, idx[a], x->o, sym_muli(c, r->tile[w], x->m)), x->at[w ? j : i]);
     }
     for (uint32_t k = 0; k < r->v->from.n; k++) idx[a] = sym_replace(c, idx[a], r->v->from.v[k], r->v->to.v[k]);
   }

@@ -54,6 +54,16 @@ def wide_windows_line(net):
     return [[net.uniform(-1, 1, 2, 2, 180)]]
 
 
+@model("wide windows with a stride of 2 on one axis, whose extents their tiles do not divide")
+def wide_windows_strided(net):
+    x = net.input("image", F32, "N", 2, 33, 19)
+    a = net.op("Relu", net.conv(x, 2, 20, [1, 1]))
+    b = net.op("Relu", net.conv(a, 20, 20, [4, 1], strides=[2, 1], pads=[1, 0, 2, 0]))
+    net.conv(net.conv(b, 20, 20, [3, 4], strides=[1, 2], pads=[1, 1, 1, 1]), 20, 3, [1, 1], out="y")
+    net.output("y", F32, "N", 3, 17, 9)
+    return [[net.uniform(-1, 1, n, 2, 33, 19)] for n in (1, 2)]
+
+
 @model("MobileNet-like: depthwise 3x3 and 5x5, pointwise expansion and projection, Relu6 as Clip, residual Add")
 def depthwise_separable(net):
     x = net.input("image", F32, 1, 3, 20, 20)
