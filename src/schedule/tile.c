@@ -104,6 +104,7 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) { 
 
 enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so many multiply-adds of it */
 static const double PANEL_VECTOR = 0.5; /* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next (on Zen 5: ResNet-18 6 % faster) */
+static const double FAR_ROW = 0.5;      /* so, too: an element of a row that comes from memory for each panel anew */
 static double tile_speed(double mr, double nv) { /* multiply-adds a cycle relative to the most */
   double f = mr * nv / (mr + nv), lat = mr * nv / 8;
   if (f > 1) f = 1;
@@ -241,15 +242,17 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) != 0) stencil = true;
   uint32_t max_mr = rstride % 4096 == 0 && t->l1_ways ? t->l1_ways : 14;
   double lowest = 1e300;
-  uint32_t panel = 0; /* bytes of the operands that run along the lanes, an element of each */
+  uint32_t panel = 0, row = 0; /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
   for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) panel += acc->v[i].bytes;
+    if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes;
+  bool far = t->l3 && (uint64_t)(min64(rext, 1 << 20) * steps) * row >= t->l3 / 2;
   for (uint32_t mr = 1; mr <= max_mr; mr++)
     for (uint32_t nv = 1; nv <= (stencil ? 1 : 6); nv++) {
       if (mr * nv + nv + 1 > R || mr > rext || nv > vecs) continue;
       if (stencil && mr > 8) continue;
       double cost = tile_cost(rext, vecs, mr, nv);
       if (t->l1 && (uint64_t)(steps * nv * L) * panel > t->l1) cost += PANEL_VECTOR * (double)((rext + mr - 1) / mr) * (double)vecs;
+      if (far) cost += FAR_ROW * (double)rext * (double)((vecs + nv - 1) / nv);
       if (rext % mr) cost *= 1.02; /* an edge leaf costs code */
       if (vecs % nv) cost *= 1.02;
       if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch.mr * ch.nv)) {
