@@ -83,12 +83,29 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
   }
 }
 
-/* ---- constants come from far ----
- * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over this one, a part for each block of rows, so that memory works while the multipliers do. */
+/* ---- panels come from far ----
+ * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over this one, a part for each block of rows, so that memory works while the multipliers do. What a run-time operand
+ * will have copied into the next panel lies a line or some at each point of the sum: a block of rows fetches one line of each point. Not where these lie 4096 bytes apart: they would drive one another out. */
+static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
+  sz idx[MAX_RANK];
+  if (k->constant || !n->panel || !emit_plain(e, k->load, idx)) return false;
+  tid t = exn(e->m, k->load)->tensor;
+  sz at = emit_address(e, emit_layout(e, t), idx);
+  int64_t wide = (int64_t)n->nv * nest_lanes(e, &n->stages), line = (int64_t)e->p->t->line / et_bytes(xt(e->m, t)->type), lines = line ? (wide + line - 1) / line : 0;
+  for (uint32_t i = 0; i < n->reds[k->stage].n; i++)
+    if (address_coef(e, at, n->reds[k->stage].v[i]) % (4096 / et_bytes(xt(e->m, t)->type)) == 0) return false;
+  if (!lines || address_coef(e, at, n->lane.var) != 1 || emit_extent(e->c, n->row.extent, 0) < 2 * lines * n->mr) return false;
+  lv block = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), row, lb_int(&e->b, n->mr), 0);
+  e->ahead.ptr = emit_source(e, t), e->ahead.at = lb_muli(&e->b, lb_op(&e->b, OP_MOD, lt(ET_I64, 1), block, lb_int(&e->b, lines), 0), line);
+  e->ahead.step = sym_replace(e->c, at, n->lane.var, sym_muli(e->c, sym_addi(e->c, sym_of_atom(e->c, n->panel), 1), wide));
+  e->ahead.by = 1, e->ahead.line = line;
+  return true;
+}
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
   enum { OPEN_BLOCKS = 4 };
   for (uint32_t i = 0; i < n->packs.n; i++) {
     const packload *k = &n->packs.v[i];
+    if (k->stage == stage && n->lane_outer && row && fetch_source(e, n, k, row)) continue;
     int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, rows = n->row.lo ? -1 : emit_extent(e->c, n->row.extent, -1);
     if (!k->constant || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
     int64_t blocks = rows < 0 ? OPEN_BLOCKS : (rows + n->mr - 1) / n->mr, by = (k->nr + blocks - 1) / blocks;

@@ -3,7 +3,8 @@
  * Lane: the variable for which most accesses are contiguous or invariant. A constant operand counts as contiguous for any variable, since it is packed at compile time; a run-time operand that would be gathered but is
  * reused by a row variable is packed into scratch and costs little. Row: a variable the lane operand does not depend on, so that its vectors are reused from registers.
  * Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane operand, one broadcast), the shape with the best ratio of multiply-adds to loads over the actual extents, edges included (the rule and the
- * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows.
+ * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of
+ * these where they come from far.
  */
 #include "schedule/tile.h"
 
@@ -104,7 +105,7 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) { 
 
 enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so many multiply-adds of it */
 static const double PANEL_VECTOR = 0.5; /* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next (on Zen 5: ResNet-18 6 % faster) */
-static const double FAR_ROW = 0.5;      /* so, too: an element of a row that comes from memory for each panel anew */
+static const double FAR_ROW[2] = {0.3, 0.5}; /* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
 /* Multiply-adds a cycle relative to the most: two a cycle, 8 under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.6 loads a cycle and half a cycle, measured on Zen 5 with tiles of
  * 7 to 14 ymm). */
 static double tile_speed(double mr, double nv) {
@@ -240,19 +241,20 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   bool stencil = false;
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) != 0) stencil = true;
-  uint32_t max_mr = rstride % 4096 == 0 && t->l1_ways ? t->l1_ways : 14;
   double lowest = 1e300;
   uint32_t panel = 0, row = 0; /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes;
-  bool far = t->l3 && (uint64_t)(min64(rext, 1 << 20) * steps) * row >= t->l3 / 2;
+  uint64_t all = (uint64_t)(min64(rext, 1 << 20) * steps) * row;
+  double far = t->l3 && all >= t->l3 / 2 ? FAR_ROW[1] : t->l2 && all >= t->l2 ? FAR_ROW[0] : 0;
+  uint32_t max_mr = rstride % 4096 == 0 && t->l1_ways ? t->l1_ways / (far > 0 ? 2 : 1) : 14;
   for (uint32_t mr = 1; mr <= max_mr; mr++)
     for (uint32_t nv = 1; nv <= (stencil ? 1 : 6); nv++) {
       if (mr * nv + nv + 1 > R || mr > rext || nv > vecs) continue;
       if (stencil && mr > 8) continue;
       double cost = tile_cost(rext, vecs, mr, nv);
       if (t->l1 && (uint64_t)(steps * nv * L) * panel > t->l1) cost += PANEL_VECTOR * (double)((rext + mr - 1) / mr) * (double)vecs * t->vector_bits / 512;
-      if (far) cost += FAR_ROW * (double)rext * (double)((vecs + nv - 1) / nv);
+      cost += far * (double)rext * (double)((vecs + nv - 1) / nv);
       if (rext % mr) cost *= 1.02; /* an edge leaf costs code */
       if (vecs % nv) cost *= 1.02;
       if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch.mr * ch.nv)) {
