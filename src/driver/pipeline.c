@@ -209,7 +209,7 @@ enum { WORTH = 1 << 16 }; /* bytes that are worth a call of the system */
 static bool still_used(const splan *s, const ndarray *d) { /* by some buffer, wholly or in part */
   const uint8_t *from = d->data, *to = from + d->bytes;
   for (uint32_t i = 1; i < s->buffers.n; i++) {
-    bytes b = s->buffers.v[i].source;
+    bytes b = s->buffers.v[i].from.source;
     if (b.p && b.p < to && from < b.p + b.n) return true;
   }
   return false;

@@ -387,7 +387,7 @@ void layout_all(splan *p) {
     ctx_about(L.c, x->name);
     p->layouts[t] = layout_dense(p, x->shape, x->rank, NULL, NULL, NULL, &elems);
     buffer b = {.kind = x->kind == TK_INPUT ? BUF_INPUT : BUF_WEIGHTS, .type = x->type, .name = x->name, .elems = elems, .tensor = t};
-    if (x->kind == TK_CONST) b.source = (bytes){x->data.data, x->data.bytes};
+    if (x->kind == TK_CONST) b.from = contents_of(x);
     if (x->kind == TK_INPUT) {
       uint32_t i = 0;
       while (i < m->inputs.n && m->inputs.v[i].t != t) i++;

@@ -102,13 +102,20 @@ static void one_model(const char *name, int level) {
     for (uint32_t i = 1; i < p->p->buffers.n; i++) { /* each buffer is there, whole; what it is made of is given up at most once */
       const pbuffer *q = &p->p->buffers.v[i];
       if (q->kind != BUF_WEIGHTS) continue;
-      all += q->source.n;
+      all += q->from.source.n;
       size_t bytes = (size_t)sym_int_or(c, q->elems, 0) * et_bytes(q->type);
       uint8_t *own = malloc(bytes + 1);
-      if (q->pack)
-        packing_write(q->pack, q->source.p, (pack_piece){0, packing_items(q->pack), 0, q->pack->depth}, own);
+      contents f = q->from;
+      if (f.made) {
+        int64_t rows = linmap_rows(f.made), cols = linmap_cols(f.made);
+        uint8_t *plain = arena_alloc(ctx_arena(c), (size_t)(linmap_places(f.made) * rows * cols * f.made->size));
+        linmap_write(f.made, (linmap_piece){0, rows, 0, cols}, plain, rows * cols, cols);
+        f.source.p = plain;
+      }
+      if (f.pack)
+        packing_write(f.pack, f.source.p, (pack_piece){0, packing_items(f.pack), 0, f.pack->depth}, own);
       else
-        memcpy(own, q->source.p, bytes);
+        memcpy(own, f.source.p, bytes);
       assert_memory_equal(a + q->weight_offset, own, bytes);
       free(own);
     }
