@@ -15,49 +15,84 @@ static int64_t begins(const linmap *l, int64_t row) { /* where in the source */
   for (int64_t v = l->nx - 1; v-- > 0; row /= l->ext[v]) at += row % l->ext[v] * l->step[v];
   return at;
 }
-static inline __attribute__((always_inline)) void read_lines(const linmap *l, int64_t at, int64_t n, line x[LINMAP_MOST][LINMAP_MOST]) {
-  const uint8_t *from = l->from.p;
-  const int64_t step = l->step[l->nx - 1];
-  float f[LANES] = {0};
-  double d[LANES] = {0};
+static inline double f32_at(const uint8_t *p) { /* mapped constants may be misaligned */
+  float f;
+  memcpy(&f, p, 4);
+  return f;
+}
+static inline double f64_at(const uint8_t *p) {
+  double d;
+  memcpy(&d, p, 8);
+  return d;
+}
+static inline __attribute__((always_inline)) void read_lines(const linmap *l, int64_t at, int64_t size, int64_t n, line x[LINMAP_MOST][LINMAP_MOST]) {
+  const int64_t step = l->step[l->nx - 1] * size;
   for (int64_t j = 0; j < l->r[0]; j++)
     for (int64_t k = 0; k < l->r[1]; k++) {
-      int64_t tap = at + j * l->tap[0] + k * l->tap[1];
-      if (l->size == 8) {
-        for (int64_t e = 0; e < n; e++) memcpy(&d[e], from + (tap + e * step) * 8, 8); /* mapped constants may be misaligned */
-      } else {
-        for (int64_t e = 0; e < n; e++) memcpy(&f[e], from + (tap + e * step) * 4, 4);
-        for (int e = 0; e < LANES; e++) d[e] = (double)f[e];
+      const uint8_t *p = l->from.p + (at + j * l->tap[0] + k * l->tap[1]) * size;
+      if (size == 4 && n == LANES) {
+        x[j][k] = (line){f32_at(p), f32_at(p + step), f32_at(p + 2 * step), f32_at(p + 3 * step), f32_at(p + 4 * step), f32_at(p + 5 * step), f32_at(p + 6 * step), f32_at(p + 7 * step)};
+        continue;
       }
+      double d[LANES] = {0};
+      for (int64_t e = 0; e < n; e++) d[e] = size == 4 ? f32_at(p + e * step) : f64_at(p + e * step);
       memcpy(&x[j][k], d, sizeof d);
     }
 }
+#define PUT(u) /* size and n are constants where it matters */ \
+  do { \
+    line32 f_ = __builtin_convertvector(u, line32); \
+    if (size == 4 && n == LANES) \
+      memcpy(out, &f_, sizeof f_); \
+    else \
+      memcpy(out, size == 4 ? (const void *)&f_ : (const void *)&(u), (size_t)(n * size)); \
+  } while (0)
+static inline __attribute__((always_inline)) void map_lines(const linmap *l, line x[LINMAP_MOST][LINMAP_MOST], int64_t size, int64_t n, uint8_t *out, int64_t place) {
+  for (int64_t a = 0; a < l->n[0]; a++) {
+    line half[LINMAP_MOST];
+    for (int64_t k = 0; k < l->r[1]; k++) {
+      half[k] = l->g[0][a][0] * x[0][k];
+      for (int64_t j = 1; j < l->r[0]; j++) half[k] += l->g[0][a][j] * x[j][k];
+    }
+    for (int64_t b = 0; b < l->n[1]; b++, out += place) {
+      line u = l->g[1][b][0] * half[0];
+      for (int64_t k = 1; k < l->r[1]; k++) u += l->g[1][b][k] * half[k];
+      PUT(u);
+    }
+  }
+}
+/* The same where r0, r1 <= 3, as they mostly are: everything stays in registers. Taps that are not there count as 0. */
+static inline __attribute__((always_inline)) void map_three(const linmap *l, line x[LINMAP_MOST][LINMAP_MOST], int64_t size, int64_t n, uint8_t *out, int64_t place) {
+  line zero = {0}, y[3][3];
+  for (int j = 0; j < 3; j++)
+    for (int k = 0; k < 3; k++) y[j][k] = j < l->r[0] && k < l->r[1] ? x[j][k] : zero;
+  for (int64_t a = 0; a < l->n[0]; a++) {
+    const double *g = l->g[0][a];
+    line h0 = g[0] * y[0][0] + g[1] * y[1][0] + g[2] * y[2][0], h1 = g[0] * y[0][1] + g[1] * y[1][1] + g[2] * y[2][1], h2 = g[0] * y[0][2] + g[1] * y[1][2] + g[2] * y[2][2];
+    for (int64_t b = 0; b < l->n[1]; b++, out += place) {
+      const double *k = l->g[1][b];
+      line u = k[0] * h0 + k[1] * h1 + k[2] * h2;
+      PUT(u);
+    }
+  }
+}
 static inline __attribute__((always_inline)) void write_rows(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step) {
-  const size_t size = (size_t)l->size;
+  const bool three = l->r[0] <= 3 && l->r[1] <= 3;
   for (int64_t col = w.col; col < w.col_end; col += LANES)
     for (int64_t row = w.row; row < w.row_end; row++) {
-      int64_t n = min64(LANES, w.col_end - col), at = begins(l, row) + col * l->step[l->nx - 1];
+      int64_t n = min64(LANES, w.col_end - col), at = begins(l, row) + col * l->step[l->nx - 1], place = place_step * l->size;
       uint8_t *out = to + ((row - w.row) * row_step + col - w.col) * l->size;
       line x[LINMAP_MOST][LINMAP_MOST];
-      if (n == LANES)
-        read_lines(l, at, LANES, x);
-      else
-        read_lines(l, at, n, x);
-      for (int64_t a = 0; a < l->n[0]; a++) {
-        line half[LINMAP_MOST] = {0};
-        for (int64_t j = 0; j < l->r[0]; j++)
-          for (int64_t k = 0; l->g[0][a][j] != 0 && k < l->r[1]; k++) half[k] += l->g[0][a][j] * x[j][k];
-        for (int64_t b = 0; b < l->n[1]; b++, out += place_step * l->size) {
-          line u = {0};
-          for (int64_t k = 0; k < l->r[1]; k++)
-            if (l->g[1][b][k] != 0) u += l->g[1][b][k] * half[k];
-          line32 f = __builtin_convertvector(u, line32);
-          if (n == LANES && size == 4)
-            memcpy(out, &f, LANES * 4);
-          else
-            memcpy(out, size == 4 ? (void *)&f : (void *)&u, (size_t)n * size);
-        }
+      if (n == LANES && l->size == 4 && three) {
+        read_lines(l, at, 4, LANES, x);
+        map_three(l, x, 4, LANES, out, place);
+        continue;
       }
+      read_lines(l, at, l->size, n, x);
+      if (three)
+        map_three(l, x, l->size, n, out, place);
+      else
+        map_lines(l, x, l->size, n, out, place);
     }
 }
 static void write_plain(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step) { write_rows(l, w, to, place_step, row_step); }
