@@ -148,6 +148,7 @@ struct emodule {
   VEC(stated_call) stated;
   VEC(cost_note) costs;
   struct ex_table *table; /* hash-consing */
+  u32vec marks; uint32_t walks; /* per ex: the last walk that saw it (walk.c) */
   struct expr_notes *notes; /* what the last run of passes refused (passes.h); may be NULL */
 };
 

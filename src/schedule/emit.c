@@ -108,7 +108,8 @@ enum { D_ROW = 1, D_LANE = 2 };
 void emit_turn(ectx *e) { e->turn = ++e->p->turns; }
 static unsigned dep_ex(ectx *e, ex x);
 static unsigned dep_sz(ectx *e, sz x) {
-  u32vec at = {0};
+  uint32_t few[32];
+  u32vec at = {few, 0, 32};
   unsigned d = 0;
   if (sym_is_int(e->c, x, NULL)) return 0;
   sym_atoms(e->c, x, AT_VAR, e->a, &at);

@@ -93,7 +93,8 @@ static void materialise(lay *L) {
 
 /* ---- halos ---- */
 static sz extreme(lay *L, sz idx, bool high) { /* bound of an affine index over its variables; 0 when not affine with constant coefficients */
-  u32vec vs = {0};
+  uint32_t few[32];
+  u32vec vs = {few, 0, 32};
   sym_atoms(L->c, idx, AT_VAR, L->a, &vs);
   for (uint32_t i = 0; i < vs.n; i++) {
     sz coef, rest;
