@@ -1,10 +1,16 @@
 """Einkorn as a runner of a benchmark harness: a subclass of its Runner, loaded by BENCH_PLUGIN=bench/einkorn_runner.py. Everything timed is one call of ek_run_execute through ctypes; inputs and outputs are bound once.
-EINKORN_LIB names libeinkorn.so (default: build/libeinkorn.so beside this folder)."""
+EINKORN_LIB names libeinkorn.so (default: build/libeinkorn.so beside this folder). Where EINKORN_CACHE_DIR is set, compiled code is kept there: the first start compiles, the next ones load; without it each start compiles."""
 import ctypes as C, os
 
 
 class EinkornInfo(C.Structure):
     _fields_ = [("name", C.c_char_p), ("type", C.c_int), ("rank", C.c_int32), ("dims", C.c_int64 * 16), ("dim_names", C.c_char_p * 16)]
+
+
+class EinkornOptions(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("optimize", C.c_int), ("threads", C.c_int), ("compile_threads", C.c_int), ("target", C.c_char_p), ("dims", C.c_void_p), ("fuel", C.c_uint64), ("verify", C.c_int),
+                ("evaluate", C.c_int), ("stop_after", C.c_char_p), ("on_pass", C.c_void_p), ("pass_user", C.c_void_p), ("memory_limit", C.c_uint64), ("cache", C.c_char_p), ("cache_bytes", C.c_uint64),
+                ("accuracy", C.c_int), ("profile", C.c_int), ("precision", C.c_int)]
 
 
 class Einkorn(Runner):  # noqa: F821 (Runner is the harness's)
@@ -31,7 +37,10 @@ class Einkorn(Runner):  # noqa: F821 (Runner is the harness's)
 
         model, module, run = handle(), handle(), handle()
         check(lib.ek_load(session, os.fsencode(path), C.byref(model)))
-        check(lib.ek_compile(model, None, C.byref(module)))
+        options = EinkornOptions()
+        lib.ek_options_init(C.byref(options))
+        options.cache = b"" if os.environ.get("EINKORN_CACHE_DIR") else None
+        check(lib.ek_compile(model, C.byref(options), C.byref(module)))
         check(lib.ek_run_create(module, threads, C.byref(run)))
         self.keep = []
         for i in range(lib.ek_module_inputs(module)):

@@ -50,7 +50,7 @@ arena *ctx_arena(ctx *c); /* the arena that lives as long as the context. Thread
 
 /* What a room hangs off the context (its table), made on first use: NULL at first. The context does not look at it. Not locked: set it before worker threads run. */
 typedef enum { SLOT_SYM, SLOT_EXPR, SLOT_NOTATION, SLOT_GRAPH, SLOT_SPARE, SLOT_COUNT } ctx_room;
-void **ctx_slot(ctx *c, ctx_room room);
+static inline void **ctx_slot(ctx *c, ctx_room room) { return &((void **)c)[room]; } /* a context begins with its slots: they are asked for millions of times */
 
 /* A frame: `CTX_TRY(c) { ... } CTX_CATCH { ... }`. Inside the first block ctx_fail jumps to the second. Leave neither block by return/goto/break out of it.
  * Locals changed in the try block and read in the catch block must be volatile. A failure inside the catch block goes to the next frame outside.
@@ -115,7 +115,7 @@ typedef VEC(int64_t) i64vec;
 typedef VEC(const char *) strvec;
 
 /* ---- maps --------------------------------------------------------------------------------------------------------------------------------- */
-typedef struct map map; /* byte-string or u64 keys to u64 values; insertion-ordered iteration */
+typedef struct map map; /* byte-string or u64 keys to u64 values; insertion-ordered iteration. Bytes and numbers are different keys */
 map *map_new(arena *a);
 bool map_get(const map *m, const void *key, size_t n, uint64_t *val);
 void map_put(map *m, const void *key, size_t n, uint64_t val); /* copies the key; replaces */
@@ -124,7 +124,7 @@ void map_puts(map *m, const char *key, uint64_t val);
 bool map_getu(const map *m, uint64_t key, uint64_t *val);
 void map_putu(map *m, uint64_t key, uint64_t val);
 uint32_t map_count(const map *m);
-const void *map_key(const map *m, uint32_t i, size_t *n, uint64_t *val); /* i-th inserted; a NUL follows the key, it stays where it is as long as the arena */
+const void *map_key(const map *m, uint32_t i, size_t *n, uint64_t *val); /* i-th inserted; a NUL follows a string, it stays where it is as long as the arena; a number stays until the next put */
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
 const char *intern(ctx *c, const char *s);                   /* equal strings, equal pointers, for the context's life */
 const char *intern_n(ctx *c, const char *s, size_t n);

@@ -333,5 +333,3 @@ char *arena_fmt(arena *a, const char *fmt, ...) {
   va_end(ap);
   return s;
 }
-
-void **ctx_slot(ctx *c, ctx_room room) { return &c->room_slots[room]; }

@@ -26,10 +26,10 @@ typedef struct mapping {
 enum { OWN_SLOTS = 8 };
 
 struct ctx {
+  void *room_slots[SLOT_COUNT]; /* the first: ctx_slot */
   ctx_memory memory;
   atomic_size_t used;
   atomic_bool over_limit; /* the last refusal was the limit's */
-  void *room_slots[SLOT_COUNT];
   pthread_mutex_t lock; /* guards slots, arenas, diagnostics, mappings; never held while something may unwind */
   slot *slots, *spare; /* in use; free */
   slot own[OWN_SLOTS];

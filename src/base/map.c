@@ -1,28 +1,29 @@
 /* How are names and numbers looked up?
  *
  * Entries stand in an array in order of insertion; a table of 32-bit places (0: empty, else entry + 1), twice as long as needed at least, is searched linearly from the key's hash. Nothing is ever
- * removed. Keys are copied into the arena with a NUL behind them, so that a string's key serves as the string itself: interning is a map whose value nobody reads.
+ * removed. Strings are copied into the arena with a NUL behind them, so that a string's key serves as the string itself: interning is a map whose value nobody reads. A number needs no copy: it stands in its entry.
  */
 #include "base/ctx.h"
 #include <string.h>
 
 typedef struct entry {
-  const char *key;
+  const char *key; /* NULL: a number */
   size_t n;
-  uint64_t hash, val;
+  uint64_t hash, val; /* hash: of a number itself */
 } entry;
 
 struct map {
   arena *a;
   VEC(entry) e;
   uint32_t *table, mask; /* mask + 1 places */
+  uint32_t few[16];
 };
 
 map *map_new(arena *a) {
   map *m = NEW(a, map);
   m->a = a;
   m->mask = 15;
-  m->table = NEWN(a, uint32_t, 16);
+  m->table = m->few;
   return m;
 }
 
@@ -55,7 +56,15 @@ static uint32_t place(const map *m, const void *key, size_t n, uint64_t h) {
     uint32_t at = m->table[i];
     if (!at) return i;
     const entry *e = &m->e.v[at - 1];
-    if (e->hash == h && e->n == n && (n == 0 || memcmp(e->key, key, n) == 0)) return i;
+    if (e->hash == h && e->key && e->n == n && (n == 0 || memcmp(e->key, key, n) == 0)) return i;
+  }
+}
+
+static uint32_t spread(uint64_t number) { return (uint32_t)(number * 0x9e3779b97f4a7c15u >> 32); }
+static uint32_t place_number(const map *m, uint64_t number) {
+  for (uint32_t i = spread(number) & m->mask;; i = (i + 1) & m->mask) {
+    uint32_t at = m->table[i];
+    if (!at || (m->e.v[at - 1].hash == number && !m->e.v[at - 1].key)) return i;
   }
 }
 
@@ -70,7 +79,7 @@ static void rehash(map *m) {
   uint32_t mask = m->mask * 2 + 1;
   uint32_t *table = NEWN(m->a, uint32_t, (size_t)mask + 1);
   for (uint32_t k = 0; k < m->e.n; k++) {
-    uint32_t i = (uint32_t)m->e.v[k].hash & mask;
+    uint32_t i = (m->e.v[k].key ? (uint32_t)m->e.v[k].hash : spread(m->e.v[k].hash)) & mask;
     while (table[i]) i = (i + 1) & mask;
     table[i] = k + 1;
   }
@@ -96,8 +105,24 @@ void map_put(map *m, const void *key, size_t n, uint64_t val) {
 
 bool map_gets(const map *m, const char *key, uint64_t *val) { return map_get(m, key, strlen(key), val); }
 void map_puts(map *m, const char *key, uint64_t val) { map_put(m, key, strlen(key), val); }
-bool map_getu(const map *m, uint64_t key, uint64_t *val) { return map_get(m, &key, sizeof key, val); }
-void map_putu(map *m, uint64_t key, uint64_t val) { map_put(m, &key, sizeof key, val); }
+bool map_getu(const map *m, uint64_t key, uint64_t *val) {
+  uint32_t at = m->table[place_number(m, key)];
+  if (at && val) *val = m->e.v[at - 1].val;
+  return at != 0;
+}
+void map_putu(map *m, uint64_t key, uint64_t val) {
+  uint32_t i = place_number(m, key);
+  if (m->table[i]) {
+    m->e.v[m->table[i] - 1].val = val;
+    return;
+  }
+  if (m->e.n >= m->mask / 2) {
+    rehash(m);
+    i = place_number(m, key);
+  }
+  vec_push(m->a, m->e, ((entry){NULL, sizeof key, key, val}));
+  m->table[i] = m->e.n;
+}
 uint32_t map_count(const map *m) { return m->e.n; }
 
 const void *map_key(const map *m, uint32_t i, size_t *n, uint64_t *val) {
@@ -105,7 +130,7 @@ const void *map_key(const map *m, uint32_t i, size_t *n, uint64_t *val) {
   const entry *e = &m->e.v[i];
   if (n) *n = e->n;
   if (val) *val = e->val;
-  return e->key;
+  return e->key ? (const void *)e->key : &e->hash;
 }
 
 /* ---- interning: the one map that several threads share ---------------------------------------------------------------------------------------- */

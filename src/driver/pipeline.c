@@ -15,6 +15,7 @@ static const pipe_pass last_passes[] = {
     {PL_LOOP, "schedule", "lays out the tensors and writes every kernel as explicit loops over memory", 0},
     {PL_PROGRAM, "program", "orders the kernels, plans the memory, writes the functions plan and run", 0},
     {PL_CODE, "code", "emits machine code for every function", 0},
+    {PL_CODE, "weights", "writes the constants in the order in which the code reads them", 0},
 };
 const pipe_pass *pipe_passes(arena *a, uint32_t *n) {
   VEC(pipe_pass) all = {0};
@@ -209,7 +210,7 @@ enum { WORTH = 1 << 16 }; /* bytes that are worth a call of the system */
 static bool still_used(const splan *s, const ndarray *d) { /* by some buffer, wholly or in part */
   const uint8_t *from = d->data, *to = from + d->bytes;
   for (uint32_t i = 1; i < s->buffers.n; i++) {
-    bytes b = s->buffers.v[i].source;
+    bytes b = s->buffers.v[i].from.source;
     if (b.p && b.p < to && from < b.p + b.n) return true;
   }
   return false;
@@ -228,8 +229,10 @@ static void packed(void *env, bytes source) {
   file_done(p->c, source.p, source.n);
 }
 void pipe_weights(pipeline *p, uint8_t *to) {
+  double t0 = now_ms();
   program_weights(p->p, p->o.compile_threads, to, packed, p);
   file_cool(p->c);
+  ran(p, PL_CODE, "weights", true, now_ms() - t0);
 }
 void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void *env) {
   program_weights_stream(p->p, put, env);

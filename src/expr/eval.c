@@ -33,7 +33,7 @@ evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads) {
   v->t = NEWN(a, rt, m->tensors.n);
   st->if_done = NEWN(a, uint8_t, m->ifs.n + 1), st->loop_done = NEWN(a, uint8_t, m->loops.n + 1);
   for (tid t = 1; t < m->tensors.n; t++)
-    if (xt(m, t)->kind == TK_CONST) v->t[t].nd = xt(m, t)->data, v->t[t].done = true;
+    if (xt(m, t)->kind == TK_CONST && !xt(m, t)->made) v->t[t].nd = xt(m, t)->data, v->t[t].done = true;
   for (uint32_t i = 0; i < m->ifs.n; i++)
     for (uint32_t k = 0; k < m->ifs.v[i].n; k++) map_putu(v->from, m->ifs.v[i].results[k], 2 * i);
   for (uint32_t i = 0; i < m->loops.n; i++) {
@@ -144,6 +144,8 @@ void need_tensor(evaluation *v, tid t) {
   r->busy = true;
   if (x->kind == TK_STAGE)
     run_stage(v, x->stage);
+  else if (x->kind == TK_CONST)
+    r->nd = *expr_data(v->m, t), r->done = true;
   else if (map_getu(v->from, t, &from)) {
     if (from & 1)
       run_loop(v, (uint32_t)(from / 2));

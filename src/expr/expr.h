@@ -61,6 +61,18 @@ typedef struct ex_node {
 typedef struct digit { atom var; sz extent; } digit; /* var != 0 */
 typedef struct axis { uint32_t n; const digit *d; } axis; /* outer to inner; n == 0: size 1 */
 
+/* A constant that is made of another one's bytes where and when somebody wants it (linmap.c): at each place x of its inner axes r0 x r1 elements become n0 x n1, its outermost axes,
+ *   Y[a0, a1, x..] = sum over j0 < r0, j1 < r1 of g0[a0][j0] * g1[a1][j1] * from[base + j0*tap0 + j1*tap1 + sum over i of x_i * step_i]        (in f64, then rounded)
+ * The last of x counts columns, those before it together count rows. */
+enum { LINMAP_AXES = 2, LINMAP_MOST = 8 };
+typedef struct linmap {
+  int64_t size;                                          /* bytes of an element: 4, 8 */
+  int64_t n[LINMAP_AXES], r[LINMAP_AXES], tap[LINMAP_AXES]; /* an axis that is not there: n = r = 1, g = 1 */
+  double g[LINMAP_AXES][LINMAP_MOST][LINMAP_MOST];
+  int64_t nx, ext[2 * MAX_RANK], step[2 * MAX_RANK], base; /* nx >= 1 */
+  bytes from;
+} linmap;
+
 typedef enum { TK_INPUT = 1, TK_CONST, TK_STAGE, TK_RESULT /* of an if or loop, or a loop's inner argument */ } tkind;
 typedef struct tensor {
   tkind kind;
@@ -69,7 +81,8 @@ typedef struct tensor {
   const sz *shape;
   const char *name;   /* unique in the module; printing name */
   const char *origin; /* node of the model it came from, for messages and reports only; never read by a pass */
-  ndarray data;       /* const */
+  ndarray data;       /* const; data.data is NULL as long as it is only `made`: expr_data */
+  const linmap *made; /* const: what its bytes are made of, when it has none yet; NULL */
   uint32_t stage;     /* index into module.stages, when kind == TK_STAGE */
   bool output;        /* value leaves the module or its block's region: must be materialised */
 } tensor;
@@ -135,6 +148,7 @@ struct emodule {
   VEC(stated_call) stated;
   VEC(cost_note) costs;
   struct ex_table *table; /* hash-consing */
+  u32vec marks; uint32_t walks; /* per ex: the last walk that saw it (walk.c) */
   struct expr_notes *notes; /* what the last run of passes refused (passes.h); may be NULL */
 };
 
@@ -157,11 +171,22 @@ ex expr_from_size(emodule *m, sz e);                    /* inverse: an index nod
 static inline const ex_node *exn(const emodule *m, ex e) { return &m->nodes.v[e]; }
 tid expr_tensor(emodule *m, tkind k, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin);
 tid expr_const_tensor(emodule *m, const ndarray *data, const char *name);
+tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const char *name); /* shape: type and dims; l is copied, what it is made from must stay */
+const ndarray *expr_data(emodule *m, tid t); /* of a constant, with its bytes: made now, where they were not yet. Not by two threads at once */
 uint32_t expr_stage(emodule *m, uint32_t block, tid t, const axis *axes, uint32_t naxes, ex value); /* appends to the block; the tensor becomes TK_STAGE */
 axis expr_axis1(emodule *m, const char *name, sz extent, sz *index); /* a fresh one-digit axis; *index is its value (0 when extent is 1) */
 static inline tensor *xt(const emodule *m, tid t) { return &m->tensors.v[t]; }
 static inline stage *xs(const emodule *m, uint32_t s) { return &m->stages.v[s]; }
 sz expr_axis_index(emodule *m, const axis *x);          /* the axis' index as a polynomial of its digits */
+
+/* ---- constants that are made of others (linmap.c) ---- */
+typedef struct linmap_piece { int64_t row, row_end, col, col_end; } linmap_piece; /* at every place a0, a1 */
+int64_t linmap_places(const linmap *l);
+int64_t linmap_rows(const linmap *l);
+int64_t linmap_cols(const linmap *l);
+bool linmap_equal(const linmap *a, const linmap *b); /* but for what they are made from; NULL is equal to NULL only */
+void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step); /* to: the piece's first element; steps in elements. Any order, any thread */
+bytes linmap_reads(const linmap *l, linmap_piece w); /* what the piece is made of lies in here */
 
 /* ---- walking (walk.c) ---- */
 enum { MANY = 64 }; /* parts of a product or a condition that is taken apart */

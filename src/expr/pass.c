@@ -145,8 +145,10 @@ static void fit_tables(pw *p) {
   }
   if (p->loads.n < ns) {
     vec_reserve(p->a, p->loads, ns);
+    vec_reserve(p->a, p->placed, ns);
     memset(p->loads.v + p->loads.n, 0, (ns - p->loads.n) * sizeof *p->loads.v);
-    p->loads.n = ns;
+    memset(p->placed.v + p->placed.n, 0, ns - p->placed.n);
+    p->loads.n = p->placed.n = ns;
   }
 }
 static void drop_reader(u32vec *r, uint32_t s) {
@@ -165,6 +167,7 @@ static void forget(pw *p, uint32_t s) {
 void pass_changed(pw *p, uint32_t s) {
   fit_tables(p);
   forget(p, s);
+  p->placed.v[s] = 0;
   if (xs(p->m, s)->dead) return;
   u32vec l = p->loads.v[s];
   collect_stage(p, s, &l);
@@ -498,9 +501,7 @@ static bool box_index(pw *p, const update *u, sz idx, uint32_t *seen) {
   }
   return true;
 }
-bool is_placement(pw *p, uint32_t s) {
-  const stage *x = xs(p->m, s);
-  if (!x->tiled || x->value || x->scan || !x->updates.n) return false;
+static bool all_boxes(pw *p, const stage *x) {
   for (uint32_t i = 0; i < x->updates.n; i++) {
     const update *u = &x->updates.v[i];
     uint32_t seen = 0;
@@ -510,4 +511,12 @@ bool is_placement(pw *p, uint32_t s) {
     if (seen != (1u << u->nvars) - 1) return false;
   }
   return true;
+}
+bool is_placement(pw *p, uint32_t s) {
+  const stage *x = xs(p->m, s);
+  if (!x->tiled || x->value || x->scan || !x->updates.n) return false;
+  fit_tables(p);
+  uint8_t *known = &p->placed.v[s];
+  if (!*known) *known = all_boxes(p, x) ? 2 : 1;
+  return *known == 2;
 }

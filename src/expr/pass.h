@@ -30,6 +30,7 @@ struct pw {
   VEC(u32vec) readers; /* per tensor: live stages that read it, each once */
   VEC(u32vec) loads;   /* per stage: its distinct load nodes */
   VEC(uint8_t) pinned; /* per tensor */
+  VEC(uint8_t) placed; /* per stage, as long as it does not change: 2 is_placement, 1 not, 0 not asked yet */
   VEC(cinfo *) consts; /* per tensor, made on demand */
   VEC(pending) pend;   /* stages to be put in front of others */
   map *lates;          /* symbol -> tensor */

@@ -63,7 +63,7 @@ static void round_stretch(ctx *c, void *arg, uint32_t i) { /* to nearest, ties t
 static tid narrow_constant(narrower *w, tid t) {
   tid r = kept(w, t);
   if (r) return r;
-  ndarray d = xt(w->m, t)->data;
+  ndarray d = *expr_data(w->m, t);
   int64_t n;
   if (!nd_count(&d, &n)) return 0;
   rounding k = {(const float *)(const void *)d.data, arena_array(w->m->a, (size_t)n, 2), (size_t)n};

@@ -161,8 +161,11 @@ static bool residue(pw *p, uint32_t s) {
   stage old = *xs(m, s);
   for (uint32_t i = 0; i < ups.n; i++) vec_push(m->a, xs(m, s)->updates, ups.v[i]);
   xs(m, s)->value = 0, xs(m, s)->tiled = true;
-  if (!is_placement(p, s)) *xs(m, s) = old; /* the pieces die unread */
   pass_changed(p, s);
+  if (!is_placement(p, s)) { /* the pieces die unread */
+    *xs(m, s) = old;
+    pass_changed(p, s);
+  }
   return true;
 }
 bool pass_residue(pw *p) {

@@ -4,7 +4,7 @@
  * (Toom-Cook interpolation at n - 1 points and infinity; Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
  * With a stride, Y[o] = sum[k<r] X[s*o + k] * W[k] is a sum of s such windows, one for each k mod s, of r/s taps: n is the sum of theirs.
  * Several axes nest. Where W is constant the stage becomes
- *     U[a.., batch, columns, channels]        constant: G W on every axis, in f64
+ *     U[a.., batch, channels, columns]        constant: G W on every axis, in f64; made where it is wanted (linmap.c)
  *     V[a.., batch, rows, tiles, channels]    placement of pieces V[a..]: B' X, sums of few inputs; a tile for every m outputs of an axis
  *     M[a.., batch, rows, tiles, columns]     = sum[channels] V * U, ordinary products
  *     Y                                       placement of m pieces per axis: A' M
@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AXES = 2, MAX_N = 6, MAX_TILE = 8 }; /* MAX_N: of a window without a stride; MAX_TILE: the registers hold no wider tile */
+enum { MAX_AXES = LINMAP_AXES, MAX_N = 6, MAX_TILE = LINMAP_MOST }; /* MAX_N: of a window without a stride; MAX_TILE: the registers hold no wider tile */
 /* Where polynomials of n coefficients are interpolated, infinity besides. Exact in binary; with sizes around 1 the error is less than half of that of 0, +-1, +-2 (measured on sums over 256 channels; the reasons stand in
  * Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for deep neural networks", 2020). */
 static const double interpolate[MAX_N + 1][MAX_N - 1] = {{0}, {0}, {0}, {0, 1}, {0, 1, -1}, {0, 0.5, -1, 1.5}, {0, 0.75, -0.75, 1.5, -1.5}};
@@ -196,52 +196,6 @@ static bool choose(pw *p, sliding *q) {
 }
 
 /* ---- U: the constants ---- */
-enum { LINE = 16 };
-typedef struct transform {
-  const sliding *q;
-  const uint8_t *from;
-  uint8_t *to;
-  bool wide; /* f64 */
-  uint32_t nv;
-  int64_t ext[2 * MAX_RANK], stride[2 * MAX_RANK], tap[MAX_AXES], base, points;
-} transform;
-static double read_float(const transform *t, int64_t at) {
-  float f;
-  double d;
-  if (t->wide) return memcpy(&d, t->from + at * 8, 8), d;
-  return memcpy(&f, t->from + at * 4, 4), (double)f;
-}
-/* Item i: some values of the last variable, all of the one before it, one of each other. */
-static void transform_lines(ctx *c, void *arg, uint32_t i) {
-  const transform *t = arg;
-  const sliding *q = t->q;
-  const window *w0 = &q->win[0], *w1 = q->nw > 1 ? &q->win[1] : NULL;
-  int64_t last = t->ext[t->nv - 1], blocks = (last + LINE - 1) / LINE, rest = i / blocks, first = i % blocks * LINE, n = min64(LINE, last - first), at = t->base + first * t->stride[t->nv - 1];
-  int64_t n1 = w1 ? w1->n : 1, r1 = w1 ? w1->r : 1, to = rest * t->ext[t->nv - 2] * last + first;
-  (void)c;
-  for (uint32_t v = t->nv - 2; v-- > 0;) at += rest % t->ext[v] * t->stride[v], rest /= t->ext[v];
-  for (int64_t s = 0; s < t->ext[t->nv - 2]; s++, at += t->stride[t->nv - 2], to += last) {
-    double x[MAX_TILE][MAX_TILE][LINE] = {0}, half[MAX_TILE][MAX_TILE][LINE] = {0}, u[LINE];
-    for (int64_t j = 0; j < w0->r; j++)
-      for (int64_t k = 0; k < r1; k++)
-        for (int64_t e = 0; e < n; e++) x[j][k][e] = read_float(t, at + e * t->stride[t->nv - 1] + j * t->tap[0] + k * t->tap[1]);
-    for (int64_t a = 0; a < w0->n; a++)
-      for (int64_t j = 0; j < w0->r; j++)
-        for (int64_t k = 0; k < r1; k++)
-          for (int e = 0; e < LINE; e++) half[a][k][e] += w0->g[a][j] * x[j][k][e];
-    for (int64_t a = 0; a < w0->n; a++)
-      for (int64_t b = 0; b < n1; b++) {
-        uint8_t *out = t->to + ((a * n1 + b) * t->points + to) * (t->wide ? 8 : 4);
-        float f[LINE];
-        for (int e = 0; e < LINE; e++) u[e] = w1 ? 0 : half[a][0][e];
-        for (int64_t k = 0; w1 && k < r1; k++)
-          for (int e = 0; e < LINE; e++) u[e] += w1->g[b][k] * half[a][k][e];
-        for (int e = 0; e < LINE; e++) f[e] = (float)u[e];
-        if (t->wide) memcpy(out, u, (size_t)n * 8);
-        else memcpy(out, f, (size_t)n * 4);
-      }
-  }
-}
 static void push_all(pw *p, u32vec *to, const u32vec *from) {
   for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
 }
@@ -250,36 +204,34 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   emodule *m = p->m;
   ctx *c = p->c;
   ex_node l = *exn(m, q->w);
-  const tensor *wt = xt(m, l.tensor);
-  transform t = {.q = q, .from = wt->data.data, .wide = wt->type == ET_F64, .points = 1};
+  const ndarray *wt = expr_data(m, l.tensor);
+  const sz *shape = xt(m, l.tensor)->shape;
+  linmap t = {.size = et_bytes(wt->type), .from = {wt->data, wt->bytes}};
+  ndarray u = {.type = wt->type};
   sz at = sym_int(c, 0), coef;
   int64_t elems = 1;
-  if (vars->n >= 2 * MAX_RANK) return 0;
+  if (vars->n + q->nw > MAX_RANK) return 0;
   for (uint32_t i = 0; i < l.nargs; i++) {
-    if (!in_range(c, l.args[i], wt->shape[i])) return 0;
-    at = sym_add(c, sym_mul(c, at, wt->shape[i]), l.args[i]);
+    if (!in_range(c, l.args[i], shape[i])) return 0;
+    at = sym_add(c, sym_mul(c, at, shape[i]), l.args[i]);
   }
+  for (uint32_t i = 0; i < LINMAP_AXES; i++) t.n[i] = t.r[i] = 1, t.g[i][0][0] = 1;
   for (uint32_t i = 0; i < q->nw; i++) {
-    if (!sym_linear(c, at, q->win[i].k, &coef, &at) || !sym_is_int(c, coef, &t.tap[i])) return 0;
-    if (q->win[i].sign < 0) at = sym_addi(c, at, (q->win[i].r - 1) * t.tap[i]), t.tap[i] = -t.tap[i];
+    const window *w = &q->win[i];
+    if (!sym_linear(c, at, w->k, &coef, &at) || !sym_is_int(c, coef, &t.tap[i])) return 0;
+    if (w->sign < 0) at = sym_addi(c, at, (w->r - 1) * t.tap[i]), t.tap[i] = -t.tap[i];
+    u.dims[u.rank++] = t.n[i] = w->n, t.r[i] = w->r;
+    memcpy(t.g[i], w->g, sizeof w->g);
   }
   for (uint32_t i = 0; i < vars->n; i++) {
-    uint32_t v = t.nv++;
-    if (!sym_is_int(c, sym_extent(c, vars->v[i]), &t.ext[v]) || !sym_linear(c, at, vars->v[i], &coef, &at) || !sym_is_int(c, coef, &t.stride[v])) return 0;
-    if (!mul64(t.points, t.ext[v], &t.points)) return 0;
+    uint32_t v = (uint32_t)t.nx++;
+    if (!sym_is_int(c, sym_extent(c, vars->v[i]), &t.ext[v]) || !sym_linear(c, at, vars->v[i], &coef, &at) || !sym_is_int(c, coef, &t.step[v])) return 0;
+    u.dims[u.rank++] = t.ext[v];
   }
   if (!sym_is_int(c, at, &t.base)) return 0;
-  ndarray u = {.type = wt->type, .rank = vars->n + q->nw};
-  for (uint32_t i = 0; i < u.rank; i++) {
-    u.dims[i] = i < q->nw ? q->win[i].n : t.ext[i - q->nw];
+  for (uint32_t i = 0; i < u.rank; i++)
     if (!mul64(elems, u.dims[i], &elems)) return 0;
-  }
-  int64_t items = t.points / (t.ext[t.nv - 1] * t.ext[t.nv - 2]) * ((t.ext[t.nv - 1] + LINE - 1) / LINE);
-  if (items > UINT32_MAX) return 0;
-  t.to = arena_array(m->a, (size_t)elems, et_bytes(wt->type));
-  par_for(c, cpu_count(), (uint32_t)items, transform_lines, &t);
-  u.data = t.to, u.bytes = (size_t)elems * et_bytes(wt->type);
-  return expr_const_tensor(m, &u, arena_fmt(m->a, "%s.transformed", wt->name));
+  return expr_const_linmap(m, &u, &t, arena_fmt(m->a, "%s.transformed", xt(m, l.tensor)->name));
 }
 
 /* ---- V and Y: sums of few ---- */

@@ -379,6 +379,7 @@ static void put_module(printer *p, print_opts o) {
   for (tid t = 1; t < m->tensors.n; t++)
     if (xt(m, t)->kind == TK_CONST && used[t]) {
       sb_put(p->b, "tensor "), put_decl(p, t), sb_put(p->b, " const ");
+      expr_data(m, t);
       put_const_data(p, xt(m, t), o.weights_inline);
       put_origin(p, xt(m, t)->origin);
       sb_putc(p->b, '\n');

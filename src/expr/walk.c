@@ -1,7 +1,7 @@
 /* How are values looked through and rebuilt?
  *
  * Idea. A value is a DAG with two kinds of edges: operands, and the data atoms inside the indices of loads and index nodes (an i64 value used as part of a size). Every walk here follows both, visits
- * each node once (a map remembers), and is bounded by the DAG, not by the tree it unfolds to.
+ * each node once (a mark per node remembers; a map, where walks nest), and is bounded by the DAG, not by the tree it unfolds to.
  *
  * Rewriting replaces atoms and nodes at once: `atom` is asked for every variable and symbol, `node` for every rebuilt node, operands first. Bound variables are handled here: one that `atom` maps to a
  * size is replaced in the reduction's list by the variables of that size, largest coefficient first (so that v -> 4*a + b splits the loop and keeps its order), by nothing if it is a constant; one
@@ -18,10 +18,30 @@
 typedef struct visit {
   emodule *m;
   arena *a;
-  map *seen;
+  map *seen; /* NULL: a node that this walk saw has its number; no other walk begins before it ends */
   void (*node)(struct visit *v, ex e);
   void *env;
+  uint32_t walk;
 } visit;
+static visit walk_marked(emodule *m, arena *a, void (*node)(visit *v, ex e), void *env) { return (visit){m, a, NULL, node, env, ++m->walks}; }
+static bool first_time(visit *v, ex e) {
+  uint64_t x;
+  if (v->seen) {
+    if (map_getu(v->seen, e, &x)) return false;
+    map_putu(v->seen, e, 1);
+    return true;
+  }
+  u32vec *marks = &v->m->marks;
+  if (marks->n <= e) {
+    uint32_t n = marks->n;
+    vec_reserve(v->m->a, *marks, v->m->nodes.cap);
+    marks->n = marks->cap;
+    memset(marks->v + n, 0, (marks->n - n) * sizeof *marks->v);
+  }
+  if (marks->v[e] == v->walk) return false;
+  marks->v[e] = v->walk;
+  return true;
+}
 
 static void visit_value(visit *v, ex e);
 static void visit_size(visit *v, sz s) {
@@ -31,9 +51,7 @@ static void visit_size(visit *v, sz s) {
   for (uint32_t i = 0; i < d.n; i++) visit_value(v, sym_data_id(v->m->c, d.v[i]));
 }
 static void visit_value(visit *v, ex e) {
-  uint64_t x;
-  if (!e || map_getu(v->seen, e, &x)) return;
-  map_putu(v->seen, e, 1);
+  if (!e || !first_time(v, e)) return;
   ex_node n = *exn(v->m, e);
   switch ((ex_kind)n.kind) {
   case EX_CONST:
@@ -137,14 +155,14 @@ static void take_load(visit *v, ex e) {
   if (exn(v->m, e)->kind == EX_LOAD) vec_push(v->a, *(u32vec *)v->env, e);
 }
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads) {
-  visit v = {m, a, map_new(a), take_load, loads};
-  for (uint32_t i = 0; i < loads->n; i++) map_putu(v.seen, loads->v[i], 1);
+  visit v = walk_marked(m, a, take_load, loads);
+  for (uint32_t i = 0; i < loads->n; i++) first_time(&v, loads->v[i]);
   visit_value(&v, e);
 }
 void stage_loads(emodule *m, uint32_t id, arena *a, u32vec *loads) {
   const stage *s = xs(m, id);
-  visit v = {m, a, map_new(a), take_load, loads};
-  for (uint32_t i = 0; i < loads->n; i++) map_putu(v.seen, loads->v[i], 1);
+  visit v = walk_marked(m, a, take_load, loads);
+  for (uint32_t i = 0; i < loads->n; i++) first_time(&v, loads->v[i]);
   visit_value(&v, s->value);
   for (uint32_t i = 0; i < s->updates.n; i++) {
     visit_value(&v, s->updates.v[i].value), visit_value(&v, s->updates.v[i].cond);
@@ -154,7 +172,7 @@ void stage_loads(emodule *m, uint32_t id, arena *a, u32vec *loads) {
 static void take_node(visit *v, ex e) { vec_push(v->a, *(u32vec *)v->env, e); }
 void stage_nodes(emodule *m, uint32_t id, arena *a, u32vec *nodes) {
   const stage *s = xs(m, id);
-  visit v = {m, a, map_new(a), take_node, nodes};
+  visit v = walk_marked(m, a, take_node, nodes);
   visit_value(&v, s->value);
   for (uint32_t i = 0; i < s->updates.n; i++) {
     visit_value(&v, s->updates.v[i].value), visit_value(&v, s->updates.v[i].cond);
@@ -171,7 +189,7 @@ static void take_symbol(visit *v, ex e) {
 bool stage_uses_symbols(emodule *m, uint32_t id, arena *a) {
   const stage *s = xs(m, id);
   bool any = false;
-  visit v = {m, a, map_new(a), take_symbol, &any};
+  visit v = walk_marked(m, a, take_symbol, &any);
   visit_value(&v, s->value);
   for (uint32_t i = 0; i < s->updates.n; i++) {
     const update *u = &s->updates.v[i];
@@ -186,7 +204,7 @@ static void take_bound_var(visit *v, ex e) {
   for (uint32_t i = 0; n->kind == EX_REDUCE && i < n->nargs; i++) vec_once(v->a, v->env, n->args[i]);
 }
 void expr_bound(emodule *m, ex e, arena *a, u32vec *vars) {
-  visit v = {m, a, map_new(a), take_bound_var, vars};
+  visit v = walk_marked(m, a, take_bound_var, vars);
   visit_value(&v, e);
 }
 static void take_cost(visit *v, ex e) {
@@ -196,7 +214,7 @@ static void take_cost(visit *v, ex e) {
 uint64_t expr_cost(emodule *m, ex e) {
   arena *a = arena_new(m->c);
   uint64_t sum = 0;
-  visit v = {m, a, map_new(a), take_cost, &sum};
+  visit v = walk_marked(m, a, take_cost, &sum);
   visit_value(&v, e);
   arena_free(a);
   return sum;
@@ -327,7 +345,7 @@ static rewriter rw_new(emodule *m, const ex_map *f) {
 }
 static ex rw_run(rewriter *r, map *seen, ex e) {
   if (!e) return 0;
-  visit v = {r->m, r->a, seen, prepare, r};
+  visit v = {r->m, r->a, seen, prepare, r, 0};
   visit_value(&v, e);
   return rw_value(r, e);
 }
@@ -348,7 +366,7 @@ void stage_rewrite(emodule *m, uint32_t s, const ex_map *f) {
     u.value = rw_run(&r, seen, u.value);
     u.cond = rw_run(&r, seen, u.cond);
     for (uint32_t k = 0; k < u.nidx; k++) {
-      visit v = {m, r.a, seen, prepare, &r};
+      visit v = {m, r.a, seen, prepare, &r, 0};
       visit_size(&v, u.idx[k]);
       idx[k] = rw_size(&r, u.idx[k]);
     }
@@ -394,7 +412,7 @@ static void take_bound(visit *v, ex e) {
 ex expr_fresh(emodule *m, ex e) {
   arena *a = arena_new(m->c);
   pairs p = {map_new(a)};
-  visit v = {m, a, map_new(a), take_bound, p.by};
+  visit v = walk_marked(m, a, take_bound, p.by);
   visit_value(&v, e);
   ex r = map_count(p.by) ? expr_rewrite(m, e, &(ex_map){.atom = pair_of, .env = &p}) : e;
   arena_free(a);

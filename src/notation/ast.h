@@ -183,6 +183,7 @@ struct oplib {
   arena *a;
   map *ops; /* "domain::name" -> opdef* */
   map *fns; /* name -> fndef* */
+  map *unread; /* as ops -> unread*, of sources that are read when somebody asks (lib.c) */
   VEC(const opdef *) sorted;
   bool is_sorted;
 };
@@ -265,8 +266,8 @@ typedef struct token {
 typedef VEC(token) tokens;
 
 /* ---- between the files of this folder -------------------------------------------------------------------------------- */
-tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, bool *ok);                                               /* lex.c; ends with T_EOF */
-bool parse_source(oplib *lib, const char *text, size_t n, const char *file, void (*def)(void *env, opdef *d, fndef *f), void *env); /* parse.c */
+tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, uint32_t line, bool *ok); /* lex.c; ends with T_EOF. line: of its first character */
+bool parse_source(oplib *lib, const char *text, size_t n, const char *file, uint32_t line, void (*def)(void *env, opdef *d, fndef *f), void *env); /* parse.c */
 const fndef *lib_fn(const oplib *l, const char *file, const char *name);                                                            /* lib.c: as seen from that file */
 bool check_op(oplib *lib, opdef *d);                                                                                                /* check.c */
 bool check_fn(oplib *lib, fndef *f);

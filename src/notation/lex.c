@@ -147,8 +147,8 @@ static void name(lexer *l) {
     if (strlen(keywords[i].text) == n && !memcmp(keywords[i].text, s, n)) t->p = keywords[i].p, t->kind = T_PUNCT;
 }
 
-tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, bool *ok) {
-  lexer l = {.c = c, .a = a, .s = text, .end = text + n, .line_start = text, .file = file, .line = 1, .nl = true, .ok = true};
+tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, uint32_t line, bool *ok) {
+  lexer l = {.c = c, .a = a, .s = text, .end = text + n, .line_start = text, .file = file, .line = line, .nl = true, .ok = true};
   while (l.s < l.end) {
     unsigned char ch = (unsigned char)*l.s;
     if (ch == '\n')

@@ -4,6 +4,7 @@
  * functions of its own file, then those of earlier sources, so that a user's `fn wrap` changes nothing in the library. A definition with an error is left out (what it would have replaced stays).
  */
 #include "notation/ast.h"
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ oplib *notation_lib(ctx *c) {
   l->a = a;
   l->ops = map_new(a);
   l->fns = map_new(a);
+  l->unread = map_new(a);
   return l;
 }
 
@@ -85,9 +87,9 @@ static void add(void *env, opdef *d, fndef *f) {
   vec_push(l->a, g->v, a);
 }
 
-bool notation_add(oplib *lib, const char *text, size_t n, const char *file) {
+static bool add_text(oplib *lib, const char *text, size_t n, const char *file, uint32_t line) {
   loading g = {.l = lib, .ok = true};
-  bool ok = parse_source(lib, text, n, file, add, &g);
+  bool ok = parse_source(lib, text, n, file, line, add, &g);
   lib->is_sorted = false;
   for (uint32_t i = 0; i < g.v.n; i++) {
     added *a = &g.v.v[i];
@@ -102,6 +104,69 @@ bool notation_add(oplib *lib, const char *text, size_t n, const char *file) {
   }
   return ok && g.ok;
 }
+bool notation_add(oplib *lib, const char *text, size_t n, const char *file) { return add_text(lib, text, n, file, 1); }
+
+/* ---- sources that are known to be right ----
+ * A model uses a dozen of the library's 300 operators. Their texts are found by their first lines, `op NAME` or a documentation string before it, and read when one is asked for; functions, which are few, at once. */
+typedef struct unread {
+  const char *text, *file;
+  size_t n;
+  uint32_t line;
+} unread;
+static const char *line_end(const char *s, const char *end) {
+  const char *nl = memchr(s, '\n', (size_t)(end - s));
+  return nl ? nl + 1 : end;
+}
+static bool begins(const char *s, const char *end, const char *word) {
+  size_t n = strlen(word);
+  return (size_t)(end - s) > n && !memcmp(s, word, n);
+}
+/* `op NAME..`, `op "DOMAIN::NAME"..`; NULL: something else */
+static const char *key_of(arena *a, const char *s, const char *end) {
+  if (!begins(s, end, "op ")) return NULL;
+  s += 3;
+  bool quoted = *s == '"';
+  const char *from = s += quoted;
+  while (s < end && (quoted ? *s != '"' : isalnum((unsigned char)*s) || *s == '_')) s++;
+  return quoted ? arena_strndup(a, from, (size_t)(s - from)) : op_key(a, "", arena_strndup(a, from, (size_t)(s - from)));
+}
+bool notation_add_later(oplib *lib, const char *text, size_t n, const char *file) {
+  const char *end = text + n, *s = text, *from = NULL, *key = NULL, *next_key;
+  uint32_t line = 1, from_line = 1;
+  bool ok = true, doc = false; /* doc: the piece has only its documentation so far */
+  for (; s <= end; line++) {
+    bool ends = s == end, starts = !ends && (begins(s, end, "op ") || begins(s, end, "fn ")), documents = !ends && begins(s, end, "\"\"\"");
+    if (from && (ends || documents || (starts && !doc))) {
+      unread *u = NEW(lib->a, unread);
+      *u = (unread){from, file, (size_t)(s - from), from_line};
+      if (key)
+        map_puts(lib->unread, key, (uint64_t)(uintptr_t)u);
+      else
+        ok &= add_text(lib, u->text, u->n, file, from_line);
+      from = NULL;
+    }
+    if (ends) break;
+    next_key = starts ? key_of(lib->a, s, end) : NULL;
+    if ((starts || documents) && !from) from = s, from_line = line;
+    if (starts) key = next_key;
+    if (documents) { /* to its end, which may be lines below */
+      for (s += 3; s < end && !begins(s, end, "\"\"\""); s++) line += *s == '\n';
+      key = NULL;
+    }
+    doc = documents;
+    s = line_end(s, end);
+  }
+  lib->is_sorted = false;
+  return ok;
+}
+static void read_now(const oplib *lib, const char *key) {
+  oplib *l = (oplib *)(uintptr_t)lib;
+  uint64_t q;
+  if (!map_gets(l->unread, key, &q) || !q) return;
+  const unread *u = (const unread *)(uintptr_t)q;
+  map_puts(l->unread, key, 0);
+  if (!lookup(l->ops, key)) add_text(l, u->text, u->n, u->file, u->line);
+}
 
 const opdef *notation_find(const oplib *lib, const char *domain, const char *name) {
   uint64_t q;
@@ -112,6 +177,7 @@ const opdef *notation_find(const oplib *lib, const char *domain, const char *nam
   memcpy(key, domain, n);
   memcpy(key + n, "::", 2);
   memcpy(key + n + 2, name, m + 1);
+  if (!map_gets(lib->ops, key, &q) || !q) read_now(lib, key);
   return map_gets(lib->ops, key, &q) && q ? (const opdef *)(uintptr_t)q : NULL;
 }
 
@@ -123,6 +189,7 @@ static int by_name(const void *a, const void *b) {
 static void sort(const oplib *lib) {
   oplib *l = (oplib *)(uintptr_t)lib;
   if (l->is_sorted) return;
+  for (uint32_t i = 0; i < map_count(l->unread); i++) read_now(l, map_key(l->unread, i, NULL, NULL));
   l->sorted.n = 0;
   for (uint32_t i = 0; i < map_count(l->ops); i++) {
     size_t n;

@@ -31,6 +31,6 @@ bool notation_add_builtin(oplib *lib) {
   bool ok = true;
   bytes text;
   const char *file;
-  for (uint32_t i = 0; notation_builtin(i, &text, &file); i++) ok &= notation_add(lib, (const char *)text.p, text.n, file);
+  for (uint32_t i = 0; notation_builtin(i, &text, &file); i++) ok &= notation_add_later(lib, (const char *)text.p, text.n, file);
   return ok;
 }

@@ -16,6 +16,7 @@ typedef struct opdef opdef;
 oplib *notation_lib(ctx *c);
 /* Parses and checks one source. Errors are recorded with file, line and column; returns false if there was any (good definitions of the file are still added). `file` is used in messages. */
 bool notation_add(oplib *lib, const char *text, size_t n, const char *file);
+bool notation_add_later(oplib *lib, const char *text, size_t n, const char *file); /* the same for a source that is right, and stays: an operator is read when it is asked for. Its definitions begin in column 1 */
 bool notation_add_builtin(oplib *lib);               /* the operator library linked into the program */
 bool notation_builtin(uint32_t i, bytes *text, const char **file); /* its files one by one; false: there are not so many */
 const opdef *notation_find(const oplib *lib, const char *domain, const char *name); /* NULL if not defined; definitions are named NAME or "domain::NAME" */

@@ -712,7 +712,7 @@ static bool one(parser *p, opdef **d, fndef **f) {
   return ok;
 }
 
-bool parse_source(oplib *lib, const char *text, size_t n, const char *file, void (*def)(void *env, opdef *d, fndef *f), void *env) {
+bool parse_source(oplib *lib, const char *text, size_t n, const char *file, uint32_t line, void (*def)(void *env, opdef *d, fndef *f), void *env) {
   ctx *c = lib->c;
   bool ok;
   parser *p = NEW(lib->a, parser);
@@ -720,7 +720,7 @@ bool parse_source(oplib *lib, const char *text, size_t n, const char *file, void
   p->n_dims = intern(c, "dims"), p->n_const = intern(c, "const"), p->n_fold = intern(c, "fold");
   p->n_grad = intern(c, "grad"), p->n_cost = intern(c, "cost");
   p->n_assume = intern(c, "assume");
-  p->t = lex(c, lib->a, text, n, p->file, &ok);
+  p->t = lex(c, lib->a, text, n, p->file, line, &ok);
   if (!ok) return false;
   while (at(p)->kind != T_EOF) {
     opdef *d;

@@ -81,7 +81,7 @@ static void buffers(bd *k, const memplan *mem) {
     if (!m->used && (b->kind == BUF_ARENA || b->kind == BUF_WEIGHTS)) continue;
     pbuffer q = {.kind = b->kind, .type = b->type, .name = b->name, .elems = simplest(k, b->elems), .halo = b->halo, .fill = b->fill};
     if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) q.number = b->index;
-    if (b->kind == BUF_WEIGHTS) q.weight_offset = m->weight_offset, q.source = b->source, q.pack = b->pack;
+    if (b->kind == BUF_WEIGHTS) q.weight_offset = m->weight_offset, q.from = b->from;
     if (b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA) q.bytes = simplest(k, m->bytes);
     if (b->kind == BUF_ARENA) q.offset = simplest(k, m->offset), q.first = m->first, q.last = m->last, q.late = m->late;
     meet(k, q.elems), meet(k, q.bytes), meet(k, q.offset);

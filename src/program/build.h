@@ -18,7 +18,7 @@ void memory_plan(memplan *p);
 sz program_last_trip(emodule *m, const xloop *x); /* at most this is the counter */
 
 /* weights.c */
-bool weights_equal(ctx *c, bytes a, const packing *pa, bytes b, const packing *pb); /* of equal element types and sizes */
+bool weights_equal(ctx *c, const contents *a, const contents *b);                   /* of equal element types and sizes */
 const char *weights_digest(const program *p, const pbuffer *b, arena *a);            /* SHA-256 */
 
 /* size.c */

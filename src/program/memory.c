@@ -240,9 +240,9 @@ static uint32_t equal_weights(const mp *k, uint32_t i) {
   const buffer *b = &s->buffers.v[i];
   for (uint32_t j = 1; j < i; j++) {
     const buffer *o = &s->buffers.v[j];
-    if (o->kind != BUF_WEIGHTS || !k->p->mem[j].used || o->type != b->type || o->source.n != b->source.n || !sym_eq(k->c, o->elems, b->elems)) continue;
-    if (s->unread && b->source.n > SMALL && o->source.p != b->source.p) continue;
-    if (weights_equal(k->c, o->source, o->pack, b->source, b->pack)) return j;
+    if (o->kind != BUF_WEIGHTS || !k->p->mem[j].used || o->type != b->type || o->from.source.n != b->from.source.n || !sym_eq(k->c, o->elems, b->elems)) continue;
+    if (s->unread && b->from.source.n > SMALL && o->from.source.p != b->from.source.p) continue;
+    if (weights_equal(k->c, &o->from, &b->from)) return j;
   }
   return 0;
 }

@@ -34,8 +34,7 @@ typedef struct pbuffer {
   bool late;             /* arena: in the late part */
   uint32_t first, last;  /* arena: live in these steps */
   uint64_t weight_offset;
-  bytes source;          /* weights: contents, or what they are packed from; NULL when read from text */
-  const packing *pack;
+  contents from;         /* weights; its source is NULL when read from text */
   const char *sha256;    /* weights: of the contents; NULL: not computed yet */
   bool halo; scalar fill;
 } pbuffer;

@@ -326,7 +326,7 @@ static void overlaps(vf *k) {
       const pbuffer *x = &p->buffers.v[i], *y = &p->buffers.v[j];
       if (x->kind == BUF_WEIGHTS && y->kind == BUF_WEIGHTS) {
         uint64_t xn = (uint64_t)sym_int_or(k->c, x->bytes, 0), yn = (uint64_t)sym_int_or(k->c, y->bytes, 0);
-        bool same = x->weight_offset == y->weight_offset && xn == yn && x->type == y->type && (!x->source.p || !y->source.p || weights_equal(k->c, x->source, x->pack, y->source, y->pack));
+        bool same = x->weight_offset == y->weight_offset && xn == yn && x->type == y->type && (!x->from.source.p || !y->from.source.p || weights_equal(k->c, &x->from, &y->from));
         if (!same && x->weight_offset < y->weight_offset + yn && y->weight_offset < x->weight_offset + xn) err(k, "the weights %s and %s overlap", ref(k, j), ref(k, i));
       }
       if (x->kind != BUF_ARENA || y->kind != BUF_ARENA || x->first > y->last || y->first > x->last || x->late != y->late || !x->bytes || !y->bytes || !x->offset || !y->offset) continue;

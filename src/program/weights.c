@@ -10,8 +10,9 @@
 
 enum { PIECE = 4 << 20, COMPARE = 16 << 20 };
 
-bool weights_equal(ctx *c, bytes a, const packing *pa, bytes b, const packing *pb) {
-  if (!a.n || a.n != b.n || !pa != !pb || (pa && memcmp(pa, pb, sizeof *pa))) return false;
+bool weights_equal(ctx *c, const contents *x, const contents *y) {
+  bytes a = x->source, b = y->source;
+  if (!a.n || a.n != b.n || !x->pack != !y->pack || (x->pack && memcmp(x->pack, y->pack, sizeof *x->pack)) || !linmap_equal(x->made, y->made)) return false;
   if (a.p == b.p) return true;
   bool same = true;
   for (size_t at = 0; at < a.n && same; at += COMPARE) {
@@ -26,7 +27,7 @@ bool weights_equal(ctx *c, bytes a, const packing *pa, bytes b, const packing *p
 typedef struct piece {
   uint32_t buffer;
   uint32_t group;
-  pack_piece at; /* of a pack; first..last-1 are bytes otherwise */
+  pack_piece at; /* of a pack; first..last-1 are bytes otherwise. Of what is made: panels of columns, and rows, at all places */
 } piece;
 /* Sources that overlap are given up together. */
 typedef struct group {
@@ -44,11 +45,43 @@ typedef struct writing {
 } writing;
 static size_t size_of(const program *p, const pbuffer *b) { return (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type); }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/* What is made lies in panels of columns: one, where it is not packed. */
+typedef struct panels {
+  int64_t rows, cols, nr, n, size;
+} panels;
+static panels panels_of(const contents *f) {
+  int64_t cols = linmap_cols(f->made);
+  return (panels){linmap_rows(f->made), cols, f->pack ? f->pack->nr : cols, f->pack ? f->pack->panels : 1, f->made->size};
+}
+static linmap_piece panel_piece(const panels *q, pack_piece at) { return (linmap_piece){at.from, at.to, at.first * q->nr, min64(at.last * q->nr, q->cols)}; }
+static void make_piece(const contents *f, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
+  panels q = panels_of(f);
+  for (int64_t k = at.first; k < at.last; k++) {
+    linmap_piece w = panel_piece(&q, (pack_piece){k, k + 1, at.from, at.to});
+    int64_t n = w.col_end - w.col;
+    uint8_t *panel = to + (k * q.rows + at.from) * q.nr * q.size;
+    linmap_write(f->made, w, panel, q.n * q.rows * q.nr, q.nr);
+    for (int64_t p = 0; n < q.nr && p < linmap_places(f->made); p++)
+      for (int64_t r = 0; r < at.to - at.from; r++) memset(panel + ((p * q.n * q.rows + r) * q.nr + n) * q.size, 0, (size_t)((q.nr - n) * q.size));
+  }
+}
+static void cut_made(writing *w, arena *a, uint32_t i) {
+  const contents *f = &w->p->buffers.v[i].from;
+  panels q = panels_of(f);
+  int64_t row = linmap_places(f->made) * q.nr * q.size, some = ceil_div(PIECE, row * q.rows), rows = min64(q.rows, ceil_div(PIECE, row));
+  if (some > 1) rows = q.rows;
+  for (int64_t k = 0; k < q.n; k += some)
+    for (int64_t r = 0; r < q.rows; r += rows) vec_push(a, w->pieces, ((piece){i, 0, {k, min64(q.n, k + some), r, min64(q.rows, r + rows)}}));
+}
 /* The pieces of a buffer in the order of the source: of points where these are further apart than lanes, of items otherwise (which is also the order of the pack). */
 static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
   const pbuffer *b = &w->p->buffers.v[i];
-  const packing *k = b->pack;
+  const packing *k = b->from.pack;
   int64_t n = (int64_t)size_of(w->p, b);
+  if (b->from.made) {
+    cut_made(w, a, i);
+    return;
+  }
   if (!k) {
     for (int64_t at = 0; at < n; at += PIECE) vec_push(a, w->pieces, ((piece){i, 0, {at, min64(n, at + PIECE), 0, 0}}));
     return;
@@ -63,13 +96,31 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
   for (int64_t p = 0; p < items; p += some) vec_push(a, w->pieces, ((piece){i, 0, {p, min64(items, p + some), 0, k->depth}}));
 }
 static void write_piece(const pbuffer *b, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
-  if (b->pack)
-    packing_write(b->pack, b->source.p, at, to + at.first * b->pack->depth * b->pack->nr * b->pack->size);
+  const contents *f = &b->from;
+  if (f->made)
+    make_piece(f, at, to);
+  else if (f->pack)
+    packing_write(f->pack, f->source.p, at, to + at.first * f->pack->depth * f->pack->nr * f->pack->size);
   else
-    memcpy(to + at.first, b->source.p + at.first, (size_t)(at.last - at.first));
+    memcpy(to + at.first, f->source.p + at.first, (size_t)(at.last - at.first));
 }
-static bytes piece_source(const pbuffer *b, pack_piece at) { return b->pack ? packing_reads(b->pack, b->source.p, at) : (bytes){b->source.p + at.first, (size_t)(at.last - at.first)}; }
-static size_t piece_bytes(const pbuffer *b, pack_piece at) { return (size_t)((at.last - at.first) * (b->pack ? (at.to - at.from) * b->pack->nr * b->pack->size : 1)); }
+static bytes piece_source(const pbuffer *b, pack_piece at) {
+  const contents *f = &b->from;
+  if (f->made) {
+    panels q = panels_of(f);
+    return linmap_reads(f->made, panel_piece(&q, at));
+  }
+  return f->pack ? packing_reads(f->pack, f->source.p, at) : (bytes){f->source.p + at.first, (size_t)(at.last - at.first)};
+}
+static size_t piece_bytes(const pbuffer *b, pack_piece at) {
+  const contents *f = &b->from;
+  int64_t n = at.last - at.first;
+  if (f->made) {
+    panels q = panels_of(f);
+    return (size_t)(n * (at.to - at.from) * q.nr * q.size * linmap_places(f->made));
+  }
+  return (size_t)(f->pack ? n * (at.to - at.from) * f->pack->nr * f->pack->size : n);
+}
 static void one(ctx *c, void *arg, uint32_t i) {
   writing *w = arg;
   const piece *x = &w->pieces.v[i];
@@ -91,7 +142,7 @@ static void places(const program *p, arena *a, u32vec *out) {
     const pbuffer *b = &p->buffers.v[i];
     uint64_t had;
     if (b->kind != BUF_WEIGHTS || !size_of(p, b) || map_getu(seen, b->weight_offset, &had)) continue;
-    if (!b->source.p) ctx_fail(p->c, E_USAGE, "program %s was read from text, which names the weights by their SHA-256 but does not hold them; build it from its model", p->name);
+    if (!b->from.source.p) ctx_fail(p->c, E_USAGE, "program %s was read from text, which names the weights by their SHA-256 but does not hold them; build it from its model", p->name);
     map_putu(seen, b->weight_offset, 1);
     vec_push(a, *out, i);
   }
@@ -106,7 +157,7 @@ static int by_source(const void *a, const void *b) {
 }
 static void group_sources(writing *w, arena *a, const u32vec *list, uint32_t *group_of) {
   from *f = NEWN(a, from, list->n + 1);
-  for (uint32_t i = 0; i < list->n; i++) f[i] = (from){w->p->buffers.v[list->v[i]].source, list->v[i]};
+  for (uint32_t i = 0; i < list->n; i++) f[i] = (from){w->p->buffers.v[list->v[i]].from.source, list->v[i]};
   if (list->n) qsort(f, list->n, sizeof *f, by_source);
   for (uint32_t i = 0; i < list->n; i++) {
     group *g = w->groups.n ? &w->groups.v[w->groups.n - 1] : NULL;
@@ -147,25 +198,29 @@ void program_weights(const program *p, uint32_t threads, uint8_t *to, void (*don
 /* ---- one after the other ---- */
 static void stream(const program *p, uint32_t i, arena *a, void (*put)(void *env, bytes piece), void *env) {
   const pbuffer *b = &p->buffers.v[i];
+  const contents *f = &b->from;
   writing w = {.p = p};
   uint8_t *room = NULL;
-  size_t most = 0;
+  size_t most = 0, all = size_of(p, b);
   cut(&w, a, i, true);
+  if (f->made) room = arena_alloc(a, all); /* its pieces lie apart */
   for (uint32_t k = 0; k < w.pieces.n; k++) {
     pack_piece at = w.pieces.v[k].at;
     bytes read = piece_source(b, at);
     size_t n = piece_bytes(b, at);
-    if (!b->pack) {
+    if (f->made) {
+      make_piece(f, at, room);
+    } else if (f->pack) {
+      if (n > most) room = arena_alloc(a, most = n);
+      packing_write(f->pack, f->source.p, at, room);
+      put(env, (bytes){room, n});
+    } else {
       put(env, read);
-      file_done(p->c, read.p, read.n);
-      continue;
     }
-    if (n > most) room = arena_alloc(a, most = n);
-    packing_write(b->pack, b->source.p, at, room);
-    put(env, (bytes){room, n});
     if (read.n / 2 <= n) file_done(p->c, read.p, read.n);
   }
-  file_done(p->c, b->source.p, b->source.n);
+  if (f->made) put(env, (bytes){room, all});
+  file_done(p->c, f->source.p, f->source.n);
 }
 void program_weights_stream(const program *p, void (*put)(void *env, bytes piece), void *env) {
   static const uint8_t zeros[64];

@@ -17,6 +17,7 @@ void emit_begin(ectx *e, splan *p, lfunc *f, launch *l) {
   e->lanes = 1;
   e->l = l;
   e->arg_of = map_new(e->a);
+  e->bind_of = map_new(e->a);
   emit_turn(e);
   emit_scope(e);
 }
@@ -61,13 +62,24 @@ static bool recall(ectx *e, uint64_t key, uint64_t *v) {
     if (map_getu(s->m, key, v)) return true;
   return false;
 }
-void emit_bind_ex(ectx *e, binding b) { vec_push(e->a, e->binds, b); }
+void emit_bind_ex(ectx *e, binding b) {
+  uint64_t had;
+  b.hides = map_getu(e->bind_of, b.var, &had) ? (uint32_t)had : 0;
+  e->substs += b.subst != 0;
+  vec_push(e->a, e->binds, b);
+  map_putu(e->bind_of, b.var, e->binds.n);
+}
 void emit_bind(ectx *e, atom var, lv base) { emit_bind_ex(e, (binding){.var = var, .base = base}); }
-void emit_unbind(ectx *e, uint32_t n) { e->binds.n = n; }
+void emit_unbind(ectx *e, uint32_t n) {
+  while (e->binds.n > n) {
+    const binding *b = &e->binds.v[--e->binds.n];
+    e->substs -= b->subst != 0;
+    map_putu(e->bind_of, b->var, b->hides);
+  }
+}
 static binding *bound(ectx *e, atom a) {
-  for (uint32_t i = e->binds.n; i-- > 0;)
-    if (e->binds.v[i].var == a) return &e->binds.v[i];
-  return NULL;
+  uint64_t at;
+  return map_getu(e->bind_of, a, &at) && at ? &e->binds.v[at - 1] : NULL;
 }
 static sz subst_atom(ctx *c, void *env, atom a) {
   ectx *e = env;
@@ -76,9 +88,7 @@ static sz subst_atom(ctx *c, void *env, atom a) {
   return b ? b->subst : 0;
 }
 sz emit_resolve(ectx *e, sz x) {
-  bool any = false;
-  for (uint32_t i = 0; i < e->binds.n && !any; i++) any = e->binds.v[i].subst != 0;
-  if (!any) return x;
+  if (!e->substs) return x;
   for (int i = 0; i < 4; i++) { /* a substitution may name variables that are substituted themselves */
     sz y = sym_subst(e->c, x, subst_atom, e);
     if (y == x) break;
@@ -98,7 +108,8 @@ enum { D_ROW = 1, D_LANE = 2 };
 void emit_turn(ectx *e) { e->turn = ++e->p->turns; }
 static unsigned dep_ex(ectx *e, ex x);
 static unsigned dep_sz(ectx *e, sz x) {
-  u32vec at = {0};
+  uint32_t few[32];
+  u32vec at = {few, 0, 32};
   unsigned d = 0;
   if (sym_is_int(e->c, x, NULL)) return 0;
   sym_atoms(e->c, x, AT_VAR, e->a, &at);

@@ -12,7 +12,7 @@
 
 typedef struct evalue { lv v; bool vec; } evalue; /* vec: `lanes` lanes (also when lanes is 1: depends on the lane variable) */
 
-typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offset of copy (r, v) = r*row_step + v*vec_step */ bool lane; sz subst; } binding;
+typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offset of copy (r, v) = r*row_step + v*vec_step */ bool lane; sz subst; uint32_t hides; /* the binding of the same variable before it + 1, or 0 */ } binding;
 
 /* Where a tensor lives while its kernel runs, instead of its global layout. */
 typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, read at the very point being computed */ bool regs_vec, single /* one value for all copies */; lv ptr; const layout *lay; /* scratch */ } local;
@@ -42,6 +42,8 @@ typedef struct ectx {
   uint32_t r, v;      /* the copy being emitted */
   atom row, lane;
   VEC(binding) binds;
+  map *bind_of;       /* variable -> its last binding + 1, or 0 */
+  uint32_t substs;    /* bindings that substitute */
   VEC(local) locals;
   VEC(packed) packs;
   VEC(var_range) ranges;

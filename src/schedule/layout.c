@@ -93,7 +93,8 @@ static void materialise(lay *L) {
 
 /* ---- halos ---- */
 static sz extreme(lay *L, sz idx, bool high) { /* bound of an affine index over its variables; 0 when not affine with constant coefficients */
-  u32vec vs = {0};
+  uint32_t few[32];
+  u32vec vs = {few, 0, 32};
   sym_atoms(L->c, idx, AT_VAR, L->a, &vs);
   for (uint32_t i = 0; i < vs.n; i++) {
     sz coef, rest;
@@ -387,7 +388,7 @@ void layout_all(splan *p) {
     ctx_about(L.c, x->name);
     p->layouts[t] = layout_dense(p, x->shape, x->rank, NULL, NULL, NULL, &elems);
     buffer b = {.kind = x->kind == TK_INPUT ? BUF_INPUT : BUF_WEIGHTS, .type = x->type, .name = x->name, .elems = elems, .tensor = t};
-    if (x->kind == TK_CONST) b.source = (bytes){x->data.data, x->data.bytes};
+    if (x->kind == TK_CONST) b.from = contents_of(x);
     if (x->kind == TK_INPUT) {
       uint32_t i = 0;
       while (i < m->inputs.n && m->inputs.v[i].t != t) i++;

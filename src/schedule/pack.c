@@ -105,6 +105,16 @@ static void add_dim(packing *k, bool selects, int64_t count, int64_t step) {
   else
     k->count[n] = count, k->step[n] = step, ++*of;
 }
+contents contents_of(const tensor *t) {
+  if (t->made) return (contents){t->made->from, t->made, NULL};
+  return (contents){{t->data.data, t->data.bytes}, NULL, NULL};
+}
+bool pack_places(const packing *k, const linmap *l) {
+  int64_t places = linmap_places(l), rows = linmap_rows(l), cols = linmap_cols(l);
+  if (k->pairs || k->base || k->lane_step != 1 || k->lanes != cols || k->depth != rows || k->nsel > 1 || k->nred > 1) return false;
+  if (k->nsel ? k->count[0] != places || k->step[0] != rows * cols : places != 1) return false;
+  return k->nred ? k->step[k->nsel] == cols : rows == 1;
+}
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   ctx *c = e->c;
   const u32vec *reds = &n->reds[stage];
@@ -158,7 +168,9 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   if (!mul64(sel * npanels * inner, nr, &total) || !mul64(total, size, &k)) return false;
   pack->pairs = dot_of(n, stage, load) != NULL;
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner;
-  buffer b = {.kind = BUF_WEIGHTS, .type = t->type, .name = arena_fmt(e->a, "%s.packed", t->name), .elems = sym_int(c, total), .source = {t->data.data, t->data.bytes}, .pack = pack};
+  if (t->made && !pack_places(pack, t->made)) expr_data(e->m, ln->tensor);
+  buffer b = {.kind = BUF_WEIGHTS, .type = t->type, .name = arena_fmt(e->a, "%s.packed", t->name), .elems = sym_int(c, total), .from = contents_of(t)};
+  b.from.pack = pack;
   vec_push(e->a, e->p->buffers, b);
   *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off, .next = next, .step = red, .depth = inner, .nr = nr};
   return true;

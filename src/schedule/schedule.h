@@ -33,6 +33,11 @@ typedef struct pack_piece { int64_t first, last, from, to; } pack_piece;
 void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to); /* to: where the piece's first item begins */
 bytes packing_reads(const packing *k, const void *source, pack_piece piece); /* the source's bytes that the piece is made of lie in here */
 
+/* What a buffer of weights holds: the source's bytes; or what is made of them; and that as it lies, or packed. What is made and packed is packed in panels of whole places (pack_places). */
+typedef struct contents { bytes source; const linmap *made; const packing *pack; } contents; /* made, pack: NULL, it is not */
+contents contents_of(const tensor *t);                     /* unpacked */
+bool pack_places(const packing *k, const linmap *l);     /* items are panels of columns at each place of l, points are its rows */
+
 typedef enum { BUF_INPUT = 1, BUF_OUTPUT, BUF_WEIGHTS, BUF_ARENA } buf_kind;
 typedef struct buffer {
   buf_kind kind;
@@ -41,8 +46,7 @@ typedef struct buffer {
   sz elems;            /* size */
   uint32_t index;      /* input or output number */
   tid tensor;          /* the tensor it is for (the outermost one when several live in it) */
-  bytes source;        /* weights: the contents as they lie, or what they are packed from */
-  const packing *pack; /* NULL: as they lie */
+  contents from;       /* weights */
   uint32_t block;      /* arena: the block it lives in (loops keep buffers of outer blocks alive) */
   bool halo; scalar fill; /* the halo must be filled before it is read: by its only writer, or before the first one */
   bool filled;         /* a kernel does that */

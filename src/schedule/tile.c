@@ -51,10 +51,10 @@ bool address_uses(ectx *e, sz address, atom var) {
   return EK_PLANTED("schedule-tile") ? sym_uses(e->c, address, var) : uses_inside(e, address, var, map_new(e->a));
 }
 int64_t address_coef(ectx *e, sz address, atom var) {
-  sz coef, rest;
+  sz coef;
   int64_t k;
   if (!sym_uses(e->c, address, var)) return address_uses(e, address, var) ? INT64_MIN : 0;
-  if (!sym_linear(e->c, address, var, &coef, &rest)) return INT64_MIN;
+  if (!sym_linear(e->c, address, var, &coef, NULL)) return INT64_MIN;
   return sym_is_int(e->c, coef, &k) ? k : INT64_MIN + 1; /* linear, symbolic stride */
 }
 u32vec schedule_loads(splan *p, uint32_t stage) {

@@ -147,7 +147,10 @@ void sym_atoms(ctx *c, sz e, atom_kind k, arena *a, u32vec *out) {
 bool sym_linear(ctx *c, sz e, atom a, sz *coef, sz *rest) {
   symtab *s = sym_tab(c);
   const spoly *p = sp(s, e);
-  if (!(p->bloom >> a % 64 & 1)) return *coef = sym_num(s, 0), *rest = e, true;
+  if (!(p->bloom >> a % 64 & 1)) {
+    if (rest) *rest = e;
+    return *coef = sym_num(s, 0), true;
+  }
   sterm sc[32], sr[32], *tc = p->n <= 32 ? sc : sym_scratch(s, p->n), *tr = p->n <= 32 ? sr : sym_scratch(s, p->n);
   uint32_t nc = 0, nr = 0, ma = sa(s, a)->mono, q;
   seen w = {.s = s};
@@ -167,6 +170,6 @@ bool sym_linear(ctx *c, sz e, atom a, sz *coef, sz *rest) {
     } else tr[nr++] = p->t[i];
   }
   *coef = sym_poly(s, tc, nc);
-  *rest = sym_poly_sorted(s, tr, nr);
+  if (rest) *rest = sym_poly_sorted(s, tr, nr);
   return true;
 }

@@ -59,7 +59,8 @@ typedef struct fact {
   atom bound;        /* p bounds this atom alone: kept as its range, not as a fact to search; else 0 */
   int64_t flo, fhi;  /* the atom's narrowing before */
 } fact;
-typedef struct hashset { uint32_t *slot, cap, n; } hashset; /* of object numbers, 0 empty */
+typedef struct hashslot { uint32_t id, tag; } hashslot; /* of an object: its number, 0 empty, and its hash (the object itself would often be far away) */
+typedef struct hashset { hashslot *slot; uint32_t cap, n; } hashset;
 typedef struct memo_row { uint32_t key[4]; uint32_t value; } memo_row; /* key[0] 0: empty */
 typedef struct memo { memo_row *row; uint32_t cap, n; } memo;
 typedef struct bump { uint8_t **block; size_t *size; uint32_t n, cap, at; size_t used; } bump;
@@ -90,7 +91,11 @@ typedef struct symtab {
 } symtab;
 
 /* table.c */
-symtab *sym_tab(ctx *c);
+symtab *sym_tab_new(ctx *c);
+static inline symtab *sym_tab(ctx *c) {
+  symtab *s = *ctx_slot(c, SLOT_SYM);
+  return s ? s : sym_tab_new(c);
+}
 void sym_overflow(symtab *s);                      /* unwinds, or marks the trial under way as failed */
 void sym_limit(symtab *s, const char *what);       /* the same for other limits */
 static inline satom *sa(symtab *s, atom a) { return &s->atom_chunks[a / CHUNK][a % CHUNK]; }

@@ -23,9 +23,7 @@ static satom *atom_at(symtab *s, uint32_t i) { return chunk_for(s, (void ***)&s-
 static spoly *poly_at(symtab *s, uint32_t i) { return chunk_for(s, (void ***)&s->poly_chunks, &s->poly_cap, i, sizeof(spoly)); }
 static smono *mono_at(symtab *s, uint32_t i) { return chunk_for(s, (void ***)&s->mono_chunks, &s->mono_cap, i, sizeof(smono)); }
 
-symtab *sym_tab(ctx *c) {
-  void **slot = ctx_slot(c, SLOT_SYM);
-  if (*slot) return *slot;
+symtab *sym_tab_new(ctx *c) {
   arena *a = arena_new(c);
   symtab *s = NEW(a, symtab);
   s->c = c;
@@ -34,7 +32,7 @@ symtab *sym_tab(ctx *c) {
   atom_at(s, 0), poly_at(s, 0), mono_at(s, 0); /* atom 0 and sz 0 mean none, monomial 0 is the empty one */
   s->natoms = s->npolys = s->nmonos = 1;
   s->state = s->root = s->nstates = 1;
-  *slot = s;
+  *ctx_slot(c, SLOT_SYM) = s;
   return s;
 }
 void sym_overflow(symtab *s) {
@@ -48,28 +46,28 @@ void sym_limit(symtab *s, const char *what) {
 
 /* ---- hash sets ------------------------------------------------------------------------------------------------------------------------------ */
 /* PROBE visits the candidates for a hash; set_put after a miss. Rehashing goes in ascending order of numbers, so that the youngest are last in every probe sequence. */
-typedef uint64_t (*rehash)(symtab *s, uint32_t id);
-static void set_put(symtab *s, hashset *h, uint64_t hash, uint32_t id, rehash again) {
-  if ((h->n + 1) * 4 > h->cap * 3) {
-    uint32_t cap = h->cap ? h->cap * 2 : 1024, *slot = NEWN(s->a, uint32_t, cap), top = 0;
-    for (uint32_t i = 0; i < h->cap; i++) top = h->slot[i] > top ? h->slot[i] : top;
-    uint8_t *in = NEWN(s->a, uint8_t, top / 8 + 1);
-    for (uint32_t i = 0; i < h->cap; i++) in[h->slot[i] / 8] |= (uint8_t)(1u << h->slot[i] % 8);
-    for (uint32_t i = 1; i <= top; i++) {
-      if (!(in[i / 8] >> i % 8 & 1)) continue;
-      uint64_t at = again(s, i) & (cap - 1);
-      while (slot[at]) at = (at + 1) & (cap - 1);
-      slot[at] = i;
-    }
+static void put_new(hashslot *slot, uint32_t cap, hashslot new) {
+  uint32_t at = new.tag & (cap - 1);
+  while (slot[at].id) at = (at + 1) & (cap - 1);
+  slot[at] = new;
+}
+static void set_put(symtab *s, hashset *h, uint32_t hash, uint32_t id) {
+  if ((h->n + 1) * 2 > h->cap) {
+    uint32_t cap = h->cap ? h->cap * 2 : 1024, top = 0;
+    hashslot *slot = NEWN(s->a, hashslot, cap);
+    for (uint32_t i = 0; i < h->cap; i++) top = h->slot[i].id > top ? h->slot[i].id : top;
+    hashslot *in = NEWN(s->a, hashslot, top + 1); /* by number */
+    for (uint32_t i = 0; i < h->cap; i++) in[h->slot[i].id] = h->slot[i];
+    for (uint32_t i = 1; i <= top; i++)
+      if (in[i].id) put_new(slot, cap, in[i]);
     h->slot = slot, h->cap = cap;
   }
-  uint64_t at = hash & (h->cap - 1);
-  while (h->slot[at]) at = (at + 1) & (h->cap - 1);
-  h->slot[at] = id;
+  put_new(h->slot, h->cap, (hashslot){id, hash});
   h->n++;
 }
-#define PROBE(set, hash, id) \
-  for (uint64_t at_ = (hash), id = 0; (set).cap && (id = (set).slot[at_ & ((set).cap - 1)]) != 0; at_++)
+#define PROBE(set, hash, slot_) \
+  for (const hashslot *slot_, *first_ = (set).slot, *at_ = first_ + ((hash) & ((set).cap - 1)); (set).cap && (slot_ = at_)->id; at_ = first_ + ((uint32_t)(at_ + 1 - first_) & ((set).cap - 1))) \
+    if (slot_->tag == (hash))
 
 /* ---- memory of polynomials -------------------------------------------------------------------------------------------------------------------- */
 void *table_bytes(symtab *s, size_t n) {
@@ -100,9 +98,9 @@ trial table_trial(symtab *s) {
 void table_undo(symtab *s, trial t) {
   while (s->npolys > t.polys) {
     spoly *p = sp(s, --s->npolys);
-    uint64_t at = p->hash & (s->polys.cap - 1);
-    while (s->polys.slot[at] != s->npolys) at = (at + 1) & (s->polys.cap - 1);
-    s->polys.slot[at] = 0;
+    uint32_t at = p->hash & (s->polys.cap - 1);
+    while (s->polys.slot[at].id != s->npolys) at = (at + 1) & (s->polys.cap - 1);
+    s->polys.slot[at] = (hashslot){0};
     s->polys.n--;
   }
   s->terms.at = t.at, s->terms.used = t.used;
@@ -110,27 +108,22 @@ void table_undo(symtab *s, trial t) {
 }
 
 /* ---- monomials ----------------------------------------------------------------------------------------------------------------------------------- */
-static uint64_t mono_hash(symtab *s, uint32_t id) {
-  const smono *m = sm(s, id);
-  uint64_t h = m->n;
-  for (uint32_t i = 0; i < m->n; i++) h = mix(h, (uint64_t)m->a[i] << 8 | m->e[i]);
-  return h;
-}
 static uint32_t mono_intern(symtab *s, const atom *a, const uint8_t *e, uint32_t n) {
   if (!n) return 0;
   if (n == 1 && e[0] == 1 && sa(s, a[0])->mono) return sa(s, a[0])->mono;
   uint64_t h = n;
   uint32_t deg = 0;
   for (uint32_t i = 0; i < n; i++) h = mix(h, (uint64_t)a[i] << 8 | e[i]), deg += e[i];
-  PROBE(s->monos, h, id) {
-    const smono *m = sm(s, (uint32_t)id);
-    if (m->n == n && !memcmp(m->a, a, n * sizeof *a) && !memcmp(m->e, e, n)) return (uint32_t)id;
+  uint32_t hash = (uint32_t)h;
+  PROBE(s->monos, hash, old) {
+    const smono *m = sm(s, old->id);
+    if (m->n == n && !memcmp(m->a, a, n * sizeof *a) && !memcmp(m->e, e, n)) return old->id;
   }
   uint32_t id = s->nmonos;
   smono *m = mono_at(s, id);
   *m = (smono){n, deg, arena_dup(s->a, a, n * sizeof *a), arena_dup(s->a, e, n)};
   s->nmonos++;
-  set_put(s, &s->monos, h, id, mono_hash);
+  set_put(s, &s->monos, hash, id);
   return id;
 }
 uint32_t mono_mul(symtab *s, uint32_t x, uint32_t y) {
@@ -197,7 +190,6 @@ int mono_cmp(symtab *s, uint32_t x, uint32_t y) {
 }
 
 /* ---- polynomials ----------------------------------------------------------------------------------------------------------------------------------- */
-static uint64_t poly_hash(symtab *s, uint32_t id) { return sp(s, id)->hash; }
 static void describe(symtab *s, spoly *p) { /* what follows from the terms */
   p->box = true;
   for (uint32_t i = 0; i < p->n; i++) {
@@ -221,12 +213,11 @@ sz sym_poly_sorted(symtab *s, const sterm *t, uint32_t n) {
   uint64_t h = n;
   for (uint32_t i = 0; i < n; i++) h = mix(mix(h, t[i].mono), (uint64_t)t[i].k);
   uint32_t hash = (uint32_t)(h >> 7);
-  PROBE(s->polys, hash, id) {
-    const spoly *p = sp(s, (uint32_t)id);
-    if (p->hash != hash || p->n != n) continue;
+  PROBE(s->polys, hash, old) {
+    const spoly *p = sp(s, old->id);
     uint32_t i = 0;
-    while (i < n && p->t[i].mono == t[i].mono && p->t[i].k == t[i].k) i++;
-    if (i == n) return (sz)id;
+    while (p->n == n && i < n && p->t[i].mono == t[i].mono && p->t[i].k == t[i].k) i++;
+    if (p->n == n && i == n) return old->id;
   }
   if (n > MAX_TERMS) {
     sym_limit(s, "terms");
@@ -239,7 +230,7 @@ sz sym_poly_sorted(symtab *s, const sterm *t, uint32_t n) {
   *p = (spoly){.n = n, .hash = hash, .t = own};
   describe(s, p);
   s->npolys++;
-  set_put(s, &s->polys, hash, id, poly_hash);
+  set_put(s, &s->polys, hash, id);
   return id;
 }
 static int by_mono(const void *a, const void *b) {
@@ -278,23 +269,23 @@ sz sym_num(symtab *s, int64_t v) {
 }
 
 /* ---- atoms --------------------------------------------------------------------------------------------------------------------------------------------- */
-static uint64_t atom_hash(symtab *s, uint32_t id) {
+static uint32_t atom_hash(symtab *s, uint32_t id) {
   const satom *a = sa(s, id);
   uint64_t h = a->kind;
   for (int i = 0; i < 3; i++) h = mix(h, a->arg[i]);
   h = mix(h, a->data);
   if (a->kind == AT_DATA) h = mix(mix(h, (uint64_t)a->lo), (uint64_t)a->hi); /* the same number may mean different values in different modules: only equal ranges share */
-  return h;
+  return (uint32_t)h;
 }
 atom sym_atom(symtab *s, const satom *new) {
   uint32_t id = s->natoms;
   satom *a = atom_at(s, id);
   *a = *new;
-  uint64_t h = atom_hash(s, id);
+  uint32_t h = atom_hash(s, id);
   bool shared = a->kind != AT_VAR && a->kind != AT_SYMBOL;
   if (shared) PROBE(s->atoms, h, old) {
-      const satom *b = sa(s, (atom)old);
-      if (b->kind == a->kind && b->data == a->data && !memcmp(b->arg, a->arg, sizeof a->arg) && (a->kind != AT_DATA || (b->lo == a->lo && b->hi == a->hi))) return (atom)old;
+      const satom *b = sa(s, old->id);
+      if (b->kind == a->kind && b->data == a->data && !memcmp(b->arg, a->arg, sizeof a->arg) && (a->kind != AT_DATA || (b->lo == a->lo && b->hi == a->hi))) return old->id;
     }
   a->flo = -SYM_INF, a->fhi = SYM_INF;
   if (a->kind != AT_SYMBOL && a->kind != AT_DATA) a->lo = -SYM_INF, a->hi = SYM_INF;
@@ -312,7 +303,7 @@ atom sym_atom(symtab *s, const satom *new) {
   a->mono = mono_intern(s, &id, &(uint8_t){1}, 1);
   sterm t = {a->mono, 1};
   a->self = sym_poly_sorted(s, &t, 1);
-  if (shared) set_put(s, &s->atoms, h, id, atom_hash);
+  if (shared) set_put(s, &s->atoms, h, id);
   return id;
 }
 

@@ -1,4 +1,4 @@
-/* Weights: a packing written in pieces is what its definition says, whatever the pieces; a program's weights are the same bytes however they are asked for; equal constants are there once. */
+/* Weights: a packing and a linear map written in pieces are what their definitions say, whatever the pieces; a program's weights are the same bytes however they are asked for; equal constants are there once. */
 #include "driver/pipeline.h"
 #include "einkorn/einkorn.h"
 #include <setjmp.h>
@@ -74,6 +74,55 @@ static void packings(void **state) {
   }
 }
 
+/* ---- linear maps ---- */
+static double element(const uint8_t *p, int64_t size, int64_t at) {
+  float f;
+  double d;
+  if (size == 8) return memcpy(&d, p + at * 8, 8), d;
+  return memcpy(&f, p + at * 4, 4), (double)f;
+}
+static void maps(void **state) {
+  (void)state;
+  for (int turn = 0; turn < 200; turn++) {
+    linmap l = {.size = rnd(2) ? 4 : 8, .nx = 1 + rnd(3)};
+    int64_t total = 1, most[] = {5, 6, 40};
+    for (int i = 0; i < LINMAP_AXES; i++) { /* taps innermost, now and then backwards */
+      l.n[i] = 1 + rnd(6), l.r[i] = 1 + rnd(rnd(3) ? 3 : 6), l.tap[i] = total, total *= l.r[i];
+      if (rnd(4) == 0) l.base += (l.r[i] - 1) * l.tap[i], l.tap[i] = -l.tap[i];
+      for (int a = 0; a < l.n[i]; a++)
+        for (int j = 0; j < l.r[i]; j++) l.g[i][a][j] = (double)(rnd(9) - 4) / 4;
+    }
+    for (int64_t v = 0; v < l.nx; v++) l.ext[v] = 1 + rnd(most[v]), l.step[v] = total, total *= l.ext[v];
+    uint8_t *src = malloc((size_t)(total * l.size));
+    for (int64_t i = 0; i < total; i++) {
+      double d = (double)(rnd(2001) - 1000) / 64;
+      float f = (float)d;
+      memcpy(src + i * l.size, l.size == 8 ? (void *)&d : (void *)&f, (size_t)l.size);
+    }
+    l.from = (bytes){src, (size_t)(total * l.size)};
+    int64_t rows = linmap_rows(&l), cols = linmap_cols(&l), places = linmap_places(&l), row_step = cols + rnd(5), place_step = rows * row_step, cut_rows = 1 + rnd(rows), cut_cols = 1 + rnd(cols);
+    uint8_t *to = malloc((size_t)(places * place_step * l.size));
+    for (int64_t r = 0; r < rows; r += cut_rows)
+      for (int64_t k = 0; k < cols; k += cut_cols) {
+        linmap_piece w = {r, min64(rows, r + cut_rows), k, min64(cols, k + cut_cols)};
+        linmap_write(&l, w, to + (r * row_step + k) * l.size, place_step, row_step);
+        bytes read = linmap_reads(&l, w);
+        assert_true(read.p >= src && read.p + read.n <= src + l.from.n);
+      }
+    for (int64_t a = 0; a < places; a++)
+      for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < cols; k++) {
+          double sum = 0;
+          int64_t at = l.base + k * l.step[l.nx - 1], rest = r;
+          for (int64_t v = l.nx - 1; v-- > 0; rest /= l.ext[v]) at += rest % l.ext[v] * l.step[v];
+          for (int64_t i = 0; i < l.r[0]; i++)
+            for (int64_t j = 0; j < l.r[1]; j++) sum += l.g[0][a / l.n[1]][i] * l.g[1][a % l.n[1]][j] * element(src, l.size, at + i * l.tap[0] + j * l.tap[1]);
+          assert_true(element(to, l.size, a * place_step + r * row_step + k) == sum); /* all numbers here are exact */
+        }
+    free(src), free(to);
+  }
+}
+
 /* ---- programs ---- */
 static void gather(void *env, bytes piece) {
   uint8_t **at = env;
@@ -81,16 +130,17 @@ static void gather(void *env, bytes piece) {
   *at += piece.n;
 }
 static void giving(void *env, bytes source) { *(size_t *)env += source.n; }
-static void one_model(const char *name, int level) {
+static void one_model(const char *name, bytes text, int level, uint32_t made) { /* made: so many buffers are linear maps */
   ctx *c = ctx_new();
   bool ok = false;
   CTX_TRY(c) {
     pipe_opts o = {.level = level, .compile_threads = 3, .target = "x86-64-v3"};
     pipeline *p = pipe_new(c, &o);
     const char *path = arena_fmt(ctx_arena(c), "%s/tests/models/%s.onnx", EK_SOURCE_DIR, name);
-    pipe_load(p, &(source){.path = path, .name = path});
+    pipe_load(p, &(source){.path = text.n ? NULL : path, .data = text, .name = path});
     pipe_lower(p, NULL), pipe_optimise(p), pipe_program(p);
     size_t n = (size_t)p->p->weight_bytes, given_up = 0, all = 0;
+    uint32_t maps_there = 0;
     uint8_t *a = malloc(n + 64), *b = malloc(n + 64), *d = malloc(n + 64), *end = b;
     memset(a, 1, n), memset(b, 2, n), memset(d, 3, n);
     program_weights(p->p, 3, a, giving, &given_up);
@@ -102,17 +152,26 @@ static void one_model(const char *name, int level) {
     for (uint32_t i = 1; i < p->p->buffers.n; i++) { /* each buffer is there, whole; what it is made of is given up at most once */
       const pbuffer *q = &p->p->buffers.v[i];
       if (q->kind != BUF_WEIGHTS) continue;
-      all += q->source.n;
+      all += q->from.source.n;
+      maps_there += q->from.made != NULL;
       size_t bytes = (size_t)sym_int_or(c, q->elems, 0) * et_bytes(q->type);
       uint8_t *own = malloc(bytes + 1);
-      if (q->pack)
-        packing_write(q->pack, q->source.p, (pack_piece){0, packing_items(q->pack), 0, q->pack->depth}, own);
+      contents f = q->from;
+      if (f.made) {
+        int64_t rows = linmap_rows(f.made), cols = linmap_cols(f.made);
+        uint8_t *plain = arena_alloc(ctx_arena(c), (size_t)(linmap_places(f.made) * rows * cols * f.made->size));
+        linmap_write(f.made, (linmap_piece){0, rows, 0, cols}, plain, rows * cols, cols);
+        f.source.p = plain;
+      }
+      if (f.pack)
+        packing_write(f.pack, f.source.p, (pack_piece){0, packing_items(f.pack), 0, f.pack->depth}, own);
       else
-        memcpy(own, q->source.p, bytes);
+        memcpy(own, f.source.p, bytes);
       assert_memory_equal(a + q->weight_offset, own, bytes);
       free(own);
     }
     assert_true(given_up <= all && (given_up > 0) == (n > 0));
+    assert_int_equal(maps_there, made);
     free(a), free(b), free(d);
     ok = true;
   }
@@ -124,7 +183,16 @@ static void programs(void **state) {
   static const char *const models[] = {"cnn_opset11", "mlp_opset12", "lstm_forward", "attention_causal", "quantize_pair", "external_data"};
   (void)state;
   for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-    for (int level = 0; level < 3; level += 2) one_model(models[i], level);
+    for (int level = 0; level < 3; level += 2) one_model(models[i], (bytes){0}, level, 0);
+  char *s;
+  size_t n;
+  FILE *f = open_memstream(&s, &n); /* a window that becomes products: its constants, packed, are a map of what stands here */
+  fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[1, 36, 24, 24]\n  const w: f32[40, 36, 3, 3] = [");
+  for (int i = 0; i < 40 * 36 * 9; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 11 - 5);
+  fprintf(f, "]\n  y: f32[1, 40, 24, 24] = Conv(x, w) {pads = [1, 1, 1, 1]}\n  output y\n}\n");
+  fclose(f);
+  for (int level = 0; level < 3; level += 2) one_model("window", (bytes){(const uint8_t *)s, n}, level, level ? 1 : 0);
+  free(s);
 }
 
 /* ---- equal constants ---- */
@@ -196,6 +264,6 @@ static void sizes_of_constants(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(packings), cmocka_unit_test(programs), cmocka_unit_test(equal_constants), cmocka_unit_test(sizes_of_constants)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(packings), cmocka_unit_test(maps), cmocka_unit_test(programs), cmocka_unit_test(equal_constants), cmocka_unit_test(sizes_of_constants)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
