@@ -101,16 +101,35 @@ static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   e->ahead.by = 1, e->ahead.line = line;
   return true;
 }
-void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
+/* Which block of rows is this while a panel stays, of how many? Of open or divided ones: of four that follow one another. */
+static lv block_of(ectx *e, const nest *n, lv row, int64_t *blocks) {
   enum { OPEN_BLOCKS = 4 };
+  ltype i64 = lt(ET_I64, 1);
+  int64_t ext = emit_extent(e->c, n->row.extent, -1);
+  bool open = n->row.lo || ext < 0;
+  lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr), 0);
+  *blocks = ext < 0 ? 1 : (ext + n->mr - 1) / n->mr;
+  for (uint32_t i = n->inner.n; i-- > 0;) {
+    const nvar *v = &n->inner.v[i];
+    ext = emit_extent(e->c, v->extent, -1);
+    open |= v->lo || ext < 0 || *blocks > 1 << 20;
+    if (open) continue;
+    at = lb_add(&e->b, lb_muli(&e->b, emit_size(e, sym_of_atom(e->c, v->var)), *blocks), at);
+    *blocks *= ext;
+  }
+  if (!open) return at;
+  for (uint32_t i = 0; i < n->inner.n; i++) at = lb_add(&e->b, at, emit_size(e, sym_of_atom(e->c, n->inner.v[i].var)));
+  *blocks = OPEN_BLOCKS;
+  return lb_op(&e->b, OP_MOD, i64, at, lb_int(&e->b, OPEN_BLOCKS), 0);
+}
+void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
     const packload *k = &n->packs.v[i];
     if (k->stage == stage && n->lane_outer && row && fetch_source(e, n, k, row)) continue;
-    int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, rows = n->row.lo ? -1 : emit_extent(e->c, n->row.extent, -1);
+    int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, blocks;
     if (!k->constant || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
-    int64_t blocks = rows < 0 ? OPEN_BLOCKS : (rows + n->mr - 1) / n->mr, by = (k->nr + blocks - 1) / blocks;
-    lv block = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), row, lb_int(&e->b, n->mr), 0);
-    if (rows < 0) block = lb_op(&e->b, OP_MOD, lt(ET_I64, 1), block, lb_int(&e->b, blocks), 0);
+    lv block = block_of(e, n, row, &blocks);
+    int64_t by = (k->nr + blocks - 1) / blocks;
     e->ahead.ptr = k->ptr;
     e->ahead.at = lb_add(&e->b, emit_size(e, k->next), lb_muli(&e->b, block, k->depth * by));
     e->ahead.step = k->step, e->ahead.by = by, e->ahead.line = line;
