@@ -1,7 +1,5 @@
 /* Where do the contents of the weights come from, and when? From the model's file or from folded constants, at the end, straight to where they belong: a module's memory, a file, a digest. Until then a program knows of
- * them only where they come from and how they are packed.
- *
- * What a program knows of them is where they come from, what is made of it (a linear map), and how that is packed. A map is computed straight into the panels of its pack.
+ * them only what is read, what is made of it (a linear map, computed straight into the panels of its pack), and how that is packed.
  *
  * The work is cut into pieces of a few megabytes, such that a piece reads one stretch of its source as far as the packing allows. What a piece has read of a mapped file leaves memory again; a source that is memory of the
  * compiler is given up after its last piece. So at any time there is little more than what is written plus what is still to be read from such memory. */
