@@ -501,6 +501,19 @@ static bool box_index(pw *p, const update *u, sz idx, uint32_t *seen) {
   }
   return true;
 }
+/* May an index fall into the piece? With a stride in the place of a digit of it, read_piece (pass_views.c) does not solve for the digits. */
+static bool solid(pw *p, const update *u) {
+  uint32_t few[32];
+  for (uint32_t k = 0; k < u->nidx; k++) {
+    u32vec vs = {few, 0, 32};
+    bool one = false;
+    sz coef;
+    sym_atoms(p->c, u->idx[k], AT_VAR, p->a, &vs);
+    for (uint32_t i = 0; i < vs.n && !one; i++) one = sym_linear(p->c, u->idx[k], vs.v[i], &coef, NULL) && sym_eq(p->c, coef, sym_int(p->c, 1));
+    if (vs.n && !one) return false;
+  }
+  return true;
+}
 static bool all_boxes(pw *p, const stage *x) {
   for (uint32_t i = 0; i < x->updates.n; i++) {
     const update *u = &x->updates.v[i];
@@ -518,5 +531,16 @@ bool is_placement(pw *p, uint32_t s) {
   fit_tables(p);
   uint8_t *known = &p->placed.v[s];
   if (!*known) *known = all_boxes(p, x) ? 2 : 1;
-  return *known == 2;
+  return *known >= 2;
+}
+bool is_solid_placement(pw *p, uint32_t s) {
+  if (!is_placement(p, s)) return false;
+  uint8_t *known = &p->placed.v[s];
+  const stage *x = xs(p->m, s);
+  if (*known == 2) {
+    bool any = false;
+    for (uint32_t i = 0; i < x->updates.n && !any; i++) any = solid(p, &x->updates.v[i]);
+    *known = any ? 4 : 3;
+  }
+  return *known == 4;
 }

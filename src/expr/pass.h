@@ -30,7 +30,7 @@ struct pw {
   VEC(u32vec) readers; /* per tensor: live stages that read it, each once */
   VEC(u32vec) loads;   /* per stage: its distinct load nodes */
   VEC(uint8_t) pinned; /* per tensor */
-  VEC(uint8_t) placed; /* per stage, as long as it does not change: 2 is_placement, 1 not, 0 not asked yet */
+  VEC(uint8_t) placed; /* per stage, as long as it does not change: 0 not asked yet, 1 no placement, 2.. one, 4 is_solid_placement, 3 not */
   VEC(cinfo *) consts; /* per tensor, made on demand */
   VEC(pending) pend;   /* stages to be put in front of others */
   map *lates;          /* symbol -> tensor */
@@ -81,6 +81,7 @@ void stage_replace(pw *p, uint32_t s, map *by);
 atom stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in axes, reductions, accesses; returns b */
 bool can_split(pw *p, uint32_t s, atom v, sz inner);
 bool is_placement(pw *p, uint32_t s); /* tiled, every update a box, unconditional */
+bool is_solid_placement(pw *p, uint32_t s);                            /* and some piece of it has no gaps: reads may go to that piece */
 
 /* ---- simplifier (pass_simplify.c) ---- */
 ex simplify(pw *p, ex e);                                                   /* normal form under the current facts */

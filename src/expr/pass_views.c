@@ -123,7 +123,7 @@ static ex resolve(pw *p, ex load, atom *sv, sz *si) {
   *sv = 0;
   if (!q--) return 0;
   const stage *x = xs(p->m, q);
-  if (!x->value) return !l.otherwise && is_placement(p, q) ? read_piece(p, q, &l) : 0;
+  if (!x->value) return !l.otherwise && is_solid_placement(p, q) ? read_piece(p, q, &l) : 0;
   if (!is_view(p, x) && !is_formula(p, x)) return 0;
   return read_view(p, q, &l, sv, si);
 }
