@@ -27,6 +27,7 @@ typedef struct val {
   uint8_t kind, n;
   uint16_t depth;  /* the region it is made in */
   uint32_t stamp;  /* of that region */
+  uint64_t from;   /* what it was made from */
   vr p[PARTS];
   form f;          /* FORM: itself. LOAD, SPLAT: the address */
 } val;

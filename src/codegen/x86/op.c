@@ -166,8 +166,8 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
   case OP_MIN:
   case OP_MAX: {
     bool max = i->op == OP_MAX;
-    if (not_nan(e, i->b)) binary(e, v, &s, d ? (max ? V_MAXPD : V_MINPD) : max ? V_MAXPS : V_MINPS, i->b, i->a, false);
-    else if (not_nan(e, i->a)) binary(e, v, &s, d ? (max ? V_MAXPD : V_MINPD) : max ? V_MAXPS : V_MINPS, i->a, i->b, false);
+    if (not_nan(e, i->b)) binary(e, v, &s, max ? OF(MAX) : OF(MIN), i->b, i->a, false);
+    else if (not_nan(e, i->a)) binary(e, v, &s, max ? OF(MAX) : OF(MIN), i->a, i->b, false);
     else {
       for (unsigned q = 0; q < s.n; q++) {
         vr x = xg_part(e, i->a, q), y = xg_part(e, i->b, q);

@@ -293,10 +293,37 @@ static void set(sel *e, lv reg, lv v) {
   for (unsigned q = 0; q < r->n; q++) p[q] = s.cls == RG ? xg_gpr(e, v) : xg_part(e, v, q);
   for (unsigned q = 0; q < r->n; q++) move(e, &s, r->p[q], p[q]);
 }
-/* Made earlier, in front of the loops around, for another copy of the body? */
-static bool made(const sel *e, lv v) {
+/* What operands are now: copies of a body may have different ones. */
+static uint64_t operands(const sel *e, const linst *i) {
+  uint64_t h = 0;
+  lv x[3] = {i->a, i->b, i->c};
+  for (int k = 0; k < 3 && x[k]; k++) {
+    const val *o = &e->val[x[k]];
+    h = (h ^ o->kind ^ o->p[0] * 0x100000001B3ull) * 0x9E3779B97F4A7C15ull;
+    if (o->kind != VAL_FORM) continue;
+    h ^= (uint64_t)o->f.k * 0xC2B2AE3D27D4EB4Full;
+    for (uint32_t q = 0; q < o->f.n; q++) h = (h ^ o->f.t[q].v ^ (uint64_t)o->f.t[q].c << 32) * 0x9E3779B97F4A7C15ull;
+  }
+  return h;
+}
+/* Made earlier, in front of the loops around, for another copy of the body, from the same? */
+static bool made(sel *e, lv v, const linst *i, uint64_t *from) {
   const val *x = &e->val[v];
-  return x->kind == VAL_REGS && x->stamp && x->depth < e->cur && e->r[x->depth]->stamp == x->stamp;
+  *from = operands(e, i);
+  return x->kind == VAL_REGS && x->stamp && x->depth < e->cur && e->r[x->depth]->stamp == x->stamp && x->from == *from;
+}
+static void computed(sel *e, lv v, const linst *i) {
+  uint64_t from;
+  if (made(e, v, i, &from)) return;
+  switch ((lkind)i->kind) {
+  case L_OP: xg_op(e, v, i); break;
+  case L_SPLAT: xg_splat(e, v, i); break;
+  case L_IOTA: xg_iota(e, v, i); break;
+  case L_HREDUCE: xg_hreduce(e, v, i); break;
+  case L_EXTRACT: xg_extract(e, v, i); break;
+  default: xg_shuffle(e, v, i); break;
+  }
+  e->val[v].from = from;
 }
 static void value(sel *e, lv v, const linst *i) {
   val *x = &e->val[v];
@@ -312,14 +339,11 @@ static void value(sel *e, lv v, const linst *i) {
   case L_WORKER: *x = (val){.kind = VAL_FORM, .f = xg_var(e->worker)}; return;
   case L_PARAM: *x = e->val[e->f->params.v[i->k.i].value]; return;
   case L_OP:
-    if (!made(e, v)) xg_op(e, v, i);
-    return;
   case L_SPLAT:
-    if (!made(e, v)) xg_splat(e, v, i);
-    return;
   case L_IOTA:
-    if (!made(e, v)) xg_iota(e, v, i);
-    return;
+  case L_HREDUCE:
+  case L_EXTRACT:
+  case L_SHUFFLE: computed(e, v, i); return;
   case L_LOAD:
     if (e->later[v]) {
       s = xg_shape(e, i->type);
@@ -333,15 +357,6 @@ static void value(sel *e, lv v, const linst *i) {
     xg_load(e, v, i);
     return;
   case L_GATHER: xg_load(e, v, i); return;
-  case L_HREDUCE:
-    if (!made(e, v)) xg_hreduce(e, v, i);
-    return;
-  case L_EXTRACT:
-    if (!made(e, v)) xg_extract(e, v, i);
-    return;
-  case L_SHUFFLE:
-    if (!made(e, v)) xg_shuffle(e, v, i);
-    return;
   case L_OFFSET: {
     form a = xg_form(e, i->a), k = xg_form(e, i->b);
     *x = (val){.kind = VAL_FORM, .f = xg_add(e, &a, &k, et_bytes((etype)i->type.elem))};

@@ -98,10 +98,11 @@ vr xg_gpr(sel *e, lv v) {
   }
   return xg_part(e, v, 0);
 }
+static bool reads_one(unsigned op) { return x86_vops[op].tuple == T_N4 || x86_vops[op].tuple == T_N8; } /* reads no more than one element */
 void xg_operand(sel *e, mi *i, lv v, unsigned q) {
   val *x = &e->val[v];
   shp s = xg_shape(e, li(e->f, v)->type);
-  if (x->kind == VAL_LOAD && i->m.kind == AM_NONE && e->at == e->cur && ((16u << s.vl) / s.bytes <= s.lanes || s.lanes == 1)) {
+  if (x->kind == VAL_LOAD && i->m.kind == AM_NONE && e->at == e->cur && (s.lanes == 1 ? reads_one(i->op) : (16u << s.vl) / s.bytes <= s.lanes)) {
     i->m = part_address(e, x, q, 16u << s.vl);
     return;
   }
