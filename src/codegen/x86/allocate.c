@@ -286,6 +286,10 @@ static bool one(ra *r, uint32_t n) {
     }
   bool rmw = d && (i.flags & F_RMW);
   if (rmw) at[k] = NULL, src[k++] = d;
+  for (uint32_t q = 0; q < k && lost; q++) { /* a copy of what is in memory may be in a register that is lost: it is wanted in another */
+    vr v = src[q];
+    if (r->x->v.v[v].cls == RG && r->l[v].reg >= 0 && (lost >> r->l[v].reg & 1)) drop(r, RG, r->l[v].reg);
+  }
   for (uint32_t q = 0; q < k; q++)
     if (r->l[src[q]].reg >= 0) pin(r, busy, src[q]);
   for (uint32_t q = k; q-- > 0;) { /* later operands first: b and c may be memory */
