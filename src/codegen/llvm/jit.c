@@ -119,7 +119,7 @@ static void add_objects(jit *j, batch *b, const u32vec *all) {
 }
 void jit_add(jit *j, const lmodule *m) {
   ctx *c = j->c;
-  bool own = !j->o.only_llvm && x86_target(&j->t);
+  bool own = j->o.codegen != EK_CODE_LLVM && x86_target(&j->t);
   if (!own) resolve(j);
   batch *b = unit_batch(c, m, &j->t, &j->o, "ek");
   u32vec all = {0};
@@ -127,6 +127,7 @@ void jit_add(jit *j, const lmodule *m) {
   for (uint32_t i = 0; i < b->units.n; i++) /* symbols that an earlier module brought are there already */
     if (!map_gets(j->defined, b->units.v[i].symbol, &one)) vec_push(j->a, b->todo, i), vec_push(j->a, all, i);
   if (own) unit_own(b);
+  if (b->todo.n && j->o.codegen == EK_CODE_OWN) ctx_fail(c, E_TARGET, "code generation: function %s has %s", b->units.v[b->todo.v[0]].f->name, own ? b->units.v[b->todo.v[0]].refused : "another target");
   if (b->todo.n) {
     resolve(j);
     b->t = j->t;

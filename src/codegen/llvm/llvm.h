@@ -12,10 +12,11 @@
 #include "runtime/runtime.h"
 #include "target/target.h"
 
+enum { EK_CODE_AUTO, EK_CODE_LLVM, EK_CODE_OWN };
 typedef struct llvm_opts {
   int level;        /* 0: fast compile, slow code; else full */
   uint32_t threads; /* that compile; 0 or 1: this one */
-  bool only_llvm;   /* JIT: no function is left to codegen/x86 */
+  int codegen;      /* JIT: who compiles a function: EK_CODE_AUTO: codegen/x86 where it can, else LLVM; EK_CODE_LLVM: LLVM; EK_CODE_OWN: codegen/x86, or it is an error */
   /* Cache of objects, or NULL. Keys are 64 hexadecimal digits: function text, target, version. `get` may be called from several threads; what it gives must live as long as the context. put alone: gets all objects; key is NULL. */
   bool (*cache_get)(void *env, const char *key, bytes *obj);
   void (*cache_put)(void *env, const char *key, bytes obj);
