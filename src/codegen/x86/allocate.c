@@ -15,8 +15,8 @@ typedef struct life {
   uint32_t forbidden;
   uint32_t slot;         /* 1 + slot */
   int8_t reg;            /* now, -1 */
-  bool local, spilled, stored;
-  double weight;
+  bool local, spilled, stored, unread;
+  double weight, blame; /* blame: what evictions during its life have cost in this walk */
 } life;
 typedef struct ra {
   x86_code *x;
@@ -109,9 +109,10 @@ static void lives(ra *r) {
   for (uint32_t v = 1; v < x->v.n; v++) {
     life *l = &r->l[v];
     uint32_t u = l->uses;
+    l->unread = !u;
     l->uses = l->use_at = all;
     all += u + 1;
-    if (x->v.v[v].pool || x->v.v[v].is_imm || x->v.v[v].zero) l->weight *= 0.55;
+    if (x->v.v[v].pool || x->v.v[v].is_imm || x->v.v[v].zero) l->weight *= 0.25; /* an operand in memory costs little */
     l->weight *= 1 + 1e-7 * (double)l->start;
   }
   r->use = NEWN(x->a, uint32_t, all + 1);
@@ -176,6 +177,13 @@ static void drop(ra *r, unsigned cls, int reg) {
   if (v) r->l[v].reg = -1;
   r->owner[cls][reg] = 0;
 }
+static bool full(const ra *r, vr v, uint32_t busy) {
+  unsigned cls = r->x->v.v[v].cls;
+  uint32_t can = registers(r, cls) & ~busy;
+  for (int k = 0; k < 32; k++)
+    if ((can >> k & 1) && !r->owner[cls][k]) return false;
+  return true;
+}
 /* A register for v at instruction i, none of `busy`; -1: the walk begins anew. */
 static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
   static const uint8_t order[16] = {0, 1, 2, 6, 7, 8, 9, 10, 11, 3, 5, 12, 13, 14, 15, 4};
@@ -197,7 +205,7 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
       uint32_t n = next_use(r, o, i);
       if (n == NEVER && !l->spilled) n = NEVER - 1; /* cannot be, but for values nobody uses */
       if (best < 0 || n > far) best = k, far = n;
-    } else if (!cheap || l->weight < r->l[cheap].weight)
+    } else if (!cheap || l->weight - l->blame < r->l[cheap].weight - r->l[cheap].blame)
       cheap = o;
   }
   double w = 1;
@@ -206,8 +214,9 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
     const life *l = &r->l[r->owner[cls][best]];
     w *= far >= NEVER - 1 ? 0 : l->spilled || l->stored || constant(r, r->owner[cls][best]) ? 1 : 2;
   }
-  if (!r->l[v].spilled && !r->l[v].local && (!cheap || r->l[v].weight < r->l[cheap].weight)) cheap = v;
-  if (best < 0 || (cheap && r->l[cheap].weight < w)) {
+  if (!r->l[v].spilled && !r->l[v].local && (!cheap || r->l[v].weight < r->l[cheap].weight - r->l[cheap].blame)) cheap = v;
+  if (cheap) r->l[cheap].blame += w;
+  if (best < 0 || (cheap && r->l[cheap].weight < r->l[cheap].blame)) {
     r->victim = cheap ? cheap : v;
     return -1;
   }
@@ -275,6 +284,7 @@ static bool one(ra *r, uint32_t n) {
   uint32_t k = 0;
   vr *all[10] = {&i.a, &i.b, &i.c, &i.k, &i.m.base, &i.m.index, &i.args[0], &i.args[1], &i.args[2], &i.args[3]};
   uint32_t lost = clobbers(&i);
+  if (d && r->l[d].unread && (i.op == G_MOV || i.op == G_LEA || i.op == G_LOAD64 || i.op == V_LD || i.op == V_BCSS || i.op == V_PXORD)) return true;
   if (d && r->l[d].spilled && constant(r, d)) return true; /* made where it is used */
   if (ends_block(&i)) leave_block(r);
   if (i.op == G_ARG) busy[RG] = 0xC6 & ~(1u << i.imm); /* arguments that are still to be read */
@@ -302,7 +312,7 @@ static bool one(ra *r, uint32_t n) {
       src[q] = 0;
       continue;
     }
-    if (at[q] && !twice && r->l[v].spilled && after > n + 40 && fold(r, &i, at[q])) {
+    if (at[q] && !twice && (full(r, v, busy[r->x->v.v[v].cls]) || (r->l[v].spilled && after > n + 40)) && fold(r, &i, at[q])) {
       src[q] = 0;
       continue;
     }
@@ -356,7 +366,7 @@ bool x86_allocate(x86_code *x) {
     r->out.n = 0, r->victim = 0, r->used = 0;
     for (vr v = 1; v < x->v.n; v++) {
       life *l = &r->l[v];
-      l->reg = -1, l->stored = false, l->use_at = l->uses;
+      l->reg = -1, l->stored = false, l->blame = 0, l->use_at = l->uses;
       if (l->start != NEVER && !l->spilled && !(registers(r, x->v.v[v].cls) & ~l->forbidden)) l->spilled = true, l->local = false;
     }
     uint32_t n = 0;

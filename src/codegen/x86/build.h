@@ -46,6 +46,7 @@ typedef struct sel {
   uint32_t cur, at;       /* innermost region; where code goes now */
   uint32_t stamps;
   val *val;
+  bool *dead;
   bool *later;            /* per value: a load that its one use can do */
   bool *shared;           /* per `get`: the register itself will do, it is not set before the last use */
   lv *into;               /* the register that this value is made in: its only use is a set */

@@ -378,15 +378,20 @@ static vr g1(sel *e, unsigned op, vr b) {
   xg_emit(e, (mi){.op = (uint16_t)op, .d = d, .b = b});
   return d;
 }
+static void compare_g(sel *e, vr a, vr b) { /* constants in the instruction */
+  const vinfo *k = &e->x->v.v[b];
+  if (k->is_imm && k->imm == (int32_t)k->imm) xg_emit(e, (mi){.op = G_CMP, .a = a, .imm = k->imm});
+  else xg_emit(e, (mi){.op = G_CMP, .a = a, .b = b});
+}
 static vr set_cc(sel *e, vr a, vr b, unsigned cc) {
   vr d = xg_new(e, RG, 0);
-  xg_emit(e, (mi){.op = G_CMP, .a = a, .b = b});
+  compare_g(e, a, b);
   xg_emit(e, (mi){.op = G_SETCC, .d = d, .cc = (uint8_t)cc});
   return d;
 }
 static vr choose(sel *e, vr a, vr b, unsigned cc, vr yes, vr no) { /* a cc b ? yes : no; b 0: a compared with 0 */
   vr d = xg_new(e, RG, 0);
-  if (b) xg_emit(e, (mi){.op = G_CMP, .a = a, .b = b});
+  if (b) compare_g(e, a, b);
   else xg_emit(e, (mi){.op = G_TEST, .a = a, .b = a});
   xg_emit(e, (mi){.op = G_CMOV, .cc = (uint8_t)cc, .d = d, .a = no, .b = yes});
   return d;

@@ -16,6 +16,22 @@ typedef struct survey {
   uint32_t depth;
   bool deep;
 } survey;
+/* Values that nobody reads are not made. Operands have lower numbers than what is made from them. */
+static void bury(sel *e) {
+  const lfunc *f = e->f;
+  uint32_t *n = NEWN(e->a, uint32_t, f->insts.n);
+  for (int turn = 0; turn < 2; turn++)
+    for (uint32_t v = f->insts.n; v-- > 1;) {
+      const linst *i = li(f, v);
+      bool pure = i->kind == L_OP || i->kind == L_SPLAT || i->kind == L_IOTA || i->kind == L_CONST || i->kind == L_LOAD || i->kind == L_GATHER || i->kind == L_GET || i->kind == L_SHUFFLE || i->kind == L_EXTRACT || i->kind == L_HREDUCE || i->kind == L_OFFSET;
+      if (turn && pure && !n[v]) e->dead[v] = true;
+      lv x[6] = {i->a, i->b, i->c, i->mask, i->count, i->stride};
+      for (int k = 0; k < 6; k++)
+        if (x[k] && (!turn || e->dead[v])) n[x[k]] += turn ? UINT32_MAX : 1;
+      if (!turn && (i->kind == L_CALL || i->kind == L_PARALLEL || i->kind == L_INTRIN))
+        for (uint32_t k = 0; k < i->nargs; k++) n[i->args[k]]++;
+    }
+}
 static void used(survey *s, lv v, lv by) {
   if (!v) return;
   s->uses[v]++;
@@ -39,6 +55,7 @@ static void look(survey *s, uint32_t block) {
     const linst *i = li(f, v);
     s->stack[d] = (spot){block, j};
     s->block[v] = block, s->at[v] = j;
+    if (s->e->dead[v]) continue;
     used(s, i->a, v), used(s, i->b, v), used(s, i->c, v), used(s, i->mask, v), used(s, i->count, v), used(s, i->stride, v);
     if (i->kind == L_CALL || i->kind == L_PARALLEL || i->kind == L_INTRIN)
       for (uint32_t k = 0; k < i->nargs; k++) used(s, i->args[k], v);
@@ -81,6 +98,7 @@ static void sets(survey *s, uint32_t block) {
   for (uint32_t j = 0; j < b->insts.n; j++) {
     lv v = b->insts.v[j];
     const linst *i = li(e->f, v);
+    if (e->dead[v]) continue;
     if (i->kind == L_LOAD || i->kind == L_SPLAT) defer(s, v, i);
     if (i->kind == L_GET) { /* until when does the register keep what was read? */
       uint32_t q = j + 1;
@@ -414,6 +432,7 @@ static void block(sel *e, uint32_t b) {
   for (uint32_t j = 0; j < k->insts.n && !e->why; j++) {
     lv v = k->insts.v[j];
     const linst *i = li(e->f, v);
+    if (e->dead[v]) continue;
     e->at = e->cur;
     switch ((lkind)i->kind) {
     case L_STORE:
@@ -482,7 +501,8 @@ bool x86_select(ctx *c, arena *a, const lfunc *f, const target *t, const char *(
   uint32_t n = f->insts.n;
   *e = (sel){.c = c, .a = a, .f = f, .t = t, .x = out, .avx512 = t->vector_bits == 512, .vb = t->vector_bits / 8, .symbol = symbol, .env = env, .pooled = map_new(a)};
   out->avx512 = e->avx512;
-  e->val = NEWN(a, val, n), e->into = NEWN(a, lv, n), e->later = NEWN(a, bool, n), e->shared = NEWN(a, bool, n);
+  e->val = NEWN(a, val, n), e->into = NEWN(a, lv, n), e->later = NEWN(a, bool, n), e->shared = NEWN(a, bool, n), e->dead = NEWN(a, bool, n);
+  bury(e);
   vec_push(a, out->v, (vinfo){0});
   survey *s = NEW(a, survey);
   *s = (survey){.e = e, .uses = NEWN(a, uint32_t, n), .block = NEWN(a, uint32_t, n), .at = NEWN(a, uint32_t, n), .last = NEWN(a, uint32_t, n), .user = NEWN(a, uint32_t, n)};
