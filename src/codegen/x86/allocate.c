@@ -39,7 +39,7 @@ static void each(const mi *i, void (*fn)(void *env, vr v, const mi *i), void *en
 }
 static uint32_t clobbers(const mi *i) { /* integer registers */
   if (i->op == G_CALL) return 1u << 0 | 1u << 1 | 1u << 2 | 1u << 6 | 1u << 7 | 0xF00;
-  if (i->op == G_DIV || i->op == G_IDIV) return 1u << 0 | 1u << 2;
+  if (i->op == G_DIV || i->op == G_IDIV || i->op == G_MULH) return 1u << 0 | 1u << 2;
   return 0;
 }
 static bool ends_block(const mi *i) { return i->op == G_LABEL || i->op == G_JMP || i->op == G_JCC; }

@@ -85,7 +85,7 @@ form xg_add(sel *e, const form *a, const form *b, int64_t times) {
 }
 
 /* ---- what is there already ---- */
-enum { MEMO_FORM, MEMO_PRODUCT, MEMO_CONST, MEMO_STEP };
+enum { MEMO_FORM, MEMO_PRODUCT, MEMO_CONST, MEMO_STEP, MEMO_MASK };
 static bool same_terms(const form *a, const form *b) {
   if (a->n != b->n) return false;
   for (uint32_t i = 0; i < a->n; i++)
@@ -344,4 +344,35 @@ vr xg_pool_vector(sel *e, const void *p, unsigned vl) {
   remember(e, MEMO_CONST, NULL, key, vl + 4, v);
   e->at = at;
   return v;
+}
+
+/* ---- the first n lanes ---- */
+vr xg_count_mask(sel *e, lv count, unsigned lanes) {
+  const linst *i = li(e->f, count);
+  scalar k;
+  bool known = loop_const(e->f, count, &k), cut = i->kind == L_OP && i->op == OP_MIN && loop_const(e->f, i->b, &k) && k.i >= 0 && k.i <= lanes;
+  form f = known ? xg_const(k.i < 0 ? 0 : k.i) : xg_form(e, count);
+  vr m = recall(e, MEMO_MASK, &f, (uint64_t)f.k, lanes), n = known ? 0 : xg_reg(e, &f);
+  if (m) return m;
+  uint32_t at = e->at, here = known ? const_place(e) : xg_place(e, e->x->v.v[n].depth);
+  if (here < e->at) e->at = here;
+  if (known) n = xg_imm(e, f.k >= 64 ? -1 : (int64_t)((1ull << f.k) - 1));
+  else {
+    vr zero = xg_imm(e, 0), b = xg_new(e, RG, 0), c = xg_new(e, RG, 0);
+    if (!cut) {
+      vr top = xg_imm(e, lanes), a = xg_new(e, RG, 0);
+      xg_emit(e, (mi){.op = G_CMP, .a = n, .imm = lanes});
+      xg_emit(e, (mi){.op = G_CMOV, .cc = CC_L, .d = a, .a = top, .b = n});
+      n = a;
+    }
+    xg_emit(e, (mi){.op = G_TEST, .a = n, .b = n});
+    xg_emit(e, (mi){.op = G_CMOV, .cc = CC_L, .d = b, .a = n, .b = zero});
+    xg_emit(e, (mi){.op = G_BZHI, .d = c, .a = xg_imm(e, -1), .b = b});
+    n = c;
+  }
+  m = xg_new(e, RK, 0);
+  xg_emit(e, (mi){.op = V_KMOVGQ, .d = m, .b = n});
+  remember(e, MEMO_MASK, &f, (uint64_t)f.k, lanes, m);
+  e->at = at;
+  return m;
 }

@@ -78,6 +78,7 @@ vr xg_splat_bits(sel *e, uint64_t bits, unsigned bytes, unsigned vl);    /* a co
 uint32_t xg_pool(sel *e, const void *p, size_t n, unsigned align);
 vr xg_pool_vector(sel *e, const void *p, unsigned vl);
 vr xg_zero(sel *e);
+vr xg_count_mask(sel *e, lv count, unsigned lanes); /* AVX-512 */
 /* value.c */
 shp xg_shape(sel *e, ltype t);
 vr xg_part(sel *e, lv v, unsigned q);

@@ -375,6 +375,11 @@ static void inst(asmb *s, const mi *i) {
     rex_op(s, true, 0xF7, i->op == G_DIV ? 6 : 7, in_reg(b), 0, false);
     mov(s, d, i->imm ? RDX + 1 : RAX + 1);
     return;
+  case G_MULH:
+    mov(s, RAX + 1, a);
+    rex_op(s, true, 0xF7, 5, in_reg(b), 0, false);
+    mov(s, d, RDX + 1);
+    return;
   case G_PREFETCH: rex_op(s, false, 0x118, 2, m, 0, false); return;
   case G_LABEL:
     if (i->b) align_loop(s); /* b: an inner loop begins */

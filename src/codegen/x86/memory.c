@@ -22,20 +22,8 @@ static bool active(sel *e, const linst *i, const shp *s, vr *out) {
     have = true;
   }
   if (!i->count || (loop_const(e->f, i->count, &k) && k.i >= lanes)) return have;
-  vr n = xg_gpr(e, i->count);
-  const linst *cnt = li(e->f, i->count);
-  uint32_t d = e->x->v.v[n].depth, at = e->at;
-  (void)cnt;
-  e->at = xg_place(e, d);
   if (e->avx512) {
-    vr top = xg_imm(e, lanes), zero = xg_imm(e, 0), a = xg_new(e, RG, 0), b = xg_new(e, RG, 0), c = xg_new(e, RG, 0), m = xg_new(e, RK, 0), ones = xg_imm(e, -1);
-    xg_emit(e, (mi){.op = G_CMP, .a = n, .imm = lanes});
-    xg_emit(e, (mi){.op = G_CMOV, .cc = CC_L, .d = a, .a = top, .b = n});
-    xg_emit(e, (mi){.op = G_TEST, .a = a, .b = a});
-    xg_emit(e, (mi){.op = G_CMOV, .cc = CC_L, .d = b, .a = a, .b = zero});
-    xg_emit(e, (mi){.op = G_BZHI, .d = c, .a = ones, .b = b});
-    xg_emit(e, (mi){.op = V_KMOVGQ, .d = m, .b = c});
-    e->at = at;
+    vr m = xg_count_mask(e, i->count, lanes);
     if (have) {
       vr both = xg_new(e, RK, 0);
       xg_emit(e, (mi){.op = V_KAND, .d = both, .a = m, .b = out[0]});
@@ -44,6 +32,9 @@ static bool active(sel *e, const linst *i, const shp *s, vr *out) {
     out[0] = m;
     return true;
   }
+  vr n = xg_gpr(e, i->count);
+  uint32_t at = e->at;
+  e->at = xg_place(e, e->x->v.v[n].depth);
   if (s->bytes != 4 || lanes == 1) {
     xg_refuse(e, "a count of elements that are not of 32 bits");
     return true;

@@ -364,7 +364,12 @@ static bool vector_bool(sel *e, lv v, const linst *i) {
 /* ---- one whole number ---- */
 static vr gop(sel *e, unsigned op, vr a, vr b) {
   vr d = xg_new(e, RG, 0);
-  xg_emit(e, (mi){.op = (uint16_t)op, .d = d, .a = a, .b = b, .flags = op == G_SUB || op == G_DIV || op == G_IDIV ? F_EARLY : 0});
+  const vinfo *k = &e->x->v.v[b];
+  if (op >= G_ADD && op <= G_IMUL && k->is_imm && k->imm == (int32_t)k->imm && k->imm != INT32_MIN) {
+    xg_emit(e, (mi){.op = (uint16_t)op, .d = d, .a = a, .imm = k->imm});
+    return d;
+  }
+  xg_emit(e, (mi){.op = (uint16_t)op, .d = d, .a = a, .b = b, .flags = op == G_SUB || op == G_DIV || op == G_IDIV || op == G_MULH ? F_EARLY : 0});
   return d;
 }
 static vr gopi(sel *e, unsigned op, vr a, int64_t k) {
@@ -401,6 +406,21 @@ static vr wrapped(sel *e, etype t, vr v) {
   bool u = et_kind(t) != K_INT;
   return g1(e, et_bits(t) == 32 ? (u ? G_ZX32 : G_SX32) : et_bits(t) == 16 ? (u ? G_ZX16 : G_SX16) : u ? G_ZX8 : G_SX8, v);
 }
+/* For d >= 2, the number m (as signed 64 bits; 2^64 more where that is negative) and shift with which floor(x * m / 2^(64 + shift)) + (x < 0) is x / d towards 0, for all x of 64 bits. */
+static void reciprocal(uint64_t d, uint64_t *m, unsigned *shift) {
+  const uint64_t two63 = 1ull << 63;
+  uint64_t anc = two63 - 1 - two63 % d, q1 = two63 / anc, r1 = two63 % anc, q2 = two63 / d, r2 = two63 % d, delta;
+  unsigned p = 63;
+  do {
+    p++;
+    q1 *= 2, r1 *= 2;
+    if (r1 >= anc) q1++, r1 -= anc;
+    q2 *= 2, r2 *= 2;
+    if (r2 >= d) q2++, r2 -= d;
+    delta = d - r2;
+  } while (q1 < delta || (q1 == delta && !r1));
+  *m = q2 + 1, *shift = p - 64;
+}
 static vr divide(sel *e, sop op, etype t, vr x, vr y, const scalar *k) { /* floor division and remainder; 0 for a zero divisor */
   bool u = et_kind(t) == K_UINT;
   if (k && k->i == 0) return xg_imm(e, 0);
@@ -408,6 +428,19 @@ static vr divide(sel *e, sop op, etype t, vr x, vr y, const scalar *k) { /* floo
   if (k && k->i > 0 && !(k->i & (k->i - 1)) && (u || op != OP_FMOD)) {
     if (op == OP_IDIV) return gopi(e, u ? G_SHR : G_SAR, x, __builtin_ctzll((uint64_t)k->i));
     return gopi(e, G_AND, x, k->i - 1);
+  }
+  if (k && k->i > 1 && !u) { /* by a product with 2^n / k, whose upper half is the quotient, rounded down */
+    uint64_t m;
+    unsigned sh;
+    reciprocal((uint64_t)k->i, &m, &sh);
+    vr q = gop(e, G_MULH, x, xg_imm(e, (int64_t)m));
+    if ((int64_t)m < 0) q = gop(e, G_ADD, q, x);
+    if (sh) q = gopi(e, G_SAR, q, sh);
+    q = gop(e, G_ADD, q, gopi(e, G_SHR, x, 63)); /* towards 0 */
+    vr r = gop(e, G_SUB, x, gopi(e, G_IMUL, q, k->i));
+    if (op == OP_FMOD) return r;
+    vr off = gopi(e, G_SAR, r, 63);
+    return op == OP_IDIV ? gop(e, G_ADD, q, off) : gop(e, G_ADD, r, gopi(e, G_AND, off, k->i));
   }
   vr d = y, zero = 0, one = 0, minus = 0;
   if (!k) {
