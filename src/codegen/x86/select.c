@@ -159,6 +159,33 @@ static bool has_loop(const lfunc *f, uint32_t b) {
   }
   return false;
 }
+/* Registers that grow with the index (build.c) are added to a base at each access. One that is only ever added to the same base becomes a pointer itself: one register less, and plain addresses. */
+static void make_pointers(sel *e, region *r) {
+  for (uint32_t k = 0; k < r->latch.n; k++) {
+    mi *add = &r->latch.v[k];
+    vr v = add->d, base = 0;
+    bool good = true;
+    for (uint32_t q = 0; q < r->code.n && good; q++) {
+      const mi *i = &r->code.v[q];
+      if (i->a == v || i->b == v || i->c == v) good = false;
+      for (int n = 0; n < 4; n++) good &= i->args[n] != v;
+      if (i->m.kind != AM_ADDR || (i->m.base != v && i->m.index != v)) continue;
+      if (i->m.base == v || i->m.scale != 1 || !i->m.base || (base && base != i->m.base)) good = false;
+      base = i->m.base;
+    }
+    if (!good || !base || e->x->v.v[base].depth >= e->cur) continue;
+    e->at = e->cur - 1;
+    vr p = xg_new(e, RG, 0);
+    xg_emit(e, (mi){.op = G_LEA, .d = p, .m = {.kind = AM_ADDR, .scale = 1, .base = base, .index = v}});
+    e->at = e->cur;
+    e->x->v.v[p].depth = (uint16_t)e->cur;
+    for (uint32_t q = 0; q < r->code.n; q++) {
+      mi *i = &r->code.v[q];
+      if (i->m.kind == AM_ADDR && i->m.index == v) i->m.base = p, i->m.index = 0;
+    }
+    add->d = add->a = p;
+  }
+}
 /* `copies` bodies a round while index + (copies-1)*step < to; the index after it. */
 static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, bool guard) {
   form to = xg_form(e, i->b), step = xg_form(e, i->c), zero = xg_const(0), end = xg_add(e, &to, &step, -(copies - 1));
@@ -189,6 +216,7 @@ static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, bool
   }
   form by = r->step;
   vr add = by.n || by.k != (int32_t)by.k ? xg_reg(e, &by) : 0;
+  make_pointers(e, r);
   xg_append(e, &r->latch);
   if (add) xg_emit(e, (mi){.op = G_ADD, .d = iv, .a = iv, .b = add});
   else xg_emit(e, (mi){.op = G_ADD, .d = iv, .a = iv, .imm = by.k});
