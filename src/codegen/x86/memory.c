@@ -84,6 +84,14 @@ static vr cut(sel *e, const shp *s, vr k) {
   xg_emit(e, (mi){.op = V_KAND, .d = d, .a = m, .b = k});
   return d;
 }
+/* The first n lanes, n a constant, of one register: 0, or the bytes. What is loaded narrower has zeros above. */
+static unsigned known_bytes(sel *e, const linst *i, shp *s) {
+  scalar k;
+  if (!i->count || i->mask || s->cls != RV || s->n != 1 || s->lanes == 1 || i->type.elem == ET_BOOL || !loop_const(e->f, i->count, &k) || k.i < 1 || k.i >= s->lanes) return 0;
+  unsigned n = (unsigned)k.i * s->bytes;
+  if (n > 4 && n != 8) s->vl = n <= 16 ? VL128 : n <= 32 ? VL256 : VL512;
+  return n == 4 || n == 8 || n == 16 || n == 32 ? n : 0;
+}
 static unsigned scalar_load(etype t) {
   bool u = et_kind(t) != K_INT;
   switch (et_bytes(t)) {
@@ -142,6 +150,13 @@ void xg_load(sel *e, lv v, const linst *i) {
     return;
   }
   form f = address(e, t, i->a, i->b);
+  unsigned few = known_bytes(e, i, &s);
+  if (few) {
+    p[0] = xg_out(e, v, 0);
+    xg_emit(e, (mi){.op = few == 4 ? V_LDSS : few == 8 ? V_LDSD : V_LD, .vl = few > 16 ? VL256 : VL128, .d = p[0], .m = xg_address(e, &f)});
+    xg_result(e, v, 1, p);
+    return;
+  }
   bool masked = active(e, i, &s, m);
   if (s.cls == RG) {
     if (masked) xg_refuse(e, "a scalar load with a mask");
@@ -205,6 +220,12 @@ void xg_store(sel *e, const linst *i) {
     return;
   }
   form f = address(e, t, i->a, i->b);
+  unsigned few = known_bytes(e, i, &s);
+  if (few) {
+    vr a = xg_part(e, i->c, 0);
+    xg_emit(e, (mi){.op = few == 4 ? V_STSS : few == 8 ? V_STSD : V_ST, .vl = few > 16 ? VL256 : VL128, .a = a, .m = xg_address(e, &f)});
+    return;
+  }
   bool masked = active(e, i, &s, m);
   if (s.cls == RG) {
     static const uint16_t op[] = {[1] = G_STORE8, [2] = G_STORE16, [4] = G_STORE32, [8] = G_STORE64};
