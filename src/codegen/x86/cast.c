@@ -70,11 +70,11 @@ static uint64_t bits_of(unsigned bytes, double x) {
 static vr within(sel *e, unsigned bytes, unsigned vl, vr x, double below) {
   vr m = xg_new(e, RV, vl), d = xg_new(e, RV, vl);
   uint64_t sign = bytes == 8 ? 1ull << 63 : 1u << 31;
-  xg_emit(e, (mi){.op = V_PANDD, .vl = (uint8_t)vl, .d = m, .a = x, .b = xg_splat_bits(e, sign - 1, bytes, vl)});
+  xg_emit(e, (mi){.op = V_ANDPS, .vl = (uint8_t)vl, .d = m, .a = x, .b = xg_splat_bits(e, sign - 1, bytes, vl)});
   if (!e->avx512) { /* a mask is all ones: and */
     vr k = xg_new(e, RV, vl);
     xg_emit(e, (mi){.op = bytes == 8 ? V_CMPPDV : V_CMPPSV, .vl = (uint8_t)vl, .d = k, .a = m, .b = xg_splat_bits(e, bits_of(bytes, below), bytes, vl), .imm = 0x11});
-    xg_emit(e, (mi){.op = V_PANDD, .vl = (uint8_t)vl, .d = d, .a = x, .b = k});
+    xg_emit(e, (mi){.op = V_ANDPS, .vl = (uint8_t)vl, .d = d, .a = x, .b = k});
     return d;
   }
   vr k = mask_of(e, bytes, vl, 0x11, m, xg_splat_bits(e, bits_of(bytes, below), bytes, vl));

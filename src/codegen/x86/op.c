@@ -27,9 +27,11 @@ static vr blend(sel *e, const shp *s, vr mask, vr yes, vr no) {
   blend_to(e, s, d, mask, yes, no);
   return d;
 }
-static void minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y) { /* NaN wins */
+static void minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y, lv from, unsigned q) { /* NaN wins. y 0: part q of that value, which may be in memory */
   vr m = xg_new(e, RV, s->vl);
-  xg_emit(e, (mi){.op = s->bytes == 8 ? (max ? V_MAXPD : V_MINPD) : max ? V_MAXPS : V_MINPS, .vl = s->vl, .d = m, .a = x, .b = y});
+  mi i = {.op = s->bytes == 8 ? (max ? V_MAXPD : V_MINPD) : max ? V_MAXPS : V_MINPS, .vl = s->vl, .d = m, .a = x, .b = y};
+  if (!y) xg_operand(e, &i, from, q);
+  xg_emit(e, i);
   if (!e->avx512 && s->bytes == 8) { /* blends by 32 bits do */
     vr k = xg_new(e, RV, s->vl);
     xg_emit(e, (mi){.op = V_CMPPDV, .vl = s->vl, .d = k, .a = x, .b = x, .imm = UNORD});
@@ -147,8 +149,8 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
     if (!one) unary(e, v, &s, d ? V_SQRTPD : V_SQRTPS, i->a, 0);
     else binary(e, v, &s, d ? V_SQRTSD : V_SQRTSS, i->a, i->a, false);
     return true;
-  case OP_NEG: with_const(e, v, &s, V_PXORD, i->a, sign); return true;
-  case OP_ABS: with_const(e, v, &s, V_PANDD, i->a, d ? sign - 1 : sign - 1); return true;
+  case OP_NEG: with_const(e, v, &s, V_XORPS, i->a, sign); return true;
+  case OP_ABS: with_const(e, v, &s, V_ANDPS, i->a, sign - 1); return true;
   case OP_FLOOR: unary(e, v, &s, d ? V_RNDPD : V_RNDPS, i->a, 9); return true;
   case OP_CEIL: unary(e, v, &s, d ? V_RNDPD : V_RNDPS, i->a, 10); return true;
   case OP_TRUNC: unary(e, v, &s, d ? V_RNDPD : V_RNDPS, i->a, 11); return true;
@@ -170,8 +172,8 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
     else if (not_nan(e, i->a)) binary(e, v, &s, max ? OF(MAX) : OF(MIN), i->a, i->b, false);
     else {
       for (unsigned q = 0; q < s.n; q++) {
-        vr x = xg_part(e, i->a, q), y = xg_part(e, i->b, q);
-        minmax_to(e, &s, max, p[q] = xg_out(e, v, q), x, y);
+        vr x = xg_part(e, i->a, q);
+        minmax_to(e, &s, max, p[q] = xg_out(e, v, q), x, 0, i->b, q);
       }
       xg_result(e, v, s.n, p);
     }
@@ -187,7 +189,7 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
   case OP_ISINF:
     for (unsigned q = 0; q < s.n; q++) {
       vr m = xg_new(e, RV, s.vl);
-      xg_emit(e, (mi){.op = V_PANDD, .vl = s.vl, .d = m, .a = xg_part(e, i->a, q), .b = xg_splat_bits(e, sign - 1, s.bytes, s.vl)});
+      xg_emit(e, (mi){.op = V_ANDPS, .vl = s.vl, .d = m, .a = xg_part(e, i->a, q), .b = xg_splat_bits(e, sign - 1, s.bytes, s.vl)});
       p[q] = compare_f(e, &s, EQ, m, splat_f(e, &s, INFINITY));
     }
     bools(e, v, &s, p);
@@ -595,7 +597,7 @@ static vr combine(sel *e, rop op, etype t, vr x, vr y, const shp *s) {
   case RED_MAX:
   case RED_MIN:
     if (fl) {
-      minmax_to(e, s, op == RED_MAX, d, x, y);
+      minmax_to(e, s, op == RED_MAX, d, x, y, 0, 0);
       return d;
     }
     o = minmax_of(s->bytes, op == RED_MAX, u);

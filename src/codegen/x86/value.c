@@ -151,7 +151,7 @@ vr xg_sub(sel *e, vr v, unsigned vl, unsigned at, unsigned bytes) {
   }
   static const uint8_t to[16] = {[4] = 0x55, [8] = 0xEE, [12] = 0xFF};
   vr d = xg_new(e, RV, VL128);
-  if (to[at]) xg_emit(e, (mi){.op = V_PSHUFD, .d = d, .b = v, .imm = to[at]});
+  if (to[at]) xg_emit(e, (mi){.op = V_PERMILPS, .d = d, .b = v, .imm = to[at]});
   else xg_refuse(e, "pieces of registers under 32 bits");
   return d;
 }
