@@ -189,7 +189,7 @@ static void group1(asmb *s, unsigned digit, vr d, int64_t v) { /* add or and sub
   else u32(s, (uint32_t)v);
 }
 static void binary(asmb *s, const mi *i) {
-  static const struct { uint8_t op, digit; } t[] = {[G_ADD - G_ADD] = {0x03, 0}, [G_SUB - G_ADD] = {0x2B, 5}, [G_AND - G_ADD] = {0x23, 4}, [G_OR - G_ADD] = {0x0B, 1}, [G_XOR - G_ADD] = {0x33, 6}};
+  static const struct { uint8_t op, digit; } t[] = {[G_ADD - G_ADD] = {0x03, 0}, [G_SUB - G_ADD] = {0x2B, 5}, [G_AND - G_ADD] = {0x23, 4}, [G_OR - G_ADD] = {0x0B, 1}, [G_EOR - G_ADD] = {0x33, 6}};
   vr d = i->d, a = i->a, b = i->b;
   if (i->op == G_IMUL) {
     if (!b && i->m.kind == AM_NONE) {
@@ -327,7 +327,7 @@ static void inst(asmb *s, const mi *i) {
   case G_SUB:
   case G_AND:
   case G_OR:
-  case G_XOR:
+  case G_EOR:
   case G_IMUL: binary(s, i); return;
   case G_NEG:
   case G_NOT:

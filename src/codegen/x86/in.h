@@ -80,7 +80,7 @@ typedef enum mop {
   /* Whole registers. LEA, LOAD* and STORE* have memory; the others registers or, where b is 0, an immediate */
   G_MOV = V_COUNT, G_LEA, G_LOAD8U, G_LOAD8S, G_LOAD16U, G_LOAD16S, G_LOAD32U, G_LOAD32S, G_LOAD64, G_STORE8, G_STORE16, G_STORE32, G_STORE64,
   G_SX8, G_SX16, G_SX32, G_ZX8, G_ZX16, G_ZX32, /* d = b extended */
-  G_ADD, G_SUB, G_AND, G_OR, G_XOR, G_IMUL, G_NEG, G_NOT, G_SHL, G_SHR, G_SAR /* by imm */, G_SHLX, G_SHRX, G_SARX, G_BZHI,
+  G_ADD, G_SUB, G_AND, G_OR, G_EOR, G_IMUL, G_NEG, G_NOT, G_SHL, G_SHR, G_SAR /* by imm */, G_SHLX, G_SHRX, G_SARX, G_BZHI,
   G_CMP, G_TEST, G_SETCC, G_CMOV /* d = cc ? b : a */, G_DIV, G_IDIV /* rdx:rax by b; imm 1: the remainder */, G_MULH /* the upper half of a signed product */,
   G_PREFETCH, G_LABEL, G_JMP, G_JCC, G_CALL, G_SYMBOL /* d = address of the symbol imm */, G_ARG /* d comes in the register imm */, G_RESULT /* the result is a or imm */, G_RET, G_DEPTH /* imm: loops around from here on */
 } mop;

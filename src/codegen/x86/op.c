@@ -409,7 +409,7 @@ static vr wrapped(sel *e, etype t, vr v) {
   return g1(e, et_bits(t) == 32 ? (u ? G_ZX32 : G_SX32) : et_bits(t) == 16 ? (u ? G_ZX16 : G_SX16) : u ? G_ZX8 : G_SX8, v);
 }
 /* For d >= 2, the number m (as signed 64 bits; 2^64 more where that is negative) and shift with which floor(x * m / 2^(64 + shift)) + (x < 0) is x / d towards 0, for all x of 64 bits. */
-static void reciprocal(uint64_t d, uint64_t *m, unsigned *shift) {
+static void inverse_of(uint64_t d, uint64_t *m, unsigned *shift) {
   const uint64_t two63 = 1ull << 63;
   uint64_t anc = two63 - 1 - two63 % d, q1 = two63 / anc, r1 = two63 % anc, q2 = two63 / d, r2 = two63 % d, delta;
   unsigned p = 63;
@@ -434,7 +434,7 @@ static vr divide(sel *e, sop op, etype t, vr x, vr y, const scalar *k) { /* floo
   if (k && k->i > 1 && !u) { /* by a product with 2^n / k, whose upper half is the quotient, rounded down */
     uint64_t m;
     unsigned sh;
-    reciprocal((uint64_t)k->i, &m, &sh);
+    inverse_of((uint64_t)k->i, &m, &sh);
     vr q = gop(e, G_MULH, x, xg_imm(e, (int64_t)m));
     if ((int64_t)m < 0) q = gop(e, G_ADD, q, x);
     if (sh) q = gopi(e, G_SAR, q, sh);
@@ -452,7 +452,7 @@ static vr divide(sel *e, sop op, etype t, vr x, vr y, const scalar *k) { /* floo
   }
   vr q = gop(e, u ? G_DIV : G_IDIV, x, d), r = gop(e, G_SUB, x, gop(e, G_IMUL, q, d));
   if (!u && op != OP_FMOD) {
-    vr other = gop(e, G_XOR, r, d), signs = gopi(e, G_SHR, other, 63), z = zero ? zero : xg_imm(e, 0), off = choose(e, r, 0, CC_NE, signs, z);
+    vr other = gop(e, G_EOR, r, d), signs = gopi(e, G_SHR, other, 63), z = zero ? zero : xg_imm(e, 0), off = choose(e, r, 0, CC_NE, signs, z);
     if (op == OP_IDIV) q = gop(e, G_SUB, q, off);
     else r = gop(e, G_ADD, r, gop(e, G_IMUL, off, d));
   }
@@ -504,9 +504,9 @@ static bool scalar_int(sel *e, lv v, const linst *i, etype t) {
   case OP_BAND: r = gop(e, G_AND, x, y); break;
   case OP_OR:
   case OP_BOR: r = gop(e, G_OR, x, y); break;
-  case OP_BXOR: r = gop(e, G_XOR, x, y); break;
+  case OP_BXOR: r = gop(e, G_EOR, x, y); break;
   case OP_NOT:
-  case OP_BNOT: r = t == ET_BOOL ? gopi(e, G_XOR, x, 1) : g1(e, G_NOT, x); break;
+  case OP_BNOT: r = t == ET_BOOL ? gopi(e, G_EOR, x, 1) : g1(e, G_NOT, x); break;
   case OP_ABS: r = u ? x : choose(e, x, 0, CC_L, g1(e, G_NEG, x), x); break;
   case OP_SIGN: {
     vr one = xg_imm(e, 1), zero = xg_imm(e, 0);
