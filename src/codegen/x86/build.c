@@ -63,7 +63,7 @@ static void put_term(form *f, vr v, int64_t c) {
   f->t[i] = (term){v, c};
 }
 /* The terms of the outer regions become one. */
-static void shrink(sel *e, form *f) {
+static void fewer_terms(sel *e, form *f) {
   uint32_t d = xg_depth(e, f);
   form low = {0}, high = {.k = f->k};
   for (uint32_t i = 0; i < f->n; i++) put_term(e->x->v.v[f->t[i].v].depth < d ? &low : &high, f->t[i].v, f->t[i].c);
@@ -76,8 +76,8 @@ static void shrink(sel *e, form *f) {
 form xg_add(sel *e, const form *a, const form *b, int64_t times) {
   form r = *a, o = *b;
   if (times == 0) return r;
-  if (r.n + o.n > TERMS && r.n > 3) shrink(e, &r);
-  if (r.n + o.n > TERMS && o.n > 3) shrink(e, &o);
+  if (r.n + o.n > TERMS && r.n > 3) fewer_terms(e, &r);
+  if (r.n + o.n > TERMS && o.n > 3) fewer_terms(e, &o);
   r.k = (int64_t)((uint64_t)r.k + (uint64_t)o.k * (uint64_t)times);
   if (r.n + o.n > TERMS) r = xg_var(xg_reg(e, &r));
   for (uint32_t i = 0; i < o.n; i++) put_term(&r, o.t[i].v, (int64_t)((uint64_t)o.t[i].c * (uint64_t)times));

@@ -201,7 +201,7 @@ void xg_load(sel *e, lv v, const linst *i) {
     } else if (bytes >= 4) {
       xg_emit(e, (mi){.op = bytes == 8 ? V_LDSD : V_LDSS, .d = d, .m = at});
     } else {
-      xg_refuse(e, "a load of less than 32 bits");
+      xg_refuse(e, "a load under 32 bits");
     }
   }
   xg_result(e, v, s.n, p);
@@ -266,7 +266,7 @@ void xg_store(sel *e, const linst *i) {
     } else if (bytes >= 4) {
       xg_emit(e, (mi){.op = bytes == 8 ? V_STSD : V_STSS, .a = a, .m = at});
     } else {
-      xg_refuse(e, "a store of less than 32 bits");
+      xg_refuse(e, "a store under 32 bits");
     }
   }
 }
