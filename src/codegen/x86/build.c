@@ -178,7 +178,7 @@ static vr sum(sel *e, const form *f) {
   for (uint32_t k = 0; k < rest.n; k++) {
     term t = rest.t[k];
     bool index = loop_index(e, t.v, &i);
-    if (index && !scales(t.c) && e->r[i]->inner) t = (term){follow(e, i, t.c, 0), 1};
+    if (index && !scales(t.c)) t = (term){follow(e, i, t.c, 0), 1};
     form one = xg_var(t.v);
     one.t[0].c = t.c;
     if (!scales(t.c) || (!base && t.c != 1)) {
@@ -228,7 +228,7 @@ amem xg_address(sel *e, const form *f) {
       if (e->x->v.v[t.v].depth != d) continue;
       bool index = loop_index(e, t.v, &at);
       if (scales(t.c)) m.index = t.v, m.scale = (uint8_t)t.c;
-      else if (index && e->r[at]->inner) m.index = follow(e, at, t.c, 0);
+      else if (index) m.index = follow(e, at, t.c, 0);
       else continue;
       put_term(&g, t.v, -t.c);
       break;

@@ -279,8 +279,8 @@ static void leave(asmb *s) {
 }
 static void align_loop(asmb *s) {
   static const uint8_t nop[8][8] = {{0x90}, {0x66, 0x90}, {0x0F, 0x1F, 0}, {0x0F, 0x1F, 0x40, 0}, {0x0F, 0x1F, 0x44, 0, 0}, {0x66, 0x0F, 0x1F, 0x44, 0, 0}, {0x0F, 0x1F, 0x80, 0, 0, 0, 0}, {0x0F, 0x1F, 0x84, 0, 0, 0, 0, 0}};
-  while (s->t->n % 32) {
-    size_t n = 32 - s->t->n % 32;
+  while (s->t->n % 16) {
+    size_t n = 16 - s->t->n % 16;
     if (n > 8) n = 8;
     sb_putn(s->t, (const char *)nop[n - 1], n);
   }
