@@ -234,9 +234,9 @@ found:
 /* ---- memory in place of a register ---- */
 bool xg_can_broadcast(unsigned op, unsigned bytes) {
   switch (op) {
-  case V_ADDPS: case V_SUBPS: case V_MULPS: case V_DIVPS: case V_MINPS: case V_MAXPS: case V_FMAPS: case V_CMPPSK: case V_PADDD: case V_PSUBD: case V_PMULD: case V_PANDD: case V_PORD: case V_PXORD: case V_PMINSD:
+  case V_ADDPS: case V_SUBPS: case V_MULPS: case V_DIVPS: case V_MINPS: case V_MAXPS: case V_FMAPS: case V_FNMAPS: case V_CMPPSK: case V_PADDD: case V_PSUBD: case V_PMULD: case V_PANDD: case V_PORD: case V_PXORD: case V_PMINSD:
   case V_PMAXSD: case V_PMINUD: case V_PMAXUD: case V_SCALEFPS: case V_ANDPS: case V_ANDNPS: case V_ORPS: case V_XORPS: case V_BLENDMD: case V_CMPDK: case V_CMPUDK: return bytes == 4;
-  case V_ADDPD: case V_SUBPD: case V_MULPD: case V_DIVPD: case V_MINPD: case V_MAXPD: case V_FMAPD: case V_CMPPDK: case V_PADDQ: case V_PSUBQ: case V_PMULQ: case V_PANDQ: case V_PMINSQ: case V_PMAXSQ: case V_SCALEFPD:
+  case V_ADDPD: case V_SUBPD: case V_MULPD: case V_DIVPD: case V_MINPD: case V_MAXPD: case V_FMAPD: case V_FNMAPD: case V_CMPPDK: case V_PADDQ: case V_PSUBQ: case V_PMULQ: case V_PANDQ: case V_PMINSQ: case V_PMAXSQ: case V_SCALEFPD:
   case V_BLENDMQ: case V_CMPQK: case V_CMPUQK: return bytes == 8;
   default: return false;
   }

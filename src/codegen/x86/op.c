@@ -80,13 +80,23 @@ static void with_const(sel *e, lv v, const shp *s, unsigned op, lv x, uint64_t b
   }
   xg_result(e, v, s->n, p);
 }
+static bool negative(const sel *e, lv v, scalar *k) { return loop_const(e->f, v, k) && k->f < 0; }
 static void fma3(sel *e, lv v, const linst *i, const shp *s) {
   bool one = s->lanes == 1, d = s->bytes == 8;
   lv x = i->a, y = i->b;
   if (xg_lazy(e, x) && !xg_lazy(e, y)) x = i->b, y = i->a;
   vr p[PARTS];
+  scalar f;
+  bool other = !negative(e, x, &f) && negative(e, y, &f), minus = other || negative(e, x, &f); /* a factor and its opposite share a register */
+  if (other && !xg_lazy(e, x)) {
+    lv z = x;
+    x = y, y = z, other = false;
+  }
+  minus &= !other;
   for (unsigned q = 0; q < s->n; q++) {
-    mi k = {.op = one ? (d ? V_FMASD : V_FMASS) : d ? V_FMAPD : V_FMAPS, .vl = s->vl, .a = xg_part(e, x, q)};
+    mi k = {.op = one ? (d ? V_FMASD : V_FMASS) : d ? V_FMAPD : V_FMAPS, .vl = s->vl};
+    if (minus) k.op = one ? (d ? V_FNMASD : V_FNMASS) : d ? V_FNMAPD : V_FNMAPS, k.a = splat_f(e, s, -f.f);
+    else k.a = xg_part(e, x, q);
     xg_operand(e, &k, y, q);
     if (k.m.kind == AM_NONE) {
       mi z = {.op = k.op, .vl = s->vl};
