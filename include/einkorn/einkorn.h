@@ -119,6 +119,8 @@ typedef enum ek_accuracy { EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT } ek_accuracy
 /* In what floats are kept between operations. MODEL: in the types that the model says. BF16: the factors of products with constants (matrix products, convolutions) may be kept in bf16, so that each value has 8 bits of precision
  * there; sums stay in f32. Twice as fast where the machine multiplies pairs of bf16; elsewhere a warning tells that it changes nothing. */
 typedef enum ek_precision { EK_PRECISION_MODEL, EK_PRECISION_BF16 } ek_precision;
+/* Who makes machine code in this process (ek_save uses LLVM always). AUTO: Einkorn itself, function by function, where it can, in a fiftieth of LLVM's time; LLVM the rest. LLVM: all by LLVM. */
+typedef enum ek_codegen { EK_CODEGEN_AUTO, EK_CODEGEN_LLVM } ek_codegen;
 typedef struct ek_options {
   size_t size;               /* sizeof(ek_options): set by ek_options_init */
   int optimize;              /* 0..3; default 3. 0: as simple as possible, for comparison */
@@ -145,6 +147,7 @@ typedef struct ek_options {
   ek_accuracy accuracy;      /* default EK_ACCURACY_DEFAULT */
   int profile;               /* runs look at the clock before and after each kernel, for ek_run_kernels; such code is not kept in the cache */
   ek_precision precision;    /* default EK_PRECISION_MODEL */
+  ek_codegen codegen;        /* default EK_CODEGEN_AUTO */
 } ek_options;
 EK_API void ek_options_init(ek_options *o); /* the defaults */
 typedef struct ek_report {   /* what compilation came to; strings as long as the handle it came from (ek_save: until the next call on the session) */

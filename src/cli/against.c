@@ -305,6 +305,7 @@ static void own_start(contest *t, bool cached, double *ms, double *memory) {
   if (k->target) vec_push(k->a, v, "--target"), vec_push(k->a, v, k->target);
   if (k->accuracy) vec_push(k->a, v, "--accuracy"), vec_push(k->a, v, "strict");
   if (k->precision) vec_push(k->a, v, "--precision"), vec_push(k->a, v, "bf16");
+  if (k->codegen) vec_push(k->a, v, "--codegen"), vec_push(k->a, v, "llvm");
   if (!cached) vec_push(k->a, v, "--no-cache");
   vec_push(k->a, v, NULL);
   double t0 = now_ms();

@@ -23,7 +23,7 @@ typedef struct cli {
   strvec args; /* what is no option */
   /* options */
   strvec ops, dims, input;
-  int optimize, threads, compile_threads, log_level, accuracy, precision, sort, slices;
+  int optimize, threads, compile_threads, log_level, accuracy, precision, codegen, sort, slices;
   const char *target, *inputs, *output, *expect, *stage, *after, *node, *weights, *stop_after, *peak, *against, *peers;
   double rtol, atol, seconds;
   bool tolerances, eval, passes_eval, layers, table, json, verbose, quiet, timing, verify, no_cache, help, version;

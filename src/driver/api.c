@@ -233,9 +233,14 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
     diag_error(c, E_USAGE, NULL, "precision %d: EK_PRECISION_MODEL and EK_PRECISION_BF16 are known", (int)o.precision);
     return false;
   }
+  if (o.codegen != EK_CODEGEN_AUTO && o.codegen != EK_CODEGEN_LLVM) {
+    diag_error(c, E_USAGE, NULL, "codegen %d: EK_CODEGEN_AUTO and EK_CODEGEN_LLVM are known", (int)o.codegen);
+    return false;
+  }
   *out = (pipe_opts){.level = o.optimize,
                      .strict = o.accuracy == EK_ACCURACY_STRICT,
                      .narrow = o.precision == EK_PRECISION_BF16,
+                     .only_llvm = o.codegen == EK_CODEGEN_LLVM,
                      .compile_threads = (uint32_t)default_threads(o.compile_threads),
                      .target = o.target,
                      .fuel = o.fuel,

@@ -240,7 +240,7 @@ void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void 
 }
 
 /* ---- 5. code ---- */
-llvm_opts pipe_llvm(const pipeline *p) { return (llvm_opts){.level = p->o.level, .threads = p->o.compile_threads, .cache_put = p->keep, .cache = p->keep_env}; }
+llvm_opts pipe_llvm(const pipeline *p) { return (llvm_opts){.level = p->o.level, .codegen = p->o.only_llvm ? EK_CODE_LLVM : EK_CODE_AUTO, .threads = p->o.compile_threads, .cache_put = p->keep, .cache = p->keep_env}; }
 jit *pipe_jit(pipeline *p) {
   if (p->stopped) return NULL;
   progress(p, "generating code", 0);

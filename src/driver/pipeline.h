@@ -46,6 +46,7 @@ typedef struct pipe_opts {
   bool verify;
   bool strict;              /* no pass that regroups sums beyond reassociation */
   bool narrow;              /* products with constants may be of bf16 */
+  bool only_llvm;           /* makes the code in this process */
   pass_ref stop_after, show_after;
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
   void *pass_user;

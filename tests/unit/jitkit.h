@@ -29,20 +29,20 @@ static inline void kit_c_text(ctx *c, lmodule *m, sbuf *b) {
   if (!ok) kit_diags(c);
   assert_true(ok);
 }
-/* Verifies and compiles; the kernel's code lives as long as *j. */
-static inline void *kit_find(ctx *c, lmodule *m, const char *target_name, int level, const char *name, jit **j) {
+/* Verifies and compiles; the kernel's code lives as long as *j. codegen: see llvm_opts; NULL where codegen/x86 alone is asked and cannot. */
+static inline void *kit_find_by(ctx *c, lmodule *m, const char *target_name, int level, int codegen, const char *name, jit **j) {
   void *volatile k = NULL;
   CTX_TRY(c) {
     if (!loop_verify(m, "test")) ctx_fail(c, E_INTERNAL, "not legal");
     const target *t = target_get(c, target_name);
     if (!t) ctx_unwind(c);
-    llvm_opts o = {.level = level, .threads = 1};
+    llvm_opts o = {.level = level, .threads = 1, .codegen = codegen};
     *j = jit_new(c, t, &o);
     jit_add(*j, m);
     k = jit_find(*j, name);
   }
   CTX_CATCH { k = NULL; }
-  if (!k) {
+  if (!k && codegen != EK_CODE_OWN) {
     kit_diags(c);
     sbuf b = sbuf_new(ctx_arena(c));
     loop_print(m, &b, NULL);
@@ -51,6 +51,7 @@ static inline void *kit_find(ctx *c, lmodule *m, const char *target_name, int le
   }
   return k;
 }
+static inline void *kit_find(ctx *c, lmodule *m, const char *target_name, int level, const char *name, jit **j) { return kit_find_by(c, m, target_name, level, EK_CODE_AUTO, name, j); }
 /* C source through the system's compiler: a shared object in the build folder. */
 static inline void *kit_compile_c(ctx *c, const char *text, size_t n) {
   static int serial;

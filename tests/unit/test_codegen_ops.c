@@ -4,7 +4,7 @@
 #include "jitkit.h"
 #include <math.h>
 
-enum { N = 256 };
+enum { N = 256, OWN_WIDE = 50, OWN_NARROW = 20, OWN_ONE = 50 /* percent */ };
 static uint64_t rng = 0x9E3779B97F4A7C15ull;
 static uint64_t rnd(void) {
   rng ^= rng << 13;
@@ -72,7 +72,9 @@ static void compare(const char *what, const char *target, sop op, etype to, etyp
 }
 /* Several kernels in one module would each be compiled; one kernel with everything is quicker. */
 typedef struct job { sop op; etype to; uint32_t at; } job;
-static void check_type(etype t, const char *target, int level, bool conversions, unsigned W) {
+/* only: one job, by its number, through codegen/x86, if it can; -1: all. False: there is no such job. */
+static uint32_t own_jobs, own_done;
+static bool check_type(etype t, const char *target, int level, int codegen, bool conversions, unsigned W, int only) {
   ctx *c = ctx_new();
   uint32_t room = 0;
   lmodule *m = loop_module(c);
@@ -85,7 +87,7 @@ static void check_type(etype t, const char *target, int level, bool conversions,
   lb_for(&b, "i", lb_int(&b, 0), lb_int(&b, N), lb_int(&b, W), 0, &i);
   for (int k = 0; k < 3; k++) v[k] = lb_load(&b, ty, in[k], i);
   job jobs[3 * ET_COUNT + OP_COUNT];
-  int n = 0;
+  int n = 0, number = 0;
   for (int q = 1; q < (conversions ? ET_COUNT : OP_COUNT); q++) {
     job j = {.op = (sop)q, .to = t};
     if (conversions) {
@@ -97,6 +99,7 @@ static void check_type(etype t, const char *target, int level, bool conversions,
         bool floats = et_kind(to) == K_FLOAT;
         if ((o == 1 && (floats || to == ET_BOOL || t == ET_BOOL)) || (o == 2 && (!floats || t == ET_BOOL || to == ET_F8E8M0))) continue;
         j.op = ops[o];
+        if (only >= 0 && number++ != only) continue;
         j.at = room;
         room += N * 8;
         jobs[n++] = j;
@@ -108,6 +111,7 @@ static void check_type(etype t, const char *target, int level, bool conversions,
     etype at[3] = {t, t, t};
     j.to = ET_NONE;
     op_type_error(j.op, at, op_arity(j.op), &j.to);
+    if (only >= 0 && number++ != only) continue;
     j.at = room;
     room += N * 8;
     jobs[n++] = j;
@@ -118,7 +122,14 @@ static void check_type(etype t, const char *target, int level, bool conversions,
   jit *j = NULL;
   void *lib = NULL;
   bool in_c = !strcmp(target, "c");
-  ek_rt_kernel k = (ek_rt_kernel)(in_c ? kit_find_c(c, m, "k", &lib) : kit_find(c, m, target, level, "k", &j));
+  ek_rt_kernel k = (ek_rt_kernel)(!n ? NULL : in_c ? kit_find_c(c, m, "k", &lib) : kit_find_by(c, m, target, level, codegen, "k", &j));
+  if (only >= 0) own_jobs += n > 0, own_done += k != NULL;
+  if (n && !k && getenv("EK_TEST_REFUSED")) printf("%s %s <- %s x%u on %s: %s\n", op_name(jobs[0].op), et_name(jobs[0].to), et_name(t), W, target, diag_first(c) ? diag_first(c)->text : "");
+  if (!k) {
+    jit_free(j);
+    ctx_free(c);
+    return n > 0;
+  }
   char *x[3], *got = calloc(room + 64, 1), *want = calloc(N, 8);
   for (int q = 0; q < 3; q++) sample(t, x[q] = calloc(N, 8), (uint64_t)q);
   k((int64_t[]){ARG(x[0]), ARG(x[1]), ARG(x[2]), ARG(got)}, 0, 1, 0);
@@ -137,17 +148,36 @@ static void check_type(etype t, const char *target, int level, bool conversions,
   jit_free(j);
   if (lib) dlclose(lib);
   ctx_free(c);
+  return true;
+}
+/* codegen/x86 by itself, an operation at a time: it refuses functions, not operations. Most it must know. */
+static void own(bool conversions) {
+  static const struct { const char *name; unsigned lanes, least; } on[] = {{"x86-64-v4", 16, OWN_WIDE}, {"x86-64-v4", 8, OWN_WIDE}, {"x86-64-v4", 1, OWN_ONE}, {"x86-64-v3", 8, OWN_NARROW}, {"x86-64-v3", 1, OWN_ONE}};
+  for (size_t o = 0; o < sizeof on / sizeof *on; o++) {
+    ctx *c = ctx_new();
+    const target *t = target_get(c, on[o].name);
+    bool here = t && t->here;
+    ctx_free(c);
+    wrong = 0, own_jobs = own_done = 0;
+    for (int k = 1; here && k < ET_COUNT; k++)
+      for (int q = 0; et_kind((etype)k) != K_STR && check_type((etype)k, on[o].name, 1, EK_CODE_OWN, conversions, on[o].lanes, q); q++) {}
+    assert_int_equal(wrong, 0);
+    if (getenv("EK_TEST_REFUSED")) printf("%s x%u: %u of %u\n", on[o].name, on[o].lanes, own_done, own_jobs);
+    if (here && own_done * 100 < own_jobs * on[o].least) fail_msg("%s, %u lanes: only %u of %u are known", on[o].name, on[o].lanes, own_done, own_jobs);
+  }
 }
 static void all(bool conversions) {
   static const struct { const char *name; int level; unsigned lanes; } on[] = {{"host", 1, 16}, {"x86-64-v3", 1, 8}, {"x86-64", 0, 4}, {"host", 1, 1}, {"c", 0, 1}, {"c", 0, 4}};
   wrong = 0;
   for (size_t o = 0; o < sizeof on / sizeof *on; o++)
     for (int t = 1; t < ET_COUNT; t++)
-      if (et_kind((etype)t) != K_STR) check_type((etype)t, on[o].name, on[o].level, conversions, on[o].lanes);
+      if (et_kind((etype)t) != K_STR) check_type((etype)t, on[o].name, on[o].level, EK_CODE_LLVM, conversions, on[o].lanes, -1);
   assert_int_equal(wrong, 0);
 }
 static void test_operations(void **s) { (void)s, all(false); }
 static void test_conversions(void **s) { (void)s, all(true); }
+static void test_own_operations(void **s) { (void)s, own(false); }
+static void test_own_conversions(void **s) { (void)s, own(true); }
 static void test_rand(void **s) {
   (void)s;
   ctx *c = ctx_new();
@@ -168,6 +198,6 @@ static void test_rand(void **s) {
   ctx_free(c);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_operations), cmocka_unit_test(test_conversions), cmocka_unit_test(test_rand)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_operations), cmocka_unit_test(test_conversions), cmocka_unit_test(test_own_operations), cmocka_unit_test(test_own_conversions), cmocka_unit_test(test_rand)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,9 +12,11 @@
 #include "runtime/runtime.h"
 #include "target/target.h"
 
+enum { EK_CODE_AUTO, EK_CODE_LLVM, EK_CODE_OWN };
 typedef struct llvm_opts {
   int level;        /* 0: fast compile, slow code; else full */
   uint32_t threads; /* that compile; 0 or 1: this one */
+  int codegen;      /* JIT: who compiles a function: EK_CODE_AUTO: codegen/x86 where it can, else LLVM; EK_CODE_LLVM: LLVM; EK_CODE_OWN: codegen/x86, or it is an error */
   /* Cache of objects, or NULL. Keys are 64 hexadecimal digits: function text, target, version. `get` may be called from several threads; what it gives must live as long as the context. put alone: gets all objects; key is NULL. */
   bool (*cache_get)(void *env, const char *key, bytes *obj);
   void (*cache_put)(void *env, const char *key, bytes obj);
@@ -23,7 +25,7 @@ typedef struct llvm_opts {
 
 /* ---- in this process ---- */
 typedef struct jit jit;
-typedef struct jit_stats { uint32_t functions, compiled, cached; uint64_t code_bytes; double emit_ms, pass_ms, code_ms, link_ms; /* summed over threads, but link */ } jit_stats;
+typedef struct jit_stats { uint32_t functions, compiled, cached, own /* of those compiled, by codegen/x86 */; uint64_t code_bytes; double emit_ms, pass_ms, code_ms, link_ms; /* summed over threads, but link */ } jit_stats;
 jit *jit_new(ctx *c, const target *t, const llvm_opts *o); /* unwinds on failure, as all functions here */
 void jit_add(jit *j, const lmodule *m);                    /* compiles and links all its functions. Several modules may be added; a name means the last one added */
 const char *jit_symbol(jit *j, const char *function);      /* what a function is called in its object; NULL when there is none */

@@ -5,7 +5,10 @@
  * A symbol is a prefix and the 16 hexadecimal digits of the function's hash. The hash covers the text; in it callees have names, so a caller's hash also takes in the hashes of its callees.
  */
 #include "codegen/llvm/unit.h"
+#include "codegen/x86/x86.h"
 #include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 static const char *symbol_of(void *env, const char *func) {
   const unit *u = unit_of(env, func);
@@ -67,6 +70,36 @@ static void compile(ctx *c, void *arg, uint32_t n) {
   }
   drop(u);
   arena_free(a);
+}
+static void own(ctx *c, void *arg, uint32_t n) {
+  batch *b = arg;
+  unit *u = &b->units.v[b->todo.v[n]];
+  arena *a = arena_new(c);
+  lfunc g = *u->f; /* the module keeps the function as it is shown */
+  bytes obj;
+  double t0 = now_ms();
+  g.a = a;
+  loop_expand((lmodule *)b->m, &g, em_native, &b->t);
+  double t1 = now_ms();
+  u->own = x86_object(c, a, &g, &b->t, u->symbol, symbol_of, b, &obj, &u->refused);
+  if (u->own) {
+    u->obj = (bytes){arena_dup(ctx_arena(c), obj.p, obj.n), obj.n};
+    if (b->o.cache_put) b->o.cache_put(b->o.cache, NULL, u->obj);
+  }
+  u->emit_ms = t1 - t0, u->code_ms = now_ms() - t1;
+  if (getenv("EK_X86")) fprintf(stderr, "x86 %s: %s %.2f ms expand %.2f\n", u->f->name, u->own ? "own" : u->refused, u->code_ms, u->emit_ms);
+  if (getenv("EK_X86D") && u->own) {
+    FILE *fo = fopen(arena_fmt(a, "%s/%s.o", getenv("EK_X86D"), u->f->name[0] == 107 && !u->f->name[1] ? u->symbol : u->f->name), "w");
+    fwrite(u->obj.p, 1, u->obj.n, fo), fclose(fo);
+  }
+  arena_free(a);
+}
+void unit_own(batch *b) {
+  par_for(b->c, b->o.threads ? b->o.threads : 1, b->todo.n, own, b);
+  u32vec rest = {0};
+  for (uint32_t i = 0; i < b->todo.n; i++)
+    if (!b->units.v[b->todo.v[i]].own) vec_push(ctx_arena(b->c), rest, b->todo.v[i]);
+  b->todo = rest;
 }
 /* Hash of a function with its callees'. */
 static uint64_t deep_hash(ctx *c, const lmodule *m, const lfunc *f, map *by_name, map *done, int depth) {

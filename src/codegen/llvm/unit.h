@@ -8,6 +8,8 @@ typedef struct unit {
   const char *symbol;
   bytes obj;
   bool cached;
+  bool own;                /* made by codegen/x86; obj is in the context's memory */
+  const char *refused;     /* why it is not */
   LLVMMemoryBufferRef buf; /* holds obj's bytes unless cached; the taker disposes of it and leaves NULL */
   LLVMContextRef lc;       /* while it is compiled */
   LLVMModuleRef mod;
@@ -26,6 +28,7 @@ typedef struct batch {
   bool hidden;     /* symbols are not exported */
 } batch;
 batch *unit_batch(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *prefix);
+void unit_own(batch *b);     /* compiles what codegen/x86 can of todo, which keeps the rest; does not need LLVM */
 void unit_compile(batch *b);
 void unit_drop(batch *b); /* the buffers that nobody took */
 unit *unit_of(batch *b, const char *func);

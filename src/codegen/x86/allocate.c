@@ -1,0 +1,384 @@
+/* Which machine register holds which value, and when? One walk over the code with an interval of life per value.
+ *
+ * Values that live in one straight piece of code (`local`) are evicted where registers run out: the one whose next use is furthest, into a stack slot, from which it comes back at that use. A value that lives across
+ * branches keeps one register, or lives in memory altogether: which, is decided by the sum of its uses, each counted ten times more per loop around it; the walk then begins anew. Constants come back from where they
+ * came from. In memory, a value is an operand of the instruction that uses it where that has room. */
+#include "codegen/x86/build.h"
+#include <string.h>
+
+enum { NEVER = 0x7fffffff };
+typedef struct life {
+  uint32_t start, end; /* 2i: before instruction i, 2i+1: its results */
+  uint32_t block;
+  uint32_t uses, use_at; /* its part of the list of uses; the walk's place in it */
+  uint32_t defs;
+  uint32_t forbidden;
+  uint32_t slot;         /* 1 + slot */
+  int8_t reg;            /* now, -1 */
+  bool local, spilled, stored, unread;
+  double weight, blame; /* blame: what evictions during its life have cost in this walk */
+} life;
+typedef struct ra {
+  x86_code *x;
+  life *l;
+  uint32_t *use;         /* positions of instructions, by value */
+  VEC(uint32_t) block_of;
+  vr owner[CLASSES][32];
+  uint32_t clobber_n;
+  mis out;
+  vr victim;             /* to be spilled before the next walk */
+  uint8_t *depth;
+  uint32_t used;         /* registers for integers, as bits */
+} ra;
+
+static void each(const mi *i, void (*fn)(void *env, vr v, const mi *i), void *env) {
+  vr all[10] = {i->a, i->b, i->c, i->k, i->m.kind == AM_ADDR ? i->m.base : 0, i->m.kind == AM_ADDR ? i->m.index : 0};
+  memcpy(all + 6, i->args, sizeof i->args);
+  for (int n = 0; n < 10; n++)
+    if (all[n] && !(i->op == G_LABEL)) fn(env, all[n], i);
+}
+static uint32_t clobbers(const mi *i) { /* integer registers */
+  if (i->op == G_CALL) return 1u << 0 | 1u << 1 | 1u << 2 | 1u << 6 | 1u << 7 | 0xF00;
+  if (i->op == G_DIV || i->op == G_IDIV || i->op == G_MULH) return 1u << 0 | 1u << 2;
+  return 0;
+}
+static bool ends_block(const mi *i) { return i->op == G_LABEL || i->op == G_JMP || i->op == G_JCC; }
+
+/* ---- lives ---- */
+typedef struct loop { uint32_t from, to; } loop;
+typedef struct look {
+  ra *r;
+  uint32_t i, block;
+  loop *stack;
+  uint32_t n;
+  double w;
+} look;
+static void touch(look *k, vr v, bool def, bool early) {
+  life *l = &k->r->l[v];
+  uint32_t at = 2 * k->i + (def ? 1 : early ? 2 : 1);
+  if (l->start == NEVER) l->start = at, l->block = k->block, l->local = true;
+  if (def) l->defs++;
+  else l->uses++;
+  if (l->block != k->block || l->defs > 1) l->local = false;
+  if (at + def > l->end) l->end = at + def;
+  l->weight += k->w;
+  for (uint32_t q = 0; q < k->n; q++)
+    if (k->stack[q].from * 2 > l->start) {
+      if (2 * k->stack[q].to + 2 > l->end) l->end = 2 * k->stack[q].to + 2;
+      break;
+    }
+}
+static void use_fn(void *env, vr v, const mi *i) { touch(env, v, false, i->flags & F_EARLY); }
+static void list_fn(void *env, vr v, const mi *i) {
+  look *k = env;
+  (void)i;
+  life *l = &k->r->l[v];
+  k->r->use[l->use_at++] = k->i;
+}
+static void lives(ra *r) {
+  x86_code *x = r->x;
+  uint32_t n = x->code.n, deep = 0;
+  for (uint32_t v = 0; v < x->v.n; v++) r->l[v] = (life){.start = NEVER, .reg = -1};
+  uint32_t *label = NEWN(x->a, uint32_t, x->labels + 1), *last = NEWN(x->a, uint32_t, x->labels + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    const mi *k = &x->code.v[i];
+    if (k->op == G_LABEL) label[k->imm] = i + 1;
+    else if ((k->op == G_JMP || k->op == G_JCC) && label[k->imm]) last[k->imm] = i;
+  }
+  look k_ = {.r = r, .stack = NEWN(x->a, loop, x->labels + 1), .w = 1}, *k = &k_;
+  r->depth = NEWN(x->a, uint8_t, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    const mi *m = &x->code.v[i];
+    k->i = i;
+    if (ends_block(m)) k->block++;
+    if (m->op == G_LABEL && last[m->imm]) {
+      k->stack[k->n++] = (loop){i, last[m->imm]};
+      if (++deep < 8) k->w *= 10;
+    }
+    r->depth[i] = (uint8_t)(deep < 8 ? deep : 8);
+    each(m, use_fn, k);
+    if (m->d && (m->flags & F_RMW)) touch(k, m->d, false, m->flags & F_EARLY);
+    if (m->d) touch(k, m->d, true, false);
+    while (k->n && k->stack[k->n - 1].to == i) {
+      k->n--;
+      if (deep-- < 8) k->w /= 10;
+    }
+    if (ends_block(m)) k->block++;
+  }
+  uint32_t all = 0;
+  for (uint32_t v = 1; v < x->v.n; v++) {
+    life *l = &r->l[v];
+    uint32_t u = l->uses;
+    l->unread = !u;
+    l->uses = l->use_at = all;
+    all += u + 1;
+    if (x->v.v[v].pool || x->v.v[v].is_imm || x->v.v[v].zero) l->weight *= 0.25; /* an operand in memory costs little */
+    l->weight *= 1 + 1e-7 * (double)l->start;
+  }
+  r->use = NEWN(x->a, uint32_t, all + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    const mi *m = &x->code.v[i];
+    k->i = i;
+    each(m, list_fn, k);
+    if (m->d && (m->flags & F_RMW)) list_fn(k, m->d, m);
+  }
+  for (uint32_t v = 1; v < x->v.n; v++) r->use[r->l[v].use_at] = NEVER, r->l[v].use_at = r->l[v].uses;
+  for (uint32_t i = 0; i < n; i++) { /* who lives across what destroys registers */
+    uint32_t c = clobbers(&x->code.v[i]);
+    if (!c) continue;
+    for (vr v = 1; v < x->v.n; v++) {
+      life *l = &r->l[v];
+      if (l->start < 2 * i + 1 && l->end > 2 * i + 1) l->forbidden |= x->v.v[v].cls == RG ? c : x->code.v[i].op == G_CALL ? UINT32_MAX : 0;
+    }
+  }
+}
+
+/* ---- registers ---- */
+static uint32_t next_use(const ra *r, vr v, uint32_t i) {
+  life *l = &r->l[v];
+  uint32_t at = l->use_at;
+  while (r->use[at] < i) at++;
+  l->use_at = at;
+  return r->use[at];
+}
+static uint32_t next_after(const ra *r, vr v, uint32_t i) {
+  uint32_t at = r->l[v].use_at;
+  while (r->use[at] <= i) at++;
+  return r->use[at];
+}
+static bool constant(const ra *r, vr v) { return r->x->v.v[v].pool || r->x->v.v[v].is_imm || r->x->v.v[v].zero; }
+static amem slot_of(ra *r, vr v) {
+  life *l = &r->l[v];
+  if (!l->slot) {
+    const vinfo *i = &r->x->v.v[v];
+    vec_push(r->x->a, r->x->slots, i->cls == RV ? 16u << i->vl : 8);
+    l->slot = r->x->slots.n;
+  }
+  return (amem){.kind = AM_SLOT, .disp = (int32_t)l->slot - 1};
+}
+static void put(ra *r, mi i) { vec_push(r->x->a, r->out, i); }
+static void store(ra *r, vr v) {
+  static const uint16_t op[] = {G_STORE64, V_ST, V_KSTQ};
+  const vinfo *i = &r->x->v.v[v];
+  put(r, (mi){.op = op[i->cls], .vl = i->vl, .a = (vr)r->l[v].reg + 1, .m = slot_of(r, v)});
+}
+static void reload(ra *r, vr v, int reg) {
+  static const uint16_t op[] = {G_LOAD64, V_LD, V_KMOVQ};
+  const vinfo *i = &r->x->v.v[v];
+  vr d = (vr)reg + 1;
+  if (i->zero) put(r, (mi){.op = V_PXORD, .d = d, .a = d, .b = d});
+  else if (i->is_imm) put(r, (mi){.op = G_MOV, .d = d, .imm = i->imm});
+  else if (i->pool) put(r, (mi){.op = (uint16_t)(i->pool_bcast == 4 ? V_BCSS : i->pool_bcast == 8 ? (i->vl ? V_BCSD : V_MOVDDUP) : V_LD), .vl = i->vl, .d = d, .m = {.kind = AM_POOL, .disp = (int32_t)i->pool - 1}});
+  else put(r, (mi){.op = op[i->cls], .vl = i->vl, .d = d, .m = slot_of(r, v)});
+}
+static uint32_t registers(const ra *r, unsigned cls) { return cls == RG ? 0xFFEF : cls == RK ? 0xFE : r->x->avx512 ? UINT32_MAX : 0xFFFF; }
+static void drop(ra *r, unsigned cls, int reg) {
+  vr v = r->owner[cls][reg];
+  if (v) r->l[v].reg = -1;
+  r->owner[cls][reg] = 0;
+}
+static bool full(const ra *r, vr v, uint32_t busy) {
+  unsigned cls = r->x->v.v[v].cls;
+  uint32_t can = registers(r, cls) & ~busy;
+  for (int k = 0; k < 32; k++)
+    if ((can >> k & 1) && !r->owner[cls][k]) return false;
+  return true;
+}
+/* A register for v at instruction i, none of `busy`; -1: the walk begins anew. */
+static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
+  static const uint8_t order[16] = {0, 1, 2, 6, 7, 8, 9, 10, 11, 3, 5, 12, 13, 14, 15, 4};
+  unsigned cls = r->x->v.v[v].cls;
+  uint32_t can = registers(r, cls) & ~(r->l[v].spilled ? 0 : r->l[v].forbidden) & ~busy;
+  if (hint >= 0 && (can >> hint & 1) && !r->owner[cls][hint]) goto found;
+  for (int k = 0; k < 32; k++) {
+    hint = cls == RG ? (k < 16 ? order[k] : 31) : k;
+    if ((can >> hint & 1) && !r->owner[cls][hint]) goto found;
+  }
+  int best = -1;
+  uint32_t far = 0;
+  vr cheap = 0;
+  for (int k = 0; k < 32; k++) {
+    vr o = can >> k & 1 ? r->owner[cls][k] : 0;
+    if (!o) continue;
+    const life *l = &r->l[o];
+    if (l->spilled || l->local) {
+      uint32_t n = next_use(r, o, i);
+      if (n == NEVER && !l->spilled) n = NEVER - 1; /* cannot be, but for values nobody uses */
+      if (best < 0 || n > far) best = k, far = n;
+    } else if (!cheap || l->weight - l->blame < r->l[cheap].weight - r->l[cheap].blame)
+      cheap = o;
+  }
+  double w = 1;
+  for (int k = 0; k < r->depth[i]; k++) w *= 10;
+  if (best >= 0) {
+    const life *l = &r->l[r->owner[cls][best]];
+    w *= far >= NEVER - 1 ? 0 : l->spilled || l->stored || constant(r, r->owner[cls][best]) ? 1 : 2;
+  }
+  if (!r->l[v].spilled && !r->l[v].local && (!cheap || r->l[v].weight < r->l[cheap].weight - r->l[cheap].blame)) cheap = v;
+  if (cheap) r->l[cheap].blame += w;
+  if (best < 0 || (cheap && r->l[cheap].weight < r->l[cheap].blame)) {
+    r->victim = cheap ? cheap : v;
+    return -1;
+  }
+  vr o = r->owner[cls][best];
+  if (!r->l[o].spilled && !r->l[o].stored && !constant(r, o) && far < NEVER - 1) store(r, o), r->l[o].stored = true;
+  drop(r, cls, best);
+  hint = best;
+found:
+  r->owner[cls][hint] = v;
+  r->l[v].reg = (int8_t)hint;
+  if (cls == RG) r->used |= 1u << hint;
+  return hint;
+}
+
+/* ---- memory in place of a register ---- */
+bool xg_can_broadcast(unsigned op, unsigned bytes) {
+  switch (op) {
+  case V_ADDPS: case V_SUBPS: case V_MULPS: case V_DIVPS: case V_MINPS: case V_MAXPS: case V_FMAPS: case V_FNMAPS: case V_CMPPSK: case V_PADDD: case V_PSUBD: case V_PMULD: case V_PANDD: case V_PORD: case V_PXORD: case V_PMINSD:
+  case V_PMAXSD: case V_PMINUD: case V_PMAXUD: case V_SCALEFPS: case V_ANDPS: case V_ANDNPS: case V_ORPS: case V_XORPS: case V_BLENDMD: case V_CMPDK: case V_CMPUDK: return bytes == 4;
+  case V_ADDPD: case V_SUBPD: case V_MULPD: case V_DIVPD: case V_MINPD: case V_MAXPD: case V_FMAPD: case V_FNMAPD: case V_CMPPDK: case V_PADDQ: case V_PSUBQ: case V_PMULQ: case V_PANDQ: case V_PMINSQ: case V_PMAXSQ: case V_SCALEFPD:
+  case V_BLENDMQ: case V_CMPQK: case V_CMPUQK: return bytes == 8;
+  default: return false;
+  }
+}
+static bool fold(ra *r, mi *i, vr *at) { /* *at: one of i's operands */
+  vr v = *at;
+  const vinfo *f = &r->x->v.v[v];
+  if (i->m.kind != AM_NONE || f->is_imm || f->zero) return false;
+  if (f->cls == RG) {
+    if (at != &i->b || !((i->op >= G_ADD && i->op <= G_IMUL) || i->op == G_CMP)) return false;
+    i->m = slot_of(r, v), *at = 0;
+    return true;
+  }
+  if (f->cls != RV || i->op >= V_COUNT) return false;
+  const vdesc *o = &x86_vops[i->op];
+  bool fits = (o->shape == S_FMA && (at == &i->b || at == &i->c)) || ((o->shape == S_3 || o->shape == S_3I || o->shape == S_2 || o->shape == S_2I) && at == &i->b);
+  if (!fits || (o->tuple != T_FULL && o->tuple != T_N4 && o->tuple != T_N8) || i->vl > f->vl) return false;
+  if (i->op == V_MOVQ || i->op == V_MOVD || i->op == V_KMOVQ || i->op == V_KMOVGQ || (i->flags & F_VINDEX)) return false;
+  if (i->op == V_MOVV || i->op == V_LD) return false;
+  if (f->pool && f->pool_bcast) {
+    if (o->tuple == T_FULL && (!r->x->avx512 || !xg_can_broadcast(i->op, f->pool_bcast))) return false;
+    if (o->tuple == T_FULL) i->flags |= F_BCAST;
+  }
+  i->m = f->pool ? (amem){.kind = AM_POOL, .disp = (int32_t)f->pool - 1} : slot_of(r, v);
+  *at = 0;
+  return true;
+}
+
+/* ---- the walk ---- */
+static void pin(ra *r, uint32_t busy[CLASSES], vr v) { busy[r->x->v.v[v].cls] |= 1u << r->l[v].reg; }
+static void leave_block(ra *r) {
+  for (unsigned c = 0; c < CLASSES; c++)
+    for (int k = 0; k < 32; k++)
+      if (r->owner[c][k] && r->l[r->owner[c][k]].spilled) drop(r, c, k);
+}
+static void expire(ra *r, uint32_t pos) {
+  for (unsigned c = 0; c < CLASSES; c++)
+    for (int k = 0; k < 32; k++)
+      if (r->owner[c][k] && r->l[r->owner[c][k]].end <= pos) drop(r, c, k);
+}
+static bool one(ra *r, uint32_t n) {
+  mi i = r->x->code.v[n];
+  uint32_t busy[CLASSES] = {0};
+  vr d = i.d, *at[10], src[10];
+  uint32_t k = 0;
+  vr *all[10] = {&i.a, &i.b, &i.c, &i.k, &i.m.base, &i.m.index, &i.args[0], &i.args[1], &i.args[2], &i.args[3]};
+  uint32_t lost = clobbers(&i);
+  if (d && r->l[d].unread && (i.op == G_MOV || i.op == G_LEA || i.op == G_LOAD64 || i.op == V_LD || i.op == V_BCSS || i.op == V_PXORD)) return true;
+  if (d && r->l[d].spilled && constant(r, d)) return true; /* made where it is used */
+  if (ends_block(&i)) leave_block(r);
+  if (i.op == G_ARG) busy[RG] = 0xC6 & ~(1u << i.imm); /* arguments that are still to be read */
+  busy[RG] |= lost;
+  if (i.op != G_LABEL)
+    for (int q = 0; q < 10; q++) {
+      if (!*all[q] || ((q == 4 || q == 5) && i.m.kind != AM_ADDR)) continue;
+      at[k] = all[q], src[k++] = *all[q];
+    }
+  bool rmw = d && (i.flags & F_RMW);
+  if (rmw) at[k] = NULL, src[k++] = d;
+  for (uint32_t q = 0; q < k && lost; q++) { /* a copy of what is in memory may be in a register that is lost: it is wanted in another */
+    vr v = src[q];
+    if (r->x->v.v[v].cls == RG && r->l[v].reg >= 0 && (lost >> r->l[v].reg & 1)) drop(r, RG, r->l[v].reg);
+  }
+  for (uint32_t q = 0; q < k; q++)
+    if (r->l[src[q]].reg >= 0) pin(r, busy, src[q]);
+  for (uint32_t q = k; q-- > 0;) { /* later operands first: b and c may be memory */
+    vr v = src[q];
+    if (r->l[v].reg >= 0) continue;
+    bool twice = false;
+    for (uint32_t p = 0; p < k; p++) twice |= p != q && src[p] == v;
+    uint32_t after = next_after(r, v, n);
+    if (at[q] && !twice && after == NEVER && fold(r, &i, at[q])) {
+      src[q] = 0;
+      continue;
+    }
+    if (at[q] && !twice && (full(r, v, busy[r->x->v.v[v].cls]) || (r->l[v].spilled && after > n + 40)) && fold(r, &i, at[q])) {
+      src[q] = 0;
+      continue;
+    }
+    int reg = take(r, v, n, busy[r->x->v.v[v].cls], -1);
+    if (reg < 0) return false;
+    reload(r, v, reg);
+    pin(r, busy, v);
+  }
+  for (uint32_t q = 0; q < k; q++)
+    if (src[q] && at[q]) *at[q] = (vr)r->l[src[q]].reg + 1;
+  int hint = -1;
+  if (i.op == G_ARG) hint = (int)i.imm;
+  else if (d && i.op < V_COUNT && x86_vops[i.op].shape == S_FMA) { /* the one that dies */
+    vr order[3] = {r->x->code.v[n].c, r->x->code.v[n].a, r->x->code.v[n].b};
+    for (int q = 2; q >= 0; q--)
+      if (order[q] && r->l[order[q]].reg >= 0 && r->l[order[q]].end <= 2 * n + 1) hint = r->l[order[q]].reg;
+  } else if (d && (i.op == G_MOV || i.op == V_MOVV) && i.b) hint = (int)i.b - 1;
+  else if (d && i.op > G_MOV && i.a) hint = (int)i.a - 1;
+  expire(r, 2 * n + 1);
+  for (int q = 0; q < 32 && lost; q++) {
+    if ((lost >> q & 1) && r->owner[RG][q]) drop(r, RG, q); /* only copies of what is in memory */
+    if (i.op == G_CALL && r->owner[RV][q]) drop(r, RV, q);
+    if (i.op == G_CALL && r->owner[RK][q]) drop(r, RK, q);
+  }
+  if (d) {
+    unsigned c = r->x->v.v[d].cls;
+    if (r->l[d].reg < 0) {
+      uint32_t held = i.op == G_ARG ? busy[c] : 0; /* sources that live on may not be evicted: they are still to be read */
+      for (uint32_t q = 0; q < k; q++)
+        if (src[q] && r->x->v.v[src[q]].cls == c && r->l[src[q]].reg >= 0) held |= 1u << r->l[src[q]].reg;
+      if ((i.flags & F_EARLY)) held |= busy[c];
+      if (take(r, d, n, held, hint) < 0) return false;
+    }
+    i.d = (vr)r->l[d].reg + 1;
+  }
+  put(r, i);
+  if (d) {
+    if (r->l[d].spilled && !constant(r, d)) store(r, d);
+    r->l[d].stored = false;
+    if (r->l[d].end <= 2 * n + 2) drop(r, r->x->v.v[d].cls, r->l[d].reg);
+  }
+  expire(r, 2 * n + 2);
+  if (ends_block(&i)) leave_block(r);
+  return true;
+}
+bool x86_allocate(x86_code *x) {
+  ra r_ = {.x = x, .l = NEWN(x->a, life, x->v.n + 1)}, *r = &r_;
+  lives(r);
+  for (uint32_t turn = 0; turn < 400; turn++) {
+    memset(r->owner, 0, sizeof r->owner);
+    r->out.n = 0, r->victim = 0, r->used = 0;
+    for (vr v = 1; v < x->v.n; v++) {
+      life *l = &r->l[v];
+      l->reg = -1, l->stored = false, l->blame = 0, l->use_at = l->uses;
+      if (l->start != NEVER && !l->spilled && !(registers(r, x->v.v[v].cls) & ~l->forbidden)) l->spilled = true, l->local = false;
+    }
+    uint32_t n = 0;
+    while (n < x->code.n && one(r, n)) n++;
+    if (n == x->code.n) {
+      x->code.n = 0;
+      for (uint32_t i = 0; i < r->out.n; i++) vec_push(x->a, x->code, r->out.v[i]);
+      x->saved = r->used & (1u << 3 | 1u << 5 | 0xF000);
+      return true;
+    }
+    if (!r->victim || r->l[r->victim].spilled) return false;
+    r->l[r->victim].spilled = true, r->l[r->victim].local = false;
+  }
+  return false;
+}

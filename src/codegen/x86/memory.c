@@ -1,0 +1,272 @@
+/* How does memory access look? Plain, masked (mask, count) and strided loads and stores. */
+#include "codegen/x86/build.h"
+#include <string.h>
+
+static form address(sel *e, etype t, lv p, lv index) {
+  form a = xg_form(e, p), i = xg_form(e, index);
+  return xg_add(e, &a, &i, et_bytes(t));
+}
+/* The active lanes as a mask register (AVX-512) or, in parts, as vectors; false: all. */
+static bool active(sel *e, const linst *i, const shp *s, vr *out) {
+  bool have = false;
+  scalar k;
+  unsigned lanes = i->type.lanes;
+  if (i->mask && lanes == 1) {
+    if (!e->avx512) xg_refuse(e, "a scalar access with a mask");
+    out[0] = xg_scalar_mask(e, xg_gpr(e, i->mask));
+    have = true;
+  } else if (i->mask) {
+    if (e->avx512) out[0] = xg_part(e, i->mask, 0);
+    else
+      for (unsigned q = 0; q < s->n; q++) out[q] = xg_part(e, i->mask, q);
+    have = true;
+  }
+  if (!i->count || (loop_const(e->f, i->count, &k) && k.i >= lanes)) return have;
+  if (e->avx512) {
+    vr m = xg_count_mask(e, i->count, lanes);
+    if (have) {
+      vr both = xg_new(e, RK, 0);
+      xg_emit(e, (mi){.op = V_KAND, .d = both, .a = m, .b = out[0]});
+      m = both;
+    }
+    out[0] = m;
+    return true;
+  }
+  vr n = xg_gpr(e, i->count);
+  uint32_t at = e->at;
+  e->at = xg_place(e, e->x->v.v[n].depth);
+  if (s->bytes != 4 || lanes == 1) {
+    xg_refuse(e, "a count of elements that are not of 32 bits");
+    return true;
+  }
+  /* lane < n: compared as 32 bits, after n was cut to 0..lanes */
+  vr top = xg_imm(e, lanes), a = xg_new(e, RG, 0), zero = xg_imm(e, 0), b = xg_new(e, RG, 0), one = xg_new(e, RV, 0), all = xg_new(e, RV, VL256);
+  xg_emit(e, (mi){.op = G_CMP, .a = n, .imm = lanes});
+  xg_emit(e, (mi){.op = G_CMOV, .cc = CC_L, .d = a, .a = top, .b = n});
+  xg_emit(e, (mi){.op = G_TEST, .a = a, .b = a});
+  xg_emit(e, (mi){.op = G_CMOV, .cc = CC_L, .d = b, .a = a, .b = zero});
+  xg_emit(e, (mi){.op = V_MOVD, .d = one, .b = b});
+  xg_emit(e, (mi){.op = V_BCD, .vl = VL256, .d = all, .b = one});
+  e->at = at;
+  for (unsigned q = 0; q < s->n; q++) {
+    int32_t lane[8];
+    for (int l = 0; l < 8; l++) lane[l] = (int32_t)q * 8 + l;
+    vr m = xg_new(e, RV, s->vl), both = m;
+    xg_emit(e, (mi){.op = V_CMPGTD, .vl = s->vl, .d = m, .a = all, .b = xg_pool_vector(e, lane, VL256)});
+    if (have) {
+      both = xg_new(e, RV, s->vl);
+      xg_emit(e, (mi){.op = V_PANDD, .vl = s->vl, .d = both, .a = m, .b = out[q]});
+    }
+    out[q] = both;
+  }
+  return true;
+}
+static vr part_mask(sel *e, const shp *s, const vr *m, unsigned q) {
+  if (!e->avx512) return m[q];
+  vr k = m[0];
+  if (q) {
+    k = xg_new(e, RK, 0);
+    xg_emit(e, (mi){.op = V_KSHR, .d = k, .b = m[0], .imm = q * s->per});
+  }
+  return k;
+}
+static amem place(sel *e, const form *f, unsigned k) {
+  form g = *f;
+  g.k += k;
+  return xg_address(e, &g);
+}
+/* Only those lanes of a part that is not full. */
+static vr cut(sel *e, const shp *s, vr k) {
+  if (s->per * s->bytes >= (16u << s->vl)) return k;
+  vr m = xg_new(e, RK, 0), d = xg_new(e, RK, 0);
+  xg_emit(e, (mi){.op = V_KMOVGQ, .d = m, .b = xg_imm(e, (1 << s->per) - 1)});
+  if (!k) return m;
+  xg_emit(e, (mi){.op = V_KAND, .d = d, .a = m, .b = k});
+  return d;
+}
+/* The first n lanes, n a constant, of one register: 0, or the bytes. What is loaded narrower has zeros above. */
+static unsigned known_bytes(sel *e, const linst *i, shp *s) {
+  scalar k;
+  if (!i->count || i->mask || s->cls != RV || s->n != 1 || s->lanes == 1 || i->type.elem == ET_BOOL || !loop_const(e->f, i->count, &k) || k.i < 1 || k.i >= s->lanes) return 0;
+  unsigned n = (unsigned)k.i * s->bytes;
+  if (n > 4 && n != 8) s->vl = n <= 16 ? VL128 : n <= 32 ? VL256 : VL512;
+  return n == 4 || n == 8 || n == 16 || n == 32 ? n : 0;
+}
+static unsigned scalar_load(etype t) {
+  bool u = et_kind(t) != K_INT;
+  switch (et_bytes(t)) {
+  case 8: return G_LOAD64;
+  case 4: return u ? G_LOAD32U : G_LOAD32S;
+  case 2: return u ? G_LOAD16U : G_LOAD16S;
+  default: return u ? G_LOAD8U : G_LOAD8S;
+  }
+}
+/* Lane l of part q at place + l * stride: gathered in pieces of 256 bits of indices or fewer registers than that would give. */
+static void strided(sel *e, lv v, const linst *i, const shp *s) {
+  etype t = (etype)i->type.elem;
+  form a = address(e, t, i->a, i->b), st = xg_form(e, i->stride), bytes, zero = xg_const(0);
+  if (!e->avx512 || (s->bytes != 4 && s->bytes != 8) || i->type.elem == ET_BOOL || st.n || i->type.lanes == 1 || s->per * s->bytes < 16 || st.k * s->bytes * s->per > INT32_MAX || st.k < 0) {
+    xg_refuse(e, "a strided load");
+    return;
+  }
+  bytes = xg_add(e, &zero, &st, s->bytes);
+  vr m[PARTS], p[PARTS];
+  bool masked = active(e, i, s, m);
+  int32_t lane[16];
+  for (int l = 0; l < 16; l++) lane[l] = (int32_t)(bytes.k * l);
+  unsigned il = s->bytes == 8 ? (s->vl ? s->vl - 1u : 0u) : s->vl;
+  vr iv = xg_pool_vector(e, lane, il);
+  for (unsigned q = 0; q < s->n; q++) {
+    form f = a;
+    f.k += (int64_t)q * s->per * bytes.k;
+    amem at = {.kind = AM_ADDR, .scale = 1, .base = xg_reg(e, &f)};
+    at.index = iv;
+    if (f.n && f.k == (int32_t)f.k) {
+      form g = f;
+      g.k = 0;
+      at.base = xg_reg(e, &g), at.disp = (int32_t)f.k;
+    }
+    vr d = xg_new(e, RV, s->vl), k = xg_new(e, RK, 0);
+    xg_emit(e, (mi){.op = V_PXORD, .d = d});
+    if (masked) xg_emit(e, (mi){.op = V_KMOVQ, .d = k, .b = part_mask(e, s, m, q)});
+    else xg_emit(e, (mi){.op = V_KXNOR, .d = k, .a = 0, .b = 0});
+    vr dk = k;
+    xg_emit(e, (mi){.op = s->bytes == 8 ? V_GATHERDPD : V_GATHERDPS, .vl = s->vl, .d = d, .k = dk, .m = at, .flags = F_RMW | F_VINDEX | F_EARLY});
+    p[q] = d;
+  }
+  xg_result(e, v, s->n, p);
+}
+void xg_load(sel *e, lv v, const linst *i) {
+  etype t = (etype)i->type.elem;
+  shp s = xg_shape(e, i->type);
+  vr p[PARTS], m[PARTS];
+  e->at = e->cur;
+  if (i->kind == L_GATHER) {
+    xg_refuse(e, "gather");
+    return;
+  }
+  if (i->stride) {
+    strided(e, v, i, &s);
+    return;
+  }
+  form f = address(e, t, i->a, i->b);
+  unsigned few = known_bytes(e, i, &s);
+  if (few) {
+    p[0] = xg_out(e, v, 0);
+    xg_emit(e, (mi){.op = few == 4 ? V_LDSS : few == 8 ? V_LDSD : V_LD, .vl = few > 16 ? VL256 : VL128, .d = p[0], .m = xg_address(e, &f)});
+    xg_result(e, v, 1, p);
+    return;
+  }
+  bool masked = active(e, i, &s, m);
+  if (s.cls == RG) {
+    if (masked) xg_refuse(e, "a scalar load with a mask");
+    vr d = xg_new(e, RG, 0);
+    xg_emit(e, (mi){.op = (uint16_t)scalar_load(t), .d = d, .m = xg_address(e, &f)});
+    if (t == ET_I64 || t == ET_U64) {
+      e->val[v] = (val){.kind = VAL_FORM, .f = xg_var(d)};
+      if (t == ET_I64) return;
+    }
+    xg_result(e, v, 1, &d);
+    return;
+  }
+  if (s.cls == RK) {
+    shp b = xg_shape(e, lt(ET_U8, i->type.lanes));
+    if (masked || b.n > 1) xg_refuse(e, "a load of bools with a mask");
+    vr d = xg_new(e, RV, b.vl), k = xg_new(e, RK, 0);
+    mi ld = {.op = b.lanes * b.bytes >= 16 ? V_LD : b.lanes == 8 ? V_LDSD : V_LDSS, .vl = b.vl, .d = d, .m = xg_address(e, &f)};
+    if (b.lanes < 4) xg_refuse(e, "a few bools");
+    xg_emit(e, ld);
+    xg_emit(e, (mi){.op = V_TESTMB, .vl = b.vl, .d = k, .a = d, .b = d});
+    xg_result(e, v, 1, &k);
+    return;
+  }
+  if (t == ET_BOOL) {
+    xg_refuse(e, "a load of bools");
+    return;
+  }
+  for (unsigned q = 0; q < s.n; q++) {
+    vr d = p[q] = xg_out(e, v, q);
+    amem at = place(e, &f, q * (16u << s.vl));
+    unsigned bytes = s.per * s.bytes;
+    if (masked && e->avx512) {
+      static const uint16_t op[] = {[1] = V_LDB, [2] = V_LDW, [4] = V_LD, [8] = V_LDD};
+      vr k = part_mask(e, &s, m, q);
+      if (bytes < 16) k = cut(e, &s, k);
+      xg_emit(e, (mi){.op = op[s.bytes], .vl = s.vl, .d = d, .k = k, .m = at, .flags = F_ZERO});
+    } else if (masked) {
+      if (s.bytes != 4 || bytes < 16) xg_refuse(e, "a masked load of elements that are not of 32 bits");
+      xg_emit(e, (mi){.op = V_MASKLDD, .vl = s.vl, .d = d, .a = part_mask(e, &s, m, q), .m = at});
+    } else if (bytes >= 16) {
+      xg_emit(e, (mi){.op = V_LD, .vl = s.vl, .d = d, .m = at});
+    } else if (bytes >= 4) {
+      xg_emit(e, (mi){.op = bytes == 8 ? V_LDSD : V_LDSS, .d = d, .m = at});
+    } else {
+      xg_refuse(e, "a load under 32 bits");
+    }
+  }
+  xg_result(e, v, s.n, p);
+}
+void xg_prefetch(sel *e, const linst *i) {
+  form f = address(e, (etype)li(e->f, i->a)->type.elem, i->a, i->b);
+  xg_emit(e, (mi){.op = G_PREFETCH, .m = xg_address(e, &f)});
+}
+void xg_store(sel *e, const linst *i) {
+  etype t = (etype)i->type.elem;
+  shp s = xg_shape(e, i->type);
+  vr m[PARTS];
+  e->at = e->cur;
+  if (i->kind == L_SCATTER || i->stride) {
+    xg_refuse(e, i->stride ? "a strided store" : "scatter");
+    return;
+  }
+  form f = address(e, t, i->a, i->b);
+  unsigned few = known_bytes(e, i, &s);
+  if (few) {
+    vr a = xg_part(e, i->c, 0);
+    xg_emit(e, (mi){.op = few == 4 ? V_STSS : few == 8 ? V_STSD : V_ST, .vl = few > 16 ? VL256 : VL128, .a = a, .m = xg_address(e, &f)});
+    return;
+  }
+  bool masked = active(e, i, &s, m);
+  if (s.cls == RG) {
+    static const uint16_t op[] = {[1] = G_STORE8, [2] = G_STORE16, [4] = G_STORE32, [8] = G_STORE64};
+    if (masked) xg_refuse(e, "a scalar store with a mask");
+    vr g = xg_gpr(e, i->c);
+    xg_emit(e, (mi){.op = op[s.bytes], .a = g, .m = xg_address(e, &f)});
+    return;
+  }
+  if (s.cls == RK) {
+    shp b = xg_shape(e, lt(ET_U8, i->type.lanes));
+    if (masked || b.n > 1 || b.lanes < 4) {
+      xg_refuse(e, "a store of bools with a mask");
+      return;
+    }
+    vr one = xg_splat_bits(e, 1, 1, b.vl), d = xg_new(e, RV, b.vl);
+    xg_emit(e, (mi){.op = V_LDB, .vl = b.vl, .d = d, .b = one, .k = xg_part(e, i->c, 0), .flags = F_ZERO});
+    xg_emit(e, (mi){.op = b.lanes >= 16 ? V_ST : b.lanes == 8 ? V_STSD : V_STSS, .vl = b.vl, .a = d, .m = xg_address(e, &f)});
+    return;
+  }
+  if (t == ET_BOOL) {
+    xg_refuse(e, "a store of bools");
+    return;
+  }
+  for (unsigned q = 0; q < s.n; q++) {
+    vr a = xg_part(e, i->c, q);
+    amem at = place(e, &f, q * (16u << s.vl));
+    unsigned bytes = s.per * s.bytes;
+    if (masked && e->avx512) {
+      static const uint16_t op[] = {[1] = V_STB, [2] = V_STW, [4] = V_ST, [8] = V_STD};
+      vr k = part_mask(e, &s, m, q);
+      if (bytes < 16) k = cut(e, &s, k);
+      xg_emit(e, (mi){.op = op[s.bytes], .vl = s.vl, .a = a, .k = k, .m = at});
+    } else if (masked) {
+      if (s.bytes != 4 || bytes < 16) xg_refuse(e, "a masked store of elements that are not of 32 bits");
+      xg_emit(e, (mi){.op = V_MASKSTD, .vl = s.vl, .a = a, .b = part_mask(e, &s, m, q), .m = at});
+    } else if (bytes >= 16) {
+      xg_emit(e, (mi){.op = V_ST, .vl = s.vl, .a = a, .m = at});
+    } else if (bytes >= 4) {
+      xg_emit(e, (mi){.op = bytes == 8 ? V_STSD : V_STSS, .a = a, .m = at});
+    } else {
+      xg_refuse(e, "a store under 32 bits");
+    }
+  }
+}
