@@ -271,6 +271,26 @@ static const example examples[] = {
      "stage h: f32 [t, j<512] scan s1 out = tanh(x[t, j] + (load z[t - 1, j] else 0.5))\n"
      "stage z: f32 [t, j1<512] scan s1 = sum[k<512] 0.01 * h[t, k] * r[k, j1]\n"
      "output h \"h\"\n"},
+    {"walks: each point on its own, until nothing moves any more; only the last step has room", "N=1; N=8; N=43; N=0",
+     "size N\n"
+     "scan s1 d<5\n"
+     "tensor x: f32[N, 4] input \"x\"\n"
+     "tensor start: i64[11] const [0, 6, 1, 2, 4, 3, 0, 5, 6, 1, 0]\n"
+     "tensor column: i64[7] const [0, 3, 2, 1, 0, 0, 0]\n"
+     "tensor yes: i64[7] const [1, 3, 5, 4, 4, 5, 6]\n"
+     "tensor no: i64[7] const [2, 4, 6, 6, 4, 5, 6]\n"
+     "stage k: i64 [d, n<N, r<11] scan s1 = x[n, {column[{(load k[d - 1, n, r] else start[r])}]}] > 0.1 ? yes[{(load k[d - 1, n, r] else start[r])}] : no[{(load k[d - 1, n, r] else start[r])}]\n"
+     "stage y: i64[n1<N, r1<11] out = k[4, n1, r1] * 2\n"
+     "output y \"y\"\n"},
+    {"walks that never rest: each step looks elsewhere; one point, of one variable, of none", "",
+     "scan s1 d<6\nscan s2 e<3\n"
+     "tensor t: i64[6, 9] const [3, 1, 4, 1, 5, 8, 2, 6, 5, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8, 7, 6, 5, 4, 3, 2, 1, 0, 1, 1, 2, 3, 5, 8, 0, 2, 4, 2, 7, 1, 8, 2, 8, 1, 8, 2, 0, 0, 1, 1, 2, 2, 3, 3, 4]\n"
+     "tensor i: i64[13] const [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 2, 4, 6]\n"
+     "stage k: i64 [d, a<13] scan s1 = t[d, {(load k[d - 1, a] else i[a])}]\n"
+     "stage l: i64 [e] scan s2 = t[e, {(load l[e - 1] else 3)}]\n"
+     "stage y: i64[b<13] out = k[5, b]\n"
+     "stage z: i64[] out = l[2]\n"
+     "output y \"y\"\noutput z \"z\"\n"},
     {"so far: sums, products backwards, without the place itself", "N=5; N=40",
      "size N\n"
      "tensor x: f32[3, N] input \"x\"\n"
