@@ -291,6 +291,16 @@ static const example examples[] = {
      "stage y: i64[b<13] out = k[5, b]\n"
      "stage z: i64[] out = l[2]\n"
      "output y \"y\"\noutput z \"z\"\n"},
+    {"the largest and the least along lanes: NaN wins, wherever it stands; rows without one; open and known lengths", "N=1; N=16; N=70; N=133",
+     "size N\n"
+     "tensor u: f32[5, N] input \"u\"\n"
+     "tensor v: f64[3, 97] input \"v\"\n"
+     "stage x: f32[p<5, q<N] out = #p == 1 and #q == #(N - 1) or #p == 2 and #q == 0 or #p == 4 and #q == 7 ? nan : u[p, q]\n"
+     "stage y: f32[a<5] out = max[k<N] x[a, k]\n"
+     "stage z: f32[b<5] out = min[l<N where #l != 3] x[b, l] * 2.0\n"
+     "stage w: f64[c<3] out = max[h<97] (#c == 1 and #h == 60 ? f64(nan) : v[c, h])\n"
+     "stage e: f32[d<5, f<N] out = exp(x[d, f])\n"
+     "output x \"x\"\noutput y \"y\"\noutput z \"z\"\noutput w \"w\"\noutput e \"e\"\n"},
     {"so far: sums, products backwards, without the place itself", "N=5; N=40",
      "size N\n"
      "tensor x: f32[3, N] input \"x\"\n"
