@@ -128,6 +128,20 @@ static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane)
     }
   return out;
 }
+/* Neighbouring rows of a tile read vectors that overlap, where a window slides along: its variable, put innermost; 0: none. */
+static atom window_of(kctx *k, uint32_t at, const accesses *acc, const choice *ch, u32vec *red) {
+  for (uint32_t i = 0; i < acc->n && ch->row && !ch->lane_reduced; i++) {
+    const access *a = &acc->v[i];
+    if (!a->leader || a->store || a->stage != at || address_coef(&k->e, a->address, ch->lane) <= 0) continue;
+    for (uint32_t r = 0; r < red->n; r++) {
+      atom v = red->v[r];
+      if (!address_slides(&k->e, a->address, ch->row, v, WINDOW_STEPS)) continue;
+      for (; r + 1 < red->n; r++) red->v[r] = red->v[r + 1];
+      return red->v[r] = v;
+    }
+  }
+  return 0;
+}
 void kernel_reduced(kctx *k, uint32_t si, u32vec *red) {
   const ex_node *root = exn(k->m, xs(k->m, si)->value);
   if (root->kind == EX_REDUCE)
@@ -150,7 +164,11 @@ nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, 
     else vec_push(k->a, n.inner, x);
   }
   n.reds = NEWN(k->a, u32vec, group->n);
-  for (uint32_t i = 0; i < group->n; i++) n.reds[i] = red_order(k, group->v[i], acc, ch.lane_reduced ? ch.lane : 0);
+  n.windows = NEWN(k->a, atom, group->n);
+  for (uint32_t i = 0; i < group->n; i++) {
+    n.reds[i] = red_order(k, group->v[i], acc, ch.lane_reduced ? ch.lane : 0);
+    n.windows[i] = window_of(k, i, acc, &ch, &n.reds[i]);
+  }
   if (ch.lane && !ch.lane_reduced) {
     uint32_t L = nest_lanes(&k->e, group);
     n.npanels = sym_ceildiv(k->c, n.lane.extent, sym_int(k->c, (int64_t)n.nv * L));

@@ -118,6 +118,16 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     uint32_t nb = e->binds.n;
     if (from + 1 == vars->n && !e->lane_reduced && !pay && schedule_adds_loads(e, red)) at = group_loop(e, s, v, red, acc, mr, nv, count, lanes, vec);
     lv end = emit_size(e, sym_extent(e->c, v));
+    if (from + 1 == vars->n && v == e->window) {
+      for (int64_t k = 0, steps = sym_int_or(e->c, sym_extent(e->c, v), 0); k < steps; k++) {
+        emit_scope(e);
+        emit_bind(e, v, lb_int(&e->b, k));
+        red_loops(e, s, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
+        emit_unbind(e, nb);
+        emit_unscope(e);
+      }
+      return;
+    }
     bounded(e, v, &at, &end);
     lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->dot && e->dot->var == v ? 2 : 1), 0, &i);
     emit_scope(e);
@@ -284,8 +294,9 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
         prepare_rows(e, n, i, mr);
         fetch_ahead(e, n, i, row);
         e->dot = dot_of(n, i, 0);
+        e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
-        e->ahead.ptr = 0, e->rows = NULL, e->dot = NULL;
+        e->ahead.ptr = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
       }
       if (conditional) {
         emit_unscope(e);
