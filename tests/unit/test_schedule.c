@@ -301,6 +301,17 @@ static const example examples[] = {
      "stage w: f64[c<3] out = max[h<97] (#c == 1 and #h == 60 ? f64(nan) : v[c, h])\n"
      "stage e: f32[d<5, f<N] out = exp(x[d, f])\n"
      "output x \"x\"\noutput y \"y\"\noutput z \"z\"\noutput w \"w\"\noutput e \"e\"\n"},
+    {"windows that slide: rows share vectors, whatever the stride; along the lines of a picture where lanes are", "N=1 H=9; N=2 H=4",
+     "size N\nsize H\n"
+     "tensor x: f32[N, H, 19, 40] input \"x\"\n"
+     "tensor q: f32[6, 21, 37] input \"q\"\n"
+     "tensor w: f32[3, 3, 40] const @\n"
+     "tensor u: f32[6, 5, 2] const @\n"
+     "stage y: f32[n<N, o<H, p<19, c<40] out = sum[k<3, l<3] (load x[n, o + k - 1, p + l - 1, c] else 0.0) * w[k, l, c]\n"
+     "stage z: f32[n1<N, o1<H, p1<9, c1<40] out = sum[k1<3, l1<3] (load x[n1, o1 + k1 - 1, 2*p1 + l1, c1] else 0.0) * w[k1, l1, c1]\n"
+     "stage v: f32[a<6, b<21, d<37] out = sum[e<5, f<2] (load q[a, b + e - 2, d + 2*f - 1] else 0.0) * u[a, e, f]\n"
+     "stage m: f32[g<6, h<10, i<18] out = max[r<3, s<3] q[g, 2*h + r, 2*i + s]\n"
+     "output y \"y\"\noutput z \"z\"\noutput v \"v\"\noutput m \"m\"\n"},
     {"so far: sums, products backwards, without the place itself", "N=5; N=40",
      "size N\n"
      "tensor x: f32[3, N] input \"x\"\n"
