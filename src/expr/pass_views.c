@@ -3,7 +3,7 @@
  * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers read the source at the composed index. Composition needs the digits of the view's
  * axes at the reader's index; if a digit cannot be separated, splitting a variable of the reader may help. A read of a placement that falls into one piece reads the piece. A guarded read of a view
  * keeps its guard when every guarded axis is a whole axis of the source, else it becomes a condition; but not where a reduction reads each place several times: there the view stays, since a tensor
- * of its own has room for a margin, and one copy costs less than a condition at every read. Producers come first, so that every access needs one step. Needs simplified values; keeps everything.
+ * of its own has room for a margin, and one copy costs less than a condition at every read. So it does where the place would wind (mirrored borders, digits of sizes not known). Producers come first, so that every access needs one step. Needs simplified values; keeps everything.
  * Views that are outputs stay, but nobody reads them.
  */
 #include "expr/pass.h"
@@ -53,6 +53,20 @@ static bool rereads(pw *p, uint32_t reader, uint32_t producer) {
   for (uint32_t i = 0; n && i < n->nargs; i++) reads *= (double)expr_typical(p->m, sym_extent(p->c, n->args[i]));
   return reads >= 4 * (double)expr_typical(p->m, stage_points(p->m, producer));
 }
+/* Is the place of a view's value no sum of multiples of a reduction's variable? */
+static bool winds(pw *p, uint32_t reader, ex v) {
+  static const atom_kind kinds[] = {AT_DIV, AT_MIN, AT_MAX, AT_SEL};
+  const ex_node *red = stage_is_reduce(p, reader) ? exn(p->m, xs(p->m, reader)->value) : NULL, *n = exn(p->m, v);
+  for (uint32_t i = 0; red && n->kind == EX_LOAD && i < n->nargs; i++)
+    for (uint32_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+      u32vec at = {0};
+      sym_atoms(p->c, n->args[i], kinds[k], p->a, &at);
+      for (uint32_t j = 0; j < at.n; j++)
+        for (uint32_t r = 0; r < red->nargs; r++)
+          if (sym_uses(p->c, sym_of_atom(p->c, at.v[j]), red->args[r])) return true;
+    }
+  return false;
+}
 static ex read_view(pw *p, uint32_t reader, uint32_t producer, const ex_node *l, atom *sv, sz *si) {
   emodule *m = p->m;
   const stage *x = xs(m, producer);
@@ -64,6 +78,7 @@ static ex read_view(pw *p, uint32_t reader, uint32_t producer, const ex_node *l,
   expr_digits(x, d);
   for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
   ex v = simplify_subst(p, x->value, vars, by, nd);
+  if (winds(p, reader, v) && rereads(p, reader, producer)) return 0;
   if (!l->otherwise || v == l->otherwise) return v;
   ex_node src = *exn(m, x->value);
   bool same = src.kind == EX_LOAD, guarded = false;
