@@ -234,6 +234,12 @@ void kernel_work(emodule *m, const u32vec *stages, double *ops, double *moved) {
   }
 }
 
+/* Worth meeting other threads for, which takes about 1 us: so many operations on vectors, or fewer on one place at a time. */
+static bool worth_threads(kernel_class c, double ops, double moved) {
+  enum { WORTH = 60000, ALONE = 16 };
+  bool alone = c == KC_SCAN || c == KC_GATHER || c == KC_UPDATE || c == KC_RANKING || c == KC_RUNNING;
+  return ops * (alone ? ALONE : 1) + moved > WORTH;
+}
 /* the halos that no kernel fills by itself */
 static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t item) {
   for (uint32_t i = 0; i < stages->n; i++) {
@@ -289,7 +295,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   double ops, moved;
   kernel_work(k.m, stages, &ops, &moved);
   if (part) ops /= (double)max64(1, sym_int_or(k.c, k.l.steps, 64));
-  k.l.parallel = ops + moved > 60000 && sym_int_or(k.c, k.l.chunks, 2) > 1;
+  k.l.parallel = worth_threads(k.cls, ops, moved) && sym_int_or(k.c, k.l.chunks, 2) > 1;
   fill_first(p, stages, block, item);
   vec_push(k.a, p->launches, k.l);
   ctx_about(k.c, NULL);
