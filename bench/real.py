@@ -6,7 +6,7 @@
 --peers is the folder that bench/peers made (or --python names a python with onnxruntime and numpy). Each NAME.onnx is run on the inputs of every NAME.ref*.npz or NAME.npz beside it (in_0, in_1, .. or in_NAME), in the sizes these
 have; without one on random inputs, open sizes 1. Models that hold quantised tensors, f16 or text are left out. Both have their inputs bound once; a timed call of Einkorn is ek_run_execute through ctypes, one of onnxruntime
 whichever is faster of session.run and io-binding. They take turns, a slice each; the ratio is the median over the turns. With --threads 2 Einkorn is also measured in one thread: `1/n` is the time in one by the time in n.
---results FILE appends a line of JSON for each model; then --tables FILE prints the summary of all that it holds."""
+--results FILE appends a line of JSON for each model; then --tables FILE prints what all of it holds as tables."""
 import argparse, ctypes as C, glob, json, math, os, statistics, subprocess, sys, time
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -200,9 +200,10 @@ if a.tables:
         last[r["name"], r["threads"]] = r
     for threads in sorted({t for _, t in last}):
         rows = [r for (_, t), r in sorted(last.items()) if t == threads]
-        print("%d thread%s" % (threads, "s" * (threads > 1)))
+        print("\n| %d thread%s, µs | Einkorn | onnxruntime | ratio |%s\n|---|---|---|---|%s" % (threads, "s" * (threads > 1), " one / %d |" % threads * (threads > 1), "---|" * (threads > 1)))
         for r in rows:
-            print(line(r))
+            print("| %s%s | %.3g | %s |" % (r["name"], " wrong" * (r["error"] > WRONG), r["einkorn_us"], "%.3g | **%.2f**" % (r["onnxruntime_us"], r["ratio"]) if "ratio" in r else "– | –") + (" %.2f |" % r["gain"] if "gain" in r else ""))
+        print()
         summary(rows)
     sys.exit(0)
 if not a.models or not (a.peers or a.python):
