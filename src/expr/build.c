@@ -214,6 +214,7 @@ ex expr_reduce(emodule *m, rop op, const atom *vars, uint32_t n, ex where, ex bo
 /* ---- values as sizes ---------------------------------------------------------------------------------------------------------------------- */
 /* A range that holds for every value e can take; false if none better than its type's is known. Looks a few levels deep, through loads into the stages and constants they read. */
 static bool value_range(emodule *m, ex e, int depth, int64_t *lo, int64_t *hi);
+enum { SCAN_DEPTH = 4 };
 
 static bool const_range(const tensor *x, int64_t *lo, int64_t *hi) {
   int64_t n;
@@ -233,7 +234,7 @@ static bool tensor_range(emodule *m, tid t, int depth, int64_t *lo, int64_t *hi)
   const stage *s = xs(m, x->stage);
   bool any = false;
   if (s->tensor != t) return false; /* a step of a scan that is not written yet */
-  if (s->scan) return false; /* may read itself */
+  if (s->scan && depth > SCAN_DEPTH) depth = SCAN_DEPTH; /* may read itself, several times */
   if (s->value) {
     if (!value_range(m, s->value, depth, lo, hi)) return false;
     any = true;

@@ -22,7 +22,12 @@ static sz size_atom(ctx *c, void *env, atom a) {
     return 0;
   case AT_DATA: {
     ex e = sym_data_id(c, a), n = simp(z, e);
-    return n == e ? 0 : expr_as_size(z->m, n);
+    int64_t lo, hi;
+    sz same = sym_of_atom(c, a), now;
+    sym_range(c, same, &lo, &hi);
+    if (n == e && (lo != -SYM_INF || hi != SYM_INF)) return 0;
+    now = expr_as_size(z->m, n); /* its range may be known by now */
+    return now == same ? 0 : now;
   }
   default:
     return 0;

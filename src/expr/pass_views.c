@@ -2,8 +2,9 @@
  *
  * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers read the source at the composed index. Composition needs the digits of the view's
  * axes at the reader's index; if a digit cannot be separated, splitting a variable of the reader may help. A read of a placement that falls into one piece reads the piece. A guarded read of a view
- * keeps its guard when every guarded axis is a whole axis of the source, else it becomes a condition. Producers come first, so that every access needs one step. Needs simplified values; keeps
- * everything. Views that are outputs stay, but nobody reads them.
+ * keeps its guard when every guarded axis is a whole axis of the source, else it becomes a condition; but not where a reduction reads each place several times: there the view stays, since a tensor
+ * of its own has room for a margin, and one copy costs less than a condition at every read. So it does where the place would wind (mirrored borders, digits of sizes not known). Producers come first, so that every access needs one step. Needs simplified values; keeps everything.
+ * Views that are outputs stay, but nobody reads them.
  */
 #include "expr/pass.h"
 
@@ -45,7 +46,28 @@ static bool same_guard(pw *p, const axis *ax, const ex_node *src) {
   }
   return hits == 1;
 }
-static ex read_view(pw *p, uint32_t producer, const ex_node *l, atom *sv, sz *si) {
+/* Does a reduction read the places of stage `producer` several times each, and something else outside of it? */
+static bool rereads(pw *p, uint32_t reader, uint32_t producer) {
+  const ex_node *n = stage_is_reduce(p, reader) ? exn(p->m, xs(p->m, reader)->value) : NULL;
+  double reads = n ? (double)expr_typical(p->m, stage_points(p->m, reader)) : 0;
+  for (uint32_t i = 0; n && i < n->nargs; i++) reads *= (double)expr_typical(p->m, sym_extent(p->c, n->args[i]));
+  return reads >= 4 * (double)expr_typical(p->m, stage_points(p->m, producer));
+}
+/* Is the place of a view's value no sum of multiples of a reduction's variable? */
+static bool winds(pw *p, uint32_t reader, ex v) {
+  static const atom_kind kinds[] = {AT_DIV, AT_MIN, AT_MAX, AT_SEL};
+  const ex_node *red = stage_is_reduce(p, reader) ? exn(p->m, xs(p->m, reader)->value) : NULL, *n = exn(p->m, v);
+  for (uint32_t i = 0; red && n->kind == EX_LOAD && i < n->nargs; i++)
+    for (uint32_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+      u32vec at = {0};
+      sym_atoms(p->c, n->args[i], kinds[k], p->a, &at);
+      for (uint32_t j = 0; j < at.n; j++)
+        for (uint32_t r = 0; r < red->nargs; r++)
+          if (sym_uses(p->c, sym_of_atom(p->c, at.v[j]), red->args[r])) return true;
+    }
+  return false;
+}
+static ex read_view(pw *p, uint32_t reader, uint32_t producer, const ex_node *l, atom *sv, sz *si) {
   emodule *m = p->m;
   const stage *x = xs(m, producer);
   uint32_t nd = expr_ndigits(x);
@@ -56,6 +78,7 @@ static ex read_view(pw *p, uint32_t producer, const ex_node *l, atom *sv, sz *si
   expr_digits(x, d);
   for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
   ex v = simplify_subst(p, x->value, vars, by, nd);
+  if (winds(p, reader, v) && rereads(p, reader, producer)) return 0;
   if (!l->otherwise || v == l->otherwise) return v;
   ex_node src = *exn(m, x->value);
   bool same = src.kind == EX_LOAD, guarded = false;
@@ -69,6 +92,7 @@ static ex read_view(pw *p, uint32_t producer, const ex_node *l, atom *sv, sz *si
     ex_node n = *exn(m, v);
     if (n.kind == EX_LOAD && n.tensor == src.tensor) return expr_load(m, n.tensor, n.args, n.nargs, l->otherwise);
   }
+  if (src.kind == EX_LOAD && exn(m, l->otherwise)->kind == EX_CONST && rereads(p, reader, producer)) return 0;
   ex cond = 0;
   for (uint32_t i = 0; i < x->naxes; i++) cond = range_condition(p, l->args[i], xt(m, x->tensor)->shape[i], cond);
   return cond ? expr_sel(m, cond, v, l->otherwise) : v;
@@ -117,7 +141,7 @@ static ex read_piece(pw *p, uint32_t producer, const ex_node *l) {
   }
   return 0;
 }
-static ex resolve(pw *p, ex load, atom *sv, sz *si) {
+static ex resolve(pw *p, uint32_t s, ex load, atom *sv, sz *si) {
   ex_node l = *exn(p->m, load);
   uint32_t q = producer_of(p->m, l.tensor);
   *sv = 0;
@@ -125,7 +149,7 @@ static ex resolve(pw *p, ex load, atom *sv, sz *si) {
   const stage *x = xs(p->m, q);
   if (!x->value) return !l.otherwise && is_solid_placement(p, q) ? read_piece(p, q, &l) : 0;
   if (!is_view(p, x) && !is_formula(p, x)) return 0;
-  return read_view(p, q, &l, sv, si);
+  return read_view(p, s, q, &l, sv, si);
 }
 bool pass_views(pw *p) {
   u32vec order = {0};
@@ -139,7 +163,7 @@ bool pass_views(pw *p) {
       atom split = 0, sv;
       sz inner = 0, si = 0;
       for (uint32_t k = 0; k < l->n; k++) {
-        ex load = l->v[k], r = resolve(p, load, &sv, &si);
+        ex load = l->v[k], r = resolve(p, s, load, &sv, &si);
         if (r && r != load) {
           if (!by) by = map_new(p->a);
           map_putu(by, load, r);

@@ -65,7 +65,7 @@ static lv m_ldexp(xp *p, lv x, lv n) {
   lv m = xf(p, x, magic(p, x));
   return scaled(p, x, sub(p, xbits(p, int_of(p, x), add(p, n, m)), xbits(p, int_of(p, x), m)));
 }
-static lv m_exp(xp *p, lv x) { return exp_biased(p, x, 0); }
+static lv m_exp(xp *p, lv x) { return p->native(p->env, OP_EXP, (etype)x_type(p, x).elem) && !is64(p, x) ? x1(p, OP_EXP, x) : exp_biased(p, x, 0); }
 static lv m_log(xp *p, lv x) {
   bool d = is64(p, x);
   int shift = d ? 52 : 23;

@@ -1,7 +1,8 @@
 /* What does a node of trees compute, as tables for a walk?
  *
- * Three operators write trees as columns of attributes: two name nodes by tree and number and give each leaf any number of votes, the newest counts nodes and leaves. All become the same: inner nodes 0 .. m - 1 with
- * a feature, a split, a comparison and two children, where child k >= m is leaf k - m; a weight for every leaf and target; and the number of steps from a root to the deepest leaf (ops/ml.ek, TreeScores).
+ * Three operators write trees as columns of attributes: two name nodes by tree and number and give each leaf any number of votes, the newest counts nodes and leaves. All become the same: nodes, first
+ * the inner ones, with a feature, a split, a comparison and two children, a leaf being its own, so that a walk that has come to its end needs no test; a weight for every leaf and target; and the number of
+ * steps from a root to the deepest leaf (ops/ml.ek, TreeScores).
  * A test for membership becomes a chain of tests for equality. The tables are f64 where the model says numbers as f64, else f32.
  * Afterwards: every child exists, no tree runs in a circle. Where the least or the greatest vote counts, NaN stands for no vote.
  */
@@ -108,7 +109,11 @@ static bool scores(forest *f, const char *aggregate, const char *follows) {
   node_set_int(g, s, "depth", f->depth);
   node_set_int(g, s, "own_type", f->own_type);
   node_set_string(g, s, "aggregate", aggregate);
-  uint32_t m = f->inner;
+  uint32_t m = f->inner + f->leaves;
+  for (uint32_t i = f->inner; i < m; i++) {
+    f->yes[i] = f->no[i] = i;
+    if (f->inner) f->mode[i] = f->mode[0], f->missing[i] = f->missing[0]; /* where all do alike, a formula need not look */
+  }
   put(f, s, "roots", ET_I64, f->root, f->roots, -1), put(f, s, "features", ET_I64, f->feature, m, -1), put_numbers(f, s, "splits", f->split, m, -1);
   put(f, s, "modes", ET_I64, f->mode, m, -1), put(f, s, "yes", ET_I64, f->yes, m, -1), put(f, s, "no", ET_I64, f->no, m, -1), put(f, s, "missing", ET_I64, f->missing, m, -1);
   put_numbers(f, s, "weights", f->weight, f->leaves, f->targets), put_numbers(f, s, "base", f->base, f->targets, -1);
@@ -120,8 +125,9 @@ static bool scores(forest *f, const char *aggregate, const char *follows) {
 }
 static void tables(forest *f, size_t inner, size_t leaves, int64_t targets, const char *aggregate) {
   arena *a = ctx_arena(f->g->c);
-  f->feature = NEWN(a, int64_t, inner + 1), f->mode = NEWN(a, int64_t, inner + 1), f->missing = NEWN(a, int64_t, inner + 1), f->yes = NEWN(a, int64_t, inner + 1), f->no = NEWN(a, int64_t, inner + 1);
-  f->split = NEWN(a, double, inner + 1), f->weight = arena_array(a, leaves * (size_t)targets + 1, sizeof(double)), f->base = NEWN(a, double, targets + 1);
+  size_t all = inner + leaves + 1;
+  f->feature = NEWN(a, int64_t, all), f->mode = NEWN(a, int64_t, all), f->missing = NEWN(a, int64_t, all), f->yes = NEWN(a, int64_t, all), f->no = NEWN(a, int64_t, all);
+  f->split = NEWN(a, double, all), f->weight = arena_array(a, leaves * (size_t)targets + 1, sizeof(double)), f->base = NEWN(a, double, targets + 1);
   f->inner = (uint32_t)inner, f->leaves = (uint32_t)leaves, f->targets = targets;
   bool least = !strcmp(aggregate, "MIN") || !strcmp(aggregate, "MAX");
   for (size_t i = 0; i < leaves * (size_t)targets; i++) f->weight[i] = least ? NAN : 0;

@@ -128,6 +128,20 @@ static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane)
     }
   return out;
 }
+/* Neighbouring rows of a tile read vectors that overlap, where a window slides along: its variable, put innermost; 0: none. */
+static atom window_of(kctx *k, uint32_t at, const accesses *acc, const choice *ch, u32vec *red) {
+  for (uint32_t i = 0; i < acc->n && ch->row && !ch->lane_reduced; i++) {
+    const access *a = &acc->v[i];
+    if (!a->leader || a->store || a->stage != at || address_coef(&k->e, a->address, ch->lane) <= 0) continue;
+    for (uint32_t r = 0; r < red->n; r++) {
+      atom v = red->v[r];
+      if (!address_slides(&k->e, a->address, ch->row, v, WINDOW_STEPS)) continue;
+      for (; r + 1 < red->n; r++) red->v[r] = red->v[r + 1];
+      return red->v[r] = v;
+    }
+  }
+  return 0;
+}
 void kernel_reduced(kctx *k, uint32_t si, u32vec *red) {
   const ex_node *root = exn(k->m, xs(k->m, si)->value);
   if (root->kind == EX_REDUCE)
@@ -150,7 +164,11 @@ nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, 
     else vec_push(k->a, n.inner, x);
   }
   n.reds = NEWN(k->a, u32vec, group->n);
-  for (uint32_t i = 0; i < group->n; i++) n.reds[i] = red_order(k, group->v[i], acc, ch.lane_reduced ? ch.lane : 0);
+  n.windows = NEWN(k->a, atom, group->n);
+  for (uint32_t i = 0; i < group->n; i++) {
+    n.reds[i] = red_order(k, group->v[i], acc, ch.lane_reduced ? ch.lane : 0);
+    n.windows[i] = window_of(k, i, acc, &ch, &n.reds[i]);
+  }
   if (ch.lane && !ch.lane_reduced) {
     uint32_t L = nest_lanes(&k->e, group);
     n.npanels = sym_ceildiv(k->c, n.lane.extent, sym_int(k->c, (int64_t)n.nv * L));
@@ -216,6 +234,12 @@ void kernel_work(emodule *m, const u32vec *stages, double *ops, double *moved) {
   }
 }
 
+/* Worth meeting other threads for, which takes about 1 us: so many operations on vectors, or fewer on one place at a time. */
+static bool worth_threads(kernel_class c, double ops, double moved) {
+  enum { WORTH = 60000, ALONE = 16 };
+  bool alone = c == KC_SCAN || c == KC_GATHER || c == KC_UPDATE || c == KC_RANKING || c == KC_RUNNING;
+  return ops * (alone ? ALONE : 1) + moved > WORTH;
+}
 /* the halos that no kernel fills by itself */
 static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t item) {
   for (uint32_t i = 0; i < stages->n; i++) {
@@ -238,7 +262,8 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   if (outer)
     for (uint32_t i = 0; i < outer->n; i++) vec_push(k.a, k.outer, outer->v[i]);
   sbuf note = sbuf_new(k.a);
-  uint32_t scan = 0;
+  uint32_t scan = 0, axis;
+  atom row;
   bool updates = false;
   for (uint32_t i = 0; i < stages->n; i++) {
     stage *s = xs(p->m, stages->v[i]);
@@ -256,6 +281,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   grps gs = {0};
   kernel_groups(&k, stages, &gs);
   if (part) kernel_scan_step(&k, &gs, part);
+  else if (scan && kernel_walks(p, stages->v[0], &axis, &row)) kernel_walk(&k, stages->v[0]);
   else if (scan) kernel_scan(&k, &gs, scan);
   else if (k.cls == KC_RUNNING) kernel_running(&k, stages->v[0]);
   else if (k.cls == KC_RANKING) kernel_ranking(&k, stages->v[0]);
@@ -269,7 +295,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   double ops, moved;
   kernel_work(k.m, stages, &ops, &moved);
   if (part) ops /= (double)max64(1, sym_int_or(k.c, k.l.steps, 64));
-  k.l.parallel = ops + moved > 60000 && sym_int_or(k.c, k.l.chunks, 2) > 1;
+  k.l.parallel = worth_threads(k.cls, ops, moved) && sym_int_or(k.c, k.l.chunks, 2) > 1;
   fill_first(p, stages, block, item);
   vec_push(k.a, p->launches, k.l);
   ctx_about(k.c, NULL);
@@ -277,8 +303,9 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
 
 void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, uint32_t kernel, uint32_t block, uint32_t item) {
   scan_parts parts = {0};
-  uint32_t scan = xs(p->m, stages->v[0])->scan;
-  if (!scan || p->level == 0 || !kernel_scan_parts(p, stages, scan, &parts)) {
+  uint32_t scan = xs(p->m, stages->v[0])->scan, axis;
+  atom row;
+  if (!scan || p->level == 0 || kernel_walks(p, stages->v[0], &axis, &row) || !kernel_scan_parts(p, stages, scan, &parts)) {
     one_launch(p, stages, outer, canon, NULL, kernel, block, item);
     return;
   }

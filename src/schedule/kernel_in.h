@@ -42,7 +42,8 @@ void kernel_prepare(kctx *k, nest *n); /* prepare.c: operands that a tile comput
 void kernel_groups(kctx *k, const u32vec *stages, grps *out);
 void kernel_work(emodule *m, const u32vec *stages, double *ops, double *moved); /* scalar operations, and elements read and written (those of a reduction not: they are reused); sizes not known count as 64 */
 sz kernel_flatten(kctx *k, nvars *vars, uint32_t take);      /* the first `take` variables become one; returns the number of its points (kernel_one.c) */
-/* kernel_one.c, kernel_many.c, kernel_scan.c, kernel_pairs.c: the loops of a kernel of one group, of several, of a recurrence, of a stage that need not look at all pairs of places */
+/* kernel_one.c, kernel_many.c, kernel_scan.c, kernel_walk.c, kernel_pairs.c: the loops of a kernel of one group, of several, of a recurrence, of one whose points walk on their own, of a stage that need not look at all
+ * pairs of places */
 void kernel_one(kctx *k, const u32vec *group);
 void kernel_many(kctx *k, grps *gs);
 void kernel_group_nest(kctx *k, grp *g, atom block, lv blo, lv bhi); /* block (or 0) runs over blo..bhi-1 (or, when these are 0, its extent) */
@@ -50,6 +51,7 @@ void kernel_scan(kctx *k, grps *gs, uint32_t scan);          /* all steps in one
 bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts *out); /* false: better all steps in one launch */
 void kernel_narrow(const kctx *k, choice *ch, uint32_t lanes); /* the tile of a nest whose lanes are k->block */
 void kernel_scan_step(kctx *k, grps *gs, const scan_part *part);
+void kernel_walk(kctx *k, uint32_t stage);
 void kernel_running(kctx *k, uint32_t stage);
 void kernel_ranking(kctx *k, uint32_t stage);
 #endif

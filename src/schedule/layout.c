@@ -4,6 +4,7 @@
  * the other axes keep the order in which the stage's largest operand has them. A tensor that is only a piece of another one (a placement without a kernel) gets its place inside that one's buffer.
  * Guarded reads with a constant outside value of a tensor in the arena become a halo of that constant when it is narrow: then the reads need no guard. An input read so by a reduction is copied into such a buffer first.
  */
+#include "schedule/kernel.h"
 #include "schedule/layout.h"
 #include "schedule/tile.h"
 #include <string.h>
@@ -152,12 +153,29 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
 }
 
 /* ---- order of the axes ---- */
+static void innermost(const stage *s, atom v, uint32_t *order) { /* the axis that v counts */
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) {
+      if (s->axes[i].d[j].var != v) continue;
+      uint32_t at = 0;
+      while (order[at] != i) at++;
+      for (; at + 1 < s->naxes; at++) order[at] = order[at + 1];
+      order[s->naxes - 1u] = i;
+      return;
+    }
+}
 static void preferred(lay *L, uint32_t si, uint32_t *order) {
   emodule *m = L->m;
   stage *s = xs(m, si);
   uint32_t rank = s->naxes;
   for (uint32_t i = 0; i < rank; i++) order[i] = i;
   if (!s->value || L->p->level == 0) return;
+  uint32_t step;
+  atom row;
+  if (kernel_walks(L->p, si, &step, &row)) {
+    innermost(s, row, order);
+    return;
+  }
   ectx e;
   launch dummy = {0};
   lfunc *f = loop_func(loop_module(L->c), LF_KERNEL, "layout", "");
@@ -198,16 +216,7 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
       }
   }
   choice ch = tile_choose(&e, &one, &acc, &dom, &red);
-  if (!ch.lane || ch.lane_reduced) return;
-  for (uint32_t i = 0; i < rank; i++)
-    for (uint32_t j = 0; j < s->axes[i].n; j++)
-      if (s->axes[i].d[j].var == ch.lane) {
-        uint32_t at = 0;
-        while (order[at] != i) at++;
-        for (; at + 1 < rank; at++) order[at] = order[at + 1];
-        order[rank - 1] = i;
-        return;
-      }
+  if (ch.lane && !ch.lane_reduced) innermost(s, ch.lane, order);
 }
 
 static uint32_t new_buffer(lay *L, buffer b) {
@@ -224,7 +233,17 @@ static void own_buffer(lay *L, tid t, const uint32_t *order) {
     if (L->m->outputs.v[i].t == t && x->kind != TK_INPUT && x->kind != TK_CONST) is_out = true, oi = i;
   bool halo = h->any && !is_out && x->kind == TK_STAGE && L->p->level > 0;
   for (uint32_t i = 0; i < x->rank; i++) lo[i] = sym_int(L->c, h->lo[i]), hi[i] = sym_int(L->c, h->hi[i]);
-  L->p->layouts[t] = layout_dense(L->p, x->shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, &elems);
+  sz *shape = NEWN(L->a, sz, x->rank + 1u);
+  uint32_t step;
+  atom row;
+  bool walks = x->kind == TK_STAGE && kernel_walks(L->p, x->stage, &step, &row); /* room for one step */
+  for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
+  L->p->layouts[t] = layout_dense(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, &elems);
+  if (walks) {
+    ldigit *d = NEW(L->a, ldigit);
+    *d = (ldigit){x->shape[step], sym_int(L->c, 0)};
+    L->p->layouts[t].axes[step] = (laxis){.n = 1, .d = d};
+  }
   if (!L->mat[t]) return;
   uint32_t block = x->kind == TK_STAGE ? xs(L->m, x->stage)->block : 0;
   L->p->layouts[t].buffer = new_buffer(L, (buffer){.kind = is_out ? BUF_OUTPUT : BUF_ARENA, .type = x->type, .name = x->name, .elems = elems, .index = oi, .tensor = t, .block = block, .halo = halo, .fill = h->fill});

@@ -1,6 +1,7 @@
 /* How is one group of stages computed over its index space? See nest.h. The decisions (which variable is the lane, the row, how large a tile) are made in tile.c; here they are carried out. */
 #include "schedule/nest.h"
 #include "schedule/tile.h"
+#include <math.h>
 #include <string.h>
 
 uint32_t nest_lanes(ectx *e, const u32vec *stages) {
@@ -90,6 +91,26 @@ static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc
   return stop;
 }
 
+/* The largest (least) of floats along the lanes, where NaN wins: asked of every sum so far, that takes three instructions a vector, one after the other. So a register notes whether there was any NaN, two vectors at a
+ * comparison, and the largest is that of the others. */
+static bool notes_nan(const nest *n, const ex_node *red) { return n->lane_reduced && (red->op == RED_MAX || red->op == RED_MIN) && (red->acc == ET_F32 || red->acc == ET_F64); }
+static lv beyond(ectx *e, const ex_node *red, lv x, lv y) { /* the one of two that are no NaN */
+  ltype t = li(e->f, x)->type;
+  return lb_op(&e->b, OP_SEL, t, lb_op(&e->b, red->op == RED_MAX ? OP_GT : OP_LT, lt(ET_BOOL, t.lanes), x, y, 0), x, y);
+}
+static void noting_step(ectx *e, const ex_node *red, lv acc[], lv noted, uint32_t nv, lv count, uint32_t lanes) {
+  ltype B = lt(ET_BOOL, lanes);
+  lv all = lb_get(&e->b, noted), first = 0;
+  for (uint32_t v = 0; v < nv; v++) {
+    e->r = 0, e->v = v;
+    e->count = v + 1 == nv ? count : 0;
+    lv x = schedule_step(e, red, 0, true, lanes), nan = lb_op(&e->b, OP_ISNAN, B, x, 0, 0);
+    lb_set(&e->b, acc[v], beyond(e, red, x, lb_get(&e->b, acc[v])));
+    if (first || v + 1 == nv) all = lb_op(&e->b, OP_OR, B, all, first ? lb_op(&e->b, OP_OR, B, first, nan, 0) : nan, 0), first = 0;
+    else first = nan;
+  }
+  lb_set(&e->b, noted, all);
+}
 static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
   if (from < vars->n) {
     lv i, at = lb_int(&e->b, 0);
@@ -97,6 +118,16 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     uint32_t nb = e->binds.n;
     if (from + 1 == vars->n && !e->lane_reduced && !pay && schedule_adds_loads(e, red)) at = group_loop(e, s, v, red, acc, mr, nv, count, lanes, vec);
     lv end = emit_size(e, sym_extent(e->c, v));
+    if (from + 1 == vars->n && v == e->window) {
+      for (int64_t k = 0, steps = sym_int_or(e->c, sym_extent(e->c, v), 0); k < steps; k++) {
+        emit_scope(e);
+        emit_bind(e, v, lb_int(&e->b, k));
+        red_loops(e, s, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
+        emit_unbind(e, nb);
+        emit_unscope(e);
+      }
+      return;
+    }
     bounded(e, v, &at, &end);
     lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->dot && e->dot->var == v ? 2 : 1), 0, &i);
     emit_scope(e);
@@ -110,6 +141,10 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
   fetch_step(e);
   if (e->dot) {
     dot_step(e, e->dot, acc, mr, nv);
+    return;
+  }
+  if (found && !pay) {
+    noting_step(e, red, acc, *found, nv, count, lanes);
     return;
   }
   for (uint32_t r = 0; r < mr; r++)
@@ -250,6 +285,8 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
           pay[k] = lb_reg(&e->b, lb_const(&e->b, lt(ET_I64, al), (scalar){.i = 0}));
           found[k] = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));
         }
+      bool notes = notes_nan(n, &root);
+      if (notes) found = NEW(e->a, lv), *found = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));
       uint32_t nc = e->ranges.n;
       bool conditional = open_condition(e, &root);
       if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, pay, found, lanes);
@@ -257,8 +294,9 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
         prepare_rows(e, n, i, mr);
         fetch_ahead(e, n, i, row);
         e->dot = dot_of(n, i, 0);
+        e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
-        e->ahead.ptr = 0, e->rows = NULL, e->dot = NULL;
+        e->ahead.ptr = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
       }
       if (conditional) {
         emit_unscope(e);
@@ -270,8 +308,9 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
         e->lanes = 1;
       } else if (n->lane_reduced) {
         lv x = lb_get(&e->b, acc[0]);
-        for (uint32_t v = 1; v < anv - EK_PLANTED("schedule-sums"); v++) x = lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[v]), 0);
+        for (uint32_t v = 1; v < anv - EK_PLANTED("schedule-sums"); v++) x = notes ? beyond(e, &root, x, lb_get(&e->b, acc[v])) : lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[v]), 0);
         x = al > 1 ? lb_hreduce(&e->b, (rop)root.op, x) : x;
+        if (notes) x = lb_op(&e->b, OP_SEL, lt(at, 1), al > 1 ? lb_hreduce(&e->b, RED_ANY, lb_get(&e->b, *found)) : lb_get(&e->b, *found), lb_const(&e->b, lt(at, 1), (scalar){.f = NAN}), x);
         regs[0] = at != st ? lb_op(&e->b, OP_CAST, lt(st, 1), x, 0, 0) : x;
         e->lanes = 1;
       } else {

@@ -24,6 +24,7 @@ typedef struct nest {
   uint32_t mr, nv;
   bool lane_reduced, lane_outer;
   u32vec *reds;          /* per stage: its reduction variables in loop order, without a reduced lane */
+  atom *windows;         /* per stage: the last of its reduction variables, if neighbouring rows read the same vectors at other values of it: its steps stand one after the other, so that they share these; or 0 */
   atom panel;            /* variable that numbers lane tiles (lane_outer) */
   sz npanels;
   VEC(packload) packs;

@@ -85,7 +85,8 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
 
 /* ---- panels come from far ----
  * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over this one, a part for each block of rows, so that memory works while the multipliers do. What a run-time operand
- * will have copied into the next panel lies a line or some at each point of the sum: a block of rows fetches one line of each point. Not where these lie 4096 bytes apart: they would drive one another out. */
+ * will have copied into the next panel lies a line or some at each point of the sum: a block of rows fetches one line of each point. Not where these lie 4096 bytes apart: they would drive one another out.
+ * The constants of a window that slides are a few lines, and what is written out step by step should not be interrupted. */
 static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   sz idx[MAX_RANK];
   if (k->constant || !n->panel || !emit_plain(e, k->load, idx)) return false;
@@ -123,7 +124,7 @@ static lv block_of(ectx *e, const nest *n, lv row, int64_t *blocks) {
   return lb_op(&e->b, OP_MOD, i64, at, lb_int(&e->b, OPEN_BLOCKS), 0);
 }
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
-  for (uint32_t i = 0; i < n->packs.n; i++) {
+  for (uint32_t i = 0; i < n->packs.n && !n->windows[stage]; i++) {
     const packload *k = &n->packs.v[i];
     if (k->stage == stage && n->lane_outer && row && fetch_source(e, n, k, row)) continue;
     int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, blocks;

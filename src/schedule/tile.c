@@ -128,6 +128,23 @@ static bool places_in_order(ectx *e, const ex_node *red) { /* of equal values th
   return p && sym_linear(e->c, p, red->args[0], &coef, &rest) && sym_ge0(e->c, sym_addi(e->c, coef, -1)) && !address_uses(e, rest, red->args[0]);
 }
 
+bool address_slides(ectx *e, sz address, atom row, atom red, int64_t most) {
+  int64_t step = address_coef(e, address, row), q = address_coef(e, address, red), ext = emit_extent(e->c, sym_extent(e->c, red), INT64_MAX);
+  return step > 0 && q > 0 && step % q == 0 && step / q < ext && ext <= most;
+}
+/* Does what a row of results reads and writes, over all lanes, stay in the nearest cache until the next row? A window's lines are read again there; a panel at a time they would lie on few of its sets. */
+static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *red, int64_t lanes, int64_t rows) {
+  int64_t bytes = 0;
+  for (uint32_t i = 0; i < acc->n; i++) {
+    const access *a = &acc->v[i];
+    int64_t lines = 1, row = address_coef(e, a->address, ch->row);
+    if ((!a->leader && !a->store) || row == 0 || address_coef(e, a->address, ch->lane) == 0) continue;
+    for (uint32_t r = 0; r < red->n && !a->store; r++)
+      if (address_coef(e, a->address, red->v[r]) > row) lines *= emit_extent(e->c, sym_extent(e->c, red->v[r]), 1);
+    bytes += lines * a->bytes;
+  }
+  return e->p->t->l1 && lanes > 0 && bytes * min64(rows, 1 << 20) * min64(lanes, 1 << 20) <= (int64_t)e->p->t->l1;
+}
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red) {
   choice ch = {.mr = 1, .nv = 1};
   ctx *c = e->c;
@@ -198,21 +215,23 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   }
   /* rows: the lane operand must not depend on them */
   int64_t rext = 0, rstride = 0;
-  if (reduces)
+  for (int windows = 0; windows < 2 && reduces && !ch.row; windows++) /* or neighbouring rows share a factor of all lanes, and in a window vectors, too */
     for (uint32_t d = 0; d < domain->n; d++) {
       atom v = domain->v[d];
       if (v == ch.lane) continue;
-      bool shares = false, bad = false;
+      bool shares = false, bad = false, slides = false, factor = false;
       int64_t stride = 0;
       for (uint32_t i = 0; i < acc->n; i++) {
         access *a = &acc->v[i];
         if (!a->leader) continue;
         int64_t q = address_coef(e, a->address, v), ql = address_coef(e, a->address, ch.lane);
         if (ql != 0 && q == 0) shares = true;
+        factor |= ql == 0 && q == 0 && a->load;
+        for (uint32_t r = 0; r < red->n && windows && ql > 0; r++) slides |= address_slides(e, a->address, v, red->v[r], WINDOW_STEPS);
         if (q == INT64_MIN) bad = true;
         if (q > 0) stride = min64(q, INT64_C(1) << 40) * a->bytes;
       }
-      if (!shares || bad) continue;
+      if ((!shares && !(slides && factor)) || bad) continue;
       int64_t ext = emit_extent(c, sym_extent(c, v), 6); /* a symbolic size may be 1: a known one of some length is better */
       /* the largest; of equals the one with the smaller stride */
       if (ext > rext || (ext == rext && stride < rstride)) {
@@ -263,6 +282,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         ch.nv = nv;
       }
     }
-  ch.lane_outer = !stencil;
+  ch.lane_outer = !stencil || !row_stays(e, acc, &ch, red, lext, rext);
+  for (uint32_t i = 0; i < acc->n && stencil; i++) /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that several rows read */
+    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) == 0) ch.lane_load = acc->v[i].load;
   return ch;
 }

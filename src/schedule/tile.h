@@ -11,6 +11,8 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var); /
 void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out); /* addresses resolved under the current bindings; register-held members left out */
 /* coefficient of var in an address: 0 absent, 1.., or INT64_MIN when not linear or not constant */
 int64_t address_coef(ectx *e, sz address, atom var);
+enum { WINDOW_STEPS = 16 };
+bool address_slides(ectx *e, sz address, atom row, atom red, int64_t most); /* a step of row is a step of red, or a few: a window that slides, of `most` places at most */
 bool value_uses(ectx *e, ex x, atom var);
 bool value_reduces(ectx *e, ex x);                      /* is there a reduction in it? */
 bool address_uses(ectx *e, sz address, atom var);       /* also inside the data it reads */

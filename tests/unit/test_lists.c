@@ -142,7 +142,7 @@ static void test_strings(void **state) {
 static void test_ml(void **state) {
   (void)state;
 #define ROWS "const x: f32[3, 2] = [3, 1, 3, 5, 4, 2]\n"
-  gives(G(ROWS "const r: i64[1] = [0]\nconst f: i64[2] = [1, 0]\nconst s: f32[2] = [2, 3]\nconst m: i64[2] = [1, 0]\nconst yes: i64[2] = [2, 3]\nconst no: i64[2] = [1, 4]\nconst q: i64[2] = [0, 0]\n"
+  gives(G(ROWS "const r: i64[1] = [0]\nconst f: i64[5] = [1, 0, 0, 0, 0]\nconst s: f32[5] = [2, 3, 0, 0, 0]\nconst m: i64[5] = [1, 0, 0, 0, 0]\nconst yes: i64[5] = [2, 3, 2, 3, 4]\nconst no: i64[5] = [1, 4, 2, 3, 4]\nconst q: i64[5] = [0, 0, 0, 0, 0]\n"
                "const w: f32[3, 1] = [10, 20, 30]\nconst b: f32[1] = [0.5]\ny = einkorn::TreeScores(x, r, f, s, m, yes, no, q, w, b) {depth = 2} \"t\"\noutput y\n"),
         NULL, 0, "y: 10.5 20.5 30.5");
   gives(G(ROWS "y, z = \"ai.onnx.ml\"::LinearClassifier(x) {coefficients = floats [1, 0, 0, 1], classlabels_strings = strings [\"left\", \"right\"]} \"l\"\noutput y\noutput z\n"), NULL, 0,

@@ -406,7 +406,7 @@ static void expansions(void **state) {
   assert_string_equal(scores->op, "TreeScores");
   assert_string_equal(r->nodes.v[1]->op, "TreeTargets");
   assert_int_equal(node_attr(scores, "depth")->i, 2);
-  static const int64_t want_yes[] = {2, 3}, want_no[] = {1, 4}; /* leaves follow the two inner nodes */
+  static const int64_t want_yes[] = {2, 3, 2, 3, 4}, want_no[] = {1, 4, 2, 3, 4}; /* leaves follow the two inner nodes, and go nowhere */
   assert_memory_equal(scores->in.v[5]->data->data, want_yes, sizeof want_yes);
   assert_memory_equal(scores->in.v[6]->data->data, want_no, sizeof want_no);
   g = graph_of(a, "x:1:N,2", "y"), n = tree_of(a, 0);

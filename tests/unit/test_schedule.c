@@ -271,6 +271,47 @@ static const example examples[] = {
      "stage h: f32 [t, j<512] scan s1 out = tanh(x[t, j] + (load z[t - 1, j] else 0.5))\n"
      "stage z: f32 [t, j1<512] scan s1 = sum[k<512] 0.01 * h[t, k] * r[k, j1]\n"
      "output h \"h\"\n"},
+    {"walks: each point on its own, until nothing moves any more; only the last step has room", "N=1; N=8; N=43; N=0",
+     "size N\n"
+     "scan s1 d<5\n"
+     "tensor x: f32[N, 4] input \"x\"\n"
+     "tensor start: i64[11] const [0, 6, 1, 2, 4, 3, 0, 5, 6, 1, 0]\n"
+     "tensor column: i64[7] const [0, 3, 2, 1, 0, 0, 0]\n"
+     "tensor yes: i64[7] const [1, 3, 5, 4, 4, 5, 6]\n"
+     "tensor no: i64[7] const [2, 4, 6, 6, 4, 5, 6]\n"
+     "stage k: i64 [d, n<N, r<11] scan s1 = x[n, {column[{(load k[d - 1, n, r] else start[r])}]}] > 0.1 ? yes[{(load k[d - 1, n, r] else start[r])}] : no[{(load k[d - 1, n, r] else start[r])}]\n"
+     "stage y: i64[n1<N, r1<11] out = k[4, n1, r1] * 2\n"
+     "output y \"y\"\n"},
+    {"walks that never rest: each step looks elsewhere; one point, of one variable, of none", "",
+     "scan s1 d<6\nscan s2 e<3\n"
+     "tensor t: i64[6, 9] const [3, 1, 4, 1, 5, 8, 2, 6, 5, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8, 7, 6, 5, 4, 3, 2, 1, 0, 1, 1, 2, 3, 5, 8, 0, 2, 4, 2, 7, 1, 8, 2, 8, 1, 8, 2, 0, 0, 1, 1, 2, 2, 3, 3, 4]\n"
+     "tensor i: i64[13] const [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 2, 4, 6]\n"
+     "stage k: i64 [d, a<13] scan s1 = t[d, {(load k[d - 1, a] else i[a])}]\n"
+     "stage l: i64 [e] scan s2 = t[e, {(load l[e - 1] else 3)}]\n"
+     "stage y: i64[b<13] out = k[5, b]\n"
+     "stage z: i64[] out = l[2]\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"the largest and the least along lanes: NaN wins, wherever it stands; rows without one; open and known lengths", "N=1; N=16; N=70; N=133",
+     "size N\n"
+     "tensor u: f32[5, N] input \"u\"\n"
+     "tensor v: f64[3, 97] input \"v\"\n"
+     "stage x: f32[p<5, q<N] out = #p == 1 and #q == #(N - 1) or #p == 2 and #q == 0 or #p == 4 and #q == 7 ? nan : u[p, q]\n"
+     "stage y: f32[a<5] out = max[k<N] x[a, k]\n"
+     "stage z: f32[b<5] out = min[l<N where #l != 3] x[b, l] * 2.0\n"
+     "stage w: f64[c<3] out = max[h<97] (#c == 1 and #h == 60 ? f64(nan) : v[c, h])\n"
+     "stage e: f32[d<5, f<N] out = exp(x[d, f])\n"
+     "output x \"x\"\noutput y \"y\"\noutput z \"z\"\noutput w \"w\"\noutput e \"e\"\n"},
+    {"windows that slide: rows share vectors, whatever the stride; along the lines of a picture where lanes are", "N=1 H=9; N=2 H=4",
+     "size N\nsize H\n"
+     "tensor x: f32[N, H, 19, 40] input \"x\"\n"
+     "tensor q: f32[6, 21, 37] input \"q\"\n"
+     "tensor w: f32[3, 3, 40] const @\n"
+     "tensor u: f32[6, 5, 2] const @\n"
+     "stage y: f32[n<N, o<H, p<19, c<40] out = sum[k<3, l<3] (load x[n, o + k - 1, p + l - 1, c] else 0.0) * w[k, l, c]\n"
+     "stage z: f32[n1<N, o1<H, p1<9, c1<40] out = sum[k1<3, l1<3] (load x[n1, o1 + k1 - 1, 2*p1 + l1, c1] else 0.0) * w[k1, l1, c1]\n"
+     "stage v: f32[a<6, b<21, d<37] out = sum[e<5, f<2] (load q[a, b + e - 2, d + 2*f - 1] else 0.0) * u[a, e, f]\n"
+     "stage m: f32[g<6, h<10, i<18] out = max[r<3, s<3] q[g, 2*h + r, 2*i + s]\n"
+     "output y \"y\"\noutput z \"z\"\noutput v \"v\"\noutput m \"m\"\n"},
     {"so far: sums, products backwards, without the place itself", "N=5; N=40",
      "size N\n"
      "tensor x: f32[3, N] input \"x\"\n"
