@@ -203,6 +203,7 @@ static bool read_dim(ctx *c, const char *text, dimfix *out) {
     diag_error(c, E_USAGE, NULL, "dimension '%s': %s is not between the least, %lld, and the most, %lld", text, d.value < 0 ? "nothing" : "the likely size", (long long)d.lo, (long long)d.hi);
     return false;
   }
+  if (d.lo == d.hi) d.value = d.lo;
   d.name = intern_n(c, text, (size_t)(eq - text));
   *out = d;
   return true;

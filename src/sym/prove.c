@@ -235,7 +235,14 @@ static void nonempty(search *k, sz e, path *at) {
     sz ext = sa(s, vars.v[i])->arg[0];
     int64_t lo, hi;
     sym_interval(s, ext, &lo, &hi);
-    if (lo < 1) add_fact(k, sym_addi(k->c, ext, -1), at);
+    if (lo >= 1) continue;
+    add_fact(k, sym_addi(k->c, ext, -1), at);
+    if (sp(s, ext)->n != 1) continue;
+    const smono *m = sm(s, sp(s, ext)->t[0].mono); /* of a product of sizes no factor is 0 */
+    for (uint32_t j = 0; j < m->n && m->deg > 1; j++) {
+      sym_interval(s, sa(s, m->a[j])->self, &lo, &hi);
+      if (lo == 0) add_fact(k, sym_addi(k->c, sa(s, m->a[j])->self, -1), at);
+    }
   }
 }
 /* context: an expression whose variables are in use besides those of e; or e itself */
