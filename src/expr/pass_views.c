@@ -7,6 +7,8 @@
  */
 #include "expr/pass.h"
 
+enum { REUSE = 16 };
+
 static bool is_view(pw *p, const stage *x) {
   if (!x->value || x->updates.n || x->scan) return false;
   ex_node n = *exn(p->m, x->value);
@@ -127,6 +129,29 @@ static ex resolve(pw *p, ex load, atom *sv, sz *si) {
   if (!is_view(p, x) && !is_formula(p, x)) return 0;
   return read_view(p, q, &l, sv, si);
 }
+/* Would a sum of products, which reads each element many times, compute a place that is no multiple of its variables each time? Then the view is better made once. */
+static bool read_often(pw *p, uint32_t s, ex before, ex after) {
+  emodule *m = p->m;
+  ctx *c = p->c;
+  const stage *x = xs(m, s);
+  ex_node l = *exn(m, before), n = *exn(m, after), red = *exn(m, x->value);
+  if (n.kind != EX_LOAD || red.kind != EX_REDUCE || red.op != RED_SUM || exn(m, red.body)->kind != EX_OP || exn(m, red.body)->op != OP_MUL) return false;
+  bool odd = false, again = false;
+  for (uint32_t i = 0; i < red.nargs; i++) {
+    sz coef, rest;
+    bool was = true, is = true;
+    for (uint32_t k = 0; k < l.nargs; k++) was = was && sym_linear(c, l.args[k], red.args[i], &coef, &rest);
+    for (uint32_t k = 0; k < n.nargs; k++) is = is && sym_linear(c, n.args[k], red.args[i], &coef, &rest);
+    odd |= was && !is;
+  }
+  for (uint32_t a = 0; a < x->naxes && odd; a++)
+    for (uint32_t d = 0; d < x->axes[a].n; d++) {
+      bool used = false;
+      for (uint32_t k = 0; k < l.nargs; k++) used |= sym_uses(c, l.args[k], x->axes[a].d[d].var);
+      again |= !used && sym_int_or(c, x->axes[a].d[d].extent, 0) >= REUSE;
+    }
+  return again;
+}
 bool pass_views(pw *p) {
   u32vec order = {0};
   bool any = false;
@@ -140,6 +165,7 @@ bool pass_views(pw *p) {
       sz inner = 0, si = 0;
       for (uint32_t k = 0; k < l->n; k++) {
         ex load = l->v[k], r = resolve(p, load, &sv, &si);
+        if (r && r != load && read_often(p, s, load, r)) continue;
         if (r && r != load) {
           if (!by) by = map_new(p->a);
           map_putu(by, load, r);

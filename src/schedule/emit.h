@@ -48,6 +48,7 @@ typedef struct ectx {
   struct { lv ptr, at; sz step; int64_t by, line; } ahead; /* constants to fetch while a reduction runs: `by` elements a step, from at + by * step; those of a cache line */
   const prepared *rows; /* NULL: none */
   const dotted *dot;    /* NULL: the sum goes point by point */
+  bool assumed;       /* sizes are simplified anew, under facts that hold in this branch only */
   lv back;            /* bool: this step of a recurrence goes through its constants from behind; 0: in no recurrence */
   memo_scope *memo;
   launch *l;          /* arguments are added to it as they are needed */

@@ -223,12 +223,12 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   /* rows: the lane operand must not depend on them */
-  int64_t rext = 0, rstride = 0;
+  int64_t rext = 0, rstride = 0, nearest = INT64_MAX;
   if (reduces)
     for (uint32_t d = 0; d < domain->n; d++) {
       atom v = domain->v[d];
       if (v == ch.lane) continue;
-      bool shares = false, bad = false;
+      bool shares = false, bad = false, far = false;
       int64_t stride = 0;
       for (uint32_t i = 0; i < acc->n; i++) {
         access *a = &acc->v[i];
@@ -237,14 +237,16 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (ql != 0 && q == 0) shares = true;
         if (q == INT64_MIN) bad = true;
         if (q > 0) stride = min64(q, INT64_C(1) << 40) * a->bytes;
+        if (q == INT64_MIN + 1) far = true;
       }
       if (!shares || bad) continue;
-      int64_t ext = emit_extent(c, sym_extent(c, v), 6); /* a symbolic size may be 1: a known one of some length is better */
+      int64_t ext = emit_extent(c, sym_extent(c, v), 4); /* a symbolic size may be 1: a known one of some length is better */
       /* the largest; of equals the one with the smaller stride */
-      if (ext > rext || (ext == rext && stride < rstride)) {
+      if (ext > rext || (ext == rext && (far ? INT64_MAX : stride) < nearest)) {
         ch.row = v;
         rext = ext;
         rstride = stride;
+        nearest = far ? INT64_MAX : stride;
       }
     }
   if (ch.row && !sym_is_int(c, sym_extent(c, ch.row), NULL)) rext = 1000;
