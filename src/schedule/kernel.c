@@ -101,7 +101,7 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       red = sym_mul(k->c, red, ext);
     }
     int64_t nr = (int64_t)n->nv * L;
-    pl = (packload){.load = a->load, .stage = a->stage, .off = sym_muli(k->c, off, nr), .elems = sym_muli(k->c, red, nr)};
+    pl = (packload){.load = a->load, .stage = a->stage, .off = sym_muli(k->c, off, nr), .elems = sym_muli(k->c, red, nr), .nr = nr};
     pl.ptr = kernel_scratch(k, (etype)exn(k->m, a->load)->type, pl.elems);
     vec_push(k->a, n->packs, pl);
   }
