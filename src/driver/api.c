@@ -226,8 +226,8 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
     diag_error(c, E_USAGE, NULL, "%d threads: 1 to 1024 are possible, or 0 for what the process may use", o.threads < 0 || o.threads > 1024 ? o.threads : o.compile_threads);
     return false;
   }
-  if (o.accuracy != EK_ACCURACY_DEFAULT && o.accuracy != EK_ACCURACY_STRICT) {
-    diag_error(c, E_USAGE, NULL, "accuracy %d: EK_ACCURACY_DEFAULT and EK_ACCURACY_STRICT are known", (int)o.accuracy);
+  if (o.accuracy != EK_ACCURACY_DEFAULT && o.accuracy != EK_ACCURACY_STRICT && o.accuracy != EK_ACCURACY_FAST) {
+    diag_error(c, E_USAGE, NULL, "accuracy %d: EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT and EK_ACCURACY_FAST are known", (int)o.accuracy);
     return false;
   }
   if (o.precision != EK_PRECISION_MODEL && o.precision != EK_PRECISION_BF16) {
@@ -236,6 +236,7 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
   }
   *out = (pipe_opts){.level = o.optimize,
                      .strict = o.accuracy == EK_ACCURACY_STRICT,
+                     .fast = o.accuracy == EK_ACCURACY_FAST,
                      .narrow = o.precision == EK_PRECISION_BF16,
                      .compile_threads = (uint32_t)default_threads(o.compile_threads),
                      .target = o.target,
