@@ -303,7 +303,7 @@ static void own_start(contest *t, bool cached, double *ms, double *memory) {
   for (uint32_t i = 0; i < k->dims.n; i++) vec_push(k->a, v, "--dim"), vec_push(k->a, v, k->dims.v[i]);
   for (uint32_t i = 0; i < k->ops.n; i++) vec_push(k->a, v, "--ops"), vec_push(k->a, v, k->ops.v[i]);
   if (k->target) vec_push(k->a, v, "--target"), vec_push(k->a, v, k->target);
-  if (k->accuracy) vec_push(k->a, v, "--accuracy"), vec_push(k->a, v, "strict");
+  if (k->accuracy) vec_push(k->a, v, "--accuracy"), vec_push(k->a, v, k->accuracy == EK_ACCURACY_FAST ? "fast" : "strict");
   if (k->precision) vec_push(k->a, v, "--precision"), vec_push(k->a, v, "bf16");
   if (k->codegen) vec_push(k->a, v, "--codegen"), vec_push(k->a, v, "llvm");
   if (!cached) vec_push(k->a, v, "--no-cache");

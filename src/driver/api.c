@@ -203,6 +203,7 @@ static bool read_dim(ctx *c, const char *text, dimfix *out) {
     diag_error(c, E_USAGE, NULL, "dimension '%s': %s is not between the least, %lld, and the most, %lld", text, d.value < 0 ? "nothing" : "the likely size", (long long)d.lo, (long long)d.hi);
     return false;
   }
+  if (d.lo == d.hi) d.value = d.lo;
   d.name = intern_n(c, text, (size_t)(eq - text));
   *out = d;
   return true;
@@ -225,8 +226,8 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
     diag_error(c, E_USAGE, NULL, "%d threads: 1 to 1024 are possible, or 0 for what the process may use", o.threads < 0 || o.threads > 1024 ? o.threads : o.compile_threads);
     return false;
   }
-  if (o.accuracy != EK_ACCURACY_DEFAULT && o.accuracy != EK_ACCURACY_STRICT) {
-    diag_error(c, E_USAGE, NULL, "accuracy %d: EK_ACCURACY_DEFAULT and EK_ACCURACY_STRICT are known", (int)o.accuracy);
+  if (o.accuracy != EK_ACCURACY_DEFAULT && o.accuracy != EK_ACCURACY_STRICT && o.accuracy != EK_ACCURACY_FAST) {
+    diag_error(c, E_USAGE, NULL, "accuracy %d: EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT and EK_ACCURACY_FAST are known", (int)o.accuracy);
     return false;
   }
   if (o.precision != EK_PRECISION_MODEL && o.precision != EK_PRECISION_BF16) {
@@ -239,6 +240,7 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
   }
   *out = (pipe_opts){.level = o.optimize,
                      .strict = o.accuracy == EK_ACCURACY_STRICT,
+                     .fast = o.accuracy == EK_ACCURACY_FAST,
                      .narrow = o.precision == EK_PRECISION_BF16,
                      .only_llvm = o.codegen == EK_CODEGEN_LLVM,
                      .compile_threads = (uint32_t)default_threads(o.compile_threads),

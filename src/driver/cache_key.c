@@ -91,7 +91,7 @@ const char *cache_key(ctx *c, const ek_model *m, const pipe_opts *o, uint8_t mod
   const target *t = target_get(c, o->target ? o->target : "host");
   if (!t || !t->here) return NULL;
   put_target(&b, t);
-  sb_fmt(&b, "\noptimise %d%s%s%s", o->level, o->strict ? " strict" : "", o->narrow ? " bf16" : "", o->only_llvm ? " llvm" : "");
+  sb_fmt(&b, "\noptimise %d%s%s%s", o->level, o->strict ? " strict" : o->fast ? " fast" : "", o->narrow ? " bf16" : "", o->only_llvm ? " llvm" : "");
   put_text(&b, "skip", o->skip);
 #ifdef EK_PLANTS
   put_text(&b, "planted", getenv("EK_PLANT"));

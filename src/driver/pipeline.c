@@ -196,6 +196,7 @@ bool pipe_program(pipeline *p) {
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
   double t1 = now_ms();
   if (go) {
+    p->s->l->fast = p->o.fast;
     p->p = program_build(p->s, p->g->name);
     if (!p->p || diag_errors(p->c)) ctx_unwind(p->c);
     go = ran(p, PL_PROGRAM, "program", true, now_ms() - t1);

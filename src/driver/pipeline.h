@@ -45,6 +45,7 @@ typedef struct pipe_opts {
   const char *skip;         /* expr passes left out, by name, with spaces between */
   bool verify;
   bool strict;              /* no pass that regroups sums beyond reassociation */
+  bool fast;                /* an error of 1e-3 of a tensor's largest value is as good */
   bool narrow;              /* products with constants may be of bf16 */
   bool only_llvm;           /* makes the code in this process */
   pass_ref stop_after, show_after;

@@ -8,6 +8,7 @@
  */
 #include "expr/pass.h"
 
+
 static bool is_view(pw *p, const stage *x) {
   if (!x->value || x->updates.n || x->scan) return false;
   ex_node n = *exn(p->m, x->value);

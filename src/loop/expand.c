@@ -268,7 +268,7 @@ static void copy_block(rebuild *r, uint32_t block) {
 #undef M
 }
 void loop_expand(lmodule *m, lfunc *f, bool (*native)(void *env, sop op, etype t), void *env) {
-  rebuild r = {.x = {.c = m->c, .native = native, .env = env}};
+  rebuild r = {.x = {.c = m->c, .native = native, .env = env, .fast = m->fast}};
   bool needed = false;
   for (uint32_t i = 1; i < f->insts.n && !needed; i++) {
     const linst *k = &f->insts.v[i];

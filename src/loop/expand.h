@@ -8,6 +8,7 @@ typedef struct xp {
   lbuild *b;
   bool (*native)(void *env, sop op, etype t);
   void *env;
+  bool fast; /* lmodule.fast */
 } xp;
 /* The operation in what the emitter has; may emit loops and branches. t: type of the result. */
 lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z);

@@ -1,6 +1,6 @@
 /* loop: explicit programs over memory. Loop nests, buffers, vector values, calls. Every emitter (LLVM, C, ...) reads only this level.
  *
- * A loop module is a list of functions. A *kernel* has the fixed C signature `void k(const int64_t *args, int64_t lo, int64_t hi, int64_t worker)`: it does the chunks lo..hi-1 of its parallel range; its parameters
+ * A loop module is a list of functions; in the text `fast` may stand before the first one: then exp, tanh and erf of f32 may err by 6e-5 of their value. A *kernel* has the fixed C signature `void k(const int64_t *args, int64_t lo, int64_t hi, int64_t worker)`: it does the chunks lo..hi-1 of its parallel range; its parameters
  * are read from args (one 64-bit slot each: a pointer or an integer). *main* functions run the program: they compute sizes, then call kernels; their signature is in runtime.h (`ek_rt_call`).
  * A kernel that uses `scratch` takes two more arguments after its parameters: the scratch area (ptr u8, 64-aligned) and the bytes per worker (a multiple of 64); worker w's part begins at area + w*bytes.
  * The parameters of a main function are fields of its call record, found by name: in.K and out.K (pointer to input or output K), in_dims, out_dims (ptr i64), arena, weights (ptr u8), threads, scratch, arena_bytes (i64),
@@ -75,7 +75,7 @@ typedef struct lfunc {
   arena *a;
   uint64_t scratch_bytes; /* per worker, when known at compile time */
 } lfunc;
-typedef struct lmodule { ctx *c; arena *a; VEC(lfunc *) funcs; } lmodule;
+typedef struct lmodule { ctx *c; arena *a; VEC(lfunc *) funcs; bool fast; /* functions of f32 may err by 6e-5 of their value */ } lmodule;
 
 /* ---- builder: appends to the current block; pure values are shared within their block scope (structural hashing) and simplified: constants fold, x+0, x*1, x*0 on integers ---- */
 typedef struct lbuild { lfunc *f; uint32_t block; struct lb_scope *scope; } lbuild;

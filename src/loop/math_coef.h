@@ -10,6 +10,9 @@ static const double tanh_32[] = {-0x1.555556p-2, 0x1.1110ecp-3, -0x1.ba09cep-5, 
 static const double erf_32[] = {0x1.20dd74p+0, -0x1.81273ep-2, 0x1.ce2d2p-4, -0x1.b7fbb4p-6, 0x1.5419f4p-8, -0x1.a485e8p-11, 0x1.4ae4c6p-14};
 static const double erfc_32[] = {0x1.06c282p-13, -0x1.21138p+0, -0x1.44b55ap-1, -0x1.b61d44p-4, 0x1.868994p-6, -0x1.b86ffap-9, 0x1.aad04p-14, 0x1.0dde26p-14, -0x1.a1d8acp-17, 0x1.a52fcep-21};
 static const double log_32[] = {0x1.555546p-2, -0x1.ffffeep-3, 0x1.99a4e2p-3, -0x1.55629ap-3, 0x1.233954p-3, -0x1.fb5282p-4, 0x1.e60866p-4, -0x1.e27ec2p-4, 0x1.1b5c52p-4};
+static const double exp_fast[] = {1, 1, 0x1.0006b6p-1, 0x1.571cacp-3, 0x1.522544p-5}; /* e^r, the first two exact, so that e^r - 1 is good near 0, too: 5.4e-6 */
+static const double erf_fast[] = {0x1.20dbc4p+0, -0x1.80b88ep-2, 0x1.c93758p-4, -0x1.a1124p-6, 0x1.1da81cp-8, -0x1.18e63cp-11, 0x1.70588ap-15, -0x1.1c8fb6p-19, 0x1.844ff2p-25}; /* erf(x)/x in x^2, x <= 3; as at 3 beyond: 3.5e-5 */
+static const double tanh_fast[] = {0x1.fff93p-1, 0x1.a3808ep-4, 0x1.5f9136p-11}, tanh_fast_below[] = {1, 0x1.bde1f6p-2, 0x1.a414ap-7}; /* tanh(x)/x as their quotient, in x^2, x <= 5; as at 5 beyond: 5.3e-5 */
 static const double exp_64[] = {0x1.0000000000001p-1, 0x1.5555555555556p-3, 0x1.5555555553b6cp-5,
     0x1.1111111110918p-7, 0x1.6c16c1794e1dcp-10, 0x1.a01a01a83ba17p-13, 0x1.a019b621f9d08p-16, 0x1.71de0be2b5e96p-19,
     0x1.2894f52583578p-22, 0x1.af3ce42b12b24p-26}; /* 2^-55.5 */

@@ -249,6 +249,7 @@ static void func(const lfunc *f, sbuf *b, bool bare) {
 void loop_print_func(const lfunc *f, sbuf *b) { func(f, b, false); }
 void loop_print(const lmodule *m, sbuf *b, const char *only) {
   bool first = true;
+  if (m->fast && !only) sb_put(b, "fast\n");
   for (uint32_t i = 0; i < m->funcs.n; i++) {
     if (only && strcmp(only, m->funcs.v[i]->name)) continue;
     if (!first) sb_putc(b, '\n');

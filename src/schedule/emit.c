@@ -87,7 +87,17 @@ static sz subst_atom(ctx *c, void *env, atom a) {
   binding *b = bound(e, a);
   return b ? b->subst : 0;
 }
+/* The same under the facts of this branch: as the formula was written, before chunks and merged loops make it hard to see through. */
+static sz built_anew(ctx *c, void *env, atom a) {
+  sz g[3];
+  uint32_t n = sym_args(c, a, g);
+  if (!n || sym_kind(c, a) == AT_VAR) return 0;
+  for (uint32_t i = 0; i < n; i++) g[i] = sym_subst(c, g[i], built_anew, env);
+  if (n == 3) return sym_sel(c, g[0], g[1], g[2]);
+  return sym_kind(c, a) == AT_DIV ? sym_div(c, g[0], g[1]) : sym_kind(c, a) == AT_MIN ? sym_min(c, g[0], g[1]) : sym_max(c, g[0], g[1]);
+}
 sz emit_resolve(ectx *e, sz x) {
+  if (e->assumed) x = sym_subst(e->c, x, built_anew, NULL);
   if (!e->substs) return x;
   for (int i = 0; i < 4; i++) { /* a substitution may name variables that are substituted themselves */
     sz y = sym_subst(e->c, x, subst_atom, e);

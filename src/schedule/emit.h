@@ -51,6 +51,7 @@ typedef struct ectx {
   const prepared *rows; /* NULL: none */
   atom window;          /* of the reduction: its steps are written out (nest.windows); 0: none */
   const dotted *dot;    /* NULL: the sum goes point by point */
+  bool assumed;       /* sizes are simplified anew, under facts that hold in this branch only */
   lv back;            /* bool: this step of a recurrence goes through its constants from behind; 0: in no recurrence */
   memo_scope *memo;
   launch *l;          /* arguments are added to it as they are needed */

@@ -44,6 +44,10 @@ static bool reads_at_point(kctx *k, uint32_t si, const u32vec *group) {
   return true;
 }
 
+void kernel_runs(kctx *k, const u32vec *vars) {
+  for (uint32_t i = 0; i < vars->n; i++) sym_push(k->c, sym_addi(k->c, sym_extent(k->c, vars->v[i]), -1));
+}
+
 /* ---- scratch ---- */
 static lv scratch_base(kctx *k) {
   if (k->scratch_ptr) return k->scratch_ptr;
@@ -97,7 +101,7 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       red = sym_mul(k->c, red, ext);
     }
     int64_t nr = (int64_t)n->nv * L;
-    pl = (packload){.load = a->load, .stage = a->stage, .off = sym_muli(k->c, off, nr), .elems = sym_muli(k->c, red, nr)};
+    pl = (packload){.load = a->load, .stage = a->stage, .off = sym_muli(k->c, off, nr), .elems = sym_muli(k->c, red, nr), .nr = nr};
     pl.ptr = kernel_scratch(k, (etype)exn(k->m, a->load)->type, pl.elems);
     vec_push(k->a, n->packs, pl);
   }
@@ -252,6 +256,7 @@ static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t 
 /* one launch; part: of a step of a recurrence, or NULL */
 static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, const scan_part *part, uint32_t kernel, uint32_t block, uint32_t item) {
   kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = p->l->a, .canon = canon};
+  uint32_t mark = sym_mark(k.c);
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(k.a, "k%u", p->launches.n), "");
   k.l = (launch){.func = f, .kernel = kernel, .block = block, .item = item, .chunks = sym_int(k.c, 1), .stages = *stages};
   k.cls = kernel != UINT32_MAX ? p->m->kernels.v[kernel].cls : 0;
@@ -296,6 +301,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   kernel_work(k.m, stages, &ops, &moved);
   if (part) ops /= (double)max64(1, sym_int_or(k.c, k.l.steps, 64));
   k.l.parallel = worth_threads(k.cls, ops, moved) && sym_int_or(k.c, k.l.chunks, 2) > 1;
+  sym_pop(k.c, mark);
   fill_first(p, stages, block, item);
   vec_push(k.a, p->launches, k.l);
   ctx_about(k.c, NULL);

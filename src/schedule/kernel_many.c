@@ -83,7 +83,7 @@ void kernel_group_nest(kctx *k, grp *g, atom block, lv blo, lv bhi) {
       if (n.outer.v[i].var == block) n.outer.v[i].lo = blo, n.outer.v[i].hi = bhi;
   }
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
-  nest_emit(e, &n);
+  kernel_emit(k, &n);
 }
 /* a placement inside the kernel, and its pieces */
 static void hand_placement(kctx *k, uint32_t si) {
@@ -137,6 +137,7 @@ static bool open_guard(kctx *k, const grp *g) {
 void kernel_many(kctx *k, grps *gs) {
   ectx *e = &k->e;
   ctx *c = k->c;
+  kernel_runs(k, &k->outer);
   /* One of the shared variables goes inside the nests, a block of its values at a time: the row variable of a contraction in here, else the variable over which the groups would run their lanes. */
   atom block = 0, strip = 0;
   for (uint32_t g = 0; g < gs->n && !block && k->p->level > 0 && k->cls != KC_BLOCKS; g++) {

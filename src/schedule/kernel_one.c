@@ -140,6 +140,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   u32vec domain = {0}, red = {0};
   kernel_domain(k, group->v[0], &domain);
   kernel_reduced(k, group->v[0], &red);
+  kernel_runs(k, &domain);
   bool reduces = exn(k->m, xs(k->m, group->v[0])->value)->kind == EX_REDUCE;
   if (k->p->level > 0) order_by_store(k, group, &domain);
   if (k->p->level > 0)
@@ -148,6 +149,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   group_accesses(e, group, k->stored, &acc);
   choice ch = {.mr = 1, .nv = 1};
   if (k->p->level > 0) ch = tile_choose(e, group, &acc, &domain, &red);
+  if (k->p->level > 0 && !ch.lane && !ch.row && domain.n > 1 && !sym_is_int(c, sym_extent(c, domain.v[domain.n - 1]), NULL)) ch.row = domain.v[domain.n - 1]; /* as a part of the chunk's number it would cost a division at each point */
   nest n = kernel_nest(k, group, &domain, ch, &acc);
   /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
    * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a thread gets at once are one range. */
@@ -211,7 +213,7 @@ void kernel_one(kctx *k, const u32vec *group) {
     kernel_prepare(k, &n);
   }
   fill_halos(k, group, &n, &point, together);
-  nest_emit(e, &n);
+  kernel_emit(k, &n);
   if (together) {
     emit_unscope(e);
     lb_end(&e->b);

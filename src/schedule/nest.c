@@ -378,7 +378,7 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     return;
   }
   lv hi = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), at = lo;
-  for (uint32_t mr = n->mr; mr > EK_PLANTED("schedule-open-rows"); mr = mr > 4 ? 4 : mr > 1 ? 1 : 0) { /* full tiles, then fours, then ones */
+  for (uint32_t mr = n->mr; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr, n->mr, n->nv)) {
     lv trips = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, hi, at), lb_int(&e->b, mr), 0);
     lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, mr));
     lb_for(&e->b, sym_name(e->c, n->row.var), at, stop, lb_int(&e->b, mr), 0, &i);
@@ -416,6 +416,41 @@ static void inner_rows(ectx *e, nest *n, void *arg) {
   lanearg *a = arg;
   row_tiles(e, n, a->lane, a->nv, a->count, a->lanes, a->looped);
 }
+/* The lanes of a panel that is not full, one by one: vectors along the innermost variable of the sum, if the operand's neighbours lie there, stored lanes apart. */
+static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
+  const u32vec *red = &n->reds[k->stage];
+  atom along = red->n ? red->v[red->n - 1] : 0;
+  const ex_node *load = exn(e->m, k->load);
+  const layout *lay = emit_layout(e, load->tensor);
+  sz idx[MAX_RANK];
+  lv x, lane;
+  uint32_t nb = e->binds.n;
+  if (!a->count || a->lanes < 2 || load->otherwise || !lay->known || sym_int_or(e->c, sym_extent(e->c, along), 1) % a->lanes) return false;
+  for (uint32_t i = 0; i < load->nargs; i++) idx[i] = emit_resolve(e, load->args[i]);
+  sz at = emit_address(e, lay, idx);
+  if (address_coef(e, at, along) != 1 || address_coef(e, at, n->lane.var) == INT64_MIN) return false;
+  lb_for(&e->b, "lane", lb_int(&e->b, 0), a->count, lb_int(&e->b, 1), 0, &lane);
+  emit_scope(e);
+  emit_bind(e, n->lane.var, lb_add(&e->b, a->lane, lane));
+  for (uint32_t j = 0; j < red->n; j++) {
+    lb_for(&e->b, sym_name(e->c, red->v[j]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, red->v[j])), lb_int(&e->b, red->v[j] == along ? a->lanes : 1), 0, &x);
+    emit_scope(e);
+    emit_bind_ex(e, (binding){.var = red->v[j], .base = x, .vec_step = red->v[j] == along ? a->lanes : 0, .lane = red->v[j] == along});
+  }
+  e->lane = along, e->lanes = a->lanes, e->count = 0;
+  emit_turn(e);
+  evalue v = emit_value(e, k->load);
+  lv to = lb_add(&e->b, emit_size(e, k->off), EK_PLANTED("schedule-panel-lanes") ? lb_int(&e->b, 0) : lane);
+  lb_store_ex(&e->b, k->ptr, to, emit_vec(e, v, (etype)load->type), 0, 0, lb_int(&e->b, k->nr), 0);
+  e->lane = n->lane.var, e->lanes = 1;
+  for (uint32_t j = 0; j < red->n + 1; j++) {
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+  emit_unbind(e, nb);
+  emit_turn(e);
+  return true;
+}
 /* copies this panel of a run-time operand into scratch, lanes innermost */
 static void pack_panel(ectx *e, nest *n, lanearg *a) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
@@ -423,6 +458,10 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
     if (k->constant) continue;
     uint32_t nb = e->binds.n, depth = 0, np = e->packs.n;
     e->packs.n = 0;
+    if (a->nv == 1 && pack_lanes(e, n, k, a)) {
+      e->packs.n = np;
+      continue;
+    }
     const u32vec *red = &n->reds[k->stage];
     for (uint32_t j = 0; j < red->n; j++, depth++) {
       lv x;

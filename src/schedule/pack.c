@@ -25,7 +25,7 @@ static int64_t point(const packing *k, int64_t p) {
   return at;
 }
 typedef uint32_t four __attribute__((vector_size(16)));
-static inline void transpose_four(uint8_t *dst, size_t dst_row, const uint8_t *src, size_t src_row) { /* 4 x 4 elements of 4 bytes */
+static inline void turn_four(uint8_t *dst, size_t dst_row, const uint8_t *src, size_t src_row) { /* 4 x 4 elements of 4 bytes */
   four r[4];
   for (int i = 0; i < 4; i++) memcpy(&r[i], src + (size_t)i * src_row, sizeof r[i]);
   four a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5), c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
@@ -45,7 +45,7 @@ static inline void strip(uint8_t *dst, const uint8_t *src, size_t size, int64_t 
   }
   int64_t i = 0;
   for (; size == 4 && lane_step > 0 && np % 4 == 0 && i + 4 <= n; i += 4)
-    for (int64_t p = 0; p < np; p += 4) transpose_four(dst + (p * nr + i) * 4, (size_t)nr * 4, src + (i * lane_step + p) * 4, (size_t)lane_step * 4);
+    for (int64_t p = 0; p < np; p += 4) turn_four(dst + (p * nr + i) * 4, (size_t)nr * 4, src + (i * lane_step + p) * 4, (size_t)lane_step * 4);
   for (; i < n; i++)
     for (int64_t p = 0; p < np; p++) memcpy(dst + (size_t)(p * nr + i) * size, src + (i * lane_step + p) * (int64_t)size, size);
 }

@@ -106,20 +106,47 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) { 
 enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so many multiply-adds of it */
 static const double PANEL_VECTOR = 0.5; /* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next (on Zen 5: ResNet-18 6 % faster) */
 static const double FAR_ROW[2] = {0.3, 0.5}; /* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
-/* Multiply-adds a cycle relative to the most: two a cycle, 8 under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.6 loads a cycle and half a cycle, measured on Zen 5 with tiles of
+enum { LATENCY = 8 };                   /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
+/* Multiply-adds a cycle relative to the most: two a cycle, LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.6 loads a cycle and half a cycle, measured on Zen 5 with tiles of
  * 7 to 14 ymm). */
 static double tile_speed(double mr, double nv) {
-  double cycles = mr * nv / 2, loads = (mr + nv + 1) / 1.6, least = loads > 4 ? loads : 4;
+  double cycles = mr * nv / 2, loads = (mr + nv + 1) / 1.6, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
   return cycles / ((cycles > least ? cycles : least) + 0.5);
 }
-static double tile_cost(int64_t rows, int64_t vecs, int64_t mr, int64_t nv) {
-  double cost = 0;
-  for (int a = 0; a < 2; a++)
-    for (int b = 0; b < 2; b++) {
-      int64_t tr = a ? (rows % mr ? 1 : 0) : rows / mr, tv = b ? (vecs % nv ? 1 : 0) : vecs / nv, m = a ? rows % mr : mr, v = b ? vecs % nv : nv;
-      if (tr && tv) cost += (double)(tr * tv) * (double)(m * v) / tile_speed((double)m, (double)v);
+/* The leaves for rows of an open number: full tiles, then such as just hide the time that a multiply-add takes, then single ones. */
+uint32_t tile_fewer(uint32_t mr, uint32_t full, uint32_t nv) {
+  uint32_t some = min64((LATENCY + nv - 1) / nv, (full + 1) / 2);
+  return mr == full && some > 1 && some < full ? some : mr > 1;
+}
+typedef struct shapes { uint32_t registers, max_mr, max_nv; int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ } shapes;
+typedef struct span { int64_t lo, hi; } span; /* a size between these */
+static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr, uint32_t nv) {
+  double cost = (rows >= k->fit[1] ? FAR_ROW[1] : rows >= k->fit[0] ? FAR_ROW[0] : 0) * (double)rows * (double)((vecs + nv - 1) / nv), far = nv > k->near ? k->again : 0;
+  for (uint32_t m = mr; m && rows; rows %= m, m = open_rows ? tile_fewer(m, mr, nv) : (uint32_t)rows) {
+    int64_t left = vecs, tr = rows / m;
+    for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) cost += (double)(tr * (left / v)) * ((double)(m * v) / tile_speed((double)m, (double)v) + far * (double)v);
+  }
+  return vecs % nv ? cost * 1.02 : cost; /* an edge leaf costs code */
+}
+/* The best shape for so many rows and vectors. Of open numbers: what a shape costs over the best one for these numbers, in the mean over numbers of every magnitude. */
+static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
+  enum { SAMPLES = 24 };
+  double lowest = 1e300, best[SAMPLES];
+  int64_t r[SAMPLES] = {max64(rows.lo, 1)}, l[SAMPLES] = {max64(vecs.lo, 1)}, most = r[0];
+  bool open_rows = rows.lo < rows.hi, open_lanes = vecs.lo < vecs.hi;
+  uint32_t n = 0, by = open_rows && open_lanes ? 4 : 2;
+  choice any = {.mr = 1, .nv = 1};
+  for (int64_t i = open_rows ? 1 : r[0]; i <= min64(r[0] > 1024 ? r[0] : 1024, rows.hi); i *= by)
+    for (int64_t j = open_lanes ? 1 : l[0]; j <= min64(l[0] > 64 ? l[0] : 64, vecs.hi) && n < SAMPLES && (open_rows || open_lanes); j *= by)
+      if ((i >= rows.lo || i * by > rows.hi) && (j >= vecs.lo || j * by > vecs.hi)) r[n] = most = i, l[n] = j, best[n] = choose_shape(k, (span){i, i}, (span){j, j}, &any), n++;
+  for (uint32_t mr = 1; mr <= k->max_mr; mr++)
+    for (uint32_t nv = 1; nv <= k->max_nv; nv++) {
+      if (mr * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0]) continue;
+      double cost = n ? 0 : tile_cost(k, r[0], l[0], false, false, mr, nv) * (r[0] % mr ? 1.02 : 1);
+      for (uint32_t i = 0; i < n; i++) cost += tile_cost(k, r[i], l[i], open_rows, open_lanes, mr, nv) / best[i];
+      if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch->mr * ch->nv)) lowest = cost, ch->mr = mr, ch->nv = nv;
     }
-  return cost;
+  return lowest;
 }
 
 static bool places_in_order(ectx *e, const ex_node *red) { /* of equal values the first (last) is the one with the least (greatest) payload */
@@ -214,12 +241,12 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   /* rows: the lane operand must not depend on them */
-  int64_t rext = 0, rstride = 0;
+  int64_t rext = 0, rstride = 0, nearest = INT64_MAX;
   for (int windows = 0; windows < 2 && reduces && !ch.row; windows++) /* or neighbouring rows share a factor of all lanes, and in a window vectors, too */
     for (uint32_t d = 0; d < domain->n; d++) {
       atom v = domain->v[d];
       if (v == ch.lane) continue;
-      bool shares = false, bad = false, slides = false, factor = false;
+      bool shares = false, bad = false, far = false, slides = false, factor = false;
       int64_t stride = 0;
       for (uint32_t i = 0; i < acc->n; i++) {
         access *a = &acc->v[i];
@@ -230,14 +257,16 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         for (uint32_t r = 0; r < red->n && windows && ql > 0; r++) slides |= address_slides(e, a->address, v, red->v[r], WINDOW_STEPS);
         if (q == INT64_MIN) bad = true;
         if (q > 0) stride = min64(q, INT64_C(1) << 40) * a->bytes;
+        if (q == INT64_MIN + 1) far = true;
       }
       if ((!shares && !(slides && factor)) || bad) continue;
-      int64_t ext = emit_extent(c, sym_extent(c, v), 6); /* a symbolic size may be 1: a known one of some length is better */
+      int64_t ext = emit_extent(c, sym_extent(c, v), 4); /* a symbolic size may be 1: a known one of some length is better */
       /* the largest; of equals the one with the smaller stride */
-      if (ext > rext || (ext == rext && stride < rstride)) {
+      if (ext > rext || (ext == rext && (far ? INT64_MAX : stride) < nearest)) {
         ch.row = v;
         rext = ext;
         rstride = stride;
+        nearest = far ? INT64_MAX : stride;
       }
     }
   if (ch.row && !sym_is_int(c, sym_extent(c, ch.row), NULL)) rext = 1000;
@@ -260,28 +289,19 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   bool stencil = false;
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) != 0) stencil = true;
-  double lowest = 1e300;
   uint32_t panel = 0, row = 0; /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes;
-  uint64_t all = (uint64_t)(min64(rext, 1 << 20) * steps) * row;
-  double far = t->l3 && all >= t->l3 / 2 ? FAR_ROW[1] : t->l2 && all >= t->l2 ? FAR_ROW[0] : 0;
-  uint32_t max_mr = rstride % 4096 == 0 && t->l1_ways ? t->l1_ways / (far > 0 ? 2 : 1) : 14;
-  for (uint32_t mr = 1; mr <= max_mr; mr++)
-    for (uint32_t nv = 1; nv <= (stencil ? 1 : 6); nv++) {
-      if (mr * nv + nv + 1 > R || mr > rext || nv > vecs) continue;
-      if (stencil && mr > 8) continue;
-      double cost = tile_cost(rext, vecs, mr, nv);
-      if (t->l1 && (uint64_t)(steps * nv * L) * panel > t->l1) cost += PANEL_VECTOR * (double)((rext + mr - 1) / mr) * (double)vecs * t->vector_bits / 512;
-      cost += far * (double)rext * (double)((vecs + nv - 1) / nv);
-      if (rext % mr) cost *= 1.02; /* an edge leaf costs code */
-      if (vecs % nv) cost *= 1.02;
-      if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch.mr * ch.nv)) {
-        lowest = cost;
-        ch.mr = mr;
-        ch.nv = nv;
-      }
-    }
+  shapes k = {.registers = R, .max_mr = 14, .max_nv = stencil ? 1 : 6, .again = PANEL_VECTOR * t->vector_bits / 512, .fit = {INT64_MAX, INT64_MAX}};
+  k.near = t->l1 ? (int64_t)t->l1 / max64(1, steps * L * panel) : 6;
+  if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
+  if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
+  if (rstride % 4096 == 0 && t->l1_ways) k.max_mr = t->l1_ways / (rext >= k.fit[0] ? 2 : 1);
+  if (stencil && k.max_mr > 8) k.max_mr = 8;
+  span rs = {rext, rext}, vs = {vecs, vecs};
+  if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
+  if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
+  choose_shape(&k, rs, vs, &ch);
   ch.lane_outer = !stencil || !row_stays(e, acc, &ch, red, lext, rext);
   for (uint32_t i = 0; i < acc->n && stencil; i++) /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that several rows read */
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) == 0) ch.lane_load = acc->v[i].load;

@@ -60,6 +60,11 @@ static void consequences(symtab *s, sz p, int depth, bool permanent) {
     if ((x->kind == AT_MIN && k > 0) || (x->kind == AT_MAX && k < 0)) {
       sz rest = sym_sub(c, p, sym_muli(c, x->self, k));
       for (int j = 0; j < 2; j++) out[j] = sym_add(c, rest, sym_muli(c, x->arg[j], k));
+    } else if (x->kind == AT_MIN || x->kind == AT_MAX) { /* one of the arms does it: the other one, if one cannot */
+      sz rest = sym_sub(c, p, sym_muli(c, x->self, k)), arm[2];
+      for (int j = 0; j < 2; j++) arm[j] = sym_add(c, rest, sym_muli(c, x->arg[j], k));
+      for (int j = 0; j < 2 && !s->overflowed; j++)
+        if (sym_interval(s, arm[j], &lo, &hi), hi < 0) out[0] = arm[1 - j];
     } else if (x->kind == AT_DIV && (k == 1 || k == -1)) {
       sym_interval(s, x->arg[1], &lo, &hi);
       if (lo < 1) continue;

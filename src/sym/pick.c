@@ -86,6 +86,12 @@ static int is_extremum(symtab *s, sz cond, sz a, sz b) {
   s->soft = outer, s->overflowed = before;
   return r;
 }
+static bool same_where(symtab *s, sz cond, sz a, sz b) { /* n == 1 ? 0 : i, for i < n */
+  uint32_t mark = sym_push(s->c, cond);
+  bool same = sym_eq(s->c, a, b);
+  sym_pop(s->c, mark);
+  return same;
+}
 sz sym_sel(ctx *c, sz cond, sz a, sz b) {
   symtab *s = sym_tab(c);
   if (a == b) return a;
@@ -100,7 +106,7 @@ sz sym_sel(ctx *c, sz cond, sz a, sz b) {
   else if (sym_lt(c, cond, sym_num(s, 0))) r = b;
   else {
     int x = is_extremum(s, cond, a, b);
-    r = x > 0 ? sym_max(c, a, b) : x < 0 ? sym_min(c, a, b) : sym_compound(s, AT_SEL, cond, a, b);
+    r = x > 0 ? sym_max(c, a, b) : x < 0 ? sym_min(c, a, b) : same_where(s, cond, a, b) ? b : sym_compound(s, AT_SEL, cond, a, b);
   }
   return built_put(s, M_SEL, cond, a, b, r);
 }

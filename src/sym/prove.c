@@ -159,14 +159,13 @@ static bool eliminate(search *k, sz p, atom a, path at) {
   int sg = sign_of(k, cf, at);
   if (!sg) return false;
   sz one = sym_num(s, 1);
-  if (x->kind == (sg > 0 ? AT_MIN : AT_MAX)) { /* for each arm, where this arm wins */
-    sz d = sym_sub(c, x->arg[0], x->arg[1]), nd = sym_neg(c, d);
-    if (failed(k)) return false;
+  if (x->kind == AT_MIN || x->kind == AT_MAX) {
     bool mx = x->kind == AT_MAX;
+    if (mx == (sg > 0)) /* any arm is a bound; so is their mean */
+      if (by_bound(k, cf, r, one, x->arg[0], at) || by_bound(k, cf, r, one, x->arg[1], at) || by_bound(k, cf, r, sym_num(s, 2), sym_add(c, x->arg[0], x->arg[1]), at)) return true;
+    sz d = sym_sub(c, x->arg[0], x->arg[1]), nd = sym_neg(c, d); /* for each arm, where this arm wins */
+    if (failed(k)) return false;
     if (with_fact(k, mx ? d : nd, sym_add(c, sym_mul(c, cf, x->arg[0]), r), at) && with_fact(k, mx ? nd : d, sym_add(c, sym_mul(c, cf, x->arg[1]), r), at)) return true;
-  } else if (x->kind == AT_MIN || x->kind == AT_MAX) { /* any arm is a bound; so is their mean */
-    if (by_bound(k, cf, r, one, x->arg[0], at) || by_bound(k, cf, r, one, x->arg[1], at)) return true;
-    if (by_bound(k, cf, r, sym_num(s, 2), sym_add(c, x->arg[0], x->arg[1]), at)) return true;
   } else if (x->kind == AT_DIV && by_floor(k, x, cf, r, sg, at)) return true;
   else if (x->kind == AT_VAR && by_bound(k, cf, r, one, sg > 0 ? sym_num(s, 0) : sym_addi(c, x->arg[0], -1), at)) return true;
   int64_t lo, hi;
@@ -235,7 +234,14 @@ static void nonempty(search *k, sz e, path *at) {
     sz ext = sa(s, vars.v[i])->arg[0];
     int64_t lo, hi;
     sym_interval(s, ext, &lo, &hi);
-    if (lo < 1) add_fact(k, sym_addi(k->c, ext, -1), at);
+    if (lo >= 1) continue;
+    add_fact(k, sym_addi(k->c, ext, -1), at);
+    if (sp(s, ext)->n != 1) continue;
+    const smono *m = sm(s, sp(s, ext)->t[0].mono); /* of a product of sizes no factor is 0 */
+    for (uint32_t j = 0; j < m->n && m->deg > 1; j++) {
+      sym_interval(s, sa(s, m->a[j])->self, &lo, &hi);
+      if (lo == 0) add_fact(k, sym_addi(k->c, sa(s, m->a[j])->self, -1), at);
+    }
   }
 }
 /* context: an expression whose variables are in use besides those of e; or e itself */

@@ -258,6 +258,12 @@ static void test_key(void **state) {
   assert_false(found(NULL, tiny, &o, NULL));
   assert_true(found(NULL, tiny, &o, NULL));
   o.target = NULL;
+  for (int a = EK_ACCURACY_STRICT; a <= EK_ACCURACY_FAST; a++) {
+    o.accuracy = (ek_accuracy)a;
+    assert_false(found(NULL, tiny, &o, NULL));
+    assert_true(found(NULL, tiny, &o, NULL));
+  }
+  o.accuracy = EK_ACCURACY_DEFAULT;
   char other[sizeof tiny];
   memcpy(other, tiny, sizeof tiny);
   *strstr(other, "4.0]") = '5';

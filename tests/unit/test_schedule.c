@@ -37,6 +37,23 @@ static const example examples[] = {
      "tensor w: f32[M, K] input \"w\"\n"
      "stage y: f32[a<N, c<M] out = sum[k<K] x[a, k] * w[c, k]\n"
      "output y \"y\"\n"},
+    {"product of run-time operands, one whose rows lie side by side: panels that are not full are packed lane by lane", "N=1 M=1; N=3 M=7; N=9 M=23; N=2 M=100",
+     "size N\nsize M\n"
+     "tensor x: f32[N, 2, 32] input \"x\"\n"
+     "tensor w: f32[M, 2, 32] input \"w\"\n"
+     "stage y: f32[a<N, c<M] out = sum[p<2, k<32] x[a, p, k] * w[c, p, k]\n"
+     "output y \"y\"\n"},
+    {"product with open rows: every number of them", "N=1; N=2; N=3; N=4; N=7; N=14; N=0",
+     "size N\n"
+     "tensor x: f32[N, 19] input \"x\"\n"
+     "tensor w: f32[19, 130] const @\n"
+     "stage y: f32[a<N, c<130] out = sum[k<19] x[a, k] * w[k, c]\n"
+     "output y \"y\"\n"},
+    {"reflected behind its end: rows longer than that, and others", "N=1 L=2; N=3 L=3; N=1 L=1; N=2 L=40; N=1 L=8; N=0 L=3",
+     "size N\nsize L\n"
+     "tensor x: f32[N, L] input \"x\"\n"
+     "stage y: f32[n<N, o<L + 7] out = x[n, (min(1 - L, L - 1) >= 0 ? 0 : L - max((o//max(1, 2*L - 2))*max(1, 2*L - 2) + L - o - 1, o + 1 - (o//max(1, 2*L - 2))*max(1, 2*L - 2) - L) - 1)]\n"
+     "output y \"y\"\n"},
     {"products of bf16: two points at a time where the machine can, one where their number is odd", "N=1; N=3",
      "size N\n"
      "tensor x: bf16[N, 29, 24] input \"x\"\n"

@@ -509,6 +509,16 @@ static void special_rules(void **state) {
   m = sym_push(c, sym_sub(c, h, I(c, 6)));
   PROVED(sym_ge0(c, sym_addi(c, q, -2)));
   sym_pop(c, m);
+  /* a reflection leaves what is inside where it is: n == 1 ? 0 : n - 1 - |i mod max(2n - 2, 1) - (n - 1)| */
+  sz last = sym_addi(c, n, -1), turn = sym_mod(c, i, sym_max(c, sym_muli(c, last, 2), I(c, 1))), off = sym_sub(c, turn, last);
+  PROVED(sym_lt(c, i, sym_max(c, sym_muli(c, last, 2), I(c, 1))));
+  SAME(sym_sel(c, sym_min(c, last, sym_neg(c, last)), I(c, 0), sym_sub(c, last, sym_max(c, off, sym_neg(c, off)))), i);
+  UNPROVED(sym_lt(c, sym_addi(c, i, 1), sym_max(c, sym_muli(c, last, 2), I(c, 1))));
+  /* the larger of two is large enough, and one of them is not: the other one is */
+  m = sym_push(c, sym_addi(c, sym_sub(c, sym_max(c, I(c, 1), sym_muli(c, last, 2)), n), -32));
+  PROVED(sym_ge0(c, sym_addi(c, n, -34)));
+  UNPROVED(sym_ge0(c, sym_addi(c, n, -35)));
+  sym_pop(c, m);
   /* 4: n != 1 and n >= 1 gives n >= 2 */
   sz p = size(c, "p");
   m = sym_push_ne(c, p, I(c, 1));
@@ -682,7 +692,9 @@ static void digits(void **state) {
   assert_true(sym_divmod(c, sym_add(c, sym_mul(c, N, GC), mix), GC, &q, &r, &v, &inner) && q == N && r == mix);
   SAME(sym_div(c, sym_add(c, sym_mul(c, N, GC), mix), GC), N);
   SAME(sym_mod(c, mix, C), ch);
-  sz sh = sym_var(c, "sh", GC);
+  sz sh = sym_var(c, "sh", GC); /* where it has a place, neither factor is 0 */
+  PROVED(sym_lt(c, sym_div(c, sh, C), G));
+  PROVED(sym_lt(c, sym_mod(c, sh, C), C));
   assert_false(sym_divmod(c, sh, C, &q, &r, &v, &inner));
   assert_true(v == at(c, sh) && inner == C);
   sz sh2 = sym_add(c, sym_mul(c, sym_var(c, "t", GC), I(c, 4)), sym_var(c, "u", I(c, 4)));

@@ -1,0 +1,73 @@
+/* Which nests are there in two versions?
+ *
+ * A quotient by an open size is a division at every place, and often it is 0 for all sizes but the smallest: the period of a reflection is longer than what is reflected. Then there are two versions of the nest behind one
+ * test of the sizes: one in which these quotients are known to be 0, with all that follows for the addresses, and one in general.
+ */
+#include "schedule/kernel_in.h"
+
+typedef struct vanishing { sz if_ge0[4]; uint32_t n; } vanishing;
+static bool large(void *env, atom a, int64_t *v) { /* any open size is */
+  ctx *c = env;
+  int64_t lo;
+  if (sym_kind(c, a) != AT_SYMBOL) return false;
+  sym_range(c, sym_of_atom(c, a), &lo, v);
+  *v = min64(*v, 1 << 20);
+  return true;
+}
+static void quotient(kctx *k, atom q, vanishing *out) {
+  ctx *c = k->c;
+  sz g[3], coef, rest;
+  u32vec vars = {0};
+  int64_t at;
+  sym_args(c, q, g);
+  if (sym_is_int(c, g[1], NULL) || sym_uses_kind(c, g[1], AT_VAR) || sym_uses_kind(c, g[0], AT_DATA) || sym_uses_kind(c, g[1], AT_DATA) || !sym_ge0(c, g[0])) return;
+  sym_atoms(c, g[0], AT_VAR, k->a, &vars);
+  for (uint32_t i = 0; i < vars.n; i++) { /* the greatest dividend */
+    if (!sym_linear(c, g[0], vars.v[i], &coef, &rest) || !sym_ge0(c, coef)) return;
+    g[0] = sym_add(c, rest, sym_mul(c, coef, sym_addi(c, sym_extent(c, vars.v[i]), -1)));
+  }
+  sz cond = sym_addi(c, sym_sub(c, g[1], g[0]), -1);
+  for (uint32_t i = 0; i < out->n; i++)
+    if (out->if_ge0[i] == cond) return;
+  if (vars.n && out->n < 4 && sym_eval(c, cond, large, c, &at) && at >= 0) out->if_ge0[out->n++] = cond;
+}
+static vanishing quotients(kctx *k, const u32vec *group) {
+  vanishing out = {0};
+  for (uint32_t i = 0; i < group->n; i++) {
+    u32vec loads = schedule_loads(k->p, group->v[i]), qs = {0};
+    for (uint32_t j = 0; j < loads.n; j++) {
+      const ex_node *n = exn(k->m, loads.v[j]);
+      for (uint32_t x = 0; x < n->nargs; x++) sym_atoms(k->c, n->args[x], AT_DIV, k->a, &qs);
+    }
+    for (uint32_t j = 0; j < qs.n; j++) quotient(k, qs.v[j], &out);
+  }
+  return out;
+}
+void kernel_emit(kctx *k, nest *n) {
+  ectx *e = &k->e;
+  vanishing v = k->p->level > 0 ? quotients(k, &n->stages) : (vanishing){0};
+  lv all = 0;
+  uint32_t mark = sym_mark(k->c);
+  for (uint32_t i = 0; i < v.n; i++) {
+    lv yes = lb_cmp(&e->b, OP_GE, emit_size(e, v.if_ge0[i]), lb_int(&e->b, EK_PLANTED("schedule-quotients") ? -1000 : 0));
+    all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, yes, 0) : yes;
+  }
+  if (all) {
+    lb_if(&e->b, all);
+    emit_scope(e);
+    for (uint32_t i = 0; i < v.n; i++) sym_push(k->c, v.if_ge0[i]);
+    e->assumed = true;
+    nest_emit(e, n);
+    e->assumed = false;
+    sym_pop(k->c, mark);
+    emit_unscope(e);
+    lb_else(&e->b);
+    emit_scope(e);
+    emit_turn(e);
+  }
+  nest_emit(e, n);
+  if (all) {
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+}
