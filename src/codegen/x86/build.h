@@ -102,6 +102,7 @@ void xg_splat(sel *e, lv v, const linst *i);
 void xg_iota(sel *e, lv v, const linst *i);
 /* cast.c */
 void xg_cast(sel *e, lv v, const linst *i);
+void xg_saturate(sel *e, lv v, const linst *i);
 /* memory.c */
 void xg_load(sel *e, lv v, const linst *i);
 void xg_store(sel *e, const linst *i);

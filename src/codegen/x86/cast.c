@@ -197,6 +197,67 @@ static void to_bools(sel *e, lv v, const linst *i, const shp *s) {
   }
   xg_result(e, v, 1, &all);
 }
+/* Clamps to the range of `to`, then converts; NaN gives 0. As codegen/llvm/op.c does it. */
+void xg_saturate(sel *e, lv v, const linst *i) {
+  ltype ty = li(e->f, i->a)->type;
+  etype to = (etype)i->type.elem;
+  shp s = xg_shape(e, ty);
+  bool u = et_kind(to) != K_INT, one = ty.lanes == 1;
+  unsigned bits = et_bits(to), mant = s.bytes == 8 ? 53 : 24, lanes = ty.lanes, n = s.n;
+  double above = ldexp(1, (int)bits - !u), lo = u ? 0 : -above;
+  bool exact = bits - !u <= mant, d = s.bytes == 8;
+  double hi = exact ? above - 1 : above - ldexp(1, (int)(bits - !u) - (int)mant);
+  vr p[PARTS], over[PARTS];
+  e->into[v] = 0;
+  if (to == ET_BOOL || (!exact && !e->avx512) || (one && bits == 64 && !e->avx512)) {
+    xg_refuse(e, "a saturating conversion");
+    return;
+  }
+  for (unsigned q = 0; q < n; q++) {
+    vr x = xg_part(e, i->a, q), a = xg_new(e, RV, s.vl), b = xg_new(e, RV, s.vl), c = b;
+    xg_emit(e, (mi){.op = d ? V_MAXPD : V_MAXPS, .vl = s.vl, .d = a, .a = x, .b = xg_splat_bits(e, bits_of(s.bytes, lo), s.bytes, s.vl)});
+    xg_emit(e, (mi){.op = d ? V_MINPD : V_MINPS, .vl = s.vl, .d = b, .a = a, .b = xg_splat_bits(e, bits_of(s.bytes, hi), s.bytes, s.vl)});
+    if (!u) { /* all ones where x is a number */
+      c = xg_new(e, RV, s.vl);
+      if (e->avx512) xg_emit(e, (mi){.op = V_LD, .vl = s.vl, .d = c, .b = b, .k = mask_of(e, s.bytes, s.vl, 7, x, x), .flags = F_ZERO});
+      else {
+        vr k = xg_new(e, RV, s.vl);
+        xg_emit(e, (mi){.op = d ? V_CMPPDV : V_CMPPSV, .vl = s.vl, .d = k, .a = x, .b = x, .imm = 7});
+        xg_emit(e, (mi){.op = V_ANDPS, .vl = s.vl, .d = c, .a = b, .b = k});
+      }
+      if (e->avx512 && d) e->r[e->at]->code.v[e->r[e->at]->code.n - 1].op = V_LDD;
+    }
+    if (!exact) over[q] = mask_of(e, s.bytes, s.vl, 0x1D, x, xg_splat_bits(e, bits_of(s.bytes, above), s.bytes, s.vl));
+    p[q] = c;
+  }
+  unsigned wide = bits < 32 ? 4 : bits / 8;
+  bool uw = u && bits >= 32;
+  unsigned op = wide == 4 ? (d ? (uw ? V_TPD2UDQ : V_TPD2DQ) : uw ? V_TPS2UDQ : V_TPS2DQ) : d ? (uw ? V_TPD2UQQ : V_TPD2QQ) : uw ? V_TPS2UQQ : V_TPS2QQ;
+  if (s.bytes == wide)
+    for (unsigned q = 0; q < n; q++) p[q] = v1(e, op, s.vl, p[q]);
+  else n = s.bytes < wide ? wider(e, p, lanes, s.bytes, wide, op) : narrower(e, p, lanes, s.bytes, wide, op, false, 0);
+  if (wide * 8 > bits) n = ints(e, p, lanes, n, wide, bits / 8, false);
+  if (!exact) { /* the largest where x is too large: masks of the lanes of the result's parts */
+    if (s.bytes != wide && !one) {
+      xg_refuse(e, "a saturating conversion to wider whole numbers");
+      return;
+    }
+    unsigned vl = s.bytes < wide && one ? VL128 : s.vl;
+    for (unsigned q = 0; q < n; q++) {
+      vr r = xg_new(e, RV, vl);
+      xg_emit(e, (mi){.op = wide == 8 ? V_BLENDMQ : V_BLENDMD, .vl = (uint8_t)vl, .d = r, .k = over[q], .a = p[q], .b = xg_splat_bits(e, u ? UINT64_MAX : UINT64_MAX >> (65 - bits), wide, vl)});
+      p[q] = r;
+    }
+  }
+  if (one) {
+    vr g = xg_new(e, RG, 0), w = xg_new(e, RG, 0);
+    xg_emit(e, (mi){.op = wide == 8 ? V_MOVQG : V_MOVDG, .d = g, .a = p[0]});
+    xg_emit(e, (mi){.op = bits == 64 ? G_MOV : bits == 32 ? (u ? G_ZX32 : G_SX32) : bits == 16 ? (u ? G_ZX16 : G_SX16) : u ? G_ZX8 : G_SX8, .d = w, .b = g});
+    p[0] = w, n = 1;
+  }
+  xg_result(e, v, n, p);
+  if (one && to == ET_I64) e->val[v].kind = VAL_FORM, e->val[v].f = xg_var(p[0]);
+}
 void xg_cast(sel *e, lv v, const linst *i) {
   ltype ty = li(e->f, i->a)->type;
   etype to = (etype)i->type.elem, from = (etype)ty.elem;

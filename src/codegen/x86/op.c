@@ -189,6 +189,7 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
     }
     return true;
   }
+  case OP_SAT: xg_saturate(e, v, i); return true;
   case OP_ISNAN: compare_floats(e, v, i, &s, UNORD); return true;
   case OP_EQ: compare_floats(e, v, i, &s, EQ); return true;
   case OP_NE: compare_floats(e, v, i, &s, NEQ); return true;
