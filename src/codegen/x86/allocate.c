@@ -16,6 +16,7 @@ typedef struct life {
   uint32_t slot;         /* 1 + slot */
   int8_t reg;            /* now, -1 */
   bool local, spilled, stored, unread;
+  uint8_t deep;          /* loops around its innermost use */
   double weight, blame; /* blame: what evictions during its life have cost in this walk */
 } life;
 typedef struct ra {
@@ -51,6 +52,7 @@ typedef struct look {
   uint32_t i, block;
   loop *stack;
   uint32_t n;
+  uint8_t deep;
   double w;
 } look;
 static void touch(look *k, vr v, bool def, bool early) {
@@ -62,6 +64,7 @@ static void touch(look *k, vr v, bool def, bool early) {
   if (l->block != k->block || l->defs > 1) l->local = false;
   if (at + def > l->end) l->end = at + def;
   l->weight += k->w;
+  if (k->deep > l->deep) l->deep = k->deep;
   for (uint32_t q = 0; q < k->n; q++)
     if (k->stack[q].from * 2 > l->start) {
       if (2 * k->stack[q].to + 2 > l->end) l->end = 2 * k->stack[q].to + 2;
@@ -95,7 +98,7 @@ static void lives(ra *r) {
       k->stack[k->n++] = (loop){i, last[m->imm]};
       if (++deep < 8) k->w *= 10;
     }
-    r->depth[i] = (uint8_t)(deep < 8 ? deep : 8);
+    k->deep = r->depth[i] = (uint8_t)(deep < 8 ? deep : 8);
     each(m, use_fn, k);
     if (m->d && (m->flags & F_RMW)) touch(k, m->d, false, m->flags & F_EARLY);
     if (m->d) touch(k, m->d, true, false);
@@ -215,8 +218,8 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
     w *= far >= NEVER - 1 ? 0 : l->spilled || l->stored || constant(r, r->owner[cls][best]) ? 1 : 2;
   }
   if (!r->l[v].spilled && !r->l[v].local && (!cheap || r->l[v].weight < r->l[cheap].weight - r->l[cheap].blame)) cheap = v;
-  if (cheap) r->l[cheap].blame += w;
-  if (best < 0 || (cheap && r->l[cheap].weight < r->l[cheap].blame)) {
+  if (cheap && r->l[cheap].deep <= r->depth[i]) r->l[cheap].blame += w;
+  if (best < 0 || (cheap && (r->l[cheap].weight < r->l[cheap].blame || r->l[cheap].weight < w))) {
     r->victim = cheap ? cheap : v;
     return -1;
   }
