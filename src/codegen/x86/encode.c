@@ -113,7 +113,7 @@ static void fused(asmb *s, const vdesc *o, const mi *i) {
     mi l = {.vl = i->vl};
     vector(s, &x86_vops[lane], x86_vops[lane].op, &l, d - 1, 0, in_mem(i->m), false);
     vector(s, o, op, i, d - 1, a - 1, in_reg(b), false);
-  } else if (d == c) {
+  } else if (d == c || EK_PLANTED("x86-encode")) {
     vector(s, o, op, i, d - 1, a - 1, of(b, i->m), false);
   } else if (!b) {
     if (d == a) {
@@ -181,7 +181,10 @@ static void mov_imm(asmb *s, vr d, int64_t v) {
     sb_putn(s->t, (const char *)&v, 8);
   }
 }
-static void lea(asmb *s, vr d, amem m) { rex_op(s, true, 0x8D, d - 1, in_mem(m), 0, false); }
+static void lea(asmb *s, vr d, amem m) {
+  if (m.kind == AM_ADDR && m.base && !m.index && !m.disp) mov(s, d, m.base);
+  else rex_op(s, true, 0x8D, d - 1, in_mem(m), 0, false);
+}
 static void group1(asmb *s, unsigned digit, vr d, int64_t v) { /* add or and sub xor cmp with an immediate */
   bool small = v >= -128 && v <= 127;
   rex_op(s, true, small ? 0x83 : 0x81, digit, in_reg(d), small ? 1 : 4, false);

@@ -31,6 +31,7 @@ static void minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y, lv from,
   vr m = xg_new(e, RV, s->vl);
   mi i = {.op = s->bytes == 8 ? (max ? V_MAXPD : V_MINPD) : max ? V_MAXPS : V_MINPS, .vl = s->vl, .d = m, .a = x, .b = y};
   if (!y) xg_operand(e, &i, from, q);
+  if (EK_PLANTED("x86-op")) i.d = d;
   xg_emit(e, i);
   if (!e->avx512 && s->bytes == 8) { /* blends by 32 bits do */
     vr k = xg_new(e, RV, s->vl);

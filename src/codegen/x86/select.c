@@ -253,7 +253,7 @@ static void emit_for(sel *e, lv v, const linst *i) {
     while (copies > 1 && copies * size > 4000) copies /= 2;
   }
   bool whole = trips > 0 && trips <= copies;
-  int64_t done = whole ? 0 : trips / copies * copies;
+  int64_t done = whole ? 0 : trips / copies * copies + EK_PLANTED("x86-select");
   if (!whole && copies > 1) from = rounds(e, v, i, from, copies, trips < 0);
   if (whole || (copies > 1 && trips > 0)) {
     for (int64_t k = done; k < trips; k++) {

@@ -159,7 +159,7 @@ vr xg_join(sel *e, vr *p, unsigned n, unsigned bytes) {
   vr r[2 * PARTS];
   memcpy(r, p, n * sizeof *p);
   for (; n > 1; n /= 2, bytes *= 2)
-    for (unsigned k = 0; k < n / 2; k++) {
+    for (unsigned k = EK_PLANTED("x86-value"); k < n / 2; k++) {
       unsigned vl = bytes == 32 ? VL512 : bytes == 16 ? VL256 : VL128;
       vr d = xg_new(e, RV, vl);
       if (bytes < 4) xg_refuse(e, "pieces of registers under 32 bits");
