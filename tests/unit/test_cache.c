@@ -257,7 +257,10 @@ static void test_key(void **state) {
   o.dims = NULL, o.target = "x86-64";
   assert_false(found(NULL, tiny, &o, NULL));
   assert_true(found(NULL, tiny, &o, NULL));
-  o.target = NULL;
+  o.target = NULL, o.codegen = EK_CODEGEN_LLVM;
+  assert_false(found(NULL, tiny, &o, NULL));
+  assert_true(found(NULL, tiny, &o, NULL));
+  o.codegen = EK_CODEGEN_AUTO;
   char other[sizeof tiny];
   memcpy(other, tiny, sizeof tiny);
   *strstr(other, "4.0]") = '5';

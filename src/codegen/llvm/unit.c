@@ -1,4 +1,5 @@
-/* How do the functions of a loop module become objects? One unit per different function: equal texts are compiled once, units on several threads, each with an LLVM context, module and target machine of its own.
+/* How do the functions of a loop module become objects? One unit per different function: equal texts are compiled once, units on several threads, each with an LLVM context, module and target machine
+ * of its own.
  *
  *   functions -> unique by hash -> (on any thread: cached object, or emit, passes, code) -> objects
  *

@@ -16,7 +16,8 @@ static bool active(sel *e, const linst *i, const shp *s, vr *out) {
     out[0] = xg_scalar_mask(e, xg_gpr(e, i->mask));
     have = true;
   } else if (i->mask) {
-    if (e->avx512) out[0] = xg_part(e, i->mask, 0);
+    if (e->avx512)
+      out[0] = xg_part(e, i->mask, 0);
     else
       for (unsigned q = 0; q < s->n; q++) out[q] = xg_part(e, i->mask, q);
     have = true;
@@ -95,27 +96,34 @@ static unsigned known_bytes(sel *e, const linst *i, shp *s) {
 static unsigned scalar_load(etype t) {
   bool u = et_kind(t) != K_INT;
   switch (et_bytes(t)) {
-  case 8: return G_LOAD64;
-  case 4: return u ? G_LOAD32U : G_LOAD32S;
-  case 2: return u ? G_LOAD16U : G_LOAD16S;
-  default: return u ? G_LOAD8U : G_LOAD8S;
+  case 8:
+    return G_LOAD64;
+  case 4:
+    return u ? G_LOAD32U : G_LOAD32S;
+  case 2:
+    return u ? G_LOAD16U : G_LOAD16S;
+  default:
+    return u ? G_LOAD8U : G_LOAD8S;
   }
 }
 /* ---- lanes anywhere: by vectors of indices in elements (of 64 bits), or of distances in bytes (of 32) that are the same for each part ---- */
 typedef struct spread {
-  vr base;       /* register, and what is added to it: */
+  vr base; /* register, and what is added to it: */
   int32_t disp;
   unsigned n, per, vl; /* index registers, lanes of one, their size */
   vr index[2 * PARTS];
-  bool wide;     /* 64-bit indices */
+  bool wide; /* 64-bit indices */
   uint8_t scale;
-  int64_t step;  /* bytes from one index register's lanes to the next's, where they share one */
+  int64_t step; /* bytes from one index register's lanes to the next's, where they share one */
 } spread;
 static vr lanes_mask(sel *e, bool masked, vr m, unsigned at) { /* it is used up */
   vr k = xg_new(e, RK, 0);
-  if (!masked) xg_emit(e, (mi){.op = V_KXNOR, .d = k});
-  else if (!at) xg_emit(e, (mi){.op = V_KMOVQ, .d = k, .b = m});
-  else xg_emit(e, (mi){.op = V_KSHR, .d = k, .b = m, .imm = at});
+  if (!masked)
+    xg_emit(e, (mi){.op = V_KXNOR, .d = k});
+  else if (!at)
+    xg_emit(e, (mi){.op = V_KMOVQ, .d = k, .b = m});
+  else
+    xg_emit(e, (mi){.op = V_KSHR, .d = k, .b = m, .imm = at});
   return k;
 }
 static bool spread_of(sel *e, const linst *i, const shp *s, spread *o) {
