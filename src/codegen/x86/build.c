@@ -54,7 +54,7 @@ static void put_term(form *f, vr v, int64_t c) {
   uint32_t i = 0;
   while (i < f->n && f->t[i].v < v) i++;
   if (i < f->n && f->t[i].v == v) {
-    f->t[i].c += c;
+    f->t[i].c = (int64_t)((uint64_t)f->t[i].c + (uint64_t)c);
     if (f->t[i].c) return;
     for (f->n--; i < f->n; i++) f->t[i] = f->t[i + 1];
     return;

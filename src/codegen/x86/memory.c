@@ -141,7 +141,7 @@ static bool spread_of(sel *e, const linst *i, const shp *s, spread *o) {
     return lanes >= 4;
   }
   form a = address(e, t, i->a, i->b), st = xg_form(e, i->stride);
-  if (!st.n && st.k >= 0 && st.k * s->bytes * s->per <= INT32_MAX) {
+  if (!st.n && st.k >= 0 && st.k <= INT32_MAX && st.k * s->bytes * s->per <= INT32_MAX) {
     int32_t lane[16];
     for (int l = 0; l < 16; l++) lane[l] = (int32_t)(st.k * s->bytes * l);
     *o = (spread){.n = s->n, .per = s->per, .vl = s->bytes == 8 && s->vl ? s->vl - 1u : s->vl, .scale = 1, .step = st.k * s->bytes * s->per};
