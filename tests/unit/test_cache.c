@@ -264,6 +264,10 @@ static void test_key(void **state) {
     assert_true(found(NULL, tiny, &o, NULL));
   }
   o.accuracy = EK_ACCURACY_DEFAULT;
+  o.codegen = EK_CODEGEN_LLVM;
+  assert_false(found(NULL, tiny, &o, NULL));
+  assert_true(found(NULL, tiny, &o, NULL));
+  o.codegen = EK_CODEGEN_AUTO;
   char other[sizeof tiny];
   memcpy(other, tiny, sizeof tiny);
   *strstr(other, "4.0]") = '5';

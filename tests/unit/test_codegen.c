@@ -4,7 +4,7 @@
 #include <time.h>
 
 static const char *const targets[] = {"host", "x86-64-v3", "x86-64", "x86-64"};
-enum { TARGETS = 3, AS_C = TARGETS, LEVELS = 2 }; /* AS_C: as C source, whose vectors are those of the last target */
+enum { TARGETS = 3, AS_C = TARGETS, LEVELS = 3, OWN = 2 }; /* AS_C: as C source, whose vectors are those of the last target. Levels 0 and 1 are LLVM's; OWN: by codegen/x86 where it can */
 typedef void (*build_fn)(lmodule *m, lfunc *f, lbuild *b, const target *t);
 /* Compiles the kernel for target ti, level l, and runs it. */
 static void run_on(int ti, int l, build_fn fn, const int64_t *args, int64_t chunks) {
@@ -16,7 +16,7 @@ static void run_on(int ti, int l, build_fn fn, const int64_t *args, int64_t chun
   fn(m, f, &b, target_get(c, targets[ti]));
   jit *j = NULL;
   void *lib = NULL;
-  ek_rt_kernel k = (ek_rt_kernel)(ti == AS_C ? kit_find_c(c, m, "k", &lib) : kit_find(c, m, targets[ti], l, "k", &j));
+  ek_rt_kernel k = (ek_rt_kernel)(ti == AS_C ? kit_find_c(c, m, "k", &lib) : kit_find_by(c, m, targets[ti], l > 0, l == OWN ? EK_CODE_AUTO : EK_CODE_LLVM, "k", &j));
   k(args, 0, chunks, 0);
   if (lib) dlclose(lib);
   jit_free(j);
@@ -332,7 +332,7 @@ static void test_program(void **s) {
       ctx *c = ctx_new();
       lmodule *m = program(c);
       jit *j = NULL;
-      ek_rt_main plan = (ek_rt_main)kit_find(c, m, "host", l, "plan", &j), run = (ek_rt_main)jit_find(j, "run");
+      ek_rt_main plan = (ek_rt_main)kit_find_by(c, m, "host", l > 0, l == OWN ? EK_CODE_OWN : EK_CODE_LLVM, "plan", &j), run = (ek_rt_main)jit_find(j, "run");
       assert_ptr_equal(jit_find(j, "double"), jit_find(j, "twice"));
       assert_null(jit_find(j, "thrice"));
       assert_int_equal(jit_get_stats(j).compiled, 3);

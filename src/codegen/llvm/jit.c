@@ -1,24 +1,27 @@
-/* How does a loop module become callable code in this process? What codegen/x86 can compile it does, LLVM the rest (unit.c). When that is nothing the objects are linked by codegen/image, and LLVM is not even loaded; else by
- * ORC. Names lead to symbols, symbols to addresses. */
+/* How does a loop module become callable code in this process? What codegen/x86 can compile it does, LLVM the rest (unit.c). When that is nothing the objects are linked by codegen/image, and LLVM is
+ * not even loaded; else by ORC. Names lead to symbols, symbols to addresses. */
 #include "codegen/image/image.h"
 #include "codegen/llvm/unit.h"
 #include "codegen/x86/x86.h"
 #include <string.h>
 
-typedef struct object { const char *symbol; bytes obj; } object;
+typedef struct object {
+  const char *symbol;
+  bytes obj;
+} object;
 struct jit {
   ctx *c;
   arena *a;
   target t;
   llvm_opts o;
-  bool resolved;   /* t is as em_target says */
+  bool resolved;       /* t is as em_target says */
   LLVMOrcLLJITRef orc; /* NULL: not needed so far */
   VEC(image *) images;
   VEC(object) objects; /* all */
-  map *symbols;    /* function name -> index into names */
+  map *symbols;        /* function name -> index into names */
   strvec names;
-  map *defined;    /* symbol -> 1 + index into objects */
-  map *placed;     /* symbol -> address, of those in images */
+  map *defined; /* symbol -> 1 + index into objects */
+  map *placed;  /* symbol -> address, of those in images */
   jit_stats stats;
 };
 
@@ -127,7 +130,12 @@ void jit_add(jit *j, const lmodule *m) {
   for (uint32_t i = 0; i < b->units.n; i++) /* symbols that an earlier module brought are there already */
     if (!map_gets(j->defined, b->units.v[i].symbol, &one)) vec_push(j->a, b->todo, i), vec_push(j->a, all, i);
   if (own) unit_own(b);
-  if (b->todo.n && j->o.codegen == EK_CODE_OWN) ctx_fail(c, E_TARGET, "code generation: function %s has %s", b->units.v[b->todo.v[0]].f->name, own ? b->units.v[b->todo.v[0]].refused : "another target");
+  if (b->todo.n && j->o.codegen == EK_CODE_OWN)
+    ctx_fail(c, E_TARGET, "code generation: there is %s in function %s", own ? b->units.v[b->todo.v[0]].refused : "another processor's code", b->units.v[b->todo.v[0]].f->name);
+  for (uint32_t i = 0; own && i < b->todo.n; i++) {
+    const unit *u = &b->units.v[b->todo.v[i]];
+    diag_add(c, D_INFO, E_OK, (srcpos){0}, NULL, "code: function %s is left to LLVM: there is %s in it", u->f->name, u->refused);
+  }
   if (b->todo.n) {
     resolve(j);
     b->t = j->t;

@@ -1,4 +1,5 @@
-/* How do the functions of a loop module become objects? One unit per different function: equal texts are compiled once, units on several threads, each with an LLVM context, module and target machine of its own.
+/* How do the functions of a loop module become objects? One unit per different function: equal texts are compiled once, units on several threads, each with an LLVM context, module and target machine
+ * of its own.
  *
  *   functions -> unique by hash -> (on any thread: cached object, or emit, passes, code) -> objects
  *
@@ -7,8 +8,6 @@
 #include "codegen/llvm/unit.h"
 #include "codegen/x86/x86.h"
 #include <string.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static const char *symbol_of(void *env, const char *func) {
   const unit *u = unit_of(env, func);
@@ -87,11 +86,6 @@ static void own(ctx *c, void *arg, uint32_t n) {
     if (b->o.cache_put) b->o.cache_put(b->o.cache, NULL, u->obj);
   }
   u->emit_ms = t1 - t0, u->code_ms = now_ms() - t1;
-  if (getenv("EK_X86")) fprintf(stderr, "x86 %s: %s %.2f ms expand %.2f\n", u->f->name, u->own ? "own" : u->refused, u->code_ms, u->emit_ms);
-  if (getenv("EK_X86D") && u->own) {
-    FILE *fo = fopen(arena_fmt(a, "%s/%s.o", getenv("EK_X86D"), u->f->name[0] == 107 && !u->f->name[1] ? u->symbol : u->f->name), "w");
-    fwrite(u->obj.p, 1, u->obj.n, fo), fclose(fo);
-  }
   arena_free(a);
 }
 void unit_own(batch *b) {

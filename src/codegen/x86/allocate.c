@@ -1,8 +1,8 @@
 /* Which machine register holds which value, and when? One walk over the code with an interval of life per value.
  *
- * Values that live in one straight piece of code (`local`) are evicted where registers run out: the one whose next use is furthest, into a stack slot, from which it comes back at that use. A value that lives across
- * branches keeps one register, or lives in memory altogether: which, is decided by the sum of its uses, each counted ten times more per loop around it; the walk then begins anew. Constants come back from where they
- * came from. In memory, a value is an operand of the instruction that uses it where that has room. */
+ * Values that live in one straight piece of code (`local`) are evicted where registers run out: the one whose next use is furthest, into a stack slot, from which it comes back at that use. A value
+ * that lives across branches keeps one register, or lives in memory altogether: which, is decided by the sum of its uses, each counted ten times more per loop around it; the walk then begins anew.
+ * Constants come back from where they came from. In memory, a value is an operand of the instruction that uses it where that has room. */
 #include "codegen/x86/build.h"
 #include <string.h>
 
@@ -13,22 +13,23 @@ typedef struct life {
   uint32_t uses, use_at; /* its part of the list of uses; the walk's place in it */
   uint32_t defs;
   uint32_t forbidden;
-  uint32_t slot;         /* 1 + slot */
-  int8_t reg;            /* now, -1 */
+  uint32_t slot; /* 1 + slot */
+  int8_t reg;    /* now, -1 */
   bool local, spilled, stored, unread;
+  uint8_t deep;         /* loops around its innermost use */
   double weight, blame; /* blame: what evictions during its life have cost in this walk */
 } life;
 typedef struct ra {
   x86_code *x;
   life *l;
-  uint32_t *use;         /* positions of instructions, by value */
+  uint32_t *use; /* positions of instructions, by value */
   VEC(uint32_t) block_of;
   vr owner[CLASSES][32];
   uint32_t clobber_n;
   mis out;
-  vr victim;             /* to be spilled before the next walk */
+  vr victim; /* to be spilled before the next walk */
   uint8_t *depth;
-  uint32_t used;         /* registers for integers, as bits */
+  uint32_t used; /* registers for integers, as bits */
 } ra;
 
 static void each(const mi *i, void (*fn)(void *env, vr v, const mi *i), void *env) {
@@ -45,23 +46,29 @@ static uint32_t clobbers(const mi *i) { /* integer registers */
 static bool ends_block(const mi *i) { return i->op == G_LABEL || i->op == G_JMP || i->op == G_JCC; }
 
 /* ---- lives ---- */
-typedef struct loop { uint32_t from, to; } loop;
+typedef struct loop {
+  uint32_t from, to;
+} loop;
 typedef struct look {
   ra *r;
   uint32_t i, block;
   loop *stack;
   uint32_t n;
+  uint8_t deep;
   double w;
 } look;
 static void touch(look *k, vr v, bool def, bool early) {
   life *l = &k->r->l[v];
   uint32_t at = 2 * k->i + (def ? 1 : early ? 2 : 1);
   if (l->start == NEVER) l->start = at, l->block = k->block, l->local = true;
-  if (def) l->defs++;
-  else l->uses++;
+  if (def)
+    l->defs++;
+  else
+    l->uses++;
   if (l->block != k->block || l->defs > 1) l->local = false;
   if (at + def > l->end) l->end = at + def;
   l->weight += k->w;
+  if (k->deep > l->deep) l->deep = k->deep;
   for (uint32_t q = 0; q < k->n; q++)
     if (k->stack[q].from * 2 > l->start) {
       if (2 * k->stack[q].to + 2 > l->end) l->end = 2 * k->stack[q].to + 2;
@@ -82,8 +89,10 @@ static void lives(ra *r) {
   uint32_t *label = NEWN(x->a, uint32_t, x->labels + 1), *last = NEWN(x->a, uint32_t, x->labels + 1);
   for (uint32_t i = 0; i < n; i++) {
     const mi *k = &x->code.v[i];
-    if (k->op == G_LABEL) label[k->imm] = i + 1;
-    else if ((k->op == G_JMP || k->op == G_JCC) && label[k->imm]) last[k->imm] = i;
+    if (k->op == G_LABEL)
+      label[k->imm] = i + 1;
+    else if ((k->op == G_JMP || k->op == G_JCC) && label[k->imm])
+      last[k->imm] = i;
   }
   look k_ = {.r = r, .stack = NEWN(x->a, loop, x->labels + 1), .w = 1}, *k = &k_;
   r->depth = NEWN(x->a, uint8_t, n + 1);
@@ -95,7 +104,7 @@ static void lives(ra *r) {
       k->stack[k->n++] = (loop){i, last[m->imm]};
       if (++deep < 8) k->w *= 10;
     }
-    r->depth[i] = (uint8_t)(deep < 8 ? deep : 8);
+    k->deep = r->depth[i] = (uint8_t)(deep < 8 ? deep : 8);
     each(m, use_fn, k);
     if (m->d && (m->flags & F_RMW)) touch(k, m->d, false, m->flags & F_EARLY);
     if (m->d) touch(k, m->d, true, false);
@@ -166,10 +175,14 @@ static void reload(ra *r, vr v, int reg) {
   static const uint16_t op[] = {G_LOAD64, V_LD, V_KMOVQ};
   const vinfo *i = &r->x->v.v[v];
   vr d = (vr)reg + 1;
-  if (i->zero) put(r, (mi){.op = V_PXORD, .d = d, .a = d, .b = d});
-  else if (i->is_imm) put(r, (mi){.op = G_MOV, .d = d, .imm = i->imm});
-  else if (i->pool) put(r, (mi){.op = (uint16_t)(i->pool_bcast == 4 ? V_BCSS : i->pool_bcast == 8 ? (i->vl ? V_BCSD : V_MOVDDUP) : V_LD), .vl = i->vl, .d = d, .m = {.kind = AM_POOL, .disp = (int32_t)i->pool - 1}});
-  else put(r, (mi){.op = op[i->cls], .vl = i->vl, .d = d, .m = slot_of(r, v)});
+  if (i->zero)
+    put(r, (mi){.op = V_PXORD, .d = d, .a = d, .b = d});
+  else if (i->is_imm)
+    put(r, (mi){.op = G_MOV, .d = d, .imm = i->imm});
+  else if (i->pool)
+    put(r, (mi){.op = (uint16_t)(i->pool_bcast == 4 ? V_BCSS : i->pool_bcast == 8 ? (i->vl ? V_BCSD : V_MOVDDUP) : V_LD), .vl = i->vl, .d = d, .m = {.kind = AM_POOL, .disp = (int32_t)i->pool - 1}});
+  else
+    put(r, (mi){.op = op[i->cls], .vl = i->vl, .d = d, .m = slot_of(r, v)});
 }
 static uint32_t registers(const ra *r, unsigned cls) { return cls == RG ? 0xFFEF : cls == RK ? 0xFE : r->x->avx512 ? UINT32_MAX : 0xFFFF; }
 static void drop(ra *r, unsigned cls, int reg) {
@@ -215,8 +228,8 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
     w *= far >= NEVER - 1 ? 0 : l->spilled || l->stored || constant(r, r->owner[cls][best]) ? 1 : 2;
   }
   if (!r->l[v].spilled && !r->l[v].local && (!cheap || r->l[v].weight < r->l[cheap].weight - r->l[cheap].blame)) cheap = v;
-  if (cheap) r->l[cheap].blame += w;
-  if (best < 0 || (cheap && r->l[cheap].weight < r->l[cheap].blame)) {
+  if (cheap && r->l[cheap].deep <= r->depth[i]) r->l[cheap].blame += w;
+  if (best < 0 || (cheap && (r->l[cheap].weight < r->l[cheap].blame || r->l[cheap].weight < w))) {
     r->victim = cheap ? cheap : v;
     return -1;
   }
@@ -225,7 +238,7 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
   drop(r, cls, best);
   hint = best;
 found:
-  r->owner[cls][hint] = v;
+  if (!EK_PLANTED("x86-allocate")) r->owner[cls][hint] = v;
   r->l[v].reg = (int8_t)hint;
   if (cls == RG) r->used |= 1u << hint;
   return hint;
@@ -234,11 +247,56 @@ found:
 /* ---- memory in place of a register ---- */
 bool xg_can_broadcast(unsigned op, unsigned bytes) {
   switch (op) {
-  case V_ADDPS: case V_SUBPS: case V_MULPS: case V_DIVPS: case V_MINPS: case V_MAXPS: case V_FMAPS: case V_FNMAPS: case V_CMPPSK: case V_PADDD: case V_PSUBD: case V_PMULD: case V_PANDD: case V_PORD: case V_PXORD: case V_PMINSD:
-  case V_PMAXSD: case V_PMINUD: case V_PMAXUD: case V_SCALEFPS: case V_ANDPS: case V_ANDNPS: case V_ORPS: case V_XORPS: case V_BLENDMD: case V_CMPDK: case V_CMPUDK: return bytes == 4;
-  case V_ADDPD: case V_SUBPD: case V_MULPD: case V_DIVPD: case V_MINPD: case V_MAXPD: case V_FMAPD: case V_FNMAPD: case V_CMPPDK: case V_PADDQ: case V_PSUBQ: case V_PMULQ: case V_PANDQ: case V_PMINSQ: case V_PMAXSQ: case V_SCALEFPD:
-  case V_BLENDMQ: case V_CMPQK: case V_CMPUQK: return bytes == 8;
-  default: return false;
+  case V_ADDPS:
+  case V_SUBPS:
+  case V_MULPS:
+  case V_DIVPS:
+  case V_MINPS:
+  case V_MAXPS:
+  case V_FMAPS:
+  case V_FNMAPS:
+  case V_CMPPSK:
+  case V_PADDD:
+  case V_PSUBD:
+  case V_PMULD:
+  case V_PANDD:
+  case V_PORD:
+  case V_PXORD:
+  case V_PMINSD:
+  case V_PMAXSD:
+  case V_PMINUD:
+  case V_PMAXUD:
+  case V_SCALEFPS:
+  case V_ANDPS:
+  case V_ANDNPS:
+  case V_ORPS:
+  case V_XORPS:
+  case V_BLENDMD:
+  case V_CMPDK:
+  case V_CMPUDK:
+    return bytes == 4;
+  case V_ADDPD:
+  case V_SUBPD:
+  case V_MULPD:
+  case V_DIVPD:
+  case V_MINPD:
+  case V_MAXPD:
+  case V_FMAPD:
+  case V_FNMAPD:
+  case V_CMPPDK:
+  case V_PADDQ:
+  case V_PSUBQ:
+  case V_PMULQ:
+  case V_PANDQ:
+  case V_PMINSQ:
+  case V_PMAXSQ:
+  case V_SCALEFPD:
+  case V_BLENDMQ:
+  case V_CMPQK:
+  case V_CMPUQK:
+    return bytes == 8;
+  default:
+    return false;
   }
 }
 static bool fold(ra *r, mi *i, vr *at) { /* *at: one of i's operands */
@@ -324,13 +382,16 @@ static bool one(ra *r, uint32_t n) {
   for (uint32_t q = 0; q < k; q++)
     if (src[q] && at[q]) *at[q] = (vr)r->l[src[q]].reg + 1;
   int hint = -1;
-  if (i.op == G_ARG) hint = (int)i.imm;
+  if (i.op == G_ARG)
+    hint = (int)i.imm;
   else if (d && i.op < V_COUNT && x86_vops[i.op].shape == S_FMA) { /* the one that dies */
     vr order[3] = {r->x->code.v[n].c, r->x->code.v[n].a, r->x->code.v[n].b};
     for (int q = 2; q >= 0; q--)
       if (order[q] && r->l[order[q]].reg >= 0 && r->l[order[q]].end <= 2 * n + 1) hint = r->l[order[q]].reg;
-  } else if (d && (i.op == G_MOV || i.op == V_MOVV) && i.b) hint = (int)i.b - 1;
-  else if (d && i.op > G_MOV && i.a) hint = (int)i.a - 1;
+  } else if (d && (i.op == G_MOV || i.op == V_MOVV) && i.b)
+    hint = (int)i.b - 1;
+  else if (d && i.op > G_MOV && i.a)
+    hint = (int)i.a - 1;
   expire(r, 2 * n + 1);
   for (int q = 0; q < 32 && lost; q++) {
     if ((lost >> q & 1) && r->owner[RG][q]) drop(r, RG, q); /* only copies of what is in memory */

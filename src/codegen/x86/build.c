@@ -1,7 +1,7 @@
 /* Where does code go, and what is an address? Regions, constants, and sums of registers that become addresses.
  *
- * An address is a constant and multiples of registers, each of which belongs to a region. The constant is the displacement; the index of the loop around is the index register, itself where its factor is 1, 2, 4 or 8,
- * else a register that grows by factor * step a round; all the rest is one base register, made in front of the loop, by the same rule there. Equal rests share a register. */
+ * An address is a constant and multiples of registers, each of which belongs to a region. The constant is the displacement; the index of the loop around is the index register, itself where its factor
+ * is 1, 2, 4 or 8, else a register that grows by factor * step a round; all the rest is one base register, made in front of the loop, by the same rule there. Equal rests share a register. */
 #include "codegen/x86/build.h"
 #include <string.h>
 
@@ -54,7 +54,7 @@ static void put_term(form *f, vr v, int64_t c) {
   uint32_t i = 0;
   while (i < f->n && f->t[i].v < v) i++;
   if (i < f->n && f->t[i].v == v) {
-    f->t[i].c += c;
+    f->t[i].c = (int64_t)((uint64_t)f->t[i].c + (uint64_t)c);
     if (f->t[i].c) return;
     for (f->n--; i < f->n; i++) f->t[i] = f->t[i + 1];
     return;
@@ -132,8 +132,10 @@ static vr follow(sel *e, uint32_t d, int64_t c, vr n) {
   e->at = d - 1;
   v = xg_new(e, RG, 0);
   e->x->v.v[v].depth = (uint16_t)d;
-  if (init.n) xg_emit(e, (mi){.op = G_MOV, .d = v, .b = xg_reg(e, &init)});
-  else xg_emit(e, (mi){.op = G_MOV, .d = v, .imm = init.k});
+  if (init.n)
+    xg_emit(e, (mi){.op = G_MOV, .d = v, .b = xg_reg(e, &init)});
+  else
+    xg_emit(e, (mi){.op = G_MOV, .d = v, .imm = init.k});
   mi add = {.op = G_ADD, .d = v, .a = v, .imm = inc.k};
   if (inc.n || inc.k != (int32_t)inc.k) add.b = xg_reg(e, &inc), add.imm = 0;
   vec_push(e->a, r->latch, add);
@@ -151,9 +153,12 @@ vr xg_imm(sel *e, int64_t k) {
 static vr times(sel *e, vr v, int64_t c) {
   if (c == 1) return v;
   vr d = xg_new(e, RG, 0);
-  if (c > 0 && !(c & (c - 1))) xg_emit(e, (mi){.op = G_SHL, .d = d, .a = v, .imm = __builtin_ctzll((uint64_t)c)});
-  else if (c == (int32_t)c) xg_emit(e, (mi){.op = G_IMUL, .d = d, .a = v, .imm = c});
-  else xg_emit(e, (mi){.op = G_IMUL, .d = d, .a = v, .b = xg_imm(e, c)});
+  if (c > 0 && !(c & (c - 1)))
+    xg_emit(e, (mi){.op = G_SHL, .d = d, .a = v, .imm = __builtin_ctzll((uint64_t)c)});
+  else if (c == (int32_t)c)
+    xg_emit(e, (mi){.op = G_IMUL, .d = d, .a = v, .imm = c});
+  else
+    xg_emit(e, (mi){.op = G_IMUL, .d = d, .a = v, .b = xg_imm(e, c)});
   return d;
 }
 /* The sum of the terms (without the constant). */
@@ -208,8 +213,10 @@ vr xg_reg(sel *e, const form *f) {
   vr v = sum(e, &t);
   if (!f->k) return v;
   vr d = xg_new(e, RG, 0);
-  if (f->k == (int32_t)f->k) xg_emit(e, (mi){.op = G_LEA, .d = d, .m = {.kind = AM_ADDR, .scale = 1, .base = v, .disp = (int32_t)f->k}});
-  else xg_emit(e, (mi){.op = G_ADD, .d = d, .a = v, .b = xg_imm(e, f->k)});
+  if (f->k == (int32_t)f->k)
+    xg_emit(e, (mi){.op = G_LEA, .d = d, .m = {.kind = AM_ADDR, .scale = 1, .base = v, .disp = (int32_t)f->k}});
+  else
+    xg_emit(e, (mi){.op = G_ADD, .d = d, .a = v, .b = xg_imm(e, f->k)});
   return d;
 }
 amem xg_address(sel *e, const form *f) {
@@ -219,7 +226,7 @@ amem xg_address(sel *e, const form *f) {
     g.k = 0;
     put_term(&g, k, 1);
   }
-  amem m = {.kind = AM_ADDR, .scale = 1, .disp = (int32_t)g.k};
+  amem m = {.kind = AM_ADDR, .scale = 1, .disp = (int32_t)g.k + 8 * EK_PLANTED("x86-build")};
   g.k = 0;
   uint32_t d = xg_depth(e, &g), at;
   if (g.n > 1 && d == e->cur) /* what changes in this region is the index */
@@ -227,9 +234,12 @@ amem xg_address(sel *e, const form *f) {
       term t = g.t[i];
       if (e->x->v.v[t.v].depth != d) continue;
       bool index = loop_index(e, t.v, &at);
-      if (scales(t.c)) m.index = t.v, m.scale = (uint8_t)t.c;
-      else if (index) m.index = follow(e, at, t.c, 0);
-      else continue;
+      if (scales(t.c))
+        m.index = t.v, m.scale = (uint8_t)t.c;
+      else if (index)
+        m.index = follow(e, at, t.c, 0);
+      else
+        continue;
       put_term(&g, t.v, -t.c);
       break;
     }
@@ -255,8 +265,10 @@ form xg_mul(sel *e, const form *a, const form *b) {
   r.t[0].c = a->k;
   if (!a->k) r.n = 0;
   for (uint32_t i = 0; i < a->n; i++) {
-    if (loop_index(e, a->t[i].v, &d) && d > dn && e->r[d]->inner) put_term(&r, follow(e, d, 1, n), a->t[i].c);
-    else put_term(&rest, a->t[i].v, a->t[i].c);
+    if (loop_index(e, a->t[i].v, &d) && d > dn && e->r[d]->inner)
+      put_term(&r, follow(e, d, 1, n), a->t[i].c);
+    else
+      put_term(&rest, a->t[i].v, a->t[i].c);
   }
   while (rest.n) { /* by region, so that loops see what they do not change */
     form part = {0}, key = xg_var(n);
@@ -356,7 +368,8 @@ vr xg_count_mask(sel *e, lv count, unsigned lanes) {
   if (m) return m;
   uint32_t at = e->at, here = known ? const_place(e) : xg_place(e, e->x->v.v[n].depth);
   if (here < e->at) e->at = here;
-  if (known) n = xg_imm(e, f.k >= 64 ? -1 : (int64_t)((1ull << f.k) - 1));
+  if (known)
+    n = xg_imm(e, f.k >= 64 ? -1 : (int64_t)((1ull << f.k) - 1));
   else {
     vr zero = xg_imm(e, 0), b = xg_new(e, RG, 0), c = xg_new(e, RG, 0);
     if (!cut) {

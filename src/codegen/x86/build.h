@@ -95,6 +95,17 @@ vr xg_mask(sel *e, lv v, unsigned q, unsigned per);                /* lanes of p
 vr xg_scalar_mask(sel *e, vr g);
 /* op.c */
 void xg_op(sel *e, lv v, const linst *i);
+static inline unsigned xg_by_size(unsigned bytes, unsigned b, unsigned w, unsigned d, unsigned q) { return bytes == 1 ? b : bytes == 2 ? w : bytes == 4 ? d : q; }
+unsigned xg_minmax_of(unsigned bytes, bool max, bool u); /* of whole numbers */
+void xg_minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y, lv from, unsigned q); /* of floats, NaN wins; y 0: part q of that value, which may be in memory */
+/* scalar.c */
+bool xg_scalar_int(sel *e, lv v, const linst *i, etype t); /* false: not known */
+vr xg_gop(sel *e, unsigned op, vr a, vr b);
+vr xg_gopi(sel *e, unsigned op, vr a, int64_t k);
+vr xg_g1(sel *e, unsigned op, vr b);
+vr xg_choose(sel *e, vr a, vr b, unsigned cc, vr yes, vr no); /* a cc b ? yes : no; b 0: a compared with 0 */
+vr xg_wrapped(sel *e, etype t, vr v);                         /* extended again after an operation */
+/* lanes.c */
 void xg_hreduce(sel *e, lv v, const linst *i);
 void xg_extract(sel *e, lv v, const linst *i);
 void xg_shuffle(sel *e, lv v, const linst *i);
@@ -102,6 +113,7 @@ void xg_splat(sel *e, lv v, const linst *i);
 void xg_iota(sel *e, lv v, const linst *i);
 /* cast.c */
 void xg_cast(sel *e, lv v, const linst *i);
+void xg_saturate(sel *e, lv v, const linst *i);
 /* memory.c */
 void xg_load(sel *e, lv v, const linst *i);
 void xg_store(sel *e, const linst *i);

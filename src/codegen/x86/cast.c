@@ -52,6 +52,7 @@ static unsigned ints(sel *e, vr *p, unsigned lanes, unsigned n, unsigned fb, uns
   static const uint16_t sx[9][9] = {[1] = {[2] = V_SXBW, [4] = V_SXBD, [8] = V_SXBQ}, [2] = {[4] = V_SXWD, [8] = V_SXWQ}, [4] = {[8] = V_SXDQ}};
   static const uint16_t cut[9][9] = {[8] = {[4] = V_MOVQD, [2] = V_MOVQW, [1] = V_MOVQB}, [4] = {[2] = V_MOVDW, [1] = V_MOVDB}, [2] = {[1] = V_MOVWB}};
   if (fb < tb) return wider(e, p, lanes, fb, tb, (u ? zx : sx)[fb][tb]);
+  u |= EK_PLANTED("x86-cast");
   if (fb > tb && fb == 8 && tb < 4) n = narrower(e, p, lanes, 8, 4, V_MOVQD, true, 0), fb = 4;
   if (fb > tb) return narrower(e, p, lanes, fb, tb, cut[fb][tb], true, 0);
   return n;
@@ -107,7 +108,8 @@ static void scalar_cast(sel *e, lv v, etype to, etype from, lv a) {
   } else if (ff && to == ET_BOOL) {
     vr g = xg_new(e, RG, 0), z = xg_zero(e);
     x = xg_part(e, a, 0);
-    if (e->avx512) xg_emit(e, (mi){.op = V_KMOVQG, .d = g, .b = mask_of(e, f64 ? 8 : 4, 0, 4, x, z)});
+    if (e->avx512)
+      xg_emit(e, (mi){.op = V_KMOVQG, .d = g, .b = mask_of(e, f64 ? 8 : 4, 0, 4, x, z)});
     else {
       vr k = xg_new(e, RV, 0);
       xg_emit(e, (mi){.op = f64 ? V_CMPPDV : V_CMPPSV, .d = k, .a = x, .b = z, .imm = 4});
@@ -147,9 +149,12 @@ static void bit_cast(sel *e, lv v, const linst *i, etype to, etype from) {
     return;
   }
   r = xg_new(e, d.cls, 0);
-  if (s.cls == RV) xg_emit(e, (mi){.op = s.bytes == 8 ? V_MOVQG : V_MOVDG, .d = r, .a = xg_part(e, i->a, 0)});
-  else if (d.cls == RV) xg_emit(e, (mi){.op = s.bytes == 8 ? V_MOVQ : V_MOVD, .d = r, .b = xg_gpr(e, i->a)});
-  else xg_emit(e, (mi){.op = G_MOV, .d = r, .b = xg_gpr(e, i->a)});
+  if (s.cls == RV)
+    xg_emit(e, (mi){.op = s.bytes == 8 ? V_MOVQG : V_MOVDG, .d = r, .a = xg_part(e, i->a, 0)});
+  else if (d.cls == RV)
+    xg_emit(e, (mi){.op = s.bytes == 8 ? V_MOVQ : V_MOVD, .d = r, .b = xg_gpr(e, i->a)});
+  else
+    xg_emit(e, (mi){.op = G_MOV, .d = r, .b = xg_gpr(e, i->a)});
   if (to == ET_BOOL) {
     xg_refuse(e, "a bitcast of bools");
     return;
@@ -171,9 +176,12 @@ static void from_bools(sel *e, lv v, const linst *i, const shp *d) {
   for (unsigned q = 0; q < d->n; q++) {
     vr k = xg_splat_bits(e, one, d->bytes, d->vl), m = xg_mask(e, i->a, q, d->per);
     p[q] = xg_new(e, RV, d->vl);
-    if (e->avx512) xg_emit(e, (mi){.op = op[d->bytes], .vl = d->vl, .d = p[q], .k = m, .a = xg_zero(e), .b = k});
-    else if (d->bytes == 4) xg_emit(e, (mi){.op = V_PANDD, .vl = d->vl, .d = p[q], .a = m, .b = k});
-    else xg_refuse(e, "a conversion of bools");
+    if (e->avx512)
+      xg_emit(e, (mi){.op = op[d->bytes], .vl = d->vl, .d = p[q], .k = m, .a = xg_zero(e), .b = k});
+    else if (d->bytes == 4)
+      xg_emit(e, (mi){.op = V_PANDD, .vl = d->vl, .d = p[q], .a = m, .b = k});
+    else
+      xg_refuse(e, "a conversion of bools");
   }
   xg_result(e, v, d->n, p);
 }
@@ -197,6 +205,69 @@ static void to_bools(sel *e, lv v, const linst *i, const shp *s) {
   }
   xg_result(e, v, 1, &all);
 }
+/* Clamps to the range of `to`, then converts; NaN gives 0. As codegen/llvm/op.c does it. */
+void xg_saturate(sel *e, lv v, const linst *i) {
+  ltype ty = li(e->f, i->a)->type;
+  etype to = (etype)i->type.elem;
+  shp s = xg_shape(e, ty);
+  bool u = et_kind(to) != K_INT, one = ty.lanes == 1;
+  unsigned bits = et_bits(to), mant = s.bytes == 8 ? 53 : 24, lanes = ty.lanes, n = s.n;
+  double above = ldexp(1, (int)bits - !u), lo = u ? 0 : -above;
+  bool exact = bits - !u <= mant, d = s.bytes == 8;
+  double hi = exact ? above - 1 : above - ldexp(1, (int)(bits - !u) - (int)mant);
+  vr p[PARTS], over[PARTS];
+  e->into[v] = 0;
+  if (to == ET_BOOL || (!exact && !e->avx512) || (one && bits == 64 && !e->avx512)) {
+    xg_refuse(e, "a saturating conversion");
+    return;
+  }
+  for (unsigned q = 0; q < n; q++) {
+    vr x = xg_part(e, i->a, q), a = xg_new(e, RV, s.vl), b = xg_new(e, RV, s.vl), c = b;
+    xg_emit(e, (mi){.op = d ? V_MAXPD : V_MAXPS, .vl = s.vl, .d = a, .a = x, .b = xg_splat_bits(e, bits_of(s.bytes, lo), s.bytes, s.vl)});
+    xg_emit(e, (mi){.op = d ? V_MINPD : V_MINPS, .vl = s.vl, .d = b, .a = a, .b = xg_splat_bits(e, bits_of(s.bytes, hi), s.bytes, s.vl)});
+    if (!u) { /* all ones where x is a number */
+      c = xg_new(e, RV, s.vl);
+      if (e->avx512)
+        xg_emit(e, (mi){.op = V_LD, .vl = s.vl, .d = c, .b = b, .k = mask_of(e, s.bytes, s.vl, 7, x, x), .flags = F_ZERO});
+      else {
+        vr k = xg_new(e, RV, s.vl);
+        xg_emit(e, (mi){.op = d ? V_CMPPDV : V_CMPPSV, .vl = s.vl, .d = k, .a = x, .b = x, .imm = 7});
+        xg_emit(e, (mi){.op = V_ANDPS, .vl = s.vl, .d = c, .a = b, .b = k});
+      }
+      if (e->avx512 && d) e->r[e->at]->code.v[e->r[e->at]->code.n - 1].op = V_LDD;
+    }
+    if (!exact) over[q] = mask_of(e, s.bytes, s.vl, 0x1D, x, xg_splat_bits(e, bits_of(s.bytes, above), s.bytes, s.vl));
+    p[q] = c;
+  }
+  unsigned wide = bits < 32 ? 4 : bits / 8;
+  bool uw = u && bits >= 32;
+  unsigned op = wide == 4 ? (d ? (uw ? V_TPD2UDQ : V_TPD2DQ) : uw ? V_TPS2UDQ : V_TPS2DQ) : d ? (uw ? V_TPD2UQQ : V_TPD2QQ) : uw ? V_TPS2UQQ : V_TPS2QQ;
+  if (s.bytes == wide)
+    for (unsigned q = 0; q < n; q++) p[q] = v1(e, op, s.vl, p[q]);
+  else
+    n = s.bytes < wide ? wider(e, p, lanes, s.bytes, wide, op) : narrower(e, p, lanes, s.bytes, wide, op, false, 0);
+  if (wide * 8 > bits) n = ints(e, p, lanes, n, wide, bits / 8, false);
+  if (!exact) { /* the largest where x is too large: masks of the lanes of the result's parts */
+    if (s.bytes != wide && !one) {
+      xg_refuse(e, "a saturating conversion to wider whole numbers");
+      return;
+    }
+    unsigned vl = s.bytes < wide && one ? VL128 : s.vl;
+    for (unsigned q = 0; q < n; q++) {
+      vr r = xg_new(e, RV, vl);
+      xg_emit(e, (mi){.op = wide == 8 ? V_BLENDMQ : V_BLENDMD, .vl = (uint8_t)vl, .d = r, .k = over[q], .a = p[q], .b = xg_splat_bits(e, u ? UINT64_MAX : UINT64_MAX >> (65 - bits), wide, vl)});
+      p[q] = r;
+    }
+  }
+  if (one) {
+    vr g = xg_new(e, RG, 0), w = xg_new(e, RG, 0);
+    xg_emit(e, (mi){.op = wide == 8 ? V_MOVQG : V_MOVDG, .d = g, .a = p[0]});
+    xg_emit(e, (mi){.op = bits == 64 ? G_MOV : bits == 32 ? (u ? G_ZX32 : G_SX32) : bits == 16 ? (u ? G_ZX16 : G_SX16) : u ? G_ZX8 : G_SX8, .d = w, .b = g});
+    p[0] = w, n = 1;
+  }
+  xg_result(e, v, n, p);
+  if (one && to == ET_I64) e->val[v].kind = VAL_FORM, e->val[v].f = xg_var(p[0]);
+}
 void xg_cast(sel *e, lv v, const linst *i) {
   ltype ty = li(e->f, i->a)->type;
   etype to = (etype)i->type.elem, from = (etype)ty.elem;
@@ -215,8 +286,10 @@ void xg_cast(sel *e, lv v, const linst *i) {
     return;
   }
   if (from == ET_BOOL || to == ET_BOOL) {
-    if (from == ET_BOOL) from_bools(e, v, i, &d);
-    else to_bools(e, v, i, &s);
+    if (from == ET_BOOL)
+      from_bools(e, v, i, &d);
+    else
+      to_bools(e, v, i, &s);
     return;
   }
   vr p[PARTS];
@@ -227,19 +300,25 @@ void xg_cast(sel *e, lv v, const linst *i) {
     return;
   }
   for (unsigned q = 0; q < n; q++) p[q] = xg_part(e, i->a, q);
-  if (from == ET_F16) n = wider(e, p, lanes, 2, 4, V_PH2PS);
-  else if (to == ET_F16) n = narrower(e, p, lanes, 4, 2, V_PS2PH, true, 4);
-  else if (ff && tf) n = to == ET_F64 ? wider(e, p, lanes, 4, 8, V_PS2PD) : narrower(e, p, lanes, 8, 4, V_PD2PS, false, 0);
+  if (from == ET_F16)
+    n = wider(e, p, lanes, 2, 4, V_PH2PS);
+  else if (to == ET_F16)
+    n = narrower(e, p, lanes, 4, 2, V_PS2PH, true, 4);
+  else if (ff && tf)
+    n = to == ET_F64 ? wider(e, p, lanes, 4, 8, V_PS2PD) : narrower(e, p, lanes, 8, 4, V_PD2PS, false, 0);
   else if (tf) {
     if (s.bytes < 4) n = ints(e, p, lanes, n, s.bytes, 4, u), u = false, s.bytes = 4;
     if (s.bytes == d.bytes) {
       unsigned op = d.bytes == 4 ? (u ? V_UDQ2PS : V_DQ2PS) : u ? V_UQQ2PD : V_QQ2PD;
       for (unsigned q = 0; q < n; q++) p[q] = v1(e, op, d.vl, p[q]);
-    } else if (s.bytes == 4) n = wider(e, p, lanes, 4, 8, u ? V_UDQ2PD : V_DQ2PD);
-    else n = narrower(e, p, lanes, 8, 4, u ? V_UQQ2PS : V_QQ2PS, false, 0);
+    } else if (s.bytes == 4)
+      n = wider(e, p, lanes, 4, 8, u ? V_UDQ2PD : V_DQ2PD);
+    else
+      n = narrower(e, p, lanes, 8, 4, u ? V_UQQ2PS : V_QQ2PS, false, 0);
   } else if (ff) {
     for (unsigned q = 0; q < n; q++) p[q] = within(e, s.bytes, s.vl, p[q], to == ET_I64 ? INFINITY : 0x1p63);
-    if (s.bytes == 4) n = wider(e, p, lanes, 4, 8, V_TPS2QQ);
+    if (s.bytes == 4)
+      n = wider(e, p, lanes, 4, 8, V_TPS2QQ);
     else
       for (unsigned q = 0; q < n; q++) p[q] = v1(e, V_TPD2QQ, s.vl, p[q]);
     n = ints(e, p, lanes, n, 8, d.bytes, false);

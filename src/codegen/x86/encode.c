@@ -1,16 +1,17 @@
-/* How do machine instructions become bytes? Vector instructions by one table (in.h): VEX where it reaches, EVEX where a register above 15, a mask, a broadcast or 512 bits need it. The constants follow the code and are
- * reached from the instruction pointer, so that an object needs no relocation but for calls. */
+/* How do machine instructions become bytes? Vector instructions by one table (in.h): VEX where it reaches, EVEX where a register above 15, a mask, a broadcast or 512 bits need it. The constants
+ * follow the code and are reached from the instruction pointer, so that an object needs no relocation but for calls. */
 #include "codegen/x86/in.h"
 #include <string.h>
 
-const vdesc x86_vops[V_COUNT] = {
-    {0},
+const vdesc x86_vops[V_COUNT] = {{0},
 #define X(name, map, pp, op, w, shape, tuple, flags) {map, pp, op, w, shape, tuple, (uint8_t)(flags), #name},
-    VOPS(X)
+                                 VOPS(X)
 #undef X
 };
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
-typedef struct patch { uint32_t at, what; } patch; /* 32-bit distance to a label, or to a place in the pool; what follows it in the instruction is in the text already */
+typedef struct patch {
+  uint32_t at, what;
+} patch; /* 32-bit distance to a label, or to a place in the pool; what follows it in the instruction is in the text already */
 typedef struct asmb {
   const x86_code *x;
   sbuf *t;
@@ -30,7 +31,11 @@ static void set32(asmb *s, uint32_t at, int64_t v) {
 }
 
 /* ---- operands ---- */
-typedef struct rm { bool mem; unsigned reg; amem m; } rm;
+typedef struct rm {
+  bool mem;
+  unsigned reg;
+  amem m;
+} rm;
 static rm in_reg(vr r) { return (rm){.reg = r - 1}; }
 static rm in_mem(amem m) { return (rm){.mem = true, .m = m}; }
 static rm of(vr r, amem m) { return r ? in_reg(r) : in_mem(m); }
@@ -58,8 +63,10 @@ static void modrm(asmb *s, unsigned reg, const rm *r, unsigned unit, unsigned ta
   unsigned mod = !m.base ? 0 : d == 0 && b != 5 ? 0 : small ? 1 : 2;
   u8(s, mod << 6 | g | (sib ? 4 : b));
   if (sib) u8(s, (m.scale == 8 ? 3u : m.scale == 4 ? 2u : m.scale == 2 ? 1u : 0u) << 6 | (m.index ? (m.index - 1) & 7 : 4) << 3 | b);
-  if (mod == 1) u8(s, (unsigned)(d / (int32_t)unit) & 255);
-  else if (mod == 2 || !m.base) u32(s, (uint32_t)d);
+  if (mod == 1)
+    u8(s, (unsigned)(d / (int32_t)unit) & 255);
+  else if (mod == 2 || !m.base)
+    u32(s, (uint32_t)d);
 }
 
 /* ---- vectors ---- */
@@ -113,7 +120,7 @@ static void fused(asmb *s, const vdesc *o, const mi *i) {
     mi l = {.vl = i->vl};
     vector(s, &x86_vops[lane], x86_vops[lane].op, &l, d - 1, 0, in_mem(i->m), false);
     vector(s, o, op, i, d - 1, a - 1, in_reg(b), false);
-  } else if (d == c) {
+  } else if (d == c || EK_PLANTED("x86-encode")) {
     vector(s, o, op, i, d - 1, a - 1, of(b, i->m), false);
   } else if (!b) {
     if (d == a) {
@@ -181,12 +188,19 @@ static void mov_imm(asmb *s, vr d, int64_t v) {
     sb_putn(s->t, (const char *)&v, 8);
   }
 }
-static void lea(asmb *s, vr d, amem m) { rex_op(s, true, 0x8D, d - 1, in_mem(m), 0, false); }
+static void lea(asmb *s, vr d, amem m) {
+  if (m.kind == AM_ADDR && m.base && !m.index && !m.disp)
+    mov(s, d, m.base);
+  else
+    rex_op(s, true, 0x8D, d - 1, in_mem(m), 0, false);
+}
 static void group1(asmb *s, unsigned digit, vr d, int64_t v) { /* add or and sub xor cmp with an immediate */
   bool small = v >= -128 && v <= 127;
   rex_op(s, true, small ? 0x83 : 0x81, digit, in_reg(d), small ? 1 : 4, false);
-  if (small) u8(s, (unsigned)v & 255);
-  else u32(s, (uint32_t)v);
+  if (small)
+    u8(s, (unsigned)v & 255);
+  else
+    u32(s, (uint32_t)v);
 }
 static void binary(asmb *s, const mi *i) {
   static const struct { uint8_t op, digit; } t[] = {[G_ADD - G_ADD] = {0x03, 0}, [G_SUB - G_ADD] = {0x2B, 5}, [G_AND - G_ADD] = {0x23, 4}, [G_OR - G_ADD] = {0x0B, 1}, [G_EOR - G_ADD] = {0x33, 6}};
@@ -195,8 +209,10 @@ static void binary(asmb *s, const mi *i) {
     if (!b && i->m.kind == AM_NONE) {
       bool small = i->imm >= -128 && i->imm <= 127;
       rex_op(s, true, small ? 0x6B : 0x69, d - 1, in_reg(a), small ? 1 : 4, false);
-      if (small) u8(s, (unsigned)i->imm & 255);
-      else u32(s, (uint32_t)i->imm);
+      if (small)
+        u8(s, (unsigned)i->imm & 255);
+      else
+        u32(s, (uint32_t)i->imm);
       return;
     }
     if (d == b) b = a, a = d;
@@ -270,15 +286,18 @@ static void enter(asmb *s) {
   if (s->frame) group1(s, 5, RSP + 1, s->frame);
 }
 static void leave(asmb *s) {
-  if (s->realign) rex_op(s, true, 0x8B, RSP, in_mem((amem){.kind = AM_ADDR, .base = RSP + 1, .scale = 1, .disp = (int32_t)s->frame - 8}), 0, false);
-  else if (s->frame) group1(s, 0, RSP + 1, s->frame);
+  if (s->realign)
+    rex_op(s, true, 0x8B, RSP, in_mem((amem){.kind = AM_ADDR, .base = RSP + 1, .scale = 1, .disp = (int32_t)s->frame - 8}), 0, false);
+  else if (s->frame)
+    group1(s, 0, RSP + 1, s->frame);
   for (size_t i = sizeof saved; i-- > 0;)
     if (s->x->saved >> saved[i] & 1) push(s, saved[i], true);
   if (s->x->wide) u8(s, 0xC5), u8(s, 0xF8), u8(s, 0x77); /* vzeroupper */
   u8(s, 0xC3);
 }
 static void align_loop(asmb *s) {
-  static const uint8_t nop[8][8] = {{0x90}, {0x66, 0x90}, {0x0F, 0x1F, 0}, {0x0F, 0x1F, 0x40, 0}, {0x0F, 0x1F, 0x44, 0, 0}, {0x66, 0x0F, 0x1F, 0x44, 0, 0}, {0x0F, 0x1F, 0x80, 0, 0, 0, 0}, {0x0F, 0x1F, 0x84, 0, 0, 0, 0, 0}};
+  static const uint8_t nop[8][8] = {
+      {0x90}, {0x66, 0x90}, {0x0F, 0x1F, 0}, {0x0F, 0x1F, 0x40, 0}, {0x0F, 0x1F, 0x44, 0, 0}, {0x66, 0x0F, 0x1F, 0x44, 0, 0}, {0x0F, 0x1F, 0x80, 0, 0, 0, 0}, {0x0F, 0x1F, 0x84, 0, 0, 0, 0, 0}};
   while (s->t->n % 16) {
     size_t n = 16 - s->t->n % 16;
     if (n > 8) n = 8;
@@ -302,33 +321,73 @@ static void inst(asmb *s, const mi *i) {
   rm m = in_mem(i->m);
   switch ((unsigned)i->op) {
   case G_MOV:
-    if (b) mov(s, d, b);
-    else mov_imm(s, d, i->imm);
+    if (b)
+      mov(s, d, b);
+    else
+      mov_imm(s, d, i->imm);
     return;
-  case G_LEA: lea(s, d, i->m); return;
-  case G_LOAD8U: rex_op(s, false, 0x1B6, d - 1, m, 0, false); return;
-  case G_LOAD8S: rex_op(s, true, 0x1BE, d - 1, m, 0, false); return;
-  case G_LOAD16U: rex_op(s, false, 0x1B7, d - 1, m, 0, false); return;
-  case G_LOAD16S: rex_op(s, true, 0x1BF, d - 1, m, 0, false); return;
-  case G_LOAD32U: rex_op(s, false, 0x8B, d - 1, m, 0, false); return;
-  case G_LOAD32S: rex_op(s, true, 0x63, d - 1, m, 0, false); return;
-  case G_LOAD64: rex_op(s, true, 0x8B, d - 1, m, 0, false); return;
-  case G_STORE8: rex_op(s, false, 0x88, a - 1, m, 0, true); return;
-  case G_STORE16: u8(s, 0x66), rex_op(s, false, 0x89, a - 1, m, 0, false); return;
-  case G_STORE32: rex_op(s, false, 0x89, a - 1, m, 0, false); return;
-  case G_STORE64: rex_op(s, true, 0x89, a - 1, m, 0, false); return;
-  case G_SX8: rex_op(s, true, 0x1BE, d - 1, in_reg(b), 0, false); return;
-  case G_SX16: rex_op(s, true, 0x1BF, d - 1, in_reg(b), 0, false); return;
-  case G_SX32: rex_op(s, true, 0x63, d - 1, in_reg(b), 0, false); return;
-  case G_ZX8: rex_op(s, false, 0x1B6, d - 1, in_reg(b), 0, true); return;
-  case G_ZX16: rex_op(s, false, 0x1B7, d - 1, in_reg(b), 0, false); return;
-  case G_ZX32: rex_op(s, false, 0x8B, d - 1, in_reg(b), 0, false); return;
+  case G_LEA:
+    lea(s, d, i->m);
+    return;
+  case G_LOAD8U:
+    rex_op(s, false, 0x1B6, d - 1, m, 0, false);
+    return;
+  case G_LOAD8S:
+    rex_op(s, true, 0x1BE, d - 1, m, 0, false);
+    return;
+  case G_LOAD16U:
+    rex_op(s, false, 0x1B7, d - 1, m, 0, false);
+    return;
+  case G_LOAD16S:
+    rex_op(s, true, 0x1BF, d - 1, m, 0, false);
+    return;
+  case G_LOAD32U:
+    rex_op(s, false, 0x8B, d - 1, m, 0, false);
+    return;
+  case G_LOAD32S:
+    rex_op(s, true, 0x63, d - 1, m, 0, false);
+    return;
+  case G_LOAD64:
+    rex_op(s, true, 0x8B, d - 1, m, 0, false);
+    return;
+  case G_STORE8:
+    rex_op(s, false, 0x88, a - 1, m, 0, true);
+    return;
+  case G_STORE16:
+    u8(s, 0x66), rex_op(s, false, 0x89, a - 1, m, 0, false);
+    return;
+  case G_STORE32:
+    rex_op(s, false, 0x89, a - 1, m, 0, false);
+    return;
+  case G_STORE64:
+    rex_op(s, true, 0x89, a - 1, m, 0, false);
+    return;
+  case G_SX8:
+    rex_op(s, true, 0x1BE, d - 1, in_reg(b), 0, false);
+    return;
+  case G_SX16:
+    rex_op(s, true, 0x1BF, d - 1, in_reg(b), 0, false);
+    return;
+  case G_SX32:
+    rex_op(s, true, 0x63, d - 1, in_reg(b), 0, false);
+    return;
+  case G_ZX8:
+    rex_op(s, false, 0x1B6, d - 1, in_reg(b), 0, true);
+    return;
+  case G_ZX16:
+    rex_op(s, false, 0x1B7, d - 1, in_reg(b), 0, false);
+    return;
+  case G_ZX32:
+    rex_op(s, false, 0x8B, d - 1, in_reg(b), 0, false);
+    return;
   case G_ADD:
   case G_SUB:
   case G_AND:
   case G_OR:
   case G_EOR:
-  case G_IMUL: binary(s, i); return;
+  case G_IMUL:
+    binary(s, i);
+    return;
   case G_NEG:
   case G_NOT:
     mov(s, d, b);
@@ -350,11 +409,16 @@ static void inst(asmb *s, const mi *i) {
     return;
   }
   case G_CMP:
-    if (b) rex_op(s, true, 0x3B, a - 1, in_reg(b), 0, false);
-    else if (i->m.kind != AM_NONE) rex_op(s, true, 0x3B, a - 1, m, 0, false);
-    else group1(s, 7, a, i->imm);
+    if (b)
+      rex_op(s, true, 0x3B, a - 1, in_reg(b), 0, false);
+    else if (i->m.kind != AM_NONE)
+      rex_op(s, true, 0x3B, a - 1, m, 0, false);
+    else
+      group1(s, 7, a, i->imm);
     return;
-  case G_TEST: rex_op(s, true, 0x85, b - 1, in_reg(a), 0, false); return;
+  case G_TEST:
+    rex_op(s, true, 0x85, b - 1, in_reg(a), 0, false);
+    return;
   case G_SETCC:
     rex_op(s, false, 0x190 | i->cc, 0, in_reg(d), 0, true);
     rex_op(s, false, 0x1B6, d - 1, in_reg(d), 0, true);
@@ -370,8 +434,10 @@ static void inst(asmb *s, const mi *i) {
   case G_DIV:
   case G_IDIV:
     mov(s, RAX + 1, a);
-    if (i->op == G_DIV) u8(s, 0x31), u8(s, 0xD2);
-    else u8(s, 0x48), u8(s, 0x99);
+    if (i->op == G_DIV)
+      u8(s, 0x31), u8(s, 0xD2);
+    else
+      u8(s, 0x48), u8(s, 0x99);
     rex_op(s, true, 0xF7, i->op == G_DIV ? 6 : 7, in_reg(b), 0, false);
     mov(s, d, i->imm ? RDX + 1 : RAX + 1);
     return;
@@ -380,23 +446,39 @@ static void inst(asmb *s, const mi *i) {
     rex_op(s, true, 0xF7, 5, in_reg(b), 0, false);
     mov(s, d, RDX + 1);
     return;
-  case G_PREFETCH: rex_op(s, false, 0x118, 2, m, 0, false); return;
+  case G_PREFETCH:
+    rex_op(s, false, 0x118, 2, m, 0, false);
+    return;
   case G_LABEL:
     if (i->b) align_loop(s); /* b: an inner loop begins */
     s->label[i->imm] = (int32_t)s->t->n;
     return;
-  case G_JMP: jump(s, 16, (uint32_t)i->imm); return;
-  case G_JCC: jump(s, i->cc, (uint32_t)i->imm); return;
-  case G_CALL: call(s, i); return;
+  case G_JMP:
+    jump(s, 16, (uint32_t)i->imm);
+    return;
+  case G_JCC:
+    jump(s, i->cc, (uint32_t)i->imm);
+    return;
+  case G_CALL:
+    call(s, i);
+    return;
   case G_SYMBOL:
     u8(s, 0x48 | ((d - 1) >> 3) << 2), u8(s, 0x8D), u8(s, 5 | ((d - 1) & 7) << 3);
     symbol(s, i->imm, false);
     return;
-  case G_ARG: mov(s, d, (vr)i->imm + 1); return;
-  case G_RESULT: mov_imm(s, RAX + 1, i->imm); return;
-  case G_RET: leave(s); return;
-  case G_DEPTH: return;
-  default: ctx_bug(s->x->c, "x86: instruction %u cannot be written", i->op);
+  case G_ARG:
+    mov(s, d, (vr)i->imm + 1);
+    return;
+  case G_RESULT:
+    mov_imm(s, RAX + 1, i->imm);
+    return;
+  case G_RET:
+    leave(s);
+    return;
+  case G_DEPTH:
+    return;
+  default:
+    ctx_bug(s->x->c, "x86: instruction %u cannot be written", i->op);
   }
 }
 void x86_encode(const x86_code *x, x86_text *out) {
@@ -406,8 +488,10 @@ void x86_encode(const x86_code *x, x86_text *out) {
   enter(s);
   for (uint32_t i = 0; i < x->code.n; i++) {
     const mi *k = &x->code.v[i];
-    if (k->op < V_COUNT) vector_inst(s, k);
-    else inst(s, k);
+    if (k->op < V_COUNT)
+      vector_inst(s, k);
+    else
+      inst(s, k);
   }
   for (uint32_t i = 0; i < s->jumps.n; i++) set32(s, s->jumps.v[i].at, s->label[s->jumps.v[i].what] - (int64_t)s->jumps.v[i].at - 4);
   while (s->t->n % 64) u8(s, 0xCC);

@@ -16,12 +16,13 @@ static bool active(sel *e, const linst *i, const shp *s, vr *out) {
     out[0] = xg_scalar_mask(e, xg_gpr(e, i->mask));
     have = true;
   } else if (i->mask) {
-    if (e->avx512) out[0] = xg_part(e, i->mask, 0);
+    if (e->avx512)
+      out[0] = xg_part(e, i->mask, 0);
     else
       for (unsigned q = 0; q < s->n; q++) out[q] = xg_part(e, i->mask, q);
     have = true;
   }
-  if (!i->count || (loop_const(e->f, i->count, &k) && k.i >= lanes)) return have;
+  if (!i->count || EK_PLANTED("x86-memory") || (loop_const(e->f, i->count, &k) && k.i >= lanes)) return have;
   if (e->avx512) {
     vr m = xg_count_mask(e, i->count, lanes);
     if (have) {
@@ -95,58 +96,115 @@ static unsigned known_bytes(sel *e, const linst *i, shp *s) {
 static unsigned scalar_load(etype t) {
   bool u = et_kind(t) != K_INT;
   switch (et_bytes(t)) {
-  case 8: return G_LOAD64;
-  case 4: return u ? G_LOAD32U : G_LOAD32S;
-  case 2: return u ? G_LOAD16U : G_LOAD16S;
-  default: return u ? G_LOAD8U : G_LOAD8S;
+  case 8:
+    return G_LOAD64;
+  case 4:
+    return u ? G_LOAD32U : G_LOAD32S;
+  case 2:
+    return u ? G_LOAD16U : G_LOAD16S;
+  default:
+    return u ? G_LOAD8U : G_LOAD8S;
   }
 }
-/* Lane l of part q at place + l * stride: gathered in pieces of 256 bits of indices or fewer registers than that would give. */
-static void strided(sel *e, lv v, const linst *i, const shp *s) {
+/* ---- lanes anywhere: by vectors of indices in elements (of 64 bits), or of distances in bytes (of 32) that are the same for each part ---- */
+typedef struct spread {
+  vr base; /* register, and what is added to it: */
+  int32_t disp;
+  unsigned n, per, vl; /* index registers, lanes of one, their size */
+  vr index[2 * PARTS];
+  bool wide; /* 64-bit indices */
+  uint8_t scale;
+  int64_t step; /* bytes from one index register's lanes to the next's, where they share one */
+} spread;
+static vr lanes_mask(sel *e, bool masked, vr m, unsigned at) { /* it is used up */
+  vr k = xg_new(e, RK, 0);
+  if (!masked)
+    xg_emit(e, (mi){.op = V_KXNOR, .d = k});
+  else if (!at)
+    xg_emit(e, (mi){.op = V_KMOVQ, .d = k, .b = m});
+  else
+    xg_emit(e, (mi){.op = V_KSHR, .d = k, .b = m, .imm = at});
+  return k;
+}
+static bool spread_of(sel *e, const linst *i, const shp *s, spread *o) {
   etype t = (etype)i->type.elem;
-  form a = address(e, t, i->a, i->b), st = xg_form(e, i->stride), bytes, zero = xg_const(0);
-  if (!e->avx512 || (s->bytes != 4 && s->bytes != 8) || i->type.elem == ET_BOOL || st.n || i->type.lanes == 1 || s->per * s->bytes < 16 || st.k * s->bytes * s->per > INT32_MAX || st.k < 0) {
-    xg_refuse(e, "a strided load");
+  unsigned lanes = i->type.lanes;
+  if (!e->avx512 || (s->bytes != 4 && s->bytes != 8) || t == ET_BOOL || lanes == 1 || lanes * s->bytes < 16) return false;
+  if (!i->stride) {
+    const linst *iv = li(e->f, i->b);
+    shp x = xg_shape(e, iv->type);
+    if (iv->type.elem != ET_I64) return false;
+    form p = xg_form(e, i->a);
+    *o = (spread){.n = x.n, .per = x.per, .vl = x.vl, .wide = true, .scale = s->bytes};
+    for (unsigned q = 0; q < x.n; q++) o->index[q] = xg_part(e, i->b, q);
+    o->base = xg_reg(e, &p);
+    return lanes >= 4;
+  }
+  form a = address(e, t, i->a, i->b), st = xg_form(e, i->stride);
+  if (!st.n && st.k >= 0 && st.k <= INT32_MAX && st.k * s->bytes * s->per <= INT32_MAX) {
+    int32_t lane[16];
+    for (int l = 0; l < 16; l++) lane[l] = (int32_t)(st.k * s->bytes * l);
+    *o = (spread){.n = s->n, .per = s->per, .vl = s->bytes == 8 && s->vl ? s->vl - 1u : s->vl, .scale = 1, .step = st.k * s->bytes * s->per};
+    for (unsigned q = 0; q < s->n; q++) o->index[q] = xg_pool_vector(e, lane, o->vl);
+  } else { /* products of lane and stride */
+    shp x = xg_shape(e, lt(ET_I64, lanes));
+    *o = (spread){.n = x.n, .per = x.per, .vl = x.vl, .wide = true, .scale = s->bytes};
+    vr all = xg_new(e, RV, x.vl), g = xg_reg(e, &st);
+    xg_emit(e, (mi){.op = V_BCGQ, .vl = x.vl, .d = all, .b = g});
+    for (unsigned q = 0; q < x.n; q++) {
+      int64_t lane[8];
+      for (unsigned l = 0; l < 8; l++) lane[l] = q * x.per + l;
+      vr d = xg_new(e, RV, x.vl);
+      xg_emit(e, (mi){.op = V_PMULQ, .vl = x.vl, .d = d, .a = all, .b = xg_pool_vector(e, lane, x.vl)});
+      o->index[q] = d;
+    }
+    if (lanes < 4) return false;
+  }
+  if (a.n && a.k == (int32_t)a.k && a.k + (int64_t)s->n * o->step <= INT32_MAX) o->disp = (int32_t)a.k, a.k = 0;
+  o->base = xg_reg(e, &a);
+  if (o->disp + o->step * s->n > INT32_MAX) return false;
+  return true;
+}
+static amem spread_at(const spread *o, unsigned q) { return (amem){.kind = AM_ADDR, .scale = o->scale, .base = o->base, .index = o->index[q], .disp = o->disp + (int32_t)(o->step * q)}; }
+static void gather(sel *e, lv v, const linst *i, const shp *s) {
+  spread o;
+  vr p[2 * PARTS], m[PARTS];
+  if (!spread_of(e, i, s, &o)) {
+    xg_refuse(e, i->stride ? "a strided load" : "gather");
     return;
   }
-  bytes = xg_add(e, &zero, &st, s->bytes);
-  vr m[PARTS], p[PARTS];
   bool masked = active(e, i, s, m);
-  int32_t lane[16];
-  for (int l = 0; l < 16; l++) lane[l] = (int32_t)(bytes.k * l);
-  unsigned il = s->bytes == 8 ? (s->vl ? s->vl - 1u : 0u) : s->vl;
-  vr iv = xg_pool_vector(e, lane, il);
-  for (unsigned q = 0; q < s->n; q++) {
-    form f = a;
-    f.k += (int64_t)q * s->per * bytes.k;
-    amem at = {.kind = AM_ADDR, .scale = 1, .base = xg_reg(e, &f)};
-    at.index = iv;
-    if (f.n && f.k == (int32_t)f.k) {
-      form g = f;
-      g.k = 0;
-      at.base = xg_reg(e, &g), at.disp = (int32_t)f.k;
-    }
-    vr d = xg_new(e, RV, s->vl), k = xg_new(e, RK, 0);
+  unsigned op = o.wide ? (s->bytes == 8 ? V_GATHERQPD : V_GATHERQPS) : s->bytes == 8 ? V_GATHERDPD : V_GATHERDPS, vl = o.wide ? o.vl : s->vl;
+  for (unsigned q = 0; q < o.n; q++) {
+    vr d = xg_new(e, RV, s->vl > vl ? s->vl : vl);
     xg_emit(e, (mi){.op = V_PXORD, .d = d});
-    if (masked) xg_emit(e, (mi){.op = V_KMOVQ, .d = k, .b = part_mask(e, s, m, q)});
-    else xg_emit(e, (mi){.op = V_KXNOR, .d = k, .a = 0, .b = 0});
-    vr dk = k;
-    xg_emit(e, (mi){.op = s->bytes == 8 ? V_GATHERDPD : V_GATHERDPS, .vl = s->vl, .d = d, .k = dk, .m = at, .flags = F_RMW | F_VINDEX | F_EARLY});
+    xg_emit(e, (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .d = d, .k = lanes_mask(e, masked, m[0], q * o.per), .m = spread_at(&o, q), .flags = F_RMW | F_VINDEX | F_EARLY});
     p[q] = d;
   }
+  for (unsigned q = 0; q < s->n; q++) p[q] = xg_join(e, p + q * (o.n / s->n), o.n / s->n, o.per * s->bytes);
   xg_result(e, v, s->n, p);
+}
+static void scatter(sel *e, const linst *i, const shp *s) { /* the processor writes lanes in their order */
+  spread o;
+  vr m[PARTS];
+  if (!spread_of(e, i, s, &o)) {
+    xg_refuse(e, i->stride ? "a strided store" : "scatter");
+    return;
+  }
+  bool masked = active(e, i, s, m);
+  unsigned op = o.wide ? (s->bytes == 8 ? V_SCATQPD : V_SCATQPS) : s->bytes == 8 ? V_SCATDPD : V_SCATDPS, vl = o.wide ? o.vl : s->vl, pieces = o.n / s->n;
+  for (unsigned q = 0; q < o.n; q++) {
+    vr a = xg_sub(e, xg_part(e, i->c, q / pieces), s->vl, q % pieces * o.per * s->bytes, o.per * s->bytes);
+    xg_emit(e, (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .a = a, .k = lanes_mask(e, masked, m[0], q * o.per), .m = spread_at(&o, q), .flags = F_VINDEX});
+  }
 }
 void xg_load(sel *e, lv v, const linst *i) {
   etype t = (etype)i->type.elem;
   shp s = xg_shape(e, i->type);
   vr p[PARTS], m[PARTS];
   e->at = e->cur;
-  if (i->kind == L_GATHER) {
-    xg_refuse(e, "gather");
-    return;
-  }
-  if (i->stride) {
-    strided(e, v, i, &s);
+  if (i->kind == L_GATHER || i->stride) {
+    gather(e, v, i, &s);
     return;
   }
   form f = address(e, t, i->a, i->b);
@@ -216,7 +274,7 @@ void xg_store(sel *e, const linst *i) {
   vr m[PARTS];
   e->at = e->cur;
   if (i->kind == L_SCATTER || i->stride) {
-    xg_refuse(e, i->stride ? "a strided store" : "scatter");
+    scatter(e, i, &s);
     return;
   }
   form f = address(e, t, i->a, i->b);

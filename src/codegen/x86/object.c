@@ -4,7 +4,8 @@
 #include <string.h>
 
 bool x86_target(const target *t) {
-  return !strncmp(t->triple ? t->triple : "", "x86_64", 6) && t->fma && t->requires && (t->vector_bits == 256 ? strstr(t->requires, "avx2") != NULL : t->vector_bits == 512 && strstr(t->requires, "avx512vl") && strstr(t->requires, "avx512dq") && strstr(t->requires, "avx512bw"));
+  return !strncmp(t->triple ? t->triple : "", "x86_64", 6) && t->fma && t->requires &&
+         (t->vector_bits == 256 ? strstr(t->requires, "avx2") != NULL : t->vector_bits == 512 && strstr(t->requires, "avx512vl") && strstr(t->requires, "avx512dq") && strstr(t->requires, "avx512bw"));
 }
 static bytes elf(arena *a, const x86_code *x, const x86_text *t, const char *name) {
   enum { NONE, TEXT, RELA, SYMS, NAMES, SECTIONS, STACK, COUNT };
@@ -23,18 +24,24 @@ static bytes elf(arena *a, const x86_code *x, const x86_text *t, const char *nam
   sb_putc(&names, 0);
   for (uint32_t i = 1; i < n; i++) {
     const char *s = i == 1 ? name : x->symbols.v[i - 2];
-    sym[i] = (Elf64_Sym){.st_name = (Elf64_Word)names.n, .st_info = ELF64_ST_INFO(STB_GLOBAL, i == 1 ? STT_FUNC : STT_NOTYPE), .st_shndx = i == 1 ? TEXT : SHN_UNDEF, .st_size = i == 1 ? t->text.n : 0};
+    sym[i] =
+        (Elf64_Sym){.st_name = (Elf64_Word)names.n, .st_info = ELF64_ST_INFO(STB_GLOBAL, i == 1 ? STT_FUNC : STT_NOTYPE), .st_shndx = i == 1 ? TEXT : SHN_UNDEF, .st_size = i == 1 ? t->text.n : 0};
     sb_putn(&names, s, strlen(s) + 1);
   }
   Elf64_Rela *rela = NEWN(a, Elf64_Rela, t->relocs.n + 1);
-  for (uint32_t i = 0; i < t->relocs.n; i++) rela[i] = (Elf64_Rela){.r_offset = t->relocs.v[i].at, .r_info = ELF64_R_INFO((uint64_t)t->relocs.v[i].symbol + 2, t->relocs.v[i].call ? R_X86_64_PLT32 : R_X86_64_PC32), .r_addend = -4};
-  const struct { const void *p; size_t n; uint32_t type; uint64_t flags, align, entry; } part[COUNT] = {
-      [TEXT] = {t->text.s, t->text.n, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 64, 0},
-      [RELA] = {rela, t->relocs.n * sizeof *rela, SHT_RELA, SHF_INFO_LINK, 8, sizeof *rela},
-      [SYMS] = {sym, n * sizeof *sym, SHT_SYMTAB, 0, 8, sizeof *sym},
-      [NAMES] = {names.s, names.n, SHT_STRTAB, 0, 1, 0},
-      [SECTIONS] = {snames.s, snames.n, SHT_STRTAB, 0, 1, 0},
-      [STACK] = {"", 0, SHT_PROGBITS, 0, 1, 0}};
+  for (uint32_t i = 0; i < t->relocs.n; i++)
+    rela[i] = (Elf64_Rela){.r_offset = t->relocs.v[i].at, .r_info = ELF64_R_INFO((uint64_t)t->relocs.v[i].symbol + 2, t->relocs.v[i].call ? R_X86_64_PLT32 : R_X86_64_PC32), .r_addend = -4};
+  const struct {
+    const void *p;
+    size_t n;
+    uint32_t type;
+    uint64_t flags, align, entry;
+  } part[COUNT] = {[TEXT] = {t->text.s, t->text.n, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 64, 0},
+                   [RELA] = {rela, t->relocs.n * sizeof *rela, SHT_RELA, SHF_INFO_LINK, 8, sizeof *rela},
+                   [SYMS] = {sym, n * sizeof *sym, SHT_SYMTAB, 0, 8, sizeof *sym},
+                   [NAMES] = {names.s, names.n, SHT_STRTAB, 0, 1, 0},
+                   [SECTIONS] = {snames.s, snames.n, SHT_STRTAB, 0, 1, 0},
+                   [STACK] = {"", 0, SHT_PROGBITS, 0, 1, 0}};
   sb_putn(&b, (const char *)&h, sizeof h);
   for (int i = 1; i < COUNT; i++) {
     while (b.n % part[i].align) sb_putc(&b, 0);

