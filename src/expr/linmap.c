@@ -1,5 +1,5 @@
-/* What does a constant hold that is a linear map of another one? It is computed where it will lie, in any order of pieces: the form of a constant with fewer multiplications (pass_winograd.c) is several times as large as the
- * constant, and is wanted once, in the order of a pack.
+/* What does a constant hold that is a linear map of another one? It is computed where it will lie, in any order of pieces: the form of a constant with fewer multiplications (pass_winograd.c) is
+ * several times as large as the constant, and is wanted once, in the order of a pack.
  *
  * A row's columns are computed side by side, in f64: r0 x r1 lines of inputs become n0 x r1, and then n0 x n1. */
 #include "expr/expr.h"
@@ -39,13 +39,13 @@ static inline __attribute__((always_inline)) void read_lines(const linmap *l, in
       memcpy(&x[j][k], d, sizeof d);
     }
 }
-#define PUT(u) /* size and n are constants where it matters */ \
-  do { \
-    line32 f_ = __builtin_convertvector(u, line32); \
-    if (size == 4 && n == LANES) \
-      memcpy(out, &f_, sizeof f_); \
-    else \
-      memcpy(out, size == 4 ? (const void *)&f_ : (const void *)&(u), (size_t)(n * size)); \
+#define PUT(u) /* size and n are constants where it matters */                                                                                                                                         \
+  do {                                                                                                                                                                                                 \
+    line32 f_ = __builtin_convertvector(u, line32);                                                                                                                                                    \
+    if (size == 4 && n == LANES)                                                                                                                                                                       \
+      memcpy(out, &f_, sizeof f_);                                                                                                                                                                     \
+    else                                                                                                                                                                                               \
+      memcpy(out, size == 4 ? (const void *)&f_ : (const void *)&(u), (size_t)(n * size));                                                                                                             \
   } while (0)
 static inline __attribute__((always_inline)) void map_lines(const linmap *l, line x[LINMAP_MOST][LINMAP_MOST], int64_t size, int64_t n, uint8_t *out, int64_t place) {
   for (int64_t a = 0; a < l->n[0]; a++) {

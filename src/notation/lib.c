@@ -107,7 +107,8 @@ static bool add_text(oplib *lib, const char *text, size_t n, const char *file, u
 bool notation_add(oplib *lib, const char *text, size_t n, const char *file) { return add_text(lib, text, n, file, 1); }
 
 /* ---- sources that are known to be right ----
- * A model uses a dozen of the library's 300 operators. Their texts are found by their first lines, `op NAME` or a documentation string before it, and read when one is asked for; functions, which are few, at once. */
+ * A model uses a dozen of the library's 300 operators. Their texts are found by their first lines, `op NAME` or a documentation string before it, and read when one is asked for; functions, which are
+ * few, at once. */
 typedef struct unread {
   const char *text, *file;
   size_t n;

@@ -66,8 +66,8 @@ static void set_put(symtab *s, hashset *h, uint32_t hash, uint32_t id) {
   h->n++;
 }
 #define PROBE(set, hash, slot_) \
-  for (const hashslot *slot_, *first_ = (set).slot, *at_ = first_ + ((hash) & ((set).cap - 1)); (set).cap && (slot_ = at_)->id; at_ = first_ + ((uint32_t)(at_ + 1 - first_) & ((set).cap - 1))) \
-    if (slot_->tag == (hash))
+  for (uint32_t at_ = (hash); (set).cap && (set).slot[at_ & ((set).cap - 1)].id; at_++) \
+    for (const hashslot *slot_ = &(set).slot[at_ & ((set).cap - 1)]; slot_ && slot_->tag == (hash); slot_ = NULL)
 
 /* ---- memory of polynomials -------------------------------------------------------------------------------------------------------------------- */
 void *table_bytes(symtab *s, size_t n) {

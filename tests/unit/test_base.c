@@ -159,6 +159,18 @@ static void maps(void **state) {
   for (uint64_t i = 0; i < 5000; i++) map_putu(u, i << 32, i);
   for (uint64_t i = 0; i < 5000; i++) assert_true(map_getu(u, i << 32, &v) && v == i);
   assert_false(map_getu(u, 1, NULL));
+  for (uint32_t i = 0; i < 5000; i++) {
+    uint64_t key_of;
+    memcpy(&key_of, map_key(u, i, NULL, &v), sizeof key_of);
+    assert_true(key_of == (uint64_t)i << 32 && v == i);
+  }
+  uint64_t seven = UINT64_C(7) << 32; /* its bytes are another key than the number */
+  assert_false(map_get(u, &seven, sizeof seven, NULL));
+  map_put(u, &seven, sizeof seven, 77);
+  map_putu(u, seven, 70);
+  assert_true(map_get(u, &seven, sizeof seven, &v) && v == 77);
+  assert_true(map_getu(u, seven, &v) && v == 70);
+  assert_int_equal(map_count(u), 5001);
   assert_ptr_equal(intern(*state, "abc"), intern_n(*state, "abcd", 3));
   assert_ptr_not_equal(intern(*state, "abc"), intern(*state, "abd"));
 }

@@ -47,6 +47,35 @@ static void test_library(void **state) {
   CTX_CATCH { fail_msg("%s", message(c)); }
   ctx_free(c);
 }
+/* A source that is read when its operators are asked for gives what one gives that is read at once. */
+static void test_later(void **state) {
+  (void)state;
+  static const char text[] = "# two\nfn twice(x) = 2*x\n\"\"\"Of two lines:\nop None is no operator.\"\"\"\nop Two<T: num>(X: T[a...]) -> Y: T[a...] {\n  Y[i...] = twice(X[i...])\n}\nop \"my.own::Three\"<T: num>(X: T[a...]) -> Y: T[a...] { Y[i...] = X[i...] + twice(X[i...]) }\n"
+                             "op Four(X: f32[n]) -> Y: f32[n] { Y[n] = X[n] }\n";
+  static const char mine[] = "op Four(X: f32[n]) -> Y: f32[n] { Y[n] = 4*X[n] }\n";
+  ctx *c = ctx_new();
+  CTX_TRY(c) {
+    oplib *l[2] = {notation_lib(c), notation_lib(c)};
+    assert_true(notation_add(l[0], text, strlen(text), "t.ek") && notation_add_later(l[1], text, strlen(text), "t.ek"));
+    for (int k = 0; k < 2; k++) {
+      const opdef *two = notation_find(l[k], "", "Two"), *three = notation_find(l[k], "my.own", "Three");
+      assert_true(two && three && notation_find(l[k], "", "Two") == two);
+      assert_string_equal(opdef_doc(two), "Of two lines:\nop None is no operator.");
+      assert_int_equal(opdef_pos(two).line, 5);
+      assert_int_equal(opdef_pos(three).line, 8);
+      assert_null(notation_find(l[k], "", "None"));
+      assert_null(notation_find(l[k], "", "Three"));
+      assert_true(notation_add(l[k], mine, strlen(mine), "mine.ek"));
+      assert_int_equal(notation_count(l[k]), 3);
+      assert_string_equal(opdef_pos(notation_find(l[k], "", "Four")).file, "mine.ek");
+    }
+    sbuf a = sbuf_new(ctx_arena(c)), b = sbuf_new(ctx_arena(c));
+    for (uint32_t i = 0; i < 3; i++) opdef_print(notation_nth(l[0], i), &a), opdef_print(notation_nth(l[1], i), &b);
+    assert_string_equal(a.s, b.s);
+  }
+  CTX_CATCH { fail_msg("%s", message(c)); }
+  ctx_free(c);
+}
 /* A user's definition replaces one of the library; a user's function does not change the library's. */
 static void test_override(void **state) {
   (void)state;
@@ -375,7 +404,7 @@ static void test_depth(void **state) { /* nesting without end */
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_library), cmocka_unit_test(test_override), cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes),    cmocka_unit_test(test_guards), cmocka_unit_test(test_late),
+      cmocka_unit_test(test_library), cmocka_unit_test(test_later), cmocka_unit_test(test_override), cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes),    cmocka_unit_test(test_guards), cmocka_unit_test(test_late),
       cmocka_unit_test(test_values),  cmocka_unit_test(test_stop),     cmocka_unit_test(test_gradient), cmocka_unit_test(test_mutations), cmocka_unit_test(test_depth), cmocka_unit_test(test_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
