@@ -168,6 +168,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   nvars *rest = &n.inner;
   int64_t np = 1;
   uint32_t take = points_enough(k, rest, enough, &np);
+  if (k->p->level > 0 && np < enough && !ch.lane && !ch.row && take == rest->n && take > 1) take--; /* not known to be worth a chunk each: digits of a number of a point cost divisions */
   bool rows = ch.row && rchunks > 1 && rchunks >= lchunks, lanes = !rows && lchunks > 1;
   int64_t blocks = rows ? rchunks : lanes ? lchunks : 1;
   bool together = false;
