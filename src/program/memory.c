@@ -1,5 +1,6 @@
 /* Where in the arena does every buffer lie? Buffers are placed largest first at the lowest offset where they overlap no buffer that is live at the same time (greedy by size: Pisarchyk and Lee, "Efficient memory management
- * for deep neural net inference", 2020). With symbolic sizes: if all sizes are multiples of one common polynomial (a batch size), the same search on the factors; otherwise buffers that are not live at the same time share slots.
+ * for deep neural net inference", 2020). With symbolic sizes: those that are multiples of one form (a batch, a batch times a length) are placed so by their factors, in an area for each form; or buffers that are not live at the same time share slots, whichever
+ * is less at typical sizes.
  * Late sizes count with their bounds. Where a late size has none (its bound is EXPR_NO_BOUND or more), and nothing whose size hangs on it lives before it is known, the formulas hold the late size itself: such buffers lie in
  * a part of their own, in the order in which their sizes are known, so that no offset needs a size before its time. */
 #include "program/build.h"
@@ -42,12 +43,12 @@ static sz bounded(mp *k, sz e) {
   if (k->any && sym_is_atom(k->c, k->any, &any) && sym_uses(k->c, hi, any)) sym_between(k->c, e, late_between, k, &lo, &hi);
   return hi;
 }
-/* elems * size, rounded up to ALIGN: term by term when all coefficients are positive, so that N*c stays a multiple of N */
-static sz round_bytes(mp *k, sz elems, const buffer *of) {
+/* elems * size, rounded up to ALIGN: term by term when all coefficients are positive, so that N*c stays a multiple of N; but not where that is more than an eighth too much and `tight` is wanted. */
+static sz round_bytes(mp *k, sz elems, const buffer *of, bool tight) {
   ctx *c = k->c;
   sz r = sym_int(c, 0);
   uint32_t n = sym_nterms(c, elems), size = et_bytes(of->type);
-  bool simple = true;
+  bool simple = true, much = false;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t na;
     const atom *as;
@@ -57,12 +58,13 @@ static sz round_bytes(mp *k, sz elems, const buffer *of) {
     if (!simple) break;
     if (!mul64(q, size, &b) || !add64(b, ALIGN - 1, &b))
       ctx_fail(c, E_MEMORY, "the memory of %s overflows: %s elements (a size that is found at run time counts with its bound: bound it by --dim SIZE=MOST; for the trips of a loop, --dim NODE.trips=MOST)", of->name && *of->name ? of->name : "one tensor", sym_str(c, elems));
+    much |= na && b / ALIGN * ALIGN - q * size > q * size / 8;
     sz mono = sym_int(c, b / ALIGN * ALIGN);
     for (uint32_t j = 0; j < na; j++)
       for (uint8_t z = 0; z < ex[j]; z++) mono = sym_mul(c, mono, sym_of_atom(c, as[j]));
     r = sym_add(c, r, mono);
   }
-  if (simple) return r;
+  if (simple && !(much && tight)) return r;
   return sym_muli(c, sym_ceildiv(c, sym_muli(c, elems, size), sym_int(c, ALIGN)), ALIGN);
 }
 static void touch(mp *k, uint32_t buf, uint32_t from, uint32_t to) {
@@ -201,37 +203,91 @@ static int by_size(const void *a, const void *b) {
   if (x->size != y->size) return x->size < y->size ? 1 : -1;
   return x->buf < y->buf ? -1 : 1;
 }
+static int by_factor(const void *a, const void *b) {
+  const ent *x = a, *y = b;
+  if (x->size != y->size) return x->size < y->size ? 1 : -1;
+  return x->buf < y->buf ? -1 : 1;
+}
 static bool overlap(const membuf *a, const membuf *b) { return a->first + EK_PLANTED("memory") <= b->last && b->first + EK_PLANTED("memory") <= a->last; }
 
-/* sizes = factor * common? */
-static bool common_factor(mp *k, const ent *es, uint32_t n, sz *common, int64_t *factors) {
-  *common = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    sz s = k->p->mem[es[i].buf].bytes;
-    int64_t g = 0;
-    for (uint32_t t = 0; t < sym_nterms(k->c, s); t++) {
-      uint32_t na;
-      const atom *as;
-      const uint8_t *ex;
-      int64_t q = sym_term(k->c, s, t, &na, &as, &ex);
-      q = q < 0 ? -q : q;
-      while (q) {
-        int64_t r = g % q;
-        g = q, q = r;
-      }
+/* size = factor * form, the factor as large as can be; a number is a multiple of 1 */
+static int64_t factor_of(mp *k, sz size, sz *form) {
+  int64_t g = 0;
+  for (uint32_t t = 0; t < sym_nterms(k->c, size); t++) {
+    uint32_t na;
+    const atom *as;
+    const uint8_t *ex;
+    int64_t q = sym_term(k->c, size, t, &na, &as, &ex);
+    q = q < 0 ? -q : q;
+    while (q) {
+      int64_t r = g % q;
+      g = q, q = r;
     }
-    if (g == 0) {
-      factors[i] = 0;
-      continue;
-    }
-    sz prim;
-    if (!sym_exact_div(k->c, s, sym_int(k->c, g), &prim)) return false;
-    if (!*common) *common = prim;
-    if (prim != *common) return false;
-    factors[i] = g;
   }
-  if (!*common) *common = sym_int(k->c, 1);
-  return true;
+  *form = sym_int(k->c, 1);
+  if (g && !sym_exact_div(k->c, size, sym_int(k->c, g), form)) ctx_bug(k->c, "program: a factor of a size");
+  return g;
+}
+/* Places entries largest first, each at the lowest place where it overlaps none that is live at its time; then, while that is more than must be live at one time, again with the one that stuck out placed before the others.
+ * es is in the order of sizes; at: where each lies, in the order of es. */
+static int64_t place_factors(mp *k, const ent *es, uint32_t n, int64_t *at, int64_t *live) {
+  enum { ROUNDS = 24, MANY = 400 };
+  arena *a = k->p->plan->l->a;
+  const membuf *mem = k->p->mem;
+  uint32_t *order = NEWN(a, uint32_t, n + 1);
+  int64_t *now = NEWN(a, int64_t, n + 1), best = -1;
+  *live = 0;
+  for (uint32_t t = 0; t <= k->pos; t++) {
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+      if (mem[es[i].buf].first <= t && t <= mem[es[i].buf].last) sum += es[i].size;
+    *live = max64(*live, sum);
+  }
+  for (uint32_t i = 0; i < n; i++) order[i] = i;
+  for (uint32_t round = 0; round < (n > MANY ? 1 : ROUNDS) && (best < 0 || best > *live); round++) {
+    int64_t top = 0;
+    uint32_t out = 0;
+    for (uint32_t q = 0; q < n; q++) {
+      uint32_t i = order[q];
+      int64_t pos = 0;
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t z = 0; z < q; z++) {
+          uint32_t j = order[z];
+          if (overlap(&mem[es[i].buf], &mem[es[j].buf]) && pos < now[j] + es[j].size && now[j] < pos + es[i].size) pos = now[j] + es[j].size, moved = true;
+        }
+      }
+      now[i] = pos;
+      if (pos + es[i].size > top) top = pos + es[i].size, out = q;
+    }
+    if (best < 0 || top < best) best = top, memcpy(at, now, n * sizeof *at);
+    uint32_t first = order[out];
+    memmove(order + 1, order, out * sizeof *order);
+    order[0] = first;
+  }
+  return best < 0 ? 0 : best;
+}
+/* Sizes that are multiples of one form (a batch, a batch times a length) share an area; the areas lie one above the other. es: by size; *forms: how many areas, *live: what must be live at one time, where that is one. */
+static sz place_forms(mp *k, const ent *es, uint32_t n, sz *offset, uint32_t *forms, sz *live) {
+  arena *a = k->p->plan->l->a;
+  sz top = sym_int(k->c, 0), *form = NEWN(a, sz, n + 1);
+  int64_t *factor = NEWN(a, int64_t, n + 1), *at = NEWN(a, int64_t, n + 1), most;
+  ent *in = NEWN(a, ent, n + 1);
+  bool *done = NEWN(a, bool, n + 1);
+  for (uint32_t i = 0; i < n; i++) factor[i] = factor_of(k, k->p->mem[es[i].buf].bytes, &form[i]);
+  *forms = 0, *live = top;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t m = 0;
+    if (done[i]) continue;
+    for (uint32_t j = i; j < n; j++)
+      if (form[j] == form[i] || !factor[j]) in[m] = es[j], in[m].size = factor[j], in[m++].known.last = j, done[j] = true;
+    qsort(in, m, sizeof *in, by_factor);
+    int64_t size = place_factors(k, in, m, at, &most);
+    for (uint32_t j = 0; j < m; j++) offset[in[j].known.last] = sym_add(k->c, top, sym_muli(k->c, form[i], at[j]));
+    top = sym_add(k->c, top, sym_muli(k->c, form[i], size));
+    *live = sym_muli(k->c, form[i], most), *forms += 1;
+  }
+  return top;
 }
 
 /* An earlier buffer of weights with the same contents (the variants of a model pack many weights alike); 0: none. */
@@ -306,7 +362,7 @@ void memory_plan(memplan *p) {
     bool closed = false;
     ctx_about(k.c, b->name);
     sz elems = bounded(&k, b->elems);
-    p->mem[i].bytes = b->kind == BUF_INPUT || b->kind == BUF_OUTPUT ? 0 : round_bytes(&k, elems, b);
+    p->mem[i].bytes = b->kind == BUF_INPUT || b->kind == BUF_OUTPUT ? 0 : round_bytes(&k, elems, b, false);
     if (b->kind == BUF_WEIGHTS && p->mem[i].used) {
       int64_t bytes;
       if (!sym_is_int(k.c, p->mem[i].bytes, &bytes)) ctx_bug(k.c, "program: weights of symbolic size");
@@ -322,38 +378,34 @@ void memory_plan(memplan *p) {
   qsort(late, nlate, sizeof *late, by_size);
   ctx_about(k.c, "the plan of the working memory");
   place_open(&k, late, nlate, true);
-  int64_t *factors = NEWN(a, int64_t, n + 1);
-  sz common;
-  bool gaps = common_factor(&k, es, n, &common, factors);
-  for (uint32_t i = 0; i < n; i++) {
-    es[i].size = gaps ? factors[i] : expr_typical(s->m, p->mem[es[i].buf].bytes);
-  }
-  qsort(es, n, sizeof *es, by_size);
-  if (!gaps) {
-    p->arena_bytes = place_open(&k, es, n, false);
-    ctx_about(k.c, NULL);
-    return;
-  }
-  int64_t *at = NEWN(a, int64_t, n + 1), top = 0, most = 0; /* most: the bound */
-  for (uint32_t i = 0; i < n; i++) {
-    membuf *b = &p->mem[es[i].buf];
-    int64_t pos = 0;
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (uint32_t j = 0; j < i; j++)
-        if (overlap(b, &p->mem[es[j].buf]) && pos < at[j] + es[j].size && at[j] < pos + es[i].size) pos = at[j] + es[j].size, moved = true;
+  sz *offset = NEWN(a, sz, n + 1);
+  p->arena_bytes = sym_int(k.c, 0);
+  for (int tight = 0; tight < 2; tight++) { /* rounded so that a common form is kept, if there is one and it costs little */
+    uint32_t forms;
+    sz live;
+    int64_t wanted = 0, taken = 0;
+    for (uint32_t i = 0; i < n; i++) {
+      const buffer *b = &s->buffers.v[es[i].buf];
+      sz elems = bounded(&k, b->elems);
+      p->mem[es[i].buf].bytes = round_bytes(&k, elems, b, tight);
+      es[i].size = expr_typical(s->m, p->mem[es[i].buf].bytes);
+      int64_t least = expr_typical(s->m, sym_muli(k.c, elems, et_bytes(b->type)));
+      if (es[i].size > 64 * ALIGN && !add64(wanted, least, &wanted)) wanted = INT64_MAX;
+      if (es[i].size > 64 * ALIGN && !add64(taken, es[i].size, &taken)) taken = INT64_MAX;
     }
-    at[i] = pos;
-    if (pos + es[i].size > top) top = pos + es[i].size;
-    b->offset = sym_muli(k.c, common, pos);
+    qsort(es, n, sizeof *es, by_size);
+    sz bytes = place_forms(&k, es, n, offset, &forms, &live);
+    if (!tight && (forms > 1 || taken / 9 > wanted / 8)) continue;
+    p->arena_bytes = bytes;
+    for (uint32_t i = 0; i < n; i++) p->mem[es[i].buf].offset = offset[i];
+    if (forms < 2) p->live_bound = live;
+    else {
+      sz slots = place_open(&k, es, n, false);
+      if (expr_typical(s->m, slots) < expr_typical(s->m, bytes)) p->arena_bytes = slots;
+      else
+        for (uint32_t i = 0; i < n; i++) p->mem[es[i].buf].offset = offset[i];
+    }
+    break;
   }
-  p->arena_bytes = sym_muli(k.c, common, top);
-  for (uint32_t t = 0; t <= k.pos; t++) {
-    int64_t live = 0;
-    for (uint32_t i = 0; i < n; i++)
-      if (p->mem[es[i].buf].first <= t && t <= p->mem[es[i].buf].last) live += es[i].size;
-    if (live > most) most = live;
-  }
-  p->live_bound = sym_muli(k.c, common, most);
   ctx_about(k.c, NULL);
 }
