@@ -130,6 +130,7 @@ for way in 'echo "ready 1.0 5"; while read -r a; do echo "times 1 2 3"; done' 'e
   e 0 'onnxruntime.*(x |it cannot|without a word)' "bench $digits --against onnxruntime --peers $work/peers --seconds 0.1 --slices 2 --no-cache"
 done
 e 0 'k1\*? contraction: conv1, relu1' "explain $digits --seconds 0.1 --threads 1"; has out 'a contraction begins a kernel'
+e 0 'working memory: [0-9]+ bytes' "explain $digits --seconds 0.05 --threads 1 --dim N=3"; has out 'of which [0-9]* must be live'
 e 0 'apart from k0: ' "explain $digits --seconds 0.05 -v -q"
 e 0 'stages stay apart' "explain $digits --seconds 0.05 -O0"
 e 0 'stated' "explain $digits --seconds 0.05 --peak 100:10 --sort time"

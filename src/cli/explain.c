@@ -23,6 +23,8 @@ typedef struct account {
   uint32_t runs;
   bool stated;
   ek_machine at;
+  int64_t memory;              /* working memory of the run in bytes, */
+  const char *formula, *least; /* as compiled, scratch areas included; and what is live at one time, a number or a formula, NULL: not known */
 } account;
 
 static int by_time(const void *a, const void *b) {
@@ -122,6 +124,10 @@ static void tell(cli *k, const account *s) {
       printf(" %.1f GB/s within %.1f MB,", s->at.level[i].gbs, (double)s->at.level[i].bytes / 1e6);
     else
       printf(" %.1f GB/s from memory\n", s->at.level[i].gbs);
+  printf("working memory: %lld bytes", (long long)s->memory);
+  if (strspn(s->formula, "0123456789") != strlen(s->formula)) printf(" (%s)", s->formula);
+  if (s->least) printf(", of which %s must be live at one time: no order of it in memory takes less", s->least);
+  puts("");
   puts("floor: the longer of operations at the peak (f) and bytes at their bandwidth (b); *: in several threads");
   tell_reasons(k, s);
 }
@@ -137,6 +143,9 @@ static void tell_json(const cli *k, const account *s) {
   json_num(&j, "between_ms", s->between);
   json_num(&j, "floor_ms", s->floor);
   if (s->ops >= 0) json_num(&j, "model_ops", s->ops);
+  json_int(&j, "memory", s->memory);
+  json_str(&j, "memory_formula", s->formula);
+  if (s->least) json_str(&j, "least_memory", s->least);
   json_obj(&j, "machine");
   json_bool(&j, "stated", s->stated);
   json_num(&j, "gflops", s->at.gflops);
@@ -229,6 +238,7 @@ int cmd_explain(cli *k) {
   if ((e = measure(k, r, &s)) != EK_OK) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
   ek_report rep;
   ek_module_report(m, &rep);
+  s.memory = ek_run_memory(r), s.formula = rep.memory, s.least = rep.least_memory;
   s.set = (double)ek_run_memory(r) + (double)rep.weight_bytes;
   s.ops = model_macs(k, model, in, ek_module_inputs(m)) * 2;
   floors(&s);
