@@ -357,7 +357,11 @@ static evalue load_at(ectx *e, etype t, lv ptr, sz addr, lv mask, bool lanewise)
   int64_t k;
   if (coef && sym_is_int(e->c, coef, &k) && k == 1 && !(dep_sz(e, rest) & D_LANE)) {
     lv i = emit_size(e, addr);
-    return (evalue){lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0), true};
+    uint64_t key = (uint64_t)ptr << 42 ^ (uint64_t)i << 21 ^ e->count, had;
+    if (e->shared && !mask && map_getu(e->shared, key, &had)) return (evalue){(lv)had, true};
+    lv v = lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0);
+    if (e->shared && !mask) map_putu(e->shared, key, v);
+    return (evalue){v, true};
   }
   if (coef && !(dep_sz(e, rest) & D_LANE) && !(dep_sz(e, coef) & D_LANE)) {
     lv i = emit_size(e, addr), s = emit_size(e, coef);

@@ -50,6 +50,7 @@ typedef struct ectx {
   struct { lv ptr, at; sz step; int64_t by, line; } ahead; /* constants to fetch while a reduction runs: `by` elements a step, from at + by * step; those of a cache line */
   const prepared *rows; /* NULL: none */
   atom window;          /* of the reduction: its steps are written out (nest.windows); 0: none */
+  map *shared;          /* the vectors that these steps have loaded: (pointer, index, count) -> value; NULL */
   const dotted *dot;    /* NULL: the sum goes point by point */
   bool assumed;       /* sizes are simplified anew, under facts that hold in this branch only */
   lv back;            /* bool: this step of a recurrence goes through its constants from behind; 0: in no recurrence */

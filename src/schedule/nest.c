@@ -119,13 +119,15 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     if (from + 1 == vars->n && !e->lane_reduced && !pay && schedule_adds_loads(e, red)) at = group_loop(e, s, v, red, acc, mr, nv, count, lanes, vec);
     lv end = emit_size(e, sym_extent(e->c, v));
     if (from + 1 == vars->n && v == e->window) {
+      e->shared = map_new(e->a);
       for (int64_t k = 0, steps = sym_int_or(e->c, sym_extent(e->c, v), 0); k < steps; k++) {
         emit_scope(e);
-        emit_bind(e, v, lb_int(&e->b, k));
+        emit_bind_ex(e, (binding){.var = v, .subst = sym_int(e->c, k)});
         red_loops(e, s, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
         emit_unbind(e, nb);
         emit_unscope(e);
       }
+      e->shared = NULL;
       return;
     }
     bounded(e, v, &at, &end);
