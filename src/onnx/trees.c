@@ -99,11 +99,29 @@ static void put_numbers(forest *f, node *n, const char *name, const double *v, i
   for (size_t i = 0; i < count; i++) et_store(f->numbers, data + i * each, (scalar){.f = v[i]});
   put(f, n, name, f->numbers, data, d0, d1);
 }
+/* Trees of one leaf vote the same whatever comes: where votes are added, all of them are one. */
+static void join_leaves(forest *f, const char *aggregate) {
+  uint32_t kept = 0;
+  int64_t one = -1;
+  bool *child = NEWN(ctx_arena(f->g->c), bool, f->inner + f->leaves + 1);
+  for (uint32_t i = 0; i < f->inner; i++) child[f->yes[i]] = child[f->no[i]] = true;
+  for (uint32_t i = 0; i < f->roots; i++) {
+    int64_t r = f->root[i];
+    bool leaf = r >= f->inner && !child[r] && !strcmp(aggregate, "SUM");
+    if (leaf && one >= 0 && one != r)
+      for (int64_t t = 0; t < f->targets; t++) f->weight[(one - f->inner) * f->targets + t] += f->weight[(r - f->inner) * f->targets + t];
+    if (leaf && one >= 0 && one != r) continue;
+    if (leaf) one = r;
+    f->root[kept++] = r;
+  }
+  f->roots = kept;
+}
 /* The scores in front of the node; the node itself becomes what follows them. */
 static bool scores(forest *f, const char *aggregate, const char *follows) {
   graph *g = f->g;
   node *n = f->n;
   if (!deepest(f)) return false;
+  join_leaves(f, aggregate);
   node *s = expand_before(g, n, "TreeScores", "einkorn", "scores");
   expand_give(g, s, n->in.n ? n->in.v[0] : NULL);
   node_set_int(g, s, "depth", f->depth);
