@@ -52,7 +52,6 @@ static unsigned ints(sel *e, vr *p, unsigned lanes, unsigned n, unsigned fb, uns
   static const uint16_t sx[9][9] = {[1] = {[2] = V_SXBW, [4] = V_SXBD, [8] = V_SXBQ}, [2] = {[4] = V_SXWD, [8] = V_SXWQ}, [4] = {[8] = V_SXDQ}};
   static const uint16_t cut[9][9] = {[8] = {[4] = V_MOVQD, [2] = V_MOVQW, [1] = V_MOVQB}, [4] = {[2] = V_MOVDW, [1] = V_MOVDB}, [2] = {[1] = V_MOVWB}};
   if (fb < tb) return wider(e, p, lanes, fb, tb, (u ? zx : sx)[fb][tb]);
-  u |= EK_PLANTED("x86-cast");
   if (fb > tb && fb == 8 && tb < 4) n = narrower(e, p, lanes, 8, 4, V_MOVQD, true, 0), fb = 4;
   if (fb > tb) return narrower(e, p, lanes, fb, tb, cut[fb][tb], true, 0);
   return n;
@@ -324,5 +323,6 @@ void xg_cast(sel *e, lv v, const linst *i) {
     n = ints(e, p, lanes, n, 8, d.bytes, false);
   } else
     n = ints(e, p, lanes, n, s.bytes, d.bytes, u);
+  if (EK_PLANTED("x86-cast")) p[0] = xg_zero(e);
   xg_result(e, v, n, p);
 }

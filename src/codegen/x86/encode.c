@@ -87,6 +87,7 @@ static void evex(asmb *s, const vdesc *o, unsigned op, unsigned l, unsigned reg,
   unsigned R = reg >> 3 & 1, R2 = reg >> 4 & 1, X = r->mem ? index_high(r) : r->reg >> 4 & 1, B = base_high(r), V2 = vindex ? (r->m.index - 1) >> 4 & 1 : v >> 4 & 1;
   static const unsigned div[] = {1, 2, 4, 8};
   unsigned unit = o->tuple >= T_N1 ? 1u << (o->tuple - T_N1) : bcast ? (o->w || (o->flags & SD) ? 8 : 4) : (16u << l) / div[o->tuple];
+  if (EK_PLANTED("x86-encode")) unit = 1;
   u8(s, 0x62);
   u8(s, (R ^ 1) << 7 | (X ^ 1) << 6 | (B ^ 1) << 5 | (R2 ^ 1) << 4 | o->map);
   u8(s, (unsigned)o->w << 7 | (~v & 15) << 3 | 4 | o->pp);
@@ -120,7 +121,7 @@ static void fused(asmb *s, const vdesc *o, const mi *i) {
     mi l = {.vl = i->vl};
     vector(s, &x86_vops[lane], x86_vops[lane].op, &l, d - 1, 0, in_mem(i->m), false);
     vector(s, o, op, i, d - 1, a - 1, in_reg(b), false);
-  } else if (d == c || EK_PLANTED("x86-encode")) {
+  } else if (d == c) {
     vector(s, o, op, i, d - 1, a - 1, of(b, i->m), false);
   } else if (!b) {
     if (d == a) {
