@@ -197,7 +197,7 @@ bool xg_scalar_int(sel *e, lv v, const linst *i, etype t) {
   case OP_LE:
   case OP_GT:
   case OP_GE:
-    r = set_cc(e, x, y, (u ? cu : cs)[i->op - OP_EQ]);
+    r = set_cc(e, x, y, u ? cu[i->op - OP_EQ] : cs[i->op - OP_EQ]);
     break;
   default:
     return false;
