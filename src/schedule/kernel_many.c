@@ -157,6 +157,7 @@ void kernel_many(kctx *k, grps *gs) {
     bs = kernel_extent(k, strip, 256);
     if (bs > 512) bs = 256;
   }
+  if (bs < 1) bs = 1; /* of nothing */
   sz nblocks = block ? sym_ceildiv(c, sym_extent(c, block), sym_int(c, bs)) : sym_int(c, 1), points = nblocks;
   for (uint32_t i = 0; i < k->outer.n; i++)
     if (k->outer.v[i] != block) points = sym_mul(c, points, sym_extent(c, k->outer.v[i]));
