@@ -49,6 +49,12 @@ static const example examples[] = {
      "tensor w: f32[19, 130] const @\n"
      "stage y: f32[a<N, c<130] out = sum[k<19] x[a, k] * w[k, c]\n"
      "output y \"y\"\n"},
+    {"a sum of computed weights over a variable without values, where lanes would run", "",
+     "tensor x: f32[6, 6, 4] input \"x\"\n"
+     "tensor r: i32[1] input \"r\"\n"
+     "stage w: f32[p<0, g<2] = x[0, 0, 1] * f32(#p) + f32(#g)\n"
+     "stage y: f32[c<6, q<0] out = (sum[h<2, d<2] x[min(max({i64(r[0])}, 0), 5), c, min(max({i64(r[0])} + d, 0), 3)] * w[q, h]) / 4.0\n"
+     "output y \"y\"\n"},
     {"reflected behind its end: rows longer than that, and others", "N=1 L=2; N=3 L=3; N=1 L=1; N=2 L=40; N=1 L=8; N=0 L=3",
      "size N\nsize L\n"
      "tensor x: f32[N, L] input \"x\"\n"
