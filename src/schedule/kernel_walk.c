@@ -111,7 +111,7 @@ static void tile(kctx *k, const walk *w, atom row, lv at, uint32_t n) {
   emit_turn(e);
   for (e->r = 0; e->r < n; e->r++) state[e->r] = lb_reg(b, emit_value(e, w->first).v);
   lv going = w->alike ? lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1})) : 0, any = 0;
-  lb_for(b, "step", lb_int(b, 0), emit_size(e, sym_extent(k->c, w->step)), lb_int(b, 1), 0, &i);
+  lb_for(b, "step", lb_int(b, EK_PLANTED("schedule-walk")), emit_size(e, sym_extent(k->c, w->step)), lb_int(b, 1), 0, &i);
   if (going) lb_while(b, i, going);
   emit_scope(e);
   emit_bind(e, w->step, i);
