@@ -3,11 +3,10 @@
  * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers read the source at the composed index. Composition needs the digits of the view's
  * axes at the reader's index; if a digit cannot be separated, splitting a variable of the reader may help. A read of a placement that falls into one piece reads the piece. A guarded read of a view
  * keeps its guard when every guarded axis is a whole axis of the source, else it becomes a condition; but not where a reduction reads each place several times: there the view stays, since a tensor
- * of its own has room for a margin, and one copy costs less than a condition at every read. So it does where the place would wind (mirrored borders, digits of sizes not known). Producers come first, so that every access needs one step. Needs simplified values; keeps everything.
- * Views that are outputs stay, but nobody reads them.
+ * of its own has room for a margin, and one copy costs less than a condition at every read. So it does where the place would wind (mirrored borders,
+ * digits of sizes not known). Producers come first, so that every access needs one step. Needs simplified values; keeps everything. Views that are outputs stay, but nobody reads them.
  */
 #include "expr/pass.h"
-
 
 static bool is_view(pw *p, const stage *x) {
   if (!x->value || x->updates.n || x->scan) return false;
@@ -47,7 +46,7 @@ static bool same_guard(pw *p, const axis *ax, const ex_node *src) {
   }
   return hits == 1;
 }
-/* Does a reduction read the places of stage `producer` several times each, and something else outside of it? */
+/* Does a reduction read the places of stage `producer` several times each? */
 static bool rereads(pw *p, uint32_t reader, uint32_t producer) {
   const ex_node *n = stage_is_reduce(p, reader) ? exn(p->m, xs(p->m, reader)->value) : NULL;
   double reads = n ? (double)expr_typical(p->m, stage_points(p->m, reader)) : 0;

@@ -267,8 +267,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   if (outer)
     for (uint32_t i = 0; i < outer->n; i++) vec_push(k.a, k.outer, outer->v[i]);
   sbuf note = sbuf_new(k.a);
-  uint32_t scan = 0, axis;
-  atom row;
+  uint32_t scan = 0;
   bool updates = false;
   for (uint32_t i = 0; i < stages->n; i++) {
     stage *s = xs(p->m, stages->v[i]);
@@ -286,8 +285,9 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   grps gs = {0};
   kernel_groups(&k, stages, &gs);
   if (part) kernel_scan_step(&k, &gs, part);
-  else if (scan && kernel_walks(p, stages->v[0], &axis, &row)) kernel_walk(&k, stages->v[0]);
-  else if (scan) kernel_scan(&k, &gs, scan);
+  else if (scan) {
+    if (!kernel_walk(&k, stages->v[0])) kernel_scan(&k, &gs, scan);
+  }
   else if (k.cls == KC_RUNNING) kernel_running(&k, stages->v[0]);
   else if (k.cls == KC_RANKING) kernel_ranking(&k, stages->v[0]);
   else if (gs.n == 1 && !updates) kernel_one(&k, &gs.v[0].stages);
@@ -309,9 +309,8 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
 
 void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, uint32_t kernel, uint32_t block, uint32_t item) {
   scan_parts parts = {0};
-  uint32_t scan = xs(p->m, stages->v[0])->scan, axis;
-  atom row;
-  if (!scan || p->level == 0 || kernel_walks(p, stages->v[0], &axis, &row) || !kernel_scan_parts(p, stages, scan, &parts)) {
+  uint32_t scan = xs(p->m, stages->v[0])->scan;
+  if (!scan || p->level == 0 || kernel_walks(p, stages->v[0], NULL, NULL) || !kernel_scan_parts(p, stages, scan, &parts)) {
     one_launch(p, stages, outer, canon, NULL, kernel, block, item);
     return;
   }

@@ -91,11 +91,12 @@ static atom row_of(emodule *m, arena *a, const walk *w) {
     }
   return row;
 }
+static bool find_walk(const splan *p, uint32_t stage, walk *w) { return p->level > 0 && xs(p->m, stage)->scan && is_walk(p->m, p->l->a, stage, w); }
 bool kernel_walks(const splan *p, uint32_t stage, uint32_t *step, atom *row) {
   walk w;
-  if (p->level == 0 || !xs(p->m, stage)->scan || !is_walk(p->m, p->l->a, stage, &w)) return false;
-  *step = w.axis;
-  *row = row_of(p->m, p->l->a, &w);
+  if (!find_walk(p, stage, &w)) return false;
+  if (step) *step = w.axis;
+  if (row) *row = row_of(p->m, p->l->a, &w);
   return true;
 }
 
@@ -162,12 +163,12 @@ static lv tiles(kctx *k, const walk *w, const u32vec *others, uint32_t from, ato
   lb_end(b);
   return end;
 }
-void kernel_walk(kctx *k, uint32_t stage) {
+bool kernel_walk(kctx *k, uint32_t stage) {
   ectx *e = &k->e;
   lbuild *b = &e->b;
   walk w;
   u32vec all = {0}, others = {0};
-  if (!is_walk(k->m, k->a, stage, &w)) ctx_bug(k->c, "schedule: %s is no walk", xt(k->m, w.s->tensor)->name);
+  if (!find_walk(k->p, stage, &w)) return false;
   kernel_domain(k, stage, &all);
   atom row = row_of(k->m, k->a, &w);
   for (uint32_t i = 0; i < all.n; i++)
@@ -175,16 +176,16 @@ void kernel_walk(kctx *k, uint32_t stage) {
   if (!row) {
     k->l.chunks = sym_int(k->c, 1);
     tiles(k, &w, &others, 0, 0, lb_int(b, 0), lb_int(b, 1), 1);
-    return;
+    return true;
   }
   sz ext = sym_extent(k->c, row);
   k->l.chunks = sym_ceildiv(k->c, ext, sym_int(k->c, CHUNK));
   lv lo = lb_muli(b, lb_lo(b), CHUNK), hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_muli(b, lb_hi(b), CHUNK), emit_size(e, ext), 0), i, at;
   if (kernel_extent(k, row, WALKERS) >= WALKERS) lo = tiles(k, &w, &others, 0, row, lo, hi, WALKERS);
-  if (kernel_extent(k, row, 1) % WALKERS == 0) return;
+  if (kernel_extent(k, row, 1) % WALKERS == 0) return true;
   if (!others.n) {
     tiles(k, &w, &others, 0, row, lo, hi, 1);
-    return;
+    return true;
   }
   /* the last few, one after the other: the tile runs along another variable */
   uint32_t nb = e->binds.n;
@@ -197,4 +198,5 @@ void kernel_walk(kctx *k, uint32_t stage) {
   emit_unbind(e, nb);
   emit_unscope(e);
   lb_end(b);
+  return true;
 }

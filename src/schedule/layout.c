@@ -170,9 +170,8 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
   uint32_t rank = s->naxes;
   for (uint32_t i = 0; i < rank; i++) order[i] = i;
   if (!s->value || L->p->level == 0) return;
-  uint32_t step;
   atom row;
-  if (kernel_walks(L->p, si, &step, &row)) {
+  if (kernel_walks(L->p, si, NULL, &row)) {
     innermost(s, row, order);
     return;
   }
@@ -234,9 +233,8 @@ static void own_buffer(lay *L, tid t, const uint32_t *order) {
   bool halo = h->any && !is_out && x->kind == TK_STAGE && L->p->level > 0;
   for (uint32_t i = 0; i < x->rank; i++) lo[i] = sym_int(L->c, h->lo[i]), hi[i] = sym_int(L->c, h->hi[i]);
   sz *shape = NEWN(L->a, sz, x->rank + 1u);
-  uint32_t step;
-  atom row;
-  bool walks = x->kind == TK_STAGE && kernel_walks(L->p, x->stage, &step, &row); /* room for one step */
+  uint32_t step = 0;
+  bool walks = x->kind == TK_STAGE && kernel_walks(L->p, x->stage, &step, NULL); /* room for one step */
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
   L->p->layouts[t] = layout_dense(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, &elems);
   if (walks) {
