@@ -139,13 +139,21 @@ static int64_t kernel_work(fuser *f, const fnode *n) {
   return sum;
 }
 static bool loses_parallelism(fuser *f, const fnode *n, const u32vec *outer) { return fuse_extent(f, outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 && kernel_work(f, n) > SERIAL; }
+/* Is one of these variables a batch of the leading product? Neither operand's elements would serve more than one of the tiles that stay in registers together. */
+static bool several_products(fuser *f, const fnode *n, const u32vec *gone) {
+  roles r;
+  bool any = false;
+  if (!gone->n || n->cls != KC_CONTRACTION || !expr_roles(f->m, n->st.v[0], f->a, &r)) return false;
+  for (uint32_t i = 0; i < r.batch.n; i++) any |= vec_has(gone, fuse_canon(f, r.batch.v[i]));
+  return any;
+}
 /* ---- benefit: NULL if joining pays, else why not ---- */
 static const char *refuse_heavy(fuser *f, kernel_class c, const fnode *n, const joint *j) {
   u32vec gone = {0};
   if (!(c == KC_ELEMENTWISE || c == KC_GATHER || c == KC_COPY)) return "reduction after a heavy kernel";
   for (uint32_t i = 0; i < n->outer.n; i++)
     if (!vec_has(&j->outer, n->outer.v[i])) vec_push(f->a, gone, n->outer.v[i]);
-  if (fuse_extent(f, &gone) > INTERLEAVED || (!j->outer.n && n->outer.n)) return "needs more than one tile of a heavy kernel";
+  if (fuse_extent(f, &gone) > INTERLEAVED || (!j->outer.n && n->outer.n) || several_products(f, n, &gone)) return "needs more than one tile of a heavy kernel";
   if (j->n > j->mapped) return "expands the tile";
   return NULL;
 }

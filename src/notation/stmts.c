@@ -536,7 +536,7 @@ static void run_update(el *x, const stmt *s) {
     t = new_tensor(x, name, declared_type(x, s), od, n);
     t->segs = segs, t->nsegs = ns;
     fresh = true;
-  } else if (!t->stage || t->read || !xt(x->m, t->t)->stage) { /* somebody holds the old contents */
+  } else if (!t->stage || t->read || xt(x->m, t->t)->kind != TK_STAGE) { /* somebody holds the old contents */
     nten *n = new_tensor(x, name, t->type, t->shape, t->rank);
     sz idx[MAX_RANK];
     axis *axes = plain_axes(x, t->shape, t->rank, idx);

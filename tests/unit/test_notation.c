@@ -292,6 +292,23 @@ static void test_values(void **state) {
   CTX_CATCH { fail_msg("%s", message(c)); }
   ctx_free(c);
 }
+/* Updates that write every place once tile their stage, the module's first one, too. */
+static void test_tiled(void **state) {
+  (void)state;
+  ctx *c = ctx_new();
+  CTX_TRY(c) {
+    bench b = {.c = c, .l = library(c), .m = expr_module(c)};
+    sattr axis = {.name = "axis", .kind = SK_INT, .i = 1};
+    input(&b, ET_F32, 2, "N", "4");
+    input(&b, ET_F32, 2, "N", "3");
+    assert_true(run(&b, "Concat", &axis, 1, 1));
+    assert_int_equal(b.m->stages.n, 1);
+    assert_true(b.m->stages.v[0].tiled);
+    assert_int_equal(b.m->stages.v[0].updates.n, 2);
+  }
+  CTX_CATCH { fail_msg("%s", message(c)); }
+  ctx_free(c);
+}
 static void test_stop(void **state) {
   (void)state;
   ctx *c = ctx_new();
@@ -405,7 +422,7 @@ static void test_depth(void **state) { /* nesting without end */
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_library), cmocka_unit_test(test_later), cmocka_unit_test(test_override), cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes),    cmocka_unit_test(test_guards), cmocka_unit_test(test_late),
-      cmocka_unit_test(test_values),  cmocka_unit_test(test_stop),     cmocka_unit_test(test_gradient), cmocka_unit_test(test_mutations), cmocka_unit_test(test_depth), cmocka_unit_test(test_end),
+      cmocka_unit_test(test_values),  cmocka_unit_test(test_tiled), cmocka_unit_test(test_stop),     cmocka_unit_test(test_gradient), cmocka_unit_test(test_mutations), cmocka_unit_test(test_depth), cmocka_unit_test(test_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
