@@ -1,6 +1,8 @@
 /* How does a kernel of several groups run? Chunks are points of the variables all share, or blocks of one of them; in each the groups' nests follow one another, and hand over through scratch what is not stored anyway. */
 #include "schedule/kernel_in.h"
 
+enum { ROWS = 8, SHORT_ROW = 512 /* points */ };
+
 static bool needs_memory(kctx *k, tid t) {
   uint64_t d;
   return map_getu(k->stored, t, &d);
@@ -134,6 +136,24 @@ static bool open_guard(kctx *k, const grp *g) {
   if (all && !EK_PLANTED("schedule-blocks")) lb_if(&e->b, all);
   return all && !EK_PLANTED("schedule-blocks");
 }
+/* Sums along rows end in a chain of dependent steps, as long as the work of a short row: several such rows go through the groups together. Their variable; 0: rows are long, or there is only one. */
+static atom short_rows(kctx *k, const grps *gs) {
+  atom v = k->outer.n ? k->outer.v[k->outer.n - 1] : 0;
+  bool sums = false;
+  if (!v || k->p->level == 0 || k->cls != KC_ROW || kernel_extent(k, v, 2 * ROWS) < 2 * ROWS) return 0;
+  for (uint32_t g = 0; g < gs->n; g++) {
+    const grp *q = &gs->v[g];
+    int64_t points = 1;
+    if (xs(k->m, q->stages.v[0])->updates.n || !vec_has(&q->domain, v)) return 0;
+    for (uint32_t i = 0; i < q->domain.n + q->red.n; i++) {
+      atom x = i < q->domain.n ? q->domain.v[i] : q->red.v[i - q->domain.n];
+      if (!vec_has(&k->outer, x) && !mul64(points, kernel_extent(k, x, SHORT_ROW), &points)) return 0;
+    }
+    if (points > SHORT_ROW) return 0;
+    sums |= q->red.n > 0;
+  }
+  return sums ? v : 0;
+}
 void kernel_many(kctx *k, grps *gs) {
   ectx *e = &k->e;
   ctx *c = k->c;
@@ -157,6 +177,7 @@ void kernel_many(kctx *k, grps *gs) {
     bs = kernel_extent(k, strip, 256);
     if (bs > 512) bs = 256;
   }
+  if (!block && (block = short_rows(k, gs))) bs = ROWS;
   if (bs < 1) bs = 1; /* of nothing */
   sz nblocks = block ? sym_ceildiv(c, sym_extent(c, block), sym_int(c, bs)) : sym_int(c, 1), points = nblocks;
   for (uint32_t i = 0; i < k->outer.n; i++)
