@@ -2,7 +2,8 @@
  *
  * Inputs and outputs are row-major, by contract. Of the others, in execution order: the axis whose variable runs over the lanes of the stage that computes the tensor is innermost (so a contraction's columns: channels last);
  * the other axes keep the order in which the stage's largest operand has them. A tensor that is only a piece of another one (a placement without a kernel) gets its place inside that one's buffer.
- * Guarded reads with a constant outside value of a tensor in the arena become a halo of that constant when it is narrow: then the reads need no guard. An input read so by a reduction is copied into such a buffer first.
+ * Guarded reads with a constant outside value of a tensor in the arena become a halo of that constant when it is narrow: then the reads need no guard. An input read so several times at each place is copied into such a
+ * buffer first, whose order is the one that the readers' lanes want.
  */
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
@@ -164,6 +165,53 @@ static void innermost(const stage *s, atom v, uint32_t *order) { /* the axis tha
       return;
     }
 }
+static choice choose(lay *L, ectx *e, uint32_t si, accesses *acc) {
+  emodule *m = L->m;
+  stage *s = xs(m, si);
+  launch dummy = {0};
+  lfunc *f = loop_func(loop_module(L->c), LF_KERNEL, "layout", "");
+  u32vec one = {0}, dom = {0}, red = {0};
+  emit_begin(e, L->p, f, &dummy);
+  vec_push(L->a, one, si);
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, dom, s->axes[i].d[j].var);
+  const ex_node *root = exn(m, s->value);
+  if (root->kind == EX_REDUCE)
+    for (uint32_t i = 0; i < root->nargs; i++) vec_push(L->a, red, root->args[i]);
+  group_accesses(e, &one, map_new(L->a), acc);
+  return tile_choose(e, &one, acc, &dom, &red);
+}
+/* A copy of an input has the order that its readers' lanes want most; the input's own one, if they don't mind. */
+static void wanted(lay *L, uint32_t si, uint32_t *order) {
+  enum { WORTH = 1 }; /* of score, for a copy that is no longer one of whole rows */
+  stage *s = xs(L->m, si);
+  layout had = L->p->layouts[s->tensor];
+  double best = 0;
+  uint32_t rank = s->naxes, in = rank;
+  for (uint32_t i = rank; i <= rank && rank; i--) { /* the last axis innermost, as it stands; then each of the others */
+    uint32_t o[MAX_RANK], n = 0;
+    double score = 0;
+    sz elems;
+    for (uint32_t k = 0; k < rank; k++)
+      if (k != i) o[n++] = k;
+    if (i < rank) o[n] = i;
+    L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, rank, o, NULL, NULL, &elems);
+    for (uint32_t r = 0; r < L->m->stages.n; r++) {
+      u32vec l = {0};
+      ectx e;
+      accesses acc = {0};
+      if (xs(L->m, r)->dead || !xs(L->m, r)->value) continue;
+      expr_loads(L->m, xs(L->m, r)->value, L->a, &l);
+      bool reads = false;
+      for (uint32_t k = 0; k < l.n; k++) reads |= exn(L->m, l.v[k])->tensor == s->tensor;
+      if (reads) score += choose(L, &e, r, &acc).score;
+    }
+    if (i == rank || score > best + WORTH) best = score, in = i;
+  }
+  L->p->layouts[s->tensor] = had;
+  for (uint32_t k = in; k + 1 < rank; k++) order[k] = k + 1;
+  if (in < rank) order[rank - 1] = in;
+}
 static void preferred(lay *L, uint32_t si, uint32_t *order) {
   emodule *m = L->m;
   stage *s = xs(m, si);
@@ -175,20 +223,17 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
     innermost(s, row, order);
     return;
   }
+  const ex_node *root = exn(m, s->value);
+  if (root->kind == EX_LOAD && !root->otherwise && xt(m, root->tensor)->kind == TK_INPUT && xs(m, si)->kernel && m->kernels.v[xs(m, si)->kernel - 1].cls == KC_COPY) {
+    wanted(L, si, order);
+    return;
+  }
   ectx e;
-  launch dummy = {0};
-  lfunc *f = loop_func(loop_module(L->c), LF_KERNEL, "layout", "");
-  emit_begin(&e, L->p, f, &dummy);
-  u32vec one = {0}, dom = {0}, red = {0};
-  vec_push(L->a, one, si);
+  accesses acc = {0};
+  choice ch = choose(L, &e, si, &acc);
+  u32vec dom = {0};
   for (uint32_t i = 0; i < rank; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, dom, s->axes[i].d[j].var);
-  const ex_node *root = exn(m, s->value);
-  if (root->kind == EX_REDUCE)
-    for (uint32_t i = 0; i < root->nargs; i++) vec_push(L->a, red, root->args[i]);
-  map *none = map_new(L->a);
-  accesses acc = {0};
-  group_accesses(&e, &one, none, &acc);
   /* order of the largest operand's strides */
   access *big = NULL;
   uint32_t big_rank = 0;
@@ -214,7 +259,6 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
         order[j - 1] = y, order[j] = x;
       }
   }
-  choice ch = tile_choose(&e, &one, &acc, &dom, &red);
   if (ch.lane && !ch.lane_reduced) innermost(s, ch.lane, order);
 }
 

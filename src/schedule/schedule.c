@@ -1,9 +1,10 @@
 /* The order of the work: pad inputs that are read with guards, lay out the tensors, then one launch after another in the module's execution order (a kernel runs where its first stage stands). */
 #include "schedule/schedule.h"
+#include "expr/passes.h"
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
 
-/* ---- an input read with a constant outside value inside a reduction is copied once into a tensor of our own, which can have a halo ---- */
+/* ---- an input of which each place is read several times, also outside where it has a constant value, is copied once into a tensor of our own, which can have a halo ---- */
 typedef struct renamed { tid from, to; } renamed;
 static ex rename_load(void *env, emodule *m, ex e) {
   const renamed *r = env;
@@ -11,23 +12,34 @@ static ex rename_load(void *env, emodule *m, ex e) {
   if (n.kind != EX_LOAD || n.tensor != r->from) return e;
   return expr_load(m, r->to, n.args, n.nargs, n.otherwise);
 }
-static bool guarded_in_reduction(emodule *m, tid t) {
+static int64_t places_of(emodule *m, tid t) {
+  sz n = sym_int(m->c, 1);
+  for (uint32_t i = 0; i < xt(m, t)->rank; i++) n = sym_mul(m->c, n, xt(m, t)->shape[i]);
+  return expr_typical(m, n);
+}
+static bool reread_with_guard(emodule *m, tid t) {
+  int64_t reads = 0, places = places_of(m, t);
+  bool guarded = false;
   for (uint32_t i = 0; i < m->stages.n; i++) {
     stage *s = xs(m, i);
-    if (s->dead || !s->value || exn(m, s->value)->kind != EX_REDUCE) continue;
+    if (s->dead || !s->value) continue;
     u32vec loads = {0};
     expr_loads(m, s->value, m->a, &loads);
     for (uint32_t j = 0; j < loads.n; j++) {
       const ex_node *n = exn(m, loads.v[j]);
-      if (n->tensor == t && n->otherwise && exn(m, n->otherwise)->kind == EX_CONST) return true;
+      if (n->tensor != t) continue;
+      bool guard = n->otherwise && exn(m, n->otherwise)->kind == EX_CONST;
+      if (guard && exn(m, s->value)->kind == EX_REDUCE) return true;
+      guarded |= guard;
+      reads += places_of(m, s->tensor);
     }
   }
-  return false;
+  return guarded && reads / 2 >= places;
 }
 static void pad_inputs(emodule *m) {
   for (uint32_t i = 0; i < m->inputs.n; i++) {
     tid t = m->inputs.v[i].t;
-    if (!guarded_in_reduction(m, t)) continue;
+    if (!reread_with_guard(m, t)) continue;
     tensor in = *xt(m, t);
     axis ax[MAX_RANK];
     sz idx[MAX_RANK];

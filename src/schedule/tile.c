@@ -234,6 +234,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     }
   }
   if (!ch.lane) return ch;
+  ch.score = best;
   int64_t lext = emit_extent(c, sym_extent(c, ch.lane), -1);
   int64_t vecs = lext < 0 ? 64 : (lext + L - 1) / L;
   if (ch.lane_reduced) {

@@ -55,6 +55,18 @@ static const example examples[] = {
      "stage w: f32[p<0, g<2] = x[0, 0, 1] * f32(#p) + f32(#g)\n"
      "stage y: f32[c<6, q<0] out = (sum[h<2, d<2] x[min(max({i64(r[0])}, 0), 5), c, min(max({i64(r[0])} + d, 0), 3)] * w[q, h]) / 4.0\n"
      "output y \"y\"\n"},
+    {"a window's sums without a product, read from an input with its border: copied with the channels innermost, for few places", "",
+     "tensor x: f32[37, 7, 3] input \"x\"\n"
+     "stage y: f32[h<4, c<37] = (load x[c, 2*h - 1, 0] else 0.5) + (load x[c, 2*h, 0] else 0.5) * (load x[c, 2*h + 1, 2] else 0.5)\n"
+     "stage z: f32[h1<4, c1<37] = (load x[c1, 2*h1 - 1, 0] else 0.5) - (load x[c1, 2*h1 + 1, 2] else 0.5) * x[c1, 3, 1]\n"
+     "stage u: f32[h2<4, c2<37] = (load x[c2, 2*h2 - 1, 1] else 0.5) - (load x[c2, 2*h2 + 1, 2] else 0.5) * x[c2, 3, 2]\n"
+     "stage v: f32[h3<4, c3<37] = (load x[c3, 2*h3 - 1, 2] else 0.5) - (load x[c3, 2*h3 + 1, 0] else 0.5) * x[c3, 6, 1]\n"
+     "stage w: f32[t<4, h4<4, c4<37] out tiled\n"
+     "  update [h5<4, c5<37] w[0, h5, c5] := y[h5, c5]\n"
+     "  update [h6<4, c6<37] w[1, h6, c6] := z[h6, c6]\n"
+     "  update [h7<4, c7<37] w[2, h7, c7] := u[h7, c7]\n"
+     "  update [h8<4, c8<37] w[3, h8, c8] := v[h8, c8]\n"
+     "output w \"w\"\n"},
     {"reflected behind its end: rows longer than that, and others", "N=1 L=2; N=3 L=3; N=1 L=1; N=2 L=40; N=1 L=8; N=0 L=3",
      "size N\nsize L\n"
      "tensor x: f32[N, L] input \"x\"\n"
