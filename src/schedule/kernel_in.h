@@ -39,6 +39,8 @@ lv kernel_scratch(kctx *k, etype t, sz elems);                /* room of this wo
 nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc); /* of a group over `domain` */
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch); /* operands packed for a nest */
 void kernel_prepare(kctx *k, nest *n); /* prepare.c: operands that a tile computes before its sum */
+bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch); /* parts.c: shall tiles come in blocks? */
+void parts_chunks(kctx *k, nest *n);   /* opens the loop over them */
 void kernel_runs(kctx *k, const u32vec *vars); /* from here to the end of the kernel it is known that it has points: no range of these is empty */
 void kernel_emit(kctx *k, nest *n);    /* versions.c: the nest, in two versions where that pays */
 void kernel_groups(kctx *k, const u32vec *stages, grps *out);

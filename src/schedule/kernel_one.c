@@ -186,7 +186,9 @@ void kernel_one(kctx *k, const u32vec *group) {
     }
   }
   u32vec point = {0}; /* the variables of a chunk's point */
-  if (together || (!by_panels && take && np >= blocks)) {
+  bool parts = kernel_parts(k, &n, &acc, &ch);
+  if (parts) parts_chunks(k, &n);
+  else if (together || (!by_panels && take && np >= blocks)) {
     for (uint32_t i = 0; i < take; i++) vec_push(k->a, point, rest->v[i].var);
     sz points = kernel_flatten(k, rest, take);
     if (together) {
@@ -215,7 +217,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   }
   fill_halos(k, group, &n, &point, together);
   kernel_emit(k, &n);
-  if (together) {
+  if (together || parts) {
     emit_unscope(e);
     lb_end(&e->b);
   }

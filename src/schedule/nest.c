@@ -131,6 +131,17 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
       return;
     }
     bounded(e, v, &at, &end);
+    bool lines = from + 1 == vars->n && e->streams.n;
+    if (lines) { /* a line's length of steps after another */
+      int64_t line = (int64_t)e->p->t->line / et_bytes((etype)red->acc);
+      lb_for(&e->b, "line", at, end, lb_int(&e->b, line), 0, &i);
+      emit_scope(e);
+      emit_bind(e, v, i);
+      stream_step(e);
+      emit_unbind(e, nb);
+      emit_unscope(e);
+      at = i, end = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, i, line), end, 0);
+    }
     lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->dot && e->dot->var == v ? 2 : 1), 0, &i);
     emit_scope(e);
     emit_bind(e, v, i);
@@ -138,6 +149,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
+    if (lines) lb_end(&e->b);
     return;
   }
   fetch_step(e);
@@ -255,7 +267,7 @@ static bool goes_on(ectx *e, const nest *n, uint32_t i) {
   }
   return true;
 }
-static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes) {
+static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, lv count, uint32_t lanes) {
   uint32_t nb = e->binds.n;
   emit_scope(e);
   e->row = n->row.var;
@@ -264,7 +276,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
   if (n->row.var) emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
   if (n->lane.var && !n->lane_reduced) emit_bind_ex(e, (binding){.var = n->lane.var, .base = lane, .vec_step = lanes, .lane = true});
   emit_turn(e);
-  bool vec = n->lane.var && !n->lane_reduced;
+  bool vec = n->lane.var && !n->lane_reduced, waits = false;
   for (uint32_t i = 0; i < n->stages.n; i++) {
     stage *s = xs(e->m, n->stages.v[i]);
     ex_node root = *exn(e->m, s->value);
@@ -294,11 +306,12 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
       if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, pay, found, lanes);
       else {
         prepare_rows(e, n, i, mr);
-        fetch_ahead(e, n, i, row);
+        if (n->parts.on) parts_streams(e, n, row, lane, panel, mr, nv, ln);
+        else fetch_ahead(e, n, i, row);
         e->dot = dot_of(n, i, 0);
         e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
-        e->ahead.ptr = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
+        e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
       }
       if (conditional) {
         emit_unscope(e);
@@ -316,6 +329,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
         regs[0] = at != st ? lb_op(&e->b, OP_CAST, lt(st, 1), x, 0, 0) : x;
         e->lanes = 1;
       } else {
+        waits = parts_sum(e, n, (rop)root.op, row, panel, acc, mr, nv, lt(at, ln));
         for (uint32_t r = 0; r < mr; r++)
           for (uint32_t v = 0; v < nv; v++) {
             lv x = lb_get(&e->b, arg ? pay[r * TILE_V + v] : acc[r * TILE_V + v]);
@@ -336,6 +350,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
     }
     keep(e, n, n->stages.v[i], regs, vec, mr, nv, count);
   }
+  if (waits) parts_summed(e);
   e->r = e->v = 0;
   e->count = 0;
   e->lanes = 1;
@@ -345,9 +360,11 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
 }
 
 /* the values of the group in registers are valid only inside their leaf, unless the leaf stands in no loop at all */
+static void block_leaves(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uint32_t lanes);
 static void tile_leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool looped) {
   uint32_t nl = e->locals.n;
-  leaf(e, n, row, lane, mr, nv, count, lanes);
+  if (n->parts.on) block_leaves(e, n, row, mr, nv, lanes);
+  else leaf(e, n, row, lane, 0, mr, nv, count, lanes);
   if (looped) e->locals.n = nl;
 }
 
@@ -496,23 +513,42 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
     emit_turn(e);
   }
 }
+/* the operands packed for a nest, of the panel bound */
+static void take_packs(ectx *e, nest *n) {
+  for (uint32_t i = 0; i < n->packs.n; i++) {
+    packload *k = &n->packs.v[i];
+    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * nest_lanes(e, &n->stages)) : sym_int(e->c, 0)}));
+  }
+  emit_turn(e);
+}
 static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
   lanearg a = {lane, count, nv, lanes, looped};
   uint32_t nb = e->binds.n, np = e->packs.n;
   emit_scope(e);
   if (n->panel) emit_bind(e, n->panel, panel);
   if (n->lane_outer) pack_panel(e, n, &a);
-  for (uint32_t i = 0; i < n->packs.n; i++) {
-    packload *k = &n->packs.v[i];
-    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * nest_lanes(e, &n->stages)) : sym_int(e->c, 0)}));
-  }
-  emit_turn(e);
+  take_packs(e, n);
   if (n->lane_outer) vars_then(e, n, n->inner.v, n->inner.n, inner_rows, &a);
   else row_tiles(e, n, lane, nv, count, lanes, looped);
   e->packs.n = np;
   emit_unbind(e, nb);
   emit_unscope(e);
 }
+/* The tiles of a block's panels, for the same rows. */
+static void block_leaves(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uint32_t lanes) {
+  uint32_t nb = e->binds.n, np = e->packs.n;
+  lv i;
+  lb_for(&e->b, "panel", n->parts.from, n->parts.to, lb_int(&e->b, 1), 0, &i);
+  emit_scope(e);
+  emit_bind(e, n->panel, i);
+  take_packs(e, n);
+  leaf(e, n, row, lb_muli(&e->b, i, (int64_t)nv * lanes), i, mr, nv, 0, lanes);
+  e->packs.n = np;
+  emit_unbind(e, nb);
+  emit_unscope(e);
+  lb_end(&e->b);
+}
+static void block_rows(ectx *e, nest *n) { row_tiles(e, n, 0, n->nv, 0, lanes_of(e, n), true); }
 static void lane_tiles(ectx *e, nest *n, void *arg) {
   bool looped = arg != NULL;
   if (!n->lane.var || n->lane_reduced) {
@@ -527,10 +563,13 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     if (full == 1 && !n->lane.lo) lane_tile(e, n, lb_int(&e->b, 0), lb_int(&e->b, 0), n->nv, 0, L, true);
     else if (full) {
       lv w = lb_int(&e->b, W), from = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.lo, w, 0) : lb_int(&e->b, 0), to = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.hi, w, 0) : lb_int(&e->b, full);
+      if (n->parts.panels) parts_each(e, n, from, to, block_rows);
+      else {
       lb_for(&e->b, "panel", from, to, lb_int(&e->b, 1), 0, &i);
       i = there_and_back(e, n, i, from, to, 1);
       lane_tile(e, n, i, lb_muli(&e->b, i, W), n->nv, 0, L, true);
       lb_end(&e->b);
+      }
     }
     if (!rest) return;
     bool last = open_last(e, &n->lane, full * W);

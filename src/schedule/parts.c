@@ -1,0 +1,198 @@
+/* When does a tile's sum run in parts, and in which order do the tiles come?
+ *
+ * A panel of constants that all rows pass over asks the rows of a tile from afar once more for each panel. Where the rows do not stay in the second cache, a block does: some panels, and of the sum so much that the block
+ * fills half of that cache ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows are read as they are, constants lie packed anyway):
+ *
+ *   for blocks of rows and lanes              (the chunks)
+ *     for parts of the sum
+ *       for row tiles                         read from afar once for a block, a line at a time while the tile before runs
+ *         for panels of the block
+ *           leaf                              adds to what the tile has so far, in scratch [tile][row][lane]; the last part has the followers and the stores
+ *
+ * With a part of d points and l lanes a multiply-add asks 1/l elements of a row and 2/d of a sum from afar; with d*l given that is least for d = sqrt(2*d*l).
+ */
+#include "schedule/kernel_in.h"
+#include <math.h>
+
+enum { SCRATCH = 1 << 20, FEW_CHUNKS = 8, LEAST_ROWS = 512 }; /* bytes of sums that wait, at most; rows of a chunk, at least, where there are few chunks */
+
+static const access *access_of(const accesses *acc, ex load) {
+  for (uint32_t i = 0; i < acc->n; i++)
+    if (acc->v[i].load == load && !acc->v[i].store) return &acc->v[i];
+  return NULL;
+}
+/* A sum of products of two loads, one of constants that run along the lanes, one of rows whose neighbours follow each other in the sum. */
+static bool rows_by_constants(kctx *k, nest *n, const accesses *acc, const choice *ch) {
+  const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value), *body = red->kind == EX_REDUCE ? exn(k->m, red->body) : NULL;
+  const u32vec *vars = &n->reds[0];
+  if (!body || red->op != RED_SUM || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n) return false;
+  for (uint32_t i = 1; i < n->stages.n; i++)
+    if (value_reduces(&k->e, xs(k->m, n->stages.v[i])->value)) return false;
+  for (uint32_t q = 0; q < 2; q++) {
+    const ex_node *x = exn(k->m, body->args[q]), *y = exn(k->m, body->args[!q]);
+    if (x->kind != EX_LOAD || y->kind != EX_LOAD || x->type != red->acc || y->type != red->acc || x->otherwise || y->otherwise) return false;
+    const access *lane = access_of(acc, body->args[q]), *row = access_of(acc, body->args[!q]);
+    if (body->args[q] != ch->lane_load || !lane || !row || !lane->constant || address_coef(&k->e, lane->address, ch->row) || address_coef(&k->e, row->address, ch->lane)) continue;
+    n->parts.row = body->args[!q];
+    return address_coef(&k->e, row->address, ch->row) > 0 && address_coef(&k->e, row->address, vars->v[vars->n - 1]) == 1;
+  }
+  return false;
+}
+bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
+  const target *t = k->p->t;
+  parted *p = &n->parts;
+  int64_t rows, lanes, first = 0, depth = 1, e;
+  if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 || !t->line || !rows_by_constants(k, n, acc, ch)) return false;
+  if (!sym_is_int(k->c, n->row.extent, &rows) || !sym_is_int(k->c, n->lane.extent, &lanes) || rows > 1 << 24 || lanes > 1 << 24) return false;
+  const u32vec *vars = &n->reds[0];
+  for (uint32_t i = 0; i < vars->n; i++) {
+    if (!sym_is_int(k->c, sym_extent(k->c, vars->v[i]), &e) || e > 1 << 20 || depth > 1 << 20) return false;
+    if (!i) first = e;
+    depth *= e;
+  }
+  etype type = (etype)exn(k->m, xs(k->m, n->stages.v[0])->value)->acc;
+  int64_t size = et_bytes(type), width = (int64_t)n->nv * nest_lanes(&k->e, &n->stages), full = lanes / width, budget = (int64_t)t->l2 / 2 / size, line = (int64_t)t->line / size;
+  if (depth < 4 * line || full < 2 || rows * depth * size < (int64_t)t->l2 || budget > 1 << 30) return false;
+  int64_t inner = depth / first, parts = max64(1, (int64_t)ceil((double)depth / 1.25 / sqrt(2.0 * (double)budget))), unit = inner % line ? line : 1;
+  p->var = vars->v[0];
+  p->step = parts > 1 ? min64(first, ((first + parts - 1) / parts + unit - 1) / unit * unit) : first;
+  p->line = line;
+  p->panels = max64(1, min64(full, budget / (p->step * inner * width)));
+  p->panels = (full + (full + p->panels - 1) / p->panels - 1) / ((full + p->panels - 1) / p->panels); /* as many blocks, of equal size */
+  p->lanes = p->panels * width;
+  int64_t blocks = (lanes + p->lanes - 1) / p->lanes, cuts = (rows * p->lanes * size + SCRATCH - 1) / SCRATCH;
+  if (p->step == first) cuts = 1;
+  while (cuts * blocks < FEW_CHUNKS && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
+  p->rows = ((rows + cuts - 1) / cuts + n->mr - 1) / n->mr * n->mr;
+  if (p->step < first) p->ptr = kernel_scratch(k, type, sym_int(k->c, p->rows * p->lanes));
+  return true;
+}
+void parts_chunks(kctx *k, nest *n) {
+  lbuild *b = &k->e.b;
+  ltype i64 = lt(ET_I64, 1);
+  parted *p = &n->parts;
+  int64_t rows = kernel_extent(k, n->row.var, 0), lanes = kernel_extent(k, n->lane.var, 0), cuts = (rows + p->rows - 1) / p->rows;
+  lv i, by = lb_int(b, cuts);
+  k->l.chunks = sym_int(k->c, cuts * ((lanes + p->lanes - 1) / p->lanes));
+  lb_for(b, "block", lb_lo(b), lb_hi(b), lb_int(b, 1), 0, &i);
+  emit_scope(&k->e);
+  n->row.lo = lb_muli(b, lb_op(b, OP_MOD, i64, i, by, 0), p->rows), n->row.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->row.lo, p->rows), lb_int(b, rows), 0), n->row.unit = p->rows;
+  n->lane.lo = lb_muli(b, lb_op(b, OP_IDIV, i64, i, by, 0), p->lanes), n->lane.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->lane.lo, p->lanes), lb_int(b, lanes), 0), n->lane.unit = p->lanes;
+}
+
+void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)) {
+  parted *p = &n->parts;
+  lbuild *b = &e->b;
+  lv end = emit_size(e, sym_extent(e->c, p->var)), at, next;
+  p->from = from, p->to = to, p->on = true, p->begins = 0, p->last = 0;
+  if (p->ptr) {
+    lb_for(b, "part", lb_int(b, 0), end, lb_int(b, p->step), 0, &at);
+    emit_scope(e);
+    next = lb_addi(b, at, p->step);
+    vec_push(e->a, e->ranges, ((var_range){.var = p->var, .lo = at, .hi = next}));
+    p->begins = at, p->last = lb_cmp(b, OP_GE, next, end);
+  }
+  rows(e, n);
+  p->on = false;
+  if (!p->ptr) return;
+  e->ranges.n--;
+  emit_unscope(e);
+  lb_end(b);
+}
+
+/* ---- what the tiles have so far ---- */
+static lv waits_at(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) { /* a tile's sums lie together */
+  const parted *p = &n->parts;
+  int64_t width = p->lanes / p->panels;
+  return lb_add(&e->b, lb_muli(&e->b, lb_sub(&e->b, row, n->row.lo), p->lanes), lb_muli(&e->b, lb_sub(&e->b, panel, p->from), (int64_t)mr * width));
+}
+bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t) {
+  const parted *p = &n->parts;
+  lbuild *b = &e->b;
+  if (!p->on || !p->ptr) return false;
+  lv at = waits_at(e, n, row, panel, mr);
+  lb_if(b, lb_cmp(b, OP_GT, p->begins, lb_int(b, EK_PLANTED("schedule-parts") ? p->step : 0)));
+  for (uint32_t r = 0; r < mr; r++)
+    for (uint32_t v = 0; v < nv; v++) {
+      lv a = acc[r * TILE_V + v];
+      lb_set(b, a, lb_op(b, schedule_combine(op), t, lb_load(b, t, p->ptr, lb_addi(b, at, ((int64_t)r * nv + v) * t.lanes)), lb_get(b, a), 0));
+    }
+  lb_end(b);
+  lb_if(b, lb_op(b, OP_NOT, lt(ET_BOOL, 1), p->last, 0, 0));
+  for (uint32_t r = 0; r < mr; r++)
+    for (uint32_t v = 0; v < nv; v++) lb_store(b, p->ptr, lb_addi(b, at, ((int64_t)r * nv + v) * t.lanes), lb_get(b, acc[r * TILE_V + v]));
+  lb_else(b);
+  emit_scope(e);
+  return true;
+}
+void parts_summed(ectx *e) {
+  emit_unscope(e);
+  lb_end(&e->b);
+}
+
+/* ---- what comes from afar ----
+ * While a tile runs, one step in a line's length fetches a line of each of these: rows of the next tile, one row for each panel of the block (or some); what this tile has so far; where it stores its results. */
+static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
+  const parted *p = &n->parts;
+  const ex_node *load = exn(e->m, p->row);
+  sz idx[MAX_RANK];
+  for (uint32_t i = 0; i < load->nargs; i++) idx[i] = emit_resolve(e, load->args[i]);
+  sz at = emit_address(e, emit_layout(e, load->tensor), idx);
+  int64_t step = address_coef(e, at, n->row.var);
+  lv next = lb_add(&e->b, lb_addi(&e->b, row, mr), lb_sub(&e->b, panel, p->from));
+  for (int64_t r = 0; r < mr; r += p->panels)
+    vec_push(e->a, e->streams, ((stream){.ptr = emit_source(e, load->tensor), .at = lb_muli(&e->b, lb_addi(&e->b, next, r), step), .step = sym_replace(e->c, at, n->row.var, sym_int(e->c, 0))}));
+}
+static void stream_results(ectx *e, const nest *n, sz point, int64_t points, lv row, lv lane, uint32_t mr, int64_t width) {
+  const parted *p = &n->parts;
+  uint64_t dummy;
+  for (uint32_t i = 0; i < n->stages.n; i++) {
+    const stage *s = xs(e->m, n->stages.v[i]);
+    sz idx[MAX_RANK];
+    if (!map_getu(n->stored, s->tensor, &dummy) || et_bytes(xt(e->m, s->tensor)->type) * p->line != (int64_t)e->p->t->line) continue;
+    for (uint32_t j = 0; j < s->naxes; j++) idx[j] = emit_resolve(e, expr_axis_index(e->m, &s->axes[j]));
+    sz at = emit_address(e, emit_layout(e, s->tensor), idx), zero = sym_int(e->c, 0);
+    int64_t step = address_coef(e, at, n->row.var);
+    if (step <= 0 || address_coef(e, at, n->lane.var) != 1) continue;
+    at = sym_replace(e->c, sym_replace(e->c, at, n->row.var, zero), n->lane.var, zero);
+    lv to = lb_add(&e->b, lb_add(&e->b, emit_size(e, at), lb_muli(&e->b, row, step)), lane);
+    for (int64_t from = 0; from < mr * width; from += points)
+      vec_push(e->a, e->streams, ((stream){.ptr = emit_source(e, s->tensor), .at = to, .step = sym_addi(e->c, point, from), .wide = width, .row = step, .only = p->last}));
+  }
+}
+void parts_streams(ectx *e, const nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, uint32_t lanes) {
+  const parted *p = &n->parts;
+  const u32vec *vars = &n->reds[0];
+  int64_t width = (int64_t)nv * lanes, inner = 1, ext;
+  sz point = sym_int(e->c, 0);
+  e->streams.n = 0;
+  if (!p->on) return;
+  for (uint32_t j = vars->n; j-- > 0;) {
+    ext = sym_int_or(e->c, sym_extent(e->c, vars->v[j]), 1);
+    point = sym_add(e->c, point, sym_muli(e->c, sym_of_atom(e->c, vars->v[j]), inner));
+    inner *= j ? ext : 1;
+  }
+  int64_t points = p->step * inner;
+  stream_rows(e, n, row, panel, mr);
+  stream_results(e, n, point, points, row, lane, mr, width);
+  if (!p->ptr) return;
+  lv so_far = lb_sub(&e->b, waits_at(e, n, row, panel, mr), lb_muli(&e->b, p->begins, inner));
+  for (int64_t from = 0; from < mr * width; from += points) vec_push(e->a, e->streams, ((stream){.ptr = p->ptr, .at = so_far, .step = sym_addi(e->c, point, from)}));
+  for (uint32_t i = 0; i < e->streams.n; i++)
+    if (e->streams.v[i].wide) e->streams.v[i].from = lb_muli(&e->b, p->begins, inner);
+}
+void stream_step(ectx *e) {
+  lbuild *b = &e->b;
+  ltype i64 = lt(ET_I64, 1);
+  for (uint32_t i = 0; i < e->streams.n; i++) {
+    const stream *s = &e->streams.v[i];
+    lv x = emit_size(e, s->step);
+    if (s->wide) {
+      lv w = lb_int(b, s->wide);
+      if (s->from) x = lb_sub(b, x, s->from);
+      x = lb_add(b, lb_muli(b, lb_op(b, OP_IDIV, i64, x, w, 0), s->row), lb_op(b, OP_MOD, i64, x, w, 0));
+    }
+    if (s->only) x = lb_op(b, OP_SEL, i64, s->only, x, lb_int(b, 0));
+    lb_prefetch(b, s->ptr, lb_add(b, s->at, x));
+  }
+}
