@@ -137,7 +137,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
       lb_for(&e->b, "line", at, end, lb_int(&e->b, line), 0, &i);
       emit_scope(e);
       emit_bind(e, v, i);
-      stream_step(e);
+      parts_fetch(e);
       emit_unbind(e, nb);
       emit_unscope(e);
       at = i, end = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, i, line), end, 0);
@@ -306,7 +306,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, pay, found, lanes);
       else {
         prepare_rows(e, n, i, mr);
-        if (n->parts.on) parts_streams(e, n, row, lane, panel, mr, nv, ln);
+        if (n->parts.on) parts_streams(e, n, row, panel, mr);
         else fetch_ahead(e, n, i, row);
         e->dot = dot_of(n, i, 0);
         e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];

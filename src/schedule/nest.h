@@ -18,7 +18,7 @@ typedef VEC(nvar) nvars;
 typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's lanes */
 typedef struct parted { /* parts.c */
   atom var;              /* the outermost variable of the sum: a part has `step` of its values */
-  int64_t step, panels, lanes, rows, line; /* of a block, in panels and in lanes; elements of a line of the cache */
+  int64_t step, panels, lanes, rows; /* of a block, in panels, lanes and rows */
   ex row;                /* the operand that the rows read */
   lv ptr;                /* what the tiles of a block have so far; 0: the sum is one part */
   bool on;               /* from here: of the block at work, its panels from..to-1; where the part begins; whether it is the last one */
@@ -58,8 +58,8 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr); /* compu
 void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)); /* all parts of the sum for the panels from..to-1 */
 bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t); /* adds what the tile has so far; true: what follows, up to parts_summed, is for the last part only */
 void parts_summed(ectx *e);
-void parts_streams(ectx *e, const nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, uint32_t lanes); /* e->streams of a tile */
-void stream_step(ectx *e);
+void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr); /* what is to be fetched while a tile runs */
+void parts_fetch(ectx *e);                /* a line of each of these */
 void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of that kind */
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out);

@@ -1,7 +1,7 @@
 /* When does a tile's sum run in parts, and in which order do the tiles come?
  *
- * A panel of constants that all rows pass over asks the rows of a tile from afar once more for each panel. Where the rows do not stay in the second cache, a block does: some panels, and of the sum so much that the block
- * fills half of that cache ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows are read as they are, constants lie packed anyway):
+ * Where all rows pass over one panel of constants after another, they come from afar for each panel anew, unless they stay in the second cache. Where they do not, and a panel does not stay in the nearest cache anyway, it
+ * is a block that stays: some panels, and of the sum so much that the block fills half of the second cache ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows are read as they are, constants lie packed anyway):
  *
  *   for blocks of rows and lanes              (the chunks)
  *     for parts of the sum
@@ -52,11 +52,10 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   }
   etype type = (etype)exn(k->m, xs(k->m, n->stages.v[0])->value)->acc;
   int64_t size = et_bytes(type), width = (int64_t)n->nv * nest_lanes(&k->e, &n->stages), full = lanes / width, budget = (int64_t)t->l2 / 2 / size, line = (int64_t)t->line / size;
-  if (depth < 4 * line || full < 2 || rows * depth * size < (int64_t)t->l2 || budget > 1 << 30) return false;
+  if (depth < 4 * line || full < 2 || depth * width * size < (int64_t)t->l1 || rows * depth * size < (int64_t)t->l2 || budget > 1 << 30) return false;
   int64_t inner = depth / first, parts = max64(1, (int64_t)ceil((double)depth / 1.25 / sqrt(2.0 * (double)budget))), unit = inner % line ? line : 1;
   p->var = vars->v[0];
   p->step = parts > 1 ? min64(first, ((first + parts - 1) / parts + unit - 1) / unit * unit) : first;
-  p->line = line;
   p->panels = max64(1, min64(full, budget / (p->step * inner * width)));
   p->panels = (full + (full + p->panels - 1) / p->panels - 1) / ((full + p->panels - 1) / p->panels); /* as many blocks, of equal size */
   p->lanes = p->panels * width;
@@ -131,7 +130,7 @@ void parts_summed(ectx *e) {
 }
 
 /* ---- what comes from afar ----
- * While a tile runs, one step in a line's length fetches a line of each of these: rows of the next tile, one row for each panel of the block (or some); what this tile has so far; where it stores its results. */
+ * While a tile runs, one step in a line's length fetches a line of each of these: rows of the next tile, one row for each panel of the block (or some); and what this tile has so far. */
 static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   const parted *p = &n->parts;
   const ex_node *load = exn(e->m, p->row);
@@ -143,56 +142,23 @@ static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   for (int64_t r = 0; r < mr; r += p->panels)
     vec_push(e->a, e->streams, ((stream){.ptr = emit_source(e, load->tensor), .at = lb_muli(&e->b, lb_addi(&e->b, next, r), step), .step = sym_replace(e->c, at, n->row.var, sym_int(e->c, 0))}));
 }
-static void stream_results(ectx *e, const nest *n, sz point, int64_t points, lv row, lv lane, uint32_t mr, int64_t width) {
-  const parted *p = &n->parts;
-  uint64_t dummy;
-  for (uint32_t i = 0; i < n->stages.n; i++) {
-    const stage *s = xs(e->m, n->stages.v[i]);
-    sz idx[MAX_RANK];
-    if (!map_getu(n->stored, s->tensor, &dummy) || et_bytes(xt(e->m, s->tensor)->type) * p->line != (int64_t)e->p->t->line) continue;
-    for (uint32_t j = 0; j < s->naxes; j++) idx[j] = emit_resolve(e, expr_axis_index(e->m, &s->axes[j]));
-    sz at = emit_address(e, emit_layout(e, s->tensor), idx), zero = sym_int(e->c, 0);
-    int64_t step = address_coef(e, at, n->row.var);
-    if (step <= 0 || address_coef(e, at, n->lane.var) != 1) continue;
-    at = sym_replace(e->c, sym_replace(e->c, at, n->row.var, zero), n->lane.var, zero);
-    lv to = lb_add(&e->b, lb_add(&e->b, emit_size(e, at), lb_muli(&e->b, row, step)), lane);
-    for (int64_t from = 0; from < mr * width; from += points)
-      vec_push(e->a, e->streams, ((stream){.ptr = emit_source(e, s->tensor), .at = to, .step = sym_addi(e->c, point, from), .wide = width, .row = step, .only = p->last}));
-  }
-}
-void parts_streams(ectx *e, const nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, uint32_t lanes) {
+void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   const parted *p = &n->parts;
   const u32vec *vars = &n->reds[0];
-  int64_t width = (int64_t)nv * lanes, inner = 1, ext;
+  int64_t inner = 1, tile = mr * p->lanes / p->panels;
   sz point = sym_int(e->c, 0);
-  e->streams.n = 0;
-  if (!p->on) return;
-  for (uint32_t j = vars->n; j-- > 0;) {
-    ext = sym_int_or(e->c, sym_extent(e->c, vars->v[j]), 1);
-    point = sym_add(e->c, point, sym_muli(e->c, sym_of_atom(e->c, vars->v[j]), inner));
-    inner *= j ? ext : 1;
-  }
-  int64_t points = p->step * inner;
   stream_rows(e, n, row, panel, mr);
-  stream_results(e, n, point, points, row, lane, mr, width);
   if (!p->ptr) return;
-  lv so_far = lb_sub(&e->b, waits_at(e, n, row, panel, mr), lb_muli(&e->b, p->begins, inner));
-  for (int64_t from = 0; from < mr * width; from += points) vec_push(e->a, e->streams, ((stream){.ptr = p->ptr, .at = so_far, .step = sym_addi(e->c, point, from)}));
-  for (uint32_t i = 0; i < e->streams.n; i++)
-    if (e->streams.v[i].wide) e->streams.v[i].from = lb_muli(&e->b, p->begins, inner);
+  for (uint32_t j = vars->n; j-- > 0;) {
+    point = sym_add(e->c, point, sym_muli(e->c, sym_of_atom(e->c, vars->v[j]), inner));
+    if (j) inner *= sym_int_or(e->c, sym_extent(e->c, vars->v[j]), 1);
+  }
+  lv at = lb_sub(&e->b, waits_at(e, n, row, panel, mr), lb_muli(&e->b, p->begins, inner));
+  for (int64_t from = 0; from < tile; from += p->step * inner) vec_push(e->a, e->streams, ((stream){.ptr = p->ptr, .at = at, .step = sym_addi(e->c, point, from)}));
 }
-void stream_step(ectx *e) {
-  lbuild *b = &e->b;
-  ltype i64 = lt(ET_I64, 1);
+void parts_fetch(ectx *e) {
   for (uint32_t i = 0; i < e->streams.n; i++) {
     const stream *s = &e->streams.v[i];
-    lv x = emit_size(e, s->step);
-    if (s->wide) {
-      lv w = lb_int(b, s->wide);
-      if (s->from) x = lb_sub(b, x, s->from);
-      x = lb_add(b, lb_muli(b, lb_op(b, OP_IDIV, i64, x, w, 0), s->row), lb_op(b, OP_MOD, i64, x, w, 0));
-    }
-    if (s->only) x = lb_op(b, OP_SEL, i64, s->only, x, lb_int(b, 0));
-    lb_prefetch(b, s->ptr, lb_add(b, s->at, x));
+    lb_prefetch(&e->b, s->ptr, lb_add(&e->b, s->at, emit_size(e, s->step)));
   }
 }
