@@ -28,7 +28,7 @@ typedef struct prepared { ex value; uint32_t stage; /* index into the group */ l
 /* A sum of products f32(x) * f32(w) of bf16, w a packed constant: the two loads, the stage (index into the group), the variable of which two neighbours are taken at once. */
 typedef struct dotted { ex row, lane; uint32_t stage; atom var; } dotted;
 
-/* What is fetched a line at a time while a reduction runs: at + step. */
+/* What is fetched while a reduction runs: at + step. */
 typedef struct stream { lv ptr, at; sz step; } stream;
 
 typedef struct memo_scope { map *m; struct memo_scope *up; } memo_scope;
@@ -51,7 +51,7 @@ typedef struct ectx {
   VEC(packed) packs;
   VEC(var_range) ranges;
   struct { lv ptr, at; sz step; int64_t by, line; } ahead; /* constants to fetch while a reduction runs: `by` elements a step, from at + by * step; those of a cache line */
-  VEC(stream) streams;  /* a line of each in as many steps as a line has elements */
+  VEC(stream) streams;
   const prepared *rows; /* NULL: none */
   atom window;          /* of the reduction: its steps are written out (nest.windows); 0: none */
   map *shared;          /* the vectors that these steps have loaded: (pointer, index, count) -> value; NULL */

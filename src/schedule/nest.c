@@ -131,17 +131,6 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
       return;
     }
     bounded(e, v, &at, &end);
-    bool lines = from + 1 == vars->n && e->streams.n;
-    if (lines) { /* a line's length of steps after another */
-      int64_t line = (int64_t)e->p->t->line / et_bytes((etype)red->acc);
-      lb_for(&e->b, "line", at, end, lb_int(&e->b, line), 0, &i);
-      emit_scope(e);
-      emit_bind(e, v, i);
-      parts_fetch(e);
-      emit_unbind(e, nb);
-      emit_unscope(e);
-      at = i, end = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, i, line), end, 0);
-    }
     lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->dot && e->dot->var == v ? 2 : 1), 0, &i);
     emit_scope(e);
     emit_bind(e, v, i);
@@ -149,7 +138,6 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
-    if (lines) lb_end(&e->b);
     return;
   }
   fetch_step(e);
@@ -565,10 +553,10 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
       lv w = lb_int(&e->b, W), from = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.lo, w, 0) : lb_int(&e->b, 0), to = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.hi, w, 0) : lb_int(&e->b, full);
       if (n->parts.panels) parts_each(e, n, from, to, block_rows);
       else {
-      lb_for(&e->b, "panel", from, to, lb_int(&e->b, 1), 0, &i);
-      i = there_and_back(e, n, i, from, to, 1);
-      lane_tile(e, n, i, lb_muli(&e->b, i, W), n->nv, 0, L, true);
-      lb_end(&e->b);
+        lb_for(&e->b, "panel", from, to, lb_int(&e->b, 1), 0, &i);
+        i = there_and_back(e, n, i, from, to, 1);
+        lane_tile(e, n, i, lb_muli(&e->b, i, W), n->nv, 0, L, true);
+        lb_end(&e->b);
       }
     }
     if (!rest) return;

@@ -59,7 +59,6 @@ void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)
 bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t); /* adds what the tile has so far; true: what follows, up to parts_summed, is for the last part only */
 void parts_summed(ectx *e);
 void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr); /* what is to be fetched while a tile runs */
-void parts_fetch(ectx *e);                /* a line of each of these */
 void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of that kind */
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out);

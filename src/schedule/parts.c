@@ -1,15 +1,17 @@
 /* When does a tile's sum run in parts, and in which order do the tiles come?
  *
  * Where all rows pass over one panel of constants after another, they come from afar for each panel anew, unless they stay in the second cache. Where they do not, and a panel does not stay in the nearest cache anyway, it
- * is a block that stays: some panels, and of the sum so much that the block fills half of the second cache ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows are read as they are, constants lie packed anyway):
+ * is a block that stays: some panels, and of the sum so much that the block fills half of the second cache ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows are
+ * read as they are, constants lie packed anyway):
  *
  *   for blocks of rows and lanes              (the chunks)
  *     for parts of the sum
- *       for row tiles                         read from afar once for a block, a line at a time while the tile before runs
+ *       for row tiles                         read from afar once for a block, while the tile before runs
  *         for panels of the block
  *           leaf                              adds to what the tile has so far, in scratch [tile][row][lane]; the last part has the followers and the stores
  *
- * With a part of d points and l lanes a multiply-add asks 1/l elements of a row and 2/d of a sum from afar; with d*l given that is least for d = sqrt(2*d*l).
+ * With a part of d points and l lanes a multiply-add asks 1/l elements of a row and 2/d of a sum from afar; with d*l given that is least for d = sqrt(2*d*l). Rows that take a small part of the last cache come from there
+ * fast enough as they are.
  */
 #include "schedule/kernel_in.h"
 #include <math.h>
@@ -42,7 +44,7 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
   parted *p = &n->parts;
   int64_t rows, lanes, first = 0, depth = 1, e;
-  if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 || !t->line || !rows_by_constants(k, n, acc, ch)) return false;
+  if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 || !rows_by_constants(k, n, acc, ch)) return false;
   if (!sym_is_int(k->c, n->row.extent, &rows) || !sym_is_int(k->c, n->lane.extent, &lanes) || rows > 1 << 24 || lanes > 1 << 24) return false;
   const u32vec *vars = &n->reds[0];
   for (uint32_t i = 0; i < vars->n; i++) {
@@ -51,11 +53,11 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     depth *= e;
   }
   etype type = (etype)exn(k->m, xs(k->m, n->stages.v[0])->value)->acc;
-  int64_t size = et_bytes(type), width = (int64_t)n->nv * nest_lanes(&k->e, &n->stages), full = lanes / width, budget = (int64_t)t->l2 / 2 / size, line = (int64_t)t->line / size;
-  if (depth < 4 * line || full < 2 || depth * width * size < (int64_t)t->l1 || rows * depth * size < (int64_t)t->l2 || budget > 1 << 30) return false;
-  int64_t inner = depth / first, parts = max64(1, (int64_t)ceil((double)depth / 1.25 / sqrt(2.0 * (double)budget))), unit = inner % line ? line : 1;
+  int64_t size = et_bytes(type), width = (int64_t)n->nv * nest_lanes(&k->e, &n->stages), full = lanes / width, budget = (int64_t)t->l2 / 2 / size;
+  if (full < 2 || depth * width * size < (int64_t)t->l1 || rows * depth * size < max64((int64_t)t->l2, (int64_t)t->l3 / 6) || budget > 1 << 30) return false;
+  int64_t inner = depth / first, parts = max64(1, (int64_t)ceil((double)depth / 1.25 / sqrt(2.0 * (double)budget)));
   p->var = vars->v[0];
-  p->step = parts > 1 ? min64(first, ((first + parts - 1) / parts + unit - 1) / unit * unit) : first;
+  p->step = (first + parts - 1) / parts;
   p->panels = max64(1, min64(full, budget / (p->step * inner * width)));
   p->panels = (full + (full + p->panels - 1) / p->panels - 1) / ((full + p->panels - 1) / p->panels); /* as many blocks, of equal size */
   p->lanes = p->panels * width;
@@ -130,7 +132,7 @@ void parts_summed(ectx *e) {
 }
 
 /* ---- what comes from afar ----
- * While a tile runs, one step in a line's length fetches a line of each of these: rows of the next tile, one row for each panel of the block (or some); and what this tile has so far. */
+ * While a tile runs, each step fetches an element of each of these: of the next tile's rows, one (or some) for each panel of the block; and of what this tile has so far. The multipliers have twice as long for a step. */
 static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   const parted *p = &n->parts;
   const ex_node *load = exn(e->m, p->row);
@@ -155,10 +157,4 @@ void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   }
   lv at = lb_sub(&e->b, waits_at(e, n, row, panel, mr), lb_muli(&e->b, p->begins, inner));
   for (int64_t from = 0; from < tile; from += p->step * inner) vec_push(e->a, e->streams, ((stream){.ptr = p->ptr, .at = at, .step = sym_addi(e->c, point, from)}));
-}
-void parts_fetch(ectx *e) {
-  for (uint32_t i = 0; i < e->streams.n; i++) {
-    const stream *s = &e->streams.v[i];
-    lb_prefetch(&e->b, s->ptr, lb_add(&e->b, s->at, emit_size(e, s->step)));
-  }
 }

@@ -137,6 +137,7 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
   }
 }
 void fetch_step(ectx *e) {
+  for (uint32_t i = 0; i < e->streams.n; i++) lb_prefetch(&e->b, e->streams.v[i].ptr, lb_add(&e->b, e->streams.v[i].at, emit_size(e, e->streams.v[i].step)));
   if (!e->ahead.ptr) return;
   lv at = lb_add(&e->b, e->ahead.at, lb_muli(&e->b, emit_size(e, e->ahead.step), e->ahead.by));
   for (int64_t i = 0; i < e->ahead.by * (e->dot ? 2 : 1); i += e->ahead.line) lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i));
