@@ -31,6 +31,18 @@ static const example examples[] = {
      "stage p: f32[a<29, c<37] = sum[k<23] x[a, k] * w[k, c]\n"
      "stage y: f32[d<29, e<37] out = max(p[d, e] + v[e], 0.0)\n"
      "output y \"y\"\n"},
+    {"product of many rows, constant operand: in blocks, the sum in parts where caches are small; edges of rows, lanes and parts; epilogue", "",
+     "tensor x: f32[1031, 101] input \"x\"\n"
+     "tensor w: f32[101, 150] const @\n"
+     "tensor v: f32[150] input \"v\"\n"
+     "stage p: f32[a<1031, c<150] = sum[k<101] x[a, k] * w[k, c]\n"
+     "stage y: f32[d<1031, e<150] out = max(p[d, e] + v[e], 0.0)\n"
+     "output y \"y\"\n"},
+    {"a sum over two variables, of rows that lie apart, in parts", "",
+     "tensor x: f32[3, 70, 20] input \"x\"\n"
+     "tensor w: f32[3, 20, 140] const @\n"
+     "stage y: f32[a<70, c<140] out = sum[p<3, k<20] x[p, a, k] * w[p, k, c]\n"
+     "output y \"y\"\n"},
     {"product of run-time operands: panels packed on the way; open rows and lanes", "N=1 M=1 K=1; N=133 M=37 K=9; N=3 M=130 K=2; N=150 M=64 K=5; N=0 M=4 K=3",
      "size N\nsize M\nsize K\n"
      "tensor x: f32[N, K] input \"x\"\n"
@@ -504,6 +516,14 @@ static uint32_t run(const char *what, const char *refusal, const pass_check *p, 
   while (n) unguard(mem[--n]);
   return bad;
 }
+/* "small": this machine with caches so small that products run in blocks, their sums in parts */
+static const target *machine(ctx *c, const char *name) {
+  if (strcmp(name, "small")) return target_get(c, name);
+  target *t = NEW(ctx_arena(c), target);
+  *t = *target_get(c, "host");
+  t->l1 = 1 << 10, t->l2 = 4 << 10, t->l3 = 16 << 10;
+  return t;
+}
 static uint32_t check_sizes(const example *x, const char *target_name, int level, const char *sizes) {
   ctx *c = ctx_new();
   volatile uint32_t bad = 1;
@@ -528,7 +548,7 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     if (refusal) refusal += strlen("refused:");
     else pc_reference(&p, ctx_arena(c));
     p.m = m;
-    const target *t = target_get(c, target_name);
+    const target *t = machine(c, target_name);
     expr_optimise(m, level, &(expr_observer){.skip = "widen"}); /* roundings stay where they are written */
     splan *s = schedule_module(m, t, level);
     for (uint32_t i = 0; i < s->launches.n; i++) s->launches.v[i].parallel = true; /* however little they do */
@@ -550,7 +570,7 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
 static uint32_t check_all(const char *target_name, int level) {
   uint32_t bad = 0;
   ctx *c = ctx_new();
-  const target *t = target_get(c, target_name);
+  const target *t = machine(c, target_name);
   if (t && t->here)
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
       for (const char *s = examples[i].sizes;; s += strspn(s, "; ")) {
@@ -562,10 +582,11 @@ static uint32_t check_all(const char *target_name, int level) {
   return bad;
 }
 static void host(void **state) { (void)state, assert_int_equal(check_all("host", 3), 0); }
+static void small(void **state) { (void)state, assert_int_equal(check_all("small", 3), 0); }
 static void plain(void **state) { (void)state, assert_int_equal(check_all("x86-64", 3), 0); }
 static void simple(void **state) { (void)state, assert_int_equal(check_all("host", 0), 0); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(host), cmocka_unit_test(plain), cmocka_unit_test(simple)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(host), cmocka_unit_test(small), cmocka_unit_test(plain), cmocka_unit_test(simple)};
   return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
 }
