@@ -32,16 +32,16 @@ static const example examples[] = {
      "stage y: f32[d<29, e<37] out = max(p[d, e] + v[e], 0.0)\n"
      "output y \"y\"\n"},
     {"product of many rows, constant operand: in blocks, the sum in parts where caches are small; edges of rows, lanes and parts; epilogue", "",
-     "tensor x: f32[1031, 101] input \"x\"\n"
-     "tensor w: f32[101, 150] const @\n"
-     "tensor v: f32[150] input \"v\"\n"
-     "stage p: f32[a<1031, c<150] = sum[k<101] x[a, k] * w[k, c]\n"
-     "stage y: f32[d<1031, e<150] out = max(p[d, e] + v[e], 0.0)\n"
+     "tensor x: f32[1031, 61] input \"x\"\n"
+     "tensor w: f32[61, 340] const @\n"
+     "tensor v: f32[340] input \"v\"\n"
+     "stage p: f32[a<1031, c<340] = sum[k<61] x[a, k] * w[k, c]\n"
+     "stage y: f32[d<1031, e<340] out = max(p[d, e] + v[e], 0.0)\n"
      "output y \"y\"\n"},
     {"a sum over two variables, of rows that lie apart, in parts", "",
      "tensor x: f32[3, 70, 20] input \"x\"\n"
-     "tensor w: f32[3, 20, 140] const @\n"
-     "stage y: f32[a<70, c<140] out = sum[p<3, k<20] x[p, a, k] * w[p, k, c]\n"
+     "tensor w: f32[3, 20, 340] const @\n"
+     "stage y: f32[a<70, c<340] out = sum[p<3, k<20] x[p, a, k] * w[p, k, c]\n"
      "output y \"y\"\n"},
     {"product of run-time operands: panels packed on the way; open rows and lanes", "N=1 M=1 K=1; N=133 M=37 K=9; N=3 M=130 K=2; N=150 M=64 K=5; N=0 M=4 K=3",
      "size N\nsize M\nsize K\n"
