@@ -380,7 +380,7 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     return;
   }
   lv hi = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), at = lo;
-  for (uint32_t mr = n->mr; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr, n->mr, n->nv)) {
+  for (uint32_t mr = n->mr; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr)) {
     lv trips = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, hi, at), lb_int(&e->b, mr), 0);
     lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, mr));
     lb_for(&e->b, sym_name(e->c, n->row.var), at, stop, lb_int(&e->b, mr), 0, &i);
