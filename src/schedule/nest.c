@@ -294,7 +294,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
       if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, pay, found, lanes);
       else {
         prepare_rows(e, n, i, mr);
-        fetch_ahead(e, n, i, row);
+        fetch_ahead(e, n, i, row, mr);
         e->dot = dot_of(n, i, 0);
         e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
