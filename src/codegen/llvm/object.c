@@ -1,5 +1,6 @@
 /* How does a module become an object, assembly or readable IR? Target machine, passes, output; and the whole-model object with its descriptor. */
 #include "codegen/llvm/unit.h"
+#include "codegen/x86/x86.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -261,11 +262,12 @@ static bytes descriptor_object(ctx *c, const target *t, const llvm_opts *o, cons
 }
 uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x, const bytes **objs) {
   target *rt = NEW(ctx_arena(c), target);
-  *rt = em_target(c, t);
-  batch *b = unit_batch(c, m, rt, o, arena_fmt(ctx_arena(c), "ek_%s", x->name));
+  batch *b = unit_batch(c, m, t, o, arena_fmt(ctx_arena(c), "ek_%s", x->name));
   b->hidden = true;
   for (uint32_t i = 0; i < b->units.n; i++) vec_push(ctx_arena(c), b->todo, i);
-  unit_compile(b);
+  if (o->codegen != EK_CODE_LLVM && x86_target(t)) unit_own(b);
+  *rt = b->t = em_target(c, t);
+  if (b->todo.n) unit_compile(b);
   CTX_TRY(c) {
     bytes *all = NEWN(ctx_arena(c), bytes, b->units.n + 1);
     all[0] = descriptor_object(c, rt, o, x, b);

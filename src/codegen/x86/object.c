@@ -7,7 +7,7 @@ bool x86_target(const target *t) {
   return !strncmp(t->triple ? t->triple : "", "x86_64", 6) && t->fma && t->requires &&
          (t->vector_bits == 256 ? strstr(t->requires, "avx2") != NULL : t->vector_bits == 512 && strstr(t->requires, "avx512vl") && strstr(t->requires, "avx512dq") && strstr(t->requires, "avx512bw"));
 }
-static bytes elf(arena *a, const x86_code *x, const x86_text *t, const char *name) {
+static bytes elf(arena *a, const x86_code *x, const x86_text *t, const char *name, bool hidden) {
   enum { NONE, TEXT, RELA, SYMS, NAMES, SECTIONS, STACK, COUNT };
   static const char *const section[COUNT] = {"", ".text", ".rela.text", ".symtab", ".strtab", ".shstrtab", ".note.GNU-stack"};
   sbuf b = sbuf_new(a), names = sbuf_new(a), snames = sbuf_new(a);
@@ -25,7 +25,7 @@ static bytes elf(arena *a, const x86_code *x, const x86_text *t, const char *nam
   for (uint32_t i = 1; i < n; i++) {
     const char *s = i == 1 ? name : x->symbols.v[i - 2];
     sym[i] =
-        (Elf64_Sym){.st_name = (Elf64_Word)names.n, .st_info = ELF64_ST_INFO(STB_GLOBAL, i == 1 ? STT_FUNC : STT_NOTYPE), .st_shndx = i == 1 ? TEXT : SHN_UNDEF, .st_size = i == 1 ? t->text.n : 0};
+        (Elf64_Sym){.st_name = (Elf64_Word)names.n, .st_info = ELF64_ST_INFO(STB_GLOBAL, i == 1 ? STT_FUNC : STT_NOTYPE), .st_other = hidden && i == 1 ? STV_HIDDEN : STV_DEFAULT, .st_shndx = i == 1 ? TEXT : SHN_UNDEF, .st_size = i == 1 ? t->text.n : 0};
     sb_putn(&names, s, strlen(s) + 1);
   }
   Elf64_Rela *rela = NEWN(a, Elf64_Rela, t->relocs.n + 1);
@@ -56,7 +56,7 @@ static bytes elf(arena *a, const x86_code *x, const x86_text *t, const char *nam
   memcpy(b.s, &h, sizeof h);
   return (bytes){(const uint8_t *)b.s, b.n};
 }
-bool x86_object(ctx *c, arena *a, const lfunc *f, const target *t, const char *name, const char *(*symbol)(void *env, const char *func), void *env, bytes *obj, const char **why) {
+bool x86_object(ctx *c, arena *a, const lfunc *f, const target *t, const char *name, bool hidden, const char *(*symbol)(void *env, const char *func), void *env, bytes *obj, const char **why) {
   x86_code x = {.c = c, .a = a, .pool = sbuf_new(a)};
   x86_text text = {0};
   if (!x86_select(c, a, f, t, symbol, env, &x, why)) return false;
@@ -65,6 +65,6 @@ bool x86_object(ctx *c, arena *a, const lfunc *f, const target *t, const char *n
     return false;
   }
   x86_encode(&x, &text);
-  *obj = elf(a, &x, &text, name);
+  *obj = elf(a, &x, &text, name, hidden);
   return true;
 }
