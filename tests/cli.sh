@@ -73,6 +73,11 @@ e 0 'digits.so: [0-9]+ bytes' "compile $digits -o $work/digits.so"
 e 0 'ok$' "run $work/digits.so --inputs $all --expect $all --threads 2"
 e 0 'scores f32\[5, 10\]' "run $work/digits.so --dim N=5"
 e 2 'is compiled code' "check $work/digits.so"
+tests=$((tests + 1)); [ "$(nm -D --defined-only "$work/digits.so" | awk '{print $3}' | sort | tr '\n' ' ')" = 'digits_info digits_run ' ] || { bad=$((bad + 1)); echo 'a saved library exports more than NAME_info and NAME_run'; }
+LC_ALL=C sed 's/ fma/ fmq/g' "$work/digits.so" >"$work/fmq.so" # needs what no processor has
+if ! cmp -s "$work/digits.so" "$work/fmq.so"; then e 1 'compiled for processors with fmq' "run $work/fmq.so"; fi
+e 0 'digits_llvm.so: [0-9]+ bytes' "compile $digits -o $work/digits_llvm.so --codegen llvm"
+e 0 '' "run $work/digits_llvm.so --inputs $all --expect $all"
 e 0 '' "compile $digits -o $work/digits.o"
 e 0 '' "compile $digits -o $work/digits.c"
 for f in digits.o digits.c digits.h; do tests=$((tests + 1)); [ -s "$work/$f" ] || { bad=$((bad + 1)); echo "no $f"; }; done

@@ -119,7 +119,7 @@ typedef enum ek_accuracy { EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT, EK_ACCURACY_
 /* In what floats are kept between operations. MODEL: in the types that the model says. BF16: the factors of products with constants (matrix products, convolutions) may be kept in bf16, so that each value has 8 bits of precision
  * there; sums stay in f32. Twice as fast where the machine multiplies pairs of bf16; elsewhere a warning tells that it changes nothing. */
 typedef enum ek_precision { EK_PRECISION_MODEL, EK_PRECISION_BF16 } ek_precision;
-/* Who makes machine code in this process (ek_save uses LLVM always). AUTO: Einkorn itself, function by function, where it can, in a fiftieth of LLVM's time; LLVM the rest. LLVM: all by LLVM. */
+/* Who makes machine code, of a module and of what ek_save writes. AUTO: Einkorn itself, function by function, where it can, in a fiftieth of LLVM's time; LLVM the rest. LLVM: all by LLVM. */
 typedef enum ek_codegen { EK_CODEGEN_AUTO, EK_CODEGEN_LLVM } ek_codegen;
 typedef struct ek_options {
   size_t size;               /* sizeof(ek_options): set by ek_options_init */

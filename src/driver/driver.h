@@ -138,6 +138,7 @@ void link_add(linking *k, const char *name, bytes object);
 void link_reserve(linking *k, const char *symbol, size_t n, bytes like); /* room for n read-only bytes under a hidden symbol, of which only pointers know; for the machine that the object `like` is for */
 void link_run(linking *k, bool native);                                  /* native: for this machine, so that its libc is named */
 uint8_t *link_room(linking *k);                                          /* after link_run: the reserved bytes, to be written */
+void link_wrote(linking *k, size_t n);                                   /* so many of them are written: from time to time they leave memory for the file */
 uint64_t link_end(linking *k);                                           /* bytes of the file */
 void link_drop(linking *k);                              /* removes what is left of the folder; also after link_end */
 /* ---- ops_table.c: every operator with versions, types, gradient and cost, in Markdown ---- */

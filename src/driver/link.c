@@ -31,6 +31,7 @@ struct linking {
   size_t room;
   uint8_t *map; /* the whole result */
   size_t map_bytes;
+  size_t fresh; /* bytes written since pages left memory */
 };
 
 static _Noreturn void io_fail(ctx *c, const char *what, const char *path) {
@@ -191,6 +192,14 @@ uint8_t *link_room(linking *k) {
     widen_object(k, e, sh, place);
   place->sh_type = SHT_PROGBITS, place->sh_offset = at, place->sh_size = k->room, place->sh_addralign = 64;
   return k->map + at;
+}
+
+/* The mapping is the file's: pages that leave it are not lost. */
+void link_wrote(linking *k, size_t n) {
+  enum { SOME = 16 << 20 };
+  if ((k->fresh += n) < SOME) return;
+  madvise(k->map, k->map_bytes, MADV_DONTNEED);
+  k->fresh = 0;
 }
 
 /* What the library needs at run time, so that the loader brings it along. */

@@ -58,7 +58,7 @@ static void bind_code(pipeline *p, ek_module *m) {
   size_t n = ((size_t)p->p->weight_bytes + 64) / 64 * 64;
   m->weights = mem_get(&m->s->mem, n);
   if (!m->weights) ctx_fail(p->c, E_MEMORY, "no memory for %zu bytes of constants", n);
-  pipe_weights(p, m->weights);
+  pipe_weights(p, m->weights, NULL, NULL);
   d->weights = m->weights;
   d->weight_bytes = (int64_t)p->p->weight_bytes;
   m->d = d;

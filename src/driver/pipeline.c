@@ -223,15 +223,24 @@ void pipe_release_constants(pipeline *p) {
   }
   file_cool(p->c);
 }
+typedef struct watching {
+  pipeline *p;
+  void (*wrote)(void *env, size_t n);
+  void *env;
+} watching;
 static void packed(void *env, bytes source) {
-  pipeline *p = env;
+  pipeline *p = ((watching *)env)->p;
   if (source.n <= WORTH) return;
   ctx_release(p->c, source.p, source.n);
   file_done(p->c, source.p, source.n);
 }
-void pipe_weights(pipeline *p, uint8_t *to) {
+static void written(void *env, size_t n) {
+  watching *w = env;
+  if (w->wrote) w->wrote(w->env, n);
+}
+void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), void *env) {
   double t0 = now_ms();
-  program_weights(p->p, p->o.compile_threads, to, packed, p);
+  program_weights(p->p, p->o.compile_threads, to, packed, written, &(watching){p, wrote, env});
   file_cool(p->c);
   ran(p, PL_CODE, "weights", true, now_ms() - t0);
 }

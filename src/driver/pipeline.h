@@ -88,7 +88,8 @@ bool pipe_lower(pipeline *p, const strvec *user_files); /* expr as the definitio
 bool pipe_optimise(pipeline *p);                        /* expr, all passes */
 bool pipe_program(pipeline *p);                         /* loop and program */
 void pipe_release_constants(pipeline *p);               /* after pipe_program: constants from which no weights come give their memory back; nothing reads the expr level's constants any more */
-void pipe_weights(pipeline *p, uint8_t *to);            /* the program's constants, packed; what they were packed from gives its memory back: once only */
+/* The program's constants, packed; what they were packed from gives its memory back: once only. wrote (may be NULL): see program_weights. */
+void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), void *env);
 void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void *env); /* the same, piece by piece, as often as wanted */
 jit *pipe_jit(pipeline *p);                             /* NULL: stopped */
 llvm_opts pipe_llvm(const pipeline *p);

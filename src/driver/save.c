@@ -71,6 +71,7 @@ static bool native(const target *t) {
   return t->host;
 #endif
 }
+static void wrote(void *env, size_t n) { link_wrote(env, n); }
 static void save_object(pipeline *p, saving *s, bool shared) {
   const char *name = pipe_symbol(p->a, s->path);
   if (p->t->emitter && strcmp(p->t->emitter, "llvm") != 0) ctx_fail(p->c, E_TARGET, "target %s is for C source: save as .c", p->t->name);
@@ -90,7 +91,7 @@ static void save_object(pipeline *p, saving *s, bool shared) {
   if (threads) link_add(s->link, "runtime", (bytes){driver_runtime_object, (size_t)(driver_runtime_object_end - driver_runtime_object)});
   if (weights) link_reserve(s->link, arena_fmt(p->a, "%s_weights", name), weights, objs[0]);
   link_run(s->link, threads);
-  if (weights) pipe_weights(p, link_room(s->link));
+  if (weights) pipe_weights(p, link_room(s->link), wrote, s->link);
   uint64_t bytes = link_end(s->link);
   write_header(p, s->path, name, d);
   if (s->report) s->report->code_bytes = code, s->report->file_bytes = bytes;

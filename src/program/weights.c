@@ -39,8 +39,9 @@ typedef struct writing {
   uint8_t *to;
   VEC(piece) pieces;
   VEC(group) groups;
-  pthread_mutex_t lock; /* guards what is left of groups, and is held in calls of done */
+  pthread_mutex_t lock; /* guards what is left of groups, and is held in calls of done and wrote */
   void (*done)(void *env, bytes source);
+  void (*wrote)(void *env, size_t n);
   void *env;
 } writing;
 static size_t size_of(const program *p, const pbuffer *b) { return (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type); }
@@ -131,6 +132,7 @@ static void one(ctx *c, void *arg, uint32_t i) {
   pthread_mutex_lock(&w->lock);
   group *g = &w->groups.v[x->group];
   if (!--g->left && w->done) w->done(w->env, g->source);
+  if (w->wrote) w->wrote(w->env, piece_bytes(b, x->at));
   pthread_mutex_unlock(&w->lock);
 }
 
@@ -174,11 +176,11 @@ static void fill_gap(const program *p, const pbuffer *b, uint8_t *to) {
   size_t n = size_of(p, b), room = (size_t)sym_int_or(p->c, b->bytes, 0);
   if (room > n) memset(to + b->weight_offset + n, 0, room - n);
 }
-void program_weights(const program *p, uint32_t threads, uint8_t *to, void (*done)(void *env, bytes source), void *env) {
+void program_weights(const program *p, uint32_t threads, uint8_t *to, void (*done)(void *env, bytes source), void (*wrote)(void *env, size_t n), void *env) {
   arena *a = p->a;
   u32vec list = {0};
   writing *w = NEW(a, writing);
-  *w = (writing){.p = p, .to = to, .done = done, .env = env};
+  *w = (writing){.p = p, .to = to, .done = done, .wrote = wrote, .env = env};
   places(p, a, &list);
   uint32_t *group_of = NEWN(a, uint32_t, p->buffers.n + 1), n = 0;
   group_sources(w, a, &list, group_of);

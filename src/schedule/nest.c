@@ -295,7 +295,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       else {
         prepare_rows(e, n, i, mr);
         if (n->parts.on) parts_streams(e, n, row, panel, mr);
-        else fetch_ahead(e, n, i, row);
+        else fetch_ahead(e, n, i, row, mr);
         e->dot = dot_of(n, i, 0);
         e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
@@ -385,7 +385,7 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     return;
   }
   lv hi = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), at = lo;
-  for (uint32_t mr = n->mr; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr, n->mr, n->nv)) {
+  for (uint32_t mr = n->mr; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr)) {
     lv trips = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, hi, at), lb_int(&e->b, mr), 0);
     lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, mr));
     lb_for(&e->b, sym_name(e->c, n->row.var), at, stop, lb_int(&e->b, mr), 0, &i);

@@ -102,8 +102,8 @@ static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   e->ahead.by = 1, e->ahead.line = line;
   return true;
 }
-/* Which block of rows is this while a panel stays, of how many? Of open or divided ones: of four that follow one another. */
-static lv block_of(ectx *e, const nest *n, lv row, int64_t *blocks) {
+/* Which block of rows is this while a panel stays, of how many? Of open or divided ones: of four that follow one another; one that is left over may be all there is. */
+static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks) {
   enum { OPEN_BLOCKS = 4 };
   ltype i64 = lt(ET_I64, 1);
   int64_t ext = emit_extent(e->c, n->row.extent, -1);
@@ -119,17 +119,19 @@ static lv block_of(ectx *e, const nest *n, lv row, int64_t *blocks) {
     *blocks *= ext;
   }
   if (!open) return at;
+  *blocks = 1;
+  if (mr < n->mr && !n->inner.n) return lb_int(&e->b, 0);
   for (uint32_t i = 0; i < n->inner.n; i++) at = lb_add(&e->b, at, emit_size(e, sym_of_atom(e->c, n->inner.v[i].var)));
   *blocks = OPEN_BLOCKS;
   return lb_op(&e->b, OP_MOD, i64, at, lb_int(&e->b, OPEN_BLOCKS), 0);
 }
-void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row) {
+void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
   for (uint32_t i = 0; i < n->packs.n && !n->windows[stage]; i++) {
     const packload *k = &n->packs.v[i];
     if (k->stage == stage && n->lane_outer && row && fetch_source(e, n, k, row)) continue;
     int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, blocks;
     if (!k->constant || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
-    lv block = block_of(e, n, row, &blocks);
+    lv block = block_of(e, n, row, mr, &blocks);
     int64_t by = (k->nr + blocks - 1) / blocks;
     e->ahead.ptr = k->ptr;
     e->ahead.at = lb_add(&e->b, emit_size(e, k->next), lb_muli(&e->b, block, k->depth * by));

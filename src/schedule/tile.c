@@ -113,16 +113,16 @@ static double tile_speed(double mr, double nv) {
   double cycles = mr * nv / 2, loads = (mr + nv + 1) / 1.6, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
   return cycles / ((cycles > least ? cycles : least) + 0.5);
 }
-/* The leaves for rows of an open number: full tiles, then such as just hide the time that a multiply-add takes, then single ones. */
-uint32_t tile_fewer(uint32_t mr, uint32_t full, uint32_t nv) {
-  uint32_t some = min64((LATENCY + nv - 1) / nv, (full + 1) / 2);
-  return mr == full && some > 1 && some < full ? some : mr > 1;
+/* The leaves for rows of an open number: full tiles, then halves of them, then each height from FEW down: of few rows each further leaf reads all of the panel again, which takes as long as their sums. */
+uint32_t tile_fewer(uint32_t mr) {
+  enum { FEW = 4 };
+  return mr <= FEW ? mr - 1 : max64((mr + 1) / 2, FEW);
 }
 typedef struct shapes { uint32_t registers, max_mr, max_nv; int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ } shapes;
 typedef struct span { int64_t lo, hi; } span; /* a size between these */
 static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr, uint32_t nv) {
   double cost = (rows >= k->fit[1] ? FAR_ROW[1] : rows >= k->fit[0] ? FAR_ROW[0] : 0) * (double)rows * (double)((vecs + nv - 1) / nv), far = nv > k->near ? k->again : 0;
-  for (uint32_t m = mr; m && rows; rows %= m, m = open_rows ? tile_fewer(m, mr, nv) : (uint32_t)rows) {
+  for (uint32_t m = mr; m && rows; rows %= m, m = open_rows ? tile_fewer(m) : (uint32_t)rows) {
     int64_t left = vecs, tr = rows / m;
     for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) cost += (double)(tr * (left / v)) * ((double)(m * v) / tile_speed((double)m, (double)v) + far * (double)v);
   }

@@ -2,7 +2,7 @@
  *
  * JIT. Every function becomes an LLVM module and an object of its own; functions with equal text (loop_hash) are compiled once; modules are built and compiled on several threads, each with a context of its own, and
  * linked by ORC. A function's symbol is made of its hash, so that callers find callees by name.
- * AOT. The same objects, for a linker: position-independent, everything hidden but NAME_run and NAME_info. Weights are reached through the call record, so they need no relocation.
+ * AOT. The same objects (those of codegen/x86, too), for a linker: position-independent, everything hidden but NAME_run and NAME_info. Weights are reached through the call record, so they need no relocation.
  *
  * Pipeline: sroa, early-cse, instcombine, simplifycfg, licm, and code generation level 2. That is as good as -O2 for loops whose vectors are explicit, at a tenth of its time. Level 0: no passes, level 0.
  */
@@ -16,7 +16,7 @@ enum { EK_CODE_AUTO, EK_CODE_LLVM, EK_CODE_OWN };
 typedef struct llvm_opts {
   int level;        /* 0: fast compile, slow code; else full */
   uint32_t threads; /* that compile; 0 or 1: this one */
-  int codegen;      /* JIT: who compiles a function: EK_CODE_AUTO: codegen/x86 where it can, else LLVM; EK_CODE_LLVM: LLVM; EK_CODE_OWN: codegen/x86, or it is an error */
+  int codegen;      /* who compiles a function: EK_CODE_AUTO: codegen/x86 where it can, else LLVM; EK_CODE_LLVM: LLVM; EK_CODE_OWN: codegen/x86, or it is an error */
   /* Cache of objects, or NULL. Keys are 64 hexadecimal digits: function text, target, version. `get` may be called from several threads; what it gives must live as long as the context. put alone: gets all objects; key is NULL. */
   bool (*cache_get)(void *env, const char *key, bytes *obj);
   void (*cache_put)(void *env, const char *key, bytes obj);

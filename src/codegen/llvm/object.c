@@ -1,5 +1,6 @@
 /* How does a module become an object, assembly or readable IR? Target machine, passes, output; and the whole-model object with its descriptor. */
 #include "codegen/llvm/unit.h"
+#include "codegen/x86/x86.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -171,9 +172,13 @@ static LLVMValueRef pool_function(em *e, bool pool, const char *name) { /* of th
   LLVMSetVisibility(f, LLVMHiddenVisibility);
   return f;
 }
-static LLVMValueRef main_function(em *e, batch *b, const char *name) {
+static const unit *main_unit(ctx *c, batch *b, const char *name) {
   const unit *u = unit_of(b, name);
-  if (!u || u->f->kind != LF_MAIN) ctx_bug(e->c, "llvm: the module has no main function %s", name);
+  if (!u || u->f->kind != LF_MAIN) ctx_bug(c, "llvm: the module has no main function %s", name);
+  return u;
+}
+static LLVMValueRef main_function(em *e, batch *b, const char *name) {
+  const unit *u = main_unit(e->c, b, name);
   LLVMValueRef fn = LLVMAddFunction(e->mod, u->symbol, LLVMFunctionType(e->i64, &e->ptr, 1, 0));
   LLVMSetVisibility(fn, LLVMHiddenVisibility);
   return fn;
@@ -261,14 +266,16 @@ static bytes descriptor_object(ctx *c, const target *t, const llvm_opts *o, cons
 }
 uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x, const bytes **objs) {
   target *rt = NEW(ctx_arena(c), target);
-  *rt = em_target(c, t);
-  batch *b = unit_batch(c, m, rt, o, arena_fmt(ctx_arena(c), "ek_%s", x->name));
+  batch *b = unit_batch(c, m, t, o, arena_fmt(ctx_arena(c), "ek_%s", x->name));
   b->hidden = true;
   for (uint32_t i = 0; i < b->units.n; i++) vec_push(ctx_arena(c), b->todo, i);
-  unit_compile(b);
+  if (o->codegen != EK_CODE_LLVM && x86_target(t)) unit_own(b);
+  bool own = !b->todo.n && x->pool && !x->embed;
+  if (!own) *rt = b->t = em_target(c, t);
+  if (b->todo.n) unit_compile(b);
   CTX_TRY(c) {
     bytes *all = NEWN(ctx_arena(c), bytes, b->units.n + 1);
-    all[0] = descriptor_object(c, rt, o, x, b);
+    all[0] = own ? x86_descriptor(ctx_arena(c), &(x86_model){x->name, main_unit(c, b, "plan")->symbol, main_unit(c, b, "run")->symbol, x->model, x->weights.n}) : descriptor_object(c, rt, o, x, b);
     for (uint32_t i = 0; i < b->units.n; i++) {
       unit *u = &b->units.v[i];
       all[i + 1] = u->buf ? copy_of(c, u->buf) : u->obj;

@@ -80,7 +80,7 @@ static void own(ctx *c, void *arg, uint32_t n) {
   g.a = a;
   loop_expand((lmodule *)b->m, &g, em_native, &b->t);
   double t1 = now_ms();
-  u->own = x86_object(c, a, &g, &b->t, u->symbol, symbol_of, b, &obj, &u->refused);
+  u->own = x86_object(c, a, &g, &b->t, u->symbol, b->hidden, symbol_of, b, &obj, &u->refused);
   if (u->own) {
     u->obj = (bytes){arena_dup(ctx_arena(c), obj.p, obj.n), obj.n};
     if (b->o.cache_put) b->o.cache_put(b->o.cache, NULL, u->obj);

@@ -1,7 +1,8 @@
 /* Which machine register holds which value, and when? One walk over the code with an interval of life per value.
  *
  * Values that live in one straight piece of code (`local`) are evicted where registers run out: the one whose next use is furthest, into a stack slot, from which it comes back at that use. A value
- * that lives across branches keeps one register, or lives in memory altogether: which, is decided by the sum of its uses, each counted ten times more per loop around it; the walk then begins anew.
+ * that lives across branches keeps one register, or lives in memory altogether: which, is decided by the sum of its uses, each counted ten times more per loop around it (as often as the loop is known to turn, if
+ * that is more); the walk then begins anew.
  * Constants come back from where they came from. In memory, a value is an operand of the instruction that uses it where that has room. */
 #include "codegen/x86/build.h"
 #include <string.h>
@@ -29,6 +30,7 @@ typedef struct ra {
   mis out;
   vr victim; /* to be spilled before the next walk */
   uint8_t *depth;
+  double *often; /* how often an instruction counts */
   uint32_t used; /* registers for integers, as bits */
 } ra;
 
@@ -48,6 +50,7 @@ static bool ends_block(const mi *i) { return i->op == G_LABEL || i->op == G_JMP 
 /* ---- lives ---- */
 typedef struct loop {
   uint32_t from, to;
+  double turns;
 } loop;
 typedef struct look {
   ra *r;
@@ -95,22 +98,21 @@ static void lives(ra *r) {
       last[k->imm] = i;
   }
   look k_ = {.r = r, .stack = NEWN(x->a, loop, x->labels + 1), .w = 1}, *k = &k_;
-  r->depth = NEWN(x->a, uint8_t, n + 1);
+  r->depth = NEWN(x->a, uint8_t, n + 1), r->often = NEWN(x->a, double, n + 1);
   for (uint32_t i = 0; i < n; i++) {
     const mi *m = &x->code.v[i];
     k->i = i;
     if (ends_block(m)) k->block++;
     if (m->op == G_LABEL && last[m->imm]) {
-      k->stack[k->n++] = (loop){i, last[m->imm]};
-      if (++deep < 8) k->w *= 10;
+      loop l = {i, last[m->imm], ++deep >= 8 ? 1 : m->c > 10 ? m->c : 10};
+      k->stack[k->n++] = l, k->w *= l.turns;
     }
-    k->deep = r->depth[i] = (uint8_t)(deep < 8 ? deep : 8);
+    r->often[i] = k->w, k->deep = r->depth[i] = (uint8_t)(deep < 8 ? deep : 8);
     each(m, use_fn, k);
     if (m->d && (m->flags & F_RMW)) touch(k, m->d, false, m->flags & F_EARLY);
     if (m->d) touch(k, m->d, true, false);
     while (k->n && k->stack[k->n - 1].to == i) {
-      k->n--;
-      if (deep-- < 8) k->w /= 10;
+      k->w /= k->stack[--k->n].turns, deep--;
     }
     if (ends_block(m)) k->block++;
   }
@@ -221,8 +223,7 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
     } else if (!cheap || l->weight - l->blame < r->l[cheap].weight - r->l[cheap].blame)
       cheap = o;
   }
-  double w = 1;
-  for (int k = 0; k < r->depth[i]; k++) w *= 10;
+  double w = r->often[i];
   if (best >= 0) {
     const life *l = &r->l[r->owner[cls][best]];
     w *= far >= NEVER - 1 ? 0 : l->spilled || l->stored || constant(r, r->owner[cls][best]) ? 1 : 2;

@@ -97,7 +97,7 @@ typedef struct mi {
   uint8_t vl, flags, cc;
   vr d, a, b, c, k;
   amem m;
-  int64_t imm; /* labels, constants; calls: the symbol; CALL also takes its arguments from args */
+  int64_t imm; /* labels (b: of an inner loop, c: its rounds, if known), constants; calls: the symbol; CALL also takes its arguments from args */
   vr args[4];
 } mi;
 typedef VEC(mi) mis;

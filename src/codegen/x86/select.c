@@ -197,8 +197,10 @@ static void make_pointers(sel *e, region *r) {
     add->d = add->a = p;
   }
 }
+enum { MOST_ROUNDS = 100 }; /* more count as so many, when registers are given */
 /* `copies` bodies a round while index + (copies-1)*step < to; the index after it. */
-static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, bool guard) {
+static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, int64_t trips) {
+  bool guard = trips < 0 || i->mask;
   form to = xg_form(e, i->b), step = xg_form(e, i->c), zero = xg_const(0), end = xg_add(e, &to, &step, -(copies - 1));
   uint32_t top = ++e->x->labels, out = ++e->x->labels;
   vr iv = xg_new(e, RG, 0), mask = i->mask ? e->val[i->mask].p[0] : 0;
@@ -243,7 +245,7 @@ static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, bool
   } else
     jump_if(e, CC_L, top);
   xg_close(e);
-  label(e, top, r->inner);
+  xg_emit(e, (mi){.op = G_LABEL, .imm = top, .b = r->inner, .c = (vr)(trips / copies > MOST_ROUNDS ? MOST_ROUNDS : trips > 0 ? trips / copies : 0)});
   xg_append(e, &r->code);
   if (guard) {
     region *g = xg_close(e);
@@ -260,7 +262,7 @@ static void emit_for(sel *e, lv v, const linst *i) {
   if (trips == 0) return;
   form from = xg_form(e, i->a);
   if (i->mask) {
-    rounds(e, v, i, from, 1, true);
+    rounds(e, v, i, from, 1, trips);
     return;
   }
   if (copies > 1) {
@@ -269,7 +271,7 @@ static void emit_for(sel *e, lv v, const linst *i) {
   }
   bool whole = trips > 0 && trips <= copies;
   int64_t done = whole ? 0 : trips / copies * copies + EK_PLANTED("x86-select");
-  if (!whole && copies > 1) from = rounds(e, v, i, from, copies, trips < 0);
+  if (!whole && copies > 1) from = rounds(e, v, i, from, copies, trips);
   if (whole || (copies > 1 && trips > 0)) {
     for (int64_t k = done; k < trips; k++) {
       e->r[e->cur]->stamp = ++e->stamps;
@@ -278,7 +280,7 @@ static void emit_for(sel *e, lv v, const linst *i) {
     }
     return;
   }
-  rounds(e, v, i, from, 1, trips < 0);
+  rounds(e, v, i, from, 1, trips);
 }
 static void emit_if(sel *e, const linst *i) {
   uint32_t other = ++e->x->labels, end = ++e->x->labels;
