@@ -150,6 +150,7 @@ static LLVMValueRef emit_value(em *e, lv v, const linst *i) {
     LLVMValueRef r = LLVMBuildShuffleVector(b, x, y, LLVMConstVector(lane, i->nargs), "");
     return i->nargs == 1 ? LLVMBuildExtractElement(b, r, LLVMConstInt(e->i32, 0, 0), "") : r;
   }
+  case L_LOOKUP: return em_lookup(e, i);
   case L_OFFSET: return LLVMBuildGEP2(b, em_mem(e, (etype)i->type.elem), e->val[i->a], &e->val[i->b], 1, "");
   case L_ALLOC: return em_alloca(e, em_mem(e, (etype)i->type.elem), LLVMConstInt(e->i32, (unsigned long long)i->k.i, 0), 64);
   case L_SCRATCH: {

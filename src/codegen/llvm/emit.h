@@ -51,6 +51,7 @@ LLVMValueRef em_intrin(em *e, const char *name, LLVMTypeRef *over, unsigned nove
 /* op.c */
 bool em_native(void *env, sop op, etype t); /* env: const target * */
 LLVMValueRef em_op(em *e, const linst *i);
+LLVMValueRef em_lookup(em *e, const linst *i);
 LLVMValueRef em_combine(em *e, rop op, etype t, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef em_hreduce(em *e, const linst *i);
 /* mem.c */

@@ -109,6 +109,7 @@ vr xg_wrapped(sel *e, etype t, vr v);                         /* extended again 
 void xg_hreduce(sel *e, lv v, const linst *i);
 void xg_extract(sel *e, lv v, const linst *i);
 void xg_shuffle(sel *e, lv v, const linst *i);
+void xg_lookup(sel *e, lv v, const linst *i);
 void xg_splat(sel *e, lv v, const linst *i);
 void xg_iota(sel *e, lv v, const linst *i);
 /* cast.c */

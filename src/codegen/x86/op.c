@@ -113,32 +113,6 @@ static void fma3(sel *e, lv v, const linst *i, const shp *s) {
   }
   xg_result(e, v, s->n, p);
 }
-/* e^x of f32 as exp_looked_up of codegen/llvm/op.c computes it, operation by operation; in a scalar's register as in a vector's. */
-static void exp_f32(sel *e, lv v, const linst *i, const shp *s) {
-  float powers[16];
-  vr p[PARTS], k[5];
-  for (int n = 0; n < 16; n++) powers[n] = (float)exp2(n / 16.0);
-  for (unsigned q = 0; q < s->n; q++) {
-    vr x = xg_part(e, i->a, q), table = xg_pool_vector(e, powers, VL512), to_16ths = splat_f(e, s, 0x1.8p19);
-#define STEP(to, name, ...) xg_emit(e, (mi){.op = V_##name, .vl = s->vl, .d = to = xg_new(e, RV, s->vl), __VA_ARGS__})
-    STEP(k[0], MAXPS, .a = splat_f(e, s, -104), .b = x);
-    STEP(x, MINPS, .a = splat_f(e, s, 90), .b = k[0]);
-    STEP(k[0], FMAPS, .a = x, .b = splat_f(e, s, 0x1.715476p0), .c = to_16ths);
-    STEP(k[1], SUBPS, .a = k[0], .b = to_16ths);
-    vr power = xg_new(e, RV, VL512);
-    xg_emit(e, (mi){.op = V_PERMD, .vl = VL512, .d = power, .a = k[0], .b = table}); /* the low four bits count sixteenths */
-    STEP(k[2], FMAPS, .a = k[1], .b = splat_f(e, s, -0.693359375), .c = x);
-    STEP(k[3], FMAPS, .a = k[1], .b = splat_f(e, s, 2.12194440e-4), .c = k[2]);
-    STEP(k[2], FMAPS, .a = k[3], .b = splat_f(e, s, 0x1.5555p-3), .c = splat_f(e, s, 0.5));
-    STEP(k[4], MULPS, .a = k[3], .b = k[3]);
-    STEP(k[0], FMAPS, .a = k[4], .b = k[2], .c = k[3]);
-    STEP(k[2], FMAPS, .a = power, .b = k[0], .c = power);
-#undef STEP
-    p[q] = xg_out(e, v, q);
-    xg_emit(e, (mi){.op = V_SCALEFPS, .vl = s->vl, .d = p[q], .a = k[2], .b = k[1]});
-  }
-  xg_result(e, v, s->n, p);
-}
 /* Bools of the lanes of n parts become one value. */
 static void bools(sel *e, lv v, const shp *s, vr *k) {
   if (s->lanes == 1) {
@@ -219,10 +193,6 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
     return true;
   case OP_LDEXP:
     binary(e, v, &s, d ? V_SCALEFPD : V_SCALEFPS, i->a, i->b, false);
-    return true;
-  case OP_EXP:
-    if (d || !e->avx512) return false;
-    exp_f32(e, v, i, &s);
     return true;
   case OP_FMA:
     fma3(e, v, i, &s);

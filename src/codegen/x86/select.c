@@ -26,7 +26,7 @@ static void bury(sel *e) {
     for (uint32_t v = f->insts.n; v-- > 1;) {
       const linst *i = li(f, v);
       bool pure = i->kind == L_OP || i->kind == L_SPLAT || i->kind == L_IOTA || i->kind == L_CONST || i->kind == L_LOAD || i->kind == L_GATHER || i->kind == L_GET || i->kind == L_SHUFFLE ||
-                  i->kind == L_EXTRACT || i->kind == L_HREDUCE || i->kind == L_OFFSET;
+                  i->kind == L_LOOKUP || i->kind == L_EXTRACT || i->kind == L_HREDUCE || i->kind == L_OFFSET;
       if (turn && pure && !n[v]) e->dead[v] = true;
       lv x[6] = {i->a, i->b, i->c, i->mask, i->count, i->stride};
       for (int k = 0; k < 6; k++)
@@ -392,6 +392,9 @@ static void computed(sel *e, lv v, const linst *i) {
   case L_EXTRACT:
     xg_extract(e, v, i);
     break;
+  case L_LOOKUP:
+    xg_lookup(e, v, i);
+    break;
   default:
     xg_shuffle(e, v, i);
     break;
@@ -425,6 +428,7 @@ static void value(sel *e, lv v, const linst *i) {
   case L_HREDUCE:
   case L_EXTRACT:
   case L_SHUFFLE:
+  case L_LOOKUP:
     computed(e, v, i);
     return;
   case L_LOAD:
