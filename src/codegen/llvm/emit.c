@@ -297,7 +297,7 @@ static void function_body(em *e, const char *name) {
 LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const lmodule *m, const lfunc *f, const target *t, const char *name, const char *(*symbol)(void *env, const char *func), void *env) {
   lfunc g = *f; /* the module keeps the function as it is shown */
   g.a = a;
-  loop_expand((lmodule *)m, &g, em_native, (void *)t);
+  loop_expand((lmodule *)m, &g, llvm_native, (void *)t);
   em e_ = {.c = c, .a = a, .m = m, .f = &g, .t = t, .lc = lc, .mod = mod, .symbol = symbol, .env = env}, *e = &e_;
   em_types(e);
   e->b = LLVMCreateBuilderInContext(lc);

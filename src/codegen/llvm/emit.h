@@ -49,7 +49,6 @@ LLVMValueRef em_splat(em *e, LLVMValueRef v, unsigned lanes);
 LLVMValueRef em_iconst(em *e, LLVMTypeRef like, int64_t v); /* integer constant of a scalar or vector type */
 LLVMValueRef em_intrin(em *e, const char *name, LLVMTypeRef *over, unsigned nover, LLVMValueRef *args, unsigned nargs);
 /* op.c */
-bool em_native(void *env, sop op, etype t); /* env: const target * */
 LLVMValueRef em_op(em *e, const linst *i);
 LLVMValueRef em_lookup(em *e, const linst *i);
 LLVMValueRef em_combine(em *e, rop op, etype t, LLVMValueRef x, LLVMValueRef y);

@@ -23,6 +23,9 @@ typedef struct llvm_opts {
   void *cache;
 } llvm_opts;
 
+/* For loop_expand: the operations that this room has an instruction for, and codegen/x86 with it. env: const target *. */
+bool llvm_native(void *env, sop op, etype t);
+
 /* ---- in this process ---- */
 typedef struct jit jit;
 typedef struct jit_stats { uint32_t functions, compiled, cached, own /* of those compiled, by codegen/x86 */; uint64_t code_bytes; double emit_ms, pass_ms, code_ms, link_ms; /* summed over threads, but link */ } jit_stats;

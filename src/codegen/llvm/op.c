@@ -1,4 +1,4 @@
-/* Which LLVM instruction does each scalar operation become? What is not here was replaced by loop_expand (em_native says which is which).
+/* Which LLVM instruction does each scalar operation become? What is not here was replaced by loop_expand (llvm_native says which is which).
  *
  * Semantics kept by hand: min/max with NaN winning, integer division by zero and overflow, shift counts outside the width, float to integer out of range; LLVM leaves these undefined.
  */
@@ -8,7 +8,7 @@
 
 static bool has_rounding(const target *t) { return t->host || t->vector_bits >= 256 || strncmp(t->triple, "x86_64", 6) != 0; }
 static bool wide(const target *t) { return t->vector_bits == 512 && strstr(t->requires, "avx512vl") != NULL; }
-bool em_native(void *env, sop op, etype t) {
+bool llvm_native(void *env, sop op, etype t) {
   const target *m = env;
   if (et_kind(t) == K_FLOAT && t != ET_F32 && t != ET_F64) return op == OP_CAST && t == ET_F16 && m->f16c;
   if (et_kind(t) == K_FLOAT) switch (op) {

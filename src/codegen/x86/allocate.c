@@ -274,6 +274,7 @@ bool xg_can_broadcast(unsigned op, unsigned bytes) {
   case V_BLENDMD:
   case V_CMPDK:
   case V_CMPUDK:
+  case V_DPBF16PS:
     return bytes == 4;
   case V_ADDPD:
   case V_SUBPD:
