@@ -66,4 +66,6 @@ LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o);
 void em_module_target(LLVMModuleRef mod, LLVMTargetMachineRef tm);
 void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_opts *o, const char *what); /* verify (level 0) and passes */
 void em_diagnose(LLVMContextRef lc, ctx *c);
+/* disassemble.c: the function in an object of codegen/x86 */
+void em_disassemble(ctx *c, const target *t, bytes obj, sbuf *b);
 #endif

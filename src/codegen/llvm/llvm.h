@@ -50,6 +50,7 @@ typedef struct llvm_export {
 uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x, const bytes **objs);
 /* ---- for reading ---- */
 void llvm_text(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool optimized, sbuf *b);
+/* As the JIT would make it: by codegen/x86 where it can and is not forbidden, read back by LLVM; the rest by LLVM. */
 void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, sbuf *b);
 const char *llvm_identity(ctx *c); /* differs between versions of LLVM; does not load it (lib.h) */
 const char *llvm_host(ctx *c); /* "CPU features" of this machine, part of cache keys */

@@ -124,7 +124,7 @@ typedef struct x86_code {
 bool x86_allocate(x86_code *x);
 /* encode.c */
 typedef struct x86_reloc { uint32_t at, symbol; bool call; } x86_reloc;
-typedef struct x86_text { sbuf text; VEC(x86_reloc) relocs; } x86_text;
+typedef struct x86_text { sbuf text; uint32_t code; /* bytes of it, in front of constants */ VEC(x86_reloc) relocs; } x86_text;
 void x86_encode(const x86_code *x, x86_text *out);
 /* select.c: false: *why says what is not known. */
 bool x86_select(ctx *c, arena *a, const lfunc *f, const target *t, const char *(*symbol)(void *env, const char *func), void *env, x86_code *out, const char **why);

@@ -25,7 +25,7 @@ static bytes elf(arena *a, const x86_code *x, const x86_text *t, const char *nam
   for (uint32_t i = 1; i < n; i++) {
     const char *s = i == 1 ? name : x->symbols.v[i - 2];
     sym[i] =
-        (Elf64_Sym){.st_name = (Elf64_Word)names.n, .st_info = ELF64_ST_INFO(STB_GLOBAL, i == 1 ? STT_FUNC : STT_NOTYPE), .st_shndx = i == 1 ? TEXT : SHN_UNDEF, .st_size = i == 1 ? t->text.n : 0};
+        (Elf64_Sym){.st_name = (Elf64_Word)names.n, .st_info = ELF64_ST_INFO(STB_GLOBAL, i == 1 ? STT_FUNC : STT_NOTYPE), .st_shndx = i == 1 ? TEXT : SHN_UNDEF, .st_size = i == 1 ? t->code : 0};
     sb_putn(&names, s, strlen(s) + 1);
   }
   Elf64_Rela *rela = NEWN(a, Elf64_Rela, t->relocs.n + 1);

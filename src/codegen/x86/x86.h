@@ -10,6 +10,6 @@
 #include "target/target.h"
 
 bool x86_target(const target *t); /* code for it can be made here */
-/* The function as an object with one symbol, in a's memory; false, with the reason: it has something unknown. symbol(env, name): what to call for a kernel. */
+/* The function as an object with one symbol, whose size is that of the instructions (constants stand behind them), in a's memory; false, with the reason: it has something unknown. symbol(env, name): what to call for a kernel. */
 bool x86_object(ctx *c, arena *a, const lfunc *f, const target *t, const char *name, const char *(*symbol)(void *env, const char *func), void *env, bytes *obj, const char **why);
 #endif
