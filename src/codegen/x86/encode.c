@@ -156,6 +156,9 @@ static void vector_inst(asmb *s, const mi *i) {
   case S_STI:
     vector(s, o, o->op, i, i->a - 1, i->b ? i->b - 1 : 0, of(i->d, i->m), o->shape == S_STI);
     return;
+  case S_CMP:
+    vector(s, o, o->op, i, i->a - 1, 0, of(i->b, i->m), false);
+    return;
   case S_SHI:
     vector(s, o, o->op, i, o->flags >> DIGIT & 7, i->d - 1, of(i->b, i->m), true);
     return;

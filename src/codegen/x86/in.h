@@ -9,9 +9,9 @@ enum { VL128, VL256, VL512 };
 
 /* ---- machine instructions ---- */
 /* Vector and mask instructions. X(name, map, prefix, opcode, W of EVEX, shape, tuple, flags)
- * Shapes: 3: d = a op (b|memory). 2: d = op (b|memory). ST: (d|memory) = a. SH: d = b shifted by imm, the opcode's digit in the flags. FMA: d = +-a*b + c, b or c may be memory. An I takes an immediate.
+ * Shapes: 3: d = a op (b|memory). 2: d = op (b|memory). ST: (d|memory) = a. CMP: flags of a and (b|memory). SH: d = b shifted by imm, the opcode's digit in the flags. FMA: d = +-a*b + c, b or c may be memory. An I takes an immediate.
  * Tuples: what a displacement of one byte counts in: FULL, HALF, ... of the vector; N1.. bytes. */
-enum { S_3, S_3I, S_2, S_2I, S_ST, S_STI, S_SHI, S_FMA };
+enum { S_3, S_3I, S_2, S_2I, S_ST, S_STI, S_SHI, S_FMA, S_CMP };
 enum { T_FULL, T_HALF, T_QUARTER, T_EIGHTH, T_N1, T_N2, T_N4, T_N8, T_N16, T_N32 };
 enum { E = 1, W = 2 /* W of VEX is 1 */, NX = 4 /* VEX only */, L1 = 8 /* VEX.L is 1 */, DIGIT = 4 /* shift of the digit */, SD = 1 << 7 /* elements of 8 bytes in memory (broadcast) */ };
 #define VOPS(X) \
@@ -26,7 +26,7 @@ enum { E = 1, W = 2 /* W of VEX is 1 */, NX = 4 /* VEX only */, L1 = 8 /* VEX.L 
   X(FMAPS, 2, 1, 0xB8, 0, S_FMA, T_FULL, 0) X(FMAPD, 2, 1, 0xB8, 1, S_FMA, T_FULL, W) X(FMASS, 2, 1, 0xB9, 0, S_FMA, T_N4, 0) X(FMASD, 2, 1, 0xB9, 1, S_FMA, T_N8, W) \
   X(FNMAPS, 2, 1, 0xBC, 0, S_FMA, T_FULL, 0) X(FNMAPD, 2, 1, 0xBC, 1, S_FMA, T_FULL, W) X(FNMASS, 2, 1, 0xBD, 0, S_FMA, T_N4, 0) X(FNMASD, 2, 1, 0xBD, 1, S_FMA, T_N8, W) \
   X(CMPPSK, 1, 0, 0xC2, 0, S_3I, T_FULL, E) X(CMPPDK, 1, 1, 0xC2, 1, S_3I, T_FULL, E) X(CMPPSV, 1, 0, 0xC2, 0, S_3I, T_FULL, NX) X(CMPPDV, 1, 1, 0xC2, 0, S_3I, T_FULL, NX) \
-  X(ANDPS, 1, 0, 0x54, 0, S_3, T_FULL, 0) X(ANDNPS, 1, 0, 0x55, 0, S_3, T_FULL, 0) X(ORPS, 1, 0, 0x56, 0, S_3, T_FULL, 0) X(XORPS, 1, 0, 0x57, 0, S_3, T_FULL, 0) \
+  X(UCOMISS, 1, 0, 0x2E, 0, S_CMP, T_N4, 0) X(UCOMISD, 1, 1, 0x2E, 1, S_CMP, T_N8, 0) X(ANDPS, 1, 0, 0x54, 0, S_3, T_FULL, 0) X(ANDNPS, 1, 0, 0x55, 0, S_3, T_FULL, 0) X(ORPS, 1, 0, 0x56, 0, S_3, T_FULL, 0) X(XORPS, 1, 0, 0x57, 0, S_3, T_FULL, 0) \
   X(RNDPS, 3, 1, 0x08, 0, S_2I, T_FULL, 0) X(RNDPD, 3, 1, 0x09, 1, S_2I, T_FULL, 0) X(SCALEFPS, 2, 1, 0x2C, 0, S_3, T_FULL, E) X(SCALEFPD, 2, 1, 0x2C, 1, S_3, T_FULL, E) \
   X(LD, 1, 0, 0x10, 0, S_2, T_FULL, 0) X(ST, 1, 0, 0x11, 0, S_ST, T_FULL, 0) X(LDD, 1, 1, 0x10, 1, S_2, T_FULL, E) X(STD, 1, 1, 0x11, 1, S_ST, T_FULL, E) X(MOVV, 1, 0, 0x28, 0, S_2, T_FULL, 0) \
   X(LDB, 1, 3, 0x6F, 0, S_2, T_FULL, E) X(STB, 1, 3, 0x7F, 0, S_ST, T_FULL, E) X(LDW, 1, 3, 0x6F, 1, S_2, T_FULL, E) X(STW, 1, 3, 0x7F, 1, S_ST, T_FULL, E) \

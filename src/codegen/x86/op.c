@@ -156,8 +156,39 @@ static void bools(sel *e, lv v, const shp *s, vr *k) {
   /* parts that are not full leave bits above: only with one part, whose readers do not look there */
   xg_result(e, v, 1, &all);
 }
+static unsigned compare_one(sel *e, const linst *i, bool f64) { /* < and > of scalars, by flags: false where one is NaN */
+  bool swap = i->op == OP_LT || i->op == OP_LE;
+  mi k = {.op = f64 ? V_UCOMISD : V_UCOMISS, .a = xg_part(e, swap ? i->b : i->a, 0)};
+  xg_operand(e, &k, swap ? i->a : i->b, 0);
+  xg_emit(e, k);
+  return i->op == OP_LT || i->op == OP_GT ? CC_A : CC_AE;
+}
+unsigned xg_condition(sel *e, lv c) {
+  static const uint8_t cs[] = {CC_E, CC_NE, CC_L, CC_LE, CC_G, CC_GE}, cu[] = {CC_E, CC_NE, CC_B, CC_BE, CC_A, CC_AE};
+  const linst *i = li(e->f, c);
+  if (e->val[c].kind != VAL_COND) {
+    vr g = xg_gpr(e, c);
+    xg_emit(e, (mi){.op = G_TEST, .a = g, .b = g});
+    return CC_NE;
+  }
+  etype t = (etype)li(e->f, i->a)->type.elem;
+  if (et_kind(t) == K_FLOAT) return compare_one(e, i, t == ET_F64);
+  vr a = xg_gpr(e, i->a), b = xg_gpr(e, i->b);
+  const vinfo *k = &e->x->v.v[b];
+  if (k->is_imm && k->imm == (int32_t)k->imm)
+    xg_emit(e, (mi){.op = G_CMP, .a = a, .imm = k->imm});
+  else
+    xg_emit(e, (mi){.op = G_CMP, .a = a, .b = b});
+  return (et_kind(t) == K_INT ? cs : cu)[i->op - OP_EQ];
+}
 static void compare_floats(sel *e, lv v, const linst *i, const shp *s, unsigned pred) {
   vr k[PARTS];
+  if (s->lanes == 1 && i->op >= OP_LT && i->op <= OP_GE) {
+    unsigned cc = compare_one(e, i, s->bytes == 8);
+    xg_emit(e, (mi){.op = G_SETCC, .cc = (uint8_t)cc, .d = k[0] = xg_new(e, RG, 0)});
+    xg_result(e, v, 1, k);
+    return;
+  }
   for (unsigned q = 0; q < s->n; q++) {
     vr a = xg_part(e, i->a, q);
     k[q] = compare_f(e, s, pred, a, pred == UNORD ? a : xg_part(e, i->b, q));
@@ -533,7 +564,9 @@ static bool select_op(sel *e, lv v, const linst *i) {
   shp s = xg_shape(e, i->type);
   vr p[PARTS];
   if (s.cls == RG) {
-    vr c = xg_gpr(e, i->a), r = xg_choose(e, c, 0, CC_NE, xg_gpr(e, i->b), xg_gpr(e, i->c));
+    vr yes = xg_gpr(e, i->b), no = xg_gpr(e, i->c), r = xg_new(e, RG, 0);
+    unsigned cc = xg_condition(e, i->a);
+    xg_emit(e, (mi){.op = G_CMOV, .cc = (uint8_t)cc, .d = r, .a = no, .b = yes});
     xg_result(e, v, 1, &r);
     if (i->type.elem == ET_I64 || i->type.ptr) e->val[v].kind = VAL_FORM, e->val[v].f = xg_var(r);
     return true;

@@ -102,6 +102,20 @@ static void defer(survey *s, lv v, const linst *i) {
   if (!p || (!reads_only(e, p) && !quiet(e, s->block[v], s->at[v], s->at[by]))) return;
   e->later[v] = true;
 }
+/* A comparison of scalars for one choice or branch, where nothing between them changes its operands. */
+static void defer_condition(survey *s, lv v, const linst *i) {
+  sel *e = s->e;
+  lv by = s->user[v];
+  const linst *x = li(e->f, i->a), *u = by ? li(e->f, by) : NULL;
+  etype t = (etype)x->type.elem;
+  if (s->uses[v] != 1 || !u || x->type.lanes != 1 || u->a != v || i->op < OP_EQ || i->op > OP_GE) return;
+  if (et_kind(t) == K_FLOAT && ((t != ET_F32 && t != ET_F64) || i->op == OP_EQ || i->op == OP_NE)) return;
+  if (u->kind != L_IF && !(u->kind == L_OP && u->op == OP_SEL && u->type.elem != ET_F32 && u->type.elem != ET_F64)) return;
+  if (!quiet(e, s->block[v], s->at[v], s->at[by])) return;
+  for (uint32_t j = s->at[v] + 1; j < s->at[by]; j++)
+    if (li(e->f, e->f->blocks.v[s->block[v]].insts.v[j])->kind == L_SET) return;
+  e->later[v] = true;
+}
 static void sets(survey *s, uint32_t block) {
   sel *e = s->e;
   const lblock *b = &e->f->blocks.v[block];
@@ -110,6 +124,7 @@ static void sets(survey *s, uint32_t block) {
     const linst *i = li(e->f, v);
     if (e->dead[v]) continue;
     if (i->kind == L_LOAD || i->kind == L_SPLAT) defer(s, v, i);
+    if (i->kind == L_OP) defer_condition(s, v, i);
     if (i->kind == L_GET) { /* until when does the register keep what was read? */
       uint32_t q = j + 1;
       for (; q < b->insts.n; q++) {
@@ -285,9 +300,7 @@ static void emit_for(sel *e, lv v, const linst *i) {
 }
 static void emit_if(sel *e, const linst *i) {
   uint32_t other = ++e->x->labels, end = ++e->x->labels;
-  vr c = xg_gpr(e, i->a);
-  xg_emit(e, (mi){.op = G_TEST, .a = c, .b = c});
-  jump_if(e, CC_E, other);
+  jump_if(e, xg_condition(e, i->a) ^ 1, other);
   xg_open(e, R_IF);
   block(e, i->body);
   region *r = xg_close(e);
@@ -378,6 +391,14 @@ static bool made(sel *e, lv v, const linst *i, uint64_t *from) {
 }
 static void computed(sel *e, lv v, const linst *i) {
   uint64_t from;
+  if (i->kind == L_OP && e->later[v]) {
+    lv x[2] = {i->a, i->b};
+    from = operands(e, i);
+    xg_begin(e, v, x, 2);
+    e->val[v] = (val){.kind = VAL_COND, .depth = (uint16_t)e->at, .p = {(vr)(from ^ from >> 32)}};
+    e->at = e->cur;
+    return;
+  }
   if (made(e, v, i, &from)) return;
   switch ((lkind)i->kind) {
   case L_OP:
