@@ -11,10 +11,7 @@ static bool active(sel *e, const linst *i, const shp *s, vr *out) {
   bool have = false;
   scalar k;
   unsigned lanes = i->type.lanes;
-  if (i->mask && lanes == 1) {
-    out[0] = xg_scalar_mask(e, xg_gpr(e, i->mask));
-    have = true;
-  } else if (i->mask) {
+  if (i->mask) {
     if (e->avx512)
       out[0] = xg_part(e, i->mask, 0);
     else
@@ -198,7 +195,7 @@ static void scatter(sel *e, const linst *i, const shp *s) { /* the processor wri
   }
 }
 /* A scalar that is accessed on a condition: 0 where it is not to be, or behind the label that is returned. */
-static bool conditional(const sel *e, const linst *i, const shp *s) { return i->type.lanes == 1 && (i->mask || i->count) && (s->cls == RG || !e->avx512); }
+static bool conditional(const linst *i) { return i->type.lanes == 1 && (i->mask || i->count); }
 static uint32_t unless(sel *e, const linst *i) {
   vr on = i->mask ? xg_gpr(e, i->mask) : 0;
   if (i->count) {
@@ -244,7 +241,7 @@ void xg_load(sel *e, lv v, const linst *i) {
     xg_result(e, v, 1, p);
     return;
   }
-  if (conditional(e, i, &s)) {
+  if (conditional(i)) {
     load_if(e, v, i, &s, f);
     return;
   }
@@ -322,7 +319,7 @@ void xg_store(sel *e, const linst *i) {
     xg_emit(e, (mi){.op = few == 4 ? V_STSS : few == 8 ? V_STSD : V_ST, .vl = few > 16 ? VL256 : VL128, .a = a, .m = xg_address(e, &f)});
     return;
   }
-  if (conditional(e, i, &s)) {
+  if (conditional(i)) {
     store_if(e, i, &s, f);
     return;
   }
