@@ -95,6 +95,8 @@ fi
 
 # ---- show, check, info, ops ----
 for s in graph expr loop program llvm asm; do e 0 '' "show $digits --stage $s"; has out '...'; done
+e 0 '^k2:' "show $digits --stage asm --target x86-64-v3"; has out 'vfmadd231ps.*%ymm'; has out '^.L[0-9a-f]+:$'; has out '# k2$'
+e 0 '' "show $digits --stage asm --target x86-64-v3 --codegen llvm"; has out '\.file'
 e 0 '# expr after inline' "show $digits --stage expr --after inline#1"
 e 0 '# graph after load' "show $digits --after load"
 e 0 'conv2' "show $digits --stage expr --node conv2"

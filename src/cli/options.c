@@ -31,7 +31,7 @@ const option options[] = {
     {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_MODEL, "level of optimisation (default 3)"},
     {"accuracy", 0, "default|strict|fast", O_CHOICE, AT(accuracy), CMD_MODEL, "strict: sums of floats are only reordered; default: also forms with fewer multiplications, within 1e-4 of an output's largest value; fast: also shorter approximations of functions, within 1e-3"},
     {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_MODEL, "bf16: the factors of products with constants may be kept in bf16, where the machine multiplies pairs of these (default: the model's types)"},
-    {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE, "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
+    {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW, "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
     {"target", 0, "TARGET", O_TEXT, AT(target), CMD_MODEL, "machine to compile for: a name, or a file that describes it (default: this one)"},
     {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},
     {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL, "threads of the compiler (default: all the process may use)"},

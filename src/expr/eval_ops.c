@@ -253,7 +253,7 @@ void lanes_write(etype t, void *base, int64_t at, const strip *r, uint32_t n) {
     case OP_TRUNC:                                                                                                                                                                                     \
       LOOP(o[i] = trunc##SUFFIX(a[i]));                                                                                                                                                                \
     case OP_LDEXP:                                                                                                                                                                                     \
-      LOOP(o[i] = ldexp##SUFFIX(a[i], (int)fmax(-4000, fmin(b[i], 4000))));                                                                                                                                                     \
+      LOOP(o[i] = ldexp##SUFFIX(a[i], (int)floor(fmax(-4000, fmin(b[i], 4000)))));                                                                                                                                                     \
     case OP_NEXTAFTER:                                                                                                                                                                                 \
       LOOP(o[i] = nextafter##SUFFIX(a[i], b[i]));                                                                                                                                                      \
     case OP_ISNAN:                                                                                                                                                                                     \

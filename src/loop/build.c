@@ -166,6 +166,11 @@ lv lb_shuffle(lbuild *b, lv x, lv y, const int32_t *lanes, uint16_t n) {
   t.lanes = n;
   return lb_pure(b, (linst){.kind = L_SHUFFLE, .type = t, .a = x, .b = y, .nargs = n, .args = arena_dup(b->f->a, lanes, n * sizeof *lanes)});
 }
+lv lb_lookup(lbuild *b, ltype t, lv i, const uint32_t *bits, uint16_t n) {
+  scalar k;
+  if (loop_const(b->f, i, &k)) return lb_const(b, t, et_load((etype)t.elem, &bits[k.i & (n - 1)]));
+  return lb_pure(b, (linst){.kind = L_LOOKUP, .type = t, .a = i, .nargs = n, .args = arena_dup(b->f->a, bits, n * sizeof *bits)});
+}
 
 /* ---- memory ---- */
 static lv access_mask(lbuild *b, lv mask, bool *never) { /* drops a mask that is known */

@@ -247,7 +247,7 @@ static void copy_block(rebuild *r, uint32_t block) {
     default: break;
     }
     i.a = M(i.a), i.b = M(i.b), i.c = M(i.c), i.mask = M(i.mask), i.count = M(i.count), i.stride = M(i.stride);
-    if (i.nargs && i.kind != L_SHUFFLE) {
+    if (i.nargs && li_lists_values(&i)) {
       uint32_t *args = NEWN(r->b.f->a, uint32_t, i.nargs);
       for (uint32_t n = 0; n < i.nargs; n++) args[n] = M(i.args[n]);
       i.args = args;
@@ -260,6 +260,7 @@ static void copy_block(rebuild *r, uint32_t block) {
     case L_IOTA:
     case L_OFFSET:
     case L_SHUFFLE:
+    case L_LOOKUP:
     case L_SCRATCH:
     case L_INTRIN: r->to[v] = lb_pure(b, i); break;
     default: r->to[v] = lb_effect(b, i);

@@ -21,6 +21,7 @@
  *   prefetch p i                                          a hint that p[i] will be read soon; it touches nothing, and may lie outside of the buffer
  *   hreduce ROP v                                         all lanes to a scalar; sum/prod/max/min/any/all, tree order
  *   extract v LANE      shuffle a b [lanes...]            one lane; lanes of the concatenation of a and b (-1: any)
+ *   lookup T i [k ...]                                    lane l: the constant number i[l] mod n of the n listed (a power of two, 16 at most), whose bits the list gives; T has 32 bits, i is of i32
  *   offset p i                                            pointer to p[i]
  *   alloc T n                                             n elements of stack memory, 64-aligned (n a compile-time constant); uninitialised
  *   scratch T bytes_offset                                this worker's scratch area (program level sizes it): pointer at that byte offset
@@ -44,7 +45,7 @@ typedef uint32_t lv; /* value: an instruction of this function; 0 = none */
 typedef struct ltype { uint8_t elem; uint8_t ptr; uint16_t lanes; } ltype; /* etype; ptr: pointer to elem */
 
 typedef enum {
-  L_CONST = 1, L_LO, L_HI, L_WORKER, L_PARAM, L_OP, L_SPLAT, L_IOTA, L_LOAD, L_GATHER, L_STORE, L_SCATTER, L_PREFETCH, L_HREDUCE, L_EXTRACT, L_SHUFFLE, L_OFFSET, L_ALLOC, L_SCRATCH,
+  L_CONST = 1, L_LO, L_HI, L_WORKER, L_PARAM, L_OP, L_SPLAT, L_IOTA, L_LOAD, L_GATHER, L_STORE, L_SCATTER, L_PREFETCH, L_HREDUCE, L_EXTRACT, L_SHUFFLE, L_LOOKUP, L_OFFSET, L_ALLOC, L_SCRATCH,
   L_REG, L_GET, L_SET, L_FOR, L_IF, L_CALL, L_PARALLEL, L_FAIL, L_INTRIN, L_COMMENT
 } lkind;
 
@@ -57,7 +58,7 @@ typedef struct linst {
   lv mask, count, stride; /* optional, 0 = none. FOR: mask is the register of `while` */
   scalar k;           /* CONST; EXTRACT lane in k.i; ALLOC elements; SCRATCH byte offset; FOR unroll hint; FAIL code */
   uint32_t body, other; /* blocks: FOR body; IF then, else (0 = none) */
-  uint32_t nargs; const uint32_t *args; /* CALL/PARALLEL/INTRIN: values; SHUFFLE: lanes (as int32) */
+  uint32_t nargs; const uint32_t *args; /* CALL/PARALLEL/INTRIN: values; SHUFFLE: lanes (as int32); LOOKUP: bits of constants */
   const char *name;   /* PARAM, CALL/PARALLEL: kernel; INTRIN; FAIL, COMMENT: text; FOR: index name (for reading) */
 } linst;
 
@@ -101,6 +102,7 @@ void lb_prefetch(lbuild *b, lv p, lv i);
 lv lb_hreduce(lbuild *b, rop op, lv v);
 lv lb_extract(lbuild *b, lv v, uint32_t lane);
 lv lb_shuffle(lbuild *b, lv x, lv y, const int32_t *lanes, uint16_t n);
+lv lb_lookup(lbuild *b, ltype t, lv i, const uint32_t *bits, uint16_t n);
 lv lb_offset(lbuild *b, lv p, lv i);
 lv lb_ptrcast(lbuild *b, etype elem, lv p);        /* same address, other element type (L_OFFSET with index 0 and another type; index counts the new type) */
 lv lb_alloc(lbuild *b, etype t, uint64_t n);
@@ -116,13 +118,14 @@ lv lb_intrin(lbuild *b, const char *name, ltype t, const lv *args, uint32_t n);
 void lb_comment(lbuild *b, const char *text);
 static inline linst *li(const lfunc *f, lv v) { return &f->insts.v[v]; }
 static inline ltype lt(etype e, unsigned lanes) { return (ltype){(uint8_t)e, 0, (uint16_t)lanes}; }
+static inline bool li_lists_values(const linst *i) { return i->kind != L_SHUFFLE && i->kind != L_LOOKUP; }
 static inline ltype lptr(etype e) { return (ltype){(uint8_t)e, 1, 1}; }
 
 bool loop_const(const lfunc *f, lv v, scalar *k);  /* v is a constant (all lanes equal): its value */
 
 /* ---- passes on loop programs ---- */
 /* math.c: replaces exp, log, tanh, erf, sin, cos, pow, ... of floats by vector polynomials in the operations an emitter has natively (fma, round, bit casts, sel), with the error in ulp stated per function;
- * f16/bf16 arithmetic by f32 arithmetic with rounding; integer idiv/mod by flooring sequences. `native(env, op, t)` says what the emitter has. */
+ * f16/bf16 arithmetic by f32 arithmetic with rounding; integer idiv/mod by flooring sequences. `native(env, op, t)` says what the emitter has; OP_NONE: that a lookup among 16 constants of type t is an instruction. */
 void loop_expand(lmodule *m, lfunc *f, bool (*native)(void *env, sop op, etype t), void *env);
 /* ---- text, verifier, sharing ---- */
 void loop_print(const lmodule *m, sbuf *b, const char *only); /* only: one function's name, or NULL */

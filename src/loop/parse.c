@@ -250,6 +250,11 @@ static linst definition(reader *r) {
     list(r, &i, true);
     i.type = type_of(r, i.a);
     i.type.lanes = (uint16_t)i.nargs;
+  } else if (IS("lookup")) {
+    i.kind = L_LOOKUP;
+    i.type = type(r);
+    i.a = value(r);
+    list(r, &i, true);
   } else if (IS("offset")) {
     i.kind = L_OFFSET;
     i.type = type(r);

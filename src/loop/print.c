@@ -66,7 +66,7 @@ static void list(printer *p, const linst *i) {
   sb_put(p->b, " [");
   for (uint32_t j = 0; j < i->nargs; j++) {
     if (j) sb_putc(p->b, ' ');
-    if (i->kind == L_SHUFFLE) sb_fmt(p->b, "%d", (int)i->args[j]);
+    if (!li_lists_values(i)) sb_fmt(p->b, "%d", (int)i->args[j]);
     else operand(p, i->args[j]);
   }
   sb_putc(p->b, ']');
@@ -150,6 +150,11 @@ static void inst(printer *p, lv v, int depth) {
     sb_put(b, "shuffle");
     val(p, i->a);
     val(p, i->b);
+    list(p, i);
+    break;
+  case L_LOOKUP:
+    typed(p, "lookup", i);
+    val(p, i->a);
     list(p, i);
     break;
   case L_OFFSET:

@@ -217,6 +217,11 @@ static void check_inst(checker *k, lv v, uint32_t depth) {
     for (uint32_t j = 0; j < i->nargs; j++)
       if ((int32_t)i->args[j] < -1 || (int32_t)i->args[j] >= 2 * t.lanes) err(k, v, "lane %d of twice %u", (int)i->args[j], t.lanes);
     break;
+  case L_LOOKUP:
+    want(k, v, "index", i->a, lt(ET_I32, i->type.lanes));
+    if (i->type.ptr || et_bits((etype)i->type.elem) != 32) err(k, v, "lookup of %s", tname(k, i->type));
+    if (!i->nargs || i->nargs > 16 || (i->nargs & (i->nargs - 1))) err(k, v, "lookup among %u constants", i->nargs);
+    break;
   case L_OFFSET:
     pointer(k, v, i->a, &t);
     want_int(k, v, "index", i->b);

@@ -232,6 +232,35 @@ static void test_horizontal(void **s) {
   }
 }
 
+/* ---- lookups: any number of lanes, among 16 constants or fewer ---- */
+static const uint32_t entries[16] = {0x3f800000, 7, 0x80000000, 0xc0490fdb, 5, 0x40000000, 99, 0x7f7fffff, 1, 2, 3, 4, 0x3f000000, 6, 0xffffffff, 8};
+static const unsigned looked[] = {1, 4, 6, 16, 32};
+static void lookups(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f, (void)t;
+  lv x = ptr_in(b, "x", ET_I32), y = ptr_out(b, "y", ET_I32), z = ptr_out(b, "z", ET_F32);
+  for (int k = 0; k < 5; k++) {
+    lv at = lb_load(b, lt(ET_I32, looked[k]), x, lb_int(b, 0)), to = lb_int(b, 32 * k);
+    lb_store(b, y, to, lb_lookup(b, lt(ET_I32, looked[k]), at, entries, 16));
+    lb_store(b, z, to, lb_lookup(b, lt(ET_F32, looked[k]), at, entries, 8));
+  }
+  lb_store(b, y, lb_int(b, 160), lb_lookup(b, lt(ET_I32, 1), lb_const(b, lt(ET_I32, 1), (scalar){.i = -2}), entries, 16));
+}
+static void test_lookup(void **s) {
+  (void)s;
+  int32_t x[32];
+  for (int i = 0; i < 32; i++) x[i] = i * 7919 - 100000;
+  EVERYWHERE_AND_C {
+    uint32_t y[161], z[160];
+    run_on(ti, l, lookups, (int64_t[]){ARG(x), ARG(y), ARG(z)}, 1);
+    for (int k = 0; k < 5; k++)
+      for (unsigned i = 0; i < looked[k]; i++) {
+        assert_int_equal(y[32 * k + i], entries[x[i] & 15]);
+        assert_int_equal(z[32 * k + i], entries[x[i] & 7]);
+      }
+    assert_int_equal(y[160], entries[14]);
+  }
+}
+
 /* ---- an instruction of the machine, where this one has it ---- */
 static void dot(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
@@ -509,6 +538,6 @@ static void test_memory_ends(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program), cmocka_unit_test(test_callees), cmocka_unit_test(test_memory_ends)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program), cmocka_unit_test(test_callees), cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "jitkit.h"
 #include <math.h>
 
-enum { N = 256, OWN_WIDE = 50, OWN_NARROW = 20, OWN_ONE = 50 /* percent */ };
+enum { N = 256, OWN_WIDE = 97, OWN_NARROW = 96, OWN_ONE = 95 /* percent: all but remainders of floats, and a few saturating conversions without AVX-512 */ };
 static uint64_t rng = 0x9E3779B97F4A7C15ull;
 static uint64_t rnd(void) {
   rng ^= rng << 13;
@@ -57,7 +57,7 @@ static void compare(const char *what, const char *target, sop op, etype to, etyp
     if (op == OP_FMA && (!strcmp(target, "x86-64") || !strcmp(target, "c"))) continue;        /* not fused there */
     if (op == OP_POW && from == ET_U64 && et_load(from, y + (uint32_t)i * wf).i < 0) continue; /* the evaluator drops the exponent's top bit */
     double a = as_double(to, g), b = as_double(to, v), n = as_double(from, y + (uint32_t)i * wf);
-    if (op == OP_LDEXP && !(n == floor(n) && fabs(n) <= (from == ET_F64 ? 2044 : 252))) continue;
+    if (op == OP_LDEXP && !(fabs(n) <= (from == ET_F64 ? 2044 : 252))) continue;
     if (et_kind(to) == K_FLOAT) {
       if (isnan(a) && isnan(b)) continue;
       if (a == b && (op == OP_MIN || op == OP_MAX || a != 0)) continue;

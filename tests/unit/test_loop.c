@@ -33,6 +33,7 @@ static lmodule *everything(ctx *c) {
   lv g = lb_gather(b, lt(ET_F32, 8), x, iv, mask);
   lb_set(b, acc, lb_op(b, OP_MAX, lt(ET_F32, 8), lb_get(b, acc), lb_op(b, OP_FMA, lt(ET_F32, 8), a, g, lb_splat(b, 8, lb_load(b, lt(ET_F32, 1), x, i))), 0));
   lb_scatter(b, y, iv, a, mask);
+  lb_store(b, y, i, lb_lookup(b, lt(ET_F32, 8), iv, (uint32_t[]){0, 0x3f800000, 0x80000000, 0x40490fdb}, 4));
   lb_store_ex(b, y, j, a, mask, 0, n, 0);
   lb_if(b, lb_cmp(b, OP_LT, i, lb_worker(b)));
   lb_store(b, y, i, lb_hreduce(b, RED_SUM, a));
@@ -185,6 +186,10 @@ static const struct {
     {"%10 = extract %8 8", "lane 8"},
     {"%10 = shuffle %8 %8 [0 16]", "lane 16"},
     {"%10 = shuffle %8 %20 [0]", "second operand"},
+    {"%10 = lookup f32x8 %8 [1 2]", "index"},
+    {"%10 = iota i32x8\n %11 = lookup f32x8 %10 [1 2 3]", "3 constants"},
+    {"%10 = iota i32x8\n %11 = lookup f64x8 %10 [1 2]", "lookup of f64 x8"},
+    {"%10 = iota i32x8\n %11 = lookup f32x8 %10 [1 2]", NULL},
     {"%10 = splat f32x8 %8", "operand"},
     {"%10 = iota f32x8", "integers"},
     {"%10 = reg %5\n %11 = add f32 %10 %5", "register"},

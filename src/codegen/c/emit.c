@@ -29,7 +29,7 @@ static bool mark_operands(cem *e, const linst *i) {
   bool any = false;
   const lv o[] = {i->a, i->b, i->c, i->mask, i->count, i->stride};
   for (size_t k = 0; k < sizeof o / sizeof *o; k++) any |= mark(e, o[k]);
-  for (uint32_t k = 0; k < i->nargs && i->kind != L_SHUFFLE; k++) any |= mark(e, i->args[k]);
+  for (uint32_t k = 0; k < i->nargs && li_lists_values(i); k++) any |= mark(e, i->args[k]);
   return any;
 }
 static bool reg_read(cem *e, lv reg) {
@@ -226,6 +226,19 @@ static void inst(cem *e, lv v) {
     if (i->nargs > 1) sb_put(e->b, "}");
     break;
   }
+  case L_LOOKUP:
+    indent(e);
+    sb_fmt(e->b, "static const %s t%u[] = {", c_type((etype)i->type.elem), e->num[v]);
+    for (uint32_t k = 0; k < i->nargs; k++) {
+      if (k) sb_put(e->b, ", ");
+      c_const(e, e->b, (etype)i->type.elem, et_load((etype)i->type.elem, &i->args[k]));
+    }
+    sb_put(e->b, "};\n");
+    define(e, v, i);
+    sb_fmt(e->b, "t%u[", e->num[v]);
+    c_expr(e, i->a, lane);
+    sb_fmt(e->b, " & %u]", i->nargs - 1);
+    break;
   case L_OFFSET: {
     define(e, v, i);
     const char *t = c_type((etype)i->type.elem), *p = text_of(e, i->a, NULL);

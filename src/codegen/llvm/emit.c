@@ -150,6 +150,7 @@ static LLVMValueRef emit_value(em *e, lv v, const linst *i) {
     LLVMValueRef r = LLVMBuildShuffleVector(b, x, y, LLVMConstVector(lane, i->nargs), "");
     return i->nargs == 1 ? LLVMBuildExtractElement(b, r, LLVMConstInt(e->i32, 0, 0), "") : r;
   }
+  case L_LOOKUP: return em_lookup(e, i);
   case L_OFFSET: return LLVMBuildGEP2(b, em_mem(e, (etype)i->type.elem), e->val[i->a], &e->val[i->b], 1, "");
   case L_ALLOC: return em_alloca(e, em_mem(e, (etype)i->type.elem), LLVMConstInt(e->i32, (unsigned long long)i->k.i, 0), 64);
   case L_SCRATCH: {
@@ -296,7 +297,7 @@ static void function_body(em *e, const char *name) {
 LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const lmodule *m, const lfunc *f, const target *t, const char *name, const char *(*symbol)(void *env, const char *func), void *env) {
   lfunc g = *f; /* the module keeps the function as it is shown */
   g.a = a;
-  loop_expand((lmodule *)m, &g, em_native, (void *)t);
+  loop_expand((lmodule *)m, &g, llvm_native, (void *)t);
   em e_ = {.c = c, .a = a, .m = m, .f = &g, .t = t, .lc = lc, .mod = mod, .symbol = symbol, .env = env}, *e = &e_;
   em_types(e);
   e->b = LLVMCreateBuilderInContext(lc);

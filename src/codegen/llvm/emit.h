@@ -49,8 +49,8 @@ LLVMValueRef em_splat(em *e, LLVMValueRef v, unsigned lanes);
 LLVMValueRef em_iconst(em *e, LLVMTypeRef like, int64_t v); /* integer constant of a scalar or vector type */
 LLVMValueRef em_intrin(em *e, const char *name, LLVMTypeRef *over, unsigned nover, LLVMValueRef *args, unsigned nargs);
 /* op.c */
-bool em_native(void *env, sop op, etype t); /* env: const target * */
 LLVMValueRef em_op(em *e, const linst *i);
+LLVMValueRef em_lookup(em *e, const linst *i);
 LLVMValueRef em_combine(em *e, rop op, etype t, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef em_hreduce(em *e, const linst *i);
 /* mem.c */
@@ -66,4 +66,6 @@ LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o);
 void em_module_target(LLVMModuleRef mod, LLVMTargetMachineRef tm);
 void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_opts *o, const char *what); /* verify (level 0) and passes */
 void em_diagnose(LLVMContextRef lc, ctx *c);
+/* disassemble.c: the function in an object of codegen/x86 */
+void em_disassemble(ctx *c, const target *t, bytes obj, sbuf *b);
 #endif

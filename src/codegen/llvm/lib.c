@@ -66,7 +66,7 @@ static void load(void) {
     }
     memcpy((char *)&ek_llvm + i * sizeof f, &f, sizeof f);
   }
-#define LLVM_TARGET(t) call(lib, "LLVMInitialize" #t "TargetInfo"), call(lib, "LLVMInitialize" #t "Target"), call(lib, "LLVMInitialize" #t "TargetMC"), call(lib, "LLVMInitialize" #t "AsmPrinter"), call(lib, "LLVMInitialize" #t "AsmParser");
+#define LLVM_TARGET(t) call(lib, "LLVMInitialize" #t "TargetInfo"), call(lib, "LLVMInitialize" #t "Target"), call(lib, "LLVMInitialize" #t "TargetMC"), call(lib, "LLVMInitialize" #t "AsmPrinter"), call(lib, "LLVMInitialize" #t "AsmParser"), call(lib, "LLVMInitialize" #t "Disassembler");
 #include <llvm/Config/Targets.def>
 }
 void llvm_need(ctx *c) {

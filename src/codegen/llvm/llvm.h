@@ -23,6 +23,9 @@ typedef struct llvm_opts {
   void *cache;
 } llvm_opts;
 
+/* For loop_expand: the operations that this room has an instruction for, and codegen/x86 with it. env: const target *. */
+bool llvm_native(void *env, sop op, etype t);
+
 /* ---- in this process ---- */
 typedef struct jit jit;
 typedef struct jit_stats { uint32_t functions, compiled, cached, own /* of those compiled, by codegen/x86 */; uint64_t code_bytes; double emit_ms, pass_ms, code_ms, link_ms; /* summed over threads, but link */ } jit_stats;
@@ -47,6 +50,7 @@ typedef struct llvm_export {
 uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x, const bytes **objs);
 /* ---- for reading ---- */
 void llvm_text(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool optimized, sbuf *b);
+/* As the JIT would make it: by codegen/x86 where it can and is not forbidden, read back by LLVM; the rest by LLVM. */
 void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, sbuf *b);
 const char *llvm_identity(ctx *c); /* differs between versions of LLVM; does not load it (lib.h) */
 const char *llvm_host(ctx *c); /* "CPU features" of this machine, part of cache keys */

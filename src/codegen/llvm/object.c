@@ -312,4 +312,27 @@ static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, 
   drop(w);
 }
 void llvm_text(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool optimized, sbuf *b) { show(c, m, t, o, only, false, optimized, b); }
-void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, sbuf *b) { show(c, m, t, o, only, true, true, b); }
+void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, sbuf *b) {
+  if (o->codegen == EK_CODE_LLVM || !x86_target(t)) {
+    show(c, m, t, o, only, true, true, b);
+    return;
+  }
+  target rt = em_target(c, t);
+  for (uint32_t i = 0; i < m->funcs.n; i++) {
+    const lfunc *f = m->funcs.v[i];
+    if (only && strcmp(only, f->name)) continue;
+    arena *a = arena_new(c);
+    lfunc g = *f; /* the module keeps the function as it is shown */
+    bytes obj;
+    const char *why;
+    g.a = a;
+    loop_expand((lmodule *)m, &g, llvm_native, (void *)t);
+    if (x86_object(c, a, &g, t, f->name, own_name, (void *)m, &obj, &why))
+      em_disassemble(c, &rt, obj, b);
+    else {
+      sb_fmt(b, "# %s is left to LLVM: there is %s in it\n", f->name, why);
+      show(c, m, t, o, f->name, true, true, b);
+    }
+    arena_free(a);
+  }
+}

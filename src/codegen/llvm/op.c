@@ -1,4 +1,4 @@
-/* Which LLVM instruction does each scalar operation become? What is not here was replaced by loop_expand (em_native says which is which).
+/* Which LLVM instruction does each scalar operation become? What is not here was replaced by loop_expand (llvm_native says which is which).
  *
  * Semantics kept by hand: min/max with NaN winning, integer division by zero and overflow, shift counts outside the width, float to integer out of range; LLVM leaves these undefined.
  */
@@ -6,30 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-static const char *libm(sop op) {
-  switch (op) {
-  case OP_EXP: return "exp";
-  case OP_LOG: return "log";
-  case OP_SIN: return "sin";
-  case OP_COS: return "cos";
-  case OP_TAN: return "tan";
-  case OP_ASIN: return "asin";
-  case OP_ACOS: return "acos";
-  case OP_ATAN: return "atan";
-  case OP_SINH: return "sinh";
-  case OP_COSH: return "cosh";
-  case OP_ASINH: return "asinh";
-  case OP_ACOSH: return "acosh";
-  case OP_ATANH: return "atanh";
-  case OP_TANH: return "tanh";
-  case OP_ERF: return "erf";
-  case OP_POW: return "pow";
-  default: return NULL;
-  }
-}
 static bool has_rounding(const target *t) { return t->host || t->vector_bits >= 256 || strncmp(t->triple, "x86_64", 6) != 0; }
 static bool wide(const target *t) { return t->vector_bits == 512 && strstr(t->requires, "avx512vl") != NULL; }
-bool em_native(void *env, sop op, etype t) {
+bool llvm_native(void *env, sop op, etype t) {
   const target *m = env;
   if (et_kind(t) == K_FLOAT && t != ET_F32 && t != ET_F64) return op == OP_CAST && t == ET_F16 && m->f16c;
   if (et_kind(t) == K_FLOAT) switch (op) {
@@ -38,12 +17,13 @@ bool em_native(void *env, sop op, etype t) {
     case OP_ROUND_EVEN:
     case OP_TRUNC: return has_rounding(m);
     case OP_LDEXP: return wide(m);
-    case OP_EXP: return t == ET_F64 || wide(m);
+    case OP_NONE: return t == ET_F32 && wide(m);
     case OP_IDIV:
     case OP_MOD:
     case OP_NEXTAFTER:
     case OP_SATF: return false;
-    default: return !libm(op) || t == ET_F64;
+    case OP_POW: return false;
+    default: return op < OP_EXP || op > OP_ERF || op == OP_SQRT;
     }
   return et_bits(t) >= 8 && op != OP_POW && op != OP_RAND && op != OP_SAT && op != OP_SATF && (et_kind(t) != K_BOOL || (op != OP_ADD && op != OP_MUL));
 }
@@ -104,27 +84,28 @@ static LLVMValueRef scalef(em *e, etype t, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef a[5] = {x, fill_up(e, y, size), x, LLVMConstAllOnes(size == 16 ? e->i16 : e->i8), LLVMConstInt(e->i32, 4, 0)}; /* all lanes; rounding as set */
   return cut_down(e, em_intrin(e, name[t == ET_F64][k], NULL, 0, a, k == 2 ? 5 : 4), lanes);
 }
-/* e^x of f32 where a register holds sixteen: x = (n + r/ln 2) ln 2 with n a multiple of 1/16, whose fraction's power of two is looked up among the lanes of a register, so that a polynomial of three terms is enough and the
- * sum takes three operations less than math.c's. Error 1.06 ulp; NaN, infinities, overflow and underflow as in C. */
-static LLVMValueRef fma3(em *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {
-  LLVMTypeRef t = LLVMTypeOf(x);
-  LLVMValueRef a[3] = {x, y, z};
-  return em_intrin(e, "llvm.fma", &t, 1, a, 3);
+static LLVMValueRef looked_up(em *e, bool fl, LLVMValueRef table, LLVMValueRef at) {
+  unsigned lanes = lanes_of(at), h = lanes / 2, size = lanes_of(table);
+  if (lanes > size) return pick_lanes(e, looked_up(e, fl, table, pick_lanes(e, at, at, 0, h, lanes)), looked_up(e, fl, table, pick_lanes(e, at, at, h, h, lanes)), 0, lanes, lanes);
+  LLVMValueRef a[2] = {table, fill_up(e, at, size)};
+  return cut_down(e, em_intrin(e, fl ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx512.permvar.si.512", NULL, 0, a, 2), lanes);
 }
-static LLVMValueRef exp_looked_up(em *e, LLVMValueRef x) {
+LLVMValueRef em_lookup(em *e, const linst *i) {
   enum { SIZE = 16 };
-  unsigned lanes = lanes_of(x), h = lanes / 2;
-  if (lanes > SIZE) return pick_lanes(e, exp_looked_up(e, pick_lanes(e, x, x, 0, h, lanes)), exp_looked_up(e, pick_lanes(e, x, x, h, h, lanes)), 0, lanes, lanes);
-  LLVMValueRef powers[SIZE], least = real(e, x, -104), most = real(e, x, 90), to_16ths = real(e, x, 0x1.8p19);
-  for (int i = 0; i < SIZE; i++) powers[i] = LLVMConstReal(em_mem(e, ET_F32), (float)exp2(i / 16.0));
-  x = sel(e, LLVMBuildFCmp(e->b, LLVMRealOLT, x, least, ""), least, x);
-  x = sel(e, LLVMBuildFCmp(e->b, LLVMRealOGT, x, most, ""), most, x);
-  LLVMValueRef z = fma3(e, x, real(e, x, 0x1.715476p0), to_16ths), n = LLVMBuildFSub(e->b, z, to_16ths, "");
-  LLVMValueRef a[2] = {LLVMConstVector(powers, SIZE), fill_up(e, LLVMBuildBitCast(e->b, z, with_elem(LLVMTypeOf(z), e->i32), ""), SIZE)}; /* the low four bits of z count sixteenths */
-  LLVMValueRef power = cut_down(e, em_intrin(e, "llvm.x86.avx512.permvar.sf.512", NULL, 0, a, 2), lanes);
-  LLVMValueRef r = fma3(e, n, real(e, x, 2.12194440e-4), fma3(e, n, real(e, x, -0.693359375), x)), c = fma3(e, r, real(e, x, 0x1.5555p-3), real(e, x, 0.5));
-  c = fma3(e, LLVMBuildFMul(e->b, r, r, ""), c, r);
-  return scalef(e, ET_F32, fma3(e, power, c, power), n);
+  LLVMValueRef k[SIZE], at = e->val[i->a];
+  unsigned lanes = i->type.lanes;
+  LLVMTypeRef t = em_elem(e, (etype)i->type.elem);
+  for (unsigned j = 0; j < SIZE; j++) k[j] = em_const(e, lt(i->type.elem, 1), et_load((etype)i->type.elem, &i->args[j % i->nargs]));
+  LLVMValueRef table = LLVMConstVector(k, SIZE);
+  if (!wide(e->t)) { /* no target without them asks for it */
+    LLVMValueRef r = LLVMGetPoison(LLVMVectorType(t, lanes)), one = fill_up(e, at, lanes);
+    for (unsigned l = 0; l < lanes; l++) {
+      LLVMValueRef q = LLVMConstInt(e->i32, l, 0), x = LLVMBuildAnd(e->b, LLVMBuildExtractElement(e->b, one, q, ""), LLVMConstInt(e->i32, SIZE - 1, 0), "");
+      r = LLVMBuildInsertElement(e->b, r, LLVMBuildExtractElement(e->b, table, x, ""), q, "");
+    }
+    return lanes > 1 ? r : cut_down(e, r, 0);
+  }
+  return looked_up(e, i->type.elem == ET_F32, table, at);
 }
 /* Floor division and remainder; 0 for a zero divisor. */
 static LLVMValueRef idivmod(em *e, sop op, etype t, LLVMValueRef x, LLVMValueRef y, const scalar *k) {
@@ -219,22 +200,6 @@ static LLVMValueRef bitcast(em *e, etype to, etype from, LLVMValueRef x, LLVMTyp
   if (to == ET_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, em_iconst(e, LLVMTypeOf(x), 0), "");
   return LLVMTypeOf(x) == rt ? x : LLVMBuildBitCast(e->b, x, rt, "");
 }
-static LLVMValueRef by_lane(em *e, const char *name, LLVMValueRef x, LLVMValueRef y) {
-  LLVMTypeRef t = LLVMTypeOf(x), st = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t, at[2] = {st, st};
-  LLVMTypeRef ft = LLVMFunctionType(st, at, y ? 2 : 1, 0);
-  LLVMValueRef fn = LLVMGetNamedFunction(e->mod, name);
-  if (!fn) fn = LLVMAddFunction(e->mod, name, ft);
-  LLVMValueRef a[2] = {x, y};
-  if (st == t) return LLVMBuildCall2(e->b, ft, fn, a, y ? 2 : 1, "");
-  LLVMValueRef r = LLVMGetPoison(t);
-  for (unsigned l = 0; l < LLVMGetVectorSize(t); l++) {
-    LLVMValueRef k = LLVMConstInt(e->i32, l, 0);
-    a[0] = LLVMBuildExtractElement(e->b, x, k, "");
-    if (y) a[1] = LLVMBuildExtractElement(e->b, y, k, "");
-    r = LLVMBuildInsertElement(e->b, r, LLVMBuildCall2(e->b, ft, fn, a, y ? 2 : 1, ""), k, "");
-  }
-  return r;
-}
 static LLVMValueRef float_op(em *e, const linst *i, etype t, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {
   LLVMBuilderRef b = e->b;
   LLVMTypeRef ty = LLVMTypeOf(x);
@@ -269,7 +234,6 @@ static LLVMValueRef float_op(em *e, const linst *i, etype t, LLVMValueRef x, LLV
       return em_intrin(e, "llvm.fma", &ty, 1, a, 3);
     }
     return LLVMBuildFAdd(b, LLVMBuildFMul(b, x, y, ""), z, "");
-  case OP_EXP: return t == ET_F32 ? exp_looked_up(e, x) : by_lane(e, "exp", x, NULL);
   case OP_LDEXP: return scalef(e, t, x, y);
   case OP_ISNAN: return LLVMBuildFCmp(b, LLVMRealUNO, x, x, "");
   case OP_ISINF: return LLVMBuildFCmp(b, LLVMRealOEQ, call1(e, "llvm.fabs", ty, x), real(e, x, INFINITY), "");
@@ -284,7 +248,7 @@ static LLVMValueRef float_op(em *e, const linst *i, etype t, LLVMValueRef x, LLV
   case OP_GT: return LLVMBuildFCmp(b, LLVMRealOGT, x, y, "");
   case OP_GE: return LLVMBuildFCmp(b, LLVMRealOGE, x, y, "");
   case OP_SAT: return saturate(e, (etype)i->type.elem, t, x, em_type(e, i->type));
-  default: return libm((sop)i->op) ? by_lane(e, libm((sop)i->op), x, y) : NULL;
+  default: ctx_bug(e->c, "llvm: operation %s of %s was not expanded", op_name((sop)i->op), et_name(t));
   }
 }
 static LLVMValueRef int_op(em *e, const linst *i, etype t, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {

@@ -78,7 +78,7 @@ static void own(ctx *c, void *arg, uint32_t n) {
   bytes obj;
   double t0 = now_ms();
   g.a = a;
-  loop_expand((lmodule *)b->m, &g, em_native, &b->t);
+  loop_expand((lmodule *)b->m, &g, llvm_native, &b->t);
   double t1 = now_ms();
   u->own = x86_object(c, a, &g, &b->t, u->symbol, b->hidden, symbol_of, b, &obj, &u->refused);
   if (u->own) {

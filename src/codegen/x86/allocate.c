@@ -275,6 +275,7 @@ bool xg_can_broadcast(unsigned op, unsigned bytes) {
   case V_BLENDMD:
   case V_CMPDK:
   case V_CMPUDK:
+  case V_DPBF16PS:
     return bytes == 4;
   case V_ADDPD:
   case V_SUBPD:
@@ -305,13 +306,17 @@ static bool fold(ra *r, mi *i, vr *at) { /* *at: one of i's operands */
   const vinfo *f = &r->x->v.v[v];
   if (i->m.kind != AM_NONE || f->is_imm || f->zero) return false;
   if (f->cls == RG) {
+    if (i->op == G_MOV) {
+      i->op = G_LOAD64, i->m = slot_of(r, v), *at = 0;
+      return true;
+    }
     if (at != &i->b || !((i->op >= G_ADD && i->op <= G_IMUL) || i->op == G_CMP)) return false;
     i->m = slot_of(r, v), *at = 0;
     return true;
   }
   if (f->cls != RV || i->op >= V_COUNT) return false;
   const vdesc *o = &x86_vops[i->op];
-  bool fits = (o->shape == S_FMA && (at == &i->b || at == &i->c)) || ((o->shape == S_3 || o->shape == S_3I || o->shape == S_2 || o->shape == S_2I) && at == &i->b);
+  bool fits = (o->shape == S_FMA && (at == &i->b || at == &i->c)) || ((o->shape == S_3 || o->shape == S_3I || o->shape == S_2 || o->shape == S_2I || o->shape == S_CMP) && at == &i->b);
   if (!fits || (o->tuple != T_FULL && o->tuple != T_N4 && o->tuple != T_N8) || i->vl > f->vl) return false;
   if (i->op == V_MOVQ || i->op == V_MOVD || i->op == V_KMOVQ || i->op == V_KMOVGQ || (i->flags & F_VINDEX)) return false;
   if (i->op == V_MOVV || i->op == V_LD) return false;
@@ -371,7 +376,7 @@ static bool one(ra *r, uint32_t n) {
       src[q] = 0;
       continue;
     }
-    if (at[q] && !twice && (full(r, v, busy[r->x->v.v[v].cls]) || (r->l[v].spilled && after > n + 40)) && fold(r, &i, at[q])) {
+    if (at[q] && !twice && (full(r, v, busy[r->x->v.v[v].cls]) || i.op == G_MOV || (r->l[v].spilled && after > n + 40)) && fold(r, &i, at[q])) {
       src[q] = 0;
       continue;
     }

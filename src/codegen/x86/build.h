@@ -21,8 +21,8 @@ typedef struct region {
   VEC(memo) memos;
 } region;
 
-enum { VAL_NONE, VAL_REGS, VAL_FORM, VAL_CONST, VAL_LOAD, VAL_SPLAT };
-enum { PARTS = 8, NEST = 48 };
+enum { VAL_NONE, VAL_REGS, VAL_FORM, VAL_CONST, VAL_LOAD, VAL_SPLAT, VAL_COND /* a comparison that its one reader makes */ };
+enum { PARTS = 8, NEST = 48, SPARE = 4 /* values beyond those of the function (each.c) */ };
 typedef struct val {
   uint8_t kind, n;
   uint16_t depth;  /* the region it is made in */
@@ -47,7 +47,7 @@ typedef struct sel {
   uint32_t stamps;
   val *val;
   bool *dead;
-  bool *later;            /* per value: a load that its one use can do */
+  bool *later;            /* per value: a load or a comparison that its one use can do */
   bool *shared;           /* per `get`: the register itself will do, it is not set before the last use */
   lv *into;               /* the register that this value is made in: its only use is a set */
   vr args, lo, hi, worker, scratch;
@@ -105,10 +105,19 @@ vr xg_gopi(sel *e, unsigned op, vr a, int64_t k);
 vr xg_g1(sel *e, unsigned op, vr b);
 vr xg_choose(sel *e, vr a, vr b, unsigned cc, vr yes, vr no); /* a cc b ? yes : no; b 0: a compared with 0 */
 vr xg_wrapped(sel *e, etype t, vr v);                         /* extended again after an operation */
+/* select.c */
+void xg_value(sel *e, lv v, const linst *i);
+unsigned xg_condition(sel *e, lv c); /* sets flags: under which condition is the bool true? */
+/* each.c */
+typedef struct undo { uint32_t code[NEST], latch[NEST], memos[NEST]; lv x[6]; uint8_t kind[6]; } undo;
+void xg_mark(sel *e, const linst *i, undo *u);
+void xg_undo(sel *e, const undo *u);               /* takes back all since the mark, and the refusal */
+void xg_each(sel *e, lv v, const linst *i);        /* lane by lane */
 /* lanes.c */
 void xg_hreduce(sel *e, lv v, const linst *i);
 void xg_extract(sel *e, lv v, const linst *i);
 void xg_shuffle(sel *e, lv v, const linst *i);
+void xg_lookup(sel *e, lv v, const linst *i);
 void xg_splat(sel *e, lv v, const linst *i);
 void xg_iota(sel *e, lv v, const linst *i);
 /* cast.c */

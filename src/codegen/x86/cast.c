@@ -100,10 +100,16 @@ static void scalar_cast(sel *e, lv v, etype to, etype from, lv a) {
     x = xg_part(e, a, 0);
     xg_emit(e, (mi){.op = t64 ? V_SS2SD : V_SD2SS, .d = r, .a = x, .b = x});
   } else if (tf) {
-    if (from == ET_U64) xg_refuse(e, "a conversion from u64");
     x = xg_gpr(e, a);
     vr z = xg_zero(e);
-    xg_emit(e, (mi){.op = t64 ? V_SI2SD : V_SI2SS, .d = r, .a = z, .b = x});
+    if (from == ET_U64) { /* where the top bit is set: half of it, the lost bit kept for rounding, twice */
+      vr half = xg_gop(e, G_OR, xg_gopi(e, G_SHR, x, 1), xg_gopi(e, G_AND, x, 1)), f = xg_new(e, RV, 0), twice = xg_new(e, RV, 0);
+      vr times = xg_gopi(e, G_ADD, xg_gopi(e, G_SHR, x, 63), 1);
+      xg_emit(e, (mi){.op = t64 ? V_SI2SD : V_SI2SS, .d = f, .a = z, .b = xg_choose(e, x, 0, CC_L, half, x)});
+      xg_emit(e, (mi){.op = t64 ? V_SI2SD : V_SI2SS, .d = twice, .a = z, .b = times});
+      xg_emit(e, (mi){.op = t64 ? V_MULSD : V_MULSS, .d = r, .a = f, .b = twice});
+    } else
+      xg_emit(e, (mi){.op = t64 ? V_SI2SD : V_SI2SS, .d = r, .a = z, .b = x});
   } else if (ff && to == ET_BOOL) {
     vr g = xg_new(e, RG, 0), z = xg_zero(e);
     x = xg_part(e, a, 0);
@@ -116,9 +122,15 @@ static void scalar_cast(sel *e, lv v, etype to, etype from, lv a) {
     }
     xg_emit(e, (mi){.op = G_AND, .d = r, .a = g, .imm = 1});
   } else if (ff) {
-    if (to == ET_U64) xg_refuse(e, "a conversion to u64");
-    x = within(e, f64 ? 8 : 4, 0, xg_part(e, a, 0), to == ET_I64 ? INFINITY : 0x1p63);
-    xg_emit(e, (mi){.op = f64 ? V_TSD2SI : V_TSS2SI, .d = r, .b = x});
+    x = xg_part(e, a, 0);
+    vr in = within(e, f64 ? 8 : 4, 0, x, to == ET_I64 || to == ET_U64 ? INFINITY : 0x1p63);
+    xg_emit(e, (mi){.op = f64 ? V_TSD2SI : V_TSS2SI, .d = r, .b = in});
+    if (to == ET_U64) { /* 2^63 .. 2^64: less 2^63, which is negative for all others */
+      vr rest = xg_new(e, RV, 0), up = xg_new(e, RG, 0);
+      xg_emit(e, (mi){.op = f64 ? V_SUBSD : V_SUBSS, .d = rest, .a = x, .b = xg_splat_bits(e, bits_of(f64 ? 8 : 4, 0x1p63), f64 ? 8 : 4, 0)});
+      xg_emit(e, (mi){.op = f64 ? V_TSD2SI : V_TSS2SI, .d = up, .b = rest});
+      r = xg_choose(e, up, 0, CC_GE, xg_gop(e, G_EOR, up, xg_imm(e, INT64_MIN)), r);
+    }
   } else if (to == ET_BOOL) {
     x = xg_gpr(e, a);
     xg_emit(e, (mi){.op = G_TEST, .a = x, .b = x});
@@ -245,7 +257,7 @@ void xg_saturate(sel *e, lv v, const linst *i) {
     for (unsigned q = 0; q < n; q++) p[q] = v1(e, op, s.vl, p[q]);
   else
     n = s.bytes < wide ? wider(e, p, lanes, s.bytes, wide, op) : narrower(e, p, lanes, s.bytes, wide, op, false, 0);
-  if (wide * 8 > bits) n = ints(e, p, lanes, n, wide, bits / 8, false);
+  if (wide * 8 > bits && !one) n = ints(e, p, lanes, n, wide, bits / 8, false);
   if (!exact) { /* the largest where x is too large: masks of the lanes of the result's parts */
     if (s.bytes != wide && !one) {
       xg_refuse(e, "a saturating conversion to wider whole numbers");

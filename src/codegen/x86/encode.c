@@ -156,6 +156,9 @@ static void vector_inst(asmb *s, const mi *i) {
   case S_STI:
     vector(s, o, o->op, i, i->a - 1, i->b ? i->b - 1 : 0, of(i->d, i->m), o->shape == S_STI);
     return;
+  case S_CMP:
+    vector(s, o, o->op, i, i->a - 1, 0, of(i->b, i->m), false);
+    return;
   case S_SHI:
     vector(s, o, o->op, i, o->flags >> DIGIT & 7, i->d - 1, of(i->b, i->m), true);
     return;
@@ -495,6 +498,7 @@ void x86_encode(const x86_code *x, x86_text *out) {
       inst(s, k);
   }
   for (uint32_t i = 0; i < s->jumps.n; i++) set32(s, s->jumps.v[i].at, s->label[s->jumps.v[i].what] - (int64_t)s->jumps.v[i].at - 4);
+  out->code = (uint32_t)s->t->n;
   while (s->t->n % 64) u8(s, 0xCC);
   int64_t pool = (int64_t)s->t->n;
   sb_putn(s->t, x->pool.s ? x->pool.s : "", x->pool.n);

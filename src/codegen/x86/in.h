@@ -9,9 +9,9 @@ enum { VL128, VL256, VL512 };
 
 /* ---- machine instructions ---- */
 /* Vector and mask instructions. X(name, map, prefix, opcode, W of EVEX, shape, tuple, flags)
- * Shapes: 3: d = a op (b|memory). 2: d = op (b|memory). ST: (d|memory) = a. SH: d = b shifted by imm, the opcode's digit in the flags. FMA: d = +-a*b + c, b or c may be memory. An I takes an immediate.
+ * Shapes: 3: d = a op (b|memory). 2: d = op (b|memory). ST: (d|memory) = a. CMP: flags of a and (b|memory). SH: d = b shifted by imm, the opcode's digit in the flags. FMA: d = +-a*b + c, b or c may be memory. An I takes an immediate.
  * Tuples: what a displacement of one byte counts in: FULL, HALF, ... of the vector; N1.. bytes. */
-enum { S_3, S_3I, S_2, S_2I, S_ST, S_STI, S_SHI, S_FMA };
+enum { S_3, S_3I, S_2, S_2I, S_ST, S_STI, S_SHI, S_FMA, S_CMP };
 enum { T_FULL, T_HALF, T_QUARTER, T_EIGHTH, T_N1, T_N2, T_N4, T_N8, T_N16, T_N32 };
 enum { E = 1, W = 2 /* W of VEX is 1 */, NX = 4 /* VEX only */, L1 = 8 /* VEX.L is 1 */, DIGIT = 4 /* shift of the digit */, SD = 1 << 7 /* elements of 8 bytes in memory (broadcast) */ };
 #define VOPS(X) \
@@ -26,7 +26,7 @@ enum { E = 1, W = 2 /* W of VEX is 1 */, NX = 4 /* VEX only */, L1 = 8 /* VEX.L 
   X(FMAPS, 2, 1, 0xB8, 0, S_FMA, T_FULL, 0) X(FMAPD, 2, 1, 0xB8, 1, S_FMA, T_FULL, W) X(FMASS, 2, 1, 0xB9, 0, S_FMA, T_N4, 0) X(FMASD, 2, 1, 0xB9, 1, S_FMA, T_N8, W) \
   X(FNMAPS, 2, 1, 0xBC, 0, S_FMA, T_FULL, 0) X(FNMAPD, 2, 1, 0xBC, 1, S_FMA, T_FULL, W) X(FNMASS, 2, 1, 0xBD, 0, S_FMA, T_N4, 0) X(FNMASD, 2, 1, 0xBD, 1, S_FMA, T_N8, W) \
   X(CMPPSK, 1, 0, 0xC2, 0, S_3I, T_FULL, E) X(CMPPDK, 1, 1, 0xC2, 1, S_3I, T_FULL, E) X(CMPPSV, 1, 0, 0xC2, 0, S_3I, T_FULL, NX) X(CMPPDV, 1, 1, 0xC2, 0, S_3I, T_FULL, NX) \
-  X(ANDPS, 1, 0, 0x54, 0, S_3, T_FULL, 0) X(ANDNPS, 1, 0, 0x55, 0, S_3, T_FULL, 0) X(ORPS, 1, 0, 0x56, 0, S_3, T_FULL, 0) X(XORPS, 1, 0, 0x57, 0, S_3, T_FULL, 0) \
+  X(UCOMISS, 1, 0, 0x2E, 0, S_CMP, T_N4, 0) X(UCOMISD, 1, 1, 0x2E, 1, S_CMP, T_N8, 0) X(ANDPS, 1, 0, 0x54, 0, S_3, T_FULL, 0) X(ANDNPS, 1, 0, 0x55, 0, S_3, T_FULL, 0) X(ORPS, 1, 0, 0x56, 0, S_3, T_FULL, 0) X(XORPS, 1, 0, 0x57, 0, S_3, T_FULL, 0) \
   X(RNDPS, 3, 1, 0x08, 0, S_2I, T_FULL, 0) X(RNDPD, 3, 1, 0x09, 1, S_2I, T_FULL, 0) X(SCALEFPS, 2, 1, 0x2C, 0, S_3, T_FULL, E) X(SCALEFPD, 2, 1, 0x2C, 1, S_3, T_FULL, E) \
   X(LD, 1, 0, 0x10, 0, S_2, T_FULL, 0) X(ST, 1, 0, 0x11, 0, S_ST, T_FULL, 0) X(LDD, 1, 1, 0x10, 1, S_2, T_FULL, E) X(STD, 1, 1, 0x11, 1, S_ST, T_FULL, E) X(MOVV, 1, 0, 0x28, 0, S_2, T_FULL, 0) \
   X(LDB, 1, 3, 0x6F, 0, S_2, T_FULL, E) X(STB, 1, 3, 0x7F, 0, S_ST, T_FULL, E) X(LDW, 1, 3, 0x6F, 1, S_2, T_FULL, E) X(STW, 1, 3, 0x7F, 1, S_ST, T_FULL, E) \
@@ -53,7 +53,9 @@ enum { E = 1, W = 2 /* W of VEX is 1 */, NX = 4 /* VEX only */, L1 = 8 /* VEX.L 
   X(SRAVW, 2, 1, 0x11, 1, S_3, T_FULL, E) X(SRAVD, 2, 1, 0x46, 0, S_3, T_FULL, 0) X(SRAVQ, 2, 1, 0x46, 1, S_3, T_FULL, E) \
   X(CMPBK, 3, 1, 0x3F, 0, S_3I, T_FULL, E) X(CMPWK, 3, 1, 0x3F, 1, S_3I, T_FULL, E) X(CMPDK, 3, 1, 0x1F, 0, S_3I, T_FULL, E) X(CMPQK, 3, 1, 0x1F, 1, S_3I, T_FULL, E) \
   X(CMPUBK, 3, 1, 0x3E, 0, S_3I, T_FULL, E) X(CMPUWK, 3, 1, 0x3E, 1, S_3I, T_FULL, E) X(CMPUDK, 3, 1, 0x1E, 0, S_3I, T_FULL, E) X(CMPUQK, 3, 1, 0x1E, 1, S_3I, T_FULL, E) \
-  X(CMPEQD, 1, 1, 0x76, 0, S_3, T_FULL, NX) X(CMPGTD, 1, 1, 0x66, 0, S_3, T_FULL, NX) \
+  X(CMPEQB, 1, 1, 0x74, 0, S_3, T_FULL, NX) X(CMPEQW, 1, 1, 0x75, 0, S_3, T_FULL, NX) X(CMPEQD, 1, 1, 0x76, 0, S_3, T_FULL, NX) X(CMPEQQ, 2, 1, 0x29, 0, S_3, T_FULL, NX) \
+  X(CMPGTB, 1, 1, 0x64, 0, S_3, T_FULL, NX) X(CMPGTW, 1, 1, 0x65, 0, S_3, T_FULL, NX) X(CMPGTD, 1, 1, 0x66, 0, S_3, T_FULL, NX) X(CMPGTQ, 2, 1, 0x37, 0, S_3, T_FULL, NX) \
+  X(PACKSSDW, 1, 1, 0x6B, 0, S_3, T_FULL, NX) X(PACKSSWB, 1, 1, 0x63, 0, S_3, T_FULL, NX) X(SHUFPS, 1, 0, 0xC6, 0, S_3I, T_FULL, NX) \
   X(BLENDMB, 2, 1, 0x66, 0, S_3, T_FULL, E) X(BLENDMW, 2, 1, 0x66, 1, S_3, T_FULL, E) X(BLENDMD, 2, 1, 0x64, 0, S_3, T_FULL, E) X(BLENDMQ, 2, 1, 0x64, 1, S_3, T_FULL, E) X(BLENDVPS, 3, 1, 0x4A, 0, S_3I, T_FULL, NX) \
   X(TESTMB, 2, 1, 0x26, 0, S_3, T_FULL, E) X(TESTMD, 2, 1, 0x27, 0, S_3, T_FULL, E) X(MOVM2B, 2, 2, 0x28, 0, S_2, T_FULL, E) X(MOVM2W, 2, 2, 0x28, 1, S_2, T_FULL, E) X(MOVM2D, 2, 2, 0x38, 0, S_2, T_FULL, E) X(MOVM2Q, 2, 2, 0x38, 1, S_2, T_FULL, E) \
   X(ZXBW, 2, 1, 0x30, 0, S_2, T_HALF, 0) X(ZXBD, 2, 1, 0x31, 0, S_2, T_QUARTER, 0) X(ZXBQ, 2, 1, 0x32, 0, S_2, T_EIGHTH, 0) X(ZXWD, 2, 1, 0x33, 0, S_2, T_HALF, 0) X(ZXWQ, 2, 1, 0x34, 0, S_2, T_QUARTER, 0) X(ZXDQ, 2, 1, 0x35, 0, S_2, T_HALF, 0) \
@@ -65,7 +67,7 @@ enum { E = 1, W = 2 /* W of VEX is 1 */, NX = 4 /* VEX only */, L1 = 8 /* VEX.L 
   X(PH2PS, 2, 1, 0x13, 0, S_2, T_HALF, 0) X(PS2PH, 3, 1, 0x1D, 0, S_STI, T_HALF, 0) \
   X(TSS2SI, 1, 2, 0x2C, 1, S_2, T_N4, W) X(TSD2SI, 1, 3, 0x2C, 1, S_2, T_N8, W) X(SI2SS, 1, 2, 0x2A, 1, S_3, T_N8, W) X(SI2SD, 1, 3, 0x2A, 1, S_3, T_N8, W) X(SS2SD, 1, 2, 0x5A, 0, S_3, T_N4, 0) X(SD2SS, 1, 3, 0x5A, 1, S_3, T_N8, 0) \
   X(EXTF128, 3, 1, 0x19, 0, S_STI, T_N16, 0) X(EXTF64X4, 3, 1, 0x1B, 1, S_STI, T_N32, E) X(INSF128, 3, 1, 0x18, 0, S_3I, T_N16, 0) X(INSF64X4, 3, 1, 0x1A, 1, S_3I, T_N32, E) X(UNPCKLQ, 1, 1, 0x6C, 1, S_3, T_FULL, 0) X(UNPCKLD, 1, 1, 0x62, 0, S_3, T_FULL, 0) X(PERMILPS, 3, 1, 0x04, 0, S_2I, T_FULL, 0) \
-  X(PERMD, 2, 1, 0x36, 0, S_3, T_FULL, 0) X(PERMQ, 2, 1, 0x36, 1, S_3, T_FULL, E) X(PERMW, 2, 1, 0x8D, 1, S_3, T_FULL, E) X(PERMI2D, 2, 1, 0x76, 0, S_3, T_FULL, E) X(PERMI2Q, 2, 1, 0x76, 1, S_3, T_FULL, E) X(PERMI2W, 2, 1, 0x75, 1, S_3, T_FULL, E) \
+  X(PERMD, 2, 1, 0x36, 0, S_3, T_FULL, 0) X(PERMQ, 2, 1, 0x36, 1, S_3, T_FULL, E) X(PERMW, 2, 1, 0x8D, 1, S_3, T_FULL, E) X(PERMI2D, 2, 1, 0x76, 0, S_3, T_FULL, E) X(PERMI2Q, 2, 1, 0x76, 1, S_3, T_FULL, E) X(PERMI2W, 2, 1, 0x75, 1, S_3, T_FULL, E) X(DPBF16PS, 2, 2, 0x52, 0, S_3, T_FULL, E) \
   X(GATHERDPS, 2, 1, 0x92, 0, S_2, T_N4, E) X(GATHERDPD, 2, 1, 0x92, 1, S_2, T_N8, E) X(GATHERQPS, 2, 1, 0x93, 0, S_2, T_N4, E) X(GATHERQPD, 2, 1, 0x93, 1, S_2, T_N8, E) \
   X(SCATDPS, 2, 1, 0xA2, 0, S_ST, T_N4, E) X(SCATDPD, 2, 1, 0xA2, 1, S_ST, T_N8, E) X(SCATQPS, 2, 1, 0xA3, 0, S_ST, T_N4, E) X(SCATQPD, 2, 1, 0xA3, 1, S_ST, T_N8, E) \
   X(KMOVQ, 1, 0, 0x90, 0, S_2, T_N8, NX | W) X(KSTQ, 1, 0, 0x91, 0, S_ST, T_N8, NX | W) X(KMOVGQ, 1, 3, 0x92, 0, S_2, T_N8, NX | W) X(KMOVQG, 1, 3, 0x93, 0, S_2, T_N8, NX | W) \
@@ -122,7 +124,7 @@ typedef struct x86_code {
 bool x86_allocate(x86_code *x);
 /* encode.c */
 typedef struct x86_reloc { uint32_t at, symbol; bool call; } x86_reloc;
-typedef struct x86_text { sbuf text; VEC(x86_reloc) relocs; } x86_text;
+typedef struct x86_text { sbuf text; uint32_t code; /* bytes of it, in front of constants */ VEC(x86_reloc) relocs; } x86_text;
 void x86_encode(const x86_code *x, x86_text *out);
 /* select.c: false: *why says what is not known. */
 bool x86_select(ctx *c, arena *a, const lfunc *f, const target *t, const char *(*symbol)(void *env, const char *func), void *env, x86_code *out, const char **why);

@@ -170,6 +170,30 @@ void xg_shuffle(sel *e, lv v, const linst *i) {
     xg_result(e, v, o.n, p);
   e->at = e->cur;
 }
+void xg_lookup(sel *e, lv v, const linst *i) {
+  shp s = xg_shape(e, li(e->f, i->a)->type);
+  uint32_t k[16];
+  vr p[PARTS];
+  xg_begin(e, v, &i->a, 1);
+  if (!e->avx512) xg_refuse(e, "a lookup");
+  for (unsigned n = 0; n < 16; n++) k[n] = i->args[n % i->nargs];
+  e->into[v] = 0;
+  for (unsigned q = 0; q < s.n; q++) {
+    vr at = xg_part(e, i->a, q), table = xg_pool_vector(e, k, VL512);
+    p[q] = xg_new(e, RV, VL512);
+    if (s.cls == RG) {
+      vr one = xg_new(e, RV, 0);
+      xg_emit(e, (mi){.op = V_MOVD, .d = one, .b = at});
+      at = one;
+    }
+    xg_emit(e, (mi){.op = V_PERMD, .vl = VL512, .d = p[q], .a = at, .b = table});
+  }
+  if (i->type.lanes == 1)
+    put_scalar(e, v, (etype)i->type.elem, p[0]);
+  else
+    xg_result(e, v, s.n, p);
+  e->at = e->cur;
+}
 void xg_splat(sel *e, lv v, const linst *i) {
   shp s = xg_shape(e, i->type), o = xg_shape(e, li(e->f, i->a)->type);
   val *x = &e->val[i->a];

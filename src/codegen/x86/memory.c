@@ -11,11 +11,7 @@ static bool active(sel *e, const linst *i, const shp *s, vr *out) {
   bool have = false;
   scalar k;
   unsigned lanes = i->type.lanes;
-  if (i->mask && lanes == 1) {
-    if (!e->avx512) xg_refuse(e, "a scalar access with a mask");
-    out[0] = xg_scalar_mask(e, xg_gpr(e, i->mask));
-    have = true;
-  } else if (i->mask) {
+  if (i->mask) {
     if (e->avx512)
       out[0] = xg_part(e, i->mask, 0);
     else
@@ -198,6 +194,36 @@ static void scatter(sel *e, const linst *i, const shp *s) { /* the processor wri
     xg_emit(e, (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .a = a, .k = lanes_mask(e, masked, m[0], q * o.per), .m = spread_at(&o, q), .flags = F_VINDEX});
   }
 }
+/* A scalar that is accessed on a condition: 0 where it is not to be, or behind the label that is returned. */
+static bool conditional(const linst *i) { return i->type.lanes == 1 && (i->mask || i->count); }
+static uint32_t unless(sel *e, const linst *i) {
+  vr on = i->mask ? xg_gpr(e, i->mask) : 0;
+  if (i->count) {
+    vr n = xg_gpr(e, i->count), some = xg_choose(e, n, xg_imm(e, 0), CC_G, xg_imm(e, 1), xg_imm(e, 0));
+    on = on ? xg_gop(e, G_AND, on, some) : some;
+  }
+  xg_emit(e, (mi){.op = G_TEST, .a = on, .b = on});
+  xg_emit(e, (mi){.op = G_JCC, .cc = CC_E, .imm = ++e->x->labels});
+  return e->x->labels;
+}
+static void load_if(sel *e, lv v, const linst *i, const shp *s, form f) {
+  vr d = xg_new(e, s->cls, 0);
+  amem at = xg_address(e, &f);
+  xg_emit(e, s->cls == RG ? (mi){.op = G_MOV, .d = d} : (mi){.op = V_PXORD, .d = d});
+  uint32_t on = unless(e, i);
+  xg_emit(e, (mi){.op = (uint16_t)(s->cls == RG ? scalar_load((etype)i->type.elem) : s->bytes == 4 ? V_LDSS : V_LDSD), .d = d, .m = at});
+  xg_emit(e, (mi){.op = G_LABEL, .imm = on});
+  xg_result(e, v, 1, &d);
+  if (i->type.elem == ET_I64) e->val[v].kind = VAL_FORM, e->val[v].f = xg_var(d);
+}
+static void store_if(sel *e, const linst *i, const shp *s, form f) {
+  static const uint16_t op[] = {[1] = G_STORE8, [2] = G_STORE16, [4] = G_STORE32, [8] = G_STORE64};
+  amem at = xg_address(e, &f);
+  vr a = s->cls == RG ? xg_gpr(e, i->c) : xg_part(e, i->c, 0);
+  uint32_t on = unless(e, i);
+  xg_emit(e, (mi){.op = s->cls == RG ? op[s->bytes] : s->bytes == 4 ? V_STSS : V_STSD, .a = a, .m = at});
+  xg_emit(e, (mi){.op = G_LABEL, .imm = on});
+}
 void xg_load(sel *e, lv v, const linst *i) {
   etype t = (etype)i->type.elem;
   shp s = xg_shape(e, i->type);
@@ -215,9 +241,12 @@ void xg_load(sel *e, lv v, const linst *i) {
     xg_result(e, v, 1, p);
     return;
   }
+  if (conditional(i)) {
+    load_if(e, v, i, &s, f);
+    return;
+  }
   bool masked = active(e, i, &s, m);
   if (s.cls == RG) {
-    if (masked) xg_refuse(e, "a scalar load with a mask");
     vr d = xg_new(e, RG, 0);
     xg_emit(e, (mi){.op = (uint16_t)scalar_load(t), .d = d, .m = xg_address(e, &f)});
     if (t == ET_I64 || t == ET_U64) {
@@ -229,17 +258,23 @@ void xg_load(sel *e, lv v, const linst *i) {
   }
   if (s.cls == RK) {
     shp b = xg_shape(e, lt(ET_U8, i->type.lanes));
-    if (masked || b.n > 1) xg_refuse(e, "a load of bools with a mask");
     vr d = xg_new(e, RV, b.vl), k = xg_new(e, RK, 0);
-    mi ld = {.op = b.lanes * b.bytes >= 16 ? V_LD : b.lanes == 8 ? V_LDSD : V_LDSS, .vl = b.vl, .d = d, .m = xg_address(e, &f)};
-    if (b.lanes < 4) xg_refuse(e, "a few bools");
+    mi ld = {.op = b.lanes >= 16 ? V_LD : b.lanes == 8 ? V_LDSD : V_LDSS, .vl = b.vl, .d = d};
+    if (masked || b.lanes < 4) ld.op = V_LDB, ld.k = cut(e, &b, masked ? m[0] : 0), ld.flags = F_ZERO;
+    ld.m = xg_address(e, &f);
     xg_emit(e, ld);
     xg_emit(e, (mi){.op = V_TESTMB, .vl = b.vl, .d = k, .a = d, .b = d});
     xg_result(e, v, 1, &k);
     return;
   }
   if (t == ET_BOOL) {
-    xg_refuse(e, "a load of bools");
+    if (masked || s.lanes < 4) xg_refuse(e, "a load of bools");
+    for (unsigned q = 0; q < s.n; q++) {
+      vr d = xg_new(e, RV, s.vl);
+      xg_emit(e, (mi){.op = V_ZXBD, .vl = s.vl, .d = d, .m = place(e, &f, q * s.per)});
+      xg_emit(e, (mi){.op = V_CMPGTD, .vl = s.vl, .d = p[q] = xg_new(e, RV, s.vl), .a = d, .b = xg_zero(e)});
+    }
+    xg_result(e, v, s.n, p);
     return;
   }
   for (unsigned q = 0; q < s.n; q++) {
@@ -284,27 +319,36 @@ void xg_store(sel *e, const linst *i) {
     xg_emit(e, (mi){.op = few == 4 ? V_STSS : few == 8 ? V_STSD : V_ST, .vl = few > 16 ? VL256 : VL128, .a = a, .m = xg_address(e, &f)});
     return;
   }
+  if (conditional(i)) {
+    store_if(e, i, &s, f);
+    return;
+  }
   bool masked = active(e, i, &s, m);
   if (s.cls == RG) {
     static const uint16_t op[] = {[1] = G_STORE8, [2] = G_STORE16, [4] = G_STORE32, [8] = G_STORE64};
-    if (masked) xg_refuse(e, "a scalar store with a mask");
     vr g = xg_gpr(e, i->c);
     xg_emit(e, (mi){.op = op[s.bytes], .a = g, .m = xg_address(e, &f)});
     return;
   }
   if (s.cls == RK) {
     shp b = xg_shape(e, lt(ET_U8, i->type.lanes));
-    if (masked || b.n > 1 || b.lanes < 4) {
-      xg_refuse(e, "a store of bools with a mask");
-      return;
-    }
     vr one = xg_splat_bits(e, 1, 1, b.vl), d = xg_new(e, RV, b.vl);
     xg_emit(e, (mi){.op = V_LDB, .vl = b.vl, .d = d, .b = one, .k = xg_part(e, i->c, 0), .flags = F_ZERO});
-    xg_emit(e, (mi){.op = b.lanes >= 16 ? V_ST : b.lanes == 8 ? V_STSD : V_STSS, .vl = b.vl, .a = d, .m = xg_address(e, &f)});
+    mi st = {.op = b.lanes >= 16 ? V_ST : b.lanes == 8 ? V_STSD : V_STSS, .vl = b.vl, .a = d};
+    if (masked || b.lanes < 4) st.op = V_STB, st.k = cut(e, &b, masked ? m[0] : 0);
+    st.m = xg_address(e, &f);
+    xg_emit(e, st);
     return;
   }
   if (t == ET_BOOL) {
-    xg_refuse(e, "a store of bools");
+    if (masked || s.lanes < 4) xg_refuse(e, "a store of bools");
+    for (unsigned q = 0; q < s.n; q++) {
+      vr k = xg_part(e, i->c, q), w = xg_new(e, RV, 0), b = xg_new(e, RV, 0), d = xg_new(e, RV, 0);
+      xg_emit(e, (mi){.op = V_PACKSSDW, .d = w, .a = k, .b = s.vl ? xg_sub(e, k, s.vl, 16, 16) : k});
+      xg_emit(e, (mi){.op = V_PACKSSWB, .d = b, .a = w, .b = w});
+      xg_emit(e, (mi){.op = V_PANDD, .d = d, .a = b, .b = xg_splat_bits(e, 1, 1, 0)});
+      xg_emit(e, (mi){.op = s.per == 8 ? V_STSD : V_STSS, .a = d, .m = place(e, &f, q * s.per)});
+    }
     return;
   }
   for (unsigned q = 0; q < s.n; q++) {

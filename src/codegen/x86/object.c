@@ -10,7 +10,7 @@ bool x86_target(const target *t) {
 }
 static bytes object(arena *a, const x86_code *x, const x86_text *t, const char *name, bool hidden) {
   elf_object o = {.part[ELF_TEXT] = t->text};
-  elf_name(a, &o, (elf_symbol){.name = name, .where = ELF_TEXT, .hidden = hidden, .function = true, .size = t->text.n});
+  elf_name(a, &o, (elf_symbol){.name = name, .where = ELF_TEXT, .hidden = hidden, .function = true, .size = t->code});
   for (uint32_t i = 0; i < x->symbols.n; i++) elf_name(a, &o, (elf_symbol){.name = x->symbols.v[i]});
   for (uint32_t i = 0; i < t->relocs.n; i++) vec_push(a, o.fixes[ELF_TEXT], ((elf_fix){t->relocs.v[i].at, t->relocs.v[i].symbol + 1, t->relocs.v[i].call ? R_X86_64_PLT32 : R_X86_64_PC32, -4}));
   return elf_bytes(a, &o);

@@ -10,7 +10,6 @@ enum { LT = 1, LE = 2, UNORD = 3, NEQ = 4, LT_Q = 0x11, LE_Q = 0x12, GE_Q = 0x1D
 static vr compare_f(sel *e, const shp *s, unsigned pred, vr a, vr b) {
   bool d = s->bytes == 8;
   vr k = xg_new(e, e->avx512 ? RK : RV, e->avx512 ? 0 : s->vl);
-  if (!e->avx512 && d && s->lanes > 1) xg_refuse(e, "a comparison of f64");
   xg_emit(e, (mi){.op = e->avx512 ? (d ? V_CMPPDK : V_CMPPSK) : d ? V_CMPPDV : V_CMPPSV, .vl = s->vl, .d = k, .a = a, .b = b, .imm = pred});
   return k;
 }
@@ -19,7 +18,7 @@ static void blend_to(sel *e, const shp *s, vr d, vr mask, vr yes, vr no) {
   if (e->avx512)
     xg_emit(e, (mi){.op = op[s->bytes], .vl = s->vl, .d = d, .k = mask, .a = no, .b = yes});
   else {
-    if (s->bytes != 4 && s->lanes > 1) xg_refuse(e, "a choice between elements that are not of 32 bits");
+    if (s->bytes < 4 && s->lanes > 1) xg_refuse(e, "a choice between elements under 32 bits");
     xg_emit(e, (mi){.op = V_BLENDVPS, .vl = s->vl, .d = d, .a = no, .b = yes, .c = mask});
   }
 }
@@ -113,31 +112,26 @@ static void fma3(sel *e, lv v, const linst *i, const shp *s) {
   }
   xg_result(e, v, s->n, p);
 }
-/* e^x of f32 as exp_looked_up of codegen/llvm/op.c computes it, operation by operation; in a scalar's register as in a vector's. */
-static void exp_f32(sel *e, lv v, const linst *i, const shp *s) {
-  float powers[16];
-  vr p[PARTS], k[5];
-  for (int n = 0; n < 16; n++) powers[n] = (float)exp2(n / 16.0);
-  for (unsigned q = 0; q < s->n; q++) {
-    vr x = xg_part(e, i->a, q), table = xg_pool_vector(e, powers, VL512), to_16ths = splat_f(e, s, 0x1.8p19);
-#define STEP(to, name, ...) xg_emit(e, (mi){.op = V_##name, .vl = s->vl, .d = to = xg_new(e, RV, s->vl), __VA_ARGS__})
-    STEP(k[0], MAXPS, .a = splat_f(e, s, -104), .b = x);
-    STEP(x, MINPS, .a = splat_f(e, s, 90), .b = k[0]);
-    STEP(k[0], FMAPS, .a = x, .b = splat_f(e, s, 0x1.715476p0), .c = to_16ths);
-    STEP(k[1], SUBPS, .a = k[0], .b = to_16ths);
-    vr power = xg_new(e, RV, VL512);
-    xg_emit(e, (mi){.op = V_PERMD, .vl = VL512, .d = power, .a = k[0], .b = table}); /* the low four bits count sixteenths */
-    STEP(k[2], FMAPS, .a = k[1], .b = splat_f(e, s, -0.693359375), .c = x);
-    STEP(k[3], FMAPS, .a = k[1], .b = splat_f(e, s, 2.12194440e-4), .c = k[2]);
-    STEP(k[2], FMAPS, .a = k[3], .b = splat_f(e, s, 0x1.5555p-3), .c = splat_f(e, s, 0.5));
-    STEP(k[4], MULPS, .a = k[3], .b = k[3]);
-    STEP(k[0], FMAPS, .a = k[4], .b = k[2], .c = k[3]);
-    STEP(k[2], FMAPS, .a = power, .b = k[0], .c = power);
-#undef STEP
-    p[q] = xg_out(e, v, q);
-    xg_emit(e, (mi){.op = V_SCALEFPS, .vl = s->vl, .d = p[q], .a = k[2], .b = k[1]});
+/* Ones and zeros in elements of any size: in 32 bits. The number of parts. */
+static unsigned words(sel *e, const shp *s, vr *k) {
+  shp o = xg_shape(e, lt(ET_BOOL, s->lanes));
+  vr p[2 * PARTS];
+  if (s->bytes == 4) return s->n;
+  if (s->bytes == 8) {
+    for (unsigned q = 0; q < s->n; q++) {
+      p[q] = xg_new(e, RV, 0);
+      xg_emit(e, (mi){.op = V_SHUFPS, .d = p[q], .a = k[q], .b = s->vl ? xg_sub(e, k[q], s->vl, 16, 16) : k[q], .imm = 0x88});
+    }
+    for (unsigned q = 0; q < o.n; q++) k[q] = xg_join(e, p + q * (s->n / o.n), s->n / o.n, 16);
+    return o.n;
   }
-  xg_result(e, v, s->n, p);
+  for (unsigned q = 0; q < o.n; q++) {
+    unsigned at = q * o.per;
+    p[q] = xg_new(e, RV, o.vl);
+    xg_emit(e, (mi){.op = s->bytes == 1 ? V_SXBD : V_SXWD, .vl = o.vl, .d = p[q], .b = xg_sub(e, k[at / s->per], s->vl, at % s->per * s->bytes, o.per * s->bytes)});
+  }
+  memcpy(k, p, o.n * sizeof *k);
+  return o.n;
 }
 /* Bools of the lanes of n parts become one value. */
 static void bools(sel *e, lv v, const shp *s, vr *k) {
@@ -149,7 +143,7 @@ static void bools(sel *e, lv v, const shp *s, vr *k) {
     return;
   }
   if (!e->avx512) {
-    xg_result(e, v, s->n, k);
+    xg_result(e, v, words(e, s, k), k);
     return;
   }
   vr all = k[0];
@@ -162,8 +156,39 @@ static void bools(sel *e, lv v, const shp *s, vr *k) {
   /* parts that are not full leave bits above: only with one part, whose readers do not look there */
   xg_result(e, v, 1, &all);
 }
+static unsigned compare_one(sel *e, const linst *i, bool f64) { /* < and > of scalars, by flags: false where one is NaN */
+  bool swap = i->op == OP_LT || i->op == OP_LE;
+  mi k = {.op = f64 ? V_UCOMISD : V_UCOMISS, .a = xg_part(e, swap ? i->b : i->a, 0)};
+  xg_operand(e, &k, swap ? i->a : i->b, 0);
+  xg_emit(e, k);
+  return i->op == OP_LT || i->op == OP_GT ? CC_A : CC_AE;
+}
+unsigned xg_condition(sel *e, lv c) {
+  static const uint8_t cs[] = {CC_E, CC_NE, CC_L, CC_LE, CC_G, CC_GE}, cu[] = {CC_E, CC_NE, CC_B, CC_BE, CC_A, CC_AE};
+  const linst *i = li(e->f, c);
+  if (e->val[c].kind != VAL_COND) {
+    vr g = xg_gpr(e, c);
+    xg_emit(e, (mi){.op = G_TEST, .a = g, .b = g});
+    return CC_NE;
+  }
+  etype t = (etype)li(e->f, i->a)->type.elem;
+  if (et_kind(t) == K_FLOAT) return compare_one(e, i, t == ET_F64);
+  vr a = xg_gpr(e, i->a), b = xg_gpr(e, i->b);
+  const vinfo *k = &e->x->v.v[b];
+  if (k->is_imm && k->imm == (int32_t)k->imm)
+    xg_emit(e, (mi){.op = G_CMP, .a = a, .imm = k->imm});
+  else
+    xg_emit(e, (mi){.op = G_CMP, .a = a, .b = b});
+  return (et_kind(t) == K_INT ? cs : cu)[i->op - OP_EQ];
+}
 static void compare_floats(sel *e, lv v, const linst *i, const shp *s, unsigned pred) {
   vr k[PARTS];
+  if (s->lanes == 1 && i->op >= OP_LT && i->op <= OP_GE) {
+    unsigned cc = compare_one(e, i, s->bytes == 8);
+    xg_emit(e, (mi){.op = G_SETCC, .cc = (uint8_t)cc, .d = k[0] = xg_new(e, RG, 0)});
+    xg_result(e, v, 1, k);
+    return;
+  }
   for (unsigned q = 0; q < s->n; q++) {
     vr a = xg_part(e, i->a, q);
     k[q] = compare_f(e, s, pred, a, pred == UNORD ? a : xg_part(e, i->b, q));
@@ -219,10 +244,6 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
     return true;
   case OP_LDEXP:
     binary(e, v, &s, d ? V_SCALEFPD : V_SCALEFPS, i->a, i->b, false);
-    return true;
-  case OP_EXP:
-    if (d || !e->avx512) return false;
-    exp_f32(e, v, i, &s);
     return true;
   case OP_FMA:
     fma3(e, v, i, &s);
@@ -284,14 +305,20 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
     bools(e, v, &s, p);
     return true;
   case OP_SIGNBIT:
-    if (!e->avx512 && (d || one)) return false;
+    if (!e->avx512 && one) {
+      vr g = xg_new(e, RG, 0);
+      xg_emit(e, (mi){.op = d ? V_MOVQG : V_MOVDG, .d = g, .a = xg_part(e, i->a, 0)});
+      p[0] = xg_gopi(e, G_SHR, g, d ? 63 : 31);
+      xg_result(e, v, 1, p);
+      return true;
+    }
     for (unsigned q = 0; q < s.n; q++) {
       p[q] = xg_new(e, e->avx512 ? RK : RV, e->avx512 ? 0 : s.vl);
       vr x = xg_part(e, i->a, q), z = xg_zero(e);
       if (e->avx512)
         xg_emit(e, (mi){.op = d ? V_CMPQK : V_CMPDK, .vl = s.vl, .d = p[q], .a = x, .b = z, .imm = LT});
       else
-        xg_emit(e, (mi){.op = V_CMPGTD, .vl = s.vl, .d = p[q], .a = z, .b = x});
+        xg_emit(e, (mi){.op = d ? V_CMPGTQ : V_CMPGTD, .vl = s.vl, .d = p[q], .a = z, .b = x});
     }
     bools(e, v, &s, p);
     return true;
@@ -316,10 +343,16 @@ static void compare_ints(sel *e, lv v, const linst *i, const shp *s, bool u) {
       xg_emit(e, (mi){.op = (uint16_t)op, .vl = s->vl, .d = k[q], .a = x, .b = y, .imm = pred});
       continue;
     }
-    if (s->bytes != 4 || (u && pred % 4)) xg_refuse(e, "a comparison of whole numbers");
     bool eq = pred % 4 == 0, swap = pred == 1 || pred == 5, flip = pred == 4 || pred == 2 || pred == 5;
+    if (u && !eq) { /* in the order of signed numbers */
+      vr top = xg_splat_bits(e, 1ull << (8 * s->bytes - 1), s->bytes, s->vl), a = xg_new(e, RV, s->vl), b = xg_new(e, RV, s->vl);
+      xg_emit(e, (mi){.op = V_PXORD, .vl = s->vl, .d = a, .a = x, .b = top});
+      xg_emit(e, (mi){.op = V_PXORD, .vl = s->vl, .d = b, .a = y, .b = top});
+      x = a, y = b;
+    }
+    unsigned op = eq ? xg_by_size(s->bytes, V_CMPEQB, V_CMPEQW, V_CMPEQD, V_CMPEQQ) : xg_by_size(s->bytes, V_CMPGTB, V_CMPGTW, V_CMPGTD, V_CMPGTQ);
     vr m = flip ? xg_new(e, RV, s->vl) : k[q];
-    xg_emit(e, (mi){.op = eq ? V_CMPEQD : V_CMPGTD, .vl = s->vl, .d = m, .a = swap ? y : x, .b = swap ? x : y});
+    xg_emit(e, (mi){.op = (uint16_t)op, .vl = s->vl, .d = m, .a = swap ? y : x, .b = swap ? x : y});
     if (flip) xg_emit(e, (mi){.op = V_PXORD, .vl = s->vl, .d = k[q], .a = m, .b = xg_splat_bits(e, UINT32_MAX, 4, s->vl)});
   }
   bools(e, v, s, k);
@@ -355,6 +388,25 @@ static bool vector_shift(sel *e, lv v, const linst *i, const shp *s, etype t) {
          i->a, i->b, false); /* counts beyond give 0 or the sign */
   return true;
 }
+static vr v2(sel *e, const shp *s, unsigned op, vr a, vr b) {
+  vr d = xg_new(e, RV, s->vl);
+  xg_emit(e, (mi){.op = (uint16_t)op, .vl = s->vl, .d = d, .a = a, .b = b});
+  return d;
+}
+static vr shifted32(sel *e, const shp *s, unsigned op, vr x) {
+  vr d = xg_new(e, RV, s->vl);
+  xg_emit(e, (mi){.op = (uint16_t)op, .vl = s->vl, .d = d, .b = x, .imm = 32});
+  return d;
+}
+/* What AVX2 lacks for 64 bits: products from those of 32 bits, the larger or smaller one by comparison. */
+static vr product64(sel *e, const shp *s, vr x, vr y) {
+  vr cross = v2(e, s, V_PADDQ, v2(e, s, V_PMULUDQ, shifted32(e, s, V_SRLQ, x), y), v2(e, s, V_PMULUDQ, shifted32(e, s, V_SRLQ, y), x));
+  return v2(e, s, V_PADDQ, v2(e, s, V_PMULUDQ, x, y), shifted32(e, s, V_SLLQ, cross));
+}
+static vr extreme64(sel *e, const shp *s, bool max, bool u, vr x, vr y) {
+  vr top = u ? xg_splat_bits(e, 1ull << 63, 8, s->vl) : 0, more = v2(e, s, V_CMPGTQ, u ? v2(e, s, V_PXORD, x, top) : x, u ? v2(e, s, V_PXORD, y, top) : y);
+  return blend(e, s, more, max ? x : y, max ? y : x);
+}
 static bool vector_int(sel *e, lv v, const linst *i, etype t) {
   shp s = xg_shape(e, lt(t, li(e->f, i->a)->type.lanes));
   bool u = et_kind(t) != K_INT;
@@ -368,6 +420,11 @@ static bool vector_int(sel *e, lv v, const linst *i, etype t) {
     return true;
   case OP_MUL:
     if (s.bytes == 1) return false;
+    if (s.bytes == 8 && !e->avx512) {
+      for (unsigned q = 0; q < s.n; q++) p[q] = product64(e, &s, xg_part(e, i->a, q), xg_part(e, i->b, q));
+      xg_result(e, v, s.n, p);
+      return true;
+    }
     binary(e, v, &s, xg_by_size(s.bytes, 0, V_PMULW, V_PMULD, V_PMULQ), i->a, i->b, true);
     return true;
   case OP_FMA:
@@ -425,6 +482,11 @@ static bool vector_int(sel *e, lv v, const linst *i, etype t) {
   }
   case OP_MIN:
   case OP_MAX:
+    if (!e->avx512 && s.bytes == 8) {
+      for (unsigned q = 0; q < s.n; q++) p[q] = extreme64(e, &s, i->op == OP_MAX, u, xg_part(e, i->a, q), xg_part(e, i->b, q));
+      xg_result(e, v, s.n, p);
+      return true;
+    }
     binary(e, v, &s, xg_minmax_of(s.bytes, i->op == OP_MAX, u), i->a, i->b, true);
     return true;
   case OP_SHL:
@@ -491,11 +553,20 @@ static bool vector_bool(sel *e, lv v, const linst *i) {
 }
 
 /* ---- any ---- */
+static vr wide_mask(sel *e, lv v, unsigned q, const shp *s) { /* lanes of part q, in 64 bits each, without AVX-512 */
+  shp m = xg_shape(e, li(e->f, v)->type);
+  unsigned at = q * s->per;
+  vr d = xg_new(e, RV, s->vl);
+  xg_emit(e, (mi){.op = V_SXDQ, .vl = s->vl, .d = d, .b = xg_sub(e, xg_part(e, v, at / m.per), m.vl, at % m.per * 4, s->per * 4)});
+  return d;
+}
 static bool select_op(sel *e, lv v, const linst *i) {
   shp s = xg_shape(e, i->type);
   vr p[PARTS];
   if (s.cls == RG) {
-    vr c = xg_gpr(e, i->a), r = xg_choose(e, c, 0, CC_NE, xg_gpr(e, i->b), xg_gpr(e, i->c));
+    vr yes = xg_gpr(e, i->b), no = xg_gpr(e, i->c), r = xg_new(e, RG, 0);
+    unsigned cc = xg_condition(e, i->a);
+    xg_emit(e, (mi){.op = G_CMOV, .cc = (uint8_t)cc, .d = r, .a = no, .b = yes});
     xg_result(e, v, 1, &r);
     if (i->type.elem == ET_I64 || i->type.ptr) e->val[v].kind = VAL_FORM, e->val[v].f = xg_var(r);
     return true;
@@ -509,19 +580,18 @@ static bool select_op(sel *e, lv v, const linst *i) {
     xg_result(e, v, 1, p);
     return true;
   }
-  if (!e->avx512 && s.bytes != 4 && s.lanes > 1) return false;
+  if (!e->avx512 && s.bytes < 4 && s.lanes > 1) return false;
   vr mask = 0;
   if (s.lanes == 1) {
     if (e->avx512)
       mask = xg_scalar_mask(e, xg_gpr(e, i->a));
     else {
       mask = xg_new(e, RV, 0);
-      if (s.bytes == 8) return false;
-      xg_emit(e, (mi){.op = V_MOVD, .d = mask, .b = xg_g1(e, G_NEG, xg_gpr(e, i->a))});
+      xg_emit(e, (mi){.op = s.bytes == 8 ? V_MOVQ : V_MOVD, .d = mask, .b = xg_g1(e, G_NEG, xg_gpr(e, i->a))});
     }
   }
   for (unsigned q = 0; q < s.n; q++) {
-    vr m = mask ? mask : xg_mask(e, i->a, q, s.per), yes = xg_part(e, i->b, q), no = xg_part(e, i->c, q);
+    vr m = mask ? mask : s.bytes == 8 && !e->avx512 ? wide_mask(e, i->a, q, &s) : xg_mask(e, i->a, q, s.per), yes = xg_part(e, i->b, q), no = xg_part(e, i->c, q);
     blend_to(e, &s, p[q] = xg_out(e, v, q), m, yes, no);
   }
   xg_result(e, v, s.n, p);

@@ -26,7 +26,7 @@ static void bury(sel *e) {
     for (uint32_t v = f->insts.n; v-- > 1;) {
       const linst *i = li(f, v);
       bool pure = i->kind == L_OP || i->kind == L_SPLAT || i->kind == L_IOTA || i->kind == L_CONST || i->kind == L_LOAD || i->kind == L_GATHER || i->kind == L_GET || i->kind == L_SHUFFLE ||
-                  i->kind == L_EXTRACT || i->kind == L_HREDUCE || i->kind == L_OFFSET;
+                  i->kind == L_LOOKUP || i->kind == L_EXTRACT || i->kind == L_HREDUCE || i->kind == L_OFFSET;
       if (turn && pure && !n[v]) e->dead[v] = true;
       lv x[6] = {i->a, i->b, i->c, i->mask, i->count, i->stride};
       for (int k = 0; k < 6; k++)
@@ -92,13 +92,28 @@ static void defer(survey *s, lv v, const linst *i) {
   sel *e = s->e;
   lv by = s->user[v];
   etype t = (etype)i->type.elem;
-  if (s->uses[v] != 1 || !by || (t != ET_F32 && t != ET_F64 && (i->type.lanes == 1 || et_bytes(t) < 4 || t == ET_BOOL))) return;
+  if (s->uses[v] != 1 || !by || (t != ET_F32 && t != ET_F64 && (et_bytes(t) < 4 || t == ET_BOOL))) return;
   const linst *u = li(e->f, by);
+  if (t != ET_F32 && t != ET_F64 && i->type.lanes == 1 && u->kind != L_SPLAT) return; /* whole numbers are in other registers */
   if (i->kind == L_LOAD && (i->mask || i->count || i->stride)) return;
-  if (u->kind != L_OP && !(u->kind == L_SPLAT && i->kind == L_LOAD && i->type.lanes == 1)) return;
+  if (u->kind != L_OP && u->kind != L_INTRIN && !(u->kind == L_SPLAT && i->kind == L_LOAD && i->type.lanes == 1)) return;
   if (u->kind == L_OP && (u->op == OP_CAST || u->op == OP_BITCAST)) return;
   lv p = i->kind == L_SPLAT ? li(e->f, i->a)->kind == L_LOAD ? li(e->f, i->a)->a : 0 : i->a;
   if (!p || (!reads_only(e, p) && !quiet(e, s->block[v], s->at[v], s->at[by]))) return;
+  e->later[v] = true;
+}
+/* A comparison of scalars for one choice or branch, where nothing between them changes its operands. */
+static void defer_condition(survey *s, lv v, const linst *i) {
+  sel *e = s->e;
+  lv by = s->user[v];
+  const linst *x = li(e->f, i->a), *u = by ? li(e->f, by) : NULL;
+  etype t = (etype)x->type.elem;
+  if (s->uses[v] != 1 || !u || x->type.lanes != 1 || u->a != v || i->op < OP_EQ || i->op > OP_GE) return;
+  if (et_kind(t) == K_FLOAT && ((t != ET_F32 && t != ET_F64) || i->op == OP_EQ || i->op == OP_NE)) return;
+  if (u->kind != L_IF && !(u->kind == L_OP && u->op == OP_SEL && u->type.elem != ET_F32 && u->type.elem != ET_F64)) return;
+  if (!quiet(e, s->block[v], s->at[v], s->at[by])) return;
+  for (uint32_t j = s->at[v] + 1; j < s->at[by]; j++)
+    if (li(e->f, e->f->blocks.v[s->block[v]].insts.v[j])->kind == L_SET) return;
   e->later[v] = true;
 }
 static void sets(survey *s, uint32_t block) {
@@ -109,6 +124,7 @@ static void sets(survey *s, uint32_t block) {
     const linst *i = li(e->f, v);
     if (e->dead[v]) continue;
     if (i->kind == L_LOAD || i->kind == L_SPLAT) defer(s, v, i);
+    if (i->kind == L_OP) defer_condition(s, v, i);
     if (i->kind == L_GET) { /* until when does the register keep what was read? */
       uint32_t q = j + 1;
       for (; q < b->insts.n; q++) {
@@ -122,7 +138,7 @@ static void sets(survey *s, uint32_t block) {
     if (i->kind != L_SET) continue;
     lv w = i->b;
     const linst *o = li(e->f, w);
-    if (s->uses[w] != 1 || s->block[w] != block || (o->kind != L_OP && o->kind != L_LOAD)) continue;
+    if (s->uses[w] != 1 || s->block[w] != block || (o->kind != L_OP && o->kind != L_LOAD && o->kind != L_INTRIN)) continue;
     bool good = true;
     for (uint32_t q = s->at[w] + 1; q < j && good; q++) {
       const linst *m = li(e->f, b->insts.v[q]);
@@ -130,6 +146,8 @@ static void sets(survey *s, uint32_t block) {
       lv x[6] = {m->a, m->b, m->c, m->mask, m->count, m->stride};
       for (int k = 0; k < 6; k++)
         if (x[k] && li(e->f, x[k])->kind == L_GET && li(e->f, x[k])->a == i->a) good = false;
+      for (uint32_t k = 0; k < (m->kind == L_INTRIN ? m->nargs : 0); k++)
+        if (li(e->f, m->args[k])->kind == L_GET && li(e->f, m->args[k])->a == i->a) good = false;
       if (m->kind == L_CALL || m->kind == L_PARALLEL) good = false;
     }
     if (good) e->into[w] = i->a;
@@ -284,9 +302,7 @@ static void emit_for(sel *e, lv v, const linst *i) {
 }
 static void emit_if(sel *e, const linst *i) {
   uint32_t other = ++e->x->labels, end = ++e->x->labels;
-  vr c = xg_gpr(e, i->a);
-  xg_emit(e, (mi){.op = G_TEST, .a = c, .b = c});
-  jump_if(e, CC_E, other);
+  jump_if(e, xg_condition(e, i->a) ^ 1, other);
   xg_open(e, R_IF);
   block(e, i->body);
   region *r = xg_close(e);
@@ -377,6 +393,14 @@ static bool made(sel *e, lv v, const linst *i, uint64_t *from) {
 }
 static void computed(sel *e, lv v, const linst *i) {
   uint64_t from;
+  if (i->kind == L_OP && e->later[v]) {
+    lv x[2] = {i->a, i->b};
+    from = operands(e, i);
+    xg_begin(e, v, x, 2);
+    e->val[v] = (val){.kind = VAL_COND, .depth = (uint16_t)e->at, .p = {(vr)(from ^ from >> 32)}};
+    e->at = e->cur;
+    return;
+  }
   if (made(e, v, i, &from)) return;
   switch ((lkind)i->kind) {
   case L_OP:
@@ -394,13 +418,31 @@ static void computed(sel *e, lv v, const linst *i) {
   case L_EXTRACT:
     xg_extract(e, v, i);
     break;
+  case L_LOOKUP:
+    xg_lookup(e, v, i);
+    break;
   default:
     xg_shuffle(e, v, i);
     break;
   }
   e->val[v].from = from;
 }
-static void value(sel *e, lv v, const linst *i) {
+/* Products of pairs of bf16, added to an accumulator. */
+static void intrin(sel *e, lv v, const linst *i) {
+  if (strcmp(i->name, "llvm.x86.avx512bf16.dpbf16ps.512") || i->nargs != 3) {
+    xg_refuse(e, "an instruction of the target");
+    return;
+  }
+  bool swap = xg_lazy(e, i->args[1]) && !xg_lazy(e, i->args[2]);
+  vr acc = xg_part(e, i->args[0], 0), d;
+  mi k = {.op = V_DPBF16PS, .vl = VL512, .flags = F_RMW, .a = xg_part(e, i->args[swap ? 2 : 1], 0)};
+  xg_operand(e, &k, i->args[swap ? 1 : 2], 0);
+  k.d = d = xg_out(e, v, 0);
+  if (d != acc) xg_emit(e, (mi){.op = V_MOVV, .vl = VL512, .d = d, .b = acc});
+  xg_emit(e, k);
+  xg_result(e, v, 1, &d);
+}
+void xg_value(sel *e, lv v, const linst *i) {
   val *x = &e->val[v];
   shp s;
   vr p[PARTS];
@@ -427,6 +469,7 @@ static void value(sel *e, lv v, const linst *i) {
   case L_HREDUCE:
   case L_EXTRACT:
   case L_SHUFFLE:
+  case L_LOOKUP:
     computed(e, v, i);
     return;
   case L_LOAD:
@@ -495,10 +538,41 @@ static void value(sel *e, lv v, const linst *i) {
     return;
   }
   case L_INTRIN:
-    xg_refuse(e, "an instruction of the target");
+    intrin(e, v, i);
     return;
   default:
     ctx_bug(e->c, "x86: instruction kind %u yields no value", i->kind);
+  }
+}
+static void step(sel *e, lv v, const linst *i) {
+  switch ((lkind)i->kind) {
+  case L_STORE:
+  case L_SCATTER:
+    xg_store(e, i);
+    break;
+  case L_PREFETCH:
+    xg_prefetch(e, i);
+    break;
+  case L_SET:
+    set(e, i->a, i->b);
+    break;
+  case L_FOR:
+    emit_for(e, v, i);
+    break;
+  case L_IF:
+    emit_if(e, i);
+    break;
+  case L_CALL:
+  case L_PARALLEL:
+    emit_call(e, i);
+    break;
+  case L_FAIL:
+    emit_fail(e, i);
+    break;
+  case L_COMMENT:
+    break;
+  default:
+    xg_value(e, v, i);
   }
 }
 static void block(sel *e, uint32_t b) {
@@ -508,34 +582,15 @@ static void block(sel *e, uint32_t b) {
     const linst *i = li(e->f, v);
     if (e->dead[v]) continue;
     e->at = e->cur;
-    switch ((lkind)i->kind) {
-    case L_STORE:
-    case L_SCATTER:
-      xg_store(e, i);
-      break;
-    case L_PREFETCH:
-      xg_prefetch(e, i);
-      break;
-    case L_SET:
-      set(e, i->a, i->b);
-      break;
-    case L_FOR:
-      emit_for(e, v, i);
-      break;
-    case L_IF:
-      emit_if(e, i);
-      break;
-    case L_CALL:
-    case L_PARALLEL:
-      emit_call(e, i);
-      break;
-    case L_FAIL:
-      emit_fail(e, i);
-      break;
-    case L_COMMENT:
-      break;
-    default:
-      value(e, v, i);
+    undo u;
+    bool vectors = i->type.lanes > 1 || i->kind == L_HREDUCE || i->kind == L_EXTRACT || i->kind == L_SHUFFLE;
+    if (vectors) xg_mark(e, i, &u);
+    step(e, v, i);
+    if (e->why && vectors) {
+      const char *why = e->why;
+      xg_undo(e, &u);
+      e->why = why;
+      xg_each(e, v, i);
     }
   }
 }
@@ -588,7 +643,11 @@ static void params(sel *e) {
 }
 bool x86_select(ctx *c, arena *a, const lfunc *f, const target *t, const char *(*symbol)(void *env, const char *func), void *env, x86_code *out, const char **why) {
   sel *e = NEW(a, sel);
-  uint32_t n = f->insts.n;
+  uint32_t n = f->insts.n + SPARE;
+  lfunc own = *f; /* with spare values */
+  own.insts.v = NEWN(a, linst, n), own.insts.n = own.insts.cap = n;
+  memcpy(own.insts.v, f->insts.v, f->insts.n * sizeof *f->insts.v);
+  f = &own;
   *e = (sel){.c = c, .a = a, .f = f, .t = t, .x = out, .avx512 = t->vector_bits == 512, .vb = t->vector_bits / 8, .symbol = symbol, .env = env, .pooled = map_new(a)};
   out->avx512 = e->avx512;
   e->val = NEWN(a, val, n), e->into = NEWN(a, lv, n), e->later = NEWN(a, bool, n), e->shared = NEWN(a, bool, n), e->dead = NEWN(a, bool, n);

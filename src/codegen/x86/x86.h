@@ -11,7 +11,7 @@
 #include "target/target.h"
 
 bool x86_target(const target *t); /* code for it can be made here */
-/* The function as an object with one symbol (hidden: for the linker alone), in a's memory; false, with the reason: it has something unknown. symbol(env, name): what to call for a kernel. */
+/* The function as an object with one symbol (hidden: for the linker alone), whose size is that of the instructions (constants stand behind them), in a's memory; false, with the reason: it has something unknown. symbol(env, name): what to call for a kernel. */
 bool x86_object(ctx *c, arena *a, const lfunc *f, const target *t, const char *name, bool hidden, const char *(*symbol)(void *env, const char *func), void *env, bytes *obj, const char **why);
 
 /* The object with NAME_run and NAME_info of a saved model whose threads are the runtime's. Its code is in the functions plan and run; plan, run in `model` are ignored. */

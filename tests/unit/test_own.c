@@ -1,0 +1,114 @@
+/* Does codegen/x86 make all functions of models itself? What it refuses LLVM compiles, with the right results and a fiftieth of the speed: nothing else would fail. Every model of tests/models, for
+ * AVX2, AVX-512, and AVX-512 with products of bf16 (--precision bf16); the code is made, not run, so the machine does not matter. What is left to LLVM stands in the list `allowed`, with its reason.
+ *   test_own MODEL...    only prints what would be left of these */
+#include "codegen/x86/x86.h"
+#include "driver/pipeline.h"
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+typedef struct machine {
+  const char *name, *target;
+  bool narrow;
+} machine;
+static char bf16_target[512];
+static const machine machines[] = {{"AVX2", "x86-64-v3", false}, {"AVX-512", "x86-64-v4", false}, {"bf16", bf16_target, true}};
+static const struct {
+  const char *machine, *reason;
+  uint32_t functions;
+} allowed[] = {
+    {"AVX2", "fmod", 1}, {"AVX-512", "fmod", 1}, {"bf16", "fmod", 1}, /* of floats: the C library has it */
+};
+enum { ALLOWED = sizeof allowed / sizeof *allowed };
+static uint32_t left[ALLOWED], functions;
+
+static const char *symbol(void *env, const char *func) { return (void)env, func; }
+/* Functions of the model that are refused and not in the list (all: printed). */
+static uint32_t refused(const machine *t, const char *path, bool all) {
+  ctx *c = ctx_new();
+  volatile uint32_t bad = 0;
+  CTX_TRY(c) {
+    pipeline *p = pipe_new(c, &(pipe_opts){.level = 3, .compile_threads = 1, .target = t->target, .narrow = t->narrow});
+    if (pipe_load(p, &(source){.path = path, .name = path}) && pipe_lower(p, NULL) && pipe_optimise(p) && pipe_program(p))
+      for (uint32_t i = 0; i < p->s->l->funcs.n; i++) {
+        lfunc g = *p->s->l->funcs.v[i];
+        bytes obj;
+        const char *why = "";
+        uint32_t k = 0;
+        functions++;
+        g.a = arena_new(c);
+        loop_expand(p->s->l, &g, llvm_native, (void *)p->t);
+        bool made = x86_object(c, g.a, &g, p->t, g.name, symbol, NULL, &obj, &why);
+        while (!made && k < ALLOWED && (strcmp(allowed[k].machine, t->name) || strcmp(allowed[k].reason, why))) k++;
+        if (!made && (all || k == ALLOWED)) printf("%s: %s: there is %s in %s\n", t->name, path, why, g.name), bad++;
+        if (!made && k < ALLOWED) left[k]++;
+        arena_free(g.a);
+      }
+  }
+  CTX_CATCH { bad++; }
+  for (const diag *d = diag_first(c); d; d = d->next)
+    if (d->level == D_ERROR) printf("%s: %s\n", path, d->text);
+  ctx_free(c);
+  return bad;
+}
+static void test_models(void **state) {
+  (void)state;
+  uint32_t bad = 0;
+  struct dirent **all;
+  int n = scandir(EK_SOURCE_DIR "/tests/models", &all, NULL, alphasort);
+  assert_true(n > 0);
+  for (int i = 0; i < n; i++) {
+    const char *dot = strrchr(all[i]->d_name, '.');
+    char path[1024];
+    snprintf(path, sizeof path, "%s/tests/models/%s", EK_SOURCE_DIR, all[i]->d_name);
+    for (size_t k = 0; dot && !strcmp(dot, ".onnx") && k < sizeof machines / sizeof *machines; k++) bad += refused(&machines[k], path, false);
+    free(all[i]);
+  }
+  free(all);
+  printf("%u functions\n", functions);
+  assert_int_equal(bad, 0);
+  for (int k = 0; k < ALLOWED; k++) {
+    if (left[k] != allowed[k].functions)
+      printf("%s: %u functions are left for `%s`, %u are listed%s\n", allowed[k].machine, left[k], allowed[k].reason, allowed[k].functions, left[k] < allowed[k].functions ? ": lower it" : "");
+    assert_true(left[k] <= allowed[k].functions);
+  }
+}
+static bool write_target(void) { /* x86-64-v4 with products of bf16 */
+  ctx *c = ctx_new();
+  volatile bool ok = false;
+  CTX_TRY(c) {
+    bytes b;
+    sbuf s = sbuf_new(ctx_arena(c));
+    if (file_map(c, EK_SOURCE_DIR "/targets/x86-64-v4.target", &b)) {
+      for (const char *at = (const char *)b.p, *end = at + b.n; at < end;) {
+        const char *nl = memchr(at, '\n', (size_t)(end - at));
+        size_t len = nl ? (size_t)(nl - at) + 1 : (size_t)(end - at);
+        if (len > 7 && !memcmp(at, "bf16dot", 7))
+          sb_put(&s, "bf16dot = yes\n");
+        else if (len > 8 && !memcmp(at, "features", 8))
+          sb_put(&s, "features = +avx512bf16\n");
+        else
+          sb_putn(&s, at, len);
+        at += len;
+      }
+      snprintf(bf16_target, sizeof bf16_target, "%s/bf16.target", EK_BINARY_DIR);
+      ok = file_write(c, bf16_target, s.s, s.n);
+    }
+  }
+  CTX_CATCH {}
+  ctx_free(c);
+  return ok;
+}
+int main(int argc, char **argv) {
+  if (!write_target()) return 1;
+  for (int i = 1; i < argc; i++)
+    for (size_t k = 0; k < sizeof machines / sizeof *machines; k++) refused(&machines[k], argv[i], true);
+  if (argc > 1) return 0;
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_models)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
