@@ -65,6 +65,8 @@ enum { E = 1, W = 2 /* W of VEX is 1 */, NX = 4 /* VEX only */, L1 = 8 /* VEX.L 
   X(PH2PS, 2, 1, 0x13, 0, S_2, T_HALF, 0) X(PS2PH, 3, 1, 0x1D, 0, S_STI, T_HALF, 0) \
   X(TSS2SI, 1, 2, 0x2C, 1, S_2, T_N4, W) X(TSD2SI, 1, 3, 0x2C, 1, S_2, T_N8, W) X(SI2SS, 1, 2, 0x2A, 1, S_3, T_N8, W) X(SI2SD, 1, 3, 0x2A, 1, S_3, T_N8, W) X(SS2SD, 1, 2, 0x5A, 0, S_3, T_N4, 0) X(SD2SS, 1, 3, 0x5A, 1, S_3, T_N8, 0) \
   X(EXTF128, 3, 1, 0x19, 0, S_STI, T_N16, 0) X(EXTF64X4, 3, 1, 0x1B, 1, S_STI, T_N32, E) X(INSF128, 3, 1, 0x18, 0, S_3I, T_N16, 0) X(INSF64X4, 3, 1, 0x1A, 1, S_3I, T_N32, E) X(UNPCKLQ, 1, 1, 0x6C, 1, S_3, T_FULL, 0) X(UNPCKLD, 1, 1, 0x62, 0, S_3, T_FULL, 0) X(PERMILPS, 3, 1, 0x04, 0, S_2I, T_FULL, 0) \
+  X(UNPCKHQ, 1, 1, 0x6D, 1, S_3, T_FULL, 0) X(UNPCKHD, 1, 1, 0x6A, 0, S_3, T_FULL, 0) X(UNPCKLW, 1, 1, 0x61, 0, S_3, T_FULL, 0) X(UNPCKHW, 1, 1, 0x69, 0, S_3, T_FULL, 0) X(UNPCKLB, 1, 1, 0x60, 0, S_3, T_FULL, 0) X(UNPCKHB, 1, 1, 0x68, 0, S_3, T_FULL, 0) \
+  X(SHUFPS, 1, 0, 0xC6, 0, S_3I, T_FULL, 0) X(SHUFF128, 3, 1, 0x23, 0, S_3I, T_FULL, E) X(PERM2F128, 3, 1, 0x06, 0, S_3I, T_FULL, NX) \
   X(PERMD, 2, 1, 0x36, 0, S_3, T_FULL, 0) X(PERMQ, 2, 1, 0x36, 1, S_3, T_FULL, E) X(PERMW, 2, 1, 0x8D, 1, S_3, T_FULL, E) X(PERMI2D, 2, 1, 0x76, 0, S_3, T_FULL, E) X(PERMI2Q, 2, 1, 0x76, 1, S_3, T_FULL, E) X(PERMI2W, 2, 1, 0x75, 1, S_3, T_FULL, E) \
   X(GATHERDPS, 2, 1, 0x92, 0, S_2, T_N4, E) X(GATHERDPD, 2, 1, 0x92, 1, S_2, T_N8, E) X(GATHERQPS, 2, 1, 0x93, 0, S_2, T_N4, E) X(GATHERQPD, 2, 1, 0x93, 1, S_2, T_N8, E) \
   X(SCATDPS, 2, 1, 0xA2, 0, S_ST, T_N4, E) X(SCATDPD, 2, 1, 0xA2, 1, S_ST, T_N8, E) X(SCATQPS, 2, 1, 0xA3, 0, S_ST, T_N4, E) X(SCATQPD, 2, 1, 0xA3, 1, S_ST, T_N8, E) \
