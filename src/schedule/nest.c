@@ -30,12 +30,20 @@ static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, uint32_t mr,
   if (map_getu(n->stored, s->tensor, &dummy)) {
     sz idx[MAX_RANK];
     group_axis_index(e, s, idx);
+    bool done[TILE_V] = {0};
+    for (uint32_t v = 0; v < nv && vec; v++) {
+      lv rows[TILE_V] = {0};
+      e->r = 0, e->v = v;
+      e->count = v + 1 == nv ? count : 0;
+      for (uint32_t r = 0; r < mr; r++) rows[r] = regs[r * TILE_V + v];
+      done[v] = emit_store_rows(e, s->tensor, idx, rows);
+    }
     for (uint32_t r = 0; r < mr; r++)
       for (uint32_t v = 0; v < nv; v++) {
         e->r = r;
         e->v = v;
         e->count = v + 1 == nv && !EK_PLANTED("schedule-elementwise") ? count : 0;
-        emit_store(e, s->tensor, idx, (evalue){regs[r * TILE_V + v], vec}, OP_NONE);
+        if (!done[v]) emit_store(e, s->tensor, idx, (evalue){regs[r * TILE_V + v], vec}, OP_NONE);
       }
   }
   vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec, .single = !vec && !n->row.var}));
@@ -261,6 +269,8 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
   e->row = n->row.var;
   e->lane = n->lane.var;
   e->lanes = lanes;
+  e->mr = mr;
+  e->unit = n->lane.var && !n->lane_reduced && (!n->lane.lo || (n->lane.unit && n->lane.unit % lanes == 0)) ? lanes : 0;
   if (n->row.var) emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
   if (n->lane.var && !n->lane_reduced) emit_bind_ex(e, (binding){.var = n->lane.var, .base = lane, .vec_step = lanes, .lane = true});
   emit_turn(e);
@@ -336,7 +346,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv
     }
     keep(e, n, n->stages.v[i], regs, vec, mr, nv, count);
   }
-  e->r = e->v = 0;
+  e->r = e->v = e->mr = e->unit = 0;
   e->count = 0;
   e->lanes = 1;
   emit_unbind(e, nb);

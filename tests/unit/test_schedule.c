@@ -49,6 +49,42 @@ static const example examples[] = {
      "tensor w: f32[19, 130] const @\n"
      "stage y: f32[a<N, c<130] out = sum[k<19] x[a, k] * w[k, c]\n"
      "output y \"y\"\n"},
+    {"neighbours of the result lie apart in what is read: squares turned in registers, in every size of element; rests of rows and lanes", "N=1 M=1; N=16 M=32; N=37 M=29; N=5 M=40; N=70 M=3; N=0 M=2",
+     "size N\nsize M\n"
+     "tensor a: f32[N, M] input \"a\"\n"
+     "tensor b: i64[N, M] input \"b\"\n"
+     "tensor c: i16[N, M] input \"c\"\n"
+     "tensor d: u8[N, M] input \"d\"\n"
+     "tensor e: bool[N, M] input \"e\"\n"
+     "stage p: f32[i<M, j<N] out = a[j, i] * 2.0\n"
+     "stage q: i64[i1<M, j1<N] out = b[j1, i1]\n"
+     "stage r: i16[i2<M, j2<N] out = c[j2, i2]\n"
+     "stage s: u8[i3<M, j3<N] out = d[j3, i3]\n"
+     "stage t: bool[i4<M, j4<N] out = e[j4, i4]\n"
+     "output p \"p\"\noutput q \"q\"\noutput r \"r\"\noutput s \"s\"\noutput t \"t\"\n"},
+    {"squares: known sizes, three axes, a border that is tested, two operands one of which lies across", "",
+     "tensor a: f32[3, 21, 35] input \"a\"\n"
+     "tensor b: f32[35, 3, 21] input \"b\"\n"
+     "tensor c: f32[6, 16] input \"c\"\n"
+     "stage p: f32[i<35, j<3, k<21] out = a[j, k, i] + b[i, j, k]\n"
+     "stage q: f32[i1<36, j1<23, k1<3] out = (load a[k1, j1 - 1, i1 - 1] else 7.0)\n"
+     "stage r: f32[i2<16, j2<6] out = max(c[j2, i2], 0.0)\n"
+     "output p \"p\"\noutput q \"q\"\noutput r \"r\"\n"},
+    {"neighbours of the result lie near each other in what is read: vectors of neighbours, shuffled; nothing behind the last one is read", "N=1; N=3; N=20",
+     "size N\n"
+     "tensor a: f32[N, 101] input \"a\"\n"
+     "tensor b: i64[N, 60] input \"b\"\n"
+     "tensor c: f32[201] input \"c\"\n"
+     "stage p: f32[n<N, i<51] out = a[n, 2 * i]\n"
+     "stage q: f32[n1<N, i1<33] out = a[n1, 3 * i1 + 2]\n"
+     "stage r: f32[n2<N, i2<101] out = a[n2, 100 - i2]\n"
+     "stage s: f32[n3<N, i3<90] out = a[n3, i3 // 2]\n"
+     "stage t: f32[n4<N, i4<71] out = a[n4, i4 // 3 + 77]\n"
+     "stage u: i64[n5<N, i5<30] out = b[n5, 2 * i5 + 1]\n"
+     "stage v: f32[n6<N, i6<49] out = max[k<3] a[n6, 2 * i6 + k]\n"
+     "stage w: f32[n7<N, i7<44] out = c[4 * i7 + 3] + a[n7, 4 * (i7 // 2)]\n"
+     "stage x: f32[n8<N, i8<48] out = a[n8, i8 - 4 * (i8 // 4)]\n"
+     "output p \"p\"\noutput q \"q\"\noutput r \"r\"\noutput s \"s\"\noutput t \"t\"\noutput u \"u\"\noutput v \"v\"\noutput w \"w\"\noutput x \"x\"\n"},
     {"a sum of computed weights over a variable without values, where lanes would run", "",
      "tensor x: f32[6, 6, 4] input \"x\"\n"
      "tensor r: i32[1] input \"r\"\n"
