@@ -141,6 +141,11 @@ static const local *local_of(ectx *e, tid t) {
     if (e->locals.v[i].t == t) return &e->locals.v[i];
   return NULL;
 }
+static const local *place_of(ectx *e, tid t) { /* in scratch, whether its values are in registers as well or not; NULL: where all tensors lie */
+  for (uint32_t i = e->locals.n; i-- > 0;)
+    if (e->locals.v[i].t == t && e->locals.v[i].lay) return &e->locals.v[i];
+  return NULL;
+}
 static unsigned dep_ex(ectx *e, ex x) {
   if (!x) return 0;
   u32vec *known = &e->p->depends;
@@ -312,8 +317,8 @@ static lv lane_mask(ectx *e) {
   return lb_op(&e->b, OP_LT, lt(ET_BOOL, e->lanes), lb_iota(&e->b, ivec(e)), lb_splat(&e->b, (uint16_t)e->lanes, e->count), 0);
 }
 const layout *emit_layout(ectx *e, tid t) {
-  const local *l = local_of(e, t);
-  return l && l->lay ? l->lay : &e->p->layouts[t];
+  const local *l = place_of(e, t);
+  return l ? l->lay : &e->p->layouts[t];
 }
 sz emit_address(ectx *e, const layout *lay, const sz *idx) {
   ctx *c = e->c;
@@ -396,8 +401,8 @@ bool emit_plain(ectx *e, ex load, sz *idx) {
   return !(l && l->regs) && reads_inside(e, exn(e->m, load), idx, safe);
 }
 lv emit_source(ectx *e, tid t) {
-  const local *l = local_of(e, t);
-  return l && l->lay ? l->ptr : emit_buffer(e, emit_layout(e, t)->buffer, false);
+  const local *l = place_of(e, t);
+  return l ? l->ptr : emit_buffer(e, emit_layout(e, t)->buffer, false);
 }
 lv emit_packed(ectx *e, const packed *k, sz off) { /* the lane variable counts from lane_base within the pack */
   binding *b = bound(e, e->lane);
@@ -618,20 +623,14 @@ evalue emit_value(ectx *e, ex x) {
   return r;
 }
 
-static lv store_to(ectx *e, tid t) {
-  const local *l = local_of(e, t);
-  return l && l->lay ? l->ptr : emit_buffer(e, emit_layout(e, t)->buffer, true);
-}
-bool emit_store_rows(ectx *e, tid t, const sz *index, const lv *rows) {
-  const layout *lay = emit_layout(e, t);
-  sz idx[MAX_RANK] = {0};
-  for (uint32_t i = 0; i < lay->rank; i++) idx[i] = emit_resolve(e, index[i]);
-  return lanes_store_rows(e, xt(e->m, t)->type, store_to(e, t), emit_address(e, lay, idx), rows);
+lv emit_target(ectx *e, tid t) {
+  const local *l = place_of(e, t);
+  return l ? l->ptr : emit_buffer(e, emit_layout(e, t)->buffer, true);
 }
 void emit_store(ectx *e, tid t, const sz *index, evalue v, sop op) {
   const layout *lay = emit_layout(e, t);
   tensor *tt = xt(e->m, t);
-  lv ptr = store_to(e, t);
+  lv ptr = emit_target(e, t);
   sz idx[MAX_RANK] = {0};
   bool lanewise = false;
   for (uint32_t i = 0; i < lay->rank; i++) {

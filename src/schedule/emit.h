@@ -101,6 +101,8 @@ lv lanes_load_near(ectx *e, etype t, lv ptr, sz addr);
 /* Accesses whose lanes do not lie side by side, but the tile's rows do: all its rows at once. False: not so, and nothing was emitted. */
 enum { SQUARE_ROWS = 4 }; /* as many are worth it */
 bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows);
-bool lanes_store_rows(ectx *e, etype t, lv ptr, sz addr, const lv *rows);
-bool emit_store_rows(ectx *e, tid t, const sz *idx, const lv *rows); /* the same for what is computed */
+/* What a tile has computed, and where it goes: regs[r * TILE_V + v]; done[v]: bits of the rows that are stored. Of this vector (e->v) those that can be in squares are, from lanes apart to places side by side. */
+typedef struct result { tid t; lv ptr; sz addr; const sz *idx; const lv *regs; uint64_t *done; } result;
+void lanes_store_runs(ectx *e, result *all, uint32_t n);
+lv emit_target(ectx *e, tid t);                            /* pointer to where a tensor that is written lies */
 #endif

@@ -1,7 +1,8 @@
 /* How are lanes read and written whose neighbours do not lie side by side in memory? By whole vectors of neighbours, put in order in registers.
  *
  * pattern   The lanes' places differ by constants and span a few vectors (every second place, each place twice, backwards): these vectors are loaded, and shuffled.
- * square    The lanes lie far apart, but the rows of the tile side by side: a vector along the rows is loaded for each lane, and the square of lanes and rows is turned over; stores likewise, the other way round.
+ * square    The lanes lie far apart, but the rows of the tile side by side: a vector along the rows is loaded for each lane, and the square of lanes and rows is turned over; stores likewise, the other way round. What is
+ *           stored side by side may also be different results of the tile (the classes of a stride, the pieces of a placement), in turns with its rows.
  */
 #include "schedule/emit.h"
 
@@ -114,12 +115,16 @@ static void turn_square(ectx *e, const lv *in, lv *out, uint32_t bytes) {
     for (uint32_t i = 0; i < groups; i++) out[i * part + k] = a[i];
   }
 }
+static bool turns(ectx *e, etype t) {
+  uint32_t n = e->lanes, bytes = et_bytes(t);
+  return n >= 4 && n <= 64 && !(n & (n - 1)) && t != ET_BOOL && n * bytes >= 16 && bytes <= 8;
+}
 /* Is it worth turning squares, and can it be done: do the lanes of this access lie apart, the rows side by side? *step: from lane to lane. */
 static bool square(ectx *e, etype t, sz addr, sz *step) {
-  uint32_t n = e->lanes, bytes = et_bytes(t);
+  uint32_t n = e->lanes;
   sz rest, across;
   int64_t k;
-  if (!e->row || e->mr < SQUARE_ROWS || e->mr > n || n < 4 || n > 64 || (n & (n - 1)) || t == ET_BOOL || n * bytes < 16 || bytes > 8) return false;
+  if (!e->row || e->mr < SQUARE_ROWS || e->mr > n || !turns(e, t)) return false;
   if (e->mr < n && !e->p->t->masks) return false;
   if (!sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) || k != 1) return false;
   *step = emit_lane_coef(e, addr, &rest);
@@ -151,17 +156,49 @@ bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows) {
   turn_square(e, in, rows, et_bytes(t));
   return true;
 }
-bool lanes_store_rows(ectx *e, etype t, lv ptr, sz addr, const lv *rows) {
-  sz step;
+/* One vector among those to be stored: its first lane lies `at` places behind the first row of the first result. */
+typedef struct slot { int64_t at; lv v; uint64_t *done; uint32_t row; } slot;
+static uint32_t same_place(ectx *e, result *all, uint32_t n, int64_t row, slot *out, uint32_t most) { /* in order */
+  uint32_t ns = 0;
+  int64_t d;
+  for (uint32_t i = 0; i < n; i++) {
+    if (all[i].ptr != all->ptr || all[i].done[e->v] || !sym_is_int(e->c, sym_sub(e->c, all[i].addr, all->addr), &d)) continue;
+    for (uint32_t r = 0; r < e->mr && ns < most; r++) {
+      uint32_t k = ns++;
+      for (; k && out[k - 1].at > d + row * r; k--) out[k] = out[k - 1];
+      out[k] = (slot){d + row * r, all[i].regs[r * TILE_V + e->v], &all[i].done[e->v], r};
+    }
+  }
+  return ns;
+}
+static void store_square(ectx *e, etype t, lv ptr, lv at, sz step, const slot *slots, uint32_t n) {
   scalar few = {.i = e->lanes};
-  lv out[64];
-  if (!square(e, t, addr, &step)) return false;
+  lv in[64] = {0}, out[64], all = lb_int(&e->b, n);
   bool known = !e->count || loop_const(e->f, e->count, &few);
-  lv at = first_row(e, addr), all = lb_int(&e->b, e->mr);
-  turn_square(e, rows, out, et_bytes(t));
+  for (uint32_t k = 0; k < n; k++) in[k] = slots[k].v, *slots[k].done |= UINT64_C(1) << slots[k].row;
+  turn_square(e, in, out, et_bytes(t));
   for (uint32_t l = 0; l < e->lanes && l < few.i; l++) {
-    lv part = !known ? lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_LT, lb_int(&e->b, l), e->count), all, lb_int(&e->b, 0)) : e->mr < e->lanes ? all : 0;
+    lv part = !known ? lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_LT, lb_int(&e->b, l), e->count), all, lb_int(&e->b, 0)) : n < e->lanes ? all : 0;
     lb_store_ex(&e->b, ptr, lane_at(e, at, step, 0, l), out[l], 0, part, 0, 0);
   }
-  return true;
+}
+void lanes_store_runs(ectx *e, result *all, uint32_t n) {
+  enum { SLOTS = 256 };
+  uint32_t L = e->lanes;
+  for (uint32_t i = 0; i < n; i++) {
+    etype t = xt(e->m, all[i].t)->type;
+    slot slots[SLOTS];
+    sz step, rest, coef;
+    int64_t row = 0, k;
+    if (all[i].done[e->v] || !turns(e, t)) continue;
+    step = emit_lane_coef(e, all[i].addr, &rest);
+    if (!step || emit_varies(e, step) || emit_varies(e, rest) || (sym_is_int(e->c, step, &k) && (k == 0 || k == 1))) continue;
+    if (e->row && (!sym_linear(e->c, all[i].addr, e->row, &coef, NULL) || !sym_is_int(e->c, coef, &row) || row < 0)) continue;
+    uint32_t ns = same_place(e, all + i, n - i, row, slots, SLOTS), from = 0;
+    for (uint32_t q = 1; q <= ns; q++) {
+      if (q < ns && slots[q].at == slots[q - 1].at + 1 && q - from < L) continue;
+      if (q - from >= (e->p->t->masks ? SQUARE_ROWS : L)) store_square(e, t, all[i].ptr, lb_addi(&e->b, first_row(e, all[i].addr), slots[from].at), step, slots + from, q - from);
+      from = q;
+    }
+  }
 }

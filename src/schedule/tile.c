@@ -160,13 +160,26 @@ static bool lies_across(ectx *e, const access *a, atom lane, atom row) {
   int64_t q = address_coef(e, a->address, lane);
   return q != 0 && q != 1 && q != INT64_MIN && row != lane && address_coef(e, a->address, row) == 1 && sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS) >= SQUARE_ROWS;
 }
-static atom row_across(ectx *e, const accesses *acc, const u32vec *domain, atom lane) {
+/* How many results lie between this one's neighbouring rows, so that they fill the room: 1 for one alone whose rows lie side by side; 0: not all of it is filled. */
+static int64_t woven_with(ectx *e, const accesses *acc, const access *a, atom lane, atom row) {
+  int64_t q = address_coef(e, a->address, row), n = 0, d;
+  if (!a->store || q < 1 || q > 8 || address_coef(e, a->address, lane) < 2) return 0;
+  for (uint32_t i = 0; i < acc->n; i++)
+    if (acc->v[i].store && e->p->layouts[acc->v[i].t].buffer == e->p->layouts[a->t].buffer && sym_is_int(e->c, sym_sub(e->c, acc->v[i].address, a->address), &d)) n += d >= 0 && d < q;
+  return n == q ? n : 0;
+}
+static atom row_across(ectx *e, const accesses *acc, const u32vec *domain, atom lane, uint32_t *together) {
   uint32_t most = 0;
   atom row = 0;
   for (uint32_t d = 0; d < domain->n; d++) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < acc->n; i++) n += lies_across(e, &acc->v[i], lane, domain->v[d]);
-    if (n > most) most = n, row = domain->v[d];
+    int64_t w = 0;
+    for (uint32_t i = 0; i < acc->n; i++) {
+      n += lies_across(e, &acc->v[i], lane, domain->v[d]);
+      int64_t k = woven_with(e, acc, &acc->v[i], lane, domain->v[d]);
+      if (k > 1) n += (uint32_t)k, w = max64(w, k);
+    }
+    if (n > most) most = n, row = domain->v[d], *together = (uint32_t)max64(w, 1);
   }
   return row;
 }
@@ -291,8 +304,9 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) ch.lane_load = acc->v[i].load;
   if (arg || !reduces) {
-    ch.row = reduces ? 0 : row_across(e, acc, domain, ch.lane);
-    ch.mr = ch.row ? (uint32_t)min64(L, emit_extent(c, sym_extent(c, ch.row), L)) : 1;
+    uint32_t together = 1;
+    ch.row = reduces ? 0 : row_across(e, acc, domain, ch.lane, &together);
+    ch.mr = ch.row ? (uint32_t)max64(1, min64(L / together, emit_extent(c, sym_extent(c, ch.row), L))) : 1;
     ch.nv = ch.row || arg || vecs < 2 || stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
     return ch;
   }

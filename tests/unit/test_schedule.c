@@ -85,6 +85,23 @@ static const example examples[] = {
      "stage w: f32[n7<N, i7<44] out = c[4 * i7 + 3] + a[n7, 4 * (i7 // 2)]\n"
      "stage x: f32[n8<N, i8<48] out = a[n8, i8 - 4 * (i8 // 4)]\n"
      "output p \"p\"\noutput q \"q\"\noutput r \"r\"\noutput s \"s\"\noutput t \"t\"\noutput u \"u\"\noutput v \"v\"\noutput w \"w\"\noutput x \"x\"\n"},
+    {"pieces of one tensor in turns, and lanes that lie apart in it: what is stored side by side are different results of a tile", "N=1; N=6; N=0",
+     "size N\n"
+     "tensor x: f32[N, 11, 37] input \"x\"\n"
+     "stage p0: f32[a0<N, b0<11, c0<37] = max(x[a0, b0, c0], 0.0) * 1.0\n"
+     "stage p1: f32[a1<N, b1<11, c1<37] = max(x[a1, b1, c1], 1.0) * 2.0\n"
+     "stage p2: f32[a2<N, b2<11, c2<37] = max(x[a2, b2, c2], 2.0) * 3.0\n"
+     "stage p3: f32[a3<N, b3<11, c3<37] = max(x[a3, b3, c3], 3.0) * 4.0\n"
+     "stage y: f32[n<37, m<N, l<44] out tiled\n  update [a4<N, b4<11, c4<37] y[c4, a4, 4 * b4] := p0[a4, b4, c4]\n  update [a5<N, b5<11, c5<37] y[c5, a5, 4 * b5 + 1] := p1[a5, b5, c5]\n"
+     "  update [a6<N, b6<11, c6<37] y[c6, a6, 4 * b6 + 2] := p2[a6, b6, c6]\n  update [a7<N, b7<11, c7<37] y[c7, a7, 4 * b7 + 3] := p3[a7, b7, c7]\n"
+     "output y \"y\"\n"},
+    {"a product whose neighbouring results come from different constants", "N=1; N=5; N=40",
+     "size N\n"
+     "tensor x: f32[19, N] input \"x\"\n"
+     "tensor w: f32[19, 21, 2] const @\n"
+     "stage r: f32[m<21, (o<N, p<2)] = sum[c<19] x[c, o] * w[c, m, p]\n"
+     "stage y: f32[m1<21, (o1<N, p1<2)] out = max(r[m1, 2 * o1 + p1], 0.0)\n"
+     "output y \"y\"\n"},
     {"a sum of computed weights over a variable without values, where lanes would run", "",
      "tensor x: f32[6, 6, 4] input \"x\"\n"
      "tensor r: i32[1] input \"r\"\n"
