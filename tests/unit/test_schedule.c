@@ -102,6 +102,12 @@ static const example examples[] = {
      "stage r: f32[m<21, (o<N, p<2)] = sum[c<19] x[c, o] * w[c, m, p]\n"
      "stage y: f32[m1<21, (o1<N, p1<2)] out = max(r[m1, 2 * o1 + p1], 0.0)\n"
      "output y \"y\"\n"},
+    {"constants chosen by a digit of the chunk's number: packed for each", "",
+     "tensor x: f32[19, 9, 29] input \"x\"\n"
+     "tensor w: f32[19, 21, 2, 2] const @\n"
+     "stage r: f32[m<21, (o<9, p<2), (q<29, s<2)] = sum[c<19] x[c, o, q] * w[c, m, p, s]\n"
+     "stage y: f32[m1<21, (o1<9, p1<2), (q1<29, s1<2)] out = max(r[m1, 2 * o1 + p1, 2 * q1 + s1], 0.0)\n"
+     "output y \"y\"\n"},
     {"a sum of computed weights over a variable without values, where lanes would run", "",
      "tensor x: f32[6, 6, 4] input \"x\"\n"
      "tensor r: i32[1] input \"r\"\n"
