@@ -33,9 +33,10 @@ static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, results *out
     sz *idx = NEWN(e->a, sz, s->naxes + 1u), at[MAX_RANK] = {0};
     group_axis_index(e, s, idx);
     const layout *lay = emit_layout(e, s->tensor);
-    bool some = true;
+    lv to = emit_target(e, s->tensor);
+    bool some = true; /* is there a place in it? */
     for (uint32_t i = 0; i < s->naxes; i++) at[i] = emit_resolve(e, idx[i]), some &= sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) != 0;
-    if (some) vec_push(e->a, *out, ((result){s->tensor, emit_target(e, s->tensor), emit_address(e, lay, at), idx, regs, NEWN(e->a, uint64_t, TILE_V)}));
+    if (some) vec_push(e->a, *out, ((result){s->tensor, to, emit_address(e, lay, at), idx, regs, NEWN(e->a, uint64_t, TILE_V)}));
   }
   vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec, .single = !vec && !n->row.var}));
   emit_turn(e);
