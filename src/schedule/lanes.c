@@ -6,6 +6,9 @@
  */
 #include "schedule/emit.h"
 
+/* Can the first n elements of a vector be read and written, n known, without asking for each? Those of 32 bits can on every machine with vectors, others where they are a smaller vector. */
+static bool in_part(ectx *e, etype t, uint32_t n) { return e->p->t->masks || et_bytes(t) == 4 || !(n * et_bytes(t) & (n * et_bytes(t) - 1)); }
+
 /* ---- patterns ---- */
 /* Where the places of `few` neighbours of var lie, from the first one's on, if that is the same for all tiles: their first value is a multiple of unit (0: not known). */
 static bool pattern(ectx *e, sz addr, atom var, uint32_t unit, uint32_t few, int64_t *at) {
@@ -48,7 +51,7 @@ lv lanes_load_near(ectx *e, etype t, lv ptr, sz addr) {
   int64_t vecs = spanned(at, few, n, &lo, &span);
   if (vecs > NEAR_STEP) return 0;
   while (wide / 2 >= span) wide /= 2;
-  if (wide > span && vecs == 1 && !e->p->t->masks) return 0;
+  if (wide > span && vecs == 1 && !in_part(e, t, (uint32_t)span)) return 0;
   lv first = emit_size(e, addr);
   if (wide == 1) return lb_splat(&e->b, (uint16_t)n, lb_load(&e->b, lt(t, 1), ptr, first));
   for (int64_t j = 0; j < vecs; j++) { /* the last one ends with the last place */
@@ -125,7 +128,7 @@ static bool square(ectx *e, etype t, sz addr, sz *step) {
   sz rest, across;
   int64_t k;
   if (!e->row || e->mr < SQUARE_ROWS || e->mr > n || !turns(e, t)) return false;
-  if (e->mr < n && !e->p->t->masks) return false;
+  if (e->mr < n && !in_part(e, t, e->mr)) return false;
   if (!sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) || k != 1) return false;
   *step = emit_lane_coef(e, addr, &rest);
   return *step && !emit_varies(e, *step) && !emit_varies(e, rest) && !(sym_is_int(e->c, *step, &k) && (k == 0 || k == 1));
@@ -197,7 +200,7 @@ void lanes_store_runs(ectx *e, result *all, uint32_t n) {
     uint32_t ns = same_place(e, all + i, n - i, row, slots, SLOTS), from = 0;
     for (uint32_t q = 1; q <= ns; q++) {
       if (q < ns && slots[q].at == slots[q - 1].at + 1 && q - from < L) continue;
-      if (q - from >= (e->p->t->masks ? SQUARE_ROWS : L)) store_square(e, t, all[i].ptr, lb_addi(&e->b, first_row(e, all[i].addr), slots[from].at), step, slots + from, q - from);
+      if (q - from >= SQUARE_ROWS && (q - from == L || in_part(e, t, q - from))) store_square(e, t, all[i].ptr, lb_addi(&e->b, first_row(e, all[i].addr), slots[from].at), step, slots + from, q - from);
       from = q;
     }
   }
