@@ -135,9 +135,15 @@ static unsigned dep_sz(ectx *e, sz x) {
   return d;
 }
 bool emit_scalar(ectx *e, ex x) { return !dep_ex(e, x); }
+bool emit_varies(ectx *e, sz x) { return (dep_sz(e, x) & D_LANE) != 0; }
 static const local *local_of(ectx *e, tid t) {
   for (uint32_t i = e->locals.n; i-- > 0;)
     if (e->locals.v[i].t == t) return &e->locals.v[i];
+  return NULL;
+}
+static const local *place_of(ectx *e, tid t) { /* in scratch, whether its values are in registers as well or not; NULL: where all tensors lie */
+  for (uint32_t i = e->locals.n; i-- > 0;)
+    if (e->locals.v[i].t == t && e->locals.v[i].lay) return &e->locals.v[i];
   return NULL;
 }
 static unsigned dep_ex(ectx *e, ex x) {
@@ -311,8 +317,8 @@ static lv lane_mask(ectx *e) {
   return lb_op(&e->b, OP_LT, lt(ET_BOOL, e->lanes), lb_iota(&e->b, ivec(e)), lb_splat(&e->b, (uint16_t)e->lanes, e->count), 0);
 }
 const layout *emit_layout(ectx *e, tid t) {
-  const local *l = local_of(e, t);
-  return l && l->lay ? l->lay : &e->p->layouts[t];
+  const local *l = place_of(e, t);
+  return l ? l->lay : &e->p->layouts[t];
 }
 sz emit_address(ectx *e, const layout *lay, const sz *idx) {
   ctx *c = e->c;
@@ -363,6 +369,8 @@ static evalue load_at(ectx *e, etype t, lv ptr, sz addr, lv mask, bool lanewise)
     if (e->shared && !mask) map_putu(e->shared, key, v);
     return (evalue){v, true};
   }
+  lv near = mask ? 0 : lanes_load_near(e, t, ptr, addr);
+  if (near) return (evalue){near, true};
   if (coef && !(dep_sz(e, rest) & D_LANE) && !(dep_sz(e, coef) & D_LANE)) {
     lv i = emit_size(e, addr), s = emit_size(e, coef);
     return (evalue){lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, s, 0), true};
@@ -393,13 +401,14 @@ bool emit_plain(ectx *e, ex load, sz *idx) {
   return !(l && l->regs) && reads_inside(e, exn(e->m, load), idx, safe);
 }
 lv emit_source(ectx *e, tid t) {
-  const local *l = local_of(e, t);
-  return l && l->lay ? l->ptr : emit_buffer(e, emit_layout(e, t)->buffer, false);
+  const local *l = place_of(e, t);
+  return l ? l->ptr : emit_buffer(e, emit_layout(e, t)->buffer, false);
 }
 lv emit_packed(ectx *e, const packed *k, sz off) { /* the lane variable counts from lane_base within the pack */
   binding *b = bound(e, e->lane);
   return lb_addi(&e->b, lb_add(&e->b, emit_size(e, off), k->lane_base ? lb_sub(&e->b, b->base, emit_size(e, k->lane_base)) : lb_int(&e->b, 0)), (int64_t)e->v * b->vec_step);
 }
+static uint64_t copy_key(ex x, unsigned dep, uint32_t r, uint32_t v) { return (uint64_t)x << 16 | (dep & D_ROW ? (r + 1) << 8 : 0) | (dep & D_LANE ? v + 1 : 0); }
 static evalue emit_load(ectx *e, ex x) {
   ex_node n = *exn(e->m, x);
   const local *l = local_of(e, n.tensor);
@@ -418,8 +427,13 @@ static evalue emit_load(ectx *e, ex x) {
   bool safe[MAX_RANK], ok = reads_inside(e, &n, idx, safe), lanewise = false;
   for (uint32_t i = 0; i < n.nargs; i++) lanewise |= (dep_sz(e, idx[i]) & D_LANE) != 0;
   if (ok) {
-    evalue v = load_at(e, t->type, ptr, emit_address(e, lay, idx), 0, lanewise);
-    return v;
+    sz addr = emit_address(e, lay, idx);
+    lv rows[TILE_V];
+    if (lanewise && lanes_load_rows(e, t->type, ptr, addr, rows)) {
+      for (uint32_t r = 0; r < e->mr; r++) map_putu(e->memo->m, copy_key(x, D_ROW | D_LANE, r, e->v), UINT64_C(1) << 32 | rows[r]);
+      return (evalue){rows[e->r], true};
+    }
+    return load_at(e, t->type, ptr, addr, 0, lanewise);
   }
   if (!lanewise) { /* scalar: clamp, then select; not at all where the tensor may be empty */
     lv cond = 0;
@@ -577,7 +591,7 @@ static evalue emit_reduce(ectx *e, ex x) {
 
 evalue emit_value(ectx *e, ex x) {
   unsigned d = dep_ex(e, x);
-  uint64_t key = (uint64_t)x << 16 | (d & D_ROW ? (e->r + 1) << 8 : 0) | (d & D_LANE ? e->v + 1 : 0), got;
+  uint64_t key = copy_key(x, d, e->r, e->v), got;
   if (recall(e, key, &got)) return (evalue){(lv)got, got >> 32 != 0};
   ex_node n = *exn(e->m, x);
   evalue r = {0, false};
@@ -609,11 +623,14 @@ evalue emit_value(ectx *e, ex x) {
   return r;
 }
 
+lv emit_target(ectx *e, tid t) {
+  const local *l = place_of(e, t);
+  return l ? l->ptr : emit_buffer(e, emit_layout(e, t)->buffer, true);
+}
 void emit_store(ectx *e, tid t, const sz *index, evalue v, sop op) {
   const layout *lay = emit_layout(e, t);
-  const local *l = local_of(e, t);
   tensor *tt = xt(e->m, t);
-  lv ptr = l && l->lay ? l->ptr : emit_buffer(e, lay->buffer, true);
+  lv ptr = emit_target(e, t);
   sz idx[MAX_RANK] = {0};
   bool lanewise = false;
   for (uint32_t i = 0; i < lay->rank; i++) {

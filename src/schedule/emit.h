@@ -41,8 +41,10 @@ typedef struct ectx {
   lbuild b;
   uint32_t lanes;
   lv count;           /* active lanes of a tail, or 0 */
+  uint32_t unit;      /* the lane variable's first value in each tile is a multiple of it; 0: not known */
   bool lane_reduced;  /* the lane variable is a reduction's: inactive lanes contribute the identity */
   uint32_t r, v;      /* the copy being emitted */
+  uint32_t mr;        /* rows of the tile */
   atom row, lane;
   VEC(binding) binds;
   map *bind_of;       /* variable -> its last binding + 1, or 0 */
@@ -94,5 +96,17 @@ lv emit_source(ectx *e, tid t);                            /* pointer to where a
 lv emit_packed(ectx *e, const packed *k, sz off);          /* index of this copy's first lane, where the tile's begin at off */
 void emit_store(ectx *e, tid t, const sz *idx, evalue v, sop op); /* op: OP_NONE stores; else read-modify-write */
 sz emit_lane_coef(ectx *e, sz address, sz *rest);          /* coefficient of the lane variable; 0 when not linear */
+bool emit_varies(ectx *e, sz x);                           /* from lane to lane */
 bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size); /* proved, halo included */
+/* lanes.c: a load of lanes that lie near each other, though not side by side; 0: not so, and nothing was emitted. */
+enum { NEAR_STEP = 4 }; /* the farthest from lane to lane */
+bool lanes_near(ectx *e, sz addr, atom lane, uint32_t lanes); /* would it be one, in whole tiles? */
+lv lanes_load_near(ectx *e, etype t, lv ptr, sz addr);
+/* Accesses whose lanes do not lie side by side, but the tile's rows do: all its rows at once. False: not so, and nothing was emitted. */
+enum { SQUARE_ROWS = 4 }; /* as many are worth it */
+bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows);
+/* What a tile has computed, and where it goes: regs[r * TILE_V + v]; done[v]: bits of the rows that are stored. Of this vector (e->v) those that can be in squares are, from lanes apart to places side by side. */
+typedef struct result { tid t; lv ptr; sz addr; const sz *idx; const lv *regs; uint64_t *done; } result;
+void lanes_store_runs(ectx *e, result *all, uint32_t n);
+lv emit_target(ectx *e, tid t);                            /* pointer to where a tensor that is written lies */
 #endif

@@ -165,7 +165,7 @@ static void innermost(const stage *s, atom v, uint32_t *order) { /* the axis tha
       return;
     }
 }
-static choice choose(lay *L, ectx *e, uint32_t si, accesses *acc) {
+static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *acc) {
   emodule *m = L->m;
   stage *s = xs(m, si);
   launch dummy = {0};
@@ -178,8 +178,22 @@ static choice choose(lay *L, ectx *e, uint32_t si, accesses *acc) {
   const ex_node *root = exn(m, s->value);
   if (root->kind == EX_REDUCE)
     for (uint32_t i = 0; i < root->nargs; i++) vec_push(L->a, red, root->args[i]);
-  group_accesses(e, &one, map_new(L->a), acc);
+  group_accesses(e, &one, stored, acc);
   return tile_choose(e, &one, acc, &dom, &red);
+}
+/* How well its lanes run, where it lies as it will if that is known: an output does in rows. */
+static double reader_score(lay *L, uint32_t si) {
+  stage *s = xs(L->m, si);
+  layout had = L->p->layouts[s->tensor];
+  map *stored = map_new(L->a);
+  ectx e;
+  sz elems;
+  accesses acc = {0};
+  for (uint32_t i = 0; i < L->m->outputs.n; i++)
+    if (L->m->outputs.v[i].t == s->tensor) map_putu(stored, s->tensor, 1), L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, s->naxes, NULL, NULL, NULL, &elems);
+  double score = choose(L, &e, si, stored, &acc).score;
+  L->p->layouts[s->tensor] = had;
+  return score;
 }
 /* A copy of an input has the order that its readers' lanes want most; the input's own one, if they don't mind. */
 static void wanted(lay *L, uint32_t si, uint32_t *order) {
@@ -198,13 +212,11 @@ static void wanted(lay *L, uint32_t si, uint32_t *order) {
     L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, rank, o, NULL, NULL, &elems);
     for (uint32_t r = 0; r < L->m->stages.n; r++) {
       u32vec l = {0};
-      ectx e;
-      accesses acc = {0};
       if (xs(L->m, r)->dead || !xs(L->m, r)->value) continue;
       expr_loads(L->m, xs(L->m, r)->value, L->a, &l);
       bool reads = false;
       for (uint32_t k = 0; k < l.n; k++) reads |= exn(L->m, l.v[k])->tensor == s->tensor;
-      if (reads) score += choose(L, &e, r, &acc).score;
+      if (reads) score += reader_score(L, r);
     }
     if (i == rank || score > best + WORTH) best = score, in = i;
   }
@@ -230,7 +242,7 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
   }
   ectx e;
   accesses acc = {0};
-  choice ch = choose(L, &e, si, &acc);
+  choice ch = choose(L, &e, si, map_new(L->a), &acc);
   u32vec dom = {0};
   for (uint32_t i = 0; i < rank; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, dom, s->axes[i].d[j].var);

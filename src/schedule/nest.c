@@ -21,25 +21,43 @@ uint32_t nest_lanes(ectx *e, const u32vec *stages) {
 }
 static uint32_t lanes_of(ectx *e, nest *n) { return n->lane.var ? nest_lanes(e, &n->stages) : 1; }
 
+typedef VEC(result) results;
 static void group_axis_index(ectx *e, const stage *s, sz *idx) {
   for (uint32_t i = 0; i < s->naxes; i++) idx[i] = expr_axis_index(e->m, &s->axes[i]);
 }
-static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, uint32_t mr, uint32_t nv, lv count) {
+/* The values of a stage stay in registers for those after it; where they go is noted in `out`. */
+static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, results *out) {
   stage *s = xs(e->m, si);
   uint64_t dummy;
   if (map_getu(n->stored, s->tensor, &dummy)) {
-    sz idx[MAX_RANK];
+    sz *idx = NEWN(e->a, sz, s->naxes + 1u), at[MAX_RANK] = {0};
     group_axis_index(e, s, idx);
-    for (uint32_t r = 0; r < mr; r++)
-      for (uint32_t v = 0; v < nv; v++) {
-        e->r = r;
-        e->v = v;
-        e->count = v + 1 == nv && !EK_PLANTED("schedule-elementwise") ? count : 0;
-        emit_store(e, s->tensor, idx, (evalue){regs[r * TILE_V + v], vec}, OP_NONE);
-      }
+    const layout *lay = emit_layout(e, s->tensor);
+    lv to = emit_target(e, s->tensor);
+    bool some = true; /* is there a place in it? */
+    for (uint32_t i = 0; i < s->naxes; i++) at[i] = emit_resolve(e, idx[i]), some &= sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) != 0;
+    if (some) vec_push(e->a, *out, ((result){s->tensor, to, emit_address(e, lay, at), idx, regs, NEWN(e->a, uint64_t, TILE_V)}));
   }
   vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec, .single = !vec && !n->row.var}));
   emit_turn(e);
+}
+static void store_results(ectx *e, results *out, bool vec, uint32_t mr, uint32_t nv, lv count) {
+  for (uint32_t v = 0; v < nv && vec; v++) {
+    e->r = 0, e->v = v;
+    e->count = v + 1 == nv ? count : 0;
+    lanes_store_runs(e, out->v, out->n);
+  }
+  for (uint32_t i = 0; i < out->n; i++)
+    for (uint32_t r = 0; r < mr; r++)
+      for (uint32_t v = 0; v < nv; v++) {
+        const result *x = &out->v[i];
+        e->r = r;
+        e->v = v;
+        e->count = v + 1 == nv && !EK_PLANTED("schedule-elementwise") ? count : 0;
+        if (!(x->done[v] >> r & 1)) emit_store(e, x->t, x->idx, (evalue){x->regs[r * TILE_V + v], vec}, OP_NONE);
+      }
+  e->r = e->v = 0;
+  out->n = 0;
 }
 
 /* The order of a sum of loads over a strided variable. Results that hinge on its rounding (a variance as E[x^2] - E[x]^2 of nearly constant rows) should be those that the model's author saw, and ONNX models are tried in
@@ -261,10 +279,13 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
   e->row = n->row.var;
   e->lane = n->lane.var;
   e->lanes = lanes;
+  e->mr = mr;
+  e->unit = n->lane.var && !n->lane_reduced && (!n->lane.lo || (n->lane.unit && n->lane.unit % lanes == 0)) ? lanes : 0;
   if (n->row.var) emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
   if (n->lane.var && !n->lane_reduced) emit_bind_ex(e, (binding){.var = n->lane.var, .base = lane, .vec_step = lanes, .lane = true});
   emit_turn(e);
   bool vec = n->lane.var && !n->lane_reduced, waits = false;
+  results out = {0};
   for (uint32_t i = 0; i < n->stages.n; i++) {
     stage *s = xs(e->m, n->stages.v[i]);
     ex_node root = *exn(e->m, s->value);
@@ -336,10 +357,11 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
           regs[r * TILE_V + v] = vec ? emit_vec(e, x, st) : x.v;
         }
     }
-    keep(e, n, n->stages.v[i], regs, vec, mr, nv, count);
+    keep(e, n, n->stages.v[i], regs, vec, &out);
+    if (root.kind == EX_REDUCE || !n->row.var || i + 1 == n->stages.n) store_results(e, &out, vec, mr, nv, count);
   }
   if (waits) parts_summed(e);
-  e->r = e->v = 0;
+  e->r = e->v = e->mr = e->unit = 0;
   e->count = 0;
   e->lanes = 1;
   emit_unbind(e, nb);

@@ -126,6 +126,24 @@ bool pack_places(const packing *k, const linmap *l) {
   if (k->nsel ? k->count[0] != places || k->step[0] != rows * cols : places != 1) return false;
   return k->nred ? k->step[k->nsel] == cols : rows == 1;
 }
+/* What of the place depends on v alone, as steps of v or of one quotient of it (a digit of a chunk's number): `by` counts 0..*ext-1. */
+static bool steps_of(ectx *e, sz place, const nvar *v, atom *by, int64_t *ext, int64_t *step, sz *rest) {
+  ctx *c = e->c;
+  sz coef;
+  u32vec divs = {0};
+  int64_t lo;
+  *by = v->var;
+  if (sym_linear(c, place, v->var, &coef, rest) && sym_is_int(c, coef, step)) return *step == 0 || sym_is_int(c, v->extent, ext);
+  sym_atoms(c, place, AT_DIV, e->a, &divs);
+  for (uint32_t i = 0; i < divs.n; i++) {
+    if (!sym_uses(c, sym_of_atom(c, divs.v[i]), v->var)) continue;
+    if (!sym_linear(c, place, divs.v[i], &coef, rest) || !sym_is_int(c, coef, step) || sym_uses(c, *rest, v->var)) return false;
+    *by = divs.v[i];
+    sym_range(c, sym_of_atom(c, *by), &lo, ext);
+    return lo == 0 && (*ext)++ < 1 << 20;
+  }
+  return false;
+}
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   ctx *c = e->c;
   const u32vec *reds = &n->reds[stage];
@@ -156,14 +174,15 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   for (uint32_t i = 0; i < reds->n && nvars < 2 * MAX_RANK; i++) vars[nvars++] = (nvar){.var = reds->v[i], .extent = sym_extent(c, reds->v[i])};
   for (uint32_t i = 0; i < nvars; i++) {
     int64_t ext, st;
-    if (!sym_linear(c, rest, vars[i].var, &coef, &r) || !sym_is_int(c, coef, &st)) return false;
+    atom by;
+    if (!steps_of(e, rest, &vars[i], &by, &ext, &st, &r) || (i >= nsel && by != vars[i].var)) return false;
     if (i < nsel && st == 0) continue; /* does not select */
-    if (!sym_is_int(c, vars[i].extent, &ext)) return false;
+    if (i >= nsel && !sym_is_int(c, vars[i].extent, &ext)) return false;
     rest = r;
     add_dim(pack, i < nsel, ext, st);
     if (i < nsel) {
       sel *= ext;
-      off = sym_add(c, sym_muli(c, off, ext), sym_of_atom(c, vars[i].var));
+      off = sym_add(c, sym_muli(c, off, ext), sym_of_atom(c, by));
     } else inner *= ext;
   }
   if (!sym_is_int(c, rest, &base)) return false;

@@ -99,11 +99,20 @@ static bool result_of_root(emodule *m, tid t) {
       if (m->loops.v[i].collected[k] == t) return true;
   return false;
 }
-static void separate_results(emodule *m) {
+/* Neighbours in the last axis are results of different parts of a product (its last digit counts a few): no vector of them is ever computed together, so they are stored as they come, and copied into order. */
+static bool woven(emodule *m, tid t) {
+  enum { FEW = 8 };
+  if (xt(m, t)->kind != TK_STAGE) return false;
+  const stage *s = xs(m, xt(m, t)->stage), *lead = s->kernel ? xs(m, m->kernels.v[s->kernel - 1].stages.v[0]) : NULL;
+  if (!lead || s->naxes < 2 || !lead->value || exn(m, lead->value)->kind != EX_REDUCE || m->kernels.v[s->kernel - 1].cls != KC_CONTRACTION) return false;
+  const axis *last = &s->axes[s->naxes - 1];
+  return last->n > 1 && sym_int_or(m->c, sym_extent(m->c, last->d[last->n - 1].var), FEW) < FEW;
+}
+static void separate_results(emodule *m, int level) {
   map *taken = map_new(m->a);
   for (uint32_t i = 0; i < m->outputs.n; i++) {
     tid t = m->outputs.v[i].t;
-    if ((!in_block(m, t, 0) && !result_of_root(m, t)) || (claimed(taken, t) && !EK_PLANTED("schedule-copies"))) m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
+    if ((!in_block(m, t, 0) && !result_of_root(m, t)) || (claimed(taken, t) && !EK_PLANTED("schedule-copies")) || (level > 0 && woven(m, t))) m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
     claim(taken, t);
   }
   for (uint32_t i = 0; i < m->ifs.n; i++)
@@ -138,7 +147,7 @@ splan *schedule_module(emodule *m, const target *t, int level) {
   p->t = t;
   p->level = level;
   vec_push(p->l->a, p->buffers, ((buffer){0}));
-  separate_results(m);
+  separate_results(m, level);
   if (level > 0) pad_inputs(m);
   layout_all(p);
   bool *done = NEWN(m->a, bool, m->kernels.n + 1), *scanned = NEWN(m->a, bool, m->scans.n + 1);

@@ -155,6 +155,34 @@ static bool places_in_order(ectx *e, const ex_node *red) { /* of equal values th
   return p && sym_linear(e->c, p, red->args[0], &coef, &rest) && sym_ge0(e->c, sym_addi(e->c, coef, -1)) && !address_uses(e, rest, red->args[0]);
 }
 
+/* The rows of a tile of values that are not sums: where an access lies apart along the lanes, what lies side by side in it; it is then read or written in squares (lanes.c). */
+static bool lies_across(ectx *e, const access *a, atom lane, atom row) {
+  int64_t q = address_coef(e, a->address, lane);
+  return q != 0 && q != 1 && q != INT64_MIN && row != lane && address_coef(e, a->address, row) == 1 && sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS) >= SQUARE_ROWS;
+}
+/* How many results lie between this one's neighbouring rows, so that they fill the room: 1 for one alone whose rows lie side by side; 0: not all of it is filled. */
+static int64_t woven_with(ectx *e, const accesses *acc, const access *a, atom lane, atom row) {
+  int64_t q = address_coef(e, a->address, row), n = 0, d;
+  if (!a->store || q < 1 || q > 8 || address_coef(e, a->address, lane) < 2) return 0;
+  for (uint32_t i = 0; i < acc->n; i++)
+    if (acc->v[i].store && e->p->layouts[acc->v[i].t].buffer == e->p->layouts[a->t].buffer && sym_is_int(e->c, sym_sub(e->c, acc->v[i].address, a->address), &d)) n += d >= 0 && d < q;
+  return n == q ? n : 0;
+}
+static atom row_across(ectx *e, const accesses *acc, const u32vec *domain, atom lane, uint32_t *together) {
+  uint32_t most = 0;
+  atom row = 0;
+  for (uint32_t d = 0; d < domain->n; d++) {
+    uint32_t n = 0;
+    int64_t w = 0;
+    for (uint32_t i = 0; i < acc->n; i++) {
+      n += lies_across(e, &acc->v[i], lane, domain->v[d]);
+      int64_t k = woven_with(e, acc, &acc->v[i], lane, domain->v[d]);
+      if (k > 1) n += (uint32_t)k, w = max64(w, k);
+    }
+    if (n > most) most = n, row = domain->v[d], *together = (uint32_t)max64(w, 1);
+  }
+  return row;
+}
 bool address_slides(ectx *e, sz address, atom row, atom red, int64_t most) {
   int64_t step = address_coef(e, address, row), q = address_coef(e, address, red), ext = emit_extent(e->c, sym_extent(e->c, red), INT64_MAX);
   return step > 0 && q > 0 && step % q == 0 && step / q < ext && ext <= most;
@@ -210,13 +238,15 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       else if (q == 1) score += a->store ? 2.5 : 2;
       else if (q == 0) score += 1;
       else if (a->constant && reduces && a->leader && !isred) score += 2;
+      else if (!a->store && lanes_near(e, a->address, v, L)) score += 0.5;
       else if (q == INT64_MIN) score -= 3;
       else {
         /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else gathered */
-        bool reuse = false;
+        bool reuse = false, across = false;
+        for (uint32_t d = 0; d < domain->n && !reduces; d++) across |= lies_across(e, a, v, domain->v[d]);
         for (uint32_t d = 0; d < domain->n && reduces && a->leader && !isred && !a->store; d++)
           if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d]) && sym_int_or(c, sym_extent(c, domain->v[d]), 64) >= 8) reuse = true;
-        score += reuse ? 0.5 : -2.5;
+        score += across ? -2 : reuse ? 0.5 : -2.5;
       }
       if (q) follows = true;
     }
@@ -274,8 +304,10 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) ch.lane_load = acc->v[i].load;
   if (arg || !reduces) {
-    ch.row = 0;
-    ch.nv = arg || vecs < 2 || stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
+    uint32_t together = 1;
+    ch.row = reduces ? 0 : row_across(e, acc, domain, ch.lane, &together);
+    ch.mr = ch.row ? (uint32_t)max64(1, min64(L / together, emit_extent(c, sym_extent(c, ch.row), L))) : 1;
+    ch.nv = ch.row || arg || vecs < 2 || stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
     return ch;
   }
   uint32_t R = t->vector_registers ? t->vector_registers : 16;

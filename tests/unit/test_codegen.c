@@ -261,6 +261,63 @@ static void test_lookup(void **s) {
   }
 }
 
+/* ---- orders of lanes: such as one instruction has, with and without lanes of any value, and others; of two registers and of one ---- */
+enum { ORDERS = 14, WIDE = 64 };
+static int32_t order_of(int k, unsigned n, unsigned part, unsigned l, bool one) { /* part: lanes of 16 bytes; -2: this order has no such lanes */
+  unsigned in = l % part, block = l / part, y = one ? 0 : n;
+  switch (k) {
+  case 0: return (int32_t)(block * part + in / 2 + (in % 2 ? y : 0));
+  case 1: return (int32_t)(block * part + part / 2 + in / 2 + (in % 2 ? y : 0));
+  case 2: return part < 4 ? -2 : (int32_t)(block * part + in / 4 * 2 + in % 2 + (in / 2 % 2 ? y : 0));
+  case 3: return part < 4 ? -2 : (int32_t)(block * part + part / 2 + in / 4 * 2 + in % 2 + (in / 2 % 2 ? y : 0));
+  case 4: return n == part ? -2 : l < n / 2 ? (int32_t)(2 * block * part + in) : (int32_t)((2 * (block - n / part / 2)) * part + in + y);
+  case 5: return n == part ? -2 : l < n / 2 ? (int32_t)((2 * block + 1) * part + in) : (int32_t)((2 * (block - n / part / 2) + 1) * part + in + y);
+  case 6: return part == 4 ? (int32_t)(block * 4 + (in == 0 ? 3 : in == 1 ? 0 : in == 2 ? 1 : 2) + (in < 2 ? 0 : y)) : -2;
+  case 7: return l % 3 == 1 ? -1 : (int32_t)(block * part + in / 2 + (in % 2 ? y : 0));
+  case 8: return part > 2 && part <= 4 ? (int32_t)(2 * l % n + (2 * l < n ? 0 : y)) : -2;          /* every second one */
+  case 9: return part <= 4 && part > 1 ? (int32_t)(n - 1 - l) : -2;                          /* backwards */
+  case 10: return part <= 4 && part > 1 ? (int32_t)(l / 2) : -2;                             /* each twice */
+  case 11: return part <= 4 && part > 1 ? (int32_t)((l * 5 + 3) % n + (l % 3 ? y : 0)) : -2;
+  case 12: return part == 4 ? (int32_t)(l ^ n ^ (one ? n : 0)) : -2;                         /* the other one */
+  default: return part <= 4 ? (int32_t)((n / part - 1 - block) * part + in) : -2;
+  }
+}
+static const etype ordered[] = {ET_F32, ET_I32, ET_F64, ET_I64, ET_I16, ET_U8};
+static void orders(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f;
+  for (unsigned q = 0; q < sizeof ordered / sizeof *ordered; q++) {
+    etype et = ordered[q];
+    unsigned bytes = et_bytes(et), part = 16 / bytes, n = bytes < 4 && t->vector_bits < 256 ? part : t->vector_bits / 8 / bytes < part ? part : t->vector_bits / 8 / bytes;
+    lv x = lb_param(b, "x", lptr(et), LP_READ, 0), y = lb_param(b, "y", lptr(et), LP_WRITE, 0), n_at = lb_param(b, "n", lptr(ET_I64), LP_WRITE, 0);
+    lv one = lb_load(b, lt(et, n), x, lb_int(b, 0)), two = lb_load(b, lt(et, n), x, lb_int(b, n));
+    lb_store(b, n_at, lb_int(b, 0), lb_int(b, n));
+    for (int k = 0; k < 2 * ORDERS; k++) {
+      int32_t lane[WIDE];
+      bool none = false;
+      for (unsigned l = 0; l < n; l++) lane[l] = order_of(k / 2, n, part, l, k % 2), none |= lane[l] == -2;
+      if (!none) lb_store(b, y, lb_int(b, k * WIDE), lb_shuffle(b, one, two, lane, (uint16_t)n));
+    }
+  }
+}
+static void test_orders(void **s) {
+  (void)s;
+  static uint8_t x[6][2 * WIDE * 8], y[6][2 * ORDERS * WIDE * 8];
+  int64_t n[6];
+  for (unsigned i = 0; i < sizeof x; i++) ((uint8_t *)x)[i] = (uint8_t)(i * 7 + i / 64 + 1);
+  EVERYWHERE_AND_C {
+    memset(y, 0, sizeof y);
+    run_on(ti, l, orders, (int64_t[]){ARG(x[0]), ARG(y[0]), ARG(&n[0]), ARG(x[1]), ARG(y[1]), ARG(&n[1]), ARG(x[2]), ARG(y[2]), ARG(&n[2]), ARG(x[3]), ARG(y[3]), ARG(&n[3]), ARG(x[4]), ARG(y[4]), ARG(&n[4]), ARG(x[5]), ARG(y[5]), ARG(&n[5])}, 1);
+    for (unsigned q = 0; q < 6; q++)
+      for (unsigned k = 0; k < 2 * ORDERS; k++)
+        for (unsigned i = 0; i < n[q]; i++) {
+          unsigned bytes = et_bytes(ordered[q]);
+          int32_t at = order_of((int)k / 2, (unsigned)n[q], 16 / bytes, i, k % 2);
+          if (at == -2) break;
+          if (at >= 0) assert_memory_equal(y[q] + (k * WIDE + i) * bytes, x[q] + (unsigned)at * bytes, bytes);
+        }
+  }
+}
+
 /* ---- an instruction of the machine, where this one has it ---- */
 static void dot(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
@@ -538,6 +595,6 @@ static void test_memory_ends(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program), cmocka_unit_test(test_callees), cmocka_unit_test(test_memory_ends)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup), cmocka_unit_test(test_orders), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program), cmocka_unit_test(test_callees), cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

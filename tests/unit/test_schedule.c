@@ -61,6 +61,65 @@ static const example examples[] = {
      "tensor w: f32[19, 130] const @\n"
      "stage y: f32[a<N, c<130] out = sum[k<19] x[a, k] * w[k, c]\n"
      "output y \"y\"\n"},
+    {"neighbours of the result lie apart in what is read: squares turned in registers, in every size of element; rests of rows and lanes", "N=1 M=1; N=16 M=32; N=37 M=29; N=5 M=40; N=70 M=3; N=0 M=2",
+     "size N\nsize M\n"
+     "tensor a: f32[N, M] input \"a\"\n"
+     "tensor b: i64[N, M] input \"b\"\n"
+     "tensor c: i16[N, M] input \"c\"\n"
+     "tensor d: u8[N, M] input \"d\"\n"
+     "tensor e: bool[N, M] input \"e\"\n"
+     "stage p: f32[i<M, j<N] out = a[j, i] * 2.0\n"
+     "stage q: i64[i1<M, j1<N] out = b[j1, i1]\n"
+     "stage r: i16[i2<M, j2<N] out = c[j2, i2]\n"
+     "stage s: u8[i3<M, j3<N] out = d[j3, i3]\n"
+     "stage t: bool[i4<M, j4<N] out = e[j4, i4]\n"
+     "output p \"p\"\noutput q \"q\"\noutput r \"r\"\noutput s \"s\"\noutput t \"t\"\n"},
+    {"squares: known sizes, three axes, a border that is tested, two operands one of which lies across", "",
+     "tensor a: f32[3, 21, 35] input \"a\"\n"
+     "tensor b: f32[35, 3, 21] input \"b\"\n"
+     "tensor c: f32[6, 16] input \"c\"\n"
+     "stage p: f32[i<35, j<3, k<21] out = a[j, k, i] + b[i, j, k]\n"
+     "stage q: f32[i1<36, j1<23, k1<3] out = (load a[k1, j1 - 1, i1 - 1] else 7.0)\n"
+     "stage r: f32[i2<16, j2<6] out = max(c[j2, i2], 0.0)\n"
+     "output p \"p\"\noutput q \"q\"\noutput r \"r\"\n"},
+    {"neighbours of the result lie near each other in what is read: vectors of neighbours, shuffled; nothing behind the last one is read", "N=1; N=3; N=20",
+     "size N\n"
+     "tensor a: f32[N, 101] input \"a\"\n"
+     "tensor b: i64[N, 60] input \"b\"\n"
+     "tensor c: f32[201] input \"c\"\n"
+     "stage p: f32[n<N, i<51] out = a[n, 2 * i]\n"
+     "stage q: f32[n1<N, i1<33] out = a[n1, 3 * i1 + 2]\n"
+     "stage r: f32[n2<N, i2<101] out = a[n2, 100 - i2]\n"
+     "stage s: f32[n3<N, i3<90] out = a[n3, i3 // 2]\n"
+     "stage t: f32[n4<N, i4<71] out = a[n4, i4 // 3 + 77]\n"
+     "stage u: i64[n5<N, i5<30] out = b[n5, 2 * i5 + 1]\n"
+     "stage v: f32[n6<N, i6<49] out = max[k<3] a[n6, 2 * i6 + k]\n"
+     "stage w: f32[n7<N, i7<44] out = c[4 * i7 + 3] + a[n7, 4 * (i7 // 2)]\n"
+     "stage x: f32[n8<N, i8<48] out = a[n8, i8 - 4 * (i8 // 4)]\n"
+     "output p \"p\"\noutput q \"q\"\noutput r \"r\"\noutput s \"s\"\noutput t \"t\"\noutput u \"u\"\noutput v \"v\"\noutput w \"w\"\noutput x \"x\"\n"},
+    {"pieces of one tensor in turns, and lanes that lie apart in it: what is stored side by side are different results of a tile", "N=1; N=6; N=0",
+     "size N\n"
+     "tensor x: f32[N, 11, 37] input \"x\"\n"
+     "stage p0: f32[a0<N, b0<11, c0<37] = max(x[a0, b0, c0], 0.0) * 1.0\n"
+     "stage p1: f32[a1<N, b1<11, c1<37] = max(x[a1, b1, c1], 1.0) * 2.0\n"
+     "stage p2: f32[a2<N, b2<11, c2<37] = max(x[a2, b2, c2], 2.0) * 3.0\n"
+     "stage p3: f32[a3<N, b3<11, c3<37] = max(x[a3, b3, c3], 3.0) * 4.0\n"
+     "stage y: f32[n<37, m<N, l<44] out tiled\n  update [a4<N, b4<11, c4<37] y[c4, a4, 4 * b4] := p0[a4, b4, c4]\n  update [a5<N, b5<11, c5<37] y[c5, a5, 4 * b5 + 1] := p1[a5, b5, c5]\n"
+     "  update [a6<N, b6<11, c6<37] y[c6, a6, 4 * b6 + 2] := p2[a6, b6, c6]\n  update [a7<N, b7<11, c7<37] y[c7, a7, 4 * b7 + 3] := p3[a7, b7, c7]\n"
+     "output y \"y\"\n"},
+    {"a product whose neighbouring results come from different constants", "N=1; N=5; N=40",
+     "size N\n"
+     "tensor x: f32[19, N] input \"x\"\n"
+     "tensor w: f32[19, 21, 2] const @\n"
+     "stage r: f32[m<21, (o<N, p<2)] = sum[c<19] x[c, o] * w[c, m, p]\n"
+     "stage y: f32[m1<21, (o1<N, p1<2)] out = max(r[m1, 2 * o1 + p1], 0.0)\n"
+     "output y \"y\"\n"},
+    {"constants chosen by a digit of the chunk's number: packed for each", "",
+     "tensor x: f32[19, 9, 29] input \"x\"\n"
+     "tensor w: f32[19, 21, 2, 2] const @\n"
+     "stage r: f32[m<21, (o<9, p<2), (q<29, s<2)] = sum[c<19] x[c, o, q] * w[c, m, p, s]\n"
+     "stage y: f32[m1<21, (o1<9, p1<2), (q1<29, s1<2)] out = max(r[m1, 2 * o1 + p1, 2 * q1 + s1], 0.0)\n"
+     "output y \"y\"\n"},
     {"a sum of computed weights over a variable without values, where lanes would run", "",
      "tensor x: f32[6, 6, 4] input \"x\"\n"
      "tensor r: i32[1] input \"r\"\n"

@@ -55,7 +55,7 @@ enum { E = 1, W = 2 /* W of VEX is 1 */, NX = 4 /* VEX only */, L1 = 8 /* VEX.L 
   X(CMPUBK, 3, 1, 0x3E, 0, S_3I, T_FULL, E) X(CMPUWK, 3, 1, 0x3E, 1, S_3I, T_FULL, E) X(CMPUDK, 3, 1, 0x1E, 0, S_3I, T_FULL, E) X(CMPUQK, 3, 1, 0x1E, 1, S_3I, T_FULL, E) \
   X(CMPEQB, 1, 1, 0x74, 0, S_3, T_FULL, NX) X(CMPEQW, 1, 1, 0x75, 0, S_3, T_FULL, NX) X(CMPEQD, 1, 1, 0x76, 0, S_3, T_FULL, NX) X(CMPEQQ, 2, 1, 0x29, 0, S_3, T_FULL, NX) \
   X(CMPGTB, 1, 1, 0x64, 0, S_3, T_FULL, NX) X(CMPGTW, 1, 1, 0x65, 0, S_3, T_FULL, NX) X(CMPGTD, 1, 1, 0x66, 0, S_3, T_FULL, NX) X(CMPGTQ, 2, 1, 0x37, 0, S_3, T_FULL, NX) \
-  X(PACKSSDW, 1, 1, 0x6B, 0, S_3, T_FULL, NX) X(PACKSSWB, 1, 1, 0x63, 0, S_3, T_FULL, NX) X(SHUFPS, 1, 0, 0xC6, 0, S_3I, T_FULL, NX) \
+  X(PACKSSDW, 1, 1, 0x6B, 0, S_3, T_FULL, NX) X(PACKSSWB, 1, 1, 0x63, 0, S_3, T_FULL, NX) X(SHUFPS, 1, 0, 0xC6, 0, S_3I, T_FULL, 0) \
   X(BLENDMB, 2, 1, 0x66, 0, S_3, T_FULL, E) X(BLENDMW, 2, 1, 0x66, 1, S_3, T_FULL, E) X(BLENDMD, 2, 1, 0x64, 0, S_3, T_FULL, E) X(BLENDMQ, 2, 1, 0x64, 1, S_3, T_FULL, E) X(BLENDVPS, 3, 1, 0x4A, 0, S_3I, T_FULL, NX) \
   X(TESTMB, 2, 1, 0x26, 0, S_3, T_FULL, E) X(TESTMD, 2, 1, 0x27, 0, S_3, T_FULL, E) X(MOVM2B, 2, 2, 0x28, 0, S_2, T_FULL, E) X(MOVM2W, 2, 2, 0x28, 1, S_2, T_FULL, E) X(MOVM2D, 2, 2, 0x38, 0, S_2, T_FULL, E) X(MOVM2Q, 2, 2, 0x38, 1, S_2, T_FULL, E) \
   X(ZXBW, 2, 1, 0x30, 0, S_2, T_HALF, 0) X(ZXBD, 2, 1, 0x31, 0, S_2, T_QUARTER, 0) X(ZXBQ, 2, 1, 0x32, 0, S_2, T_EIGHTH, 0) X(ZXWD, 2, 1, 0x33, 0, S_2, T_HALF, 0) X(ZXWQ, 2, 1, 0x34, 0, S_2, T_QUARTER, 0) X(ZXDQ, 2, 1, 0x35, 0, S_2, T_HALF, 0) \
@@ -67,6 +67,8 @@ enum { E = 1, W = 2 /* W of VEX is 1 */, NX = 4 /* VEX only */, L1 = 8 /* VEX.L 
   X(PH2PS, 2, 1, 0x13, 0, S_2, T_HALF, 0) X(PS2PH, 3, 1, 0x1D, 0, S_STI, T_HALF, 0) \
   X(TSS2SI, 1, 2, 0x2C, 1, S_2, T_N4, W) X(TSD2SI, 1, 3, 0x2C, 1, S_2, T_N8, W) X(SI2SS, 1, 2, 0x2A, 1, S_3, T_N8, W) X(SI2SD, 1, 3, 0x2A, 1, S_3, T_N8, W) X(SS2SD, 1, 2, 0x5A, 0, S_3, T_N4, 0) X(SD2SS, 1, 3, 0x5A, 1, S_3, T_N8, 0) \
   X(EXTF128, 3, 1, 0x19, 0, S_STI, T_N16, 0) X(EXTF64X4, 3, 1, 0x1B, 1, S_STI, T_N32, E) X(INSF128, 3, 1, 0x18, 0, S_3I, T_N16, 0) X(INSF64X4, 3, 1, 0x1A, 1, S_3I, T_N32, E) X(UNPCKLQ, 1, 1, 0x6C, 1, S_3, T_FULL, 0) X(UNPCKLD, 1, 1, 0x62, 0, S_3, T_FULL, 0) X(PERMILPS, 3, 1, 0x04, 0, S_2I, T_FULL, 0) \
+  X(UNPCKHQ, 1, 1, 0x6D, 1, S_3, T_FULL, 0) X(UNPCKHD, 1, 1, 0x6A, 0, S_3, T_FULL, 0) X(UNPCKLW, 1, 1, 0x61, 0, S_3, T_FULL, 0) X(UNPCKHW, 1, 1, 0x69, 0, S_3, T_FULL, 0) X(UNPCKLB, 1, 1, 0x60, 0, S_3, T_FULL, 0) X(UNPCKHB, 1, 1, 0x68, 0, S_3, T_FULL, 0) \
+  X(SHUFF128, 3, 1, 0x23, 0, S_3I, T_FULL, E) X(PERM2F128, 3, 1, 0x06, 0, S_3I, T_FULL, NX) \
   X(PERMD, 2, 1, 0x36, 0, S_3, T_FULL, 0) X(PERMQ, 2, 1, 0x36, 1, S_3, T_FULL, E) X(PERMW, 2, 1, 0x8D, 1, S_3, T_FULL, E) X(PERMI2D, 2, 1, 0x76, 0, S_3, T_FULL, E) X(PERMI2Q, 2, 1, 0x76, 1, S_3, T_FULL, E) X(PERMI2W, 2, 1, 0x75, 1, S_3, T_FULL, E) X(DPBF16PS, 2, 2, 0x52, 0, S_3, T_FULL, E) \
   X(GATHERDPS, 2, 1, 0x92, 0, S_2, T_N4, E) X(GATHERDPD, 2, 1, 0x92, 1, S_2, T_N8, E) X(GATHERQPS, 2, 1, 0x93, 0, S_2, T_N4, E) X(GATHERQPD, 2, 1, 0x93, 1, S_2, T_N8, E) \
   X(SCATDPS, 2, 1, 0xA2, 0, S_ST, T_N4, E) X(SCATDPD, 2, 1, 0xA2, 1, S_ST, T_N8, E) X(SCATQPS, 2, 1, 0xA3, 0, S_ST, T_N4, E) X(SCATQPD, 2, 1, 0xA3, 1, S_ST, T_N8, E) \

@@ -105,23 +105,108 @@ void xg_extract(sel *e, lv v, const linst *i) {
     put_scalar(e, v, t, xg_sub(e, xg_part(e, i->a, (unsigned)i->k.i / s.per), s.vl, (unsigned)i->k.i % s.per * s.bytes, s.bytes));
   e->at = e->cur;
 }
-/* Lanes of one or two registers, by a table of places. */
+/* ---- other orders of lanes ----
+ * Those that one instruction has, with its formula in the bytes of a register: pieces of x and y in turns (unpack), four places alike in each 16 bytes (shuffle), whole 16 bytes. Others by a table of places. */
+typedef struct order { const int32_t *lane; unsigned per, bytes, vl; bool two; } order; /* lane: of x, or per + lane of y; -1: any */
+static bool fits(const order *o, unsigned l, unsigned y, unsigned at) { return o->lane[l] < 0 || (unsigned)o->lane[l] == at + (y ? o->per : 0) || (!o->two && (unsigned)o->lane[l] == at); }
+static bool in_turns(const order *o, unsigned piece, bool high) {
+  for (unsigned l = 0; l < o->per; l++) {
+    unsigned in = l * o->bytes % 16, n = in / piece, from = l * o->bytes / 16 * 16 + (n / 2) * piece + (high ? 8 : 0) + in % piece;
+    if (!fits(o, l, n % 2, from / o->bytes)) return false;
+  }
+  return true;
+}
+enum { ANY = -1, BROKEN = -2 };
+static int32_t four(const order *o, unsigned q) { /* the place of the q-th 4 bytes */
+  unsigned r = o->bytes < 4 ? 4 / o->bytes : 1;
+  int32_t first = o->bytes == 8 ? o->lane[q / 2] : ANY;
+  if (o->bytes == 8) return first < 0 ? ANY : 2 * first + (int32_t)(q % 2);
+  for (unsigned l = 0; l < r; l++) {
+    int32_t at = o->lane[q * r + l] - (int32_t)l;
+    if (o->lane[q * r + l] < 0) continue;
+    if (at < 0 || at % (int32_t)r || (first >= 0 && at != first)) return BROKEN;
+    first = at;
+  }
+  return first < 0 ? ANY : first / (int32_t)r;
+}
+static bool in_fours(const order *o, int64_t *imm) {
+  int32_t to[4] = {-1, -1, -1, -1}, n = (int32_t)(o->per * o->bytes / 4);
+  for (int32_t q = 0; q < n; q++) {
+    int32_t at = four(o, (unsigned)q);
+    if (at == ANY) continue;
+    if (at < 0) return false;
+    if (o->two && at >= n ? q % 4 < 2 : o->two && q % 4 >= 2) return false;
+    at %= n;
+    if (at / 4 != q / 4 || (to[q % 4] >= 0 && to[q % 4] != at % 4)) return false;
+    to[q % 4] = at % 4;
+  }
+  for (int k = 0; k < 4; k++) *imm |= (int64_t)(to[k] < 0 ? k : to[k]) << 2 * k;
+  return true;
+}
+static bool in_parts(const order *o, int64_t *imm) { /* of 16 bytes */
+  int32_t to[4] = {-1, -1, -1, -1}, n = (int32_t)(o->per * o->bytes / 4);
+  for (int32_t q = 0; q < n; q++) {
+    int32_t at = four(o, (unsigned)q);
+    if (at == ANY) continue;
+    if (at < 0 || at % 4 != q % 4 || (to[q / 4] >= 0 && to[q / 4] != at / 4)) return false;
+    to[q / 4] = at / 4;
+  }
+  for (int32_t k = 0; k < n / 4; k++) {
+    if (n == 8) *imm |= (int64_t)(to[k] < 0 ? k : to[k]) << 4 * k;
+    if (n == 16 && o->two && to[k] >= 0 && (to[k] >= 4) != (k >= 2)) return false;
+    if (n == 16) *imm |= (int64_t)(to[k] < 0 ? k : to[k] % 4) << 2 * k;
+  }
+  return n > 4;
+}
+static bool at_once(sel *e, const order *o, vr x, vr y, vr *d) {
+  static const uint16_t turns[4][2] = {{V_UNPCKLB, V_UNPCKHB}, {V_UNPCKLW, V_UNPCKHW}, {V_UNPCKLD, V_UNPCKHD}, {V_UNPCKLQ, V_UNPCKHQ}};
+  mi i = {.vl = (uint8_t)o->vl, .a = x, .b = y ? y : x};
+  for (unsigned k = 0; k < 8 && !i.op; k++)
+    if (1u << k / 2 >= o->bytes && in_turns(o, 1u << k / 2, k % 2)) i.op = turns[k / 2][k % 2];
+  if (!i.op && in_fours(o, &i.imm)) i.op = V_SHUFPS;
+  if (!i.op) i.imm = 0;
+  if (!i.op && in_parts(o, &i.imm)) i.op = o->vl == VL512 ? V_SHUFF128 : V_PERM2F128;
+  if (!i.op) return false;
+  i.d = *d = xg_new(e, RV, o->vl);
+  xg_emit(e, i);
+  return true;
+}
+static vr by_places(sel *e, const order *o, unsigned lanes, vr x, vr y) { /* where no table reaches over two registers: pieces of 4 bytes of each */
+  int32_t at[2][8] = {{0}}, from[8] = {0}, n = (int32_t)(o->per * o->bytes / 4);
+  vr d[3];
+  for (unsigned q = 0; q < lanes * o->bytes / 4; q++) {
+    int32_t k = four(o, q);
+    if (k == BROKEN) xg_refuse(e, "this order of pieces under 32 bits");
+    if (k >= 0) at[k >= n][q] = k % n, from[q] = -(k >= n);
+  }
+  for (unsigned k = 0; k < (y ? 2 : 1); k++) {
+    d[k] = xg_new(e, RV, VL256);
+    xg_emit(e, (mi){.op = V_PERMD, .vl = VL256, .d = d[k], .a = xg_pool_vector(e, at[k], VL256), .b = k ? y : x});
+  }
+  if (!y) return d[0];
+  d[2] = xg_new(e, RV, VL256);
+  xg_emit(e, (mi){.op = V_BLENDVPS, .vl = VL256, .d = d[2], .a = d[0], .b = d[1], .c = xg_pool_vector(e, from, VL256)});
+  return d[2];
+}
 static vr permuted(sel *e, const shp *s, const shp *o, const int32_t *lane, vr x, vr y) {
   uint8_t idx[64] = {0};
   unsigned vl = s->vl > o->vl ? s->vl : o->vl;
+  order way = {lane, s->per, s->bytes, s->vl, y != 0};
+  vr d;
+  if (s->per == o->per && s->vl == o->vl && s->per * s->bytes == 16u << s->vl && at_once(e, &way, x, y, &d)) return d;
+  if (!e->avx512) return by_places(e, &way, o->per, x, y);
   if (!y && vl == VL128 && s->bytes > 2) vl = VL256;
   unsigned per = (16u << vl) / s->bytes;
   for (unsigned l = 0; l < o->per; l++) {
     uint64_t k = lane[l] < 0 ? 0 : (unsigned)lane[l] < s->per ? (unsigned)lane[l] : (unsigned)lane[l] - s->per + per;
     memcpy(idx + l * s->bytes, &k, s->bytes);
   }
-  vr table = xg_pool_vector(e, idx, vl), d = xg_new(e, RV, vl);
-  if (!y) {
-    xg_emit(e, (mi){.op = (uint16_t)xg_by_size(s->bytes, 0, V_PERMW, V_PERMD, V_PERMQ), .vl = (uint8_t)vl, .d = d, .a = table, .b = x});
-    return d;
-  }
-  xg_emit(e, (mi){.op = V_MOVV, .vl = (uint8_t)vl, .d = d, .b = table});
-  xg_emit(e, (mi){.op = (uint16_t)xg_by_size(s->bytes, 0, V_PERMI2W, V_PERMI2D, V_PERMI2Q), .vl = (uint8_t)vl, .d = d, .a = x, .b = y, .flags = F_RMW});
+  unsigned op = y ? xg_by_size(s->bytes, 0, V_PERMI2W, V_PERMI2D, V_PERMI2Q) : xg_by_size(s->bytes, 0, V_PERMW, V_PERMD, V_PERMQ);
+  if (!op) xg_refuse(e, "this order of bytes");
+  vr table = xg_pool_vector(e, idx, vl);
+  d = xg_new(e, RV, vl);
+  if (y) xg_emit(e, (mi){.op = V_MOVV, .vl = (uint8_t)vl, .d = d, .b = table});
+  xg_emit(e, y ? (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .d = d, .a = x, .b = y, .flags = F_RMW} : (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .d = d, .a = table, .b = x});
   return d;
 }
 void xg_shuffle(sel *e, lv v, const linst *i) {
@@ -132,7 +217,7 @@ void xg_shuffle(sel *e, lv v, const linst *i) {
   vr p[PARTS];
   xg_begin(e, v, both, 2);
   e->into[v] = 0;
-  if (s.cls != RV || t == ET_BOOL || s.bytes < 2 || ty.lanes == 1) {
+  if (s.cls != RV || t == ET_BOOL || ty.lanes == 1) {
     xg_refuse(e, "shuffle");
     return;
   }

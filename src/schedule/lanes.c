@@ -1,0 +1,207 @@
+/* How are lanes read and written whose neighbours do not lie side by side in memory? By whole vectors of neighbours, put in order in registers.
+ *
+ * pattern   The lanes' places differ by constants and span a few vectors (every second place, each place twice, backwards): these vectors are loaded, and shuffled.
+ * square    The lanes lie far apart, but the rows of the tile side by side: a vector along the rows is loaded for each lane, and the square of lanes and rows is turned over; stores likewise, the other way round. What is
+ *           stored side by side may also be different results of the tile (the classes of a stride, the pieces of a placement), in turns with its rows.
+ */
+#include "schedule/emit.h"
+
+/* Can the first n elements of a vector be read and written, n known, without asking for each? Those of 32 bits can on every machine with vectors, others where they are a smaller vector. */
+static bool in_part(ectx *e, etype t, uint32_t n) { return e->p->t->masks || et_bytes(t) == 4 || !(n * et_bytes(t) & (n * et_bytes(t) - 1)); }
+
+/* ---- patterns ---- */
+/* Where the places of `few` neighbours of var lie, from the first one's on, if that is the same for all tiles: their first value is a multiple of unit (0: not known). */
+static bool pattern(ectx *e, sz addr, atom var, uint32_t unit, uint32_t few, int64_t *at) {
+  sz rest, coef, q, first = 0;
+  int64_t k;
+  if (sym_uses_kind(e->c, addr, AT_DATA)) return false;
+  if (sym_linear(e->c, addr, var, &coef, &rest)) {
+    if (!sym_is_int(e->c, coef, &k) || k < -NEAR_STEP || k > NEAR_STEP) return false;
+    for (uint32_t l = 0; l < few; l++) at[l] = k * l;
+    return true;
+  }
+  if (!unit || unit % few) return false;
+  q = sym_var(e->c, "q", sym_ceildiv(e->c, sym_extent(e->c, var), sym_int(e->c, unit)));
+  for (uint32_t l = 0; l < few; l++) {
+    sz a = sym_replace(e->c, addr, var, sym_addi(e->c, sym_muli(e->c, q, unit), l));
+    if (!l) first = a;
+    if (!sym_is_int(e->c, sym_sub(e->c, a, first), &at[l])) return false;
+  }
+  return true;
+}
+/* How many vectors they span; *lo: the lowest place. */
+static int64_t spanned(const int64_t *at, uint32_t few, uint32_t lanes, int64_t *lo, int64_t *span) {
+  int64_t hi = *lo = 0;
+  for (uint32_t l = 0; l < few; l++) *lo = min64(*lo, at[l]), hi = max64(hi, at[l]);
+  *span = hi - *lo + 1;
+  return (*span + lanes - 1) / lanes;
+}
+bool lanes_near(ectx *e, sz addr, atom lane, uint32_t lanes) {
+  int64_t at[64], lo, span;
+  return lanes > 1 && lanes <= 64 && pattern(e, addr, lane, lanes, lanes, at) && spanned(at, lanes, lanes, &lo, &span) <= NEAR_STEP;
+}
+lv lanes_load_near(ectx *e, etype t, lv ptr, sz addr) {
+  uint32_t n = e->lanes, few = n, wide = n;
+  int64_t at[64], lo, span, start[NEAR_STEP];
+  lv x[NEAR_STEP], v = 0;
+  scalar k = {.i = n};
+  if (n < 2 || n > 64 || t == ET_BOOL || !e->lane || (e->count && !loop_const(e->f, e->count, &k))) return 0;
+  few = (uint32_t)max64(1, min64(k.i, n));
+  if (!pattern(e, addr, e->lane, e->unit, n, at)) return 0;
+  int64_t vecs = spanned(at, few, n, &lo, &span);
+  if (vecs > NEAR_STEP) return 0;
+  while (wide / 2 >= span) wide /= 2;
+  if (wide > span && vecs == 1 && !in_part(e, t, (uint32_t)span)) return 0;
+  lv first = emit_size(e, addr);
+  if (wide == 1) return lb_splat(&e->b, (uint16_t)n, lb_load(&e->b, lt(t, 1), ptr, first));
+  for (int64_t j = 0; j < vecs; j++) { /* the last one ends with the last place */
+    start[j] = lo + (j && j + 1 == vecs ? span - n : j * n);
+    x[j] = lb_load_ex(&e->b, lt(t, wide), ptr, lb_addi(&e->b, first, start[j]), 0, wide > span ? lb_int(&e->b, span) : 0, 0, 0);
+  }
+  for (int64_t j = vecs > 1; j < vecs; j++) { /* lanes from the vectors before, and from this one */
+    int32_t from[64];
+    for (uint32_t l = 0; l < n; l++) {
+      int64_t in = 0;
+      while (l < few && at[l] - start[in] >= wide) in++;
+      from[l] = l >= few || in > j ? -1 : j && in == j ? (int32_t)(wide + at[l] - start[j]) : v ? (int32_t)l : (int32_t)(at[l] - start[0]);
+    }
+    v = lb_shuffle(&e->b, v ? v : x[0], x[j], from, (uint16_t)n);
+  }
+  return v;
+}
+
+/* ---- squares ---- */
+/* A step of turning a square: the halves of each two neighbours, interleaved by pieces of `g` lanes within parts of `part` lanes. x or y may be 0: lanes of any value. */
+static lv zipped(ectx *e, lv x, lv y, uint32_t g, uint32_t part, bool high) {
+  uint32_t n = e->lanes;
+  int32_t at[64];
+  if (!x && !y) return 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t piece = i % part / g, from = i / part * part + (piece / 2 + (high ? part / g / 2 : 0)) * g + i % g;
+    at[i] = piece % 2 ? (y ? (int32_t)(n + from) : -1) : (x ? (int32_t)from : -1);
+  }
+  return lb_shuffle(&e->b, x ? x : y, y ? y : x, at, (uint16_t)n);
+}
+/* The even or the odd parts of x, then those of y. */
+static lv sorted(ectx *e, lv x, lv y, uint32_t part, bool odd) {
+  uint32_t n = e->lanes;
+  int32_t at[64];
+  if (!x && !y) return 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t p = i / part, from = (2 * (p % (n / part / 2)) + odd) * part + i % part;
+    at[i] = p >= n / part / 2 ? (y ? (int32_t)(n + from) : -1) : (x ? (int32_t)from : -1);
+  }
+  return lb_shuffle(&e->b, x ? x : y, y ? y : x, at, (uint16_t)n);
+}
+static uint32_t reversed(uint32_t x, uint32_t n) { /* the bits of x < n */
+  uint32_t r = 0;
+  for (; n > 1; n /= 2, x /= 2) r = 2 * r + x % 2;
+  return r;
+}
+/* Lane r of out[c] is lane c of in[r], as many of both as there are lanes. An in[r] of 0 is of any value. Two neighbours at a step: first within the parts of 16 bytes that machines have instructions for, then these parts. */
+static void turn_square(ectx *e, const lv *in, lv *out, uint32_t bytes) {
+  uint32_t n = e->lanes, part = 16 / bytes < n ? 16 / bytes : n;
+  lv two[2][64], *x = two[0], *y = two[1], *t;
+  for (uint32_t i = 0; i < n; i++) x[i] = in[i];
+  for (uint32_t g = 1; g < part; g *= 2, t = x, x = y, y = t)
+    for (uint32_t i = 0; i < n; i += part)
+      for (uint32_t k = 0; k < part / 2; k++) {
+        y[i + k] = zipped(e, x[i + 2 * k], x[i + 2 * k + 1], g, part, false);
+        y[i + part / 2 + k] = zipped(e, x[i + 2 * k], x[i + 2 * k + 1], g, part, true);
+      }
+  for (uint32_t k = 0; k < part; k++) { /* the vectors of column k in their parts; one of each group of rows */
+    lv p[2][64], *a = p[0], *b = p[1];
+    uint32_t groups = n / part;
+    for (uint32_t i = 0; i < groups; i++) a[i] = x[i * part + reversed(k, part)];
+    for (uint32_t s = groups; s > 1; s /= 2, t = a, a = b, b = t)
+      for (uint32_t i = 0; i < groups / 2; i++) b[i] = sorted(e, a[2 * i], a[2 * i + 1], part, false), b[groups / 2 + i] = sorted(e, a[2 * i], a[2 * i + 1], part, true);
+    for (uint32_t i = 0; i < groups; i++) out[i * part + k] = a[i];
+  }
+}
+static bool turns(ectx *e, etype t) {
+  uint32_t n = e->lanes, bytes = et_bytes(t);
+  return n >= 4 && n <= 64 && !(n & (n - 1)) && t != ET_BOOL && n * bytes >= 16 && bytes <= 8;
+}
+/* Is it worth turning squares, and can it be done: do the lanes of this access lie apart, the rows side by side? *step: from lane to lane. */
+static bool square(ectx *e, etype t, sz addr, sz *step) {
+  uint32_t n = e->lanes;
+  sz rest, across;
+  int64_t k;
+  if (!e->row || e->mr < SQUARE_ROWS || e->mr > n || !turns(e, t)) return false;
+  if (e->mr < n && !in_part(e, t, e->mr)) return false;
+  if (!sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) || k != 1) return false;
+  *step = emit_lane_coef(e, addr, &rest);
+  return *step && !emit_varies(e, *step) && !emit_varies(e, rest) && !(sym_is_int(e->c, *step, &k) && (k == 0 || k == 1));
+}
+static lv lane_at(ectx *e, lv first, sz step, lv lane, uint32_t l) { /* lane: l as a value, where it is not simply that */
+  int64_t k;
+  if (sym_is_int(e->c, step, &k)) return lane ? lb_add(&e->b, first, lb_muli(&e->b, lane, k)) : lb_addi(&e->b, first, k * l);
+  return lb_add(&e->b, first, lane ? lb_mul(&e->b, emit_size(e, step), lane) : lb_muli(&e->b, emit_size(e, step), l));
+}
+static lv first_row(ectx *e, sz addr) {
+  uint32_t r = e->r;
+  e->r = 0;
+  lv at = emit_size(e, addr);
+  e->r = r;
+  return at;
+}
+bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows) {
+  sz step;
+  scalar few = {.i = e->lanes};
+  lv in[64] = {0};
+  if (!square(e, t, addr, &step)) return false;
+  bool known = !e->count || loop_const(e->f, e->count, &few);
+  lv at = first_row(e, addr), last = known ? 0 : lb_addi(&e->b, e->count, -1), part = e->mr < e->lanes ? lb_int(&e->b, e->mr) : 0;
+  for (uint32_t l = 0; l < e->lanes && l < few.i; l++) {
+    lv lane = known ? 0 : lb_op(&e->b, OP_MIN, lt(ET_I64, 1), last, lb_int(&e->b, l), 0);
+    in[l] = lb_load_ex(&e->b, lt(t, e->lanes), ptr, lane_at(e, at, step, lane, l), 0, part, 0, 0);
+  }
+  turn_square(e, in, rows, et_bytes(t));
+  return true;
+}
+/* One vector among those to be stored: its first lane lies `at` places behind the first row of the first result. */
+typedef struct slot { int64_t at; lv v; uint64_t *done; uint32_t row; } slot;
+static uint32_t same_place(ectx *e, result *all, uint32_t n, int64_t row, slot *out, uint32_t most) { /* in order */
+  uint32_t ns = 0;
+  int64_t d;
+  for (uint32_t i = 0; i < n; i++) {
+    if (all[i].ptr != all->ptr || all[i].done[e->v] || !sym_is_int(e->c, sym_sub(e->c, all[i].addr, all->addr), &d)) continue;
+    for (uint32_t r = 0; r < e->mr && ns < most; r++) {
+      uint32_t k = ns++;
+      for (; k && out[k - 1].at > d + row * r; k--) out[k] = out[k - 1];
+      out[k] = (slot){d + row * r, all[i].regs[r * TILE_V + e->v], &all[i].done[e->v], r};
+    }
+  }
+  return ns;
+}
+static void store_square(ectx *e, etype t, lv ptr, lv at, sz step, const slot *slots, uint32_t n) {
+  scalar few = {.i = e->lanes};
+  lv in[64] = {0}, out[64], all = lb_int(&e->b, n);
+  bool known = !e->count || loop_const(e->f, e->count, &few);
+  for (uint32_t k = 0; k < n; k++) in[k] = slots[k].v, *slots[k].done |= UINT64_C(1) << slots[k].row;
+  turn_square(e, in, out, et_bytes(t));
+  for (uint32_t l = 0; l < e->lanes && l < few.i; l++) {
+    lv part = !known ? lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_LT, lb_int(&e->b, l), e->count), all, lb_int(&e->b, 0)) : n < e->lanes ? all : 0;
+    lb_store_ex(&e->b, ptr, lane_at(e, at, step, 0, l), out[l], 0, part, 0, 0);
+  }
+}
+void lanes_store_runs(ectx *e, result *all, uint32_t n) {
+  enum { SLOTS = 256 };
+  uint32_t L = e->lanes;
+  for (uint32_t i = 0; i < n; i++) {
+    etype t = xt(e->m, all[i].t)->type;
+    slot slots[SLOTS];
+    sz step, rest, coef;
+    int64_t row = 0, k;
+    if (all[i].done[e->v] || !turns(e, t)) continue;
+    step = emit_lane_coef(e, all[i].addr, &rest);
+    if (!step || emit_varies(e, step) || emit_varies(e, rest) || (sym_is_int(e->c, step, &k) && (k == 0 || k == 1))) continue;
+    if (e->row && (!sym_linear(e->c, all[i].addr, e->row, &coef, NULL) || !sym_is_int(e->c, coef, &row) || row < 0)) continue;
+    uint32_t ns = same_place(e, all + i, n - i, row, slots, SLOTS), from = 0;
+    for (uint32_t q = 1; q <= ns; q++) {
+      if (q < ns && slots[q].at == slots[q - 1].at + 1 && q - from < L) continue;
+      if (q - from >= SQUARE_ROWS && (q - from == L || in_part(e, t, q - from))) store_square(e, t, all[i].ptr, lb_addi(&e->b, first_row(e, all[i].addr), slots[from].at), step, slots + from, q - from);
+      from = q;
+    }
+  }
+}
