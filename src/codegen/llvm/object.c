@@ -327,7 +327,7 @@ void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, con
     const char *why;
     g.a = a;
     loop_expand((lmodule *)m, &g, llvm_native, (void *)t);
-    if (x86_object(c, a, &g, t, f->name, own_name, (void *)m, &obj, &why))
+    if (x86_object(c, a, &g, t, f->name, false, own_name, (void *)m, &obj, &why))
       em_disassemble(c, &rt, obj, b);
     else {
       sb_fmt(b, "# %s is left to LLVM: there is %s in it\n", f->name, why);
