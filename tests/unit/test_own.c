@@ -43,7 +43,7 @@ static uint32_t refused(const machine *t, const char *path, bool all) {
         functions++;
         g.a = arena_new(c);
         loop_expand(p->s->l, &g, llvm_native, (void *)p->t);
-        bool made = x86_object(c, g.a, &g, p->t, g.name, symbol, NULL, &obj, &why);
+        bool made = x86_object(c, g.a, &g, p->t, g.name, false, symbol, NULL, &obj, &why);
         while (!made && k < ALLOWED && (strcmp(allowed[k].machine, t->name) || strcmp(allowed[k].reason, why))) k++;
         if (!made && (all || k == ALLOWED)) printf("%s: %s: there is %s in %s\n", t->name, path, why, g.name), bad++;
         if (!made && k < ALLOWED) left[k]++;
