@@ -126,12 +126,28 @@ bool pack_places(const packing *k, const linmap *l) {
   if (k->nsel ? k->count[0] != places || k->step[0] != rows * cols : places != 1) return false;
   return k->nred ? k->step[k->nsel] == cols : rows == 1;
 }
+/* A digit of the number of a chunk's point that selects: a quotient. */
+static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, nvar *out) {
+  ctx *c = e->c;
+  u32vec few = {0};
+  int64_t lo, hi;
+  sym_atoms(c, at, AT_DIV, e->a, &few);
+  if (few.n != 1) return false;
+  sz digit = sym_of_atom(c, few.v[0]);
+  for (uint32_t i = 0; i < reds->n; i++)
+    if (sym_uses(c, digit, reds->v[i])) return false;
+  if (sym_uses(c, digit, n->lane.var) || (n->row.var && sym_uses(c, digit, n->row.var))) return false;
+  sym_range(c, digit, &lo, &hi);
+  if (lo || hi >= INT32_MAX) return false;
+  *out = (nvar){.var = few.v[0], .extent = sym_int(c, hi + 1)};
+  return true;
+}
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   ctx *c = e->c;
   const u32vec *reds = &n->reds[stage];
   const ex_node *ln = exn(e->m, load);
   tensor *t = xt(e->m, ln->tensor);
-  if (t->kind != TK_CONST || ln->otherwise || !n->lane.var || n->lane_reduced) return false;
+  if (t->kind != TK_CONST || ln->otherwise || !n->lane.var) return false;
   sz at = sym_int(c, 0);
   for (uint32_t i = 0; i < ln->nargs; i++) {
     sz idx = emit_resolve(e, ln->args[i]);
@@ -144,12 +160,13 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   int64_t sel = 1, inner = 1;
   packing *pack = NEW(e->a, packing);
   uint32_t L = nest_lanes(e, &n->stages);
-  int64_t nr = (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
+  int64_t nr = n->lane_reduced ? lanes : (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
   sz off = sym_int(c, 0), pan = n->panel ? sym_of_atom(c, n->panel) : sym_int(c, 0), r;
   nvar vars[MAX_RANK * 2];
   uint32_t nvars = 0;
   for (uint32_t i = 0; i < n->outer.n && nvars < MAX_RANK; i++) vars[nvars++] = n->outer.v[i];
   uint32_t nsel = nvars;
+  if (chunk_digit(e, n, reds, rest, &vars[nvars])) nvars++;
   if (n->point.var) vars[nvars++] = n->point;
   for (uint32_t i = 0; i < n->inner.n && nvars < MAX_RANK; i++) vars[nvars++] = n->inner.v[i];
   nsel = nvars;
