@@ -126,11 +126,12 @@ bool pack_places(const packing *k, const linmap *l) {
   if (k->nsel ? k->count[0] != places || k->step[0] != rows * cols : places != 1) return false;
   return k->nred ? k->step[k->nsel] == cols : rows == 1;
 }
-/* A digit of the number of a chunk's point that selects: a quotient. */
-static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, nvar *out) {
+/* A digit of the number of a chunk's point that selects: a quotient. By an open size it has no bound but that it is inside the constant, of `elems` elements. */
+static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64_t elems, nvar *out) {
   ctx *c = e->c;
   u32vec few = {0};
-  int64_t lo, hi;
+  int64_t lo, hi, step;
+  sz coef;
   sym_atoms(c, at, AT_DIV, e->a, &few);
   if (few.n != 1) return false;
   sz digit = sym_of_atom(c, few.v[0]);
@@ -138,8 +139,8 @@ static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, nvar 
     if (sym_uses(c, digit, reds->v[i])) return false;
   if (sym_uses(c, digit, n->lane.var) || (n->row.var && sym_uses(c, digit, n->row.var))) return false;
   sym_range(c, digit, &lo, &hi);
-  if (lo || hi >= INT32_MAX) return false;
-  *out = (nvar){.var = few.v[0], .extent = sym_int(c, hi + 1)};
+  if (lo || !sym_linear(c, at, few.v[0], &coef, NULL) || !sym_is_int(c, coef, &step) || step < 1) return false;
+  *out = (nvar){.var = few.v[0], .extent = sym_int(c, min64(hi, max64(elems - 1, 0) / step) + 1)};
   return true;
 }
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
@@ -166,7 +167,9 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   uint32_t nvars = 0;
   for (uint32_t i = 0; i < n->outer.n && nvars < MAX_RANK; i++) vars[nvars++] = n->outer.v[i];
   uint32_t nsel = nvars;
-  if (chunk_digit(e, n, reds, rest, &vars[nvars])) nvars++;
+  int64_t elems;
+  bool digit = nd_count(&t->data, &elems) && chunk_digit(e, n, reds, rest, elems, &vars[nvars]);
+  nvars += digit;
   if (n->point.var) vars[nvars++] = n->point;
   for (uint32_t i = 0; i < n->inner.n && nvars < MAX_RANK; i++) vars[nvars++] = n->inner.v[i];
   nsel = nvars;
@@ -193,6 +196,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   sz next = sym_muli(c, sym_addi(c, off, 1), inner * nr);
   off = sym_muli(c, sym_add(c, sym_muli(c, off, inner), red), nr);
   int64_t total, size = et_bytes(t->type);
+  if (digit && (!mul64(sel, inner, &total) || !mul64(total, lanes, &total) || total > elems)) return false; /* nothing more than once */
   if (!mul64(sel * npanels * inner, nr, &total) || !mul64(total, size, &k)) return false;
   pack->pairs = dot_of(n, stage, load) != NULL;
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner;

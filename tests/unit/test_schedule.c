@@ -48,6 +48,12 @@ static const example examples[] = {
      "tensor w: f32[3, 16, 16, 3] const @\n"
      "stage y: f32[g<3, h<6, o<7, m<16] out = sum[c<16, k<3] x[h, o + k, c + 16*g] * w[g, m, c, k]\n"
      "output y \"y\"\n"},
+    {"products of two directions, rows of an open number: the constants of a direction are chosen by a quotient by an open size", "N=1; N=5; N=40",
+     "size N\n"
+     "tensor x: f32[N, 3, 9] input \"x\"\n"
+     "tensor w: f32[2, 20, 9] const @\n"
+     "stage y: f32[d<2, n<N, m<20] out = sum[k<9] x[n, d, k] * w[d, m, k]\n"
+     "output y \"y\"\n"},
     {"a product whose columns are taken apart behind it: rows and lanes in blocks, parts of blocks", "",
      "tensor x: f32[130, 24] input \"x\"\n"
      "tensor w: f32[24, 3, 300] const @\n"
