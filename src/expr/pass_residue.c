@@ -6,7 +6,7 @@
  */
 #include "expr/pass.h"
 
-enum { MAX_PIECES = 16, MAX_CONDS = 4 };
+enum { MAX_PIECES = 16, MAX_CONDS = 4, MAX_STEP = 64 };
 typedef struct cond {
   atom o, k;
   int64_t a, co, ck, c0;
@@ -23,7 +23,7 @@ static bool match(pw *p, uint32_t s, const ex_node *red, ex e, cond *out) {
   u32vec divs = {0};
   if (zero->kind != EX_CONST || zero->k.i || sym_uses_kind(c, d, AT_DATA)) return false;
   sym_atoms(c, d, AT_DIV, p->a, &divs);
-  if (divs.n != 1 || sym_args(c, divs.v[0], arg) < 2 || !sym_is_int(c, arg[1], &out->a) || out->a < 2 || out->a > 8) return false;
+  if (divs.n != 1 || sym_args(c, divs.v[0], arg) < 2 || !sym_is_int(c, arg[1], &out->a) || out->a < 2 || out->a > MAX_STEP) return false;
   sz rest = sym_sub(c, arg[0], sym_mul(c, sym_of_atom(c, divs.v[0]), arg[1]));
   if (rest != d && rest != sym_neg(c, d)) return false;
   out->o = out->k = 0, out->c0 = 0;
@@ -49,8 +49,8 @@ static bool match(pw *p, uint32_t s, const ex_node *red, ex e, cond *out) {
   }
   return out->o && out->k;
 }
-/* As many taps as the step is long, none shared: with o = a*o1 + o0 the condition says k = o0. One product with o0 as a further column, instead of a pieces. */
-static bool one_tap(pw *p, uint32_t s) {
+/* As many taps as the step is long, or so many times t, none shared: with o = a*o1 + o0 the condition says k = a*t + o0. One product with o0 as a further column, instead of a pieces. */
+static bool whole_taps(pw *p, uint32_t s) {
   emodule *m = p->m;
   ctx *c = p->c;
   ex_node red = *exn(m, xs(m, s)->value);
@@ -59,10 +59,10 @@ static bool one_tap(pw *p, uint32_t s) {
   expr_operands(p->m, red.where, OP_AND, p->a, &cs);
   for (uint32_t i = 0; i < cs.n; i++) {
     cond q;
-    sz a;
+    sz a, taps;
     if (!match(p, s, &red, cs.v[i], &q) || q.c0 % q.a || q.co + q.ck) continue;
     a = sym_int(c, q.a);
-    if (!sym_eq(c, sym_extent(c, q.k), a) || !can_split(p, s, q.o, a) || !pass_spend(p)) continue;
+    if (!sym_exact_div(c, sym_extent(c, q.k), a, &taps) || !sym_is_int(c, taps, NULL) || !can_split(p, s, q.o, a) || !pass_spend(p)) continue;
     atom o0 = stage_split(p, s, q.o, a);
     red = *exn(m, xs(m, s)->value);
     if (!o0 || red.kind != EX_REDUCE) return true;
@@ -70,7 +70,8 @@ static bool one_tap(pw *p, uint32_t s) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < red.nargs; k++)
       if (red.args[k] != q.k) vars[n++] = red.args[k];
-    sz by = EK_PLANTED("residue-tap") ? sym_int(c, 0) : sym_of_atom(c, o0);
+    sz t = sym_var(c, sym_name(c, q.k), taps), by = EK_PLANTED("residue-tap") ? sym_int(c, 0) : sym_add(c, sym_of_atom(c, o0), sym_mul(c, t, a));
+    if (sym_is_atom(c, t, &vars[n])) n++;
     ex where = red.where ? expr_subst_vars(m, red.where, &q.k, &by, 1) : 0, body = expr_subst_vars(m, red.body, &q.k, &by, 1);
     pass_set(p, s, simplify(p, expr_reduce(m, red.op, vars, n, where, body, 0, red.acc, red.type)));
     return true;
@@ -174,7 +175,7 @@ bool pass_residue(pw *p) {
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     if (xs(p->m, order.v[i])->scan || !stage_is_reduce(p, order.v[i])) continue;
-    while (stage_is_reduce(p, order.v[i]) && one_tap(p, order.v[i])) any = true;
+    while (stage_is_reduce(p, order.v[i]) && whole_taps(p, order.v[i])) any = true;
     any |= residue(p, order.v[i]);
   }
   if (any) pass_flush(p);

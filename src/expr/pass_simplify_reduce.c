@@ -1,10 +1,12 @@
 /* What is the simplest form of a reduction?
  *
  * Conditions: a decided one goes, `c ? x : 0` under a sum becomes one, an equality that fixes a variable of the reduction removes that variable (a sum over a Kronecker delta is a read), and bounds on
- * an index of a factor become that access' guard, so that products are seen as products. Idempotent reductions lose variables nothing depends on.
+ * an index of a factor become that access' guard, so that products are seen as products. A variable runs over the values only for which a guarded factor can be inside (a window that is wider than what it looks at).
+ * Idempotent reductions lose variables nothing depends on.
  */
 #include "expr/pass_simplify.h"
 
+enum { MOST_PLACES = 1 << 30 };
 /* ---- reductions ------------------------------------------------------------------------------------------------------------------------------------ */
 static ex identity_of(sm *z, const ex_node *n) {
   emodule *m = z->m;
@@ -126,6 +128,40 @@ static ex guard_instead(sm *z, const ex_node *n) {
   for (uint32_t i = 1; i < fs.n; i++) body = expr_op2(m, OP_MUL, body, fs.v[i]);
   return reduce_again(z, n, n->args, n->nargs, 0, body);
 }
+/* sum of products with a factor that is 0 outside of a tensor: a variable of the sum keeps the values for which that factor is inside for some point. 0: it keeps all. */
+static ex inside_only(sm *z, const ex_node *n) {
+  emodule *m = z->m;
+  ctx *c = z->c;
+  u32vec fs = {0};
+  if (n->op != RED_SUM || n->type == ET_BOOL) return 0;
+  expr_operands(m, n->body, OP_MUL, z->p->a, &fs);
+  for (uint32_t i = 0; i < fs.n; i++) {
+    ex_node f = *exn(m, fs.v[i]);
+    if (f.kind != EX_LOAD || !f.otherwise || !is_zero(z, f.otherwise)) continue;
+    for (uint32_t d = 0; d < f.nargs; d++)
+      for (uint32_t r = 0; r < n->nargs; r++) {
+        sz coef, rest;
+        int64_t k, lo, hi, size, ext, first, last;
+        if (!sym_uses(c, f.args[d], n->args[r]) || !sym_linear(c, f.args[d], n->args[r], &coef, &rest) || !sym_is_int(c, coef, &k) || k <= 0) continue;
+        if (!sym_is_int(c, xt(m, f.tensor)->shape[d], &size) || !sym_is_int(c, sym_extent(c, n->args[r]), &ext)) continue;
+        sym_range(c, rest, &lo, &hi);
+        if (lo == -SYM_INF || hi == SYM_INF || lo < -MOST_PLACES || hi > MOST_PLACES || size > MOST_PLACES) continue;
+        first = hi >= 0 ? 0 : (-hi + k - 1) / k, last = lo > size - 1 ? -1 : (size - 1 - lo) / k; /* 0 <= k*v + rest < size for some rest of lo..hi */
+        last = min64(last, ext - 1) + EK_PLANTED("simplify-inside") * -1;
+        if (first == 0 && last == ext - 1) continue;
+        if (first > last) return identity_of(z, n);
+        sz by = sym_addi(c, sym_var(c, sym_name(c, n->args[r]), sym_int(c, last - first + 1)), first);
+        atom vars[256], v;
+        uint32_t nv = 0;
+        for (uint32_t j = 0; j < n->nargs; j++)
+          if (j != r) vars[nv++] = n->args[j];
+          else if (last > first && sym_is_atom(c, sym_addi(c, by, -first), &v)) vars[nv++] = v;
+        ex w = n->where ? expr_subst_vars(m, n->where, &n->args[r], &by, 1) : 0;
+        return expr_reduce(m, n->op, vars, nv, w, expr_subst_vars(m, n->body, &n->args[r], &by, 1), n->payload, n->acc, n->type);
+      }
+  }
+  return 0;
+}
 static ex reduce_rules(sm *z, ex e) {
   emodule *m = z->m;
   ex_node n = *exn(m, e);
@@ -174,6 +210,8 @@ static ex reduce_rules(sm *z, ex e) {
     ex g = guard_instead(z, &n);
     if (g) return g;
   }
+  ex inside = inside_only(z, &n);
+  if (inside) return inside;
   if (n.op == RED_MAX || n.op == RED_MIN || n.op == RED_ANY || n.op == RED_ALL) { /* idempotent: variables nothing depends on go */
     atom vars[256];
     uint32_t nv = 0;

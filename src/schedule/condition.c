@@ -1,6 +1,7 @@
 /* What does a reduction's condition leave out as a whole?
  *
- * A part of it that no variable of the reduction occurs in is asked once, before the loops; a bound on one variable alone (k <= p) ends its loop there. Only for tiles for all of whose points that is the same.
+ * A part of it that no variable of the reduction occurs in is asked once, before the loops; a bound on one variable alone (k <= p) ends its loop there. So does a factor that is 0 outside of a tensor, where
+ * it is outside for all else that a step of that variable takes: rows of a window above or below a picture. Only for tiles for all of whose points that is the same.
  */
 #include "schedule/nest.h"
 
@@ -21,6 +22,32 @@ static bool bound_of(ectx *e, const ex_node *red, ex part, const u32vec *vars, v
   out->lo = k == 1 ? lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), at, zero, 0), end, 0) : zero;
   out->hi = k == 1 ? end : lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), at, end, 0), zero, 0);
   return true;
+}
+enum { OUTSIDE_PART = 16 /* worth a bound that is not a number: this part of the places, on the mean */ };
+void outside_bounds(ectx *e, const ex_node *red) {
+  u32vec fs = {0};
+  ctx *c = e->c;
+  if (red->op != RED_SUM || red->nargs < 2 || e->p->level == 0) return;
+  expr_operands(e->m, red->body, OP_MUL, e->a, &fs);
+  for (uint32_t i = 0; i < fs.n; i++) {
+    const ex_node *f = exn(e->m, fs.v[i]);
+    if (f->kind != EX_LOAD || !f->otherwise || exn(e->m, f->otherwise)->kind != EX_CONST || et_kind(f->type) != K_FLOAT || exn(e->m, f->otherwise)->k.f != 0) continue;
+    for (uint32_t d = 0; d < f->nargs; d++) {
+      sz at = emit_resolve(e, f->args[d]), coef, rest;
+      u32vec vars = {0};
+      var_range r;
+      int64_t k, size, ext;
+      sym_atoms(c, at, AT_VAR, e->a, &vars);
+      if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) || vec_has(&vars, e->lane)) continue;
+      if (!sym_linear(c, at, r.var, &coef, &rest) || !sym_is_int(c, coef, &k) || k < 1 || !sym_is_int(c, xt(e->m, f->tensor)->shape[d], &size) || !sym_is_int(c, sym_extent(c, r.var), &ext)) continue;
+      if (ext < 2 || k * (ext - 1) * OUTSIDE_PART < size) continue;
+      lv zero = lb_int(&e->b, 0), end = lb_int(&e->b, ext);
+      lv from = emit_size(e, sym_ceildiv(c, sym_neg(c, rest), coef)), to = emit_size(e, sym_addi(c, sym_div(c, sym_addi(c, sym_neg(c, rest), size - 1), coef), 1 - EK_PLANTED("schedule-outside")));
+      r.lo = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), from, zero, 0), end, 0);
+      r.hi = lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), to, end, 0), zero, 0);
+      vec_push(e->a, e->ranges, r);
+    }
+  }
 }
 bool open_condition(ectx *e, const ex_node *red) {
   u32vec parts = {0};

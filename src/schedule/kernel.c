@@ -71,8 +71,8 @@ lv kernel_scratch(kctx *k, etype t, sz elems) {
 int64_t kernel_extent(kctx *k, atom v, int64_t otherwise) { return emit_extent(k->c, sym_extent(k->c, v), otherwise); }
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   ectx *e = &k->e;
-  if (!ch->lane || ch->lane_reduced || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE) return;
-  kernel_dots(e, n);
+  if (!ch->lane || (ch->lane_reduced && !ch->row) || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE) return;
+  if (!ch->lane_reduced) kernel_dots(e, n);
   bool tiled = ch->row && ch->lane_outer;
   for (uint32_t i = 0; i < acc->n; i++) {
     access *a = &acc->v[i];
@@ -80,6 +80,10 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     int64_t q = address_coef(e, a->address, ch->lane);
     if (q == 0 || (ch->row && address_coef(e, a->address, ch->row) != 0)) continue;
     packload pl = {0};
+    if (ch->lane_reduced) {
+      if (q != 1 && a->constant && pack_constant(e, n, a->load, a->stage, &pl)) vec_push(k->a, n->packs, pl);
+      continue;
+    }
     if (a->constant && n->reds[a->stage].n && pack_constant(e, n, a->load, a->stage, &pl)) {
       vec_push(k->a, n->packs, pl);
       continue;

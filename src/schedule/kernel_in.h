@@ -5,6 +5,8 @@
 #include "schedule/layout.h"
 #include "schedule/tile.h"
 
+/* a part of the values of a variable that all groups share: the nests run over it; start and size: of the scratch that they hand over in; lo..hi-1: which values now, or 0: all */
+typedef struct strip { atom var; sz start; int64_t size; lv lo, hi; } strip;
 typedef struct kctx {
   ectx e;
   kernel_class cls;
@@ -19,6 +21,8 @@ typedef struct kctx {
   uint32_t scratch_arg;
   const map *canon;  /* variable -> the name by which the stages share it */
   u32vec outer;      /* variables that all stages share */
+  strip strips[2];   /* of them, those that run inside the nests, a part at a time */
+  uint32_t nstrips;
   atom block;        /* a step's chunks are blocks of it: tiles are narrow enough for several; 0: none */
 } kctx;
 /* stages computed in one nest: a leader and its epilogue */
@@ -50,7 +54,7 @@ sz kernel_flatten(kctx *k, nvars *vars, uint32_t take);      /* the first `take`
  * pairs of places */
 void kernel_one(kctx *k, const u32vec *group);
 void kernel_many(kctx *k, grps *gs);
-void kernel_group_nest(kctx *k, grp *g, atom block, lv blo, lv bhi); /* block (or 0) runs over blo..bhi-1 (or, when these are 0, its extent) */
+void kernel_group_nest(kctx *k, grp *g);
 void kernel_scan(kctx *k, grps *gs, uint32_t scan);          /* all steps in one launch */
 bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts *out); /* false: better all steps in one launch */
 void kernel_narrow(const kctx *k, choice *ch, uint32_t lanes); /* the tile of a nest whose lanes are k->block */

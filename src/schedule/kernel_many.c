@@ -7,7 +7,12 @@ static bool needs_memory(kctx *k, tid t) {
   uint64_t d;
   return map_getu(k->stored, t, &d);
 }
-static void local_layout(kctx *k, uint32_t si, atom block, sz block_start, sz block_size) {
+static const strip *strip_of(const kctx *k, atom v) {
+  for (uint32_t i = 0; i < k->nstrips; i++)
+    if (k->strips[i].var == v) return &k->strips[i];
+  return NULL;
+}
+static void local_layout(kctx *k, uint32_t si) {
   stage *s = xs(k->m, si);
   tensor *t = xt(k->m, s->tensor);
   ctx *c = k->c;
@@ -36,10 +41,11 @@ static void local_layout(kctx *k, uint32_t si, atom block, sz block_start, sz bl
       atom v = kernel_canon(k, x->d[j].var);
       sz ext = x->d[j].extent;
       d[j] = (ldigit){ext, sym_int(c, 0)};
-      if (v == block) {
+      const strip *b = strip_of(k, v);
+      if (b) {
         d[j].stride = stride;
-        l->base = sym_sub(c, l->base, sym_mul(c, EK_PLANTED("schedule-groups") ? sym_int(c, 0) : block_start, stride));
-        stride = sym_mul(c, stride, block_size);
+        l->base = sym_sub(c, l->base, sym_mul(c, EK_PLANTED("schedule-groups") ? sym_int(c, 0) : b->start, stride));
+        stride = sym_muli(c, stride, b->size);
       } else if (!vec_has(&k->outer, v)) {
         d[j].stride = stride;
         stride = sym_mul(c, stride, ext);
@@ -53,7 +59,11 @@ static void local_layout(kctx *k, uint32_t si, atom block, sz block_start, sz bl
   map_putu(k->stored, s->tensor, 1);
 }
 
-void kernel_group_nest(kctx *k, grp *g, atom block, lv blo, lv bhi) {
+static void confine(const kctx *k, nvar *v) {
+  const strip *b = v->var ? strip_of(k, v->var) : NULL;
+  if (b && b->lo) v->lo = b->lo, v->hi = b->hi, v->unit = b->size;
+}
+void kernel_group_nest(kctx *k, grp *g) {
   ectx *e = &k->e;
   uint32_t si = g->stages.v[0];
   if (xs(k->m, si)->updates.n) {
@@ -69,28 +79,23 @@ void kernel_group_nest(kctx *k, grp *g, atom block, lv blo, lv bhi) {
   }
   u32vec dom = {0};
   for (uint32_t i = 0; i < g->domain.n; i++)
-    if (g->domain.v[i] == block || !vec_has(&k->outer, g->domain.v[i])) vec_push(k->a, dom, g->domain.v[i]);
+    if (strip_of(k, g->domain.v[i]) || !vec_has(&k->outer, g->domain.v[i])) vec_push(k->a, dom, g->domain.v[i]);
   accesses acc = {0};
   group_accesses(e, &g->stages, k->stored, &acc);
   choice ch = {.mr = 1, .nv = 1};
   if (k->p->level > 0) ch = tile_choose(e, &g->stages, &acc, &dom, &g->red);
   kernel_narrow(k, &ch, nest_lanes(e, &g->stages));
   nest n = kernel_nest(k, &g->stages, &dom, ch, &acc);
-  if (block && blo) {
-    if (n.row.var == block) n.row.lo = blo, n.row.hi = bhi;
-    if (n.lane.var == block) n.lane.lo = blo, n.lane.hi = bhi;
-    for (uint32_t i = 0; i < n.inner.n; i++)
-      if (n.inner.v[i].var == block) n.inner.v[i].lo = blo, n.inner.v[i].hi = bhi;
-    for (uint32_t i = 0; i < n.outer.n; i++)
-      if (n.outer.v[i].var == block) n.outer.v[i].lo = blo, n.outer.v[i].hi = bhi;
-  }
+  confine(k, &n.row), confine(k, &n.lane);
+  for (uint32_t i = 0; i < n.inner.n; i++) confine(k, &n.inner.v[i]);
+  for (uint32_t i = 0; i < n.outer.n; i++) confine(k, &n.outer.v[i]);
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
   kernel_emit(k, &n);
 }
 /* a placement inside the kernel, and its pieces */
 static void hand_placement(kctx *k, uint32_t si) {
   const stage *s = xs(k->m, si);
-  local_layout(k, si, 0, 0, 0);
+  local_layout(k, si);
   local whole = k->e.locals.v[k->e.locals.n - 1];
   for (uint32_t i = 0; i < s->updates.n; i++) {
     const update *u = &s->updates.v[i];
@@ -102,7 +107,7 @@ static void hand_placement(kctx *k, uint32_t si) {
   }
 }
 /* tensors handed from one group to a later one get a scratch layout, unless they lie in memory anyway or are scalars of this point */
-static void hand_over(kctx *k, grps *gs, atom block, sz bstart, sz bsize) {
+static void hand_over(kctx *k, grps *gs) {
   for (uint32_t g = 0; g < gs->n; g++)
     for (uint32_t i = 0; i < gs->v[g].stages.n; i++) {
       uint32_t si = gs->v[g].stages.v[i];
@@ -117,8 +122,8 @@ static void hand_over(kctx *k, grps *gs, atom block, sz bstart, sz bsize) {
         }
       if (!used) continue;
       bool scalar = true;
-      for (uint32_t d = 0; d < gs->v[g].domain.n; d++) scalar &= vec_has(&k->outer, gs->v[g].domain.v[d]) && gs->v[g].domain.v[d] != block;
-      if (!scalar && !EK_PLANTED("schedule-hand-over")) local_layout(k, si, block, bstart, bsize);
+      for (uint32_t d = 0; d < gs->v[g].domain.n; d++) scalar &= vec_has(&k->outer, gs->v[g].domain.v[d]) && !strip_of(k, gs->v[g].domain.v[d]);
+      if (!scalar && !EK_PLANTED("schedule-hand-over")) local_layout(k, si);
     }
 }
 /* Opens a condition where a group has fewer points of a shared variable than there are. */
@@ -154,63 +159,73 @@ static atom short_rows(kctx *k, const grps *gs) {
   }
   return sums ? v : 0;
 }
+enum { BLOCK_ROWS = 64, BLOCK_LANES = 128 };
+/* Shared variables that go inside the nests, a block of values at a time: the row variable of a product in here, with the one over which its lanes run, else the variable over which the groups would run their lanes. */
+static void choose_strips(kctx *k, const grps *gs) {
+  atom along = 0;
+  for (uint32_t g = 0; g < gs->n && !k->nstrips && k->p->level > 0 && k->cls != KC_BLOCKS; g++) {
+    const grp *q = &gs->v[g];
+    accesses acc = {0};
+    if (xs(k->m, q->stages.v[0])->updates.n) continue;
+    group_accesses(&k->e, &q->stages, k->stored, &acc);
+    choice ch = tile_choose(&k->e, &q->stages, &acc, &q->domain, &q->red);
+    if (!ch.lane || ch.lane_reduced) continue;
+    bool lane = vec_has(&k->outer, ch.lane), row = q->red.n && ch.row && vec_has(&k->outer, ch.row);
+    if (lane && !along) along = ch.lane;
+    if (!row || (lane && k->cls != KC_CONTRACTION)) continue;
+    int64_t panel = (int64_t)ch.nv * nest_lanes(&k->e, &q->stages);
+    int64_t rows = kernel_extent(k, ch.row, BLOCK_ROWS);
+    k->strips[k->nstrips++] = (strip){.var = ch.row, .size = rows <= BLOCK_ROWS ? rows : BLOCK_ROWS / ch.mr * ch.mr};
+    if (lane) k->strips[k->nstrips++] = (strip){.var = ch.lane, .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
+  }
+  if (k->nstrips) return;
+  int64_t size = along ? kernel_extent(k, along, 256) : ROWS;
+  if (along || (along = short_rows(k, gs))) k->strips[k->nstrips++] = (strip){.var = along, .size = size > 512 ? 256 : size};
+}
 void kernel_many(kctx *k, grps *gs) {
   ectx *e = &k->e;
   ctx *c = k->c;
+  sz points = sym_int(c, 1), blocks[2];
   kernel_runs(k, &k->outer);
-  /* One of the shared variables goes inside the nests, a block of its values at a time: the row variable of a contraction in here, else the variable over which the groups would run their lanes. */
-  atom block = 0, strip = 0;
-  for (uint32_t g = 0; g < gs->n && !block && k->p->level > 0 && k->cls != KC_BLOCKS; g++) {
-    grp *q = &gs->v[g];
-    accesses acc = {0};
-    if (xs(k->m, q->stages.v[0])->updates.n) continue;
-    group_accesses(e, &q->stages, k->stored, &acc);
-    choice ch = tile_choose(e, &q->stages, &acc, &q->domain, &q->red);
-    if (!ch.lane || ch.lane_reduced) continue;
-    if (vec_has(&k->outer, ch.lane)) {
-      if (!strip) strip = ch.lane;
-    } else if (q->red.n && ch.row && vec_has(&k->outer, ch.row)) block = ch.row;
+  choose_strips(k, gs);
+  for (uint32_t i = 0; i < k->nstrips; i++) {
+    strip *b = &k->strips[i];
+    b->size = max64(b->size, 1); /* of nothing */
+    blocks[i] = sym_ceildiv(c, sym_extent(c, b->var), sym_int(c, b->size));
+    points = sym_mul(c, points, blocks[i]);
   }
-  int64_t bs = block ? min64(64, kernel_extent(k, block, 64)) : 1;
-  if (!block && strip) {
-    block = strip;
-    bs = kernel_extent(k, strip, 256);
-    if (bs > 512) bs = 256;
-  }
-  if (!block && (block = short_rows(k, gs))) bs = ROWS;
-  if (bs < 1) bs = 1; /* of nothing */
-  sz nblocks = block ? sym_ceildiv(c, sym_extent(c, block), sym_int(c, bs)) : sym_int(c, 1), points = nblocks;
   for (uint32_t i = 0; i < k->outer.n; i++)
-    if (k->outer.v[i] != block) points = sym_mul(c, points, sym_extent(c, k->outer.v[i]));
+    if (!strip_of(k, k->outer.v[i])) points = sym_mul(c, points, sym_extent(c, k->outer.v[i]));
   k->l.chunks = points;
-  sz w = sym_var(c, "point", points), rem = w, bstart = 0;
+  sz w = sym_var(c, "point", points), rem = w;
   atom wa = 0;
   sym_is_atom(c, w, &wa);
-  if (block) {
-    bstart = sym_muli(c, kernel_rem(c, rem, nblocks), bs);
-    rem = kernel_quot(c, rem, nblocks);
+  for (uint32_t i = 0; i < k->nstrips; i++) {
+    k->strips[i].start = sym_muli(c, kernel_rem(c, rem, blocks[i]), k->strips[i].size);
+    rem = kernel_quot(c, rem, blocks[i]);
   }
   for (uint32_t i = k->outer.n; i-- > 0;) {
     atom v = k->outer.v[i];
-    if (v == block) continue;
+    if (strip_of(k, v)) continue;
     emit_bind_ex(e, (binding){.var = v, .subst = kernel_rem(c, rem, sym_extent(c, v))});
     rem = kernel_quot(c, rem, sym_extent(c, v));
   }
   for (uint32_t i = 0; i < k->l.stages.n; i++)
     if (layout_inside(k->m, xs(k->m, k->l.stages.v[i]))) hand_placement(k, k->l.stages.v[i]);
-  hand_over(k, gs, block, bstart, sym_int(c, bs));
+  hand_over(k, gs);
   lv i;
   lb_for(&e->b, "point", lb_lo(&e->b), lb_hi(&e->b), lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
   if (wa) emit_bind(e, wa, i);
-  lv blo = 0, bhi = 0;
-  if (block && sym_int_or(c, nblocks, 2) > 1) {
-    blo = emit_size(e, bstart);
-    bhi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, blo, bs - EK_PLANTED("schedule-strips")), emit_size(e, sym_extent(c, block)), 0);
+  for (uint32_t j = 0; j < k->nstrips; j++) {
+    strip *b = &k->strips[j];
+    if (sym_int_or(c, blocks[j], 2) <= 1) continue;
+    b->lo = emit_size(e, b->start);
+    b->hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, b->lo, b->size - EK_PLANTED("schedule-strips")), emit_size(e, sym_extent(c, b->var)), 0);
   }
   for (uint32_t g = 0; g < gs->n; g++) {
     bool guarded = open_guard(k, &gs->v[g]);
-    kernel_group_nest(k, &gs->v[g], block, blo, bhi);
+    kernel_group_nest(k, &gs->v[g]);
     if (guarded) lb_end(&e->b);
   }
   emit_unscope(e);

@@ -126,7 +126,6 @@ void kernel_scan_step(kctx *k, grps *gs, const scan_part *part) {
   k->l.step = part->counter, k->l.steps = k->m->scans.v[part->scan].extent;
   k->outer.n = 0;
   vec_push(k->a, k->outer, step);
-  lv blo = 0, bhi = 0;
   if (block) {
     int64_t bs = 1;
     k->block = block;
@@ -144,10 +143,10 @@ void kernel_scan_step(kctx *k, grps *gs, const scan_part *part) {
     vec_push(k->a, k->outer, block);
     sz all = sym_extent(c, block);
     k->l.chunks = sym_ceildiv(c, all, sym_int(c, bs));
-    blo = lb_muli(&e->b, lb_lo(&e->b), bs + EK_PLANTED("schedule-scan-parts"));
-    bhi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_muli(&e->b, lb_hi(&e->b), bs), emit_size(e, all), 0);
+    lv blo = lb_muli(&e->b, lb_lo(&e->b), bs + EK_PLANTED("schedule-scan-parts"));
+    k->strips[k->nstrips++] = (strip){.var = block, .lo = blo, .hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_muli(&e->b, lb_hi(&e->b), bs), emit_size(e, all), 0)};
   }
-  for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g], block, blo, bhi);
+  for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g]);
 }
 
 void kernel_scan(kctx *k, grps *gs, uint32_t scan) {
@@ -163,7 +162,7 @@ void kernel_scan(kctx *k, grps *gs, uint32_t scan) {
     emit_bind(e, t, i);
     turn_back(k, i);
   }
-  for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g], 0, 0, 0);
+  for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g]);
   if (t) {
     emit_unscope(e);
     lb_end(&e->b);

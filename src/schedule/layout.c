@@ -10,7 +10,7 @@
 #include "schedule/tile.h"
 #include <string.h>
 
-enum { MAX_HALO = 8 };
+enum { MAX_HALO = 8, HALO_GROWTH = 8 /* and of a tensor that a sum reads, where a guard would be asked at every step: as much as makes it so many times as large */ };
 typedef struct hal { bool any, refused; scalar fill; int64_t lo[MAX_RANK], hi[MAX_RANK]; } hal;
 typedef struct place { uint32_t stage, update; } place; /* stage + 1 of the placement; update index */
 typedef struct lay {
@@ -106,6 +106,16 @@ static sz extreme(lay *L, sz idx, bool high) { /* bound of an affine index over 
   }
   return sym_uses_kind(L->c, idx, AT_DATA) ? 0 : idx;
 }
+static bool grows_little(const tensor *t, ctx *c, const int64_t *lo, const int64_t *hi) {
+  double by = 1;
+  for (uint32_t j = 0; j < t->rank; j++) {
+    int64_t n = sym_int_or(c, t->shape[j], 0);
+    if (lo[j] <= MAX_HALO && hi[j] <= MAX_HALO) continue;
+    if (n <= 0) return false;
+    by *= (double)(n + lo[j] + hi[j]) / (double)n;
+  }
+  return by <= HALO_GROWTH;
+}
 static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
   (void)kernel, (void)scan;
   u32vec loads = {0};
@@ -117,7 +127,7 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
     hal *h = &L->halo[n->tensor];
     const ex_node *o = exn(L->m, n->otherwise);
     if (o->kind != EX_CONST || (h->any && memcmp(&h->fill, &o->k, sizeof o->k))) continue;
-    int64_t lo[MAX_RANK], hi[MAX_RANK];
+    int64_t lo[MAX_RANK], hi[MAX_RANK], most = exn(L->m, e)->kind == EX_REDUCE ? INT32_MAX : MAX_HALO;
     bool ok = true;
     for (uint32_t j = 0; j < n->nargs && ok; j++) {
       sz a = extreme(L, n->args[j], false), b = extreme(L, n->args[j], true);
@@ -128,14 +138,14 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
         break;
       }
       if (!sym_ge0(L->c, a)) {
-        ok &= sym_is_int(L->c, a, &x) && -x <= MAX_HALO;
+        ok &= sym_is_int(L->c, a, &x) && -x <= most;
         lo[j] = ok ? -x : 0;
       }
       sz over = sym_sub(L->c, b, sym_addi(L->c, t->shape[j], -1));
       if (ok && !sym_ge0(L->c, sym_neg(L->c, over))) {
         /* (o - 1)*st + ... - (s - 1) with o = (s + ..)//st: bounded by the interval of the difference */
         int64_t l, u;
-        if (sym_is_int(L->c, over, &y)) ok = y <= MAX_HALO;
+        if (sym_is_int(L->c, over, &y)) ok = y <= most;
         else {
           sym_range(L->c, over, &l, &u);
           y = u;
@@ -146,7 +156,7 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
         hi[j] = ok ? max64(y, 0) : 0;
       }
     }
-    if (!ok) continue;
+    if (!ok || !grows_little(t, L->c, lo, hi)) continue;
     h->any = true;
     h->fill = o->k;
     for (uint32_t j = 0; j < n->nargs; j++) h->lo[j] = max64(h->lo[j], lo[j]), h->hi[j] = max64(h->hi[j], hi[j]);

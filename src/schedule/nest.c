@@ -179,7 +179,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
 }
 
 /* lane loop of a reduced lane: full tiles, full vectors, tail */
-static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[], lv found[], uint32_t lanes) {
+static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t lanes) {
   lv end = emit_size(e, n->lane.extent), i, at = lb_int(&e->b, 0);
   int64_t ext = bounded(e, n->lane.var, &at, &end) ? -1 : sym_int_or(e->c, n->lane.extent, -1);
   uint32_t widths[2] = {n->nv, 1}, nb = e->binds.n;
@@ -195,7 +195,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = i, .vec_step = lanes, .lane = true});
     emit_turn(e);
-    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, pay, found, 1, nv, 0, lanes, true);
+    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, pay, found, mr, nv, 0, lanes, true);
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
@@ -207,7 +207,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = from, .vec_step = lanes, .lane = true});
     emit_turn(e);
-    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, pay, found, 1, 1, cnt, lanes, true);
+    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, pay, found, mr, 1, cnt, lanes, true);
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
@@ -216,9 +216,9 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[
   e->count = 0;
   emit_turn(e);
 }
-static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t lanes) {
+static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t lanes) {
   if (from == n->reds[0].n) {
-    reduced_lane(e, n, red, acc, pay, found, lanes);
+    reduced_lane(e, n, red, acc, pay, found, mr, lanes);
     return;
   }
   lv i;
@@ -228,7 +228,7 @@ static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, l
   lb_for(&e->b, sym_name(e->c, n->reds[0].v[from]), at, end, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
   emit_bind(e, n->reds[0].v[from], i);
-  reduced_outer(e, n, red, from + 1, acc, pay, found, lanes);
+  reduced_outer(e, n, red, from + 1, acc, pay, found, mr, lanes);
   emit_unbind(e, nb);
   emit_unscope(e);
   lb_end(&e->b);
@@ -312,7 +312,8 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       if (notes) found = NEW(e->a, lv), *found = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));
       uint32_t nc = e->ranges.n;
       bool conditional = open_condition(e, &root);
-      if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, pay, found, lanes);
+      outside_bounds(e, &root);
+      if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, pay, found, mr, lanes);
       else {
         prepare_rows(e, n, i, mr);
         if (n->parts.on) parts_streams(e, n, row, panel, mr);
@@ -331,11 +332,13 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
         regs[0] = best_lane(e, &root, acc, pay, found, n->nv, al);
         e->lanes = 1;
       } else if (n->lane_reduced) {
-        lv x = lb_get(&e->b, acc[0]);
-        for (uint32_t v = 1; v < anv - EK_PLANTED("schedule-sums"); v++) x = notes ? beyond(e, &root, x, lb_get(&e->b, acc[v])) : lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[v]), 0);
-        x = al > 1 ? lb_hreduce(&e->b, (rop)root.op, x) : x;
-        if (notes) x = lb_op(&e->b, OP_SEL, lt(at, 1), al > 1 ? lb_hreduce(&e->b, RED_ANY, lb_get(&e->b, *found)) : lb_get(&e->b, *found), lb_const(&e->b, lt(at, 1), (scalar){.f = NAN}), x);
-        regs[0] = at != st ? lb_op(&e->b, OP_CAST, lt(st, 1), x, 0, 0) : x;
+        for (uint32_t r = 0; r < mr; r++) {
+          lv x = lb_get(&e->b, acc[r * TILE_V]);
+          for (uint32_t v = 1; v < anv - EK_PLANTED("schedule-sums"); v++) x = notes ? beyond(e, &root, x, lb_get(&e->b, acc[v])) : lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[r * TILE_V + v]), 0);
+          x = al > 1 ? lb_hreduce(&e->b, (rop)root.op, x) : x;
+          if (notes) x = lb_op(&e->b, OP_SEL, lt(at, 1), al > 1 ? lb_hreduce(&e->b, RED_ANY, lb_get(&e->b, *found)) : lb_get(&e->b, *found), lb_const(&e->b, lt(at, 1), (scalar){.f = NAN}), x);
+          regs[r * TILE_V] = at != st ? lb_op(&e->b, OP_CAST, lt(st, 1), x, 0, 0) : x;
+        }
         e->lanes = 1;
       } else {
         waits = parts_sum(e, n, (rop)root.op, row, panel, acc, mr, nv, lt(at, ln));

@@ -126,30 +126,29 @@ bool pack_places(const packing *k, const linmap *l) {
   if (k->nsel ? k->count[0] != places || k->step[0] != rows * cols : places != 1) return false;
   return k->nred ? k->step[k->nsel] == cols : rows == 1;
 }
-/* What of the place depends on v alone, as steps of v or of one quotient of it (a digit of a chunk's number): `by` counts 0..*ext-1. */
-static bool steps_of(ectx *e, sz place, const nvar *v, atom *by, int64_t *ext, int64_t *step, sz *rest) {
+/* A digit of the number of a chunk's point that selects: a quotient. By an open size it has no bound but that it is inside the constant, of `elems` elements. */
+static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64_t elems, nvar *out) {
   ctx *c = e->c;
+  u32vec few = {0};
+  int64_t lo, hi, step;
   sz coef;
-  u32vec divs = {0};
-  int64_t lo;
-  *by = v->var;
-  if (sym_linear(c, place, v->var, &coef, rest) && sym_is_int(c, coef, step)) return *step == 0 || sym_is_int(c, v->extent, ext);
-  sym_atoms(c, place, AT_DIV, e->a, &divs);
-  for (uint32_t i = 0; i < divs.n; i++) {
-    if (!sym_uses(c, sym_of_atom(c, divs.v[i]), v->var)) continue;
-    if (!sym_linear(c, place, divs.v[i], &coef, rest) || !sym_is_int(c, coef, step) || sym_uses(c, *rest, v->var)) return false;
-    *by = divs.v[i];
-    sym_range(c, sym_of_atom(c, *by), &lo, ext);
-    return lo == 0 && (*ext)++ < 1 << 20;
-  }
-  return false;
+  sym_atoms(c, at, AT_DIV, e->a, &few);
+  if (few.n != 1) return false;
+  sz digit = sym_of_atom(c, few.v[0]);
+  for (uint32_t i = 0; i < reds->n; i++)
+    if (sym_uses(c, digit, reds->v[i])) return false;
+  if (sym_uses(c, digit, n->lane.var) || (n->row.var && sym_uses(c, digit, n->row.var))) return false;
+  sym_range(c, digit, &lo, &hi);
+  if (lo || !sym_linear(c, at, few.v[0], &coef, NULL) || !sym_is_int(c, coef, &step) || step < 1) return false;
+  *out = (nvar){.var = few.v[0], .extent = sym_int(c, min64(hi, max64(elems - 1, 0) / step) + 1)};
+  return true;
 }
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   ctx *c = e->c;
   const u32vec *reds = &n->reds[stage];
   const ex_node *ln = exn(e->m, load);
   tensor *t = xt(e->m, ln->tensor);
-  if (t->kind != TK_CONST || ln->otherwise || !n->lane.var || n->lane_reduced) return false;
+  if (t->kind != TK_CONST || ln->otherwise || !n->lane.var) return false;
   sz at = sym_int(c, 0);
   for (uint32_t i = 0; i < ln->nargs; i++) {
     sz idx = emit_resolve(e, ln->args[i]);
@@ -162,27 +161,29 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   int64_t sel = 1, inner = 1;
   packing *pack = NEW(e->a, packing);
   uint32_t L = nest_lanes(e, &n->stages);
-  int64_t nr = (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
+  int64_t nr = n->lane_reduced ? lanes : (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
   sz off = sym_int(c, 0), pan = n->panel ? sym_of_atom(c, n->panel) : sym_int(c, 0), r;
   nvar vars[MAX_RANK * 2];
   uint32_t nvars = 0;
   for (uint32_t i = 0; i < n->outer.n && nvars < MAX_RANK; i++) vars[nvars++] = n->outer.v[i];
   uint32_t nsel = nvars;
+  int64_t elems;
+  bool digit = nd_count(&t->data, &elems) && chunk_digit(e, n, reds, rest, elems, &vars[nvars]);
+  nvars += digit;
   if (n->point.var) vars[nvars++] = n->point;
   for (uint32_t i = 0; i < n->inner.n && nvars < MAX_RANK; i++) vars[nvars++] = n->inner.v[i];
   nsel = nvars;
   for (uint32_t i = 0; i < reds->n && nvars < 2 * MAX_RANK; i++) vars[nvars++] = (nvar){.var = reds->v[i], .extent = sym_extent(c, reds->v[i])};
   for (uint32_t i = 0; i < nvars; i++) {
     int64_t ext, st;
-    atom by;
-    if (!steps_of(e, rest, &vars[i], &by, &ext, &st, &r) || (i >= nsel && by != vars[i].var)) return false;
+    if (!sym_linear(c, rest, vars[i].var, &coef, &r) || !sym_is_int(c, coef, &st)) return false;
     if (i < nsel && st == 0) continue; /* does not select */
-    if (i >= nsel && !sym_is_int(c, vars[i].extent, &ext)) return false;
+    if (!sym_is_int(c, vars[i].extent, &ext)) return false;
     rest = r;
     add_dim(pack, i < nsel, ext, st);
     if (i < nsel) {
       sel *= ext;
-      off = sym_add(c, sym_muli(c, off, ext), sym_of_atom(c, by));
+      off = sym_add(c, sym_muli(c, off, ext), sym_of_atom(c, vars[i].var));
     } else inner *= ext;
   }
   if (!sym_is_int(c, rest, &base)) return false;
@@ -195,6 +196,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   sz next = sym_muli(c, sym_addi(c, off, 1), inner * nr);
   off = sym_muli(c, sym_add(c, sym_muli(c, off, inner), red), nr);
   int64_t total, size = et_bytes(t->type);
+  if (digit && (!mul64(sel, inner, &total) || !mul64(total, lanes, &total) || total > elems)) return false; /* nothing more than once */
   if (!mul64(sel * npanels * inner, nr, &total) || !mul64(total, size, &k)) return false;
   pack->pairs = dot_of(n, stage, load) != NULL;
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner;

@@ -5,6 +5,7 @@
  * Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane operand, one broadcast), the shape with the best ratio of multiply-adds to loads over the actual extents, edges included (the rule and the
  * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of
  * these where they come from far.
+ * Few columns would leave most lanes empty: then a variable of the sum runs along the lanes, rows share the vectors of the other operand, and each row is added up across the lanes once, at the end.
  */
 #include "schedule/tile.h"
 
@@ -106,6 +107,7 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) { 
 enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so many multiply-adds of it */
 static const double PANEL_VECTOR = 0.5; /* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next (on Zen 5: ResNet-18 6 % faster) */
 static const double FAR_ROW[2] = {0.3, 0.5}; /* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
+enum { ACROSS_ROWS = 8, ACROSS_STEPS = 4, FEW_RESULTS = 8 }; /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
 enum { LATENCY = 8 };                   /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
 /* Multiply-adds a cycle relative to the most: two a cycle, LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.6 loads a cycle and half a cycle, measured on Zen 5 with tiles of
  * 7 to 14 ymm). */
@@ -200,6 +202,50 @@ static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32v
   }
   return e->p->t->l1 && lanes > 0 && bytes * min64(rows, 1 << 20) * min64(lanes, 1 << 20) <= (int64_t)e->p->t->l1;
 }
+/* A variable of the sum along the lanes, where what is computed lies in steps of one, and rows that share what is constant. */
+static bool choose_across(ectx *e, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L, choice *ch) {
+  choice to = {.mr = 1, .nv = 1, .lane_reduced = true, .score = ch->score};
+  int64_t longest = L - 1, rows = ACROSS_ROWS / 2;
+  for (uint32_t r = 0; r < red->n; r++) {
+    int64_t ext = emit_extent(e->c, sym_extent(e->c, red->v[r]), -1);
+    bool ok = ext > longest;
+    for (uint32_t i = 0; i < acc->n && ok; i++) {
+      const access *a = &acc->v[i];
+      int64_t q = a->leader && !a->store ? address_coef(e, a->address, red->v[r]) : 1;
+      sz idx[MAX_RANK];
+      ok = (a->constant ? q > 0 : q == 1) && (!a->leader || !a->guarded || emit_plain(e, a->load, idx));
+    }
+    if (ok) to.lane = red->v[r], longest = ext;
+  }
+  for (uint32_t d = 0; d < domain->n && to.lane; d++) {
+    bool shares = false, reads = false, bad = false;
+    int64_t ext = emit_extent(e->c, sym_extent(e->c, domain->v[d]), -1);
+    for (uint32_t i = 0; i < acc->n; i++) {
+      const access *a = &acc->v[i];
+      int64_t q = a->leader && !a->store ? address_coef(e, a->address, domain->v[d]) : 0;
+      if (!a->leader || a->store) continue;
+      shares |= a->constant && q == 0, reads |= !a->constant && q > 0;
+      bad |= a->constant ? q != 0 : q < 0;
+    }
+    if (shares && reads && !bad && ext > rows) to.row = domain->v[d], rows = ext;
+  }
+  if (!to.row) return false;
+  to.mr = (uint32_t)min64(ACROSS_ROWS, rows);
+  *ch = to;
+  return true;
+}
+/* Would the lanes take elements that lie apart, for few results each? */
+static bool gathers(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch) {
+  for (uint32_t i = 0; i < acc->n; i++) {
+    const access *a = &acc->v[i];
+    int64_t q = a->leader && !a->store && !a->constant ? address_coef(e, a->address, ch->lane) : 0, reuse = 1;
+    if (q >= -1 && q <= 1) continue;
+    for (uint32_t d = 0; d < domain->n && reuse <= FEW_RESULTS; d++)
+      if (!address_uses(e, a->address, domain->v[d])) reuse *= max64(1, emit_extent(e->c, sym_extent(e->c, domain->v[d]), FEW_RESULTS + 1));
+    if (reuse <= FEW_RESULTS) return true;
+  }
+  return false;
+}
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red) {
   choice ch = {.mr = 1, .nv = 1};
   ctx *c = e->c;
@@ -239,7 +285,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       else if (q == 0) score += 1;
       else if (a->constant && reduces && a->leader && !isred) score += 2;
       else if (!a->store && lanes_near(e, a->address, v, L)) score += 0.5;
-      else if (q == INT64_MIN) score -= 3;
+      else if (q == INT64_MIN) score -= rows && cols && !a->leader && steps > 16 ? 48.0 / (double)steps : 3; /* of a result after many steps: it counts little */
       else {
         /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else gathered */
         bool reuse = false, across = false;
@@ -263,9 +309,11 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       ch.lane_reduced = isred;
     }
   }
+  int64_t lext = ch.lane ? emit_extent(c, sym_extent(c, ch.lane), -1) : 0;
+  ch.score = ch.lane ? best : 0;
+  bool few = !ch.lane || ch.lane_reduced || (rows && cols && lext >= 0 && lext * 4 <= L) || gathers(e, acc, domain, &ch);
+  if (few && reduces && root->op == RED_SUM && et_kind((etype)root->acc) == K_FLOAT && !root->where && leaders == 1 && steps >= ACROSS_STEPS * L && choose_across(e, acc, domain, red, L, &ch)) return ch;
   if (!ch.lane) return ch;
-  ch.score = best;
-  int64_t lext = emit_extent(c, sym_extent(c, ch.lane), -1);
   int64_t vecs = lext < 0 ? 64 : (lext + L - 1) / L;
   if (ch.lane_reduced) {
     ch.nv = vecs >= 4 ? 4 : vecs >= 2 ? 2 : 1;

@@ -43,6 +43,51 @@ static const example examples[] = {
      "tensor w: f32[3, 20, 340] const @\n"
      "stage y: f32[a<70, c<340] out = sum[p<3, k<20] x[p, a, k] * w[p, k, c]\n"
      "output y \"y\"\n"},
+    {"few columns: lanes along the sum, rows of a tile, packed constants; rows and places of the sum that are left over", "",
+     "tensor x: f32[9, 27, 37] input \"x\"\n"
+     "tensor w: f32[3, 37, 4] const @\n"
+     "tensor b: f32[3] input \"b\"\n"
+     "stage p: f32[m<3, h<9, o<24] = sum[k<4, c<37] x[h, o + k, c] * w[m, c, k]\n"
+     "stage y: f32[m1<3, h1<9, o1<24] out = max(p[m1, h1, o1] + b[m1], 0.0)\n"
+     "output y \"y\"\n"},
+    {"few columns, the places of the sum side by side in both operands; each result of more rows", "",
+     "tensor x: f32[50, 100] input \"x\"\n"
+     "tensor w: f32[2, 100] const @\n"
+     "stage y: f32[a<50, m<2] out = sum[c<100] x[a, c] * w[m, c]\n"
+     "output y \"y\"\n"},
+    {"products of groups of channels: the constants of a group are packed, whichever point of a chunk it is", "",
+     "tensor x: f32[6, 9, 48] input \"x\"\n"
+     "tensor w: f32[3, 16, 16, 3] const @\n"
+     "stage y: f32[g<3, h<6, o<7, m<16] out = sum[c<16, k<3] x[h, o + k, c + 16*g] * w[g, m, c, k]\n"
+     "output y \"y\"\n"},
+    {"products of two directions, rows of an open number: the constants of a direction are chosen by a quotient by an open size", "N=1; N=5; N=40",
+     "size N\n"
+     "tensor x: f32[N, 3, 9] input \"x\"\n"
+     "tensor w: f32[2, 20, 9] const @\n"
+     "stage y: f32[d<2, n<N, m<20] out = sum[k<9] x[n, d, k] * w[d, m, k]\n"
+     "output y \"y\"\n"},
+    {"a product whose columns are taken apart behind it: rows and lanes in blocks, parts of blocks", "",
+     "tensor x: f32[130, 24] input \"x\"\n"
+     "tensor w: f32[24, 3, 300] const @\n"
+     "stage p: f32[m<130, n<3, d<300] = sum[k<24] x[m, k] * w[k, n, d]\n"
+     "stage y: f32[m1<130, d1<300] out = p[m1, 0, d1] * max(p[m1, 1, d1], 0.0)\n"
+     "stage z: f32[d2<300, m2<130] out = p[m2, 2, d2] * 2.0\n"
+     "output y \"y\"\n"
+     "output z \"z\"\n"},
+    {"a wide window: a border as wide as what it is around, rows of taps outside of it left out", "",
+     "tensor x: f32[12, 10, 20] input \"x\"\n"
+     "tensor w: f32[3, 3, 20, 24] const @\n"
+     "stage v: f32[h<12, o<10, c<20] = max(x[h, o, c], 0.25)\n"
+     "stage y: f32[h1<12, o1<10, m<24] out = sum[k0<3, k1<3, c1<20] (load v[9*k0 + h1 - 9, 7*k1 + o1 - 7, c1] else 0.0) * w[k0, k1, c1, m]\n"
+     "output y \"y\"\n"},
+    {"what follows a product gathers", "",
+     "tensor x: f32[30, 40] input \"x\"\n"
+     "tensor w: f32[33, 40] input \"w\"\n"
+     "tensor t: f32[30, 8] input \"t\"\n"
+     "tensor r: i64[30, 33] input \"r\"\n"
+     "stage p: f32[a<30, c<33] = sum[k<40] x[a, k] * w[c, k]\n"
+     "stage y: f32[a1<30, c1<33] out = p[a1, c1] + t[a1, min(max({i64(r[a1, c1])}, 0), 7)]\n"
+     "output y \"y\"\n"},
     {"product of run-time operands: panels packed on the way; open rows and lanes", "N=1 M=1 K=1; N=133 M=37 K=9; N=3 M=130 K=2; N=150 M=64 K=5; N=0 M=4 K=3",
      "size N\nsize M\nsize K\n"
      "tensor x: f32[N, K] input \"x\"\n"
