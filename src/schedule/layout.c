@@ -8,6 +8,7 @@
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
 #include "schedule/tile.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_HALO = 8 };
@@ -21,6 +22,7 @@ typedef struct lay {
   bool *mat;
   hal *halo;
   place *in;
+  uint32_t *leaps; /* per tensor: axes in which its readers go on by whole vectors, or more */
   tid *copy_of_output;
 } lay;
 
@@ -154,6 +156,38 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
 }
 
 /* ---- order of the axes ---- */
+enum { LEAP = 8 };
+static void leaps_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
+  (void)kernel, (void)scan;
+  u32vec loads = {0};
+  expr_loads(L->m, e, L->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    const ex_node *n = exn(L->m, loads.v[i]);
+    for (uint32_t j = 0; j < n->nargs; j++) {
+      u32vec vs = {0};
+      int64_t least = INT64_MAX, k;
+      atom only;
+      sz coef, rest;
+      if (sym_is_int(L->c, n->args[j], NULL) || sym_is_atom(L->c, n->args[j], &only)) continue;
+      sym_atoms(L->c, n->args[j], AT_VAR, L->a, &vs);
+      for (uint32_t v = 0; v < vs.n; v++) least = min64(least, sym_linear(L->c, n->args[j], vs.v[v], &coef, &rest) && sym_is_int(L->c, coef, &k) ? llabs(k) : 1);
+      if (vs.n && least >= LEAP) L->leaps[n->tensor] |= 1u << j;
+    }
+  }
+}
+/* A placement whose readers would gather along its innermost axis gets another one: the last that they read in steps of one. */
+static void no_leaps(lay *L, tid t, uint32_t *order) {
+  const tensor *x = xt(L->m, t);
+  uint32_t n = x->rank, at = n;
+  if (x->kind != TK_STAGE || !xs(L->m, x->stage)->tiled || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
+  for (uint32_t ax = n; ax-- > 0 && at == n;)
+    if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) >= LEAP)
+      for (at = 0; order[at] != ax;) at++;
+  if (at == n) return;
+  uint32_t ax = order[at];
+  for (; at + 1 < n; at++) order[at] = order[at + 1];
+  order[n - 1] = ax;
+}
 static void innermost(const stage *s, atom v, uint32_t *order) { /* the axis that v counts */
   for (uint32_t i = 0; i < s->naxes; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++) {
@@ -266,9 +300,12 @@ static uint32_t new_buffer(lay *L, buffer b) {
   vec_push(L->p->l->a, L->p->buffers, b);
   return L->p->buffers.n - 1;
 }
-static void own_buffer(lay *L, tid t, const uint32_t *order) {
+static void own_buffer(lay *L, tid t, const uint32_t *wanted) {
+  uint32_t order[MAX_RANK];
   tensor *x = xt(L->m, t);
   hal *h = &L->halo[t];
+  memcpy(order, wanted, x->rank * sizeof *order);
+  no_leaps(L, t, order);
   sz lo[MAX_RANK], hi[MAX_RANK], elems;
   bool is_out = false;
   uint32_t oi = 0;
@@ -438,10 +475,11 @@ void layout_all(splan *p) {
   L.mat = NEWN(L.a, bool, nt);
   L.halo = NEWN(L.a, hal, nt);
   L.in = NEWN(L.a, place, nt);
+  L.leaps = NEWN(L.a, uint32_t, nt);
   p->layouts = NEWN(L.a, layout, nt);
   materialise(&L);
   for (uint32_t i = 0; i < m->stages.n; i++)
-    if (!xs(m, i)->dead && (xs(m, i)->kernel || p->level == 0)) each_value(&L, xs(m, i), halo_of);
+    if (!xs(m, i)->dead && (xs(m, i)->kernel || p->level == 0)) each_value(&L, xs(m, i), halo_of), each_value(&L, xs(m, i), leaps_of);
   for (uint32_t t = 1; t < nt; t++) {
     tensor *x = xt(m, t);
     sz elems;
