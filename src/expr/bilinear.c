@@ -150,6 +150,7 @@ static share share_of(const window *w, int64_t f) {
     s.first_input += s.inputs, s.first += s.products;
   }
 }
+static double operations(int64_t n) { return n % 2 ? (double)(n * (n - 1)) : 2 * operations(n / 2) + 1.25 * (double)n; }
 bool bilinear_circle(window *w, int64_t m, int64_t parts, int64_t circle, arena *a) {
   const int64_t last = circle / 2, s = w->stride;
   w->parts = parts, w->circle = circle, w->m = m;
@@ -177,7 +178,7 @@ bool bilinear_circle(window *w, int64_t m, int64_t parts, int64_t circle, arena 
       w->n += real ? 1 : 3;
     }
   }
-  w->in = w->out = 1.25 * log2((double)circle) * (double)circle * (double)windows(w) / (double)w->n;
+  w->in = w->out = operations(circle) * (double)windows(w) / (double)w->n;
   return true;
 }
 /* The products of a frequency are (re + im) c, re (d - c), im (c + d): frequency 0 has product 0, frequency 1 products 1 to 3, .. */

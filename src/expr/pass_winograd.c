@@ -86,8 +86,8 @@ static bool match(pw *p, uint32_t s, sliding *q) {
 }
 
 /* ---- is it worth it? In multiply-adds of the products' kernel; a symbol counts as 1, so that the constants are not hidden by a batch that may be 1 ---- */
-enum { VALUE_COST = 4, BYTE_COST = 5 };
-static const double TERM_COST = 1.2, GAIN = 0.9; /* GAIN: what is not worth more code */
+enum { VALUE_COST = 4, FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, BYTE_COST = 5, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
+static const double TERM_COST = 1.2, FAR_TERM_COST = 2, STENCIL_COST = 1.5, GAIN = 0.9; /* GAIN: what is not worth more code */
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
   for (uint32_t i = 0; i < vs->n; i++) r *= (double)sym_int_or(p->c, sym_extent(p->c, vs->v[i]), 1);
@@ -114,13 +114,13 @@ static double cost(pw *p, const sliding *q, window *const *win) {
       if (w->m == 1) continue;
       for (uint32_t j = i + 1; j < q->nw; j++)
         if (win[j]->m > 1) before *= (double)win[j]->m / (double)win[j]->n, behind *= (double)win[j]->m / (double)win[j]->n;
-      sums += before * (VALUE_COST + TERM_COST * w->in) + behind * (VALUE_COST + TERM_COST * w->out);
+      sums += before * (FAR_VALUE_COST + FAR_TERM_COST * w->in) + behind * (FAR_VALUE_COST + FAR_TERM_COST * w->out);
     }
   } else if (any)
     sums = value * (in + out);
   double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
   double macs = narrow * batch * rows * taps * parts * col * chan, bytes = narrow * 4 * batch * taps * parts * col * chan;
-  double compute = macs + batch * sums, memory = BYTE_COST * bytes;
+  double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = BYTE_COST * bytes;
   return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
 }
 enum { FORMS = 48 };
@@ -160,6 +160,12 @@ static bool by_axis(pw *p, sliding *q) {
   }
   return true;
 }
+/* Products of which none are added up are not worth their way through memory. */
+static bool sums_left(const sliding *q, window *const *win) {
+  bool left = q->reduce.n > 0;
+  for (uint32_t i = 0; i < q->nw; i++) left |= win[i]->m == 1 || win[i]->parts > 1;
+  return left;
+}
 static bool choose(pw *p, sliding *q) {
   window *all[MAX_AXES], *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
   uint32_t n[MAX_AXES], ways = 1, nw = 0;
@@ -179,7 +185,7 @@ static bool choose(pw *p, sliding *q) {
       line |= win[i]->m > 1 && !win[i]->circle, circle |= win[i]->circle > 0;
       if (win[i]->m > 1) taps *= win[i]->r;
     }
-    if ((line && circle) || taps > LINMAP_TAPS) continue;
+    if ((line && circle) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
     double k = cost(p, q, win);
     if (t && k >= least) continue;
     least = t ? k : k * GAIN; /* the plain sum comes first */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HALO = 8 };
+enum { MAX_HALO = 8, MAX_SHARE = 2 }; /* places, or the axis over so much */
 typedef struct hal { bool any, refused; scalar fill; int64_t lo[MAX_RANK], hi[MAX_RANK]; } hal;
 typedef struct place { uint32_t stage, update; } place; /* stage + 1 of the placement; update index */
 typedef struct lay {
@@ -26,6 +26,16 @@ typedef struct lay {
   tid *copy_of_output;
 } lay;
 
+bool layout_leaps(ctx *c, sz index) {
+  enum { LEAP = 8 };
+  uint32_t few[32];
+  u32vec vs = {few, 0, 32};
+  int64_t least = INT64_MAX, k;
+  sz coef, rest;
+  sym_atoms(c, index, AT_VAR, ctx_arena(c), &vs);
+  for (uint32_t v = 0; v < vs.n; v++) least = min64(least, sym_linear(c, index, vs.v[v], &coef, &rest) && sym_is_int(c, coef, &k) ? llabs(k) : 1);
+  return vs.n && least >= LEAP;
+}
 layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) {
   ctx *c = p->m->c;
   layout l = {.known = true, .rank = rank, .axes = NEWN(p->l->a, laxis, rank ? rank : 1), .base = sym_int(c, 0)};
@@ -108,6 +118,7 @@ static sz extreme(lay *L, sz idx, bool high) { /* bound of an affine index over 
   }
   return sym_uses_kind(L->c, idx, AT_DATA) ? 0 : idx;
 }
+static bool narrow(lay *L, int64_t halo, sz ext) { return halo <= MAX_HALO || (halo < (1 << 16) && sym_int_or(L->c, ext, 0) >= MAX_SHARE * halo); }
 static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
   (void)kernel, (void)scan;
   u32vec loads = {0};
@@ -130,14 +141,14 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
         break;
       }
       if (!sym_ge0(L->c, a)) {
-        ok &= sym_is_int(L->c, a, &x) && -x <= MAX_HALO;
+        ok &= sym_is_int(L->c, a, &x) && narrow(L, -x, t->shape[j]);
         lo[j] = ok ? -x : 0;
       }
       sz over = sym_sub(L->c, b, sym_addi(L->c, t->shape[j], -1));
       if (ok && !sym_ge0(L->c, sym_neg(L->c, over))) {
         /* (o - 1)*st + ... - (s - 1) with o = (s + ..)//st: bounded by the interval of the difference */
         int64_t l, u;
-        if (sym_is_int(L->c, over, &y)) ok = y <= MAX_HALO;
+        if (sym_is_int(L->c, over, &y)) ok = narrow(L, y, t->shape[j]);
         else {
           sym_range(L->c, over, &l, &u);
           y = u;
@@ -156,22 +167,26 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
 }
 
 /* ---- order of the axes ---- */
-enum { LEAP = 8 };
-static void leaps_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
-  (void)kernel, (void)scan;
+/* Axes of tensors in which their readers go on by whole vectors or more; also those in which a reader goes on in steps of one, but stores what the next one will read so. */
+static void leaps_of(lay *L, uint32_t si) {
+  emodule *m = L->m;
+  const stage *s = xs(m, si);
   u32vec loads = {0};
-  expr_loads(L->m, e, L->a, &loads);
+  place in = L->in[s->tensor];
+  const update *u = in.stage && in.update < xs(m, in.stage - 1)->updates.n ? &xs(m, in.stage - 1)->updates.v[in.update] : NULL;
+  if (!s->value || exn(m, s->value)->kind == EX_REDUCE) return;
+  expr_loads(m, s->value, L->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
-    const ex_node *n = exn(L->m, loads.v[i]);
+    const ex_node *n = exn(m, loads.v[i]);
     for (uint32_t j = 0; j < n->nargs; j++) {
-      u32vec vs = {0};
-      int64_t least = INT64_MAX, k;
-      atom only;
-      sz coef, rest;
-      if (sym_is_int(L->c, n->args[j], NULL) || sym_is_atom(L->c, n->args[j], &only)) continue;
-      sym_atoms(L->c, n->args[j], AT_VAR, L->a, &vs);
-      for (uint32_t v = 0; v < vs.n; v++) least = min64(least, sym_linear(L->c, n->args[j], vs.v[v], &coef, &rest) && sym_is_int(L->c, coef, &k) ? llabs(k) : 1);
-      if (vs.n && least >= LEAP) L->leaps[n->tensor] |= 1u << j;
+      atom v;
+      if (!sym_is_atom(L->c, n->args[j], &v)) {
+        if (layout_leaps(L->c, n->args[j])) L->leaps[n->tensor] |= 1u << j;
+        continue;
+      }
+      for (uint32_t x = 0; u && x < s->naxes; x++)
+        for (uint32_t z = 0; z < u->nidx && s->axes[x].n == 1 && s->axes[x].d[0].var == v; z++)
+          if (u->idx[z] == exn(m, u->value)->args[x] && L->leaps[xs(m, in.stage - 1)->tensor] >> z & 1) L->leaps[n->tensor] |= 1u << j;
     }
   }
 }
@@ -179,9 +194,9 @@ static void leaps_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
 static void no_leaps(lay *L, tid t, uint32_t *order) {
   const tensor *x = xt(L->m, t);
   uint32_t n = x->rank, at = n;
-  if (x->kind != TK_STAGE || !xs(L->m, x->stage)->tiled || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
+  if (x->kind != TK_STAGE || !(xs(L->m, x->stage)->tiled || (xs(L->m, x->stage)->kernel && L->m->kernels.v[xs(L->m, x->stage)->kernel - 1].cls == KC_COPY)) || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
   for (uint32_t ax = n; ax-- > 0 && at == n;)
-    if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) >= LEAP)
+    if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) > 1)
       for (at = 0; order[at] != ax;) at++;
   if (at == n) return;
   uint32_t ax = order[at];
@@ -479,7 +494,7 @@ void layout_all(splan *p) {
   p->layouts = NEWN(L.a, layout, nt);
   materialise(&L);
   for (uint32_t i = 0; i < m->stages.n; i++)
-    if (!xs(m, i)->dead && (xs(m, i)->kernel || p->level == 0)) each_value(&L, xs(m, i), halo_of), each_value(&L, xs(m, i), leaps_of);
+    if (!xs(m, i)->dead && (xs(m, i)->kernel || p->level == 0)) each_value(&L, xs(m, i), halo_of);
   for (uint32_t t = 1; t < nt; t++) {
     tensor *x = xt(m, t);
     sz elems;
@@ -509,6 +524,8 @@ void layout_all(splan *p) {
         if (ld->kind == EX_LOAD && xt(m, ld->tensor)->kind == TK_STAGE) L.in[ld->tensor] = (place){i + 1, u};
       }
     }
+  for (uint32_t i = m->stages.n; i-- > 0 && p->level > 0;)
+    if (!xs(m, i)->dead) leaps_of(&L, i);
   for (uint32_t b = 0; b < m->blocks.n; b++)
     for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
       item it = m->blocks.v[b].items.v[i];
