@@ -20,7 +20,7 @@ typedef struct sliding {
   uint32_t s;
   ex x, w;                        /* the two loads */
   u32vec batch, row, col, reduce; /* without the window's own; reduce: variables that stay */
-  uint32_t nw;
+  uint32_t nw, nt;                /* windows; those that are transformed, first. The products sum over the taps of the others in V as the sum did in X */
   window win[MAX_AXES];
   bool by_axis;                   /* axis by axis */
   int64_t begin[MAX_AXES];        /* by axis: the index of X that output 0 reads first */
@@ -93,20 +93,22 @@ static double extent(pw *p, const u32vec *vs) {
   for (uint32_t i = 0; i < vs->n; i++) r *= (double)sym_int_or(p->c, sym_extent(p->c, vs->v[i]), 1);
   return r;
 }
-static double cost(pw *p, const sliding *q, window *const *win) {
+static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
   double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, value = VALUE_COST;
   bool any = false, by_axis = false;
   for (uint32_t i = 0; i < q->nw; i++) any |= win[i]->m > 1, by_axis |= win[i]->circle > 0;
+  double repeated = 1; /* V holds so much more than there are places */
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = win[i];
     double out = (double)sym_int_or(p->c, sym_extent(p->c, w->o), 1), tiles = floor((out + (double)w->m - 1) / (double)w->m);
     rows *= tiles, taps *= (double)w->n; /* a tap that stays is one more place of V */
+    if (w->m == 1) repeated *= steps ? 1 + (double)w->taps / out : (double)w->n;
     parts *= (double)w->parts;
     if (w->m == 1) continue;
     places *= (double)w->n;
     if (!by_axis) value += TERM_COST * (w->in + w->out) / 2;
   }
-  double in = rows * taps * chan, out = rows * places * col; /* elements of V and M */
+  double in = rows * places * repeated * chan, out = rows * places * col; /* elements of V and M */
   if (by_axis) { /* the lines of an axis: of places already transformed, or not yet */
     for (uint32_t i = 0; i < q->nw; i++) {
       const window *w = win[i];
@@ -138,7 +140,7 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
   for (uint32_t i = 0; i < sizeof circles / sizeof *circles && steps; i++)
     for (int64_t parts = 1; parts <= 16 && n < FORMS; parts++) {
       int64_t each = parts > 1 ? (plain->taps + parts - 1) / parts : plain->taps, m = parts > 1 ? each : circles[i] - (each + plain->stride - 1) / plain->stride + 1;
-      if (m < 2) continue;
+      if (m < 2 || (parts > 1 && i && 2 * m - 1 <= circles[i - 1])) continue; /* a smaller circle would do */
       if (parts == 1) m = (e + (e + m - 1) / m - 1) / ((e + m - 1) / m); /* tiles of equal size */
       out[n] = *plain;
       if (e > m && bilinear_circle(&out[n], m, parts, circles[i], p->a)) n++;
@@ -186,15 +188,22 @@ static bool choose(pw *p, sliding *q) {
       if (win[i]->m > 1) taps *= win[i]->r;
     }
     if ((line && circle) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
-    double k = cost(p, q, win);
+    double k = cost(p, q, steps, win);
     if (t && k >= least) continue;
     least = t ? k : k * GAIN; /* the plain sum comes first */
     memcpy(best, win, sizeof best);
   }
   q->by_axis = false;
-  for (uint32_t i = 0; i < q->nw; i++) {
+  for (uint32_t i = 0; i < q->nw; i++)
     if (best[i]->m > 1) {
       q->by_axis |= best[i]->circle > 0;
+      q->begin[q->nt] = begin[i];
+      q->win[q->nt++] = *best[i];
+    }
+  nw = q->nt;
+  for (uint32_t i = 0; i < q->nw; i++) {
+    if (best[i]->m > 1) continue;
+    if (steps) {
       q->begin[nw] = begin[i];
       q->win[nw++] = *best[i];
       continue;
@@ -202,7 +211,8 @@ static bool choose(pw *p, sliding *q) {
     vec_push(p->a, q->row, best[i]->o); /* stays an ordinary sum */
     vec_push(p->a, q->reduce, best[i]->k);
   }
-  return (q->nw = nw) > 0;
+  q->nw = nw;
+  return q->nt > 0;
 }
 
 /* ---- U: the constants ---- */
@@ -220,20 +230,20 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   ndarray u = {.type = wt->type};
   sz at = sym_int(c, 0), coef;
   int64_t elems = 1;
-  if (vars->n + 2 * q->nw > MAX_RANK) return 0;
+  if (vars->n + 2 * q->nt > MAX_RANK) return 0;
   for (uint32_t i = 0; i < l.nargs; i++) {
     if (!in_range(c, l.args[i], shape[i])) return 0;
     at = sym_add(c, sym_mul(c, at, shape[i]), l.args[i]);
   }
   static const double one = 1;
   for (uint32_t i = 0; i < LINMAP_AXES; i++) t.n[i] = t.r[i] = 1, t.g[i] = &one;
-  for (uint32_t i = 0; i < q->nw; i++) {
+  for (uint32_t i = 0; i < q->nt; i++) {
     const window *w = &q->win[i];
     if (!sym_linear(c, at, w->k, &coef, &at) || !sym_is_int(c, coef, &t.tap[i])) return 0;
     if (w->sign < 0) at = sym_addi(c, at, (w->taps - 1) * t.tap[i]), t.tap[i] = -t.tap[i];
     u.dims[u.rank++] = t.n[i] = w->n, t.r[i] = w->r, t.g[i] = w->g;
   }
-  for (uint32_t i = 0; i < q->nw; i++) {
+  for (uint32_t i = 0; i < q->nt; i++) {
     const window *w = &q->win[i];
     if (w->parts == 1) continue;
     t.all[i] = w->taps, t.part[i] = t.nx;
@@ -427,10 +437,10 @@ static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
   sz a[MAX_AXES], place[MAX_AXES], ext[MAX_AXES], vi[2 * MAX_RANK], ui[2 * MAX_RANK];
   uint32_t nu = 0, nr = 0;
   atom *red = NEWN(p->a, atom, q->nw + q->reduce.n + 1);
-  for (uint32_t i = 0; i < q->nw; i++) ext[i] = tiles(p, &q->win[i], 0);
-  fresh_index(p, q, &v, a, q->nw, place, ext, &q->col);
-  for (uint32_t i = 0; i < q->nw; i++) ui[nu++] = a[i];
-  for (uint32_t i = 0; i < q->nw; i++) {
+  for (uint32_t i = 0; i < q->nw; i++) ext[i] = i < q->nt ? tiles(p, &q->win[i], 0) : sym_extent(c, q->win[i].o);
+  fresh_index(p, q, &v, a, q->nt, place, ext, &q->col);
+  for (uint32_t i = 0; i < q->nt; i++) ui[nu++] = a[i];
+  for (uint32_t i = 0; i < q->nt; i++) {
     if (q->win[i].parts == 1) continue;
     sz part = sym_var(c, "part", sym_int(c, q->win[i].parts));
     if (sym_is_atom(c, part, &red[nr])) nr++;
@@ -444,9 +454,16 @@ static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
     vec_push(p->a, v.from, q->reduce.v[i]);
     vec_push(p->a, v.to, x);
   }
+  for (uint32_t i = q->nt; i < q->nw; i++) {
+    const window *w = &q->win[i];
+    sz k = sym_var(c, sym_name(c, w->k), sym_extent(c, w->k));
+    if (sym_is_atom(c, k, &red[nr])) nr++;
+    ui[nu++] = k;
+    place[i] = sym_addi(c, sym_add(c, sym_muli(c, place[i], w->stride), sym_muli(c, k, w->sign)), q->begin[i] + (w->sign < 0 ? w->taps - 1 : 0));
+  }
   for (uint32_t i = 0; i < q->col.n; i++) ui[nu++] = said(&v, q->col.v[i]);
-  uint32_t nv = index_of(q, &v, a, q->nw, place, &q->reduce, vi);
-  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, 0), expr_load(m, u, ui, nu, 0));
+  uint32_t nv = index_of(q, &v, a, q->nt, place, &q->reduce, vi);
+  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, q->nt < q->nw ? expr_f(m, t, 0) : 0), expr_load(m, u, ui, nu, 0));
   uint32_t s = stage_over(p, q, &v, nr ? expr_reduce(m, RED_SUM, red, nr, 0, prod, 0, t, t) : prod, "products");
   map_putu(p->exact, s, 1);
   return xs(m, s)->tensor;
@@ -511,14 +528,16 @@ static bool rewrite(pw *p, const sliding *q) {
   emodule *m = p->m;
   etype type = (etype)exn(m, xs(m, q->s)->value)->type;
   u32vec uv = {0};
-  push_all(p, &uv, &q->batch), push_all(p, &uv, &q->reduce), push_all(p, &uv, &q->col);
+  push_all(p, &uv, &q->batch), push_all(p, &uv, &q->reduce);
+  for (uint32_t i = q->nt; i < q->nw; i++) vec_push(p->a, uv, q->win[i].k);
+  push_all(p, &uv, &q->col);
   if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
   tid u = constants(p, q, &uv), t = 0;
   if (!u) return false;
-  uint32_t some = q->by_axis ? 1 : q->nw; /* axes at once */
-  for (uint32_t i = 0; i < q->nw; i += some) t = spread(p, q, i, i + some, t);
+  uint32_t some = q->by_axis ? 1 : q->nt; /* axes at once */
+  for (uint32_t i = 0; i < q->nt; i += some) t = spread(p, q, i, i + some, t);
   t = products(p, q, t, u, type);
-  for (uint32_t i = q->nw; i > 0; i -= some) t = gather(p, q, i - some, i, t, type);
+  for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, i - some, i, t, type);
   return true;
 }
 bool pass_winograd(pw *p) {
