@@ -26,16 +26,6 @@ typedef struct lay {
   tid *copy_of_output;
 } lay;
 
-bool layout_leaps(ctx *c, sz index) {
-  enum { LEAP = 8 };
-  uint32_t few[32];
-  u32vec vs = {few, 0, 32};
-  int64_t least = INT64_MAX, k;
-  sz coef, rest;
-  sym_atoms(c, index, AT_VAR, ctx_arena(c), &vs);
-  for (uint32_t v = 0; v < vs.n; v++) least = min64(least, sym_linear(c, index, vs.v[v], &coef, &rest) && sym_is_int(c, coef, &k) ? llabs(k) : 1);
-  return vs.n && least >= LEAP;
-}
 layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) {
   ctx *c = p->m->c;
   layout l = {.known = true, .rank = rank, .axes = NEWN(p->l->a, laxis, rank ? rank : 1), .base = sym_int(c, 0)};
@@ -167,6 +157,17 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
 }
 
 /* ---- order of the axes ---- */
+/* whatever of the index' variables goes on, it goes on by a vector or more */
+static bool leaps(ctx *c, sz index) {
+  enum { LEAP = 8 };
+  uint32_t few[32];
+  u32vec vs = {few, 0, 32};
+  int64_t least = INT64_MAX, k;
+  sz coef, rest;
+  sym_atoms(c, index, AT_VAR, ctx_arena(c), &vs);
+  for (uint32_t v = 0; v < vs.n; v++) least = min64(least, sym_linear(c, index, vs.v[v], &coef, &rest) && sym_is_int(c, coef, &k) ? llabs(k) : 1);
+  return vs.n && least >= LEAP;
+}
 /* Axes of tensors in which their readers go on by whole vectors or more; also those in which a reader goes on in steps of one, but stores what the next one will read so. */
 static void leaps_of(lay *L, uint32_t si) {
   emodule *m = L->m;
@@ -181,7 +182,7 @@ static void leaps_of(lay *L, uint32_t si) {
     for (uint32_t j = 0; j < n->nargs; j++) {
       atom v;
       if (!sym_is_atom(L->c, n->args[j], &v)) {
-        if (layout_leaps(L->c, n->args[j])) L->leaps[n->tensor] |= 1u << j;
+        if (leaps(L->c, n->args[j])) L->leaps[n->tensor] |= 1u << j;
         continue;
       }
       for (uint32_t x = 0; u && x < s->naxes; x++)

@@ -6,6 +6,5 @@ void layout_all(splan *p);
 layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems); /* order: axes outer to inner, NULL: 0..rank-1 */
 bool layout_inside(const emodule *m, const stage *s);     /* a placement whose values only its own kernel reads, point by point: it lies in scratch */
 bool layout_piece(splan *p, const sz *idx, ex value, const layout *whole, layout *out); /* where the tensor that `value` loads lies inside a placement, stored there at idx; false: not expressible */
-bool layout_leaps(ctx *c, sz index);              /* whatever of its variables goes on, it goes on by a vector or more */
 bool layout_materialised(const splan *p, tid t); /* lies in a buffer of its own or inside another tensor's */
 #endif
