@@ -63,13 +63,14 @@ typedef struct axis { uint32_t n; const digit *d; } axis; /* outer to inner; n =
 
 /* A constant that is made of another one's bytes where and when somebody wants it (linmap.c): at each place x of its inner axes r0 x r1 elements become n0 x n1, its outermost axes,
  *   Y[a0, a1, x..] = sum over j0 < r0, j1 < r1 of g0[a0][j0] * g1[a1][j1] * from[base + j0*tap0 + j1*tap1 + sum over i of x_i * step_i]        (in f64, then rounded)
- * The last of x counts columns, those before it together count rows. */
-enum { LINMAP_AXES = 2, LINMAP_MOST = 8 };
+ * The last of x counts columns, those before it together count rows. One of these may count parts of r elements each along an axis; the last part may have fewer of them. */
+enum { LINMAP_AXES = 2, LINMAP_TAPS = 1024 /* r0 * r1 at most */ };
 typedef struct linmap {
   int64_t size;                                          /* bytes of an element: 4, 8 */
   int64_t n[LINMAP_AXES], r[LINMAP_AXES], tap[LINMAP_AXES]; /* an axis that is not there: n = r = 1, g = 1 */
-  double g[LINMAP_AXES][LINMAP_MOST][LINMAP_MOST];
+  int64_t all[LINMAP_AXES], part[LINMAP_AXES];           /* elements of all parts, and which of x counts these; all = 0: there are none */
   int64_t nx, ext[2 * MAX_RANK], step[2 * MAX_RANK], base; /* nx >= 1 */
+  const double *g[LINMAP_AXES];                          /* n x r */
   bytes from;
 } linmap;
 
@@ -171,7 +172,7 @@ ex expr_from_size(emodule *m, sz e);                    /* inverse: an index nod
 static inline const ex_node *exn(const emodule *m, ex e) { return &m->nodes.v[e]; }
 tid expr_tensor(emodule *m, tkind k, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin);
 tid expr_const_tensor(emodule *m, const ndarray *data, const char *name);
-tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const char *name); /* shape: type and dims; l is copied, what it is made from must stay */
+tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const char *name); /* shape: type and dims; l and its g are copied, what it is made from must stay */
 const ndarray *expr_data(emodule *m, tid t); /* of a constant, with its bytes: made now, where they were not yet. Not by two threads at once */
 uint32_t expr_stage(emodule *m, uint32_t block, tid t, const axis *axes, uint32_t naxes, ex value); /* appends to the block; the tensor becomes TK_STAGE */
 axis expr_axis1(emodule *m, const char *name, sz extent, sz *index); /* a fresh one-digit axis; *index is its value (0 when extent is 1) */

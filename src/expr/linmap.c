@@ -10,10 +10,17 @@ enum { LANES = 8 };
 typedef double line __attribute__((vector_size(LANES * 8)));
 typedef float line32 __attribute__((vector_size(LANES * 4)));
 
-static int64_t begins(const linmap *l, int64_t row) { /* where in the source */
-  int64_t at = l->base;
-  for (int64_t v = l->nx - 1; v-- > 0; row /= l->ext[v]) at += row % l->ext[v] * l->step[v];
-  return at;
+typedef struct place {
+  int64_t at, r[LINMAP_AXES]; /* where in the source, and how many elements of each axis are there */
+} place;
+static place begins(const linmap *l, int64_t row) {
+  place p = {l->base, {l->r[0], l->r[1]}};
+  for (int64_t v = l->nx - 1; v-- > 0; row /= l->ext[v]) {
+    p.at += row % l->ext[v] * l->step[v];
+    for (int i = 0; i < LINMAP_AXES; i++)
+      if (l->all[i] && l->part[i] == v) p.r[i] = min64(l->r[i], l->all[i] - row % l->ext[v] * l->r[i]);
+  }
+  return p;
 }
 static inline double f32_at(const uint8_t *p) { /* mapped constants may be misaligned */
   float f;
@@ -25,18 +32,21 @@ static inline double f64_at(const uint8_t *p) {
   memcpy(&d, p, 8);
   return d;
 }
-static inline __attribute__((always_inline)) void read_lines(const linmap *l, int64_t at, int64_t size, int64_t n, line x[LINMAP_MOST][LINMAP_MOST]) {
+/* x: r0 x r1 lines; what is not there is 0 */
+static inline __attribute__((always_inline)) void read_lines(const linmap *l, place at, int64_t size, int64_t n, line *x) {
   const int64_t step = l->step[l->nx - 1] * size;
-  for (int64_t j = 0; j < l->r[0]; j++)
-    for (int64_t k = 0; k < l->r[1]; k++) {
-      const uint8_t *p = l->from.p + (at + j * l->tap[0] + k * l->tap[1]) * size;
+  if (at.r[0] < l->r[0] || at.r[1] < l->r[1]) memset(x, 0, (size_t)(l->r[0] * l->r[1]) * sizeof *x);
+  for (int64_t j = 0; j < at.r[0]; j++)
+    for (int64_t k = 0; k < at.r[1]; k++) {
+      const uint8_t *p = l->from.p + (at.at + j * l->tap[0] + k * l->tap[1]) * size;
+      line *to = &x[j * l->r[1] + k];
       if (size == 4 && n == LANES) {
-        x[j][k] = (line){f32_at(p), f32_at(p + step), f32_at(p + 2 * step), f32_at(p + 3 * step), f32_at(p + 4 * step), f32_at(p + 5 * step), f32_at(p + 6 * step), f32_at(p + 7 * step)};
+        *to = (line){f32_at(p), f32_at(p + step), f32_at(p + 2 * step), f32_at(p + 3 * step), f32_at(p + 4 * step), f32_at(p + 5 * step), f32_at(p + 6 * step), f32_at(p + 7 * step)};
         continue;
       }
       double d[LANES] = {0};
       for (int64_t e = 0; e < n; e++) d[e] = size == 4 ? f32_at(p + e * step) : f64_at(p + e * step);
-      memcpy(&x[j][k], d, sizeof d);
+      memcpy(to, d, sizeof d);
     }
 }
 #define PUT(u) /* size and n are constants where it matters */                                                                                                                                         \
@@ -47,52 +57,71 @@ static inline __attribute__((always_inline)) void read_lines(const linmap *l, in
     else                                                                                                                                                                                               \
       memcpy(out, size == 4 ? (const void *)&f_ : (const void *)&(u), (size_t)(n * size));                                                                                                             \
   } while (0)
-static inline __attribute__((always_inline)) void map_lines(const linmap *l, line x[LINMAP_MOST][LINMAP_MOST], int64_t size, int64_t n, uint8_t *out, int64_t place) {
+static inline __attribute__((always_inline)) void map_lines(const linmap *l, const line *x, line *half, int64_t size, int64_t n, uint8_t *out, int64_t place) {
+  const int64_t r0 = l->r[0], r1 = l->r[1];
   for (int64_t a = 0; a < l->n[0]; a++) {
-    line half[LINMAP_MOST];
-    for (int64_t k = 0; k < l->r[1]; k++) {
-      half[k] = l->g[0][a][0] * x[0][k];
-      for (int64_t j = 1; j < l->r[0]; j++) half[k] += l->g[0][a][j] * x[j][k];
+    const double *g = l->g[0] + a * r0;
+    for (int64_t k = 0; k < r1; k++) {
+      line h = g[0] * x[k];
+      for (int64_t j = 1; j < r0; j++) h += g[j] * x[j * r1 + k];
+      half[k] = h;
     }
     for (int64_t b = 0; b < l->n[1]; b++, out += place) {
-      line u = l->g[1][b][0] * half[0];
-      for (int64_t k = 1; k < l->r[1]; k++) u += l->g[1][b][k] * half[k];
+      const double *f = l->g[1] + b * r1;
+      line u = f[0] * half[0];
+      for (int64_t k = 1; k < r1; k++) u += f[k] * half[k];
       PUT(u);
     }
   }
 }
 /* The same where r0, r1 <= 3, as they mostly are: everything stays in registers. Taps that are not there count as 0. */
-static inline __attribute__((always_inline)) void map_three(const linmap *l, line x[LINMAP_MOST][LINMAP_MOST], int64_t size, int64_t n, uint8_t *out, int64_t place) {
+enum { THREE_PLACES = 16 };
+typedef double three_taps[LINMAP_AXES][THREE_PLACES][3];
+static bool three(const linmap *l, three_taps g) {
+  for (int i = 0; i < LINMAP_AXES; i++) {
+    if (l->r[i] > 3 || l->n[i] > THREE_PLACES) return false;
+    for (int64_t a = 0; a < l->n[i]; a++)
+      for (int64_t j = 0; j < 3; j++) g[i][a][j] = j < l->r[i] ? l->g[i][a * l->r[i] + j] : 0;
+  }
+  return true;
+}
+static inline __attribute__((always_inline)) void map_three(const linmap *l, three_taps taps, const line *x, int64_t size, int64_t n, uint8_t *out, int64_t place) {
+  const int64_t r0 = l->r[0], r1 = l->r[1];
   line zero = {0}, y[3][3];
   for (int j = 0; j < 3; j++)
-    for (int k = 0; k < 3; k++) y[j][k] = j < l->r[0] && k < l->r[1] ? x[j][k] : zero;
+    for (int k = 0; k < 3; k++) y[j][k] = j < r0 && k < r1 ? x[j * r1 + k] : zero;
   for (int64_t a = 0; a < l->n[0]; a++) {
-    const double *g = l->g[0][a];
+    const double *g = taps[0][a];
     line h0 = g[0] * y[0][0] + g[1] * y[1][0] + g[2] * y[2][0], h1 = g[0] * y[0][1] + g[1] * y[1][1] + g[2] * y[2][1], h2 = g[0] * y[0][2] + g[1] * y[1][2] + g[2] * y[2][2];
     for (int64_t b = 0; b < l->n[1]; b++, out += place) {
-      const double *k = l->g[1][b];
+      const double *k = taps[1][b];
       line u = k[0] * h0 + k[1] * h1 + k[2] * h2;
       PUT(u);
     }
   }
 }
 static inline __attribute__((always_inline)) void write_rows(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step) {
-  const bool three = l->r[0] <= 3 && l->r[1] <= 3;
+  three_taps g;
+  const bool small = three(l, g);
+  line x[LINMAP_TAPS], half[LINMAP_TAPS];
   for (int64_t col = w.col; col < w.col_end; col += LANES)
     for (int64_t row = w.row; row < w.row_end; row++) {
-      int64_t n = min64(LANES, w.col_end - col), at = begins(l, row) + col * l->step[l->nx - 1], place = place_step * l->size;
+      int64_t n = min64(LANES, w.col_end - col), next = place_step * l->size;
+      place at = begins(l, row);
+      at.at += col * l->step[l->nx - 1];
       uint8_t *out = to + ((row - w.row) * row_step + col - w.col) * l->size;
-      line x[LINMAP_MOST][LINMAP_MOST];
-      if (n == LANES && l->size == 4 && three) {
+      if (n == LANES && l->size == 4 && small) {
         read_lines(l, at, 4, LANES, x);
-        map_three(l, x, 4, LANES, out, place);
+        map_three(l, g, x, 4, LANES, out, next);
         continue;
       }
       read_lines(l, at, l->size, n, x);
-      if (three)
-        map_three(l, x, l->size, n, out, place);
+      if (small)
+        map_three(l, g, x, l->size, n, out, next);
+      else if (n == LANES && l->size == 4)
+        map_lines(l, x, half, 4, LANES, out, next);
       else
-        map_lines(l, x, l->size, n, out, place);
+        map_lines(l, x, half, l->size, n, out, next);
     }
 }
 static void write_plain(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step) { write_rows(l, w, to, place_step, row_step); }
@@ -116,14 +145,16 @@ void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_st
   write_plain(l, w, to, place_step, row_step);
 }
 static void reach(int64_t *lo, int64_t *hi, int64_t count, int64_t step) { *(step < 0 ? lo : hi) += (count - 1) * step; }
+static bool counts_parts(const linmap *l, int64_t v) { return (l->all[0] && l->part[0] == v) || (l->all[1] && l->part[1] == v); }
 bytes linmap_reads(const linmap *l, linmap_piece w) {
   int64_t lo = l->base, hi = l->base, last = l->nx - 1;
   lo += w.col * l->step[last], hi += w.col * l->step[last], reach(&lo, &hi, w.col_end - w.col, l->step[last]);
-  if (last == 1)
+  if (last == 1 && !counts_parts(l, 0))
     lo += w.row * l->step[0], hi += w.row * l->step[0], reach(&lo, &hi, w.row_end - w.row, l->step[0]);
   else
-    for (int64_t v = 0; v < last; v++) reach(&lo, &hi, l->ext[v], l->step[v]);
-  for (int i = 0; i < LINMAP_AXES; i++) reach(&lo, &hi, l->r[i], l->tap[i]);
+    for (int64_t v = 0; v < last; v++)
+      if (!counts_parts(l, v)) reach(&lo, &hi, l->ext[v], l->step[v]);
+  for (int i = 0; i < LINMAP_AXES; i++) reach(&lo, &hi, l->all[i] ? l->all[i] : l->r[i], l->tap[i]);
   return (bytes){l->from.p + lo * l->size, (size_t)((hi - lo + 1) * l->size)};
 }
 int64_t linmap_places(const linmap *l) { return l->n[0] * l->n[1]; }
@@ -133,7 +164,12 @@ int64_t linmap_rows(const linmap *l) {
   for (int64_t v = 0; v < l->nx - 1; v++) n *= l->ext[v];
   return n;
 }
-bool linmap_equal(const linmap *a, const linmap *b) { return a == b || (a && b && !memcmp(a, b, offsetof(linmap, from))); }
+bool linmap_equal(const linmap *a, const linmap *b) {
+  if (a == b || !a || !b || memcmp(a, b, offsetof(linmap, g))) return a == b;
+  for (int i = 0; i < LINMAP_AXES; i++)
+    if (memcmp(a->g[i], b->g[i], (size_t)(a->n[i] * a->r[i]) * sizeof *a->g[i])) return false;
+  return true;
+}
 
 /* ---- in the module ---- */
 typedef struct making {
@@ -160,6 +196,8 @@ tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const c
   ndarray d = *shape;
   d.data = NULL;
   tid t = expr_const_tensor(m, &d, name);
-  xt(m, t)->made = arena_dup(m->a, l, sizeof *l);
+  linmap *own = arena_dup(m->a, l, sizeof *l);
+  for (int i = 0; i < LINMAP_AXES; i++) own->g[i] = arena_dup(m->a, l->g[i], (size_t)(l->n[i] * l->r[i]) * sizeof *l->g[i]);
+  xt(m, t)->made = own;
   return t;
 }

@@ -1,86 +1,30 @@
 /* When does a sliding window need fewer multiplications than it has taps?
  *
- * A sum of products over a window, Y[o] = sum[k<r] X[o + k] * W[k] per axis, computes m neighbouring outputs from n = m + r - 1 inputs as A' ((G W) . (B' X)): n products per axis instead of m*r
- * (Toom-Cook interpolation at n - 1 points and infinity; Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
- * With a stride, Y[o] = sum[k<r] X[s*o + k] * W[k] is a sum of s such windows, one for each k mod s, of r/s taps: n is the sum of theirs.
- * Several axes nest. Where W is constant the stage becomes
- *     U[a.., batch, channels, columns]        constant: G W on every axis, in f64; made where it is wanted (linmap.c)
- *     V[a.., batch, rows, tiles, channels]    placement of pieces V[a..]: B' X, sums of few inputs; a tile for every m outputs of an axis
- *     M[a.., batch, rows, tiles, columns]     = sum[channels] V * U, ordinary products
- *     Y                                       placement of m pieces per axis: A' M
- * Uses the licence that sums of floats may be regrouped, further than reassociation does: F(4,3) on two axes errs by 2.4 times as much as the plain sum over 256 channels in f32, and n <= 6 keeps it there. By cost: products
- * against the sums, and the constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside counts as 0) and its surplus outputs are left out.
+ * A sum of products over a window, Y[o] = sum[k<r] X[o + k] * W[k] per axis, computes m neighbouring outputs as A' ((G W) . (B' X)) with fewer products than m*r; by which ones says bilinear.c. Several axes nest.
+ * Where W is constant the stage becomes
+ *     U[a.., parts.., batch, channels, columns]     constant: G W on every axis, in f64; made where it is wanted (linmap.c)
+ *     V[a.., batch, rows, tiles, channels]          placement of pieces V[a..]: B' X, sums of few inputs; a tile for every m outputs of an axis
+ *     M[a.., batch, rows, tiles, columns]           = sum[parts, channels] V * U, ordinary products
+ *     Y                                             placement of m pieces per axis: A' M
+ * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, .., tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
+ * Uses the licence that sums of floats may be regrouped, further than reassociation does: F(4,3) on two axes errs by 2.4 times as much as the plain sum over 256 channels in f32. By cost: products against the sums, and the
+ * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside counts as 0) and its surplus outputs are left out.
  */
+#include "expr/bilinear.h"
 #include "expr/pass_const.h"
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AXES = LINMAP_AXES, MAX_N = 6, MAX_TILE = LINMAP_MOST }; /* MAX_N: of a window without a stride; MAX_TILE: the registers hold no wider tile */
-/* Where polynomials of n coefficients are interpolated, infinity besides. Exact in binary; with sizes around 1 the error is less than half of that of 0, +-1, +-2 (measured on sums over 256 channels; the reasons stand in
- * Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for deep neural networks", 2020). */
-static const double interpolate[MAX_N + 1][MAX_N - 1] = {{0}, {0}, {0}, {0, 1}, {0, 1, -1}, {0, 0.5, -1, 1.5}, {0, 0.75, -0.75, 1.5, -1.5}};
-
-/* One axis of the window. B' is n x n, G n x r, A' m x n. */
-typedef struct window {
-  atom o, k;
-  uint32_t arg;          /* of X: index = stride*o + sign*k + rest */
-  int64_t sign, stride;
-  int64_t m, r, n;       /* m == 1: left alone */
-  double terms;          /* in a row of B', or a column of A': that are not 0, the mean of both */
-  int64_t at[MAX_TILE];  /* of a tile's inputs, behind its first one */
-  double b[MAX_TILE][MAX_TILE], g[MAX_TILE][MAX_TILE], a[MAX_TILE][MAX_TILE];
-} window;
+enum { MAX_AXES = LINMAP_AXES };
 typedef struct sliding {
   uint32_t s;
   ex x, w;                        /* the two loads */
   u32vec batch, row, col, reduce; /* without the window's own; reduce: variables that stay */
-  uint32_t nw;
+  uint32_t nw, nt;                /* windows; those that are transformed, first. The products sum over the taps of the others in V as the sum did in X */
   window win[MAX_AXES];
+  bool by_axis;                   /* axis by axis */
+  int64_t begin[MAX_AXES];        /* by axis: the index of X that output 0 reads first */
 } sliding;
-
-/* Taps first, first + stride, ..: `taps` of them. Their inputs and products are the next ones of w. */
-static void toom_cook(window *w, int64_t first, int64_t taps) {
-  int64_t n = w->m + taps - 1, fin = n - 1, z = w->n;
-  const double *points = interpolate[n];
-  for (int64_t i = 0; i < n; i++) w->at[z + i] = first + i * w->stride;
-  w->n += n;
-  for (int64_t i = 0; i < n; i++) {
-    double f = 1, p = 1, *b = &w->b[z + i][z];
-    b[0] = 1; /* coefficients of prod (x - points[j]), j != i */
-    for (int64_t j = 0, deg = 0; j < fin; j++) {
-      if (j == i) continue;
-      if (i < fin) f *= points[i] - points[j];
-      for (int64_t d = ++deg; d >= 0; d--) b[d] = (d ? b[d - 1] : 0) - points[j] * (d < deg ? b[d] : 0);
-    }
-    if (i == fin) {
-      w->g[z + i][first + (taps - 1) * w->stride] = w->a[w->m - 1][z + i] = 1;
-      break;
-    }
-    for (int64_t k = 0; k < (taps > w->m ? taps : w->m); k++, p *= points[i]) {
-      if (k < taps) w->g[z + i][first + k * w->stride] = EK_PLANTED("winograd") && i == 2 && k ? p : p / f;
-      if (k < w->m) w->a[k][z + i] = p;
-    }
-  }
-}
-static int64_t taps_of(const window *w, int64_t first) { return (w->r - first + w->stride - 1) / w->stride; }
-static int64_t products(const window *w, int64_t m) { /* of m outputs */
-  int64_t n = 0;
-  for (int64_t f = 0; f < w->stride && f < w->r; f++) n += m + taps_of(w, f) - 1;
-  return n;
-}
-static void interpolation(window *w) {
-  w->n = 0, w->terms = 0;
-  memset(w->b, 0, sizeof w->b), memset(w->g, 0, sizeof w->g), memset(w->a, 0, sizeof w->a);
-  for (int64_t f = 0; f < w->stride && f < w->r; f++) {
-    if (taps_of(w, f) > 1) {
-      toom_cook(w, f, taps_of(w, f));
-      continue;
-    }
-    for (int64_t i = 0; i < w->m; i++, w->n++) w->at[w->n] = f + i * w->stride, w->b[w->n][w->n] = w->g[w->n][f] = w->a[i][w->n] = 1;
-  }
-  for (int64_t i = 0; i < w->n; i++)
-    for (int64_t j = 0; j < w->n; j++) w->terms += ((w->b[i][j] != 0) + (w->a[i][j] != 0)) / (2.0 * (double)w->n);
-}
 
 /* ---- which sums ---- */
 static bool only_here(pw *p, const ex_node *l, uint32_t arg, atom v) {
@@ -102,7 +46,7 @@ static bool find_window(pw *p, const sliding *q, atom k, window *out) {
     if (vs.n != 1 || sym_uses_kind(c, rest, AT_DATA) || !sym_linear(c, rest, vs.v[0], &coef, &rest2) || !sym_is_int(c, coef, &stride) || stride < 1 || !only_here(p, &l, i, vs.v[0])) return false;
     bool row = false;
     for (uint32_t j = 0; j < q->row.n; j++) row |= q->row.v[j] == vs.v[0];
-    *out = (window){.o = vs.v[0], .k = k, .arg = i, .sign = s, .stride = stride, .m = 1, .r = r, .n = r};
+    *out = (window){.o = vs.v[0], .k = k, .arg = i, .sign = s, .stride = stride, .taps = r, .parts = 1, .r = r, .m = 1, .n = r};
     return row;
   }
   return false;
@@ -122,7 +66,7 @@ static bool match(pw *p, uint32_t s, sliding *q) {
   *q = (sliding){.s = s};
   if (!stage_is_reduce(p, s) || xs(m, s)->scan || !expr_roles(m, s, p->a, &r)) return false;
   const ex_node *red = exn(m, r.red);
-  if (!r.window || !r.two || !r.b_const || red->op != RED_SUM || red->where || r.a.n != 1 || r.b.n != 1 || r.none.n || r.red_one.n || !r.col.n) return false;
+  if (!r.window || !r.two || !r.b_const || red->op != RED_SUM || red->where || r.a.n != 1 || r.b.n != 1 || r.none.n || r.red_one.n || !(r.col.n + r.batch.n)) return false;
   if ((red->type != ET_F32 && red->type != ET_F64) || red->acc != red->type || exn(m, red->body)->type != red->type) return false;
   q->x = r.a.v[0], q->w = r.b.v[0];
   const ex_node *x = exn(m, q->x), *w = exn(m, q->w);
@@ -138,68 +82,144 @@ static bool match(pw *p, uint32_t s, sliding *q) {
     } else
       vec_push(p->a, q->reduce, r.red_both.v[i]);
   }
-  return q->nw && q->reduce.n;
+  return q->nw > 0;
 }
 
 /* ---- is it worth it? In multiply-adds of the products' kernel; a symbol counts as 1, so that the constants are not hidden by a batch that may be 1 ---- */
-enum { VALUE_COST = 4, BYTE_COST = 5 };
-static const double TERM_COST = 1.2, GAIN = 0.9; /* GAIN: what is not worth more code */
+enum { VALUE_COST = 4, FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, BYTE_COST = 5, FAR_BYTE_COST = 10 /* constants that grow far more than the caches */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
+static const double TERM_COST = 1.2, FAR_TERM_COST = 2, STENCIL_COST = 1.5, GAIN = 0.9; /* GAIN: what is not worth more code */
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
   for (uint32_t i = 0; i < vs->n; i++) r *= (double)sym_int_or(p->c, sym_extent(p->c, vs->v[i]), 1);
   return r;
 }
-static double cost(pw *p, const sliding *q, window *const *win) {
-  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, outputs = 1, value = VALUE_COST;
-  bool any = false;
+static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
+  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, value = VALUE_COST;
+  bool any = false, by_axis = false;
+  for (uint32_t i = 0; i < q->nw; i++) any |= win[i]->m > 1, by_axis |= win[i]->circle > 0;
+  double repeated = 1; /* V holds so much more than there are places */
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = win[i];
-    any |= w->m > 1;
-    rows *= (double)((sym_int_or(p->c, sym_extent(p->c, w->o), 1) + w->m - 1) / w->m), taps *= (double)w->n; /* a tap that stays is one more place of V */
-    if (w->m > 1) outputs *= (double)w->n, value += TERM_COST * w->terms;
+    double out = (double)sym_int_or(p->c, sym_extent(p->c, w->o), 1), tiles = floor((out + (double)w->m - 1) / (double)w->m);
+    rows *= tiles, taps *= (double)w->n; /* a tap that stays is one more place of V */
+    if (w->m == 1) repeated *= steps ? 1 + (double)w->taps / out : (double)w->n;
+    parts *= (double)w->parts;
+    if (w->m == 1) continue;
+    places *= (double)w->n;
+    if (!by_axis) value += TERM_COST * (w->in + w->out) / 2;
   }
+  double in = rows * places * repeated * chan, out = rows * places * col; /* elements of V and M */
+  if (by_axis) { /* the lines of an axis: of places already transformed, or not yet */
+    for (uint32_t i = 0; i < q->nw; i++) {
+      const window *w = win[i];
+      double before = in, behind = out;
+      if (w->m == 1) continue;
+      for (uint32_t j = i + 1; j < q->nw; j++)
+        if (win[j]->m > 1) before *= (double)win[j]->m / (double)win[j]->n, behind *= (double)win[j]->m / (double)win[j]->n;
+      sums += before * (FAR_VALUE_COST + FAR_TERM_COST * w->in) + behind * (FAR_VALUE_COST + FAR_TERM_COST * w->out);
+    }
+  } else if (any)
+    sums = value * (in + out);
   double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
-  double macs = narrow * batch * rows * taps * col * chan, bytes = narrow * 4 * batch * taps * col * chan, sums = any ? batch * rows * (taps * chan + outputs * col) : 0;
-  double compute = macs + value * sums, memory = BYTE_COST * bytes;
+  double macs = narrow * batch * rows * taps * parts * col * chan, bytes = narrow * 4 * batch * taps * parts * col * chan;
+  double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = (by_axis ? FAR_BYTE_COST : BYTE_COST) * bytes;
   return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
 }
-static bool choose(pw *p, sliding *q) {
-  enum { SIZES = 4 }; /* 1..4 outputs */
-  window *all = NEWN(p->a, window, MAX_AXES * SIZES), *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
-  double least = 0;
-  uint32_t ways = 1, nw = 0;
-  for (uint32_t i = 0; i < q->nw; i++, ways *= SIZES)
-    for (int64_t m = 1; m <= SIZES; m++) {
-      window *w = &all[i * SIZES + m - 1];
-      int64_t e;
-      *w = q->win[i];
-      if (m > 1 && (m + taps_of(w, 0) - 1 > MAX_N || products(w, m) > MAX_TILE || !sym_is_int(p->c, sym_extent(p->c, w->o), &e) || e <= m)) continue; /* its m stays 1 */
-      w->m = m;
-      if (m > 1) interpolation(w);
+enum { FORMS = 48 };
+/* The forms of one axis, the plain sum first. */
+static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
+  static const int64_t circles[] = {8, 12, 16, 20, 24, 32, 40, 48, 64};
+  uint32_t n = 1;
+  int64_t e;
+  out[0] = *plain;
+  if (!sym_is_int(p->c, sym_extent(p->c, plain->o), &e)) return n;
+  for (int64_t m = 2; m <= 4 && q->reduce.n && q->col.n; m++) {
+    out[n] = *plain;
+    if (e > m && bilinear_line(&out[n], m, p->a)) n++;
+  }
+  for (uint32_t i = 0; i < sizeof circles / sizeof *circles && steps; i++)
+    for (int64_t parts = 1; parts <= 16 && n < FORMS; parts++) {
+      int64_t each = parts > 1 ? (plain->taps + parts - 1) / parts : plain->taps, m = parts > 1 ? each : circles[i] - (each + plain->stride - 1) / plain->stride + 1;
+      if (m < 2 || (parts > 1 && i && 2 * m - 1 <= circles[i - 1])) continue; /* a smaller circle would do */
+      if (parts == 1) m = (e + (e + m - 1) / m - 1) / ((e + m - 1) / m); /* tiles of equal size */
+      out[n] = *plain;
+      if (e > m && bilinear_circle(&out[n], m, parts, circles[i], p->a)) n++;
     }
+  return n;
+}
+/* Can the window's axes be transformed one after the other? Places outside X must count as 0. */
+static bool by_axis(pw *p, sliding *q) {
+  ctx *c = p->c;
+  const ex_node *x = exn(p->m, q->x);
+  double v;
+  if (x->otherwise && !(exn(p->m, x->otherwise)->kind == EX_CONST && (v = exn(p->m, x->otherwise)->k.f, v == 0))) return false;
+  for (uint32_t i = 0; i < q->nw; i++) {
+    const window *w = &q->win[i];
+    sz at = sym_replace(c, sym_replace(c, x->args[w->arg], w->k, sym_int(c, w->sign < 0 ? w->taps - 1 : 0)), w->o, sym_int(c, 0));
+    for (uint32_t j = 0; j < i; j++)
+      if (q->win[j].arg == w->arg) return false;
+    if (!sym_is_int(c, at, &q->begin[i])) return false;
+  }
+  return true;
+}
+/* Products of which none are added up are not worth their way through memory. */
+static bool sums_left(const sliding *q, window *const *win) {
+  bool left = q->reduce.n > 0;
+  for (uint32_t i = 0; i < q->nw; i++) left |= win[i]->m == 1 || win[i]->parts > 1;
+  return left;
+}
+static bool choose(pw *p, sliding *q) {
+  window *all[MAX_AXES], *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
+  uint32_t n[MAX_AXES], ways = 1, nw = 0;
+  double least = 0;
+  bool steps = by_axis(p, q);
+  int64_t begin[MAX_AXES];
+  memcpy(begin, q->begin, sizeof begin);
+  for (uint32_t i = 0; i < q->nw; i++) {
+    all[i] = NEWN(p->a, window, FORMS + 4);
+    ways *= n[i] = forms(p, q, &q->win[i], steps, all[i]);
+  }
   for (uint32_t t = 0; t < ways; t++) {
-    for (uint32_t i = 0, z = t; i < q->nw; i++, z /= SIZES) win[i] = &all[i * SIZES + z % SIZES];
-    double k = cost(p, q, win);
+    bool line = false, circle = false;
+    int64_t taps = 1;
+    for (uint32_t i = 0, z = t; i < q->nw; z /= n[i++]) {
+      win[i] = &all[i][z % n[i]];
+      line |= win[i]->m > 1 && !win[i]->circle, circle |= win[i]->circle > 0;
+      if (win[i]->m > 1) taps *= win[i]->r;
+    }
+    if ((line && circle) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
+    double k = cost(p, q, steps, win);
     if (t && k >= least) continue;
     least = t ? k : k * GAIN; /* the plain sum comes first */
     memcpy(best, win, sizeof best);
   }
-  for (uint32_t i = 0; i < q->nw; i++) {
+  q->by_axis = false;
+  for (uint32_t i = 0; i < q->nw; i++)
     if (best[i]->m > 1) {
+      q->by_axis |= best[i]->circle > 0;
+      q->begin[q->nt] = begin[i];
+      q->win[q->nt++] = *best[i];
+    }
+  nw = q->nt;
+  for (uint32_t i = 0; i < q->nw; i++) {
+    if (best[i]->m > 1) continue;
+    if (steps) {
+      q->begin[nw] = begin[i];
       q->win[nw++] = *best[i];
       continue;
     }
     vec_push(p->a, q->row, best[i]->o); /* stays an ordinary sum */
     vec_push(p->a, q->reduce, best[i]->k);
   }
-  return (q->nw = nw) > 0;
+  q->nw = nw;
+  return q->nt > 0;
 }
 
 /* ---- U: the constants ---- */
 static void push_all(pw *p, u32vec *to, const u32vec *from) {
   for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
 }
-/* The tensor U[a.., batch, reduce, col]; 0 if the load of W is not affine with known strides. */
+/* The tensor U[a.., parts.., batch, reduce, col]; 0 if the load of W is not affine with known strides. */
 static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   emodule *m = p->m;
   ctx *c = p->c;
@@ -210,18 +230,24 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   ndarray u = {.type = wt->type};
   sz at = sym_int(c, 0), coef;
   int64_t elems = 1;
-  if (vars->n + q->nw > MAX_RANK) return 0;
+  if (vars->n + 2 * q->nt > MAX_RANK) return 0;
   for (uint32_t i = 0; i < l.nargs; i++) {
     if (!in_range(c, l.args[i], shape[i])) return 0;
     at = sym_add(c, sym_mul(c, at, shape[i]), l.args[i]);
   }
-  for (uint32_t i = 0; i < LINMAP_AXES; i++) t.n[i] = t.r[i] = 1, t.g[i][0][0] = 1;
-  for (uint32_t i = 0; i < q->nw; i++) {
+  static const double one = 1;
+  for (uint32_t i = 0; i < LINMAP_AXES; i++) t.n[i] = t.r[i] = 1, t.g[i] = &one;
+  for (uint32_t i = 0; i < q->nt; i++) {
     const window *w = &q->win[i];
     if (!sym_linear(c, at, w->k, &coef, &at) || !sym_is_int(c, coef, &t.tap[i])) return 0;
-    if (w->sign < 0) at = sym_addi(c, at, (w->r - 1) * t.tap[i]), t.tap[i] = -t.tap[i];
-    u.dims[u.rank++] = t.n[i] = w->n, t.r[i] = w->r;
-    memcpy(t.g[i], w->g, sizeof w->g);
+    if (w->sign < 0) at = sym_addi(c, at, (w->taps - 1) * t.tap[i]), t.tap[i] = -t.tap[i];
+    u.dims[u.rank++] = t.n[i] = w->n, t.r[i] = w->r, t.g[i] = w->g;
+  }
+  for (uint32_t i = 0; i < q->nt; i++) {
+    const window *w = &q->win[i];
+    if (w->parts == 1) continue;
+    t.all[i] = w->taps, t.part[i] = t.nx;
+    u.dims[u.rank++] = t.ext[t.nx] = w->parts, t.step[t.nx++] = w->r * t.tap[i];
   }
   for (uint32_t i = 0; i < vars->n; i++) {
     uint32_t v = (uint32_t)t.nx++;
@@ -259,46 +285,43 @@ static sz said(const variables *v, atom old) {
   return 0;
 }
 static sz tiles(pw *p, const window *w, int64_t j) { return (EK_PLANTED("winograd-edge") ? sym_div : sym_ceildiv)(p->c, sym_addi(p->c, sym_extent(p->c, w->o), -j), sym_int(p->c, w->m)); } /* that have a j-th output */
-/* appends the index of a tile to the n values of idx: rows, then a number per axis of the window */
-static uint32_t tile_index(const sliding *q, const variables *v, const sz *tile, sz *idx, uint32_t n) {
+static sz all_tiles(pw *p, const window *w) { return sym_addi(p->c, tiles(p, w, 0), w->parts - 1); } /* that V has */
+/* How places are said in the tensors between X and Y: products a.. of the axes before `done`, batch, rows, then per axis a tile, or (from `done` on) a place of X or an output; then channels or columns. The batch comes last where
+ * there are no columns, since neighbours are computed side by side. */
+static uint32_t index_of(const sliding *q, const variables *v, const sz *a, uint32_t done, const sz *place, const u32vec *last, sz *idx) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < done; i++) idx[n++] = a[i];
+  for (uint32_t i = 0; i < q->batch.n && q->col.n; i++) idx[n++] = said(v, q->batch.v[i]);
   for (uint32_t i = 0; i < q->row.n; i++) idx[n++] = said(v, q->row.v[i]);
-  for (uint32_t i = 0; i < q->nw; i++) idx[n++] = tile[i];
+  for (uint32_t i = 0; i < q->nw; i++) idx[n++] = place[i];
+  for (uint32_t i = 0; i < last->n; i++) idx[n++] = said(v, last->v[i]);
+  for (uint32_t i = 0; i < q->batch.n && !q->col.n; i++) idx[n++] = said(v, q->batch.v[i]);
   return n;
 }
-static void fresh_tiles(pw *p, const sliding *q, variables *v, sz *tile) {
-  for (uint32_t i = 0; i < q->nw; i++) tile[i] = fresh(p, v, "tile", tiles(p, &q->win[i], 0));
+/* fresh variables for such a place, in that order; ext: of the axes of the window */
+static void fresh_index(pw *p, const sliding *q, variables *v, sz *a, uint32_t done, sz *place, const sz *ext, const u32vec *last) {
+  for (uint32_t i = 0; i < done; i++) a[i] = fresh(p, v, "a", sym_int(p->c, q->win[i].n));
+  if (q->col.n) rename(p, v, &q->batch);
+  rename(p, v, &q->row);
+  for (uint32_t i = 0; i < q->nw; i++) place[i] = fresh(p, v, i < done ? "tile" : "place", ext[i]);
+  rename(p, v, last);
+  if (!q->col.n) rename(p, v, &q->batch);
 }
-static ex term(emodule *m, ex sum, double k, ex x) {
-  etype t = (etype)exn(m, x)->type;
-  if (k == 0) return sum;
-  if (!sum) return k == 1 ? x : k == -1 ? expr_op1(m, OP_NEG, x) : expr_op2(m, OP_MUL, expr_f(m, t, k), x);
-  if (k == 1) return expr_op2(m, OP_ADD, sum, x);
-  if (k == -1) return expr_op2(m, OP_SUB, sum, x);
-  ex f[3] = {expr_f(m, t, k), x, sum};
-  return expr_op(m, OP_FMA, t, f, 3);
-}
-/* sum over the grid of c0[i] * c1[j] * value(i, j), inner sums first, the same ones for every outer row */
-static ex weighted(emodule *m, const sliding *q, const double *c0, const double *c1, ex (*value)(void *, int64_t, int64_t), void *env) {
-  ex sum = 0;
-  for (int64_t j = 0; j < (q->nw > 1 ? q->win[1].n : 1); j++) {
-    ex part = 0;
-    if (q->nw > 1 && c1[j] == 0) continue;
-    for (int64_t i = 0; i < q->win[0].n; i++)
-      if (c0[i] != 0) part = term(m, part, c0[i], value(env, i, j));
-    sum = term(m, sum, q->nw > 1 ? c1[j] : 1, part);
-  }
-  return sum;
-}
-typedef struct reading {
+/* One step: the axes from..to-1 of the window are transformed, all others of a tensor stay. */
+typedef struct step {
   pw *p;
   const sliding *q;
-  const variables *v;
-  sz tile[MAX_AXES];
-  tid t;       /* M */
-  bool beyond; /* the last tile may read outside */
-} reading;
-static ex read_x(void *env, int64_t i, int64_t j) {
-  reading *r = env;
+  variables *v;
+  bool back;            /* from products to outputs */
+  uint32_t from, to;
+  const sz *a, *place;  /* of the stage; place[from..to-1]: tiles */
+  tid t;                /* what is read; 0: X */
+  bool beyond;          /* the last tile may read outside */
+  int64_t piece[MAX_AXES], j[MAX_AXES];
+  uint32_t axis;
+  ex memo[BILINEAR_PRODUCTS];
+} step;
+static ex read_x(const step *r) {
   ctx *c = r->p->c;
   ex_node l = *exn(r->p->m, r->q->x);
   sz *idx = NEWN(r->p->a, sz, l.nargs + 1);
@@ -307,26 +330,48 @@ static ex read_x(void *env, int64_t i, int64_t j) {
     for (uint32_t w = 0; w < r->q->nw; w++) {
       const window *x = &r->q->win[w];
       if (x->arg != a) continue;
-      idx[a] = sym_replace(c, idx[a], x->k, sym_int(c, x->sign < 0 ? x->r - 1 : 0));
-      idx[a] = sym_addi(c, sym_replace(c, idx[a], x->o, sym_muli(c, r->tile[w], x->m)), x->at[w ? j : i]);
+      if (w >= r->to) {
+        idx[a] = r->place[w];
+        continue;
+      }
+      idx[a] = sym_replace(c, idx[a], x->k, sym_int(c, x->sign < 0 ? x->taps - 1 : 0));
+      idx[a] = sym_addi(c, sym_replace(c, idx[a], x->o, sym_muli(c, r->place[w], x->m)), x->at[r->j[w]]);
     }
     for (uint32_t k = 0; k < r->v->from.n; k++) idx[a] = sym_replace(c, idx[a], r->v->from.v[k], r->v->to.v[k]);
   }
   if (!l.otherwise && r->beyond) l.otherwise = expr_f(r->p->m, (etype)l.type, 0);
   return expr_load(r->p->m, l.tensor, idx, l.nargs, l.otherwise);
 }
-static ex read_m(void *env, int64_t i, int64_t j) {
-  reading *r = env;
+static ex read_step(const step *r) {
   ctx *c = r->p->c;
+  emodule *m = r->p->m;
   const sliding *q = r->q;
-  sz idx[2 * MAX_RANK];
-  uint32_t n = 0;
-  idx[n++] = sym_int(c, i);
-  if (q->nw > 1) idx[n++] = sym_int(c, j);
-  for (uint32_t k = 0; k < q->batch.n; k++) idx[n++] = said(r->v, q->batch.v[k]);
-  n = tile_index(q, r->v, r->tile, idx, n);
-  for (uint32_t k = 0; k < q->col.n; k++) idx[n++] = said(r->v, q->col.v[k]);
-  return expr_load(r->p->m, r->t, idx, n, 0);
+  sz a[MAX_AXES], place[MAX_AXES], idx[2 * MAX_RANK];
+  if (!r->back && !r->t) return read_x(r);
+  for (uint32_t i = 0; i < q->nw; i++) {
+    const window *w = &q->win[i];
+    bool now = i >= r->from && i < r->to;
+    if (i < r->to) a[i] = now ? sym_int(c, r->j[i]) : r->a[i];
+    place[i] = r->place[i];
+    if (now && !r->back) place[i] = sym_addi(c, sym_muli(c, r->place[i], w->m * w->stride), q->begin[i] + w->at[r->j[i]]);
+  }
+  uint32_t n = index_of(q, r->v, a, r->back ? r->to : r->from, place, r->back ? &q->col : &q->reduce, idx);
+  return expr_load(m, r->t, idx, n, r->back ? 0 : expr_f(m, xt(m, r->t)->type, 0));
+}
+static ex read_nested(void *env, int64_t j);
+static ex of_axis(step *r, uint32_t axis) {
+  r->axis = axis;
+  return (r->back ? bilinear_out : bilinear_in)(&r->q->win[axis], r->p->m, r->piece[axis], read_nested, r);
+}
+static ex read_nested(void *env, int64_t j) { /* inner sums of the first axis, the same ones for every outer row */
+  step *r = env;
+  uint32_t axis = r->axis;
+  ex e = r->to - r->from == 1 ? r->memo[j] : 0;
+  r->j[axis] = j;
+  if (!e) e = axis == r->from ? read_step(r) : of_axis(r, axis - 1);
+  if (r->to - r->from == 1) r->memo[j] = e;
+  r->axis = axis;
+  return e;
 }
 /* a placement's update by piece ns, whose digits are v's; idx over v's variables */
 static update piece_update(pw *p, uint32_t ns, const variables *v, const sz *idx, uint32_t n) {
@@ -343,105 +388,156 @@ static update piece_update(pw *p, uint32_t ns, const variables *v, const sz *idx
   return u;
 }
 static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) { return pass_stage(p, q->s, v->d.v, v->d.n, value, hint); }
-
-static bool rewrite(pw *p, sliding *q) {
+typedef VEC(update) updates;
+static void put_updates(pw *p, uint32_t s, const updates *u) {
+  stage *y = xs(p->m, s);
+  y->value = 0, y->tiled = true;
+  for (uint32_t i = 0; i < u->n; i++) vec_push(p->m->a, y->updates, u->v[i]);
+  pass_changed(p, s);
+}
+static bool next_piece(const sliding *q, bool back, uint32_t from, uint32_t to, int64_t *piece) { /* the last axis counts fastest */
+  for (uint32_t i = to; i-- > from; piece[i] = 0)
+    if (++piece[i] < (back ? q->win[i].m : q->win[i].n)) return true;
+  return false;
+}
+/* Transforms the axes from..to-1 of tensor t, or of X: those before are transformed. */
+static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
+  ctx *c = p->c;
+  updates u = {0};
+  sz ext[MAX_AXES], whole;
+  step r = {.p = p, .q = q, .from = from, .to = to, .t = t};
+  for (uint32_t i = 0; i < q->nw; i++) {
+    const window *w = &q->win[i];
+    ext[i] = i < to ? all_tiles(p, w) : xt(p->m, exn(p->m, q->x)->tensor)->shape[w->arg];
+    r.beyond |= i < to && (w->parts > 1 || !sym_exact_div(c, sym_extent(c, w->o), sym_int(c, w->m), &whole));
+  }
+  do {
+    variables v = {0};
+    sz a[MAX_AXES], place[MAX_AXES], idx[2 * MAX_RANK];
+    fresh_index(p, q, &v, a, from, place, ext, &q->reduce);
+    r.v = &v, r.a = a, r.place = place;
+    memset(r.memo, 0, sizeof r.memo);
+    uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "spread");
+    for (uint32_t i = from; i < to; i++) a[i] = sym_int(c, r.piece[i]);
+    uint32_t n = index_of(q, &v, a, to, place, &q->reduce, idx);
+    update up = piece_update(p, ns, &v, idx, n);
+    vec_push(p->m->a, u, up);
+  } while (next_piece(q, false, from, to, r.piece));
+  variables v = {0};
+  sz a[MAX_AXES], place[MAX_AXES];
+  fresh_index(p, q, &v, a, to, place, ext, &q->reduce);
+  uint32_t s = stage_over(p, q, &v, expr_f(p->m, (etype)exn(p->m, q->x)->type, 0), "spread");
+  put_updates(p, s, &u);
+  return xs(p->m, s)->tensor;
+}
+static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
   emodule *m = p->m;
   ctx *c = p->c;
-  etype t = (etype)exn(m, xs(m, q->s)->value)->type;
-  u32vec uv = {0};
-  push_all(p, &uv, &q->batch), push_all(p, &uv, &q->reduce), push_all(p, &uv, &q->col);
-  if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
-  tid u = constants(p, q, &uv);
-  if (!u) return false;
-  int64_t n0 = q->win[0].n, n1 = q->nw > 1 ? q->win[1].n : 1, m0 = q->win[0].m, m1 = q->nw > 1 ? q->win[1].m : 1;
-  sz whole;
-  bool beyond = false;
-  for (uint32_t i = 0; i < q->nw; i++) beyond |= !sym_exact_div(c, sym_extent(c, q->win[i].o), sym_int(c, q->win[i].m), &whole);
-
-  /* V: its axes stand in the order a.., batch, rows, tiles, channels */
-  VEC(update) spread = {0};
-  for (int64_t a = 0; a < n0; a++)
-    for (int64_t b = 0; b < n1; b++) {
-      variables v = {0};
-      reading r = {.p = p, .q = q, .v = &v, .beyond = beyond};
-      sz idx[2 * MAX_RANK];
-      uint32_t n = 0;
-      rename(p, &v, &q->batch), rename(p, &v, &q->row);
-      fresh_tiles(p, q, &v, r.tile);
-      rename(p, &v, &q->reduce);
-      uint32_t ns = stage_over(p, q, &v, simplify(p, weighted(m, q, q->win[0].b[a], q->win[1].b[b], read_x, &r)), "spread");
-      idx[n++] = sym_int(c, a);
-      if (q->nw > 1) idx[n++] = sym_int(c, b);
-      for (uint32_t k = 0; k < q->batch.n; k++) idx[n++] = said(&v, q->batch.v[k]);
-      n = tile_index(q, &v, r.tile, idx, n);
-      for (uint32_t k = 0; k < q->reduce.n; k++) idx[n++] = said(&v, q->reduce.v[k]);
-      update up = piece_update(p, ns, &v, idx, n);
-      vec_push(m->a, spread, up);
-    }
-  variables vv = {0};
-  for (uint32_t i = 0; i < q->nw; i++) fresh(p, &vv, "a", sym_int(c, q->win[i].n));
-  sz tile[MAX_AXES];
-  rename(p, &vv, &q->batch), rename(p, &vv, &q->row);
-  fresh_tiles(p, q, &vv, tile);
-  rename(p, &vv, &q->reduce);
-  uint32_t V = stage_over(p, q, &vv, expr_f(m, t, 0), "spread");
-  xs(m, V)->value = 0, xs(m, V)->tiled = true;
-  for (uint32_t i = 0; i < spread.n; i++) vec_push(m->a, xs(m, V)->updates, spread.v[i]);
-  pass_changed(p, V);
-
-  /* M */
-  variables mv = {0};
-  sz vi[2 * MAX_RANK], ui[2 * MAX_RANK];
-  uint32_t nv = 0, nu = 0;
-  for (uint32_t i = 0; i < q->nw; i++) vi[nv++] = ui[nu++] = fresh(p, &mv, "a", sym_int(c, q->win[i].n));
-  for (uint32_t i = 0; i < q->batch.n; i++) vi[nv++] = ui[nu++] = fresh(p, &mv, sym_name(c, q->batch.v[i]), sym_extent(c, q->batch.v[i]));
-  rename(p, &mv, &q->row);
-  fresh_tiles(p, q, &mv, tile);
-  nv = tile_index(q, &mv, tile, vi, nv);
-  atom *red = NEWN(p->a, atom, q->reduce.n + 1);
-  uint32_t nr = 0;
+  variables v = {0};
+  sz a[MAX_AXES], place[MAX_AXES], ext[MAX_AXES], vi[2 * MAX_RANK], ui[2 * MAX_RANK];
+  uint32_t nu = 0, nr = 0;
+  atom *red = NEWN(p->a, atom, q->nw + q->reduce.n + 1);
+  for (uint32_t i = 0; i < q->nw; i++) ext[i] = i < q->nt ? tiles(p, &q->win[i], 0) : sym_extent(c, q->win[i].o);
+  fresh_index(p, q, &v, a, q->nt, place, ext, &q->col);
+  for (uint32_t i = 0; i < q->nt; i++) ui[nu++] = a[i];
+  for (uint32_t i = 0; i < q->nt; i++) {
+    if (q->win[i].parts == 1) continue;
+    sz part = sym_var(c, "part", sym_int(c, q->win[i].parts));
+    if (sym_is_atom(c, part, &red[nr])) nr++;
+    ui[nu++] = part, place[i] = sym_add(c, place[i], part);
+  }
+  for (uint32_t i = 0; i < q->batch.n; i++) ui[nu++] = said(&v, q->batch.v[i]);
   for (uint32_t i = 0; i < q->reduce.n; i++) {
     sz x = sym_var(c, sym_name(c, q->reduce.v[i]), sym_extent(c, q->reduce.v[i]));
     if (sym_is_atom(c, x, &red[nr])) nr++;
-    vi[nv++] = ui[nu++] = x;
+    ui[nu++] = x;
+    vec_push(p->a, v.from, q->reduce.v[i]);
+    vec_push(p->a, v.to, x);
   }
-  for (uint32_t i = 0; i < q->col.n; i++) ui[nu++] = fresh(p, &mv, sym_name(c, q->col.v[i]), sym_extent(c, q->col.v[i]));
-  ex prod = expr_op2(m, OP_MUL, expr_load(m, xs(m, V)->tensor, vi, nv, 0), expr_load(m, u, ui, nu, 0));
-  uint32_t M = stage_over(p, q, &mv, expr_reduce(m, RED_SUM, red, nr, 0, prod, 0, t, t), "products");
-  map_putu(p->exact, M, 1);
-
-  /* Y */
+  for (uint32_t i = q->nt; i < q->nw; i++) {
+    const window *w = &q->win[i];
+    sz k = sym_var(c, sym_name(c, w->k), sym_extent(c, w->k));
+    if (sym_is_atom(c, k, &red[nr])) nr++;
+    ui[nu++] = k;
+    place[i] = sym_addi(c, sym_add(c, sym_muli(c, place[i], w->stride), sym_muli(c, k, w->sign)), q->begin[i] + (w->sign < 0 ? w->taps - 1 : 0));
+  }
+  for (uint32_t i = 0; i < q->col.n; i++) ui[nu++] = said(&v, q->col.v[i]);
+  uint32_t nv = index_of(q, &v, a, q->nt, place, &q->reduce, vi);
+  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, q->nt < q->nw ? expr_f(m, t, 0) : 0), expr_load(m, u, ui, nu, 0));
+  uint32_t s = stage_over(p, q, &v, nr ? expr_reduce(m, RED_SUM, red, nr, 0, prod, 0, t, t) : prod, "products");
+  map_putu(p->exact, s, 1);
+  return xs(m, s)->tensor;
+}
+/* Transforms the axes from..to-1 of t back: into Y, if these are the first ones. */
+static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, etype type) {
+  emodule *m = p->m;
+  ctx *c = p->c;
+  updates u = {0};
   stage *y = xs(m, q->s);
-  uint32_t nd = expr_ndigits(y);
+  uint32_t nd = expr_ndigits(y), ny = y->naxes;
   digit *d = NEWN(p->a, digit, nd + 1);
+  sz ext[MAX_AXES];
+  step r = {.p = p, .q = q, .from = from, .to = to, .t = t, .back = true};
   expr_digits(y, d);
-  y->value = 0, y->tiled = true;
-  for (int64_t a = 0; a < m0; a++)
-    for (int64_t b = 0; b < m1; b++) {
-      variables v = {0};
-      reading r = {.p = p, .q = q, .v = &v, .t = xs(m, M)->tensor};
-      sz idx[2 * MAX_RANK];
+  do {
+    variables v = {0};
+    sz a[MAX_AXES], place[MAX_AXES], at[MAX_AXES], idx[2 * MAX_RANK];
+    uint32_t n = 0;
+    r.v = &v, r.a = a, r.place = place;
+    for (uint32_t i = 0; i < q->nw; i++) ext[i] = i < from ? tiles(p, &q->win[i], 0) : i < to ? tiles(p, &q->win[i], r.piece[i]) : sym_extent(c, q->win[i].o);
+    if (from)
+      fresh_index(p, q, &v, a, from, place, ext, &q->col);
+    else
       for (uint32_t i = 0; i < nd; i++) { /* in the order of Y's digits */
         uint32_t w = 0;
         while (w < q->nw && q->win[w].o != d[i].var) w++;
         vec_push(p->a, v.from, d[i].var);
-        sz x = fresh(p, &v, sym_name(c, d[i].var), w < q->nw ? tiles(p, &q->win[w], w ? b : a) : d[i].extent);
-        if (w < q->nw) {
-          r.tile[w] = x;
-          x = sym_addi(c, sym_muli(c, x, q->win[w].m), w ? b : a);
-        }
+        sz x = fresh(p, &v, sym_name(c, d[i].var), w < q->nw ? ext[w] : d[i].extent);
+        if (w < q->nw) place[w] = x;
         vec_push(p->a, v.to, x);
       }
-      uint32_t ns = stage_over(p, q, &v, simplify(p, weighted(m, q, q->win[0].a[a], q->win[1].a[b], read_m, &r)), "gather");
-      y = xs(m, q->s);
-      for (uint32_t x = 0, i = 0; x < y->naxes; x++) {
+    memset(r.memo, 0, sizeof r.memo);
+    uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "gather");
+    for (uint32_t i = 0; i < q->nw; i++) at[i] = i >= from && i < to ? sym_addi(c, sym_muli(c, place[i], q->win[i].m), r.piece[i]) : place[i];
+    if (from)
+      n = index_of(q, &v, a, from, at, &q->col, idx);
+    else
+      for (uint32_t x = 0, i = 0; x < ny; x++, n++) {
         idx[x] = sym_int(c, 0);
-        for (uint32_t j = 0; j < y->axes[x].n; j++, i++) idx[x] = sym_add(c, sym_mul(c, idx[x], y->axes[x].d[j].extent), v.to.v[i]);
+        for (uint32_t j = 0; j < xs(m, q->s)->axes[x].n; j++, i++) {
+          uint32_t w = 0;
+          while (w < q->nw && q->win[w].o != d[i].var) w++;
+          idx[x] = sym_add(c, sym_mul(c, idx[x], d[i].extent), w < q->nw ? at[w] : v.to.v[i]);
+        }
       }
-      update up = piece_update(p, ns, &v, idx, y->naxes);
-      vec_push(m->a, xs(m, q->s)->updates, up);
-    }
-  pass_changed(p, q->s);
+    update up = piece_update(p, ns, &v, idx, n);
+    vec_push(m->a, u, up);
+  } while (next_piece(q, true, from, to, r.piece));
+  uint32_t s = q->s;
+  if (from) {
+    variables v = {0};
+    sz a[MAX_AXES], place[MAX_AXES];
+    for (uint32_t i = from; i < q->nw; i++) ext[i] = sym_extent(c, q->win[i].o);
+    fresh_index(p, q, &v, a, from, place, ext, &q->col);
+    s = stage_over(p, q, &v, expr_f(m, type, 0), "gather");
+  }
+  put_updates(p, s, &u);
+  return xs(m, s)->tensor;
+}
+static bool rewrite(pw *p, const sliding *q) {
+  emodule *m = p->m;
+  etype type = (etype)exn(m, xs(m, q->s)->value)->type;
+  u32vec uv = {0};
+  push_all(p, &uv, &q->batch), push_all(p, &uv, &q->reduce);
+  for (uint32_t i = q->nt; i < q->nw; i++) vec_push(p->a, uv, q->win[i].k);
+  push_all(p, &uv, &q->col);
+  if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
+  tid u = constants(p, q, &uv), t = 0;
+  if (!u) return false;
+  uint32_t some = q->by_axis ? 1 : q->nt; /* axes at once */
+  for (uint32_t i = 0; i < q->nt; i += some) t = spread(p, q, i, i + some, t);
+  t = products(p, q, t, u, type);
+  for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, i - some, i, t, type);
   return true;
 }
 bool pass_winograd(pw *p) {

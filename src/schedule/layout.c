@@ -8,9 +8,10 @@
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
 #include "schedule/tile.h"
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HALO = 8, HALO_GROWTH = 8 /* and of a tensor that a sum reads, where a guard would be asked at every step: as much as makes it so many times as large */ };
+enum { MAX_HALO = 8, HALO_GROWTH = 2, SUM_GROWTH = 8 }; /* places; or as many as make the tensor so many times as large: more where a sum would ask a guard at every step */
 typedef struct hal { bool any, refused; scalar fill; int64_t lo[MAX_RANK], hi[MAX_RANK]; } hal;
 typedef struct place { uint32_t stage, update; } place; /* stage + 1 of the placement; update index */
 typedef struct lay {
@@ -21,6 +22,7 @@ typedef struct lay {
   bool *mat;
   hal *halo;
   place *in;
+  uint32_t *leaps; /* per tensor: axes in which its readers go on by whole vectors, or more */
   tid *copy_of_output;
 } lay;
 
@@ -106,7 +108,7 @@ static sz extreme(lay *L, sz idx, bool high) { /* bound of an affine index over 
   }
   return sym_uses_kind(L->c, idx, AT_DATA) ? 0 : idx;
 }
-static bool grows_little(const tensor *t, ctx *c, const int64_t *lo, const int64_t *hi) {
+static bool grows_little(const tensor *t, ctx *c, const int64_t *lo, const int64_t *hi, double most) {
   double by = 1;
   for (uint32_t j = 0; j < t->rank; j++) {
     int64_t n = sym_int_or(c, t->shape[j], 0);
@@ -114,7 +116,7 @@ static bool grows_little(const tensor *t, ctx *c, const int64_t *lo, const int64
     if (n <= 0) return false;
     by *= (double)(n + lo[j] + hi[j]) / (double)n;
   }
-  return by <= HALO_GROWTH;
+  return by <= most;
 }
 static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
   (void)kernel, (void)scan;
@@ -127,7 +129,7 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
     hal *h = &L->halo[n->tensor];
     const ex_node *o = exn(L->m, n->otherwise);
     if (o->kind != EX_CONST || (h->any && memcmp(&h->fill, &o->k, sizeof o->k))) continue;
-    int64_t lo[MAX_RANK], hi[MAX_RANK], most = exn(L->m, e)->kind == EX_REDUCE ? INT32_MAX : MAX_HALO;
+    int64_t lo[MAX_RANK], hi[MAX_RANK];
     bool ok = true;
     for (uint32_t j = 0; j < n->nargs && ok; j++) {
       sz a = extreme(L, n->args[j], false), b = extreme(L, n->args[j], true);
@@ -138,14 +140,14 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
         break;
       }
       if (!sym_ge0(L->c, a)) {
-        ok &= sym_is_int(L->c, a, &x) && -x <= most;
+        ok &= sym_is_int(L->c, a, &x) && -x <= INT32_MAX;
         lo[j] = ok ? -x : 0;
       }
       sz over = sym_sub(L->c, b, sym_addi(L->c, t->shape[j], -1));
       if (ok && !sym_ge0(L->c, sym_neg(L->c, over))) {
         /* (o - 1)*st + ... - (s - 1) with o = (s + ..)//st: bounded by the interval of the difference */
         int64_t l, u;
-        if (sym_is_int(L->c, over, &y)) ok = y <= most;
+        if (sym_is_int(L->c, over, &y)) ok = y <= INT32_MAX;
         else {
           sym_range(L->c, over, &l, &u);
           y = u;
@@ -156,7 +158,7 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
         hi[j] = ok ? max64(y, 0) : 0;
       }
     }
-    if (!ok || !grows_little(t, L->c, lo, hi)) continue;
+    if (!ok || !grows_little(t, L->c, lo, hi, exn(L->m, e)->kind == EX_REDUCE ? SUM_GROWTH : HALO_GROWTH)) continue;
     h->any = true;
     h->fill = o->k;
     for (uint32_t j = 0; j < n->nargs; j++) h->lo[j] = max64(h->lo[j], lo[j]), h->hi[j] = max64(h->hi[j], hi[j]);
@@ -164,6 +166,53 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
 }
 
 /* ---- order of the axes ---- */
+/* whatever of the index' variables goes on, it goes on by a vector or more */
+static bool leaps(ctx *c, sz index) {
+  enum { LEAP = 8 };
+  uint32_t few[32];
+  u32vec vs = {few, 0, 32};
+  int64_t least = INT64_MAX, k;
+  sz coef, rest;
+  sym_atoms(c, index, AT_VAR, ctx_arena(c), &vs);
+  for (uint32_t v = 0; v < vs.n; v++) least = min64(least, sym_linear(c, index, vs.v[v], &coef, &rest) && sym_is_int(c, coef, &k) ? llabs(k) : 1);
+  return vs.n && least >= LEAP;
+}
+/* Axes of tensors in which their readers go on by whole vectors or more; also those in which a reader goes on in steps of one, but stores what the next one will read so. */
+static void leaps_of(lay *L, uint32_t si) {
+  emodule *m = L->m;
+  const stage *s = xs(m, si);
+  u32vec loads = {0};
+  place in = L->in[s->tensor];
+  const update *u = in.stage && in.update < xs(m, in.stage - 1)->updates.n ? &xs(m, in.stage - 1)->updates.v[in.update] : NULL;
+  if (!s->value || exn(m, s->value)->kind == EX_REDUCE) return;
+  expr_loads(m, s->value, L->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    const ex_node *n = exn(m, loads.v[i]);
+    for (uint32_t j = 0; j < n->nargs; j++) {
+      atom v;
+      if (!sym_is_atom(L->c, n->args[j], &v)) {
+        if (leaps(L->c, n->args[j])) L->leaps[n->tensor] |= 1u << j;
+        continue;
+      }
+      for (uint32_t x = 0; u && x < s->naxes; x++)
+        for (uint32_t z = 0; z < u->nidx && s->axes[x].n == 1 && s->axes[x].d[0].var == v; z++)
+          if (u->idx[z] == exn(m, u->value)->args[x] && L->leaps[xs(m, in.stage - 1)->tensor] >> z & 1) L->leaps[n->tensor] |= 1u << j;
+    }
+  }
+}
+/* A placement whose readers would gather along its innermost axis gets another one: the last that they read in steps of one. */
+static void no_leaps(lay *L, tid t, uint32_t *order) {
+  const tensor *x = xt(L->m, t);
+  uint32_t n = x->rank, at = n;
+  if (x->kind != TK_STAGE || !(xs(L->m, x->stage)->tiled || (xs(L->m, x->stage)->kernel && L->m->kernels.v[xs(L->m, x->stage)->kernel - 1].cls == KC_COPY)) || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
+  for (uint32_t ax = n; ax-- > 0 && at == n;)
+    if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) > 1)
+      for (at = 0; order[at] != ax;) at++;
+  if (at == n) return;
+  uint32_t ax = order[at];
+  for (; at + 1 < n; at++) order[at] = order[at + 1];
+  order[n - 1] = ax;
+}
 static void innermost(const stage *s, atom v, uint32_t *order) { /* the axis that v counts */
   for (uint32_t i = 0; i < s->naxes; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++) {
@@ -288,9 +337,12 @@ static uint32_t new_buffer(lay *L, buffer b) {
   vec_push(L->p->l->a, L->p->buffers, b);
   return L->p->buffers.n - 1;
 }
-static void own_buffer(lay *L, tid t, const uint32_t *order) {
+static void own_buffer(lay *L, tid t, const uint32_t *wanted) {
+  uint32_t order[MAX_RANK];
   tensor *x = xt(L->m, t);
   hal *h = &L->halo[t];
+  memcpy(order, wanted, x->rank * sizeof *order);
+  no_leaps(L, t, order);
   sz lo[MAX_RANK], hi[MAX_RANK], elems;
   bool is_out = false;
   uint32_t oi = 0;
@@ -460,6 +512,7 @@ void layout_all(splan *p) {
   L.mat = NEWN(L.a, bool, nt);
   L.halo = NEWN(L.a, hal, nt);
   L.in = NEWN(L.a, place, nt);
+  L.leaps = NEWN(L.a, uint32_t, nt);
   p->layouts = NEWN(L.a, layout, nt);
   materialise(&L);
   for (uint32_t i = 0; i < m->stages.n; i++)
@@ -493,6 +546,8 @@ void layout_all(splan *p) {
         if (ld->kind == EX_LOAD && xt(m, ld->tensor)->kind == TK_STAGE) L.in[ld->tensor] = (place){i + 1, u};
       }
     }
+  for (uint32_t i = m->stages.n; i-- > 0 && p->level > 0;)
+    if (!xs(m, i)->dead) leaps_of(&L, i);
   for (uint32_t b = 0; b < m->blocks.n; b++)
     for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
       item it = m->blocks.v[b].items.v[i];

@@ -64,6 +64,32 @@ def wide_windows_strided(net):
     return [[net.uniform(-1, 1, n, 2, 33, 19)] for n in (1, 2)]
 
 
+def large(net, cin, cout, *taps):
+    """Weights of large windows from few numbers: products of two tensors."""
+    return net.op("Mul", net.weight(cout, cin, *[1] * len(taps)), net.uniform(-0.3, 0.3, 1, 1, *taps))
+
+
+@model("windows of many taps: 9x7 over many channels with a residual, one channel each 19x41; extents that their tiles do not divide; symbolic batch")
+def large_windows(net):
+    x = net.input("image", F32, "N", 2, 17, 44)
+    a = net.op("Relu", net.conv(x, 2, 24, [1, 1]))
+    b = net.op("Relu", net.op("Add", net.op("Conv", a, large(net, 24, 24, 9, 7), pads=[4, 3, 4, 3]), a))
+    c = net.op("Tanh", net.op("Conv", b, large(net, 1, 24, 19, 41), pads=[9, 20, 9, 20], group=24))
+    net.conv(c, 24, 3, [1, 1], out="y")
+    net.output("y", F32, "N", 3, 17, 44)
+    return [[net.uniform(-1, 1, n, 2, 17, 44)] for n in (1, 2)]
+
+
+@model("windows of many taps of one dimension: 67 taps, which are divided, and 32 with a stride of 2")
+def large_windows_line(net):
+    x = net.input("signal", F32, 2, 2, 300)
+    a = net.op("Relu", net.conv(x, 2, 24, [1]))
+    b = net.op("Relu", net.op("Conv", a, large(net, 24, 24, 67), pads=[33, 33]))
+    net.conv(net.op("Conv", b, large(net, 24, 24, 32), strides=[2]), 24, 3, [1], out="y")
+    net.output("y", F32, 2, 3, 135)
+    return [[net.uniform(-1, 1, 2, 2, 300)]]
+
+
 @model("MobileNet-like: depthwise 3x3 and 5x5, pointwise expansion and projection, Relu6 as Clip, residual Add")
 def depthwise_separable(net):
     x = net.input("image", F32, 1, 3, 20, 20)

@@ -1,0 +1,106 @@
+/* Forms with fewer products compute what the window's sum says: with formulas of f64 up to rounding, with formulas of f32 within the bound that bilinear.c states. */
+#include "expr/bilinear.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* after the above */
+#include <cmocka.h>
+
+typedef struct values {
+  emodule *m;
+  const double *x;
+  tid t;
+} values;
+static ex load_at(void *env, int64_t i) {
+  const values *v = env;
+  sz at = sym_int(v->m->c, i);
+  return expr_load(v->m, v->t, &at, 1, 0);
+}
+static double value_of(const values *v, ex e, double *memo, bool *known) { /* each node once */
+  const ex_node *n = exn(v->m, e);
+  double a[3] = {0}, r = 0;
+  if (known[e]) return memo[e];
+  int64_t at = 0;
+  if (n->kind == EX_CONST) r = n->k.f;
+  else if (n->kind == EX_LOAD) assert_true(sym_is_int(v->m->c, n->args[0], &at)), r = v->x[at];
+  else {
+    assert_int_equal(n->kind, EX_OP);
+    for (int i = 0; i < n->nargs; i++) a[i] = value_of(v, n->args[i], memo, known);
+    r = n->op == OP_ADD ? a[0] + a[1] : n->op == OP_SUB ? a[0] - a[1] : n->op == OP_NEG ? -a[0] : n->op == OP_MUL ? a[0] * a[1] : n->op == OP_FMA ? fma(a[0], a[1], a[2]) : NAN;
+  }
+  known[e] = true;
+  return memo[e] = n->type == ET_F32 ? (double)(float)r : r;
+}
+static uint64_t seed = 1;
+static double rnd(void) {
+  seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+  return (double)(float)((double)(seed >> 11) / (double)(1ull << 52) - 1);
+}
+enum { NODES = 1 << 17 };
+static void check(ctx *c, const window *w, etype t) {
+  double x[BILINEAR_INPUTS * 4] = {0}, taps[BILINEAR_INPUTS] = {0}, in[BILINEAR_INPUTS], product[BILINEAR_PRODUCTS], len = 0, wide = 0, *memo = NEWN(ctx_arena(c), double, NODES);
+  bool *known = NEWN(ctx_arena(c), bool, NODES);
+  emodule *m = expr_module(c);
+  sz n = sym_int(c, BILINEAR_PRODUCTS);
+  values v = {m, in, expr_tensor(m, TK_INPUT, t, &n, 1, "x", NULL)};
+  for (int64_t i = 0; i < BILINEAR_INPUTS * 4; i++) x[i] = rnd();
+  for (int64_t k = 0; k < w->r; k++) taps[k] = rnd(), wide += taps[k] * taps[k];
+  for (int64_t i = 0; i < w->len; i++) in[i] = x[w->at[i]], len += in[i] * in[i];
+  for (int64_t i = 0; i < w->n; i++) {
+    double u = 0, p = value_of(&v, bilinear_in(w, m, i, load_at, &v), memo, known);
+    for (int64_t k = 0; k < w->r; k++) u += w->g[i * w->r + k] * taps[k];
+    product[i] = t == ET_F32 ? (double)((float)p * (float)u) : p * u;
+  }
+  memset(known, 0, NODES * sizeof *known);
+  v.x = product;
+  double bound = t == ET_F64 ? 1e-13 : w->circle ? (6 * log2((double)w->circle) + 8) / (1 << 24) : 1e-5;
+  for (int64_t o = 0; o < w->m; o++) {
+    double want = 0, is = value_of(&v, bilinear_out(w, m, o, load_at, &v), memo, known);
+    for (int64_t k = 0; k < w->r; k++) want += x[o * w->stride + k] * taps[k];
+    assert_true(m->nodes.n < NODES);
+    if (!(fabs(is - want) <= bound * sqrt(len * wide)))
+      fail_msg("taps %d stride %d outputs %d circle %d: %.17g, not %.17g", (int)w->taps, (int)w->stride, (int)w->m, (int)w->circle, is, want);
+  }
+}
+static uint32_t lines, turns;
+static void all_forms(ctx *c, int64_t taps, int64_t stride) {
+  static const int64_t circles[] = {7, 8, 9, 12, 15, 16, 20, 24, 32, 40, 48, 64};
+  window plain = {.sign = 1, .stride = stride, .taps = taps, .parts = 1, .r = taps, .m = 1, .n = taps}, w;
+  for (int64_t m = 2; m <= 4; m++) {
+    w = plain;
+    if (!bilinear_line(&w, m, ctx_arena(c))) continue;
+    check(c, &w, ET_F64), check(c, &w, ET_F32), lines++;
+  }
+  for (uint32_t i = 0; i < sizeof circles / sizeof *circles; i++)
+    for (int64_t m = 2; m <= circles[i]; m += 1 + m / 3) {
+      w = plain;
+      if (!bilinear_circle(&w, m, 1, circles[i], ctx_arena(c))) continue;
+      check(c, &w, ET_F64), check(c, &w, ET_F32), turns++;
+    }
+}
+static bool fine;
+static void run_forms(ctx *c, int64_t taps, int64_t stride) {
+  fine = false;
+  CTX_TRY(c) {
+    all_forms(c, taps, stride);
+    fine = true;
+  }
+}
+static void forms(void **state) {
+  (void)state;
+  for (int64_t stride = 1; stride <= 3; stride++)
+    for (int64_t taps = 2; taps <= 40; taps += 1 + taps / 8) {
+      ctx *c = ctx_new();
+      run_forms(c, taps, stride);
+      ctx_free(c);
+      assert_true(fine);
+    }
+  assert_true(lines > 10 && turns > 200);
+}
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(forms)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
