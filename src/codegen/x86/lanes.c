@@ -143,18 +143,19 @@ static bool in_fours(const order *o, int64_t *imm) {
   for (int k = 0; k < 4; k++) *imm |= (int64_t)(to[k] < 0 ? k : to[k]) << 2 * k;
   return true;
 }
-static bool in_parts(const order *o, int64_t *imm) { /* of 16 bytes */
-  int32_t to[4] = {-1, -1, -1, -1}, n = (int32_t)(o->per * o->bytes / 4);
+static bool in_parts(const order *o, bool any_register, int64_t *imm) { /* of 16 bytes; any_register: by the instruction that reaches all registers, whose first half comes from x, the second from y */
+  int32_t to[4] = {-1, -1, -1, -1}, n = (int32_t)(o->per * o->bytes / 4), parts = n / 4;
   for (int32_t q = 0; q < n; q++) {
     int32_t at = four(o, (unsigned)q);
     if (at == ANY) continue;
     if (at < 0 || at % 4 != q % 4 || (to[q / 4] >= 0 && to[q / 4] != at / 4)) return false;
     to[q / 4] = at / 4;
   }
-  for (int32_t k = 0; k < n / 4; k++) {
-    if (n == 8) *imm |= (int64_t)(to[k] < 0 ? k : to[k]) << 4 * k;
-    if (n == 16 && o->two && to[k] >= 0 && (to[k] >= 4) != (k >= 2)) return false;
-    if (n == 16) *imm |= (int64_t)(to[k] < 0 ? k : to[k] % 4) << 2 * k;
+  for (int32_t k = 0; k < parts; k++) {
+    int32_t at = to[k] < 0 ? k : to[k];
+    if (!any_register) *imm |= (int64_t)at << 4 * k;
+    else if (o->two && to[k] >= 0 && (at >= parts) != (k >= parts / 2)) return false;
+    else *imm |= (int64_t)(at % parts) << (parts / 2) * k;
   }
   return n > 4;
 }
@@ -165,7 +166,7 @@ static bool at_once(sel *e, const order *o, vr x, vr y, vr *d) {
     if (1u << k / 2 >= o->bytes && in_turns(o, 1u << k / 2, k % 2)) i.op = turns[k / 2][k % 2];
   if (!i.op && in_fours(o, &i.imm)) i.op = V_SHUFPS;
   if (!i.op) i.imm = 0;
-  if (!i.op && in_parts(o, &i.imm)) i.op = o->vl == VL512 ? V_SHUFF128 : V_PERM2F128;
+  if (!i.op && in_parts(o, e->avx512, &i.imm)) i.op = e->avx512 ? V_SHUFF128 : V_PERM2F128;
   if (!i.op) return false;
   i.d = *d = xg_new(e, RV, o->vl);
   xg_emit(e, i);
