@@ -63,7 +63,7 @@ lv lanes_load_near(ectx *e, etype t, lv ptr, sz addr) {
     for (uint32_t l = 0; l < n; l++) {
       int64_t in = 0;
       while (l < few && at[l] - start[in] >= wide) in++;
-      from[l] = l >= few || in > j ? -1 : j && in == j ? (int32_t)(wide + at[l] - start[j]) : v ? (int32_t)l : (int32_t)(at[l] - start[0]);
+      from[l] = l >= few || in > j ? -1 : j && in == j ? (int32_t)(wide + at[l] - start[j] - EK_PLANTED("schedule-near")) : v ? (int32_t)l : (int32_t)(at[l] - start[0]);
     }
     v = lb_shuffle(&e->b, v ? v : x[0], x[j], from, (uint16_t)n);
   }
@@ -112,7 +112,7 @@ static void turn_square(ectx *e, const lv *in, lv *out, uint32_t bytes) {
   for (uint32_t k = 0; k < part; k++) { /* the vectors of column k in their parts; one of each group of rows */
     lv p[2][64], *a = p[0], *b = p[1];
     uint32_t groups = n / part;
-    for (uint32_t i = 0; i < groups; i++) a[i] = x[i * part + reversed(k, part)];
+    for (uint32_t i = 0; i < groups; i++) a[i] = x[i * part + (EK_PLANTED("schedule-squares") ? k : reversed(k, part))];
     for (uint32_t s = groups; s > 1; s /= 2, t = a, a = b, b = t)
       for (uint32_t i = 0; i < groups / 2; i++) b[i] = sorted(e, a[2 * i], a[2 * i + 1], part, false), b[groups / 2 + i] = sorted(e, a[2 * i], a[2 * i + 1], part, true);
     for (uint32_t i = 0; i < groups; i++) out[i * part + k] = a[i];
