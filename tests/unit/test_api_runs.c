@@ -492,6 +492,7 @@ static void test_kernels(void **state) {
   assert_non_null(strstr(ek_run_message(r), "profile"));
   ek_options_init(&o);
   o.profile = 1;
+  o.accuracy = EK_ACCURACY_STRICT; /* windows as they stand */
   assert_int_equal(ek_compile(f->m, &o, &m), EK_OK);
   for (int threads = 1; threads <= 2; threads++) {
     assert_int_equal(ek_run_create(m, threads, &r), EK_OK);
@@ -505,7 +506,7 @@ static void test_kernels(void **state) {
       assert_int_equal(n, rep.kernels);
       for (size_t i = 0; i < n; i++) {
         assert_int_equal(k[i].starts, 1);
-        assert_true(k[i].ms >= 0 && k[i].ops >= 0 /* a copy has none */ && k[i].bytes > 0);
+        assert_true(k[i].ms >= 0 && k[i].ops > 0 && k[i].bytes > 0);
         assert_true(*k[i].name && *k[i].kind && *k[i].nodes);
         ops[batch - 1] += k[i].ops, weights[batch - 1] += k[i].weight_bytes;
       }

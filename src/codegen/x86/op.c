@@ -164,7 +164,7 @@ static unsigned compare_one(sel *e, const linst *i, bool f64) { /* < and > of sc
   return i->op == OP_LT || i->op == OP_GT ? CC_A : CC_AE;
 }
 unsigned xg_condition(sel *e, lv c) {
-  static const uint8_t cs[] = {CC_E, CC_NE, CC_L, CC_LE, CC_G, CC_GE}, cu[] = {CC_E, CC_NE, CC_B, CC_BE, CC_A, CC_AE};
+  static const uint8_t cc[2][6] = {{CC_E, CC_NE, CC_B, CC_BE, CC_A, CC_AE}, {CC_E, CC_NE, CC_L, CC_LE, CC_G, CC_GE}}; /* without sign, with */
   const linst *i = li(e->f, c);
   if (e->val[c].kind != VAL_COND) {
     vr g = xg_gpr(e, c);
@@ -179,7 +179,7 @@ unsigned xg_condition(sel *e, lv c) {
     xg_emit(e, (mi){.op = G_CMP, .a = a, .imm = k->imm});
   else
     xg_emit(e, (mi){.op = G_CMP, .a = a, .b = b});
-  return (et_kind(t) == K_INT ? cs : cu)[i->op - OP_EQ];
+  return cc[et_kind(t) == K_INT][i->op - OP_EQ];
 }
 static void compare_floats(sel *e, lv v, const linst *i, const shp *s, unsigned pred) {
   vr k[PARTS];
