@@ -165,7 +165,7 @@ static bool lies_across(ectx *e, const access *a, atom lane, atom row) {
 /* How many results lie between this one's neighbouring rows, so that they fill the room: 1 for one alone whose rows lie side by side; 0: not all of it is filled. */
 static int64_t woven_with(ectx *e, const accesses *acc, const access *a, atom lane, atom row) {
   int64_t q = address_coef(e, a->address, row), n = 0, d;
-  if (!a->store || q < 1 || q > 8 || address_coef(e, a->address, lane) < 2) return 0;
+  if (!a->store || row == lane || q < 1 || q > 8 || address_coef(e, a->address, lane) < 2) return 0;
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].store && e->p->layouts[acc->v[i].t].buffer == e->p->layouts[a->t].buffer && sym_is_int(e->c, sym_sub(e->c, acc->v[i].address, a->address), &d)) n += d >= 0 && d < q;
   return n == q ? n : 0;

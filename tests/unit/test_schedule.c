@@ -183,6 +183,14 @@ static const example examples[] = {
      "  update [h7<4, c7<37] w[2, h7, c7] := u[h7, c7]\n"
      "  update [h8<4, c8<37] w[3, h8, c8] := v[h8, c8]\n"
      "output w \"w\"\n"},
+    {"two results in turns, each of the other's lanes only: no rows", "",
+     "tensor x: f32[128] input \"x\"\n"
+     "stage p: f32[h<128] = x[h] * 2.0\n"
+     "stage q: f32[i<128] = x[i] + 3.0\n"
+     "stage y: f32[j<128, k<2] out tiled\n"
+     "  update [h1<128] y[h1, 0] := p[h1]\n"
+     "  update [i1<128] y[i1, 1] := q[i1]\n"
+     "output y \"y\"\n"},
     {"reflected behind its end: rows longer than that, and others", "N=1 L=2; N=3 L=3; N=1 L=1; N=2 L=40; N=1 L=8; N=0 L=3",
      "size N\nsize L\n"
      "tensor x: f32[N, L] input \"x\"\n"
