@@ -55,8 +55,14 @@ void em_disassemble(ctx *c, const target *t, bytes obj, sbuf *b) {
   l.n = l.syms[1].st_size, l.target = NEWN(ctx_arena(c), bool, l.n + 1);
   LLVMDisasmContextRef d = LLVMCreateDisasmCPUFeatures(t->triple, t->cpu, t->features, &l, 0, NULL, name_of);
   if (!d) ctx_fail(c, E_TARGET, "target %s: this LLVM cannot show its instructions", t->name);
-  sb_fmt(b, "%s:\n", (const char *)l.names + l.syms[1].st_name);
-  list(d, &l, NULL);
-  list(d, &l, b);
+  CTX_TRY(c) {
+    sb_fmt(b, "%s:\n", (const char *)l.names + l.syms[1].st_name);
+    list(d, &l, NULL);
+    list(d, &l, b);
+  }
+  CTX_CATCH {
+    LLVMDisasmDispose(d);
+    ctx_unwind(c);
+  }
   LLVMDisasmDispose(d);
 }
