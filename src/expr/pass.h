@@ -78,6 +78,11 @@ bool load_same(const emodule *m, ex a, ex b);
 bool in_range(ctx *c, sz i, sz n); /* proved */
 /* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. */
 void stage_replace(pw *p, uint32_t s, map *by);
+/* All accesses of a tensor that is about to lie otherwise. They are made first: `to` gives the load that stands for one; if it gives 0, reload_make is false and nothing has changed. */
+typedef struct reload { u32vec readers; map **by; } reload;
+typedef ex (*reload_to)(pw *p, const ex_node *load, const void *env);
+bool reload_make(pw *p, tid t, reload_to to, const void *env, reload *r);
+void reload_put(pw *p, const reload *r);
 atom stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in axes, reductions, accesses; returns b */
 bool can_split(pw *p, uint32_t s, atom v, sz inner);
 bool is_placement(pw *p, uint32_t s); /* tiled, every update a box, unconditional */

@@ -468,6 +468,11 @@ static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
   map_putu(p->exact, s, 1);
   return xs(m, s)->tensor;
 }
+static uint32_t window_of(const sliding *q, atom o) { /* nw: of none */
+  uint32_t w = 0;
+  while (w < q->nw && q->win[w].o != o) w++;
+  return w;
+}
 /* Transforms the axes from..to-1 of t back: into Y, if these are the first ones. */
 static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, etype type) {
   emodule *m = p->m;
@@ -489,8 +494,7 @@ static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, et
       fresh_index(p, q, &v, a, from, place, ext, &q->col);
     else
       for (uint32_t i = 0; i < nd; i++) { /* in the order of Y's digits */
-        uint32_t w = 0;
-        while (w < q->nw && q->win[w].o != d[i].var) w++;
+        uint32_t w = window_of(q, d[i].var);
         vec_push(p->a, v.from, d[i].var);
         sz x = fresh(p, &v, sym_name(c, d[i].var), w < q->nw ? ext[w] : d[i].extent);
         if (w < q->nw) place[w] = x;
@@ -505,8 +509,7 @@ static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, et
       for (uint32_t x = 0, i = 0; x < ny; x++, n++) {
         idx[x] = sym_int(c, 0);
         for (uint32_t j = 0; j < xs(m, q->s)->axes[x].n; j++, i++) {
-          uint32_t w = 0;
-          while (w < q->nw && q->win[w].o != d[i].var) w++;
+          uint32_t w = window_of(q, d[i].var);
           idx[x] = sym_add(c, sym_mul(c, idx[x], d[i].extent), w < q->nw ? at[w] : v.to.v[i]);
         }
       }

@@ -291,8 +291,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   if (part) kernel_scan_step(&k, &gs, part);
   else if (scan) {
     if (!kernel_walk(&k, stages->v[0])) kernel_scan(&k, &gs, scan);
-  }
-  else if (k.cls == KC_RUNNING) kernel_running(&k, stages->v[0]);
+  } else if (k.cls == KC_RUNNING) kernel_running(&k, stages->v[0]);
   else if (k.cls == KC_RANKING) kernel_ranking(&k, stages->v[0]);
   else if (gs.n == 1 && !updates) kernel_one(&k, &gs.v[0].stages);
   else if (updates) {

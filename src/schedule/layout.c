@@ -166,6 +166,12 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
 }
 
 /* ---- order of the axes ---- */
+static void to_end(uint32_t *order, uint32_t rank, uint32_t axis) {
+  uint32_t at = 0;
+  while (order[at] != axis) at++;
+  for (; at + 1 < rank; at++) order[at] = order[at + 1];
+  order[rank - 1] = axis;
+}
 /* whatever of the index' variables goes on, it goes on by a vector or more */
 static bool leaps(ctx *c, sz index) {
   enum { LEAP = 8 };
@@ -203,26 +209,25 @@ static void leaps_of(lay *L, uint32_t si) {
 /* A placement whose readers would gather along its innermost axis gets another one: the last that they read in steps of one. */
 static void no_leaps(lay *L, tid t, uint32_t *order) {
   const tensor *x = xt(L->m, t);
-  uint32_t n = x->rank, at = n;
-  if (x->kind != TK_STAGE || !(xs(L->m, x->stage)->tiled || (xs(L->m, x->stage)->kernel && L->m->kernels.v[xs(L->m, x->stage)->kernel - 1].cls == KC_COPY)) || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
-  for (uint32_t ax = n; ax-- > 0 && at == n;)
-    if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) > 1)
-      for (at = 0; order[at] != ax;) at++;
-  if (at == n) return;
-  uint32_t ax = order[at];
-  for (; at + 1 < n; at++) order[at] = order[at + 1];
-  order[n - 1] = ax;
+  uint32_t n = x->rank;
+  if (x->kind != TK_STAGE || !xs(L->m, x->stage)->tiled || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
+  for (uint32_t ax = n; ax-- > 0;)
+    if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) > 1) {
+      to_end(order, n, ax);
+      return;
+    }
 }
 static void innermost(const stage *s, atom v, uint32_t *order) { /* the axis that v counts */
   for (uint32_t i = 0; i < s->naxes; i++)
-    for (uint32_t j = 0; j < s->axes[i].n; j++) {
-      if (s->axes[i].d[j].var != v) continue;
-      uint32_t at = 0;
-      while (order[at] != i) at++;
-      for (; at + 1 < s->naxes; at++) order[at] = order[at + 1];
-      order[s->naxes - 1u] = i;
-      return;
-    }
+    for (uint32_t j = 0; j < s->axes[i].n; j++)
+      if (s->axes[i].d[j].var == v) {
+        to_end(order, s->naxes, i);
+        return;
+      }
+}
+static void domain_of(lay *L, const stage *s, u32vec *out) {
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, *out, s->axes[i].d[j].var);
 }
 static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *acc) {
   emodule *m = L->m;
@@ -232,8 +237,7 @@ static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *
   u32vec one = {0}, dom = {0}, red = {0};
   emit_begin(e, L->p, f, &dummy);
   vec_push(L->a, one, si);
-  for (uint32_t i = 0; i < s->naxes; i++)
-    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, dom, s->axes[i].d[j].var);
+  domain_of(L, s, &dom);
   const ex_node *root = exn(m, s->value);
   if (root->kind == EX_REDUCE)
     for (uint32_t i = 0; i < root->nargs; i++) vec_push(L->a, red, root->args[i]);
@@ -254,34 +258,39 @@ static double reader_score(lay *L, uint32_t si) {
   L->p->layouts[s->tensor] = had;
   return score;
 }
+static void readers_of(lay *L, tid t, u32vec *out) {
+  for (uint32_t r = 0; r < L->m->stages.n; r++) {
+    u32vec l = {0};
+    bool reads = false;
+    if (xs(L->m, r)->dead || !xs(L->m, r)->value) continue;
+    expr_loads(L->m, xs(L->m, r)->value, L->a, &l);
+    for (uint32_t k = 0; k < l.n; k++) reads |= exn(L->m, l.v[k])->tensor == t;
+    if (reads) vec_push(L->a, *out, r);
+  }
+}
 /* A copy of an input has the order that its readers' lanes want most; the input's own one, if they don't mind. */
 static void wanted(lay *L, uint32_t si, uint32_t *order) {
   enum { WORTH = 1 }; /* of score, for a copy that is no longer one of whole rows */
-  stage *s = xs(L->m, si);
+  const stage *s = xs(L->m, si);
+  const uint32_t rank = s->naxes;
   layout had = L->p->layouts[s->tensor];
   double best = 0;
-  uint32_t rank = s->naxes, in = rank;
-  for (uint32_t i = rank; i <= rank && rank; i--) { /* the last axis innermost, as it stands; then each of the others */
-    uint32_t o[MAX_RANK], n = 0;
+  uint32_t in = 0;
+  u32vec readers = {0};
+  if (!rank) return;
+  readers_of(L, s->tensor, &readers);
+  for (uint32_t i = rank; i-- > 0;) { /* which axis innermost? As it stands first. */
+    uint32_t o[MAX_RANK];
     double score = 0;
     sz elems;
-    for (uint32_t k = 0; k < rank; k++)
-      if (k != i) o[n++] = k;
-    if (i < rank) o[n] = i;
+    memcpy(o, order, rank * sizeof *o);
+    to_end(o, rank, i);
     L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, rank, o, NULL, NULL, &elems);
-    for (uint32_t r = 0; r < L->m->stages.n; r++) {
-      u32vec l = {0};
-      if (xs(L->m, r)->dead || !xs(L->m, r)->value) continue;
-      expr_loads(L->m, xs(L->m, r)->value, L->a, &l);
-      bool reads = false;
-      for (uint32_t k = 0; k < l.n; k++) reads |= exn(L->m, l.v[k])->tensor == s->tensor;
-      if (reads) score += reader_score(L, r);
-    }
-    if (i == rank || score > best + WORTH) best = score, in = i;
+    for (uint32_t r = 0; r < readers.n; r++) score += reader_score(L, readers.v[r]);
+    if (i == rank - 1 || score > best + WORTH) best = score, in = i;
   }
   L->p->layouts[s->tensor] = had;
-  for (uint32_t k = in; k + 1 < rank; k++) order[k] = k + 1;
-  if (in < rank) order[rank - 1] = in;
+  to_end(order, rank, in);
 }
 static void preferred(lay *L, uint32_t si, uint32_t *order) {
   emodule *m = L->m;
@@ -303,8 +312,7 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
   accesses acc = {0};
   choice ch = choose(L, &e, si, map_new(L->a), &acc);
   u32vec dom = {0};
-  for (uint32_t i = 0; i < rank; i++)
-    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, dom, s->axes[i].d[j].var);
+  domain_of(L, s, &dom);
   /* order of the largest operand's strides */
   access *big = NULL;
   uint32_t big_rank = 0;
@@ -337,11 +345,11 @@ static uint32_t new_buffer(lay *L, buffer b) {
   vec_push(L->p->l->a, L->p->buffers, b);
   return L->p->buffers.n - 1;
 }
-static void own_buffer(lay *L, tid t, const uint32_t *wanted) {
+static void own_buffer(lay *L, tid t, const uint32_t *as) {
   uint32_t order[MAX_RANK];
   tensor *x = xt(L->m, t);
   hal *h = &L->halo[t];
-  memcpy(order, wanted, x->rank * sizeof *order);
+  memcpy(order, as, x->rank * sizeof *order);
   no_leaps(L, t, order);
   sz lo[MAX_RANK], hi[MAX_RANK], elems;
   bool is_out = false;
