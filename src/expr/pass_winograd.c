@@ -132,7 +132,7 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
   uint32_t n = 1;
   int64_t e;
   out[0] = *plain;
-  if (!sym_is_int(p->c, sym_extent(p->c, plain->o), &e)) return n;
+  if (!sym_is_int(p->c, sym_extent(p->c, plain->o), &e) || e < 2) return n;
   for (int64_t m = 2; m <= 4 && q->reduce.n && q->col.n; m++) {
     out[n] = *plain;
     if (e > m && bilinear_line(&out[n], m, p->a)) n++;
