@@ -332,6 +332,17 @@ static void test_windows(void **state) {
       else assert_true((strstr(o.summary, "contraction 1") || strstr(o.summary, "stencil 1")) && strstr(o.summary, "elementwise"));
     }
 }
+/* A window with many taps of which there is no output. */
+static void test_empty_window(void **state) {
+  (void)state;
+  char text[1 << 12];
+  size_t n = (size_t)snprintf(text, sizeof text, "tensor x: f32[2, 7] input \"x\"\ntensor w: f32[3, 2, 8] const [");
+  for (uint32_t k = 0; k < 48; k++) n += (size_t)snprintf(text + n, sizeof text - n, "%s%.2f", k ? ", " : "", (double)(k * 2654435761u % 201) / 100 - 1);
+  snprintf(text + n, sizeof text - n, "]\nstage y: f32[o<3, i<0] out = sum[q<2, k<8] x[q, 2*i + k] * w[o, q, k]\noutput y \"y\"\n");
+  outcome o;
+  run(&(expr_observer){0}, "empty window", text, true, &o);
+  assert_int_equal(o.bad, 0);
+}
 /* any amount of fuel gives a correct module */
 static void test_fuel(void **state) {
   (void)state;
@@ -918,6 +929,6 @@ static void test_random(void **state) {
   assert_int_equal(bad, 0);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_shared), cmocka_unit_test(test_windows), cmocka_unit_test(test_fuel), cmocka_unit_test(test_narrow), cmocka_unit_test(test_kept_narrow), cmocka_unit_test(test_random)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_shared), cmocka_unit_test(test_windows), cmocka_unit_test(test_empty_window), cmocka_unit_test(test_fuel), cmocka_unit_test(test_narrow), cmocka_unit_test(test_kept_narrow), cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
