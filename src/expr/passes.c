@@ -30,6 +30,7 @@ const expr_pass expr_passes[] = {
     {"fold", pass_fold, 1, false, "what became constant is computed"},
     {"inline", pass_inline, 1, false, "again, after scale and cse"},
     {"residue", pass_residue, 1, false, "sums that skip places fall apart into pieces that do not. Needs simplify"},
+    {"bends", pass_bends, 1, false, "stages whose reads turn or stop somewhere fall apart into pieces that read straight on. Needs inline"},
     {"turn", pass_turn, 1, false, "what is computed from rows alone is computed in their order, whoever reads them backwards. Needs views"},
     {"winograd", pass_winograd, 2, true, "windows over constants become products with fewer multiplications where that pays. Needs roles"},
     {"pieces", pass_pieces, 1, false, "element-wise work on a placement moves to its pieces"},
