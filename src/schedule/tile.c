@@ -383,6 +383,10 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
   choose_shape(&k, rs, vs, &ch);
+  choice near = {.mr = 1, .nv = 1};
+  k.fit[0] = k.fit[1] = INT64_MAX;
+  choose_shape(&k, rs, vs, &near);
+  ch.near_mr = near.mr, ch.near_nv = near.nv;
   ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line && !row_stays(e, acc, &ch, red, lext, rext)); /* of panels narrower than a line each would fetch the lines of another one */
   for (uint32_t i = 0; i < acc->n && stencil; i++) /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that several rows read */
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) == 0) ch.lane_load = acc->v[i].load;
