@@ -48,7 +48,7 @@ void expr_keep(emodule *m, tid t) {
 }
 void kept_write(etype k, const uint8_t *from, size_t n, uint8_t *to) {
   for (size_t i = 0; i < n; i++) {
-    float f = k == ET_I8 ? (float)(int8_t)from[i] : (float)from[i];
+    float f = k == ET_I8 && !EK_PLANTED("keep") ? (float)(int8_t)from[i] : (float)from[i];
     memcpy(to + 4 * i, &f, 4);
   }
 }

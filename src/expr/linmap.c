@@ -188,7 +188,7 @@ const ndarray *expr_data(emodule *m, tid t) {
   tensor *x = xt(m, t);
   if (x->kind != TK_CONST || (!x->made && !x->kept.type)) return &x->data;
   if (x->kept.type) {
-    uint8_t *to = arena_alloc(m->a, x->data.bytes);
+    uint8_t *to = arena_alloc(m->a, x->data.bytes + 1);
     kept_write(x->kept.type, x->kept.from.p, x->kept.from.n, to);
     x->data.data = to, x->kept = (few_bytes){0};
     return &x->data;

@@ -115,12 +115,12 @@ static void write_wider(ctx *c, const contents *f, pack_piece at, uint8_t *to) {
 }
 static bytes piece_source(const pbuffer *b, pack_piece at) {
   const contents *f = &b->from;
-  int64_t less = f->kept ? et_bytes(b->type) / et_bytes(f->kept) : 1;
+  int64_t ratio = f->kept ? et_bytes(b->type) / et_bytes(f->kept) : 1;
   if (f->made) {
     panels q = panels_of(f);
     return linmap_reads(f->made, panel_piece(&q, at));
   }
-  if (!f->pack) return (bytes){f->source.p + at.first / less, (size_t)((at.last - at.first) / less)};
+  if (!f->pack) return (bytes){f->source.p + at.first / ratio, (size_t)((at.last - at.first) / ratio)};
   packing k = pack_of(f);
   return packing_reads(&k, f->source.p, at);
 }

@@ -4,7 +4,7 @@
  * reused by a row variable is packed into scratch and costs little. Row: a variable the lane operand does not depend on, so that its vectors are reused from registers.
  * Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane operand, one broadcast), the shape with the best ratio of multiply-adds to loads over the actual extents, edges included (the rule and the
  * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of
- * these where they come from far.
+ * these where they come from far. What large products in blocks (parts.c) take is chosen beside it: there rows come from near.
  * Few columns would leave most lanes empty: then a variable of the sum runs along the lanes, rows share the vectors of the other operand, and each row is added up across the lanes once, at the end.
  */
 #include "schedule/tile.h"
