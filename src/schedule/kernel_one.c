@@ -150,7 +150,15 @@ void kernel_one(kctx *k, const u32vec *group) {
   choice ch = {.mr = 1, .nv = 1};
   if (k->p->level > 0) ch = tile_choose(e, group, &acc, &domain, &red);
   if (k->p->level > 0 && !ch.lane && !ch.row && domain.n > 1 && !sym_is_int(c, sym_extent(c, domain.v[domain.n - 1]), NULL)) ch.row = domain.v[domain.n - 1]; /* as a part of the chunk's number it would cost a division at each point */
-  nest n = kernel_nest(k, group, &domain, ch, &acc);
+  nest n;
+  bool parts = false;
+  if (ch.near_mr) { /* in blocks rows come from near */
+    choice near = ch;
+    near.mr = ch.near_mr, near.nv = ch.near_nv;
+    n = kernel_nest(k, group, &domain, near, &acc);
+    if ((parts = kernel_parts(k, &n, &acc, &near))) ch = near;
+  }
+  if (!parts) n = kernel_nest(k, group, &domain, ch, &acc);
   /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
    * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a thread gets at once are one range. */
   const int64_t enough = 16, few = 8;
@@ -186,7 +194,6 @@ void kernel_one(kctx *k, const u32vec *group) {
     }
   }
   u32vec point = {0}; /* the variables of a chunk's point */
-  bool parts = kernel_parts(k, &n, &acc, &ch);
   if (parts) parts_chunks(k, &n);
   else if (together || (!by_panels && take && np >= blocks)) {
     for (uint32_t i = 0; i < take; i++) vec_push(k->a, point, rest->v[i].var);
