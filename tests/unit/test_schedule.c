@@ -38,6 +38,16 @@ static const example examples[] = {
      "stage p: f32[a<1031, c<340] = sum[k<61] x[a, k] * w[k, c]\n"
      "stage y: f32[d<1031, e<340] out = max(p[d, e] + v[e], 0.0)\n"
      "output y \"y\"\n"},
+    {"rows a way of the nearest cache apart, with a line between them; what reads them without a sum; a border", "",
+     "tensor x: f32[5, 2048] input \"x\"\n"
+     "tensor w: f32[2048, 3] const @\n"
+     "tensor u: f32[3, 1024, 3] const @\n"
+     "stage h: f32[a<5, b<2048] = exp(x[a, b])\n"
+     "stage y: f32[c<5, d<3] out = sum[k<2048] h[c, k] * w[k, d]\n"
+     "stage z: f32[e<2048, f<5] out = h[f, e] + 1.0\n"
+     "stage g: f32[i<5, j<1024] = tanh(x[i, j])\n"
+     "stage v: f32[l<5, m<3] out = sum[o<3, q<1024] (load g[l + o - 1, q] else 0.0) * u[o, q, m]\n"
+     "output y \"y\"\noutput z \"z\"\noutput v \"v\"\n"},
     {"a sum over two variables, of rows that lie apart, in parts", "",
      "tensor x: f32[3, 70, 20] input \"x\"\n"
      "tensor w: f32[3, 20, 340] const @\n"
