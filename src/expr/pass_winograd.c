@@ -96,7 +96,7 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
 }
 
 /* ---- is it worth it? In multiply-adds of the products' kernel; a symbol counts as 1, so that the constants are not hidden by a batch that may be 1 ---- */
-enum { VALUE_COST = 4, FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, BYTE_COST = 5, FAR_BYTE_COST = 10 /* constants that grow far more than the caches */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
+enum { LANES = 16, VALUE_COST = 4, FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, BYTE_COST = 5, FAR_BYTE_COST = 10 /* constants that grow far more than the caches */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
 static const double TERM_COST = 1.2, FAR_TERM_COST = 2, STENCIL_COST = 1.5, GAIN = 0.9; /* GAIN: what is not worth more code */
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
@@ -131,7 +131,8 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
   } else if (any)
     sums = value * (in + out);
   double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
-  double macs = narrow * batch * rows * taps * parts * col * chan, bytes = narrow * 4 * batch * taps * parts * col * chan;
+  double empty = any && q->col.n && col < LANES ? LANES / col : 1;     /* few columns: the plain sum's lanes run along the window */
+  double macs = narrow * empty * batch * rows * taps * parts * col * chan, bytes = narrow * 4 * batch * taps * parts * col * chan;
   double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = (by_axis ? FAR_BYTE_COST : BYTE_COST) * bytes;
   return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
 }

@@ -29,15 +29,16 @@ typedef struct lay {
   tid *copy_of_output;
 } lay;
 
-/* apart: an axis whose steps shall not be a multiple of a way of the nearest cache, in elements of `size` bytes; rank: none */
-static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, uint32_t apart, int64_t size, sz *elems) {
+/* An axis of which so many steps shall not be a multiple of a way of the nearest cache, in elements of `size` bytes; steps 0: none. */
+typedef struct apart { uint32_t axis; int64_t steps, size; } apart;
+static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, apart far, sz *elems) {
   ctx *c = p->m->c;
   int64_t way = p->t->l1_ways ? (int64_t)(p->t->l1 / p->t->l1_ways) : 0, n;
   layout l = {.known = true, .rank = rank, .axes = NEWN(p->l->a, laxis, rank ? rank : 1), .base = sym_int(c, 0)};
   sz stride = sym_int(c, 1);
   for (uint32_t k = rank; k-- > 0;) {
     uint32_t ax = order ? order[k] : k;
-    if (ax == apart && way && sym_is_int(c, stride, &n) && n * size % way == 0) stride = sym_addi(c, stride, (EK_PLANTED("schedule-apart") ? -1 : 1) * (int64_t)p->t->line / size);
+    if (far.steps && ax == far.axis && way && sym_is_int(c, stride, &n) && n < INT32_MAX && n * far.size * far.steps % way == 0) stride = sym_addi(c, stride, (EK_PLANTED("schedule-apart") ? -1 : 1) * (int64_t)p->t->line / far.size);
     ldigit *d = NEW(p->l->a, ldigit);
     *d = (ldigit){shape[ax], stride};
     l.axes[ax] = (laxis){.n = 1, .d = d, .lo = lo ? lo[ax] : 0, .hi = hi ? hi[ax] : 0};
@@ -52,7 +53,7 @@ static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t 
   *elems = stride;
   return l;
 }
-layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) { return in_order(p, shape, rank, order, lo, hi, rank, 1, elems); }
+layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) { return in_order(p, shape, rank, order, lo, hi, (apart){0}, elems); }
 bool layout_materialised(const splan *p, tid t) { return p->layouts[t].buffer != 0; }
 bool layout_inside(const emodule *m, const stage *s) { return s->kernel && s->updates.n && m->kernels.v[s->kernel - 1].cls == KC_BLOCKS; }
 
@@ -187,20 +188,24 @@ static bool uses(lay *L, const ex_node *load, atom v) {
     if (sym_uses(L->c, load->args[i], v)) return true;
   return false;
 }
-static bool is_row(lay *L, const reader *r, uint32_t axis) { /* a variable of the results counts it, and another factor does not have it */
+/* A variable of the results counts that axis, and another factor does not have it: in steps of so many; 0: none does. */
+static int64_t row_steps(lay *L, const reader *r, uint32_t axis) {
   uint32_t few[32];
   u32vec vs = {few, 0, 32}, loads = {0};
-  if (!r->sum) return false;
+  if (!r->sum) return 0;
   const ex_node *red = exn(L->m, r->sum);
   sym_atoms(L->c, exn(L->m, r->load)->args[axis], AT_VAR, L->a, &vs);
   expr_loads(L->m, r->sum, L->a, &loads);
   for (uint32_t k = 0; k < vs.n; k++) {
     bool own = true;
     for (uint32_t i = 0; i < red->nargs; i++) own &= red->args[i] != vs.v[k];
+    sz coef;
+    int64_t by = 1;
+    if (own && (!sym_linear(L->c, exn(L->m, r->load)->args[axis], vs.v[k], &coef, NULL) || !sym_is_int(L->c, coef, &by) || by < 1 || by > INT16_MAX)) by = 1;
     for (uint32_t i = 0; i < loads.n && own; i++)
-      if (!uses(L, exn(L->m, loads.v[i]), vs.v[k])) return true;
+      if (!uses(L, exn(L->m, loads.v[i]), vs.v[k])) return by;
   }
-  return false;
+  return 0;
 }
 static bool share_variables(lay *L, const sz *idx, const uint32_t *order, uint32_t n, uint32_t at) { /* axes order[0..at], and those behind */
   for (uint32_t i = 0; i <= at; i++) {
@@ -213,20 +218,21 @@ static bool share_variables(lay *L, const sz *idx, const uint32_t *order, uint32
   }
   return false;
 }
-/* The innermost axis that counts rows, if its steps may be made longer; else the tensor's rank. */
-static uint32_t rows_apart(lay *L, tid t, const uint32_t *order) {
+/* The innermost axis that counts rows, if its steps may be made longer. */
+static apart rows_apart(lay *L, tid t, const uint32_t *order) {
   const tensor *x = xt(L->m, t);
   const stage *s = x->kind == TK_STAGE ? xs(L->m, x->stage) : NULL;
-  bool row = false;
+  apart far = {.size = et_bytes(x->type)};
   uint32_t at = x->rank;
-  while (s && !row && at-- > 0)
-    for (uint32_t i = 0; i < L->readers[t].n && !row; i++) row = is_row(L, &L->readers[t].v[i], order[at]);
-  if (!row || at + 1 == x->rank) return x->rank;
+  while (s && !far.steps && at-- > 0)
+    for (uint32_t i = 0; i < L->readers[t].n; i++) far.steps = max64(far.steps, row_steps(L, &L->readers[t].v[i], order[at]));
+  if (!far.steps || at + 1 == x->rank) return (apart){0};
   for (uint32_t i = 0; i < L->readers[t].n; i++)
-    if (share_variables(L, exn(L->m, L->readers[t].v[i].load)->args, order, x->rank, at)) return x->rank;
+    if (share_variables(L, exn(L->m, L->readers[t].v[i].load)->args, order, x->rank, at)) return (apart){0};
   for (uint32_t i = 0; i < s->updates.n; i++)
-    if (share_variables(L, s->updates.v[i].idx, order, x->rank, at)) return x->rank;
-  return order[at];
+    if (share_variables(L, s->updates.v[i].idx, order, x->rank, at)) return (apart){0};
+  far.axis = order[at];
+  return far;
 }
 
 /* ---- order of the axes ---- */
@@ -426,8 +432,8 @@ static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone
   uint32_t step = 0;
   bool walks = x->kind == TK_STAGE && kernel_walks(L->p, x->stage, &step, NULL); /* room for one step */
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
-  uint32_t apart = alone && !is_out && !walks && L->mat[t] ? rows_apart(L, t, order) : x->rank;
-  L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, apart, et_bytes(x->type), &elems);
+  apart far = alone && !is_out && !walks && L->mat[t] ? rows_apart(L, t, order) : (apart){0};
+  L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, far, &elems);
   if (walks) {
     ldigit *d = NEW(L->a, ldigit);
     *d = (ldigit){x->shape[step], sym_int(L->c, 0)};
