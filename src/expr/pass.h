@@ -101,7 +101,7 @@ bool simplify_stage(pw *p, uint32_t s);                                     /* v
 scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok);  /* constant folding of one operation (pass_scalar.c) */
 
 /* ---- the passes ---- */
-#define PASSES(X) X(widen) X(simplify) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(trim) X(residue) X(bends) X(turn) X(winograd) X(quotient) X(narrow) X(align) X(kernels)
+#define PASSES(X) X(widen) X(simplify) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(trim) X(axes) X(residue) X(bends) X(turn) X(winograd) X(quotient) X(narrow) X(align) X(kernels)
 #define X(n) bool pass_##n(pw *p);
 PASSES(X)
 #undef X

@@ -30,6 +30,7 @@ const expr_pass expr_passes[] = {
     {"scale", pass_scale, 1, false, "constant factors go into weights. Needs inline"},
     {"fold", pass_fold, 1, false, "what became constant is computed"},
     {"inline", pass_inline, 1, false, "again, after scale and cse"},
+    {"axes", pass_axes, 1, false, "axes of several digits become several axes. Needs views"},
     {"residue", pass_residue, 1, false, "sums that skip places fall apart into pieces that do not. Needs simplify"},
     {"bends", pass_bends, 1, false, "stages whose reads turn or stop somewhere fall apart into pieces that read straight on. Needs inline"},
     {"turn", pass_turn, 1, false, "what is computed from rows alone is computed in their order, whoever reads them backwards. Needs views"},

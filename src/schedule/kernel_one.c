@@ -39,6 +39,36 @@ static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at
   domain->n--;
   return true;
 }
+static bool near_or_linear(kctx *k, const accesses *acc, atom w, uint32_t lanes) {
+  for (uint32_t i = 0; i < acc->n; i++) {
+    const access *a = &acc->v[i];
+    sz idx[MAX_RANK];
+    if (a->guarded && !emit_plain(&k->e, a->load, idx)) return false;
+    if (address_coef(&k->e, a->address, w) == INT64_MIN && (a->store || a->constant || !lanes_near(&k->e, a->address, w, lanes))) return false;
+  }
+  return true;
+}
+/* Columns that fill a part of the lanes only, in groups whose results lie side by side: as many groups as there is room for share a vector. What a group reads is spread over its lanes. Columns v of group u: w = v + columns * (u mod n). */
+static void join_groups(kctx *k, const u32vec *group, u32vec *domain) {
+  uint32_t L = nest_lanes(&k->e, group), at = domain->n - 2;
+  int64_t groups, columns;
+  accesses acc = {0};
+  atom wa, ua;
+  if (domain->n < 2 || !sym_is_int(k->c, sym_extent(k->c, domain->v[at]), &groups) || !sym_is_int(k->c, sym_extent(k->c, domain->v[at + 1]), &columns) || columns >= L || L % columns || groups % (L / columns)) return;
+  sz w = sym_var(k->c, "f", sym_int(k->c, L)), u = sym_var(k->c, "g", sym_int(k->c, groups * columns / L)), by = sym_int(k->c, columns);
+  if (!sym_is_atom(k->c, w, &wa)) return;
+  uint32_t nb = k->e.binds.n;
+  emit_bind_ex(&k->e, (binding){.var = domain->v[at], .subst = sym_add(k->c, sym_muli(k->c, u, L / columns), kernel_quot(k->c, w, by))});
+  emit_bind_ex(&k->e, (binding){.var = domain->v[at + 1], .subst = kernel_rem(k->c, w, by)});
+  group_accesses(&k->e, group, k->stored, &acc);
+  if (!near_or_linear(k, &acc, wa, L)) {
+    emit_unbind(&k->e, nb);
+    return;
+  }
+  domain->v[at + 1] = wa;
+  if (sym_is_atom(k->c, u, &ua)) domain->v[at] = ua;
+  else domain->v[at] = wa, domain->n--;
+}
 static void order_by_store(kctx *k, const u32vec *group, u32vec *domain) {
   accesses acc = {0};
   group_accesses(&k->e, group, k->stored, &acc);
@@ -145,6 +175,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   if (k->p->level > 0) order_by_store(k, group, &domain);
   if (k->p->level > 0)
     for (uint32_t i = domain.n; i-- > 1;) merge_pair(k, group, &domain, i - 1);
+  if (k->p->level > 0 && reduces && red.n) join_groups(k, group, &domain);
   accesses acc = {0};
   group_accesses(e, group, k->stored, &acc);
   choice ch = {.mr = 1, .nv = 1};

@@ -280,7 +280,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       access *a = &acc->v[i];
       if (isred && !a->leader) continue;
       int64_t q = address_coef(e, a->address, v);
-      if (a->store && rows && cols && steps >= 64) score += q == 1 ? 0.25 + STRIDED_STORE / (double)steps : 0; /* stored once after many steps: how it is strided counts little */
+      if (!a->leader && rows && cols && steps >= 64 && q != INT64_MIN) score += q == 1 || (q == 0 && a->load) ? 0.25 + STRIDED_STORE / (double)steps : 0; /* read or stored once after many steps: how it is strided counts little */
       else if (q == 1) score += a->store ? 2.5 : 2;
       else if (q == 0) score += 1;
       else if (a->constant && reduces && a->leader && !isred) score += 2;
