@@ -229,7 +229,7 @@ static bool places_by(emodule *m, const stage *x, uint32_t s, const update *u, u
   bool apart = false;
   if (u->cond) {
     const ex_node *n = exn(m, u->cond);
-    if (n->kind != EX_OP || n->op != OP_LT || (n->args[0] != rank && !EK_PLANTED("pairs-placing")) || (below = bound_of(m, exn(m, n->args[1]))) == INT64_MAX) return false;
+    if (n->kind != EX_OP || n->op != OP_LT || n->args[0] != rank || (below = bound_of(m, exn(m, n->args[1]))) == INT64_MAX) return false;
   }
   for (uint32_t i = 0; i < u->nidx; i++) apart |= expr_from_size(m, u->idx[i]) == rank;
   if (!apart && below > 1) return false;

