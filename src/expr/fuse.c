@@ -1,7 +1,7 @@
 /* How are stages grouped into kernels?
  *
  * Block by block, stages in order. Reductions of two operands, windows, recurrences and updates open kernels; element-wise stages and row reductions join a kernel they read from if the indices allow
- * it (fuse_join.c); placements become virtual when their producers can store in place (fuse_place.c). Then leftovers in front of a kernel move into it (fuse_prologue.c), and contraction - row chain -
+ * it (fuse_join.c); updates at the places of a ranking join it; placements become virtual when their producers can store in place (fuse_place.c). Then leftovers in front of a kernel move into it (fuse_prologue.c), and contraction - row chain -
  * contraction becomes one kernel (fuse_composite.c), and what stands around a contraction joins it where much would be handed over (fuse_blocks.c). At the end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
  */
 #include "expr/fuse.h"
@@ -292,6 +292,37 @@ static void emit(fuser *f) {
   }
 }
 
+/* ---- updates ---- */
+/* What is written at the places of a ranking is written where it is made, if that is all that is asked of it. */
+static bool join_ranking(fuser *f, uint32_t s) {
+  emodule *m = f->m;
+  const u32vec *l = stage_loads(f->p, s);
+  u32vec deps = {0};
+  placing at;
+  for (uint32_t i = 0; i < l->n; i++) {
+    tid t = exn(m, l->v[i])->tensor;
+    uint32_t q = producer_of(m, t), k = q && xs(m, q - 1)->block == f->block && f->where[q - 1] ? f->where[q - 1] - 1 : UINT32_MAX;
+    if (k == UINT32_MAX || f->k.v[k].cls != KC_RANKING || f->k.v[k].st.v[0] != q - 1 || f->p->pinned.v[t]) continue;
+    const u32vec *readers = &f->p->readers.v[t];
+    bool all = true;
+    for (uint32_t j = 0; j < readers->n && all; j++) all = expr_placing(m, readers->v[j], q - 1, f->a, &at);
+    fuse_deps(f, s, &deps);
+    for (uint32_t j = 0; j < deps.n; j++) all &= deps.v[j] == k || !depends(f, deps.v[j], k);
+    if (!all || !expr_placing(m, s, q - 1, f->a, &at)) continue;
+    u32vec rows = {0};
+    for (uint32_t j = 0; j < at.var.n; j++)
+      if (stage_has_var(m, s, at.var.v[j])) {
+        atom row = fuse_canon(f, at.with.v[j]);
+        map_putu(f->canon, at.var.v[j], row);
+        vec_push(f->a, rows, row);
+      }
+    f->k.v[k].outer = rows;
+    fuse_add(f, k, s);
+    return true;
+  }
+  return false;
+}
+
 /* ---- one block ---------------------------------------------------------------------------------------------------------------------------------------- */
 static void fuse_block(fuser *f, uint32_t b) {
   emodule *m = f->m;
@@ -320,9 +351,9 @@ static void fuse_block(fuser *f, uint32_t b) {
         map_putu(scans, xs(m, s)->scan, k = fuse_open(f, s, KC_SCAN)), f->k.v[k].outer.n = 0;
     } else if (is_placement(f->p, s))
       fuse_placement(f, s);
-    else if (xs(m, s)->updates.n)
-      fuse_open(f, s, KC_UPDATE);
-    else
+    else if (xs(m, s)->updates.n) {
+      if (!join_ranking(f, s)) fuse_open(f, s, KC_UPDATE);
+    } else
       fuse_stage(f, s);
   }
   fuse_prologues(f);

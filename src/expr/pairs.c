@@ -4,6 +4,7 @@
  *   running    Y[p] = red[k where k <= p] f(k)                    each value follows from the one before: n
  *   ranking    Y[p] = sum[k] (f(k) > f(p) or (f(k) == f(p) and k < p))     how many come before p in a total order: its place after sorting: n
  *              Where a place only says which updates happen, `if Y[p] < few`, and where they go, the first few are enough.
+ *   placing    Z[.., Y[.., p, ..], ..] := f(p) if Y[.., p, ..] < few       what stands at the places of a ranking: it is written where the ranking is made, whose places nobody else needs
  * Both are recognised by their form alone, after simplification; the stage keeps its formula, and the schedule (kernel_pairs.c) computes it the short way.
  *
  * k and p may be several variables each, which number places in row-major order (the same extents); `<=` may be `<`, `>=`, `>`. The body and what else the condition says may not use p.
@@ -106,7 +107,14 @@ static bool before(emodule *m, ex e, atom k, atom p) { /* k < p */
   sz d;
   return is_ge0(m, e, &d) && d == sym_addi(m->c, sym_sub(m->c, sym_of_atom(m->c, p), sym_of_atom(m->c, k)), -1);
 }
-/* the constant below which every reader of the tensor asks its element to be; 0: there is a reader that does not ask */
+/* what a constant, or a number of sizes, is at most; INT64_MAX: not known */
+static int64_t bound_of(emodule *m, const ex_node *n) {
+  int64_t lo, hi = INT64_MAX;
+  if (n->kind == EX_CONST) return n->k.i;
+  if (n->kind == EX_INDEX && !sym_uses_kind(m->c, n->index, AT_VAR) && !sym_uses_kind(m->c, n->index, AT_DATA)) sym_range(m->c, n->index, &lo, &hi);
+  return hi < SYM_INF ? hi : INT64_MAX;
+}
+/* the number below which every reader of the tensor asks its element to be; 0: there is a reader that does not ask */
 static int64_t asked_below(emodule *m, tid t, arena *a) {
   int64_t few = 0;
   bool whole = xt(m, t)->output;
@@ -130,7 +138,8 @@ static int64_t asked_below(emodule *m, tid t, arena *a) {
       ex cond = up->cond, asked = 0;
       while (cond && exn(m, cond)->kind == EX_OP && exn(m, cond)->op == OP_AND) cond = exn(m, cond)->args[0];
       const ex_node *n = cond ? exn(m, cond) : NULL, *bound = n && n->kind == EX_OP && n->op == OP_LT ? exn(m, n->args[1]) : NULL;
-      if (bound && bound->kind == EX_CONST && exn(m, n->args[0])->kind == EX_LOAD && exn(m, n->args[0])->tensor == t) asked = n->args[0], few = bound->k.i > few ? bound->k.i : few;
+      int64_t below = bound ? bound_of(m, bound) : INT64_MAX;
+      if (below < INT64_MAX && exn(m, n->args[0])->kind == EX_LOAD && exn(m, n->args[0])->tensor == t) asked = n->args[0], few = below > few ? below : few;
       loads.n = 0;
       expr_loads(m, up->value, a, &loads);
       if (up->cond) expr_loads(m, up->cond, a, &loads);
@@ -173,4 +182,75 @@ bool expr_ranking(emodule *m, uint32_t s, arena *a, ranking *out) {
     }
   }
   return false;
+}
+
+/* ---- placing ---- */
+static bool run_with(placing *out, atom v, atom with, arena *a) { /* false: v runs with another one */
+  for (uint32_t i = 0; i < out->var.n; i++)
+    if (out->var.v[i] == v) return out->with.v[i] == with;
+  vec_push(a, out->var, v), vec_push(a, out->with, with);
+  return true;
+}
+/* which variable of the ranking, whose digits are d, a variable of the update is */
+static atom ranked_by(const update *u, const digit *d, const sz *at, uint32_t nd, ctx *c, sz x) {
+  atom v, w;
+  if (!sym_is_atom(c, x, &v)) return 0;
+  for (uint32_t i = 0; i < nd; i++)
+    if (sym_is_atom(c, at[i], &w) && v == w)
+      for (uint32_t k = 0; k < u->nvars; k++)
+        if (u->vars[k] == v) return d[i].var;
+  return 0;
+}
+static bool places_by(emodule *m, const stage *x, uint32_t s, const update *u, uint32_t r, atom p, arena *a, placing *out) {
+  ctx *c = m->c;
+  tid t = xs(m, r)->tensor;
+  u32vec loads = {0};
+  expr_loads(m, u->value, a, &loads);
+  if (u->cond) expr_loads(m, u->cond, a, &loads);
+  for (uint32_t i = 0; i < u->nidx; i++) expr_loads(m, expr_index(m, u->idx[i]), a, &loads);
+  ex rank = 0;
+  for (uint32_t i = 0; i < loads.n; i++)
+    if (exn(m, loads.v[i])->tensor == t) {
+      if (rank) return false;
+      rank = loads.v[i];
+    }
+  uint32_t nd = expr_ndigits(xs(m, r)), nx = expr_ndigits(x);
+  u32vec rows = {0};
+  sz *at = NEWN(a, sz, nd + 1), *to = NEWN(a, sz, nx + 1);
+  digit *d = NEWN(a, digit, nd + 1), *dx = NEWN(a, digit, nx + 1);
+  if (!rank || u->op != OP_NONE || exn(m, rank)->otherwise || !expr_comps(m, r, exn(m, rank)->args, at, NULL, NULL) || !expr_comps(m, s, u->idx, to, NULL, NULL)) return false;
+  expr_digits(xs(m, r), d), expr_digits(x, dx);
+  for (uint32_t i = 0; i < u->nvars; i++) {
+    atom with = ranked_by(u, d, at, nd, c, sym_of_atom(c, u->vars[i]));
+    if (!with || !sym_eq(c, sym_extent(c, with), sym_extent(c, u->vars[i])) || !run_with(out, u->vars[i], with, a)) return false;
+  }
+  /* another place for each rank, and nothing else decides: of those that rank first, as NaN does, the last one stays */
+  int64_t below = INT64_MAX;
+  bool apart = false;
+  if (u->cond) {
+    const ex_node *n = exn(m, u->cond);
+    if (n->kind != EX_OP || n->op != OP_LT || n->args[0] != rank || (below = bound_of(m, exn(m, n->args[1]))) == INT64_MAX) return false;
+  }
+  for (uint32_t i = 0; i < u->nidx; i++) apart |= expr_from_size(m, u->idx[i]) == rank;
+  if (!apart && below > 1) return false;
+  for (uint32_t i = 0; i < nx; i++) { /* a row of the ranking writes a row of its own */
+    atom with = ranked_by(u, d, at, nd, c, to[i]);
+    if (!with) continue;
+    if (with == p || vec_has(&rows, with) || !sym_eq(c, sym_extent(c, with), dx[i].extent) || !run_with(out, dx[i].var, with, a)) return false;
+    vec_push(a, rows, with);
+  }
+  return u->nvars == nd && rows.n == nd - 1;
+}
+bool expr_placing(emodule *m, uint32_t s, uint32_t r, arena *a, placing *out) {
+  const stage *x = xs(m, s);
+  ranking rank;
+  *out = (placing){0};
+  if (!x->updates.n || x->scan || x->block != xs(m, r)->block || !expr_ranking(m, r, a, &rank)) return false;
+  u32vec loads = {0};
+  if (x->value) expr_loads(m, x->value, a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++)
+    if (exn(m, loads.v[i])->tensor == xs(m, r)->tensor) return false;
+  for (uint32_t i = 0; i < x->updates.n; i++)
+    if (!places_by(m, x, s, &x->updates.v[i], r, rank.p, a, out)) return false;
+  return true;
 }

@@ -6,7 +6,7 @@
  */
 #include "expr/pass.h"
 
-enum { MAX_RUNS = 5, MAX_PIECES = 32, MAX_EXTENT = 1 << 14, MIN_POINTS = 2048 /* below, more kernels cost more than they win */ };
+enum { MAX_RUNS = 5, MAX_PIECES = 32, MAX_EXTENT = 1 << 14, MIN_POINTS = 192 /* of a piece in the mean: below, more kernels cost more than they win */ };
 typedef struct run { int64_t first, n, at, step; } run; /* at, at + step, .. for the digit's places first, .. */
 typedef struct bend { sz index; uint32_t digit, n; run r[MAX_RUNS]; } bend;
 
@@ -95,7 +95,7 @@ static bool unbend(pw *p, uint32_t s) {
   bend b[MAX_BENDS];
   const u32vec *l = stage_loads(p, s);
   places *at = NEWN(p->a, places, nd + 1);
-  int64_t *first = NEWN(p->a, int64_t, nd + 1), points;
+  int64_t *first = NEWN(p->a, int64_t, nd + 1);
   uint32_t *cut = NEWN(p->a, uint32_t, nd + 1), *turn = NEWN(p->a, uint32_t, nd + 1);
   expr_digits(xs(m, s), d);
   for (uint32_t i = 0; i < l->n; i++) {
@@ -114,7 +114,7 @@ static bool unbend(pw *p, uint32_t s) {
     cut[i] = cuts(b, n, i, at[i]);
     if (!cut[i] || (count *= cut[i]) > MAX_PIECES) return false;
   }
-  if ((count > 1 && (!sym_is_int(c, stage_points(m, s), &points) || points < MIN_POINTS)) || nd > MAX_RANK || !pass_spend(p)) return false;
+  if ((count > 1 && expr_typical(m, stage_points(m, s)) < MIN_POINTS * (int64_t)count) || nd > MAX_RANK || !pass_spend(p)) return false;
   straight q = {b, n, d, first};
   piece *ps = NEWN(p->a, piece, count);
   do {

@@ -14,7 +14,7 @@
  * - copy: movement that could not be avoided; several stages when they are copies for one placement, independent of each other.
  * - scan: all stages of one recurrence. A stage that copies or maps every step's result belongs to it too.
  * - update: one stage with sequential updates.
- * - running, ranking: one stage whose reduction looks at all pairs of places and is computed without (expr_running, expr_ranking).
+ * - running, ranking: one stage whose reduction looks at all pairs of places and is computed without (expr_running, expr_ranking); with a ranking, what is written at its places (expr_placing).
  * - composite: contraction, row chain over its column variable, contraction that reduces that variable; note is `online` when the chain is max, exp, sum, else `row panel`.
  * - blocks: what makes a contraction's operand, a placement of it if it has one, the contraction, what reads its result; they follow one another at each point of `outer`, and hand over what belongs to that point.
  *
@@ -100,6 +100,8 @@ typedef struct ranking { /* the place of p among all by key, equal keys in order
   int64_t few; /* all who read a place ask whether it is below this first: others need not be told apart; 0: no such number */
 } ranking;
 bool expr_ranking(emodule *m, uint32_t stage, arena *a, ranking *out);
+typedef struct placing { u32vec var, with; } placing; /* variables of the stage's axes and updates, and those of the ranking that run with them; the axes' others count its places */
+bool expr_placing(emodule *m, uint32_t stage, uint32_t rank, arena *a, placing *out); /* does a stage only write what stands at the places of the ranking `rank`, each row of it into a row of its own? */
 
 /* Class of any stage alone. */
 kernel_class expr_class(emodule *m, uint32_t stage);

@@ -38,7 +38,7 @@ void outside_bounds(ectx *e, const ex_node *red) {
       var_range r;
       int64_t k, size, ext;
       sym_atoms(c, at, AT_VAR, e->a, &vars);
-      if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) || vec_has(&vars, e->lane)) continue;
+      if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) || vec_has(&vars, e->beside) || vec_has(&vars, e->lane)) continue;
       if (!sym_linear(c, at, r.var, &coef, &rest) || !sym_is_int(c, coef, &k) || k < 1 || !sym_is_int(c, xt(e->m, f->tensor)->shape[d], &size) || !sym_is_int(c, sym_extent(c, r.var), &ext)) continue;
       if (ext < 2 || k * (ext - 1) * OUTSIDE_PART < size) continue;
       lv zero = lb_int(&e->b, 0), end = lb_int(&e->b, ext);

@@ -173,6 +173,10 @@ static unsigned dep_ex(ectx *e, ex x) {
 }
 
 /* ---- sizes ---- */
+static int64_t copy_offset(const ectx *e, const binding *b) {
+  uint32_t r = b->row_mod ? e->r % b->row_mod : b->row_div ? e->r / b->row_div : e->r;
+  return r * b->row_step + (int64_t)e->v * b->vec_step;
+}
 static lv emit_atom(ectx *e, atom a, int64_t *off) {
   *off = 0;
   switch (sym_kind(e->c, a)) {
@@ -184,7 +188,7 @@ static lv emit_atom(ectx *e, atom a, int64_t *off) {
   case AT_VAR: {
     binding *b = bound(e, a);
     if (!b) ctx_bug(e->c, "schedule: variable %s of kernel %s is not bound", sym_name(e->c, a), e->f->name);
-    *off = (int64_t)e->r * b->row_step + (int64_t)e->v * b->vec_step;
+    *off = copy_offset(e, b);
     return b->base;
   }
   case AT_DATA: {
@@ -277,7 +281,7 @@ static lv size_vec(ectx *e, sz x) {
       sz one = sym_of_atom(e->c, as[j]);
       binding *b = sym_kind(e->c, as[j]) == AT_VAR ? bound(e, as[j]) : NULL;
       if (b && b->lane) {
-        lv s = lb_addi(&e->b, b->base, (int64_t)e->r * b->row_step + (int64_t)e->v * b->vec_step);
+        lv s = lb_addi(&e->b, b->base, copy_offset(e, b));
         v = lb_op(&e->b, OP_ADD, ivec(e), lb_splat(&e->b, (uint16_t)e->lanes, s), lb_iota(&e->b, ivec(e)), 0);
       } else if (!(dep_sz(e, one) & D_LANE)) {
         v = lb_splat(&e->b, (uint16_t)e->lanes, emit_size(e, one));

@@ -12,7 +12,7 @@
 
 typedef struct evalue { lv v; bool vec; } evalue; /* vec: `lanes` lanes (also when lanes is 1: depends on the lane variable) */
 
-typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offset of copy (r, v) = r*row_step + v*vec_step */ bool lane; sz subst; uint32_t hides; /* the binding of the same variable before it + 1, or 0 */ } binding;
+typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offset of copy (r, v) = r*row_step + v*vec_step */ uint32_t row_mod, row_div; /* instead of r: r mod row_mod, r / row_div; 0: neither */ bool lane; sz subst; uint32_t hides; /* the binding of the same variable before it + 1, or 0 */ } binding;
 
 /* Where a tensor lives while its kernel runs, instead of its global layout. */
 typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, read at the very point being computed */ bool regs_vec, single /* one value for all copies */; lv ptr; const layout *lay; /* scratch */ } local;
@@ -45,7 +45,8 @@ typedef struct ectx {
   bool lane_reduced;  /* the lane variable is a reduction's: inactive lanes contribute the identity */
   uint32_t r, v;      /* the copy being emitted */
   uint32_t mr;        /* rows of the tile */
-  atom row, lane;
+  uint32_t fold;      /* they count two variables: so many values of the row variable for each of `beside`; 0: no */
+  atom row, lane, beside;
   VEC(binding) binds;
   map *bind_of;       /* variable -> its last binding + 1, or 0 */
   uint32_t substs;    /* bindings that substitute */
@@ -105,6 +106,7 @@ typedef struct near_steps { sz addr; int64_t by, last; } near_steps; /* of steps
 lv lanes_load_near(ectx *e, etype t, lv ptr, near_steps s); /* what the steps read together is loaded once */
 /* Accesses whose lanes do not lie side by side, but the tile's rows do: all its rows at once. False: not so, and nothing was emitted. */
 enum { SQUARE_ROWS = 4 }; /* as many are worth it */
+bool lanes_square(ectx *e, etype t, sz addr); /* would it be one? */
 bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows);
 /* What a tile has computed, and where it goes: regs[r * TILE_V + v]; done[v]: bits of the rows that are stored. Of this vector (e->v) those that can be in squares are, from lanes apart to places side by side. */
 typedef struct result { tid t; lv ptr; sz addr; const sz *idx; const lv *regs; uint64_t *done; } result;

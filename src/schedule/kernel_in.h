@@ -21,7 +21,7 @@ typedef struct kctx {
   uint32_t scratch_arg;
   const map *canon;  /* variable -> the name by which the stages share it */
   u32vec outer;      /* variables that all stages share */
-  strip strips[2];   /* of them, those that run inside the nests, a part at a time */
+  strip strips[3];   /* of them, those that run inside the nests, a part at a time */
   uint32_t nstrips;
   atom block;        /* a step's chunks are blocks of it: tiles are narrow enough for several; 0: none */
 } kctx;
@@ -41,6 +41,9 @@ void kernel_reduced(kctx *k, uint32_t si, u32vec *red);       /* those of its re
 int64_t kernel_extent(kctx *k, atom v, int64_t otherwise);
 lv kernel_scratch(kctx *k, etype t, sz elems);                /* room of this worker */
 nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc); /* of a group over `domain` */
+int64_t kernel_beside(kctx *k, const choice *ch); /* so many values of ch->beside are worth a chunk */
+bool kernel_folds(const nest *n, const choice *ch); /* may the tiles of the nest have several of its values? */
+void kernel_fold(kctx *k, nest *n, const choice *ch); /* they have, if it stands alone inside the panels */
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch); /* operands packed for a nest */
 void kernel_prepare(kctx *k, nest *n); /* prepare.c: operands that a tile computes before its sum */
 bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch); /* parts.c: shall tiles come in blocks? */
@@ -50,7 +53,7 @@ void kernel_emit(kctx *k, nest *n);    /* versions.c: the nest, in two versions 
 void kernel_groups(kctx *k, const u32vec *stages, grps *out);
 void kernel_work(emodule *m, const u32vec *stages, double *ops, double *moved); /* scalar operations, and elements read and written (those of a reduction not: they are reused); sizes not known count as 64 */
 sz kernel_flatten(kctx *k, nvars *vars, uint32_t take);      /* the first `take` variables become one; returns the number of its points (kernel_one.c) */
-/* kernel_one.c, kernel_many.c, kernel_scan.c, kernel_walk.c, kernel_pairs.c: the loops of a kernel of one group, of several, of a recurrence, of one whose points walk on their own, of a stage that need not look at all
+/* kernel_one.c, kernel_many.c, kernel_scan.c, kernel_walk.c, kernel_pairs.c, kernel_first.c: the loops of a kernel of one group, of several, of a recurrence, of one whose points walk on their own, of a stage that need not look at all
  * pairs of places */
 void kernel_one(kctx *k, const u32vec *group);
 void kernel_many(kctx *k, grps *gs);
@@ -61,5 +64,10 @@ void kernel_narrow(const kctx *k, choice *ch, uint32_t lanes); /* the tile of a 
 void kernel_scan_step(kctx *k, grps *gs, const scan_part *part);
 bool kernel_walk(kctx *k, uint32_t stage);                   /* false: it is no such recurrence, and nothing was emitted */
 void kernel_running(kctx *k, uint32_t stage);
-void kernel_ranking(kctx *k, uint32_t stage);
+void kernel_ranking(kctx *k, const u32vec *stages); /* a ranking, and what is written at its places */
+void pairs_points(kctx *k, uint32_t stage, const atom *own, uint32_t n); /* opens the loop over the chunks: points of the variables that are none of own[0..n-1] */
+void pairs_points_end(kctx *k);
+void pairs_values(kctx *k, const u32vec *stages); /* what the stages behind a ranking hold where nothing is written */
+void pairs_put(kctx *k, const u32vec *stages, lv place, lv rank); /* what the stages behind a ranking write for the place that has this rank */
+bool kernel_first(kctx *k, const u32vec *stages); /* kernel_first.c: only the first few are asked for; false: better rank all, and nothing was emitted */
 #endif

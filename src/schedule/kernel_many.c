@@ -89,6 +89,7 @@ void kernel_group_nest(kctx *k, grp *g) {
   confine(k, &n.row), confine(k, &n.lane);
   for (uint32_t i = 0; i < n.inner.n; i++) confine(k, &n.inner.v[i]);
   for (uint32_t i = 0; i < n.outer.n; i++) confine(k, &n.outer.v[i]);
+  kernel_fold(k, &n, &ch);
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
   kernel_emit(k, &n);
 }
@@ -176,6 +177,7 @@ static void choose_strips(kctx *k, const grps *gs) {
     int64_t panel = (int64_t)ch.nv * nest_lanes(&k->e, &q->stages);
     int64_t rows = kernel_extent(k, ch.row, BLOCK_ROWS);
     k->strips[k->nstrips++] = (strip){.var = ch.row, .size = rows <= BLOCK_ROWS ? rows : BLOCK_ROWS / ch.mr * ch.mr};
+    if (ch.beside && vec_has(&k->outer, ch.beside)) k->strips[k->nstrips++] = (strip){.var = ch.beside, .size = kernel_beside(k, &ch)};
     if (lane) k->strips[k->nstrips++] = (strip){.var = ch.lane, .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
   }
   if (k->nstrips) return;
@@ -185,7 +187,7 @@ static void choose_strips(kctx *k, const grps *gs) {
 void kernel_many(kctx *k, grps *gs) {
   ectx *e = &k->e;
   ctx *c = k->c;
-  sz points = sym_int(c, 1), blocks[2];
+  sz points = sym_int(c, 1), blocks[3];
   kernel_runs(k, &k->outer);
   choose_strips(k, gs);
   for (uint32_t i = 0; i < k->nstrips; i++) {

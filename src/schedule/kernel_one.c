@@ -164,6 +164,19 @@ static void fill_halos(kctx *k, const u32vec *group, const nest *n, const u32vec
   }
 }
 
+/* The variable beside the rows leaves the loops for the number of its parts. */
+static void beside_in_parts(kctx *k, nest *n, int64_t size) {
+  ctx *c = k->c;
+  sz parts = sym_ceildiv(c, n->inner.v[0].extent, sym_int(c, size)), w = sym_var(c, "part", parts);
+  n->beside = n->inner.v[0];
+  n->inner.n = 0;
+  n->beside.unit = size;
+  nvar part = {.extent = parts};
+  if (!sym_is_atom(c, w, &part.var)) return; /* one part */
+  n->begins = sym_muli(c, w, size);
+  vec_push(k->a, n->inner, part);
+}
+
 void kernel_one(kctx *k, const u32vec *group) {
   ectx *e = &k->e;
   ctx *c = k->c;
@@ -190,6 +203,7 @@ void kernel_one(kctx *k, const u32vec *group) {
     if ((parts = kernel_parts(k, &n, &acc, &near))) ch = near;
   }
   if (!parts) n = kernel_nest(k, group, &domain, ch, &acc);
+  if (kernel_folds(&n, &ch)) beside_in_parts(k, &n, kernel_beside(k, &ch));
   /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
    * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a thread gets at once are one range. */
   const int64_t enough = 16, few = 8;

@@ -3,7 +3,7 @@
  * running   one walk over the places with the value so far in a register.
  * ranking   sorted by digits of 8 bits, least first (a stable sort, so equal keys keep their order): keys become unsigned integers in ascending order; a digit in which all keys agree costs nothing. Each place then
  *           gets the position at which it came out. NaN comes before nothing and nothing before it: it ranks 0, as in the formula, and stands after all others.
- *           If only the first few count, they are kept in order while one walk looks for better ones; all others get the number of those few.
+ *           What is written at their places (expr_placing) is written then, and the ranks themselves are stored only if somebody else reads them. If only the first few count see kernel_first.c.
  *
  * The other variables of the stage, flattened, are the chunks.
  */
@@ -16,8 +16,7 @@ static lv loop_to(lbuild *b, const char *name, lv n) {
   lb_for(b, name, lb_int(b, 0), n, lb_int(b, 1), 0, &i);
   return i;
 }
-/* Opens the loop over the chunks: points of the variables that are none of own[0..n-1]. */
-static void open_points(kctx *k, uint32_t si, const atom *own, uint32_t n) {
+void pairs_points(kctx *k, uint32_t si, const atom *own, uint32_t n) {
   u32vec domain = {0};
   nvars rest = {0};
   kernel_domain(k, si, &domain);
@@ -32,7 +31,7 @@ static void open_points(kctx *k, uint32_t si, const atom *own, uint32_t n) {
   emit_scope(&k->e);
   if (rest.n) emit_bind(&k->e, rest.v[0].var, w);
 }
-static void close_points(kctx *k) {
+void pairs_points_end(kctx *k) {
   emit_unscope(&k->e);
   lb_end(&k->e.b);
 }
@@ -51,7 +50,7 @@ void kernel_running(kctx *k, uint32_t si) {
   ex_node n = *exn(k->m, xs(k->m, si)->value);
   n.where = r.keep;
   etype at = (etype)n.acc;
-  open_points(k, si, r.p, r.n);
+  pairs_points(k, si, r.p, r.n);
   lv so_far = lb_reg(b, lb_const(b, lt(at, 1), schedule_identity((rop)n.op, at)));
   for (uint32_t i = 0; i < r.n; i++) {
     lv size = emit_size(e, sym_extent(k->c, r.k[i])), at_k = loop_to(b, sym_name(k->c, r.k[i]), size);
@@ -68,11 +67,11 @@ void kernel_running(kctx *k, uint32_t si) {
     emit_unscope(e);
     lb_end(b);
   }
-  close_points(k);
+  pairs_points_end(k);
 }
 
 /* ---- ranking ---- */
-enum { DIGIT = 8, BUCKETS = 1 << DIGIT, FEW_SELECTED = 128 /* a better place moves half of so many */ };
+enum { DIGIT = 8, BUCKETS = 1 << DIGIT };
 static etype key_type(etype t) { return et_bytes(t) > 4 ? ET_U64 : ET_U32; }
 /* v as an unsigned integer whose order is that of v (falling: the reverse); NaN is the last one */
 static lv key_of(lbuild *b, etype t, lv v, bool falling) {
@@ -101,111 +100,75 @@ static lv digit_of(lbuild *b, lv key, lv shift) { /* as an index */
   lv d = lb_op(b, OP_BAND, U, lb_op(b, OP_SHR, U, key, lb_op(b, OP_CAST, U, shift, 0, 0), 0), lb_const(b, U, (scalar){.i = BUCKETS - 1}), 0);
   return lb_op(b, OP_CAST, i64(), d, 0, 0);
 }
+static lv is_nan(lbuild *b, lv key) {
+  ltype U = li(b->f, key)->type;
+  return lb_op(b, OP_EQ, lt(ET_BOOL, U.lanes), key, lb_op(b, OP_BNOT, U, lb_const(b, U, (scalar){.i = 0}), 0, 0), 0);
+}
 static lv rank_of(lbuild *b, etype t, lv key, lv rank) { /* of the place with this key: NaN has none before it */
   ltype U = li(b->f, key)->type, I = lt(ET_I64, U.lanes);
   if (et_kind(t) != K_FLOAT) return rank;
-  lv last = lb_op(b, OP_BNOT, U, lb_const(b, U, (scalar){.i = 0}), 0, 0);
-  return lb_op(b, OP_SEL, I, lb_op(b, OP_EQ, lt(ET_BOOL, U.lanes), key, last, 0), lb_const(b, I, (scalar){.i = EK_PLANTED("schedule-ranking")}), rank);
+  return lb_op(b, OP_SEL, I, is_nan(b, key), lb_const(b, I, (scalar){.i = EK_PLANTED("schedule-ranking")}), rank);
 }
 static void store_rank(kctx *k, uint32_t si, lv rank) {
   lbuild *b = &k->e.b;
   etype result = (etype)exn(k->m, xs(k->m, si)->value)->type;
   store_at(k, si, result == ET_I64 ? rank : lb_op(b, OP_CAST, lt(result, li(b->f, rank)->type.lanes), rank, 0, 0));
 }
-/* The walk over places lo..hi-1. worst: all rooms are taken, and this is the last key, the one to beat; 0: each place is taken in. Those behind the new one, which are worse and not equal, move up. */
-static void select_from(kctx *k, uint32_t si, const ranking *r, lv lo, lv hi, lv worst, lv keys, lv from) {
+/* What the stages behind a ranking hold where nothing is written. */
+void pairs_values(kctx *k, const u32vec *stages) {
   ectx *e = &k->e;
-  lbuild *b = &e->b;
-  etype t = (etype)exn(k->m, r->key)->type, u = key_type(t);
-  lv few = lb_int(b, r->few), full = worst, i, j;
-  lb_for(b, "place", lo, hi, lb_int(b, 1), 0, &i);
-  emit_scope(e);
-  emit_bind(e, r->p, i);
-  emit_turn(e);
-  lv key = key_of(b, t, emit_value(e, r->key).v, r->falling);
-  store_rank(k, si, rank_of(b, t, key, few));
-  if (full) lb_if(b, lb_op(b, OP_LT, lt(ET_BOOL, 1), key, lb_get(b, worst), 0));
-  lv have = full ? lb_int(b, r->few - 1) : i, at = lb_reg(b, have), going = lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1}));
-  lb_for(b, "behind", lb_int(b, 0), have, lb_int(b, 1), 0, &j);
-  lb_while(b, j, going);
-  lv q = lb_sub(b, lb_addi(b, have, -1), j), other = lb_load(b, lt(u, 1), keys, q), moves = lb_op(b, OP_GT, lt(ET_BOOL, 1), other, key, 0);
-  moves = lb_op(b, OP_AND, lt(ET_BOOL, 1), moves, lb_get(b, going), 0);
-  lb_set(b, going, moves);
-  lb_if(b, moves);
-  lb_store(b, keys, lb_addi(b, q, 1), other);
-  lb_store(b, from, lb_addi(b, q, 1), lb_load(b, i64(), from, q));
-  lb_set(b, at, q);
-  lb_end(b);
-  lb_end(b);
-  lb_store(b, keys, lb_get(b, at), key);
-  lb_store(b, from, lb_get(b, at), i);
-  if (full) {
-    lb_set(b, worst, lb_load(b, lt(u, 1), keys, lb_int(b, r->few - 1)));
-    lb_end(b);
+  for (uint32_t j = 1; j < stages->n; j++) {
+    u32vec domain = {0}, row = {0};
+    uint32_t opened = 0;
+    const stage *s = xs(k->m, stages->v[j]);
+    if (!s->value) continue;
+    kernel_domain(k, stages->v[j], &domain), kernel_domain(k, stages->v[0], &row);
+    for (uint32_t i = 0; i < domain.n; i++) {
+      if (vec_has(&row, domain.v[i])) continue;
+      lv at = loop_to(&e->b, sym_name(k->c, domain.v[i]), emit_size(e, sym_extent(k->c, domain.v[i])));
+      emit_scope(e);
+      emit_bind(e, domain.v[i], at);
+      opened++;
+    }
+    emit_turn(e);
+    store_at(k, stages->v[j], emit_value(e, s->value).v);
+    while (opened--) {
+      emit_unscope(e);
+      lb_end(&e->b);
+    }
   }
-  emit_unscope(e);
-  lb_end(b);
 }
-/* Lanes ask together whether there is a better place among them; mostly there is none. Returns where whole vectors end. */
-static lv select_lanes(kctx *k, uint32_t si, const ranking *r, lv lo, lv hi, lv worst, lv keys, lv from) {
+void pairs_put(kctx *k, const u32vec *stages, lv place, lv rank) {
   ectx *e = &k->e;
-  lbuild *b = &e->b;
-  etype t = (etype)exn(k->m, r->key)->type, u = key_type(t);
-  uint32_t L = target_lanes(e->p->t, u), nb = e->binds.n;
-  const ex_node *n = exn(k->m, r->key);
-  sz idx[MAX_RANK] = {0};
-  if (n->kind != EX_LOAD || n->otherwise || L < 2) return lo;
-  for (uint32_t i = 0; i < n->nargs; i++) idx[i] = emit_resolve(e, n->args[i]);
-  if (address_coef(e, emit_address(e, emit_layout(e, n->tensor), idx), r->p) != 1) return lo;
-  lv i, end = lb_add(b, lo, lb_muli(b, lb_op(b, OP_IDIV, i64(), lb_sub(b, hi, lo), lb_int(b, L), 0), L));
-  lb_for(b, "places", lo, end, lb_int(b, L), 0, &i);
+  tid t = xs(k->m, stages->v[0])->tensor;
+  etype result = xt(k->m, t)->type;
+  uint32_t nb = e->binds.n;
+  ranking r;
+  expr_ranking(k->m, stages->v[0], k->a, &r);
+  if (result != ET_I64) rank = lb_op(&e->b, OP_CAST, lt(result, 1), rank, 0, 0);
   emit_scope(e);
-  e->lane = r->p, e->lanes = L;
-  emit_bind_ex(e, (binding){.var = r->p, .base = i, .vec_step = L, .lane = true});
-  emit_turn(e);
-  lv key = key_of(b, t, emit_vec(e, emit_value(e, r->key), t), r->falling);
-  store_rank(k, si, rank_of(b, t, key, lb_const(b, lt(ET_I64, L), (scalar){.i = r->few})));
+  emit_bind(e, r.p, EK_PLANTED("schedule-places") ? rank : place);
+  vec_push(k->a, e->locals, ((local){.t = t, .regs = arena_dup(k->a, &rank, sizeof rank), .single = true}));
+  for (uint32_t j = 1; j < stages->n; j++) {
+    placing at;
+    expr_placing(k->m, stages->v[j], stages->v[0], k->a, &at);
+    for (uint32_t i = 0; i < at.var.n; i++) emit_bind_ex(e, (binding){.var = at.var.v[i], .subst = sym_of_atom(k->c, kernel_canon(k, at.with.v[i]))});
+    for (uint32_t u = 0; u < xs(k->m, stages->v[j])->updates.n; u++) nest_update_turn(e, stages->v[j], u);
+  }
+  e->locals.n--;
   emit_unbind(e, nb);
   emit_unscope(e);
-  e->lane = 0, e->lanes = 1;
   emit_turn(e);
-  lb_if(b, lb_hreduce(b, RED_ANY, lb_op(b, OP_LT, lt(ET_BOOL, L), key, lb_splat(b, (uint16_t)L, lb_get(b, worst)), 0)));
-  select_from(k, si, r, i, lb_addi(b, i, L), worst, keys, from);
-  lb_end(b);
-  lb_end(b);
-  return end;
 }
-static void selected(kctx *k, uint32_t si, const ranking *r) {
-  ectx *e = &k->e;
-  lbuild *b = &e->b;
-  etype t = (etype)exn(k->m, r->key)->type, u = key_type(t);
-  lv keys = kernel_scratch(k, u, sym_int(k->c, r->few)), from = kernel_scratch(k, ET_I64, sym_int(k->c, r->few)), i;
-  lv n = emit_size(e, sym_extent(k->c, r->p)), few = lb_int(b, r->few), room = lb_op(b, OP_MIN, i64(), n, few, 0);
-  open_points(k, si, &r->p, 1);
-  select_from(k, si, r, lb_int(b, 0), room, 0, keys, from);
-  lb_if(b, lb_cmp(b, OP_GT, n, few));
-  lv worst = lb_reg(b, lb_load(b, lt(u, 1), keys, lb_int(b, r->few - 1))), rest = select_lanes(k, si, r, few, n, worst, keys, from);
-  select_from(k, si, r, rest, n, worst, keys, from);
-  lb_end(b);
-  i = loop_to(b, "position", room);
-  emit_scope(e);
-  emit_bind(e, r->p, lb_load(b, i64(), from, i));
-  emit_turn(e);
-  store_rank(k, si, rank_of(b, t, lb_load(b, lt(u, 1), keys, i), i));
-  emit_unscope(e);
-  lb_end(b);
-  close_points(k);
-}
-void kernel_ranking(kctx *k, uint32_t si) {
+void kernel_ranking(kctx *k, const u32vec *stages) {
+  uint32_t si = stages->v[0];
   ectx *e = &k->e;
   ctx *c = k->c;
   lbuild *b = &e->b;
   ranking r;
   expr_ranking(k->m, si, k->a, &r);
-  if (r.few > 0 && r.few <= FEW_SELECTED) {
-    selected(k, si, &r);
-    return;
-  }
+  bool stored = layout_materialised(k->p, xs(k->m, si)->tensor);
+  if (!stored && kernel_first(k, stages)) return;
   etype t = (etype)exn(k->m, r.key)->type, u = key_type(t);
   sz places = sym_extent(c, r.p);
   int64_t lo, hi, digits = (int64_t)et_bytes(u);
@@ -213,7 +176,7 @@ void kernel_ranking(kctx *k, uint32_t si) {
   etype it = hi < INT32_MAX ? ET_I32 : ET_I64; /* a place */
   lv keys = kernel_scratch(k, u, sym_muli(c, places, 2)), from = kernel_scratch(k, it, sym_muli(c, places, 2)), count = kernel_scratch(k, it, sym_int(c, digits * BUCKETS));
   lv n = emit_size(e, places), zero = lb_int(b, 0), one = lb_const(b, lt(it, 1), (scalar){.i = 1}), i;
-  open_points(k, si, &r.p, 1);
+  pairs_points(k, si, &r.p, 1);
   i = loop_to(b, "bucket", lb_int(b, digits * BUCKETS));
   lb_store(b, count, i, lb_const(b, lt(it, 1), (scalar){.i = 0}));
   lb_end(b);
@@ -254,13 +217,30 @@ void kernel_ranking(kctx *k, uint32_t si) {
   lb_set(b, half, there);
   lb_end(b);
   lb_end(b);
-  i = loop_to(b, "position", n);
+  pairs_values(k, stages);
+  bool nans = et_kind(t) == K_FLOAT && stages->n > 1;
+  lv stop = stored || !r.few ? n : lb_op(b, OP_MIN, i64(), n, lb_int(b, r.few), 0), begin = lb_get(b, half);
+  lv end = lb_op(b, OP_MAX, i64(), lb_add(b, begin, lb_addi(b, n, -1)), zero, 0), ends_nan = nans ? is_nan(b, lb_load(b, lt(u, 1), keys, end)) : 0;
+  i = loop_to(b, "position", stop);
   emit_scope(e);
-  lv sorted = lb_add(b, lb_get(b, half), i), place = lb_load(b, lt(it, 1), from, sorted);
-  emit_bind(e, r.p, lb_op(b, OP_CAST, i64(), place, 0, 0));
-  emit_turn(e);
-  store_rank(k, si, rank_of(b, t, lb_load(b, lt(u, 1), keys, sorted), i));
+  lv sorted = lb_add(b, begin, i), place = lb_op(b, OP_CAST, i64(), lb_load(b, lt(it, 1), from, sorted), 0, 0);
+  key = lb_load(b, lt(u, 1), keys, sorted);
+  if (stored) {
+    uint32_t nb = e->binds.n;
+    emit_bind(e, r.p, place);
+    emit_turn(e);
+    store_rank(k, si, rank_of(b, t, key, i));
+    emit_unbind(e, nb);
+  }
+  if (nans) { /* of all that rank first the last one is written: NaN, if there is one */
+    lv first = lb_cmp(b, OP_EQ, i, zero);
+    lb_if(b, lb_op(b, OP_OR, lt(ET_BOOL, 1), first, lb_op(b, OP_NOT, lt(ET_BOOL, 1), is_nan(b, key), 0, 0), 0));
+    sorted = lb_op(b, OP_SEL, i64(), lb_op(b, OP_AND, lt(ET_BOOL, 1), first, ends_nan, 0), end, sorted);
+    place = lb_op(b, OP_CAST, i64(), lb_load(b, lt(it, 1), from, sorted), 0, 0);
+  }
+  if (stages->n > 1) pairs_put(k, stages, place, i);
+  if (nans) lb_end(b);
   emit_unscope(e);
   lb_end(b);
-  close_points(k);
+  pairs_points_end(k);
 }

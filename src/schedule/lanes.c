@@ -137,11 +137,15 @@ static bool square(ectx *e, etype t, sz addr, sz *step) {
   uint32_t n = e->lanes;
   sz rest, across;
   int64_t k;
-  if (!e->row || e->mr < SQUARE_ROWS || e->mr > n || !turns(e, t)) return false;
+  if (!e->row || e->fold || e->mr < SQUARE_ROWS || e->mr > n || !turns(e, t)) return false;
   if (e->mr < n && !in_part(e, t, e->mr)) return false;
   if (!sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) || k != 1) return false;
   *step = emit_lane_coef(e, addr, &rest);
   return *step && !emit_varies(e, *step) && !emit_varies(e, rest) && !(sym_is_int(e->c, *step, &k) && (k == 0 || k == 1));
+}
+bool lanes_square(ectx *e, etype t, sz addr) {
+  sz step;
+  return square(e, t, addr, &step);
 }
 static lv lane_at(ectx *e, lv first, sz step, lv lane, uint32_t l) { /* lane: l as a value, where it is not simply that */
   int64_t k;
@@ -203,7 +207,7 @@ void lanes_store_runs(ectx *e, result *all, uint32_t n) {
     slot slots[SLOTS];
     sz step, rest, coef;
     int64_t row = 0, k;
-    if (all[i].done[e->v] || !turns(e, t)) continue;
+    if (all[i].done[e->v] || e->fold || !turns(e, t)) continue;
     step = emit_lane_coef(e, all[i].addr, &rest);
     if (!step || emit_varies(e, step) || emit_varies(e, rest) || (sym_is_int(e->c, step, &k) && (k == 0 || k == 1))) continue;
     if (e->row && (!sym_linear(e->c, all[i].addr, e->row, &coef, NULL) || !sym_is_int(e->c, coef, &row) || row < 0)) continue;

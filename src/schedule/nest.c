@@ -273,6 +273,7 @@ static bool goes_on(ectx *e, const nest *n, uint32_t i) {
   }
   return true;
 }
+static uint32_t fold_of(ectx *e, const nest *n) { return n->beside.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1; }
 static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, lv count, uint32_t lanes) {
   uint32_t nb = e->binds.n;
   emit_scope(e);
@@ -281,7 +282,11 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
   e->lanes = lanes;
   e->mr = mr;
   e->unit = n->lane.var && !n->lane_reduced && (!n->lane.lo || (n->lane.unit && n->lane.unit % lanes == 0)) ? lanes : 0;
-  if (n->row.var) emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
+  e->fold = n->beside.var ? fold_of(e, n) : 0, e->beside = n->beside.var;
+  if (n->beside.var) {
+    emit_bind_ex(e, (binding){.var = n->row.var, .base = lb_int(&e->b, 0), .row_step = 1, .row_mod = e->fold});
+    emit_bind_ex(e, (binding){.var = n->beside.var, .base = row, .row_step = 1, .row_div = e->fold + EK_PLANTED("schedule-beside")});
+  } else if (n->row.var) emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
   if (n->lane.var && !n->lane_reduced) emit_bind_ex(e, (binding){.var = n->lane.var, .base = lane, .vec_step = lanes, .lane = true});
   emit_turn(e);
   bool vec = n->lane.var && !n->lane_reduced, waits = false;
@@ -364,7 +369,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
     if (root.kind == EX_REDUCE || !n->row.var || i + 1 == n->stages.n) store_results(e, &out, vec, mr, nv, count);
   }
   if (waits) parts_summed(e);
-  e->r = e->v = e->mr = e->unit = 0;
+  e->r = e->v = e->mr = e->fold = e->beside = e->unit = 0;
   e->count = 0;
   e->lanes = 1;
   emit_unbind(e, nb);
@@ -394,27 +399,33 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     tile_leaf(e, n, 0, lane, 1, nv, count, lanes, looped);
     return;
   }
-  lv lo = n->row.lo ? n->row.lo : lb_int(&e->b, 0), i;
-  int64_t ext = in_units(e, &n->row, n->mr);
+  nvar v = n->beside.var ? n->beside : n->row;
+  uint32_t fold = fold_of(e, n), most = n->mr / fold; /* of these in a tile */
+  if (n->beside.var && n->begins) {
+    v.lo = emit_size(e, n->begins);
+    v.hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, v.lo, v.unit), emit_size(e, v.extent), 0);
+  }
+  lv lo = v.lo ? v.lo : lb_int(&e->b, 0), i;
+  int64_t ext = in_units(e, &v, most);
   if (ext >= 0) {
-    int64_t full = ext / n->mr * n->mr;
+    int64_t full = ext / most * most;
     if (full) {
-      lb_for(&e->b, sym_name(e->c, n->row.var), lo, until(e, &n->row, full), lb_int(&e->b, n->mr), 0, &i);
-      tile_leaf(e, n, i, lane, n->mr, nv, count, lanes, true);
+      lb_for(&e->b, sym_name(e->c, v.var), lo, until(e, &v, full), lb_int(&e->b, most), 0, &i);
+      tile_leaf(e, n, i, lane, most * fold, nv, count, lanes, true);
       lb_end(&e->b);
     }
     if (ext == full || EK_PLANTED("schedule-rows")) return;
-    bool last = open_last(e, &n->row, full);
-    tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full), nv, count, lanes, true);
+    bool last = open_last(e, &v, full);
+    tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full) * fold, nv, count, lanes, true);
     if (last) lb_end(&e->b);
     return;
   }
-  lv hi = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), at = lo;
-  for (uint32_t mr = n->mr; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr)) {
+  lv hi = v.hi ? v.hi : emit_size(e, v.extent), at = lo;
+  for (uint32_t mr = most; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr)) {
     lv trips = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, hi, at), lb_int(&e->b, mr), 0);
     lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, mr));
-    lb_for(&e->b, sym_name(e->c, n->row.var), at, stop, lb_int(&e->b, mr), 0, &i);
-    tile_leaf(e, n, i, lane, mr, nv, count, lanes, true);
+    lb_for(&e->b, sym_name(e->c, v.var), at, stop, lb_int(&e->b, mr), 0, &i);
+    tile_leaf(e, n, i, lane, mr * fold, nv, count, lanes, true);
     lb_end(&e->b);
     at = stop;
   }
@@ -483,6 +494,50 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
   emit_turn(e);
   return true;
 }
+/* The whole panel in squares of lanes and neighbours of the sum's innermost variable, where the operand's neighbours lie there. Returns from which value of that variable on the panel is left to do. */
+static int64_t pack_squares(ectx *e, nest *n, const packload *k, const lanearg *a) {
+  const u32vec *red = &n->reds[k->stage];
+  atom along = red->n ? red->v[red->n - 1] : 0;
+  const ex_node *load = exn(e->m, k->load);
+  int64_t ext = along ? sym_int_or(e->c, sym_extent(e->c, along), 0) : 0, whole = ext / a->lanes * a->lanes;
+  uint32_t nb = e->binds.n, mr = e->mr;
+  atom row = e->row;
+  etype t = (etype)load->type;
+  sz idx[MAX_RANK];
+  lv x, rows[64];
+  if (a->lanes < 2 || !whole || load->otherwise || !emit_plain(e, k->load, idx)) return 0;
+  sz at = emit_address(e, emit_layout(e, load->tensor), idx);
+  e->lane = n->lane.var, e->lanes = a->lanes;
+  e->row = along, e->mr = a->lanes;
+  emit_bind_ex(e, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
+  emit_bind_ex(e, (binding){.var = along, .base = lb_int(&e->b, 0), .row_step = 1});
+  emit_turn(e);
+  if (!lanes_square(e, t, at)) whole = 0;
+  emit_unbind(e, nb + 1);
+  for (uint32_t j = 0; j < red->n && whole; j++) {
+    bool rowed = red->v[j] == along;
+    lb_for(&e->b, sym_name(e->c, red->v[j]), lb_int(&e->b, 0), rowed ? lb_int(&e->b, whole) : emit_size(e, sym_extent(e->c, red->v[j])), lb_int(&e->b, rowed ? a->lanes : 1), 0, &x);
+    emit_scope(e);
+    emit_bind_ex(e, (binding){.var = red->v[j], .base = x, .row_step = rowed});
+  }
+  emit_turn(e);
+  lv from = whole ? emit_source(e, load->tensor) : 0;
+  for (uint32_t v = 0; v < a->nv && whole; v++) {
+    e->v = v;
+    e->count = v + 1 == a->nv ? a->count : 0;
+    lanes_load_rows(e, t, from, at, rows);
+    for (e->r = 0; e->r < a->lanes; e->r++) lb_store(&e->b, k->ptr, lb_addi(&e->b, emit_size(e, k->off), (int64_t)v * a->lanes), rows[EK_PLANTED("schedule-panel-squares") ? 0 : e->r]);
+    e->r = 0;
+  }
+  for (uint32_t j = 0; j < red->n && whole; j++) {
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+  e->v = 0, e->count = 0, e->lanes = 1, e->row = row, e->mr = mr;
+  emit_unbind(e, nb);
+  emit_turn(e);
+  return whole;
+}
 /* copies this panel of a run-time operand into scratch, lanes innermost */
 static void pack_panel(ectx *e, nest *n, lanearg *a) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
@@ -495,9 +550,14 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
       continue;
     }
     const u32vec *red = &n->reds[k->stage];
+    int64_t done = pack_squares(e, n, k, a);
+    if (done && done == sym_int_or(e->c, sym_extent(e->c, red->v[red->n - 1]), 0)) {
+      e->packs.n = np;
+      continue;
+    }
     for (uint32_t j = 0; j < red->n; j++, depth++) {
       lv x;
-      lb_for(&e->b, sym_name(e->c, red->v[j]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, red->v[j])), lb_int(&e->b, 1), 0, &x);
+      lb_for(&e->b, sym_name(e->c, red->v[j]), lb_int(&e->b, j + 1 == red->n ? done : 0), emit_size(e, sym_extent(e->c, red->v[j])), lb_int(&e->b, 1), 0, &x);
       emit_scope(e);
       emit_bind(e, red->v[j], x);
     }
@@ -691,6 +751,10 @@ static void upd_body(ectx *e, nest *n, void *arg) {
     emit_unscope(e);
     lb_end(&e->b);
   }
+}
+void nest_update_turn(ectx *e, uint32_t si, uint32_t u) {
+  updarg a = {.u = &xs(e->m, si)->updates.v[u], .t = xs(e->m, si)->tensor};
+  upd_body(e, NULL, &a);
 }
 /* Whole rows are written: the last variable counts neighbouring places, and which row it is, and whether it is written, does not depend on it. */
 static bool writes_rows(ectx *e, uint32_t si, const update *u, atom v) {

@@ -29,6 +29,8 @@ typedef struct nest {
   nvars outer, inner;
   nvar point;            /* bound outside the nest: the point of a chunk; var 0: none */
   nvar row, lane;        /* var 0: none */
+  nvar beside;           /* the rows of a tile are all values of row, for several of this one; var 0: none */
+  sz begins;             /* it runs over `unit` values from here on; 0: over its range */
   uint32_t mr, nv;
   bool lane_reduced, lane_outer;
   u32vec *reds;          /* per stage: its reduction variables in loop order, without a reduced lane */
@@ -61,6 +63,7 @@ bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[],
 void parts_summed(ectx *e);
 void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr); /* what is to be fetched while a tile runs */
 void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
+void nest_update_turn(ectx *e, uint32_t stage, uint32_t u);   /* one turn of its update u, whose variables are bound */
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of that kind */
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out);
 #endif

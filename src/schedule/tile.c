@@ -108,6 +108,7 @@ enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so
 static const double PANEL_VECTOR = 0.5; /* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next (on Zen 5: ResNet-18 6 % faster) */
 static const double FAR_ROW[2] = {0.3, 0.5}; /* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
 enum { ACROSS_ROWS = 8, ACROSS_STEPS = 4, FEW_RESULTS = 8 }; /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
+enum { FEW_ROWS = 4 };                 /* of a tile that are better twice as many */
 enum { LATENCY = 8 };                   /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
 /* Multiply-adds a cycle relative to the most: two a cycle, LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.6 loads a cycle and half a cycle, measured on Zen 5 with tiles of
  * 7 to 14 ymm). */
@@ -120,13 +121,13 @@ uint32_t tile_fewer(uint32_t mr) {
   enum { FEW = 4 };
   return mr <= FEW ? mr - 1 : max64((mr + 1) / 2, FEW);
 }
-typedef struct shapes { uint32_t registers, max_mr, max_nv; int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ } shapes;
+typedef struct shapes { uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */ int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ } shapes;
 typedef struct span { int64_t lo, hi; } span; /* a size between these */
 static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr, uint32_t nv) {
-  double cost = (rows >= k->fit[1] ? FAR_ROW[1] : rows >= k->fit[0] ? FAR_ROW[0] : 0) * (double)rows * (double)((vecs + nv - 1) / nv), far = nv > k->near ? k->again : 0;
+  double fold = k->fold, cost = fold * (rows * k->fold >= k->fit[1] ? FAR_ROW[1] : rows * k->fold >= k->fit[0] ? FAR_ROW[0] : 0) * (double)rows * (double)((vecs + nv - 1) / nv), far = nv > k->near ? k->again : 0;
   for (uint32_t m = mr; m && rows; rows %= m, m = open_rows ? tile_fewer(m) : (uint32_t)rows) {
     int64_t left = vecs, tr = rows / m;
-    for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) cost += (double)(tr * (left / v)) * ((double)(m * v) / tile_speed((double)m, (double)v) + far * (double)v);
+    for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) cost += (double)(tr * (left / v)) * (fold * (double)(m * v) / tile_speed(fold * (double)m, (double)v) + far * (double)v);
   }
   return vecs % nv ? cost * 1.02 : cost; /* an edge leaf costs code */
 }
@@ -143,7 +144,7 @@ static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
       if ((i >= rows.lo || i * by > rows.hi) && (j >= vecs.lo || j * by > vecs.hi)) r[n] = most = i, l[n] = j, best[n] = choose_shape(k, (span){i, i}, (span){j, j}, &any), n++;
   for (uint32_t mr = 1; mr <= k->max_mr; mr++)
     for (uint32_t nv = 1; nv <= k->max_nv; nv++) {
-      if (mr * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0]) continue;
+      if (mr * k->fold * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0]) continue;
       double cost = n ? 0 : tile_cost(k, r[0], l[0], false, false, mr, nv) * (r[0] % mr ? 1.02 : 1);
       for (uint32_t i = 0; i < n; i++) cost += tile_cost(k, r[i], l[i], open_rows, open_lanes, mr, nv) / best[i];
       if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch->mr * ch->nv)) lowest = cost, ch->mr = mr, ch->nv = nv;
@@ -245,6 +246,25 @@ static bool gathers(ectx *e, const accesses *acc, const u32vec *domain, const ch
     if (reuse <= FEW_RESULTS) return true;
   }
   return false;
+}
+/* Few rows, so that each panel of constants serves few sums: is there one other variable whose neighbours have as many more? */
+static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, int64_t rows, int64_t most) {
+  atom v = 0;
+  if (rows < 2 || rows > FEW_ROWS || 2 * rows > most || !sym_is_int(e->c, sym_extent(e->c, ch->row), NULL)) return 0;
+  for (uint32_t d = 0; d < domain->n; d++) {
+    bool panel = false; /* it says which */
+    if (domain->v[d] == ch->lane || domain->v[d] == ch->row) continue;
+    for (uint32_t i = 0; i < acc->n; i++) panel |= acc->v[i].load == ch->lane_load && address_uses(e, acc->v[i].address, domain->v[d]);
+    if (panel) continue;
+    if (v) return 0;
+    v = domain->v[d];
+  }
+  for (uint32_t i = 0; i < acc->n && v; i++) {
+    const access *a = &acc->v[i];
+    int64_t lane = address_coef(e, a->address, ch->lane), row = address_coef(e, a->address, ch->row), q = address_coef(e, a->address, v);
+    if (a->store ? lane != 1 : a->leader && (lane ? !a->constant || row || q : !a->load || row <= 0 || q == INT64_MIN)) return 0;
+  }
+  return v;
 }
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red) {
   choice ch = {.mr = 1, .nv = 1};
@@ -373,7 +393,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   uint32_t panel = 0, row = 0; /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes;
-  shapes k = {.registers = R, .max_mr = 14, .max_nv = stencil ? 1 : 6, .again = PANEL_VECTOR * t->vector_bits / 512, .fit = {INT64_MAX, INT64_MAX}};
+  shapes k = {.registers = R, .fold = 1, .max_mr = 14, .max_nv = stencil ? 1 : 6, .again = PANEL_VECTOR * t->vector_bits / 512, .fit = {INT64_MAX, INT64_MAX}};
   k.near = t->l1 ? (int64_t)t->l1 / max64(1, steps * L * panel) : 6;
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
   if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
@@ -382,11 +402,20 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   span rs = {rext, rext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
+  ch.beside = stencil ? 0 : beside(e, acc, domain, &ch, rext, k.max_mr);
+  if (ch.beside) {
+    k.fold = (uint32_t)rext, k.max_mr /= k.fold;
+    sym_range(c, sym_extent(c, ch.beside), &rs.lo, &rs.hi);
+  }
   choose_shape(&k, rs, vs, &ch);
-  choice near = {.mr = 1, .nv = 1};
-  k.fit[0] = k.fit[1] = INT64_MAX;
-  choose_shape(&k, rs, vs, &near);
-  ch.near_mr = near.mr, ch.near_nv = near.nv;
+  if (ch.mr < 2) ch.beside = 0;
+  ch.mr *= k.fold;
+  if (k.fold == 1) {
+    choice near = {.mr = 1, .nv = 1};
+    k.fit[0] = k.fit[1] = INT64_MAX;
+    choose_shape(&k, rs, vs, &near);
+    ch.near_mr = near.mr, ch.near_nv = near.nv;
+  }
   ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line && !row_stays(e, acc, &ch, red, lext, rext)); /* of panels narrower than a line each would fetch the lines of another one */
   for (uint32_t i = 0; i < acc->n && stencil; i++) /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that several rows read */
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) == 0) ch.lane_load = acc->v[i].load;

@@ -512,6 +512,43 @@ static const example examples[] = {
      "stage y: i64[a<2, b<N] out = sum[k<N] i64(x[a, k] > x[a, b] or (x[a, k] == x[a, b] and #k < #b))\n"
      "stage z: i64[b1<N] out = sum[k1<N] i64(i[k1] < i[b1] or (i[k1] == i[b1] and #k1 < #b1))\n"
      "output x \"x\"\noutput y \"y\"\noutput z \"z\"\n"},
+    {"few rows, and an open number of others beside them in a tile: one group, two of them", "N=1; N=2; N=5; N=11",
+     "size N\n"
+     "tensor x: f32[N, 110] input \"x\"\n"
+     "tensor u: f32[50, 70] const @\n"
+     "tensor w: f32[2, 35, 70] const @\n"
+     "stage v: f32[n<N, o<3, c<50] out = sum[k<70] x[n, k + 20*o] * u[c, k]\n"
+     "stage y: f32[n1<N, (m<2, q<35), o1<3] = sum[k1<70] x[n1, k1 + 20*o1] * w[m, q, k1]\n"
+     "stage z: f32[n2<N, o2<3, q2<35] out = y[n2, q2, o2] * y[n2, q2 + 35, o2]\n"
+     "output v \"v\"\noutput z \"z\"\n"},
+    {"few rows, and lines of a picture beside them, some of them outside of it", "",
+     "tensor x: f32[6, 8, 8] input \"x\"\n"
+     "tensor w: f32[40, 6, 3, 3] const @\n"
+     "stage y: f32[o<4, q<4, m<40] out = sum[c<6, k<3, l<3] (load x[c, 2*o + k - 1, 2*q + l - 1] else 0.0) * w[m, c, k, l]\n"
+     "output y \"y\"\n"},
+    {"the first few places after sorting, and all: written where they are found; equal values, NaN, nothing better than the worst, fewer places than are wanted", "N=3; N=50; N=70; N=300; N=1031",
+     "size N\n"
+     "tensor u: f32[4, N] input \"u\"\n"
+     "tensor i: i32[4, N] input \"i\"\n"
+     "stage x: f32[p<4, q<N] out = #p == 0 ? f32(i[p, q]) : #p == 1 ? (u[p, q] < -0.7 ? nan : u[p, q]) : #p == 2 ? (u[p, q] < 0.97 ? -inf : u[p, q]) : u[p, q]\n"
+     "stage r: i64[a<4, b<N] = sum[k<N] i64(x[a, k] > x[a, b] or (x[a, k] == x[a, b] and #k < #b))\n"
+     "stage f: i64[a1<4, b1<5] out = 77\n  update [p1<4, q1<N] f[p1, {r[p1, q1]}] := #q1 if r[p1, q1] < 5\n"
+     "stage v: f32[a2<4, b2<21] out = f32(#(a2 - b2))\n  update [p2<4, q2<N] v[p2, {r[p2, q2]}] := x[p2, q2] * 2.0 if r[p2, q2] < 21\n"
+     "stage s: i64[a3<4, b3<N] = sum[k3<N] i64(x[a3, k3] < x[a3, b3] or (x[a3, k3] == x[a3, b3] and #k3 < #b3))\n"
+     "stage w: f32[b4<N, a4<4] out = 0.5\n  update [p4<4, q4<N] w[{s[p4, q4]}, p4] := x[p4, q4]\n"
+     "output x \"x\"\noutput f \"f\"\noutput v \"v\"\noutput w \"w\"\n"},
+    {"the first few of other types, of rows that do not lie side by side, of one place each", "N=60; N=257",
+     "size N\n"
+     "tensor d: f64[N, 3] input \"d\"\n"
+     "tensor i: i32[N] input \"i\"\n"
+     "tensor n: u8[2, N] input \"n\"\n"
+     "stage e: i64[N0<N, c<3] = sum[k<N] i64(d[k, c] < d[N0, c] or (d[k, c] == d[N0, c] and #k < #N0))\n"
+     "stage y: f64[a<3, b<7, 1] out = f64(1.0)\n  update [q<N, p<3] y[p, {e[q, p]}, 0] := d[q, p] if e[q, p] < 7\n"
+     "stage j: i64[l<N] = sum[k1<N] i64(neg(i[k1]) > neg(i[l]) or (neg(i[k1]) == neg(i[l]) and #k1 < #l))\n"
+     "stage z: i64[b1<40] out = 0\n  update [q1<N] z[{j[q1]}] := #q1 if j[q1] < 40\n"
+     "stage o: i64[g<2, h<N] = sum[k2<N] i64(n[g, k2] > n[g, h] or (n[g, k2] == n[g, h] and #k2 < #h))\n"
+     "stage t: u8[b2<2, 1] out = u8(3)\n  update [p2<2, q2<N] t[p2, 0] := n[p2, q2] if o[p2, q2] < 1\n"
+     "output y \"y\"\noutput z \"z\"\noutput t \"t\"\n"},
     {"inputs of one size that come with two", "N=3",
      "size N\n"
      "tensor x: f32[2, N] input \"x\"\n"
