@@ -96,14 +96,18 @@ static void materialise(lay *L) {
 }
 
 /* ---- halos ---- */
-static sz extreme(lay *L, sz idx, bool high) { /* bound of an affine index over its variables; 0 when not affine with constant coefficients */
+static sz extreme(lay *L, sz idx, bool high) { /* bound of an index over its variables: affine with constant coefficients, or else between numbers; 0: not known */
   uint32_t few[32];
   u32vec vs = {few, 0, 32};
   sym_atoms(L->c, idx, AT_VAR, L->a, &vs);
   for (uint32_t i = 0; i < vs.n; i++) {
     sz coef, rest;
     int64_t k;
-    if (!sym_linear(L->c, idx, vs.v[i], &coef, &rest) || !sym_is_int(L->c, coef, &k)) return 0;
+    if (!sym_linear(L->c, idx, vs.v[i], &coef, &rest) || !sym_is_int(L->c, coef, &k)) {
+      int64_t lo, hi;
+      sym_range(L->c, idx, &lo, &hi);
+      return sym_uses_kind(L->c, idx, AT_DATA) || lo == -SYM_INF || hi == SYM_INF ? 0 : sym_int(L->c, high ? hi : lo);
+    }
     idx = (k > 0) == high ? sym_add(L->c, rest, sym_muli(L->c, sym_addi(L->c, sym_extent(L->c, vs.v[i]), -1), k)) : rest;
   }
   return sym_uses_kind(L->c, idx, AT_DATA) ? 0 : idx;
@@ -132,9 +136,10 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
     int64_t lo[MAX_RANK], hi[MAX_RANK];
     bool ok = true;
     for (uint32_t j = 0; j < n->nargs && ok; j++) {
+      lo[j] = hi[j] = 0;
+      if (emit_in_range(&(ectx){.c = L->c}, NULL, j, n->args[j], t->shape[j])) continue;
       sz a = extreme(L, n->args[j], false), b = extreme(L, n->args[j], true);
       int64_t x, y;
-      lo[j] = hi[j] = 0;
       if (!a || !b) {
         ok = false;
         break;
@@ -355,6 +360,7 @@ static void own_buffer(lay *L, tid t, const uint32_t *wanted) {
   bool walks = x->kind == TK_STAGE && kernel_walks(L->p, x->stage, &step, NULL); /* room for one step */
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
   L->p->layouts[t] = layout_dense(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, &elems);
+  if (halo) L->p->layouts[t].fill = arena_dup(L->a, &h->fill, sizeof h->fill);
   if (walks) {
     ldigit *d = NEW(L->a, ldigit);
     *d = (ldigit){x->shape[step], sym_int(L->c, 0)};

@@ -159,8 +159,8 @@ static bool places_in_order(ectx *e, const ex_node *red) { /* of equal values th
 
 /* The rows of a tile of values that are not sums: where an access lies apart along the lanes, what lies side by side in it; it is then read or written in squares (lanes.c). */
 static bool lies_across(ectx *e, const access *a, atom lane, atom row) {
-  int64_t q = address_coef(e, a->address, lane);
-  return q != 0 && q != 1 && q != INT64_MIN && row != lane && address_coef(e, a->address, row) == 1 && sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS) >= SQUARE_ROWS;
+  int64_t q = address_coef(e, a->address, lane), ext = sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS);
+  return q != 0 && q != 1 && q != INT64_MIN && row != lane && address_coef(e, a->address, row) == 1 && (ext >= SQUARE_ROWS || (ext == q && !a->store));
 }
 /* How many results lie between this one's neighbouring rows, so that they fill the room: 1 for one alone whose rows lie side by side; 0: not all of it is filled. */
 static int64_t woven_with(ectx *e, const accesses *acc, const access *a, atom lane, atom row) {
@@ -378,7 +378,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
   if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
   if (rstride % 4096 == 0 && t->l1_ways) k.max_mr = t->l1_ways / (rext >= k.fit[0] ? 2 : 1);
-  if (stencil && k.max_mr > 8) k.max_mr = 8;
+  if (stencil) k.max_mr = (uint32_t)min64(k.max_mr, max64(8, R / 2 - 2)); /* their vectors are as many */
   span rs = {rext, rext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
