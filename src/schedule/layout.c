@@ -171,9 +171,10 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
 }
 
 /* ---- order of the axes ---- */
-/* whatever of the index' variables goes on, it goes on by a vector or more */
+/* whatever of the index' variables goes on, it goes on by a vector or more, or anywhere */
 static bool leaps(ctx *c, sz index) {
   enum { LEAP = 8 };
+  if (sym_uses_kind(c, index, AT_DATA)) return true; /* places are looked up */
   uint32_t few[32];
   u32vec vs = {few, 0, 32};
   int64_t least = INT64_MAX, k;
@@ -195,7 +196,7 @@ static void leaps_of(lay *L, uint32_t si) {
     const ex_node *n = exn(m, loads.v[i]);
     for (uint32_t j = 0; j < n->nargs; j++) {
       atom v;
-      if (!sym_is_atom(L->c, n->args[j], &v)) {
+      if (!sym_is_atom(L->c, n->args[j], &v) || sym_kind(L->c, v) != AT_VAR) {
         if (leaps(L->c, n->args[j])) L->leaps[n->tensor] |= 1u << j;
         continue;
       }
@@ -209,7 +210,8 @@ static void leaps_of(lay *L, uint32_t si) {
 static void no_leaps(lay *L, tid t, uint32_t *order) {
   const tensor *x = xt(L->m, t);
   uint32_t n = x->rank, at = n;
-  if (x->kind != TK_STAGE || !(xs(L->m, x->stage)->tiled || (xs(L->m, x->stage)->kernel && L->m->kernels.v[xs(L->m, x->stage)->kernel - 1].cls == KC_COPY)) || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
+  kernel_class k = x->kind == TK_STAGE && xs(L->m, x->stage)->kernel ? L->m->kernels.v[xs(L->m, x->stage)->kernel - 1].cls : 0;
+  if (x->kind != TK_STAGE || !(xs(L->m, x->stage)->tiled || k == KC_COPY || k == KC_ELEMENTWISE || k == KC_GATHER) || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
   for (uint32_t ax = n; ax-- > 0 && at == n;)
     if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) > 1)
       for (at = 0; order[at] != ax;) at++;
