@@ -221,7 +221,7 @@ static bool from_floats(pw *p, ex e) { /* a whole number by way of floats */
 }
 bool cheap_formula(pw *p, ex e) {
   if (ex_flags(p, e) & (EXF_LOAD | EXF_REDUCE)) return false;
-  return exn(p->m, e)->kind <= EX_INDEX || (expr_cost(p->m, e) <= 8 && (!from_floats(p, e) || EK_PLANTED("fold-places")));
+  return exn(p->m, e)->kind <= EX_INDEX || (expr_cost(p->m, e) <= 8 && !from_floats(p, e));
 }
 /* large movement of a constant: a view's business. A formula: too. */
 static bool left_to_views(pw *p, uint32_t s) {

