@@ -87,12 +87,12 @@ static bool pays(emodule *m, const ex_node *red, const windowed *w) {
   return (places * (k * (1 + step) + 1) + lanes * q * (near + step)) < lanes * k * q * (near + step);
 }
 static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *outer, const map *canon) {
-  enum { POINTS = 16, LANES_USED = 60 /* percent */ };
+  enum { POINTS = 16, LANES_USED = 60, ROWS_LANES_USED = 25 /* percent; fewer where there are fewer steps, too */ };
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
   int64_t lanes = target_lanes(p->t, (etype)l->type), ext = sym_int_or(m->c, sym_extent(m->c, w->out[last]), 0), plane = et_bytes((etype)l->type), points = 1;
   uint64_t to;
-  if (lanes < 2 || ext * 100 < (ext + lanes - 1) / lanes * lanes * LANES_USED) return false;
+  if (lanes < 2 || ext * 100 < (ext + lanes - 1) / lanes * lanes * (w->folded.n ? ROWS_LANES_USED : LANES_USED)) return false;
   for (uint32_t j = 0; j < l->nargs; j++) {
     bool shared = w->ax[j] == AX_SHARED;
     if (w->ax[j] != AX_KEPT && w->out[j] && !vec_has(outer, map_getu(canon, w->out[j], &to) ? (atom)to : w->out[j])) return false;

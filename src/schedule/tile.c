@@ -367,9 +367,9 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   /* does a row operand follow the lane too (stencil)? Then each copy loads a vector of its own and one vector a row is enough */
-  bool stencil = false;
+  bool stencil = false, shared = false; /* shared: another vector for all rows */
   for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) != 0) stencil = true;
+    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) *(address_coef(e, acc->v[i].address, ch.row) != 0 ? &stencil : &shared) = true;
   uint32_t panel = 0, row = 0; /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes;
@@ -378,7 +378,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
   if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
   if (rstride % 4096 == 0 && t->l1_ways) k.max_mr = t->l1_ways / (rext >= k.fit[0] ? 2 : 1);
-  if (stencil) k.max_mr = (uint32_t)min64(k.max_mr, max64(8, R / 2 - 2)); /* their vectors are as many */
+  if (stencil) k.max_mr = (uint32_t)min64(k.max_mr, shared ? 8 : max64(8, R / 2 - 2)); /* their vectors are as many */
   span rs = {rext, rext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
