@@ -84,7 +84,7 @@ static bool load_between(ectx *e, etype t, lv ptr, lv first, lv *rows) {
       int32_t from[64];
       for (uint32_t l = 0; l < n; l++) {
         uint32_t at = l * mr + r - EK_PLANTED("schedule-between");
-        from[l] = at >= places ? -1 : at / n > j ? 0 : at / n == j ? (int32_t)((j ? n : 0) + at % n) : j > 1 ? (int32_t)l : (int32_t)(at % n);
+        from[l] = at >= places || at / n > j ? -1 : at / n == j ? (int32_t)((j ? n : 0) + at % n) : j > 1 ? (int32_t)l : (int32_t)(at % n);
       }
       rows[r] = lb_shuffle(&e->b, rows[r] ? rows[r] : x[0], x[j], from, (uint16_t)n);
     }
