@@ -3,7 +3,7 @@
  * Inputs and outputs are row-major, by contract. Of the others, in execution order: the axis whose variable runs over the lanes of the stage that computes the tensor is innermost (so a contraction's columns: channels last);
  * the other axes keep the order in which the stage's largest operand has them. A tensor that is only a piece of another one (a placement without a kernel) gets its place inside that one's buffer.
  * Guarded reads with a constant outside value of a tensor in the arena become a halo of that constant when it is narrow: then the reads need no guard. An input read so several times at each place is copied into such a
- * buffer first, whose order is the one that the readers' lanes want.
+ * buffer first, whose order is the one that the readers' lanes want (inputs.c).
  */
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
