@@ -302,9 +302,10 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
     return;
   }
   const ex_node *root = exn(m, s->value);
-  if (root->kind == EX_LOAD && !root->otherwise && xt(m, root->tensor)->kind == TK_INPUT && xs(m, si)->kernel && m->kernels.v[xs(m, si)->kernel - 1].cls == KC_COPY) {
-    wanted(L, si, order);
-    return;
+  if (root->kind == EX_LOAD && !root->otherwise && xt(m, root->tensor)->kind == TK_INPUT && s->kernel) {
+    const kernel *k = &m->kernels.v[s->kernel - 1];
+    if (k->cls == KC_COPY) wanted(L, si, order);
+    if (k->cls == KC_COPY || k->stages.v[k->stages.n - 1] != si) return; /* a copy in front of a window: as it was made (inputs.c) */
   }
   ectx e;
   accesses acc = {0};

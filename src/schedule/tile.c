@@ -189,6 +189,17 @@ bool address_slides(ectx *e, sz address, atom row, atom red, int64_t most) {
   int64_t step = address_coef(e, address, row), q = address_coef(e, address, red), ext = emit_extent(e->c, sym_extent(e->c, red), INT64_MAX);
   return step > 0 && q > 0 && step % q == 0 && step / q < ext && ext <= most;
 }
+/* For each row of a tile, how many vectors wait to be read again by another one, where a window slides along the rows? It takes `step` places from row to row, and those of its taps that are not the last ones at their place wait. */
+static int64_t window_vectors(ectx *e, const accesses *acc, const choice *ch, const u32vec *red) {
+  int64_t most = 1;
+  for (uint32_t i = 0; i < acc->n; i++)
+    for (uint32_t r = 0; r < red->n && acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch->lane) != 0; r++) {
+      if (!address_slides(e, acc->v[i].address, ch->row, red->v[r], WINDOW_STEPS)) continue;
+      int64_t step = address_coef(e, acc->v[i].address, ch->row) / address_coef(e, acc->v[i].address, red->v[r]);
+      most = max64(most, min64(step, sym_int_or(e->c, sym_extent(e->c, red->v[r]), 1) - step));
+    }
+  return most;
+}
 /* Does what a row of results reads and writes, over all lanes, stay in the nearest cache until the next row? A window's lines are read again there; a panel at a time they would lie on few of its sets. */
 static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *red, int64_t lanes, int64_t rows) {
   int64_t bytes = 0;
@@ -378,7 +389,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
   if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
   if (rstride % 4096 == 0 && t->l1_ways) k.max_mr = t->l1_ways / (rext >= k.fit[0] ? 2 : 1);
-  if (stencil) k.max_mr = (uint32_t)min64(k.max_mr, shared ? 8 : max64(8, R / 2 - 2)); /* their vectors are as many */
+  if (stencil) k.max_mr = (uint32_t)min64(k.max_mr, shared ? 8 : max64(R / 4, (R - 2) / (1 + window_vectors(e, acc, &ch, red))));
   span rs = {rext, rext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
