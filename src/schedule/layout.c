@@ -3,7 +3,7 @@
  * Inputs and outputs are row-major, by contract. Of the others, in execution order: the axis whose variable runs over the lanes of the stage that computes the tensor is innermost (so a contraction's columns: channels last);
  * the other axes keep the order in which the stage's largest operand has them. A tensor that is only a piece of another one (a placement without a kernel) gets its place inside that one's buffer.
  * Guarded reads with a constant outside value of a tensor in the arena become a halo of that constant when it is narrow: then the reads need no guard. An input read so several times at each place is copied into such a
- * buffer first, whose order is the one that the readers' lanes want (inputs.c).
+ * buffer first, whose order is the one that the readers' lanes want (windows.c).
  */
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
@@ -305,7 +305,7 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
   if (root->kind == EX_LOAD && !root->otherwise && xt(m, root->tensor)->kind == TK_INPUT && s->kernel) {
     const kernel *k = &m->kernels.v[s->kernel - 1];
     if (k->cls == KC_COPY) wanted(L, si, order);
-    if (k->cls == KC_COPY || k->stages.v[k->stages.n - 1] != si) return; /* a copy in front of a window: as it was made (inputs.c) */
+    if (k->cls == KC_COPY || k->stages.v[k->stages.n - 1] != si) return; /* a copy in front of a window: as it was made (windows.c) */
   }
   ectx e;
   accesses acc = {0};

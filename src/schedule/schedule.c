@@ -1,6 +1,6 @@
-/* The order of the work: what windows read of inputs (inputs.c), lay out the tensors, then one launch after another in the module's execution order (a kernel runs where its first stage stands). */
+/* The order of the work: what windows read of inputs (windows.c), lay out the tensors, then one launch after another in the module's execution order (a kernel runs where its first stage stands). */
 #include "schedule/schedule.h"
-#include "schedule/inputs.h"
+#include "schedule/windows.h"
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
 
@@ -93,7 +93,7 @@ splan *schedule_module(emodule *m, const target *t, int level) {
   p->level = level;
   vec_push(p->l->a, p->buffers, ((buffer){0}));
   separate_results(m, level);
-  if (level > 0) schedule_inputs(p);
+  if (level > 0) schedule_windows(p);
   layout_all(p);
   bool *done = NEWN(m->a, bool, m->kernels.n + 1), *scanned = NEWN(m->a, bool, m->scans.n + 1);
   for (uint32_t b = 0; b < m->blocks.n; b++)

@@ -484,6 +484,17 @@ static const example examples[] = {
      "stage w: f32[c4<2, a4<9, b4<22] out = max[k4<3, l4<3] q[c4, 2*a4 + k4, 2*b4 + l4 - 0]\n"
      "stage t: f32[c5<21, b5<64] out = max[l5<5] (load p[c5, b5 + l5 - 2] else -inf)\n"
      "output y \"y\"\noutput z \"z\"\noutput v \"v\"\noutput u \"u\"\noutput w \"w\"\noutput t \"t\"\n"},
+    {"large windows over what is computed: by rows, with all channels", "N=1; N=3",
+     "size N\n"
+     "tensor x: f32[N, 37, 11, 13] input \"x\"\n"
+     "tensor q: f32[9, 12, 10, 14] input \"q\"\n"
+     "tensor w: f32[37, 37] const @\n"
+     "stage v: f32[n<N, c<37, h<11, i<13] = sum[p<37] x[n, p, h, i] * w[c, p]\n"
+     "stage y: f32[n1<N, c1<37, a<11, b<13] = max[k<5, l<5] (load v[n1, c1, a + k - 2, b + l - 2] else -inf)\n"
+     "stage y1: f32[n2<N, c2<37, a1<11, b1<13] out = y[n2, c2, a1, b1] + v[n2, c2, a1, b1]\n"
+     "stage u: f32[d<9, e<12, f<10, g<14] = q[d, e, f, g] * 0.5 + 1.0\n"
+     "stage z: f32[d1<9, e1<12, f1<10, g1<14] out = sum[r<5, s<3, t<5] (load u[d1, e1 + r - 2, f1 + s - 1, g1 + t - 2] else 0.0)\n"
+     "output y1 \"y\"\noutput z \"z\"\n"},
     {"windows over inputs, outside of which something counts: more than the least, and a number for each tap", "",
      "tensor x: f32[17, 13, 37] input \"x\"\n"
      "stage y: f32[c<17, a<13, b<37] out = max[k<3, l<3] (load x[c, a + k - 1, b + l - 1] else 0.25)\n"

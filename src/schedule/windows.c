@@ -1,17 +1,17 @@
-/* How are inputs read that are wanted again and again, and also outside of themselves?
+/* What is made ready for a window that reads the same places again and again, also outside of a tensor?
  *
  * Inputs are row-major, by contract, and have no halo. A window over one reads each place several times, along rows with every step of its lanes at another place of two vectors, and asks at the edges whether there is one. So
  * what it reads is made first, in a tensor of our own, which can have a halo:
  *
  *   rows     A reduction whose steps may come in any order (max; a sum of loads) falls into two: over all axes of the window but the last, whole rows with whole rows, and then along these:
  *              R[n, c, o0, p] = max[k0] X[n, c, a(o0, k0), p]          Y[n, c, o0, o1] = max[k1] R[n, c, o0, b(o1, k1)]
- *            That takes k0 + k1 steps instead of k0 * k1, and needs no copy.
+ *            That takes k0 + k1 steps instead of k0 * k1, and needs no copy. Where that saves enough, so does a window over any other tensor, however it lies: a row with all its channels at a time.
  *   plane    Else it is a copy, of what is read at one point of the variables that X and Y share (a channel).
- *   all      Where several read it, or the rows are short of lanes, all of it is copied once, in the order that the readers' lanes want (layout.c).
+ *   all      Where others read it so, too, or rows are short of lanes, all of an input is copied once, in the order that the readers' lanes want (layout.c).
  *
  * Rows and planes are a group of stages of their reader's kernel, in scratch that stays in the caches: the kernel runs for one point of what is shared after the other.
  */
-#include "schedule/inputs.h"
+#include "schedule/windows.h"
 #include "expr/passes.h"
 #include "schedule/kernel_in.h"
 #include <string.h>
@@ -25,6 +25,7 @@ typedef struct windowed {
   atom out[MAX_RANK]; /* the one variable of Y in this axis; 0: none */
   u32vec folded, left; /* variables of the reduction */
   bool by_row;        /* folded axes are shared, too: a point is a row */
+  bool within[MAX_RANK]; /* an axis that is shared, but whole in each point */
   int64_t turns;      /* the last axis is put down by every so many places: [.., p % turns, p // turns] */
 } windowed;
 
@@ -38,7 +39,7 @@ static bool any_order(emodule *m, const ex_node *red, ex load) {
   const ex_node *l = exn(m, load), *o = l->otherwise ? exn(m, l->otherwise) : NULL;
   if (red->body != load || red->where || red->acc != l->type || red->type != l->type) return false;
   if (red->op == RED_MAX || red->op == RED_MIN) return true;
-  return red->op == RED_SUM && (!o || (et_kind((etype)l->type) == K_FLOAT ? o->k.f == 0 : o->k.i == 0) || EK_PLANTED("schedule-inputs"));
+  return red->op == RED_SUM && (!o || (et_kind((etype)l->type) == K_FLOAT ? o->k.f == 0 : o->k.i == 0) || EK_PLANTED("schedule-windows"));
 }
 /* Each axis has one variable of the result, which occurs in no other one: as it is, or with variables of the reduction. */
 static bool sort_axes(emodule *m, const ex_node *red, windowed *w) {
@@ -109,6 +110,25 @@ static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *oute
   return w->by_row = w->folded.n > 0;
 }
 
+/* A large window over what another kernel computes, however that lies: by rows of all channels. */
+static bool by_rows(const splan *p, emodule *m, windowed *w, const u32vec *outer, const map *canon) {
+  enum { FEWER = 2, POINTS = 8 };
+  const ex_node *l = exn(m, w->load);
+  uint32_t last = l->nargs - 1u;
+  int64_t row = et_bytes((etype)l->type), points = 1, places = known(m, xt(m, l->tensor)->shape[last]), lanes = known(m, sym_extent(m->c, w->out[last])), k = count(m, &w->folded), q = count(m, &w->left);
+  uint64_t to;
+  w->by_row = true;
+  if (FEWER * (places * k + lanes * q) > lanes * k * q) return false;
+  for (uint32_t j = l->nargs; j-- > 0;) {
+    int64_t n = w->ax[j] == AX_FOLDED ? known(m, sym_extent(m->c, w->out[j])) : known(m, xt(m, l->tensor)->shape[j]);
+    if (w->ax[j] != AX_KEPT && w->out[j] && !vec_has(outer, map_getu(canon, w->out[j], &to) ? (atom)to : w->out[j])) return false;
+    w->within[j] = w->ax[j] == AX_SHARED && n && row * n <= (int64_t)p->t->l2 / 2;
+    if (w->ax[j] == AX_FOLDED) points = min64(points * n, 1 << 20);
+    if (w->ax[j] == AX_KEPT || w->within[j]) row = min64(row * n, 1 << 30);
+  }
+  return points >= POINTS && (uint64_t)row <= p->t->l2 / 2;
+}
+
 static ex take_load(void *env, emodule *m, ex e) {
   const ex *r = env;
   (void)m;
@@ -133,7 +153,9 @@ static uint32_t put_rows(emodule *m, windowed *w) {
     if (w->ax[j] == AX_KEPT || !w->out[j]) continue;
     vars[n] = w->out[j], by[n++] = idx[j];
     atom c = map_getu(k->canon, w->out[j], &to) ? (atom)to : w->out[j];
-    if (sym_is_atom(m->c, idx[j], &own) && (w->ax[j] == AX_SHARED || w->by_row)) map_putu(k->canon, own, c), vec_push(m->a, outer, c);
+    if (!sym_is_atom(m->c, idx[j], &own) || (w->ax[j] != AX_SHARED && !w->by_row)) continue;
+    map_putu(k->canon, own, c);
+    if (!w->within[j]) vec_push(m->a, outer, c);
   }
   for (uint32_t i = 0; i < w->folded.n; i++) {
     sz v = sym_var(m->c, sym_name(m->c, w->folded.v[i]), sym_extent(m->c, w->folded.v[i]));
@@ -173,8 +195,8 @@ static uint32_t put_rows(emodule *m, windowed *w) {
   xs(m, r)->kernel = xs(m, w->s - 1)->kernel;
   return r;
 }
-/* A kernel whose leader is a window over an input, and what follows is element by element. */
-static void window_of_input(splan *p, kernel *k, u32vec *made) {
+/* A kernel whose leader is a window, and what follows is element by element. */
+static void ready(splan *p, kernel *k, u32vec *made) {
   emodule *m = p->m;
   windowed w = {.s = k->stages.n ? k->stages.v[0] + 1 : 0};
   if (!w.s || k->dead || k->block || (k->cls != KC_STENCIL && k->cls != KC_ROW)) return;
@@ -190,12 +212,16 @@ static void window_of_input(splan *p, kernel *k, u32vec *made) {
   for (uint32_t i = 0; i < loads.n; i++) {
     const ex_node *l = exn(m, loads.v[i]);
     if (xt(m, l->tensor)->kind == TK_CONST) continue;
-    if (w.load || xt(m, l->tensor)->kind != TK_INPUT || (l->otherwise && exn(m, l->otherwise)->kind != EX_CONST)) return;
+    if (w.load || (l->otherwise && exn(m, l->otherwise)->kind != EX_CONST)) return;
     w.load = loads.v[i];
   }
   if (!w.load || !sort_axes(m, red, &w)) return;
   bool apart = any_order(m, red, w.load), guarded = exn(m, w.load)->otherwise != 0;
   if (apart) fold_axes(m, red, &w);
+  if (xt(m, exn(m, w.load)->tensor)->kind != TK_INPUT) {
+    if (apart && by_rows(p, m, &w, &k->outer, k->canon)) put_rows(m, &w);
+    return;
+  }
   if (!guarded && (!apart || !pays(m, red, &w))) return;
   if (in_place(p, m, &w, &k->outer, k->canon)) vec_push(m->a, *made, put_rows(m, &w));
 }
@@ -250,11 +276,11 @@ static void copy_all(emodule *m, tid t, const u32vec *made) {
   vec_push(m->a, m->kernels, k);
   xs(m, s)->kernel = m->kernels.n;
 }
-void schedule_inputs(splan *p) {
+void schedule_windows(splan *p) {
   emodule *m = p->m;
   u32vec made = {0};
   uint32_t n = m->kernels.n;
-  for (uint32_t k = 0; k < n; k++) window_of_input(p, &m->kernels.v[k], &made);
+  for (uint32_t k = 0; k < n; k++) ready(p, &m->kernels.v[k], &made);
   for (uint32_t i = 0; i < m->inputs.n; i++)
     if (reread_with_guard(m, m->inputs.v[i].t, &made)) copy_all(m, m->inputs.v[i].t, &made);
 }
