@@ -2,7 +2,8 @@
 # Weights in the memory of the compiler: a model of 3 GiB is checked without reading them; compiling and saving takes little more than what the weights themselves take; a saved library may have more of them than an
 # instruction reaches.
 #   tests/weights.sh [-b BUILD] [-l]       -l: also saves the 3 GiB, as a library and as a model, which takes a minute and as much of the disk twice
-# weights/big.onnx: three MatMul by matrices of 1 GiB, kept in big.data; cache/matrix.onnx: one by a matrix of 64 MiB, kept in matrix.bin. Both files are made here.
+# weights/big.onnx: three MatMul by matrices of 1 GiB, kept in big.data; cache/matrix.onnx: one by a matrix of 64 MiB, kept in matrix.bin;
+# weights/bytes.onnx: four by matrices of 16 MiB of i8 with a scale, kept in bytes.bin. The files are made here.
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build large=
 while getopts b:l o; do case $o in b) build=$OPTARG;; l) large=1;; *) exit 2;; esac; done
@@ -63,6 +64,12 @@ else
   skipped=$((skipped + 2))
 fi
 rm -f "$work"/m.* "$work"/g.* "$work"/s.so
+
+# ---- 64 MiB of bytes, which are multiplied as floats ----
+cp "$here/weights/bytes.onnx" "$work/"
+mv "$work/matrix.bin" "$work/bytes.bin"
+for x in so o c; do take "compile -o b.$x" 196 compile "$work/bytes.onnx" -o "$work/b.$x"; done
+rm -f "$work"/b.*
 
 # ---- 3 GiB that are saved ----
 if [ -n "$large" ]; then

@@ -277,18 +277,20 @@ static ek_code own_slice(contest *t, double seconds) {
   cli *k = t->k;
   peer *p = &t->peers.v[0];
   ek_code e = EK_OK;
-  uint32_t before = p->times.n;
+  sample times = {0};
   double warm = now_ms() + 1000 * (seconds / 4 < 0.05 ? seconds / 4 : 0.05), end;
   do e = ek_run_execute(t->r);
   while (!e && now_ms() < warm);
   end = now_ms() + seconds * 1000;
-  for (double t0 = now_ms(); !e && (t0 < end || p->times.n < before + 3);) {
+  for (double t0 = now_ms(); !e && (t0 < end || times.seen < 3);) {
     e = ek_run_execute(t->r);
     double t1 = now_ms();
-    vec_push(k->a, p->times, t1 - t0);
+    sample_add(k->a, &times, t1 - t0);
     t0 = t1;
   }
-  vec_push(k->a, p->slices, at(k->a, &p->times, before, 0.5));
+  for (uint32_t i = 0; i < times.n; i++) vec_push(k->a, p->times, times.v[i]);
+  double median = times.n ? quantile(times.v, times.n, 0.5) : NAN;
+  vec_push(k->a, p->slices, median);
   return e;
 }
 

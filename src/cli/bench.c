@@ -13,6 +13,16 @@ double quantile(double *v, uint32_t n, double q) {
   qsort(v, n, sizeof *v, by_size);
   return n ? v[(uint32_t)(q * (n - 1) + 0.5)] : 0;
 }
+void sample_add(arena *a, sample *s, double x) {
+  enum { MOST = 1 << 16 };
+  if (!s->every) s->every = 1;
+  if (s->seen++ % s->every) return;
+  if (s->n == MOST) {
+    for (uint32_t i = 0; i < MOST / 2; i++) s->v[i] = s->v[2 * i];
+    s->n = MOST / 2, s->every *= 2;
+  }
+  vec_push(a, *s, x);
+}
 double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n) {
   if (!model) return -1;
   strvec dims = {0};
@@ -97,18 +107,18 @@ int cmd_bench(cli *k) {
   f.first_ms = now_ms() - t0;
   double before = 0, after = 0, end = k->seconds * 1000;
   if (!e) ek_measure_peak(k->s, k->target, f.threads, 100, &before); /* 0: not known */
-  VEC(double) times = {0};
-  for (double spent = 0; !e && (spent < end || times.n < 5);) {
+  sample times = {0};
+  for (double spent = 0; !e && (spent < end || times.seen < 5);) {
     t0 = now_ms();
     e = ek_run_execute(r);
     double t = now_ms() - t0;
-    vec_push(k->a, times, t);
+    sample_add(k->a, &times, t);
     spent += t;
     progress_phase("measuring", spent / end);
   }
   if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
   ek_measure_peak(k->s, k->target, f.threads, 100, &after);
-  f.runs = times.n, f.median = quantile(times.v, times.n, 0.5), f.p10 = quantile(times.v, times.n, 0.1), f.p90 = quantile(times.v, times.n, 0.9);
+  f.runs = times.seen, f.median = quantile(times.v, times.n, 0.5), f.p10 = quantile(times.v, times.n, 0.1), f.p90 = quantile(times.v, times.n, 0.9);
   f.memory = ek_run_memory(r), f.peak = before > after ? before : after;
   struct rusage u;
   if (!getrusage(RUSAGE_SELF, &u)) f.rss = (double)u.ru_maxrss * 1024;

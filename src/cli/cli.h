@@ -100,6 +100,8 @@ typedef struct comparison {
 comparison compare(cli *k, const ndarray *got, const ndarray *want);
 /* ---- bench.c ---- */
 double quantile(double *v, uint32_t n, double q); /* sorts v; 0 of nothing */
+typedef struct sample { double *v; uint32_t n, cap, every, seen; } sample; /* all of few numbers; of many, every second, fourth, .. */
+void sample_add(arena *a, sample *s, double x);
 double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n); /* MACs of one run with the sizes it had; -1: not known */
 
 /* ---- against.c ---- */

@@ -208,8 +208,8 @@ bool pipe_program(pipeline *p) {
 /* Weights exist in up to three forms on the way: in the file, folded, packed. Those that the program does not refer to give their memory back before there is code, the others one by one as they are packed, so that never two
  * forms of all are there at once. */
 enum { WORTH = 1 << 16 }; /* bytes that are worth a call of the system */
-static bool still_used(const splan *s, const ndarray *d) { /* by some buffer, wholly or in part */
-  const uint8_t *from = d->data, *to = from + d->bytes;
+static bool still_used(const splan *s, bytes x) { /* by some buffer, wholly or in part */
+  const uint8_t *from = x.p, *to = from + x.n;
   for (uint32_t i = 1; i < s->buffers.n; i++) {
     bytes b = s->buffers.v[i].from.source;
     if (b.p && b.p < to && from < b.p + b.n) return true;
@@ -219,7 +219,8 @@ static bool still_used(const splan *s, const ndarray *d) { /* by some buffer, wh
 void pipe_release_constants(pipeline *p) {
   for (uint32_t t = 1; t < p->m->tensors.n; t++) {
     const tensor *x = xt(p->m, t);
-    if (x->kind == TK_CONST && x->data.data && x->data.bytes > WORTH && !still_used(p->s, &x->data)) ctx_release(p->c, x->data.data, x->data.bytes);
+    bytes b = x->kept.type ? x->kept.from : (bytes){x->data.data, x->data.bytes};
+    if (x->kind == TK_CONST && b.p && b.n > WORTH && !still_used(p->s, b)) ctx_release(p->c, b.p, b.n);
   }
   file_cool(p->c);
 }

@@ -213,17 +213,11 @@ static ex circle_out(const window *w, emodule *m, int64_t o, bilinear_read p, vo
   }
   return term(m, sum, 1, series(m, z, n, o));
 }
-ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) {
+static ex row_sum(emodule *m, const double *row, int64_t n, bilinear_read x, void *env) {
   ex sum = 0;
-  if (w->circle) return circle_in(w, m, i, x, env);
-  for (int64_t j = 0; j < w->len; j++)
-    if (w->b[i][j] != 0) sum = term(m, sum, w->b[i][j], x(env, j));
+  for (int64_t j = 0; j < n; j++)
+    if (row[j] != 0) sum = term(m, sum, row[j], x(env, j));
   return sum;
 }
-ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env) {
-  ex sum = 0;
-  if (w->circle) return circle_out(w, m, o, p, env);
-  for (int64_t j = 0; j < w->n; j++)
-    if (w->a[o][j] != 0) sum = term(m, sum, w->a[o][j], p(env, j));
-  return sum;
-}
+ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) { return w->circle ? circle_in(w, m, i, x, env) : row_sum(m, w->b[i], w->len, x, env); }
+ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env) { return w->circle ? circle_out(w, m, o, p, env) : row_sum(m, w->a[o], w->n, p, env); }

@@ -8,8 +8,8 @@
 enum { BILINEAR_INPUTS = 64, BILINEAR_PRODUCTS = 96, BILINEAR_LEAST = 7 /* products of the widest form by interpolation */ };
 typedef struct window {
   atom o, k;
-  uint32_t arg;         /* of X: index = stride*o + sign*k + rest */
-  int64_t sign, stride;
+  uint32_t arg;         /* of X: index = apart*(stride*o + sign*k) + rest */
+  int64_t sign, stride, apart;
   int64_t taps;         /* of k, r of them in a part: */
   int64_t parts;        /* k = r*part + .., where a part's taps are a tile's outputs, m == r: tile t and part p read the inputs of t + p; 1: not divided */
   int64_t r, m, n, len; /* len: inputs of a tile; m == 1: left alone */

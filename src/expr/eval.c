@@ -20,6 +20,8 @@ typedef struct state { /* what eval.h need not know */
   VEC(binding) bound; /* in order of binding; loops cut it back to a mark */
   uint8_t *if_done, *loop_done;
   u32vec inputs;
+  tid wanted; /* lies in keep; 0: none */
+  arena *keep;
 } state;
 
 static void run_stage(evaluation *v, uint32_t s);
@@ -33,7 +35,7 @@ evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads) {
   v->t = NEWN(a, rt, m->tensors.n);
   st->if_done = NEWN(a, uint8_t, m->ifs.n + 1), st->loop_done = NEWN(a, uint8_t, m->loops.n + 1);
   for (tid t = 1; t < m->tensors.n; t++)
-    if (xt(m, t)->kind == TK_CONST && !xt(m, t)->made) v->t[t].nd = xt(m, t)->data, v->t[t].done = true;
+    if (xt(m, t)->kind == TK_CONST && xt(m, t)->data.data) v->t[t].nd = xt(m, t)->data, v->t[t].done = true;
   for (uint32_t i = 0; i < m->ifs.n; i++)
     for (uint32_t k = 0; k < m->ifs.v[i].n; k++) map_putu(v->from, m->ifs.v[i].results[k], 2 * i);
   for (uint32_t i = 0; i < m->loops.n; i++) {
@@ -129,7 +131,7 @@ static void make_room(evaluation *v, tid t, bool clear) {
   if (!nd_count(&nd, &n) || __builtin_mul_overflow((size_t)n, (size_t)et_bytes(x->type), &bytes)) ctx_fail(v->c, E_SHAPE, "%s is too large", x->name);
   nd.bytes = bytes;
   if (bytes > r->cap || !nd.data)
-    nd.data = arena_alloc(v->a, bytes + 8), r->cap = bytes;
+    nd.data = arena_alloc(t == ((state *)v)->wanted ? ((state *)v)->keep : v->a, bytes + 8), r->cap = bytes;
   else if (clear)
     memset((void *)(uintptr_t)nd.data, 0, bytes);
   r->nd = nd;
@@ -144,7 +146,11 @@ void need_tensor(evaluation *v, tid t) {
   r->busy = true;
   if (x->kind == TK_STAGE)
     run_stage(v, x->stage);
-  else if (x->kind == TK_CONST)
+  else if (x->kind == TK_CONST && x->kept.type) {
+    uint8_t *to = arena_alloc(v->a, x->data.bytes);
+    kept_write(x->kept.type, x->kept.from.p, x->kept.from.n, to);
+    r->nd = x->data, r->nd.data = to, r->done = true;
+  } else if (x->kind == TK_CONST)
     r->nd = *expr_data(v->m, t), r->done = true;
   else if (map_getu(v->from, t, &from)) {
     if (from & 1)
@@ -574,10 +580,14 @@ static bool all_constant(emodule *m, uint32_t s, arena *a) {
     if (xt(m, exn(m, loads.v[i])->tensor)->kind != TK_CONST) return false;
   return !stage_uses_symbols(m, s, a);
 }
-/* Its own function: nothing here is changed between the jump's two ends. */
-static bool try_stage(emodule *m, uint32_t s, arena *a, ndarray *out) {
+/* Its own function: nothing here is changed between the jump's two ends. What is computed on the way is in tmp. */
+static bool try_stage(emodule *m, uint32_t s, arena *tmp, arena *a, ndarray *out) {
   uint32_t mark = diag_mark(m->c);
-  CTX_TRY(m->c) { *out = *expr_eval_get(expr_eval_new(m, a, cpu_count()), xs(m, s)->tensor); }
+  CTX_TRY(m->c) {
+    evaluation *v = expr_eval_new(m, tmp, cpu_count());
+    ((state *)v)->wanted = xs(m, s)->tensor, ((state *)v)->keep = a;
+    *out = *expr_eval_get(v, xs(m, s)->tensor);
+  }
   CTX_CATCH {
     diag_reset(m->c, mark);
     out->data = NULL;
@@ -586,7 +596,7 @@ static bool try_stage(emodule *m, uint32_t s, arena *a, ndarray *out) {
 }
 bool expr_eval_stage(emodule *m, uint32_t s, arena *a, ndarray *out) {
   arena *tmp = arena_new(m->c);
-  bool ok = all_constant(m, s, tmp);
+  bool ok = all_constant(m, s, tmp) && try_stage(m, s, tmp, a, out);
   arena_free(tmp);
-  return ok && try_stage(m, s, a, out);
+  return ok;
 }

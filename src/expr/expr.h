@@ -74,6 +74,9 @@ typedef struct linmap {
   bytes from;
 } linmap;
 
+/* A constant of f32 whose values are whole numbers of one byte, kept as these (kept.c). */
+typedef struct few_bytes { etype type; /* i8, u8; 0: it is not */ bytes from; } few_bytes;
+
 typedef enum { TK_INPUT = 1, TK_CONST, TK_STAGE, TK_RESULT /* of an if or loop, or a loop's inner argument */ } tkind;
 typedef struct tensor {
   tkind kind;
@@ -82,8 +85,9 @@ typedef struct tensor {
   const sz *shape;
   const char *name;   /* unique in the module; printing name */
   const char *origin; /* node of the model it came from, for messages and reports only; never read by a pass */
-  ndarray data;       /* const; data.data is NULL as long as it is only `made`: expr_data */
+  ndarray data;       /* const; data.data is NULL as long as it is only `made` or `kept`: expr_data */
   const linmap *made; /* const: what its bytes are made of, when it has none yet; NULL */
+  few_bytes kept;        /* const: its values in fewer bytes, when it has none of its own */
   uint32_t stage;     /* index into module.stages, when kind == TK_STAGE */
   bool output;        /* value leaves the module or its block's region: must be materialised */
 } tensor;
@@ -188,6 +192,10 @@ int64_t linmap_cols(const linmap *l);
 bool linmap_equal(const linmap *a, const linmap *b); /* but for what they are made from; NULL is equal to NULL only */
 void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step); /* to: the piece's first element; steps in elements. Any order, any thread */
 bytes linmap_reads(const linmap *l, linmap_piece w); /* what the piece is made of lies in here */
+
+/* ---- constants that are kept in fewer bytes (kept.c) ---- */
+void expr_keep(emodule *m, tid t); /* of the constant t, if it can be; the memory of its bytes is given up, nobody else may want it */
+void kept_write(etype k, const uint8_t *from, size_t n, uint8_t *to); /* n elements of type k as f32 */
 
 /* ---- walking (walk.c) ---- */
 enum { MANY = 64 }; /* parts of a product or a condition that is taken apart */

@@ -186,7 +186,13 @@ static void make_rows(ctx *c, void *arg, uint32_t i) {
 }
 const ndarray *expr_data(emodule *m, tid t) {
   tensor *x = xt(m, t);
-  if (x->kind != TK_CONST || !x->made) return &x->data;
+  if (x->kind != TK_CONST || (!x->made && !x->kept.type)) return &x->data;
+  if (x->kept.type) {
+    uint8_t *to = arena_alloc(m->a, x->data.bytes + 1);
+    kept_write(x->kept.type, x->kept.from.p, x->kept.from.n, to);
+    x->data.data = to, x->kept = (few_bytes){0};
+    return &x->data;
+  }
   making k = {x->made, arena_alloc(m->a, x->data.bytes)};
   par_for(m->c, cpu_count(), (uint32_t)((linmap_rows(k.l) + ROWS - 1) / ROWS), make_rows, &k);
   x->data.data = k.to, x->made = NULL;

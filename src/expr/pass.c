@@ -399,6 +399,26 @@ void stage_replace(pw *p, uint32_t s, map *by) {
   stage_rewrite(p->m, s, &(ex_map){.node = replace_node, .env = by});
   if (!simplify_stage(p, s)) pass_changed(p, s);
 }
+bool reload_make(pw *p, tid t, reload_to to, const void *env, reload *r) {
+  *r = (reload){0};
+  for (uint32_t i = 0; i < p->readers.v[t].n; i++) vec_push(p->a, r->readers, p->readers.v[t].v[i]); /* a copy: the list changes with the readers */
+  r->by = NEWN(p->a, map *, r->readers.n + 1);
+  for (uint32_t i = 0; i < r->readers.n; i++) {
+    const u32vec *l = stage_loads(p, r->readers.v[i]);
+    r->by[i] = map_new(p->a);
+    for (uint32_t k = 0; k < l->n; k++) {
+      ex_node n = *exn(p->m, l->v[k]);
+      if (n.tensor != t) continue;
+      ex e = to(p, &n, env);
+      if (!e) return false;
+      map_putu(r->by[i], l->v[k], e);
+    }
+  }
+  return true;
+}
+void reload_put(pw *p, const reload *r) {
+  for (uint32_t i = 0; i < r->readers.n; i++) stage_replace(p, r->readers.v[i], r->by[i]);
+}
 
 bool can_split(pw *p, uint32_t s, atom v, sz inner) {
   const stage *x = xs(p->m, s);

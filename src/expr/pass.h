@@ -79,8 +79,19 @@ bool load_same(const emodule *m, ex a, ex b);
 bool in_range(ctx *c, sz i, sz n); /* proved */
 /* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. */
 void stage_replace(pw *p, uint32_t s, map *by);
+/* All accesses of a tensor that is about to lie otherwise. They are made first: `to` gives the load that stands for one; if it gives 0, reload_make is false and nothing has changed. */
+typedef struct reload { u32vec readers; map **by; } reload;
+typedef ex (*reload_to)(pw *p, const ex_node *load, const void *env);
+bool reload_make(pw *p, tid t, reload_to to, const void *env, reload *r);
+void reload_put(pw *p, const reload *r);
 atom stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in axes, reductions, accesses; returns b */
 bool can_split(pw *p, uint32_t s, atom v, sz inner);
+/* A stage of one value becomes a placement of pieces (apart.c). For each piece: apart_begin gives what each digit's variable is in it (from[i] -> to[i]), apart_end takes the value. apart puts them in place; false: as it was. */
+typedef struct slice { int64_t first, step; sz extent; } slice; /* places of a digit */
+typedef struct piece { update u; digit *d; sz *read; uint32_t n; } piece;
+void apart_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *out);
+void apart_end(pw *p, uint32_t s, piece *k, ex value, const char *hint);
+bool apart(pw *p, uint32_t s, const piece *k, uint32_t n);
 bool is_placement(pw *p, uint32_t s); /* tiled, every update a box, unconditional */
 bool is_solid_placement(pw *p, uint32_t s);                            /* and some piece of it has no gaps: reads may go to that piece */
 
@@ -91,7 +102,7 @@ bool simplify_stage(pw *p, uint32_t s);                                     /* v
 scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok);  /* constant folding of one operation (pass_scalar.c) */
 
 /* ---- the passes ---- */
-#define PASSES(X) X(widen) X(simplify) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(trim) X(residue) X(turn) X(winograd) X(quotient) X(narrow) X(align) X(kernels)
+#define PASSES(X) X(widen) X(simplify) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(trim) X(axes) X(residue) X(bends) X(turn) X(winograd) X(quotient) X(narrow) X(align) X(kernels)
 #define X(n) bool pass_##n(pw *p);
 PASSES(X)
 #undef X

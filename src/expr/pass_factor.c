@@ -16,6 +16,7 @@ enum { DEPTH = 12 };
 static bool whole_data(const tensor *t) {
   int64_t n;
   uint32_t w = et_bytes(t->type);
+  if (t->kept.type) return true;
   if (!t->data.data || !nd_count(&t->data, &n)) return false;
   for (int64_t i = 0; i < n; i++) {
     double v = et_load(t->type, (const uint8_t *)t->data.data + i * w).f;
@@ -194,7 +195,7 @@ static bool same_scale(factorer *f, ex a, ex b) {
   expr_vars(m, a, p->a, &vars), expr_vars(m, b, p->a, &vars);
   ex x = const_make(p, f->s, vars.v, vars.n, a), y = x ? const_make(p, f->s, vars.v, vars.n, b) : 0;
   if (!y) return false;
-  const ndarray *u = &xt(m, exn(m, x)->tensor)->data, *v = &xt(m, exn(m, y)->tensor)->data;
+  const ndarray *u = expr_data(m, exn(m, x)->tensor), *v = expr_data(m, exn(m, y)->tensor);
   int64_t n, k;
   return u->type == v->type && nd_count(u, &n) && nd_count(v, &k) && n == k && !memcmp(u->data, v->data, (size_t)n * et_bytes(u->type));
 }

@@ -122,6 +122,7 @@ ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
   tid t = xs(m, s)->tensor;
   if (!ok) return 0;
   xt(m, t)->kind = TK_CONST, xt(m, t)->data = out;
+  expr_keep(m, t);
   return expr_load(m, t, idx, n, 0);
 }
 
@@ -242,6 +243,7 @@ static bool fold_stage(pw *p, uint32_t s) {
   tid t = xs(m, s)->tensor;
   pass_kill(p, s);
   xt(m, t)->kind = TK_CONST, xt(m, t)->data = out;
+  expr_keep(m, t);
   p->const_epoch++;
   return true;
 }

@@ -104,10 +104,11 @@ static bool residue(pw *p, uint32_t s) {
   uint32_t nd = expr_ndigits(x);
   digit *d = NEWN(p->a, digit, nd + 1);
   expr_digits(x, d);
-  VEC(update) ups = {0};
-  for (int64_t piece = 0; piece < pieces; piece++) {
+  piece ps[MAX_PIECES];
+  uint32_t np = 0;
+  for (int64_t q = 0; q < pieces; q++) {
     /* residues of this piece */
-    int64_t ro[MAX_CONDS], rk[MAX_CONDS], rest = piece;
+    int64_t ro[MAX_CONDS], rk[MAX_CONDS], rest = q;
     bool none = false, empty = false;
     for (uint32_t i = 0; i < n; i++) {
       ro[i] = rest % k[i].a, rest /= k[i].a;
@@ -117,25 +118,16 @@ static bool residue(pw *p, uint32_t s) {
       empty |= sym_is_int(c, sym_extent(c, k[i].k), &e) && e <= rk[i];
     }
     if (none) continue;
-    /* new names for everything: outputs twice (the piece's own and the update's), reductions once */
     atom *from = NEWN(p->a, atom, nd + red.nargs);
-    sz *to = NEWN(p->a, sz, nd + red.nargs), *at = NEWN(p->a, sz, nd + 1), *idx = NEWN(p->a, sz, nd + 1);
-    digit *pd = NEWN(p->a, digit, nd + 1);
-    update u = {.nidx = x->naxes, .vars = NEWN(m->a, atom, nd + 1), .idx = NEWN(m->a, sz, x->naxes + 1)};
-    uint32_t np = 0;
+    sz *to = NEWN(p->a, sz, nd + red.nargs);
+    slice *of = NEWN(p->a, slice, nd + 1);
+    piece *made = &ps[np];
     for (uint32_t i = 0; i < nd; i++) {
-      sz ext = d[i].extent;
-      int64_t a = 1, r = 0;
+      of[i] = (slice){0, 1, d[i].extent};
       for (uint32_t j = 0; j < n; j++)
-        if (k[j].o == d[i].var) a = k[j].a, r = ro[j], ext = ceil_part(c, ext, r, a);
-      sz v = sym_var(c, sym_name(c, d[i].var), ext), w = sym_var(c, sym_name(c, d[i].var), ext);
-      from[i] = d[i].var, to[i] = sym_addi(c, sym_muli(c, v, a), r), at[i] = sym_addi(c, sym_muli(c, w, a), r);
-      if (!sym_is_atom(c, v, &pd[np].var)) continue; /* one place */
-      pd[np].extent = ext, idx[np] = w;
-      sym_is_atom(c, w, &u.vars[np]);
-      np++;
+        if (k[j].o == d[i].var) of[i] = (slice){ro[j], k[j].a, ceil_part(c, d[i].extent, ro[j], k[j].a)};
     }
-    u.nvars = np;
+    apart_begin(p, s, of, from, to, made);
     for (uint32_t i = 0; i < red.nargs; i++) {
       sz ext = sym_extent(c, red.args[i]);
       int64_t a = 1, r = 0;
@@ -149,24 +141,11 @@ static bool residue(pw *p, uint32_t s) {
       value = et_kind(red.type) == K_FLOAT ? expr_f(m, red.type, 0) : expr_i(m, red.type, 0);
     else
       value = simplify(p, expr_subst_vars(m, xs(m, s)->value, from, to, nd + red.nargs));
-    if (np > MAX_RANK) return false;
-    uint32_t ns = pass_stage(p, s, pd, np, value, "residue");
-    u.value = expr_load(m, xs(m, ns)->tensor, idx, np, 0);
-    x = xs(m, s);
-    for (uint32_t a = 0, i = 0; a < x->naxes; a++) {
-      u.idx[a] = sym_int(c, 0);
-      for (uint32_t j = 0; j < x->axes[a].n; j++, i++) u.idx[a] = sym_add(c, sym_mul(c, u.idx[a], x->axes[a].d[j].extent), at[i]);
-    }
-    vec_push(p->a, ups, u);
+    if (made->n > MAX_RANK) return false;
+    apart_end(p, s, made, value, "residue");
+    np++;
   }
-  stage old = *xs(m, s);
-  for (uint32_t i = 0; i < ups.n; i++) vec_push(m->a, xs(m, s)->updates, ups.v[i]);
-  xs(m, s)->value = 0, xs(m, s)->tiled = true;
-  pass_changed(p, s);
-  if (!is_placement(p, s)) { /* the pieces die unread */
-    *xs(m, s) = old;
-    pass_changed(p, s);
-  }
+  apart(p, s, ps, np);
   return true;
 }
 bool pass_residue(pw *p) {

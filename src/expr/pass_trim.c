@@ -41,8 +41,14 @@ static void add_access(ctx *c, want *w, sz x) {
   w->step = gcd(w->step, k0 - w->base);
   w->lo = min64(w->lo, lo), w->hi = max64(w->hi, hi), w->any = true;
 }
+typedef struct renumbering { const stage *x; const want *w; const sz *extent; } renumbering;
 /* load of the renumbered stage for one of the old accesses */
-static ex renumbered(pw *p, const stage *x, const ex_node *l, const want *w, uint32_t nd, const sz *extent) {
+static ex renumbered(pw *p, const ex_node *l, const void *env) {
+  const renumbering *r = env;
+  const stage *x = r->x;
+  const want *w = r->w;
+  const sz *extent = r->extent;
+  uint32_t nd = expr_ndigits(x);
   ctx *c = p->c;
   sz *by = NEWN(p->a, sz, nd + 1), idx[MAX_RANK];
   if (!expr_comps(p->m, xt(p->m, l->tensor)->stage, l->args, by, NULL, NULL)) return 0;
@@ -64,15 +70,15 @@ static bool trim(pw *p, uint32_t s) {
   const stage *x = xs(m, s);
   tid t = x->tensor;
   uint32_t nd = expr_ndigits(x);
-  u32vec readers = {0};
-  for (uint32_t i = 0; i < p->readers.v[t].n; i++) vec_push(p->a, readers, p->readers.v[t].v[i]); /* a copy: the list changes with the readers */
-  if (!x->value || x->updates.n || x->scan || p->pinned.v[t] || !readers.n || !nd) return false;
+  const u32vec *readers = (const u32vec *)&p->readers.v[t];
+  reload r;
+  if (!x->value || x->updates.n || x->scan || p->pinned.v[t] || !readers->n || !nd) return false;
   want *w = NEWN(p->a, want, nd);
   digit *d = NEWN(p->a, digit, nd);
   sz *by = NEWN(p->a, sz, nd);
   expr_digits(x, d);
-  for (uint32_t i = 0; i < readers.n; i++) {
-    const u32vec *l = stage_loads(p, readers.v[i]);
+  for (uint32_t i = 0; i < readers->n; i++) {
+    const u32vec *l = stage_loads(p, readers->v[i]);
     for (uint32_t k = 0; k < l->n; k++) {
       ex_node n = *exn(m, l->v[k]);
       if (n.tensor != t) continue;
@@ -90,20 +96,7 @@ static bool trim(pw *p, uint32_t s) {
     int64_t left = (w[a].hi - w[a].lo) / w[a].step + 1;
     if (left < n) extent[a] = sym_int(c, left), any = true;
   }
-  if (!any || !pass_spend(p)) return false;
-  /* new accesses first: if one cannot be renumbered nothing is changed */
-  map **rep = NEWN(p->a, map *, readers.n);
-  for (uint32_t i = 0; i < readers.n; i++) {
-    const u32vec *l = stage_loads(p, readers.v[i]);
-    rep[i] = map_new(p->a);
-    for (uint32_t k = 0; k < l->n; k++) {
-      ex_node n = *exn(m, l->v[k]);
-      if (n.tensor != t) continue;
-      ex r = renumbered(p, x, &n, w, nd, extent);
-      if (!r) return false;
-      map_putu(rep[i], l->v[k], r);
-    }
-  }
+  if (!any || !pass_spend(p) || !reload_make(p, t, renumbered, &(renumbering){x, w, extent}, &r)) return false;
   /* the stage itself: v = lo + step * v' */
   u32vec old = {0};
   sz *to = NEWN(p->a, sz, nd), shape[MAX_RANK];
@@ -130,7 +123,7 @@ static bool trim(pw *p, uint32_t s) {
   xs(m, s)->axes = ax;
   xt(m, t)->shape = arena_dup(m->a, shape, xs(m, s)->naxes * sizeof *shape);
   pass_set(p, s, v);
-  for (uint32_t i = 0; i < readers.n; i++) stage_replace(p, readers.v[i], rep[i]);
+  reload_put(p, &r);
   return true;
 }
 bool pass_trim(pw *p) {

@@ -31,19 +31,21 @@ static atom turned_place(pw *p, uint32_t s, atom v, sz *cond) {
   }
   return 0;
 }
-/* the load of the turned stage instead of l: its digit `at` at the turned place */
-static ex turned_load(pw *p, uint32_t s, const ex_node *l, uint32_t at, atom place) {
+typedef struct turned { uint32_t stage, digit; atom place; } turned;
+/* the load of the turned stage instead of l: its digit at the turned place */
+static ex turned_load(pw *p, const ex_node *l, const void *env) {
+  const turned *q = env;
   ctx *c = p->c;
-  const stage *x = xs(p->m, s);
+  const stage *x = xs(p->m, q->stage);
   uint32_t nd = expr_ndigits(x);
-  sz *by = NEWN(p->a, sz, nd + 1), idx[MAX_RANK], to = sym_of_atom(c, place);
+  sz *by = NEWN(p->a, sz, nd + 1), idx[MAX_RANK], to = sym_of_atom(c, q->place);
   digit *d = NEWN(p->a, digit, nd + 1);
-  if (l->otherwise || !expr_comps(p->m, s, l->args, by, NULL, NULL)) return 0;
+  if (l->otherwise || !expr_comps(p->m, q->stage, l->args, by, NULL, NULL)) return 0;
   expr_digits(x, d);
   atom *vars = NEWN(p->a, atom, nd + 1);
   for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
   to = exn(p->m, expr_subst_vars(p->m, expr_index(p->m, to), vars, by, nd))->index;
-  by[at] = EK_PLANTED("turn") ? by[at] : to;
+  if (!EK_PLANTED("turn")) by[q->digit] = to;
   for (uint32_t a = 0, i = 0; a < x->naxes; a++) {
     idx[a] = sym_int(c, 0);
     for (uint32_t k = 0; k < x->axes[a].n; k++, i++) idx[a] = sym_add(c, sym_mul(c, idx[a], d[i].extent), by[i]);
@@ -68,23 +70,10 @@ static bool turn(pw *p, uint32_t s, uint32_t at, atom place) {
   expr_digits(x, d);
   sz u = sym_var(p->c, sym_name(p->c, d[at].var), d[at].extent);
   ex v = expr_rewrite(m, x->value, &(ex_map){.node = read_straight, .env = &(swap){place, u}});
-  u32vec used = {0}, readers = {0};
+  u32vec used = {0};
+  reload r;
   expr_vars(m, v, p->a, &used);
-  if (vec_has(&used, d[at].var)) return false;
-  for (uint32_t i = 0; i < p->readers.v[t].n; i++) vec_push(p->a, readers, p->readers.v[t].v[i]);
-  map **rep = NEWN(p->a, map *, readers.n + 1);
-  for (uint32_t i = 0; i < readers.n; i++) {
-    const u32vec *l = stage_loads(p, readers.v[i]);
-    rep[i] = map_new(p->a);
-    for (uint32_t k = 0; k < l->n; k++) {
-      ex_node n = *exn(m, l->v[k]);
-      if (n.tensor != t) continue;
-      ex r = turned_load(p, s, &n, at, place);
-      if (!r) return false;
-      map_putu(rep[i], l->v[k], r);
-    }
-  }
-  if (!pass_spend(p)) return false;
+  if (vec_has(&used, d[at].var) || !reload_make(p, t, turned_load, &(turned){s, at, place}, &r) || !pass_spend(p)) return false;
   axis *ax = arena_dup(m->a, xs(m, s)->axes, xs(m, s)->naxes * sizeof *ax);
   for (uint32_t a = 0, i = 0; a < xs(m, s)->naxes; a++) {
     digit *own = arena_dup(m->a, ax[a].d, ax[a].n * sizeof *own);
@@ -94,7 +83,7 @@ static bool turn(pw *p, uint32_t s, uint32_t at, atom place) {
   }
   xs(m, s)->axes = ax;
   pass_set(p, s, v);
-  for (uint32_t i = 0; i < readers.n; i++) stage_replace(p, readers.v[i], rep[i]);
+  reload_put(p, &r);
   return true;
 }
 bool pass_turn(pw *p) {

@@ -13,9 +13,10 @@
 #include "expr/bilinear.h"
 #include "expr/pass_const.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_AXES = LINMAP_AXES };
+enum { MAX_AXES = LINMAP_AXES, MAX_APART = 1 << 16 };
 typedef struct sliding {
   uint32_t s;
   ex x, w;                        /* the two loads */
@@ -32,22 +33,28 @@ static bool only_here(pw *p, const ex_node *l, uint32_t arg, atom v) {
     if (i != arg && sym_uses(p->c, l->args[i], v)) return false;
   return true;
 }
-static bool find_window(pw *p, const sliding *q, atom k, window *out) {
+/* Taps that lie apart, X[apart*(stride*o + k) + others], are a window of neighbours for each value of the others. *split: there are none, but o = apart*o1 + o0 would make them; 0: it would not. */
+static bool find_window(pw *p, const sliding *q, atom k, window *out, atom *split) {
   ctx *c = p->c;
   ex_node l = *exn(p->m, q->x);
-  int64_t s, r, stride;
+  int64_t s, r, by;
+  *split = 0;
   for (uint32_t i = 0; i < l.nargs; i++) {
     sz coef, rest, rest2;
     u32vec vs = {0};
     if (!sym_uses(c, l.args[i], k)) continue;
-    if (!sym_linear(c, l.args[i], k, &coef, &rest) || !sym_is_int(c, coef, &s) || (s != 1 && s != -1) || !only_here(p, &l, i, k)) return false;
-    if (!sym_is_int(c, sym_extent(c, k), &r) || r < 2) return false;
+    if (!sym_linear(c, l.args[i], k, &coef, &rest) || !sym_is_int(c, coef, &s) || !s || s < -MAX_APART || s > MAX_APART || !only_here(p, &l, i, k)) return false;
+    if (!sym_is_int(c, sym_extent(c, k), &r) || r < 2 || sym_uses_kind(c, rest, AT_DATA)) return false;
+    *out = (window){.k = k, .arg = i, .sign = s < 0 ? -1 : 1, .apart = llabs(s), .taps = r, .parts = 1, .r = r, .m = 1, .n = r};
     sym_atoms(c, rest, AT_VAR, p->a, &vs);
-    if (vs.n != 1 || sym_uses_kind(c, rest, AT_DATA) || !sym_linear(c, rest, vs.v[0], &coef, &rest2) || !sym_is_int(c, coef, &stride) || stride < 1 || !only_here(p, &l, i, vs.v[0])) return false;
-    bool row = false;
-    for (uint32_t j = 0; j < q->row.n; j++) row |= q->row.v[j] == vs.v[0];
-    *out = (window){.o = vs.v[0], .k = k, .arg = i, .sign = s, .stride = stride, .taps = r, .parts = 1, .r = r, .m = 1, .n = r};
-    return row;
+    for (uint32_t j = 0; j < vs.n; j++) {
+      bool row = false;
+      for (uint32_t z = 0; z < q->row.n; z++) row |= q->row.v[z] == vs.v[j];
+      if (!row || !sym_linear(c, rest, vs.v[j], &coef, &rest2) || !sym_is_int(c, coef, &by) || by < 1 || !only_here(p, &l, i, vs.v[j]) || (out->o && by % out->apart == 0)) return false;
+      if (by % out->apart == 0) out->o = vs.v[j], out->stride = by / out->apart;
+    }
+    if (!out->o && vs.n == 1 && can_split(p, q->s, vs.v[0], sym_int(c, out->apart))) *split = vs.v[0];
+    return out->o && (vs.n == 1 || out->apart > 1);
   }
   return false;
 }
@@ -60,9 +67,10 @@ static bool take(u32vec *v, atom a) {
     }
   return false;
 }
-static bool match(pw *p, uint32_t s, sliding *q) {
+static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   emodule *m = p->m;
   roles r;
+  *split = 0;
   *q = (sliding){.s = s};
   if (!stage_is_reduce(p, s) || xs(m, s)->scan || !expr_roles(m, s, p->a, &r)) return false;
   const ex_node *red = exn(m, r.red);
@@ -76,17 +84,19 @@ static bool match(pw *p, uint32_t s, sliding *q) {
     if (sym_uses_kind(p->c, x->args[i], AT_DATA)) return false;
   q->batch = r.batch, q->row = r.row, q->col = r.col;
   for (uint32_t i = 0; i < r.red_both.n; i++) {
-    if (q->nw < MAX_AXES && find_window(p, q, r.red_both.v[i], &q->win[q->nw])) {
+    atom o = 0;
+    if (q->nw < MAX_AXES && find_window(p, q, r.red_both.v[i], &q->win[q->nw], &o)) {
       take(&q->row, q->win[q->nw].o);
       q->nw++;
     } else
       vec_push(p->a, q->reduce, r.red_both.v[i]);
+    if (o) *split = o, *by = q->win[q->nw].apart;
   }
   return q->nw > 0;
 }
 
 /* ---- is it worth it? In multiply-adds of the products' kernel; a symbol counts as 1, so that the constants are not hidden by a batch that may be 1 ---- */
-enum { VALUE_COST = 4, FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, BYTE_COST = 5, FAR_BYTE_COST = 10 /* constants that grow far more than the caches */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
+enum { LANES = 16, VALUE_COST = 4, FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, BYTE_COST = 5, FAR_BYTE_COST = 10 /* constants that grow far more than the caches */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
 static const double TERM_COST = 1.2, FAR_TERM_COST = 2, STENCIL_COST = 1.5, GAIN = 0.9; /* GAIN: what is not worth more code */
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
@@ -121,7 +131,8 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
   } else if (any)
     sums = value * (in + out);
   double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
-  double macs = narrow * batch * rows * taps * parts * col * chan, bytes = narrow * 4 * batch * taps * parts * col * chan;
+  double empty = any && q->col.n && col < LANES ? LANES / col : 1;     /* few columns: the plain sum's lanes run along the window */
+  double macs = narrow * empty * batch * rows * taps * parts * col * chan, bytes = narrow * 4 * batch * taps * parts * col * chan;
   double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = (by_axis ? FAR_BYTE_COST : BYTE_COST) * bytes;
   return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
 }
@@ -132,7 +143,7 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
   uint32_t n = 1;
   int64_t e;
   out[0] = *plain;
-  if (!sym_is_int(p->c, sym_extent(p->c, plain->o), &e)) return n;
+  if (!sym_is_int(p->c, sym_extent(p->c, plain->o), &e) || e < 2) return n;
   for (int64_t m = 2; m <= 4 && q->reduce.n && q->col.n; m++) {
     out[n] = *plain;
     if (e > m && bilinear_line(&out[n], m, p->a)) n++;
@@ -152,6 +163,8 @@ static bool by_axis(pw *p, sliding *q) {
   ctx *c = p->c;
   const ex_node *x = exn(p->m, q->x);
   double v;
+  for (uint32_t i = 0; i < q->nw; i++)
+    if (q->win[i].apart > 1) return false;
   if (x->otherwise && !(exn(p->m, x->otherwise)->kind == EX_CONST && (v = exn(p->m, x->otherwise)->k.f, v == 0))) return false;
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = &q->win[i];
@@ -335,7 +348,7 @@ static ex read_x(const step *r) {
         continue;
       }
       idx[a] = sym_replace(c, idx[a], x->k, sym_int(c, x->sign < 0 ? x->taps - 1 : 0));
-      idx[a] = sym_addi(c, sym_replace(c, idx[a], x->o, sym_muli(c, r->place[w], x->m)), x->at[r->j[w]]);
+      idx[a] = sym_addi(c, sym_replace(c, idx[a], x->o, sym_muli(c, r->place[w], x->m)), x->at[r->j[w]] * (EK_PLANTED("winograd-apart") ? 1 : x->apart));
     }
     for (uint32_t k = 0; k < r->v->from.n; k++) idx[a] = sym_replace(c, idx[a], r->v->from.v[k], r->v->to.v[k]);
   }
@@ -468,6 +481,11 @@ static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
   map_putu(p->exact, s, 1);
   return xs(m, s)->tensor;
 }
+static uint32_t window_of(const sliding *q, atom o) { /* nw: of none */
+  uint32_t w = 0;
+  while (w < q->nw && q->win[w].o != o) w++;
+  return w;
+}
 /* Transforms the axes from..to-1 of t back: into Y, if these are the first ones. */
 static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, etype type) {
   emodule *m = p->m;
@@ -489,8 +507,7 @@ static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, et
       fresh_index(p, q, &v, a, from, place, ext, &q->col);
     else
       for (uint32_t i = 0; i < nd; i++) { /* in the order of Y's digits */
-        uint32_t w = 0;
-        while (w < q->nw && q->win[w].o != d[i].var) w++;
+        uint32_t w = window_of(q, d[i].var);
         vec_push(p->a, v.from, d[i].var);
         sz x = fresh(p, &v, sym_name(c, d[i].var), w < q->nw ? ext[w] : d[i].extent);
         if (w < q->nw) place[w] = x;
@@ -505,8 +522,7 @@ static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, et
       for (uint32_t x = 0, i = 0; x < ny; x++, n++) {
         idx[x] = sym_int(c, 0);
         for (uint32_t j = 0; j < xs(m, q->s)->axes[x].n; j++, i++) {
-          uint32_t w = 0;
-          while (w < q->nw && q->win[w].o != d[i].var) w++;
+          uint32_t w = window_of(q, d[i].var);
           idx[x] = sym_add(c, sym_mul(c, idx[x], d[i].extent), w < q->nw ? at[w] : v.to.v[i]);
         }
       }
@@ -546,7 +562,18 @@ bool pass_winograd(pw *p) {
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     sliding q;
-    if (match(p, order.v[i], &q) && choose(p, &q)) any |= rewrite(p, &q);
+    atom split;
+    int64_t by;
+    stage *s = xs(p->m, order.v[i]), old = *s;
+    old.axes = NEWN(p->m->a, axis, s->naxes + 1u);
+    memcpy(old.axes, s->axes, s->naxes * sizeof *s->axes);
+    bool sure = match(p, order.v[i], &q, &split, &by), tried = split != 0;
+    for (; split; sure = match(p, order.v[i], &q, &split, &by)) stage_split(p, order.v[i], split, sym_int(p->c, by));
+    if (sure && choose(p, &q) && rewrite(p, &q)) any = true;
+    else if (tried) {
+      *xs(p->m, order.v[i]) = old;
+      pass_changed(p, order.v[i]);
+    }
   }
   if (any) pass_flush(p);
   return any;

@@ -1,5 +1,5 @@
 /* Where do the contents of the weights come from, and when? From the model's file or from folded constants, at the end, straight to where they belong: a module's memory, a file, a digest. Until then a program knows of
- * them only what is read, what is made of it (a linear map, computed straight into the panels of its pack), and how that is packed.
+ * them only what is read, what is made of it (a linear map, computed straight into the panels of its pack; wider elements), and how that is packed.
  *
  * The work is cut into pieces of a few megabytes, such that a piece reads one stretch of its source as far as the packing allows. What a piece has read of a mapped file leaves memory again; a source that is memory of the
  * compiler is given up after its last piece. So at any time there is little more than what is written plus what is still to be read from such memory. */
@@ -12,7 +12,7 @@ enum { PIECE = 4 << 20, COMPARE = 16 << 20 };
 
 bool weights_equal(ctx *c, const contents *x, const contents *y) {
   bytes a = x->source, b = y->source;
-  if (!a.n || a.n != b.n || !x->pack != !y->pack || (x->pack && memcmp(x->pack, y->pack, sizeof *x->pack)) || !linmap_equal(x->made, y->made)) return false;
+  if (!a.n || a.n != b.n || x->kept != y->kept || !x->pack != !y->pack || (x->pack && memcmp(x->pack, y->pack, sizeof *x->pack)) || !linmap_equal(x->made, y->made)) return false;
   if (a.p == b.p) return true;
   bool same = true;
   for (size_t at = 0; at < a.n && same; at += COMPARE) {
@@ -96,22 +96,52 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
   int64_t some = ceil_div(PIECE, k->depth * row);
   for (int64_t p = 0; p < items; p += some) vec_push(a, w->pieces, ((piece){i, 0, {p, min64(items, p + some), 0, k->depth}}));
 }
-static void write_piece(const pbuffer *b, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
-  const contents *f = &b->from;
-  if (f->made)
-    make_piece(f, at, to);
-  else if (f->pack)
-    packing_write(f->pack, f->source.p, at, to + at.first * f->pack->depth * f->pack->nr * f->pack->size);
-  else
-    memcpy(to + at.first, f->source.p + at.first, (size_t)(at.last - at.first));
+/* The pack of what is kept in fewer bytes: the same places. */
+static packing pack_of(const contents *f) {
+  packing k = *f->pack;
+  if (f->kept) k.size = et_bytes(f->kept);
+  return k;
+}
+static void write_wider(ctx *c, const contents *f, pack_piece at, uint8_t *to) {
+  packing k = pack_of(f);
+  arena *mine = arena_new(c);
+  uint8_t *item = arena_alloc(mine, (size_t)(k.depth * k.nr * k.size));
+  for (int64_t i = at.first; i < at.last; i++) {
+    int64_t from = at.from * k.nr, n = (at.to - at.from) * k.nr;
+    packing_write(&k, f->source.p, (pack_piece){i, i + 1, at.from, at.to}, item);
+    kept_write(f->kept, item + from * k.size, (size_t)n, to + ((i - at.first) * k.depth * k.nr + from) * f->pack->size);
+  }
+  arena_free(mine);
 }
 static bytes piece_source(const pbuffer *b, pack_piece at) {
   const contents *f = &b->from;
+  int64_t ratio = f->kept ? et_bytes(b->type) / et_bytes(f->kept) : 1;
   if (f->made) {
     panels q = panels_of(f);
     return linmap_reads(f->made, panel_piece(&q, at));
   }
-  return f->pack ? packing_reads(f->pack, f->source.p, at) : (bytes){f->source.p + at.first, (size_t)(at.last - at.first)};
+  if (!f->pack) return (bytes){f->source.p + at.first / ratio, (size_t)((at.last - at.first) / ratio)};
+  packing k = pack_of(f);
+  return packing_reads(&k, f->source.p, at);
+}
+static void write_items(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) { /* of what is not made; to: where the piece's first item begins */
+  const contents *f = &b->from;
+  bytes from = piece_source(b, at);
+  if (f->pack && f->kept)
+    write_wider(c, f, at, to);
+  else if (f->pack)
+    packing_write(f->pack, f->source.p, at, to);
+  else if (f->kept)
+    kept_write(f->kept, from.p, from.n, to);
+  else
+    memcpy(to, from.p, from.n);
+}
+static void write_piece(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
+  const contents *f = &b->from;
+  if (f->made)
+    make_piece(f, at, to);
+  else
+    write_items(c, b, at, to + at.first * (f->pack ? f->pack->depth * f->pack->nr * f->pack->size : 1));
 }
 static size_t piece_bytes(const pbuffer *b, pack_piece at) {
   const contents *f = &b->from;
@@ -126,7 +156,7 @@ static void one(ctx *c, void *arg, uint32_t i) {
   writing *w = arg;
   const piece *x = &w->pieces.v[i];
   const pbuffer *b = &w->p->buffers.v[x->buffer];
-  write_piece(b, x->at, w->to + b->weight_offset);
+  write_piece(c, b, x->at, w->to + b->weight_offset);
   bytes read = piece_source(b, x->at);
   if (read.n / 2 <= piece_bytes(b, x->at)) file_done(c, read.p, read.n); /* else other pieces need much of it, too */
   pthread_mutex_lock(&w->lock);
@@ -212,9 +242,9 @@ static void stream(const program *p, uint32_t i, arena *a, void (*put)(void *env
     size_t n = piece_bytes(b, at);
     if (f->made) {
       make_piece(f, at, room);
-    } else if (f->pack) {
+    } else if (f->pack || f->kept) {
       if (n > most) room = arena_alloc(a, most = n);
-      packing_write(f->pack, f->source.p, at, room);
+      write_items(p->c, b, at, room);
       put(env, (bytes){room, n});
     } else {
       put(env, read);

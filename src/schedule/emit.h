@@ -102,7 +102,8 @@ bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size); 
 /* lanes.c: a load of lanes that lie near each other, though not side by side; 0: not so, and nothing was emitted. */
 enum { NEAR_STEP = 4 }; /* the farthest from lane to lane */
 bool lanes_near(ectx *e, sz addr, atom lane, uint32_t lanes); /* would it be one, in whole tiles? */
-lv lanes_load_near(ectx *e, etype t, lv ptr, sz addr);
+typedef struct near_steps { sz addr; int64_t by, last; } near_steps; /* of steps that stand one after the other: the address at the first one, how far this one and the last one are from it */
+lv lanes_load_near(ectx *e, etype t, lv ptr, near_steps s); /* what the steps read together is loaded once */
 /* Accesses whose lanes do not lie side by side, but the tile's rows do: all its rows at once. False: not so, and nothing was emitted. */
 enum { SQUARE_ROWS = 4 }; /* as many are worth it */
 bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows);

@@ -136,14 +136,15 @@ static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane)
     }
   return out;
 }
-/* Neighbouring rows of a tile read vectors that overlap, where a window slides along: its variable, put innermost; 0: none. */
+/* The variable whose steps stand one after the other, put innermost, 0: none. Along it neighbouring rows of a tile read vectors that overlap, as a window slides; or each step takes other elements of the same vectors. */
 static atom window_of(kctx *k, uint32_t at, const accesses *acc, const choice *ch, u32vec *red) {
   for (uint32_t i = 0; i < acc->n && ch->row && !ch->lane_reduced; i++) {
     const access *a = &acc->v[i];
-    if (!a->leader || a->store || a->stage != at || address_coef(&k->e, a->address, ch->lane) <= 0) continue;
-    for (uint32_t r = 0; r < red->n; r++) {
+    if (!a->leader || a->store || a->stage != at) continue;
+    bool side = address_coef(&k->e, a->address, ch->lane) > 0, spread = address_coef(&k->e, a->address, ch->lane) == INT64_MIN && !a->constant;
+    for (uint32_t r = 0; r < red->n && (side || spread); r++) {
       atom v = red->v[r];
-      if (!address_slides(&k->e, a->address, ch->row, v, WINDOW_STEPS)) continue;
+      if (side ? !address_slides(&k->e, a->address, ch->row, v, WINDOW_STEPS) : address_coef(&k->e, a->address, v) != 1 || kernel_extent(k, v, INT64_MAX) > WINDOW_STEPS) continue;
       for (; r + 1 < red->n; r++) red->v[r] = red->v[r + 1];
       return red->v[r] = v;
     }
@@ -291,8 +292,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   if (part) kernel_scan_step(&k, &gs, part);
   else if (scan) {
     if (!kernel_walk(&k, stages->v[0])) kernel_scan(&k, &gs, scan);
-  }
-  else if (k.cls == KC_RUNNING) kernel_running(&k, stages->v[0]);
+  } else if (k.cls == KC_RUNNING) kernel_running(&k, stages->v[0]);
   else if (k.cls == KC_RANKING) kernel_ranking(&k, stages->v[0]);
   else if (gs.n == 1 && !updates) kernel_one(&k, &gs.v[0].stages);
   else if (updates) {

@@ -39,6 +39,36 @@ static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at
   domain->n--;
   return true;
 }
+static bool near_or_linear(kctx *k, const accesses *acc, atom w, uint32_t lanes) {
+  for (uint32_t i = 0; i < acc->n; i++) {
+    const access *a = &acc->v[i];
+    sz idx[MAX_RANK];
+    if (a->guarded && !emit_plain(&k->e, a->load, idx)) return false;
+    if (address_coef(&k->e, a->address, w) == INT64_MIN && (a->store || a->constant || !lanes_near(&k->e, a->address, w, lanes))) return false;
+  }
+  return true;
+}
+/* Columns that fill a part of the lanes only, in groups whose results lie side by side: as many groups as there is room for share a vector. What a group reads is spread over its lanes. Columns v of group u: w = v + columns * (u mod n). */
+static void join_groups(kctx *k, const u32vec *group, u32vec *domain) {
+  uint32_t L = nest_lanes(&k->e, group), at = domain->n - 2;
+  int64_t groups, columns;
+  accesses acc = {0};
+  atom wa, ua;
+  if (domain->n < 2 || !sym_is_int(k->c, sym_extent(k->c, domain->v[at]), &groups) || !sym_is_int(k->c, sym_extent(k->c, domain->v[at + 1]), &columns) || columns >= L || L % columns || groups % (L / columns)) return;
+  sz w = sym_var(k->c, "f", sym_int(k->c, L)), u = sym_var(k->c, "g", sym_int(k->c, groups * columns / L)), by = sym_int(k->c, columns);
+  if (!sym_is_atom(k->c, w, &wa)) return;
+  uint32_t nb = k->e.binds.n;
+  emit_bind_ex(&k->e, (binding){.var = domain->v[at], .subst = sym_add(k->c, sym_muli(k->c, u, L / columns), kernel_quot(k->c, w, by))});
+  emit_bind_ex(&k->e, (binding){.var = domain->v[at + 1], .subst = kernel_rem(k->c, w, by)});
+  group_accesses(&k->e, group, k->stored, &acc);
+  if (!near_or_linear(k, &acc, wa, L)) {
+    emit_unbind(&k->e, nb);
+    return;
+  }
+  domain->v[at + 1] = wa;
+  if (sym_is_atom(k->c, u, &ua)) domain->v[at] = ua;
+  else domain->v[at] = wa, domain->n--;
+}
 static void order_by_store(kctx *k, const u32vec *group, u32vec *domain) {
   accesses acc = {0};
   group_accesses(&k->e, group, k->stored, &acc);
@@ -145,12 +175,21 @@ void kernel_one(kctx *k, const u32vec *group) {
   if (k->p->level > 0) order_by_store(k, group, &domain);
   if (k->p->level > 0)
     for (uint32_t i = domain.n; i-- > 1;) merge_pair(k, group, &domain, i - 1);
+  if (k->p->level > 0 && reduces && red.n) join_groups(k, group, &domain);
   accesses acc = {0};
   group_accesses(e, group, k->stored, &acc);
   choice ch = {.mr = 1, .nv = 1};
   if (k->p->level > 0) ch = tile_choose(e, group, &acc, &domain, &red);
   if (k->p->level > 0 && !ch.lane && !ch.row && domain.n > 1 && !sym_is_int(c, sym_extent(c, domain.v[domain.n - 1]), NULL)) ch.row = domain.v[domain.n - 1]; /* as a part of the chunk's number it would cost a division at each point */
-  nest n = kernel_nest(k, group, &domain, ch, &acc);
+  nest n;
+  bool parts = false;
+  if (ch.near_mr) { /* in blocks rows come from near */
+    choice near = ch;
+    near.mr = ch.near_mr, near.nv = ch.near_nv;
+    n = kernel_nest(k, group, &domain, near, &acc);
+    if ((parts = kernel_parts(k, &n, &acc, &near))) ch = near;
+  }
+  if (!parts) n = kernel_nest(k, group, &domain, ch, &acc);
   /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
    * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a thread gets at once are one range. */
   const int64_t enough = 16, few = 8;
@@ -186,7 +225,6 @@ void kernel_one(kctx *k, const u32vec *group) {
     }
   }
   u32vec point = {0}; /* the variables of a chunk's point */
-  bool parts = kernel_parts(k, &n, &acc, &ch);
   if (parts) parts_chunks(k, &n);
   else if (together || (!by_panels && take && np >= blocks)) {
     for (uint32_t i = 0; i < take; i++) vec_push(k->a, point, rest->v[i].var);

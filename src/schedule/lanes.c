@@ -5,6 +5,7 @@
  *           stored side by side may also be different results of the tile (the classes of a stride, the pieces of a placement), in turns with its rows.
  */
 #include "schedule/emit.h"
+#include <stdlib.h>
 
 /* Can the first n elements of a vector be read and written, n known, without asking for each? Those of 32 bits can on every machine with vectors, others where they are a smaller vector. */
 static bool in_part(ectx *e, etype t, uint32_t n) { return e->p->t->masks || et_bytes(t) == 4 || !(n * et_bytes(t) & (n * et_bytes(t) - 1)); }
@@ -40,23 +41,32 @@ bool lanes_near(ectx *e, sz addr, atom lane, uint32_t lanes) {
   int64_t at[64], lo, span;
   return lanes > 1 && lanes <= 64 && pattern(e, addr, lane, lanes, lanes, at) && spanned(at, lanes, lanes, &lo, &span) <= NEAR_STEP;
 }
-lv lanes_load_near(ectx *e, etype t, lv ptr, sz addr) {
+static lv load_once(ectx *e, ltype t, lv ptr, lv at, lv part) {
+  uint64_t key = (uint64_t)ptr << 42 ^ (uint64_t)at << 21 ^ part, had;
+  if (e->shared && map_getu(e->shared, key, &had)) return (lv)had;
+  lv v = lb_load_ex(&e->b, t, ptr, at, 0, part, 0, 0);
+  if (e->shared) map_putu(e->shared, key, v);
+  return v;
+}
+lv lanes_load_near(ectx *e, etype t, lv ptr, near_steps s) {
   uint32_t n = e->lanes, few = n, wide = n;
   int64_t at[64], lo, span, start[NEAR_STEP];
   lv x[NEAR_STEP], v = 0;
   scalar k = {.i = n};
   if (n < 2 || n > 64 || t == ET_BOOL || !e->lane || (e->count && !loop_const(e->f, e->count, &k))) return 0;
   few = (uint32_t)max64(1, min64(k.i, n));
-  if (!pattern(e, addr, e->lane, e->unit, n, at)) return 0;
+  if (!pattern(e, s.addr, e->lane, e->unit, n, at)) return 0;
   int64_t vecs = spanned(at, few, n, &lo, &span);
+  for (uint32_t l = 0; l < n; l++) at[l] += EK_PLANTED("schedule-joined") ? 0 : s.by;
+  lo += min64(0, s.last), span += llabs(s.last), vecs = (span + n - 1) / n;
   if (vecs > NEAR_STEP) return 0;
   while (wide / 2 >= span) wide /= 2;
   if (wide > span && vecs == 1 && !in_part(e, t, (uint32_t)span)) return 0;
-  lv first = emit_size(e, addr);
+  lv first = emit_size(e, s.addr);
   if (wide == 1) return lb_splat(&e->b, (uint16_t)n, lb_load(&e->b, lt(t, 1), ptr, first));
   for (int64_t j = 0; j < vecs; j++) { /* the last one ends with the last place */
     start[j] = lo + (j && j + 1 == vecs ? span - n : j * n);
-    x[j] = lb_load_ex(&e->b, lt(t, wide), ptr, lb_addi(&e->b, first, start[j]), 0, wide > span ? lb_int(&e->b, span) : 0, 0, 0);
+    x[j] = load_once(e, lt(t, wide), ptr, lb_addi(&e->b, first, start[j]), wide > span ? lb_int(&e->b, span) : 0);
   }
   for (int64_t j = vecs > 1; j < vecs; j++) { /* lanes from the vectors before, and from this one */
     int32_t from[64];

@@ -14,6 +14,8 @@
 enum { MAX_HALO = 8, HALO_GROWTH = 2, SUM_GROWTH = 8 }; /* places; or as many as make the tensor so many times as large: more where a sum would ask a guard at every step */
 typedef struct hal { bool any, refused; scalar fill; int64_t lo[MAX_RANK], hi[MAX_RANK]; } hal;
 typedef struct place { uint32_t stage, update; } place; /* stage + 1 of the placement; update index */
+typedef struct reader { ex load, sum; /* the sum in which it stands, or 0 */ } reader;
+typedef VEC(reader) readings;
 typedef struct lay {
   splan *p;
   emodule *m;
@@ -23,15 +25,20 @@ typedef struct lay {
   hal *halo;
   place *in;
   uint32_t *leaps; /* per tensor: axes in which its readers go on by whole vectors, or more */
+  readings *readers; /* per tensor */
   tid *copy_of_output;
 } lay;
 
-layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) {
+/* An axis of which so many steps shall not be a multiple of a way of the nearest cache, in elements of `size` bytes; steps 0: none. */
+typedef struct apart { uint32_t axis; int64_t steps, size; } apart;
+static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, apart far, sz *elems) {
   ctx *c = p->m->c;
+  int64_t way = p->t->l1_ways ? (int64_t)(p->t->l1 / p->t->l1_ways) : 0, n;
   layout l = {.known = true, .rank = rank, .axes = NEWN(p->l->a, laxis, rank ? rank : 1), .base = sym_int(c, 0)};
   sz stride = sym_int(c, 1);
   for (uint32_t k = rank; k-- > 0;) {
     uint32_t ax = order ? order[k] : k;
+    if (far.steps && ax == far.axis && way && sym_is_int(c, stride, &n) && n < INT32_MAX && n * far.size * far.steps % way == 0) stride = sym_addi(c, stride, (EK_PLANTED("schedule-apart") ? -1 : 1) * (int64_t)p->t->line / far.size);
     ldigit *d = NEW(p->l->a, ldigit);
     *d = (ldigit){shape[ax], stride};
     l.axes[ax] = (laxis){.n = 1, .d = d, .lo = lo ? lo[ax] : 0, .hi = hi ? hi[ax] : 0};
@@ -46,6 +53,7 @@ layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *or
   *elems = stride;
   return l;
 }
+layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) { return in_order(p, shape, rank, order, lo, hi, (apart){0}, elems); }
 bool layout_materialised(const splan *p, tid t) { return p->layouts[t].buffer != 0; }
 bool layout_inside(const emodule *m, const stage *s) { return s->kernel && s->updates.n && m->kernels.v[s->kernel - 1].cls == KC_BLOCKS; }
 
@@ -170,7 +178,75 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
   }
 }
 
+static void note_reads(lay *L, ex e, uint32_t kernel, uint32_t scan) {
+  (void)kernel, (void)scan;
+  u32vec loads = {0};
+  expr_loads(L->m, e, L->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) vec_push(L->a, L->readers[exn(L->m, loads.v[i])->tensor], ((reader){loads.v[i], exn(L->m, e)->kind == EX_REDUCE ? e : 0}));
+}
+
+/* ---- rows that lie apart ----
+ * Rows whose distance is a multiple of a way of the nearest cache lie on the same of its sets: of a tile's rows only as many stay as it has ways, and what streams through pushes them out. Where a product's rows would lie so, a line
+ * is left free between them. What counts rows and places inside of them by one variable would then see a leap, so that both must have variables of their own wherever the tensor is read or written. */
+static bool uses(lay *L, const ex_node *load, atom v) {
+  for (uint32_t i = 0; i < load->nargs; i++)
+    if (sym_uses(L->c, load->args[i], v)) return true;
+  return false;
+}
+/* A variable of the results counts that axis, and another factor does not have it: in steps of so many; 0: none does. */
+static int64_t row_steps(lay *L, const reader *r, uint32_t axis) {
+  uint32_t few[32];
+  u32vec vs = {few, 0, 32}, loads = {0};
+  if (!r->sum) return 0;
+  const ex_node *red = exn(L->m, r->sum);
+  sym_atoms(L->c, exn(L->m, r->load)->args[axis], AT_VAR, L->a, &vs);
+  expr_loads(L->m, r->sum, L->a, &loads);
+  for (uint32_t k = 0; k < vs.n; k++) {
+    bool own = true;
+    for (uint32_t i = 0; i < red->nargs; i++) own &= red->args[i] != vs.v[k];
+    sz coef;
+    int64_t by = 1;
+    if (own && (!sym_linear(L->c, exn(L->m, r->load)->args[axis], vs.v[k], &coef, NULL) || !sym_is_int(L->c, coef, &by) || by < 1 || by > INT16_MAX)) by = 1;
+    for (uint32_t i = 0; i < loads.n && own; i++)
+      if (!uses(L, exn(L->m, loads.v[i]), vs.v[k])) return by;
+  }
+  return 0;
+}
+static bool share_variables(lay *L, const sz *idx, const uint32_t *order, uint32_t n, uint32_t at) { /* axes order[0..at], and those behind */
+  for (uint32_t i = 0; i <= at; i++) {
+    uint32_t few[32];
+    u32vec vs = {few, 0, 32};
+    sym_atoms(L->c, idx[order[i]], AT_VAR, L->a, &vs);
+    for (uint32_t k = 0; k < vs.n; k++)
+      for (uint32_t j = at + 1; j < n; j++)
+        if (sym_uses(L->c, idx[order[j]], vs.v[k])) return true;
+  }
+  return false;
+}
+/* The innermost axis that counts rows, if its steps may be made longer. */
+static apart rows_apart(lay *L, tid t, const uint32_t *order) {
+  const tensor *x = xt(L->m, t);
+  const stage *s = x->kind == TK_STAGE ? xs(L->m, x->stage) : NULL;
+  apart far = {.size = et_bytes(x->type)};
+  uint32_t at = x->rank;
+  while (s && !far.steps && at-- > 0)
+    for (uint32_t i = 0; i < L->readers[t].n; i++) far.steps = max64(far.steps, row_steps(L, &L->readers[t].v[i], order[at]));
+  if (!far.steps || at + 1 == x->rank) return (apart){0};
+  for (uint32_t i = 0; i < L->readers[t].n; i++)
+    if (share_variables(L, exn(L->m, L->readers[t].v[i].load)->args, order, x->rank, at)) return (apart){0};
+  for (uint32_t i = 0; i < s->updates.n; i++)
+    if (share_variables(L, s->updates.v[i].idx, order, x->rank, at)) return (apart){0};
+  far.axis = order[at];
+  return far;
+}
+
 /* ---- order of the axes ---- */
+static void to_end(uint32_t *order, uint32_t rank, uint32_t axis) {
+  uint32_t at = 0;
+  while (order[at] != axis) at++;
+  for (; at + 1 < rank; at++) order[at] = order[at + 1];
+  order[rank - 1] = axis;
+}
 /* whatever of the index' variables goes on, it goes on by a vector or more, or anywhere */
 static bool leaps(ctx *c, sz index) {
   enum { LEAP = 8 };
@@ -209,27 +285,26 @@ static void leaps_of(lay *L, uint32_t si) {
 /* A placement whose readers would gather along its innermost axis gets another one: the last that they read in steps of one. */
 static void no_leaps(lay *L, tid t, uint32_t *order) {
   const tensor *x = xt(L->m, t);
-  uint32_t n = x->rank, at = n;
+  uint32_t n = x->rank;
   kernel_class k = x->kind == TK_STAGE && xs(L->m, x->stage)->kernel ? L->m->kernels.v[xs(L->m, x->stage)->kernel - 1].cls : 0;
-  if (x->kind != TK_STAGE || !(xs(L->m, x->stage)->tiled || k == KC_COPY || k == KC_ELEMENTWISE || k == KC_GATHER) || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
-  for (uint32_t ax = n; ax-- > 0 && at == n;)
-    if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) > 1)
-      for (at = 0; order[at] != ax;) at++;
-  if (at == n) return;
-  uint32_t ax = order[at];
-  for (; at + 1 < n; at++) order[at] = order[at + 1];
-  order[n - 1] = ax;
+  if (x->kind != TK_STAGE || !(xs(L->m, x->stage)->tiled || k == KC_ELEMENTWISE || k == KC_GATHER) || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
+  for (uint32_t ax = n; ax-- > 0;)
+    if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) > 1) {
+      to_end(order, n, ax);
+      return;
+    }
 }
 static void innermost(const stage *s, atom v, uint32_t *order) { /* the axis that v counts */
   for (uint32_t i = 0; i < s->naxes; i++)
-    for (uint32_t j = 0; j < s->axes[i].n; j++) {
-      if (s->axes[i].d[j].var != v) continue;
-      uint32_t at = 0;
-      while (order[at] != i) at++;
-      for (; at + 1 < s->naxes; at++) order[at] = order[at + 1];
-      order[s->naxes - 1u] = i;
-      return;
-    }
+    for (uint32_t j = 0; j < s->axes[i].n; j++)
+      if (s->axes[i].d[j].var == v) {
+        to_end(order, s->naxes, i);
+        return;
+      }
+}
+static void domain_of(lay *L, const stage *s, u32vec *out) {
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, *out, s->axes[i].d[j].var);
 }
 static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *acc) {
   emodule *m = L->m;
@@ -239,8 +314,7 @@ static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *
   u32vec one = {0}, dom = {0}, red = {0};
   emit_begin(e, L->p, f, &dummy);
   vec_push(L->a, one, si);
-  for (uint32_t i = 0; i < s->naxes; i++)
-    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, dom, s->axes[i].d[j].var);
+  domain_of(L, s, &dom);
   const ex_node *root = exn(m, s->value);
   if (root->kind == EX_REDUCE)
     for (uint32_t i = 0; i < root->nargs; i++) vec_push(L->a, red, root->args[i]);
@@ -261,34 +335,39 @@ static double reader_score(lay *L, uint32_t si) {
   L->p->layouts[s->tensor] = had;
   return score;
 }
+static void readers_of(lay *L, tid t, u32vec *out) {
+  for (uint32_t r = 0; r < L->m->stages.n; r++) {
+    u32vec l = {0};
+    bool reads = false;
+    if (xs(L->m, r)->dead || !xs(L->m, r)->value) continue;
+    expr_loads(L->m, xs(L->m, r)->value, L->a, &l);
+    for (uint32_t k = 0; k < l.n; k++) reads |= exn(L->m, l.v[k])->tensor == t;
+    if (reads) vec_push(L->a, *out, r);
+  }
+}
 /* A copy of an input has the order that its readers' lanes want most; the input's own one, if they don't mind. */
 static void wanted(lay *L, uint32_t si, uint32_t *order) {
   enum { WORTH = 1 }; /* of score, for a copy that is no longer one of whole rows */
-  stage *s = xs(L->m, si);
+  const stage *s = xs(L->m, si);
+  const uint32_t rank = s->naxes;
   layout had = L->p->layouts[s->tensor];
   double best = 0;
-  uint32_t rank = s->naxes, in = rank;
-  for (uint32_t i = rank; i <= rank && rank; i--) { /* the last axis innermost, as it stands; then each of the others */
-    uint32_t o[MAX_RANK], n = 0;
+  uint32_t in = 0;
+  u32vec readers = {0};
+  if (!rank) return;
+  readers_of(L, s->tensor, &readers);
+  for (uint32_t i = rank; i-- > 0;) { /* which axis innermost? As it stands first. */
+    uint32_t o[MAX_RANK];
     double score = 0;
     sz elems;
-    for (uint32_t k = 0; k < rank; k++)
-      if (k != i) o[n++] = k;
-    if (i < rank) o[n] = i;
+    memcpy(o, order, rank * sizeof *o);
+    to_end(o, rank, i);
     L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, rank, o, NULL, NULL, &elems);
-    for (uint32_t r = 0; r < L->m->stages.n; r++) {
-      u32vec l = {0};
-      if (xs(L->m, r)->dead || !xs(L->m, r)->value) continue;
-      expr_loads(L->m, xs(L->m, r)->value, L->a, &l);
-      bool reads = false;
-      for (uint32_t k = 0; k < l.n; k++) reads |= exn(L->m, l.v[k])->tensor == s->tensor;
-      if (reads) score += reader_score(L, r);
-    }
-    if (i == rank || score > best + WORTH) best = score, in = i;
+    for (uint32_t r = 0; r < readers.n; r++) score += reader_score(L, readers.v[r]);
+    if (i == rank - 1 || score > best + WORTH) best = score, in = i;
   }
   L->p->layouts[s->tensor] = had;
-  for (uint32_t k = in; k + 1 < rank; k++) order[k] = k + 1;
-  if (in < rank) order[rank - 1] = in;
+  to_end(order, rank, in);
 }
 static void preferred(lay *L, uint32_t si, uint32_t *order) {
   emodule *m = L->m;
@@ -311,8 +390,7 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
   accesses acc = {0};
   choice ch = choose(L, &e, si, map_new(L->a), &acc);
   u32vec dom = {0};
-  for (uint32_t i = 0; i < rank; i++)
-    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, dom, s->axes[i].d[j].var);
+  domain_of(L, s, &dom);
   /* order of the largest operand's strides */
   access *big = NULL;
   uint32_t big_rank = 0;
@@ -345,11 +423,11 @@ static uint32_t new_buffer(lay *L, buffer b) {
   vec_push(L->p->l->a, L->p->buffers, b);
   return L->p->buffers.n - 1;
 }
-static void own_buffer(lay *L, tid t, const uint32_t *wanted) {
+static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone: no other tensor shares its memory */
   uint32_t order[MAX_RANK];
   tensor *x = xt(L->m, t);
   hal *h = &L->halo[t];
-  memcpy(order, wanted, x->rank * sizeof *order);
+  memcpy(order, as, x->rank * sizeof *order);
   no_leaps(L, t, order);
   sz lo[MAX_RANK], hi[MAX_RANK], elems;
   bool is_out = false;
@@ -362,7 +440,8 @@ static void own_buffer(lay *L, tid t, const uint32_t *wanted) {
   uint32_t step = 0;
   bool walks = x->kind == TK_STAGE && kernel_walks(L->p, x->stage, &step, NULL); /* room for one step */
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
-  L->p->layouts[t] = layout_dense(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, &elems);
+  apart far = alone && !is_out && !walks && L->mat[t] ? rows_apart(L, t, order) : (apart){0};
+  L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, far, &elems);
   if (halo) L->p->layouts[t].fill = arena_dup(L->a, &h->fill, sizeof h->fill);
   if (walks) {
     ldigit *d = NEW(L->a, ldigit);
@@ -438,7 +517,7 @@ static void place_tensor(lay *L, tid t, const uint32_t *order) {
   if (L->p->layouts[t].known) return;
   place in = L->in[t];
   if (!in.stage) {
-    own_buffer(L, t, order);
+    own_buffer(L, t, order, true);
     return;
   }
   stage *v = xs(L->m, in.stage - 1);
@@ -470,7 +549,7 @@ static void place_tensor(lay *L, tid t, const uint32_t *order) {
  * tensor is the buffer into which each trip stores its slice. */
 static void own_in(lay *L, tid t, uint32_t block) {
   static const uint32_t order[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  own_buffer(L, t, order);
+  own_buffer(L, t, order, false);
   if (L->p->layouts[t].buffer) L->p->buffers.v[L->p->layouts[t].buffer].block = block;
 }
 /* Tensors that share memory, one after the other: where their sizes differ (a late size takes other values), each lies densely in the same buffer. */
@@ -522,10 +601,13 @@ void layout_all(splan *p) {
   L.halo = NEWN(L.a, hal, nt);
   L.in = NEWN(L.a, place, nt);
   L.leaps = NEWN(L.a, uint32_t, nt);
+  L.readers = NEWN(L.a, readings, nt);
   p->layouts = NEWN(L.a, layout, nt);
   materialise(&L);
   for (uint32_t i = 0; i < m->stages.n; i++)
     if (!xs(m, i)->dead && (xs(m, i)->kernel || p->level == 0)) each_value(&L, xs(m, i), halo_of);
+  for (uint32_t i = 0; i < m->stages.n && p->level > 0; i++)
+    if (!xs(m, i)->dead) each_value(&L, xs(m, i), note_reads);
   for (uint32_t t = 1; t < nt; t++) {
     tensor *x = xt(m, t);
     sz elems;

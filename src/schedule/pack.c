@@ -117,8 +117,9 @@ static void add_dim(packing *k, bool selects, int64_t count, int64_t step) {
     k->count[n] = count, k->step[n] = step, ++*of;
 }
 contents contents_of(const tensor *t) {
-  if (t->made) return (contents){t->made->from, t->made, NULL};
-  return (contents){{t->data.data, t->data.bytes}, NULL, NULL};
+  if (t->made) return (contents){.source = t->made->from, .made = t->made};
+  if (t->kept.type) return (contents){.source = t->kept.from, .kept = t->kept.type};
+  return (contents){.source = {t->data.data, t->data.bytes}};
 }
 bool pack_places(const packing *k, const linmap *l) {
   int64_t places = linmap_places(l), rows = linmap_rows(l), cols = linmap_cols(l);

@@ -4,7 +4,7 @@
  * is a block that stays: some panels, and of the sum so much that the block fills half of the second cache ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows are
  * read as they are, constants lie packed anyway):
  *
- *   for blocks of rows and lanes              (the chunks)
+ *   for blocks of rows, and of lanes          (the chunks: the same rows follow one another, since they come from afar for each block of lanes)
  *     for parts of the sum
  *       for row tiles                         read from afar once for a block, while the tile before runs
  *         for panels of the block
@@ -72,13 +72,13 @@ void parts_chunks(kctx *k, nest *n) {
   lbuild *b = &k->e.b;
   ltype i64 = lt(ET_I64, 1);
   parted *p = &n->parts;
-  int64_t rows = kernel_extent(k, n->row.var, 0), lanes = kernel_extent(k, n->lane.var, 0), cuts = (rows + p->rows - 1) / p->rows;
-  lv i, by = lb_int(b, cuts);
-  k->l.chunks = sym_int(k->c, cuts * ((lanes + p->lanes - 1) / p->lanes));
+  int64_t rows = kernel_extent(k, n->row.var, 0), lanes = kernel_extent(k, n->lane.var, 0), blocks = (lanes + p->lanes - 1) / p->lanes;
+  lv i, by = lb_int(b, blocks);
+  k->l.chunks = sym_int(k->c, (rows + p->rows - 1) / p->rows * blocks);
   lb_for(b, "block", lb_lo(b), lb_hi(b), lb_int(b, 1), 0, &i);
   emit_scope(&k->e);
-  n->row.lo = lb_muli(b, lb_op(b, OP_MOD, i64, i, by, 0), p->rows), n->row.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->row.lo, p->rows), lb_int(b, rows), 0), n->row.unit = p->rows;
-  n->lane.lo = lb_muli(b, lb_op(b, OP_IDIV, i64, i, by, 0), p->lanes), n->lane.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->lane.lo, p->lanes), lb_int(b, lanes), 0), n->lane.unit = p->lanes;
+  n->row.lo = lb_muli(b, lb_op(b, OP_IDIV, i64, i, by, 0), p->rows), n->row.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->row.lo, p->rows), lb_int(b, rows), 0), n->row.unit = p->rows;
+  n->lane.lo = lb_muli(b, lb_op(b, OP_MOD, i64, i, by, 0), p->lanes), n->lane.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->lane.lo, p->lanes), lb_int(b, lanes), 0), n->lane.unit = p->lanes;
 }
 
 void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)) {

@@ -34,7 +34,7 @@ void packing_write(const packing *k, const void *source, pack_piece piece, uint8
 bytes packing_reads(const packing *k, const void *source, pack_piece piece); /* the source's bytes that the piece is made of lie in here */
 
 /* What a buffer of weights holds: the source's bytes; or what is made of them; and that as it lies, or packed. What is made and packed is packed in panels of whole places (pack_places). */
-typedef struct contents { bytes source; const linmap *made; const packing *pack; } contents; /* made, pack: NULL, it is not */
+typedef struct contents { bytes source; const linmap *made; const packing *pack; etype kept; /* the source's elements, where they are kept in fewer bytes; 0 */ } contents; /* made, pack: NULL, it is not */
 contents contents_of(const tensor *t);                     /* unpacked */
 bool pack_places(const packing *k, const linmap *l);     /* items are panels of columns at each place of l, points are its rows */
 

@@ -4,7 +4,7 @@
  * reused by a row variable is packed into scratch and costs little. Row: a variable the lane operand does not depend on, so that its vectors are reused from registers.
  * Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane operand, one broadcast), the shape with the best ratio of multiply-adds to loads over the actual extents, edges included (the rule and the
  * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of
- * these where they come from far.
+ * these where they come from far. What large products in blocks (parts.c) take is chosen beside it: there rows come from near.
  * Few columns would leave most lanes empty: then a variable of the sum runs along the lanes, rows share the vectors of the other operand, and each row is added up across the lanes once, at the end.
  */
 #include "schedule/tile.h"
@@ -291,7 +291,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       access *a = &acc->v[i];
       if (isred && !a->leader) continue;
       int64_t q = address_coef(e, a->address, v);
-      if (a->store && rows && cols && steps >= 64) score += q == 1 ? 0.25 + STRIDED_STORE / (double)steps : 0; /* stored once after many steps: how it is strided counts little */
+      if (!a->leader && rows && cols && steps >= 64 && q != INT64_MIN) score += q == 1 || (q == 0 && a->load) ? 0.25 + STRIDED_STORE / (double)steps : 0; /* read or stored once after many steps: how it is strided counts little */
       else if (q == 1) score += a->store ? 2.5 : 2;
       else if (q == 0) score += 1;
       else if (a->constant && reduces && a->leader && !isred) score += 2;
@@ -394,6 +394,10 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
   choose_shape(&k, rs, vs, &ch);
+  choice near = {.mr = 1, .nv = 1};
+  k.fit[0] = k.fit[1] = INT64_MAX;
+  choose_shape(&k, rs, vs, &near);
+  ch.near_mr = near.mr, ch.near_nv = near.nv;
   ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line && !row_stays(e, acc, &ch, red, lext, rext)); /* of panels narrower than a line each would fetch the lines of another one */
   for (uint32_t i = 0; i < acc->n && stencil; i++) /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that several rows read */
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) == 0) ch.lane_load = acc->v[i].load;

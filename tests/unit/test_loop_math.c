@@ -192,9 +192,10 @@ static void test_pow(void **s) {
 /* Constant exponents go shorter ways. */
 static void test_pow_constant(void **s) {
   (void)s;
-  static const double ys_[] = {0, 0.5, 1, 2, 3, 4, -1, -2, 1.5};
+  static const double ys_[] = {0, 0.5, 1, 2, 3, 4, -1, -2, 1.5, 0.25, 0.75, 1.25, 1.75, -0.25, -0.5, -0.75, -1.5}, odd[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-140, 0x1.fp127, -1};
+  double worst = 0;
   for (size_t q = 0; q < sizeof ys_ / sizeof *ys_; q++) {
-    for (int i = 0; i < N; i++) put(false, xs, i, random_value(false, i, -10, 10));
+    for (int i = 0; i < N; i++) put(false, xs, i, i < (int)(sizeof odd / sizeof *odd) ? odd[i] : random_value(false, i, -10, 10));
     ctx *c = ctx_new();
     lmodule *m = loop_module(c);
     lfunc *f = loop_func(m, LF_KERNEL, "k", NULL);
@@ -209,12 +210,14 @@ static void test_pow_constant(void **s) {
     k((int64_t[]){ARG(xs), ARG(ys)}, 0, N, 0);
     for (int n = 0; n < N; n++) {
       double v = get(false, xs, n), u = ulps(get(false, ys, n), powl((long double)v, (long double)ys_[q]), false);
-      if (u > 2.1) printf("pow(%a, %g) gives %a, expected %a\n", v, ys_[q], get(false, ys, n), pow(v, ys_[q]));
-      assert_true(u <= 2.1);
+      if (u > worst) worst = u;
+      if (u > 3.3) printf("pow(%a, %g) gives %a, expected %a\n", v, ys_[q], get(false, ys, n), pow(v, ys_[q]));
+      assert_true(u <= 3.3);
     }
     jit_free(j);
     ctx_free(c);
   }
+  printf("  pow of constants %.2f ulp\n", worst);
 }
 static void find_machine(void) {
   ctx *c = ctx_new();

@@ -48,6 +48,14 @@ static const example examples[] = {
      "stage p: f32[a<2, b<3, c<8] = x[a, b, c]\n"
      "stage y: f32[n<2, o<4, i<8] out = max(sum[q<3, k<3] (load p[n, q, i + k - 1] else 0.0) * w[o, q, k], 0.0)\n"
      "output y \"y\"\n"},
+    {"a window over an axis of a reshaped tensor, its channels one of two digits", "elementwise 1, contraction 1",
+     "tensor x: f32[6, 20] input \"x\"\n"
+     "tensor w: f32[4, 6, 3] input \"w\"\n"
+     "stage p: f32[(a<6, b<20)] = x[a, b]\n"
+     "stage q: f32[(c<6, d<20)] = tanh(p[20*c + d])\n"
+     "stage t: f32[e<6, f<20] = q[20*e + f]\n"
+     "stage y: f32[o<4, i<20] out = sum[g<6, k<3] (load t[g, i + k - 1] else 0.0) * w[o, g, k]\n"
+     "output y \"y\"\n"},
     {"depthwise", "stencil 1",
      "tensor x: f32[2, 3, 8] input \"x\"\n"
      "tensor w: f32[3, 3] input \"w\"\n"
@@ -301,7 +309,7 @@ static void test_shared(void **state) {
   assert_int_equal(o.bad, 0);
   assert_string_equal(o.summary, "contraction 1");
 }
-/* A window with many channels becomes products of transformed tiles: one axis and two, extents that tiles divide and that they don't, with and without an outside, a residual behind it; few taps and many, these also in parts,
+/* A window with many channels becomes products of transformed tiles: one axis and two, extents that tiles divide and that they don't, with and without an outside, a residual behind it; taps that lie apart; few taps and many, these also in parts,
  * backwards, with a stride; not in strict mode. */
 static void test_windows(void **state) {
   (void)state;
@@ -312,6 +320,8 @@ static void test_windows(void **state) {
       {"24, 24, 3, 3", "x: f32[24, 20, 18]", "q<24, k<3, l<3] (load x[q, i + k - 1, j + l - 1] else 0.0) * w[o, q, k, l]", "i<20, j<18", "b<20, c<18", 24 * 24 * 9, 24},
       {"24, 24, 3, 3", "x: f32[24, 26, 25]", "q<24, k<3, l<3] x[q, i + 2 - k, j + l] * w[o, q, k, l]", "i<24, j<23", "b<24, c<23", 24 * 24 * 9, 24},
       {"64, 64, 3", "x: f32[64, 400, 1]", "q<64, k<3] (load x[q, i + k - 1, 0] else 0.0) * w[o, q, k]", "i<400, j<1", "b<400, c<1", 64 * 64 * 3, 64},
+      {"24, 24, 3, 3", "x: f32[24, 20, 30]", "q<24, k<3, l<3] (load x[q, i + 2*k - 2, j + 3*l - 3] else 0.0) * w[o, q, k, l]", "i<20, j<30", "b<20, c<30", 24 * 24 * 9, 24},
+      {"24, 24, 3, 3", "x: f32[24, 28, 60]", "q<24, k<3, l<3] x[q, i + 4 - 2*k, 2*j + 4*l] * w[o, q, k, l]", "i<24, j<24", "b<24, c<24", 24 * 24 * 9, 24},
       {"20, 20, 9, 7", "x: f32[20, 28, 26]", "q<20, k<9, l<7] (load x[q, i + k - 4, j + l - 3] else 0.0) * w[o, q, k, l]", "i<28, j<26", "b<28, c<26", 20 * 20 * 63, 20},
       {"20, 20, 9, 7", "x: f32[20, 36, 26]", "q<20, k<9, l<7] x[q, i - k + 8, j + l] * w[o, q, k, l]", "i<28, j<20", "b<28, c<20", 20 * 20 * 63, 20},
       {"12, 12, 67", "x: f32[12, 200, 1]", "q<12, k<67] (load x[q, i + k - 33, 0] else 0.0) * w[o, q, k]", "i<200, j<1", "b<200, c<1", 12 * 12 * 67, 12},
@@ -331,6 +341,17 @@ static void test_windows(void **state) {
       if (strict) assert_true(!strcmp(o.summary, "contraction 1") || !strcmp(o.summary, "stencil 1"));
       else assert_true((strstr(o.summary, "contraction 1") || strstr(o.summary, "stencil 1")) && strstr(o.summary, "elementwise"));
     }
+}
+/* A window with many taps of which there is no output. */
+static void test_empty_window(void **state) {
+  (void)state;
+  char text[1 << 12];
+  size_t n = (size_t)snprintf(text, sizeof text, "tensor x: f32[2, 7] input \"x\"\ntensor w: f32[3, 2, 8] const [");
+  for (uint32_t k = 0; k < 48; k++) n += (size_t)snprintf(text + n, sizeof text - n, "%s%.2f", k ? ", " : "", (double)(k * 2654435761u % 201) / 100 - 1);
+  snprintf(text + n, sizeof text - n, "]\nstage y: f32[o<3, i<0] out = sum[q<2, k<8] x[q, 2*i + k] * w[o, q, k]\noutput y \"y\"\n");
+  outcome o;
+  run(&(expr_observer){0}, "empty window", text, true, &o);
+  assert_int_equal(o.bad, 0);
 }
 /* any amount of fuel gives a correct module */
 static void test_fuel(void **state) {
@@ -918,6 +939,6 @@ static void test_random(void **state) {
   assert_int_equal(bad, 0);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_shared), cmocka_unit_test(test_windows), cmocka_unit_test(test_fuel), cmocka_unit_test(test_narrow), cmocka_unit_test(test_kept_narrow), cmocka_unit_test(test_random)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_shared), cmocka_unit_test(test_windows), cmocka_unit_test(test_empty_window), cmocka_unit_test(test_fuel), cmocka_unit_test(test_narrow), cmocka_unit_test(test_kept_narrow), cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,16 @@ static const example examples[] = {
      "stage p: f32[a<1031, c<340] = sum[k<61] x[a, k] * w[k, c]\n"
      "stage y: f32[d<1031, e<340] out = max(p[d, e] + v[e], 0.0)\n"
      "output y \"y\"\n"},
+    {"rows a way of the nearest cache apart, with a line between them; what reads them without a sum; a border", "",
+     "tensor x: f32[5, 2048] input \"x\"\n"
+     "tensor w: f32[2048, 3] const @\n"
+     "tensor u: f32[3, 1024, 3] const @\n"
+     "stage h: f32[a<5, b<2048] = exp(x[a, b])\n"
+     "stage y: f32[c<5, d<3] out = sum[k<2048] h[c, k] * w[k, d]\n"
+     "stage z: f32[e<2048, f<5] out = h[f, e] + 1.0\n"
+     "stage g: f32[i<5, j<1024] = tanh(x[i, j])\n"
+     "stage v: f32[l<5, m<3] out = sum[o<3, q<1024] (load g[l + o - 1, q] else 0.0) * u[o, q, m]\n"
+     "output y \"y\"\noutput z \"z\"\noutput v \"v\"\n"},
     {"a sum over two variables, of rows that lie apart, in parts", "",
      "tensor x: f32[3, 70, 20] input \"x\"\n"
      "tensor w: f32[3, 20, 340] const @\n"
@@ -54,6 +64,23 @@ static const example examples[] = {
      "tensor x: f32[50, 100] input \"x\"\n"
      "tensor w: f32[2, 100] const @\n"
      "stage y: f32[a<50, m<2] out = sum[c<100] x[a, c] * w[m, c]\n"
+     "output y \"y\"\n"},
+    {"groups of few columns share the lanes: as many channels a group as columns, more, one; what follows names group and column", "",
+     "tensor x: f32[5, 7, 32] input \"x\"\n"
+     "tensor w: f32[8, 4, 4, 3] const @\n"
+     "tensor b: f32[32] input \"b\"\n"
+     "stage p: f32[a<5, o<7, g<8, m<4] = sum[c<4, k<3] (load x[a, o + k - 1, 4*g + c] else 0.0) * w[g, m, c, k]\n"
+     "stage y: f32[i<5, j<7, d<8, e<4] out = max(p[i, j, d, e] + b[4*d + e], 0.0)\n"
+     "output y \"y\"\n"},
+    {"groups of few columns share the lanes: more channels than columns, places in steps", "",
+     "tensor x: f32[5, 15, 64] input \"x\"\n"
+     "tensor w: f32[8, 4, 8, 3] const @\n"
+     "stage y: f32[a<5, o<7, g<8, m<4] out = sum[c<8, k<3] x[a, 2*o + k, 8*g + c] * w[g, m, c, k]\n"
+     "output y \"y\"\n"},
+    {"groups of few columns share the lanes: several columns of each channel alone", "",
+     "tensor x: f32[5, 15, 32] input \"x\"\n"
+     "tensor w: f32[32, 2, 3] const @\n"
+     "stage y: f32[a<5, o<13, g<32, m<2] out = sum[k<3] x[a, o + k, g] * w[g, m, k]\n"
      "output y \"y\"\n"},
     {"products of groups of channels: the constants of a group are packed, whichever point of a chunk it is", "",
      "tensor x: f32[6, 9, 48] input \"x\"\n"

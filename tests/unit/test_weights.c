@@ -144,7 +144,7 @@ static void gather(void *env, bytes piece) {
   *at += piece.n;
 }
 static void giving(void *env, bytes source) { *(size_t *)env += source.n; }
-static void one_model(const char *name, bytes text, int level, uint32_t made) { /* made: so many buffers are linear maps */
+static void one_model(const char *name, bytes text, int level, uint32_t made, uint32_t kept) { /* so many buffers are linear maps, are kept in fewer bytes */
   ctx *c = ctx_new();
   bool ok = false;
   CTX_TRY(c) {
@@ -154,7 +154,7 @@ static void one_model(const char *name, bytes text, int level, uint32_t made) { 
     pipe_load(p, &(source){.path = text.n ? NULL : path, .data = text, .name = path});
     pipe_lower(p, NULL), pipe_optimise(p), pipe_program(p);
     size_t n = (size_t)p->p->weight_bytes, given_up = 0, all = 0;
-    uint32_t maps_there = 0;
+    uint32_t maps_there = 0, kept_there = 0;
     uint8_t *a = malloc(n + 64), *b = malloc(n + 64), *d = malloc(n + 64), *end = b;
     memset(a, 1, n), memset(b, 2, n), memset(d, 3, n);
     program_weights(p->p, 3, a, giving, NULL, &given_up);
@@ -167,7 +167,7 @@ static void one_model(const char *name, bytes text, int level, uint32_t made) { 
       const pbuffer *q = &p->p->buffers.v[i];
       if (q->kind != BUF_WEIGHTS) continue;
       all += q->from.source.n;
-      maps_there += q->from.made != NULL;
+      maps_there += q->from.made != NULL, kept_there += q->from.kept != 0;
       size_t bytes = (size_t)sym_int_or(c, q->elems, 0) * et_bytes(q->type);
       uint8_t *own = malloc(bytes + 1);
       contents f = q->from;
@@ -176,6 +176,11 @@ static void one_model(const char *name, bytes text, int level, uint32_t made) { 
         uint8_t *plain = arena_alloc(ctx_arena(c), (size_t)(linmap_places(f.made) * rows * cols * f.made->size));
         linmap_write(f.made, (linmap_piece){0, rows, 0, cols}, plain, rows * cols, cols);
         f.source.p = plain;
+      }
+      if (f.kept) {
+        float *plain = arena_alloc(ctx_arena(c), f.source.n * 4);
+        for (size_t k = 0; k < f.source.n; k++) plain[k] = f.kept == ET_I8 ? (float)(int8_t)f.source.p[k] : (float)f.source.p[k];
+        f.source.p = (const uint8_t *)plain;
       }
       if (f.pack)
         packing_write(f.pack, f.source.p, (pack_piece){0, packing_items(f.pack), 0, f.pack->depth}, own);
@@ -186,6 +191,7 @@ static void one_model(const char *name, bytes text, int level, uint32_t made) { 
     }
     assert_true(given_up <= all && (given_up > 0) == (n > 0));
     assert_int_equal(maps_there, made);
+    assert_int_equal(kept_there, kept);
     free(a), free(b), free(d);
     ok = true;
   }
@@ -197,7 +203,7 @@ static void programs(void **state) {
   static const char *const models[] = {"cnn_opset11", "mlp_opset12", "lstm_forward", "attention_causal", "quantize_pair", "external_data"};
   (void)state;
   for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-    for (int level = 0; level < 3; level += 2) one_model(models[i], (bytes){0}, level, 0);
+    for (int level = 0; level < 3; level += 2) one_model(models[i], (bytes){0}, level, 0, 0);
   char *s;
   size_t n;
   FILE *f = open_memstream(&s, &n); /* a window that becomes products: its constants, packed, are a map of what stands here */
@@ -205,8 +211,58 @@ static void programs(void **state) {
   for (int i = 0; i < 40 * 36 * 9; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 11 - 5);
   fprintf(f, "]\n  y: f32[1, 40, 24, 24] = Conv(x, w) {pads = [1, 1, 1, 1]}\n  output y\n}\n");
   fclose(f);
-  for (int level = 0; level < 3; level += 2) one_model("window", (bytes){(const uint8_t *)s, n}, level, level ? 1 : 0);
+  for (int level = 0; level < 3; level += 2) one_model("window", (bytes){(const uint8_t *)s, n}, level, level ? 1 : 0, 0);
   free(s);
+  f = open_memstream(&s, &n); /* whole numbers, packed and as they are */
+  fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: u8[150, 150]\n  const s: f32[] = [0.25]\n  const z: u8[] = [3]\n  const w: u8[150, 170] = [");
+  for (int i = 0; i < 150 * 170; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 251);
+  fprintf(f, "]\n  const v: i8[150, 170] = [");
+  for (int i = 0; i < 150 * 170; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 256 - 128);
+  fprintf(f, "]\n  a: f32[150, 150] = DequantizeLinear(x, s, z)\n  b: f32[150, 170] = DequantizeLinear(w, s)\n  p: f32[150, 170] = MatMul(a, b)\n  q: f32[150, 170] = Cast(v) {to = 1}\n  y: f32[150, 170] = Add(p, q)\n  output y\n}\n");
+  fclose(f);
+  for (int level = 0; level < 3; level += 2) one_model("bytes", (bytes){(const uint8_t *)s, n}, level, 0, level ? 2 : 0);
+  free(s);
+}
+
+/* ---- constants in fewer bytes ---- */
+static etype kept_as(emodule *m, float *x, size_t n, float other) { /* x with `other` in the middle */
+  float was = x[n / 2];
+  x[n / 2] = other;
+  float *copy = arena_dup(m->a, x, n * 4);
+  x[n / 2] = was;
+  tid t = expr_const_tensor(m, &(ndarray){.type = ET_F32, .rank = 1, .dims = {(int64_t)n}, .data = copy}, "x");
+  expr_keep(m, t);
+  etype k = xt(m, t)->kept.type;
+  const ndarray *d = expr_data(m, t);
+  assert_true(!xt(m, t)->kept.type && d->bytes == n * 4);
+  for (size_t i = 0; i < n; i++) {
+    float want = i == n / 2 ? other : x[i];
+    assert_memory_equal((const uint8_t *)d->data + 4 * i, &want, 4);
+  }
+  return k;
+}
+static void fewer_bytes(void **state) {
+  enum { N = 20000 };
+  (void)state;
+  ctx *c = ctx_new();
+  CTX_TRY(c) {
+    emodule *m = expr_module(c);
+    float *x = arena_array(ctx_arena(c), N, 4);
+    for (int i = 0; i < N; i++) x[i] = (float)(i % 128);
+    assert_int_equal(kept_as(m, x, N, 127), ET_I8);
+    assert_int_equal(kept_as(m, x, N, -128), ET_I8);
+    assert_int_equal(kept_as(m, x, N, 255), ET_U8);
+    assert_int_equal(kept_as(m, x, 1000, 1), 0); /* not worth it */
+    static const float others[] = {-129, 256, -0.0f, 0.5f, __builtin_nanf(""), __builtin_inff(), 1e30f};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) assert_int_equal(kept_as(m, x, N, others[i]), 0);
+    x[3] = -1;
+    assert_int_equal(kept_as(m, x, N, 128), 0);
+    for (int i = 0; i < N; i++) x[i] = 5;
+    assert_int_equal(kept_as(m, x, N, 5), 0); /* one number */
+    assert_int_equal(kept_as(m, x, N, 6), ET_I8);
+  }
+  CTX_CATCH { fail(); }
+  ctx_free(c);
 }
 
 /* ---- equal constants ---- */
@@ -278,6 +334,6 @@ static void sizes_of_constants(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(packings), cmocka_unit_test(maps), cmocka_unit_test(programs), cmocka_unit_test(equal_constants), cmocka_unit_test(sizes_of_constants)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(packings), cmocka_unit_test(maps), cmocka_unit_test(programs), cmocka_unit_test(fewer_bytes), cmocka_unit_test(equal_constants), cmocka_unit_test(sizes_of_constants)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,9 @@ static void evex(asmb *s, const vdesc *o, unsigned op, unsigned l, unsigned reg,
 static void vector(asmb *s, const vdesc *o, unsigned op, const mi *i, unsigned reg, unsigned v, rm r, bool imm) {
   unsigned k = i->k ? i->k - 1 : 0, tail = imm;
   bool bc = r.mem && (i->flags & F_BCAST);
-  if ((o->flags & NX) || (!(o->flags & E) && i->vl < VL512 && reg < 16 && v < 16 && !k && !bc && (r.mem || r.reg < 16))) {
+  bool low = reg < 16 && v < 16 && (r.mem || r.reg < 16);
+  if ((o->flags & NX) && !low) ctx_bug(s->x->c, "x86: instruction %u has no form for the upper registers", i->op);
+  if ((o->flags & NX) || (!(o->flags & E) && i->vl < VL512 && low && !k && !bc)) {
     vex(s, o->map, o->pp, op, (o->flags & W) != 0, i->vl == VL256 || (o->flags & L1), reg, v, &r, tail);
   } else {
     evex(s, o, op, i->vl, reg, v, &r, k, i->flags & F_ZERO, bc, i->flags & F_VINDEX, tail);

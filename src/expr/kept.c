@@ -1,0 +1,54 @@
+/* Which constants are kept in fewer bytes than they have? Those whose values are whole numbers of one byte: the weights of a quantised model, folded to floats for the sake of the products that read them. Their floats are
+ * made where and when somebody wants them (program/weights.c, straight into a pack); whoever else asks, as the evaluator does, has them made by expr_data. What is the same number everywhere is left alone: the simplifier
+ * sees that from the bytes. */
+#include "expr/expr.h"
+#include <string.h>
+
+enum { WORTH = 1 << 16 /* bytes */, STRETCH = 4096 };
+
+/* The bits of the numbers 0..255 less `low` are those of the elements, -0 is none of them. */
+static bool all_of(const uint8_t *p, size_t n, int32_t low) {
+  int32_t odd = 0;
+  for (size_t i = 0; i < n; i++) {
+    float f, g;
+    memcpy(&f, p + 4 * i, 4);
+    int32_t q = (int32_t)(f >= (float)low && f <= (float)(low + 255) ? f : 0.0f), x, y;
+    g = (float)q;
+    memcpy(&x, &f, 4), memcpy(&y, &g, 4);
+    odd |= x ^ y;
+  }
+  return !odd;
+}
+static etype fewer(const uint8_t *p, size_t n) {
+  bool i8 = true, u8 = true, same = true;
+  for (size_t at = 0; at < n && (i8 || u8); at += STRETCH) {
+    size_t k = n - at < STRETCH ? n - at : STRETCH;
+    const uint8_t *q = p + 4 * at;
+    i8 = i8 && all_of(q, k, -128), u8 = u8 && all_of(q, k, 0);
+    for (size_t i = 0; i < k && same; i++) same = !memcmp(p, q + 4 * i, 4);
+  }
+  return same ? ET_NONE : i8 ? ET_I8 : u8 ? ET_U8 : ET_NONE;
+}
+void expr_keep(emodule *m, tid t) {
+  tensor *x = xt(m, t);
+  const uint8_t *p = x->data.data;
+  int64_t n;
+  if (x->kind != TK_CONST || x->type != ET_F32 || !p || x->data.bytes < WORTH || !nd_count(&x->data, &n) || (size_t)n * 4 != x->data.bytes) return;
+  etype k = fewer(p, (size_t)n);
+  if (!k) return;
+  uint8_t *to = arena_alloc(m->a, (size_t)n);
+  for (size_t i = 0; i < (size_t)n; i++) {
+    float f;
+    memcpy(&f, p + 4 * i, 4);
+    to[i] = (uint8_t)(int32_t)f;
+  }
+  ctx_release(m->c, p, x->data.bytes);
+  x->data.data = NULL;
+  x->kept = (few_bytes){k, {to, (size_t)n}};
+}
+void kept_write(etype k, const uint8_t *from, size_t n, uint8_t *to) {
+  for (size_t i = 0; i < n; i++) {
+    float f = k == ET_I8 && !EK_PLANTED("keep") ? (float)(int8_t)from[i] : (float)from[i];
+    memcpy(to + 4 * i, &f, 4);
+  }
+}

@@ -1,0 +1,149 @@
+/* Where does a stage read straight on?
+ *
+ * Borders that repeat, mirror or wind, and every other index formula with a minimum, a remainder or a choice in it, are straight between a few places: there the stage falls apart into pieces with affine accesses. The places are
+ * found by evaluating the formula, whatever it is made of: it must depend on one digit of known extent alone, and be straight over half of it. Runs of one step each are taken greedily. Where nothing is split, a formula that is straight becomes affine, too.
+ * Needs simplified values and inlined readers; keeps everything.
+ */
+#include "expr/pass.h"
+
+enum { MAX_RUNS = 5, MAX_PIECES = 32, MAX_EXTENT = 1 << 14, MIN_POINTS = 2048 /* below, more kernels cost more than they win */ };
+typedef struct run { int64_t first, n, at, step; } run; /* at, at + step, .. for the digit's places first, .. */
+typedef struct bend { sz index; uint32_t digit, n; run r[MAX_RUNS]; } bend;
+
+static bool value_at(void *env, atom a, int64_t *v) {
+  const run *at = env; /* first: the variable; at: its value */
+  if (a != (atom)at->first) return false;
+  *v = at->at;
+  return true;
+}
+/* The digit that the index formula depends on alone, bent; -1: none. */
+static int64_t bent_digit(pw *p, const digit *d, uint32_t nd, sz index) {
+  ctx *c = p->c;
+  u32vec vs = {0}, symbols = {0};
+  sz coef, rest;
+  sym_atoms(c, index, AT_VAR, p->a, &vs);
+  sym_atoms(c, index, AT_SYMBOL, p->a, &symbols);
+  if (vs.n != 1 || symbols.n || sym_uses_kind(c, index, AT_DATA) || sym_linear(c, index, vs.v[0], &coef, &rest)) return -1;
+  for (uint32_t i = 0; i < nd; i++)
+    if (d[i].var == vs.v[0]) return i;
+  return -1;
+}
+static bool find_runs(pw *p, const digit *d, bend *b) {
+  int64_t ext, x;
+  run *r = NULL;
+  if (!sym_is_int(p->c, d->extent, &ext) || ext < 2 || ext > MAX_EXTENT) return false;
+  for (int64_t i = 0; i < ext; i++) {
+    run at = {.first = (int64_t)d->var, .at = i};
+    if (!sym_eval(p->c, b->index, value_at, &at, &x)) return false;
+    if (r && r->n == 1) r->step = x - r->at;
+    if (r && x == r->at + r->n * r->step) {
+      r->n++;
+      continue;
+    }
+    if (b->n == MAX_RUNS) return false;
+    r = &b->r[b->n++];
+    *r = (run){i, 1, x, 0};
+  }
+  int64_t longest = 0;
+  for (uint32_t i = 0; i < b->n; i++) longest = max64(longest, b->r[i].n);
+  return 2 * longest >= ext;
+}
+/* ---- the pieces ---- */
+typedef struct straight { const bend *b; uint32_t n; const digit *d; const int64_t *first; } straight; /* first: where the piece begins, per digit */
+static ex straightened(void *env, emodule *m, ex e) {
+  const straight *q = env;
+  ctx *c = m->c;
+  ex_node n = *exn(m, e);
+  sz idx[MAX_RANK];
+  if (n.kind != EX_LOAD) return e;
+  for (uint32_t i = 0; i < n.nargs; i++) {
+    idx[i] = n.args[i];
+    for (uint32_t k = 0; k < q->n; k++) {
+      const bend *b = &q->b[k];
+      if (b->index != n.args[i]) continue;
+      for (uint32_t r = 0; r < b->n; r++) {
+        const run *u = &b->r[r];
+        if (q->first[b->digit] < u->first || q->first[b->digit] >= u->first + u->n) continue;
+        idx[i] = sym_addi(c, sym_muli(c, sym_of_atom(c, q->d[b->digit].var), u->step), u->at - u->step * u->first + EK_PLANTED("bends"));
+      }
+    }
+  }
+  return expr_load(m, n.tensor, idx, n.nargs, n.otherwise);
+}
+/* Where the digit's pieces begin: at every run of every formula in it. The number of them; 0: too many. */
+typedef int64_t places[MAX_PIECES];
+static uint32_t cuts(const bend *b, uint32_t n, uint32_t digit, int64_t *at) {
+  uint32_t k = 1;
+  at[0] = 0;
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t r = 1; r < b[i].n && b[i].digit == digit; r++) {
+      uint32_t j = k;
+      while (j > 0 && at[j - 1] > b[i].r[r].first) j--;
+      if (at[j - 1] == b[i].r[r].first) continue;
+      if (k == MAX_PIECES) return 0;
+      for (uint32_t q = k++; q > j; q--) at[q] = at[q - 1];
+      at[j] = b[i].r[r].first;
+    }
+  return k;
+}
+static bool unbend(pw *p, uint32_t s) {
+  enum { MAX_BENDS = 8 };
+  emodule *m = p->m;
+  ctx *c = p->c;
+  uint32_t nd = expr_ndigits(xs(m, s)), n = 0, count = 1, np = 0;
+  digit *d = NEWN(p->a, digit, nd + 1);
+  bend b[MAX_BENDS];
+  const u32vec *l = stage_loads(p, s);
+  places *at = NEWN(p->a, places, nd + 1);
+  int64_t *first = NEWN(p->a, int64_t, nd + 1), points;
+  uint32_t *cut = NEWN(p->a, uint32_t, nd + 1), *turn = NEWN(p->a, uint32_t, nd + 1);
+  expr_digits(xs(m, s), d);
+  for (uint32_t i = 0; i < l->n; i++) {
+    const ex_node *x = exn(m, l->v[i]);
+    for (uint32_t k = 0; k < x->nargs; k++) {
+      int64_t digit = bent_digit(p, d, nd, x->args[k]);
+      bool known = digit < 0;
+      for (uint32_t j = 0; j < n; j++) known |= b[j].index == x->args[k];
+      if (known || n == MAX_BENDS) continue;
+      b[n] = (bend){.index = x->args[k], .digit = (uint32_t)digit};
+      n += find_runs(p, &d[digit], &b[n]);
+    }
+  }
+  if (!n) return false;
+  for (uint32_t i = 0; i < nd; i++) {
+    cut[i] = cuts(b, n, i, at[i]);
+    if (!cut[i] || (count *= cut[i]) > MAX_PIECES) return false;
+  }
+  if ((count > 1 && (!sym_is_int(c, stage_points(m, s), &points) || points < MIN_POINTS)) || nd > MAX_RANK || !pass_spend(p)) return false;
+  straight q = {b, n, d, first};
+  piece *ps = NEWN(p->a, piece, count);
+  do {
+    slice *of = NEWN(p->a, slice, nd + 1);
+    atom *from = NEWN(p->a, atom, nd + 1);
+    sz *to = NEWN(p->a, sz, nd + 1);
+    for (uint32_t i = 0; i < nd; i++) {
+      first[i] = at[i][turn[i]];
+      of[i] = (slice){first[i], 1, turn[i] + 1 < cut[i] ? sym_int(c, at[i][turn[i] + 1] - first[i]) : sym_addi(c, d[i].extent, -first[i])};
+    }
+    ex value = expr_rewrite(m, xs(m, s)->value, &(ex_map){.node = straightened, .env = &q});
+    if (count == 1) {
+      pass_set(p, s, simplify(p, value));
+      return true;
+    }
+    apart_begin(p, s, of, from, to, &ps[np]);
+    apart_end(p, s, &ps[np], simplify(p, expr_subst_vars(m, value, from, to, nd)), "straight");
+    np++;
+    for (uint32_t i = nd; i-- > 0; turn[i] = 0)
+      if (++turn[i] < cut[i]) break;
+  } while (np < count);
+  return apart(p, s, ps, np);
+}
+bool pass_bends(pw *p) {
+  u32vec order = {0};
+  bool any = false;
+  pass_order(p, &order);
+  for (uint32_t i = 0; i < order.n; i++)
+    if (stage_plain(p, order.v[i]) && !xs(p->m, order.v[i])->scan) any |= unbend(p, order.v[i]);
+  if (any) pass_flush(p);
+  return any;
+}
