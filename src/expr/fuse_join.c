@@ -157,8 +157,21 @@ static const char *refuse_heavy(fuser *f, kernel_class c, const fnode *n, const 
   if (j->n > j->mapped) return "expands the tile";
   return NULL;
 }
+/* Does s look places up along the last axis of what k computes element by element, over many points of what they share? Apart, what is shared runs along the lanes, in an order that suits it. */
+static bool looks_along(fuser *f, uint32_t s, uint32_t k, const joint *j) {
+  enum { MANY = 64 };
+  const u32vec *l = stage_loads(f->p, s);
+  if (f->k.v[k].cls == KC_ROW || fuse_extent(f, &j->outer) < MANY) return false;
+  for (uint32_t i = 0; i < l->n; i++) {
+    const ex_node *n = exn(f->m, l->v[i]);
+    uint32_t q = producer_of(f->m, n->tensor);
+    if (q && xs(f->m, q - 1)->block == f->block && f->where[q - 1] == k + 1 && n->nargs && sym_uses_kind(f->c, n->args[n->nargs - 1], AT_DATA)) return true;
+  }
+  return false;
+}
 static const char *refuse_light(fuser *f, uint32_t s, kernel_class c, const fnode *n, const joint *j) {
   if (n->cls != KC_ROW && c != KC_ROW && j->identity && j->outer.n == n->outer.n) return NULL;
+  if (looks_along(f, s, (uint32_t)(n - f->k.v), j)) return "looks values up along its lanes";
   int64_t loc = private_bytes(f, s, &j->outer, j->var, j->to, j->n);
   for (uint32_t i = 0; i < n->st.n; i++) loc = max64(loc, private_bytes(f, n->st.v[i], &j->outer, NULL, NULL, 0));
   if (loc > (int64_t)f->p->cache_bytes) return "row larger than cache";

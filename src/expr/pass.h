@@ -69,6 +69,7 @@ static inline const u32vec *stage_loads(pw *p, uint32_t s) { return &p->loads.v[
 bool stage_is_reduce(pw *p, uint32_t s);                              /* value is a reduction, nothing else */
 bool stage_plain(pw *p, uint32_t s);                                  /* compute form, no reduction anywhere */
 void stage_vars(const emodule *m, uint32_t s, arena *a, u32vec *out); /* output digits' variables */
+bool cheap_formula(pw *p, ex e);                                      /* reads nothing, and is computed where it is wanted as fast as looked up; a place found by floats is not (pass_fold.c) */
 bool stage_has_var(const emodule *m, uint32_t s, atom v);
 sz stage_points(emodule *m, uint32_t s);
 const cinfo *tensor_const(pw *p, tid t); /* NULL if not a constant */

@@ -212,13 +212,25 @@ static bool small_enough(pw *p, uint32_t s) {
   }
   return total <= MAX_WORK;
 }
+static bool from_floats(pw *p, ex e) { /* a whole number by way of floats */
+  const ex_node *n = exn(p->m, e);
+  if (n->kind != EX_OP) return false;
+  if (n->op == OP_CAST && et_kind(n->type) == K_INT && et_kind(exn(p->m, n->args[0])->type) == K_FLOAT) return true;
+  for (uint32_t i = 0; i < n->nargs; i++)
+    if (from_floats(p, n->args[i])) return true;
+  return false;
+}
+bool cheap_formula(pw *p, ex e) {
+  if (ex_flags(p, e) & (EXF_LOAD | EXF_REDUCE)) return false;
+  return exn(p->m, e)->kind <= EX_INDEX || (expr_cost(p->m, e) <= 8 && !from_floats(p, e));
+}
 /* large movement of a constant: a view's business. A formula: too. */
 static bool left_to_views(pw *p, uint32_t s) {
   const stage *x = xs(p->m, s);
   int64_t n;
   if (!x->value || x->updates.n || p->last_round || p->pinned.v[x->tensor]) return false;
   ex_node v = *exn(p->m, x->value);
-  if (!(ex_flags(p, x->value) & (EXF_LOAD | EXF_REDUCE))) return v.kind <= EX_INDEX || expr_cost(p->m, x->value) <= 8;
+  if (!(ex_flags(p, x->value) & (EXF_LOAD | EXF_REDUCE))) return cheap_formula(p, x->value);
   return v.kind == EX_LOAD && !v.otherwise && !(ex_flags(p, x->value) & EXF_DATA) && sym_is_int(p->c, stage_points(p->m, s), &n) && n > 4096;
 }
 static bool fold_stage(pw *p, uint32_t s) {

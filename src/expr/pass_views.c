@@ -18,8 +18,7 @@ static bool is_view(pw *p, const stage *x) {
 }
 static bool is_formula(pw *p, const stage *x) {
   if (!x->value || x->updates.n || x->scan) return false;
-  if (ex_flags(p, x->value) & (EXF_LOAD | EXF_REDUCE)) return false;
-  return exn(p->m, x->value)->kind <= EX_INDEX || expr_cost(p->m, x->value) <= 8;
+  return cheap_formula(p, x->value);
 }
 static ex range_condition(pw *p, sz i, sz n, ex and) {
   emodule *m = p->m;

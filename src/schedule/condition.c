@@ -4,6 +4,7 @@
  * it is outside for all else that a step of that variable takes: rows of a window above or below a picture. Only for tiles for all of whose points that is the same.
  */
 #include "schedule/nest.h"
+#include <string.h>
 
 static bool one_of(const ex_node *red, const u32vec *vars, atom *which) {
   uint32_t n = 0;
@@ -24,23 +25,32 @@ static bool bound_of(ectx *e, const ex_node *red, ex part, const u32vec *vars, v
   return true;
 }
 enum { OUTSIDE_PART = 16 /* worth a bound that is not a number: this part of the places, on the mean */ };
-void outside_bounds(ectx *e, const ex_node *red) {
+/* Is it as if this place were not there? */
+static bool counts_nothing(const ex_node *red, etype t, scalar k) {
+  scalar id = schedule_identity((rop)red->op, t);
+  if (red->op == RED_SUM) return et_kind(t) == K_FLOAT ? k.f == 0 : k.i == 0;
+  return (red->op == RED_MAX || red->op == RED_MIN) && red->acc == t && (memcmp(&k, &id, sizeof k) == 0 || EK_PLANTED("schedule-outside-max"));
+}
+void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
   u32vec fs = {0};
   ctx *c = e->c;
-  if (red->op != RED_SUM || red->nargs < 2 || e->p->level == 0) return;
-  expr_operands(e->m, red->body, OP_MUL, e->a, &fs);
+  if (e->p->level == 0) return;
+  if (red->op == RED_SUM) expr_operands(e->m, red->body, OP_MUL, e->a, &fs);
+  else vec_push(e->a, fs, red->body);
   for (uint32_t i = 0; i < fs.n; i++) {
     const ex_node *f = exn(e->m, fs.v[i]);
-    if (f->kind != EX_LOAD || !f->otherwise || exn(e->m, f->otherwise)->kind != EX_CONST || et_kind(f->type) != K_FLOAT || exn(e->m, f->otherwise)->k.f != 0) continue;
+    if (f->kind != EX_LOAD || !f->otherwise || exn(e->m, f->otherwise)->kind != EX_CONST || !counts_nothing(red, f->type, exn(e->m, f->otherwise)->k)) continue;
     for (uint32_t d = 0; d < f->nargs; d++) {
-      sz at = emit_resolve(e, f->args[d]), coef, rest;
+      sz at = emit_resolve(e, f->args[d]), coef, rest, past = sym_addi(c, sym_sub(c, xt(e->m, f->tensor)->shape[d], at), -1);
       u32vec vars = {0};
       var_range r;
       int64_t k, size, ext;
       sym_atoms(c, at, AT_VAR, e->a, &vars);
       if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) || vec_has(&vars, e->beside) || vec_has(&vars, e->lane)) continue;
       if (!sym_linear(c, at, r.var, &coef, &rest) || !sym_is_int(c, coef, &k) || k < 1 || !sym_is_int(c, xt(e->m, f->tensor)->shape[d], &size) || !sym_is_int(c, sym_extent(c, r.var), &ext)) continue;
-      if (ext < 2 || k * (ext - 1) * OUTSIDE_PART < size) continue;
+      bool asks = r.var != unrolled && !emit_in_range(e, emit_halo(e, fs.v[i]), d, at, xt(e->m, f->tensor)->shape[d]);
+      if (!asks && (red->op != RED_SUM || red->nargs < 2 || ext < 2 || k * (ext - 1) * OUTSIDE_PART < size)) continue;
+      r.facts[0] = asks ? at : 0, r.facts[1] = asks ? past : 0;
       lv zero = lb_int(&e->b, 0), end = lb_int(&e->b, ext);
       lv from = emit_size(e, sym_ceildiv(c, sym_neg(c, rest), coef)), to = emit_size(e, sym_addi(c, sym_div(c, sym_addi(c, sym_neg(c, rest), size - 1), coef), 1 - EK_PLANTED("schedule-outside")));
       r.lo = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), from, zero, 0), end, 0);

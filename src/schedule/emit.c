@@ -381,13 +381,14 @@ static evalue load_at(ectx *e, const ex_node *n, etype t, lv ptr, sz addr, lv ma
   if (!lanewise) return (evalue){lb_load(&e->b, lt(t, 1), ptr, emit_size(e, addr)), false};
   sz coef = emit_lane_coef(e, addr, &rest);
   int64_t k;
-  if (coef && sym_is_int(e->c, coef, &k) && k == 1 && !(dep_sz(e, rest) & D_LANE)) {
-    lv i = emit_size(e, addr);
-    uint64_t key = (uint64_t)ptr << 42 ^ (uint64_t)i << 21 ^ e->count, had;
+  if (coef && sym_is_int(e->c, coef, &k) && !(dep_sz(e, rest) & D_LANE) && (k == 1 || (k && e->shared && k <= NEAR_STEP && k >= -NEAR_STEP))) {
+    lv i = emit_size(e, addr), v = 0;
+    uint64_t key = (uint64_t)((k - 1) & 15) << 60 ^ (uint64_t)ptr << 42 ^ (uint64_t)i << 21 ^ e->count, had;
     if (e->shared && !mask && map_getu(e->shared, key, &had)) return (evalue){(lv)had, true};
-    lv v = lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0);
-    if (e->shared && !mask) map_putu(e->shared, key, v);
-    return (evalue){v, true};
+    if (k == 1) v = lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0);
+    else if (!mask) v = lanes_load_near(e, t, ptr, steps_of(e, emit_layout(e, n->tensor), n, addr));
+    if (e->shared && !mask && v) map_putu(e->shared, key, v);
+    if (v) return (evalue){v, true};
   }
   lv near = mask ? 0 : lanes_load_near(e, t, ptr, steps_of(e, emit_layout(e, n->tensor), n, addr));
   if (near) return (evalue){near, true};
@@ -398,19 +399,22 @@ static evalue load_at(ectx *e, const ex_node *n, etype t, lv ptr, sz addr, lv ma
   if (!mask) mask = lane_mask(e);
   return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, size_vec(e, addr), mask), true};
 }
-/* Resolves the indices of a load; which of them are certain to be inside, the halo included where it holds what is read outside. */
-static bool reads_inside(ectx *e, const ex_node *n, sz *idx, bool *safe) {
+const layout *emit_halo(ectx *e, ex load) {
+  const ex_node *n = exn(e->m, load);
   const layout *lay = emit_layout(e, n->tensor);
-  bool halo_ok = false, all = true;
-  if (n->otherwise && lay->buffer) {
-    bool is;
-    scalar k = identity_const(e, n->otherwise, &is);
-    const struct buffer *bf = &e->p->buffers.v[lay->buffer];
-    halo_ok = is && bf->halo && memcmp(&k, &bf->fill, sizeof k) == 0;
-  }
+  if (!n->otherwise || !lay->fill) return NULL;
+  bool is;
+  scalar k = identity_const(e, n->otherwise, &is);
+  return is && memcmp(&k, lay->fill, sizeof k) == 0 ? lay : NULL;
+}
+/* Resolves the indices of a load; which of them are certain to be inside, the halo included where it holds what is read outside. */
+static bool reads_inside(ectx *e, ex load, sz *idx, bool *safe) {
+  const ex_node *n = exn(e->m, load);
+  const layout *halo = emit_halo(e, load);
+  bool all = true;
   for (uint32_t i = 0; i < n->nargs; i++) {
     idx[i] = emit_resolve(e, n->args[i]);
-    safe[i] = emit_in_range(e, halo_ok ? lay : NULL, i, idx[i], xt(e->m, n->tensor)->shape[i]);
+    safe[i] = emit_in_range(e, halo, i, idx[i], xt(e->m, n->tensor)->shape[i]);
     all &= safe[i];
   }
   return all;
@@ -418,7 +422,7 @@ static bool reads_inside(ectx *e, const ex_node *n, sz *idx, bool *safe) {
 bool emit_plain(ectx *e, ex load, sz *idx) {
   bool safe[MAX_RANK];
   const local *l = local_of(e, exn(e->m, load)->tensor);
-  return !(l && l->regs) && reads_inside(e, exn(e->m, load), idx, safe);
+  return !(l && l->regs) && reads_inside(e, load, idx, safe);
 }
 lv emit_source(ectx *e, tid t) {
   const local *l = place_of(e, t);
@@ -444,7 +448,7 @@ static evalue emit_load(ectx *e, ex x) {
   tensor *t = xt(e->m, n.tensor);
   lv ptr = emit_source(e, n.tensor);
   sz idx[MAX_RANK];
-  bool safe[MAX_RANK], ok = reads_inside(e, &n, idx, safe), lanewise = false;
+  bool safe[MAX_RANK], ok = reads_inside(e, x, idx, safe), lanewise = false;
   for (uint32_t i = 0; i < n.nargs; i++) lanewise |= (dep_sz(e, idx[i]) & D_LANE) != 0;
   if (ok) {
     sz addr = emit_address(e, lay, idx);

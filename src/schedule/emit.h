@@ -19,8 +19,8 @@ typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, r
 /* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
 typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; the lane variable must not occur */ sz lane_base; /* where the pack begins on the lane variable; 0: at the tile itself */ } packed;
 
-/* The places lo..hi-1 of a reduction's variable, where its condition holds for no others. */
-typedef struct var_range { atom var; lv lo, hi; } var_range;
+/* The places lo..hi-1 of a reduction's variable, where its condition holds for no others. Where these are >= 0 (0: none) is then known in its loop. */
+typedef struct var_range { atom var; lv lo, hi; sz facts[2]; } var_range;
 
 /* A row operand that lies computed in scratch [row of the tile][point of the reduction]: the value, and which point. */
 typedef struct prepared { ex value; uint32_t stage; /* index into the group */ lv ptr; int64_t depth; sz at; } prepared;
@@ -98,6 +98,7 @@ lv emit_packed(ectx *e, const packed *k, sz off);          /* index of this copy
 void emit_store(ectx *e, tid t, const sz *idx, evalue v, sop op); /* op: OP_NONE stores; else read-modify-write */
 sz emit_lane_coef(ectx *e, sz address, sz *rest);          /* coefficient of the lane variable; 0 when not linear */
 bool emit_varies(ectx *e, sz x);                           /* from lane to lane */
+const layout *emit_halo(ectx *e, ex load);                 /* where its tensor lies, if the halo there holds what is read outside; NULL */
 bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size); /* proved, halo included */
 /* lanes.c: a load of lanes that lie near each other, though not side by side; 0: not so, and nothing was emitted. */
 enum { NEAR_STEP = 4 }; /* the farthest from lane to lane */

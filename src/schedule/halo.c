@@ -7,14 +7,13 @@
 
 static bool some(ctx *c, sz width) { return width && sym_int_or(c, width, 1) != 0; }
 /* the slabs of the axes; mine[axis]: the range of interior points whose part is filled, from = 0: all */
-static void fill(ectx *e, uint32_t buffer, tid t, const halo_range *mine) {
+static void fill(ectx *e, tid t, const layout *l, lv ptr, const halo_range *mine) {
   splan *p = e->p;
   ctx *c = e->c;
   lbuild *b = &e->b;
   const ltype i64 = lt(ET_I64, 1);
-  const layout *l = &p->layouts[t];
   tensor *x = xt(p->m, t);
-  lv ptr = emit_buffer(e, buffer, true), zero = lb_int(b, 0);
+  lv zero = lb_int(b, 0);
   lv from[MAX_RANK], to[MAX_RANK]; /* with the halo, where the range touches it */
   for (uint32_t i = 0; i < l->rank; i++) {
     const laxis *y = &l->axes[i];
@@ -24,9 +23,10 @@ static void fill(ectx *e, uint32_t buffer, tid t, const halo_range *mine) {
     from[i] = some(c, y->lo) ? lb_op(b, OP_SEL, i64, lb_cmp(b, OP_EQ, mine[i].from, zero), first, mine[i].from) : mine[i].from;
     to[i] = some(c, y->hi) ? lb_op(b, OP_SEL, i64, lb_cmp(b, OP_EQ, mine[i].to, n), last, mine[i].to) : mine[i].to;
   }
-  uint32_t by[MAX_RANK]; /* axes by stride, outer to inner */
-  for (uint32_t i = 0; i < l->rank; i++) by[i] = i;
-  for (uint32_t i = 1; i < l->rank; i++)
+  uint32_t by[MAX_RANK], n_by = 0; /* axes that take room, by stride, outer to inner */
+  for (uint32_t i = 0; i < l->rank; i++)
+    if (sym_int_or(c, l->axes[i].d[0].stride, 1) != 0) by[n_by++] = i;
+  for (uint32_t i = 1; i < n_by; i++)
     for (uint32_t j = i; j > 0 && sym_le(c, l->axes[by[j - 1]].d[0].stride, l->axes[by[j]].d[0].stride) && l->axes[by[j - 1]].d[0].stride != l->axes[by[j]].d[0].stride; j--) {
       uint32_t q = by[j];
       by[j] = by[j - 1], by[j - 1] = q;
@@ -38,13 +38,13 @@ static void fill(ectx *e, uint32_t buffer, tid t, const halo_range *mine) {
       lv n = emit_size(e, x->shape[ax]), at = emit_size(e, l->base);
       uint32_t depth = 0;
       lv run = 0;
-      for (uint32_t q = 0; q < l->rank; q++) {
+      for (uint32_t q = 0; q < n_by; q++) {
         uint32_t i = by[q];
         const laxis *y = &l->axes[i];
         lv lo = from[i], hi = to[i], v, st = emit_size(e, y->d[0].stride);
         if (i == ax && side) lo = mine && mine[i].from ? lb_op(b, OP_MAX, i64, lo, n, 0) : n;
         if (i == ax && !side) hi = mine && mine[i].from ? lb_op(b, OP_MIN, i64, hi, zero, 0) : zero;
-        if (q + 1 == l->rank && sym_int_or(c, y->d[0].stride, 0) == 1) { /* a run: vectors */
+        if (q + 1 == n_by && sym_int_or(c, y->d[0].stride, 0) == 1) { /* a run: vectors */
           at = lb_add(b, at, lo);
           run = lb_sub(b, hi, lo);
           break;
@@ -54,7 +54,7 @@ static void fill(ectx *e, uint32_t buffer, tid t, const halo_range *mine) {
         at = lb_add(b, at, lb_mul(b, v, st));
       }
       uint32_t L = target_lanes(p->t, x->type);
-      scalar k = p->buffers.v[buffer].fill;
+      scalar k = *l->fill;
       if (run && p->t->masks && L > 1) {
         lv v;
         lb_for(b, "v", zero, run, lb_int(b, L), 0, &v);
@@ -70,13 +70,15 @@ static void fill(ectx *e, uint32_t buffer, tid t, const halo_range *mine) {
       while (depth--) lb_end(b);
     }
 }
+void halo_fill(ectx *e, tid t, const layout *l, lv ptr) { fill(e, t, l, ptr, NULL); }
 
 void halo_launch(splan *p, uint32_t buffer, uint32_t block, uint32_t item) {
   ectx e = {0};
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(p->l->a, "halo%u", buffer), arena_fmt(p->l->a, "halo of %s", p->buffers.v[buffer].name));
   launch l = {.func = f, .kernel = UINT32_MAX, .block = block, .item = item, .chunks = sym_int(p->m->c, 1)};
   emit_begin(&e, p, f, &l);
-  fill(&e, buffer, p->buffers.v[buffer].tensor, NULL);
+  tid t = p->buffers.v[buffer].tensor;
+  halo_fill(&e, t, &p->layouts[t], emit_buffer(&e, buffer, true));
   vec_push(p->l->a, p->launches, l);
 }
 
@@ -108,5 +110,6 @@ void halo_part(ectx *e, uint32_t si, const halo_range *ranges, uint32_t n) {
   const stage *s = xs(e->m, si);
   halo_range mine[MAX_RANK] = {0};
   for (uint32_t r = 0; r < n; r++) mine[axis_of(e, s, ranges[r].var)] = ranges[r];
-  fill(e, e->p->layouts[s->tensor].buffer, s->tensor, mine);
+  const layout *l = &e->p->layouts[s->tensor];
+  fill(e, s->tensor, l, emit_buffer(e, l->buffer, true), mine);
 }

@@ -1,4 +1,5 @@
 /* How does a kernel of several groups run? Chunks are points of the variables all share, or blocks of one of them; in each the groups' nests follow one another, and hand over through scratch what is not stored anyway. */
+#include "schedule/halo.h"
 #include "schedule/kernel_in.h"
 
 enum { ROWS = 8, SHORT_ROW = 512 /* points */ };
@@ -52,9 +53,17 @@ static void local_layout(kctx *k, uint32_t si) {
       }
     }
     if (!x->n) d[0] = (ldigit){t->shape[order[q]], sym_int(c, 0)};
-    l->axes[order[q]] = (laxis){.n = x->n ? x->n : 1, .d = d};
+    laxis *y = &l->axes[order[q]];
+    *y = (laxis){.n = x->n ? x->n : 1, .d = d};
+    if (!g->fill || x->n != 1 || sym_int_or(c, d[0].stride, 1) == 0) continue;
+    y->lo = g->axes[order[q]].lo, y->hi = g->axes[order[q]].hi, l->fill = g->fill;
+    sz line = sym_int(c, d[0].stride == sym_int(c, 1) ? max64(1, (int64_t)k->p->t->line / et_bytes(t->type)) : 1); /* rows begin with a line */
+    sz before = sym_mul(c, sym_ceildiv(c, y->lo, line), line), room = sym_add(c, before, sym_add(c, d[0].extent, y->hi));
+    l->base = sym_add(c, l->base, sym_mul(c, before, d[0].stride));
+    stride = sym_mul(c, sym_mul(c, sym_ceildiv(c, room, line), line), d[0].stride);
   }
   lv ptr = kernel_scratch(k, t->type, stride);
+  if (l->fill) halo_fill(&k->e, s->tensor, l, ptr);
   vec_push(k->a, k->e.locals, ((local){.t = s->tensor, .lay = l, .ptr = ptr}));
   map_putu(k->stored, s->tensor, 1);
 }

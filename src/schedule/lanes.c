@@ -79,6 +79,28 @@ lv lanes_load_near(ectx *e, etype t, lv ptr, near_steps s) {
   }
   return v;
 }
+/* Lanes `mr` places apart, and the rows of the tile are the places between: all of the vectors that they span together, each of them loaded once. */
+static bool load_between(ectx *e, etype t, lv ptr, lv first, lv *rows) {
+  uint32_t n = e->lanes, mr = e->mr;
+  scalar few = {.i = n};
+  lv x[NEAR_STEP];
+  if (n < 2 || n > 64 || mr < 2 || mr > NEAR_STEP || t == ET_BOOL || (e->count && !loop_const(e->f, e->count, &few))) return false;
+  uint32_t places = (uint32_t)max64(1, min64(few.i, n)) * mr, vecs = (places + n - 1) / n;
+  if (places % n && !in_part(e, t, places % n)) return false;
+  for (uint32_t j = 0; j < vecs; j++) x[j] = lb_load_ex(&e->b, lt(t, n), ptr, lb_addi(&e->b, first, j * n), 0, places - j * n < n ? lb_int(&e->b, places - j * n) : 0, 0, 0);
+  for (uint32_t r = 0; r < mr; r++) {
+    rows[r] = 0;
+    for (uint32_t j = vecs > 1; j < vecs; j++) {
+      int32_t from[64];
+      for (uint32_t l = 0; l < n; l++) {
+        uint32_t at = l * mr + r - EK_PLANTED("schedule-between");
+        from[l] = at >= places || at / n > j ? -1 : at / n == j ? (int32_t)((j ? n : 0) + at % n) : j > 1 ? (int32_t)l : (int32_t)(at % n);
+      }
+      rows[r] = lb_shuffle(&e->b, rows[r] ? rows[r] : x[0], x[j], from, (uint16_t)n);
+    }
+  }
+  return true;
+}
 
 /* ---- squares ---- */
 /* A step of turning a square: the halves of each two neighbours, interleaved by pieces of `g` lanes within parts of `part` lanes. x or y may be 0: lanes of any value. */
@@ -132,20 +154,18 @@ static bool turns(ectx *e, etype t) {
   uint32_t n = e->lanes, bytes = et_bytes(t);
   return n >= 4 && n <= 64 && !(n & (n - 1)) && t != ET_BOOL && n * bytes >= 16 && bytes <= 8;
 }
-/* Is it worth turning squares, and can it be done: do the lanes of this access lie apart, the rows side by side? *step: from lane to lane. */
-static bool square(ectx *e, etype t, sz addr, sz *step) {
-  uint32_t n = e->lanes;
+/* Do the lanes of this access lie apart, the rows side by side? *step: from lane to lane. */
+static bool rows_side_by_side(ectx *e, sz addr, sz *step) {
   sz rest, across;
   int64_t k;
-  if (!e->row || e->fold || e->mr < SQUARE_ROWS || e->mr > n || !turns(e, t)) return false;
-  if (e->mr < n && !in_part(e, t, e->mr)) return false;
-  if (!sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) || k != 1) return false;
+  if (!e->row || e->fold || !sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) || k != 1) return false;
   *step = emit_lane_coef(e, addr, &rest);
   return *step && !emit_varies(e, *step) && !emit_varies(e, rest) && !(sym_is_int(e->c, *step, &k) && (k == 0 || k == 1));
 }
+static bool fills_square(ectx *e, etype t) { return e->mr >= SQUARE_ROWS && e->mr <= e->lanes && turns(e, t) && (e->mr == e->lanes || in_part(e, t, e->mr)); }
 bool lanes_square(ectx *e, etype t, sz addr) {
   sz step;
-  return square(e, t, addr, &step);
+  return fills_square(e, t) && rows_side_by_side(e, addr, &step);
 }
 static lv lane_at(ectx *e, lv first, sz step, lv lane, uint32_t l) { /* lane: l as a value, where it is not simply that */
   int64_t k;
@@ -163,7 +183,10 @@ bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows) {
   sz step;
   scalar few = {.i = e->lanes};
   lv in[64] = {0};
-  if (!square(e, t, addr, &step)) return false;
+  int64_t k;
+  if (!rows_side_by_side(e, addr, &step)) return false;
+  if (sym_is_int(e->c, step, &k) && k == e->mr && load_between(e, t, ptr, first_row(e, addr), rows)) return true;
+  if (!fills_square(e, t)) return false;
   bool known = !e->count || loop_const(e->f, e->count, &few);
   lv at = first_row(e, addr), last = known ? 0 : lb_addi(&e->b, e->count, -1), part = e->mr < e->lanes ? lb_int(&e->b, e->mr) : 0;
   for (uint32_t l = 0; l < e->lanes && l < few.i; l++) {

@@ -3,7 +3,7 @@
  * Inputs and outputs are row-major, by contract. Of the others, in execution order: the axis whose variable runs over the lanes of the stage that computes the tensor is innermost (so a contraction's columns: channels last);
  * the other axes keep the order in which the stage's largest operand has them. A tensor that is only a piece of another one (a placement without a kernel) gets its place inside that one's buffer.
  * Guarded reads with a constant outside value of a tensor in the arena become a halo of that constant when it is narrow: then the reads need no guard. An input read so several times at each place is copied into such a
- * buffer first, whose order is the one that the readers' lanes want.
+ * buffer first, whose order is the one that the readers' lanes want (windows.c).
  */
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
@@ -104,14 +104,18 @@ static void materialise(lay *L) {
 }
 
 /* ---- halos ---- */
-static sz extreme(lay *L, sz idx, bool high) { /* bound of an affine index over its variables; 0 when not affine with constant coefficients */
+static sz extreme(lay *L, sz idx, bool high) { /* bound of an index over its variables: affine with constant coefficients, or else between numbers; 0: not known */
   uint32_t few[32];
   u32vec vs = {few, 0, 32};
   sym_atoms(L->c, idx, AT_VAR, L->a, &vs);
   for (uint32_t i = 0; i < vs.n; i++) {
     sz coef, rest;
     int64_t k;
-    if (!sym_linear(L->c, idx, vs.v[i], &coef, &rest) || !sym_is_int(L->c, coef, &k)) return 0;
+    if (!sym_linear(L->c, idx, vs.v[i], &coef, &rest) || !sym_is_int(L->c, coef, &k)) {
+      int64_t lo, hi;
+      sym_range(L->c, idx, &lo, &hi);
+      return sym_uses_kind(L->c, idx, AT_DATA) || lo == -SYM_INF || hi == SYM_INF ? 0 : sym_int(L->c, high ? hi : lo);
+    }
     idx = (k > 0) == high ? sym_add(L->c, rest, sym_muli(L->c, sym_addi(L->c, sym_extent(L->c, vs.v[i]), -1), k)) : rest;
   }
   return sym_uses_kind(L->c, idx, AT_DATA) ? 0 : idx;
@@ -140,9 +144,10 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
     int64_t lo[MAX_RANK], hi[MAX_RANK];
     bool ok = true;
     for (uint32_t j = 0; j < n->nargs && ok; j++) {
+      lo[j] = hi[j] = 0;
+      if (emit_in_range(&(ectx){.c = L->c}, NULL, j, n->args[j], t->shape[j])) continue;
       sz a = extreme(L, n->args[j], false), b = extreme(L, n->args[j], true);
       int64_t x, y;
-      lo[j] = hi[j] = 0;
       if (!a || !b) {
         ok = false;
         break;
@@ -242,9 +247,10 @@ static void to_end(uint32_t *order, uint32_t rank, uint32_t axis) {
   for (; at + 1 < rank; at++) order[at] = order[at + 1];
   order[rank - 1] = axis;
 }
-/* whatever of the index' variables goes on, it goes on by a vector or more */
+/* whatever of the index' variables goes on, it goes on by a vector or more, or anywhere */
 static bool leaps(ctx *c, sz index) {
   enum { LEAP = 8 };
+  if (sym_uses_kind(c, index, AT_DATA)) return true; /* places are looked up */
   uint32_t few[32];
   u32vec vs = {few, 0, 32};
   int64_t least = INT64_MAX, k;
@@ -266,7 +272,7 @@ static void leaps_of(lay *L, uint32_t si) {
     const ex_node *n = exn(m, loads.v[i]);
     for (uint32_t j = 0; j < n->nargs; j++) {
       atom v;
-      if (!sym_is_atom(L->c, n->args[j], &v)) {
+      if (!sym_is_atom(L->c, n->args[j], &v) || sym_kind(L->c, v) != AT_VAR) {
         if (leaps(L->c, n->args[j])) L->leaps[n->tensor] |= 1u << j;
         continue;
       }
@@ -280,7 +286,8 @@ static void leaps_of(lay *L, uint32_t si) {
 static void no_leaps(lay *L, tid t, uint32_t *order) {
   const tensor *x = xt(L->m, t);
   uint32_t n = x->rank;
-  if (x->kind != TK_STAGE || !xs(L->m, x->stage)->tiled || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
+  kernel_class k = x->kind == TK_STAGE && xs(L->m, x->stage)->kernel ? L->m->kernels.v[xs(L->m, x->stage)->kernel - 1].cls : 0;
+  if (x->kind != TK_STAGE || !(xs(L->m, x->stage)->tiled || k == KC_ELEMENTWISE || k == KC_GATHER) || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
   for (uint32_t ax = n; ax-- > 0;)
     if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) > 1) {
       to_end(order, n, ax);
@@ -374,9 +381,10 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
     return;
   }
   const ex_node *root = exn(m, s->value);
-  if (root->kind == EX_LOAD && !root->otherwise && xt(m, root->tensor)->kind == TK_INPUT && xs(m, si)->kernel && m->kernels.v[xs(m, si)->kernel - 1].cls == KC_COPY) {
-    wanted(L, si, order);
-    return;
+  if (root->kind == EX_LOAD && !root->otherwise && xt(m, root->tensor)->kind == TK_INPUT && s->kernel) {
+    const kernel *k = &m->kernels.v[s->kernel - 1];
+    if (k->cls == KC_COPY) wanted(L, si, order);
+    if (k->cls == KC_COPY || k->stages.v[k->stages.n - 1] != si) return; /* a copy in front of a window: as it was made (windows.c) */
   }
   ectx e;
   accesses acc = {0};
@@ -434,6 +442,7 @@ static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
   apart far = alone && !is_out && !walks && L->mat[t] ? rows_apart(L, t, order) : (apart){0};
   L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, far, &elems);
+  if (halo) L->p->layouts[t].fill = arena_dup(L->a, &h->fill, sizeof h->fill);
   if (walks) {
     ldigit *d = NEW(L->a, ldigit);
     *d = (ldigit){x->shape[step], sym_int(L->c, 0)};

@@ -317,7 +317,11 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       if (notes) found = NEW(e->a, lv), *found = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));
       uint32_t nc = e->ranges.n;
       bool conditional = open_condition(e, &root);
-      outside_bounds(e, &root);
+      outside_bounds(e, &root, n->windows[i]);
+      uint32_t mark = sym_mark(e->c);
+      for (uint32_t k = nc; k < e->ranges.n; k++)
+        for (uint32_t q = 0; q < 2; q++)
+          if (e->ranges.v[k].facts[q]) sym_push(e->c, e->ranges.v[k].facts[q]);
       if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, pay, found, mr, lanes);
       else {
         prepare_rows(e, n, i, mr);
@@ -333,6 +337,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
         lb_end(&e->b);
       }
       e->ranges.n = nc;
+      sym_pop(e->c, mark);
       if (n->lane_reduced && arg) {
         regs[0] = best_lane(e, &root, acc, pay, found, n->nv, al);
         e->lanes = 1;

@@ -47,7 +47,7 @@ uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in whic
 void nest_emit(ectx *e, nest *n);
 /* condition.c */
 bool open_condition(ectx *e, const ex_node *red); /* opens an `if` when it returns true; bounds of variables go to e->ranges */
-void outside_bounds(ectx *e, const ex_node *red);  /* so do those by factors that are 0 outside of a tensor */
+void outside_bounds(ectx *e, const ex_node *red, atom unrolled); /* so do those by places outside of a tensor, where these count nothing; the steps of `unrolled` are written out */
 bool bounded(ectx *e, atom var, lv *lo, lv *hi);  /* tightens lo..hi by them */
 /* dot.c */
 void kernel_dots(ectx *e, nest *n);               /* finds n->dots */

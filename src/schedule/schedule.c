@@ -1,63 +1,8 @@
-/* The order of the work: pad inputs that are read with guards, lay out the tensors, then one launch after another in the module's execution order (a kernel runs where its first stage stands). */
+/* The order of the work: what windows read of inputs (windows.c), lay out the tensors, then one launch after another in the module's execution order (a kernel runs where its first stage stands). */
 #include "schedule/schedule.h"
-#include "expr/passes.h"
+#include "schedule/windows.h"
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
-
-/* ---- an input of which each place is read several times, also outside where it has a constant value, is copied once into a tensor of our own, which can have a halo ---- */
-typedef struct renamed { tid from, to; } renamed;
-static ex rename_load(void *env, emodule *m, ex e) {
-  const renamed *r = env;
-  ex_node n = *exn(m, e);
-  if (n.kind != EX_LOAD || n.tensor != r->from) return e;
-  return expr_load(m, r->to, n.args, n.nargs, n.otherwise);
-}
-static int64_t places_of(emodule *m, tid t) {
-  sz n = sym_int(m->c, 1);
-  for (uint32_t i = 0; i < xt(m, t)->rank; i++) n = sym_mul(m->c, n, xt(m, t)->shape[i]);
-  return expr_typical(m, n);
-}
-static bool reread_with_guard(emodule *m, tid t) {
-  int64_t reads = 0, places = places_of(m, t);
-  bool guarded = false;
-  for (uint32_t i = 0; i < m->stages.n; i++) {
-    stage *s = xs(m, i);
-    if (s->dead || !s->value) continue;
-    u32vec loads = {0};
-    expr_loads(m, s->value, m->a, &loads);
-    for (uint32_t j = 0; j < loads.n; j++) {
-      const ex_node *n = exn(m, loads.v[j]);
-      if (n->tensor != t) continue;
-      bool guard = n->otherwise && exn(m, n->otherwise)->kind == EX_CONST;
-      if (guard && exn(m, s->value)->kind == EX_REDUCE) return true;
-      guarded |= guard;
-      reads += places_of(m, s->tensor);
-    }
-  }
-  return guarded && reads / 2 >= places;
-}
-static void pad_inputs(emodule *m) {
-  for (uint32_t i = 0; i < m->inputs.n; i++) {
-    tid t = m->inputs.v[i].t;
-    if (!reread_with_guard(m, t)) continue;
-    tensor in = *xt(m, t);
-    axis ax[MAX_RANK];
-    sz idx[MAX_RANK];
-    for (uint32_t j = 0; j < in.rank; j++) ax[j] = expr_axis1(m, arena_fmt(m->a, "p%u", j), in.shape[j], &idx[j]);
-    tid c = expr_tensor(m, TK_STAGE, in.type, in.shape, in.rank, arena_fmt(m->a, "%s.padded", in.name), in.origin);
-    for (uint32_t s = 0; s < m->stages.n; s++)
-      if (!xs(m, s)->dead) stage_rewrite(m, s, &(ex_map){.node = rename_load, .env = &(renamed){t, c}});
-    uint32_t s = expr_stage(m, 0, c, ax, in.rank, expr_load(m, t, idx, in.rank, 0));
-    block *b = &m->blocks.v[0];
-    item last = b->items.v[b->items.n - 1];
-    for (uint32_t j = b->items.n - 1; j > 0; j--) b->items.v[j] = b->items.v[j - 1];
-    b->items.v[0] = last;
-    kernel k = {.cls = KC_COPY};
-    vec_push(m->a, k.stages, s);
-    vec_push(m->a, m->kernels, k);
-    xs(m, s)->kernel = m->kernels.n;
-  }
-}
 
 /* ---- copies: what must arrive in a certain place but is not computed there ---- */
 static uint32_t copy_stage(emodule *m, uint32_t block, tid from, const char *what) { /* at the end of the block */
@@ -148,7 +93,7 @@ splan *schedule_module(emodule *m, const target *t, int level) {
   p->level = level;
   vec_push(p->l->a, p->buffers, ((buffer){0}));
   separate_results(m, level);
-  if (level > 0) pad_inputs(m);
+  if (level > 0) schedule_windows(p);
   layout_all(p);
   bool *done = NEWN(m->a, bool, m->kernels.n + 1), *scanned = NEWN(m->a, bool, m->scans.n + 1);
   for (uint32_t b = 0; b < m->blocks.n; b++)

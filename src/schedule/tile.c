@@ -160,8 +160,8 @@ static bool places_in_order(ectx *e, const ex_node *red) { /* of equal values th
 
 /* The rows of a tile of values that are not sums: where an access lies apart along the lanes, what lies side by side in it; it is then read or written in squares (lanes.c). */
 static bool lies_across(ectx *e, const access *a, atom lane, atom row) {
-  int64_t q = address_coef(e, a->address, lane);
-  return q != 0 && q != 1 && q != INT64_MIN && row != lane && address_coef(e, a->address, row) == 1 && sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS) >= SQUARE_ROWS;
+  int64_t q = address_coef(e, a->address, lane), ext = sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS);
+  return q != 0 && q != 1 && q != INT64_MIN && row != lane && address_coef(e, a->address, row) == 1 && (ext >= SQUARE_ROWS || (ext == q && !a->store));
 }
 /* How many results lie between this one's neighbouring rows, so that they fill the room: 1 for one alone whose rows lie side by side; 0: not all of it is filled. */
 static int64_t woven_with(ectx *e, const accesses *acc, const access *a, atom lane, atom row) {
@@ -189,6 +189,17 @@ static atom row_across(ectx *e, const accesses *acc, const u32vec *domain, atom 
 bool address_slides(ectx *e, sz address, atom row, atom red, int64_t most) {
   int64_t step = address_coef(e, address, row), q = address_coef(e, address, red), ext = emit_extent(e->c, sym_extent(e->c, red), INT64_MAX);
   return step > 0 && q > 0 && step % q == 0 && step / q < ext && ext <= most;
+}
+/* For each row of a tile, how many vectors wait to be read again by another one, where a window slides along the rows? It takes `step` places from row to row, and those of its taps that are not the last ones at their place wait. */
+static int64_t window_vectors(ectx *e, const accesses *acc, const choice *ch, const u32vec *red) {
+  int64_t most = 1;
+  for (uint32_t i = 0; i < acc->n; i++)
+    for (uint32_t r = 0; r < red->n && acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch->lane) != 0; r++) {
+      if (!address_slides(e, acc->v[i].address, ch->row, red->v[r], WINDOW_STEPS)) continue;
+      int64_t step = address_coef(e, acc->v[i].address, ch->row) / address_coef(e, acc->v[i].address, red->v[r]);
+      most = max64(most, min64(step, sym_int_or(e->c, sym_extent(e->c, red->v[r]), 1) - step));
+    }
+  return most;
 }
 /* Does what a row of results reads and writes, over all lanes, stay in the nearest cache until the next row? A window's lines are read again there; a panel at a time they would lie on few of its sets. */
 static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *red, int64_t lanes, int64_t rows) {
@@ -387,9 +398,9 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   /* does a row operand follow the lane too (stencil)? Then each copy loads a vector of its own and one vector a row is enough */
-  bool stencil = false;
+  bool stencil = false, shared = false; /* shared: another vector for all rows */
   for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) != 0) stencil = true;
+    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) *(address_coef(e, acc->v[i].address, ch.row) != 0 ? &stencil : &shared) = true;
   uint32_t panel = 0, row = 0; /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes;
@@ -398,7 +409,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
   if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
   if (rstride % 4096 == 0 && t->l1_ways) k.max_mr = t->l1_ways / (rext >= k.fit[0] ? 2 : 1);
-  if (stencil && k.max_mr > 8) k.max_mr = 8;
+  if (stencil) k.max_mr = (uint32_t)min64(k.max_mr, shared ? 8 : max64(R / 4, (R - 2) / (1 + window_vectors(e, acc, &ch, red))));
   span rs = {rext, rext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);

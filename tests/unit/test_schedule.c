@@ -498,6 +498,60 @@ static const example examples[] = {
      "stage v: f32[a<6, b<21, d<37] out = sum[e<5, f<2] (load q[a, b + e - 2, d + 2*f - 1] else 0.0) * u[a, e, f]\n"
      "stage m: f32[g<6, h<10, i<18] out = max[r<3, s<3] q[g, 2*h + r, 2*i + s]\n"
      "output y \"y\"\noutput z \"z\"\noutput v \"v\"\noutput m \"m\"\n"},
+    {"windows over inputs, which fall apart by axes: rows first, then along them; of few channels a row at a time; edges in every direction", "",
+     "tensor x: f32[17, 13, 37] input \"x\"\n"
+     "tensor q: f32[2, 19, 45] input \"q\"\n"
+     "tensor r: f32[3, 7, 9, 40] input \"r\"\n"
+     "tensor i: i32[18, 9, 30] input \"i\"\n"
+     "tensor p: f32[21, 64] input \"p\"\n"
+     "stage y: f32[c<17, a<7, b<19] out = max[k<3, l<3] (load x[c, 2*a + k - 1, 2*b + l - 1] else -inf)\n"
+     "stage z: f32[c1<2, a1<19, b1<45] out = sum[k1<5, l1<3] (load q[c1, a1 + k1 - 2, b1 + l1 - 1] else 0.0)\n"
+     "stage v: f32[c2<3, d2<4, a2<4, b2<20] out = min[j2<3, k2<3, l2<2] (load r[c2, 2*d2 + j2 - 1, 3*a2 + k2 - 2, 2*b2 + l2 - 1] else inf)\n"
+     "stage u: i32[c3<18, a3<9, b3<30] out = max[k3<2, l3<4] (load i[c3, a3 + 2*k3 - 1, b3 + l3 - 2] else -2147483648i32)\n"
+     "stage w: f32[c4<2, a4<9, b4<22] out = max[k4<3, l4<3] q[c4, 2*a4 + k4, 2*b4 + l4 - 0]\n"
+     "stage t: f32[c5<21, b5<64] out = max[l5<5] (load p[c5, b5 + l5 - 2] else -inf)\n"
+     "output y \"y\"\noutput z \"z\"\noutput v \"v\"\noutput u \"u\"\noutput w \"w\"\noutput t \"t\"\n"},
+    {"large windows over what is computed: by rows, with all channels", "N=1; N=3",
+     "size N\n"
+     "tensor x: f32[N, 37, 11, 13] input \"x\"\n"
+     "tensor q: f32[9, 12, 10, 14] input \"q\"\n"
+     "tensor w: f32[37, 37] const @\n"
+     "stage v: f32[n<N, c<37, h<11, i<13] = sum[p<37] x[n, p, h, i] * w[c, p]\n"
+     "stage y: f32[n1<N, c1<37, a<11, b<13] = max[k<5, l<5] (load v[n1, c1, a + k - 2, b + l - 2] else -inf)\n"
+     "stage y1: f32[n2<N, c2<37, a1<11, b1<13] out = y[n2, c2, a1, b1] + v[n2, c2, a1, b1]\n"
+     "stage u: f32[d<9, e<12, f<10, g<14] = q[d, e, f, g] * 0.5 + 1.0\n"
+     "stage z: f32[d1<9, e1<12, f1<10, g1<14] out = sum[r<5, s<3, t<5] (load u[d1, e1 + r - 2, f1 + s - 1, g1 + t - 2] else 0.0)\n"
+     "output y1 \"y\"\noutput z \"z\"\n"},
+    {"windows over inputs, outside of which something counts: more than the least, and a number for each tap", "",
+     "tensor x: f32[17, 13, 37] input \"x\"\n"
+     "stage y: f32[c<17, a<13, b<37] out = max[k<3, l<3] (load x[c, a + k - 1, b + l - 1] else 0.25)\n"
+     "stage z: f32[c1<17, a1<13, b1<37] out = sum[k1<3, l1<3] (load x[c1, a1 + k1 - 1, b1 + l1 - 1] else 0.25)\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"windows with constants over inputs: a plane at a time, with its border; lanes in steps of a stride by turns; epilogue", "N=1; N=2",
+     "size N\n"
+     "tensor x: f32[N, 17, 12, 44] input \"x\"\n"
+     "tensor q: f32[18, 10, 66] input \"q\"\n"
+     "tensor p: f32[19, 95] input \"p\"\n"
+     "tensor w: f32[17, 3, 3] const @\n"
+     "tensor u: f32[18, 5, 4] const @\n"
+     "tensor v: f32[19, 7] const @\n"
+     "stage y: f32[n<N, c<17, a<6, b<22] = sum[k<3, l<3] (load x[n, c, 2*a + k - 1, 2*b + l - 1] else 0.0) * w[c, k, l]\n"
+     "stage y1: f32[n1<N, c1<17, a1<6, b1<22] out = max(y[n1, c1, a1, b1] + w[c1, 0, 0], 0.0)\n"
+     "stage z: f32[c2<18, a2<10, b2<22] out = sum[k2<5, l2<4] (load q[c2, a2 + k2 - 2, 3*b2 + l2 - 2] else 0.0) * u[c2, k2, l2]\n"
+     "stage t: f32[c3<19, b3<48] out = sum[l3<7] (load p[c3, 2*b3 + l3 - 3] else 0.0) * v[c3, l3]\n"
+     "output y1 \"y\"\noutput z \"z\"\noutput t \"t\"\n"},
+    {"lanes apart, and the rows of a tile the places between", "",
+     "tensor x: f32[5, 70] input \"x\"\n"
+     "tensor q: f32[5, 111] input \"q\"\n"
+     "stage y: f32[a<5, r<2, b<35] out = x[a, 2*b + r] * 2.0\n"
+     "stage z: f32[a1<5, r1<3, b1<37] out = q[a1, 3*b1 + r1]\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"places looked up along the last axis of what is computed: another one runs along the lanes", "",
+     "tensor x: f32[3, 23, 13] input \"x\"\n"
+     "tensor t: i64[21] const [0, 0, 1, 2, 2, 3, 4, 4, 5, 5, 6, 7, 7, 8, 9, 9, 10, 11, 12, 12, 12]\n"
+     "stage v: f32[a<3, c<23, j<13] = exp(x[a, c, j])\n"
+     "stage y: f32[a1<3, c1<23, m<21] out = v[a1, c1, {t[m]}] * 0.5 + v[a1, c1, min({t[m]} + 1, 12)]\n"
+     "output y \"y\"\n"},
     {"so far: sums, products backwards, without the place itself", "N=5; N=40",
      "size N\n"
      "tensor x: f32[3, N] input \"x\"\n"
