@@ -566,7 +566,7 @@ bool pass_winograd(pw *p) {
     int64_t by;
     stage *s = xs(p->m, order.v[i]), old = *s;
     old.axes = NEWN(p->m->a, axis, s->naxes + 1u);
-    memcpy(old.axes, s->axes, s->naxes * sizeof *s->axes);
+    if (s->naxes) memcpy(old.axes, s->axes, s->naxes * sizeof *s->axes);
     bool sure = match(p, order.v[i], &q, &split, &by), tried = split != 0;
     for (; split; sure = match(p, order.v[i], &q, &split, &by)) stage_split(p, order.v[i], split, sym_int(p->c, by));
     if (sure && choose(p, &q) && rewrite(p, &q)) any = true;

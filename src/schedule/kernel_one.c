@@ -54,7 +54,7 @@ static void join_groups(kctx *k, const u32vec *group, u32vec *domain) {
   int64_t groups, columns;
   accesses acc = {0};
   atom wa, ua;
-  if (domain->n < 2 || !sym_is_int(k->c, sym_extent(k->c, domain->v[at]), &groups) || !sym_is_int(k->c, sym_extent(k->c, domain->v[at + 1]), &columns) || columns >= L || L % columns || groups % (L / columns)) return;
+  if (domain->n < 2 || !sym_is_int(k->c, sym_extent(k->c, domain->v[at]), &groups) || !sym_is_int(k->c, sym_extent(k->c, domain->v[at + 1]), &columns) || columns < 1 || columns >= L || L % columns || groups % (L / columns)) return;
   sz w = sym_var(k->c, "f", sym_int(k->c, L)), u = sym_var(k->c, "g", sym_int(k->c, groups * columns / L)), by = sym_int(k->c, columns);
   if (!sym_is_atom(k->c, w, &wa)) return;
   uint32_t nb = k->e.binds.n;

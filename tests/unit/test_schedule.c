@@ -82,6 +82,10 @@ static const example examples[] = {
      "tensor w: f32[32, 2, 3] const @\n"
      "stage y: f32[a<5, o<13, g<32, m<2] out = sum[k<3] x[a, o + k, g] * w[g, m, k]\n"
      "output y \"y\"\n"},
+    {"no columns to share the lanes", "",
+     "tensor x: f32[2, 3] input \"x\"\n"
+     "stage y: f32[r<2, p<0, q<0] out = max[k<3 where #(k + p) < #(r + q)] x[r, k]\n"
+     "output y \"y\"\n"},
     {"products of groups of channels: the constants of a group are packed, whichever point of a chunk it is", "",
      "tensor x: f32[6, 9, 48] input \"x\"\n"
      "tensor w: f32[3, 16, 16, 3] const @\n"
