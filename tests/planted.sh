@@ -24,7 +24,8 @@ run() {
   local what=$1 m
   shift
   case $what in
-  unit) for m; do "$build/$m" || return; done;;
+  unit) set -o pipefail # one failure is enough: sed ends, and with it the test
+    for m; do "$build/$m" 2>&1 | sed -u '/^\[  FAILED  \]/q1' || return; done;;
   golden) "$here/golden.sh" -e "$build/einkorn" $(printf "$here/golden/%s\n" "$@");;
   starts) "$here/cache.sh" -b "$build";;
   table) "$build/einkorn" ops --table | diff -q - "$here/../docs/operators.md";;
