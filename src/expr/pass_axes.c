@@ -98,6 +98,7 @@ static bool axes(pw *p, uint32_t s) {
   for (uint32_t i = 0; i < n; i++) vec_push(p->a, readers, p->readers.v[u.from].v[i]);
   tensor old = *xt(m, u.from);
   u.to = expr_tensor(m, TK_STAGE, old.type, shape, nd, old.name, old.origin);
+  pass_changed(p, s); /* the index has room for it, whatever comes of it */
   for (uint32_t i = 0; i < n; i++) {
     const stage *r = xs(m, readers.v[i]);
     if (!r->value || r->updates.n || r->scan || r->block != x->block) return false;
