@@ -43,7 +43,7 @@ void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
     for (uint32_t d = 0; d < f->nargs; d++) {
       sz at = emit_resolve(e, f->args[d]), coef, rest, past = sym_addi(c, sym_sub(c, xt(e->m, f->tensor)->shape[d], at), -1);
       u32vec vars = {0};
-      var_range r;
+      var_range r = {0};
       int64_t k, size, ext;
       sym_atoms(c, at, AT_VAR, e->a, &vars);
       if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) || vec_has(&vars, e->beside) || vec_has(&vars, e->lane)) continue;
@@ -67,7 +67,7 @@ bool open_condition(ectx *e, const ex_node *red) {
   for (uint32_t i = 0; i < parts.n; i++) {
     u32vec vars = {0};
     atom v;
-    var_range k;
+    var_range k = {0};
     expr_vars(e->m, parts.v[i], e->a, &vars);
     if (!emit_scalar(e, parts.v[i])) continue;
     uint32_t own = 0;
