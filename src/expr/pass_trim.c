@@ -70,7 +70,7 @@ static bool trim(pw *p, uint32_t s) {
   const stage *x = xs(m, s);
   tid t = x->tensor;
   uint32_t nd = expr_ndigits(x);
-  const u32vec *readers = (const u32vec *)&p->readers.v[t];
+  const u32vec *readers = &p->readers.v[t];
   reload r;
   if (!x->value || x->updates.n || x->scan || p->pinned.v[t] || !readers->n || !nd) return false;
   want *w = NEWN(p->a, want, nd);

@@ -163,15 +163,13 @@ static bool by_axis(pw *p, sliding *q) {
   ctx *c = p->c;
   const ex_node *x = exn(p->m, q->x);
   double v;
-  for (uint32_t i = 0; i < q->nw; i++)
-    if (q->win[i].apart > 1) return false;
   if (x->otherwise && !(exn(p->m, x->otherwise)->kind == EX_CONST && (v = exn(p->m, x->otherwise)->k.f, v == 0))) return false;
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = &q->win[i];
     sz at = sym_replace(c, sym_replace(c, x->args[w->arg], w->k, sym_int(c, w->sign < 0 ? w->taps - 1 : 0)), w->o, sym_int(c, 0));
     for (uint32_t j = 0; j < i; j++)
       if (q->win[j].arg == w->arg) return false;
-    if (!sym_is_int(c, at, &q->begin[i])) return false;
+    if (w->apart > 1 || !sym_is_int(c, at, &q->begin[i])) return false;
   }
   return true;
 }
@@ -556,25 +554,26 @@ static bool rewrite(pw *p, const sliding *q) {
   for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, i - some, i, t, type);
   return true;
 }
+/* Axes that must be split for a form are as they were if there is none. */
+static bool transform(pw *p, uint32_t s) {
+  sliding q;
+  atom split;
+  int64_t by;
+  bool sure = match(p, s, &q, &split, &by);
+  if (!split) return sure && choose(p, &q) && rewrite(p, &q);
+  stage old = *xs(p->m, s);
+  old.axes = arena_dup(p->m->a, old.axes, old.naxes * sizeof *old.axes);
+  for (; split; sure = match(p, s, &q, &split, &by)) stage_split(p, s, split, sym_int(p->c, by));
+  if (sure && choose(p, &q) && rewrite(p, &q)) return true;
+  *xs(p->m, s) = old;
+  pass_changed(p, s);
+  return false;
+}
 bool pass_winograd(pw *p) {
   u32vec order = {0};
   bool any = false;
   pass_order(p, &order);
-  for (uint32_t i = 0; i < order.n; i++) {
-    sliding q;
-    atom split;
-    int64_t by;
-    stage *s = xs(p->m, order.v[i]), old = *s;
-    old.axes = NEWN(p->m->a, axis, s->naxes + 1u);
-    if (s->naxes) memcpy(old.axes, s->axes, s->naxes * sizeof *s->axes);
-    bool sure = match(p, order.v[i], &q, &split, &by), tried = split != 0;
-    for (; split; sure = match(p, order.v[i], &q, &split, &by)) stage_split(p, order.v[i], split, sym_int(p->c, by));
-    if (sure && choose(p, &q) && rewrite(p, &q)) any = true;
-    else if (tried) {
-      *xs(p->m, order.v[i]) = old;
-      pass_changed(p, order.v[i]);
-    }
-  }
+  for (uint32_t i = 0; i < order.n; i++) any |= transform(p, order.v[i]);
   if (any) pass_flush(p);
   return any;
 }

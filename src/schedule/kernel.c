@@ -187,14 +187,17 @@ nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, 
   return n;
 }
 
-enum { BESIDE_TILES = 2 };
-int64_t kernel_beside(kctx *k, const choice *ch) { return BESIDE_TILES * ch->mr / max64(1, kernel_extent(k, ch->row, 1)); }
+int64_t kernel_beside(kctx *k, const choice *ch) {
+  enum { TILES = 2 };
+  return TILES * ch->mr / max64(1, kernel_extent(k, ch->row, 1));
+}
 bool kernel_folds(const nest *n, const choice *ch) { return ch->beside && n->inner.n == 1 && n->inner.v[0].var == ch->beside; }
 void kernel_fold(kctx *k, nest *n, const choice *ch) {
   if (!kernel_folds(n, ch) || n->row.lo || ch->mr % (uint32_t)kernel_extent(k, ch->row, 1)) return;
   n->beside = n->inner.v[0];
   n->inner.n = 0;
 }
+
 void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
   for (uint32_t i = 0; i < stages->n; i++) {
     uint32_t si = stages->v[i];

@@ -337,10 +337,9 @@ static double reader_score(lay *L, uint32_t si) {
 }
 static void readers_of(lay *L, tid t, u32vec *out) {
   for (uint32_t r = 0; r < L->m->stages.n; r++) {
-    u32vec l = {0};
     bool reads = false;
     if (xs(L->m, r)->dead || !xs(L->m, r)->value) continue;
-    expr_loads(L->m, xs(L->m, r)->value, L->a, &l);
+    u32vec l = schedule_loads(L->p, r);
     for (uint32_t k = 0; k < l.n; k++) reads |= exn(L->m, l.v[k])->tensor == t;
     if (reads) vec_push(L->a, *out, r);
   }

@@ -273,7 +273,7 @@ static bool goes_on(ectx *e, const nest *n, uint32_t i) {
   }
   return true;
 }
-static uint32_t fold_of(ectx *e, const nest *n) { return n->beside.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1; }
+uint32_t nest_fold(ectx *e, const nest *n) { return n->beside.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1; }
 static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, lv count, uint32_t lanes) {
   uint32_t nb = e->binds.n;
   emit_scope(e);
@@ -282,7 +282,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
   e->lanes = lanes;
   e->mr = mr;
   e->unit = n->lane.var && !n->lane_reduced && (!n->lane.lo || (n->lane.unit && n->lane.unit % lanes == 0)) ? lanes : 0;
-  e->fold = n->beside.var ? fold_of(e, n) : 0, e->beside = n->beside.var;
+  e->fold = n->beside.var ? nest_fold(e, n) : 0, e->beside = n->beside.var;
   if (n->beside.var) {
     emit_bind_ex(e, (binding){.var = n->row.var, .base = lb_int(&e->b, 0), .row_step = 1, .row_mod = e->fold});
     emit_bind_ex(e, (binding){.var = n->beside.var, .base = row, .row_step = 1, .row_div = e->fold + EK_PLANTED("schedule-beside")});
@@ -405,7 +405,7 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     return;
   }
   nvar v = n->beside.var ? n->beside : n->row;
-  uint32_t fold = fold_of(e, n), most = n->mr / fold; /* of these in a tile */
+  uint32_t fold = nest_fold(e, n), most = n->mr / fold; /* of these in a tile */
   if (n->beside.var && n->begins) {
     v.lo = emit_size(e, n->begins);
     v.hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, v.lo, v.unit), emit_size(e, v.extent), 0);

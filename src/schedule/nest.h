@@ -44,6 +44,7 @@ typedef struct nest {
   map *stored;           /* tensors of the group that go to memory */
 } nest;
 uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in which every stage of the group fits one register */
+uint32_t nest_fold(ectx *e, const nest *n); /* rows of a tile for each value of n->beside; 1: there is none */
 void nest_emit(ectx *e, nest *n);
 /* condition.c */
 bool open_condition(ectx *e, const ex_node *red); /* opens an `if` when it returns true; bounds of variables go to e->ranges */

@@ -109,7 +109,7 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks)
   int64_t ext = emit_extent(e->c, n->row.extent, -1);
   bool open = n->row.lo || ext < 0;
   if (n->beside.var) open = true, ext = 1;
-  lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->beside.var ? n->mr / max64(1, sym_int_or(e->c, n->row.extent, 1)) : n->mr), 0);
+  lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr / nest_fold(e, n)), 0);
   *blocks = ext < 0 ? 1 : (ext + n->mr - 1) / n->mr;
   for (uint32_t i = n->inner.n; i-- > 0;) {
     const nvar *v = &n->inner.v[i];

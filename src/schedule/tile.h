@@ -17,7 +17,13 @@ bool value_uses(ectx *e, ex x, atom var);
 bool value_reduces(ectx *e, ex x);                      /* is there a reduction in it? */
 bool address_uses(ectx *e, sz address, atom var);       /* also inside the data it reads */
 
-typedef struct choice { atom lane, row, beside; /* a tile has all values of row, for several of beside; 0: none */ bool lane_reduced, lane_outer; uint32_t mr, nv, near_mr, near_nv /* the tile where rows come from near; 0: none */; ex lane_load; /* the operand that follows the lane */ double score; /* of the lane: how well the accesses suit it, the more the better */ } choice;
+typedef struct choice {
+  atom lane, row, beside;            /* a tile has all values of row, for several of beside; 0: none */
+  bool lane_reduced, lane_outer;
+  uint32_t mr, nv, near_mr, near_nv; /* near: the tile where rows come from near; 0: none */
+  ex lane_load;                      /* the operand that follows the lane */
+  double score;                      /* of the lane: how well the accesses suit it, the more the better */
+} choice;
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red);
 uint32_t tile_fewer(uint32_t mr); /* rows of the next smaller leaf where their number is open; 0: none */
 #endif

@@ -34,6 +34,10 @@ static int64_t count(emodule *m, const u32vec *vars) {
   for (uint32_t i = 0; i < vars->n; i++) n = min64(n * max64(1, min64(sym_int_or(m->c, sym_extent(m->c, vars->v[i]), 1), 1 << 20)), 1 << 20);
   return n;
 }
+static atom shared_name(const map *canon, atom v) { /* by which the stages of the kernel share it */
+  uint64_t to;
+  return map_getu(canon, v, &to) ? (atom)to : v;
+}
 static int64_t known(emodule *m, sz x) { return min64(sym_int_or(m->c, x, 0), 1 << 30); }
 static bool any_order(emodule *m, const ex_node *red, ex load) {
   const ex_node *l = exn(m, load), *o = l->otherwise ? exn(m, l->otherwise) : NULL;
@@ -92,11 +96,10 @@ static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *oute
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
   int64_t lanes = target_lanes(p->t, (etype)l->type), ext = sym_int_or(m->c, sym_extent(m->c, w->out[last]), 0), plane = et_bytes((etype)l->type), points = 1;
-  uint64_t to;
   if (lanes < 2 || ext * 100 < (ext + lanes - 1) / lanes * lanes * (w->folded.n ? ROWS_LANES_USED : LANES_USED)) return false;
   for (uint32_t j = 0; j < l->nargs; j++) {
     bool shared = w->ax[j] == AX_SHARED;
-    if (w->ax[j] != AX_KEPT && w->out[j] && !vec_has(outer, map_getu(canon, w->out[j], &to) ? (atom)to : w->out[j])) return false;
+    if (w->ax[j] != AX_KEPT && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
     sz n = w->ax[j] == AX_FOLDED ? sym_extent(m->c, w->out[j]) : xt(m, l->tensor)->shape[j];
     if (shared) points = min64(points * max64(1, min64(sym_int_or(m->c, n, POINTS), 1 << 20)), 1 << 20);
     else plane = min64(plane * max64(1, min64(sym_int_or(m->c, n, 1 << 20), 1 << 20)), INT64_C(1) << 40);
@@ -116,12 +119,11 @@ static bool by_rows(const splan *p, emodule *m, windowed *w, const u32vec *outer
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
   int64_t row = et_bytes((etype)l->type), points = 1, places = known(m, xt(m, l->tensor)->shape[last]), lanes = known(m, sym_extent(m->c, w->out[last])), k = count(m, &w->folded), q = count(m, &w->left);
-  uint64_t to;
   w->by_row = true;
   if (FEWER * (places * k + lanes * q) > lanes * k * q) return false;
   for (uint32_t j = l->nargs; j-- > 0;) {
     int64_t n = w->ax[j] == AX_FOLDED ? known(m, sym_extent(m->c, w->out[j])) : known(m, xt(m, l->tensor)->shape[j]);
-    if (w->ax[j] != AX_KEPT && w->out[j] && !vec_has(outer, map_getu(canon, w->out[j], &to) ? (atom)to : w->out[j])) return false;
+    if (w->ax[j] != AX_KEPT && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
     w->within[j] = w->ax[j] == AX_SHARED && n && row * n <= (int64_t)p->t->l2 / 2;
     if (w->ax[j] == AX_FOLDED) points = min64(points * n, 1 << 20);
     if (w->ax[j] == AX_KEPT || w->within[j]) row = min64(row * n, 1 << 30);
@@ -145,14 +147,13 @@ static uint32_t put_rows(emodule *m, windowed *w) {
   sz idx[MAX_RANK + 1], at[MAX_RANK + 1], shape[MAX_RANK + 1], by[4 * MAX_RANK];
   uint32_t n = 0, rank = in.rank, last = rank - 1;
   u32vec outer = {0}, fresh = {0};
-  uint64_t to;
   for (uint32_t j = 0; j < l.nargs; j++) {
     shape[j] = w->ax[j] == AX_FOLDED ? sym_extent(m->c, w->out[j]) : in.shape[j];
     ax[j] = expr_axis1(m, arena_fmt(m->a, "p%u", j), shape[j], &idx[j]);
     at[j] = w->ax[j] == AX_KEPT ? l.args[j] : w->out[j] ? sym_of_atom(m->c, w->out[j]) : sym_int(m->c, 0);
     if (w->ax[j] == AX_KEPT || !w->out[j]) continue;
     vars[n] = w->out[j], by[n++] = idx[j];
-    atom c = map_getu(k->canon, w->out[j], &to) ? (atom)to : w->out[j];
+    atom c = shared_name(k->canon, w->out[j]);
     if (!sym_is_atom(m->c, idx[j], &own) || (w->ax[j] != AX_SHARED && !w->by_row)) continue;
     map_putu(k->canon, own, c);
     if (!w->within[j]) vec_push(m->a, outer, c);

@@ -192,9 +192,11 @@ static void test_pow(void **s) {
 /* Constant exponents go shorter ways. */
 static void test_pow_constant(void **s) {
   (void)s;
+  enum { BY_ROOTS = 9 }; /* from here on products of several roots, or one over them */
   static const double ys_[] = {0, 0.5, 1, 2, 3, 4, -1, -2, 1.5, 0.25, 0.75, 1.25, 1.75, -0.25, -0.5, -0.75, -1.5}, odd[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-140, 0x1.fp127, -1};
   double worst = 0;
   for (size_t q = 0; q < sizeof ys_ / sizeof *ys_; q++) {
+    const double most = q < BY_ROOTS ? 2.1 : 3.3;
     for (int i = 0; i < N; i++) put(false, xs, i, i < (int)(sizeof odd / sizeof *odd) ? odd[i] : random_value(false, i, -10, 10));
     ctx *c = ctx_new();
     lmodule *m = loop_module(c);
@@ -211,8 +213,8 @@ static void test_pow_constant(void **s) {
     for (int n = 0; n < N; n++) {
       double v = get(false, xs, n), u = ulps(get(false, ys, n), powl((long double)v, (long double)ys_[q]), false);
       if (u > worst) worst = u;
-      if (u > 3.3) printf("pow(%a, %g) gives %a, expected %a\n", v, ys_[q], get(false, ys, n), pow(v, ys_[q]));
-      assert_true(u <= 3.3);
+      if (u > most) printf("pow(%a, %g) gives %a, expected %a\n", v, ys_[q], get(false, ys, n), pow(v, ys_[q]));
+      assert_true(u <= most);
     }
     jit_free(j);
     ctx_free(c);
