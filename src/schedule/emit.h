@@ -30,6 +30,8 @@ typedef struct dotted { ex row, lane; uint32_t stage; atom var; } dotted;
 
 /* What is fetched while a reduction runs: at + step. */
 typedef struct stream { lv ptr, at; sz step; } stream;
+/* Rows of a tile: where they begin, elements from one to the next, cache lines of each, elements of a line, lines to fetch at a step. */
+typedef struct far_rows { lv ptr, at; int64_t step, lines, line, each; } far_rows;
 
 typedef struct memo_scope { map *m; struct memo_scope *up; } memo_scope;
 typedef struct ectx {
@@ -55,6 +57,8 @@ typedef struct ectx {
   VEC(var_range) ranges;
   struct { lv ptr, at; sz step; int64_t by, line; } ahead; /* constants to fetch while a reduction runs: `by` elements a step, from at + by * step; those of a cache line */
   VEC(stream) streams;
+  VEC(far_rows) far; /* to fetch, too: some lines at each value of `along` */
+  atom along;
   const prepared *rows; /* NULL: none */
   atom window;          /* of the reduction: its steps are written out (nest.windows); 0: none */
   map *shared;          /* the vectors that these steps have loaded: (pointer, index, count) -> value; NULL */

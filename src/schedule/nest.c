@@ -326,11 +326,11 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       else {
         prepare_rows(e, n, i, mr);
         if (n->parts.on) parts_streams(e, n, row, panel, mr);
-        else fetch_ahead(e, n, i, row, mr);
+        else fetch_ahead(e, n, i, row, mr), fetch_rows(e, n, i, mr, nv);
         e->dot = dot_of(n, i, 0);
         e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
-        e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
+        e->ahead.ptr = 0, e->streams.n = e->far.n = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
       }
       if (conditional) {
         emit_unscope(e);

@@ -139,7 +139,46 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
     e->ahead.step = k->step, e->ahead.by = by, e->ahead.line = line;
   }
 }
+/* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the cache foresees none of them. So each step of the sum fetches some. What fits the second cache is there; rows
+ * 4096 bytes apart would drive one another out. */
+void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv) {
+  enum { LONG = 20, MOST = 2 }; /* multiply-adds of a step beside which fetching takes no time, so many lines */
+  const u32vec *vars = &n->reds[stage];
+  accesses all = {0};
+  bool last = true;
+  if (!vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->beside.var || mr < 2 || mr * nv < LONG) return;
+  for (uint32_t i = stage + 1; i < n->stages.n; i++) last &= exn(e->m, xs(e->m, n->stages.v[i])->value)->kind != EX_REDUCE;
+  e->along = vars->v[vars->n - 1];
+  int64_t steps = emit_extent(e->c, sym_extent(e->c, e->along), 1);
+  group_accesses(e, &n->stages, n->stored, &all);
+  for (uint32_t i = 0; i < all.n; i++) {
+    const access *x = &all.v[i];
+    const tensor *t = xt(e->m, x->t);
+    sz at = x->address;
+    int64_t step = address_coef(e, at, n->row.var), line = (int64_t)e->p->t->line / x->bytes, wide = (int64_t)nv * e->lanes;
+    double size = x->bytes;
+    for (uint32_t d = 0; d < t->rank; d++) size *= (double)sym_int_or(e->c, t->shape[d], 1);
+    if (x->constant || x->guarded || !line || size <= (double)e->p->t->l2 / 2 || step < line || step > INT32_MAX || step % (4096 / x->bytes) == 0) continue;
+    if (x->leader ? x->stage != stage || vars->n > 1 : !last) continue;
+    if (address_coef(e, at, x->leader ? e->along : n->lane.var) != 1) continue;
+    if (x->leader) at = sym_addi(e->c, sym_replace(e->c, at, e->along, sym_int(e->c, 0)), step * n->mr), wide = emit_extent(e->c, sym_extent(e->c, e->along), 0);
+    int64_t lines = (wide + line - 1) / line, each = (lines * mr + steps - 1) / steps;
+    if (each > MOST) continue;
+    vec_push(e->a, e->far, ((far_rows){.ptr = x->store ? emit_target(e, x->t) : emit_source(e, x->t), .at = emit_size(e, at), .step = step, .lines = lines, .line = line, .each = each}));
+  }
+}
+static void fetch_row_lines(ectx *e, const far_rows *x) {
+  lbuild *b = &e->b;
+  ltype i64 = lt(ET_I64, 1);
+  lv first = lb_muli(b, emit_size(e, sym_of_atom(e->c, e->along)), x->each);
+  for (int64_t i = 0; i < x->each * (e->dot ? 2 : 1); i++) {
+    lv k = lb_addi(b, first, i), row = lb_op(b, OP_MIN, i64, lb_op(b, OP_IDIV, i64, k, lb_int(b, x->lines), 0), lb_int(b, e->mr - 1), 0);
+    lv in_row = lb_muli(b, lb_op(b, OP_MOD, i64, k, lb_int(b, x->lines), 0), x->line);
+    lb_prefetch(b, x->ptr, lb_add(b, lb_add(b, x->at, lb_muli(b, row, x->step)), in_row));
+  }
+}
 void fetch_step(ectx *e) {
+  for (uint32_t i = 0; i < e->far.n; i++) fetch_row_lines(e, &e->far.v[i]);
   for (uint32_t i = 0; i < e->streams.n; i++) lb_prefetch(&e->b, e->streams.v[i].ptr, lb_add(&e->b, e->streams.v[i].at, emit_size(e, e->streams.v[i].step)));
   if (!e->ahead.ptr) return;
   lv at = lb_add(&e->b, e->ahead.at, lb_muli(&e->b, emit_size(e, e->ahead.step), e->ahead.by));
