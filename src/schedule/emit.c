@@ -545,7 +545,7 @@ lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes) {
   if (e->count && e->lane_reduced && !EK_PLANTED("schedule-reduce-mask")) v = lb_op(&e->b, OP_SEL, T, lane_mask(e), v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
   return acc ? lb_op(&e->b, red_op((rop)n->op), T, acc, v, 0) : v;
 }
-/* argmax and kin: best value and its payload */
+/* argmax and kin: best value and its payload; found: whether there was any yet, or 0 */
 void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, bool vec, uint32_t lanes) {
   etype bt = exn(e->m, n->body)->type;
   uint32_t ln = vec ? lanes : 1;
@@ -560,24 +560,40 @@ void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, boo
     sz first = sym_of_atom(e->c, n->args[0]);
     p = !vec ? emit_size(e, first) : e->lane_reduced ? size_vec(e, first) : lb_splat(&e->b, (uint16_t)ln, emit_size(e, first));
   } else p = lb_const(&e->b, I, (scalar){.i = 0});
-  lv old = lb_get(&e->b, best), have = lb_get(&e->b, found);
-  bool last = n->op == RED_ARGMAX_LAST || n->op == RED_ARGMIN_LAST, mx = n->op == RED_ARGMAX || n->op == RED_ARGMAX_LAST;
-  lv better = lb_op(&e->b, mx ? (last ? OP_GE : OP_GT) : (last ? OP_LE : OP_LT), B, v, old, 0);
+  lv old = lb_get(&e->b, best);
+  bool last = (n->op == RED_ARGMAX_LAST || n->op == RED_ARGMIN_LAST) != EK_PLANTED("schedule-arg"), mx = n->op == RED_ARGMAX || n->op == RED_ARGMAX_LAST;
+  lv stays = lb_op(&e->b, mx ? (last ? OP_LT : OP_LE) : (last ? OP_GT : OP_GE), B, v, old, 0);
   if (et_kind(bt) == K_FLOAT) { /* NaN wins, the first one (the last one for _last) */
-    lv vn = lb_op(&e->b, OP_ISNAN, B, v, 0, 0), on = lb_op(&e->b, OP_ISNAN, B, old, 0, 0);
-    lv take = last ? vn : lb_op(&e->b, OP_AND, B, vn, lb_op(&e->b, OP_NOT, B, on, 0, 0), 0);
-    lv keep = last ? lb_op(&e->b, OP_AND, B, on, lb_op(&e->b, OP_NOT, B, vn, 0, 0), 0) : on;
-    better = lb_op(&e->b, OP_OR, B, take, lb_op(&e->b, OP_AND, B, better, lb_op(&e->b, OP_NOT, B, keep, 0, 0), 0), 0);
+    lv nan = lb_op(&e->b, OP_ISNAN, B, old, 0, 0);
+    if (last) nan = lb_op(&e->b, OP_AND, B, nan, lb_op(&e->b, OP_NOT, B, lb_op(&e->b, OP_ISNAN, B, v, 0, 0), 0, 0), 0);
+    stays = lb_op(&e->b, OP_OR, B, stays, nan, 0);
   }
-  if (!EK_PLANTED("schedule-arg")) better = lb_op(&e->b, OP_OR, B, better, lb_op(&e->b, OP_NOT, B, have, 0, 0), 0);
+  if (found) stays = lb_op(&e->b, OP_AND, B, stays, lb_get(&e->b, found), 0);
   if (n->where) {
     evalue w = emit_value(e, n->where);
-    better = lb_op(&e->b, OP_AND, B, better, vec ? emit_vec(e, w, ET_BOOL) : w.v, 0);
+    stays = lb_op(&e->b, OP_OR, B, stays, lb_op(&e->b, OP_NOT, B, vec ? emit_vec(e, w, ET_BOOL) : w.v, 0, 0), 0);
   }
-  if (e->count && e->lane_reduced) better = lb_op(&e->b, OP_AND, B, better, lane_mask(e), 0);
-  lb_set(&e->b, best, lb_op(&e->b, OP_SEL, T, better, v, old));
-  lb_set(&e->b, pay, lb_op(&e->b, OP_SEL, I, better, p, lb_get(&e->b, pay)));
-  lb_set(&e->b, found, lb_op(&e->b, OP_OR, B, have, better, 0));
+  if (e->count && e->lane_reduced) stays = lb_op(&e->b, OP_OR, B, stays, lb_op(&e->b, OP_NOT, B, lane_mask(e), 0, 0), 0);
+  lb_set(&e->b, best, lb_op(&e->b, OP_SEL, T, stays, old, v));
+  lb_set(&e->b, pay, lb_op(&e->b, OP_SEL, I, stays, lb_get(&e->b, pay), p));
+  if (found) lb_set(&e->b, found, lb_op(&e->b, OP_OR, B, lb_get(&e->b, found), lb_op(&e->b, OP_NOT, B, stays, 0, 0), 0));
+}
+/* The payload of the first place, if all places count and it is known. */
+static bool first_place(ectx *e, const ex_node *n, int64_t *payload) {
+  sz at = n->nargs ? sym_of_atom(e->c, n->args[0]) : sym_int(e->c, 0);
+  if (n->payload) at = exn(e->m, n->payload)->kind == EX_INDEX ? exn(e->m, n->payload)->index : 0;
+  for (uint32_t i = 0; i < n->nargs && at; i++) at = sym_replace(e->c, at, n->args[i], sym_int(e->c, 0));
+  return at && !n->where && sym_is_int(e->c, at, payload);
+}
+/* The value, its payload, and a register that notes whether there was any place; none (0) where the worst value can stand for the first place, until something is better. */
+void schedule_arg_start(ectx *e, const ex_node *n, bool lane_reduced, uint32_t lanes, lv *best, lv *pay, lv *found) {
+  int64_t first = 0;
+  bool all = !lane_reduced && first_place(e, n, &first);
+  etype t = exn(e->m, n->body)->type;
+  rop most = n->op == RED_ARGMAX || n->op == RED_ARGMAX_LAST ? RED_MAX : RED_MIN;
+  *best = lb_reg(&e->b, lb_const(&e->b, lt(t, lanes), all ? red_identity(most, t) : (scalar){.i = 0}));
+  *pay = lb_reg(&e->b, lb_const(&e->b, lt(ET_I64, lanes), (scalar){.i = all ? first : 0}));
+  *found = all ? 0 : lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, lanes), (scalar){.i = 0}));
 }
 bool schedule_is_arg(rop op) { return op >= RED_ARGMAX; }
 
@@ -588,11 +604,8 @@ static evalue emit_reduce(ectx *e, ex x) {
   uint32_t ln = vec ? e->lanes : 1;
   etype at = schedule_is_arg((rop)n.op) ? exn(e->m, n.body)->type : (etype)n.acc;
   lv acc, pay = 0, found = 0;
-  if (schedule_is_arg((rop)n.op)) {
-    acc = lb_reg(&e->b, lb_const(&e->b, lt(at, ln), (scalar){.i = 0}));
-    pay = lb_reg(&e->b, lb_const(&e->b, lt(ET_I64, ln), (scalar){.i = 0}));
-    found = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, ln), (scalar){.i = 0}));
-  } else acc = lb_reg(&e->b, lb_const(&e->b, lt(at, ln), red_identity((rop)n.op, at)));
+  if (schedule_is_arg((rop)n.op)) schedule_arg_start(e, &n, false, ln, &acc, &pay, &found);
+  else acc = lb_reg(&e->b, lb_const(&e->b, lt(at, ln), red_identity((rop)n.op, at)));
   uint32_t nb = e->binds.n;
   for (uint32_t i = 0; i < n.nargs; i++) {
     lv idx;

@@ -79,6 +79,7 @@ sop schedule_combine(rop op);
 bool schedule_is_arg(rop op);
 lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes);   /* acc combined with the body at the current copy; acc 0: the body */
 bool schedule_adds_loads(ectx *e, const ex_node *n);                             /* a float sum whose step is a load and an addition */
+void schedule_arg_start(ectx *e, const ex_node *n, bool lane_reduced, uint32_t lanes, lv *best, lv *pay, lv *found);
 void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, bool vec, uint32_t lanes);
 void emit_begin(ectx *e, splan *p, lfunc *f, launch *l);
 lv emit_buffer(ectx *e, uint32_t buffer, bool write);     /* pointer to its element 0 */

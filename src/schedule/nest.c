@@ -307,11 +307,12 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       for (uint32_t r = 0; r < mr; r++)
         for (uint32_t v = 0; v < anv; v++) {
           uint32_t k = r * TILE_V + v;
-          acc[k] = lb_reg(&e->b, before ? before[k] : lb_const(&e->b, lt(at, al), arg ? (scalar){.i = 0} : schedule_identity((rop)root.op, at)));
+          if (arg) {
+            schedule_arg_start(e, &root, n->lane_reduced, al, &acc[k], &pay[k], &found[k]);
+            continue;
+          }
+          acc[k] = lb_reg(&e->b, before ? before[k] : lb_const(&e->b, lt(at, al), schedule_identity((rop)root.op, at)));
           if (before) before[k] = lb_const(&e->b, lt(at, al), (scalar){.f = EK_PLANTED("schedule-two-products") ? 1 : -0.0}); /* x + -0 is x */
-          if (!arg) continue;
-          pay[k] = lb_reg(&e->b, lb_const(&e->b, lt(ET_I64, al), (scalar){.i = 0}));
-          found[k] = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));
         }
       bool notes = notes_nan(n, &root);
       if (notes) found = NEW(e->a, lv), *found = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));

@@ -382,16 +382,17 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (ch.row && !sym_is_int(c, sym_extent(c, ch.row), NULL)) rext = 1000;
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) ch.lane_load = acc->v[i].load;
-  if (arg || !reduces) {
+  if (arg) ch.row = 0;
+  if (!reduces) {
     uint32_t together = 1;
-    ch.row = reduces ? 0 : row_across(e, acc, domain, ch.lane, &together);
+    ch.row = row_across(e, acc, domain, ch.lane, &together);
     ch.mr = ch.row ? (uint32_t)max64(1, min64(L / together, emit_extent(c, sym_extent(c, ch.row), L))) : 1;
-    ch.nv = ch.row || arg || vecs < 2 || stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
+    ch.nv = ch.row || vecs < 2 || stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
     return ch;
   }
   uint32_t R = t->vector_registers ? t->vector_registers : 16;
-  if (!ch.row) {
-    uint32_t m = 8;
+  if (!ch.row) { /* vectors enough to hide how long each step waits for the one before */
+    uint32_t m = arg ? 4 : 8;
     ch.nv = vecs < m ? (uint32_t)vecs : m;
     if (lext > 0)
       while (ch.nv > 1 && vecs % ch.nv && vecs % ch.nv < ch.nv / 2) ch.nv--;

@@ -307,6 +307,15 @@ static const example examples[] = {
      "stage b: i64[c1<M] out = argmin_last[k1<L] i[k1, c1]\n"
      "stage d: i64[c2<L] out = argmax[k2<M where x[c2, k2] < 0.5] x[c2, k2]\n"
      "output a \"a\"\noutput b \"b\"\noutput d \"d\"\n"},
+    {"where the largest stands, among infinities, NaN and equal ones", "L=1 M=3; L=7 M=19; L=9 M=150",
+     "size L\nsize M\n"
+     "tensor x: f32[L, M] input \"x\"\n"
+     "stage a: i64[c<M] out = argmax[k<L payload 2*#k + 3] (x[k, c] * x[k, c] + 1.0) / (0.0 - max(x[0, c], 0.0))\n"
+     "stage b: i64[c1<M] out = argmax[k1<L] floor(x[k1, c1] * 2.0) / max(x[0, c1], 0.0)\n"
+     "stage d: i64[c2<M] out = argmax_last[k2<L] floor(x[k2, c2] * 2.0) / max(x[0, c2], 0.0)\n"
+     "stage e: i64[c3<M] out = argmin[k3<L] floor(x[k3, c3] * 2.0) / max(x[0, c3], 0.0)\n"
+     "stage f: i64[c4<L] out = argmin_last[k4<M] floor(x[c4, k4] * 2.0) / max(x[c4, 0], 0.0)\n"
+     "output a \"a\"\noutput b \"b\"\noutput d \"d\"\noutput e \"e\"\noutput f \"f\"\n"},
     {"rows handed over: softmax, then a norm with a scale", "N=1 L=1; N=5 L=37",
      "size N\nsize L\n"
      "tensor x: f32[N, L] input \"x\"\n"
