@@ -108,6 +108,7 @@ enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so
 static const double PANEL_VECTOR = 0.5; /* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next (on Zen 5: ResNet-18 6 % faster) */
 static const double FAR_ROW[2] = {0.3, 0.5}; /* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
 enum { ACROSS_ROWS = 8, ACROSS_STEPS = 4, FEW_RESULTS = 8 }; /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
+enum { FAR_STEP = 8192 };               /* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that 8 take */
 enum { FEW_ROWS = 4 };                 /* of a tile that are better twice as many */
 enum { LATENCY = 8 };                   /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
 /* Multiply-adds a cycle relative to the most: two a cycle, LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.6 loads a cycle and half a cycle, measured on Zen 5 with tiles of
@@ -391,8 +392,11 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   uint32_t R = t->vector_registers ? t->vector_registers : 16;
-  if (!ch.row) { /* vectors enough to hide how long each step waits for the one before */
+  if (!ch.row) { /* vectors enough to hide how long each step waits for the one before; more where each step is in other pages, which the cache does not foresee */
     uint32_t m = arg ? 4 : 8;
+    for (uint32_t i = 0; i < acc->n && !arg; i++)
+      for (uint32_t r = 0; r < red->n && acc->v[i].leader && !acc->v[i].constant && address_coef(e, acc->v[i].address, ch.lane) == 1; r++)
+        if (address_coef(e, acc->v[i].address, red->v[r]) >= FAR_STEP / acc->v[i].bytes) m = R / 2;
     ch.nv = vecs < m ? (uint32_t)vecs : m;
     if (lext > 0)
       while (ch.nv > 1 && vecs % ch.nv && vecs % ch.nv < ch.nv / 2) ch.nv--;
