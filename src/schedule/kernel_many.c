@@ -72,23 +72,11 @@ static void confine(const kctx *k, nvar *v) {
   const strip *b = v->var ? strip_of(k, v->var) : NULL;
   if (b && b->lo) v->lo = b->lo, v->hi = b->hi, v->unit = b->size;
 }
-void kernel_group_nest(kctx *k, grp *g) {
+static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's outer variables, too */
   ectx *e = &k->e;
-  uint32_t si = g->stages.v[0];
-  if (xs(k->m, si)->updates.n) {
-    if (xs(k->m, si)->value) {
-      u32vec dom = {0};
-      accesses acc = {0};
-      kernel_domain(k, si, &dom);
-      nest n = kernel_nest(k, &g->stages, &dom, (choice){.mr = 1, .nv = 1}, &acc);
-      nest_emit(e, &n);
-    }
-    nest_update(e, si, k->stored);
-    return;
-  }
   u32vec dom = {0};
   for (uint32_t i = 0; i < g->domain.n; i++)
-    if (strip_of(k, g->domain.v[i]) || !vec_has(&k->outer, g->domain.v[i])) vec_push(k->a, dom, g->domain.v[i]);
+    if (whole || strip_of(k, g->domain.v[i]) || !vec_has(&k->outer, g->domain.v[i])) vec_push(k->a, dom, g->domain.v[i]);
   accesses acc = {0};
   group_accesses(e, &g->stages, k->stored, &acc);
   choice ch = {.mr = 1, .nv = 1};
@@ -101,6 +89,12 @@ void kernel_group_nest(kctx *k, grp *g) {
   kernel_fold(k, &n, &ch);
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
   kernel_emit(k, &n);
+}
+void kernel_group_nest(kctx *k, grp *g) {
+  const stage *s = xs(k->m, g->stages.v[0]);
+  bool updates = s->updates.n != 0;
+  if (s->value) group_values(k, g, updates);
+  if (updates) nest_update(&k->e, g->stages.v[0], k->stored);
 }
 /* a placement inside the kernel, and its pieces */
 static void hand_placement(kctx *k, uint32_t si) {

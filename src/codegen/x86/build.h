@@ -95,6 +95,7 @@ vr xg_mask(sel *e, lv v, unsigned q, unsigned per);                /* lanes of p
 vr xg_scalar_mask(sel *e, vr g);
 /* op.c */
 void xg_op(sel *e, lv v, const linst *i);
+sop xg_extreme(const lfunc *f, const linst *i); /* OP_MAX: i is x > y ? x : y, which the machine has, NaN and all; OP_MIN: x < y ? x : y; else OP_NONE */
 static inline unsigned xg_by_size(unsigned bytes, unsigned b, unsigned w, unsigned d, unsigned q) { return bytes == 1 ? b : bytes == 2 ? w : bytes == 4 ? d : q; }
 unsigned xg_minmax_of(unsigned bytes, bool max, bool u); /* of whole numbers */
 void xg_minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y, lv from, unsigned q); /* of floats, NaN wins; y 0: part q of that value, which may be in memory */

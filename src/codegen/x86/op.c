@@ -560,9 +560,20 @@ static vr wide_mask(sel *e, lv v, unsigned q, const shp *s) { /* lanes of part q
   xg_emit(e, (mi){.op = V_SXDQ, .vl = s->vl, .d = d, .b = xg_sub(e, xg_part(e, v, at / m.per), m.vl, at % m.per * 4, s->per * 4)});
   return d;
 }
+sop xg_extreme(const lfunc *f, const linst *i) {
+  const linst *c = i->kind == L_OP && i->op == OP_SEL ? li(f, i->a) : NULL;
+  if (!c || c->kind != L_OP || (c->op != OP_GT && c->op != OP_LT) || c->a != i->b || c->b != i->c || (i->type.elem != ET_F32 && i->type.elem != ET_F64)) return OP_NONE;
+  return c->op == OP_GT ? OP_MAX : OP_MIN;
+}
 static bool select_op(sel *e, lv v, const linst *i) {
   shp s = xg_shape(e, i->type);
   vr p[PARTS];
+  sop extreme = xg_extreme(e->f, i);
+  bool one = s.lanes == 1, d = s.bytes == 8;
+  if (extreme) {
+    binary(e, v, &s, extreme == OP_MAX ? OF(MAX) : OF(MIN), i->b, i->c, false);
+    return true;
+  }
   if (s.cls == RG) {
     vr yes = xg_gpr(e, i->b), no = xg_gpr(e, i->c), r = xg_new(e, RG, 0);
     unsigned cc = xg_condition(e, i->a);

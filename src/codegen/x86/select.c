@@ -28,7 +28,7 @@ static void bury(sel *e) {
       bool pure = i->kind == L_OP || i->kind == L_SPLAT || i->kind == L_IOTA || i->kind == L_CONST || i->kind == L_LOAD || i->kind == L_GATHER || i->kind == L_GET || i->kind == L_SHUFFLE ||
                   i->kind == L_LOOKUP || i->kind == L_EXTRACT || i->kind == L_HREDUCE || i->kind == L_OFFSET;
       if (turn && pure && !n[v]) e->dead[v] = true;
-      lv x[6] = {i->a, i->b, i->c, i->mask, i->count, i->stride};
+      lv x[6] = {xg_extreme(f, i) ? 0 : i->a, i->b, i->c, i->mask, i->count, i->stride};
       for (int k = 0; k < 6; k++)
         if (x[k] && (!turn || e->dead[v])) n[x[k]] += turn ? UINT32_MAX : 1;
       if (!turn && (i->kind == L_CALL || i->kind == L_PARALLEL || i->kind == L_INTRIN))
@@ -59,7 +59,7 @@ static void look(survey *s, uint32_t block) {
     s->stack[d] = (spot){block, j};
     s->block[v] = block, s->at[v] = j;
     if (s->e->dead[v]) continue;
-    used(s, i->a, v), used(s, i->b, v), used(s, i->c, v), used(s, i->mask, v), used(s, i->count, v), used(s, i->stride, v);
+    used(s, xg_extreme(f, i) ? 0 : i->a, v), used(s, i->b, v), used(s, i->c, v), used(s, i->mask, v), used(s, i->count, v), used(s, i->stride, v);
     if (i->kind == L_CALL || i->kind == L_PARALLEL || i->kind == L_INTRIN)
       for (uint32_t k = 0; k < i->nargs; k++) used(s, i->args[k], v);
     if (i->body) look(s, i->body);
