@@ -201,13 +201,25 @@ static int64_t rows_left(const chain *h, const u32vec *outer, atom next) { /* ro
     if (fuse_canon(h->f, r.row.v[i]) != next && !vec_has(outer, fuse_canon(h->f, r.row.v[i]))) vec_push(h->f->a, rows, r.row.v[i]);
   return rows.n ? fuse_extent(h->f, &rows) : 0;
 }
-/* Which of the common variables stand outside: from the front, until a point is small or too few rows would be left. */
+static bool same_values(const chain *h, const common *x) { /* in every kernel */
+  ctx *c = h->f->c;
+  sz n = sym_extent(c, x->of);
+  bool same = sym_eq(c, n, sym_extent(c, x->before));
+  for (uint32_t i = 0; i < x->after.n; i++) same &= sym_eq(c, n, sym_extent(c, x->after.v[i]));
+  return same;
+}
+/* Which of the common variables stand outside: from the front, until a point is small or too few rows would be left; if it is large still, the next one, too, of which the schedule then takes as many values at a time as a
+ * tile needs and the cache holds. */
 static bool choose(const chain *h, u32vec *outer) {
   fuser *f = h->f;
   u32vec none = {0};
   int64_t all = handed(h, &none);
   if (all < WORTH || constants(h) > all / TIMES) return false;
   for (uint32_t i = 0; i < h->vars.n && handed(h, outer) > BLOCK && rows_left(h, outer, h->vars.v[i].of) >= ROWS; i++) vec_push(f->a, *outer, h->vars.v[i].of);
+  if (outer->n && outer->n < h->vars.n && handed(h, outer) > BLOCK && same_values(h, &h->vars.v[outer->n])) {
+    atom next = h->vars.v[outer->n].of;
+    vec_push(f->a, *outer, next);
+  }
   return outer->n > 0;
 }
 static void rename(fuser *f, uint32_t k, atom from, atom to) {

@@ -163,11 +163,52 @@ static atom short_rows(kctx *k, const grps *gs) {
   }
   return sums ? v : 0;
 }
+/* What a block hands over at one value of its variables: what the product reads, and what it makes. */
+static int64_t handed_over(kctx *k, const grps *gs) {
+  int64_t all = 0;
+  for (uint32_t i = 0; i < k->l.stages.n; i++) {
+    uint32_t si = k->l.stages.v[i];
+    const stage *s = xs(k->m, si);
+    int64_t bytes = et_bytes(xt(k->m, s->tensor)->type);
+    bool makes = layout_inside(k->m, s);
+    for (uint32_t g = 0; g < gs->n && !makes; g++) makes = gs->v[g].red.n && vec_has(&gs->v[g].stages, si) && !needs_memory(k, s->tensor);
+    for (uint32_t d = 0; d < s->naxes && makes; d++)
+      for (uint32_t j = 0; j < s->axes[d].n; j++)
+        if (!vec_has(&k->outer, kernel_canon(k, s->axes[d].d[j].var)) && !mul64(bytes, kernel_extent(k, s->axes[d].d[j].var, 1), &bytes)) return INT64_MAX;
+    if (makes) all += min64(bytes, INT64_C(1) << 50);
+  }
+  return all;
+}
+/* A block whose product has no rows left inside goes through the values of its last variable some at a time: whole tiles, and of them as many as a quarter of the second cache holds. */
+static void strip_block(kctx *k, const grps *gs) {
+  atom last = k->outer.n ? k->outer.v[k->outer.n - 1] : 0;
+  for (uint32_t g = 0; g < gs->n && last; g++) {
+    const grp *q = &gs->v[g];
+    accesses acc = {0};
+    u32vec inside = {0}, with = {0};
+    if (!q->red.n || xs(k->m, q->stages.v[0])->updates.n || !vec_has(&q->domain, last)) continue;
+    for (uint32_t i = 0; i < q->domain.n; i++) {
+      if (!vec_has(&k->outer, q->domain.v[i])) vec_push(k->a, inside, q->domain.v[i]);
+      if (!vec_has(&k->outer, q->domain.v[i]) || q->domain.v[i] == last) vec_push(k->a, with, q->domain.v[i]);
+    }
+    group_accesses(&k->e, &q->stages, k->stored, &acc);
+    if (tile_choose(&k->e, &q->stages, &acc, &inside, &q->red).row) return;
+    choice ch = tile_choose(&k->e, &q->stages, &acc, &with, &q->red);
+    if (ch.row != last) return;
+    int64_t rows = (int64_t)k->p->t->l2 / 4 / max64(1, handed_over(k, gs)) / ch.mr * ch.mr;
+    k->strips[k->nstrips++] = (strip){.var = last, .size = min64(max64(rows, ch.mr), kernel_extent(k, last, INT64_MAX))};
+    return;
+  }
+}
 enum { BLOCK_ROWS = 64, BLOCK_LANES = 128 };
 /* Shared variables that go inside the nests, a block of values at a time: the row variable of a product in here, with the one over which its lanes run, else the variable over which the groups would run their lanes. */
 static void choose_strips(kctx *k, const grps *gs) {
   atom along = 0;
-  for (uint32_t g = 0; g < gs->n && !k->nstrips && k->p->level > 0 && k->cls != KC_BLOCKS; g++) {
+  if (k->p->level > 0 && k->cls == KC_BLOCKS) {
+    strip_block(k, gs);
+    return;
+  }
+  for (uint32_t g = 0; g < gs->n && !k->nstrips && k->p->level > 0; g++) {
     const grp *q = &gs->v[g];
     accesses acc = {0};
     if (xs(k->m, q->stages.v[0])->updates.n) continue;

@@ -496,7 +496,7 @@ bool layout_piece(splan *p, const sz *idx, ex value, const layout *whole, layout
     for (uint32_t q = 0; q < nd; q++) d[q] = ds[nd - 1 - q]; /* outer to inner */
     out->axes[i] = (laxis){.n = nd, .d = d};
   }
-  if (sym_uses_kind(c, at, AT_VAR)) return false;
+  if (sym_uses_kind(c, sym_sub(c, at, whole->base), AT_VAR)) return false;
   out->base = EK_PLANTED("schedule-layout") ? whole->base : at;
   return true;
 }

@@ -139,8 +139,8 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
     e->ahead.step = k->step, e->ahead.by = by, e->ahead.line = line;
   }
 }
-/* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the cache foresees none of them. So each step of the sum fetches some. What fits the second cache is there; rows
- * 4096 bytes apart would drive one another out. */
+/* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the cache foresees none of them. So each step of the sum fetches some. What fits the second cache, or is handed
+ * over in scratch, is there; rows 4096 bytes apart would drive one another out. */
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv) {
   enum { LONG = 20, MOST = 2 }; /* multiply-adds of a step beside which fetching takes no time, so many lines */
   const u32vec *vars = &n->reds[stage];
@@ -158,7 +158,7 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
     int64_t step = address_coef(e, at, n->row.var), line = (int64_t)e->p->t->line / x->bytes, wide = (int64_t)nv * e->lanes;
     double size = x->bytes;
     for (uint32_t d = 0; d < t->rank; d++) size *= (double)sym_int_or(e->c, t->shape[d], 1);
-    if (x->constant || x->guarded || !line || size <= (double)e->p->t->l2 / 2 || step < line || step > INT32_MAX || step % (4096 / x->bytes) == 0) continue;
+    if (x->constant || x->guarded || emit_layout(e, x->t) != &e->p->layouts[x->t] || !line || size <= (double)e->p->t->l2 / 2 || step < line || step > INT32_MAX || step % (4096 / x->bytes) == 0) continue;
     if (x->leader ? x->stage != stage || vars->n > 1 : !last) continue;
     if (address_coef(e, at, x->leader ? e->along : n->lane.var) != 1) continue;
     if (x->leader) at = sym_addi(e->c, sym_replace(e->c, at, e->along, sym_int(e->c, 0)), step * n->mr), wide = emit_extent(e->c, sym_extent(e->c, e->along), 0);

@@ -53,6 +53,24 @@ static const example examples[] = {
      "tensor w: f32[3, 20, 340] const @\n"
      "stage y: f32[a<70, c<340] out = sum[p<3, k<20] x[p, a, k] * w[p, k, c]\n"
      "output y \"y\"\n"},
+    {"a block whose rows are wide: some of them at a time", "",
+     "tensor x: f32[7, 900, 240] input \"x\"\n"
+     "tensor w: f32[3, 240] const @\n"
+     "tensor u: f32[240, 8] const @\n"
+     "stage v: f32[y<5, h<900, c<240] = sum[p<3] x[y + p, h, c] * w[p, c]\n"
+     "stage m: f32[y1<5, h1<900, k<8] out = sum[c1<240] v[y1, h1, c1] * u[c1, k]\n"
+     "output m \"m\"\n"},
+    {"a block of tiles in wide rows: what pieces put together, some columns at a time", "",
+     "tensor x: f32[6, 910, 120] input \"x\"\n"
+     "tensor u: f32[2, 120, 8] const @\n"
+     "stage a: f32[y<5, h<900, c<120] = 0.125 * (x[y, h, c] - x[y + 1, h, c])\n"
+     "stage b: f32[y1<5, h1<900, c1<120] = 0.125 * (x[y1, h1, c1] + x[y1, h1 + 3, c1])\n"
+     "stage v: f32[s<2, t<5, r<900, c2<120] tiled\n"
+     "  update [y2<5, h2<900, c3<120] v[0, y2, h2, c3] := a[y2, h2, c3]\n"
+     "  update [y3<5, h3<900, c4<120] v[1, y3, h3, c4] := b[y3, h3, c4]\n"
+     "stage m: f32[s1<2, t1<5, r1<900, k<8] = sum[c5<120] v[s1, t1, r1, c5] * u[s1, c5, k]\n"
+     "stage y: f32[k1<8, t2<5, r2<900] out = m[0, t2, r2, k1] - m[1, t2, r2, k1]\n"
+     "output y \"y\"\n"},
     {"few columns: lanes along the sum, rows of a tile, packed constants; rows and places of the sum that are left over", "",
      "tensor x: f32[9, 27, 37] input \"x\"\n"
      "tensor w: f32[3, 37, 4] const @\n"
