@@ -150,6 +150,7 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
   for (uint32_t i = stage + 1; i < n->stages.n; i++) last &= exn(e->m, xs(e->m, n->stages.v[i])->value)->kind != EX_REDUCE;
   e->along = vars->v[vars->n - 1];
   int64_t steps = emit_extent(e->c, sym_extent(e->c, e->along), 1);
+  if (steps < 1) return;
   group_accesses(e, &n->stages, n->stored, &all);
   for (uint32_t i = 0; i < all.n; i++) {
     const access *x = &all.v[i];

@@ -53,6 +53,11 @@ static const example examples[] = {
      "tensor w: f32[3, 20, 340] const @\n"
      "stage y: f32[a<70, c<340] out = sum[p<3, k<20] x[p, a, k] * w[p, k, c]\n"
      "output y \"y\"\n"},
+    {"a large product of nothing", "",
+     "tensor x: f32[9000, 0] input \"x\"\n"
+     "tensor w: f32[0, 80] input \"w\"\n"
+     "stage y: f32[a<9000, c<80] out = sum[k<0] x[a, k] * w[k, c]\n"
+     "output y \"y\"\n"},
     {"a block whose rows are wide: some of them at a time", "",
      "tensor x: f32[7, 900, 240] input \"x\"\n"
      "tensor w: f32[3, 240] const @\n"
