@@ -143,12 +143,18 @@ static void *work(void *arg) {
   return NULL;
 }
 
+/* As they are before any is started: not when one starts, for those that run already may look at its slot. */
+static void clear_workers(ek_rt_pool *p) {
+  for (uint32_t i = 0; i < p->threads; i++) p->workers[i] = (worker){.pool = p, .id = i, .avoid = -1};
+}
+
 /* ---- fork: a child has none of the parent's threads, and may have caught its pool in the middle of a region ---- */
 static void forget_workers(ek_rt_pool *p) {
   atomic_store(&p->started, 0);
   atomic_store(&p->sleeping, 0);
   atomic_store(&p->sleeping_far, 0);
   atomic_store(&p->busy, 0);
+  clear_workers(p);
 }
 /* Is the pool of this process? Made so if it is a parent's; false: another thread of the child is just doing that. */
 static bool ours(ek_rt_pool *p) {
@@ -172,7 +178,6 @@ static bool forked(const ek_rt_pool *p) { return p->alive ? atomic_load(p->alive
 /* ---- making and ending ---- */
 static bool start_one(ek_rt_pool *p, uint32_t i) {
   worker *w = &p->workers[i];
-  *w = (worker){.pool = p, .id = i, .avoid = -1};
   pthread_attr_t a;
   sigset_t all, before;
   if (pthread_attr_init(&a)) return false;
@@ -201,6 +206,7 @@ ek_rt_pool *ek_rt_pool_create(int64_t threads) {
   if (!p) return NULL;
   memset(p, 0, bytes);
   p->threads = (uint32_t)threads;
+  clear_workers(p);
   atomic_store(&p->pid, (int32_t)getpid());
 #if defined(__linux__) && defined(MADV_WIPEONFORK)
   long page = sysconf(_SC_PAGESIZE);

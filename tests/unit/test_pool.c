@@ -168,6 +168,14 @@ static void mixed_sizes(void **s) { /* workers that may not take part are not wa
   }
   ek_rt_pool_destroy(p);
 }
+static void growing(void **s) { /* a worker that starts is not looked at by those that run already: only tsan sees it, and not each time */
+  (void)s;
+  for (int r = 0; r < 60; r++) {
+    ek_rt_pool *p = ek_rt_pool_create(12);
+    for (int threads = 2; threads <= 12; threads++) run_regions(p, threads, 6);
+    ek_rt_pool_destroy(p);
+  }
+}
 /* ---- good manners ---- */
 static _Atomic int in_worker, signals;
 static pid_t main_tid;
@@ -295,7 +303,7 @@ static void overhead(void **s) { /* printed, not asserted: machines are shared *
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test(f)
-      T(every_chunk_once), T(without_pool), T(survives_fork), T(forks_in_the_middle), T(child_with_threads), T(two_callers), T(mixed_sizes), T(signals_stay_out), T(off_the_callers_processor), T(one_processor), T(quotas), T(overhead),
+      T(every_chunk_once), T(without_pool), T(survives_fork), T(forks_in_the_middle), T(child_with_threads), T(two_callers), T(mixed_sizes), T(growing), T(signals_stay_out), T(off_the_callers_processor), T(one_processor), T(quotas), T(overhead),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
