@@ -1,7 +1,7 @@
 /* Two ways to need fewer products than a window has taps. Both evaluate the polynomials of inputs and taps at points, multiply there, and interpolate.
  *
  * On a line: n - 1 small numbers and infinity, n = m + r - 1 products (Toom-Cook; Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
- * The sums have few terms, but the error grows by a factor with every point: n <= 6.
+ * The sums have few terms, but the error grows by a factor of two or three with every point: n <= 8. The outputs' error is that of plain sums times 2.4 for F(4,3) on two axes, 6 for F(5,3), 11 for F(4,5) (over 256 channels in f32).
  *
  * On a circle: the N-th roots of unity, N >= m + r - 1: a discrete Fourier transform of N real inputs, N/2 complex products of three real ones each, and the transform back. Each step of the transforms adds and turns pairs, which
  * does not magnify: with u = 2^-24 an output errs by at most about (6 log2 N + 8) u times the length of the tile's inputs times that of the taps (as vectors; Higham, "Accuracy and stability of numerical algorithms", 24.1), whatever N.
@@ -12,10 +12,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINE = 6 }; /* points of a window without a stride, with infinity */
+enum { LINE = 8, PRODUCTS = 16 }; /* points of a window without a stride, with infinity; products of all its windows */
+typedef struct on_line {
+  double b[PRODUCTS][PRODUCTS], a[PRODUCTS][PRODUCTS]; /* B' n x len, A' m x n */
+  int64_t twin[PRODUCTS];                              /* the product whose row of B' and column of A' are the same but for signs; -1: none */
+} on_line;
 /* Where polynomials of n coefficients are interpolated, infinity besides. Exact in binary; with sizes around 1 the error is less than half of that of 0, +-1, +-2 (measured on sums over 256 channels; the reasons stand in
  * Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for deep neural networks", 2020). */
-static const double interpolate[LINE + 1][LINE - 1] = {{0}, {0}, {0}, {0, 1}, {0, 1, -1}, {0, 0.5, -1, 1.5}, {0, 0.75, -0.75, 1.5, -1.5}};
+static const double interpolate[LINE + 1][LINE - 1] = {{0}, {0}, {0}, {0, 1}, {0, 1, -1}, {0, 0.5, -1, 1.5}, {0, 0.75, -0.75, 1.5, -1.5}, {0, 0.5, -0.5, 1.25, -1.25, -2.5}, {0, 0.5, -0.5, 1, -1, 2, -2}};
 
 static int64_t taps_of(const window *w, int64_t first) { return (w->r - first + w->stride - 1) / w->stride; }
 static int64_t windows(const window *w) { return w->r < w->stride ? w->r : w->stride; }
@@ -34,7 +38,7 @@ static void toom_cook(window *w, int64_t first, int64_t taps) {
   for (int64_t i = 0; i < n; i++) w->at[z + i] = first + i * w->stride;
   w->n += n, w->len += n;
   for (int64_t i = 0; i < n; i++) {
-    double f = 1, p = 1, *b = &w->b[z + i][z];
+    double f = 1, p = 1, *b = &w->line->b[z + i][z];
     b[0] = 1; /* coefficients of prod (x - points[j]), j != i */
     for (int64_t j = 0, deg = 0; j < fin; j++) {
       if (j == i) continue;
@@ -42,31 +46,50 @@ static void toom_cook(window *w, int64_t first, int64_t taps) {
       for (int64_t d = ++deg; d >= 0; d--) b[d] = (d ? b[d - 1] : 0) - points[j] * (d < deg ? b[d] : 0);
     }
     if (i == fin) {
-      w->g[(z + i) * w->r + first + (taps - 1) * w->stride] = w->a[w->m - 1][z + i] = 1;
+      w->g[(z + i) * w->r + first + (taps - 1) * w->stride] = w->line->a[w->m - 1][z + i] = 1;
       break;
     }
     for (int64_t k = 0; k < (taps > w->m ? taps : w->m); k++, p *= points[i]) {
       if (k < taps) w->g[(z + i) * w->r + first + k * w->stride] = EK_PLANTED("winograd") && i == 2 && k ? p : p / f;
-      if (k < w->m) w->a[k][z + i] = p;
+      if (k < w->m) w->line->a[k][z + i] = p;
     }
   }
+}
+/* Points x and -x have rows of B', and columns of A', that differ in signs only: what both need is summed once. Counts the operations that are left. */
+static void find_twins(window *w) {
+  on_line *l = w->line;
+  double in = 0, out = 0;
+  for (int64_t i = 0; i < w->n; i++) {
+    l->twin[i] = -1;
+    for (int64_t k = 0; k < w->n; k++) {
+      bool same = true, minus = false;
+      for (int64_t j = 0; j < w->len && same; j++) same = fabs(l->b[i][j]) == fabs(l->b[k][j]), minus |= l->b[i][j] != l->b[k][j];
+      for (int64_t o = 0; o < w->m && same; o++) same = fabs(l->a[o][i]) == fabs(l->a[o][k]);
+      if (same && minus) l->twin[i] = k;
+    }
+    double share = l->twin[i] < 0 ? 1 : 0.5;
+    in += share < 1, out += share < 1;
+    for (int64_t j = 0; j < w->len; j++) in += l->b[i][j] != 0 ? share : 0;
+    for (int64_t o = 0; o < w->m; o++) out += l->a[o][i] != 0 ? share : 0;
+  }
+  w->in = in / (double)w->n, w->out = out / (double)w->n;
 }
 bool bilinear_line(window *w, int64_t m, arena *a) {
   int64_t n = 0;
   for (int64_t f = 0; f < windows(w); f++) n += m + taps_of(w, f) - 1;
-  if (m + taps_of(w, 0) - 1 > LINE || n > BILINEAR_LEAST + 1) return false;
-  w->m = m, w->n = w->len = 0, w->in = w->out = 0;
+  if (m + taps_of(w, 0) - 1 > LINE || n > PRODUCTS) return false;
+  w->m = m, w->n = w->len = 0;
   w->g = NEWN(a, double, (n + 1) * w->r);
+  w->line = NEW(a, on_line);
   for (int64_t f = 0; f < windows(w); f++) {
     if (taps_of(w, f) > 1) {
       toom_cook(w, f, taps_of(w, f));
       continue;
     }
-    for (int64_t i = 0; i < m; i++) w->b[w->n + i][w->n + i] = w->a[i][w->n + i] = 1;
+    for (int64_t i = 0; i < m; i++) w->line->b[w->n + i][w->n + i] = w->line->a[i][w->n + i] = 1;
     one_tap(w, f, m);
   }
-  for (int64_t i = 0; i < w->n; i++)
-    for (int64_t j = 0; j < w->n; j++) w->in += (w->b[i][j] != 0) / (double)w->n, w->out += (w->a[i][j] != 0) / (double)w->n;
+  find_twins(w);
   return true;
 }
 static ex term(emodule *m, ex sum, double k, ex x) {
@@ -213,11 +236,39 @@ static ex circle_out(const window *w, emodule *m, int64_t o, bilinear_read p, vo
   }
   return term(m, sum, 1, series(m, z, n, o));
 }
-static ex row_sum(emodule *m, const double *row, int64_t n, bilinear_read x, void *env) {
+static ex line_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) {
+  int64_t k = w->line->twin[i];
+  const double *one = w->line->b[k >= 0 && k < i ? k : i], *row = w->line->b[i];
+  ex alike = 0, other = 0; /* terms that both have, and those whose sign is the other one */
+  for (int64_t j = 0; j < w->len; j++) {
+    if (row[j] == 0) continue;
+    bool minus = k >= 0 && row[j] != w->line->b[k][j];
+    *(minus ? &other : &alike) = term(m, minus ? other : alike, one[j], x(env, j));
+  }
+  return !other ? alike : !alike || one == row ? term(m, alike, 1, other) : term(m, alike, -1, other);
+}
+static ex line_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env) {
   ex sum = 0;
-  for (int64_t j = 0; j < n; j++)
-    if (row[j] != 0) sum = term(m, sum, row[j], x(env, j));
+  for (int64_t i = 0; i < w->n; i++) {
+    int64_t k = w->line->twin[i];
+    double by = w->line->a[o][i];
+    if (by == 0 || (k >= 0 && k < i)) continue;
+    ex x = p(env, i);
+    if (k >= 0) x = term(m, x, w->line->a[o][k] == by ? 1 : -1, p(env, k));
+    sum = term(m, sum, by, x);
+  }
   return sum;
 }
-ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) { return w->circle ? circle_in(w, m, i, x, env) : row_sum(m, w->b[i], w->len, x, env); }
-ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env) { return w->circle ? circle_out(w, m, o, p, env) : row_sum(m, w->a[o], w->n, p, env); }
+int64_t bilinear_mate(const window *w, bool out, int64_t i) {
+  if (w->circle) return i;
+  if (!out) return w->line->twin[i] >= 0 && w->line->twin[i] < i ? w->line->twin[i] : i;
+  for (int64_t o = 0; o < i; o++) {
+    bool same = true, any = false;
+    for (int64_t k = 0; k < w->n && same; k++)
+      if (w->line->twin[k] >= 0) any = true, same = (w->line->a[o][k] == w->line->a[o][w->line->twin[k]]) == (w->line->a[i][k] == w->line->a[i][w->line->twin[k]]);
+    if (same && any) return o;
+  }
+  return i;
+}
+ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) { return (w->circle ? circle_in : line_in)(w, m, i, x, env); }
+ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env) { return (w->circle ? circle_out : line_out)(w, m, o, p, env); }

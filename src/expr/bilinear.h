@@ -5,7 +5,7 @@
 #define EK_EXPR_BILINEAR_H
 #include "expr/expr.h"
 
-enum { BILINEAR_INPUTS = 64, BILINEAR_PRODUCTS = 96, BILINEAR_LEAST = 7 /* products of the widest form by interpolation */ };
+enum { BILINEAR_INPUTS = 64, BILINEAR_PRODUCTS = 96 };
 typedef struct window {
   atom o, k;
   uint32_t arg;         /* of X: index = apart*(stride*o + sign*k) + rest */
@@ -14,10 +14,10 @@ typedef struct window {
   int64_t parts;        /* k = r*part + .., where a part's taps are a tile's outputs, m == r: tile t and part p read the inputs of t + p; 1: not divided */
   int64_t r, m, n, len; /* len: inputs of a tile; m == 1: left alone */
   int64_t circle;       /* its length; 0: interpolation on a line */
-  double in, out;       /* multiply-adds for a product's B', and for its part in A' */
+  double in, out;       /* operations for a product's B', and for its part in A' */
   int64_t at[BILINEAR_INPUTS]; /* of a tile's inputs, behind its first one */
   double *g;            /* n x r */
-  double b[BILINEAR_LEAST + 1][BILINEAR_LEAST + 1], a[BILINEAR_LEAST + 1][BILINEAR_LEAST + 1]; /* on a line: B' n x len, A' m x n */
+  struct on_line *line; /* B' and A' of interpolation on a line */
 } window;
 /* Fills the form of m outputs (of a window with r taps in each part) in; false: there is none. circle: 0, or the length to use for each of the stride's windows. */
 bool bilinear_line(window *w, int64_t m, arena *a);
@@ -25,4 +25,5 @@ bool bilinear_circle(window *w, int64_t m, int64_t parts, int64_t circle, arena 
 typedef ex (*bilinear_read)(void *env, int64_t i);
 ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env);  /* row i of B' X, X[j] = x(env, j) */
 ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env); /* row o of A' P */
+int64_t bilinear_mate(const window *w, bool out, int64_t i);                         /* the first row that shares sums with row i */
 #endif

@@ -41,7 +41,7 @@ static int64_t bytes_of(const chain *h, uint32_t st, const u32vec *without) { /*
   return mul64(fuse_extent(f, &vars), et_bytes(xt(f->m, s->tensor)->type), &b) ? min64(b, INT64_C(1) << 50) : INT64_C(1) << 50;
 }
 
-/* The operand: the only tensor that c2 reads besides constants, without a guard; it leaves no other way. */
+/* The operand: the only tensor that c2 reads besides constants, with no more than a constant outside of it; it leaves no other way. */
 static bool find_operand(chain *h) {
   fuser *f = h->f;
   const u32vec *l = stage_loads(f->p, h->c2);
@@ -49,7 +49,7 @@ static bool find_operand(chain *h) {
   for (uint32_t i = 0; i < l->n; i++) {
     const ex_node *n = exn(f->m, l->v[i]);
     if (xt(f->m, n->tensor)->kind == TK_CONST) continue;
-    if (load || n->otherwise) return false;
+    if (load || (n->otherwise && exn(f->m, n->otherwise)->kind != EX_CONST)) return false;
     load = l->v[i];
   }
   if (!load) return false;

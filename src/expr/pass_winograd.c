@@ -7,7 +7,7 @@
  *     M[a.., batch, rows, tiles, columns]           = sum[parts, channels] V * U, ordinary products
  *     Y                                             placement of m pieces per axis: A' M
  * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, .., tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
- * Uses the licence that sums of floats may be regrouped, further than reassociation does: F(4,3) on two axes errs by 2.4 times as much as the plain sum over 256 channels in f32. By cost: products against the sums, and the
+ * Uses the licence that sums of floats may be regrouped, further than reassociation does: how far says bilinear.c. By cost: products against the sums, and the
  * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside counts as 0) and its surplus outputs are left out.
  */
 #include "expr/bilinear.h"
@@ -96,15 +96,16 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
 }
 
 /* ---- is it worth it? In multiply-adds of the products' kernel; a symbol counts as 1, so that the constants are not hidden by a batch that may be 1 ---- */
-enum { LANES = 16, VALUE_COST = 4, FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, BYTE_COST = 5, FAR_BYTE_COST = 10 /* constants that grow far more than the caches */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
-static const double TERM_COST = 1.2, FAR_TERM_COST = 2, STENCIL_COST = 1.5, GAIN = 0.9; /* GAIN: what is not worth more code */
+enum { FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
+static const double TERM_COST = 1.4, FAR_TERM_COST = 2, STENCIL_COST = 1.5, UNEVEN_COST = 1.3 /* for each axis whose last tile has fewer outputs: they are computed apart, from the same products */, GAIN = 0.9 /* what is not worth more code */;
+static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */, BYTES_A_CYCLE = 6.4 /* of constants, from memory */, FAR_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
   for (uint32_t i = 0; i < vs->n; i++) r *= (double)sym_int_or(p->c, sym_extent(p->c, vs->v[i]), 1);
   return r;
 }
 static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
-  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, value = VALUE_COST;
+  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, uneven = 1, value = VALUE_CYCLES * p->lanes * p->fma;
   bool any = false, by_axis = false;
   for (uint32_t i = 0; i < q->nw; i++) any |= win[i]->m > 1, by_axis |= win[i]->circle > 0;
   double repeated = 1; /* V holds so much more than there are places */
@@ -116,6 +117,7 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
     parts *= (double)w->parts;
     if (w->m == 1) continue;
     places *= (double)w->n;
+    if (fmod(out, (double)w->m) != 0) uneven *= UNEVEN_COST;
     if (!by_axis) value += TERM_COST * (w->in + w->out) / 2;
   }
   double in = rows * places * repeated * chan, out = rows * places * col; /* elements of V and M */
@@ -129,14 +131,14 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
       sums += before * (FAR_VALUE_COST + FAR_TERM_COST * w->in) + behind * (FAR_VALUE_COST + FAR_TERM_COST * w->out);
     }
   } else if (any)
-    sums = value * (in + out);
+    sums = value * (in + out * uneven);
   double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
-  double empty = any && q->col.n && col < LANES ? LANES / col : 1;     /* few columns: the plain sum's lanes run along the window */
+  double empty = any && q->col.n && col < p->lanes ? p->lanes / col : 1; /* few columns: the plain sum's lanes run along the window */
   double macs = narrow * empty * batch * rows * taps * parts * col * chan, bytes = narrow * 4 * batch * taps * parts * col * chan;
-  double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = (by_axis ? FAR_BYTE_COST : BYTE_COST) * bytes;
+  double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = bytes * p->lanes * p->fma / (by_axis ? FAR_BYTES_A_CYCLE : BYTES_A_CYCLE);
   return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
 }
-enum { FORMS = 48 };
+enum { FORMS = 48, MOST_OUTPUTS = 5 /* on a line: of F(6,3) on two axes neither the tile nor what 64 products need lies near enough */ };
 /* The forms of one axis, the plain sum first. */
 static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
   static const int64_t circles[] = {8, 12, 16, 20, 24, 32, 40, 48, 64};
@@ -144,7 +146,7 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
   int64_t e;
   out[0] = *plain;
   if (!sym_is_int(p->c, sym_extent(p->c, plain->o), &e) || e < 2) return n;
-  for (int64_t m = 2; m <= 4 && q->reduce.n && q->col.n; m++) {
+  for (int64_t m = 2; m <= MOST_OUTPUTS && q->reduce.n && q->col.n; m++) {
     out[n] = *plain;
     if (e > m && bilinear_line(&out[n], m, p->a)) n++;
   }
@@ -406,9 +408,21 @@ static void put_updates(pw *p, uint32_t s, const updates *u) {
   for (uint32_t i = 0; i < u->n; i++) vec_push(p->m->a, y->updates, u->v[i]);
   pass_changed(p, s);
 }
-static bool next_piece(const sliding *q, bool back, uint32_t from, uint32_t to, int64_t *piece) { /* the last axis counts fastest */
-  for (uint32_t i = to; i-- > from; piece[i] = 0)
+static bool next_mate(const window *w, bool back, int64_t mate, int64_t *i) { /* after i, of those that share sums with mate */
+  for (int64_t k = *i + 1; k < (back ? w->m : w->n); k++)
+    if (bilinear_mate(w, back, k) == mate) return *i = k, true;
+  return false;
+}
+/* Rows of the first axis that share sums come together, so that these need not be kept: one of each for every row of the other axes, the last of which counts fastest. */
+static bool next_piece(const sliding *q, bool back, uint32_t from, uint32_t to, int64_t *piece) {
+  const window *w = &q->win[from];
+  int64_t mate = bilinear_mate(w, back, piece[from]);
+  if (next_mate(w, back, mate, &piece[from])) return true;
+  piece[from] = mate;
+  for (uint32_t i = to; i-- > from + 1; piece[i] = 0)
     if (++piece[i] < (back ? q->win[i].m : q->win[i].n)) return true;
+  while (++piece[from] < (back ? w->m : w->n))
+    if (bilinear_mate(w, back, piece[from]) == piece[from]) return true;
   return false;
 }
 /* Transforms the axes from..to-1 of tensor t, or of X: those before are transformed. */

@@ -63,6 +63,8 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   m->stated.n = 0;
   p.fuel = o ? o->fuel : 0;
   p.cache_bytes = o && o->cache_bytes ? o->cache_bytes : 256 * 1024;
+  p.lanes = o && o->lanes > 1 ? o->lanes : 16;
+  p.fma = o && o->lanes > 1 && o->fma ? o->fma : 2;
   p.convert = o && o->convert;
   p.narrow = o && o->narrow;
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;

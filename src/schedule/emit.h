@@ -57,8 +57,8 @@ typedef struct ectx {
   VEC(var_range) ranges;
   struct { lv ptr, at; sz step; int64_t by, line; } ahead; /* constants to fetch while a reduction runs: `by` elements a step, from at + by * step; those of a cache line */
   VEC(stream) streams;
-  VEC(far_rows) far; /* to fetch, too: some lines at each value of `along` */
-  atom along;
+  VEC(far_rows) far; /* to fetch, too: some lines at each step, */
+  sz far_step;       /* whose number this is */
   const prepared *rows; /* NULL: none */
   atom window;          /* of the reduction: its steps are written out (nest.windows); 0: none */
   map *shared;          /* the vectors that these steps have loaded: (pointer, index, count) -> value; NULL */

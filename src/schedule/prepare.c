@@ -142,15 +142,16 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
 /* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the cache foresees none of them. So each step of the sum fetches some. What fits the second cache, or is handed
  * over in scratch, is there; rows 4096 bytes apart would drive one another out. */
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv) {
-  enum { LONG = 20, MOST = 2 }; /* multiply-adds of a step beside which fetching takes no time, so many lines */
+  enum { LONG = 20, MOST = 2, MANY = 256 }; /* multiply-adds of a step beside which fetching takes no time, so many lines; steps that are enough for all */
   const u32vec *vars = &n->reds[stage];
   accesses all = {0};
   bool last = true;
   if (!vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->beside.var || mr < 2 || mr * nv < LONG) return;
   for (uint32_t i = stage + 1; i < n->stages.n; i++) last &= exn(e->m, xs(e->m, n->stages.v[i])->value)->kind != EX_REDUCE;
-  e->along = vars->v[vars->n - 1];
-  int64_t steps = emit_extent(e->c, sym_extent(e->c, e->along), 1);
-  if (steps < 1) return;
+  int64_t steps = 1, ext;
+  atom along = vars->v[vars->n - 1];
+  e->far_step = sym_int(e->c, 0);
+  for (uint32_t j = vars->n; j-- > 0 && (ext = emit_extent(e->c, sym_extent(e->c, vars->v[j]), 0)) > 0 && steps < MANY; steps *= ext) e->far_step = sym_add(e->c, e->far_step, sym_muli(e->c, sym_of_atom(e->c, vars->v[j]), steps));
   group_accesses(e, &n->stages, n->stored, &all);
   for (uint32_t i = 0; i < all.n; i++) {
     const access *x = &all.v[i];
@@ -161,8 +162,8 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
     for (uint32_t d = 0; d < t->rank; d++) size *= (double)sym_int_or(e->c, t->shape[d], 1);
     if (x->constant || x->guarded || emit_layout(e, x->t) != &e->p->layouts[x->t] || !line || size <= (double)e->p->t->l2 / 2 || step < line || step > INT32_MAX || step % (4096 / x->bytes) == 0) continue;
     if (x->leader ? x->stage != stage || vars->n > 1 : !last) continue;
-    if (address_coef(e, at, x->leader ? e->along : n->lane.var) != 1) continue;
-    if (x->leader) at = sym_addi(e->c, sym_replace(e->c, at, e->along, sym_int(e->c, 0)), step * n->mr), wide = emit_extent(e->c, sym_extent(e->c, e->along), 0);
+    if (address_coef(e, at, x->leader ? along : n->lane.var) != 1) continue;
+    if (x->leader) at = sym_addi(e->c, sym_replace(e->c, at, along, sym_int(e->c, 0)), step * n->mr), wide = emit_extent(e->c, sym_extent(e->c, along), 0);
     int64_t lines = (wide + line - 1) / line, each = (lines * mr + steps - 1) / steps;
     if (each > MOST) continue;
     vec_push(e->a, e->far, ((far_rows){.ptr = x->store ? emit_target(e, x->t) : emit_source(e, x->t), .at = emit_size(e, at), .step = step, .lines = lines, .line = line, .each = each}));
@@ -171,7 +172,7 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
 static void fetch_row_lines(ectx *e, const far_rows *x) {
   lbuild *b = &e->b;
   ltype i64 = lt(ET_I64, 1);
-  lv first = lb_muli(b, emit_size(e, sym_of_atom(e->c, e->along)), x->each);
+  lv first = lb_muli(b, emit_size(e, e->far_step), x->each);
   for (int64_t i = 0; i < x->each * (e->dot ? 2 : 1); i++) {
     lv k = lb_addi(b, first, i), row = lb_op(b, OP_MIN, i64, lb_op(b, OP_IDIV, i64, k, lb_int(b, x->lines), 0), lb_int(b, e->mr - 1), 0);
     lv in_row = lb_muli(b, lb_op(b, OP_MOD, i64, k, lb_int(b, x->lines), 0), x->line);

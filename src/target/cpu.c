@@ -26,6 +26,13 @@ const char *cpu_identity(arena *a) {
   return arena_fmt(a, "not known: %s", cpu_flags(a));
 #endif
 }
+uint32_t cpu_datapath(void) {
+#if defined(__x86_64__)
+  uint32_t can, unused; /* AMD's "performance optimization identifiers": FP128, MOVU, FP256, FP512 */
+  if (__get_cpuid(0x8000001a, &can, &unused, &unused, &unused)) return can & 8 ? 512 : can & 4 ? 256 : can & 1 ? 128 : 0;
+#endif
+  return 0;
+}
 bool cpu_meets(const char *requires, const char **missing, size_t *n) {
   const char *names[EK_RT_CPU_FLAGS];
   unsigned char has[EK_RT_CPU_FLAGS];

@@ -156,6 +156,8 @@ static bool host(ctx *c, parsed *p) {
   best.t.features = "";
   best.t.bf16dot = meets("avx512bf16");
   best.t.requires = cpu_flags(ctx_arena(c));
+  uint32_t bits = cpu_datapath();
+  if (bits && bits < best.t.vector_bits && best.t.fma_per_cycle > 1) best.t.fma_per_cycle /= 2;
   caches(&best.t);
   *p = best;
   return true;

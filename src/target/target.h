@@ -22,5 +22,6 @@ uint32_t target_names(ctx *c, const char ***names);
 /* ---- the processor that this runs on (cpu.c). Flags are names of instruction sets, such as avx2, with spaces between ---- */
 const char *cpu_flags(arena *a);    /* all that it has and knows */
 const char *cpu_identity(arena *a); /* differs between processors for which `host` may give different code */
+uint32_t cpu_datapath(void);        /* bits that its floating-point units work on at once: wider instructions take several cycles. 0: not known */
 bool cpu_meets(const char *requires, const char **missing, size_t *n); /* has all of them; else one that it lacks, or does not know */
 #endif

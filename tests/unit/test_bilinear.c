@@ -69,7 +69,7 @@ static uint32_t lines, turns;
 static void all_forms(ctx *c, int64_t taps, int64_t stride) {
   static const int64_t circles[] = {7, 8, 9, 12, 15, 16, 20, 24, 32, 40, 48, 64};
   window plain = {.sign = 1, .stride = stride, .taps = taps, .parts = 1, .r = taps, .m = 1, .n = taps}, w;
-  for (int64_t m = 2; m <= 4; m++) {
+  for (int64_t m = 2; m <= 7; m++) {
     w = plain;
     if (!bilinear_line(&w, m, ctx_arena(c))) continue;
     check(c, &w, ET_F64), check(c, &w, ET_F32), lines++;
@@ -98,7 +98,7 @@ static void forms(void **state) {
       ctx_free(c);
       assert_true(fine);
     }
-  assert_true(lines > 10 && turns > 200);
+  assert_true(lines > 20 && turns > 200);
 }
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(forms)};
