@@ -7,7 +7,7 @@
 #define EK_EXPR_FUSE_H
 #include "expr/pass.h"
 
-enum { FUSE_MEMBERS = 96 }; /* stages of a kernel */
+enum { FUSE_MEMBERS = 160 }; /* stages of a kernel */
 typedef struct fnode {
   kernel_class cls;
   bool alive, virt, opaque;

@@ -103,8 +103,10 @@ static bool find_pieces(chain *h) {
     }
   }
   if (h->k1 == UINT32_MAX) return false;
-  for (uint32_t i = 0; i < f->k.v[h->k1].st.n; i++)
-    if (f->placed[f->k.v[h->k1].st.v[i]] != h->operand + 1) return false;
+  for (uint32_t i = 0; i < f->k.v[h->k1].st.n; i++) {
+    uint32_t in = f->placed[f->k.v[h->k1].st.v[i]];
+    if (in && in != h->operand + 1) return false;
+  }
   return true;
 }
 /* The kernels that read the contraction's values; none when these are stored for others. */

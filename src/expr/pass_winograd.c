@@ -333,6 +333,8 @@ typedef struct step {
   int64_t piece[MAX_AXES], j[MAX_AXES];
   uint32_t axis;
   ex memo[BILINEAR_PRODUCTS];
+  const sz *ext;        /* of the axes of the window, for stages of its own */
+  map *inner;           /* to products: which axes are transformed so far, piece or input of each -> the tensor of that */
 } step;
 static ex read_x(const step *r) {
   ctx *c = r->p->c;
@@ -376,12 +378,67 @@ static ex of_axis(step *r, uint32_t axis) {
   r->axis = axis;
   return (r->back ? bilinear_out : bilinear_in)(&r->q->win[axis], r->p->m, r->piece[axis], read_nested, r);
 }
+static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) { return pass_stage(p, q->s, v->d.v, v->d.n, value, hint); }
+static uint32_t window_of(const sliding *q, atom o) { /* nw: of none */
+  uint32_t w = 0;
+  while (w < q->nw && q->win[w].o != o) w++;
+  return w;
+}
+/* The variables of a stage of step r; in the order of Y's digits, if it is the last step. */
+static void fresh_stage(const step *r, variables *v, sz *a, sz *place) {
+  const stage *y = xs(r->p->m, r->q->s);
+  if (!r->back || r->from) {
+    fresh_index(r->p, r->q, v, a, r->from, place, r->ext, r->back ? &r->q->col : &r->q->reduce);
+    return;
+  }
+  for (uint32_t x = 0; x < y->naxes; x++)
+    for (uint32_t j = 0; j < y->axes[x].n; j++) {
+      digit d = y->axes[x].d[j];
+      uint32_t w = window_of(r->q, d.var);
+      vec_push(r->p->a, v->from, d.var);
+      sz at = fresh(r->p, v, sym_name(r->p->c, d.var), w < r->q->nw ? r->ext[w] : d.extent);
+      if (w < r->q->nw) place[w] = at;
+      vec_push(r->p->a, v->to, at);
+    }
+}
+/* How many rows of an axis have as many tiles as this one? *first: the first of them. */
+static int64_t alike(const step *r, uint32_t axis, int64_t *first) {
+  const window *w = &r->q->win[axis];
+  int64_t n = 0;
+  if (!r->back) return *first = 0, w->n;
+  for (int64_t k = w->m; k-- > 0;)
+    if (sym_eq(r->p->c, tiles(r->p, w, k), r->ext[axis])) *first = k, n++;
+  return n;
+}
+/* What is transformed up to an axis is a stage of its own where several rows of the next one read it. */
+static ex read_inner(const step *r, uint32_t axis) {
+  pw *p = r->p;
+  uint64_t key = axis, t;
+  int64_t kind[MAX_AXES] = {0};
+  step s = *r;
+  if (alike(r, axis + 1, kind) < 2) return of_axis(&s, axis);
+  for (uint32_t i = r->from; i < r->to; i++) {
+    alike(r, i, &kind[i]);
+    key = (key * BILINEAR_PRODUCTS + (uint64_t)(i <= axis ? r->piece[i] : r->j[i])) * BILINEAR_PRODUCTS + (uint64_t)kind[i];
+  }
+  if (!map_getu(r->inner, key, &t)) {
+    variables v = {0};
+    sz a[MAX_AXES], place[MAX_AXES];
+    fresh_stage(r, &v, a, place);
+    s.v = &v, s.a = a, s.place = place;
+    t = xs(p->m, stage_over(p, r->q, &v, simplify(p, of_axis(&s, axis)), r->back ? "gather" : "spread"))->tensor;
+    map_putu(r->inner, key, t);
+  }
+  sz *at = NEWN(p->a, sz, r->v->d.n + 1);
+  for (uint32_t i = 0; i < r->v->d.n; i++) at[i] = sym_of_atom(p->c, r->v->d.v[i].var);
+  return expr_load(p->m, (tid)t, at, r->v->d.n, 0);
+}
 static ex read_nested(void *env, int64_t j) { /* inner sums of the first axis, the same ones for every outer row */
   step *r = env;
   uint32_t axis = r->axis;
   ex e = r->to - r->from == 1 ? r->memo[j] : 0;
   r->j[axis] = j;
-  if (!e) e = axis == r->from ? read_step(r) : of_axis(r, axis - 1);
+  if (!e) e = axis == r->from ? read_step(r) : read_inner(r, axis - 1);
   if (r->to - r->from == 1) r->memo[j] = e;
   r->axis = axis;
   return e;
@@ -400,7 +457,6 @@ static update piece_update(pw *p, uint32_t ns, const variables *v, const sz *idx
   u.value = expr_load(m, xs(m, ns)->tensor, at, v->d.n, 0);
   return u;
 }
-static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) { return pass_stage(p, q->s, v->d.v, v->d.n, value, hint); }
 typedef VEC(update) updates;
 static void put_updates(pw *p, uint32_t s, const updates *u) {
   stage *y = xs(p->m, s);
@@ -430,7 +486,7 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
   ctx *c = p->c;
   updates u = {0};
   sz ext[MAX_AXES], whole;
-  step r = {.p = p, .q = q, .from = from, .to = to, .t = t};
+  step r = {.p = p, .q = q, .from = from, .to = to, .t = t, .ext = ext, .inner = map_new(p->a)};
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = &q->win[i];
     ext[i] = i < to ? all_tiles(p, w) : xt(p->m, exn(p->m, q->x)->tensor)->shape[w->arg];
@@ -439,7 +495,7 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
   do {
     variables v = {0};
     sz a[MAX_AXES], place[MAX_AXES], idx[2 * MAX_RANK];
-    fresh_index(p, q, &v, a, from, place, ext, &q->reduce);
+    fresh_stage(&r, &v, a, place);
     r.v = &v, r.a = a, r.place = place;
     memset(r.memo, 0, sizeof r.memo);
     uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "spread");
@@ -493,11 +549,6 @@ static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
   map_putu(p->exact, s, 1);
   return xs(m, s)->tensor;
 }
-static uint32_t window_of(const sliding *q, atom o) { /* nw: of none */
-  uint32_t w = 0;
-  while (w < q->nw && q->win[w].o != o) w++;
-  return w;
-}
 /* Transforms the axes from..to-1 of t back: into Y, if these are the first ones. */
 static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, etype type) {
   emodule *m = p->m;
@@ -507,24 +558,15 @@ static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, et
   uint32_t nd = expr_ndigits(y), ny = y->naxes;
   digit *d = NEWN(p->a, digit, nd + 1);
   sz ext[MAX_AXES];
-  step r = {.p = p, .q = q, .from = from, .to = to, .t = t, .back = true};
+  step r = {.p = p, .q = q, .from = from, .to = to, .t = t, .back = true, .ext = ext, .inner = map_new(p->a)};
   expr_digits(y, d);
   do {
     variables v = {0};
     sz a[MAX_AXES], place[MAX_AXES], at[MAX_AXES], idx[2 * MAX_RANK];
     uint32_t n = 0;
-    r.v = &v, r.a = a, r.place = place;
     for (uint32_t i = 0; i < q->nw; i++) ext[i] = i < from ? tiles(p, &q->win[i], 0) : i < to ? tiles(p, &q->win[i], r.piece[i]) : sym_extent(c, q->win[i].o);
-    if (from)
-      fresh_index(p, q, &v, a, from, place, ext, &q->col);
-    else
-      for (uint32_t i = 0; i < nd; i++) { /* in the order of Y's digits */
-        uint32_t w = window_of(q, d[i].var);
-        vec_push(p->a, v.from, d[i].var);
-        sz x = fresh(p, &v, sym_name(c, d[i].var), w < q->nw ? ext[w] : d[i].extent);
-        if (w < q->nw) place[w] = x;
-        vec_push(p->a, v.to, x);
-      }
+    fresh_stage(&r, &v, a, place);
+    r.v = &v, r.a = a, r.place = place;
     memset(r.memo, 0, sizeof r.memo);
     uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "gather");
     for (uint32_t i = 0; i < q->nw; i++) at[i] = i >= from && i < to ? sym_addi(c, sym_muli(c, place[i], q->win[i].m), r.piece[i]) : place[i];
