@@ -16,10 +16,10 @@ struct lb_scope {
   struct lb_scope *up;
 };
 
-lmodule *loop_module(ctx *c) {
-  lmodule *m = NEW(ctx_arena(c), lmodule);
+lmodule *loop_module(ctx *c, arena *a) {
+  lmodule *m = NEW(a, lmodule);
   m->c = c;
-  m->a = ctx_arena(c);
+  m->a = a;
   return m;
 }
 lfunc *loop_func(lmodule *m, lfunc_kind k, const char *name, const char *note) {

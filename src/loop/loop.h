@@ -80,7 +80,7 @@ typedef struct lmodule { ctx *c; arena *a; VEC(lfunc *) funcs; bool fast; /* fun
 
 /* ---- builder: appends to the current block; pure values are shared within their block scope (structural hashing) and simplified: constants fold, x+0, x*1, x*0 on integers ---- */
 typedef struct lbuild { lfunc *f; uint32_t block; struct lb_scope *scope; } lbuild;
-lmodule *loop_module(ctx *c);
+lmodule *loop_module(ctx *c, arena *a);
 lfunc *loop_func(lmodule *m, lfunc_kind k, const char *name, const char *note);
 lbuild loop_builder(lfunc *f);
 lv lb_param(lbuild *b, const char *name, ltype t, unsigned flags, unsigned align); /* next args slot */

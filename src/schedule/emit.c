@@ -6,12 +6,12 @@
 #include "schedule/emit.h"
 #include <string.h>
 
-void emit_begin(ectx *e, splan *p, lfunc *f, launch *l) {
+void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a) {
   memset(e, 0, sizeof *e);
   e->p = p;
   e->m = p->m;
   e->c = p->m->c;
-  e->a = p->l->a;
+  e->a = a;
   e->f = f;
   e->b = loop_builder(f);
   e->lanes = 1;
@@ -35,7 +35,7 @@ static lv argument(ectx *e, uint64_t key, kargs k, const char *name, ltype t, un
     return v;
   }
   lv v = lb_param(&e->b, name, t, flags, align);
-  vec_push(e->a, e->l->args, k);
+  vec_push(e->p->l->a, e->l->args, k);
   map_putu(e->arg_of, key, (uint64_t)(e->l->args.n - 1) << 32 | v);
   return v;
 }
@@ -149,7 +149,7 @@ static const local *place_of(ectx *e, tid t) { /* in scratch, whether its values
 static unsigned dep_ex(ectx *e, ex x) {
   if (!x) return 0;
   u32vec *known = &e->p->depends;
-  while (known->n <= x) vec_push(e->a, *known, 0);
+  while (known->n <= x) vec_push(e->p->l->a, *known, 0);
   if (known->v[x] >> 2 == e->turn) return known->v[x] & 3;
   const ex_node *n = exn(e->m, x);
   unsigned d = 0;

@@ -81,7 +81,7 @@ lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes);  
 bool schedule_adds_loads(ectx *e, const ex_node *n);                             /* a float sum whose step is a load and an addition */
 void schedule_arg_start(ectx *e, const ex_node *n, bool lane_reduced, uint32_t lanes, lv *best, lv *pay, lv *found);
 void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, bool vec, uint32_t lanes);
-void emit_begin(ectx *e, splan *p, lfunc *f, launch *l);
+void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a); /* a: for what is needed while f is made */
 lv emit_buffer(ectx *e, uint32_t buffer, bool write);     /* pointer to its element 0 */
 lv emit_symbol(ectx *e, sz size);                          /* a size of the module as an i64 argument */
 void emit_turn(ectx *e);                                   /* the bindings of row and lane, or the locals, have changed */

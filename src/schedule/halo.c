@@ -76,7 +76,7 @@ void halo_launch(splan *p, uint32_t buffer, uint32_t block, uint32_t item) {
   ectx e = {0};
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(p->l->a, "halo%u", buffer), arena_fmt(p->l->a, "halo of %s", p->buffers.v[buffer].name));
   launch l = {.func = f, .kernel = UINT32_MAX, .block = block, .item = item, .chunks = sym_int(p->m->c, 1)};
-  emit_begin(&e, p, f, &l);
+  emit_begin(&e, p, f, &l, p->l->a);
   tid t = p->buffers.v[buffer].tensor;
   halo_fill(&e, t, &p->layouts[t], emit_buffer(&e, buffer, true));
   vec_push(p->l->a, p->launches, l);

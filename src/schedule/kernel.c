@@ -52,9 +52,9 @@ void kernel_runs(kctx *k, const u32vec *vars) {
 static lv scratch_base(kctx *k) {
   if (k->scratch_ptr) return k->scratch_ptr;
   lv p = lb_param(&k->e.b, "scratch", lptr(ET_U8), LP_READ | LP_WRITE | LP_NOALIAS, 64);
-  vec_push(k->a, k->l.args, ((kargs){.is_buffer = true, .buffer = 0, .write = true}));
+  vec_push(k->p->l->a, k->l.args, ((kargs){.is_buffer = true, .buffer = 0, .write = true}));
   lv per = lb_param(&k->e.b, "scratch_bytes", lt(ET_I64, 1), 0, 0);
-  vec_push(k->a, k->l.args, ((kargs){.size = 0}));
+  vec_push(k->p->l->a, k->l.args, ((kargs){.size = 0}));
   k->scratch_arg = k->l.args.n - 1;
   k->scratch_ptr = lb_offset(&k->e.b, p, lb_mul(&k->e.b, lb_worker(&k->e.b), per));
   return k->scratch_ptr;
@@ -271,12 +271,12 @@ static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t 
 }
 /* one launch; part: of a step of a recurrence, or NULL */
 static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, const scan_part *part, uint32_t kernel, uint32_t block, uint32_t item) {
-  kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = p->l->a, .canon = canon};
+  kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = canon};
   uint32_t mark = sym_mark(k.c);
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(k.a, "k%u", p->launches.n), "");
   k.l = (launch){.func = f, .kernel = kernel, .block = block, .item = item, .chunks = sym_int(k.c, 1), .stages = *stages};
   k.cls = kernel != UINT32_MAX ? p->m->kernels.v[kernel].cls : 0;
-  emit_begin(&k.e, p, f, &k.l);
+  emit_begin(&k.e, p, f, &k.l, k.a);
   k.scratch = sym_int(k.c, 0);
   k.stored = map_new(k.a);
   if (stages->n) ctx_about(k.c, xt(p->m, xs(p->m, stages->v[0])->tensor)->name);
@@ -297,7 +297,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
         if (v != cv) emit_bind_ex(&k.e, (binding){.var = v, .subst = sym_of_atom(k.c, cv)});
       }
   }
-  f->note = note.s ? note.s : "";
+  f->note = note.s ? arena_strdup(p->l->a, note.s) : "";
   grps gs = {0};
   kernel_groups(&k, stages, &gs);
   if (part) kernel_scan_step(&k, &gs, part);
@@ -318,7 +318,8 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   k.l.parallel = worth_threads(k.cls, ops, moved) && sym_int_or(k.c, k.l.chunks, 2) > 1;
   sym_pop(k.c, mark);
   fill_first(p, stages, block, item);
-  vec_push(k.a, p->launches, k.l);
+  vec_push(p->l->a, p->launches, k.l);
+  arena_free(k.a);
   ctx_about(k.c, NULL);
 }
 

@@ -306,13 +306,13 @@ static void domain_of(lay *L, const stage *s, u32vec *out) {
   for (uint32_t i = 0; i < s->naxes; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, *out, s->axes[i].d[j].var);
 }
-static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *acc) {
+static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *acc, arena *a) {
   emodule *m = L->m;
   stage *s = xs(m, si);
   launch dummy = {0};
-  lfunc *f = loop_func(loop_module(L->c), LF_KERNEL, "layout", "");
+  lfunc *f = loop_func(loop_module(L->c, a), LF_KERNEL, "layout", "");
   u32vec one = {0}, dom = {0}, red = {0};
-  emit_begin(e, L->p, f, &dummy);
+  emit_begin(e, L->p, f, &dummy, a);
   vec_push(L->a, one, si);
   domain_of(L, s, &dom);
   const ex_node *root = exn(m, s->value);
@@ -331,7 +331,9 @@ static double reader_score(lay *L, uint32_t si) {
   accesses acc = {0};
   for (uint32_t i = 0; i < L->m->outputs.n; i++)
     if (L->m->outputs.v[i].t == s->tensor) map_putu(stored, s->tensor, 1), L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, s->naxes, NULL, NULL, NULL, &elems);
-  double score = choose(L, &e, si, stored, &acc).score;
+  arena *a = arena_new(L->c);
+  double score = choose(L, &e, si, stored, &acc, a).score;
+  arena_free(a);
   L->p->layouts[s->tensor] = had;
   return score;
 }
@@ -387,7 +389,8 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
   }
   ectx e;
   accesses acc = {0};
-  choice ch = choose(L, &e, si, map_new(L->a), &acc);
+  arena *a = arena_new(L->c);
+  choice ch = choose(L, &e, si, map_new(a), &acc, a);
   u32vec dom = {0};
   domain_of(L, s, &dom);
   /* order of the largest operand's strides */
@@ -415,6 +418,7 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
         order[j - 1] = y, order[j] = x;
       }
   }
+  arena_free(a);
   if (ch.lane && !ch.lane_reduced) innermost(s, ch.lane, order);
 }
 

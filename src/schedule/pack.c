@@ -160,7 +160,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   sz coef, rest;
   if (!sym_is_int(c, n->lane.extent, &lanes) || !sym_linear(c, at, n->lane.var, &coef, &rest) || !sym_is_int(c, coef, &lane_stride) || lane_stride == 0) return false;
   int64_t sel = 1, inner = 1;
-  packing *pack = NEW(e->a, packing);
+  packing *pack = NEW(e->p->l->a, packing);
   uint32_t L = nest_lanes(e, &n->stages);
   int64_t nr = n->lane_reduced ? lanes : (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
   sz off = sym_int(c, 0), pan = n->panel ? sym_of_atom(c, n->panel) : sym_int(c, 0), r;
@@ -202,9 +202,9 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   pack->pairs = dot_of(n, stage, load) != NULL;
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner;
   if (t->made && !pack_places(pack, t->made)) expr_data(e->m, ln->tensor);
-  buffer b = {.kind = BUF_WEIGHTS, .type = t->type, .name = arena_fmt(e->a, "%s.packed", t->name), .elems = sym_int(c, total), .from = contents_of(t)};
+  buffer b = {.kind = BUF_WEIGHTS, .type = t->type, .name = arena_fmt(e->p->l->a, "%s.packed", t->name), .elems = sym_int(c, total), .from = contents_of(t)};
   b.from.pack = pack;
-  vec_push(e->a, e->p->buffers, b);
+  vec_push(e->p->l->a, e->p->buffers, b);
   *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off, .next = next, .step = red, .depth = inner, .nr = nr};
   return true;
 }

@@ -88,7 +88,7 @@ static void separate_results(emodule *m, int level) {
 splan *schedule_module(emodule *m, const target *t, int level) {
   splan *p = NEW(m->a, splan);
   p->m = m;
-  p->l = loop_module(m->c);
+  p->l = loop_module(m->c, ctx_arena(m->c));
   p->t = t;
   p->level = level;
   vec_push(p->l->a, p->buffers, ((buffer){0}));

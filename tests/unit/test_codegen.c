@@ -10,7 +10,7 @@ typedef void (*build_fn)(lmodule *m, lfunc *f, lbuild *b, const target *t);
 static void run_on(int ti, int l, build_fn fn, const int64_t *args, int64_t chunks) {
   ctx *c = ctx_new();
   assert_non_null(c);
-  lmodule *m = loop_module(c);
+  lmodule *m = loop_module(c, ctx_arena(c));
   lfunc *f = loop_func(m, LF_KERNEL, "k", "test kernel");
   lbuild b = loop_builder(f);
   fn(m, f, &b, target_get(c, targets[ti]));
@@ -114,7 +114,7 @@ static void test_matmul(void **s) {
   for (int ti = 0; ti < 2; ti++) { /* speed, printed only */
     ctx *c = ctx_new();
     const target *t = target_get(c, targets[ti]);
-    lmodule *m = loop_module(c);
+    lmodule *m = loop_module(c, ctx_arena(c));
     lfunc *f = loop_func(m, LF_KERNEL, "matmul", NULL), *g = loop_func(m, LF_KERNEL, "peak", NULL);
     lbuild b = loop_builder(f), pb = loop_builder(g);
     matmul(m, f, &b, t);
@@ -381,7 +381,7 @@ static void test_structure(void **s) {
 
 /* ---- main functions, calls, scratch, failure; sharing of equal kernels; the pool ---- */
 static lmodule *program(ctx *c) {
-  lmodule *m = loop_module(c);
+  lmodule *m = loop_module(c, ctx_arena(c));
   for (int v = 0; v < 2; v++) { /* two kernels of one text */
     lfunc *f = loop_func(m, LF_KERNEL, v ? "twice" : "double", "y = 2x through scratch");
     lbuild b = loop_builder(f);
@@ -528,7 +528,7 @@ static void test_callees(void **s) {
   ctx *c = ctx_new();
   jit *j = NULL;
   for (int v = 1; v <= 2; v++) {
-    lmodule *m = loop_module(c);
+    lmodule *m = loop_module(c, ctx_arena(c));
     lfunc *f = loop_func(m, LF_KERNEL, "k", "test kernel"), *run = loop_func(m, LF_MAIN, "run", NULL);
     lbuild b = loop_builder(f);
     lb_store(&b, ptr_out(&b, "y", ET_F32), lb_int(&b, 0), lb_const(&b, lt(ET_F32, 1), (scalar){.f = v}));
@@ -559,7 +559,7 @@ static bool made(ctx *c) {
   CTX_TRY(c) {
     const target *t = target_get(c, "host");
     llvm_opts o = {.level = 1, .threads = 1};
-    lmodule *m = loop_module(c);
+    lmodule *m = loop_module(c, ctx_arena(c));
     for (int i = 0; i < 2; i++) {
       lfunc *f = loop_func(m, LF_KERNEL, i ? "b" : "a", "test kernel");
       lbuild b = loop_builder(f);

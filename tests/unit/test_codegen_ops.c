@@ -77,7 +77,7 @@ static uint32_t own_jobs, own_done;
 static bool check_type(etype t, const char *target, int level, int codegen, bool conversions, unsigned W, int only) {
   ctx *c = ctx_new();
   uint32_t room = 0;
-  lmodule *m = loop_module(c);
+  lmodule *m = loop_module(c, ctx_arena(c));
   lfunc *f = loop_func(m, LF_KERNEL, "k", NULL);
   lbuild b = loop_builder(f);
   ltype ty = lt(t, W);
@@ -181,7 +181,7 @@ static void test_own_conversions(void **s) { (void)s, own(true); }
 static void test_rand(void **s) {
   (void)s;
   ctx *c = ctx_new();
-  lmodule *m = loop_module(c);
+  lmodule *m = loop_module(c, ctx_arena(c));
   lfunc *f = loop_func(m, LF_KERNEL, "k", NULL);
   lbuild b = loop_builder(f);
   lv p = lb_param(&b, "p", lptr(ET_I64), LP_READ, 0), q = lb_param(&b, "q", lptr(ET_I64), LP_READ, 0), y = lb_param(&b, "y", lptr(ET_F32), LP_WRITE, 0);

@@ -17,7 +17,7 @@ static char *print(ctx *c, const lmodule *m) {
 }
 /* A module with every kind of instruction. */
 static lmodule *everything(ctx *c) {
-  lmodule *m = loop_module(c);
+  lmodule *m = loop_module(c, ctx_arena(c));
   lfunc *f = loop_func(m, LF_KERNEL, "all_1", "every instruction, with a \"note\"");
   lbuild b_ = loop_builder(f), *b = &b_;
   lv x = lb_param(b, "x", lptr(ET_F32), LP_READ | LP_NOALIAS, 64), y = lb_param(b, "y", lptr(ET_F32), LP_WRITE, 0), n = lb_param(b, "n", lt(ET_I64, 1), 0, 0), i, j;
@@ -89,7 +89,7 @@ static void test_hash(void **st) {
   ctx *c = ctx_new();
   uint64_t h[3];
   for (int k = 0; k < 3; k++) {
-    lmodule *m = loop_module(c);
+    lmodule *m = loop_module(c, ctx_arena(c));
     lfunc *f = loop_func(m, LF_KERNEL, k ? "other" : "name", k ? "note" : NULL);
     lbuild b = loop_builder(f);
     lv x = lb_param(&b, k ? "p" : "q", lptr(ET_F32), LP_WRITE, 0), i;
@@ -108,7 +108,7 @@ static void test_hash(void **st) {
 static void test_folding(void **st) {
   (void)st;
   ctx *c = ctx_new();
-  lmodule *m = loop_module(c);
+  lmodule *m = loop_module(c, ctx_arena(c));
   lfunc *f = loop_func(m, LF_KERNEL, "k", NULL);
   lbuild b_ = loop_builder(f), *b = &b_;
   lv n = lb_param(b, "n", lt(ET_I64, 1), 0, 0), p = lb_param(b, "p", lptr(ET_F32), LP_READ, 0);

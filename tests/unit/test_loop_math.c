@@ -116,7 +116,7 @@ static void put(bool f64, void *p, int i, double v) {
 static void run(sop op, unsigned lanes, bool two, const struct kind *kd) {
   bool f64 = kd->f64;
   ctx *c = ctx_new();
-  lmodule *m = loop_module(c);
+  lmodule *m = loop_module(c, ctx_arena(c));
   binary(m, op, f64 ? ET_F64 : ET_F32, lanes, two, kd->has);
   jit *j = NULL;
   ek_rt_kernel k = (ek_rt_kernel)kit_find(c, m, kd->target, 1, "k", &j);
@@ -199,7 +199,7 @@ static void test_pow_constant(void **s) {
     const double most = q < BY_ROOTS ? 2.1 : 3.3;
     for (int i = 0; i < N; i++) put(false, xs, i, i < (int)(sizeof odd / sizeof *odd) ? odd[i] : random_value(false, i, -10, 10));
     ctx *c = ctx_new();
-    lmodule *m = loop_module(c);
+    lmodule *m = loop_module(c, ctx_arena(c));
     lfunc *f = loop_func(m, LF_KERNEL, "k", NULL);
     lbuild b = loop_builder(f);
     ltype ty = lt(ET_F32, 16);
