@@ -58,11 +58,13 @@ static void bind_code(pipeline *p, ek_module *m) {
   size_t n = ((size_t)p->p->weight_bytes + 64) / 64 * 64;
   m->weights = mem_get(&m->s->mem, n);
   if (!m->weights) ctx_fail(p->c, E_MEMORY, "no memory for %zu bytes of constants", n);
+  report_program(p, &m->report);
+  p->bound = true;
   pipe_weights(p, m->weights, NULL, NULL);
   d->weights = m->weights;
   d->weight_bytes = (int64_t)p->p->weight_bytes;
   m->d = d;
-  report_program(p, &m->report);
+  m->report.total_ms = now_ms() - p->began;
   jit_stats s = jit_get_stats(m->j);
   m->report.code_bytes = s.code_bytes;
   m->report.compiled = s.compiled + s.cached;

@@ -235,13 +235,17 @@ static void packed(void *env, bytes source) {
   ctx_release(p->c, source.p, source.n);
   file_done(p->c, source.p, source.n);
 }
+static void begun(void *env) {
+  pipeline *p = ((watching *)env)->p;
+  if (p->bound && !p->timed && !p->o.verify && !p->o.show_after.name) sym_forget(p->c);
+}
 static void written(void *env, size_t n) {
   watching *w = env;
   if (w->wrote) w->wrote(w->env, n);
 }
 void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), void *env) {
   double t0 = now_ms();
-  program_weights(p->p, p->o.compile_threads, to, packed, written, &(watching){p, wrote, env});
+  program_weights(p->p, p->o.compile_threads, to, &(weights_watch){begun, packed, written, &(watching){p, wrote, env}});
   file_cool(p->c);
   ran(p, PL_CODE, "weights", true, now_ms() - t0);
 }

@@ -71,6 +71,7 @@ typedef struct pipeline {
   bool stopped; /* by stop_after */
   bool standard; /* set before pipe_load: operators stay those of ONNX, and pipe_lower does nothing */
   bool timed;   /* set before pipe_program: launches are timed (profile.c) */
+  bool bound;   /* set before pipe_weights: nobody will ask for sizes any more */
   bool unread;  /* set before pipe_program: nobody will ask for the weights */
   plevel at;    /* the last level reached */
   map *turns;   /* pass name -> how often it ran */

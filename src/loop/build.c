@@ -34,6 +34,22 @@ lfunc *loop_func(lmodule *m, lfunc_kind k, const char *name, const char *note) {
   vec_push(m->a, m->funcs, f);
   return f;
 }
+void loop_settle(lfunc *f, arena *a) {
+  f->a = a;
+  f->params.v = arena_dup(a, f->params.v, f->params.n * sizeof *f->params.v), f->params.cap = f->params.n;
+  f->insts.v = arena_dup(a, f->insts.v, f->insts.n * sizeof *f->insts.v), f->insts.cap = f->insts.n;
+  f->blocks.v = arena_dup(a, f->blocks.v, f->blocks.n * sizeof *f->blocks.v), f->blocks.cap = f->blocks.n;
+  for (uint32_t i = 0; i < f->params.n; i++) f->params.v[i].name = arena_strdup(a, f->params.v[i].name);
+  for (uint32_t i = 0; i < f->insts.n; i++) {
+    linst *x = li(f, i);
+    if (x->name) x->name = arena_strdup(a, x->name);
+    if (x->nargs) x->args = arena_dup(a, x->args, x->nargs * sizeof *x->args);
+  }
+  for (uint32_t i = 0; i < f->blocks.n; i++) {
+    lblock *b = &f->blocks.v[i];
+    b->insts.v = arena_dup(a, b->insts.v, b->insts.n * sizeof *b->insts.v), b->insts.cap = b->insts.n;
+  }
+}
 static bool at_head(lkind k) { return k == L_CONST || k == L_LO || k == L_HI || k == L_WORKER || k == L_PARAM; }
 static struct lb_scope *open_scope(lbuild *b, uint32_t block, lv owner) {
   struct lb_scope *s = NEW(b->f->a, struct lb_scope);

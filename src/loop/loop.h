@@ -82,6 +82,7 @@ typedef struct lmodule { ctx *c; arena *a; VEC(lfunc *) funcs; bool fast; /* fun
 typedef struct lbuild { lfunc *f; uint32_t block; struct lb_scope *scope; } lbuild;
 lmodule *loop_module(ctx *c, arena *a);
 lfunc *loop_func(lmodule *m, lfunc_kind k, const char *name, const char *note);
+void loop_settle(lfunc *f, arena *a);             /* moves all that f has from its arena to this one, without the room it grew by: nothing is built any more */
 lbuild loop_builder(lfunc *f);
 lv lb_param(lbuild *b, const char *name, ltype t, unsigned flags, unsigned align); /* next args slot */
 lv lb_int(lbuild *b, int64_t v);                   /* i64 */

@@ -82,9 +82,15 @@ typedef struct program {
 
 program *program_build(splan *p, const char *name);          /* with its functions */
 void program_functions(program *p);                          /* makes plan_fn and run_fn, of a program without them; it must be well-formed */
-/* The contents of the weights, weight_bytes bytes, written on several threads; they are made only now. Fails (E_USAGE) when the program was read from text. done (may be NULL) is told of memory from which weights came
- * when none of it will be read any more: at most one call for a byte, one call at a time; wrote (may be NULL) of the bytes that a piece has written. Pages of mapped files do not stay in memory. */
-void program_weights(const program *p, uint32_t threads, uint8_t *to, void (*done)(void *env, bytes source), void (*wrote)(void *env, size_t n), void *env);
+/* Who is told how the weights come about; each may be NULL. One call at a time. */
+typedef struct weights_watch {
+  void (*begun)(void *env);               /* sizes are not asked for any more */
+  void (*done)(void *env, bytes source);  /* of this, from which weights came, nothing will be read any more: at most one call for a byte */
+  void (*wrote)(void *env, size_t n);     /* so many bytes */
+  void *env;
+} weights_watch;
+/* The contents of the weights, weight_bytes bytes, written on several threads; they are made only now. Fails (E_USAGE) when the program was read from text. watch: may be NULL. Pages of mapped files do not stay in memory. */
+void program_weights(const program *p, uint32_t threads, uint8_t *to, const weights_watch *watch);
 /* The same bytes in their order, piece by piece. */
 void program_weights_stream(const program *p, void (*put)(void *env, bytes piece), void *env);
 const char *program_memory(const program *p);                /* "arena + threads * scratch" as text: a number or a formula */

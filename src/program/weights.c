@@ -39,10 +39,8 @@ typedef struct writing {
   uint8_t *to;
   VEC(piece) pieces;
   VEC(group) groups;
-  pthread_mutex_t lock; /* guards what is left of groups, and is held in calls of done and wrote */
-  void (*done)(void *env, bytes source);
-  void (*wrote)(void *env, size_t n);
-  void *env;
+  pthread_mutex_t lock; /* guards what is left of groups, and is held while others are told */
+  weights_watch watch;
 } writing;
 static size_t size_of(const program *p, const pbuffer *b) { return (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type); }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -161,8 +159,8 @@ static void one(ctx *c, void *arg, uint32_t i) {
   if (read.n / 2 <= piece_bytes(b, x->at)) file_done(c, read.p, read.n); /* else other pieces need much of it, too */
   pthread_mutex_lock(&w->lock);
   group *g = &w->groups.v[x->group];
-  if (!--g->left && w->done) w->done(w->env, g->source);
-  if (w->wrote) w->wrote(w->env, piece_bytes(b, x->at));
+  if (!--g->left && w->watch.done) w->watch.done(w->watch.env, g->source);
+  if (w->watch.wrote) w->watch.wrote(w->watch.env, piece_bytes(b, x->at));
   pthread_mutex_unlock(&w->lock);
 }
 
@@ -206,11 +204,11 @@ static void fill_gap(const program *p, const pbuffer *b, uint8_t *to) {
   size_t n = size_of(p, b), room = (size_t)sym_int_or(p->c, b->bytes, 0);
   if (room > n) memset(to + b->weight_offset + n, 0, room - n);
 }
-void program_weights(const program *p, uint32_t threads, uint8_t *to, void (*done)(void *env, bytes source), void (*wrote)(void *env, size_t n), void *env) {
+void program_weights(const program *p, uint32_t threads, uint8_t *to, const weights_watch *watch) {
   arena *a = p->a;
   u32vec list = {0};
   writing *w = NEW(a, writing);
-  *w = (writing){.p = p, .to = to, .done = done, .wrote = wrote, .env = env};
+  *w = (writing){.p = p, .to = to, .watch = watch ? *watch : (weights_watch){0}};
   places(p, a, &list);
   uint32_t *group_of = NEWN(a, uint32_t, p->buffers.n + 1), n = 0;
   group_sources(w, a, &list, group_of);
@@ -221,6 +219,7 @@ void program_weights(const program *p, uint32_t threads, uint8_t *to, void (*don
   }
   if (pthread_mutex_init(&w->lock, NULL)) ctx_fail(p->c, E_MEMORY, "no memory for a lock");
   bool volatile failed = false;
+  if (w->watch.begun) w->watch.begun(w->watch.env);
   CTX_TRY(p->c) { par_for(p->c, threads, w->pieces.n, one, w); }
   CTX_CATCH { failed = true; }
   pthread_mutex_destroy(&w->lock);

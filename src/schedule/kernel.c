@@ -274,6 +274,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = canon};
   uint32_t mark = sym_mark(k.c);
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(k.a, "k%u", p->launches.n), "");
+  f->a = k.a;
   k.l = (launch){.func = f, .kernel = kernel, .block = block, .item = item, .chunks = sym_int(k.c, 1), .stages = *stages};
   k.cls = kernel != UINT32_MAX ? p->m->kernels.v[kernel].cls : 0;
   emit_begin(&k.e, p, f, &k.l, k.a);
@@ -319,6 +320,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   sym_pop(k.c, mark);
   fill_first(p, stages, block, item);
   vec_push(p->l->a, p->launches, k.l);
+  loop_settle(f, p->l->a);
   arena_free(k.a);
   ctx_about(k.c, NULL);
 }

@@ -101,6 +101,9 @@ sz sym_canon(ctx *c, sz e);                             /* apply permanent subst
 bool sym_divmod(ctx *c, sz e, sz d, sz *q, sz *r, atom *split_var, sz *split_inner);
 bool sym_exact_div(ctx *c, sz e, sz d, sz *q);          /* e == d*q as polynomials */
 
+/* Gives all memory of this context's sizes back: none may be asked about any more. */
+void sym_forget(ctx *c);
+
 /* ---- text ---- */
 void sym_print(ctx *c, sz e, sbuf *b);                  /* e.g. `2*N + 3`, `(S + 64)//128`, `min(512, S)`, `x >= 0 ? a : b`, `data(7, 0, 9)`; vars by name, odd names between backticks. Depends on content only */
 const char *sym_str(ctx *c, sz e);                      /* in the context's arena; for messages: cut off with ... when very long */

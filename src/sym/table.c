@@ -35,6 +35,11 @@ symtab *sym_tab_new(ctx *c) {
   *ctx_slot(c, SLOT_SYM) = s;
   return s;
 }
+void sym_forget(ctx *c) {
+  symtab *s = *ctx_slot(c, SLOT_SYM);
+  *ctx_slot(c, SLOT_SYM) = NULL;
+  if (s) arena_free(s->a);
+}
 void sym_overflow(symtab *s) {
   if (!s->soft) ctx_fail(s->c, E_SHAPE, "a size does not fit into 64 bits: check the dimensions here, or bound open ones by --dim NAME=MOST (sizes found at run time have names, too: einkorn show --stage expr)");
   s->overflowed = true;

@@ -822,7 +822,7 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     j = jit_new(c, t, &(llvm_opts){.level = level});
     jit_add(j, q->l);
     weights = aligned_alloc(64, ((size_t)q->weight_bytes + 64) / 64 * 64);
-    program_weights(q, 1, weights, NULL, NULL, NULL);
+    program_weights(q, 1, weights, NULL);
     bad = !program_verify(q, "test") + run(what, refusal, &p, q, j, weights, in_one_piece) + run(what, refusal, &p, q, j, weights, chunk_by_chunk) + run(what, refusal, &p, q, j, weights, in_thirds);
   }
   CTX_CATCH {}
