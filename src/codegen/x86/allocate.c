@@ -428,7 +428,7 @@ static bool one(ra *r, uint32_t n) {
 bool x86_allocate(x86_code *x) {
   ra r_ = {.x = x, .l = NEWN(x->a, life, x->v.n + 1)}, *r = &r_;
   lives(r);
-  for (uint32_t turn = 0; turn < 400; turn++) {
+  for (uint32_t turn = 0; turn <= x->v.n; turn++) { /* each but the last has one more value in memory */
     memset(r->owner, 0, sizeof r->owner);
     r->out.n = 0, r->victim = 0, r->used = 0;
     for (vr v = 1; v < x->v.n; v++) {
