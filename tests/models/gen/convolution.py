@@ -80,6 +80,19 @@ def large_windows(net):
     return [[net.uniform(-1, 1, n, 2, 17, 44)] for n in (1, 2)]
 
 
+@model("a CNN's first layers: 7x7 with a stride of 2 from three channels, which reads nothing outside; 3x3 at 14x12 and 5x5 at 13x26 over many channels, with a residual; symbolic batch")
+def first_layers(net):
+    x = net.input("image", F32, "N", 3, 34, 57)
+    a = net.op("Relu", net.op("Conv", x, large(net, 3, 32, 7, 7), pads=[3, 3, 3, 3], strides=[2, 2]))
+    b = net.op("MaxPool", a, kernel_shape=[4, 18])
+    c = net.op("Relu", net.op("Add", net.op("Conv", b, large(net, 32, 32, 3, 3), pads=[1, 1, 1, 1]), b))
+    net.conv(c, 32, 3, [1, 1], out="y")
+    net.conv(net.op("Conv", net.op("MaxPool", a, kernel_shape=[5, 4]), large(net, 32, 32, 5, 5), pads=[2, 2, 2, 2]), 32, 3, [1, 1], out="z")
+    net.output("y", F32, "N", 3, 14, 12)
+    net.output("z", F32, "N", 3, 13, 26)
+    return [[net.uniform(-1, 1, 1, 3, 34, 57)]]
+
+
 @model("windows of many taps of one dimension: 67 taps, which are divided, and 32 with a stride of 2")
 def large_windows_line(net):
     x = net.input("signal", F32, 2, 2, 300)
