@@ -302,10 +302,11 @@ static void innermost(const stage *s, atom v, uint32_t *order) { /* the axis tha
         return;
       }
 }
-static void domain_of(lay *L, const stage *s, u32vec *out) {
+static void domain_of(const stage *s, arena *a, u32vec *out) {
   for (uint32_t i = 0; i < s->naxes; i++)
-    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(L->a, *out, s->axes[i].d[j].var);
+    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(a, *out, s->axes[i].d[j].var);
 }
+/* a: for the answer's accesses, and all that is needed on the way */
 static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *acc, arena *a) {
   emodule *m = L->m;
   stage *s = xs(m, si);
@@ -313,11 +314,11 @@ static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *
   lfunc *f = loop_func(loop_module(L->c, a), LF_KERNEL, "layout", "");
   u32vec one = {0}, dom = {0}, red = {0};
   emit_begin(e, L->p, f, &dummy, a);
-  vec_push(L->a, one, si);
-  domain_of(L, s, &dom);
+  vec_push(a, one, si);
+  domain_of(s, a, &dom);
   const ex_node *root = exn(m, s->value);
   if (root->kind == EX_REDUCE)
-    for (uint32_t i = 0; i < root->nargs; i++) vec_push(L->a, red, root->args[i]);
+    for (uint32_t i = 0; i < root->nargs; i++) vec_push(a, red, root->args[i]);
   group_accesses(e, &one, stored, acc);
   return tile_choose(e, &one, acc, &dom, &red);
 }
@@ -325,13 +326,13 @@ static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *
 static double reader_score(lay *L, uint32_t si) {
   stage *s = xs(L->m, si);
   layout had = L->p->layouts[s->tensor];
-  map *stored = map_new(L->a);
+  arena *a = arena_new(L->c);
+  map *stored = map_new(a);
   ectx e;
   sz elems;
   accesses acc = {0};
   for (uint32_t i = 0; i < L->m->outputs.n; i++)
     if (L->m->outputs.v[i].t == s->tensor) map_putu(stored, s->tensor, 1), L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, s->naxes, NULL, NULL, NULL, &elems);
-  arena *a = arena_new(L->c);
   double score = choose(L, &e, si, stored, &acc, a).score;
   arena_free(a);
   L->p->layouts[s->tensor] = had;
@@ -392,7 +393,7 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
   arena *a = arena_new(L->c);
   choice ch = choose(L, &e, si, map_new(a), &acc, a);
   u32vec dom = {0};
-  domain_of(L, s, &dom);
+  domain_of(s, a, &dom);
   /* order of the largest operand's strides */
   access *big = NULL;
   uint32_t big_rank = 0;
