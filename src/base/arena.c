@@ -1,7 +1,7 @@
 /* Where does memory come from?
  *
  * An arena is a list of zeroed blocks from the context's allocator, filled from the front; the newest block is first. Blocks grow from 4 KiB to 1 MiB, so that a small compilation stays small; a request larger than a
- * quarter of the next block gets a block of its own, put behind the newest so that its free room is not lost. The zeros are kept: nothing is handed out twice.
+ * quarter of the next block gets a block of its own, put behind the newest so that its free room is not lost. The zeros are kept: nothing is handed out twice. What a list leaves when it grows out of a block of its own goes back.
  * Every function locks its own arena and unlocks before it unwinds. Under AddressSanitizer 16 poisoned bytes follow every piece.
  */
 #include "base/ctx.h"
@@ -148,6 +148,29 @@ static bool extend(arena *a, void *old, size_t old_r, size_t new_r) {
   return false;
 }
 
+/* Nobody reads the piece any more: it goes back if its block holds nothing else. The arena is locked. */
+static void drop(arena *a, void *piece, size_t r) {
+  enum { WORTH = 8 << 10 }; /* bytes for which the block is looked for */
+  ASAN_POISON_MEMORY_REGION(piece, r);
+  if (r < WORTH) return;
+  for (block **at = &a->blocks; *at; at = &(*at)->next) {
+    block *b = *at;
+    if (b->data != piece) continue;
+    if (b->used != r || b->cap != r) return;
+    *at = b->next;
+    a->total -= r;
+    ASAN_UNPOISON_MEMORY_REGION(b->data, b->cap);
+    ctx_give(a->c, b, sizeof *b + b->cap);
+    return;
+  }
+}
+void arena_drop(arena *a, void *p, size_t n) {
+  if (!p) return;
+  lock(a);
+  drop(a, p, rounded(n));
+  unlock(a);
+}
+
 void *arena_grow(arena *a, void *old, size_t old_bytes, size_t new_bytes) {
   if (!old) return arena_alloc(a, new_bytes);
   if (new_bytes <= old_bytes) return old;
@@ -161,6 +184,7 @@ void *arena_grow(arena *a, void *old, size_t old_bytes, size_t new_bytes) {
     } else if ((p = take(a, new_r)) != NULL) {
       ASAN_UNPOISON_MEMORY_REGION(p, new_bytes);
       memcpy(p, old, old_bytes);
+      drop(a, old, old_r);
     }
   }
   unlock(a);

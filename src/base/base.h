@@ -85,7 +85,8 @@ arena *arena_new(ctx *c);                             /* belongs to c; freed wit
 void arena_free(arena *a);
 void *arena_alloc(arena *a, size_t bytes);            /* zeroed, 16-aligned */
 void *arena_array(arena *a, size_t n, size_t elem);   /* checked n*elem */
-void *arena_grow(arena *a, void *old, size_t old_bytes, size_t new_bytes); /* copy into new space; extends in place when last */
+void *arena_grow(arena *a, void *old, size_t old_bytes, size_t new_bytes); /* extends in place when last; else moves, and the old place is gone */
+void arena_drop(arena *a, void *p, size_t bytes);    /* p is not read any more: its memory goes back if it is so large that it lies alone, and waits for the arena's end otherwise. NULL: nothing */
 void *arena_dup(arena *a, const void *p, size_t bytes);
 char *arena_strdup(arena *a, const char *s);
 char *arena_strndup(arena *a, const char *s, size_t n);

@@ -84,6 +84,7 @@ static void rehash(map *m) {
     while (table[i]) i = (i + 1) & mask;
     table[i] = k + 1;
   }
+  if (m->table != m->few) arena_drop(m->a, m->table, ((size_t)m->mask + 1) * sizeof *table);
   m->table = table;
   m->mask = mask;
 }

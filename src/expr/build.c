@@ -120,6 +120,7 @@ static bool node_same(const ex_node *a, const ex_node *b) {
 }
 static void rehash(emodule *m) {
   struct ex_table *t = m->table;
+  arena_drop(m->a, t->slot, t->cap * sizeof *t->slot);
   t->cap *= 2;
   t->slot = NEWN(m->a, uint32_t, t->cap);
   for (uint32_t e = 1; e < m->nodes.n; e++) {

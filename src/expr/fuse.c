@@ -11,7 +11,7 @@
 uint32_t fuse_node(fuser *f, kernel_class cls) {
   fnode n = {.cls = cls, .alive = true};
   if (f->k.n >= f->words * 64) { /* copies made for placements may exceed the first guess */
-    uint32_t w = f->words * 2;
+    uint32_t w = f->words + f->words / 4 + 1;
     for (uint32_t i = 0; i < f->k.n; i++) {
       uint64_t *b = NEWN(f->a, uint64_t, w);
       memcpy(b, f->k.v[i].anc, f->words * sizeof *b);
@@ -328,7 +328,7 @@ static void fuse_block(fuser *f, uint32_t b) {
   emodule *m = f->m;
   f->block = b;
   f->k.n = 0, f->k.v = NULL, f->k.cap = 0;
-  f->words = m->blocks.v[b].items.n / 32 + 1;
+  f->words = m->blocks.v[b].items.n / 64 + 1;
   f->result = map_new(f->a);
   map *scans = map_new(f->a);
   uint32_t n = m->blocks.v[b].items.n;

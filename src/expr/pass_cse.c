@@ -1,7 +1,7 @@
 /* Which stages compute the same?
  *
- * Two stages are equal up to the names of their variables. Every stage's value is rewritten over canonical variables (position, extent); values are hash-consed, so equal stages get the same ex. A
- * stage may be replaced by an equal one that stands earlier in its own or an enclosing block. Stages of recurrences, updates and needed-by-name tensors stay (the latter may stand for others).
+ * Two stages are equal up to the names of their variables. A stage's value is rewritten over canonical variables (position, extent); values are hash-consed, so equal stages get the same ex. Only where a signature that
+ * sees no variables says that two may be equal: what is rewritten stays in the module. A stage may be replaced by an equal one that stands earlier in its own or an enclosing block. Stages of recurrences, updates and needed-by-name tensors stay (the latter may stand for others).
  */
 #include "expr/pass.h"
 #include <string.h>
@@ -42,51 +42,120 @@ static sz rename_size(ctx *c, void *env, atom a) {
   (void)c;
   return sym_kind(c, a) == AT_VAR ? pair_of(env, NULL, a) : 0;
 }
+
+/* ---- signatures ---- */
+typedef struct signer {
+  emodule *m;
+  VEC(uint64_t) of; /* per ex; 0: not asked yet */
+} signer;
+static uint64_t mix(uint64_t h, uint64_t x) { return hash_bytes(&(uint64_t[2]){h, x}, 16, 0); }
+static uint64_t sign_size(ctx *c, sz e) { /* terms stand in the order of their variables' numbers: a sum forgets it */
+  uint64_t h = 0;
+  for (uint32_t i = 0, n = sym_nterms(c, e); i < n; i++) {
+    uint32_t atoms;
+    const atom *a;
+    const uint8_t *x;
+    int64_t k = sym_term(c, e, i, &atoms, &a, &x);
+    h += mix((uint64_t)k, atoms);
+  }
+  return h;
+}
+static uint64_t sign(signer *z, pw *p, ex e) {
+  if (!e) return 1;
+  if (e >= z->of.n) {
+    uint32_t n = z->of.n;
+    vec_reserve(p->a, z->of, z->m->nodes.n);
+    memset(z->of.v + n, 0, (z->of.cap - n) * sizeof *z->of.v);
+    z->of.n = z->of.cap;
+  }
+  if (z->of.v[e]) return z->of.v[e];
+  ex_node n = *exn(z->m, e);
+  uint64_t h = mix((uint64_t)n.kind | (uint64_t)n.type << 8 | (uint64_t)n.op << 16 | (uint64_t)n.acc << 24 | (uint64_t)n.nargs << 32, n.tensor);
+  if (n.kind == EX_CONST) h = mix(h, (uint64_t)n.k.i);
+  if (n.kind == EX_INDEX) h = mix(h, sign_size(p->c, n.index));
+  if (n.kind == EX_LOAD)
+    for (uint32_t i = 0; i < n.nargs; i++) h = mix(h, sign_size(p->c, n.args[i]));
+  if (n.kind == EX_OP)
+    for (uint32_t i = 0; i < n.nargs; i++) h = mix(h, sign(z, p, n.args[i]));
+  h = mix(h, sign(z, p, n.otherwise));
+  if (n.kind == EX_REDUCE) h = mix(mix(mix(h, sign(z, p, n.where)), sign(z, p, n.body)), sign(z, p, n.payload));
+  return z->of.v[e] = h | 1;
+}
+static uint64_t sign_stage(signer *z, pw *p, const stage *x) {
+  const tensor *t = xt(z->m, x->tensor);
+  uint64_t h = mix(sign(z, p, x->value), t->type);
+  for (uint32_t k = 0; k < x->naxes; k++) h = mix(h, sign_size(p->c, t->shape[k]));
+  return h;
+}
+
+/* ---- keys ---- */
+typedef struct key {
+  uint32_t n, v[2 + 2 * MAX_RANK];
+} key;
+static key key_of(pw *p, uint32_t s) {
+  emodule *m = p->m;
+  u32vec vars = {0};
+  key r = {0};
+  stage_vars(m, s, p->a, &vars);
+  bound_vars(p, xs(m, s)->value, map_new(p->a), &vars);
+  sz *to = NEWN(p->a, sz, vars.n + 1);
+  pairs q = {vars.v, to, 0};
+  for (uint32_t k = 0; k < vars.n; k++) {
+    sz ext = sym_extent(p->c, vars.v[k]);
+    to[k] = canonical(p, k, sym_subst(p->c, ext, rename_size, &q));
+    q.n = k + 1;
+  }
+  r.v[r.n++] = EK_PLANTED("cse") ? 0 : expr_rewrite(m, xs(m, s)->value, &(ex_map){.atom = pair_of, .env = &q});
+  const stage *x = xs(m, s);
+  r.v[r.n++] = xt(m, x->tensor)->type;
+  for (uint32_t k = 0; k < x->naxes; k++) r.v[r.n++] = x->axes[k].n, r.v[r.n++] = sym_canon(p->c, xt(m, x->tensor)->shape[k]);
+  return r;
+}
+static void read_survivors(pw *p, uint32_t s, const map *ren) {
+  emodule *m = p->m;
+  map *by = NULL;
+  const u32vec *l = stage_loads(p, s);
+  for (uint32_t k = 0; k < l->n; k++) {
+    ex_node n = *exn(m, l->v[k]);
+    uint64_t t;
+    if (!map_getu(ren, n.tensor, &t)) continue;
+    if (!by) by = map_new(p->a);
+    map_putu(by, l->v[k], expr_load(m, (tid)t, n.args, n.nargs, n.otherwise));
+  }
+  if (by) stage_replace(p, s, by);
+}
 bool pass_cse(pw *p) {
   emodule *m = p->m;
   u32vec order = {0};
   bool any = false;
-  map *seen = map_new(p->a), *ren = map_new(p->a); /* key -> stage + 1; tensor -> tensor */
+  map *seen = map_new(p->a), *ren = map_new(p->a), *signs = map_new(p->a); /* key -> stage + 1; tensor -> tensor; signature -> the only stage with it + 1, 0: there are several */
+  signer z = {.m = m};
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     uint32_t s = order.v[i];
-    stage *x = xs(m, s);
-    if (map_count(ren)) { /* read the survivors */
-      map *by = NULL;
-      const u32vec *l = stage_loads(p, s);
-      for (uint32_t k = 0; k < l->n; k++) {
-        ex_node n = *exn(m, l->v[k]);
-        uint64_t t;
-        if (!map_getu(ren, n.tensor, &t)) continue;
-        if (!by) by = map_new(p->a);
-        map_putu(by, l->v[k], expr_load(m, (tid)t, n.args, n.nargs, n.otherwise));
-      }
-      if (by) stage_replace(p, s, by), x = xs(m, s);
-    }
+    if (map_count(ren)) read_survivors(p, s, ren);
+    const stage *x = xs(m, s);
     if (x->updates.n || x->scan || !x->value) continue;
-    u32vec vars = {0};
-    stage_vars(m, s, p->a, &vars);
-    bound_vars(p, x->value, map_new(p->a), &vars);
-    sz *to = NEWN(p->a, sz, vars.n + 1);
-    pairs q = {vars.v, to, 0};
-    for (uint32_t k = 0; k < vars.n; k++) {
-      sz ext = sym_extent(p->c, vars.v[k]);
-      to[k] = canonical(p, k, sym_subst(p->c, ext, rename_size, &q));
-      q.n = k + 1;
+    uint64_t h = EK_PLANTED("cse") ? 0 : sign_stage(&z, p, x), first;
+    if (!map_getu(signs, h, &first)) {
+      map_putu(signs, h, s + 1);
+      continue;
     }
-    uint32_t key[3 + 2 * MAX_RANK], nk = 0;
-    key[nk++] = EK_PLANTED("cse") ? 0 : expr_rewrite(m, x->value, &(ex_map){.atom = pair_of, .env = &q});
-    key[nk++] = xt(m, x->tensor)->type;
-    for (uint32_t k = 0; k < x->naxes; k++) key[nk++] = x->axes[k].n, key[nk++] = sym_canon(p->c, xt(m, x->tensor)->shape[k]);
-    uint64_t first;
-    if (map_get(seen, key, nk * sizeof *key, &first) && block_inside(m, x->block, xs(m, (uint32_t)first - 1)->block)) {
+    if (first) {
+      key k = key_of(p, (uint32_t)first - 1);
+      map_put(seen, k.v, k.n * sizeof *k.v, first);
+      map_putu(signs, h, 0);
+    }
+    key k = key_of(p, s);
+    x = xs(m, s);
+    if (map_get(seen, k.v, k.n * sizeof *k.v, &first) && block_inside(m, x->block, xs(m, (uint32_t)first - 1)->block)) {
       if (p->pinned.v[x->tensor] || !pass_spend(p)) continue;
       map_putu(ren, x->tensor, xs(m, (uint32_t)first - 1)->tensor);
       pass_kill(p, s);
       any = true;
       continue;
     }
-    map_put(seen, key, nk * sizeof *key, s + 1);
+    map_put(seen, k.v, k.n * sizeof *k.v, s + 1);
   }
   if (any) pass_flush(p);
   return any;

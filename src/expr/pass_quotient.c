@@ -10,6 +10,7 @@ enum { WORTH = 8 }; /* values per divisor */
 
 typedef struct quotients {
   pw *p;
+  arena *a;            /* of one stage */
   uint8_t *exact;      /* per tensor: hands values on to a rounding */
   map *seen[2], *kept; /* nodes looked at, outside and below a rounding; nodes below one */
 } quotients;
@@ -21,7 +22,7 @@ static void look(quotients *q, ex e, bool exact);
 static void look_index(quotients *q, sz x) {
   u32vec data = {0};
   if (!sym_uses_kind(q->p->c, x, AT_DATA)) return;
-  sym_atoms(q->p->c, x, AT_DATA, q->p->a, &data);
+  sym_atoms(q->p->c, x, AT_DATA, q->a, &data);
   for (uint32_t i = 0; i < data.n; i++) look(q, sym_data_id(q->p->c, data.v[i]), true);
 }
 static void look(quotients *q, ex e, bool exact) {
@@ -43,8 +44,8 @@ static void look(quotients *q, ex e, bool exact) {
 static bool shared(quotients *q, const ex_node *n) {
   emodule *m = q->p->m;
   u32vec over = {0}, under = {0};
-  expr_vars(m, n->args[0], q->p->a, &over);
-  expr_vars(m, n->args[1], q->p->a, &under);
+  expr_vars(m, n->args[0], q->a, &over);
+  expr_vars(m, n->args[1], q->a, &under);
   int64_t k = 1;
   for (uint32_t i = 0; i < over.n && k < WORTH; i++) {
     bool both = false;
@@ -60,6 +61,20 @@ static ex product(void *env, emodule *m, ex e) {
   if (n.kind != EX_OP || n.op != OP_DIV || (n.type != ET_F32 && n.type != ET_F64) || map_getu(q->kept, e, &had) || !shared(q, &n) || !pass_spend(q->p)) return e;
   return expr_op2(m, OP_MUL, n.args[0], expr_op2(m, OP_DIV, expr_f(m, (etype)n.type, EK_PLANTED("quotient") ? 1.01 : 1), n.args[1]));
 }
+static bool one_stage(quotients *q, uint32_t i) {
+  pw *p = q->p;
+  const stage *s = xs(p->m, i);
+  bool exact = q->exact[s->tensor] || s->updates.n; /* whoever reads it stands behind it */
+  if (!s->value || s->updates.n) {
+    for (uint32_t k = 0; k < p->loads.v[i].n; k++) look(q, p->loads.v[i].v[k], true);
+    return false;
+  }
+  look(q, s->value, exact);
+  ex v = expr_rewrite(p->m, s->value, &(ex_map){.node = product, .env = q});
+  if (v == s->value) return false;
+  pass_set(p, i, v);
+  return true;
+}
 bool pass_quotient(pw *p) {
   u32vec order = {0};
   bool any = false;
@@ -68,18 +83,10 @@ bool pass_quotient(pw *p) {
   for (tid t = 1; t < p->m->tensors.n; t++) q.exact[t] = p->pinned.v[t]; /* sizes, conditions, what blocks hand on; */
   for (uint32_t i = 0; i < p->m->outputs.n; i++) q.exact[p->m->outputs.v[i].t] = 0; /* but not outputs */
   for (uint32_t i = order.n; i-- > 0;) {
-    const stage *s = xs(p->m, order.v[i]);
-    q.seen[0] = map_new(p->a), q.seen[1] = map_new(p->a), q.kept = map_new(p->a);
-    bool exact = q.exact[s->tensor] || s->updates.n; /* whoever reads it stands behind it */
-    if (!s->value || s->updates.n) {
-      for (uint32_t k = 0; k < p->loads.v[order.v[i]].n; k++) look(&q, p->loads.v[order.v[i]].v[k], true);
-      continue;
-    }
-    look(&q, s->value, exact);
-    ex v = expr_rewrite(p->m, s->value, &(ex_map){.node = product, .env = &q});
-    if (v == s->value) continue;
-    pass_set(p, order.v[i], v);
-    any = true;
+    q.a = arena_new(p->c);
+    q.seen[0] = map_new(q.a), q.seen[1] = map_new(q.a), q.kept = map_new(q.a);
+    any |= one_stage(&q, order.v[i]);
+    arena_free(q.a);
   }
   return any;
 }

@@ -326,25 +326,28 @@ const layout *emit_layout(ectx *e, tid t) {
 }
 sz emit_address(ectx *e, const layout *lay, const sz *idx) {
   ctx *c = e->c;
-  sz at = lay->base;
+  enum { MOST = 2 * MAX_RANK };
+  sz at = lay->base, val[MOST], stride[MOST];
+  uint32_t n = 0;
   for (uint32_t i = 0; i < lay->rank; i++) {
     const laxis *x = &lay->axes[i];
     sz rem = idx[i];
     for (uint32_t d = x->n; d-- > 0;) {
-      sz val = rem;
+      if (n == MOST) at = sym_dot(c, at, val, stride, n), n = 0;
+      val[n] = rem, stride[n] = x->d[d].stride;
       if (d > 0) {
         sz q;
-        if (sym_int_or(c, x->d[d].extent, 1) == 0) val = rem; /* an empty tensor: never accessed */
-        else if (sym_divmod(c, rem, x->d[d].extent, &q, &val, NULL, NULL)) rem = q;
+        if (sym_int_or(c, x->d[d].extent, 1) == 0) val[n] = rem; /* an empty tensor: never accessed */
+        else if (sym_divmod(c, rem, x->d[d].extent, &q, &val[n], NULL, NULL)) rem = q;
         else {
-          val = sym_mod(c, rem, x->d[d].extent);
+          val[n] = sym_mod(c, rem, x->d[d].extent);
           rem = sym_div(c, rem, x->d[d].extent);
         }
       }
-      at = sym_add(c, at, sym_mul(c, val, x->d[d].stride));
+      n++;
     }
   }
-  return at;
+  return sym_dot(c, at, val, stride, n);
 }
 bool emit_in_range(ectx *e, const layout *lay, uint32_t ax, sz idx, sz size) {
   ctx *c = e->c;

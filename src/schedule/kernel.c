@@ -91,7 +91,8 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     for (uint32_t q = 0; q < n->dots.n; q++) /* not packed: not in pairs */
       if (n->dots.v[q].stage == a->stage && n->dots.v[q].lane == a->load) n->dots.v[q] = n->dots.v[--n->dots.n];
     /* A run-time operand is copied, one panel at a time, when it is not contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few cache sets. */
-    if (!tiled || a->constant || (q == 1 && (n->row.lo || kernel_extent(k, ch->row, 0) < 128))) continue;
+    const parted *p = n->parts.first ? &n->parts : NULL;
+    if (!tiled || a->constant || (q == 1 && !p && (n->row.lo || kernel_extent(k, ch->row, 0) < 128))) continue;
     bool inside = value_uses(e, a->load, ch->row); /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
     for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(e, a->load, n->inner.v[v].var);
     if (inside) continue;
@@ -105,6 +106,13 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       red = sym_mul(k->c, red, ext);
     }
     int64_t nr = (int64_t)n->nv * L;
+    if (p) { /* the panels of a block, of a part; a last panel that is not full lies there whole */
+      sz inner = red, before = sym_sub(k->c, sym_of_atom(k->c, n->panel), sym_of_atom(k->c, p->first));
+      sym_exact_div(k->c, red, sym_extent(k->c, p->var), &inner);
+      sz part = sym_muli(k->c, inner, p->step);
+      off = sym_add(k->c, sym_sub(k->c, off, sym_mul(k->c, sym_of_atom(k->c, p->at), inner)), sym_mul(k->c, before, part));
+      red = sym_max(k->c, red, sym_muli(k->c, part, p->panels));
+    }
     pl = (packload){.load = a->load, .stage = a->stage, .off = sym_muli(k->c, off, nr), .elems = sym_muli(k->c, red, nr), .nr = nr};
     pl.ptr = kernel_scratch(k, (etype)exn(k->m, a->load)->type, pl.elems);
     vec_push(k->a, n->packs, pl);

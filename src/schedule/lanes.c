@@ -13,10 +13,10 @@ static bool in_part(ectx *e, etype t, uint32_t n) { return e->p->t->masks || et_
 /* ---- patterns ---- */
 /* Where the places of `few` neighbours of var lie, from the first one's on, if that is the same for all tiles: their first value is a multiple of unit (0: not known). */
 static bool pattern(ectx *e, sz addr, atom var, uint32_t unit, uint32_t few, int64_t *at) {
-  sz rest, coef, q, first = 0;
+  sz coef, q, first = 0;
   int64_t k;
   if (sym_uses_kind(e->c, addr, AT_DATA)) return false;
-  if (sym_linear(e->c, addr, var, &coef, &rest)) {
+  if (sym_linear(e->c, addr, var, &coef, NULL)) {
     if (!sym_is_int(e->c, coef, &k) || k < -NEAR_STEP || k > NEAR_STEP) return false;
     for (uint32_t l = 0; l < few; l++) at[l] = k * l;
     return true;

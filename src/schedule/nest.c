@@ -522,7 +522,9 @@ static int64_t pack_squares(ectx *e, nest *n, const packload *k, const lanearg *
   emit_unbind(e, nb + 1);
   for (uint32_t j = 0; j < red->n && whole; j++) {
     bool rowed = red->v[j] == along;
-    lb_for(&e->b, sym_name(e->c, red->v[j]), lb_int(&e->b, 0), rowed ? lb_int(&e->b, whole) : emit_size(e, sym_extent(e->c, red->v[j])), lb_int(&e->b, rowed ? a->lanes : 1), 0, &x);
+    lv lo = lb_int(&e->b, 0), hi = rowed ? lb_int(&e->b, whole) : emit_size(e, sym_extent(e->c, red->v[j]));
+    bounded(e, red->v[j], &lo, &hi);
+    lb_for(&e->b, sym_name(e->c, red->v[j]), lo, hi, lb_int(&e->b, rowed ? a->lanes : 1), 0, &x);
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = red->v[j], .base = x, .row_step = rowed});
   }
@@ -562,8 +564,9 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
       continue;
     }
     for (uint32_t j = 0; j < red->n; j++, depth++) {
-      lv x;
-      lb_for(&e->b, sym_name(e->c, red->v[j]), lb_int(&e->b, j + 1 == red->n ? done : 0), emit_size(e, sym_extent(e->c, red->v[j])), lb_int(&e->b, 1), 0, &x);
+      lv x, lo = lb_int(&e->b, j + 1 == red->n ? done : 0), hi = emit_size(e, sym_extent(e->c, red->v[j]));
+      bounded(e, red->v[j], &lo, &hi);
+      lb_for(&e->b, sym_name(e->c, red->v[j]), lo, hi, lb_int(&e->b, 1), 0, &x);
       emit_scope(e);
       emit_bind(e, red->v[j], x);
     }
@@ -605,6 +608,7 @@ static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count
   uint32_t nb = e->binds.n, np = e->packs.n;
   emit_scope(e);
   if (n->panel) emit_bind(e, n->panel, panel);
+  if (n->parts.first) emit_bind(e, n->parts.first, panel), emit_bind(e, n->parts.at, lb_int(&e->b, 0));
   if (n->lane_outer) pack_panel(e, n, &a);
   take_packs(e, n);
   if (n->lane_outer) vars_then(e, n, n->inner.v, n->inner.n, inner_rows, &a);
@@ -627,7 +631,20 @@ static void block_leaves(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uin
   emit_unscope(e);
   lb_end(&e->b);
 }
-static void block_rows(ectx *e, nest *n) { row_tiles(e, n, 0, n->nv, 0, lanes_of(e, n), true); }
+static void block_rows(ectx *e, nest *n) {
+  uint32_t L = lanes_of(e, n), nb = e->binds.n;
+  lv i;
+  if (n->parts.first) {
+    lb_for(&e->b, "panel", n->parts.from, n->parts.to, lb_int(&e->b, 1), 0, &i);
+    emit_scope(e);
+    emit_bind(e, n->panel, i);
+    pack_panel(e, n, &(lanearg){lb_muli(&e->b, i, (int64_t)n->nv * L), 0, n->nv, L, true});
+    emit_unbind(e, nb);
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+  row_tiles(e, n, 0, n->nv, 0, L, true);
+}
 static void lane_tiles(ectx *e, nest *n, void *arg) {
   bool looped = arg != NULL;
   if (!n->lane.var || n->lane_reduced) {

@@ -20,6 +20,7 @@ typedef struct parted { /* parts.c */
   atom var;              /* the outermost variable of the sum: a part has `step` of its values */
   int64_t step, panels, lanes, rows; /* of a block, in panels, lanes and rows */
   ex row;                /* the operand that the rows read */
+  atom first, at;        /* where the panels of a block are made of a run-time operand, a part at a time: the block's first one, and the part's first value of var; 0: they are constants */
   lv ptr;                /* what the tiles of a block have so far; 0: the sum is one part */
   bool on;               /* from here: of the block at work, its panels from..to-1; where the part begins; whether it is the last one */
   lv from, to, begins, last;

@@ -1,6 +1,6 @@
 /* When does a tile's sum run in parts, and in which order do the tiles come?
  *
- * Where all rows pass over one panel of constants after another, they come from afar for each panel anew, unless they stay in the second cache. Where they do not, and a panel does not stay in the nearest cache anyway, it
+ * Where all rows pass over one panel after another, they come from afar for each panel anew, unless they stay in the second cache. Where they do not, and a panel does not stay in the nearest cache anyway, it
  * is a block that stays: some panels, and of the sum so much that the block fills half of the second cache ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows are
  * read as they are, constants lie packed anyway):
  *
@@ -10,21 +10,23 @@
  *         for panels of the block
  *           leaf                              adds to what the tile has so far, in scratch [tile][row][lane]; the last part has the followers and the stores
  *
+ * The panels of a run-time operand are made for a block's part, and then lie as constants do.
+ *
  * With a part of d points and l lanes a multiply-add asks 1/l elements of a row and 2/d of a sum from afar; with d*l given that is least for d = sqrt(2*d*l). Rows that take a small part of the last cache come from there
  * fast enough as they are.
  */
 #include "schedule/kernel_in.h"
 #include <math.h>
 
-enum { SCRATCH = 1 << 20, FEW_CHUNKS = 8, LEAST_ROWS = 512 }; /* bytes of sums that wait, at most; rows of a chunk, at least, where there are few chunks */
+enum { SCRATCH = 1 << 20, SCRATCH_MADE = 4 << 20, FEW_CHUNKS = 8, LEAST_ROWS = 512 }; /* bytes of sums that wait, at most (where panels are made, each cut of the rows makes them again); rows of a chunk, at least, where there are few chunks */
 
 static const access *access_of(const accesses *acc, ex load) {
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].load == load && !acc->v[i].store) return &acc->v[i];
   return NULL;
 }
-/* A sum of products of two loads, one of constants that run along the lanes, one of rows whose neighbours follow each other in the sum. */
-static bool rows_by_constants(kctx *k, nest *n, const accesses *acc, const choice *ch) {
+/* A sum of products of two loads, one that runs along the lanes, one of rows whose neighbours follow each other in the sum. */
+static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *ch, bool *made) {
   const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value), *body = red->kind == EX_REDUCE ? exn(k->m, red->body) : NULL;
   const u32vec *vars = &n->reds[0];
   if (!body || red->op != RED_SUM || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n) return false;
@@ -34,8 +36,9 @@ static bool rows_by_constants(kctx *k, nest *n, const accesses *acc, const choic
     const ex_node *x = exn(k->m, body->args[q]), *y = exn(k->m, body->args[!q]);
     if (x->kind != EX_LOAD || y->kind != EX_LOAD || x->type != red->acc || y->type != red->acc || x->otherwise || y->otherwise) return false;
     const access *lane = access_of(acc, body->args[q]), *row = access_of(acc, body->args[!q]);
-    if (body->args[q] != ch->lane_load || !lane || !row || !lane->constant || address_coef(&k->e, lane->address, ch->row) || address_coef(&k->e, row->address, ch->lane)) continue;
+    if (body->args[q] != ch->lane_load || !lane || !row || address_coef(&k->e, lane->address, ch->row) || address_coef(&k->e, row->address, ch->lane)) continue;
     n->parts.row = body->args[!q];
+    *made = !lane->constant;
     return address_coef(&k->e, row->address, ch->row) > 0 && address_coef(&k->e, row->address, vars->v[vars->n - 1]) == 1;
   }
   return false;
@@ -44,7 +47,8 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
   parted *p = &n->parts;
   int64_t rows, lanes, first = 0, depth = 1, e;
-  if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 || !rows_by_constants(k, n, acc, ch)) return false;
+  bool made;
+  if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 || !rows_by_panels(k, n, acc, ch, &made)) return false;
   if (!sym_is_int(k->c, n->row.extent, &rows) || !sym_is_int(k->c, n->lane.extent, &lanes) || rows > 1 << 24 || lanes > 1 << 24) return false;
   const u32vec *vars = &n->reds[0];
   for (uint32_t i = 0; i < vars->n; i++) {
@@ -53,18 +57,21 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     depth *= e;
   }
   etype type = (etype)exn(k->m, xs(k->m, n->stages.v[0])->value)->acc;
-  int64_t size = et_bytes(type), width = (int64_t)n->nv * nest_lanes(&k->e, &n->stages), full = lanes / width, budget = (int64_t)t->l2 / 2 / size;
+  int64_t size = et_bytes(type), L = nest_lanes(&k->e, &n->stages), width = (int64_t)n->nv * L, full = lanes / width, budget = (int64_t)t->l2 / 2 / size;
   if (full < 2 || depth * width * size < (int64_t)t->l1 || rows * depth * size < max64((int64_t)t->l2, (int64_t)t->l3 / 6) || budget > 1 << 30) return false;
   int64_t inner = depth / first, parts = max64(1, (int64_t)ceil((double)depth / 1.25 / sqrt(2.0 * (double)budget)));
   p->var = vars->v[0];
   p->step = (first + parts - 1) / parts;
+  if (made) p->step = min64(first, (p->step + L - 1) / L * L); /* whole squares (nest.c) */
   p->panels = max64(1, min64(full, budget / (p->step * inner * width)));
   p->panels = (full + (full + p->panels - 1) / p->panels - 1) / ((full + p->panels - 1) / p->panels); /* as many blocks, of equal size */
   p->lanes = p->panels * width;
-  int64_t blocks = (lanes + p->lanes - 1) / p->lanes, cuts = (rows * p->lanes * size + SCRATCH - 1) / SCRATCH;
+  int64_t blocks = (lanes + p->lanes - 1) / p->lanes, most = made ? SCRATCH_MADE : SCRATCH, cuts = (rows * p->lanes * size + most - 1) / most;
   if (p->step == first) cuts = 1;
   while (cuts * blocks < FEW_CHUNKS && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
   p->rows = ((rows + cuts - 1) / cuts + n->mr - 1) / n->mr * n->mr;
+  sz at = sym_var(k->c, "at", sym_int(k->c, first)), block = sym_var(k->c, "block", n->npanels);
+  if (made && !(sym_is_atom(k->c, at, &p->at) && sym_is_atom(k->c, block, &p->first))) ctx_bug(k->c, "schedule: blocks of one panel");
   if (p->step < first) p->ptr = kernel_scratch(k, type, sym_int(k->c, p->rows * p->lanes));
   return true;
 }
@@ -93,7 +100,10 @@ void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)
     vec_push(e->a, e->ranges, ((var_range){.var = p->var, .lo = at, .hi = next}));
     p->begins = at, p->last = lb_cmp(b, OP_GE, next, end);
   }
+  uint32_t nb = e->binds.n;
+  if (p->first) emit_bind(e, p->first, from), emit_bind(e, p->at, p->begins ? p->begins : lb_int(b, 0));
   rows(e, n);
+  emit_unbind(e, nb);
   p->on = false;
   if (!p->ptr) return;
   e->ranges.n--;

@@ -82,6 +82,29 @@ sz sym_mul(ctx *c, sz a, sz b) {
   if (!s->soft) memo_put(s, &s->built, M_MUL, a, b, 0, r);
   return r;
 }
+sz sym_dot(ctx *c, sz base, const sz *x, const sz *k, uint32_t n) {
+  symtab *s = sym_tab(c);
+  sterm buf[FEW];
+  const spoly *p = sp(s, base);
+  uint32_t m = 0;
+  if (p->n > FEW) {
+    for (uint32_t i = 0; i < n; i++) base = sym_add(c, base, sym_mul(c, x[i], k[i]));
+    return base;
+  }
+  memcpy(buf, p->t, p->n * sizeof *buf), m = p->n;
+  for (uint32_t i = 0; i < n; i++) {
+    int64_t by;
+    sz y = x[i];
+    if (!sym_const(s, k[i], &by)) y = sym_mul(c, x[i], k[i]), by = 1;
+    const spoly *q = sp(s, y);
+    if (m + q->n > FEW) return sym_dot(c, sym_add(c, sym_poly(s, buf, m), sym_mul(c, x[i], k[i])), x + i + 1, k + i + 1, n - i - 1);
+    for (uint32_t j = 0; j < q->n && by; j++, m++) {
+      buf[m] = q->t[j];
+      if (!mul64(q->t[j].k, by, &buf[m].k)) sym_overflow(s), buf[m].k = 1;
+    }
+  }
+  return sym_poly(s, buf, m);
+}
 uint64_t sym_gcd(uint64_t a, uint64_t b) {
   while (b) {
     uint64_t t = a % b;

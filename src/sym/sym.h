@@ -43,6 +43,7 @@ sz sym_sub(ctx *c, sz a, sz b);
 sz sym_mul(ctx *c, sz a, sz b);
 sz sym_neg(ctx *c, sz a);
 sz sym_muli(ctx *c, sz a, int64_t k);
+sz sym_dot(ctx *c, sz base, const sz *x, const sz *k, uint32_t n); /* base + sum of x[i]*k[i]; the parts of the sum are not kept */
 sz sym_addi(ctx *c, sz a, int64_t k);
 sz sym_div(ctx *c, sz a, sz b);      /* floor; b == 0 constant fails with E_SHAPE */
 sz sym_mod(ctx *c, sz a, sz b);      /* sign of b */

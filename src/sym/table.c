@@ -65,6 +65,8 @@ static void set_put(symtab *s, hashset *h, uint32_t hash, uint32_t id) {
     for (uint32_t i = 0; i < h->cap; i++) in[h->slot[i].id] = h->slot[i];
     for (uint32_t i = 1; i <= top; i++)
       if (in[i].id) put_new(slot, cap, in[i]);
+    arena_drop(s->a, in, (top + 1) * sizeof *in);
+    arena_drop(s->a, h->slot, h->cap * sizeof *h->slot);
     h->slot = slot, h->cap = cap;
   }
   put_new(h->slot, h->cap, (hashslot){id, hash});
@@ -335,6 +337,7 @@ void memo_put(symtab *s, memo *m, uint32_t a, uint32_t b, uint32_t c, uint32_t d
     memo_row *row = NEWN(s->a, memo_row, cap);
     for (uint32_t i = 0; i < m->cap; i++)
       if (m->row[i].key[0]) memo_set(row, cap, m->row[i].key, m->row[i].value);
+    arena_drop(s->a, m->row, m->cap * sizeof *row);
     m->row = row, m->cap = cap;
   }
   uint32_t k[4] = {a, b, c, d};
