@@ -635,7 +635,7 @@ static void block_rows(ectx *e, nest *n) {
   uint32_t L = lanes_of(e, n), nb = e->binds.n;
   lv i;
   if (n->parts.first) {
-    lb_for(&e->b, "panel", n->parts.from, n->parts.to, lb_int(&e->b, 1), 0, &i);
+    lb_for(&e->b, "panel", lb_addi(&e->b, n->parts.from, EK_PLANTED("schedule-parts-made")), n->parts.to, lb_int(&e->b, 1), 0, &i);
     emit_scope(e);
     emit_bind(e, n->panel, i);
     pack_panel(e, n, &(lanearg){lb_muli(&e->b, i, (int64_t)n->nv * L), 0, n->nv, L, true});

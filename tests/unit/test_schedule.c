@@ -53,6 +53,23 @@ static const example examples[] = {
      "tensor w: f32[3, 20, 340] const @\n"
      "stage y: f32[a<70, c<340] out = sum[p<3, k<20] x[p, a, k] * w[p, k, c]\n"
      "output y \"y\"\n"},
+    {"product of two run-time operands in blocks: panels are made for each part of a block; edges of rows, lanes and parts; epilogue", "",
+     "tensor x: f32[1031, 61] input \"x\"\n"
+     "tensor w: f32[61, 340] input \"w\"\n"
+     "tensor v: f32[340] input \"v\"\n"
+     "stage p: f32[a<1031, c<340] = sum[k<61] x[a, k] * w[k, c]\n"
+     "stage y: f32[d<1031, e<340] out = max(p[d, e] + v[e], 0.0)\n"
+     "output y \"y\"\n"},
+    {"the same, with panels made in squares", "",
+     "tensor x: f32[600, 61] input \"x\"\n"
+     "tensor w: f32[340, 61] input \"w\"\n"
+     "stage y: f32[a<600, c<340] out = sum[k<61] x[a, k] * w[c, k]\n"
+     "output y \"y\"\n"},
+    {"the same, a sum over two variables", "",
+     "tensor x: f32[7, 600, 20] input \"x\"\n"
+     "tensor w: f32[7, 20, 340] input \"w\"\n"
+     "stage y: f32[a<600, c<340] out = sum[p<7, k<20] x[p, a, k] * w[p, k, c]\n"
+     "output y \"y\"\n"},
     {"a large product of nothing", "",
      "tensor x: f32[9000, 0] input \"x\"\n"
      "tensor w: f32[0, 80] input \"w\"\n"
