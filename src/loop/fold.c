@@ -102,7 +102,6 @@ static bool power_of_2(int64_t v, int *log) {
 /* Identities of integers: x is any value, k the constant on the right (kr), or both unknown. 0: none. */
 static lv fold_int(lbuild *b, sop op, ltype t, lv x, lv y, bool kr, int64_t k) {
   etype e = (etype)t.elem;
-  const linst *ix = li(b->f, x);
   scalar c;
   if (kr) switch (op) {
     case OP_ADD: {
@@ -113,11 +112,14 @@ static lv fold_int(lbuild *b, sop op, ltype t, lv x, lv y, bool kr, int64_t k) {
       break;
     }
     case OP_SUB: return lb_op(b, OP_ADD, t, x, int_const(b, t, (int64_t)(0 - (uint64_t)k)), 0);
-    case OP_MUL:
+    case OP_MUL: {
+      const linst *i = li(b->f, x);
+      lv first = i->a;
       if (k == 0) return y;
       if (k == 1) return x;
-      if (ix->kind == L_OP && ix->op == OP_MUL && loop_const(b->f, ix->b, &c)) return lb_op(b, OP_MUL, t, ix->a, int_const(b, t, (int64_t)((uint64_t)c.i * (uint64_t)k)), 0);
+      if (i->kind == L_OP && i->op == OP_MUL && loop_const(b->f, i->b, &c)) return lb_op(b, OP_MUL, t, first, int_const(b, t, (int64_t)((uint64_t)c.i * (uint64_t)k)), 0);
       break;
+    }
     case OP_IDIV: {
       int s;
       if (k == 1) return x;
