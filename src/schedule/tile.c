@@ -371,7 +371,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (q == INT64_MIN + 1) far = true;
       }
       if ((!shares && !(slides && factor)) || bad) continue;
-      int64_t ext = emit_extent(c, sym_extent(c, v), 4); /* a symbolic size may be 1: a known one of some length is better */
+      int64_t ext = emit_extent(c, sym_extent(c, v), 1); /* a symbolic size may be 1: a known one is better */
       /* the largest; of equals the one with the smaller stride */
       if (ext > rext || (ext == rext && (far ? INT64_MAX : stride) < nearest)) {
         ch.row = v;
