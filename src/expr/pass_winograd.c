@@ -111,7 +111,7 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
   double repeated = 1; /* V holds so much more than there are places */
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = win[i];
-    double out = (double)sym_int_or(p->c, sym_extent(p->c, w->o), 1), tiles = floor((out + (double)w->m - 1) / (double)w->m);
+    double out = (double)expr_typical(p->m, sym_extent(p->c, w->o)), tiles = floor((out + (double)w->m - 1) / (double)w->m);
     rows *= tiles, taps *= (double)w->n; /* a tap that stays is one more place of V */
     if (w->m == 1) repeated *= steps ? 1 + (double)w->taps / out : (double)w->n;
     parts *= (double)w->parts;
@@ -145,7 +145,8 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
   uint32_t n = 1;
   int64_t e;
   out[0] = *plain;
-  if (!sym_is_int(p->c, sym_extent(p->c, plain->o), &e) || e < 2) return n;
+  e = expr_typical(p->m, sym_extent(p->c, plain->o));
+  if (e < 2) return n;
   for (int64_t m = 2; m <= MOST_OUTPUTS && q->reduce.n && q->col.n; m++) {
     out[n] = *plain;
     if (e > m && bilinear_line(&out[n], m, p->a)) n++;
@@ -401,11 +402,11 @@ static void fresh_stage(const step *r, variables *v, sz *a, sz *place) {
       vec_push(r->p->a, v->to, at);
     }
 }
-/* How many rows of an axis have as many tiles as this one? *first: the first of them. */
+/* How many rows of an axis have as many tiles as this one, or, where the number is open, at most one more? *first: the first of them. */
 static int64_t alike(const step *r, uint32_t axis, int64_t *first) {
   const window *w = &r->q->win[axis];
   int64_t n = 0;
-  if (!r->back) return *first = 0, w->n;
+  if (!r->back || !sym_is_int(r->p->c, sym_extent(r->p->c, w->o), NULL)) return *first = 0, r->back ? w->m : w->n;
   for (int64_t k = w->m; k-- > 0;)
     if (sym_eq(r->p->c, tiles(r->p, w, k), r->ext[axis])) *first = k, n++;
   return n;
@@ -423,8 +424,11 @@ static ex read_inner(const step *r, uint32_t axis) {
   }
   if (!map_getu(r->inner, key, &t)) {
     variables v = {0};
-    sz a[MAX_AXES], place[MAX_AXES];
-    fresh_stage(r, &v, a, place);
+    sz a[MAX_AXES], place[MAX_AXES], ext[MAX_AXES];
+    memcpy(ext, r->ext, sizeof ext);
+    for (uint32_t i = axis + 1; i < r->to && r->back; i++) ext[i] = tiles(p, &r->q->win[i], kind[i]);
+    s.ext = ext;
+    fresh_stage(&s, &v, a, place);
     s.v = &v, s.a = a, s.place = place;
     t = xs(p->m, stage_over(p, r->q, &v, simplify(p, of_axis(&s, axis)), r->back ? "gather" : "spread"))->tensor;
     map_putu(r->inner, key, t);

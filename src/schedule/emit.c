@@ -480,18 +480,35 @@ static evalue emit_load(ectx *e, ex x) {
     if (!o.vec) return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, 1), cond, v, o.v), false};
     return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, e->lanes), lb_splat(&e->b, (uint16_t)e->lanes, cond), lb_splat(&e->b, (uint16_t)e->lanes, v), o.v), true};
   }
-  lv cond = 0;
+  /* An index that is one for all lanes goes to 0 where it is outside: a vector of which no lane counts may lie where there is no memory, and takes long even so. */
+  lv all = 0, cond = 0;
   ltype bt = lt(ET_BOOL, e->lanes);
+  uint32_t nb = e->binds.n;
   for (uint32_t i = 0; i < n.nargs; i++) {
-    if (safe[i]) continue;
+    if (safe[i] || (dep_sz(e, idx[i]) & D_LANE)) continue;
+    lv v = emit_size(e, idx[i]), zero = lb_int(&e->b, 0), in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, zero), lb_cmp(&e->b, OP_LT, v, emit_size(e, t->shape[i])), 0);
+    all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, in, 0) : in;
+    atom at;
+    sz there = sym_var(e->c, "inside", t->shape[i]);
+    if (!sym_ge0(e->c, sym_addi(e->c, t->shape[i], -1))) { /* there may be no place */
+      cond = lb_splat(&e->b, (uint16_t)e->lanes, all);
+      continue;
+    }
+    if (sym_is_atom(e->c, there, &at)) emit_bind(e, at, lb_op(&e->b, OP_SEL, lt(ET_I64, 1), in, v, zero));
+    idx[i] = there;
+  }
+  for (uint32_t i = 0; i < n.nargs; i++) {
+    if (safe[i] || !(dep_sz(e, idx[i]) & D_LANE)) continue;
     lv v = size_vec(e, idx[i]), size = lb_splat(&e->b, (uint16_t)e->lanes, emit_size(e, t->shape[i])), zero = lb_const(&e->b, ivec(e), (scalar){.i = 0});
     lv in = lb_op(&e->b, OP_AND, bt, lb_op(&e->b, OP_GE, bt, v, zero, 0), lb_op(&e->b, OP_LT, bt, v, size, 0), 0);
     cond = cond ? lb_op(&e->b, OP_AND, bt, cond, in, 0) : in;
   }
   lv mask = cond;
-  if (e->count && !EK_PLANTED("schedule-mask")) mask = lb_op(&e->b, OP_AND, bt, mask, lane_mask(e), 0);
+  if (mask && e->count && !EK_PLANTED("schedule-mask")) mask = lb_op(&e->b, OP_AND, bt, mask, lane_mask(e), 0);
   evalue v = load_at(e, &n, t->type, ptr, emit_address(e, lay, idx), mask, true);
+  emit_unbind(e, nb);
   if (!n.otherwise) return v;
+  if (all) all = lb_splat(&e->b, (uint16_t)e->lanes, all), cond = cond ? lb_op(&e->b, OP_AND, bt, cond, all, 0) : all;
   evalue o = emit_value(e, n.otherwise);
   return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, e->lanes), cond, v.v, emit_vec(e, o, t->type)), true};
 }

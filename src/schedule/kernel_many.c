@@ -13,6 +13,13 @@ static const strip *strip_of(const kctx *k, atom v) {
     if (k->strips[i].var == v) return &k->strips[i];
   return NULL;
 }
+/* Does axis x lie within axis y? An open stride is over a whole axis or more. */
+static bool lies_within(ctx *c, const laxis *x, const laxis *y) {
+  if (!x->n || !y->n) return false;
+  sz a = x->d[x->n - 1].stride, b = y->d[y->n - 1].stride;
+  bool known = sym_is_int(c, a, NULL), far = !sym_is_int(c, b, NULL);
+  return known && far ? true : known == far ? false : a != b && sym_le(c, a, b);
+}
 static void local_layout(kctx *k, uint32_t si) {
   stage *s = xs(k->m, si);
   tensor *t = xt(k->m, s->tensor);
@@ -24,13 +31,7 @@ static void local_layout(kctx *k, uint32_t si) {
   uint32_t order[MAX_RANK];
   for (uint32_t i = 0; i < s->naxes; i++) order[i] = i;
   for (uint32_t i = 1; i < s->naxes; i++)
-    for (uint32_t j = i; j > 0; j--) {
-      int64_t a = 0, b = 0;
-      if (g->known && g->axes[order[j - 1]].n && g->axes[order[j]].n) {
-        a = sym_int_or(c, g->axes[order[j - 1]].d[g->axes[order[j - 1]].n - 1].stride, -1);
-        b = sym_int_or(c, g->axes[order[j]].d[g->axes[order[j]].n - 1].stride, -1);
-      }
-      if (a < 0 || b < 0 || a >= b) break;
+    for (uint32_t j = i; j > 0 && g->known && lies_within(c, &g->axes[order[j - 1]], &g->axes[order[j]]); j--) {
       uint32_t x = order[j];
       order[j] = order[j - 1], order[j - 1] = x;
     }

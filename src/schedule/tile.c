@@ -335,7 +335,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     score = score > 0 ? score * util : score / (util > 0.05 ? util : 0.05);
     if (ext >= 0 && ext < 4) score -= 4;
     int64_t had = ch.lane ? sym_int_or(c, sym_extent(c, ch.lane), 0) : 0;
-    if (score > best + 1e-9 || (score > best - 1e-9 && (isred ? ext > had : ext >= had))) { /* of equals the longer, then the inner one */
+    if (score > best + 1e-9 || (score > best - 1e-9 && (isred ? ext > had : max64(ext, 0) >= had))) { /* of equals the longer, then the inner one */
       best = score;
       ch.lane = v;
       ch.lane_reduced = isred;

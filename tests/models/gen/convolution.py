@@ -80,6 +80,18 @@ def large_windows(net):
     return [[net.uniform(-1, 1, n, 2, 17, 44)] for n in (1, 2)]
 
 
+@model("windows over axes of open size: 3x3 with a residual, 5x5 with a stride of 2, 31 taps of one channel each; sizes that are not whole tiles, and smaller than one")
+def open_windows(net):
+    x = net.input("image", F32, "N", 3, "H", "W")
+    a = net.op("Relu", net.op("Conv", x, large(net, 3, 32, 3, 3), pads=[1, 1, 1, 1]))
+    b = net.op("Relu", net.op("Add", net.op("Conv", a, large(net, 32, 32, 3, 3), pads=[1, 1, 1, 1]), a))
+    net.op("Conv", b, large(net, 32, 8, 5, 5), pads=[2, 2, 2, 2], strides=[2, 2], out="y")
+    net.op("Conv", b, large(net, 1, 32, 31, 1), pads=[15, 0, 15, 0], group=32, out="z")
+    net.output("y", F32, "N", 8, "Hy", "Wy")
+    net.output("z", F32, "N", 32, "H", "W")
+    return [[net.uniform(-1, 1, 1, 3, h, w)] for h, w in ((13, 18), (4, 1), (8, 11))]
+
+
 @model("a CNN's first layers: 7x7 with a stride of 2 from three channels, which reads nothing outside; 3x3 at 14x12 and 5x5 at 13x26 over many channels, with a residual; symbolic batch")
 def first_layers(net):
     x = net.input("image", F32, "N", 3, 34, 57)
