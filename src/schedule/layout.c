@@ -1,7 +1,7 @@
 /* Where does every tensor lie?
  *
  * Inputs and outputs are row-major, by contract. Of the others, in execution order: the axis whose variable runs over the lanes of the stage that computes the tensor is innermost (so a contraction's columns: channels last);
- * the other axes keep the order in which the stage's largest operand has them. A tensor that is only a piece of another one (a placement without a kernel) gets its place inside that one's buffer.
+ * the other axes keep the order in which the stage's largest operand has them, but what readers sum over is innermost. A tensor that is only a piece of another one (a placement without a kernel) gets its place inside that one's buffer.
  * Guarded reads with a constant outside value of a tensor in the arena become a halo of that constant when it is narrow: then the reads need no guard. An input read so several times at each place is copied into such a
  * buffer first, whose order is the one that the readers' lanes want (windows.c).
  */
@@ -371,6 +371,26 @@ static void wanted(lay *L, uint32_t si, uint32_t *order) {
   L->p->layouts[s->tensor] = had;
   to_end(order, rank, in);
 }
+/* Axes over which all readers sum lie innermost, if the innermost is one: then the others, which count rows, follow one another as one. */
+static void sums_last(lay *L, tid t, uint32_t rank, uint32_t *order) {
+  const readings *rs = &L->readers[t];
+  bool summed[MAX_RANK] = {0};
+  for (uint32_t i = 0; i < rs->n; i++) {
+    const ex_node *red = rs->v[i].sum ? exn(L->m, rs->v[i].sum) : NULL, *load = exn(L->m, rs->v[i].load);
+    for (uint32_t d = 0; d < rank; d++) {
+      bool one = false;
+      for (uint32_t r = 0; red && r < red->nargs; r++) one |= load->args[d] == sym_of_atom(L->c, red->args[r]);
+      if (i && one != summed[d]) return;
+      summed[d] = one;
+    }
+  }
+  if (!rank || !summed[order[rank - 1]]) return;
+  uint32_t o[MAX_RANK], n = 0;
+  for (int last = 0; last < 2; last++)
+    for (uint32_t k = 0; k < rank; k++)
+      if (summed[order[k]] == last) o[n++] = order[k];
+  memcpy(order, o, rank * sizeof *o);
+}
 static void preferred(lay *L, uint32_t si, uint32_t *order) {
   emodule *m = L->m;
   stage *s = xs(m, si);
@@ -652,6 +672,7 @@ void layout_all(splan *p) {
       uint32_t order[MAX_RANK];
       ctx_about(L.c, xt(m, t)->name);
       preferred(&L, it.index, order);
+      if (p->level > 0) sums_last(&L, t, xt(m, t)->rank, order);
       place_tensor(&L, t, order);
     }
   ctx_about(L.c, NULL);

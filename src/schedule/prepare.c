@@ -102,9 +102,9 @@ static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   e->ahead.by = 1, e->ahead.line = line;
   return true;
 }
-/* Which block of rows is this while a panel stays, of how many? Of open or divided ones: of four that follow one another; one that is left over may be all there is. */
+/* Which block of rows is this while a panel stays, of how many? Of open or divided ones: of two that follow one another; one that is left over may be all there is. */
 static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks) {
-  enum { OPEN_BLOCKS = 4 };
+  enum { OPEN_BLOCKS = 2 };
   ltype i64 = lt(ET_I64, 1);
   int64_t ext = emit_extent(e->c, n->row.extent, -1);
   bool open = n->row.lo || ext < 0;
