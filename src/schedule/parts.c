@@ -70,8 +70,7 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   if (p->step == first) cuts = 1;
   while (cuts * blocks < FEW_CHUNKS && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
   p->rows = ((rows + cuts - 1) / cuts + n->mr - 1) / n->mr * n->mr;
-  sz at = sym_var(k->c, "at", sym_int(k->c, first)), block = sym_var(k->c, "block", n->npanels);
-  if (made && !(sym_is_atom(k->c, at, &p->at) && sym_is_atom(k->c, block, &p->first))) ctx_bug(k->c, "schedule: blocks of one panel");
+  if (made && !(sym_is_atom(k->c, sym_var(k->c, "at", sym_int(k->c, first)), &p->at) && sym_is_atom(k->c, sym_var(k->c, "block", n->npanels), &p->first))) ctx_bug(k->c, "schedule: blocks of one panel");
   if (p->step < first) p->ptr = kernel_scratch(k, type, sym_int(k->c, p->rows * p->lanes));
   return true;
 }

@@ -425,10 +425,11 @@ static bool one(ra *r, uint32_t n) {
   if (ends_block(&i)) leave_block(r);
   return true;
 }
+enum { FEW = 48 }; /* turns after which a walk goes on behind the first value that it finds for memory, to find others; what it writes does not count */
 bool x86_allocate(x86_code *x) {
   ra r_ = {.x = x, .l = NEWN(x->a, life, x->v.n + 1)}, *r = &r_;
   lives(r);
-  for (uint32_t turn = 0; turn <= x->v.n; turn++) { /* each but the last has one more value in memory */
+  for (uint32_t turn = 0; turn <= x->v.n; turn++) { /* each but the last has one more value in memory, or some */
     memset(r->owner, 0, sizeof r->owner);
     r->out.n = 0, r->victim = 0, r->used = 0;
     for (vr v = 1; v < x->v.n; v++) {
@@ -436,16 +437,23 @@ bool x86_allocate(x86_code *x) {
       l->reg = -1, l->stored = false, l->blame = 0, l->use_at = l->uses;
       if (l->start != NEVER && !l->spilled && !(registers(r, x->v.v[v].cls) & ~l->forbidden)) l->spilled = true, l->local = false;
     }
-    uint32_t n = 0;
-    while (n < x->code.n && one(r, n)) n++;
-    if (n == x->code.n) {
-      x->code.n = 0;
-      for (uint32_t i = 0; i < r->out.n; i++) vec_push(x->a, x->code, r->out.v[i]);
-      x->saved = r->used & (1u << 3 | 1u << 5 | 0xF000);
-      return true;
+    bool anew = false;
+    for (uint32_t n = 0; n < x->code.n;) {
+      if (one(r, n)) {
+        n++;
+        continue;
+      }
+      vr v = r->victim;
+      if (!v || r->l[v].spilled) return false;
+      r->l[v].spilled = true, r->l[v].local = false, anew = true;
+      if (turn < FEW) break;
+      if (r->l[v].reg >= 0) drop(r, x->v.v[v].cls, r->l[v].reg);
     }
-    if (!r->victim || r->l[r->victim].spilled) return false;
-    r->l[r->victim].spilled = true, r->l[r->victim].local = false;
+    if (anew) continue;
+    x->code.n = 0;
+    for (uint32_t i = 0; i < r->out.n; i++) vec_push(x->a, x->code, r->out.v[i]);
+    x->saved = r->used & (1u << 3 | 1u << 5 | 0xF000);
+    return true;
   }
   return false;
 }
