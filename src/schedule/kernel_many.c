@@ -20,6 +20,15 @@ static bool lies_within(ctx *c, const laxis *x, const laxis *y) {
   bool known = sym_is_int(c, a, NULL), far = !sym_is_int(c, b, NULL);
   return known && far ? true : known == far ? false : a != b && sym_le(c, a, b);
 }
+/* Is it another part of the tensor in each point? Then it has no border that could be filled before. */
+static bool moves(kctx *k, const stage *s) {
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) {
+      const strip *b = strip_of(k, kernel_canon(k, s->axes[i].d[j].var));
+      if (b && !sym_is_int(k->c, b->start, NULL)) return true;
+    }
+  return false;
+}
 static void local_layout(kctx *k, uint32_t si) {
   stage *s = xs(k->m, si);
   tensor *t = xt(k->m, s->tensor);
@@ -36,6 +45,7 @@ static void local_layout(kctx *k, uint32_t si) {
       order[j] = order[j - 1], order[j - 1] = x;
     }
   sz stride = sym_int(c, 1);
+  bool border = g->fill && !moves(k, s);
   for (uint32_t q = s->naxes; q-- > 0;) {
     axis *x = &s->axes[order[q]];
     ldigit *d = NEWN(k->a, ldigit, x->n ? x->n : 1);
@@ -56,7 +66,7 @@ static void local_layout(kctx *k, uint32_t si) {
     if (!x->n) d[0] = (ldigit){t->shape[order[q]], sym_int(c, 0)};
     laxis *y = &l->axes[order[q]];
     *y = (laxis){.n = x->n ? x->n : 1, .d = d};
-    if (!g->fill || x->n != 1 || sym_int_or(c, d[0].stride, 1) == 0) continue;
+    if (!border || x->n != 1 || sym_int_or(c, d[0].stride, 1) == 0) continue;
     y->lo = g->axes[order[q]].lo, y->hi = g->axes[order[q]].hi, l->fill = g->fill;
     sz line = sym_int(c, d[0].stride == sym_int(c, 1) ? max64(1, (int64_t)k->p->t->line / et_bytes(t->type)) : 1); /* rows begin with a line */
     sz before = sym_mul(c, sym_ceildiv(c, y->lo, line), line), room = sym_add(c, before, sym_add(c, d[0].extent, y->hi));

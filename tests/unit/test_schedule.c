@@ -75,6 +75,10 @@ static const example examples[] = {
      "tensor w: f32[0, 80] input \"w\"\n"
      "stage y: f32[a<9000, c<80] out = sum[k<0] x[a, k] * w[k, c]\n"
      "output y \"y\"\n"},
+    {"short rows of a window that reads outside, of a machine with few lanes: some rows together, whose border is not one place", "",
+     "tensor x: f64[2, 16, 22] input \"x\"\n"
+     "stage y: f64[n<2, c<16, o<8] out = sqrt(sum[k<3] abs((load x[n, c, k + 3*o] else 0f64)) * abs((load x[n, c, k + 3*o] else 0f64)))\n"
+     "output y \"y\"\n"},
     {"a block whose rows are wide: some of them at a time", "",
      "tensor x: f32[7, 900, 240] input \"x\"\n"
      "tensor w: f32[3, 240] const @\n"
