@@ -44,10 +44,7 @@ static sz rename_size(ctx *c, void *env, atom a) {
 }
 
 /* ---- signatures ---- */
-typedef struct signer {
-  emodule *m;
-  VEC(uint64_t) of; /* per ex; 0: not asked yet */
-} signer;
+typedef VEC(uint64_t) signatures; /* per ex; 0: not asked yet */
 static uint64_t mix(uint64_t h, uint64_t x) { return hash_bytes(&(uint64_t[2]){h, x}, 16, 0); }
 static uint64_t sign_size(ctx *c, sz e) { /* terms stand in the order of their variables' numbers: a sum forgets it */
   uint64_t h = 0;
@@ -60,30 +57,30 @@ static uint64_t sign_size(ctx *c, sz e) { /* terms stand in the order of their v
   }
   return h;
 }
-static uint64_t sign(signer *z, pw *p, ex e) {
+static uint64_t sign(pw *p, signatures *of, ex e) {
   if (!e) return 1;
-  if (e >= z->of.n) {
-    uint32_t n = z->of.n;
-    vec_reserve(p->a, z->of, z->m->nodes.n);
-    memset(z->of.v + n, 0, (z->of.cap - n) * sizeof *z->of.v);
-    z->of.n = z->of.cap;
+  if (e >= of->n) {
+    uint32_t n = of->n;
+    vec_reserve(p->a, *of, p->m->nodes.n);
+    memset(of->v + n, 0, (of->cap - n) * sizeof *of->v);
+    of->n = of->cap;
   }
-  if (z->of.v[e]) return z->of.v[e];
-  ex_node n = *exn(z->m, e);
+  if (of->v[e]) return of->v[e];
+  ex_node n = *exn(p->m, e);
   uint64_t h = mix((uint64_t)n.kind | (uint64_t)n.type << 8 | (uint64_t)n.op << 16 | (uint64_t)n.acc << 24 | (uint64_t)n.nargs << 32, n.tensor);
   if (n.kind == EX_CONST) h = mix(h, (uint64_t)n.k.i);
   if (n.kind == EX_INDEX) h = mix(h, sign_size(p->c, n.index));
   if (n.kind == EX_LOAD)
     for (uint32_t i = 0; i < n.nargs; i++) h = mix(h, sign_size(p->c, n.args[i]));
   if (n.kind == EX_OP)
-    for (uint32_t i = 0; i < n.nargs; i++) h = mix(h, sign(z, p, n.args[i]));
-  h = mix(h, sign(z, p, n.otherwise));
-  if (n.kind == EX_REDUCE) h = mix(mix(mix(h, sign(z, p, n.where)), sign(z, p, n.body)), sign(z, p, n.payload));
-  return z->of.v[e] = h | 1;
+    for (uint32_t i = 0; i < n.nargs; i++) h = mix(h, sign(p, of, n.args[i]));
+  h = mix(h, sign(p, of, n.otherwise));
+  if (n.kind == EX_REDUCE) h = mix(mix(mix(h, sign(p, of, n.where)), sign(p, of, n.body)), sign(p, of, n.payload));
+  return of->v[e] = h | 1;
 }
-static uint64_t sign_stage(signer *z, pw *p, const stage *x) {
-  const tensor *t = xt(z->m, x->tensor);
-  uint64_t h = mix(sign(z, p, x->value), t->type);
+static uint64_t sign_stage(pw *p, signatures *of, const stage *x) {
+  const tensor *t = xt(p->m, x->tensor);
+  uint64_t h = mix(sign(p, of, x->value), t->type);
   for (uint32_t k = 0; k < x->naxes; k++) h = mix(h, sign_size(p->c, t->shape[k]));
   return h;
 }
@@ -129,14 +126,14 @@ bool pass_cse(pw *p) {
   u32vec order = {0};
   bool any = false;
   map *seen = map_new(p->a), *ren = map_new(p->a), *signs = map_new(p->a); /* key -> stage + 1; tensor -> tensor; signature -> the only stage with it + 1, 0: there are several */
-  signer z = {.m = m};
+  signatures of = {0};
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     uint32_t s = order.v[i];
     if (map_count(ren)) read_survivors(p, s, ren);
     const stage *x = xs(m, s);
     if (x->updates.n || x->scan || !x->value) continue;
-    uint64_t h = EK_PLANTED("cse") ? 0 : sign_stage(&z, p, x), first;
+    uint64_t h = EK_PLANTED("cse") ? 0 : sign_stage(p, &of, x), first;
     if (!map_getu(signs, h, &first)) {
       map_putu(signs, h, s + 1);
       continue;

@@ -436,6 +436,10 @@ lv emit_packed(ectx *e, const packed *k, sz off) { /* the lane variable counts f
   return lb_addi(&e->b, lb_add(&e->b, emit_size(e, off), k->lane_base ? lb_sub(&e->b, b->base, emit_size(e, k->lane_base)) : lb_int(&e->b, 0)), (int64_t)e->v * b->vec_step);
 }
 static uint64_t copy_key(ex x, unsigned dep, uint32_t r, uint32_t v) { return (uint64_t)x << 16 | (dep & D_ROW ? (r + 1) << 8 : 0) | (dep & D_LANE ? v + 1 : 0); }
+static lv inside(ectx *e, lv v, sz size) { /* 0 <= v < size */
+  lv end = emit_size(e, size), zero = lb_int(&e->b, -EK_PLANTED("schedule-guard"));
+  return lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, zero), lb_cmp(&e->b, OP_LT, v, end), 0);
+}
 static evalue emit_load(ectx *e, ex x) {
   ex_node n = *exn(e->m, x);
   const local *l = local_of(e, n.tensor);
@@ -468,8 +472,7 @@ static evalue emit_load(ectx *e, ex x) {
     for (uint32_t i = 0; i < n.nargs; i++) {
       if (safe[i]) continue;
       some &= sym_ge0(e->c, sym_addi(e->c, t->shape[i], -1));
-      lv v = emit_size(e, idx[i]), size = emit_size(e, t->shape[i]), zero = lb_int(&e->b, -EK_PLANTED("schedule-guard"));
-      lv in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, zero), lb_cmp(&e->b, OP_LT, v, size), 0);
+      lv in = inside(e, emit_size(e, idx[i]), t->shape[i]);
       cond = cond ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), cond, in, 0) : in;
     }
     lv at = emit_size(e, emit_address(e, lay, idx));
@@ -486,7 +489,7 @@ static evalue emit_load(ectx *e, ex x) {
   uint32_t nb = e->binds.n;
   for (uint32_t i = 0; i < n.nargs; i++) {
     if (safe[i] || (dep_sz(e, idx[i]) & D_LANE)) continue;
-    lv v = emit_size(e, idx[i]), zero = lb_int(&e->b, 0), in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, zero), lb_cmp(&e->b, OP_LT, v, emit_size(e, t->shape[i])), 0);
+    lv v = emit_size(e, idx[i]), in = inside(e, v, t->shape[i]);
     all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, in, 0) : in;
     atom at;
     sz there = sym_var(e->c, "inside", t->shape[i]);
@@ -494,7 +497,7 @@ static evalue emit_load(ectx *e, ex x) {
       cond = lb_splat(&e->b, (uint16_t)e->lanes, all);
       continue;
     }
-    if (sym_is_atom(e->c, there, &at)) emit_bind(e, at, EK_PLANTED("schedule-guard-lanes") ? zero : lb_op(&e->b, OP_SEL, lt(ET_I64, 1), in, v, zero));
+    if (sym_is_atom(e->c, there, &at)) emit_bind(e, at, EK_PLANTED("schedule-guard-lanes") ? lb_int(&e->b, 0) : lb_op(&e->b, OP_SEL, lt(ET_I64, 1), in, v, lb_int(&e->b, 0)));
     idx[i] = there;
   }
   for (uint32_t i = 0; i < n.nargs; i++) {

@@ -17,8 +17,8 @@ static const strip *strip_of(const kctx *k, atom v) {
 static bool lies_within(ctx *c, const laxis *x, const laxis *y) {
   if (!x->n || !y->n) return false;
   sz a = x->d[x->n - 1].stride, b = y->d[y->n - 1].stride;
-  bool known = sym_is_int(c, a, NULL), far = !sym_is_int(c, b, NULL);
-  return known && far ? true : known == far ? false : a != b && sym_le(c, a, b);
+  bool known = sym_is_int(c, a, NULL), other = sym_is_int(c, b, NULL);
+  return known != other ? known : a != b && sym_le(c, a, b);
 }
 /* Is it another part of the tensor in each point? Then it has no border that could be filled before. */
 static bool moves(kctx *k, const stage *s) {
