@@ -273,11 +273,74 @@ static void found_dims(emodule *m) {
   for (uint32_t i = 0; i < m->stages.n; i++)
     for (uint32_t d = 0; !xs(m, i)->dead && d < xt(m, xs(m, i)->tensor)->rank; d++) guard_dim(m, xs(m, i), xt(m, xs(m, i)->tensor), d);
 }
+/* The graph's nodes as stages of a new module. */
+static bool lower_nodes(low *L, graph *g) {
+  uint32_t before = diag_errors(L->c);
+  L->m = expr_module(L->c);
+  L->vals = map_new(L->a);
+  for (uint32_t i = 0; i < g->inputs.n; i++) {
+    value *v = g->inputs.v[i];
+    if (!v->ranked || !v->type) {
+      diag_error(L->c, E_UNSUPPORTED, NULL, "input %s: its element type and rank must be declared", v->source);
+      continue;
+    }
+    bool text = v->type == ET_STR;
+    sz *shape = NEWN(L->a, sz, v->rank + 1);
+    for (uint32_t d = 0; d < v->rank; d++) shape[d] = sym_subst(L->c, v->dims[d], fix_dim, L);
+    if (text) shape[v->rank] = sym_subst(L->c, low_bytes(L, v), fix_dim, L);
+    tid t = expr_tensor(L->m, TK_INPUT, text ? ET_U8 : v->type, shape, v->rank + text, v->name, NULL);
+    vec_push(L->a, L->m->inputs, ((io){t, v->source}));
+    low_set(L, v, (arg){.type = v->type, .rank = v->rank, .shape = shape, .t = t});
+  }
+  if (diag_errors(L->c) == before) expr_verify_whole(L->m, NULL); /* nothing but inputs as yet: does each of their sizes have a value? */
+  return diag_errors(L->c) == before && low_variants(L, g) && diag_errors(L->c) == before;
+}
+/* What is known about the sizes of the inputs: what each is equal to, and its range. */
+typedef struct size_known { sz is; int64_t lo, hi; } size_known;
+typedef VEC(size_known) sizes_known;
+static sizes_known known_sizes(low *L, const graph *g) {
+  sizes_known out = {0};
+  for (uint32_t i = 0; i < g->inputs.n; i++)
+    for (uint32_t d = 0; g->inputs.v[i]->ranked && d < g->inputs.v[i]->rank; d++) {
+      size_known k = {.is = sym_canon(L->c, g->inputs.v[i]->dims[d])};
+      sym_range(L->c, k.is, &k.lo, &k.hi);
+      vec_push(L->a, out, k);
+    }
+  return out;
+}
+static bool has_guard(const emodule *m, const guard *g) {
+  for (uint32_t i = 0; i < m->guards.n; i++) {
+    const guard *k = &m->guards.v[i];
+    if (k->block == g->block && k->ge0 == g->ge0 && k->is_eq == g->is_eq) return true;
+  }
+  return false;
+}
+/* What a node asks of the sizes of inputs (that an axis has size 1, that two agree) is checked before a run, and so holds for the nodes before it, too: where there was such a thing all are lowered anew, knowing it, and what was asked
+ * is kept. Not where sizes are found in a run: these would get new names. */
+static bool lower_knowing(low *L, graph *g) {
+  enum { TURNS = 3 };
+  sizes_known was = known_sizes(L, g);
+  if (!lower_nodes(L, g)) return false;
+  for (int turn = 0; turn < TURNS && !L->m->lates.n; turn++) {
+    sizes_known now = known_sizes(L, g);
+    emodule *m = L->m;
+    map *vals = L->vals;
+    uint32_t mark = diag_mark(L->c);
+    if (!now.n || !memcmp(was.v, now.v, now.n * sizeof *now.v)) break;
+    if (!lower_nodes(L, g)) { /* a branch that is never taken may not fit these sizes */
+      diag_reset(L->c, mark);
+      L->m = m, L->vals = vals;
+      break;
+    }
+    for (uint32_t i = 0; i < m->guards.n; i++)
+      if (!m->guards.v[i].block && !has_guard(L->m, &m->guards.v[i])) vec_push(L->a, L->m->guards, m->guards.v[i]);
+    was = now;
+  }
+  return true;
+}
 emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t ndims) {
   low L = {.c = g->c, .lib = lib, .dims = dims, .ndims = ndims, .suffix = ""};
-  L.m = expr_module(g->c);
-  L.a = L.m->a;
-  L.vals = map_new(L.a);
+  L.a = ctx_arena(g->c);
   L.needed = map_new(L.a);
   L.used = NEWN(L.a, bool, ndims + 1);
   uint32_t before = diag_errors(g->c);
@@ -293,23 +356,7 @@ emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t nd
     if (hit && dims[i].lo < dims[i].hi) sym_symbol(g->c, dims[i].name, dims[i].lo, dims[i].hi); /* whatever is decided from now on holds in that range; plan checks it */
     L.used[i] |= hit;
   }
-  for (uint32_t i = 0; i < g->inputs.n; i++) {
-    value *v = g->inputs.v[i];
-    if (!v->ranked || !v->type) {
-      diag_error(g->c, E_UNSUPPORTED, NULL, "input %s: its element type and rank must be declared", v->source);
-      continue;
-    }
-    bool text = v->type == ET_STR;
-    sz *shape = NEWN(L.a, sz, v->rank + 1);
-    for (uint32_t d = 0; d < v->rank; d++) shape[d] = sym_subst(g->c, v->dims[d], fix_dim, &L);
-    if (text) shape[v->rank] = sym_subst(g->c, low_bytes(&L, v), fix_dim, &L);
-    tid t = expr_tensor(L.m, TK_INPUT, text ? ET_U8 : v->type, shape, v->rank + text, v->name, NULL);
-    vec_push(L.a, L.m->inputs, ((io){t, v->source}));
-    low_set(&L, v, (arg){.type = v->type, .rank = v->rank, .shape = shape, .t = t});
-  }
-  if (diag_errors(g->c) == before) expr_verify_whole(L.m, NULL); /* nothing but inputs as yet: does each of their sizes have a value? */
-  if (diag_errors(g->c) == before) low_variants(&L, g);
-  if (diag_errors(g->c) == before) low_list_outputs(&L, g);
+  if (lower_knowing(&L, g)) low_list_outputs(&L, g);
   for (uint32_t i = 0; i < ndims && diag_errors(g->c) == before; i++) { /* a size that is found at run time: at most so large */
     for (uint32_t k = 0; k < L.m->lates.n; k++)
       if (!strcmp(sym_name(g->c, L.m->lates.v[k].symbol), dims[i].name)) L.m->lates.v[k].bound = sym_min(g->c, L.m->lates.v[k].bound, sym_int(g->c, dims[i].hi)), L.used[i] = true;

@@ -19,6 +19,11 @@ bool low_within(low *L, uint32_t b, uint32_t outer) { /* b is outer or nested in
   }
   return true;
 }
+/* A condition of a block has become one of the root block: from now on it holds everywhere. */
+void low_learn(low *L, const guard *g) {
+  if (!g->is_eq) sym_push(L->c, g->ge0);
+  else if (!sym_ne(L->c, g->ge0, sym_int(L->c, 0))) sym_assume_eq(L->c, g->ge0, sym_int(L->c, 0));
+}
 /* moves the items of a block to the end of another (a branch that is always taken) */
 static void block_splice(low *L, uint32_t from, uint32_t to) {
   for (uint32_t i = 0; i < L->m->blocks.v[from].items.n; i++) {
@@ -33,8 +38,12 @@ static void block_splice(low *L, uint32_t from, uint32_t to) {
   }
   for (uint32_t b = 0; b < L->m->blocks.n; b++)
     if (b && L->m->blocks.v[b].parent == from) L->m->blocks.v[b].parent = to;
-  for (uint32_t i = 0; i < L->m->guards.n; i++)
-    if (L->m->guards.v[i].block == from) L->m->guards.v[i].block = to;
+  for (uint32_t i = 0; i < L->m->guards.n; i++) {
+    guard *g = &L->m->guards.v[i];
+    if (g->block != from) continue;
+    g->block = to;
+    if (!to) low_learn(L, g);
+  }
   L->m->blocks.v[from].items.n = 0;
 }
 /* the block in which a tensor gets its value */

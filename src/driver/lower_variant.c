@@ -115,7 +115,9 @@ bool low_variants(low *L, graph *g) {
   low_local nothing = {.L = L, .block = eb};
   for (uint32_t i = 0; i < L->m->guards.n; i++) {
     guard *k = &L->m->guards.v[i];
-    if (k->block == eb && !low_is_local(&nothing, k->ge0)) k->block = 0;
+    if (k->block != eb || low_is_local(&nothing, k->ge0)) continue;
+    k->block = 0;
+    low_learn(L, k);
   }
   for (uint32_t i = 0; i < n; i++) {
     const arg *e = &outs[1][i];

@@ -14,7 +14,7 @@ void apart_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *
   *out = (piece){.d = NEWN(p->a, digit, nd + 1), .read = NEWN(p->a, sz, nd + 1), .u = {.nidx = x->naxes, .vars = NEWN(m->a, atom, nd + 1), .idx = NEWN(m->a, sz, x->naxes + 1)}};
   for (uint32_t i = 0; i < nd; i++) {
     sz v = sym_var(c, sym_name(c, d[i].var), of[i].extent), w = sym_var(c, sym_name(c, d[i].var), of[i].extent);
-    from[i] = d[i].var, to[i] = sym_addi(c, sym_muli(c, v, of[i].step), of[i].first), at[i] = sym_addi(c, sym_muli(c, w, of[i].step), of[i].first);
+    from[i] = d[i].var, to[i] = sym_add(c, sym_muli(c, v, of[i].step), of[i].first), at[i] = sym_add(c, sym_muli(c, w, of[i].step), of[i].first);
     if (!sym_is_atom(c, v, &out->d[out->n].var)) continue; /* one place */
     out->d[out->n].extent = of[i].extent, out->read[out->n] = w;
     sym_is_atom(c, w, &out->u.vars[out->n]);

@@ -88,7 +88,7 @@ void reload_put(pw *p, const reload *r);
 atom stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in axes, reductions, accesses; returns b */
 bool can_split(pw *p, uint32_t s, atom v, sz inner);
 /* A stage of one value becomes a placement of pieces (apart.c). For each piece: apart_begin gives what each digit's variable is in it (from[i] -> to[i]), apart_end takes the value. apart puts them in place; false: as it was. */
-typedef struct slice { int64_t first, step; sz extent; } slice; /* places of a digit */
+typedef struct slice { sz first; int64_t step; sz extent; } slice; /* places of a digit */
 typedef struct piece { update u; digit *d; sz *read; uint32_t n; } piece;
 void apart_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *out);
 void apart_end(pw *p, uint32_t s, piece *k, ex value, const char *hint);

@@ -2,6 +2,7 @@
  *
  * Borders that repeat, mirror or wind, and every other index formula with a minimum, a remainder or a choice in it, are straight between a few places: there the stage falls apart into pieces with affine accesses. The places are
  * found by evaluating the formula, whatever it is made of: it must depend on one digit of known extent alone, and be straight over half of it. Runs of one step each are taken greedily. Where nothing is split, a formula that is straight becomes affine, too.
+ * Of open sizes: a minimum or maximum whose arms cross at one place, so that either of them makes the formula affine, is split there.
  * Needs simplified values and inlined readers; keeps everything.
  */
 #include "expr/pass.h"
@@ -86,6 +87,57 @@ static uint32_t cuts(const bend *b, uint32_t n, uint32_t digit, int64_t *at) {
     }
   return k;
 }
+/* ---- open sizes ---- */
+typedef struct crossing { atom pick; uint32_t digit; sz at, arm[2]; } crossing; /* pick is arm[0] below the digit's place `at`, arm[1] from there on */
+static bool find_crossing(pw *p, const digit *d, uint32_t nd, sz index, crossing *x) {
+  ctx *c = p->c;
+  u32vec picks = {0};
+  if (!sym_uses_kind(c, index, AT_SYMBOL) || sym_uses_kind(c, index, AT_DATA)) return false;
+  sym_atoms(c, index, AT_MIN, p->a, &picks);
+  sym_atoms(c, index, AT_MAX, p->a, &picks);
+  for (uint32_t i = 0; i < picks.n; i++)
+    for (uint32_t j = 0; j < nd; j++) {
+      sz arm[3], coef, rest, ahead;
+      int64_t k;
+      if (sym_args(c, picks.v[i], arm) != 2 || !sym_linear(c, sym_sub(c, arm[0], arm[1]), d[j].var, &coef, &ahead) || !sym_is_int(c, coef, &k) || !k || sym_uses_kind(c, ahead, AT_VAR)) continue;
+      bool ends = true; /* either arm makes the formula straight, or is another such */
+      for (int a = 0; a < 2 && ends; a++) {
+        sz left = sym_replace(c, index, picks.v[i], arm[a]);
+        ends = (sym_linear(c, left, d[j].var, &coef, &rest) && sym_is_int(c, coef, NULL)) || find_crossing(p, d, nd, left, x);
+      }
+      if (!ends) continue;
+      int ahead_is = k > 0 ? 0 : 1, taken = sym_kind(c, picks.v[i]) == AT_MAX ? ahead_is : 1 - ahead_is; /* from the crossing on */
+      sz at = k > 0 ? sym_ceildiv(c, sym_neg(c, ahead), sym_int(c, k)) : sym_ceildiv(c, ahead, sym_int(c, -k));
+      *x = (crossing){picks.v[i], j, sym_max(c, sym_int(c, 0), sym_min(c, at, d[j].extent)), {arm[1 - taken], arm[taken]}};
+      return true;
+    }
+  return false;
+}
+static ex replaced(void *env, emodule *m, ex e) {
+  const crossing *x = env;
+  ex_node n = *exn(m, e);
+  sz idx[MAX_RANK];
+  if (n.kind != EX_LOAD) return e;
+  for (uint32_t i = 0; i < n.nargs; i++) idx[i] = sym_replace(m->c, n.args[i], x->pick, x->arm[0]);
+  return expr_load(m, n.tensor, idx, n.nargs, n.otherwise);
+}
+static bool split_crossing(pw *p, uint32_t s, const digit *d, uint32_t nd, const crossing *x) {
+  ctx *c = p->c;
+  piece ps[2];
+  slice *of = NEWN(p->a, slice, nd + 1);
+  atom *from = NEWN(p->a, atom, nd + 1);
+  sz *to = NEWN(p->a, sz, nd + 1);
+  if (expr_typical(p->m, stage_points(p->m, s)) < MIN_POINTS * 2 || nd > MAX_RANK || !pass_spend(p)) return false;
+  for (int k = 0; k < 2; k++) {
+    crossing one = {.pick = x->pick, .arm = {x->arm[k]}};
+    for (uint32_t i = 0; i < nd; i++) of[i] = (slice){sym_int(c, 0), 1, d[i].extent};
+    of[x->digit] = k ? (slice){x->at, 1, sym_sub(c, d[x->digit].extent, x->at)} : (slice){sym_int(c, 0), 1, x->at};
+    ex value = expr_rewrite(p->m, xs(p->m, s)->value, &(ex_map){.node = replaced, .env = &one});
+    apart_begin(p, s, of, from, to, &ps[k]);
+    apart_end(p, s, &ps[k], simplify(p, expr_subst_vars(p->m, value, from, to, nd)), "straight");
+  }
+  return apart(p, s, ps, 2);
+}
 static bool unbend(pw *p, uint32_t s) {
   enum { MAX_BENDS = 8 };
   emodule *m = p->m;
@@ -109,6 +161,12 @@ static bool unbend(pw *p, uint32_t s) {
       n += find_runs(p, &d[digit], &b[n]);
     }
   }
+  for (uint32_t i = 0; i < l->n && !n; i++) {
+    const ex_node *x = exn(m, l->v[i]);
+    crossing at;
+    for (uint32_t k = 0; k < x->nargs; k++)
+      if (find_crossing(p, d, nd, x->args[k], &at)) return split_crossing(p, s, d, nd, &at);
+  }
   if (!n) return false;
   for (uint32_t i = 0; i < nd; i++) {
     cut[i] = cuts(b, n, i, at[i]);
@@ -123,7 +181,7 @@ static bool unbend(pw *p, uint32_t s) {
     sz *to = NEWN(p->a, sz, nd + 1);
     for (uint32_t i = 0; i < nd; i++) {
       first[i] = at[i][turn[i]];
-      of[i] = (slice){first[i], 1, turn[i] + 1 < cut[i] ? sym_int(c, at[i][turn[i] + 1] - first[i]) : sym_addi(c, d[i].extent, -first[i])};
+      of[i] = (slice){sym_int(c, first[i]), 1, turn[i] + 1 < cut[i] ? sym_int(c, at[i][turn[i] + 1] - first[i]) : sym_addi(c, d[i].extent, -first[i])};
     }
     ex value = expr_rewrite(m, xs(m, s)->value, &(ex_map){.node = straightened, .env = &q});
     if (count == 1) {
@@ -139,11 +197,16 @@ static bool unbend(pw *p, uint32_t s) {
   return apart(p, s, ps, np);
 }
 bool pass_bends(pw *p) {
-  u32vec order = {0};
-  bool any = false;
-  pass_order(p, &order);
-  for (uint32_t i = 0; i < order.n; i++)
-    if (stage_plain(p, order.v[i]) && !xs(p->m, order.v[i])->scan) any |= unbend(p, order.v[i]);
-  if (any) pass_flush(p);
+  enum { ROUNDS = 4 }; /* of open sizes a piece may bend once more */
+  bool any = false, more = true;
+  for (int round = 0; round < ROUNDS && more; round++) {
+    u32vec order = {0};
+    more = false;
+    pass_order(p, &order);
+    for (uint32_t i = 0; i < order.n; i++)
+      if (stage_plain(p, order.v[i]) && !xs(p->m, order.v[i])->scan) more |= unbend(p, order.v[i]);
+    if (more) pass_flush(p);
+    any |= more;
+  }
   return any;
 }

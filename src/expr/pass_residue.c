@@ -123,9 +123,9 @@ static bool residue(pw *p, uint32_t s) {
     slice *of = NEWN(p->a, slice, nd + 1);
     piece *made = &ps[np];
     for (uint32_t i = 0; i < nd; i++) {
-      of[i] = (slice){0, 1, d[i].extent};
+      of[i] = (slice){sym_int(c, 0), 1, d[i].extent};
       for (uint32_t j = 0; j < n; j++)
-        if (k[j].o == d[i].var) of[i] = (slice){ro[j], k[j].a, ceil_part(c, d[i].extent, ro[j], k[j].a)};
+        if (k[j].o == d[i].var) of[i] = (slice){sym_int(c, ro[j]), k[j].a, ceil_part(c, d[i].extent, ro[j], k[j].a)};
     }
     apart_begin(p, s, of, from, to, made);
     for (uint32_t i = 0; i < red.nargs; i++) {

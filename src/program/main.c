@@ -104,6 +104,14 @@ static lv wide(mb *k, sz e) {
 }
 static lv field(mb *k, const char *name, ltype t) { return lb_param(&k->b, name, t, 0, 0); }
 
+/* For messages: which node asks something of a size? */
+static const char *asked_by(mb *k, atom s) {
+  for (uint32_t i = 0; i < k->p->checks.n; i++) {
+    const pcheck *q = &k->p->checks.v[i];
+    if (sym_uses(k->c, q->ge0, s)) return arena_fmt(k->a, " (%s%s%s)", q->node ? q->node : "", q->node ? ": " : "", q->text);
+  }
+  return "";
+}
 /* symbols from the inputs' dims; in plan every other dim is checked */
 static void bind_symbols(mb *k) {
   if (k->p->threads) map_putu(k->syms, k->p->threads, field(k, "threads", lt(ET_I64, 1)));
@@ -123,7 +131,7 @@ static void bind_symbols(mb *k) {
         const psize *z = symbol ? program_size(k->p, s) : NULL;
         if (!z) continue;
         lv bad = lb_op(&k->b, OP_OR, lt(ET_BOOL, 1), lb_cmp(&k->b, OP_LT, v, lb_int(&k->b, z->lo)), lb_cmp(&k->b, OP_GT, v, lb_int(&k->b, z->hi)), 0);
-        lb_fail(&k->b, bad, E_SHAPE, arena_fmt(k->a, "input %s: dimension %u (%s) must be in %lld..%lld", t->name, d, sym_name(k->c, s), (long long)z->lo, (long long)z->hi));
+        lb_fail(&k->b, bad, E_SHAPE, arena_fmt(k->a, "input %s: dimension %u (%s) must be in %lld..%lld%s", t->name, d, sym_name(k->c, s), (long long)z->lo, (long long)z->hi, asked_by(k, s)));
       }
     }
   }

@@ -111,10 +111,10 @@ enum { ACROSS_ROWS = 8, ACROSS_STEPS = 4, FEW_RESULTS = 8 }; /* rows of a tile w
 enum { FAR_STEP = 8192 };               /* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that 8 take */
 enum { FEW_ROWS = 4 };                 /* of a tile that are better twice as many */
 enum { LATENCY = 8 };                   /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
-/* Multiply-adds a cycle relative to the most: two a cycle, LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.6 loads a cycle and half a cycle, measured on Zen 5 with tiles of
- * 7 to 14 ymm). */
+/* Multiply-adds a cycle relative to the most: two a cycle, LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (loads a cycle and half a cycle,
+ * measured on Zen 4 and 5 with tiles of 7 to 14 ymm: of twelve, 4 rows of 3 vectors take 4 % less than 6 of 2). */
 static double tile_speed(double mr, double nv) {
-  double cycles = mr * nv / 2, loads = (mr + nv + 1) / 1.6, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
+  double cycles = mr * nv / 2, loads = (mr + nv + 1) / 1.4, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
   return cycles / ((cycles > least ? cycles : least) + 0.5);
 }
 /* The leaves for rows of an open number: full tiles, then halves of them, then each height from FEW down: of few rows each further leaf reads all of the panel again, which takes as long as their sums. */
