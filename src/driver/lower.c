@@ -295,18 +295,27 @@ static bool lower_nodes(low *L, graph *g) {
   if (diag_errors(L->c) == before) expr_verify_whole(L->m, NULL); /* nothing but inputs as yet: does each of their sizes have a value? */
   return diag_errors(L->c) == before && low_variants(L, g) && diag_errors(L->c) == before;
 }
-/* What is known about the sizes of the inputs: what each is equal to, and its range. */
-typedef struct size_known { sz is; int64_t lo, hi; } size_known;
-typedef VEC(size_known) sizes_known;
-static sizes_known known_sizes(low *L, const graph *g) {
-  sizes_known out = {0};
-  for (uint32_t i = 0; i < g->inputs.n; i++)
-    for (uint32_t d = 0; g->inputs.v[i]->ranked && d < g->inputs.v[i]->rank; d++) {
-      size_known k = {.is = sym_canon(L->c, g->inputs.v[i]->dims[d])};
-      sym_range(L->c, k.is, &k.lo, &k.hi);
-      vec_push(L->a, out, k);
-    }
-  return out;
+/* Would some tensor have a simpler shape, with what is known about the sizes by now? */
+static sz anew(ctx *c, void *env, atom a) {
+  sz g[3];
+  uint32_t n = sym_args(c, a, g);
+  for (uint32_t i = 0; i < n; i++) g[i] = sym_subst(c, g[i], anew, env);
+  switch (sym_kind(c, a)) {
+  case AT_SYMBOL: return sym_canon(c, sym_of_atom(c, a));
+  case AT_DIV: return sym_div(c, g[0], g[1]);
+  case AT_MIN: return sym_min(c, g[0], g[1]);
+  case AT_MAX: return sym_max(c, g[0], g[1]);
+  case AT_SEL: return sym_sel(c, g[0], g[1], g[2]);
+  default: return 0;
+  }
+}
+static bool simpler(low *L) {
+  for (uint32_t t = 1; t < L->m->tensors.n; t++) {
+    const tensor *x = xt(L->m, t);
+    for (uint32_t d = 0; d < x->rank && x->kind == TK_STAGE; d++)
+      if (!sym_is_int(L->c, x->shape[d], NULL) && sym_subst(L->c, x->shape[d], anew, NULL) != x->shape[d]) return true;
+  }
+  return false;
 }
 static bool has_guard(const emodule *m, const guard *g) {
   for (uint32_t i = 0; i < m->guards.n; i++) {
@@ -319,14 +328,11 @@ static bool has_guard(const emodule *m, const guard *g) {
  * is kept. Not where sizes are found in a run: these would get new names. */
 static bool lower_knowing(low *L, graph *g) {
   enum { TURNS = 3 };
-  sizes_known was = known_sizes(L, g);
   if (!lower_nodes(L, g)) return false;
-  for (int turn = 0; turn < TURNS && !L->m->lates.n; turn++) {
-    sizes_known now = known_sizes(L, g);
+  for (int turn = 1; turn < TURNS && !L->m->lates.n && simpler(L); turn++) {
     emodule *m = L->m;
     map *vals = L->vals;
     uint32_t mark = diag_mark(L->c);
-    if (!now.n || !memcmp(was.v, now.v, now.n * sizeof *now.v)) break;
     if (!lower_nodes(L, g)) { /* a branch that is never taken may not fit these sizes */
       diag_reset(L->c, mark);
       L->m = m, L->vals = vals;
@@ -334,7 +340,6 @@ static bool lower_knowing(low *L, graph *g) {
     }
     for (uint32_t i = 0; i < m->guards.n; i++)
       if (!m->guards.v[i].block && !has_guard(L->m, &m->guards.v[i])) vec_push(L->a, L->m->guards, m->guards.v[i]);
-    was = now;
   }
   return true;
 }
