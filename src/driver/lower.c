@@ -339,7 +339,7 @@ static bool lower_knowing(low *L, graph *g) {
       break;
     }
     for (uint32_t i = 0; i < m->guards.n; i++)
-      if (!m->guards.v[i].block && !has_guard(L->m, &m->guards.v[i])) vec_push(L->a, L->m->guards, m->guards.v[i]);
+      if (!m->guards.v[i].block && !has_guard(L->m, &m->guards.v[i]) && !EK_PLANTED("lower-asked")) vec_push(L->a, L->m->guards, m->guards.v[i]);
   }
   return true;
 }
