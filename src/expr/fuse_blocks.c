@@ -8,7 +8,7 @@
  */
 #include "expr/fuse.h"
 
-enum { WORTH = 2 << 20 /* bytes handed over */, BLOCK = 768 << 10 /* of a point */, ROWS = 12, TIMES = 2 };
+enum { WORTH = 2 << 20 /* bytes handed over */, BLOCK = 768 << 10 /* of a point */, ROWS = 12, TIMES = 2, AGAIN = 8 /* times what is handed over at a point: constants are read again there */ };
 
 /* A variable that all share: its canonical name in each kernel. */
 typedef struct common { atom of; uint32_t digit; /* of the operand */ atom before; u32vec after; /* per kernel behind */ bool bad; } common;
@@ -222,7 +222,7 @@ static bool choose(const chain *h, u32vec *outer) {
     atom next = h->vars.v[outer->n].of;
     vec_push(f->a, *outer, next);
   }
-  return outer->n > 0;
+  return outer->n > 0 && constants(h) <= AGAIN * min64(handed(h, outer), BLOCK);
 }
 static void rename(fuser *f, uint32_t k, atom from, atom to) {
   for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {
