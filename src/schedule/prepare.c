@@ -86,7 +86,8 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
 /* ---- panels come from far ----
  * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over this one, a part for each block of rows, so that memory works while the multipliers do. What a run-time operand
  * will have copied into the next panel lies a line or some at each point of the sum: a block of rows fetches one line of each point. Not where these lie 4096 bytes apart: they would drive one another out.
- * The constants of a window that slides are a few lines, and what is written out step by step should not be interrupted. */
+ * The constants of a window that slides are a few lines, and what is written out step by step should not be interrupted. Where a few rows are all there is they wait for memory anyway, and it is faster to read one panel after the other
+ * (MiniLM of 1 to 4 words on Zen 4: 20 to 30 %). */
 static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   sz idx[MAX_RANK];
   if (k->constant || !n->panel || !emit_plain(e, k->load, idx)) return false;
@@ -127,12 +128,14 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks)
   return lb_op(&e->b, OP_MOD, i64, at, lb_int(&e->b, OPEN_BLOCKS), 0);
 }
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
+  enum { FEW = 4 };
   for (uint32_t i = 0; i < n->packs.n && !n->windows[stage]; i++) {
     const packload *k = &n->packs.v[i];
     if (k->stage == stage && n->lane_outer && row && fetch_source(e, n, k, row)) continue;
     int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, blocks;
     if (!k->constant || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
     lv block = block_of(e, n, row, mr, &blocks);
+    if (blocks == 1 && mr <= FEW) continue;
     int64_t by = (k->nr + blocks - 1) / blocks;
     e->ahead.ptr = k->ptr;
     e->ahead.at = lb_add(&e->b, emit_size(e, k->next), lb_muli(&e->b, block, k->depth * by));
