@@ -106,6 +106,7 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) { 
 
 enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so many multiply-adds of it */
 static const double PANEL_VECTOR = 0.5; /* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next (on Zen 5: ResNet-18 6 % faster) */
+static const double PANEL_WAIT = 6;     /* so, too: a vector of a panel that the first tile of rows waits for */
 static const double FAR_ROW[2] = {0.3, 0.5}; /* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
 enum { ACROSS_ROWS = 8, ACROSS_STEPS = 4, FEW_RESULTS = 8 }; /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
 enum { FAR_STEP = 8192 };               /* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that 8 take */
@@ -117,32 +118,40 @@ static double tile_speed(double mr, double nv) {
   double cycles = mr * nv / 2, loads = (mr + nv + 1) / 1.4, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
   return cycles / ((cycles > least ? cycles : least) + 0.5);
 }
-/* The leaves for rows of an open number: full tiles, then halves of them, then each height from FEW down: of few rows each further leaf reads all of the panel again, which takes as long as their sums. */
+/* The leaves for rows of an open number: full tiles, then halves of them, then each height from FEW down: of few rows the first leaf waits for the panel, and each further one comes on top of that. */
 uint32_t tile_fewer(uint32_t mr) {
-  enum { FEW = 4 };
+  enum { FEW = 8 };
   return mr <= FEW ? mr - 1 : max64((mr + 1) / 2, FEW);
 }
 typedef struct shapes { uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */ int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ } shapes;
 typedef struct span { int64_t lo, hi; } span; /* a size between these */
 static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr, uint32_t nv) {
   double fold = k->fold, cost = fold * (rows * k->fold >= k->fit[1] ? FAR_ROW[1] : rows * k->fold >= k->fit[0] ? FAR_ROW[0] : 0) * (double)rows * (double)((vecs + nv - 1) / nv), far = nv > k->near ? k->again : 0;
+  bool first = true;
   for (uint32_t m = mr; m && rows; rows %= m, m = open_rows ? tile_fewer(m) : (uint32_t)rows) {
     int64_t left = vecs, tr = rows / m;
-    for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) cost += (double)(tr * (left / v)) * (fold * (double)(m * v) / tile_speed(fold * (double)m, (double)v) + far * (double)v);
+    for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) {
+      double each = fold * (double)m / tile_speed(fold * (double)m, (double)v);
+      cost += (double)(tr * (left / v)) * (each + far) * (double)v;
+      if (open_rows && first && tr && each < PANEL_WAIT) cost += (double)(left / v * v) * (PANEL_WAIT - each);
+    }
+    first &= !tr;
   }
   return vecs % nv ? cost * 1.02 : cost; /* an edge leaf costs code */
 }
+static int64_t next_sample(int64_t i, bool coarse) { return coarse ? i * 4 : i == 1 ? 2 : (i & (i - 1)) ? i / 3 * 4 : i / 2 * 3; } /* 1, 4, 16, ..; or 1, 2, 3, 4, 6, 8, 12, .. */
 /* The best shape for so many rows and vectors. Of open numbers: what a shape costs over the best one for these numbers, in the mean over numbers of every magnitude. */
 static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
   enum { SAMPLES = 24 };
   double lowest = 1e300, best[SAMPLES];
   int64_t r[SAMPLES] = {max64(rows.lo, 1)}, l[SAMPLES] = {max64(vecs.lo, 1)}, most = r[0];
   bool open_rows = rows.lo < rows.hi, open_lanes = vecs.lo < vecs.hi;
-  uint32_t n = 0, by = open_rows && open_lanes ? 4 : 2;
+  bool both = open_rows && open_lanes;
+  uint32_t n = 0;
   choice any = {.mr = 1, .nv = 1};
-  for (int64_t i = open_rows ? 1 : r[0]; i <= min64(r[0] > 1024 ? r[0] : 1024, rows.hi); i *= by)
-    for (int64_t j = open_lanes ? 1 : l[0]; j <= min64(l[0] > 64 ? l[0] : 64, vecs.hi) && n < SAMPLES && (open_rows || open_lanes); j *= by)
-      if ((i >= rows.lo || i * by > rows.hi) && (j >= vecs.lo || j * by > vecs.hi)) r[n] = most = i, l[n] = j, best[n] = choose_shape(k, (span){i, i}, (span){j, j}, &any), n++;
+  for (int64_t i = open_rows ? 1 : r[0]; i <= min64(r[0] > 1024 ? r[0] : 1024, rows.hi); i = next_sample(i, both))
+    for (int64_t j = open_lanes ? 1 : l[0]; j <= min64(l[0] > 64 ? l[0] : 64, vecs.hi) && n < SAMPLES && (open_rows || open_lanes); j = next_sample(j, both))
+      if ((i >= rows.lo || next_sample(i, both) > rows.hi) && (j >= vecs.lo || next_sample(j, both) > vecs.hi)) r[n] = most = i, l[n] = j, best[n] = choose_shape(k, (span){i, i}, (span){j, j}, &any), n++;
   for (uint32_t mr = 1; mr <= k->max_mr; mr++)
     for (uint32_t nv = 1; nv <= k->max_nv; nv++) {
       if (mr * k->fold * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0]) continue;
