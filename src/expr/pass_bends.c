@@ -90,12 +90,13 @@ static uint32_t cuts(const bend *b, uint32_t n, uint32_t digit, int64_t *at) {
 /* ---- open sizes ---- */
 typedef struct crossing { atom pick; uint32_t digit; sz at, arm[2]; } crossing; /* pick is arm[0] below the digit's place `at`, arm[1] from there on */
 static bool find_crossing(pw *p, const digit *d, uint32_t nd, sz index, crossing *x) {
+  enum { MAX_PICKS = 4 }; /* each is tried with what is left of the others */
   ctx *c = p->c;
   u32vec picks = {0};
   if (!sym_uses_kind(c, index, AT_SYMBOL) || sym_uses_kind(c, index, AT_DATA)) return false;
   sym_atoms(c, index, AT_MIN, p->a, &picks);
   sym_atoms(c, index, AT_MAX, p->a, &picks);
-  for (uint32_t i = 0; i < picks.n; i++)
+  for (uint32_t i = 0; i < picks.n && picks.n <= MAX_PICKS; i++)
     for (uint32_t j = 0; j < nd; j++) {
       sz arm[3], coef, rest, ahead;
       int64_t k;
@@ -106,7 +107,7 @@ static bool find_crossing(pw *p, const digit *d, uint32_t nd, sz index, crossing
         ends = (sym_linear(c, left, d[j].var, &coef, &rest) && sym_is_int(c, coef, NULL)) || find_crossing(p, d, nd, left, x);
       }
       if (!ends) continue;
-      int ahead_is = k > 0 ? 0 : 1, taken = sym_kind(c, picks.v[i]) == AT_MAX ? ahead_is : 1 - ahead_is; /* from the crossing on */
+      int rising = k > 0 ? 0 : 1, taken = sym_kind(c, picks.v[i]) == AT_MAX ? rising : 1 - rising; /* from the crossing on */
       sz at = k > 0 ? sym_ceildiv(c, sym_neg(c, ahead), sym_int(c, k)) : sym_ceildiv(c, ahead, sym_int(c, -k));
       *x = (crossing){picks.v[i], j, sym_max(c, sym_int(c, 0), sym_min(c, at, d[j].extent)), {arm[1 - taken], arm[taken]}};
       return true;
