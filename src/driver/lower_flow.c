@@ -155,6 +155,40 @@ static bool found_in_run(low *L, sz e) {
     if (sym_uses(L->c, e, L->m->lates.v[i].symbol)) return true;
   return false;
 }
+/* A branch whose operators do not fit the sizes of this model cannot be taken: nothing of it stays but a condition that never holds, and results of the other branch's shapes. Where a node is at fault, or what is unknown of it, it is an error. */
+static bool never_fits(low *L, uint32_t block, uint32_t mark, const node *n, const char *which) {
+  const diag *first = NULL;
+  uint32_t at = 0;
+  bool warned = false; /* where all is lowered a second time */
+  for (const diag *d = diag_first(L->c); d; d = d->next, at++) {
+    warned |= at < mark && d->level == D_WARNING && d->node && n->name && !strcmp(d->node, n->name);
+    if (at < mark || d->level != D_ERROR) continue;
+    if (d->code != E_SHAPE) return false;
+    if (!first) first = d;
+  }
+  if (!first) return false;
+  char *text = arena_fmt(L->m->a, "the %s branch of this If does not fit these sizes: %s%s%s", which, first->node ? first->node : "", first->node ? ": " : "", first->text);
+  diag_reset(L->c, mark);
+  if (!warned) diag_warn(L->c, n->name, "%s; a run that takes it fails", text);
+  low_drop(L, block);
+  vec_push(L->m->a, L->m->guards, ((guard){.ge0 = sym_int(L->c, -1), .text = text, .node = n->name, .block = block}));
+  return true;
+}
+static arg nothing_like(low *L, uint32_t block, uint32_t other, const arg *a, const char *name) {
+  low_local local = {.L = L, .block = other};
+  sz *shape = NEWN(L->a, sz, a->rank + 1);
+  axis *axes = NEWN(L->a, axis, a->rank + 1);
+  for (uint32_t d = 0; d < a->rank; d++) {
+    shape[d] = low_is_local(&local, a->shape[d]) ? sym_int(L->c, 0) : a->shape[d];
+    if (sym_int_or(L->c, shape[d], 0) == 1) continue;
+    digit *g = NEW(L->a, digit);
+    sym_is_atom(L->c, sym_var(L->c, "i", shape[d]), &g->var), g->extent = shape[d];
+    axes[d] = (axis){1, g};
+  }
+  tid t = expr_tensor(L->m, TK_STAGE, a->type, shape, a->rank, name, NULL);
+  expr_stage(L->m, block, t, axes, a->rank, expr_const(L->m, a->type, (scalar){0}));
+  return (arg){.present = true, .type = a->type, .rank = a->rank, .shape = shape, .t = t};
+}
 void low_if(low *L, node *n, uint32_t block) {
   const attr *ta = node_attr(n, "then_branch"), *ea = node_attr(n, "else_branch");
   if (!ta || !ea || !ta->g || !ea->g || n->in.n < 1 || !n->in.v[0]) {
@@ -181,13 +215,18 @@ void low_if(low *L, node *n, uint32_t block) {
   }
   uint32_t blocks[2];
   arg *vals[2];
+  int unfit = -1;
   for (int b = 0; b < 2; b++) {
     blocks[b] = low_block(L, block);
     vals[b] = NEWN(L->a, arg, n->out.n ? n->out.n : 1);
-    uint32_t facts = sym_mark(L->c);
+    uint32_t facts = sym_mark(L->c), mark = diag_mark(L->c);
     bool good = low_nodes(L, br[b], blocks[b]);
     sym_pop(L->c, facts);
-    if (!good) return;
+    if (!good && (unfit >= 0 || !never_fits(L, blocks[b], mark, n, b ? "else" : "then"))) return;
+    if (!good) {
+      unfit = b;
+      continue;
+    }
     for (uint32_t i = 0; i < n->out.n; i++)
       if (low_needed(L, n->out.v[i])) {
         const known *k = low_slot(L, br[b]->outputs.v[i]);
@@ -200,12 +239,16 @@ void low_if(low *L, node *n, uint32_t block) {
         vals[b][i] = *r;
       }
   }
+  for (uint32_t i = 0; i < n->out.n && unfit >= 0; i++) {
+    const arg *fit = &vals[1 - unfit][i];
+    if (low_needed(L, n->out.v[i])) vals[unfit][i] = fit->type == ET_STR ? *fit : nothing_like(L, blocks[unfit], blocks[1 - unfit], fit, arena_fmt(L->a, "%s.none", n->out.v[i]->name));
+  }
   xif x = {.cond = c->t, .then_block = blocks[0], .else_block = blocks[1], .block = block, .origin = n->name};
   uint32_t room = n->out.n + 1; /* results, and sizes of results */
   for (uint32_t i = 0; i < n->out.n; i++)
     if (low_needed(L, n->out.v[i])) room += vals[0][i].rank;
   x.results = NEWN(L->a, tid, room), x.then_vals = NEWN(L->a, tid, room), x.else_vals = NEWN(L->a, tid, room);
-  int side = -1; /* a branch that must be assumed, since the two differ in rank or size */
+  int side = unfit >= 0 && c->values ? 1 - unfit : -1; /* a branch that must be assumed, since the two differ in rank or size */
   for (uint32_t i = 0; i < n->out.n; i++) {
     if (!low_needed(L, n->out.v[i])) continue;
     arg *t = &vals[0][i], *e = &vals[1][i];

@@ -436,7 +436,9 @@ static void check_guards(evaluation *v, uint32_t blk) {
     const guard *g = &v->m->guards.v[i];
     int64_t x;
     if (g->block != blk || !size_known(v, g->ge0, &x) || (g->is_eq ? x == 0 : x >= 0)) continue;
-    diag_error(v->c, E_SHAPE, g->node, "%s (%s = %lld, must be %s 0)", g->text ? g->text : "a size does not fit", sym_str(v->c, g->ge0), (long long)x, g->is_eq ? "==" : ">=");
+    const char *text = g->text ? g->text : "a size does not fit";
+    if (sym_is_int(v->c, g->ge0, NULL)) diag_error(v->c, E_SHAPE, g->node, "%s", text);
+    else diag_error(v->c, E_SHAPE, g->node, "%s (%s = %lld, must be %s 0)", text, sym_str(v->c, g->ge0), (long long)x, g->is_eq ? "==" : ">=");
     ctx_unwind(v->c);
   }
 }

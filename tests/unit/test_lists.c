@@ -120,6 +120,11 @@ static void test_flow(void **state) {
   refused(G("input x: f32[2]\ninput c: bool[]\ny = If(c) {then_branch = graph \"t\" {\n  s = SequenceConstruct(x) \"a\"\n  output s\n}, else_branch = graph \"e\" {\n  t = SequenceConstruct(x, x) \"b\"\n  output t\n}} "
             "\"if\"\noutput y\n"),
           NULL, 0, "condition must be known");
+  /* a branch that cannot fit these sizes is an error only when it is taken */
+#define UNFIT(wrong, right) G("input x: f32[2]\ninput c: bool[]\nconst n: i64[1] = [3]\ny = If(c) {then_branch = graph \"t\" {\n  a = " right " \"a\"\n  output a\n}, else_branch = graph \"e\" {\n  b = " wrong " \"b\"\n  output b\n}} \"if\"\noutput y\n")
+  gives(UNFIT("Neg(x)", "Reshape(x, n)"), NULL, 0, "y: -0 -1");
+  refused(UNFIT("Reshape(x, n)", "Neg(x)"), NULL, 0, "else branch of this If does not fit these sizes: b: ");
+  refused(UNFIT("Unheard(x)", "Neg(x)"), NULL, 0, "Unheard is not defined");
 }
 
 /* ---- strings ---- */
