@@ -141,12 +141,12 @@ static ex inside_only(sm *z, const ex_node *n) {
     for (uint32_t d = 0; d < f.nargs; d++)
       for (uint32_t r = 0; r < n->nargs; r++) {
         sz coef, rest;
-        int64_t k, lo, hi, size, ext, first, last;
-        if (!sym_uses(c, f.args[d], n->args[r]) || !sym_linear(c, f.args[d], n->args[r], &coef, &rest) || !sym_is_int(c, coef, &k) || k <= 0) continue;
-        if (!sym_is_int(c, xt(m, f.tensor)->shape[d], &size) || !sym_is_int(c, sym_extent(c, n->args[r]), &ext)) continue;
+        int64_t k, lo, hi, least, size, ext, first, last;
+        if (!sym_uses(c, f.args[d], n->args[r]) || !sym_linear(c, f.args[d], n->args[r], &coef, &rest) || !sym_is_int(c, coef, &k) || k <= 0 || !sym_is_int(c, sym_extent(c, n->args[r]), &ext)) continue;
+        sym_range(c, xt(m, f.tensor)->shape[d], &least, &size);
         sym_range(c, rest, &lo, &hi);
-        if (lo == -SYM_INF || hi == SYM_INF || lo < -MOST_PLACES || hi > MOST_PLACES || size > MOST_PLACES) continue;
-        first = hi >= 0 ? 0 : (-hi + k - 1) / k, last = lo > size - 1 ? -1 : (size - 1 - lo) / k; /* 0 <= k*v + rest < size for some rest of lo..hi */
+        first = hi >= 0 || hi < -MOST_PLACES ? 0 : (-hi + k - 1) / k; /* 0 <= k*v + rest < size for some rest of lo..hi and some size */
+        last = lo < -MOST_PLACES || lo > MOST_PLACES || size > MOST_PLACES ? ext - 1 : lo > size - 1 ? -1 : (size - 1 - lo) / k;
         last = min64(last, ext - 1) + EK_PLANTED("simplify-inside") * -1;
         if (first == 0 && last == ext - 1) continue;
         if (first > last) return identity_of(z, n);
