@@ -19,6 +19,18 @@ bool low_within(low *L, uint32_t b, uint32_t outer) { /* b is outer or nested in
   }
   return true;
 }
+const axis *low_axes(low *L, const sz *shape, uint32_t rank, sz *at) {
+  axis *axes = NEWN(L->a, axis, rank + 1);
+  for (uint32_t d = 0; d < rank; d++) {
+    at[d] = sym_int(L->c, 0);
+    if (sym_int_or(L->c, shape[d], 0) == 1) continue;
+    digit *g = NEW(L->a, digit);
+    at[d] = sym_var(L->c, "i", shape[d]);
+    sym_is_atom(L->c, at[d], &g->var), g->extent = shape[d];
+    axes[d] = (axis){1, g};
+  }
+  return axes;
+}
 /* A condition of a block has become one of the root block: from now on it holds everywhere. */
 void low_learn(low *L, const guard *g) {
   if (!g->is_eq) sym_push(L->c, g->ge0);
@@ -176,15 +188,9 @@ static bool never_fits(low *L, uint32_t block, uint32_t mark, const node *n, con
 }
 static arg nothing_like(low *L, uint32_t block, uint32_t other, const arg *a, const char *name) {
   low_local local = {.L = L, .block = other};
-  sz *shape = NEWN(L->a, sz, a->rank + 1);
-  axis *axes = NEWN(L->a, axis, a->rank + 1);
-  for (uint32_t d = 0; d < a->rank; d++) {
-    shape[d] = low_is_local(&local, a->shape[d]) ? sym_int(L->c, 0) : a->shape[d];
-    if (sym_int_or(L->c, shape[d], 0) == 1) continue;
-    digit *g = NEW(L->a, digit);
-    sym_is_atom(L->c, sym_var(L->c, "i", shape[d]), &g->var), g->extent = shape[d];
-    axes[d] = (axis){1, g};
-  }
+  sz *shape = NEWN(L->a, sz, a->rank + 1), *at = NEWN(L->a, sz, a->rank + 1);
+  for (uint32_t d = 0; d < a->rank; d++) shape[d] = low_is_local(&local, a->shape[d]) ? sym_int(L->c, 0) : a->shape[d];
+  const axis *axes = low_axes(L, shape, a->rank, at);
   tid t = expr_tensor(L->m, TK_STAGE, a->type, shape, a->rank, name, NULL);
   expr_stage(L->m, block, t, axes, a->rank, expr_const(L->m, a->type, (scalar){0}));
   return (arg){.present = true, .type = a->type, .rank = a->rank, .shape = shape, .t = t};

@@ -31,16 +31,8 @@ static void forget(low *L) {
 /* A stage of this shape with the same elements. */
 static arg same(low *L, uint32_t block, const arg *from, const sz *shape, const char *name) {
   emodule *m = L->m;
-  axis *axes = NEWN(L->a, axis, from->rank + 1);
   sz *at = NEWN(L->a, sz, from->rank + 1);
-  for (uint32_t d = 0; d < from->rank; d++) {
-    at[d] = sym_int(L->c, 0);
-    if (sym_int_or(L->c, shape[d], 0) == 1) continue;
-    digit *g = NEW(L->a, digit);
-    at[d] = sym_var(L->c, "i", shape[d]);
-    sym_is_atom(L->c, at[d], &g->var), g->extent = shape[d];
-    axes[d] = (axis){1, g};
-  }
+  const axis *axes = low_axes(L, shape, from->rank, at);
   tid t = expr_tensor(m, TK_STAGE, from->type == ET_STR ? ET_U8 : from->type, shape, from->rank, name, NULL);
   expr_stage(m, block, t, axes, from->rank, expr_load(m, from->t, at, from->rank, 0));
   return (arg){.present = true, .type = from->type, .rank = from->rank, .shape = shape, .t = t};
