@@ -10,6 +10,7 @@ struct lb_scope {
   uint32_t block;  /* the block this scope fills */
   lv owner;        /* FOR or IF; 0: the body, or an inlined loop */
   bool inlined;    /* a loop of one iteration: its contents go to the block outside */
+  lv first;        /* values before this one were there before the scope was */
   uint32_t head;   /* body: how many place-independent instructions stand at its head */
   uint32_t n, cap; /* hash table of values, open addressing, 0 = free */
   lv *tab;
@@ -55,6 +56,7 @@ static struct lb_scope *open_scope(lbuild *b, uint32_t block, lv owner) {
   struct lb_scope *s = NEW(b->f->a, struct lb_scope);
   s->block = block;
   s->owner = owner;
+  s->first = owner ? owner : b->f->insts.n; /* a loop's index is its own */
   s->up = b->scope;
   b->scope = s;
   b->block = block;
@@ -111,17 +113,33 @@ static lv append(lbuild *b, uint32_t block, linst i) {
   return v;
 }
 lv lb_effect(lbuild *b, linst i) { return append(b, b->block, i); }
-lv lb_pure(lbuild *b, linst i) {
-  bool head = at_head((lkind)i.kind);
-  uint64_t h = inst_hash(&i);
-  for (struct lb_scope *s = head ? body_scope(b) : b->scope; s; s = s->up) {
+static lv find(lbuild *b, const struct lb_scope *s, const linst *i) { /* there, or further out; 0: not yet */
+  uint64_t h = inst_hash(i);
+  for (; s; s = s->up) {
     if (!s->cap) continue;
     for (uint32_t k = (uint32_t)h & (s->cap - 1); s->tab[k]; k = (k + 1) & (s->cap - 1))
-      if (inst_equal(li(b->f, s->tab[k]), &i)) return s->tab[k];
+      if (inst_equal(li(b->f, s->tab[k]), i)) return s->tab[k];
   }
+  return 0;
+}
+static bool outside(lbuild *b, const struct lb_scope *s, lv x) { return x < s->first || at_head((lkind)li(b->f, x)->kind) || find(b, s->up, li(b->f, x)) == x; }
+/* A division takes as long as twenty other operations: it is put as far out as its operands are known, and found there by whoever else needs it. */
+static struct lb_scope *place_of(lbuild *b, const linst *i) {
+  struct lb_scope *s = b->scope;
+  if (i->kind != L_OP || (i->op != OP_IDIV && i->op != OP_MOD) || i->type.lanes != 1) return s;
+  while (s->up && outside(b, s, i->a) && outside(b, s, i->b)) s = s->up;
+  return s;
+}
+lv lb_pure(lbuild *b, linst i) {
+  bool head = at_head((lkind)i.kind);
+  lv known = find(b, head ? body_scope(b) : b->scope, &i);
+  if (known) return known;
   if (!head) {
-    lv v = lb_effect(b, i);
-    scope_put(b, b->scope, v);
+    struct lb_scope *s = place_of(b, &i);
+    lv v = append(b, s->block, i);
+    lblock *in = &b->f->blocks.v[s->block];
+    if (s->block != b->block) in->insts.v[in->insts.n - 1] = in->insts.v[in->insts.n - 2], in->insts.v[in->insts.n - 2] = v; /* before what is open there */
+    scope_put(b, s, v);
     return v;
   }
   struct lb_scope *s = body_scope(b);
