@@ -1,7 +1,7 @@
 /* How do branches come into the module?
  *
- * Each branch is lowered into a block of its own. A condition known now, or known from the sizes, picks a branch at compile time (for sizes: with an assumption, when the results' shapes differ). Otherwise both stay. Where
- * the two give a result of different sizes, each branch also computes that size, as a number; the result of the two is a scalar, and the late size that stands in the result's shape is read from it.
+ * Each branch is lowered into a block of its own. A condition known now, or known from the sizes, picks a branch at compile time (for sizes: with an assumption, when the results' shapes differ). Otherwise both stay; of one
+ * whose operators cannot fit the sizes there stays a condition that never holds. Where the two give a result of different sizes, each branch also computes that size, as a number; the result of the two is a scalar, and the late size that stands in the result's shape is read from it.
  */
 #include "driver/lower_in.h"
 #include "expr/passes.h"
