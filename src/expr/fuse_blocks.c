@@ -218,11 +218,12 @@ static bool choose(const chain *h, u32vec *outer) {
   int64_t all = handed(h, &none);
   if (all < WORTH || constants(h) > all / TIMES) return false;
   for (uint32_t i = 0; i < h->vars.n && handed(h, outer) > BLOCK && rows_left(h, outer, h->vars.v[i].of) >= ROWS; i++) vec_push(f->a, *outer, h->vars.v[i].of);
+  int64_t point = min64(handed(h, outer), BLOCK);
   if (outer->n && outer->n < h->vars.n && handed(h, outer) > BLOCK && same_values(h, &h->vars.v[outer->n])) {
     atom next = h->vars.v[outer->n].of;
     vec_push(f->a, *outer, next);
   }
-  return outer->n > 0 && constants(h) <= AGAIN * min64(handed(h, outer), BLOCK);
+  return outer->n > 0 && constants(h) <= AGAIN * point;
 }
 static void rename(fuser *f, uint32_t k, atom from, atom to) {
   for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {
