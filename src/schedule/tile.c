@@ -112,7 +112,7 @@ enum { ACROSS_ROWS = 8, ACROSS_STEPS = 4, FEW_RESULTS = 8 }; /* rows of a tile w
 enum { FAR_STEP = 8192 };               /* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that 8 take */
 enum { FEW_ROWS = 4 };                 /* of a tile that are better twice as many */
 enum { LATENCY = 8 };                   /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
-/* Multiply-adds a cycle relative to the most: two a cycle, LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (loads a cycle and half a cycle,
+/* Multiply-adds a cycle relative to the most: two a cycle, LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.4 loads a cycle and half a cycle,
  * measured on Zen 4 and 5 with tiles of 7 to 14 ymm: of twelve, 4 rows of 3 vectors take 4 % less than 6 of 2). */
 static double tile_speed(double mr, double nv) {
   double cycles = mr * nv / 2, loads = (mr + nv + 1) / 1.4, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
@@ -139,7 +139,7 @@ static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_r
   }
   return vecs % nv ? cost * 1.02 : cost; /* an edge leaf costs code */
 }
-static int64_t next_sample(int64_t i, bool coarse) { return coarse ? i * 4 : i == 1 ? 2 : (i & (i - 1)) ? i / 3 * 4 : i / 2 * 3; } /* 1, 4, 16, ..; or 1, 2, 3, 4, 6, 8, 12, .. */
+static int64_t next_sample(int64_t i, bool coarse) { return coarse ? i * 4 : i == 1 ? 2 : (i & (i - 1)) ? (i * 4 + 2) / 3 : i / 2 * 3; } /* 1, 4, 16, ..; or 1, 2, 3, 4, 6, 8, 12, .. */
 /* The best shape for so many rows and vectors. Of open numbers: what a shape costs over the best one for these numbers, in the mean over numbers of every magnitude. */
 static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
   enum { SAMPLES = 24 };
