@@ -278,6 +278,9 @@ static bool lower_nodes(low *L, graph *g) {
   uint32_t before = diag_errors(L->c);
   L->m = expr_module(L->c);
   L->vals = map_new(L->a);
+  L->branch.n = 0;
+  vec_push(L->a, L->branch, g);
+  low_asked(L, 0);
   for (uint32_t i = 0; i < g->inputs.n; i++) {
     value *v = g->inputs.v[i];
     if (!v->ranked || !v->type) {
@@ -310,22 +313,45 @@ static sz anew(ctx *c, void *env, atom a) {
   }
 }
 static bool simpler(low *L) {
-  for (uint32_t t = 1; t < L->m->tensors.n; t++) {
-    const tensor *x = xt(L->m, t);
-    for (uint32_t d = 0; d < x->rank && x->kind == TK_STAGE; d++)
-      if (!sym_is_int(L->c, x->shape[d], NULL) && sym_subst(L->c, x->shape[d], anew, NULL) != x->shape[d]) return true;
+  const emodule *m = L->m;
+  for (uint32_t b = 0; b < m->blocks.n; b++) {
+    uint32_t facts = L->branch.v[b] ? expr_enter(L->m, b) : sym_mark(L->c);
+    bool any = false;
+    for (uint32_t i = 0; i < m->blocks.v[b].items.n && !any; i++) {
+      item it = m->blocks.v[b].items.v[i];
+      const tensor *x = it.kind == IT_STAGE ? xt(m, xs(m, it.index)->tensor) : NULL;
+      for (uint32_t d = 0; x && d < x->rank && !any; d++) any = !sym_is_int(L->c, x->shape[d], NULL) && sym_subst(L->c, x->shape[d], anew, NULL) != x->shape[d];
+    }
+    sym_pop(L->c, facts);
+    if (any) return true;
   }
   return false;
 }
-static bool has_guard(const emodule *m, const guard *g) {
-  for (uint32_t i = 0; i < m->guards.n; i++) {
-    const guard *k = &m->guards.v[i];
-    if (k->block == g->block && k->ge0 == g->ge0 && k->is_eq == g->is_eq) return true;
+/* ---- what nodes ask of the sizes of inputs: that an axis has size 1, that two agree, that one is within bounds ----
+ * It is checked before the model or the branch of an If runs, and so holds for the nodes before the one that asks, too: where shapes become simpler by it all nodes are lowered anew, knowing it, and what was asked is kept. Not where
+ * sizes are found in a run: these would get new names. */
+static void ask(low *L) {
+  L->asked.n = 0;
+  L->asked_of = map_new(L->a);
+  for (uint32_t i = L->m->guards.n; i-- > 0;) {
+    asked k = {.what = L->m->guards.v[i]};
+    uint64_t key = (uint64_t)(uintptr_t)L->branch.v[k.what.block], next;
+    if (!key) continue;
+    if (map_getu(L->asked_of, key, &next)) k.next = (uint32_t)next;
+    vec_push(L->a, L->asked, k);
+    map_putu(L->asked_of, key, L->asked.n);
   }
-  return false;
 }
-/* What a node asks of the sizes of inputs (that an axis has size 1, that two agree) is checked before a run, and so holds for the nodes before it, too: where there was such a thing all are lowered anew, knowing it, and what was asked
- * is kept. Not where sizes are found in a run: these would get new names. */
+void low_asked(low *L, uint32_t block) {
+  uint64_t at = 0;
+  if (EK_PLANTED("lower-asked") || !L->asked_of || !map_getu(L->asked_of, (uint64_t)(uintptr_t)L->branch.v[block], &at)) return;
+  for (; at; at = L->asked.v[at - 1].next) {
+    guard g = L->asked.v[at - 1].what;
+    g.block = block;
+    vec_push(L->m->a, L->m->guards, g);
+  }
+  expr_enter(L->m, block);
+}
 static bool lower_knowing(low *L, graph *g) {
   enum { TURNS = 3 };
   if (!lower_nodes(L, g)) return false;
@@ -333,13 +359,12 @@ static bool lower_knowing(low *L, graph *g) {
     emodule *m = L->m;
     map *vals = L->vals;
     uint32_t mark = diag_mark(L->c);
+    ask(L);
     if (!lower_nodes(L, g)) { /* a branch that is never taken may not fit these sizes */
       diag_reset(L->c, mark);
       L->m = m, L->vals = vals;
       break;
     }
-    for (uint32_t i = 0; i < m->guards.n; i++)
-      if (!m->guards.v[i].block && !has_guard(L->m, &m->guards.v[i]) && !EK_PLANTED("lower-asked")) vec_push(L->a, L->m->guards, m->guards.v[i]);
   }
   return true;
 }

@@ -9,6 +9,7 @@
 
 uint32_t low_block(low *L, uint32_t parent) {
   vec_push(L->a, L->m->blocks, ((block){.parent = parent}));
+  vec_push(L->a, L->branch, NULL);
   return L->m->blocks.n - 1;
 }
 tid low_result(low *L, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin) { return expr_tensor(L->m, TK_RESULT, t, shape, rank, name, origin); }
@@ -226,6 +227,7 @@ void low_if(low *L, node *n, uint32_t block) {
     blocks[b] = low_block(L, block);
     vals[b] = NEWN(L->a, arg, n->out.n ? n->out.n : 1);
     uint32_t facts = sym_mark(L->c), mark = diag_mark(L->c);
+    if (L->branch.v[block]) L->branch.v[blocks[b]] = br[b], low_asked(L, blocks[b]);
     bool good = low_nodes(L, br[b], blocks[b]);
     sym_pop(L->c, facts);
     if (!good && (unfit >= 0 || !never_fits(L, blocks[b], mark, n, b ? "else" : "then"))) return;

@@ -13,6 +13,10 @@ typedef struct known {
   uint32_t n; /* list */
   const arg *items;
 } known; /* per graph value */
+typedef struct asked {
+  guard what;
+  uint32_t next; /* of the same graph, + 1 */
+} asked;
 typedef struct low {
   ctx *c;
   arena *a;
@@ -24,6 +28,9 @@ typedef struct low {
   uint32_t ndims;
   bool *used;         /* per entry of dims: it gave the length of a list */
   map *needed;        /* value * */
+  VEC(const graph *) branch; /* per block: the graph whose nodes it has, where these are lowered once: the model and the branches in it */
+  VEC(asked) asked;          /* the guards of the last turn (lower.c) */
+  map *asked_of;             /* graph * -> its first, + 1 */
   const char *suffix; /* of the names of nodes, in a body that is lowered more than once; "" else */
 } low;
 
@@ -36,6 +43,7 @@ void low_set(low *L, value *v, arg a);
 void low_copy(low *L, value *to, const value *from); /* whatever is known */
 bool low_needed(low *L, const value *v);
 bool low_nodes(low *L, graph *g, uint32_t block);
+void low_asked(low *L, uint32_t block); /* what the nodes of a block asked the last time holds there */
 /* One operator of the library on these arguments; every output is wanted. False: an error was recorded. */
 bool low_call(low *L, uint32_t block, const char *node, const char *op, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout);
 arg low_ints(low *L, etype t, const int64_t *v, uint32_t n, bool vector, const char *name); /* a constant */

@@ -469,6 +469,20 @@ tid expr_const_tensor(emodule *m, const ndarray *data, const char *name) {
   if (et_bytes(d->type) && nd_count(d, &n)) d->bytes = (size_t)n * et_bytes(d->type);
   return t;
 }
+uint32_t expr_enter(emodule *m, uint32_t block) {
+  uint32_t mark = sym_mark(m->c);
+  for (uint32_t i = 0; block && i < m->guards.n; i++) {
+    const guard *g = &m->guards.v[i];
+    uint32_t b = block;
+    while (b && b != g->block) b = m->blocks.v[b].parent;
+    bool late = !b && !EK_PLANTED("expr-enter");
+    for (uint32_t j = 0; j < m->lates.n && !late; j++) late = sym_uses(m->c, g->ge0, m->lates.v[j].symbol);
+    if (late) continue;
+    sym_push(m->c, g->ge0);
+    if (g->is_eq) sym_push(m->c, sym_neg(m->c, g->ge0));
+  }
+  return mark;
+}
 uint32_t expr_stage(emodule *m, uint32_t blk, tid t, const axis *axes, uint32_t naxes, ex value) {
   const tensor *x = xt(m, t);
   if (blk >= m->blocks.n) ctx_bug(m->c, "expr: no block %u", blk);

@@ -290,6 +290,13 @@ static void order_block(pw *p, uint32_t b, u32vec *out) {
   }
 }
 void pass_order(pw *p, u32vec *out) { order_block(p, 0, out); }
+void pass_enter(pw *p, uint32_t block) {
+  if (block == p->block) return;
+  if (p->block) sym_pop(p->c, p->outside);
+  p->block = block;
+  p->outside = expr_enter(p->m, block);
+  p->facts = sym_mark(p->c) > p->outside;
+}
 bool block_inside(const emodule *m, uint32_t b, uint32_t outer) {
   while (b != outer && b) b = m->blocks.v[b].parent;
   return b == outer;

@@ -35,6 +35,8 @@ struct pw {
   VEC(cinfo *) consts; /* per tensor, made on demand */
   VEC(pending) pend;   /* stages to be put in front of others */
   map *lates;          /* symbol -> tensor */
+  uint32_t block, outside; /* the block whose guards are assumed; the mark below them */
+  bool facts;              /* it has any */
   /* simplifier: memo of the current environment */
   VEC(ex) memo;
   VEC(uint32_t) memo_epoch;
@@ -57,6 +59,7 @@ void pass_kill(pw *p, uint32_t s);                                              
 uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value, const char *hint); /* a new stage with one axis per digit, standing before stage `before`, in its block */
 void pass_flush(pw *p);                                                                              /* puts pending stages into their blocks, removes dead ones */
 void pass_order(pw *p, u32vec *out);                                                                 /* live stages, all blocks, in execution order (nested blocks at their item) */
+void pass_enter(pw *p, uint32_t block);                                                              /* from now on what is simplified stands in this block; the root block again after the pass */
 bool block_inside(const emodule *m, uint32_t b, uint32_t outer);                                     /* b is outer or nested in it */
 
 /* ---- questions ---- */

@@ -204,8 +204,10 @@ bool pass_bends(pw *p) {
     u32vec order = {0};
     more = false;
     pass_order(p, &order);
-    for (uint32_t i = 0; i < order.n; i++)
+    for (uint32_t i = 0; i < order.n; i++) {
+      pass_enter(p, xs(p->m, order.v[i])->block);
       if (stage_plain(p, order.v[i]) && !xs(p->m, order.v[i])->scan) more |= unbend(p, order.v[i]);
+    }
     if (more) pass_flush(p);
     any |= more;
   }

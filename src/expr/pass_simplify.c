@@ -361,7 +361,7 @@ ex simp(sm *z, ex e) {
   pw *p = z->p;
   if (exn(z->m, e)->kind == EX_CONST) return e;
   fit(p);
-  bool bare = !z->n && !z->facts;
+  bool bare = !z->n && !z->facts && !p->facts;
   if (bare && p->simple.v[e] == p->const_epoch) return e;
   if (p->memo_epoch.v[e] == p->epoch) return p->memo.v[e];
   ex r = e;
@@ -432,6 +432,7 @@ bool pass_simplify(pw *p) {
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     if (p->fuel && p->spent >= p->fuel) break;
+    pass_enter(p, xs(p->m, order.v[i])->block);
     if (simplify_stage(p, order.v[i])) any = true, p->spent++;
   }
   return any;

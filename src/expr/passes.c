@@ -76,6 +76,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
     if (q->level > level || left_out(o, q)) continue;
     double t0 = now_ms();
     bool changed = q->fn(&p);
+    pass_enter(&p, 0);
     any |= changed;
     if (o && o->after && !o->after(o->env, m, q->name, changed, now_ms() - t0)) break;
   }

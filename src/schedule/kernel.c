@@ -280,7 +280,7 @@ static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t 
 /* one launch; part: of a step of a recurrence, or NULL */
 static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, const scan_part *part, uint32_t kernel, uint32_t block, uint32_t item) {
   kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = canon};
-  uint32_t mark = sym_mark(k.c);
+  uint32_t mark = expr_enter(p->m, block);
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(k.a, "k%u", p->launches.n), "");
   f->a = k.a;
   k.l = (launch){.func = f, .kernel = kernel, .block = block, .item = item, .chunks = sym_int(k.c, 1), .stages = *stages};

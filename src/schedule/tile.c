@@ -301,9 +301,10 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   bool rows = false, cols = false; /* a contraction proper: each of two operands has an output variable of its own, so a register tile pays more than horizontal sums */
   for (uint32_t i = 0; i < acc->n && reduces; i++)
     for (uint32_t d = 0; d < domain->n && acc->v[i].leader && !acc->v[i].store; d++) {
-      if (sym_int_or(c, sym_extent(c, domain->v[d]), 64) < 4 || !address_uses(e, acc->v[i].address, domain->v[d])) continue;
-      for (uint32_t j = 0; j < acc->n; j++)
-        if (acc->v[j].leader && !acc->v[j].store && !address_uses(e, acc->v[j].address, domain->v[d])) {
+      int64_t ext = sym_int_or(c, sym_extent(c, domain->v[d]), 64);
+      if (ext < 2 || !address_uses(e, acc->v[i].address, domain->v[d])) continue;
+      for (uint32_t j = 0; j < acc->n; j++) /* few rows pay, too, where what runs along the lanes can be packed */
+        if (acc->v[j].leader && !acc->v[j].store && !address_uses(e, acc->v[j].address, domain->v[d]) && (ext >= 4 || (acc->v[j].constant && !acc->v[i].constant))) {
           if (i < j) rows = true;
           else cols = true;
         }
