@@ -47,6 +47,7 @@ void kernel_fold(kctx *k, nest *n, const choice *ch); /* they have, if it stands
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch); /* operands packed for a nest */
 void kernel_prepare(kctx *k, nest *n); /* prepare.c: operands that a tile computes before its sum */
 bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch); /* parts.c: shall tiles come in blocks? */
+bool kernel_lines(kctx *k, nest *n, const accesses *acc, const choice *ch); /* parts.c: shall they go line by line? */
 void parts_chunks(kctx *k, nest *n);   /* opens the loop over them */
 void kernel_runs(kctx *k, const u32vec *vars); /* from here to the end of the kernel it is known that it has points: no range of these is empty */
 void kernel_emit(kctx *k, nest *n);    /* versions.c: the nest, in two versions where that pays */

@@ -204,9 +204,10 @@ void kernel_one(kctx *k, const u32vec *group) {
   }
   if (!parts) n = kernel_nest(k, group, &domain, ch, &acc);
   if (kernel_folds(&n, &ch)) beside_in_parts(k, &n, kernel_beside(k, &ch));
+  bool lines = !parts && kernel_lines(k, &n, &acc, &ch);
   /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
    * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a thread gets at once are one range. */
-  const int64_t enough = 16, few = 8;
+  const int64_t enough = 16, few = 8, line = 512;
   lv lo = lb_lo(&e->b), hi = lb_hi(&e->b);
   int64_t rext = ch.row ? kernel_extent(k, ch.row, 1024) : 0, lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
   uint32_t L = nest_lanes(e, group);
@@ -215,6 +216,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   int64_t rchunks = ch.row ? (rext + rb - 1) / rb : 0;
   int64_t W = (int64_t)n.nv * L, lb = W;
   if (!reduces && lext) lb = (4096 + W - 1) / W * W;
+  if (lines) lb = max64(line / W, 1) * W;
   int64_t lchunks = lext ? (lext + lb - 1) / lb : 0;
   bool by_panels = false; /* panels of a run-time operand are packed where they are used: a thread should own whole panels */
   for (uint32_t i = 0; i < acc.n && ch.row && ch.lane_outer; i++) by_panels |= acc.v[i].load == ch.lane_load && !acc.v[i].constant && lchunks >= few;
@@ -222,7 +224,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   int64_t np = 1;
   uint32_t take = points_enough(k, rest, enough, &np);
   if (k->p->level > 0 && np < enough && !ch.lane && !ch.row && take == rest->n && take > 1) take--; /* not known to be worth a chunk each: digits of a number of a point cost divisions */
-  bool rows = ch.row && rchunks > 1 && rchunks >= lchunks, lanes = !rows && lchunks > 1;
+  bool rows = ch.row && !lines && rchunks > 1 && rchunks >= lchunks, lanes = !rows && lchunks > 1;
   int64_t blocks = rows ? rchunks : lanes ? lchunks : 1;
   bool together = false;
   if (!by_panels && (n.outer.n || (np < few && blocks < few))) {

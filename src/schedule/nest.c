@@ -62,7 +62,6 @@ static void store_results(ectx *e, results *out, bool vec, uint32_t mr, uint32_t
 
 /* The order of a sum of loads over a strided variable. Results that hinge on its rounding (a variance as E[x^2] - E[x]^2 of nearly constant rows) should be those that the model's author saw, and ONNX models are tried in
  * onnxruntime: with several blocks outside the reduced axis it adds four neighbours first, then these to the sum, and with one block one by one. Both orders cost the same here, and neither is the more exact by rule. */
-enum { SUM_GROUP = 4 };
 static sz blocks_outside(ectx *e, const stage *s, const ex_node *red, atom var) {
   const ex_node *load = exn(e->m, red->body);
   const layout *lay = emit_layout(e, load->tensor);
@@ -96,10 +95,11 @@ static void group_step(ectx *e, const ex_node *red, atom var, lv base, lv acc[],
 }
 /* Emits the loop over whole groups, if there are any; returns where to go on one by one. */
 static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
-  lv none = lb_int(&e->b, 0), i;
+  lv none = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, v)), i;
+  if (e->part == v) bounded(e, v, &none, &end);
   sz ext = sym_extent(e->c, v), blocks = blocks_outside(e, s, red, v);
   if (sym_int_or(e->c, ext, SUM_GROUP) < SUM_GROUP || sym_int_or(e->c, blocks, 2) == 1) return none;
-  lv stop = lb_muli(&e->b, lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), emit_size(e, ext), lb_int(&e->b, SUM_GROUP), 0), SUM_GROUP);
+  lv stop = lb_add(&e->b, none, lb_muli(&e->b, lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, end, none), lb_int(&e->b, SUM_GROUP), 0), SUM_GROUP));
   if (!sym_is_int(e->c, blocks, NULL)) stop = lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_GT, emit_size(e, blocks), lb_int(&e->b, 1)), stop, none);
   lb_for(&e->b, sym_name(e->c, v), none, stop, lb_int(&e->b, SUM_GROUP), 0, &i);
   emit_scope(e);

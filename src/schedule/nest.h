@@ -12,6 +12,7 @@
 #ifndef EK_SCHEDULE_NEST_H
 #define EK_SCHEDULE_NEST_H
 #include "schedule/emit.h"
+enum { SUM_GROUP = 4 }; /* neighbours that a sum of loads adds first (nest.c) */
 
 typedef struct nvar { atom var; sz extent; lv lo, hi; int64_t unit; } nvar; /* lo, hi: range as loop values, or 0: the whole extent; unit: both are multiples of it, but where hi is the end; 0: not known */
 typedef VEC(nvar) nvars;
@@ -22,6 +23,7 @@ typedef struct parted { /* parts.c */
   ex row;                /* the operand that the rows read */
   atom first, at;        /* where the panels of a block are made of a run-time operand, a part at a time: the block's first one, and the part's first value of var; 0: they are constants */
   lv ptr;                /* what the tiles of a block have so far; 0: the sum is one part */
+  bool lines;            /* a part is a few lines of an operand, a block all of their panels */
   bool on;               /* from here: of the block at work, its panels from..to-1; where the part begins; whether it is the last one */
   lv from, to, begins, last;
 } parted;

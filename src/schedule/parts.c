@@ -12,6 +12,9 @@
  *
  * The panels of a run-time operand are made for a block's part, and then lie as constants do.
  *
+ * Where there are few rows, or none, and the lines of a run-time operand lie far apart, a panel would take a little from each of many pages. Then a part is a few neighbouring lines, and a block all of their panels: memory gives
+ * whole lines, one behind the other, and what waits is a line of sums for each row.
+ *
  * With a part of d points and l lanes a multiply-add asks 1/l elements of a row and 2/d of a sum from afar; with d*l given that is least for d = sqrt(2*d*l). Rows that take a small part of the last cache come from there
  * fast enough as they are.
  */
@@ -74,6 +77,29 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   if (p->step < first) p->ptr = kernel_scratch(k, type, sym_int(k->c, p->rows * p->lanes));
   return true;
 }
+/* Bytes from line to line, at least; lines of a part, in as few ways of the nearest cache; rows from which it is better to make panels, measured on Zen 4. */
+enum { APART = 2048, PART_LINES = 8, FEW_ROWS = 64 };
+bool kernel_lines(kctx *k, nest *n, const accesses *acc, const choice *ch) {
+  const target *t = k->p->t;
+  const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value);
+  int64_t lanes, width = (int64_t)n->nv * nest_lanes(&k->e, &n->stages);
+  bool far = false, made;
+  if (k->p->level == 0 || !ch->lane || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 || red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || schedule_is_arg((rop)red->op) || n->reds[0].n != 1) return false;
+  if (ch->row && (kernel_extent(k, ch->row, INT64_MAX) > FEW_ROWS || ch->beside || !rows_by_panels(k, n, acc, ch, &made) || !made)) return false;
+  if (!sym_is_int(k->c, n->lane.extent, &lanes) || lanes > 1 << 24 || lanes / width < 2) return false;
+  for (uint32_t i = 1; i < n->stages.n; i++)
+    if (value_reduces(&k->e, xs(k->m, n->stages.v[i])->value)) return false;
+  for (uint32_t i = 0; i < acc->n; i++) {
+    const access *a = &acc->v[i];
+    int64_t lines = kernel_extent(k, n->reds[0].v[0], 1 << 20), q = a->leader && !a->store && !a->constant && address_coef(&k->e, a->address, ch->lane) == 1 ? address_coef(&k->e, a->address, n->reds[0].v[0]) : 0;
+    far |= q >= max64(APART, 2 * width * a->bytes) / a->bytes && q < 1 << 24 && lines >= 4 * PART_LINES && lines > (int64_t)t->l2 / 2 / (q * a->bytes);
+  }
+  if (!far) return false;
+  int64_t panels = lanes / width;
+  n->parts = (parted){.var = n->reds[0].v[0], .step = schedule_adds_loads(&k->e, red) ? SUM_GROUP : PART_LINES, .panels = panels, .lanes = panels * width, .lines = true};
+  n->parts.ptr = kernel_scratch(k, (etype)red->acc, sym_int(k->c, panels * width * (ch->row ? kernel_extent(k, ch->row, 1) : 1)));
+  return true;
+}
 void parts_chunks(kctx *k, nest *n) {
   lbuild *b = &k->e.b;
   ltype i64 = lt(ET_I64, 1);
@@ -100,10 +126,11 @@ void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)
     p->begins = at, p->last = lb_cmp(b, OP_GE, next, end);
   }
   uint32_t nb = e->binds.n;
+  e->part = p->lines ? p->var : 0;
   if (p->first) emit_bind(e, p->first, from), emit_bind(e, p->at, p->begins ? p->begins : lb_int(b, 0));
   rows(e, n);
   emit_unbind(e, nb);
-  p->on = false;
+  p->on = false, e->part = 0;
   if (!p->ptr) return;
   e->ranges.n--;
   emit_unscope(e);
@@ -114,7 +141,8 @@ void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)
 static lv waits_at(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) { /* a tile's sums lie together */
   const parted *p = &n->parts;
   int64_t width = p->lanes / p->panels;
-  return lb_add(&e->b, lb_muli(&e->b, lb_sub(&e->b, row, n->row.lo), p->lanes), lb_muli(&e->b, lb_sub(&e->b, panel, p->from), (int64_t)mr * width));
+  lv tile = lb_muli(&e->b, lb_sub(&e->b, panel, p->from), (int64_t)mr * width);
+  return n->row.var ? lb_add(&e->b, lb_muli(&e->b, n->row.lo ? lb_sub(&e->b, row, n->row.lo) : row, p->lanes * !EK_PLANTED("schedule-lines")), tile) : tile;
 }
 bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t) {
   const parted *p = &n->parts;
@@ -157,6 +185,7 @@ void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   const parted *p = &n->parts;
   const u32vec *vars = &n->reds[0];
   int64_t inner = 1, tile = mr * p->lanes / p->panels;
+  if (p->lines) return;
   sz point = sym_int(e->c, 0);
   stream_rows(e, n, row, panel, mr);
   if (!p->ptr) return;

@@ -53,6 +53,24 @@ static const example examples[] = {
      "tensor w: f32[3, 20, 340] const @\n"
      "stage y: f32[a<70, c<340] out = sum[p<3, k<20] x[p, a, k] * w[p, k, c]\n"
      "output y \"y\"\n"},
+    {"a row times the lines of a run-time operand, which lie far apart: a few lines after the other; an edge of lines and lanes; epilogue", "",
+     "tensor x: f32[43] input \"x\"\n"
+     "tensor w: f32[43, 1100] input \"w\"\n"
+     "tensor v: f32[1100] input \"v\"\n"
+     "stage p: f32[c<1100] = sum[k<43] x[k] * w[k, c]\n"
+     "stage y: f32[e<1100] out = max(p[e] + v[e], 0.0)\n"
+     "output y \"y\"\n"},
+    {"the same with rows in several tiles, and an open number of lines", "K=7;K=43;K=128",
+     "size K in 1..1000000000\n"
+     "tensor x: f32[17, K] input \"x\"\n"
+     "tensor w: f32[K, 1100] input \"w\"\n"
+     "stage y: f32[a<17, c<1100] out = sum[k<K] x[a, k] * w[k, c]\n"
+     "output y \"y\"\n"},
+    {"sums of lines far apart, in the order of their neighbours; the largest of them", "",
+     "tensor x: f32[2, 43, 1100] input \"x\"\n"
+     "stage s: f32[c<1100] out = sum[k<43] x[1, k, c]\n"
+     "stage m: f32[d<1100] out = max[k1<43] x[0, k1, d]\n"
+     "output s \"s\"\noutput m \"m\"\n"},
     {"product of two run-time operands in blocks: panels are made for each part of a block; edges of rows, lanes and parts; epilogue", "",
      "tensor x: f32[1031, 61] input \"x\"\n"
      "tensor w: f32[61, 340] input \"w\"\n"
