@@ -207,7 +207,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   bool lines = !parts && kernel_lines(k, &n, &acc, &ch);
   /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
    * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a thread gets at once are one range. */
-  const int64_t enough = 16, few = 8, line = 512;
+  const int64_t enough = 16, few = 8, line = 1024;
   lv lo = lb_lo(&e->b), hi = lb_hi(&e->b);
   int64_t rext = ch.row ? kernel_extent(k, ch.row, 1024) : 0, lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
   uint32_t L = nest_lanes(e, group);
@@ -216,7 +216,11 @@ void kernel_one(kctx *k, const u32vec *group) {
   int64_t rchunks = ch.row ? (rext + rb - 1) / rb : 0;
   int64_t W = (int64_t)n.nv * L, lb = W;
   if (!reduces && lext) lb = (4096 + W - 1) / W * W;
-  if (lines) lb = max64(line / W, 1) * W;
+  if (lines) {
+    int64_t even = 1; /* parts of a line */
+    while (even < lext / line) even *= 2;
+    lb = (lext / even + W - 1) / W * W;
+  }
   int64_t lchunks = lext ? (lext + lb - 1) / lb : 0;
   bool by_panels = false; /* panels of a run-time operand are packed where they are used: a thread should own whole panels */
   for (uint32_t i = 0; i < acc.n && ch.row && ch.lane_outer; i++) by_panels |= acc.v[i].load == ch.lane_load && !acc.v[i].constant && lchunks >= few;
