@@ -1,14 +1,13 @@
 /* Coefficients of math.c, lowest degree first. Fitted at 60 digits by interpolation in Chebyshev nodes, then rounded to the type (_32, _64); the comment gives the error of the whole function that the fit itself
- * leaves, relative. exp_32, tanh_32, erf_32, erfc_32 and log_32 are Lawson-weighted least-squares fits instead.
- *   exp (e^r-1-r)/r^2   tanh, sin, asin, atan, sinh, asinh, atanh (f(x)-x)/x^3 in x^2   cos (cos-1+z/2)/z^2 in z = x^2   acosh (acosh(1+t)/sqrt(2t)-1)/t
- *   erf erf(x)/x in x^2, x <= 1   erfc_32: log(erfc a), a in 1..4   erfc_64: erfc(a) e^(a^2) in (a-2)/(a+2), a in 1..6   log_32 (log(1+f)-f+f^2/2)/f^3   log_64 (2 atanh(s)-2s)/s^3 in s^2 */
+ * leaves, relative. exp_32, tanh_32, erf_32 and log_32 are Lawson-weighted least-squares fits instead.
+ *   exp (e^r-1-r)/r^2   tanh_32, erf_32 f(x)/x as quotients in x^2, x <= 9.02 and 3.93, from where on they are 1: 2e-8   tanh_64, sin, asin, atan, sinh, asinh, atanh (f(x)-x)/x^3 in x^2   cos (cos-1+z/2)/z^2 in z = x^2   acosh (acosh(1+t)/sqrt(2t)-1)/t
+ *   erf_64 erf(x)/x in x^2, x <= 1   erfc_64: erfc(a) e^(a^2) in (a-2)/(a+2), a in 1..6   log_32 (log(1+f)-f+f^2/2)/f^3   log_64 (2 atanh(s)-2s)/s^3 in s^2 */
 #ifndef EK_LOOP_MATH_COEF_H
 #define EK_LOOP_MATH_COEF_H
 #include <stdint.h>
 static const double exp_32[] = {0x1p-1, 0x1.5554dcp-3, 0x1.5554b8p-5, 0x1.120b7p-7, 0x1.6d7542p-10};
-static const double tanh_32[] = {-0x1.555556p-2, 0x1.1110ecp-3, -0x1.ba09cep-5, 0x1.64b73ep-6, -0x1.11b706p-7, 0x1.2db53p-9};
-static const double erf_32[] = {0x1.20dd74p+0, -0x1.81273ep-2, 0x1.ce2d2p-4, -0x1.b7fbb4p-6, 0x1.5419f4p-8, -0x1.a485e8p-11, 0x1.4ae4c6p-14};
-static const double erfc_32[] = {0x1.06c282p-13, -0x1.21138p+0, -0x1.44b55ap-1, -0x1.b61d44p-4, 0x1.868994p-6, -0x1.b86ffap-9, 0x1.aad04p-14, 0x1.0dde26p-14, -0x1.a1d8acp-17, 0x1.a52fcep-21};
+static const double tanh_32[] = {1, 0x1.120442p-3, 0x1.c9f858p-9, 0x1.59556p-16, 0x1.c9a3cap-27}, tanh_32_below[] = {1, 0x1.de576ap-2, 0x1.a7df24p-6, 0x1.5841dap-12, 0x1.a0b86p-21};
+static const double erf_32[] = {0x1.20dd74p+0, 0x1.86b9bp-3, 0x1.b07544p-5, 0x1.ef66b2p-9, 0x1.2aa4cp-12, 0x1.121198p-19}, erf_32_below[] = {1, 0x1.013bf4p-1, 0x1.d3ffb6p-4, 0x1.eb6fa6p-7, 0x1.317422p-10, 0x1.3ecd26p-15};
 static const double log_32[] = {0x1.555546p-2, -0x1.ffffeep-3, 0x1.99a4e2p-3, -0x1.55629ap-3, 0x1.233954p-3, -0x1.fb5282p-4, 0x1.e60866p-4, -0x1.e27ec2p-4, 0x1.1b5c52p-4};
 static const double exp_fast[] = {1, 1, 0x1.0006b6p-1, 0x1.571cacp-3, 0x1.522544p-5}; /* e^r, the first two exact, so that e^r - 1 is good near 0, too: 5.4e-6 */
 static const double erf_fast[] = {0x1.20dbc4p+0, -0x1.80b88ep-2, 0x1.c93758p-4, -0x1.a1124p-6, 0x1.1da81cp-8, -0x1.18e63cp-11, 0x1.70588ap-15, -0x1.1c8fb6p-19, 0x1.844ff2p-25}; /* erf(x)/x in x^2, x <= 3; as at 3 beyond: 3.5e-5 */
