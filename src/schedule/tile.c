@@ -110,6 +110,7 @@ static const double PANEL_WAIT = 6;     /* so, too: a vector of a panel that the
 static const double FAR_ROW[2] = {0.3, 0.5}; /* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
 enum { ACROSS_ROWS = 8, ACROSS_STEPS = 4, FEW_RESULTS = 8 }; /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
 enum { FAR_STEP = 8192 };               /* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that 8 take */
+enum { GATHER = 8 };                   /* of a score: each lane reads where data say */
 enum { FEW_ROWS = 4 };                 /* of a tile that are better twice as many */
 enum { LATENCY = 8 };                   /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
 /* Multiply-adds a cycle relative to the most: two a cycle, LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.4 loads a cycle and half a cycle,
@@ -327,6 +328,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       else if (q == 0) score += 1;
       else if (a->constant && reduces && a->leader && !isred) score += 2;
       else if (!a->store && lanes_near(e, a->address, v, L)) score += 0.5;
+      else if (q == INT64_MIN && !a->store && reduces && a->leader && !sym_uses(c, a->address, v)) score -= GATHER;
       else if (q == INT64_MIN) score -= rows && cols && !a->leader && steps > 16 ? 48.0 / (double)steps : 3; /* of a result after many steps: it counts little */
       else {
         /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else gathered */
@@ -334,7 +336,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         for (uint32_t d = 0; d < domain->n && !reduces; d++) across |= lies_across(e, a, v, domain->v[d]);
         for (uint32_t d = 0; d < domain->n && reduces && a->leader && !isred && !a->store; d++)
           if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d]) && sym_int_or(c, sym_extent(c, domain->v[d]), 64) >= 8) reuse = true;
-        score += across ? -2 : reuse ? 0.5 : -2.5;
+        score += across ? -2 : reuse ? 0.5 : -2.5 / (a->store && !isred && steps <= WINDOW_STEPS ? (double)max64(steps, 1) : 1); /* a result of few steps: less often written than they read */
       }
       if (q) follows = true;
     }
