@@ -121,7 +121,7 @@ static void together(fuser *f, uint32_t k, uint32_t q) {
   }
   fuse_merge(f, k, q);
 }
-enum { TOGETHER = 16 }; /* copies in a kernel: one that is very long takes longer to compile than its parts */
+enum { TOGETHER = 16 /* copies in a kernel: one that is very long takes longer to compile than its parts */, LONG = 1 << 15 /* elements: threads share a copy that stands alone */ };
 void fuse_placement(fuser *f, uint32_t s) {
   emodule *m = f->m;
   u32vec heads = {0};
@@ -146,6 +146,7 @@ void fuse_placement(fuser *f, uint32_t s) {
     pass_refuse(f->p, "kernels", ns, s + 1, "piece is stored elsewhere too");
     if (f->k.v[k].st.n == 1 && f->k.v[k].st.v[0] == ns) { /* joined nothing: copies of one placement go together */
       f->k.v[k].cls = KC_COPY;
+      if (sym_int_or(f->c, stage_points(m, ns), 0) >= LONG) continue;
       if (group == UINT32_MAX || f->k.v[group].st.n >= TOGETHER)
         group = k;
       else {
