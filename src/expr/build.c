@@ -473,7 +473,7 @@ uint32_t expr_enter(emodule *m, uint32_t block) {
   uint32_t mark = sym_mark(m->c);
   for (uint32_t i = 0; block && i < m->guards.n; i++) {
     const guard *g = &m->guards.v[i];
-    uint32_t b = block;
+    uint32_t b = g->block ? block : 0;
     while (b && b != g->block) b = m->blocks.v[b].parent;
     bool late = !b && !EK_PLANTED("expr-enter");
     for (uint32_t j = 0; j < m->lates.n && !late; j++) late = sym_uses(m->c, g->ge0, m->lates.v[j].symbol);

@@ -85,8 +85,9 @@ bool kernel_lines(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   int64_t lanes, width = (int64_t)n->nv * nest_lanes(&k->e, &n->stages);
   bool far = false, made;
   if (k->p->level == 0 || !ch->lane || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 || red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || schedule_is_arg((rop)red->op) || n->reds[0].n != 1) return false;
-  if (ch->row && (kernel_extent(k, ch->row, INT64_MAX) > FEW_ROWS || ch->beside || !rows_by_panels(k, n, acc, ch, &made) || !made)) return false;
-  if (!sym_is_int(k->c, n->lane.extent, &lanes) || lanes > 1 << 24 || lanes / width < 2) return false;
+  int64_t rows = ch->row ? kernel_extent(k, ch->row, FEW_ROWS + 1) : 1;
+  if (rows > FEW_ROWS || (ch->row && (ch->beside || !rows_by_panels(k, n, acc, ch, &made) || !made))) return false;
+  if (!sym_is_int(k->c, n->lane.extent, &lanes) || lanes / width < 2 || rows * min64(lanes, SCRATCH) * et_bytes((etype)red->acc) > 2 * SCRATCH) return false;
   for (uint32_t i = 1; i < n->stages.n; i++)
     if (value_reduces(&k->e, xs(k->m, n->stages.v[i])->value)) return false;
   for (uint32_t i = 0; i < acc->n; i++) {
@@ -97,7 +98,7 @@ bool kernel_lines(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   if (!far) return false;
   int64_t panels = lanes / width;
   n->parts = (parted){.var = n->reds[0].v[0], .step = schedule_adds_loads(&k->e, red) ? SUM_GROUP : PART_LINES, .panels = panels, .lanes = panels * width, .lines = true};
-  n->parts.ptr = kernel_scratch(k, (etype)red->acc, sym_int(k->c, panels * width * (ch->row ? kernel_extent(k, ch->row, 1) : 1)));
+  n->parts.ptr = kernel_scratch(k, (etype)red->acc, sym_int(k->c, panels * width * rows));
   return true;
 }
 void parts_chunks(kctx *k, nest *n) {
