@@ -103,12 +103,12 @@ static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   e->ahead.by = 1, e->ahead.line = line;
   return true;
 }
-/* Which block of rows is this while a panel stays, of how many? Of open or divided ones: of two that follow one another; one that is left over may be all there is. */
-static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks) {
-  enum { OPEN_BLOCKS = 2 };
+/* Which block of rows is this while a panel stays, of how many? Of divided ones: of two that follow one another. One of an open number fetches all, for it may be the only one; *alone: it may have all rows there are. */
+static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks, bool *alone) {
+  enum { DIVIDED = 2 };
   ltype i64 = lt(ET_I64, 1);
   int64_t ext = emit_extent(e->c, n->row.extent, -1);
-  bool open = n->row.lo || ext < 0;
+  bool any = ext < 0 && !n->beside.var && !n->inner.n, open = n->row.lo || ext < 0;
   if (n->beside.var) open = true, ext = 1;
   lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr / nest_fold(e, n)), 0);
   *blocks = ext < 0 ? 1 : (ext + n->mr - 1) / n->mr;
@@ -120,12 +120,13 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks)
     at = lb_add(&e->b, lb_muli(&e->b, emit_size(e, sym_of_atom(e->c, v->var)), *blocks), at);
     *blocks *= ext;
   }
+  *alone = open ? mr < n->mr && !n->inner.n : *blocks == 1;
   if (!open) return at;
   *blocks = 1;
-  if (mr < n->mr && !n->inner.n) return lb_int(&e->b, 0);
+  if (any || *alone) return lb_int(&e->b, 0);
   for (uint32_t i = 0; i < n->inner.n; i++) at = lb_add(&e->b, at, emit_size(e, sym_of_atom(e->c, n->inner.v[i].var)));
-  *blocks = OPEN_BLOCKS;
-  return lb_op(&e->b, OP_MOD, i64, at, lb_int(&e->b, OPEN_BLOCKS), 0);
+  *blocks = DIVIDED;
+  return lb_op(&e->b, OP_MOD, i64, at, lb_int(&e->b, DIVIDED), 0);
 }
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
   enum { FEW = 4 };
@@ -134,8 +135,9 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
     if (k->stage == stage && n->lane_outer && row && fetch_source(e, n, k, row)) continue;
     int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, blocks;
     if (!k->constant || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
-    lv block = block_of(e, n, row, mr, &blocks);
-    if (blocks == 1 && mr <= FEW) continue;
+    bool alone;
+    lv block = block_of(e, n, row, mr, &blocks, &alone);
+    if (alone && mr <= FEW) continue;
     int64_t by = (k->nr + blocks - 1) / blocks;
     e->ahead.ptr = k->ptr;
     e->ahead.at = lb_add(&e->b, emit_size(e, k->next), lb_muli(&e->b, block, k->depth * by));
