@@ -13,13 +13,6 @@ uint32_t low_block(low *L, uint32_t parent) {
   return L->m->blocks.n - 1;
 }
 tid low_result(low *L, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin) { return expr_tensor(L->m, TK_RESULT, t, shape, rank, name, origin); }
-bool low_within(low *L, uint32_t b, uint32_t outer) { /* b is outer or nested in it */
-  while (b != outer) {
-    if (!b) return false;
-    b = L->m->blocks.v[b].parent;
-  }
-  return true;
-}
 const axis *low_axes(low *L, const sz *shape, uint32_t rank, sz *at) {
   axis *axes = NEWN(L->a, axis, rank + 1);
   for (uint32_t d = 0; d < rank; d++) {
@@ -78,19 +71,19 @@ void low_drop(low *L, uint32_t block) {
   emodule *m = L->m;
   uint32_t n = 0;
   for (uint32_t i = 0; i < m->lates.n; i++)
-    if (!low_within(L, block_of(L, m->lates.v[i].tensor), block)) m->lates.v[n++] = m->lates.v[i];
+    if (!block_inside(L->m, block_of(L, m->lates.v[i].tensor), block)) m->lates.v[n++] = m->lates.v[i];
   m->lates.n = n, n = 0;
   for (uint32_t i = 0; i < m->stages.n; i++)
-    if (low_within(L, xs(m, i)->block, block)) xs(m, i)->dead = true;
+    if (block_inside(L->m, xs(m, i)->block, block)) xs(m, i)->dead = true;
   for (uint32_t i = 0; i < m->ifs.n; i++)
-    if (low_within(L, m->ifs.v[i].block, block)) m->ifs.v[i].n = 0;
+    if (block_inside(L->m, m->ifs.v[i].block, block)) m->ifs.v[i].n = 0;
   for (uint32_t i = 0; i < m->loops.n; i++)
-    if (low_within(L, m->loops.v[i].block, block)) m->loops.v[i].ncarried = m->loops.v[i].ncollected = 0;
+    if (block_inside(L->m, m->loops.v[i].block, block)) m->loops.v[i].ncarried = m->loops.v[i].ncollected = 0;
   for (uint32_t i = 0; i < m->guards.n; i++)
-    if (!low_within(L, m->guards.v[i].block, block)) m->guards.v[n++] = m->guards.v[i];
+    if (!block_inside(L->m, m->guards.v[i].block, block)) m->guards.v[n++] = m->guards.v[i];
   m->guards.n = n;
   for (uint32_t b = 0; b < m->blocks.n; b++)
-    if (low_within(L, b, block)) m->blocks.v[b].items.n = 0;
+    if (block_inside(L->m, b, block)) m->blocks.v[b].items.n = 0;
 }
 
 /* ---- sizes that control flow decides ---- */
@@ -126,7 +119,7 @@ static bool local_between(void *env, atom a, sz *lo, sz *hi) {
       return true;
     }
   for (uint32_t i = 0; i < L->m->lates.n; i++)
-    if (L->m->lates.v[i].symbol == a && low_within(L, block_of(L, L->m->lates.v[i].tensor), k->block)) {
+    if (L->m->lates.v[i].symbol == a && block_inside(L->m, block_of(L, L->m->lates.v[i].tensor), k->block)) {
       sym_range(L->c, sym_of_atom(L->c, a), &least, &most);
       *lo = sym_int(L->c, least), *hi = L->m->lates.v[i].bound;
       return true;

@@ -55,7 +55,6 @@ uint32_t low_block(low *L, uint32_t parent);
 void low_drop(low *L, uint32_t block); /* nothing of it, and of the blocks in it, stays */
 const axis *low_axes(low *L, const sz *shape, uint32_t rank, sz *at); /* of a new stage, with a variable for each; at: where it stands on them */
 void low_learn(low *L, const guard *g);           /* a condition of a block has become one of the root block */
-bool low_within(low *L, uint32_t b, uint32_t outer);
 tid low_result(low *L, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin);
 tid low_scalar(low *L, uint32_t block, sz v, const char *name, const char *origin); /* a size as a tensor */
 sz low_size_symbol(low *L, const char *of, uint32_t dim);

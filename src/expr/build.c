@@ -469,15 +469,17 @@ tid expr_const_tensor(emodule *m, const ndarray *data, const char *name) {
   if (et_bytes(d->type) && nd_count(d, &n)) d->bytes = (size_t)n * et_bytes(d->type);
   return t;
 }
+bool block_inside(const emodule *m, uint32_t b, uint32_t outer) {
+  while (b != outer && b) b = m->blocks.v[b].parent;
+  return b == outer;
+}
 uint32_t expr_enter(emodule *m, uint32_t block) {
   uint32_t mark = sym_mark(m->c);
   for (uint32_t i = 0; block && i < m->guards.n; i++) {
     const guard *g = &m->guards.v[i];
-    uint32_t b = g->block ? block : 0;
-    while (b && b != g->block) b = m->blocks.v[b].parent;
-    bool late = !b && !EK_PLANTED("expr-enter");
-    for (uint32_t j = 0; j < m->lates.n && !late; j++) late = sym_uses(m->c, g->ge0, m->lates.v[j].symbol);
-    if (late) continue;
+    bool out = !g->block || !(block_inside(m, block, g->block) || EK_PLANTED("expr-enter"));
+    for (uint32_t j = 0; j < m->lates.n && !out; j++) out = sym_uses(m->c, g->ge0, m->lates.v[j].symbol);
+    if (out) continue;
     sym_push(m->c, g->ge0);
     if (g->is_eq) sym_push(m->c, sym_neg(m->c, g->ge0));
   }

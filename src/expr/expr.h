@@ -179,6 +179,7 @@ tid expr_const_tensor(emodule *m, const ndarray *data, const char *name);
 tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const char *name); /* shape: type and dims; l and its g are copied, what it is made from must stay */
 const ndarray *expr_data(emodule *m, tid t); /* of a constant, with its bytes: made now, where they were not yet. Not by two threads at once */
 uint32_t expr_stage(emodule *m, uint32_t block, tid t, const axis *axes, uint32_t naxes, ex value); /* appends to the block; the tensor becomes TK_STAGE */
+bool block_inside(const emodule *m, uint32_t b, uint32_t outer); /* b is outer or nested in it */
 uint32_t expr_enter(emodule *m, uint32_t block);        /* assumes what the guards of a block and of those around it say, as far as it is checked before they begin (the root's holds anyway); the mark to pop to */
 axis expr_axis1(emodule *m, const char *name, sz extent, sz *index); /* a fresh one-digit axis; *index is its value (0 when extent is 1) */
 static inline tensor *xt(const emodule *m, tid t) { return &m->tensors.v[t]; }

@@ -297,10 +297,6 @@ void pass_enter(pw *p, uint32_t block) {
   p->outside = expr_enter(p->m, block);
   p->facts = sym_mark(p->c) > p->outside;
 }
-bool block_inside(const emodule *m, uint32_t b, uint32_t outer) {
-  while (b != outer && b) b = m->blocks.v[b].parent;
-  return b == outer;
-}
 
 /* ---- questions about stages ------------------------------------------------------------------------------------------------------------------- */
 bool stage_is_reduce(pw *p, uint32_t s) {

@@ -60,7 +60,6 @@ uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value
 void pass_flush(pw *p);                                                                              /* puts pending stages into their blocks, removes dead ones */
 void pass_order(pw *p, u32vec *out);                                                                 /* live stages, all blocks, in execution order (nested blocks at their item) */
 void pass_enter(pw *p, uint32_t block);                                                              /* from now on what is simplified stands in this block; the root block again after the pass */
-bool block_inside(const emodule *m, uint32_t b, uint32_t outer);                                     /* b is outer or nested in it */
 
 /* ---- questions ---- */
 enum { EXF_KNOWN = 1, EXF_LOAD = 2, EXF_REDUCE = 4, EXF_DATA = 8, EXF_LAZY = 16, EXF_INDEX = 32 };
