@@ -402,20 +402,26 @@ void stage_replace(pw *p, uint32_t s, map *by) {
   stage_rewrite(p->m, s, &(ex_map){.node = replace_node, .env = by});
   if (!simplify_stage(p, s)) pass_changed(p, s);
 }
+typedef struct reloading { pw *p; tid t; reload_to to; const void *env; map *by; bool failed; } reloading;
+static ex reload_node(void *env, emodule *m, ex e) { /* e reads at places already replaced, as in stage_replace */
+  reloading *q = env;
+  ex_node n = *exn(m, e);
+  if (n.kind != EX_LOAD || n.tensor != q->t) return e;
+  ex to = q->to(q->p, &n, q->env);
+  if (to) map_putu(q->by, e, to);
+  else q->failed = true;
+  return to ? to : e;
+}
 bool reload_make(pw *p, tid t, reload_to to, const void *env, reload *r) {
   *r = (reload){0};
   for (uint32_t i = 0; i < p->readers.v[t].n; i++) vec_push(p->a, r->readers, p->readers.v[t].v[i]); /* a copy: the list changes with the readers */
   r->by = NEWN(p->a, map *, r->readers.n + 1);
   for (uint32_t i = 0; i < r->readers.n; i++) {
     const u32vec *l = stage_loads(p, r->readers.v[i]);
-    r->by[i] = map_new(p->a);
-    for (uint32_t k = 0; k < l->n; k++) {
-      ex_node n = *exn(p->m, l->v[k]);
-      if (n.tensor != t) continue;
-      ex e = to(p, &n, env);
-      if (!e) return false;
-      map_putu(r->by[i], l->v[k], e);
-    }
+    reloading q = {p, t, to, env, r->by[i] = map_new(p->a), false};
+    for (uint32_t k = 0; k < l->n && !q.failed; k++)
+      if (exn(p->m, l->v[k])->tensor == t) expr_rewrite(p->m, l->v[k], &(ex_map){.node = reload_node, .env = &q});
+    if (q.failed) return false;
   }
   return true;
 }

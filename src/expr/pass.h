@@ -80,7 +80,7 @@ bool size_uses_only_ints(pw *p, sz e);
 uint32_t producer_of(const emodule *m, tid t); /* live stage + 1, or 0 */
 bool load_same(const emodule *m, ex a, ex b);
 bool in_range(ctx *c, sz i, sz n); /* proved */
-/* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. */
+/* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. A load at whose place another one reads (x[y[i]]) is looked up with what stands for that one. */
 void stage_replace(pw *p, uint32_t s, map *by);
 /* All accesses of a tensor that is about to lie otherwise. They are made first: `to` gives the load that stands for one; if it gives 0, reload_make is false and nothing has changed. */
 typedef struct reload { u32vec readers; map **by; } reload;

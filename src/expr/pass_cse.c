@@ -108,29 +108,16 @@ static key key_of(pw *p, uint32_t s) {
   for (uint32_t k = 0; k < x->naxes; k++) r.v[r.n++] = x->axes[k].n, r.v[r.n++] = sym_canon(p->c, xt(m, x->tensor)->shape[k]);
   return r;
 }
-static void read_survivors(pw *p, uint32_t s, const map *ren) {
-  emodule *m = p->m;
-  map *by = NULL;
-  const u32vec *l = stage_loads(p, s);
-  for (uint32_t k = 0; k < l->n; k++) {
-    ex_node n = *exn(m, l->v[k]);
-    uint64_t t;
-    if (!map_getu(ren, n.tensor, &t)) continue;
-    if (!by) by = map_new(p->a);
-    map_putu(by, l->v[k], expr_load(m, (tid)t, n.args, n.nargs, n.otherwise));
-  }
-  if (by) stage_replace(p, s, by);
-}
+static ex survivor(pw *p, const ex_node *l, const void *env) { return expr_load(p->m, *(const tid *)env, l->args, l->nargs, l->otherwise); }
 bool pass_cse(pw *p) {
   emodule *m = p->m;
   u32vec order = {0};
   bool any = false;
-  map *seen = map_new(p->a), *ren = map_new(p->a), *signs = map_new(p->a); /* key -> stage + 1; tensor -> tensor; signature -> the only stage with it + 1, 0: there are several */
+  map *seen = map_new(p->a), *signs = map_new(p->a); /* key -> stage + 1; signature -> the only stage with it + 1, 0: there are several */
   signatures of = {0};
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     uint32_t s = order.v[i];
-    if (map_count(ren)) read_survivors(p, s, ren);
     const stage *x = xs(m, s);
     if (x->updates.n || x->scan || !x->value) continue;
     uint64_t h = EK_PLANTED("cse") ? 0 : sign_stage(p, &of, x), first;
@@ -146,8 +133,9 @@ bool pass_cse(pw *p) {
     key k = key_of(p, s);
     x = xs(m, s);
     if (map_get(seen, k.v, k.n * sizeof *k.v, &first) && block_inside(m, x->block, xs(m, (uint32_t)first - 1)->block)) {
-      if (p->pinned.v[x->tensor] || !pass_spend(p)) continue;
-      map_putu(ren, x->tensor, xs(m, (uint32_t)first - 1)->tensor);
+      reload r;
+      if (p->pinned.v[x->tensor] || !reload_make(p, x->tensor, survivor, &xs(m, (uint32_t)first - 1)->tensor, &r) || !pass_spend(p)) continue;
+      reload_put(p, &r);
       pass_kill(p, s);
       any = true;
       continue;

@@ -363,45 +363,6 @@ static scalar identity_const(ectx *e, ex x, bool *is) {
   *is = n->kind == EX_CONST;
   return n->k;
 }
-static sz window_at(ectx *e, const layout *lay, const ex_node *n, int64_t step) { /* the address at that step of the window */
-  binding *b = bound(e, e->window);
-  sz had = b->subst, idx[MAX_RANK];
-  b->subst = sym_int(e->c, step);
-  for (uint32_t i = 0; i < n->nargs; i++) idx[i] = emit_resolve(e, n->args[i]);
-  b->subst = had;
-  return emit_address(e, lay, idx);
-}
-static near_steps steps_of(ectx *e, const layout *lay, const ex_node *n, sz addr) {
-  near_steps s = {.addr = addr};
-  if (!e->shared) return s;
-  sz first = window_at(e, lay, n, 0), last = window_at(e, lay, n, sym_int_or(e->c, sym_extent(e->c, e->window), 1) - 1);
-  if (sym_is_int(e->c, sym_sub(e->c, addr, first), &s.by) && sym_is_int(e->c, sym_sub(e->c, last, first), &s.last)) s.addr = first;
-  else s.by = s.last = 0;
-  return s;
-}
-static evalue load_at(ectx *e, const ex_node *n, etype t, lv ptr, sz addr, lv mask, bool lanewise) {
-  sz rest;
-  if (!lanewise) return (evalue){lb_load(&e->b, lt(t, 1), ptr, emit_size(e, addr)), false};
-  sz coef = emit_lane_coef(e, addr, &rest);
-  int64_t k;
-  if (coef && sym_is_int(e->c, coef, &k) && !(dep_sz(e, rest) & D_LANE) && (k == 1 || (k && e->shared && k <= NEAR_STEP && k >= -NEAR_STEP))) {
-    lv i = emit_size(e, addr), v = 0;
-    uint64_t key = (uint64_t)((k - 1) & 15) << 60 ^ (uint64_t)ptr << 42 ^ (uint64_t)i << 21 ^ e->count, had;
-    if (e->shared && !mask && map_getu(e->shared, key, &had)) return (evalue){(lv)had, true};
-    if (k == 1) v = lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0);
-    else if (!mask) v = lanes_load_near(e, t, ptr, steps_of(e, emit_layout(e, n->tensor), n, addr));
-    if (e->shared && !mask && v) map_putu(e->shared, key, v);
-    if (v) return (evalue){v, true};
-  }
-  lv near = mask ? 0 : lanes_load_near(e, t, ptr, steps_of(e, emit_layout(e, n->tensor), n, addr));
-  if (near) return (evalue){near, true};
-  if (coef && !(dep_sz(e, rest) & D_LANE) && !(dep_sz(e, coef) & D_LANE)) {
-    lv i = emit_size(e, addr), s = emit_size(e, coef);
-    return (evalue){lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, s, 0), true};
-  }
-  if (!mask) mask = lane_mask(e);
-  return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, size_vec(e, addr), mask), true};
-}
 const layout *emit_halo(ectx *e, ex load) {
   const ex_node *n = exn(e->m, load);
   const layout *lay = emit_layout(e, n->tensor);
@@ -421,6 +382,48 @@ static bool reads_inside(ectx *e, ex load, sz *idx, bool *safe) {
     all &= safe[i];
   }
   return all;
+}
+static bool window_at(ectx *e, const layout *lay, ex load, int64_t step, sz *addr) { /* the address at that step of the window, if the read is certain to be inside there */
+  binding *b = bound(e, e->window);
+  sz had = b->subst, idx[MAX_RANK];
+  bool safe[MAX_RANK];
+  b->subst = sym_int(e->c, step);
+  bool in = reads_inside(e, load, idx, safe);
+  b->subst = had;
+  *addr = emit_address(e, lay, idx);
+  return in || EK_PLANTED("schedule-window");
+}
+static near_steps steps_of(ectx *e, ex load, sz addr) {
+  near_steps s = {.addr = addr};
+  const layout *lay = emit_layout(e, exn(e->m, load)->tensor);
+  sz first, last;
+  if (!e->shared || !window_at(e, lay, load, 0, &first) || !window_at(e, lay, load, sym_int_or(e->c, sym_extent(e->c, e->window), 1) - 1, &last)) return s;
+  if (sym_is_int(e->c, sym_sub(e->c, addr, first), &s.by) && sym_is_int(e->c, sym_sub(e->c, last, first), &s.last)) s.addr = first;
+  else s.by = s.last = 0;
+  return s;
+}
+static evalue load_at(ectx *e, ex load, etype t, lv ptr, sz addr, lv mask, bool lanewise) {
+  sz rest;
+  if (!lanewise) return (evalue){lb_load(&e->b, lt(t, 1), ptr, emit_size(e, addr)), false};
+  sz coef = emit_lane_coef(e, addr, &rest);
+  int64_t k;
+  if (coef && sym_is_int(e->c, coef, &k) && !(dep_sz(e, rest) & D_LANE) && (k == 1 || (k && e->shared && k <= NEAR_STEP && k >= -NEAR_STEP))) {
+    lv i = emit_size(e, addr), v = 0;
+    uint64_t key = (uint64_t)((k - 1) & 15) << 60 ^ (uint64_t)ptr << 42 ^ (uint64_t)i << 21 ^ e->count, had;
+    if (e->shared && !mask && map_getu(e->shared, key, &had)) return (evalue){(lv)had, true};
+    if (k == 1) v = lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0);
+    else if (!mask) v = lanes_load_near(e, t, ptr, steps_of(e, load, addr));
+    if (e->shared && !mask && v) map_putu(e->shared, key, v);
+    if (v) return (evalue){v, true};
+  }
+  lv near = mask ? 0 : lanes_load_near(e, t, ptr, steps_of(e, load, addr));
+  if (near) return (evalue){near, true};
+  if (coef && !(dep_sz(e, rest) & D_LANE) && !(dep_sz(e, coef) & D_LANE)) {
+    lv i = emit_size(e, addr), s = emit_size(e, coef);
+    return (evalue){lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, s, 0), true};
+  }
+  if (!mask) mask = lane_mask(e);
+  return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, size_vec(e, addr), mask), true};
 }
 bool emit_plain(ectx *e, ex load, sz *idx) {
   bool safe[MAX_RANK];
@@ -464,7 +467,7 @@ static evalue emit_load(ectx *e, ex x) {
       for (uint32_t r = 0; r < e->mr; r++) map_putu(e->memo->m, copy_key(x, D_ROW | D_LANE, r, e->v), UINT64_C(1) << 32 | rows[r]);
       return (evalue){rows[e->r], true};
     }
-    return load_at(e, &n, t->type, ptr, addr, 0, lanewise);
+    return load_at(e, x, t->type, ptr, addr, 0, lanewise);
   }
   if (!lanewise) { /* scalar: clamp, then select; not at all where the tensor may be empty */
     lv cond = 0;
@@ -508,7 +511,7 @@ static evalue emit_load(ectx *e, ex x) {
   }
   lv mask = cond;
   if (mask && e->count && !EK_PLANTED("schedule-mask")) mask = lb_op(&e->b, OP_AND, bt, mask, lane_mask(e), 0);
-  evalue v = load_at(e, &n, t->type, ptr, emit_address(e, lay, idx), mask, true);
+  evalue v = load_at(e, x, t->type, ptr, emit_address(e, lay, idx), mask, true);
   emit_unbind(e, nb);
   if (!n.otherwise) return v;
   if (all) all = lb_splat(&e->b, (uint16_t)e->lanes, all), cond = cond ? lb_op(&e->b, OP_AND, bt, cond, all, 0) : all;

@@ -739,6 +739,12 @@ static const example examples[] = {
      "stage s: f32[i1<8, j1<20] = exp(x[i1, j1] - m[i1])\n"
      "stage y: f32[i2<8, j2<20] out = s[i2, j2] * s[i2, 19 - j2] - m[i2]\n"
      "output y \"y\"\n"},
+    {"a row carried on by another one: steps of the window past the end of the tensor, each lane in a row of its own", "",
+     "tensor p: f32[24, 28, 5] input \"p\"\n"
+     "tensor x: f32[24, 28, 2] input \"x\"\n"
+     "tensor w: f32[28, 6] input \"w\"\n"
+     "stage y: f32[b<24, c<28, l<2] out = sum[k<6] (#(4 - k - l) >= 0 ? p[b, c, k + l] : x[b, c, k + l - 5]) * w[c, k]\n"
+     "output y \"y\"\n"},
     {"an output with no places", "",
      "tensor x: f32[6, 2] input \"x\"\n"
      "tensor k: f32[2, 2] input \"k\"\n"
