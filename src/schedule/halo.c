@@ -98,6 +98,8 @@ bool halo_fits(ectx *e, uint32_t si, const halo_range *ranges, uint32_t n) {
   const stage *s = xs(e->m, si);
   const layout *l = &e->p->layouts[s->tensor];
   if (!only_writer(e->p, l->buffer, s->tensor)) return false;
+  for (uint32_t i = 0; i < s->naxes; i++)
+    if (sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) == 0 && !EK_PLANTED("schedule-halo-empty")) return false; /* no chunks at all */
   for (uint32_t r = 0; r < n; r++) {
     int32_t i = axis_of(e, s, ranges[r].var);
     if (i < 0) return false;

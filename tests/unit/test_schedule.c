@@ -745,6 +745,11 @@ static const example examples[] = {
      "tensor w: f32[28, 6] input \"w\"\n"
      "stage y: f32[b<24, c<28, l<2] out = sum[k<6] (#(4 - k - l) >= 0 ? p[b, c, k + l] : x[b, c, k + l - 5]) * w[c, k]\n"
      "output y \"y\"\n"},
+    {"nothing, with a border around it", "",
+     "tensor x: f32[0, 12, 8] input \"x\"\n"
+     "stage r: f32[a<0, b<12, c<8] = exp(x[a, b, c])\n"
+     "stage y: f32[d<8, e<12, g<8] out = (load r[d - 4, e, g] else 0.5)\n"
+     "output y \"y\"\n"},
     {"an output with no places", "",
      "tensor x: f32[6, 2] input \"x\"\n"
      "tensor k: f32[2, 2] input \"k\"\n"
