@@ -29,7 +29,7 @@ const option options[] = {
     {"sort", 0, "order|time", O_CHOICE, AT(sort), CMD_EXPLAIN, "kernels in the order in which they run (default), or the longest first"},
     {"ops", 0, "FILE.ek", O_LIST, AT(ops), CMD_ALL, "operator definitions of your own; may be given again"},
     {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_MODEL, "level of optimisation (default 3)"},
-    {"accuracy", 0, "default|strict|fast", O_CHOICE, AT(accuracy), CMD_MODEL, "strict: sums of floats are only reordered; default: also forms with fewer multiplications, within 1e-4 of an output's largest value; fast: also shorter approximations of functions, within 1e-3"},
+    {"accuracy", 0, "default|strict|fast", O_CHOICE, AT(accuracy), CMD_MODEL, "strict: sums of floats are only reordered; default: also forms with fewer multiplications, and large constants of products with few rows in fixed point of 21 bits, within 1e-4 of an output's largest value; fast: also shorter approximations of functions, within 1e-3"},
     {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_MODEL, "bf16: the factors of products with constants may be kept in bf16, where the machine multiplies pairs of these (default: the model's types)"},
     {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW, "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
     {"target", 0, "TARGET", O_TEXT, AT(target), CMD_MODEL, "machine to compile for: a name, or a file that describes it (default: this one)"},

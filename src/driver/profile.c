@@ -154,6 +154,15 @@ static void reads(sizes *z, const launch *l, ex value, atom step, touches *all) 
     touch(z, all, t, extents(z, &vars, step));
   }
 }
+/* How much of its room a constant takes where this launch reads it: a pack may be in fixed point. */
+static double packed_room(const sizes *z, const launch *l, tid t) {
+  for (uint32_t i = 0; i < l->args.n; i++) {
+    const buffer *b = &z->p->s->buffers.v[l->args.v[i].buffer];
+    const packing *k = l->args.v[i].is_buffer && b->kind == BUF_WEIGHTS && b->tensor == t ? b->from.pack : NULL;
+    if (k && k->fixed) return (double)packing_item(k) / (double)(k->depth * k->nr * k->size);
+  }
+  return 1;
+}
 static kernel_class class_of(const sizes *z, const launch *l) { return l->kernel < z->p->m->kernels.n ? z->p->m->kernels.v[l->kernel].cls : 0; }
 static void count(sizes *z, const launch *l, ek_kernel *k) {
   emodule *m = z->p->m;
@@ -180,7 +189,7 @@ static void count(sizes *z, const launch *l, ek_kernel *k) {
     touched x = i < in.n ? in.v[i] : out.v[i - in.n];
     double n = elements(z, x.t), b = (x.points >= 0 && x.points < n ? x.points : n) * et_bytes(xt(m, x.t)->type);
     if (i < in.n && xt(m, x.t)->kind == TK_CONST)
-      k->weight_bytes += b;
+      k->weight_bytes += b * packed_room(z, l, x.t);
     else
       k->bytes += b;
   }

@@ -53,22 +53,35 @@ static panels panels_of(const contents *f) {
   return (panels){linmap_rows(f->made), cols, f->pack ? f->pack->nr : cols, f->pack ? f->pack->panels : 1, f->made->size};
 }
 static linmap_piece panel_piece(const panels *q, pack_piece at) { return (linmap_piece){at.from, at.to, at.first * q->nr, min64(at.last * q->nr, q->cols)}; }
-static void make_piece(const contents *f, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
+static void make_panel(const contents *f, const panels *q, pack_piece at, uint8_t *to, int64_t place_step) { /* to: its first point, at the first place */
+  linmap_piece w = panel_piece(q, at);
+  int64_t n = w.col_end - w.col;
+  linmap_write(f->made, w, to, place_step, q->nr);
+  for (int64_t p = 0; n < q->nr && p < linmap_places(f->made); p++)
+    for (int64_t r = 0; r < at.to - at.from; r++) memset(to + (p * place_step + r * q->nr + n) * q->size, 0, (size_t)((q->nr - n) * q->size));
+}
+static void make_fixed(ctx *c, const contents *f, pack_piece at, uint8_t *to) { /* whole panels */
   panels q = panels_of(f);
+  int64_t one = q.rows * q.nr, places = linmap_places(f->made);
+  arena *mine = arena_new(c);
+  float *floats = arena_array(mine, (size_t)(places * one), sizeof *floats);
   for (int64_t k = at.first; k < at.last; k++) {
-    linmap_piece w = panel_piece(&q, (pack_piece){k, k + 1, at.from, at.to});
-    int64_t n = w.col_end - w.col;
-    uint8_t *panel = to + (k * q.rows + at.from) * q.nr * q.size;
-    linmap_write(f->made, w, panel, q.n * q.rows * q.nr, q.nr);
-    for (int64_t p = 0; n < q.nr && p < linmap_places(f->made); p++)
-      for (int64_t r = 0; r < at.to - at.from; r++) memset(panel + ((p * q.n * q.rows + r) * q.nr + n) * q.size, 0, (size_t)((q.nr - n) * q.size));
+    make_panel(f, &q, (pack_piece){k, k + 1, 0, q.rows}, (uint8_t *)floats, one);
+    for (int64_t p = 0; p < places; p++) fixed_write(f->pack, floats + p * one, to + (p * q.n + k) * packing_item(f->pack));
   }
+  arena_free(mine);
+}
+static void make_piece(ctx *c, const contents *f, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
+  panels q = panels_of(f);
+  if (f->pack && f->pack->fixed) make_fixed(c, f, at, to);
+  else
+    for (int64_t k = at.first; k < at.last; k++) make_panel(f, &q, (pack_piece){k, k + 1, at.from, at.to}, to + (k * q.rows + at.from) * q.nr * q.size, q.n * q.rows * q.nr);
 }
 static void cut_made(writing *w, arena *a, uint32_t i) {
   const contents *f = &w->p->buffers.v[i].from;
   panels q = panels_of(f);
   int64_t row = linmap_places(f->made) * q.nr * q.size, some = ceil_div(PIECE, row * q.rows), rows = min64(q.rows, ceil_div(PIECE, row));
-  if (some > 1) rows = q.rows;
+  if (some > 1 || (f->pack && f->pack->fixed)) rows = q.rows;
   for (int64_t k = 0; k < q.n; k += some)
     for (int64_t r = 0; r < q.rows; r += rows) vec_push(a, w->pieces, ((piece){i, 0, {k, min64(q.n, k + some), r, min64(q.rows, r + rows)}}));
 }
@@ -86,7 +99,7 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
     return;
   }
   int64_t items = packing_items(k), row = k->nr * k->size;
-  if (!in_order && !k->nsel && k->nred && k->step[0] > k->lane_step) {
+  if (!in_order && !k->fixed && !k->nsel && k->nred && k->step[0] > k->lane_step) {
     int64_t points = (ceil_div(PIECE, items * row) + 1) / 2 * 2; /* pairs stay together */
     for (int64_t p = 0; p < k->depth; p += points) vec_push(a, w->pieces, ((piece){i, 0, {0, items, p, min64(k->depth, p + points)}}));
     return;
@@ -111,6 +124,17 @@ static void write_wider(ctx *c, const contents *f, pack_piece at, uint8_t *to) {
   }
   arena_free(mine);
 }
+static void write_fixed(ctx *c, const contents *f, pack_piece at, uint8_t *to) {
+  packing k = *f->pack;
+  arena *mine = arena_new(c);
+  float *floats = arena_array(mine, (size_t)(k.depth * k.nr), sizeof *floats);
+  k.fixed = 0;
+  for (int64_t i = at.first; i < at.last; i++, to += packing_item(f->pack)) {
+    packing_write(&k, f->source.p, (pack_piece){i, i + 1, 0, k.depth}, (uint8_t *)floats);
+    fixed_write(f->pack, floats, to);
+  }
+  arena_free(mine);
+}
 static bytes piece_source(const pbuffer *b, pack_piece at) {
   const contents *f = &b->from;
   int64_t ratio = f->kept ? et_bytes(b->type) / et_bytes(f->kept) : 1;
@@ -125,7 +149,9 @@ static bytes piece_source(const pbuffer *b, pack_piece at) {
 static void write_items(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) { /* of what is not made; to: where the piece's first item begins */
   const contents *f = &b->from;
   bytes from = piece_source(b, at);
-  if (f->pack && f->kept)
+  if (f->pack && f->pack->fixed)
+    write_fixed(c, f, at, to);
+  else if (f->pack && f->kept)
     write_wider(c, f, at, to);
   else if (f->pack)
     packing_write(f->pack, f->source.p, at, to);
@@ -137,13 +163,14 @@ static void write_items(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) { 
 static void write_piece(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
   const contents *f = &b->from;
   if (f->made)
-    make_piece(f, at, to);
+    make_piece(c, f, at, to);
   else
-    write_items(c, b, at, to + at.first * (f->pack ? f->pack->depth * f->pack->nr * f->pack->size : 1));
+    write_items(c, b, at, to + at.first * (f->pack ? packing_item(f->pack) : 1));
 }
 static size_t piece_bytes(const pbuffer *b, pack_piece at) {
   const contents *f = &b->from;
   int64_t n = at.last - at.first;
+  if (f->pack && f->pack->fixed) return (size_t)(n * packing_item(f->pack) * (f->made ? linmap_places(f->made) : 1));
   if (f->made) {
     panels q = panels_of(f);
     return (size_t)(n * (at.to - at.from) * q.nr * q.size * linmap_places(f->made));
@@ -240,7 +267,7 @@ static void stream(const program *p, uint32_t i, arena *a, void (*put)(void *env
     bytes read = piece_source(b, at);
     size_t n = piece_bytes(b, at);
     if (f->made) {
-      make_piece(f, at, room);
+      make_piece(p->c, f, at, room);
     } else if (f->pack || f->kept) {
       if (n > most) room = arena_alloc(a, most = n);
       write_items(p->c, b, at, room);

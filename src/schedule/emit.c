@@ -452,6 +452,7 @@ static evalue emit_load(ectx *e, ex x) {
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == x) {
       const packed *k = &e->packs.v[i];
+      if (k->fixed) return (evalue){fixed_load(e, k), true};
       return (evalue){lb_load_ex(&e->b, lt((etype)n.type, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0), true};
     }
   const layout *lay = emit_layout(e, n.tensor);

@@ -17,7 +17,7 @@ typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offse
 /* Where a tensor lives while its kernel runs, instead of its global layout. */
 typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, read at the very point being computed */ bool regs_vec, single /* one value for all copies */; lv ptr; const layout *lay; /* scratch */ } local;
 /* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
-typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; the lane variable must not occur */ sz lane_base; /* where the pack begins on the lane variable; 0: at the tile itself */ } packed;
+typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; the lane variable must not occur */ sz lane_base; /* where the pack begins on the lane variable; 0: at the tile itself */ uint32_t fixed; /* vectors of a panel in fixed point; 0: it is not */ } packed;
 
 /* The places lo..hi-1 of a reduction's variable, where its condition holds for no others. Where these are >= 0 (0: none) is then known in its loop. */
 typedef struct var_range { atom var; lv lo, hi; sz facts[2]; } var_range;
@@ -100,6 +100,7 @@ sz emit_address(ectx *e, const layout *lay, const sz *idx); /* linear offset wit
 const layout *emit_layout(ectx *e, tid t);                 /* local or global */
 bool emit_plain(ectx *e, ex load, sz *idx);                 /* the load needs no guard; its resolved indices */
 lv emit_source(ectx *e, tid t);                            /* pointer to where a tensor that is read lies */
+lv fixed_load(ectx *e, const packed *k);                   /* fixed.c: this copy's vector, in its lanes' steps */
 lv emit_packed(ectx *e, const packed *k, sz off);          /* index of this copy's first lane, where the tile's begin at off */
 void emit_store(ectx *e, tid t, const sz *idx, evalue v, sop op); /* op: OP_NONE stores; else read-modify-write */
 sz emit_lane_coef(ectx *e, sz address, sz *rest);          /* coefficient of the lane variable; 0 when not linear */

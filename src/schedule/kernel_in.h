@@ -6,7 +6,7 @@
 #include "schedule/tile.h"
 
 /* a part of the values of a variable that all groups share: the nests run over it; start and size: of the scratch that they hand over in; lo..hi-1: which values now, or 0: all */
-typedef struct strip { atom var; sz start; int64_t size; lv lo, hi; } strip;
+typedef struct strip { atom var; sz start; int64_t size, unit; /* of lo and hi, see nvar */ lv lo, hi; } strip;
 typedef struct kctx {
   ectx e;
   kernel_class cls;

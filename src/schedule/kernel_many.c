@@ -81,7 +81,7 @@ static void local_layout(kctx *k, uint32_t si) {
 
 static void confine(const kctx *k, nvar *v) {
   const strip *b = v->var ? strip_of(k, v->var) : NULL;
-  if (b && b->lo) v->lo = b->lo, v->hi = b->hi, v->unit = b->size;
+  if (b && b->lo) v->lo = b->lo, v->hi = b->hi, v->unit = b->unit ? b->unit : b->size;
 }
 static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's outer variables, too */
   ectx *e = &k->e;

@@ -144,7 +144,7 @@ void kernel_scan_step(kctx *k, grps *gs, const scan_part *part) {
     sz all = sym_extent(c, block);
     k->l.chunks = sym_ceildiv(c, all, sym_int(c, bs));
     lv blo = lb_muli(&e->b, lb_lo(&e->b), bs + EK_PLANTED("schedule-scan-parts"));
-    k->strips[k->nstrips++] = (strip){.var = block, .lo = blo, .hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_muli(&e->b, lb_hi(&e->b), bs), emit_size(e, all), 0)};
+    k->strips[k->nstrips++] = (strip){.var = block, .unit = bs, .lo = blo, .hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_muli(&e->b, lb_hi(&e->b), bs), emit_size(e, all), 0)};
   }
   for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g]);
 }

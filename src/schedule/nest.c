@@ -263,7 +263,7 @@ static lv best_lane(ectx *e, const ex_node *red, const lv acc[], const lv pay[],
 }
 
 /* Two sums in one group are two products that are added, and read nowhere else (two_products of expr/fuse_join.c): the second goes on where the first ended. */
-static bool goes_on(ectx *e, const nest *n, uint32_t i) {
+bool nest_goes_on(ectx *e, const nest *n, uint32_t i) {
   uint64_t dummy;
   if (!i || n->lane_reduced) return false;
   for (uint32_t k = i - 1; k <= i; k++) {
@@ -303,7 +303,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       uint32_t al = n->lane_reduced ? lanes : ln, anv = n->lane_reduced ? n->nv : nv;
       lv *acc = NEWN(e->a, lv, (size_t)mr * TILE_V), *pay = NULL, *found = NULL;
       if (arg) pay = NEWN(e->a, lv, (size_t)mr * TILE_V), found = NEWN(e->a, lv, (size_t)mr * TILE_V);
-      lv *before = goes_on(e, n, i) ? e->locals.v[e->locals.n - 1].regs : NULL;
+      lv *before = nest_goes_on(e, n, i) ? e->locals.v[e->locals.n - 1].regs : NULL;
       for (uint32_t r = 0; r < mr; r++)
         for (uint32_t v = 0; v < anv; v++) {
           uint32_t k = r * TILE_V + v;
@@ -353,9 +353,15 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
         e->lanes = 1;
       } else {
         waits = parts_sum(e, n, (rop)root.op, row, panel, acc, mr, nv, lt(at, ln));
+        const packload *fixed = NULL;
+        for (uint32_t k = 0; k < n->packs.n; k++)
+          if (n->packs.v[k].stage == i && n->packs.v[k].fixed) fixed = &n->packs.v[k];
+        lv step[TILE_V];
+        for (uint32_t v = 0; fixed && v < nv; v++) step[v] = fixed_step(e, fixed, v);
         for (uint32_t r = 0; r < mr; r++)
           for (uint32_t v = 0; v < nv; v++) {
             lv x = lb_get(&e->b, arg ? pay[r * TILE_V + v] : acc[r * TILE_V + v]);
+            if (fixed) x = lb_op(&e->b, OP_MUL, lt(at, ln), x, step[v], 0);
             if (!arg && at != st) x = lb_op(&e->b, OP_CAST, lt(st, ln), x, 0, 0);
             regs[r * TILE_V + v] = x;
           }
@@ -599,7 +605,7 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
 static void take_packs(ectx *e, nest *n) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
     packload *k = &n->packs.v[i];
-    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * nest_lanes(e, &n->stages)) : sym_int(e->c, 0)}));
+    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .fixed = k->fixed, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * nest_lanes(e, &n->stages)) : sym_int(e->c, 0)}));
   }
   emit_turn(e);
 }

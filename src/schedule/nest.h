@@ -16,7 +16,7 @@ enum { SUM_GROUP = 4 }; /* neighbours that a sum of loads adds first (nest.c) */
 
 typedef struct nvar { atom var; sz extent; lv lo, hi; int64_t unit; } nvar; /* lo, hi: range as loop values, or 0: the whole extent; unit: both are multiples of it, but where hi is the end; 0: not known */
 typedef VEC(nvar) nvars;
-typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's lanes */
+typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; uint32_t fixed; sz steps; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's elements at a point; fixed: see packed, with the lanes' steps there */
 typedef struct parted { /* parts.c */
   atom var;              /* the outermost variable of the sum: a part has `step` of its values */
   int64_t step, panels, lanes, rows; /* of a block, in panels, lanes and rows */
@@ -69,6 +69,13 @@ void parts_summed(ectx *e);
 void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr); /* what is to be fetched while a tile runs */
 void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
 void nest_update_turn(ectx *e, uint32_t stage, uint32_t u);   /* one turn of its update u, whose variables are bound */
+/* fixed.c */
+bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses); /* may the constant be in fixed point, and is it better so? uses: of each of its elements */
+int64_t fixed_uses(ctx *c, int64_t uses, sz extent); /* at least so many as it is used again for each of `extent` values */
+enum { FIXED_LANES = 1024 /* of a panel at most */, FIXED_VECTORS = 3 /* that lie together */ };
+int64_t fixed_row(int64_t nr, int64_t lanes); /* words of a panel of nr lanes at a point */
+lv fixed_step(ectx *e, const packload *k, uint32_t v); /* the steps of vector v's lanes */
+bool nest_goes_on(ectx *e, const nest *n, uint32_t i); /* the sum of stage i begins with that of the one before */
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of that kind */
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out);
 #endif

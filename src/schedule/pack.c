@@ -13,7 +13,8 @@ int64_t packing_items(const packing *k) {
   for (int64_t i = 0; i < k->nsel; i++) n *= k->count[i];
   return n;
 }
-int64_t packing_bytes(const packing *k) { return packing_items(k) * k->depth * k->nr * k->size; }
+int64_t packing_item(const packing *k) { return k->size * (k->fixed ? k->nr + k->depth * fixed_row(k->nr, k->fixed) : k->depth * k->nr); }
+int64_t packing_bytes(const packing *k) { return packing_items(k) * packing_item(k); }
 static int64_t chosen(const packing *k, int64_t sel) { /* where in the source a choice of the selecting variables begins */
   int64_t at = k->base;
   for (int64_t d = k->nsel; d-- > 0; sel /= k->count[d]) at += sel % k->count[d] * k->step[d];
@@ -144,6 +145,11 @@ static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64
   *out = (nvar){.var = few.v[0], .extent = sym_int(c, min64(hi, max64(elems - 1, 0) / step) + 1)};
   return true;
 }
+/* May the panels be in fixed point? Whole ones, read vector by vector. */
+static bool whole_panels(ectx *e, const nest *n, uint32_t stage, int64_t lanes, int64_t nr, uint32_t L) {
+  bool edges = lanes % L == 0 || e->p->t->masks, ranges = !n->lane.lo || (n->lane.unit && n->lane.unit % nr == 0);
+  return L > 1 && nr / L >= 3 && nr <= FIXED_LANES && !n->lane_reduced && edges && ranges && !n->parts.panels && !nest_goes_on(e, n, stage) && (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
+}
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   ctx *c = e->c;
   const u32vec *reds = &n->reds[stage];
@@ -159,7 +165,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   int64_t lanes, lane_stride, base, k;
   sz coef, rest;
   if (!sym_is_int(c, n->lane.extent, &lanes) || !sym_linear(c, at, n->lane.var, &coef, &rest) || !sym_is_int(c, coef, &lane_stride) || lane_stride == 0) return false;
-  int64_t sel = 1, inner = 1;
+  int64_t sel = 1, inner = 1, uses = fixed_uses(c, n->row.var ? fixed_uses(c, 1, n->row.extent) : 1, n->beside.var ? n->beside.extent : sym_int(c, 1));
   packing *pack = NEW(e->p->l->a, packing);
   uint32_t L = nest_lanes(e, &n->stages);
   int64_t nr = n->lane_reduced ? lanes : (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
@@ -178,7 +184,10 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   for (uint32_t i = 0; i < nvars; i++) {
     int64_t ext, st;
     if (!sym_linear(c, rest, vars[i].var, &coef, &r) || !sym_is_int(c, coef, &st)) return false;
-    if (i < nsel && st == 0) continue; /* does not select */
+    if (i < nsel && st == 0) { /* does not select */
+      uses = fixed_uses(c, uses, vars[i].extent);
+      continue;
+    }
     if (!sym_is_int(c, vars[i].extent, &ext)) return false;
     rest = r;
     add_dim(pack, i < nsel, ext, st);
@@ -194,17 +203,20 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
     if (!sym_is_int(c, vars[i].extent, &k)) return false;
     red = sym_add(c, sym_muli(c, red, k), sym_of_atom(c, vars[i].var));
   }
-  sz next = sym_muli(c, sym_addi(c, off, 1), inner * nr);
-  off = sym_muli(c, sym_add(c, sym_muli(c, off, inner), red), nr);
   int64_t total, size = et_bytes(t->type);
   if (digit && (!mul64(sel, inner, &total) || !mul64(total, lanes, &total) || total > elems)) return false; /* nothing more than once */
   if (!mul64(sel * npanels * inner, nr, &total) || !mul64(total, size, &k)) return false;
   pack->pairs = dot_of(n, stage, load) != NULL;
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner;
   if (t->made && !pack_places(pack, t->made)) expr_data(e->m, ln->tensor);
-  buffer b = {.kind = BUF_WEIGHTS, .type = t->type, .name = arena_fmt(e->p->l->a, "%s.packed", t->name), .elems = sym_int(c, total), .from = contents_of(t)};
+  if (!digit && !pack->pairs && whole_panels(e, n, stage, lanes, nr, L) && fixed_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), uses)) pack->fixed = L;
+  int64_t row = pack->fixed ? fixed_row(nr, L) : nr, item = packing_item(pack) / size;
+  sz next = sym_muli(c, sym_addi(c, off, 1), item), steps = sym_muli(c, off, item);
+  off = sym_add(c, sym_addi(c, steps, item - inner * row), sym_muli(c, red, row));
+  total = packing_bytes(pack) / size;
+  buffer b = {.kind = BUF_WEIGHTS, .type = pack->fixed ? ET_I32 : t->type, .name = arena_fmt(e->p->l->a, "%s.packed", t->name), .elems = sym_int(c, total), .tensor = ln->tensor, .from = contents_of(t)};
   b.from.pack = pack;
   vec_push(e->p->l->a, e->p->buffers, b);
-  *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off, .next = next, .step = red, .depth = inner, .nr = nr};
+  *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off, .next = next, .step = red, .depth = inner, .nr = row, .fixed = pack->fixed ? (uint32_t)(nr / L) : 0, .steps = steps};
   return true;
 }

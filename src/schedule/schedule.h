@@ -24,11 +24,14 @@ typedef struct packing {
   int64_t size;                                          /* bytes of an element */
   int64_t base, lane_step, lanes, nr, panels;
   int64_t depth, nsel, nred, pairs;                      /* depth: product of the reductions' counts; pairs: 0, 1 */
+  int64_t fixed;                                         /* the pack is in fixed point (fixed.c), in vectors of so many lanes; 0: it is not */
   int64_t count[3 * MAX_RANK], step[3 * MAX_RANK];       /* of the selecting variables, then of the reductions, outer to inner */
 } packing;
 int64_t packing_items(const packing *k);
 int64_t packing_bytes(const packing *k);                 /* of the whole pack */
-/* Points from..to-1 of the items first..last-1, from and to even in pairs. Pieces may be written in any order and by several threads. */
+int64_t packing_item(const packing *k);                  /* bytes of an item */
+void fixed_write(const packing *k, const float *item, uint8_t *to); /* of an item as packing_write has it for the same recipe without `fixed` */
+/* Points from..to-1 of the items first..last-1, from and to even in pairs, as floats if they are to be in fixed point. Pieces may be written in any order and by several threads. */
 typedef struct pack_piece { int64_t first, last, from, to; } pack_piece;
 void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to); /* to: where the piece's first item begins */
 bytes packing_reads(const packing *k, const void *source, pack_piece piece); /* the source's bytes that the piece is made of lie in here */
@@ -73,6 +76,7 @@ typedef struct splan {
   const target *t;
   bool timed;          /* the program tells the runtime where each launch begins and ends */
   bool unread;         /* nobody will ask for the weights' contents, so that they need not be compared */
+  bool strict;         /* constants keep all their bits */
   int level;           /* 0: no vectors, no tiles: plain loops in index order. 1.. */
   VEC(buffer) buffers; /* [0] unused */
   layout *layouts;     /* per tensor */
@@ -80,8 +84,9 @@ typedef struct splan {
   VEC(u32vec) loads;   /* per stage: its loads, once they were asked for (tile.c) */
   u32vec depends;      /* per ex: turn << 2 | what it depends on then (emit.c) */
   uint32_t turns;
+  map *even;           /* constant -> can it be in fixed point? (fixed.c) */
 } splan;
 
 /* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a kernel of its own). */
-splan *schedule_module(emodule *m, const target *t, int level);
+splan *schedule_module(emodule *m, const target *t, int level, bool strict);
 #endif

@@ -124,7 +124,7 @@ uint32_t tile_fewer(uint32_t mr) {
   enum { FEW = 8 };
   return mr <= FEW ? mr - 1 : max64((mr + 1) / 2, FEW);
 }
-typedef struct shapes { uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */ int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ } shapes;
+typedef struct shapes { uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */ uint32_t by; /* nv is a multiple of it, where there are so many */ int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ } shapes;
 typedef struct span { int64_t lo, hi; } span; /* a size between these */
 static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr, uint32_t nv) {
   double fold = k->fold, cost = fold * (rows * k->fold >= k->fit[1] ? FAR_ROW[1] : rows * k->fold >= k->fit[0] ? FAR_ROW[0] : 0) * (double)rows * (double)((vecs + nv - 1) / nv), far = nv > k->near ? k->again : 0;
@@ -155,7 +155,7 @@ static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
       if ((i >= rows.lo || next_sample(i, both) > rows.hi) && (j >= vecs.lo || next_sample(j, both) > vecs.hi)) r[n] = most = i, l[n] = j, best[n] = choose_shape(k, (span){i, i}, (span){j, j}, &any), n++;
   for (uint32_t mr = 1; mr <= k->max_mr; mr++)
     for (uint32_t nv = 1; nv <= k->max_nv; nv++) {
-      if (mr * k->fold * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0]) continue;
+      if (mr * k->fold * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0] || (nv % k->by && nv < l[0])) continue;
       double cost = n ? 0 : tile_cost(k, r[0], l[0], false, false, mr, nv) * (r[0] % mr ? 1.02 : 1);
       for (uint32_t i = 0; i < n; i++) cost += tile_cost(k, r[i], l[i], open_rows, open_lanes, mr, nv) / best[i];
       if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch->mr * ch->nv)) lowest = cost, ch->mr = mr, ch->nv = nv;
@@ -266,6 +266,18 @@ static bool gathers(ectx *e, const accesses *acc, const u32vec *domain, const ch
     for (uint32_t d = 0; d < domain->n && reuse <= FEW_RESULTS; d++)
       if (!address_uses(e, a->address, domain->v[d])) reuse *= max64(1, emit_extent(e->c, sym_extent(e->c, domain->v[d]), FEW_RESULTS + 1));
     if (reuse <= FEW_RESULTS) return true;
+  }
+  return false;
+}
+/* Will the operand along the lanes be in fixed point? */
+static bool is_fixed(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, const ex_node *root) {
+  for (uint32_t i = 0; i < acc->n; i++) {
+    const access *a = &acc->v[i];
+    int64_t uses = 1;
+    if (!a->leader || a->store || a->load != ch->lane_load || !a->constant) continue;
+    for (uint32_t d = 0; d < domain->n; d++)
+      if (!address_uses(e, a->address, domain->v[d])) uses = fixed_uses(e->c, uses, sym_extent(e->c, domain->v[d]));
+    return fixed_pays(e, a->load, root, uses);
   }
   return false;
 }
@@ -404,13 +416,15 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   uint32_t R = t->vector_registers ? t->vector_registers : 16;
+  ch.fixed = L > 1 && leaders == 1 && is_fixed(e, acc, domain, &ch, root);
   if (!ch.row) { /* vectors enough to hide how long each step waits for the one before; more where each step is in other pages, which the cache does not foresee */
     uint32_t m = arg ? 4 : 8;
     for (uint32_t i = 0; i < acc->n && !arg; i++)
       for (uint32_t r = 0; r < red->n && acc->v[i].leader && !acc->v[i].constant && address_coef(e, acc->v[i].address, ch.lane) == 1; r++)
         if (address_coef(e, acc->v[i].address, red->v[r]) >= FAR_STEP / acc->v[i].bytes) m = R / 2;
+    if (ch.fixed) m = 2 * FIXED_VECTORS;
     ch.nv = vecs < m ? (uint32_t)vecs : m;
-    if (lext > 0)
+    if (lext > 0 && !ch.fixed)
       while (ch.nv > 1 && vecs % ch.nv && vecs % ch.nv < ch.nv / 2) ch.nv--;
     return ch;
   }
@@ -421,7 +435,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   uint32_t panel = 0, row = 0; /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes;
-  shapes k = {.registers = R, .fold = 1, .max_mr = 14, .max_nv = stencil ? 1 : 6, .again = PANEL_VECTOR * t->vector_bits / 512, .fit = {INT64_MAX, INT64_MAX}};
+  shapes k = {.registers = R - 2 * ch.fixed, .by = ch.fixed && !stencil ? FIXED_VECTORS : 1, .fold = 1, .max_mr = 14, .max_nv = stencil ? 1 : 6, .again = PANEL_VECTOR * t->vector_bits / 512, .fit = {INT64_MAX, INT64_MAX}};
   k.near = t->l1 ? (int64_t)t->l1 / max64(1, steps * L * panel) : 6;
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
   if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);

@@ -1,6 +1,7 @@
 /* Weights: a packing and a linear map written in pieces are what their definitions say, whatever the pieces; a program's weights are the same bytes however they are asked for; equal constants are there once. */
 #include "driver/pipeline.h"
 #include "einkorn/einkorn.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,6 +75,40 @@ static void packings(void **state) {
   }
 }
 
+/* ---- fixed point ---- */
+/* The definition: what stands for the value of a lane, in its steps. */
+static int32_t in_steps(const packing *k, const int32_t *words, int64_t lane) {
+  int64_t L = k->fixed, v = lane / L, threes = k->nr / L / 3, l = lane % L;
+  if (v >= 3 * threes) return words[(v - threes) * L + l];
+  const int32_t *u = words + 2 * (v / 3) * L + l;
+  return v % 3 < 2 ? u[v % 3 * L] : (int32_t)(((uint32_t)u[0] << 21) + ((uint32_t)u[L] << 11));
+}
+static void fixed_points(void **state) {
+  (void)state;
+  for (int turn = 0; turn < 300; turn++) {
+    packing k = {.size = 4, .lanes = 1, .panels = 1, .depth = 1 + rnd(40), .fixed = INT64_C(2) << rnd(4)};
+    k.nr = k.fixed * (1 + rnd(9));
+    float *x = malloc((size_t)(k.depth * k.nr) * 4), *most = calloc((size_t)k.nr, 4);
+    uint8_t *to = malloc((size_t)packing_item(&k));
+    for (int64_t l = 0; l < k.nr; l++) {
+      float size = rnd(5) ? (float)exp2((double)(rnd(40) - 20)) : 0; /* of a column, some of which are empty */
+      for (int64_t p = 0; p < k.depth; p++) {
+        float *e = &x[p * k.nr + l];
+        *e = size * (rnd(9) ? (float)(rnd(2000001) - 1000000) / 1e6f : (float)(rnd(3) - 1));
+        most[l] = fmaxf(most[l], fabsf(*e));
+      }
+    }
+    fixed_write(&k, x, to);
+    for (int64_t l = 0; l < k.nr; l++)
+      for (int64_t p = 0; p < k.depth; p++) {
+        const int32_t *words = (const int32_t *)(const void *)to + k.nr + p * (packing_item(&k) / 4 - k.nr) / k.depth;
+        double is = (double)in_steps(&k, words, l) * ((const float *)(const void *)to)[l];
+        assert_true(fabs(is - x[p * k.nr + l]) <= most[l] * 0x1.6p-21); /* half a step, and the roundings of floats on the way there */
+      }
+    free(x), free(most), free(to);
+  }
+}
+
 /* ---- linear maps ---- */
 static double element(const uint8_t *p, int64_t size, int64_t at) {
   float f;
@@ -144,7 +179,7 @@ static void gather(void *env, bytes piece) {
   *at += piece.n;
 }
 static void giving(void *env, bytes source) { *(size_t *)env += source.n; }
-static void one_model(const char *name, bytes text, int level, uint32_t made, uint32_t kept) { /* so many buffers are linear maps, are kept in fewer bytes */
+static void one_model(const char *name, bytes text, int level, uint32_t made, uint32_t kept, uint32_t fixed) { /* so many buffers are linear maps, are kept in fewer bytes, lie in fixed point */
   ctx *c = ctx_new();
   bool ok = false;
   CTX_TRY(c) {
@@ -154,7 +189,7 @@ static void one_model(const char *name, bytes text, int level, uint32_t made, ui
     pipe_load(p, &(source){.path = text.n ? NULL : path, .data = text, .name = path});
     pipe_lower(p, NULL), pipe_optimise(p), pipe_program(p);
     size_t n = (size_t)p->p->weight_bytes, given_up = 0, all = 0;
-    uint32_t maps_there = 0, kept_there = 0;
+    uint32_t maps_there = 0, kept_there = 0, fixed_there = 0;
     uint8_t *a = malloc(n + 64), *b = malloc(n + 64), *d = malloc(n + 64), *end = b;
     memset(a, 1, n), memset(b, 2, n), memset(d, 3, n);
     program_weights(p->p, 3, a, &(weights_watch){.done = giving, .env = &given_up});
@@ -182,7 +217,13 @@ static void one_model(const char *name, bytes text, int level, uint32_t made, ui
         for (size_t k = 0; k < f.source.n; k++) plain[k] = f.kept == ET_I8 ? (float)(int8_t)f.source.p[k] : (float)f.source.p[k];
         f.source.p = (const uint8_t *)plain;
       }
-      if (f.pack)
+      if (f.pack && f.pack->fixed) {
+        packing k = *f.pack;
+        k.fixed = 0, fixed_there++;
+        float *plain = arena_alloc(ctx_arena(c), (size_t)packing_bytes(&k));
+        packing_write(&k, f.source.p, (pack_piece){0, packing_items(&k), 0, k.depth}, (uint8_t *)plain);
+        for (int64_t item = 0; item < packing_items(&k); item++) fixed_write(f.pack, plain + item * k.depth * k.nr, own + item * packing_item(f.pack));
+      } else if (f.pack)
         packing_write(f.pack, f.source.p, (pack_piece){0, packing_items(f.pack), 0, f.pack->depth}, own);
       else
         memcpy(own, f.source.p, bytes);
@@ -192,6 +233,7 @@ static void one_model(const char *name, bytes text, int level, uint32_t made, ui
     assert_true(given_up <= all && (given_up > 0) == (n > 0));
     assert_int_equal(maps_there, made);
     assert_int_equal(kept_there, kept);
+    assert_int_equal(fixed_there, fixed);
     free(a), free(b), free(d);
     ok = true;
   }
@@ -203,7 +245,7 @@ static void programs(void **state) {
   static const char *const models[] = {"cnn_opset11", "mlp_opset12", "lstm_forward", "attention_causal", "quantize_pair", "external_data"};
   (void)state;
   for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-    for (int level = 0; level < 3; level += 2) one_model(models[i], (bytes){0}, level, 0, 0);
+    for (int level = 0; level < 3; level += 2) one_model(models[i], (bytes){0}, level, 0, 0, 0);
   char *s;
   size_t n;
   FILE *f = open_memstream(&s, &n); /* a window that becomes products: its constants, packed, are a map of what stands here */
@@ -211,7 +253,7 @@ static void programs(void **state) {
   for (int i = 0; i < 40 * 36 * 9; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 11 - 5);
   fprintf(f, "]\n  y: f32[1, 40, 24, 24] = Conv(x, w) {pads = [1, 1, 1, 1]}\n  output y\n}\n");
   fclose(f);
-  for (int level = 0; level < 3; level += 2) one_model("window", (bytes){(const uint8_t *)s, n}, level, level ? 1 : 0, 0);
+  for (int level = 0; level < 3; level += 2) one_model("window", (bytes){(const uint8_t *)s, n}, level, level ? 1 : 0, 0, 0);
   free(s);
   f = open_memstream(&s, &n); /* whole numbers, packed and as they are */
   fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: u8[150, 150]\n  const s: f32[] = [0.25]\n  const z: u8[] = [3]\n  const w: u8[150, 170] = [");
@@ -220,7 +262,18 @@ static void programs(void **state) {
   for (int i = 0; i < 150 * 170; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 256 - 128);
   fprintf(f, "]\n  a: f32[150, 150] = DequantizeLinear(x, s, z)\n  b: f32[150, 170] = DequantizeLinear(w, s)\n  p: f32[150, 170] = MatMul(a, b)\n  q: f32[150, 170] = Cast(v) {to = 1}\n  y: f32[150, 170] = Add(p, q)\n  output y\n}\n");
   fclose(f);
-  for (int level = 0; level < 3; level += 2) one_model("bytes", (bytes){(const uint8_t *)s, n}, level, 0, level ? 2 : 0);
+  for (int level = 0; level < 3; level += 2) one_model("bytes", (bytes){(const uint8_t *)s, n}, level, 0, level ? 2 : 0, 0);
+  free(s);
+  f = open_memstream(&s, &n); /* constants for few rows, one of them made of another; one with a value that stands out */
+  fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[1, 64, 8, 8]\n  input a: f32[3, 130]\n  const w: f32[96, 64, 3, 3] = [");
+  for (int i = 0; i < 96 * 64 * 9; i++) fprintf(f, "%s%d.5", i ? ", " : "", (i * 7 + 1) % 11 - 5);
+  for (int which = 0; which < 2; which++) {
+    fprintf(f, "]\n  const %c: f32[130, 704] = [", 'u' + which);
+    for (int i = 0; i < 130 * 704; i++) fprintf(f, "%s%d.25", i ? ", " : "", which && i == 7000 ? 50000 : (i * 7 + 1) % 19 - 9);
+  }
+  fprintf(f, "]\n  y: f32[1, 96, 8, 8] = Conv(x, w) {pads = [1, 1, 1, 1]}\n  z: f32[3, 704] = MatMul(a, u)\n  t: f32[3, 704] = MatMul(a, v)\n  output y\n  output z\n  output t\n}\n");
+  fclose(f);
+  for (int level = 0; level < 3; level += 2) one_model("few rows", (bytes){(const uint8_t *)s, n}, level, level ? 1 : 0, 0, level ? 2 : 0);
   free(s);
 }
 
@@ -334,6 +387,6 @@ static void sizes_of_constants(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(packings), cmocka_unit_test(maps), cmocka_unit_test(programs), cmocka_unit_test(fewer_bytes), cmocka_unit_test(equal_constants), cmocka_unit_test(sizes_of_constants)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(packings), cmocka_unit_test(fixed_points), cmocka_unit_test(maps), cmocka_unit_test(programs), cmocka_unit_test(fewer_bytes), cmocka_unit_test(equal_constants), cmocka_unit_test(sizes_of_constants)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

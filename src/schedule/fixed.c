@@ -1,0 +1,156 @@
+/* How do constants come from far in fewer bytes than floats have?
+ *
+ * A product of few rows with a constant takes as long as the constant takes to come from memory. So it lies there in fixed point, three vectors in the room of two: each column as whole numbers of 21 bits, multiples of a
+ * step that is the column's own. The words of a lane are
+ *     u = a << 11 | low bits,   v = b << 10 | low bits,   and (u << 21) + (v << 11) = c << 11:
+ * read as numbers of 32 bits u and v stand for a and b, for their low bits are known when these are rounded, and two shifts and a sum give c. Vectors that are left over are words of their own. The step is multiplied with
+ * the sum, once. What a weight is off is at most 2^-21 of the largest in its column; like Winograd's forms this is for sums whose errors are measured by the largest result, and constants with values that stand out from all
+ * others keep their floats. A pack is [items][a step for each lane][depth][words], in words of 4 bytes.
+ */
+#include "schedule/tile.h"
+#include <math.h>
+#include <string.h>
+
+enum { A_BITS = 11, C_BITS = 10, BITS = 32, MOST_USES = 9 /* of a weight: with more, the multipliers are what takes time */ };
+static const float LARGEST = 2147475456.0f; /* what the largest of a column becomes: 2^31 less room for rounding */
+static const double STANDS_OUT = 64;         /* times the root of the mean square */
+
+/* ---- the pack ---- */
+int64_t fixed_row(int64_t nr, int64_t lanes) { return nr - nr / lanes / FIXED_VECTORS * lanes; }
+static inline int32_t near_to(int32_t x, uint32_t low, unsigned bits) { /* the nearest number with these low bits */
+  uint32_t half = UINT32_C(1) << (bits - 1), mask = (UINT32_C(1) << bits) - 1;
+  return (int32_t)((((uint32_t)x - low + half) & ~mask) + low);
+}
+static inline __attribute__((always_inline)) void write_item(const packing *k, const float *x, float *step, int32_t *words) {
+  const int64_t nr = k->nr, L = k->fixed, threes = nr / L / 3;
+  float by[FIXED_LANES];
+  memset(by, 0, (size_t)nr * sizeof *by);
+  for (int64_t p = 0; p < k->depth; p++)
+    for (int64_t l = 0; l < nr; l++) {
+      float size = fabsf(x[p * nr + l]);
+      by[l] = size > by[l] ? size : by[l];
+    }
+  for (int64_t l = 0; l < nr; l++) step[l] = by[l] / LARGEST, by[l] = step[l] > 0 ? LARGEST / by[l] : 0;
+  for (int64_t p = 0; p < k->depth; p++, x += nr, words += nr - threes * L) {
+    for (int64_t t = 0; t < threes; t++) {
+      const float *y = x + 3 * t * L, *s = by + 3 * t * L;
+      int32_t *u = words + 2 * t * L, *v = u + L;
+      for (int64_t l = 0; l < L; l++) {
+        uint32_t q = (uint32_t)near_to((int32_t)(y[2 * L + l] * s[2 * L + l]), 0, A_BITS) >> A_BITS;
+        v[l] = near_to((int32_t)(y[L + l] * s[L + l]), q & ((1 << C_BITS) - 1), C_BITS);
+        u[l] = near_to((int32_t)(y[l] * s[l]), (q - (EK_PLANTED("schedule-fixed-write") ? 0 : (uint32_t)v[l])) >> C_BITS & ((1 << A_BITS) - 1), A_BITS);
+      }
+    }
+    for (int64_t l = 3 * threes * L; l < nr; l++) words[l - threes * L] = (int32_t)(x[l] * by[l]);
+  }
+}
+static void write_plain(const packing *k, const float *x, float *step, int32_t *words) { write_item(k, x, step, words); }
+#if defined(__x86_64__)
+static __attribute__((target("avx2"))) void write_avx2(const packing *k, const float *x, float *step, int32_t *words) { write_item(k, x, step, words); }
+#endif
+void fixed_write(const packing *k, const float *item, uint8_t *to) {
+  float *step = (float *)(void *)to;
+  int32_t *words = (int32_t *)(void *)(to + k->nr * 4);
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2")) {
+    write_avx2(k, item, step, words);
+    return;
+  }
+#endif
+  write_plain(k, item, step, words);
+}
+
+/* ---- which constants ---- */
+typedef float several __attribute__((vector_size(32)));
+typedef int32_t severally __attribute__((vector_size(32)));
+typedef struct spread { const uint8_t *x; size_t n; float *most; double *all; } spread; /* of squares, a stretch each */
+enum { STRETCH = 1 << 20, FEW = 1024 };
+static inline void add_squares(several x, several *all, several *most) {
+  x *= x, *all += x;
+  severally more = x > *most;
+  *most = (several)((more & (severally)x) | (~more & (severally)*most));
+}
+static void spread_of(ctx *c, void *arg, uint32_t i) {
+  const spread *s = arg;
+  size_t from = (size_t)i * STRETCH, n = s->n - from < STRETCH ? s->n - from : STRETCH;
+  several most = {0};
+  for (size_t k = 0; k < n; k += FEW) {
+    several x, all = {0};
+    size_t end = n - k < FEW ? n : k + FEW, j = k;
+    for (; j + 8 <= end; j += 8) {
+      memcpy(&x, s->x + (from + j) * 4, sizeof x); /* mapped constants may be misaligned */
+      add_squares(x, &all, &most);
+    }
+    x = (several){0};
+    memcpy(&x, s->x + (from + j) * 4, (end - j) * 4);
+    add_squares(x, &all, &most);
+    for (int l = 0; l < 8; l++) s->all[i] += all[l];
+  }
+  for (int l = 0; l < 8; l++) s->most[i] = fmaxf(s->most[i], most[l]);
+  file_done(c, s->x + from * 4, n * 4);
+}
+static bool even(splan *p, tid t) { /* no value stands out, none is no number */
+  const tensor *x = xt(p->m, t);
+  uint64_t had;
+  bytes from = x->made ? x->made->from : (bytes){x->data.data, x->data.bytes};
+  if (!p->even) p->even = map_new(p->l->a);
+  if (map_getu(p->even, t, &had)) return had;
+  arena *a = arena_new(p->m->c);
+  uint32_t n = (uint32_t)((from.n / 4 + STRETCH - 1) / STRETCH);
+  spread s = {from.p, from.n / 4, NEWN(a, float, n + 1), NEWN(a, double, n + 1)};
+  float most = 0;
+  double all = 0;
+  par_for(p->m->c, cpu_count(), n, spread_of, &s);
+  for (uint32_t i = 0; i < n; i++) most = fmaxf(most, s.most[i]), all += s.all[i];
+  bool ok = from.p && isfinite(all) && most > 1e-36f && ((double)most * (double)s.n <= STANDS_OUT * STANDS_OUT * all || EK_PLANTED("schedule-fixed-even"));
+  arena_free(a);
+  map_putu(p->even, t, ok);
+  return ok;
+}
+int64_t fixed_uses(ctx *c, int64_t uses, sz extent) {
+  int64_t least, most;
+  sym_range(c, extent, &least, &most);
+  return min64(uses, MOST_USES + 1) * max64(1, min64(least, MOST_USES + 1));
+}
+bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
+  const ex_node *n = exn(e->m, load);
+  const tensor *t = xt(e->m, n->tensor);
+  u32vec factors = {0};
+  uint32_t times = 0;
+  int64_t elems;
+  if (e->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->kept.type || (t->made && t->made->size != 4) || !nd_count(&t->data, &elems)) return false;
+  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 || uses > MOST_USES || (uint64_t)elems * 4 <= e->p->t->l2 / 2) return false;
+  expr_operands(e->m, red->body, OP_MUL, e->a, &factors);
+  for (uint32_t i = 0; i < factors.n; i++) {
+    u32vec loads = {0};
+    if (factors.v[i] == load) times++;
+    else expr_loads(e->m, factors.v[i], e->a, &loads);
+    if (vec_has(&loads, load)) return false;
+  }
+  return times == 1 && even(e->p, n->tensor);
+}
+
+/* ---- what a tile reads ---- */
+static lv word(ectx *e, const packed *k, uint32_t w) { /* read once for the vectors that it is of */
+  uint64_t key = UINT64_C(1) << 63 | (uint64_t)k->load << 16 | w, had;
+  if (map_getu(e->memo->m, key, &had)) return (lv)had;
+  lv x = lb_load_ex(&e->b, lt(ET_I32, e->lanes), k->ptr, lb_addi(&e->b, emit_size(e, k->off), (int64_t)w * e->lanes), 0, 0, 0, 0);
+  map_putu(e->memo->m, key, x);
+  return x;
+}
+lv fixed_load(ectx *e, const packed *k) {
+  ltype I = lt(ET_I32, e->lanes);
+  uint32_t t = e->v / 3, j = e->v % 3;
+  if (t >= k->fixed / 3) return lb_op(&e->b, OP_CAST, lt(ET_F32, e->lanes), word(e, k, e->v - k->fixed / 3), 0, 0);
+  lv x = j < 2 ? word(e, k, 2 * t + j) : 0;
+  if (j == 2) {
+    lv u = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t), lb_const(&e->b, I, (scalar){.i = BITS - A_BITS}), 0), v = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t + 1), lb_const(&e->b, I, (scalar){.i = A_BITS - EK_PLANTED("schedule-fixed")}), 0);
+    x = lb_op(&e->b, OP_ADD, I, u, v, 0);
+  }
+  return lb_op(&e->b, OP_CAST, lt(ET_F32, e->lanes), x, 0, 0);
+}
+lv fixed_step(ectx *e, const packload *k, uint32_t v) {
+  lv x = lb_load_ex(&e->b, lt(ET_I32, e->lanes), k->ptr, lb_addi(&e->b, emit_size(e, k->steps), EK_PLANTED("schedule-fixed-steps") ? 0 : (int64_t)v * e->lanes), 0, 0, 0, 0);
+  return lb_op(&e->b, OP_BITCAST, lt(ET_F32, e->lanes), x, 0, 0);
+}
