@@ -4,8 +4,8 @@
  * step that is the column's own. The words of a lane are
  *     u = a << 11 | low bits,   v = b << 10 | low bits,   and (u << 21) + (v << 11) = c << 11:
  * read as numbers of 32 bits u and v stand for a and b, for their low bits are known when these are rounded, and two shifts and a sum give c. Vectors that are left over are words of their own. The step is multiplied with
- * the sum, once. What a weight is off is at most 2^-21 of the largest in its column; like Winograd's forms this is for sums whose errors are measured by the largest result, and constants with values that stand out from all
- * others keep their floats. A pack is [items][a step for each lane][depth][words], in words of 4 bytes.
+ * the sum, once (so a sum overflows 2^31 earlier than one of floats). A weight is off by about 2^-21 of the largest in its column; like Winograd's forms this is for sums whose errors are measured by the largest result, and
+ * constants with values that stand out from all others keep their floats. A pack is [items][a step for each lane][depth][words], in words of 4 bytes.
  */
 #include "schedule/tile.h"
 #include <math.h>
