@@ -190,9 +190,9 @@ bool pipe_program(pipeline *p) {
   if (p->p || p->stopped) return !p->stopped;
   double t0 = now_ms();
   progress(p, "scheduling", 0);
-  p->s = schedule_module(p->m, p->t, p->o.level, p->o.strict);
+  p->s = schedule_module(p->m, p->t, p->o.level, p->o.strict, p->unread);
   if (!p->s || diag_errors(p->c)) ctx_unwind(p->c);
-  p->s->unread = p->unread, p->s->timed = p->timed;
+  p->s->timed = p->timed;
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
   double t1 = now_ms();
   if (go) {

@@ -94,6 +94,7 @@ static bool even(splan *p, tid t) { /* no value stands out, none is no number */
   const tensor *x = xt(p->m, t);
   uint64_t had;
   bytes from = x->made ? x->made->from : (bytes){x->data.data, x->data.bytes};
+  if (p->unread) return true;
   if (!p->even) p->even = map_new(p->l->a);
   if (map_getu(p->even, t, &had)) return had;
   arena *a = arena_new(p->m->c);

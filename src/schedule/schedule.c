@@ -85,12 +85,12 @@ static void separate_results(emodule *m, int level) {
   }
 }
 
-splan *schedule_module(emodule *m, const target *t, int level, bool strict) {
+splan *schedule_module(emodule *m, const target *t, int level, bool strict, bool unread) {
   splan *p = NEW(m->a, splan);
   p->m = m;
   p->l = loop_module(m->c, ctx_arena(m->c));
   p->t = t;
-  p->level = level, p->strict = strict;
+  p->level = level, p->strict = strict, p->unread = unread;
   vec_push(p->l->a, p->buffers, ((buffer){0}));
   separate_results(m, level);
   if (level > 0) schedule_windows(p);

@@ -75,7 +75,7 @@ typedef struct splan {
   lmodule *l;
   const target *t;
   bool timed;          /* the program tells the runtime where each launch begins and ends */
-  bool unread;         /* nobody will ask for the weights' contents, so that they need not be compared */
+  bool unread;         /* nobody will ask for the weights' contents, so that they need not be compared, nor looked at */
   bool strict;         /* constants keep all their bits */
   int level;           /* 0: no vectors, no tiles: plain loops in index order. 1.. */
   VEC(buffer) buffers; /* [0] unused */
@@ -87,6 +87,6 @@ typedef struct splan {
   map *even;           /* constant -> can it be in fixed point? (fixed.c) */
 } splan;
 
-/* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a kernel of its own). */
-splan *schedule_module(emodule *m, const target *t, int level, bool strict);
+/* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a kernel of its own). level, strict, unread: see splan. */
+splan *schedule_module(emodule *m, const target *t, int level, bool strict, bool unread);
 #endif

@@ -894,7 +894,7 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     p.m = m;
     const target *t = machine(c, target_name);
     expr_optimise(m, level, &(expr_observer){.skip = "widen"}); /* roundings stay where they are written */
-    splan *s = schedule_module(m, t, level, false);
+    splan *s = schedule_module(m, t, level, false, false);
     for (uint32_t i = 0; i < s->launches.n; i++) s->launches.v[i].parallel = true; /* however little they do */
     program *q = program_build(s, "example");
     j = jit_new(c, t, &(llvm_opts){.level = level});
