@@ -62,32 +62,32 @@ void fixed_write(const packing *k, const float *item, uint8_t *to) {
 }
 
 /* ---- which constants ---- */
-typedef float several __attribute__((vector_size(32)));
-typedef int32_t severally __attribute__((vector_size(32)));
+typedef float four __attribute__((vector_size(16)));
+typedef int32_t fourfold __attribute__((vector_size(16)));
 typedef struct spread { const uint8_t *x; size_t n; float *most; double *all; } spread; /* of squares, a stretch each */
 enum { STRETCH = 1 << 20, FEW = 1024 };
-static inline void add_squares(several x, several *all, several *most) {
+static inline void add_squares(four x, four *all, four *most) {
   x *= x, *all += x;
-  severally more = x > *most;
-  *most = (several)((more & (severally)x) | (~more & (severally)*most));
+  fourfold more = x > *most;
+  *most = (four)((more & (fourfold)x) | (~more & (fourfold)*most));
 }
 static void spread_of(ctx *c, void *arg, uint32_t i) {
   const spread *s = arg;
   size_t from = (size_t)i * STRETCH, n = s->n - from < STRETCH ? s->n - from : STRETCH;
-  several most = {0};
+  four most = {0};
   for (size_t k = 0; k < n; k += FEW) {
-    several x, all = {0};
+    four x, all = {0};
     size_t end = n - k < FEW ? n : k + FEW, j = k;
-    for (; j + 8 <= end; j += 8) {
+    for (; j + 4 <= end; j += 4) {
       memcpy(&x, s->x + (from + j) * 4, sizeof x); /* mapped constants may be misaligned */
       add_squares(x, &all, &most);
     }
-    x = (several){0};
+    x = (four){0};
     memcpy(&x, s->x + (from + j) * 4, (end - j) * 4);
     add_squares(x, &all, &most);
-    for (int l = 0; l < 8; l++) s->all[i] += all[l];
+    for (int l = 0; l < 4; l++) s->all[i] += all[l];
   }
-  for (int l = 0; l < 8; l++) s->most[i] = fmaxf(s->most[i], most[l]);
+  for (int l = 0; l < 4; l++) s->most[i] = fmaxf(s->most[i], most[l]);
   file_done(c, s->x + from * 4, n * 4);
 }
 static bool even(splan *p, tid t) { /* no value stands out, none is no number */
