@@ -148,7 +148,7 @@ static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64
 /* May the panels be in fixed point? Whole ones, read vector by vector. */
 static bool whole_panels(ectx *e, const nest *n, uint32_t stage, int64_t lanes, int64_t nr, uint32_t L) {
   bool edges = lanes % L == 0 || e->p->t->masks, ranges = !n->lane.lo || (n->lane.unit && n->lane.unit % nr == 0);
-  return L > 1 && nr / L >= 3 && nr <= FIXED_LANES && !n->lane_reduced && edges && ranges && !n->parts.panels && !nest_goes_on(e, n, stage) && (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
+  return L > 1 && nr / L >= FIXED_VECTORS && nr <= FIXED_LANES && !n->lane_reduced && edges && ranges && !n->parts.panels && !nest_goes_on(e, n, stage) && (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
 }
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   ctx *c = e->c;

@@ -416,15 +416,15 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   uint32_t R = t->vector_registers ? t->vector_registers : 16;
-  ch.fixed = L > 1 && leaders == 1 && is_fixed(e, acc, domain, &ch, root);
+  bool fixed = L > 1 && leaders == 1 && is_fixed(e, acc, domain, &ch, root);
   if (!ch.row) { /* vectors enough to hide how long each step waits for the one before; more where each step is in other pages, which the cache does not foresee */
     uint32_t m = arg ? 4 : 8;
     for (uint32_t i = 0; i < acc->n && !arg; i++)
       for (uint32_t r = 0; r < red->n && acc->v[i].leader && !acc->v[i].constant && address_coef(e, acc->v[i].address, ch.lane) == 1; r++)
         if (address_coef(e, acc->v[i].address, red->v[r]) >= FAR_STEP / acc->v[i].bytes) m = R / 2;
-    if (ch.fixed) m = 2 * FIXED_VECTORS;
+    if (fixed) m = 2 * FIXED_VECTORS;
     ch.nv = vecs < m ? (uint32_t)vecs : m;
-    if (lext > 0 && !ch.fixed)
+    if (lext > 0 && !fixed)
       while (ch.nv > 1 && vecs % ch.nv && vecs % ch.nv < ch.nv / 2) ch.nv--;
     return ch;
   }
@@ -435,7 +435,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   uint32_t panel = 0, row = 0; /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes;
-  shapes k = {.registers = R - 2 * ch.fixed, .by = ch.fixed && !stencil ? FIXED_VECTORS : 1, .fold = 1, .max_mr = 14, .max_nv = stencil ? 1 : 6, .again = PANEL_VECTOR * t->vector_bits / 512, .fit = {INT64_MAX, INT64_MAX}};
+  shapes k = {.registers = R - 2 * fixed, .by = fixed && !stencil ? FIXED_VECTORS : 1, .fold = 1, .max_mr = 14, .max_nv = stencil ? 1 : 6, .again = PANEL_VECTOR * t->vector_bits / 512, .fit = {INT64_MAX, INT64_MAX}};
   k.near = t->l1 ? (int64_t)t->l1 / max64(1, steps * L * panel) : 6;
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
   if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
