@@ -1,7 +1,7 @@
 /* Two ways to need fewer products than a window has taps. Both evaluate the polynomials of inputs and taps at points, multiply there, and interpolate.
  *
  * On a line: n - 1 small numbers and infinity, n = m + r - 1 products (Toom-Cook; Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
- * The sums have few terms, but the error grows by a factor of two or three with every point: n <= 8. The outputs' error is that of plain sums times 2.4 for F(4,3) on two axes, 6 for F(5,3), 11 for F(4,5) (over 256 channels in f32).
+ * The sums have few terms, but the error grows by up to twice with every point (`growths`): n <= 9, and how far it may go on all axes together says pass_winograd.c.
  *
  * On a circle: the N-th roots of unity, N >= m + r - 1: a discrete Fourier transform of N real inputs, N/2 complex products of three real ones each, and the transform back. Each step of the transforms adds and turns pairs, which
  * does not magnify: with u = 2^-24 an output errs by at most about (6 log2 N + 8) u times the length of the tile's inputs times that of the taps (as vectors; Higham, "Accuracy and stability of numerical algorithms", 24.1), whatever N.
@@ -12,14 +12,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINE = 8, PRODUCTS = 16 }; /* points of a window without a stride, with infinity; products of all its windows */
+enum { LINE = 9, PRODUCTS = 16 }; /* points of a window without a stride, with infinity; products of all its windows */
 typedef struct on_line {
   double b[PRODUCTS][PRODUCTS], a[PRODUCTS][PRODUCTS]; /* B' n x len, A' m x n */
   int64_t twin[PRODUCTS];                              /* the product whose row of B' and column of A' are the same but for signs; -1: none */
 } on_line;
 /* Where polynomials of n coefficients are interpolated, infinity besides. Exact in binary; with sizes around 1 the error is less than half of that of 0, +-1, +-2 (measured on sums over 256 channels; the reasons stand in
  * Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for deep neural networks", 2020). */
-static const double interpolate[LINE + 1][LINE - 1] = {{0}, {0}, {0}, {0, 1}, {0, 1, -1}, {0, 0.5, -1, 1.5}, {0, 0.75, -0.75, 1.5, -1.5}, {0, 0.5, -0.5, 1.25, -1.25, -2.5}, {0, 0.5, -0.5, 1, -1, 2, -2}};
+static const double interpolate[LINE + 1][LINE - 1] = {{0}, {0}, {0}, {0, 1}, {0, 1, -1}, {0, 0.5, -1, 1.5}, {0, 0.75, -0.75, 1.5, -1.5}, {0, 0.5, -0.5, 1.25, -1.25, -2.5}, {0, 0.5, -0.5, 1, -1, 2, -2}, {0.25, -0.25, 0.75, -0.75, 1.125, -1.125, 2, -2}};
+/* By how much the error of n products on one axis exceeds that of plain sums; those of several axes multiply (measured on sums over 128 channels in f32). */
+static const double growths[LINE + 1] = {1, 1, 1, 1, 1, 1.1, 1.35, 2.4, 2.8, 4.6};
 
 static int64_t taps_of(const window *w, int64_t first) { return (w->r - first + w->stride - 1) / w->stride; }
 static int64_t windows(const window *w) { return w->r < w->stride ? w->r : w->stride; }
@@ -79,6 +81,7 @@ bool bilinear_line(window *w, int64_t m, arena *a) {
   for (int64_t f = 0; f < windows(w); f++) n += m + taps_of(w, f) - 1;
   if (m + taps_of(w, 0) - 1 > LINE || n > PRODUCTS) return false;
   w->m = m, w->n = w->len = 0;
+  w->growth = growths[m + taps_of(w, 0) - 1];
   w->g = NEWN(a, double, (n + 1) * w->r);
   w->line = NEW(a, on_line);
   for (int64_t f = 0; f < windows(w); f++) {

@@ -14,6 +14,7 @@ typedef struct window {
   int64_t parts;        /* k = r*part + .., where a part's taps are a tile's outputs, m == r: tile t and part p read the inputs of t + p; 1: not divided */
   int64_t r, m, n, len; /* len: inputs of a tile; m == 1: left alone */
   int64_t circle;       /* its length; 0: interpolation on a line */
+  double growth;        /* of the error: that of plain sums counts 1 */
   double in, out;       /* operations for a product's B', and for its part in A' */
   int64_t at[BILINEAR_INPUTS]; /* of a tile's inputs, behind its first one */
   double *g;            /* n x r */

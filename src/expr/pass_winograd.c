@@ -45,7 +45,7 @@ static bool find_window(pw *p, const sliding *q, atom k, window *out, atom *spli
     if (!sym_uses(c, l.args[i], k)) continue;
     if (!sym_linear(c, l.args[i], k, &coef, &rest) || !sym_is_int(c, coef, &s) || !s || s < -MAX_APART || s > MAX_APART || !only_here(p, &l, i, k)) return false;
     if (!sym_is_int(c, sym_extent(c, k), &r) || r < 2 || sym_uses_kind(c, rest, AT_DATA)) return false;
-    *out = (window){.k = k, .arg = i, .sign = s < 0 ? -1 : 1, .apart = llabs(s), .taps = r, .parts = 1, .r = r, .m = 1, .n = r};
+    *out = (window){.k = k, .arg = i, .sign = s < 0 ? -1 : 1, .apart = llabs(s), .taps = r, .parts = 1, .r = r, .m = 1, .n = r, .growth = 1};
     sym_atoms(c, rest, AT_VAR, p->a, &vs);
     for (uint32_t j = 0; j < vs.n; j++) {
       bool row = false;
@@ -138,7 +138,8 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
   double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = bytes * p->lanes * p->fma / (by_axis ? FAR_BYTES_A_CYCLE : BYTES_A_CYCLE);
   return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
 }
-enum { FORMS = 48, MOST_OUTPUTS = 5 /* on a line: of F(6,3) on two axes neither the tile nor what 64 products need lies near enough */ };
+enum { FORMS = 48, MOST_OUTPUTS = 7 /* on a line */ };
+static const double MOST_GROWTH = 11; /* of the error, relative to plain sums: on all axes together */
 /* The forms of one axis, the plain sum first. */
 static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
   static const int64_t circles[] = {8, 12, 16, 20, 24, 32, 40, 48, 64};
@@ -196,12 +197,14 @@ static bool choose(pw *p, sliding *q) {
   for (uint32_t t = 0; t < ways; t++) {
     bool line = false, circle = false;
     int64_t taps = 1;
+    double growth = 1;
     for (uint32_t i = 0, z = t; i < q->nw; z /= n[i++]) {
       win[i] = &all[i][z % n[i]];
       line |= win[i]->m > 1 && !win[i]->circle, circle |= win[i]->circle > 0;
       if (win[i]->m > 1) taps *= win[i]->r;
+      growth *= win[i]->growth;
     }
-    if ((line && circle) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
+    if (growth > MOST_GROWTH || (line && circle) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
     double k = cost(p, q, steps, win);
     if (t && k >= least) continue;
     least = t ? k : k * GAIN; /* the plain sum comes first */

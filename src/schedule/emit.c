@@ -43,7 +43,7 @@ lv emit_buffer(ectx *e, uint32_t buffer, bool write) {
   const struct buffer *b = &e->p->buffers.v[buffer];
   unsigned align = b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA ? 64 : 0;
   return argument(e, (uint64_t)buffer << 1, (kargs){.is_buffer = true, .buffer = buffer, .write = write}, arena_fmt(e->a, "b%u", e->l->args.n), lptr(b->type),
-                  LP_READ | (write ? LP_WRITE : 0u) | (b->kind == BUF_WEIGHTS ? LP_NOALIAS : 0u), align);
+                  LP_READ | (write ? LP_WRITE : 0u) | (b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA ? LP_NOALIAS : 0u), align);
 }
 lv emit_symbol(ectx *e, sz size) {
   return argument(e, (uint64_t)size << 1 | 1, (kargs){.size = size}, arena_fmt(e->a, "n%u", e->l->args.n), lt(ET_I64, 1), 0, 0);

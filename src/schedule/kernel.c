@@ -206,6 +206,26 @@ void kernel_fold(kctx *k, nest *n, const choice *ch) {
   n->inner.n = 0;
 }
 
+/* A group's values in the order in which what is stored needs them: few wait for others in registers. */
+static void in_order_of_need(kctx *k, const u32vec *of, uint32_t i, u32vec *out) {
+  u32vec loads = {0};
+  if (vec_has(out, of->v[i])) return;
+  expr_loads(k->m, xs(k->m, of->v[i])->value, k->a, &loads);
+  for (uint32_t q = 0; q < loads.n; q++)
+    for (uint32_t j = 0; j < i; j++) /* a step of a recurrence also reads what comes behind */
+      if (xs(k->m, of->v[j])->tensor == exn(k->m, loads.v[q])->tensor) in_order_of_need(k, of, j, out);
+  vec_push(k->a, *out, of->v[i]);
+}
+static void order_group(kctx *k, grp *g) {
+  u32vec out = {0};
+  uint64_t stored;
+  for (uint32_t i = 0; i < g->stages.n; i++)
+    if (!xs(k->m, g->stages.v[i])->value || exn(k->m, xs(k->m, g->stages.v[i])->value)->kind == EX_REDUCE) return;
+  for (int all = 0; all < 2; all++)
+    for (uint32_t i = 0; i < g->stages.n; i++)
+      if (all || map_getu(k->stored, xs(k->m, g->stages.v[i])->tensor, &stored)) in_order_of_need(k, &g->stages, i, &out);
+  g->stages = out;
+}
 void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
   for (uint32_t i = 0; i < stages->n; i++) {
     uint32_t si = stages->v[i];
@@ -228,6 +248,7 @@ void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
     kernel_reduced(k, si, &g.red);
     vec_push(k->a, *out, g);
   }
+  for (uint32_t i = 0; i < out->n && k->p->level > 0; i++) order_group(k, &out->v[i]);
 }
 
 static double ops_of(emodule *m, ex x, double *loads) { /* scalar operations of one point */

@@ -1,6 +1,7 @@
 /* How does a kernel of several groups run? Chunks are points of the variables all share, or blocks of one of them; in each the groups' nests follow one another, and hand over through scratch what is not stored anyway. */
 #include "schedule/halo.h"
 #include "schedule/kernel_in.h"
+#include "schedule/layout.h"
 
 enum { ROWS = 8, SHORT_ROW = 512 /* points */ };
 
@@ -48,6 +49,7 @@ static void local_layout(kctx *k, uint32_t si) {
   bool border = g->fill && !moves(k, s);
   for (uint32_t q = s->naxes; q-- > 0;) {
     axis *x = &s->axes[order[q]];
+    if (g->together && g->pieces == order[q]) stride = layout_apart(k->p, stride, et_bytes(t->type), 1, g->together);
     ldigit *d = NEWN(k->a, ldigit, x->n ? x->n : 1);
     for (uint32_t j = x->n; j-- > 0;) {
       atom v = kernel_canon(k, x->d[j].var);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HALO = 8, HALO_GROWTH = 2, SUM_GROWTH = 8 }; /* places; or as many as make the tensor so many times as large: more where a sum would ask a guard at every step */
+enum { LINES_APART = 8, MAX_HALO = 8, HALO_GROWTH = 2, SUM_GROWTH = 8 }; /* places; or as many as make the tensor so many times as large: more where a sum would ask a guard at every step */
 typedef struct hal { bool any, refused; scalar fill; int64_t lo[MAX_RANK], hi[MAX_RANK]; } hal;
 typedef struct place { uint32_t stage, update; } place; /* stage + 1 of the placement; update index */
 typedef struct reader { ex load, sum; /* the sum in which it stands, or 0 */ } reader;
@@ -29,16 +29,35 @@ typedef struct lay {
   tid *copy_of_output;
 } lay;
 
-/* An axis of which so many steps shall not be a multiple of a way of the nearest cache, in elements of `size` bytes; steps 0: none. */
-typedef struct apart { uint32_t axis; int64_t steps, size; } apart;
-static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, apart far, sz *elems) {
+/* So many places of an axis, `steps` of it apart, are wanted together: a set of the nearest cache shall not be asked for more of them than it holds. count 0: none. */
+typedef struct apart { uint32_t axis; int64_t steps, count; } apart;
+static int64_t gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t r = a % b;
+    a = b, b = r;
+  }
+  return a;
+}
+sz layout_apart(splan *p, sz stride, int64_t size, int64_t steps, int64_t count) {
+  const target *t = p->t;
+  int64_t way = t->l1_ways ? (int64_t)(t->l1 / t->l1_ways) : 0, line = max64(1, (int64_t)t->line / size), n;
+  if (!way || !t->line || !sym_is_int(p->m->c, stride, &n) || n >= INT32_MAX || n < line) return stride;
+  count = min64(count, (int64_t)(t->l1 / t->line));
+  for (int64_t more = 0; more < LINES_APART; more++) {
+    int64_t sets = way / gcd((n + more * line) * size * steps, way); /* that the places fall on */
+    if (sets * t->l1_ways >= count) return sym_addi(p->m->c, stride, (EK_PLANTED("schedule-apart") ? -1 : 1) * more * line);
+  }
+  return stride;
+}
+typedef struct aparts { apart v[2]; } aparts;
+static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, const tensor *x, const aparts *far, sz *elems) {
   ctx *c = p->m->c;
-  int64_t way = p->t->l1_ways ? (int64_t)(p->t->l1 / p->t->l1_ways) : 0, n;
   layout l = {.known = true, .rank = rank, .axes = NEWN(p->l->a, laxis, rank ? rank : 1), .base = sym_int(c, 0)};
   sz stride = sym_int(c, 1);
   for (uint32_t k = rank; k-- > 0;) {
     uint32_t ax = order ? order[k] : k;
-    if (far.steps && ax == far.axis && way && sym_is_int(c, stride, &n) && n < INT32_MAX && n * far.size * far.steps % way == 0) stride = sym_addi(c, stride, (EK_PLANTED("schedule-apart") ? -1 : 1) * (int64_t)p->t->line / far.size);
+    for (uint32_t i = 0; far && i < 2; i++)
+      if (far->v[i].count && ax == far->v[i].axis) stride = layout_apart(p, stride, et_bytes(x->type), far->v[i].steps, far->v[i].count);
     ldigit *d = NEW(p->l->a, ldigit);
     *d = (ldigit){shape[ax], stride};
     l.axes[ax] = (laxis){.n = 1, .d = d, .lo = lo ? lo[ax] : 0, .hi = hi ? hi[ax] : 0};
@@ -53,7 +72,7 @@ static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t 
   *elems = stride;
   return l;
 }
-layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) { return in_order(p, shape, rank, order, lo, hi, (apart){0}, elems); }
+layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) { return in_order(p, shape, rank, order, lo, hi, NULL, NULL, elems); }
 bool layout_materialised(const splan *p, tid t) { return p->layouts[t].buffer != 0; }
 bool layout_inside(const emodule *m, const stage *s) { return s->kernel && s->updates.n && m->kernels.v[s->kernel - 1].cls == KC_BLOCKS; }
 
@@ -185,9 +204,10 @@ static void note_reads(lay *L, ex e, uint32_t kernel, uint32_t scan) {
   for (uint32_t i = 0; i < loads.n; i++) vec_push(L->a, L->readers[exn(L->m, loads.v[i])->tensor], ((reader){loads.v[i], exn(L->m, e)->kind == EX_REDUCE ? e : 0}));
 }
 
-/* ---- rows that lie apart ----
- * Rows whose distance is a multiple of a way of the nearest cache lie on the same of its sets: of a tile's rows only as many stay as it has ways, and what streams through pushes them out. Where a product's rows would lie so, a line
- * is left free between them. What counts rows and places inside of them by one variable would then see a leap, so that both must have variables of their own wherever the tensor is read or written. */
+/* ---- rows and pieces that lie apart ----
+ * What lies a multiple of a way of the nearest cache apart falls on the same of its sets: of a tile's rows only as many stay as it has ways, and what streams through pushes them out. So do the pieces that are written together, or
+ * read at one place. Where a product's rows or a placement's pieces would lie so, lines are left free between them. What counts rows and places inside of them by one variable would then see a leap, so that both must have variables
+ * of their own wherever the tensor is read or written. */
 static bool uses(lay *L, const ex_node *load, atom v) {
   for (uint32_t i = 0; i < load->nargs; i++)
     if (sym_uses(L->c, load->args[i], v)) return true;
@@ -223,21 +243,45 @@ static bool share_variables(lay *L, const sz *idx, const uint32_t *order, uint32
   }
   return false;
 }
-/* The innermost axis that counts rows, if its steps may be made longer. */
-static apart rows_apart(lay *L, tid t, const uint32_t *order) {
+/* May the steps of axis order[at] be made longer? */
+static bool may_grow(lay *L, tid t, const uint32_t *order, uint32_t at) {
   const tensor *x = xt(L->m, t);
-  const stage *s = x->kind == TK_STAGE ? xs(L->m, x->stage) : NULL;
-  apart far = {.size = et_bytes(x->type)};
-  uint32_t at = x->rank;
-  while (s && !far.steps && at-- > 0)
-    for (uint32_t i = 0; i < L->readers[t].n; i++) far.steps = max64(far.steps, row_steps(L, &L->readers[t].v[i], order[at]));
-  if (!far.steps || at + 1 == x->rank) return (apart){0};
+  const stage *s = xs(L->m, x->stage);
+  if (at + 1 == x->rank) return false;
   for (uint32_t i = 0; i < L->readers[t].n; i++)
-    if (share_variables(L, exn(L->m, L->readers[t].v[i].load)->args, order, x->rank, at)) return (apart){0};
+    if (share_variables(L, exn(L->m, L->readers[t].v[i].load)->args, order, x->rank, at)) return false;
   for (uint32_t i = 0; i < s->updates.n; i++)
-    if (share_variables(L, s->updates.v[i].idx, order, x->rank, at)) return (apart){0};
+    if (share_variables(L, s->updates.v[i].idx, order, x->rank, at)) return false;
+  return true;
+}
+/* The innermost axis that counts rows. */
+static apart rows_apart(lay *L, tid t, const uint32_t *order) {
+  apart far = {.count = L->p->t->l1_ways + 1};
+  uint32_t at = xt(L->m, t)->rank;
+  while (!far.steps && at-- > 0)
+    for (uint32_t i = 0; i < L->readers[t].n; i++) far.steps = max64(far.steps, row_steps(L, &L->readers[t].v[i], order[at]));
+  if (!far.steps || !may_grow(L, t, order, at)) return (apart){0};
   far.axis = order[at];
   return far;
+}
+/* Axes of which nothing but constants is asked, by all that is put there or by one reader: places of that are wanted together. The innermost of them, where these are the outer ones. */
+static void find_constants(lay *L, const sz *idx, uint32_t n, uint32_t *axes) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!sym_is_int(L->c, idx[i], NULL)) *axes &= ~(1u << i);
+}
+static apart pieces_apart(lay *L, tid t, const uint32_t *order) {
+  const tensor *x = xt(L->m, t);
+  const stage *s = xs(L->m, x->stage);
+  const uint32_t all = (1u << x->rank) - 1;
+  uint32_t axes = s->tiled && s->updates.n ? all : 0, at = 0;
+  apart far = {.steps = 1, .count = 1};
+  for (uint32_t i = 0; i < s->updates.n; i++) find_constants(L, s->updates.v[i].idx, x->rank, &axes);
+  for (uint32_t i = 0; i < L->readers[t].n && !axes; i++) {
+    axes = all;
+    find_constants(L, exn(L->m, L->readers[t].v[i].load)->args, x->rank, &axes);
+  }
+  while (at < x->rank && axes >> order[at] & 1 && mul64(far.count, sym_int_or(L->c, x->shape[order[at]], 1), &far.count)) far.axis = order[at++];
+  return at && far.count > 1 && may_grow(L, t, order, at - 1) ? far : (apart){0};
 }
 
 /* ---- order of the axes ---- */
@@ -464,8 +508,11 @@ static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone
   uint32_t step = 0;
   bool walks = x->kind == TK_STAGE && kernel_walks(L->p, x->stage, &step, NULL); /* room for one step */
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
-  apart far = alone && !is_out && !walks && L->mat[t] ? rows_apart(L, t, order) : (apart){0};
-  L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, far, &elems);
+  aparts far = {0};
+  if (alone && !is_out && !walks && x->kind == TK_STAGE) far.v[1] = pieces_apart(L, t, order);
+  if (alone && !is_out && !walks && x->kind == TK_STAGE && L->mat[t]) far.v[0] = rows_apart(L, t, order);
+  L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, x, &far, &elems);
+  L->p->layouts[t].together = far.v[1].count, L->p->layouts[t].pieces = far.v[1].axis;
   if (halo) L->p->layouts[t].fill = arena_dup(L->a, &h->fill, sizeof h->fill);
   if (walks) {
     ldigit *d = NEW(L->a, ldigit);

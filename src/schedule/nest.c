@@ -291,6 +291,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
   emit_turn(e);
   bool vec = n->lane.var && !n->lane_reduced, waits = false;
   results out = {0};
+  if (!value_reduces(e, xs(e->m, n->stages.v[0])->value)) fetch_places(e, n, lane);
   for (uint32_t i = 0; i < n->stages.n; i++) {
     stage *s = xs(e->m, n->stages.v[i]);
     ex_node root = *exn(e->m, s->value);

@@ -61,6 +61,7 @@ void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv); /* 
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr);
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv);
 void fetch_step(ectx *e);
+void fetch_places(ectx *e, const nest *n, lv lane);   /* where many places are read together, each far from the others, no cache foresees them: fetches those of the next value of the variable around the lanes */
 void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr); /* computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */
 /* parts.c */
 void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)); /* all parts of the sum for the panels from..to-1 */

@@ -144,6 +144,13 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
     e->ahead.step = k->step, e->ahead.by = by, e->ahead.line = line;
   }
 }
+/* Does it not lie in the second cache, and is not handed over in scratch? */
+static bool comes_from_far(ectx *e, const access *x) {
+  const tensor *t = xt(e->m, x->t);
+  double size = x->bytes;
+  for (uint32_t d = 0; d < t->rank; d++) size *= (double)sym_int_or(e->c, t->shape[d], 1);
+  return emit_layout(e, x->t) == &e->p->layouts[x->t] && size > (double)e->p->t->l2 / 2;
+}
 /* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the cache foresees none of them. So each step of the sum fetches some. What fits the second cache, or is handed
  * over in scratch, is there; rows 4096 bytes apart would drive one another out. */
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv) {
@@ -160,12 +167,9 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
   group_accesses(e, &n->stages, n->stored, &all);
   for (uint32_t i = 0; i < all.n; i++) {
     const access *x = &all.v[i];
-    const tensor *t = xt(e->m, x->t);
     sz at = x->address;
     int64_t step = address_coef(e, at, n->row.var), line = (int64_t)e->p->t->line / x->bytes, wide = (int64_t)nv * e->lanes;
-    double size = x->bytes;
-    for (uint32_t d = 0; d < t->rank; d++) size *= (double)sym_int_or(e->c, t->shape[d], 1);
-    if (x->constant || x->guarded || emit_layout(e, x->t) != &e->p->layouts[x->t] || !line || size <= (double)e->p->t->l2 / 2 || step < line || step > INT32_MAX || step % (4096 / x->bytes) == 0) continue;
+    if (x->constant || x->guarded || !line || !comes_from_far(e, x) || step < line || step > INT32_MAX || step % (4096 / x->bytes) == 0) continue;
     if (x->leader ? x->stage != stage || vars->n > 1 : !last) continue;
     if (address_coef(e, at, x->leader ? along : n->lane.var) != 1) continue;
     if (x->leader) at = sym_addi(e->c, sym_replace(e->c, at, along, sym_int(e->c, 0)), step * n->mr), wide = emit_extent(e->c, sym_extent(e->c, along), 0);
@@ -182,6 +186,28 @@ static void fetch_row_lines(ectx *e, const far_rows *x) {
     lv k = lb_addi(b, first, i), row = lb_op(b, OP_MIN, i64, lb_op(b, OP_IDIV, i64, k, lb_int(b, x->lines), 0), lb_int(b, e->mr - 1), 0);
     lv in_row = lb_muli(b, lb_op(b, OP_MOD, i64, k, lb_int(b, x->lines), 0), x->line);
     lb_prefetch(b, x->ptr, lb_add(b, lb_add(b, x->at, lb_muli(b, row, x->step)), in_row));
+  }
+}
+void fetch_places(ectx *e, const nest *n, lv lane) {
+  enum { MANY = 16 };
+  const nvars *around = n->inner.n ? &n->inner : &n->outer;
+  accesses all = {0};
+  u32vec far = {0};
+  if (!around->n || !n->lane.var || n->lane_reduced || n->row.var || n->stages.n < MANY) return;
+  atom next = around->v[around->n - 1].var;
+  group_accesses(e, &n->stages, n->stored, &all);
+  for (uint32_t i = 0; i < all.n; i++) {
+    const access *x = &all.v[i];
+    int64_t step = address_coef(e, x->address, next);
+    bool there = x->store || x->constant || step <= 0 || address_coef(e, x->address, n->lane.var) != 1 || !comes_from_far(e, x);
+    sz at = there ? 0 : sym_addi(e->c, x->address, step);
+    for (uint32_t k = 0; k < all.n && !there; k++) there = all.v[k].t == x->t && (all.v[k].address == at || (k < i && all.v[k].address == x->address));
+    if (!there) vec_push(e->a, far, i);
+  }
+  for (uint32_t i = 0; i < far.n && far.n >= MANY; i++) {
+    const access *x = &all.v[far.v[i]];
+    sz at = sym_addi(e->c, sym_replace(e->c, x->address, n->lane.var, sym_int(e->c, 0)), address_coef(e, x->address, next));
+    lb_prefetch(&e->b, emit_source(e, x->t), lb_add(&e->b, emit_size(e, at), lane));
   }
 }
 void fetch_step(ectx *e) {

@@ -15,7 +15,7 @@
 
 typedef struct ldigit { sz extent, stride; } ldigit;
 typedef struct laxis { uint32_t n; const ldigit *d; sz lo, hi; /* halo in elements before and after */ } laxis;
-typedef struct layout { bool known; uint32_t buffer; /* index into plan.buffers */ sz base; uint32_t rank; laxis *axes; const scalar *fill; /* what the halo holds; NULL: there is none */ } layout;
+typedef struct layout { bool known; uint32_t buffer; /* index into plan.buffers */ sz base; uint32_t rank; laxis *axes; const scalar *fill; /* what the halo holds; NULL: there is none */ uint32_t pieces; int64_t together; /* so many places of axis `pieces` are wanted together; 0: none are known to be */ } layout;
 
 /* Weights in the order in which a kernel reads them, as a recipe: nothing is moved before somebody asks (packing_write). The pack is [items][depth][nr]: an item is one panel of nr lanes at one choice of the selecting
  * variables, in it comes one point of the reduction after the other; lanes beyond the last are 0. In pairs (depth is even then) a lane's values of two points stand side by side: [items][depth/2][nr][2]. Steps are elements

@@ -53,6 +53,36 @@ static void test_saxpy(void **s) {
   }
 }
 
+/* ---- more values than registers, loaded from where others are stored, and from where nothing is ---- */
+enum { HELD = 48, BLOCKS = 3 };
+static void reversed(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f;
+  unsigned v = lanes_of(t, ET_F32);
+  lv x = ptr_in(b, "x", ET_F32), y = lb_param(b, "y", lptr(ET_F32), LP_READ | LP_WRITE | LP_NOALIAS, 0), old[HELD], add[HELD], i;
+  ltype V = lt(ET_F32, v);
+  lb_for(b, "i", lb_int(b, 0), lb_int(b, BLOCKS * HELD * (int64_t)v), lb_int(b, HELD * (int64_t)v), 0, &i);
+  for (int k = 0; k < HELD; k++) old[k] = lb_load(b, V, y, lb_addi(b, i, k * (int64_t)v)), add[k] = lb_load(b, V, x, lb_addi(b, i, k * (int64_t)v));
+  for (int k = 0; k < HELD; k++) lb_store(b, y, lb_addi(b, i, k * (int64_t)v), lb_op(b, OP_ADD, V, lb_op(b, OP_ADD, V, old[HELD - 1 - k], add[HELD - 1 - k], 0), add[k], 0));
+  lb_end(b);
+}
+static void test_reversed(void **s) {
+  (void)s;
+  EVERYWHERE {
+    enum { MOST = 16 * HELD * BLOCKS };
+    static float x[MOST], y[MOST];
+    int v = 0;
+    ctx *c = ctx_new();
+    v = (int)lanes_of(target_get(c, targets[ti]), ET_F32);
+    ctx_free(c);
+    for (int i = 0; i < MOST; i++) x[i] = (float)(i % 1000), y[i] = (float)(3 * i);
+    run_on(ti, l, reversed, (int64_t[]){ARG(x), ARG(y)}, 1);
+    for (int i = 0; i < v * HELD * BLOCKS; i++) {
+      int block = i / (v * HELD), k = i / v % HELD, from = (block * HELD + HELD - 1 - k) * v + i % v;
+      assert_true(y[i] == (float)(3 * from) + (float)(from % 1000) + (float)(i % 1000));
+    }
+  }
+}
+
 /* ---- register-tiled matrix product: MR x NR accumulators ---- */
 enum { MR = 8, NR = 32, K = 256 };
 static void matmul(lmodule *m, lfunc *f, lbuild *b, const target *t) {
@@ -595,6 +625,6 @@ static void test_memory_ends(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup), cmocka_unit_test(test_orders), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program), cmocka_unit_test(test_callees), cmocka_unit_test(test_memory_ends)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_reversed), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup), cmocka_unit_test(test_orders), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program), cmocka_unit_test(test_callees), cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

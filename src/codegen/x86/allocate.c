@@ -3,7 +3,7 @@
  * Values that live in one straight piece of code (`local`) are evicted where registers run out: the one whose next use is furthest, into a stack slot, from which it comes back at that use. A value
  * that lives across branches keeps one register, or lives in memory altogether: which, is decided by the sum of its uses, each counted ten times more per loop around it (as often as the loop is known to turn, if
  * that is more); the walk then begins anew.
- * Constants come back from where they came from. In memory, a value is an operand of the instruction that uses it where that has room. */
+ * Constants come back from where they came from; so does what was loaded, where nothing can have been stored there since. In memory, a value is an operand of the instruction that uses it where that has room. */
 #include "codegen/x86/build.h"
 #include <string.h>
 
@@ -15,6 +15,8 @@ typedef struct life {
   uint32_t defs;
   uint32_t forbidden;
   uint32_t slot; /* 1 + slot */
+  uint32_t made; /* 1 + the last instruction that made it */
+  uint32_t load; /* 1 + the load that can be repeated wherever it is used; 0: none */
   int8_t reg;    /* now, -1 */
   bool local, spilled, stored, unread;
   uint8_t deep;         /* loops around its innermost use */
@@ -45,6 +47,7 @@ static uint32_t clobbers(const mi *i) { /* integer registers */
   if (i->op == G_DIV || i->op == G_IDIV || i->op == G_MULH) return 1u << 0 | 1u << 2;
   return 0;
 }
+static bool stores(const mi *i) { return i->op == G_CALL || (i->op >= G_STORE8 && i->op <= G_STORE64) || (i->op < V_COUNT && i->m.kind == AM_ADDR && (x86_vops[i->op].shape == S_ST || x86_vops[i->op].shape == S_STI)); }
 static bool ends_block(const mi *i) { return i->op == G_LABEL || i->op == G_JMP || i->op == G_JCC; }
 
 /* ---- lives ---- */
@@ -54,20 +57,28 @@ typedef struct loop {
 } loop;
 typedef struct look {
   ra *r;
+  uint32_t stored[ROOTS]; /* 1 + the last instruction that stored there */
   uint32_t i, block;
   loop *stack;
   uint32_t n;
   uint8_t deep;
   double w;
 } look;
+/* What a load has found may no longer be there, or its address not be at hand. */
+static bool stale(const look *k, uint32_t load) {
+  const amem *m = &k->r->x->code.v[load - 1].m;
+  const life *l = k->r->l;
+  return k->stored[0] > load || k->stored[m->root] > load || (m->base && l[m->base].made > load) || (m->index && l[m->index].made > load);
+}
 static void touch(look *k, vr v, bool def, bool early) {
   life *l = &k->r->l[v];
   uint32_t at = 2 * k->i + (def ? 1 : early ? 2 : 1);
   if (l->start == NEVER) l->start = at, l->block = k->block, l->local = true;
   if (def)
-    l->defs++;
+    l->defs++, l->made = k->i + 1;
   else
     l->uses++;
+  if (!def && l->load && !EK_PLANTED("x86-again") && stale(k, l->load)) l->load = 0;
   if (l->block != k->block || l->defs > 1) l->local = false;
   if (at + def > l->end) l->end = at + def;
   l->weight += k->w;
@@ -78,6 +89,7 @@ static void touch(look *k, vr v, bool def, bool early) {
       break;
     }
 }
+static bool lasts(const ra *r, vr v, uint32_t end) { return !v || (!r->l[v].local && r->l[v].end >= end); }
 static void use_fn(void *env, vr v, const mi *i) { touch(env, v, false, i->flags & F_EARLY); }
 static void list_fn(void *env, vr v, const mi *i) {
   look *k = env;
@@ -111,6 +123,8 @@ static void lives(ra *r) {
     each(m, use_fn, k);
     if (m->d && (m->flags & F_RMW)) touch(k, m->d, false, m->flags & F_EARLY);
     if (m->d) touch(k, m->d, true, false);
+    if (m->op == V_LD && m->m.kind == AM_ADDR && m->m.root && !m->k) r->l[m->d].load = i + 1;
+    if (stores(m)) k->stored[m->m.root] = i + 1;
     while (k->n && k->stack[k->n - 1].to == i) {
       k->w /= k->stack[--k->n].turns, deep--;
     }
@@ -120,6 +134,7 @@ static void lives(ra *r) {
   for (uint32_t v = 1; v < x->v.n; v++) {
     life *l = &r->l[v];
     uint32_t u = l->uses;
+    if (l->load && !(l->local && lasts(r, x->code.v[l->load - 1].m.base, l->end) && lasts(r, x->code.v[l->load - 1].m.index, l->end))) l->load = 0;
     l->unread = !u;
     l->uses = l->use_at = all;
     all += u + 1;
@@ -158,6 +173,17 @@ static uint32_t next_after(const ra *r, vr v, uint32_t i) {
   return r->use[at];
 }
 static bool constant(const ra *r, vr v) { return r->x->v.v[v].pool || r->x->v.v[v].is_imm || r->x->v.v[v].zero; }
+static bool in_register(const ra *r, vr v) { return !v || (!r->l[v].spilled && r->l[v].reg >= 0); }
+static bool loaded(const ra *r, vr v, amem *at) { /* it lies there still */
+  const life *l = &r->l[v];
+  if (!l->load || l->spilled) return false;
+  amem m = r->x->code.v[l->load - 1].m;
+  if (!in_register(r, m.base) || !in_register(r, m.index)) return false;
+  if (m.base) m.base = (vr)r->l[m.base].reg + 1;
+  if (m.index) m.index = (vr)r->l[m.index].reg + 1;
+  *at = m;
+  return true;
+}
 static amem slot_of(ra *r, vr v) {
   life *l = &r->l[v];
   if (!l->slot) {
@@ -177,7 +203,10 @@ static void reload(ra *r, vr v, int reg) {
   static const uint16_t op[] = {G_LOAD64, V_LD, V_KMOVQ};
   const vinfo *i = &r->x->v.v[v];
   vr d = (vr)reg + 1;
-  if (i->zero)
+  amem at;
+  if (loaded(r, v, &at))
+    put(r, (mi){.op = V_LD, .vl = i->vl, .d = d, .m = at});
+  else if (i->zero)
     put(r, (mi){.op = V_PXORD, .d = d, .a = d, .b = d});
   else if (i->is_imm)
     put(r, (mi){.op = G_MOV, .d = d, .imm = i->imm});
@@ -224,9 +253,10 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
       cheap = o;
   }
   double w = r->often[i];
+  amem at;
   if (best >= 0) {
-    const life *l = &r->l[r->owner[cls][best]];
-    w *= far >= NEVER - 1 ? 0 : l->spilled || l->stored || constant(r, r->owner[cls][best]) ? 1 : 2;
+    vr o = r->owner[cls][best];
+    w *= far >= NEVER - 1 ? 0 : r->l[o].spilled || r->l[o].stored || constant(r, o) || loaded(r, o, &at) ? 1 : 2;
   }
   if (!r->l[v].spilled && !r->l[v].local && (!cheap || r->l[v].weight < r->l[cheap].weight - r->l[cheap].blame)) cheap = v;
   if (cheap && r->l[cheap].deep <= r->depth[i]) r->l[cheap].blame += w;
@@ -235,7 +265,7 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
     return -1;
   }
   vr o = r->owner[cls][best];
-  if (!r->l[o].spilled && !r->l[o].stored && !constant(r, o) && far < NEVER - 1) store(r, o), r->l[o].stored = true;
+  if (!r->l[o].spilled && !r->l[o].stored && !constant(r, o) && !loaded(r, o, &at) && far < NEVER - 1) store(r, o), r->l[o].stored = true;
   drop(r, cls, best);
   hint = best;
 found:
@@ -324,7 +354,7 @@ static bool fold(ra *r, mi *i, vr *at) { /* *at: one of i's operands */
     if (o->tuple == T_FULL && (!r->x->avx512 || !xg_can_broadcast(i->op, f->pool_bcast))) return false;
     if (o->tuple == T_FULL) i->flags |= F_BCAST;
   }
-  i->m = f->pool ? (amem){.kind = AM_POOL, .disp = (int32_t)f->pool - 1} : slot_of(r, v);
+  if (!loaded(r, v, &i->m)) i->m = f->pool ? (amem){.kind = AM_POOL, .disp = (int32_t)f->pool - 1} : slot_of(r, v);
   *at = 0;
   return true;
 }

@@ -94,7 +94,8 @@ extern const vdesc x86_vops[V_COUNT];
 enum { CC_B = 2, CC_AE, CC_E, CC_NE, CC_BE, CC_A, CC_S, CC_NS, CC_P, CC_NP, CC_L, CC_GE, CC_LE, CC_G };
 
 enum { AM_NONE, AM_ADDR, AM_POOL /* disp: where in the pool */, AM_SLOT /* disp: which slot */ };
-typedef struct amem { uint8_t kind, scale; vr base, index; int32_t disp; } amem;
+typedef struct amem { uint8_t kind, scale, root; vr base, index; int32_t disp; } amem; /* root: accesses with different ones do not meet; 0: not known */
+enum { ROOTS = 64 };
 enum { F_BCAST = 1, F_ZERO = 2 /* masked lanes become 0 */, F_EARLY = 4 /* d must differ from the sources */, F_RMW = 8 /* d is read, too */, F_VINDEX = 16 /* m.index is a vector */ };
 typedef struct mi {
   uint16_t op;

@@ -6,6 +6,13 @@ static form address(sel *e, etype t, lv p, lv index) {
   form a = xg_form(e, p), i = xg_form(e, index);
   return xg_add(e, &a, &i, et_bytes(t));
 }
+/* A parameter of its own memory is a root, all others together are one. */
+static uint8_t root_of(const sel *e, lv p) {
+  const linst *i = li(e->f, p);
+  while (i->kind == L_OFFSET) i = li(e->f, i->a);
+  if (i->kind != L_PARAM) return 0;
+  return i->k.i < ROOTS - 2 && (e->f->params.v[i->k.i].flags & LP_NOALIAS) ? (uint8_t)(i->k.i + 1) : ROOTS - 1;
+}
 /* The active lanes as a mask register (AVX-512) or, in parts, as vectors; false: all. */
 static bool active(sel *e, const linst *i, const shp *s, vr *out) {
   bool have = false;
@@ -281,6 +288,7 @@ void xg_load(sel *e, lv v, const linst *i) {
     vr d = p[q] = xg_out(e, v, q);
     amem at = place(e, &f, q * (16u << s.vl));
     unsigned bytes = s.per * s.bytes;
+    at.root = root_of(e, i->a);
     if (masked && e->avx512) {
       static const uint16_t op[] = {[1] = V_LDB, [2] = V_LDW, [4] = V_LD, [8] = V_LDD};
       vr k = part_mask(e, &s, m, q);
@@ -355,6 +363,7 @@ void xg_store(sel *e, const linst *i) {
     vr a = xg_part(e, i->c, q);
     amem at = place(e, &f, q * (16u << s.vl));
     unsigned bytes = s.per * s.bytes;
+    at.root = root_of(e, i->a);
     if (masked && e->avx512) {
       static const uint16_t op[] = {[1] = V_STB, [2] = V_STW, [4] = V_ST, [8] = V_STD};
       vr k = part_mask(e, &s, m, q);
