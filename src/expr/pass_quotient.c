@@ -2,6 +2,7 @@
  *
  * Division takes about ten times as long as multiplication. Where the divisor is the same for many values (a constant, the sum of a row) x / d becomes x * (1 / d), and 1 / d is computed once for all of them, since what
  * does not depend on a loop leaves it. That errs by one rounding more, and so must not decide anything: what is rounded to a whole number afterwards, or becomes an index, here or in a later stage, keeps its division.
+ * The other way round x * (1 / d), as x * sigmoid(x) is written, needs no product.
  * Needs inline; keeps everything.
  */
 #include "expr/pass.h"
@@ -13,6 +14,7 @@ typedef struct quotients {
   arena *a;            /* of one stage */
   uint8_t *exact;      /* per tensor: hands values on to a rounding */
   map *seen[2], *kept; /* nodes looked at, outside and below a rounding; nodes below one */
+  map *uses;           /* of nodes, by others */
 } quotients;
 
 static bool rounds(const ex_node *n) {
@@ -38,14 +40,18 @@ static void look(quotients *q, ex e, bool exact) {
     look(q, n.otherwise, exact);
   }
   if (n.kind == EX_OP)
-    for (uint32_t i = 0; i < n.nargs; i++) look(q, n.args[i], exact || rounds(&n));
+    for (uint32_t i = 0; i < n.nargs; i++) {
+      had = 0;
+      map_getu(q->uses, n.args[i], &had), map_putu(q->uses, n.args[i], had + 1);
+      look(q, n.args[i], exact || rounds(&n));
+    }
   if (n.kind == EX_REDUCE) look(q, n.where, exact), look(q, n.body, exact), look(q, n.payload, exact);
 }
-static bool shared(quotients *q, const ex_node *n) {
+static bool shared(quotients *q, ex x, ex by) {
   emodule *m = q->p->m;
   u32vec over = {0}, under = {0};
-  expr_vars(m, n->args[0], q->a, &over);
-  expr_vars(m, n->args[1], q->a, &under);
+  expr_vars(m, x, q->a, &over);
+  expr_vars(m, by, q->a, &under);
   int64_t k = 1;
   for (uint32_t i = 0; i < over.n && k < WORTH; i++) {
     bool both = false;
@@ -54,11 +60,26 @@ static bool shared(quotients *q, const ex_node *n) {
   }
   return k >= WORTH;
 }
+/* x * (1 / d), nothing else wanting 1 / d, is x / d. */
+static ex quotient(quotients *q, emodule *m, const ex_node *n) {
+  for (int i = 0; i < 2; i++) {
+    const ex_node *r = exn(m, n->args[i]);
+    uint64_t uses = 2;
+    if (r->kind != EX_OP || r->op != OP_DIV || exn(m, r->args[0])->kind != EX_CONST || exn(m, r->args[0])->k.f != 1 || !map_getu(q->uses, n->args[i], &uses) || uses > 1) continue;
+    ex x = n->args[1 - i], by = r->args[1];
+    return shared(q, x, by) || !pass_spend(q->p) ? 0 : expr_op2(m, OP_DIV, x, by);
+  }
+  return 0;
+}
 static ex product(void *env, emodule *m, ex e) {
   quotients *q = env;
   const ex_node n = *exn(m, e);
   uint64_t had;
-  if (n.kind != EX_OP || n.op != OP_DIV || (n.type != ET_F32 && n.type != ET_F64) || map_getu(q->kept, e, &had) || !shared(q, &n) || !pass_spend(q->p)) return e;
+  if (n.kind == EX_OP && n.op == OP_MUL && (n.type == ET_F32 || n.type == ET_F64) && !map_getu(q->kept, e, &had)) {
+    ex whole = quotient(q, m, &n);
+    return whole ? whole : e;
+  }
+  if (n.kind != EX_OP || n.op != OP_DIV || (n.type != ET_F32 && n.type != ET_F64) || map_getu(q->kept, e, &had) || !shared(q, n.args[0], n.args[1]) || !pass_spend(q->p)) return e;
   return expr_op2(m, OP_MUL, n.args[0], expr_op2(m, OP_DIV, expr_f(m, (etype)n.type, EK_PLANTED("quotient") ? 1.01 : 1), n.args[1]));
 }
 static bool one_stage(quotients *q, uint32_t i) {
@@ -84,7 +105,7 @@ bool pass_quotient(pw *p) {
   for (uint32_t i = 0; i < p->m->outputs.n; i++) q.exact[p->m->outputs.v[i].t] = 0; /* but not outputs */
   for (uint32_t i = order.n; i-- > 0;) {
     q.a = arena_new(p->c);
-    q.seen[0] = map_new(q.a), q.seen[1] = map_new(q.a), q.kept = map_new(q.a);
+    q.seen[0] = map_new(q.a), q.seen[1] = map_new(q.a), q.kept = map_new(q.a), q.uses = map_new(q.a);
     any |= one_stage(&q, order.v[i]);
     arena_free(q.a);
   }

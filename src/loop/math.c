@@ -1,7 +1,7 @@
 /* How are the functions of floats computed without a library? Vector polynomials after range reduction, in the operations every emitter has; the same code for f32 and f64, with tables of their own (math_coef.h).
  *
  * Errors, in ulp, measured over sampled bit patterns by tests/unit/test_loop_math.c (which fails when they grow); both types unless said otherwise:
- *   exp 1.1   log 0.8   tanh 5.6 (f64 1.3)   erf 5.6 (f64 1.6)   sin, cos 1.5 (f64 2.3)   tan 2.9 (f64 3.7)   asin 2.4   acos 1.1   atan 2.1 (f64 2.3)   sinh 2.2 (f64 1.6)   cosh 1.4   asinh 3.6 (f64 2.2)   acosh 2   atanh 1.4   pow 0.6 (f64 0.8), of constant multiples of 1/4 3.2
+ *   exp 1.1   log 0.8   tanh 5.6 (f64 1.3)   erf 5.6 (f64 1.6)   sin, cos 1.5 (f64 2.3)   tan 2.9 (f64 3.7)   asin 2.4   acos 1.1   atan 2.1 (f64 2.3)   sinh 2.2 (f64 1.6)   cosh 1.4   asinh 3.6 (f64 2.2)   acosh 2   atanh 1.4   pow 0.6 (f64 0.8), of constant multiples of 1/4 3.4
  * In a module that says fast, of f32, relative: exp 1.2e-5, tanh 5.5e-5, erf 3.5e-5; and with them what is computed by exp.
  * NaN, infinities, overflow, underflow and signed zeros behave as in C.
  *
@@ -51,24 +51,29 @@ static lv scaled(xp *p, lv x, lv k) {
 }
 
 /* ---- exp, log ---- */
-/* e^x = 2^n e^r, n a multiple of 1/16, r = x - n ln 2: the power of two of n's fraction is looked up, so that a polynomial of three terms is enough and the sum takes three operations less. 2^floor(n) is left to
- * ldexp. */
-static lv exp_looked_up(xp *p, lv x, lv *n) {
+/* e^x, or e^-x, = 2^n e^r, n a multiple of 1/16, r = +-x - n ln 2: the power of two of n's fraction is looked up, so that a polynomial of three terms is enough and the sum takes three operations less. 2^floor(n) is
+ * left to ldexp. */
+static lv exp_looked_up(xp *p, lv x, bool minus, lv *n) {
   uint32_t powers[16];
-  for (int i = 0; i < 16; i++) et_store(ET_F32, &powers[i], (scalar){.f = exp2(i / 16.0)});
+  for (int i = 0; i < 16; i++) et_store(ET_F32, &powers[i], (scalar){.f = exp2((minus ? (16 - i) % 16 : i) / 16.0)});
   lv sixteenths = xf(p, x, 0x1.8p19), z = xfma(p, x, xf(p, x, M_LOG2E), sixteenths); /* z's low four bits count them */
-  *n = sub(p, z, sixteenths);
+  *n = minus ? sub(p, sixteenths, z) : sub(p, z, sixteenths);
   lv power = lb_lookup(p->b, x_type(p, x), xbits(p, ET_I32, z), powers, 16);
-  lv r = xfma(p, *n, xf(p, x, 2.12194440e-4), xfma(p, *n, xf(p, x, -0.693359375), x)), c = xfma(p, r, xf(p, x, 0x1.5555p-3), xf(p, x, 0.5));
-  return xfma(p, power, xfma(p, mul(p, r, r), c, r), power);
+  double one = minus ? -1 : 1; /* of x, and of r below: it is -r then */
+  lv r = xfma(p, *n, xf(p, x, one * 2.12194440e-4), xfma(p, *n, xf(p, x, -one * 0.693359375), x)), c = xfma(p, r, xf(p, x, one * 0x1.5555p-3), xf(p, x, 0.5));
+  lv more = minus ? mul(p, r, xfma(p, r, c, xf(p, x, -1))) : xfma(p, mul(p, r, r), c, r);
+  return xfma(p, power, more, power);
 }
 /* e^x * 2^bias */
 static lv exp_biased(xp *p, lv x, int bias) {
   bool d = is64(p, x), to_power = p->native(p->env, OP_LDEXP, (etype)x_type(p, x).elem);
   lv k = 0, n, q;
-  x = x2(p, OP_MIN, x2(p, OP_MAX, x, xf(p, x, d ? -746 : -104)), xf(p, x, d ? 711 : 90));
-  if (to_power && !d && p->native(p->env, OP_NONE, ET_F32)) {
-    q = exp_looked_up(p, x, &n);
+  double least = d ? -746 : -104, most = d ? 711 : 90;
+  bool look = to_power && !d && p->native(p->env, OP_NONE, ET_F32), minus = look && li(p->b->f, x)->kind == L_OP && li(p->b->f, x)->op == OP_NEG;
+  if (minus) x = li(p->b->f, x)->a;
+  x = x2(p, OP_MIN, x2(p, OP_MAX, x, xf(p, x, minus ? -most : least)), xf(p, x, minus ? -least : most));
+  if (look) {
+    q = exp_looked_up(p, x, minus, &n);
   } else if (fast(p, x)) {
     n = nearest(p, x, M_LOG2E, &k);
     q = poly(p, xfma(p, n, xf(p, x, -M_LN2), x), TABLE(exp_fast));
