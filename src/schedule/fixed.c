@@ -22,7 +22,7 @@ static inline int32_t near_to(int32_t x, uint32_t low, unsigned bits) { /* the n
   return (int32_t)((((uint32_t)x - low + half) & ~mask) + low);
 }
 static inline __attribute__((always_inline)) void write_item(const packing *k, const float *x, float *step, int32_t *words) {
-  const int64_t nr = k->nr, L = k->fixed, threes = nr / L / 3;
+  const int64_t nr = k->nr, L = k->fixed, threes = nr / L / FIXED_VECTORS;
   float by[FIXED_LANES];
   memset(by, 0, (size_t)nr * sizeof *by);
   for (int64_t p = 0; p < k->depth; p++)
@@ -33,7 +33,7 @@ static inline __attribute__((always_inline)) void write_item(const packing *k, c
   for (int64_t l = 0; l < nr; l++) step[l] = by[l] / LARGEST, by[l] = step[l] > 0 ? LARGEST / by[l] : 0;
   for (int64_t p = 0; p < k->depth; p++, x += nr, words += nr - threes * L) {
     for (int64_t t = 0; t < threes; t++) {
-      const float *y = x + 3 * t * L, *s = by + 3 * t * L;
+      const float *y = x + FIXED_VECTORS * t * L, *s = by + FIXED_VECTORS * t * L;
       int32_t *u = words + 2 * t * L, *v = u + L;
       for (int64_t l = 0; l < L; l++) {
         uint32_t q = (uint32_t)near_to((int32_t)(y[2 * L + l] * s[2 * L + l]), 0, A_BITS) >> A_BITS;
@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) void write_item(const packing *k, c
         u[l] = near_to((int32_t)(y[l] * s[l]), (q - (EK_PLANTED("schedule-fixed-write") ? 0 : (uint32_t)v[l])) >> C_BITS & ((1 << A_BITS) - 1), A_BITS);
       }
     }
-    for (int64_t l = 3 * threes * L; l < nr; l++) words[l - threes * L] = (int32_t)(x[l] * by[l]);
+    for (int64_t l = FIXED_VECTORS * threes * L; l < nr; l++) words[l - threes * L] = (int32_t)(x[l] * by[l]);
   }
 }
 static void write_plain(const packing *k, const float *x, float *step, int32_t *words) { write_item(k, x, step, words); }
@@ -142,8 +142,8 @@ static lv word(ectx *e, const packed *k, uint32_t w) { /* read once for the vect
 }
 lv fixed_load(ectx *e, const packed *k) {
   ltype I = lt(ET_I32, e->lanes);
-  uint32_t t = e->v / 3, j = e->v % 3;
-  if (t >= k->fixed / 3) return lb_op(&e->b, OP_CAST, lt(ET_F32, e->lanes), word(e, k, e->v - k->fixed / 3), 0, 0);
+  uint32_t t = e->v / FIXED_VECTORS, j = e->v % FIXED_VECTORS;
+  if (t >= k->fixed / FIXED_VECTORS) return lb_op(&e->b, OP_CAST, lt(ET_F32, e->lanes), word(e, k, e->v - k->fixed / FIXED_VECTORS), 0, 0);
   lv x = j < 2 ? word(e, k, 2 * t + j) : 0;
   if (j == 2) {
     lv u = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t), lb_const(&e->b, I, (scalar){.i = BITS - A_BITS}), 0), v = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t + 1), lb_const(&e->b, I, (scalar){.i = A_BITS - EK_PLANTED("schedule-fixed")}), 0);
