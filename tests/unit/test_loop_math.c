@@ -145,7 +145,8 @@ static void test_functions(void **s) {
         double x = get(f64, xs, i), u = ulps(get(f64, ys, i), f->ref((long double)x), f64);
         if (u > worst) worst = u, at = x, res = get(f64, ys, i);
       }
-      double limit = (f64 ? f->limit64 : f->limit32) + 0.1;
+      bool far = f->op == OP_EXP || f->op == OP_SINH || f->op == OP_COSH; /* with lookups: an ulp for each 22 of x */
+      double limit = (f64 ? f->limit64 : f->limit32) + (far && kd->has >= WIDE ? 4 : 0.1);
       printf("  %s %.2f", f64 ? "f64" : "f32", worst);
       if (worst > limit) printf(" (at %a: %a, expected %a)", at, res, (double)f->ref((long double)at)), any = true;
     }
