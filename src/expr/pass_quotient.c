@@ -61,25 +61,23 @@ static bool shared(quotients *q, ex x, ex by) {
   return k >= WORTH;
 }
 /* x * (1 / d), nothing else wanting 1 / d, is x / d. */
-static ex quotient(quotients *q, emodule *m, const ex_node *n) {
+static ex quotient(quotients *q, emodule *m, ex e, const ex_node *n) {
   for (int i = 0; i < 2; i++) {
     const ex_node *r = exn(m, n->args[i]);
     uint64_t uses = 2;
     if (r->kind != EX_OP || r->op != OP_DIV || exn(m, r->args[0])->kind != EX_CONST || exn(m, r->args[0])->k.f != 1 || !map_getu(q->uses, n->args[i], &uses) || uses > 1) continue;
     ex x = n->args[1 - i], by = r->args[1];
-    return shared(q, x, by) || !pass_spend(q->p) ? 0 : expr_op2(m, OP_DIV, x, by);
+    return shared(q, x, by) || !pass_spend(q->p) ? e : expr_op2(m, OP_DIV, x, by);
   }
-  return 0;
+  return e;
 }
 static ex product(void *env, emodule *m, ex e) {
   quotients *q = env;
   const ex_node n = *exn(m, e);
   uint64_t had;
-  if (n.kind == EX_OP && n.op == OP_MUL && (n.type == ET_F32 || n.type == ET_F64) && !map_getu(q->kept, e, &had)) {
-    ex whole = quotient(q, m, &n);
-    return whole ? whole : e;
-  }
-  if (n.kind != EX_OP || n.op != OP_DIV || (n.type != ET_F32 && n.type != ET_F64) || map_getu(q->kept, e, &had) || !shared(q, n.args[0], n.args[1]) || !pass_spend(q->p)) return e;
+  if (n.kind != EX_OP || (n.type != ET_F32 && n.type != ET_F64) || map_getu(q->kept, e, &had)) return e;
+  if (n.op == OP_MUL) return quotient(q, m, e, &n);
+  if (n.op != OP_DIV || !shared(q, n.args[0], n.args[1]) || !pass_spend(q->p)) return e;
   return expr_op2(m, OP_MUL, n.args[0], expr_op2(m, OP_DIV, expr_f(m, (etype)n.type, EK_PLANTED("quotient") ? 1.01 : 1), n.args[1]));
 }
 static bool one_stage(quotients *q, uint32_t i) {

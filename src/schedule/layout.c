@@ -49,15 +49,14 @@ sz layout_apart(splan *p, sz stride, int64_t size, int64_t steps, int64_t count)
   }
   return stride;
 }
-typedef struct aparts { apart v[2]; } aparts;
-static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, const tensor *x, const aparts *far, sz *elems) {
+static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, int64_t size, const apart far[2], sz *elems) {
   ctx *c = p->m->c;
   layout l = {.known = true, .rank = rank, .axes = NEWN(p->l->a, laxis, rank ? rank : 1), .base = sym_int(c, 0)};
   sz stride = sym_int(c, 1);
   for (uint32_t k = rank; k-- > 0;) {
     uint32_t ax = order ? order[k] : k;
     for (uint32_t i = 0; far && i < 2; i++)
-      if (far->v[i].count && ax == far->v[i].axis) stride = layout_apart(p, stride, et_bytes(x->type), far->v[i].steps, far->v[i].count);
+      if (far[i].count && ax == far[i].axis) stride = layout_apart(p, stride, size, far[i].steps, far[i].count);
     ldigit *d = NEW(p->l->a, ldigit);
     *d = (ldigit){shape[ax], stride};
     l.axes[ax] = (laxis){.n = 1, .d = d, .lo = lo ? lo[ax] : 0, .hi = hi ? hi[ax] : 0};
@@ -72,7 +71,7 @@ static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t 
   *elems = stride;
   return l;
 }
-layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) { return in_order(p, shape, rank, order, lo, hi, NULL, NULL, elems); }
+layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) { return in_order(p, shape, rank, order, lo, hi, 0, NULL, elems); }
 bool layout_materialised(const splan *p, tid t) { return p->layouts[t].buffer != 0; }
 bool layout_inside(const emodule *m, const stage *s) { return s->kernel && s->updates.n && m->kernels.v[s->kernel - 1].cls == KC_BLOCKS; }
 
@@ -508,11 +507,10 @@ static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone
   uint32_t step = 0;
   bool walks = x->kind == TK_STAGE && kernel_walks(L->p, x->stage, &step, NULL); /* room for one step */
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
-  aparts far = {0};
-  if (alone && !is_out && !walks && x->kind == TK_STAGE) far.v[1] = pieces_apart(L, t, order);
-  if (alone && !is_out && !walks && x->kind == TK_STAGE && L->mat[t]) far.v[0] = rows_apart(L, t, order);
-  L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, x, &far, &elems);
-  L->p->layouts[t].together = far.v[1].count, L->p->layouts[t].pieces = far.v[1].axis;
+  bool ours = alone && !is_out && !walks && x->kind == TK_STAGE; /* to choose its steps */
+  apart rows = ours && L->mat[t] ? rows_apart(L, t, order) : (apart){0}, pieces = ours ? pieces_apart(L, t, order) : (apart){0};
+  L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, et_bytes(x->type), (apart[2]){rows, pieces}, &elems);
+  L->p->layouts[t].together = pieces.count, L->p->layouts[t].pieces = pieces.axis;
   if (halo) L->p->layouts[t].fill = arena_dup(L->a, &h->fill, sizeof h->fill);
   if (walks) {
     ldigit *d = NEW(L->a, ldigit);

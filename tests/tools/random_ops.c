@@ -270,19 +270,23 @@ static tolerance of_type(etype t) {
   default: return (tolerance){0.26, 0.05};
   }
 }
+static bool adds(const call *k) { /* is there a sum in it? */
+  bool sums = false;
+  for (ex e = 1; e < k->i.m->nodes.n; e++) sums |= exn(k->i.m, e)->kind == EX_REDUCE && exn(k->i.m, e)->op == RED_SUM;
+  return sums;
+}
 /* What is computed in f32 inside is no better for being written as f64, nor what is computed in f16 for being written as either: the evaluator rounds there, compiled code does not have to. Where large values cancel,
  * the error follows from them and not from what is left: a few roundings of the result's largest value are allowed, one in narrow types, whose sums may be made in another order too. */
 static tolerance allowed(const call *k, const ndarray *want) {
   etype t = want->type;
   double big = 0;
   int64_t n = 0;
-  bool sums = false;
+  const bool sums = adds(k);
   for (ex e = 1; (t == ET_F64 || t == ET_F32) && e < k->i.m->nodes.n; e++) {
     const ex_node *x = exn(k->i.m, e);
     if (x->kind == EX_OP && et_kind(x->type) == K_FLOAT && et_bits(x->type) >= 16 && et_bits(x->type) < et_bits(t)) t = x->type;
   }
   tolerance r = of_type(t);
-  for (ex e = 1; e < k->i.m->nodes.n; e++) sums |= exn(k->i.m, e)->kind == EX_REDUCE && exn(k->i.m, e)->op == RED_SUM;
   double unit = t == ET_F64 ? 16 * 1.2e-16 : t == ET_F32 ? 16 * 6e-8 : !sums ? 0 : t == ET_F16 ? 0x1p-11 : t == ET_BF16 ? 0x1p-8 : t == ET_F8E5M2 || t == ET_F8E5M2FNUZ ? 0x1p-3 : t == ET_F8E4M3FN || t == ET_F8E4M3FNUZ ? 0x1p-4 : 0;
   nd_count(want, &n);
   for (int64_t i = 0; unit > 0 && i < n; i++) {
@@ -440,9 +444,7 @@ static void try_symbols(ctx *c, call *k) {
 /* A sum that passes the largest number is infinite or not a number, as its terms are added: in which order is left open. */
 static void beyond(const call *k, const ndarray *want, ndarray *got) {
   int64_t n;
-  bool sums = false;
-  for (ex e = 1; e < k->i.m->nodes.n; e++) sums |= exn(k->i.m, e)->kind == EX_REDUCE && exn(k->i.m, e)->op == RED_SUM;
-  if (!sums || et_kind(want->type) != K_FLOAT || !same_array(want, got)) return;
+  if (!adds(k) || et_kind(want->type) != K_FLOAT || !same_array(want, got)) return;
   for (uint32_t i = 0; i < k->i.nin; i++) {
     const ndarray *d = &k->i.data[i];
     if (!k->i.in[i].present || et_kind(d->type) != K_FLOAT || !nd_count(d, &n)) continue;

@@ -184,6 +184,11 @@ static bool loaded(const ra *r, vr v, amem *at) { /* it lies there still */
   *at = m;
   return true;
 }
+/* It can be had again without being stored first. */
+static bool elsewhere(const ra *r, vr v) {
+  amem at;
+  return r->l[v].spilled || r->l[v].stored || constant(r, v) || loaded(r, v, &at);
+}
 static amem slot_of(ra *r, vr v) {
   life *l = &r->l[v];
   if (!l->slot) {
@@ -253,11 +258,7 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
       cheap = o;
   }
   double w = r->often[i];
-  amem at;
-  if (best >= 0) {
-    vr o = r->owner[cls][best];
-    w *= far >= NEVER - 1 ? 0 : r->l[o].spilled || r->l[o].stored || constant(r, o) || loaded(r, o, &at) ? 1 : 2;
-  }
+  if (best >= 0) w *= far >= NEVER - 1 ? 0 : elsewhere(r, r->owner[cls][best]) ? 1 : 2;
   if (!r->l[v].spilled && !r->l[v].local && (!cheap || r->l[v].weight < r->l[cheap].weight - r->l[cheap].blame)) cheap = v;
   if (cheap && r->l[cheap].deep <= r->depth[i]) r->l[cheap].blame += w;
   if (best < 0 || (cheap && (r->l[cheap].weight < r->l[cheap].blame || r->l[cheap].weight < w))) {
@@ -265,7 +266,7 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
     return -1;
   }
   vr o = r->owner[cls][best];
-  if (!r->l[o].spilled && !r->l[o].stored && !constant(r, o) && !loaded(r, o, &at) && far < NEVER - 1) store(r, o), r->l[o].stored = true;
+  if (!elsewhere(r, o) && far < NEVER - 1) store(r, o), r->l[o].stored = true;
   drop(r, cls, best);
   hint = best;
 found:

@@ -58,6 +58,11 @@ typedef struct sel {
   const char *why;
 } sel;
 
+static inline const linst *xg_origin(const sel *e, lv p) { /* what a pointer is an offset of */
+  const linst *i = li(e->f, p);
+  while (i->kind == L_OFFSET) i = li(e->f, i->a);
+  return i;
+}
 /* build.c */
 void xg_refuse(sel *e, const char *why);
 vr xg_new(sel *e, unsigned cls, unsigned vl);

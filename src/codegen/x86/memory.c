@@ -8,8 +8,7 @@ static form address(sel *e, etype t, lv p, lv index) {
 }
 /* A parameter of its own memory is a root, all others together are one. */
 static uint8_t root_of(const sel *e, lv p) {
-  const linst *i = li(e->f, p);
-  while (i->kind == L_OFFSET) i = li(e->f, i->a);
+  const linst *i = xg_origin(e, p);
   if (i->kind != L_PARAM) return 0;
   return i->k.i < ROOTS - 2 && (e->f->params.v[i->k.i].flags & LP_NOALIAS) ? (uint8_t)(i->k.i + 1) : ROOTS - 1;
 }

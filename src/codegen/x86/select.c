@@ -68,8 +68,7 @@ static void look(survey *s, uint32_t block) {
   s->depth--;
 }
 static bool reads_only(const sel *e, lv p) {
-  const linst *i = li(e->f, p);
-  while (i->kind == L_OFFSET) i = li(e->f, i->a);
+  const linst *i = xg_origin(e, p);
   return i->kind == L_PARAM && (e->f->params.v[i->k.i].flags & (LP_READ | LP_WRITE | LP_NOALIAS)) == (LP_READ | LP_NOALIAS);
 }
 /* Nothing between two places of a block can change memory. */
