@@ -7,7 +7,8 @@
  * does not magnify: with u = 2^-24 an output errs by at most about (6 log2 N + 8) u times the length of the tile's inputs times that of the taps (as vectors; Higham, "Accuracy and stability of numerical algorithms", 24.1), whatever N.
  * A long row of taps falls into parts that share the transforms: part p of tile t reads what part 0 of tile t + p does.
  *
- * With a stride, Y[o] = sum[k<r] X[s*o + k] * W[k] is a sum of s such windows, one for each k mod s, of r/s taps: n is the sum of theirs. */
+ * With a stride, Y[o] = sum[k<r] X[s*o + k] * W[k] is a sum of s such windows, one for each k mod s, of r/s taps. Either each has products of its own, and n is the sum of theirs; or all have as many taps (those that lack one
+ * have a 0 there) and add their inputs' products up where channels are added up (`phases`): a few more multiplications, but s times fewer values to transform back. */
 #include "expr/bilinear.h"
 #include <math.h>
 #include <string.h>
@@ -23,8 +24,9 @@ static const double interpolate[LINE + 1][LINE - 1] = {{0}, {0}, {0}, {0, 1}, {0
 /* By how much the error of n products on one axis exceeds that of plain sums; those of several axes multiply (measured on sums over 128 channels in f32). */
 static const double growths[LINE + 1] = {1, 1, 1, 1, 1, 1.1, 1.35, 2.4, 2.8, 4.6};
 
-static int64_t taps_of(const window *w, int64_t first) { return (w->r - first + w->stride - 1) / w->stride; }
-static int64_t windows(const window *w) { return w->r < w->stride ? w->r : w->stride; }
+static int64_t step_of(const window *w) { return w->phases > 1 ? 1 : w->stride; } /* between taps of a window */
+static int64_t taps_of(const window *w, int64_t first) { return (w->r - first + step_of(w) - 1) / step_of(w); }
+static int64_t windows(const window *w) { return w->r < step_of(w) ? w->r : step_of(w); }
 static void one_tap(window *w, int64_t first, int64_t m) { /* its products are the inputs themselves */
   for (int64_t i = 0; i < m; i++, w->n++, w->len++) {
     w->at[w->len] = first + i * w->stride;
@@ -48,11 +50,11 @@ static void toom_cook(window *w, int64_t first, int64_t taps) {
       for (int64_t d = ++deg; d >= 0; d--) b[d] = (d ? b[d - 1] : 0) - points[j] * (d < deg ? b[d] : 0);
     }
     if (i == fin) {
-      w->g[(z + i) * w->r + first + (taps - 1) * w->stride] = w->line->a[w->m - 1][z + i] = 1;
+      w->g[(z + i) * w->r + first + (taps - 1) * step_of(w)] = w->line->a[w->m - 1][z + i] = 1;
       break;
     }
     for (int64_t k = 0; k < (taps > w->m ? taps : w->m); k++, p *= points[i]) {
-      if (k < taps) w->g[(z + i) * w->r + first + k * w->stride] = EK_PLANTED("winograd") && i == 2 && k ? p : p / f;
+      if (k < taps) w->g[(z + i) * w->r + first + k * step_of(w)] = EK_PLANTED("winograd") && i == 2 && k ? p : p / f;
       if (k < w->m) w->line->a[k][z + i] = p;
     }
   }

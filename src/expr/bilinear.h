@@ -11,6 +11,7 @@ typedef struct window {
   uint32_t arg;         /* of X: index = apart*(stride*o + sign*k) + rest */
   int64_t sign, stride, apart;
   int64_t taps;         /* of k, r of them in a part: */
+  int64_t phases, lead; /* stride: phase f has the taps k = stride*i + f - lead, i < r, a sum of their own that shares its products with those of other phases; 1: not so */
   int64_t parts;        /* k = r*part + .., where a part's taps are a tile's outputs, m == r: tile t and part p read the inputs of t + p; 1: not divided */
   int64_t r, m, n, len; /* len: inputs of a tile; m == 1: left alone */
   int64_t circle;       /* its length; 0: interpolation on a line */
@@ -20,7 +21,7 @@ typedef struct window {
   double *g;            /* n x r */
   struct on_line *line; /* B' and A' of interpolation on a line */
 } window;
-/* Fills the form of m outputs (of a window with r taps in each part) in; false: there is none. circle: 0, or the length to use for each of the stride's windows. */
+/* Fills the form of m outputs (of a window with r taps in each part; with the phases that are set) in; false: there is none. circle: 0, or the length to use for each of the stride's windows. */
 bool bilinear_line(window *w, int64_t m, arena *a);
 bool bilinear_circle(window *w, int64_t m, int64_t parts, int64_t circle, arena *a);
 typedef ex (*bilinear_read)(void *env, int64_t i);

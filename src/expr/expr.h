@@ -63,12 +63,13 @@ typedef struct axis { uint32_t n; const digit *d; } axis; /* outer to inner; n =
 
 /* A constant that is made of another one's bytes where and when somebody wants it (linmap.c): at each place x of its inner axes r0 x r1 elements become n0 x n1, its outermost axes,
  *   Y[a0, a1, x..] = sum over j0 < r0, j1 < r1 of g0[a0][j0] * g1[a1][j1] * from[base + j0*tap0 + j1*tap1 + sum over i of x_i * step_i]        (in f64, then rounded)
- * The last of x counts columns, those before it together count rows. One of these may count parts of r elements each along an axis; the last part may have fewer of them. */
+ * The last of x counts columns, those before it together count rows. One of these may count parts of an axis: part i has the elements i*begin - lead + j*apart, those of them that are among `all`. */
 enum { LINMAP_AXES = 2, LINMAP_TAPS = 1024 /* r0 * r1 at most */ };
 typedef struct linmap {
   int64_t size;                                          /* bytes of an element: 4, 8 */
   int64_t n[LINMAP_AXES], r[LINMAP_AXES], tap[LINMAP_AXES]; /* an axis that is not there: n = r = 1, g = 1 */
   int64_t all[LINMAP_AXES], part[LINMAP_AXES];           /* elements of all parts, and which of x counts these; all = 0: there are none */
+  int64_t begin[LINMAP_AXES], lead[LINMAP_AXES], apart[LINMAP_AXES]; /* tap: from one of a part's elements to the next */
   int64_t nx, ext[2 * MAX_RANK], step[2 * MAX_RANK], base; /* nx >= 1 */
   const double *g[LINMAP_AXES];                          /* n x r */
   bytes from;

@@ -375,10 +375,16 @@ static bool join_scan(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   return true;
 }
 
-/* One of several pieces of a placement: they are better computed together, each over all its loops. */
-static bool has_siblings(fuser *f, uint32_t s) {
+/* One of several pieces of a placement, or what only these read: they are better computed together, each over all its loops. */
+static bool is_piece(fuser *f, uint32_t s) {
   const u32vec *r = &f->p->readers.v[xs(f->m, s)->tensor];
   return r->n == 1 && is_placement(f->p, r->v[0]) && xs(f->m, r->v[0])->updates.n >= 4;
+}
+static bool has_siblings(fuser *f, uint32_t s) {
+  const u32vec *r = &f->p->readers.v[xs(f->m, s)->tensor];
+  bool all = r->n > 0;
+  for (uint32_t i = 0; i < r->n && all; i++) all = is_piece(f, r->v[i]);
+  return all || is_piece(f, s);
 }
 void fuse_stage(fuser *f, uint32_t s) {
   kernel_class c = fuse_class(f, s);

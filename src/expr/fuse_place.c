@@ -94,7 +94,7 @@ static bool reads(fuser *f, uint32_t k, tid t) {
 static bool same_loops(fuser *f, uint32_t k, uint32_t q) {
   const fnode *a = &f->k.v[k], *b = &f->k.v[q];
   bool common = false;
-  if (k == q || !a->alive || !b->alive || a->cls != b->cls || (a->cls != KC_ELEMENTWISE && a->cls != KC_GATHER) || a->outer.n != b->outer.n || a->st.n + b->st.n > FUSE_MEMBERS) return false;
+  if (k == q || !a->alive || !b->alive || a->cls != b->cls || (a->cls != KC_ELEMENTWISE && a->cls != KC_GATHER && a->cls != KC_COPY) || a->outer.n != b->outer.n || a->st.n + b->st.n > FUSE_MEMBERS) return false;
   for (uint32_t i = 0; i < a->outer.n; i++)
     if (!sym_eq(f->c, sym_extent(f->c, a->outer.v[i]), sym_extent(f->c, b->outer.v[i])) && !EK_PLANTED("kernels-pieces")) return false;
   for (uint32_t i = 0; i < b->st.n; i++) {
@@ -124,7 +124,7 @@ static void together(fuser *f, uint32_t k, uint32_t q) {
 enum { TOGETHER = 16 /* copies in a kernel: one that is very long takes longer to compile than its parts */, LONG = 1 << 15 /* elements: threads share a copy that stands alone */ };
 void fuse_placement(fuser *f, uint32_t s) {
   emodule *m = f->m;
-  u32vec heads = {0};
+  u32vec heads = {0}, copies = {0};
   uint32_t group = UINT32_MAX, n = xs(m, s)->updates.n;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t q;
@@ -146,7 +146,13 @@ void fuse_placement(fuser *f, uint32_t s) {
     pass_refuse(f->p, "kernels", ns, s + 1, "piece is stored elsewhere too");
     if (f->k.v[k].st.n == 1 && f->k.v[k].st.v[0] == ns) { /* joined nothing: copies of one placement go together */
       f->k.v[k].cls = KC_COPY;
-      if (sym_int_or(f->c, stage_points(m, ns), 0) >= LONG) continue;
+      if (sym_int_or(f->c, stage_points(m, ns), 0) >= LONG) {
+        uint32_t j = 0;
+        while (j < copies.n && !same_loops(f, copies.v[j], k)) j++;
+        if (j == copies.n) vec_push(f->a, copies, k);
+        else together(f, copies.v[j], k);
+        continue;
+      }
       if (group == UINT32_MAX || f->k.v[group].st.n >= TOGETHER)
         group = k;
       else {

@@ -11,14 +11,19 @@ typedef double line __attribute__((vector_size(LANES * 8)));
 typedef float line32 __attribute__((vector_size(LANES * 4)));
 
 typedef struct place {
-  int64_t at, r[LINMAP_AXES]; /* where in the source, and how many elements of each axis are there */
+  int64_t at, first[LINMAP_AXES], r[LINMAP_AXES]; /* where in the source, and which elements of each axis are there: up to r */
 } place;
 static place begins(const linmap *l, int64_t row) {
-  place p = {l->base, {l->r[0], l->r[1]}};
+  place p = {l->base, {0}, {l->r[0], l->r[1]}};
   for (int64_t v = l->nx - 1; v-- > 0; row /= l->ext[v]) {
     p.at += row % l->ext[v] * l->step[v];
     for (int i = 0; i < LINMAP_AXES; i++)
-      if (l->all[i] && l->part[i] == v) p.r[i] = min64(l->r[i], l->all[i] - row % l->ext[v] * l->r[i]);
+      if (l->all[i] && l->part[i] == v) {
+        int64_t from = row % l->ext[v] * l->begin[i] - l->lead[i];
+        p.first[i] = from < 0 ? (l->apart[i] - 1 - from) / l->apart[i] : 0;
+        p.r[i] = min64(l->r[i], (l->all[i] - from + l->apart[i] - 1) / l->apart[i]);
+        p.at -= l->lead[i] * l->tap[i] / l->apart[i];
+      }
   }
   return p;
 }
@@ -35,9 +40,9 @@ static inline double f64_at(const uint8_t *p) {
 /* x: r0 x r1 lines; what is not there is 0 */
 static inline __attribute__((always_inline)) void read_lines(const linmap *l, place at, int64_t size, int64_t n, line *x) {
   const int64_t step = l->step[l->nx - 1] * size;
-  if (at.r[0] < l->r[0] || at.r[1] < l->r[1]) memset(x, 0, (size_t)(l->r[0] * l->r[1]) * sizeof *x);
-  for (int64_t j = 0; j < at.r[0]; j++)
-    for (int64_t k = 0; k < at.r[1]; k++) {
+  if (at.r[0] - at.first[0] < l->r[0] || at.r[1] - at.first[1] < l->r[1]) memset(x, 0, (size_t)(l->r[0] * l->r[1]) * sizeof *x);
+  for (int64_t j = at.first[0]; j < at.r[0]; j++)
+    for (int64_t k = at.first[1]; k < at.r[1]; k++) {
       const uint8_t *p = l->from.p + (at.at + j * l->tap[0] + k * l->tap[1]) * size;
       line *to = &x[j * l->r[1] + k];
       if (size == 4 && n == LANES) {
@@ -154,7 +159,7 @@ bytes linmap_reads(const linmap *l, linmap_piece w) {
   else
     for (int64_t v = 0; v < last; v++)
       if (!counts_parts(l, v)) reach(&lo, &hi, l->ext[v], l->step[v]);
-  for (int i = 0; i < LINMAP_AXES; i++) reach(&lo, &hi, l->all[i] ? l->all[i] : l->r[i], l->tap[i]);
+  for (int i = 0; i < LINMAP_AXES; i++) l->all[i] ? reach(&lo, &hi, l->all[i], l->tap[i] / l->apart[i]) : reach(&lo, &hi, l->r[i], l->tap[i]);
   return (bytes){l->from.p + lo * l->size, (size_t)((hi - lo + 1) * l->size)};
 }
 int64_t linmap_places(const linmap *l) { return l->n[0] * l->n[1]; }

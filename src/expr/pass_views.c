@@ -2,7 +2,7 @@
  *
  * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers read the source at the composed index. Composition needs the digits of the view's
  * axes at the reader's index; if a digit cannot be separated, splitting a variable of the reader may help. A read of a placement that falls into one piece reads the piece. A guarded read of a view
- * keeps its guard when every guarded axis is a whole axis of the source, else it becomes a condition; but not where a reduction reads each place several times: there the view stays, since a tensor
+ * keeps its guard when every guarded axis is a whole axis of the source, else it becomes a condition; but not where a reduction, or others together, read each place several times: there the view stays, since a tensor
  * of its own has room for a margin, and one copy costs less than a condition at every read. So it does where the place would wind (mirrored borders,
  * digits of sizes not known). Producers come first, so that every access needs one step. Needs simplified values; keeps everything. Views that are outputs stay, but nobody reads them.
  */
@@ -45,12 +45,40 @@ static bool same_guard(pw *p, const axis *ax, const ex_node *src) {
   }
   return hits == 1;
 }
-/* Does a reduction read the places of stage `producer` several times each? */
+/* Does a reduction read the places of stage `producer` several times each, or do other stages together? */
 static bool rereads(pw *p, uint32_t reader, uint32_t producer) {
-  const ex_node *n = stage_is_reduce(p, reader) ? exn(p->m, xs(p->m, reader)->value) : NULL;
-  double reads = n ? (double)expr_typical(p->m, stage_points(p->m, reader)) : 0;
-  for (uint32_t i = 0; n && i < n->nargs; i++) reads *= (double)expr_typical(p->m, sym_extent(p->c, n->args[i]));
-  return reads >= 4 * (double)expr_typical(p->m, stage_points(p->m, producer));
+  emodule *m = p->m;
+  const double many = 4 * (double)expr_typical(m, stage_points(m, producer));
+  const u32vec *readers = &p->readers.v[xs(m, producer)->tensor];
+  double reads = 0;
+  if (stage_is_reduce(p, reader)) {
+    const ex_node *n = exn(m, xs(m, reader)->value);
+    reads = (double)expr_typical(m, stage_points(m, reader));
+    for (uint32_t i = 0; i < n->nargs; i++) reads *= (double)expr_typical(m, sym_extent(p->c, n->args[i]));
+    return reads >= many;
+  }
+  for (uint32_t i = 0; i < readers->n && reads < many; i++) {
+    uint32_t loads = 0, s = readers->v[i];
+    if (!xs(m, s)->value || stage_is_reduce(p, s)) continue;
+    for (uint32_t k = 0; k < stage_loads(p, s)->n; k++) loads += exn(m, stage_loads(p, s)->v[k])->tensor == xs(m, producer)->tensor;
+    reads += loads * (double)expr_typical(m, stage_points(m, s));
+  }
+  return reads >= many;
+}
+/* Does the view stay for others, with a margin? */
+static bool has_margin(pw *p, uint32_t reader, uint32_t producer) {
+  const tid t = xs(p->m, producer)->tensor;
+  const u32vec *readers = &p->readers.v[t];
+  bool guarded = false;
+  if (stage_is_reduce(p, reader) || exn(p->m, xs(p->m, producer)->value)->kind != EX_LOAD) return false;
+  for (uint32_t i = 0; i < readers->n && !guarded; i++) {
+    const u32vec *l = stage_loads(p, readers->v[i]);
+    for (uint32_t k = 0; k < l->n; k++) {
+      const ex_node *n = exn(p->m, l->v[k]);
+      guarded |= n->tensor == t && n->otherwise && exn(p->m, n->otherwise)->kind == EX_CONST;
+    }
+  }
+  return guarded && rereads(p, reader, producer);
 }
 /* Is the place of a view's value no sum of multiples of a reduction's variable? */
 static bool winds(pw *p, uint32_t reader, ex v) {
@@ -78,7 +106,7 @@ static ex read_view(pw *p, uint32_t reader, uint32_t producer, const ex_node *l,
   for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
   ex v = simplify_subst(p, x->value, vars, by, nd);
   if (winds(p, reader, v) && rereads(p, reader, producer)) return 0;
-  if (!l->otherwise || v == l->otherwise) return v;
+  if (!l->otherwise || v == l->otherwise) return has_margin(p, reader, producer) ? 0 : v;
   ex_node src = *exn(m, x->value);
   bool same = src.kind == EX_LOAD, guarded = false;
   for (uint32_t i = 0; i < x->naxes; i++) {

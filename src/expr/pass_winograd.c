@@ -6,6 +6,7 @@
  *     V[a.., batch, rows, tiles, channels]          placement of pieces V[a..]: B' X, sums of few inputs; a tile for every m outputs of an axis
  *     M[a.., batch, rows, tiles, columns]           = sum[parts, channels] V * U, ordinary products
  *     Y                                             placement of m pieces per axis: A' M
+ * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., phase and channel, place, ..], which has no stride and more channels.
  * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, .., tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
  * Uses the licence that sums of floats may be regrouped, further than reassociation does: how far says bilinear.c. By cost: products against the sums, and the
  * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside counts as 0) and its surplus outputs are left out.
@@ -21,9 +22,12 @@ typedef struct sliding {
   uint32_t s;
   ex x, w;                        /* the two loads */
   u32vec batch, row, col, reduce; /* without the window's own; reduce: variables that stay */
+  tid apart;                      /* X by phases, [batch, rows, channel, place, ..], where the form has phases; 0 */
+  u32vec channels;                /* with phases: the digits of X's channels, the phases first. The sum is over all of them as one variable */
   uint32_t nw, nt;                /* windows; those that are transformed, first. The products sum over the taps of the others in V as the sum did in X */
   window win[MAX_AXES];
   bool by_axis;                   /* axis by axis */
+  bool alone[MAX_AXES];           /* an axis that is one tile */
   int64_t begin[MAX_AXES];        /* by axis: the index of X that output 0 reads first */
 } sliding;
 
@@ -45,7 +49,7 @@ static bool find_window(pw *p, const sliding *q, atom k, window *out, atom *spli
     if (!sym_uses(c, l.args[i], k)) continue;
     if (!sym_linear(c, l.args[i], k, &coef, &rest) || !sym_is_int(c, coef, &s) || !s || s < -MAX_APART || s > MAX_APART || !only_here(p, &l, i, k)) return false;
     if (!sym_is_int(c, sym_extent(c, k), &r) || r < 2 || sym_uses_kind(c, rest, AT_DATA)) return false;
-    *out = (window){.k = k, .arg = i, .sign = s < 0 ? -1 : 1, .apart = llabs(s), .taps = r, .parts = 1, .r = r, .m = 1, .n = r, .growth = 1};
+    *out = (window){.k = k, .arg = i, .sign = s < 0 ? -1 : 1, .apart = llabs(s), .taps = r, .phases = 1, .parts = 1, .r = r, .m = 1, .n = r, .growth = 1};
     sym_atoms(c, rest, AT_VAR, p->a, &vs);
     for (uint32_t j = 0; j < vs.n; j++) {
       bool row = false;
@@ -97,7 +101,7 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
 
 /* ---- is it worth it? In multiply-adds of the products' kernel; a symbol counts as 1, so that the constants are not hidden by a batch that may be 1 ---- */
 enum { FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
-static const double TERM_COST = 1.4, FAR_TERM_COST = 2, STENCIL_COST = 1.5, UNEVEN_COST = 1.3 /* for each axis whose last tile has fewer outputs: they are computed apart, from the same products */, GAIN = 0.9 /* what is not worth more code */;
+static const double TERM_COST = 1.4, FAR_TERM_COST = 2, STENCIL_COST = 1.5, UNEVEN_COST = 0.3 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are computed apart, from the same products */, GAIN = 0.9 /* what is not worth more code */;
 static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */, BYTES_A_CYCLE = 6.4 /* of constants, from memory */, FAR_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
@@ -105,9 +109,9 @@ static double extent(pw *p, const u32vec *vs) {
   return r;
 }
 static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
-  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, uneven = 1, value = VALUE_CYCLES * p->lanes * p->fma;
+  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1, value = VALUE_CYCLES * p->lanes * p->fma;
   bool any = false, by_axis = false;
-  for (uint32_t i = 0; i < q->nw; i++) any |= win[i]->m > 1, by_axis |= win[i]->circle > 0;
+  for (uint32_t i = 0; i < q->nw; i++) any |= win[i]->m > 1, by_axis |= win[i]->circle > 0, chan *= (double)win[i]->phases;
   double repeated = 1; /* V holds so much more than there are places */
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = win[i];
@@ -117,7 +121,7 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
     parts *= (double)w->parts;
     if (w->m == 1) continue;
     places *= (double)w->n;
-    if (fmod(out, (double)w->m) != 0) uneven *= UNEVEN_COST;
+    if (fmod(out, (double)w->m) != 0) kinds *= 2;
     if (!by_axis) value += TERM_COST * (w->in + w->out) / 2;
   }
   double in = rows * places * repeated * chan, out = rows * places * col; /* elements of V and M */
@@ -131,12 +135,13 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
       sums += before * (FAR_VALUE_COST + FAR_TERM_COST * w->in) + behind * (FAR_VALUE_COST + FAR_TERM_COST * w->out);
     }
   } else if (any)
-    sums = value * (in + out * uneven);
+    sums = value * (in + out * (1 + UNEVEN_COST * (kinds - 1)));
   double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
   double empty = any && q->col.n && col < p->lanes ? p->lanes / col : 1; /* few columns: the plain sum's lanes run along the window */
   double macs = narrow * empty * batch * rows * taps * parts * col * chan, bytes = narrow * 4 * batch * taps * parts * col * chan;
+  if (rows <= FEW_USES && bytes > 2 * (double)p->cache_bytes) bytes *= 2.0 / 3, macs += macs / rows; /* in fixed point */
   double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = bytes * p->lanes * p->fma / (by_axis ? FAR_BYTES_A_CYCLE : BYTES_A_CYCLE);
-  return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
+  return compute > memory ? compute + memory / 8 : memory + compute / 8; /* most of the shorter hides behind the longer */
 }
 enum { FORMS = 48, MOST_OUTPUTS = 7 /* on a line */ };
 static const double MOST_GROWTH = 11; /* of the error, relative to plain sums: on all axes together */
@@ -149,8 +154,12 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
   e = expr_typical(p->m, sym_extent(p->c, plain->o));
   if (e < 2) return n;
   for (int64_t m = 2; m <= MOST_OUTPUTS && q->reduce.n && q->col.n; m++) {
-    out[n] = *plain;
-    if (e > m && bilinear_line(&out[n], m, p->a)) n++;
+    for (int64_t phases = 1; e >= m && phases <= plain->stride; phases += plain->stride - 1 + (plain->stride == 1)) {
+      out[n] = *plain, out[n].phases = phases;
+      if (phases > 1 && !steps) continue;
+      if (phases > 1) out[n].r = (plain->taps + plain->lead + phases - 1) / phases;
+      if (bilinear_line(&out[n], m, p->a)) n++;
+    }
   }
   for (uint32_t i = 0; i < sizeof circles / sizeof *circles && steps; i++)
     for (int64_t parts = 1; parts <= 16 && n < FORMS; parts++) {
@@ -183,6 +192,11 @@ static bool sums_left(const sliding *q, window *const *win) {
   for (uint32_t i = 0; i < q->nw; i++) left |= win[i]->m == 1 || win[i]->parts > 1;
   return left;
 }
+static void push_all(pw *p, u32vec *to, const u32vec *from) {
+  for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
+}
+static int64_t floor_div(int64_t a, int64_t b) { return (a - (a < 0 ? b - 1 : 0)) / b; }
+static sz all_tiles(pw *p, const window *w);
 static bool choose(pw *p, sliding *q) {
   window *all[MAX_AXES], *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
   uint32_t n[MAX_AXES], ways = 1, nw = 0;
@@ -192,19 +206,21 @@ static bool choose(pw *p, sliding *q) {
   memcpy(begin, q->begin, sizeof begin);
   for (uint32_t i = 0; i < q->nw; i++) {
     all[i] = NEWN(p->a, window, FORMS + 4);
+    if (steps) q->win[i].lead = begin[i] - floor_div(begin[i], q->win[i].stride) * q->win[i].stride;
     ways *= n[i] = forms(p, q, &q->win[i], steps, all[i]);
   }
   for (uint32_t t = 0; t < ways; t++) {
-    bool line = false, circle = false;
+    bool line = false, circle = false, phases = false, none = false;
     int64_t taps = 1;
     double growth = 1;
     for (uint32_t i = 0, z = t; i < q->nw; z /= n[i++]) {
       win[i] = &all[i][z % n[i]];
       line |= win[i]->m > 1 && !win[i]->circle, circle |= win[i]->circle > 0;
+      phases |= win[i]->phases > 1, none |= win[i]->phases == 1;
       if (win[i]->m > 1) taps *= win[i]->r;
       growth *= win[i]->growth;
     }
-    if (growth > MOST_GROWTH || (line && circle) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
+    if (growth > MOST_GROWTH || (line && circle) || (phases && none) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
     double k = cost(p, q, steps, win);
     if (t && k >= least) continue;
     least = t ? k : k * GAIN; /* the plain sum comes first */
@@ -217,6 +233,13 @@ static bool choose(pw *p, sliding *q) {
       q->begin[q->nt] = begin[i];
       q->win[q->nt++] = *best[i];
     }
+  if (q->nt && q->win[0].phases > 1) {
+    for (uint32_t i = 0; i < q->nt; i++) {
+      atom x;
+      if (sym_is_atom(p->c, sym_var(p->c, "phase", sym_int(p->c, q->win[i].phases)), &x)) vec_push(p->a, q->channels, x);
+    }
+    push_all(p, &q->channels, &q->reduce);
+  }
   nw = q->nt;
   for (uint32_t i = 0; i < q->nw; i++) {
     if (best[i]->m > 1) continue;
@@ -229,13 +252,12 @@ static bool choose(pw *p, sliding *q) {
     vec_push(p->a, q->reduce, best[i]->k);
   }
   q->nw = nw;
+  for (uint32_t i = 0; i < q->nt; i++) q->alone[i] = sym_eq(p->c, all_tiles(p, &q->win[i]), sym_int(p->c, 1));
   return q->nt > 0;
 }
 
 /* ---- U: the constants ---- */
-static void push_all(pw *p, u32vec *to, const u32vec *from) {
-  for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
-}
+static atom phase_of(const sliding *q, uint32_t axis) { return q->channels.v[axis]; }
 /* The tensor U[a.., parts.., batch, reduce, col]; 0 if the load of W is not affine with known strides. */
 static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   emodule *m = p->m;
@@ -258,18 +280,22 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
     const window *w = &q->win[i];
     if (!sym_linear(c, at, w->k, &coef, &at) || !sym_is_int(c, coef, &t.tap[i])) return 0;
     if (w->sign < 0) at = sym_addi(c, at, (w->taps - 1) * t.tap[i]), t.tap[i] = -t.tap[i];
+    if (w->phases > 1) at = sym_add(c, at, sym_muli(c, sym_of_atom(c, phase_of(q, i)), t.tap[i])), t.tap[i] *= w->phases;
     u.dims[u.rank++] = t.n[i] = w->n, t.r[i] = w->r, t.g[i] = w->g;
   }
   for (uint32_t i = 0; i < q->nt; i++) {
     const window *w = &q->win[i];
     if (w->parts == 1) continue;
-    t.all[i] = w->taps, t.part[i] = t.nx;
+    t.all[i] = w->taps, t.part[i] = t.nx, t.begin[i] = w->r, t.apart[i] = 1;
     u.dims[u.rank++] = t.ext[t.nx] = w->parts, t.step[t.nx++] = w->r * t.tap[i];
   }
   for (uint32_t i = 0; i < vars->n; i++) {
     uint32_t v = (uint32_t)t.nx++;
     if (!sym_is_int(c, sym_extent(c, vars->v[i]), &t.ext[v]) || !sym_linear(c, at, vars->v[i], &coef, &at) || !sym_is_int(c, coef, &t.step[v])) return 0;
-    u.dims[u.rank++] = t.ext[v];
+    if (i > q->batch.n && i < q->batch.n + q->channels.n) u.dims[u.rank - 1] *= t.ext[v];
+    else u.dims[u.rank++] = t.ext[v];
+    for (uint32_t j = 0; j < q->nt; j++)
+      if (q->channels.n && phase_of(q, j) == vars->v[i]) t.all[j] = q->win[j].taps, t.part[j] = v, t.begin[j] = 1, t.lead[j] = q->win[j].lead, t.apart[j] = q->win[j].phases;
   }
   if (!sym_is_int(c, at, &t.base)) return 0;
   for (uint32_t i = 0; i < u.rank; i++)
@@ -303,14 +329,15 @@ static sz said(const variables *v, atom old) {
 }
 static sz tiles(pw *p, const window *w, int64_t j) { return (EK_PLANTED("winograd-edge") ? sym_div : sym_ceildiv)(p->c, sym_addi(p->c, sym_extent(p->c, w->o), -j), sym_int(p->c, w->m)); } /* that have a j-th output */
 static sz all_tiles(pw *p, const window *w) { return sym_addi(p->c, tiles(p, w, 0), w->parts - 1); } /* that V has */
-/* How places are said in the tensors between X and Y: products a.. of the axes before `done`, batch, rows, then per axis a tile, or (from `done` on) a place of X or an output; then channels or columns. The batch comes last where
+/* How places are said in the tensors between X and Y: products a.. of the axes before `done`, batch, rows, then per axis a tile, or (from `done` on) a place of X or an output; then channels or columns. An axis of one tile is none. The batch comes last where
  * there are no columns, since neighbours are computed side by side. */
 static uint32_t index_of(const sliding *q, const variables *v, const sz *a, uint32_t done, const sz *place, const u32vec *last, sz *idx) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < done; i++) idx[n++] = a[i];
   for (uint32_t i = 0; i < q->batch.n && q->col.n; i++) idx[n++] = said(v, q->batch.v[i]);
   for (uint32_t i = 0; i < q->row.n; i++) idx[n++] = said(v, q->row.v[i]);
-  for (uint32_t i = 0; i < q->nw; i++) idx[n++] = place[i];
+  for (uint32_t i = 0; i < q->nw; i++)
+    if (i >= done || !q->alone[i]) idx[n++] = place[i];
   for (uint32_t i = 0; i < last->n; i++) idx[n++] = said(v, last->v[i]);
   for (uint32_t i = 0; i < q->batch.n && !q->col.n; i++) idx[n++] = said(v, q->batch.v[i]);
   return n;
@@ -340,8 +367,21 @@ typedef struct step {
   const sz *ext;        /* of the axes of the window, for stages of its own */
   map *inner;           /* to products: which axes are transformed so far, piece or input of each -> the tensor of that */
 } step;
+static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) { return pass_stage(p, q->s, v->d.v, v->d.n, value, hint); }
+static ex read_apart(const step *r) {
+  ctx *c = r->p->c;
+  const sliding *q = r->q;
+  sz idx[2 * MAX_RANK];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < q->batch.n; i++) idx[n++] = said(r->v, q->batch.v[i]);
+  for (uint32_t i = 0; i < q->row.n; i++) idx[n++] = said(r->v, q->row.v[i]);
+  idx[n++] = said(r->v, q->reduce.v[0]);
+  for (uint32_t i = 0; i < q->nw; i++) idx[n++] = sym_addi(c, sym_muli(c, r->place[i], q->win[i].m), floor_div(q->begin[i] + q->win[i].at[r->j[i]], q->win[i].stride));
+  return expr_load(r->p->m, q->apart, idx, n, expr_f(r->p->m, xt(r->p->m, q->apart)->type, 0));
+}
 static ex read_x(const step *r) {
   ctx *c = r->p->c;
+  if (r->q->apart) return read_apart(r);
   ex_node l = *exn(r->p->m, r->q->x);
   sz *idx = NEWN(r->p->a, sz, l.nargs + 1);
   for (uint32_t a = 0; a < l.nargs; a++) {
@@ -382,7 +422,6 @@ static ex of_axis(step *r, uint32_t axis) {
   r->axis = axis;
   return (r->back ? bilinear_out : bilinear_in)(&r->q->win[axis], r->p->m, r->piece[axis], read_nested, r);
 }
-static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) { return pass_stage(p, q->s, v->d.v, v->d.n, value, hint); }
 static uint32_t window_of(const sliding *q, atom o) { /* nw: of none */
   uint32_t w = 0;
   while (w < q->nw && q->win[w].o != o) w++;
@@ -470,6 +509,51 @@ static void put_updates(pw *p, uint32_t s, const updates *u) {
   y->value = 0, y->tiled = true;
   for (uint32_t i = 0; i < u->n; i++) vec_push(p->m->a, y->updates, u->v[i]);
   pass_changed(p, s);
+}
+/* X by phases: a placement of what each of them takes. */
+static void make_apart(pw *p, sliding *q) {
+  emodule *m = p->m;
+  ctx *c = p->c;
+  const ex_node l = *exn(m, q->x);
+  const u32vec old = q->reduce;
+  int64_t phase[MAX_AXES] = {0};
+  sz all = sym_int(c, 1), ext[MAX_AXES];
+  updates u = {0};
+  variables whole = {0};
+  for (uint32_t i = 0; i < q->channels.n; i++) all = sym_mul(c, all, sym_extent(c, q->channels.v[i]));
+  for (uint32_t i = 0; i < q->nw; i++) ext[i] = sym_ceildiv(c, xt(m, l.tensor)->shape[q->win[i].arg], sym_int(c, q->win[i].phases));
+  for (uint32_t i = 0; i < q->nw;) {
+    variables v = {0};
+    sz at[MAX_RANK], to[2 * MAX_RANK], channel = sym_int(c, 0);
+    uint32_t n = 0;
+    memcpy(at, l.args, l.nargs * sizeof *at);
+    rename(p, &v, &q->batch), rename(p, &v, &q->row);
+    for (; n < v.to.n; n++) to[n] = v.to.v[n];
+    rename(p, &v, &old);
+    for (i = 0; i < q->nw; i++) channel = sym_addi(c, sym_muli(c, channel, q->win[i].phases), phase[i]);
+    for (i = 0; i < old.n; i++) channel = sym_add(c, sym_mul(c, channel, sym_extent(c, old.v[i])), said(&v, old.v[i]));
+    to[n++] = channel;
+    for (i = 0; i < q->nw; i++) {
+      const window *w = &q->win[i];
+      to[n++] = fresh(p, &v, "place", ext[i]);
+      at[w->arg] = sym_addi(c, sym_muli(c, to[n - 1], w->phases), EK_PLANTED("winograd-phases") ? 0 : phase[i]);
+    }
+    for (uint32_t a = 0; a < l.nargs; a++)
+      for (uint32_t k = 0; k < v.from.n; k++) at[a] = sym_replace(c, at[a], v.from.v[k], v.to.v[k]);
+    ex value = expr_load(m, l.tensor, at, l.nargs, l.otherwise ? l.otherwise : expr_f(m, (etype)l.type, 0));
+    update up = piece_update(p, stage_over(p, q, &v, simplify(p, value), "phase"), &v, to, n);
+    vec_push(m->a, u, up);
+    for (i = 0; i < q->nw && ++phase[i] == q->win[i].phases; i++) phase[i] = 0;
+  }
+  rename(p, &whole, &q->batch), rename(p, &whole, &q->row);
+  sz channel = fresh(p, &whole, "channel", all);
+  for (uint32_t i = 0; i < q->nw; i++) fresh(p, &whole, "place", ext[i]);
+  uint32_t s = stage_over(p, q, &whole, expr_f(m, (etype)l.type, 0), "phases");
+  put_updates(p, s, &u);
+  q->apart = xs(m, s)->tensor;
+  q->reduce = (u32vec){0};
+  vec_push(p->a, q->reduce, 0);
+  (void)sym_is_atom(c, channel, &q->reduce.v[0]);
 }
 static bool next_mate(const window *w, bool back, int64_t mate, int64_t *i) { /* after i, of those that share sums with mate */
   for (int64_t k = *i + 1; k < (back ? w->m : w->n); k++)
@@ -601,17 +685,18 @@ static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, et
   put_updates(p, s, &u);
   return xs(m, s)->tensor;
 }
-static bool rewrite(pw *p, const sliding *q) {
+static bool rewrite(pw *p, sliding *q) {
   emodule *m = p->m;
   etype type = (etype)exn(m, xs(m, q->s)->value)->type;
   u32vec uv = {0};
-  push_all(p, &uv, &q->batch), push_all(p, &uv, &q->reduce);
+  push_all(p, &uv, &q->batch), push_all(p, &uv, q->channels.n ? &q->channels : &q->reduce);
   for (uint32_t i = q->nt; i < q->nw; i++) vec_push(p->a, uv, q->win[i].k);
   push_all(p, &uv, &q->col);
   if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
   tid u = constants(p, q, &uv), t = 0;
   if (!u) return false;
   uint32_t some = q->by_axis ? 1 : q->nt; /* axes at once */
+  if (q->channels.n) make_apart(p, q);
   for (uint32_t i = 0; i < q->nt; i += some) t = spread(p, q, i, i + some, t);
   t = products(p, q, t, u, type);
   for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, i - some, i, t, type);

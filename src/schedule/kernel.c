@@ -88,8 +88,6 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       vec_push(k->a, n->packs, pl);
       continue;
     }
-    for (uint32_t q = 0; q < n->dots.n; q++) /* not packed: not in pairs */
-      if (n->dots.v[q].stage == a->stage && n->dots.v[q].lane == a->load) n->dots.v[q] = n->dots.v[--n->dots.n];
     /* A run-time operand is copied, one panel at a time, when it is not contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few cache sets. */
     const parted *p = n->parts.first ? &n->parts : NULL;
     if (!tiled || a->constant || (q == 1 && !p && (n->row.lo || kernel_extent(k, ch->row, 0) < 128))) continue;
@@ -116,6 +114,11 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     pl = (packload){.load = a->load, .stage = a->stage, .off = sym_muli(k->c, off, nr), .elems = sym_muli(k->c, red, nr), .nr = nr};
     pl.ptr = kernel_scratch(k, (etype)exn(k->m, a->load)->type, pl.elems);
     vec_push(k->a, n->packs, pl);
+  }
+  for (uint32_t q = n->dots.n; q-- > 0;) { /* not packed (a constant without elements is not, either): not in pairs */
+    bool packed = false;
+    for (uint32_t i = 0; i < n->packs.n; i++) packed |= n->packs.v[i].constant && n->packs.v[i].stage == n->dots.v[q].stage && n->packs.v[i].load == n->dots.v[q].lane;
+    if (!packed) n->dots.v[q] = n->dots.v[--n->dots.n];
   }
 }
 static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane) {

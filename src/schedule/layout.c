@@ -414,6 +414,25 @@ static void wanted(lay *L, uint32_t si, uint32_t *order) {
   L->p->layouts[s->tensor] = had;
   to_end(order, rank, in);
 }
+/* So has a part of one that stands in a placement. */
+static void wanted_piece(lay *L, uint32_t si, uint32_t *order) {
+  const place in = L->in[xs(L->m, si)->tensor];
+  const stage *s = xs(L->m, si), *whole = xs(L->m, in.stage - 1);
+  const update *u = in.update < whole->updates.n ? &whole->updates.v[in.update] : NULL;
+  uint32_t all[MAX_RANK], rank = whole->naxes, used = 0;
+  if (!u || !rank || L->in[whole->tensor].stage) return;
+  for (uint32_t i = 0; i < rank; i++) all[i] = i;
+  wanted(L, in.stage - 1, all);
+  if (all[rank - 1] == rank - 1) return;
+  for (uint32_t i = 0; i < s->naxes - used; i++) {
+    const uint32_t axis = order[i];
+    u32vec vars = {0};
+    bool inner = false;
+    sym_atoms(L->c, exn(L->m, u->value)->args[axis], AT_VAR, L->a, &vars);
+    for (uint32_t v = 0; v < vars.n; v++) inner |= sym_uses(L->c, u->idx[all[rank - 1]], vars.v[v]);
+    if (inner) to_end(order, s->naxes, axis), used++, i--;
+  }
+}
 /* Axes over which all readers sum lie innermost, if the innermost is one: then the others, which count rows, follow one another as one. */
 static void sums_last(lay *L, tid t, uint32_t rank, uint32_t *order) {
   const readings *rs = &L->readers[t];
@@ -446,9 +465,10 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
     return;
   }
   const ex_node *root = exn(m, s->value);
-  if (root->kind == EX_LOAD && !root->otherwise && xt(m, root->tensor)->kind == TK_INPUT && s->kernel) {
+  if (root->kind == EX_LOAD && (!root->otherwise || L->in[s->tensor].stage) && xt(m, root->tensor)->kind == TK_INPUT && s->kernel) {
     const kernel *k = &m->kernels.v[s->kernel - 1];
-    if (k->cls == KC_COPY) wanted(L, si, order);
+    if (L->in[s->tensor].stage) wanted_piece(L, si, order);
+    else if (k->cls == KC_COPY) wanted(L, si, order);
     if (k->cls == KC_COPY || k->stages.v[k->stages.n - 1] != si) return; /* a copy in front of a window: as it was made (windows.c) */
   }
   ectx e;

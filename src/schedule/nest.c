@@ -450,6 +450,20 @@ static lv there_and_back(ectx *e, const nest *n, lv i, lv lo, lv hi, int64_t ste
   if (!constants || !e->back) return i;
   return lb_op(&e->b, OP_SEL, lt(ET_I64, 1), e->back, lb_sub(&e->b, lb_add(&e->b, lo, lb_addi(&e->b, hi, -step)), i), i);
 }
+static void all_vars(ectx *e, nest *n, void *arg);
+/* A loop of few steps, each of which does little and for one place only, is written out. */
+static bool written_out(ectx *e, const nest *n, const nvar *v) {
+  enum { STEPS = 4, OPERATIONS = 32 };
+  int64_t ext = sym_int_or(e->c, v->extent, STEPS + 1);
+  uint64_t ops = 0;
+  if (v->lo || n->lane.var || ext > STEPS) return false;
+  for (uint32_t i = 0; i < n->stages.n; i++) {
+    ex x = xs(e->m, n->stages.v[i])->value;
+    if (!x || n->reds[i].n) return false;
+    ops += 1 + expr_cost(e->m, x);
+  }
+  return ops * (uint64_t)ext <= OPERATIONS;
+}
 static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg) {
   if (k == 0) {
     then(e, n, arg);
@@ -457,6 +471,16 @@ static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)
   }
   lv i;
   uint32_t nb = e->binds.n;
+  if (k == 1 && then != all_vars && written_out(e, n, vs)) {
+    for (int64_t at = 0; at < sym_int_or(e->c, vs->extent, 0) - EK_PLANTED("schedule-written"); at++) {
+      emit_scope(e);
+      emit_bind(e, vs->var, lb_int(&e->b, at));
+      then(e, n, arg);
+      emit_unbind(e, nb);
+      emit_unscope(e);
+    }
+    return;
+  }
   lv lo = vs->lo ? vs->lo : lb_int(&e->b, 0), hi = vs->hi ? vs->hi : emit_size(e, vs->extent);
   lb_for(&e->b, sym_name(e->c, vs->var), lo, hi, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);

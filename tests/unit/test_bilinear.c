@@ -59,20 +59,25 @@ static void check(ctx *c, const window *w, etype t) {
   double bound = t == ET_F64 ? 1e-13 : w->circle ? (6 * log2((double)w->circle) + 8) / (1 << 24) : 1e-5;
   for (int64_t o = 0; o < w->m; o++) {
     double want = 0, is = value_of(&v, bilinear_out(w, m, o, load_at, &v), memo, known);
-    for (int64_t k = 0; k < w->r; k++) want += x[o * w->stride + k] * taps[k];
+    for (int64_t k = 0; k < w->r; k++) want += x[o * w->stride + k * (w->phases > 1 ? w->stride : 1)] * taps[k];
     assert_true(m->nodes.n < NODES);
     if (!(fabs(is - want) <= bound * sqrt(len * wide)))
       fail_msg("taps %d stride %d outputs %d circle %d: %.17g, not %.17g", (int)w->taps, (int)w->stride, (int)w->m, (int)w->circle, is, want);
   }
 }
-static uint32_t lines, turns;
+static uint32_t lines, phases, turns;
 static void all_forms(ctx *c, int64_t taps, int64_t stride) {
   static const int64_t circles[] = {7, 8, 9, 12, 15, 16, 20, 24, 32, 40, 48, 64};
-  window plain = {.sign = 1, .stride = stride, .taps = taps, .parts = 1, .r = taps, .m = 1, .n = taps}, w;
+  window plain = {.sign = 1, .stride = stride, .taps = taps, .phases = 1, .parts = 1, .r = taps, .m = 1, .n = taps}, w;
   for (int64_t m = 2; m <= 7; m++) {
     w = plain;
     if (!bilinear_line(&w, m, ctx_arena(c))) continue;
     check(c, &w, ET_F64), check(c, &w, ET_F32), lines++;
+  }
+  for (int64_t m = 2; m <= 7 && stride > 1; m++) {
+    w = plain, w.phases = stride, w.r = (taps + stride - 1) / stride;
+    if (!bilinear_line(&w, m, ctx_arena(c))) continue;
+    check(c, &w, ET_F64), check(c, &w, ET_F32), phases++;
   }
   for (uint32_t i = 0; i < sizeof circles / sizeof *circles; i++)
     for (int64_t m = 2; m <= circles[i]; m += 1 + m / 3) {
@@ -98,7 +103,7 @@ static void forms(void **state) {
       ctx_free(c);
       assert_true(fine);
     }
-  assert_true(lines > 20 && turns > 200);
+  assert_true(lines > 20 && phases > 20 && turns > 200);
 }
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(forms)};

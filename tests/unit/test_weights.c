@@ -121,20 +121,28 @@ static void maps(void **state) {
   for (int turn = 0; turn < 200; turn++) {
     linmap l = {.size = rnd(2) ? 4 : 8, .nx = 1 + rnd(3)};
     int64_t total = 1, most[] = {5, 6, 40};
-    double g[LINMAP_AXES][20 * 20];
+    double g[LINMAP_AXES][20 * 21];
     for (int i = 0; i < LINMAP_AXES; i++) { /* taps innermost, now and then backwards */
-      l.n[i] = 1 + rnd(rnd(3) ? 6 : 20), l.r[i] = 1 + rnd(rnd(3) ? 3 : 20), l.tap[i] = total;
-      if (rnd(3) == 0 && l.nx > 1 && !(i && l.all[0])) l.part[i] = l.nx - 2, l.all[i] = l.r[i] * (1 + rnd(3)) + 1 + rnd(l.r[i]);
+      int64_t tap = total;
+      l.n[i] = 1 + rnd(rnd(3) ? 6 : 20), l.r[i] = 1 + rnd(rnd(3) ? 3 : 20), l.apart[i] = 1;
+      if (rnd(3) == 0 && l.nx > 1 && !(i && l.all[0])) {
+        l.part[i] = l.nx - 2, l.all[i] = l.r[i] * (1 + rnd(3)) + 1 + rnd(l.r[i]), l.begin[i] = l.r[i];
+        if (rnd(2)) { /* phases */
+          l.begin[i] = 1, l.apart[i] = 2 + rnd(3), l.lead[i] = rnd(l.apart[i]);
+          l.all[i] = 1 + rnd(l.r[i] * l.apart[i]), l.r[i] = (l.all[i] + l.lead[i] + l.apart[i] - 1) / l.apart[i];
+        }
+      }
       total *= l.all[i] ? l.all[i] : l.r[i];
-      if (rnd(4) == 0) l.base += ((l.all[i] ? l.all[i] : l.r[i]) - 1) * l.tap[i], l.tap[i] = -l.tap[i];
+      if (rnd(4) == 0) l.base += ((l.all[i] ? l.all[i] : l.r[i]) - 1) * tap, tap = -tap;
+      l.tap[i] = tap * l.apart[i];
       l.g[i] = g[i];
       for (int a = 0; a < l.n[i]; a++)
         for (int j = 0; j < l.r[i]; j++) g[i][a * l.r[i] + j] = (double)(rnd(9) - 4) / 4;
     }
     for (int64_t v = 0; v < l.nx; v++) {
       int parts = l.all[0] && l.part[0] == v ? 0 : l.all[1] && l.part[1] == v ? 1 : -1;
-      l.ext[v] = parts < 0 ? 1 + rnd(most[v]) : (l.all[parts] + l.r[parts] - 1) / l.r[parts];
-      l.step[v] = parts < 0 ? total : l.r[parts] * l.tap[parts];
+      l.ext[v] = parts < 0 ? 1 + rnd(most[v]) : l.apart[parts] > 1 ? l.apart[parts] : (l.all[parts] + l.r[parts] - 1) / l.r[parts];
+      l.step[v] = parts < 0 ? total : l.begin[parts] * l.tap[parts] / l.apart[parts];
       if (parts < 0) total *= l.ext[v];
     }
     uint8_t *src = malloc((size_t)(total * l.size));
@@ -158,14 +166,21 @@ static void maps(void **state) {
         for (int64_t k = 0; k < cols; k++) {
           double sum = 0;
           int64_t at = l.base + k * l.step[l.nx - 1], rest = r;
-          int64_t there[LINMAP_AXES] = {l.r[0], l.r[1]};
+          int64_t first[LINMAP_AXES] = {0};
           for (int64_t v = l.nx - 1; v-- > 0; rest /= l.ext[v]) {
             at += rest % l.ext[v] * l.step[v];
             for (int i = 0; i < LINMAP_AXES; i++)
-              if (l.all[i] && l.part[i] == v) there[i] = min64(l.r[i], l.all[i] - rest % l.ext[v] * l.r[i]);
+              if (l.all[i] && l.part[i] == v) first[i] = rest % l.ext[v] * l.begin[i] - l.lead[i], at -= l.lead[i] * l.tap[i] / l.apart[i];
           }
-          for (int64_t i = 0; i < there[0]; i++)
-            for (int64_t j = 0; j < there[1]; j++) sum += g[0][a / l.n[1] * l.r[0] + i] * g[1][a % l.n[1] * l.r[1] + j] * element(src, l.size, at + i * l.tap[0] + j * l.tap[1]);
+          for (int64_t i = 0; i < l.r[0]; i++)
+            for (int64_t j = 0; j < l.r[1]; j++) {
+              bool there = true;
+              for (int x = 0; x < LINMAP_AXES && there; x++) {
+                int64_t element = first[x] + (x ? j : i) * l.apart[x];
+                there = !l.all[x] || (element >= 0 && element < l.all[x]);
+              }
+              if (there) sum += g[0][a / l.n[1] * l.r[0] + i] * g[1][a % l.n[1] * l.r[1] + j] * element(src, l.size, at + i * l.tap[0] + j * l.tap[1]);
+            }
           assert_true(element(to, l.size, a * place_step + r * row_step + k) == sum); /* all numbers here are exact */
         }
     free(src), free(to);

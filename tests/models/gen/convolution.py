@@ -105,6 +105,19 @@ def first_layers(net):
     return [[net.uniform(-1, 1, 1, 3, 34, 57)]]
 
 
+@model("strided windows whose phases become channels: 9x8 by 3 with extents that strides and tiles do not divide, 8x8 by 4 "
+       "whose places outside have a value of their own; symbolic batch")
+def strided_windows(net):
+    x = net.input("image", F32, "N", 1, 32, 44)
+    a = net.op("Relu", net.conv(x, 1, 32, [1, 1]))
+    net.conv(net.op("Conv", a, large(net, 32, 32, 9, 8), pads=[4, 3, 4, 3], strides=[3, 3]), 32, 3, [1, 1], out="y")
+    b = net.op("Pad", a, np.array([0, 0, 2, 2, 0, 0, 2, 2], np.int64), np.array(0.5, np.float32))
+    net.conv(net.op("Conv", b, large(net, 32, 32, 8, 8), strides=[4, 4]), 32, 3, [1, 1], out="z")
+    net.output("y", F32, "N", 3, 11, 15)
+    net.output("z", F32, "N", 3, 8, 11)
+    return [[net.uniform(-1, 1, n, 1, 32, 44)] for n in (1, 2)]
+
+
 @model("windows of many taps of one dimension: 67 taps, which are divided, and 32 with a stride of 2")
 def large_windows_line(net):
     x = net.input("signal", F32, 2, 2, 300)
