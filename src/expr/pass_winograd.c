@@ -139,9 +139,8 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
   double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
   double empty = any && q->col.n && col < p->lanes ? p->lanes / col : 1; /* few columns: the plain sum's lanes run along the window */
   double macs = narrow * empty * batch * rows * taps * parts * col * chan, bytes = narrow * 4 * batch * taps * parts * col * chan;
-  if (rows <= FEW_USES && bytes > 2 * (double)p->cache_bytes) bytes *= 2.0 / 3, macs += macs / rows; /* in fixed point */
   double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = bytes * p->lanes * p->fma / (by_axis ? FAR_BYTES_A_CYCLE : BYTES_A_CYCLE);
-  return compute > memory ? compute + memory / 8 : memory + compute / 8; /* most of the shorter hides behind the longer */
+  return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
 }
 enum { FORMS = 48, MOST_OUTPUTS = 7 /* on a line */ };
 static const double MOST_GROWTH = 11; /* of the error, relative to plain sums: on all axes together */

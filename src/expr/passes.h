@@ -37,7 +37,6 @@ typedef struct expr_pass {
 } expr_pass;
 extern const expr_pass expr_passes[]; /* in the order of running (a pass may stand several times); ends with a NULL name */
 
-enum { FEW_USES = 9 }; /* of each value of a large constant of products: so many or fewer, and it lies in memory in fixed point, which takes 2/3 of the room (schedule/fixed.c); more, and the multipliers are what takes time */
 typedef struct expr_observer {
   /* Called after every pass; may print or verify. Returning false stops the pipeline there. NULL: nobody looks. */
   bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);

@@ -7,12 +7,11 @@
  * the sum, once (so a sum overflows 2^31 earlier than one of floats). A weight is off by about 2^-21 of the largest in its column; like Winograd's forms this is for sums whose errors are measured by the largest result, and
  * constants with values that stand out from all others keep their floats. A pack is [items][a step for each lane][depth][words], in words of 4 bytes.
  */
-#include "expr/passes.h"
 #include "schedule/tile.h"
 #include <math.h>
 #include <string.h>
 
-enum { A_BITS = 11, C_BITS = 10, BITS = 32 };
+enum { A_BITS = 11, C_BITS = 10, BITS = 32, MOST_USES = 9 /* of a weight: with more, the multipliers are what takes time */ };
 static const float LARGEST = 2147475456.0f; /* what the largest of a column becomes: 2^31 less room for rounding */
 static const double STANDS_OUT = 64;         /* times the root of the mean square */
 
@@ -113,7 +112,7 @@ static bool even(splan *p, tid t) { /* no value stands out, none is no number */
 int64_t fixed_uses(ctx *c, int64_t uses, sz extent) {
   int64_t least, most;
   sym_range(c, extent, &least, &most);
-  return min64(uses, FEW_USES + 1) * max64(1, min64(least, FEW_USES + 1));
+  return min64(uses, MOST_USES + 1) * max64(1, min64(least, MOST_USES + 1));
 }
 bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
   const ex_node *n = exn(e->m, load);
@@ -122,7 +121,7 @@ bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
   uint32_t times = 0;
   int64_t elems;
   if (e->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->kept.type || (t->made && t->made->size != 4) || !nd_count(&t->data, &elems)) return false;
-  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 || uses > FEW_USES || (uint64_t)elems * 4 <= e->p->t->l2 / 2) return false;
+  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 || uses > MOST_USES || (uint64_t)elems * 4 <= e->p->t->l2 / 2) return false;
   expr_operands(e->m, red->body, OP_MUL, e->a, &factors);
   for (uint32_t i = 0; i < factors.n; i++) {
     u32vec loads = {0};

@@ -419,19 +419,20 @@ static void wanted_piece(lay *L, uint32_t si, uint32_t *order) {
   const place in = L->in[xs(L->m, si)->tensor];
   const stage *s = xs(L->m, si), *whole = xs(L->m, in.stage - 1);
   const update *u = in.update < whole->updates.n ? &whole->updates.v[in.update] : NULL;
-  uint32_t all[MAX_RANK], rank = whole->naxes, used = 0;
+  uint32_t all[MAX_RANK], o[MAX_RANK], rank = whole->naxes, n = 0;
   if (!u || !rank || L->in[whole->tensor].stage) return;
   for (uint32_t i = 0; i < rank; i++) all[i] = i;
   wanted(L, in.stage - 1, all);
   if (all[rank - 1] == rank - 1) return;
-  for (uint32_t i = 0; i < s->naxes - used; i++) {
-    const uint32_t axis = order[i];
-    u32vec vars = {0};
-    bool inner = false;
-    sym_atoms(L->c, exn(L->m, u->value)->args[axis], AT_VAR, L->a, &vars);
-    for (uint32_t v = 0; v < vars.n; v++) inner |= sym_uses(L->c, u->idx[all[rank - 1]], vars.v[v]);
-    if (inner) to_end(order, s->naxes, axis), used++, i--;
-  }
+  for (int last = 0; last < 2; last++)
+    for (uint32_t i = 0; i < s->naxes; i++) {
+      u32vec vars = {0};
+      bool inner = false;
+      sym_atoms(L->c, exn(L->m, u->value)->args[order[i]], AT_VAR, L->a, &vars);
+      for (uint32_t v = 0; v < vars.n; v++) inner |= sym_uses(L->c, u->idx[all[rank - 1]], vars.v[v]);
+      if (inner == last) o[n++] = order[i];
+    }
+  memcpy(order, o, n * sizeof *o);
 }
 /* Axes over which all readers sum lie innermost, if the innermost is one: then the others, which count rows, follow one another as one. */
 static void sums_last(lay *L, tid t, uint32_t rank, uint32_t *order) {
