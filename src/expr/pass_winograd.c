@@ -143,7 +143,7 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
   return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
 }
 enum { FORMS = 48, MOST_OUTPUTS = 7 /* on a line */ };
-static const double MOST_GROWTH = 11; /* of the error, relative to plain sums: on all axes together */
+static const double MOST_GROWTH = 8; /* of the error, relative to plain sums: on all axes together */
 /* The forms of one axis, the plain sum first. */
 static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
   static const int64_t circles[] = {8, 12, 16, 20, 24, 32, 40, 48, 64};
