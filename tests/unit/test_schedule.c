@@ -299,6 +299,16 @@ static const example examples[] = {
      "stage y: f32[n<N, a<29, c<37] out = max(sum[k<24] f32(x[n, a, k]) * f32(w[k, c]), 0.5)\n"
      "stage z: f32[d<29, e<37] out = sum[l<23] f32(v[d, l]) * f32(u[l, e])\n"
      "output y \"y\"\noutput z \"z\"\n"},
+    {"products of bf16 with a constant without elements, of which nothing is packed", "",
+     "tensor x: bf16[2, 3, 20] input \"x\"\n"
+     "tensor z: bf16[2, 32, 4] input \"z\"\n"
+     "tensor q: bf16[32, 0, 4] input \"q\"\n"
+     "tensor w: bf16[32, 0, 20] const @\n"
+     "tensor c: bool[3, 2] const [0, 1, 0, 0, 0, 0]\n"
+     "stage s: f32[d1<32, n1<2, h1<0] = sum[k1<4] f32(z[n1, d1, k1]) * f32(q[d1, h1, k1])\n"
+     "stage r: f32[t<3, d<32, n<2, h<0] = sum[k<20] f32(x[n, t, k]) * f32(w[d, h, k])\n"
+     "stage y: bf16[n2<2, t2<3, d2<32, h2<0] out = bf16(c[t2, n2] ? r[t2, d2, n2, h2] + s[d2, n2, h2] : 0.0)\n"
+     "output y \"y\"\n"},
     {"convolution of bf16 with a border, its result in bf16", "N=1; N=2",
      "size N\n"
      "tensor x: bf16[N, 11, 9, 6] input \"x\"\n"
