@@ -153,11 +153,10 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
   e = expr_typical(p->m, sym_extent(p->c, plain->o));
   if (e < 2) return n;
   for (int64_t m = 2; m <= MOST_OUTPUTS && q->reduce.n && q->col.n; m++) {
-    for (int64_t phases = 1; e >= m && phases <= plain->stride; phases += plain->stride - 1 + (plain->stride == 1)) {
-      out[n] = *plain, out[n].phases = phases;
-      if (phases > 1 && !steps) continue;
-      if (phases > 1) out[n].r = (plain->taps + plain->lead + phases - 1) / phases;
-      if (bilinear_line(&out[n], m, p->a)) n++;
+    for (int shared = 0; shared < (steps && plain->stride > 1 ? 2 : 1); shared++) {
+      out[n] = *plain;
+      if (shared) out[n].phases = plain->stride, out[n].r = (plain->taps + plain->lead + plain->stride - 1) / plain->stride;
+      if (e >= m && bilinear_line(&out[n], m, p->a)) n++;
     }
   }
   for (uint32_t i = 0; i < sizeof circles / sizeof *circles && steps; i++)
@@ -195,7 +194,6 @@ static void push_all(pw *p, u32vec *to, const u32vec *from) {
   for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
 }
 static int64_t floor_div(int64_t a, int64_t b) { return (a - (a < 0 ? b - 1 : 0)) / b; }
-static sz all_tiles(pw *p, const window *w);
 static bool choose(pw *p, sliding *q) {
   window *all[MAX_AXES], *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
   uint32_t n[MAX_AXES], ways = 1, nw = 0;
@@ -251,7 +249,6 @@ static bool choose(pw *p, sliding *q) {
     vec_push(p->a, q->reduce, best[i]->k);
   }
   q->nw = nw;
-  for (uint32_t i = 0; i < q->nt; i++) q->alone[i] = sym_eq(p->c, all_tiles(p, &q->win[i]), sym_int(p->c, 1));
   return q->nt > 0;
 }
 
@@ -695,6 +692,7 @@ static bool rewrite(pw *p, sliding *q) {
   tid u = constants(p, q, &uv), t = 0;
   if (!u) return false;
   uint32_t some = q->by_axis ? 1 : q->nt; /* axes at once */
+  for (uint32_t i = 0; i < q->nt; i++) q->alone[i] = sym_eq(p->c, all_tiles(p, &q->win[i]), sym_int(p->c, 1));
   if (q->channels.n) make_apart(p, q);
   for (uint32_t i = 0; i < q->nt; i += some) t = spread(p, q, i, i + some, t);
   t = products(p, q, t, u, type);
