@@ -375,11 +375,11 @@ static bool join_scan(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   return true;
 }
 
-/* One of several pieces of a placement, or what only these read: they are better computed together, each over all its loops. */
 static bool is_piece(fuser *f, uint32_t s) {
   const u32vec *r = &f->p->readers.v[xs(f->m, s)->tensor];
   return r->n == 1 && is_placement(f->p, r->v[0]) && xs(f->m, r->v[0])->updates.n >= 4;
 }
+/* One of several pieces of a placement, or what only these read: they are better computed together, each over all its loops. */
 static bool has_siblings(fuser *f, uint32_t s) {
   const u32vec *r = &f->p->readers.v[xs(f->m, s)->tensor];
   bool all = r->n > 0;

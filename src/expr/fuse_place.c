@@ -121,20 +121,23 @@ static void together(fuser *f, uint32_t k, uint32_t q) {
   }
   fuse_merge(f, k, q);
 }
+/* With the first of these that it shares loops with, or else one more of them. */
+static void join_same(fuser *f, u32vec *heads, uint32_t k) {
+  uint32_t j = 0;
+  while (j < heads->n && !same_loops(f, heads->v[j], k)) j++;
+  if (j == heads->n || !pass_spend(f->p)) vec_push(f->a, *heads, k);
+  else together(f, heads->v[j], k);
+}
 enum { TOGETHER = 16 /* copies in a kernel: one that is very long takes longer to compile than its parts */, LONG = 1 << 15 /* elements: threads share a copy that stands alone */ };
 void fuse_placement(fuser *f, uint32_t s) {
   emodule *m = f->m;
-  u32vec heads = {0}, copies = {0};
+  u32vec heads = {0};
   uint32_t group = UINT32_MAX, n = xs(m, s)->updates.n;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t q;
     if (whole(f, s, i, &q) && free_to_place(f, q) && sizes_first(f, s, q)) {
-      uint32_t k = f->where[q] - 1;
-      uint32_t j = 0;
       f->placed[q] = s + 1;
-      while (j < heads.n && !same_loops(f, heads.v[j], k)) j++;
-      if (j == heads.n || !pass_spend(f->p)) vec_push(f->a, heads, k);
-      else together(f, heads.v[j], k);
+      join_same(f, &heads, f->where[q] - 1);
       continue;
     }
     uint32_t ns = copy_stage(f, s, i);
@@ -147,10 +150,7 @@ void fuse_placement(fuser *f, uint32_t s) {
     if (f->k.v[k].st.n == 1 && f->k.v[k].st.v[0] == ns) { /* joined nothing: copies of one placement go together */
       f->k.v[k].cls = KC_COPY;
       if (sym_int_or(f->c, stage_points(m, ns), 0) >= LONG) {
-        uint32_t j = 0;
-        while (j < copies.n && !same_loops(f, copies.v[j], k)) j++;
-        if (j == copies.n) vec_push(f->a, copies, k);
-        else together(f, copies.v[j], k);
+        join_same(f, &heads, k);
         continue;
       }
       if (group == UINT32_MAX || f->k.v[group].st.n >= TOGETHER)

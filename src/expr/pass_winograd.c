@@ -6,7 +6,7 @@
  *     V[a.., batch, rows, tiles, channels]          placement of pieces V[a..]: B' X, sums of few inputs; a tile for every m outputs of an axis
  *     M[a.., batch, rows, tiles, columns]           = sum[parts, channels] V * U, ordinary products
  *     Y                                             placement of m pieces per axis: A' M
- * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., phase and channel, place, ..], which has no stride and more channels.
+ * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., place, .., phase and channel], which has no stride and more channels.
  * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, .., tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
  * Uses the licence that sums of floats may be regrouped, further than reassociation does: how far says bilinear.c. By cost: products against the sums, and the
  * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside counts as 0) and its surplus outputs are left out.
@@ -22,8 +22,7 @@ typedef struct sliding {
   uint32_t s;
   ex x, w;                        /* the two loads */
   u32vec batch, row, col, reduce; /* without the window's own; reduce: variables that stay */
-  tid apart;                      /* X by phases, [batch, rows, channel, place, ..], where the form has phases; 0 */
-  u32vec channels;                /* with phases: the digits of X's channels, the phases first. The sum is over all of them as one variable */
+  u32vec channels;                /* with phases: these, and what reduce was. The sum is over all of them as one variable */
   uint32_t nw, nt;                /* windows; those that are transformed, first. The products sum over the taps of the others in V as the sum did in X */
   window win[MAX_AXES];
   bool by_axis;                   /* axis by axis */
@@ -193,7 +192,6 @@ static bool sums_left(const sliding *q, window *const *win) {
 static void push_all(pw *p, u32vec *to, const u32vec *from) {
   for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
 }
-static int64_t floor_div(int64_t a, int64_t b) { return (a - (a < 0 ? b - 1 : 0)) / b; }
 static bool choose(pw *p, sliding *q) {
   window *all[MAX_AXES], *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
   uint32_t n[MAX_AXES], ways = 1, nw = 0;
@@ -203,7 +201,7 @@ static bool choose(pw *p, sliding *q) {
   memcpy(begin, q->begin, sizeof begin);
   for (uint32_t i = 0; i < q->nw; i++) {
     all[i] = NEWN(p->a, window, FORMS + 4);
-    if (steps) q->win[i].lead = begin[i] - floor_div(begin[i], q->win[i].stride) * q->win[i].stride;
+    if (steps) q->win[i].lead = floormod64(begin[i], q->win[i].stride);
     ways *= n[i] = forms(p, q, &q->win[i], steps, all[i]);
   }
   for (uint32_t t = 0; t < ways; t++) {
@@ -363,21 +361,8 @@ typedef struct step {
   const sz *ext;        /* of the axes of the window, for stages of its own */
   map *inner;           /* to products: which axes are transformed so far, piece or input of each -> the tensor of that */
 } step;
-static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) { return pass_stage(p, q->s, v->d.v, v->d.n, value, hint); }
-static ex read_apart(const step *r) {
-  ctx *c = r->p->c;
-  const sliding *q = r->q;
-  sz idx[2 * MAX_RANK];
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < q->batch.n; i++) idx[n++] = said(r->v, q->batch.v[i]);
-  for (uint32_t i = 0; i < q->row.n; i++) idx[n++] = said(r->v, q->row.v[i]);
-  idx[n++] = said(r->v, q->reduce.v[0]);
-  for (uint32_t i = 0; i < q->nw; i++) idx[n++] = sym_addi(c, sym_muli(c, r->place[i], q->win[i].m), floor_div(q->begin[i] + q->win[i].at[r->j[i]], q->win[i].stride));
-  return expr_load(r->p->m, q->apart, idx, n, expr_f(r->p->m, xt(r->p->m, q->apart)->type, 0));
-}
 static ex read_x(const step *r) {
   ctx *c = r->p->c;
-  if (r->q->apart) return read_apart(r);
   ex_node l = *exn(r->p->m, r->q->x);
   sz *idx = NEWN(r->p->a, sz, l.nargs + 1);
   for (uint32_t a = 0; a < l.nargs; a++) {
@@ -418,6 +403,7 @@ static ex of_axis(step *r, uint32_t axis) {
   r->axis = axis;
   return (r->back ? bilinear_out : bilinear_in)(&r->q->win[axis], r->p->m, r->piece[axis], read_nested, r);
 }
+static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) { return pass_stage(p, q->s, v->d.v, v->d.n, value, hint); }
 static uint32_t window_of(const sliding *q, atom o) { /* nw: of none */
   uint32_t w = 0;
   while (w < q->nw && q->win[w].o != o) w++;
@@ -506,50 +492,54 @@ static void put_updates(pw *p, uint32_t s, const updates *u) {
   for (uint32_t i = 0; i < u->n; i++) vec_push(p->m->a, y->updates, u->v[i]);
   pass_changed(p, s);
 }
-/* X by phases: a placement of what each of them takes. */
-static void make_apart(pw *p, sliding *q) {
+/* X by phases, all of them as channels: a placement of what each takes. From here on the windows are without a stride, over that. */
+static tid make_apart(pw *p, sliding *q) {
   emodule *m = p->m;
   ctx *c = p->c;
   const ex_node l = *exn(m, q->x);
   const u32vec old = q->reduce;
   int64_t phase[MAX_AXES] = {0};
-  sz all = sym_int(c, 1), ext[MAX_AXES];
+  sz all = sym_int(c, 1), ext[MAX_AXES], place[MAX_AXES];
+  atom channel = 0;
   updates u = {0};
   variables whole = {0};
   for (uint32_t i = 0; i < q->channels.n; i++) all = sym_mul(c, all, sym_extent(c, q->channels.v[i]));
+  (void)sym_is_atom(c, sym_var(c, "channel", all), &channel);
+  q->reduce = (u32vec){0};
+  vec_push(p->a, q->reduce, channel);
   for (uint32_t i = 0; i < q->nw; i++) ext[i] = sym_ceildiv(c, xt(m, l.tensor)->shape[q->win[i].arg], sym_int(c, q->win[i].phases));
   for (uint32_t i = 0; i < q->nw;) {
     variables v = {0};
-    sz at[MAX_RANK], to[2 * MAX_RANK], channel = sym_int(c, 0);
-    uint32_t n = 0;
+    sz at[MAX_RANK], idx[2 * MAX_RANK], of = sym_int(c, 0);
     memcpy(at, l.args, l.nargs * sizeof *at);
-    rename(p, &v, &q->batch), rename(p, &v, &q->row);
-    for (; n < v.to.n; n++) to[n] = v.to.v[n];
-    rename(p, &v, &old);
-    for (i = 0; i < q->nw; i++) channel = sym_addi(c, sym_muli(c, channel, q->win[i].phases), phase[i]);
-    for (i = 0; i < old.n; i++) channel = sym_add(c, sym_mul(c, channel, sym_extent(c, old.v[i])), said(&v, old.v[i]));
-    to[n++] = channel;
+    rename(p, &v, &q->batch), rename(p, &v, &q->row), rename(p, &v, &old);
     for (i = 0; i < q->nw; i++) {
       const window *w = &q->win[i];
-      to[n++] = fresh(p, &v, "place", ext[i]);
-      at[w->arg] = sym_addi(c, sym_muli(c, to[n - 1], w->phases), EK_PLANTED("winograd-phases") ? 0 : phase[i]);
+      of = sym_addi(c, sym_muli(c, of, w->phases), phase[i]);
+      place[i] = fresh(p, &v, "place", ext[i]);
+      at[w->arg] = sym_addi(c, sym_muli(c, place[i], w->phases), EK_PLANTED("winograd-phases") ? 0 : phase[i]);
     }
+    for (i = 0; i < old.n; i++) of = sym_add(c, sym_mul(c, of, sym_extent(c, old.v[i])), said(&v, old.v[i]));
+    vec_push(p->a, v.from, channel);
+    vec_push(p->a, v.to, of);
     for (uint32_t a = 0; a < l.nargs; a++)
       for (uint32_t k = 0; k < v.from.n; k++) at[a] = sym_replace(c, at[a], v.from.v[k], v.to.v[k]);
     ex value = expr_load(m, l.tensor, at, l.nargs, l.otherwise ? l.otherwise : expr_f(m, (etype)l.type, 0));
-    update up = piece_update(p, stage_over(p, q, &v, simplify(p, value), "phase"), &v, to, n);
+    uint32_t n = index_of(q, &v, NULL, 0, place, &q->reduce, idx);
+    update up = piece_update(p, stage_over(p, q, &v, simplify(p, value), "phase"), &v, idx, n);
     vec_push(m->a, u, up);
     for (i = 0; i < q->nw && ++phase[i] == q->win[i].phases; i++) phase[i] = 0;
   }
-  rename(p, &whole, &q->batch), rename(p, &whole, &q->row);
-  sz channel = fresh(p, &whole, "channel", all);
-  for (uint32_t i = 0; i < q->nw; i++) fresh(p, &whole, "place", ext[i]);
+  fresh_index(p, q, &whole, NULL, 0, place, ext, &q->reduce);
   uint32_t s = stage_over(p, q, &whole, expr_f(m, (etype)l.type, 0), "phases");
   put_updates(p, s, &u);
-  q->apart = xs(m, s)->tensor;
-  q->reduce = (u32vec){0};
-  vec_push(p->a, q->reduce, 0);
-  (void)sym_is_atom(c, channel, &q->reduce.v[0]);
+  for (uint32_t i = 0; i < q->nw; i++) {
+    window *w = &q->win[i];
+    q->begin[i] = floordiv64(q->begin[i], w->stride);
+    for (int64_t j = 0; j < w->len; j++) w->at[j] /= w->stride;
+    w->stride = 1;
+  }
+  return xs(m, s)->tensor;
 }
 static bool next_mate(const window *w, bool back, int64_t mate, int64_t *i) { /* after i, of those that share sums with mate */
   for (int64_t k = *i + 1; k < (back ? w->m : w->n); k++)
@@ -689,11 +679,11 @@ static bool rewrite(pw *p, sliding *q) {
   for (uint32_t i = q->nt; i < q->nw; i++) vec_push(p->a, uv, q->win[i].k);
   push_all(p, &uv, &q->col);
   if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
-  tid u = constants(p, q, &uv), t = 0;
+  tid u = constants(p, q, &uv);
   if (!u) return false;
   uint32_t some = q->by_axis ? 1 : q->nt; /* axes at once */
   for (uint32_t i = 0; i < q->nt; i++) q->alone[i] = sym_eq(p->c, all_tiles(p, &q->win[i]), sym_int(p->c, 1));
-  if (q->channels.n) make_apart(p, q);
+  tid t = q->channels.n ? make_apart(p, q) : 0;
   for (uint32_t i = 0; i < q->nt; i += some) t = spread(p, q, i, i + some, t);
   t = products(p, q, t, u, type);
   for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, i - some, i, t, type);

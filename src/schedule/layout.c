@@ -423,7 +423,6 @@ static void wanted_piece(lay *L, uint32_t si, uint32_t *order) {
   if (!u || !rank || L->in[whole->tensor].stage) return;
   for (uint32_t i = 0; i < rank; i++) all[i] = i;
   wanted(L, in.stage - 1, all);
-  if (all[rank - 1] == rank - 1) return;
   for (int last = 0; last < 2; last++)
     for (uint32_t i = 0; i < s->naxes; i++) {
       u32vec vars = {0};

@@ -464,30 +464,28 @@ static bool written_out(ectx *e, const nest *n, const nvar *v) {
   }
   return ops * (uint64_t)ext <= OPERATIONS;
 }
+static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg);
+static void at_value(ectx *e, nest *n, const nvar *vs, lv i, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg) { /* of the first of vs */
+  uint32_t nb = e->binds.n;
+  emit_scope(e);
+  emit_bind(e, vs->var, i);
+  vars_then(e, n, vs + 1, k - 1, then, arg);
+  emit_unbind(e, nb);
+  emit_unscope(e);
+}
 static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg) {
   if (k == 0) {
     then(e, n, arg);
     return;
   }
-  lv i;
-  uint32_t nb = e->binds.n;
   if (k == 1 && then != all_vars && written_out(e, n, vs)) {
-    for (int64_t at = 0; at < sym_int_or(e->c, vs->extent, 0) - EK_PLANTED("schedule-written"); at++) {
-      emit_scope(e);
-      emit_bind(e, vs->var, lb_int(&e->b, at));
-      then(e, n, arg);
-      emit_unbind(e, nb);
-      emit_unscope(e);
-    }
+    for (int64_t at = 0; at < sym_int_or(e->c, vs->extent, 0) - EK_PLANTED("schedule-written"); at++) at_value(e, n, vs, lb_int(&e->b, at), k, then, arg);
     return;
   }
+  lv i;
   lv lo = vs->lo ? vs->lo : lb_int(&e->b, 0), hi = vs->hi ? vs->hi : emit_size(e, vs->extent);
   lb_for(&e->b, sym_name(e->c, vs->var), lo, hi, lb_int(&e->b, 1), 0, &i);
-  emit_scope(e);
-  emit_bind(e, vs->var, there_and_back(e, n, i, lo, hi, 1));
-  vars_then(e, n, vs + 1, k - 1, then, arg);
-  emit_unbind(e, nb);
-  emit_unscope(e);
+  at_value(e, n, vs, there_and_back(e, n, i, lo, hi, 1), k, then, arg);
   lb_end(&e->b);
 }
 
