@@ -96,6 +96,23 @@ static void count(counting *k, ex e, sz points);
 static void tally(counting *k, int what, sz points) {
   if (what >= 0) k->stage[what] = sym_add(k->c, k->stage[what], points);
 }
+/* A factor is made once for all that share it: each operation counts as often as its own variables have values. */
+static void count_factor(counting *k, ex e, sz points) {
+  const ex_node n = *exn(k->m, e);
+  u32vec vars = {0};
+  sz own = sym_int(k->c, 1);
+  uint64_t seen;
+  if (n.kind != EX_OP) {
+    count(k, e, points);
+    return;
+  }
+  if (map_getu(k->seen, e, &seen)) return;
+  map_putu(k->seen, e, 1);
+  expr_vars(k->m, e, k->a, &vars);
+  for (uint32_t i = 0; i < vars.n; i++) own = sym_mul(k->c, own, sym_extent(k->c, vars.v[i]));
+  tally(k, kind_of((sop)n.op), own);
+  for (uint32_t i = 0; i < n.nargs; i++) count_factor(k, n.args[i], points);
+}
 static void count_reduce(counting *k, const ex_node *n, sz points) {
   sz inner = points;
   for (uint32_t i = 0; i < n->nargs; i++) inner = sym_mul(k->c, inner, sym_extent(k->c, n->args[i]));
@@ -106,7 +123,7 @@ static void count_reduce(counting *k, const ex_node *n, sz points) {
   if (n->payload) count(k, n->payload, inner);
   if (n->op == RED_SUM && body.kind == EX_OP && body.op == OP_MUL) {
     tally(k, W_MAC, inner);
-    for (uint32_t i = 0; i < body.nargs; i++) count(k, body.args[i], inner);
+    for (uint32_t i = 0; i < body.nargs; i++) count_factor(k, body.args[i], inner);
     return;
   }
   tally(k, n->op == RED_SUM ? W_ADD : n->op == RED_PROD ? W_MUL : W_CMP, inner);

@@ -177,7 +177,7 @@ bool pipe_optimise(pipeline *p) {
   double t0 = now_ms();
   watch w = {.p = p};
   for (const expr_pass *e = expr_passes; e->name; e++) w.all += e->level <= p->o.level;
-  expr_observer o = {.after = after_expr, .env = &w, .fuel = p->o.fuel, .skip = p->o.skip, .strict = p->o.strict, .narrow = p->o.narrow && p->t->bf16dot, .convert = !p->t->f16c, .spent = &p->rewrites, .cache_bytes = p->t->l2 / 4, .lanes = target_lanes(p->t, ET_F32), .fma = p->t->fma_per_cycle};
+  expr_observer o = {.after = after_expr, .env = &w, .fuel = p->o.fuel, .skip = p->o.skip, .strict = p->o.strict, .narrow = p->o.narrow && p->t->bf16dot, .convert = !p->t->f16c, .spent = &p->rewrites, .cache_bytes = p->t->l2 / 4, .lanes = target_lanes(p->t, ET_F32), .fma = p->t->fma_per_cycle, .registers = p->t->vector_registers};
   expr_optimise(p->m, p->o.level, &o);
   if (diag_errors(p->c)) ctx_unwind(p->c);
   file_cool(p->c);

@@ -7,6 +7,8 @@
  * does not magnify: with u = 2^-24 an output errs by at most about (6 log2 N + 8) u times the length of the tile's inputs times that of the taps (as vectors; Higham, "Accuracy and stability of numerical algorithms", 24.1), whatever N.
  * A long row of taps falls into parts that share the transforms: part p of tile t reads what part 0 of tile t + p does.
  *
+ * Constants may stay the taps themselves, scaled, r of them instead of n: a product's factor is then a sum of these, which few additions make where it is multiplied (`bilinear_keep_taps`, `bilinear_factor`).
+ *
  * With a stride, Y[o] = sum[k<r] X[s*o + k] * W[k] is a sum of s such windows, one for each k mod s, of r/s taps. Either each has products of its own, and n is the sum of theirs; or all have as many taps (those that lack one
  * have a 0 there) and add their inputs' products up where channels are added up (`phases`): a few more multiplications, but s times fewer values to transform back. */
 #include "expr/bilinear.h"
@@ -95,6 +97,23 @@ bool bilinear_line(window *w, int64_t m, arena *a) {
     one_tap(w, f, m);
   }
   find_twins(w);
+  return true;
+}
+/* With b the first point that is not 0, U = G W are sums of b^k W[k] with factors (point/b)^k, if B' takes what all factors of a row have in common. */
+bool bilinear_keep_taps(window *w, arena *a) {
+  const int64_t fin = w->n - 1;
+  if (w->m == 1 || w->circle || step_of(w) > 1 || w->n < 3) return false;
+  const double *points = interpolate[w->n], base = points[0] != 0 ? points[0] : points[1];
+  double *g = NEWN(a, double, w->n * w->r), power = 1;
+  w->scale = NEWN(a, double, w->r);
+  for (int64_t k = 0; k < w->r; k++, power *= base) w->scale[k] = power;
+  for (int64_t i = 0; i < w->n; i++) {
+    double common = i < fin || EK_PLANTED("winograd-kept") ? w->g[i * w->r] : 1 / w->scale[w->r - 1];
+    for (int64_t j = 0; j < w->len; j++) w->line->b[i][j] *= common;
+    g[i * w->r + (i < fin ? 0 : w->r - 1)] = 1;
+    for (int64_t k = 1; k < w->r && i < fin; k++) g[i * w->r + k] = g[i * w->r + k - 1] * (points[i] / base);
+  }
+  w->g = g;
   return true;
 }
 static ex term(emodule *m, ex sum, double k, ex x) {
@@ -241,16 +260,20 @@ static ex circle_out(const window *w, emodule *m, int64_t o, bilinear_read p, vo
   }
   return term(m, sum, 1, series(m, z, n, o));
 }
-static ex line_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) {
-  int64_t k = w->line->twin[i];
-  const double *one = w->line->b[k >= 0 && k < i ? k : i], *row = w->line->b[i];
+/* sum of row[j] x(j), by sums that its twin (NULL: it has none) has too, but for their signs; second: the twin comes first, and they are made as there */
+static ex twin_sum(emodule *m, const double *row, const double *twin, bool second, int64_t n, bilinear_read x, void *env) {
+  const double *one = second ? twin : row;
   ex alike = 0, other = 0; /* terms that both have, and those whose sign is the other one */
-  for (int64_t j = 0; j < w->len; j++) {
+  for (int64_t j = 0; j < n; j++) {
     if (row[j] == 0) continue;
-    bool minus = k >= 0 && row[j] != w->line->b[k][j];
+    bool minus = twin && row[j] != twin[j];
     *(minus ? &other : &alike) = term(m, minus ? other : alike, one[j], x(env, j));
   }
-  return !other ? alike : !alike || one == row ? term(m, alike, 1, other) : term(m, alike, -1, other);
+  return !other ? alike : !alike || !second ? term(m, alike, 1, other) : term(m, alike, -1, other);
+}
+static ex line_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) {
+  int64_t k = w->line->twin[i];
+  return twin_sum(m, w->line->b[i], k >= 0 ? w->line->b[k] : NULL, k >= 0 && k < i, w->len, x, env);
 }
 static ex line_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env) {
   ex sum = 0;
@@ -274,6 +297,10 @@ int64_t bilinear_mate(const window *w, bool out, int64_t i) {
     if (same && any) return o;
   }
   return i;
+}
+ex bilinear_factor(const window *w, emodule *m, int64_t i, bilinear_read tap, void *env) {
+  int64_t k = w->line->twin[i];
+  return twin_sum(m, w->g + i * w->r, k >= 0 ? w->g + k * w->r : NULL, k >= 0 && k < i, w->r, tap, env);
 }
 ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) { return (w->circle ? circle_in : line_in)(w, m, i, x, env); }
 ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env) { return (w->circle ? circle_out : line_out)(w, m, o, p, env); }

@@ -19,13 +19,17 @@ typedef struct window {
   double in, out;       /* operations for a product's B', and for its part in A' */
   int64_t at[BILINEAR_INPUTS]; /* of a tile's inputs, behind its first one */
   double *g;            /* n x r */
+  double *scale;        /* r; the taps are kept, so scaled, and g makes factors of them (bilinear_keep_taps); NULL: they are not */
   struct on_line *line; /* B' and A' of interpolation on a line */
 } window;
 /* Fills the form of m outputs (of a window with r taps in each part; with the phases that are set) in; false: there is none. circle: 0, or the length to use for each of the stride's windows. */
 bool bilinear_line(window *w, int64_t m, arena *a);
 bool bilinear_circle(window *w, int64_t m, int64_t parts, int64_t circle, arena *a);
+/* The constants shall be taps, and each product's factor be made of them where it is multiplied: by few sums, which neighbours share. False: not of this form. */
+bool bilinear_keep_taps(window *w, arena *a);
 typedef ex (*bilinear_read)(void *env, int64_t i);
 ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env);  /* row i of B' X, X[j] = x(env, j) */
+ex bilinear_factor(const window *w, emodule *m, int64_t i, bilinear_read tap, void *env); /* of product i, of kept taps */
 ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env); /* row o of A' P */
 int64_t bilinear_mate(const window *w, bool out, int64_t i);                         /* the first row that shares sums with row i */
 #endif

@@ -193,7 +193,7 @@ int64_t linmap_places(const linmap *l);
 int64_t linmap_rows(const linmap *l);
 int64_t linmap_cols(const linmap *l);
 bool linmap_equal(const linmap *a, const linmap *b); /* but for what they are made from; NULL is equal to NULL only */
-void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step); /* to: the piece's first element; steps in elements. Any order, any thread */
+void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step); /* to: the piece's first element; steps in elements, of the places of each axis and of rows. Any order, any thread */
 bytes linmap_reads(const linmap *l, linmap_piece w); /* what the piece is made of lies in here */
 
 /* ---- constants that are kept in fewer bytes (kept.c) ---- */

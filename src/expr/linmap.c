@@ -62,7 +62,7 @@ static inline __attribute__((always_inline)) void read_lines(const linmap *l, pl
     else                                                                                                                                                                                               \
       memcpy(out, size == 4 ? (const void *)&f_ : (const void *)&(u), (size_t)(n * size));                                                                                                             \
   } while (0)
-static inline __attribute__((always_inline)) void map_lines(const linmap *l, const line *x, line *half, int64_t size, int64_t n, uint8_t *out, int64_t place) {
+static inline __attribute__((always_inline)) void map_lines(const linmap *l, const line *x, line *half, int64_t size, int64_t n, uint8_t *to, const int64_t *step) {
   const int64_t r0 = l->r[0], r1 = l->r[1];
   for (int64_t a = 0; a < l->n[0]; a++) {
     const double *g = l->g[0] + a * r0;
@@ -71,7 +71,8 @@ static inline __attribute__((always_inline)) void map_lines(const linmap *l, con
       for (int64_t j = 1; j < r0; j++) h += g[j] * x[j * r1 + k];
       half[k] = h;
     }
-    for (int64_t b = 0; b < l->n[1]; b++, out += place) {
+    uint8_t *out = to + a * step[0];
+    for (int64_t b = 0; b < l->n[1]; b++, out += step[1]) {
       const double *f = l->g[1] + b * r1;
       line u = f[0] * half[0];
       for (int64_t k = 1; k < r1; k++) u += f[k] * half[k];
@@ -90,7 +91,7 @@ static bool three(const linmap *l, three_taps g) {
   }
   return true;
 }
-static inline __attribute__((always_inline)) void map_three(const linmap *l, three_taps taps, const line *x, int64_t size, int64_t n, uint8_t *out, int64_t place) {
+static inline __attribute__((always_inline)) void map_three(const linmap *l, three_taps taps, const line *x, int64_t size, int64_t n, uint8_t *to, const int64_t *step) {
   const int64_t r0 = l->r[0], r1 = l->r[1];
   line zero = {0}, y[3][3];
   for (int j = 0; j < 3; j++)
@@ -98,20 +99,21 @@ static inline __attribute__((always_inline)) void map_three(const linmap *l, thr
   for (int64_t a = 0; a < l->n[0]; a++) {
     const double *g = taps[0][a];
     line h0 = g[0] * y[0][0] + g[1] * y[1][0] + g[2] * y[2][0], h1 = g[0] * y[0][1] + g[1] * y[1][1] + g[2] * y[2][1], h2 = g[0] * y[0][2] + g[1] * y[1][2] + g[2] * y[2][2];
-    for (int64_t b = 0; b < l->n[1]; b++, out += place) {
+    uint8_t *out = to + a * step[0];
+    for (int64_t b = 0; b < l->n[1]; b++, out += step[1]) {
       const double *k = taps[1][b];
       line u = k[0] * h0 + k[1] * h1 + k[2] * h2;
       PUT(u);
     }
   }
 }
-static inline __attribute__((always_inline)) void write_rows(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step) {
+static inline __attribute__((always_inline)) void write_rows(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) {
   three_taps g;
   const bool small = three(l, g);
   line x[LINMAP_TAPS], half[LINMAP_TAPS];
   for (int64_t col = w.col; col < w.col_end; col += LANES)
     for (int64_t row = w.row; row < w.row_end; row++) {
-      int64_t n = min64(LANES, w.col_end - col), next = place_step * l->size;
+      int64_t n = min64(LANES, w.col_end - col), next[LINMAP_AXES] = {step[0] * l->size, step[1] * l->size};
       place at = begins(l, row);
       at.at += col * l->step[l->nx - 1];
       uint8_t *out = to + ((row - w.row) * row_step + col - w.col) * l->size;
@@ -129,25 +131,25 @@ static inline __attribute__((always_inline)) void write_rows(const linmap *l, li
         map_lines(l, x, half, l->size, n, out, next);
     }
 }
-static void write_plain(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step) { write_rows(l, w, to, place_step, row_step); }
+static void write_plain(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) { write_rows(l, w, to, step, row_step); }
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void write_avx2(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step) { write_rows(l, w, to, place_step, row_step); }
-__attribute__((target("avx512f"))) static void write_avx512(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step) { write_rows(l, w, to, place_step, row_step); }
+__attribute__((target("avx2"))) static void write_avx2(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) { write_rows(l, w, to, step, row_step); }
+__attribute__((target("avx512f"))) static void write_avx512(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) { write_rows(l, w, to, step, row_step); }
 #endif
 /* The bits are the same on every machine: no sum is contracted. */
-void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, int64_t place_step, int64_t row_step) {
+void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f")) {
-    write_avx512(l, w, to, place_step, row_step);
+    write_avx512(l, w, to, step, row_step);
     return;
   }
   if (__builtin_cpu_supports("avx2")) {
-    write_avx2(l, w, to, place_step, row_step);
+    write_avx2(l, w, to, step, row_step);
     return;
   }
 #endif
-  write_plain(l, w, to, place_step, row_step);
+  write_plain(l, w, to, step, row_step);
 }
 static void reach(int64_t *lo, int64_t *hi, int64_t count, int64_t step) { *(step < 0 ? lo : hi) += (count - 1) * step; }
 static bool counts_parts(const linmap *l, int64_t v) { return (l->all[0] && l->part[0] == v) || (l->all[1] && l->part[1] == v); }
@@ -186,8 +188,9 @@ static void make_rows(ctx *c, void *arg, uint32_t i) {
   const making *k = arg;
   int64_t rows = linmap_rows(k->l), cols = linmap_cols(k->l);
   linmap_piece w = {(int64_t)i * ROWS, min64(rows, (int64_t)(i + 1) * ROWS), 0, cols};
+  const int64_t step[LINMAP_AXES] = {k->l->n[1] * rows * cols, rows * cols};
   (void)c;
-  linmap_write(k->l, w, k->to + w.row * cols * k->l->size, rows * cols, cols);
+  linmap_write(k->l, w, k->to + w.row * cols * k->l->size, step, cols);
 }
 const ndarray *expr_data(emodule *m, tid t) {
   tensor *x = xt(m, t);

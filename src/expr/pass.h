@@ -24,7 +24,7 @@ struct pw {
   int level;
   uint64_t fuel, spent;
   uint64_t cache_bytes;
-  uint32_t lanes, fma;
+  uint32_t lanes, fma, registers;
   bool convert, narrow;
   map *exact;     /* stages whose factors are not to be rounded: those of a transform, which would magnify the error */
   uint64_t widen; /* element types (bit 1 << etype) whose arithmetic is done in f32 */

@@ -152,7 +152,7 @@ static void find_parts(folder *f, ex e, map *seen) {
     if (n.kind == EX_LOAD) find_parts(f, n.otherwise, seen);
     return;
   }
-  if (n.kind == EX_OP && !(fl & EXF_REDUCE) && !(n.op == OP_CAST && exn(p->m, n.args[0])->kind == EX_LOAD) && const_value(p, e)) {
+  if (n.kind == EX_OP && !(fl & EXF_REDUCE) && !map_getu(p->exact, f->s, &x) && !(n.op == OP_CAST && exn(p->m, n.args[0])->kind == EX_LOAD) && const_value(p, e)) {
     u32vec vars = {0};
     int64_t points;
     expr_vars(p->m, e, p->a, &vars);

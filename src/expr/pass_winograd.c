@@ -7,6 +7,8 @@
  *     M[a.., batch, rows, tiles, columns]           = sum[parts, channels] V * U, ordinary products
  *     Y                                             placement of m pieces per axis: A' M
  * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., place, .., phase and channel], which has no stride and more channels.
+ * The constants of one axis may stay taps, r instead of n of them, and each factor be made of these where it is multiplied: `a` of that axis then chooses among formulas, and a tile has all of its products for several places. Half of
+ * the constants need not come from far; places are counted by one variable, so that tiles hold enough of them.
  * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, .., tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
  * Uses the licence that sums of floats may be regrouped, further than reassociation does: how far says bilinear.c. By cost: products against the sums, and the
  * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside counts as 0) and its surplus outputs are left out.
@@ -26,6 +28,7 @@ typedef struct sliding {
   uint32_t nw, nt;                /* windows; those that are transformed, first. The products sum over the taps of the others in V as the sum did in X */
   window win[MAX_AXES];
   bool by_axis;                   /* axis by axis */
+  bool flat;                      /* taps of the last axis are kept: tiles of all axes are counted by one variable */
   bool alone[MAX_AXES];           /* an axis that is one tile */
   int64_t begin[MAX_AXES];        /* by axis: the index of X that output 0 reads first */
 } sliding;
@@ -100,13 +103,15 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
 
 /* ---- is it worth it? In multiply-adds of the products' kernel; a symbol counts as 1, so that the constants are not hidden by a batch that may be 1 ---- */
 enum { FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
-static const double TERM_COST = 1.4, FAR_TERM_COST = 2, STENCIL_COST = 1.5, UNEVEN_COST = 0.3 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are computed apart, from the same products */, GAIN = 0.9 /* what is not worth more code */;
+static const double MAKE_COST = 0.4 /* of a factor made of kept taps, for each tile */, TERM_COST = 1.4, FAR_TERM_COST = 2, STENCIL_COST = 1.5, UNEVEN_COST = 0.3 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are computed apart, from the same products */, GAIN = 0.9 /* what is not worth more code */;
 static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */, BYTES_A_CYCLE = 6.4 /* of constants, from memory */, FAR_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
   for (uint32_t i = 0; i < vs->n; i++) r *= (double)sym_int_or(p->c, sym_extent(p->c, vs->v[i]), 1);
   return r;
 }
+/* Places of which a tile holds all products of an axis in registers, beside their factors. */
+static double together(const pw *p, const window *w) { return p->registers ? floor((double)(p->registers - 1) / (double)w->n) - 1 : 0; }
 static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
   double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1, value = VALUE_CYCLES * p->lanes * p->fma;
   bool any = false, by_axis = false;
@@ -135,13 +140,19 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
     }
   } else if (any)
     sums = value * (in + out * (1 + UNEVEN_COST * (kinds - 1)));
+  double made = 1, stored = 1;
+  for (uint32_t i = 0; i < q->nw; i++) {
+    if (!win[i]->scale) continue;
+    double tile = together(p, win[i]), each = floor((rows + tile - 1) / tile);
+    made += MAKE_COST * each / (rows > 1 ? rows : 1), stored = (double)win[i]->r / (double)win[i]->n;
+  }
   double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
   double empty = any && q->col.n && col < p->lanes ? p->lanes / col : 1; /* few columns: the plain sum's lanes run along the window */
-  double macs = narrow * empty * batch * rows * taps * parts * col * chan, bytes = narrow * 4 * batch * taps * parts * col * chan;
+  double macs = made * narrow * empty * batch * rows * taps * parts * col * chan, bytes = stored * narrow * 4 * batch * taps * parts * col * chan;
   double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = bytes * p->lanes * p->fma / (by_axis ? FAR_BYTES_A_CYCLE : BYTES_A_CYCLE);
   return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
 }
-enum { FORMS = 48, MOST_OUTPUTS = 7 /* on a line */ };
+enum { FORMS = 64, MOST_OUTPUTS = 7 /* on a line */, FEW_TOGETHER = 3 /* places of a tile for which factors are worth making */ };
 static const double MOST_GROWTH = 8; /* of the error, relative to plain sums: on all axes together */
 /* The forms of one axis, the plain sum first. */
 static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
@@ -155,7 +166,11 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
     for (int shared = 0; shared < (steps && plain->stride > 1 ? 2 : 1); shared++) {
       out[n] = *plain;
       if (shared) out[n].phases = plain->stride, out[n].r = (plain->taps + plain->lead + plain->stride - 1) / plain->stride;
-      if (e >= m && bilinear_line(&out[n], m, p->a)) n++;
+      if (e < m || !bilinear_line(&out[n], m, p->a)) continue;
+      window kept = *plain;
+      kept.phases = out[n].phases, kept.r = out[n].r;
+      n++;
+      if (p->lanes > 1 && bilinear_line(&kept, m, p->a) && together(p, &kept) >= FEW_TOGETHER && bilinear_keep_taps(&kept, p->a)) out[n++] = kept;
     }
   }
   for (uint32_t i = 0; i < sizeof circles / sizeof *circles && steps; i++)
@@ -206,6 +221,7 @@ static bool choose(pw *p, sliding *q) {
   }
   for (uint32_t t = 0; t < ways; t++) {
     bool line = false, circle = false, phases = false, none = false;
+    uint32_t kept = 0, plain = q->row.n;
     int64_t taps = 1;
     double growth = 1;
     for (uint32_t i = 0, z = t; i < q->nw; z /= n[i++]) {
@@ -213,21 +229,23 @@ static bool choose(pw *p, sliding *q) {
       line |= win[i]->m > 1 && !win[i]->circle, circle |= win[i]->circle > 0;
       phases |= win[i]->phases > 1, none |= win[i]->phases == 1;
       if (win[i]->m > 1) taps *= win[i]->r;
+      kept += win[i]->scale != NULL, plain += win[i]->m == 1;
       growth *= win[i]->growth;
     }
-    if (growth > MOST_GROWTH || (line && circle) || (phases && none) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
+    if (growth > MOST_GROWTH || (line && circle) || (phases && none) || kept > 1 || (kept && plain) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
     double k = cost(p, q, steps, win);
     if (t && k >= least) continue;
     least = t ? k : k * GAIN; /* the plain sum comes first */
     memcpy(best, win, sizeof best);
   }
   q->by_axis = false;
-  for (uint32_t i = 0; i < q->nw; i++)
-    if (best[i]->m > 1) {
-      q->by_axis |= best[i]->circle > 0;
-      q->begin[q->nt] = begin[i];
-      q->win[q->nt++] = *best[i];
-    }
+  for (int kept = 0; kept < 2; kept++) /* the axis whose taps are kept comes last */
+    for (uint32_t i = 0; i < q->nw; i++)
+      if (best[i]->m > 1 && (best[i]->scale != NULL) == kept) {
+        q->by_axis |= best[i]->circle > 0;
+        q->begin[q->nt] = begin[i];
+        q->win[q->nt++] = *best[i];
+      }
   if (q->nt && q->win[0].phases > 1) {
     for (uint32_t i = 0; i < q->nt; i++) {
       atom x;
@@ -247,11 +265,17 @@ static bool choose(pw *p, sliding *q) {
     vec_push(p->a, q->reduce, best[i]->k);
   }
   q->nw = nw;
+  q->flat = q->nt && q->win[q->nt - 1].scale;
   return q->nt > 0;
 }
 
 /* ---- U: the constants ---- */
 static atom phase_of(const sliding *q, uint32_t axis) { return q->channels.v[axis]; }
+static const double *diagonal(pw *p, const double *x, int64_t n) {
+  double *d = NEWN(p->a, double, n * n);
+  for (int64_t i = 0; i < n; i++) d[i * n + i] = x[i];
+  return d;
+}
 /* The tensor U[a.., parts.., batch, reduce, col]; 0 if the load of W is not affine with known strides. */
 static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   emodule *m = p->m;
@@ -275,7 +299,8 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
     if (!sym_linear(c, at, w->k, &coef, &at) || !sym_is_int(c, coef, &t.tap[i])) return 0;
     if (w->sign < 0) at = sym_addi(c, at, (w->taps - 1) * t.tap[i]), t.tap[i] = -t.tap[i];
     if (w->phases > 1) at = sym_add(c, at, sym_muli(c, sym_of_atom(c, phase_of(q, i)), t.tap[i])), t.tap[i] *= w->phases;
-    u.dims[u.rank++] = t.n[i] = w->n, t.r[i] = w->r, t.g[i] = w->g;
+    u.dims[u.rank++] = t.n[i] = w->scale ? w->r : w->n, t.r[i] = w->r, t.g[i] = w->g;
+    if (w->scale) t.g[i] = diagonal(p, w->scale, w->r);
   }
   for (uint32_t i = 0; i < q->nt; i++) {
     const window *w = &q->win[i];
@@ -325,13 +350,19 @@ static sz tiles(pw *p, const window *w, int64_t j) { return (EK_PLANTED("winogra
 static sz all_tiles(pw *p, const window *w) { return sym_addi(p->c, tiles(p, w, 0), w->parts - 1); } /* that V has */
 /* How places are said in the tensors between X and Y: products a.. of the axes before `done`, batch, rows, then per axis a tile, or (from `done` on) a place of X or an output; then channels or columns. An axis of one tile is none. The batch comes last where
  * there are no columns, since neighbours are computed side by side. */
-static uint32_t index_of(const sliding *q, const variables *v, const sz *a, uint32_t done, const sz *place, const u32vec *last, sz *idx) {
+static uint32_t index_of(pw *p, const sliding *q, const variables *v, const sz *a, uint32_t done, const sz *place, const u32vec *last, sz *idx) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < done; i++) idx[n++] = a[i];
   for (uint32_t i = 0; i < q->batch.n && q->col.n; i++) idx[n++] = said(v, q->batch.v[i]);
   for (uint32_t i = 0; i < q->row.n; i++) idx[n++] = said(v, q->row.v[i]);
-  for (uint32_t i = 0; i < q->nw; i++)
-    if (i >= done || !q->alone[i]) idx[n++] = place[i];
+  sz tile = sym_int(p->c, 0);
+  bool flat = q->flat && done, any = false;
+  for (uint32_t i = 0; i < q->nw; i++) {
+    if (i < done && q->alone[i]) continue;
+    if (flat) tile = sym_add(p->c, sym_mul(p->c, tile, all_tiles(p, &q->win[i])), place[i]), any = true;
+    else idx[n++] = place[i];
+  }
+  if (any) idx[n++] = tile;
   for (uint32_t i = 0; i < last->n; i++) idx[n++] = said(v, last->v[i]);
   for (uint32_t i = 0; i < q->batch.n && !q->col.n; i++) idx[n++] = said(v, q->batch.v[i]);
   return n;
@@ -341,7 +372,12 @@ static void fresh_index(pw *p, const sliding *q, variables *v, sz *a, uint32_t d
   for (uint32_t i = 0; i < done; i++) a[i] = fresh(p, v, "a", sym_int(p->c, q->win[i].n));
   if (q->col.n) rename(p, v, &q->batch);
   rename(p, v, &q->row);
-  for (uint32_t i = 0; i < q->nw; i++) place[i] = fresh(p, v, i < done ? "tile" : "place", ext[i]);
+  sz all = sym_int(p->c, 1);
+  for (uint32_t i = 0; i < q->nw; i++) {
+    all = sym_mul(p->c, all, ext[i]);
+    if (q->flat && done) place[i] = i + 1 < q->nw ? sym_int(p->c, 0) : fresh(p, v, "tile", all);
+    else place[i] = fresh(p, v, i < done ? "tile" : "place", ext[i]);
+  }
   rename(p, v, last);
   if (!q->col.n) rename(p, v, &q->batch);
 }
@@ -395,7 +431,7 @@ static ex read_step(const step *r) {
     place[i] = r->place[i];
     if (now && !r->back) place[i] = sym_addi(c, sym_muli(c, r->place[i], w->m * w->stride), q->begin[i] + w->at[r->j[i]]);
   }
-  uint32_t n = index_of(q, r->v, a, r->back ? r->to : r->from, place, r->back ? &q->col : &q->reduce, idx);
+  uint32_t n = index_of(r->p, q, r->v, a, r->back ? r->to : r->from, place, r->back ? &q->col : &q->reduce, idx);
   return expr_load(m, r->t, idx, n, r->back ? 0 : expr_f(m, xt(m, r->t)->type, 0));
 }
 static ex read_nested(void *env, int64_t j);
@@ -525,7 +561,7 @@ static tid make_apart(pw *p, sliding *q) {
     for (uint32_t a = 0; a < l.nargs; a++)
       for (uint32_t k = 0; k < v.from.n; k++) at[a] = sym_replace(c, at[a], v.from.v[k], v.to.v[k]);
     ex value = expr_load(m, l.tensor, at, l.nargs, l.otherwise ? l.otherwise : expr_f(m, (etype)l.type, 0));
-    uint32_t n = index_of(q, &v, NULL, 0, place, &q->reduce, idx);
+    uint32_t n = index_of(p, q, &v, NULL, 0, place, &q->reduce, idx);
     update up = piece_update(p, stage_over(p, q, &v, simplify(p, value), "phase"), &v, idx, n);
     vec_push(m->a, u, up);
     for (i = 0; i < q->nw && ++phase[i] == q->win[i].phases; i++) phase[i] = 0;
@@ -577,7 +613,7 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
     memset(r.memo, 0, sizeof r.memo);
     uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "spread");
     for (uint32_t i = from; i < to; i++) a[i] = sym_int(c, r.piece[i]);
-    uint32_t n = index_of(q, &v, a, to, place, &q->reduce, idx);
+    uint32_t n = index_of(p, q, &v, a, to, place, &q->reduce, idx);
     update up = piece_update(p, ns, &v, idx, n);
     vec_push(p->m->a, u, up);
   } while (next_piece(q, false, from, to, r.piece));
@@ -587,6 +623,21 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
   uint32_t s = stage_over(p, q, &v, expr_f(p->m, (etype)exn(p->m, q->x)->type, 0), "spread");
   put_updates(p, s, &u);
   return xs(p->m, s)->tensor;
+}
+/* The factor of a product: U, or of kept taps (of the axis `at`) the sum that is product a's. */
+typedef struct factors { pw *p; tid u; sz *idx; uint32_t n, at; } factors;
+static ex read_factor(void *env, int64_t tap) {
+  const factors *f = env;
+  if (tap >= 0) f->idx[f->at] = sym_int(f->p->c, tap);
+  return expr_load(f->p->m, f->u, f->idx, f->n, 0);
+}
+static ex factor(factors *f, const window *kept) {
+  emodule *m = f->p->m;
+  if (!kept) return read_factor(f, -1);
+  sz a = f->idx[f->at];
+  ex e = bilinear_factor(kept, m, kept->n - 1, read_factor, f);
+  for (int64_t i = kept->n - 1; i-- > 0;) e = expr_sel(m, expr_op2(m, OP_EQ, expr_index(m, a), expr_i(m, ET_I64, i)), bilinear_factor(kept, m, i, read_factor, f), e);
+  return e;
 }
 static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
   emodule *m = p->m;
@@ -620,8 +671,10 @@ static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
     place[i] = sym_addi(c, sym_add(c, sym_muli(c, place[i], w->stride), sym_muli(c, k, w->sign)), q->begin[i] + (w->sign < 0 ? w->taps - 1 : 0));
   }
   for (uint32_t i = 0; i < q->col.n; i++) ui[nu++] = said(&v, q->col.v[i]);
-  uint32_t nv = index_of(q, &v, a, q->nt, place, &q->reduce, vi);
-  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, q->nt < q->nw ? expr_f(m, t, 0) : 0), expr_load(m, u, ui, nu, 0));
+  uint32_t nv = index_of(p, q, &v, a, q->nt, place, &q->reduce, vi);
+  const window *last = &q->win[q->nt - 1];
+  factors f = {p, u, ui, nu, q->nt - 1};
+  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, q->nt < q->nw ? expr_f(m, t, 0) : 0), factor(&f, last->scale ? last : NULL));
   uint32_t s = stage_over(p, q, &v, nr ? expr_reduce(m, RED_SUM, red, nr, 0, prod, 0, t, t) : prod, "products");
   map_putu(p->exact, s, 1);
   return xs(m, s)->tensor;
@@ -648,7 +701,7 @@ static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, et
     uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "gather");
     for (uint32_t i = 0; i < q->nw; i++) at[i] = i >= from && i < to ? sym_addi(c, sym_muli(c, place[i], q->win[i].m), r.piece[i]) : place[i];
     if (from)
-      n = index_of(q, &v, a, from, at, &q->col, idx);
+      n = index_of(p, q, &v, a, from, at, &q->col, idx);
     else
       for (uint32_t x = 0, i = 0; x < ny; x++, n++) {
         idx[x] = sym_int(c, 0);

@@ -64,6 +64,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   p.fuel = o ? o->fuel : 0;
   p.cache_bytes = o && o->cache_bytes ? o->cache_bytes : 256 * 1024;
   p.lanes = o && o->lanes > 1 ? o->lanes : 16;
+  p.registers = o ? o->registers : 0;
   p.fma = o && o->lanes > 1 && o->fma ? o->fma : 2;
   p.convert = o && o->convert;
   p.narrow = o && o->narrow;

@@ -48,6 +48,7 @@ typedef struct expr_observer {
   uint64_t fuel;        /* stop rewriting after that many rewrites; 0: no limit */
   uint64_t *spent;      /* if not NULL: how many rewrites were made */
   uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel; 0: 256 KiB */
+  uint32_t registers;   /* vector registers of the target; 0: taken for few */
   uint32_t lanes, fma;  /* of the target: f32 values of a register, and how many registers a core multiplies and adds in a cycle; no more than one lane: taken for 16 and 2, which keeps constants small */
 } expr_observer;
 /* Level 0: dead code and order only (every stage is on its own); 1 and above: everything. Returns whether anything changed. */

@@ -46,23 +46,25 @@ static size_t size_of(const program *p, const pbuffer *b) { return (size_t)sym_i
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* What is made lies in panels of columns: one, where it is not packed. */
 typedef struct panels {
-  int64_t rows, cols, nr, n, size;
+  int64_t rows, cols, nr, n, size, sides; /* so many places side by side at a point */
 } panels;
 static panels panels_of(const contents *f) {
   int64_t cols = linmap_cols(f->made);
-  return (panels){linmap_rows(f->made), cols, f->pack ? f->pack->nr : cols, f->pack ? f->pack->panels : 1, f->made->size};
+  return (panels){linmap_rows(f->made), cols, f->pack ? f->pack->nr : cols, f->pack ? f->pack->panels : 1, f->made->size, f->pack ? max64(1, f->pack->sides) : 1};
 }
 static linmap_piece panel_piece(const panels *q, pack_piece at) { return (linmap_piece){at.from, at.to, at.first * q->nr, min64(at.last * q->nr, q->cols)}; }
 static void make_panel(const contents *f, const panels *q, pack_piece at, uint8_t *to, int64_t place_step) { /* to: its first point, at the first place */
   linmap_piece w = panel_piece(q, at);
   int64_t n = w.col_end - w.col;
-  linmap_write(f->made, w, to, place_step, q->nr);
+  const bool first = (f->made->n[1] == 1) != EK_PLANTED("schedule-sides"); /* axis that lies side by side */
+  const int64_t row = q->nr * q->sides, side[LINMAP_AXES] = {first ? q->nr : place_step, first ? place_step : q->nr}, plain[LINMAP_AXES] = {f->made->n[1] * place_step, place_step};
+  linmap_write(f->made, w, to, q->sides > 1 ? side : plain, row);
   for (int64_t p = 0; n < q->nr && p < linmap_places(f->made); p++)
-    for (int64_t r = 0; r < at.to - at.from; r++) memset(to + (p * place_step + r * q->nr + n) * q->size, 0, (size_t)((q->nr - n) * q->size));
+    for (int64_t r = 0; r < at.to - at.from; r++) memset(to + (p / q->sides * place_step + p % q->sides * q->nr + r * row + n) * q->size, 0, (size_t)((q->nr - n) * q->size));
 }
 static void make_fixed(ctx *c, const contents *f, pack_piece at, uint8_t *to) { /* whole panels */
   panels q = panels_of(f);
-  int64_t one = q.rows * q.nr, places = linmap_places(f->made);
+  int64_t one = q.rows * q.nr * q.sides, places = linmap_places(f->made) / q.sides;
   arena *mine = arena_new(c);
   float *floats = arena_array(mine, (size_t)(places * one), sizeof *floats);
   for (int64_t k = at.first; k < at.last; k++) {
@@ -75,7 +77,7 @@ static void make_piece(ctx *c, const contents *f, pack_piece at, uint8_t *to) { 
   panels q = panels_of(f);
   if (f->pack && f->pack->fixed) make_fixed(c, f, at, to);
   else
-    for (int64_t k = at.first; k < at.last; k++) make_panel(f, &q, (pack_piece){k, k + 1, at.from, at.to}, to + (k * q.rows + at.from) * q.nr * q.size, q.n * q.rows * q.nr);
+    for (int64_t k = at.first; k < at.last; k++) make_panel(f, &q, (pack_piece){k, k + 1, at.from, at.to}, to + (k * q.rows + at.from) * q.nr * q.sides * q.size, q.n * q.rows * q.nr * q.sides);
 }
 static void cut_made(writing *w, arena *a, uint32_t i) {
   const contents *f = &w->p->buffers.v[i].from;
@@ -170,7 +172,7 @@ static void write_piece(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) { 
 static size_t piece_bytes(const pbuffer *b, pack_piece at) {
   const contents *f = &b->from;
   int64_t n = at.last - at.first;
-  if (f->pack && f->pack->fixed) return (size_t)(n * packing_item(f->pack) * (f->made ? linmap_places(f->made) : 1));
+  if (f->pack && f->pack->fixed) return (size_t)(n * packing_item(f->pack) * (f->made ? linmap_places(f->made) / max64(1, f->pack->sides) : 1));
   if (f->made) {
     panels q = panels_of(f);
     return (size_t)(n * (at.to - at.from) * q.nr * q.size * linmap_places(f->made));

@@ -22,16 +22,18 @@ static inline int32_t near_to(int32_t x, uint32_t low, unsigned bits) { /* the n
   return (int32_t)((((uint32_t)x - low + half) & ~mask) + low);
 }
 static inline __attribute__((always_inline)) void write_item(const packing *k, const float *x, float *step, int32_t *words) {
-  const int64_t nr = k->nr, L = k->fixed, threes = nr / L / FIXED_VECTORS;
+  const int64_t nr = packing_row(k), L = k->fixed, depth = k->depth * k->nr / nr, threes = nr / L / FIXED_VECTORS;
   float by[FIXED_LANES];
   memset(by, 0, (size_t)nr * sizeof *by);
-  for (int64_t p = 0; p < k->depth; p++)
+  for (int64_t p = 0; p < depth; p++)
     for (int64_t l = 0; l < nr; l++) {
       float size = fabsf(x[p * nr + l]);
       by[l] = size > by[l] ? size : by[l];
     }
-  for (int64_t l = 0; l < nr; l++) step[l] = by[l] / LARGEST, by[l] = step[l] > 0 ? LARGEST / by[l] : 0;
-  for (int64_t p = 0; p < k->depth; p++, x += nr, words += nr - threes * L) {
+  for (int64_t l = k->nr; l < nr; l++) by[l % k->nr] = by[l] > by[l % k->nr] ? by[l] : by[l % k->nr]; /* what lies side by side has steps in common */
+  for (int64_t l = 0; l < k->nr; l++) step[l] = by[l] / LARGEST, by[l] = step[l] > 0 ? LARGEST / by[l] : 0;
+  for (int64_t l = k->nr; l < nr; l++) by[l] = by[l % k->nr];
+  for (int64_t p = 0; p < depth; p++, x += nr, words += nr - threes * L) {
     for (int64_t t = 0; t < threes; t++) {
       const float *y = x + FIXED_VECTORS * t * L, *s = by + FIXED_VECTORS * t * L;
       int32_t *u = words + 2 * t * L, *v = u + L;
@@ -114,27 +116,51 @@ int64_t fixed_uses(ctx *c, int64_t uses, sz extent) {
   sym_range(c, extent, &least, &most);
   return min64(uses, MOST_USES + 1) * max64(1, min64(least, MOST_USES + 1));
 }
-bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
-  const ex_node *n = exn(e->m, load);
-  const tensor *t = xt(e->m, n->tensor);
+/* The factor of a sum of products that reads it; 0: none, or more than one. */
+ex factor_of(ectx *e, const ex_node *red, ex load) {
   u32vec factors = {0};
-  uint32_t times = 0;
-  int64_t elems;
-  if (e->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->kept.type || (t->made && t->made->size != 4) || !nd_count(&t->data, &elems)) return false;
-  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 || uses > MOST_USES || (uint64_t)elems * 4 <= e->p->t->l2 / 2) return false;
+  ex found = 0;
+  if (red->kind != EX_REDUCE) return 0;
   expr_operands(e->m, red->body, OP_MUL, e->a, &factors);
   for (uint32_t i = 0; i < factors.n; i++) {
     u32vec loads = {0};
-    if (factors.v[i] == load) times++;
-    else expr_loads(e->m, factors.v[i], e->a, &loads);
-    if (vec_has(&loads, load)) return false;
+    expr_loads(e->m, factors.v[i], e->a, &loads);
+    if (!vec_has(&loads, load)) continue;
+    if (found) return 0;
+    found = factors.v[i];
   }
-  return times == 1 && even(e->p, n->tensor);
+  return found;
+}
+/* Is it a sum of multiples of the tensor's values, or a choice among such? */
+static bool is_linear_in(ectx *e, ex x, tid t) {
+  const ex_node *n = exn(e->m, x);
+  u32vec loads = {0};
+  if (n->kind == EX_LOAD) return n->tensor == t && !n->otherwise;
+  if (n->kind != EX_OP) return false;
+  const ex *a = n->args;
+  switch (n->op) {
+  case OP_NEG: return is_linear_in(e, a[0], t);
+  case OP_ADD:
+  case OP_SUB: return is_linear_in(e, a[0], t) && is_linear_in(e, a[1], t);
+  case OP_MUL: return exn(e->m, a[0])->kind == EX_CONST && is_linear_in(e, a[1], t);
+  case OP_FMA: return exn(e->m, a[0])->kind == EX_CONST && is_linear_in(e, a[1], t) && is_linear_in(e, a[2], t);
+  case OP_SEL: expr_loads(e->m, a[0], e->a, &loads); return !loads.n && is_linear_in(e, a[1], t) && is_linear_in(e, a[2], t);
+  default: return false;
+  }
+}
+bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
+  const ex_node *n = exn(e->m, load);
+  const tensor *t = xt(e->m, n->tensor);
+  int64_t elems;
+  if (e->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->kept.type || (t->made && t->made->size != 4) || !nd_count(&t->data, &elems)) return false;
+  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 || uses > MOST_USES || (uint64_t)elems * 4 <= e->p->t->l2 / 2) return false;
+  ex f = factor_of(e, red, load);
+  return f && is_linear_in(e, f, n->tensor) && even(e->p, n->tensor);
 }
 
 /* ---- what a tile reads ---- */
 static lv word(ectx *e, const packed *k, uint32_t w) { /* read once for the vectors that it is of */
-  uint64_t key = UINT64_C(1) << 63 | (uint64_t)k->load << 16 | w, had;
+  uint64_t key = UINT64_C(1) << 63 | (uint64_t)k->ptr << 16 | w, had;
   if (map_getu(e->memo->m, key, &had)) return (lv)had;
   lv x = lb_load_ex(&e->b, lt(ET_I32, e->lanes), k->ptr, lb_addi(&e->b, emit_size(e, k->off), (int64_t)w * e->lanes), 0, 0, 0, 0);
   map_putu(e->memo->m, key, x);
@@ -142,8 +168,8 @@ static lv word(ectx *e, const packed *k, uint32_t w) { /* read once for the vect
 }
 lv fixed_load(ectx *e, const packed *k) {
   ltype I = lt(ET_I32, e->lanes);
-  uint32_t t = e->v / FIXED_VECTORS, j = e->v % FIXED_VECTORS;
-  if (t >= k->fixed / FIXED_VECTORS) return lb_op(&e->b, OP_CAST, lt(ET_F32, e->lanes), word(e, k, e->v - k->fixed / FIXED_VECTORS), 0, 0);
+  uint32_t v = k->first + e->v, t = v / FIXED_VECTORS, j = v % FIXED_VECTORS;
+  if (t >= k->fixed / FIXED_VECTORS) return lb_op(&e->b, OP_CAST, lt(ET_F32, e->lanes), word(e, k, v - k->fixed / FIXED_VECTORS), 0, 0);
   lv x = j < 2 ? word(e, k, 2 * t + j) : 0;
   if (j == 2) {
     lv u = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t), lb_const(&e->b, I, (scalar){.i = BITS - A_BITS}), 0), v = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t + 1), lb_const(&e->b, I, (scalar){.i = A_BITS - EK_PLANTED("schedule-fixed")}), 0);

@@ -80,13 +80,19 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     int64_t q = address_coef(e, a->address, ch->lane);
     if (q == 0 || (ch->row && address_coef(e, a->address, ch->row) != 0)) continue;
     packload pl = {0};
+    sides all = {.n = 1, .all = true};
     if (ch->lane_reduced) {
-      if (q != 1 && a->constant && pack_constant(e, n, a->load, a->stage, &pl)) vec_push(k->a, n->packs, pl);
+      if (q != 1 && a->constant && pack_constant(e, n, a->load, a->stage, &all, &pl)) vec_push(k->a, n->packs, pl);
       continue;
     }
-    if (a->constant && n->reds[a->stage].n && pack_constant(e, n, a->load, a->stage, &pl)) {
-      vec_push(k->a, n->packs, pl);
-      continue;
+    if (a->constant && n->reds[a->stage].n) {
+      if (!pack_sides(e, acc, i, xs(k->m, n->stages.v[a->stage])->value, &all)) continue;
+      bool packed = pack_constant(e, n, a->load, a->stage, &all, &pl);
+      for (int64_t j = 0; j < all.n && packed; j++, pl.first += n->nv) {
+        if (j) pl.load = all.loads[j];
+        vec_push(k->a, n->packs, pl);
+      }
+      if (packed) continue;
     }
     /* A run-time operand is copied, one panel at a time, when it is not contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few cache sets. */
     const parted *p = n->parts.first ? &n->parts : NULL;

@@ -22,7 +22,8 @@ static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at
   atom u = domain->v[at], v = domain->v[at + 1];
   for (uint32_t i = 0; i < group->n && sym_int_or(k->c, sym_extent(k->c, v), SHORT_ROW) >= SHORT_ROW; i++)
     if (counts_points(k, xs(k->m, group->v[i])->value, u, v, map_new(k->a))) return false;
-  const ex_node *lead = exn(k->m, xs(k->m, group->v[0])->value); /* a condition that leaves places out does so for one value of its variable */
+  const ex_node *lead = exn(k->m, xs(k->m, group->v[0])->value); /* a condition that leaves places out does so for one value of its variable, as a factor is chosen */
+  if (lead->kind == EX_REDUCE && counts_points(k, lead->body, u, v, map_new(k->a))) return false;
   if (lead->kind == EX_REDUCE && lead->where && (value_uses(&k->e, lead->where, u) || value_uses(&k->e, lead->where, v))) return false;
   sz eu = sym_extent(k->c, u), ev = sym_extent(k->c, v), w = sym_var(k->c, "f", sym_mul(k->c, eu, ev));
   atom wa;

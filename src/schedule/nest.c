@@ -628,7 +628,7 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
 static void take_packs(ectx *e, nest *n) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
     packload *k = &n->packs.v[i];
-    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .fixed = k->fixed, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * nest_lanes(e, &n->stages)) : sym_int(e->c, 0)}));
+    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .fixed = k->fixed, .first = k->first, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * nest_lanes(e, &n->stages)) : sym_int(e->c, 0)}));
   }
   emit_turn(e);
 }

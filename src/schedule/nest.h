@@ -16,7 +16,7 @@ enum { SUM_GROUP = 4 }; /* neighbours that a sum of loads adds first (nest.c) */
 
 typedef struct nvar { atom var; sz extent; lv lo, hi; int64_t unit; } nvar; /* lo, hi: range as loop values, or 0: the whole extent; unit: both are multiples of it, but where hi is the end; 0: not known */
 typedef VEC(nvar) nvars;
-typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; uint32_t fixed; sz steps; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's elements at a point; fixed: see packed, with the lanes' steps there */
+typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; uint32_t fixed, first; sz steps; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's elements at a point; fixed: see packed, with the lanes' steps there */
 typedef struct parted { /* parts.c */
   atom var;              /* the outermost variable of the sum: a part has `step` of its values */
   int64_t step, panels, lanes, rows; /* of a block, in panels, lanes and rows */
@@ -77,6 +77,9 @@ enum { FIXED_LANES = 1024 /* of a panel at most */, FIXED_VECTORS = 3 /* that li
 int64_t fixed_row(int64_t nr, int64_t lanes); /* words of a panel of nr lanes at a point */
 lv fixed_step(ectx *e, const packload *k, uint32_t v); /* the steps of vector v's lanes */
 bool nest_goes_on(ectx *e, const nest *n, uint32_t i); /* the sum of stage i begins with that of the one before */
+ex factor_of(ectx *e, const ex_node *red, ex load); /* which factor of a sum of products reads it; 0: none, or several */
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of that kind */
-bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out);
+enum { SIDES = 8 };
+typedef struct sides { int64_t n, step; bool all; /* that make the factor */ ex loads[SIDES]; /* but for the first */ } sides; /* what lies side by side in a pack: so many loads, so far apart in the constant */
+bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *beside, packload *out);
 #endif

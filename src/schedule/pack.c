@@ -1,9 +1,11 @@
 /* How does a constant operand get the storage its tile wants? As a weights buffer of its own: [selecting variables..., panel, reduction variables..., lane within the panel], the last panel filled up with zeros, so that
  * the inner loop reads whole aligned vectors one after the other (the packed B of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008).
  *
+ * Constants of which one factor is made lie side by side: [.., reduction variables..., side, lane within the panel].
+ *
  * The schedule leaves a recipe only. Who wants the bytes (a module's weights, a file, a digest) has them written where they belong, in pieces, on several threads: weights are never there twice, and where nobody wants
  * them the model's file is not read. */
-#include "schedule/nest.h"
+#include "schedule/tile.h"
 #include <string.h>
 
 enum { STRIP = 16 }; /* points that are read together where a lane's points lie side by side: a line of the cache is then read once */
@@ -13,7 +15,11 @@ int64_t packing_items(const packing *k) {
   for (int64_t i = 0; i < k->nsel; i++) n *= k->count[i];
   return n;
 }
-int64_t packing_item(const packing *k) { return k->size * (k->fixed ? k->nr + k->depth * fixed_row(k->nr, k->fixed) : k->depth * k->nr); }
+int64_t packing_row(const packing *k) { return k->nr * max64(1, k->sides); }
+int64_t packing_item(const packing *k) {
+  int64_t row = packing_row(k), depth = k->depth * k->nr / row;
+  return k->size * (k->fixed ? k->nr + depth * fixed_row(row, k->fixed) : depth * row);
+}
 int64_t packing_bytes(const packing *k) { return packing_items(k) * packing_item(k); }
 static int64_t chosen(const packing *k, int64_t sel) { /* where in the source a choice of the selecting variables begins */
   int64_t at = k->base;
@@ -123,10 +129,11 @@ contents contents_of(const tensor *t) {
   return (contents){.source = {t->data.data, t->data.bytes}};
 }
 bool pack_places(const packing *k, const linmap *l) {
-  int64_t places = linmap_places(l), rows = linmap_rows(l), cols = linmap_cols(l);
-  if (k->pairs || k->base || k->lane_step != 1 || k->lanes != cols || k->depth != rows || k->nsel > 1 || k->nred > 1) return false;
-  if (k->nsel ? k->count[0] != places || k->step[0] != rows * cols : places != 1) return false;
-  return k->nred ? k->step[k->nsel] == cols : rows == 1;
+  const int64_t sides = max64(1, k->sides), places = linmap_places(l) / sides, rows = linmap_rows(l), cols = linmap_cols(l), one = rows * cols;
+  if (k->pairs || k->base || k->lane_step != 1 || k->lanes != cols || k->depth != rows * sides || k->nsel > 1) return false;
+  if (k->nsel ? k->count[0] != places || k->step[0] != one * sides : places != 1) return false;
+  if (sides > 1 && (sides != l->n[l->n[1] > 1] || k->step[k->nsel + k->nred - 1] != one)) return false; /* the last axis of places */
+  return k->nred == (rows > 1) + (sides > 1) && (rows == 1 || k->step[k->nsel] == cols);
 }
 /* A digit of the number of a chunk's point that selects: a quotient. By an open size it has no bound but that it is inside the constant, of `elems` elements. */
 static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64_t elems, nvar *out) {
@@ -146,11 +153,37 @@ static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64
   return true;
 }
 /* May the panels be in fixed point? Whole ones, read vector by vector. */
-static bool whole_panels(ectx *e, const nest *n, uint32_t stage, int64_t lanes, int64_t nr, uint32_t L) {
+static bool whole_panels(ectx *e, const nest *n, uint32_t stage, int64_t lanes, int64_t nr, int64_t sides, uint32_t L) {
   bool edges = lanes % L == 0 || e->p->t->masks, ranges = !n->lane.lo || (n->lane.unit && n->lane.unit % nr == 0);
-  return L > 1 && nr / L >= FIXED_VECTORS && nr <= FIXED_LANES && !n->lane_reduced && edges && ranges && !n->parts.panels && !nest_goes_on(e, n, stage) && (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
+  return L > 1 && sides * nr / L >= FIXED_VECTORS && sides * nr <= FIXED_LANES && !n->lane_reduced && edges && ranges && !n->parts.panels && !nest_goes_on(e, n, stage) && (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
 }
-bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
+static bool apart_in_factor(ectx *e, const access *a, const access *b, const u32vec *loads, int64_t *d) {
+  return b->stage == a->stage && !b->store && b->t == a->t && vec_has(loads, b->load) && sym_is_int(e->c, sym_sub(e->c, b->address, a->address), d);
+}
+/* Loads of one constant that make a factor, the same number of places apart, lie side by side. False: beside one that comes first. */
+bool pack_sides(ectx *e, const accesses *acc, uint32_t at, ex sum, sides *out) {
+  const access *a = &acc->v[at];
+  ex f = factor_of(e, exn(e->m, sum), a->load);
+  u32vec loads = {0};
+  int64_t d, step = INT64_MAX;
+  *out = (sides){.n = 1, .all = f != 0};
+  if (!f || f == a->load) return true;
+  expr_loads(e->m, f, e->a, &loads);
+  for (uint32_t i = 0; i < acc->n; i++) {
+    if (i == at || !apart_in_factor(e, a, &acc->v[i], &loads, &d)) continue;
+    if (d <= 0) return false;
+    step = min64(step, d);
+  }
+  out->step = step;
+  for (bool more = step < INT64_MAX; more && out->n < SIDES;) {
+    more = false;
+    for (uint32_t i = 0; i < acc->n && !more; i++)
+      if (apart_in_factor(e, a, &acc->v[i], &loads, &d) && d == out->n * step) out->loads[out->n++] = acc->v[i].load, more = true;
+  }
+  out->all = out->n == loads.n;
+  return true;
+}
+bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *beside, packload *out) {
   ctx *c = e->c;
   const u32vec *reds = &n->reds[stage];
   const ex_node *ln = exn(e->m, load);
@@ -205,18 +238,20 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, packload *out) {
   }
   int64_t total, size = et_bytes(t->type);
   if (digit && (!mul64(sel, inner, &total) || !mul64(total, lanes, &total) || total > elems)) return false; /* nothing more than once */
-  if (!mul64(sel * npanels * inner, nr, &total) || !mul64(total, size, &k)) return false;
+  if (!mul64(sel * npanels * inner * beside->n, nr, &total) || !mul64(total, size, &k)) return false;
   pack->pairs = dot_of(n, stage, load) != NULL;
-  pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner;
+  if (beside->n > 1) add_dim(pack, false, beside->n, beside->step), pack->sides = beside->n;
+  pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner * beside->n;
   if (t->made && !pack_places(pack, t->made)) expr_data(e->m, ln->tensor);
-  if (!digit && !pack->pairs && whole_panels(e, n, stage, lanes, nr, L) && fixed_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), uses)) pack->fixed = L;
-  int64_t row = pack->fixed ? fixed_row(nr, L) : nr, item = packing_item(pack) / size;
+  if (!digit && !pack->pairs && beside->all && whole_panels(e, n, stage, lanes, nr, beside->n, L) && fixed_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), uses / beside->n)) pack->fixed = L;
+  int64_t row, item = packing_item(pack) / size;
+  row = pack->fixed ? fixed_row(packing_row(pack), L) : packing_row(pack);
   sz next = sym_muli(c, sym_addi(c, off, 1), item), steps = sym_muli(c, off, item);
   off = sym_add(c, sym_addi(c, steps, item - inner * row), sym_muli(c, red, row));
   total = packing_bytes(pack) / size;
   buffer b = {.kind = BUF_WEIGHTS, .type = pack->fixed ? ET_I32 : t->type, .name = arena_fmt(e->p->l->a, "%s.packed", t->name), .elems = sym_int(c, total), .tensor = ln->tensor, .from = contents_of(t)};
   b.from.pack = pack;
   vec_push(e->p->l->a, e->p->buffers, b);
-  *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off, .next = next, .step = red, .depth = inner, .nr = row, .fixed = pack->fixed ? (uint32_t)(nr / L) : 0, .steps = steps};
+  *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off, .next = next, .step = red, .depth = inner, .nr = row, .fixed = pack->fixed ? (uint32_t)(packing_row(pack) / L) : 0, .steps = steps};
   return true;
 }

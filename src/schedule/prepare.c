@@ -109,7 +109,7 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks,
   ltype i64 = lt(ET_I64, 1);
   int64_t ext = emit_extent(e->c, n->row.extent, -1);
   bool any = ext < 0 && !n->beside.var && !n->inner.n, open = n->row.lo || ext < 0;
-  if (n->beside.var) open = true, ext = 1;
+  if (n->beside.var) ext = emit_extent(e->c, n->beside.extent, -1), open = n->begins || n->beside.lo || ext < 0, ext *= nest_fold(e, n);
   lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr / nest_fold(e, n)), 0);
   *blocks = ext < 0 ? 1 : (ext + n->mr - 1) / n->mr;
   for (uint32_t i = n->inner.n; i-- > 0;) {
@@ -134,7 +134,7 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
     const packload *k = &n->packs.v[i];
     if (k->stage == stage && n->lane_outer && row && fetch_source(e, n, k, row)) continue;
     int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, blocks;
-    if (!k->constant || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
+    if (!k->constant || k->first || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
     bool alone;
     lv block = block_of(e, n, row, mr, &blocks, &alone);
     if (alone && mr <= FEW) continue;

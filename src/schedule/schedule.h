@@ -24,11 +24,13 @@ typedef struct packing {
   int64_t size;                                          /* bytes of an element */
   int64_t base, lane_step, lanes, nr, panels;
   int64_t depth, nsel, nred, pairs;                      /* depth: product of the reductions' counts; pairs: 0, 1 */
+  int64_t sides;                                         /* of these, the last count: panels of constants that make one factor lie side by side at a point; 0: one */
   int64_t fixed;                                         /* the pack is in fixed point (fixed.c), in vectors of so many lanes; 0: it is not */
   int64_t count[3 * MAX_RANK], step[3 * MAX_RANK];       /* of the selecting variables, then of the reductions, outer to inner */
 } packing;
 int64_t packing_items(const packing *k);
 int64_t packing_bytes(const packing *k);                 /* of the whole pack */
+int64_t packing_row(const packing *k);                  /* elements of a panel at a point, with all that lie beside it */
 int64_t packing_item(const packing *k);                  /* bytes of an item */
 void fixed_write(const packing *k, const float *item, uint8_t *to); /* of an item as packing_write has it for the same recipe without `fixed` */
 /* Points from..to-1 of the items first..last-1, from and to even in pairs, as floats if they are to be in fixed point. Pieces may be written in any order and by several threads. */

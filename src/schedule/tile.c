@@ -270,21 +270,36 @@ static bool gathers(ectx *e, const accesses *acc, const u32vec *domain, const ch
   return false;
 }
 /* Will the operand along the lanes be in fixed point? */
-static bool is_fixed(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, const ex_node *root) {
+static bool is_fixed(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, uint32_t stage, const ex_node *root) {
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
     int64_t uses = 1;
     if (!a->leader || a->store || a->load != ch->lane_load || !a->constant) continue;
     for (uint32_t d = 0; d < domain->n; d++)
       if (!address_uses(e, a->address, domain->v[d])) uses = fixed_uses(e->c, uses, sym_extent(e->c, domain->v[d]));
-    return fixed_pays(e, a->load, root, uses);
+    sides all;
+    return pack_sides(e, acc, i, xs(e->m, stage)->value, &all) && all.all && fixed_pays(e, a->load, root, uses / all.n);
   }
   return false;
 }
+/* The variable whose values have factors of their own, made of the same constants: a tile has all of its values, written out. */
+static atom factors_of(ectx *e, const u32vec *domain, const choice *ch, const ex_node *root) {
+  enum { MOST = 8 };
+  ex f = ch->lane_load && root->kind == EX_REDUCE ? factor_of(e, root, ch->lane_load) : 0;
+  u32vec loads = {0};
+  if (!f || f == ch->lane_load) return 0;
+  expr_loads(e->m, f, e->a, &loads);
+  for (uint32_t d = 0; d < domain->n; d++) {
+    bool ok = value_uses(e, f, domain->v[d]) && emit_extent(e->c, sym_extent(e->c, domain->v[d]), MOST + 1) <= MOST;
+    for (uint32_t i = 0; i < loads.n && ok; i++) ok = xt(e->m, exn(e->m, loads.v[i])->tensor)->kind == TK_CONST && !value_uses(e, loads.v[i], domain->v[d]);
+    if (ok) return domain->v[d];
+  }
+  return 0;
+}
 /* Few rows, so that each panel of constants serves few sums: is there one other variable whose neighbours have as many more? */
-static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, int64_t rows, int64_t most) {
+static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, int64_t rows, int64_t few, int64_t most) {
   atom v = 0;
-  if (rows < 2 || rows > FEW_ROWS || 2 * rows > most || !sym_is_int(e->c, sym_extent(e->c, ch->row), NULL)) return 0;
+  if (rows < 2 || rows > few || 2 * rows > most || !sym_is_int(e->c, sym_extent(e->c, ch->row), NULL)) return 0;
   for (uint32_t d = 0; d < domain->n; d++) {
     bool panel = false; /* it says which */
     if (domain->v[d] == ch->lane || domain->v[d] == ch->row) continue;
@@ -407,6 +422,15 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (ch.row && !sym_is_int(c, sym_extent(c, ch.row), NULL)) rext = 1000;
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) ch.lane_load = acc->v[i].load;
+  atom made = ch.row ? factors_of(e, domain, &ch, root) : 0;
+  if (made) { /* one vector, whose factors wait in registers, too */
+    ch.row = made, ch.lane_outer = true, ch.nv = 1;
+    int64_t n = sym_int_or(c, sym_extent(c, made), 1), most = max64(1, ((int64_t)t->vector_registers - 1) / n - 1);
+    ch.beside = beside(e, acc, domain, &ch, n, n, 2 * n);
+    int64_t ext = ch.beside ? max64(1, emit_extent(c, sym_extent(c, ch.beside), most)) : 1, times = (ext + most - 1) / most;
+    ch.mr = (uint32_t)(n * ((ext + times - 1) / times));
+    return ch;
+  }
   if (arg) ch.row = 0;
   if (!reduces) {
     uint32_t together = 1;
@@ -416,7 +440,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   uint32_t R = t->vector_registers ? t->vector_registers : 16;
-  bool fixed = L > 1 && leaders == 1 && is_fixed(e, acc, domain, &ch, root);
+  bool fixed = L > 1 && leaders == 1 && is_fixed(e, acc, domain, &ch, stages->v[0], root);
   if (!ch.row) { /* vectors enough to hide how long each step waits for the one before; more where each step is in other pages, which the cache does not foresee */
     uint32_t m = arg ? 4 : 8;
     for (uint32_t i = 0; i < acc->n && !arg; i++)
@@ -444,7 +468,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   span rs = {rext, rext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
-  ch.beside = stencil ? 0 : beside(e, acc, domain, &ch, rext, k.max_mr);
+  ch.beside = stencil ? 0 : beside(e, acc, domain, &ch, rext, FEW_ROWS, k.max_mr);
   if (ch.beside) {
     k.fold = (uint32_t)rext, k.max_mr /= k.fold;
     sym_range(c, sym_extent(c, ch.beside), &rs.lo, &rs.hi);

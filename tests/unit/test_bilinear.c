@@ -51,7 +51,14 @@ static void check(ctx *c, const window *w, etype t) {
   for (int64_t i = 0; i < w->len; i++) in[i] = x[w->at[i]], len += in[i] * in[i];
   for (int64_t i = 0; i < w->n; i++) {
     double u = 0, p = value_of(&v, bilinear_in(w, m, i, load_at, &v), memo, known);
-    for (int64_t k = 0; k < w->r; k++) u += w->g[i * w->r + k] * taps[k];
+    for (int64_t k = 0; k < w->r; k++) u += w->g[i * w->r + k] * (w->scale ? w->scale[k] : 1) * taps[k];
+    if (w->scale) { /* the formula of the factor says the same */
+      double kept[BILINEAR_INPUTS], *of = NEWN(ctx_arena(c), double, NODES);
+      bool *there = NEWN(ctx_arena(c), bool, NODES);
+      values f = {m, kept, v.t};
+      for (int64_t k = 0; k < w->r; k++) kept[k] = w->scale[k] * taps[k];
+      assert_true(fabs(value_of(&f, bilinear_factor(w, m, i, load_at, &f), of, there) - u) <= (t == ET_F64 ? 1e-13 : 1e-5));
+    }
     product[i] = t == ET_F32 ? (double)((float)p * (float)u) : p * u;
   }
   memset(known, 0, NODES * sizeof *known);
@@ -65,7 +72,7 @@ static void check(ctx *c, const window *w, etype t) {
       fail_msg("taps %d stride %d outputs %d circle %d: %.17g, not %.17g", (int)w->taps, (int)w->stride, (int)w->m, (int)w->circle, is, want);
   }
 }
-static uint32_t lines, phases, turns;
+static uint32_t lines, taps_kept, phases, turns;
 static void all_forms(ctx *c, int64_t taps, int64_t stride) {
   static const int64_t circles[] = {7, 8, 9, 12, 15, 16, 20, 24, 32, 40, 48, 64};
   window plain = {.sign = 1, .stride = stride, .taps = taps, .phases = 1, .parts = 1, .r = taps, .m = 1, .n = taps}, w;
@@ -73,6 +80,8 @@ static void all_forms(ctx *c, int64_t taps, int64_t stride) {
     w = plain;
     if (!bilinear_line(&w, m, ctx_arena(c))) continue;
     check(c, &w, ET_F64), check(c, &w, ET_F32), lines++;
+    if (!bilinear_keep_taps(&w, ctx_arena(c))) continue;
+    check(c, &w, ET_F64), check(c, &w, ET_F32), taps_kept++;
   }
   for (int64_t m = 2; m <= 7 && stride > 1; m++) {
     w = plain, w.phases = stride, w.r = (taps + stride - 1) / stride;
@@ -103,7 +112,7 @@ static void forms(void **state) {
       ctx_free(c);
       assert_true(fine);
     }
-  assert_true(lines > 20 && phases > 20 && turns > 200);
+  assert_true(lines > 20 && taps_kept > 10 && phases > 20 && turns > 200);
 }
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(forms)};

@@ -153,11 +153,13 @@ static void maps(void **state) {
     }
     l.from = (bytes){src, (size_t)(total * l.size)};
     int64_t rows = linmap_rows(&l), cols = linmap_cols(&l), places = linmap_places(&l), row_step = cols + rnd(5), place_step = rows * row_step, cut_rows = 1 + rnd(rows), cut_cols = 1 + rnd(cols);
+    const bool turned = rnd(2);
+    const int64_t step[LINMAP_AXES] = {turned ? place_step : l.n[1] * place_step, turned ? l.n[0] * place_step : place_step};
     uint8_t *to = malloc((size_t)(places * place_step * l.size));
     for (int64_t r = 0; r < rows; r += cut_rows)
       for (int64_t k = 0; k < cols; k += cut_cols) {
         linmap_piece w = {r, min64(rows, r + cut_rows), k, min64(cols, k + cut_cols)};
-        linmap_write(&l, w, to + (r * row_step + k) * l.size, place_step, row_step);
+        linmap_write(&l, w, to + (r * row_step + k) * l.size, step, row_step);
         bytes read = linmap_reads(&l, w);
         assert_true(read.p >= src && read.p + read.n <= src + l.from.n);
       }
@@ -181,7 +183,7 @@ static void maps(void **state) {
               }
               if (there) sum += g[0][a / l.n[1] * l.r[0] + i] * g[1][a % l.n[1] * l.r[1] + j] * element(src, l.size, at + i * l.tap[0] + j * l.tap[1]);
             }
-          assert_true(element(to, l.size, a * place_step + r * row_step + k) == sum); /* all numbers here are exact */
+          assert_true(element(to, l.size, a / l.n[1] * step[0] + a % l.n[1] * step[1] + r * row_step + k) == sum); /* all numbers here are exact */
         }
     free(src), free(to);
   }
@@ -194,11 +196,11 @@ static void gather(void *env, bytes piece) {
   *at += piece.n;
 }
 static void giving(void *env, bytes source) { *(size_t *)env += source.n; }
-static void one_model(const char *name, bytes text, int level, uint32_t made, uint32_t kept, uint32_t fixed) { /* so many buffers are linear maps, are kept in fewer bytes, lie in fixed point */
+static void one_model(const char *name, bytes text, int level, const char *target, uint32_t made, uint32_t kept, uint32_t fixed) { /* so many buffers are linear maps, are kept in fewer bytes, lie in fixed point */
   ctx *c = ctx_new();
   bool ok = false;
   CTX_TRY(c) {
-    pipe_opts o = {.level = level, .compile_threads = 3, .target = "x86-64-v3"};
+    pipe_opts o = {.level = level, .compile_threads = 3, .target = target};
     pipeline *p = pipe_new(c, &o);
     const char *path = arena_fmt(ctx_arena(c), "%s/tests/models/%s.onnx", EK_SOURCE_DIR, name);
     pipe_load(p, &(source){.path = text.n ? NULL : path, .data = text, .name = path});
@@ -224,7 +226,8 @@ static void one_model(const char *name, bytes text, int level, uint32_t made, ui
       if (f.made) {
         int64_t rows = linmap_rows(f.made), cols = linmap_cols(f.made);
         uint8_t *plain = arena_alloc(ctx_arena(c), (size_t)(linmap_places(f.made) * rows * cols * f.made->size));
-        linmap_write(f.made, (linmap_piece){0, rows, 0, cols}, plain, rows * cols, cols);
+        const int64_t step[LINMAP_AXES] = {f.made->n[1] * rows * cols, rows * cols};
+        linmap_write(f.made, (linmap_piece){0, rows, 0, cols}, plain, step, cols);
         f.source.p = plain;
       }
       if (f.kept) {
@@ -260,7 +263,7 @@ static void programs(void **state) {
   static const char *const models[] = {"cnn_opset11", "mlp_opset12", "lstm_forward", "attention_causal", "quantize_pair", "external_data"};
   (void)state;
   for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-    for (int level = 0; level < 3; level += 2) one_model(models[i], (bytes){0}, level, 0, 0, 0);
+    for (int level = 0; level < 3; level += 2) one_model(models[i], (bytes){0}, level, "x86-64-v3", 0, 0, 0);
   char *s;
   size_t n;
   FILE *f = open_memstream(&s, &n); /* a window that becomes products: its constants, packed, are a map of what stands here */
@@ -268,7 +271,8 @@ static void programs(void **state) {
   for (int i = 0; i < 40 * 36 * 9; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 11 - 5);
   fprintf(f, "]\n  y: f32[1, 40, 24, 24] = Conv(x, w) {pads = [1, 1, 1, 1]}\n  output y\n}\n");
   fclose(f);
-  for (int level = 0; level < 3; level += 2) one_model("window", (bytes){(const uint8_t *)s, n}, level, level ? 1 : 0, 0, 0);
+  for (int level = 0; level < 3; level += 2) one_model("window", (bytes){(const uint8_t *)s, n}, level, "x86-64-v3", level ? 1 : 0, 0, 0);
+  one_model("window of kept taps", (bytes){(const uint8_t *)s, n}, 2, "x86-64-v4", 1, 0, 0);
   free(s);
   f = open_memstream(&s, &n); /* whole numbers, packed and as they are */
   fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: u8[150, 150]\n  const s: f32[] = [0.25]\n  const z: u8[] = [3]\n  const w: u8[150, 170] = [");
@@ -277,7 +281,7 @@ static void programs(void **state) {
   for (int i = 0; i < 150 * 170; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 256 - 128);
   fprintf(f, "]\n  a: f32[150, 150] = DequantizeLinear(x, s, z)\n  b: f32[150, 170] = DequantizeLinear(w, s)\n  p: f32[150, 170] = MatMul(a, b)\n  q: f32[150, 170] = Cast(v) {to = 1}\n  y: f32[150, 170] = Add(p, q)\n  output y\n}\n");
   fclose(f);
-  for (int level = 0; level < 3; level += 2) one_model("bytes", (bytes){(const uint8_t *)s, n}, level, 0, level ? 2 : 0, 0);
+  for (int level = 0; level < 3; level += 2) one_model("bytes", (bytes){(const uint8_t *)s, n}, level, "x86-64-v3", 0, level ? 2 : 0, 0);
   free(s);
   f = open_memstream(&s, &n); /* constants for few rows, one of them made of another; one with a value that stands out */
   fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[1, 64, 8, 8]\n  input a: f32[3, 130]\n  const w: f32[96, 64, 3, 3] = [");
@@ -288,7 +292,14 @@ static void programs(void **state) {
   }
   fprintf(f, "]\n  y: f32[1, 96, 8, 8] = Conv(x, w) {pads = [1, 1, 1, 1]}\n  z: f32[3, 704] = MatMul(a, u)\n  t: f32[3, 704] = MatMul(a, v)\n  output y\n  output z\n  output t\n}\n");
   fclose(f);
-  for (int level = 0; level < 3; level += 2) one_model("few rows", (bytes){(const uint8_t *)s, n}, level, level ? 1 : 0, 0, level ? 2 : 0);
+  for (int level = 0; level < 3; level += 2) one_model("few rows", (bytes){(const uint8_t *)s, n}, level, "x86-64-v3", level ? 1 : 0, 0, level ? 2 : 0);
+  free(s);
+  f = open_memstream(&s, &n); /* taps of which tiles make their factors lie side by side, in fixed point */
+  fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[1, 64, 8, 4]\n  const w: f32[250, 64, 3, 3] = [");
+  for (int i = 0; i < 250 * 64 * 9; i++) fprintf(f, "%s%d.5", i ? ", " : "", (i * 7 + 1) % 11 - 5);
+  fprintf(f, "]\n  y: f32[1, 250, 8, 4] = Conv(x, w) {pads = [1, 1, 1, 1]}\n  output y\n}\n");
+  fclose(f);
+  one_model("kept taps", (bytes){(const uint8_t *)s, n}, 2, "x86-64-v4", 1, 0, 1);
   free(s);
 }
 
