@@ -358,9 +358,8 @@ static uint32_t index_of(pw *p, const sliding *q, const variables *v, const sz *
   sz tile = sym_int(p->c, 0);
   bool flat = q->flat && done, any = false;
   for (uint32_t i = 0; i < q->nw; i++) {
-    if (i < done && q->alone[i]) continue;
-    if (flat) tile = sym_add(p->c, sym_mul(p->c, tile, all_tiles(p, &q->win[i])), place[i]), any = true;
-    else idx[n++] = place[i];
+    if (flat) tile = sym_add(p->c, sym_mul(p->c, tile, all_tiles(p, &q->win[i])), place[i]), any |= !q->alone[i];
+    else if (i >= done || !q->alone[i]) idx[n++] = place[i];
   }
   if (any) idx[n++] = tile;
   for (uint32_t i = 0; i < last->n; i++) idx[n++] = said(v, last->v[i]);

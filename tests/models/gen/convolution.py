@@ -118,6 +118,15 @@ def strided_windows(net):
     return [[net.uniform(-1, 1, n, 1, 32, 44)] for n in (1, 2)]
 
 
+@model("3x3 windows over small pictures, whose forms make factors of kept taps: 7x7, 4x7 with one tile on an axis, 9x5 of two groups")
+def small_windows(net):
+    for name, out, h, w, group in (("a", "y", 7, 7, 1), ("b", "z", 4, 7, 1), ("c", "t", 9, 5, 2)):
+        x = net.op("Conv", net.input(name, F32, 1, 32, h, w), large(net, 32 // group, 40, 3, 3), pads=[1, 1, 1, 1], group=group)
+        net.conv(net.op("Relu", x), 40, 3, [1, 1], out=out)
+        net.output(out, F32, 1, 3, h, w)
+    return [[net.uniform(-1, 1, 1, 32, h, w) for h, w in ((7, 7), (4, 7), (9, 5))]]
+
+
 @model("windows of many taps of one dimension: 67 taps, which are divided, and 32 with a stride of 2")
 def large_windows_line(net):
     x = net.input("signal", F32, 2, 2, 300)
