@@ -102,7 +102,7 @@ bool bilinear_line(window *w, int64_t m, arena *a) {
 /* With b the first point that is not 0, U = G W are sums of b^k W[k] with factors (point/b)^k, if B' takes what all factors of a row have in common. */
 bool bilinear_keep_taps(window *w, arena *a) {
   const int64_t fin = w->n - 1;
-  if (w->m == 1 || w->circle || step_of(w) > 1 || w->n < 3) return false;
+  if (w->m == 1 || w->circle || step_of(w) > 1 || w->r < 2) return false;
   const double *points = interpolate[w->n], base = points[0] != 0 ? points[0] : points[1];
   double *g = NEWN(a, double, w->n * w->r), power = 1;
   w->scale = NEWN(a, double, w->r);

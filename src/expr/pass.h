@@ -26,7 +26,7 @@ struct pw {
   uint64_t cache_bytes;
   uint32_t lanes, fma, registers;
   bool convert, narrow;
-  map *exact;     /* stages whose factors are not to be rounded: those of a transform, which would magnify the error */
+  map *exact;     /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on purpose of fewer constants */
   uint64_t widen; /* element types (bit 1 << etype) whose arithmetic is done in f32 */
   VEC(u32vec) readers; /* per tensor: live stages that read it, each once */
   VEC(u32vec) loads;   /* per stage: its distinct load nodes */

@@ -154,6 +154,8 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
 }
 enum { FORMS = 64, MOST_OUTPUTS = 7 /* on a line */, FEW_TOGETHER = 3 /* places of a tile for which factors are worth making */ };
 static const double MOST_GROWTH = 8; /* of the error, relative to plain sums: on all axes together */
+/* Keeps its taps, where a tile's rows are places of one picture, enough of them. */
+static bool may_keep(pw *p, const sliding *q, window *w) { return p->lanes > 1 && !q->row.n && together(p, w) >= FEW_TOGETHER && bilinear_keep_taps(w, p->a); }
 /* The forms of one axis, the plain sum first. */
 static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
   static const int64_t circles[] = {8, 12, 16, 20, 24, 32, 40, 48, 64};
@@ -164,13 +166,12 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
   if (e < 2) return n;
   for (int64_t m = 2; m <= MOST_OUTPUTS && q->reduce.n && q->col.n; m++) {
     for (int shared = 0; shared < (steps && plain->stride > 1 ? 2 : 1); shared++) {
-      out[n] = *plain;
-      if (shared) out[n].phases = plain->stride, out[n].r = (plain->taps + plain->lead + plain->stride - 1) / plain->stride;
-      if (e < m || !bilinear_line(&out[n], m, p->a)) continue;
-      window kept = *plain;
-      kept.phases = out[n].phases, kept.r = out[n].r;
-      n++;
-      if (p->lanes > 1 && bilinear_line(&kept, m, p->a) && together(p, &kept) >= FEW_TOGETHER && bilinear_keep_taps(&kept, p->a)) out[n++] = kept;
+      window form = *plain;
+      if (shared) form.phases = plain->stride, form.r = (plain->taps + plain->lead + plain->stride - 1) / plain->stride;
+      for (int kept = 0; kept < 2 && e >= m; kept++) {
+        out[n] = form;
+        if (bilinear_line(&out[n], m, p->a) && (!kept || may_keep(p, q, &out[n]))) n++;
+      }
     }
   }
   for (uint32_t i = 0; i < sizeof circles / sizeof *circles && steps; i++)
@@ -221,7 +222,7 @@ static bool choose(pw *p, sliding *q) {
   }
   for (uint32_t t = 0; t < ways; t++) {
     bool line = false, circle = false, phases = false, none = false;
-    uint32_t kept = 0, plain = q->row.n;
+    uint32_t kept = 0, plain = 0;
     int64_t taps = 1;
     double growth = 1;
     for (uint32_t i = 0, z = t; i < q->nw; z /= n[i++]) {

@@ -244,14 +244,13 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner * beside->n;
   if (t->made && !pack_places(pack, t->made)) expr_data(e->m, ln->tensor);
   if (!digit && !pack->pairs && beside->all && whole_panels(e, n, stage, lanes, nr, beside->n, L) && fixed_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), uses / beside->n)) pack->fixed = L;
-  int64_t row, item = packing_item(pack) / size;
-  row = pack->fixed ? fixed_row(packing_row(pack), L) : packing_row(pack);
+  const int64_t all = packing_row(pack), row = pack->fixed ? fixed_row(all, L) : all, item = packing_item(pack) / size;
   sz next = sym_muli(c, sym_addi(c, off, 1), item), steps = sym_muli(c, off, item);
   off = sym_add(c, sym_addi(c, steps, item - inner * row), sym_muli(c, red, row));
   total = packing_bytes(pack) / size;
   buffer b = {.kind = BUF_WEIGHTS, .type = pack->fixed ? ET_I32 : t->type, .name = arena_fmt(e->p->l->a, "%s.packed", t->name), .elems = sym_int(c, total), .tensor = ln->tensor, .from = contents_of(t)};
   b.from.pack = pack;
   vec_push(e->p->l->a, e->p->buffers, b);
-  *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off, .next = next, .step = red, .depth = inner, .nr = row, .fixed = pack->fixed ? (uint32_t)(packing_row(pack) / L) : 0, .steps = steps};
+  *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off, .next = next, .step = red, .depth = inner, .nr = row, .fixed = pack->fixed ? (uint32_t)(all / L) : 0, .steps = steps};
   return true;
 }

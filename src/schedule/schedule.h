@@ -30,7 +30,7 @@ typedef struct packing {
 } packing;
 int64_t packing_items(const packing *k);
 int64_t packing_bytes(const packing *k);                 /* of the whole pack */
-int64_t packing_row(const packing *k);                  /* elements of a panel at a point, with all that lie beside it */
+int64_t packing_row(const packing *k);                   /* elements of a panel at a point, with all that lie beside it */
 int64_t packing_item(const packing *k);                  /* bytes of an item */
 void fixed_write(const packing *k, const float *item, uint8_t *to); /* of an item as packing_write has it for the same recipe without `fixed` */
 /* Points from..to-1 of the items first..last-1, from and to even in pairs, as floats if they are to be in fixed point. Pieces may be written in any order and by several threads. */

@@ -285,7 +285,7 @@ static bool is_fixed(ectx *e, const accesses *acc, const u32vec *domain, const c
 /* The variable whose values have factors of their own, made of the same constants: a tile has all of its values, written out. */
 static atom factors_of(ectx *e, const u32vec *domain, const choice *ch, const ex_node *root) {
   enum { MOST = 8 };
-  ex f = ch->lane_load && root->kind == EX_REDUCE ? factor_of(e, root, ch->lane_load) : 0;
+  ex f = ch->lane_load ? factor_of(e, root, ch->lane_load) : 0;
   u32vec loads = {0};
   if (!f || f == ch->lane_load) return 0;
   expr_loads(e->m, f, e->a, &loads);
@@ -422,10 +422,11 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (ch.row && !sym_is_int(c, sym_extent(c, ch.row), NULL)) rext = 1000;
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) ch.lane_load = acc->v[i].load;
-  atom made = ch.row ? factors_of(e, domain, &ch, root) : 0;
+  const uint32_t R = t->vector_registers ? t->vector_registers : 16;
+  atom made = ch.row && leaders == 1 && root->op == RED_SUM ? factors_of(e, domain, &ch, root) : 0;
   if (made) { /* one vector, whose factors wait in registers, too */
     ch.row = made, ch.lane_outer = true, ch.nv = 1;
-    int64_t n = sym_int_or(c, sym_extent(c, made), 1), most = max64(1, ((int64_t)t->vector_registers - 1) / n - 1);
+    int64_t n = sym_int_or(c, sym_extent(c, made), 1), most = max64(1, (R - 1) / n - 1);
     ch.beside = beside(e, acc, domain, &ch, n, n, 2 * n);
     int64_t ext = ch.beside ? max64(1, emit_extent(c, sym_extent(c, ch.beside), most)) : 1, times = (ext + most - 1) / most;
     ch.mr = (uint32_t)(n * ((ext + times - 1) / times));
@@ -439,7 +440,6 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     ch.nv = ch.row || vecs < 2 || stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
     return ch;
   }
-  uint32_t R = t->vector_registers ? t->vector_registers : 16;
   bool fixed = L > 1 && leaders == 1 && is_fixed(e, acc, domain, &ch, stages->v[0], root);
   if (!ch.row) { /* vectors enough to hide how long each step waits for the one before; more where each step is in other pages, which the cache does not foresee */
     uint32_t m = arg ? 4 : 8;
