@@ -173,7 +173,7 @@ static void count(sizes *z, const launch *l, ek_kernel *k) {
   for (uint32_t i = 0; i < l->stages.n; i++) {
     const stage *s = xs(m, l->stages.v[i]);
     atom step = l->step && s->scan ? m->scans.v[s->scan].var : 0;
-    double points = elements(z, s->tensor), ops = cls == KC_RUNNING || cls == KC_RANKING ? points : number(z, info_stage_ops(z->c, m, s)); /* these two forms are not computed as they stand */
+    double points = elements(z, s->tensor), ops = cls == KC_RUNNING || cls == KC_RANKING ? points : number(z, info_stage_ops(z->c, m, s)) * (1 - s->idle); /* these two forms are not computed as they stand */
     reads(z, l, s->value, step, &in);
     double written = s->tiled ? points : s->value ? points : 0;
     for (uint32_t u = 0; u < s->updates.n; u++) {

@@ -107,6 +107,7 @@ typedef struct stage {
   uint32_t block;    /* the block it stands in */
   const char *region; /* definition it was elaborated from, for reports only */
   uint32_t kernel;   /* after fusion: index into module.kernels + 1; 0: virtual */
+  double idle;       /* after scheduling: the part of its results that nobody reads, so that they are not computed */
 } stage;
 typedef struct scan { atom var; sz extent; } scan;
 

@@ -30,6 +30,7 @@ typedef struct sliding {
   bool by_axis;                   /* axis by axis */
   bool flat;                      /* taps of the last axis are kept: tiles of all axes are counted by one variable */
   bool alone[MAX_AXES];           /* an axis that is one tile */
+  bool short_last;                /* the last tile of the first axis lacks its last output: so it needs no product that only serves that one, and these products are a stage of their own */
   int64_t begin[MAX_AXES];        /* by axis: the index of X that output 0 reads first */
 } sliding;
 
@@ -112,6 +113,12 @@ static double extent(pw *p, const u32vec *vs) {
 }
 /* Places of which a tile holds all products of an axis in registers, beside their factors. */
 static double together(const pw *p, const window *w) { return p->registers ? floor((double)(p->registers - 1) / (double)w->n) - 1 : 0; }
+/* Are there several tiles, the last of which lacks outputs? So few that it counts. */
+static bool is_short(pw *p, const window *w) {
+  enum { FEW_TILES = 4 };
+  int64_t out;
+  return w->m > 1 && !w->circle && sym_is_int(p->c, sym_extent(p->c, w->o), &out) && out > w->m && out <= FEW_TILES * w->m && out % w->m;
+}
 static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
   double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1, value = VALUE_CYCLES * p->lanes * p->fma;
   bool any = false, by_axis = false;
@@ -267,6 +274,7 @@ static bool choose(pw *p, sliding *q) {
   }
   q->nw = nw;
   q->flat = q->nt && q->win[q->nt - 1].scale;
+  q->short_last = q->nt > q->flat && is_short(p, &q->win[0]);
   return q->nt > 0;
 }
 
@@ -389,7 +397,8 @@ typedef struct step {
   bool back;            /* from products to outputs */
   uint32_t from, to;
   const sz *a, *place;  /* of the stage; place[from..to-1]: tiles */
-  tid t;                /* what is read; 0: X */
+  tid t, last;          /* what is read, 0: X; the first axis' last product, where it is a tensor of its own, */
+  const sliding *apart; /* and the places of that */
   bool beyond;          /* the last tile may read outside */
   int64_t piece[MAX_AXES], j[MAX_AXES];
   uint32_t axis;
@@ -431,8 +440,9 @@ static ex read_step(const step *r) {
     place[i] = r->place[i];
     if (now && !r->back) place[i] = sym_addi(c, sym_muli(c, r->place[i], w->m * w->stride), q->begin[i] + w->at[r->j[i]]);
   }
-  uint32_t n = index_of(r->p, q, r->v, a, r->back ? r->to : r->from, place, r->back ? &q->col : &q->reduce, idx);
-  return expr_load(m, r->t, idx, n, r->back ? 0 : expr_f(m, xt(m, r->t)->type, 0));
+  const bool last = r->last && r->j[0] == q->win[0].n - 1;
+  uint32_t n = index_of(r->p, last ? r->apart : q, r->v, a, r->back ? r->to : r->from, place, r->back ? &q->col : &q->reduce, idx);
+  return expr_load(m, last ? r->last : r->t, idx + last, n - last, r->back ? 0 : expr_f(m, xt(m, r->t)->type, 0));
 }
 static ex read_nested(void *env, int64_t j);
 static ex of_axis(step *r, uint32_t axis) {
@@ -639,7 +649,8 @@ static ex factor(factors *f, const window *kept) {
   for (int64_t i = kept->n - 1; i-- > 0;) e = expr_sel(m, expr_op2(m, OP_EQ, expr_index(m, a), expr_i(m, ET_I64, i)), bilinear_factor(kept, m, i, read_factor, f), e);
   return e;
 }
-static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
+/* M, or of the first axis only the products from `first` on, as many as `part` has: without the last tile, where that needs none of them. */
+static tid products(pw *p, const sliding *q, const sliding *part, int64_t first, tid vt, tid u, etype t) {
   emodule *m = p->m;
   ctx *c = p->c;
   variables v = {0};
@@ -647,8 +658,10 @@ static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
   uint32_t nu = 0, nr = 0;
   atom *red = NEWN(p->a, atom, q->nw + q->reduce.n + 1);
   for (uint32_t i = 0; i < q->nw; i++) ext[i] = i < q->nt ? tiles(p, &q->win[i], 0) : sym_extent(c, q->win[i].o);
-  fresh_index(p, q, &v, a, q->nt, place, ext, &q->col);
+  if (first) ext[0] = sym_addi(c, ext[0], -1 - EK_PLANTED("winograd-short"));
+  fresh_index(p, part, &v, a, q->nt, place, ext, &q->col);
   for (uint32_t i = 0; i < q->nt; i++) ui[nu++] = a[i];
+  a[0] = sym_addi(c, a[0], first);
   for (uint32_t i = 0; i < q->nt; i++) {
     if (q->win[i].parts == 1) continue;
     sz part = sym_var(c, "part", sym_int(c, q->win[i].parts));
@@ -672,15 +685,15 @@ static tid products(pw *p, const sliding *q, tid vt, tid u, etype t) {
   }
   for (uint32_t i = 0; i < q->col.n; i++) ui[nu++] = said(&v, q->col.v[i]);
   uint32_t nv = index_of(p, q, &v, a, q->nt, place, &q->reduce, vi);
-  const window *last = &q->win[q->nt - 1];
+  const window *kept = &q->win[q->nt - 1];
   factors f = {p, u, ui, nu, q->nt - 1};
-  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, q->nt < q->nw ? expr_f(m, t, 0) : 0), factor(&f, last->scale ? last : NULL));
+  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, q->nt < q->nw ? expr_f(m, t, 0) : 0), factor(&f, kept->scale ? kept : NULL));
   uint32_t s = stage_over(p, q, &v, nr ? expr_reduce(m, RED_SUM, red, nr, 0, prod, 0, t, t) : prod, "products");
   map_putu(p->exact, s, 1);
   return xs(m, s)->tensor;
 }
 /* Transforms the axes from..to-1 of t back: into Y, if these are the first ones. */
-static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, etype type) {
+static tid gather(pw *p, const sliding *q, const sliding *apart, uint32_t from, uint32_t to, tid t, tid last, etype type) {
   emodule *m = p->m;
   ctx *c = p->c;
   updates u = {0};
@@ -688,7 +701,7 @@ static tid gather(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t, et
   uint32_t nd = expr_ndigits(y), ny = y->naxes;
   digit *d = NEWN(p->a, digit, nd + 1);
   sz ext[MAX_AXES];
-  step r = {.p = p, .q = q, .from = from, .to = to, .t = t, .back = true, .ext = ext, .inner = map_new(p->a)};
+  step r = {.p = p, .q = q, .from = from, .to = to, .t = t, .last = last, .apart = apart, .back = true, .ext = ext, .inner = map_new(p->a)};
   expr_digits(y, d);
   do {
     variables v = {0};
@@ -732,14 +745,21 @@ static bool rewrite(pw *p, sliding *q) {
   for (uint32_t i = q->nt; i < q->nw; i++) vec_push(p->a, uv, q->win[i].k);
   push_all(p, &uv, &q->col);
   if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
-  tid u = constants(p, q, &uv);
+  for (uint32_t i = 0; i < q->nt; i++) q->alone[i] = sym_eq(p->c, all_tiles(p, &q->win[i]), sym_int(p->c, 1));
+  sliding most = *q, apart = *q;
+  const int64_t few = q->win[0].n - 1;
+  if (q->short_last) {
+    most.win[0].n = few, apart.win[0].n = 1, apart.win[0].g += few * q->win[0].r;
+    apart.alone[0] = sym_eq(p->c, all_tiles(p, &q->win[0]), sym_int(p->c, 2));
+  }
+  const tid u = constants(p, &most, &uv), u_last = q->short_last && u ? constants(p, &apart, &uv) : 0;
   if (!u) return false;
   uint32_t some = q->by_axis ? 1 : q->nt; /* axes at once */
-  for (uint32_t i = 0; i < q->nt; i++) q->alone[i] = sym_eq(p->c, all_tiles(p, &q->win[i]), sym_int(p->c, 1));
   tid t = q->channels.n ? make_apart(p, q) : 0;
   for (uint32_t i = 0; i < q->nt; i += some) t = spread(p, q, i, i + some, t);
-  t = products(p, q, t, u, type);
-  for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, i - some, i, t, type);
+  const tid v = t, last = q->short_last ? products(p, q, &apart, few, v, u_last, type) : 0;
+  t = products(p, q, &most, 0, v, u, type);
+  for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, &apart, i - some, i, t, last, type);
   return true;
 }
 /* Axes that must be split for a form are as they were if there is none. */

@@ -14,8 +14,6 @@
 enum { LINES_APART = 8, MAX_HALO = 8, HALO_GROWTH = 2, SUM_GROWTH = 8 }; /* places; or as many as make the tensor so many times as large: more where a sum would ask a guard at every step */
 typedef struct hal { bool any, refused; scalar fill; int64_t lo[MAX_RANK], hi[MAX_RANK]; } hal;
 typedef struct place { uint32_t stage, update; } place; /* stage + 1 of the placement; update index */
-typedef struct reader { ex load, sum; /* the sum in which it stands, or 0 */ } reader;
-typedef VEC(reader) readings;
 typedef struct lay {
   splan *p;
   emodule *m;
@@ -25,7 +23,6 @@ typedef struct lay {
   hal *halo;
   place *in;
   uint32_t *leaps; /* per tensor: axes in which its readers go on by whole vectors, or more */
-  readings *readers; /* per tensor */
   tid *copy_of_output;
 } lay;
 
@@ -96,7 +93,7 @@ static void each_value(lay *L, stage *s, void (*f)(lay *, ex, uint32_t, uint32_t
   }
 }
 static void mark(lay *L, tid t) {
-  if (t) L->mat[t] = true;
+  if (t) L->mat[t] = L->p->named[t] = true;
 }
 static void materialise(lay *L) {
   emodule *m = L->m;
@@ -200,7 +197,7 @@ static void note_reads(lay *L, ex e, uint32_t kernel, uint32_t scan) {
   (void)kernel, (void)scan;
   u32vec loads = {0};
   expr_loads(L->m, e, L->a, &loads);
-  for (uint32_t i = 0; i < loads.n; i++) vec_push(L->a, L->readers[exn(L->m, loads.v[i])->tensor], ((reader){loads.v[i], exn(L->m, e)->kind == EX_REDUCE ? e : 0}));
+  for (uint32_t i = 0; i < loads.n; i++) vec_push(L->a, L->p->readers[exn(L->m, loads.v[i])->tensor], ((reading){loads.v[i], exn(L->m, e)->kind == EX_REDUCE ? e : 0}));
 }
 
 /* ---- rows and pieces that lie apart ----
@@ -213,7 +210,7 @@ static bool uses(lay *L, const ex_node *load, atom v) {
   return false;
 }
 /* A variable of the results counts that axis, and another factor does not have it: in steps of so many; 0: none does. */
-static int64_t row_steps(lay *L, const reader *r, uint32_t axis) {
+static int64_t row_steps(lay *L, const reading *r, uint32_t axis) {
   uint32_t few[32];
   u32vec vs = {few, 0, 32}, loads = {0};
   if (!r->sum) return 0;
@@ -247,8 +244,8 @@ static bool may_grow(lay *L, tid t, const uint32_t *order, uint32_t at) {
   const tensor *x = xt(L->m, t);
   const stage *s = xs(L->m, x->stage);
   if (at + 1 == x->rank) return false;
-  for (uint32_t i = 0; i < L->readers[t].n; i++)
-    if (share_variables(L, exn(L->m, L->readers[t].v[i].load)->args, order, x->rank, at)) return false;
+  for (uint32_t i = 0; i < L->p->readers[t].n; i++)
+    if (share_variables(L, exn(L->m, L->p->readers[t].v[i].load)->args, order, x->rank, at)) return false;
   for (uint32_t i = 0; i < s->updates.n; i++)
     if (share_variables(L, s->updates.v[i].idx, order, x->rank, at)) return false;
   return true;
@@ -258,7 +255,7 @@ static apart rows_apart(lay *L, tid t, const uint32_t *order) {
   apart far = {.count = L->p->t->l1_ways + 1};
   uint32_t at = xt(L->m, t)->rank;
   while (!far.steps && at-- > 0)
-    for (uint32_t i = 0; i < L->readers[t].n; i++) far.steps = max64(far.steps, row_steps(L, &L->readers[t].v[i], order[at]));
+    for (uint32_t i = 0; i < L->p->readers[t].n; i++) far.steps = max64(far.steps, row_steps(L, &L->p->readers[t].v[i], order[at]));
   if (!far.steps || !may_grow(L, t, order, at)) return (apart){0};
   far.axis = order[at];
   return far;
@@ -275,9 +272,9 @@ static apart pieces_apart(lay *L, tid t, const uint32_t *order) {
   uint32_t axes = s->tiled && s->updates.n ? all : 0, at = 0;
   apart far = {.steps = 1, .count = 1};
   for (uint32_t i = 0; i < s->updates.n; i++) find_constants(L, s->updates.v[i].idx, x->rank, &axes);
-  for (uint32_t i = 0; i < L->readers[t].n && !axes; i++) {
+  for (uint32_t i = 0; i < L->p->readers[t].n && !axes; i++) {
     axes = all;
-    find_constants(L, exn(L->m, L->readers[t].v[i].load)->args, x->rank, &axes);
+    find_constants(L, exn(L->m, L->p->readers[t].v[i].load)->args, x->rank, &axes);
   }
   while (at < x->rank && axes >> order[at] & 1 && mul64(far.count, sym_int_or(L->c, x->shape[order[at]], 1), &far.count)) far.axis = order[at++];
   return at && far.count > 1 && may_grow(L, t, order, at - 1) ? far : (apart){0};
@@ -435,7 +432,7 @@ static void wanted_piece(lay *L, uint32_t si, uint32_t *order) {
 }
 /* Axes over which all readers sum lie innermost, if the innermost is one: then the others, which count rows, follow one another as one. */
 static void sums_last(lay *L, tid t, uint32_t rank, uint32_t *order) {
-  const readings *rs = &L->readers[t];
+  const readings *rs = &L->p->readers[t];
   bool summed[MAX_RANK] = {0};
   for (uint32_t i = 0; i < rs->n; i++) {
     const ex_node *red = rs->v[i].sum ? exn(L->m, rs->v[i].sum) : NULL, *load = exn(L->m, rs->v[i].load);
@@ -690,7 +687,8 @@ void layout_all(splan *p) {
   L.halo = NEWN(L.a, hal, nt);
   L.in = NEWN(L.a, place, nt);
   L.leaps = NEWN(L.a, uint32_t, nt);
-  L.readers = NEWN(L.a, readings, nt);
+  p->readers = NEWN(L.a, readings, nt);
+  p->named = NEWN(L.a, bool, nt);
   p->layouts = NEWN(L.a, layout, nt);
   materialise(&L);
   for (uint32_t i = 0; i < m->stages.n; i++)

@@ -173,6 +173,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
       e->v = v;
       e->count = v + 1 == nv ? count : 0;
       uint32_t k = r * TILE_V + v;
+      if (!acc[k]) continue; /* nobody reads it */
       if (pay) schedule_arg_step(e, red, acc[k], pay[k], found[k], vec, lanes);
       else lb_set(&e->b, acc[k], schedule_step(e, red, lb_get(&e->b, acc[k]), vec, lanes));
     }
@@ -306,7 +307,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       if (arg) pay = NEWN(e->a, lv, (size_t)mr * TILE_V), found = NEWN(e->a, lv, (size_t)mr * TILE_V);
       lv *before = nest_goes_on(e, n, i) ? e->locals.v[e->locals.n - 1].regs : NULL;
       for (uint32_t r = 0; r < mr; r++)
-        for (uint32_t v = 0; v < anv; v++) {
+        for (uint32_t v = 0; v < anv && !(n->idle >> r & 1); v++) {
           uint32_t k = r * TILE_V + v;
           if (arg) {
             schedule_arg_start(e, &root, n->lane_reduced, al, &acc[k], &pay[k], &found[k]);
@@ -361,7 +362,8 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
         for (uint32_t v = 0; fixed && v < nv; v++) step[v] = fixed_step(e, fixed, v);
         for (uint32_t r = 0; r < mr; r++)
           for (uint32_t v = 0; v < nv; v++) {
-            lv x = lb_get(&e->b, arg ? pay[r * TILE_V + v] : acc[r * TILE_V + v]);
+            const lv in = arg ? pay[r * TILE_V + v] : acc[r * TILE_V + v];
+            lv x = in ? lb_get(&e->b, in) : lb_const(&e->b, lt(at, ln), schedule_identity((rop)root.op, at));
             if (fixed) x = lb_op(&e->b, OP_MUL, lt(at, ln), x, step[v], 0);
             if (!arg && at != st) x = lb_op(&e->b, OP_CAST, lt(st, ln), x, 0, 0);
             regs[r * TILE_V + v] = x;
@@ -420,6 +422,7 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
   }
   lv lo = v.lo ? v.lo : lb_int(&e->b, 0), i;
   int64_t ext = in_units(e, &v, most);
+  n->idle = ext >= 0 && n->beside.var ? idle_rows(e, n, most) : 0;
   if (ext >= 0) {
     int64_t full = ext / most * most;
     if (full) {

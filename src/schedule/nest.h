@@ -33,6 +33,7 @@ typedef struct nest {
   nvar point;            /* bound outside the nest: the point of a chunk; var 0: none */
   nvar row, lane;        /* var 0: none */
   nvar beside;           /* the rows of a tile are all values of row, for several of this one; var 0: none */
+  uint64_t idle;         /* rows of a tile that nobody reads (idle.c), as bits */
   sz begins;             /* it runs over `unit` values from here on; 0: over its range */
   uint32_t mr, nv;
   bool lane_reduced, lane_outer;
@@ -70,6 +71,8 @@ void parts_summed(ectx *e);
 void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr); /* what is to be fetched while a tile runs */
 void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
 void nest_update_turn(ectx *e, uint32_t stage, uint32_t u);   /* one turn of its update u, whose variables are bound */
+/* idle.c: bit k*fold + r: in tiles that begin at multiples of `most`, nobody reads what the value r of the row variable gives for the k-th value of the one beside it */
+uint64_t idle_rows(ectx *e, const nest *n, uint32_t most);
 /* fixed.c */
 bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses); /* may the constant be in fixed point, and is it better so? uses: of each of its elements */
 int64_t fixed_uses(ctx *c, int64_t uses, sz extent); /* at least so many as it is used again for each of `extent` values */

@@ -139,7 +139,7 @@ bool pack_places(const packing *k, const linmap *l) {
 static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64_t elems, nvar *out) {
   ctx *c = e->c;
   u32vec few = {0};
-  int64_t lo, hi, step;
+  int64_t lo, hi, step, from, to;
   sz coef;
   sym_atoms(c, at, AT_DIV, e->a, &few);
   if (few.n != 1) return false;
@@ -149,7 +149,8 @@ static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64
   if (sym_uses(c, digit, n->lane.var) || (n->row.var && sym_uses(c, digit, n->row.var))) return false;
   sym_range(c, digit, &lo, &hi);
   if (lo || !sym_linear(c, at, few.v[0], &coef, NULL) || !sym_is_int(c, coef, &step) || step < 1) return false;
-  *out = (nvar){.var = few.v[0], .extent = sym_int(c, min64(hi, max64(elems - 1, 0) / step) + 1)};
+  sym_range(c, at, &from, &to);
+  *out = (nvar){.var = few.v[0], .extent = sym_int(c, min64(hi, max64(elems - 1 - max64(from, 0), 0) / step) + 1)};
   return true;
 }
 /* May the panels be in fixed point? Whole ones, read vector by vector. */

@@ -72,6 +72,8 @@ typedef struct launch {
   sz steps;
 } launch;
 
+typedef struct reading { ex load, sum; /* the sum in which it stands, or 0 */ } reading;
+typedef VEC(reading) readings;
 typedef struct splan {
   emodule *m;
   lmodule *l;
@@ -82,6 +84,8 @@ typedef struct splan {
   int level;           /* 0: no vectors, no tiles: plain loops in index order. 1.. */
   VEC(buffer) buffers; /* [0] unused */
   layout *layouts;     /* per tensor */
+  readings *readers;   /* per tensor */
+  bool *named;         /* per tensor: by outputs, late sizes, branches or loops, besides those */
   VEC(launch) launches; /* in execution order within each block */
   VEC(u32vec) loads;   /* per stage: its loads, once they were asked for (tile.c) */
   u32vec depends;      /* per ex: turn << 2 | what it depends on then (emit.c) */

@@ -169,19 +169,19 @@ static inline void symbol_set(symbols *s, const char *name, int64_t v) {
     if (!strcmp(s->name[i], name)) return;
   if (s->n < 64) s->name[s->n] = name, s->value[s->n++] = v;
 }
-typedef struct reading { const char *p; const symbols *s; bool bad; } reading;
-static inline int64_t formula_sum(reading *r);
-static inline void blanks(reading *r) {
+typedef struct parsing { const char *p; const symbols *s; bool bad; } parsing;
+static inline int64_t formula_sum(parsing *r);
+static inline void blanks(parsing *r) {
   while (*r->p == ' ') r->p++;
 }
-static inline bool eat(reading *r, const char *t) {
+static inline bool eat(parsing *r, const char *t) {
   blanks(r);
   size_t n = strlen(t);
   if (strncmp(r->p, t, n) != 0) return false;
   r->p += n;
   return true;
 }
-static inline int64_t formula_atom(reading *r) {
+static inline int64_t formula_atom(parsing *r) {
   blanks(r);
   if (eat(r, "(")) {
     int64_t v = formula_sum(r);
@@ -221,7 +221,7 @@ static inline int64_t formula_atom(reading *r) {
   r->bad = true;
   return 0;
 }
-static inline int64_t formula_product(reading *r) {
+static inline int64_t formula_product(parsing *r) {
   int64_t v = formula_atom(r);
   while (!r->bad) {
     bool div = eat(r, "//"), mod = !div && eat(r, "%");
@@ -234,7 +234,7 @@ static inline int64_t formula_product(reading *r) {
   }
   return v;
 }
-static inline int64_t formula_sum(reading *r) {
+static inline int64_t formula_sum(parsing *r) {
   int64_t v = formula_product(r);
   while (!r->bad)
     if (eat(r, "+")) v += formula_product(r);
@@ -244,7 +244,7 @@ static inline int64_t formula_sum(reading *r) {
 }
 /* False: not a formula of these symbols. */
 static inline bool formula(const char *text, const symbols *s, int64_t *value) {
-  reading r = {text, s, false};
+  parsing r = {text, s, false};
   *value = formula_sum(&r);
   blanks(&r);
   return !r.bad && !*r.p;

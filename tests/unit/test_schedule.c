@@ -160,6 +160,12 @@ static const example examples[] = {
      "tensor w: f32[2, 20, 9] const @\n"
      "stage y: f32[d<2, n<N, m<20] out = sum[k<9] x[n, d, k] * w[d, m, k]\n"
      "output y \"y\"\n"},
+    {"products chosen by a quotient by an open size, the last ones of a constant: the pack ends with it", "N=1; N=3",
+     "size N\n"
+     "tensor x: f32[7, 10, N, 24] input \"x\"\n"
+     "tensor w: f32[14, 24, 32] const @\n"
+     "stage y: f32[a<7, n<N, t<10, m<32] out = sum[c<24] x[a, t, n, c] * w[a + 7, c, m]\n"
+     "output y \"y\"\n"},
     {"a product whose columns are taken apart behind it: rows and lanes in blocks, parts of blocks", "",
      "tensor x: f32[130, 24] input \"x\"\n"
      "tensor w: f32[24, 3, 300] const @\n"
@@ -880,6 +886,17 @@ static const target *machine(ctx *c, const char *name) {
   t->l1 = 1 << 10, t->l2 = 4 << 10, t->l3 = 16 << 10;
   return t;
 }
+/* Packs that are made of more than their constant. */
+static uint32_t reads_beyond(const char *what, const program *q) {
+  uint32_t bad = 0;
+  for (uint32_t b = 1; b < q->buffers.n; b++) {
+    const contents *f = &q->buffers.v[b].from;
+    if (!f->pack || f->made || f->kept) continue;
+    bytes r = packing_reads(f->pack, f->source.p, (pack_piece){0, packing_items(f->pack), 0, f->pack->depth});
+    if (r.p < f->source.p || r.p + r.n > f->source.p + f->source.n) bad++, printf("%s: %s reads beyond its constant\n", what, q->buffers.v[b].name);
+  }
+  return bad;
+}
 static uint32_t check_sizes(const example *x, const char *target_name, int level, const char *sizes) {
   ctx *c = ctx_new();
   volatile uint32_t bad = 1;
@@ -913,7 +930,7 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     jit_add(j, q->l);
     weights = aligned_alloc(64, ((size_t)q->weight_bytes + 64) / 64 * 64);
     program_weights(q, 1, weights, NULL);
-    bad = !program_verify(q, "test") + run(what, refusal, &p, q, j, weights, in_one_piece) + run(what, refusal, &p, q, j, weights, chunk_by_chunk) + run(what, refusal, &p, q, j, weights, in_thirds);
+    bad = !program_verify(q, "test") + reads_beyond(what, q) + run(what, refusal, &p, q, j, weights, in_one_piece) + run(what, refusal, &p, q, j, weights, chunk_by_chunk) + run(what, refusal, &p, q, j, weights, in_thirds);
   }
   CTX_CATCH {}
   for (const diag *d = diag_first(c); d; d = d->next)

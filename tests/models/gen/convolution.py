@@ -127,6 +127,17 @@ def small_windows(net):
     return [[net.uniform(-1, 1, 1, 32, h, w) for h, w in ((7, 7), (4, 7), (9, 5))]]
 
 
+@model("windows over places that no tile divides, so that the last one lacks outputs: alone behind the first, one of several, of two pictures, with kept taps")
+def short_tiles(net):
+    sizes = (("a", "y", 1, 11, 10, (3, 2)), ("b", "z", 2, 11, 11, (3, 3)), ("c", "t", 1, 14, 14, (3, 3)), ("d", "u", 2, 9, 9, (2, 3)))
+    for name, out, n, h, w, k in sizes:
+        x = net.op("Relu", net.conv(net.input(name, F32, n, 2, h, w), 2, 32, [1, 1]))
+        x = net.op("Conv", x, large(net, 32, 40, *k), pads=[1, 1, k[0] - 2, k[1] - 2])
+        net.conv(net.op("Relu", x), 40, 3, [1, 1], out=out)
+        net.output(out, F32, n, 3, h, w)
+    return [[net.uniform(-1, 1, n, 2, h, w) for _, _, n, h, w, _ in sizes]]
+
+
 @model("windows of many taps of one dimension: 67 taps, which are divided, and 32 with a stride of 2")
 def large_windows_line(net):
     x = net.input("signal", F32, 2, 2, 300)
