@@ -71,18 +71,19 @@ static int64_t part(int64_t i, int64_t parts, int64_t total) { return total / pa
 /* Claims and runs tickets of epoch e until there are none. */
 static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
   int64_t at = who, tried = 0;
+  uint32_t ran = 0;
   for (;;) {
     _Atomic uint64_t *slot = &p->workers[at].slot;
     uint64_t t = atomic_load_explicit(slot, memory_order_acquire);
-    if ((uint32_t)(t >> 32) != e) return;
+    if ((uint32_t)(t >> 32) != e) break;
     ek_rt_kernel k = atomic_load_explicit(&p->kernel, memory_order_relaxed);
     const int64_t *args = atomic_load_explicit(&p->args, memory_order_relaxed);
     int64_t total = atomic_load_explicit(&p->total, memory_order_relaxed);
     int64_t limit = atomic_load_explicit(&p->limit, memory_order_relaxed);
     uint32_t tickets = atomic_load_explicit(&p->tickets, memory_order_relaxed), next = (uint32_t)t >> 16, end = (uint32_t)t & 0xffff;
-    if (who >= limit) return;
+    if (who >= limit) break;
     if (next >= end) {
-      if (++tried == limit) return;
+      if (++tried == limit) break;
       at = at + 1 < limit ? at + 1 : 0;
       continue;
     }
@@ -90,8 +91,9 @@ static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
     if (!atomic_compare_exchange_weak_explicit(slot, &t, own ? t + 0x10000 : t - 1, memory_order_acq_rel, memory_order_relaxed)) continue;
     int64_t ticket = part(at, limit, tickets) + (own ? next : end - 1), lo = part(ticket, tickets, total), hi = part(ticket + 1, tickets, total);
     k(args, lo, hi, who);
-    atomic_fetch_add_explicit(&p->done, 1, memory_order_release);
+    ran++;
   }
+  if (ran) atomic_fetch_add_explicit(&p->done, ran, memory_order_release);
 }
 /* Waits for an epoch other than `seen`. False: the pool ends. */
 static bool next_epoch(worker *w, uint32_t seen, uint32_t *e) {
