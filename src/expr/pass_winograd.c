@@ -215,6 +215,11 @@ static bool sums_left(const sliding *q, window *const *win) {
 static void push_all(pw *p, u32vec *to, const u32vec *from) {
   for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
 }
+static sz extents(pw *p, const u32vec *vs) {
+  sz n = sym_int(p->c, 1);
+  for (uint32_t i = 0; i < vs->n; i++) n = sym_mul(p->c, n, sym_extent(p->c, vs->v[i]));
+  return n;
+}
 static bool choose(pw *p, sliding *q) {
   window *all[MAX_AXES], *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
   uint32_t n[MAX_AXES], ways = 1, nw = 0;
@@ -274,7 +279,7 @@ static bool choose(pw *p, sliding *q) {
   }
   q->nw = nw;
   q->flat = q->nt && q->win[q->nt - 1].scale;
-  q->short_last = q->nt > q->flat && is_short(p, &q->win[0]);
+  q->short_last = q->nt > q->flat && sym_is_int(p->c, extents(p, &q->row), NULL) && is_short(p, &q->win[0]);
   return q->nt > 0;
 }
 
@@ -545,11 +550,10 @@ static tid make_apart(pw *p, sliding *q) {
   const ex_node l = *exn(m, q->x);
   const u32vec old = q->reduce;
   int64_t phase[MAX_AXES] = {0};
-  sz all = sym_int(c, 1), ext[MAX_AXES], place[MAX_AXES];
+  sz all = extents(p, &q->channels), ext[MAX_AXES], place[MAX_AXES];
   atom channel = 0;
   updates u = {0};
   variables whole = {0};
-  for (uint32_t i = 0; i < q->channels.n; i++) all = sym_mul(c, all, sym_extent(c, q->channels.v[i]));
   (void)sym_is_atom(c, sym_var(c, "channel", all), &channel);
   q->reduce = (u32vec){0};
   vec_push(p->a, q->reduce, channel);

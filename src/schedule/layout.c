@@ -398,10 +398,11 @@ static void wanted(lay *L, uint32_t si, uint32_t *order) {
   u32vec readers = {0};
   if (!rank) return;
   readers_of(L, s->tensor, &readers);
-  for (uint32_t i = rank; i-- > 0;) { /* which axis innermost? As it stands first. */
+  for (uint32_t i = rank; i-- > 0;) { /* which axis innermost? As it stands first. One of open size may be too short for lanes. */
     uint32_t o[MAX_RANK];
     double score = 0;
     sz elems;
+    if (i < rank - 1 && !sym_is_int(L->c, xt(L->m, s->tensor)->shape[i], NULL)) continue;
     memcpy(o, order, rank * sizeof *o);
     to_end(o, rank, i);
     L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, rank, o, NULL, NULL, &elems);
