@@ -83,6 +83,7 @@ static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
     uint32_t tickets = atomic_load_explicit(&p->tickets, memory_order_relaxed), next = (uint32_t)t >> 16, end = (uint32_t)t & 0xffff;
     if (who >= limit) break;
     if (next >= end) {
+      if (ran) atomic_fetch_add_explicit(&p->done, ran, memory_order_release), ran = 0; /* before it asks others, which takes a while */
       if (++tried == limit) break;
       at = at + 1 < limit ? at + 1 : 0;
       continue;
