@@ -11,7 +11,8 @@
  * the constants need not come from far; places are counted by one variable, so that tiles hold enough of them.
  * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, .., tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
  * Uses the licence that sums of floats may be regrouped, further than reassociation does: how far says bilinear.c. By cost: products against the sums, and the
- * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside counts as 0) and its surplus outputs are left out.
+ * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside counts as 0) and its surplus outputs are left out;
+ * so are, of few tiles, the products that only serve the last output: of the first axis they are a stage of their own, of kept taps see schedule/idle.c.
  */
 #include "expr/bilinear.h"
 #include "expr/pass_const.h"
@@ -30,7 +31,6 @@ typedef struct sliding {
   bool by_axis;                   /* axis by axis */
   bool flat;                      /* taps of the last axis are kept: tiles of all axes are counted by one variable */
   bool alone[MAX_AXES];           /* an axis that is one tile */
-  bool short_last;                /* the last tile of the first axis lacks its last output: so it needs no product that only serves that one, and these products are a stage of their own */
   int64_t begin[MAX_AXES];        /* by axis: the index of X that output 0 reads first */
 } sliding;
 
@@ -113,12 +113,6 @@ static double extent(pw *p, const u32vec *vs) {
 }
 /* Places of which a tile holds all products of an axis in registers, beside their factors. */
 static double together(const pw *p, const window *w) { return p->registers ? floor((double)(p->registers - 1) / (double)w->n) - 1 : 0; }
-/* Are there several tiles, the last of which lacks outputs? So few that it counts. */
-static bool is_short(pw *p, const window *w) {
-  enum { FEW_TILES = 4 };
-  int64_t out;
-  return w->m > 1 && !w->circle && sym_is_int(p->c, sym_extent(p->c, w->o), &out) && out > w->m && out <= FEW_TILES * w->m && out % w->m;
-}
 static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
   double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1, value = VALUE_CYCLES * p->lanes * p->fma;
   bool any = false, by_axis = false;
@@ -215,11 +209,6 @@ static bool sums_left(const sliding *q, window *const *win) {
 static void push_all(pw *p, u32vec *to, const u32vec *from) {
   for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
 }
-static sz extents(pw *p, const u32vec *vs) {
-  sz n = sym_int(p->c, 1);
-  for (uint32_t i = 0; i < vs->n; i++) n = sym_mul(p->c, n, sym_extent(p->c, vs->v[i]));
-  return n;
-}
 static bool choose(pw *p, sliding *q) {
   window *all[MAX_AXES], *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
   uint32_t n[MAX_AXES], ways = 1, nw = 0;
@@ -279,7 +268,6 @@ static bool choose(pw *p, sliding *q) {
   }
   q->nw = nw;
   q->flat = q->nt && q->win[q->nt - 1].scale;
-  q->short_last = q->nt > q->flat && sym_is_int(p->c, extents(p, &q->row), NULL) && is_short(p, &q->win[0]);
   return q->nt > 0;
 }
 
@@ -359,6 +347,11 @@ static sz said(const variables *v, atom old) {
   for (uint32_t i = 0; i < v->from.n; i++)
     if (v->from.v[i] == old) return v->to.v[i];
   return 0;
+}
+static sz extents(pw *p, const u32vec *vs) {
+  sz n = sym_int(p->c, 1);
+  for (uint32_t i = 0; i < vs->n; i++) n = sym_mul(p->c, n, sym_extent(p->c, vs->v[i]));
+  return n;
 }
 static sz tiles(pw *p, const window *w, int64_t j) { return (EK_PLANTED("winograd-edge") ? sym_div : sym_ceildiv)(p->c, sym_addi(p->c, sym_extent(p->c, w->o), -j), sym_int(p->c, w->m)); } /* that have a j-th output */
 static sz all_tiles(pw *p, const window *w) { return sym_addi(p->c, tiles(p, w, 0), w->parts - 1); } /* that V has */
@@ -668,9 +661,9 @@ static tid products(pw *p, const sliding *q, const sliding *part, int64_t first,
   a[0] = sym_addi(c, a[0], first);
   for (uint32_t i = 0; i < q->nt; i++) {
     if (q->win[i].parts == 1) continue;
-    sz part = sym_var(c, "part", sym_int(c, q->win[i].parts));
-    if (sym_is_atom(c, part, &red[nr])) nr++;
-    ui[nu++] = part, place[i] = sym_add(c, place[i], part);
+    sz x = sym_var(c, "part", sym_int(c, q->win[i].parts));
+    if (sym_is_atom(c, x, &red[nr])) nr++;
+    ui[nu++] = x, place[i] = sym_add(c, place[i], x);
   }
   for (uint32_t i = 0; i < q->batch.n; i++) ui[nu++] = said(&v, q->batch.v[i]);
   for (uint32_t i = 0; i < q->reduce.n; i++) {
@@ -741,6 +734,12 @@ static tid gather(pw *p, const sliding *q, const sliding *apart, uint32_t from, 
   put_updates(p, s, &u);
   return xs(m, s)->tensor;
 }
+/* Are there several tiles, the last of which lacks outputs? So few that it counts. */
+static bool is_short(pw *p, const window *w) {
+  enum { FEW_TILES = 4 };
+  int64_t out;
+  return w->m > 1 && !w->circle && sym_is_int(p->c, sym_extent(p->c, w->o), &out) && out > w->m && out <= FEW_TILES * w->m && out % w->m;
+}
 static bool rewrite(pw *p, sliding *q) {
   emodule *m = p->m;
   etype type = (etype)exn(m, xs(m, q->s)->value)->type;
@@ -750,18 +749,20 @@ static bool rewrite(pw *p, sliding *q) {
   push_all(p, &uv, &q->col);
   if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
   for (uint32_t i = 0; i < q->nt; i++) q->alone[i] = sym_eq(p->c, all_tiles(p, &q->win[i]), sym_int(p->c, 1));
+  /* products of the first axis: all, or without the last one, which is apart where the last tile does not need it */
+  const bool split = q->nt > q->flat && sym_is_int(p->c, extents(p, &q->row), NULL) && is_short(p, &q->win[0]);
+  const int64_t first = q->win[0].n - 1;
   sliding most = *q, apart = *q;
-  const int64_t few = q->win[0].n - 1;
-  if (q->short_last) {
-    most.win[0].n = few, apart.win[0].n = 1, apart.win[0].g += few * q->win[0].r;
+  if (split) {
+    most.win[0].n = first, apart.win[0].n = 1, apart.win[0].g += first * q->win[0].r;
     apart.alone[0] = sym_eq(p->c, all_tiles(p, &q->win[0]), sym_int(p->c, 2));
   }
-  const tid u = constants(p, &most, &uv), u_last = q->short_last && u ? constants(p, &apart, &uv) : 0;
+  const tid u = constants(p, &most, &uv), u_last = split && u ? constants(p, &apart, &uv) : 0;
   if (!u) return false;
   uint32_t some = q->by_axis ? 1 : q->nt; /* axes at once */
   tid t = q->channels.n ? make_apart(p, q) : 0;
   for (uint32_t i = 0; i < q->nt; i += some) t = spread(p, q, i, i + some, t);
-  const tid v = t, last = q->short_last ? products(p, q, &apart, few, v, u_last, type) : 0;
+  const tid v = t, last = split ? products(p, q, &apart, first, v, u_last, type) : 0;
   t = products(p, q, &most, 0, v, u, type);
   for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, &apart, i - some, i, t, last, type);
   return true;

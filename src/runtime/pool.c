@@ -71,20 +71,20 @@ static int64_t part(int64_t i, int64_t parts, int64_t total) { return total / pa
 /* Claims and runs tickets of epoch e until there are none. */
 static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
   int64_t at = who, tried = 0;
-  uint32_t ran = 0;
+  uint32_t ran = 0; /* not yet told: until they are the epoch cannot end */
   for (;;) {
     _Atomic uint64_t *slot = &p->workers[at].slot;
     uint64_t t = atomic_load_explicit(slot, memory_order_acquire);
-    if ((uint32_t)(t >> 32) != e) break;
+    if ((uint32_t)(t >> 32) != e) return;
     ek_rt_kernel k = atomic_load_explicit(&p->kernel, memory_order_relaxed);
     const int64_t *args = atomic_load_explicit(&p->args, memory_order_relaxed);
     int64_t total = atomic_load_explicit(&p->total, memory_order_relaxed);
     int64_t limit = atomic_load_explicit(&p->limit, memory_order_relaxed);
     uint32_t tickets = atomic_load_explicit(&p->tickets, memory_order_relaxed), next = (uint32_t)t >> 16, end = (uint32_t)t & 0xffff;
-    if (who >= limit) break;
+    if (who >= limit) return;
     if (next >= end) {
-      if (ran) atomic_fetch_add_explicit(&p->done, ran, memory_order_release), ran = 0; /* before it asks others, which takes a while */
-      if (++tried == limit) break;
+      if (ran) atomic_fetch_add_explicit(&p->done, ran, memory_order_release), ran = 0; /* once for all of them, and before it asks others, which takes a while */
+      if (++tried == limit) return;
       at = at + 1 < limit ? at + 1 : 0;
       continue;
     }
@@ -94,7 +94,6 @@ static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
     k(args, lo, hi, who);
     ran++;
   }
-  if (ran) atomic_fetch_add_explicit(&p->done, ran, memory_order_release);
 }
 /* Waits for an epoch other than `seen`. False: the pool ends. */
 static bool next_epoch(worker *w, uint32_t seen, uint32_t *e) {

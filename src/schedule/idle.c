@@ -1,13 +1,13 @@
-/* Which results of a tile does nobody read? Where the rows of a tile count two variables (nest.h: beside), the last products of a form whose last tile is smaller, for one: the rest of a tile goes on without them. */
+/* Which results of a tile does nobody read? Where the rows of a tile count two variables (nest.h: beside), the last products of a form whose last tile is smaller, for one: the rest of a tile goes on without them, and the stage says how many they are (for reports). */
 #include "schedule/nest.h"
 
 enum { VALUES = 64 };
+static uint64_t bits(int64_t n) { return n < VALUES ? (UINT64_C(1) << n) - 1 : ~UINT64_C(0); }
 /* The values that x may have modulo n, as bits. */
 static uint64_t residues(ectx *e, sz x, int64_t n) {
-  const uint64_t all = n < VALUES ? (UINT64_C(1) << n) - 1 : ~UINT64_C(0);
+  const uint64_t all = bits(n);
   u32vec vars = {0};
   int64_t k, ext;
-  uint64_t found;
   sz coef;
   if (sym_uses_kind(e->c, x, AT_DATA)) return all;
   sym_atoms(e->c, x, AT_VAR, e->a, &vars);
@@ -15,11 +15,8 @@ static uint64_t residues(ectx *e, sz x, int64_t n) {
   const sz at0 = sym_replace(e->c, x, vars.v[0], sym_int(e->c, 0));
   if (!sym_linear(e->c, x, vars.v[0], &coef, NULL) || !sym_is_int(e->c, coef, &k) || !sym_is_int(e->c, sym_extent(e->c, vars.v[0]), &ext)) return all;
   const uint64_t rest = residues(e, at0, n);
-  found = 0;
-  for (int64_t v = 0; v < min64(ext, n); v++) {
-    const int64_t by = floormod64(floormod64(k, n) * v, n);
-    found |= (rest << by | (by ? rest >> (n - by) : 0)) & all;
-  }
+  uint64_t found = 0;
+  for (int64_t v = 0, by = 0; v < min64(ext, n); v++, by = (by + floormod64(k, n)) % n) found |= (rest << by | (by ? rest >> (n - by) : 0)) & all;
   return found;
 }
 /* The axis of a stage that one variable counts alone; naxes: none. */
@@ -31,16 +28,16 @@ static uint32_t axis_of(const stage *s, atom v) {
 uint64_t idle_rows(ectx *e, const nest *n, uint32_t most) {
   stage *s = xs(e->m, n->stages.v[0]);
   const uint32_t fold = nest_fold(e, n), row = axis_of(s, n->row.var), beside = axis_of(s, n->beside.var);
-  const readings *rs = e->p->level > 0 ? &e->p->readers[s->tensor] : NULL;
-  uint64_t read = 0, idle;
-  if (!rs || n->stages.n > 1 || n->dots.n || row == s->naxes || beside == s->naxes || fold * most > VALUES || e->p->named[s->tensor]) return 0;
+  const readings *rs = &e->p->readers[s->tensor];
+  uint64_t read = 0;
+  if (n->stages.n > 1 || n->dots.n || row == s->naxes || beside == s->naxes || fold * most > VALUES || e->p->named[s->tensor]) return 0;
   for (uint32_t i = 0; i < rs->n; i++) {
     const ex_node *l = exn(e->m, rs->v[i].load);
     uint64_t at = residues(e, l->args[row], VALUES), by = residues(e, l->args[beside], most);
     for (uint32_t k = 0; k < most; k++)
-      if (by >> k & 1) read |= (at & ((UINT64_C(1) << fold) - 1)) << k * fold;
+      if (by >> k & 1) read |= (at & bits(fold)) << k * fold;
   }
-  idle = ~read & (fold * most < VALUES ? (UINT64_C(1) << fold * most) - 1 : ~UINT64_C(0));
+  const uint64_t idle = ~read & bits(fold * most);
   s->idle = (double)__builtin_popcountll(idle) / (fold * most);
   return EK_PLANTED("schedule-idle") ? idle << 1 : idle;
 }

@@ -307,8 +307,9 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       if (arg) pay = NEWN(e->a, lv, (size_t)mr * TILE_V), found = NEWN(e->a, lv, (size_t)mr * TILE_V);
       lv *before = nest_goes_on(e, n, i) ? e->locals.v[e->locals.n - 1].regs : NULL;
       for (uint32_t r = 0; r < mr; r++)
-        for (uint32_t v = 0; v < anv && !(n->idle >> r & 1); v++) {
+        for (uint32_t v = 0; v < anv; v++) {
           uint32_t k = r * TILE_V + v;
+          if (n->idle >> r & 1) continue;
           if (arg) {
             schedule_arg_start(e, &root, n->lane_reduced, al, &acc[k], &pay[k], &found[k]);
             continue;
