@@ -436,7 +436,7 @@ lv emit_source(ectx *e, tid t) {
 }
 lv emit_packed(ectx *e, const packed *k, sz off) { /* the lane variable counts from lane_base within the pack */
   binding *b = bound(e, e->lane);
-  return lb_addi(&e->b, lb_add(&e->b, emit_size(e, off), k->lane_base ? lb_sub(&e->b, b->base, emit_size(e, k->lane_base)) : lb_int(&e->b, 0)), (int64_t)(k->first + e->v) * b->vec_step);
+  return lb_addi(&e->b, lb_add(&e->b, emit_size(e, off), k->lane_base ? lb_sub(&e->b, b->base, emit_size(e, k->lane_base)) : lb_int(&e->b, 0)), k->first + e->v * b->vec_step);
 }
 static uint64_t copy_key(ex x, unsigned dep, uint32_t r, uint32_t v) { return (uint64_t)x << 16 | (dep & D_ROW ? (r + 1) << 8 : 0) | (dep & D_LANE ? v + 1 : 0); }
 static lv inside(ectx *e, lv v, sz size) { /* 0 <= v < size */

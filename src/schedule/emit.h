@@ -17,7 +17,7 @@ typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offse
 /* Where a tensor lives while its kernel runs, instead of its global layout. */
 typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, read at the very point being computed */ bool regs_vec, single /* one value for all copies */; lv ptr; const layout *lay; /* scratch */ } local;
 /* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
-typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; the lane variable must not occur */ sz lane_base; /* where the pack begins on the lane variable; 0: at the tile itself */ uint32_t fixed; /* vectors of a panel in fixed point, with what lies beside it; 0: it is not */ uint32_t first; /* which of these is its own first one */ } packed;
+typedef struct packed { ex load; lv ptr; sz off; /* over the tile's variables; the lane variable must not occur */ sz lane_base; /* where the pack begins on the lane variable; 0: at the tile itself */ uint32_t fixed; /* vectors of a panel in fixed point, with what lies beside it; 0: it is not */ int64_t first; /* lanes beside it that come before its own */ } packed;
 
 /* The places lo..hi-1 of a reduction's variable, where its condition holds for no others. Where these are >= 0 (0: none) is then known in its loop. */
 typedef struct var_range { atom var; lv lo, hi; sz facts[2]; } var_range;

@@ -168,7 +168,7 @@ static lv word(ectx *e, const packed *k, uint32_t w) { /* read once for the vect
 }
 lv fixed_load(ectx *e, const packed *k) {
   ltype I = lt(ET_I32, e->lanes);
-  uint32_t v = k->first + e->v, t = v / FIXED_VECTORS, j = v % FIXED_VECTORS;
+  uint32_t v = (uint32_t)k->first / e->lanes + e->v, t = v / FIXED_VECTORS, j = v % FIXED_VECTORS;
   if (t >= k->fixed / FIXED_VECTORS) return lb_op(&e->b, OP_CAST, lt(ET_F32, e->lanes), word(e, k, v - k->fixed / FIXED_VECTORS), 0, 0);
   lv x = j < 2 ? word(e, k, 2 * t + j) : 0;
   if (j == 2) {

@@ -88,7 +88,7 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     if (a->constant && n->reds[a->stage].n) {
       if (!pack_sides(e, acc, i, xs(k->m, n->stages.v[a->stage])->value, &all)) continue;
       bool packed = pack_constant(e, n, a->load, a->stage, &all, &pl);
-      for (int64_t j = 0; j < all.n && packed; j++, pl.first += n->nv) {
+      for (int64_t j = 0; j < all.n && packed; j++, pl.first += (int64_t)n->nv * nest_lanes(e, &n->stages)) {
         if (j) pl.load = all.loads[j];
         vec_push(k->a, n->packs, pl);
       }

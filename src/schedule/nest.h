@@ -16,7 +16,7 @@ enum { SUM_GROUP = 4 }; /* neighbours that a sum of loads adds first (nest.c) */
 
 typedef struct nvar { atom var; sz extent; lv lo, hi; int64_t unit; } nvar; /* lo, hi: range as loop values, or 0: the whole extent; unit: both are multiples of it, but where hi is the end; 0: not known */
 typedef VEC(nvar) nvars;
-typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; uint32_t fixed, first; sz steps; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's elements at a point; fixed: see packed, with the lanes' steps there */
+typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; uint32_t fixed; int64_t first; /* in a panel's lanes at a point, where others lie beside them */ sz steps; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's elements at a point; fixed: see packed, with the lanes' steps there */
 typedef struct parted { /* parts.c */
   atom var;              /* the outermost variable of the sum: a part has `step` of its values */
   int64_t step, panels, lanes, rows; /* of a block, in panels, lanes and rows */

@@ -333,7 +333,8 @@ static double spread(ctx *c, const call *k, uint32_t q) {
   }
   return most;
 }
-/* Whole numbers that were rounded from floats may stand at the border of two: an element that becomes what was computed when the inputs move is as wanted. */
+static bool finite_at(const ndarray *x, int64_t e) { return isfinite(et_load(x->type, (const uint8_t *)x->data + e * et_bytes(x->type)).f); }
+/* Whole numbers that were rounded from floats may stand at the border of two: an element that becomes what was computed when the inputs move is as wanted. So is a float at a pole: finite or not, as the inputs move. */
 static void at_borders(ctx *c, const call *k, uint32_t q, ndarray *got) {
   call moved;
   uint64_t s = k->seed;
@@ -345,7 +346,8 @@ static void at_borders(ctx *c, const call *k, uint32_t q, ndarray *got) {
     for (int64_t e = 0; e < n; e++) {
       size_t at = (size_t)e * w;
       uint8_t *x = (uint8_t *)got->data + at;
-      if (!memcmp(x, (const uint8_t *)moved.want[q].data + at, w)) memcpy(x, (const uint8_t *)k->want[q].data + at, w);
+      bool pole = et_kind(got->type) == K_FLOAT && finite_at(&k->want[q], e) != finite_at(&moved.want[q], e);
+      if (pole || (et_kind(got->type) != K_FLOAT && !memcmp(x, (const uint8_t *)moved.want[q].data + at, w))) memcpy(x, (const uint8_t *)k->want[q].data + at, w);
     }
   }
 }
@@ -400,7 +402,7 @@ static bool assumed(ctx *c, const emodule *m, const call *k) {
   }
   return good;
 }
-/* May the first n calls stand together? A size that one hands to the next may be what that is not made for. */
+/* May the first n calls stand together? A size that one hands to the next, as a symbol or worked out in the run, may be what that is not made for. */
 static bool together(ctx *c, call *k, uint32_t n) {
   uint32_t mark = diag_mark(c), facts = sym_mark(c);
   volatile bool ok = false;
@@ -424,7 +426,7 @@ static void chain(ctx *c, call *k, uint32_t i) {
       for (uint32_t o = 0; o < k[j].nwant && !q->from[p]; o++)
         if (same_array(&k[j].want[o], &q->i.data[p]) && !k[j].narrow && (k[j].exact || kind == MOVES)) q->from[p] = j + 1, q->nth[p] = o, q->i.data[p] = k[j].want[o], any = true;
   }
-  if (any && (!evaluates(c, q) || (the.symbols && !together(c, k, i + 1)))) *q = keep;
+  if (any && (!evaluates(c, q) || !together(c, k, i + 1))) *q = keep;
   for (uint32_t p = 0; p < q->i.nin; p++)
     if (q->from[p]) q->exact &= k[q->from[p] - 1].exact, k[q->from[p] - 1].inner |= dice(&s, 2);
 }
@@ -490,7 +492,7 @@ static void check(ctx *c, board *b, call *k, uint32_t n) {
         tolerance t = k[i].narrow ? allowed(&k[i], want) : k[i].tol[q];
         if (!differs(text, sizeof text, m->outputs.v[at].name, &got[at], want, t)) continue;
         if (!k[i].narrow && (want->type == ET_F32 || want->type == ET_F64)) t.atol += 16 * spread(c, &k[i], q);
-        if (!k[i].exact && et_kind(want->type) != K_FLOAT) at_borders(c, &k[i], q, &got[at]);
+        if (!k[i].exact) at_borders(c, &k[i], q, &got[at]);
         if (!k[i].exact) beyond(&k[i], want, &got[at]);
         if (!differs(text, sizeof text, m->outputs.v[at].name, &got[at], want, t)) continue;
         if (!b->failed) snprintf(b->text, TEXT, "-O%d: %s", level, text);

@@ -767,6 +767,12 @@ static const example examples[] = {
      "stage r: f32[a<0, b<12, c<8] = exp(x[a, b, c])\n"
      "stage y: f32[d<8, e<12, g<8] out = (load r[d - 4, e, g] else 0.5)\n"
      "output y \"y\"\n"},
+    {"constants of one factor side by side; a last panel that is not full", "",
+     "tensor x: f32[7, 23] input \"x\"\n"
+     "tensor v: f32[23] input \"v\"\n"
+     "tensor w: f32[2, 23, 37] const @\n"
+     "stage y: f32[a<7, c<37] out = sum[k<23] x[a, k] * max(w[0, k, c] * v[k], w[1, k, c])\n"
+     "output y \"y\"\n"},
     {"constants in fixed point: a few rows or an open number of them, panels that are not whole, columns of zeros, a batch of constants", "N=1; N=11",
      "size N\n"
      "tensor x: f32[N, 211] input \"x\"\n"
