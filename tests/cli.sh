@@ -136,9 +136,10 @@ for way in 'echo "ready 1.0 5"; while read -r a; do echo "times 1 2 3"; done' 'e
   { echo '#!/bin/sh'; echo '[ "$3" = has ] && exit 0'; echo "$einkorn run $digits -q --inputs "\$5" --output "\$6" >/dev/null 2>&1"; echo "$way"; } >"$work/peers/bin/python"; chmod +x "$work/peers/bin/python"
   e 0 'onnxruntime.*(x |it cannot|without a word)' "bench $digits --against onnxruntime --peers $work/peers --seconds 0.1 --slices 2 --no-cache"
 done
-e 0 'k1\*? contraction: conv1, relu1' "explain $digits --seconds 0.1 --threads 1"; has out 'a contraction begins a kernel'
+e 0 'k[0-9]+\*? contraction: conv1, relu1' "explain $digits --seconds 0.1 --threads 1"; has out 'a contraction begins a kernel'
 e 0 'working memory: [0-9]+ bytes' "explain $digits --seconds 0.05 --threads 1 --dim N=3"; has out 'of which [0-9]* must be live'
-e 0 'apart from k0: ' "explain $digits --seconds 0.05 -v -q"
+e 0 'apart from k[0-9]+: ' "explain $digits --seconds 0.05 -v -q"
+e 0 '^if many ' "show $models/many_rows.onnx --stage expr" # a variant for many rows
 e 0 'stages stay apart' "explain $digits --seconds 0.05 -O0"
 e 0 'stated' "explain $digits --seconds 0.05 --peak 100:10 --sort time"
 e 2 'GFLOPS:GBS' "explain $digits --peak fast"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Whoever adds an option decides here whether it changes code. */
-_Static_assert(sizeof(pipe_opts) == 136 && sizeof(dimfix) == 32 && sizeof(target) == 112, "is the new field part of the key (below), or does it not change the code? Then change these numbers");
+_Static_assert(sizeof(pipe_opts) == 136 && sizeof(dimfix) == 40 && sizeof(target) == 112, "is the new field part of the key (below), or does it not change the code? Then change these numbers");
 
 /* ---- builds ---- */
 typedef struct built {

@@ -279,6 +279,7 @@ static bool lower_nodes(low *L, graph *g) {
   L->m = expr_module(L->c);
   L->vals = map_new(L->a);
   L->branch.n = 0;
+  L->variants[0] = L->variants[1] = 0;
   vec_push(L->a, L->branch, g);
   low_asked(L, 0);
   for (uint32_t i = 0; i < g->inputs.n; i++) {
@@ -330,12 +331,18 @@ static bool simpler(low *L) {
 /* ---- what nodes ask of the sizes of inputs: that an axis has size 1, that two agree, that one is within bounds ----
  * It is checked before the model or the branch of an If runs, and so holds for the nodes before the one that asks, too: where shapes become simpler by it all nodes are lowered anew, knowing it, and what was asked is kept. Not where
  * sizes are found in a run: these would get new names. */
+static uint64_t asked_by(const low *L, uint32_t block) { /* which graph a block has, of which variant; 0: none */
+  uint64_t graph = (uint64_t)(uintptr_t)L->branch.v[block];
+  for (uint32_t v = 0; graph && v < 2; v++)
+    if (L->variants[v] && block_inside(L->m, block, L->variants[v])) return graph + 1 + v;
+  return graph;
+}
 static void ask(low *L) {
   L->asked.n = 0;
   L->asked_of = map_new(L->a);
   for (uint32_t i = L->m->guards.n; i-- > 0;) {
     asked k = {.what = L->m->guards.v[i]};
-    uint64_t key = (uint64_t)(uintptr_t)L->branch.v[k.what.block], next;
+    uint64_t key = asked_by(L, k.what.block), next;
     if (!key) continue;
     if (map_getu(L->asked_of, key, &next)) k.next = (uint32_t)next;
     vec_push(L->a, L->asked, k);
@@ -344,7 +351,7 @@ static void ask(low *L) {
 }
 void low_asked(low *L, uint32_t block) {
   uint64_t at = 0;
-  if (EK_PLANTED("lower-asked") || !L->asked_of || !map_getu(L->asked_of, (uint64_t)(uintptr_t)L->branch.v[block], &at)) return;
+  if (EK_PLANTED("lower-asked") || !L->asked_of || !map_getu(L->asked_of, asked_by(L, block), &at)) return;
   for (; at; at = L->asked.v[at - 1].next) {
     guard g = L->asked.v[at - 1].what;
     g.block = block;

@@ -30,7 +30,8 @@ typedef struct low {
   map *needed;        /* value * */
   VEC(const graph *) branch; /* per block: the graph whose nodes it has, where these are lowered once: the model and the branches in it */
   VEC(asked) asked;          /* the guards of the last turn (lower.c) */
-  map *asked_of;             /* graph * -> its first, + 1 */
+  uint32_t variants[2];      /* the blocks of the two lowerings of the model (lower_variant.c); 0: there is one */
+  map *asked_of;             /* asked_by of a block -> the first of it, + 1 */
   const char *suffix; /* of the names of nodes, in a body that is lowered more than once; "" else */
 } low;
 

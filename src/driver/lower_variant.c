@@ -1,7 +1,8 @@
-/* How does one artefact serve a likely size especially well? The whole graph is lowered twice, into the two branches of a condition on sizes: once with the likely sizes in place of the symbols, so that everything is decided
- * for these numbers, and once in general.
+/* How does one artefact serve some sizes especially well? The whole graph is lowered twice, into the two branches of a condition on sizes: once with the likely sizes in place of the symbols, so that everything is decided
+ * for these numbers, and once in general. Or, where passes found that many rows want other forms than few (pipeline.c), once for many of them, which then is a fact.
  *
  *   if N == 8 { X8[i<8, ..] = X[i, ..];  the graph with 8;  Y[n<N, ..] = its output[n, ..] } else { the graph with N }
+ *   if N >= 8 { the graph with N, known to be at least 8 } else { the graph with N }
  *
  * One variant besides the general one, whatever the number of dimensions with a likely size. Conditions of the general branch on the inputs' sizes hold for both, and are checked at entry. Where an output's size is found only
  * while running, or an output is a list, there is no variant. */
@@ -9,6 +10,7 @@
 #include <string.h>
 
 static bool likely(const dimfix *d) { return d->lo < d->hi && d->value >= 0; }
+static bool apart(const dimfix *d) { return likely(d) || d->many; }
 static sz to_likely(ctx *c, void *env, atom a) {
   const low *L = env;
   if (sym_kind(c, a) != AT_SYMBOL) return 0;
@@ -37,24 +39,33 @@ static arg same(low *L, uint32_t block, const arg *from, const sz *shape, const 
   expr_stage(m, block, t, axes, from->rank, expr_load(m, from->t, at, from->rank, 0));
   return (arg){.present = true, .type = from->type, .rank = from->rank, .shape = shape, .t = t};
 }
+static const char *variant_name(const low *L) {
+  for (uint32_t i = 0; i < L->ndims; i++)
+    if (likely(&L->dims[i])) return "likely";
+  return "many";
+}
 static tid condition(low *L, uint32_t block) {
   emodule *m = L->m;
   ex all = 0;
   for (uint32_t i = 0; i < L->ndims; i++) {
     const dimfix *d = &L->dims[i];
-    if (!likely(d)) continue;
-    sz n = sym_symbol(L->c, d->name, d->lo, d->hi), apart = sym_sub(L->c, n, sym_int(L->c, d->value));
-    ex one = expr_op2(m, EK_PLANTED("lower-variant") ? OP_GE : OP_EQ, expr_index(m, n), expr_i(m, ET_I64, d->value));
+    if (!apart(d)) continue;
+    const bool one_size = likely(d);
+    const int64_t size = one_size ? d->value : d->many;
+    sz n = sym_symbol(L->c, d->name, d->lo, d->hi);
+    ex one = expr_op2(m, one_size && !EK_PLANTED("lower-variant") ? OP_EQ : OP_GE, expr_index(m, n), expr_i(m, ET_I64, size));
     all = all ? expr_op2(m, OP_AND, all, one) : one;
-    vec_push(m->a, m->guards, ((guard){.ge0 = apart, .is_eq = true, .text = "the likely size", .block = block})); /* for whoever asks whether reads are inside */
+    if (!L->asked_of) vec_push(m->a, m->guards, ((guard){.ge0 = sym_addi(L->c, n, -size), .is_eq = one_size, .text = one_size ? "the likely size" : "many of these", .block = block})); /* for whoever asks what is known there; in a later turn low_asked has it */
   }
-  tid t = expr_tensor(m, TK_STAGE, ET_BOOL, NEWN(L->a, sz, 1), 0, "likely", NULL);
+  tid t = expr_tensor(m, TK_STAGE, ET_BOOL, NEWN(L->a, sz, 1), 0, variant_name(L), NULL);
   expr_stage(m, 0, t, NULL, 0, all);
   return t;
 }
 static bool lower_into(low *L, graph *g, uint32_t block, const arg *in, arg *out) {
   for (uint32_t i = 0; i < g->inputs.n; i++) low_set(L, g->inputs.v[i], in[i]);
   uint32_t facts = sym_mark(L->c);
+  L->branch.v[block] = g;
+  low_asked(L, block);
   bool good = low_nodes(L, g, block);
   sym_pop(L->c, facts);
   for (uint32_t i = 0; good && i < g->outputs.n; i++) {
@@ -74,11 +85,12 @@ static bool joinable(low *L, const arg *t, const arg *e, uint32_t then_block, ui
 }
 bool low_variants(low *L, graph *g) {
   bool any = false;
-  for (uint32_t i = 0; i < L->ndims; i++) any |= likely(&L->dims[i]);
+  for (uint32_t i = 0; i < L->ndims; i++) any |= apart(&L->dims[i]);
   for (uint32_t i = 0; i < g->inputs.n; i++) any = any && low_value(L, g->inputs.v[i]) && g->inputs.v[i]->type != ET_STR;
   if (!any) return low_nodes(L, g, 0);
   uint32_t n = g->outputs.n, tb = low_block(L, 0), eb = low_block(L, 0);
   arg *general = NEWN(L->a, arg, g->inputs.n + 1), *in = NEWN(L->a, arg, g->inputs.n + 1), *outs[2] = {NEWN(L->a, arg, n + 1), NEWN(L->a, arg, n + 1)};
+  L->variants[0] = tb, L->variants[1] = eb;
   xif x = {.cond = condition(L, tb), .then_block = tb, .else_block = eb, .n = n, .results = NEWN(L->a, tid, n + 1), .then_vals = NEWN(L->a, tid, n + 1), .else_vals = NEWN(L->a, tid, n + 1)};
   for (uint32_t i = 0; i < g->inputs.n; i++) {
     const arg *a = &general[i];
@@ -89,7 +101,7 @@ bool low_variants(low *L, graph *g) {
       shape[d] = sym_subst(L->c, a->shape[d], to_likely, L);
       differs |= !sym_eq(L->c, shape[d], a->shape[d]);
     }
-    if (differs) in[i] = same(L, tb, a, shape, arena_fmt(L->a, "%s.likely", g->inputs.v[i]->name));
+    if (differs) in[i] = same(L, tb, a, shape, arena_fmt(L->a, "%s.%s", g->inputs.v[i]->name, variant_name(L)));
   }
   bool good = lower_into(L, g, tb, in, outs[0]);
   forget(L);
@@ -98,6 +110,7 @@ bool low_variants(low *L, graph *g) {
   for (uint32_t i = 0; join && i < n; i++) join = joinable(L, &outs[0][i], &outs[1][i], tb, eb);
   if (!join) {
     if (diag_errors(L->c)) return false;
+    L->variants[0] = L->variants[1] = 0;
     low_drop(L, tb);
     low_drop(L, eb);
     forget(L);
@@ -114,7 +127,7 @@ bool low_variants(low *L, graph *g) {
   for (uint32_t i = 0; i < n; i++) {
     const arg *e = &outs[1][i];
     value *v = g->outputs.v[i];
-    x.then_vals[i] = same(L, tb, &outs[0][i], e->shape, arena_fmt(L->a, "%s.likely", v->name)).t;
+    x.then_vals[i] = same(L, tb, &outs[0][i], e->shape, arena_fmt(L->a, "%s.%s", v->name, variant_name(L))).t;
     x.else_vals[i] = same(L, eb, e, e->shape, arena_fmt(L->a, "%s.general", v->name)).t;
     x.results[i] = low_result(L, e->type, e->shape, e->rank, v->name, NULL);
     low_set(L, v, (arg){.type = e->type, .rank = e->rank, .shape = e->shape, .t = x.results[i]});

@@ -152,6 +152,7 @@ bool pipe_lower(pipeline *p, const strvec *user_files) {
   double t0 = now_ms();
   p->lib = pipe_library(p->c, user_files);
   progress(p, "lowering", 0);
+  p->lowered = diag_mark(p->c);
   p->m = lower_graph(p->g, p->lib, p->o.dims, p->o.ndims);
   if (!p->m) ctx_unwind(p->c);
   p->load_ms += now_ms() - t0;
@@ -169,6 +170,34 @@ static bool after_expr(void *env, emodule *m, const char *pass, bool changed, do
   progress(w->p, "optimising", w->all ? (double)++w->n / w->all : 0);
   return ran(w->p, PL_EXPR, pass, changed, ms);
 }
+/* May there be a variant for many rows? Where code and constants twice are little, and nobody said which sizes are likely. */
+static bool may_be_apart(const pipeline *p) {
+  enum { SMALL = 8 << 20 }; /* bytes of constants */
+  uint64_t all = 0;
+  for (uint32_t i = 0; i < p->o.ndims; i++)
+    if (p->o.dims[i].value >= 0 && p->o.dims[i].lo < p->o.dims[i].hi) return false;
+  for (uint32_t t = 1; t < p->m->tensors.n; t++)
+    if (xt(p->m, t)->kind == TK_CONST) all += xt(p->m, t)->data.bytes;
+  return p->lib && !p->o.fuel && p->t->l2 && all <= SMALL;
+}
+/* The model once more, with a variant for many of these. */
+static void lower_apart(pipeline *p, const u32vec *sizes) {
+  VEC(dimfix) dims = {0};
+  uint32_t i, k;
+  double t0 = now_ms();
+  for (i = 0; i < p->o.ndims; i++) vec_push(p->a, dims, p->o.dims[i]);
+  for (i = 0; i < sizes->n; i++) {
+    const char *name = sym_name(p->c, sizes->v[i]);
+    for (k = 0; k < dims.n && strcmp(dims.v[k].name, name); k++) {}
+    if (k == dims.n) vec_push(p->a, dims, ((dimfix){.name = name, .value = -1, .hi = INT64_MAX}));
+    dims.v[k].many = EXPR_MANY;
+  }
+  diag_reset(p->c, p->lowered);
+  p->turns = map_new(p->a), p->shown = sbuf_new(p->a);
+  p->m = lower_graph(p->g, p->lib, dims.v, dims.n);
+  if (!p->m) ctx_unwind(p->c);
+  ran(p, PL_EXPR, "lower", true, now_ms() - t0);
+}
 bool pipe_optimise(pipeline *p) {
   if (p->stopped || p->passes_ms > 0) return !p->stopped;
   p->t = target_get(p->c, p->o.target ? p->o.target : "host");
@@ -178,7 +207,14 @@ bool pipe_optimise(pipeline *p) {
   watch w = {.p = p};
   for (const expr_pass *e = expr_passes; e->name; e++) w.all += e->level <= p->o.level;
   expr_observer o = {.after = after_expr, .env = &w, .fuel = p->o.fuel, .skip = p->o.skip, .strict = p->o.strict, .narrow = p->o.narrow && p->t->bf16dot, .convert = !p->t->f16c, .spent = &p->rewrites, .cache_bytes = p->t->l2 / 4, .lanes = target_lanes(p->t, ET_F32), .fma = p->t->fma_per_cycle, .registers = p->t->vector_registers};
+  u32vec many = {0};
+  if (may_be_apart(p)) o.many = &many;
   expr_optimise(p->m, p->o.level, &o);
+  if (many.n && !p->stopped) {
+    lower_apart(p, &many);
+    o.many = NULL;
+    expr_optimise(p->m, p->o.level, &o);
+  }
   if (diag_errors(p->c)) ctx_unwind(p->c);
   file_cool(p->c);
   p->passes_ms = now_ms() - t0;

@@ -73,6 +73,7 @@ typedef struct pipeline {
   bool timed;   /* set before pipe_program: launches are timed (profile.c) */
   bool bound;   /* set before pipe_weights: nobody will ask for sizes any more */
   bool unread;  /* set before pipe_program: nobody will ask for the weights */
+  uint32_t lowered; /* what was said before lowering */
   plevel at;    /* the last level reached */
   map *turns;   /* pass name -> how often it ran */
   double began, load_ms, passes_ms, schedule_ms, code_ms;

@@ -26,6 +26,8 @@ struct pw {
   uint64_t cache_bytes;
   uint32_t lanes, fma, registers;
   bool convert, narrow;
+  u32vec *many; /* see expr_observer; NULL: nobody asks */
+  bool as_many; /* open sizes are taken for EXPR_MANY at least */
   map *exact;     /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on purpose of fewer constants */
   uint64_t widen; /* element types (bit 1 << etype) whose arithmetic is done in f32 */
   VEC(u32vec) readers; /* per tensor: live stages that read it, each once */

@@ -102,25 +102,35 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   return q->nw > 0;
 }
 
-/* ---- is it worth it? In multiply-adds of the products' kernel; a symbol counts as 1, so that the constants are not hidden by a batch that may be 1 ---- */
+/* ---- is it worth it? In multiply-adds of the products' kernel; an open size counts as twice the least it may be, and 1 if that is 1, so that the constants are not hidden by a batch that may be 1; or, to see whether that would be otherwise, as many ---- */
 enum { FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
 static const double MAKE_COST = 0.4 /* of a factor made of kept taps, for each tile */, TERM_COST = 1.4, FAR_TERM_COST = 2, STENCIL_COST = 1.5, UNEVEN_COST = 0.3 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are computed apart, from the same products */, GAIN = 0.9 /* what is not worth more code */;
 static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */, BYTES_A_CYCLE = 6.4 /* of constants, from memory */, FAR_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
-  for (uint32_t i = 0; i < vs->n; i++) r *= (double)sym_int_or(p->c, sym_extent(p->c, vs->v[i]), 1);
+  for (uint32_t i = 0; i < vs->n; i++) {
+    int64_t lo, hi;
+    sym_range(p->c, sym_extent(p->c, vs->v[i]), &lo, &hi);
+    if (lo < hi && p->as_many) lo = max64(lo, EXPR_MANY);
+    r *= (double)(lo < hi && lo > 1 ? min64(2 * lo, hi) : max64(lo, 1));
+  }
   return r;
+}
+enum { LENGTHS = 2 /* of an open axis, the typical one and the next: no form may be bad for one of them */ };
+static int64_t outputs(pw *p, const window *w, int64_t longer) {
+  sz n = sym_extent(p->c, w->o);
+  return expr_typical(p->m, n) + (sym_is_int(p->c, n, NULL) ? 0 : longer);
 }
 /* Places of which a tile holds all products of an axis in registers, beside their factors. */
 static double together(const pw *p, const window *w) { return p->registers ? floor((double)(p->registers - 1) / (double)w->n) - 1 : 0; }
-static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
+static double cost(pw *p, const sliding *q, bool steps, window *const *win, int64_t longer) { /* open axes are so much longer than typical */
   double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1, value = VALUE_CYCLES * p->lanes * p->fma;
   bool any = false, by_axis = false;
   for (uint32_t i = 0; i < q->nw; i++) any |= win[i]->m > 1, by_axis |= win[i]->circle > 0, chan *= (double)win[i]->phases;
   double repeated = 1; /* V holds so much more than there are places */
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = win[i];
-    double out = (double)expr_typical(p->m, sym_extent(p->c, w->o)), tiles = floor((out + (double)w->m - 1) / (double)w->m);
+    double out = (double)outputs(p, w, longer), tiles = floor((out + (double)w->m - 1) / (double)w->m);
     rows *= tiles, taps *= (double)w->n; /* a tap that stays is one more place of V */
     if (w->m == 1) repeated *= steps ? 1 + (double)w->taps / out : (double)w->n;
     parts *= (double)w->parts;
@@ -163,7 +173,7 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
   uint32_t n = 1;
   int64_t e;
   out[0] = *plain;
-  e = expr_typical(p->m, sym_extent(p->c, plain->o));
+  e = outputs(p, plain, LENGTHS - 1);
   if (e < 2) return n;
   for (int64_t m = 2; m <= MOST_OUTPUTS && q->reduce.n && q->col.n; m++) {
     for (int shared = 0; shared < (steps && plain->stride > 1 ? 2 : 1); shared++) {
@@ -209,10 +219,11 @@ static bool sums_left(const sliding *q, window *const *win) {
 static void push_all(pw *p, u32vec *to, const u32vec *from) {
   for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
 }
+/* A form for each axis: the cheapest ones; of those for open axes the ones that cost least more than what would be the cheapest for some length. */
 static bool choose(pw *p, sliding *q) {
   window *all[MAX_AXES], *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
-  uint32_t n[MAX_AXES], ways = 1, nw = 0;
-  double least = 0;
+  uint32_t n[MAX_AXES], ways = 1, nw = 0, lengths = 1;
+  double least[LENGTHS], worst = INFINITY;
   bool steps = by_axis(p, q);
   int64_t begin[MAX_AXES];
   memcpy(begin, q->begin, sizeof begin);
@@ -220,7 +231,9 @@ static bool choose(pw *p, sliding *q) {
     all[i] = NEWN(p->a, window, FORMS + 4);
     if (steps) q->win[i].lead = floormod64(begin[i], q->win[i].stride);
     ways *= n[i] = forms(p, q, &q->win[i], steps, all[i]);
+    if (!sym_is_int(p->c, sym_extent(p->c, q->win[i].o), NULL)) lengths = LENGTHS;
   }
+  double *costs = NEWN(p->a, double, ways * lengths);
   for (uint32_t t = 0; t < ways; t++) {
     bool line = false, circle = false, phases = false, none = false;
     uint32_t kept = 0, plain = 0;
@@ -235,10 +248,18 @@ static bool choose(pw *p, sliding *q) {
       growth *= win[i]->growth;
     }
     if (growth > MOST_GROWTH || (line && circle) || (phases && none) || kept > 1 || (kept && plain) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
-    double k = cost(p, q, steps, win);
-    if (t && k >= least) continue;
-    least = t ? k : k * GAIN; /* the plain sum comes first */
-    memcpy(best, win, sizeof best);
+    for (uint32_t s = 0; s < lengths; s++) {
+      double *k = &costs[t * lengths + s];
+      *k = cost(p, q, steps, win, s) * (t ? 1 : GAIN); /* the plain sum comes first */
+      if (!t || *k < least[s]) least[s] = *k;
+    }
+  }
+  for (uint32_t t = 0; t < ways; t++) {
+    double more = 0;
+    for (uint32_t s = 0; s < lengths; s++) more = fmax(more, costs[t * lengths + s] > 0 ? costs[t * lengths + s] / least[s] : INFINITY);
+    if (more >= worst) continue;
+    worst = more;
+    for (uint32_t i = 0, z = t; i < q->nw; z /= n[i++]) best[i] = &all[i][z % n[i]];
   }
   q->by_axis = false;
   for (int kept = 0; kept < 2; kept++) /* the axis whose taps are kept comes last */
@@ -355,6 +376,7 @@ static sz extents(pw *p, const u32vec *vs) {
 }
 static sz tiles(pw *p, const window *w, int64_t j) { return (EK_PLANTED("winograd-edge") ? sym_div : sym_ceildiv)(p->c, sym_addi(p->c, sym_extent(p->c, w->o), -j), sym_int(p->c, w->m)); } /* that have a j-th output */
 static sz all_tiles(pw *p, const window *w) { return sym_addi(p->c, tiles(p, w, 0), w->parts - 1); } /* that V has */
+static sz whole_tiles(pw *p, const window *w) { return sym_div(p->c, sym_extent(p->c, w->o), sym_int(p->c, w->m)); } /* of which no output is missing */
 /* How places are said in the tensors between X and Y: products a.. of the axes before `done`, batch, rows, then per axis a tile, or (from `done` on) a place of X or an output; then channels or columns. An axis of one tile is none. The batch comes last where
  * there are no columns, since neighbours are computed side by side. */
 static uint32_t index_of(pw *p, const sliding *q, const variables *v, const sz *a, uint32_t done, const sz *place, const u32vec *last, sz *idx) {
@@ -655,7 +677,7 @@ static tid products(pw *p, const sliding *q, const sliding *part, int64_t first,
   uint32_t nu = 0, nr = 0;
   atom *red = NEWN(p->a, atom, q->nw + q->reduce.n + 1);
   for (uint32_t i = 0; i < q->nw; i++) ext[i] = i < q->nt ? tiles(p, &q->win[i], 0) : sym_extent(c, q->win[i].o);
-  if (first) ext[0] = sym_addi(c, ext[0], -1 - EK_PLANTED("winograd-short"));
+  if (first) ext[0] = sym_addi(c, whole_tiles(p, &q->win[0]), -EK_PLANTED("winograd-short"));
   fresh_index(p, part, &v, a, q->nt, place, ext, &q->col);
   for (uint32_t i = 0; i < q->nt; i++) ui[nu++] = a[i];
   a[0] = sym_addi(c, a[0], first);
@@ -734,11 +756,13 @@ static tid gather(pw *p, const sliding *q, const sliding *apart, uint32_t from, 
   put_updates(p, s, &u);
   return xs(m, s)->tensor;
 }
-/* Are there several tiles, the last of which lacks outputs? So few that it counts. */
-static bool is_short(pw *p, const window *w) {
+/* Does the last tile lack outputs, or may it? Where there are so few that it counts. */
+static bool is_short(pw *p, const sliding *q) {
   enum { FEW_TILES = 4 };
-  int64_t out;
-  return w->m > 1 && !w->circle && sym_is_int(p->c, sym_extent(p->c, w->o), &out) && out > w->m && out <= FEW_TILES * w->m && out % w->m;
+  const window *w = &q->win[0];
+  const int64_t out = outputs(p, w, 0);
+  const bool known = sym_is_int(p->c, sym_extent(p->c, w->o), NULL), rows = sym_is_int(p->c, extents(p, &q->row), NULL);
+  return w->m > 1 && !w->circle && out <= FEW_TILES * w->m && (known ? rows && out > w->m && out % w->m : true);
 }
 static bool rewrite(pw *p, sliding *q) {
   emodule *m = p->m;
@@ -750,12 +774,12 @@ static bool rewrite(pw *p, sliding *q) {
   if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
   for (uint32_t i = 0; i < q->nt; i++) q->alone[i] = sym_eq(p->c, all_tiles(p, &q->win[i]), sym_int(p->c, 1));
   /* products of the first axis: all, or without the last one, which is apart where the last tile does not need it */
-  const bool split = q->nt > q->flat && sym_is_int(p->c, extents(p, &q->row), NULL) && is_short(p, &q->win[0]);
+  const bool split = q->nt > q->flat && is_short(p, q);
   const int64_t first = q->win[0].n - 1;
   sliding most = *q, apart = *q;
   if (split) {
     most.win[0].n = first, apart.win[0].n = 1, apart.win[0].g += first * q->win[0].r;
-    apart.alone[0] = sym_eq(p->c, all_tiles(p, &q->win[0]), sym_int(p->c, 2));
+    apart.alone[0] = sym_eq(p->c, whole_tiles(p, &q->win[0]), sym_int(p->c, 1));
   }
   const tid u = constants(p, &most, &uv), u_last = split && u ? constants(p, &apart, &uv) : 0;
   if (!u) return false;
@@ -767,12 +791,34 @@ static bool rewrite(pw *p, sliding *q) {
   for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, &apart, i - some, i, t, last, type);
   return true;
 }
+/* Would another form be chosen for many rows? Notes their sizes. */
+static void ask_many(pw *p, const sliding *q) {
+  u32vec open = {0};
+  for (uint32_t k = 0; k < 2; k++)
+    for (uint32_t i = 0; i < (k ? q->batch : q->row).n; i++) {
+      atom n;
+      int64_t lo, hi;
+      sz extent = sym_extent(p->c, (k ? q->batch : q->row).v[i]);
+      sym_range(p->c, extent, &lo, &hi);
+      if (lo < EXPR_MANY && hi >= EXPR_MANY && sym_is_atom(p->c, extent, &n) && sym_kind(p->c, n) == AT_SYMBOL && !map_getu(p->lates, n, &(uint64_t){0})) vec_push(p->a, open, n);
+    }
+  if (!open.n) return;
+  sliding few = *q, many = *q;
+  bool any = choose(p, &few);
+  p->as_many = true;
+  bool differs = choose(p, &many) != any || few.nt != many.nt;
+  p->as_many = false;
+  for (uint32_t i = 0; i < few.nt && !differs; i++) differs = few.win[i].m != many.win[i].m || few.win[i].n != many.win[i].n || few.win[i].o != many.win[i].o;
+  for (uint32_t i = 0; i < open.n && differs; i++) vec_once(p->m->a, p->many, open.v[i]);
+}
 /* Axes that must be split for a form are as they were if there is none. */
 static bool transform(pw *p, uint32_t s) {
   sliding q;
   atom split;
   int64_t by;
+  pass_enter(p, xs(p->m, s)->block);
   bool sure = match(p, s, &q, &split, &by);
+  if (sure && p->many) ask_many(p, &q);
   if (!split) return sure && choose(p, &q) && rewrite(p, &q);
   stage old = *xs(p->m, s);
   old.axes = arena_dup(p->m->a, old.axes, old.naxes * sizeof *old.axes);

@@ -68,6 +68,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   p.fma = o && o->lanes > 1 && o->fma ? o->fma : 2;
   p.convert = o && o->convert;
   p.narrow = o && o->narrow;
+  p.many = o ? o->many : NULL;
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
   p.lates = map_new(p.a);
   p.exact = map_new(p.a);
@@ -79,6 +80,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
     bool changed = q->fn(&p);
     pass_enter(&p, 0);
     any |= changed;
+    if (o && o->many && o->many->n) break;
     if (o && o->after && !o->after(o->env, m, q->name, changed, now_ms() - t0)) break;
   }
   pass_keep_refusals(&p);

@@ -37,6 +37,7 @@ typedef struct expr_pass {
 } expr_pass;
 extern const expr_pass expr_passes[]; /* in the order of running (a pass may stand several times); ends with a NULL name */
 
+enum { EXPR_MANY = 4 };
 typedef struct expr_observer {
   /* Called after every pass; may print or verify. Returning false stops the pipeline there. NULL: nobody looks. */
   bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);
@@ -49,6 +50,7 @@ typedef struct expr_observer {
   uint64_t *spent;      /* if not NULL: how many rewrites were made */
   uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel; 0: 256 KiB */
   uint32_t registers;   /* vector registers of the target; 0: taken for few */
+  u32vec *many;         /* gets the open sizes for which another form would be chosen if they were known to be EXPR_MANY or more; where there are any, the passes end there. NULL: nobody asks */
   uint32_t lanes, fma;  /* of the target: f32 values of a register, and how many registers a core multiplies and adds in a cycle; no more than one lane: taken for 16 and 2, which keeps constants small */
 } expr_observer;
 /* Level 0: dead code and order only (every stage is on its own); 1 and above: everything. Returns whether anything changed. */

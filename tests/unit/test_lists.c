@@ -97,7 +97,7 @@ static void test_lists(void **state) {
 }
 static void test_ports(void **state) {
   (void)state;
-  static const dimfix two[] = {{"s", 2, 2, 2}}, none[] = {{"s", 0, 0, 0}}, one[] = {{"s", 1, 1, 1}}, much[] = {{"s", 2, 2, 2}};
+  static const dimfix two[] = {{"s", 2, 2, 2, 0}}, none[] = {{"s", 0, 0, 0, 0}}, one[] = {{"s", 1, 1, 1, 0}}, much[] = {{"s", 2, 2, 2, 0}};
 #define SUM G("input s: list f32[3]\ny = SequenceLength(s) \"n\"\noutput y\noutput s\n")
   gives(SUM, two, 1, "y: 2 s.0: 0 1 2 s.1: 0 1 2");
   gives(SUM, none, 1, "y: 0");

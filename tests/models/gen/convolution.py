@@ -138,6 +138,15 @@ def short_tiles(net):
     return [[net.uniform(-1, 1, n, 2, h, w) for _, _, n, h, w, _ in sizes]]
 
 
+@model("windows over an open number of places of an open batch: many rows take other forms than few, the last tile may lack outputs")
+def many_rows(net):
+    x = net.op("Relu", net.conv(net.input("samples", F32, "N", 1, "S"), 1, 32, [64], strides=[64]))
+    x = net.op("Relu", net.op("Conv", x, large(net, 32, 64, 3), pads=[1, 1]))
+    net.conv(x, 64, 3, [1], out="y")
+    net.output("y", F32, "N", 3, "T")
+    return [[net.uniform(-1, 1, n, 1, 64 * t)] for n, t in ((9, 4), (3, 3), (4, 1), (5, 11))]
+
+
 @model("windows of many taps of one dimension: 67 taps, which are divided, and 32 with a stride of 2")
 def large_windows_line(net):
     x = net.input("signal", F32, 2, 2, 300)
