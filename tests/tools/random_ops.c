@@ -164,8 +164,16 @@ static emodule *module_of(ctx *c, call *k, uint32_t n) {
     if (!place_call(m, &k[i], n > 1 ? k : NULL)) ctx_fail(c, E_INTERNAL, "what was a legal call is none the second time");
   return m;
 }
-/* What the definition says, in the call's own module. False: the contents do not fit (an index out of range), or it is much. */
-static bool evaluate(ctx *c, call *k) {
+/* Floats move by a rounding or two, or stay. */
+static void nudge(etype t, void *data, int64_t n, uint64_t *s) {
+  double step = t == ET_F64 ? 4e-16 : 2.4e-7;
+  for (int64_t e = 0; e < n; e++) {
+    uint8_t *x = (uint8_t *)data + e * et_bytes(t);
+    et_store(t, x, (scalar){.f = et_load(t, x).f * (1 + step * ((double)dice(s, 3) - 1))});
+  }
+}
+/* What the definition says, in the call's own module; nudges: so does what is computed on the way. False: the contents do not fit (an index out of range), or it is much. */
+static bool evaluate(ctx *c, call *k, uint64_t *nudges) {
   emodule *m = k->i.m;
   int64_t flops;
   if (the.large && sym_is_int(c, opinst_cost(c, &k->i).flops, &flops) && flops > 3000000) return false;
@@ -176,6 +184,11 @@ static bool evaluate(ctx *c, call *k) {
     if (k->i.in[i].type == ET_STR || !nd_count(&k->i.data[i], &n) || n > MAX_ELEMENTS) return false;
     if (xt(m, k->i.in[i].t)->kind == TK_INPUT) expr_eval_input(v, k->i.in[i].t, &k->i.data[i]);
   }
+  for (uint32_t i = 1; nudges && i < m->stages.n; i++) {
+    if (xs(m, i)->dead || xs(m, i)->block || et_kind(xt(m, xs(m, i)->tensor)->type) != K_FLOAT) continue;
+    const ndarray *r = expr_eval_get(v, xs(m, i)->tensor);
+    if (nd_count(r, &n)) nudge(r->type, (void *)(uintptr_t)r->data, n, nudges);
+  }
   k->nwant = 0;
   for (uint32_t i = 0; i < k->i.nout; i++) {
     if (!compared(&k->i.out[i])) continue;
@@ -185,17 +198,17 @@ static bool evaluate(ctx *c, call *k) {
   }
   return k->nwant > 0;
 }
-static bool evaluates(ctx *c, call *k) {
+static bool evaluates(ctx *c, call *k, uint64_t *nudges) {
   uint32_t mark = diag_mark(c);
   volatile bool ok = false;
-  CTX_TRY(c) { ok = evaluate(c, k); }
+  CTX_TRY(c) { ok = evaluate(c, k, nudges); }
   CTX_CATCH { ok = false; }
   if (!ok) diag_reset(c, mark);
   return ok;
 }
 static bool legal(ctx *c, call *k) {
   opinst_opts o = {.types = the.chain ? CHAINED : TYPES, .sizes = the.large ? 36 : the.chain ? 2 : 0, .empty = the.empty};
-  return notation_instance(c, lib, notation_nth(lib, k->op), k->seed, o, &k->i) && evaluates(c, k);
+  return notation_instance(c, lib, notation_nth(lib, k->op), k->seed, o, &k->i) && evaluates(c, k, NULL);
 }
 
 /* ---- compiled ---- */
@@ -301,7 +314,7 @@ static bool same_array(const ndarray *a, const ndarray *b) {
   for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
   return same;
 }
-/* What the call gives when its inputs move by a rounding or two: what is computed in another order is the exact result for inputs as near as that. */
+/* What the call gives when its inputs, and what it computes on the way, move by a rounding or two: what is computed in another order is the exact result for inputs as near as that. */
 static bool nudged(ctx *c, const call *k, uint64_t *s, call *moved) {
   int64_t n;
   *moved = *k;
@@ -309,13 +322,13 @@ static bool nudged(ctx *c, const call *k, uint64_t *s, call *moved) {
     ndarray *d = &moved->i.data[i];
     if (!k->i.in[i].present || et_kind(d->type) != K_FLOAT || !nd_count(d, &n)) continue;
     uint8_t *to = arena_dup(ctx_arena(c), d->data, d->bytes + 1);
-    double step = d->type == ET_F64 ? 4e-16 : 2.4e-7;
-    for (int64_t e = 0; e < n; e++) et_store(d->type, to + e * et_bytes(d->type), (scalar){.f = et_load(d->type, to + e * et_bytes(d->type)).f * (1 + step * ((double)dice(s, 3) - 1))});
+    nudge(d->type, to, n, s);
     d->data = to;
   }
-  return evaluates(c, moved);
+  return evaluates(c, moved, s);
 }
 enum { NUDGES = 4 };
+static const double STEP = 1e-2; /* relative: larger ones are no sensitivity */
 /* How far results move then: a recurrence that lets small differences grow may show this much. */
 static double spread(ctx *c, const call *k, uint32_t q) {
   call moved;
@@ -328,13 +341,18 @@ static double spread(ctx *c, const call *k, uint32_t q) {
     for (int64_t e = 0; same_array(&k->want[q], &moved.want[q]) && e < n; e++) {
       size_t at = (size_t)e * et_bytes(k->want[q].type);
       double v = et_load(k->want[q].type, (const uint8_t *)k->want[q].data + at).f, d = fabs(v - et_load(k->want[q].type, (const uint8_t *)moved.want[q].data + at).f);
-      if (d > most && d < 1e-2 * fmax(1, fabs(v))) most = d; /* a step is no sensitivity */
+      if (d > most && d < STEP * fmax(1, fabs(v))) most = d;
     }
   }
   return most;
 }
-static bool finite_at(const ndarray *x, int64_t e) { return isfinite(et_load(x->type, (const uint8_t *)x->data + e * et_bytes(x->type)).f); }
-/* Whole numbers that were rounded from floats may stand at the border of two: an element that becomes what was computed when the inputs move is as wanted. So is a float at a pole: finite or not, as the inputs move. */
+/* Does a rounding decide about much? At a step or a pole. */
+static bool jumps(const ndarray *x, const ndarray *y, int64_t e) {
+  size_t at = (size_t)e * et_bytes(x->type);
+  double a = et_load(x->type, (const uint8_t *)x->data + at).f, b = et_load(y->type, (const uint8_t *)y->data + at).f;
+  return isfinite(a) && isfinite(b) ? fabs(a - b) >= STEP * fmax(1, fabs(a)) : !(a == b || (isnan(a) && isnan(b)));
+}
+/* Whole numbers that were rounded from floats may stand at the border of two: an element that becomes what was computed when the inputs move is as wanted. So is a float that jumps. */
 static void at_borders(ctx *c, const call *k, uint32_t q, ndarray *got) {
   call moved;
   uint64_t s = k->seed;
@@ -346,8 +364,8 @@ static void at_borders(ctx *c, const call *k, uint32_t q, ndarray *got) {
     for (int64_t e = 0; e < n; e++) {
       size_t at = (size_t)e * w;
       uint8_t *x = (uint8_t *)got->data + at;
-      bool pole = et_kind(got->type) == K_FLOAT && finite_at(&k->want[q], e) != finite_at(&moved.want[q], e);
-      if (pole || (et_kind(got->type) != K_FLOAT && !memcmp(x, (const uint8_t *)moved.want[q].data + at, w))) memcpy(x, (const uint8_t *)k->want[q].data + at, w);
+      bool border = et_kind(got->type) == K_FLOAT ? jumps(&k->want[q], &moved.want[q], e) : !memcmp(x, (const uint8_t *)moved.want[q].data + at, w);
+      if (border) memcpy(x, (const uint8_t *)k->want[q].data + at, w);
     }
   }
 }
@@ -426,7 +444,7 @@ static void chain(ctx *c, call *k, uint32_t i) {
       for (uint32_t o = 0; o < k[j].nwant && !q->from[p]; o++)
         if (same_array(&k[j].want[o], &q->i.data[p]) && !k[j].narrow && (k[j].exact || kind == MOVES)) q->from[p] = j + 1, q->nth[p] = o, q->i.data[p] = k[j].want[o], any = true;
   }
-  if (any && (!evaluates(c, q) || !together(c, k, i + 1))) *q = keep;
+  if (any && (!evaluates(c, q, NULL) || !together(c, k, i + 1))) *q = keep;
   for (uint32_t p = 0; p < q->i.nin; p++)
     if (q->from[p]) q->exact &= k[q->from[p] - 1].exact, k[q->from[p] - 1].inner |= dice(&s, 2);
 }
