@@ -2,7 +2,7 @@
  * for these numbers, and once in general. Or, where passes found that many rows want other forms than few (pipeline.c), once for many of them, which then is a fact.
  *
  *   if N == 8 { X8[i<8, ..] = X[i, ..];  the graph with 8;  Y[n<N, ..] = its output[n, ..] } else { the graph with N }
- *   if N >= 8 { the graph with N, known to be at least 8 } else { the graph with N }
+ *   if N >= 4 { the graph with N, known to be at least 4 } else { the graph with N }
  *
  * One variant besides the general one, whatever the number of dimensions with a likely size. Conditions of the general branch on the inputs' sizes hold for both, and are checked at entry. Where an output's size is found only
  * while running, or an output is a list, there is no variant. */

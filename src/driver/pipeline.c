@@ -212,7 +212,7 @@ bool pipe_optimise(pipeline *p) {
   expr_optimise(p->m, p->o.level, &o);
   if (many.n && !p->stopped) {
     lower_apart(p, &many);
-    o.many = NULL;
+    o.many = NULL, w.n = 0;
     expr_optimise(p->m, p->o.level, &o);
   }
   if (diag_errors(p->c)) ctx_unwind(p->c);

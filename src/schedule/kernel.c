@@ -134,6 +134,7 @@ static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane)
   if (root->kind != EX_REDUCE) return out;
   for (uint32_t i = 0; i < root->nargs; i++)
     if (root->args[i] != lane) vec_push(k->a, out, root->args[i]);
+  if (schedule_is_arg((rop)root->op)) return out; /* of equal places the first one counts, as they are written */
   int64_t *st = NEWN(k->a, int64_t, out.n + 1);
   for (uint32_t i = 0; i < out.n; i++) {
     st[i] = INT64_MAX;

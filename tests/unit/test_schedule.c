@@ -767,6 +767,12 @@ static const example examples[] = {
      "stage r: f32[a<0, b<12, c<8] = exp(x[a, b, c])\n"
      "stage y: f32[d<8, e<12, g<8] out = (load r[d - 4, e, g] else 0.5)\n"
      "output y \"y\"\n"},
+    {"the first of equal places, over two axes of which the first one lies innermost", "",
+     "tensor x: i32[3, 2, 37] input \"x\"\n"
+     "stage t: i32[a<3, b<2, c<37] = x[a, b, c] > 5i32 ? 1i32 : 0i32\n"
+     "stage y: i64[c1<37] out = argmax[b1<2, a1<3 payload #(3*b1 + a1)] t[a1, b1, c1]\n"
+     "stage z: i64[c2<37] out = argmin_last[b2<2, a2<3 payload #(3*b2 + a2)] t[a2, b2, c2]\n"
+     "output y \"y\"\noutput z \"z\"\n"},
     {"constants of one factor side by side; a last panel that is not full", "",
      "tensor x: f32[7, 23] input \"x\"\n"
      "tensor v: f32[23] input \"v\"\n"
