@@ -39,25 +39,22 @@ static arg same(low *L, uint32_t block, const arg *from, const sz *shape, const 
   expr_stage(m, block, t, axes, from->rank, expr_load(m, from->t, at, from->rank, 0));
   return (arg){.present = true, .type = from->type, .rank = from->rank, .shape = shape, .t = t};
 }
-static const char *variant_name(const low *L) {
-  for (uint32_t i = 0; i < L->ndims; i++)
-    if (likely(&L->dims[i])) return "likely";
-  return "many";
-}
 static tid condition(low *L, uint32_t block) {
   emodule *m = L->m;
+  const char *name = "many";
   ex all = 0;
   for (uint32_t i = 0; i < L->ndims; i++) {
     const dimfix *d = &L->dims[i];
     if (!apart(d)) continue;
     const bool one_size = likely(d);
+    if (one_size) name = "likely";
     const int64_t size = one_size ? d->value : d->many;
     sz n = sym_symbol(L->c, d->name, d->lo, d->hi);
     ex one = expr_op2(m, one_size && !EK_PLANTED("lower-variant") ? OP_EQ : OP_GE, expr_index(m, n), expr_i(m, ET_I64, size));
     all = all ? expr_op2(m, OP_AND, all, one) : one;
     if (!L->asked_of) vec_push(m->a, m->guards, ((guard){.ge0 = sym_addi(L->c, n, -size), .is_eq = one_size, .text = one_size ? "the likely size" : "many of these", .block = block})); /* for whoever asks what is known there; in a later turn low_asked has it */
   }
-  tid t = expr_tensor(m, TK_STAGE, ET_BOOL, NEWN(L->a, sz, 1), 0, variant_name(L), NULL);
+  tid t = expr_tensor(m, TK_STAGE, ET_BOOL, NEWN(L->a, sz, 1), 0, name, NULL);
   expr_stage(m, 0, t, NULL, 0, all);
   return t;
 }
@@ -101,7 +98,7 @@ bool low_variants(low *L, graph *g) {
       shape[d] = sym_subst(L->c, a->shape[d], to_likely, L);
       differs |= !sym_eq(L->c, shape[d], a->shape[d]);
     }
-    if (differs) in[i] = same(L, tb, a, shape, arena_fmt(L->a, "%s.%s", g->inputs.v[i]->name, variant_name(L)));
+    if (differs) in[i] = same(L, tb, a, shape, arena_fmt(L->a, "%s.likely", g->inputs.v[i]->name));
   }
   bool good = lower_into(L, g, tb, in, outs[0]);
   forget(L);
@@ -127,8 +124,11 @@ bool low_variants(low *L, graph *g) {
   for (uint32_t i = 0; i < n; i++) {
     const arg *e = &outs[1][i];
     value *v = g->outputs.v[i];
-    x.then_vals[i] = same(L, tb, &outs[0][i], e->shape, arena_fmt(L->a, "%s.%s", v->name, variant_name(L))).t;
-    x.else_vals[i] = same(L, eb, e, e->shape, arena_fmt(L->a, "%s.general", v->name)).t;
+    const arg *t = &outs[0][i];
+    bool differs = false;
+    for (uint32_t d = 0; d < e->rank; d++) differs |= !sym_eq(L->c, t->shape[d], e->shape[d]);
+    x.then_vals[i] = differs ? same(L, tb, t, e->shape, arena_fmt(L->a, "%s.likely", v->name)).t : t->t;
+    x.else_vals[i] = e->t;
     x.results[i] = low_result(L, e->type, e->shape, e->rank, v->name, NULL);
     low_set(L, v, (arg){.type = e->type, .rank = e->rank, .shape = e->shape, .t = x.results[i]});
   }
