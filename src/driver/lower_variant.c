@@ -9,13 +9,12 @@
 #include "driver/lower_in.h"
 #include <string.h>
 
-static bool likely(const dimfix *d) { return d->lo < d->hi && d->value >= 0; }
-static bool apart(const dimfix *d) { return likely(d) || d->many; }
+static bool apart(const dimfix *d) { return dim_likely(d) || d->many; }
 static sz to_likely(ctx *c, void *env, atom a) {
   const low *L = env;
   if (sym_kind(c, a) != AT_SYMBOL) return 0;
   for (uint32_t i = 0; i < L->ndims; i++)
-    if (likely(&L->dims[i]) && !strcmp(L->dims[i].name, sym_name(c, a))) return sym_int(c, L->dims[i].value);
+    if (dim_likely(&L->dims[i]) && !strcmp(L->dims[i].name, sym_name(c, a))) return sym_int(c, L->dims[i].value);
   return 0;
 }
 /* The graph's values are not known any more, but for its constants. */
@@ -46,7 +45,7 @@ static tid condition(low *L, uint32_t block) {
   for (uint32_t i = 0; i < L->ndims; i++) {
     const dimfix *d = &L->dims[i];
     if (!apart(d)) continue;
-    const bool one_size = likely(d);
+    const bool one_size = dim_likely(d);
     if (one_size) name = "likely";
     const int64_t size = one_size ? d->value : d->many;
     sz n = sym_symbol(L->c, d->name, d->lo, d->hi);

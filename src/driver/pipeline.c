@@ -175,7 +175,7 @@ static bool may_be_apart(const pipeline *p) {
   enum { SMALL = 8 << 20 }; /* bytes of constants */
   uint64_t all = 0;
   for (uint32_t i = 0; i < p->o.ndims; i++)
-    if (p->o.dims[i].value >= 0 && p->o.dims[i].lo < p->o.dims[i].hi) return false;
+    if (dim_likely(&p->o.dims[i])) return false;
   for (uint32_t t = 1; t < p->m->tensors.n; t++)
     if (xt(p->m, t)->kind == TK_CONST) all += xt(p->m, t)->data.bytes;
   return p->lib && !p->o.fuel && p->t->l2 && all <= SMALL;

@@ -762,7 +762,7 @@ static bool is_short(pw *p, const sliding *q) {
   const window *w = &q->win[0];
   const int64_t out = outputs(p, w, 0);
   const bool known = sym_is_int(p->c, sym_extent(p->c, w->o), NULL), rows = sym_is_int(p->c, extents(p, &q->row), NULL);
-  return w->m > 1 && !w->circle && out <= FEW_TILES * w->m && (known ? rows && out > w->m && out % w->m : true);
+  return w->m > 1 && !w->circle && out <= FEW_TILES * w->m && (!known || (rows && out > w->m && out % w->m));
 }
 static bool rewrite(pw *p, sliding *q) {
   emodule *m = p->m;
@@ -819,6 +819,7 @@ static bool transform(pw *p, uint32_t s) {
   pass_enter(p, xs(p->m, s)->block);
   bool sure = match(p, s, &q, &split, &by);
   if (sure && p->many) ask_many(p, &q);
+  if (p->many && p->many->n) return false; /* the module will be lowered anew */
   if (!split) return sure && choose(p, &q) && rewrite(p, &q);
   stage old = *xs(p->m, s);
   old.axes = arena_dup(p->m->a, old.axes, old.naxes * sizeof *old.axes);

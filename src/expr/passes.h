@@ -37,7 +37,7 @@ typedef struct expr_pass {
 } expr_pass;
 extern const expr_pass expr_passes[]; /* in the order of running (a pass may stand several times); ends with a NULL name */
 
-enum { EXPR_MANY = 4 };
+enum { EXPR_MANY = 4 /* rows from which on an open number of them may be worth a variant */ };
 typedef struct expr_observer {
   /* Called after every pass; may print or verify. Returning false stops the pipeline there. NULL: nobody looks. */
   bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);
