@@ -72,13 +72,13 @@ void ek_rt_place_leave(worker *w) { /* its number may soon be another thread's *
   end_move(w);
 }
 void ek_rt_place_region(worker *w) {
-  int32_t cpu = atomic_load_explicit(&w->pool->cpu, memory_order_relaxed);
+  int32_t cpu = atomic_load_explicit(&w->cpu, memory_order_relaxed);
   if (cpu < 0 || atomic_load_explicit(&w->avoid, memory_order_relaxed) == cpu || sched_getcpu() != cpu) return;
   atomic_store_explicit(&w->pool->crowded, 1, memory_order_relaxed);
   keep_off(w, cpu);
 }
 void ek_rt_place_wake(ek_rt_pool *p, uint32_t bits) {
-  int32_t cpu = atomic_load_explicit(&p->cpu, memory_order_relaxed);
+  int32_t cpu = atomic_load_explicit(&p->workers[0].cpu, memory_order_relaxed);
   if (cpu < 0 || !atomic_load_explicit(&p->crowded, memory_order_relaxed)) return;
   for (uint32_t i = 1; i <= WAKE_MOVES && i <= atomic_load_explicit(&p->started, memory_order_relaxed); i++)
     if (bits >> i & 1 && atomic_load_explicit(&p->workers[i].avoid, memory_order_relaxed) != cpu) keep_off(&p->workers[i], cpu);

@@ -4,8 +4,8 @@
  * front, and others, when their own slot is empty, at the back, by compare-and-swap; a stale epoch can take nothing. So a thread gets the same part of equal regions each time, and finds in its caches what it had there.
  * The caller publishes a region, takes tickets itself, and then waits only until all that were taken are done: a worker that is asleep or was scheduled away before it took anything is never waited for.
  *
- *   caller:  region fields, done = 0 -> slots = (e, 0, n) -> epoch = e, wake sleepers -> claim ... -> wait done == tickets
- *   worker:  epoch changed -> read a slot -> read region fields -> claim ... (a claim by compare-and-swap on epoch e proves that region e was not over, so that the fields read belong to it)
+ *   caller:  region and slot of each thread, (e, 0, n) -> epoch = e, wake sleepers -> claim ... -> wait until done has grown by those that it did not run itself
+ *   worker:  own slot changed -> read region -> claim ... (a claim by compare-and-swap on epoch e proves that region e was not over, so that what was read belongs to it)
  *
  * A worker that was scheduled away while it held a ticket is helped by the waiting caller: place.c brings it to the caller's processor, which is free just then. Workers spin for a while after each region
  * (a run of a model is many regions with short gaps), yielding to whoever else wants the processor, then sleep on a futex. They start on the first parallel call that wants them, with all signals blocked. Nothing is
@@ -68,38 +68,38 @@ static void futex_wake(_Atomic uint32_t *p, int n, uint32_t bits) {
 }
 /* where part i begins when `total` things are divided into `parts` */
 static int64_t part(int64_t i, int64_t parts, int64_t total) { return total / parts * i + total % parts * i / parts; }
-/* Claims and runs tickets of epoch e until there are none. */
-static void claim(ek_rt_pool *p, uint32_t e, int64_t who) {
+/* Claims and runs tickets of epoch e until there are none. Workers tell of theirs; the caller is given the number of its own. */
+static uint32_t claim(ek_rt_pool *p, uint32_t e, int64_t who) {
   int64_t at = who, tried = 0;
   uint32_t ran = 0; /* not yet told: until they are the epoch cannot end */
   for (;;) {
-    _Atomic uint64_t *slot = &p->workers[at].slot;
-    uint64_t t = atomic_load_explicit(slot, memory_order_acquire);
-    if ((uint32_t)(t >> 32) != e) return;
-    ek_rt_kernel k = atomic_load_explicit(&p->kernel, memory_order_relaxed);
-    const int64_t *args = atomic_load_explicit(&p->args, memory_order_relaxed);
-    int64_t total = atomic_load_explicit(&p->total, memory_order_relaxed);
-    int64_t limit = atomic_load_explicit(&p->limit, memory_order_relaxed);
-    uint32_t tickets = atomic_load_explicit(&p->tickets, memory_order_relaxed), next = (uint32_t)t >> 16, end = (uint32_t)t & 0xffff;
-    if (who >= limit) return;
+    worker *w = &p->workers[at];
+    uint64_t t = atomic_load_explicit(&w->slot, memory_order_acquire);
+    if ((uint32_t)(t >> 32) != e) return ran;
+    ek_rt_kernel k = atomic_load_explicit(&w->kernel, memory_order_relaxed);
+    const int64_t *args = atomic_load_explicit(&w->args, memory_order_relaxed);
+    int64_t total = atomic_load_explicit(&w->total, memory_order_relaxed), limit = atomic_load_explicit(&w->limit, memory_order_relaxed);
+    uint32_t tickets = atomic_load_explicit(&w->tickets, memory_order_relaxed), next = (uint32_t)t >> 16, end = (uint32_t)t & 0xffff;
     if (next >= end) {
-      if (ran) atomic_fetch_add_explicit(&p->done, ran, memory_order_release), ran = 0; /* once for all of them, and before it asks others, which takes a while */
-      if (++tried == limit) return;
+      if (who && ran) atomic_fetch_add_explicit(&p->done, ran, memory_order_release), ran = 0; /* once for all of them, and before it asks others, which takes a while */
+      if (++tried >= limit) return ran;
       at = at + 1 < limit ? at + 1 : 0;
       continue;
     }
     bool own = at == who;
-    if (!atomic_compare_exchange_weak_explicit(slot, &t, own ? t + 0x10000 : t - 1, memory_order_acq_rel, memory_order_relaxed)) continue;
+    __builtin_prefetch(args); /* while the claim waits for its line */
+    __builtin_prefetch((const void *)((uintptr_t)args + 64));
+    if (!atomic_compare_exchange_weak_explicit(&w->slot, &t, own ? t + 0x10000 : t - 1, memory_order_acq_rel, memory_order_relaxed)) continue;
     int64_t ticket = part(at, limit, tickets) + (own ? next : end - 1), lo = part(ticket, tickets, total), hi = part(ticket + 1, tickets, total);
     k(args, lo, hi, who);
     ran++;
   }
 }
-/* Waits for an epoch other than `seen`. False: the pool ends. */
+/* Waits for a region of an epoch other than `seen`. False: the pool ends. */
 static bool next_epoch(worker *w, uint32_t seen, uint32_t *e) {
   ek_rt_pool *p = w->pool;
   int64_t since = 0, before = 0;
-  for (unsigned n = 0; (*e = atomic_load_explicit(&p->epoch, memory_order_acquire)) == seen; n++) {
+  for (unsigned n = 0; (*e = (uint32_t)(atomic_load_explicit(&w->slot, memory_order_acquire) >> 32)) == seen; n++) {
     if (atomic_load_explicit(&p->stop, memory_order_relaxed)) return false;
     PAUSE();
     bool tired = atomic_load_explicit(&w->tired, memory_order_relaxed);
@@ -117,9 +117,10 @@ static bool next_epoch(worker *w, uint32_t seen, uint32_t *e) {
     }
     atomic_store_explicit(&w->tired, 0, memory_order_relaxed);
     uint32_t bit = bit_of(w->id);
-    atomic_fetch_or(&p->sleeping, bit); /* sequentially consistent with the caller's epoch store and sleeping load */
+    atomic_fetch_or(&p->sleeping, bit); /* sequentially consistent with the caller's stores of slots and epoch and its load of `sleeping` */
     if (w->id >= LAST_BIT) atomic_fetch_add(&p->sleeping_far, 1);
-    if (atomic_load(&p->epoch) == seen && !atomic_load(&p->stop)) futex_wait(&p->epoch, seen, bit);
+    uint32_t last = atomic_load(&p->epoch); /* of a region without it, maybe */
+    if ((uint32_t)(atomic_load(&w->slot) >> 32) == seen && !atomic_load(&p->stop)) futex_wait(&p->epoch, last, bit);
     if (w->id < LAST_BIT)
       atomic_fetch_and(&p->sleeping, ~bit);
     else if (atomic_fetch_sub(&p->sleeping_far, 1) == 1)
@@ -156,6 +157,7 @@ static void forget_workers(ek_rt_pool *p) {
   atomic_store(&p->sleeping, 0);
   atomic_store(&p->sleeping_far, 0);
   atomic_store(&p->busy, 0);
+  p->due = atomic_load(&p->done);
   clear_workers(p);
 }
 /* Is the pool of this process? Made so if it is a parent's; false: another thread of the child is just doing that. */
@@ -250,9 +252,9 @@ static void wake(ek_rt_pool *p, int64_t threads) {
   ek_rt_place_wake(p, asleep);
   futex_wake(&p->epoch, threads - 1 < n ? (int)threads - 1 : (int)n, asleep);
 }
-static void wait_done(ek_rt_pool *p, uint32_t tickets) {
+static void wait_done(ek_rt_pool *p) {
   placing late = {0};
-  for (unsigned n = 0; atomic_load_explicit(&p->done, memory_order_acquire) < tickets; n++) {
+  for (unsigned n = 0; atomic_load_explicit(&p->done, memory_order_acquire) != p->due; n++) {
     PAUSE();
     if (n < SPIN_WAIT || n % BETWEEN_LOOKS) continue;
     ek_rt_place_help(p, &late, now_ns());
@@ -271,18 +273,20 @@ void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64
   if (threads > tickets) threads = tickets;
   if (atomic_load_explicit(&p->started, memory_order_relaxed) + 1 < threads) start(p, (uint32_t)threads - 1);
   uint32_t e = atomic_load_explicit(&p->epoch, memory_order_relaxed) + 1;
-  atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-  atomic_store_explicit(&p->kernel, k, memory_order_relaxed);
-  atomic_store_explicit(&p->args, args, memory_order_relaxed);
-  atomic_store_explicit(&p->tickets, (uint32_t)tickets, memory_order_relaxed);
-  atomic_store_explicit(&p->total, total, memory_order_relaxed);
-  atomic_store_explicit(&p->limit, threads, memory_order_relaxed);
-  atomic_store_explicit(&p->cpu, ek_rt_place_cpu(), memory_order_relaxed);
-  for (int64_t i = 0; i < threads; i++)
-    atomic_store_explicit(&p->workers[i].slot, (uint64_t)e << 32 | (uint64_t)(part(i + 1, threads, tickets) - part(i, threads, tickets)), memory_order_release);
+  int32_t cpu = ek_rt_place_cpu();
+  for (int64_t i = threads; i-- > 0;) { /* who has to be told first, who knows last */
+    worker *w = &p->workers[i];
+    atomic_store_explicit(&w->kernel, k, memory_order_relaxed);
+    atomic_store_explicit(&w->args, args, memory_order_relaxed);
+    atomic_store_explicit(&w->total, total, memory_order_relaxed);
+    atomic_store_explicit(&w->tickets, (uint32_t)tickets, memory_order_relaxed);
+    atomic_store_explicit(&w->limit, (uint32_t)threads, memory_order_relaxed);
+    atomic_store_explicit(&w->cpu, cpu, memory_order_relaxed);
+    atomic_store_explicit(&w->slot, (uint64_t)e << 32 | (uint64_t)(part(i + 1, threads, tickets) - part(i, threads, tickets)), memory_order_release);
+  }
   atomic_store(&p->epoch, e);
   wake(p, threads);
-  claim(p, e, 0);
-  wait_done(p, (uint32_t)tickets);
+  p->due += (uint32_t)tickets - claim(p, e, 0);
+  wait_done(p);
   atomic_store_explicit(&p->busy, 0, memory_order_release);
 }

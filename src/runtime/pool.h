@@ -8,8 +8,14 @@
 
 typedef struct worker {
   _Alignas(64) _Atomic uint64_t slot; /* the thread's tickets: epoch << 32 | next << 16 | end */
-  ek_rt_pool *pool;
-  int64_t id; /* 0 is the caller, which has only its slot here */
+  _Atomic(ek_rt_kernel) kernel;       /* the region, the same for all threads of it: written before the slot, read before a claim. It lies beside the slot because a thread that learns of the region by one line waits least */
+  _Atomic(const int64_t *) args;
+  _Atomic int64_t total;    /* chunks */
+  _Atomic uint32_t tickets; /* pieces of the kernel's chunks, of equal size or one apart */
+  _Atomic uint32_t limit;   /* threads that take part, each with its slot: the caller has laid out scratch memory for so many */
+  _Atomic int32_t cpu;      /* the processor on which the caller was when the region began; -1: not known */
+  _Alignas(64) ek_rt_pool *pool;
+  int64_t id; /* 0 is the caller, which has only its slot and region here */
   pthread_t thread;
   _Atomic uint32_t inside; /* may hold a claimed ticket */
   _Atomic int32_t tid;     /* the system's number; 0: has not begun, or has ended */
@@ -24,23 +30,18 @@ typedef struct worker {
 #endif
 } worker;
 struct ek_rt_pool {
-  _Alignas(64) _Atomic uint32_t done;       /* tickets finished in this epoch */
-  _Alignas(64) _Atomic uint32_t epoch;      /* futex; changes when there is work, or at the end */
-  _Atomic uint32_t stop;
-  _Atomic uint32_t sleeping;                /* a bit per worker, by its number; the last one is shared by all further ones */
-  _Atomic uint32_t sleeping_far;            /* how many share it */
-  _Alignas(64) _Atomic(ek_rt_kernel) kernel; /* the region: written before the slots, read before a claim */
-  _Atomic(const int64_t *) args;
-  _Atomic uint32_t tickets;                 /* pieces of the kernel's chunks, of equal size or one apart */
-  _Atomic int64_t total;                    /* chunks */
-  _Atomic int64_t limit;                    /* threads that take part, each with its slot: the caller has laid out scratch memory for so many */
-  _Atomic int32_t cpu;                      /* the processor on which the caller was when the region began; -1: not known */
-  _Alignas(64) _Atomic uint32_t busy;       /* a region is running */
-  _Atomic uint32_t started;                 /* workers running; changed by the holder of `busy` */
-  _Atomic uint32_t threads;                 /* most, the caller included; fewer when the system gives no more */
-  _Atomic uint32_t crowded;                 /* a worker was found on the caller's processor */
-  _Atomic int32_t pid;                      /* whose workers they are; negative: being taken over. Used where `alive` is not available */
-  _Atomic uint32_t *alive;                  /* HERE; a forked child reads FORKED. NULL: not available */
+  _Alignas(64) _Atomic uint32_t done;  /* tickets that workers finished, ever: modulo 2^32, as epoch */
+  _Alignas(64) _Atomic uint32_t epoch; /* of the last region; futex of those who sleep */
+  _Atomic uint32_t busy;               /* a region is running */
+  uint32_t due;                        /* what `done` comes to when the region is over; the holder's of `busy` */
+  _Alignas(64) _Atomic uint32_t stop;  /* the pool ends */
+  _Atomic uint32_t sleeping;           /* a bit per worker, by its number; the last one is shared by all further ones */
+  _Atomic uint32_t sleeping_far;       /* how many share it */
+  _Atomic uint32_t started;            /* workers running; changed by the holder of `busy` */
+  _Atomic uint32_t threads;            /* most, the caller included; fewer when the system gives no more */
+  _Atomic uint32_t crowded;            /* a worker was found on the caller's processor */
+  _Atomic int32_t pid;                 /* whose workers they are; negative: being taken over. Used where `alive` is not available */
+  _Atomic uint32_t *alive;             /* HERE; a forked child reads FORKED. NULL: not available */
   worker workers[];
 };
 

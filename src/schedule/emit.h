@@ -28,8 +28,8 @@ typedef struct prepared { ex value; uint32_t stage; /* index into the group */ l
 /* A sum of products f32(x) * f32(w) of bf16, w a packed constant: the two loads, the stage (index into the group), the variable of which two neighbours are taken at once. */
 typedef struct dotted { ex row, lane; uint32_t stage; atom var; } dotted;
 
-/* What is fetched while a reduction runs: at + step. */
-typedef struct stream { lv ptr, at; sz step; } stream;
+/* What is fetched while a reduction runs: at + step, and so many elements lie in a cache line. */
+typedef struct stream { lv ptr, at; sz step; int64_t line; } stream;
 /* Rows of a tile: where they begin, elements from one to the next, cache lines of each, elements of a line, lines to fetch at a step. */
 typedef struct far_rows { lv ptr, at; int64_t step, lines, line, each; } far_rows;
 

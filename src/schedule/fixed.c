@@ -3,7 +3,7 @@
  * A product of few rows with a constant takes as long as the constant takes to come from memory. So it lies there in fixed point, three vectors in the room of two: each column as whole numbers of 21 bits, multiples of a
  * step that is the column's own. The words of a lane are
  *     u = a << 11 | low bits,   v = b << 10 | low bits,   and (u << 21) + (v << 11) = c << 11:
- * read as numbers of 32 bits u and v stand for a and b, for their low bits are known when these are rounded, and two shifts and a sum give c. Vectors that are left over are words of their own. The step is multiplied with
+ * read as numbers of 32 bits u and v stand for a and b, for their low bits are known when these are rounded, and two shifts and a sum give c. Vectors that are left over stay floats, multiples of the step as well: whole numbers would come no faster and have to be turned into floats. The step is multiplied with
  * the sum, once (so a sum overflows 2^31 earlier than one of floats). A weight is off by about 2^-21 of the largest in its column; like Winograd's forms this is for sums whose errors are measured by the largest result, and
  * constants with values that stand out from all others keep their floats. A pack is [items][a step for each lane][depth][words], in words of 4 bytes.
  */
@@ -43,7 +43,10 @@ static inline __attribute__((always_inline)) void write_item(const packing *k, c
         u[l] = near_to((int32_t)(y[l] * s[l]), (q - (EK_PLANTED("schedule-fixed-write") ? 0 : (uint32_t)v[l])) >> C_BITS & ((1 << A_BITS) - 1), A_BITS);
       }
     }
-    for (int64_t l = FIXED_VECTORS * threes * L; l < nr; l++) words[l - threes * L] = (int32_t)(x[l] * by[l]);
+    for (int64_t l = FIXED_VECTORS * threes * L; l < nr; l++) {
+      float left = x[l] * by[l];
+      memcpy(words + l - threes * L, &left, sizeof left);
+    }
   }
 }
 static void write_plain(const packing *k, const float *x, float *step, int32_t *words) { write_item(k, x, step, words); }
@@ -169,7 +172,7 @@ static lv word(ectx *e, const packed *k, uint32_t w) { /* read once for the vect
 lv fixed_load(ectx *e, const packed *k) {
   ltype I = lt(ET_I32, e->lanes);
   uint32_t v = (uint32_t)k->first / e->lanes + e->v, t = v / FIXED_VECTORS, j = v % FIXED_VECTORS;
-  if (t >= k->fixed / FIXED_VECTORS) return lb_op(&e->b, OP_CAST, lt(ET_F32, e->lanes), word(e, k, v - k->fixed / FIXED_VECTORS), 0, 0);
+  if (t >= k->fixed / FIXED_VECTORS) return lb_op(&e->b, OP_BITCAST, lt(ET_F32, e->lanes), word(e, k, v - k->fixed / FIXED_VECTORS), 0, 0);
   lv x = j < 2 ? word(e, k, 2 * t + j) : 0;
   if (j == 2) {
     lv u = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t), lb_const(&e->b, I, (scalar){.i = BITS - A_BITS}), 0), v = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t + 1), lb_const(&e->b, I, (scalar){.i = A_BITS - EK_PLANTED("schedule-fixed")}), 0);

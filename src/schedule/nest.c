@@ -149,11 +149,23 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
       return;
     }
     bounded(e, v, &at, &end);
+    const int64_t strip = from + 1 == vars->n ? fetch_strip(e, v) : 0;
+    if (strip) {
+      lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, strip), 0, &at);
+      emit_scope(e);
+      emit_bind(e, v, at);
+      fetch_streams(e);
+      emit_unbind(e, nb);
+      end = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, at, strip - EK_PLANTED("schedule-streams")), end, 0);
+    }
     lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->dot && e->dot->var == v ? 2 : 1), 0, &i);
     emit_scope(e);
     emit_bind(e, v, i);
     red_loops(e, s, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
     emit_unbind(e, nb);
+    emit_unscope(e);
+    lb_end(&e->b);
+    if (!strip) return;
     emit_unscope(e);
     lb_end(&e->b);
     return;

@@ -62,6 +62,8 @@ void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv); /* 
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr);
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv);
 void fetch_step(ectx *e);
+int64_t fetch_strip(ectx *e, atom v); /* so many values of the reduction's last variable lie in one line of each stream; 0: there is none */
+void fetch_streams(ectx *e);           /* once for each of these strips */
 void fetch_places(ectx *e, const nest *n, lv lane);   /* where many places are read together, each far from the others, no cache foresees them: fetches those of the next value of the variable around the lanes */
 void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr); /* computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */
 /* parts.c */

@@ -170,7 +170,7 @@ void parts_summed(ectx *e) {
 }
 
 /* ---- what comes from afar ----
- * While a tile runs, each step fetches an element of each of these: of the next tile's rows, one (or some) for each panel of the block; and of what this tile has so far. The multipliers have twice as long for a step. */
+ * While a tile runs, lines of these are fetched, each once: of the next tile's rows, one (or some) for each panel of the block; and of what this tile has so far. */
 static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   const parted *p = &n->parts;
   const ex_node *load = exn(e->m, p->row);
@@ -180,7 +180,7 @@ static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   int64_t step = address_coef(e, at, n->row.var);
   lv next = lb_add(&e->b, lb_addi(&e->b, row, mr), lb_sub(&e->b, panel, p->from));
   for (int64_t r = 0; r < mr; r += p->panels)
-    vec_push(e->a, e->streams, ((stream){.ptr = emit_source(e, load->tensor), .at = lb_muli(&e->b, lb_addi(&e->b, next, r), step), .step = sym_replace(e->c, at, n->row.var, sym_int(e->c, 0))}));
+    vec_push(e->a, e->streams, ((stream){.ptr = emit_source(e, load->tensor), .at = lb_muli(&e->b, lb_addi(&e->b, next, r), step), .step = sym_replace(e->c, at, n->row.var, sym_int(e->c, 0)), .line = (int64_t)e->p->t->line / et_bytes((etype)load->type)}));
 }
 void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   const parted *p = &n->parts;
@@ -195,5 +195,5 @@ void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
     if (j) inner *= sym_int_or(e->c, sym_extent(e->c, vars->v[j]), 1);
   }
   lv at = lb_sub(&e->b, waits_at(e, n, row, panel, mr), lb_muli(&e->b, p->begins, inner));
-  for (int64_t from = 0; from < tile; from += p->step * inner) vec_push(e->a, e->streams, ((stream){.ptr = p->ptr, .at = at, .step = sym_addi(e->c, point, from)}));
+  for (int64_t from = 0; from < tile; from += p->step * inner) vec_push(e->a, e->streams, ((stream){.ptr = p->ptr, .at = at, .step = sym_addi(e->c, point, from), .line = (int64_t)e->p->t->line / et_bytes((etype)exn(e->m, xs(e->m, n->stages.v[0])->value)->acc)}));
 }

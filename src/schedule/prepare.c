@@ -210,9 +210,19 @@ void fetch_places(ectx *e, const nest *n, lv lane) {
     lb_prefetch(&e->b, emit_source(e, x->t), lb_add(&e->b, emit_size(e, at), lane));
   }
 }
+int64_t fetch_strip(ectx *e, atom v) {
+  int64_t least = 0;
+  for (uint32_t i = 0; i < e->streams.n; i++) {
+    int64_t coef = address_coef(e, e->streams.v[i].step, v), values = max64(1, e->streams.v[i].line / max64(1, max64(coef, -coef)));
+    least = least ? min64(least, values) : values;
+  }
+  return least;
+}
+void fetch_streams(ectx *e) {
+  for (uint32_t i = 0; i < e->streams.n; i++) lb_prefetch(&e->b, e->streams.v[i].ptr, lb_add(&e->b, e->streams.v[i].at, emit_size(e, e->streams.v[i].step)));
+}
 void fetch_step(ectx *e) {
   for (uint32_t i = 0; i < e->far.n; i++) fetch_row_lines(e, &e->far.v[i]);
-  for (uint32_t i = 0; i < e->streams.n; i++) lb_prefetch(&e->b, e->streams.v[i].ptr, lb_add(&e->b, e->streams.v[i].at, emit_size(e, e->streams.v[i].step)));
   if (!e->ahead.ptr) return;
   lv at = lb_add(&e->b, e->ahead.at, lb_muli(&e->b, emit_size(e, e->ahead.step), e->ahead.by));
   for (int64_t i = 0; i < e->ahead.by * (e->dot ? 2 : 1); i += e->ahead.line) lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i));

@@ -77,9 +77,13 @@ static void packings(void **state) {
 
 /* ---- fixed point ---- */
 /* The definition: what stands for the value of a lane, in its steps. */
-static int32_t in_steps(const packing *k, const int32_t *words, int64_t lane) {
+static double in_steps(const packing *k, const int32_t *words, int64_t lane) {
   int64_t L = k->fixed, v = lane / L, threes = k->nr / L / 3, l = lane % L;
-  if (v >= 3 * threes) return words[(v - threes) * L + l];
+  if (v >= 3 * threes) {
+    float left;
+    memcpy(&left, words + (v - threes) * L + l, sizeof left);
+    return (double)left;
+  }
   const int32_t *u = words + 2 * (v / 3) * L + l;
   return v % 3 < 2 ? u[v % 3 * L] : (int32_t)(((uint32_t)u[0] << 21) + ((uint32_t)u[L] << 11));
 }
@@ -102,7 +106,7 @@ static void fixed_points(void **state) {
     for (int64_t l = 0; l < k.nr; l++)
       for (int64_t p = 0; p < k.depth; p++) {
         const int32_t *words = (const int32_t *)(const void *)to + k.nr + p * (packing_item(&k) / 4 - k.nr) / k.depth;
-        double is = (double)in_steps(&k, words, l) * ((const float *)(const void *)to)[l];
+        double is = in_steps(&k, words, l) * ((const float *)(const void *)to)[l];
         assert_true(fabs(is - x[p * k.nr + l]) <= most[l] * 0x1.6p-21); /* half a step, and the roundings of floats on the way there */
       }
     free(x), free(most), free(to);
