@@ -20,7 +20,7 @@ static bool pair_address(ectx *e, ex x, atom var, sz *half) {
 }
 void kernel_dots(ectx *e, nest *n) {
   const target *t = e->p->t;
-  uint32_t L = nest_lanes(e, &n->stages);
+  uint32_t L = n->lanes;
   if (!t->bf16dot || !t->masks || L * 32 != 512 || !n->lane.var || n->lane_reduced) return;
   for (uint32_t i = 0; i < n->stages.n; i++) {
     const ex_node *red = exn(e->m, xs(e->m, n->stages.v[i])->value), *body = red->kind == EX_REDUCE ? exn(e->m, red->body) : NULL;

@@ -88,7 +88,7 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     if (a->constant && n->reds[a->stage].n) {
       if (!pack_sides(e, acc, i, xs(k->m, n->stages.v[a->stage])->value, &all)) continue;
       bool packed = pack_constant(e, n, a->load, a->stage, &all, &pl);
-      for (int64_t j = 0; j < all.n && packed; j++, pl.first += (int64_t)n->nv * nest_lanes(e, &n->stages)) {
+      for (int64_t j = 0; j < all.n && packed; j++, pl.first += (int64_t)n->nv * n->lanes) {
         if (j) pl.load = all.loads[j];
         vec_push(k->a, n->packs, pl);
       }
@@ -101,7 +101,7 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(e, a->load, n->inner.v[v].var);
     if (inside) continue;
     /* run-time operand: one panel at a time in scratch */
-    uint32_t L = nest_lanes(e, &n->stages);
+    uint32_t L = n->lanes;
     sz red = sym_int(k->c, 1), off = sym_int(k->c, 0);
     const u32vec *rv = &n->reds[a->stage];
     for (uint32_t r = 0; r < rv->n; r++) {
@@ -176,7 +176,7 @@ void kernel_reduced(kctx *k, uint32_t si, u32vec *red) {
 }
 /* the nest of a group over `domain`; ranged (may be NULL) replaces the range of one of its variables */
 nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc) {
-  nest n = {.mr = ch.mr, .nv = ch.nv, .lane_reduced = ch.lane_reduced, .lane_outer = ch.lane_outer, .stored = k->stored};
+  nest n = {.mr = ch.mr, .nv = ch.nv, .lanes = ch.lanes, .lane_reduced = ch.lane_reduced, .lane_outer = ch.lane_outer, .stored = k->stored};
   n.stages = *group;
   if (ch.lane) n.lane = (nvar){.var = ch.lane, .extent = sym_extent(k->c, ch.lane)};
   if (ch.row) n.row = (nvar){.var = ch.row, .extent = sym_extent(k->c, ch.row)};
@@ -197,8 +197,7 @@ nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, 
     n.windows[i] = window_of(k, i, acc, &ch, &n.reds[i]);
   }
   if (ch.lane && !ch.lane_reduced) {
-    uint32_t L = nest_lanes(&k->e, group);
-    n.npanels = sym_ceildiv(k->c, n.lane.extent, sym_int(k->c, (int64_t)n.nv * L));
+    n.npanels = sym_ceildiv(k->c, n.lane.extent, sym_int(k->c, (int64_t)n.nv * n.lanes));
     sz pv = sym_var(k->c, "panel", n.npanels);
     if (!sym_is_atom(k->c, pv, &n.panel)) n.panel = 0;
   }

@@ -61,7 +61,7 @@ void kernel_many(kctx *k, grps *gs);
 void kernel_group_nest(kctx *k, grp *g);
 void kernel_scan(kctx *k, grps *gs, uint32_t scan);          /* all steps in one launch */
 bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts *out); /* false: better all steps in one launch */
-void kernel_narrow(const kctx *k, choice *ch, uint32_t lanes); /* the tile of a nest whose lanes are k->block */
+void kernel_narrow(const kctx *k, choice *ch); /* the tile of a nest whose lanes are k->block */
 void kernel_scan_step(kctx *k, grps *gs, const scan_part *part);
 bool kernel_walk(kctx *k, uint32_t stage);                   /* false: it is no such recurrence, and nothing was emitted */
 void kernel_running(kctx *k, uint32_t stage);

@@ -92,9 +92,9 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
     if (whole || strip_of(k, g->domain.v[i]) || !vec_has(&k->outer, g->domain.v[i])) vec_push(k->a, dom, g->domain.v[i]);
   accesses acc = {0};
   group_accesses(e, &g->stages, k->stored, &acc);
-  choice ch = {.mr = 1, .nv = 1};
+  choice ch = {.mr = 1, .nv = 1, .lanes = nest_lanes(e, &g->stages)};
   if (k->p->level > 0) ch = tile_choose(e, &g->stages, &acc, &dom, &g->red);
-  kernel_narrow(k, &ch, nest_lanes(e, &g->stages));
+  kernel_narrow(k, &ch);
   nest n = kernel_nest(k, &g->stages, &dom, ch, &acc);
   confine(k, &n.row), confine(k, &n.lane);
   for (uint32_t i = 0; i < n.inner.n; i++) confine(k, &n.inner.v[i]);
@@ -231,7 +231,7 @@ static void choose_strips(kctx *k, const grps *gs) {
     bool lane = vec_has(&k->outer, ch.lane), row = q->red.n && ch.row && vec_has(&k->outer, ch.row);
     if (lane && !along) along = ch.lane;
     if (!row || (lane && k->cls != KC_CONTRACTION)) continue;
-    int64_t panel = (int64_t)ch.nv * nest_lanes(&k->e, &q->stages);
+    int64_t panel = (int64_t)ch.nv * ch.lanes;
     int64_t rows = kernel_extent(k, ch.row, BLOCK_ROWS);
     k->strips[k->nstrips++] = (strip){.var = ch.row, .size = rows <= BLOCK_ROWS ? rows : BLOCK_ROWS / ch.mr * ch.mr};
     if (ch.beside && vec_has(&k->outer, ch.beside)) k->strips[k->nstrips++] = (strip){.var = ch.beside, .size = kernel_beside(k, &ch)};

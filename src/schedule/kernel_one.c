@@ -192,7 +192,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   if (k->p->level > 0 && reduces && red.n) join_groups(k, group, &domain);
   accesses acc = {0};
   group_accesses(e, group, k->stored, &acc);
-  choice ch = {.mr = 1, .nv = 1};
+  choice ch = {.mr = 1, .nv = 1, .lanes = nest_lanes(e, group)};
   if (k->p->level > 0) ch = tile_choose(e, group, &acc, &domain, &red);
   if (k->p->level > 0 && !ch.lane && !ch.row && domain.n > 1 && !sym_is_int(c, sym_extent(c, domain.v[domain.n - 1]), NULL)) ch.row = domain.v[domain.n - 1]; /* as a part of the chunk's number it would cost a division at each point */
   nest n;
@@ -211,7 +211,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   const int64_t enough = 16, few = 8, line = 1024;
   lv lo = lb_lo(&e->b), hi = lb_hi(&e->b);
   int64_t rext = ch.row ? kernel_extent(k, ch.row, 1024) : 0, lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
-  uint32_t L = nest_lanes(e, group);
+  uint32_t L = ch.lanes;
   int64_t rb = ch.row ? (rext / 12 + ch.mr - 1) / ch.mr * ch.mr : 0;
   if (rb < ch.mr) rb = ch.mr;
   int64_t rchunks = ch.row ? (rext + rb - 1) / rb : 0;

@@ -107,9 +107,9 @@ bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts
   return any && out->n <= MAX_PARTS;
 }
 
-void kernel_narrow(const kctx *k, choice *ch, uint32_t lanes) {
+void kernel_narrow(const kctx *k, choice *ch) {
   if (!k->block || ch->lane != k->block || ch->lane_reduced) return;
-  int64_t most = max64(ch->row ? 2 : 4, sym_int_or(k->c, sym_extent(k->c, k->block), 4096) / lanes / 8); /* 8 blocks, or enough sums in flight */
+  int64_t most = max64(ch->row ? 2 : 4, sym_int_or(k->c, sym_extent(k->c, k->block), 4096) / ch->lanes / 8); /* 8 blocks, or enough sums in flight */
   if (ch->nv > most) ch->nv = (uint32_t)most;
 }
 static void turn_back(kctx *k, lv step) {
@@ -135,10 +135,9 @@ void kernel_scan_step(kctx *k, grps *gs, const scan_part *part) {
       for (uint32_t d = 0; d < gs->v[g].domain.n; d++)
         if (gs->v[g].domain.v[d] != step) vec_push(k->a, inside, gs->v[g].domain.v[d]);
       group_accesses(e, &gs->v[g].stages, k->stored, &acc);
-      uint32_t L = nest_lanes(e, &gs->v[g].stages);
       choice ch = tile_choose(e, &gs->v[g].stages, &acc, &inside, &gs->v[g].red);
-      kernel_narrow(k, &ch, L);
-      if (ch.lane == block && !ch.lane_reduced) bs = max64(bs, (int64_t)ch.nv * L);
+      kernel_narrow(k, &ch);
+      if (ch.lane == block && !ch.lane_reduced) bs = max64(bs, (int64_t)ch.nv * ch.lanes);
     }
     vec_push(k->a, k->outer, block);
     sz all = sym_extent(c, block);

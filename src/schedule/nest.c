@@ -19,7 +19,7 @@ uint32_t nest_lanes(ectx *e, const u32vec *stages) {
   }
   return l;
 }
-static uint32_t lanes_of(ectx *e, nest *n) { return n->lane.var ? nest_lanes(e, &n->stages) : 1; }
+static uint32_t lanes_of(const nest *n) { return n->lane.var ? n->lanes : 1; }
 
 typedef VEC(result) results;
 static void group_axis_index(ectx *e, const stage *s, sz *idx) {
@@ -644,7 +644,7 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
 static void take_packs(ectx *e, nest *n) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
     packload *k = &n->packs.v[i];
-    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .fixed = k->fixed, .first = k->first, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * nest_lanes(e, &n->stages)) : sym_int(e->c, 0)}));
+    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .fixed = k->fixed, .first = k->first, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * n->lanes) : sym_int(e->c, 0)}));
   }
   emit_turn(e);
 }
@@ -677,7 +677,7 @@ static void block_leaves(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uin
   lb_end(&e->b);
 }
 static void block_rows(ectx *e, nest *n) {
-  uint32_t L = lanes_of(e, n), nb = e->binds.n;
+  uint32_t L = lanes_of(n), nb = e->binds.n;
   lv i;
   if (n->parts.first) {
     lb_for(&e->b, "panel", lb_addi(&e->b, n->parts.from, EK_PLANTED("schedule-parts-made")), n->parts.to, lb_int(&e->b, 1), 0, &i);
@@ -693,10 +693,10 @@ static void block_rows(ectx *e, nest *n) {
 static void lane_tiles(ectx *e, nest *n, void *arg) {
   bool looped = arg != NULL;
   if (!n->lane.var || n->lane_reduced) {
-    lane_tile(e, n, 0, 0, 1, 0, lanes_of(e, n), looped);
+    lane_tile(e, n, 0, 0, 1, 0, lanes_of(n), looped);
     return;
   }
-  uint32_t L = lanes_of(e, n), W = n->nv * L;
+  uint32_t L = lanes_of(n), W = n->nv * L;
   lv i;
   int64_t ext = in_units(e, &n->lane, W);
   if (ext >= 0) {

@@ -35,7 +35,7 @@ typedef struct nest {
   nvar beside;           /* the rows of a tile are all values of row, for several of this one; var 0: none */
   uint64_t idle;         /* rows of a tile that nobody reads (idle.c), as bits */
   sz begins;             /* it runs over `unit` values from here on; 0: over its range */
-  uint32_t mr, nv;
+  uint32_t mr, nv, lanes;
   bool lane_reduced, lane_outer;
   u32vec *reds;          /* per stage: its reduction variables in loop order, without a reduced lane */
   atom *windows;         /* per stage: the last of its reduction variables, if neighbouring rows read the same vectors at other values of it: its steps stand one after the other, so that they share these; or 0 */

@@ -201,7 +201,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
   if (!sym_is_int(c, n->lane.extent, &lanes) || !sym_linear(c, at, n->lane.var, &coef, &rest) || !sym_is_int(c, coef, &lane_stride) || lane_stride == 0) return false;
   int64_t sel = 1, inner = 1, uses = fixed_uses(c, n->row.var ? fixed_uses(c, 1, n->row.extent) : 1, n->beside.var ? n->beside.extent : sym_int(c, 1));
   packing *pack = NEW(e->p->l->a, packing);
-  uint32_t L = nest_lanes(e, &n->stages);
+  uint32_t L = n->lanes;
   int64_t nr = n->lane_reduced ? lanes : (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
   sz off = sym_int(c, 0), pan = n->panel ? sym_of_atom(c, n->panel) : sym_int(c, 0), r;
   nvar vars[MAX_RANK * 2];

@@ -60,7 +60,7 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     depth *= e;
   }
   etype type = (etype)exn(k->m, xs(k->m, n->stages.v[0])->value)->acc;
-  int64_t size = et_bytes(type), L = nest_lanes(&k->e, &n->stages), width = (int64_t)n->nv * L, full = lanes / width, budget = (int64_t)t->l2 / 2 / size;
+  int64_t size = et_bytes(type), L = n->lanes, width = (int64_t)n->nv * L, full = lanes / width, budget = (int64_t)t->l2 / 2 / size;
   if (full < 2 || depth * width * size < (int64_t)t->l1 || rows * depth * size < max64((int64_t)t->l2, (int64_t)t->l3 / 6) || budget > 1 << 30) return false;
   int64_t inner = depth / first, parts = max64(1, (int64_t)ceil((double)depth / 1.25 / sqrt(2.0 * (double)budget)));
   p->var = vars->v[0];
@@ -82,7 +82,7 @@ enum { APART = 2048, PART_LINES = 8, FEW_ROWS = 64 };
 bool kernel_lines(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
   const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value);
-  int64_t lanes, width = (int64_t)n->nv * nest_lanes(&k->e, &n->stages);
+  int64_t lanes, width = (int64_t)n->nv * n->lanes;
   bool far = false, made;
   if (k->p->level == 0 || !ch->lane || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 || red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || schedule_is_arg((rop)red->op) || n->reds[0].n != 1) return false;
   int64_t rows = ch->row ? kernel_extent(k, ch->row, FEW_ROWS + 1) : 1;

@@ -7,7 +7,7 @@
 
 void kernel_prepare(kctx *k, nest *n) {
   ectx *e = &k->e;
-  uint32_t L = nest_lanes(e, &n->stages);
+  uint32_t L = n->lanes;
   if (!n->row.var || !n->lane_outer || L <= 1) return;
   for (uint32_t i = 0; i < n->stages.n; i++) {
     const ex_node *red = exn(k->m, xs(k->m, n->stages.v[i])->value), *body = red->kind == EX_REDUCE ? exn(k->m, red->body) : NULL;
@@ -71,7 +71,7 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
       emit_scope(e);
       emit_bind(e, vars->v[j], i);
     }
-    fill(e, r, vars->v[vars->n - 1], mr, nest_lanes(e, &n->stages));
+    fill(e, r, vars->v[vars->n - 1], mr, n->lanes);
     for (uint32_t j = 0; j + 1 < vars->n; j++) {
       emit_unscope(e);
       lb_end(&e->b);
@@ -93,7 +93,7 @@ static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   if (k->constant || !n->panel || !emit_plain(e, k->load, idx)) return false;
   tid t = exn(e->m, k->load)->tensor;
   sz at = emit_address(e, emit_layout(e, t), idx);
-  int64_t wide = (int64_t)n->nv * nest_lanes(e, &n->stages), line = (int64_t)e->p->t->line / et_bytes(xt(e->m, t)->type), lines = line ? (wide + line - 1) / line : 0;
+  int64_t wide = (int64_t)n->nv * n->lanes, line = (int64_t)e->p->t->line / et_bytes(xt(e->m, t)->type), lines = line ? (wide + line - 1) / line : 0;
   for (uint32_t i = 0; i < n->reds[k->stage].n; i++)
     if (address_coef(e, at, n->reds[k->stage].v[i]) % (4096 / et_bytes(xt(e->m, t)->type)) == 0) return false;
   if (!lines || address_coef(e, at, n->lane.var) != 1 || emit_extent(e->c, n->row.extent, 0) < 2 * lines * n->mr) return false;

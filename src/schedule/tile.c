@@ -113,10 +113,10 @@ enum { FAR_STEP = 8192 };               /* bytes; a row of 2048 floats and its n
 enum { GATHER = 8 };                   /* of a score: each lane reads where data say */
 enum { FEW_ROWS = 4 };                 /* of a tile that are better twice as many */
 enum { LATENCY = 8 };                   /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
-/* Multiply-adds a cycle relative to the most: two a cycle, LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.4 loads a cycle and half a cycle,
+/* Multiply-adds a cycle relative to the most: two a cycle (fma; shapes are chosen for two everywhere), LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.4 loads a cycle and half a cycle,
  * measured on Zen 4 and 5 with tiles of 7 to 14 ymm: of twelve, 4 rows of 3 vectors take 4 % less than 6 of 2). */
-static double tile_speed(double mr, double nv) {
-  double cycles = mr * nv / 2, loads = (mr + nv + 1) / 1.4, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
+static double tile_speed(double mr, double nv, double fma) {
+  double cycles = mr * nv / fma, loads = (mr + nv + 1) / 1.4, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
   return cycles / ((cycles > least ? cycles : least) + 0.5);
 }
 /* The leaves for rows of an open number: full tiles, then halves of them, then each height from FEW down: of few rows the first leaf waits for the panel, and each further one comes on top of that. */
@@ -124,7 +124,7 @@ uint32_t tile_fewer(uint32_t mr) {
   enum { FEW = 8 };
   return mr <= FEW ? mr - 1 : max64((mr + 1) / 2, FEW);
 }
-typedef struct shapes { uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */ uint32_t by; /* nv is a multiple of it, where there are so many */ int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ } shapes;
+typedef struct shapes { uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */ uint32_t by; /* nv is a multiple of it, where there are so many */ int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ double fma; /* multiply-adds a cycle */ } shapes;
 typedef struct span { int64_t lo, hi; } span; /* a size between these */
 static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr, uint32_t nv) {
   double fold = k->fold, cost = fold * (rows * k->fold >= k->fit[1] ? FAR_ROW[1] : rows * k->fold >= k->fit[0] ? FAR_ROW[0] : 0) * (double)rows * (double)((vecs + nv - 1) / nv), far = nv > k->near ? k->again : 0;
@@ -132,7 +132,7 @@ static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_r
   for (uint32_t m = mr; m && rows; rows %= m, m = open_rows ? tile_fewer(m) : (uint32_t)rows) {
     int64_t left = vecs, tr = rows / m;
     for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) {
-      double each = fold * (double)m / tile_speed(fold * (double)m, (double)v);
+      double each = fold * (double)m / tile_speed(fold * (double)m, (double)v, k->fma);
       cost += (double)(tr * (left / v)) * (each + far) * (double)v;
       if (open_rows && first && tr && each < PANEL_WAIT) cost += (double)(left / v * v) * (PANEL_WAIT - each);
     }
@@ -163,6 +163,23 @@ static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
   return lowest;
 }
 
+/* Where the multipliers take a wide register in two halves, registers of half the width do as much, and fewer lanes are idle where a row is not a multiple of them: 24 floats are one and a half vectors of 16. */
+static void in_halves(const target *t, int64_t lanes, span rows, shapes *k, span *vecs, choice *ch) {
+  enum { HALVED = 512 };
+  static const double WORTH = 0.92;
+  int64_t n = (lanes + ch->lanes / 2 - 1) / (ch->lanes / 2);
+  if (t->vector_bits != HALVED || t->fma_per_cycle > 1 || ch->lanes * 32 != HALVED || n % 2 == 0 /* no lane less would be idle */) return;
+  choice half = *ch;
+  shapes h = *k, w = *k;
+  half.mr = half.nv = 1, half.lanes = ch->lanes / 2;
+  h.near *= 2, h.again /= 2, w.fma = 1;
+  choose_shape(&h, rows, (span){n, n}, &half);
+  if (half.nv > h.near) return; /* a narrow tile has fewer rows for each vector of a panel that comes from the second cache */
+  shapes best = h;
+  h.fit[0] = h.fit[1] = w.fit[0] = w.fit[1] = INT64_MAX; /* what rows from afar cost is not halved */
+  if (tile_cost(&h, rows.lo, n, false, false, half.mr, half.nv) / 2 >= WORTH * tile_cost(&w, rows.lo, vecs->lo, false, false, ch->mr, ch->nv)) return;
+  *ch = half, *k = best, *vecs = (span){n, n};
+}
 static bool places_in_order(ectx *e, const ex_node *red) { /* of equal values the first (last) is the one with the least (greatest) payload */
   sz coef, rest, p = red->nargs == 1 ? sym_of_atom(e->c, red->args[0]) : 0;
   if (p && red->payload) p = exn(e->m, red->payload)->kind == EX_INDEX ? exn(e->m, red->payload)->index : 0;
@@ -227,7 +244,7 @@ static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32v
 }
 /* A variable of the sum along the lanes, where what is computed lies in steps of one, and rows that share what is constant. */
 static bool choose_across(ectx *e, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L, choice *ch) {
-  choice to = {.mr = 1, .nv = 1, .lane_reduced = true, .score = ch->score};
+  choice to = {.mr = 1, .nv = 1, .lane_reduced = true, .score = ch->score, .lanes = ch->lanes};
   int64_t longest = L - 1, rows = ACROSS_ROWS / 2;
   for (uint32_t r = 0; r < red->n; r++) {
     int64_t ext = emit_extent(e->c, sym_extent(e->c, red->v[r]), -1);
@@ -316,10 +333,10 @@ static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const cho
   return v;
 }
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red) {
-  choice ch = {.mr = 1, .nv = 1};
   ctx *c = e->c;
   const target *t = e->p->t;
-  uint32_t L = nest_lanes(e, stages);
+  const uint32_t L = nest_lanes(e, stages);
+  choice ch = {.mr = 1, .nv = 1, .lanes = L};
   const ex_node *root = exn(e->m, xs(e->m, stages->v[0])->value);
   bool reduces = root->kind == EX_REDUCE, arg = reduces && schedule_is_arg((rop)root->op);
   if (L <= 1 && !reduces) return ch;
@@ -456,10 +473,11 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   bool stencil = false, shared = false; /* shared: another vector for all rows */
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) *(address_coef(e, acc->v[i].address, ch.row) != 0 ? &stencil : &shared) = true;
+  bool floats = true;
   uint32_t panel = 0, row = 0; /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
   for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes;
-  shapes k = {.registers = R - 2 * fixed, .by = fixed && !stencil ? FIXED_VECTORS : 1, .fold = 1, .max_mr = 14, .max_nv = stencil ? 1 : 6, .again = PANEL_VECTOR * t->vector_bits / 512, .fit = {INT64_MAX, INT64_MAX}};
+    if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes, floats &= acc->v[i].bytes == sizeof(float);
+  shapes k = {.registers = R - 2 * fixed, .by = fixed && !stencil ? FIXED_VECTORS : 1, .fold = 1, .max_mr = 14, .max_nv = stencil ? 1 : 6, .again = PANEL_VECTOR * t->vector_bits / 512, .fma = 2, .fit = {INT64_MAX, INT64_MAX}};
   k.near = t->l1 ? (int64_t)t->l1 / max64(1, steps * L * panel) : 6;
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
   if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
@@ -474,6 +492,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     sym_range(c, sym_extent(c, ch.beside), &rs.lo, &rs.hi);
   }
   choose_shape(&k, rs, vs, &ch);
+  if (!stencil && !fixed && !ch.beside && leaders == 1 && rs.lo == rs.hi && lext > 0 && floats) in_halves(t, lext, rs, &k, &vs, &ch);
   if (ch.mr < 2) ch.beside = 0;
   ch.mr *= k.fold;
   if (k.fold == 1) {

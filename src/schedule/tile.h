@@ -21,6 +21,7 @@ typedef struct choice {
   atom lane, row, beside;            /* a tile has all values of row, for several of beside; 0: none */
   bool lane_reduced, lane_outer;
   uint32_t mr, nv, near_mr, near_nv; /* near: the tile where rows come from near; 0: none */
+  uint32_t lanes;                    /* of a vector: nest_lanes, or half of these */
   ex lane_load;                      /* the operand that follows the lane */
   double score;                      /* of the lane: how well the accesses suit it, the more the better */
 } choice;
