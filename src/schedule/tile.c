@@ -167,8 +167,9 @@ static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
 static void in_halves(const target *t, int64_t lanes, span rows, shapes *k, span *vecs, choice *ch) {
   enum { HALVED = 512 };
   static const double WORTH = 0.92;
+  if (t->vector_bits != HALVED || t->fma_per_cycle > 1 || ch->lanes * 32 != HALVED) return;
   int64_t n = (lanes + ch->lanes / 2 - 1) / (ch->lanes / 2);
-  if (t->vector_bits != HALVED || t->fma_per_cycle > 1 || ch->lanes * 32 != HALVED || n % 2 == 0 /* no lane less would be idle */) return;
+  if (n % 2 == 0) return; /* no lane less would be idle */
   choice half = *ch;
   shapes h = *k, w = *k;
   half.mr = half.nv = 1, half.lanes = ch->lanes / 2;
