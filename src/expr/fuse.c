@@ -2,7 +2,7 @@
  *
  * Block by block, stages in order. Reductions of two operands, windows, recurrences and updates open kernels; element-wise stages and row reductions join a kernel they read from if the indices allow
  * it (fuse_join.c); updates at the places of a ranking join it; placements become virtual when their producers can store in place (fuse_place.c). Then leftovers in front of a kernel move into it (fuse_prologue.c), and contraction - row chain -
- * contraction becomes one kernel (fuse_composite.c), and what stands around a contraction joins it where much would be handed over (fuse_blocks.c). At the end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
+ * contraction becomes one kernel (fuse_composite.c), and where much would be handed over, a contraction joins the window over what it makes (fuse_slide.c), and what stands around a contraction joins it (fuse_blocks.c). At the end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
  */
 #include "expr/fuse.h"
 #include "expr/pass_const.h"
@@ -176,6 +176,15 @@ void fuse_users(fuser *f, uint32_t k, u32vec *out) {
       uint32_t w = f->where[r->v[j]];
       if (w && w - 1 != k && !vec_has(out, w - 1)) vec_push(f->a, *out, w - 1);
     }
+  }
+}
+
+void fuse_rename(fuser *f, uint32_t k, atom from, atom to) {
+  for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {
+    u32vec vars = {0};
+    stage_vars(f->m, f->k.v[k].st.v[i], f->a, &vars);
+    for (uint32_t a = 0; a < vars.n; a++)
+      if (fuse_canon(f, vars.v[a]) == from) map_putu(f->canon, vars.v[a], to);
   }
 }
 
@@ -358,6 +367,7 @@ static void fuse_block(fuser *f, uint32_t b) {
   }
   fuse_prologues(f);
   fuse_composites(f);
+  fuse_slides(f);
   fuse_blocks(f);
   emit(f);
 }

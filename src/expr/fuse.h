@@ -64,6 +64,8 @@ void fuse_placement(fuser *f, uint32_t s);        /* fuse_place.c */
 void fuse_prologues(fuser *f);                    /* fuse_prologue.c */
 void fuse_composites(fuser *f);                   /* fuse_composite.c */
 void fuse_blocks(fuser *f);                       /* fuse_blocks.c */
+void fuse_slides(fuser *f);                       /* fuse_slide.c */
+void fuse_rename(fuser *f, uint32_t k, atom from, atom to); /* a variable that k's members share */
 void fuse_note(fuser *f, uint32_t k, const char *note);
 int64_t fuse_extent(fuser *f, const u32vec *vars); /* typical product of extents */
 bool fuse_digits(fuser *f, uint32_t s, const sz *idx, sz **by, digit **d, uint32_t *nd); /* the digits d of stage s, nd of them, and what they are at idx; false: not separable */

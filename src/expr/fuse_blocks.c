@@ -225,14 +225,6 @@ static bool choose(const chain *h, u32vec *outer) {
   }
   return outer->n > 0 && constants(h) <= AGAIN * point;
 }
-static void rename(fuser *f, uint32_t k, atom from, atom to) {
-  for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {
-    u32vec vars = {0};
-    stage_vars(f->m, f->k.v[k].st.v[i], f->a, &vars);
-    for (uint32_t a = 0; a < vars.n; a++)
-      if (fuse_canon(f, vars.v[a]) == from) map_putu(f->canon, vars.v[a], to);
-  }
-}
 static void try_blocks(fuser *f, uint32_t k2, uint32_t c2) {
   chain h = {.f = f, .k2 = k2, .c2 = c2};
   u32vec outer = {0};
@@ -253,9 +245,9 @@ static void try_blocks(fuser *f, uint32_t k2, uint32_t c2) {
   for (uint32_t i = 0; i < n; i++) {
     const common *x = &h.vars.v[i];
     if (!vec_has(&outer, x->of)) continue;
-    rename(f, h.k1, x->before, x->of);
+    fuse_rename(f, h.k1, x->before, x->of);
     map_putu(f->canon, d[x->digit].var, x->of);
-    for (uint32_t j = 0; j < h.after.n; j++) rename(f, h.after.v[j], x->after.v[j], x->of);
+    for (uint32_t j = 0; j < h.after.n; j++) fuse_rename(f, h.after.v[j], x->after.v[j], x->of);
   }
   f->k.v[k2].outer = outer;
   f->k.v[k2].cls = KC_BLOCKS;

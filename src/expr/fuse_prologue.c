@@ -1,11 +1,11 @@
 /* Which element-wise leftovers go into the kernel behind them?
  *
  * An element-wise stage that joined nobody and is read by one unguarded access of one reduction is computed where it is read. That repeats its work for every tap of a window and every tile of
- * columns, so it must be cheap; what it saves is one store and one load of each element and a kernel.
+ * columns, so it must be cheap; what it saves is one store and one load of each element and a kernel: little where the tensor stays in a cache near the core.
  */
 #include "expr/fuse.h"
 
-enum { COLUMN_TILE = 64, WORTH = 12 };
+enum { COLUMN_TILE = 64, WORTH = 12, NEAR = 1 << 20 /* bytes */, COLUMN_TILE_NEAR = 48, WORTH_NEAR = 5 };
 
 static uint32_t only_reader(fuser *f, uint32_t s, ex *load) {
   tid t = xs(f->m, s)->tensor;
@@ -21,7 +21,7 @@ static uint32_t only_reader(fuser *f, uint32_t s, ex *load) {
   return *load && (!exn(f->m, *load)->otherwise || EK_PLANTED("kernels-prologue")) ? r->v[0] : UINT32_MAX;
 }
 /* how often an element is computed if it is computed where it is read */
-static int64_t repeats(fuser *f, ex load, const roles *r) {
+static int64_t repeats(fuser *f, ex load, const roles *r, int64_t tile) {
   ex_node l = *exn(f->m, load);
   int64_t taps = 1, n;
   for (uint32_t i = 0; i < l.nargs; i++) {
@@ -41,7 +41,7 @@ static int64_t repeats(fuser *f, ex load, const roles *r) {
       in_a |= vec_has(&ls, load);
     }
     n = fuse_extent(f, in_a ? &r->col : &r->row);
-    if (!mul64(taps, (n + COLUMN_TILE - 1) / COLUMN_TILE, &taps)) return INT64_MAX / 64;
+    if (!mul64(taps, (n + tile - 1) / tile, &taps)) return INT64_MAX / 64;
   }
   return min64(taps, INT64_MAX / 64);
 }
@@ -53,8 +53,11 @@ static bool move_in(fuser *f, uint32_t k) {
   uint32_t r = only_reader(f, s, &load);
   if (r == UINT32_MAX || !stage_is_reduce(f->p, r) || xs(m, r)->scan || !expr_roles(m, r, f->a, &before)) return false;
   const stage *x = xs(m, s);
+  u32vec all = {0};
+  stage_vars(m, s, f->a, &all);
+  bool near = !before.window && fuse_extent(f, &all) <= NEAR / (int64_t)max64(1, et_bytes(xt(m, x->tensor)->type));
   int64_t cost = (int64_t)expr_cost(m, x->value), again;
-  if (!mul64(repeats(f, load, &before), cost, &again) || again > WORTH) {
+  if (!mul64(repeats(f, load, &before, near ? COLUMN_TILE_NEAR : COLUMN_TILE), cost, &again) || again > (near ? WORTH_NEAR : WORTH)) {
     pass_refuse(f->p, "kernels", s, r + 1, "would be computed again too often");
     return false;
   }

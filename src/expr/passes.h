@@ -16,7 +16,8 @@
  * - update: one stage with sequential updates.
  * - running, ranking: one stage whose reduction looks at all pairs of places and is computed without (expr_running, expr_ranking); with a ranking, what is written at its places (expr_placing).
  * - composite: contraction, row chain over its column variable, contraction that reduces that variable; note is `online` when the chain is max, exp, sum, else `row panel`.
- * - blocks: what makes a contraction's operand, a placement of it if it has one, the contraction, what reads its result; they follow one another at each point of `outer`, and hand over what belongs to that point.
+ * - blocks: what makes a contraction's operand, a placement of it if it has one, the contraction, what reads its result; they follow one another at each point of `outer`, and hand over what belongs to that point. Or a contraction
+ *   and a window over what it makes: each point of `outer` needs the rows of that which the window reads there (expr_sliding).
  *
  * The order of a block's items after the last pass is the execution order: the stages of one kernel stand together.
  *
@@ -89,6 +90,9 @@ typedef struct roles {
 } roles;
 /* False if the stage is no reduction. Vectors are allocated in a. */
 bool expr_roles(emodule *m, uint32_t stage, arena *a, roles *out);
+/* ---- windows that slide ---- */
+typedef struct sliding_window { uint32_t axis; atom along; int64_t step, first, span, values; } sliding_window; /* at p of `along`, which has so many values, a window reads places of the axis from step*p + first on, `span` of them, more than `step` */
+bool expr_sliding(emodule *m, ex load, ex reduction, sliding_window *out); /* does the window that reads `load` slide along an axis of known size? The first such axis */
 /* ---- reductions over pairs of places that need not look at all pairs (pairs.c) ---- */
 typedef struct running { /* the places k of the reduction up to p, in row-major order of k[0..n-1]; strict: without p itself; backward: from p on */
   uint32_t n;

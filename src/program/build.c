@@ -201,6 +201,7 @@ static void block_steps(bd *k, uint32_t block, steps *to) {
 program *program_build(splan *s, const char *name) {
   arena *a = s->l->a;
   memplan mem = {.plan = s};
+  if (s->threads) sym_is_atom(s->m->c, s->threads, &mem.threads);
   memory_plan(&mem);
   program *p = NEW(a, program);
   *p = (program){.c = s->m->c, .a = a, .l = s->l, .name = name ? name : "", .weight_bytes = mem.weight_bytes, .timed = s->timed};

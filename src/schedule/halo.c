@@ -6,13 +6,53 @@
 #include "schedule/halo.h"
 
 static bool some(ctx *c, sz width) { return width && sym_int_or(c, width, 1) != 0; }
+void halo_slab(ectx *e, tid t, const layout *l, lv ptr, const lv *from, const lv *to) {
+  ctx *c = e->c;
+  lbuild *b = &e->b;
+  const tensor *x = xt(e->p->m, t);
+  uint32_t by[MAX_RANK], n_by = 0, depth = 0; /* axes that take room, by stride, outer to inner */
+  for (uint32_t i = 0; i < l->rank; i++)
+    if (sym_int_or(c, l->axes[i].d[0].stride, 1) != 0) by[n_by++] = i;
+  for (uint32_t i = 1; i < n_by; i++)
+    for (uint32_t j = i; j > 0 && sym_le(c, l->axes[by[j - 1]].d[0].stride, l->axes[by[j]].d[0].stride) && l->axes[by[j - 1]].d[0].stride != l->axes[by[j]].d[0].stride; j--) {
+      uint32_t q = by[j];
+      by[j] = by[j - 1], by[j - 1] = q;
+    }
+  lv at = emit_size(e, l->base), run = 0;
+  for (uint32_t q = 0; q < n_by; q++) {
+    uint32_t i = by[q];
+    lv v, st = emit_size(e, l->axes[i].d[0].stride);
+    if (q + 1 == n_by && sym_int_or(c, l->axes[i].d[0].stride, 0) == 1) { /* a run: vectors */
+      at = lb_add(b, at, from[i]);
+      run = lb_sub(b, to[i], from[i]);
+      break;
+    }
+    lb_for(b, "i", from[i], to[i], lb_int(b, 1), 0, &v);
+    depth++;
+    at = lb_add(b, at, lb_mul(b, v, st));
+  }
+  uint32_t L = target_lanes(e->p->t, x->type);
+  scalar k = *l->fill;
+  if (run && e->p->t->masks && L > 1) {
+    lv v;
+    lb_for(b, "v", lb_int(b, 0), run, lb_int(b, L), 0, &v);
+    lv left = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_sub(b, run, v), lb_int(b, L), 0);
+    lb_store_ex(b, ptr, lb_add(b, at, v), lb_const(b, lt(x->type, L), k), 0, left, 0, 0);
+    lb_end(b);
+  } else if (run) {
+    lv v;
+    lb_for(b, "v", lb_int(b, 0), run, lb_int(b, 1), 0, &v);
+    lb_store(b, ptr, lb_add(b, at, v), lb_const(b, lt(x->type, 1), k));
+    lb_end(b);
+  } else lb_store(b, ptr, at, lb_const(b, lt(x->type, 1), k));
+  while (depth--) lb_end(b);
+}
 /* the slabs of the axes; mine[axis]: the range of interior points whose part is filled, from = 0: all */
 static void fill(ectx *e, tid t, const layout *l, lv ptr, const halo_range *mine) {
-  splan *p = e->p;
   ctx *c = e->c;
   lbuild *b = &e->b;
   const ltype i64 = lt(ET_I64, 1);
-  tensor *x = xt(p->m, t);
+  const tensor *x = xt(e->p->m, t);
   lv zero = lb_int(b, 0);
   lv from[MAX_RANK], to[MAX_RANK]; /* with the halo, where the range touches it */
   for (uint32_t i = 0; i < l->rank; i++) {
@@ -23,51 +63,15 @@ static void fill(ectx *e, tid t, const layout *l, lv ptr, const halo_range *mine
     from[i] = some(c, y->lo) ? lb_op(b, OP_SEL, i64, lb_cmp(b, OP_EQ, mine[i].from, zero), first, mine[i].from) : mine[i].from;
     to[i] = some(c, y->hi) ? lb_op(b, OP_SEL, i64, lb_cmp(b, OP_EQ, mine[i].to, n), last, mine[i].to) : mine[i].to;
   }
-  uint32_t by[MAX_RANK], n_by = 0; /* axes that take room, by stride, outer to inner */
-  for (uint32_t i = 0; i < l->rank; i++)
-    if (sym_int_or(c, l->axes[i].d[0].stride, 1) != 0) by[n_by++] = i;
-  for (uint32_t i = 1; i < n_by; i++)
-    for (uint32_t j = i; j > 0 && sym_le(c, l->axes[by[j - 1]].d[0].stride, l->axes[by[j]].d[0].stride) && l->axes[by[j - 1]].d[0].stride != l->axes[by[j]].d[0].stride; j--) {
-      uint32_t q = by[j];
-      by[j] = by[j - 1], by[j - 1] = q;
-    }
   for (uint32_t ax = 0; ax < l->rank; ax++)
     for (int side = 0; side < 2; side++) {
-      sz w = side ? l->axes[ax].hi : l->axes[ax].lo;
-      if (!some(c, w) || (side && EK_PLANTED("schedule-halo"))) continue;
-      lv n = emit_size(e, x->shape[ax]), at = emit_size(e, l->base);
-      uint32_t depth = 0;
-      lv run = 0;
-      for (uint32_t q = 0; q < n_by; q++) {
-        uint32_t i = by[q];
-        const laxis *y = &l->axes[i];
-        lv lo = from[i], hi = to[i], v, st = emit_size(e, y->d[0].stride);
-        if (i == ax && side) lo = mine && mine[i].from ? lb_op(b, OP_MAX, i64, lo, n, 0) : n;
-        if (i == ax && !side) hi = mine && mine[i].from ? lb_op(b, OP_MIN, i64, hi, zero, 0) : zero;
-        if (q + 1 == n_by && sym_int_or(c, y->d[0].stride, 0) == 1) { /* a run: vectors */
-          at = lb_add(b, at, lo);
-          run = lb_sub(b, hi, lo);
-          break;
-        }
-        lb_for(b, "i", lo, hi, lb_int(b, 1), 0, &v);
-        depth++;
-        at = lb_add(b, at, lb_mul(b, v, st));
-      }
-      uint32_t L = target_lanes(p->t, x->type);
-      scalar k = *l->fill;
-      if (run && p->t->masks && L > 1) {
-        lv v;
-        lb_for(b, "v", zero, run, lb_int(b, L), 0, &v);
-        lv left = lb_op(b, OP_MIN, i64, lb_sub(b, run, v), lb_int(b, L), 0);
-        lb_store_ex(b, ptr, lb_add(b, at, v), lb_const(b, lt(x->type, L), k), 0, left, 0, 0);
-        lb_end(b);
-      } else if (run) {
-        lv v;
-        lb_for(b, "v", zero, run, lb_int(b, 1), 0, &v);
-        lb_store(b, ptr, lb_add(b, at, v), lb_const(b, lt(x->type, 1), k));
-        lb_end(b);
-      } else lb_store(b, ptr, at, lb_const(b, lt(x->type, 1), k));
-      while (depth--) lb_end(b);
+      bool part = mine && mine[ax].from;
+      if (!some(c, side ? l->axes[ax].hi : l->axes[ax].lo) || (side && EK_PLANTED("schedule-halo"))) continue;
+      lv lo = from[ax], hi = to[ax], n = emit_size(e, x->shape[ax]);
+      if (side) from[ax] = part ? lb_op(b, OP_MAX, i64, lo, n, 0) : n;
+      else to[ax] = part ? lb_op(b, OP_MIN, i64, hi, zero, 0) : zero;
+      halo_slab(e, t, l, ptr, from, to);
+      from[ax] = lo, to[ax] = hi;
     }
 }
 void halo_fill(ectx *e, tid t, const layout *l, lv ptr) { fill(e, t, l, ptr, NULL); }

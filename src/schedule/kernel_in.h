@@ -2,11 +2,14 @@
 #ifndef EK_SCHEDULE_KERNEL_IN_H
 #define EK_SCHEDULE_KERNEL_IN_H
 #include "schedule/kernel.h"
+#include "expr/passes.h"
 #include "schedule/layout.h"
 #include "schedule/tile.h"
 
 /* a part of the values of a variable that all groups share: the nests run over it; start and size: of the scratch that they hand over in; lo..hi-1: which values now, or 0: all */
 typedef struct strip { atom var; sz start; int64_t size, unit; /* of lo and hi, see nvar */ lv lo, hi; } strip;
+/* what a window reads of a tensor made in the same kernel, row by row just ahead of it (kernel_slide.c) */
+typedef struct slide { uint32_t stage; /* that makes it + 1; 0: none */ sliding_window window; int64_t places; /* of the axis that slides */ strip rows; const layout *lay; lv ptr; } slide;
 typedef struct kctx {
   ectx e;
   kernel_class cls;
@@ -23,6 +26,7 @@ typedef struct kctx {
   u32vec outer;      /* variables that all stages share */
   strip strips[3];   /* of them, those that run inside the nests, a part at a time */
   uint32_t nstrips;
+  slide slide;
   atom block;        /* a step's chunks are blocks of it: tiles are narrow enough for several; 0: none */
 } kctx;
 /* stages computed in one nest: a leader and its epilogue */

@@ -1,6 +1,6 @@
 /* How does a kernel of several groups run? Chunks are points of the variables all share, or blocks of one of them; in each the groups' nests follow one another, and hand over through scratch what is not stored anyway. */
 #include "schedule/halo.h"
-#include "schedule/kernel_in.h"
+#include "schedule/kernel_slide.h"
 #include "schedule/layout.h"
 
 enum { ROWS = 8, SHORT_ROW = 512 /* points */ };
@@ -12,7 +12,7 @@ static bool needs_memory(kctx *k, tid t) {
 static const strip *strip_of(const kctx *k, atom v) {
   for (uint32_t i = 0; i < k->nstrips; i++)
     if (k->strips[i].var == v) return &k->strips[i];
-  return NULL;
+  return k->slide.stage && k->slide.rows.var == v ? &k->slide.rows : NULL;
 }
 /* Does axis x lie within axis y? An open stride is over a whole axis or more. */
 static bool lies_within(ctx *c, const laxis *x, const laxis *y) {
@@ -46,7 +46,9 @@ static void local_layout(kctx *k, uint32_t si) {
       order[j] = order[j - 1], order[j - 1] = x;
     }
   sz stride = sym_int(c, 1);
-  bool border = g->fill && !moves(k, s);
+  bool slides = k->slide.stage == si + 1, border = g->fill && (slides || !moves(k, s));
+  for (uint32_t i = s->naxes - 1; i > 0 && slides; i--) /* rows outermost */
+    if (order[i] == k->slide.window.axis) order[i] = order[i - 1], order[i - 1] = k->slide.window.axis;
   for (uint32_t q = s->naxes; q-- > 0;) {
     axis *x = &s->axes[order[q]];
     if (g->together && g->pieces == order[q]) stride = layout_apart(k->p, stride, et_bytes(t->type), 1, g->together);
@@ -69,14 +71,20 @@ static void local_layout(kctx *k, uint32_t si) {
     laxis *y = &l->axes[order[q]];
     *y = (laxis){.n = x->n ? x->n : 1, .d = d};
     if (!border || x->n != 1 || sym_int_or(c, d[0].stride, 1) == 0) continue;
-    y->lo = g->axes[order[q]].lo, y->hi = g->axes[order[q]].hi, l->fill = g->fill;
+    l->fill = g->fill;
+    if (slides && order[q] == k->slide.window.axis) {
+      slide_border(k, y);
+      continue;
+    }
+    y->lo = g->axes[order[q]].lo, y->hi = g->axes[order[q]].hi;
     sz line = sym_int(c, d[0].stride == sym_int(c, 1) ? max64(1, (int64_t)k->p->t->line / et_bytes(t->type)) : 1); /* rows begin with a line */
     sz before = sym_mul(c, sym_ceildiv(c, y->lo, line), line), room = sym_add(c, before, sym_add(c, d[0].extent, y->hi));
     l->base = sym_add(c, l->base, sym_mul(c, before, d[0].stride));
     stride = sym_mul(c, sym_mul(c, sym_ceildiv(c, room, line), line), d[0].stride);
   }
   lv ptr = kernel_scratch(k, t->type, stride);
-  if (l->fill) halo_fill(&k->e, s->tensor, l, ptr);
+  if (slides) slide_placed(k, l, ptr);
+  else if (l->fill) halo_fill(&k->e, s->tensor, l, ptr);
   vec_push(k->a, k->e.locals, ((local){.t = s->tensor, .lay = l, .ptr = ptr}));
   map_putu(k->stored, s->tensor, 1);
 }
@@ -218,7 +226,8 @@ enum { BLOCK_ROWS = 64, BLOCK_LANES = 128 };
 static void choose_strips(kctx *k, const grps *gs) {
   atom along = 0;
   if (k->p->level > 0 && k->cls == KC_BLOCKS) {
-    strip_block(k, gs);
+    if (slide_find(k, &k->strips[0])) k->nstrips = 1;
+    else strip_block(k, gs);
     return;
   }
   for (uint32_t g = 0; g < gs->n && !k->nstrips && k->p->level > 0; g++) {
@@ -263,6 +272,7 @@ void kernel_many(kctx *k, grps *gs) {
     k->strips[i].start = sym_muli(c, kernel_rem(c, rem, blocks[i]), k->strips[i].size);
     rem = kernel_quot(c, rem, blocks[i]);
   }
+  if (k->slide.stage) slide_begins(k, &k->strips[0]);
   for (uint32_t i = k->outer.n; i-- > 0;) {
     atom v = k->outer.v[i];
     if (strip_of(k, v)) continue;
@@ -272,8 +282,9 @@ void kernel_many(kctx *k, grps *gs) {
   for (uint32_t i = 0; i < k->l.stages.n; i++)
     if (layout_inside(k->m, xs(k->m, k->l.stages.v[i]))) hand_placement(k, k->l.stages.v[i]);
   hand_over(k, gs);
-  lv i;
-  lb_for(&e->b, "point", lb_lo(&e->b), lb_hi(&e->b), lb_int(&e->b, 1), 0, &i);
+  lv i, to = lb_hi(&e->b), from = lb_lo(&e->b);
+  if (k->slide.stage) k->l.chunks = slide_points(k, points, &from, &to);
+  lb_for(&e->b, "point", from, to, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
   if (wa) emit_bind(e, wa, i);
   for (uint32_t j = 0; j < k->nstrips; j++) {
@@ -282,6 +293,7 @@ void kernel_many(kctx *k, grps *gs) {
     b->lo = emit_size(e, b->start);
     b->hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, b->lo, b->size - EK_PLANTED("schedule-strips")), emit_size(e, sym_extent(c, b->var)), 0);
   }
+  if (k->slide.stage) slide_point(k, i, from, &k->strips[0]);
   for (uint32_t g = 0; g < gs->n; g++) {
     bool guarded = open_guard(k, &gs->v[g]);
     kernel_group_nest(k, &gs->v[g]);

@@ -591,6 +591,24 @@ static const example examples[] = {
      "stage w: f64[c<3] out = max[h<97] (#c == 1 and #h == 60 ? f64(nan) : v[c, h])\n"
      "stage e: f32[d<5, f<N] out = exp(x[d, f])\n"
      "output x \"x\"\noutput y \"y\"\noutput z \"z\"\noutput w \"w\"\noutput e \"e\"\n"},
+    {"windows over what a product makes just ahead of them: steps of one and two, a border on all sides, on one, none; of an open batch, along the second axis", "N=1; N=2; N=0",
+     "size N\n"
+     "tensor x: f32[N, 66, 50, 6] input \"x\"\n"
+     "tensor a: f32[6, 96] const @\n"
+     "tensor b: f32[6, 88] const @\n"
+     "tensor w: f32[3, 3, 96] const @\n"
+     "tensor u: f32[3, 2, 88] const @\n"
+     "tensor q: f32[40, 97, 5] input \"q\"\n"
+     "tensor d: f32[5, 80] const @\n"
+     "tensor v: f32[5, 80] const @\n"
+     "stage e: f32[n<N, h<65, o<50, c<96] = sum[k<6] x[n, h, o, k] * a[k, c]\n"
+     "stage e1: f32[n1<N, h1<65, o1<50, c1<96] = max(e[n1, h1, o1, c1], -0.5)\n"
+     "stage y: f32[n2<N, h2<33, o2<25, c2<96] out = sum[i<3, j<3] (load e1[n2, 2*h2 + i - 1, 2*o2 + j - 1, c2] else 0.0) * w[i, j, c2]\n"
+     "stage f: f32[n3<N, h3<66, o3<50, c3<88] = sum[k3<6] x[n3, h3, o3, k3] * b[k3, c3]\n"
+     "stage z: f32[n4<N, h4<65, o4<49, c4<88] out = sum[i4<3, j4<2] (load f[n4, h4 + 2*i4 - 3, o4 + j4, c4] else 0.25) * u[i4, j4, c4]\n"
+     "stage g: f32[r<40, s<97, c5<80] = sum[k5<5] q[r, s, k5] * d[k5, c5]\n"
+     "stage t: f32[r1<40, s1<31, c6<80] out = sum[l<5] g[r1, 3*s1 + l, c6] * v[l, c6]\n"
+     "output y \"y\"\noutput z \"z\"\noutput t \"t\"\n"},
     {"windows that slide: rows share vectors, whatever the stride; along the lines of a picture where lanes are", "N=1 H=9; N=2 H=4",
      "size N\nsize H\n"
      "tensor x: f32[N, H, 19, 40] input \"x\"\n"

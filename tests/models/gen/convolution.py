@@ -147,6 +147,20 @@ def many_rows(net):
     return [[net.uniform(-1, 1, n, 1, 64 * t)] for n, t in ((9, 4), (3, 3), (4, 1), (5, 11))]
 
 
+@model("expansions larger than a cache, of which a depthwise window keeps a few rows at a time: with a step of two and of one, dilated, of an open batch")
+def sliding_rows(net):
+    x = net.input("image", F32, "N", 1, 45, 44)
+    y = net.op("Clip", net.conv(x, 1, 136, [1, 2]), np.float32(0), np.float32(6))
+    y = net.op("Relu", net.conv(y, 136, 136, [3, 3], group=136, strides=[2, 2], pads=[1, 1, 1, 1]))
+    net.conv(y, 136, 2, [1, 1], out="halved")
+    y = net.op("HardSwish", net.conv(x, 1, 136, [2, 1], pads=[0, 0, 1, 0]))
+    y = net.conv(net.conv(y, 136, 136, [3, 2], group=136, dilations=[2, 1], pads=[4, 0, 1, 2]), 136, 2, [1, 1])
+    net.op("AveragePool", y, kernel_shape=[5, 5], strides=[5, 5], out="dilated")
+    net.output("halved", F32, "N", 2, 23, 22)
+    net.output("dilated", F32, "N", 2, 9, 9)
+    return [[net.uniform(-1, 1, n, 1, 45, 44)] for n in (1, 2)]
+
+
 @model("windows of many taps of one dimension: 67 taps, which are divided, and 32 with a stride of 2")
 def large_windows_line(net):
     x = net.input("signal", F32, 2, 2, 300)
