@@ -49,13 +49,13 @@ static bool near_or_linear(kctx *k, const accesses *acc, atom w, uint32_t lanes)
   }
   return true;
 }
-/* Columns that fill a part of the lanes only, in groups whose results lie side by side: as many groups as there is room for share a vector. What a group reads is spread over its lanes. Columns v of group u: w = v + columns * (u mod n). */
+/* Columns that fill a part of the lanes only, in groups whose results lie side by side: as many groups as there is room for share a vector, but where registers of half the width do for one. What a group reads is spread over its lanes. Columns v of group u: w = v + columns * (u mod n). */
 static void join_groups(kctx *k, const u32vec *group, u32vec *domain) {
   uint32_t L = nest_lanes(&k->e, group), at = domain->n - 2;
   int64_t groups, columns;
   accesses acc = {0};
   atom wa, ua;
-  if (domain->n < 2 || !sym_is_int(k->c, sym_extent(k->c, domain->v[at]), &groups) || !sym_is_int(k->c, sym_extent(k->c, domain->v[at + 1]), &columns) || columns < 1 || columns >= L || L % columns || groups % (L / columns)) return;
+  if (domain->n < 2 || !sym_is_int(k->c, sym_extent(k->c, domain->v[at]), &groups) || !sym_is_int(k->c, sym_extent(k->c, domain->v[at + 1]), &columns) || columns < 1 || columns >= L || L % columns || groups % (L / columns) || (columns * 2 == L && tile_halves(k->p->t, L))) return;
   sz w = sym_var(k->c, "f", sym_int(k->c, L)), u = sym_var(k->c, "g", sym_int(k->c, groups * columns / L)), by = sym_int(k->c, columns);
   if (!sym_is_atom(k->c, w, &wa)) return;
   uint32_t nb = k->e.binds.n;

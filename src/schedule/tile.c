@@ -54,6 +54,7 @@ bool address_uses(ectx *e, sz address, atom var) {
 int64_t address_coef(ectx *e, sz address, atom var) {
   sz coef;
   int64_t k;
+  if (sym_plain_coef(e->c, address, var, &k)) return k;
   if (!sym_uses(e->c, address, var)) return address_uses(e, address, var) ? INT64_MIN : 0;
   if (!sym_linear(e->c, address, var, &coef, NULL)) return INT64_MIN;
   return sym_is_int(e->c, coef, &k) ? k : INT64_MIN + 1; /* linear, symbolic stride */
@@ -163,11 +164,12 @@ static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
   return lowest;
 }
 
+enum { HALVED = 512 };
+bool tile_halves(const target *t, uint32_t lanes) { return t->vector_bits == HALVED && t->fma_per_cycle <= 1 && lanes * 32 == HALVED; }
 /* Where the multipliers take a wide register in two halves, registers of half the width do as much, and fewer lanes are idle where a row is not a multiple of them: 24 floats are one and a half vectors of 16. */
 static void in_halves(const target *t, int64_t lanes, span rows, shapes *k, span *vecs, choice *ch) {
-  enum { HALVED = 512 };
   static const double WORTH = 0.92;
-  if (t->vector_bits != HALVED || t->fma_per_cycle > 1 || ch->lanes * 32 != HALVED) return;
+  if (!tile_halves(t, ch->lanes)) return;
   int64_t n = (lanes + ch->lanes / 2 - 1) / (ch->lanes / 2);
   if (n % 2 == 0) return; /* no lane less would be idle */
   choice half = *ch;
@@ -362,7 +364,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];
     int64_t ext = emit_extent(c, sym_extent(c, v), -1);
-    double score = 0, util = ext < 0 ? 0.9 : (double)ext / (double)((ext + L - 1) / L * L);
+    uint32_t least = rows && cols && leaders == 1 && tile_halves(t, L) ? L / 2 : L; /* see in_halves */
+    double score = 0, util = ext < 0 ? 0.9 : (double)ext / (double)((ext + least - 1) / least * least);
     bool follows = false;
     for (uint32_t i = 0; i < acc->n; i++) {
       access *a = &acc->v[i];

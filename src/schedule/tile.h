@@ -27,5 +27,6 @@ typedef struct choice {
 } choice;
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red);
 bool pack_sides(ectx *e, const accesses *acc, uint32_t at, ex sum, sides *out); /* pack.c: what shall lie beside access `at`, which the sum reads; false: it lies beside another one */
+bool tile_halves(const target *t, uint32_t lanes); /* do registers of half the width do as much as those of so many floats? */
 uint32_t tile_fewer(uint32_t mr); /* rows of the next smaller leaf where their number is open; 0: none */
 #endif

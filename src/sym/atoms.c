@@ -144,6 +144,21 @@ void sym_atoms(ctx *c, sz e, atom_kind k, arena *a, u32vec *out) {
   seen w = {.s = sym_tab(c)};
   collect(&w, e, k, a, out);
 }
+bool sym_plain_coef(ctx *c, sz e, atom a, int64_t *k) {
+  symtab *s = sym_tab(c);
+  const spoly *p = sp(s, e);
+  *k = 0;
+  if (p->kinds & ~(1u << AT_VAR | 1u << AT_SYMBOL)) return false;
+  for (uint32_t i = 0; i < p->n && p->bloom >> a % 64 & 1; i++) {
+    const smono *m = sm(s, p->t[i].mono);
+    for (uint32_t j = 0; j < m->n; j++) {
+      if (m->a[j] != a && !sa(s, m->a[j])->def) continue;
+      if (m->a[j] != a || m->n > 1 || m->e[0] > 1) return false;
+      *k = p->t[i].k;
+    }
+  }
+  return true;
+}
 bool sym_linear(ctx *c, sz e, atom a, sz *coef, sz *rest) {
   symtab *s = sym_tab(c);
   const spoly *p = sp(s, e);

@@ -67,6 +67,7 @@ uint32_t sym_nterms(ctx *c, sz e);                      /* terms of the polynomi
 int64_t sym_term(ctx *c, sz e, uint32_t i, uint32_t *natoms, const atom **atoms, const uint8_t **exps); /* coefficient; natoms 0: the constant term */
 /* e = coef*a + rest with a in neither coef nor rest. False if a occurs inside another atom or with exponent > 1. coef is 0 if a does not occur. */
 bool sym_linear(ctx *c, sz e, atom a, sz *coef, sz *rest);
+bool sym_plain_coef(ctx *c, sz e, atom a, int64_t *k);  /* the same for an e of variables and sizes alone, quickly: the coefficient, a number; false: it is another kind of e, or of coefficient */
 bool sym_uses(ctx *c, sz e, atom a);                    /* anywhere, also inside other atoms */
 bool sym_uses_kind(ctx *c, sz e, atom_kind k);          /* e.g. AT_DATA anywhere inside */
 void sym_atoms(ctx *c, sz e, atom_kind k, arena *a, u32vec *out); /* distinct atoms of that kind anywhere inside, appended once each, ascending */

@@ -157,6 +157,12 @@ static const example examples[] = {
      "tensor w: f32[32, 2, 3] const @\n"
      "stage y: f32[a<5, o<13, g<32, m<2] out = sum[k<3] x[a, o + k, g] * w[g, m, k]\n"
      "output y \"y\"\n"},
+    {"groups of half as many columns as there are lanes, an odd number of them: stored with the groups' columns side by side, and apart", "",
+     "tensor x: f32[5, 9, 56] input \"x\"\n"
+     "tensor w: f32[7, 8, 8, 3] const @\n"
+     "stage y: f32[a<5, o<9, g<7, m<8] out = sum[c<8, k<3] (load x[a, o + k - 1, 8*g + c] else 0.0) * w[g, m, c, k]\n"
+     "stage z: f32[g1<7, m1<8, a1<5, o1<9] out = sum[c1<8, k1<3] (load x[a1, o1 + k1 - 1, 8*g1 + c1] else 0.0) * w[g1, m1, c1, k1]\n"
+     "output y \"y\"\noutput z \"z\"\n"},
     {"no columns to share the lanes", "",
      "tensor x: f32[2, 3] input \"x\"\n"
      "stage y: f32[r<2, p<0, q<0] out = max[k<3 where #(k + p) < #(r + q)] x[r, k]\n"
