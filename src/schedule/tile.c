@@ -364,7 +364,9 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];
     int64_t ext = emit_extent(c, sym_extent(c, v), -1);
-    uint32_t least = rows && cols && leaders == 1 && tile_halves(t, L) ? L / 2 : L; /* see in_halves */
+    bool halves = rows && cols && leaders == 1 && !isred && tile_halves(t, L); /* see in_halves */
+    for (uint32_t i = 0; i < acc->n && halves; i++) halves = !acc->v[i].leader || acc->v[i].store || acc->v[i].constant || address_coef(e, acc->v[i].address, v) == 0;
+    uint32_t least = halves ? L / 2 : L;
     double score = 0, util = ext < 0 ? 0.9 : (double)ext / (double)((ext + least - 1) / least * least);
     bool follows = false;
     for (uint32_t i = 0; i < acc->n; i++) {
