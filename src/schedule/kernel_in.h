@@ -27,6 +27,7 @@ typedef struct kctx {
   strip strips[3];   /* of them, those that run inside the nests, a part at a time */
   uint32_t nstrips;
   slide slide;
+  nvar point;        /* the number of a point, of several groups; var 0: it is not counted */
   atom block;        /* a step's chunks are blocks of it: tiles are narrow enough for several; 0: none */
 } kctx;
 /* stages computed in one nest: a leader and its epilogue */

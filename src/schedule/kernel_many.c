@@ -108,6 +108,8 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
   for (uint32_t i = 0; i < n.inner.n; i++) confine(k, &n.inner.v[i]);
   for (uint32_t i = 0; i < n.outer.n; i++) confine(k, &n.outer.v[i]);
   kernel_fold(k, &n, &ch);
+  for (uint32_t i = 0; i < acc.n && k->point.var; i++)
+    if (acc.v[i].constant && address_uses(e, acc.v[i].address, k->point.var)) n.point = k->point; /* it chooses among constants */
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
   kernel_emit(k, &n);
 }
@@ -272,6 +274,7 @@ void kernel_many(kctx *k, grps *gs) {
     k->strips[i].start = sym_muli(c, kernel_rem(c, rem, blocks[i]), k->strips[i].size);
     rem = kernel_quot(c, rem, blocks[i]);
   }
+  if (wa) k->point = (nvar){.var = wa, .extent = points};
   if (k->slide.stage) slide_begins(k, &k->strips[0]);
   for (uint32_t i = k->outer.n; i-- > 0;) {
     atom v = k->outer.v[i];

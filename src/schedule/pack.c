@@ -153,6 +153,19 @@ static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64
   *out = (nvar){.var = few.v[0], .extent = sym_int(c, min64(hi, max64(elems - 1 - max64(from, 0), 0) / step) + 1)};
   return true;
 }
+/* The number of a point, counted by two variables, of which the inner one selects: its rest, and how far apart in the constant its values are. 0: it is not so. */
+static sz point_rest(ectx *e, const nest *n, sz at, int64_t *step, int64_t *extent) {
+  ctx *c = e->c;
+  u32vec few = {0};
+  int64_t k;
+  sz g[3], coef;
+  if (!n->point.var) return 0;
+  sz point = sym_of_atom(c, n->point.var);
+  sym_atoms(c, at, AT_DIV, e->a, &few);
+  if (few.n != 1 || sym_args(c, few.v[0], g) != 2 || g[0] != point || !sym_is_int(c, g[1], extent) || *extent < 2 || *extent > INT32_MAX) return 0;
+  if (!sym_linear(c, at, few.v[0], &coef, &at) || !sym_is_int(c, coef, &k) || !sym_linear(c, at, n->point.var, &coef, NULL) || !sym_is_int(c, coef, step) || *step < 1 || *step > INT32_MAX || k != -*step * *extent) return 0;
+  return sym_mod(c, point, g[1]);
+}
 /* May the panels be in fixed point? Whole ones, read vector by vector. */
 static bool whole_panels(ectx *e, const nest *n, uint32_t stage, int64_t lanes, int64_t nr, int64_t sides, uint32_t L) {
   bool edges = lanes % L == 0 || e->p->t->masks, ranges = !n->lane.lo || (n->lane.unit && n->lane.unit % nr == 0);
@@ -211,7 +224,13 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
   int64_t elems;
   bool digit = nd_count(&t->data, &elems) && chunk_digit(e, n, reds, rest, elems, &vars[nvars]);
   nvars += digit;
-  if (n->point.var) vars[nvars++] = n->point;
+  int64_t apart = 0, values = 1;
+  sz inside = point_rest(e, n, rest, &apart, &values);
+  if (inside) {
+    rest = sym_sub(c, rest, sym_muli(c, inside, apart));
+    add_dim(pack, true, values, apart + EK_PLANTED("schedule-points"));
+    off = inside, sel = values;
+  } else if (n->point.var) vars[nvars++] = n->point;
   for (uint32_t i = 0; i < n->inner.n && nvars < MAX_RANK; i++) vars[nvars++] = n->inner.v[i];
   nsel = nvars;
   for (uint32_t i = 0; i < reds->n && nvars < 2 * MAX_RANK; i++) vars[nvars++] = (nvar){.var = reds->v[i], .extent = sym_extent(c, reds->v[i])};

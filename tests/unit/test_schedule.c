@@ -192,6 +192,18 @@ static const example examples[] = {
      "stage z: f32[d2<300, m2<130] out = p[m2, 2, d2] * 2.0\n"
      "output y \"y\"\n"
      "output z \"z\"\n"},
+    {"products whose columns are taken apart by heads, which choose among the constants: alone, and beside a batch", "",
+     "tensor x: f32[3, 10, 24] input \"x\"\n"
+     "tensor w: f32[24, 3, 4, 40] const @\n"
+     "stage p: f32[b<3, i<10, n<3, h<4, d<40] = sum[k<24] x[b, i, k] * w[k, n, h, d]\n"
+     "stage q: f32[b1<3, h1<4, i1<10, d1<40] out = p[b1, i1, 0, h1, d1] * 0.5\n"
+     "stage r: f32[b2<3, h2<4, d2<40, i2<10] out = p[b2, i2, 1, h2, d2] * 2.0\n"
+     "stage s: f32[b3<3, h3<4, i3<10, d3<40] out = max(p[b3, i3, 2, h3, d3], 0.0)\n"
+     "stage p1: f32[j<10, n1<3, h4<4, d4<40] = sum[k1<24] x[1, j, k1] * w[k1, n1, h4, d4]\n"
+     "stage q1: f32[h5<4, j1<10, d5<40] out = p1[j1, 0, h5, d5] * 0.5\n"
+     "stage r1: f32[h6<4, d6<40, j2<10] out = p1[j2, 1, h6, d6] * 2.0\n"
+     "stage s1: f32[h7<4, j3<10, d7<40] out = max(p1[j3, 2, h7, d7], 0.0)\n"
+     "output q \"q\"\noutput r \"r\"\noutput s \"s\"\noutput q1 \"q1\"\noutput r1 \"r1\"\noutput s1 \"s1\"\n"},
     {"a wide window: a border as wide as what it is around, rows of taps outside of it left out", "",
      "tensor x: f32[12, 10, 20] input \"x\"\n"
      "tensor w: f32[3, 3, 20, 24] const @\n"
