@@ -55,6 +55,10 @@ int64_t fuse_extent(fuser *f, const u32vec *vars) {
     if (!mul64(r, max64(expr_typical(f->m, sym_extent(f->c, vars->v[i])), 1), &r)) return INT64_MAX / 64;
   return min64(r, INT64_MAX / 64);
 }
+int64_t fuse_bytes(fuser *f, uint32_t s, const u32vec *vars) {
+  int64_t b;
+  return mul64(fuse_extent(f, vars), et_bytes(xt(f->m, xs(f->m, s)->tensor)->type), &b) ? min64(b, INT64_C(1) << 50) : INT64_C(1) << 50;
+}
 
 bool fuse_digits(fuser *f, uint32_t s, const sz *idx, sz **by, digit **d, uint32_t *nd) {
   *nd = expr_ndigits(xs(f->m, s));

@@ -68,5 +68,8 @@ void fuse_slides(fuser *f);                       /* fuse_slide.c */
 void fuse_rename(fuser *f, uint32_t k, atom from, atom to); /* a variable that k's members share */
 void fuse_note(fuser *f, uint32_t k, const char *note);
 int64_t fuse_extent(fuser *f, const u32vec *vars); /* typical product of extents */
+int64_t fuse_bytes(fuser *f, uint32_t s, const u32vec *vars); /* of stage s over these */
+int64_t fuse_constants(fuser *f, uint32_t s); /* bytes of those that stage s reads (fuse_blocks.c) */
+bool fuse_only_for(fuser *f, uint32_t k, uint32_t operand, bool pieces); /* does kernel k compute nothing for others but the operand, or pieces of it? (fuse_blocks.c) */
 bool fuse_digits(fuser *f, uint32_t s, const sz *idx, sz **by, digit **d, uint32_t *nd); /* the digits d of stage s, nd of them, and what they are at idx; false: not separable */
 #endif

@@ -31,14 +31,13 @@ static int64_t bytes_of(const chain *h, uint32_t st, const u32vec *without) { /*
   uint32_t nd = expr_ndigits(s);
   digit *d = NEWN(f->a, digit, nd + 1);
   u32vec vars = {0};
-  int64_t b;
   expr_digits(s, d);
   for (uint32_t i = 0; i < nd; i++) {
     bool out = st != h->operand && vec_has(without, fuse_canon(f, d[i].var));
     for (uint32_t k = 0; k < h->vars.n && st == h->operand; k++) out |= h->vars.v[k].digit == i && vec_has(without, h->vars.v[k].of);
     if (!out) vec_push(f->a, vars, d[i].var);
   }
-  return mul64(fuse_extent(f, &vars), et_bytes(xt(f->m, s->tensor)->type), &b) ? min64(b, INT64_C(1) << 50) : INT64_C(1) << 50;
+  return fuse_bytes(f, st, &vars);
 }
 
 /* The operand: the only tensor that c2 reads besides constants, with no more than a constant outside of it; it leaves no other way. */
@@ -162,16 +161,14 @@ static bool stands_between(const chain *h) {
   }
   return false;
 }
-/* does the kernel before compute nothing but the operand? */
-static bool only_for(const chain *h) {
-  fuser *f = h->f;
-  const fnode *n = &f->k.v[h->k1];
+bool fuse_only_for(fuser *f, uint32_t k, uint32_t operand, bool pieces) {
+  const fnode *n = &f->k.v[k];
   for (uint32_t i = 0; i < n->st.n; i++) {
     uint32_t s = n->st.v[i];
     const u32vec *r = &f->p->readers.v[xs(f->m, s)->tensor];
-    if (f->p->pinned.v[xs(f->m, s)->tensor] || (h->place == UINT32_MAX && f->placed[s])) return false;
+    if (f->p->pinned.v[xs(f->m, s)->tensor] || (!pieces && f->placed[s])) return false;
     for (uint32_t j = 0; j < r->n; j++)
-      if (s != h->operand && r->v[j] != h->operand && (xs(f->m, r->v[j])->block != f->block || f->where[r->v[j]] != h->k1 + 1)) return false;
+      if (s != operand && r->v[j] != operand && (xs(f->m, r->v[j])->block != f->block || f->where[r->v[j]] != k + 1)) return false;
   }
   return true;
 }
@@ -186,11 +183,11 @@ static int64_t handed(const chain *h, const u32vec *without) {
   }
   return b;
 }
-static int64_t constants(const chain *h) {
-  const u32vec *l = stage_loads(h->f->p, h->c2);
+int64_t fuse_constants(fuser *f, uint32_t s) {
+  const u32vec *l = stage_loads(f->p, s);
   int64_t b = 0;
   for (uint32_t i = 0; i < l->n; i++) {
-    const tensor *t = xt(h->f->m, exn(h->f->m, l->v[i])->tensor);
+    const tensor *t = xt(f->m, exn(f->m, l->v[i])->tensor);
     if (t->kind == TK_CONST) b += (int64_t)t->data.bytes;
   }
   return b;
@@ -216,14 +213,14 @@ static bool choose(const chain *h, u32vec *outer) {
   fuser *f = h->f;
   u32vec none = {0};
   int64_t all = handed(h, &none);
-  if (all < WORTH || constants(h) > all / TIMES) return false;
+  if (all < WORTH || fuse_constants(h->f, h->c2) > all / TIMES) return false;
   for (uint32_t i = 0; i < h->vars.n && handed(h, outer) > BLOCK && rows_left(h, outer, h->vars.v[i].of) >= ROWS; i++) vec_push(f->a, *outer, h->vars.v[i].of);
   int64_t point = min64(handed(h, outer), BLOCK);
   if (outer->n && outer->n < h->vars.n && handed(h, outer) > BLOCK && same_values(h, &h->vars.v[outer->n])) {
     atom next = h->vars.v[outer->n].of;
     vec_push(f->a, *outer, next);
   }
-  return outer->n > 0 && constants(h) <= AGAIN * point;
+  return outer->n > 0 && fuse_constants(h->f, h->c2) <= AGAIN * point;
 }
 static void try_blocks(fuser *f, uint32_t k2, uint32_t c2) {
   chain h = {.f = f, .k2 = k2, .c2 = c2};
@@ -232,7 +229,7 @@ static void try_blocks(fuser *f, uint32_t k2, uint32_t c2) {
   if (!find_operand(&h) || (h.place != UINT32_MAX && !find_pieces(&h))) return;
   const fnode *before = &f->k.v[h.k1];
   if (before->virt || before->opaque || before->st.n + f->k.v[k2].st.n >= FUSE_MEMBERS || !(light(before->cls) || before->cls == KC_STENCIL)) return;
-  if (!only_for(&h)) return;
+  if (!fuse_only_for(f, h.k1, h.operand, h.place != UINT32_MAX)) return;
   for (uint32_t i = 0; i < h.vars.n; i++) h.vars.v[i].bad |= !vec_has(&before->outer, h.vars.v[i].before);
   find_readers(&h);
   for (uint32_t i = 0; i < h.vars.n; i++)

@@ -53,31 +53,6 @@ static ex window_load(fuser *f, uint32_t s) {
   }
   return load;
 }
-/* Does kernel k compute tensors that only itself and `reader` look at? */
-static bool only_for(fuser *f, uint32_t k, uint32_t reader) {
-  for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {
-    uint32_t s = f->k.v[k].st.v[i];
-    tid t = xs(f->m, s)->tensor;
-    const u32vec *r = &f->p->readers.v[t];
-    if (f->p->pinned.v[t] || f->placed[s]) return false;
-    for (uint32_t j = 0; j < r->n; j++)
-      if (r->v[j] != reader && (xs(f->m, r->v[j])->block != f->block || f->where[r->v[j]] != k + 1)) return false;
-  }
-  return true;
-}
-static int64_t bytes_of(fuser *f, uint32_t s, const u32vec *inside) {
-  int64_t b;
-  return mul64(fuse_extent(f, inside), et_bytes(xt(f->m, xs(f->m, s)->tensor)->type), &b) ? min64(b, INT64_C(1) << 50) : INT64_C(1) << 50;
-}
-static int64_t constants(fuser *f, uint32_t s) {
-  const u32vec *l = stage_loads(f->p, s);
-  int64_t b = 0;
-  for (uint32_t i = 0; i < l->n; i++) {
-    const tensor *t = xt(f->m, exn(f->m, l->v[i])->tensor);
-    if (t->kind == TK_CONST) b += (int64_t)t->data.bytes;
-  }
-  return b;
-}
 static void try_slide(fuser *f, uint32_t k2, uint32_t reader) {
   emodule *m = f->m;
   ex load = window_load(f, reader);
@@ -92,7 +67,7 @@ static void try_slide(fuser *f, uint32_t k2, uint32_t reader) {
   const fnode *n1 = &f->k.v[k1];
   if (n1->virt || n1->opaque || n1->cls != KC_CONTRACTION || n1->st.n + f->k.v[k2].st.n > FUSE_MEMBERS || f->p->readers.v[xs(m, made)->tensor].n != 1) return;
   lead = n1->st.v[0]; /* nothing is computed before it */
-  if (fuse_class(f, lead) != KC_CONTRACTION || !expr_roles(m, lead, f->a, &r) || !only_for(f, k1, reader)) return;
+  if (fuse_class(f, lead) != KC_CONTRACTION || !expr_roles(m, lead, f->a, &r) || !fuse_only_for(f, k1, made, false)) return;
   if (exn(m, xs(m, reader)->value)->body == load) return; /* it only collects: better one axis after the other (windows.c) */
   if (!expr_sliding(m, load, xs(m, reader)->value, &sl) || xs(m, made)->axes[sl.axis].n != 1 || !fuse_digits(f, made, exn(m, load)->args, &by, &d, &nd)) return;
   /* outside: rows of the contraction that both kernels count alike, up to the axis that slides */
@@ -116,7 +91,7 @@ static void try_slide(fuser *f, uint32_t k2, uint32_t reader) {
   }
   vec_push(f->a, outer, fuse_canon(f, sl.along));
   if (!slides || !vec_has(&f->k.v[k2].outer, fuse_canon(f, sl.along)) || !rows.n || fuse_extent(f, &rows) < TILE) return;
-  if (bytes_of(f, made, &all) < WORTH || constants(f, lead) * TIMES > NEAR || bytes_of(f, made, &plane) * (sl.span + sl.step) > NEAR || !pass_spend(f->p)) return;
+  if (fuse_bytes(f, made, &all) < WORTH || fuse_constants(f, lead) * TIMES > NEAR || fuse_bytes(f, made, &plane) * (sl.span + sl.step) > NEAR || !pass_spend(f->p)) return;
   for (uint32_t i = 0; i < from.n; i++) fuse_rename(f, k1, from.v[i], outer.v[i]);
   f->k.v[k2].outer = outer;
   f->k.v[k2].cls = KC_BLOCKS;

@@ -44,7 +44,7 @@ bool slide_find(kctx *k, strip *along) {
       atom v = kernel_canon(k, made->axes[i].d[j].var);
       if (v != s->rows.var && !vec_has(&k->outer, v)) plane = min64(plane * max64(1, min64(kernel_extent(k, v, 1), INT32_MAX)), INT32_MAX);
     }
-  int64_t fit = (int64_t)k->p->t->l2 / 2 / plane, least = max64(1, (w->span - w->step + w->step - 1) / w->step); /* so many that what moves lies behind where it goes */
+  int64_t fit = (int64_t)k->p->t->l2 / 2 / plane, least = (w->span - 1) / w->step; /* so many that what moves lies behind where it goes */
   int64_t size = max64(least, (fit - w->span) / w->step + 1), blocks = (w->values + size - 1) / size;
   for (int64_t n = blocks; n < 2 * blocks; n++) /* as many for each of two threads, if they can all be as large */
     if (n % 2 == 0 && w->values % n == 0) {
