@@ -23,6 +23,11 @@ void *mem_get(const memory *m, size_t bytes); /* any contents, 64-aligned; NULL:
 void *mem_zero(const memory *m, size_t bytes);
 void mem_put(const memory *m, void *p);
 char *mem_str(const memory *m, const char *s);
+/* A piece of `room` bytes of which a thread touches the first `likely` ones until the end, so that they are there. NULL: not worth it, or not possible. Its end gives the piece, of which `bytes` are wanted; NULL (and the piece
+ * is given back): none are, or they are more than there is room for, or h is NULL. */
+typedef struct ahead ahead;
+ahead *mem_ahead(const memory *m, size_t likely, size_t room);
+void *mem_ahead_end(ahead *h, size_t bytes);
 typedef struct text {
   char *s;
   size_t n, cap;
@@ -70,6 +75,7 @@ struct ek_module {
   module_kind kind;
   const ek_rt_model *d; /* what it is: inputs, outputs, plan, run */
   uint8_t *weights;     /* JIT: own, 64-aligned; NULL when they are in `mapped` */
+  ahead *room;          /* JIT: for them, until they are written */
   struct image *code;   /* JIT, from the cache: instead of j */
   bytes mapped;         /* the cache's entry */
   ctx *c;               /* NULL: saved */

@@ -1,5 +1,6 @@
 /* Where do handles, weights and working memory come from? From the caller's allocator, or the C library. A piece remembers its size in front of it, so that whoever gives it back need not know; all pieces are 64-aligned. */
 #include "driver/driver.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,6 +46,48 @@ char *mem_str(const memory *m, const char *s) {
   size_t n = strlen(s) + 1;
   char *p = mem_get(m, n);
   if (p) memcpy(p, s, n);
+  return p;
+}
+
+/* ---- room that the system clears while the compiler works ---- */
+/* A page is cleared when it is first touched, and in a virtual machine fetched from the host: for constants of hundreds of megabytes that takes longer than packing them into it. A thread of its own touches what will be needed
+ * at least, meanwhile. */
+enum { WORTH_AHEAD = 8 << 20, SMALL_PAGE = 4096 };
+struct ahead {
+  const memory *m;
+  uint8_t *p;          /* a piece */
+  size_t room, likely; /* its bytes; so many of them are touched */
+  atomic_size_t touched;
+  atomic_bool stop;
+  pthread_t thread;
+};
+static void *touch(void *arg) {
+  ahead *h = arg;
+  for (size_t at = 0; at < h->likely && !atomic_load_explicit(&h->stop, memory_order_relaxed); at += SMALL_PAGE) {
+    h->p[at] = 0;
+    atomic_store_explicit(&h->touched, at, memory_order_relaxed);
+  }
+  return NULL;
+}
+ahead *mem_ahead(const memory *m, size_t likely, size_t room) {
+  if ((m && m->alloc) || likely < WORTH_AHEAD || room < likely) return NULL;
+  ahead *h = mem_zero(m, sizeof *h);
+  if (!h) return NULL;
+  *h = (ahead){.m = m, .p = mem_get(m, room), .room = room, .likely = likely};
+  if (h->p && !pthread_create(&h->thread, NULL, touch, h)) return h;
+  mem_put(m, h->p);
+  mem_put(m, h);
+  return NULL;
+}
+void *mem_ahead_end(ahead *h, size_t bytes) {
+  if (!h) return NULL;
+  atomic_store_explicit(&h->stop, true, memory_order_relaxed);
+  pthread_join(h->thread, NULL);
+  size_t spare = ((uintptr_t)h->p + bytes + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE - (uintptr_t)h->p, touched = atomic_load(&h->touched);
+  uint8_t *p = bytes && bytes <= h->room ? h->p : NULL;
+  if (!p) mem_put(h->m, h->p);
+  if (p && touched > spare) madvise(p + spare, touched - spare, MADV_DONTNEED);
+  mem_put(h->m, h);
   return p;
 }
 

@@ -56,7 +56,9 @@ static void bind_code(pipeline *p, ek_module *m) {
   d->plan = (ek_rt_main)jit_find(m->j, p->p->plan_fn->name);
   d->run = (ek_rt_main)jit_find(m->j, p->p->run_fn->name);
   size_t n = ((size_t)p->p->weight_bytes + 64) / 64 * 64;
-  m->weights = mem_get(&m->s->mem, n);
+  m->weights = mem_ahead_end(m->room, n);
+  m->room = NULL;
+  if (!m->weights) m->weights = mem_get(&m->s->mem, n);
   if (!m->weights) ctx_fail(p->c, E_MEMORY, "no memory for %zu bytes of constants", n);
   report_program(p, &m->report);
   p->bound = true;
@@ -75,8 +77,18 @@ static const char *too_large(const ek_module *m, ctx *c) {
   if (!m->memory_limit || m->kind != MODULE_JIT || !m->d || !run_need(m->d, m->threads, &bytes) || (uint64_t)bytes <= m->memory_limit) return NULL;
   return arena_fmt(ctx_arena(c), "the model needs %lld bytes of working memory (%s) in %d threads; the limit is %llu bytes", (long long)bytes, m->d->memory, m->threads, (unsigned long long)m->memory_limit);
 }
+/* Packed constants take the room of those in the model at least, four times that where windows are transformed. */
+static void begin_room(const pipeline *p, ek_module *m) {
+  size_t n = 0;
+  for (uint32_t t = 1; t < p->m->tensors.n; t++) {
+    const tensor *x = xt(p->m, t);
+    if (x->kind == TK_CONST && (x->kept.type ? x->kept.from.p : x->data.data)) n += x->data.bytes;
+  }
+  if (p->o.compile_threads > 1 && n < SIZE_MAX / 8) m->room = mem_ahead(&m->s->mem, n, 4 * n);
+}
 static void make_code(pipeline *p, ek_module *m, cache *k) {
   p->timed = m->timed;
+  begin_room(p, m);
   if (!pipe_optimise(p) || !pipe_program(p)) return;
   pipe_release_constants(p);
   if (k) p->keep = cache_keep, p->keep_env = k;
@@ -325,6 +337,7 @@ void ek_module_close(ek_module *m) {
   while (m->runs) ek_run_destroy(m->runs);
   jit_free(m->j);
   drop_entry(m);
+  mem_ahead_end(m->room, 0);
   mem_put(&m->s->mem, m->weights);
   ctx_free(m->c);
   if (m->lib) dlclose(m->lib);

@@ -1,5 +1,5 @@
 /* Weights: a packing and a linear map written in pieces are what their definitions say, whatever the pieces; a program's weights are the same bytes however they are asked for; equal constants are there once. */
-#include "driver/pipeline.h"
+#include "driver/driver.h"
 #include "einkorn/einkorn.h"
 #include <math.h>
 #include <setjmp.h>
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 /* ---- packings ---- */
@@ -349,17 +350,17 @@ static void fewer_bytes(void **state) {
 }
 
 /* ---- equal constants ---- */
-typedef struct text {
+typedef struct written {
   char *s;
   size_t n;
-} text;
+} written;
 static void matrix(FILE *f, const char *name, int seed) {
   fprintf(f, "  const %s: f32[40, 40] = [", name);
   for (int i = 0; i < 1600; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + seed) % 5 - 2);
   fprintf(f, "]\n");
 }
-static text model(int seed) { /* of the second matrix */
-  text t;
+static written model(int seed) { /* of the second matrix */
+  written t;
   FILE *f = open_memstream(&t.s, &t.n);
   fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[N, 40]\n");
   matrix(f, "w", 1), matrix(f, "v", seed);
@@ -368,7 +369,7 @@ static text model(int seed) { /* of the second matrix */
   return t;
 }
 static size_t weights_of(int seed, const char *dim, float *y) {
-  text t = model(seed);
+  written t = model(seed);
   ek_session *s = ek_session_create();
   ek_model *m;
   ek_module *code;
@@ -415,8 +416,40 @@ static void sizes_of_constants(void **state) {
   CTX_CATCH { fail(); }
   ctx_free(c);
 }
+/* Room that a thread touches meanwhile is a piece like any other: all of it can be written, what is not wanted or too small is given back. */
+static void no_alloc(void *user, void *p, size_t bytes) { (void)user, (void)p, (void)bytes; }
+static void *count_alloc(void *user, size_t bytes, size_t align) {
+  (void)bytes, (void)align;
+  ++*(int *)user;
+  return NULL;
+}
+static void room_ahead(void **state) {
+  (void)state;
+  const size_t mb = 1 << 20;
+  int asked = 0;
+  memory plain = {0}, own = {.alloc = count_alloc, .free = no_alloc, .user = &asked};
+  assert_null(mem_ahead(&plain, mb, 4 * mb)); /* not worth a thread */
+  assert_null(mem_ahead(&own, 64 * mb, 64 * mb));
+  assert_int_equal(asked, 0); /* the caller's allocator gives what is needed, nothing else */
+  for (int wait = 0; wait < 2; wait++)
+    for (size_t want = 0; want <= 48 * mb; want += 12 * mb) {
+      ahead *h = mem_ahead(&plain, 24 * mb, 36 * mb);
+      assert_non_null(h);
+      if (wait) nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+      uint8_t *p = mem_ahead_end(h, want);
+      if (!want || want > 36 * mb) {
+        assert_null(p);
+        continue;
+      }
+      assert_int_equal((uintptr_t)p % 64, 0);
+      memset(p, 1, want);
+      assert_int_equal(p[0] + p[want - 1], 2);
+      mem_put(&plain, p);
+    }
+  assert_null(mem_ahead_end(NULL, 10));
+}
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(packings), cmocka_unit_test(fixed_points), cmocka_unit_test(maps), cmocka_unit_test(programs), cmocka_unit_test(fewer_bytes), cmocka_unit_test(equal_constants), cmocka_unit_test(sizes_of_constants)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(packings), cmocka_unit_test(fixed_points), cmocka_unit_test(maps), cmocka_unit_test(programs), cmocka_unit_test(fewer_bytes), cmocka_unit_test(equal_constants), cmocka_unit_test(sizes_of_constants), cmocka_unit_test(room_ahead)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
