@@ -446,17 +446,19 @@ static ek_code take_turns(contest *t) {
   own_start(t, false, &own->cold, &own->memory);
   if (!k->no_cache) own_start(t, true, &own->cached, NULL);
   uint32_t slices = k->slices ? (uint32_t)k->slices : 5;
-  double busy = all_busy(), mine = own_busy(t), t0 = now_ms(), before = 0, after = 0, each = k->seconds / slices;
-  ek_measure_peak(k->s, k->target, ek_run_threads(t->r), 100, &before);
+  double busy = all_busy(), mine = own_busy(t), t0 = now_ms(), each = k->seconds / slices;
+  numbers peaks = {0};
   for (uint32_t s = 0; !e && s < slices; s++) {
+    double peak = 0; /* 0: not known */
     e = own_slice(t, each);
+    if (!e) ek_measure_peak(k->s, k->target, ek_run_threads(t->r), PEAK_MS, &peak);
+    vec_push(k->a, peaks, peak);
     for (uint32_t i = 1; i < t->peers.n; i++) {
       progress_phase("taking turns", (double)s / slices);
       peer_slice(k, &t->peers.v[i], each);
     }
   }
-  ek_measure_peak(k->s, k->target, ek_run_threads(t->r), 100, &after);
-  t->peak = before > after ? before : after;
+  t->peak = at(k->a, &peaks, 0, 0.5);
   double others = (all_busy() - busy - (own_busy(t) - mine)) / ((now_ms() - t0) * 1e-3);
   t->others = others > 0 ? others : 0;
   return e;
