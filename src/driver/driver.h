@@ -27,6 +27,7 @@ char *mem_str(const memory *m, const char *s);
  * is given back): none are, or they are more than there is room for, or h is NULL. */
 typedef struct ahead ahead;
 ahead *mem_ahead(const memory *m, size_t likely, size_t room);
+void mem_ahead_more(ahead *h, size_t likely); /* more is known by now; h may be NULL */
 void *mem_ahead_end(ahead *h, size_t bytes);
 typedef struct text {
   char *s;

@@ -53,40 +53,56 @@ char *mem_str(const memory *m, const char *s) {
 /* A page is cleared when it is first touched, and in a virtual machine fetched from the host: for constants of hundreds of megabytes that takes longer than packing them into it. A thread of its own touches what will be needed
  * at least, meanwhile. */
 enum { WORTH_AHEAD = 8 << 20, SMALL_PAGE = 4096 };
+#define AHEAD_END SIZE_MAX
 struct ahead {
   const memory *m;
-  uint8_t *p;          /* a piece */
-  size_t room, likely; /* its bytes; so many of them are touched */
-  atomic_size_t touched;
-  atomic_bool stop;
+  uint8_t *p;            /* a piece */
+  size_t room, touched;  /* its bytes; the last one that was touched */
+  atomic_size_t likely;  /* so many shall be; AHEAD_END: no more */
+  pthread_mutex_t lock;  /* `likely` changes */
+  pthread_cond_t change;
   pthread_t thread;
 };
 static void *touch(void *arg) {
   ahead *h = arg;
-  for (size_t at = 0; at < h->likely && !atomic_load_explicit(&h->stop, memory_order_relaxed); at += SMALL_PAGE) {
-    h->p[at] = 0;
-    atomic_store_explicit(&h->touched, at, memory_order_relaxed);
-  }
+  for (size_t at = 0, likely; (likely = atomic_load(&h->likely)) != AHEAD_END;)
+    if (at < likely) {
+      h->p[h->touched = at] = 0;
+      at += SMALL_PAGE;
+    } else {
+      pthread_mutex_lock(&h->lock);
+      while (atomic_load(&h->likely) == likely) pthread_cond_wait(&h->change, &h->lock);
+      pthread_mutex_unlock(&h->lock);
+    }
   return NULL;
+}
+static void set_likely(ahead *h, size_t likely) {
+  pthread_mutex_lock(&h->lock);
+  atomic_store(&h->likely, likely);
+  pthread_cond_signal(&h->change);
+  pthread_mutex_unlock(&h->lock);
 }
 ahead *mem_ahead(const memory *m, size_t likely, size_t room) {
   if ((m && m->alloc) || likely < WORTH_AHEAD || room < likely) return NULL;
   ahead *h = mem_zero(m, sizeof *h);
   if (!h) return NULL;
-  *h = (ahead){.m = m, .p = mem_get(m, room), .room = room, .likely = likely};
+  *h = (ahead){.m = m, .p = mem_get(m, room), .room = room, .likely = likely, .lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
   if (h->p && !pthread_create(&h->thread, NULL, touch, h)) return h;
   mem_put(m, h->p);
   mem_put(m, h);
   return NULL;
 }
+void mem_ahead_more(ahead *h, size_t likely) {
+  if (h && likely > atomic_load(&h->likely) && likely <= h->room) set_likely(h, likely);
+}
 void *mem_ahead_end(ahead *h, size_t bytes) {
   if (!h) return NULL;
-  atomic_store_explicit(&h->stop, true, memory_order_relaxed);
+  set_likely(h, AHEAD_END);
   pthread_join(h->thread, NULL);
-  size_t spare = ((uintptr_t)h->p + bytes + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE - (uintptr_t)h->p, touched = atomic_load(&h->touched);
+  size_t spare = ((uintptr_t)h->p + bytes + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE - (uintptr_t)h->p;
   uint8_t *p = bytes && bytes <= h->room ? h->p : NULL;
   if (!p) mem_put(h->m, h->p);
-  if (p && touched > spare) madvise(p + spare, touched - spare, MADV_DONTNEED);
+  if (p && h->touched > spare) madvise(p + spare, h->touched - spare, MADV_DONTNEED);
   mem_put(h->m, h);
   return p;
 }

@@ -86,10 +86,29 @@ static void begin_room(const pipeline *p, ek_module *m) {
   }
   if (p->o.compile_threads > 1 && n < SIZE_MAX / 8) m->room = mem_ahead(&m->s->mem, n, 4 * n);
 }
+/* What the passes made of them: forms of windows' constants are some times as large. */
+static void more_room(const pipeline *p, ek_module *m) {
+  if (!m->room) return;
+  bool *read = arena_alloc(p->a, p->m->tensors.n * sizeof *read);
+  size_t n = 0;
+  for (uint32_t i = 0; i < p->m->stages.n; i++) {
+    const stage *x = xs(p->m, i);
+    u32vec loads = {0};
+    if (x->dead) continue;
+    if (x->value) expr_loads(p->m, x->value, p->a, &loads);
+    for (uint32_t u = 0; u < x->updates.n; u++) expr_loads(p->m, x->updates.v[u].value, p->a, &loads);
+    for (uint32_t l = 0; l < loads.n; l++) read[exn(p->m, loads.v[l])->tensor] = true;
+  }
+  for (uint32_t t = 1; t < p->m->tensors.n; t++)
+    if (read[t] && xt(p->m, t)->kind == TK_CONST) n += xt(p->m, t)->kept.type ? xt(p->m, t)->kept.from.n : xt(p->m, t)->data.bytes;
+  mem_ahead_more(m->room, n);
+}
 static void make_code(pipeline *p, ek_module *m, cache *k) {
   p->timed = m->timed;
   begin_room(p, m);
-  if (!pipe_optimise(p) || !pipe_program(p)) return;
+  if (!pipe_optimise(p)) return;
+  more_room(p, m);
+  if (!pipe_program(p)) return;
   pipe_release_constants(p);
   if (k) p->keep = cache_keep, p->keep_env = k;
   m->j = pipe_jit(p);

@@ -433,8 +433,10 @@ static void room_ahead(void **state) {
   assert_int_equal(asked, 0); /* the caller's allocator gives what is needed, nothing else */
   for (int wait = 0; wait < 2; wait++)
     for (size_t want = 0; want <= 48 * mb; want += 12 * mb) {
-      ahead *h = mem_ahead(&plain, 24 * mb, 36 * mb);
+      ahead *h = mem_ahead(&plain, 12 * mb, 36 * mb);
       assert_non_null(h);
+      mem_ahead_more(h, 24 * mb);
+      mem_ahead_more(h, 64 * mb); /* more than there is room for */
       if (wait) nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
       uint8_t *p = mem_ahead_end(h, want);
       if (!want || want > 36 * mb) {
@@ -446,6 +448,7 @@ static void room_ahead(void **state) {
       assert_int_equal(p[0] + p[want - 1], 2);
       mem_put(&plain, p);
     }
+  mem_ahead_more(NULL, 10);
   assert_null(mem_ahead_end(NULL, 10));
 }
 
