@@ -28,10 +28,8 @@ typedef struct prepared { ex value; uint32_t stage; /* index into the group */ l
 /* A sum of products f32(x) * f32(w) of bf16, w a packed constant: the two loads, the stage (index into the group), the variable of which two neighbours are taken at once. */
 typedef struct dotted { ex row, lane; uint32_t stage; atom var; } dotted;
 
-/* What is fetched while a reduction runs: at + step, and so many elements lie in a cache line. */
-typedef struct stream { lv ptr, at; sz step; int64_t line; } stream;
-/* Rows of a tile: where they begin, elements from one to the next, cache lines of each, elements of a line, lines to fetch at a step. */
-typedef struct far_rows { lv ptr, at; int64_t step, lines, line, each; } far_rows;
+/* What is fetched while a reduction runs, once for `line` values of its last variable, as many as lie in a cache line: from at + step on, `lines` neighbouring lines at each of n places. */
+typedef struct stream { lv ptr, at; sz step; int64_t line, lines, n, apart; } stream;
 
 typedef struct memo_scope { map *m; struct memo_scope *up; } memo_scope;
 typedef struct ectx {
@@ -57,8 +55,6 @@ typedef struct ectx {
   VEC(var_range) ranges;
   struct { lv ptr, at; sz step; int64_t by, line; } ahead; /* constants to fetch while a reduction runs: `by` elements a step, from at + by * step; those of a cache line */
   VEC(stream) streams;
-  VEC(far_rows) far; /* to fetch, too: some lines at each step, */
-  sz far_step;       /* whose number this is */
   const prepared *rows; /* NULL: none */
   atom window;          /* of the reduction: its steps are written out (nest.windows); 0: none */
   map *shared;          /* the vectors that these steps have loaded: (pointer, index, count) -> value; NULL */

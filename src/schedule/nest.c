@@ -149,7 +149,13 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
       return;
     }
     bounded(e, v, &at, &end);
-    const int64_t strip = from + 1 == vars->n ? fetch_strip(e, v) : 0;
+    int64_t strip = from + 1 == vars->n ? fetch_strip(e) : 0;
+    if (strip && sym_int_or(e->c, sym_extent(e->c, v), strip + 1) <= strip) { /* it is one */
+      emit_bind(e, v, at);
+      fetch_streams(e);
+      emit_unbind(e, nb);
+      strip = 0;
+    }
     if (strip) {
       lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, strip), 0, &at);
       emit_scope(e);
@@ -346,7 +352,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
         e->dot = dot_of(n, i, 0);
         e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
-        e->ahead.ptr = 0, e->streams.n = e->far.n = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
+        e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
       }
       if (conditional) {
         emit_unscope(e);

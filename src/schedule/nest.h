@@ -58,11 +58,11 @@ bool bounded(ectx *e, atom var, lv *lo, lv *hi);  /* tightens lo..hi by them */
 void kernel_dots(ectx *e, nest *n);               /* finds n->dots */
 const dotted *dot_of(const nest *n, uint32_t stage, ex lane); /* lane: the constant's load, or 0 for any; NULL: none */
 void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv); /* at the point bound to the reduction's variables, and the next one */
-/* prepare.c: from here to e->ahead.ptr = 0 every step of the reduction (fetch_step) fetches a part of the next panel of constants, or of rows that come from far; row, mr, nv: of the tile */
+/* prepare.c: from here to e->ahead.ptr = 0 every step of the reduction (fetch_step) fetches a part of the next panel of constants, every strip of steps (fetch_streams) some lines of rows that come from far; row, mr, nv: of the tile */
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr);
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv);
 void fetch_step(ectx *e);
-int64_t fetch_strip(ectx *e, atom v); /* so many values of the reduction's last variable lie in one line of each stream; 0: there is none */
+int64_t fetch_strip(ectx *e); /* so many values of the reduction's last variable lie in one line of each stream; 0: there is none */
 void fetch_streams(ectx *e);           /* once for each of these strips */
 void fetch_places(ectx *e, const nest *n, lv lane);   /* where many places are read together, each far from the others, no cache foresees them: fetches those of the next value of the variable around the lanes */
 void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr); /* computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */

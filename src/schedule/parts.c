@@ -179,8 +179,7 @@ static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   sz at = emit_address(e, emit_layout(e, load->tensor), idx);
   int64_t step = address_coef(e, at, n->row.var);
   lv next = lb_add(&e->b, lb_addi(&e->b, row, mr), lb_sub(&e->b, panel, p->from));
-  for (int64_t r = 0; r < mr; r += p->panels)
-    vec_push(e->a, e->streams, ((stream){.ptr = emit_source(e, load->tensor), .at = lb_muli(&e->b, lb_addi(&e->b, next, r), step), .step = sym_replace(e->c, at, n->row.var, sym_int(e->c, 0)), .line = (int64_t)e->p->t->line / et_bytes((etype)load->type)}));
+  vec_push(e->a, e->streams, ((stream){.ptr = emit_source(e, load->tensor), .at = lb_muli(&e->b, next, step), .step = sym_replace(e->c, at, n->row.var, sym_int(e->c, 0)), .line = (int64_t)e->p->t->line / et_bytes((etype)load->type), .lines = 1, .n = (mr + p->panels - 1) / p->panels, .apart = p->panels * step}));
 }
 void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   const parted *p = &n->parts;
@@ -195,5 +194,5 @@ void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
     if (j) inner *= sym_int_or(e->c, sym_extent(e->c, vars->v[j]), 1);
   }
   lv at = lb_sub(&e->b, waits_at(e, n, row, panel, mr), lb_muli(&e->b, p->begins, inner));
-  for (int64_t from = 0; from < tile; from += p->step * inner) vec_push(e->a, e->streams, ((stream){.ptr = p->ptr, .at = at, .step = sym_addi(e->c, point, from), .line = (int64_t)e->p->t->line / et_bytes((etype)exn(e->m, xs(e->m, n->stages.v[0])->value)->acc)}));
+  vec_push(e->a, e->streams, ((stream){.ptr = p->ptr, .at = at, .step = point, .line = (int64_t)e->p->t->line / et_bytes((etype)exn(e->m, xs(e->m, n->stages.v[0])->value)->acc), .lines = 1, .n = (tile + p->step * inner - 1) / (p->step * inner), .apart = p->step * inner}));
 }

@@ -151,41 +151,39 @@ static bool comes_from_far(ectx *e, const access *x) {
   for (uint32_t d = 0; d < t->rank; d++) size *= (double)sym_int_or(e->c, t->shape[d], 1);
   return emit_layout(e, x->t) == &e->p->layouts[x->t] && size > (double)e->p->t->l2 / 2;
 }
-/* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the cache foresees none of them. So each step of the sum fetches some. What fits the second cache, or is handed
- * over in scratch, is there; rows 4096 bytes apart would drive one another out. */
+/* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the cache foresees none of them. So each strip of the sum fetches some: a line of each of the next rows, which
+ * lie along the sum; of the others all lines of some rows, the first ones first. What fits the second cache, or is handed over in scratch, is there; rows 4096 bytes apart would drive one another out. */
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv) {
-  enum { LONG = 20, MOST = 2, MANY = 256 }; /* multiply-adds of a step beside which fetching takes no time, so many lines; steps that are enough for all */
+  enum { LONG = 20, MOST = 2 }; /* multiply-adds of a step beside which fetching takes no time, so many lines */
   const u32vec *vars = &n->reds[stage];
   accesses all = {0};
   bool last = true;
   if (!vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->beside.var || mr < 2 || mr * nv < LONG) return;
   for (uint32_t i = stage + 1; i < n->stages.n; i++) last &= exn(e->m, xs(e->m, n->stages.v[i])->value)->kind != EX_REDUCE;
-  int64_t steps = 1, ext;
   atom along = vars->v[vars->n - 1];
-  e->far_step = sym_int(e->c, 0);
-  for (uint32_t j = vars->n; j-- > 0 && (ext = emit_extent(e->c, sym_extent(e->c, vars->v[j]), 0)) > 0 && steps < MANY; steps *= ext) e->far_step = sym_add(e->c, e->far_step, sym_muli(e->c, sym_of_atom(e->c, vars->v[j]), steps));
   group_accesses(e, &n->stages, n->stored, &all);
   for (uint32_t i = 0; i < all.n; i++) {
     const access *x = &all.v[i];
-    sz at = x->address;
-    int64_t step = address_coef(e, at, n->row.var), line = (int64_t)e->p->t->line / x->bytes, wide = (int64_t)nv * e->lanes;
+    int64_t step = address_coef(e, x->address, n->row.var), line = (int64_t)e->p->t->line / x->bytes, steps = 1, strips = 1, ext, lines = line ? ((int64_t)nv * e->lanes + line - 1) / line : 0;
     if (x->constant || x->guarded || !line || !comes_from_far(e, x) || step < line || step > INT32_MAX || step % (4096 / x->bytes) == 0) continue;
     if (x->leader ? x->stage != stage || vars->n > 1 : !last) continue;
-    if (address_coef(e, at, x->leader ? along : n->lane.var) != 1) continue;
-    if (x->leader) at = sym_addi(e->c, sym_replace(e->c, at, along, sym_int(e->c, 0)), step * n->mr), wide = emit_extent(e->c, sym_extent(e->c, along), 0);
-    int64_t lines = (wide + line - 1) / line, each = (lines * mr + steps - 1) / steps;
-    if (each > MOST) continue;
-    vec_push(e->a, e->far, ((far_rows){.ptr = x->store ? emit_target(e, x->t) : emit_source(e, x->t), .at = emit_size(e, at), .step = step, .lines = lines, .line = line, .each = each}));
-  }
-}
-static void fetch_row_lines(ectx *e, const far_rows *x) {
-  lbuild *b = &e->b;
-  ltype i64 = lt(ET_I64, 1);
-  lv first = lb_muli(b, emit_size(e, e->far_step), x->each);
-  for (int64_t i = 0; i < x->each * (e->dot ? 2 : 1); i++) {
-    lv k = lb_addi(b, first, i), row = lb_op(b, OP_MIN, i64, lb_op(b, OP_IDIV, i64, k, lb_int(b, x->lines), 0), lb_int(b, e->mr - 1), 0);
-    lv in_row = lb_muli(b, lb_op(b, OP_MOD, i64, k, lb_int(b, x->lines), 0), x->line);
-    lb_prefetch(b, x->ptr, lb_add(b, lb_add(b, x->at, lb_muli(b, row, x->step)), in_row));
+    if (address_coef(e, x->address, x->leader ? along : n->lane.var) != 1) continue;
+    stream s = {.ptr = x->store ? emit_target(e, x->t) : emit_source(e, x->t), .line = line, .lines = lines, .apart = step};
+    if (x->leader) {
+      s.at = emit_size(e, sym_addi(e->c, sym_replace(e->c, x->address, along, sym_int(e->c, 0)), step * n->mr)), s.step = sym_of_atom(e->c, along), s.n = mr, s.lines = 1;
+      vec_push(e->a, e->streams, s);
+      continue;
+    }
+    sz strip = sym_int(e->c, 0); /* its number, until there is one for each row */
+    for (uint32_t j = vars->n; j-- > 0 && (ext = emit_extent(e->c, sym_extent(e->c, vars->v[j]), 0)) > 0 && strips < mr;) {
+      sz at = sym_of_atom(e->c, vars->v[j]);
+      strip = sym_add(e->c, strip, sym_muli(e->c, j + 1 == vars->n ? sym_div(e->c, at, sym_int(e->c, line)) : at, strips));
+      strips *= j + 1 == vars->n ? (ext + line - 1) / line : ext, steps *= ext;
+    }
+    if (lines * mr > MOST * steps) continue;
+    s.n = (mr + strips - 1) / strips;
+    s.at = emit_size(e, x->address), s.step = sym_muli(e->c, sym_min(e->c, sym_muli(e->c, strip, s.n), sym_int(e->c, mr - s.n)), step);
+    vec_push(e->a, e->streams, s);
   }
 }
 void fetch_places(ectx *e, const nest *n, lv lane) {
@@ -210,19 +208,20 @@ void fetch_places(ectx *e, const nest *n, lv lane) {
     lb_prefetch(&e->b, emit_source(e, x->t), lb_add(&e->b, emit_size(e, at), lane));
   }
 }
-int64_t fetch_strip(ectx *e, atom v) {
+int64_t fetch_strip(ectx *e) {
   int64_t least = 0;
-  for (uint32_t i = 0; i < e->streams.n; i++) {
-    int64_t coef = address_coef(e, e->streams.v[i].step, v), values = max64(1, e->streams.v[i].line / max64(1, max64(coef, -coef)));
-    least = least ? min64(least, values) : values;
-  }
+  for (uint32_t i = 0; i < e->streams.n; i++) least = least ? min64(least, e->streams.v[i].line) : e->streams.v[i].line;
   return least;
 }
 void fetch_streams(ectx *e) {
-  for (uint32_t i = 0; i < e->streams.n; i++) lb_prefetch(&e->b, e->streams.v[i].ptr, lb_add(&e->b, e->streams.v[i].at, emit_size(e, e->streams.v[i].step)));
+  for (uint32_t i = 0; i < e->streams.n; i++) {
+    const stream *s = &e->streams.v[i];
+    lv at = lb_add(&e->b, s->at, emit_size(e, s->step));
+    for (int64_t k = 0; k < s->n; k++)
+      for (int64_t l = 0; l < s->lines; l++) lb_prefetch(&e->b, s->ptr, lb_addi(&e->b, at, k * s->apart + l * s->line));
+  }
 }
 void fetch_step(ectx *e) {
-  for (uint32_t i = 0; i < e->far.n; i++) fetch_row_lines(e, &e->far.v[i]);
   if (!e->ahead.ptr) return;
   lv at = lb_add(&e->b, e->ahead.at, lb_muli(&e->b, emit_size(e, e->ahead.step), e->ahead.by));
   for (int64_t i = 0; i < e->ahead.by * (e->dot ? 2 : 1); i += e->ahead.line) lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i));
