@@ -212,6 +212,8 @@ void kernel_one(kctx *k, const u32vec *group) {
   lv lo = lb_lo(&e->b), hi = lb_hi(&e->b);
   int64_t rext = ch.row ? kernel_extent(k, ch.row, 1024) : 0, lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
   uint32_t L = ch.lanes;
+  const int64_t line_bytes = lext * et_bytes(xt(k->m, xs(k->m, group->v[0])->tensor)->type), near = (int64_t)k->p->t->l1; /* of a row, over all lanes */
+  if (reduces && ch.row && !ch.lane_outer && near && rext * line_bytes > near) n.strip = max64(1, near / 4 / max64(1, line_bytes) / ch.mr) * ch.mr;
   int64_t rb = ch.row ? (rext / 12 + ch.mr - 1) / ch.mr * ch.mr : 0;
   if (rb < ch.mr) rb = ch.mr;
   int64_t rchunks = ch.row ? (rext + rb - 1) / rb : 0;
@@ -229,7 +231,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   int64_t np = 1;
   uint32_t take = points_enough(k, rest, enough, &np);
   if (k->p->level > 0 && np < enough && !ch.lane && !ch.row && take == rest->n && take > 1) take--; /* not known to be worth a chunk each: digits of a number of a point cost divisions */
-  bool rows = ch.row && !lines && rchunks > 1 && rchunks >= lchunks, lanes = !rows && lchunks > 1;
+  bool rows = ch.row && !lines && rchunks > 1 && rchunks >= (reduces && !ch.lane_outer ? min64(few, lchunks) : lchunks), lanes = !rows && lchunks > 1;
   int64_t blocks = rows ? rchunks : lanes ? lchunks : 1;
   bool together = false;
   if (!by_panels && (n.outer.n || (np < few && blocks < few))) {

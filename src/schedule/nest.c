@@ -757,9 +757,26 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
   }
 }
 
+static void row_strips(ectx *e, nest *n, void *arg) {
+  lbuild *b = &e->b;
+  nvar all = n->row;
+  lv end = all.lo ? all.hi : emit_size(e, all.extent), i;
+  if (!n->strip) {
+    lane_tiles(e, n, arg);
+    return;
+  }
+  lb_for(b, "strip", all.lo ? all.lo : lb_int(b, 0), end, lb_int(b, n->strip), 0, &i);
+  emit_scope(e);
+  n->row.lo = i, n->row.hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_addi(b, i, n->strip - EK_PLANTED("schedule-row-strips")), end, 0);
+  n->row.unit = !all.lo || all.unit % n->mr == 0 ? n->mr : 0;
+  lane_tiles(e, n, e);
+  n->row = all;
+  emit_unscope(e);
+  lb_end(b);
+}
 static void all_vars(ectx *e, nest *n, void *arg) {
   if (n->lane_outer) lane_tiles(e, n, n->outer.n ? e : arg);
-  else vars_then(e, n, n->inner.v, n->inner.n, lane_tiles, n->outer.n || n->inner.n ? e : arg);
+  else vars_then(e, n, n->inner.v, n->inner.n, row_strips, n->outer.n || n->inner.n ? e : arg);
 }
 void nest_emit(ectx *e, nest *n) {
   uint32_t nl = e->locals.n;

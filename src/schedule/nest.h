@@ -6,7 +6,7 @@
  *       for inner variables
  *         for row tiles of mr
  *           leaf: mr x nv registers; reduction loops; followers (epilogue); stores
- * or, when nothing is gained by keeping a panel, the lane tiles are innermost. Edges get leaves of their own with exactly the rows and vectors that remain (the last vector masked, or scalar where
+ * or, when nothing is gained by keeping a panel, the row tiles and their panels are innermost (long rows in strips, so that lines are read whole while they are near). Edges get leaves of their own with exactly the rows and vectors that remain (the last vector masked, or scalar where
  * the target has no masks).
  */
 #ifndef EK_SCHEDULE_NEST_H
@@ -37,6 +37,7 @@ typedef struct nest {
   sz begins;             /* it runs over `unit` values from here on; 0: over its range */
   uint32_t mr, nv, lanes;
   bool lane_reduced, lane_outer;
+  int64_t strip;         /* not lane_outer: all panels of so many rows, whole tiles of them, before the next ones; 0: of all rows */
   u32vec *reds;          /* per stage: its reduction variables in loop order, without a reduced lane */
   atom *windows;         /* per stage: the last of its reduction variables, if neighbouring rows read the same vectors at other values of it: its steps stand one after the other, so that they share these; or 0 */
   atom panel;            /* variable that numbers lane tiles (lane_outer) */

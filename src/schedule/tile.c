@@ -232,18 +232,36 @@ static int64_t window_vectors(ectx *e, const accesses *acc, const choice *ch, co
     }
   return most;
 }
-/* Does what a row of results reads and writes, over all lanes, stay in the nearest cache until the next row? A window's lines are read again there; a panel at a time they would lie on few of its sets. */
+/* Does what a row of results reads and writes, over all lanes, stay in the nearest cache until the next row? A window's lines are read again there; a panel at a time they would lie on few of its sets. True, too, where no other
+ * row reads them. */
 static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *red, int64_t lanes, int64_t rows) {
   int64_t bytes = 0;
+  bool again = false;
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
     int64_t lines = 1, row = address_coef(e, a->address, ch->row);
     if ((!a->leader && !a->store) || row == 0 || address_coef(e, a->address, ch->lane) == 0) continue;
     for (uint32_t r = 0; r < red->n && !a->store; r++)
-      if (address_coef(e, a->address, red->v[r]) > row) lines *= emit_extent(e->c, sym_extent(e->c, red->v[r]), 1);
+      if (address_coef(e, a->address, red->v[r]) > row && !address_slides(e, a->address, red->v[r], ch->row, INT64_MAX)) lines *= emit_extent(e->c, sym_extent(e->c, red->v[r]), 1);
+    again |= lines > 1;
     bytes += lines * a->bytes;
   }
-  return e->p->t->l1 && lanes > 0 && bytes * min64(rows, 1 << 20) * min64(lanes, 1 << 20) <= (int64_t)e->p->t->l1;
+  return !again || (e->p->t->l1 && lanes > 0 && bytes * min64(rows, 1 << 20) * min64(lanes, 1 << 20) <= (int64_t)e->p->t->l1);
+}
+/* Do the vectors that all rows share, of all panels, stay there too? */
+static bool shared_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *domain, const u32vec *red) {
+  int64_t bytes = 0;
+  for (uint32_t i = 0; i < acc->n; i++) {
+    const access *a = &acc->v[i];
+    int64_t n = a->bytes;
+    if (!a->leader || a->store || address_coef(e, a->address, ch->lane) == 0 || address_coef(e, a->address, ch->row) != 0) continue;
+    for (uint32_t k = 0; k < domain->n + red->n && n < 1 << 30; k++) {
+      atom v = k < domain->n ? domain->v[k] : red->v[k - domain->n];
+      if (address_uses(e, a->address, v)) n *= max64(1, emit_extent(e->c, sym_extent(e->c, v), 1));
+    }
+    bytes += n;
+  }
+  return bytes <= (int64_t)e->p->t->l1 / 2;
 }
 /* A variable of the sum along the lanes, where what is computed lies in steps of one, and rows that share what is constant. */
 static bool choose_across(ectx *e, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L, choice *ch) {
@@ -382,11 +400,12 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       else if (q == INT64_MIN) score -= rows && cols && !a->leader && steps > 16 ? 48.0 / (double)steps : 3; /* of a result after many steps: it counts little */
       else {
         /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else gathered */
-        bool reuse = false, across = false;
+        int64_t reuse = 0;
+        bool across = false;
         for (uint32_t d = 0; d < domain->n && !reduces; d++) across |= lies_across(e, a, v, domain->v[d]);
         for (uint32_t d = 0; d < domain->n && reduces && a->leader && !isred && !a->store; d++)
-          if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d]) && sym_int_or(c, sym_extent(c, domain->v[d]), 64) >= 8) reuse = true;
-        score += across ? -2 : reuse ? 0.5 : -2.5 / (a->store && !isred && steps <= WINDOW_STEPS ? (double)max64(steps, 1) : 1); /* a result of few steps: less often written than they read */
+          if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d])) reuse = max64(reuse, sym_int_or(c, sym_extent(c, domain->v[d]), 64));
+        score += across ? -2 : reuse >= 16 ? 0.5 : reuse >= 8 ? -1 : -2.5 / (a->store && !isred && steps <= WINDOW_STEPS ? (double)max64(steps, 1) : 1); /* a result of few steps: less often written than they read */
       }
       if (q) follows = true;
     }
@@ -507,7 +526,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     choose_shape(&k, rs, vs, &near);
     ch.near_mr = near.mr, ch.near_nv = near.nv;
   }
-  ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line && !row_stays(e, acc, &ch, red, lext, rext)); /* of panels narrower than a line each would fetch the lines of another one */
+  ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line && !(row_stays(e, acc, &ch, red, lext, rext) && shared_stays(e, acc, &ch, domain, red))); /* of panels narrower than a line each would fetch the lines of another one */
   for (uint32_t i = 0; i < acc->n && stencil; i++) /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that several rows read */
     if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) == 0) ch.lane_load = acc->v[i].load;
   return ch;

@@ -638,6 +638,19 @@ static const example examples[] = {
      "stage v: f32[a<6, b<21, d<37] out = sum[e<5, f<2] (load q[a, b + e - 2, d + 2*f - 1] else 0.0) * u[a, e, f]\n"
      "stage m: f32[g<6, h<10, i<18] out = max[r<3, s<3] q[g, 2*h + r, 2*i + s]\n"
      "output y \"y\"\noutput z \"z\"\noutput v \"v\"\noutput m \"m\"\n"},
+    {"windows along one axis: long rows of channels in strips, neighbours and some places apart; of an open number of rows; groups of columns that cannot share a vector", "N=1 M=70; N=2 M=5; N=0 M=3",
+     "size N\nsize M\n"
+     "tensor x: f32[N, 301, 96] input \"x\"\n"
+     "tensor q: f32[M, 96] input \"q\"\n"
+     "tensor w: f32[3, 96] const @\n"
+     "tensor g: f32[7, 72, 8] const @\n"
+     "tensor p: f32[N, 9, 56] input \"p\"\n"
+     "stage y: f32[n<N, o<301, c<96] out = sum[k<3] (load x[n, o + k - 1, c] else 0.0) * w[k, c]\n"
+     "stage y1: f32[n1<N, o1<301, c1<96] out = max(y[n1, o1, c1], 0.5)\n"
+     "stage z: f32[n2<N, o2<301, c2<96] out = sum[k2<3] (load x[n2, o2 + 32*k2 - 32, c2] else 0.0) * w[k2, c2]\n"
+     "stage v: f32[m<M, c3<96] out = sum[k3<3] (load q[m + k3 - 1, c3] else 0.0) * w[k3, c3]\n"
+     "stage u: f32[n4<N, r<9, (g4<7, f<8)] out = sum[l<9, e<8] (load p[n4, r + l - 4, 8*g4 + e] else 0.0) * g[g4, 8*l + e, f]\n"
+     "output y \"y\"\noutput y1 \"y1\"\noutput z \"z\"\noutput v \"v\"\noutput u \"u\"\n"},
     {"windows over inputs, which fall apart by axes: rows first, then along them; of few channels a row at a time; edges in every direction", "",
      "tensor x: f32[17, 13, 37] input \"x\"\n"
      "tensor q: f32[2, 19, 45] input \"q\"\n"
