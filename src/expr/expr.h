@@ -156,6 +156,7 @@ struct emodule {
   VEC(cost_note) costs;
   struct ex_table *table; /* hash-consing */
   u32vec marks; uint32_t walks; /* per ex: the last walk that saw it (walk.c) */
+  map *loads_of; VEC(u32vec) known_loads; /* of values with many loads: ex -> which of known_loads (walk.c) */
   struct expr_notes *notes; /* what the last run of passes refused (passes.h); may be NULL */
 };
 

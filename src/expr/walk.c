@@ -154,10 +154,31 @@ void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out) {
 static void take_load(visit *v, ex e) {
   if (exn(v->m, e)->kind == EX_LOAD) vec_push(v->a, *(u32vec *)v->env, e);
 }
+/* Nodes never change: what a large value loads is found once. */
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads) {
+  enum { MANY = 8 };
+  const uint32_t had = loads->n;
+  uint64_t at;
+  bool known = m->loads_of && map_getu(m->loads_of, e, &at);
+  if (known && !had) {
+    const u32vec *all = &m->known_loads.v[at];
+    vec_reserve(a, *loads, all->n);
+    memcpy(loads->v, all->v, all->n * sizeof *all->v), loads->n = all->n;
+    return;
+  }
   visit v = walk_marked(m, a, take_load, loads);
-  for (uint32_t i = 0; i < loads->n; i++) first_time(&v, loads->v[i]);
+  for (uint32_t i = 0; i < had; i++) first_time(&v, loads->v[i]);
+  for (uint32_t i = 0; known && i < m->known_loads.v[at].n; i++)
+    if (first_time(&v, m->known_loads.v[at].v[i])) vec_push(a, *loads, m->known_loads.v[at].v[i]);
+  if (known) return;
   visit_value(&v, e);
+  if (had || loads->n < MANY) return;
+  u32vec all = {0};
+  vec_reserve(m->a, all, loads->n);
+  memcpy(all.v, loads->v, loads->n * sizeof *all.v), all.n = loads->n;
+  if (!m->loads_of) m->loads_of = map_new(m->a);
+  map_putu(m->loads_of, e, m->known_loads.n);
+  vec_push(m->a, m->known_loads, all);
 }
 void stage_loads(emodule *m, uint32_t id, arena *a, u32vec *loads) {
   const stage *s = xs(m, id);
