@@ -131,7 +131,8 @@ void fuse_depend(fuser *f, uint32_t k, uint32_t d) {
   if (!before && after) return;
   for (uint32_t w = 0; w < f->words; w++) a[w] |= b[w];
   a[d / 64] |= UINT64_C(1) << (d % 64);
-  for (uint32_t i = 0; i < f->k.n; i++) /* whoever depends on k depends on all this too */
+  f->k.v[d].needed = true;
+  for (uint32_t i = 0; i < f->k.n && f->k.v[k].needed; i++) /* whoever depends on k depends on all this too */
     if (i != k && f->k.v[i].alive && depends(f, i, k))
       for (uint32_t w = 0; w < f->words; w++) f->k.v[i].anc[w] |= a[w];
 }
@@ -160,9 +161,10 @@ void fuse_merge(fuser *f, uint32_t k, uint32_t q) {
   for (uint32_t i = 0; i < st.n; i++) fuse_add(f, k, st.v[i]);
   for (uint32_t w = 0; w < f->words; w++) f->k.v[k].anc[w] |= f->k.v[q].anc[w];
   f->k.v[k].anc[k / 64] &= ~(UINT64_C(1) << (k % 64));
-  for (uint32_t i = 0; i < f->k.n; i++)
+  for (uint32_t i = 0; i < f->k.n && f->k.v[q].needed; i++)
     if (i != k && f->k.v[i].alive && depends(f, i, q)) f->k.v[i].anc[k / 64] |= UINT64_C(1) << (k % 64);
-  for (uint32_t i = 0; i < f->k.n; i++) { /* q is no more */
+  f->k.v[k].needed |= f->k.v[q].needed;
+  for (uint32_t i = 0; i < f->k.n && f->k.v[k].needed; i++) { /* q is no more */
     f->k.v[i].anc[q / 64] &= ~(UINT64_C(1) << (q % 64));
     if (i != k && f->k.v[i].alive && depends(f, i, k))
       for (uint32_t w = 0; w < f->words; w++) f->k.v[i].anc[w] |= f->k.v[k].anc[w];

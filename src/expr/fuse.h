@@ -10,7 +10,7 @@
 enum { FUSE_MEMBERS = 160 }; /* stages of a kernel */
 typedef struct fnode {
   kernel_class cls;
-  bool alive, virt, opaque;
+  bool alive, virt, opaque, needed; /* needed: some node may depend on it; else none does */
   u32vec st;    /* members, in order of position */
   u32vec outer; /* canonical variables shared by all */
   uint64_t *anc;

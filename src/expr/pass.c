@@ -44,6 +44,9 @@ static uint32_t size_flags(pw *p, sz s) {
   for (uint32_t i = 0; i < d.n; i++) f |= ex_flags(p, sym_data_id(p->c, d.v[i]));
   return f;
 }
+bool ex_rounds(const ex_node *n) {
+  return n->op == OP_FLOOR || n->op == OP_CEIL || n->op == OP_TRUNC || n->op == OP_ROUND_EVEN || n->op == OP_MOD || (n->op == OP_CAST && et_kind((etype)n->type) != K_FLOAT);
+}
 uint32_t ex_flags(pw *p, ex e) {
   if (!e) return 0;
   if (e >= p->flags.n) {
@@ -66,6 +69,7 @@ uint32_t ex_flags(pw *p, ex e) {
     break;
   case EX_OP:
     if (n.op == OP_SEL || n.op == OP_AND || n.op == OP_OR) f |= EXF_LAZY;
+    if (n.op == OP_DIV || ex_rounds(&n)) f |= EXF_QUOTIENT;
     for (uint32_t i = 0; i < n.nargs; i++) f |= ex_flags(p, n.args[i]);
     break;
   case EX_REDUCE:

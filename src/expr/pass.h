@@ -64,8 +64,9 @@ void pass_order(pw *p, u32vec *out);                                            
 void pass_enter(pw *p, uint32_t block);                                                              /* from now on what is simplified stands in this block; the root block again after the pass */
 
 /* ---- questions ---- */
-enum { EXF_KNOWN = 1, EXF_LOAD = 2, EXF_REDUCE = 4, EXF_DATA = 8, EXF_LAZY = 16, EXF_INDEX = 32 };
+enum { EXF_KNOWN = 1, EXF_LOAD = 2, EXF_REDUCE = 4, EXF_DATA = 8, EXF_LAZY = 16, EXF_INDEX = 32, EXF_QUOTIENT = 64 /* or ex_rounds */ };
 uint32_t ex_flags(pw *p, ex e); /* what occurs anywhere below (data: a data atom inside an index) */
+bool ex_rounds(const ex_node *n); /* an operation that tells neighbouring floats apart: a rounding, a remainder, a conversion to whole numbers */
 static inline bool one_atom(ctx *c, sz e) {
   atom a;
   return sym_is_atom(c, e, &a);

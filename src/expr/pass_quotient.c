@@ -17,9 +17,6 @@ typedef struct quotients {
   map *uses;           /* of nodes, by others */
 } quotients;
 
-static bool rounds(const ex_node *n) {
-  return n->op == OP_FLOOR || n->op == OP_CEIL || n->op == OP_TRUNC || n->op == OP_ROUND_EVEN || n->op == OP_MOD || (n->op == OP_CAST && et_kind((etype)n->type) != K_FLOAT);
-}
 static void look(quotients *q, ex e, bool exact);
 static void look_index(quotients *q, sz x) {
   u32vec data = {0};
@@ -43,7 +40,7 @@ static void look(quotients *q, ex e, bool exact) {
     for (uint32_t i = 0; i < n.nargs; i++) {
       had = 0;
       map_getu(q->uses, n.args[i], &had), map_putu(q->uses, n.args[i], had + 1);
-      look(q, n.args[i], exact || rounds(&n));
+      look(q, n.args[i], exact || ex_rounds(&n));
     }
   if (n.kind == EX_REDUCE) look(q, n.where, exact), look(q, n.body, exact), look(q, n.payload, exact);
 }
@@ -88,6 +85,7 @@ static bool one_stage(quotients *q, uint32_t i) {
     for (uint32_t k = 0; k < p->loads.v[i].n; k++) look(q, p->loads.v[i].v[k], true);
     return false;
   }
+  if (!exact && !(ex_flags(p, s->value) & (EXF_QUOTIENT | EXF_DATA))) return false;
   look(q, s->value, exact);
   ex v = expr_rewrite(p->m, s->value, &(ex_map){.node = product, .env = q});
   if (v == s->value) return false;

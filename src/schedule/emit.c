@@ -65,6 +65,8 @@ static bool recall(ectx *e, uint64_t key, uint64_t *v) {
 void emit_bind_ex(ectx *e, binding b) {
   uint64_t had;
   b.hides = map_getu(e->bind_of, b.var, &had) ? (uint32_t)had : 0;
+  b.resolving = e->resolving;
+  if (b.subst || (b.hides && e->binds.v[b.hides - 1].subst)) e->resolving = ++e->p->resolvings;
   e->substs += b.subst != 0;
   vec_push(e->a, e->binds, b);
   map_putu(e->bind_of, b.var, e->binds.n);
@@ -74,6 +76,7 @@ void emit_unbind(ectx *e, uint32_t n) {
   while (e->binds.n > n) {
     const binding *b = &e->binds.v[--e->binds.n];
     e->substs -= b->subst != 0;
+    e->resolving = b->resolving;
     map_putu(e->bind_of, b->var, b->hides);
   }
 }
@@ -96,22 +99,40 @@ static sz built_anew(ctx *c, void *env, atom a) {
   if (n == 3) return sym_sel(c, g[0], g[1], g[2]);
   return sym_kind(c, a) == AT_DIV ? sym_div(c, g[0], g[1]) : sym_kind(c, a) == AT_MIN ? sym_min(c, g[0], g[1]) : sym_max(c, g[0], g[1]);
 }
+/* What is known of x (0: a size, 1: a value) under the substitutions and facts of the moment: if it is, *to. */
+static struct resolved *known_of(ectx *e, int value, uint32_t x, bool *is) {
+  enum { KNOWN = 1 << 12 };
+  struct resolved **all = &e->p->resolved[value], now = {.from = x, .state = sym_state(e->c), .by = e->resolving};
+  if (!*all) *all = arena_array(e->p->l->a, KNOWN, sizeof **all);
+  struct resolved *k = &(*all)[(x * 2654435769u + now.by * 40503u) >> 16 & (KNOWN - 1)];
+  *is = k->to && k->from == now.from && k->state == now.state && k->by == now.by;
+  if (!*is) *k = now;
+  return k;
+}
 sz emit_resolve(ectx *e, sz x) {
+  bool is;
   if (e->assumed) x = sym_subst(e->c, x, built_anew, NULL);
-  if (!e->substs) return x;
+  if (!e->substs || sym_is_int(e->c, x, NULL)) return x;
+  struct resolved *known = known_of(e, 0, x, &is);
+  if (is) return known->to;
   for (int i = 0; i < 4; i++) { /* a substitution may name variables that are substituted themselves */
     sz y = sym_subst(e->c, x, subst_atom, e);
     if (y == x) break;
     x = y;
   }
-  return x;
+  return known->to = x;
 }
 
 static sz resolve_atom(void *env, emodule *m, atom a) {
   sz x = sym_of_atom(m->c, a), y = sym_kind(m->c, a) == AT_VAR ? emit_resolve(env, x) : x;
   return y == x ? 0 : y;
 }
-ex emit_canonical(ectx *e, ex x) { return expr_rewrite(e->m, x, &(ex_map){.atom = resolve_atom, .env = e}); }
+ex emit_canonical(ectx *e, ex x) {
+  bool is;
+  struct resolved *known = known_of(e, 1, x, &is);
+  if (is) return known->to;
+  return known->to = expr_rewrite(e->m, x, &(ex_map){.atom = resolve_atom, .env = e});
+}
 
 /* ---- does a value depend on the row copy, the lane? ---- */
 enum { D_ROW = 1, D_LANE = 2 };

@@ -90,6 +90,8 @@ typedef struct splan {
   VEC(u32vec) loads;   /* per stage: its loads, once they were asked for (tile.c) */
   u32vec depends;      /* per ex: turn << 2 | what it depends on then (emit.c) */
   uint32_t turns;
+  struct resolved { uint32_t from, to, state, by; } *resolved[2]; /* what sizes, and values, became by substitutions, and under what is assumed: the last ones (emit.c) */
+  uint32_t resolvings;                                            /* sets of substitutions so far */
   sz threads;          /* a symbol: how many there are in a run, where a number of chunks hangs on it; 0: nothing does */
   map *even;           /* constant -> can it be in fixed point? (fixed.c) */
 } splan;

@@ -190,14 +190,15 @@ static bool places_in_order(ectx *e, const ex_node *red) { /* of equal values th
 }
 
 /* The rows of a tile of values that are not sums: where an access lies apart along the lanes, what lies side by side in it; it is then read or written in squares (lanes.c). */
-static bool lies_across(ectx *e, const access *a, atom lane, atom row) {
-  int64_t q = address_coef(e, a->address, lane), ext = sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS);
-  return q != 0 && q != 1 && q != INT64_MIN && row != lane && address_coef(e, a->address, row) == 1 && (ext >= SQUARE_ROWS || (ext == q && !a->store));
+static bool lies_across(ectx *e, const access *a, int64_t q, atom lane, atom row) { /* q: address_coef of the lane */
+  if (q == 0 || q == 1 || q == INT64_MIN || row == lane || address_coef(e, a->address, row) != 1) return false;
+  int64_t ext = sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS);
+  return ext >= SQUARE_ROWS || (ext == q && !a->store);
 }
-/* How many results lie between this one's neighbouring rows, so that they fill the room: 1 for one alone whose rows lie side by side; 0: not all of it is filled. */
+/* Of results whose lanes lie apart: how many lie between this one's neighbouring rows, so that they fill the room: 1 for one alone whose rows lie side by side; 0: not all of it is filled. */
 static int64_t woven_with(ectx *e, const accesses *acc, const access *a, atom lane, atom row) {
   int64_t q = address_coef(e, a->address, row), n = 0, d;
-  if (!a->store || row == lane || q < 1 || q > 8 || address_coef(e, a->address, lane) < 2) return 0;
+  if (!a->store || row == lane || q < 1 || q > 8) return 0;
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].store && e->p->layouts[acc->v[i].t].buffer == e->p->layouts[a->t].buffer && sym_is_int(e->c, sym_sub(e->c, acc->v[i].address, a->address), &d)) n += d >= 0 && d < q;
   return n == q ? n : 0;
@@ -205,12 +206,14 @@ static int64_t woven_with(ectx *e, const accesses *acc, const access *a, atom la
 static atom row_across(ectx *e, const accesses *acc, const u32vec *domain, atom lane, uint32_t *together) {
   uint32_t most = 0;
   atom row = 0;
+  int64_t *q = NEWN(e->a, int64_t, acc->n + 1u);
+  for (uint32_t i = 0; i < acc->n; i++) q[i] = address_coef(e, acc->v[i].address, lane);
   for (uint32_t d = 0; d < domain->n; d++) {
     uint32_t n = 0;
     int64_t w = 0;
     for (uint32_t i = 0; i < acc->n; i++) {
-      n += lies_across(e, &acc->v[i], lane, domain->v[d]);
-      int64_t k = woven_with(e, acc, &acc->v[i], lane, domain->v[d]);
+      n += lies_across(e, &acc->v[i], q[i], lane, domain->v[d]);
+      int64_t k = q[i] < 2 ? 0 : woven_with(e, acc, &acc->v[i], lane, domain->v[d]);
       if (k > 1) n += (uint32_t)k, w = max64(w, k);
     }
     if (n > most) most = n, row = domain->v[d], *together = (uint32_t)max64(w, 1);
@@ -402,7 +405,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else gathered */
         int64_t reuse = 0;
         bool across = false;
-        for (uint32_t d = 0; d < domain->n && !reduces; d++) across |= lies_across(e, a, v, domain->v[d]);
+        for (uint32_t d = 0; d < domain->n && !reduces && !across; d++) across = lies_across(e, a, q, v, domain->v[d]);
         for (uint32_t d = 0; d < domain->n && reduces && a->leader && !isred && !a->store; d++)
           if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d])) reuse = max64(reuse, sym_int_or(c, sym_extent(c, domain->v[d]), 64));
         score += across ? -2 : reuse >= 16 ? 0.5 : reuse >= 8 ? -1 : -2.5 / (a->store && !isred && steps <= WINDOW_STEPS ? (double)max64(steps, 1) : 1); /* a result of few steps: less often written than they read */

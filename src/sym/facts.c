@@ -117,6 +117,7 @@ sz *facts_suspend(symtab *s, uint32_t *n) {
 void facts_resume(symtab *s, const sz *saved, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) push(s, saved[i]);
 }
+uint32_t sym_state(ctx *c) { return sym_tab(c)->state; }
 uint32_t sym_mark(ctx *c) { return sym_tab(c)->facts.n; }
 uint32_t sym_push(ctx *c, sz ge0) {
   symtab *s = sym_tab(c);

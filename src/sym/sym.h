@@ -93,6 +93,7 @@ uint32_t sym_push(ctx *c, sz ge0);                      /* assume e >= 0; return
 uint32_t sym_push_ne(ctx *c, sz a, sz b);               /* assume a != b: with a known order one more than the other; else nothing is learnt. Mark as above */
 void sym_pop(ctx *c, uint32_t mark);
 uint32_t sym_mark(ctx *c);
+uint32_t sym_state(ctx *c); /* names what is assumed at the moment: where it is the same, the same expressions are built */
 /* Permanent equality a == b learnt at entry (a guard): orients it into a substitution when one side is a symbol alone, else keeps two facts. */
 void sym_assume_eq(ctx *c, sz a, sz b);
 sz sym_canon(ctx *c, sz e);                             /* apply permanent substitutions */
