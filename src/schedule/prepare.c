@@ -107,7 +107,7 @@ static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
 static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks, bool *alone) {
   enum { DIVIDED = 2 };
   ltype i64 = lt(ET_I64, 1);
-  int64_t ext = emit_extent(e->c, n->row.extent, -1);
+  int64_t ext = emit_extent(e->c, n->row.extent, -1), most;
   bool any = ext < 0 && !n->beside.var && !n->inner.n, open = n->row.lo || ext < 0;
   if (n->beside.var) ext = emit_extent(e->c, n->beside.extent, -1), open = n->begins || n->beside.lo || ext < 0, ext *= nest_fold(e, n);
   lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr / nest_fold(e, n)), 0);
@@ -120,7 +120,8 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks,
     at = lb_add(&e->b, lb_muli(&e->b, emit_size(e, sym_of_atom(e->c, v->var)), *blocks), at);
     *blocks *= ext;
   }
-  *alone = open ? mr < n->mr && !n->inner.n : *blocks == 1;
+  sym_range(e->c, n->row.extent, &ext, &most);
+  *alone = open ? (mr < n->mr || most <= (int64_t)mr) && !n->inner.n : *blocks == 1;
   if (!open) return at;
   *blocks = 1;
   if (any || *alone) return lb_int(&e->b, 0);

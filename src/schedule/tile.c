@@ -436,7 +436,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   /* rows: the lane operand must not depend on them */
-  int64_t rext = 0, rstride = 0, nearest = INT64_MAX;
+  int64_t rext = 0, rworth = 0, rstride = 0, nearest = INT64_MAX;
   for (int windows = 0; windows < 2 && reduces && !ch.row; windows++) /* or neighbouring rows share a factor of all lanes, and in a window vectors, too */
     for (uint32_t d = 0; d < domain->n; d++) {
       atom v = domain->v[d];
@@ -455,11 +455,13 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (q == INT64_MIN + 1) far = true;
       }
       if ((!shares && !(slides && factor)) || bad) continue;
-      int64_t ext = emit_extent(c, sym_extent(c, v), 1); /* a symbolic size may be 1: a known one is better */
+      int64_t ext, most, worth;
+      sym_range(c, sym_extent(c, v), &ext, &most);
+      ext = sym_is_int(c, sym_extent(c, v), NULL) ? min64(ext, INT64_C(1) << 40) : 1, worth = ext > 1 ? ext : most > 2 ? 1 : 0; /* an open size may be 1: a known one is better, and one that is 2 at most worse */
       /* the largest; of equals the one with the smaller stride */
-      if (ext > rext || (ext == rext && (far ? INT64_MAX : stride) < nearest)) {
+      if (!ch.row || worth > rworth || (worth == rworth && (far ? INT64_MAX : stride) < nearest)) {
         ch.row = v;
-        rext = ext;
+        rext = ext, rworth = worth;
         rstride = stride;
         nearest = far ? INT64_MAX : stride;
       }
