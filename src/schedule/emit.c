@@ -405,12 +405,12 @@ static bool reads_inside(ectx *e, ex load, sz *idx, bool *safe) {
   return all;
 }
 static bool window_at(ectx *e, const layout *lay, ex load, int64_t step, sz *addr) { /* the address at that step of the window, if the read is certain to be inside there */
-  binding *b = bound(e, e->window);
-  sz had = b->subst, idx[MAX_RANK];
+  const uint32_t nb = e->binds.n;
+  sz idx[MAX_RANK];
   bool safe[MAX_RANK];
-  b->subst = sym_int(e->c, step);
+  emit_bind_ex(e, (binding){.var = e->window, .subst = sym_int(e->c, step)});
   bool in = reads_inside(e, load, idx, safe);
-  b->subst = had;
+  emit_unbind(e, nb);
   *addr = emit_address(e, lay, idx);
   return in || EK_PLANTED("schedule-window");
 }
