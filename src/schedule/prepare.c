@@ -120,8 +120,8 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks,
     at = lb_add(&e->b, lb_muli(&e->b, emit_size(e, sym_of_atom(e->c, v->var)), *blocks), at);
     *blocks *= ext;
   }
-  sym_range(e->c, n->row.extent, &ext, &most);
-  *alone = open ? (mr < n->mr || most <= (int64_t)mr) && !n->inner.n : *blocks == 1;
+  sym_range(e->c, n->beside.var ? n->beside.extent : n->row.extent, &ext, &most);
+  *alone = open ? (mr < n->mr || most <= mr / nest_fold(e, n)) && !n->inner.n : *blocks == 1;
   if (!open) return at;
   *blocks = 1;
   if (any || *alone) return lb_int(&e->b, 0);

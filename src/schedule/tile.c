@@ -455,9 +455,9 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (q == INT64_MIN + 1) far = true;
       }
       if ((!shares && !(slides && factor)) || bad) continue;
-      int64_t ext, most, worth;
-      sym_range(c, sym_extent(c, v), &ext, &most);
-      ext = sym_is_int(c, sym_extent(c, v), NULL) ? min64(ext, INT64_C(1) << 40) : 1, worth = ext > 1 ? ext : most > 2 ? 1 : 0; /* an open size may be 1: a known one is better, and one that is 2 at most worse */
+      int64_t ext = emit_extent(c, sym_extent(c, v), 1), least, most;
+      sym_range(c, sym_extent(c, v), &least, &most);
+      int64_t worth = ext > 1 || most > 2 ? ext : 0; /* an open size may be 1: a known one is better, and one that is 2 at most worse */
       /* the largest; of equals the one with the smaller stride */
       if (!ch.row || worth > rworth || (worth == rworth && (far ? INT64_MAX : stride) < nearest)) {
         ch.row = v;
