@@ -106,13 +106,14 @@ static const char *way_text(const way *w) {
 
 /* ---- one module of many calls ---- */
 static bool compared(const arg *out) { return out->present && out->want && out->type != ET_STR; }
-/* The shape of an input with a symbol for every size above 1; equal sizes of a call have equal symbols, so that what fits still does. */
+/* The shape of an input with a symbol for every size above 1; equal sizes of a call have equal symbols, so that what fits still does. A module has symbols of its own: what one that was only tried assumes stays with them. */
+static uint32_t modules;
 static const sz *shape_of(ctx *c, const call *k, const arg *a) {
   if (!k->symbols) return a->shape;
   sz *s = NEWN(ctx_arena(c), sz, a->rank + 1);
   for (uint32_t i = 0; i < a->rank; i++) {
     int64_t n = sym_int_or(c, a->shape[i], 0);
-    s[i] = n < 2 ? a->shape[i] : sym_symbol(c, arena_fmt(ctx_arena(c), "s%u_%llu_%lld", k->op, (unsigned long long)k->seed, (long long)n), 1, 1000000);
+    s[i] = n < 2 ? a->shape[i] : sym_symbol(c, arena_fmt(ctx_arena(c), "s%u.%llu.%u_%lld", k->op, (unsigned long long)k->seed, modules, (long long)n), 1, 1000000);
   }
   return s;
 }
@@ -160,6 +161,7 @@ static bool place_call(emodule *m, call *k, const call *all) {
 }
 static emodule *module_of(ctx *c, call *k, uint32_t n) {
   emodule *m = expr_module(c);
+  modules++;
   for (uint32_t i = 0; i < n; i++)
     if (!place_call(m, &k[i], n > 1 ? k : NULL)) ctx_fail(c, E_INTERNAL, "what was a legal call is none the second time");
   return m;
@@ -327,7 +329,7 @@ static bool nudged(ctx *c, const call *k, uint64_t *s, call *moved) {
   }
   return evaluates(c, moved, s);
 }
-enum { NUDGES = 4 };
+enum { NUDGES = 4, TURNS = 32 };
 static const double STEP = 1e-2; /* relative: larger ones are no sensitivity */
 /* How far results move then: a recurrence that lets small differences grow may show this much. */
 static double spread(ctx *c, const call *k, uint32_t q) {
@@ -359,7 +361,7 @@ static void at_borders(ctx *c, const call *k, uint32_t q, ndarray *got) {
   int64_t n;
   uint32_t w = et_bytes(got->type);
   if (!same_array(&k->want[q], got) || !nd_count(got, &n)) return;
-  for (int turn = 0; turn < NUDGES; turn++) {
+  for (int turn = 0; turn < TURNS && memcmp(got->data, k->want[q].data, (size_t)n * w); turn++) {
     if (!nudged(c, k, &s, &moved) || !same_array(&moved.want[q], got)) continue;
     for (int64_t e = 0; e < n; e++) {
       size_t at = (size_t)e * w;
@@ -406,9 +408,11 @@ static nature nature_of(const emodule *m) {
 }
 /* Symbols instead of sizes, where the definition allows it: some decide by the size what they compute, or assume what is not so here. An index may leave its axis where nothing is computed, which numbers show and
  * symbols do not: with empty outputs every condition counts. */
-static bool size_here(void *env, atom a, int64_t *v) { /* the name ends with it */
-  const char *name = strrchr(sym_name(env, a), '_');
-  return name && (*v = atoll(name + 1), true);
+static bool size_here(void *env, atom a, int64_t *v) { /* of those of shape_of */
+  unsigned op, module;
+  unsigned long long seed;
+  long long n;
+  return sscanf(sym_name(env, a), "s%u.%llu.%u_%lld", &op, &seed, &module, &n) == 4 && (*v = n, true);
 }
 static bool assumed(ctx *c, const emodule *m, const call *k) {
   bool good = true, empty = false;
@@ -420,11 +424,19 @@ static bool assumed(ctx *c, const emodule *m, const call *k) {
   }
   return good;
 }
-/* May the first n calls stand together? A size that one hands to the next, as a symbol or worked out in the run, may be what that is not made for. */
+/* May the first n calls stand together? A size that one hands to the next, as a symbol or worked out in the run, may be what that is not made for: a run says so. */
 static bool together(ctx *c, call *k, uint32_t n) {
   uint32_t mark = diag_mark(c), facts = sym_mark(c);
   volatile bool ok = false;
-  CTX_TRY(c) { ok = assumed(c, module_of(c, k, n), &k[n - 1]); }
+  CTX_TRY(c) {
+    emodule *m = module_of(c, k, n);
+    evaluation *v = expr_eval_new(m, ctx_arena(c), 1);
+    for (uint32_t j = 0; j < n; j++)
+      for (uint32_t i = 0; i < k[j].i.nin; i++)
+        if (k[j].in[i]) expr_eval_input(v, k[j].in[i], &k[j].i.data[i]);
+    expr_eval_run(v);
+    ok = assumed(c, m, &k[n - 1]);
+  }
   CTX_CATCH { ok = false; }
   sym_pop(c, facts);
   if (!ok) diag_reset(c, mark);
@@ -453,8 +465,7 @@ static void try_symbols(ctx *c, call *k) {
   volatile bool ok = false;
   k->symbols = true;
   CTX_TRY(c) {
-    emodule *m = expr_module(c);
-    ok = place_call(m, k, NULL) && assumed(c, m, k);
+    ok = assumed(c, module_of(c, k, 1), k);
   }
   CTX_CATCH { ok = false; }
   sym_pop(c, facts);
