@@ -3,6 +3,7 @@
  * A part of it that no variable of the reduction occurs in is asked once, before the loops; a bound on one variable alone (k <= p) ends its loop there. So does a factor that is 0 outside of a tensor, where
  * it is outside for all else that a step of that variable takes: rows of a window above or below a picture. Only for tiles for all of whose points that is the same.
  */
+#include "expr/passes.h"
 #include "schedule/nest.h"
 #include <string.h>
 
@@ -46,13 +47,20 @@ void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
       var_range r = {0};
       int64_t k, size, ext;
       sym_atoms(c, at, AT_VAR, e->a, &vars);
-      if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) || vec_has(&vars, e->beside) || vec_has(&vars, e->lane)) continue;
-      if (!sym_linear(c, at, r.var, &coef, &rest) || !sym_is_int(c, coef, &k) || k < 1 || !sym_is_int(c, xt(e->m, f->tensor)->shape[d], &size) || !sym_is_int(c, sym_extent(c, r.var), &ext)) continue;
+      if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) || vec_has(&vars, e->lane)) continue;
+      bool several = vec_has(&vars, e->beside); /* of its values in a tile: the first row has the least one */
+      if (several && (e->fold > 1 || !sym_linear(c, at, e->beside, &coef, NULL) || !sym_is_int(c, coef, &k) || k < 1)) continue;
+      if (!sym_linear(c, at, r.var, &coef, &rest) || !sym_is_int(c, coef, &k) || k < 1 || !sym_is_int(c, sym_extent(c, r.var), &ext)) continue;
+      size = expr_typical(e->m, xt(e->m, f->tensor)->shape[d]);
       bool asks = r.var != unrolled && !emit_in_range(e, emit_halo(e, fs.v[i]), d, at, xt(e->m, f->tensor)->shape[d]);
+      if (asks && several) continue;
       if (!asks && (red->op != RED_SUM || red->nargs < 2 || ext < 2 || k * (ext - 1) * OUTSIDE_PART < size)) continue;
       r.facts[0] = asks ? at : 0, r.facts[1] = asks ? past : 0;
       lv zero = lb_int(&e->b, 0), end = lb_int(&e->b, ext);
-      lv from = emit_size(e, sym_ceildiv(c, sym_neg(c, rest), coef)), to = emit_size(e, sym_addi(c, sym_div(c, sym_addi(c, sym_neg(c, rest), size - 1), coef), 1 - EK_PLANTED("schedule-outside")));
+      e->r = several ? e->mr - 1 : 0;
+      lv from = emit_size(e, sym_ceildiv(c, sym_neg(c, rest), coef));
+      e->r = 0;
+      lv to = emit_size(e, sym_addi(c, sym_div(c, sym_addi(c, sym_sub(c, xt(e->m, f->tensor)->shape[d], rest), -1), coef), 1 - EK_PLANTED("schedule-outside")));
       r.lo = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), from, zero, 0), end, 0);
       r.hi = lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), to, end, 0), zero, 0);
       vec_push(e->a, e->ranges, r);

@@ -195,7 +195,7 @@ static unsigned dep_ex(ectx *e, ex x) {
 
 /* ---- sizes ---- */
 static int64_t copy_offset(const ectx *e, const binding *b) {
-  uint32_t r = b->row_mod ? e->r % b->row_mod : b->row_div ? e->r / b->row_div : e->r;
+  uint32_t r = b->rows ? 0 : b->row_mod ? e->r % b->row_mod : b->row_div ? e->r / b->row_div : e->r;
   return r * b->row_step + (int64_t)e->v * b->vec_step;
 }
 static lv emit_atom(ectx *e, atom a, int64_t *off) {
@@ -210,7 +210,7 @@ static lv emit_atom(ectx *e, atom a, int64_t *off) {
     binding *b = bound(e, a);
     if (!b) ctx_bug(e->c, "schedule: variable %s of kernel %s is not bound", sym_name(e->c, a), e->f->name);
     *off = copy_offset(e, b);
-    return b->base;
+    return b->rows ? b->rows[e->r] : b->base;
   }
   case AT_DATA: {
     evalue x = emit_value(e, sym_data_id(e->c, a));

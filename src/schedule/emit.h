@@ -12,7 +12,7 @@
 
 typedef struct evalue { lv v; bool vec; } evalue; /* vec: `lanes` lanes (also when lanes is 1: depends on the lane variable) */
 
-typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offset of copy (r, v) = r*row_step + v*vec_step */ uint32_t row_mod, row_div; /* instead of r: r mod row_mod, r / row_div; 0: neither */ bool lane; sz subst; uint32_t hides; /* the binding of the same variable before it + 1, or 0 */ uint32_t resolving; /* e->resolving before it */ } binding;
+typedef struct binding { atom var; lv base; int64_t row_step, vec_step; /* offset of copy (r, v) = r*row_step + v*vec_step */ uint32_t row_mod, row_div; /* instead of r: r mod row_mod, r / row_div; 0: neither */ const lv *rows; /* the value of each r; NULL: as above */ bool lane; sz subst; uint32_t hides; /* the binding of the same variable before it + 1, or 0 */ uint32_t resolving; /* e->resolving before it */ } binding;
 
 /* Where a tensor lives while its kernel runs, instead of its global layout. */
 typedef struct local { tid t; lv *regs; /* regs[r*nv + v]: value in registers, read at the very point being computed */ bool regs_vec, single /* one value for all copies */; lv ptr; const layout *lay; /* scratch */ } local;

@@ -11,8 +11,8 @@
 #include <string.h>
 
 /* digits of a chunk number; an index space with an empty axis has no chunks, so that anything serves */
-sz kernel_quot(ctx *c, sz a, sz b) { return sym_int_or(c, b, 1) == 0 ? sym_int(c, 0) : sym_div(c, a, b); }
-sz kernel_rem(ctx *c, sz a, sz b) { return sym_int_or(c, b, 1) == 0 ? sym_int(c, 0) : sym_mod(c, a, b); }
+sz kernel_quot(ctx *c, sz a, sz b) { return sym_int_or(c, sym_canon(c, b), 1) == 0 ? sym_int(c, 0) : sym_div(c, a, b); }
+sz kernel_rem(ctx *c, sz a, sz b) { return sym_int_or(c, sym_canon(c, b), 1) == 0 ? sym_int(c, 0) : sym_mod(c, a, b); }
 atom kernel_canon(kctx *k, atom v) {
   uint64_t got;
   return k->canon && map_getu(k->canon, v, &got) ? (atom)got : v;
@@ -210,9 +210,21 @@ int64_t kernel_beside(kctx *k, const choice *ch) {
 }
 bool kernel_folds(const nest *n, const choice *ch) { return ch->beside && n->inner.n == 1 && n->inner.v[0].var == ch->beside; }
 void kernel_fold(kctx *k, nest *n, const choice *ch) {
-  if (!kernel_folds(n, ch) || n->row.lo || ch->mr % (uint32_t)kernel_extent(k, ch->row, 1)) return;
+  if (ch->two_mr || !kernel_folds(n, ch) || n->row.lo || ch->mr % (uint32_t)kernel_extent(k, ch->row, 1)) return;
   n->beside = n->inner.v[0];
   n->inner.n = 0;
+}
+
+void kernel_two(choice *ch) {
+  if (ch->two_mr) ch->row = ch->two[1], ch->beside = ch->two[0], ch->mr = ch->two_mr, ch->nv = ch->two_nv;
+}
+void kernel_points(kctx *k, nest *n, const choice *ch) {
+  if (!ch->two_mr) return;
+  n->beside = n->inner.v[0];
+  n->inner.n = 0;
+  n->apart = ch->two_apart;
+  n->points.extent = sym_mul(k->c, n->beside.extent, n->row.extent);
+  sym_is_atom(k->c, sym_var(k->c, "row", n->points.extent), &n->points.var);
 }
 
 /* A group's values in the order in which what is stored needs them: few wait for others in registers. */

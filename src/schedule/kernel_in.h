@@ -49,6 +49,8 @@ nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, 
 int64_t kernel_beside(kctx *k, const choice *ch); /* so many values of ch->beside are worth a chunk */
 bool kernel_folds(const nest *n, const choice *ch); /* may the tiles of the nest have several of its values? */
 void kernel_fold(kctx *k, nest *n, const choice *ch); /* they have, if it stands alone inside the panels */
+void kernel_two(choice *ch); /* rows are points of two variables from here on, if they may be; then */
+void kernel_points(kctx *k, nest *n, const choice *ch); /* in the nest, ranges included */
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch); /* operands packed for a nest */
 void kernel_prepare(kctx *k, nest *n); /* prepare.c: operands that a tile computes before its sum */
 bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch); /* parts.c: shall tiles come in blocks? */

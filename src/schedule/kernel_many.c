@@ -103,11 +103,14 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
   choice ch = {.mr = 1, .nv = 1, .lanes = nest_lanes(e, &g->stages)};
   if (k->p->level > 0) ch = tile_choose(e, &g->stages, &acc, &dom, &g->red);
   kernel_narrow(k, &ch);
+  if (!k->block) kernel_two(&ch);
+  else ch.two_mr = 0;
   nest n = kernel_nest(k, &g->stages, &dom, ch, &acc);
   confine(k, &n.row), confine(k, &n.lane);
   for (uint32_t i = 0; i < n.inner.n; i++) confine(k, &n.inner.v[i]);
   for (uint32_t i = 0; i < n.outer.n; i++) confine(k, &n.outer.v[i]);
   kernel_fold(k, &n, &ch);
+  kernel_points(k, &n, &ch);
   for (uint32_t i = 0; i < acc.n && k->point.var; i++)
     if (acc.v[i].constant && address_uses(e, acc.v[i].address, k->point.var)) n.point = k->point; /* it chooses among constants */
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
@@ -239,13 +242,15 @@ static void choose_strips(kctx *k, const grps *gs) {
     group_accesses(&k->e, &q->stages, k->stored, &acc);
     choice ch = tile_choose(&k->e, &q->stages, &acc, &q->domain, &q->red);
     if (!ch.lane || ch.lane_reduced) continue;
+    bool two = ch.two_mr && vec_has(&k->outer, ch.two[0]) && vec_has(&k->outer, ch.two[1]);
+    if (two) kernel_two(&ch);
     bool lane = vec_has(&k->outer, ch.lane), row = q->red.n && ch.row && vec_has(&k->outer, ch.row);
     if (lane && !along) along = ch.lane;
     if (!row || (lane && k->cls != KC_CONTRACTION)) continue;
     int64_t panel = (int64_t)ch.nv * ch.lanes;
     int64_t rows = kernel_extent(k, ch.row, BLOCK_ROWS);
-    k->strips[k->nstrips++] = (strip){.var = ch.row, .size = rows <= BLOCK_ROWS ? rows : BLOCK_ROWS / ch.mr * ch.mr};
-    if (ch.beside && vec_has(&k->outer, ch.beside)) k->strips[k->nstrips++] = (strip){.var = ch.beside, .size = kernel_beside(k, &ch)};
+    k->strips[k->nstrips++] = (strip){.var = ch.row, .size = two ? min64(rows, FEW_POINTS) : rows <= BLOCK_ROWS ? rows : BLOCK_ROWS / ch.mr * ch.mr};
+    if (ch.beside && vec_has(&k->outer, ch.beside)) k->strips[k->nstrips++] = (strip){.var = ch.beside, .size = two ? FEW_POINTS : kernel_beside(k, &ch)};
     if (lane) k->strips[k->nstrips++] = (strip){.var = ch.lane, .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
   }
   if (k->nstrips) return;

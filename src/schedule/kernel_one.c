@@ -120,7 +120,7 @@ static void chunk_loop(kctx *k, nest *n, nvar w, int64_t block, bool rows) {
   lbuild *b = &k->e.b;
   ltype i64 = lt(ET_I64, 1);
   lv lo = lb_lo(b), hi = lb_hi(b), i;
-  nvar *v = rows ? &n->row : &n->lane;
+  nvar *v = rows ? nest_rows(n) : &n->lane;
   lv per = block ? emit_size(&k->e, sym_ceildiv(k->c, v->extent, sym_int(k->c, block))) : 0;
   if (per) {
     lv one = lb_int(b, 1);
@@ -165,6 +165,19 @@ static void fill_halos(kctx *k, const u32vec *group, const nest *n, const u32vec
   }
 }
 
+/* Where rows are points of two variables: the chunk with the first one fills what is around all of them. */
+static void first_fills_halos(kctx *k, const u32vec *group, const nest *n) {
+  ectx *e = &k->e;
+  if (!n->points.lo) return;
+  for (uint32_t g = 0; g < group->n; g++) {
+    buffer *b = &k->p->buffers.v[k->p->layouts[xs(k->m, group->v[g])->tensor].buffer];
+    if (!b->halo || b->filled || !halo_fits(e, group->v[g], (halo_range[]){{.var = n->row.var}, {.var = n->beside.var}}, 2)) continue;
+    lb_if(&e->b, lb_cmp(&e->b, OP_EQ, n->points.lo, lb_int(&e->b, 0)));
+    halo_part(e, group->v[g], NULL, 0);
+    lb_end(&e->b);
+    b->filled = true;
+  }
+}
 /* The variable beside the rows leaves the loops for the number of its parts. */
 static void beside_in_parts(kctx *k, nest *n, int64_t size) {
   ctx *c = k->c;
@@ -203,14 +216,18 @@ void kernel_one(kctx *k, const u32vec *group) {
     n = kernel_nest(k, group, &domain, near, &acc);
     if ((parts = kernel_parts(k, &n, &acc, &near))) ch = near;
   }
-  if (!parts) n = kernel_nest(k, group, &domain, ch, &acc);
-  if (kernel_folds(&n, &ch)) beside_in_parts(k, &n, kernel_beside(k, &ch));
+  if (!parts) {
+    kernel_two(&ch);
+    n = kernel_nest(k, group, &domain, ch, &acc);
+    kernel_points(k, &n, &ch);
+  }
+  if (!n.points.var && kernel_folds(&n, &ch)) beside_in_parts(k, &n, kernel_beside(k, &ch));
   bool lines = !parts && kernel_lines(k, &n, &acc, &ch);
   /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
    * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a thread gets at once are one range. */
   const int64_t enough = 16, few = 8, line = 1024;
   lv lo = lb_lo(&e->b), hi = lb_hi(&e->b);
-  int64_t rext = ch.row ? kernel_extent(k, ch.row, 1024) : 0, lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
+  int64_t rext = ch.row ? emit_extent(c, nest_rows(&n)->extent, 1024) : 0, lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
   uint32_t L = ch.lanes;
   const int64_t line_bytes = lext * et_bytes(xt(k->m, xs(k->m, group->v[0])->tensor)->type), near = (int64_t)k->p->t->l1; /* of a row, over all lanes */
   if (reduces && ch.row && !ch.lane_outer && near && rext * line_bytes > near) n.strip = max64(1, near / 4 / max64(1, line_bytes) / ch.mr) * ch.mr;
@@ -258,12 +275,12 @@ void kernel_one(kctx *k, const u32vec *group) {
       rest->n--;
       n.point = w;
       chunk_loop(k, &n, w, rows ? rb : lanes ? lb : 0, rows);
-      points = sym_mul(c, points, rows || lanes ? sym_ceildiv(c, rows ? n.row.extent : n.lane.extent, sym_int(c, rows ? rb : lb)) : sym_int(c, 1));
+      points = sym_mul(c, points, rows || lanes ? sym_ceildiv(c, rows ? nest_rows(&n)->extent : n.lane.extent, sym_int(c, rows ? rb : lb)) : sym_int(c, 1));
     } else rest->v[0].lo = lo, rest->v[0].hi = hi;
     k->l.chunks = points;
   } else if (!by_panels && rows) {
-    block_range(k, &n.row, lo, hi, rb);
-    k->l.chunks = sym_ceildiv(c, n.row.extent, sym_int(c, rb));
+    block_range(k, nest_rows(&n), lo, hi, rb);
+    k->l.chunks = sym_ceildiv(c, nest_rows(&n)->extent, sym_int(c, rb));
   } else if (lchunks > 1) {
     block_range(k, &n.lane, lo, hi, lb);
     k->l.chunks = sym_ceildiv(c, n.lane.extent, sym_int(c, lb));
@@ -276,7 +293,8 @@ void kernel_one(kctx *k, const u32vec *group) {
     kernel_packs(k, &n, &again, &ch);
     kernel_prepare(k, &n);
   }
-  fill_halos(k, group, &n, &point, together);
+  if (n.points.var) first_fills_halos(k, group, &n);
+  else fill_halos(k, group, &n, &point, together);
   kernel_emit(k, &n);
   if (together || parts) {
     emit_unscope(e);

@@ -292,7 +292,22 @@ bool nest_goes_on(ectx *e, const nest *n, uint32_t i) {
   }
   return true;
 }
-uint32_t nest_fold(ectx *e, const nest *n) { return n->beside.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1; }
+uint32_t nest_fold(ectx *e, const nest *n) { return n->beside.var && !n->points.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1; }
+/* The points row, row + 1, .. of the two variables that the rows count; at most one of them begins another value of the outer one after each step. */
+static void bind_points(ectx *e, const nest *n, lv row, uint32_t mr) {
+  lbuild *b = &e->b;
+  ltype i64 = lt(ET_I64, 1);
+  lv *in = NEWN(e->a, lv, mr), *out = NEWN(e->a, lv, mr), first = n->row.lo ? n->row.lo : lb_int(b, 0), end = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), each = lb_sub(b, end, first), q = lb_op(b, OP_IDIV, i64, row, each, 0);
+  out[0] = n->beside.lo ? lb_add(b, n->beside.lo, q) : q;
+  in[0] = lb_add(b, first, lb_sub(b, row, lb_mul(b, q, each)));
+  for (uint32_t r = 1; r < mr; r++) {
+    lv next = lb_addi(b, in[r - 1], 1), more = lb_cmp(b, OP_LT, next, end);
+    in[r] = lb_op(b, OP_SEL, i64, more, next, first);
+    out[r] = lb_op(b, OP_SEL, i64, more, out[r - 1], lb_addi(b, out[r - 1], 1 - EK_PLANTED("schedule-two")));
+  }
+  emit_bind_ex(e, (binding){.var = n->row.var, .rows = in, .row_step = 1});
+  emit_bind_ex(e, (binding){.var = n->beside.var, .rows = out, .row_step = 1});
+}
 static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, lv count, uint32_t lanes) {
   uint32_t nb = e->binds.n;
   emit_scope(e);
@@ -302,7 +317,8 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
   e->mr = mr;
   e->unit = n->lane.var && !n->lane_reduced && (!n->lane.lo || (n->lane.unit && n->lane.unit % lanes == 0)) ? lanes : 0;
   e->fold = n->beside.var ? nest_fold(e, n) : 0, e->beside = n->beside.var;
-  if (n->beside.var) {
+  if (n->points.var) bind_points(e, n, row, mr);
+  else if (n->beside.var) {
     emit_bind_ex(e, (binding){.var = n->row.var, .base = lb_int(&e->b, 0), .row_step = 1, .row_mod = e->fold});
     emit_bind_ex(e, (binding){.var = n->beside.var, .base = row, .row_step = 1, .row_div = e->fold + EK_PLANTED("schedule-beside")});
   } else if (n->row.var) emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
@@ -428,20 +444,38 @@ static bool open_last(ectx *e, const nvar *v, int64_t full) {
   if (v->lo) lb_if(&e->b, lb_cmp(&e->b, OP_GT, v->hi, lb_int(&e->b, full)));
   return v->lo != 0;
 }
+/* Where tiles of mr rows end that begin at `at`, of `most` rows at most; see tile_fewer. rest: what is behind the highest ones, in two parts; 0: these are not known yet. */
+static lv tiles_end(ectx *e, lv at, lv end, uint32_t mr, uint32_t most, lv *rest) {
+  lbuild *b = &e->b;
+  ltype i64 = lt(ET_I64, 1);
+  lv left = lb_sub(b, end, at), full = mr < most && most <= TILE_EACH ? 0 : lb_op(b, OP_IDIV, i64, left, lb_int(b, mr), 0), zero = lb_int(b, 0), high = lb_int(b, mr);
+  if (most > TILE_EACH) return lb_add(b, at, lb_muli(b, full, mr));
+  if (mr < most) {
+    for (int k = 0; k < 2; k++) at = lb_add(b, at, lb_op(b, OP_SEL, i64, lb_cmp(b, OP_EQ, rest[k], high), high, zero));
+    return at;
+  }
+  lv over = lb_sub(b, left, lb_muli(b, full, mr));
+  lv whole = lb_op(b, OP_OR, lt(ET_BOOL, 1), lb_op(b, OP_OR, lt(ET_BOOL, 1), lb_cmp(b, OP_EQ, over, zero), lb_cmp(b, OP_EQ, over, lb_int(b, mr - 1)), 0), lb_cmp(b, OP_LT, left, high), 0);
+  lv two = lb_add(b, over, high), more = lb_op(b, OP_SEL, i64, whole, over, two);
+  rest[0] = lb_op(b, OP_SEL, i64, whole, over, lb_op(b, OP_SHR, i64, lb_addi(b, two, 1), lb_int(b, 1), 0)), rest[1] = lb_sub(b, more, rest[0]);
+  return lb_sub(b, end, more);
+}
+static lv values_of(ectx *e, const nvar *v) { return v->lo ? lb_sub(&e->b, v->hi, v->lo) : emit_size(e, v->extent); } /* in its range */
 static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
   if (!n->row.var) {
     tile_leaf(e, n, 0, lane, 1, nv, count, lanes, looped);
     return;
   }
-  nvar v = n->beside.var ? n->beside : n->row;
+  nvar v = n->points.var ? n->points : n->beside.var ? n->beside : n->row;
   uint32_t fold = nest_fold(e, n), most = n->mr / fold; /* of these in a tile */
   if (n->beside.var && n->begins) {
     v.lo = emit_size(e, n->begins);
     v.hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, v.lo, v.unit), emit_size(e, v.extent), 0);
   }
+  if (n->points.var && !v.lo && (n->row.lo || n->beside.lo)) v.lo = lb_int(&e->b, 0), v.hi = lb_mul(&e->b, values_of(e, &n->row), values_of(e, &n->beside));
   lv lo = v.lo ? v.lo : lb_int(&e->b, 0), i;
   int64_t ext = in_units(e, &v, most);
-  n->idle = ext >= 0 && n->beside.var ? idle_rows(e, n, most) : 0;
+  n->idle = ext >= 0 && n->beside.var && !n->points.var ? idle_rows(e, n, most) : 0;
   if (ext >= 0) {
     int64_t full = ext / most * most;
     if (full) {
@@ -455,15 +489,27 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     if (last) lb_end(&e->b);
     return;
   }
-  lv hi = v.hi ? v.hi : emit_size(e, v.extent), at = lo;
+  lv hi = v.hi ? v.hi : emit_size(e, v.extent), all = hi;
+  if (n->apart) {
+    enum { ENOUGH = 4 };
+    lbuild *b = &e->b;
+    ltype i64 = lt(ET_I64, 1);
+    lv each = values_of(e, &n->row), size = lb_op(b, OP_SEL, i64, lb_cmp(b, OP_GE, each, lb_int(b, ENOUGH)), each, lb_op(b, OP_MAX, i64, lb_sub(b, hi, lo), lb_int(b, 1), 0)), g;
+    lb_for(b, "part", lb_int(b, 0), lb_op(b, OP_IDIV, i64, lb_addi(b, lb_add(b, lb_sub(b, hi, lo), size), -1), size, 0), lb_int(b, 1), 0, &g);
+    emit_scope(e);
+    lo = lb_add(b, lo, lb_mul(b, g, size)), all = lb_op(b, OP_MIN, i64, lb_add(b, lo, size), hi, 0);
+  }
+  lv rest[2];
   for (uint32_t mr = most; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr)) {
-    lv trips = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, hi, at), lb_int(&e->b, mr), 0);
-    lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, mr));
-    lb_for(&e->b, sym_name(e->c, v.var), at, stop, lb_int(&e->b, mr), 0, &i);
+    lv stop = tiles_end(e, lo, all, mr, most, rest);
+    lb_for(&e->b, sym_name(e->c, v.var), lo, stop, lb_int(&e->b, mr), 0, &i);
     tile_leaf(e, n, i, lane, mr * fold, nv, count, lanes, true);
     lb_end(&e->b);
-    at = stop;
+    lo = stop;
   }
+  if (!n->apart) return;
+  emit_unscope(e);
+  lb_end(&e->b);
 }
 /* Every second step of a recurrence goes through its constants from behind: what a cache too small for all of them has kept is then used first. i of lo, lo + step, .., hi - step. */
 static lv there_and_back(ectx *e, const nest *n, lv i, lv lo, lv hi, int64_t step) {

@@ -33,6 +33,8 @@ typedef struct nest {
   nvar point;            /* bound outside the nest: the point of a chunk; var 0: none */
   nvar row, lane;        /* var 0: none */
   nvar beside;           /* the rows of a tile are all values of row, for several of this one; var 0: none */
+  nvar points;           /* no: they are the points of both, one after the other; var 0: as said */
+  bool apart;            /* a tile has points of one value of beside, where these are enough for one: it decides which places the sum leaves out */
   uint64_t idle;         /* rows of a tile that nobody reads (idle.c), as bits */
   sz begins;             /* it runs over `unit` values from here on; 0: over its range */
   uint32_t mr, nv, lanes;
@@ -49,6 +51,7 @@ typedef struct nest {
   map *stored;           /* tensors of the group that go to memory */
 } nest;
 uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in which every stage of the group fits one register */
+static inline nvar *nest_rows(nest *n) { return n->points.var ? &n->points : &n->row; } /* what chunks may be blocks of */
 uint32_t nest_fold(ectx *e, const nest *n); /* rows of a tile for each value of n->beside; 1: there is none */
 void nest_emit(ectx *e, nest *n);
 /* condition.c */

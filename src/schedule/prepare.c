@@ -108,8 +108,8 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks,
   enum { DIVIDED = 2 };
   ltype i64 = lt(ET_I64, 1);
   int64_t ext = emit_extent(e->c, n->row.extent, -1), most;
-  bool any = ext < 0 && !n->beside.var && !n->inner.n, open = n->row.lo || ext < 0;
-  if (n->beside.var) ext = emit_extent(e->c, n->beside.extent, -1), open = n->begins || n->beside.lo || ext < 0, ext *= nest_fold(e, n);
+  bool any = ext < 0 && (!n->beside.var || n->points.var) && !n->inner.n, open = n->row.lo || ext < 0;
+  if (n->beside.var && !n->points.var) ext = emit_extent(e->c, n->beside.extent, -1), open = n->begins || n->beside.lo || ext < 0, ext *= nest_fold(e, n);
   lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr / nest_fold(e, n)), 0);
   *blocks = ext < 0 ? 1 : (ext + n->mr - 1) / n->mr;
   for (uint32_t i = n->inner.n; i-- > 0;) {
@@ -120,7 +120,7 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks,
     at = lb_add(&e->b, lb_muli(&e->b, emit_size(e, sym_of_atom(e->c, v->var)), *blocks), at);
     *blocks *= ext;
   }
-  sym_range(e->c, n->beside.var ? n->beside.extent : n->row.extent, &ext, &most);
+  sym_range(e->c, n->points.var ? n->points.extent : n->beside.var ? n->beside.extent : n->row.extent, &ext, &most);
   *alone = open ? (mr < n->mr || most <= mr / nest_fold(e, n)) && !n->inner.n : *blocks == 1;
   if (!open) return at;
   *blocks = 1;

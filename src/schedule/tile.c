@@ -7,6 +7,7 @@
  * these where they come from far. What large products in blocks (parts.c) take is chosen beside it: there rows come from near.
  * Few columns would leave most lanes empty: then a variable of the sum runs along the lanes, rows share the vectors of the other operand, and each row is added up across the lanes once, at the end.
  */
+#include "expr/passes.h"
 #include "schedule/tile.h"
 
 static bool uses_inside(ectx *e, sz x, atom var, map *seen);
@@ -108,6 +109,7 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) { 
 enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so many multiply-adds of it */
 static const double PANEL_VECTOR = 0.5; /* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next (on Zen 5: ResNet-18 6 % faster) */
 static const double PANEL_WAIT = 6;     /* so, too: a vector of a panel that the first tile of rows waits for */
+static const double POINTS_LEAF = 1200; /* multiply-adds: what a tile takes whose rows are points of two variables, besides its sum: where they lie, what is stored there, in which loop (Zen 5: silero) */
 static const double FAR_ROW[2] = {0.3, 0.5}; /* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
 enum { ACROSS_ROWS = 8, ACROSS_STEPS = 4, FEW_RESULTS = 8 }; /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
 enum { FAR_STEP = 8192 };               /* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that 8 take */
@@ -122,19 +124,25 @@ static double tile_speed(double mr, double nv, double fma) {
 }
 /* The leaves for rows of an open number: full tiles, then halves of them, then each height from FEW down: of few rows the first leaf waits for the panel, and each further one comes on top of that. */
 uint32_t tile_fewer(uint32_t mr) {
-  enum { FEW = 8 };
-  return mr <= FEW ? mr - 1 : max64((mr + 1) / 2, FEW);
+  return mr <= TILE_EACH ? mr - 1 : max64((mr + 1) / 2, TILE_EACH);
 }
-typedef struct shapes { uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */ uint32_t by; /* nv is a multiple of it, where there are so many */ int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ double fma; /* multiply-adds a cycle */ } shapes;
+static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) { /* of m rows, of those that larger ones left */
+  int64_t rest = left % most;
+  if (most > TILE_EACH) return left / m;
+  if (m < most) return left == 2 * m ? 2 : left == 2 * m - 1 || left == m;
+  return rest == 0 || rest == m - 1 || left < m ? left / m : left / m - 1;
+}
+typedef struct shapes { uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */ uint32_t by; /* nv is a multiple of it, where there are so many */ int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ double fma; /* multiply-adds a cycle */ double leaf; /* what a tile takes besides, in vectors of multiply-adds of a step */ } shapes;
 typedef struct span { int64_t lo, hi; } span; /* a size between these */
 static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr, uint32_t nv) {
   double fold = k->fold, cost = fold * (rows * k->fold >= k->fit[1] ? FAR_ROW[1] : rows * k->fold >= k->fit[0] ? FAR_ROW[0] : 0) * (double)rows * (double)((vecs + nv - 1) / nv), far = nv > k->near ? k->again : 0;
   bool first = true;
-  for (uint32_t m = mr; m && rows; rows %= m, m = open_rows ? tile_fewer(m) : (uint32_t)rows) {
-    int64_t left = vecs, tr = rows / m;
+  for (uint32_t m = mr; m && rows; m = open_rows ? tile_fewer(m) : (uint32_t)rows) {
+    int64_t left = vecs, tr = open_rows ? open_tiles(rows, m, mr) : rows / m;
+    rows -= tr * m;
     for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) {
       double each = fold * (double)m / tile_speed(fold * (double)m, (double)v, k->fma);
-      cost += (double)(tr * (left / v)) * (each + far) * (double)v;
+      cost += (double)(tr * (left / v)) * ((each + far) * (double)v + k->leaf);
       if (open_rows && first && tr && each < PANEL_WAIT) cost += (double)(left / v * v) * (PANEL_WAIT - each);
     }
     first &= !tr;
@@ -337,15 +345,18 @@ static atom factors_of(ectx *e, const u32vec *domain, const choice *ch, const ex
   }
   return 0;
 }
+/* Does it say which panel? */
+static bool says_panel(ectx *e, const accesses *acc, const choice *ch, atom v) {
+  bool panel = false;
+  for (uint32_t i = 0; i < acc->n; i++) panel |= acc->v[i].load == ch->lane_load && address_uses(e, acc->v[i].address, v);
+  return panel;
+}
 /* Few rows, so that each panel of constants serves few sums: is there one other variable whose neighbours have as many more? */
 static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, int64_t rows, int64_t few, int64_t most) {
   atom v = 0;
   if (rows < 2 || rows > few || 2 * rows > most || !sym_is_int(e->c, sym_extent(e->c, ch->row), NULL)) return 0;
   for (uint32_t d = 0; d < domain->n; d++) {
-    bool panel = false; /* it says which */
-    if (domain->v[d] == ch->lane || domain->v[d] == ch->row) continue;
-    for (uint32_t i = 0; i < acc->n; i++) panel |= acc->v[i].load == ch->lane_load && address_uses(e, acc->v[i].address, domain->v[d]);
-    if (panel) continue;
+    if (domain->v[d] == ch->lane || domain->v[d] == ch->row || says_panel(e, acc, ch, domain->v[d])) continue;
     if (v) return 0;
     v = domain->v[d];
   }
@@ -355,6 +366,29 @@ static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const cho
     if (a->store ? lane != 1 : a->leader && (lane ? !a->constant || row || q : !a->load || row <= 0 || q == INT64_MIN)) return 0;
   }
   return v;
+}
+/* The two variables whose points, one after the other, may be the rows: the first has an open number of values, few as a rule, so that tiles of only these would not be full, and neither would those of the second, which may have
+ * as few. The second counts fastest: places that the first one leaves out of a sum are then left out for whole tiles (condition.c). A row's place is a register's. */
+static bool two_variables(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, atom *two, bool *apart) {
+  uint32_t n = 0;
+  for (uint32_t d = 0; d < domain->n; d++)
+    if (domain->v[d] != ch->lane && !says_panel(e, acc, ch, domain->v[d])) {
+      if (n == 2) return false;
+      two[n++] = domain->v[d];
+    }
+  for (uint32_t i = 0; i < 2 && n == 2; i++) {
+    atom first = two[1 - i], second = two[i];
+    if (sym_is_int(e->c, sym_extent(e->c, first), NULL) || expr_typical(e->m, sym_extent(e->c, first)) > FEW_POINTS || emit_extent(e->c, sym_extent(e->c, second), 0) >= FEW_POINTS) continue;
+    two[0] = first, two[1] = second, *apart = false;
+    for (uint32_t k = 0; k < acc->n; k++) {
+      const access *a = &acc->v[k];
+      int64_t lane = address_coef(e, a->address, ch->lane), q[2] = {address_coef(e, a->address, first), address_coef(e, a->address, second)};
+      if (a->store ? lane != 1 : a->leader && (lane ? !a->constant || q[0] || q[1] : q[0] == INT64_MIN || q[1] == INT64_MIN)) return false;
+      *apart |= a->guarded && a->leader && q[0] != 0;
+    }
+    return true;
+  }
+  return false;
 }
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red) {
   ctx *c = e->c;
@@ -530,6 +564,13 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     k.fit[0] = k.fit[1] = INT64_MAX;
     choose_shape(&k, rs, vs, &near);
     ch.near_mr = near.mr, ch.near_nv = near.nv;
+  }
+  if (!stencil && two_variables(e, acc, domain, &ch, ch.two, &ch.two_apart)) {
+    choice flat = {.mr = 1, .nv = 1};
+    sym_range(c, sym_mul(c, sym_extent(c, ch.two[0]), sym_extent(c, ch.two[1])), &rs.lo, &rs.hi);
+    k.fold = 1, k.max_mr = TILE_EACH, k.leaf = POINTS_LEAF / (double)steps;
+    choose_shape(&k, rs, vs, &flat);
+    ch.two_mr = flat.mr, ch.two_nv = flat.nv;
   }
   ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line && !(row_stays(e, acc, &ch, red, lext, rext) && shared_stays(e, acc, &ch, domain, red))); /* of panels narrower than a line each would fetch the lines of another one */
   for (uint32_t i = 0; i < acc->n && stencil; i++) /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that several rows read */

@@ -21,12 +21,15 @@ typedef struct choice {
   atom lane, row, beside;            /* a tile has all values of row, for several of beside; 0: none */
   bool lane_reduced, lane_outer;
   uint32_t mr, nv, near_mr, near_nv; /* near: the tile where rows come from near; 0: none */
+  atom two[2]; uint32_t two_mr, two_nv; bool two_apart; /* the tile whose rows are the points of two variables, one after the other, where the first has few values, of an open number; 0: none; apart: see nest */
   uint32_t lanes;                    /* of a vector: nest_lanes, or half of these */
   ex lane_load;                      /* the operand that follows the lane */
   double score;                      /* of the lane: how well the accesses suit it, the more the better */
 } choice;
+enum { FEW_POINTS = 8 }; /* so many rows have registers for their places */
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red);
 bool pack_sides(ectx *e, const accesses *acc, uint32_t at, ex sum, sides *out); /* pack.c: what shall lie beside access `at`, which the sum reads; false: it lies beside another one */
 bool tile_halves(const target *t, uint32_t lanes); /* do registers of half the width do as much as those of so many floats? */
-uint32_t tile_fewer(uint32_t mr); /* rows of the next smaller leaf where their number is open; 0: none */
+enum { TILE_EACH = 9 }; /* where the number of rows is open there are leaves of each height up to this; */
+uint32_t tile_fewer(uint32_t mr); /* the next smaller one; 0: none. If the highest is no higher, what is more than a tile and less than two is halved: a tile of few rows takes as long as one of some more */
 #endif

@@ -236,6 +236,17 @@ static const example examples[] = {
      "tensor w: f32[19, 130] const @\n"
      "stage y: f32[a<N, c<130] out = sum[k<19] x[a, k] * w[k, c]\n"
      "output y \"y\"\n"},
+    {"rows that are points of two open variables, the first of few values: a border left out of whole tiles, or of none; several groups; more points than one chunk has", "N=1 F=1; N=2 F=8; N=3 F=3; N=17 F=2; N=5 F=5; N=150 F=3; N=0 F=2",
+     "size N\nsize F in 1..8\n"
+     "tensor x: f32[N, F, 20] input \"x\"\n"
+     "tensor w: f32[3, 20, 40] const @\n"
+     "tensor u: f32[20, 66] const @\n"
+     "stage v: f32[n<N, f<F, c<20] = max(x[n, f, c], 0.25)\n"
+     "stage y: f32[n1<N, o<F, m<40] = sum[k0<3, c1<20] (load v[n1, k0 + o - 1, c1] else 0.0) * w[k0, c1, m]\n"
+     "stage z: f32[n2<N, o2<F, m2<40] out = sum[k2<3, c2<40] (load y[n2, k2 + o2 - 1, m2] else 0.0) * 0.5\n"
+     "stage p: f32[n3<N, g<F, (h<2, m3<33)] = sum[c3<20] x[n3, g, c3] * u[c3, 33*h + m3]\n"
+     "stage q: f32[n4<N, g4<F, m4<33] out = max(p[n4, g4, m4], p[n4, g4, m4 + 33])\n"
+     "output z \"z\"\noutput q \"q\"\n"},
     {"neighbours of the result lie apart in what is read: squares turned in registers, in every size of element; rests of rows and lanes", "N=1 M=1; N=16 M=32; N=37 M=29; N=5 M=40; N=70 M=3; N=0 M=2",
      "size N\nsize M\n"
      "tensor a: f32[N, M] input \"a\"\n"
@@ -1027,12 +1038,26 @@ static uint32_t check_all(const char *target_name, int level) {
   ctx_free(c);
   return bad;
 }
+/* A size that turns out to be nothing once the stages are written (a model would be lowered anew): the number of a chunk is no multiple of it. */
+static void nothing(void **state) {
+  (void)state;
+  ctx *c = ctx_new();
+  volatile bool made = false;
+  CTX_TRY(c) {
+    emodule *m = expr_parse(c, "size S in 1..9\ntensor x: f32[S, S] input \"x\"\nstage y: f32[a<4, l<S, d<S//5] out = x[l, (S//5)*a + d]\noutput y \"y\"\n", "nothing");
+    sym_assume_eq(c, sym_symbol(c, "S", 1, 9), sym_int(c, 3));
+    made = program_build(schedule_module(m, machine(c, "host"), 0, false, false), "nothing") != NULL;
+  }
+  CTX_CATCH {}
+  ctx_free(c);
+  assert_true(made);
+}
 static void host(void **state) { (void)state, assert_int_equal(check_all("host", 3), 0); }
 static void small(void **state) { (void)state, assert_int_equal(check_all("small", 3), 0); }
 static void plain(void **state) { (void)state, assert_int_equal(check_all("x86-64", 3), 0); }
 static void simple(void **state) { (void)state, assert_int_equal(check_all("host", 0), 0); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(host), cmocka_unit_test(small), cmocka_unit_test(plain), cmocka_unit_test(simple)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(host), cmocka_unit_test(small), cmocka_unit_test(plain), cmocka_unit_test(simple), cmocka_unit_test(nothing)};
   return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
 }

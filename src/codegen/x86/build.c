@@ -21,6 +21,8 @@ void xg_append(sel *e, const mis *code) {
   for (uint32_t k = 0; k < code->n; k++) xg_emit(e, code->v[k]);
 }
 uint32_t xg_place(const sel *e, uint32_t need) {
+  for (uint32_t k = e->cur; k > need; k--)
+    if (e->r[k]->seldom) need = k;
   for (uint32_t k = need; k < e->cur; k++)
     if (e->r[k + 1]->kind == R_LOOP) return k;
   return e->cur;

@@ -14,6 +14,7 @@ typedef struct memo { uint8_t kind, vl; form f; uint64_t bits; vr v; } memo;
 typedef struct region {
   uint8_t kind;
   bool inner;         /* a loop without loops in it */
+  bool seldom;        /* GUARD: of a loop that often has nothing to do */
   uint32_t stamp;     /* differs between copies of a body */
   mis code, latch;
   vr iv;
@@ -67,7 +68,7 @@ static inline const linst *xg_origin(const sel *e, lv p) { /* what a pointer is 
 void xg_refuse(sel *e, const char *why);
 vr xg_new(sel *e, unsigned cls, unsigned vl);
 void xg_emit(sel *e, mi i);
-uint32_t xg_place(const sel *e, uint32_t need); /* the outermost region in which something that needs region `need` is as often made as there */
+uint32_t xg_place(const sel *e, uint32_t need); /* the outermost region in which something that needs region `need` is as often made as there, or less; what only a loop that seldom runs needs is made within its guard */
 void xg_open(sel *e, unsigned kind);
 region *xg_close(sel *e);
 void xg_append(sel *e, const mis *code);

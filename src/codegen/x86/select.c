@@ -234,6 +234,7 @@ static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, int6
       jump_if(e, CC_E, out);
     }
     xg_open(e, R_GUARD);
+    e->r[e->cur]->seldom = trips < 0 && !step.n && step.k > 1 && has_loop(e->f, i->body); /* of tiles, a few heights one after the other */
   }
   xg_open(e, R_LOOP);
   region *r = e->r[e->cur];
