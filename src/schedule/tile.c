@@ -5,6 +5,7 @@
  * Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane operand, one broadcast), the shape with the best ratio of multiply-adds to loads over the actual extents, edges included (the rule and the
  * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of
  * these where they come from far. What large products in blocks (parts.c) take is chosen beside it: there rows come from near.
+ * Rows may also be the points of two variables, one after the other: all values of one that has few for each of another (beside), or, where their number is open, any points (two_variables).
  * Few columns would leave most lanes empty: then a variable of the sum runs along the lanes, rows share the vectors of the other operand, and each row is added up across the lanes once, at the end.
  */
 #include "expr/passes.h"
@@ -122,7 +123,7 @@ static double tile_speed(double mr, double nv, double fma) {
   double cycles = mr * nv / fma, loads = (mr + nv + 1) / 1.4, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
   return cycles / ((cycles > least ? cycles : least) + 0.5);
 }
-/* The leaves for rows of an open number: full tiles, then halves of them, then each height from FEW down: of few rows the first leaf waits for the panel, and each further one comes on top of that. */
+/* The leaves for rows of an open number: full tiles, then halves of them, then each height from TILE_EACH down: of few rows the first leaf waits for the panel, and each further one comes on top of that. */
 uint32_t tile_fewer(uint32_t mr) {
   return mr <= TILE_EACH ? mr - 1 : max64((mr + 1) / 2, TILE_EACH);
 }

@@ -26,10 +26,10 @@ typedef struct choice {
   ex lane_load;                      /* the operand that follows the lane */
   double score;                      /* of the lane: how well the accesses suit it, the more the better */
 } choice;
-enum { FEW_POINTS = 8 }; /* so many rows have registers for their places */
+enum { FEW_POINTS = 8 }; /* values of a variable that would not fill tiles */
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red);
 bool pack_sides(ectx *e, const accesses *acc, uint32_t at, ex sum, sides *out); /* pack.c: what shall lie beside access `at`, which the sum reads; false: it lies beside another one */
 bool tile_halves(const target *t, uint32_t lanes); /* do registers of half the width do as much as those of so many floats? */
-enum { TILE_EACH = 9 }; /* where the number of rows is open there are leaves of each height up to this; */
+enum { TILE_EACH = 9 }; /* where the number of rows is open there are leaves of each height up to this; as many rows have registers for their places */
 uint32_t tile_fewer(uint32_t mr); /* the next smaller one; 0: none. If the highest is no higher, what is more than a tile and less than two is halved: a tile of few rows takes as long as one of some more */
 #endif
