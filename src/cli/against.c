@@ -109,16 +109,15 @@ static pid_t start(char *const *argv, int in, int out) { /* in, out: -1: nothing
   execvp(argv[0], argv);
   _exit(127);
 }
-static int ended(pid_t pid, struct rusage *u) {
+static int ended(pid_t pid) {
   int status = 0;
-  struct rusage none;
-  while (wait4(pid, &status, 0, u ? u : &none) < 0 && errno == EINTR) {}
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 static bool has_engine(contest *t, const char *python, const char *engine) {
   char *argv[] = {(char *)python, (char *)t->script, (char *)engine, "has", NULL};
   pid_t pid = start(argv, -1, -1);
-  return pid > 0 && ended(pid, NULL) == 0;
+  return pid > 0 && ended(pid) == 0;
 }
 /* A python in --peers: in the folder itself, in its folder of the engine's name, or in any of its folders. */
 static const char *find_python(contest *t, const char *engine) {
@@ -136,21 +135,11 @@ static const char *find_python(contest *t, const char *engine) {
     if ((!k->peers || file_exists(at.v[i])) && has_engine(t, at.v[i], engine)) return at.v[i];
   return NULL;
 }
-static double resident(pid_t pid) { /* most bytes so far; 0: not known */
-  char path[64], line[256];
-  snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-  FILE *f = fopen(path, "r");
-  long long kb = 0;
-  while (f && fgets(line, sizeof line, f))
-    if (sscanf(line, "VmHWM: %lld", &kb) == 1) break;
-  if (f) fclose(f);
-  return (double)kb * 1024;
-}
 static void lose(peer *p, const char *why) {
   p->why = why;
   if (!p->pid) return;
   kill(p->pid, SIGKILL);
-  ended(p->pid, NULL);
+  ended(p->pid);
   close(p->to), close(p->from);
   p->pid = 0;
 }
@@ -268,7 +257,7 @@ static void peer_slice(cli *k, peer *p, double seconds) {
       if (end == got) break;
       vec_push(k->a, p->times, ms);
     }
-    if (p->pid) p->memory = resident(p->pid), kill(p->pid, SIGSTOP);
+    if (p->pid) p->memory = process_peak(p->pid), kill(p->pid, SIGSTOP);
     if (p->times.n > before) median = at(k->a, &p->times, before, 0.5);
   }
   vec_push(k->a, p->slices, median);
@@ -298,7 +287,9 @@ static ek_code own_slice(contest *t, double seconds) {
 static void own_start(contest *t, bool cached, double *ms, double *memory) {
   cli *k = t->k;
   strvec v = {0};
-  struct rusage u = {0};
+  int out[2];
+  char text[1 << 16];
+  size_t n = 0;
   const char *const head[] = {
       "/proc/self/exe", "run", k->args.v[0], "--inputs", t->inputs, "--json", "-q", "--threads", arena_fmt(k->a, "%d", ek_run_threads(t->r)), "-O", arena_fmt(k->a, "%d", k->optimize)};
   for (size_t i = 0; i < sizeof head / sizeof *head; i++) vec_push(k->a, v, head[i]);
@@ -310,11 +301,17 @@ static void own_start(contest *t, bool cached, double *ms, double *memory) {
   if (k->codegen) vec_push(k->a, v, "--codegen"), vec_push(k->a, v, "llvm");
   if (!cached) vec_push(k->a, v, "--no-cache");
   vec_push(k->a, v, NULL);
-  double t0 = now_ms();
-  pid_t pid = start((char *const *)(uintptr_t)v.v, -1, -1);
   *ms = -1;
-  if (pid > 0 && ended(pid, &u) == EXIT_DONE) *ms = now_ms() - t0;
-  if (memory) *memory = (double)u.ru_maxrss * 1024;
+  if (pipe2(out, O_CLOEXEC)) return;
+  double t0 = now_ms();
+  pid_t pid = start((char *const *)(uintptr_t)v.v, -1, out[1]);
+  close(out[1]);
+  for (ssize_t got; pid > 0 && n < sizeof text - 1 && (got = read(out[0], text + n, sizeof text - 1 - n)) > 0;) n += (size_t)got;
+  text[n] = 0;
+  if (pid > 0 && ended(pid) == EXIT_DONE) *ms = now_ms() - t0;
+  close(out[0]);
+  const char *told = strstr(text, "\"peak_rss\": "); /* by itself: what wait4 tells is no less than what this process had when it began the other */
+  if (memory && told) *memory = strtod(told + strlen("\"peak_rss\": "), NULL);
 }
 
 /* ---- how busy others are: the time of all processors, less our own and the children's ---- */

@@ -1,15 +1,26 @@
 /* einkorn bench: how fast is a model on this machine? Runs are timed one by one for the given time; the machine's peak of multiply-adds is measured in between, five times, and its median taken: the
  * share of it means something on a machine whose clock moves. */
 #include "cli/cli.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 enum { PEAKS = 5 };
 
 static int by_size(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
+}
+double process_peak(int pid) {
+  char path[64], line[256];
+  snprintf(path, sizeof path, "/proc/%d/status", pid);
+  FILE *f = fopen(path, "r");
+  long long kb = 0;
+  while (f && fgets(line, sizeof line, f))
+    if (sscanf(line, "VmHWM: %lld", &kb) == 1) break;
+  if (f) fclose(f);
+  return (double)kb * 1024;
 }
 double quantile(double *v, uint32_t n, double q) {
   qsort(v, n, sizeof *v, by_size);
@@ -123,8 +134,7 @@ int cmd_bench(cli *k) {
   if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
   f.runs = times.seen, f.median = quantile(times.v, times.n, 0.5), f.p10 = quantile(times.v, times.n, 0.1), f.p90 = quantile(times.v, times.n, 0.9);
   f.memory = ek_run_memory(r), f.peak = quantile(peaks, PEAKS, 0.5);
-  struct rusage u;
-  if (!getrusage(RUSAGE_SELF, &u)) f.rss = (double)u.ru_maxrss * 1024;
+  f.rss = process_peak(getpid());
   double n = model_macs(k, model, in, ek_module_inputs(m));
   f.gflops = n >= 0 && f.median > 0 ? 2 * n / (f.median * 1e6) : -1;
   progress_clear();

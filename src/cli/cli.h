@@ -100,6 +100,7 @@ typedef struct comparison {
 comparison compare(cli *k, const ndarray *got, const ndarray *want);
 /* ---- bench.c ---- */
 enum { PEAK_MS = 40 /* of measuring the machine's peak, after each slice: right after a model has run, the clock is the one it ran at */ };
+double process_peak(int pid); /* most bytes that the process had resident so far; 0: not known */
 double quantile(double *v, uint32_t n, double q); /* sorts v; 0 of nothing */
 typedef struct sample { double *v; uint32_t n, cap, every, seen; } sample; /* all of few numbers; of many, every second, fourth, .. */
 void sample_add(arena *a, sample *s, double x);

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *place(arena *a, const ndarray *d, int64_t at) { /* [0, 3] */
   int64_t idx[MAX_RANK];
@@ -137,6 +138,7 @@ int cmd_run(cli *k) {
     json_bool(&j, "cached", rep.cached);
     json_num(&j, "run_ms", ms);
     json_int(&j, "memory", ek_run_memory(r));
+    json_num(&j, "peak_rss", process_peak(getpid()));
     json_times(k, &j);
     json_arr(&j, "outputs");
   }
