@@ -60,6 +60,7 @@ typedef struct ectx {
   atom window;          /* of the reduction: its steps are written out (nest.windows); 0: none */
   map *shared;          /* the vectors that these steps have loaded: (pointer, index, count) -> value; NULL */
   const dotted *dot;    /* NULL: the sum goes point by point */
+  lv *second;           /* sums of every second point, as the tile's others; NULL: there are none */
   atom part;          /* of the reduction: a part of its values is being added, whole groups of a sum of loads (nest.c); 0: none */
   bool assumed;       /* sizes are simplified anew, under facts that hold in this branch only */
   lv back;            /* bool: this step of a recurrence goes through its constants from behind; 0: in no recurrence */

@@ -130,6 +130,22 @@ static void noting_step(ectx *e, const ex_node *red, lv acc[], lv noted, uint32_
   lb_set(&e->b, noted, all);
 }
 static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
+  if (from + 1 == vars->n && e->second) { /* two points a step */
+    lv i, *sums[2] = {acc, e->second};
+    uint32_t nb = e->binds.n;
+    e->second = NULL;
+    lb_for(&e->b, sym_name(e->c, vars->v[from]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, vars->v[from])), lb_int(&e->b, 2), 0, &i);
+    for (int k = 0; k < 2; k++) {
+      emit_scope(e);
+      emit_bind(e, vars->v[from], lb_addi(&e->b, i, EK_PLANTED("schedule-second") ? 0 : k));
+      red_loops(e, s, vars, red, from + 1, sums[k], pay, found, mr, nv, count, lanes, vec);
+      emit_unbind(e, nb);
+      emit_unscope(e);
+    }
+    lb_end(&e->b);
+    e->second = sums[1];
+    return;
+  }
   if (from < vars->n) {
     lv i, at = lb_int(&e->b, 0);
     atom v = vars->v[from];
@@ -308,6 +324,16 @@ static void bind_points(ectx *e, const nest *n, lv row, uint32_t mr) {
   emit_bind_ex(e, (binding){.var = n->row.var, .rows = in, .row_step = 1});
   emit_bind_ex(e, (binding){.var = n->beside.var, .rows = out, .row_step = 1});
 }
+/* A tile of few sums waits for each of them from step to step: of an open number of rows, which has tiles of every height, the few have two sums each, of every second point. */
+static bool sums_twice(ectx *e, const nest *n, uint32_t stage, const ex_node *root, uint32_t mr, uint32_t nv) {
+  enum { FEW = 4 };
+  const u32vec *vars = &n->reds[stage];
+  if (mr * nv > FEW || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) || n->parts.on || root->op != RED_SUM || root->where || et_kind((etype)root->acc) != K_FLOAT || !vars->n || e->dot || e->window || e->streams.n || schedule_adds_loads(e, root)) return false;
+  for (uint32_t i = 0; i < e->ranges.n; i++)
+    if (e->ranges.v[i].var == vars->v[vars->n - 1]) return false;
+  int64_t ext = sym_int_or(e->c, sym_extent(e->c, vars->v[vars->n - 1]), 1);
+  return ext > 2 && ext % 2 == 0;
+}
 static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, lv count, uint32_t lanes) {
   uint32_t nb = e->binds.n;
   emit_scope(e);
@@ -367,7 +393,15 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
         else fetch_ahead(e, n, i, row, mr), fetch_rows(e, n, i, mr, nv);
         e->dot = dot_of(n, i, 0);
         e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
+        if (!arg && sums_twice(e, n, i, &root, mr, nv)) {
+          e->second = NEWN(e->a, lv, (size_t)mr * TILE_V);
+          for (uint32_t k = 0; k < mr * TILE_V; k++)
+            if (acc[k]) e->second[k] = lb_reg(&e->b, lb_const(&e->b, lt(at, al), schedule_identity(RED_SUM, at)));
+        }
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
+        for (uint32_t k = 0; k < mr * TILE_V && e->second; k++)
+          if (acc[k]) lb_set(&e->b, acc[k], lb_op(&e->b, OP_ADD, lt(at, al), lb_get(&e->b, acc[k]), lb_get(&e->b, e->second[k]), 0));
+        e->second = NULL;
         e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
       }
       if (conditional) {
