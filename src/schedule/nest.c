@@ -478,16 +478,17 @@ static bool open_last(ectx *e, const nvar *v, int64_t full) {
   if (v->lo) lb_if(&e->b, lb_cmp(&e->b, OP_GT, v->hi, lb_int(&e->b, full)));
   return v->lo != 0;
 }
-/* Where tiles of mr rows end that begin at `at`, of `most` rows at most; see tile_fewer. rest: what is behind the highest ones, in two parts; 0: these are not known yet. */
+/* Where tiles of mr rows end that begin at `at`, of `most` rows at most; see tile_fewer, and open_tiles of tile.c, the same in numbers. rest: what is behind the highest ones, in two parts, set with the highest. */
 static lv tiles_end(ectx *e, lv at, lv end, uint32_t mr, uint32_t most, lv *rest) {
   lbuild *b = &e->b;
   ltype i64 = lt(ET_I64, 1);
-  lv left = lb_sub(b, end, at), full = mr < most && most <= TILE_EACH ? 0 : lb_op(b, OP_IDIV, i64, left, lb_int(b, mr), 0), zero = lb_int(b, 0), high = lb_int(b, mr);
-  if (most > TILE_EACH) return lb_add(b, at, lb_muli(b, full, mr));
-  if (mr < most) {
+  lv zero = lb_int(b, 0), high = lb_int(b, mr);
+  if (mr < most && most <= TILE_EACH) {
     for (int k = 0; k < 2; k++) at = lb_add(b, at, lb_op(b, OP_SEL, i64, lb_cmp(b, OP_EQ, rest[k], high), high, zero));
     return at;
   }
+  lv left = lb_sub(b, end, at), full = lb_op(b, OP_IDIV, i64, left, high, 0);
+  if (most > TILE_EACH) return lb_add(b, at, lb_muli(b, full, mr));
   lv over = lb_sub(b, left, lb_muli(b, full, mr));
   lv whole = lb_op(b, OP_OR, lt(ET_BOOL, 1), lb_op(b, OP_OR, lt(ET_BOOL, 1), lb_cmp(b, OP_EQ, over, zero), lb_cmp(b, OP_EQ, over, lb_int(b, mr - 1)), 0), lb_cmp(b, OP_LT, left, high), 0);
   lv two = lb_add(b, over, high), more = lb_op(b, OP_SEL, i64, whole, over, two);
