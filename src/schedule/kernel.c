@@ -222,7 +222,7 @@ void kernel_points(kctx *k, nest *n, const choice *ch) {
   if (!ch->two_mr) return;
   n->beside = n->inner.v[0];
   n->inner.n = 0;
-  n->apart = ch->two_apart;
+  n->apart = ch->two_apart, n->rows_outer = ch->two_outer;
   n->points = (nvar){.var = n->row.var, .extent = sym_mul(k->c, n->beside.extent, n->row.extent)};
   sym_is_atom(k->c, sym_var(k->c, "row", n->points.extent), &n->points.var);
 }

@@ -326,9 +326,9 @@ static void bind_points(ectx *e, const nest *n, lv row, uint32_t mr) {
 }
 /* A tile of few sums waits for each of them from step to step: of an open number of rows, which has tiles of every height, the few have two sums each, of every second point. */
 static bool sums_twice(ectx *e, const nest *n, uint32_t stage, const ex_node *root, uint32_t mr, uint32_t nv) {
-  enum { FEW = 4 };
+  enum { FEW = 6 };
   const u32vec *vars = &n->reds[stage];
-  if (mr * nv > FEW || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) || n->parts.on || root->op != RED_SUM || root->where || et_kind((etype)root->acc) != K_FLOAT || !vars->n || e->dot || e->window || e->streams.n || schedule_adds_loads(e, root)) return false;
+  if (mr * nv > FEW || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) || (n->parts.on && n->parts.panels) || root->op != RED_SUM || root->where || et_kind((etype)root->acc) != K_FLOAT || !vars->n || e->dot || e->window || e->streams.n || schedule_adds_loads(e, root)) return false;
   for (uint32_t i = 0; i < e->ranges.n; i++)
     if (e->ranges.v[i].var == vars->v[vars->n - 1]) return false;
   int64_t ext = sym_int_or(e->c, sym_extent(e->c, vars->v[vars->n - 1]), 1);
@@ -389,7 +389,7 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, pay, found, mr, lanes);
       else {
         prepare_rows(e, n, i, mr);
-        if (n->parts.on) parts_streams(e, n, row, panel, mr);
+        if (n->parts.on && n->parts.panels) parts_streams(e, n, row, panel, mr);
         else fetch_ahead(e, n, i, row, mr), fetch_rows(e, n, i, mr, nv);
         e->dot = dot_of(n, i, 0);
         e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
@@ -483,9 +483,9 @@ static lv tiles_end(ectx *e, lv at, lv end, uint32_t mr, uint32_t most, lv *rest
   lbuild *b = &e->b;
   ltype i64 = lt(ET_I64, 1);
   lv zero = lb_int(b, 0), high = lb_int(b, mr);
-  if (mr < most && most <= TILE_EACH) {
-    for (int k = 0; k < 2; k++) at = lb_add(b, at, lb_op(b, OP_SEL, i64, lb_cmp(b, OP_EQ, rest[k], high), high, zero));
-    return at;
+  if (mr < most && most <= TILE_EACH) { /* all but the parts that are lower: in few terms, for each loop's addresses begin there */
+    for (int k = 0; k < 2; k++) end = lb_sub(b, end, lb_op(b, OP_SEL, i64, lb_cmp(b, OP_LT, rest[k], high), rest[k], zero));
+    return end;
   }
   lv left = lb_sub(b, end, at), full = lb_op(b, OP_IDIV, i64, left, high, 0);
   if (most > TILE_EACH) return lb_add(b, at, lb_muli(b, full, mr));
@@ -792,7 +792,11 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     else if (full) {
       lv w = lb_int(&e->b, W), from = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.lo, w, 0) : lb_int(&e->b, 0), to = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.hi, w, 0) : lb_int(&e->b, full);
       if (n->parts.panels) parts_each(e, n, from, to, block_rows);
-      else {
+      else if (n->rows_outer) {
+        n->parts.from = lb_addi(&e->b, from, EK_PLANTED("schedule-rows-outer")), n->parts.to = to, n->parts.on = true;
+        row_tiles(e, n, 0, n->nv, 0, L, true);
+        n->parts.on = false;
+      } else {
         lb_for(&e->b, "panel", from, to, lb_int(&e->b, 1), 0, &i);
         i = there_and_back(e, n, i, from, to, 1);
         lane_tile(e, n, i, lb_muli(&e->b, i, W), n->nv, 0, L, true);

@@ -34,6 +34,7 @@ typedef struct nest {
   nvar row, lane;        /* var 0: none */
   nvar beside;           /* the rows of a tile are all values of row, for several of this one; var 0: none */
   nvar points;           /* no: they are the points of both, one after the other; var 0: as said */
+  bool rows_outer;       /* all full panels pass over a tile of rows (from..to of parts), instead of the rows over a panel */
   bool apart;            /* a tile has points of one value of beside, where these are enough for one: it decides which places the sum leaves out */
   uint64_t idle;         /* rows of a tile that nobody reads (idle.c), as bits */
   sz begins;             /* it runs over `unit` values from here on; 0: over its range */

@@ -369,7 +369,7 @@ static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const cho
   return v;
 }
 /* The two variables whose points, one after the other, may be the rows: the first has an open number of values, few as a rule, so that tiles of only these would not be full, and neither would those of the second, which may have
- * as few. The second counts fastest: places that the first one leaves out of a sum are then left out for whole tiles (condition.c). A row's place is a register's. */
+ * as few; or a known one, if it decides what a sum leaves out. The second counts fastest: places that the first one leaves out are then left out for whole tiles (condition.c). A row's place is a register's. */
 static bool two_variables(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, atom *two, bool *apart) {
   uint32_t n = 0;
   for (uint32_t d = 0; d < domain->n; d++)
@@ -379,7 +379,9 @@ static bool two_variables(ectx *e, const accesses *acc, const u32vec *domain, co
     }
   for (uint32_t i = 0; i < 2 && n == 2; i++) {
     atom first = two[1 - i], second = two[i];
-    if (sym_is_int(e->c, sym_extent(e->c, first), NULL) || expr_typical(e->m, sym_extent(e->c, first)) > FEW_POINTS || emit_extent(e->c, sym_extent(e->c, second), 0) >= FEW_POINTS) continue;
+    bool known = sym_is_int(e->c, sym_extent(e->c, first), NULL);
+    if (known && sym_is_int(e->c, sym_extent(e->c, second), NULL)) return false;
+    if (expr_typical(e->m, sym_extent(e->c, first)) > FEW_POINTS || emit_extent(e->c, sym_extent(e->c, second), 0) >= FEW_POINTS) continue;
     two[0] = first, two[1] = second, *apart = false;
     for (uint32_t k = 0; k < acc->n; k++) {
       const access *a = &acc->v[k];
@@ -387,7 +389,7 @@ static bool two_variables(ectx *e, const accesses *acc, const u32vec *domain, co
       if (a->store ? lane != 1 : a->leader && (lane ? !a->constant || q[0] || q[1] : q[0] == INT64_MIN || q[1] == INT64_MIN)) return false;
       *apart |= a->guarded && a->leader && q[0] != 0;
     }
-    return true;
+    if (!known || *apart) return true;
   }
   return false;
 }
@@ -572,6 +574,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     k.fold = 1, k.max_mr = TILE_EACH, k.leaf = POINTS_LEAF / (double)steps;
     choose_shape(&k, rs, vs, &flat);
     ch.two_mr = flat.mr, ch.two_nv = flat.nv;
+    ch.two_outer = flat.nv >= k.near && lext > 0 && steps * lext * panel <= (int64_t)t->l2 / 2; /* panels, which fill the nearest cache, come from the second one for each tile anyway, and where rows lie is worked out once */
   }
   ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line && !(row_stays(e, acc, &ch, red, lext, rext) && shared_stays(e, acc, &ch, domain, red))); /* of panels narrower than a line each would fetch the lines of another one */
   for (uint32_t i = 0; i < acc->n && stencil; i++) /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that several rows read */

@@ -21,7 +21,7 @@ typedef struct choice {
   atom lane, row, beside;            /* a tile has all values of row, for several of beside; 0: none */
   bool lane_reduced, lane_outer;
   uint32_t mr, nv, near_mr, near_nv; /* near: the tile where rows come from near; 0: none */
-  atom two[2]; uint32_t two_mr, two_nv; bool two_apart; /* the tile whose rows are the points of two variables, one after the other, where the first has few values, of an open number; 0: none; apart: see nest */
+  atom two[2]; uint32_t two_mr, two_nv; bool two_apart, two_outer; /* the tile whose rows are the points of two variables, one after the other, where the first has few values; 0: none; apart, outer: see nest */
   uint32_t lanes;                    /* of a vector: nest_lanes, or half of these */
   ex lane_load;                      /* the operand that follows the lane */
   double score;                      /* of the lane: how well the accesses suit it, the more the better */

@@ -247,6 +247,22 @@ static const example examples[] = {
      "stage p: f32[n3<N, g<F, (h<2, m3<33)] = sum[c3<20] x[n3, g, c3] * u[c3, 33*h + m3]\n"
      "stage q: f32[n4<N, g4<F, m4<33] out = max(p[n4, g4, m4], p[n4, g4, m4 + 33])\n"
      "output z \"z\"\noutput q \"q\"\n"},
+    {"so of one open and one known variable, of which the known one has the border; panels that fill the nearest cache pass over the rows, of an odd number, too", "N=1; N=2; N=5; N=9; N=0",
+     "size N\n"
+     "tensor x: f32[N, 2, 20] input \"x\"\n"
+     "tensor w: f32[3, 20, 300] const @\n"
+     "tensor u: f32[300, 200] const @\n"
+     "stage y: f32[n<N, o<2, m<300] = sum[k0<3, c<20] (load x[n, k0 + o - 1, c] else 0.0) * w[k0, c, m]\n"
+     "stage z: f32[n1<N, o1<2, m1<200] = sum[c1<300] y[n1, o1, c1] * u[c1, m1]\n"
+     "stage r: f32[n2<N, o2<2, m2<200] out = z[n2, o2, m2] + 100.0\n"
+     "output r \"r\"\n"},
+    {"rows that are points of two open variables, where panels that fill the nearest cache pass over them", "N=1 F=2; N=5 F=1; N=2 F=3; N=0 F=1",
+     "size N\nsize F in 1..8\n"
+     "tensor x: f32[F, N, 300] input \"x\"\n"
+     "tensor w: f32[300, 200] const @\n"
+     "stage y: f32[n<N, o<F, m<200] = sum[c<300] x[o, n, c] * w[c, m]\n"
+     "stage r: f32[n1<N, o1<F, m1<200] out = y[n1, o1, m1] + 100.0\n"
+     "output r \"r\"\n"},
     {"neighbours of the result lie apart in what is read: squares turned in registers, in every size of element; rests of rows and lanes", "N=1 M=1; N=16 M=32; N=37 M=29; N=5 M=40; N=70 M=3; N=0 M=2",
      "size N\nsize M\n"
      "tensor a: f32[N, M] input \"a\"\n"
