@@ -351,6 +351,9 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   f->note = note.s ? arena_strdup(p->l->a, note.s) : "";
   grps gs = {0};
   kernel_groups(&k, stages, &gs);
+  double ops, moved;
+  kernel_work(k.m, stages, &ops, &moved);
+  k.worth = worth_threads(k.cls, ops, moved);
   if (part) kernel_scan_step(&k, &gs, part);
   else if (scan) {
     if (!kernel_walk(&k, stages->v[0])) kernel_scan(&k, &gs, scan);
@@ -363,10 +366,8 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   } else kernel_many(&k, &gs);
   if (k.scratch_ptr) k.l.args.v[k.scratch_arg].size = k.scratch;
   k.l.scratch = k.scratch;
-  double ops, moved;
-  kernel_work(k.m, stages, &ops, &moved);
-  if (part) ops /= (double)max64(1, sym_int_or(k.c, k.l.steps, 64));
-  k.l.parallel = worth_threads(k.cls, ops, moved) && sym_int_or(k.c, k.l.chunks, 2) > 1;
+  if (part) ops /= (double)max64(1, sym_int_or(k.c, k.l.steps, 64)), k.worth = worth_threads(k.cls, ops, moved);
+  k.l.parallel = k.worth && sym_int_or(k.c, k.l.chunks, 2) > 1;
   sym_pop(k.c, mark);
   fill_first(p, stages, block, item);
   vec_push(p->l->a, p->launches, k.l);

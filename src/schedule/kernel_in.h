@@ -28,6 +28,7 @@ typedef struct kctx {
   uint32_t nstrips;
   slide slide;
   nvar point;        /* the number of a point, of several groups; var 0: it is not counted */
+  bool worth;        /* is it worth meeting other threads for? */
   atom block;        /* a step's chunks are blocks of it: tiles are narrow enough for several; 0: none */
 } kctx;
 /* stages computed in one nest: a leader and its epilogue */

@@ -226,7 +226,7 @@ static void strip_block(kctx *k, const grps *gs) {
     return;
   }
 }
-enum { BLOCK_ROWS = 64, BLOCK_LANES = 128 };
+enum { BLOCK_ROWS = 64, BLOCK_LANES = 128, TWO_ROWS = 4 /* of the second of two variables: several chunks where there are more points than two tiles hold */ };
 /* Shared variables that go inside the nests, a block of values at a time: the row variable of a product in here, with the one over which its lanes run, else the variable over which the groups would run their lanes. */
 static void choose_strips(kctx *k, const grps *gs) {
   atom along = 0;
@@ -249,9 +249,11 @@ static void choose_strips(kctx *k, const grps *gs) {
     if (!row || (lane && k->cls != KC_CONTRACTION)) continue;
     int64_t panel = (int64_t)ch.nv * ch.lanes;
     int64_t rows = kernel_extent(k, ch.row, BLOCK_ROWS);
-    k->strips[k->nstrips++] = (strip){.var = ch.row, .size = two ? min64(rows, FEW_POINTS) : rows <= BLOCK_ROWS ? rows : BLOCK_ROWS / ch.mr * ch.mr};
+    strip of_lanes = {.var = ch.lane, .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
+    if (two && lane) k->strips[k->nstrips++] = of_lanes; /* first: a thread's points then have all lanes, of which there may be an odd number of blocks */
+    k->strips[k->nstrips++] = (strip){.var = ch.row, .size = two ? min64(rows, TWO_ROWS) : rows <= BLOCK_ROWS ? rows : BLOCK_ROWS / ch.mr * ch.mr};
     if (ch.beside && vec_has(&k->outer, ch.beside)) k->strips[k->nstrips++] = (strip){.var = ch.beside, .size = two ? FEW_POINTS : kernel_beside(k, &ch)};
-    if (lane) k->strips[k->nstrips++] = (strip){.var = ch.lane, .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
+    if (!two && lane) k->strips[k->nstrips++] = of_lanes;
   }
   if (k->nstrips) return;
   int64_t size = along ? kernel_extent(k, along, 256) : ROWS;

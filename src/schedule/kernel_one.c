@@ -133,6 +133,26 @@ static void chunk_loop(kctx *k, nest *n, nvar w, int64_t block, bool rows) {
   lv first = lb_mul(b, i, per);
   block_range(k, v, lb_sub(b, lb_op(b, OP_MAX, i64, lo, first, 0), first), lb_sub(b, lb_op(b, OP_MIN, i64, hi, lb_add(b, first, per), 0), first), block);
 }
+/* Opens the loop over what the chunks lo..hi-1 of blocks of lanes, and in each of these blocks of rows, are together: what is left of the first lanes' rows, all rows of the lanes that follow, the first rows of the last ones. */
+static void grid_loop(kctx *k, nest *n, int64_t rows, int64_t lanes) {
+  enum { HEAD, WHOLE, TAIL };
+  lbuild *b = &k->e.b;
+  const ltype i64 = lt(ET_I64, 1), truth = lt(ET_BOOL, 1);
+  nvar *v = nest_rows(n);
+  lv zero = lb_int(b, 0), one = lb_int(b, 1), lo = lb_lo(b), hi = lb_hi(b), piece;
+  lv each = emit_size(&k->e, sym_ceildiv(k->c, v->extent, sym_int(k->c, rows)));
+  lv first = lb_op(b, OP_IDIV, i64, lo, each, 0), from = lb_sub(b, lo, lb_mul(b, first, each)), last = lb_op(b, OP_IDIV, i64, hi, each, 0), to = lb_sub(b, hi, lb_mul(b, last, each));
+  lv head = lb_cmp(b, OP_GT, from, zero), whole = lb_add(b, first, lb_op(b, OP_SEL, i64, head, one, zero));
+  lv tail = lb_op(b, OP_AND, truth, lb_cmp(b, OP_GT, to, zero), lb_cmp(b, OP_GE, last, whole), 0);
+  lb_for(b, "piece", lb_op(b, OP_SEL, i64, head, lb_int(b, HEAD), lb_int(b, WHOLE)), lb_op(b, OP_SEL, i64, tail, lb_int(b, TAIL + 1 - EK_PLANTED("schedule-grid")), lb_int(b, TAIL)), one, 0, &piece);
+  lv is_head = lb_cmp(b, OP_EQ, piece, lb_int(b, HEAD)), is_whole = lb_cmp(b, OP_EQ, piece, lb_int(b, WHOLE));
+  lv begin = lb_op(b, OP_SEL, i64, is_head, first, lb_op(b, OP_SEL, i64, is_whole, whole, last)), end = lb_op(b, OP_SEL, i64, is_whole, last, lb_addi(b, begin, 1));
+  lv top = lb_op(b, OP_SEL, i64, lb_op(b, OP_OR, truth, is_whole, lb_op(b, OP_AND, truth, is_head, lb_cmp(b, OP_LT, first, last), 0), 0), each, to);
+  lb_if(b, lb_cmp(b, OP_LT, begin, end));
+  emit_scope(&k->e);
+  block_range(k, v, lb_op(b, OP_SEL, i64, is_head, from, zero), top, rows);
+  block_range(k, &n->lane, begin, end, lanes);
+}
 
 /* The halo beside the chunks' points; the chunk loop is open when they are points and blocks together. */
 static void fill_halos(kctx *k, const u32vec *group, const nest *n, const u32vec *point, bool together) {
@@ -165,15 +185,17 @@ static void fill_halos(kctx *k, const u32vec *group, const nest *n, const u32vec
   }
 }
 
-/* Where rows are points of two variables: the chunk with the first one fills what is around all of them. */
+/* Where rows are points of two variables: the chunk with the first one fills what is around all of them, of its lanes. */
 static void first_fills_halos(kctx *k, const u32vec *group, const nest *n) {
   ectx *e = &k->e;
   if (!n->points.lo) return;
   for (uint32_t g = 0; g < group->n; g++) {
     buffer *b = &k->p->buffers.v[k->p->layouts[xs(k->m, group->v[g])->tensor].buffer];
-    if (!b->halo || b->filled || !halo_fits(e, group->v[g], (halo_range[]){{.var = n->row.var}, {.var = n->beside.var}}, 2)) continue;
+    halo_range r[] = {{n->lane.var, n->lane.lo, n->lane.hi}, {.var = n->row.var}, {.var = n->beside.var}};
+    uint32_t q = !n->lane.lo; /* all lanes */
+    if (!b->halo || b->filled || !halo_fits(e, group->v[g], r + q, 3 - q)) continue;
     lb_if(&e->b, lb_cmp(&e->b, OP_EQ, n->points.lo, lb_int(&e->b, 0)));
-    halo_part(e, group->v[g], NULL, 0);
+    halo_part(e, group->v[g], r, 1 - q);
     lb_end(&e->b);
     b->filled = true;
   }
@@ -250,7 +272,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   if (k->p->level > 0 && np < enough && !ch.lane && !ch.row && take == rest->n && take > 1) take--; /* not known to be worth a chunk each: digits of a number of a point cost divisions */
   bool rows = ch.row && !lines && rchunks > 1 && rchunks >= (reduces && !ch.lane_outer ? min64(few, lchunks) : lchunks), lanes = !rows && lchunks > 1;
   int64_t blocks = rows ? rchunks : lanes ? lchunks : 1;
-  bool together = false;
+  bool together = false, grid = k->worth && reduces && rows && lchunks > 1 && ch.lane_outer && !parts && !by_panels && !n.inner.n && !n.outer.n && !sym_is_int(c, nest_rows(&n)->extent, NULL); /* there may be few rows */
   if (!by_panels && (n.outer.n || (np < few && blocks < few))) {
     nvars all = {0};
     for (uint32_t i = 0; i < n.outer.n; i++) vec_push(k->a, all, n.outer.v[i]);
@@ -278,6 +300,9 @@ void kernel_one(kctx *k, const u32vec *group) {
       points = sym_mul(c, points, rows || lanes ? sym_ceildiv(c, rows ? nest_rows(&n)->extent : n.lane.extent, sym_int(c, rows ? rb : lb)) : sym_int(c, 1));
     } else rest->v[0].lo = lo, rest->v[0].hi = hi;
     k->l.chunks = points;
+  } else if (grid) {
+    grid_loop(k, &n, rb, lb);
+    k->l.chunks = sym_mul(c, sym_ceildiv(c, nest_rows(&n)->extent, sym_int(c, rb)), sym_ceildiv(c, n.lane.extent, sym_int(c, lb)));
   } else if (!by_panels && rows) {
     block_range(k, nest_rows(&n), lo, hi, rb);
     k->l.chunks = sym_ceildiv(c, nest_rows(&n)->extent, sym_int(c, rb));
@@ -296,8 +321,9 @@ void kernel_one(kctx *k, const u32vec *group) {
   if (n.points.var) first_fills_halos(k, group, &n);
   else fill_halos(k, group, &n, &point, together);
   kernel_emit(k, &n);
-  if (together || parts) {
+  if (together || parts || grid) {
     emit_unscope(e);
     lb_end(&e->b);
   }
+  if (grid) lb_end(&e->b);
 }

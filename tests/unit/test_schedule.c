@@ -230,7 +230,7 @@ static const example examples[] = {
      "tensor w: f32[M, 2, 32] input \"w\"\n"
      "stage y: f32[a<N, c<M] out = sum[p<2, k<32] x[a, p, k] * w[c, p, k]\n"
      "output y \"y\"\n"},
-    {"product with open rows: every number of them", "N=1; N=2; N=3; N=4; N=7; N=14; N=0",
+    {"product with open rows: every number of them; chunks that are blocks of lanes, and of rows in each", "N=1; N=2; N=3; N=4; N=7; N=14; N=0; N=100; N=300",
      "size N\n"
      "tensor x: f32[N, 19] input \"x\"\n"
      "tensor w: f32[19, 130] const @\n"
