@@ -863,9 +863,10 @@ static void all_vars(ectx *e, nest *n, void *arg) {
   if (n->lane_outer) lane_tiles(e, n, n->outer.n ? e : arg);
   else vars_then(e, n, n->inner.v, n->inner.n, row_strips, n->outer.n || n->inner.n ? e : arg);
 }
+bool nest_loops(const nest *n) { return n->outer.n || n->inner.n || n->row.var || (n->lane.var && !n->lane_reduced); }
 void nest_emit(ectx *e, nest *n) {
   uint32_t nl = e->locals.n;
-  bool loops = n->outer.n || n->inner.n || n->row.var || (n->lane.var && !n->lane_reduced);
+  bool loops = nest_loops(n);
   for (uint32_t i = 0; i < n->packs.n; i++)
     if (n->packs.v[i].constant) n->packs.v[i].ptr = emit_buffer(e, n->packs.v[i].buffer, false);
   vars_then(e, n, n->outer.v, n->outer.n, all_vars, NULL);

@@ -54,6 +54,7 @@ typedef struct nest {
 uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in which every stage of the group fits one register */
 static inline nvar *nest_rows(nest *n) { return n->points.var ? &n->points : &n->row; } /* what chunks may be blocks of */
 uint32_t nest_fold(ectx *e, const nest *n); /* rows of a tile for each value of n->beside; 1: there is none */
+bool nest_loops(const nest *n); /* no: values of one point, which stay in registers for the nests that follow */
 void nest_emit(ectx *e, nest *n);
 /* condition.c */
 bool open_condition(ectx *e, const ex_node *red); /* opens an `if` when it returns true; bounds of variables go to e->ranges */

@@ -1,7 +1,8 @@
 /* Which nests are there in two versions?
  *
  * A quotient by an open size is a division at every place, and often it is 0 for all sizes but the smallest: the period of a reflection is longer than what is reflected. Then there are two versions of the nest behind one
- * test of the sizes: one in which these quotients are known to be 0, with all that follows for the addresses, and one in general.
+ * test of the sizes: one in which these quotients are known to be 0, with all that follows for the addresses, and one in general. Not of a nest of one point, whose values
+ * stay in registers for the nests that follow.
  */
 #include "schedule/kernel_in.h"
 
@@ -45,7 +46,7 @@ static vanishing quotients(kctx *k, const u32vec *group) {
 }
 void kernel_emit(kctx *k, nest *n) {
   ectx *e = &k->e;
-  vanishing v = k->p->level > 0 ? quotients(k, &n->stages) : (vanishing){0};
+  vanishing v = k->p->level > 0 && nest_loops(n) ? quotients(k, &n->stages) : (vanishing){0};
   lv all = 0;
   uint32_t mark = sym_mark(k->c);
   for (uint32_t i = 0; i < v.n; i++) {

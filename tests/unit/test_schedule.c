@@ -263,6 +263,14 @@ static const example examples[] = {
      "stage y: f32[n<N, o<F, m<200] = sum[c<300] x[o, n, c] * w[c, m]\n"
      "stage r: f32[n1<N, o1<F, m1<200] out = y[n1, o1, m1] + 100.0\n"
      "output r \"r\"\n"},
+    {"a factor of each column, read by quotient and rest of an open number: it waits in a register, and is not in two versions", "A=1 D=9; A=2 D=3; A=6 D=17; A=4 D=0",
+     "size A in 1..1000\nsize D\n"
+     "tensor x: f32[6, A] input \"x\"\n"
+     "tensor z: f32[D] input \"z\"\n"
+     "tensor c: f32[3] input \"c\"\n"
+     "stage w: f32[n<3] = c[n] * x[(2*n + 1)//A, 2*n + 1 - ((2*n + 1)//A)*A]\n"
+     "stage y: f32[a<D, m<3] out = z[a] * w[m]\n"
+     "output y \"y\"\n"},
     {"neighbours of the result lie apart in what is read: squares turned in registers, in every size of element; rests of rows and lanes", "N=1 M=1; N=16 M=32; N=37 M=29; N=5 M=40; N=70 M=3; N=0 M=2",
      "size N\nsize M\n"
      "tensor a: f32[N, M] input \"a\"\n"
