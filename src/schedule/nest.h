@@ -48,7 +48,7 @@ typedef struct nest {
   VEC(packload) packs;
   VEC(prepared) rows;    /* operands that a tile computes before its sum */
   VEC(dotted) dots;      /* sums of products of bf16 that go two points at a time */
-  parted parts;          /* panels 0: in the order above */
+  parted parts;          /* panels 0: in the order above, or rows_outer */
   map *stored;           /* tensors of the group that go to memory */
 } nest;
 uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in which every stage of the group fits one register */
