@@ -58,7 +58,7 @@ static void meet_steps(bd *k, const steps *list) {
     const step *s = &list->v[i];
     for (uint32_t j = 0; j < s->nargs; j++)
       if (!s->args[j].is_buffer) meet(k, s->args[j].size);
-    meet(k, s->chunks), meet(k, s->scratch), meet(k, s->trips), meet(k, s->check.ge0);
+    meet(k, s->chunks), meet(k, s->where), meet(k, s->scratch), meet(k, s->trips), meet(k, s->check.ge0);
     meet_place(k, s->from), meet_place(k, s->first), meet_place(k, s->again);
     if (s->symbol) meet(k, sym_of_atom(k->c, s->symbol));
     meet_steps(k, &s->body), meet_steps(k, &s->other);
@@ -100,7 +100,7 @@ static place scalar_of(bd *k, tid t) {
 }
 static pcheck check_of(const guard *g) { return (pcheck){g->ge0, g->is_eq, g->text ? g->text : "", g->node}; }
 static void launch_step(bd *k, const launch *l, steps *to) {
-  step s = {.kind = ST_LAUNCH, .kernel = l->func->name, .func = l->func, .nargs = l->args.n, .chunks = simplest(k, l->chunks), .scratch = simplest(k, l->scratch), .parallel = l->parallel, .launch = (uint32_t)(l - k->s->launches.v) + 1};
+  step s = {.kind = ST_LAUNCH, .kernel = l->func->name, .func = l->func, .nargs = l->args.n, .chunks = simplest(k, l->chunks), .scratch = simplest(k, l->scratch), .parallel = l->parallel, .where = l->parallel && l->where ? simplest(k, l->where) : 0, .launch = (uint32_t)(l - k->s->launches.v) + 1};
   if (l->scratch && sym_int_or(k->c, l->scratch, 1) == 0) s.scratch = 0;
   kargs *args = arena_dup(k->a, l->args.v, l->args.n * sizeof *args);
   for (uint32_t i = 0; i < l->args.n; i++) {

@@ -168,12 +168,18 @@ static void emit_tick(mb *k, const step *s, int64_t end) {
   if (k->p->timed && s->launch) lb_call(&k->b, true, "tick", lb_int(&k->b, 2 * (int64_t)s->launch + end), NULL, 0);
 }
 static void emit_launch(mb *k, const step *s) {
-  if (s->parallel) emit_cancel(k); /* the long ones */
   lv *args = NEWN(k->a, lv, s->nargs + 1);
   for (uint32_t i = 0; i < s->nargs; i++) args[i] = !s->args[i].is_buffer ? size(k, s->args[i].size) : !s->args[i].buffer ? k->scratch_p : buffer_ptr(k, s->args[i].buffer);
   lv chunks = size(k, s->chunks);
   emit_tick(k, s, 0);
+  if (s->where) lb_if(&k->b, lb_cmp(&k->b, OP_GE, size(k, s->where), lb_int(&k->b, 0)));
+  if (s->parallel) emit_cancel(k); /* the long ones */
   lb_call(&k->b, s->parallel, s->kernel, EK_PLANTED("program-chunks") && s->parallel ? lb_addi(&k->b, chunks, -1) : chunks, args, s->nargs);
+  if (s->where) {
+    lb_else(&k->b);
+    lb_call(&k->b, false, s->kernel, chunks, args, s->nargs);
+    lb_end(&k->b);
+  }
   emit_tick(k, s, 1);
 }
 static lv read_scalar(mb *k, place at, etype as) {

@@ -7,7 +7,7 @@
  *              buffer %N[.name]: KIND type x SIZE PLACE [halo VALUE]     numbered from 1 without gaps
  *                  PLACE of input, output: number N;  weights: in SIZE at N sha256:digest;  arena: in SIZE [late] at SIZE steps FIRST..LAST
  *              STEP
- *   STEP       launch K(ARG, ...) chunks SIZE [scratch SIZE] [parallel]      ARG: SIZE, scratch, or [out] %N[.name]
+ *   STEP       launch K(ARG, ...) chunks SIZE [scratch SIZE] [parallel [where SIZE >= 0]]      ARG: SIZE, scratch, or [out] %N[.name]
  *              late N = AT | room SIZE | room output N | if AT { STEP } [else { STEP }] | loop N = 0 .. (SIZE|AT) [if AT] [while AT] { STEP }        AT: %N[.name] [+ SIZE], an element of a buffer
  *              fail when not SIZE (>=|==) 0 "text" [node "name"]             those outside of all steps, before the first step: at entry
  *
@@ -330,6 +330,7 @@ static void launch_step(rd *r, step *s) {
   s->chunks = size(r);
   if (word(r, "scratch")) s->scratch = size(r);
   s->parallel = word(r, "parallel");
+  if (s->parallel && word(r, "where")) s->where = size(r), want(r, ">="), want_word(r, "0");
 }
 static bool one_step(rd *r, steps *to);
 static void braces(rd *r, steps *to) {

@@ -96,6 +96,7 @@ static void launch_step(pp *k, const step *s) {
   sb_put(k->b, ") chunks "), size(k, s->chunks);
   if (s->scratch) sb_put(k->b, " scratch "), size(k, s->scratch);
   if (s->parallel) sb_put(k->b, " parallel");
+  if (s->where) sb_put(k->b, " where "), size(k, s->where), sb_put(k->b, " >= 0");
   if (s->func->note && s->func->note[0]) {
     sb_put(k->b, "  # ");
     for (const char *n = s->func->note; *n; n++) sb_putc(k->b, (unsigned char)*n < 32 ? ' ' : *n);

@@ -49,7 +49,7 @@ typedef struct step {
   lfunc *func;           /* and itself */
   uint32_t nargs; const kargs *args; /* LAUNCH: buffer 0 is the scratch area */
   sz chunks, scratch;    /* LAUNCH; scratch: bytes per worker, 0 is none */
-  bool parallel;
+  bool parallel; sz where; /* LAUNCH: for the threads, where this is at least 0; 0: always */
   uint32_t launch;       /* LAUNCH: its number in the plan + 1; 0: read from text */
   atom symbol;           /* LATE: the size; LOOP: the trip's number */
   sz room;               /* ROOM: bytes of the late part; 0: of output number `output` */

@@ -163,6 +163,7 @@ static void launch_step(vf *k, const step *s) {
   }
   known(k, s->chunks, arena_fmt(k->a, "the number of chunks of %s", s->kernel));
   if (sym_int_or(k->c, s->chunks, 0) < 0) err(k, "%s has %s chunks", s->kernel, str(k, s->chunks));
+  if (s->where) known(k, s->where, arena_fmt(k->a, "where %s is for several threads", s->kernel));
   if (s->scratch && !area) err(k, "%s needs scratch, but does not get the area", s->kernel);
   if (s->scratch)
     settle(k, le(k, program_bounded(k->p, s->scratch), k->p->scratch_bytes),

@@ -8,6 +8,7 @@
  */
 #include "schedule/kernel_in.h"
 #include "schedule/halo.h"
+#include <math.h>
 #include <string.h>
 
 /* digits of a chunk number; an index space with an empty axis has no chunks, so that anything serves */
@@ -280,35 +281,54 @@ static double ops_of(emodule *m, ex x, double *loads) { /* scalar operations of 
   arena_free(a);
   return (double)(expr_cost(m, x) - at.n);
 }
-static double points_of(emodule *m, sz extent) { return (double)max64(0, sym_int_or(m->c, extent, 64)); }
-void kernel_work(emodule *m, const u32vec *stages, double *ops, double *moved) {
-  *ops = *moved = 0;
+static void times(emodule *m, amount *a, sz extent) {
+  a->number *= (double)max64(0, sym_int_or(m->c, extent, 64));
+  if (!sym_is_int(m->c, extent, NULL) && !sym_uses_kind(m->c, extent, AT_VAR) && !sym_uses_kind(m->c, extent, AT_DATA)) a->open = a->open ? sym_mul(m->c, a->open, extent) : extent, a->opened *= 64;
+}
+work kernel_work(emodule *m, const u32vec *stages, atom step) {
+  work w = {0};
+  double most = -1;
   for (uint32_t i = 0; i < stages->n; i++) {
     stage *s = xs(m, stages->v[i]);
-    double pts = 1, loads = 0;
+    const ex_node *n = s->value ? exn(m, s->value) : NULL;
+    bool reduces = n && n->kind == EX_REDUCE;
+    double loads = 0, ops = 0, moved = 0;
+    amount pts = {1, 0, 1};
     for (uint32_t j = 0; j < s->naxes; j++)
-      for (uint32_t d = 0; d < s->axes[j].n; d++) pts *= points_of(m, s->axes[j].d[d].extent);
-    if (s->value) {
-      const ex_node *n = exn(m, s->value);
-      double trips = 1;
-      if (n->kind == EX_REDUCE)
-        for (uint32_t j = 0; j < n->nargs; j++) trips *= points_of(m, sym_extent(m->c, n->args[j]));
-      *ops += pts * trips * (ops_of(m, n->kind == EX_REDUCE ? n->body : s->value, &loads) + (n->kind == EX_REDUCE));
-      *moved += pts * (n->kind == EX_REDUCE ? 1 : loads + 1);
+      for (uint32_t d = 0; d < s->axes[j].n; d++)
+        if (!step || s->axes[j].d[d].var != step) times(m, &pts, s->axes[j].d[d].extent);
+    amount trips = pts;
+    for (uint32_t j = 0; reduces && j < n->nargs; j++) times(m, &trips, sym_extent(m->c, n->args[j]));
+    if (n) {
+      ops = trips.number * (ops_of(m, reduces ? n->body : s->value, &loads) + reduces);
+      moved = pts.number * (reduces ? 1 : loads + 1);
     }
     for (uint32_t u = 0; u < s->updates.n; u++) {
-      double q = 1;
-      for (uint32_t j = 0; j < s->updates.v[u].nvars; j++) q *= points_of(m, sym_extent(m->c, s->updates.v[u].vars[j]));
-      *ops += q * 4;
+      amount q = {1, 0, 1};
+      for (uint32_t j = 0; j < s->updates.v[u].nvars; j++) times(m, &q, sym_extent(m->c, s->updates.v[u].vars[j]));
+      ops += q.number * 4;
+      if (q.number > trips.number) trips = q;
     }
+    w.ops += ops, w.moved += moved;
+    if (ops + moved > most) most = ops + moved, w.points = trips;
   }
+  return w;
 }
 
-/* Worth meeting other threads for, which takes about 1 us: so many operations on vectors, or fewer on one place at a time. */
-static bool worth_threads(kernel_class c, double ops, double moved) {
-  enum { WORTH = 60000, ALONE = 16 };
-  bool alone = c == KC_SCAN || c == KC_GATHER || c == KC_UPDATE || c == KC_RANKING || c == KC_RUNNING;
-  return ops * (alone ? ALONE : 1) + moved > WORTH;
+/* Worth meeting other threads for, which takes about 1 us: so many operations on vectors, or fewer on one place at a time; of products, which keep up with wide vectors, more. Where sizes are open it may be so only where `where` is at
+ * least 0. */
+static bool worth_threads(kctx *k, const work *w, sz *where) {
+  enum { WORTH = 60000, ALONE = 16, LANES = 8 };
+  bool alone = k->cls == KC_SCAN || k->cls == KC_GATHER || k->cls == KC_UPDATE || k->cls == KC_RANKING || k->cls == KC_RUNNING, product = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL;
+  uint32_t lanes = target_lanes(k->p->t, ET_F32);
+  double all = w->ops * (alone ? ALONE : product && lanes > LANES ? (double)LANES / lanes : 1) + w->moved, points = ceil(WORTH / all * w->points.opened);
+  int64_t lo, hi;
+  *where = 0;
+  if (!w->points.open) return all > WORTH;
+  sym_range(k->c, w->points.open, &lo, &hi);
+  if (!(points <= (double)hi)) return false; /* also where there is no work at all */
+  if (points > (double)lo) *where = sym_addi(k->c, w->points.open, -(int64_t)points);
+  return true;
 }
 /* the halos that no kernel fills by itself */
 static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t item) {
@@ -351,9 +371,8 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   f->note = note.s ? arena_strdup(p->l->a, note.s) : "";
   grps gs = {0};
   kernel_groups(&k, stages, &gs);
-  double ops, moved;
-  kernel_work(k.m, stages, &ops, &moved);
-  k.worth = worth_threads(k.cls, ops, moved);
+  work w = kernel_work(k.m, stages, part ? k.m->scans.v[part->scan].var : 0);
+  k.worth = worth_threads(&k, &w, &k.l.where);
   if (part) kernel_scan_step(&k, &gs, part);
   else if (scan) {
     if (!kernel_walk(&k, stages->v[0])) kernel_scan(&k, &gs, scan);
@@ -366,7 +385,6 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   } else kernel_many(&k, &gs);
   if (k.scratch_ptr) k.l.args.v[k.scratch_arg].size = k.scratch;
   k.l.scratch = k.scratch;
-  if (part) ops /= (double)max64(1, sym_int_or(k.c, k.l.steps, 64)), k.worth = worth_threads(k.cls, ops, moved);
   k.l.parallel = k.worth && sym_int_or(k.c, k.l.chunks, 2) > 1;
   sym_pop(k.c, mark);
   fill_first(p, stages, block, item);

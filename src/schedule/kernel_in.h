@@ -29,7 +29,8 @@ typedef struct kctx {
   slide slide;
   nvar point;        /* the number of a point, of several groups; var 0: it is not counted */
   bool worth;        /* is it worth meeting other threads for? */
-  atom block;        /* a step's chunks are blocks of it: tiles are narrow enough for several; 0: none */
+  atom block;        /* chunks are blocks of it: tiles are narrow enough for several; 0: none */
+  int64_t block_lanes; /* of so many values; 0: not known yet */
 } kctx;
 /* stages computed in one nest: a leader and its epilogue */
 typedef struct grp { u32vec stages, domain, red; } grp;
@@ -60,7 +61,9 @@ void parts_chunks(kctx *k, nest *n);   /* opens the loop over them */
 void kernel_runs(kctx *k, const u32vec *vars); /* from here to the end of the kernel it is known that it has points: no range of these is empty */
 void kernel_emit(kctx *k, nest *n);    /* versions.c: the nest, in two versions where that pays */
 void kernel_groups(kctx *k, const u32vec *stages, grps *out);
-void kernel_work(emodule *m, const u32vec *stages, double *ops, double *moved); /* scalar operations, and elements read and written (those of a reduction not: they are reused); sizes not known count as 64 */
+typedef struct amount { double number; sz open; double opened; } amount; /* sizes not known count as 64; their product, 0: there are none; and what that counts as */
+typedef struct work { double ops, moved; amount points; } work; /* scalar operations, and elements read and written (those of a reduction not: they are reused); the points of the stage that does most */
+work kernel_work(emodule *m, const u32vec *stages, atom step); /* step: of one value of it, 0: of all */
 sz kernel_flatten(kctx *k, nvars *vars, uint32_t take);      /* the first `take` variables become one; returns the number of its points (kernel_one.c) */
 /* kernel_one.c, kernel_many.c, kernel_scan.c, kernel_walk.c, kernel_pairs.c, kernel_first.c: the loops of a kernel of one group, of several, of a recurrence, of one whose points walk on their own, of a stage that need not look at all
  * pairs of places */

@@ -227,9 +227,23 @@ static void strip_block(kctx *k, const grps *gs) {
   }
 }
 enum { BLOCK_ROWS = 64, BLOCK_LANES = 128, TWO_ROWS = 4 /* of the second of two variables: several chunks where there are more points than two tiles hold */ };
+/* How many lanes of a product are a block, for the threads? `whole`, but where that makes few blocks of all the points, as far as these are known, an eighth of the lanes: at least four vectors, which are enough sums in flight. */
+static int64_t lane_block(kctx *k, const choice *ch, atom row, int64_t whole) {
+  enum { FEW = 4, PARTS = 8, VECTORS = 4 };
+  int64_t lanes = kernel_extent(k, ch->lane, INT64_MAX), blocks = (lanes - 1) / max64(whole, 1) + 1, part = max64(VECTORS, lanes / PARTS / ch->lanes) * ch->lanes;
+  for (uint32_t i = 0; i < k->outer.n && blocks < FEW; i++) {
+    int64_t n = sym_int_or(k->c, sym_extent(k->c, k->outer.v[i]), 1);
+    if (k->outer.v[i] == row) n = n / BLOCK_ROWS;
+    if (k->outer.v[i] != ch->lane) blocks *= max64(n, 1);
+  }
+  if (!k->worth || blocks >= FEW || part >= whole) return whole;
+  k->block = ch->lane, k->block_lanes = part;
+  return part;
+}
 /* Shared variables that go inside the nests, a block of values at a time: the row variable of a product in here, with the one over which its lanes run, else the variable over which the groups would run their lanes. */
 static void choose_strips(kctx *k, const grps *gs) {
   atom along = 0;
+  choice sum = {0}; /* of the first product along it */
   if (k->p->level > 0 && k->cls == KC_BLOCKS) {
     if (slide_find(k, &k->strips[0])) k->nstrips = 1;
     else strip_block(k, gs);
@@ -246,10 +260,12 @@ static void choose_strips(kctx *k, const grps *gs) {
     if (two) kernel_two(&ch);
     bool lane = vec_has(&k->outer, ch.lane), row = q->red.n && ch.row && vec_has(&k->outer, ch.row);
     if (lane && !along) along = ch.lane;
+    if (along && ch.lane == along && q->red.n && !sum.lane) sum = ch;
     if (!row || (lane && k->cls != KC_CONTRACTION)) continue;
     int64_t panel = (int64_t)ch.nv * ch.lanes;
     int64_t rows = kernel_extent(k, ch.row, BLOCK_ROWS);
     strip of_lanes = {.var = ch.lane, .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
+    if (lane && !two) of_lanes.size = lane_block(k, &ch, ch.row, of_lanes.size);
     if (two && lane) k->strips[k->nstrips++] = of_lanes; /* first: a thread's points then have all lanes, of which there may be an odd number of blocks */
     k->strips[k->nstrips++] = (strip){.var = ch.row, .size = two ? min64(rows, TWO_ROWS) : rows <= BLOCK_ROWS ? rows : BLOCK_ROWS / ch.mr * ch.mr};
     if (ch.beside && vec_has(&k->outer, ch.beside)) k->strips[k->nstrips++] = (strip){.var = ch.beside, .size = two ? FEW_POINTS : kernel_beside(k, &ch)};
@@ -257,7 +273,9 @@ static void choose_strips(kctx *k, const grps *gs) {
   }
   if (k->nstrips) return;
   int64_t size = along ? kernel_extent(k, along, 256) : ROWS;
-  if (along || (along = short_rows(k, gs))) k->strips[k->nstrips++] = (strip){.var = along, .size = size > 512 ? 256 : size};
+  if (size > 512) size = 256;
+  if (sum.lane) size = lane_block(k, &sum, 0, size);
+  if (along || (along = short_rows(k, gs))) k->strips[k->nstrips++] = (strip){.var = along, .size = size};
 }
 void kernel_many(kctx *k, grps *gs) {
   ectx *e = &k->e;

@@ -85,12 +85,10 @@ bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts
   emodule *m = p->m;
   arena *a = p->l->a;
   atom step = m->scans.v[scan].var;
-  double ops, moved;
   if (!step) return false;
   for (uint32_t i = 0; i < stages->n; i++)
     if (xs(m, stages->v[i])->updates.n || !xs(m, stages->v[i])->value) return false;
-  kernel_work(m, stages, &ops, &moved);
-  if (ops / (double)max64(1, sym_int_or(m->c, m->scans.v[scan].extent, 64)) < STEP_WORK) return false;
+  if (kernel_work(m, stages, step).ops < STEP_WORK) return false;
   uint32_t from = 0;
   bool any = false;
   while (from < stages->n) {
@@ -109,8 +107,9 @@ bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts
 
 void kernel_narrow(const kctx *k, choice *ch) {
   if (!k->block || ch->lane != k->block || ch->lane_reduced) return;
-  int64_t most = max64(ch->row ? 2 : 4, sym_int_or(k->c, sym_extent(k->c, k->block), 4096) / ch->lanes / 8); /* 8 blocks, or enough sums in flight */
+  int64_t most = k->block_lanes ? k->block_lanes / ch->lanes : max64(ch->row ? 2 : 4, sym_int_or(k->c, sym_extent(k->c, k->block), 4096) / ch->lanes / 8); /* 8 blocks, or enough sums in flight */
   if (ch->nv > most) ch->nv = (uint32_t)most;
+  while (k->block_lanes && most % ch->nv) ch->nv--; /* whole tiles */
 }
 static void turn_back(kctx *k, lv step) {
   lbuild *b = &k->e.b;

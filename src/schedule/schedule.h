@@ -66,7 +66,8 @@ typedef struct launch {
   sz chunks;           /* parallel chunks; serial when 1 */
   uint32_t block, item; /* runs as part of that item of that block; several launches of one item in the order of the list */
   sz scratch;          /* bytes of scratch per worker */
-  bool parallel;       /* worth handing to the pool */
+  bool parallel;       /* worth handing to the pool, */
+  sz where;            /* where this is at least 0; 0: everywhere */
   u32vec stages;       /* what it computes; none: it fills a halo */
   atom step;           /* symbol: runs for each of its values 0..steps-1, together with the launches after it that have the same one; 0: once */
   sz steps;
