@@ -327,7 +327,7 @@ static bool worth_threads(kctx *k, const work *w, sz *where) {
   if (!w->points.open) return all > WORTH;
   sym_range(k->c, w->points.open, &lo, &hi);
   if (!(points <= (double)hi)) return false; /* also where there is no work at all */
-  if (points > (double)lo) *where = sym_addi(k->c, w->points.open, -(int64_t)points);
+  if (points > (double)max64(lo, 1)) *where = sym_addi(k->c, w->points.open, -(int64_t)points);
   return true;
 }
 /* the halos that no kernel fills by itself */
@@ -341,6 +341,7 @@ static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t 
 }
 /* one launch; part: of a step of a recurrence, or NULL */
 static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, const scan_part *part, uint32_t kernel, uint32_t block, uint32_t item) {
+  enum { MANY_CHUNKS = 16 }; /* of several groups are worth it, however little is computed in each */
   kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = canon};
   uint32_t mark = expr_enter(p->m, block);
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(k.a, "k%u", p->launches.n), "");
@@ -385,6 +386,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   } else kernel_many(&k, &gs);
   if (k.scratch_ptr) k.l.args.v[k.scratch_arg].size = k.scratch;
   k.l.scratch = k.scratch;
+  if (k.l.where && gs.n > 1) k.l.where = sym_max(k.c, k.l.where, sym_addi(k.c, k.l.chunks, -MANY_CHUNKS));
   k.l.parallel = k.worth && sym_int_or(k.c, k.l.chunks, 2) > 1;
   sym_pop(k.c, mark);
   fill_first(p, stages, block, item);

@@ -186,7 +186,7 @@ static const char small[] = "program \"small \\\"one\\\"\"\n"
                             "buffer %6: output f32 x L number 0\n"
                             "fail when not N - 1 >= 0 \"x must not be empty\" node \"first\"\n"
                             "launch k0(N, %1.x, out %3.\"n\\xe9\", out %4.go) chunks 1  # numbers\n"
-                            "launch k1(t, %3.\"n\\xe9\", %2.w, out %5.h) chunks (N + 63)//64 parallel\n"
+                            "launch k1(t, %3.\"n\\xe9\", %2.w, out %5.h) chunks (N + 63)//64 parallel where N - 12 >= 0\n"
                             "late L = %3.\"n\\xe9\"\n"
                             "if %4.go {\n"
                             "  fail when not -L + 100 >= 0 \"too many\"\n"
@@ -305,6 +305,8 @@ static const planted wrong[] = {
     {"halo -inf", "halo x", "value of type f32"},
     {"sha256:0123", "sha256:X123", "64 hexadecimal digits"},
     {"(N + 63)//64", "(N + 63)//0", "divisor"},
+    {"where N - 12 >= 0", "where L - 12 >= 0", "no value here"},
+    {"where N - 12 >= 0", "where N - 12 >= 1", "0"},
     {"kernel k0 \"numbers\"", "main k0 \"numbers\"", "kernels only"},
     {"store %3 0 %1", "store %3 0 %9", "not defined"},
 };
