@@ -30,7 +30,7 @@ typedef struct kctx {
   nvar point;        /* the number of a point, of several groups; var 0: it is not counted */
   bool worth;        /* is it worth meeting other threads for? */
   atom block;        /* chunks are blocks of it: tiles are narrow enough for several; 0: none */
-  int64_t block_lanes; /* of so many values; 0: not known yet */
+  int64_t block_lanes; /* of so many lanes; 0: as many as kernel_narrow leaves the tiles */
 } kctx;
 /* stages computed in one nest: a leader and its epilogue */
 typedef struct grp { u32vec stages, domain, red; } grp;
