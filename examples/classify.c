@@ -1,4 +1,5 @@
-/* Einkorn's C API from start to end: loads an ONNX model, compiles it in this process, and asks it which digits are on pictures.
+/* Einkorn's C API from start to end: loads an ONNX model, compiles it in this process, and asks it which digits are
+ * on pictures.
  *
  *   classify MODEL.onnx PICTURE.pgm...
  *
@@ -34,7 +35,8 @@ static int read_picture(const char *path, float *pixels) {
   int width = 0, height = 0, top = 0, ok = 0;
   FILE *f = fopen(path, "r");
   if (!f) return 0;
-  if (fgetc(f) == 'P' && fgetc(f) == '2' && next_number(f, &width) && next_number(f, &height) && next_number(f, &top)) ok = width == SIDE && height == SIDE && top > 0;
+  if (fgetc(f) == 'P' && fgetc(f) == '2' && next_number(f, &width) && next_number(f, &height) && next_number(f, &top))
+    ok = width == SIDE && height == SIDE && top > 0;
   for (int i = 0; ok && i < PIXELS; i++) {
     int v;
     ok = next_number(f, &v);
@@ -44,7 +46,8 @@ static int read_picture(const char *path, float *pixels) {
   return ok;
 }
 static void show_picture(const float *p) { /* two columns a pixel, five shades */
-  static const char *const shades[] = {"  ", "\xe2\x96\x91\xe2\x96\x91", "\xe2\x96\x92\xe2\x96\x92", "\xe2\x96\x93\xe2\x96\x93", "\xe2\x96\x88\xe2\x96\x88"};
+  static const char *const shades[] = {"  ", "\xe2\x96\x91\xe2\x96\x91", "\xe2\x96\x92\xe2\x96\x92",
+                                       "\xe2\x96\x93\xe2\x96\x93", "\xe2\x96\x88\xe2\x96\x88"};
   for (int y = 0; y < SIDE; y++) {
     fputs("    ", stdout);
     for (int x = 0; x < SIDE; x++) {
@@ -132,7 +135,8 @@ int main(int argc, char **argv) {
   /* 5. What it took. */
   ek_report report;
   ek_module_report(module, &report);
-  printf("compiled in %.1f ms; %.4f ms a run; working memory %lld bytes (%s)\n", compile_ms, time_of_a_run(run), (long long)ek_run_memory(run), report.memory);
+  printf("compiled in %.1f ms; %.4f ms a run; working memory %lld bytes (%s)\n", compile_ms, time_of_a_run(run),
+         (long long)ek_run_memory(run), report.memory);
   ek_session_destroy(session);
   return bad ? 1 : 0;
 }

@@ -24,7 +24,8 @@ int main(void) {
 
   /* 1. What the model is. */
   const ek_rt_model *model = digits_info();
-  printf("model %s: %lld input(s), %lld output(s), working memory %s bytes\n", model->name, (long long)model->inputs, (long long)model->outputs, model->memory);
+  printf("model %s: %lld input(s), %lld output(s), working memory %s bytes\n", model->name, (long long)model->inputs,
+         (long long)model->outputs, model->memory);
 
   /* 2. Sizes in, sizes out: plan() fills in the outputs' dims and the size of the arena. */
   const void *in[1] = {image};
@@ -51,7 +52,8 @@ int main(void) {
     int64_t best = 0;
     for (int64_t i = 1; i < out_dims[1]; i++)
       if (scores[n * out_dims[1] + i] > scores[n * out_dims[1] + best]) best = i;
-    printf("picture %lld: a %lld, sure to %.1f%%\n", (long long)n, (long long)best, scores[n * out_dims[1] + best] * 100);
+    printf("picture %lld: a %lld, sure to %.1f%%\n", (long long)n, (long long)best,
+           scores[n * out_dims[1] + best] * 100);
   }
   if (call.pool) model->pool_destroy(call.pool);
   free(call.arena);

@@ -2,27 +2,47 @@
  *
  *   ek_session *s = ek_session_create();
  *   ek_model *m; ek_module *code; ek_run *run;
- *   if (ek_load(s, "model.onnx", &m) || ek_compile(m, NULL, &code) || ek_run_create(code, 0, &run)) { puts(ek_message(s)); ... }
+ *   if (ek_load(s, "model.onnx", &m) || ek_compile(m, NULL, &code) || ek_run_create(code, 0, &run)) {
+ *   puts(ek_message(s)); ... }
  *   ek_run_bind_input(run, 0, x);
  *   if (ek_run_execute(run)) puts(ek_run_message(run));
  *   const float *y = ek_run_output_data(run, 0);
  *   ek_session_destroy(s);
  *
- * examples/classify.c is a complete program. C99, usable from C++. Handles are opaque. The library never exits, aborts or opens a network connection, and prints only where EINKORN_LOG asks for it. No global state: two sessions never share anything.
+ * examples/classify.c is a complete program. C99, usable from C++. Handles are opaque. The library never exits,
+ * aborts or opens a network connection, and prints only where EINKORN_LOG asks for it. No global state: two
+ * sessions never share anything.
  *
  * Conventions, which hold where a function does not say otherwise:
- * Errors     Every function that can fail returns an ek_code. The text of the last failure of a session is ek_message(), of a run ek_run_message(). After a failure the handle is as before the call, output parameters
+ * Errors     Every function that can fail returns an ek_code. The text of the last failure of a session is
+ *            ek_message(), of a run ek_run_message(). After a failure the handle is as before the call, output
+ *            parameters
  *            that are handles are NULL. Out of memory is EK_MEMORY everywhere.
- * NULL       where a handle, a text, an array or a place for a result is needed is EK_USAGE; functions that return a number give 0 for it, those that return a text "", others do nothing.
- * Ownership  is in the verb: create/destroy, load/close, compile/close make and end a handle; ending NULL does nothing; ending a handle ends what was made from it. Everything a handle gives out (strings, tensors) is
- *            borrowed: valid as long as the handle. What the caller hands in is copied, unless the function says that it is borrowed.
- * Threads    A session, with its models, is used by one thread at a time. A module is different: after it was compiled or loaded, any number of threads may make runs of it, ask about it and execute, each with a run of
- *            its own, at the same time; also while other threads use the session (ek_module_close and ek_session_destroy only when nobody uses the module any more). A run is used by one thread at a time, but for
- *            ek_run_cancel. Callbacks are called in the thread that called the library, unless they say otherwise; they must not call functions of the same session or run, and must return (no longjmp, no exception).
- * Fork       A child of fork() may go on with modules, runs and pools that no other thread of the parent was inside of at that moment; it gets threads of its own.
- * Shapes     dims are numbers of elements, outermost first; tensors are dense and row-major, aligned as their element type; ranks are at most EK_MAX_RANK. Memory is in bytes, times are in milliseconds.
- * Structs    whose first field is `size` are set up by their _init function, so that programs compiled against an older header go on working.
- * Environment EINKORN_LOG=error, warning, note or info: sessions without a log function write diagnostics up to that level to stderr, each one line `einkorn: TEXT`. EINKORN_NUM_THREADS: threads to use where 0 (the default) is asked for, instead of what the process may use by its affinity and the quota of its control group.
+ * NULL       where a handle, a text, an array or a place for a result is needed is EK_USAGE; functions that
+ *            return a number give 0 for it, those that return a text "", others do nothing.
+ * Ownership  is in the verb: create/destroy, load/close, compile/close make and end a handle; ending NULL does
+ *            nothing; ending a handle ends what was made from it. Everything a handle gives out (strings,
+ *            tensors) is
+ *            borrowed: valid as long as the handle. What the caller hands in is copied, unless the function says
+ *            that it is borrowed.
+ * Threads    A session, with its models, is used by one thread at a time. A module is different: after it was
+ *            compiled or loaded, any number of threads may make runs of it, ask about it and execute, each with a
+ *            run of
+ *            its own, at the same time; also while other threads use the session (ek_module_close and
+ *            ek_session_destroy only when nobody uses the module any more). A run is used by one thread at a
+ *            time, but for
+ *            ek_run_cancel. Callbacks are called in the thread that called the library, unless they say
+ *            otherwise; they must not call functions of the same session or run, and must return (no longjmp, no
+ *            exception).
+ * Fork       A child of fork() may go on with modules, runs and pools that no other thread of the parent was
+ *            inside of at that moment; it gets threads of its own.
+ * Shapes     dims are numbers of elements, outermost first; tensors are dense and row-major, aligned as their
+ *            element type; ranks are at most EK_MAX_RANK. Memory is in bytes, times are in milliseconds.
+ * Structs    whose first field is `size` are set up by their _init function, so that programs compiled against an
+ *            older header go on working.
+ * Environment EINKORN_LOG=error, warning, note or info: sessions without a log function write diagnostics up to
+ * that level to stderr, each one line `einkorn: TEXT`. EINKORN_NUM_THREADS: threads to use where 0 (the default)
+ * is asked for, instead of what the process may use by its affinity and the quota of its control group.
  */
 #ifndef EINKORN_H
 #define EINKORN_H
@@ -50,12 +70,36 @@ typedef enum ek_code {
 
 /* Element types: ONNX TensorProto.DataType codes. Elements narrower than a byte take a byte each. */
 typedef enum ek_type {
-  EK_FLOAT = 1, EK_UINT8 = 2, EK_INT8 = 3, EK_UINT16 = 4, EK_INT16 = 5, EK_INT32 = 6, EK_INT64 = 7, EK_STRING = 8, EK_BOOL = 9, EK_FLOAT16 = 10, EK_DOUBLE = 11, EK_UINT32 = 12, EK_UINT64 = 13,
-  EK_BFLOAT16 = 16, EK_FLOAT8E4M3FN = 17, EK_FLOAT8E4M3FNUZ = 18, EK_FLOAT8E5M2 = 19, EK_FLOAT8E5M2FNUZ = 20, EK_UINT4 = 21, EK_INT4 = 22, EK_FLOAT4E2M1 = 23, EK_FLOAT8E8M0 = 24, EK_UINT2 = 25, EK_INT2 = 26
+  EK_FLOAT = 1,
+  EK_UINT8 = 2,
+  EK_INT8 = 3,
+  EK_UINT16 = 4,
+  EK_INT16 = 5,
+  EK_INT32 = 6,
+  EK_INT64 = 7,
+  EK_STRING = 8,
+  EK_BOOL = 9,
+  EK_FLOAT16 = 10,
+  EK_DOUBLE = 11,
+  EK_UINT32 = 12,
+  EK_UINT64 = 13,
+  EK_BFLOAT16 = 16,
+  EK_FLOAT8E4M3FN = 17,
+  EK_FLOAT8E4M3FNUZ = 18,
+  EK_FLOAT8E5M2 = 19,
+  EK_FLOAT8E5M2FNUZ = 20,
+  EK_UINT4 = 21,
+  EK_INT4 = 22,
+  EK_FLOAT4E2M1 = 23,
+  EK_FLOAT8E8M0 = 24,
+  EK_UINT2 = 25,
+  EK_INT2 = 26
 } ek_type;
-EK_API const char *ek_type_name(ek_type t);    /* "f32", "i64", ...; "?" if unknown. Static text, any thread */
-EK_API size_t ek_type_bytes(ek_type t);        /* of one element in memory; 0 for strings and unknown types. Any thread */
-EK_API const char *ek_code_name(ek_code code); /* "out of memory", ...: a few words for messages. Static text, any thread */
+EK_API const char *ek_type_name(ek_type t); /* "f32", "i64", ...; "?" if unknown. Static text, any thread */
+/* of one element in memory; 0 for strings and unknown types. Any thread */
+EK_API size_t ek_type_bytes(ek_type t);
+/* "out of memory", ...: a few words for messages. Static text, any thread */
+EK_API const char *ek_code_name(ek_code code);
 #define EK_MAX_RANK 16
 
 typedef struct ek_session ek_session; /* options, diagnostics and everything made from them, of one user */
@@ -64,40 +108,54 @@ typedef struct ek_module ek_module;   /* compiled code; constant after it was ma
 typedef struct ek_run ek_run;         /* a context to run a module in: sizes, working memory, outputs */
 typedef struct ek_pool ek_pool;       /* threads for runs */
 
-/* ---- the library ---- */
+/* ---- the library ----------------------------------------------------------------------------- */
 EK_API const char *ek_version(void); /* "MAJOR.MINOR.PATCH" of the library that is loaded. Static text, any thread */
-/* Threads that this process may use now: EINKORN_NUM_THREADS if that is a number from 1 to 1024, else the processors of the calling thread's affinity, or fewer where a control group (version 1 or 2) has a smaller quota
+/* Threads that this process may use now: EINKORN_NUM_THREADS if that is a number from 1 to 1024, else the processors
+ * of the calling thread's affinity, or fewer where a control group (version 1 or 2) has a smaller quota
  * (rounded up). At least 1. Any thread. Reads the environment: not while another thread changes it. */
 EK_API int ek_threads(void);
 
-/* ---- sessions ---- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 typedef struct ek_session_options {
   size_t size; /* sizeof(ek_session_options): set by ek_session_options_init */
-  /* The caller's allocator, for the session, its models and modules, the compiler's own data, packed constants, working memory and outputs of runs. alloc: `bytes` bytes (at least 1) with any contents at a multiple of
-   * `align` (a power of two, at most 64), or NULL when there are none; free: p of alloc, with the bytes asked for then. Both may be called by several threads at once. Both NULL: the C library. Not through these: code
+  /* The caller's allocator, for the session, its models and modules, the compiler's own data, packed constants,
+   * working memory and outputs of runs. alloc: `bytes` bytes (at least 1) with any contents at a multiple of
+   * `align` (a power of two, at most 64), or NULL when there are none; free: p of alloc, with the bytes asked for
+   * then. Both may be called by several threads at once. Both NULL: the C library. Not through these: code
    * and what LLVM needs to make it, threads, mapped files. */
   void *(*alloc)(void *user, size_t bytes, size_t align);
   void (*free)(void *user, void *p, size_t bytes);
   void *alloc_user;
-  uint64_t compile_memory; /* most bytes that the compiler's own data may take in one call (as above: without LLVM and mapped files); beyond: EK_MEMORY. 0: no limit */
+  /* most bytes that the compiler's own data may take in one call (as above: without LLVM and mapped files); beyond:
+   * EK_MEMORY. 0: no limit */
+  uint64_t compile_memory;
 } ek_session_options;
-EK_API void ek_session_options_init(ek_session_options *o); /* the defaults. Any thread, as all _init functions */
-EK_API ek_session *ek_session_create(void);         /* NULL when out of memory. Any thread */
-EK_API ek_session *ek_session_create_with(const ek_session_options *o); /* NULL when out of memory, or when o is not right: a wrong size, or only one of alloc and free. Any thread */
-EK_API void ek_session_destroy(ek_session *s);      /* ends everything that was made with it */
-EK_API const char *ek_message(const ek_session *s); /* all diagnostics of the last failing call, one a line, "" if none; valid until the next call on s or on one of its modules */
-/* Each diagnostic of a call, also warnings, before that call returns; level 0 error, 1 warning, 2 note, 3 info; text: one line, valid during the call. NULL: nobody listens. user: handed back. */
+/* the defaults. Any thread, as all _init functions */
+EK_API void ek_session_options_init(ek_session_options *o);
+EK_API ek_session *ek_session_create(void); /* NULL when out of memory. Any thread */
+/* NULL when out of memory, or when o is not right: a wrong size, or only one of alloc and free. Any thread */
+EK_API ek_session *ek_session_create_with(const ek_session_options *o);
+EK_API void ek_session_destroy(ek_session *s); /* ends everything that was made with it */
+/* all diagnostics of the last failing call, one a line, "" if none; valid until the next call on s or on one of its
+ * modules */
+EK_API const char *ek_message(const ek_session *s);
+/* Each diagnostic of a call, also warnings, before that call returns; level 0 error, 1 warning, 2 note, 3 info;
+ * text: one line, valid during the call. NULL: nobody listens. user: handed back. */
 EK_API void ek_set_log(ek_session *s, void (*log)(void *user, int level, const char *text), void *user);
-/* Progress of long steps (loading, compiling, saving): phase (static text) and the part of it that is done, 0..1; return non-zero to cancel: the step fails with EK_CANCELLED. NULL: nobody looks. For models loaded
+/* Progress of long steps (loading, compiling, saving): phase (static text) and the part of it that is done, 0..1;
+ * return non-zero to cancel: the step fails with EK_CANCELLED. NULL: nobody looks. For models loaded
  * afterwards too. */
 EK_API void ek_set_progress(ek_session *s, int (*progress)(void *user, const char *phase, double done), void *user);
-/* Operator definitions of the user (.ek), for models loaded afterwards. The file is read again by each compilation. EK_IO, EK_MODEL (with file:line:column). */
+/* Operator definitions of the user (.ek), for models loaded afterwards. The file is read again by each compilation.
+ * EK_IO, EK_MODEL (with file:line:column). */
 EK_API ek_code ek_load_ops(ek_session *s, const char *path);
 
-/* ---- models ---- */
-/* .onnx or graph text, by content. The file and its external data stay mapped; they must not change as long as the model is used. EK_IO, EK_MODEL, EK_UNSUPPORTED. */
+/* ---- models ---------------------------------------------------------------------------------- */
+/* .onnx or graph text, by content. The file and its external data stay mapped; they must not change as long as the
+ * model is used. EK_IO, EK_MODEL, EK_UNSUPPORTED. */
 EK_API ek_code ek_load(ek_session *s, const char *path, ek_model **out);
-/* The same from memory: borrowed, and unchanged, as long as the model and what is compiled from it. name: for messages; NULL: "model". External data has no folder here: EK_IO when the model has any. */
+/* The same from memory: borrowed, and unchanged, as long as the model and what is compiled from it. name: for
+ * messages; NULL: "model". External data has no folder here: EK_IO when the model has any. */
 EK_API ek_code ek_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_model **out);
 EK_API void ek_model_close(ek_model *m); /* modules compiled from it live on */
 typedef struct ek_tensor_info {
@@ -109,66 +167,98 @@ typedef struct ek_tensor_info {
 } ek_tensor_info;
 EK_API int32_t ek_model_inputs(const ek_model *m); /* how many (initialisers do not count) */
 EK_API int32_t ek_model_outputs(const ek_model *m);
-EK_API ek_code ek_model_input(ek_model *m, int32_t i, ek_tensor_info *out);  /* i from 0; EK_USAGE: there is no such input */
-EK_API ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out); /* the first call infers all shapes, and may fail as ek_compile does */
+/* i from 0; EK_USAGE: there is no such input */
+EK_API ek_code ek_model_input(ek_model *m, int32_t i, ek_tensor_info *out);
+/* the first call infers all shapes, and may fail as ek_compile does */
+EK_API ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out);
 
-/* ---- compiling ---- */
-/* What becomes of sums of floats. STRICT: their terms are added in another order, nothing else. DEFAULT: also algebraic forms with fewer multiplications (Winograd's), as long as the error stays within 1e-4 of an output's
- * largest value; and large constants that few rows are multiplied with in fixed point, 21 bits for each value of a column, which come from memory in two thirds of the time. FAST: also shorter approximations of exp, tanh and erf, within 1e-3. */
+/* ---- compiling ------------------------------------------------------------------------------- */
+/* What becomes of sums of floats. STRICT: their terms are added in another order, nothing else. DEFAULT: also
+ * algebraic forms with fewer multiplications (Winograd's), as long as the error stays within 1e-4 of an output's
+ * largest value; and large constants that few rows are multiplied with in fixed point, 21 bits for each value of
+ * a column, which come from memory in two thirds of the time. FAST: also shorter approximations of exp, tanh and
+ * erf, within 1e-3. */
 typedef enum ek_accuracy { EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT, EK_ACCURACY_FAST } ek_accuracy;
-/* In what floats are kept between operations. MODEL: in the types that the model says. BF16: the factors of products with constants (matrix products, convolutions) may be kept in bf16, so that each value has 8 bits of precision
- * there; sums stay in f32. Twice as fast where the machine multiplies pairs of bf16; elsewhere a warning tells that it changes nothing. */
+/* In what floats are kept between operations. MODEL: in the types that the model says. BF16: the factors of products
+ * with constants (matrix products, convolutions) may be kept in bf16, so that each value has 8 bits of precision
+ * there; sums stay in f32. Twice as fast where the machine multiplies pairs of bf16; elsewhere a warning tells
+ * that it changes nothing. */
 typedef enum ek_precision { EK_PRECISION_MODEL, EK_PRECISION_BF16 } ek_precision;
-/* Who makes machine code, of a module and of what ek_save writes. AUTO: Einkorn itself, function by function, where it can, in a fiftieth of LLVM's time; LLVM the rest. LLVM: all by LLVM. */
+/* Who makes machine code, of a module and of what ek_save writes. AUTO: Einkorn itself, function by function, where
+ * it can, in a fiftieth of LLVM's time; LLVM the rest. LLVM: all by LLVM. */
 typedef enum ek_codegen { EK_CODEGEN_AUTO, EK_CODEGEN_LLVM } ek_codegen;
 typedef struct ek_options {
-  size_t size;               /* sizeof(ek_options): set by ek_options_init */
-  int optimize;              /* 0..3; default 3. 0: as simple as possible, for comparison */
-  int threads;               /* threads that runs use by default; 0: what the process may use */
-  int compile_threads;       /* 0: what the process may use */
-  const char *target;        /* NULL: this machine; else a target's name or file */
-  /* Symbolic dimensions, NULL-terminated, or NULL. "N=8": fixes one. "N=1:8:64": leaves it open between the least and the most: sizes outside are refused with EK_SHAPE; for the likely size, 8 (all likely
-   * ones together, where there are several), there is a variant of the code in which it is a number, beside the general one. "N=1::64": only the bounds. */
+  size_t size;         /* sizeof(ek_options): set by ek_options_init */
+  int optimize;        /* 0..3; default 3. 0: as simple as possible, for comparison */
+  int threads;         /* threads that runs use by default; 0: what the process may use */
+  int compile_threads; /* 0: what the process may use */
+  const char *target;  /* NULL: this machine; else a target's name or file */
+  /* Symbolic dimensions, NULL-terminated, or NULL. "N=8": fixes one. "N=1:8:64": leaves it open between the least
+   * and the most: sizes outside are refused with EK_SHAPE; for the likely size, 8 (all likely
+   * ones together, where there are several), there is a variant of the code in which it is a number, beside the
+   * general one. "N=1::64": only the bounds. */
   const char *const *dims;
-  uint64_t fuel;             /* rewrites allowed before passes stop; 0: no limit (to find a bad one by bisection) */
-  int verify;                /* check the program after every pass */
-  int evaluate;              /* no code: runs interpret the definitions, slow and obvious (to compare with); 2: what the passes made of them */
-  const char *stop_after;    /* a pass ("inline", or "inline#2" for its second turn) after which compilation ends (ek_compile and ek_save then give EK_CANCELLED); NULL */
+  uint64_t fuel; /* rewrites allowed before passes stop; 0: no limit (to find a bad one by bisection) */
+  int verify;    /* check the program after every pass */
+  /* no code: runs interpret the definitions, slow and obvious (to compare with); 2: what the passes made of them */
+  int evaluate;
+  /* a pass ("inline", or "inline#2" for its second turn) after which compilation ends (ek_compile and ek_save then
+   * give EK_CANCELLED); NULL */
+  const char *stop_after;
   /* Called after every pass. NULL: nobody looks. */
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
   void *pass_user;
-  uint64_t memory_limit;     /* bytes: ek_run_options.memory_limit of runs that say 0; a model whose working memory is known and larger is refused (EK_MEMORY). 0: no limit */
-  /* Compiled code and packed weights kept on disk. The default is NULL: a library writes nothing that nobody asked for. "": in $EINKORN_CACHE_DIR, else $XDG_CACHE_HOME/einkorn, else ~/.cache/einkorn (what the program
-   * einkorn does); else a folder, which is made if it is missing. It must belong to the user and be writable for nobody else. If ek_compile finds the model there, compiled with the same options by the same Einkorn for
-   * the same processor, nothing is compiled, and its constants are mapped: processes share them, and the session's allocator has nothing to do with them. A cache never makes a call fail: what is wrong with it is told
+  /* bytes: ek_run_options.memory_limit of runs that say 0; a model whose working memory is known and larger is
+   * refused (EK_MEMORY). 0: no limit */
+  uint64_t memory_limit;
+  /* Compiled code and packed weights kept on disk. The default is NULL: a library writes nothing that nobody asked
+   * for. "": in $EINKORN_CACHE_DIR, else $XDG_CACHE_HOME/einkorn, else ~/.cache/einkorn (what the program
+   * einkorn does); else a folder, which is made if it is missing. It must belong to the user and be writable for
+   * nobody else. If ek_compile finds the model there, compiled with the same options by the same Einkorn for
+   * the same processor, nothing is compiled, and its constants are mapped: processes share them, and the
+   * session's allocator has nothing to do with them. A cache never makes a call fail: what is wrong with it is
+   * told
    * to the log, as info. Not used with evaluate, verify, fuel and stop_after. */
   const char *cache;
-  uint64_t cache_bytes;      /* most that all of it may take; what was used longest ago goes first. 0: $EINKORN_CACHE_SIZE (such as 500M), else 2 GiB */
-  ek_accuracy accuracy;      /* default EK_ACCURACY_DEFAULT */
-  int profile;               /* runs look at the clock before and after each kernel, for ek_run_kernels; such code is not kept in the cache */
-  ek_precision precision;    /* default EK_PRECISION_MODEL */
-  ek_codegen codegen;        /* default EK_CODEGEN_AUTO */
+  /* most that all of it may take; what was used longest ago goes first. 0: $EINKORN_CACHE_SIZE (such as 500M), else
+   * 2 GiB */
+  uint64_t cache_bytes;
+  ek_accuracy accuracy; /* default EK_ACCURACY_DEFAULT */
+  /* runs look at the clock before and after each kernel, for ek_run_kernels; such code is not kept in the cache */
+  int profile;
+  ek_precision precision; /* default EK_PRECISION_MODEL */
+  ek_codegen codegen;     /* default EK_CODEGEN_AUTO */
 } ek_options;
 EK_API void ek_options_init(ek_options *o); /* the defaults */
-typedef struct ek_report {   /* what compilation came to; strings as long as the handle it came from (ek_save: until the next call on the session) */
-  const char *memory;        /* working memory in bytes: a number, or a formula in the symbolic dimensions and `threads` */
-  const char *least_memory;  /* most bytes live at one time: no order of memory can be below it; NULL if not known */
+/* what compilation came to; strings as long as the handle it came from (ek_save: until the next call on the session) */
+typedef struct ek_report {
+  /* working memory in bytes: a number, or a formula in the symbolic dimensions and `threads` */
+  const char *memory;
+  /* most bytes live at one time: no order of memory can be below it; NULL if not known */
+  const char *least_memory;
   uint64_t weight_bytes, code_bytes, file_bytes; /* file_bytes: ek_save */
-  uint32_t kernels, functions, compiled; /* kernels launched in one run; functions of the program, and how many different ones */
-  uint64_t rewrites;         /* made by passes: what `fuel` counts */
+  /* kernels launched in one run; functions of the program, and how many different ones */
+  uint32_t kernels, functions, compiled;
+  uint64_t rewrites; /* made by passes: what `fuel` counts */
   double total_ms, load_ms, passes_ms, schedule_ms, code_ms;
-  int cached;                /* the code was not made by this call: it came from the cache (ek_options.cache) */
+  int cached; /* the code was not made by this call: it came from the cache (ek_options.cache) */
 } ek_report;
-/* To code in this process. o: NULL for the defaults; read during the call. EK_USAGE (options), EK_UNSUPPORTED, EK_MODEL, EK_SHAPE, EK_TARGET, EK_CANCELLED. */
+/* To code in this process. o: NULL for the defaults; read during the call. EK_USAGE (options), EK_UNSUPPORTED,
+ * EK_MODEL, EK_SHAPE, EK_TARGET, EK_CANCELLED. */
 EK_API ek_code ek_compile(ek_model *m, const ek_options *o, ek_module **out);
-/* Saves compiled code: by the suffix of path .so or .o (both need a linker), or .c; a header .h is written beside it; or, as .onnx, the model itself with all decided that constants and fixed dimensions decide (beyond 2 GiB
- * with its constants beside it in PATH.data; of report only file_bytes is set). The symbols are NAME_run and NAME_info; NAME is the file's name made an identifier. report may be NULL.
+/* Saves compiled code: by the suffix of path .so or .o (both need a linker), or .c; a header .h is written beside
+ * it; or, as .onnx, the model itself with all decided that constants and fixed dimensions decide (beyond 2 GiB
+ * with its constants beside it in PATH.data; of report only file_bytes is set). The symbols are NAME_run and
+ * NAME_info; NAME is the file's name made an identifier. report may be NULL.
  * The files appear whole or not at all. Errors as ek_compile, and EK_IO. */
 EK_API ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report);
-/* A saved .so: runs its code as any library does, so load only what you trust. EK_IO, EK_MODEL (not made by ek_save), EK_TARGET (other kind of processor), EK_UNSUPPORTED (made by a version that is too far away). */
+/* A saved .so: runs its code as any library does, so load only what you trust. EK_IO, EK_MODEL (not made by
+ * ek_save), EK_TARGET (other kind of processor), EK_UNSUPPORTED (made by a version that is too far away). */
 EK_API ek_code ek_module_load(ek_session *s, const char *path, ek_module **out);
-EK_API ek_code ek_module_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_module **out); /* the same from memory: copied; name: for messages; Linux only */
-EK_API void ek_module_close(ek_module *m); /* ends its runs, too: none may be executing */
+/* the same from memory: copied; name: for messages; Linux only */
+EK_API ek_code ek_module_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_module **out);
+/* ends its runs, too: none may be executing */
+EK_API void ek_module_close(ek_module *m);
 /* About a module, any thread. i from 0; EK_USAGE: there is no such input or output. */
 EK_API int32_t ek_module_inputs(const ek_module *m);
 EK_API int32_t ek_module_outputs(const ek_module *m);
@@ -177,47 +267,81 @@ EK_API ek_code ek_module_output(const ek_module *m, int32_t i, ek_tensor_info *o
 EK_API void ek_module_report(const ek_module *m, ek_report *out);
 
 /* ---- threads for runs ----
- * Runs with more than one thread share the threads of a pool. By default that is one pool per session, made when a run first needs it: however many runs there are, it has no more threads than one of them wants (a run that
- * wants more than ek_threads(), and more than the first such run wanted, gets a pool of its own), so that runs side by side do not get into each other's way. A kernel of one run uses the pool at a time; a run that finds it taken computes its kernel alone, without waiting. For several runs that shall each have threads of their
- * own at all times, make pools. A pool's threads look out for work for 0.3 ms after the last kernel, yielding the processor to whoever wants it, and then sleep; they block all signals. */
-EK_API ek_pool *ek_pool_create(int threads); /* as many as that, the caller of ek_run_execute included; 0: ek_threads(). NULL: out of memory, or not 0 to 1024. Any thread */
-EK_API void ek_pool_destroy(ek_pool *p);     /* after all runs that use it. Any thread */
+ * Runs with more than one thread share the threads of a pool. By default that is one pool per session, made when
+ * a run first needs it: however many runs there are, it has no more threads than one of them wants (a run that
+ * wants more than ek_threads(), and more than the first such run wanted, gets a pool of its own), so that runs
+ * side by side do not get into each other's way. A kernel of one run uses the pool at a time; a run that finds it
+ * taken computes its kernel alone, without waiting. For several runs that shall each have threads of their
+ * own at all times, make pools. A pool's threads look out for work for 0.3 ms after the last kernel, yielding the
+ * processor to whoever wants it, and then sleep; they block all signals. */
+/* as many as that, the caller of ek_run_execute included; 0: ek_threads(). NULL: out of memory, or not 0 to 1024.
+ * Any thread */
+EK_API ek_pool *ek_pool_create(int threads);
+EK_API void ek_pool_destroy(ek_pool *p); /* after all runs that use it. Any thread */
 
-/* ---- running ---- */
+/* ---- running --------------------------------------------------------------------------------- */
 typedef struct ek_run_options {
-  size_t size;           /* sizeof(ek_run_options): set by ek_run_options_init */
-  int threads;           /* 1 to 1024: computes in so many at most, the caller of ek_run_execute included; 0: as compiled. Working memory may grow with it (ek_report.memory) */
-  uint64_t memory_limit; /* most bytes for working memory and outputs that are not bound; beyond, sizes are refused (EK_MEMORY) before anything is allocated for them. 0: ek_options.memory_limit */
-  ek_pool *pool;         /* borrowed as long as the run; NULL: the session's */
-  /* The caller's own threads instead of a pool: calls task(arg, 0) .. task(arg, n - 1), in any order, in any threads (also all of them in this one), and returns when all have returned. n is at most `threads`. Called in
+  size_t size; /* sizeof(ek_run_options): set by ek_run_options_init */
+  /* 1 to 1024: computes in so many at most, the caller of ek_run_execute included; 0: as compiled. Working memory
+   * may grow with it (ek_report.memory) */
+  int threads;
+  /* most bytes for working memory and outputs that are not bound; beyond, sizes are refused (EK_MEMORY) before
+   * anything is allocated for them. 0: ek_options.memory_limit */
+  uint64_t memory_limit;
+  ek_pool *pool; /* borrowed as long as the run; NULL: the session's */
+  /* The caller's own threads instead of a pool: calls task(arg, 0) .. task(arg, n - 1), in any order, in any threads
+   * (also all of them in this one), and returns when all have returned. n is at most `threads`. Called in
    * the thread of ek_run_execute, once per kernel that is worth it. */
   void (*parallel_for)(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
   void *parallel_user;
 } ek_run_options;
 EK_API void ek_run_options_init(ek_run_options *o); /* the defaults */
-EK_API ek_code ek_run_create(ek_module *m, int threads, ek_run **out);                      /* the defaults, but threads. Any thread */
-EK_API ek_code ek_run_create_with(ek_module *m, const ek_run_options *o, ek_run **out);     /* o NULL: the defaults. EK_USAGE: options. Any thread; the text of a failure is the session's, so look at the code first */
-EK_API void ek_run_destroy(ek_run *r);                                                      /* any thread; not while it executes */
-/* Sizes of input i, where the model leaves them open (fixed ones may be said again). dims: `rank` numbers, copied. EK_USAGE: no such input; EK_SHAPE: rank, or a dimension that the model fixes. */
+/* the defaults, but threads. Any thread */
+EK_API ek_code ek_run_create(ek_module *m, int threads, ek_run **out);
+/* o NULL: the defaults. EK_USAGE: options. Any thread; the text of a failure is the session's, so look at the code
+ * first */
+EK_API ek_code ek_run_create_with(ek_module *m, const ek_run_options *o, ek_run **out);
+/* any thread; not while it executes */
+EK_API void ek_run_destroy(ek_run *r);
+/* Sizes of input i, where the model leaves them open (fixed ones may be said again). dims: `rank` numbers, copied.
+ * EK_USAGE: no such input; EK_SHAPE: rank, or a dimension that the model fixes. */
 EK_API ek_code ek_run_shape(ek_run *r, int32_t i, const int64_t *dims, int32_t rank);
-/* Optional: what the first execute with new sizes would do: checks that the sizes fit together, computes memory, allocates. EK_SHAPE; EK_MEMORY: out of memory, or over the limit (the message says how much is needed and by
+/* Optional: what the first execute with new sizes would do: checks that the sizes fit together, computes memory,
+ * allocates. EK_SHAPE; EK_MEMORY: out of memory, or over the limit (the message says how much is needed and by
  * which formula, and ek_run_memory() gives it, too); the memory that the run has stays. */
 EK_API ek_code ek_run_prepare(ek_run *r);
-EK_API ek_code ek_run_bind_input(ek_run *r, int32_t i, const void *data); /* as many elements as the shape says when executed; borrowed until the next bind; may be NULL when the tensor is empty */
-EK_API ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data);      /* room for ek_run_output_bytes(), borrowed until the next bind; unbound (or NULL): memory of the run. May not overlap inputs or other outputs */
-/* Computes the outputs. Allocates nothing after the first call with the same sizes (those found in the run included). EK_USAGE: an input without data; EK_SHAPE: also sizes that come out of data; EK_MEMORY: also a bound output that turns out to need more than ek_run_output_bytes() said: it says so now, bind and run again; EK_CANCELLED; else as ek_run_prepare. After a failure outputs
+/* as many elements as the shape says when executed; borrowed until the next bind; may be NULL when the tensor is
+ * empty */
+EK_API ek_code ek_run_bind_input(ek_run *r, int32_t i, const void *data);
+/* room for ek_run_output_bytes(), borrowed until the next bind; unbound (or NULL): memory of the run. May not
+ * overlap inputs or other outputs */
+EK_API ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data);
+/* Computes the outputs. Allocates nothing after the first call with the same sizes (those found in the run
+ * included). EK_USAGE: an input without data; EK_SHAPE: also sizes that come out of data; EK_MEMORY: also a bound
+ * output that turns out to need more than ek_run_output_bytes() said: it says so now, bind and run again;
+ * EK_CANCELLED; else as ek_run_prepare. After a failure outputs
  * hold anything. */
 EK_API ek_code ek_run_execute(ek_run *r);
-/* Any thread, also a signal handler: an execute that is going on ends with EK_CANCELLED before its next kernel; if none is, the next one does. Each call cancels one execute. */
+/* Any thread, also a signal handler: an execute that is going on ends with EK_CANCELLED before its next kernel; if
+ * none is, the next one does. Each call cancels one execute. */
 EK_API void ek_run_cancel(ek_run *r);
-EK_API size_t ek_run_output_bytes(const ek_run *r, int32_t i);           /* after prepare: most bytes the output can take with these sizes; of one whose sizes only a run finds, and nothing bounds, what the runs so far needed (at first 0). 0 if there is no such output */
-EK_API ek_code ek_run_output_dims(const ek_run *r, int32_t i, int64_t *dims, int32_t *rank); /* after execute: actual; after prepare: upper bounds. dims: room for EK_MAX_RANK */
-EK_API const void *ek_run_output_data(const ek_run *r, int32_t i);       /* bound or own memory; valid until the next call of shape, bind or execute. NULL: no such output, or nothing executed yet */
-EK_API int64_t ek_run_memory(const ek_run *r);                           /* after prepare: bytes of working memory: the value of the report's formula */
-EK_API int ek_run_threads(const ek_run *r);                              /* most threads it computes in */
-EK_API const char *ek_run_message(const ek_run *r);                      /* text of the last failure of this run, "" if none; valid until the next call on it */
+/* after prepare: most bytes the output can take with these sizes; of one whose sizes only a run finds, and nothing
+ * bounds, what the runs so far needed (at first 0). 0 if there is no such output */
+EK_API size_t ek_run_output_bytes(const ek_run *r, int32_t i);
+/* after execute: actual; after prepare: upper bounds. dims: room for EK_MAX_RANK */
+EK_API ek_code ek_run_output_dims(const ek_run *r, int32_t i, int64_t *dims, int32_t *rank);
+/* bound or own memory; valid until the next call of shape, bind or execute. NULL: no such output, or nothing
+ * executed yet */
+EK_API const void *ek_run_output_data(const ek_run *r, int32_t i);
+/* after prepare: bytes of working memory: the value of the report's formula */
+EK_API int64_t ek_run_memory(const ek_run *r);
+/* most threads it computes in */
+EK_API int ek_run_threads(const ek_run *r);
+/* text of the last failure of this run, "" if none; valid until the next call on it */
+EK_API const char *ek_run_message(const ek_run *r);
 
-/* Where the time of a run goes: each launch of a kernel in the program, in its order. Modules with ek_options.profile only. */
+/* Where the time of a run goes: each launch of a kernel in the program, in its order. Modules with
+ * ek_options.profile only. */
 typedef struct ek_kernel {
   const char *name;    /* its function, as ek_show prints it */
   const char *kind;    /* contraction, stencil, row, elementwise, copy, ... */
@@ -226,16 +350,21 @@ typedef struct ek_kernel {
   const char *how;     /* what was special in putting it together; "" */
   const char *apart;   /* why it is not one kernel with those that it reads from: `NAME: reason`, one a line; "" */
   int parallel;        /* its chunks go to several threads */
-  double ops;          /* arithmetic operations of one start, with the sizes of the run; sizes that come out of data count with their bounds */
+  /* arithmetic operations of one start, with the sizes of the run; sizes that come out of data count with their
+   * bounds */
+  double ops;
   double weight_bytes; /* constants that one start reads, */
   double bytes;        /* and everything else that it reads and writes, each byte once */
   uint64_t starts;     /* in the last ek_run_execute, */
   double ms;           /* which took so long together */
 } ek_kernel;
-EK_API ek_code ek_run_kernels(ek_run *r, const ek_kernel **kernels, size_t *n); /* after execute; valid until the next call on the run; texts as long as the module. EK_USAGE */
+/* after execute; valid until the next call on the run; texts as long as the module. EK_USAGE */
+EK_API ek_code ek_run_kernels(ek_run *r, const ek_kernel **kernels, size_t *n);
 
-/* ---- looking inside: texts and figures for people. Everything given out lives until the next call on the session ---- */
-EK_API ek_code ek_check(ek_model *m, const ek_options *o); /* everything short of code; ek_message() has all problems at once. Errors as ek_compile */
+/* ---- looking inside: texts and figures for people. Everything given out lives until the next call on the session
+ * ---- */
+/* everything short of code; ek_message() has all problems at once. Errors as ek_compile */
+EK_API ek_code ek_check(ek_model *m, const ek_options *o);
 typedef struct ek_show_options {
   size_t size;        /* sizeof(ek_show_options): set by ek_show_options_init */
   const char *stage;  /* graph, expr, loop, program, llvm, asm */
@@ -244,15 +373,30 @@ typedef struct ek_show_options {
   int weights_inline; /* constants in full */
 } ek_show_options;
 EK_API void ek_show_options_init(ek_show_options *w); /* the graph, in full */
-/* The text of a stage: compiles as far as that. o and w: NULL for the defaults. EK_USAGE: no such stage or pass; else as ek_compile. */
+/* The text of a stage: compiles as far as that. o and w: NULL for the defaults. EK_USAGE: no such stage or pass;
+ * else as ek_compile. */
 EK_API ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, const char **text);
-typedef struct ek_pass_info { const char *level, *name, *doc; int optimize; /* runs at this level of optimisation and above */ } ek_pass_info;
-EK_API ek_code ek_passes(ek_session *s, const ek_pass_info **passes, size_t *n); /* all passes over all levels, in the order of running */
+typedef struct ek_pass_info {
+  const char *level, *name, *doc;
+  int optimize; /* runs at this level of optimisation and above */
+} ek_pass_info;
+/* all passes over all levels, in the order of running */
+EK_API ek_code ek_passes(ek_session *s, const ek_pass_info **passes, size_t *n);
 
-/* Work is counted in the definitions of the operators, before anything is rewritten. A count is -1 where it depends on open dimensions; then the formula says how. */
-typedef struct ek_count { int64_t value; const char *formula; } ek_count;
-typedef struct ek_work { ek_count macs, additions, multiplications, divisions, functions, comparisons, activations, activation_bytes; } ek_work;
-typedef struct ek_layer { const char *name, *op, *output; ek_work work; int64_t parameters; } ek_layer;
+/* Work is counted in the definitions of the operators, before anything is rewritten. A count is -1 where it depends
+ * on open dimensions; then the formula says how. */
+typedef struct ek_count {
+  int64_t value;
+  const char *formula;
+} ek_count;
+typedef struct ek_work {
+  ek_count macs, additions, multiplications, divisions, functions, comparisons, activations, activation_bytes;
+} ek_work;
+typedef struct ek_layer {
+  const char *name, *op, *output;
+  ek_work work;
+  int64_t parameters;
+} ek_layer;
 typedef struct ek_model_info {
   const char *name, *producer;
   int64_t ir_version, opset, nodes, parameters, parameter_bytes;
@@ -263,19 +407,30 @@ typedef struct ek_model_info {
 /* What a model is and does, layer by layer; o: the fixed dimensions. Errors as ek_check. */
 EK_API ek_code ek_model_describe(ek_model *m, const ek_options *o, ek_model_info *out);
 
-typedef struct ek_op_info { const char *name, *signature, *doc, *file; uint32_t line; } ek_op_info;
-EK_API ek_code ek_ops(ek_session *s, const ek_op_info **ops, size_t *n);            /* all defined operators, by name */
-EK_API ek_code ek_op_source(ek_session *s, const char *name, const char **text);    /* definition of one; EK_USAGE: there is none of that name */
-EK_API ek_code ek_ops_table(ek_session *s, const char **text);                      /* of the library: versions, types, gradient, cost; Markdown. Takes a few seconds */
-EK_API ek_code ek_targets(ek_session *s, const char *const **names, size_t *n);     /* what ek_options.target may name */
-/* GFLOP/s of fused multiply-adds on f32 that this machine does now, on so many threads (0: ek_threads()). Takes about `ms` milliseconds. EK_USAGE, EK_TARGET. */
+typedef struct ek_op_info {
+  const char *name, *signature, *doc, *file;
+  uint32_t line;
+} ek_op_info;
+EK_API ek_code ek_ops(ek_session *s, const ek_op_info **ops, size_t *n); /* all defined operators, by name */
+/* definition of one; EK_USAGE: there is none of that name */
+EK_API ek_code ek_op_source(ek_session *s, const char *name, const char **text);
+/* of the library: versions, types, gradient, cost; Markdown. Takes a few seconds */
+EK_API ek_code ek_ops_table(ek_session *s, const char **text);
+EK_API ek_code ek_targets(ek_session *s, const char *const **names, size_t *n); /* what ek_options.target may name */
+/* GFLOP/s of fused multiply-adds on f32 that this machine does now, on so many threads (0: ek_threads()). Takes
+ * about `ms` milliseconds. EK_USAGE, EK_TARGET. */
 EK_API ek_code ek_measure_peak(ek_session *s, const char *target, int threads, double ms, double *gflops);
 typedef struct ek_machine {
   double gflops; /* as ek_measure_peak */
   int levels;    /* 1 to 4: */
-  struct { uint64_t bytes; double gbs; } level[4]; /* what fits into that cache (on so many threads; the last level is the memory: UINT64_MAX), GB/s read from there */
+  /* what fits into that cache (on so many threads; the last level is the memory: UINT64_MAX), GB/s read from there */
+  struct {
+    uint64_t bytes;
+    double gbs;
+  } level[4];
 } ek_machine;
-EK_API ek_code ek_measure_machine(ek_session *s, const char *target, int threads, double ms, ek_machine *out); /* `ms` for each of five figures */
+/* `ms` for each of five figures */
+EK_API ek_code ek_measure_machine(ek_session *s, const char *target, int threads, double ms, ek_machine *out);
 #ifdef __cplusplus
 }
 #endif

@@ -1,8 +1,12 @@
 /* Where does memory come from?
  *
- * An arena is a list of zeroed blocks from the context's allocator, filled from the front; the newest block is first. Blocks grow from 4 KiB to 1 MiB, so that a small compilation stays small; a request larger than a
- * quarter of the next block gets a block of its own, put behind the newest so that its free room is not lost. The zeros are kept: nothing is handed out twice. What a list leaves when it grows out of a block of its own goes back.
- * Every function locks its own arena and unlocks before it unwinds. Under AddressSanitizer 16 poisoned bytes follow every piece.
+ * An arena is a list of zeroed blocks from the context's allocator, filled from the front; the newest block is
+ * first. Blocks grow from 4 KiB to 1 MiB, so that a small compilation stays small; a request larger than a
+ * quarter of the next block gets a block of its own, put behind the newest so that its free room is not lost. The
+ * zeros are kept: nothing is handed out twice. What a list leaves when it grows out of a block of its own goes
+ * back.
+ * Every function locks its own arena and unlocks before it unwinds. Under AddressSanitizer 16 poisoned bytes
+ * follow every piece.
  */
 #include "base/ctx.h"
 #include <sched.h>
@@ -136,7 +140,8 @@ void *arena_array(arena *a, size_t n, size_t elem) {
   return arena_alloc(a, total);
 }
 
-/* In place when `old` is the last piece of its block and the block has room. Only the newest block is looked at, and the newest own block behind it. */
+/* In place when `old` is the last piece of its block and the block has room. Only the newest block is looked at, and
+ * the newest own block behind it. */
 static bool extend(arena *a, void *old, size_t old_r, size_t new_r) {
   for (block *b = a->blocks, *end = b && b->next ? b->next->next : NULL; b != end; b = b->next)
     if (b->used >= old_r && (uint8_t *)old == b->data + b->used - old_r) {

@@ -1,7 +1,9 @@
 /* How do failures travel, and who remembers them?
  *
- * A context keeps one stack of frames for each thread that works in it (a list searched by thread id: no thread-local or global state, and several contexts in one thread do not meet).
- * Diagnostics are recorded in order of arrival under the context's lock; the text is formatted before the lock is taken, because formatting allocates and allocation may unwind.
+ * A context keeps one stack of frames for each thread that works in it (a list searched by thread id: no
+ * thread-local or global state, and several contexts in one thread do not meet).
+ * Diagnostics are recorded in order of arrival under the context's lock; the text is formatted before the lock is
+ * taken, because formatting allocates and allocation may unwind.
  * Invariant: the lock is never held across anything that can unwind.
  */
 #include "base/ctx.h"
@@ -88,7 +90,7 @@ void ctx_free(ctx *c) {
   drop_ctx(c);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 void *ctx_take(ctx *c, size_t n) {
   size_t before = atomic_fetch_add(&c->used, n);
   bool fits = !c->memory.limit || (before <= c->memory.limit && n <= c->memory.limit - before);
@@ -112,7 +114,7 @@ void ctx_give(ctx *c, void *p, size_t n) {
 
 size_t ctx_used(const ctx *c) { return atomic_load(&c->used); }
 
-/* ---- frames ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 frame **ctx_frame_slot(ctx *c) {
   pthread_t me = pthread_self();
   pthread_mutex_lock(&c->lock);
@@ -185,7 +187,7 @@ _Noreturn void ctx_unwind(ctx *c) {
   longjmp(f->jb, 1);
 }
 
-/* ---- diagnostics -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- diagnostics ----------------------------------------------------------------------------- */
 static void record(ctx *c, diag *d) {
   pthread_mutex_lock(&c->lock);
   if (c->last)
@@ -213,7 +215,8 @@ static char *format(arena *a, const char *fmt, va_list ap) {
   return s;
 }
 
-static void add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, const char *fmt, va_list ap) __attribute__((format(printf, 6, 0)));
+static void add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, const char *fmt, va_list ap)
+    __attribute__((format(printf, 6, 0)));
 static void add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, const char *fmt, va_list ap) {
   diag *d = NEW(c->main, diag);
   d->level = l;
@@ -271,7 +274,8 @@ _Noreturn void ctx_bug(ctx *c, const char *fmt, ...) {
   ctx_fail(c, E_INTERNAL, "internal error (please report it): %s", what);
 }
 
-/* The one diagnostic that must not allocate. wanted: SIZE_MAX when it has no value. A second one changes nothing: the first still says it. */
+/* The one diagnostic that must not allocate. wanted: SIZE_MAX when it has no value. A second one changes nothing:
+ * the first still says it. */
 _Noreturn void ctx_out_of_memory(ctx *c, size_t wanted) {
   pthread_mutex_lock(&c->lock);
   bool again = c->no_memory_used;
@@ -281,7 +285,8 @@ _Noreturn void ctx_out_of_memory(ctx *c, size_t wanted) {
     if (wanted == SIZE_MAX)
       snprintf(c->no_memory_text, sizeof c->no_memory_text, "out of memory: a size overflows");
     else if (atomic_load(&c->over_limit))
-      snprintf(c->no_memory_text, sizeof c->no_memory_text, "out of memory: %zu bytes more are over the limit of %zu", wanted, c->memory.limit);
+      snprintf(c->no_memory_text, sizeof c->no_memory_text, "out of memory: %zu bytes more are over the limit of %zu",
+               wanted, c->memory.limit);
     else
       snprintf(c->no_memory_text, sizeof c->no_memory_text, "out of memory");
     c->no_memory = (diag){.level = D_ERROR, .code = E_MEMORY, .text = c->no_memory_text};
@@ -325,7 +330,7 @@ void diag_reset(ctx *c, uint32_t mark) {
   pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- formatted text in an arena (here because it shares `format`) ---------------------------------------------------------------------------- */
+/* ---- formatted text in an arena (here because it shares `format`) ---------------------------- */
 char *arena_fmt(arena *a, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);

@@ -6,7 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* One per thread that ever opened a frame of this context. Identifiers of ended threads are taken over by new ones: the slot is empty by then. */
+/* One per thread that ever opened a frame of this context. Identifiers of ended threads are taken over by new ones:
+ * the slot is empty by then. */
 typedef struct slot {
   struct slot *next;
   size_t taken; /* bytes, when it was allocated; else it is one of the context's own */
@@ -19,7 +20,7 @@ typedef struct mapping {
   uint64_t dev, ino;
   int64_t mtime_s, mtime_ns;
   bytes b;
-  bool mapped; /* else read into the arena (pipes) */
+  bool mapped;     /* else read into the arena (pipes) */
   uint32_t number; /* from 1, in the order of the first asking */
 } mapping;
 
@@ -30,8 +31,8 @@ struct ctx {
   ctx_memory memory;
   atomic_size_t used;
   atomic_bool over_limit; /* the last refusal was the limit's */
-  pthread_mutex_t lock; /* guards slots, arenas, diagnostics, mappings; never held while something may unwind */
-  slot *slots, *spare; /* in use; free */
+  pthread_mutex_t lock;   /* guards slots, arenas, diagnostics, mappings; never held while something may unwind */
+  slot *slots, *spare;    /* in use; free */
   slot own[OWN_SLOTS];
   arena *arenas; /* doubly linked, all of them, the main one included */
   arena *main;
@@ -41,11 +42,11 @@ struct ctx {
   diag *first, *last;
   uint32_t n_diags, n_errors;
   const char *about; /* ctx_about */
-  diag no_memory; /* used when there is no memory to record that there is none */
+  diag no_memory;    /* used when there is no memory to record that there is none */
   char no_memory_text[96];
   bool no_memory_used;
   mapping *mappings;
-  uint64_t asked; /* hash of the numbers of the mappings, call by call */
+  uint64_t asked;    /* hash of the numbers of the mappings, call by call */
   locale_t c_locale; /* numbers are printed and read with a decimal point everywhere */
 };
 
@@ -55,7 +56,8 @@ void ctx_give(ctx *c, void *p, size_t bytes);
 uint32_t ctx_slots_ready(ctx *c, uint32_t n); /* so many threads (at most n) can open a frame without a failure */
 void ctx_slot_done(ctx *c);                   /* this thread ends: its slot serves another one */
 /* par.c */
-uint32_t cgroup_cores(const char *root); /* whole cores granted by the quotas of this process's control groups, 0: no quota; root: "" but in tests */
+/* whole cores granted by the quotas of this process's control groups, 0: no quota; root: "" but in tests */
+uint32_t cgroup_cores(const char *root);
 /* arena.c */
 arena *arena_make(ctx *c); /* not registered; NULL when out of memory */
 void arena_destroy(arena *a);

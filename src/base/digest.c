@@ -1,7 +1,9 @@
-/* What names a file's content, quickly? BLAKE3: a tree of compressions over chunks of 1 KiB, as strong as SHA-256, and since the chunks are independent of each other, as many of them at a time as the processor
+/* What names a file's content, quickly? BLAKE3: a tree of compressions over chunks of 1 KiB, as strong as SHA-256,
+ * and since the chunks are independent of each other, as many of them at a time as the processor
  * has lanes: a gigabyte takes a quarter of a second or less where SHA-256 without special instructions takes three.
  *
- *   a tree over n chunks: the largest power of two below n to the left, the rest to the right. Large halves go to a thread of their own; subtrees of up to BATCH whole chunks are computed level by level, lanes side by side.
+ *   a tree over n chunks: the largest power of two below n to the left, the rest to the right. Large halves go to
+ *   a thread of their own; subtrees of up to BATCH whole chunks are computed level by level, lanes side by side.
  */
 #include "base/base.h"
 #include <pthread.h>
@@ -9,11 +11,21 @@
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are read as they lie in memory");
-enum { CHUNK = 1024, BATCH = 1024, PARALLEL = 8 << 20 /* bytes that are worth a thread */, CHUNK_START = 1, CHUNK_END = 2, PARENT = 4, ROOT = 8 };
-static const uint32_t start[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
+enum {
+  CHUNK = 1024,
+  BATCH = 1024,
+  PARALLEL = 8 << 20 /* bytes that are worth a thread */,
+  CHUNK_START = 1,
+  CHUNK_END = 2,
+  PARENT = 4,
+  ROOT = 8
+};
+static const uint32_t start[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
+                                  0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
 static const uint8_t order[7][16] = {
-    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8}, {3, 4, 10, 12, 13, 2, 7, 14, 6, 5, 9, 0, 11, 15, 8, 1},
-    {10, 7, 12, 9, 14, 3, 13, 15, 4, 0, 11, 2, 5, 8, 1, 6}, {12, 13, 9, 11, 15, 10, 14, 8, 7, 2, 5, 3, 0, 1, 6, 4}, {9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7},
+    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8},
+    {3, 4, 10, 12, 13, 2, 7, 14, 6, 5, 9, 0, 11, 15, 8, 1}, {10, 7, 12, 9, 14, 3, 13, 15, 4, 0, 11, 2, 5, 8, 1, 6},
+    {12, 13, 9, 11, 15, 10, 14, 8, 7, 2, 5, 3, 0, 1, 6, 4}, {9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7},
     {11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13}};
 typedef uint32_t v1;
 typedef uint32_t v8 __attribute__((vector_size(32)));
@@ -30,7 +42,7 @@ typedef uint32_t v16 __attribute__((vector_size(64)));
 #define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #include "base/digest_lanes.h"
 
-/* ---- one at a time ---- */
+/* ---- one at a time --------------------------------------------------------------------------- */
 static void compress(uint32_t h[8], const uint8_t block[64], uint64_t counter, uint32_t len, uint32_t flags) {
   uint32_t m[16], v[16];
   memcpy(m, block, 64);
@@ -56,16 +68,24 @@ static void parent(const uint8_t children[64], uint32_t root, uint8_t out[32]) {
   memcpy(out, h, 32);
 }
 
-/* ---- many at a time ---- */
+/* ---- many at a time -------------------------------------------------------------------------- */
 typedef void (*many_fn)(const uint8_t *p, size_t stride, int blocks, uint64_t counter, bool chunk, uint8_t *out);
 typedef struct machine {
   many_fn many;
   uint32_t lanes;
 } machine;
-static void many_8(const uint8_t *p, size_t stride, int blocks, uint64_t counter, bool chunk, uint8_t *out) { lanes_8(p, stride, blocks, counter, chunk, out); }
+static void many_8(const uint8_t *p, size_t stride, int blocks, uint64_t counter, bool chunk, uint8_t *out) {
+  lanes_8(p, stride, blocks, counter, chunk, out);
+}
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void many_avx2(const uint8_t *p, size_t stride, int blocks, uint64_t counter, bool chunk, uint8_t *out) { lanes_8(p, stride, blocks, counter, chunk, out); }
-__attribute__((target("avx512f"))) static void many_avx512(const uint8_t *p, size_t stride, int blocks, uint64_t counter, bool chunk, uint8_t *out) { lanes_16(p, stride, blocks, counter, chunk, out); }
+__attribute__((target("avx2"))) static void many_avx2(const uint8_t *p, size_t stride, int blocks, uint64_t counter,
+                                                      bool chunk, uint8_t *out) {
+  lanes_8(p, stride, blocks, counter, chunk, out);
+}
+__attribute__((target("avx512f"))) static void many_avx512(const uint8_t *p, size_t stride, int blocks,
+                                                           uint64_t counter, bool chunk, uint8_t *out) {
+  lanes_16(p, stride, blocks, counter, chunk, out);
+}
 #endif
 static machine this_machine(void) {
 #if defined(__x86_64__)
@@ -81,7 +101,8 @@ static machine this_machine(void) {
 static void level(const machine *k, const uint8_t *p, uint32_t n, uint64_t counter, bool chunk, uint8_t *out) {
   size_t piece = chunk ? CHUNK : 64;
   uint32_t i = 0;
-  for (; i + k->lanes <= n; i += k->lanes) k->many(p + i * piece, piece, chunk ? CHUNK / 64 : 1, counter + i, chunk, out + 32 * (size_t)i);
+  for (; i + k->lanes <= n; i += k->lanes)
+    k->many(p + i * piece, piece, chunk ? CHUNK / 64 : 1, counter + i, chunk, out + 32 * (size_t)i);
   for (; i < n; i++) {
     if (chunk)
       one_chunk(p + i * piece, CHUNK, counter + i, 0, out + 32 * (size_t)i);
@@ -98,7 +119,8 @@ typedef struct part {
   uint8_t *out;
 } part;
 static void *on_thread(void *arg);
-static void subtree(const machine *k, const uint8_t *p, size_t n, uint64_t counter, uint32_t root, uint32_t threads, uint8_t out[32]) {
+static void subtree(const machine *k, const uint8_t *p, size_t n, uint64_t counter, uint32_t root, uint32_t threads,
+                    uint8_t out[32]) {
   if (n <= CHUNK) {
     one_chunk(p, n, counter, root, out);
     return;

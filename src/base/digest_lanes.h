@@ -1,4 +1,5 @@
-/* Included by digest.c once per width, with LANES defined: the same code on LANES hashes side by side. No include guard on purpose. */
+/* Included by digest.c once per width, with LANES defined: the same code on LANES hashes side by side. No include
+ * guard on purpose. */
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define V JOIN(v, LANES)
@@ -34,15 +35,20 @@ static inline __attribute__((always_inline)) void F(rounds)(V *v, const V *m) {
   }
 }
 #if LANES > 1
-/* LANES pieces of `blocks` blocks each, `stride` bytes apart; a digest of 32 bytes per piece. chunk: pieces are numbered from `counter`; else they are pairs of digests. */
-static inline __attribute__((always_inline)) void F(lanes)(const uint8_t *p, size_t stride, int blocks, uint64_t counter, bool chunk, uint8_t *out) {
+/* LANES pieces of `blocks` blocks each, `stride` bytes apart; a digest of 32 bytes per piece. chunk: pieces are
+ * numbered from `counter`; else they are pairs of digests. */
+static inline __attribute__((always_inline)) void F(lanes)(const uint8_t *p, size_t stride, int blocks,
+                                                           uint64_t counter, bool chunk, uint8_t *out) {
   V h[8], m[16], lo, hi;
   for (int i = 0; i < 8; i++) h[i] = (V){0} + start[i];
-  for (int l = 0; l < LANES; l++) lo[l] = chunk ? (uint32_t)(counter + (uint64_t)l) : 0, hi[l] = chunk ? (uint32_t)((counter + (uint64_t)l) >> 32) : 0;
+  for (int l = 0; l < LANES; l++)
+    lo[l] = chunk ? (uint32_t)(counter + (uint64_t)l) : 0,
+    hi[l] = chunk ? (uint32_t)((counter + (uint64_t)l) >> 32) : 0;
   for (int b = 0; b < blocks; b++) {
     for (int part = 0; part < 16; part += LANES) { /* rows to columns: the perfect shuffle, as often as it takes */
       V r[LANES], q[LANES];
-      for (int l = 0; l < LANES; l++) memcpy(&r[l], p + (size_t)l * stride + (size_t)b * 64 + (size_t)part * 4, sizeof(V));
+      for (int l = 0; l < LANES; l++)
+        memcpy(&r[l], p + (size_t)l * stride + (size_t)b * 64 + (size_t)part * 4, sizeof(V));
 #pragma GCC unroll 4
       for (int n = 1; n < LANES; n *= 2) {
         for (int l = 0; l < LANES / 2; l++) {

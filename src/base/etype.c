@@ -1,7 +1,9 @@
 /* What is an element of each type, as a number?
  *
- * All floats narrower than 32 bits are described by one row (mantissa bits, exponent bias, largest finite code, what lies beyond) and share one decoder and one encoder, which rounds to nearest even
- * directly from double: one rounding, never two. f8e8m0 (a bare power of two) has its own three lines. Integers narrower than a byte live sign- or zero-extended in a byte.
+ * All floats narrower than 32 bits are described by one row (mantissa bits, exponent bias, largest finite code,
+ * what lies beyond) and share one decoder and one encoder, which rounds to nearest even
+ * directly from double: one rounding, never two. f8e8m0 (a bare power of two) has its own three lines. Integers
+ * narrower than a byte live sign- or zero-extended in a byte.
  */
 #include "base/base.h"
 #include <math.h>
@@ -39,8 +41,13 @@ etype et_from_onnx(int code) {
   return ET_NONE;
 }
 
-/* ---- narrow floats ------------------------------------------------------------------------------------------------------------------------- */
-typedef enum { BEYOND_INF, BEYOND_NAN, BEYOND_FNUZ, BEYOND_CLAMP } beyond; /* FNUZ: one NaN, where -0 would be; CLAMP: neither inf nor NaN */
+/* ---- narrow floats --------------------------------------------------------------------------- */
+typedef enum {
+  BEYOND_INF,
+  BEYOND_NAN,
+  BEYOND_FNUZ,
+  BEYOND_CLAMP
+} beyond; /* FNUZ: one NaN, where -0 would be; CLAMP: neither inf nor NaN */
 typedef struct fkind {
   int bits, mant, bias;
   unsigned max; /* code of the largest finite number */
@@ -92,14 +99,18 @@ static double decode(const fkind *k, unsigned code) {
   else if (mag >> k->mant == 0)
     x = mag * pow2(1 - k->bias - k->mant);
   else
-    x = from_bits(((uint64_t)(mag >> k->mant) + 1023 - (uint64_t)k->bias) << 52 | (uint64_t)(mag & ((1u << k->mant) - 1)) << (52 - k->mant));
+    x = from_bits(((uint64_t)(mag >> k->mant) + 1023 - (uint64_t)k->bias) << 52 |
+                  (uint64_t)(mag & ((1u << k->mant) - 1)) << (52 - k->mant));
   return sign ? -x : x;
 }
 
 static unsigned encode(const fkind *k, double x) {
   unsigned sign = signbit(x) ? 1u << (k->bits - 1) : 0;
   unsigned top = 1u << (k->bits - 1);
-  if (isnan(x)) return k->over == BEYOND_FNUZ ? top : k->over == BEYOND_CLAMP ? top : sign | (k->over == BEYOND_INF ? k->max + 1 + (1u << (k->mant - 1)) : k->max + 1);
+  if (isnan(x))
+    return k->over == BEYOND_FNUZ    ? top
+           : k->over == BEYOND_CLAMP ? top
+                                     : sign | (k->over == BEYOND_INF ? k->max + 1 + (1u << (k->mant - 1)) : k->max + 1);
   unsigned code = k->max + 1;
   if (isfinite(x)) {
     int e;
@@ -107,7 +118,8 @@ static unsigned encode(const fkind *k, double x) {
     (void)frexp(ax, &e); /* ax in [2^(e-1), 2^e) */
     e = ax == 0 || e - 1 < 1 - k->bias ? 1 - k->bias : e - 1;
     double q = e + k->bias > 2 * k->bias + 2 ? INFINITY : nearbyint(ldexp(ax, k->mant - e));
-    if (q <= (double)(2u << k->mant)) code = ((unsigned)(e + k->bias - 1) << k->mant) + (unsigned)q; /* a carry out of the mantissa is the next exponent */
+    /* a carry out of the mantissa is the next exponent */
+    if (q <= (double)(2u << k->mant)) code = ((unsigned)(e + k->bias - 1) << k->mant) + (unsigned)q;
   }
   if (code > k->max)
     code = k->over == BEYOND_CLAMP ? k->max : k->over == BEYOND_FNUZ ? 0 : k->max + 1;
@@ -117,7 +129,8 @@ static unsigned encode(const fkind *k, double x) {
   return sign | code;
 }
 
-/* f8e8m0: 2^(code-127), 255 is NaN. Ties go up: the one mantissa bit that is there is odd. Zero and negative numbers have no neighbour and are NaN; what is too small becomes the smallest. */
+/* f8e8m0: 2^(code-127), 255 is NaN. Ties go up: the one mantissa bit that is there is odd. Zero and negative numbers
+ * have no neighbour and are NaN; what is too small becomes the smallest. */
 static unsigned encode_e8m0(double x) {
   if (!(x > 0) || isinf(x)) return 255;
   int e;
@@ -126,16 +139,16 @@ static unsigned encode_e8m0(double x) {
   return e < 0 ? 0 : e > 254 ? 255 : (unsigned)e;
 }
 
-/* ---- one element --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- one element ----------------------------------------------------------------------------- */
 scalar et_load(etype t, const void *p) {
   scalar s = {.i = 0};
   fkind k;
-#define LOAD(field, T)                                                                                                                                                                                 \
-  {                                                                                                                                                                                                    \
-    T x;                                                                                                                                                                                               \
-    memcpy(&x, p, sizeof x);                                                                                                                                                                           \
-    s.field = x;                                                                                                                                                                                       \
-    return s;                                                                                                                                                                                          \
+#define LOAD(field, T)                                                                                                 \
+  {                                                                                                                    \
+    T x;                                                                                                               \
+    memcpy(&x, p, sizeof x);                                                                                           \
+    s.field = x;                                                                                                       \
+    return s;                                                                                                          \
   }
   switch (t) {
   case ET_F64:
@@ -184,11 +197,11 @@ scalar et_load(etype t, const void *p) {
 
 void et_store(etype t, void *p, scalar v) {
   fkind k;
-#define STORE(T, value)                                                                                                                                                                                \
-  {                                                                                                                                                                                                    \
-    T x = (T)(value);                                                                                                                                                                                  \
-    memcpy(p, &x, sizeof x);                                                                                                                                                                           \
-    return;                                                                                                                                                                                            \
+#define STORE(T, value)                                                                                                \
+  {                                                                                                                    \
+    T x = (T)(value);                                                                                                  \
+    memcpy(p, &x, sizeof x);                                                                                           \
+    return;                                                                                                            \
   }
   switch (t) {
   case ET_F64:
@@ -236,7 +249,8 @@ scalar et_round(etype t, scalar v) {
   return et_load(t, &cell);
 }
 
-/* The double next to an integer of 64 bits such that rounding it once more to any narrower float gives what rounding the integer would: what is lost shows in the last bit. */
+/* The double next to an integer of 64 bits such that rounding it once more to any narrower float gives what rounding
+ * the integer would: what is lost shows in the last bit. */
 static double odd_double(uint64_t mag, bool negative) {
   double x;
   if (mag >> 53) {

@@ -1,5 +1,7 @@
-/* How does the compiler touch the file system? Input files are mapped read-only for the life of the context (one mapping per file, however often it is asked for; pipes are read into memory);
- * output files appear whole or not at all. A mapped file that somebody truncates while we read it is the one accident not guarded against. */
+/* How does the compiler touch the file system? Input files are mapped read-only for the life of the context (one
+ * mapping per file, however often it is asked for; pipes are read into memory);
+ * output files appear whole or not at all. A mapped file that somebody truncates while we read it is the one
+ * accident not guarded against. */
 #include "base/ctx.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -39,12 +41,18 @@ static bool map_open_file(ctx *c, const char *path, int fd, bytes *out) {
   if (fstat(fd, &st) != 0) return io_error(c, "read", path, errno);
   if (S_ISDIR(st.st_mode)) return io_error(c, "read", path, EISDIR);
   mapping *m = NEW(c->main, mapping);
-  *m = (mapping){.dev = (uint64_t)st.st_dev, .ino = (uint64_t)st.st_ino, .mtime_s = st.st_mtim.tv_sec, .mtime_ns = st.st_mtim.tv_nsec, .mapped = S_ISREG(st.st_mode) && st.st_size > 0};
+  *m = (mapping){.dev = (uint64_t)st.st_dev,
+                 .ino = (uint64_t)st.st_ino,
+                 .mtime_s = st.st_mtim.tv_sec,
+                 .mtime_ns = st.st_mtim.tv_nsec,
+                 .mapped = S_ISREG(st.st_mode) && st.st_size > 0};
   m->b = (bytes){(const uint8_t *)"", (size_t)(m->mapped ? st.st_size : 0)};
   if (!S_ISREG(st.st_mode) && !read_all(c, fd, &m->b)) return io_error(c, "read", path, errno);
   pthread_mutex_lock(&c->lock);
   const mapping *old = c->mappings;
-  while (old && !(m->mapped && old->mapped && old->dev == m->dev && old->ino == m->ino && old->b.n == m->b.n && old->mtime_s == m->mtime_s && old->mtime_ns == m->mtime_ns)) old = old->next;
+  while (old && !(m->mapped && old->mapped && old->dev == m->dev && old->ino == m->ino && old->b.n == m->b.n &&
+                  old->mtime_s == m->mtime_s && old->mtime_ns == m->mtime_ns))
+    old = old->next;
   int err = 0;
   if (!old) {
     void *p = m->mapped ? mmap(NULL, m->b.n, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)(uintptr_t)m->b.p;
@@ -136,7 +144,9 @@ static void put_all(void *env, file_out *f) {
   const bytes *b = env;
   file_put(f, b->p, b->n);
 }
-bool file_write(ctx *c, const char *path, const void *p, size_t n) { return file_write_by(c, path, put_all, &(bytes){p, n}); }
+bool file_write(ctx *c, const char *path, const void *p, size_t n) {
+  return file_write_by(c, path, put_all, &(bytes){p, n});
+}
 
 void file_digest(ctx *c, uint8_t out[32]) {
   uint8_t step[80] = {0};
@@ -161,7 +171,9 @@ static const mapping *mappings_of(ctx *c) {
 bool file_same(ctx *was, ctx *is) {
   for (const mapping *m = mappings_of(was); m; m = m->next) {
     const mapping *k = mappings_of(is);
-    while (k && !(k->mapped == m->mapped && k->dev == m->dev && k->ino == m->ino && k->b.n == m->b.n && k->mtime_s == m->mtime_s && k->mtime_ns == m->mtime_ns)) k = k->next;
+    while (k && !(k->mapped == m->mapped && k->dev == m->dev && k->ino == m->ino && k->b.n == m->b.n &&
+                  k->mtime_s == m->mtime_s && k->mtime_ns == m->mtime_ns))
+      k = k->next;
     if (!k) return false;
   }
   return true;

@@ -1,4 +1,5 @@
-/* json: a writer that streams into a string builder. Keys are NULL for the elements of an array and for the outermost value. Commas and indentation are its business; nesting up to 64.
+/* json: a writer that streams into a string builder. Keys are NULL for the elements of an array and for the
+ * outermost value. Commas and indentation are its business; nesting up to 64.
  * Numbers that JSON does not know (inf, nan) are written as null; bytes that are not UTF-8 become U+FFFD. */
 #ifndef EK_BASE_JSON_H
 #define EK_BASE_JSON_H
@@ -14,7 +15,8 @@ typedef struct json {
 json json_new(sbuf *b, bool pretty);
 void json_obj(json *j, const char *key); /* opens */
 void json_arr(json *j, const char *key);
-void json_end(json *j);                                 /* closes the innermost; a newline after the outermost when pretty */
+/* closes the innermost; a newline after the outermost when pretty */
+void json_end(json *j);
 void json_str(json *j, const char *key, const char *s); /* NULL: null */
 void json_strn(json *j, const char *key, const char *s, size_t n);
 void json_num(json *j, const char *key, double x);

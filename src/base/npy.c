@@ -1,8 +1,11 @@
 /* How do numpy's array files come in and go out?
  *
- * .npy: a header written as a Python dictionary, then the elements. Little-endian C order is used where it lies when it is aligned; everything else (big-endian, Fortran order, text, misaligned) is
- * brought into that form in the arena. Types numpy does not know by name arrive as raw bytes of their width ('V1', 'V2'): two bytes are taken for bf16, one for u8, which the reader may call
- * otherwise. .npz: a zip of them. The central directory is walked here (stored members stay in the mapping, deflated ones are inflated by zlib); written members are stored, with 64-bit sizes where
+ * .npy: a header written as a Python dictionary, then the elements. Little-endian C order is used where it lies
+ * when it is aligned; everything else (big-endian, Fortran order, text, misaligned) is
+ * brought into that form in the arena. Types numpy does not know by name arrive as raw bytes of their width
+ * ('V1', 'V2'): two bytes are taken for bf16, one for u8, which the reader may call
+ * otherwise. .npz: a zip of them. The central directory is walked here (stored members stay in the mapping,
+ * deflated ones are inflated by zlib); written members are stored, with 64-bit sizes where
  * needed.
  */
 #include "base/base.h"
@@ -11,7 +14,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* ---- little-endian fields ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- little-endian fields -------------------------------------------------------------------- */
 static uint64_t get(const uint8_t *p, int n) {
   uint64_t x = 0;
   while (n--) x = x << 8 | p[n];
@@ -22,7 +25,7 @@ static void put(sbuf *b, uint64_t x, int n) {
   for (int i = 0; i < n; i++) sb_putc(b, (char)(x >> (8 * i)));
 }
 
-/* ---- .npy header ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- .npy header ----------------------------------------------------------------------------- */
 typedef struct header {
   char descr[32];
   bool fortran;
@@ -87,7 +90,8 @@ static const char *parse_header(cursor s, header *h) {
       if (!accept(&s, "(")) return "the shape is malformed";
       for (h->rank = 0; !accept(&s, ")"); h->rank++) {
         if (h->rank == MAX_RANK) return "more than 16 dimensions";
-        if (!number(&s, &h->dims[h->rank]) || (!accept(&s, ",") && (s.p >= s.end || *s.p != ')'))) return "the shape is malformed";
+        if (!number(&s, &h->dims[h->rank]) || (!accept(&s, ",") && (s.p >= s.end || *s.p != ')')))
+          return "the shape is malformed";
       }
       seen |= 4;
     } else {
@@ -98,13 +102,14 @@ static const char *parse_header(cursor s, header *h) {
   return seen == 7 ? NULL : "descr, fortran_order or shape is missing";
 }
 
-/* ---- element types ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- element types --------------------------------------------------------------------------- */
 static const struct {
   const char *descr;
   etype type;
 } kinds[] = {
-    {"f8", ET_F64}, {"f4", ET_F32}, {"f2", ET_F16}, {"f1", ET_F8E5M2}, {"i8", ET_I64},  {"i4", ET_I32},  {"i2", ET_I16}, {"i1", ET_I8},
-    {"u8", ET_U64}, {"u4", ET_U32}, {"u2", ET_U16}, {"u1", ET_U8},     {"b1", ET_BOOL}, {"V2", ET_BF16}, {"V1", ET_U8},
+    {"f8", ET_F64}, {"f4", ET_F32}, {"f2", ET_F16},  {"f1", ET_F8E5M2}, {"i8", ET_I64},
+    {"i4", ET_I32}, {"i2", ET_I16}, {"i1", ET_I8},   {"u8", ET_U64},    {"u4", ET_U32},
+    {"u2", ET_U16}, {"u1", ET_U8},  {"b1", ET_BOOL}, {"V2", ET_BF16},   {"V1", ET_U8},
 };
 
 static etype kind_of(const char *descr) {
@@ -197,10 +202,14 @@ bool npy_read(ctx *c, bytes file, const char *name, ndarray *out) {
     esize = *descr == 'U' ? 4 * width : width;
   } else {
     out->type = kind_of(descr);
-    if (out->type == ET_NONE) return bad(c, name, arena_fmt(ctx_arena(c), "element type '%s' is not supported%s", h.descr, *descr == 'O' ? " (pickled objects are never loaded)" : ""));
+    if (out->type == ET_NONE)
+      return bad(c, name,
+                 arena_fmt(ctx_arena(c), "element type '%s' is not supported%s", h.descr,
+                           *descr == 'O' ? " (pickled objects are never loaded)" : ""));
     esize = et_bytes(out->type);
   }
-  if (__builtin_mul_overflow((size_t)count, esize, &total) || total > file.n - at) return bad(c, name, "truncated: fewer bytes than the shape says");
+  if (__builtin_mul_overflow((size_t)count, esize, &total) || total > file.n - at)
+    return bad(c, name, "truncated: fewer bytes than the shape says");
   const uint8_t *src = file.p + at;
 
   arena *a = ctx_arena(c);
@@ -230,7 +239,7 @@ bool npy_read(ctx *c, bytes file, const char *name, ndarray *out) {
   return true;
 }
 
-/* ---- .npz: reading -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- .npz: reading --------------------------------------------------------------------------- */
 typedef struct member {
   const char *name;
   unsigned method;
@@ -284,7 +293,8 @@ static bool find_directory(bytes f, uint64_t *start, uint64_t *count) {
 
 /* The member's bytes, inflated where needed. */
 static const char *member_bytes(ctx *c, bytes f, const member *m, bytes *out) {
-  if (m->offset > f.n || f.n - m->offset < 30 || get(f.p + m->offset, 4) != 0x04034b50) return "a member's header is missing";
+  if (m->offset > f.n || f.n - m->offset < 30 || get(f.p + m->offset, 4) != 0x04034b50)
+    return "a member's header is missing";
   const uint8_t *l = f.p + m->offset;
   uint64_t skip = 30 + get(l + 26, 2) + get(l + 28, 2), left = f.n - m->offset;
   if (skip > left || m->packed > left - skip) return "truncated";
@@ -332,11 +342,16 @@ bool npz_read(ctx *c, const char *path, npz *out) {
   out->names = NEWN(a, const char *, (size_t)count);
   out->arrays = NEWN(a, ndarray, (size_t)count);
   for (uint64_t i = 0; i < count; i++) {
-    if (at > f.n || f.n - at < 46 || get(f.p + at, 4) != 0x02014b50) return bad(c, path, "the zip directory is damaged");
+    if (at > f.n || f.n - at < 46 || get(f.p + at, 4) != 0x02014b50)
+      return bad(c, path, "the zip directory is damaged");
     const uint8_t *d = f.p + at;
     uint64_t nlen = get(d + 28, 2), xlen = get(d + 30, 2), clen = get(d + 32, 2);
     if (nlen + xlen + clen > f.n - at - 46) return bad(c, path, "the zip directory is damaged");
-    member m = {.method = (unsigned)get(d + 10, 2), .packed = get(d + 20, 4), .size = get(d + 24, 4), .offset = get(d + 42, 4), .crc = (uint32_t)get(d + 16, 4)};
+    member m = {.method = (unsigned)get(d + 10, 2),
+                .packed = get(d + 20, 4),
+                .size = get(d + 24, 4),
+                .offset = get(d + 42, 4),
+                .crc = (uint32_t)get(d + 16, 4)};
     if ((get(d + 8, 2) & 1) != 0) return bad(c, path, "encrypted members are not supported");
     if (!zip64_extra(d + 46 + nlen, (size_t)xlen, &m)) return bad(c, path, "the zip directory is damaged");
     at += 46 + nlen + xlen + clen;
@@ -357,7 +372,7 @@ bool npz_read(ctx *c, const char *path, npz *out) {
   return true;
 }
 
-/* ---- .npz: writing -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- .npz: writing --------------------------------------------------------------------------- */
 static const char *descr_of(etype t) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (kinds[i].type == t) return kinds[i].descr;
@@ -402,7 +417,8 @@ static void npy_header(arena *a, sbuf *b, const ndarray *t, size_t width) {
   else
     sb_fmt(&d, "{'descr': '%c%s', ", et_bytes(t->type) > 1 ? '<' : '|', descr_of(t->type));
   sb_put(&d, "'fortran_order': False, 'shape': (");
-  for (uint32_t i = 0; i < t->rank; i++) sb_fmt(&d, "%lld%s", (long long)t->dims[i], t->rank == 1 || i + 1 < t->rank ? ", " : "");
+  for (uint32_t i = 0; i < t->rank; i++)
+    sb_fmt(&d, "%lld%s", (long long)t->dims[i], t->rank == 1 || i + 1 < t->rank ? ", " : "");
   sb_put(&d, "), }");
   while ((10 + d.n + 1) % 64) sb_putc(&d, ' ');
   sb_putc(&d, '\n');
@@ -432,7 +448,8 @@ bool npz_write(ctx *c, const char *path, const npz *z) {
     sbuf x = sbuf_new(a); /* the fields both headers share: version needed .. name length, extra length */
     put(&x, big ? 45 : 20, 2), put(&x, 0x800, 2), put(&x, 0, 2), put(&x, 0x00210000, 4), put(&x, crc, 4);
     put(&x, big ? UINT32_MAX : size, 4), put(&x, big ? UINT32_MAX : size, 4), put(&x, nlen, 2);
-    size_t extra = big ? 20 : 0, fill = 4 + (size_t)(-(at + 30 + nlen + extra + 4) & 63); /* a field of its own brings the data to a multiple of 64 bytes */
+    /* a field of its own brings the data to a multiple of 64 bytes */
+    size_t extra = big ? 20 : 0, fill = 4 + (size_t)(-(at + 30 + nlen + extra + 4) & 63);
     put(&b, 0x04034b50, 4), sb_putn(&b, x.s, x.n), put(&b, extra + fill, 2);
     sb_put(&b, z->names[i]), sb_put(&b, ".npy");
     if (big) put(&b, 1, 2), put(&b, 16, 2), put(&b, size, 8), put(&b, size, 8);
@@ -454,7 +471,8 @@ bool npz_write(ctx *c, const char *path, const npz *z) {
   }
   uint64_t n16 = z->n < UINT16_MAX ? z->n : UINT16_MAX;
   put(&b, 0x06054b50, 4), put(&b, 0, 4), put(&b, n16, 2), put(&b, n16, 2);
-  put(&b, end - start < UINT32_MAX ? end - start : UINT32_MAX, 4), put(&b, start < UINT32_MAX ? start : UINT32_MAX, 4), put(&b, 0, 2);
+  put(&b, end - start < UINT32_MAX ? end - start : UINT32_MAX, 4), put(&b, start < UINT32_MAX ? start : UINT32_MAX, 4),
+      put(&b, 0, 2);
   bool ok = file_write(c, path, b.s, b.n);
   arena_free(a);
   return ok;

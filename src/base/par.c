@@ -1,5 +1,7 @@
-/* How does the compiler use more than one core? Threads are started for the call, take items from one counter, and are joined: a compilation has few and long items, a pool would gain nothing.
- * Each item runs in its own frame; the first failure stops the taking. Also here: how many cores there are, and the clock. */
+/* How does the compiler use more than one core? Threads are started for the call, take items from one counter, and
+ * are joined: a compilation has few and long items, a pool would gain nothing.
+ * Each item runs in its own frame; the first failure stops the taking. Also here: how many cores there are, and
+ * the clock. */
 #include "base/ctx.h"
 #include <limits.h>
 #include <sched.h>
@@ -41,17 +43,20 @@ void par_for(ctx *c, uint32_t threads, uint32_t n, void (*fn)(ctx *c, void *arg,
   pthread_t t[MAX_THREADS];
   uint32_t started = 0;
   if (threads > MAX_THREADS) threads = MAX_THREADS;
-  if (n > UINT32_MAX - MAX_THREADS) ctx_bug(c, "par_for over %u items", n);                                       /* the counter would come round */
+  if (n > UINT32_MAX - MAX_THREADS) ctx_bug(c, "par_for over %u items", n); /* the counter would come round */
   if (threads > n) threads = n;
   if (threads > 1) threads = 1 + ctx_slots_ready(c, threads - 1);
-  while (started + 1 < threads && started + 1 < n && pthread_create(&t[started], NULL, thread, &j) == 0) started++; /* fewer than wanted will do */
+  /* fewer than wanted will do */
+  while (started + 1 < threads && started + 1 < n && pthread_create(&t[started], NULL, thread, &j) == 0) started++;
   work(&j);
   for (uint32_t i = 0; i < started; i++) pthread_join(t[i], NULL);
   if (j.failed) ctx_unwind(c);
 }
 
 /* Whole cores granted by a quota of `q` microseconds in `period`; 0 when there is no quota. */
-static uint32_t quota_cores(long q, long period) { return q > 0 && period > 0 ? (uint32_t)((q + period - 1) / period) : 0; }
+static uint32_t quota_cores(long q, long period) {
+  return q > 0 && period > 0 ? (uint32_t)((q + period - 1) / period) : 0;
+}
 
 static bool read_text(const char *path, char *buf, size_t n) {
   FILE *f = fopen(path, "re");
@@ -65,13 +70,18 @@ static bool read_text(const char *path, char *buf, size_t n) {
 /* Version 2: "MAX PERIOD" in one file, MAX may be "max" (reads as 0: no quota). Version 1: two files. */
 static uint32_t group_cores(const char *folder, bool unified) {
   char path[PATH_MAX], text[64], period[64], *end = text;
-  if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, unified ? "cpu.max" : "cpu.cfs_quota_us") >= sizeof path || !read_text(path, text, sizeof text)) return 0;
+  if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, unified ? "cpu.max" : "cpu.cfs_quota_us") >= sizeof path ||
+      !read_text(path, text, sizeof text))
+    return 0;
   long q = strtol(text, &end, 10);
   if (unified) return quota_cores(q, strtol(end, NULL, 10));
-  if ((size_t)snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder) >= sizeof path || !read_text(path, period, sizeof period)) return 0;
+  if ((size_t)snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder) >= sizeof path ||
+      !read_text(path, period, sizeof period))
+    return 0;
   return quota_cores(q, strtol(period, NULL, 10));
 }
-/* The smallest quota on the way from a group to the root of its hierarchy. A group that is not there (a container shows its own as the root) has none. */
+/* The smallest quota on the way from a group to the root of its hierarchy. A group that is not there (a container
+ * shows its own as the root) has none. */
 static uint32_t smallest(const char *mount, const char *group, size_t n, bool unified) {
   char path[PATH_MAX];
   uint32_t best = 0;
@@ -92,13 +102,16 @@ uint32_t cgroup_cores(const char *root) {
   if (!read_text(path, text, sizeof text)) return 0;
   for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
     size_t len = strcspn(line, "\n");
-    const char *kinds = memchr(line, ':', len), *group = kinds ? memchr(kinds + 1, ':', len - (size_t)(kinds + 1 - line)) : NULL;
+    const char *kinds = memchr(line, ':', len),
+               *group = kinds ? memchr(kinds + 1, ':', len - (size_t)(kinds + 1 - line)) : NULL;
     if (!group) continue;
     size_t n = len - (size_t)(group + 1 - line), nk = (size_t)(group - kinds) - 1;
     bool unified = nk == 0, cpu = false;
-    for (const char *k = kinds + 1; k < group; k += strcspn(k, ",:") + 1) cpu |= strcspn(k, ",:") == 3 && !strncmp(k, "cpu", 3);
+    for (const char *k = kinds + 1; k < group; k += strcspn(k, ",:") + 1)
+      cpu |= strcspn(k, ",:") == 3 && !strncmp(k, "cpu", 3);
     if (!unified && !cpu) continue;
-    static const char *const mounts[2][2] = {{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}, {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}};
+    static const char *const mounts[2][2] = {{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"},
+                                             {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}};
     for (int i = 0; i < 2; i++) {
       snprintf(path, sizeof path, "%s%s", root, mounts[unified][i]);
       uint32_t k = smallest(path, group + 1, n, unified);

@@ -1,6 +1,7 @@
 /* How is text built, and how are numbers written so that they read back the same?
  *
- * The builder's buffer doubles inside its arena. Numbers: %.15g (float: %.6g) is the shortest form of every number that has a form that short; else one or two more digits are tried. Subnormal numbers
+ * The builder's buffer doubles inside its arena. Numbers: %.15g (float: %.6g) is the shortest form of every
+ * number that has a form that short; else one or two more digits are tried. Subnormal numbers
  * have fewer digits, there every length is tried. All of it under the C locale, whatever the process has set.
  */
 #include "base/ctx.h"
@@ -15,7 +16,8 @@ sbuf sbuf_new(arena *a) { return (sbuf){.a = a}; }
 /* Room for n more bytes and the NUL. */
 static void room(sbuf *b, size_t n) {
   size_t need;
-  if (__builtin_add_overflow(b->n, n, &need) || __builtin_add_overflow(need, 1, &need)) ctx_out_of_memory(arena_ctx(b->a), SIZE_MAX);
+  if (__builtin_add_overflow(b->n, n, &need) || __builtin_add_overflow(need, 1, &need))
+    ctx_out_of_memory(arena_ctx(b->a), SIZE_MAX);
   if (need <= b->cap) return;
   size_t cap = b->cap > SIZE_MAX / 2 ? SIZE_MAX : b->cap * 2;
   if (cap < 64) cap = 64;
@@ -108,7 +110,9 @@ size_t utf8_len(const void *p, size_t n) {
   for (size_t i = 1; i < len; i++)
     if ((s[i] & 0xc0) != 0x80) return 0;
   /* overlong forms, surrogates, beyond U+10FFFF */
-  if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90)) return 0;
+  if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf0 && s[1] < 0x90) ||
+      (s[0] == 0xf4 && s[1] >= 0x90))
+    return 0;
   return len;
 }
 

@@ -1,8 +1,11 @@
 /* einkorn bench --against: how fast are other engines on the same model, inputs, threads and minutes?
  *
- * Each engine is a child process, a python with bench/peer.py, which loads the model once and then times slices of runs when it is told to by a line. All take turns, Einkorn first, a slice each;
- * whoever is not measured is stopped, so that no thread of it spins meanwhile. Ratios are taken slice by slice, and their median is told: a machine that becomes slower for a while becomes it for all.
- * The children's outputs are compared with Einkorn's. A start from nothing is measured by starting the program itself once more. */
+ * Each engine is a child process, a python with bench/peer.py, which loads the model once and then times slices
+ * of runs when it is told to by a line. All take turns, Einkorn first, a slice each;
+ * whoever is not measured is stopped, so that no thread of it spins meanwhile. Ratios are taken slice by slice,
+ * and their median is told: a machine that becomes slower for a while becomes it for all.
+ * The children's outputs are compared with Einkorn's. A start from nothing is measured by starting the program
+ * itself once more. */
 #include "cli/cli.h"
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOW_START = 600, SLOW_SLICE = 120 /* seconds that an engine may take to load a model, and beyond a slice's own time */ };
+enum {
+  SLOW_START = 600,
+  SLOW_SLICE = 120 /* seconds that an engine may take to load a model, and beyond a slice's own time */
+};
 static const struct {
   const char *name, *packages; /* of PyPI */
 } engines[] = {
@@ -41,9 +47,11 @@ typedef struct peer {
   const char *version, *remedy;
   pid_t pid; /* 0: does not run */
   int to, from;
-  sbuf in;                            /* what came from it and was not read yet */
-  numbers times, slices;              /* ms: all runs; the median of each slice, NAN where it failed */
-  double cold, cached, memory, error; /* ms from nothing to the first result, the same with a warm cache (-1: none), most bytes, largest difference / largest value of an output */
+  sbuf in;               /* what came from it and was not read yet */
+  numbers times, slices; /* ms: all runs; the median of each slice, NAN where it failed */
+  /* ms from nothing to the first result, the same with a warm cache (-1: none), most bytes, largest difference /
+   * largest value of an output */
+  double cold, cached, memory, error;
 } peer;
 typedef struct contest {
   cli *k;
@@ -51,11 +59,12 @@ typedef struct contest {
   ek_run *r;
   host_tensor *in;
   const char *work, *script, *inputs;
-  VEC(peer) peers;             /* [0] is Einkorn */
-  double gflops, peak, others; /* gflops: 10^9 operations of one run; -1 not known; others: processors that other programs used */
+  VEC(peer) peers; /* [0] is Einkorn */
+  /* gflops: 10^9 operations of one run; -1 not known; others: processors that other programs used */
+  double gflops, peak, others;
 } contest;
 
-/* ---- statistics ---- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 static double at(arena *a, const numbers *v, uint32_t from, double q) {
   uint32_t n = v->n - from;
   if (!n) return NAN;
@@ -69,13 +78,14 @@ static double ratio(arena *a, const peer *ours, const peer *theirs) {
   return at(a, &r, 0, 0.5);
 }
 
-/* ---- where things are ---- */
+/* ---- where things are ------------------------------------------------------------------------ */
 static const char *find_script(cli *k) {
   char exe[4096];
   ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
   if (n <= 0) return NULL;
   exe[n] = 0;
-  static const char *const from_here[] = {EK_BENCH_INSTALLED "/peer.py", "share/einkorn/bench/peer.py"}; /* beside an installed program; in the folder where it was built */
+  /* beside an installed program; in the folder where it was built */
+  static const char *const from_here[] = {EK_BENCH_INSTALLED "/peer.py", "share/einkorn/bench/peer.py"};
   for (size_t i = 0; i < sizeof from_here / sizeof *from_here; i++) {
     const char *path = path_join(k->a, path_dir(k->a, exe), from_here[i]);
     if (file_exists(path)) return path;
@@ -98,7 +108,7 @@ static int remove_one(const char *path, const struct stat *s, int kind, struct F
 }
 static void remove_tree(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
-/* ---- processes ---- */
+/* ---- processes ------------------------------------------------------------------------------- */
 static pid_t start(char *const *argv, int in, int out) { /* in, out: -1: nothing */
   pid_t parent = getpid(), pid = fork();
   if (pid) return pid;
@@ -129,7 +139,8 @@ static const char *find_python(contest *t, const char *engine) {
     vec_push(k->a, at, path_join(k->a, k->peers, arena_fmt(k->a, "%s/bin/python", engine)));
     vec_push(k->a, at, path_join(k->a, k->peers, "bin/python"));
     strvec names = folder_names(k->a, k->peers);
-    for (uint32_t i = 0; i < names.n; i++) vec_push(k->a, at, path_join(k->a, k->peers, arena_fmt(k->a, "%s/bin/python", names.v[i])));
+    for (uint32_t i = 0; i < names.n; i++)
+      vec_push(k->a, at, path_join(k->a, k->peers, arena_fmt(k->a, "%s/bin/python", names.v[i])));
   }
   for (uint32_t i = 0; i < at.n; i++)
     if ((!k->peers || file_exists(at.v[i])) && has_engine(t, at.v[i], engine)) return at.v[i];
@@ -168,7 +179,8 @@ static const char *line_of(cli *k, peer *p, double seconds) {
     sb_putn(&p->in, buf, (size_t)n);
   }
 }
-static const char *reply(cli *k, peer *p, const char *word, double seconds) { /* what follows the word; NULL: p is lost */
+/* what follows the word; NULL: p is lost */
+static const char *reply(cli *k, peer *p, const char *word, double seconds) {
   const char *line = line_of(k, p, seconds);
   size_t n = strlen(word);
   if (!line) return NULL;
@@ -177,8 +189,9 @@ static const char *reply(cli *k, peer *p, const char *word, double seconds) { /*
   return NULL;
 }
 
-/* ---- an engine ---- */
-static double difference(contest *t, const char *path) { /* largest, relative to the largest value of its output; NAN: not comparable */
+/* ---- an engine ------------------------------------------------------------------------------- */
+/* largest, relative to the largest value of its output; NAN: not comparable */
+static double difference(contest *t, const char *path) {
   cli *k = t->k;
   npz z = {0};
   double worst = 0;
@@ -188,10 +201,13 @@ static double difference(contest *t, const char *path) { /* largest, relative to
     ndarray mine = output_array(t->m, t->r, i, &info);
     const ndarray *theirs = find_array(&z, "out_", info.name, i);
     int64_t n = 0, m = -1;
-    if (!theirs || !nd_count(&mine, &n) || !nd_count(theirs, &m) || n != m || et_kind(mine.type) == K_STR || et_kind(theirs->type) == K_STR) return NAN;
+    if (!theirs || !nd_count(&mine, &n) || !nd_count(theirs, &m) || n != m || et_kind(mine.type) == K_STR ||
+        et_kind(theirs->type) == K_STR)
+      return NAN;
     double most = 0, off = 0;
     for (int64_t j = 0; j < n; j++) {
-      double g = array_number(&mine, j), w = array_number(theirs, j), d = g == w || (isnan(g) && isnan(w)) ? 0 : fabs(g - w);
+      double g = array_number(&mine, j), w = array_number(theirs, j),
+             d = g == w || (isnan(g) && isnan(w)) ? 0 : fabs(g - w);
       if (!(d <= off)) off = isnan(d) ? INFINITY : d;
       if (fabs(w) > most && isfinite(w)) most = fabs(w);
     }
@@ -205,7 +221,8 @@ static void start_peer(contest *t, peer *p) {
   int to[2], from[2];
   p->python = find_python(t, p->name);
   const char *peers = k->peers ? k->peers : "PEERS";
-  p->remedy = arena_fmt(k->a, "python3 -m venv %s/%s && %s/%s/bin/pip install %s%s", peers, p->name, peers, p->name, p->packages, k->peers ? "" : ", then --peers PEERS");
+  p->remedy = arena_fmt(k->a, "python3 -m venv %s/%s && %s/%s/bin/pip install %s%s", peers, p->name, peers, p->name,
+                        p->packages, k->peers ? "" : ", then --peers PEERS");
   if (!p->python) {
     lose(p, k->peers ? arena_fmt(k->a, "no python in %s has it", k->peers) : "python3 does not have it");
     return;
@@ -283,20 +300,30 @@ static ek_code own_slice(contest *t, double seconds) {
   return e;
 }
 
-/* ---- from nothing ---- */
+/* ---- from nothing ---------------------------------------------------------------------------- */
 static void own_start(contest *t, bool cached, double *ms, double *memory) {
   cli *k = t->k;
   strvec v = {0};
   int out[2];
   char text[1 << 16];
   size_t n = 0;
-  const char *const head[] = {
-      "/proc/self/exe", "run", k->args.v[0], "--inputs", t->inputs, "--json", "-q", "--threads", arena_fmt(k->a, "%d", ek_run_threads(t->r)), "-O", arena_fmt(k->a, "%d", k->optimize)};
+  const char *const head[] = {"/proc/self/exe",
+                              "run",
+                              k->args.v[0],
+                              "--inputs",
+                              t->inputs,
+                              "--json",
+                              "-q",
+                              "--threads",
+                              arena_fmt(k->a, "%d", ek_run_threads(t->r)),
+                              "-O",
+                              arena_fmt(k->a, "%d", k->optimize)};
   for (size_t i = 0; i < sizeof head / sizeof *head; i++) vec_push(k->a, v, head[i]);
   for (uint32_t i = 0; i < k->dims.n; i++) vec_push(k->a, v, "--dim"), vec_push(k->a, v, k->dims.v[i]);
   for (uint32_t i = 0; i < k->ops.n; i++) vec_push(k->a, v, "--ops"), vec_push(k->a, v, k->ops.v[i]);
   if (k->target) vec_push(k->a, v, "--target"), vec_push(k->a, v, k->target);
-  if (k->accuracy) vec_push(k->a, v, "--accuracy"), vec_push(k->a, v, k->accuracy == EK_ACCURACY_FAST ? "fast" : "strict");
+  if (k->accuracy)
+    vec_push(k->a, v, "--accuracy"), vec_push(k->a, v, k->accuracy == EK_ACCURACY_FAST ? "fast" : "strict");
   if (k->precision) vec_push(k->a, v, "--precision"), vec_push(k->a, v, "bf16");
   if (k->codegen) vec_push(k->a, v, "--codegen"), vec_push(k->a, v, "llvm");
   if (!cached) vec_push(k->a, v, "--no-cache");
@@ -306,19 +333,23 @@ static void own_start(contest *t, bool cached, double *ms, double *memory) {
   double t0 = now_ms();
   pid_t pid = start((char *const *)(uintptr_t)v.v, -1, out[1]);
   close(out[1]);
-  for (ssize_t got; pid > 0 && n < sizeof text - 1 && (got = read(out[0], text + n, sizeof text - 1 - n)) > 0;) n += (size_t)got;
+  for (ssize_t got; pid > 0 && n < sizeof text - 1 && (got = read(out[0], text + n, sizeof text - 1 - n)) > 0;)
+    n += (size_t)got;
   text[n] = 0;
   if (pid > 0 && ended(pid) == EXIT_DONE) *ms = now_ms() - t0;
   close(out[0]);
-  const char *told = strstr(text, "\"peak_rss\": "); /* by itself: what wait4 tells is no less than what this process had when it began the other */
+  /* by itself: what wait4 tells is no less than what this process had when it began the other */
+  const char *told = strstr(text, "\"peak_rss\": ");
   if (memory && told) *memory = strtod(told + strlen("\"peak_rss\": "), NULL);
 }
 
-/* ---- how busy others are: the time of all processors, less our own and the children's ---- */
+/* ---- how busy others are: the time of all processors, less our own and the children's -------- */
 static double all_busy(void) {
   unsigned long long v[8] = {0};
   FILE *f = fopen("/proc/stat", "r");
-  if (f && fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7) < 8) v[0] = 0;
+  if (f &&
+      fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7) < 8)
+    v[0] = 0;
   if (f) fclose(f);
   return (double)(v[0] + v[1] + v[2] + v[5] + v[6] + v[7]) / (double)sysconf(_SC_CLK_TCK);
 }
@@ -332,14 +363,15 @@ static double own_busy(const contest *t) {
     if (!t->peers.v[i].pid) continue;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)t->peers.v[i].pid);
     FILE *f = fopen(path, "r");
-    if (f && fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &sys) != 2) user = sys = 0;
+    if (f && fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &sys) != 2)
+      user = sys = 0;
     if (f) fclose(f);
     s += (double)(user + sys) / (double)sysconf(_SC_CLK_TCK);
   }
   return s;
 }
 
-/* ---- the report ---- */
+/* ---- the report ------------------------------------------------------------------------------ */
 static void tell_json(contest *t) {
   cli *k = t->k;
   sbuf text = sbuf_new(k->a);
@@ -384,12 +416,15 @@ static void tell_json(contest *t) {
 }
 static void tell(contest *t) {
   cli *k = t->k;
-  printf("%-14s %-14s %10s %8s %7s %8s %9s %9s %9s %7s\n", "engine", "version", "median ms", "ratio", "spread", "of peak", "error", "cold ms", "cached", "MB");
+  printf("%-14s %-14s %10s %8s %7s %8s %9s %9s %9s %7s\n", "engine", "version", "median ms", "ratio", "spread",
+         "of peak", "error", "cold ms", "cached", "MB");
   for (uint32_t i = 0; i < t->peers.n; i++) {
     const peer *p = &t->peers.v[i];
     if (!p->times.n) continue;
-    double median = at(k->a, &p->times, 0, 0.5), spread = (at(k->a, &p->times, 0, 0.9) - at(k->a, &p->times, 0, 0.1)) / median;
-    printf("%-14s %-14s %10.5f %7.3fx %6.1f%%", p->name, p->version, median, ratio(k->a, &t->peers.v[0], p), 100 * spread);
+    double median = at(k->a, &p->times, 0, 0.5),
+           spread = (at(k->a, &p->times, 0, 0.9) - at(k->a, &p->times, 0, 0.1)) / median;
+    printf("%-14s %-14s %10.5f %7.3fx %6.1f%%", p->name, p->version, median, ratio(k->a, &t->peers.v[0], p),
+           100 * spread);
     if (t->gflops > 0 && t->peak > 0)
       printf(" %7.1f%%", 100 * t->gflops / (median * 1e-3) / t->peak);
     else
@@ -398,15 +433,19 @@ static void tell(contest *t) {
     printf(" %9s", p->cached >= 0 ? arena_fmt(k->a, "%.1f", p->cached) : "-");
     printf(" %7.0f%s%s\n", p->memory / 1e6, p->why ? "  " : "", p->why ? p->why : "");
   }
-  printf("\nratio: theirs to ours, the median over %u slices; spread: 10th to 90th percentile; error: largest difference to ours by the largest value; cold: process start to first result%s; MB: the "
+  printf("\nratio: theirs to ours, the median over %u slices; spread: 10th to 90th percentile; error: largest "
+         "difference to ours by the largest value; cold: process start to first result%s; MB: the "
          "most, python's own 30 included\n",
          t->peers.v[0].slices.n, t->peers.v[0].cached >= 0 ? " (cached: with our cache)" : "");
-  printf("%d threads; peak %.1f GFLOP/s; other programs used %.2f processors%s\n", ek_run_threads(t->r), t->peak, t->others, t->others > 0.1 ? ": measure again on a quiet machine" : "");
+  printf("%d threads; peak %.1f GFLOP/s; other programs used %.2f processors%s\n", ek_run_threads(t->r), t->peak,
+         t->others, t->others > 0.1 ? ": measure again on a quiet machine" : "");
   for (uint32_t i = 1; i < t->peers.n; i++)
-    if (!t->peers.v[i].times.n) printf("%s: skipped: %s%s%s\n", t->peers.v[i].name, t->peers.v[i].why, t->peers.v[i].python ? "" : "; ", t->peers.v[i].python ? "" : t->peers.v[i].remedy);
+    if (!t->peers.v[i].times.n)
+      printf("%s: skipped: %s%s%s\n", t->peers.v[i].name, t->peers.v[i].why, t->peers.v[i].python ? "" : "; ",
+             t->peers.v[i].python ? "" : t->peers.v[i].remedy);
 }
 
-/* ---- all of it ---- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 static void choose(contest *t) {
   cli *k = t->k;
   sbuf known = sbuf_new(k->a);
@@ -420,7 +459,10 @@ static void choose(contest *t) {
     vec_push(k->a, t->peers, ((peer){.name = engines[i].name, .packages = engines[i].packages, .cached = -1}));
   }
   t->script = find_script(k);
-  if (!t->script) ctx_fail(k->c, E_IO, "bench/peer.py, which runs other engines, is neither where it is installed (share/einkorn/bench) nor where Einkorn was built");
+  if (!t->script)
+    ctx_fail(k->c, E_IO,
+             "bench/peer.py, which runs other engines, is neither where it is installed (share/einkorn/bench) nor "
+             "where Einkorn was built");
 }
 static void write_inputs(contest *t) {
   cli *k = t->k;
@@ -463,7 +505,8 @@ static ek_code take_turns(contest *t) {
 int bench_against(cli *k, ek_model *model, ek_module *m, ek_run *r, host_tensor *in) {
   contest t = {.k = k, .m = m, .r = r, .in = in};
   const char *tmp = getenv("TMPDIR");
-  if (!model || !ends_in(k->args.v[0], ".onnx")) return fail_text(k, EK_USAGE, "error: --against: other engines read ONNX files; compile -o NAME.onnx makes one");
+  if (!model || !ends_in(k->args.v[0], ".onnx"))
+    return fail_text(k, EK_USAGE, "error: --against: other engines read ONNX files; compile -o NAME.onnx makes one");
   choose(&t);
   char *work = (char *)arena_fmt(k->a, "%s/einkorn-bench.XXXXXX", tmp && *tmp ? tmp : "/tmp");
   if (!mkdtemp(work)) return fail_text(k, EK_IO, arena_fmt(k->a, "error: cannot make a folder %s", work));

@@ -1,4 +1,5 @@
-/* einkorn bench: how fast is a model on this machine? Runs are timed one by one for the given time; the machine's peak of multiply-adds is measured in between, five times, and its median taken: the
+/* einkorn bench: how fast is a model on this machine? Runs are timed one by one for the given time; the machine's
+ * peak of multiply-adds is measured in between, five times, and its median taken: the
  * share of it means something on a machine whose clock moves. */
 #include "cli/cli.h"
 #include <stdio.h>
@@ -43,7 +44,8 @@ double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n) {
     for (int32_t d = 0; d < in[i].info.rank; d++) {
       const char *name = in[i].info.dim_names[d];
       bool have = !name;
-      for (uint32_t j = 0; name && j < dims.n; j++) have |= !strncmp(dims.v[j], name, strlen(name)) && dims.v[j][strlen(name)] == '=';
+      for (uint32_t j = 0; name && j < dims.n; j++)
+        have |= !strncmp(dims.v[j], name, strlen(name)) && dims.v[j][strlen(name)] == '=';
       if (!have && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.") == strlen(name))
         vec_push(k->a, dims, (const char *)arena_fmt(k->a, "%s=%lld", name, (long long)in[i].d.dims[d]));
     }
@@ -92,10 +94,13 @@ static void tell(cli *k, const figures *f) {
     return;
   }
   printf("median %.3f ms, p10 %.3f, p90 %.3f (%u runs, %d threads)\n", f->median, f->p10, f->p90, f->runs, f->threads);
-  printf("%s in %.1f ms, first run %.3f ms\n", f->cached ? "loaded from the cache" : "compiled", f->compile_ms, f->first_ms);
-  printf("working memory %lld bytes, constants %llu bytes, process %.0f MB at most\n", (long long)f->memory, (unsigned long long)f->weights, f->rss / 1e6);
+  printf("%s in %.1f ms, first run %.3f ms\n", f->cached ? "loaded from the cache" : "compiled", f->compile_ms,
+         f->first_ms);
+  printf("working memory %lld bytes, constants %llu bytes, process %.0f MB at most\n", (long long)f->memory,
+         (unsigned long long)f->weights, f->rss / 1e6);
   if (f->gflops >= 0)
-    printf("%.1f GFLOP/s, %.1f%% of the peak measured now (%.1f GFLOP/s)\n", f->gflops, 100 * f->gflops / f->peak, f->peak);
+    printf("%.1f GFLOP/s, %.1f%% of the peak measured now (%.1f GFLOP/s)\n", f->gflops, 100 * f->gflops / f->peak,
+           f->peak);
   else
     printf("peak measured now: %.1f GFLOP/s\n", f->peak);
 }
@@ -132,7 +137,8 @@ int cmd_bench(cli *k) {
     if (!e) ek_measure_peak(k->s, k->target, f.threads, PEAK_MS, &peaks[i]);
   }
   if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
-  f.runs = times.seen, f.median = quantile(times.v, times.n, 0.5), f.p10 = quantile(times.v, times.n, 0.1), f.p90 = quantile(times.v, times.n, 0.9);
+  f.runs = times.seen, f.median = quantile(times.v, times.n, 0.5), f.p10 = quantile(times.v, times.n, 0.1),
+  f.p90 = quantile(times.v, times.n, 0.9);
   f.memory = ek_run_memory(r), f.peak = quantile(peaks, PEAKS, 0.5);
   f.rss = process_peak(getpid());
   double n = model_macs(k, model, in, ek_module_inputs(m));

@@ -1,4 +1,5 @@
-/* cli: the program `einkorn`. One file per subcommand, one table of options (options.c) that --help, the manual and the completions (describe.c) share. It uses the library by its public header, and base for files and texts.
+/* cli: the program `einkorn`. One file per subcommand, one table of options (options.c) that --help, the manual and
+ * the completions (describe.c) share. It uses the library by its public header, and base for files and texts.
  * Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2 usage, 3 unsupported. */
 #ifndef EK_CLI_H
 #define EK_CLI_H
@@ -7,7 +8,19 @@
 #include "einkorn/einkorn.h"
 #include <stdio.h>
 
-enum { CMD_RUN = 1, CMD_COMPILE = 2, CMD_SHOW = 4, CMD_CHECK = 8, CMD_INFO = 16, CMD_BENCH = 32, CMD_OPS = 64, CMD_EXPLAIN = 128, CMD_ALL = 255, CMD_MODEL = CMD_ALL & ~CMD_OPS, CMD_DESCRIBE = 256 /* hidden */ };
+enum {
+  CMD_RUN = 1,
+  CMD_COMPILE = 2,
+  CMD_SHOW = 4,
+  CMD_CHECK = 8,
+  CMD_INFO = 16,
+  CMD_BENCH = 32,
+  CMD_OPS = 64,
+  CMD_EXPLAIN = 128,
+  CMD_ALL = 255,
+  CMD_MODEL = CMD_ALL & ~CMD_OPS,
+  CMD_DESCRIBE = 256 /* hidden */
+};
 typedef enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_UNSUPPORTED } exit_code;
 
 typedef struct pass_time {
@@ -39,8 +52,17 @@ typedef struct command {
 } command;
 extern const command commands[]; /* ends with a NULL name */
 
-/* ---- options.c ---- */
-typedef enum { O_FLAG, O_TEXT, O_LIST, O_INT, O_U64, O_DOUBLE, O_LEVEL, O_CHOICE /* the number of the word among the option's values */ } option_kind;
+/* ---- options.c ------------------------------------------------------------------------------- */
+typedef enum {
+  O_FLAG,
+  O_TEXT,
+  O_LIST,
+  O_INT,
+  O_U64,
+  O_DOUBLE,
+  O_LEVEL,
+  O_CHOICE /* the number of the word among the option's values */
+} option_kind;
 typedef struct option {
   const char *name;
   char letter;
@@ -54,12 +76,12 @@ extern const option options[]; /* ends with a NULL name */
 typedef struct variable {
   const char *name, *value, *what;
 } variable;
-extern const variable variables[]; /* of the environment; ends with a NULL name */
+extern const variable variables[];                            /* of the environment; ends with a NULL name */
 bool options_parse(cli *k, int argc, char **argv, int *code); /* false: done, with that exit code */
 void usage(FILE *f, const command *c);                        /* NULL: of the program */
 ek_options compile_options(cli *k);
 ek_code make_run(cli *k, ek_module *m, ek_run **r);
-/* ---- main.c ---- */
+/* ---- main.c ---------------------------------------------------------------------------------- */
 int fail(cli *k, ek_code code); /* says what the session has to say; the exit code */
 int fail_text(cli *k, ek_code code, const char *text);
 int exit_of(ek_code code);
@@ -68,27 +90,30 @@ void print_json(const sbuf *b);                                               /*
 bool colors(int fd);
 void print_times(cli *k);
 void json_times(cli *k, json *j);
-/* ---- progress.c ---- */
+/* ---- progress.c ------------------------------------------------------------------------------ */
 void progress_begin(cli *k);
 void progress_phase(const char *phase, double done); /* a long step of our own */
 void progress_clear(void);                           /* before anything is printed */
 void progress_end(void);
-/* ---- tensors.c ---- */
+/* ---- tensors.c ------------------------------------------------------------------------------- */
 typedef struct host_tensor {
   ek_tensor_info info;
   ndarray d;
   bool made; /* not given: random */
 } host_tensor;
-const char *tensor_text(arena *a, etype t, uint32_t rank, const int64_t *dims, const char *const *names); /* f32[N, 3] */
+/* f32[N, 3] */
+const char *tensor_text(arena *a, etype t, uint32_t rank, const int64_t *dims, const char *const *names);
 bool is_library(const char *path);
 bool ends_in(const char *s, const char *suffix);
 double array_number(const ndarray *d, int64_t i); /* element i */
-/* The model as a module (compiled, or a saved library). model: NULL when it is a library. False: said why, *code is the exit code. */
+/* The model as a module (compiled, or a saved library). model: NULL when it is a library. False: said why, *code is
+ * the exit code. */
 bool open_module(cli *k, const char *path, ek_model **model, ek_module **module, int *code);
 /* The arrays for all inputs by the options; their sizes are told to the run, their data bound. */
 bool bind_inputs(cli *k, ek_module *m, ek_run *r, host_tensor **in, int *code);
 ndarray output_array(ek_module *m, ek_run *r, int32_t i, ek_tensor_info *info);
-/* The array of a file for tensor i: under its name, its name with the prefix, or the prefix with its number. NULL: not there */
+/* The array of a file for tensor i: under its name, its name with the prefix, or the prefix with its number. NULL:
+ * not there */
 const ndarray *find_array(const npz *z, const char *prefix, const char *name, int32_t i);
 typedef struct comparison {
   bool fits, same;
@@ -98,15 +123,22 @@ typedef struct comparison {
   double got, want;
 } comparison;
 comparison compare(cli *k, const ndarray *got, const ndarray *want);
-/* ---- bench.c ---- */
-enum { PEAK_MS = 40 /* of measuring the machine's peak, after each slice: right after a model has run, the clock is the one it ran at */ };
-double process_peak(int pid); /* most bytes that the process had resident so far; 0: not known */
+/* ---- bench.c --------------------------------------------------------------------------------- */
+enum {
+  /* of measuring the machine's peak, after each slice: right after a model has run, the clock is the one it ran at */
+  PEAK_MS = 40
+};
+double process_peak(int pid);                     /* most bytes that the process had resident so far; 0: not known */
 double quantile(double *v, uint32_t n, double q); /* sorts v; 0 of nothing */
-typedef struct sample { double *v; uint32_t n, cap, every, seen; } sample; /* all of few numbers; of many, every second, fourth, .. */
+typedef struct sample {
+  double *v;
+  uint32_t n, cap, every, seen;
+} sample; /* all of few numbers; of many, every second, fourth, .. */
 void sample_add(arena *a, sample *s, double x);
-double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n); /* MACs of one run with the sizes it had; -1: not known */
+/* MACs of one run with the sizes it had; -1: not known */
+double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n);
 
-/* ---- against.c ---- */
+/* ---- against.c ------------------------------------------------------------------------------- */
 int bench_against(cli *k, ek_model *model, ek_module *m, ek_run *r, host_tensor *in); /* the exit code */
 
 int cmd_run(cli *k);

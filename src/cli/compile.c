@@ -1,4 +1,5 @@
-/* einkorn compile: saves a model as a library, an object or C source, and tells what it came to. Without -o it compiles in memory only. */
+/* einkorn compile: saves a model as a library, an object or C source, and tells what it came to. Without -o it
+ * compiles in memory only. */
 #include "cli/cli.h"
 
 static void tell(cli *k, const ek_report *r) {
@@ -26,9 +27,12 @@ static void tell(cli *k, const ek_report *r) {
   if (!r->memory[0]) return; /* a model, not code */
   printf("working memory: %s bytes\n", r->memory);
   if (k->verbose && r->least_memory) printf("least possible: %s bytes\n", r->least_memory);
-  printf("constants: %llu bytes\nkernels: %u, code: %llu bytes\n", (unsigned long long)r->weight_bytes, r->kernels, (unsigned long long)r->code_bytes);
+  printf("constants: %llu bytes\nkernels: %u, code: %llu bytes\n", (unsigned long long)r->weight_bytes, r->kernels,
+         (unsigned long long)r->code_bytes);
   printf("compiled in %.1f ms", r->total_ms);
-  if (k->verbose) printf(" (model %.1f, passes %.1f, schedules %.1f, code %.1f; %llu rewrites)", r->load_ms, r->passes_ms, r->schedule_ms, r->code_ms, (unsigned long long)r->rewrites);
+  if (k->verbose)
+    printf(" (model %.1f, passes %.1f, schedules %.1f, code %.1f; %llu rewrites)", r->load_ms, r->passes_ms,
+           r->schedule_ms, r->code_ms, (unsigned long long)r->rewrites);
   putchar('\n');
 }
 int cmd_compile(cli *k) {

@@ -1,4 +1,5 @@
-/* einkorn describe: the manual pages and the shells' completions, made from the tables that the parser reads (commands, options, variables), from the passes, the targets and the operators. The build runs it; `make install`
+/* einkorn describe: the manual pages and the shells' completions, made from the tables that the parser reads
+ * (commands, options, variables), from the passes, the targets and the operators. The build runs it; `make install`
  * puts the results where man and the shells look. Nothing here lists an option of its own. */
 #include "cli/cli.h"
 #include <ctype.h>
@@ -67,7 +68,7 @@ static const char *words(cli *k, const option *o) { /* what a value can be, with
 static bool takes_model(const command *c) { return (c->bit & CMD_MODEL) != 0; }
 static bool shown(const command *c) { return c->about != NULL; }
 
-/* ---- manual pages ---- */
+/* ---- manual pages ---------------------------------------------------------------------------- */
 static void roff(const char *s) { /* text as it is */
   for (; *s; s++) {
     if (*s == '\\')
@@ -78,7 +79,8 @@ static void roff(const char *s) { /* text as it is */
       putchar(*s);
   }
 }
-static void line(const char *request, const char *text) { /* a request with text, or text alone; a text never begins a request by itself */
+/* a request with text, or text alone; a text never begins a request by itself */
+static void line(const char *request, const char *text) {
   if (request) printf("%s ", request);
   if (!request && (*text == '.' || *text == '\'')) fputs("\\&", stdout);
   roff(text);
@@ -107,7 +109,9 @@ static void man_options(uint32_t of, uint32_t but_of) { /* of all these commands
   }
 }
 static void man_end(const command *of) {
-  fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 the model needs something that is not supported.\n.SH ENVIRONMENT\n", stdout);
+  fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 the model needs something that is not supported.\n.SH "
+        "ENVIRONMENT\n",
+        stdout);
   for (const variable *v = variables; v->name; v++) {
     printf(".TP\n\\fB%s\\fR=\\fI", v->name);
     roff(v->value);
@@ -122,15 +126,19 @@ static void man_end(const command *of) {
   putchar('\n');
 }
 static void man_program(cli *k) {
-  printf(".TH EINKORN 1 \"\" \"Einkorn %s\" \"Einkorn\"\n.SH NAME\neinkorn \\- compiles deep\\-learning models to native code, and runs them\n.SH SYNOPSIS\n", ek_version());
+  printf(".TH EINKORN 1 \"\" \"Einkorn %s\" \"Einkorn\"\n.SH NAME\neinkorn \\- compiles deep\\-learning models to "
+         "native code, and runs them\n.SH SYNOPSIS\n",
+         ek_version());
   for (const command *c = commands; c->name; c++) {
     if (!shown(c)) continue;
     printf("\\fBeinkorn %s\\fR ", c->name);
     line(NULL, c->synopsis);
     if (c[1].name && shown(c + 1)) puts(".br");
   }
-  puts(".SH DESCRIPTION\nAn ONNX model goes in; native code comes out that runs at once in the process, or is saved as a library, an object file or C source that needs neither Einkorn nor LLVM.\n"
-       "\\fIMODEL\\fR is an ONNX file, a graph as text, or (to run) a compiled library. Results go to standard output, everything else to standard error.");
+  puts(".SH DESCRIPTION\nAn ONNX model goes in; native code comes out that runs at once in the process, or is saved as "
+       "a library, an object file or C source that needs neither Einkorn nor LLVM.\n"
+       "\\fIMODEL\\fR is an ONNX file, a graph as text, or (to run) a compiled library. Results go to standard output, "
+       "everything else to standard error.");
   for (const command *c = commands; c->name; c++) {
     if (!shown(c)) continue;
     printf(".TP\n\\fBeinkorn\\-%s\\fR(1)\n", c->name);
@@ -151,7 +159,8 @@ static void man_command(cli *k, const command *c) {
   size_t n = 0;
   for (; c->name[n] && n + 1 < sizeof upper; n++) upper[n] = (char)toupper((unsigned char)c->name[n]);
   upper[n] = 0;
-  printf(".TH EINKORN\\-%s 1 \"\" \"Einkorn %s\" \"Einkorn\"\n.SH NAME\neinkorn\\-%s \\- ", upper, ek_version(), c->name);
+  printf(".TH EINKORN\\-%s 1 \"\" \"Einkorn %s\" \"Einkorn\"\n.SH NAME\neinkorn\\-%s \\- ", upper, ek_version(),
+         c->name);
   line(NULL, c->what);
   printf(".SH SYNOPSIS\n\\fBeinkorn %s\\fR ", c->name);
   line(NULL, c->synopsis);
@@ -177,11 +186,14 @@ static void man_command(cli *k, const command *c) {
   man_end(c);
 }
 
-/* ---- bash: the word before the cursor decides; a file name where nothing better is known ---- */
+/* ---- bash: the word before the cursor decides; a file name where nothing better is known ----- */
 static void bash(cli *k) {
-  puts("# Completion of `einkorn` for bash.\n_einkorn() {\n  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command= i words=\n"
-       "  [ \"$cur\" = = ] && cur=\n  [ \"$prev\" = = ] && [ \"$COMP_CWORD\" -ge 2 ] && prev=${COMP_WORDS[COMP_CWORD-2]}\n  COMPREPLY=()\n"
-       "  for ((i = 1; i < COMP_CWORD; i++)); do case ${COMP_WORDS[i]} in -*) ;; *) command=${COMP_WORDS[i]}; break ;; esac; done\n  case $command:$prev in");
+  puts("# Completion of `einkorn` for bash.\n_einkorn() {\n  local cur=${COMP_WORDS[COMP_CWORD]} "
+       "prev=${COMP_WORDS[COMP_CWORD-1]} command= i words=\n"
+       "  [ \"$cur\" = = ] && cur=\n  [ \"$prev\" = = ] && [ \"$COMP_CWORD\" -ge 2 ] && "
+       "prev=${COMP_WORDS[COMP_CWORD-2]}\n  COMPREPLY=()\n"
+       "  for ((i = 1; i < COMP_CWORD; i++)); do case ${COMP_WORDS[i]} in -*) ;; *) command=${COMP_WORDS[i]}; break ;; "
+       "esac; done\n  case $command:$prev in");
   for (const command *c = commands; c->name; c++)
     for (const option *o = options; shown(c) && o->name; o++) {
       if (!(o->commands & c->bit) || !o->value) continue;
@@ -206,13 +218,15 @@ static void bash(cli *k) {
   fputs("    '') words=\"", stdout);
   for (const command *c = commands; c->name; c++)
     if (shown(c)) printf("%s ", c->name);
-  puts("--help --version\" ;;\n  esac\n  case $command:$cur in\n    :*|*:-*) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;");
+  puts("--help --version\" ;;\n  esac\n  case $command:$cur in\n    :*|*:-*) COMPREPLY=($(compgen -W \"$words\" -- "
+       "\"$cur\")) ;;");
   for (const command *c = commands; c->name; c++)
-    if (shown(c) && !takes_model(c)) printf("    %s:*) COMPREPLY=($(compgen -W \"%s\" -- \"$cur\")) ;;\n", c->name, operator_names(k));
+    if (shown(c) && !takes_model(c))
+      printf("    %s:*) COMPREPLY=($(compgen -W \"%s\" -- \"$cur\")) ;;\n", c->name, operator_names(k));
   puts("    *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n  esac\n}\ncomplete -o filenames -F _einkorn einkorn");
 }
 
-/* ---- zsh ---- */
+/* ---- zsh ------------------------------------------------------------------------------------- */
 static void zsh_text(const char *s) { /* inside '..[..]..' of _arguments */
   for (; *s; s++) {
     if (strchr("[]:\\", *s)) putchar('\\');
@@ -252,7 +266,8 @@ static void zsh(cli *k) {
     zsh_text(c->what);
     puts("'");
   }
-  puts("  )\n  if ((CURRENT == 2)); then _describe command commands; _arguments '--help' '--version'; return; fi\n  local command=$words[2]\n  shift words\n  ((CURRENT--))\n  case $command in");
+  puts("  )\n  if ((CURRENT == 2)); then _describe command commands; _arguments '--help' '--version'; return; fi\n  "
+       "local command=$words[2]\n  shift words\n  ((CURRENT--))\n  case $command in");
   for (const command *c = commands; c->name; c++) {
     if (!shown(c)) continue;
     printf("  %s) _arguments -s", c->name);
@@ -268,7 +283,7 @@ static void zsh(cli *k) {
   puts("  esac\n}\nif [ \"$funcstack[1]\" = _einkorn ]; then _einkorn \"$@\"; else compdef _einkorn einkorn; fi");
 }
 
-/* ---- fish ---- */
+/* ---- fish ------------------------------------------------------------------------------------ */
 static void fish_text(const char *s) {
   for (; *s; s++) {
     if (*s == '\'' || *s == '\\') putchar('\\');
@@ -282,7 +297,8 @@ static void fish(cli *k) {
     printf("complete -c einkorn -f -n __fish_use_subcommand -a %s -d '", c->name);
     fish_text(c->what);
     puts("'");
-    if (!takes_model(c)) printf("complete -c einkorn -f -n '__fish_seen_subcommand_from %s' -a '%s'\n", c->name, operator_names(k));
+    if (!takes_model(c))
+      printf("complete -c einkorn -f -n '__fish_seen_subcommand_from %s' -a '%s'\n", c->name, operator_names(k));
     for (const option *o = options; o->name; o++) {
       if (!(o->commands & c->bit)) continue;
       printf("complete -c einkorn -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);
@@ -316,6 +332,7 @@ int cmd_describe(cli *k) {
   else if (!strcmp(what, "fish"))
     fish(k);
   else
-    return fail_text(k, EK_USAGE, arena_fmt(k->a, "error: nothing is described as %s: man, commands, bash, zsh or fish", what));
+    return fail_text(k, EK_USAGE,
+                     arena_fmt(k->a, "error: nothing is described as %s: man, commands, bash, zsh or fish", what));
   return EXIT_DONE;
 }

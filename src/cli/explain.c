@@ -1,7 +1,9 @@
 /* einkorn explain: where does the time of a run go, and how far is each kernel from what the machine can do?
  *
- * The model runs for the given time with a clock around each kernel; a kernel's time is the median over the runs. Beside it stands the least time that the machine allows: its operations at the peak
- * of multiply-adds, or its bytes at the bandwidth of where they lie, whichever is longer; both are measured just before, unless --peak states them. Constants lie where all that the run touches fits,
+ * The model runs for the given time with a clock around each kernel; a kernel's time is the median over the runs.
+ * Beside it stands the least time that the machine allows: its operations at the peak
+ * of multiply-adds, or its bytes at the bandwidth of where they lie, whichever is longer; both are measured just
+ * before, unless --peak states them. Constants lie where all that the run touches fits,
  * everything else where the kernel's own bytes fit. */
 #include "cli/cli.h"
 #include <stdlib.h>
@@ -18,13 +20,16 @@ typedef struct account {
   row *rows;
   size_t n;
   double total, between, kernels, floor, ops,
-      set; /* ms: medians of the runs and of the time outside of kernels, sums of the rows' medians and floors; operations as the model defines them, -1 not known; set: bytes that a run touches */
+      /* ms: medians of the runs and of the time outside of kernels, sums of the rows' medians and floors; operations
+       * as the model defines them, -1 not known; set: bytes that a run touches */
+      set;
   int threads;
   uint32_t runs;
   bool stated;
   ek_machine at;
-  int64_t memory;              /* working memory of the run in bytes, */
-  const char *formula, *least; /* as compiled, scratch areas included; and what is live at one time, a number or a formula, NULL: not known */
+  int64_t memory; /* working memory of the run in bytes, */
+  /* as compiled, scratch areas included; and what is live at one time, a number or a formula, NULL: not known */
+  const char *formula, *least;
 } account;
 
 static int by_time(const void *a, const void *b) {
@@ -32,7 +37,7 @@ static int by_time(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-/* ---- what the machine can do ---- */
+/* ---- what the machine can do ----------------------------------------------------------------- */
 /* ns to read so many bytes that are used again and again: what does not fit a level comes from the next */
 static double reading(const ek_machine *m, double bytes) {
   double ns = 0, below = 0;
@@ -64,15 +69,19 @@ static void floors(account *s) {
     }
     double sums = k->ops / s->at.gflops, own = k->bytes + k->weight_bytes;
     double moves = reading(&s->at, own);
-    if (k->starts == 1 && s->set > own) moves = reading(&s->at, k->bytes) + reading(&s->at, s->set) * k->weight_bytes / s->set; /* constants were last read a run ago */
+    /* constants were last read a run ago */
+    if (k->starts == 1 && s->set > own)
+      moves = reading(&s->at, k->bytes) + reading(&s->at, s->set) * k->weight_bytes / s->set;
     r->by_bytes = moves > sums;
     r->floor = (r->by_bytes ? moves : sums) * 1e-6 * (double)k->starts;
     s->floor += r->floor;
   }
 }
 
-/* ---- the report ---- */
-static double rate(double amount, const row *r) { return amount >= 0 && r->k.ms > 0 ? amount * (double)r->k.starts / (r->k.ms * 1e6) : 0; }
+/* ---- the report ------------------------------------------------------------------------------ */
+static double rate(double amount, const row *r) {
+  return amount >= 0 && r->k.ms > 0 ? amount * (double)r->k.starts / (r->k.ms * 1e6) : 0;
+}
 static double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 static const char *shortened(cli *k, const char *s) {
   uint32_t n = 1;
@@ -106,18 +115,24 @@ static void tell(cli *k, const account *s) {
     const row *r = &s->rows[i];
     if (!r->k.starts && !k->verbose) continue;
     double f = rate(r->k.ops, r), g = rate(r->k.bytes < 0 ? -1 : r->k.bytes + r->k.weight_bytes, r);
-    printf("%9.5f %5.1f%% %9.1f %6.1f%% %7.1f %9.5f %6.1f%% %s %s%s%s %s", r->k.ms, share(r->k.ms, s->kernels), f, share(f, s->at.gflops), g, r->floor, share(r->floor, r->k.ms),
-           r->by_bytes ? "b" : "f", r->k.name, r->k.parallel ? "*" : "", r->k.starts != 1 ? arena_fmt(k->a, " x%llu", (unsigned long long)r->k.starts) : "", r->k.kind);
-    printf("%s%s%s: %s\n", *r->k.how ? " (" : "", r->k.how, *r->k.how ? ")" : "", shortened(k, *r->k.nodes ? r->k.nodes : r->k.tensors));
+    printf("%9.5f %5.1f%% %9.1f %6.1f%% %7.1f %9.5f %6.1f%% %s %s%s%s %s", r->k.ms, share(r->k.ms, s->kernels), f,
+           share(f, s->at.gflops), g, r->floor, share(r->floor, r->k.ms), r->by_bytes ? "b" : "f", r->k.name,
+           r->k.parallel ? "*" : "", r->k.starts != 1 ? arena_fmt(k->a, " x%llu", (unsigned long long)r->k.starts) : "",
+           r->k.kind);
+    printf("%s%s%s: %s\n", *r->k.how ? " (" : "", r->k.how, *r->k.how ? ")" : "",
+           shortened(k, *r->k.nodes ? r->k.nodes : r->k.tensors));
     for (const char *p = r->k.apart; k->verbose && *p;) {
       size_t n = strcspn(p, "\n");
       printf("%60s apart from %.*s\n", "", (int)n, p);
       p += n + (p[n] == '\n');
     }
   }
-  printf("\n%.5f ms a run (median of %u, %d threads), %.5f in kernels, %.5f between them; %.5f at least on this machine: %.1f%% reached\n", s->total, s->runs, s->threads, s->kernels, s->between,
-         s->floor, share(s->floor, s->kernels));
-  if (s->ops > 0) printf("%.1f GFLOP/s as the model defines its work: %.1f%% of the peak\n", s->ops / (s->total * 1e6), share(s->ops / (s->total * 1e6), s->at.gflops));
+  printf("\n%.5f ms a run (median of %u, %d threads), %.5f in kernels, %.5f between them; %.5f at least on this "
+         "machine: %.1f%% reached\n",
+         s->total, s->runs, s->threads, s->kernels, s->between, s->floor, share(s->floor, s->kernels));
+  if (s->ops > 0)
+    printf("%.1f GFLOP/s as the model defines its work: %.1f%% of the peak\n", s->ops / (s->total * 1e6),
+           share(s->ops / (s->total * 1e6), s->at.gflops));
   printf("machine (%s): %.1f GFLOP/s;", s->stated ? "stated" : "measured now", s->at.gflops);
   for (int i = 0; i < s->at.levels; i++)
     if (s->at.level[i].bytes != UINT64_MAX)
@@ -194,10 +209,11 @@ static void tell_json(const cli *k, const account *s) {
   print_json(&text);
 }
 
-/* ---- measuring ---- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 static ek_code measure(cli *k, ek_run *r, account *s) {
   const ek_kernel *table;
-  double *totals = NEWN(k->a, double, MOST_RUNS), *between = NEWN(k->a, double, MOST_RUNS), began = now_ms(), end = k->seconds * 1000, warm = end / 5;
+  double *totals = NEWN(k->a, double, MOST_RUNS), *between = NEWN(k->a, double, MOST_RUNS), began = now_ms(),
+         end = k->seconds * 1000, warm = end / 5;
   ek_code e = ek_run_execute(r);
   while (!e && now_ms() - began < warm) e = ek_run_execute(r);
   if (e || (e = ek_run_kernels(r, &table, &s->n)) != EK_OK) return e;
@@ -208,12 +224,14 @@ static ek_code measure(cli *k, ek_run *r, account *s) {
     if ((e = ek_run_execute(r)) != EK_OK) return e;
     between[s->runs] = totals[s->runs] = now_ms() - t0;
     if ((e = ek_run_kernels(r, &table, &s->n)) != EK_OK) return e;
-    for (size_t i = 0; i < s->n; i++) s->rows[i].k = table[i], s->rows[i].all[s->runs] = table[i].ms, between[s->runs] -= table[i].ms;
+    for (size_t i = 0; i < s->n; i++)
+      s->rows[i].k = table[i], s->rows[i].all[s->runs] = table[i].ms, between[s->runs] -= table[i].ms;
     s->runs++;
     progress_phase("measuring", (now_ms() - began) / end);
   }
   s->total = quantile(totals, s->runs, 0.5), s->between = quantile(between, s->runs, 0.5);
-  for (size_t i = 0; i < s->n; i++) s->rows[i].k.ms = quantile(s->rows[i].all, s->runs, 0.5), s->kernels += s->rows[i].k.ms;
+  for (size_t i = 0; i < s->n; i++)
+    s->rows[i].k.ms = quantile(s->rows[i].all, s->runs, 0.5), s->kernels += s->rows[i].k.ms;
   return EK_OK;
 }
 int cmd_explain(cli *k) {
@@ -223,8 +241,12 @@ int cmd_explain(cli *k) {
   host_tensor *in;
   int code = EXIT_DONE;
   account s = {.stated = k->peak != NULL};
-  if (k->peak && !read_peak(k, &s.at)) return fail_text(k, EK_USAGE, "error: --peak: GFLOPS:GBS is expected, two numbers above 0, such as 288:43");
-  if (is_library(k->args.v[0])) return fail_text(k, EK_USAGE, "error: a compiled library does not tell about its kernels; explain the model that it was made of");
+  if (k->peak && !read_peak(k, &s.at))
+    return fail_text(k, EK_USAGE, "error: --peak: GFLOPS:GBS is expected, two numbers above 0, such as 288:43");
+  if (is_library(k->args.v[0]))
+    return fail_text(
+        k, EK_USAGE,
+        "error: a compiled library does not tell about its kernels; explain the model that it was made of");
   ek_options o = compile_options(k);
   o.cache = NULL, o.profile = 1;
   ek_code e = ek_load(k->s, k->args.v[0], &model);

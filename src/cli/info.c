@@ -1,7 +1,10 @@
-/* einkorn info: what a model is made of and how much work it is. Where a figure depends on open dimensions, it is printed as a formula. */
+/* einkorn info: what a model is made of and how much work it is. Where a figure depends on open dimensions, it is
+ * printed as a formula. */
 #include "cli/cli.h"
 
-static const char *count(arena *a, ek_count c) { return c.value >= 0 ? arena_fmt(a, "%lld", (long long)c.value) : c.formula; }
+static const char *count(arena *a, ek_count c) {
+  return c.value >= 0 ? arena_fmt(a, "%lld", (long long)c.value) : c.formula;
+}
 static void json_count(json *j, const char *key, ek_count c) {
   if (c.value >= 0)
     json_int(j, key, c.value);
@@ -76,7 +79,8 @@ static int tensors(cli *k, ek_model *m, bool out) {
     ek_tensor_info t;
     ek_code e = out ? ek_model_output(m, i, &t) : ek_model_input(m, i, &t);
     if (e) return fail(k, e);
-    printf("%s %s: %s\n", out ? "output" : "input ", t.name, t.rank < 0 ? "?" : tensor_text(k->a, et_from_onnx((int)t.type), (uint32_t)t.rank, t.dims, t.dim_names));
+    printf("%s %s: %s\n", out ? "output" : "input ", t.name,
+           t.rank < 0 ? "?" : tensor_text(k->a, et_from_onnx((int)t.type), (uint32_t)t.rank, t.dims, t.dim_names));
   }
   return EXIT_DONE;
 }
@@ -94,22 +98,32 @@ int cmd_info(cli *k) {
   e = ek_model_describe(m, &o, &f);
   if (e) return fail(k, e);
   if (k->json) return as_json(k, m, &f);
-  printf("producer: %s\nIR version: %lld, opset: %lld\nnodes: %lld\n", f.producer, (long long)f.ir_version, (long long)f.opset, (long long)f.nodes);
+  printf("producer: %s\nIR version: %lld, opset: %lld\nnodes: %lld\n", f.producer, (long long)f.ir_version,
+         (long long)f.opset, (long long)f.nodes);
   printf("parameters: %lld (%lld bytes)\n", (long long)f.parameters, (long long)f.parameter_bytes);
   const struct {
     const char *name;
     ek_count c;
-  } rows[] = {{"MACs", f.work.macs},           {"additions", f.work.additions},     {"multiplications", f.work.multiplications}, {"divisions", f.work.divisions},
-              {"functions", f.work.functions}, {"comparisons", f.work.comparisons}, {"activations", f.work.activations},         {"activation bytes", f.work.activation_bytes}};
+  } rows[] = {{"MACs", f.work.macs},
+              {"additions", f.work.additions},
+              {"multiplications", f.work.multiplications},
+              {"divisions", f.work.divisions},
+              {"functions", f.work.functions},
+              {"comparisons", f.work.comparisons},
+              {"activations", f.work.activations},
+              {"activation bytes", f.work.activation_bytes}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) printf("%s: %s\n", rows[i].name, count(k->a, rows[i].c));
   if (!k->layers) return EXIT_DONE;
   printf("\n%-28s %-20s %-24s %12s %12s %12s\n", "node", "operator", "output", "parameters", "MACs", "other");
   for (size_t i = 0; i < f.layer_count; i++) {
     const ek_layer *l = &f.layers[i];
     const ek_work *w = &l->work;
-    bool known = w->additions.value >= 0 && w->multiplications.value >= 0 && w->divisions.value >= 0 && w->functions.value >= 0 && w->comparisons.value >= 0;
-    int64_t other = w->additions.value + w->multiplications.value + w->divisions.value + w->functions.value + w->comparisons.value;
-    printf("%-28s %-20s %-24s %12lld %12s %12s\n", l->name, l->op, l->output, (long long)l->parameters, count(k->a, w->macs), known ? arena_fmt(k->a, "%lld", (long long)other) : "(symbolic)");
+    bool known = w->additions.value >= 0 && w->multiplications.value >= 0 && w->divisions.value >= 0 &&
+                 w->functions.value >= 0 && w->comparisons.value >= 0;
+    int64_t other =
+        w->additions.value + w->multiplications.value + w->divisions.value + w->functions.value + w->comparisons.value;
+    printf("%-28s %-20s %-24s %12lld %12s %12s\n", l->name, l->op, l->output, (long long)l->parameters,
+           count(k->a, w->macs), known ? arena_fmt(k->a, "%lld", (long long)other) : "(symbolic)");
   }
   return EXIT_DONE;
 }

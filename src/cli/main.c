@@ -6,27 +6,49 @@
 
 const command commands[] = {
     {CMD_RUN, "run", "MODEL [options]", "runs a model on given or random data", cmd_run, 1, 1,
-     "Compiles the model, or loads a compiled one, runs it once and tells of each output its type, sizes, range and first values; or writes the outputs to a file, or compares them with expected ones. Inputs that are not given "
+     "Compiles the model, or loads a compiled one, runs it once and tells of each output its type, sizes, range and "
+     "first values; or writes the outputs to a file, or compares them with expected ones. Inputs that are not given "
      "are made up, open dimensions that nothing fixes are 1.",
      "model.onnx --inputs in.npz --output out.npz"},
     {CMD_COMPILE, "compile", "MODEL -o OUT [options]", "compiles a model for use without Einkorn", cmd_compile, 1, 1,
-     "Saves a model as a library (.so), an object (.o) or freestanding C source (.c), and a header (.h) beside it that declares NAME_run and NAME_info. The result needs libc, libm and threads at most. Tells the working memory "
-     "of a run, as a number or as a formula in the open dimensions. As .onnx the model itself is saved, for other programs: functions inlined, operators in their newest form, constants and decided branches computed. Without -o the model is compiled in memory only.",
+     "Saves a model as a library (.so), an object (.o) or freestanding C source (.c), and a header (.h) beside it that "
+     "declares NAME_run and NAME_info. The result needs libc, libm and threads at most. Tells the working memory "
+     "of a run, as a number or as a formula in the open dimensions. As .onnx the model itself is saved, for other "
+     "programs: functions inlined, operators in their newest form, constants and decided branches computed. Without -o "
+     "the model is compiled in memory only.",
      "model.onnx -o model.so"},
     {CMD_SHOW, "show", "MODEL [--stage STAGE] [options]", "prints a model at any level of the compiler", cmd_show, 1, 1,
-     "Prints the model as text: as it was read, as formulas, as loops, as a program of kernels, as LLVM code or as assembly; at the end of that stage or after one of its passes.", "model.onnx --stage expr --after inline --node conv1"},
-    {CMD_CHECK, "check", "MODEL [options]", "tells all problems of a model at once", cmd_check, 1, 1, "Does everything short of generating code, and tells every problem with the node's name and what would help.", "model.onnx --dim N=8"},
+     "Prints the model as text: as it was read, as formulas, as loops, as a program of kernels, as LLVM code or as "
+     "assembly; at the end of that stage or after one of its passes.",
+     "model.onnx --stage expr --after inline --node conv1"},
+    {CMD_CHECK, "check", "MODEL [options]", "tells all problems of a model at once", cmd_check, 1, 1,
+     "Does everything short of generating code, and tells every problem with the node's name and what would help.",
+     "model.onnx --dim N=8"},
     {CMD_INFO, "info", "MODEL [--layers] [options]", "inputs, outputs, parameters, work", cmd_info, 1, 1,
-     "Tells the inputs and outputs, the number of parameters, and the work of one run counted in the operators' definitions: as numbers, or as formulas where they depend on open dimensions.", "model.onnx --layers --dim N=1"},
+     "Tells the inputs and outputs, the number of parameters, and the work of one run counted in the operators' "
+     "definitions: as numbers, or as formulas where they depend on open dimensions.",
+     "model.onnx --layers --dim N=1"},
     {CMD_BENCH, "bench", "MODEL [--seconds S] [options]", "measures the speed of a model", cmd_bench, 1, 1,
-     "Runs the model for some seconds and tells the median, the 10th and the 90th percentile, compile time, memory, and the share of the multiply-adds per second that the machine reaches in the same minute. With --against other engines run the same model on the same inputs in turns, each "
-     "in a process of its own; told are the ratios, the difference of the results, the time from nothing to the first result, and memory.", "model.onnx --threads 1 --against onnxruntime,openvino --peers ~/peers"},
-    {CMD_EXPLAIN, "explain", "MODEL [options]", "tells where the time of a run goes, kernel by kernel", cmd_explain, 1, 1,
-     "Runs the model for some seconds with a clock around each kernel, and tells of each: its time, the nodes of the model that it computes, its operations and bytes per second, the least time that the machine allows for them, and why it "
+     "Runs the model for some seconds and tells the median, the 10th and the 90th percentile, compile time, memory, "
+     "and the share of the multiply-adds per second that the machine reaches in the same minute. With --against other "
+     "engines run the same model on the same inputs in turns, each "
+     "in a process of its own; told are the ratios, the difference of the results, the time from nothing to the first "
+     "result, and memory.",
+     "model.onnx --threads 1 --against onnxruntime,openvino --peers ~/peers"},
+    {CMD_EXPLAIN, "explain", "MODEL [options]", "tells where the time of a run goes, kernel by kernel", cmd_explain, 1,
+     1,
+     "Runs the model for some seconds with a clock around each kernel, and tells of each: its time, the nodes of the "
+     "model that it computes, its operations and bytes per second, the least time that the machine allows for them, "
+     "and why it "
      "is not one kernel with those that it reads from. What the machine can do is measured in the same minute.",
      "model.onnx --threads 1 --sort time"},
-    {CMD_OPS, "ops", "[NAME] [options]", "lists the operators, or prints the definition of one", cmd_ops, 0, 1, "Lists the signatures of all operators that are defined, those of --ops included, or prints the definition of one.", "Softmax"},
-    {CMD_DESCRIBE, "describe", "man [COMMAND] | bash | zsh | fish", "prints the manual or a shell's completions", cmd_describe, 1, 2, NULL, NULL}, /* for the build */
+    {CMD_OPS, "ops", "[NAME] [options]", "lists the operators, or prints the definition of one", cmd_ops, 0, 1,
+     "Lists the signatures of all operators that are defined, those of --ops included, or prints the definition of "
+     "one.",
+     "Softmax"},
+    /* for the build */
+    {CMD_DESCRIBE, "describe", "man [COMMAND] | bash | zsh | fish", "prints the manual or a shell's completions",
+     cmd_describe, 1, 2, NULL, NULL},
     {0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL},
 };
 
@@ -34,7 +56,12 @@ bool colors(int fd) {
   const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
   return isatty(fd) && !(no && *no) && !(term && !strcmp(term, "dumb"));
 }
-int exit_of(ek_code code) { return code == EK_OK ? EXIT_DONE : code == EK_USAGE ? EXIT_USAGE : code == EK_UNSUPPORTED ? EXIT_UNSUPPORTED : EXIT_FAILED; }
+int exit_of(ek_code code) {
+  return code == EK_OK            ? EXIT_DONE
+         : code == EK_USAGE       ? EXIT_USAGE
+         : code == EK_UNSUPPORTED ? EXIT_UNSUPPORTED
+                                  : EXIT_FAILED;
+}
 static void print_message(const char *text) { /* a line may begin with a position: color the word only */
   bool c = colors(2);
   for (const char *p = text; *p;) {
@@ -70,7 +97,7 @@ static void on_log(void *user, int level, const char *text) {
   fprintf(stderr, "%s\n", text);
 }
 
-/* ---- passes ---- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 static void on_pass(void *user, const char *level, const char *pass, int changed, double ms) {
   cli *k = user;
   vec_push(k->a, k->times, ((pass_time){intern(k->c, level), intern(k->c, pass), changed != 0, ms}));
@@ -80,8 +107,8 @@ ek_options compile_options(cli *k) {
   ek_options_init(&o);
   vec_push(k->a, k->dims, NULL);
   k->dims.n--;
-  o.optimize = k->optimize, o.threads = k->threads, o.compile_threads = k->compile_threads, o.target = k->target, o.dims = k->dims.v, o.fuel = k->fuel, o.verify = k->verify,
-  o.stop_after = k->stop_after;
+  o.optimize = k->optimize, o.threads = k->threads, o.compile_threads = k->compile_threads, o.target = k->target,
+  o.dims = k->dims.v, o.fuel = k->fuel, o.verify = k->verify, o.stop_after = k->stop_after;
   o.memory_limit = k->memory_limit;
   o.accuracy = (ek_accuracy)k->accuracy;
   o.precision = (ek_precision)k->precision;
@@ -103,7 +130,8 @@ void print_times(cli *k) {
   for (uint32_t i = 0; i < k->times.n; i++) sum += k->times.v[i].ms;
   for (uint32_t i = 0; i < k->times.n; i++) {
     const pass_time *t = &k->times.v[i];
-    fprintf(stderr, "%10.2f ms %5.1f%%  %-8s %s%s\n", t->ms, sum > 0 ? 100 * t->ms / sum : 0, t->level, t->pass, t->changed ? "" : "  (unchanged)");
+    fprintf(stderr, "%10.2f ms %5.1f%%  %-8s %s%s\n", t->ms, sum > 0 ? 100 * t->ms / sum : 0, t->level, t->pass,
+            t->changed ? "" : "  (unchanged)");
   }
   fprintf(stderr, "%10.2f ms\n", sum);
 }
@@ -122,7 +150,7 @@ void json_times(cli *k, json *j) {
   json_end(j);
 }
 
-/* ---- start and end ---- */
+/* ---- start and end --------------------------------------------------------------------------- */
 static bool log_level(cli *k) { /* what -v, -q or else EINKORN_LOG say */
   static const char *const names[] = {"error", "warning", "note", "info"};
   const char *e = getenv("EINKORN_LOG");

@@ -1,4 +1,5 @@
-/* All options of all subcommands, in one table: the parser and --help read it. GNU style: --name VALUE or --name=VALUE, -x VALUE; -- ends the options. */
+/* All options of all subcommands, in one table: the parser and --help read it. GNU style: --name VALUE or
+ * --name=VALUE, -x VALUE; -- ends the options. */
 #include "cli/cli.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -6,43 +7,71 @@
 
 #define AT(f) offsetof(cli, f)
 const option options[] = {
-    {"input", 'i', "NAME=SPEC", O_LIST, AT(input), CMD_RUN | CMD_BENCH | CMD_EXPLAIN, "data of one input: FILE.npy, FILE.pb, random, zeros or ones"},
-    {"inputs", 0, "FILE.npz", O_TEXT, AT(inputs), CMD_RUN | CMD_BENCH | CMD_EXPLAIN, "data of inputs: arrays NAME, in_NAME, or in_0, in_1, ... in the model's order"},
+    {"input", 'i', "NAME=SPEC", O_LIST, AT(input), CMD_RUN | CMD_BENCH | CMD_EXPLAIN,
+     "data of one input: FILE.npy, FILE.pb, random, zeros or ones"},
+    {"inputs", 0, "FILE.npz", O_TEXT, AT(inputs), CMD_RUN | CMD_BENCH | CMD_EXPLAIN,
+     "data of inputs: arrays NAME, in_NAME, or in_0, in_1, ... in the model's order"},
     {"output", 'o', "FILE.npz", O_TEXT, AT(output), CMD_RUN, "writes all outputs, under their names"},
-    {"output", 'o', "FILE", O_TEXT, AT(output), CMD_COMPILE, "what to make: NAME.so, NAME.o or NAME.c, and NAME.h beside it; or NAME.onnx, the simplified model"},
-    {"expect", 0, "FILE.npz", O_TEXT, AT(expect), CMD_RUN, "compares the outputs with arrays NAME, out_NAME, or out_0, out_1, ...; fails on a difference"},
-    {"rtol", 0, "R", O_DOUBLE, AT(rtol), CMD_RUN, "allowed difference: atol + rtol * |expected| (default 1e-3; integers must be equal unless said)"},
+    {"output", 'o', "FILE", O_TEXT, AT(output), CMD_COMPILE,
+     "what to make: NAME.so, NAME.o or NAME.c, and NAME.h beside it; or NAME.onnx, the simplified model"},
+    {"expect", 0, "FILE.npz", O_TEXT, AT(expect), CMD_RUN,
+     "compares the outputs with arrays NAME, out_NAME, or out_0, out_1, ...; fails on a difference"},
+    {"rtol", 0, "R", O_DOUBLE, AT(rtol), CMD_RUN,
+     "allowed difference: atol + rtol * |expected| (default 1e-3; integers must be equal unless said)"},
     {"atol", 0, "A", O_DOUBLE, AT(atol), CMD_RUN, "(default 1e-4)"},
     {"seed", 0, "S", O_U64, AT(seed), CMD_RUN | CMD_BENCH | CMD_EXPLAIN, "of random data (default 0)"},
-    {"eval", 0, NULL, O_FLAG, AT(eval), CMD_RUN, "interprets the operators' definitions, without compiling: slow, to compare with"},
+    {"eval", 0, NULL, O_FLAG, AT(eval), CMD_RUN,
+     "interprets the operators' definitions, without compiling: slow, to compare with"},
     {"eval-passes", 0, NULL, O_FLAG, AT(passes_eval), CMD_RUN, "interprets what the passes made of them"},
-    {"stage", 0, "graph|expr|loop|program|llvm|asm", O_TEXT, AT(stage), CMD_SHOW, "which level of the compiler (default graph)"},
-    {"after", 0, "PASS", O_TEXT, AT(after), CMD_SHOW, "the text after that pass (inline#2: after its second turn); `show --help` lists the passes"},
+    {"stage", 0, "graph|expr|loop|program|llvm|asm", O_TEXT, AT(stage), CMD_SHOW,
+     "which level of the compiler (default graph)"},
+    {"after", 0, "PASS", O_TEXT, AT(after), CMD_SHOW,
+     "the text after that pass (inline#2: after its second turn); `show --help` lists the passes"},
     {"node", 0, "NAME", O_TEXT, AT(node), CMD_SHOW, "only what comes from this node of the model"},
     {"weights", 0, "inline", O_TEXT, AT(weights), CMD_SHOW, "constants in full instead of by reference"},
     {"layers", 0, NULL, O_FLAG, AT(layers), CMD_INFO, "also for each node"},
     {"seconds", 0, "S", O_DOUBLE, AT(seconds), CMD_BENCH | CMD_EXPLAIN, "how long to measure (default 3)"},
-    {"against", 0, "ENGINE,..", O_TEXT, AT(against), CMD_BENCH, "compares with other engines, taking turns: onnxruntime, openvino, openvino-bf16, torch, torch.compile, jax, ncnn, iree, iree-nhwc"},
-    {"peers", 0, "FOLDER", O_TEXT, AT(peers), CMD_BENCH, "where the engines' python is: a virtual environment, or a folder of them (default: python3)"},
-    {"slices", 0, "N", O_INT, AT(slices), CMD_BENCH, "with --against: turns that each engine gets in these seconds (default 5)"},
-    {"peak", 0, "GFLOPS:GBS", O_TEXT, AT(peak), CMD_EXPLAIN, "what the machine can do: 10^9 operations a second in f32 and 10^9 bytes a second from memory (default: both are measured)"},
-    {"sort", 0, "order|time", O_CHOICE, AT(sort), CMD_EXPLAIN, "kernels in the order in which they run (default), or the longest first"},
+    {"against", 0, "ENGINE,..", O_TEXT, AT(against), CMD_BENCH,
+     "compares with other engines, taking turns: onnxruntime, openvino, openvino-bf16, torch, torch.compile, jax, "
+     "ncnn, iree, iree-nhwc"},
+    {"peers", 0, "FOLDER", O_TEXT, AT(peers), CMD_BENCH,
+     "where the engines' python is: a virtual environment, or a folder of them (default: python3)"},
+    {"slices", 0, "N", O_INT, AT(slices), CMD_BENCH,
+     "with --against: turns that each engine gets in these seconds (default 5)"},
+    {"peak", 0, "GFLOPS:GBS", O_TEXT, AT(peak), CMD_EXPLAIN,
+     "what the machine can do: 10^9 operations a second in f32 and 10^9 bytes a second from memory (default: both are "
+     "measured)"},
+    {"sort", 0, "order|time", O_CHOICE, AT(sort), CMD_EXPLAIN,
+     "kernels in the order in which they run (default), or the longest first"},
     {"ops", 0, "FILE.ek", O_LIST, AT(ops), CMD_ALL, "operator definitions of your own; may be given again"},
     {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_MODEL, "level of optimisation (default 3)"},
-    {"accuracy", 0, "default|strict|fast", O_CHOICE, AT(accuracy), CMD_MODEL, "strict: sums of floats are only reordered; default: also forms with fewer multiplications, and large constants of products with few rows in fixed point of 21 bits, within 1e-4 of an output's largest value; fast: also shorter approximations of functions, within 1e-3"},
-    {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_MODEL, "bf16: the factors of products with constants may be kept in bf16, where the machine multiplies pairs of these (default: the model's types)"},
-    {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW, "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
-    {"target", 0, "TARGET", O_TEXT, AT(target), CMD_MODEL, "machine to compile for: a name, or a file that describes it (default: this one)"},
+    {"accuracy", 0, "default|strict|fast", O_CHOICE, AT(accuracy), CMD_MODEL,
+     "strict: sums of floats are only reordered; default: also forms with fewer multiplications, and large constants "
+     "of products with few rows in fixed point of 21 bits, within 1e-4 of an output's largest value; fast: also "
+     "shorter approximations of functions, within 1e-3"},
+    {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_MODEL,
+     "bf16: the factors of products with constants may be kept in bf16, where the machine multiplies pairs of these "
+     "(default: the model's types)"},
+    {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW,
+     "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
+    {"target", 0, "TARGET", O_TEXT, AT(target), CMD_MODEL,
+     "machine to compile for: a name, or a file that describes it (default: this one)"},
     {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},
-    {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL, "threads of the compiler (default: all the process may use)"},
-    {"memory-limit", 0, "BYTES", O_U64, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH, "a model whose run takes more working memory is refused"},
-    {"dim", 0, "N=8", O_LIST, AT(dims), CMD_MODEL, "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
-    {"no-cache", 0, NULL, O_FLAG, AT(no_cache), CMD_RUN | CMD_BENCH, "compiles anew, and keeps nothing on disk (see EINKORN_CACHE_DIR)"},
+    {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL,
+     "threads of the compiler (default: all the process may use)"},
+    {"memory-limit", 0, "BYTES", O_U64, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH,
+     "a model whose run takes more working memory is refused"},
+    {"dim", 0, "N=8", O_LIST, AT(dims), CMD_MODEL,
+     "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
+    {"no-cache", 0, NULL, O_FLAG, AT(no_cache), CMD_RUN | CMD_BENCH,
+     "compiles anew, and keeps nothing on disk (see EINKORN_CACHE_DIR)"},
     {"timing", 0, NULL, O_FLAG, AT(timing), CMD_MODEL, "time of each pass"},
     {"verify", 0, NULL, O_FLAG, AT(verify), CMD_MODEL, "checks the program after each pass"},
     {"stop-after", 0, "PASS", O_TEXT, AT(stop_after), CMD_MODEL, "ends compilation after that pass"},
-    {"fuel", 0, "N", O_U64, AT(fuel), CMD_MODEL, "rewrites allowed before passes stop (to find a bad one by bisection)"},
-    {"table", 0, NULL, O_FLAG, AT(table), CMD_OPS, "all operators with versions, types, gradient and cost, as Markdown"},
+    {"fuel", 0, "N", O_U64, AT(fuel), CMD_MODEL,
+     "rewrites allowed before passes stop (to find a bad one by bisection)"},
+    {"table", 0, NULL, O_FLAG, AT(table), CMD_OPS,
+     "all operators with versions, types, gradient and cost, as Markdown"},
     {"json", 0, NULL, O_FLAG, AT(json), CMD_ALL, "the report as JSON"},
     {"verbose", 'v', NULL, O_FLAG, AT(verbose), CMD_ALL, "says more"},
     {"quiet", 'q', NULL, O_FLAG, AT(quiet), CMD_ALL, "says nothing but errors and results"},
@@ -51,10 +80,16 @@ const option options[] = {
     {NULL, 0, NULL, O_FLAG, 0, 0, NULL},
 };
 const variable variables[] = {
-    {"EINKORN_LOG", "error|warning|note|info", "what is told on stderr beside errors, by the program and by programs that use the library without a log function of their own (the program's default: warning; -v is info, --quiet is error)"},
-    {"EINKORN_NUM_THREADS", "N", "threads of runs and of the compiler where nothing else says how many (default: what the process may use)"},
-    {"EINKORN_CACHE_DIR", "FOLDER", "where `run` and `bench` keep compiled code and packed weights (default: $XDG_CACHE_HOME/einkorn, else ~/.cache/einkorn); used only if it belongs to you and nobody else may write there"},
-    {"EINKORN_CACHE_SIZE", "BYTES", "most that the cache takes, such as 500M or 2G (default 2G); what was used longest ago goes first; 0: no cache"},
+    {"EINKORN_LOG", "error|warning|note|info",
+     "what is told on stderr beside errors, by the program and by programs that use the library without a log function "
+     "of their own (the program's default: warning; -v is info, --quiet is error)"},
+    {"EINKORN_NUM_THREADS", "N",
+     "threads of runs and of the compiler where nothing else says how many (default: what the process may use)"},
+    {"EINKORN_CACHE_DIR", "FOLDER",
+     "where `run` and `bench` keep compiled code and packed weights (default: $XDG_CACHE_HOME/einkorn, else "
+     "~/.cache/einkorn); used only if it belongs to you and nobody else may write there"},
+    {"EINKORN_CACHE_SIZE", "BYTES",
+     "most that the cache takes, such as 500M or 2G (default 2G); what was used longest ago goes first; 0: no cache"},
     {"NO_COLOR", "1", "no colors on the terminal"},
     {NULL, NULL, NULL},
 };
@@ -64,7 +99,9 @@ void usage(FILE *f, const command *c) {
     fprintf(f, "einkorn %s: compiles deep-learning models to native code, and runs them\n\n", ek_version());
     for (const command *d = commands; d->name; d++)
       if (d->about) fprintf(f, "  einkorn %-8s %-34s %s\n", d->name, d->synopsis, d->what);
-    fputs("\nMODEL is an ONNX file, a graph as text, or (to run) a compiled .so. `einkorn COMMAND --help` tells the options.\nExit codes: 0 done, 1 failed, 2 usage, 3 unsupported.\n", f);
+    fputs("\nMODEL is an ONNX file, a graph as text, or (to run) a compiled .so. `einkorn COMMAND --help` tells the "
+          "options.\nExit codes: 0 done, 1 failed, 2 usage, 3 unsupported.\n",
+          f);
     return;
   }
   fprintf(f, "einkorn %s %s\n%s\n\n", c->name, c->synopsis, c->what);
@@ -101,7 +138,8 @@ static bool set(cli *k, const option *o, const char *v, int *code) {
   case O_LEVEL:
   case O_INT: {
     long n = strtol(v, &end, 10);
-    if (end == v || *end || errno || n < 0 || n > 1024 || (o->kind == O_LEVEL && n > 3)) return bad(k, code, "bad number for", o->name, o->kind == O_LEVEL ? " (0 to 3)" : " (0 to 1024)");
+    if (end == v || *end || errno || n < 0 || n > 1024 || (o->kind == O_LEVEL && n > 3))
+      return bad(k, code, "bad number for", o->name, o->kind == O_LEVEL ? " (0 to 3)" : " (0 to 1024)");
     *(int *)at = (int)n;
     return true;
   }
@@ -134,7 +172,8 @@ static bool set(cli *k, const option *o, const char *v, int *code) {
 static const option *find(const cli *k, const char *name, size_t n, char letter) {
   uint32_t bit = k->cmd ? k->cmd->bit : CMD_ALL;
   for (const option *o = options; o->name; o++)
-    if ((o->commands & bit) && (letter ? o->letter == letter : strlen(o->name) == n && !strncmp(o->name, name, n))) return o;
+    if ((o->commands & bit) && (letter ? o->letter == letter : strlen(o->name) == n && !strncmp(o->name, name, n)))
+      return o;
   return NULL;
 }
 bool options_parse(cli *k, int argc, char **argv, int *code) {
@@ -155,7 +194,10 @@ bool options_parse(cli *k, int argc, char **argv, int *code) {
       continue;
     }
     bool is_long = arg[1] == '-';
-    const char *name = arg + 2, *eq = is_long ? strchr(name, '=') : NULL, *value = eq ? eq + 1 : !is_long && arg[2] ? arg + 2 : NULL;
+    const char *name = arg + 2, *eq = is_long ? strchr(name, '=') : NULL,
+               *value = eq                   ? eq + 1
+                        : !is_long && arg[2] ? arg + 2
+                                             : NULL;
     const option *o = find(k, name, eq ? (size_t)(eq - name) : strlen(name), is_long ? 0 : arg[1]);
     if (!o) return bad(k, code, "unknown option", arg, k->cmd ? "" : " before the command");
     if (!o->value && value) return bad(k, code, "no value is expected for", arg, "");

@@ -1,4 +1,5 @@
-/* A bar on the terminal when a step takes over a second; nothing when stderr is no terminal. The library tells the phases as it comes to them; a thread of ours draws, so that the bar also moves
+/* A bar on the terminal when a step takes over a second; nothing when stderr is no terminal. The library tells the
+ * phases as it comes to them; a thread of ours draws, so that the bar also moves
  * within a long phase. The state is the terminal's, so there is one of it. */
 #include "cli/cli.h"
 #include <pthread.h>
@@ -44,7 +45,8 @@ static int step(void *user, const char *phase, double done) {
   (void)user;
   if (!bar.on) return 0;
   pthread_mutex_lock(&bar.lock);
-  if (strncmp(bar.phase, phase, sizeof bar.phase - 1) != 0) snprintf(bar.phase, sizeof bar.phase, "%s", phase), bar.since = now_ms();
+  if (strncmp(bar.phase, phase, sizeof bar.phase - 1) != 0)
+    snprintf(bar.phase, sizeof bar.phase, "%s", phase), bar.since = now_ms();
   bar.done = done;
   if (done >= 1) bar.phase[0] = 0;
   pthread_mutex_unlock(&bar.lock);

@@ -93,7 +93,9 @@ static bool tell_comparison(cli *k, const ndarray *d, const char *name, const nd
   else
     printf("largest absolute error %.3g, relative %.3g  ", r.max_abs, r.max_rel);
   printf("%s%s%s\n", c ? r.same ? "\033[32m" : "\033[31m" : "", r.same ? "ok" : "MISMATCH", c ? "\033[0m" : "");
-  if (r.wrong) printf("  %lld of %lld differ, first at %s: %.9g, expected %.9g\n", (long long)r.wrong, (long long)r.count, place(k->a, d, r.first), r.got, r.want);
+  if (r.wrong)
+    printf("  %lld of %lld differ, first at %s: %.9g, expected %.9g\n", (long long)r.wrong, (long long)r.count,
+           place(k->a, d, r.first), r.got, r.want);
   return r.same;
 }
 static void write_outputs(cli *k, ek_module *m, ek_run *r) {
@@ -167,7 +169,11 @@ int cmd_run(cli *k) {
     print_json(&text);
   }
   if (k->output) write_outputs(k, m, r);
-  if (k->verbose) say(k, "%s in %.1f ms, ran in %.3f ms with %d threads, working memory %lld bytes (%s)\n", rep.cached ? "loaded from the cache" : "compiled", rep.total_ms, ms, ek_run_threads(r), (long long)ek_run_memory(r), rep.memory);
-  if (k->expect && !any && ek_module_outputs(m)) return fail_text(k, EK_FAILED, arena_fmt(k->a, "error: %s has no array for any output of the model", k->expect));
+  if (k->verbose)
+    say(k, "%s in %.1f ms, ran in %.3f ms with %d threads, working memory %lld bytes (%s)\n",
+        rep.cached ? "loaded from the cache" : "compiled", rep.total_ms, ms, ek_run_threads(r),
+        (long long)ek_run_memory(r), rep.memory);
+  if (k->expect && !any && ek_module_outputs(m))
+    return fail_text(k, EK_FAILED, arena_fmt(k->a, "error: %s has no array for any output of the model", k->expect));
   return same ? EXIT_DONE : EXIT_FAILED;
 }

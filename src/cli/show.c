@@ -8,7 +8,8 @@ int cmd_show(cli *k) {
   ek_options o = compile_options(k);
   ek_show_options w;
   ek_show_options_init(&w);
-  if (k->weights && strcmp(k->weights, "inline") != 0) return fail_text(k, EK_USAGE, "error: --weights: only `inline` is known");
+  if (k->weights && strcmp(k->weights, "inline") != 0)
+    return fail_text(k, EK_USAGE, "error: --weights: only `inline` is known");
   if (k->stage) w.stage = k->stage;
   w.after = k->after, w.node = k->node, w.weights_inline = k->weights != NULL;
   ek_code e = ek_load(k->s, k->args.v[0], &model);

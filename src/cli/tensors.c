@@ -45,7 +45,7 @@ bool open_module(cli *k, const char *path, ek_model **model, ek_module **module,
   return !e;
 }
 
-/* ---- where an input's data comes from ---- */
+/* ---- where an input's data comes from -------------------------------------------------------- */
 const ndarray *find_array(const npz *z, const char *prefix, const char *name, int32_t i) {
   char number[32];
   size_t n = strlen(prefix);
@@ -58,7 +58,8 @@ const ndarray *find_array(const npz *z, const char *prefix, const char *name, in
   }
   return named ? named : numbered;
 }
-static const char *spec_of(cli *k, const char *name, int32_t i) { /* --input NAME=SPEC, --input in_0=SPEC, or --input SPEC for the only input */
+/* --input NAME=SPEC, --input in_0=SPEC, or --input SPEC for the only input */
+static const char *spec_of(cli *k, const char *name, int32_t i) {
   char number[32];
   snprintf(number, sizeof number, "in_%d", (int)i);
   const char *found = NULL;
@@ -85,7 +86,9 @@ static void check_specs(cli *k, ek_module *m) { /* every --input must name an in
       hit |= (!strncmp(s, t.name, n) && s[n] == '=') || !strncmp(s, number, strlen(number));
       sb_fmt(&known, "%s%s", i ? ", " : "", t.name);
     }
-    if (!hit) ctx_fail(k->c, E_USAGE, "--input %s: NAME=SPEC is expected with the name of an input: %s", s, known.s ? known.s : "(none)");
+    if (!hit)
+      ctx_fail(k->c, E_USAGE, "--input %s: NAME=SPEC is expected with the name of an input: %s", s,
+               known.s ? known.s : "(none)");
   }
 }
 bool ends_in(const char *s, const char *suffix) {
@@ -102,7 +105,8 @@ static bool read_array(cli *k, const char *path, ndarray *d) {
 static bool type_fits(etype want, etype got) {
   if (want == got) return true;
   if (want == ET_BF16) return got == ET_U16 || got == ET_I16;
-  if (et_bytes(want) == 1 && et_kind(want) != K_BOOL) return (et_bits(want) < 8 || et_kind(want) == K_FLOAT) && (got == ET_U8 || got == ET_I8);
+  if (et_bytes(want) == 1 && et_kind(want) != K_BOOL)
+    return (et_bits(want) < 8 || et_kind(want) == K_FLOAT) && (got == ET_U8 || got == ET_I8);
   return false;
 }
 static void check_fit(cli *k, const ek_tensor_info *t, const ndarray *d) {
@@ -110,17 +114,20 @@ static void check_fit(cli *k, const ek_tensor_info *t, const ndarray *d) {
   bool fits = type_fits(want, d->type) && (int32_t)d->rank == t->rank;
   for (uint32_t i = 0; fits && i < d->rank; i++) fits = t->dims[i] < 0 || t->dims[i] == d->dims[i];
   if (!fits)
-    ctx_fail(k->c, E_SHAPE, "input %s: %s is expected, %s was given", t->name, tensor_text(k->a, want, (uint32_t)t->rank, t->dims, t->dim_names), tensor_text(k->a, d->type, d->rank, d->dims, NULL));
+    ctx_fail(k->c, E_SHAPE, "input %s: %s is expected, %s was given", t->name,
+             tensor_text(k->a, want, (uint32_t)t->rank, t->dims, t->dim_names),
+             tensor_text(k->a, d->type, d->rank, d->dims, NULL));
 }
 
-/* ---- made-up data ---- */
+/* ---- made-up data ---------------------------------------------------------------------------- */
 static uint64_t next_random(uint64_t *s) { /* splitmix64 */
   uint64_t z = (*s += 0x9e3779b97f4a7c15u);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
-static void make_array(cli *k, const ek_tensor_info *t, const int64_t *dims, const char *spec, int32_t number, ndarray *d) {
+static void make_array(cli *k, const ek_tensor_info *t, const int64_t *dims, const char *spec, int32_t number,
+                       ndarray *d) {
   etype e = et_from_onnx((int)t->type);
   *d = (ndarray){.type = e, .rank = (uint32_t)t->rank};
   memcpy(d->dims, dims, (size_t)t->rank * sizeof *dims);
@@ -141,8 +148,9 @@ static void make_array(cli *k, const ek_tensor_info *t, const int64_t *dims, con
   d->data = p, d->bytes = (size_t)n * et_bytes(e);
 }
 
-/* ---- all inputs ---- */
-static int64_t known_dim(cli *k, const host_tensor *in, int32_t n, const char *name) { /* by --dim, or from the arrays given */
+/* ---- all inputs ------------------------------------------------------------------------------ */
+/* by --dim, or from the arrays given */
+static int64_t known_dim(cli *k, const host_tensor *in, int32_t n, const char *name) {
   int64_t likely = 1;
   for (uint32_t i = 0; i < k->dims.n; i++) {
     const char *eq = strrchr(k->dims.v[i], '='), *colon = strchr(eq, ':');
@@ -171,7 +179,8 @@ static void find_inputs(cli *k, ek_module *m, host_tensor *in, int32_t n) {
     else if (!read_array(k, spec, &in[i].d))
       ctx_unwind(k->c);
     const ndarray text = in[i].d;
-    if (text.type == ET_STR && !notation_text(k->a, &text, &in[i].d)) ctx_fail(k->c, E_MEMORY, "input %s: too many strings", in[i].info.name);
+    if (text.type == ET_STR && !notation_text(k->a, &text, &in[i].d))
+      ctx_fail(k->c, E_MEMORY, "input %s: too many strings", in[i].info.name);
     check_fit(k, &in[i].info, &in[i].d);
   }
   sbuf random = sbuf_new(k->a);
@@ -179,9 +188,12 @@ static void find_inputs(cli *k, ek_module *m, host_tensor *in, int32_t n) {
     if (!in[i].made) continue;
     const char *spec = spec_of(k, in[i].info.name, i);
     int64_t dims[MAX_RANK];
-    for (int32_t d = 0; d < in[i].info.rank; d++) dims[d] = in[i].info.dims[d] >= 0 ? in[i].info.dims[d] : known_dim(k, in, n, in[i].info.dim_names[d]);
+    for (int32_t d = 0; d < in[i].info.rank; d++)
+      dims[d] = in[i].info.dims[d] >= 0 ? in[i].info.dims[d] : known_dim(k, in, n, in[i].info.dim_names[d]);
     make_array(k, &in[i].info, dims, spec ? spec : "random", i, &in[i].d);
-    if (!spec) sb_fmt(&random, "%s%s %s", random.n ? ", " : "", in[i].info.name, tensor_text(k->a, in[i].d.type, in[i].d.rank, in[i].d.dims, NULL));
+    if (!spec)
+      sb_fmt(&random, "%s%s %s", random.n ? ", " : "", in[i].info.name,
+             tensor_text(k->a, in[i].d.type, in[i].d.rank, in[i].d.dims, NULL));
   }
   if (random.n) say(k, "random data (seed %llu) for: %s\n", (unsigned long long)k->seed, random.s);
 }
@@ -207,7 +219,7 @@ bool bind_inputs(cli *k, ek_module *m, ek_run *r, host_tensor **in, int *code) {
   return true;
 }
 
-/* ---- results ---- */
+/* ---- results --------------------------------------------------------------------------------- */
 ndarray output_array(ek_module *m, ek_run *r, int32_t i, ek_tensor_info *info) {
   ndarray d = {0};
   int32_t rank = 0;
@@ -224,7 +236,9 @@ static double number(etype t, const void *p) {
   scalar v = et_load(t, p);
   return et_kind(t) == K_FLOAT ? v.f : t == ET_U64 ? (double)(uint64_t)v.i : (double)v.i;
 }
-double array_number(const ndarray *d, int64_t i) { return number(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)); }
+double array_number(const ndarray *d, int64_t i) {
+  return number(d->type, (const uint8_t *)d->data + i * et_bytes(d->type));
+}
 /* Strings as the bytes a model gives: at least as many for each as the model has room for. */
 static ndarray as_bytes(cli *k, const ndarray *want, const ndarray *got) {
   ndarray b = *want;
@@ -245,14 +259,16 @@ comparison compare(cli *k, const ndarray *got, const ndarray *expected) {
   if (wt != got->type && type_fits(got->type, wt)) wt = got->type; /* its bits */
   bool floats = et_kind(got->type) == K_FLOAT;
   if (!same_rank || (wt != got->type && !(floats && et_kind(wt) == K_FLOAT))) {
-    r.why = arena_fmt(k->a, "%s is expected, got %s", tensor_text(k->a, want->type, want->rank, want->dims, NULL), tensor_text(k->a, got->type, got->rank, got->dims, NULL));
+    r.why = arena_fmt(k->a, "%s is expected, got %s", tensor_text(k->a, want->type, want->rank, want->dims, NULL),
+                      tensor_text(k->a, got->type, got->rank, got->dims, NULL));
     return r;
   }
   r.fits = true;
   nd_count(got, &r.count);
   double rtol = floats || k->tolerances ? k->rtol : 0, atol = floats || k->tolerances ? k->atol : 0;
   for (int64_t i = 0; i < r.count; i++) {
-    const void *gp = (const uint8_t *)got->data + i * et_bytes(got->type), *wp = (const uint8_t *)want->data + i * et_bytes(wt);
+    const void *gp = (const uint8_t *)got->data + i * et_bytes(got->type),
+               *wp = (const uint8_t *)want->data + i * et_bytes(wt);
     double g = number(got->type, gp), w = number(wt, wp), d = fabs(g - w);
     bool exact = !floats && et_load(got->type, gp).i == et_load(wt, wp).i;
     if (exact || g == w || (isnan(g) && isnan(w))) continue;

@@ -1,4 +1,5 @@
-/* The doors of einkorn.h to sessions and models. Each opens the outermost frame, works in a context of its own, and turns the diagnostics into a code and a message. */
+/* The doors of einkorn.h to sessions and models. Each opens the outermost frame, works in a context of its own, and
+ * turns the diagnostics into a code and a message. */
 #include "driver/driver.h"
 #include <ctype.h>
 #include <errno.h>
@@ -6,12 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert((int)EK_CANCELLED == (int)E_CANCELLED && (int)EK_INTERNAL == (int)E_INTERNAL, "ek_code and ecode are the same");
+_Static_assert((int)EK_CANCELLED == (int)E_CANCELLED && (int)EK_INTERNAL == (int)E_INTERNAL,
+               "ek_code and ecode are the same");
 _Static_assert(EK_MAX_RANK == MAX_RANK, "ranks agree");
 
 const char *ek_version(void) { return EK_VERSION; }
 const char *ek_code_name(ek_code code) {
-  static const char *const names[] = {"success", "failure", "wrong use", "not supported", "malformed model", "shapes or types do not fit", "file error", "out of memory, or over a limit", "no code for the target", "internal error", "cancelled"};
+  static const char *const names[] = {"success",
+                                      "failure",
+                                      "wrong use",
+                                      "not supported",
+                                      "malformed model",
+                                      "shapes or types do not fit",
+                                      "file error",
+                                      "out of memory, or over a limit",
+                                      "no code for the target",
+                                      "internal error",
+                                      "cancelled"};
   return (unsigned)code < sizeof names / sizeof *names ? names[code] : "unknown code";
 }
 const char *ek_type_name(ek_type t) {
@@ -23,7 +35,7 @@ size_t ek_type_bytes(ek_type t) {
   return e ? et_bytes(e) : 0;
 }
 
-/* ---- diagnostics ---- */
+/* ---- diagnostics ----------------------------------------------------------------------------- */
 static const char *const levels[] = {"error", "warning", "note", "info"};
 void diag_print(const diag *d, sbuf *b) {
   if (d->pos.file) sb_fmt(b, "%s:%u:%u: ", d->pos.file, d->pos.line, d->pos.col);
@@ -43,7 +55,8 @@ static void hand_over_plainly(ek_session *s, const ctx *c) {
   text_set(&s->message, "");
   for (const diag *d = diag_first(c); d; d = d->next) {
     if (d->level != D_ERROR) continue;
-    const char *parts[] = {s->message.n ? "\n" : "", "error: ", d->node && d->node[0] ? d->node : "", d->node && d->node[0] ? ": " : "", d->text};
+    const char *parts[] = {s->message.n ? "\n" : "", "error: ", d->node && d->node[0] ? d->node : "",
+                           d->node && d->node[0] ? ": " : "", d->text};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) text_put(&s->message, parts[i], strlen(parts[i]));
   }
 }
@@ -90,9 +103,11 @@ ek_code session_fail(ek_session *s, ek_code code, const char *fmt, ...) {
   tell(s, 0, buf);
   return code;
 }
-ek_code session_null(ek_session *s) { return s ? session_fail(s, EK_USAGE, "NULL was given where something is needed") : EK_USAGE; }
+ek_code session_null(ek_session *s) {
+  return s ? session_fail(s, EK_USAGE, "NULL was given where something is needed") : EK_USAGE;
+}
 
-/* ---- sessions ---- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 void ek_session_options_init(ek_session_options *o) {
   if (o) *o = (ek_session_options){.size = sizeof *o};
 }
@@ -169,7 +184,7 @@ ek_code ek_load_ops(ek_session *s, const char *path) {
   return EK_OK;
 }
 
-/* ---- options ---- */
+/* ---- options --------------------------------------------------------------------------------- */
 void ek_options_init(ek_options *o) {
   if (o) *o = (ek_options){.size = sizeof *o, .optimize = 3};
 }
@@ -196,11 +211,14 @@ static bool read_dim(ctx *c, const char *text, dimfix *out) {
     good = good && *s++ == ':' && read_size(&s, &d.hi);
   }
   if (!good || *s) {
-    diag_error(c, E_USAGE, NULL, "dimension '%s': NAME=NUMBER is expected, such as N=8, or NAME=LEAST:LIKELY:MOST, such as N=1:8:64", text);
+    diag_error(c, E_USAGE, NULL,
+               "dimension '%s': NAME=NUMBER is expected, such as N=8, or NAME=LEAST:LIKELY:MOST, such as N=1:8:64",
+               text);
     return false;
   }
   if (d.lo > d.hi || (d.value >= 0 && (d.lo > d.value || d.value > d.hi))) {
-    diag_error(c, E_USAGE, NULL, "dimension '%s': %s is not between the least, %lld, and the most, %lld", text, d.value < 0 ? "nothing" : "the likely size", (long long)d.lo, (long long)d.hi);
+    diag_error(c, E_USAGE, NULL, "dimension '%s': %s is not between the least, %lld, and the most, %lld", text,
+               d.value < 0 ? "nothing" : "the likely size", (long long)d.lo, (long long)d.hi);
     return false;
   }
   if (d.lo == d.hi) d.value = d.lo;
@@ -223,11 +241,13 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
     return false;
   }
   if (o.threads < 0 || o.threads > 1024 || o.compile_threads < 0 || o.compile_threads > 1024) {
-    diag_error(c, E_USAGE, NULL, "%d threads: 1 to 1024 are possible, or 0 for what the process may use", o.threads < 0 || o.threads > 1024 ? o.threads : o.compile_threads);
+    diag_error(c, E_USAGE, NULL, "%d threads: 1 to 1024 are possible, or 0 for what the process may use",
+               o.threads < 0 || o.threads > 1024 ? o.threads : o.compile_threads);
     return false;
   }
   if (o.accuracy != EK_ACCURACY_DEFAULT && o.accuracy != EK_ACCURACY_STRICT && o.accuracy != EK_ACCURACY_FAST) {
-    diag_error(c, E_USAGE, NULL, "accuracy %d: EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT and EK_ACCURACY_FAST are known", (int)o.accuracy);
+    diag_error(c, E_USAGE, NULL, "accuracy %d: EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT and EK_ACCURACY_FAST are known",
+               (int)o.accuracy);
     return false;
   }
   if (o.precision != EK_PRECISION_MODEL && o.precision != EK_PRECISION_BF16) {
@@ -264,7 +284,7 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
   return good;
 }
 
-/* ---- models ---- */
+/* ---- models ---------------------------------------------------------------------------------- */
 source model_source(const ek_model *m) { return (source){m->path, {m->data, m->bytes}, m->name}; }
 strvec model_ops(ctx *c, const ek_model *m) {
   strvec v = {0};
@@ -310,7 +330,9 @@ static ek_code load(ek_session *s, const char *path, const void *data, size_t by
   return code;
 }
 ek_code ek_load(ek_session *s, const char *path, ek_model **out) { return load(s, path, NULL, 0, NULL, out); }
-ek_code ek_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_model **out) { return load(s, NULL, data || bytes ? data : "", bytes, name, out); }
+ek_code ek_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_model **out) {
+  return load(s, NULL, data || bytes ? data : "", bytes, name, out);
+}
 void ek_model_close(ek_model *m) {
   if (!m) return;
   for (ek_model **p = &m->s->models; *p; p = &(*p)->next)
@@ -327,7 +349,7 @@ void ek_model_close(ek_model *m) {
   mem_put(mem, m);
 }
 
-/* ---- inputs and outputs ---- */
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
 void fill_tensor(ek_tensor_info *out, const char *name, etype t, uint32_t rank, ctx *c, const sz *shape) {
   *out = (ek_tensor_info){.name = name, .type = (ek_type)et_to_onnx(t), .rank = (int32_t)rank};
   for (uint32_t i = 0; i < rank && i < EK_MAX_RANK; i++) {
@@ -369,19 +391,22 @@ int32_t ek_model_inputs(const ek_model *m) { return !m ? 0 : (int32_t)m->p->g->i
 int32_t ek_model_outputs(const ek_model *m) { return !m ? 0 : (int32_t)m->p->g->outputs.n; }
 ek_code ek_model_input(ek_model *m, int32_t i, ek_tensor_info *out) {
   if (!m || !out) return session_null(m ? m->s : NULL);
-  if (i < 0 || i >= ek_model_inputs(m)) return session_fail(m->s, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)ek_model_inputs(m));
+  if (i < 0 || i >= ek_model_inputs(m))
+    return session_fail(m->s, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)ek_model_inputs(m));
   return tensor_of(m, m->p->g->inputs.v[i], out);
 }
 ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out) {
   ek_code code;
   if (!m || !out) return session_null(m ? m->s : NULL);
-  if (i < 0 || i >= ek_model_outputs(m)) return session_fail(m->s, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)ek_model_outputs(m));
+  if (i < 0 || i >= ek_model_outputs(m))
+    return session_fail(m->s, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)ek_model_outputs(m));
   if (!model_lowered(m, &code)) return code;
   return tensor_of(m, m->p->g->outputs.v[i], out);
 }
 
-/* ---- a compilation ---- */
-static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env), ek_code (*fn)(pipeline *p, void *env), void *env) {
+/* ---- a compilation --------------------------------------------------------------------------- */
+static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env),
+                       ek_code (*fn)(pipeline *p, void *env), void *env) {
   volatile ek_code r = EK_FAILED;
   CTX_TRY(c) {
     pipe_opts po;
@@ -399,7 +424,8 @@ static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(p
   CTX_CATCH { r = EK_FAILED; }
   return r;
 }
-ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env), ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep) {
+ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env),
+                ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep) {
   if (keep) *keep = NULL;
   if (!m) return EK_USAGE;
   ctx *c = session_ctx(m->s);

@@ -2,7 +2,8 @@
  *
  *   head, description | image of the code | packed weights
  *
- * The head holds the key and digests of everything else; nothing of an entry is used before they agree, so that a truncated, damaged or foreign file is no more than a missing one. Weights stay where they are in the file's
+ * The head holds the key and digests of everything else; nothing of an entry is used before they agree, so that a
+ * truncated, damaged or foreign file is no more than a missing one. Weights stay where they are in the file's
  * mapping. Texts are kept with their length and a NUL, and are used in place. */
 #include "codegen/image/image.h"
 #include "driver/cache.h"
@@ -20,7 +21,7 @@ typedef struct head {
 static const char magic[8] = "EKCACHE1";
 static uint64_t padded(uint64_t n) { return (n + PAGE - 1) / PAGE * PAGE; }
 
-/* ---- description: numbers and texts one after the other ---- */
+/* ---- description: numbers and texts one after the other -------------------------------------- */
 static void put_u64(sbuf *b, uint64_t v) { sb_putn(b, (const char *)&v, 8); }
 static void put_double(sbuf *b, double v) { sb_putn(b, (const char *)&v, 8); }
 static void put_text(sbuf *b, const char *s) {
@@ -149,13 +150,15 @@ static ek_rt_model *read_module(reader *r, ctx *c, ek_report *rep) {
   return r->bad || r->n ? NULL : d;
 }
 
-/* ---- reading an entry ---- */
+/* ---- reading an entry ------------------------------------------------------------------------ */
 static const char *check_front(bytes f, head *h, size_t *front) {
   uint8_t d[32];
   if (f.n < sizeof *h) return "it is truncated";
   memcpy(h, f.p, sizeof *h);
   if (memcmp(h->magic, magic, sizeof magic)) return "it is not an entry of this version";
-  if (h->described > f.n || h->code > f.n || h->weights > f.n || padded(sizeof *h + h->described) + padded(h->code) + padded(h->weights) != f.n) return "it is truncated";
+  if (h->described > f.n || h->code > f.n || h->weights > f.n ||
+      padded(sizeof *h + h->described) + padded(h->code) + padded(h->weights) != f.n)
+    return "it is truncated";
   size_t first = offsetof(head, key);
   *front = padded(sizeof *h + h->described) + padded(h->code);
   content_digest(f.p + first, *front - first, d);
@@ -191,13 +194,20 @@ static const char *adopt(cache *k, ek_module *m, bytes f) {
   d->weights = h.weights ? f.p + weights : (const uint8_t *)"";
   d->weight_bytes = (int64_t)h.weights;
   m->d = d, m->report = rep;
-  diag_add(k->c, D_INFO, E_OK, (srcpos){0}, NULL, "cache: %s/%s: compiled earlier in %.0f ms; nothing is compiled now", k->f.path, k->name, saved);
+  diag_add(k->c, D_INFO, E_OK, (srcpos){0}, NULL, "cache: %s/%s: compiled earlier in %.0f ms; nothing is compiled now",
+           k->f.path, k->name, saved);
   return NULL;
 }
 /* What two keys differ in, in words. */
 static const char *apart(const char *a, const char *b) {
-  static const char *const words[][2] = {{"einkorn", "another version of Einkorn"}, {"build", "another build of Einkorn"},   {"llvm", "another version of LLVM"},       {"processor", "another processor"},
-                                         {"target", "another target"},              {"machine", "other sizes of caches"},     {"optimise", "another level of optimisation"}, {"dim", "other sizes (--dim)"},
+  static const char *const words[][2] = {{"einkorn", "another version of Einkorn"},
+                                         {"build", "another build of Einkorn"},
+                                         {"llvm", "another version of LLVM"},
+                                         {"processor", "another processor"},
+                                         {"target", "another target"},
+                                         {"machine", "other sizes of caches"},
+                                         {"optimise", "another level of optimisation"},
+                                         {"dim", "other sizes (--dim)"},
                                          {"operators", "other operators (--ops)"}};
   while (*a && *b) {
     size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
@@ -206,7 +216,8 @@ static const char *apart(const char *a, const char *b) {
   }
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     size_t n = strlen(words[i][0]);
-    if ((!strncmp(a, words[i][0], n) && a[n] == ' ') || (!strncmp(b, words[i][0], n) && b[n] == ' ')) return words[i][1];
+    if ((!strncmp(a, words[i][0], n) && a[n] == ' ') || (!strncmp(b, words[i][0], n) && b[n] == ' '))
+      return words[i][1];
   }
   return "other options";
 }
@@ -220,7 +231,8 @@ static const char *why_missing(cache *k) {
     reader r = {ctx_arena(k->c), f.p + sizeof h, h.described, false};
     text = get_text(&r);
   }
-  why = text ? arena_fmt(ctx_arena(k->c), "has this model for %s", apart(text, k->text)) : "does not have this model yet";
+  why =
+      text ? arena_fmt(ctx_arena(k->c), "has this model for %s", apart(text, k->text)) : "does not have this model yet";
   munmap((void *)(uintptr_t)f.p, f.n);
   return why;
 }
@@ -243,7 +255,7 @@ bool cache_load(cache *k, ek_module *m) {
   return false;
 }
 
-/* ---- writing one ---- */
+/* ---- writing one ----------------------------------------------------------------------------- */
 void cache_keep(void *env, const char *symbol, bytes object) {
   (void)symbol;
   cache *k = env;
@@ -286,7 +298,8 @@ static bool write_entry(cache *k, pipeline *p, ek_module *m, const char **why) {
   memcpy(front, &h, sizeof h);
   bytes parts[2] = {{front, all}, {m->d->weights, h.weights}};
   if (!folder_write(c, &k->f, k->name, parts, 2, PAGE, &map, why)) return false;
-  ek_rt_model *d = (ek_rt_model *)(uintptr_t)m->d; /* the pages of the file are there anyway: no second copy of the weights in memory */
+  /* the pages of the file are there anyway: no second copy of the weights in memory */
+  ek_rt_model *d = (ek_rt_model *)(uintptr_t)m->d;
   d->weights = map.p + all;
   m->mapped = map;
   m->report.file_bytes = map.n;
@@ -310,11 +323,12 @@ bool cache_store(cache *k, pipeline *p, ek_module *m) {
   if (why)
     diag_add(p->c, D_INFO, E_OK, (srcpos){0}, NULL, "cache: %s: not kept: %s", k->f.path, why);
   else
-    diag_add(p->c, D_INFO, E_OK, (srcpos){0}, NULL, "cache: kept as %s/%s, %llu bytes", k->f.path, k->name, (unsigned long long)m->mapped.n);
+    diag_add(p->c, D_INFO, E_OK, (srcpos){0}, NULL, "cache: kept as %s/%s, %llu bytes", k->f.path, k->name,
+             (unsigned long long)m->mapped.n);
   return !why;
 }
 
-/* ---- begin and end ---- */
+/* ---- begin and end --------------------------------------------------------------------------- */
 cache *cache_begin(ctx *c, const ek_model *model, const ek_options *o, const pipe_opts *po) {
   if (!o->cache || o->evaluate || o->profile || o->verify || o->fuel || o->stop_after) return NULL;
   cache *k = NEW(ctx_arena(c), cache);

@@ -1,5 +1,7 @@
-/* Where do entries lie, and can what lies there be trusted? The folder must belong to this user and be writable for nobody else, its entries as well; it is opened once, and everything happens relative to that open
- * folder, so that it cannot be exchanged in between. Entries are ordinary files KEY.ek; when they would grow over the limit those used longest ago go first (an entry's time of modification says when it was used). */
+/* Where do entries lie, and can what lies there be trusted? The folder must belong to this user and be writable for
+ * nobody else, its entries as well; it is opened once, and everything happens relative to that open
+ * folder, so that it cannot be exchanged in between. Entries are ordinary files KEY.ek; when they would grow over
+ * the limit those used longest ago go first (an entry's time of modification says when it was used). */
 #include "driver/cache.h"
 #include <dirent.h>
 #include <errno.h>
@@ -27,9 +29,10 @@ static bool no_errno(ctx *c, const char **why, const char *what) {
   return false;
 }
 
-/* ---- finding and opening it ---- */
+/* ---- finding and opening it ------------------------------------------------------------------ */
 static const char *by_environment(ctx *c, bool *own, const char **why) {
-  const char *dir = secure_getenv("EINKORN_CACHE_DIR"), *xdg = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+  const char *dir = secure_getenv("EINKORN_CACHE_DIR"), *xdg = secure_getenv("XDG_CACHE_HOME"),
+             *home = secure_getenv("HOME");
   *own = false;
   if (dir && *dir) return dir;
   *own = true;
@@ -49,7 +52,8 @@ static bool make_folder(ctx *c, const char *path, bool own, const char **why) {
     *s = 0;
     if (stat(p, &st)) {
       if (errno != ENOENT) return no_errno(c, why, p);
-      if (own && !checked && st.st_uid != geteuid()) return no(why, arena_fmt(ctx_arena(c), "%s would be made inside another user's folder", path));
+      if (own && !checked && st.st_uid != geteuid())
+        return no(why, arena_fmt(ctx_arena(c), "%s would be made inside another user's folder", path));
       checked = true;
       if (mkdir(p, 0700) && errno != EEXIST) return no_errno(c, why, p);
     }
@@ -64,7 +68,11 @@ static bool read_limit(uint64_t *limit) {
   char *end;
   errno = 0;
   unsigned long long v = strtoull(s, &end, 10);
-  int shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : *end == 'G' || *end == 'g' ? 30 : *end == 'T' || *end == 't' ? 40 : 0;
+  int shift = *end == 'K' || *end == 'k'   ? 10
+              : *end == 'M' || *end == 'm' ? 20
+              : *end == 'G' || *end == 'g' ? 30
+              : *end == 'T' || *end == 't' ? 40
+                                           : 0;
   if (shift) end++;
   if (shift && *end == 'i') end++;
   if (*end == 'B') end++;
@@ -75,7 +83,8 @@ static bool read_limit(uint64_t *limit) {
 bool folder_open(ctx *c, const char *path, uint64_t limit, folder *f, const char **why) {
   bool own = false;
   *f = (folder){.fd = -1, .limit = limit};
-  if (!limit && !read_limit(&f->limit)) return no(why, "EINKORN_CACHE_SIZE is not a number of bytes, such as 500M or 2G");
+  if (!limit && !read_limit(&f->limit))
+    return no(why, "EINKORN_CACHE_SIZE is not a number of bytes, such as 500M or 2G");
   if (!f->limit) return no(why, "EINKORN_CACHE_SIZE is 0");
   if (!*path && !(path = by_environment(c, &own, why))) return false;
   f->path = arena_strdup(ctx_arena(c), path);
@@ -104,7 +113,7 @@ void folder_close(folder *f) {
   f->fd = -1;
 }
 
-/* ---- reading ---- */
+/* ---- reading --------------------------------------------------------------------------------- */
 static bool map_fd(ctx *c, int fd, size_t n, bool soon, bytes *out, const char **why) {
   void *p = mmap(NULL, n, PROT_READ, MAP_PRIVATE | (soon ? MAP_POPULATE : 0), fd, 0);
   if (p == MAP_FAILED) return no_errno(c, why, "it cannot be mapped");
@@ -119,7 +128,8 @@ static bool checked(ctx *c, int fd, bool use, bytes *out, const char **why) {
   if (st.st_mode & 022 && !EK_PLANTED("cache-open")) return no(why, "others may write it");
   if (st.st_size <= 0 || (uint64_t)st.st_size > SIZE_MAX / 2) return no(why, "it is empty");
   if (!map_fd(c, fd, (size_t)st.st_size, use, out, why)) return false;
-  if (use && time(NULL) - st.st_mtim.tv_sec > TOUCH_SECONDS) futimens(fd, NULL); /* in a folder that only can be read this fails, and does not matter */
+  /* in a folder that only can be read this fails, and does not matter */
+  if (use && time(NULL) - st.st_mtim.tv_sec > TOUCH_SECONDS) futimens(fd, NULL);
   return true;
 }
 bool folder_map(ctx *c, folder *f, const char *name, bool use, bytes *out, const char **why) {
@@ -131,7 +141,7 @@ bool folder_map(ctx *c, folder *f, const char *name, bool use, bytes *out, const
   return good;
 }
 
-/* ---- keeping within the limit ---- */
+/* ---- keeping within the limit ---------------------------------------------------------------- */
 typedef struct old {
   char name[72];
   struct timespec used;
@@ -156,7 +166,9 @@ const char *folder_like(ctx *c, const folder *f, const char *name, size_t n) {
   old best = {.name = ""};
   for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
     struct stat st;
-    if (!is_entry(e->d_name) || strncmp(e->d_name, name, n) || !strcmp(e->d_name, name) || fstatat(f->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW)) continue;
+    if (!is_entry(e->d_name) || strncmp(e->d_name, name, n) || !strcmp(e->d_name, name) ||
+        fstatat(f->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+      continue;
     old o = {.used = st.st_mtim};
     memcpy(o.name, e->d_name, strlen(e->d_name) + 1);
     if (!best.name[0] || by_age(&best, &o) < 0) best = o;
@@ -172,7 +184,9 @@ static void trim(ctx *c, const folder *f, const char *except, uint64_t more) {
   uint64_t total = more;
   for (struct dirent *e; (e = readdir(d)) != NULL;) {
     struct stat st;
-    if ((!is_entry(e->d_name) && !is_temporary(e->d_name)) || fstatat(f->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) continue;
+    if ((!is_entry(e->d_name) && !is_temporary(e->d_name)) || fstatat(f->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+        !S_ISREG(st.st_mode))
+      continue;
     if (is_temporary(e->d_name)) { /* of a process that was killed */
       if (time(NULL) - st.st_mtim.tv_sec > STALE_SECONDS) unlinkat(f->fd, e->d_name, 0);
       continue;
@@ -189,7 +203,7 @@ static void trim(ctx *c, const folder *f, const char *except, uint64_t more) {
     if (!unlinkat(f->fd, all.v[i].name, 0) || errno == ENOENT) total -= all.v[i].bytes;
 }
 
-/* ---- writing ---- */
+/* ---- writing --------------------------------------------------------------------------------- */
 static bool put(int fd, const uint8_t *p, size_t n) {
   while (n) {
     ssize_t k = write(fd, p, n > (1u << 30) ? 1u << 30 : n);
@@ -211,7 +225,8 @@ static bool put_parts(int fd, const bytes *parts, uint32_t n, size_t align) {
   }
   return true;
 }
-static bool write_entry(ctx *c, folder *f, const char *name, const bytes *parts, uint32_t n, size_t align, size_t total, bytes *map, const char **why) {
+static bool write_entry(ctx *c, folder *f, const char *name, const bytes *parts, uint32_t n, size_t align, size_t total,
+                        bytes *map, const char **why) {
   uint64_t salt = 0;
   if (getrandom(&salt, sizeof salt, GRND_NONBLOCK) < 0) salt = (uint64_t)(now_ms() * 1e6);
   const char *tmp = arena_fmt(ctx_arena(c), ".tmp-%ld-%016llx", (long)getpid(), (unsigned long long)salt);
@@ -230,10 +245,14 @@ static bool write_entry(ctx *c, folder *f, const char *name, const bytes *parts,
   unlinkat(f->fd, tmp, 0);
   return false;
 }
-bool folder_write(ctx *c, folder *f, const char *name, const bytes *parts, uint32_t n, size_t align, bytes *map, const char **why) {
+bool folder_write(ctx *c, folder *f, const char *name, const bytes *parts, uint32_t n, size_t align, bytes *map,
+                  const char **why) {
   size_t total = 0;
   for (uint32_t i = 0; i < n; i++) total += (parts[i].n + align - 1) / align * align;
-  if (total > f->limit) return no(why, arena_fmt(ctx_arena(c), "it takes %zu bytes, more than the limit of %llu for all (EINKORN_CACHE_SIZE)", total, (unsigned long long)f->limit));
+  if (total > f->limit)
+    return no(why,
+              arena_fmt(ctx_arena(c), "it takes %zu bytes, more than the limit of %llu for all (EINKORN_CACHE_SIZE)",
+                        total, (unsigned long long)f->limit));
   trim(c, f, name, total);
   /* A limit on the size of files (ulimit -f) is told by a signal that would end the process. */
   sigset_t x, before, pending;

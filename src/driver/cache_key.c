@@ -1,6 +1,9 @@
-/* What does compiled code depend on? All of it is written into one text, whose digest names the entry: what is not in this text must not change the code.
+/* What does compiled code depend on? All of it is written into one text, whose digest names the entry: what is not
+ * in this text must not change the code.
  *
- * The compiler is known by the identifier that the linker gave its file, so that every change of it makes a new key, LLVM by its file's size and time (it is not loaded); files of the model by their contents (a hundred megabytes take a few tens of milliseconds),
+ * The compiler is known by the identifier that the linker gave its file, so that every change of it makes a new
+ * key, LLVM by its file's size and time (it is not loaded); files of the model by their contents (a hundred
+ * megabytes take a few tens of milliseconds),
  * which holds whatever happened to their names and times. Numbers of threads are not in it: they do not change code. */
 #include "driver/cache.h"
 #include <elf.h>
@@ -9,9 +12,10 @@
 #include <string.h>
 
 /* Whoever adds an option decides here whether it changes code. */
-_Static_assert(sizeof(pipe_opts) == 136 && sizeof(dimfix) == 40 && sizeof(target) == 112, "is the new field part of the key (below), or does it not change the code? Then change these numbers");
+_Static_assert(sizeof(pipe_opts) == 136 && sizeof(dimfix) == 40 && sizeof(target) == 112,
+               "is the new field part of the key (below), or does it not change the code? Then change these numbers");
 
-/* ---- builds ---- */
+/* ---- builds ---------------------------------------------------------------------------------- */
 typedef struct built {
   const void *at; /* an address inside */
   sbuf *out;
@@ -37,12 +41,15 @@ static int look(struct dl_phdr_info *i, size_t size, void *env) {
   bool mine = false;
   for (int k = 0; !mine && k < i->dlpi_phnum; k++) {
     uintptr_t from = i->dlpi_addr + i->dlpi_phdr[k].p_vaddr;
-    mine = i->dlpi_phdr[k].p_type == PT_LOAD && (uintptr_t)b->at >= from && (uintptr_t)b->at - from < i->dlpi_phdr[k].p_memsz;
+    mine = i->dlpi_phdr[k].p_type == PT_LOAD && (uintptr_t)b->at >= from &&
+           (uintptr_t)b->at - from < i->dlpi_phdr[k].p_memsz;
   }
   if (!mine) return 0;
   b->found = true;
   for (int k = 0; k < i->dlpi_phnum; k++)
-    if (i->dlpi_phdr[k].p_type == PT_NOTE && note_id((const uint8_t *)i->dlpi_addr + i->dlpi_phdr[k].p_vaddr, i->dlpi_phdr[k].p_memsz, b->out)) return 1;
+    if (i->dlpi_phdr[k].p_type == PT_NOTE &&
+        note_id((const uint8_t *)i->dlpi_addr + i->dlpi_phdr[k].p_vaddr, i->dlpi_phdr[k].p_memsz, b->out))
+      return 1;
   for (int k = 0; k < i->dlpi_phnum; k++) { /* no identifier: what it is made of */
     const ElfW(Phdr) *h = &i->dlpi_phdr[k];
     if (h->p_type != PT_LOAD || (h->p_flags & PF_W) || !(h->p_flags & PF_R)) continue;
@@ -59,7 +66,7 @@ static bool put_build(sbuf *b, const void *at) {
   return k.found;
 }
 
-/* ---- the text ---- */
+/* ---- the text -------------------------------------------------------------------------------- */
 static void put_text(sbuf *b, const char *what, const char *s) { /* its length keeps texts apart */
   if (s)
     sb_fmt(b, "\n%s %zu %s", what, strlen(s), s);
@@ -77,7 +84,8 @@ static void put_target(sbuf *b, const target *t) {
   put_text(b, "features", t->features);
   put_text(b, "emitter", t->emitter);
   put_text(b, "requires", t->requires);
-  sb_fmt(b, "\nmachine %u %u %u %d%d%d%d%d%d %llu %llu %llu %llu %u", t->vector_bits, t->vector_registers, t->fma_per_cycle, t->fma, t->masks, t->gather, t->f16c, t->bf16dot, t->host, (unsigned long long)t->l1,
+  sb_fmt(b, "\nmachine %u %u %u %d%d%d%d%d%d %llu %llu %llu %llu %u", t->vector_bits, t->vector_registers,
+         t->fma_per_cycle, t->fma, t->masks, t->gather, t->f16c, t->bf16dot, t->host, (unsigned long long)t->l1,
          (unsigned long long)t->l2, (unsigned long long)t->l3, (unsigned long long)t->line, t->l1_ways);
 }
 const char *cache_key(ctx *c, const ek_model *m, const pipe_opts *o, uint8_t model[32]) {
@@ -91,7 +99,11 @@ const char *cache_key(ctx *c, const ek_model *m, const pipe_opts *o, uint8_t mod
   const target *t = target_get(c, o->target ? o->target : "host");
   if (!t || !t->here) return NULL;
   put_target(&b, t);
-  sb_fmt(&b, "\noptimise %d%s%s%s", o->level, o->strict ? " strict" : o->fast ? " fast" : "", o->narrow ? " bf16" : "", o->only_llvm ? " llvm" : "");
+  sb_fmt(&b, "\noptimise %d%s%s%s", o->level,
+         o->strict ? " strict"
+         : o->fast ? " fast"
+                   : "",
+         o->narrow ? " bf16" : "", o->only_llvm ? " llvm" : "");
   put_text(&b, "skip", o->skip);
 #ifdef EK_PLANTS
   put_text(&b, "planted", getenv("EK_PLANT"));

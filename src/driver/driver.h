@@ -3,8 +3,10 @@
  *   session ── models ── (loaded graph, only to be looked at)
  *           └─ modules ── runs
  *
- * Every compilation has a context of its own, which its module owns: closing the module gives all its memory back. A model keeps its source, and is read again for each compilation (reading is cheap:
- * weights are mapped). Handles come from memory.c, so that they outlive contexts; runs use no context at all, so that they may work in any thread.
+ * Every compilation has a context of its own, which its module owns: closing the module gives all its memory
+ * back. A model keeps its source, and is read again for each compilation (reading is cheap:
+ * weights are mapped). Handles come from memory.c, so that they outlive contexts; runs use no context at all, so
+ * that they may work in any thread.
  */
 #ifndef EK_DRIVER_DRIVER_H
 #define EK_DRIVER_DRIVER_H
@@ -12,7 +14,7 @@
 #include "einkorn/einkorn.h"
 #include <pthread.h>
 
-/* ---- memory.c ---- */
+/* ---- memory.c -------------------------------------------------------------------------------- */
 typedef struct memory { /* where memory comes from; NULL, or alloc NULL: the C library */
   void *(*alloc)(void *user, size_t bytes, size_t align);
   void (*free)(void *user, void *p, size_t bytes);
@@ -23,7 +25,8 @@ void *mem_get(const memory *m, size_t bytes); /* any contents, 64-aligned; NULL:
 void *mem_zero(const memory *m, size_t bytes);
 void mem_put(const memory *m, void *p);
 char *mem_str(const memory *m, const char *s);
-/* A piece of `room` bytes of which a thread touches the first `likely` ones until the end, so that they are there. NULL: not worth it, or not possible. Its end gives the piece, of which `bytes` are wanted; NULL (and the piece
+/* A piece of `room` bytes of which a thread touches the first `likely` ones until the end, so that they are there.
+ * NULL: not worth it, or not possible. Its end gives the piece, of which `bytes` are wanted; NULL (and the piece
  * is given back): none are, or they are more than there is room for, or h is NULL. */
 typedef struct ahead ahead;
 ahead *mem_ahead(const memory *m, size_t likely, size_t room);
@@ -86,68 +89,90 @@ struct ek_module {
   pthread_mutex_t lock; /* EVAL: one run at a time; profiles: one at a time uses the context */
   pthread_mutex_t list; /* guards runs */
   ek_run *runs;
-  int threads; /* default of runs */
+  int threads;           /* default of runs */
   uint64_t memory_limit; /* default of runs */
   bool timed;            /* JIT: its runs have a profile */
   ek_report report;
 };
 
-/* ---- api.c ---- */
-ek_code session_done(ek_session *s, ctx *c, ek_code otherwise); /* copies the diagnostics of c to the session; the code of the first error, else `otherwise` */
+/* ---- api.c ----------------------------------------------------------------------------------- */
+/* copies the diagnostics of c to the session; the code of the first error, else `otherwise` */
+ek_code session_done(ek_session *s, ctx *c, ek_code otherwise);
 ek_code session_fail(ek_session *s, ek_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-ek_code session_null(ek_session *s); /* a pointer that is needed is NULL; s may be it */
+/* a pointer that is needed is NULL; s may be it */
+ek_code session_null(ek_session *s);
 void diag_print(const diag *d, sbuf *b);                                             /* one line, no newline */
 bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *out); /* false: recorded */
 source model_source(const ek_model *m);
 strvec model_ops(ctx *c, const ek_model *m);
 bool model_lowered(ek_model *m, ek_code *code); /* shapes are known */
-/* Makes a context, and calls fn in it with a fresh pipeline whose model is loaded and lowered (setup, if any, sees it before). The context is handed to the caller (by *keep) when fn gives EK_OK, and
+/* Makes a context, and calls fn in it with a fresh pipeline whose model is loaded and lowered (setup, if any, sees
+ * it before). The context is handed to the caller (by *keep) when fn gives EK_OK, and
  * freed otherwise. */
-ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env), ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep);
+ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env),
+                ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep);
 void fill_tensor(ek_tensor_info *out, const char *name, etype t, uint32_t rank, ctx *c, const sz *shape);
-/* ---- save_onnx.c ---- */
+/* ---- save_onnx.c ----------------------------------------------------------------------------- */
 void save_as_onnx(pipeline *p, const strvec *ops, const char *path, ek_report *report);
-/* ---- module.c ---- */
+/* ---- module.c -------------------------------------------------------------------------------- */
 void module_free(ek_module *m);
-const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory); /* plan, run, weights still missing */
+/* plan, run, weights still missing */
+const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory);
 void report_program(pipeline *p, ek_report *r);
 uint32_t program_kernels(const program *p);
-/* ---- run.c ---- */
-bool run_need(const ek_rt_model *d, int threads, int64_t *bytes); /* working memory, if the sizes of all inputs are fixed */
-/* ---- threads.c ---- */
+/* ---- run.c ----------------------------------------------------------------------------------- */
+/* working memory, if the sizes of all inputs are fixed */
+bool run_need(const ek_rt_model *d, int threads, int64_t *bytes);
+/* ---- threads.c ------------------------------------------------------------------------------- */
 int default_threads(int asked);                       /* asked, or ek_threads() for 0 */
 ek_rt_pool *session_pool(ek_session *s, int threads); /* the session's, if it is for so many threads; else NULL */
 ek_rt_pool *pool_of(ek_pool *p);
-typedef struct borrowed {                             /* the caller's own threads */
+typedef struct borrowed { /* the caller's own threads */
   void (*parallel_for)(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
   void *user;
 } borrowed;
-void borrowed_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks); /* call->pool: a `borrowed` */
-/* ---- info.c ---- */
-sz info_stage_ops(ctx *c, emodule *m, const stage *s); /* additions, multiplications, ... of one computation of a stage, as it stands */
+/* call->pool: a `borrowed` */
+void borrowed_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks);
+/* ---- info.c ---------------------------------------------------------------------------------- */
+/* additions, multiplications, ... of one computation of a stage, as it stands */
+sz info_stage_ops(ctx *c, emodule *m, const stage *s);
 /* ---- profile.c: the clock of a run whose program tells where each launch begins and ends (program.timed) ---- */
 typedef struct profile profile;
 profile *profile_new(const ek_module *m); /* NULL: no memory */
 void profile_free(profile *p);
-void profile_begin(profile *p);                                   /* forgets the last execute */
-bool profile_tick(profile *p, ek_rt_kernel k, int64_t number);    /* false: k is no tick */
-void profile_kernels(profile *p, const int64_t *in_dims, bool sized); /* fills p's table: what each launch is and does, with these sizes (sized: the same as before), and how long it took; in the module's context */
+void profile_begin(profile *p);                                /* forgets the last execute */
+bool profile_tick(profile *p, ek_rt_kernel k, int64_t number); /* false: k is no tick */
+/* fills p's table: what each launch is and does, with these sizes (sized: the same as before), and how long it took;
+ * in the module's context */
+void profile_kernels(profile *p, const int64_t *in_dims, bool sized);
 const ek_kernel *profile_table(const profile *p, size_t *n);
-/* ---- eval.c: a module without code. Both fill the call record as compiled functions do; text of failures goes to `why` ---- */
+/* ---- eval.c: a module without code. Both fill the call record as compiled functions do; text of failures goes to
+ * `why` ---- */
 ek_code eval_plan(ek_module *m, ek_rt_call *call, text *why);
-int eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *why); /* an ek_code, or EK_RT_ROOM as code does */
-/* ---- save.c, link.c ---- */
-extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], driver_runtime_header[], driver_runtime_header_end[]; /* embed.c */
+/* an ek_code, or EK_RT_ROOM as code does */
+int eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *why);
+/* ---- save.c, link.c -------------------------------------------------------------------------- */
+/* embed.c */
+extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], driver_runtime_header[],
+    driver_runtime_header_end[];
 /* One link: object files in a folder of their own beside the result, which appears whole or not at all. */
 typedef struct linking linking;
-linking *link_begin(ctx *c, const char *out, bool shared); /* a shared library, else one relocatable object; unwinds with E_TARGET when there is no linker */
+/* a shared library, else one relocatable object; unwinds with E_TARGET when there is no linker */
+linking *link_begin(ctx *c, const char *out, bool shared);
 void link_add(linking *k, const char *name, bytes object);
-void link_reserve(linking *k, const char *symbol, size_t n, bytes like); /* room for n read-only bytes under a hidden symbol, of which only pointers know; for the machine that the object `like` is for */
-void link_run(linking *k, bool native);                                  /* native: for this machine, so that its libc is named */
-uint8_t *link_room(linking *k);                                          /* after link_run: the reserved bytes, to be written */
-void link_wrote(linking *k, size_t n);                                   /* so many of them are written: from time to time they leave memory for the file */
-uint64_t link_end(linking *k);                                           /* bytes of the file */
-void link_drop(linking *k);                              /* removes what is left of the folder; also after link_end */
-/* ---- ops_table.c: every operator with versions, types, gradient and cost, in Markdown ---- */
-void ops_table(ctx *c, oplib *(*make)(ctx *c, void *env), void *env, sbuf *b); /* make: the definitions, in any context */
+/* room for n read-only bytes under a hidden symbol, of which only pointers know; for the machine that the object
+ * `like` is for */
+void link_reserve(linking *k, const char *symbol, size_t n, bytes like);
+/* native: for this machine, so that its libc is named */
+void link_run(linking *k, bool native);
+/* after link_run: the reserved bytes, to be written */
+uint8_t *link_room(linking *k);
+/* so many of them are written: from time to time they leave memory for the file */
+void link_wrote(linking *k, size_t n);
+uint64_t link_end(linking *k); /* bytes of the file */
+/* removes what is left of the folder; also after link_end */
+void link_drop(linking *k);
+/* ---- ops_table.c: every operator with versions, types, gradient and cost, in Markdown -------- */
+/* make: the definitions, in any context */
+void ops_table(ctx *c, oplib *(*make)(ctx *c, void *env), void *env, sbuf *b);
 #endif

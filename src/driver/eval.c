@@ -1,4 +1,5 @@
-/* A module that runs without code: the evaluator behind the same calls as compiled functions. plan finds the sizes by symbolic arithmetic, run interprets the definitions and copies the results out.
+/* A module that runs without code: the evaluator behind the same calls as compiled functions. plan finds the sizes
+ * by symbolic arithmetic, run interprets the definitions and copies the results out.
  * One at a time: the evaluator works in the module's context. */
 #include "driver/driver.h"
 #include <string.h>
@@ -19,7 +20,10 @@ static bool symbol(void *env, atom a, int64_t *v) {
   }
   return sym_definition(m->c, a, &def) && sym_eval(m->c, def, symbol, s, v);
 }
-typedef struct bounds { emodule *m; sz as; /* what has no bound is at most this */ } bounds;
+typedef struct bounds {
+  emodule *m;
+  sz as; /* what has no bound is at most this */
+} bounds;
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   const bounds *k = env;
   emodule *m = k->m;
@@ -42,7 +46,8 @@ static void bind_symbols(sizes *s, const int64_t *dims) {
     for (uint32_t d = 0; d < t->rank; d++, at++) {
       atom a;
       uint64_t have;
-      if (sym_is_atom(m->c, t->shape[d], &a) && sym_kind(m->c, a) == AT_SYMBOL && !map_getu(s->known, a, &have)) map_putu(s->known, a, (uint64_t)dims[at]);
+      if (sym_is_atom(m->c, t->shape[d], &a) && sym_kind(m->c, a) == AT_SYMBOL && !map_getu(s->known, a, &have))
+        map_putu(s->known, a, (uint64_t)dims[at]);
     }
   }
   at = 0;
@@ -50,7 +55,9 @@ static void bind_symbols(sizes *s, const int64_t *dims) {
     const tensor *t = xt(m, m->inputs.v[i].t);
     for (uint32_t d = 0; d < t->rank; d++, at++) {
       int64_t v;
-      if (sym_eval(m->c, t->shape[d], symbol, s, &v) && v != dims[at]) ctx_fail(m->c, E_SHAPE, "input %s: dimension %u must be %s", m->inputs.v[i].name, d, sym_str(m->c, t->shape[d]));
+      if (sym_eval(m->c, t->shape[d], symbol, s, &v) && v != dims[at])
+        ctx_fail(m->c, E_SHAPE, "input %s: dimension %u must be %s", m->inputs.v[i].name, d,
+                 sym_str(m->c, t->shape[d]));
     }
   }
 }
@@ -62,7 +69,8 @@ static void plan(ek_module *m, ek_rt_call *call) {
   for (uint32_t i = 0; i < e->guards.n; i++) {
     const guard *g = &e->guards.v[i];
     int64_t v;
-    if (!g->block && sym_eval(c, g->ge0, symbol, &s, &v) && (g->is_eq ? v != 0 : v < 0)) ctx_fail(c, E_SHAPE, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text);
+    if (!g->block && sym_eval(c, g->ge0, symbol, &s, &v) && (g->is_eq ? v != 0 : v < 0))
+      ctx_fail(c, E_SHAPE, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text);
   }
   uint32_t at = 0;
   for (uint32_t i = 0; i < e->outputs.n; i++) {
@@ -74,7 +82,8 @@ static void plan(ek_module *m, ek_rt_call *call) {
       if (sym_is_atom(c, any, &a) && sym_uses(c, most, a))
         call->out_dims[at] = 0; /* nothing bounds it: room is made when it is known */
       else if (!sym_eval(c, most, symbol, &s, &call->out_dims[at]))
-        ctx_fail(c, E_SHAPE, "output %s: dimension %u (%s) has no value for these sizes", e->outputs.v[i].name, d, sym_str(c, t->shape[d]));
+        ctx_fail(c, E_SHAPE, "output %s: dimension %u (%s) has no value for these sizes", e->outputs.v[i].name, d,
+                 sym_str(c, t->shape[d]));
     }
   }
   call->arena_bytes = 0;
@@ -101,8 +110,10 @@ static bool interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena
     if (!nd_count(r, &n)) ctx_fail(c, E_MEMORY, "output %s: its size overflows", e->outputs.v[i].name);
     size_t bytes = (size_t)n * et_bytes(r->type);
     for (uint32_t k = 0; k < r->rank; k++) call->out_dims[at++] = r->dims[k];
-    if ((int64_t)bytes > room[i]) enough = false;
-    else memcpy(call->out[i], r->data, bytes);
+    if ((int64_t)bytes > room[i])
+      enough = false;
+    else
+      memcpy(call->out[i], r->data, bytes);
   }
   return enough;
 }
@@ -140,8 +151,7 @@ static bool run_in(ek_module *m, ek_rt_call *call, const int64_t *room, arena *a
     fits = interpret(m, call, room, a);
     good = true;
   }
-  CTX_CATCH {}
-  *enough = fits;
+  CTX_CATCH{} *enough = fits;
   return good;
 }
 static arena *new_arena(ctx *c) {

@@ -1,6 +1,9 @@
-/* What is a model made of, and how much work is it? Layers are the nodes of the graph; their work is counted in the stages that their definitions expand to, before any rewriting, so that the figures
- * do not depend on the compiler's cleverness. Counts are polynomials in the open dimensions. A multiplication whose result goes straight into a sum is one MAC together with the addition; padding
- * counts like data; both branches of an If count, the body of a loop counts as often as it runs (once where that is not known before the run). */
+/* What is a model made of, and how much work is it? Layers are the nodes of the graph; their work is counted in the
+ * stages that their definitions expand to, before any rewriting, so that the figures
+ * do not depend on the compiler's cleverness. Counts are polynomials in the open dimensions. A multiplication
+ * whose result goes straight into a sum is one MAC together with the addition; padding
+ * counts like data; both branches of an If count, the body of a loop counts as often as it runs (once where that
+ * is not known before the run). */
 #include "driver/driver.h"
 #include <string.h>
 #include <strings.h>
@@ -25,7 +28,7 @@ typedef struct counting {
   map *seen; /* ex -> visited */
 } counting;
 
-/* ---- layers from the graph ---- */
+/* ---- layers from the graph ------------------------------------------------------------------- */
 static sz elements(counting *k, const value *v) {
   sz n = sym_int(k->c, 1);
   for (uint32_t d = 0; d < v->rank; d++) n = sym_mul(k->c, n, v->dims[d]);
@@ -64,7 +67,7 @@ static void add_layers(counting *k, const graph *g) {
   }
 }
 
-/* ---- work from the stages ---- */
+/* ---- work from the stages -------------------------------------------------------------------- */
 static int kind_of(sop op) {
   switch (op) {
   case OP_ADD:
@@ -147,7 +150,8 @@ static sz times(counting *k, uint32_t block) { /* how often a block runs */
   sz n = sym_int(k->c, 1);
   for (uint32_t b = block; b; b = k->m->blocks.v[b].parent)
     for (uint32_t i = 0; i < k->m->loops.n; i++)
-      if (k->m->loops.v[i].body == b && k->m->loops.v[i].trips && !sym_uses_kind(k->c, k->m->loops.v[i].trips, AT_DATA)) n = sym_mul(k->c, n, k->m->loops.v[i].trips);
+      if (k->m->loops.v[i].body == b && k->m->loops.v[i].trips && !sym_uses_kind(k->c, k->m->loops.v[i].trips, AT_DATA))
+        n = sym_mul(k->c, n, k->m->loops.v[i].trips);
   return n;
 }
 /* into k->stage */
@@ -186,14 +190,15 @@ static void count_stage(counting *k, const stage *s) {
   }
 }
 
-/* ---- the report ---- */
+/* ---- the report ------------------------------------------------------------------------------ */
 static ek_count figure(ctx *c, sz e) {
   ek_count r = {-1, sym_str(c, e)};
   sym_is_int(c, e, &r.value);
   return r;
 }
 static ek_work work_of(ctx *c, const sz *w) {
-  return (ek_work){figure(c, w[W_MAC]), figure(c, w[W_ADD]), figure(c, w[W_MUL]), figure(c, w[W_DIV]), figure(c, w[W_FUN]), figure(c, w[W_CMP]), figure(c, w[W_ACT]), figure(c, w[W_ACT_BYTES])};
+  return (ek_work){figure(c, w[W_MAC]), figure(c, w[W_ADD]), figure(c, w[W_MUL]), figure(c, w[W_DIV]),
+                   figure(c, w[W_FUN]), figure(c, w[W_CMP]), figure(c, w[W_ACT]), figure(c, w[W_ACT_BYTES])};
 }
 static const char *shape_text(ctx *c, const value *v) {
   sbuf b = sbuf_new(ctx_arena(c));
@@ -216,7 +221,8 @@ static ek_code describe_model(pipeline *p, void *env) {
   for (uint32_t i = 0; i < k->layers.n; i++) {
     const layer *l = &k->layers.v[i];
     const char *op = l->n->domain[0] ? arena_fmt(p->a, "%s::%s", l->n->domain, l->n->op) : l->n->op;
-    layers[i] = (ek_layer){l->n->name, op, shape_text(p->c, l->n->out.n ? l->n->out.v[0] : NULL), work_of(p->c, l->w), l->parameters};
+    layers[i] = (ek_layer){l->n->name, op, shape_text(p->c, l->n->out.n ? l->n->out.v[0] : NULL), work_of(p->c, l->w),
+                           l->parameters};
   }
   *out = (ek_model_info){.name = p->g->name,
                          .producer = p->g->producer ? p->g->producer : "",
@@ -244,7 +250,7 @@ ek_code ek_model_describe(ek_model *m, const ek_options *o, ek_model_info *out) 
   return kept(m->s, c, code);
 }
 
-/* ---- lists: passes, operators, targets ---- */
+/* ---- lists: passes, operators, targets ------------------------------------------------------- */
 typedef struct listing {
   ek_session *s;
   const char *name;
@@ -255,7 +261,8 @@ static void list_passes(ctx *c, listing *l) {
   uint32_t n;
   const pipe_pass *all = pipe_passes(ctx_arena(c), &n);
   ek_pass_info *r = NEWN(ctx_arena(c), ek_pass_info, n + 1);
-  for (uint32_t i = 0; i < n; i++) r[i] = (ek_pass_info){plevel_name(all[i].level), all[i].name, all[i].doc, all[i].from};
+  for (uint32_t i = 0; i < n; i++)
+    r[i] = (ek_pass_info){plevel_name(all[i].level), all[i].name, all[i].doc, all[i].from};
   l->list = r, l->n = n;
 }
 static oplib *library(ctx *c, ek_session *s) {
@@ -279,7 +286,9 @@ static void list_ops(ctx *c, listing *l) {
 static void op_source(ctx *c, listing *l) {
   oplib *lib = library(c, l->s);
   const char *colon = strstr(l->name, "::");
-  const opdef *d = colon ? notation_find(lib, arena_strndup(ctx_arena(c), l->name, (size_t)(colon - l->name)), colon + 2) : notation_find(lib, "", l->name);
+  const opdef *d = colon
+                       ? notation_find(lib, arena_strndup(ctx_arena(c), l->name, (size_t)(colon - l->name)), colon + 2)
+                       : notation_find(lib, "", l->name);
   if (!d) {
     const char *near = NULL; /* in other letters, or of another domain */
     for (uint32_t i = 0; i < notation_count(lib) && !near; i++) {

@@ -1,10 +1,16 @@
-/* How do objects become a library without a compiler on the machine? Any ELF linker will do: it is looked for on PATH and run in a folder of its own beside the result.
+/* How do objects become a library without a compiler on the machine? Any ELF linker will do: it is looked for on
+ * PATH and run in a folder of its own beside the result.
  *
- * The linker does not see the weights, which may be larger than what a relocation reaches and than the memory that it would copy them through: it sees a few bytes in a section of their own. When it is done that section is moved
+ * The linker does not see the weights, which may be larger than what a relocation reaches and than the memory
+ * that it would copy them through: it sees a few bytes in a section of their own. When it is done that section is
+ * moved
  * to the end of the file and becomes as large as they are, and they are written into the file's mapping.
- *   a shared library   The section is a note, since linkers make a program header for notes: it becomes that of a read-only segment above all others. Only pointers refer to the section, each with a relative relocation
+ *   a shared library   The section is a note, since linkers make a program header for notes: it becomes that of a
+ *                      read-only segment above all others. Only pointers refer to the section, each with a
+ *                      relative relocation
  *                      that has the address in its addend.
- *   a relocatable      The section's header and its symbol say all; who links it on finds weights of more than 1 GiB in a large section, where the machine has such. */
+ *   a relocatable      The section's header and its symbol say all; who links it on finds weights of more than 1
+ *                      GiB in a large section, where the machine has such. */
 #include "driver/driver.h"
 #include <elf.h>
 #include <errno.h>
@@ -54,7 +60,11 @@ linking *link_begin(ctx *c, const char *out, bool shared) {
   linking *k = NEW(a, linking);
   *k = (linking){.c = c, .a = a, .out = out, .shared = shared};
   for (size_t i = 0; !k->linker && i < sizeof linkers / sizeof *linkers; i++) k->linker = on_path(a, linkers[i]);
-  if (!k->linker) ctx_fail(c, E_TARGET, "%s: there is no linker on this machine (ld.lld-19, ld.lld or ld on PATH); install the Debian package lld-19, or save as .c", out);
+  if (!k->linker)
+    ctx_fail(c, E_TARGET,
+             "%s: there is no linker on this machine (ld.lld-19, ld.lld or ld on PATH); install the Debian package "
+             "lld-19, or save as .c",
+             out);
   k->dir = arena_fmt(a, "%s/.einkorn-XXXXXX", path_dir(a, out));
   if (!mkdtemp(k->dir)) {
     const char *dir = path_dir(a, out);
@@ -69,8 +79,13 @@ void link_add(linking *k, const char *name, bytes object) {
   vec_push(k->a, k->files, path);
 }
 
-/* ---- the place of the weights ---- */
-enum { NOTE = 12 + 8, PLACE = NOTE + 64, SEGMENT = 1 << 16 /* alignment of segments that serves all machines */, LARGE = 1 << 30 };
+/* ---- the place of the weights ---------------------------------------------------------------- */
+enum {
+  NOTE = 12 + 8,
+  PLACE = NOTE + 64,
+  SEGMENT = 1 << 16 /* alignment of segments that serves all machines */,
+  LARGE = 1 << 30
+};
 #ifndef SHF_X86_64_LARGE
 #define SHF_X86_64_LARGE 0x10000000
 #endif
@@ -83,7 +98,8 @@ typedef struct placeholder {
   Elf64_Shdr sh[6];
 } placeholder;
 static bool is_elf(bytes b, Elf64_Ehdr *h) {
-  if (b.n < sizeof *h || memcmp(b.p, ELFMAG, SELFMAG) || b.p[EI_CLASS] != ELFCLASS64 || b.p[EI_DATA] != ELFDATA2LSB) return false;
+  if (b.n < sizeof *h || memcmp(b.p, ELFMAG, SELFMAG) || b.p[EI_CLASS] != ELFCLASS64 || b.p[EI_DATA] != ELFDATA2LSB)
+    return false;
   memcpy(h, b.p, sizeof *h);
   return true;
 }
@@ -98,28 +114,61 @@ void link_reserve(linking *k, const char *symbol, size_t n, bytes like) {
   placeholder *t = NEW(k->a, placeholder);
   uint32_t names = 1;
   size_t len = strlen(symbol);
-  if (!is_elf(like, &t->h)) ctx_fail(k->c, E_TARGET, "the target's object files are not 64-bit little-endian ELF; save as .c");
+  if (!is_elf(like, &t->h))
+    ctx_fail(k->c, E_TARGET, "the target's object files are not 64-bit little-endian ELF; save as .c");
   if (len + 2 > sizeof t->names) ctx_fail(k->c, E_USAGE, "the name %s is too long", symbol);
   k->symbol = symbol, k->room = n;
   memcpy(t->note, note, sizeof note);
   memcpy(t->note + sizeof note, "Einkorn", 8);
   memcpy(t->names + 1, symbol, len);
-  t->sym[1] = (Elf64_Sym){.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), .st_other = STV_HIDDEN, .st_shndx = 1, .st_value = k->shared ? NOTE : 0, .st_size = PLACE - NOTE};
+  t->sym[1] = (Elf64_Sym){.st_name = 1,
+                          .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT),
+                          .st_other = STV_HIDDEN,
+                          .st_shndx = 1,
+                          .st_value = k->shared ? NOTE : 0,
+                          .st_size = PLACE - NOTE};
   uint64_t flags = SHF_ALLOC | (!k->shared && n > LARGE && t->h.e_machine == EM_X86_64 ? SHF_X86_64_LARGE : 0);
   uint32_t type = k->shared ? SHT_NOTE : SHT_PROGBITS;
   k->place = k->shared ? ".note.weights" : flags & SHF_X86_64_LARGE ? ".lrodata.weights" : ".rodata.weights";
-  t->sh[1] = (Elf64_Shdr){.sh_name = section_name(t, &names, k->place), .sh_type = type, .sh_flags = flags, .sh_offset = offsetof(placeholder, note), .sh_size = PLACE, .sh_addralign = k->shared ? 4 : 64};
-  t->sh[2] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".symtab"), .sh_type = SHT_SYMTAB, .sh_offset = offsetof(placeholder, sym), .sh_size = sizeof t->sym, .sh_link = 3, .sh_info = 1, .sh_addralign = 8, .sh_entsize = sizeof(Elf64_Sym)};
-  t->sh[3] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".strtab"), .sh_type = SHT_STRTAB, .sh_offset = offsetof(placeholder, names), .sh_size = len + 2, .sh_addralign = 1};
-  t->sh[4] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".shstrtab"), .sh_type = SHT_STRTAB, .sh_offset = offsetof(placeholder, sections), .sh_size = sizeof t->sections, .sh_addralign = 1};
-  t->sh[5] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".note.GNU-stack"), .sh_type = SHT_PROGBITS, .sh_offset = offsetof(placeholder, sections), .sh_addralign = 1};
+  t->sh[1] = (Elf64_Shdr){.sh_name = section_name(t, &names, k->place),
+                          .sh_type = type,
+                          .sh_flags = flags,
+                          .sh_offset = offsetof(placeholder, note),
+                          .sh_size = PLACE,
+                          .sh_addralign = k->shared ? 4 : 64};
+  t->sh[2] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".symtab"),
+                          .sh_type = SHT_SYMTAB,
+                          .sh_offset = offsetof(placeholder, sym),
+                          .sh_size = sizeof t->sym,
+                          .sh_link = 3,
+                          .sh_info = 1,
+                          .sh_addralign = 8,
+                          .sh_entsize = sizeof(Elf64_Sym)};
+  t->sh[3] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".strtab"),
+                          .sh_type = SHT_STRTAB,
+                          .sh_offset = offsetof(placeholder, names),
+                          .sh_size = len + 2,
+                          .sh_addralign = 1};
+  t->sh[4] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".shstrtab"),
+                          .sh_type = SHT_STRTAB,
+                          .sh_offset = offsetof(placeholder, sections),
+                          .sh_size = sizeof t->sections,
+                          .sh_addralign = 1};
+  t->sh[5] = (Elf64_Shdr){.sh_name = section_name(t, &names, ".note.GNU-stack"),
+                          .sh_type = SHT_PROGBITS,
+                          .sh_offset = offsetof(placeholder, sections),
+                          .sh_addralign = 1};
   t->h.e_type = ET_REL, t->h.e_entry = 0, t->h.e_phoff = 0, t->h.e_phnum = 0, t->h.e_phentsize = 0;
-  t->h.e_shoff = offsetof(placeholder, sh), t->h.e_shentsize = sizeof(Elf64_Shdr), t->h.e_shnum = 6, t->h.e_shstrndx = 4;
+  t->h.e_shoff = offsetof(placeholder, sh), t->h.e_shentsize = sizeof(Elf64_Shdr), t->h.e_shnum = 6,
+  t->h.e_shstrndx = 4;
   link_add(k, "weights", (bytes){(const uint8_t *)t, sizeof *t});
 }
 
-/* ---- the weights in their place ---- */
-static _Noreturn void no_place(linking *k) { ctx_fail(k->c, E_TARGET, "the linker %s left no place for the weights; ld.lld-19 (Debian package lld-19) does", k->linker); }
+/* ---- the weights in their place -------------------------------------------------------------- */
+static _Noreturn void no_place(linking *k) {
+  ctx_fail(k->c, E_TARGET, "the linker %s left no place for the weights; ld.lld-19 (Debian package lld-19) does",
+           k->linker);
+}
 static void *inside(linking *k, uint64_t at, uint64_t n) {
   if (at > k->map_bytes || n > k->map_bytes - at) no_place(k);
   return k->map + at;
@@ -130,14 +179,22 @@ static void widen_library(linking *k, Elf64_Ehdr *e, Elf64_Shdr *sh, Elf64_Shdr 
   uint64_t was = place->sh_addr + NOTE, to = 0;
   uint32_t note = e->e_phnum, last = e->e_phnum;
   for (uint32_t i = 0; i < e->e_phnum; i++) {
-    if (ph[i].p_type == PT_NOTE && ph[i].p_vaddr <= place->sh_addr && place->sh_addr < ph[i].p_vaddr + ph[i].p_memsz) note = i;
+    if (ph[i].p_type == PT_NOTE && ph[i].p_vaddr <= place->sh_addr && place->sh_addr < ph[i].p_vaddr + ph[i].p_memsz)
+      note = i;
     if (ph[i].p_type == PT_LOAD) last = i, to = ph[i].p_vaddr + ph[i].p_memsz > to ? ph[i].p_vaddr + ph[i].p_memsz : to;
   }
   if (note == e->e_phnum || last == e->e_phnum) no_place(k);
   to = (to + SEGMENT - 1) / SEGMENT * SEGMENT;
   for (; note < last; note++) ph[note] = ph[note + 1]; /* segments are in the order of their addresses */
   for (; note > last + 1; note--) ph[note] = ph[note - 1];
-  ph[note] = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R, .p_offset = at, .p_vaddr = to, .p_paddr = to, .p_filesz = k->room, .p_memsz = k->room, .p_align = SEGMENT};
+  ph[note] = (Elf64_Phdr){.p_type = PT_LOAD,
+                          .p_flags = PF_R,
+                          .p_offset = at,
+                          .p_vaddr = to,
+                          .p_paddr = to,
+                          .p_filesz = k->room,
+                          .p_memsz = k->room,
+                          .p_align = SEGMENT};
   uint32_t moved = 0;
   for (uint32_t i = 1; i < e->e_shnum; i++) {
     if (sh[i].sh_type != SHT_RELA || !(sh[i].sh_flags & SHF_ALLOC)) continue;
@@ -156,7 +213,9 @@ static void widen_object(linking *k, Elf64_Ehdr *e, Elf64_Shdr *sh, const Elf64_
     const Elf64_Shdr *names = &sh[sh[i].sh_link];
     for (uint64_t j = 0; j < sh[i].sh_size / sizeof *y; j++) {
       size_t len = strlen(k->symbol) + 1;
-      if (y[j].st_shndx != place - sh || y[j].st_name + len > names->sh_size || memcmp(inside(k, names->sh_offset + y[j].st_name, len), k->symbol, len)) continue;
+      if (y[j].st_shndx != place - sh || y[j].st_name + len > names->sh_size ||
+          memcmp(inside(k, names->sh_offset + y[j].st_name, len), k->symbol, len))
+        continue;
       y[j].st_size = k->room;
       found = y[j].st_value == 0;
     }
@@ -204,7 +263,8 @@ void link_wrote(linking *k, size_t n) {
 
 /* What the library needs at run time, so that the loader brings it along. */
 static const char *system_library(arena *a, const char *name) {
-  static const char *const dirs[] = {"/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib/riscv64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"};
+  static const char *const dirs[] = {
+      "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib/riscv64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"};
   for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
     const char *p = arena_fmt(a, "%s/%s", dirs[i], name);
     if (access(p, R_OK) == 0) return p;
@@ -231,7 +291,8 @@ static void run_linker(linking *k, strvec *args) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   bytes text = {0};
   if (!file_map(k->c, log, &text)) text.n = 0;
-  ctx_fail(k->c, E_TARGET, "the linker %s failed: %.*s", k->linker, (int)(text.n < 2000 ? text.n : 2000), text.n ? (const char *)text.p : "");
+  ctx_fail(k->c, E_TARGET, "the linker %s failed: %.*s", k->linker, (int)(text.n < 2000 ? text.n : 2000),
+           text.n ? (const char *)text.p : "");
 }
 void link_run(linking *k, bool native) {
   const char *tmp = arena_fmt(k->a, "%s/out", k->dir), *slash = strrchr(k->out, '/');
@@ -239,7 +300,8 @@ void link_run(linking *k, bool native) {
   vec_push(k->a, args, k->linker);
   if (k->shared) {
     const char *soname = arena_fmt(k->a, "-soname=%s", slash ? slash + 1 : k->out);
-    const char *flags[] = {"-shared", "--gc-sections", "-s", "--hash-style=gnu", "-z", "noexecstack", "-z", "relro", soname};
+    const char *flags[] = {"-shared", "--gc-sections", "-s",  "--hash-style=gnu", "-z", "noexecstack",
+                           "-z",      "relro",         soname};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) vec_push(k->a, args, flags[i]);
   } else
     vec_push(k->a, args, "-r");

@@ -1,4 +1,5 @@
-/* How does a graph become expr? See lower.h. Nodes whose results nobody needs are left out. A node that fails leaves its results unknown; nodes that need them are skipped silently, so that one cause
+/* How does a graph become expr? See lower.h. Nodes whose results nobody needs are left out. A node that fails leaves
+ * its results unknown; nodes that need them are skipped silently, so that one cause
  * gives one error. */
 #include "driver/lower_in.h"
 #include <string.h>
@@ -12,7 +13,7 @@ known *low_slot(low *L, const value *v) {
   }
   return &L->known.v[i - 1];
 }
-/* ---- which values are needed ---- */
+/* ---- which values are needed ----------------------------------------------------------------- */
 static void need(low *L, const value *v) {
   if (v) map_putu(L->needed, (uint64_t)(uintptr_t)v, 1);
 }
@@ -33,7 +34,7 @@ static void mark_graph(low *L, graph *g) {
   }
 }
 
-/* ---- values as arguments ---- */
+/* ---- values as arguments --------------------------------------------------------------------- */
 static void small_values(low *L, arg *a, const ndarray *d) {
   int64_t n;
   if (!nd_count(d, &n) || n > 64) return;
@@ -46,7 +47,8 @@ static void small_values(low *L, arg *a, const ndarray *d) {
     return;
   }
   sz *v = NEWN(L->a, sz, n ? n : 1);
-  for (int64_t i = 0; i < n; i++) v[i] = sym_int(L->c, et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
+  for (int64_t i = 0; i < n; i++)
+    v[i] = sym_int(L->c, et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
   a->values = v;
 }
 arg *low_value(low *L, const value *v) { /* NULL: not known (an earlier failure) */
@@ -54,7 +56,8 @@ arg *low_value(low *L, const value *v) { /* NULL: not known (an earlier failure)
   if (!k->done && v->data) {
     arg a = {.present = true, .type = v->data->type, .rank = v->data->rank, .shape = v->dims};
     ndarray text = *v->data;
-    if (text.type == ET_STR && !notation_text(L->a, v->data, &text)) ctx_fail(L->c, E_MEMORY, "constant %s: too many strings", v->name);
+    if (text.type == ET_STR && !notation_text(L->a, v->data, &text))
+      ctx_fail(L->c, E_MEMORY, "constant %s: too many strings", v->name);
     a.t = expr_const_tensor(L->m, &text, v->name);
     small_values(L, &a, v->data);
     k = low_slot(L, v);
@@ -69,7 +72,8 @@ bool low_tensor(low *L, const node *n, const value *v, arg *out) {
   if (a)
     *out = *a;
   else if (k->done)
-    diag_error(L->c, E_MODEL, n->name, "%s: '%s' is %s, a tensor is needed", n->op, v->source, k->list ? "a sequence" : "an empty optional");
+    diag_error(L->c, E_MODEL, n->name, "%s: '%s' is %s, a tensor is needed", n->op, v->source,
+               k->list ? "a sequence" : "an empty optional");
   return a != NULL;
 }
 bool low_single(low *L, const node *n, const value *v, etype t, const char *what, arg *out) {
@@ -77,7 +81,8 @@ bool low_single(low *L, const node *n, const value *v, etype t, const char *what
   bool one = true;
   for (uint32_t i = 0; i < out->rank; i++) one = one && sym_int_or(L->c, out->shape[i], 0) == 1;
   if (out->type == t && one) return true;
-  diag_error(L->c, E_MODEL, n->name, "%s: %s, '%s', must be one element of type %s; it is %s of rank %u", n->op, what, v->source, et_name(t), et_name(out->type), out->rank);
+  diag_error(L->c, E_MODEL, n->name, "%s: %s, '%s', must be one element of type %s; it is %s of rank %u", n->op, what,
+             v->source, et_name(t), et_name(out->type), out->rank);
   return false;
 }
 void low_copy(low *L, value *to, const value *from) {
@@ -100,7 +105,15 @@ void low_set(low *L, value *v, arg a) {
   v->values = a.values;
 }
 static sattr to_sattr(low *L, const attr *a) {
-  sattr s = {.name = a->name, .n = a->n, .i = a->i, .f = a->f, .s = a->s, .ints = a->ints, .floats = a->floats, .strings = a->strings, .tensor = a->tensor};
+  sattr s = {.name = a->name,
+             .n = a->n,
+             .i = a->i,
+             .f = a->f,
+             .s = a->s,
+             .ints = a->ints,
+             .floats = a->floats,
+             .strings = a->strings,
+             .tensor = a->tensor};
   (void)L;
   switch (a->kind) {
   case AK_INT:
@@ -130,13 +143,17 @@ static sattr to_sattr(low *L, const attr *a) {
   return s;
 }
 
-static const char *low_name(low *L, const node *n) { return L->suffix[0] ? arena_fmt(L->a, "%s%s", n->name, L->suffix) : n->name; }
-bool low_call(low *L, uint32_t block, const char *node, const char *op, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout) {
+static const char *low_name(low *L, const node *n) {
+  return L->suffix[0] ? arena_fmt(L->a, "%s%s", n->name, L->suffix) : n->name;
+}
+bool low_call(low *L, uint32_t block, const char *node, const char *op, const arg *in, uint32_t nin, const sattr *attrs,
+              uint32_t nattrs, arg *out, uint32_t nout) {
   const opdef *d = notation_find(L->lib, "", op);
   if (!d) return diag_error(L->c, E_UNSUPPORTED, node, "operator %s is not defined", op), false;
   for (uint32_t i = 0; i < nout; i++) out[i] = (arg){.want = true};
   uint32_t errors = diag_errors(L->c);
-  if (!notation_elaborate(L->lib, d, L->m, block, L->suffix[0] ? arena_fmt(L->a, "%s%s", node, L->suffix) : node, in, nin, attrs, nattrs, out, nout)) {
+  if (!notation_elaborate(L->lib, d, L->m, block, L->suffix[0] ? arena_fmt(L->a, "%s%s", node, L->suffix) : node, in,
+                          nin, attrs, nattrs, out, nout)) {
     if (diag_errors(L->c) == errors) diag_error(L->c, E_SHAPE, node, "%s: the inputs do not fit", op);
     return false;
   }
@@ -160,7 +177,9 @@ static void plain_node(low *L, graph *g, node *n, uint32_t block) {
   const opdef *d = notation_find(L->lib, n->domain, n->op);
   (void)g;
   if (!d) {
-    diag_error(L->c, E_UNSUPPORTED, n->name, "operator %s%s%s is not defined; define it in a .ek file and give it with --ops", n->domain, n->domain[0] ? "::" : "", n->op);
+    diag_error(L->c, E_UNSUPPORTED, n->name,
+               "operator %s%s%s is not defined; define it in a .ek file and give it with --ops", n->domain,
+               n->domain[0] ? "::" : "", n->op);
     return;
   }
   VEC(arg) in = {0};
@@ -179,7 +198,8 @@ static void plain_node(low *L, graph *g, node *n, uint32_t block) {
   for (uint32_t i = 0; i < n->out.n; i++) out[i].want = low_needed(L, n->out.v[i]);
   uint32_t errors = diag_errors(L->c);
   if (!notation_elaborate(L->lib, d, L->m, block, low_name(L, n), in.v, in.n, at.v, at.n, out, n->out.n)) {
-    if (diag_errors(L->c) == errors) diag_error(L->c, E_SHAPE, n->name, "%s: the inputs do not fit the definition", n->op);
+    if (diag_errors(L->c) == errors)
+      diag_error(L->c, E_SHAPE, n->name, "%s: the inputs do not fit the definition", n->op);
     return;
   }
   for (uint32_t i = 0; i < n->out.n; i++)
@@ -240,7 +260,8 @@ static const char *open_names(low *L, const graph *g) { /* for messages: the dim
   for (uint32_t i = 0; i < g->inputs.n; i++)
     for (uint32_t d = 0; g->inputs.v[i]->ranked && d < g->inputs.v[i]->rank; d++) {
       atom a;
-      if (!sym_is_atom(L->c, g->inputs.v[i]->dims[d], &a) || sym_kind(L->c, a) != AT_SYMBOL || map_getu(seen, a, NULL)) continue;
+      if (!sym_is_atom(L->c, g->inputs.v[i]->dims[d], &a) || sym_kind(L->c, a) != AT_SYMBOL || map_getu(seen, a, NULL))
+        continue;
       map_putu(seen, a, 1);
       sb_fmt(&b, "%s%s", b.n ? ", " : "; open are ", sym_name(L->c, a));
     }
@@ -251,8 +272,12 @@ static void guard_dim(emodule *m, const stage *s, const tensor *t, uint32_t d) {
   sz dim = sym_canon(m->c, t->shape[d]);
   if (sym_is_int(m->c, dim, NULL) || sym_uses_kind(m->c, dim, AT_DATA) || sym_ge0(m->c, dim)) return;
   for (uint32_t i = 0; i < m->guards.n; i++)
-    if (m->guards.v[i].ge0 == dim && !m->guards.v[i].is_eq && (!m->guards.v[i].block || m->guards.v[i].block == s->block)) return;
-  guard g = {.ge0 = dim, .text = arena_fmt(m->a, "%s: the size of axis %u, %s, is negative", t->name, d, sym_str(m->c, dim)), .block = s->block};
+    if (m->guards.v[i].ge0 == dim && !m->guards.v[i].is_eq &&
+        (!m->guards.v[i].block || m->guards.v[i].block == s->block))
+      return;
+  guard g = {.ge0 = dim,
+             .text = arena_fmt(m->a, "%s: the size of axis %u, %s, is negative", t->name, d, sym_str(m->c, dim)),
+             .block = s->block};
   vec_push(m->a, m->guards, g);
 }
 /* A late size that is a dimension of what is computed in its block is not negative: it is refused where it is found. */
@@ -271,7 +296,8 @@ static void found_dims(emodule *m) {
       }
   }
   for (uint32_t i = 0; i < m->stages.n; i++)
-    for (uint32_t d = 0; !xs(m, i)->dead && d < xt(m, xs(m, i)->tensor)->rank; d++) guard_dim(m, xs(m, i), xt(m, xs(m, i)->tensor), d);
+    for (uint32_t d = 0; !xs(m, i)->dead && d < xt(m, xs(m, i)->tensor)->rank; d++)
+      guard_dim(m, xs(m, i), xt(m, xs(m, i)->tensor), d);
 }
 /* The graph's nodes as stages of a new module. */
 static bool lower_nodes(low *L, graph *g) {
@@ -296,7 +322,8 @@ static bool lower_nodes(low *L, graph *g) {
     vec_push(L->a, L->m->inputs, ((io){t, v->source}));
     low_set(L, v, (arg){.type = v->type, .rank = v->rank, .shape = shape, .t = t});
   }
-  if (diag_errors(L->c) == before) expr_verify_whole(L->m, NULL); /* nothing but inputs as yet: does each of their sizes have a value? */
+  /* nothing but inputs as yet: does each of their sizes have a value? */
+  if (diag_errors(L->c) == before) expr_verify_whole(L->m, NULL);
   return diag_errors(L->c) == before && low_variants(L, g) && diag_errors(L->c) == before;
 }
 /* Would some tensor have a simpler shape, with what is known about the sizes by now? */
@@ -305,12 +332,18 @@ static sz anew(ctx *c, void *env, atom a) {
   uint32_t n = sym_args(c, a, g);
   for (uint32_t i = 0; i < n; i++) g[i] = sym_subst(c, g[i], anew, env);
   switch (sym_kind(c, a)) {
-  case AT_SYMBOL: return sym_canon(c, sym_of_atom(c, a));
-  case AT_DIV: return sym_div(c, g[0], g[1]);
-  case AT_MIN: return sym_min(c, g[0], g[1]);
-  case AT_MAX: return sym_max(c, g[0], g[1]);
-  case AT_SEL: return sym_sel(c, g[0], g[1], g[2]);
-  default: return 0;
+  case AT_SYMBOL:
+    return sym_canon(c, sym_of_atom(c, a));
+  case AT_DIV:
+    return sym_div(c, g[0], g[1]);
+  case AT_MIN:
+    return sym_min(c, g[0], g[1]);
+  case AT_MAX:
+    return sym_max(c, g[0], g[1]);
+  case AT_SEL:
+    return sym_sel(c, g[0], g[1], g[2]);
+  default:
+    return 0;
   }
 }
 static bool simpler(low *L) {
@@ -321,7 +354,8 @@ static bool simpler(low *L) {
     for (uint32_t i = 0; i < m->blocks.v[b].items.n && !any; i++) {
       item it = m->blocks.v[b].items.v[i];
       const tensor *x = it.kind == IT_STAGE ? xt(m, xs(m, it.index)->tensor) : NULL;
-      for (uint32_t d = 0; x && d < x->rank && !any; d++) any = !sym_is_int(L->c, x->shape[d], NULL) && sym_subst(L->c, x->shape[d], anew, NULL) != x->shape[d];
+      for (uint32_t d = 0; x && d < x->rank && !any; d++)
+        any = !sym_is_int(L->c, x->shape[d], NULL) && sym_subst(L->c, x->shape[d], anew, NULL) != x->shape[d];
     }
     sym_pop(L->c, facts);
     if (any) return true;
@@ -329,7 +363,9 @@ static bool simpler(low *L) {
   return false;
 }
 /* ---- what nodes ask of the sizes of inputs: that an axis has size 1, that two agree, that one is within bounds ----
- * It is checked before the model or the branch of an If runs, and so holds for the nodes before the one that asks, too: where shapes become simpler by it all nodes are lowered anew, knowing it, and what was asked is kept. Not where
+ * It is checked before the model or the branch of an If runs, and so holds for the nodes before the one that
+ * asks, too: where shapes become simpler by it all nodes are lowered anew, knowing it, and what was asked is
+ * kept. Not where
  * sizes are found in a run: these would get new names. */
 static uint64_t asked_by(const low *L, uint32_t block) { /* which graph a block has, of which variant; 0: none */
   uint64_t graph = (uint64_t)(uintptr_t)L->branch.v[block];
@@ -388,16 +424,22 @@ emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t nd
     for (uint32_t j = 0; j < g->inputs.n; j++)
       for (uint32_t d = 0; g->inputs.v[j]->ranked && d < g->inputs.v[j]->rank; d++) {
         atom a;
-        hit |= sym_is_atom(g->c, g->inputs.v[j]->dims[d], &a) && sym_kind(g->c, a) == AT_SYMBOL && !strcmp(sym_name(g->c, a), dims[i].name);
+        hit |= sym_is_atom(g->c, g->inputs.v[j]->dims[d], &a) && sym_kind(g->c, a) == AT_SYMBOL &&
+               !strcmp(sym_name(g->c, a), dims[i].name);
       }
-    if (hit && dims[i].lo < dims[i].hi) sym_symbol(g->c, dims[i].name, dims[i].lo, dims[i].hi); /* whatever is decided from now on holds in that range; plan checks it */
+    /* whatever is decided from now on holds in that range; plan checks it */
+    if (hit && dims[i].lo < dims[i].hi) sym_symbol(g->c, dims[i].name, dims[i].lo, dims[i].hi);
     L.used[i] |= hit;
   }
   if (lower_knowing(&L, g)) low_list_outputs(&L, g);
-  for (uint32_t i = 0; i < ndims && diag_errors(g->c) == before; i++) { /* a size that is found at run time: at most so large */
+  /* a size that is found at run time: at most so large */
+  for (uint32_t i = 0; i < ndims && diag_errors(g->c) == before; i++) {
     for (uint32_t k = 0; k < L.m->lates.n; k++)
-      if (!strcmp(sym_name(g->c, L.m->lates.v[k].symbol), dims[i].name)) L.m->lates.v[k].bound = sym_min(g->c, L.m->lates.v[k].bound, sym_int(g->c, dims[i].hi)), L.used[i] = true;
-    if (!L.used[i]) diag_error(g->c, E_USAGE, NULL, "--dim %s: no input has a dimension of that name%s", dims[i].name, open_names(&L, g));
+      if (!strcmp(sym_name(g->c, L.m->lates.v[k].symbol), dims[i].name))
+        L.m->lates.v[k].bound = sym_min(g->c, L.m->lates.v[k].bound, sym_int(g->c, dims[i].hi)), L.used[i] = true;
+    if (!L.used[i])
+      diag_error(g->c, E_USAGE, NULL, "--dim %s: no input has a dimension of that name%s", dims[i].name,
+                 open_names(&L, g));
   }
   for (uint32_t i = 0; i < g->outputs.n; i++) {
     value *v = g->outputs.v[i];

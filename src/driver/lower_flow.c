@@ -1,7 +1,10 @@
 /* How do branches come into the module?
  *
- * Each branch is lowered into a block of its own. A condition known now, or known from the sizes, picks a branch at compile time (for sizes: with an assumption, when the results' shapes differ). Otherwise both stay; of one
- * whose operators cannot fit the sizes there stays a condition that never holds. Where the two give a result of different sizes, each branch also computes that size, as a number; the result of the two is a scalar, and the late size that stands in the result's shape is read from it.
+ * Each branch is lowered into a block of its own. A condition known now, or known from the sizes, picks a branch
+ * at compile time (for sizes: with an assumption, when the results' shapes differ). Otherwise both stay; of one
+ * whose operators cannot fit the sizes there stays a condition that never holds. Where the two give a result of
+ * different sizes, each branch also computes that size, as a number; the result of the two is a scalar, and the
+ * late size that stands in the result's shape is read from it.
  */
 #include "driver/lower_in.h"
 #include "expr/passes.h"
@@ -12,7 +15,9 @@ uint32_t low_block(low *L, uint32_t parent) {
   vec_push(L->a, L->branch, NULL);
   return L->m->blocks.n - 1;
 }
-tid low_result(low *L, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin) { return expr_tensor(L->m, TK_RESULT, t, shape, rank, name, origin); }
+tid low_result(low *L, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin) {
+  return expr_tensor(L->m, TK_RESULT, t, shape, rank, name, origin);
+}
 const axis *low_axes(low *L, const sz *shape, uint32_t rank, sz *at) {
   axis *axes = NEWN(L->a, axis, rank + 1);
   for (uint32_t d = 0; d < rank; d++) {
@@ -27,8 +32,10 @@ const axis *low_axes(low *L, const sz *shape, uint32_t rank, sz *at) {
 }
 /* A condition of a block has become one of the root block: from now on it holds everywhere. */
 void low_learn(low *L, const guard *g) {
-  if (!g->is_eq) sym_push(L->c, g->ge0);
-  else if (!sym_ne(L->c, g->ge0, sym_int(L->c, 0))) sym_assume_eq(L->c, g->ge0, sym_int(L->c, 0));
+  if (!g->is_eq)
+    sym_push(L->c, g->ge0);
+  else if (!sym_ne(L->c, g->ge0, sym_int(L->c, 0)))
+    sym_assume_eq(L->c, g->ge0, sym_int(L->c, 0));
 }
 /* moves the items of a block to the end of another (a branch that is always taken) */
 static void block_splice(low *L, uint32_t from, uint32_t to) {
@@ -86,7 +93,7 @@ void low_drop(low *L, uint32_t block) {
     if (block_inside(L->m, b, block)) m->blocks.v[b].items.n = 0;
 }
 
-/* ---- sizes that control flow decides ---- */
+/* ---- sizes that control flow decides --------------------------------------------------------- */
 tid low_scalar(low *L, uint32_t block, sz v, const char *name, const char *origin) {
   tid t = expr_tensor(L->m, TK_STAGE, ET_I64, NEWN(L->a, sz, 1), 0, name, origin);
   expr_stage(L->m, block, t, NULL, 0, expr_index(L->m, v));
@@ -95,7 +102,9 @@ tid low_scalar(low *L, uint32_t block, sz v, const char *name, const char *origi
 sz low_size_symbol(low *L, const char *of, uint32_t dim) {
   char *name = arena_fmt(L->a, "%s.%u", of, dim);
   for (char *s = name; *s; s++)
-    if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || *s == '_' || (s > name && ((*s >= '0' && *s <= '9') || *s == '.')))) *s = '_';
+    if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || *s == '_' ||
+          (s > name && ((*s >= '0' && *s <= '9') || *s == '.'))))
+      *s = '_';
   return sym_fresh(L->c, name, 0, LOW_MOST);
 }
 void low_late(low *L, sz symbol, tid t, sz bound) {
@@ -143,11 +152,15 @@ bool low_is_local(low_local *k, sz e) {
   return false;
 }
 
-/* ---- If ---- */
+/* ---- If -------------------------------------------------------------------------------------- */
 /* The size of a result on which the branches differ: x gets a scalar result, computed in either branch. */
 static sz either(low *L, xif *x, sz t, sz e, const char *of, uint32_t dim) {
   low_local in_then = {.L = L, .block = x->then_block}, in_else = {.L = L, .block = x->else_block};
-  sz s = low_size_symbol(L, of, dim), bound = sym_max(L->c, sym_max(L->c, low_upper(&in_then, t), EK_PLANTED("lower-flow") ? sym_int(L->c, 0) : low_upper(&in_else, e)), sym_int(L->c, 0));
+  sz s = low_size_symbol(L, of, dim),
+     bound = sym_max(
+         L->c,
+         sym_max(L->c, low_upper(&in_then, t), EK_PLANTED("lower-flow") ? sym_int(L->c, 0) : low_upper(&in_else, e)),
+         sym_int(L->c, 0));
   const char *name = arena_fmt(L->a, "%s.size%u", of, dim);
   x->results[x->n] = low_result(L, ET_I64, NEWN(L->a, sz, 1), 0, name, x->origin);
   x->then_vals[x->n] = low_scalar(L, x->then_block, t, arena_fmt(L->a, "%s.then", name), x->origin);
@@ -161,7 +174,9 @@ static bool found_in_run(low *L, sz e) {
     if (sym_uses(L->c, e, L->m->lates.v[i].symbol)) return true;
   return false;
 }
-/* A branch whose operators do not fit the sizes of this model cannot be taken: nothing of it stays but a condition that never holds, and results of the other branch's shapes. Where a node is at fault, or what is unknown of it, it is an error. */
+/* A branch whose operators do not fit the sizes of this model cannot be taken: nothing of it stays but a condition
+ * that never holds, and results of the other branch's shapes. Where a node is at fault, or what is unknown of it, it
+ * is an error. */
 static bool never_fits(low *L, uint32_t block, uint32_t mark, const node *n, const char *which) {
   const diag *first = NULL;
   uint32_t at = 0;
@@ -173,7 +188,8 @@ static bool never_fits(low *L, uint32_t block, uint32_t mark, const node *n, con
     if (!first) first = d;
   }
   if (!first) return false;
-  char *text = arena_fmt(L->m->a, "the %s branch of this If does not fit these sizes: %s%s%s", which, first->node ? first->node : "", first->node ? ": " : "", first->text);
+  char *text = arena_fmt(L->m->a, "the %s branch of this If does not fit these sizes: %s%s%s", which,
+                         first->node ? first->node : "", first->node ? ": " : "", first->text);
   diag_reset(L->c, mark);
   if (!warned) diag_warn(L->c, n->name, "%s; a run that takes it fails", text);
   low_drop(L, block);
@@ -202,7 +218,8 @@ void low_if(low *L, node *n, uint32_t block) {
   graph *br[2] = {ta->g, ea->g};
   for (int i = 0; i < 2; i++)
     if (br[i]->outputs.n < n->out.n) {
-      diag_error(L->c, E_MODEL, n->name, "If has %u outputs, its branch %s has %u", n->out.n, br[i]->name, br[i]->outputs.n);
+      diag_error(L->c, E_MODEL, n->name, "If has %u outputs, its branch %s has %u", n->out.n, br[i]->name,
+                 br[i]->outputs.n);
       return;
     }
   int pick = -1;
@@ -232,7 +249,9 @@ void low_if(low *L, node *n, uint32_t block) {
       if (low_needed(L, n->out.v[i])) {
         const known *k = low_slot(L, br[b]->outputs.v[i]);
         if (k->list || k->absent) {
-          diag_error(L->c, E_UNSUPPORTED, n->name, "a branch gives a sequence or an optional; then the condition must be known when the model is compiled");
+          diag_error(
+              L->c, E_UNSUPPORTED, n->name,
+              "a branch gives a sequence or an optional; then the condition must be known when the model is compiled");
           return;
         }
         arg *r = low_value(L, br[b]->outputs.v[i]);
@@ -242,23 +261,29 @@ void low_if(low *L, node *n, uint32_t block) {
   }
   for (uint32_t i = 0; i < n->out.n && unfit >= 0; i++) {
     const arg *fit = &vals[1 - unfit][i];
-    if (low_needed(L, n->out.v[i])) vals[unfit][i] = fit->type == ET_STR ? *fit : nothing_like(L, blocks[unfit], blocks[1 - unfit], fit, arena_fmt(L->a, "%s.none", n->out.v[i]->name));
+    if (low_needed(L, n->out.v[i]))
+      vals[unfit][i] = fit->type == ET_STR ? *fit
+                                           : nothing_like(L, blocks[unfit], blocks[1 - unfit], fit,
+                                                          arena_fmt(L->a, "%s.none", n->out.v[i]->name));
   }
   xif x = {.cond = c->t, .then_block = blocks[0], .else_block = blocks[1], .block = block, .origin = n->name};
   uint32_t room = n->out.n + 1; /* results, and sizes of results */
   for (uint32_t i = 0; i < n->out.n; i++)
     if (low_needed(L, n->out.v[i])) room += vals[0][i].rank;
   x.results = NEWN(L->a, tid, room), x.then_vals = NEWN(L->a, tid, room), x.else_vals = NEWN(L->a, tid, room);
-  int side = unfit >= 0 && c->values ? 1 - unfit : -1; /* a branch that must be assumed, since the two differ in rank or size */
+  /* a branch that must be assumed, since the two differ in rank or size */
+  int side = unfit >= 0 && c->values ? 1 - unfit : -1;
   for (uint32_t i = 0; i < n->out.n; i++) {
     if (!low_needed(L, n->out.v[i])) continue;
     arg *t = &vals[0][i], *e = &vals[1][i];
     if (t->type == ET_STR) {
-      diag_error(L->c, E_UNSUPPORTED, n->name, "output %u holds strings; then the condition must be known when the model is compiled", i);
+      diag_error(L->c, E_UNSUPPORTED, n->name,
+                 "output %u holds strings; then the condition must be known when the model is compiled", i);
       return;
     }
     if (t->type != e->type) {
-      diag_error(L->c, E_SHAPE, n->name, "output %u is %s in one branch and %s in the other", i, et_name(t->type), et_name(e->type));
+      diag_error(L->c, E_SHAPE, n->name, "output %u is %s in one branch and %s in the other", i, et_name(t->type),
+                 et_name(e->type));
       return;
     }
     bool same = t->rank == e->rank;
@@ -267,17 +292,23 @@ void low_if(low *L, node *n, uint32_t block) {
     if (!same) {
       /* the branch whose rank the model declares for the result, else that of typical sizes, else the first */
       value *o = n->out.v[i];
-      side = t->rank == e->rank ? c->values && expr_typical(L->m, c->values[0]) == 0 : o->declared && o->ranked && o->rank == e->rank ? 1 : 0;
+      side = t->rank == e->rank                               ? c->values && expr_typical(L->m, c->values[0]) == 0
+             : o->declared && o->ranked && o->rank == e->rank ? 1
+                                                              : 0;
     }
   }
   if (side >= 0) {
     if (!c->values) {
-      diag_error(L->c, E_UNSUPPORTED, n->name, "the branches give results of different rank and the condition depends on data; results must have one rank");
+      diag_error(
+          L->c, E_UNSUPPORTED, n->name,
+          "the branches give results of different rank and the condition depends on data; results must have one rank");
       return;
     }
     low_drop(L, blocks[1 - side]);
     block_splice(L, blocks[side], block);
-    if (!EK_PLANTED("lower-branch")) notation_assume(L->m, block, c->values[0], side == 0, n->name, "these input sizes take the other branch of this If; compile for them with --dim");
+    if (!EK_PLANTED("lower-branch"))
+      notation_assume(L->m, block, c->values[0], side == 0, n->name,
+                      "these input sizes take the other branch of this If; compile for them with --dim");
     for (uint32_t i = 0; i < n->out.n; i++)
       if (low_needed(L, n->out.v[i])) low_set(L, n->out.v[i], vals[side][i]);
     return;
@@ -286,7 +317,9 @@ void low_if(low *L, node *n, uint32_t block) {
     if (!low_needed(L, n->out.v[i])) continue;
     arg *t = &vals[0][i], *e = &vals[1][i];
     sz *shape = NEWN(L->a, sz, t->rank + 1);
-    for (uint32_t d = 0; d < t->rank; d++) shape[d] = sym_eq(L->c, t->shape[d], e->shape[d]) ? t->shape[d] : either(L, &x, t->shape[d], e->shape[d], n->out.v[i]->name, d);
+    for (uint32_t d = 0; d < t->rank; d++)
+      shape[d] = sym_eq(L->c, t->shape[d], e->shape[d]) ? t->shape[d]
+                                                        : either(L, &x, t->shape[d], e->shape[d], n->out.v[i]->name, d);
     t->shape = shape;
   }
   for (uint32_t i = 0; i < n->out.n; i++) {

@@ -1,6 +1,7 @@
 /* Private to lowering: what is known about the graph's values on the way to expr.
  *
- * A value is a tensor, or a list of tensors (ONNX: a sequence), or absent (an optional without contents). Lists exist in the compiler only: their length is always known, what is inside are tensors like any others. An
+ * A value is a tensor, or a list of tensors (ONNX: a sequence), or absent (an optional without contents). Lists
+ * exist in the compiler only: their length is always known, what is inside are tensors like any others. An
  * optional that has contents is its contents.
  */
 #ifndef EK_DRIVER_LOWER_IN_H
@@ -26,43 +27,57 @@ typedef struct low {
   VEC(known) known;
   const dimfix *dims;
   uint32_t ndims;
-  bool *used;         /* per entry of dims: it gave the length of a list */
-  map *needed;        /* value * */
-  VEC(const graph *) branch; /* per block: the graph whose nodes it has, where these are lowered once: the model and the branches in it */
-  VEC(asked) asked;          /* the guards of the last turn (lower.c) */
-  uint32_t variants[2];      /* the blocks of the two lowerings of the model (lower_variant.c); 0: there is one */
-  map *asked_of;             /* asked_by of a block -> the first of it, + 1 */
-  const char *suffix; /* of the names of nodes, in a body that is lowered more than once; "" else */
+  bool *used;  /* per entry of dims: it gave the length of a list */
+  map *needed; /* value * */
+  /* per block: the graph whose nodes it has, where these are lowered once: the model and the branches in it */
+  VEC(const graph *) branch;
+  VEC(asked) asked;     /* the guards of the last turn (lower.c) */
+  uint32_t variants[2]; /* the blocks of the two lowerings of the model (lower_variant.c); 0: there is one */
+  map *asked_of;        /* asked_by of a block -> the first of it, + 1 */
+  const char *suffix;   /* of the names of nodes, in a body that is lowered more than once; "" else */
 } low;
 
 /* lower.c */
-known *low_slot(low *L, const value *v);       /* until the next call */
-arg *low_value(low *L, const value *v);        /* a tensor; NULL: not known (an earlier failure), or no tensor */
-bool low_tensor(low *L, const node *n, const value *v, arg *out); /* the same, with an error when it is no tensor */
-bool low_single(low *L, const node *n, const value *v, etype t, const char *what, arg *out); /* or not one element of type t */
+known *low_slot(low *L, const value *v); /* until the next call */
+/* a tensor; NULL: not known (an earlier failure), or no tensor */
+arg *low_value(low *L, const value *v);
+/* the same, with an error when it is no tensor */
+bool low_tensor(low *L, const node *n, const value *v, arg *out);
+/* or not one element of type t */
+bool low_single(low *L, const node *n, const value *v, etype t, const char *what, arg *out);
 void low_set(low *L, value *v, arg a);
 void low_copy(low *L, value *to, const value *from); /* whatever is known */
 bool low_needed(low *L, const value *v);
 bool low_nodes(low *L, graph *g, uint32_t block);
 void low_asked(low *L, uint32_t block); /* what the nodes of a block asked the last time holds there */
 /* One operator of the library on these arguments; every output is wanted. False: an error was recorded. */
-bool low_call(low *L, uint32_t block, const char *node, const char *op, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout);
+bool low_call(low *L, uint32_t block, const char *node, const char *op, const arg *in, uint32_t nin, const sattr *attrs,
+              uint32_t nattrs, arg *out, uint32_t nout);
 arg low_ints(low *L, etype t, const int64_t *v, uint32_t n, bool vector, const char *name); /* a constant */
 
 /* lower_flow.c */
 enum { LOW_MOST = 1000000000 }; /* a size about which nothing is known is at most this */
 void low_if(low *L, node *n, uint32_t block);
 uint32_t low_block(low *L, uint32_t parent);
-void low_drop(low *L, uint32_t block); /* nothing of it, and of the blocks in it, stays */
-const axis *low_axes(low *L, const sz *shape, uint32_t rank, sz *at); /* of a new stage, with a variable for each; at: where it stands on them */
-void low_learn(low *L, const guard *g);           /* a condition of a block has become one of the root block */
+/* nothing of it, and of the blocks in it, stays */
+void low_drop(low *L, uint32_t block);
+/* of a new stage, with a variable for each; at: where it stands on them */
+const axis *low_axes(low *L, const sz *shape, uint32_t rank, sz *at);
+/* a condition of a block has become one of the root block */
+void low_learn(low *L, const guard *g);
 tid low_result(low *L, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin);
 tid low_scalar(low *L, uint32_t block, sz v, const char *name, const char *origin); /* a size as a tensor */
 sz low_size_symbol(low *L, const char *of, uint32_t dim);
 void low_late(low *L, sz symbol, tid t, sz bound);
 sz low_given(low *L, const char *name, sz bound); /* or what --dim says, if that is less */
-/* What has a value only inside a block: the late sizes found there, and these symbols, which lie in 0..his[i] (0: not known). */
-typedef struct low_local { low *L; uint32_t block, n; const atom *symbols; const sz *his; } low_local;
+/* What has a value only inside a block: the late sizes found there, and these symbols, which lie in 0..his[i] (0:
+ * not known). */
+typedef struct low_local {
+  low *L;
+  uint32_t block, n;
+  const atom *symbols;
+  const sz *his;
+} low_local;
 sz low_upper(low_local *k, sz e);      /* an upper bound without them, as far as they have bounds */
 bool low_is_local(low_local *k, sz e); /* does any occur? */
 
@@ -73,9 +88,11 @@ bool low_variants(low *L, graph *g); /* low_nodes of the whole graph, twice wher
 void low_loop(low *L, node *n, uint32_t block); /* Loop and Scan */
 
 /* lower_list.c */
-bool low_list_node(low *L, node *n, uint32_t block);  /* false: not an operator on lists or optionals */
-bool low_wants_unrolling(low *L, const node *n);      /* does this Loop carry or handle lists? */
-void low_unrolled(low *L, node *n, uint32_t block);   /* a Loop, trip by trip; the number of trips and the condition must be known */
-void low_list_outputs(low *L, graph *g);              /* lists among the graph's outputs become their elements */
-bool low_settle(low *L, graph *g);                    /* lists and optionals among the inputs get their lengths from --dim */
+bool low_list_node(low *L, node *n, uint32_t block); /* false: not an operator on lists or optionals */
+bool low_wants_unrolling(low *L, const node *n);     /* does this Loop carry or handle lists? */
+/* a Loop, trip by trip; the number of trips and the condition must be known */
+void low_unrolled(low *L, node *n, uint32_t block);
+void low_list_outputs(low *L, graph *g); /* lists among the graph's outputs become their elements */
+/* lists and optionals among the inputs get their lengths from --dim */
+bool low_settle(low *L, graph *g);
 #endif

@@ -1,8 +1,11 @@
 /* What becomes of sequences and optionals?
  *
- * They are resolved while the model is compiled: a sequence is a list of tensors whose number is known, an optional is its contents or nothing. So the operators on them are bookkeeping, compiled code sees tensors only.
- * The price: positions and lengths must be numbers by then. Loops that build a list are unrolled, which needs a number of trips and a condition that are known too; a body is lowered anew for each trip, its nodes' names
- * getting `#trip`. At the model's ports a list is so many tensors, NAME.0, NAME.1, ..: how many an input has is said with --dim NAME=N (an optional: 0 or 1), an output has what it turns out to have.
+ * They are resolved while the model is compiled: a sequence is a list of tensors whose number is known, an
+ * optional is its contents or nothing. So the operators on them are bookkeeping, compiled code sees tensors only.
+ * The price: positions and lengths must be numbers by then. Loops that build a list are unrolled, which needs a
+ * number of trips and a condition that are known too; a body is lowered anew for each trip, its nodes' names
+ * getting `#trip`. At the model's ports a list is so many tensors, NAME.0, NAME.1, ..: how many an input has is
+ * said with --dim NAME=N (an optional: 0 or 1), an output has what it turns out to have.
  */
 #include "driver/lower_in.h"
 #include <string.h>
@@ -24,14 +27,17 @@ static bool list_of(low *L, const node *n, uint32_t i, known *out) {
   }
   *out = *low_slot(L, n->in.v[i]);
   if (out->done && out->list) return true;
-  if (out->done || n->in.v[i]->data) diag_error(L->c, E_MODEL, n->name, "%s: '%s' is %s, a sequence is needed", n->op, n->in.v[i]->source, out->absent ? "an empty optional" : "a tensor");
+  if (out->done || n->in.v[i]->data)
+    diag_error(L->c, E_MODEL, n->name, "%s: '%s' is %s, a sequence is needed", n->op, n->in.v[i]->source,
+               out->absent ? "an empty optional" : "a tensor");
   return false;
 }
 static bool number_of(low *L, const node *n, const value *v, const char *what, int64_t *out) {
   arg a;
   if (!low_tensor(L, n, v, &a)) return false;
   if (a.values && sym_is_int(L->c, sym_canon(L->c, a.values[0]), out)) return true;
-  diag_error(L->c, E_UNSUPPORTED, n->name, "%s: %s ('%s') must be known when the model is compiled", n->op, what, v->source);
+  diag_error(L->c, E_UNSUPPORTED, n->name, "%s: %s ('%s') must be known when the model is compiled", n->op, what,
+             v->source);
   return false;
 }
 /* A position in a list of `count`, of which `end` may be named too. */
@@ -49,7 +55,7 @@ static int64_t int_attr(const node *n, const char *name, int64_t otherwise) {
 }
 static sattr axis_attr(int64_t axis) { return (sattr){.name = "axis", .kind = SK_INT, .i = axis}; }
 
-/* ---- the operators -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the operators --------------------------------------------------------------------------- */
 static void construct(low *L, node *n) {
   argvec v = {0};
   for (uint32_t i = 0; i < n->in.n; i++) {
@@ -63,7 +69,8 @@ static void insert(low *L, node *n) {
   known l;
   arg x;
   int64_t at;
-  if (!list_of(L, n, 0, &l) || n->in.n < 2 || !low_tensor(L, n, n->in.v[1], &x) || !position(L, n, 2, l.n, true, &at)) return;
+  if (!list_of(L, n, 0, &l) || n->in.n < 2 || !low_tensor(L, n, n->in.v[1], &x) || !position(L, n, 2, l.n, true, &at))
+    return;
   if (l.n >= MAX_LIST) {
     diag_error(L->c, E_UNSUPPORTED, n->name, "a sequence of more than %d tensors is not supported", MAX_LIST);
     return;
@@ -92,18 +99,23 @@ static void split(low *L, node *n, uint32_t block) {
   if (!n->in.n || !low_tensor(L, n, n->in.v[0], &in[0])) return;
   if (axis < 0) axis += in[0].rank;
   if (axis < 0 || axis >= in[0].rank) {
-    diag_error(L->c, E_SHAPE, n->name, "SplitToSequence: axis %lld of a tensor of rank %u", (long long)axis, in[0].rank);
+    diag_error(L->c, E_SHAPE, n->name, "SplitToSequence: axis %lld of a tensor of rank %u", (long long)axis,
+               in[0].rank);
     return;
   }
   if (given && !low_tensor(L, n, n->in.v[1], &in[1])) return;
   bool sizes = given && in[1].rank == 1;
   if (!sizes && !sym_is_int(L->c, sym_canon(L->c, in[0].shape[axis]), &size)) {
-    diag_error(L->c, E_UNSUPPORTED, n->name, "SplitToSequence: the size of the axis must be a number when the model is compiled, not %s; fix it with --dim", sym_str(L->c, in[0].shape[axis]));
+    diag_error(
+        L->c, E_UNSUPPORTED, n->name,
+        "SplitToSequence: the size of the axis must be a number when the model is compiled, not %s; fix it with --dim",
+        sym_str(L->c, in[0].shape[axis]));
     return;
   }
   if (sizes) {
     if (!sym_is_int(L->c, sym_canon(L->c, in[1].shape[0]), &size) || size > MAX_LIST) {
-      diag_error(L->c, E_UNSUPPORTED, n->name, "SplitToSequence: the number of parts must be known when the model is compiled");
+      diag_error(L->c, E_UNSUPPORTED, n->name,
+                 "SplitToSequence: the number of parts must be known when the model is compiled");
       return;
     }
     parts = (uint32_t)size;
@@ -132,7 +144,8 @@ static void split(low *L, node *n, uint32_t block) {
   set_list(L, n->out.v[0], out, parts);
 }
 /* Tensors side by side, along an axis of theirs or along a new one. */
-static bool concat(low *L, uint32_t block, const char *name, const arg *items, uint32_t count, int64_t axis, bool fresh, arg *out) {
+static bool concat(low *L, uint32_t block, const char *name, const arg *items, uint32_t count, int64_t axis, bool fresh,
+                   arg *out) {
   arg *in = NEWN(L->a, arg, count + 1);
   for (uint32_t i = 0; i < count; i++) {
     in[i] = items[i];
@@ -157,7 +170,9 @@ static void at_position(low *L, node *n) {
   int64_t at;
   if (list_of(L, n, 0, &l) && position(L, n, 1, l.n, false, &at)) low_set(L, n->out.v[0], l.items[at]);
 }
-static void answer(low *L, node *n, etype t, int64_t v) { low_set(L, n->out.v[0], low_ints(L, t, &v, 1, false, n->out.v[0]->name)); }
+static void answer(low *L, node *n, etype t, int64_t v) {
+  low_set(L, n->out.v[0], low_ints(L, t, &v, 1, false, n->out.v[0]->name));
+}
 static void map_list(low *L, node *n, uint32_t block) {
   const attr *b = node_attr(n, "body");
   known first;
@@ -222,18 +237,21 @@ bool low_list_node(low *L, node *n, uint32_t block) {
     *low_slot(L, n->out.v[0]) = (known){.done = true, .absent = true};
   else if (!strcmp(op, "OptionalGetElement") && l.absent)
     diag_error(L->c, E_MODEL, n->name, "OptionalGetElement: the optional '%s' is empty", x->source);
-  else if (!strcmp(op, "Optional") || !strcmp(op, "OptionalGetElement") || (!strcmp(op, "Identity") && (l.list || l.absent))) {
+  else if (!strcmp(op, "Optional") || !strcmp(op, "OptionalGetElement") ||
+           (!strcmp(op, "Identity") && (l.list || l.absent))) {
     if (x) low_copy(L, n->out.v[0], x);
   } else
     return false;
   return true;
 }
 
-/* ---- loops ---------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 static bool handles_lists(const graph *g) {
   for (uint32_t i = 0; i < g->nodes.n; i++) {
     const node *n = g->nodes.v[i];
-    if (!n->domain[0] && (!strncmp(n->op, "Sequence", 8) || !strcmp(n->op, "SplitToSequence") || !strcmp(n->op, "ConcatFromSequence"))) return true;
+    if (!n->domain[0] &&
+        (!strncmp(n->op, "Sequence", 8) || !strcmp(n->op, "SplitToSequence") || !strcmp(n->op, "ConcatFromSequence")))
+      return true;
     for (uint32_t k = 0; k < n->attrs.n; k++)
       if (n->attrs.v[k].g && handles_lists(n->attrs.v[k].g)) return true;
   }
@@ -307,7 +325,8 @@ void low_unrolled(low *L, node *n, uint32_t block) {
       continue;
     }
     if (!k) {
-      diag_error(L->c, E_UNSUPPORTED, n->name, "this loop makes no trip, and the shape of what it collects is not known");
+      diag_error(L->c, E_UNSUPPORTED, n->name,
+                 "this loop makes no trip, and the shape of what it collects is not known");
       return;
     }
     if (!concat(L, block, n->name, collected[i].v, collected[i].n, 0, true, &a)) return;
@@ -315,7 +334,7 @@ void low_unrolled(low *L, node *n, uint32_t block) {
   }
 }
 
-/* ---- the model's ports ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the model's ports ----------------------------------------------------------------------- */
 bool low_settle(low *L, graph *g) {
   uint32_t errors = diag_errors(L->c);
   for (uint32_t i = 0; i < g->inputs.n; i++) {
@@ -326,10 +345,14 @@ bool low_settle(low *L, graph *g) {
     for (uint32_t k = 0; k < L->ndims; k++)
       if (!strcmp(L->dims[k].name, v->source)) {
         n = L->dims[k].value, L->used[k] = true;
-        if (L->dims[k].lo < L->dims[k].hi) diag_error(L->c, E_USAGE, NULL, "--dim %s: one number is expected, not a range", v->source);
+        if (L->dims[k].lo < L->dims[k].hi)
+          diag_error(L->c, E_USAGE, NULL, "--dim %s: one number is expected, not a range", v->source);
       }
     if (n == -2)
-      diag_error(L->c, E_UNSUPPORTED, NULL, list ? "input %s is a sequence: say how many tensors it has, --dim %s=N" : "input %s is optional: say whether it is given, --dim %s=1 or --dim %s=0", v->source, v->source, v->source);
+      diag_error(L->c, E_UNSUPPORTED, NULL,
+                 list ? "input %s is a sequence: say how many tensors it has, --dim %s=N"
+                      : "input %s is optional: say whether it is given, --dim %s=1 or --dim %s=0",
+                 v->source, v->source, v->source);
     else if (n > (list ? MAX_LIST : 1) || n < 0)
       diag_error(L->c, E_USAGE, NULL, "--dim %s=%lld: from 0 to %d", v->source, (long long)n, list ? MAX_LIST : 1);
     else {

@@ -1,11 +1,16 @@
 /* How do Loop and Scan come into the module?
  *
- * The body is lowered once, into a block of its own, with a symbol for the number of the trip. What is carried enters it as values of that block.
+ * The body is lowered once, into a block of its own, with a symbol for the number of the trip. What is carried
+ * enters it as values of that block.
  *
- * Sizes may change from trip to trip. Which do is found by trying: the body is lowered with the sizes of the beginning; where what it hands on has another size there, that size becomes a symbol and the body is lowered
- * again, until nothing new changes. Each such symbol is a late size read from a scalar that is carried too: it begins with the size of the beginning, the body computes the next one, and after the loop a second late size
- * is read from its last value. The number of trips that a loop with a condition made is found the same way; it is the length of what was collected. Memory is planned for a bound: a size that grows by at most D a trip
- * has at most BEGINNING + TRIPS*D. So carried values lie densely in a buffer of fixed room, whatever their size at the moment.
+ * Sizes may change from trip to trip. Which do is found by trying: the body is lowered with the sizes of the
+ * beginning; where what it hands on has another size there, that size becomes a symbol and the body is lowered
+ * again, until nothing new changes. Each such symbol is a late size read from a scalar that is carried too: it
+ * begins with the size of the beginning, the body computes the next one, and after the loop a second late size
+ * is read from its last value. The number of trips that a loop with a condition made is found the same way; it is
+ * the length of what was collected. Memory is planned for a bound: a size that grows by at most D a trip
+ * has at most BEGINNING + TRIPS*D. So carried values lie densely in a buffer of fixed room, whatever their size
+ * at the moment.
  */
 #include "driver/lower_in.h"
 #include <string.h>
@@ -33,7 +38,8 @@ typedef struct looping {
   VEC(grown) sizes;
 } looping;
 
-static tid slice_stage(low *L, uint32_t block, const arg *x, uint32_t ax, sz at, const char *name, const char *origin, arg *out) {
+static tid slice_stage(low *L, uint32_t block, const arg *x, uint32_t ax, sz at, const char *name, const char *origin,
+                       arg *out) {
   axis axes[MAX_RANK];
   sz idx[MAX_RANK], shape[MAX_RANK];
   uint32_t r = 0;
@@ -48,7 +54,8 @@ static tid slice_stage(low *L, uint32_t block, const arg *x, uint32_t ax, sz at,
   }
   tid t = expr_tensor(L->m, TK_STAGE, x->type, shape, r, name, origin);
   expr_stage(L->m, block, t, axes, r, expr_load(L->m, x->t, idx, x->rank, 0));
-  *out = (arg){.present = true, .type = x->type, .rank = r, .shape = arena_dup(L->a, shape, (r ? r : 1) * sizeof(sz)), .t = t};
+  *out = (arg){
+      .present = true, .type = x->type, .rank = r, .shape = arena_dup(L->a, shape, (r ? r : 1) * sizeof(sz)), .t = t};
   return t;
 }
 /* What a Scan collected at axis 0, in the order of the trips, as the node wants it: at another axis, or backwards. */
@@ -67,7 +74,8 @@ static void turn_collected(low *L, uint32_t block, const node *n, value *v, int6
     axes[d] = expr_axis1(L->m, "t", shape[d], &idx[of]);
   }
   if (back && !EK_PLANTED("lower-scan")) idx[0] = sym_sub(L->c, sym_addi(L->c, from.shape[0], -1), idx[0]);
-  tid t = expr_tensor(L->m, TK_STAGE, from.type, arena_dup(L->a, shape, from.rank * sizeof *shape), from.rank, v->name, n->name);
+  tid t = expr_tensor(L->m, TK_STAGE, from.type, arena_dup(L->a, shape, from.rank * sizeof *shape), from.rank, v->name,
+                      n->name);
   expr_stage(L->m, block, t, axes, from.rank, expr_load(L->m, from.t, idx, from.rank, 0));
   low_set(L, v, (arg){.type = from.type, .rank = from.rank, .shape = xt(L->m, t)->shape, .t = t});
 }
@@ -89,7 +97,7 @@ static bool is_true(low *L, const arg *a) {
   return a->values && sym_is_int(L->c, sym_canon(L->c, a->values[0]), &v) && v;
 }
 
-/* ---- what goes in ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- what goes in ---------------------------------------------------------------------------- */
 static bool fits(looping *p) {
   low *L = p->L;
   node *n = p->n;
@@ -100,7 +108,8 @@ static bool fits(looping *p) {
     return false;
   }
   graph *b = p->b = ba->g;
-  p->nscan = p->scan ? (uint32_t)(ns ? ns->i : 0) : 0, p->first = p->bfirst = p->scan ? 0 : 2, p->boff = p->scan ? 0 : 1;
+  p->nscan = p->scan ? (uint32_t)(ns ? ns->i : 0) : 0, p->first = p->bfirst = p->scan ? 0 : 2,
+  p->boff = p->scan ? 0 : 1;
   if (n->in.n < p->first + p->nscan || (ns && (ns->i < 0 || ns->i > n->in.n))) {
     diag_error(L->c, E_MODEL, n->name, "%s has too few inputs", n->op);
     return false;
@@ -110,8 +119,11 @@ static bool fits(looping *p) {
     return false;
   }
   p->nc = n->in.n - p->first - p->nscan;
-  if (b->inputs.n != p->bfirst + p->nc + p->nscan || b->outputs.n < p->boff + p->nc || n->out.n > b->outputs.n - p->boff) {
-    diag_error(L->c, E_MODEL, n->name, "%s: the body has %u inputs and %u outputs; %u inputs and at least %u outputs expected", n->op, b->inputs.n, b->outputs.n, p->bfirst + p->nc + p->nscan, p->boff + p->nc);
+  if (b->inputs.n != p->bfirst + p->nc + p->nscan || b->outputs.n < p->boff + p->nc ||
+      n->out.n > b->outputs.n - p->boff) {
+    diag_error(L->c, E_MODEL, n->name,
+               "%s: the body has %u inputs and %u outputs; %u inputs and at least %u outputs expected", n->op,
+               b->inputs.n, b->outputs.n, p->bfirst + p->nc + p->nscan, p->boff + p->nc);
     return false;
   }
   return true;
@@ -137,7 +149,11 @@ static bool scanned_inputs(looping *p) {
     sz size = in[i].shape[axes[i]];
     if (!i) p->x.trips = size;
     if (sym_eq(L->c, size, p->x.trips)) continue;
-    guard same = {.ge0 = sym_sub(L->c, size, p->x.trips), .is_eq = true, .text = "Scan: the scanned inputs have different lengths", .node = p->n->name, .block = p->block};
+    guard same = {.ge0 = sym_sub(L->c, size, p->x.trips),
+                  .is_eq = true,
+                  .text = "Scan: the scanned inputs have different lengths",
+                  .node = p->n->name,
+                  .block = p->block};
     vec_push(L->a, L->m->guards, same);
   }
   return true;
@@ -171,7 +187,7 @@ static bool inputs(looping *p) {
   return scanned_inputs(p);
 }
 
-/* ---- the body ---------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the body -------------------------------------------------------------------------------- */
 static void enter(looping *p) {
   low *L = p->L;
   graph *b = p->b;
@@ -207,7 +223,8 @@ static void enter(looping *p) {
   for (uint32_t i = 0; i < p->nscan; i++) {
     value *iv = b->inputs.v[p->nc + i];
     arg s;
-    slice_stage(L, x->body, &p->scanned[i], (uint32_t)p->axes[i], p->back[i] ? sym_sub(L->c, sym_addi(L->c, x->trips, -1), at) : at, iv->name, origin, &s);
+    slice_stage(L, x->body, &p->scanned[i], (uint32_t)p->axes[i],
+                p->back[i] ? sym_sub(L->c, sym_addi(L->c, x->trips, -1), at) : at, iv->name, origin, &s);
     low_set(L, iv, s);
   }
 }
@@ -215,7 +232,8 @@ static void enter(looping *p) {
 static bool stated(looping *p, uint32_t out, uint32_t dim, sz have, sz want) {
   low *L = p->L;
   if (!p->claimed[out][dim] || !sym_eq(L->c, p->claimed[out][dim], want) || sym_ne(L->c, have, want)) return false;
-  const char *text = arena_fmt(L->a, "%s: axis %u of '%s' must have size %s in every trip, as the model states", p->n->op, dim, p->b->outputs.v[out]->source, sym_str(L->c, want));
+  const char *text = arena_fmt(L->a, "%s: axis %u of '%s' must have size %s in every trip, as the model states",
+                               p->n->op, dim, p->b->outputs.v[out]->source, sym_str(L->c, want));
   guard g = {.ge0 = sym_sub(L->c, have, want), .is_eq = true, .text = text, .node = p->n->name, .block = p->x.body};
   vec_push(L->m->a, L->m->guards, g);
   return true;
@@ -250,7 +268,9 @@ static body_end lower_body(looping *p, arg *next) {
       break;
     }
     for (uint32_t d = 0; d < was.rank; d++) {
-      if (p->changes[i][d] || sym_eq(L->c, next[i].shape[d], was.shape[d]) || stated(p, p->boff + i, d, next[i].shape[d], was.shape[d])) continue;
+      if (p->changes[i][d] || sym_eq(L->c, next[i].shape[d], was.shape[d]) ||
+          stated(p, p->boff + i, d, next[i].shape[d], was.shape[d]))
+        continue;
       p->changes[i][d] = true, end = AGAIN;
     }
   }
@@ -258,13 +278,14 @@ static body_end lower_body(looping *p, arg *next) {
   return end;
 }
 
-/* ---- what comes out ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- what comes out -------------------------------------------------------------------------- */
 static void carry(looping *p, tid init, tid inner, tid next, tid final) {
   xloop *x = &p->x;
   uint32_t k = x->ncarried++;
   x->init[k] = init, x->inner[k] = inner, x->next[k] = next, x->final[k] = final;
 }
-/* An upper bound of e in which none of these symbols occurs, 0: none found. `x + min(a, b)` is at most x + a and at most x + b, `x - max(a, b)` at most x - a and at most x - b. */
+/* An upper bound of e in which none of these symbols occurs, 0: none found. `x + min(a, b)` is at most x + a and at
+ * most x + b, `x - max(a, b)` at most x - a and at most x - b. */
 static sz without(ctx *c, sz e, const atom *symbols, uint32_t n, int depth) {
   bool uses = false;
   for (uint32_t i = 0; i < n; i++) uses |= sym_uses(c, e, symbols[i]);
@@ -312,7 +333,8 @@ static bool bounds(looping *p, const arg *next, sz most, sz *out) {
         if (sym_ge0(c, sym_neg(c, step)))
           out[i] = init; /* it never grows */
         else if ((step = without(c, step, &symbols[i], 1, 8)))
-          out[i] = EK_PLANTED("lower-loop") ? init : sym_add(c, init, sym_mul(c, sym_max(c, step, sym_int(c, 0)), most));
+          out[i] =
+              EK_PLANTED("lower-loop") ? init : sym_add(c, init, sym_mul(c, sym_max(c, step, sym_int(c, 0)), most));
         else
           continue;
       }
@@ -322,7 +344,9 @@ static bool bounds(looping *p, const arg *next, sz most, sz *out) {
   for (uint32_t i = 0; i < n && left; i++)
     if (!his[i]) {
       const grown *g = &p->sizes.v[i];
-      diag_error(c, E_UNSUPPORTED, p->n->name, "the size of axis %u of carried value %s grows from trip to trip by what has no bound (%s becomes %s)", g->dim, p->b->inputs.v[p->bfirst + g->value]->source, sym_str(c, g->symbol),
+      diag_error(c, E_UNSUPPORTED, p->n->name,
+                 "the size of axis %u of carried value %s grows from trip to trip by what has no bound (%s becomes %s)",
+                 g->dim, p->b->inputs.v[p->bfirst + g->value]->source, sym_str(c, g->symbol),
                  sym_str(c, next[g->value].shape[g->dim]));
       return false;
     }
@@ -355,7 +379,8 @@ static sz count_trips(looping *p, sz most, const char *of) {
   const char *origin = p->n->name, *name = arena_fmt(L->a, "%s.trips", of);
   tid init = low_scalar(L, p->block, sym_int(L->c, 0), arena_fmt(L->a, "%s.init", name), origin);
   tid inner = low_result(L, ET_I64, NEWN(L->a, sz, 1), 0, arena_fmt(L->a, "%s.so_far", name), origin);
-  tid next = low_scalar(L, p->x.body, sym_addi(L->c, sym_of_atom(L->c, p->x.counter), 1), arena_fmt(L->a, "%s.next", name), origin);
+  tid next = low_scalar(L, p->x.body, sym_addi(L->c, sym_of_atom(L->c, p->x.counter), 1),
+                        arena_fmt(L->a, "%s.next", name), origin);
   tid final = low_result(L, ET_I64, NEWN(L->a, sz, 1), 0, name, origin);
   carry(p, init, inner, next, final);
   sz s = low_size_symbol(L, of, 0);
@@ -369,7 +394,8 @@ static bool collect(looping *p, uint32_t i, sz trips) {
   arg a;
   if (!low_tensor(L, p->n, p->b->outputs.v[p->boff + i], &a)) return false;
   if (a.rank + 1 >= MAX_RANK) {
-    diag_error(L->c, E_UNSUPPORTED, p->n->name, "collected output %u would have rank %u; %d is the most", i, a.rank + 1, MAX_RANK);
+    diag_error(L->c, E_UNSUPPORTED, p->n->name, "collected output %u would have rank %u; %d is the most", i, a.rank + 1,
+               MAX_RANK);
     return false;
   }
   low_local k = {.L = L, .block = x->body};
@@ -391,7 +417,9 @@ static bool collect(looping *p, uint32_t i, sz trips) {
         shape[d + 1] = want;
         continue;
       }
-      diag_error(L->c, E_UNSUPPORTED, p->n->name, "collected output %u: the size of axis %u of what one trip gives (%s) is not the same for every trip", i, d, sym_str(L->c, a.shape[d]));
+      diag_error(L->c, E_UNSUPPORTED, p->n->name,
+                 "collected output %u: the size of axis %u of what one trip gives (%s) is not the same for every trip",
+                 i, d, sym_str(L->c, a.shape[d]));
       return false;
     }
   }
@@ -406,7 +434,8 @@ static bool outputs(looping *p, const arg *next) {
   node *n = p->n;
   xloop *x = &p->x;
   uint32_t collected = n->out.n > p->nc ? n->out.n - p->nc : 0, room = p->nc + p->sizes.n + 2;
-  x->init = NEWN(L->a, tid, room), x->inner = NEWN(L->a, tid, room), x->next = NEWN(L->a, tid, room), x->final = NEWN(L->a, tid, room);
+  x->init = NEWN(L->a, tid, room), x->inner = NEWN(L->a, tid, room), x->next = NEWN(L->a, tid, room),
+  x->final = NEWN(L->a, tid, room);
   x->slice = NEWN(L->a, tid, collected + 1), x->collected = NEWN(L->a, tid, collected + 1);
   if (!p->scan) {
     arg go;
@@ -419,7 +448,8 @@ static bool outputs(looping *p, const arg *next) {
   }
   bool any = false;
   for (uint32_t i = p->nc; i < n->out.n; i++) any |= low_needed(L, n->out.v[i]);
-  sz most = x->trips ? sym_min(L->c, x->trips, p->most) : p->most, trips = x->trips, *after = NEWN(L->a, sz, p->sizes.n + 1);
+  sz most = x->trips ? sym_min(L->c, x->trips, p->most) : p->most, trips = x->trips,
+     *after = NEWN(L->a, sz, p->sizes.n + 1);
   if (!carry_sizes(p, next, most, after)) return false;
   if (any && (!x->trips || x->cond || x->cond0)) {
     uint32_t i = p->nc;
@@ -448,7 +478,8 @@ static bool can_unroll(looping *p) { /* few trips, known, and nothing else decid
   return !p->scan && p->x.trips && sym_is_int(p->L->c, p->x.trips, &n) && n <= MAX_UNROLLED && !p->x.cond0;
 }
 void low_loop(low *L, node *n, uint32_t block) {
-  looping p = {.L = L, .n = n, .block = block, .most = sym_int(L->c, LOW_MOST), .x = {.block = block, .origin = n->name}};
+  looping p = {
+      .L = L, .n = n, .block = block, .most = sym_int(L->c, LOW_MOST), .x = {.block = block, .origin = n->name}};
   if (!fits(&p) || !inputs(&p)) return;
   arg *next = NEWN(L->a, arg, p.nc + 1);
   p.changes = arena_alloc(L->a, (p.nc + 1) * sizeof *p.changes);
@@ -464,7 +495,9 @@ void low_loop(low *L, node *n, uint32_t block) {
     low_unrolled(L, n, block);
     return;
   }
-  if (end == OTHER_RANK || end == AGAIN) diag_error(L->c, E_UNSUPPORTED, n->name, "%s: a carried value changes its type or its rank from trip to trip", n->op);
+  if (end == OTHER_RANK || end == AGAIN)
+    diag_error(L->c, E_UNSUPPORTED, n->name, "%s: a carried value changes its type or its rank from trip to trip",
+               n->op);
   if (end != DONE || !outputs(&p, next)) return;
   vec_push(L->a, L->m->loops, p.x);
   vec_push(L->a, L->m->blocks.v[block].items, ((item){IT_LOOP, L->m->loops.n - 1}));

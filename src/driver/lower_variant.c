@@ -1,10 +1,14 @@
-/* How does one artefact serve some sizes especially well? The whole graph is lowered twice, into the two branches of a condition on sizes: once with the likely sizes in place of the symbols, so that everything is decided
- * for these numbers, and once in general. Or, where passes found that many rows want other forms than few (pipeline.c), once for many of them, which then is a fact.
+/* How does one artefact serve some sizes especially well? The whole graph is lowered twice, into the two branches of
+ * a condition on sizes: once with the likely sizes in place of the symbols, so that everything is decided
+ * for these numbers, and once in general. Or, where passes found that many rows want other forms than few
+ * (pipeline.c), once for many of them, which then is a fact.
  *
  *   if N == 8 { X8[i<8, ..] = X[i, ..];  the graph with 8;  Y[n<N, ..] = its output[n, ..] } else { the graph with N }
  *   if N >= 4 { the graph with N, known to be at least 4 } else { the graph with N }
  *
- * One variant besides the general one, whatever the number of dimensions with a likely size. Conditions of the general branch on the inputs' sizes hold for both, and are checked at entry. Where an output's size is found only
+ * One variant besides the general one, whatever the number of dimensions with a likely size. Conditions of the
+ * general branch on the inputs' sizes hold for both, and are checked at entry. Where an output's size is found
+ * only
  * while running, or an output is a list, there is no variant. */
 #include "driver/lower_in.h"
 #include <string.h>
@@ -49,9 +53,16 @@ static tid condition(low *L, uint32_t block) {
     if (one_size) name = "likely";
     const int64_t size = one_size ? d->value : d->many;
     sz n = sym_symbol(L->c, d->name, d->lo, d->hi);
-    ex one = expr_op2(m, one_size && !EK_PLANTED("lower-variant") ? OP_EQ : OP_GE, expr_index(m, n), expr_i(m, ET_I64, size));
+    ex one = expr_op2(m, one_size && !EK_PLANTED("lower-variant") ? OP_EQ : OP_GE, expr_index(m, n),
+                      expr_i(m, ET_I64, size));
     all = all ? expr_op2(m, OP_AND, all, one) : one;
-    if (!L->asked_of) vec_push(m->a, m->guards, ((guard){.ge0 = sym_addi(L->c, n, -size), .is_eq = one_size, .text = one_size ? "the likely size" : "many of these", .block = block})); /* for whoever asks what is known there; in a later turn low_asked has it */
+    /* for whoever asks what is known there; in a later turn low_asked has it */
+    if (!L->asked_of)
+      vec_push(m->a, m->guards,
+               ((guard){.ge0 = sym_addi(L->c, n, -size),
+                        .is_eq = one_size,
+                        .text = one_size ? "the likely size" : "many of these",
+                        .block = block}));
   }
   tid t = expr_tensor(m, TK_STAGE, ET_BOOL, NEWN(L->a, sz, 1), 0, name, NULL);
   expr_stage(m, 0, t, NULL, 0, all);
@@ -76,18 +87,28 @@ static bool joinable(low *L, const arg *t, const arg *e, uint32_t then_block, ui
   low_local in_then = {.L = L, .block = then_block}, in_else = {.L = L, .block = else_block};
   if (t->type != e->type || t->rank != e->rank || t->type == ET_STR) return false;
   for (uint32_t d = 0; d < t->rank; d++)
-    if (low_is_local(&in_then, t->shape[d]) || low_is_local(&in_else, e->shape[d]) || !sym_eq(L->c, t->shape[d], sym_subst(L->c, e->shape[d], to_likely, L))) return false;
+    if (low_is_local(&in_then, t->shape[d]) || low_is_local(&in_else, e->shape[d]) ||
+        !sym_eq(L->c, t->shape[d], sym_subst(L->c, e->shape[d], to_likely, L)))
+      return false;
   return true;
 }
 bool low_variants(low *L, graph *g) {
   bool any = false;
   for (uint32_t i = 0; i < L->ndims; i++) any |= apart(&L->dims[i]);
-  for (uint32_t i = 0; i < g->inputs.n; i++) any = any && low_value(L, g->inputs.v[i]) && g->inputs.v[i]->type != ET_STR;
+  for (uint32_t i = 0; i < g->inputs.n; i++)
+    any = any && low_value(L, g->inputs.v[i]) && g->inputs.v[i]->type != ET_STR;
   if (!any) return low_nodes(L, g, 0);
   uint32_t n = g->outputs.n, tb = low_block(L, 0), eb = low_block(L, 0);
-  arg *general = NEWN(L->a, arg, g->inputs.n + 1), *in = NEWN(L->a, arg, g->inputs.n + 1), *outs[2] = {NEWN(L->a, arg, n + 1), NEWN(L->a, arg, n + 1)};
+  arg *general = NEWN(L->a, arg, g->inputs.n + 1), *in = NEWN(L->a, arg, g->inputs.n + 1),
+      *outs[2] = {NEWN(L->a, arg, n + 1), NEWN(L->a, arg, n + 1)};
   L->variants[0] = tb, L->variants[1] = eb;
-  xif x = {.cond = condition(L, tb), .then_block = tb, .else_block = eb, .n = n, .results = NEWN(L->a, tid, n + 1), .then_vals = NEWN(L->a, tid, n + 1), .else_vals = NEWN(L->a, tid, n + 1)};
+  xif x = {.cond = condition(L, tb),
+           .then_block = tb,
+           .else_block = eb,
+           .n = n,
+           .results = NEWN(L->a, tid, n + 1),
+           .then_vals = NEWN(L->a, tid, n + 1),
+           .else_vals = NEWN(L->a, tid, n + 1)};
   for (uint32_t i = 0; i < g->inputs.n; i++) {
     const arg *a = &general[i];
     general[i] = in[i] = *low_value(L, g->inputs.v[i]);

@@ -1,4 +1,5 @@
-/* Where do handles, weights and working memory come from? From the caller's allocator, or the C library. A piece remembers its size in front of it, so that whoever gives it back need not know; all pieces are 64-aligned. */
+/* Where do handles, weights and working memory come from? From the caller's allocator, or the C library. A piece
+ * remembers its size in front of it, so that whoever gives it back need not know; all pieces are 64-aligned. */
 #include "driver/driver.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -49,17 +50,18 @@ char *mem_str(const memory *m, const char *s) {
   return p;
 }
 
-/* ---- room that the system clears while the compiler works ---- */
-/* A page is cleared when it is first touched, and in a virtual machine fetched from the host: for constants of hundreds of megabytes that takes longer than packing them into it. A thread of its own touches what will be needed
+/* ---- room that the system clears while the compiler works ------------------------------------ */
+/* A page is cleared when it is first touched, and in a virtual machine fetched from the host: for constants of
+ * hundreds of megabytes that takes longer than packing them into it. A thread of its own touches what will be needed
  * at least, meanwhile. */
 enum { WORTH_AHEAD = 8 << 20, SMALL_PAGE = 4096 };
 #define AHEAD_END SIZE_MAX
 struct ahead {
   const memory *m;
-  uint8_t *p;            /* a piece */
-  size_t room, touched;  /* its bytes; the last one that was touched */
-  atomic_size_t likely;  /* so many shall be; AHEAD_END: no more */
-  pthread_mutex_t lock;  /* `likely` changes */
+  uint8_t *p;           /* a piece */
+  size_t room, touched; /* its bytes; the last one that was touched */
+  atomic_size_t likely; /* so many shall be; AHEAD_END: no more */
+  pthread_mutex_t lock; /* `likely` changes */
   pthread_cond_t change;
   pthread_t thread;
 };
@@ -86,7 +88,12 @@ ahead *mem_ahead(const memory *m, size_t likely, size_t room) {
   if ((m && m->alloc) || likely < WORTH_AHEAD || room < likely) return NULL;
   ahead *h = mem_zero(m, sizeof *h);
   if (!h) return NULL;
-  *h = (ahead){.m = m, .p = mem_get(m, room), .room = room, .likely = likely, .lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+  *h = (ahead){.m = m,
+               .p = mem_get(m, room),
+               .room = room,
+               .likely = likely,
+               .lock = PTHREAD_MUTEX_INITIALIZER,
+               .change = PTHREAD_COND_INITIALIZER};
   if (h->p && !pthread_create(&h->thread, NULL, touch, h)) return h;
   mem_put(m, h->p);
   mem_put(m, h);
@@ -107,7 +114,7 @@ void *mem_ahead_end(ahead *h, size_t bytes) {
   return p;
 }
 
-/* ---- texts that outlive contexts ---- */
+/* ---- texts that outlive contexts ------------------------------------------------------------- */
 bool text_put(text *t, const char *s, size_t n) {
   if (t->n + n + 1 > t->cap) {
     size_t cap = t->cap ? t->cap * 2 : 256;
@@ -132,7 +139,7 @@ void text_free(text *t) {
   *t = (text){.mem = t->mem};
 }
 
-/* ---- the compiler's own data ---- */
+/* ---- the compiler's own data ----------------------------------------------------------------- */
 static void *arena_take(void *user, size_t bytes) {
   const memory *m = user;
   return m->alloc(m->user, bytes, 16);

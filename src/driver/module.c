@@ -1,4 +1,5 @@
-/* Compiled code as a handle: made by compiling in this process, by loading a saved library, or, for comparison, without any code (the evaluator). All three are described by one record (ek_rt_model),
+/* Compiled code as a handle: made by compiling in this process, by loading a saved library, or, for comparison,
+ * without any code (the evaluator). All three are described by one record (ek_rt_model),
  * so that runs and the functions that tell about inputs and outputs need not know which it is. */
 #include "codegen/image/image.h"
 #include "driver/cache.h"
@@ -11,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- description ---- */
+/* ---- description ----------------------------------------------------------------------------- */
 static const ek_rt_tensor *tensors(ctx *c, emodule *m, const io *v, uint32_t n) {
   arena *a = ctx_arena(c);
   ek_rt_tensor *r = NEWN(a, ek_rt_tensor, n + 1);
@@ -24,7 +25,8 @@ static const ek_rt_tensor *tensors(ctx *c, emodule *m, const io *v, uint32_t n) 
       dims[d] = -1;
       names[d] = sym_str(c, t->shape[d]);
     }
-    r[i] = (ek_rt_tensor){.name = v[i].name, .type = et_to_onnx(t->type), .rank = (int32_t)t->rank, .dims = dims, .dim_names = names};
+    r[i] = (ek_rt_tensor){
+        .name = v[i].name, .type = et_to_onnx(t->type), .rank = (int32_t)t->rank, .dims = dims, .dim_names = names};
   }
   return r;
 }
@@ -35,7 +37,9 @@ const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *me
   d->out = tensors(c, m, m->outputs.v, m->outputs.n);
   for (uint32_t i = 0; i < m->inputs.n + m->outputs.n; i++) {
     const io *v = i < m->inputs.n ? &m->inputs.v[i] : &m->outputs.v[i - m->inputs.n];
-    if (et_kind(xt(m, v->t)->type) == K_STR) ctx_fail(c, E_UNSUPPORTED, "%s %s holds strings: compiled models take and give numbers only", i < m->inputs.n ? "input" : "output", v->name);
+    if (et_kind(xt(m, v->t)->type) == K_STR)
+      ctx_fail(c, E_UNSUPPORTED, "%s %s holds strings: compiled models take and give numbers only",
+               i < m->inputs.n ? "input" : "output", v->name);
   }
   return d;
 }
@@ -50,7 +54,7 @@ void report_program(pipeline *p, ek_report *r) {
   r->total_ms = now_ms() - p->began;
 }
 
-/* ---- in this process ---- */
+/* ---- in this process ------------------------------------------------------------------------- */
 static void bind_code(pipeline *p, ek_module *m) {
   ek_rt_model *d = (ek_rt_model *)describe(p->c, p->m, p->g->name, program_memory(p->p));
   d->plan = (ek_rt_main)jit_find(m->j, p->p->plan_fn->name);
@@ -74,8 +78,12 @@ static void bind_code(pipeline *p, ek_module *m) {
 /* Is the working memory known, and over the limit? The message, in the module's context. */
 static const char *too_large(const ek_module *m, ctx *c) {
   int64_t bytes;
-  if (!m->memory_limit || m->kind != MODULE_JIT || !m->d || !run_need(m->d, m->threads, &bytes) || (uint64_t)bytes <= m->memory_limit) return NULL;
-  return arena_fmt(ctx_arena(c), "the model needs %lld bytes of working memory (%s) in %d threads; the limit is %llu bytes", (long long)bytes, m->d->memory, m->threads, (unsigned long long)m->memory_limit);
+  if (!m->memory_limit || m->kind != MODULE_JIT || !m->d || !run_need(m->d, m->threads, &bytes) ||
+      (uint64_t)bytes <= m->memory_limit)
+    return NULL;
+  return arena_fmt(ctx_arena(c),
+                   "the model needs %lld bytes of working memory (%s) in %d threads; the limit is %llu bytes",
+                   (long long)bytes, m->d->memory, m->threads, (unsigned long long)m->memory_limit);
 }
 /* Packed constants take the room of those in the model at least, four times that where windows are transformed. */
 static void begin_room(const pipeline *p, ek_module *m) {
@@ -100,7 +108,8 @@ static void more_room(const pipeline *p, ek_module *m) {
     for (uint32_t l = 0; l < loads.n; l++) read[exn(p->m, loads.v[l])->tensor] = true;
   }
   for (uint32_t t = 1; t < p->m->tensors.n; t++)
-    if (read[t] && xt(p->m, t)->kind == TK_CONST) n += xt(p->m, t)->kept.type ? xt(p->m, t)->kept.from.n : xt(p->m, t)->data.bytes;
+    if (read[t] && xt(p->m, t)->kind == TK_CONST)
+      n += xt(p->m, t)->kept.type ? xt(p->m, t)->kept.from.n : xt(p->m, t)->data.bytes;
   mem_ahead_more(m->room, n);
 }
 static void make_code(pipeline *p, ek_module *m, cache *k) {
@@ -148,7 +157,8 @@ static ek_code make(pipeline *p, void *env) {
   } else
     make_code(p, m, k->cache);
   if (!p->stopped) return EK_OK;
-  diag_add(p->c, D_ERROR, E_CANCELLED, (srcpos){0}, NULL, "compilation ended after pass %s, as asked", p->o.stop_after.name);
+  diag_add(p->c, D_ERROR, E_CANCELLED, (srcpos){0}, NULL, "compilation ended after pass %s, as asked",
+           p->o.stop_after.name);
   return EK_CANCELLED;
 }
 static ek_module *module_new(ek_session *s, module_kind k) {
@@ -237,19 +247,25 @@ ek_code ek_compile(ek_model *model, const ek_options *given, ek_module **out) {
   return EK_OK;
 }
 
-/* ---- a saved library: the name of its info function is read from its symbols, since the file may have been renamed ---- */
+/* ---- a saved library: the name of its info function is read from its symbols, since the file may have been renamed
+ * ---- */
 static const char *info_symbol(ctx *c, bytes f, const char *path) {
   Elf64_Ehdr h;
-  if (f.n < sizeof h || memcmp(f.p, ELFMAG, SELFMAG) || f.p[EI_CLASS] != ELFCLASS64) ctx_fail(c, E_MODEL, "%s is not a shared library", path);
+  if (f.n < sizeof h || memcmp(f.p, ELFMAG, SELFMAG) || f.p[EI_CLASS] != ELFCLASS64)
+    ctx_fail(c, E_MODEL, "%s is not a shared library", path);
   memcpy(&h, f.p, sizeof h);
-  if (h.e_type != ET_DYN || h.e_shoff > f.n || h.e_shentsize != sizeof(Elf64_Shdr) || (size_t)h.e_shnum * sizeof(Elf64_Shdr) > f.n - h.e_shoff)
+  if (h.e_type != ET_DYN || h.e_shoff > f.n || h.e_shentsize != sizeof(Elf64_Shdr) ||
+      (size_t)h.e_shnum * sizeof(Elf64_Shdr) > f.n - h.e_shoff)
     ctx_fail(c, E_MODEL, "%s is not a shared library, or truncated", path);
   for (uint32_t i = 0; i < h.e_shnum; i++) {
     Elf64_Shdr s, strs;
     memcpy(&s, f.p + h.e_shoff + i * sizeof s, sizeof s);
-    if (s.sh_type != SHT_DYNSYM || s.sh_link >= h.e_shnum || s.sh_offset > f.n || s.sh_size > f.n - s.sh_offset) continue;
+    if (s.sh_type != SHT_DYNSYM || s.sh_link >= h.e_shnum || s.sh_offset > f.n || s.sh_size > f.n - s.sh_offset)
+      continue;
     memcpy(&strs, f.p + h.e_shoff + s.sh_link * sizeof s, sizeof s);
-    if (strs.sh_offset > f.n || strs.sh_size > f.n - strs.sh_offset || !strs.sh_size || f.p[strs.sh_offset + strs.sh_size - 1]) continue;
+    if (strs.sh_offset > f.n || strs.sh_size > f.n - strs.sh_offset || !strs.sh_size ||
+        f.p[strs.sh_offset + strs.sh_size - 1])
+      continue;
     const char *names = (const char *)f.p + strs.sh_offset;
     for (size_t k = 0; k + sizeof(Elf64_Sym) <= s.sh_size; k += sizeof(Elf64_Sym)) {
       Elf64_Sym y;
@@ -292,11 +308,16 @@ static void open_library(ctx *c, ek_module *m, const char *path, const char *nam
     const ek_rt_model *(*info)(void) = (const ek_rt_model *(*)(void))dlsym(m->lib, symbol);
     if (!info) ctx_fail(c, E_MODEL, "%s: %s cannot be called", name, symbol);
     const ek_rt_model *d = info();
-    if (d->version != 2) ctx_fail(c, E_UNSUPPORTED, "%s has descriptor version %lld, this Einkorn reads version 2: compile it again", name, (long long)d->version);
+    if (d->version != 2)
+      ctx_fail(c, E_UNSUPPORTED, "%s has descriptor version %lld, this Einkorn reads version 2: compile it again", name,
+               (long long)d->version);
     const char *missing;
     size_t len;
     if (d->cpu && !cpu_meets(d->cpu, &missing, &len))
-      ctx_fail(c, E_TARGET, "%s was compiled for processors with %.*s, which this one does not have: compile it here, or for a more general target, such as --target x86-64-v3", name, (int)len, missing);
+      ctx_fail(c, E_TARGET,
+               "%s was compiled for processors with %.*s, which this one does not have: compile it here, or for a more "
+               "general target, such as --target x86-64-v3",
+               name, (int)len, missing);
     m->d = d;
     m->report = (ek_report){.memory = d->memory, .weight_bytes = (uint64_t)d->weight_bytes, .file_bytes = f.n};
   }
@@ -345,7 +366,7 @@ ek_code ek_module_load_memory(ek_session *s, const void *data, size_t bytes, con
   return code;
 }
 
-/* ---- the end ---- */
+/* ---- the end --------------------------------------------------------------------------------- */
 void ek_module_close(ek_module *m) {
   if (!m) return;
   for (ek_module **p = &m->s->modules; *p; p = &(*p)->next)
@@ -365,7 +386,7 @@ void ek_module_close(ek_module *m) {
   mem_put(&m->s->mem, m);
 }
 
-/* ---- telling about it ---- */
+/* ---- telling about it ------------------------------------------------------------------------ */
 int32_t ek_module_inputs(const ek_module *m) { return !m ? 0 : (int32_t)m->d->inputs; }
 int32_t ek_module_outputs(const ek_module *m) { return !m ? 0 : (int32_t)m->d->outputs; }
 static void info(const ek_rt_tensor *t, ek_tensor_info *out) {
@@ -377,13 +398,15 @@ static void info(const ek_rt_tensor *t, ek_tensor_info *out) {
 }
 ek_code ek_module_input(const ek_module *m, int32_t i, ek_tensor_info *out) {
   if (!m || !out) return session_null(m ? m->s : NULL);
-  if (i < 0 || i >= m->d->inputs) return session_fail(m->s, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)m->d->inputs);
+  if (i < 0 || i >= m->d->inputs)
+    return session_fail(m->s, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)m->d->inputs);
   info(&m->d->in[i], out);
   return EK_OK;
 }
 ek_code ek_module_output(const ek_module *m, int32_t i, ek_tensor_info *out) {
   if (!m || !out) return session_null(m ? m->s : NULL);
-  if (i < 0 || i >= m->d->outputs) return session_fail(m->s, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)m->d->outputs);
+  if (i < 0 || i >= m->d->outputs)
+    return session_fail(m->s, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)m->d->outputs);
   info(&m->d->out[i], out);
   return EK_OK;
 }

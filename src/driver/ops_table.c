@@ -1,6 +1,8 @@
-/* Which operators are there, and what is known about each? A table in Markdown, made from the definitions alone: nothing in it is written by hand but the rows of operators that have no definition.
+/* Which operators are there, and what is known about each? A table in Markdown, made from the definitions alone:
+ * nothing in it is written by hand but the rows of operators that have no definition.
  *
- * Versions: all opsets are read; listed are those whose change needs a rewriting on import. Gradient and cost come from calls made up from the signature (notation/instance.h): a definition is
+ * Versions: all opsets are read; listed are those whose change needs a rewriting on import. Gradient and cost
+ * come from calls made up from the signature (notation/instance.h): a definition is
  * differentiated for a few random calls, and costs are formulas of one call with symbolic sizes.
  */
 #include "driver/driver.h"
@@ -11,7 +13,7 @@
 
 enum { CALLS = 6, SEEDS = 5000, COST_SEEDS = 1500, LONGEST = 100 };
 
-/* ---- gradients ---- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 typedef struct gradient_facts {
   uint32_t calls, floats, derived, zero, refused, dims;
   const char *why;
@@ -71,10 +73,12 @@ static const char *gradient_of(ctx *c, const oplib *lib, const opdef *d, arena *
   if (f.derived) return f.refused ? arena_fmt(a, "derived; not in every form: %s", f.why) : "derived";
   if (f.refused) return arena_fmt(a, "no: %s", f.why);
   if (f.zero) return "zero (piecewise constant)";
-  return f.dims ? "no: its floats are values known when compiling" : f.calls ? "no: no floats go in and come out" : "no: strings, or types below f32";
+  return f.dims    ? "no: its floats are values known when compiling"
+         : f.calls ? "no: no floats go in and come out"
+                   : "no: strings, or types below f32";
 }
 
-/* ---- cost ---- */
+/* ---- cost ------------------------------------------------------------------------------------ */
 static const char *formula(ctx *c, sz e, const char *text, arena *a) {
   sbuf b = sbuf_new(a);
   if (strlen(text) <= LONGEST) return text;
@@ -82,11 +86,13 @@ static const char *formula(ctx *c, sz e, const char *text, arena *a) {
   const char *flat = opinst_text(c, b.s);
   return strlen(flat) <= LONGEST ? flat : "long";
 }
-/* How well does a call show what the cost depends on? Sizes that stay open count for it, attributes that are not at their default and assumptions about sizes against it. */
+/* How well does a call show what the cost depends on? Sizes that stay open count for it, attributes that are not at
+ * their default and assumptions about sizes against it. */
 static int32_t showing(ctx *c, const opinst *i, opcost k) {
   u32vec syms = {0};
   sym_atoms(c, k.flops, AT_SYMBOL, ctx_arena(c), &syms), sym_atoms(c, k.bytes, AT_SYMBOL, ctx_arena(c), &syms);
-  return 4 * (int32_t)syms.n - (int32_t)(2 * i->nattr + 3 * i->m->guards.n) - 20 * (strlen(k.flops_text) > LONGEST) - 20 * (strlen(k.bytes_text) > LONGEST);
+  return 4 * (int32_t)syms.n - (int32_t)(2 * i->nattr + 3 * i->m->guards.n) - 20 * (strlen(k.flops_text) > LONGEST) -
+         20 * (strlen(k.bytes_text) > LONGEST);
 }
 static void cost_of(ctx *c, const oplib *lib, const opdef *d, arena *a, sbuf *b) {
   const char *row = NULL;
@@ -101,12 +107,13 @@ static void cost_of(ctx *c, const oplib *lib, const opdef *d, arena *a, sbuf *b)
     best = score;
     sbuf call = sbuf_new(a);
     opinst_print(c, d, &i, &call);
-    row = arena_fmt(a, " `%s` | `%s` | `%s` |\n", call.s, formula(c, k.flops, k.flops_text, a), formula(c, k.bytes, k.bytes_text, a));
+    row = arena_fmt(a, " `%s` | `%s` | `%s` |\n", call.s, formula(c, k.flops, k.flops_text, a),
+                    formula(c, k.bytes, k.bytes_text, a));
   }
   sb_put(b, row ? row : " | its ranks or sizes follow from attributes or data | |\n");
 }
 
-/* ---- rows ---- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 static const char *cell(arena *a, const char *s) { /* no bars, no line breaks */
   sbuf b = sbuf_new(a);
   for (; *s; s++)
@@ -132,9 +139,11 @@ static const struct {
     {"If", "branches of the program (driver/lower.c)", "derived"},
     {"Loop", "a loop of the program (driver/lower_loop.c)", "derived where the number of trips is known"},
     {"Scan", "a loop of the program (driver/lower_loop.c)", "derived"},
-    {"SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence ConcatFromSequence", "lists of tensors while lowering (driver/lower_list.c)",
-     "derived: a list is its tensors"},
-    {"Optional OptionalGetElement OptionalHasElement", "a tensor or none while lowering (driver/lower_list.c)", "derived: an optional is its tensor"},
+    {"SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap "
+     "SplitToSequence ConcatFromSequence",
+     "lists of tensors while lowering (driver/lower_list.c)", "derived: a list is its tensors"},
+    {"Optional OptionalGetElement OptionalHasElement", "a tensor or none while lowering (driver/lower_list.c)",
+     "derived: an optional is its tensor"},
 };
 /* A context for each operator: sizes that one call makes equal must not be equal in another's formulas. */
 static void row(ctx *c, uint32_t i, const oplib *lib, arena *a, sbuf *b) {
@@ -142,7 +151,8 @@ static void row(ctx *c, uint32_t i, const oplib *lib, arena *a, sbuf *b) {
   sbuf types = sbuf_new(a);
   opdef_types(d, &types);
   const char *domain = opdef_domain(d), *file = opdef_pos(d).file, *slash = strrchr(file, '/');
-  sb_fmt(b, "| %s%s%s | %s | %s | `%s` | %s |", domain, domain[0] ? "::" : "", opdef_name(d), versions(a, domain, opdef_name(d)), types.n ? cell(a, types.s) : "", slash ? slash + 1 : file,
+  sb_fmt(b, "| %s%s%s | %s | %s | `%s` | %s |", domain, domain[0] ? "::" : "", opdef_name(d),
+         versions(a, domain, opdef_name(d)), types.n ? cell(a, types.s) : "", slash ? slash + 1 : file,
          cell(a, gradient_of(c, lib, d, a)));
   cost_of(c, lib, d, a, b);
 }
@@ -159,10 +169,12 @@ void ops_table(ctx *c, oplib *(*make)(ctx *c, void *env), void *env, sbuf *b) {
   arena *a = ctx_arena(c);
   uint32_t n = notation_count(make(c, env));
   sb_put(b, "# Operators\n\nMade by `einkorn ops --table` from the definitions; do not edit.\n\n"
-            "Versions: opsets 1 to the newest are read; the numbers are opsets whose change is undone on import. Gradient: what `src/grad` makes of the definition. Cost: operations on elements and "
+            "Versions: opsets 1 to the newest are read; the numbers are opsets whose change is undone on import. "
+            "Gradient: what `src/grad` makes of the definition. Cost: operations on elements and "
             "bytes that go in and out, for the call "
             "shown, as formulas of its sizes; an exponential counts as one operation like an addition.\n\n"
-            "| operator | versions | types | defined by | gradient | call | operations | bytes |\n|---|---|---|---|---|---|---|---|\n");
+            "| operator | versions | types | defined by | gradient | call | operations | bytes "
+            "|\n|---|---|---|---|---|---|---|---|\n");
   for (uint32_t i = 0; i < n; i++) {
     ctx *own = ctx_new();
     if (!own) ctx_fail(c, E_MEMORY, "out of memory");
@@ -172,6 +184,7 @@ void ops_table(ctx *c, oplib *(*make)(ctx *c, void *env), void *env, sbuf *b) {
   for (size_t i = 0; i < sizeof undefined / sizeof *undefined; i++) {
     char *names = arena_strdup(a, undefined[i].name), *rest = NULL;
     for (char *name = strtok_r(names, " ", &rest); name; name = strtok_r(NULL, " ", &rest))
-      sb_fmt(b, "| %s | %s | any | %s | %s | | | |\n", name, versions(a, "", name), undefined[i].by, undefined[i].gradient);
+      sb_fmt(b, "| %s | %s | any | %s | %s | | | |\n", name, versions(a, "", name), undefined[i].by,
+             undefined[i].gradient);
   }
 }

@@ -1,5 +1,7 @@
-/* How many f32 multiply-adds does this machine do just now, and how many bytes does it read, from each cache and from memory? Loops of independent fused multiply-adds on registers, and of loads, written as loop programs and
- * compiled like any kernel, so that they serve every target; the best of many short bursts, since what disturbs a burst only slows it. */
+/* How many f32 multiply-adds does this machine do just now, and how many bytes does it read, from each cache and
+ * from memory? Loops of independent fused multiply-adds on registers, and of loads, written as loop programs and
+ * compiled like any kernel, so that they serve every target; the best of many short bursts, since what disturbs a
+ * burst only slows it. */
 #include "driver/driver.h"
 #include <string.h>
 
@@ -12,20 +14,24 @@ typedef struct peak {
   bool reads; /* also the bandwidths */
 } peak;
 
-/* acc[i] = acc[i] * x + y for all accumulators, ROUNDS times a chunk; x and y come from memory, so that nothing folds */
+/* acc[i] = acc[i] * x + y for all accumulators, ROUNDS times a chunk; x and y come from memory, so that nothing
+ * folds */
 static double peak_kernel(lmodule *m, const target *t) { /* returns flops of a chunk */
   lfunc *f = loop_func(m, LF_KERNEL, "peak", "independent multiply-adds on registers");
   lbuild b = loop_builder(f);
   uint32_t lanes = target_lanes(t, ET_F32), n = t->vector_registers >= 32 ? 24 : t->vector_registers >= 16 ? 12 : 6;
   ltype v = lt(ET_F32, lanes);
   lv p = lb_param(&b, "p", lptr(ET_F32), LP_READ | LP_WRITE, 64), i;
-  lv x = lb_splat(&b, (uint16_t)lanes, lb_load(&b, lt(ET_F32, 1), p, lb_int(&b, 0))), y = lb_splat(&b, (uint16_t)lanes, lb_load(&b, lt(ET_F32, 1), p, lb_int(&b, 1)));
+  lv x = lb_splat(&b, (uint16_t)lanes, lb_load(&b, lt(ET_F32, 1), p, lb_int(&b, 0))),
+     y = lb_splat(&b, (uint16_t)lanes, lb_load(&b, lt(ET_F32, 1), p, lb_int(&b, 1)));
   lv acc[32];
   for (uint32_t k = 0; k < n; k++) acc[k] = lb_reg(&b, lb_load(&b, v, p, lb_int(&b, 16)));
-  lb_for(&b, "i", lb_mul(&b, lb_lo(&b), lb_int(&b, ROUNDS)), lb_mul(&b, lb_hi(&b), lb_int(&b, ROUNDS)), lb_int(&b, 1), 0, &i);
+  lb_for(&b, "i", lb_mul(&b, lb_lo(&b), lb_int(&b, ROUNDS)), lb_mul(&b, lb_hi(&b), lb_int(&b, ROUNDS)), lb_int(&b, 1),
+         0, &i);
   for (uint32_t k = 0; k < n; k++) {
     lv a = lb_get(&b, acc[k]);
-    lb_set(&b, acc[k], t->fma ? lb_op(&b, OP_FMA, v, a, x, y) : lb_op(&b, OP_ADD, v, lb_op(&b, OP_MUL, v, a, x, 0), y, 0));
+    lb_set(&b, acc[k],
+           t->fma ? lb_op(&b, OP_FMA, v, a, x, y) : lb_op(&b, OP_ADD, v, lb_op(&b, OP_MUL, v, a, x, 0), y, 0));
   }
   lb_end(&b);
   lv sum = lb_get(&b, acc[0]);
@@ -39,19 +45,24 @@ static void read_kernel(lmodule *m, const target *t) {
   lbuild b = loop_builder(f);
   uint32_t lanes = target_lanes(t, ET_F32);
   ltype v = lt(ET_F32, lanes);
-  lv p = lb_param(&b, "p", lptr(ET_F32), LP_READ, 64), n = lb_param(&b, "n", lt(ET_I64, 1), 0, 0), out = lb_param(&b, "out", lptr(ET_F32), LP_READ | LP_WRITE, 64), r, i;
+  lv p = lb_param(&b, "p", lptr(ET_F32), LP_READ, 64), n = lb_param(&b, "n", lt(ET_I64, 1), 0, 0),
+     out = lb_param(&b, "out", lptr(ET_F32), LP_READ | LP_WRITE, 64), r, i;
   lv base = lb_mul(&b, lb_worker(&b), n), acc[STREAMS];
   for (uint32_t k = 0; k < STREAMS; k++) acc[k] = lb_reg(&b, lb_load(&b, v, out, lb_int(&b, 0)));
   lb_for(&b, "r", lb_lo(&b), lb_hi(&b), lb_int(&b, 1), 0, &r);
   lb_for(&b, "i", lb_int(&b, 0), n, lb_int(&b, (int64_t)STREAMS * lanes), 0, &i);
-  for (uint32_t k = 0; k < STREAMS; k++) lb_set(&b, acc[k], lb_op(&b, OP_ADD, v, lb_get(&b, acc[k]), lb_load(&b, v, p, lb_add(&b, base, lb_addi(&b, i, (int64_t)k * lanes))), 0));
+  for (uint32_t k = 0; k < STREAMS; k++)
+    lb_set(&b, acc[k],
+           lb_op(&b, OP_ADD, v, lb_get(&b, acc[k]),
+                 lb_load(&b, v, p, lb_add(&b, base, lb_addi(&b, i, (int64_t)k * lanes))), 0));
   lb_end(&b);
   lb_end(&b);
   lv sum = lb_get(&b, acc[0]);
   for (uint32_t k = 1; k < STREAMS; k++) sum = lb_op(&b, OP_ADD, v, sum, lb_get(&b, acc[k]), 0);
   lb_store(&b, out, lb_addi(&b, lb_muli(&b, lb_worker(&b), OUT), OUT), sum);
 }
-static double bursts(ek_rt_kernel k, const int64_t *args, ek_rt_pool *pool, int threads, double flops, double ms) { /* 10^9 of them a second */
+/* 10^9 of them a second */
+static double bursts(ek_rt_kernel k, const int64_t *args, ek_rt_pool *pool, int threads, double flops, double ms) {
   ek_rt_call call = {.pool = pool, .threads = threads, .parallel = ek_rt_parallel};
   int64_t chunks = 1;
   double best = 0, end = now_ms() + ms;
@@ -78,7 +89,10 @@ static void bandwidths(ctx *c, peak *k, const target *t, ek_rt_kernel read, floa
   data = (float *)(((uintptr_t)data + 63) & ~(uintptr_t)63);
   memset(data, 0, (size_t)most);
   for (int i = 0; i < 4; i++) {
-    uint64_t bytes = i == 3 ? most : room[i] / 2 < 16 << 20 ? room[i] / 2 : 16 << 20, each = bytes / (uint64_t)k->threads / unit * unit;
+    uint64_t bytes = i == 3                   ? most
+                     : room[i] / 2 < 16 << 20 ? room[i] / 2
+                                              : 16 << 20,
+             each = bytes / (uint64_t)k->threads / unit * unit;
     if (!each || (i && i < 3 && room[i] <= room[i - 1])) continue;
     int64_t args[3] = {(int64_t)(intptr_t)data, (int64_t)(each / sizeof(float)), (int64_t)(intptr_t)out};
     m->level[m->levels].bytes = i < 3 ? room[i] : UINT64_MAX;
@@ -99,7 +113,8 @@ static void measure(ctx *c, peak *k, jit *volatile *j, ek_rt_pool *volatile *poo
   data = (float *)(((uintptr_t)data + 63) & ~(uintptr_t)63);
   for (uint32_t i = 0; i < OUT; i++) data[i] = 0;
   data[0] = 0.5f, data[1] = 0.25f;
-  if (k->threads > 1 && !(*pool = ek_rt_pool_create(k->threads))) ctx_fail(c, E_MEMORY, "no memory for %d threads", k->threads);
+  if (k->threads > 1 && !(*pool = ek_rt_pool_create(k->threads)))
+    ctx_fail(c, E_MEMORY, "no memory for %d threads", k->threads);
   int64_t args[1] = {(int64_t)(intptr_t)data};
   double rate = bursts((ek_rt_kernel)jit_find(*j, "peak"), args, *pool, k->threads, flops, k->ms);
   if (k->reads) bandwidths(c, k, t, (ek_rt_kernel)jit_find(*j, "read"), data, *pool);
@@ -116,7 +131,8 @@ static void guarded(ctx *c, peak *k) {
 static ek_code measured(ek_session *s, const char *target, int threads, double ms, bool reads, ek_machine *out) {
   if (out) *out = (ek_machine){0};
   if (!s || !out) return session_null(s);
-  if (threads < 0 || threads > 1024) return session_fail(s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the process may use", threads);
+  if (threads < 0 || threads > 1024)
+    return session_fail(s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the process may use", threads);
   peak k = {target, default_threads(threads), ms, out, reads};
   ctx *c = session_ctx(s);
   if (c) guarded(c, &k);
@@ -131,4 +147,6 @@ ek_code ek_measure_peak(ek_session *s, const char *target, int threads, double m
   *gflops = m.gflops;
   return code;
 }
-ek_code ek_measure_machine(ek_session *s, const char *target, int threads, double ms, ek_machine *out) { return measured(s, target, threads, ms, true, out); }
+ek_code ek_measure_machine(ek_session *s, const char *target, int threads, double ms, ek_machine *out) {
+  return measured(s, target, threads, ms, true, out);
+}

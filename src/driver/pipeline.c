@@ -1,4 +1,5 @@
-/* What happens to a model on its way to native code, and in which order? The functions below are the answer, top to bottom: load, lower, optimise, program, jit. Each ends in a call of `ran`, which
+/* What happens to a model on its way to native code, and in which order? The functions below are the answer, top to
+ * bottom: load, lower, optimise, program, jit. Each ends in a call of `ran`, which
  * tells the time of the pass to who asked, verifies the result, prints it for --after, and says whether to go on. */
 #include "driver/pipeline.h"
 #include "expr/passes.h"
@@ -6,7 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* ---- the table: what stands in it before and after the passes of expr ---- */
+/* ---- the table: what stands in it before and after the passes of expr ------------------------ */
 static const pipe_pass first_passes[] = {
     {PL_GRAPH, "load", "reads the model: every node in the newest form of its operator, in dependence order", 0},
     {PL_EXPR, "lower", "replaces every node by the stages of its operator's definition; infers types and shapes", 0},
@@ -20,7 +21,8 @@ static const pipe_pass last_passes[] = {
 const pipe_pass *pipe_passes(arena *a, uint32_t *n) {
   VEC(pipe_pass) all = {0};
   for (size_t i = 0; i < sizeof first_passes / sizeof *first_passes; i++) vec_push(a, all, first_passes[i]);
-  for (const expr_pass *e = expr_passes; e->name; e++) vec_push(a, all, ((pipe_pass){PL_EXPR, e->name, e->doc, e->level}));
+  for (const expr_pass *e = expr_passes; e->name; e++)
+    vec_push(a, all, ((pipe_pass){PL_EXPR, e->name, e->doc, e->level}));
   for (size_t i = 0; i < sizeof last_passes / sizeof *last_passes; i++) vec_push(a, all, last_passes[i]);
   *n = all.n;
   return all.v;
@@ -37,7 +39,8 @@ pass_ref pipe_pass_ref(ctx *c, const char *text) {
   pass_ref r = {intern_n(c, text, len), 0};
   if (hash) {
     for (const char *d = hash + 1; *d; d++) {
-      if (!isdigit((unsigned char)*d) || r.turn > 100000) ctx_fail(c, E_USAGE, "pass %s: a number is expected after #", text);
+      if (!isdigit((unsigned char)*d) || r.turn > 100000)
+        ctx_fail(c, E_USAGE, "pass %s: a number is expected after #", text);
       r.turn = r.turn * 10 + (uint32_t)(*d - '0');
     }
   }
@@ -50,9 +53,11 @@ pass_ref pipe_pass_ref(ctx *c, const char *text) {
   }
   ctx_fail(c, E_USAGE, "there is no pass %s; the passes are %s", r.name, known.s);
 }
-static bool is_turn(pass_ref r, const char *pass, uint32_t turn) { return r.name && !strcmp(r.name, pass) && (!r.turn || r.turn == turn); }
+static bool is_turn(pass_ref r, const char *pass, uint32_t turn) {
+  return r.name && !strcmp(r.name, pass) && (!r.turn || r.turn == turn);
+}
 
-/* ---- after every pass ---- */
+/* ---- after every pass ------------------------------------------------------------------------ */
 void pipe_print(pipeline *p, plevel l, sbuf *b) {
   switch (l) {
   case PL_GRAPH:
@@ -94,10 +99,11 @@ static bool ran(pipeline *p, plevel l, const char *pass, bool changed, double ms
   return !p->stopped;
 }
 static void progress(pipeline *p, const char *phase, double done) {
-  if (p->o.progress && p->o.progress(p->o.progress_user, phase, done)) ctx_fail(p->c, E_CANCELLED, "cancelled while: %s", phase);
+  if (p->o.progress && p->o.progress(p->o.progress_user, phase, done))
+    ctx_fail(p->c, E_CANCELLED, "cancelled while: %s", phase);
 }
 
-/* ---- 1. the model ---- */
+/* ---- 1. the model ---------------------------------------------------------------------------- */
 static bool is_text(bytes b) {
   size_t n = b.n < 512 ? b.n : 512;
   for (size_t i = 0; i < n; i++)
@@ -107,7 +113,12 @@ static bool is_text(bytes b) {
 static bool starts(bytes b, const char *magic, size_t n) { return b.n >= n && !memcmp(b.p, magic, n); }
 pipeline *pipe_new(ctx *c, const pipe_opts *o) {
   pipeline *p = NEW(ctx_arena(c), pipeline);
-  *p = (pipeline){.c = c, .a = ctx_arena(c), .o = *o, .began = now_ms(), .turns = map_new(ctx_arena(c)), .shown = sbuf_new(ctx_arena(c))};
+  *p = (pipeline){.c = c,
+                  .a = ctx_arena(c),
+                  .o = *o,
+                  .began = now_ms(),
+                  .turns = map_new(ctx_arena(c)),
+                  .shown = sbuf_new(ctx_arena(c))};
   return p;
 }
 bool pipe_load(pipeline *p, const source *s) {
@@ -135,7 +146,7 @@ bool pipe_load(pipeline *p, const source *s) {
   return ran(p, PL_GRAPH, "load", true, now_ms() - t0);
 }
 
-/* ---- 2. what its operators mean ---- */
+/* ---- 2. what its operators mean -------------------------------------------------------------- */
 oplib *pipe_library(ctx *c, const strvec *user_files) {
   oplib *lib = notation_lib(c);
   if (!notation_add_builtin(lib)) ctx_unwind(c);
@@ -159,7 +170,7 @@ bool pipe_lower(pipeline *p, const strvec *user_files) {
   return ran(p, PL_EXPR, "lower", true, now_ms() - t0);
 }
 
-/* ---- 3. expr: simplified, fused, in kernels ---- */
+/* ---- 3. expr: simplified, fused, in kernels -------------------------------------------------- */
 typedef struct watch {
   pipeline *p;
   uint32_t n, all;
@@ -170,7 +181,8 @@ static bool after_expr(void *env, emodule *m, const char *pass, bool changed, do
   progress(w->p, "optimising", w->all ? (double)++w->n / w->all : 0);
   return ran(w->p, PL_EXPR, pass, changed, ms);
 }
-/* May there be a variant for many rows? Where code and constants twice are little, and nobody said which sizes are likely. */
+/* May there be a variant for many rows? Where code and constants twice are little, and nobody said which sizes are
+ * likely. */
 static bool may_be_apart(const pipeline *p) {
   enum { SMALL = 8 << 20 }; /* bytes of constants */
   uint64_t all = 0;
@@ -202,11 +214,23 @@ bool pipe_optimise(pipeline *p) {
   if (p->stopped || p->passes_ms > 0) return !p->stopped;
   p->t = target_get(p->c, p->o.target ? p->o.target : "host");
   if (!p->t) ctx_unwind(p->c);
-  if (p->o.narrow && !p->t->bf16dot) diag_warn(p->c, NULL, "target %s has no products of bf16 pairs: what is computed in f32 stays so", p->t->name);
+  if (p->o.narrow && !p->t->bf16dot)
+    diag_warn(p->c, NULL, "target %s has no products of bf16 pairs: what is computed in f32 stays so", p->t->name);
   double t0 = now_ms();
   watch w = {.p = p};
   for (const expr_pass *e = expr_passes; e->name; e++) w.all += e->level <= p->o.level;
-  expr_observer o = {.after = after_expr, .env = &w, .fuel = p->o.fuel, .skip = p->o.skip, .strict = p->o.strict, .narrow = p->o.narrow && p->t->bf16dot, .convert = !p->t->f16c, .spent = &p->rewrites, .cache_bytes = p->t->l2 / 4, .lanes = target_lanes(p->t, ET_F32), .fma = p->t->fma_per_cycle, .registers = p->t->vector_registers};
+  expr_observer o = {.after = after_expr,
+                     .env = &w,
+                     .fuel = p->o.fuel,
+                     .skip = p->o.skip,
+                     .strict = p->o.strict,
+                     .narrow = p->o.narrow && p->t->bf16dot,
+                     .convert = !p->t->f16c,
+                     .spent = &p->rewrites,
+                     .cache_bytes = p->t->l2 / 4,
+                     .lanes = target_lanes(p->t, ET_F32),
+                     .fma = p->t->fma_per_cycle,
+                     .registers = p->t->vector_registers};
   u32vec many = {0};
   if (may_be_apart(p)) o.many = &many;
   expr_optimise(p->m, p->o.level, &o);
@@ -221,7 +245,7 @@ bool pipe_optimise(pipeline *p) {
   return !p->stopped;
 }
 
-/* ---- 4. loops and memory ---- */
+/* ---- 4. loops and memory --------------------------------------------------------------------- */
 bool pipe_program(pipeline *p) {
   if (p->p || p->stopped) return !p->stopped;
   double t0 = now_ms();
@@ -241,9 +265,10 @@ bool pipe_program(pipeline *p) {
   return go;
 }
 
-/* Weights exist in up to three forms on the way: in the file, folded, packed. Those that the program does not refer to give their memory back before there is code, the others one by one as they are packed, so that never two
+/* Weights exist in up to three forms on the way: in the file, folded, packed. Those that the program does not refer
+ * to give their memory back before there is code, the others one by one as they are packed, so that never two
  * forms of all are there at once. */
-enum { WORTH = 1 << 16 }; /* bytes that are worth a call of the system */
+enum { WORTH = 1 << 16 };                         /* bytes that are worth a call of the system */
 static bool still_used(const splan *s, bytes x) { /* by some buffer, wholly or in part */
   const uint8_t *from = x.p, *to = from + x.n;
   for (uint32_t i = 1; i < s->buffers.n; i++) {
@@ -290,14 +315,24 @@ void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void 
   file_cool(p->c);
 }
 
-/* ---- 5. code ---- */
-llvm_opts pipe_llvm(const pipeline *p) { return (llvm_opts){.level = p->o.level, .codegen = p->o.only_llvm ? EK_CODE_LLVM : EK_CODE_AUTO, .threads = p->o.compile_threads, .cache_put = p->keep, .cache = p->keep_env}; }
+/* ---- 5. code --------------------------------------------------------------------------------- */
+llvm_opts pipe_llvm(const pipeline *p) {
+  return (llvm_opts){.level = p->o.level,
+                     .codegen = p->o.only_llvm ? EK_CODE_LLVM : EK_CODE_AUTO,
+                     .threads = p->o.compile_threads,
+                     .cache_put = p->keep,
+                     .cache = p->keep_env};
+}
 jit *pipe_jit(pipeline *p) {
   if (p->stopped) return NULL;
   progress(p, "generating code", 0);
   double t0 = now_ms();
-  if (!p->t->host && strcmp(p->t->emitter ? p->t->emitter : "llvm", "llvm")) ctx_fail(p->c, E_TARGET, "target %s has no code for this process; save it with ek_save", p->t->name);
-  if (!p->t->here) ctx_fail(p->c, E_TARGET, "code for target %s does not run on this machine; save it with `compile -o`, or leave out the target", p->t->name);
+  if (!p->t->host && strcmp(p->t->emitter ? p->t->emitter : "llvm", "llvm"))
+    ctx_fail(p->c, E_TARGET, "target %s has no code for this process; save it with ek_save", p->t->name);
+  if (!p->t->here)
+    ctx_fail(p->c, E_TARGET,
+             "code for target %s does not run on this machine; save it with `compile -o`, or leave out the target",
+             p->t->name);
   llvm_opts o = pipe_llvm(p);
   jit *j = jit_new(p->c, p->t, &o);
   CTX_TRY(p->c) {

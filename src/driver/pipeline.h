@@ -1,4 +1,5 @@
-/* pipeline: one compilation, from a file to native code. The order of everything is in pipeline.c, readable top to bottom.
+/* pipeline: one compilation, from a file to native code. The order of everything is in pipeline.c, readable top to
+ * bottom.
  *
  *   level    object                 made by
  *   graph    graph *                load (ONNX or graph text), typed by lower
@@ -7,7 +8,8 @@
  *   program  program *              program (memory, plan and run functions)
  *   code     jit *, object, text    by the caller, from what is here
  *
- * All passes over all levels are one table (pipe_passes): after each of them its time is told, its result can be verified and printed, and compilation can stop.
+ * All passes over all levels are one table (pipe_passes): after each of them its time is told, its result can be
+ * verified and printed, and compilation can stop.
  */
 #ifndef EK_DRIVER_PIPELINE_H
 #define EK_DRIVER_PIPELINE_H
@@ -42,12 +44,12 @@ typedef struct pipe_opts {
   const dimfix *dims;
   uint32_t ndims;
   uint64_t fuel;
-  const char *skip;         /* expr passes left out, by name, with spaces between */
+  const char *skip; /* expr passes left out, by name, with spaces between */
   bool verify;
-  bool strict;              /* no pass that regroups sums beyond reassociation */
-  bool fast;                /* an error of 1e-3 of a tensor's largest value is as good */
-  bool narrow;              /* products with constants may be of bf16 */
-  bool only_llvm;           /* makes the code in this process */
+  bool strict;    /* no pass that regroups sums beyond reassociation */
+  bool fast;      /* an error of 1e-3 of a tensor's largest value is as good */
+  bool narrow;    /* products with constants may be of bf16 */
+  bool only_llvm; /* makes the code in this process */
   pass_ref stop_after, show_after;
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
   void *pass_user;
@@ -67,33 +69,40 @@ typedef struct pipeline {
   emodule *m;
   splan *s;
   program *p;
-  sbuf shown;   /* what --after collected */
-  bool stopped; /* by stop_after */
-  bool standard; /* set before pipe_load: operators stay those of ONNX, and pipe_lower does nothing */
-  bool timed;   /* set before pipe_program: launches are timed (profile.c) */
-  bool bound;   /* set before pipe_weights: nobody will ask for sizes any more */
-  bool unread;  /* set before pipe_program: nobody will ask for the weights */
+  sbuf shown;       /* what --after collected */
+  bool stopped;     /* by stop_after */
+  bool standard;    /* set before pipe_load: operators stay those of ONNX, and pipe_lower does nothing */
+  bool timed;       /* set before pipe_program: launches are timed (profile.c) */
+  bool bound;       /* set before pipe_weights: nobody will ask for sizes any more */
+  bool unread;      /* set before pipe_program: nobody will ask for the weights */
   uint32_t lowered; /* what was said before lowering */
-  plevel at;    /* the last level reached */
-  map *turns;   /* pass name -> how often it ran */
+  plevel at;        /* the last level reached */
+  map *turns;       /* pass name -> how often it ran */
   double began, load_ms, passes_ms, schedule_ms, code_ms;
   uint64_t rewrites;
-  void (*keep)(void *env, const char *key, bytes object); /* gets every object that pipe_jit makes, from several threads; NULL */
+  /* gets every object that pipe_jit makes, from several threads; NULL */
+  void (*keep)(void *env, const char *key, bytes object);
   void *keep_env;
 } pipeline;
 
-/* Each does all that stands before it and was not done yet; they unwind on errors (all diagnostics recorded), and return false when stop_after ended the compilation. */
+/* Each does all that stands before it and was not done yet; they unwind on errors (all diagnostics recorded), and
+ * return false when stop_after ended the compilation. */
 pipeline *pipe_new(ctx *c, const pipe_opts *o);
-oplib *pipe_library(ctx *c, const strvec *user_files);  /* the built-in operators and the user's */
-bool pipe_load(pipeline *p, const source *s);           /* graph */
-bool pipe_lower(pipeline *p, const strvec *user_files); /* expr as the definitions say, unoptimised: what the evaluator runs */
-bool pipe_optimise(pipeline *p);                        /* expr, all passes */
-bool pipe_program(pipeline *p);                         /* loop and program */
-void pipe_release_constants(pipeline *p);               /* after pipe_program: constants from which no weights come give their memory back; nothing reads the expr level's constants any more */
-/* The program's constants, packed; what they were packed from gives its memory back: once only. wrote (may be NULL): see program_weights. */
+oplib *pipe_library(ctx *c, const strvec *user_files); /* the built-in operators and the user's */
+bool pipe_load(pipeline *p, const source *s);          /* graph */
+/* expr as the definitions say, unoptimised: what the evaluator runs */
+bool pipe_lower(pipeline *p, const strvec *user_files);
+bool pipe_optimise(pipeline *p); /* expr, all passes */
+bool pipe_program(pipeline *p);  /* loop and program */
+/* after pipe_program: constants from which no weights come give their memory back; nothing reads the expr level's
+ * constants any more */
+void pipe_release_constants(pipeline *p);
+/* The program's constants, packed; what they were packed from gives its memory back: once only. wrote (may be NULL):
+ * see program_weights. */
 void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), void *env);
-void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void *env); /* the same, piece by piece, as often as wanted */
-jit *pipe_jit(pipeline *p);                             /* NULL: stopped */
+/* the same, piece by piece, as often as wanted */
+void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void *env);
+jit *pipe_jit(pipeline *p); /* NULL: stopped */
 llvm_opts pipe_llvm(const pipeline *p);
 void pipe_print(pipeline *p, plevel l, sbuf *b);  /* the object of a level as it is now */
 pass_ref pipe_pass_ref(ctx *c, const char *text); /* "inline#2"; unwinds when there is no such pass */

@@ -1,8 +1,11 @@
-/* Where does the time of a run go? A module compiled for it (ek_options.profile) calls the empty kernel `tick` before and after each launch (program.timed), through the function that hands kernels to
- * threads; the run's own such function looks at the clock there. What runs in between is the code of any other module, so that the times are those of its kernels; only the time between them grows, by
+/* Where does the time of a run go? A module compiled for it (ek_options.profile) calls the empty kernel `tick`
+ * before and after each launch (program.timed), through the function that hands kernels to
+ * threads; the run's own such function looks at the clock there. What runs in between is the code of any other
+ * module, so that the times are those of its kernels; only the time between them grows, by
  * two calls a launch.
  *
- * What a launch does is counted in its stages as they are after all passes: operations once a point, and of each tensor from outside, and of each that it stores, the bytes once. Nodes that have no
+ * What a launch does is counted in its stages as they are after all passes: operations once a point, and of each
+ * tensor from outside, and of each that it stores, the bytes once. Nodes that have no
  * stage of their own any more became part of those that read them. */
 #include "driver/driver.h"
 #include "expr/passes.h"
@@ -68,7 +71,7 @@ const ek_kernel *profile_table(const profile *p, size_t *n) {
   return p->table;
 }
 
-/* ---- sizes ---- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 typedef struct sizes {
   pipeline *p;
   ctx *c;
@@ -114,7 +117,7 @@ static void bind(sizes *z, const int64_t *in_dims) {
       if (sym_is_atom(z->c, g->inputs.v[i].dims[d], &s)) map_putu(z->value, s, (uint64_t)in_dims[at]);
 }
 
-/* ---- work of a launch ---- */
+/* ---- work of a launch ------------------------------------------------------------------------ */
 static double elements(sizes *z, tid t) {
   const tensor *x = xt(z->p->m, t);
   double n = 1;
@@ -163,7 +166,9 @@ static double packed_room(const sizes *z, const launch *l, tid t) {
   }
   return 1;
 }
-static kernel_class class_of(const sizes *z, const launch *l) { return l->kernel < z->p->m->kernels.n ? z->p->m->kernels.v[l->kernel].cls : 0; }
+static kernel_class class_of(const sizes *z, const launch *l) {
+  return l->kernel < z->p->m->kernels.n ? z->p->m->kernels.v[l->kernel].cls : 0;
+}
 static void count(sizes *z, const launch *l, ek_kernel *k) {
   emodule *m = z->p->m;
   kernel_class cls = class_of(z, l);
@@ -173,7 +178,10 @@ static void count(sizes *z, const launch *l, ek_kernel *k) {
   for (uint32_t i = 0; i < l->stages.n; i++) {
     const stage *s = xs(m, l->stages.v[i]);
     atom step = l->step && s->scan ? m->scans.v[s->scan].var : 0;
-    double points = elements(z, s->tensor), ops = cls == KC_RUNNING || cls == KC_RANKING ? points : number(z, info_stage_ops(z->c, m, s)) * (1 - s->idle); /* these two forms are not computed as they stand */
+    /* these two forms are not computed as they stand */
+    double points = elements(z, s->tensor), ops = cls == KC_RUNNING || cls == KC_RANKING
+                                                      ? points
+                                                      : number(z, info_stage_ops(z->c, m, s)) * (1 - s->idle);
     reads(z, l, s->value, step, &in);
     double written = s->tiled ? points : s->value ? points : 0;
     for (uint32_t u = 0; u < s->updates.n; u++) {
@@ -195,7 +203,7 @@ static void count(sizes *z, const launch *l, ek_kernel *k) {
   }
 }
 
-/* ---- which nodes it computes ---- */
+/* ---- which nodes it computes ----------------------------------------------------------------- */
 typedef struct walk {
   sizes *z;
   VEC(const node *) nodes; /* all, those of branches and bodies after the node that has them */
@@ -241,7 +249,8 @@ static void name_nodes(sizes *z, profile *p) {
     for (uint32_t k = 0; k < n->out.n; k++) {
       if (!n->out.v[k] || !map_getu(w.readers, (uint64_t)(uintptr_t)n->out.v[k], &at)) continue;
       for (uint32_t r = 0; r < w.lists.v[at].n; r++)
-        for (uint32_t q = 0; q < w.launches[w.lists.v[at].v[r]].n; q++) vec_once(z->a, &w.launches[i], w.launches[w.lists.v[at].v[r]].v[q]);
+        for (uint32_t q = 0; q < w.launches[w.lists.v[at].v[r]].n; q++)
+          vec_once(z->a, &w.launches[i], w.launches[w.lists.v[at].v[r]].v[q]);
     }
     if (w.launches[i].n > SPREAD) w.launches[i].n = 0;
   }
@@ -255,14 +264,15 @@ static void name_nodes(sizes *z, profile *p) {
   for (uint32_t i = 0; i < p->n; i++) p->table[i].nodes = text[i].s ? text[i].s : "";
 }
 
-/* ---- why it stands apart from what it reads ---- */
+/* ---- why it stands apart from what it reads -------------------------------------------------- */
 static const char *refused(const sizes *z, const launch *l, const launch *from) {
   const expr_refusal *r;
   uint32_t n = expr_refusals(z->p->m, &r);
   for (uint32_t i = n; i-- > 0;) {
     if (!r[i].with) continue;
     uint32_t a = r[i].stage, b = r[i].with - 1;
-    if ((vec_has(&l->stages, a) && vec_has(&from->stages, b)) || (vec_has(&l->stages, b) && vec_has(&from->stages, a))) return r[i].why;
+    if ((vec_has(&l->stages, a) && vec_has(&from->stages, b)) || (vec_has(&l->stages, b) && vec_has(&from->stages, a)))
+      return r[i].why;
   }
   return NULL;
 }
@@ -279,7 +289,8 @@ static bool reads_directly(sizes *z, const launch *l, const launch *from) {
   return false;
 }
 static const char *why_apart(sizes *z, const launch *l, const launch *from) {
-  static const kernel_class openers[] = {KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_UPDATE, KC_RUNNING, KC_RANKING, KC_COMPOSITE, KC_BLOCKS};
+  static const kernel_class openers[] = {KC_CONTRACTION, KC_STENCIL, KC_MATVEC,    KC_SCAN,  KC_UPDATE,
+                                         KC_RUNNING,     KC_RANKING, KC_COMPOSITE, KC_BLOCKS};
   const char *why = refused(z, l, from);
   kernel_class mine = class_of(z, l), other = class_of(z, from);
   if (why) return why;
@@ -318,14 +329,17 @@ static void apart(sizes *z, uint32_t i, ek_kernel *k) {
   for (uint32_t j = 0; j < l->stages.n; j++) sources(z, xs(z->p->m, l->stages.v[j]), &all);
   for (uint32_t j = 0; j < all.n; j++)
     if (all.v[j] != i) vec_push(z->a, from, all.v[j]);
-  for (uint32_t j = 0; j < from.n; j++) sb_fmt(&b, "%s%s: %s", j ? "\n" : "", s->launches.v[from.v[j]].func->name, why_apart(z, l, &s->launches.v[from.v[j]]));
+  for (uint32_t j = 0; j < from.n; j++)
+    sb_fmt(&b, "%s%s: %s", j ? "\n" : "", s->launches.v[from.v[j]].func->name,
+           why_apart(z, l, &s->launches.v[from.v[j]]));
   k->apart = b.s ? b.s : "";
 }
 
 static void describe_launches(profile *p, sizes *z) {
   const splan *s = z->p->s;
   for (uint32_t i = 0; i < p->n; i++)
-    for (uint32_t k = 0; k < s->launches.v[i].stages.n; k++) map_putu(z->launch_of, s->launches.v[i].stages.v[k], i + 1);
+    for (uint32_t k = 0; k < s->launches.v[i].stages.n; k++)
+      map_putu(z->launch_of, s->launches.v[i].stages.v[k], i + 1);
   for (uint32_t i = 0; i < p->n; i++) {
     const launch *l = &s->launches.v[i];
     ek_kernel *k = &p->table[i];
@@ -348,7 +362,16 @@ void profile_kernels(profile *p, const int64_t *in_dims, bool sized) {
     }
   }
   CTX_CATCH {
-    for (uint32_t i = 0; i < p->n; i++) p->table[i] = (ek_kernel){.name = "", .kind = "", .tensors = "", .nodes = "", .how = "", .apart = "", .ops = -1, .bytes = -1, .weight_bytes = -1};
+    for (uint32_t i = 0; i < p->n; i++)
+      p->table[i] = (ek_kernel){.name = "",
+                                .kind = "",
+                                .tensors = "",
+                                .nodes = "",
+                                .how = "",
+                                .apart = "",
+                                .ops = -1,
+                                .bytes = -1,
+                                .weight_bytes = -1};
   }
   for (uint32_t i = 0; i < p->n; i++) p->table[i].starts = p->starts[i], p->table[i].ms = (double)p->ns[i] * 1e-6;
 }

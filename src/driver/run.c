@@ -1,5 +1,8 @@
-/* Running a module: one call record, the memory it points to, and the threads. Nothing here touches a context or the session, so that runs of one module work side by side.
- * prepare() asks the module's plan for sizes, compares them with the limit, and gets memory; execute() with the same sizes gets none. A run may find sizes that plan could not bound: it then stops where it finds them, gets more
+/* Running a module: one call record, the memory it points to, and the threads. Nothing here touches a context or the
+ * session, so that runs of one module work side by side.
+ * prepare() asks the module's plan for sizes, compares them with the limit, and gets memory; execute() with the
+ * same sizes gets none. A run may find sizes that plan could not bound: it then stops where it finds them, gets
+ * more
  * memory, and begins again; what it got stays for the next run. */
 #include "driver/driver.h"
 #include <stdio.h>
@@ -10,7 +13,8 @@ struct ek_run {
   ek_run *next;
   const ek_rt_model *d;
   ek_rt_call call;
-  void (*parallel)(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks); /* behind call.parallel, when there is a profile */
+  /* behind call.parallel, when there is a profile */
+  void (*parallel)(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks);
   profile *profile;
   ek_rt_pool *pool; /* its own: more threads than the session's pool has */
   borrowed lent;
@@ -21,8 +25,9 @@ struct ek_run {
   const void **in;
   void **out, **bound, **own; /* out: what the next call gets: bound or own */
   size_t *own_bytes;
-  int64_t *in_dims, *out_dims, *bounds, *room; /* bounds: out_dims by plan, or more that a run needed; room: bytes of them */
-  uint32_t *in_at, *out_at;                    /* where a tensor's dims begin */
+  /* bounds: out_dims by plan, or more that a run needed; room: bytes of them */
+  int64_t *in_dims, *out_dims, *bounds, *room;
+  uint32_t *in_at, *out_at; /* where a tensor's dims begin */
   size_t arena_bytes;
   text message;
 };
@@ -39,7 +44,7 @@ static ek_code fail(ek_run *r, ek_code code, const char *fmt, ...) {
   return code;
 }
 
-/* ---- making and ending ---- */
+/* ---- making and ending ----------------------------------------------------------------------- */
 static uint32_t lay_out(const ek_rt_tensor *t, int64_t n, uint32_t *at) {
   uint32_t total = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -52,7 +57,9 @@ static bool make_arrays(ek_run *r) {
   const ek_rt_model *d = r->d;
   size_t ni = (size_t)d->inputs + 1, no = (size_t)d->outputs + 1;
 #define ARRAY(what, n) ((r->what = mem_zero(r->mem, (n) * sizeof *r->what)) != NULL)
-  if (!ARRAY(in_at, ni) || !ARRAY(out_at, no) || !ARRAY(in, ni) || !ARRAY(out, no) || !ARRAY(bound, no) || !ARRAY(own, no) || !ARRAY(own_bytes, no) || !ARRAY(room, no)) return false;
+  if (!ARRAY(in_at, ni) || !ARRAY(out_at, no) || !ARRAY(in, ni) || !ARRAY(out, no) || !ARRAY(bound, no) ||
+      !ARRAY(own, no) || !ARRAY(own_bytes, no) || !ARRAY(room, no))
+    return false;
   uint32_t ti = lay_out(d->in, d->inputs, r->in_at), to = lay_out(d->out, d->outputs, r->out_at);
   if (!ARRAY(in_dims, ti + 1) || !ARRAY(out_dims, to + 1) || !ARRAY(bounds, to + 1)) return false;
 #undef ARRAY
@@ -64,7 +71,8 @@ static void run_free(ek_run *r) {
   const memory *mem = r->mem;
   ek_rt_pool_destroy(r->pool);
   for (int64_t i = 0; r->own && i < r->d->outputs; i++) mem_put(mem, r->own[i]);
-  void *all[] = {r->in_at, r->out_at, r->in, r->out, r->bound, r->own, r->own_bytes, r->room, r->in_dims, r->out_dims, r->bounds, r->call.arena};
+  void *all[] = {r->in_at,     r->out_at, r->in,      r->out,      r->bound,  r->own,
+                 r->own_bytes, r->room,   r->in_dims, r->out_dims, r->bounds, r->call.arena};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_put(mem, all[i]);
   profile_free(r->profile);
   text_free(&r->message);
@@ -103,20 +111,26 @@ ek_code ek_run_create_with(ek_module *m, const ek_run_options *given, ek_run **o
   ek_run_options o;
   ek_run_options_init(&o);
   if (given) {
-    if (given->size < sizeof(size_t) || given->size > sizeof o) return session_fail(m->s, EK_USAGE, "ek_run_options.size is %zu: set it by ek_run_options_init", given->size);
+    if (given->size < sizeof(size_t) || given->size > sizeof o)
+      return session_fail(m->s, EK_USAGE, "ek_run_options.size is %zu: set it by ek_run_options_init", given->size);
     memcpy(&o, given, given->size);
   }
-  if (o.threads < 0 || o.threads > 1024) return session_fail(m->s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the module was compiled for", o.threads);
-  if (o.pool && o.parallel_for) return session_fail(m->s, EK_USAGE, "a pool and a parallel_for: a run has its threads from one of them");
+  if (o.threads < 0 || o.threads > 1024)
+    return session_fail(m->s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the module was compiled for",
+                        o.threads);
+  if (o.pool && o.parallel_for)
+    return session_fail(m->s, EK_USAGE, "a pool and a parallel_for: a run has its threads from one of them");
   const memory *mem = &m->s->mem;
   ek_run *r = mem_zero(mem, sizeof *r);
   if (!r) return session_fail(m->s, EK_MEMORY, "out of memory");
-  r->m = m, r->d = m->d, r->mem = r->message.mem = mem, r->threads = o.threads ? o.threads : m->threads, r->limit = o.memory_limit ? o.memory_limit : m->memory_limit;
+  r->m = m, r->d = m->d, r->mem = r->message.mem = mem, r->threads = o.threads ? o.threads : m->threads,
+  r->limit = o.memory_limit ? o.memory_limit : m->memory_limit;
   if (!make_arrays(r) || !choose_threads(r, &o) || !add_profile(r)) {
     run_free(r);
     return session_fail(m->s, EK_MEMORY, "out of memory");
   }
-  r->call.in = r->in, r->call.out = r->out, r->call.in_dims = r->in_dims, r->call.out_dims = r->out_dims, r->call.weights = m->d->weights, r->call.threads = r->threads;
+  r->call.in = r->in, r->call.out = r->out, r->call.in_dims = r->in_dims, r->call.out_dims = r->out_dims,
+  r->call.weights = m->d->weights, r->call.threads = r->threads;
   pthread_mutex_lock(&m->list);
   r->next = m->runs, m->runs = r;
   pthread_mutex_unlock(&m->list);
@@ -139,16 +153,20 @@ void ek_run_destroy(ek_run *r) {
   run_free(r);
 }
 
-/* ---- sizes ---- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 ek_code ek_run_shape(ek_run *r, int32_t i, const int64_t *dims, int32_t rank) {
   if (!r) return EK_USAGE;
-  if (i < 0 || i >= r->d->inputs) return fail(r, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)r->d->inputs);
+  if (i < 0 || i >= r->d->inputs)
+    return fail(r, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)r->d->inputs);
   const ek_rt_tensor *t = &r->d->in[i];
   if (rank != t->rank) return fail(r, EK_SHAPE, "input %s has rank %d, not %d", t->name, (int)t->rank, (int)rank);
   if (rank && !dims) return fail(r, EK_USAGE, "input %s: no dims", t->name);
   for (int32_t k = 0; k < rank; k++) {
-    if (dims[k] < 0) return fail(r, EK_SHAPE, "input %s: dimension %d cannot be %lld", t->name, (int)k, (long long)dims[k]);
-    if (t->dims[k] >= 0 && dims[k] != t->dims[k]) return fail(r, EK_SHAPE, "input %s: dimension %d is %lld in the model, not %lld", t->name, (int)k, (long long)t->dims[k], (long long)dims[k]);
+    if (dims[k] < 0)
+      return fail(r, EK_SHAPE, "input %s: dimension %d cannot be %lld", t->name, (int)k, (long long)dims[k]);
+    if (t->dims[k] >= 0 && dims[k] != t->dims[k])
+      return fail(r, EK_SHAPE, "input %s: dimension %d is %lld in the model, not %lld", t->name, (int)k,
+                  (long long)t->dims[k], (long long)dims[k]);
   }
   int64_t *mine = r->in_dims + r->in_at[i];
   if (rank && memcmp(mine, dims, (size_t)rank * sizeof *dims) != 0) {
@@ -171,10 +189,14 @@ static ek_code within(ek_run *r) {
   if (!r->limit) return EK_OK;
   uint64_t outputs = 0, arena = (uint64_t)r->call.arena_bytes;
   for (int64_t i = 0; i < r->d->outputs; i++)
-    if (!r->bound[i]) outputs = (uint64_t)r->room[i] > UINT64_MAX - outputs ? UINT64_MAX : outputs + (uint64_t)r->room[i];
+    if (!r->bound[i])
+      outputs = (uint64_t)r->room[i] > UINT64_MAX - outputs ? UINT64_MAX : outputs + (uint64_t)r->room[i];
   if (arena <= r->limit && outputs <= r->limit - arena) return EK_OK;
-  return fail(r, EK_MEMORY, "these sizes need %llu bytes of working memory (%s) and %llu for outputs that are not bound; the limit is %llu bytes", (unsigned long long)arena, r->d->memory ? r->d->memory : "?",
-              (unsigned long long)outputs, (unsigned long long)r->limit);
+  return fail(r, EK_MEMORY,
+              "these sizes need %llu bytes of working memory (%s) and %llu for outputs that are not bound; the limit "
+              "is %llu bytes",
+              (unsigned long long)arena, r->d->memory ? r->d->memory : "?", (unsigned long long)outputs,
+              (unsigned long long)r->limit);
 }
 static ek_code get_arena(ek_run *r, size_t need) {
   ek_code over = within(r);
@@ -208,10 +230,12 @@ ek_code ek_run_prepare(ek_run *r) {
   for (int64_t i = 0; i < r->d->inputs; i++)
     for (int32_t k = 0; k < r->d->in[i].rank; k++)
       if (r->in_dims[r->in_at[i] + (uint32_t)k] < 0)
-        return fail(r, EK_SHAPE, "input %s: the size of dimension %d (%s) was not given", r->d->in[i].name, (int)k, r->d->in[i].dim_names[k] ? r->d->in[i].dim_names[k] : "?");
+        return fail(r, EK_SHAPE, "input %s: the size of dimension %d (%s) was not given", r->d->in[i].name, (int)k,
+                    r->d->in[i].dim_names[k] ? r->d->in[i].dim_names[k] : "?");
   int64_t unused;
   for (int64_t i = 0; i < r->d->inputs; i++)
-    if (!tensor_bytes(&r->d->in[i], r->in_dims + r->in_at[i], &unused)) return fail(r, EK_MEMORY, "input %s: its size overflows", r->d->in[i].name);
+    if (!tensor_bytes(&r->d->in[i], r->in_dims + r->in_at[i], &unused))
+      return fail(r, EK_MEMORY, "input %s: its size overflows", r->d->in[i].name);
   r->call.message = NULL;
   r->call.arena_bytes = 0;
   if (r->m->kind == MODULE_EVAL) {
@@ -222,8 +246,10 @@ ek_code ek_run_prepare(ek_run *r) {
     if (rc) return fail(r, (ek_code)rc, "%s", r->call.message ? r->call.message : "the sizes do not fit");
   }
   for (int64_t i = 0; i < r->d->outputs; i++) {
-    if (!tensor_bytes(&r->d->out[i], r->out_dims + r->out_at[i], &r->room[i])) return fail(r, EK_MEMORY, "output %s: its size overflows", r->d->out[i].name);
-    for (int32_t k = 0; k < r->d->out[i].rank; k++) r->bounds[r->out_at[i] + (uint32_t)k] = r->out_dims[r->out_at[i] + (uint32_t)k];
+    if (!tensor_bytes(&r->d->out[i], r->out_dims + r->out_at[i], &r->room[i]))
+      return fail(r, EK_MEMORY, "output %s: its size overflows", r->d->out[i].name);
+    for (int32_t k = 0; k < r->d->out[i].rank; k++)
+      r->bounds[r->out_at[i] + (uint32_t)k] = r->out_dims[r->out_at[i] + (uint32_t)k];
   }
   if (r->call.arena_bytes < 0) return fail(r, EK_MEMORY, "the working memory for these sizes overflows");
   ek_code code = get_arena(r, (size_t)r->call.arena_bytes);
@@ -231,16 +257,18 @@ ek_code ek_run_prepare(ek_run *r) {
   return code;
 }
 
-/* ---- data ---- */
+/* ---- data ------------------------------------------------------------------------------------ */
 ek_code ek_run_bind_input(ek_run *r, int32_t i, const void *data) {
   if (!r) return EK_USAGE;
-  if (i < 0 || i >= r->d->inputs) return fail(r, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)r->d->inputs);
+  if (i < 0 || i >= r->d->inputs)
+    return fail(r, EK_USAGE, "input %d of a model with %d inputs", (int)i, (int)r->d->inputs);
   r->in[i] = data;
   return EK_OK;
 }
 ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data) {
   if (!r) return EK_USAGE;
-  if (i < 0 || i >= r->d->outputs) return fail(r, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)r->d->outputs);
+  if (i < 0 || i >= r->d->outputs)
+    return fail(r, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)r->d->outputs);
   r->bound[i] = data;
   return EK_OK;
 }
@@ -251,7 +279,8 @@ static ek_code get_outputs(ek_run *r) {
       mem_put(r->mem, r->own[i]);
       r->own[i] = mem_get(r->mem, (size_t)r->room[i]);
       r->own_bytes[i] = r->own[i] ? (size_t)r->room[i] : 0;
-      if (!r->own[i]) return fail(r, EK_MEMORY, "no %lld bytes for output %s", (long long)r->room[i], r->d->out[i].name);
+      if (!r->own[i])
+        return fail(r, EK_MEMORY, "no %lld bytes for output %s", (long long)r->room[i], r->d->out[i].name);
     }
     r->out[i] = r->bound[i] ? r->bound[i] : r->own[i];
   }
@@ -262,13 +291,17 @@ static ek_code grow(ek_run *r) {
   for (int64_t i = 0; i < r->d->outputs; i++) {
     int64_t bytes;
     const int64_t *dims = r->out_dims + r->out_at[i];
-    if (!tensor_bytes(&r->d->out[i], dims, &bytes)) return fail(r, EK_MEMORY, "output %s: its size overflows", r->d->out[i].name);
+    if (!tensor_bytes(&r->d->out[i], dims, &bytes))
+      return fail(r, EK_MEMORY, "output %s: its size overflows", r->d->out[i].name);
     if (bytes <= r->room[i]) continue;
     int64_t had = r->room[i];
     memcpy(r->bounds + r->out_at[i], dims, (size_t)r->d->out[i].rank * sizeof *dims);
     r->room[i] = bytes;
     if (r->bound[i])
-      return fail(r, EK_MEMORY, "output %s needs %lld bytes, which only the run found out; %lld are bound: bind memory of ek_run_output_bytes() and run again, or leave the output unbound", r->d->out[i].name, (long long)bytes, (long long)had);
+      return fail(r, EK_MEMORY,
+                  "output %s needs %lld bytes, which only the run found out; %lld are bound: bind memory of "
+                  "ek_run_output_bytes() and run again, or leave the output unbound",
+                  r->d->out[i].name, (long long)bytes, (long long)had);
   }
   int64_t need = r->call.arena_bytes;
   if ((uint64_t)need > r->arena_bytes) {
@@ -300,11 +333,13 @@ ek_code ek_run_execute(ek_run *r) {
   }
   if ((code = get_outputs(r))) return code;
   int64_t rc = 0;
-  if (r->m->kind == MODULE_EVAL)
-    do {
-      if (cancelled(r)) code = fail(r, EK_CANCELLED, "cancelled");
-      else if ((rc = eval_run(r->m, &r->call, r->room, &r->message)) != EK_RT_ROOM) code = (ek_code)rc;
-      else code = grow(r);
+  if (r->m->kind == MODULE_EVAL) do {
+      if (cancelled(r))
+        code = fail(r, EK_CANCELLED, "cancelled");
+      else if ((rc = eval_run(r->m, &r->call, r->room, &r->message)) != EK_RT_ROOM)
+        code = (ek_code)rc;
+      else
+        code = grow(r);
     } while (!code && rc == EK_RT_ROOM);
   else {
     rc = call_run(r);
@@ -317,14 +352,18 @@ ek_code ek_run_execute(ek_run *r) {
 void ek_run_cancel(ek_run *r) {
   if (r) __atomic_store_n(&r->call.cancel, 1, __ATOMIC_RELAXED);
 }
-size_t ek_run_output_bytes(const ek_run *r, int32_t i) { return !r || i < 0 || i >= r->d->outputs ? 0 : (size_t)r->room[i]; }
+size_t ek_run_output_bytes(const ek_run *r, int32_t i) {
+  return !r || i < 0 || i >= r->d->outputs ? 0 : (size_t)r->room[i];
+}
 ek_code ek_run_output_dims(const ek_run *r, int32_t i, int64_t *dims, int32_t *rank) {
   if (!r || !dims || !rank || i < 0 || i >= r->d->outputs) return EK_USAGE;
   *rank = r->d->out[i].rank;
   memcpy(dims, r->out_dims + r->out_at[i], (size_t)*rank * sizeof *dims);
   return EK_OK;
 }
-const void *ek_run_output_data(const ek_run *r, int32_t i) { return !r || i < 0 || i >= r->d->outputs ? NULL : r->out[i]; }
+const void *ek_run_output_data(const ek_run *r, int32_t i) {
+  return !r || i < 0 || i >= r->d->outputs ? NULL : r->out[i];
+}
 int64_t ek_run_memory(const ek_run *r) { return !r ? 0 : r->call.arena_bytes; }
 int ek_run_threads(const ek_run *r) { return !r ? 0 : r->threads; }
 ek_code ek_run_kernels(ek_run *r, const ek_kernel **kernels, size_t *n) {

@@ -1,8 +1,11 @@
-/* Saving compiled code for programs that know nothing of Einkorn: a shared library (.so), an object (.o), or C source (.c), each with a header (.h).
+/* Saving compiled code for programs that know nothing of Einkorn: a shared library (.so), an object (.o), or C
+ * source (.c), each with a header (.h).
  *
- *   model's object (code, descriptor)  +  room for weights  +  runtime's object (threads)  -> linker -> .so or .o; the weights are packed into the room
+ *   model's object (code, descriptor)  +  room for weights  +  runtime's object (threads)  -> linker -> .so or
+ *                                      .o; the weights are packed into the room
  *
- * All symbols but NAME_run and NAME_info are hidden; the runtime's are weak as well, so that several models go into one program. */
+ * All symbols but NAME_run and NAME_info are hidden; the runtime's are weak as well, so that several models go
+ * into one program. */
 #include "codegen/c/c.h"
 #include "driver/driver.h"
 #include <string.h>
@@ -23,7 +26,7 @@ static const char *replace_suffix(arena *a, const char *path, const char *suffix
   return arena_fmt(a, "%.*s%s", (int)(dot - path), path, suffix);
 }
 
-/* ---- the header ---- */
+/* ---- the header ------------------------------------------------------------------------------ */
 static void tensor_line(sbuf *b, const char *what, int64_t i, const ek_rt_tensor *t) {
   sb_fmt(b, " *   %s[%lld]  %s: %s[", what, (long long)i, t->name, ek_type_name((ek_type)t->type));
   for (int32_t k = 0; k < t->rank; k++) {
@@ -44,14 +47,17 @@ static const char *header(pipeline *p, const char *name, const ek_rt_model *d) {
   sbuf io = sbuf_new(p->a), b = sbuf_new(p->a);
   for (int64_t i = 0; i < d->inputs; i++) tensor_line(&io, "in", i, &d->in[i]);
   for (int64_t i = 0; i < d->outputs; i++) tensor_line(&io, "out", i, &d->out[i]);
-  sb_fmt(&b, "/* Model %s, compiled by Einkorn %s. Elements are dense and row-major.\n%s", without_comment_end(p->a, d->name), EK_VERSION, io.s ? without_comment_end(p->a, io.s) : "");
+  sb_fmt(&b, "/* Model %s, compiled by Einkorn %s. Elements are dense and row-major.\n%s",
+         without_comment_end(p->a, d->name), EK_VERSION, io.s ? without_comment_end(p->a, io.s) : "");
   sb_fmt(&b,
-         " * Working memory in bytes: %s\n * To run: fill in in, in_dims, out_dims and threads of a call record; %s_info()->plan gives the sizes of the outputs and of the arena; fill in out and "
+         " * Working memory in bytes: %s\n * To run: fill in in, in_dims, out_dims and threads of a call record; "
+         "%s_info()->plan gives the sizes of the outputs and of the arena; fill in out and "
          "arena; %s_run, as often as wanted.\n */\n",
          d->memory, name, name);
   sb_putn(&b, (const char *)driver_runtime_header, (size_t)(driver_runtime_header_end - driver_runtime_header));
   sb_fmt(&b,
-         "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\nint64_t %s_run(ek_rt_call *call); /* 0, or an error code with call->message set */\nconst ek_rt_model *%s_info(void);\n#ifdef "
+         "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\nint64_t %s_run(ek_rt_call *call); /* 0, or an error code with "
+         "call->message set */\nconst ek_rt_model *%s_info(void);\n#ifdef "
          "__cplusplus\n}\n#endif\n",
          name, name);
   return b.s;
@@ -61,7 +67,7 @@ static void write_header(pipeline *p, const char *path, const char *name, const 
   if (!file_write(p->c, file, h, strlen(h))) ctx_unwind(p->c);
 }
 
-/* ---- objects ---- */
+/* ---- objects --------------------------------------------------------------------------------- */
 static bool native(const target *t) {
 #if defined(__x86_64__)
   return t->host || strstr(t->triple, "x86_64") || strstr(t->triple, "x86-64");
@@ -74,21 +80,31 @@ static bool native(const target *t) {
 static void wrote(void *env, size_t n) { link_wrote(env, n); }
 static void save_object(pipeline *p, saving *s, bool shared) {
   const char *name = pipe_symbol(p->a, s->path);
-  if (p->t->emitter && strcmp(p->t->emitter, "llvm") != 0) ctx_fail(p->c, E_TARGET, "target %s is for C source: save as .c", p->t->name);
+  if (p->t->emitter && strcmp(p->t->emitter, "llvm") != 0)
+    ctx_fail(p->c, E_TARGET, "target %s is for C source: save as .c", p->t->name);
   s->link = link_begin(p->c, s->path, shared);
   const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   llvm_opts o = pipe_llvm(p);
   double t0 = now_ms();
   bool threads = native(p->t);
-  ((ek_rt_model *)(uintptr_t)d)->cpu = p->t->requires && *p->t->requires ? p->t->requires : NULL;
+  ((ek_rt_model *)(uintptr_t)d)->cpu = p->t->
+                                         requires && *
+                                                     p->t->
+                                                       requires
+                                                     ? p->t->
+                                                         requires
+                                                     : NULL;
   size_t weights = (size_t)p->p->weight_bytes;
-  llvm_export x = {.name = name, .model = d, .weights = {(const uint8_t *)"", weights}, .embed = false, .pool = threads};
+  llvm_export x = {
+      .name = name, .model = d, .weights = {(const uint8_t *)"", weights}, .embed = false, .pool = threads};
   const bytes *objs;
   uint32_t n = llvm_objects(p->c, p->s->l, p->t, &o, &x, &objs);
   size_t code = 0;
   p->code_ms = now_ms() - t0;
   for (uint32_t i = 0; i < n; i++) link_add(s->link, arena_fmt(p->a, "model%u", i), objs[i]), code += objs[i].n;
-  if (threads) link_add(s->link, "runtime", (bytes){driver_runtime_object, (size_t)(driver_runtime_object_end - driver_runtime_object)});
+  if (threads)
+    link_add(s->link, "runtime",
+             (bytes){driver_runtime_object, (size_t)(driver_runtime_object_end - driver_runtime_object)});
   if (weights) link_reserve(s->link, arena_fmt(p->a, "%s_weights", name), weights, objs[0]);
   link_run(s->link, threads);
   if (weights) pipe_weights(p, link_room(s->link), wrote, s->link);
@@ -169,7 +185,8 @@ static ek_code save_in(pipeline *p, void *env) {
   }
   link_drop(s->link);
   if (!p->stopped) return EK_OK;
-  diag_add(p->c, D_ERROR, E_CANCELLED, (srcpos){0}, NULL, "compilation ended after pass %s, as asked", p->o.stop_after.name);
+  diag_add(p->c, D_ERROR, E_CANCELLED, (srcpos){0}, NULL, "compilation ended after pass %s, as asked",
+           p->o.stop_after.name);
   return EK_CANCELLED;
 }
 ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report) {

@@ -1,10 +1,15 @@
-/* Saving the graph itself as an ONNX file, for other programs: what only this compilation's sizes and constants decide is decided.
+/* Saving the graph itself as an ONNX file, for other programs: what only this compilation's sizes and constants
+ * decide is decided.
  *
- *   functions are inlined, nodes are in the newest form of their operators (both done at import); sizes that --dim fixes are numbers
- *   what constants alone decide is computed, unless it would take more room than they do, or undo a quantisation; so are small integers that follow from shapes
- *   an If whose condition is known is the branch that is taken; Identity nodes and nodes whose results nobody needs are gone
+ *   functions are inlined, nodes are in the newest form of their operators (both done at import); sizes that
+ *   --dim fixes are numbers
+ *   what constants alone decide is computed, unless it would take more room than they do, or undo a quantisation;
+ *   so are small integers that follow from shapes
+ *   an If whose condition is known is the branch that is taken; Identity nodes and nodes whose results nobody
+ *   needs are gone
  *
- * Shapes and values come from the operators' definitions. A model that cannot be lowered (an operator without a definition, strings, sequences at its ports) is written as it was read.
+ * Shapes and values come from the operators' definitions. A model that cannot be lowered (an operator without a
+ * definition, strings, sequences at its ports) is written as it was read.
  */
 #include "driver/driver.h"
 #include "onnx/onnx.h"
@@ -27,7 +32,7 @@ static bool is_output(const saver *s, const value *v) {
   return false;
 }
 
-/* ---- is the model one of tensors of numbers, whose operators are all known? ---- */
+/* ---- is the model one of tensors of numbers, whose operators are all known? ------------------ */
 static bool plain_value(const value *v) { return !v || (v->kind == VALUE_TENSOR && v->type != ET_STR); }
 static bool plain(const saver *s, const graph *g) {
   for (uint32_t i = 0; i < g->inputs.n; i++)
@@ -54,7 +59,7 @@ static emodule *infer(saver *s, graph *g) {
   return m;
 }
 
-/* ---- replacing values ---- */
+/* ---- replacing values ------------------------------------------------------------------------ */
 static value *stands_for(saver *s, value *v) {
   uint64_t to;
   while (v && map_getu(s->by, key(v), &to)) v = (value *)(uintptr_t)to;
@@ -72,7 +77,9 @@ static void rename_uses(saver *s, graph *g) {
 }
 static const attr *branch(const node *n, bool then) { return node_attr(n, then ? "then_branch" : "else_branch"); }
 static bool condition(const node *n, bool *then) {
-  if (n->domain[0] || strcmp(n->op, "If") || !n->in.n || !n->in.v[0] || !n->in.v[0]->data || n->in.v[0]->data->type != ET_BOOL || n->in.v[0]->data->bytes < 1) return false;
+  if (n->domain[0] || strcmp(n->op, "If") || !n->in.n || !n->in.v[0] || !n->in.v[0]->data ||
+      n->in.v[0]->data->type != ET_BOOL || n->in.v[0]->data->bytes < 1)
+    return false;
   *then = *(const uint8_t *)n->in.v[0]->data->data != 0;
   return branch(n, *then) && branch(n, *then)->g && branch(n, *then)->g->outputs.n >= n->out.n;
 }
@@ -83,7 +90,8 @@ static bool shorten(saver *s) {
   bool any = false, then;
   for (uint32_t i = 0; i < g->nodes.n; i++) {
     node *n = g->nodes.v[i];
-    if (!n->domain[0] && !strcmp(n->op, "Identity") && n->in.n == 1 && n->in.v[0] && n->out.n == 1 && n->out.v[0] && !is_output(s, n->out.v[0])) {
+    if (!n->domain[0] && !strcmp(n->op, "Identity") && n->in.n == 1 && n->in.v[0] && n->out.n == 1 && n->out.v[0] &&
+        !is_output(s, n->out.v[0])) {
       map_putu(s->by, key(n->out.v[0]), key(n->in.v[0]));
       any = true;
     } else if (condition(n, &then)) {
@@ -112,7 +120,7 @@ static bool shorten(saver *s) {
   return any;
 }
 
-/* ---- constants ---- */
+/* ---- constants ------------------------------------------------------------------------------- */
 static bool whole_size(const saver *s, const value *v, int64_t *bytes) {
   int64_t n = 1, d;
   if (!v->ranked || !v->type || v->type == ET_STR || v->rank > MAX_RANK) return false;
@@ -151,7 +159,8 @@ static bool uses_random(const emodule *m, ex e, map *seen) {
   if (n->kind == EX_OP && n->op == OP_RAND) return true;
   for (uint32_t i = 0; n->kind == EX_OP && i < n->nargs; i++)
     if (uses_random(m, n->args[i], seen)) return true;
-  return uses_random(m, n->otherwise, seen) || uses_random(m, n->where, seen) || uses_random(m, n->body, seen) || uses_random(m, n->payload, seen);
+  return uses_random(m, n->otherwise, seen) || uses_random(m, n->where, seen) || uses_random(m, n->body, seen) ||
+         uses_random(m, n->payload, seen);
 }
 static void find_random(saver *s, const emodule *m) {
   for (uint32_t i = 0; i < m->stages.n; i++) {
@@ -163,7 +172,8 @@ static void find_random(saver *s, const emodule *m) {
 /* Does n follow from constants alone, in no more room than they take? */
 static bool computable(saver *s, const node *n, const map *folded) {
   int64_t in = 0, out = 0, b;
-  if (!n->in.n || !n->out.n || map_gets(s->random, n->name, NULL) || !strcmp(n->op, "DequantizeLinear")) return false; /* what is kept in few bits stays so */
+  /* what is kept in few bits stays so */
+  if (!n->in.n || !n->out.n || map_gets(s->random, n->name, NULL) || !strcmp(n->op, "DequantizeLinear")) return false;
   for (uint32_t i = 0; i < n->attrs.n; i++)
     if (n->attrs.v[i].g) return false;
   for (uint32_t i = 0; i < n->in.n; i++) {
@@ -194,7 +204,8 @@ static void drop_unneeded(saver *s, graph *g) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->nodes.n; i++) {
     bool any = false;
-    for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++) any |= g->nodes.v[i]->out.v[k] && !g->nodes.v[i]->out.v[k]->data && has(s->needed, g->nodes.v[i]->out.v[k]);
+    for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++)
+      any |= g->nodes.v[i]->out.v[k] && !g->nodes.v[i]->out.v[k]->data && has(s->needed, g->nodes.v[i]->out.v[k]);
     if (any) g->nodes.v[n++] = g->nodes.v[i];
   }
   g->nodes.n = n;
@@ -206,14 +217,16 @@ static bool fold(saver *s) {
   bool any = false;
   for (uint32_t i = 0; i < g->nodes.n; i++) {
     node *n = g->nodes.v[i];
-    if (n->out.n == 1 && n->out.v[0] && !is_output(s, n->out.v[0]) && has(s->needed, n->out.v[0]) && known_values(s, n->out.v[0])) {
+    if (n->out.n == 1 && n->out.v[0] && !is_output(s, n->out.v[0]) && has(s->needed, n->out.v[0]) &&
+        known_values(s, n->out.v[0])) {
       any = true;
       continue;
     }
     if (!computable(s, n, folded)) continue;
     vec_push(s->a, some->nodes, n);
     for (uint32_t k = 0; k < n->out.n; k++)
-      if (n->out.v[k] && has(s->needed, n->out.v[k]) && !n->out.v[k]->data) map_putu(folded, key(n->out.v[k]), 1), vec_push(s->a, some->outputs, n->out.v[k]);
+      if (n->out.v[k] && has(s->needed, n->out.v[k]) && !n->out.v[k]->data)
+        map_putu(folded, key(n->out.v[k]), 1), vec_push(s->a, some->outputs, n->out.v[k]);
   }
   if (!some->outputs.n) return any;
   some->names = g->names;
@@ -221,7 +234,8 @@ static bool fold(saver *s) {
   if (!m) return any;
   evaluation *v = expr_eval_new(m, s->a, s->p->o.compile_threads);
   expr_eval_run(v);
-  for (uint32_t i = 0; i < some->outputs.n; i++) make_constant(s, some->outputs.v[i], expr_eval_get(v, m->outputs.v[i].t));
+  for (uint32_t i = 0; i < some->outputs.n; i++)
+    make_constant(s, some->outputs.v[i], expr_eval_get(v, m->outputs.v[i].t));
   return true;
 }
 

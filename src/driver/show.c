@@ -1,4 +1,5 @@
-/* The text of any level, for people: at the end of its passes or after one of them, in full or only what comes from one node of the model. */
+/* The text of any level, for people: at the end of its passes or after one of them, in full or only what comes from
+ * one node of the model. */
 #include "driver/driver.h"
 #include <string.h>
 
@@ -20,7 +21,9 @@ static void setup(pipeline *p, void *env) {
   p->o.weights_inline = s->w.weights_inline != 0;
   if (!s->w.after) return;
   p->o.show_after = pipe_pass_ref(p->c, s->w.after);
-  if (!p->o.stop_after.name && (!strcmp(p->o.show_after.name, "load") || !strcmp(p->o.show_after.name, "lower"))) p->o.stop_after = p->o.show_after; /* what comes after may fail */
+  /* what comes after may fail */
+  if (!p->o.stop_after.name && (!strcmp(p->o.show_after.name, "load") || !strcmp(p->o.show_after.name, "lower")))
+    p->o.stop_after = p->o.show_after;
 }
 /* Does a launch compute a tensor of that node? */
 static bool launches_node(pipeline *p, const launch *l, const char *node) {
@@ -54,7 +57,11 @@ static void show_functions(pipeline *p, int stage, const char *node, sbuf *b) {
     map_puts(done, l->func->name, 1);
     show_function(p, stage, l->func->name, b);
   }
-  if (!map_count(done)) ctx_fail(p->c, E_USAGE, "no kernel comes from a node %s alone or with others (it may have been folded away, or lie in another node's kernel)", node);
+  if (!map_count(done))
+    ctx_fail(p->c, E_USAGE,
+             "no kernel comes from a node %s alone or with others (it may have been folded away, or lie in another "
+             "node's kernel)",
+             node);
 }
 static bool names_node(const graph *g, const char *name) {
   for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -66,7 +73,10 @@ static bool names_node(const graph *g, const char *name) {
 }
 static ek_code show(pipeline *p, void *env) {
   showing *s = env;
-  if (s->w.node && p->g && !names_node(p->g, s->w.node)) ctx_fail(p->c, E_USAGE, "the model has no node %s; `einkorn show MODEL` prints their names, in quotes at the end of each line", s->w.node);
+  if (s->w.node && p->g && !names_node(p->g, s->w.node))
+    ctx_fail(p->c, E_USAGE,
+             "the model has no node %s; `einkorn show MODEL` prints their names, in quotes at the end of each line",
+             s->w.node);
   int stage = stage_of(p->c, s->w.stage ? s->w.stage : "graph");
   if (s->w.after) {
     uint32_t n;
@@ -78,7 +88,9 @@ static ek_code show(pipeline *p, void *env) {
   if (go && (stage > PL_EXPR || (stage == PL_EXPR && (!s->w.after || !p->shown.n)))) go = pipe_optimise(p);
   if (go && stage > PL_EXPR) go = pipe_program(p);
   if (s->w.after) {
-    if (!p->shown.n) ctx_fail(p->c, E_USAGE, "pass %s did not run%s", s->w.after, p->stopped ? " before the compilation was stopped" : " at this level of optimisation");
+    if (!p->shown.n)
+      ctx_fail(p->c, E_USAGE, "pass %s did not run%s", s->w.after,
+               p->stopped ? " before the compilation was stopped" : " at this level of optimisation");
     s->b = p->shown;
     return EK_OK;
   }
@@ -100,7 +112,8 @@ ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, cons
   if (text) *text = "";
   if (!m || !text) return session_null(m ? m->s : NULL);
   ek_show_options_init(&s.w);
-  if (w && (w->size < sizeof(size_t) || w->size > sizeof s.w)) return session_fail(m->s, EK_USAGE, "ek_show_options.size is %zu: set it by ek_show_options_init", w->size);
+  if (w && (w->size < sizeof(size_t) || w->size > sizeof s.w))
+    return session_fail(m->s, EK_USAGE, "ek_show_options.size is %zu: set it by ek_show_options_init", w->size);
   if (w) memcpy(&s.w, w, w->size);
   ek_code code = in_pipe(m, o, setup, show, &s, &c);
   if (code) return code;

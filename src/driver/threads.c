@@ -1,4 +1,5 @@
-/* Whose threads does a run use? The pool of its session, a pool that the caller made, or the caller's own threads behind a parallel-for; and how many are there to use. */
+/* Whose threads does a run use? The pool of its session, a pool that the caller made, or the caller's own threads
+ * behind a parallel-for; and how many are there to use. */
 #include "driver/driver.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -46,7 +47,8 @@ ek_rt_pool *session_pool(ek_session *s, int threads) {
   return p;
 }
 
-/* ---- the caller's threads: each task takes tickets from one counter, so that all are done whichever tasks run at once, or one after the other ---- */
+/* ---- the caller's threads: each task takes tickets from one counter, so that all are done whichever tasks run at
+ * once, or one after the other ---- */
 typedef struct share {
   ek_rt_kernel k;
   const int64_t *args;
@@ -69,7 +71,11 @@ void borrowed_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, in
     return;
   }
   int64_t most = call->threads * TICKETS, grain = (total + most - 1) / most, tickets = (total + grain - 1) / grain;
-  share s = {.k = k, .args = args, .total = total, .grain = grain, .threads = call->threads < tickets ? call->threads : tickets};
+  share s = {.k = k,
+             .args = args,
+             .total = total,
+             .grain = grain,
+             .threads = call->threads < tickets ? call->threads : tickets};
   b->parallel_for(b->user, s.threads, task, &s);
   task(&s, 0); /* nothing is left, unless a task was forgotten */
 }

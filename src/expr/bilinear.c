@@ -1,16 +1,26 @@
-/* Two ways to need fewer products than a window has taps. Both evaluate the polynomials of inputs and taps at points, multiply there, and interpolate.
+/* Two ways to need fewer products than a window has taps. Both evaluate the polynomials of inputs and taps at
+ * points, multiply there, and interpolate.
  *
- * On a line: n - 1 small numbers and infinity, n = m + r - 1 products (Toom-Cook; Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
- * The sums have few terms, but the error grows by up to twice with every point (`growths`): n <= 9, and how far it may go on all axes together says pass_winograd.c.
+ * On a line: n - 1 small numbers and infinity, n = m + r - 1 products (Toom-Cook; Winograd, "Arithmetic
+ * complexity of computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
+ * The sums have few terms, but the error grows by up to twice with every point (`growths`): n <= 9, and how far
+ * it may go on all axes together says pass_winograd.c.
  *
- * On a circle: the N-th roots of unity, N >= m + r - 1: a discrete Fourier transform of N real inputs, N/2 complex products of three real ones each, and the transform back. Each step of the transforms adds and turns pairs, which
- * does not magnify: with u = 2^-24 an output errs by at most about (6 log2 N + 8) u times the length of the tile's inputs times that of the taps (as vectors; Higham, "Accuracy and stability of numerical algorithms", 24.1), whatever N.
+ * On a circle: the N-th roots of unity, N >= m + r - 1: a discrete Fourier transform of N real inputs, N/2
+ * complex products of three real ones each, and the transform back. Each step of the transforms adds and turns
+ * pairs, which
+ * does not magnify: with u = 2^-24 an output errs by at most about (6 log2 N + 8) u times the length of the
+ * tile's inputs times that of the taps (as vectors; Higham, "Accuracy and stability of numerical algorithms",
+ * 24.1), whatever N.
  * A long row of taps falls into parts that share the transforms: part p of tile t reads what part 0 of tile t + p does.
  *
- * Constants may stay the taps themselves, scaled, r of them instead of n: a product's factor is then a sum of these, which few additions make where it is multiplied (`bilinear_keep_taps`, `bilinear_factor`).
+ * Constants may stay the taps themselves, scaled, r of them instead of n: a product's factor is then a sum of
+ * these, which few additions make where it is multiplied (`bilinear_keep_taps`, `bilinear_factor`).
  *
- * With a stride, Y[o] = sum[k<r] X[s*o + k] * W[k] is a sum of s such windows, one for each k mod s, of r/s taps. Either each has products of its own, and n is the sum of theirs; or all have as many taps (those that lack one
- * have a 0 there) and add their inputs' products up where channels are added up (`phases`): a few more multiplications, but s times fewer values to transform back. */
+ * With a stride, Y[o] = sum[k<r] X[s*o + k] * W[k] is a sum of s such windows, one for each k mod s, of r/s taps.
+ * Either each has products of its own, and n is the sum of theirs; or all have as many taps (those that lack one
+ * have a 0 there) and add their inputs' products up where channels are added up (`phases`): a few more
+ * multiplications, but s times fewer values to transform back. */
 #include "expr/bilinear.h"
 #include <math.h>
 #include <string.h>
@@ -18,12 +28,25 @@
 enum { LINE = 9, PRODUCTS = 16 }; /* points of a window without a stride, with infinity; products of all its windows */
 typedef struct on_line {
   double b[PRODUCTS][PRODUCTS], a[PRODUCTS][PRODUCTS]; /* B' n x len, A' m x n */
-  int64_t twin[PRODUCTS];                              /* the product whose row of B' and column of A' are the same but for signs; -1: none */
+  /* the product whose row of B' and column of A' are the same but for signs; -1: none */
+  int64_t twin[PRODUCTS];
 } on_line;
-/* Where polynomials of n coefficients are interpolated, infinity besides. Exact in binary; with sizes around 1 the error is less than half of that of 0, +-1, +-2 (measured on sums over 256 channels; the reasons stand in
- * Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for deep neural networks", 2020). */
-static const double interpolate[LINE + 1][LINE - 1] = {{0}, {0}, {0}, {0, 1}, {0, 1, -1}, {0.375, -0.375, 1.25, -1.25}, {0, 0.75, -0.75, 1.5, -1.5}, {0.25, -0.25, 0.875, -0.875, 1.75, -1.75}, {0, 0.5, -0.5, 1, -1, 2, -2}, {0.25, -0.25, 0.75, -0.75, 1.125, -1.125, 2, -2}};
-/* By how much the error of n products on one axis exceeds that of plain sums; those of several axes multiply (measured on sums over 128 channels in f32). */
+/* Where polynomials of n coefficients are interpolated, infinity besides. Exact in binary; with sizes around 1 the
+ * error is less than half of that of 0, +-1, +-2 (measured on sums over 256 channels; the reasons stand in
+ * Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for deep neural networks",
+ * 2020). */
+static const double interpolate[LINE + 1][LINE - 1] = {{0},
+                                                       {0},
+                                                       {0},
+                                                       {0, 1},
+                                                       {0, 1, -1},
+                                                       {0.375, -0.375, 1.25, -1.25},
+                                                       {0, 0.75, -0.75, 1.5, -1.5},
+                                                       {0.25, -0.25, 0.875, -0.875, 1.75, -1.75},
+                                                       {0, 0.5, -0.5, 1, -1, 2, -2},
+                                                       {0.25, -0.25, 0.75, -0.75, 1.125, -1.125, 2, -2}};
+/* By how much the error of n products on one axis exceeds that of plain sums; those of several axes multiply
+ * (measured on sums over 128 channels in f32). */
 static const double growths[LINE + 1] = {1, 1, 1, 1, 1, 1, 1.35, 1.95, 2.8, 4.6};
 
 static int64_t step_of(const window *w) { return w->phases > 1 ? 1 : w->stride; } /* between taps of a window */
@@ -36,7 +59,7 @@ static void one_tap(window *w, int64_t first, int64_t m) { /* its products are t
   }
 }
 
-/* ---- on a line ---- */
+/* ---- on a line ------------------------------------------------------------------------------- */
 /* Taps first, first + stride, ..: `taps` of them. Their inputs and products are the next ones of w. */
 static void toom_cook(window *w, int64_t first, int64_t taps) {
   int64_t n = w->m + taps - 1, fin = n - 1, z = w->n;
@@ -61,7 +84,8 @@ static void toom_cook(window *w, int64_t first, int64_t taps) {
     }
   }
 }
-/* Points x and -x have rows of B', and columns of A', that differ in signs only: what both need is summed once. Counts the operations that are left. */
+/* Points x and -x have rows of B', and columns of A', that differ in signs only: what both need is summed once.
+ * Counts the operations that are left. */
 static void find_twins(window *w) {
   on_line *l = w->line;
   double in = 0, out = 0;
@@ -69,7 +93,8 @@ static void find_twins(window *w) {
     l->twin[i] = -1;
     for (int64_t k = 0; k < w->n; k++) {
       bool same = true, minus = false;
-      for (int64_t j = 0; j < w->len && same; j++) same = fabs(l->b[i][j]) == fabs(l->b[k][j]), minus |= l->b[i][j] != l->b[k][j];
+      for (int64_t j = 0; j < w->len && same; j++)
+        same = fabs(l->b[i][j]) == fabs(l->b[k][j]), minus |= l->b[i][j] != l->b[k][j];
       for (int64_t o = 0; o < w->m && same; o++) same = fabs(l->a[o][i]) == fabs(l->a[o][k]);
       if (same && minus) l->twin[i] = k;
     }
@@ -99,7 +124,8 @@ bool bilinear_line(window *w, int64_t m, arena *a) {
   find_twins(w);
   return true;
 }
-/* With b the first point that is not 0, U = G W are sums of b^k W[k] with factors (point/b)^k, if B' takes what all factors of a row have in common. */
+/* With b the first point that is not 0, U = G W are sums of b^k W[k] with factors (point/b)^k, if B' takes what all
+ * factors of a row have in common. */
 bool bilinear_keep_taps(window *w, arena *a) {
   const int64_t fin = w->n - 1;
   if (w->m == 1 || w->circle || step_of(w) > 1 || w->r < 2) return false;
@@ -127,9 +153,13 @@ static ex term(emodule *m, ex sum, double k, ex x) {
   return expr_op(m, OP_FMA, t, f, 3);
 }
 
-/* ---- on a circle: complex values of which a part that is 0 is not there ---- */
-typedef struct complex_ex { ex re, im; } complex_ex;
-typedef struct turn { double re, im; } turn;
+/* ---- on a circle: complex values of which a part that is 0 is not there ---------------------- */
+typedef struct complex_ex {
+  ex re, im;
+} complex_ex;
+typedef struct turn {
+  double re, im;
+} turn;
 static turn root(int64_t f, int64_t n) { /* e^(2 pi i f/n), exact where it can be: from the first eighth */
   turn t;
   f = (f % n + n) % n;
@@ -140,15 +170,24 @@ static turn root(int64_t f, int64_t n) { /* e^(2 pi i f/n), exact where it can b
   double x = 2 * acos(-1) * (double)f / (double)n;
   return (turn){cos(x), sin(x)};
 }
-static complex_ex conjugate(emodule *m, complex_ex x) { return (complex_ex){x.re, x.im ? expr_op1(m, OP_NEG, x.im) : 0}; }
-static complex_ex plus(emodule *m, complex_ex x, double k, complex_ex y) { return (complex_ex){term(m, x.re, k, y.re), term(m, x.im, k, y.im)}; }
+static complex_ex conjugate(emodule *m, complex_ex x) {
+  return (complex_ex){x.re, x.im ? expr_op1(m, OP_NEG, x.im) : 0};
+}
+static complex_ex plus(emodule *m, complex_ex x, double k, complex_ex y) {
+  return (complex_ex){term(m, x.re, k, y.re), term(m, x.im, k, y.im)};
+}
 /* x + k*t*y: one multiply-add for each part after t's larger part is taken out */
 static complex_ex plus_turned(emodule *m, complex_ex x, double k, turn t, complex_ex y) {
-  if (fabs(t.re) >= fabs(t.im)) return plus(m, x, k * t.re, (complex_ex){term(m, y.re, -t.im / t.re, y.im), term(m, y.im, t.im / t.re, y.re)});
+  if (fabs(t.re) >= fabs(t.im))
+    return plus(m, x, k * t.re, (complex_ex){term(m, y.re, -t.im / t.re, y.im), term(m, y.im, t.im / t.re, y.re)});
   complex_ex u = {term(m, y.im, -t.re / t.im, y.re), term(m, y.re, t.re / t.im, y.im)}; /* t*y = (-im u.re, im u.im) */
   return (complex_ex){term(m, x.re, -k * t.im, u.re), term(m, x.im, k * t.im, u.im)};
 }
-typedef struct inputs { bilinear_read x; void *env; int64_t first, count; } inputs;
+typedef struct inputs {
+  bilinear_read x;
+  void *env;
+  int64_t first, count;
+} inputs;
 /* sum over j < n of x(first + step*j) * e^(-2 pi i f j/n), 0 <= f <= n/2 */
 static complex_ex spectrum(emodule *m, const inputs *in, int64_t first, int64_t step, int64_t n, int64_t f) {
   complex_ex sum = {0, 0};
@@ -186,7 +225,9 @@ static ex series(emodule *m, const complex_ex *z, int64_t n, int64_t o) {
   return series(m, half, n / 2, o / 2);
 }
 /* Which of the windows does product i (or input i) belong to? */
-typedef struct share { int64_t first_input, inputs, first, products, taps; } share;
+typedef struct share {
+  int64_t first_input, inputs, first, products, taps;
+} share;
 static int64_t circle_products(int64_t n) { return n % 2 ? 1 + 3 * (n / 2) : 2 + 3 * (n / 2 - 1); }
 static share share_of(const window *w, int64_t f) {
   share s = {0};
@@ -202,7 +243,9 @@ bool bilinear_circle(window *w, int64_t m, int64_t parts, int64_t circle, arena 
   const int64_t last = circle / 2, s = w->stride;
   w->parts = parts, w->circle = circle, w->m = m;
   w->r = parts > 1 ? m : w->taps;
-  if (m < 2 || w->taps < 4 * s || m + taps_of(w, 0) - 1 > circle || (parts > 1 && (s > 1 || (parts - 1) * m >= w->taps || parts * m < w->taps))) return false;
+  if (m < 2 || w->taps < 4 * s || m + taps_of(w, 0) - 1 > circle ||
+      (parts > 1 && (s > 1 || (parts - 1) * m >= w->taps || parts * m < w->taps)))
+    return false;
   share end = share_of(w, windows(w) - 1);
   if (end.first_input + end.inputs > BILINEAR_INPUTS || end.first + end.products > BILINEAR_PRODUCTS) return false;
   w->n = w->len = 0;
@@ -228,7 +271,8 @@ bool bilinear_circle(window *w, int64_t m, int64_t parts, int64_t circle, arena 
   w->in = w->out = operations(circle) * (double)windows(w) / (double)w->n;
   return true;
 }
-/* The products of a frequency are (re + im) c, re (d - c), im (c + d): frequency 0 has product 0, frequency 1 products 1 to 3, .. */
+/* The products of a frequency are (re + im) c, re (d - c), im (c + d): frequency 0 has product 0, frequency 1
+ * products 1 to 3, .. */
 static ex circle_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) {
   int64_t f = 0;
   share s = share_of(w, f);
@@ -260,8 +304,10 @@ static ex circle_out(const window *w, emodule *m, int64_t o, bilinear_read p, vo
   }
   return term(m, sum, 1, series(m, z, n, o));
 }
-/* sum of row[j] x(j), by sums that its twin (NULL: it has none) has too, but for their signs; second: the twin comes first, and they are made as there */
-static ex twin_sum(emodule *m, const double *row, const double *twin, bool second, int64_t n, bilinear_read x, void *env) {
+/* sum of row[j] x(j), by sums that its twin (NULL: it has none) has too, but for their signs; second: the twin comes
+ * first, and they are made as there */
+static ex twin_sum(emodule *m, const double *row, const double *twin, bool second, int64_t n, bilinear_read x,
+                   void *env) {
   const double *one = second ? twin : row;
   ex alike = 0, other = 0; /* terms that both have, and those whose sign is the other one */
   for (int64_t j = 0; j < n; j++) {
@@ -293,7 +339,9 @@ int64_t bilinear_mate(const window *w, bool out, int64_t i) {
   for (int64_t o = 0; o < i; o++) {
     bool same = true, any = false;
     for (int64_t k = 0; k < w->n && same; k++)
-      if (w->line->twin[k] >= 0) any = true, same = (w->line->a[o][k] == w->line->a[o][w->line->twin[k]]) == (w->line->a[i][k] == w->line->a[i][w->line->twin[k]]);
+      if (w->line->twin[k] >= 0)
+        any = true, same = (w->line->a[o][k] == w->line->a[o][w->line->twin[k]]) ==
+                           (w->line->a[i][k] == w->line->a[i][w->line->twin[k]]);
     if (same && any) return o;
   }
   return i;
@@ -302,5 +350,9 @@ ex bilinear_factor(const window *w, emodule *m, int64_t i, bilinear_read tap, vo
   int64_t k = w->line->twin[i];
   return twin_sum(m, w->g + i * w->r, k >= 0 ? w->g + k * w->r : NULL, k >= 0 && k < i, w->r, tap, env);
 }
-ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) { return (w->circle ? circle_in : line_in)(w, m, i, x, env); }
-ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env) { return (w->circle ? circle_out : line_out)(w, m, o, p, env); }
+ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env) {
+  return (w->circle ? circle_in : line_in)(w, m, i, x, env);
+}
+ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env) {
+  return (w->circle ? circle_out : line_out)(w, m, o, p, env);
+}

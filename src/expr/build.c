@@ -1,10 +1,13 @@
 /* How does a tensor expression come to be?
  *
- * Idea. Values are hash-consed: a node is looked up by its contents before it is made, so equal structure has equal ids and a DAG never repeats itself. Construction is structural: nothing is
- * simplified here, with two exceptions that keep one value from having two spellings: an index node of an integer constant is the i64 constant, and an index node of a lone data atom is the
+ * Idea. Values are hash-consed: a node is looked up by its contents before it is made, so equal structure has
+ * equal ids and a DAG never repeats itself. Construction is structural: nothing is
+ * simplified here, with two exceptions that keep one value from having two spellings: an index node of an integer
+ * constant is the i64 constant, and an index node of a lone data atom is the
  * value behind the atom. Constants are rounded to their type when they are made and all NaNs are one NaN.
  *
- * Invariants. Nodes never change; an ex refers only to smaller ids (also through the data atoms of its indices). Type errors here are ours (ctx_bug). Tensor names are identifiers, unique in the
+ * Invariants. Nodes never change; an ex refers only to smaller ids (also through the data atoms of its indices).
+ * Type errors here are ours (ctx_bug). Tensor names are identifiers, unique in the
  * module.
  */
 #include "expr/expr.h"
@@ -12,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- operation tables -------------------------------------------------------------------------------------------------------------------- */
+/* ---- operation tables ------------------------------------------------------------------------ */
 typedef enum { R_S, R_B, R_T } result_rule;
 static const struct {
   const char *name;
@@ -44,11 +47,14 @@ rop red_find(const char *name, size_t n) {
   return RED_NONE;
 }
 
-static bool needs_float(sop op) { return op == OP_DIV || (op >= OP_EXP && op <= OP_NEXTAFTER) || (op >= OP_ISNAN && op <= OP_SIGNBIT); }
+static bool needs_float(sop op) {
+  return op == OP_DIV || (op >= OP_EXP && op <= OP_NEXTAFTER) || (op >= OP_ISNAN && op <= OP_SIGNBIT);
+}
 static bool needs_bool(sop op) { return op == OP_AND || op == OP_OR || op == OP_NOT; }
 static bool needs_bits(sop op) { return op >= OP_BAND && op <= OP_SHR; }
 
-/* Why operands of these types do not fit, or NULL. *t is the result's type: given by the caller for conversions, checked or filled in for the others. */
+/* Why operands of these types do not fit, or NULL. *t is the result's type: given by the caller for conversions,
+ * checked or filled in for the others. */
 const char *op_type_error(sop op, const etype *at, uint32_t n, etype *t) {
   if (op <= OP_NONE || op >= OP_COUNT) return "no such operation";
   if (ops[op].arity != n) return "wrong number of operands";
@@ -80,7 +86,7 @@ const char *op_type_error(sop op, const etype *at, uint32_t n, etype *t) {
   return NULL;
 }
 
-/* ---- the module and its table of nodes --------------------------------------------------------------------------------------------------- */
+/* ---- the module and its table of nodes ------------------------------------------------------- */
 struct ex_table {
   uint32_t *slot; /* open addressing, power of two; 0 = empty */
   uint32_t cap;
@@ -105,7 +111,8 @@ emodule *expr_module(ctx *c) {
 }
 
 static uint64_t node_hash(const ex_node *n) {
-  uint64_t head[6] = {(uint64_t)n->kind | (uint64_t)n->type << 8 | (uint64_t)n->op << 16 | (uint64_t)n->acc << 24 | (uint64_t)n->nargs << 32,
+  uint64_t head[6] = {(uint64_t)n->kind | (uint64_t)n->type << 8 | (uint64_t)n->op << 16 | (uint64_t)n->acc << 24 |
+                          (uint64_t)n->nargs << 32,
                       n->tensor | (uint64_t)n->otherwise << 32,
                       n->where | (uint64_t)n->body << 32,
                       n->payload,
@@ -115,8 +122,10 @@ static uint64_t node_hash(const ex_node *n) {
   return n->nargs ? hash_bytes(n->args, n->nargs * sizeof *n->args, h) : h;
 }
 static bool node_same(const ex_node *a, const ex_node *b) {
-  return a->kind == b->kind && a->type == b->type && a->op == b->op && a->acc == b->acc && a->nargs == b->nargs && a->tensor == b->tensor && a->otherwise == b->otherwise && a->where == b->where &&
-         a->body == b->body && a->payload == b->payload && a->k.i == b->k.i && a->index == b->index && (!a->nargs || !memcmp(a->args, b->args, a->nargs * sizeof *a->args));
+  return a->kind == b->kind && a->type == b->type && a->op == b->op && a->acc == b->acc && a->nargs == b->nargs &&
+         a->tensor == b->tensor && a->otherwise == b->otherwise && a->where == b->where && a->body == b->body &&
+         a->payload == b->payload && a->k.i == b->k.i && a->index == b->index &&
+         (!a->nargs || !memcmp(a->args, b->args, a->nargs * sizeof *a->args));
 }
 static void rehash(emodule *m) {
   struct ex_table *t = m->table;
@@ -146,15 +155,19 @@ static etype type_of(emodule *m, ex e) {
   return exn(m, e)->type;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 ex expr_const(emodule *m, etype t, scalar k) {
   if (t == ET_NONE || t == ET_STR) ctx_bug(m->c, "expr: constant of type %s", t ? "str" : "none");
   k = t == ET_BOOL ? (scalar){.i = k.i != 0} : et_round(t, k);
   if (et_kind(t) == K_FLOAT && isnan(k.f)) k.f = NAN;
   return node_intern(m, (ex_node){.kind = EX_CONST, .type = t, .k = k});
 }
-ex expr_f(emodule *m, etype t, double v) { return expr_const(m, t, et_kind(t) == K_FLOAT ? (scalar){.f = v} : et_convert(t, ET_F64, (scalar){.f = v})); }
-ex expr_i(emodule *m, etype t, int64_t v) { return expr_const(m, t, et_kind(t) == K_FLOAT ? (scalar){.f = (double)v} : (scalar){.i = v}); }
+ex expr_f(emodule *m, etype t, double v) {
+  return expr_const(m, t, et_kind(t) == K_FLOAT ? (scalar){.f = v} : et_convert(t, ET_F64, (scalar){.f = v}));
+}
+ex expr_i(emodule *m, etype t, int64_t v) {
+  return expr_const(m, t, et_kind(t) == K_FLOAT ? (scalar){.f = (double)v} : (scalar){.i = v});
+}
 ex expr_bool(emodule *m, bool v) { return expr_const(m, ET_BOOL, (scalar){.i = v}); }
 
 ex expr_index(emodule *m, sz e) {
@@ -171,10 +184,14 @@ ex expr_load(emodule *m, tid t, const sz *idx, uint32_t n, ex otherwise) {
   if (!t || t >= m->tensors.n) ctx_bug(m->c, "expr: load of no tensor (%u)", t);
   const tensor *x = xt(m, t);
   if (x->rank != n) ctx_bug(m->c, "expr: load of %s with %u indices, its rank is %u", x->name, n, x->rank);
-  if (otherwise && type_of(m, otherwise) != x->type) ctx_bug(m->c, "expr: load of %s: else value is %s, the tensor %s", x->name, et_name(type_of(m, otherwise)), et_name(x->type));
+  if (otherwise && type_of(m, otherwise) != x->type)
+    ctx_bug(m->c, "expr: load of %s: else value is %s, the tensor %s", x->name, et_name(type_of(m, otherwise)),
+            et_name(x->type));
   for (uint32_t i = 0; i < n; i++)
     if (!idx[i]) ctx_bug(m->c, "expr: load of %s: index %u is missing", x->name, i);
-  return node_intern(m, (ex_node){.kind = EX_LOAD, .type = x->type, .nargs = (uint8_t)n, .tensor = t, .otherwise = otherwise, .args = idx});
+  return node_intern(
+      m, (ex_node){
+             .kind = EX_LOAD, .type = x->type, .nargs = (uint8_t)n, .tensor = t, .otherwise = otherwise, .args = idx});
 }
 
 ex expr_op(emodule *m, sop op, etype t, const ex *args, uint32_t n) {
@@ -182,8 +199,8 @@ ex expr_op(emodule *m, sop op, etype t, const ex *args, uint32_t n) {
   for (uint32_t i = 0; i < n && i < 3; i++) at[i] = type_of(m, args[i]);
   const char *why = n > 3 ? "too many operands" : op_type_error(op, at, n, &t);
   if (why)
-    ctx_bug(m->c, "expr: %s(%s%s%s%s%s) -> %s: %s", op_name(op), n ? et_name(at[0]) : "", n > 1 ? ", " : "", n > 1 ? et_name(at[1]) : "", n > 2 ? ", " : "", n > 2 ? et_name(at[2]) : "",
-            t ? et_name(t) : "none", why);
+    ctx_bug(m->c, "expr: %s(%s%s%s%s%s) -> %s: %s", op_name(op), n ? et_name(at[0]) : "", n > 1 ? ", " : "",
+            n > 1 ? et_name(at[1]) : "", n > 2 ? ", " : "", n > 2 ? et_name(at[2]) : "", t ? et_name(t) : "none", why);
   return node_intern(m, (ex_node){.kind = EX_OP, .type = t, .op = op, .nargs = (uint8_t)n, .args = args});
 }
 ex expr_op1(emodule *m, sop op, ex a) { return expr_op(m, op, ET_NONE, &a, 1); }
@@ -197,23 +214,37 @@ etype red_default_acc(rop op, etype body) {
 }
 etype red_default_result(rop op, etype body) { return red_is_arg(op) ? ET_I64 : body; }
 
-ex expr_reduce(emodule *m, rop op, const atom *vars, uint32_t n, ex where, ex body, ex payload, etype acc, etype result) {
+ex expr_reduce(emodule *m, rop op, const atom *vars, uint32_t n, ex where, ex body, ex payload, etype acc,
+               etype result) {
   etype bt = type_of(m, body);
   if (op <= RED_NONE || op >= RED_COUNT) ctx_bug(m->c, "expr: no such reduction %d", op);
-  if (where && type_of(m, where) != ET_BOOL) ctx_bug(m->c, "expr: %s: where is %s, not bool", red_name(op), et_name(type_of(m, where)));
-  if ((op == RED_ANY || op == RED_ALL) && bt != ET_BOOL) ctx_bug(m->c, "expr: %s of %s, not bool", red_name(op), et_name(bt));
-  if (payload && (!red_is_arg(op) || type_of(m, payload) != ET_I64)) ctx_bug(m->c, "expr: %s: payload must be i64 and needs an arg-reduction", red_name(op));
+  if (where && type_of(m, where) != ET_BOOL)
+    ctx_bug(m->c, "expr: %s: where is %s, not bool", red_name(op), et_name(type_of(m, where)));
+  if ((op == RED_ANY || op == RED_ALL) && bt != ET_BOOL)
+    ctx_bug(m->c, "expr: %s of %s, not bool", red_name(op), et_name(bt));
+  if (payload && (!red_is_arg(op) || type_of(m, payload) != ET_I64))
+    ctx_bug(m->c, "expr: %s: payload must be i64 and needs an arg-reduction", red_name(op));
   for (uint32_t i = 0; i < n; i++)
-    if (!vars[i] || sym_kind(m->c, vars[i]) != AT_VAR) ctx_bug(m->c, "expr: %s: %u is no variable", red_name(op), vars[i]);
+    if (!vars[i] || sym_kind(m->c, vars[i]) != AT_VAR)
+      ctx_bug(m->c, "expr: %s: %u is no variable", red_name(op), vars[i]);
   if (n > 255) ctx_bug(m->c, "expr: %s over %u variables", red_name(op), n);
   if (acc == ET_NONE) acc = red_default_acc(op, bt);
   if (result == ET_NONE) result = red_default_result(op, bt);
   if (red_is_arg(op) && result != ET_I64) ctx_bug(m->c, "expr: %s gives i64, not %s", red_name(op), et_name(result));
-  return node_intern(m, (ex_node){.kind = EX_REDUCE, .type = result, .op = op, .acc = acc, .nargs = (uint8_t)n, .where = where, .body = body, .payload = payload, .args = vars});
+  return node_intern(m, (ex_node){.kind = EX_REDUCE,
+                                  .type = result,
+                                  .op = op,
+                                  .acc = acc,
+                                  .nargs = (uint8_t)n,
+                                  .where = where,
+                                  .body = body,
+                                  .payload = payload,
+                                  .args = vars});
 }
 
-/* ---- values as sizes ---------------------------------------------------------------------------------------------------------------------- */
-/* A range that holds for every value e can take; false if none better than its type's is known. Looks a few levels deep, through loads into the stages and constants they read. */
+/* ---- values as sizes ------------------------------------------------------------------------- */
+/* A range that holds for every value e can take; false if none better than its type's is known. Looks a few levels
+ * deep, through loads into the stages and constants they read. */
 static bool value_range(emodule *m, ex e, int depth, int64_t *lo, int64_t *hi);
 enum { SCAN_DEPTH = 4 };
 
@@ -234,7 +265,7 @@ static bool tensor_range(emodule *m, tid t, int depth, int64_t *lo, int64_t *hi)
   if (x->kind != TK_STAGE || x->stage >= m->stages.n) return false;
   const stage *s = xs(m, x->stage);
   bool any = false;
-  if (s->tensor != t) return false; /* a step of a scan that is not written yet */
+  if (s->tensor != t) return false;                      /* a step of a scan that is not written yet */
   if (s->scan && depth > SCAN_DEPTH) depth = SCAN_DEPTH; /* may read itself, several times */
   if (s->value) {
     if (!value_range(m, s->value, depth, lo, hi)) return false;
@@ -243,7 +274,8 @@ static bool tensor_range(emodule *m, tid t, int depth, int64_t *lo, int64_t *hi)
   for (uint32_t i = 0; i < s->updates.n; i++) {
     int64_t l, h;
     const update *u = &s->updates.v[i];
-    if ((u->op != OP_NONE && u->op != OP_MAX && u->op != OP_MIN) || !value_range(m, u->value, depth, &l, &h)) return false;
+    if ((u->op != OP_NONE && u->op != OP_MAX && u->op != OP_MIN) || !value_range(m, u->value, depth, &l, &h))
+      return false;
     *lo = any ? min64(*lo, l) : l, *hi = any ? max64(*hi, h) : h, any = true;
   }
   return any;
@@ -262,7 +294,8 @@ static bool reduce_range(emodule *m, const ex_node *n, int depth, int64_t *lo, i
     *hi = max64(h - 1, 0);
     return true;
   }
-  if (n->op == RED_SUM && value_range(m, n->body, depth, &l, &h)) return mul64(min64(l, 0), trips, lo) && mul64(max64(h, 0), trips, hi);
+  if (n->op == RED_SUM && value_range(m, n->body, depth, &l, &h))
+    return mul64(min64(l, 0), trips, lo) && mul64(max64(h, 0), trips, hi);
   return false;
 }
 static bool op_range(emodule *m, const ex_node *n, int depth, int64_t *lo, int64_t *hi) {
@@ -275,7 +308,8 @@ static bool op_range(emodule *m, const ex_node *n, int depth, int64_t *lo, int64
       return b && l[1] > 0;
     }
     if (!a || !b) return false;
-    *lo = n->op == OP_MIN ? min64(l[0], l[1]) : max64(l[0], l[1]), *hi = n->op == OP_MIN ? min64(h[0], h[1]) : max64(h[0], h[1]);
+    *lo = n->op == OP_MIN ? min64(l[0], l[1]) : max64(l[0], l[1]),
+    *hi = n->op == OP_MIN ? min64(h[0], h[1]) : max64(h[0], h[1]);
     return true;
   }
   for (uint32_t i = first; i < n->nargs; i++)
@@ -296,7 +330,9 @@ static bool op_range(emodule *m, const ex_node *n, int depth, int64_t *lo, int64
     return l[0] != INT64_MIN;
   case OP_MUL: {
     int64_t p[4];
-    if (!mul64(l[0], l[1], &p[0]) || !mul64(l[0], h[1], &p[1]) || !mul64(h[0], l[1], &p[2]) || !mul64(h[0], h[1], &p[3])) return false;
+    if (!mul64(l[0], l[1], &p[0]) || !mul64(l[0], h[1], &p[1]) || !mul64(h[0], l[1], &p[2]) ||
+        !mul64(h[0], h[1], &p[3]))
+      return false;
     *lo = min64(min64(p[0], p[1]), min64(p[2], p[3])), *hi = max64(max64(p[0], p[1]), max64(p[2], p[3]));
     return true;
   }
@@ -359,7 +395,8 @@ static sz as_condition(emodule *m, ex e, ex *eq) {
   const ex_node *n = exn(m, e);
   ctx *c = m->c;
   *eq = 0;
-  if (n->kind != EX_OP || n->op < OP_EQ || n->op > OP_GE || n->op == OP_NE || exn(m, n->args[0])->type != ET_I64) return 0;
+  if (n->kind != EX_OP || n->op < OP_EQ || n->op > OP_GE || n->op == OP_NE || exn(m, n->args[0])->type != ET_I64)
+    return 0;
   sz a = expr_as_size(m, n->args[0]), b = expr_as_size(m, n->args[1]);
   if (n->op == OP_EQ) *eq = 1;
   switch ((sop)n->op) {
@@ -422,7 +459,7 @@ sz expr_as_size(emodule *m, ex e) {
   }
 }
 
-/* ---- tensors, stages ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- tensors, stages ------------------------------------------------------------------------- */
 /* An identifier made of s: letters, digits, _ and dots inside; never empty, never starting with a digit. */
 const char *name_clean(arena *a, const char *s) {
   size_t n = s ? strlen(s) : 0, at = 0;
@@ -431,7 +468,8 @@ const char *name_clean(arena *a, const char *s) {
   if ((s[0] >= '0' && s[0] <= '9') || s[0] == '.') r[at++] = '_';
   for (size_t i = 0; i < n; i++) {
     char ch = s[i];
-    bool ok = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '_' || ch == '.';
+    bool ok =
+        (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '_' || ch == '.';
     r[at++] = ok ? ch : '_';
   }
   return r;
@@ -449,7 +487,9 @@ static const char *unique_name(emodule *m, const char *want) {
 }
 
 tid expr_tensor(emodule *m, tkind k, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin) {
-  if (rank > MAX_RANK) ctx_fail(m->c, E_UNSUPPORTED, "tensor %s has rank %u; at most %d axes are supported", name ? name : "?", rank, MAX_RANK);
+  if (rank > MAX_RANK)
+    ctx_fail(m->c, E_UNSUPPORTED, "tensor %s has rank %u; at most %d axes are supported", name ? name : "?", rank,
+             MAX_RANK);
   for (uint32_t i = 0; i < rank; i++)
     if (!shape[i]) ctx_bug(m->c, "expr: tensor %s: axis %u has no size", name ? name : "?", i);
   tensor x = {.kind = k, .type = t, .rank = rank, .origin = origin};
@@ -460,7 +500,9 @@ tid expr_tensor(emodule *m, tkind k, etype t, const sz *shape, uint32_t rank, co
 }
 tid expr_const_tensor(emodule *m, const ndarray *data, const char *name) {
   sz shape[MAX_RANK];
-  if (data->rank > MAX_RANK) ctx_fail(m->c, E_UNSUPPORTED, "constant %s has rank %u; at most %d axes are supported", name ? name : "?", data->rank, MAX_RANK);
+  if (data->rank > MAX_RANK)
+    ctx_fail(m->c, E_UNSUPPORTED, "constant %s has rank %u; at most %d axes are supported", name ? name : "?",
+             data->rank, MAX_RANK);
   for (uint32_t i = 0; i < data->rank; i++) shape[i] = sym_int(m->c, data->dims[i]);
   tid t = expr_tensor(m, TK_CONST, data->type, shape, data->rank, name, NULL);
   ndarray *d = &xt(m, t)->data;
@@ -489,8 +531,10 @@ uint32_t expr_stage(emodule *m, uint32_t blk, tid t, const axis *axes, uint32_t 
   const tensor *x = xt(m, t);
   if (blk >= m->blocks.n) ctx_bug(m->c, "expr: no block %u", blk);
   if (naxes != x->rank) ctx_bug(m->c, "expr: stage %s has %u axes, its tensor rank %u", x->name, naxes, x->rank);
-  if (value && type_of(m, value) != x->type) ctx_bug(m->c, "expr: stage %s is %s, its value %s", x->name, et_name(x->type), et_name(type_of(m, value)));
-  if (x->kind == TK_STAGE && x->stage < m->stages.n && !xs(m, x->stage)->dead && xs(m, x->stage)->tensor == t) ctx_bug(m->c, "expr: tensor %s already has a stage", x->name);
+  if (value && type_of(m, value) != x->type)
+    ctx_bug(m->c, "expr: stage %s is %s, its value %s", x->name, et_name(x->type), et_name(type_of(m, value)));
+  if (x->kind == TK_STAGE && x->stage < m->stages.n && !xs(m, x->stage)->dead && xs(m, x->stage)->tensor == t)
+    ctx_bug(m->c, "expr: tensor %s already has a stage", x->name);
   stage s = {.tensor = t, .naxes = naxes, .value = value, .block = blk};
   s.axes = naxes ? arena_dup(m->a, axes, naxes * sizeof *axes) : NULL;
   vec_push(m->a, m->stages, s);
@@ -510,6 +554,7 @@ axis expr_axis1(emodule *m, const char *name, sz extent, sz *index) {
 }
 sz expr_axis_index(emodule *m, const axis *x) {
   sz r = sym_int(m->c, 0);
-  for (uint32_t i = 0; i < x->n; i++) r = sym_add(m->c, sym_mul(m->c, r, x->d[i].extent), sym_of_atom(m->c, x->d[i].var));
+  for (uint32_t i = 0; i < x->n; i++)
+    r = sym_add(m->c, sym_mul(m->c, r, x->d[i].extent), sym_of_atom(m->c, x->d[i].var));
   return r;
 }

@@ -1,8 +1,11 @@
 /* What is the value of a tensor, by the semantics of expr.h alone?
  *
- * Tensors are computed on demand and once: need_tensor finds the stage, `if` or loop that makes one, needs what that reads, and runs it. A stage is planned for the sizes at hand and its points are
- * enumerated in row-major order, a strip of 256 at a time; large stages share their strips among threads. Updates run sequentially after the value. The stages of a scan run together, a step at a
- * time. Symbols get their values from the inputs' shapes, from late tensors, from loop counters and from the shapes of values that enter a loop's body.
+ * Tensors are computed on demand and once: need_tensor finds the stage, `if` or loop that makes one, needs what
+ * that reads, and runs it. A stage is planned for the sizes at hand and its points are
+ * enumerated in row-major order, a strip of 256 at a time; large stages share their strips among threads. Updates
+ * run sequentially after the value. The stages of a scan run together, a step at a
+ * time. Symbols get their values from the inputs' shapes, from late tensors, from loop counters and from the
+ * shapes of values that enter a loop's body.
  *
  * This file knows nothing of passes or schedules, on purpose: it is what they are compared with.
  */
@@ -47,7 +50,7 @@ evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads) {
   return v;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 static void bind(evaluation *v, atom symbol, int64_t x) { vec_push(v->a, ((state *)v)->bound, ((binding){symbol, x})); }
 void expr_eval_symbol(evaluation *v, atom symbol, int64_t value) { bind(v, symbol, value); }
 
@@ -83,13 +86,16 @@ static bool size_known(evaluation *v, sz s, int64_t *x) { return sym_eval(v->c, 
 static int64_t size_int(evaluation *v, sz s, const char *what, const char *name, const char *origin) {
   int64_t x;
   if (size_known(v, s, &x)) return x;
-  diag_error(v->c, E_SHAPE, origin, "%s of %s, %s, cannot be computed: a size in it is not determined by the inputs", what, name, sym_str(v->c, s));
+  diag_error(v->c, E_SHAPE, origin, "%s of %s, %s, cannot be computed: a size in it is not determined by the inputs",
+             what, name, sym_str(v->c, s));
   ctx_unwind(v->c);
 }
 /* Compares a tensor's dimensions with its declared shape; symbols that stand alone and have no value get theirs. */
 static void bind_shape(evaluation *v, tid t, const ndarray *nd) {
   const tensor *x = xt(v->m, t);
-  if (nd->type != x->type || nd->rank != x->rank) ctx_fail(v->c, E_SHAPE, "%s is %s of rank %u; expected %s of rank %u", x->name, et_name(nd->type), nd->rank, et_name(x->type), x->rank);
+  if (nd->type != x->type || nd->rank != x->rank)
+    ctx_fail(v->c, E_SHAPE, "%s is %s of rank %u; expected %s of rank %u", x->name, et_name(nd->type), nd->rank,
+             et_name(x->type), x->rank);
   for (uint32_t i = 0; i < x->rank; i++) {
     atom a;
     int64_t have = nd->dims[i], want, lo, hi;
@@ -98,14 +104,17 @@ static void bind_shape(evaluation *v, tid t, const ndarray *nd) {
       for (uint32_t k = 0; k < v->m->lates.n; k++) late_one |= v->m->lates.v[k].symbol == a;
       if (late_one) continue;
       sym_range(v->c, x->shape[i], &lo, &hi);
-      if (have < lo || have > hi) ctx_fail(v->c, E_SHAPE, "%s: axis %u has size %lld; %s must lie in %lld..%lld", x->name, i, (long long)have, sym_name(v->c, a), (long long)lo, (long long)hi);
+      if (have < lo || have > hi)
+        ctx_fail(v->c, E_SHAPE, "%s: axis %u has size %lld; %s must lie in %lld..%lld", x->name, i, (long long)have,
+                 sym_name(v->c, a), (long long)lo, (long long)hi);
       bind(v, a, have);
     }
   }
   for (uint32_t i = 0; i < x->rank; i++) {
     int64_t want;
     if (size_known(v, x->shape[i], &want) && want != nd->dims[i])
-      ctx_fail(v->c, E_SHAPE, "%s: axis %u has size %lld; expected %s = %lld", x->name, i, (long long)nd->dims[i], sym_str(v->c, x->shape[i]), (long long)want);
+      ctx_fail(v->c, E_SHAPE, "%s: axis %u has size %lld; expected %s = %lld", x->name, i, (long long)nd->dims[i],
+               sym_str(v->c, x->shape[i]), (long long)want);
   }
 }
 void expr_eval_input(evaluation *v, tid t, const ndarray *data) {
@@ -116,7 +125,7 @@ void expr_eval_input(evaluation *v, tid t, const ndarray *data) {
   vec_push(v->a, ((state *)v)->inputs, t);
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- tensors --------------------------------------------------------------------------------- */
 /* Room for a tensor of the declared shape; memory of an earlier round (in a loop) is used again. */
 static void make_room(evaluation *v, tid t, bool clear) {
   const tensor *x = xt(v->m, t);
@@ -124,11 +133,13 @@ static void make_room(evaluation *v, tid t, bool clear) {
   ndarray nd = {.type = x->type, .rank = x->rank, .data = r->nd.data};
   for (uint32_t i = 0; i < x->rank; i++) {
     nd.dims[i] = size_int(v, x->shape[i], "an axis", x->name, x->origin);
-    if (nd.dims[i] < 0) ctx_fail(v->c, E_SHAPE, "%s: axis %u has the negative size %lld", x->name, i, (long long)nd.dims[i]);
+    if (nd.dims[i] < 0)
+      ctx_fail(v->c, E_SHAPE, "%s: axis %u has the negative size %lld", x->name, i, (long long)nd.dims[i]);
   }
   int64_t n;
   size_t bytes;
-  if (!nd_count(&nd, &n) || __builtin_mul_overflow((size_t)n, (size_t)et_bytes(x->type), &bytes)) ctx_fail(v->c, E_SHAPE, "%s is too large", x->name);
+  if (!nd_count(&nd, &n) || __builtin_mul_overflow((size_t)n, (size_t)et_bytes(x->type), &bytes))
+    ctx_fail(v->c, E_SHAPE, "%s is too large", x->name);
   nd.bytes = bytes;
   if (bytes > r->cap || !nd.data)
     nd.data = arena_alloc(t == ((state *)v)->wanted ? ((state *)v)->keep : v->a, bytes + 8), r->cap = bytes;
@@ -166,8 +177,9 @@ const ndarray *expr_eval_get(evaluation *v, tid t) {
   return &v->t[t].nd;
 }
 
-/* ---- the points of a stage ---------------------------------------------------------------------------------------------------------------------------- */
-/* A loop nest whose points go through strips: the digits of a stage's axes (without a scan's variable), or the variables of an update. */
+/* ---- the points of a stage ------------------------------------------------------------------- */
+/* A loop nest whose points go through strips: the digits of a stage's axes (without a scan's variable), or the
+ * variables of an update. */
 typedef struct nest {
   uint32_t n;
   int64_t *extent, *stride; /* stride: in the tensor, for a stage's digits */
@@ -188,7 +200,8 @@ static void fill_strip(const nest *g, worker *w, int64_t from, uint32_t n) {
 static void count_points(evaluation *v, nest *g, const char *name) {
   g->points = 1;
   for (uint32_t k = 0; k < g->n; k++)
-    if (g->extent[k] < 0 || !mul64(g->points, g->extent[k], &g->points)) ctx_fail(v->c, E_SHAPE, "stage %s: an axis has a negative size or there are too many points", name);
+    if (g->extent[k] < 0 || !mul64(g->points, g->extent[k], &g->points))
+      ctx_fail(v->c, E_SHAPE, "stage %s: an axis has a negative size or there are too many points", name);
 }
 typedef struct up {
   plan p;
@@ -234,11 +247,13 @@ static void run_item(ctx *c, void *env, uint32_t i) {
   job *j = env;
   worker w;
   (void)c;
-  int64_t strips = (j->g.points + LANES - 1) / LANES, from = strips * i / j->items * LANES, to = strips * (i + 1) / j->items * LANES;
+  int64_t strips = (j->g.points + LANES - 1) / LANES, from = strips * i / j->items * LANES,
+          to = strips * (i + 1) / j->items * LANES;
   worker_init(&w, j->v, &j->p, j->arenas[i]);
   run_points(j, &w, from, min64(to, j->g.points));
 }
-/* Rough number of node evaluations a point takes: all loops of the plan multiplied where they nest is too precise; the longest is enough. */
+/* Rough number of node evaluations a point takes: all loops of the plan multiplied where they nest is too precise;
+ * the longest is enough. */
 static double point_work(const plan *p) {
   double work = p->nodes.n;
   for (uint32_t i = 1; i < p->nodes.n; i++) {
@@ -276,7 +291,9 @@ static void run_update(job *j, up *u) {
       int64_t off = 0;
       for (uint32_t k = 0; k < nd->rank; k++) {
         int64_t x = idx[k]->i[i];
-        if (x < 0 || x >= nd->dims[k]) worker_fail(&u->w, i, "update writes index %lld of axis %u of %s, whose size is %lld", (long long)x, k, xt(v->m, j->s->tensor)->name, (long long)nd->dims[k]);
+        if (x < 0 || x >= nd->dims[k])
+          worker_fail(&u->w, i, "update writes index %lld of axis %u of %s, whose size is %lld", (long long)x, k,
+                      xt(v->m, j->s->tensor)->name, (long long)nd->dims[k]);
         off = off * nd->dims[k] + x;
       }
       char *at = (char *)(uintptr_t)nd->data + off * wd;
@@ -292,7 +309,7 @@ static void run_update(job *j, up *u) {
   }
 }
 
-/* ---- one stage ------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- one stage ------------------------------------------------------------------------------- */
 static void need_loads(evaluation *v, uint32_t id, arena *a, uint32_t scan) {
   u32vec loads = {0};
   stage_loads(v->m, id, a, &loads);
@@ -331,7 +348,9 @@ static void prepare(job *j, evaluation *v, uint32_t id, arena *a) {
       plan_lane(&pl, d->var);
       j->g.extent[j->g.n++] = e;
     }
-    if (size != nd->dims[i]) ctx_bug(v->c, "evaluator: stage %s: axis %u has %lld points, its tensor %lld", x->name, i, (long long)size, (long long)nd->dims[i]);
+    if (size != nd->dims[i])
+      ctx_bug(v->c, "evaluator: stage %s: axis %u has %lld points, its tensor %lld", x->name, i, (long long)size,
+              (long long)nd->dims[i]);
   }
   if (t && !j->has_t) ctx_bug(v->c, "evaluator: stage %s of a scan has no axis for its step", x->name);
   uint32_t at = j->g.n;
@@ -376,7 +395,9 @@ static void run_alone(evaluation *v, uint32_t id, arena *a) {
   prepare(&j, v, id, a);
   if (j.value && j.g.points) {
     double work = point_work(&j.p) * (double)j.g.points;
-    j.items = v->threads > 1 && work > PARALLEL_WORK && j.g.points > 2 * LANES ? (uint32_t)min64((j.g.points + LANES - 1) / LANES, 4 * v->threads) : 1;
+    j.items = v->threads > 1 && work > PARALLEL_WORK && j.g.points > 2 * LANES
+                  ? (uint32_t)min64((j.g.points + LANES - 1) / LANES, 4 * v->threads)
+                  : 1;
     j.arenas = NEWN(a, arena *, j.items);
     for (uint32_t i = 0; i < j.items; i++) j.arenas[i] = j.items == 1 ? a : arena_new(v->c);
     if (j.items == 1)
@@ -390,7 +411,8 @@ static void run_alone(evaluation *v, uint32_t id, arena *a) {
 static void run_scan(evaluation *v, uint32_t scan, arena *a) {
   emodule *m = v->m;
   u32vec group = {0};
-  for (uint32_t b = 0; b < m->blocks.n && !group.n; b++) /* in the order of their block, which passes may have changed */
+  for (uint32_t b = 0; b < m->blocks.n && !group.n;
+       b++) /* in the order of their block, which passes may have changed */
     for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
       item it = m->blocks.v[b].items.v[i];
       if (it.kind == IT_STAGE && !xs(m, it.index)->dead && xs(m, it.index)->scan == scan) vec_push(a, group, it.index);
@@ -421,7 +443,8 @@ static void run_scan(evaluation *v, uint32_t scan, arena *a) {
 }
 static void run_stage(evaluation *v, uint32_t id) {
   arena *a = arena_new(v->c);
-  if (xs(v->m, id)->dead) ctx_bug(v->c, "evaluator: stage %s was removed but is needed", xt(v->m, xs(v->m, id)->tensor)->name);
+  if (xs(v->m, id)->dead)
+    ctx_bug(v->c, "evaluator: stage %s was removed but is needed", xt(v->m, xs(v->m, id)->tensor)->name);
   if (xs(v->m, id)->scan)
     run_scan(v, xs(v->m, id)->scan, a);
   else
@@ -430,15 +453,18 @@ static void run_stage(evaluation *v, uint32_t id) {
   arena_free(a);
 }
 
-/* ---- control flow ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- control flow ---------------------------------------------------------------------------- */
 static void check_guards(evaluation *v, uint32_t blk) {
   for (uint32_t i = 0; i < v->m->guards.n; i++) {
     const guard *g = &v->m->guards.v[i];
     int64_t x;
     if (g->block != blk || !size_known(v, g->ge0, &x) || (g->is_eq ? x == 0 : x >= 0)) continue;
     const char *text = g->text ? g->text : "a size does not fit";
-    if (sym_is_int(v->c, g->ge0, NULL)) diag_error(v->c, E_SHAPE, g->node, "%s", text);
-    else diag_error(v->c, E_SHAPE, g->node, "%s (%s = %lld, must be %s 0)", text, sym_str(v->c, g->ge0), (long long)x, g->is_eq ? "==" : ">=");
+    if (sym_is_int(v->c, g->ge0, NULL))
+      diag_error(v->c, E_SHAPE, g->node, "%s", text);
+    else
+      diag_error(v->c, E_SHAPE, g->node, "%s (%s = %lld, must be %s 0)", text, sym_str(v->c, g->ge0), (long long)x,
+                 g->is_eq ? "==" : ">=");
     ctx_unwind(v->c);
   }
 }
@@ -457,7 +483,8 @@ static int64_t scalar_of(evaluation *v, tid t) {
   need_tensor(v, t);
   const ndarray *nd = &v->t[t].nd;
   int64_t n;
-  if (!nd_count(nd, &n) || n != 1) ctx_fail(v->c, E_SHAPE, "%s decides control flow and must have one element", xt(v->m, t)->name);
+  if (!nd_count(nd, &n) || n != 1)
+    ctx_fail(v->c, E_SHAPE, "%s decides control flow and must have one element", xt(v->m, t)->name);
   return et_load(nd->type, nd->data).i;
 }
 static void give(evaluation *v, tid t, const ndarray *nd) {
@@ -540,7 +567,9 @@ static void run_loop(evaluation *v, uint32_t id) {
     for (uint32_t k = 0; k < l.ncollected; k++) {
       need_tensor(v, l.slice[k]);
       const ndarray *nd = &v->t[l.slice[k]].nd;
-      if (trips && memcmp(nd->dims, slice[k].dims, sizeof nd->dims)) ctx_fail(v->c, E_SHAPE, "loop: the slices of %s differ in shape from trip to trip", xt(v->m, l.collected[k])->name);
+      if (trips && memcmp(nd->dims, slice[k].dims, sizeof nd->dims))
+        ctx_fail(v->c, E_SHAPE, "loop: the slices of %s differ in shape from trip to trip",
+                 xt(v->m, l.collected[k])->name);
       slice[k] = *nd;
       put_bytes(v, &all[k], nd->data, nd->bytes);
     }
@@ -552,7 +581,8 @@ static void run_loop(evaluation *v, uint32_t id) {
     if (l.final[k]) give(v, l.final[k], &cur[k]);
   for (uint32_t k = 0; k < l.ncollected; k++) {
     const tensor *x = xt(v->m, l.collected[k]);
-    ndarray nd = {.type = x->type, .rank = x->rank, .data = all[k].p ? all[k].p : arena_alloc(v->a, 8), .bytes = all[k].n};
+    ndarray nd = {
+        .type = x->type, .rank = x->rank, .data = all[k].p ? all[k].p : arena_alloc(v->a, 8), .bytes = all[k].n};
     nd.dims[0] = trips;
     for (uint32_t i = 1; i < x->rank; i++)
       if (trips)
@@ -563,10 +593,11 @@ static void run_loop(evaluation *v, uint32_t id) {
   }
 }
 
-/* ---- the module ---------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the module ------------------------------------------------------------------------------ */
 void expr_eval_run(evaluation *v) {
   state *st = (state *)v;
-  for (uint32_t i = 0; i < st->inputs.n; i++) bind_shape(v, st->inputs.v[i], &v->t[st->inputs.v[i]].nd); /* sizes known only from a later input */
+  /* sizes known only from a later input */
+  for (uint32_t i = 0; i < st->inputs.n; i++) bind_shape(v, st->inputs.v[i], &v->t[st->inputs.v[i]].nd);
   run_block(v, 0);
 }
 

@@ -1,15 +1,19 @@
 /* Private to the evaluator. How a stage is evaluated:
  *
  *   eval.c        the module: tensors, sizes, blocks, stages in order
- *   eval_plan.c   a stage's values -> a plan: the same DAG with sizes taken apart into scalar arithmetic and symbols replaced by their numbers
+ *   eval_plan.c   a stage's values -> a plan: the same DAG with sizes taken apart into scalar arithmetic and
+ *                 symbols replaced by their numbers
  *   eval_strip.c  the plan -> values, for 256 points of the stage at a time (a strip: one lane a point)
  *   eval_ops.c    one scalar operation over the lanes of a strip
  *
- * Output variables differ from lane to lane; variables of reductions (and a scan's step) have one value for the whole strip and run in loops around it. Every node remembers its last strip and when it was
- * computed; it is computed again only if a loop variable it depends on has changed since. A mask says which lanes are alive: in a dead lane (the branch not taken, an excluded point) a node may hold anything and
+ * Output variables differ from lane to lane; variables of reductions (and a scan's step) have one value for the
+ * whole strip and run in loops around it. Every node remembers its last strip and when it was
+ * computed; it is computed again only if a loop variable it depends on has changed since. A mask says which lanes
+ * are alive: in a dead lane (the branch not taken, an excluded point) a node may hold anything and
  * must not fail.
  *
- * Lanes hold f32 and narrower floats as float (rounded to the node's type after every operation), f64 as double, integers and bools as int64 (wrapped to the node's type).
+ * Lanes hold f32 and narrower floats as float (rounded to the node's type after every operation), f64 as double,
+ * integers and bools as int64 (wrapped to the node's type).
  */
 #ifndef EK_EXPR_EVAL_H
 #define EK_EXPR_EVAL_H
@@ -30,8 +34,19 @@ typedef struct mask { /* NULL means all lanes */
   uint8_t on[LANES]; /* the same, a byte a lane */
 } mask;
 
-/* ---- the plan ----------------------------------------------------------------------------------------------------------------------------------- */
-typedef enum { PN_CONST = 1, PN_LANE, PN_LOOP, PN_POLY, PN_DIV, PN_MINMAX, PN_SELECT, PN_LOAD, PN_OP, PN_REDUCE } plan_kind;
+/* ---- the plan -------------------------------------------------------------------------------- */
+typedef enum {
+  PN_CONST = 1,
+  PN_LANE,
+  PN_LOOP,
+  PN_POLY,
+  PN_DIV,
+  PN_MINMAX,
+  PN_SELECT,
+  PN_LOAD,
+  PN_OP,
+  PN_REDUCE
+} plan_kind;
 typedef struct term {
   int64_t coef;
   uint32_t n;
@@ -40,12 +55,14 @@ typedef struct term {
 typedef struct pnode {
   uint8_t kind, op, acc;
   etype type;
-  bool lanes;   /* differs between lanes */
-  bool total;   /* cannot fail: may be evaluated in dead lanes */
+  bool lanes;    /* differs between lanes */
+  bool total;    /* cannot fail: may be evaluated in dead lanes */
   uint32_t slot; /* LANE, LOOP: index of the variable */
-  scalar k;     /* CONST; POLY: constant term */
+  scalar k;      /* CONST; POLY: constant term */
   uint32_t nargs;
-  const uint32_t *args; /* OP, DIV, MINMAX, SELECT: nodes. REDUCE: extents. LOAD, per axis: a node differing between lanes or 0, and one that does not or 0; the index is their sum */
+  /* OP, DIV, MINMAX, SELECT: nodes. REDUCE: extents. LOAD, per axis: a node differing between lanes or 0, and one
+   * that does not or 0; the index is their sum */
+  const uint32_t *args;
   const uint32_t *vars; /* REDUCE: loop slots */
   uint32_t nterms;
   const term *terms; /* POLY */
@@ -62,7 +79,7 @@ typedef struct plan {
   VEC(const char *) lane_names, loop_names;
 } plan;
 
-/* ---- tensors at run time -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tensors at run time --------------------------------------------------------------------- */
 typedef struct rt {
   bool done, busy;
   ndarray nd;
@@ -73,13 +90,13 @@ struct evaluation {
   ctx *c;
   arena *a;
   uint32_t threads;
-  rt *t;              /* by tid */
-  map *from;          /* tid of a result -> 2 * if, or 2 * loop + 1 */
+  rt *t;     /* by tid */
+  map *from; /* tid of a result -> 2 * if, or 2 * loop + 1 */
 };
 void need_tensor(evaluation *v, tid t);
 bool symbol_value(evaluation *v, atom a, int64_t *x); /* demands late tensors; false if unbound */
 
-/* ---- eval_plan.c ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- eval_plan.c ----------------------------------------------------------------------------- */
 typedef struct planner {
   evaluation *v;
   arena *a;
@@ -94,15 +111,15 @@ uint32_t plan_loop(planner *pl, atom var);
 uint32_t plan_value(planner *pl, ex e);
 uint32_t plan_size(planner *pl, sz s);
 
-/* ---- eval_strip.c ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- eval_strip.c ---------------------------------------------------------------------------- */
 typedef struct node_state {
   strip *v;
-  uint64_t stamp;  /* when it was computed */
+  uint64_t stamp;          /* when it was computed */
   uint64_t gen, range_gen; /* how often; of lo and hi (for lane variables: the strip they are of) */
-  bool full;       /* good in all lanes, else in those of `good` */
+  bool full;               /* good in all lanes, else in those of `good` */
   uint64_t good[LANES / 64];
-  uint32_t filled; /* lanes that hold a value */
-  int64_t lo, hi;  /* over the lanes */
+  uint32_t filled;  /* lanes that hold a value */
+  int64_t lo, hi;   /* over the lanes */
   strip *acc, *aux; /* REDUCE */
 } node_state;
 typedef struct worker {
@@ -110,21 +127,21 @@ typedef struct worker {
   const plan *p;
   arena *a;
   node_state *st;
-  strip *lane;      /* values of the lane variables */
-  int64_t *loop;    /* values of the loop variables */
+  strip *lane;   /* values of the lane variables */
+  int64_t *loop; /* values of the loop variables */
   uint64_t *loop_tick;
   uint64_t tick, strip_tick, floor; /* nothing computed before `floor` is valid */
-  uint32_t n;       /* lanes in use */
+  uint32_t n;                       /* lanes in use */
 } worker;
 void worker_init(worker *w, evaluation *v, const plan *p, arena *a);
-void worker_forget(worker *w); /* tensors it reads have changed */
+void worker_forget(worker *w);            /* tensors it reads have changed */
 void worker_strip(worker *w, uint32_t n); /* w->lane has been filled for n lanes */
 void worker_loop(worker *w, uint32_t slot, int64_t x);
 const strip *worker_value(worker *w, uint32_t node, const mask *mk, uint32_t need);
 void worker_mask(worker *w, mask *out, const mask *in, const int64_t *cond); /* in and cond != 0; NULL cond: all */
 _Noreturn void worker_fail(worker *w, uint32_t lane, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* ---- eval_ops.c ------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- eval_ops.c ------------------------------------------------------------------------------ */
 /* r may be one of the operands. at: type of the operands, t: of the result. */
 void lanes_op(sop op, etype t, etype at, strip *r, const strip *a, const strip *b, const strip *c, uint32_t n);
 void lanes_convert(etype to, etype from, strip *r, const strip *a, uint32_t n);
@@ -132,6 +149,7 @@ void lanes_round(etype t, strip *r, uint32_t n); /* after an operation: to the t
 void lanes_fill(etype t, strip *r, scalar k, uint32_t n);
 scalar lanes_get(etype t, const strip *r, uint32_t i);
 void lanes_put(etype t, strip *r, uint32_t i, scalar k);
-void lanes_read(etype t, strip *r, const void *base, const int64_t *at, int64_t add, uint32_t n); /* r[i] = base[at[i] + add]; at NULL: consecutive */
-void lanes_write(etype t, void *base, int64_t at, const strip *r, uint32_t n);                    /* consecutive */
+/* r[i] = base[at[i] + add]; at NULL: consecutive */
+void lanes_read(etype t, strip *r, const void *base, const int64_t *at, int64_t add, uint32_t n);
+void lanes_write(etype t, void *base, int64_t at, const strip *r, uint32_t n); /* consecutive */
 #endif

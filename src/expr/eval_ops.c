@@ -1,13 +1,15 @@
 /* What does one scalar operation give, lane by lane?
  *
- * The definitions of ops.h, spelled out: floats in their own precision (transcendental functions through double, then rounded), narrow floats in f32 and rounded to their type afterwards (for + - * /
- * and sqrt that is the correctly rounded result, f32 having more than twice their digits), integers in 64 bits and wrapped. One long dispatch per class of lanes.
+ * The definitions of ops.h, spelled out: floats in their own precision (transcendental functions through double,
+ * then rounded), narrow floats in f32 and rounded to their type afterwards (for + - * /
+ * and sqrt that is the correctly rounded result, f32 having more than twice their digits), integers in 64 bits
+ * and wrapped. One long dispatch per class of lanes.
  */
 #include "expr/eval.h"
 #include <math.h>
 #include <string.h>
 
-/* ---- lanes and memory --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- lanes and memory ------------------------------------------------------------------------ */
 static int64_t wrap(etype t, int64_t x) {
   switch (t) {
   case ET_I64:
@@ -59,7 +61,8 @@ static float bf16_round(float x) {
   memcpy(&x, &u, 4);
   return x;
 }
-/* The f16 next to x, as a float: the quantum of what f16 holds as a subnormal is 2^-24, else 13 bits are rounded away. */
+/* The f16 next to x, as a float: the quantum of what f16 holds as a subnormal is 2^-24, else 13 bits are rounded
+ * away. */
 static float f16_round(float x) {
   uint32_t u;
   float a = fabsf(x);
@@ -96,15 +99,15 @@ void lanes_round(etype t, strip *r, uint32_t n) {
   else
     for (uint32_t i = 0; i < n; i++) r->i[i] = wrap(t, r->i[i]);
 }
-#define READ(field, T)                                                                                                                                                                                 \
-  {                                                                                                                                                                                                    \
-    typedef T raw __attribute__((aligned(1), may_alias)); /* constants of a mapped file lie anywhere */                                                                                                \
-    const raw *p = base;                                                                                                                                                                               \
-    if (at)                                                                                                                                                                                            \
-      for (uint32_t i = 0; i < n; i++) r->field[i] = p[at[i] + add];                                                                                                                                   \
-    else                                                                                                                                                                                               \
-      for (uint32_t i = 0; i < n; i++) r->field[i] = p[add + i];                                                                                                                                       \
-    return;                                                                                                                                                                                            \
+#define READ(field, T)                                                                                                 \
+  {                                                                                                                    \
+    typedef T raw __attribute__((aligned(1), may_alias)); /* constants of a mapped file lie anywhere */                \
+    const raw *p = base;                                                                                               \
+    if (at)                                                                                                            \
+      for (uint32_t i = 0; i < n; i++) r->field[i] = p[at[i] + add];                                                   \
+    else                                                                                                               \
+      for (uint32_t i = 0; i < n; i++) r->field[i] = p[add + i];                                                       \
+    return;                                                                                                            \
   }
 typedef uint16_t raw16 __attribute__((aligned(1), may_alias));
 void lanes_read(etype t, strip *r, const void *base, const int64_t *at, int64_t add, uint32_t n) {
@@ -140,15 +143,16 @@ void lanes_read(etype t, strip *r, const void *base, const int64_t *at, int64_t 
   }
   default: {
     uint32_t w = et_bytes(t);
-    for (uint32_t i = 0; i < n; i++) lanes_put(t, r, i, et_load(t, (const char *)base + ((at ? at[i] : (int64_t)i) + add) * w));
+    for (uint32_t i = 0; i < n; i++)
+      lanes_put(t, r, i, et_load(t, (const char *)base + ((at ? at[i] : (int64_t)i) + add) * w));
   }
   }
 }
-#define WRITE(field, T)                                                                                                                                                                                \
-  {                                                                                                                                                                                                    \
-    T *p = (T *)base + at;                                                                                                                                                                             \
-    for (uint32_t i = 0; i < n; i++) p[i] = (T)r->field[i];                                                                                                                                            \
-    return;                                                                                                                                                                                            \
+#define WRITE(field, T)                                                                                                \
+  {                                                                                                                    \
+    T *p = (T *)base + at;                                                                                             \
+    for (uint32_t i = 0; i < n; i++) p[i] = (T)r->field[i];                                                            \
+    return;                                                                                                            \
   }
 void lanes_write(etype t, void *base, int64_t at, const strip *r, uint32_t n) {
   switch (t) {
@@ -175,109 +179,109 @@ void lanes_write(etype t, void *base, int64_t at, const strip *r, uint32_t n) {
   }
 }
 
-/* ---- floats -------------------------------------------------------------------------------------------------------------------------------------------- */
-#define LOOP(x)                                                                                                                                                                                        \
-  for (uint32_t i = 0; i < n; i++) { x; }                                                                                                                                                              \
+/* ---- floats ---------------------------------------------------------------------------------- */
+#define LOOP(x)                                                                                                        \
+  for (uint32_t i = 0; i < n; i++) { x; }                                                                              \
   break
-#define FLOAT_OPS(NAME, T, M, SUFFIX)                                                                                                                                                                  \
-  static bool NAME(sop op, strip *r, const strip *pa, const strip *pb, const strip *pc, uint32_t n) {                                                                                                  \
-    const T *a = pa->M, *b = pb->M, *c = pc->M;                                                                                                                                                        \
-    T *o = r->M;                                                                                                                                                                                       \
-    switch (op) {                                                                                                                                                                                      \
-    case OP_ADD:                                                                                                                                                                                       \
-      LOOP(o[i] = a[i] + b[i]);                                                                                                                                                                        \
-    case OP_SUB:                                                                                                                                                                                       \
-      LOOP(o[i] = a[i] - b[i]);                                                                                                                                                                        \
-    case OP_MUL:                                                                                                                                                                                       \
-      LOOP(o[i] = a[i] * b[i]);                                                                                                                                                                        \
-    case OP_DIV:                                                                                                                                                                                       \
-      LOOP(o[i] = a[i] / b[i]);                                                                                                                                                                        \
-    case OP_IDIV:                                                                                                                                                                                      \
-      LOOP(o[i] = floor##SUFFIX(a[i] / b[i]));                                                                                                                                                         \
-    case OP_MOD:                                                                                                                                                                                       \
-      LOOP(T m = fmod##SUFFIX(a[i], b[i]); o[i] = m != 0 && (m < 0) != (b[i] < 0) ? m + b[i] : m);                                                                                                     \
-    case OP_FMOD:                                                                                                                                                                                      \
-      LOOP(o[i] = fmod##SUFFIX(a[i], b[i]));                                                                                                                                                           \
-    case OP_NEG:                                                                                                                                                                                       \
-      LOOP(o[i] = -a[i]);                                                                                                                                                                              \
-    case OP_ABS:                                                                                                                                                                                       \
-      LOOP(o[i] = fabs##SUFFIX(a[i]));                                                                                                                                                                 \
-    case OP_SIGN:                                                                                                                                                                                      \
-      LOOP(o[i] = a[i] != a[i] ? a[i] : (T)((a[i] > 0) - (a[i] < 0)));                                                                                                                                 \
-    case OP_MIN:                                                                                                                                                                                       \
-      LOOP(o[i] = a[i] != a[i] ? a[i] : b[i] != b[i] ? b[i] : b[i] < a[i] ? b[i] : a[i]);                                                                                                              \
-    case OP_MAX:                                                                                                                                                                                       \
-      LOOP(o[i] = a[i] != a[i] ? a[i] : b[i] != b[i] ? b[i] : b[i] > a[i] ? b[i] : a[i]);                                                                                                              \
-    case OP_FMA:                                                                                                                                                                                       \
-      LOOP(o[i] = fma##SUFFIX(a[i], b[i], c[i]));                                                                                                                                                      \
-    case OP_POW:                                                                                                                                                                                       \
-      LOOP(o[i] = (T)pow((double)a[i], (double)b[i]));                                                                                                                                                 \
-    case OP_EXP:                                                                                                                                                                                       \
-      LOOP(o[i] = (T)exp((double)a[i]));                                                                                                                                                               \
-    case OP_LOG:                                                                                                                                                                                       \
-      LOOP(o[i] = (T)log((double)a[i]));                                                                                                                                                               \
-    case OP_SQRT:                                                                                                                                                                                      \
-      LOOP(o[i] = sqrt##SUFFIX(a[i]));                                                                                                                                                                 \
-    case OP_SIN:                                                                                                                                                                                       \
-      LOOP(o[i] = (T)sin((double)a[i]));                                                                                                                                                               \
-    case OP_COS:                                                                                                                                                                                       \
-      LOOP(o[i] = (T)cos((double)a[i]));                                                                                                                                                               \
-    case OP_TAN:                                                                                                                                                                                       \
-      LOOP(o[i] = (T)tan((double)a[i]));                                                                                                                                                               \
-    case OP_ASIN:                                                                                                                                                                                      \
-      LOOP(o[i] = (T)asin((double)a[i]));                                                                                                                                                              \
-    case OP_ACOS:                                                                                                                                                                                      \
-      LOOP(o[i] = (T)acos((double)a[i]));                                                                                                                                                              \
-    case OP_ATAN:                                                                                                                                                                                      \
-      LOOP(o[i] = (T)atan((double)a[i]));                                                                                                                                                              \
-    case OP_SINH:                                                                                                                                                                                      \
-      LOOP(o[i] = (T)sinh((double)a[i]));                                                                                                                                                              \
-    case OP_COSH:                                                                                                                                                                                      \
-      LOOP(o[i] = (T)cosh((double)a[i]));                                                                                                                                                              \
-    case OP_ASINH:                                                                                                                                                                                     \
-      LOOP(o[i] = (T)asinh((double)a[i]));                                                                                                                                                             \
-    case OP_ACOSH:                                                                                                                                                                                     \
-      LOOP(o[i] = (T)acosh((double)a[i]));                                                                                                                                                             \
-    case OP_ATANH:                                                                                                                                                                                     \
-      LOOP(o[i] = (T)atanh((double)a[i]));                                                                                                                                                             \
-    case OP_TANH:                                                                                                                                                                                      \
-      LOOP(o[i] = (T)tanh((double)a[i]));                                                                                                                                                              \
-    case OP_ERF:                                                                                                                                                                                       \
-      LOOP(o[i] = (T)erf((double)a[i]));                                                                                                                                                               \
-    case OP_FLOOR:                                                                                                                                                                                     \
-      LOOP(o[i] = floor##SUFFIX(a[i]));                                                                                                                                                                \
-    case OP_CEIL:                                                                                                                                                                                      \
-      LOOP(o[i] = ceil##SUFFIX(a[i]));                                                                                                                                                                 \
-    case OP_ROUND_EVEN:                                                                                                                                                                                \
-      LOOP(o[i] = nearbyint##SUFFIX(a[i]));                                                                                                                                                            \
-    case OP_TRUNC:                                                                                                                                                                                     \
-      LOOP(o[i] = trunc##SUFFIX(a[i]));                                                                                                                                                                \
-    case OP_LDEXP:                                                                                                                                                                                     \
-      LOOP(o[i] = ldexp##SUFFIX(a[i], (int)floor(fmax(-4000, fmin(b[i], 4000)))));                                                                                                                                                     \
-    case OP_NEXTAFTER:                                                                                                                                                                                 \
-      LOOP(o[i] = nextafter##SUFFIX(a[i], b[i]));                                                                                                                                                      \
-    case OP_ISNAN:                                                                                                                                                                                     \
-      LOOP(r->i[i] = a[i] != a[i]);                                                                                                                                                                    \
-    case OP_ISINF:                                                                                                                                                                                     \
-      LOOP(r->i[i] = isinf(a[i]) != 0);                                                                                                                                                                \
-    case OP_SIGNBIT:                                                                                                                                                                                   \
-      LOOP(r->i[i] = signbit(a[i]) != 0);                                                                                                                                                              \
-    case OP_EQ:                                                                                                                                                                                        \
-      LOOP(r->i[i] = a[i] == b[i]);                                                                                                                                                                    \
-    case OP_NE:                                                                                                                                                                                        \
-      LOOP(r->i[i] = a[i] != b[i]);                                                                                                                                                                    \
-    case OP_LT:                                                                                                                                                                                        \
-      LOOP(r->i[i] = a[i] < b[i]);                                                                                                                                                                     \
-    case OP_LE:                                                                                                                                                                                        \
-      LOOP(r->i[i] = a[i] <= b[i]);                                                                                                                                                                    \
-    case OP_GT:                                                                                                                                                                                        \
-      LOOP(r->i[i] = a[i] > b[i]);                                                                                                                                                                     \
-    case OP_GE:                                                                                                                                                                                        \
-      LOOP(r->i[i] = a[i] >= b[i]);                                                                                                                                                                    \
-    default:                                                                                                                                                                                           \
-      return false;                                                                                                                                                                                    \
-    }                                                                                                                                                                                                  \
-    return true;                                                                                                                                                                                       \
+#define FLOAT_OPS(NAME, T, M, SUFFIX)                                                                                  \
+  static bool NAME(sop op, strip *r, const strip *pa, const strip *pb, const strip *pc, uint32_t n) {                  \
+    const T *a = pa->M, *b = pb->M, *c = pc->M;                                                                        \
+    T *o = r->M;                                                                                                       \
+    switch (op) {                                                                                                      \
+    case OP_ADD:                                                                                                       \
+      LOOP(o[i] = a[i] + b[i]);                                                                                        \
+    case OP_SUB:                                                                                                       \
+      LOOP(o[i] = a[i] - b[i]);                                                                                        \
+    case OP_MUL:                                                                                                       \
+      LOOP(o[i] = a[i] * b[i]);                                                                                        \
+    case OP_DIV:                                                                                                       \
+      LOOP(o[i] = a[i] / b[i]);                                                                                        \
+    case OP_IDIV:                                                                                                      \
+      LOOP(o[i] = floor##SUFFIX(a[i] / b[i]));                                                                         \
+    case OP_MOD:                                                                                                       \
+      LOOP(T m = fmod##SUFFIX(a[i], b[i]); o[i] = m != 0 && (m < 0) != (b[i] < 0) ? m + b[i] : m);                     \
+    case OP_FMOD:                                                                                                      \
+      LOOP(o[i] = fmod##SUFFIX(a[i], b[i]));                                                                           \
+    case OP_NEG:                                                                                                       \
+      LOOP(o[i] = -a[i]);                                                                                              \
+    case OP_ABS:                                                                                                       \
+      LOOP(o[i] = fabs##SUFFIX(a[i]));                                                                                 \
+    case OP_SIGN:                                                                                                      \
+      LOOP(o[i] = a[i] != a[i] ? a[i] : (T)((a[i] > 0) - (a[i] < 0)));                                                 \
+    case OP_MIN:                                                                                                       \
+      LOOP(o[i] = a[i] != a[i] ? a[i] : b[i] != b[i] ? b[i] : b[i] < a[i] ? b[i] : a[i]);                              \
+    case OP_MAX:                                                                                                       \
+      LOOP(o[i] = a[i] != a[i] ? a[i] : b[i] != b[i] ? b[i] : b[i] > a[i] ? b[i] : a[i]);                              \
+    case OP_FMA:                                                                                                       \
+      LOOP(o[i] = fma##SUFFIX(a[i], b[i], c[i]));                                                                      \
+    case OP_POW:                                                                                                       \
+      LOOP(o[i] = (T)pow((double)a[i], (double)b[i]));                                                                 \
+    case OP_EXP:                                                                                                       \
+      LOOP(o[i] = (T)exp((double)a[i]));                                                                               \
+    case OP_LOG:                                                                                                       \
+      LOOP(o[i] = (T)log((double)a[i]));                                                                               \
+    case OP_SQRT:                                                                                                      \
+      LOOP(o[i] = sqrt##SUFFIX(a[i]));                                                                                 \
+    case OP_SIN:                                                                                                       \
+      LOOP(o[i] = (T)sin((double)a[i]));                                                                               \
+    case OP_COS:                                                                                                       \
+      LOOP(o[i] = (T)cos((double)a[i]));                                                                               \
+    case OP_TAN:                                                                                                       \
+      LOOP(o[i] = (T)tan((double)a[i]));                                                                               \
+    case OP_ASIN:                                                                                                      \
+      LOOP(o[i] = (T)asin((double)a[i]));                                                                              \
+    case OP_ACOS:                                                                                                      \
+      LOOP(o[i] = (T)acos((double)a[i]));                                                                              \
+    case OP_ATAN:                                                                                                      \
+      LOOP(o[i] = (T)atan((double)a[i]));                                                                              \
+    case OP_SINH:                                                                                                      \
+      LOOP(o[i] = (T)sinh((double)a[i]));                                                                              \
+    case OP_COSH:                                                                                                      \
+      LOOP(o[i] = (T)cosh((double)a[i]));                                                                              \
+    case OP_ASINH:                                                                                                     \
+      LOOP(o[i] = (T)asinh((double)a[i]));                                                                             \
+    case OP_ACOSH:                                                                                                     \
+      LOOP(o[i] = (T)acosh((double)a[i]));                                                                             \
+    case OP_ATANH:                                                                                                     \
+      LOOP(o[i] = (T)atanh((double)a[i]));                                                                             \
+    case OP_TANH:                                                                                                      \
+      LOOP(o[i] = (T)tanh((double)a[i]));                                                                              \
+    case OP_ERF:                                                                                                       \
+      LOOP(o[i] = (T)erf((double)a[i]));                                                                               \
+    case OP_FLOOR:                                                                                                     \
+      LOOP(o[i] = floor##SUFFIX(a[i]));                                                                                \
+    case OP_CEIL:                                                                                                      \
+      LOOP(o[i] = ceil##SUFFIX(a[i]));                                                                                 \
+    case OP_ROUND_EVEN:                                                                                                \
+      LOOP(o[i] = nearbyint##SUFFIX(a[i]));                                                                            \
+    case OP_TRUNC:                                                                                                     \
+      LOOP(o[i] = trunc##SUFFIX(a[i]));                                                                                \
+    case OP_LDEXP:                                                                                                     \
+      LOOP(o[i] = ldexp##SUFFIX(a[i], (int)floor(fmax(-4000, fmin(b[i], 4000)))));                                     \
+    case OP_NEXTAFTER:                                                                                                 \
+      LOOP(o[i] = nextafter##SUFFIX(a[i], b[i]));                                                                      \
+    case OP_ISNAN:                                                                                                     \
+      LOOP(r->i[i] = a[i] != a[i]);                                                                                    \
+    case OP_ISINF:                                                                                                     \
+      LOOP(r->i[i] = isinf(a[i]) != 0);                                                                                \
+    case OP_SIGNBIT:                                                                                                   \
+      LOOP(r->i[i] = signbit(a[i]) != 0);                                                                              \
+    case OP_EQ:                                                                                                        \
+      LOOP(r->i[i] = a[i] == b[i]);                                                                                    \
+    case OP_NE:                                                                                                        \
+      LOOP(r->i[i] = a[i] != b[i]);                                                                                    \
+    case OP_LT:                                                                                                        \
+      LOOP(r->i[i] = a[i] < b[i]);                                                                                     \
+    case OP_LE:                                                                                                        \
+      LOOP(r->i[i] = a[i] <= b[i]);                                                                                    \
+    case OP_GT:                                                                                                        \
+      LOOP(r->i[i] = a[i] > b[i]);                                                                                     \
+    case OP_GE:                                                                                                        \
+      LOOP(r->i[i] = a[i] >= b[i]);                                                                                    \
+    default:                                                                                                           \
+      return false;                                                                                                    \
+    }                                                                                                                  \
+    return true;                                                                                                       \
   }
 FLOAT_OPS(ops_f32, float, f, f)
 FLOAT_OPS(ops_f64, double, d, )
@@ -298,7 +302,7 @@ static float narrow_next(etype t, float a, float b) {
   return (float)et_load(t, &code).f;
 }
 
-/* ---- integers ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- integers -------------------------------------------------------------------------------- */
 static int64_t int_pow(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
   uint64_t r = 1, x = (uint64_t)a;
@@ -306,9 +310,13 @@ static int64_t int_pow(int64_t a, int64_t b) {
     if (b & 1) r *= x;
   return (int64_t)r;
 }
-static int64_t floor_div(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : floordiv64(a, b); }
+static int64_t floor_div(int64_t a, int64_t b) {
+  return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : floordiv64(a, b);
+}
 static int64_t floor_mod(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : floormod64(a, b); }
-static int64_t shift_left(int64_t a, int64_t s, int64_t bits) { return s < 0 || s >= bits ? 0 : (int64_t)((uint64_t)a << s); }
+static int64_t shift_left(int64_t a, int64_t s, int64_t bits) {
+  return s < 0 || s >= bits ? 0 : (int64_t)((uint64_t)a << s);
+}
 static int64_t shift_right(int64_t a, int64_t s, int64_t bits, bool sign) {
   if (s < 0 || s >= bits) return sign && a < 0 ? -1 : 0;
   return sign ? a >> s : (int64_t)((uint64_t)a >> s);
@@ -382,7 +390,7 @@ static bool ops_int(sop op, etype t, strip *r, const strip *pa, const strip *pb,
   return true;
 }
 
-/* ---- conversions ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- conversions ----------------------------------------------------------------------------- */
 void lanes_convert(etype to, etype from, strip *r, const strip *a, uint32_t n) {
   lane_class lt = lanes_of(to), lf = lanes_of(from);
   if (to == from) {
@@ -402,7 +410,10 @@ void lanes_convert(etype to, etype from, strip *r, const strip *a, uint32_t n) {
 static scalar saturate(etype to, etype from, scalar x) {
   ekind kt = et_kind(to), kf = et_kind(from);
   if (kt == K_FLOAT) {
-    double v = kf == K_FLOAT ? x.f : from == ET_U64 ? (double)(uint64_t)x.i : (double)x.i, hi = et_highest(to), lo = et_lowest(to);
+    double v = kf == K_FLOAT    ? x.f
+               : from == ET_U64 ? (double)(uint64_t)x.i
+                                : (double)x.i,
+           hi = et_highest(to), lo = et_lowest(to);
     return (scalar){.f = v > hi ? hi : v < lo ? lo : v};
   }
   uint32_t bits = to == ET_BOOL ? 1 : et_bits(to);

@@ -1,8 +1,11 @@
 /* What is there to compute for a value, once sizes are numbers?
  *
- * The plan is the value's DAG with three things settled: symbols are replaced by their numbers, index polynomials are nodes of scalar arithmetic over the variables, and each node knows whether it
- * differs between lanes, which loop variables it depends on, and whether it can fail. The index of an access is kept as a part that differs between lanes and one that does not, so that only the
- * latter is computed again inside a reduction. Equal nodes are made once. Runs in one thread, before the strips: it uses the sym room, the strips do not.
+ * The plan is the value's DAG with three things settled: symbols are replaced by their numbers, index polynomials
+ * are nodes of scalar arithmetic over the variables, and each node knows whether it
+ * differs between lanes, which loop variables it depends on, and whether it can fail. The index of an access is
+ * kept as a part that differs between lanes and one that does not, so that only the
+ * latter is computed again inside a reduction. Equal nodes are made once. Runs in one thread, before the strips:
+ * it uses the sym room, the strips do not.
  */
 #include "expr/eval.h"
 #include <string.h>
@@ -32,34 +35,45 @@ static void from(planner *pl, pnode *n, uint32_t op) {
   }
   n->deps = deps.v, n->ndeps = deps.n;
 }
-static uint32_t constant(planner *pl, etype t, scalar k) { return add(pl, (pnode){.kind = PN_CONST, .type = t, .k = k, .total = true}); }
+static uint32_t constant(planner *pl, etype t, scalar k) {
+  return add(pl, (pnode){.kind = PN_CONST, .type = t, .k = k, .total = true});
+}
 static uint32_t constant_i(planner *pl, int64_t x) { return constant(pl, ET_I64, (scalar){.i = x}); }
 static bool is_const(planner *pl, uint32_t n, int64_t *x) {
   if (at(pl, n)->kind != PN_CONST) return false;
   *x = at(pl, n)->k.i;
   return true;
 }
-static uint32_t *copy(planner *pl, const uint32_t *v, uint32_t n) { return n ? arena_dup(pl->a, v, n * sizeof *v) : NULL; }
+static uint32_t *copy(planner *pl, const uint32_t *v, uint32_t n) {
+  return n ? arena_dup(pl->a, v, n * sizeof *v) : NULL;
+}
 
-/* ---- variables --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- variables ------------------------------------------------------------------------------- */
 uint32_t plan_lane(planner *pl, atom var) {
   vec_push(pl->a, pl->p->lane_names, sym_name(pl->v->c, var));
   uint32_t slot = pl->p->lane_names.n - 1;
-  map_putu(pl->atoms, var, add(pl, (pnode){.kind = PN_LANE, .type = ET_I64, .slot = slot, .lanes = true, .total = true}));
+  map_putu(pl->atoms, var,
+           add(pl, (pnode){.kind = PN_LANE, .type = ET_I64, .slot = slot, .lanes = true, .total = true}));
   return slot;
 }
 uint32_t plan_loop(planner *pl, atom var) {
   uint64_t known;
-  if (map_getu(pl->atoms, var, &known) && at(pl, (uint32_t)known)->kind == PN_LOOP) return at(pl, (uint32_t)known)->slot;
+  if (map_getu(pl->atoms, var, &known) && at(pl, (uint32_t)known)->kind == PN_LOOP)
+    return at(pl, (uint32_t)known)->slot;
   vec_push(pl->a, pl->p->loop_names, sym_name(pl->v->c, var));
   uint32_t slot = pl->p->loop_names.n - 1;
-  map_putu(pl->atoms, var, add(pl, (pnode){.kind = PN_LOOP, .type = ET_I64, .slot = slot, .total = true, .deps = copy(pl, &slot, 1), .ndeps = 1}));
+  map_putu(
+      pl->atoms, var,
+      add(pl,
+          (pnode){
+              .kind = PN_LOOP, .type = ET_I64, .slot = slot, .total = true, .deps = copy(pl, &slot, 1), .ndeps = 1}));
   return slot;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 static void too_big(planner *pl) {
-  diag_error(pl->v->c, E_SHAPE, pl->p->origin, "stage %s: an index expression overflows 64 bits for these sizes", pl->p->stage);
+  diag_error(pl->v->c, E_SHAPE, pl->p->origin, "stage %s: an index expression overflows 64 bits for these sizes",
+             pl->p->stage);
   ctx_unwind(pl->v->c);
 }
 static uint32_t plan_atom(planner *pl, atom a) {
@@ -79,7 +93,8 @@ static uint32_t plan_atom(planner *pl, atom a) {
     else if (sym_definition(c, a, &def) || (def = sym_canon(c, sym_of_atom(c, a))) != sym_of_atom(c, a))
       r = plan_size(pl, def);
     else {
-      diag_error(c, E_SHAPE, pl->p->origin, "stage %s needs the size %s, which no input determines", pl->p->stage, sym_name(c, a));
+      diag_error(c, E_SHAPE, pl->p->origin, "stage %s needs the size %s, which no input determines", pl->p->stage,
+                 sym_name(c, a));
       ctx_unwind(c);
     }
     break;
@@ -99,7 +114,11 @@ static uint32_t plan_atom(planner *pl, atom a) {
     if (folded && (k != AT_DIV || q != 0))
       r = constant_i(pl, k == AT_DIV ? floordiv64(p, q) : k == AT_MIN ? min64(p, q) : max64(p, q));
     else {
-      pnode n = {.kind = k == AT_DIV ? PN_DIV : PN_MINMAX, .op = k == AT_MAX ? OP_MAX : OP_MIN, .type = ET_I64, .nargs = 2, .total = k != AT_DIV || safe};
+      pnode n = {.kind = k == AT_DIV ? PN_DIV : PN_MINMAX,
+                 .op = k == AT_MAX ? OP_MAX : OP_MIN,
+                 .type = ET_I64,
+                 .nargs = 2,
+                 .total = k != AT_DIV || safe};
       n.args = copy(pl, x, 2);
       from(pl, &n, x[0]), from(pl, &n, x[1]);
       r = add(pl, n);
@@ -187,10 +206,11 @@ uint32_t plan_size(planner *pl, sz s) {
   return r;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 static uint32_t plan_load(planner *pl, const ex_node *e) {
   const ndarray *nd = &pl->v->t[e->tensor].nd;
-  pnode n = {.kind = PN_LOAD, .type = e->type, .tensor = e->tensor, .nargs = e->nargs, .total = e->otherwise || !e->nargs};
+  pnode n = {
+      .kind = PN_LOAD, .type = e->type, .tensor = e->tensor, .nargs = e->nargs, .total = e->otherwise || !e->nargs};
   uint32_t *args = NEWN(pl->a, uint32_t, 2 * e->nargs + 1);
   VEC(term) flat = {0};
   int64_t stride = 1;
@@ -210,7 +230,9 @@ static uint32_t plan_reduce(planner *pl, const ex_node *e) {
   uint32_t *vars = NEWN(pl->a, uint32_t, e->nargs + 1), *ext = NEWN(pl->a, uint32_t, e->nargs + 1);
   for (uint32_t i = 0; i < e->nargs; i++) {
     vars[i] = plan_loop(pl, e->args[i]), ext[i] = plan_size(pl, sym_extent(pl->v->c, e->args[i]));
-    if (at(pl, ext[i])->lanes) ctx_fail(pl->v->c, E_UNSUPPORTED, "stage %s: the extent of %s depends on an output index", pl->p->stage, sym_name(pl->v->c, e->args[i]));
+    if (at(pl, ext[i])->lanes)
+      ctx_fail(pl->v->c, E_UNSUPPORTED, "stage %s: the extent of %s depends on an output index", pl->p->stage,
+               sym_name(pl->v->c, e->args[i]));
   }
   pnode in = {.total = true};
   n.body = plan_value(pl, e->body);

@@ -1,7 +1,9 @@
 /* What are a plan's values at 256 points?
  *
- * worker_value gives the strip of a node, computing it if its last one is no longer true: a node is true as long as the strip of points is the same, none of the loop variables it depends on has
- * changed since its stamp, and it was computed for the lanes now asked for. Nodes that do not differ between lanes are computed in lane 0 and spread out only when somebody needs more. Who asks
+ * worker_value gives the strip of a node, computing it if its last one is no longer true: a node is true as long
+ * as the strip of points is the same, none of the loop variables it depends on has
+ * changed since its stamp, and it was computed for the lanes now asked for. Nodes that do not differ between
+ * lanes are computed in lane 0 and spread out only when somebody needs more. Who asks
  * guarantees that at least one lane is alive.
  */
 #include "expr/eval.h"
@@ -38,8 +40,10 @@ void worker_fail(worker *w, uint32_t lane, const char *fmt, ...) {
   const plan *p = w->p;
   char text[512];
   va_list ap;
-  for (uint32_t i = 0; i < p->lane_names.n; i++) sb_fmt(&b, "%s%s=%lld", i ? ", " : "", p->lane_names.v[i], (long long)w->lane[i].i[lane]);
-  for (uint32_t i = 0; i < p->loop_names.n; i++) sb_fmt(&b, "%s%s=%lld", i || p->lane_names.n ? ", " : "", p->loop_names.v[i], (long long)w->loop[i]);
+  for (uint32_t i = 0; i < p->lane_names.n; i++)
+    sb_fmt(&b, "%s%s=%lld", i ? ", " : "", p->lane_names.v[i], (long long)w->lane[i].i[lane]);
+  for (uint32_t i = 0; i < p->loop_names.n; i++)
+    sb_fmt(&b, "%s%s=%lld", i || p->lane_names.n ? ", " : "", p->loop_names.v[i], (long long)w->loop[i]);
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
@@ -47,7 +51,7 @@ void worker_fail(worker *w, uint32_t lane, const char *fmt, ...) {
   ctx_unwind(w->v->c);
 }
 
-/* ---- indices ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- indices --------------------------------------------------------------------------------- */
 static int64_t same_i(worker *w, uint32_t node) { return node ? worker_value(w, node, NULL, 1)->i[0] : 0; }
 
 static void do_poly(worker *w, const pnode *p, strip *r, const mask *mk, uint32_t n) {
@@ -97,7 +101,8 @@ static void do_div(worker *w, const pnode *p, strip *r, const mask *mk, uint32_t
   }
 }
 /* One of two values by a condition, evaluating only what some live lane takes. */
-static void choose(worker *w, etype t, strip *r, const int64_t *cond, uint32_t yes, uint32_t no, const mask *mk, uint32_t n) {
+static void choose(worker *w, etype t, strip *r, const int64_t *cond, uint32_t yes, uint32_t no, const mask *mk,
+                   uint32_t n) {
   uint32_t count = 0, total = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (!alive(mk, i)) continue;
@@ -110,11 +115,11 @@ static void choose(worker *w, etype t, strip *r, const int64_t *cond, uint32_t y
     return;
   }
   mask part;
-  int64_t not [LANES];
+  int64_t not[LANES];
   worker_mask(w, &part, mk, cond);
   const strip *a = worker_value(w, yes, &part, n);
-  for (uint32_t i = 0; i < n; i++) not [i] = !cond[i];
-  worker_mask(w, &part, mk, not );
+  for (uint32_t i = 0; i < n; i++) not[i] = !cond[i];
+  worker_mask(w, &part, mk, not);
   const strip *b = worker_value(w, no, &part, n);
   if (bytes == 4)
     for (uint32_t i = 0; i < n; i++) r->f[i] = cond[i] ? a->f[i] : b->f[i];
@@ -128,7 +133,7 @@ static void do_select(worker *w, const pnode *p, strip *r, const mask *mk, uint3
   choose(w, ET_I64, r, cond, p->args[1], p->args[2], mk, n);
 }
 
-/* ---- accesses ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- accesses -------------------------------------------------------------------------------- */
 static void lane_range(worker *w, uint32_t node, const strip *s, int64_t *lo, int64_t *hi) {
   node_state *st = &w->st[node];
   uint64_t now = w->p->nodes.v[node].kind == PN_LANE ? w->strip_tick : st->gen;
@@ -177,12 +182,14 @@ static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_
     for (uint32_t k = 0; k < p->nargs; k++) {
       int64_t x = add[k] + (lane[k] ? lane[k]->i[i] : 0);
       if (x < 0 || x >= nd->dims[k])
-        worker_fail(w, i, "index %lld of axis %u of tensor %s: %s[%s] is out of range", (long long)x, k, xt(w->v->m, p->tensor)->name, et_name(nd->type), dims_text(w, nd));
+        worker_fail(w, i, "index %lld of axis %u of tensor %s: %s[%s] is out of range", (long long)x, k,
+                    xt(w->v->m, p->tensor)->name, et_name(nd->type), dims_text(w, nd));
     }
   }
   /* 3. read the others; dead lanes, whose index was not checked or is stale, read the first element */
   bool stale = mk && p->flat && !w->p->nodes.v[p->flat].total;
-  if (none_in) lanes_fill(p->type, r, (scalar){0}, n);
+  if (none_in)
+    lanes_fill(p->type, r, (scalar){0}, n);
   else if (!p->flat) {
     lanes_read(p->type, r, nd->data, NULL, base, 1);
     lanes_fill(p->type, r, lanes_get(p->type, r, 0), n);
@@ -205,7 +212,7 @@ static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_
     for (uint32_t i = 0; i < n; i++) r->i[i] = out[i] ? o->i[i] : r->i[i];
 }
 
-/* ---- operations ----------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 static void do_op(worker *w, const pnode *p, strip *r, const mask *mk, uint32_t n) {
   const strip *x[3] = {0};
   x[0] = worker_value(w, p->args[0], mk, n);
@@ -213,7 +220,8 @@ static void do_op(worker *w, const pnode *p, strip *r, const mask *mk, uint32_t 
     choose(w, p->type, r, x[0]->i, p->args[1], p->args[2], mk, n);
     return;
   }
-  if ((p->op == OP_AND || p->op == OP_OR) && !w->p->nodes.v[p->args[1]].total) { /* the right side only where the left does not decide */
+  /* the right side only where the left does not decide */
+  if ((p->op == OP_AND || p->op == OP_OR) && !w->p->nodes.v[p->args[1]].total) {
     int64_t open[LANES];
     uint32_t count = 0;
     for (uint32_t i = 0; i < n; i++) open[i] = (x[0]->i[i] != 0) == (p->op == OP_AND), count += open[i] && alive(mk, i);
@@ -231,7 +239,7 @@ static void do_op(worker *w, const pnode *p, strip *r, const mask *mk, uint32_t 
   lanes_op(p->op, p->type, w->p->nodes.v[p->args[0]].type, r, x[0], x[1], x[2], n);
 }
 
-/* ---- reductions ----------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 static scalar identity(rop op, etype t) {
   bool fl = et_kind(t) == K_FLOAT, inf = fl && isinf(et_round(t, (scalar){.f = INFINITY}).f);
   switch (op) {
@@ -244,13 +252,17 @@ static scalar identity(rop op, etype t) {
     return (scalar){.f = inf ? -INFINITY : et_lowest(t)};
   case RED_MIN:
     if (t == ET_BOOL) return (scalar){.i = 1};
-    if (!fl) return (scalar){.i = (int64_t)(et_kind(t) == K_INT ? (UINT64_C(1) << (et_bits(t) - 1)) - 1 : et_bits(t) == 64 ? ~UINT64_C(0) : (UINT64_C(1) << et_bits(t)) - 1)};
+    if (!fl)
+      return (scalar){.i = (int64_t)(et_kind(t) == K_INT ? (UINT64_C(1) << (et_bits(t) - 1)) - 1
+                                     : et_bits(t) == 64  ? ~UINT64_C(0)
+                                                         : (UINT64_C(1) << et_bits(t)) - 1)};
     return (scalar){.f = inf ? INFINITY : et_highest(t)};
   default:
     return fl ? (scalar){.f = 0} : (scalar){.i = 0};
   }
 }
-static const sop combine[RED_COUNT] = {[RED_SUM] = OP_ADD, [RED_PROD] = OP_MUL, [RED_MAX] = OP_MAX, [RED_MIN] = OP_MIN, [RED_ANY] = OP_OR, [RED_ALL] = OP_AND};
+static const sop combine[RED_COUNT] = {[RED_SUM] = OP_ADD, [RED_PROD] = OP_MUL, [RED_MAX] = OP_MAX,
+                                       [RED_MIN] = OP_MIN, [RED_ANY] = OP_OR,   [RED_ALL] = OP_AND};
 
 static void accumulate(const pnode *p, strip *acc, const strip *body, const mask *mk, uint32_t n) {
   strip old;
@@ -337,7 +349,7 @@ static void do_reduce(worker *w, const pnode *p, node_state *st, strip *r, const
   memcpy(r, acc, 8 * n);
 }
 
-/* ---- one node ------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- one node -------------------------------------------------------------------------------- */
 static bool current(const worker *w, const pnode *p, const node_state *st) {
   if (!st->v || st->stamp < w->floor || (p->lanes && st->stamp < w->strip_tick)) return false;
   for (uint32_t i = 0; i < p->ndeps; i++)
@@ -373,7 +385,8 @@ static void compute(worker *w, const pnode *p, node_state *st, const mask *mk) {
     do_div(w, p, st->v, mk, n);
     break;
   case PN_MINMAX:
-    lanes_op(p->op, ET_I64, ET_I64, st->v, worker_value(w, p->args[0], mk, n), worker_value(w, p->args[1], mk, n), NULL, n);
+    lanes_op(p->op, ET_I64, ET_I64, st->v, worker_value(w, p->args[0], mk, n), worker_value(w, p->args[1], mk, n), NULL,
+             n);
     break;
   case PN_SELECT:
     do_select(w, p, st->v, mk, n);

@@ -1,38 +1,56 @@
-/* expr: tensor expressions. What the nodes' definitions expand to: stages over index spaces. No operator names exist here.
+/* expr: tensor expressions. What the nodes' definitions expand to: stages over index spaces. No operator names exist
+ * here.
  *
- * A module holds tensors, stages that compute them, and a tree of blocks that says in which control-flow region a stage stands.
+ * A module holds tensors, stages that compute them, and a tree of blocks that says in which control-flow region a
+ * stage stands.
  *
- * TENSORS are immutable arrays with an element type and a shape of symbolic sizes. Kinds: input (the caller's), const (bytes known), stage (computed here).
+ * TENSORS are immutable arrays with an element type and a shape of symbolic sizes. Kinds: input (the caller's),
+ * const (bytes known), stage (computed here).
  *   Constants print as a reference (file, offset, bytes, SHA-256), or inline up to 1 KB or on request.
  *
  * STAGES. A stage computes one tensor, in one of two forms.
  *   compute:   Y[axes] = value               every point of the index space is assigned once
- *   update:    Y[axes] = value (or undefined when the updates provably tile Y: `tiled`), then a list of updates, in order; each update is a sequential loop over its own vars in row-major order:
+ *   update:    Y[axes] = value (or undefined when the updates provably tile Y: `tiled`), then a list of updates,
+ *              in order; each update is a sequential loop over its own vars in row-major order:
  *                 Y[idx...] (:=|+=|*=|max=|min=) value if cond     (:= last writer wins)
- *   Axes: an axis is a list of digits (variable, extent), outer to inner (mixed radix): the axis' index is the number with these digits and its size is the product of the extents. An axis of
- *   one digit is the usual case, of no digit a size-1 axis. Each variable belongs to exactly one stage (its output digits and its reductions' variables); variables of extent 1 do not exist (they are the constant 0).
+ *   Axes: an axis is a list of digits (variable, extent), outer to inner (mixed radix): the axis' index is the
+ *   number with these digits and its size is the product of the extents. An axis of
+ *   one digit is the usual case, of no digit a size-1 axis. Each variable belongs to exactly one stage (its
+ *   output digits and its reductions' variables); variables of extent 1 do not exist (they are the constant 0).
  *   The element type of the stage is its rounding point: the value has exactly that type; fusion keeps the rounding.
- *   scan: stages with the same scan id form a recurrence over one shared variable t (an output digit of each). They run together step by step in module order; a stage may read any stage of the group at t' < t
+ *   scan: stages with the same scan id form a recurrence over one shared variable t (an output digit of each).
+ *   They run together step by step in module order; a stage may read any stage of the group at t' < t
  *   (or, of a stage standing earlier, t' <= t); reads at negative t' have an `else` value.
  *
  * VALUES are nodes of a hash-consed DAG, typed. `ex` ids; equal structure has equal ids within a module.
  *   const      a scalar of the node's type
  *   index      an sz as a value of type i64
- *   load       tensor, one sz per axis; `otherwise` (0 = none): the value where any index is out of range; without it every index must be in range wherever evaluated
+ *   load       tensor, one sz per axis; `otherwise` (0 = none): the value where any index is out of range;
+ *              without it every index must be in range wherever evaluated
  *   op         scalar operation of ops.h
- *   reduce     reduction over variables (row-major order), `where` (0 = none) a bool, `body`; arg-reductions give an i64: `payload`, or the first variable if 0. The accumulator has the type `acc` (by default: the
- *              body's type, f32 for 8/16-bit floats in sum/prod), the result the node's type. Empty: sum 0, prod 1, max lowest/-inf, min highest/inf, any false, all true, arg: 0.
+ *   reduce     reduction over variables (row-major order), `where` (0 = none) a bool, `body`; arg-reductions give
+ *              an i64: `payload`, or the first variable if 0. The accumulator has the type `acc` (by default: the
+ *              body's type, f32 for 8/16-bit floats in sum/prod), the result the node's type. Empty: sum 0, prod
+ *              1, max lowest/-inf, min highest/inf, any false, all true, arg: 0.
  *              NaN wins in max/min/arg. `sum`/`prod` of floats may be reassociated.
- *   An sz inside a load or index may contain data atoms: sym_data(id) with id = the ex of an i64 value in this module. Its variables are free in the sz.
+ *   An sz inside a load or index may contain data atoms: sym_data(id) with id = the ex of an i64 value in this
+ *   module. Its variables are free in the sz.
  *
- * BLOCKS. The module has a root block; a block is an ordered list of items: a stage, an `if` (condition: a bool scalar tensor; then and else blocks; per result: tensor result = then-tensor or else-tensor), or a
- *   `loop` (trip count sz or 0 with a condition; carried tensors: init, inner argument, next value, final result; collected tensors: one slice per trip). Stages may read tensors of enclosing blocks. Within a block stages are in dependence order.
+ * BLOCKS. The module has a root block; a block is an ordered list of items: a stage, an `if` (condition: a bool
+ * scalar tensor; then and else blocks; per result: tensor result = then-tensor or else-tensor), or a
+ *   `loop` (trip count sz or 0 with a condition; carried tensors: init, inner argument, next value, final result;
+ *   collected tensors: one slice per trip). Stages may read tensors of enclosing blocks. Within a block stages
+ *   are in dependence order.
  *
- * LATE SIZES. A symbol whose value is computed: `late symbol = tensor` (an i64 scalar tensor), with an upper bound sz. Stages whose shapes or extents use it run after that tensor is known. The tensor may be the
- *   result of an `if`, or a loop's final value, or its inner value: then the size is another one in every trip, and tensors that have it change their size from trip to trip.
- * GUARDS. Conditions on size symbols, checked at entry: contract (the model is wrong) or assumption (this artefact does not serve that size), with the text for the message.
+ * LATE SIZES. A symbol whose value is computed: `late symbol = tensor` (an i64 scalar tensor), with an upper
+ * bound sz. Stages whose shapes or extents use it run after that tensor is known. The tensor may be the
+ *   result of an `if`, or a loop's final value, or its inner value: then the size is another one in every trip,
+ *   and tensors that have it change their size from trip to trip.
+ * GUARDS. Conditions on size symbols, checked at entry: contract (the model is wrong) or assumption (this
+ * artefact does not serve that size), with the text for the message.
  *
- * KERNELS. After the fusion pass every stage belongs to exactly one kernel (or is virtual: a placement its producers store into). A kernel lists its stages in order; `outer` are the canonical loop variables all
+ * KERNELS. After the fusion pass every stage belongs to exactly one kernel (or is virtual: a placement its
+ * producers store into). A kernel lists its stages in order; `outer` are the canonical loop variables all
  *   stages share: canon maps each stage's variable to the canonical one. Before fusion the list is empty.
  */
 #ifndef EK_EXPR_H
@@ -47,36 +65,50 @@ typedef struct emodule emodule;
 
 typedef enum { EX_CONST = 1, EX_INDEX, EX_LOAD, EX_OP, EX_REDUCE } ex_kind;
 typedef struct ex_node {
-  uint8_t kind, type, op; /* ex_kind, etype, sop or rop */
-  uint8_t acc;            /* reduce: accumulator type */
-  uint8_t nargs;          /* op: arity; load: rank; reduce: number of variables */
-  tid tensor;             /* load */
-  ex otherwise;           /* load */
+  uint8_t kind, type, op;  /* ex_kind, etype, sop or rop */
+  uint8_t acc;             /* reduce: accumulator type */
+  uint8_t nargs;           /* op: arity; load: rank; reduce: number of variables */
+  tid tensor;              /* load */
+  ex otherwise;            /* load */
   ex where, body, payload; /* reduce */
-  scalar k;               /* const */
-  sz index;               /* index */
-  const uint32_t *args;   /* op: ex[nargs]; load: sz[nargs]; reduce: atom[nargs] (variables) */
+  scalar k;                /* const */
+  sz index;                /* index */
+  const uint32_t *args;    /* op: ex[nargs]; load: sz[nargs]; reduce: atom[nargs] (variables) */
 } ex_node;
 
-typedef struct digit { atom var; sz extent; } digit; /* var != 0 */
-typedef struct axis { uint32_t n; const digit *d; } axis; /* outer to inner; n == 0: size 1 */
+typedef struct digit {
+  atom var;
+  sz extent;
+} digit; /* var != 0 */
+typedef struct axis {
+  uint32_t n;
+  const digit *d;
+} axis; /* outer to inner; n == 0: size 1 */
 
-/* A constant that is made of another one's bytes where and when somebody wants it (linmap.c): at each place x of its inner axes r0 x r1 elements become n0 x n1, its outermost axes,
- *   Y[a0, a1, x..] = sum over j0 < r0, j1 < r1 of g0[a0][j0] * g1[a1][j1] * from[base + j0*tap0 + j1*tap1 + sum over i of x_i * step_i]        (in f64, then rounded)
- * The last of x counts columns, those before it together count rows. One of these may count parts of an axis: part i has the elements i*begin - lead + j*apart, those of them that are among `all`. */
+/* A constant that is made of another one's bytes where and when somebody wants it (linmap.c): at each place x of its
+ * inner axes r0 x r1 elements become n0 x n1, its outermost axes,
+ *   Y[a0, a1, x..] = sum over j0 < r0, j1 < r1 of g0[a0][j0] * g1[a1][j1] * from[base + j0*tap0 + j1*tap1 + sum
+ *   over i of x_i * step_i]        (in f64, then rounded)
+ * The last of x counts columns, those before it together count rows. One of these may count parts of an axis:
+ * part i has the elements i*begin - lead + j*apart, those of them that are among `all`. */
 enum { LINMAP_AXES = 2, LINMAP_TAPS = 1024 /* r0 * r1 at most */ };
 typedef struct linmap {
-  int64_t size;                                          /* bytes of an element: 4, 8 */
+  int64_t size;                                             /* bytes of an element: 4, 8 */
   int64_t n[LINMAP_AXES], r[LINMAP_AXES], tap[LINMAP_AXES]; /* an axis that is not there: n = r = 1, g = 1 */
-  int64_t all[LINMAP_AXES], part[LINMAP_AXES];           /* elements of all parts, and which of x counts these; all = 0: there are none */
-  int64_t begin[LINMAP_AXES], lead[LINMAP_AXES], apart[LINMAP_AXES]; /* tap: from one of a part's elements to the next */
+  /* elements of all parts, and which of x counts these; all = 0: there are none */
+  int64_t all[LINMAP_AXES], part[LINMAP_AXES];
+  /* tap: from one of a part's elements to the next */
+  int64_t begin[LINMAP_AXES], lead[LINMAP_AXES], apart[LINMAP_AXES];
   int64_t nx, ext[2 * MAX_RANK], step[2 * MAX_RANK], base; /* nx >= 1 */
-  const double *g[LINMAP_AXES];                          /* n x r */
+  const double *g[LINMAP_AXES];                            /* n x r */
   bytes from;
 } linmap;
 
 /* A constant of f32 whose values are whole numbers of one byte, kept as these (kept.c). */
-typedef struct few_bytes { etype type; /* i8, u8; 0: it is not */ bytes from; } few_bytes;
+typedef struct few_bytes {
+  etype type; /* i8, u8; 0: it is not */
+  bytes from;
+} few_bytes;
 
 typedef enum { TK_INPUT = 1, TK_CONST, TK_STAGE, TK_RESULT /* of an if or loop, or a loop's inner argument */ } tkind;
 typedef struct tensor {
@@ -88,64 +120,135 @@ typedef struct tensor {
   const char *origin; /* node of the model it came from, for messages and reports only; never read by a pass */
   ndarray data;       /* const; data.data is NULL as long as it is only `made` or `kept`: expr_data */
   const linmap *made; /* const: what its bytes are made of, when it has none yet; NULL */
-  few_bytes kept;        /* const: its values in fewer bytes, when it has none of its own */
+  few_bytes kept;     /* const: its values in fewer bytes, when it has none of its own */
   uint32_t stage;     /* index into module.stages, when kind == TK_STAGE */
   bool output;        /* value leaves the module or its block's region: must be materialised */
 } tensor;
 
-typedef struct update { atom *vars; uint32_t nvars; uint32_t nidx; sz *idx; sop op; /* OP_NONE is :=, else OP_ADD, OP_MUL, OP_MAX, OP_MIN */ ex value, cond; } update;
+typedef struct update {
+  atom *vars;
+  uint32_t nvars;
+  uint32_t nidx;
+  sz *idx;
+  sop op; /* OP_NONE is :=, else OP_ADD, OP_MUL, OP_MAX, OP_MIN */
+  ex value, cond;
+} update;
 typedef struct stage {
   tid tensor;
   uint32_t naxes;
   axis *axes;
-  ex value;          /* 0 only for a tiled update */
+  ex value; /* 0 only for a tiled update */
   VEC(update) updates;
-  bool tiled;        /* updates write every place exactly once */
-  uint32_t scan;     /* 0 = none, else index into module.scans */
-  bool dead;         /* removed; skip */
-  bool stop;         /* a constant to gradients: no adjoint flows back through this stage */
-  uint32_t block;    /* the block it stands in */
+  bool tiled;         /* updates write every place exactly once */
+  uint32_t scan;      /* 0 = none, else index into module.scans */
+  bool dead;          /* removed; skip */
+  bool stop;          /* a constant to gradients: no adjoint flows back through this stage */
+  uint32_t block;     /* the block it stands in */
   const char *region; /* definition it was elaborated from, for reports only */
-  uint32_t kernel;   /* after fusion: index into module.kernels + 1; 0: virtual */
-  double idle;       /* after scheduling: the part of its results that nobody reads, so that they are not computed */
+  uint32_t kernel;    /* after fusion: index into module.kernels + 1; 0: virtual */
+  double idle;        /* after scheduling: the part of its results that nobody reads, so that they are not computed */
 } stage;
-typedef struct scan { atom var; sz extent; } scan;
+typedef struct scan {
+  atom var;
+  sz extent;
+} scan;
 
 typedef enum { IT_STAGE = 1, IT_IF, IT_LOOP } item_kind;
-typedef struct item { item_kind kind; uint32_t index; } item; /* index into stages, ifs, loops */
-typedef struct block { VEC(item) items; uint32_t parent; } block;
-typedef struct xif { tid cond; uint32_t then_block, else_block, n; tid *results, *then_vals, *else_vals; uint32_t block; const char *origin; } xif;
+typedef struct item {
+  item_kind kind;
+  uint32_t index;
+} item; /* index into stages, ifs, loops */
+typedef struct block {
+  VEC(item) items;
+  uint32_t parent;
+} block;
+typedef struct xif {
+  tid cond;
+  uint32_t then_block, else_block, n;
+  tid *results, *then_vals, *else_vals;
+  uint32_t block;
+  const char *origin;
+} xif;
 typedef struct xloop {
-  sz trips;            /* 0: unknown; then cond decides */
-  tid trip_tensor;     /* i64 scalar tensor when trips is a run-time value; 0 */
-  atom counter;        /* symbol that stands for the current trip 0.. inside the body */
-  tid cond0, cond;     /* initial and next condition, bool scalars; 0 = always true */
+  sz trips;        /* 0: unknown; then cond decides */
+  tid trip_tensor; /* i64 scalar tensor when trips is a run-time value; 0 */
+  atom counter;    /* symbol that stands for the current trip 0.. inside the body */
+  tid cond0, cond; /* initial and next condition, bool scalars; 0 = always true */
   uint32_t body, ncarried, ncollected;
   tid *init, *inner, *next, *final; /* carried */
   tid *slice, *collected;           /* collected[i] gets slice[i] of every trip at axis 0 */
-  uint32_t block; const char *origin;
+  uint32_t block;
+  const char *origin;
 } xloop;
 #define EXPR_NO_BOUND INT64_C(1000000000) /* a late size's bound that says nothing */
-typedef struct late { atom symbol; tid tensor; sz bound; } late;
-typedef struct guard { bool assumption; sz ge0; bool is_eq; /* ge0 == 0 must hold */ const char *text, *node; uint32_t block; /* 0: checked at entry; else it only counts where this block runs (a branch, a body) */ } guard;
+typedef struct late {
+  atom symbol;
+  tid tensor;
+  sz bound;
+} late;
+typedef struct guard {
+  bool assumption;
+  sz ge0;
+  bool is_eq; /* ge0 == 0 must hold */
+  const char *text, *node;
+  uint32_t block; /* 0: checked at entry; else it only counts where this block runs (a branch, a body) */
+} guard;
 
-typedef enum { KC_ELEMENTWISE = 1, KC_ROW, KC_CONTRACTION, KC_STENCIL, KC_MATVEC, KC_SCAN, KC_COPY, KC_GATHER, KC_UPDATE, KC_RUNNING, KC_RANKING, KC_COMPOSITE /* contraction - row chain - contraction */, KC_BLOCKS /* a contraction with what makes its operand and what reads its result, a point of `outer` at a time; placements handed over are members */ } kernel_class;
-typedef struct kernel { kernel_class cls; VEC(uint32_t) stages; u32vec outer; /* canonical atoms */ map *canon; /* stage variable atom -> canonical atom */ uint32_t block; const char *note; bool dead; } kernel;
+typedef enum {
+  KC_ELEMENTWISE = 1,
+  KC_ROW,
+  KC_CONTRACTION,
+  KC_STENCIL,
+  KC_MATVEC,
+  KC_SCAN,
+  KC_COPY,
+  KC_GATHER,
+  KC_UPDATE,
+  KC_RUNNING,
+  KC_RANKING,
+  KC_COMPOSITE /* contraction - row chain - contraction */,
+  /* a contraction with what makes its operand and what reads its result, a point of `outer` at a time; placements
+   * handed over are members */
+  KC_BLOCKS
+} kernel_class;
+typedef struct kernel {
+  kernel_class cls;
+  VEC(uint32_t) stages;
+  u32vec outer; /* canonical atoms */
+  map *canon;   /* stage variable atom -> canonical atom */
+  uint32_t block;
+  const char *note;
+  bool dead;
+} kernel;
 const char *kernel_class_name(kernel_class k); /* print.c */
-typedef struct io { tid t; const char *name; } io;
-/* A call whose definition states gradients. args: the tensors it was called with; those marked `given` are copies that nobody else reads, and their adjoints come from `give` instead of the stages between. give appends
- * stages to `block` that compute them (out[i] for the given ones) from the adjoints of outs (0: that output has none). Not in the text; the passes forget it. */
-typedef struct cost_note { const char *origin, *what; sz value; } cost_note; /* `cost flops = ..` of the definition that the node `origin` calls */
-typedef struct stated_call { uint32_t nargs, nouts; const tid *args, *outs; const bool *given; void (*give)(void *env, emodule *m, uint32_t block, const tid *args, const tid *adjoints, tid *out); void *env; } stated_call;
+typedef struct io {
+  tid t;
+  const char *name;
+} io;
+/* A call whose definition states gradients. args: the tensors it was called with; those marked `given` are copies
+ * that nobody else reads, and their adjoints come from `give` instead of the stages between. give appends
+ * stages to `block` that compute them (out[i] for the given ones) from the adjoints of outs (0: that output has
+ * none). Not in the text; the passes forget it. */
+typedef struct cost_note {
+  const char *origin, *what;
+  sz value;
+} cost_note; /* `cost flops = ..` of the definition that the node `origin` calls */
+typedef struct stated_call {
+  uint32_t nargs, nouts;
+  const tid *args, *outs;
+  const bool *given;
+  void (*give)(void *env, emodule *m, uint32_t block, const tid *args, const tid *adjoints, tid *out);
+  void *env;
+} stated_call;
 
 struct emodule {
   ctx *c;
   arena *a;
-  VEC(ex_node) nodes;     /* [0] unused */
-  VEC(tensor) tensors;    /* [0] unused */
+  VEC(ex_node) nodes;  /* [0] unused */
+  VEC(tensor) tensors; /* [0] unused */
   VEC(stage) stages;
-  VEC(scan) scans;        /* [0] unused */
-  VEC(block) blocks;      /* [0] root */
+  VEC(scan) scans;   /* [0] unused */
+  VEC(block) blocks; /* [0] root */
   VEC(xif) ifs;
   VEC(xloop) loops;
   VEC(late) lates;
@@ -155,12 +258,15 @@ struct emodule {
   VEC(stated_call) stated;
   VEC(cost_note) costs;
   struct ex_table *table; /* hash-consing */
-  u32vec marks; uint32_t walks; /* per ex: the last walk that saw it (walk.c) */
-  map *loads_of; VEC(u32vec) known_loads; /* of values with many loads: ex -> which of known_loads (walk.c) */
+  u32vec marks;
+  uint32_t walks; /* per ex: the last walk that saw it (walk.c) */
+  map *loads_of;
+  VEC(u32vec) known_loads;  /* of values with many loads: ex -> which of known_loads (walk.c) */
   struct expr_notes *notes; /* what the last run of passes refused (passes.h); may be NULL */
 };
 
-/* ---- construction (build.c): structural only, no simplification; but an index of a constant is the i64 constant and an index of a lone data atom the value behind it ---- */
+/* ---- construction (build.c): structural only, no simplification; but an index of a constant is the i64 constant
+ * and an index of a lone data atom the value behind it ---- */
 emodule *expr_module(ctx *c);
 ex expr_const(emodule *m, etype t, scalar k);
 ex expr_f(emodule *m, etype t, double v);
@@ -168,72 +274,115 @@ ex expr_i(emodule *m, etype t, int64_t v);
 ex expr_bool(emodule *m, bool v);
 ex expr_index(emodule *m, sz e);
 ex expr_load(emodule *m, tid t, const sz *idx, uint32_t n, ex otherwise);
-ex expr_op(emodule *m, sop op, etype t, const ex *args, uint32_t n); /* type of the result; checks arity and operand types (ctx_bug on mismatch) */
-ex expr_op1(emodule *m, sop op, ex a);                  /* result type by the table */
+/* type of the result; checks arity and operand types (ctx_bug on mismatch) */
+ex expr_op(emodule *m, sop op, etype t, const ex *args, uint32_t n);
+ex expr_op1(emodule *m, sop op, ex a); /* result type by the table */
 ex expr_op2(emodule *m, sop op, ex a, ex b);
 ex expr_sel(emodule *m, ex c, ex a, ex b);
-ex expr_cast(emodule *m, etype to, ex a);               /* a itself when the type is equal */
-ex expr_reduce(emodule *m, rop op, const atom *vars, uint32_t n, ex where, ex body, ex payload, etype acc, etype result);
-sz expr_as_size(emodule *m, ex e);                      /* an i64 value as an sz: index nodes, + - * // % min max sel over them, anything else a data atom. Range of loads known from where possible */
-ex expr_from_size(emodule *m, sz e);                    /* inverse: an index node, or the data atom's value itself */
+ex expr_cast(emodule *m, etype to, ex a); /* a itself when the type is equal */
+ex expr_reduce(emodule *m, rop op, const atom *vars, uint32_t n, ex where, ex body, ex payload, etype acc,
+               etype result);
+/* an i64 value as an sz: index nodes, + - * // % min max sel over them, anything else a data atom. Range of loads
+ * known from where possible */
+sz expr_as_size(emodule *m, ex e);
+ex expr_from_size(emodule *m, sz e); /* inverse: an index node, or the data atom's value itself */
 static inline const ex_node *exn(const emodule *m, ex e) { return &m->nodes.v[e]; }
 tid expr_tensor(emodule *m, tkind k, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin);
 tid expr_const_tensor(emodule *m, const ndarray *data, const char *name);
-tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const char *name); /* shape: type and dims; l and its g are copied, what it is made from must stay */
-const ndarray *expr_data(emodule *m, tid t); /* of a constant, with its bytes: made now, where they were not yet. Not by two threads at once */
-uint32_t expr_stage(emodule *m, uint32_t block, tid t, const axis *axes, uint32_t naxes, ex value); /* appends to the block; the tensor becomes TK_STAGE */
-bool block_inside(const emodule *m, uint32_t b, uint32_t outer); /* b is outer or nested in it */
-uint32_t expr_enter(emodule *m, uint32_t block);        /* assumes what the guards of a block and of those around it say, as far as it is checked before they begin (the root's holds anyway); the mark to pop to */
-axis expr_axis1(emodule *m, const char *name, sz extent, sz *index); /* a fresh one-digit axis; *index is its value (0 when extent is 1) */
+/* shape: type and dims; l and its g are copied, what it is made from must stay */
+tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const char *name);
+/* of a constant, with its bytes: made now, where they were not yet. Not by two threads at once */
+const ndarray *expr_data(emodule *m, tid t);
+/* appends to the block; the tensor becomes TK_STAGE */
+uint32_t expr_stage(emodule *m, uint32_t block, tid t, const axis *axes, uint32_t naxes, ex value);
+/* b is outer or nested in it */
+bool block_inside(const emodule *m, uint32_t b, uint32_t outer);
+/* assumes what the guards of a block and of those around it say, as far as it is checked before they begin (the
+ * root's holds anyway); the mark to pop to */
+uint32_t expr_enter(emodule *m, uint32_t block);
+/* a fresh one-digit axis; *index is its value (0 when extent is 1) */
+axis expr_axis1(emodule *m, const char *name, sz extent, sz *index);
 static inline tensor *xt(const emodule *m, tid t) { return &m->tensors.v[t]; }
 static inline stage *xs(const emodule *m, uint32_t s) { return &m->stages.v[s]; }
-sz expr_axis_index(emodule *m, const axis *x);          /* the axis' index as a polynomial of its digits */
+sz expr_axis_index(emodule *m, const axis *x); /* the axis' index as a polynomial of its digits */
 
-/* ---- constants that are made of others (linmap.c) ---- */
-typedef struct linmap_piece { int64_t row, row_end, col, col_end; } linmap_piece; /* at every place a0, a1 */
+/* ---- constants that are made of others (linmap.c) -------------------------------------------- */
+typedef struct linmap_piece {
+  int64_t row, row_end, col, col_end;
+} linmap_piece; /* at every place a0, a1 */
 int64_t linmap_places(const linmap *l);
 int64_t linmap_rows(const linmap *l);
 int64_t linmap_cols(const linmap *l);
-bool linmap_equal(const linmap *a, const linmap *b); /* but for what they are made from; NULL is equal to NULL only */
-void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step); /* to: the piece's first element; steps in elements, of the places of each axis and of rows. Any order, any thread */
-bytes linmap_reads(const linmap *l, linmap_piece w); /* what the piece is made of lies in here */
+/* but for what they are made from; NULL is equal to NULL only */
+bool linmap_equal(const linmap *a, const linmap *b);
+/* to: the piece's first element; steps in elements, of the places of each axis and of rows. Any order, any thread */
+void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step);
+/* what the piece is made of lies in here */
+bytes linmap_reads(const linmap *l, linmap_piece w);
 
-/* ---- constants that are kept in fewer bytes (kept.c) ---- */
-void expr_keep(emodule *m, tid t); /* of the constant t, if it can be; the memory of its bytes is given up, nobody else may want it */
+/* ---- constants that are kept in fewer bytes (kept.c) ----------------------------------------- */
+/* of the constant t, if it can be; the memory of its bytes is given up, nobody else may want it */
+void expr_keep(emodule *m, tid t);
 void kept_write(etype k, const uint8_t *from, size_t n, uint8_t *to); /* n elements of type k as f32 */
 
-/* ---- walking (walk.c) ---- */
-enum { MANY = 64 }; /* parts of a product or a condition that is taken apart */
-void expr_vars(emodule *m, ex e, arena *a, u32vec *free_vars);      /* free variables (atoms), also through data atoms; reductions bind theirs */
-void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out); /* appends what a chain of op joins, in its order: the factors of a product, the parts of a condition. MANY at most, the last ones whole: a DAG may unfold to far more */
-void expr_loads(emodule *m, ex e, arena *a, u32vec *loads);         /* distinct load nodes, also inside indices and `otherwise` */
-typedef struct ex_map { ex (*node)(void *env, emodule *m, ex e); /* called bottom-up on each rebuilt node; returns it or a replacement; NULL: identity */
-  sz (*atom)(void *env, emodule *m, atom a); /* substitution of variables/symbols in indices and extents; 0 keeps; NULL: none */ void *env; } ex_map;
-ex expr_rewrite(emodule *m, ex e, const ex_map *f);                 /* rebuilds the DAG, memoised; data atoms are rewritten too; bound variables follow `atom` (v -> 4*a + b splits the loop) */
+/* ---- walking (walk.c) ------------------------------------------------------------------------ */
+/* parts of a product or a condition that is taken apart */
+enum { MANY = 64 };
+/* free variables (atoms), also through data atoms; reductions bind theirs */
+void expr_vars(emodule *m, ex e, arena *a, u32vec *free_vars);
+/* appends what a chain of op joins, in its order: the factors of a product, the parts of a condition. MANY at most,
+ * the last ones whole: a DAG may unfold to far more */
+void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out);
+/* distinct load nodes, also inside indices and `otherwise` */
+void expr_loads(emodule *m, ex e, arena *a, u32vec *loads);
+typedef struct ex_map {
+  /* called bottom-up on each rebuilt node; returns it or a replacement; NULL: identity */
+  ex (*node)(void *env, emodule *m, ex e);
+  /* substitution of variables/symbols in indices and extents; 0 keeps; NULL: none */
+  sz (*atom)(void *env, emodule *m, atom a);
+  void *env;
+} ex_map;
+/* rebuilds the DAG, memoised; data atoms are rewritten too; bound variables follow `atom` (v -> 4*a + b splits the
+ * loop) */
+ex expr_rewrite(emodule *m, ex e, const ex_map *f);
 ex expr_subst_vars(emodule *m, ex e, const atom *vars, const sz *by, uint32_t n);
-ex expr_fresh(emodule *m, ex e);                                    /* the same value with new bound variables: for a copy that goes to another stage */
-void stage_rewrite(emodule *m, uint32_t s, const ex_map *f);        /* value, update values, conditions, indices */
-uint64_t expr_cost(emodule *m, ex e);                               /* scalar operations of one evaluation, without reductions' trips */
+/* the same value with new bound variables: for a copy that goes to another stage */
+ex expr_fresh(emodule *m, ex e);
+void stage_rewrite(emodule *m, uint32_t s, const ex_map *f); /* value, update values, conditions, indices */
+/* scalar operations of one evaluation, without reductions' trips */
+uint64_t expr_cost(emodule *m, ex e);
 
-/* ---- text (print.c, parse.c) ---- */
-typedef struct print_opts { bool weights_inline; const char *node; /* only stages with this origin */ bool kernels; } print_opts;
+/* ---- text (print.c, parse.c) ----------------------------------------------------------------- */
+typedef struct print_opts {
+  bool weights_inline;
+  const char *node; /* only stages with this origin */
+  bool kernels;
+} print_opts;
 void expr_print(emodule *m, sbuf *b, print_opts o);
 void expr_print_value(emodule *m, ex e, sbuf *b);
-emodule *expr_parse(ctx *c, const char *text, const char *file);    /* NULL and diagnostics on bad text */
+emodule *expr_parse(ctx *c, const char *text, const char *file); /* NULL and diagnostics on bad text */
 
-/* ---- verifier (verify.c): records class 3 errors naming `when`; returns false if any. Types agree, variables are bound where used and owned by one stage, ranks fit, order respects dependence, loads
+/* ---- verifier (verify.c): records class 3 errors naming `when`; returns false if any. Types agree, variables are
+ * bound where used and owned by one stage, ranks fit, order respects dependence, loads
  * without `otherwise` are provably in range or covered (level >= 1), kernels cover the stages. ---- */
 bool expr_verify(emodule *m, const char *when);
-bool expr_verify_whole(emodule *m, const char *when); /* whole.c. More, of a module that is to be compiled: all inputs are listed, all sizes have a value where they are used */
-uint32_t expr_verify_ranges(emodule *m, sbuf *out); /* separate, needs the prover: how many indices without `else` are not proved in range under the conditions around them; one line each to out (may be NULL) */
+/* whole.c. More, of a module that is to be compiled: all inputs are listed, all sizes have a value where they are
+ * used */
+bool expr_verify_whole(emodule *m, const char *when);
+/* separate, needs the prover: how many indices without `else` are not proved in range under the conditions around
+ * them; one line each to out (may be NULL) */
+uint32_t expr_verify_ranges(emodule *m, sbuf *out);
 
-/* ---- the evaluator (eval.c): slow and obvious, straight from the semantics above; knows nothing of passes, schedules or code ---- */
+/* ---- the evaluator (eval.c): slow and obvious, straight from the semantics above; knows nothing of passes,
+ * schedules or code ---- */
 typedef struct evaluation evaluation;
 evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads);
 void expr_eval_symbol(evaluation *v, atom symbol, int64_t value);
-void expr_eval_input(evaluation *v, tid t, const ndarray *data);    /* binds size symbols that are alone in a dimension, checks the rest; ctx_fail E_SHAPE on mismatch */
-void expr_eval_run(evaluation *v);                                  /* all items of the root block in order */
-const ndarray *expr_eval_get(evaluation *v, tid t);                 /* computes the tensor on demand if run was not called */
+/* binds size symbols that are alone in a dimension, checks the rest; ctx_fail E_SHAPE on mismatch */
+void expr_eval_input(evaluation *v, tid t, const ndarray *data);
+void expr_eval_run(evaluation *v); /* all items of the root block in order */
+/* computes the tensor on demand if run was not called */
+const ndarray *expr_eval_get(evaluation *v, tid t);
 /* One stage whose inputs are all constant, evaluated to bytes (constant folding). */
 bool expr_eval_stage(emodule *m, uint32_t s, arena *a, ndarray *out);
 #endif

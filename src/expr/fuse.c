@@ -1,8 +1,13 @@
 /* How are stages grouped into kernels?
  *
- * Block by block, stages in order. Reductions of two operands, windows, recurrences and updates open kernels; element-wise stages and row reductions join a kernel they read from if the indices allow
- * it (fuse_join.c); updates at the places of a ranking join it; placements become virtual when their producers can store in place (fuse_place.c). Then leftovers in front of a kernel move into it (fuse_prologue.c), and contraction - row chain -
- * contraction becomes one kernel (fuse_composite.c), and where much would be handed over, a contraction joins the window over what it makes (fuse_slide.c), and what stands around a contraction joins it (fuse_blocks.c). At the end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
+ * Block by block, stages in order. Reductions of two operands, windows, recurrences and updates open kernels;
+ * element-wise stages and row reductions join a kernel they read from if the indices allow
+ * it (fuse_join.c); updates at the places of a ranking join it; placements become virtual when their producers
+ * can store in place (fuse_place.c). Then leftovers in front of a kernel move into it (fuse_prologue.c), and
+ * contraction - row chain -
+ * contraction becomes one kernel (fuse_composite.c), and where much would be handed over, a contraction joins the
+ * window over what it makes (fuse_slide.c), and what stands around a contraction joins it (fuse_blocks.c). At the
+ * end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
  */
 #include "expr/fuse.h"
 #include "expr/pass_const.h"
@@ -57,7 +62,8 @@ int64_t fuse_extent(fuser *f, const u32vec *vars) {
 }
 int64_t fuse_bytes(fuser *f, uint32_t s, const u32vec *vars) {
   int64_t b;
-  return mul64(fuse_extent(f, vars), et_bytes(xt(f->m, xs(f->m, s)->tensor)->type), &b) ? min64(b, INT64_C(1) << 50) : INT64_C(1) << 50;
+  return mul64(fuse_extent(f, vars), et_bytes(xt(f->m, xs(f->m, s)->tensor)->type), &b) ? min64(b, INT64_C(1) << 50)
+                                                                                        : INT64_C(1) << 50;
 }
 
 bool fuse_digits(fuser *f, uint32_t s, const sz *idx, sz **by, digit **d, uint32_t *nd) {
@@ -68,7 +74,7 @@ bool fuse_digits(fuser *f, uint32_t s, const sz *idx, sz **by, digit **d, uint32
   return expr_comps(f->m, s, idx, *by, NULL, NULL);
 }
 
-/* ---- dependences -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- dependences ----------------------------------------------------------------------------- */
 static void dep_tensor(fuser *f, tid t, u32vec *out) {
   uint64_t k;
   uint32_t s = producer_of(f->m, t);
@@ -194,7 +200,7 @@ void fuse_rename(fuser *f, uint32_t k, atom from, atom to) {
   }
 }
 
-/* ---- branches and loops ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- branches and loops ---------------------------------------------------------------------- */
 static void reads_of_block(fuser *f, uint32_t b, u32vec *out) {
   emodule *m = f->m;
   for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
@@ -241,7 +247,7 @@ static void add_item(fuser *f, item it) {
   for (uint32_t i = 0; i < d.n; i++) fuse_depend(f, k, d.v[i]);
 }
 
-/* ---- order and output ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- order and output ------------------------------------------------------------------------ */
 typedef struct sorter {
   fuser *f;
   uint8_t *state;
@@ -307,7 +313,7 @@ static void emit(fuser *f) {
   }
 }
 
-/* ---- updates ---- */
+/* ---- updates --------------------------------------------------------------------------------- */
 /* What is written at the places of a ranking is written where it is made, if that is all that is asked of it. */
 static bool join_ranking(fuser *f, uint32_t s) {
   emodule *m = f->m;
@@ -316,7 +322,8 @@ static bool join_ranking(fuser *f, uint32_t s) {
   placing at;
   for (uint32_t i = 0; i < l->n; i++) {
     tid t = exn(m, l->v[i])->tensor;
-    uint32_t q = producer_of(m, t), k = q && xs(m, q - 1)->block == f->block && f->where[q - 1] ? f->where[q - 1] - 1 : UINT32_MAX;
+    uint32_t q = producer_of(m, t),
+             k = q && xs(m, q - 1)->block == f->block && f->where[q - 1] ? f->where[q - 1] - 1 : UINT32_MAX;
     if (k == UINT32_MAX || f->k.v[k].cls != KC_RANKING || f->k.v[k].st.v[0] != q - 1 || f->p->pinned.v[t]) continue;
     const u32vec *readers = &f->p->readers.v[t];
     bool all = true;
@@ -338,7 +345,7 @@ static bool join_ranking(fuser *f, uint32_t s) {
   return false;
 }
 
-/* ---- one block ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- one block ------------------------------------------------------------------------------- */
 static void fuse_block(fuser *f, uint32_t b) {
   emodule *m = f->m;
   f->block = b;

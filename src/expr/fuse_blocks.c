@@ -1,17 +1,33 @@
 /* When does a contraction run block by block, together with what makes its operand and what reads its result?
  *
- * A kernel before a contraction writes all of an operand, the contraction reads it, writes all of its result, and the kernels behind read that. Where these are larger than the caches near a core, each is fetched from afar. If
- * all of them have variables in common - each reads the others' values at the very point of these variables -, they run one after the other for a point of some of them, and what they hand over takes the room of that
- * point only. The operand may be a placement, whose pieces the kernel before computes (the tiles of a Winograd transform), or an ordinary tensor (a depthwise convolution before a pointwise one).
+ * A kernel before a contraction writes all of an operand, the contraction reads it, writes all of its result, and
+ * the kernels behind read that. Where these are larger than the caches near a core, each is fetched from afar. If
+ * all of them have variables in common - each reads the others' values at the very point of these variables -,
+ * they run one after the other for a point of some of them, and what they hand over takes the room of that
+ * point only. The operand may be a placement, whose pieces the kernel before computes (the tiles of a Winograd
+ * transform), or an ordinary tensor (a depthwise convolution before a pointwise one).
  *
- * It pays when much is handed over, against the constants of the contraction, which are read again for every point; and each point must keep enough rows for a tile of the contraction.
+ * It pays when much is handed over, against the constants of the contraction, which are read again for every
+ * point; and each point must keep enough rows for a tile of the contraction.
  */
 #include "expr/fuse.h"
 
-enum { WORTH = 2 << 20 /* bytes handed over */, BLOCK = 768 << 10 /* of a point */, ROWS = 12, TIMES = 2, AGAIN = 8 /* times what is handed over at a point: constants are read again there */ };
+enum {
+  WORTH = 2 << 20 /* bytes handed over */,
+  BLOCK = 768 << 10 /* of a point */,
+  ROWS = 12,
+  TIMES = 2,
+  AGAIN = 8 /* times what is handed over at a point: constants are read again there */
+};
 
 /* A variable that all share: its canonical name in each kernel. */
-typedef struct common { atom of; uint32_t digit; /* of the operand */ atom before; u32vec after; /* per kernel behind */ bool bad; } common;
+typedef struct common {
+  atom of;
+  uint32_t digit; /* of the operand */
+  atom before;
+  u32vec after; /* per kernel behind */
+  bool bad;
+} common;
 typedef struct chain {
   fuser *f;
   uint32_t k1, k2, c2, place; /* place: node of the placement, or UINT32_MAX */
@@ -25,7 +41,8 @@ static uint32_t own_stage(fuser *f, tid t) { /* of this block, or UINT32_MAX */
   return q && xs(f->m, q - 1)->block == f->block && f->where[q - 1] ? q - 1 : UINT32_MAX;
 }
 static bool leaves(fuser *f, uint32_t s) { return f->p->pinned.v[xs(f->m, s)->tensor] || f->placed[s]; }
-static int64_t bytes_of(const chain *h, uint32_t st, const u32vec *without) { /* what stage st hands over at a point of the common variables `without` */
+/* what stage st hands over at a point of the common variables `without` */
+static int64_t bytes_of(const chain *h, uint32_t st, const u32vec *without) {
   fuser *f = h->f;
   const stage *s = xs(f->m, st);
   uint32_t nd = expr_ndigits(s);
@@ -34,13 +51,15 @@ static int64_t bytes_of(const chain *h, uint32_t st, const u32vec *without) { /*
   expr_digits(s, d);
   for (uint32_t i = 0; i < nd; i++) {
     bool out = st != h->operand && vec_has(without, fuse_canon(f, d[i].var));
-    for (uint32_t k = 0; k < h->vars.n && st == h->operand; k++) out |= h->vars.v[k].digit == i && vec_has(without, h->vars.v[k].of);
+    for (uint32_t k = 0; k < h->vars.n && st == h->operand; k++)
+      out |= h->vars.v[k].digit == i && vec_has(without, h->vars.v[k].of);
     if (!out) vec_push(f->a, vars, d[i].var);
   }
   return fuse_bytes(f, st, &vars);
 }
 
-/* The operand: the only tensor that c2 reads besides constants, with no more than a constant outside of it; it leaves no other way. */
+/* The operand: the only tensor that c2 reads besides constants, with no more than a constant outside of it; it
+ * leaves no other way. */
 static bool find_operand(chain *h) {
   fuser *f = h->f;
   const u32vec *l = stage_loads(f->p, h->c2);
@@ -88,7 +107,9 @@ static bool find_pieces(chain *h) {
     uint32_t q = own_stage(f, l.tensor), nd, nq;
     sz *by, *at;
     digit *d, *dq;
-    if (q == UINT32_MAX || f->placed[q] != h->operand + 1 || !fuse_digits(f, h->operand, up->idx, &by, &d, &nd) || !fuse_digits(f, q, l.args, &at, &dq, &nq)) return false;
+    if (q == UINT32_MAX || f->placed[q] != h->operand + 1 || !fuse_digits(f, h->operand, up->idx, &by, &d, &nd) ||
+        !fuse_digits(f, q, l.args, &at, &dq, &nq))
+      return false;
     if (h->k1 != UINT32_MAX && h->k1 != f->where[q] - 1) return false;
     h->k1 = f->where[q] - 1;
     for (uint32_t i = 0; i < h->vars.n; i++) {
@@ -118,7 +139,9 @@ static void find_readers(chain *h) {
   for (uint32_t i = 0; i < n->st.n; i++)
     if (leaves(f, n->st.v[i])) return;
   for (uint32_t i = 0; i < users.n; i++)
-    if (users.v[i] == UINT32_MAX || f->k.v[users.v[i]].opaque || f->k.v[users.v[i]].virt || !light(f->k.v[users.v[i]].cls)) return;
+    if (users.v[i] == UINT32_MAX || f->k.v[users.v[i]].opaque || f->k.v[users.v[i]].virt ||
+        !light(f->k.v[users.v[i]].cls))
+      return;
   VEC(common) kept = {0};
   for (uint32_t i = 0; i < h->vars.n; i++) vec_push(f->a, kept, h->vars.v[i]);
   for (uint32_t i = 0; i < users.n; i++)
@@ -137,9 +160,14 @@ static void find_readers(chain *h) {
             common *x = &kept.v[c];
             atom v;
             if (fuse_canon(f, d[a].var) != x->of) continue;
-            if (!sym_is_atom(f->c, by[a], &v) || !stage_has_var(m, s, v) || !vec_has(&f->k.v[users.v[i]].outer, fuse_canon(f, v)) || !sym_ge0(f->c, sym_sub(f->c, d[a].extent, sym_extent(f->c, v)))) x->bad = true;
-            else if (x->after.n == i) vec_push(f->a, x->after, fuse_canon(f, v));
-            else x->bad |= x->after.n < i || (x->after.v[i] != fuse_canon(f, v) && !EK_PLANTED("kernels-blocks"));
+            if (!sym_is_atom(f->c, by[a], &v) || !stage_has_var(m, s, v) ||
+                !vec_has(&f->k.v[users.v[i]].outer, fuse_canon(f, v)) ||
+                !sym_ge0(f->c, sym_sub(f->c, d[a].extent, sym_extent(f->c, v))))
+              x->bad = true;
+            else if (x->after.n == i)
+              vec_push(f->a, x->after, fuse_canon(f, v));
+            else
+              x->bad |= x->after.n < i || (x->after.v[i] != fuse_canon(f, v) && !EK_PLANTED("kernels-blocks"));
           }
       }
     }
@@ -150,7 +178,9 @@ static void find_readers(chain *h) {
   for (uint32_t c = 0; c < kept.n; c++) h->vars.v[c] = kept.v[c];
   h->after = users;
 }
-static bool within(const chain *h, uint32_t x) { return x == h->k1 || x == h->k2 || x == h->place || vec_has(&h->after, x); }
+static bool within(const chain *h, uint32_t x) {
+  return x == h->k1 || x == h->k2 || x == h->place || vec_has(&h->after, x);
+}
 static bool stands_between(const chain *h) {
   fuser *f = h->f;
   for (uint32_t x = 0; x < f->k.n; x++) {
@@ -168,7 +198,8 @@ bool fuse_only_for(fuser *f, uint32_t k, uint32_t operand, bool pieces) {
     const u32vec *r = &f->p->readers.v[xs(f->m, s)->tensor];
     if (f->p->pinned.v[xs(f->m, s)->tensor] || (!pieces && f->placed[s])) return false;
     for (uint32_t j = 0; j < r->n; j++)
-      if (s != operand && r->v[j] != operand && (xs(f->m, r->v[j])->block != f->block || f->where[r->v[j]] != k + 1)) return false;
+      if (s != operand && r->v[j] != operand && (xs(f->m, r->v[j])->block != f->block || f->where[r->v[j]] != k + 1))
+        return false;
   }
   return true;
 }
@@ -192,12 +223,14 @@ int64_t fuse_constants(fuser *f, uint32_t s) {
   }
   return b;
 }
-static int64_t rows_left(const chain *h, const u32vec *outer, atom next) { /* rows of the contraction at a point of outer and next */
+/* rows of the contraction at a point of outer and next */
+static int64_t rows_left(const chain *h, const u32vec *outer, atom next) {
   roles r;
   u32vec rows = {0};
   if (!expr_roles(h->f->m, h->c2, h->f->a, &r)) return 0;
   for (uint32_t i = 0; i < r.row.n; i++)
-    if (fuse_canon(h->f, r.row.v[i]) != next && !vec_has(outer, fuse_canon(h->f, r.row.v[i]))) vec_push(h->f->a, rows, r.row.v[i]);
+    if (fuse_canon(h->f, r.row.v[i]) != next && !vec_has(outer, fuse_canon(h->f, r.row.v[i])))
+      vec_push(h->f->a, rows, r.row.v[i]);
   return rows.n ? fuse_extent(h->f, &rows) : 0;
 }
 static bool same_values(const chain *h, const common *x) { /* in every kernel */
@@ -207,14 +240,16 @@ static bool same_values(const chain *h, const common *x) { /* in every kernel */
   for (uint32_t i = 0; i < x->after.n; i++) same &= sym_eq(c, n, sym_extent(c, x->after.v[i]));
   return same;
 }
-/* Which of the common variables stand outside: from the front, until a point is small or too few rows would be left; if it is large still, the next one, too, of which the schedule then takes as many values at a time as a
+/* Which of the common variables stand outside: from the front, until a point is small or too few rows would be left;
+ * if it is large still, the next one, too, of which the schedule then takes as many values at a time as a
  * tile needs and the cache holds. */
 static bool choose(const chain *h, u32vec *outer) {
   fuser *f = h->f;
   u32vec none = {0};
   int64_t all = handed(h, &none);
   if (all < WORTH || fuse_constants(h->f, h->c2) > all / TIMES) return false;
-  for (uint32_t i = 0; i < h->vars.n && handed(h, outer) > BLOCK && rows_left(h, outer, h->vars.v[i].of) >= ROWS; i++) vec_push(f->a, *outer, h->vars.v[i].of);
+  for (uint32_t i = 0; i < h->vars.n && handed(h, outer) > BLOCK && rows_left(h, outer, h->vars.v[i].of) >= ROWS; i++)
+    vec_push(f->a, *outer, h->vars.v[i].of);
   int64_t point = min64(handed(h, outer), BLOCK);
   if (outer->n && outer->n < h->vars.n && handed(h, outer) > BLOCK && same_values(h, &h->vars.v[outer->n])) {
     atom next = h->vars.v[outer->n].of;
@@ -228,7 +263,9 @@ static void try_blocks(fuser *f, uint32_t k2, uint32_t c2) {
   uint32_t n = 0;
   if (!find_operand(&h) || (h.place != UINT32_MAX && !find_pieces(&h))) return;
   const fnode *before = &f->k.v[h.k1];
-  if (before->virt || before->opaque || before->st.n + f->k.v[k2].st.n >= FUSE_MEMBERS || !(light(before->cls) || before->cls == KC_STENCIL)) return;
+  if (before->virt || before->opaque || before->st.n + f->k.v[k2].st.n >= FUSE_MEMBERS ||
+      !(light(before->cls) || before->cls == KC_STENCIL))
+    return;
   if (!fuse_only_for(f, h.k1, h.operand, h.place != UINT32_MAX)) return;
   for (uint32_t i = 0; i < h.vars.n; i++) h.vars.v[i].bad |= !vec_has(&before->outer, h.vars.v[i].before);
   find_readers(&h);

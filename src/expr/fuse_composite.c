@@ -1,12 +1,16 @@
 /* When do a contraction, a chain over its rows and a second contraction become one kernel?
  *
- * C2 reduces variables s of an operand P; P comes from a row kernel read by nobody else whose outer variables are all of P's but s; and that kernel reads exactly one contraction that nobody else
- * reads. Then for one point of the outer variables the whole chain needs one row of the first product only. It pays when the chain can be computed online (its row reductions are a maximum m and the
- * sum of exp(x - m): the row never exists), or when the second operand varies with the batch (else weights would be streamed once per row).
+ * C2 reduces variables s of an operand P; P comes from a row kernel read by nobody else whose outer variables are
+ * all of P's but s; and that kernel reads exactly one contraction that nobody else
+ * reads. Then for one point of the outer variables the whole chain needs one row of the first product only. It
+ * pays when the chain can be computed online (its row reductions are a maximum m and the
+ * sum of exp(x - m): the row never exists), or when the second operand varies with the batch (else weights would
+ * be streamed once per row).
  */
 #include "expr/fuse.h"
 
-static bool exp_of_difference(fuser *f, ex e, uint32_t k, map *seen) { /* exp(x - M), M a max over the row, somewhere in e */
+/* exp(x - M), M a max over the row, somewhere in e */
+static bool exp_of_difference(fuser *f, ex e, uint32_t k, map *seen) {
   emodule *m = f->m;
   uint64_t x;
   if (!e || map_getu(seen, e, &x)) return false;
@@ -19,7 +23,8 @@ static bool exp_of_difference(fuser *f, ex e, uint32_t k, map *seen) { /* exp(x 
       expr_loads(m, d.args[1], f->a, &l);
       for (uint32_t i = 0; i < l.n; i++) {
         uint32_t q = producer_of(m, exn(m, l.v[i])->tensor);
-        if (q && f->where[q - 1] == k + 1 && stage_is_reduce(f->p, q - 1) && exn(m, xs(m, q - 1)->value)->op == RED_MAX) return true;
+        if (q && f->where[q - 1] == k + 1 && stage_is_reduce(f->p, q - 1) && exn(m, xs(m, q - 1)->value)->op == RED_MAX)
+          return true;
       }
     }
   }
@@ -27,7 +32,8 @@ static bool exp_of_difference(fuser *f, ex e, uint32_t k, map *seen) { /* exp(x 
     if (exp_of_difference(f, n.args[i], k, seen)) return true;
   if (n.kind == EX_LOAD) {
     uint32_t q = producer_of(m, n.tensor);
-    if (q && f->where[q - 1] == k + 1 && stage_plain(f->p, q - 1)) return exp_of_difference(f, xs(m, q - 1)->value, k, seen);
+    if (q && f->where[q - 1] == k + 1 && stage_plain(f->p, q - 1))
+      return exp_of_difference(f, xs(m, q - 1)->value, k, seen);
   }
   return false;
 }
@@ -58,14 +64,17 @@ static uint32_t only_user(fuser *f, uint32_t k) {
   fuse_users(f, k, &u);
   return u.n == 1 ? u.v[0] : UINT32_MAX;
 }
-static bool digits_at(fuser *f, ex load, uint32_t q, sz **by, digit **d, uint32_t *nd) { return !exn(f->m, load)->otherwise && fuse_digits(f, q, exn(f->m, load)->args, by, d, nd); }
+static bool digits_at(fuser *f, ex load, uint32_t q, sz **by, digit **d, uint32_t *nd) {
+  return !exn(f->m, load)->otherwise && fuse_digits(f, q, exn(f->m, load)->args, by, d, nd);
+}
 static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
   emodule *m = f->m;
   roles r;
   uint32_t q = producer_of(m, exn(m, load)->tensor);
   if (!q-- || xs(m, q)->block != f->block || !f->where[q]) return false;
   uint32_t k2 = f->where[q] - 1, nd;
-  if (k2 == k3 || f->k.v[k2].cls != KC_ROW || leaves(f, k2) || only_user(f, k2) != k3 || !expr_roles(m, c2, f->a, &r)) return false;
+  if (k2 == k3 || f->k.v[k2].cls != KC_ROW || leaves(f, k2) || only_user(f, k2) != k3 || !expr_roles(m, c2, f->a, &r))
+    return false;
   sz *by;
   digit *d;
   if (!digits_at(f, load, q, &by, &d, &nd)) return false;
@@ -91,7 +100,9 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
     fuse_deps(f, f->k.v[k2].st.v[i], &deps);
     for (uint32_t k = 0; k < deps.n; k++) {
       uint32_t x = deps.v[k];
-      if (x == k2 || (f->k.v[x].cls != KC_CONTRACTION && f->k.v[x].cls != KC_MATVEC) || x == k1 || only_user(f, x) != k2 || leaves(f, x)) continue;
+      if (x == k2 || (f->k.v[x].cls != KC_CONTRACTION && f->k.v[x].cls != KC_MATVEC) || x == k1 ||
+          only_user(f, x) != k2 || leaves(f, x))
+        continue;
       if (k1 != UINT32_MAX) return false;
       k1 = x;
     }
@@ -99,7 +110,9 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
   if (k1 == UINT32_MAX) return false;
   /* nothing else may stand between */
   for (uint32_t x = 0; x < f->k.n; x++)
-    if (x != k1 && x != k2 && x != k3 && f->k.v[x].alive && (depends(f, k2, x) || depends(f, k3, x)) && (depends(f, x, k1) || depends(f, x, k2))) return false;
+    if (x != k1 && x != k2 && x != k3 && f->k.v[x].alive && (depends(f, k2, x) || depends(f, k3, x)) &&
+        (depends(f, x, k1) || depends(f, x, k2)))
+      return false;
   /* the chain reads the first product at its own variables */
   map *to1 = map_new(f->a); /* k1's canonical -> k2's canonical */
   uint64_t old;
@@ -127,7 +140,8 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
     hits += map_getu(to3, f->k.v[k3].outer.v[i], &x) && vec_has(&f->k.v[k2].outer, (uint32_t)x);
   }
   if (hits != f->k.v[k2].outer.n) return false;
-  for (uint32_t i = 0; i < f->k.v[k3].st.n; i++) { /* whatever else the last kernel reads of the chain, it reads at its own outer point */
+  /* whatever else the last kernel reads of the chain, it reads at its own outer point */
+  for (uint32_t i = 0; i < f->k.v[k3].st.n; i++) {
     const u32vec *l = stage_loads(f->p, f->k.v[k3].st.v[i]);
     for (uint32_t k = 0; k < l->n; k++) {
       uint32_t p2 = producer_of(m, exn(m, l->v[k])->tensor);
@@ -137,7 +151,10 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
         atom v;
         uint64_t x;
         if (!vec_has(&f->k.v[k2].outer, fuse_canon(f, d[a].var))) continue;
-        if (!EK_PLANTED("kernels-composite") && (!sym_is_atom(f->c, by[a], &v) || !map_getu(to3, fuse_canon(f, v), &x) || (atom)x != fuse_canon(f, d[a].var))) return false;
+        if (!EK_PLANTED("kernels-composite") &&
+            (!sym_is_atom(f->c, by[a], &v) || !map_getu(to3, fuse_canon(f, v), &x) ||
+             (atom)x != fuse_canon(f, d[a].var)))
+          return false;
       }
     }
   }
@@ -168,7 +185,9 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
 }
 void fuse_composites(fuser *f) {
   for (uint32_t k = 0; k < f->k.n; k++) {
-    if (!f->k.v[k].alive || f->k.v[k].virt || f->k.v[k].opaque || (f->k.v[k].cls != KC_CONTRACTION && f->k.v[k].cls != KC_MATVEC)) continue;
+    if (!f->k.v[k].alive || f->k.v[k].virt || f->k.v[k].opaque ||
+        (f->k.v[k].cls != KC_CONTRACTION && f->k.v[k].cls != KC_MATVEC))
+      continue;
     uint32_t c2 = UINT32_MAX;
     for (uint32_t i = 0; i < f->k.v[k].st.n && c2 == UINT32_MAX; i++)
       if (heavy(fuse_class(f, f->k.v[k].st.v[i]))) c2 = f->k.v[k].st.v[i];

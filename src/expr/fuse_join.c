@@ -1,8 +1,11 @@
 /* May a stage join a kernel it reads from, and does it pay?
  *
- * Legality: for every access of the stage to a member, the digits of the member at the access are computed; a digit that is exactly one variable of the stage names the same loop, any other digit's
- * loop is no longer shared (it leaves `outer`). Refused: guarded reads, digits that cannot be separated, one variable named twice, nothing shared, a dependence that goes out of the kernel and comes
- * back. Benefit, with sizes in front of it: behind a heavy kernel only element-wise work over its own index space (a few interleaved digits may be lost); behind a light one anything whose private
+ * Legality: for every access of the stage to a member, the digits of the member at the access are computed; a
+ * digit that is exactly one variable of the stage names the same loop, any other digit's
+ * loop is no longer shared (it leaves `outer`). Refused: guarded reads, digits that cannot be separated, one
+ * variable named twice, nothing shared, a dependence that goes out of the kernel and comes
+ * back. Benefit, with sizes in front of it: behind a heavy kernel only element-wise work over its own index space
+ * (a few interleaved digits may be lost); behind a light one anything whose private
  * part stays in cache.
  */
 #include "expr/fuse.h"
@@ -108,7 +111,9 @@ static bool late_reads(fuser *f, uint32_t s, uint32_t k) { /* k computes a size 
   const u32vec *l = stage_loads(f->p, s);
   for (uint32_t i = 0; i < l->n; i++) {
     ex_node n = *exn(f->m, l->v[i]);
-    for (uint32_t d = 0; d < n.nargs; d++) sym_atoms(f->c, n.args[d], AT_SYMBOL, f->a, &at), sym_atoms(f->c, xt(f->m, n.tensor)->shape[d], AT_SYMBOL, f->a, &at);
+    for (uint32_t d = 0; d < n.nargs; d++)
+      sym_atoms(f->c, n.args[d], AT_SYMBOL, f->a, &at),
+          sym_atoms(f->c, xt(f->m, n.tensor)->shape[d], AT_SYMBOL, f->a, &at);
   }
   if (x->value && exn(f->m, x->value)->kind == EX_REDUCE) {
     ex_node n = *exn(f->m, x->value);
@@ -138,8 +143,11 @@ static int64_t kernel_work(fuser *f, const fnode *n) {
   }
   return sum;
 }
-static bool loses_parallelism(fuser *f, const fnode *n, const u32vec *outer) { return fuse_extent(f, outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 && kernel_work(f, n) > SERIAL; }
-/* Is one of these variables a batch of the leading product? Neither operand's elements would serve more than one of the tiles that stay in registers together. */
+static bool loses_parallelism(fuser *f, const fnode *n, const u32vec *outer) {
+  return fuse_extent(f, outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 && kernel_work(f, n) > SERIAL;
+}
+/* Is one of these variables a batch of the leading product? Neither operand's elements would serve more than one of
+ * the tiles that stay in registers together. */
 static bool several_products(fuser *f, const fnode *n, const u32vec *gone) {
   roles r;
   bool any = false;
@@ -147,17 +155,19 @@ static bool several_products(fuser *f, const fnode *n, const u32vec *gone) {
   for (uint32_t i = 0; i < r.batch.n; i++) any |= vec_has(gone, fuse_canon(f, r.batch.v[i]));
   return any;
 }
-/* ---- benefit: NULL if joining pays, else why not ---- */
+/* ---- benefit: NULL if joining pays, else why not --------------------------------------------- */
 static const char *refuse_heavy(fuser *f, kernel_class c, const fnode *n, const joint *j) {
   u32vec gone = {0};
   if (!(c == KC_ELEMENTWISE || c == KC_GATHER || c == KC_COPY)) return "reduction after a heavy kernel";
   for (uint32_t i = 0; i < n->outer.n; i++)
     if (!vec_has(&j->outer, n->outer.v[i])) vec_push(f->a, gone, n->outer.v[i]);
-  if (fuse_extent(f, &gone) > INTERLEAVED || (!j->outer.n && n->outer.n) || several_products(f, n, &gone)) return "needs more than one tile of a heavy kernel";
+  if (fuse_extent(f, &gone) > INTERLEAVED || (!j->outer.n && n->outer.n) || several_products(f, n, &gone))
+    return "needs more than one tile of a heavy kernel";
   if (j->n > j->mapped) return "expands the tile";
   return NULL;
 }
-/* Does s look places up along the last axis of what k computes element by element, over many points of what they share? Apart, what is shared runs along the lanes, in an order that suits it. */
+/* Does s look places up along the last axis of what k computes element by element, over many points of what they
+ * share? Apart, what is shared runs along the lanes, in an order that suits it. */
 static bool looks_along(fuser *f, uint32_t s, uint32_t k, const joint *j) {
   enum { MANY = 64 };
   const u32vec *l = stage_loads(f->p, s);
@@ -165,7 +175,9 @@ static bool looks_along(fuser *f, uint32_t s, uint32_t k, const joint *j) {
   for (uint32_t i = 0; i < l->n; i++) {
     const ex_node *n = exn(f->m, l->v[i]);
     uint32_t q = producer_of(f->m, n->tensor);
-    if (q && xs(f->m, q - 1)->block == f->block && f->where[q - 1] == k + 1 && n->nargs && sym_uses_kind(f->c, n->args[n->nargs - 1], AT_DATA)) return true;
+    if (q && xs(f->m, q - 1)->block == f->block && f->where[q - 1] == k + 1 && n->nargs &&
+        sym_uses_kind(f->c, n->args[n->nargs - 1], AT_DATA))
+      return true;
   }
   return false;
 }
@@ -186,7 +198,8 @@ static bool between(fuser *f, uint32_t k, uint32_t q) {
     if (d != q && d != k && f->k.v[d].alive && depends(f, k, d) && depends(f, d, q)) return true;
   return false;
 }
-/* ---- two products into one accumulator: another contraction over the same tile, read by s only, added to the first ---- */
+/* ---- two products into one accumulator: another contraction over the same tile, read by s only, added to the first
+ * ---- */
 typedef struct seeker {
   emodule *m;
   ex l;
@@ -243,14 +256,17 @@ static void two_products(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   emodule *m = f->m;
   uint32_t lead = f->k.v[k].st.v[0];
   ex l1 = single_load(f, s, xs(m, lead)->tensor);
-  if ((f->k.v[k].cls != KC_CONTRACTION && f->k.v[k].cls != KC_MATVEC) || !l1 || f->k.v[k].st.n != 2) return; /* the first product and s */
+  /* the first product and s */
+  if ((f->k.v[k].cls != KC_CONTRACTION && f->k.v[k].cls != KC_MATVEC) || !l1 || f->k.v[k].st.n != 2) return;
   for (uint32_t i = 0; i < deps->n; i++) {
     uint32_t q = deps->v[i];
     const fnode *n = &f->k.v[q];
     if (q == k || !n->alive || n->cls != f->k.v[k].cls || n->st.n != 1) continue;
     uint32_t o = n->st.v[0];
     tid t = xs(m, o)->tensor;
-    if (f->p->readers.v[t].n != 1 || f->p->pinned.v[t] || f->placed[o] || xt(m, t)->type != xt(m, xs(m, lead)->tensor)->type) continue;
+    if (f->p->readers.v[t].n != 1 || f->p->pinned.v[t] || f->placed[o] ||
+        xt(m, t)->type != xt(m, xs(m, lead)->tensor)->type)
+      continue;
     ex l2 = single_load(f, s, t);
     seeker k1 = {m, l1, map_new(f->a)}, k2 = {m, l2, map_new(f->a)};
     if (!l2 || !added(&k1, &k2, xs(m, s)->value)) continue;
@@ -274,7 +290,8 @@ static void two_products(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     return;
   }
 }
-/* Do the members of k (but s) read q's only at equal values of the variables that will be shared? tr: q's canonical variable -> k's */
+/* Do the members of k (but s) read q's only at equal values of the variables that will be shared? tr: q's canonical
+ * variable -> k's */
 static bool reads_locally(fuser *f, uint32_t k, uint32_t q, uint32_t s, const map *tr, const u32vec *shared) {
   if (!shared->n) return true; /* one point: everything is local */
   for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {
@@ -294,11 +311,13 @@ static bool reads_locally(fuser *f, uint32_t k, uint32_t q, uint32_t s, const ma
   }
   return true;
 }
-/* ---- sibling kernels read by s over the same outer variables ---- */
+/* ---- sibling kernels read by s over the same outer variables --------------------------------- */
 static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   for (uint32_t i = 0; i < deps->n; i++) {
     uint32_t q = deps->v[i];
-    if (q == k || !f->k.v[q].alive || f->k.v[q].virt || f->k.v[q].opaque || !light(f->k.v[q].cls) || f->k.v[q].cls == KC_COPY || !reads_member(f, s, q)) continue;
+    if (q == k || !f->k.v[q].alive || f->k.v[q].virt || f->k.v[q].opaque || !light(f->k.v[q].cls) ||
+        f->k.v[q].cls == KC_COPY || !reads_member(f, s, q))
+      continue;
     joint j = fuse_try(f, s, q);
     if (!j.ok) continue;
     /* q's canonical variables in the names of k */
@@ -321,7 +340,8 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
         loc = INT64_MAX;
         break;
       }
-      for (; nv < vars.n; nv++) to[nv] = map_getu(tr, fuse_canon(f, vars.v[nv]), &x) ? (atom)x : fuse_canon(f, vars.v[nv]);
+      for (; nv < vars.n; nv++)
+        to[nv] = map_getu(tr, fuse_canon(f, vars.v[nv]), &x) ? (atom)x : fuse_canon(f, vars.v[nv]);
       loc = max64(loc, private_bytes(f, f->k.v[q].st.v[a], &no, vars.v, to, nv));
     }
     if (loc > (int64_t)f->p->cache_bytes || loses_parallelism(f, &f->k.v[q], &no) || !pass_spend(f->p)) continue;
@@ -337,7 +357,8 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   }
 }
 
-/* ---- cheap work on every step's result becomes part of the recurrence: s reads its stages at s's own step only ---- */
+/* ---- cheap work on every step's result becomes part of the recurrence: s reads its stages at s's own step only
+ * ---- */
 static bool join_scan(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   emodule *m = f->m;
   uint32_t sc = xs(m, f->k.v[k].st.v[0])->scan;
@@ -359,7 +380,8 @@ static bool join_scan(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     if (!at || (v && v != at)) return false;
     v = at;
   }
-  if (!v || !stage_has_var(m, s, v) || !sym_eq(f->c, sym_extent(f->c, v), m->scans.v[sc].extent) || !pass_spend(f->p)) return false;
+  if (!v || !stage_has_var(m, s, v) || !sym_eq(f->c, sym_extent(f->c, v), m->scans.v[sc].extent) || !pass_spend(f->p))
+    return false;
   stage *x = xs(m, s);
   for (uint32_t i = 0; i < x->naxes; i++)
     for (uint32_t j = 0; j < x->axes[i].n; j++)
@@ -379,7 +401,8 @@ static bool is_piece(fuser *f, uint32_t s) {
   const u32vec *r = &f->p->readers.v[xs(f->m, s)->tensor];
   return r->n == 1 && is_placement(f->p, r->v[0]) && xs(f->m, r->v[0])->updates.n >= 4;
 }
-/* One of several pieces of a placement, or what only these read: they are better computed together, each over all its loops. */
+/* One of several pieces of a placement, or what only these read: they are better computed together, each over all
+ * its loops. */
 static bool has_siblings(fuser *f, uint32_t s) {
   const u32vec *r = &f->p->readers.v[xs(f->m, s)->tensor];
   bool all = r->n > 0;
@@ -404,8 +427,12 @@ void fuse_stage(fuser *f, uint32_t s) {
   for (uint32_t i = 0; i < deps.n; i++) {
     uint32_t k = deps.v[i];
     const fnode *n = &f->k.v[k];
-    if (n->cls == KC_SCAN && (c == KC_ELEMENTWISE || c == KC_COPY) && !n->virt && !n->opaque && join_scan(f, s, k, &deps)) return;
-    if (n->opaque || n->virt || n->cls == KC_SCAN || n->cls == KC_UPDATE || n->cls == KC_RUNNING || n->cls == KC_RANKING || n->cls == KC_COMPOSITE || n->cls == KC_BLOCKS || !reads_member(f, s, k)) continue;
+    if (n->cls == KC_SCAN && (c == KC_ELEMENTWISE || c == KC_COPY) && !n->virt && !n->opaque &&
+        join_scan(f, s, k, &deps))
+      return;
+    if (n->opaque || n->virt || n->cls == KC_SCAN || n->cls == KC_UPDATE || n->cls == KC_RUNNING ||
+        n->cls == KC_RANKING || n->cls == KC_COMPOSITE || n->cls == KC_BLOCKS || !reads_member(f, s, k))
+      continue;
     if (n->cls == KC_COPY && !(c == KC_ELEMENTWISE || c == KC_COPY)) continue;
     uint32_t lead = n->st.v[0];
     joint j = fuse_try(f, s, k);

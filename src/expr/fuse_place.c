@@ -1,14 +1,19 @@
 /* Can the pieces of a placement be stored in place by their producers?
  *
- * A piece whose update is a one-to-one renaming of all the digits of a stage of the same block is stored inside the placement by that stage's kernel, if the stage is not stored elsewhere and its
- * value leaves no other way. For any other piece a copy stage is made, which is fused like every element-wise stage: it may become a second store of the producer's kernel, or join nothing and be
- * moved by a kernel of its own (which some copies of one placement share). So a placement itself never costs a kernel: it is virtual.
+ * A piece whose update is a one-to-one renaming of all the digits of a stage of the same block is stored inside
+ * the placement by that stage's kernel, if the stage is not stored elsewhere and its
+ * value leaves no other way. For any other piece a copy stage is made, which is fused like every element-wise
+ * stage: it may become a second store of the producer's kernel, or join nothing and be
+ * moved by a kernel of its own (which some copies of one placement share). So a placement itself never costs a
+ * kernel: it is virtual.
  *
- * Pieces over equal loops that read the same tensor are computed together: what they have in common is then computed once.
+ * Pieces over equal loops that read the same tensor are computed together: what they have in common is then
+ * computed once.
  */
 #include "expr/fuse.h"
 
-/* Does the update read all of stage q, each digit by one of its variables? Splits variables of the update where that helps. */
+/* Does the update read all of stage q, each digit by one of its variables? Splits variables of the update where that
+ * helps. */
 static bool whole(fuser *f, uint32_t s, uint32_t at, uint32_t *producer) {
   emodule *m = f->m;
   for (int round = 0; round < 24; round++) {
@@ -34,7 +39,9 @@ static bool whole(fuser *f, uint32_t s, uint32_t at, uint32_t *producer) {
     uint32_t seen = 0;
     for (uint32_t i = 0; i < nd; i++) {
       atom v;
-      if (!sym_is_atom(f->c, by[i], &v) || sym_kind(f->c, v) != AT_VAR || (!sym_eq(f->c, sym_extent(f->c, v), d[i].extent) && !EK_PLANTED("kernels-place"))) return false;
+      if (!sym_is_atom(f->c, by[i], &v) || sym_kind(f->c, v) != AT_VAR ||
+          (!sym_eq(f->c, sym_extent(f->c, v), d[i].extent) && !EK_PLANTED("kernels-place")))
+        return false;
       for (uint32_t k = 0; k < u.nvars; k++)
         if (u.vars[k] == v) seen |= 1u << k;
     }
@@ -49,7 +56,8 @@ static bool free_to_place(fuser *f, uint32_t q) {
   if (x->updates.n && !f->k.v[f->where[q] - 1].virt) return false;
   return true;
 }
-/* Where a piece lies in the placement hangs on the placement's sizes: those that are found in the run come before q's kernel then, unless they need it. */
+/* Where a piece lies in the placement hangs on the placement's sizes: those that are found in the run come before
+ * q's kernel then, unless they need it. */
 static bool sizes_first(fuser *f, uint32_t s, uint32_t q) {
   u32vec late = {0}, has = {0};
   uint32_t k = f->where[q] - 1;
@@ -77,7 +85,8 @@ static uint32_t copy_stage(fuser *f, uint32_t s, uint32_t at) {
   sz *ix = NEWN(f->a, sz, x->naxes + 1);
   for (uint32_t i = 0, k = 0; i < x->naxes; i++) {
     ix[i] = sym_int(f->c, 0);
-    for (uint32_t e = 0; e < x->axes[i].n; e++, k++) ix[i] = sym_add(f->c, sym_mul(f->c, ix[i], x->axes[i].d[e].extent), idx[k]);
+    for (uint32_t e = 0; e < x->axes[i].n; e++, k++)
+      ix[i] = sym_add(f->c, sym_mul(f->c, ix[i], x->axes[i].d[e].extent), idx[k]);
   }
   xs(m, s)->updates.v[at].value = expr_load(m, x->tensor, ix, x->naxes, 0);
   return ns;
@@ -94,13 +103,19 @@ static bool reads(fuser *f, uint32_t k, tid t) {
 static bool same_loops(fuser *f, uint32_t k, uint32_t q) {
   const fnode *a = &f->k.v[k], *b = &f->k.v[q];
   bool common = false;
-  if (k == q || !a->alive || !b->alive || a->cls != b->cls || (a->cls != KC_ELEMENTWISE && a->cls != KC_GATHER && a->cls != KC_COPY) || a->outer.n != b->outer.n || a->st.n + b->st.n > FUSE_MEMBERS) return false;
+  if (k == q || !a->alive || !b->alive || a->cls != b->cls ||
+      (a->cls != KC_ELEMENTWISE && a->cls != KC_GATHER && a->cls != KC_COPY) || a->outer.n != b->outer.n ||
+      a->st.n + b->st.n > FUSE_MEMBERS)
+    return false;
   for (uint32_t i = 0; i < a->outer.n; i++)
-    if (!sym_eq(f->c, sym_extent(f->c, a->outer.v[i]), sym_extent(f->c, b->outer.v[i])) && !EK_PLANTED("kernels-pieces")) return false;
+    if (!sym_eq(f->c, sym_extent(f->c, a->outer.v[i]), sym_extent(f->c, b->outer.v[i])) &&
+        !EK_PLANTED("kernels-pieces"))
+      return false;
   for (uint32_t i = 0; i < b->st.n; i++) {
     const u32vec *l = stage_loads(f->p, b->st.v[i]);
     u32vec vars = {0};
-    for (uint32_t j = 0; j < l->n && !common; j++) common = xt(f->m, exn(f->m, l->v[j])->tensor)->kind != TK_CONST && reads(f, k, exn(f->m, l->v[j])->tensor);
+    for (uint32_t j = 0; j < l->n && !common; j++)
+      common = xt(f->m, exn(f->m, l->v[j])->tensor)->kind != TK_CONST && reads(f, k, exn(f->m, l->v[j])->tensor);
     stage_vars(f->m, b->st.v[i], f->a, &vars);
     for (uint32_t j = 0; j < vars.n; j++)
       if (!vec_has(&b->outer, fuse_canon(f, vars.v[j]))) return false;
@@ -125,10 +140,15 @@ static void together(fuser *f, uint32_t k, uint32_t q) {
 static void join_same(fuser *f, u32vec *heads, uint32_t k) {
   uint32_t j = 0;
   while (j < heads->n && !same_loops(f, heads->v[j], k)) j++;
-  if (j == heads->n || !pass_spend(f->p)) vec_push(f->a, *heads, k);
-  else together(f, heads->v[j], k);
+  if (j == heads->n || !pass_spend(f->p))
+    vec_push(f->a, *heads, k);
+  else
+    together(f, heads->v[j], k);
 }
-enum { TOGETHER = 16 /* copies in a kernel: one that is very long takes longer to compile than its parts */, LONG = 1 << 15 /* elements: threads share a copy that stands alone */ };
+enum {
+  TOGETHER = 16 /* copies in a kernel: one that is very long takes longer to compile than its parts */,
+  LONG = 1 << 15 /* elements: threads share a copy that stands alone */
+};
 void fuse_placement(fuser *f, uint32_t s) {
   emodule *m = f->m;
   u32vec heads = {0};

@@ -1,7 +1,9 @@
 /* Which element-wise leftovers go into the kernel behind them?
  *
- * An element-wise stage that joined nobody and is read by one unguarded access of one reduction is computed where it is read. That repeats its work for every tap of a window and every tile of
- * columns, so it must be cheap; what it saves is one store and one load of each element and a kernel: little where the tensor stays in a cache near the core.
+ * An element-wise stage that joined nobody and is read by one unguarded access of one reduction is computed where
+ * it is read. That repeats its work for every tap of a window and every tile of
+ * columns, so it must be cheap; what it saves is one store and one load of each element and a kernel: little
+ * where the tensor stays in a cache near the core.
  */
 #include "expr/fuse.h"
 
@@ -10,7 +12,8 @@ enum { COLUMN_TILE = 64, WORTH = 12, NEAR = 1 << 20 /* bytes */, COLUMN_TILE_NEA
 static uint32_t only_reader(fuser *f, uint32_t s, ex *load) {
   tid t = xs(f->m, s)->tensor;
   const u32vec *r = &f->p->readers.v[t];
-  if (r->n != 1 || f->p->pinned.v[t] || f->placed[s] || xs(f->m, r->v[0])->block != f->block || !f->where[r->v[0]]) return UINT32_MAX;
+  if (r->n != 1 || f->p->pinned.v[t] || f->placed[s] || xs(f->m, r->v[0])->block != f->block || !f->where[r->v[0]])
+    return UINT32_MAX;
   const u32vec *l = stage_loads(f->p, r->v[0]);
   *load = 0;
   for (uint32_t i = 0; i < l->n; i++)
@@ -57,7 +60,8 @@ static bool move_in(fuser *f, uint32_t k) {
   stage_vars(m, s, f->a, &all);
   bool near = !before.window && fuse_extent(f, &all) <= NEAR / (int64_t)max64(1, et_bytes(xt(m, x->tensor)->type));
   int64_t cost = (int64_t)expr_cost(m, x->value), again;
-  if (!mul64(repeats(f, load, &before, near ? COLUMN_TILE_NEAR : COLUMN_TILE), cost, &again) || again > (near ? WORTH_NEAR : WORTH)) {
+  if (!mul64(repeats(f, load, &before, near ? COLUMN_TILE_NEAR : COLUMN_TILE), cost, &again) ||
+      again > (near ? WORTH_NEAR : WORTH)) {
     pass_refuse(f->p, "kernels", s, r + 1, "would be computed again too often");
     return false;
   }
@@ -91,6 +95,7 @@ static bool move_in(fuser *f, uint32_t k) {
 void fuse_prologues(fuser *f) {
   for (uint32_t k = f->k.n; k-- > 0;) { /* last first: a chain of leftovers follows its reader */
     const fnode *n = &f->k.v[k];
-    if (n->alive && !n->virt && !n->opaque && n->st.n == 1 && (n->cls == KC_ELEMENTWISE || n->cls == KC_GATHER)) move_in(f, k);
+    if (n->alive && !n->virt && !n->opaque && n->st.n == 1 && (n->cls == KC_ELEMENTWISE || n->cls == KC_GATHER))
+      move_in(f, k);
   }
 }

@@ -1,14 +1,17 @@
 /* What kind of reduction is a stage?
  *
- * The body of a sum is a product of factors; factors are grouped into operands by the variables that occur in them (two factors are always two operands; of three or more, one whose variables are
- * among another's joins it). With two operands A and B, an output variable of A only is a row, of B only a column, of both a batch; a reduction variable of both is reduced. The names follow from
+ * The body of a sum is a product of factors; factors are grouped into operands by the variables that occur in
+ * them (two factors are always two operands; of three or more, one whose variables are
+ * among another's joins it). With two operands A and B, an output variable of A only is a row, of B only a
+ * column, of both a batch; a reduction variable of both is reduced. The names follow from
  * nothing else.
  * - contraction: reduced variables, rows and columns.
  * - matvec: rows or columns only, no window.
  * - stencil: a window and no columns, or one operand only.
  * - row: everything else.
  *
- * A window is an index in which output and reduction variables overlap (o*st + k*d with overlap, or with an offset); a mixed radix number of both is not.
+ * A window is an index in which output and reduction variables overlap (o*st + k*d with overlap, or with an
+ * offset); a mixed radix number of both is not.
  */
 #include "expr/fuse.h"
 
@@ -30,7 +33,9 @@ static void join(arena *a, u32vec *to, const u32vec *from) {
 static bool overlaps(emodule *m, sz idx, arena *a) {
   ctx *c = m->c;
   if (sym_uses_kind(c, idx, AT_DATA)) return false; /* a table look-up, not a window */
-  if (sym_uses_kind(c, idx, AT_DIV) || sym_uses_kind(c, idx, AT_MIN) || sym_uses_kind(c, idx, AT_MAX) || sym_uses_kind(c, idx, AT_SEL)) return true;
+  if (sym_uses_kind(c, idx, AT_DIV) || sym_uses_kind(c, idx, AT_MIN) || sym_uses_kind(c, idx, AT_MAX) ||
+      sym_uses_kind(c, idx, AT_SEL))
+    return true;
   u32vec vs = {0};
   sym_atoms(c, idx, AT_VAR, a, &vs);
   sz *q = NEWN(a, sz, vs.n + 1), rest = idx;
@@ -123,7 +128,8 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
         bool p = vec_has(va, o.v[i]), q = vec_has(vb, o.v[i]);
         vec_push(a, *(p && q ? &out->batch : p ? &out->row : q ? &out->col : &out->none), o.v[i]);
       }
-      for (uint32_t i = 0; i < r.n; i++) vec_push(a, *(vec_has(va, r.v[i]) && vec_has(vb, r.v[i]) ? &out->red_both : &out->red_one), r.v[i]);
+      for (uint32_t i = 0; i < r.n; i++)
+        vec_push(a, *(vec_has(va, r.v[i]) && vec_has(vb, r.v[i]) ? &out->red_both : &out->red_one), r.v[i]);
       bool red = out->red_both.n > 0, hidden = n.where && out->triangle;
       if (red && !hidden && out->row.n && out->col.n)
         out->cls = KC_CONTRACTION;

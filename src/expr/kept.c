@@ -1,5 +1,7 @@
-/* Which constants are kept in fewer bytes than they have? Those whose values are whole numbers of one byte: the weights of a quantised model, folded to floats for the sake of the products that read them. Their floats are
- * made where and when somebody wants them (program/weights.c, straight into a pack); whoever else asks, as the evaluator does, has them made by expr_data. What is the same number everywhere is left alone: the simplifier
+/* Which constants are kept in fewer bytes than they have? Those whose values are whole numbers of one byte: the
+ * weights of a quantised model, folded to floats for the sake of the products that read them. Their floats are
+ * made where and when somebody wants them (program/weights.c, straight into a pack); whoever else asks, as the
+ * evaluator does, has them made by expr_data. What is the same number everywhere is left alone: the simplifier
  * sees that from the bytes. */
 #include "expr/expr.h"
 #include <string.h>
@@ -33,7 +35,9 @@ void expr_keep(emodule *m, tid t) {
   tensor *x = xt(m, t);
   const uint8_t *p = x->data.data;
   int64_t n;
-  if (x->kind != TK_CONST || x->type != ET_F32 || !p || x->data.bytes < WORTH || !nd_count(&x->data, &n) || (size_t)n * 4 != x->data.bytes) return;
+  if (x->kind != TK_CONST || x->type != ET_F32 || !p || x->data.bytes < WORTH || !nd_count(&x->data, &n) ||
+      (size_t)n * 4 != x->data.bytes)
+    return;
   etype k = fewer(p, (size_t)n);
   if (!k) return;
   uint8_t *to = arena_alloc(m->a, (size_t)n);

@@ -1,4 +1,5 @@
-/* What does a constant hold that is a linear map of another one? It is computed where it will lie, in any order of pieces: the form of a constant with fewer multiplications (pass_winograd.c) is
+/* What does a constant hold that is a linear map of another one? It is computed where it will lie, in any order of
+ * pieces: the form of a constant with fewer multiplications (pass_winograd.c) is
  * several times as large as the constant, and is wanted once, in the order of a pack.
  *
  * A row's columns are computed side by side, in f64: r0 x r1 lines of inputs become n0 x r1, and then n0 x n1. */
@@ -11,7 +12,8 @@ typedef double line __attribute__((vector_size(LANES * 8)));
 typedef float line32 __attribute__((vector_size(LANES * 4)));
 
 typedef struct place {
-  int64_t at, first[LINMAP_AXES], r[LINMAP_AXES]; /* where in the source, and which elements of each axis are there: up to r */
+  /* where in the source, and which elements of each axis are there: up to r */
+  int64_t at, first[LINMAP_AXES], r[LINMAP_AXES];
 } place;
 static place begins(const linmap *l, int64_t row) {
   place p = {l->base, {0}, {l->r[0], l->r[1]}};
@@ -38,15 +40,24 @@ static inline double f64_at(const uint8_t *p) {
   return d;
 }
 /* x: r0 x r1 lines; what is not there is 0 */
-static inline __attribute__((always_inline)) void read_lines(const linmap *l, place at, int64_t size, int64_t n, line *x) {
+static inline __attribute__((always_inline)) void read_lines(const linmap *l, place at, int64_t size, int64_t n,
+                                                             line *x) {
   const int64_t step = l->step[l->nx - 1] * size;
-  if (at.r[0] - at.first[0] < l->r[0] || at.r[1] - at.first[1] < l->r[1]) memset(x, 0, (size_t)(l->r[0] * l->r[1]) * sizeof *x);
+  if (at.r[0] - at.first[0] < l->r[0] || at.r[1] - at.first[1] < l->r[1])
+    memset(x, 0, (size_t)(l->r[0] * l->r[1]) * sizeof *x);
   for (int64_t j = at.first[0]; j < at.r[0]; j++)
     for (int64_t k = at.first[1]; k < at.r[1]; k++) {
       const uint8_t *p = l->from.p + (at.at + j * l->tap[0] + k * l->tap[1]) * size;
       line *to = &x[j * l->r[1] + k];
       if (size == 4 && n == LANES) {
-        *to = (line){f32_at(p), f32_at(p + step), f32_at(p + 2 * step), f32_at(p + 3 * step), f32_at(p + 4 * step), f32_at(p + 5 * step), f32_at(p + 6 * step), f32_at(p + 7 * step)};
+        *to = (line){f32_at(p),
+                     f32_at(p + step),
+                     f32_at(p + 2 * step),
+                     f32_at(p + 3 * step),
+                     f32_at(p + 4 * step),
+                     f32_at(p + 5 * step),
+                     f32_at(p + 6 * step),
+                     f32_at(p + 7 * step)};
         continue;
       }
       double d[LANES] = {0};
@@ -54,15 +65,16 @@ static inline __attribute__((always_inline)) void read_lines(const linmap *l, pl
       memcpy(to, d, sizeof d);
     }
 }
-#define PUT(u) /* size and n are constants where it matters */                                                                                                                                         \
-  do {                                                                                                                                                                                                 \
-    line32 f_ = __builtin_convertvector(u, line32);                                                                                                                                                    \
-    if (size == 4 && n == LANES)                                                                                                                                                                       \
-      memcpy(out, &f_, sizeof f_);                                                                                                                                                                     \
-    else                                                                                                                                                                                               \
-      memcpy(out, size == 4 ? (const void *)&f_ : (const void *)&(u), (size_t)(n * size));                                                                                                             \
+#define PUT(u) /* size and n are constants where it matters */                                                         \
+  do {                                                                                                                 \
+    line32 f_ = __builtin_convertvector(u, line32);                                                                    \
+    if (size == 4 && n == LANES)                                                                                       \
+      memcpy(out, &f_, sizeof f_);                                                                                     \
+    else                                                                                                               \
+      memcpy(out, size == 4 ? (const void *)&f_ : (const void *)&(u), (size_t)(n * size));                             \
   } while (0)
-static inline __attribute__((always_inline)) void map_lines(const linmap *l, const line *x, line *half, int64_t size, int64_t n, uint8_t *to, const int64_t *step) {
+static inline __attribute__((always_inline)) void map_lines(const linmap *l, const line *x, line *half, int64_t size,
+                                                            int64_t n, uint8_t *to, const int64_t *step) {
   const int64_t r0 = l->r[0], r1 = l->r[1];
   for (int64_t a = 0; a < l->n[0]; a++) {
     const double *g = l->g[0] + a * r0;
@@ -91,14 +103,16 @@ static bool three(const linmap *l, three_taps g) {
   }
   return true;
 }
-static inline __attribute__((always_inline)) void map_three(const linmap *l, three_taps taps, const line *x, int64_t size, int64_t n, uint8_t *to, const int64_t *step) {
+static inline __attribute__((always_inline)) void map_three(const linmap *l, three_taps taps, const line *x,
+                                                            int64_t size, int64_t n, uint8_t *to, const int64_t *step) {
   const int64_t r0 = l->r[0], r1 = l->r[1];
   line zero = {0}, y[3][3];
   for (int j = 0; j < 3; j++)
     for (int k = 0; k < 3; k++) y[j][k] = j < r0 && k < r1 ? x[j * r1 + k] : zero;
   for (int64_t a = 0; a < l->n[0]; a++) {
     const double *g = taps[0][a];
-    line h0 = g[0] * y[0][0] + g[1] * y[1][0] + g[2] * y[2][0], h1 = g[0] * y[0][1] + g[1] * y[1][1] + g[2] * y[2][1], h2 = g[0] * y[0][2] + g[1] * y[1][2] + g[2] * y[2][2];
+    line h0 = g[0] * y[0][0] + g[1] * y[1][0] + g[2] * y[2][0], h1 = g[0] * y[0][1] + g[1] * y[1][1] + g[2] * y[2][1],
+         h2 = g[0] * y[0][2] + g[1] * y[1][2] + g[2] * y[2][2];
     uint8_t *out = to + a * step[0];
     for (int64_t b = 0; b < l->n[1]; b++, out += step[1]) {
       const double *k = taps[1][b];
@@ -107,7 +121,8 @@ static inline __attribute__((always_inline)) void map_three(const linmap *l, thr
     }
   }
 }
-static inline __attribute__((always_inline)) void write_rows(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) {
+static inline __attribute__((always_inline)) void write_rows(const linmap *l, linmap_piece w, uint8_t *to,
+                                                             const int64_t *step, int64_t row_step) {
   three_taps g;
   const bool small = three(l, g);
   line x[LINMAP_TAPS], half[LINMAP_TAPS];
@@ -131,10 +146,18 @@ static inline __attribute__((always_inline)) void write_rows(const linmap *l, li
         map_lines(l, x, half, l->size, n, out, next);
     }
 }
-static void write_plain(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) { write_rows(l, w, to, step, row_step); }
+static void write_plain(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) {
+  write_rows(l, w, to, step, row_step);
+}
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void write_avx2(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) { write_rows(l, w, to, step, row_step); }
-__attribute__((target("avx512f"))) static void write_avx512(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) { write_rows(l, w, to, step, row_step); }
+__attribute__((target("avx2"))) static void write_avx2(const linmap *l, linmap_piece w, uint8_t *to,
+                                                       const int64_t *step, int64_t row_step) {
+  write_rows(l, w, to, step, row_step);
+}
+__attribute__((target("avx512f"))) static void write_avx512(const linmap *l, linmap_piece w, uint8_t *to,
+                                                            const int64_t *step, int64_t row_step) {
+  write_rows(l, w, to, step, row_step);
+}
 #endif
 /* The bits are the same on every machine: no sum is contracted. */
 void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *step, int64_t row_step) {
@@ -151,8 +174,12 @@ void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *s
 #endif
   write_plain(l, w, to, step, row_step);
 }
-static void reach(int64_t *lo, int64_t *hi, int64_t count, int64_t step) { *(step < 0 ? lo : hi) += (count - 1) * step; }
-static bool counts_parts(const linmap *l, int64_t v) { return (l->all[0] && l->part[0] == v) || (l->all[1] && l->part[1] == v); }
+static void reach(int64_t *lo, int64_t *hi, int64_t count, int64_t step) {
+  *(step < 0 ? lo : hi) += (count - 1) * step;
+}
+static bool counts_parts(const linmap *l, int64_t v) {
+  return (l->all[0] && l->part[0] == v) || (l->all[1] && l->part[1] == v);
+}
 bytes linmap_reads(const linmap *l, linmap_piece w) {
   int64_t lo = l->base, hi = l->base, last = l->nx - 1;
   lo += w.col * l->step[last], hi += w.col * l->step[last], reach(&lo, &hi, w.col_end - w.col, l->step[last]);
@@ -161,7 +188,8 @@ bytes linmap_reads(const linmap *l, linmap_piece w) {
   else
     for (int64_t v = 0; v < last; v++)
       if (!counts_parts(l, v)) reach(&lo, &hi, l->ext[v], l->step[v]);
-  for (int i = 0; i < LINMAP_AXES; i++) l->all[i] ? reach(&lo, &hi, l->all[i], l->tap[i] / l->apart[i]) : reach(&lo, &hi, l->r[i], l->tap[i]);
+  for (int i = 0; i < LINMAP_AXES; i++)
+    l->all[i] ? reach(&lo, &hi, l->all[i], l->tap[i] / l->apart[i]) : reach(&lo, &hi, l->r[i], l->tap[i]);
   return (bytes){l->from.p + lo * l->size, (size_t)((hi - lo + 1) * l->size)};
 }
 int64_t linmap_places(const linmap *l) { return l->n[0] * l->n[1]; }
@@ -178,7 +206,7 @@ bool linmap_equal(const linmap *a, const linmap *b) {
   return true;
 }
 
-/* ---- in the module ---- */
+/* ---- in the module --------------------------------------------------------------------------- */
 typedef struct making {
   const linmap *l;
   uint8_t *to;
@@ -211,7 +239,8 @@ tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const c
   d.data = NULL;
   tid t = expr_const_tensor(m, &d, name);
   linmap *own = arena_dup(m->a, l, sizeof *l);
-  for (int i = 0; i < LINMAP_AXES; i++) own->g[i] = arena_dup(m->a, l->g[i], (size_t)(l->n[i] * l->r[i]) * sizeof *l->g[i]);
+  for (int i = 0; i < LINMAP_AXES; i++)
+    own->g[i] = arena_dup(m->a, l->g[i], (size_t)(l->n[i] * l->r[i]) * sizeof *l->g[i]);
   xt(m, t)->made = own;
   return t;
 }

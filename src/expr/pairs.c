@@ -2,12 +2,17 @@
  *
  * Two formulas come up wherever something is sorted, selected or accumulated, and cost n*n as they stand:
  *   running    Y[p] = red[k where k <= p] f(k)                    each value follows from the one before: n
- *   ranking    Y[p] = sum[k] (f(k) > f(p) or (f(k) == f(p) and k < p))     how many come before p in a total order: its place after sorting: n
- *              Where a place only says which updates happen, `if Y[p] < few`, and where they go, the first few are enough.
- *   placing    Z[.., Y[.., p, ..], ..] := f(p) if Y[.., p, ..] < few       what stands at the places of a ranking: it is written where the ranking is made, whose places nobody else needs
- * Both are recognised by their form alone, after simplification; the stage keeps its formula, and the schedule (kernel_pairs.c) computes it the short way.
+ *   ranking    Y[p] = sum[k] (f(k) > f(p) or (f(k) == f(p) and k < p))     how many come before p in a total
+ *              order: its place after sorting: n
+ *              Where a place only says which updates happen, `if Y[p] < few`, and where they go, the first few
+ *              are enough.
+ *   placing    Z[.., Y[.., p, ..], ..] := f(p) if Y[.., p, ..] < few       what stands at the places of a
+ *              ranking: it is written where the ranking is made, whose places nobody else needs
+ * Both are recognised by their form alone, after simplification; the stage keeps its formula, and the schedule
+ * (kernel_pairs.c) computes it the short way.
  *
- * k and p may be several variables each, which number places in row-major order (the same extents); `<=` may be `<`, `>=`, `>`. The body and what else the condition says may not use p.
+ * k and p may be several variables each, which number places in row-major order (the same extents); `<=` may be
+ * `<`, `>=`, `>`. The body and what else the condition says may not use p.
  */
 #include "expr/pass.h"
 
@@ -32,8 +37,9 @@ static bool is_ge0(emodule *m, ex e, sz *number) {
   return true;
 }
 
-/* ---- running ---- */
-/* d = sign*(flat(p) - flat(k)) - (strict ? 1 : 0) with places numbered by all variables of the reduction, the first one slowest */
+/* ---- running --------------------------------------------------------------------------------- */
+/* d = sign*(flat(p) - flat(k)) - (strict ? 1 : 0) with places numbered by all variables of the reduction, the first
+ * one slowest */
 static bool row_major(emodule *m, const ex_node *n, const u32vec *own, sz d, running *out) {
   ctx *c = m->c;
   sz rest = d, coef[MAX_RANK];
@@ -47,7 +53,8 @@ static bool row_major(emodule *m, const ex_node *n, const u32vec *own, sz d, run
     out->k[i] = n->args[i], out->p[i] = 0;
     for (uint32_t j = 0; j < own->n && !out->p[i]; j++) {
       if (!sym_linear(c, rest, own->v[j], &q, &left)) return false;
-      if (q == sym_neg(c, coef[i]) && sym_extent(c, own->v[j]) == sym_extent(c, n->args[i])) out->p[i] = own->v[j], rest = left;
+      if (q == sym_neg(c, coef[i]) && sym_extent(c, own->v[j]) == sym_extent(c, n->args[i]))
+        out->p[i] = own->v[j], rest = left;
     }
     if (!out->p[i]) return false;
   }
@@ -82,13 +89,15 @@ bool expr_running(emodule *m, uint32_t s, arena *a, running *out) {
   if (which == parts.n) return false;
   for (uint32_t i = 0; i < parts.n; i++)
     if (i != which) out->keep = out->keep ? expr_op2(m, OP_AND, out->keep, parts.v[i]) : parts.v[i];
-  if ((uses_any(m, n.body, out->p, out->n, a) && !EK_PLANTED("pairs-body")) || (uses_any(m, out->keep, out->p, out->n, a) && !EK_PLANTED("pairs-where"))) return false;
+  if ((uses_any(m, n.body, out->p, out->n, a) && !EK_PLANTED("pairs-body")) ||
+      (uses_any(m, out->keep, out->p, out->n, a) && !EK_PLANTED("pairs-where")))
+    return false;
   sz places = sym_int(m->c, 1);
   for (uint32_t i = 0; i < out->n; i++) places = sym_mul(m->c, places, sym_extent(m->c, out->k[i]));
   return sym_int_or(m->c, places, INT64_MAX) > FEW_RUNNING;
 }
 
-/* ---- ranking ---- */
+/* ---- ranking --------------------------------------------------------------------------------- */
 /* e is `x OP y` (or its mirror) with x = f(k), y = f(p): OP as seen from k */
 static sop compared(emodule *m, ex e, atom k, atom p, ex *key, arena *a) {
   ex_node n = *exn(m, e);
@@ -111,7 +120,8 @@ static bool before(emodule *m, ex e, atom k, atom p) { /* k < p */
 static int64_t bound_of(emodule *m, const ex_node *n) {
   int64_t lo, hi = INT64_MAX;
   if (n->kind == EX_CONST) return n->k.i;
-  if (n->kind == EX_INDEX && !sym_uses_kind(m->c, n->index, AT_VAR) && !sym_uses_kind(m->c, n->index, AT_DATA)) sym_range(m->c, n->index, &lo, &hi);
+  if (n->kind == EX_INDEX && !sym_uses_kind(m->c, n->index, AT_VAR) && !sym_uses_kind(m->c, n->index, AT_DATA))
+    sym_range(m->c, n->index, &lo, &hi);
   return hi < SYM_INF ? hi : INT64_MAX;
 }
 /* the number below which every reader of the tensor asks its element to be; 0: there is a reader that does not ask */
@@ -120,9 +130,11 @@ static int64_t asked_below(emodule *m, tid t, arena *a) {
   bool whole = xt(m, t)->output;
   for (uint32_t i = 0; i < m->lates.n; i++) whole |= m->lates.v[i].tensor == t;
   for (uint32_t i = 0; i < m->ifs.n; i++)
-    for (uint32_t k = 0; k < m->ifs.v[i].n; k++) whole |= m->ifs.v[i].then_vals[k] == t || m->ifs.v[i].else_vals[k] == t;
+    for (uint32_t k = 0; k < m->ifs.v[i].n; k++)
+      whole |= m->ifs.v[i].then_vals[k] == t || m->ifs.v[i].else_vals[k] == t;
   for (uint32_t i = 0; i < m->loops.n; i++) {
-    for (uint32_t k = 0; k < m->loops.v[i].ncarried; k++) whole |= m->loops.v[i].init[k] == t || m->loops.v[i].next[k] == t;
+    for (uint32_t k = 0; k < m->loops.v[i].ncarried; k++)
+      whole |= m->loops.v[i].init[k] == t || m->loops.v[i].next[k] == t;
     for (uint32_t k = 0; k < m->loops.v[i].ncollected; k++) whole |= m->loops.v[i].slice[k] == t;
   }
   if (whole) return 0;
@@ -137,9 +149,11 @@ static int64_t asked_below(emodule *m, tid t, arena *a) {
       const update *up = &x->updates.v[u];
       ex cond = up->cond, asked = 0;
       while (cond && exn(m, cond)->kind == EX_OP && exn(m, cond)->op == OP_AND) cond = exn(m, cond)->args[0];
-      const ex_node *n = cond ? exn(m, cond) : NULL, *bound = n && n->kind == EX_OP && n->op == OP_LT ? exn(m, n->args[1]) : NULL;
+      const ex_node *n = cond ? exn(m, cond) : NULL,
+                    *bound = n && n->kind == EX_OP && n->op == OP_LT ? exn(m, n->args[1]) : NULL;
       int64_t below = bound ? bound_of(m, bound) : INT64_MAX;
-      if (below < INT64_MAX && exn(m, n->args[0])->kind == EX_LOAD && exn(m, n->args[0])->tensor == t) asked = n->args[0], few = below > few ? below : few;
+      if (below < INT64_MAX && exn(m, n->args[0])->kind == EX_LOAD && exn(m, n->args[0])->tensor == t)
+        asked = n->args[0], few = below > few ? below : few;
       loads.n = 0;
       expr_loads(m, up->value, a, &loads);
       if (up->cond) expr_loads(m, up->cond, a, &loads);
@@ -155,7 +169,8 @@ bool expr_ranking(emodule *m, uint32_t s, arena *a, ranking *out) {
   *out = (ranking){0};
   if (!x->value || x->updates.n || x->scan) return false;
   ex_node n = *exn(m, x->value);
-  if (n.kind != EX_REDUCE || n.op != RED_SUM || n.where || n.nargs != 1 || et_kind((etype)n.type) == K_FLOAT) return false;
+  if (n.kind != EX_REDUCE || n.op != RED_SUM || n.where || n.nargs != 1 || et_kind((etype)n.type) == K_FLOAT)
+    return false;
   ex_node b = *exn(m, n.body);
   if (b.kind != EX_OP || b.op != OP_CAST || exn(m, b.args[0])->type != ET_BOOL) return false;
   ex_node either = *exn(m, b.args[0]);
@@ -184,7 +199,7 @@ bool expr_ranking(emodule *m, uint32_t s, arena *a, ranking *out) {
   return false;
 }
 
-/* ---- placing ---- */
+/* ---- placing --------------------------------------------------------------------------------- */
 static bool run_with(placing *out, atom v, atom with, arena *a) { /* false: v runs with another one */
   for (uint32_t i = 0; i < out->var.n; i++)
     if (out->var.v[i] == v) return out->with.v[i] == with;
@@ -201,7 +216,8 @@ static atom ranked_by(const update *u, const digit *d, const sz *at, uint32_t nd
         if (u->vars[k] == v) return d[i].var;
   return 0;
 }
-static bool places_by(emodule *m, const stage *x, uint32_t s, const update *u, uint32_t r, atom p, arena *a, placing *out) {
+static bool places_by(emodule *m, const stage *x, uint32_t s, const update *u, uint32_t r, atom p, arena *a,
+                      placing *out) {
   ctx *c = m->c;
   tid t = xs(m, r)->tensor;
   u32vec loads = {0};
@@ -218,25 +234,32 @@ static bool places_by(emodule *m, const stage *x, uint32_t s, const update *u, u
   u32vec rows = {0};
   sz *at = NEWN(a, sz, nd + 1), *to = NEWN(a, sz, nx + 1);
   digit *d = NEWN(a, digit, nd + 1), *dx = NEWN(a, digit, nx + 1);
-  if (!rank || u->op != OP_NONE || exn(m, rank)->otherwise || !expr_comps(m, r, exn(m, rank)->args, at, NULL, NULL) || !expr_comps(m, s, u->idx, to, NULL, NULL)) return false;
+  if (!rank || u->op != OP_NONE || exn(m, rank)->otherwise || !expr_comps(m, r, exn(m, rank)->args, at, NULL, NULL) ||
+      !expr_comps(m, s, u->idx, to, NULL, NULL))
+    return false;
   expr_digits(xs(m, r), d), expr_digits(x, dx);
   for (uint32_t i = 0; i < u->nvars; i++) {
     atom with = ranked_by(u, d, at, nd, c, sym_of_atom(c, u->vars[i]));
-    if (!with || !sym_eq(c, sym_extent(c, with), sym_extent(c, u->vars[i])) || !run_with(out, u->vars[i], with, a)) return false;
+    if (!with || !sym_eq(c, sym_extent(c, with), sym_extent(c, u->vars[i])) || !run_with(out, u->vars[i], with, a))
+      return false;
   }
   /* another place for each rank, and nothing else decides: of those that rank first, as NaN does, the last one stays */
   int64_t below = INT64_MAX;
   bool apart = false;
   if (u->cond) {
     const ex_node *n = exn(m, u->cond);
-    if (n->kind != EX_OP || n->op != OP_LT || n->args[0] != rank || (below = bound_of(m, exn(m, n->args[1]))) == INT64_MAX) return false;
+    if (n->kind != EX_OP || n->op != OP_LT || n->args[0] != rank ||
+        (below = bound_of(m, exn(m, n->args[1]))) == INT64_MAX)
+      return false;
   }
   for (uint32_t i = 0; i < u->nidx; i++) apart |= expr_from_size(m, u->idx[i]) == rank;
   if (!apart && below > 1) return false;
   for (uint32_t i = 0; i < nx; i++) { /* a row of the ranking writes a row of its own */
     atom with = ranked_by(u, d, at, nd, c, to[i]);
     if (!with) continue;
-    if (with == p || vec_has(&rows, with) || !sym_eq(c, sym_extent(c, with), dx[i].extent) || !run_with(out, dx[i].var, with, a)) return false;
+    if (with == p || vec_has(&rows, with) || !sym_eq(c, sym_extent(c, with), dx[i].extent) ||
+        !run_with(out, dx[i].var, with, a))
+      return false;
     vec_push(a, rows, with);
   }
   return u->nvars == nd && rows.n == nd - 1;

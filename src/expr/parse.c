@@ -1,23 +1,32 @@
 /* How is a module read back from its text?
  *
- *   module   { statement }                         `# ...` to the end of the line is a comment (unless a name or `(` follows at once: an index)
+ *   module   { statement }                         `# ...` to the end of the line is a comment (unless a name or
+ *            `(` follows at once: an index)
  *   statement
  *     size N [in lo..hi] | size N = SIZE           a symbol (1..10^9 by default), or a name for a size
  *     scan s1 t<SIZE                               a recurrence and its variable
- *     tensor DECL input "name" | tensor DECL const DATA      DATA: [numbers], hex"bytes", @"file"+offset:bytes sha256:digest
+ *     tensor DECL input "name" | tensor DECL const DATA      DATA: [numbers], hex"bytes", @"file"+offset:bytes
+ *     sha256:digest
  *     declare DECL                                 a stage's tensor that is read before its stage (in a scan)
- *     stage x: type [AXIS, ...] [as [SIZE, ...]] [scan s1] [out] [tiled] [= VALUE] { update [v<SIZE, ...] x[SIZE, ...] (:=|+=|*=|max=|min=) VALUE [if VALUE] }
+ *     stage x: type [AXIS, ...] [as [SIZE, ...]] [scan s1] [out] [tiled] [= VALUE] { update [v<SIZE, ...] x[SIZE,
+ *     ...] (:=|+=|*=|max=|min=) VALUE [if VALUE] }
  *     if x { ... } else { ... } { result DECL = x | y }
- *     loop [trips SIZE] [times x] [counter i] [while x] { { carry DECL = x } ... { next inner = x [-> DECL] } [while x] { collect x -> DECL } }
+ *     loop [trips SIZE] [times x] [counter i] [while x] { { carry DECL = x } ... { next inner = x [-> DECL] }
+ *     [while x] { collect x -> DECL } }
  *     output x "name" | late N = x [<= SIZE] | require SIZE (>=|==) 0 "text" [node "n"] | assume ...
  *     kernel CLASS outer [v, w<SIZE, ...] [note "..."] { x: v=o, ... }
  *   A guard inside a block counts where that block runs.
- *   DECL     x: type[SIZE, ...] [out]              AXIS: v<SIZE, or (v<SIZE, w<SIZE) outer to inner, or 1, or the scan's variable alone
+ *   DECL     x: type[SIZE, ...] [out]              AXIS: v<SIZE, or (v<SIZE, w<SIZE) outer to inner, or 1, or the
+ *            scan's variable alone
  *   Stages and declarations may end with  origin "node"  region "definition".
- *   SIZE     integers, symbols, variables, + - *, a//b, min(..), max(..), (a >= 0 ? b : c), {VALUE} for an integer from a tensor
- *   VALUE    1.5 (f32), 3 (i64), true, 2.0f16, inf, nan_f64; #v and #(SIZE): an index as i64; x[SIZE, ...]; (load x[SIZE, ...] else VALUE); or and == != < <= > >= + - * / // % c ? a : b;
- *            type(VALUE) converts; sat(type, v), bitcast(type, v), name(v, ...); ($1 := VALUE) names a sub-value and $1 is it again;
- *            sum[v<SIZE, ... [acc type] [to type] [where VALUE] [payload VALUE]] VALUE   as far to the right as possible
+ *   SIZE     integers, symbols, variables, + - *, a//b, min(..), max(..), (a >= 0 ? b : c), {VALUE} for an
+ *            integer from a tensor
+ *   VALUE    1.5 (f32), 3 (i64), true, 2.0f16, inf, nan_f64; #v and #(SIZE): an index as i64; x[SIZE, ...]; (load
+ *            x[SIZE, ...] else VALUE); or and == != < <= > >= + - * / // % c ? a : b;
+ *            type(VALUE) converts; sat(type, v), bitcast(type, v), name(v, ...); ($1 := VALUE) names a sub-value
+ *            and $1 is it again;
+ *            sum[v<SIZE, ... [acc type] [to type] [where VALUE] [payload VALUE]] VALUE   as far to the right as
+ *            possible
  *
  * Everything is checked here before it reaches the builder, whose complaints are about us, not about the text.
  */
@@ -26,7 +35,7 @@
 
 static void block_items(reader *r, uint32_t blk);
 
-/* ---- declarations -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- declarations ---------------------------------------------------------------------------- */
 static uint32_t shape(reader *r, sz *out) {
   uint32_t n = 0;
   rd_expect(r, "[");
@@ -60,8 +69,10 @@ static void origin(reader *r, tid x) {
   if (rd_take(r, "origin")) xt(r->m, x)->origin = arena_strdup(r->m->a, rd_string(r));
 }
 
-/* ---- constants ------------------------------------------------------------------------------------------------------------------------------------------ */
-static int hex_digit(char ch) { return ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1; }
+/* ---- constants ------------------------------------------------------------------------------- */
+static int hex_digit(char ch) {
+  return ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
+}
 static void hex_data(reader *r, uint8_t *to, size_t bytes) {
   const char *p = r->t.s;
   if (strlen(p) != 2 * bytes) rd_fail(r, "%zu hexadecimal digits, the shape needs %zu", strlen(p), 2 * bytes);
@@ -92,7 +103,8 @@ static void const_data(reader *r, tid x) {
     if (nd.dims[i] < 0) rd_fail(r, "a constant's sizes are numbers");
   }
   uint32_t w = et_bytes(t->type);
-  if (!w || !nd_count(&nd, &n) || __builtin_mul_overflow((size_t)n, (size_t)w, &bytes)) rd_fail(r, "the constant is too large");
+  if (!w || !nd_count(&nd, &n) || __builtin_mul_overflow((size_t)n, (size_t)w, &bytes))
+    rd_fail(r, "the constant is too large");
   nd.bytes = bytes;
   if (rd_take(r, "@")) {
     const char *file = rd_string(r);
@@ -102,9 +114,11 @@ static void const_data(reader *r, tid x) {
     rd_expect(r, ":");
     if (rd_int(r) != (int64_t)bytes) rd_fail(r, "the shape needs %zu bytes", bytes);
     if (!file_map(r->c, file, &map)) rd_fail(r, "the constant's file cannot be read");
-    if (off < 0 || (uint64_t)off > map.n || map.n - (size_t)off < bytes) rd_fail(r, "%s ends before the constant does", file);
+    if (off < 0 || (uint64_t)off > map.n || map.n - (size_t)off < bytes)
+      rd_fail(r, "%s ends before the constant does", file);
     nd.data = map.p + off, nd.file = arena_strdup(r->m->a, file), nd.offset = (uint64_t)off;
-    if (strcmp(digest(r), sha256_hex(r->a, nd.data, bytes))) rd_fail(r, "%s does not hold the constant's bytes any more (SHA-256 differs)", file);
+    if (strcmp(digest(r), sha256_hex(r->a, nd.data, bytes)))
+      rd_fail(r, "%s does not hold the constant's bytes any more (SHA-256 differs)", file);
   } else if (rd_is(r, "sha256"))
     rd_fail(r, "the constant's bytes are not in this text; print with weights inline");
   else if (rd_take(r, "hex")) {
@@ -135,7 +149,7 @@ static void tensor_statement(reader *r) {
   origin(r, x);
 }
 
-/* ---- stages ------------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- stages ---------------------------------------------------------------------------------- */
 static digit one_digit(reader *r, bool *none) {
   uint64_t known;
   atom v;
@@ -143,7 +157,8 @@ static digit one_digit(reader *r, bool *none) {
   const char *p = r->p;
   while (*p == ' ') p++;
   if (r->t.kind == T_NAME && *p != '<') { /* a variable declared before: a scan's */
-    if (!map_gets(r->sizes, r->t.s, &known) || !sym_is_atom(r->c, (sz)known, &v) || sym_kind(r->c, v) != AT_VAR) rd_fail(r, "%s is no variable of a scan", r->t.s);
+    if (!map_gets(r->sizes, r->t.s, &known) || !sym_is_atom(r->c, (sz)known, &v) || sym_kind(r->c, v) != AT_VAR)
+      rd_fail(r, "%s is no variable of a scan", r->t.s);
     rd_next(r);
     return (digit){v, sym_extent(r->c, v)};
   }
@@ -198,7 +213,8 @@ static void one_update(reader *r, uint32_t s) {
   else
     rd_expect(r, ":=");
   u.value = rd_value(r);
-  if (exn(r->m, u.value)->type != xt(r->m, x)->type) rd_fail(r, "the update is %s, the stage %s", et_name(exn(r->m, u.value)->type), et_name(xt(r->m, x)->type));
+  if (exn(r->m, u.value)->type != xt(r->m, x)->type)
+    rd_fail(r, "the update is %s, the stage %s", et_name(exn(r->m, u.value)->type), et_name(xt(r->m, x)->type));
   if (rd_take(r, "if")) {
     u.cond = rd_value(r);
     if (exn(r->m, u.cond)->type != ET_BOOL) rd_fail(r, "an update's condition is bool");
@@ -262,7 +278,7 @@ static void stage_statement(reader *r, uint32_t blk) {
   if (rd_take(r, "region")) xs(m, s)->region = arena_strdup(m->a, rd_string(r));
 }
 
-/* ---- control flow --------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- control flow ---------------------------------------------------------------------------- */
 static uint32_t new_block(reader *r, uint32_t parent) {
   vec_push(r->m->a, r->m->blocks, ((block){.parent = parent}));
   return r->m->blocks.n - 1;
@@ -295,7 +311,8 @@ static void loop_statement(reader *r, uint32_t blk) {
   if (rd_take(r, "times")) l.trip_tensor = rd_tensor(r);
   if (rd_take(r, "counter")) {
     sz s = rd_size(r);
-    if (!sym_is_atom(r->c, s, &l.counter) || sym_kind(r->c, l.counter) != AT_SYMBOL) rd_fail(r, "a counter is a symbol");
+    if (!sym_is_atom(r->c, s, &l.counter) || sym_kind(r->c, l.counter) != AT_SYMBOL)
+      rd_fail(r, "a counter is a symbol");
   }
   if (rd_take(r, "while")) l.cond0 = rd_tensor(r);
   if (rd_take(r, "origin")) l.origin = arena_strdup(m->a, rd_string(r));
@@ -362,7 +379,7 @@ static void block_items(reader *r, uint32_t blk) {
   r->depth--;
 }
 
-/* ---- the rest ---------------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 static void size_statement(reader *r) {
   uint64_t known;
   const char *name = rd_name(r, "a size's name");
@@ -418,7 +435,8 @@ static atom known_var(reader *r) {
     return v;
   }
   const char *name = rd_name(r, "a variable");
-  if (!map_gets(r->sizes, name, &known) || !sym_is_atom(r->c, (sz)known, &v) || sym_kind(r->c, v) != AT_VAR) rd_fail(r, "there is no variable %s", name);
+  if (!map_gets(r->sizes, name, &known) || !sym_is_atom(r->c, (sz)known, &v) || sym_kind(r->c, v) != AT_VAR)
+    rd_fail(r, "there is no variable %s", name);
   return v;
 }
 static void kernel_statement(reader *r) {
@@ -472,7 +490,8 @@ static void whole(reader *r) {
   rd_next(r);
   while (r->t.kind != T_END) statement(r);
   for (tid t = 1; t < r->m->tensors.n; t++)
-    if (xt(r->m, t)->kind == TK_STAGE && xt(r->m, t)->stage == UINT32_MAX) rd_fail(r, "%s was declared but has no stage", xt(r->m, t)->name);
+    if (xt(r->m, t)->kind == TK_STAGE && xt(r->m, t)->stage == UINT32_MAX)
+      rd_fail(r, "%s was declared but has no stage", xt(r->m, t)->name);
 }
 /* Its own function: nothing here is changed between the jump's two ends. */
 static bool guarded(reader *r) {
@@ -486,7 +505,13 @@ static bool guarded(reader *r) {
 }
 emodule *expr_parse(ctx *c, const char *text, const char *file) {
   arena *a = arena_new(c);
-  reader r = {.c = c, .m = expr_module(c), .a = a, .file = file ? intern(c, file) : NULL, .p = text, .line_start = text, .line = 1};
+  reader r = {.c = c,
+              .m = expr_module(c),
+              .a = a,
+              .file = file ? intern(c, file) : NULL,
+              .p = text,
+              .line_start = text,
+              .line = 1};
   r.sizes = map_new(a), r.tensors = map_new(a), r.scans = map_new(a), r.lets = map_new(a);
   emodule *m = r.m;
   bool ok = guarded(&r);

@@ -1,4 +1,5 @@
-/* Private to the expr room: the reader's state, shared by parse.c (modules) and parse_value.c (tokens, sizes, values). */
+/* Private to the expr room: the reader's state, shared by parse.c (modules) and parse_value.c (tokens, sizes,
+ * values). */
 #ifndef EK_EXPR_PARSE_H
 #define EK_EXPR_PARSE_H
 #include "expr/build.h"
@@ -6,10 +7,10 @@
 typedef enum { T_END, T_NAME, T_QUOTED /* `name` */, T_NUMBER, T_STRING, T_PUNCT } tok_kind;
 typedef struct token {
   tok_kind kind;
-  const char *s; /* NAME, QUOTED, STRING: its text, interned. PUNCT: the sign */
+  const char *s;  /* NAME, QUOTED, STRING: its text, interned. PUNCT: the sign */
   const char *at; /* where it begins */
   uint32_t line, col;
-  bool real;      /* NUMBER: has a point or an exponent */
+  bool real;          /* NUMBER: has a point or an exponent */
   const char *suffix; /* NUMBER: type written behind it, or NULL */
   const char *digits; /* NUMBER: without the suffix */
 } token;
@@ -28,18 +29,18 @@ typedef struct reader {
 
 void rd_next(reader *r);
 _Noreturn void rd_fail(reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-bool rd_is(reader *r, const char *s);          /* the current token is this sign or word */
-bool rd_take(reader *r, const char *s);        /* ... and is passed over */
+bool rd_is(reader *r, const char *s);   /* the current token is this sign or word */
+bool rd_take(reader *r, const char *s); /* ... and is passed over */
 void rd_expect(reader *r, const char *s);
 const char *rd_name(reader *r, const char *what);
 const char *rd_string(reader *r);
-int64_t rd_int(reader *r);                     /* with sign */
+int64_t rd_int(reader *r); /* with sign */
 etype rd_type(reader *r);
 tid rd_tensor(reader *r);
-void rd_enter(reader *r);                      /* bounds recursion */
+void rd_enter(reader *r); /* bounds recursion */
 sz rd_size(reader *r);
 ex rd_value(reader *r);
-sz rd_declare_var(reader *r, atom *var);       /* `name<extent`; *var is 0 when the extent is 1 */
+sz rd_declare_var(reader *r, atom *var); /* `name<extent`; *var is 0 when the extent is 1 */
 double rd_number(const token *t);
-scalar rd_scalar(reader *r, etype t);          /* a number of that type, with sign, inf, nan */
+scalar rd_scalar(reader *r, etype t); /* a number of that type, with sign, inf, nan */
 #endif

@@ -1,4 +1,5 @@
-/* How is a size or a value read back? Recursive descent over tokens; the grammar is at the head of parse.c. The first error unwinds: expr_parse has a frame open. */
+/* How is a size or a value read back? Recursive descent over tokens; the grammar is at the head of parse.c. The
+ * first error unwinds: expr_parse has a frame open. */
 #include "expr/parse.h"
 #include <errno.h>
 #include <math.h>
@@ -8,7 +9,7 @@
 
 enum { MAX_NESTING = 1000 };
 
-/* ---- tokens ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 void rd_fail(reader *r, const char *fmt, ...) {
   char text[400];
   va_list ap;
@@ -131,7 +132,8 @@ static bool magnitude(const token *t, uint64_t *x) {
 int64_t rd_int(reader *r) {
   bool neg = rd_take(r, "-");
   uint64_t x;
-  if (r->t.kind != T_NUMBER || r->t.suffix || !magnitude(&r->t, &x)) rd_fail(r, "expected an integer, found %s", shown(r));
+  if (r->t.kind != T_NUMBER || r->t.suffix || !magnitude(&r->t, &x))
+    rd_fail(r, "expected an integer, found %s", shown(r));
   if (x > (uint64_t)INT64_MAX + neg) rd_fail(r, "the integer does not fit in 64 bits");
   rd_next(r);
   return neg ? (int64_t)(0 - x) : (int64_t)x;
@@ -154,7 +156,7 @@ void rd_enter(reader *r) {
   if (++r->depth > MAX_NESTING) rd_fail(r, "nested too deeply");
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 static sz size_factor(reader *r) {
   ctx *c = r->c;
   sz s;
@@ -163,11 +165,14 @@ static sz size_factor(reader *r) {
   if (r->t.kind == T_NUMBER)
     s = sym_int(c, rd_int(r));
   else if (rd_take(r, "-"))
-    s = r->t.kind == T_NUMBER && strcmp(r->t.digits, "9223372036854775808") == 0 ? (rd_next(r), sym_int(c, INT64_MIN)) : sym_neg(c, size_factor(r));
+    s = r->t.kind == T_NUMBER && strcmp(r->t.digits, "9223372036854775808") == 0 ? (rd_next(r), sym_int(c, INT64_MIN))
+                                                                                 : sym_neg(c, size_factor(r));
   else if (rd_take(r, "{")) {
     ex e = rd_value(r);
-    if (exn(r->m, e)->type != ET_I64) rd_fail(r, "a value used as a size must be i64, not %s", et_name(exn(r->m, e)->type));
-    s = exn(r->m, e)->kind == EX_CONST || exn(r->m, e)->kind == EX_INDEX ? expr_as_size(r->m, e) : expr_data_size(r->m, e);
+    if (exn(r->m, e)->type != ET_I64)
+      rd_fail(r, "a value used as a size must be i64, not %s", et_name(exn(r->m, e)->type));
+    s = exn(r->m, e)->kind == EX_CONST || exn(r->m, e)->kind == EX_INDEX ? expr_as_size(r->m, e)
+                                                                         : expr_data_size(r->m, e);
     rd_expect(r, "}");
   } else if (rd_take(r, "(")) {
     s = rd_size(r);
@@ -214,7 +219,8 @@ static sz size_times(reader *r, sz s) {
 }
 static sz size_product(reader *r) { return size_times(r, size_factor(r)); }
 static sz size_minus(reader *r) { /* a product after its minus sign: the least number has no positive one */
-  if (r->t.kind == T_NUMBER && !strcmp(r->t.digits, "9223372036854775808")) return rd_next(r), size_times(r, sym_int(r->c, INT64_MIN));
+  if (r->t.kind == T_NUMBER && !strcmp(r->t.digits, "9223372036854775808"))
+    return rd_next(r), size_times(r, sym_int(r->c, INT64_MIN));
   return sym_neg(r->c, size_product(r));
 }
 sz rd_size(reader *r) {
@@ -249,7 +255,7 @@ sz rd_declare_var(reader *r, atom *var) {
   return s;
 }
 
-/* ---- constants ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 double rd_number(const token *t) { return strtod(t->digits, NULL); }
 scalar rd_scalar(reader *r, etype t) {
   bool neg = rd_take(r, "-"), fl = et_kind(t) == K_FLOAT;
@@ -292,7 +298,7 @@ static ex special(reader *r, bool neg) {
   return expr_f(r->m, t, x);
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 static ex make_op(reader *r, const token *at, sop op, etype t, const ex *args, uint32_t n) {
   etype types[3] = {0};
   for (uint32_t i = 0; i < n; i++) types[i] = exn(r->m, args[i])->type;
@@ -434,8 +440,9 @@ static const struct {
   const char *sign;
   sop op;
   int level;
-} binary[] = {{"or", OP_OR, 0}, {"and", OP_AND, 1}, {"==", OP_EQ, 2}, {"!=", OP_NE, 2}, {"<=", OP_LE, 2}, {">=", OP_GE, 2},   {"<", OP_LT, 2},
-              {">", OP_GT, 2},  {"+", OP_ADD, 3},   {"-", OP_SUB, 3}, {"*", OP_MUL, 4}, {"/", OP_DIV, 4}, {"//", OP_IDIV, 4}, {"%", OP_MOD, 4}};
+} binary[] = {{"or", OP_OR, 0}, {"and", OP_AND, 1}, {"==", OP_EQ, 2},   {"!=", OP_NE, 2}, {"<=", OP_LE, 2},
+              {">=", OP_GE, 2}, {"<", OP_LT, 2},    {">", OP_GT, 2},    {"+", OP_ADD, 3}, {"-", OP_SUB, 3},
+              {"*", OP_MUL, 4}, {"/", OP_DIV, 4},   {"//", OP_IDIV, 4}, {"%", OP_MOD, 4}};
 static ex climb(reader *r, int level) {
   if (level > 4) return primary(r);
   ex a = climb(r, level + 1);

@@ -1,6 +1,7 @@
 /* What do all passes share?
  *
- * The index of readers and accesses, kept current while stages change; fuel; refusals; new stages put in front of old ones; the digits of an access. The index makes every pass a worklist over stages
+ * The index of readers and accesses, kept current while stages change; fuel; refusals; new stages put in front of
+ * old ones; the digits of an access. The index makes every pass a worklist over stages
  * and their readers instead of a search over the module.
  */
 #include "expr/pass.h"
@@ -35,7 +36,7 @@ void pass_refuse(pw *p, const char *pass, uint32_t stage, uint32_t with, const c
   vec_push(p->a, p->refusals, ((expr_refusal){pass, stage, with, why}));
 }
 
-/* ---- flags and loads of values ----------------------------------------------------------------------------------------------------------- */
+/* ---- flags and loads of values --------------------------------------------------------------- */
 static uint32_t size_flags(pw *p, sz s) {
   if (!sym_uses_kind(p->c, s, AT_DATA)) return 0;
   u32vec d = {0};
@@ -45,7 +46,8 @@ static uint32_t size_flags(pw *p, sz s) {
   return f;
 }
 bool ex_rounds(const ex_node *n) {
-  return n->op == OP_FLOOR || n->op == OP_CEIL || n->op == OP_TRUNC || n->op == OP_ROUND_EVEN || n->op == OP_MOD || (n->op == OP_CAST && et_kind((etype)n->type) != K_FLOAT);
+  return n->op == OP_FLOOR || n->op == OP_CEIL || n->op == OP_TRUNC || n->op == OP_ROUND_EVEN || n->op == OP_MOD ||
+         (n->op == OP_CAST && et_kind((etype)n->type) != K_FLOAT);
 }
 uint32_t ex_flags(pw *p, ex e) {
   if (!e) return 0;
@@ -135,7 +137,7 @@ static void collect_stage(pw *p, uint32_t s, u32vec *out) {
   p->epoch = outer;
 }
 
-/* ---- readers ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- readers --------------------------------------------------------------------------------- */
 static void fit_tables(pw *p) {
   uint32_t nt = p->m->tensors.n, ns = p->m->stages.n;
   if (p->readers.n < nt) {
@@ -232,7 +234,7 @@ void pass_index(pw *p) {
   index_block(p, 0);
 }
 
-/* ---- stages coming and going ---------------------------------------------------------------------------------------------------------------- */
+/* ---- stages coming and going ----------------------------------------------------------------- */
 uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value, const char *hint) {
   emodule *m = p->m;
   sz shape[MAX_RANK];
@@ -259,7 +261,8 @@ static void put_item(pw *p, const map *first, const uint32_t *next, block *b, it
   if (it.kind == IT_STAGE) {
     uint64_t k;
     if (map_getu(first, it.index, &k))
-      for (uint32_t j = (uint32_t)k; j != UINT32_MAX; j = next[j]) put_item(p, first, next, b, (item){IT_STAGE, p->pend.v[j].stage});
+      for (uint32_t j = (uint32_t)k; j != UINT32_MAX; j = next[j])
+        put_item(p, first, next, b, (item){IT_STAGE, p->pend.v[j].stage});
     if (xs(p->m, it.index)->dead) return;
   }
   vec_push(p->m->a, b->items, it);
@@ -302,7 +305,7 @@ void pass_enter(pw *p, uint32_t block) {
   p->facts = sym_mark(p->c) > p->outside;
 }
 
-/* ---- questions about stages ------------------------------------------------------------------------------------------------------------------- */
+/* ---- questions about stages ------------------------------------------------------------------ */
 bool stage_is_reduce(pw *p, uint32_t s) {
   const stage *x = xs(p->m, s);
   return x->value && !x->updates.n && exn(p->m, x->value)->kind == EX_REDUCE;
@@ -332,7 +335,9 @@ sz stage_points(emodule *m, uint32_t s) {
 }
 uint32_t producer_of(const emodule *m, tid t) {
   const tensor *x = xt(m, t);
-  return x->kind == TK_STAGE && x->stage < m->stages.n && !xs(m, x->stage)->dead && xs(m, x->stage)->tensor == t ? x->stage + 1 : 0;
+  return x->kind == TK_STAGE && x->stage < m->stages.n && !xs(m, x->stage)->dead && xs(m, x->stage)->tensor == t
+             ? x->stage + 1
+             : 0;
 }
 bool in_range(ctx *c, sz i, sz n) { return sym_ge0(c, i) && sym_lt(c, i, n); }
 bool size_uses_only_ints(pw *p, sz e) { return !sym_uses_kind(p->c, e, AT_SYMBOL) && !sym_uses_kind(p->c, e, AT_DATA); }
@@ -358,7 +363,7 @@ int64_t expr_typical(emodule *m, sz e) {
   return min64(v, INT64_C(1) << 62);
 }
 
-/* ---- constants ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- constants ------------------------------------------------------------------------------- */
 enum { MAX_UNIFORM = 4 << 20 }; /* bytes: more are not read to find out */
 static bool is_uniform(const ndarray *d, uint32_t w, int64_t n) {
   const uint8_t *q = d->data;
@@ -370,7 +375,8 @@ static void find_affine(cinfo *k, const ndarray *d, int64_t n) {
   int64_t stride = 1, st[MAX_RANK];
   for (uint32_t i = d->rank; i-- > 0;) st[i] = stride, stride *= d->dims[i];
   k->c0 = et_load(d->type, q).i;
-  for (uint32_t i = 0; i < d->rank; i++) k->coef[i] = d->dims[i] > 1 ? (int64_t)((uint64_t)et_load(d->type, q + st[i] * w).i - (uint64_t)k->c0) : 0;
+  for (uint32_t i = 0; i < d->rank; i++)
+    k->coef[i] = d->dims[i] > 1 ? (int64_t)((uint64_t)et_load(d->type, q + st[i] * w).i - (uint64_t)k->c0) : 0;
   for (int64_t j = 0; j < n; j++) {
     uint64_t want = (uint64_t)k->c0;
     for (uint32_t i = 0; i < d->rank; i++) want += (uint64_t)k->coef[i] * (uint64_t)(j / st[i] % d->dims[i]);
@@ -397,7 +403,7 @@ const cinfo *tensor_const(pw *p, tid t) {
   return k;
 }
 
-/* ---- rewriting accesses ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rewriting accesses ---------------------------------------------------------------------- */
 static ex replace_node(void *env, emodule *m, ex e) {
   uint64_t to;
   return exn(m, e)->kind == EX_LOAD && map_getu(env, e, &to) ? (ex)to : e;
@@ -406,19 +412,29 @@ void stage_replace(pw *p, uint32_t s, map *by) {
   stage_rewrite(p->m, s, &(ex_map){.node = replace_node, .env = by});
   if (!simplify_stage(p, s)) pass_changed(p, s);
 }
-typedef struct reloading { pw *p; tid t; reload_to to; const void *env; map *by; bool failed; } reloading;
+typedef struct reloading {
+  pw *p;
+  tid t;
+  reload_to to;
+  const void *env;
+  map *by;
+  bool failed;
+} reloading;
 static ex reload_node(void *env, emodule *m, ex e) { /* e reads at places already replaced, as in stage_replace */
   reloading *q = env;
   ex_node n = *exn(m, e);
   if (n.kind != EX_LOAD || n.tensor != q->t) return e;
   ex to = q->to(q->p, &n, q->env);
-  if (to) map_putu(q->by, e, to);
-  else q->failed = true;
+  if (to)
+    map_putu(q->by, e, to);
+  else
+    q->failed = true;
   return to ? to : e;
 }
 bool reload_make(pw *p, tid t, reload_to to, const void *env, reload *r) {
   *r = (reload){0};
-  for (uint32_t i = 0; i < p->readers.v[t].n; i++) vec_push(p->a, r->readers, p->readers.v[t].v[i]); /* a copy: the list changes with the readers */
+  /* a copy: the list changes with the readers */
+  for (uint32_t i = 0; i < p->readers.v[t].n; i++) vec_push(p->a, r->readers, p->readers.v[t].v[i]);
   r->by = NEWN(p->a, map *, r->readers.n + 1);
   for (uint32_t i = 0; i < r->readers.n; i++) {
     const u32vec *l = stage_loads(p, r->readers.v[i]);
@@ -456,7 +472,8 @@ atom stage_split(pw *p, uint32_t s, atom v, sz inner) {
   emodule *m = p->m;
   ctx *c = p->c;
   sz q;
-  if (!sym_exact_div(c, sym_extent(c, v), inner, &q)) ctx_bug(c, "expr: split of %s by %s", sym_name(c, v), sym_str(c, inner));
+  if (!sym_exact_div(c, sym_extent(c, v), inner, &q))
+    ctx_bug(c, "expr: split of %s by %s", sym_name(c, v), sym_str(c, inner));
   sz a = sym_var(c, sym_name(c, v), q), b = sym_var(c, sym_name(c, v), inner);
   atom va = 0, vb = 0;
   sym_is_atom(c, a, &va), sym_is_atom(c, b, &vb);
@@ -479,7 +496,7 @@ atom stage_split(pw *p, uint32_t s, atom v, sz inner) {
   return vb;
 }
 
-/* ---- digits of an access ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- digits of an access --------------------------------------------------------------------- */
 uint32_t expr_ndigits(const stage *s) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->naxes; i++) n += s->axes[i].n;
@@ -509,8 +526,9 @@ bool expr_comps(emodule *m, uint32_t producer, const sz *idx, sz *out, atom *spl
   return true;
 }
 
-/* ---- placements ------------------------------------------------------------------------------------------------------------------------------------------ */
-/* idx = offset + terms of distinct variables that do not overlap (each coefficient reaches beyond what the smaller ones span)? Marks them in seen. */
+/* ---- placements ------------------------------------------------------------------------------ */
+/* idx = offset + terms of distinct variables that do not overlap (each coefficient reaches beyond what the smaller
+ * ones span)? Marks them in seen. */
 static bool box_index(pw *p, const update *u, sz idx, uint32_t *seen) {
   ctx *c = p->c;
   if (sym_uses_kind(c, idx, AT_DATA) || sym_uses_kind(c, idx, AT_DIV) || sym_uses_kind(c, idx, AT_SEL)) return false;
@@ -534,7 +552,8 @@ static bool box_index(pw *p, const update *u, sz idx, uint32_t *seen) {
   }
   return true;
 }
-/* May an index fall into the piece? With a stride in the place of a digit of it, read_piece (pass_views.c) does not solve for the digits. */
+/* May an index fall into the piece? With a stride in the place of a digit of it, read_piece (pass_views.c) does not
+ * solve for the digits. */
 static bool solid(pw *p, const update *u) {
   uint32_t few[32];
   for (uint32_t k = 0; k < u->nidx; k++) {
@@ -542,7 +561,8 @@ static bool solid(pw *p, const update *u) {
     bool one = false;
     sz coef;
     sym_atoms(p->c, u->idx[k], AT_VAR, p->a, &vs);
-    for (uint32_t i = 0; i < vs.n && !one; i++) one = sym_linear(p->c, u->idx[k], vs.v[i], &coef, NULL) && sym_eq(p->c, coef, sym_int(p->c, 1));
+    for (uint32_t i = 0; i < vs.n && !one; i++)
+      one = sym_linear(p->c, u->idx[k], vs.v[i], &coef, NULL) && sym_eq(p->c, coef, sym_int(p->c, 1));
     if (vs.n && !one) return false;
   }
   return true;

@@ -1,6 +1,8 @@
-/* Private to the passes: the state of one run, the index of who reads whom, fuel, refusals, and the small questions every pass asks.
+/* Private to the passes: the state of one run, the index of who reads whom, fuel, refusals, and the small questions
+ * every pass asks.
  *
- * Invariants between passes: blocks list their live stages in dependence order; readers and loads are current for live stages (pass_changed after every change); pinned tensors have a use that is no
+ * Invariants between passes: blocks list their live stages in dependence order; readers and loads are current for
+ * live stages (pass_changed after every change); pinned tensors have a use that is no
  * stage.
  */
 #ifndef EK_EXPR_PASS_H
@@ -28,15 +30,18 @@ struct pw {
   bool convert, narrow;
   u32vec *many; /* see expr_observer; NULL: nobody asks */
   bool as_many; /* open sizes are taken for EXPR_MANY at least */
-  map *exact;     /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on purpose of fewer constants */
-  uint64_t widen; /* element types (bit 1 << etype) whose arithmetic is done in f32 */
+  /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on
+   * purpose of fewer constants */
+  map *exact;
+  uint64_t widen;      /* element types (bit 1 << etype) whose arithmetic is done in f32 */
   VEC(u32vec) readers; /* per tensor: live stages that read it, each once */
   VEC(u32vec) loads;   /* per stage: its distinct load nodes */
   VEC(uint8_t) pinned; /* per tensor */
-  VEC(uint8_t) placed; /* per stage, as long as it does not change: 0 not asked yet, 1 no placement, 2.. one, 4 is_solid_placement, 3 not */
-  VEC(cinfo *) consts; /* per tensor, made on demand */
-  VEC(pending) pend;   /* stages to be put in front of others */
-  map *lates;          /* symbol -> tensor */
+  /* per stage, as long as it does not change: 0 not asked yet, 1 no placement, 2.. one, 4 is_solid_placement, 3 not */
+  VEC(uint8_t) placed;
+  VEC(cinfo *) consts;     /* per tensor, made on demand */
+  VEC(pending) pend;       /* stages to be put in front of others */
+  map *lates;              /* symbol -> tensor */
   uint32_t block, outside; /* the block whose guards are assumed; the mark below them */
   bool facts;              /* it has any */
   /* simplifier: memo of the current environment */
@@ -51,22 +56,40 @@ struct pw {
   VEC(expr_refusal) refusals;
 };
 
-/* ---- one run (pass.c) ---- */
-bool pass_spend(pw *p);                                                                              /* false: no fuel left, do not rewrite */
-void pass_refuse(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why);           /* with: other stage + 1 or 0 */
-void pass_index(pw *p);                                                                              /* builds readers, loads, pinned */
-void pass_changed(pw *p, uint32_t s);                                                                /* stage s has a new value or updates */
-void pass_set(pw *p, uint32_t s, ex v);                                                              /* new value */
-void pass_kill(pw *p, uint32_t s);                                                                   /* stage is dead; leaves its block at the next pass_order_flush */
-uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value, const char *hint); /* a new stage with one axis per digit, standing before stage `before`, in its block */
-void pass_flush(pw *p);                                                                              /* puts pending stages into their blocks, removes dead ones */
-void pass_order(pw *p, u32vec *out);                                                                 /* live stages, all blocks, in execution order (nested blocks at their item) */
-void pass_enter(pw *p, uint32_t block);                                                              /* from now on what is simplified stands in this block; the root block again after the pass */
+/* ---- one run (pass.c) ------------------------------------------------------------------------ */
+/* false: no fuel left, do not rewrite */
+bool pass_spend(pw *p);
+/* with: other stage + 1 or 0 */
+void pass_refuse(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why);
+/* builds readers, loads, pinned */
+void pass_index(pw *p);
+/* stage s has a new value or updates */
+void pass_changed(pw *p, uint32_t s);
+void pass_set(pw *p, uint32_t s, ex v); /* new value */
+/* stage is dead; leaves its block at the next pass_order_flush */
+void pass_kill(pw *p, uint32_t s);
+/* a new stage with one axis per digit, standing before stage `before`, in its block */
+uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value, const char *hint);
+/* puts pending stages into their blocks, removes dead ones */
+void pass_flush(pw *p);
+/* live stages, all blocks, in execution order (nested blocks at their item) */
+void pass_order(pw *p, u32vec *out);
+/* from now on what is simplified stands in this block; the root block again after the pass */
+void pass_enter(pw *p, uint32_t block);
 
-/* ---- questions ---- */
-enum { EXF_KNOWN = 1, EXF_LOAD = 2, EXF_REDUCE = 4, EXF_DATA = 8, EXF_LAZY = 16, EXF_INDEX = 32, EXF_QUOTIENT = 64 /* or ex_rounds */ };
+/* ---- questions ------------------------------------------------------------------------------- */
+enum {
+  EXF_KNOWN = 1,
+  EXF_LOAD = 2,
+  EXF_REDUCE = 4,
+  EXF_DATA = 8,
+  EXF_LAZY = 16,
+  EXF_INDEX = 32,
+  EXF_QUOTIENT = 64 /* or ex_rounds */
+};
 uint32_t ex_flags(pw *p, ex e); /* what occurs anywhere below (data: a data atom inside an index) */
-bool ex_rounds(const ex_node *n); /* an operation that tells neighbouring floats apart: a rounding, a remainder, a conversion to whole numbers */
+/* an operation that tells neighbouring floats apart: a rounding, a remainder, a conversion to whole numbers */
+bool ex_rounds(const ex_node *n);
 static inline bool one_atom(ctx *c, sz e) {
   atom a;
   return sym_is_atom(c, e, &a);
@@ -75,7 +98,9 @@ static inline const u32vec *stage_loads(pw *p, uint32_t s) { return &p->loads.v[
 bool stage_is_reduce(pw *p, uint32_t s);                              /* value is a reduction, nothing else */
 bool stage_plain(pw *p, uint32_t s);                                  /* compute form, no reduction anywhere */
 void stage_vars(const emodule *m, uint32_t s, arena *a, u32vec *out); /* output digits' variables */
-bool cheap_formula(pw *p, ex e);                                      /* reads nothing, and is computed where it is wanted as fast as looked up; a place found by floats is not (pass_fold.c) */
+/* reads nothing, and is computed where it is wanted as fast as looked up; a place found by floats is not
+ * (pass_fold.c) */
+bool cheap_formula(pw *p, ex e);
 bool stage_has_var(const emodule *m, uint32_t s, atom v);
 sz stage_points(emodule *m, uint32_t s);
 const cinfo *tensor_const(pw *p, tid t); /* NULL if not a constant */
@@ -83,32 +108,55 @@ bool size_uses_only_ints(pw *p, sz e);
 uint32_t producer_of(const emodule *m, tid t); /* live stage + 1, or 0 */
 bool load_same(const emodule *m, ex a, ex b);
 bool in_range(ctx *c, sz i, sz n); /* proved */
-/* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. A load at whose place another one reads (x[y[i]]) is looked up with what stands for that one. */
+/* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. A load at whose place another
+ * one reads (x[y[i]]) is looked up with what stands for that one. */
 void stage_replace(pw *p, uint32_t s, map *by);
-/* All accesses of a tensor that is about to lie otherwise. They are made first: `to` gives the load that stands for one; if it gives 0, reload_make is false and nothing has changed. */
-typedef struct reload { u32vec readers; map **by; } reload;
+/* All accesses of a tensor that is about to lie otherwise. They are made first: `to` gives the load that stands for
+ * one; if it gives 0, reload_make is false and nothing has changed. */
+typedef struct reload {
+  u32vec readers;
+  map **by;
+} reload;
 typedef ex (*reload_to)(pw *p, const ex_node *load, const void *env);
 bool reload_make(pw *p, tid t, reload_to to, const void *env, reload *r);
 void reload_put(pw *p, const reload *r);
 atom stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in axes, reductions, accesses; returns b */
 bool can_split(pw *p, uint32_t s, atom v, sz inner);
-/* A stage of one value becomes a placement of pieces (apart.c). For each piece: apart_begin gives what each digit's variable is in it (from[i] -> to[i]), apart_end takes the value. apart puts them in place; false: as it was. */
-typedef struct slice { sz first; int64_t step; sz extent; } slice; /* places of a digit */
-typedef struct piece { update u; digit *d; sz *read; uint32_t n; } piece;
+/* A stage of one value becomes a placement of pieces (apart.c). For each piece: apart_begin gives what each digit's
+ * variable is in it (from[i] -> to[i]), apart_end takes the value. apart puts them in place; false: as it was. */
+typedef struct slice {
+  sz first;
+  int64_t step;
+  sz extent;
+} slice; /* places of a digit */
+typedef struct piece {
+  update u;
+  digit *d;
+  sz *read;
+  uint32_t n;
+} piece;
 void apart_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *out);
 void apart_end(pw *p, uint32_t s, piece *k, ex value, const char *hint);
 bool apart(pw *p, uint32_t s, const piece *k, uint32_t n);
-bool is_placement(pw *p, uint32_t s); /* tiled, every update a box, unconditional */
-bool is_solid_placement(pw *p, uint32_t s);                            /* and some piece of it has no gaps: reads may go to that piece */
+bool is_placement(pw *p, uint32_t s);       /* tiled, every update a box, unconditional */
+bool is_solid_placement(pw *p, uint32_t s); /* and some piece of it has no gaps: reads may go to that piece */
 
-/* ---- simplifier (pass_simplify.c) ---- */
-ex simplify(pw *p, ex e);                                                   /* normal form under the current facts */
-ex simplify_subst(pw *p, ex e, const atom *vars, const sz *by, uint32_t n); /* substitution of free variables, then normal form */
-bool simplify_stage(pw *p, uint32_t s);                                     /* value, updates; returns whether anything changed */
-scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok);  /* constant folding of one operation (pass_scalar.c) */
+/* ---- simplifier (pass_simplify.c) ------------------------------------------------------------ */
+ex simplify(pw *p, ex e); /* normal form under the current facts */
+/* substitution of free variables, then normal form */
+ex simplify_subst(pw *p, ex e, const atom *vars, const sz *by, uint32_t n);
+/* value, updates; returns whether anything changed */
+bool simplify_stage(pw *p, uint32_t s);
+/* constant folding of one operation (pass_scalar.c) */
+scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok);
 
-/* ---- the passes ---- */
-#define PASSES(X) X(widen) X(simplify) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) X(scale) X(trim) X(axes) X(residue) X(bends) X(turn) X(winograd) X(quotient) X(narrow) X(align) X(kernels)
+/* ---- the passes ------------------------------------------------------------------------------ */
+// clang-format off
+#define PASSES(X) \
+  X(widen) X(simplify) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) \
+  X(scale) X(trim) X(axes) X(residue) X(bends) X(turn) X(winograd) X(quotient) X(narrow) X(align) \
+  X(kernels)
+// clang-format on
 #define X(n) bool pass_##n(pw *p);
 PASSES(X)
 #undef X

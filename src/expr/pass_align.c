@@ -1,7 +1,9 @@
 /* Do producers and readers name the same digits?
  *
- * Fusion asks whether a digit read is one variable of the reader. Forward: a reader's variable is split until the digits of what it reads can be separated. Backward: a producer's digit that is read
- * as a number with several digits (q1*u + q0*v, or a chunk of it) is split likewise. Only names change, no work. Keeps everything.
+ * Fusion asks whether a digit read is one variable of the reader. Forward: a reader's variable is split until the
+ * digits of what it reads can be separated. Backward: a producer's digit that is read
+ * as a number with several digits (q1*u + q0*v, or a chunk of it) is split likewise. Only names change, no work.
+ * Keeps everything.
  */
 #include "expr/pass.h"
 
@@ -24,12 +26,15 @@ static bool forward(pw *p, uint32_t s) {
   }
   return any;
 }
-/* x = multiple of size + mixed radix number of variables with product of extents size: where to split the digit it is read into; 0 if there is nothing to gain */
+/* x = multiple of size + mixed radix number of variables with product of extents size: where to split the digit it
+ * is read into; 0 if there is nothing to gain */
 static sz radix_split(pw *p, sz x, sz extent) {
   ctx *c = p->c;
   u32vec vs = {0};
   sz one = sym_int(c, 1), size = one, rest = x, second = 0, q;
-  if (sym_is_int(c, x, NULL) || one_atom(c, x) || sym_uses_kind(c, x, AT_DATA) || sym_uses_kind(c, x, AT_DIV) || sym_uses_kind(c, x, AT_SEL)) return 0;
+  if (sym_is_int(c, x, NULL) || one_atom(c, x) || sym_uses_kind(c, x, AT_DATA) || sym_uses_kind(c, x, AT_DIV) ||
+      sym_uses_kind(c, x, AT_SEL))
+    return 0;
   sym_atoms(c, x, AT_VAR, p->a, &vs);
   for (uint32_t done = 0; done < vs.n; done++) {
     bool found = false;
@@ -46,7 +51,8 @@ static sz radix_split(pw *p, sz x, sz extent) {
   sz inner = second ? second : size;
   return sym_lt(c, one, inner) && sym_lt(c, inner, extent) && !EK_PLANTED("align") ? inner : 0;
 }
-/* Is a digit picked by a constant? Then the reader needs more than one place of the producer's loops and won't run inside them. */
+/* Is a digit picked by a constant? Then the reader needs more than one place of the producer's loops and won't run
+ * inside them. */
 static bool chosen(pw *p, const sz *by, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     if (sym_is_int(p->c, by[i], NULL)) return true;

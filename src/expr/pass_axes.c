@@ -1,23 +1,28 @@
 /* When is an axis of several digits several axes?
  *
- * Where a tensor is seen in another shape for a while (a norm over groups of channels), the stages in between have axes of several digits, and places that lie one way only. Where all that read such a stage name its digits it is
- * computed into a tensor with an axis for each: then a layout may order them, and what is read outside of one of them is a guard of the load. Such a read came to be a choice,
+ * Where a tensor is seen in another shape for a while (a norm over groups of channels), the stages in between
+ * have axes of several digits, and places that lie one way only. Where all that read such a stage name its digits
+ * it is
+ * computed into a tensor with an axis for each: then a layout may order them, and what is read outside of one of
+ * them is a guard of the load. Such a read came to be a choice,
  *
  *     x >= 0 and n-1-x >= 0 ? Y[.., n*q + x, ..] : k        becomes     load Y'[.., q, x, ..] else k
  *
- * since a place outside of a digit is one inside of its neighbour. Recurrences, placements and tensors that leave the module keep their axes. Needs views; keeps everything. */
+ * since a place outside of a digit is one inside of its neighbour. Recurrences, placements and tensors that leave
+ * the module keep their axes. Needs views; keeps everything. */
 #include "expr/pass.h"
 
 typedef struct unfold {
   pw *p;
-  uint32_t s;  /* the stage with such axes */
+  uint32_t s; /* the stage with such axes */
   tid from, to;
   sz *by;      /* room for its digits */
   bool missed; /* a load whose digits are not named */
 } unfold;
 /* x where `e` says x >= 0; 0: it says something else */
 static sz not_negative(unfold *u, ex e) {
-  const ex_node *n = exn(u->p->m, e), *x = n->kind == EX_OP && n->op == OP_GE ? exn(u->p->m, n->args[0]) : NULL, *zero = x ? exn(u->p->m, n->args[1]) : NULL;
+  const ex_node *n = exn(u->p->m, e), *x = n->kind == EX_OP && n->op == OP_GE ? exn(u->p->m, n->args[0]) : NULL,
+                *zero = x ? exn(u->p->m, n->args[1]) : NULL;
   return zero && x->kind == EX_INDEX && zero->kind == EX_CONST && !zero->k.i ? x->index : 0;
 }
 /* Is 0 <= x < n, by itself or where the conditions hold? Marks those that say no more than this. */
@@ -56,11 +61,14 @@ static bool digits_where(unfold *u, const sz *idx, const u32vec *conds, uint64_t
   }
   return true;
 }
-static ex named(unfold *u, ex otherwise) { return expr_load(u->p->m, u->to, u->by, expr_ndigits(xs(u->p->m, u->s)), otherwise); }
+static ex named(unfold *u, ex otherwise) {
+  return expr_load(u->p->m, u->to, u->by, expr_ndigits(xs(u->p->m, u->s)), otherwise);
+}
 static ex unfolded(void *env, emodule *m, ex e) { /* bottom-up: a choice sees a load that could not be named alone */
   unfold *u = env;
   ex_node n = *exn(m, e);
-  if (n.kind == EX_LOAD && n.tensor == u->from) return expr_comps(m, u->s, n.args, u->by, NULL, NULL) ? named(u, n.otherwise) : e;
+  if (n.kind == EX_LOAD && n.tensor == u->from)
+    return expr_comps(m, u->s, n.args, u->by, NULL, NULL) ? named(u, n.otherwise) : e;
   if (n.kind != EX_OP || n.op != OP_SEL || exn(m, n.args[2])->kind != EX_CONST) return e;
   ex_node l = *exn(m, n.args[1]);
   u32vec conds = {0};

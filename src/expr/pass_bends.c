@@ -1,15 +1,31 @@
 /* Where does a stage read straight on?
  *
- * Borders that repeat, mirror or wind, and every other index formula with a minimum, a remainder or a choice in it, are straight between a few places: there the stage falls apart into pieces with affine accesses. The places are
- * found by evaluating the formula, whatever it is made of: it must depend on one digit of known extent alone, and be straight over half of it. Runs of one step each are taken greedily. Where nothing is split, a formula that is straight becomes affine, too.
- * Of open sizes: a minimum or maximum whose arms cross at one place, so that either of them makes the formula affine, is split there.
+ * Borders that repeat, mirror or wind, and every other index formula with a minimum, a remainder or a choice in
+ * it, are straight between a few places: there the stage falls apart into pieces with affine accesses. The places
+ * are
+ * found by evaluating the formula, whatever it is made of: it must depend on one digit of known extent alone, and
+ * be straight over half of it. Runs of one step each are taken greedily. Where nothing is split, a formula that
+ * is straight becomes affine, too.
+ * Of open sizes: a minimum or maximum whose arms cross at one place, so that either of them makes the formula
+ * affine, is split there.
  * Needs simplified values and inlined readers; keeps everything.
  */
 #include "expr/pass.h"
 
-enum { MAX_RUNS = 5, MAX_PIECES = 32, MAX_EXTENT = 1 << 14, MIN_POINTS = 192 /* of a piece in the mean: below, more kernels cost more than they win */ };
-typedef struct run { int64_t first, n, at, step; } run; /* at, at + step, .. for the digit's places first, .. */
-typedef struct bend { sz index; uint32_t digit, n; run r[MAX_RUNS]; } bend;
+enum {
+  MAX_RUNS = 5,
+  MAX_PIECES = 32,
+  MAX_EXTENT = 1 << 14,
+  MIN_POINTS = 192 /* of a piece in the mean: below, more kernels cost more than they win */
+};
+typedef struct run {
+  int64_t first, n, at, step;
+} run; /* at, at + step, .. for the digit's places first, .. */
+typedef struct bend {
+  sz index;
+  uint32_t digit, n;
+  run r[MAX_RUNS];
+} bend;
 
 static bool value_at(void *env, atom a, int64_t *v) {
   const run *at = env; /* first: the variable; at: its value */
@@ -24,7 +40,8 @@ static int64_t bent_digit(pw *p, const digit *d, uint32_t nd, sz index) {
   sz coef, rest;
   sym_atoms(c, index, AT_VAR, p->a, &vs);
   sym_atoms(c, index, AT_SYMBOL, p->a, &symbols);
-  if (vs.n != 1 || symbols.n || sym_uses_kind(c, index, AT_DATA) || sym_linear(c, index, vs.v[0], &coef, &rest)) return -1;
+  if (vs.n != 1 || symbols.n || sym_uses_kind(c, index, AT_DATA) || sym_linear(c, index, vs.v[0], &coef, &rest))
+    return -1;
   for (uint32_t i = 0; i < nd; i++)
     if (d[i].var == vs.v[0]) return i;
   return -1;
@@ -49,8 +66,13 @@ static bool find_runs(pw *p, const digit *d, bend *b) {
   for (uint32_t i = 0; i < b->n; i++) longest = max64(longest, b->r[i].n);
   return 2 * longest >= ext;
 }
-/* ---- the pieces ---- */
-typedef struct straight { const bend *b; uint32_t n; const digit *d; const int64_t *first; } straight; /* first: where the piece begins, per digit */
+/* ---- the pieces ------------------------------------------------------------------------------ */
+typedef struct straight {
+  const bend *b;
+  uint32_t n;
+  const digit *d;
+  const int64_t *first;
+} straight; /* first: where the piece begins, per digit */
 static ex straightened(void *env, emodule *m, ex e) {
   const straight *q = env;
   ctx *c = m->c;
@@ -65,7 +87,8 @@ static ex straightened(void *env, emodule *m, ex e) {
       for (uint32_t r = 0; r < b->n; r++) {
         const run *u = &b->r[r];
         if (q->first[b->digit] < u->first || q->first[b->digit] >= u->first + u->n) continue;
-        idx[i] = sym_addi(c, sym_muli(c, sym_of_atom(c, q->d[b->digit].var), u->step), u->at - u->step * u->first + EK_PLANTED("bends"));
+        idx[i] = sym_addi(c, sym_muli(c, sym_of_atom(c, q->d[b->digit].var), u->step),
+                          u->at - u->step * u->first + EK_PLANTED("bends"));
       }
     }
   }
@@ -87,8 +110,12 @@ static uint32_t cuts(const bend *b, uint32_t n, uint32_t digit, int64_t *at) {
     }
   return k;
 }
-/* ---- open sizes ---- */
-typedef struct crossing { atom pick; uint32_t digit; sz at, arm[2]; } crossing; /* pick is arm[0] below the digit's place `at`, arm[1] from there on */
+/* ---- open sizes ------------------------------------------------------------------------------ */
+typedef struct crossing {
+  atom pick;
+  uint32_t digit;
+  sz at, arm[2];
+} crossing; /* pick is arm[0] below the digit's place `at`, arm[1] from there on */
 static bool find_crossing(pw *p, const digit *d, uint32_t nd, sz index, crossing *x) {
   enum { MAX_PICKS = 4 }; /* each is tried with what is left of the others */
   ctx *c = p->c;
@@ -100,16 +127,21 @@ static bool find_crossing(pw *p, const digit *d, uint32_t nd, sz index, crossing
     for (uint32_t j = 0; j < nd; j++) {
       sz arm[3], coef, rest, ahead;
       int64_t k;
-      if (sym_args(c, picks.v[i], arm) != 2 || !sym_linear(c, sym_sub(c, arm[0], arm[1]), d[j].var, &coef, &ahead) || !sym_is_int(c, coef, &k) || !k || sym_uses_kind(c, ahead, AT_VAR)) continue;
+      if (sym_args(c, picks.v[i], arm) != 2 || !sym_linear(c, sym_sub(c, arm[0], arm[1]), d[j].var, &coef, &ahead) ||
+          !sym_is_int(c, coef, &k) || !k || sym_uses_kind(c, ahead, AT_VAR))
+        continue;
       bool ends = true; /* either arm makes the formula straight, or is another such */
       for (int a = 0; a < 2 && ends; a++) {
         sz left = sym_replace(c, index, picks.v[i], arm[a]);
-        ends = (sym_linear(c, left, d[j].var, &coef, &rest) && sym_is_int(c, coef, NULL)) || find_crossing(p, d, nd, left, x);
+        ends = (sym_linear(c, left, d[j].var, &coef, &rest) && sym_is_int(c, coef, NULL)) ||
+               find_crossing(p, d, nd, left, x);
       }
       if (!ends) continue;
-      int rising = k > 0 ? 0 : 1, taken = sym_kind(c, picks.v[i]) == AT_MAX ? rising : 1 - rising; /* from the crossing on */
+      /* from the crossing on */
+      int rising = k > 0 ? 0 : 1, taken = sym_kind(c, picks.v[i]) == AT_MAX ? rising : 1 - rising;
       sz at = k > 0 ? sym_ceildiv(c, sym_neg(c, ahead), sym_int(c, k)) : sym_ceildiv(c, ahead, sym_int(c, -k));
-      *x = (crossing){picks.v[i], j, sym_max(c, sym_int(c, 0), sym_min(c, at, d[j].extent)), {arm[1 - taken], arm[taken]}};
+      *x = (crossing){
+          picks.v[i], j, sym_max(c, sym_int(c, 0), sym_min(c, at, d[j].extent)), {arm[1 - taken], arm[taken]}};
       return true;
     }
   return false;
@@ -173,7 +205,9 @@ static bool unbend(pw *p, uint32_t s) {
     cut[i] = cuts(b, n, i, at[i]);
     if (!cut[i] || (count *= cut[i]) > MAX_PIECES) return false;
   }
-  if ((count > 1 && expr_typical(m, stage_points(m, s)) < MIN_POINTS * (int64_t)count) || nd > MAX_RANK || !pass_spend(p)) return false;
+  if ((count > 1 && expr_typical(m, stage_points(m, s)) < MIN_POINTS * (int64_t)count) || nd > MAX_RANK ||
+      !pass_spend(p))
+    return false;
   straight q = {b, n, d, first};
   piece *ps = NEWN(p->a, piece, count);
   do {
@@ -182,7 +216,9 @@ static bool unbend(pw *p, uint32_t s) {
     sz *to = NEWN(p->a, sz, nd + 1);
     for (uint32_t i = 0; i < nd; i++) {
       first[i] = at[i][turn[i]];
-      of[i] = (slice){sym_int(c, first[i]), 1, turn[i] + 1 < cut[i] ? sym_int(c, at[i][turn[i] + 1] - first[i]) : sym_addi(c, d[i].extent, -first[i])};
+      of[i] = (slice){sym_int(c, first[i]), 1,
+                      turn[i] + 1 < cut[i] ? sym_int(c, at[i][turn[i] + 1] - first[i])
+                                           : sym_addi(c, d[i].extent, -first[i])};
     }
     ex value = expr_rewrite(m, xs(m, s)->value, &(ex_map){.node = straightened, .env = &q});
     if (count == 1) {

@@ -1,7 +1,10 @@
 /* Which stages compute the same?
  *
- * Two stages are equal up to the names of their variables. A stage's value is rewritten over canonical variables (position, extent); values are hash-consed, so equal stages get the same ex. Only where a signature that
- * sees no variables says that two may be equal: what is rewritten stays in the module. A stage may be replaced by an equal one that stands earlier in its own or an enclosing block. Stages of recurrences, updates and needed-by-name tensors stay (the latter may stand for others).
+ * Two stages are equal up to the names of their variables. A stage's value is rewritten over canonical variables
+ * (position, extent); values are hash-consed, so equal stages get the same ex. Only where a signature that
+ * sees no variables says that two may be equal: what is rewritten stays in the module. A stage may be replaced by
+ * an equal one that stands earlier in its own or an enclosing block. Stages of recurrences, updates and
+ * needed-by-name tensors stay (the latter may stand for others).
  */
 #include "expr/pass.h"
 #include <string.h>
@@ -43,7 +46,7 @@ static sz rename_size(ctx *c, void *env, atom a) {
   return sym_kind(c, a) == AT_VAR ? pair_of(env, NULL, a) : 0;
 }
 
-/* ---- signatures ---- */
+/* ---- signatures ------------------------------------------------------------------------------ */
 typedef VEC(uint64_t) signatures; /* per ex; 0: not asked yet */
 static uint64_t mix(uint64_t h, uint64_t x) { return hash_bytes(&(uint64_t[2]){h, x}, 16, 0); }
 static uint64_t sign_size(ctx *c, sz e) { /* terms stand in the order of their variables' numbers: a sum forgets it */
@@ -67,7 +70,9 @@ static uint64_t sign(pw *p, signatures *of, ex e) {
   }
   if (of->v[e]) return of->v[e];
   ex_node n = *exn(p->m, e);
-  uint64_t h = mix((uint64_t)n.kind | (uint64_t)n.type << 8 | (uint64_t)n.op << 16 | (uint64_t)n.acc << 24 | (uint64_t)n.nargs << 32, n.tensor);
+  uint64_t h = mix((uint64_t)n.kind | (uint64_t)n.type << 8 | (uint64_t)n.op << 16 | (uint64_t)n.acc << 24 |
+                       (uint64_t)n.nargs << 32,
+                   n.tensor);
   if (n.kind == EX_CONST) h = mix(h, (uint64_t)n.k.i);
   if (n.kind == EX_INDEX) h = mix(h, sign_size(p->c, n.index));
   if (n.kind == EX_LOAD)
@@ -85,7 +90,7 @@ static uint64_t sign_stage(pw *p, signatures *of, const stage *x) {
   return h;
 }
 
-/* ---- keys ---- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 typedef struct key {
   uint32_t n, v[2 + 2 * MAX_RANK];
 } key;
@@ -105,15 +110,19 @@ static key key_of(pw *p, uint32_t s) {
   r.v[r.n++] = EK_PLANTED("cse") ? 0 : expr_rewrite(m, xs(m, s)->value, &(ex_map){.atom = pair_of, .env = &q});
   const stage *x = xs(m, s);
   r.v[r.n++] = xt(m, x->tensor)->type;
-  for (uint32_t k = 0; k < x->naxes; k++) r.v[r.n++] = x->axes[k].n, r.v[r.n++] = sym_canon(p->c, xt(m, x->tensor)->shape[k]);
+  for (uint32_t k = 0; k < x->naxes; k++)
+    r.v[r.n++] = x->axes[k].n, r.v[r.n++] = sym_canon(p->c, xt(m, x->tensor)->shape[k]);
   return r;
 }
-static ex survivor(pw *p, const ex_node *l, const void *env) { return expr_load(p->m, *(const tid *)env, l->args, l->nargs, l->otherwise); }
+static ex survivor(pw *p, const ex_node *l, const void *env) {
+  return expr_load(p->m, *(const tid *)env, l->args, l->nargs, l->otherwise);
+}
 bool pass_cse(pw *p) {
   emodule *m = p->m;
   u32vec order = {0};
   bool any = false;
-  map *seen = map_new(p->a), *signs = map_new(p->a); /* key -> stage + 1; signature -> the only stage with it + 1, 0: there are several */
+  /* key -> stage + 1; signature -> the only stage with it + 1, 0: there are several */
+  map *seen = map_new(p->a), *signs = map_new(p->a);
   signatures of = {0};
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
@@ -134,7 +143,9 @@ bool pass_cse(pw *p) {
     x = xs(m, s);
     if (map_get(seen, k.v, k.n * sizeof *k.v, &first) && block_inside(m, x->block, xs(m, (uint32_t)first - 1)->block)) {
       reload r;
-      if (p->pinned.v[x->tensor] || !reload_make(p, x->tensor, survivor, &xs(m, (uint32_t)first - 1)->tensor, &r) || !pass_spend(p)) continue;
+      if (p->pinned.v[x->tensor] || !reload_make(p, x->tensor, survivor, &xs(m, (uint32_t)first - 1)->tensor, &r) ||
+          !pass_spend(p))
+        continue;
       reload_put(p, &r);
       pass_kill(p, s);
       any = true;

@@ -1,7 +1,9 @@
 /* What is needed?
  *
- * Marks from the outputs (and from the late sizes that anything alive depends on) through stages, branches and loops; the rest dies. A branch or loop none of whose results is used dies with
- * everything inside, a result of a living branch that nobody uses is dropped from it. Stages of a living recurrence die one by one like others: what a living stage reads lives. Needs nothing, keeps
+ * Marks from the outputs (and from the late sizes that anything alive depends on) through stages, branches and
+ * loops; the rest dies. A branch or loop none of whose results is used dies with
+ * everything inside, a result of a living branch that nobody uses is dropped from it. Stages of a living
+ * recurrence die one by one like others: what a living stage reads lives. Needs nothing, keeps
  * everything.
  */
 #include "expr/pass.h"
@@ -70,13 +72,15 @@ static void visit_tensor(dce *d, tid t) {
   if (map_count(d->late)) {
     map *seen = map_new(d->p->a);
     need_value_sizes(d, st->value, seen);
-    for (uint32_t i = 0; i < st->updates.n; i++) need_value_sizes(d, st->updates.v[i].value, seen), need_value_sizes(d, st->updates.v[i].cond, seen);
+    for (uint32_t i = 0; i < st->updates.n; i++)
+      need_value_sizes(d, st->updates.v[i].value, seen), need_value_sizes(d, st->updates.v[i].cond, seen);
   }
 }
 static void drain(dce *d) {
   while (d->work.n) visit_tensor(d, d->work.v[--d->work.n]);
 }
-/* Branches and loops whose results live: what they need. Returns whether anything new was needed. Walks to a fixed point, since what one needs may keep another alive. */
+/* Branches and loops whose results live: what they need. Returns whether anything new was needed. Walks to a fixed
+ * point, since what one needs may keep another alive. */
 static bool visit_items(dce *d, uint32_t b) {
   emodule *m = d->p->m;
   bool any = false;
@@ -103,8 +107,11 @@ static bool visit_items(dce *d, uint32_t b) {
       if (!used) continue;
       tid more[3] = {x->trip_tensor, x->cond0, x->cond};
       for (int k = 0; k < 3; k++) any |= more[k] && !d->live[more[k]], need(d, more[k]);
-      for (uint32_t k = 0; k < x->ncarried; k++) any |= !d->live[x->init[k]] || !d->live[x->next[k]], need(d, x->init[k]), need(d, x->next[k]), need(d, x->inner[k]), need(d, x->final[k]);
-      for (uint32_t k = 0; k < x->ncollected; k++) any |= !d->live[x->slice[k]], need(d, x->slice[k]), need(d, x->collected[k]);
+      for (uint32_t k = 0; k < x->ncarried; k++)
+        any |= !d->live[x->init[k]] || !d->live[x->next[k]], need(d, x->init[k]), need(d, x->next[k]),
+            need(d, x->inner[k]), need(d, x->final[k]);
+      for (uint32_t k = 0; k < x->ncollected; k++)
+        any |= !d->live[x->slice[k]], need(d, x->slice[k]), need(d, x->collected[k]);
       if (x->trips) need_size(d, x->trips);
       drain(d);
       any |= visit_items(d, x->body);
@@ -134,7 +141,8 @@ static bool sweep(dce *d, uint32_t b, bool all) {
       if (keep) {
         uint32_t n = 0;
         for (uint32_t j = 0; j < x->n; j++)
-          if (d->live[x->results[j]]) x->results[n] = x->results[j], x->then_vals[n] = x->then_vals[j], x->else_vals[n] = x->else_vals[j], n++;
+          if (d->live[x->results[j]])
+            x->results[n] = x->results[j], x->then_vals[n] = x->then_vals[j], x->else_vals[n] = x->else_vals[j], n++;
         any |= n != x->n;
         x->n = n;
       }

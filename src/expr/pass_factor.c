@@ -1,11 +1,15 @@
 /* Which sums are sums of whole numbers?
  *
- * A quantised tensor is whole numbers times a constant scale. A sum of products of such tensors is the scales times a sum of whole numbers, which is exact as long as it stays below 2^24, in whatever order it
- * is computed: what is rounded to a quantum afterwards does not hang on the order. So a stage P = A*k (A whole, k constant) becomes P' = A and P = P'*k, sums read P', and k stands in front of the sum when
- * it does not depend on what is summed. Stages that only move P are looked through. Only where all factors become whole, else nothing is won. Uses the licence of sums like the pass scale, which leaves
+ * A quantised tensor is whole numbers times a constant scale. A sum of products of such tensors is the scales
+ * times a sum of whole numbers, which is exact as long as it stays below 2^24, in whatever order it
+ * is computed: what is rounded to a quantum afterwards does not hang on the order. So a stage P = A*k (A whole, k
+ * constant) becomes P' = A and P = P'*k, sums read P', and k stands in front of the sum when
+ * it does not depend on what is summed. Stages that only move P are looked through. Only where all factors become
+ * whole, else nothing is won. Uses the licence of sums like the pass scale, which leaves
  * such sums alone.
  *
- * Whole is a property of the formula: conversions of integers, roundings, whole constants, and what + - * min max make of them. Needs simplified values; runs before constants are folded.
+ * Whole is a property of the formula: conversions of integers, roundings, whole constants, and what + - * min max
+ * make of them. Needs simplified values; runs before constants are folded.
  */
 #include "expr/pass_const.h"
 #include <math.h>
@@ -93,7 +97,9 @@ typedef struct factorer {
   bool any;
 } factorer;
 
-static bool zero_or_none(emodule *m, ex e) { return EK_PLANTED("factor") || !e || (exn(m, e)->kind == EX_CONST && exn(m, e)->k.f == 0); }
+static bool zero_or_none(emodule *m, ex e) {
+  return EK_PLANTED("factor") || !e || (exn(m, e)->kind == EX_CONST && exn(m, e)->k.f == 0);
+}
 static factored factor(factorer *f, tid t);
 /* A load of a stage that is whole * scale, as these two. */
 static bool factor_load(factorer *f, ex e, ex *whole, ex *scale) {
@@ -197,7 +203,8 @@ static bool same_scale(factorer *f, ex a, ex b) {
   if (!y) return false;
   const ndarray *u = expr_data(m, exn(m, x)->tensor), *v = expr_data(m, exn(m, y)->tensor);
   int64_t n, k;
-  return u->type == v->type && nd_count(u, &n) && nd_count(v, &k) && n == k && !memcmp(u->data, v->data, (size_t)n * et_bytes(u->type));
+  return u->type == v->type && nd_count(u, &n) && nd_count(v, &k) && n == k &&
+         !memcmp(u->data, v->data, (size_t)n * et_bytes(u->type));
 }
 /* A*k + B*k = (A + B)*k: what is added to a sum in its own scale is a whole number too. */
 static ex factor_add(factorer *f, ex e) {
@@ -206,7 +213,9 @@ static ex factor_add(factorer *f, ex e) {
   uint64_t scale;
   ex w, k;
   for (int i = 0; i < 2; i++) {
-    if (!map_getu(f->sums, n.args[i], &scale) || !factor_load(f, n.args[1 - i], &w, &k) || !k || !same_scale(f, (ex)scale, k) || !pass_spend(f->p)) continue;
+    if (!map_getu(f->sums, n.args[i], &scale) || !factor_load(f, n.args[1 - i], &w, &k) || !k ||
+        !same_scale(f, (ex)scale, k) || !pass_spend(f->p))
+      continue;
     return expr_op2(m, OP_MUL, expr_op2(m, OP_ADD, exn(m, n.args[i])->args[0], w), (ex)scale);
   }
   return e;
@@ -217,7 +226,9 @@ static ex factor_sum(factorer *f, ex e) {
   ex_node n = *exn(m, e);
   u32vec fs = {0};
   ex body = 0, scale = 0;
-  if (n.kind != EX_REDUCE || n.op != RED_SUM || (n.type != ET_F32 && n.type != ET_F64) || exn(m, n.body)->type != n.type) return e;
+  if (n.kind != EX_REDUCE || n.op != RED_SUM || (n.type != ET_F32 && n.type != ET_F64) ||
+      exn(m, n.body)->type != n.type)
+    return e;
   expr_operands(p->m, n.body, OP_MUL, p->a, &fs);
   for (uint32_t i = 0; i < fs.n; i++) {
     ex w = fs.v[i], k = 0;
@@ -241,7 +252,9 @@ static ex factor_sum(factorer *f, ex e) {
 }
 static ex factor_node(void *env, emodule *m, ex e) {
   const ex_node *n = exn(m, e);
-  return n->kind == EX_REDUCE ? factor_sum(env, e) : n->kind == EX_OP && n->op == OP_ADD && et_kind(n->type) == K_FLOAT ? factor_add(env, e) : e;
+  return n->kind == EX_REDUCE                                                 ? factor_sum(env, e)
+         : n->kind == EX_OP && n->op == OP_ADD && et_kind(n->type) == K_FLOAT ? factor_add(env, e)
+                                                                              : e;
 }
 bool pass_factor(pw *p) {
   emodule *m = p->m;

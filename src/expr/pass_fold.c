@@ -1,7 +1,9 @@
 /* What can be computed now?
  *
- * A stage all of whose inputs are constants becomes a constant tensor; inside other stages a maximal constant sub-expression does, over exactly its free variables. Bounded: what would take long to
- * evaluate or makes more bytes than it reads by far stays. Pure movement of large constants is left to the views (weights are packed later anyway), until the last round. Values come from the
+ * A stage all of whose inputs are constants becomes a constant tensor; inside other stages a maximal constant
+ * sub-expression does, over exactly its free variables. Bounded: what would take long to
+ * evaluate or makes more bytes than it reads by far stays. Pure movement of large constants is left to the views
+ * (weights are packed later anyway), until the last round. Values come from the
  * evaluator, one stage at a time.
  */
 #include "expr/pass.h"
@@ -15,7 +17,8 @@ bool const_value(pw *p, ex e) {
   if (!e) return true;
   expr_loads(p->m, e, p->a, &l);
   for (uint32_t i = 0; i < l.n; i++)
-    if (xt(p->m, exn(p->m, l.v[i])->tensor)->kind != TK_CONST || xt(p->m, exn(p->m, l.v[i])->tensor)->type == ET_STR) return false;
+    if (xt(p->m, exn(p->m, l.v[i])->tensor)->kind != TK_CONST || xt(p->m, exn(p->m, l.v[i])->tensor)->type == ET_STR)
+      return false;
   expr_symbols(p, e, &at);
   return !at.n;
 }
@@ -69,7 +72,8 @@ static int64_t work_of(pw *p, ex e, map *seen) {
 }
 static bool fits(pw *p, ex e, int64_t points) {
   int64_t w;
-  return points >= 0 && points <= MAX_ELEMS && mul64(points, max64(work_of(p, e, map_new(p->a)), 1), &w) && w <= MAX_WORK;
+  return points >= 0 && points <= MAX_ELEMS && mul64(points, max64(work_of(p, e, map_new(p->a)), 1), &w) &&
+         w <= MAX_WORK;
 }
 static bool points_of(pw *p, const digit *d, uint32_t n, int64_t *out) {
   int64_t k;
@@ -152,13 +156,15 @@ static void find_parts(folder *f, ex e, map *seen) {
     if (n.kind == EX_LOAD) find_parts(f, n.otherwise, seen);
     return;
   }
-  if (n.kind == EX_OP && !(fl & EXF_REDUCE) && !map_getu(p->exact, f->s, &x) && !(n.op == OP_CAST && exn(p->m, n.args[0])->kind == EX_LOAD) && const_value(p, e)) {
+  if (n.kind == EX_OP && !(fl & EXF_REDUCE) && !map_getu(p->exact, f->s, &x) &&
+      !(n.op == OP_CAST && exn(p->m, n.args[0])->kind == EX_LOAD) && const_value(p, e)) {
     u32vec vars = {0};
     int64_t points;
     expr_vars(p->m, e, p->a, &vars);
     digit *d = NEWN(p->a, digit, vars.n + 1);
     for (uint32_t i = 0; i < vars.n; i++) d[i] = (digit){vars.v[i], sym_extent(p->c, vars.v[i])};
-    if (points_of(p, d, vars.n, &points) && (points <= 4096 || points <= 4 * largest_read(p, e)) && all_in_range(p, e) && pass_spend(p)) {
+    if (points_of(p, d, vars.n, &points) && (points <= 4096 || points <= 4 * largest_read(p, e)) &&
+        all_in_range(p, e) && pass_spend(p)) {
       ex r = const_make(p, f->s, vars.v, vars.n, e);
       if (r) {
         map_putu(f->by, e, r);
@@ -231,7 +237,8 @@ static bool left_to_views(pw *p, uint32_t s) {
   if (!x->value || x->updates.n || p->last_round || p->pinned.v[x->tensor]) return false;
   ex_node v = *exn(p->m, x->value);
   if (!(ex_flags(p, x->value) & (EXF_LOAD | EXF_REDUCE))) return cheap_formula(p, x->value);
-  return v.kind == EX_LOAD && !v.otherwise && !(ex_flags(p, x->value) & EXF_DATA) && sym_is_int(p->c, stage_points(p->m, s), &n) && n > 4096;
+  return v.kind == EX_LOAD && !v.otherwise && !(ex_flags(p, x->value) & EXF_DATA) &&
+         sym_is_int(p->c, stage_points(p->m, s), &n) && n > 4096;
 }
 static bool fold_stage(pw *p, uint32_t s) {
   emodule *m = p->m;

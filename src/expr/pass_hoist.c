@@ -1,10 +1,14 @@
 /* Where do reductions stand?
  *
- * Every reduction inside an expression becomes a stage of its own over exactly its free variables, so that afterwards a stage is either one reduction or has none: bias, activation, normalisation
- * never hide inside a reduction stage. First, stages of a recurrence that read nothing of it leave it (their step variable becomes an ordinary index), and a reduction inside a recurrence's stage that
- * reads nothing of it leaves too: the product of all inputs with the weights is one contraction in front of the loop. Reductions that do read it become stages of the recurrence.
+ * Every reduction inside an expression becomes a stage of its own over exactly its free variables, so that
+ * afterwards a stage is either one reduction or has none: bias, activation, normalisation
+ * never hide inside a reduction stage. First, stages of a recurrence that read nothing of it leave it (their step
+ * variable becomes an ordinary index), and a reduction inside a recurrence's stage that
+ * reads nothing of it leaves too: the product of all inputs with the weights is one contraction in front of the
+ * loop. Reductions that do read it become stages of the recurrence.
  *
- * A reduction under a condition is then computed also where the condition fails: accesses of it that are not provably in range get the `else` value 0, which nobody uses.
+ * A reduction under a condition is then computed also where the condition fails: accesses of it that are not
+ * provably in range get the `else` value 0, which nobody uses.
  * Needs simplified values; keeps everything.
  */
 #include "expr/pass.h"
@@ -33,7 +37,10 @@ static ex guard_load(void *env, emodule *m, ex e) {
   if (n.kind != EX_LOAD || n.otherwise) return e;
   for (uint32_t i = 0; i < n.nargs; i++)
     if (!in_range(p->c, n.args[i], xt(m, n.tensor)->shape[i]))
-      return expr_load(m, n.tensor, n.args, n.nargs, et_kind(n.type) == K_FLOAT ? expr_f(m, n.type, 0) : n.type == ET_BOOL ? expr_bool(m, false) : expr_i(m, n.type, 0));
+      return expr_load(m, n.tensor, n.args, n.nargs,
+                       et_kind(n.type) == K_FLOAT ? expr_f(m, n.type, 0)
+                       : n.type == ET_BOOL        ? expr_bool(m, false)
+                                                  : expr_i(m, n.type, 0));
   return e;
 }
 static ex hoist_node(void *env, emodule *m, ex e) {
@@ -94,10 +101,12 @@ static ex hoist_value(hoist *h, ex e, bool is_root) {
   uint32_t inner = ex_flags(p, n.body) | ex_flags(p, n.where) | ex_flags(p, n.payload);
   if (!(inner & EXF_REDUCE)) return e;
   h->lazy = n.where || (inner & EXF_LAZY);
-  ex where = n.where ? expr_rewrite(p->m, n.where, &f) : 0, body = expr_rewrite(p->m, n.body, &f), pay = n.payload ? expr_rewrite(p->m, n.payload, &f) : 0;
+  ex where = n.where ? expr_rewrite(p->m, n.where, &f) : 0, body = expr_rewrite(p->m, n.body, &f),
+     pay = n.payload ? expr_rewrite(p->m, n.payload, &f) : 0;
   return expr_reduce(p->m, n.op, n.args, n.nargs, where, body, pay, n.acc, n.type);
 }
-/* A recurrence's stage that reads nothing of it becomes an ordinary stage with a variable of its own; not where a stage in front of it (seen) reads it, of the step before. */
+/* A recurrence's stage that reads nothing of it becomes an ordinary stage with a variable of its own; not where a
+ * stage in front of it (seen) reads it, of the step before. */
 static bool leave_scan(pw *p, uint32_t s, const u32vec *seen) {
   emodule *m = p->m;
   uint32_t sc = xs(m, s)->scan;

@@ -1,7 +1,9 @@
 /* Which element-wise stages can be part of their reader?
  *
- * A stage without reductions that is read by one access of one element-wise stage of the same block, over no more points than it has itself, is substituted there: nothing is computed twice. Producers
- * come first, so a chain collapses in one walk. Stages that grow beyond MAX_SIZE nodes stop taking more (walks stay linear and recursion bounded). Needs simplified values; keeps everything.
+ * A stage without reductions that is read by one access of one element-wise stage of the same block, over no more
+ * points than it has itself, is substituted there: nothing is computed twice. Producers
+ * come first, so a chain collapses in one walk. Stages that grow beyond MAX_SIZE nodes stop taking more (walks
+ * stay linear and recursion bounded). Needs simplified values; keeps everything.
  */
 #include "expr/pass.h"
 #include <string.h>
@@ -40,7 +42,8 @@ static bool is_delta(emodule *m, ex e) {
   ex_node q = *exn(m, n.args[0]);
   return q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64;
 }
-/* A Kronecker delta that a reduction reads: substituted if that removes a variable of the reduction (the simplifier solves the equality). */
+/* A Kronecker delta that a reduction reads: substituted if that removes a variable of the reduction (the simplifier
+ * solves the equality). */
 static bool inline_delta(pw *p, uint32_t s, uint32_t r) {
   emodule *m = p->m;
   const stage *x = xs(m, s);
@@ -77,7 +80,9 @@ bool pass_inline(pw *p) {
     uint32_t r = p->readers.v[x->tensor].v[0];
     const stage *y = xs(m, r);
     ex l = only_access(p, r, x->tensor);
-    if (!l || y->scan || y->block != x->block || !stage_plain(p, r) || (exn(m, l)->otherwise && !EK_PLANTED("inline")) || !no_more_points(p, r, s)) continue;
+    if (!l || y->scan || y->block != x->block || !stage_plain(p, r) ||
+        (exn(m, l)->otherwise && !EK_PLANTED("inline")) || !no_more_points(p, r, s))
+      continue;
     if (!size[s]) size[s] = count_nodes(p, x->value, map_new(p->a), MAX_SIZE);
     if (!size[r]) size[r] = count_nodes(p, y->value, map_new(p->a), MAX_SIZE);
     if (size[s] + size[r] > MAX_SIZE) {

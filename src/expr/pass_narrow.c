@@ -1,10 +1,14 @@
 /* Which tensors are kept in bf16, if the user allows it?
  *
- * Products with constants: where a sum over f32 products has a constant for one factor and a tensor for the other, both are stored in bf16 and the products are those of their values; sums stay in f32, and so does everything
- * else. Halves what is read, and machines that multiply pairs of bf16 do twice as much an instruction (schedule/dot.c). The error is that of rounding each factor to 8 bits. Not the products of
+ * Products with constants: where a sum over f32 products has a constant for one factor and a tensor for the
+ * other, both are stored in bf16 and the products are those of their values; sums stay in f32, and so does
+ * everything
+ * else. Halves what is read, and machines that multiply pairs of bf16 do twice as much an instruction
+ * (schedule/dot.c). The error is that of rounding each factor to 8 bits. Not the products of
  * a Winograd transform, whose sums would magnify that: where it beats a product of bf16 it is one of f32.
  *
- * A stage stores its own values rounded, so that whoever reads them gets rounded ones; so do the pieces of a placement. What must keep its type (inputs, outputs, values of branches and recurrences) is copied. Only where
+ * A stage stores its own values rounded, so that whoever reads them gets rounded ones; so do the pieces of a
+ * placement. What must keep its type (inputs, outputs, values of branches and recurrences) is copied. Only where
  * an even number of points of the sum lie side by side.
  */
 #include "expr/fuse.h"
@@ -24,32 +28,43 @@ static tid kept(const narrower *w, tid t) {
   return map_getu(w->to, t, &r) ? (tid)r : 0;
 }
 
-/* ---- which sums ---- */
+/* ---- which sums ------------------------------------------------------------------------------ */
 /* Is an axis of x, one from `first` on, gone through by a variable of the sum with an even number of places? */
 static bool even_sum(pw *p, ex x, const roles *r, uint32_t first) {
   const ex_node *l = exn(p->m, x);
   for (uint32_t i = first; i < l->nargs; i++)
     for (uint32_t k = 0; k < r->red_both.n; k++) {
       atom v;
-      if (sym_is_atom(p->c, l->args[i], &v) && v == r->red_both.v[k] && sym_int_or(p->c, sym_extent(p->c, v), 1) % 2 == 0) return true;
+      if (sym_is_atom(p->c, l->args[i], &v) && v == r->red_both.v[k] &&
+          sym_int_or(p->c, sym_extent(p->c, v), 1) % 2 == 0)
+        return true;
     }
   return false;
 }
 static bool match(pw *p, uint32_t s, ex *x, ex *w, bool *inner) { /* inner: along x's last axis */
   emodule *m = p->m;
   roles r;
-  if (!stage_is_reduce(p, s) || xs(m, s)->scan || map_getu(p->exact, s, &(uint64_t){0}) || !expr_roles(m, s, p->a, &r)) return false;
+  if (!stage_is_reduce(p, s) || xs(m, s)->scan || map_getu(p->exact, s, &(uint64_t){0}) || !expr_roles(m, s, p->a, &r))
+    return false;
   const ex_node *red = exn(m, r.red);
-  if ((r.cls != KC_CONTRACTION && r.cls != KC_MATVEC) || !r.two || !r.b_const || red->op != RED_SUM || red->where || red->type != ET_F32 || red->acc != ET_F32 || r.a.n != 1 || r.b.n != 1) return false;
+  if ((r.cls != KC_CONTRACTION && r.cls != KC_MATVEC) || !r.two || !r.b_const || red->op != RED_SUM || red->where ||
+      red->type != ET_F32 || red->acc != ET_F32 || r.a.n != 1 || r.b.n != 1)
+    return false;
   if (whole_sum(p, r.red)) return false; /* exact as it is */
   *x = r.a.v[0], *w = r.b.v[0];
   const ex_node *lx = exn(m, *x), *lw = exn(m, *w);
   *inner = lx->kind == EX_LOAD && lx->nargs && even_sum(p, *x, &r, lx->nargs - 1);
-  return lx->kind == EX_LOAD && lw->kind == EX_LOAD && lx->type == ET_F32 && lw->type == ET_F32 && !lw->otherwise && xt(m, lw->tensor)->kind == TK_CONST && (!lx->otherwise || exn(m, lx->otherwise)->kind == EX_CONST) && even_sum(p, *x, &r, 0);
+  return lx->kind == EX_LOAD && lw->kind == EX_LOAD && lx->type == ET_F32 && lw->type == ET_F32 && !lw->otherwise &&
+         xt(m, lw->tensor)->kind == TK_CONST && (!lx->otherwise || exn(m, lx->otherwise)->kind == EX_CONST) &&
+         even_sum(p, *x, &r, 0);
 }
 
-/* ---- tensors ---- */
-typedef struct rounding { const float *from; uint16_t *to; size_t n; } rounding;
+/* ---- tensors --------------------------------------------------------------------------------- */
+typedef struct rounding {
+  const float *from;
+  uint16_t *to;
+  size_t n;
+} rounding;
 enum { STRETCH = 1 << 16 };
 static void round_stretch(ctx *c, void *arg, uint32_t i) { /* to nearest, ties to even; NaN stays one */
   const rounding *r = arg;
@@ -77,13 +92,15 @@ static tid narrow_constant(narrower *w, tid t) {
 static bool can_round(narrower *w, tid t, uint32_t depth) {
   emodule *m = w->m;
   uint32_t q = producer_of(m, t);
-  if (!q-- || xt(m, t)->type != ET_F32 || xt(m, t)->output || w->p->pinned.v[t] || xs(m, q)->scan || !depth) return false;
+  if (!q-- || xt(m, t)->type != ET_F32 || xt(m, t)->output || w->p->pinned.v[t] || xs(m, q)->scan || !depth)
+    return false;
   const stage *s = xs(m, q);
   if (!s->updates.n) return s->value && (exn(m, s->value)->kind != EX_REDUCE || !red_is_arg((rop)exn(m, s->value)->op));
   if (s->value || !is_placement(w->p, q)) return false;
   for (uint32_t i = 0; i < s->updates.n; i++) {
     const ex_node *l = exn(m, s->updates.v[i].value);
-    if (l->kind != EX_LOAD || l->otherwise || (!kept(w, l->tensor) && !can_round(w, l->tensor, depth - 1))) return false;
+    if (l->kind != EX_LOAD || l->otherwise || (!kept(w, l->tensor) && !can_round(w, l->tensor, depth - 1)))
+      return false;
   }
   return true;
 }
@@ -117,10 +134,14 @@ static tid round_copy(narrower *w, uint32_t reader, tid t) {
   return r;
 }
 
-/* ---- values ---- */
+/* ---- values ---------------------------------------------------------------------------------- */
 static ex read_as(emodule *m, ex e, tid t) {
   ex_node n = *exn(m, e);
-  ex other = !n.otherwise || EK_PLANTED("narrow") ? 0 : exn(m, n.otherwise)->kind == EX_CONST ? expr_const(m, ET_BF16, exn(m, n.otherwise)->k) : expr_cast(m, ET_BF16, n.otherwise); /* rounded as what it stands beside */
+  ex other = !n.otherwise || EK_PLANTED("narrow")    ? 0
+             : exn(m, n.otherwise)->kind == EX_CONST ? expr_const(m, ET_BF16, exn(m, n.otherwise)->k)
+                                                     /* rounded as what it
+                                                                                               * stands beside */
+                                                     : expr_cast(m, ET_BF16, n.otherwise);
   return expr_cast(m, ET_F32, expr_load(m, t, n.args, n.nargs, other));
 }
 static ex read_kept(void *env, emodule *m, ex e) { /* of tensors that are kept in bf16 only */
@@ -129,8 +150,15 @@ static ex read_kept(void *env, emodule *m, ex e) { /* of tensors that are kept i
   tid t = n->kind == EX_LOAD ? kept(w, n->tensor) : 0;
   return t && xt(m, t)->kind == TK_STAGE ? read_as(m, e, t) : e;
 }
-typedef struct product { uint32_t s; ex x, w; tid copy; /* of x's tensor; 0: that is kept */ } product;
-typedef struct factors { narrower *w; const product *q; } factors;
+typedef struct product {
+  uint32_t s;
+  ex x, w;
+  tid copy; /* of x's tensor; 0: that is kept */
+} product;
+typedef struct factors {
+  narrower *w;
+  const product *q;
+} factors;
 static ex read_factor(void *env, emodule *m, ex e) {
   const factors *f = env;
   if (e == f->q->w) return read_as(m, e, narrow_constant(f->w, exn(m, e)->tensor));
@@ -142,11 +170,13 @@ static ex uncast(const emodule *m, ex e) { /* f32(x), x in bf16: x */
   return n->kind == EX_OP && n->op == OP_CAST && exn(m, n->args[0])->type == ET_BF16 ? n->args[0] : 0;
 }
 static void store_narrow(emodule *m, uint32_t s) {
-  for (uint32_t i = 0; i < xs(m, s)->updates.n; i++) xs(m, s)->updates.v[i].value = uncast(m, xs(m, s)->updates.v[i].value);
+  for (uint32_t i = 0; i < xs(m, s)->updates.n; i++)
+    xs(m, s)->updates.v[i].value = uncast(m, xs(m, s)->updates.v[i].value);
   ex v = xs(m, s)->value;
   if (!v) return;
   ex_node n = *exn(m, v);
-  ex r = n.kind == EX_REDUCE ? expr_reduce(m, n.op, n.args, n.nargs, n.where, n.body, n.payload, n.acc, ET_BF16) : uncast(m, v);
+  ex r = n.kind == EX_REDUCE ? expr_reduce(m, n.op, n.args, n.nargs, n.where, n.body, n.payload, n.acc, ET_BF16)
+                             : uncast(m, v);
   xs(m, s)->value = r ? r : expr_cast(m, ET_BF16, v);
 }
 

@@ -1,7 +1,9 @@
 /* Which divisions are products?
  *
- * Division takes about ten times as long as multiplication. Where the divisor is the same for many values (a constant, the sum of a row) x / d becomes x * (1 / d), and 1 / d is computed once for all of them, since what
- * does not depend on a loop leaves it. That errs by one rounding more, and so must not decide anything: what is rounded to a whole number afterwards, or becomes an index, here or in a later stage, keeps its division.
+ * Division takes about ten times as long as multiplication. Where the divisor is the same for many values (a
+ * constant, the sum of a row) x / d becomes x * (1 / d), and 1 / d is computed once for all of them, since what
+ * does not depend on a loop leaves it. That errs by one rounding more, and so must not decide anything: what is
+ * rounded to a whole number afterwards, or becomes an index, here or in a later stage, keeps its division.
  * The other way round x * (1 / d), as x * sigmoid(x) is written, needs no product.
  * Needs inline; keeps everything.
  */
@@ -62,7 +64,9 @@ static ex quotient(quotients *q, emodule *m, ex e, const ex_node *n) {
   for (int i = 0; i < 2; i++) {
     const ex_node *r = exn(m, n->args[i]);
     uint64_t uses = 2;
-    if (r->kind != EX_OP || r->op != OP_DIV || exn(m, r->args[0])->kind != EX_CONST || exn(m, r->args[0])->k.f != 1 || !map_getu(q->uses, n->args[i], &uses) || uses > 1) continue;
+    if (r->kind != EX_OP || r->op != OP_DIV || exn(m, r->args[0])->kind != EX_CONST || exn(m, r->args[0])->k.f != 1 ||
+        !map_getu(q->uses, n->args[i], &uses) || uses > 1)
+      continue;
     ex x = n->args[1 - i], by = r->args[1];
     return shared(q, x, by) || !pass_spend(q->p) ? e : expr_op2(m, OP_DIV, x, by);
   }
@@ -75,7 +79,8 @@ static ex product(void *env, emodule *m, ex e) {
   if (n.kind != EX_OP || (n.type != ET_F32 && n.type != ET_F64) || map_getu(q->kept, e, &had)) return e;
   if (n.op == OP_MUL) return quotient(q, m, e, &n);
   if (n.op != OP_DIV || !shared(q, n.args[0], n.args[1]) || !pass_spend(q->p)) return e;
-  return expr_op2(m, OP_MUL, n.args[0], expr_op2(m, OP_DIV, expr_f(m, (etype)n.type, EK_PLANTED("quotient") ? 1.01 : 1), n.args[1]));
+  return expr_op2(m, OP_MUL, n.args[0],
+                  expr_op2(m, OP_DIV, expr_f(m, (etype)n.type, EK_PLANTED("quotient") ? 1.01 : 1), n.args[1]));
 }
 static bool one_stage(quotients *q, uint32_t i) {
   pw *p = q->p;
@@ -97,7 +102,8 @@ bool pass_quotient(pw *p) {
   bool any = false;
   quotients q = {.p = p, .exact = NEWN(p->a, uint8_t, p->m->tensors.n + 1)};
   pass_order(p, &order);
-  for (tid t = 1; t < p->m->tensors.n; t++) q.exact[t] = p->pinned.v[t]; /* sizes, conditions, what blocks hand on; */
+  /* sizes, conditions, what blocks hand on; */
+  for (tid t = 1; t < p->m->tensors.n; t++) q.exact[t] = p->pinned.v[t];
   for (uint32_t i = 0; i < p->m->outputs.n; i++) q.exact[p->m->outputs.v[i].t] = 0; /* but not outputs */
   for (uint32_t i = order.n; i-- > 0;) {
     q.a = arena_new(p->c);

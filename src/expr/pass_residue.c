@@ -1,8 +1,11 @@
 /* When does a sum look at every a-th place only?
  *
- * A condition `(co*o + ck*k + c0) is divisible by a`, o an output variable and k one of the reduction, comes from solving `o + lo == st*s + d*k` for s (strided scatters of inputs, and gradients of
- * strided windows). For each residue r of o there is exactly one residue of k for which it holds, so the stage falls apart into a pieces, o = a*o1 + r with k = a*k1 + r', in which nothing is tested
- * and the quotient is affine: ordinary windows and products. The stage becomes their placement. Several such conditions (one per spatial axis) are taken together. Needs simplify; keeps everything.
+ * A condition `(co*o + ck*k + c0) is divisible by a`, o an output variable and k one of the reduction, comes from
+ * solving `o + lo == st*s + d*k` for s (strided scatters of inputs, and gradients of
+ * strided windows). For each residue r of o there is exactly one residue of k for which it holds, so the stage
+ * falls apart into a pieces, o = a*o1 + r with k = a*k1 + r', in which nothing is tested
+ * and the quotient is affine: ordinary windows and products. The stage becomes their placement. Several such
+ * conditions (one per spatial axis) are taken together. Needs simplify; keeps everything.
  */
 #include "expr/pass.h"
 
@@ -23,7 +26,9 @@ static bool match(pw *p, uint32_t s, const ex_node *red, ex e, cond *out) {
   u32vec divs = {0};
   if (zero->kind != EX_CONST || zero->k.i || sym_uses_kind(c, d, AT_DATA)) return false;
   sym_atoms(c, d, AT_DIV, p->a, &divs);
-  if (divs.n != 1 || sym_args(c, divs.v[0], arg) < 2 || !sym_is_int(c, arg[1], &out->a) || out->a < 2 || out->a > MAX_STEP) return false;
+  if (divs.n != 1 || sym_args(c, divs.v[0], arg) < 2 || !sym_is_int(c, arg[1], &out->a) || out->a < 2 ||
+      out->a > MAX_STEP)
+    return false;
   sz rest = sym_sub(c, arg[0], sym_mul(c, sym_of_atom(c, divs.v[0]), arg[1]));
   if (rest != d && rest != sym_neg(c, d)) return false;
   out->o = out->k = 0, out->c0 = 0;
@@ -49,7 +54,8 @@ static bool match(pw *p, uint32_t s, const ex_node *red, ex e, cond *out) {
   }
   return out->o && out->k;
 }
-/* As many taps as the step is long, or so many times t, none shared: with o = a*o1 + o0 the condition says k = a*t + o0. One product with o0 as a further column, instead of a pieces. */
+/* As many taps as the step is long, or so many times t, none shared: with o = a*o1 + o0 the condition says k = a*t +
+ * o0. One product with o0 as a further column, instead of a pieces. */
 static bool whole_taps(pw *p, uint32_t s) {
   emodule *m = p->m;
   ctx *c = p->c;
@@ -62,7 +68,9 @@ static bool whole_taps(pw *p, uint32_t s) {
     sz a, taps;
     if (!match(p, s, &red, cs.v[i], &q) || q.c0 % q.a || q.co + q.ck) continue;
     a = sym_int(c, q.a);
-    if (!sym_exact_div(c, sym_extent(c, q.k), a, &taps) || !sym_is_int(c, taps, NULL) || !can_split(p, s, q.o, a) || !pass_spend(p)) continue;
+    if (!sym_exact_div(c, sym_extent(c, q.k), a, &taps) || !sym_is_int(c, taps, NULL) || !can_split(p, s, q.o, a) ||
+        !pass_spend(p))
+      continue;
     atom o0 = stage_split(p, s, q.o, a);
     red = *exn(m, xs(m, s)->value);
     if (!o0 || red.kind != EX_REDUCE) return true;
@@ -70,9 +78,11 @@ static bool whole_taps(pw *p, uint32_t s) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < red.nargs; k++)
       if (red.args[k] != q.k) vars[n++] = red.args[k];
-    sz t = sym_var(c, sym_name(c, q.k), taps), by = EK_PLANTED("residue-tap") ? sym_int(c, 0) : sym_add(c, sym_of_atom(c, o0), sym_mul(c, t, a));
+    sz t = sym_var(c, sym_name(c, q.k), taps),
+       by = EK_PLANTED("residue-tap") ? sym_int(c, 0) : sym_add(c, sym_of_atom(c, o0), sym_mul(c, t, a));
     if (sym_is_atom(c, t, &vars[n])) n++;
-    ex where = red.where ? expr_subst_vars(m, red.where, &q.k, &by, 1) : 0, body = expr_subst_vars(m, red.body, &q.k, &by, 1);
+    ex where = red.where ? expr_subst_vars(m, red.where, &q.k, &by, 1) : 0,
+       body = expr_subst_vars(m, red.body, &q.k, &by, 1);
     pass_set(p, s, simplify(p, expr_reduce(m, red.op, vars, n, where, body, 0, red.acc, red.type)));
     return true;
   }
@@ -112,7 +122,8 @@ static bool residue(pw *p, uint32_t s) {
     bool none = false, empty = false;
     for (uint32_t i = 0; i < n; i++) {
       ro[i] = rest % k[i].a, rest /= k[i].a;
-      for (rk[i] = 0; floormod64(k[i].co * ro[i] + (EK_PLANTED("residue") ? 0 : k[i].c0) + k[i].ck * rk[i], k[i].a); rk[i]++) {}
+      for (rk[i] = 0; floormod64(k[i].co * ro[i] + (EK_PLANTED("residue") ? 0 : k[i].c0) + k[i].ck * rk[i], k[i].a);
+           rk[i]++) {}
       int64_t e;
       none |= sym_is_int(c, sym_extent(c, k[i].o), &e) && e <= ro[i];
       empty |= sym_is_int(c, sym_extent(c, k[i].k), &e) && e <= rk[i];

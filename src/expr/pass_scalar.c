@@ -1,6 +1,7 @@
 /* What is the value of one scalar operation on constants?
  *
- * Floats are computed in double and rounded to the type, integers wrap; what is not worth folding (or has no agreed value) says so by ok = false and stays an operation.
+ * Floats are computed in double and rounded to the type, integers wrap; what is not worth folding (or has no
+ * agreed value) says so by ok = false and stays an operation.
  */
 #include "expr/pass.h"
 #include <math.h>
@@ -86,7 +87,9 @@ static int64_t int_op(sop op, etype t, const scalar *x, bool *ok) {
   case OP_MOD:
     if (is_u64 || (x[0].i == INT64_MIN && x[1].i == -1)) break;
     if (!x[1].i) return 0;
-    return op == OP_IDIV ? floordiv64(x[0].i, x[1].i) : EK_PLANTED("simplify-scalar") ? x[0].i % x[1].i : floormod64(x[0].i, x[1].i);
+    return op == OP_IDIV                   ? floordiv64(x[0].i, x[1].i)
+           : EK_PLANTED("simplify-scalar") ? x[0].i % x[1].i
+                                           : floormod64(x[0].i, x[1].i);
   case OP_MIN:
     if (is_u64) break;
     return min64(x[0].i, x[1].i);
@@ -111,7 +114,8 @@ static bool compare(sop op, etype at, const scalar *x, bool *ok) {
     return (x[0].i == x[1].i) == (op == OP_EQ);
   }
   bool f = et_kind(at) == K_FLOAT;
-  bool lt = f ? x[0].f < x[1].f : x[0].i < x[1].i, eq = f ? x[0].f == x[1].f : x[0].i == x[1].i, gt = f ? x[0].f > x[1].f : x[0].i > x[1].i;
+  bool lt = f ? x[0].f < x[1].f : x[0].i < x[1].i, eq = f ? x[0].f == x[1].f : x[0].i == x[1].i,
+       gt = f ? x[0].f > x[1].f : x[0].i > x[1].i;
   switch (op) {
   case OP_EQ:
     return eq;

@@ -1,9 +1,13 @@
 /* Which constant factors belong into the weights?
  *
- * R = sum of products, one factor W constant; its only reader computes a*R + b somewhere with a constant and indexed by W's variables: then W' = W*a is evaluated now and a*R + b becomes R + b. The
- * sub-expression is the largest one that is linear in R, so that it is found under activations too. Normalisation by stored statistics, per-channel scales and constant factors of products all have
- * this form. Also: several constant factors of one sum become one where the largest has all variables. Uses the licence that sums of f32/f64 may be reassociated; sums of small floats stay as they
- * are. A sum of whole numbers keeps its scale outside (see pass_factor.c), as one constant. Needs hoisted, inlined stages.
+ * R = sum of products, one factor W constant; its only reader computes a*R + b somewhere with a constant and
+ * indexed by W's variables: then W' = W*a is evaluated now and a*R + b becomes R + b. The
+ * sub-expression is the largest one that is linear in R, so that it is found under activations too. Normalisation
+ * by stored statistics, per-channel scales and constant factors of products all have
+ * this form. Also: several constant factors of one sum become one where the largest has all variables. Uses the
+ * licence that sums of f32/f64 may be reassociated; sums of small floats stay as they
+ * are. A sum of whole numbers keeps its scale outside (see pass_factor.c), as one constant. Needs hoisted,
+ * inlined stages.
  */
 #include "expr/pass_const.h"
 #include <string.h>
@@ -56,7 +60,9 @@ static lin linear_op(linears *k, ex e) {
     for (int i = 0; i < 2; i++)
       if (!uses(m, n.args[1 - i], k->l, k->uses)) {
         lin x = linear(k, n.args[i]);
-        return x.ok ? (lin){true, expr_op2(m, OP_MUL, x.a, n.args[1 - i]), x.b ? expr_op2(m, OP_MUL, x.b, n.args[1 - i]) : 0} : no;
+        return x.ok ? (lin){true, expr_op2(m, OP_MUL, x.a, n.args[1 - i]),
+                            x.b ? expr_op2(m, OP_MUL, x.b, n.args[1 - i]) : 0}
+                    : no;
       }
   if (n.op == OP_DIV && !uses(m, n.args[1], k->l, k->uses)) {
     lin x = linear(k, n.args[0]);
@@ -196,7 +202,8 @@ static bool fold_into(pw *p, uint32_t s) {
   sz *to = NEWN(p->a, sz, av.n + 1);
   for (uint32_t i = 0; i < av.n; i++)
     for (uint32_t j = 0; j < nd; j++)
-      if (by[j] == sym_of_atom(p->c, av.v[i]) && sym_eq(p->c, d[j].extent, sym_extent(p->c, av.v[i]))) to[i] = sym_of_atom(p->c, d[j].var), vec_push(p->a, mapped, d[j].var);
+      if (by[j] == sym_of_atom(p->c, av.v[i]) && sym_eq(p->c, d[j].extent, sym_extent(p->c, av.v[i])))
+        to[i] = sym_of_atom(p->c, d[j].var), vec_push(p->a, mapped, d[j].var);
   for (uint32_t i = 0; i < av.n; i++)
     if (!to[i]) return false;
   u32vec f = {0};

@@ -1,18 +1,22 @@
 /* What is the simplest form of a value?
  *
- * One bottom-up rewrite that substitutes variables, simplifies sizes by their normal form, and applies the rules below. Conditions on indices are decided by proofs over sizes (sym): guards that
- * cannot fail vanish, reads that are always outside become their `else` value. Under a branch, or inside a reduction with a condition, the condition is a fact.
+ * One bottom-up rewrite that substitutes variables, simplifies sizes by their normal form, and applies the rules
+ * below. Conditions on indices are decided by proofs over sizes (sym): guards that
+ * cannot fail vanish, reads that are always outside become their `else` value. Under a branch, or inside a
+ * reduction with a condition, the condition is a fact.
  *
- * Rules. Integers and conditions: exact. Floats: exact up to the sign of zero, except pow(x, 1/2) = sqrt(x) and its kin (they differ at -inf and in the last place), and "0 times a factor" in sums
+ * Rules. Integers and conditions: exact. Floats: exact up to the sign of zero, except pow(x, 1/2) = sqrt(x) and
+ * its kin (they differ at -inf and in the last place), and "0 times a factor" in sums
  * whose condition becomes a guard (it differs when the factor is not finite). Nothing here reassociates.
  *
- * Facts make results valid only at that place, so results are remembered per scope of facts; without facts and substitution a normal form is remembered for good (until a tensor becomes a constant).
+ * Facts make results valid only at that place, so results are remembered per scope of facts; without facts and
+ * substitution a normal form is remembered for good (until a tensor becomes a constant).
  */
 #include "expr/pass_simplify.h"
 #include <math.h>
 #include <string.h>
 
-/* ---- sizes ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 static sz size_atom(ctx *c, void *env, atom a) {
   sm *z = env;
   switch (sym_kind(c, a)) {
@@ -33,14 +37,17 @@ static sz size_atom(ctx *c, void *env, atom a) {
     return 0;
   }
 }
-static bool has_parts(ctx *c, sz s) { return sym_uses_kind(c, s, AT_SEL) || sym_uses_kind(c, s, AT_MIN) || sym_uses_kind(c, s, AT_MAX) || sym_uses_kind(c, s, AT_DIV); }
+static bool has_parts(ctx *c, sz s) {
+  return sym_uses_kind(c, s, AT_SEL) || sym_uses_kind(c, s, AT_MIN) || sym_uses_kind(c, s, AT_MAX) ||
+         sym_uses_kind(c, s, AT_DIV);
+}
 static sz simp_size(sm *z, sz s) {
   if (sym_is_int(z->c, s, NULL)) return s;
   if (z->n || sym_uses_kind(z->c, s, AT_DATA) || (z->facts && has_parts(z->c, s))) s = sym_subst(z->c, s, size_atom, z);
   return sym_canon(z->c, s);
 }
 
-/* ---- conditions as facts --------------------------------------------------------------------------------------------------------------------- */
+/* ---- conditions as facts --------------------------------------------------------------------- */
 bool is_k(emodule *m, ex e, int64_t *v) {
   const ex_node *n = exn(m, e);
   if (n->kind != EX_CONST || et_kind(n->type) == K_FLOAT) return false;
@@ -78,7 +85,13 @@ static bool assume(sm *z, ex cond, bool truth) { /* pushes facts; true if any */
   if (!is_cmp(n.op) || exn(z->m, n.args[0])->type != ET_I64) return false;
   sz a = expr_as_size(z->m, n.args[0]), b = expr_as_size(z->m, n.args[1]);
   sop op = n.op;
-  if (!truth) op = op == OP_EQ ? OP_NE : op == OP_NE ? OP_EQ : op == OP_LT ? OP_GE : op == OP_LE ? OP_GT : op == OP_GT ? OP_LE : OP_LT;
+  if (!truth)
+    op = op == OP_EQ   ? OP_NE
+         : op == OP_NE ? OP_EQ
+         : op == OP_LT ? OP_GE
+         : op == OP_LE ? OP_GT
+         : op == OP_GT ? OP_LE
+                       : OP_LT;
   if (op == OP_NE) return false;
   sz s = cmp_size(z->c, op, a, b);
   sym_push(z->c, s);
@@ -96,8 +109,10 @@ void close_scope(sm *z, scope s) {
   if (s.any) z->facts--, z->p->epoch = s.epoch;
 }
 
-/* ---- operations -------------------------------------------------------------------------------------------------------------------------------- */
-static bool loadless_i64(sm *z, ex e) { return exn(z->m, e)->type == ET_I64 && !(ex_flags(z->p, e) & (EXF_LOAD | EXF_REDUCE)); }
+/* ---- operations ------------------------------------------------------------------------------ */
+static bool loadless_i64(sm *z, ex e) {
+  return exn(z->m, e)->type == ET_I64 && !(ex_flags(z->p, e) & (EXF_LOAD | EXF_REDUCE));
+}
 
 static ex decide_compare(sm *z, ex_node n, ex e) {
   emodule *m = z->m;
@@ -108,12 +123,15 @@ static ex decide_compare(sm *z, ex_node n, ex e) {
     if (sym_is_int(c, s, &k)) return expr_bool(m, (k == 0) == (n.op == OP_EQ));
     if (sym_ne(c, a, b)) return expr_bool(m, n.op == OP_NE);
     if (sym_eq(c, a, b)) return expr_bool(m, (n.op == OP_EQ) != EK_PLANTED("simplify"));
-    if (loadless_i64(z, n.args[0]) && loadless_i64(z, n.args[1])) return expr_op2(m, n.op, expr_index(m, s), expr_i(m, ET_I64, 0));
+    if (loadless_i64(z, n.args[0]) && loadless_i64(z, n.args[1]))
+      return expr_op2(m, n.op, expr_index(m, s), expr_i(m, ET_I64, 0));
     return e;
   }
   if (sym_ge0(c, s)) return expr_bool(m, true);
   if (sym_ge0(c, sym_addi(c, sym_neg(c, s), -1))) return expr_bool(m, false);
-  if (loadless_i64(z, n.args[0]) && loadless_i64(z, n.args[1])) return expr_op2(m, OP_GE, expr_index(m, s), expr_i(m, ET_I64, 0)); /* one spelling */
+  /* one spelling */
+  if (loadless_i64(z, n.args[0]) && loadless_i64(z, n.args[1]))
+    return expr_op2(m, OP_GE, expr_index(m, s), expr_i(m, ET_I64, 0));
   return e;
 }
 /* does every value of `from` have an exact counterpart in `to`? */
@@ -123,8 +141,12 @@ static bool widens(etype from, etype to) {
   if (from == to) return true;
   if (from == ET_BOOL) return b != K_BOOL && (b != K_FLOAT || y >= 8);
   if (to == ET_BOOL) return false;
-  if (a == K_INT) return (b == K_INT && y > x) || (b == K_FLOAT && ((to == ET_F64 && x <= 32) || (to == ET_F32 && x <= 16) || (to == ET_F16 && x <= 8)));
-  if (a == K_UINT) return ((b == K_UINT || b == K_INT) && y > x) || (b == K_FLOAT && ((to == ET_F64 && x <= 32) || (to == ET_F32 && x <= 16) || (to == ET_F16 && x <= 8)));
+  if (a == K_INT)
+    return (b == K_INT && y > x) ||
+           (b == K_FLOAT && ((to == ET_F64 && x <= 32) || (to == ET_F32 && x <= 16) || (to == ET_F16 && x <= 8)));
+  if (a == K_UINT)
+    return ((b == K_UINT || b == K_INT) && y > x) ||
+           (b == K_FLOAT && ((to == ET_F64 && x <= 32) || (to == ET_F32 && x <= 16) || (to == ET_F16 && x <= 8)));
   return a == K_FLOAT && ((to == ET_F64) || (to == ET_F32 && from != ET_F64));
 }
 static bool pow2(double v) {
@@ -151,7 +173,8 @@ static ex rule_addsub(sm *z, sop op, ex a, ex b, etype t, ex e) {
   if ((is_f(z->m, b, &f) && f == 0) || (is_k(z->m, b, &k) && k == 0 && t != ET_BOOL)) return a;
   if (op == OP_ADD && ((is_f(z->m, a, &f) && f == 0) || (is_k(z->m, a, &k) && k == 0 && t != ET_BOOL))) return b;
   const ex_node *nb = exn(z->m, b);
-  if (nb->kind == EX_OP && nb->op == OP_NEG) return expr_op2(z->m, op == OP_ADD ? OP_SUB : OP_ADD, a, nb->args[0]); /* exact */
+  /* exact */
+  if (nb->kind == EX_OP && nb->op == OP_NEG) return expr_op2(z->m, op == OP_ADD ? OP_SUB : OP_ADD, a, nb->args[0]);
   return e;
 }
 static ex rule_pow(sm *z, ex a, double k, etype t, ex e) {
@@ -216,7 +239,8 @@ static ex rules(sm *z, ex e) {
     return ok ? expr_const(m, n.type, r) : e;
   }
   if (is_cmp(n.op) && at == ET_I64) return decide_compare(z, n, e);
-  if (n.type == ET_I64 && (n.op == OP_ADD || n.op == OP_SUB || n.op == OP_MUL || n.op == OP_IDIV || n.op == OP_MOD || n.op == OP_MIN || n.op == OP_MAX || n.op == OP_NEG || n.op == OP_SEL)) {
+  if (n.type == ET_I64 && (n.op == OP_ADD || n.op == OP_SUB || n.op == OP_MUL || n.op == OP_IDIV || n.op == OP_MOD ||
+                           n.op == OP_MIN || n.op == OP_MAX || n.op == OP_NEG || n.op == OP_SEL)) {
     bool pure = true;
     for (uint32_t i = n.op == OP_SEL; i < n.nargs; i++) pure &= loadless_i64(z, n.args[i]);
     if (pure && !(ex_flags(z->p, e) & EXF_LOAD)) {
@@ -233,7 +257,8 @@ static ex rules(sm *z, ex e) {
   case OP_DIV:
     if (!is_f(m, n.args[1], &f)) return e;
     if (f == 1) return n.args[0];
-    return pow2(f) ? expr_op2(m, OP_MUL, n.args[0], expr_f(m, n.type, 1 / f)) : e; /* exact: the reciprocal is a power of two too */
+    /* exact: the reciprocal is a power of two too */
+    return pow2(f) ? expr_op2(m, OP_MUL, n.args[0], expr_f(m, n.type, 1 / f)) : e;
   case OP_IDIV:
     return is_k(m, n.args[1], &k) && k == 1 ? n.args[0] : e;
   case OP_POW:
@@ -258,7 +283,8 @@ static ex rules(sm *z, ex e) {
     if (is_k(m, n.args[0], &k)) return n.args[k ? 1 : 2];
     if (n.args[1] == n.args[2]) return n.args[1];
     int64_t ka, kb;
-    if (n.type == ET_BOOL && is_k(m, n.args[1], &ka) && is_k(m, n.args[2], &kb)) return ka ? n.args[0] : rules(z, expr_op1(m, OP_NOT, n.args[0]));
+    if (n.type == ET_BOOL && is_k(m, n.args[1], &ka) && is_k(m, n.args[2], &kb))
+      return ka ? n.args[0] : rules(z, expr_op1(m, OP_NOT, n.args[0]));
     const ex_node *cn = exn(m, n.args[0]);
     if (cn->kind == EX_OP && cn->op == OP_NOT) return expr_sel(m, cn->args[0], n.args[2], n.args[1]);
     return e;
@@ -275,7 +301,8 @@ static ex simp_op(sm *z, ex e) {
   int64_t k;
   a[0] = simp(z, n.args[0]);
   if (n.op == OP_SEL && is_k(m, a[0], &k)) return simp(z, n.args[k ? 1 : 2]);
-  if ((n.op == OP_AND || n.op == OP_OR) && is_k(m, a[0], &k)) return (k != 0) == (n.op == OP_AND) ? simp(z, n.args[1]) : a[0];
+  if ((n.op == OP_AND || n.op == OP_OR) && is_k(m, a[0], &k))
+    return (k != 0) == (n.op == OP_AND) ? simp(z, n.args[1]) : a[0];
   for (uint32_t i = 1; i < n.nargs; i++) {
     bool lazy = n.op == OP_SEL || n.op == OP_AND || n.op == OP_OR;
     scope s = {0};
@@ -294,7 +321,7 @@ static ex simp_op(sm *z, ex e) {
   return e;
 }
 
-/* ---- loads --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- loads ----------------------------------------------------------------------------------- */
 static ex simp_load(sm *z, ex e) {
   emodule *m = z->m;
   ctx *c = z->c;
@@ -331,7 +358,9 @@ static ex simp_load(sm *z, ex e) {
         ok &= d >= 0 && d < x->data.dims[i];
         at = at * x->data.dims[i] + d;
       }
-      if (ok) return expr_const(m, x->type, et_load(x->type, (const uint8_t *)x->data.data + (uint64_t)at * et_bytes(x->type)));
+      if (ok)
+        return expr_const(m, x->type,
+                          et_load(x->type, (const uint8_t *)x->data.data + (uint64_t)at * et_bytes(x->type)));
     } else if (k->affine && !other) {
       sz v = sym_int(c, k->c0);
       for (uint32_t i = 0; i < n.nargs; i++)
@@ -342,7 +371,7 @@ static ex simp_load(sm *z, ex e) {
   return same && other == n.otherwise ? e : expr_load(m, n.tensor, idx, n.nargs, other);
 }
 
-/* ---- the walk ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 static void fit(pw *p) {
   uint32_t n = p->m->nodes.n;
   if (p->memo.n < n) {

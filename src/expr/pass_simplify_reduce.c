@@ -1,13 +1,15 @@
 /* What is the simplest form of a reduction?
  *
- * Conditions: a decided one goes, `c ? x : 0` under a sum becomes one, an equality that fixes a variable of the reduction removes that variable (a sum over a Kronecker delta is a read), and bounds on
- * an index of a factor become that access' guard, so that products are seen as products. A variable runs over the values only for which a guarded factor can be inside (a window that is wider than what it looks at).
+ * Conditions: a decided one goes, `c ? x : 0` under a sum becomes one, an equality that fixes a variable of the
+ * reduction removes that variable (a sum over a Kronecker delta is a read), and bounds on
+ * an index of a factor become that access' guard, so that products are seen as products. A variable runs over the
+ * values only for which a guarded factor can be inside (a window that is wider than what it looks at).
  * Idempotent reductions lose variables nothing depends on.
  */
 #include "expr/pass_simplify.h"
 
 enum { MOST_PLACES = 1 << 30 };
-/* ---- reductions ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- reductions ------------------------------------------------------------------------------ */
 static ex identity_of(sm *z, const ex_node *n) {
   emodule *m = z->m;
   bool f = et_kind(n->type) == K_FLOAT;
@@ -45,7 +47,8 @@ static bool uses_var(sm *z, ex e, atom v) {
     if (fv.v[i] == v) return true;
   return false;
 }
-/* A conjunct `f == 0` that fixes reduction variable v: v's place, its value and the condition that it is one of v's values. Best: the largest range, so that the longest loop goes. */
+/* A conjunct `f == 0` that fixes reduction variable v: v's place, its value and the condition that it is one of v's
+ * values. Best: the largest range, so that the longest loop goes. */
 static bool solve_equal(sm *z, ex cond, const ex_node *n, uint32_t *which, sz *value, ex *valid) {
   ctx *c = z->c;
   ex_node q = *exn(z->m, cond);
@@ -56,7 +59,8 @@ static bool solve_equal(sm *z, ex cond, const ex_node *n, uint32_t *which, sz *v
   for (uint32_t i = 0; i < n->nargs; i++) {
     sz coef, rest;
     int64_t k;
-    if (!sym_uses(c, s, n->args[i]) || !sym_linear(c, s, n->args[i], &coef, &rest) || !sym_is_int(c, coef, &k) || !k) continue;
+    if (!sym_uses(c, s, n->args[i]) || !sym_linear(c, s, n->args[i], &coef, &rest) || !sym_is_int(c, coef, &k) || !k)
+      continue;
     if (sym_uses_kind(c, s, AT_DATA)) { /* the data must not depend on the variable */
       u32vec d = {0};
       bool dep = false;
@@ -71,7 +75,8 @@ static bool solve_equal(sm *z, ex cond, const ex_node *n, uint32_t *which, sz *v
     ex ok = 0;
     if (a > 1) {
       v = sym_div(c, num, sym_int(c, a));
-      ok = simp(z, expr_op2(z->m, OP_EQ, expr_index(z->m, sym_sub(c, num, sym_muli(c, v, a))), expr_i(z->m, ET_I64, 0)));
+      ok =
+          simp(z, expr_op2(z->m, OP_EQ, expr_index(z->m, sym_sub(c, num, sym_muli(c, v, a))), expr_i(z->m, ET_I64, 0)));
     }
     ex lo = simp(z, expr_op2(z->m, OP_GE, expr_index(z->m, v), expr_i(z->m, ET_I64, 0)));
     ex hi = simp(z, expr_op2(z->m, OP_LT, expr_index(z->m, v), expr_index(z->m, sym_extent(c, n->args[i]))));
@@ -80,8 +85,11 @@ static bool solve_equal(sm *z, ex cond, const ex_node *n, uint32_t *which, sz *v
   }
   return found;
 }
-static ex reduce_again(sm *z, const ex_node *n, const atom *vars, uint32_t nv, ex where, ex body) { return expr_reduce(z->m, n->op, vars, nv, where, body, n->payload, n->acc, n->type); }
-/* sum over points with conditions `0 <= f < size` of a product with a factor that reads at f: the condition becomes that access' guard, so that the product is seen again */
+static ex reduce_again(sm *z, const ex_node *n, const atom *vars, uint32_t nv, ex where, ex body) {
+  return expr_reduce(z->m, n->op, vars, nv, where, body, n->payload, n->acc, n->type);
+}
+/* sum over points with conditions `0 <= f < size` of a product with a factor that reads at f: the condition becomes
+ * that access' guard, so that the product is seen again */
 static ex guard_instead(sm *z, const ex_node *n) {
   emodule *m = z->m;
   ctx *c = z->c;
@@ -103,7 +111,8 @@ static ex guard_instead(sm *z, const ex_node *n) {
       if (q.kind != EX_OP || q.op != OP_GE || exn(m, q.args[0])->type != ET_I64 || !is_zero(z, q.args[1])) break;
       sz s = expr_as_size(m, q.args[0]);
       bool hit = false;
-      for (uint32_t k = 0; k < f.nargs && !hit; k++) hit = s == f.args[k] || s == sym_addi(c, sym_sub(c, xt(m, f.tensor)->shape[k], f.args[k]), -1);
+      for (uint32_t k = 0; k < f.nargs && !hit; k++)
+        hit = s == f.args[k] || s == sym_addi(c, sym_sub(c, xt(m, f.tensor)->shape[k], f.args[k]), -1);
       covered += hit;
     }
     if (covered == cs.n) {
@@ -123,12 +132,14 @@ static ex guard_instead(sm *z, const ex_node *n) {
         if (!in_range(c, l.args[d], xt(m, l.tensor)->shape[d]) && !EK_PLANTED("simplify-guard")) return 0;
     }
   }
-  fs.v[host] = expr_load(m, f.tensor, f.args, f.nargs, et_kind(f.type) == K_FLOAT ? expr_f(m, f.type, 0) : expr_i(m, f.type, 0));
+  fs.v[host] =
+      expr_load(m, f.tensor, f.args, f.nargs, et_kind(f.type) == K_FLOAT ? expr_f(m, f.type, 0) : expr_i(m, f.type, 0));
   ex body = fs.v[0];
   for (uint32_t i = 1; i < fs.n; i++) body = expr_op2(m, OP_MUL, body, fs.v[i]);
   return reduce_again(z, n, n->args, n->nargs, 0, body);
 }
-/* sum of products with a factor that is 0 outside of a tensor: a variable of the sum keeps the values for which that factor is inside for some point. 0: it keeps all. */
+/* sum of products with a factor that is 0 outside of a tensor: a variable of the sum keeps the values for which that
+ * factor is inside for some point. 0: it keeps all. */
 static ex inside_only(sm *z, const ex_node *n) {
   emodule *m = z->m;
   ctx *c = z->c;
@@ -142,11 +153,16 @@ static ex inside_only(sm *z, const ex_node *n) {
       for (uint32_t r = 0; r < n->nargs; r++) {
         sz coef, rest;
         int64_t k, lo, hi, least, size, ext, first, last;
-        if (!sym_uses(c, f.args[d], n->args[r]) || !sym_linear(c, f.args[d], n->args[r], &coef, &rest) || !sym_is_int(c, coef, &k) || k <= 0 || !sym_is_int(c, sym_extent(c, n->args[r]), &ext)) continue;
+        if (!sym_uses(c, f.args[d], n->args[r]) || !sym_linear(c, f.args[d], n->args[r], &coef, &rest) ||
+            !sym_is_int(c, coef, &k) || k <= 0 || !sym_is_int(c, sym_extent(c, n->args[r]), &ext))
+          continue;
         sym_range(c, xt(m, f.tensor)->shape[d], &least, &size);
         sym_range(c, rest, &lo, &hi);
-        first = hi >= 0 || hi < -MOST_PLACES ? 0 : (-hi + k - 1) / k; /* 0 <= k*v + rest < size for some rest of lo..hi and some size */
-        last = lo < -MOST_PLACES || lo > MOST_PLACES || size > MOST_PLACES ? ext - 1 : lo > size - 1 ? -1 : (size - 1 - lo) / k;
+        /* 0 <= k*v + rest < size for some rest of lo..hi and some size */
+        first = hi >= 0 || hi < -MOST_PLACES ? 0 : (-hi + k - 1) / k;
+        last = lo < -MOST_PLACES || lo > MOST_PLACES || size > MOST_PLACES ? ext - 1
+               : lo > size - 1                                             ? -1
+                                                                           : (size - 1 - lo) / k;
         last = min64(last, ext - 1) + EK_PLANTED("simplify-inside") * -1;
         if (first == 0 && last == ext - 1) continue;
         if (first > last) return identity_of(z, n);
@@ -154,10 +170,13 @@ static ex inside_only(sm *z, const ex_node *n) {
         atom vars[256], v;
         uint32_t nv = 0;
         for (uint32_t j = 0; j < n->nargs; j++)
-          if (j != r) vars[nv++] = n->args[j];
-          else if (last > first && sym_is_atom(c, sym_addi(c, by, -first), &v)) vars[nv++] = v;
+          if (j != r)
+            vars[nv++] = n->args[j];
+          else if (last > first && sym_is_atom(c, sym_addi(c, by, -first), &v))
+            vars[nv++] = v;
         ex w = n->where ? expr_subst_vars(m, n->where, &n->args[r], &by, 1) : 0;
-        return expr_reduce(m, n->op, vars, nv, w, expr_subst_vars(m, n->body, &n->args[r], &by, 1), n->payload, n->acc, n->type);
+        return expr_reduce(m, n->op, vars, nv, w, expr_subst_vars(m, n->body, &n->args[r], &by, 1), n->payload, n->acc,
+                           n->type);
       }
   }
   return 0;
@@ -175,18 +194,22 @@ static ex reduce_rules(sm *z, ex e) {
   if (!n.nargs && !n.where) return expr_cast(m, n.type, n.body);
   /* sum of c ? x : 0 is a condition of the sum */
   ex_node b = *exn(m, n.body);
-  if (n.op == RED_SUM && b.kind == EX_OP && b.op == OP_SEL && is_zero(z, b.args[2])) return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, b.args[0]), b.args[1]);
+  if (n.op == RED_SUM && b.kind == EX_OP && b.op == OP_SEL && is_zero(z, b.args[2]))
+    return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, b.args[0]), b.args[1]);
   if (n.op == RED_SUM && b.kind == EX_OP && b.op == OP_MUL)
     for (int i = 0; i < 2; i++) { /* Kronecker delta as a factor: f(c) * x */
       ex_node d = *exn(m, b.args[i]);
       double f;
-      if (d.kind == EX_OP && d.op == OP_CAST && exn(m, d.args[0])->type == ET_BOOL && !(ex_flags(z->p, d.args[0]) & EXF_REDUCE)) {
+      if (d.kind == EX_OP && d.op == OP_CAST && exn(m, d.args[0])->type == ET_BOOL &&
+          !(ex_flags(z->p, d.args[0]) & EXF_REDUCE)) {
         ex_node q = *exn(m, d.args[0]);
-        if (q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64) return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, d.args[0]), b.args[1 - i]);
+        if (q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64)
+          return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, d.args[0]), b.args[1 - i]);
       }
       if (d.kind == EX_OP && d.op == OP_SEL && is_zero(z, d.args[2]) && is_f(m, d.args[1], &f) && f == 1) {
         ex_node q = *exn(m, d.args[0]);
-        if (q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64) return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, d.args[0]), b.args[1 - i]);
+        if (q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64)
+          return reduce_again(z, &n, n.args, n.nargs, both(z, n.where, d.args[0]), b.args[1 - i]);
       }
     }
   if (n.where) {
@@ -212,11 +235,14 @@ static ex reduce_rules(sm *z, ex e) {
   }
   ex inside = inside_only(z, &n);
   if (inside) return inside;
-  if (n.op == RED_MAX || n.op == RED_MIN || n.op == RED_ANY || n.op == RED_ALL) { /* idempotent: variables nothing depends on go */
+  /* idempotent: variables nothing depends on go */
+  if (n.op == RED_MAX || n.op == RED_MIN || n.op == RED_ANY || n.op == RED_ALL) {
     atom vars[256];
     uint32_t nv = 0;
     for (uint32_t i = 0; i < n.nargs; i++)
-      if (uses_var(z, n.body, n.args[i]) || uses_var(z, n.where, n.args[i]) || !sym_ge0(z->c, sym_addi(z->c, sym_extent(z->c, n.args[i]), -1))) vars[nv++] = n.args[i];
+      if (uses_var(z, n.body, n.args[i]) || uses_var(z, n.where, n.args[i]) ||
+          !sym_ge0(z->c, sym_addi(z->c, sym_extent(z->c, n.args[i]), -1)))
+        vars[nv++] = n.args[i];
     if (nv < n.nargs) return reduce_again(z, &n, vars, nv, n.where, n.body);
   }
   if (!n.nargs && n.where) {
@@ -241,7 +267,8 @@ ex simp_reduce(sm *z, ex e) {
   if (where) s = open_scope(z, where, true);
   ex body = simp(z, n.body), payload = n.payload ? simp(z, n.payload) : 0;
   if (where) close_scope(z, s);
-  if (where != n.where || body != n.body || payload != n.payload) e = expr_reduce(m, n.op, n.args, n.nargs, where, body, payload, n.acc, n.type);
+  if (where != n.where || body != n.body || payload != n.payload)
+    e = expr_reduce(m, n.op, n.args, n.nargs, where, body, payload, n.acc, n.type);
   for (int i = 0; i < 6; i++) {
     ex r = reduce_rules(z, e);
     if (r == e) break;
@@ -254,7 +281,8 @@ ex simp_reduce(sm *z, ex e) {
     if (where) t = open_scope(z, where, true);
     body = simp(z, q.body);
     if (where) close_scope(z, t);
-    if (where != q.where || body != q.body) e = expr_reduce(m, q.op, q.args, q.nargs, where, body, q.payload, q.acc, q.type);
+    if (where != q.where || body != q.body)
+      e = expr_reduce(m, q.op, q.args, q.nargs, where, body, q.payload, q.acc, q.type);
   }
   return e;
 }

@@ -1,8 +1,11 @@
 /* Which part of a stage does anybody read?
  *
- * For every digit of a stage, the accesses of all its readers give an interval (of the index ranges) and a common step (the greatest common divisor of all coefficients and of the distances of the
- * constants). Points outside are never read, so the digit is renumbered to the ones that are: slices and strided reads shrink what they read from, and readers come first, so that the saving runs up
- * the chain. Guarded reads need the whole axis. Recurrences, updates and tensors that leave the module stay whole. Needs views; keeps everything.
+ * For every digit of a stage, the accesses of all its readers give an interval (of the index ranges) and a common
+ * step (the greatest common divisor of all coefficients and of the distances of the
+ * constants). Points outside are never read, so the digit is renumbered to the ones that are: slices and strided
+ * reads shrink what they read from, and readers come first, so that the saving runs up
+ * the chain. Guarded reads need the whole axis. Recurrences, updates and tensors that leave the module stay
+ * whole. Needs views; keeps everything.
  */
 #include "expr/pass.h"
 
@@ -41,7 +44,11 @@ static void add_access(ctx *c, want *w, sz x) {
   w->step = gcd(w->step, k0 - w->base);
   w->lo = min64(w->lo, lo), w->hi = max64(w->hi, hi), w->any = true;
 }
-typedef struct renumbering { const stage *x; const want *w; const sz *extent; } renumbering;
+typedef struct renumbering {
+  const stage *x;
+  const want *w;
+  const sz *extent;
+} renumbering;
 /* load of the renumbered stage for one of the old accesses */
 static ex renumbered(pw *p, const ex_node *l, const void *env) {
   const renumbering *r = env;
@@ -60,7 +67,8 @@ static ex renumbered(pw *p, const ex_node *l, const void *env) {
     }
   for (uint32_t a = 0, i = 0; a < x->naxes; a++) {
     idx[a] = sym_int(c, 0);
-    for (uint32_t k = 0; k < x->axes[a].n; k++, i++) idx[a] = sym_add(c, sym_mul(c, idx[a], extent[i] ? extent[i] : x->axes[a].d[k].extent), by[i]);
+    for (uint32_t k = 0; k < x->axes[a].n; k++, i++)
+      idx[a] = sym_add(c, sym_mul(c, idx[a], extent[i] ? extent[i] : x->axes[a].d[k].extent), by[i]);
   }
   return expr_load(p->m, l->tensor, idx, l->nargs, 0);
 }

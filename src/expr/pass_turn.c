@@ -1,8 +1,12 @@
 /* Where are rows that one half reads backwards turned round?
  *
- * The two directions of a recurrence read the same sequence, one from its end: X[c >= 0 ? n-1-t : t]. What is computed from each row alone, the input's product above all, need not be computed in that order: a stage whose value
- * has t only in that place is computed as one of u = (c >= 0 ? n-1-t : t), which is an affine access, and its readers read it at that place instead. Producers come first, so the turn moves down to the first stage that
- * has t elsewhere, the step itself. Only of sums, and of what reads them: else nothing is won. Needs views; keeps everything.
+ * The two directions of a recurrence read the same sequence, one from its end: X[c >= 0 ? n-1-t : t]. What is
+ * computed from each row alone, the input's product above all, need not be computed in that order: a stage whose
+ * value
+ * has t only in that place is computed as one of u = (c >= 0 ? n-1-t : t), which is an affine access, and its
+ * readers read it at that place instead. Producers come first, so the turn moves down to the first stage that
+ * has t elsewhere, the step itself. Only of sums, and of what reads them: else nothing is won. Needs views; keeps
+ * everything.
  */
 #include "expr/pass.h"
 
@@ -11,7 +15,8 @@ static bool turns(ctx *c, atom a, atom v, sz *cond) {
   sz arg[3], at = sym_of_atom(c, v), back = sym_sub(c, sym_addi(c, sym_extent(c, v), -1), at);
   if (sym_kind(c, a) != AT_SEL || sym_args(c, a, arg) != 3) return false;
   *cond = arg[0];
-  return !sym_uses(c, arg[0], v) && !sym_uses_kind(c, arg[0], AT_DATA) && ((arg[1] == back && arg[2] == at) || (arg[1] == at && arg[2] == back));
+  return !sym_uses(c, arg[0], v) && !sym_uses_kind(c, arg[0], AT_DATA) &&
+         ((arg[1] == back && arg[2] == at) || (arg[1] == at && arg[2] == back));
 }
 static atom turned_place(pw *p, uint32_t s, atom v, sz *cond) {
   const u32vec *l = stage_loads(p, s);
@@ -31,7 +36,10 @@ static atom turned_place(pw *p, uint32_t s, atom v, sz *cond) {
   }
   return 0;
 }
-typedef struct turned { uint32_t stage, digit; atom place; } turned;
+typedef struct turned {
+  uint32_t stage, digit;
+  atom place;
+} turned;
 /* the load of the turned stage instead of l: its digit at the turned place */
 static ex turned_load(pw *p, const ex_node *l, const void *env) {
   const turned *q = env;
@@ -52,7 +60,10 @@ static ex turned_load(pw *p, const ex_node *l, const void *env) {
   }
   return expr_load(p->m, l->tensor, idx, l->nargs, 0);
 }
-typedef struct swap { atom place; sz by; } swap;
+typedef struct swap {
+  atom place;
+  sz by;
+} swap;
 static ex read_straight(void *env, emodule *m, ex e) {
   const swap *w = env;
   ex_node n = *exn(m, e);
@@ -73,7 +84,8 @@ static bool turn(pw *p, uint32_t s, uint32_t at, atom place) {
   u32vec used = {0};
   reload r;
   expr_vars(m, v, p->a, &used);
-  if (vec_has(&used, d[at].var) || !reload_make(p, t, turned_load, &(turned){s, at, place}, &r) || !pass_spend(p)) return false;
+  if (vec_has(&used, d[at].var) || !reload_make(p, t, turned_load, &(turned){s, at, place}, &r) || !pass_spend(p))
+    return false;
   axis *ax = arena_dup(m->a, xs(m, s)->axes, xs(m, s)->naxes * sizeof *ax);
   for (uint32_t a = 0, i = 0; a < xs(m, s)->naxes; a++) {
     digit *own = arena_dup(m->a, ax[a].d, ax[a].n * sizeof *own);

@@ -1,10 +1,15 @@
 /* Which stages only move data?
  *
- * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers read the source at the composed index. Composition needs the digits of the view's
- * axes at the reader's index; if a digit cannot be separated, splitting a variable of the reader may help. A read of a placement that falls into one piece reads the piece. A guarded read of a view
- * keeps its guard when every guarded axis is a whole axis of the source, else it becomes a condition; but not where a reduction, or others together, read each place several times: there the view stays, since a tensor
- * of its own has room for a margin, and one copy costs less than a condition at every read. So it does where the place would wind (mirrored borders,
- * digits of sizes not known). Producers come first, so that every access needs one step. Needs simplified values; keeps everything. Views that are outputs stay, but nobody reads them.
+ * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers
+ * read the source at the composed index. Composition needs the digits of the view's
+ * axes at the reader's index; if a digit cannot be separated, splitting a variable of the reader may help. A read
+ * of a placement that falls into one piece reads the piece. A guarded read of a view
+ * keeps its guard when every guarded axis is a whole axis of the source, else it becomes a condition; but not
+ * where a reduction, or others together, read each place several times: there the view stays, since a tensor
+ * of its own has room for a margin, and one copy costs less than a condition at every read. So it does where the
+ * place would wind (mirrored borders,
+ * digits of sizes not known). Producers come first, so that every access needs one step. Needs simplified values;
+ * keeps everything. Views that are outputs stay, but nobody reads them.
  */
 #include "expr/pass.h"
 
@@ -24,15 +29,16 @@ static ex range_condition(pw *p, sz i, sz n, ex and) {
   emodule *m = p->m;
   if (!sym_ge0(p->c, i)) {
     ex q = expr_op2(m, OP_GE, expr_index(m, i), expr_i(m, ET_I64, 0));
-    and = and? expr_op2(m, OP_AND, and, q) : q;
+    and = and ? expr_op2(m, OP_AND, and, q) : q;
   }
   if (!sym_lt(p->c, i, n) && !EK_PLANTED("views")) {
     ex q = expr_op2(m, OP_LT, expr_index(m, i), expr_index(m, n));
-    and = and? expr_op2(m, OP_AND, and, q) : q;
+    and = and ? expr_op2(m, OP_AND, and, q) : q;
   }
   return and;
 }
-/* Does the source's own range check say exactly the same as axis `ax` of the view being in range? Its outermost digit must be a whole axis of the source, and occur nowhere else. */
+/* Does the source's own range check say exactly the same as axis `ax` of the view being in range? Its outermost
+ * digit must be a whole axis of the source, and occur nowhere else. */
 static bool same_guard(pw *p, const axis *ax, const ex_node *src) {
   ctx *c = p->c;
   if (!ax->n) return false;
@@ -60,7 +66,8 @@ static bool rereads(pw *p, uint32_t reader, uint32_t producer) {
   for (uint32_t i = 0; i < readers->n && reads < many; i++) {
     uint32_t loads = 0, s = readers->v[i];
     if (!xs(m, s)->value || stage_is_reduce(p, s)) continue;
-    for (uint32_t k = 0; k < stage_loads(p, s)->n; k++) loads += exn(m, stage_loads(p, s)->v[k])->tensor == xs(m, producer)->tensor;
+    for (uint32_t k = 0; k < stage_loads(p, s)->n; k++)
+      loads += exn(m, stage_loads(p, s)->v[k])->tensor == xs(m, producer)->tensor;
     reads += loads * (double)expr_typical(m, stage_points(m, s));
   }
   return reads >= many;
@@ -212,14 +219,16 @@ bool pass_views(pw *p) {
 static bool computed(pw *p, const update *u, uint32_t block) {
   ex_node n = *exn(p->m, u->value);
   uint32_t q = n.kind == EX_LOAD && !n.otherwise ? producer_of(p->m, n.tensor) : 0;
-  return q && xs(p->m, q - 1)->block == block && !xs(p->m, q - 1)->scan && xs(p->m, q - 1)->value && !xs(p->m, q - 1)->updates.n;
+  return q && xs(p->m, q - 1)->block == block && !xs(p->m, q - 1)->scan && xs(p->m, q - 1)->value &&
+         !xs(p->m, q - 1)->updates.n;
 }
 static ex swap_load(void *env, emodule *m, ex e) {
   const ex *w = env;
   (void)m;
   return e == w[0] ? w[1] : e;
 }
-/* An element-wise stage, or a mere renaming of axes, that is the only reader of a placement and reads every place of it once becomes the placement itself: its work moves to the pieces, which are
+/* An element-wise stage, or a mere renaming of axes, that is the only reader of a placement and reads every place of
+ * it once becomes the placement itself: its work moves to the pieces, which are
  * stored where they are wanted. */
 static bool through(pw *p, uint32_t s) {
   emodule *m = p->m;
@@ -232,7 +241,9 @@ static bool through(pw *p, uint32_t s) {
   for (uint32_t i = 0; i < ls->n; i++) {
     uint32_t v = producer_of(m, exn(m, ls->v[i])->tensor);
     if (!v || xs(m, v - 1)->value || xs(m, v - 1)->block != y->block) continue;
-    if (exn(m, ls->v[i])->otherwise || p->pinned.v[xs(m, v - 1)->tensor] || p->readers.v[xs(m, v - 1)->tensor].n != 1 || !is_placement(p, v - 1)) continue;
+    if (exn(m, ls->v[i])->otherwise || p->pinned.v[xs(m, v - 1)->tensor] || p->readers.v[xs(m, v - 1)->tensor].n != 1 ||
+        !is_placement(p, v - 1))
+      continue;
     if (load) return false;
     load = ls->v[i], q = v - 1;
   }
@@ -297,7 +308,8 @@ static bool through(pw *p, uint32_t s) {
   return false;
 }
 
-/* Pieces of a placement that are more than an access become stages of their own, so that they can be fused like others and stored in place. */
+/* Pieces of a placement that are more than an access become stages of their own, so that they can be fused like
+ * others and stored in place. */
 bool pass_pieces(pw *p) {
   emodule *m = p->m;
   u32vec order = {0};

@@ -1,12 +1,17 @@
 /* In which type is narrow arithmetic done?
  *
- * A narrow element type (f16, bf16; pw.widen is the set) says how a tensor is stored, not how exact its values may be: they are computed and kept in f32. Every narrow value has a twin in f32. A *soft*
- * value is the rounding of its twin, and whoever reads it takes the twin instead; a *hard* one is exactly representable (loaded from a narrow tensor, a constant, picked from hard ones by min, max,
- * select, ..) and its twin is its conversion. A stage with a soft value gets an f32 tensor. So precision only grows, and what is only moved stays as narrow as it was: constants and inputs are converted
+ * A narrow element type (f16, bf16; pw.widen is the set) says how a tensor is stored, not how exact its values
+ * may be: they are computed and kept in f32. Every narrow value has a twin in f32. A *soft*
+ * value is the rounding of its twin, and whoever reads it takes the twin instead; a *hard* one is exactly
+ * representable (loaded from a narrow tensor, a constant, picked from hard ones by min, max,
+ * select, ..) and its twin is its conversion. A stage with a soft value gets an f32 tensor. So precision only
+ * grows, and what is only moved stays as narrow as it was: constants and inputs are converted
  * where they are read (constants at once for a target that has no instruction for it).
  *
- * What stays a rounding: inputs, constants, outputs, results of branches, carried values; and a conversion there and back, in one value or as two stages, which has no other
- * meaning. A rounded tensor that others read, or that is written step by step, is the copy of a wide one that the others read.
+ * What stays a rounding: inputs, constants, outputs, results of branches, carried values; and a conversion there
+ * and back, in one value or as two stages, which has no other
+ * meaning. A rounded tensor that others read, or that is written step by step, is the copy of a wide one that the
+ * others read.
  *
  * Runs first, on stages as they were written: a conversion then stands where its author put it. Needs nothing.
  */
@@ -48,7 +53,9 @@ static ex widen_cast(widener *w, ex e) {
     map_putu(w->asked, r, w->stage + 1);
     return r;
   }
-  if (!is_soft(w, n.args[0]) || (et_kind(n.type) == K_FLOAT && !EK_PLANTED("widen") && map_getu(w->asked, n.args[0], &s) && s == w->stage + 1)) return e;
+  if (!is_soft(w, n.args[0]) ||
+      (et_kind(n.type) == K_FLOAT && !EK_PLANTED("widen") && map_getu(w->asked, n.args[0], &s) && s == w->stage + 1))
+    return e;
   return expr_cast(m, n.type, twin(w, n.args[0]));
 }
 static ex widen_op(widener *w, ex e) {
@@ -97,7 +104,8 @@ static ex widen_reduce(widener *w, ex e) {
   bool picks = red_is_arg(n.op) || n.op == RED_MAX || n.op == RED_MIN; /* exact on exact values */
   if (!narrow(w, bt) && !narrow(w, n.type) && !narrow(w, n.acc)) return e;
   if (picks && !is_soft(w, n.body) && (red_is_arg(n.op) || n.type == bt)) return e;
-  ex r = expr_reduce(m, n.op, n.args, n.nargs, n.where, narrow(w, bt) ? twin(w, n.body) : n.body, n.payload, narrow(w, n.acc) ? WIDE : n.acc, narrow(w, n.type) ? WIDE : n.type);
+  ex r = expr_reduce(m, n.op, n.args, n.nargs, n.where, narrow(w, bt) ? twin(w, n.body) : n.body, n.payload,
+                     narrow(w, n.acc) ? WIDE : n.acc, narrow(w, n.type) ? WIDE : n.type);
   return narrow(w, n.type) ? soften(w, n.type, r) : r;
 }
 /* A constant in f32, where the target would take many operations for each value. */
@@ -105,7 +113,9 @@ static tid converted(widener *w, tid t) {
   emodule *m = w->m;
   tensor x = *xt(m, t);
   int64_t n;
-  if (!w->p->convert || x.kind != TK_CONST || x.type != ET_F16 || !narrow(w, x.type) || !x.data.data || !nd_count(&x.data, &n)) return 0;
+  if (!w->p->convert || x.kind != TK_CONST || x.type != ET_F16 || !narrow(w, x.type) || !x.data.data ||
+      !nd_count(&x.data, &n))
+    return 0;
   float *to = arena_alloc(m->a, (size_t)n * sizeof *to + 1);
   for (int64_t i = 0; i < n; i++) to[i] = (float)et_load(x.type, (const uint8_t *)x.data.data + i * et_bytes(x.type)).f;
   x.data.type = WIDE, x.data.data = to, x.data.bytes = (size_t)n * sizeof *to, x.data.file = NULL;
@@ -126,7 +136,7 @@ static ex widen_node(void *env, emodule *m, ex e) {
   return r;
 }
 
-/* ---- stages ---- */
+/* ---- stages ---------------------------------------------------------------------------------- */
 static tid wide_tensor(widener *w, uint32_t s) {
   emodule *m = w->m;
   tid t = xs(m, s)->tensor;
@@ -202,8 +212,10 @@ static bool widen_stage(widener *w, uint32_t s) {
   const stage *x = xs(m, s);
   if (!narrow(w, xt(m, t)->type)) return before != x->value || x->updates.n;
   bool rounds = x->value && is_soft(w, x->value);
-  for (uint32_t i = 0; i < x->updates.n; i++) rounds |= is_soft(w, x->updates.v[i].value) || x->updates.v[i].op == OP_ADD || x->updates.v[i].op == OP_MUL;
-  if (!declared && (!rounds || (p->pinned.v[t] && !x->updates.n && !p->readers.v[t].n) || !pass_spend(p))) return before != x->value || x->updates.n;
+  for (uint32_t i = 0; i < x->updates.n; i++)
+    rounds |= is_soft(w, x->updates.v[i].value) || x->updates.v[i].op == OP_ADD || x->updates.v[i].op == OP_MUL;
+  if (!declared && (!rounds || (p->pinned.v[t] && !x->updates.n && !p->readers.v[t].n) || !pass_spend(p)))
+    return before != x->value || x->updates.n;
   keep_wide(w, s, declared ? (tid)made : wide_tensor(w, s));
   return true;
 }
@@ -216,7 +228,8 @@ bool pass_widen(pw *p) {
   if (!any) return false;
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) /* stages of a recurrence read what stands behind them */
-    if (xs(m, order.v[i])->scan && narrow(&w, xt(m, xs(m, order.v[i])->tensor)->type) && pass_spend(p)) wide_tensor(&w, order.v[i]);
+    if (xs(m, order.v[i])->scan && narrow(&w, xt(m, xs(m, order.v[i])->tensor)->type) && pass_spend(p))
+      wide_tensor(&w, order.v[i]);
   any = false;
   for (uint32_t i = 0; i < order.n; i++) any |= widen_stage(&w, order.v[i]);
   pass_flush(p);

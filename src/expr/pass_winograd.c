@@ -1,18 +1,28 @@
 /* When does a sliding window need fewer multiplications than it has taps?
  *
- * A sum of products over a window, Y[o] = sum[k<r] X[o + k] * W[k] per axis, computes m neighbouring outputs as A' ((G W) . (B' X)) with fewer products than m*r; by which ones says bilinear.c. Several axes nest.
+ * A sum of products over a window, Y[o] = sum[k<r] X[o + k] * W[k] per axis, computes m neighbouring outputs as
+ * A' ((G W) . (B' X)) with fewer products than m*r; by which ones says bilinear.c. Several axes nest.
  * Where W is constant the stage becomes
- *     U[a.., parts.., batch, channels, columns]     constant: G W on every axis, in f64; made where it is wanted (linmap.c)
- *     V[a.., batch, rows, tiles, channels]          placement of pieces V[a..]: B' X, sums of few inputs; a tile for every m outputs of an axis
+ *     U[a.., parts.., batch, channels, columns]     constant: G W on every axis, in f64; made where it is wanted
+ *     (linmap.c)
+ *     V[a.., batch, rows, tiles, channels]          placement of pieces V[a..]: B' X, sums of few inputs; a tile
+ *     for every m outputs of an axis
  *     M[a.., batch, rows, tiles, columns]           = sum[parts, channels] V * U, ordinary products
  *     Y                                             placement of m pieces per axis: A' M
- * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., place, .., phase and channel], which has no stride and more channels.
- * The constants of one axis may stay taps, r instead of n of them, and each factor be made of these where it is multiplied: `a` of that axis then chooses among formulas, and a tile has all of its products for several places. Half of
+ * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., place, .., phase
+ * and channel], which has no stride and more channels.
+ * The constants of one axis may stay taps, r instead of n of them, and each factor be made of these where it is
+ * multiplied: `a` of that axis then chooses among formulas, and a tile has all of its products for several
+ * places. Half of
  * the constants need not come from far; places are counted by one variable, so that tiles hold enough of them.
- * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, .., tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
- * Uses the licence that sums of floats may be regrouped, further than reassociation does: how far says bilinear.c. By cost: products against the sums, and the
- * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside counts as 0) and its surplus outputs are left out;
- * so are, of few tiles, the products that only serve the last output: of the first axis they are a stage of their own, of kept taps see schedule/idle.c.
+ * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, ..,
+ * tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
+ * Uses the licence that sums of floats may be regrouped, further than reassociation does: how far says
+ * bilinear.c. By cost: products against the sums, and the
+ * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile
+ * reads on (what lies outside counts as 0) and its surplus outputs are left out;
+ * so are, of few tiles, the products that only serve the last output: of the first axis they are a stage of their
+ * own, of kept taps see schedule/idle.c.
  */
 #include "expr/bilinear.h"
 #include "expr/pass_const.h"
@@ -25,22 +35,26 @@ typedef struct sliding {
   uint32_t s;
   ex x, w;                        /* the two loads */
   u32vec batch, row, col, reduce; /* without the window's own; reduce: variables that stay */
-  u32vec channels;                /* with phases: these, and what reduce was. The sum is over all of them as one variable */
-  uint32_t nw, nt;                /* windows; those that are transformed, first. The products sum over the taps of the others in V as the sum did in X */
+  /* with phases: these, and what reduce was. The sum is over all of them as one variable */
+  u32vec channels;
+  /* windows; those that are transformed, first. The products sum over the taps of the others in V as the sum did in
+   * X */
+  uint32_t nw, nt;
   window win[MAX_AXES];
-  bool by_axis;                   /* axis by axis */
-  bool flat;                      /* taps of the last axis are kept: tiles of all axes are counted by one variable */
-  bool alone[MAX_AXES];           /* an axis that is one tile */
-  int64_t begin[MAX_AXES];        /* by axis: the index of X that output 0 reads first */
+  bool by_axis;            /* axis by axis */
+  bool flat;               /* taps of the last axis are kept: tiles of all axes are counted by one variable */
+  bool alone[MAX_AXES];    /* an axis that is one tile */
+  int64_t begin[MAX_AXES]; /* by axis: the index of X that output 0 reads first */
 } sliding;
 
-/* ---- which sums ---- */
+/* ---- which sums ------------------------------------------------------------------------------ */
 static bool only_here(pw *p, const ex_node *l, uint32_t arg, atom v) {
   for (uint32_t i = 0; i < l->nargs; i++)
     if (i != arg && sym_uses(p->c, l->args[i], v)) return false;
   return true;
 }
-/* Taps that lie apart, X[apart*(stride*o + k) + others], are a window of neighbours for each value of the others. *split: there are none, but o = apart*o1 + o0 would make them; 0: it would not. */
+/* Taps that lie apart, X[apart*(stride*o + k) + others], are a window of neighbours for each value of the others.
+ * *split: there are none, but o = apart*o1 + o0 would make them; 0: it would not. */
 static bool find_window(pw *p, const sliding *q, atom k, window *out, atom *split) {
   ctx *c = p->c;
   ex_node l = *exn(p->m, q->x);
@@ -50,14 +64,28 @@ static bool find_window(pw *p, const sliding *q, atom k, window *out, atom *spli
     sz coef, rest, rest2;
     u32vec vs = {0};
     if (!sym_uses(c, l.args[i], k)) continue;
-    if (!sym_linear(c, l.args[i], k, &coef, &rest) || !sym_is_int(c, coef, &s) || !s || s < -MAX_APART || s > MAX_APART || !only_here(p, &l, i, k)) return false;
+    if (!sym_linear(c, l.args[i], k, &coef, &rest) || !sym_is_int(c, coef, &s) || !s || s < -MAX_APART ||
+        s > MAX_APART || !only_here(p, &l, i, k))
+      return false;
     if (!sym_is_int(c, sym_extent(c, k), &r) || r < 2 || sym_uses_kind(c, rest, AT_DATA)) return false;
-    *out = (window){.k = k, .arg = i, .sign = s < 0 ? -1 : 1, .apart = llabs(s), .taps = r, .phases = 1, .parts = 1, .r = r, .m = 1, .n = r, .growth = 1};
+    *out = (window){.k = k,
+                    .arg = i,
+                    .sign = s < 0 ? -1 : 1,
+                    .apart = llabs(s),
+                    .taps = r,
+                    .phases = 1,
+                    .parts = 1,
+                    .r = r,
+                    .m = 1,
+                    .n = r,
+                    .growth = 1};
     sym_atoms(c, rest, AT_VAR, p->a, &vs);
     for (uint32_t j = 0; j < vs.n; j++) {
       bool row = false;
       for (uint32_t z = 0; z < q->row.n; z++) row |= q->row.v[z] == vs.v[j];
-      if (!row || !sym_linear(c, rest, vs.v[j], &coef, &rest2) || !sym_is_int(c, coef, &by) || by < 1 || !only_here(p, &l, i, vs.v[j]) || (out->o && by % out->apart == 0)) return false;
+      if (!row || !sym_linear(c, rest, vs.v[j], &coef, &rest2) || !sym_is_int(c, coef, &by) || by < 1 ||
+          !only_here(p, &l, i, vs.v[j]) || (out->o && by % out->apart == 0))
+        return false;
       if (by % out->apart == 0) out->o = vs.v[j], out->stride = by / out->apart;
     }
     if (!out->o && vs.n == 1 && can_split(p, q->s, vs.v[0], sym_int(c, out->apart))) *split = vs.v[0];
@@ -81,12 +109,17 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   *q = (sliding){.s = s};
   if (!stage_is_reduce(p, s) || xs(m, s)->scan || !expr_roles(m, s, p->a, &r)) return false;
   const ex_node *red = exn(m, r.red);
-  if (!r.window || !r.two || !r.b_const || red->op != RED_SUM || red->where || r.a.n != 1 || r.b.n != 1 || r.none.n || r.red_one.n || !(r.col.n + r.batch.n)) return false;
-  if ((red->type != ET_F32 && red->type != ET_F64) || red->acc != red->type || exn(m, red->body)->type != red->type) return false;
+  if (!r.window || !r.two || !r.b_const || red->op != RED_SUM || red->where || r.a.n != 1 || r.b.n != 1 || r.none.n ||
+      r.red_one.n || !(r.col.n + r.batch.n))
+    return false;
+  if ((red->type != ET_F32 && red->type != ET_F64) || red->acc != red->type || exn(m, red->body)->type != red->type)
+    return false;
   q->x = r.a.v[0], q->w = r.b.v[0];
   const ex_node *x = exn(m, q->x), *w = exn(m, q->w);
   if (whole_sum(p, r.red)) return false; /* exact as it is */
-  if (x->kind != EX_LOAD || w->kind != EX_LOAD || w->otherwise || (x->otherwise && exn(m, x->otherwise)->kind != EX_CONST)) return false;
+  if (x->kind != EX_LOAD || w->kind != EX_LOAD || w->otherwise ||
+      (x->otherwise && exn(m, x->otherwise)->kind != EX_CONST))
+    return false;
   for (uint32_t i = 0; i < x->nargs; i++)
     if (sym_uses_kind(p->c, x->args[i], AT_DATA)) return false;
   q->batch = r.batch, q->row = r.row, q->col = r.col;
@@ -102,10 +135,22 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   return q->nw > 0;
 }
 
-/* ---- is it worth it? In multiply-adds of the products' kernel; an open size counts as twice the least it may be, and 1 if that is 1, so that the constants are not hidden by a batch that may be 1; or, to see whether that would be otherwise, as many ---- */
-enum { FAR_VALUE_COST = 16 /* one that goes through memory between two steps */, ALONE_COST = 8 /* of a product that shares no factor with its neighbours */ };
-static const double MAKE_COST = 0.4 /* of a factor made of kept taps, for each tile */, TERM_COST = 1.4, FAR_TERM_COST = 2, STENCIL_COST = 1.5, UNEVEN_COST = 0.3 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are computed apart, from the same products */, GAIN = 0.9 /* what is not worth more code */;
-static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */, BYTES_A_CYCLE = 6.4 /* of constants, from memory */, FAR_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
+/* ---- is it worth it? In multiply-adds of the products' kernel; an open size counts as twice the least it may be,
+ * and 1 if that is 1, so that the constants are not hidden by a batch that may be 1; or, to see whether that would
+ * be otherwise, as many ---- */
+enum {
+  FAR_VALUE_COST = 16 /* one that goes through memory between two steps */,
+  ALONE_COST = 8 /* of a product that shares no factor with its neighbours */
+};
+static const double MAKE_COST = 0.4; /* of a factor made of kept taps, for each tile */
+static const double TERM_COST = 1.4, FAR_TERM_COST = 2, STENCIL_COST = 1.5;
+/* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are
+ * computed apart, from the same products */
+static const double UNEVEN_COST = 0.3;
+static const double GAIN = 0.9; /* what is not worth more code */
+static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */,
+                    BYTES_A_CYCLE = 6.4 /* of constants, from memory */,
+                    FAR_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
   for (uint32_t i = 0; i < vs->n; i++) {
@@ -122,11 +167,17 @@ static int64_t outputs(pw *p, const window *w, int64_t longer) {
   return expr_typical(p->m, n) + (sym_is_int(p->c, n, NULL) ? 0 : longer);
 }
 /* Places of which a tile holds all products of an axis in registers, beside their factors. */
-static double together(const pw *p, const window *w) { return p->registers ? floor((double)(p->registers - 1) / (double)w->n) - 1 : 0; }
-static double cost(pw *p, const sliding *q, bool steps, window *const *win, int64_t longer) { /* open axes are so much longer than typical */
-  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col), chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1, value = VALUE_CYCLES * p->lanes * p->fma;
+static double together(const pw *p, const window *w) {
+  return p->registers ? floor((double)(p->registers - 1) / (double)w->n) - 1 : 0;
+}
+/* open axes are so much longer than typical */
+static double cost(pw *p, const sliding *q, bool steps, window *const *win, int64_t longer) {
+  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col),
+         chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1,
+         value = VALUE_CYCLES * p->lanes * p->fma;
   bool any = false, by_axis = false;
-  for (uint32_t i = 0; i < q->nw; i++) any |= win[i]->m > 1, by_axis |= win[i]->circle > 0, chan *= (double)win[i]->phases;
+  for (uint32_t i = 0; i < q->nw; i++)
+    any |= win[i]->m > 1, by_axis |= win[i]->circle > 0, chan *= (double)win[i]->phases;
   double repeated = 1; /* V holds so much more than there are places */
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = win[i];
@@ -140,13 +191,15 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
     if (!by_axis) value += TERM_COST * (w->in + w->out) / 2;
   }
   double in = rows * places * repeated * chan, out = rows * places * col; /* elements of V and M */
-  if (by_axis) { /* the lines of an axis: of places already transformed, or not yet */
+  /* the lines of an axis: of places already transformed, or not yet */
+  if (by_axis) {
     for (uint32_t i = 0; i < q->nw; i++) {
       const window *w = win[i];
       double before = in, behind = out;
       if (w->m == 1) continue;
       for (uint32_t j = i + 1; j < q->nw; j++)
-        if (win[j]->m > 1) before *= (double)win[j]->m / (double)win[j]->n, behind *= (double)win[j]->m / (double)win[j]->n;
+        if (win[j]->m > 1)
+          before *= (double)win[j]->m / (double)win[j]->n, behind *= (double)win[j]->m / (double)win[j]->n;
       sums += before * (FAR_VALUE_COST + FAR_TERM_COST * w->in) + behind * (FAR_VALUE_COST + FAR_TERM_COST * w->out);
     }
   } else if (any)
@@ -158,15 +211,28 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
     made += MAKE_COST * each / (rows > 1 ? rows : 1), stored = (double)win[i]->r / (double)win[i]->n;
   }
   double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
-  double empty = any && q->col.n && col < p->lanes ? p->lanes / col : 1; /* few columns: the plain sum's lanes run along the window */
-  double macs = made * narrow * empty * batch * rows * taps * parts * col * chan, bytes = stored * narrow * 4 * batch * taps * parts * col * chan;
-  double compute = macs * (q->col.n ? 1 : by_axis ? ALONE_COST : STENCIL_COST) + batch * sums, memory = bytes * p->lanes * p->fma / (by_axis ? FAR_BYTES_A_CYCLE : BYTES_A_CYCLE);
-  return compute > memory ? compute + memory / 4 : memory + compute / 4; /* most of the shorter hides behind the longer */
+  /* few columns: the plain sum's lanes run along the window */
+  double empty = any && q->col.n && col < p->lanes ? p->lanes / col : 1;
+  double macs = made * narrow * empty * batch * rows * taps * parts * col * chan,
+         bytes = stored * narrow * 4 * batch * taps * parts * col * chan;
+  double compute = macs * (q->col.n  ? 1
+                           : by_axis ? ALONE_COST
+                                     : STENCIL_COST) +
+                   batch * sums,
+         memory = bytes * p->lanes * p->fma / (by_axis ? FAR_BYTES_A_CYCLE : BYTES_A_CYCLE);
+  /* most of the shorter hides behind the longer */
+  return compute > memory ? compute + memory / 4 : memory + compute / 4;
 }
-enum { FORMS = 64, MOST_OUTPUTS = 7 /* on a line */, FEW_TOGETHER = 3 /* places of a tile for which factors are worth making */ };
+enum {
+  FORMS = 64,
+  MOST_OUTPUTS = 7 /* on a line */,
+  FEW_TOGETHER = 3 /* places of a tile for which factors are worth making */
+};
 static const double MOST_GROWTH = 8; /* of the error, relative to plain sums: on all axes together */
 /* Keeps its taps, where a tile's rows are places of one picture, enough of them. */
-static bool may_keep(pw *p, const sliding *q, window *w) { return p->lanes > 1 && !q->row.n && together(p, w) >= FEW_TOGETHER && bilinear_keep_taps(w, p->a); }
+static bool may_keep(pw *p, const sliding *q, window *w) {
+  return p->lanes > 1 && !q->row.n && together(p, w) >= FEW_TOGETHER && bilinear_keep_taps(w, p->a);
+}
 /* The forms of one axis, the plain sum first. */
 static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
   static const int64_t circles[] = {8, 12, 16, 20, 24, 32, 40, 48, 64};
@@ -187,9 +253,10 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
   }
   for (uint32_t i = 0; i < sizeof circles / sizeof *circles && steps; i++)
     for (int64_t parts = 1; parts <= 16 && n < FORMS; parts++) {
-      int64_t each = parts > 1 ? (plain->taps + parts - 1) / parts : plain->taps, m = parts > 1 ? each : circles[i] - (each + plain->stride - 1) / plain->stride + 1;
+      int64_t each = parts > 1 ? (plain->taps + parts - 1) / parts : plain->taps,
+              m = parts > 1 ? each : circles[i] - (each + plain->stride - 1) / plain->stride + 1;
       if (m < 2 || (parts > 1 && i && 2 * m - 1 <= circles[i - 1])) continue; /* a smaller circle would do */
-      if (parts == 1) m = (e + (e + m - 1) / m - 1) / ((e + m - 1) / m); /* tiles of equal size */
+      if (parts == 1) m = (e + (e + m - 1) / m - 1) / ((e + m - 1) / m);      /* tiles of equal size */
       out[n] = *plain;
       if (e > m && bilinear_circle(&out[n], m, parts, circles[i], p->a)) n++;
     }
@@ -200,10 +267,12 @@ static bool by_axis(pw *p, sliding *q) {
   ctx *c = p->c;
   const ex_node *x = exn(p->m, q->x);
   double v;
-  if (x->otherwise && !(exn(p->m, x->otherwise)->kind == EX_CONST && (v = exn(p->m, x->otherwise)->k.f, v == 0))) return false;
+  if (x->otherwise && !(exn(p->m, x->otherwise)->kind == EX_CONST && (v = exn(p->m, x->otherwise)->k.f, v == 0)))
+    return false;
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = &q->win[i];
-    sz at = sym_replace(c, sym_replace(c, x->args[w->arg], w->k, sym_int(c, w->sign < 0 ? w->taps - 1 : 0)), w->o, sym_int(c, 0));
+    sz at = sym_replace(c, sym_replace(c, x->args[w->arg], w->k, sym_int(c, w->sign < 0 ? w->taps - 1 : 0)), w->o,
+                        sym_int(c, 0));
     for (uint32_t j = 0; j < i; j++)
       if (q->win[j].arg == w->arg) return false;
     if (w->apart > 1 || !sym_is_int(c, at, &q->begin[i])) return false;
@@ -219,7 +288,8 @@ static bool sums_left(const sliding *q, window *const *win) {
 static void push_all(pw *p, u32vec *to, const u32vec *from) {
   for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
 }
-/* A form for each axis: the cheapest ones; of those for open axes the ones that cost least more than what would be the cheapest for some length. */
+/* A form for each axis: the cheapest ones; of those for open axes the ones that cost least more than what would be
+ * the cheapest for some length. */
 static bool choose(pw *p, sliding *q) {
   window *all[MAX_AXES], *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
   uint32_t n[MAX_AXES], ways = 1, nw = 0, lengths = 1;
@@ -233,7 +303,7 @@ static bool choose(pw *p, sliding *q) {
     ways *= n[i] = forms(p, q, &q->win[i], steps, all[i]);
     if (!sym_is_int(p->c, sym_extent(p->c, q->win[i].o), NULL)) lengths = LENGTHS;
   }
-  double *costs = NEWN(p->a, double, ways * lengths);
+  double *costs = NEWN(p->a, double, ways *lengths);
   for (uint32_t t = 0; t < ways; t++) {
     bool line = false, circle = false, phases = false, none = false;
     uint32_t kept = 0, plain = 0;
@@ -247,7 +317,9 @@ static bool choose(pw *p, sliding *q) {
       kept += win[i]->scale != NULL, plain += win[i]->m == 1;
       growth *= win[i]->growth;
     }
-    if (growth > MOST_GROWTH || (line && circle) || (phases && none) || kept > 1 || (kept && plain) || taps > LINMAP_TAPS || (t && !sums_left(q, win))) continue;
+    if (growth > MOST_GROWTH || (line && circle) || (phases && none) || kept > 1 || (kept && plain) ||
+        taps > LINMAP_TAPS || (t && !sums_left(q, win)))
+      continue;
     for (uint32_t s = 0; s < lengths; s++) {
       double *k = &costs[t * lengths + s];
       *k = cost(p, q, steps, win, s) * (t ? 1 : GAIN); /* the plain sum comes first */
@@ -256,7 +328,8 @@ static bool choose(pw *p, sliding *q) {
   }
   for (uint32_t t = 0; t < ways; t++) {
     double more = 0;
-    for (uint32_t s = 0; s < lengths; s++) more = fmax(more, costs[t * lengths + s] > 0 ? costs[t * lengths + s] / least[s] : INFINITY);
+    for (uint32_t s = 0; s < lengths; s++)
+      more = fmax(more, costs[t * lengths + s] > 0 ? costs[t * lengths + s] / least[s] : INFINITY);
     if (more >= worst) continue;
     worst = more;
     for (uint32_t i = 0, z = t; i < q->nw; z /= n[i++]) best[i] = &all[i][z % n[i]];
@@ -272,7 +345,8 @@ static bool choose(pw *p, sliding *q) {
   if (q->nt && q->win[0].phases > 1) {
     for (uint32_t i = 0; i < q->nt; i++) {
       atom x;
-      if (sym_is_atom(p->c, sym_var(p->c, "phase", sym_int(p->c, q->win[i].phases)), &x)) vec_push(p->a, q->channels, x);
+      if (sym_is_atom(p->c, sym_var(p->c, "phase", sym_int(p->c, q->win[i].phases)), &x))
+        vec_push(p->a, q->channels, x);
     }
     push_all(p, &q->channels, &q->reduce);
   }
@@ -292,10 +366,10 @@ static bool choose(pw *p, sliding *q) {
   return q->nt > 0;
 }
 
-/* ---- U: the constants ---- */
+/* ---- U: the constants ------------------------------------------------------------------------ */
 static atom phase_of(const sliding *q, uint32_t axis) { return q->channels.v[axis]; }
 static const double *diagonal(pw *p, const double *x, int64_t n) {
-  double *d = NEWN(p->a, double, n * n);
+  double *d = NEWN(p->a, double, n *n);
   for (int64_t i = 0; i < n; i++) d[i * n + i] = x[i];
   return d;
 }
@@ -321,7 +395,8 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
     const window *w = &q->win[i];
     if (!sym_linear(c, at, w->k, &coef, &at) || !sym_is_int(c, coef, &t.tap[i])) return 0;
     if (w->sign < 0) at = sym_addi(c, at, (w->taps - 1) * t.tap[i]), t.tap[i] = -t.tap[i];
-    if (w->phases > 1) at = sym_add(c, at, sym_muli(c, sym_of_atom(c, phase_of(q, i)), t.tap[i])), t.tap[i] *= w->phases;
+    if (w->phases > 1)
+      at = sym_add(c, at, sym_muli(c, sym_of_atom(c, phase_of(q, i)), t.tap[i])), t.tap[i] *= w->phases;
     u.dims[u.rank++] = t.n[i] = w->scale ? w->r : w->n, t.r[i] = w->r, t.g[i] = w->g;
     if (w->scale) t.g[i] = diagonal(p, w->scale, w->r);
   }
@@ -333,11 +408,17 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   }
   for (uint32_t i = 0; i < vars->n; i++) {
     uint32_t v = (uint32_t)t.nx++;
-    if (!sym_is_int(c, sym_extent(c, vars->v[i]), &t.ext[v]) || !sym_linear(c, at, vars->v[i], &coef, &at) || !sym_is_int(c, coef, &t.step[v])) return 0;
-    if (i > q->batch.n && i < q->batch.n + q->channels.n) u.dims[u.rank - 1] *= t.ext[v];
-    else u.dims[u.rank++] = t.ext[v];
+    if (!sym_is_int(c, sym_extent(c, vars->v[i]), &t.ext[v]) || !sym_linear(c, at, vars->v[i], &coef, &at) ||
+        !sym_is_int(c, coef, &t.step[v]))
+      return 0;
+    if (i > q->batch.n && i < q->batch.n + q->channels.n)
+      u.dims[u.rank - 1] *= t.ext[v];
+    else
+      u.dims[u.rank++] = t.ext[v];
     for (uint32_t j = 0; j < q->nt; j++)
-      if (q->channels.n && phase_of(q, j) == vars->v[i]) t.all[j] = q->win[j].taps, t.part[j] = v, t.begin[j] = 1, t.lead[j] = q->win[j].lead, t.apart[j] = q->win[j].phases;
+      if (q->channels.n && phase_of(q, j) == vars->v[i])
+        t.all[j] = q->win[j].taps, t.part[j] = v, t.begin[j] = 1, t.lead[j] = q->win[j].lead,
+        t.apart[j] = q->win[j].phases;
   }
   if (!sym_is_int(c, at, &t.base)) return 0;
   for (uint32_t i = 0; i < u.rank; i++)
@@ -345,7 +426,7 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   return expr_const_linmap(m, &u, &t, arena_fmt(m->a, "%s.transformed", xt(m, l.tensor)->name));
 }
 
-/* ---- V and Y: sums of few ---- */
+/* ---- V and Y: sums of few -------------------------------------------------------------------- */
 typedef struct variables { /* of one new stage, and how the old ones are said in them */
   VEC(digit) d;
   VEC(atom) from;
@@ -374,12 +455,20 @@ static sz extents(pw *p, const u32vec *vs) {
   for (uint32_t i = 0; i < vs->n; i++) n = sym_mul(p->c, n, sym_extent(p->c, vs->v[i]));
   return n;
 }
-static sz tiles(pw *p, const window *w, int64_t j) { return (EK_PLANTED("winograd-edge") ? sym_div : sym_ceildiv)(p->c, sym_addi(p->c, sym_extent(p->c, w->o), -j), sym_int(p->c, w->m)); } /* that have a j-th output */
+static sz tiles(pw *p, const window *w, int64_t j) {
+  return (EK_PLANTED("winograd-edge") ? sym_div : sym_ceildiv)(p->c, sym_addi(p->c, sym_extent(p->c, w->o), -j),
+                                                               sym_int(p->c, w->m));
+} /* that have a j-th output */
 static sz all_tiles(pw *p, const window *w) { return sym_addi(p->c, tiles(p, w, 0), w->parts - 1); } /* that V has */
-static sz whole_tiles(pw *p, const window *w) { return sym_div(p->c, sym_extent(p->c, w->o), sym_int(p->c, w->m)); } /* of which no output is missing */
-/* How places are said in the tensors between X and Y: products a.. of the axes before `done`, batch, rows, then per axis a tile, or (from `done` on) a place of X or an output; then channels or columns. An axis of one tile is none. The batch comes last where
+static sz whole_tiles(pw *p, const window *w) {
+  return sym_div(p->c, sym_extent(p->c, w->o), sym_int(p->c, w->m));
+} /* of which no output is missing */
+/* How places are said in the tensors between X and Y: products a.. of the axes before `done`, batch, rows, then per
+ * axis a tile, or (from `done` on) a place of X or an output; then channels or columns. An axis of one tile is none.
+ * The batch comes last where
  * there are no columns, since neighbours are computed side by side. */
-static uint32_t index_of(pw *p, const sliding *q, const variables *v, const sz *a, uint32_t done, const sz *place, const u32vec *last, sz *idx) {
+static uint32_t index_of(pw *p, const sliding *q, const variables *v, const sz *a, uint32_t done, const sz *place,
+                         const u32vec *last, sz *idx) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < done; i++) idx[n++] = a[i];
   for (uint32_t i = 0; i < q->batch.n && q->col.n; i++) idx[n++] = said(v, q->batch.v[i]);
@@ -387,8 +476,10 @@ static uint32_t index_of(pw *p, const sliding *q, const variables *v, const sz *
   sz tile = sym_int(p->c, 0);
   bool flat = q->flat && done, any = false;
   for (uint32_t i = 0; i < q->nw; i++) {
-    if (flat) tile = sym_add(p->c, sym_mul(p->c, tile, all_tiles(p, &q->win[i])), place[i]), any |= !q->alone[i];
-    else if (i >= done || !q->alone[i]) idx[n++] = place[i];
+    if (flat)
+      tile = sym_add(p->c, sym_mul(p->c, tile, all_tiles(p, &q->win[i])), place[i]), any |= !q->alone[i];
+    else if (i >= done || !q->alone[i])
+      idx[n++] = place[i];
   }
   if (any) idx[n++] = tile;
   for (uint32_t i = 0; i < last->n; i++) idx[n++] = said(v, last->v[i]);
@@ -396,15 +487,18 @@ static uint32_t index_of(pw *p, const sliding *q, const variables *v, const sz *
   return n;
 }
 /* fresh variables for such a place, in that order; ext: of the axes of the window */
-static void fresh_index(pw *p, const sliding *q, variables *v, sz *a, uint32_t done, sz *place, const sz *ext, const u32vec *last) {
+static void fresh_index(pw *p, const sliding *q, variables *v, sz *a, uint32_t done, sz *place, const sz *ext,
+                        const u32vec *last) {
   for (uint32_t i = 0; i < done; i++) a[i] = fresh(p, v, "a", sym_int(p->c, q->win[i].n));
   if (q->col.n) rename(p, v, &q->batch);
   rename(p, v, &q->row);
   sz all = sym_int(p->c, 1);
   for (uint32_t i = 0; i < q->nw; i++) {
     all = sym_mul(p->c, all, ext[i]);
-    if (q->flat && done) place[i] = i + 1 < q->nw ? sym_int(p->c, 0) : fresh(p, v, "tile", all);
-    else place[i] = fresh(p, v, i < done ? "tile" : "place", ext[i]);
+    if (q->flat && done)
+      place[i] = i + 1 < q->nw ? sym_int(p->c, 0) : fresh(p, v, "tile", all);
+    else
+      place[i] = fresh(p, v, i < done ? "tile" : "place", ext[i]);
   }
   rename(p, v, last);
   if (!q->col.n) rename(p, v, &q->batch);
@@ -414,7 +508,7 @@ typedef struct step {
   pw *p;
   const sliding *q;
   variables *v;
-  bool back;            /* from products to outputs */
+  bool back; /* from products to outputs */
   uint32_t from, to;
   const sz *a, *place;  /* of the stage; place[from..to-1]: tiles */
   tid t, last;          /* what is read, 0: X; the first axis' last product, where it is a tensor of its own, */
@@ -423,8 +517,8 @@ typedef struct step {
   int64_t piece[MAX_AXES], j[MAX_AXES];
   uint32_t axis;
   ex memo[BILINEAR_PRODUCTS];
-  const sz *ext;        /* of the axes of the window, for stages of its own */
-  map *inner;           /* to products: which axes are transformed so far, piece or input of each -> the tensor of that */
+  const sz *ext; /* of the axes of the window, for stages of its own */
+  map *inner;    /* to products: which axes are transformed so far, piece or input of each -> the tensor of that */
 } step;
 static ex read_x(const step *r) {
   ctx *c = r->p->c;
@@ -440,7 +534,8 @@ static ex read_x(const step *r) {
         continue;
       }
       idx[a] = sym_replace(c, idx[a], x->k, sym_int(c, x->sign < 0 ? x->taps - 1 : 0));
-      idx[a] = sym_addi(c, sym_replace(c, idx[a], x->o, sym_muli(c, r->place[w], x->m)), x->at[r->j[w]] * (EK_PLANTED("winograd-apart") ? 1 : x->apart));
+      idx[a] = sym_addi(c, sym_replace(c, idx[a], x->o, sym_muli(c, r->place[w], x->m)),
+                        x->at[r->j[w]] * (EK_PLANTED("winograd-apart") ? 1 : x->apart));
     }
     for (uint32_t k = 0; k < r->v->from.n; k++) idx[a] = sym_replace(c, idx[a], r->v->from.v[k], r->v->to.v[k]);
   }
@@ -458,10 +553,12 @@ static ex read_step(const step *r) {
     bool now = i >= r->from && i < r->to;
     if (i < r->to) a[i] = now ? sym_int(c, r->j[i]) : r->a[i];
     place[i] = r->place[i];
-    if (now && !r->back) place[i] = sym_addi(c, sym_muli(c, r->place[i], w->m * w->stride), q->begin[i] + w->at[r->j[i]]);
+    if (now && !r->back)
+      place[i] = sym_addi(c, sym_muli(c, r->place[i], w->m * w->stride), q->begin[i] + w->at[r->j[i]]);
   }
   const bool last = r->last && r->j[0] == q->win[0].n - 1;
-  uint32_t n = index_of(r->p, last ? r->apart : q, r->v, a, r->back ? r->to : r->from, place, r->back ? &q->col : &q->reduce, idx);
+  uint32_t n = index_of(r->p, last ? r->apart : q, r->v, a, r->back ? r->to : r->from, place,
+                        r->back ? &q->col : &q->reduce, idx);
   return expr_load(m, last ? r->last : r->t, idx + last, n - last, r->back ? 0 : expr_f(m, xt(m, r->t)->type, 0));
 }
 static ex read_nested(void *env, int64_t j);
@@ -469,7 +566,9 @@ static ex of_axis(step *r, uint32_t axis) {
   r->axis = axis;
   return (r->back ? bilinear_out : bilinear_in)(&r->q->win[axis], r->p->m, r->piece[axis], read_nested, r);
 }
-static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) { return pass_stage(p, q->s, v->d.v, v->d.n, value, hint); }
+static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) {
+  return pass_stage(p, q->s, v->d.v, v->d.n, value, hint);
+}
 static uint32_t window_of(const sliding *q, atom o) { /* nw: of none */
   uint32_t w = 0;
   while (w < q->nw && q->win[w].o != o) w++;
@@ -492,7 +591,8 @@ static void fresh_stage(const step *r, variables *v, sz *a, sz *place) {
       vec_push(r->p->a, v->to, at);
     }
 }
-/* How many rows of an axis have as many tiles as this one, or, where the number is open, at most one more? *first: the first of them. */
+/* How many rows of an axis have as many tiles as this one, or, where the number is open, at most one more? *first:
+ * the first of them. */
 static int64_t alike(const step *r, uint32_t axis, int64_t *first) {
   const window *w = &r->q->win[axis];
   int64_t n = 0;
@@ -510,7 +610,8 @@ static ex read_inner(const step *r, uint32_t axis) {
   if (alike(r, axis + 1, kind) < 2) return of_axis(&s, axis);
   for (uint32_t i = r->from; i < r->to; i++) {
     alike(r, i, &kind[i]);
-    key = (key * BILINEAR_PRODUCTS + (uint64_t)(i <= axis ? r->piece[i] : r->j[i])) * BILINEAR_PRODUCTS + (uint64_t)kind[i];
+    key = (key * BILINEAR_PRODUCTS + (uint64_t)(i <= axis ? r->piece[i] : r->j[i])) * BILINEAR_PRODUCTS +
+          (uint64_t)kind[i];
   }
   if (!map_getu(r->inner, key, &t)) {
     variables v = {0};
@@ -558,7 +659,8 @@ static void put_updates(pw *p, uint32_t s, const updates *u) {
   for (uint32_t i = 0; i < u->n; i++) vec_push(p->m->a, y->updates, u->v[i]);
   pass_changed(p, s);
 }
-/* X by phases, all of them as channels: a placement of what each takes. From here on the windows are without a stride, over that. */
+/* X by phases, all of them as channels: a placement of what each takes. From here on the windows are without a
+ * stride, over that. */
 static tid make_apart(pw *p, sliding *q) {
   emodule *m = p->m;
   ctx *c = p->c;
@@ -572,7 +674,8 @@ static tid make_apart(pw *p, sliding *q) {
   (void)sym_is_atom(c, sym_var(c, "channel", all), &channel);
   q->reduce = (u32vec){0};
   vec_push(p->a, q->reduce, channel);
-  for (uint32_t i = 0; i < q->nw; i++) ext[i] = sym_ceildiv(c, xt(m, l.tensor)->shape[q->win[i].arg], sym_int(c, q->win[i].phases));
+  for (uint32_t i = 0; i < q->nw; i++)
+    ext[i] = sym_ceildiv(c, xt(m, l.tensor)->shape[q->win[i].arg], sym_int(c, q->win[i].phases));
   for (uint32_t i = 0; i < q->nw;) {
     variables v = {0};
     sz at[MAX_RANK], idx[2 * MAX_RANK], of = sym_int(c, 0);
@@ -606,12 +709,14 @@ static tid make_apart(pw *p, sliding *q) {
   }
   return xs(m, s)->tensor;
 }
-static bool next_mate(const window *w, bool back, int64_t mate, int64_t *i) { /* after i, of those that share sums with mate */
+/* after i, of those that share sums with mate */
+static bool next_mate(const window *w, bool back, int64_t mate, int64_t *i) {
   for (int64_t k = *i + 1; k < (back ? w->m : w->n); k++)
     if (bilinear_mate(w, back, k) == mate) return *i = k, true;
   return false;
 }
-/* Rows of the first axis that share sums come together, so that these need not be kept: one of each for every row of the other axes, the last of which counts fastest. */
+/* Rows of the first axis that share sums come together, so that these need not be kept: one of each for every row of
+ * the other axes, the last of which counts fastest. */
 static bool next_piece(const sliding *q, bool back, uint32_t from, uint32_t to, int64_t *piece) {
   const window *w = &q->win[from];
   int64_t mate = bilinear_mate(w, back, piece[from]);
@@ -654,7 +759,12 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
   return xs(p->m, s)->tensor;
 }
 /* The factor of a product: U, or of kept taps (of the axis `at`) the sum that is product a's. */
-typedef struct factors { pw *p; tid u; sz *idx; uint32_t n, at; } factors;
+typedef struct factors {
+  pw *p;
+  tid u;
+  sz *idx;
+  uint32_t n, at;
+} factors;
 static ex read_factor(void *env, int64_t tap) {
   const factors *f = env;
   if (tap >= 0) f->idx[f->at] = sym_int(f->p->c, tap);
@@ -665,10 +775,13 @@ static ex factor(factors *f, const window *kept) {
   if (!kept) return read_factor(f, -1);
   sz a = f->idx[f->at];
   ex e = bilinear_factor(kept, m, kept->n - 1, read_factor, f);
-  for (int64_t i = kept->n - 1; i-- > 0;) e = expr_sel(m, expr_op2(m, OP_EQ, expr_index(m, a), expr_i(m, ET_I64, i)), bilinear_factor(kept, m, i, read_factor, f), e);
+  for (int64_t i = kept->n - 1; i-- > 0;)
+    e = expr_sel(m, expr_op2(m, OP_EQ, expr_index(m, a), expr_i(m, ET_I64, i)),
+                 bilinear_factor(kept, m, i, read_factor, f), e);
   return e;
 }
-/* M, or of the first axis only the products from `first` on, as many as `part` has: without the last tile, where that needs none of them. */
+/* M, or of the first axis only the products from `first` on, as many as `part` has: without the last tile, where
+ * that needs none of them. */
 static tid products(pw *p, const sliding *q, const sliding *part, int64_t first, tid vt, tid u, etype t) {
   emodule *m = p->m;
   ctx *c = p->c;
@@ -700,19 +813,22 @@ static tid products(pw *p, const sliding *q, const sliding *part, int64_t first,
     sz k = sym_var(c, sym_name(c, w->k), sym_extent(c, w->k));
     if (sym_is_atom(c, k, &red[nr])) nr++;
     ui[nu++] = k;
-    place[i] = sym_addi(c, sym_add(c, sym_muli(c, place[i], w->stride), sym_muli(c, k, w->sign)), q->begin[i] + (w->sign < 0 ? w->taps - 1 : 0));
+    place[i] = sym_addi(c, sym_add(c, sym_muli(c, place[i], w->stride), sym_muli(c, k, w->sign)),
+                        q->begin[i] + (w->sign < 0 ? w->taps - 1 : 0));
   }
   for (uint32_t i = 0; i < q->col.n; i++) ui[nu++] = said(&v, q->col.v[i]);
   uint32_t nv = index_of(p, q, &v, a, q->nt, place, &q->reduce, vi);
   const window *kept = &q->win[q->nt - 1];
   factors f = {p, u, ui, nu, q->nt - 1};
-  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, q->nt < q->nw ? expr_f(m, t, 0) : 0), factor(&f, kept->scale ? kept : NULL));
+  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, q->nt < q->nw ? expr_f(m, t, 0) : 0),
+                     factor(&f, kept->scale ? kept : NULL));
   uint32_t s = stage_over(p, q, &v, nr ? expr_reduce(m, RED_SUM, red, nr, 0, prod, 0, t, t) : prod, "products");
   map_putu(p->exact, s, 1);
   return xs(m, s)->tensor;
 }
 /* Transforms the axes from..to-1 of t back: into Y, if these are the first ones. */
-static tid gather(pw *p, const sliding *q, const sliding *apart, uint32_t from, uint32_t to, tid t, tid last, etype type) {
+static tid gather(pw *p, const sliding *q, const sliding *apart, uint32_t from, uint32_t to, tid t, tid last,
+                  etype type) {
   emodule *m = p->m;
   ctx *c = p->c;
   updates u = {0};
@@ -720,18 +836,31 @@ static tid gather(pw *p, const sliding *q, const sliding *apart, uint32_t from, 
   uint32_t nd = expr_ndigits(y), ny = y->naxes;
   digit *d = NEWN(p->a, digit, nd + 1);
   sz ext[MAX_AXES];
-  step r = {.p = p, .q = q, .from = from, .to = to, .t = t, .last = last, .apart = apart, .back = true, .ext = ext, .inner = map_new(p->a)};
+  step r = {.p = p,
+            .q = q,
+            .from = from,
+            .to = to,
+            .t = t,
+            .last = last,
+            .apart = apart,
+            .back = true,
+            .ext = ext,
+            .inner = map_new(p->a)};
   expr_digits(y, d);
   do {
     variables v = {0};
     sz a[MAX_AXES], place[MAX_AXES], at[MAX_AXES], idx[2 * MAX_RANK];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < q->nw; i++) ext[i] = i < from ? tiles(p, &q->win[i], 0) : i < to ? tiles(p, &q->win[i], r.piece[i]) : sym_extent(c, q->win[i].o);
+    for (uint32_t i = 0; i < q->nw; i++)
+      ext[i] = i < from ? tiles(p, &q->win[i], 0)
+               : i < to ? tiles(p, &q->win[i], r.piece[i])
+                        : sym_extent(c, q->win[i].o);
     fresh_stage(&r, &v, a, place);
     r.v = &v, r.a = a, r.place = place;
     memset(r.memo, 0, sizeof r.memo);
     uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "gather");
-    for (uint32_t i = 0; i < q->nw; i++) at[i] = i >= from && i < to ? sym_addi(c, sym_muli(c, place[i], q->win[i].m), r.piece[i]) : place[i];
+    for (uint32_t i = 0; i < q->nw; i++)
+      at[i] = i >= from && i < to ? sym_addi(c, sym_muli(c, place[i], q->win[i].m), r.piece[i]) : place[i];
     if (from)
       n = index_of(p, q, &v, a, from, at, &q->col, idx);
     else
@@ -800,7 +929,9 @@ static void ask_many(pw *p, const sliding *q) {
       int64_t lo, hi;
       sz extent = sym_extent(p->c, (k ? q->batch : q->row).v[i]);
       sym_range(p->c, extent, &lo, &hi);
-      if (lo < EXPR_MANY && hi >= EXPR_MANY && sym_is_atom(p->c, extent, &n) && sym_kind(p->c, n) == AT_SYMBOL && !map_getu(p->lates, n, &(uint64_t){0})) vec_push(p->a, open, n);
+      if (lo < EXPR_MANY && hi >= EXPR_MANY && sym_is_atom(p->c, extent, &n) && sym_kind(p->c, n) == AT_SYMBOL &&
+          !map_getu(p->lates, n, &(uint64_t){0}))
+        vec_push(p->a, open, n);
     }
   if (!open.n) return;
   sliding few = *q, many = *q;
@@ -808,7 +939,8 @@ static void ask_many(pw *p, const sliding *q) {
   p->as_many = true;
   bool differs = choose(p, &many) != any || few.nt != many.nt;
   p->as_many = false;
-  for (uint32_t i = 0; i < few.nt && !differs; i++) differs = few.win[i].m != many.win[i].m || few.win[i].n != many.win[i].n || few.win[i].o != many.win[i].o;
+  for (uint32_t i = 0; i < few.nt && !differs; i++)
+    differs = few.win[i].m != many.win[i].m || few.win[i].n != many.win[i].n || few.win[i].o != many.win[i].o;
   for (uint32_t i = 0; i < open.n && differs; i++) vec_once(p->m->a, p->many, open.v[i]);
 }
 /* Axes that must be split for a form are as they were if there is none. */

@@ -1,6 +1,7 @@
 /* Which passes run, in which order?
  *
- * One table. A pass that stands twice runs again because an earlier one made new work for it. To add a pass: a file with its function, a line here, a line in pass.h.
+ * One table. A pass that stands twice runs again because an earlier one made new work for it. To add a pass: a
+ * file with its function, a line here, a line in pass.h.
  */
 #include "expr/pass.h"
 #include <string.h>
@@ -15,14 +16,18 @@ static bool last_fold(pw *p) {
 }
 
 const expr_pass expr_passes[] = {
-    {"widen", pass_widen, 1, false, "arithmetic of f16 and bf16 is done in f32, what comes of it is kept in f32. Needs stages as they were written"},
-    {"simplify", pass_simplify, 1, false, "sizes and guards by proof, scalar algebra, conditions, constants. Needs nothing"},
+    {"widen", pass_widen, 1, false,
+     "arithmetic of f16 and bf16 is done in f32, what comes of it is kept in f32. Needs stages as they were written"},
+    {"simplify", pass_simplify, 1, false,
+     "sizes and guards by proof, scalar algebra, conditions, constants. Needs nothing"},
     {"factor", pass_factor, 1, false, "scales of whole numbers leave sums. Needs simplify"},
     {"dce", pass_dce, 0, false, "what no output needs goes. Needs nothing"},
     {"fold", pass_fold, 1, false, "stages and sub-expressions of constants are computed. Needs simplify"},
     {"dce", pass_dce, 1, false, "again: what was read for it"},
-    {"pieces", pass_pieces, 1, false, "parts of placements that compute something become stages; see also its second turn"},
-    {"hoist", pass_hoist, 1, false, "every reduction becomes a stage; what does not depend on a recurrence leaves it. Needs simplify"},
+    {"pieces", pass_pieces, 1, false,
+     "parts of placements that compute something become stages; see also its second turn"},
+    {"hoist", pass_hoist, 1, false,
+     "every reduction becomes a stage; what does not depend on a recurrence leaves it. Needs simplify"},
     {"views", pass_views, 1, false, "stages that only move data are read through. Needs hoist (cheaper) and simplify"},
     {"dce", pass_dce, 1, false, "views nobody reads go"},
     {"inline", pass_inline, 1, false, "element-wise stages with one reader become part of it. Needs hoist"},
@@ -32,20 +37,27 @@ const expr_pass expr_passes[] = {
     {"inline", pass_inline, 1, false, "again, after scale and cse"},
     {"axes", pass_axes, 1, false, "axes of several digits become several axes. Needs views"},
     {"residue", pass_residue, 1, false, "sums that skip places fall apart into pieces that do not. Needs simplify"},
-    {"bends", pass_bends, 1, false, "stages whose reads turn or stop somewhere fall apart into pieces that read straight on. Needs inline"},
-    {"turn", pass_turn, 1, false, "what is computed from rows alone is computed in their order, whoever reads them backwards. Needs views"},
-    {"winograd", pass_winograd, 2, true, "windows over constants become products with fewer multiplications where that pays. Needs roles"},
+    {"bends", pass_bends, 1, false,
+     "stages whose reads turn or stop somewhere fall apart into pieces that read straight on. Needs inline"},
+    {"turn", pass_turn, 1, false,
+     "what is computed from rows alone is computed in their order, whoever reads them backwards. Needs views"},
+    {"winograd", pass_winograd, 2, true,
+     "windows over constants become products with fewer multiplications where that pays. Needs roles"},
     {"pieces", pass_pieces, 1, false, "element-wise work on a placement moves to its pieces"},
     {"views", pass_views, 1, false, "again, for what became a view"},
     {"trim", pass_trim, 1, false, "what nobody reads of a stage is not computed. Needs views"},
-    {"pieces", pass_pieces, 1, false, "placements read through a renaming only are made in the reader's axes. Needs views"},
+    {"pieces", pass_pieces, 1, false,
+     "placements read through a renaming only are made in the reader's axes. Needs views"},
     {"fold", last_fold, 1, false, "constant movement that was left to the views"},
     {"cse", pass_cse, 1, false, "again"},
     {"dce", pass_dce, 1, false, "again"},
-    {"quotient", pass_quotient, 2, true, "division by what many values share becomes a product, and x * (1 / d) a division. Needs inline"},
-    {"narrow", pass_narrow, 1, false, "where the user allows it, what products with constants read is kept in bf16. Needs inline, fold"},
+    {"quotient", pass_quotient, 2, true,
+     "division by what many values share becomes a product, and x * (1 / d) a division. Needs inline"},
+    {"narrow", pass_narrow, 1, false,
+     "where the user allows it, what products with constants read is kept in bf16. Needs inline, fold"},
     {"align", pass_align, 1, false, "producers and readers get the same digits. Needs views"},
-    {"kernels", pass_kernels, 1, false, "stages are grouped into kernels; a block's items come in execution order. Needs align"},
+    {"kernels", pass_kernels, 1, false,
+     "stages are grouped into kernels; a block's items come in execution order. Needs align"},
     {NULL, NULL, 0, false, NULL},
 };
 

@@ -1,7 +1,9 @@
 /* What does a module look like as text?
  *
- * Order: sizes, scans, inputs and constants, the blocks' items in their order, outputs, late sizes, guards, kernels. Stages print one statement each; see the head of parse.c for the grammar and
- * print_value.c for names. Sizes and scans are met while the rest is printed, so the rest goes to a buffer first. Only what a live item, an input or an output refers to is printed: dead stages are
+ * Order: sizes, scans, inputs and constants, the blocks' items in their order, outputs, late sizes, guards,
+ * kernels. Stages print one statement each; see the head of parse.c for the grammar and
+ * print_value.c for names. Sizes and scans are met while the rest is printed, so the rest goes to a buffer first.
+ * Only what a live item, an input or an output refers to is printed: dead stages are
  * not.
  */
 #include "expr/print.h"
@@ -30,7 +32,7 @@ static void put_decl(printer *p, tid t) {
   if (x->output) sb_put(p->b, " out");
 }
 
-/* ---- constants ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 enum { INLINE_BYTES = 1024 };
 static void put_scalar(printer *p, etype t, scalar v) {
   if (t == ET_U64)
@@ -67,12 +69,13 @@ static void put_const_data(printer *p, const tensor *x, bool all) {
     for (size_t i = 0; i < bytes; i++) sb_putc(b, digits[d[i] >> 4]), sb_putc(b, digits[d[i] & 15]);
     sb_putc(b, '"');
   } else {
-    if (x->data.file) sb_putc(b, '@'), pr_string(p, x->data.file), sb_fmt(b, "+%llu:%zu ", (unsigned long long)x->data.offset, bytes);
+    if (x->data.file)
+      sb_putc(b, '@'), pr_string(p, x->data.file), sb_fmt(b, "+%llu:%zu ", (unsigned long long)x->data.offset, bytes);
     sb_fmt(b, "sha256:%s", x->data.data ? sha256_hex(p->a, x->data.data, bytes) : "0");
   }
 }
 
-/* ---- stages ----------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- stages ---------------------------------------------------------------------------------- */
 static void put_axes(printer *p, const stage *s) {
   sb_putc(p->b, '[');
   atom t = s->scan ? p->m->scans.v[s->scan].var : 0;
@@ -172,7 +175,7 @@ static void put_stage(printer *p, uint32_t id, int depth) {
   sb_putc(p->b, '\n');
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 static void put_block(printer *p, uint32_t blk, int depth);
 static const char *tname(printer *p, tid t) { return t ? xt(p->m, t)->name : "?"; }
 
@@ -253,11 +256,23 @@ static void put_block(printer *p, uint32_t blk, int depth) {
     if (m->guards.v[i].block == blk) indent(p, depth), put_guard(p, &m->guards.v[i]);
 }
 
-/* ---- the module ------------------------------------------------------------------------------------------------------------------------------------------ */
-static const char *const classes[] = {
-    [KC_ELEMENTWISE] = "elementwise", [KC_ROW] = "row",       [KC_CONTRACTION] = "contraction", [KC_STENCIL] = "stencil", [KC_MATVEC] = "matvec", [KC_SCAN] = "scan", [KC_COPY] = "copy",
-    [KC_GATHER] = "gather",           [KC_UPDATE] = "update", [KC_RUNNING] = "running", [KC_RANKING] = "ranking", [KC_COMPOSITE] = "composite", [KC_BLOCKS] = "blocks"};
-const char *kernel_class_name(kernel_class k) { return k >= KC_ELEMENTWISE && k <= KC_BLOCKS ? classes[k] : "unclassified"; }
+/* ---- the module ------------------------------------------------------------------------------ */
+static const char *const classes[] = {[KC_ELEMENTWISE] = "elementwise",
+                                      [KC_ROW] = "row",
+                                      [KC_CONTRACTION] = "contraction",
+                                      [KC_STENCIL] = "stencil",
+                                      [KC_MATVEC] = "matvec",
+                                      [KC_SCAN] = "scan",
+                                      [KC_COPY] = "copy",
+                                      [KC_GATHER] = "gather",
+                                      [KC_UPDATE] = "update",
+                                      [KC_RUNNING] = "running",
+                                      [KC_RANKING] = "ranking",
+                                      [KC_COMPOSITE] = "composite",
+                                      [KC_BLOCKS] = "blocks"};
+const char *kernel_class_name(kernel_class k) {
+  return k >= KC_ELEMENTWISE && k <= KC_BLOCKS ? classes[k] : "unclassified";
+}
 
 static void put_kernel(printer *p, const kernel *k) {
   sb_fmt(p->b, "kernel %s outer [", kernel_class_name(k->cls));
@@ -373,9 +388,11 @@ static void put_module(printer *p, print_opts o) {
   emodule *m = p->m;
   uint8_t *used = arena_alloc(p->a, m->tensors.n), *named = arena_alloc(p->a, m->tensors.n);
   used_tensors(p, used);
-  for (uint32_t i = 0; i < m->inputs.n; i++) named[m->inputs.v[i].t] = 1, put_input(p, m->inputs.v[i].t, m->inputs.v[i].name);
+  for (uint32_t i = 0; i < m->inputs.n; i++)
+    named[m->inputs.v[i].t] = 1, put_input(p, m->inputs.v[i].t, m->inputs.v[i].name);
   for (tid t = 1; t < m->tensors.n; t++)
-    if (xt(m, t)->kind == TK_INPUT && !named[t] && used[t]) sb_put(p->b, "tensor "), put_decl(p, t), put_origin(p, xt(m, t)->origin), sb_putc(p->b, '\n');
+    if (xt(m, t)->kind == TK_INPUT && !named[t] && used[t])
+      sb_put(p->b, "tensor "), put_decl(p, t), put_origin(p, xt(m, t)->origin), sb_putc(p->b, '\n');
   for (tid t = 1; t < m->tensors.n; t++)
     if (xt(m, t)->kind == TK_CONST && used[t]) {
       sb_put(p->b, "tensor "), put_decl(p, t), sb_put(p->b, " const ");

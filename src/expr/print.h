@@ -1,4 +1,5 @@
-/* Private to the expr room: the printer's state, shared by print.c (modules) and print_value.c (names, sizes, values). */
+/* Private to the expr room: the printer's state, shared by print.c (modules) and print_value.c (names, sizes,
+ * values). */
 #ifndef EK_EXPR_PRINT_H
 #define EK_EXPR_PRINT_H
 #include "expr/build.h"
@@ -7,25 +8,25 @@ typedef struct printer {
   emodule *m;
   arena *a; /* scratch */
   sbuf *b;
-  map *names;   /* atom -> const char *: what this atom is called in the text */
-  map *taken;   /* every name in use, and the reserved words */
-  u32vec sizes; /* symbols in order of first use: to be declared above */
-  u32vec scans; /* scans in order of first use */
-  map *uses;    /* ex -> how often the current stage refers to it; NULL: nothing is named */
-  map *weight;  /* ex -> nodes of the tree it unfolds to, saturating */
-  map *lets;    /* ex -> k of `$k` */
-  map *keys;    /* ex -> order-preserving hash */
+  map *names;             /* atom -> const char *: what this atom is called in the text */
+  map *taken;             /* every name in use, and the reserved words */
+  u32vec sizes;           /* symbols in order of first use: to be declared above */
+  u32vec scans;           /* scans in order of first use */
+  map *uses;              /* ex -> how often the current stage refers to it; NULL: nothing is named */
+  map *weight;            /* ex -> nodes of the tree it unfolds to, saturating */
+  map *lets;              /* ex -> k of `$k` */
+  map *keys;              /* ex -> order-preserving hash */
   map *atom_keys, *texts; /* of atoms: the same, and what they look like */
-  map *shown;   /* stages' tensors the text has named so far */
+  map *shown;             /* stages' tensors the text has named so far */
   uint32_t nlets;
 } printer;
 
 void pr_begin(printer *p, emodule *m, arena *a, sbuf *b);
-void pr_stage_begin(printer *p);           /* forget the `$k` of the last stage */
-void pr_count(printer *p, ex e);           /* one more use of e from outside: call for every root before printing any */
-void pr_count_size(printer *p, sz s);      /* the same for the data atoms of a size */
-const char *pr_atom(printer *p, atom a);   /* its name; made up at the first call */
-void pr_name(printer *p, const char *s);   /* as an identifier, or in backquotes */
+void pr_stage_begin(printer *p);         /* forget the `$k` of the last stage */
+void pr_count(printer *p, ex e);         /* one more use of e from outside: call for every root before printing any */
+void pr_count_size(printer *p, sz s);    /* the same for the data atoms of a size */
+const char *pr_atom(printer *p, atom a); /* its name; made up at the first call */
+void pr_name(printer *p, const char *s); /* as an identifier, or in backquotes */
 void pr_size(printer *p, sz s);
 void pr_value(printer *p, ex e);
 void pr_string(printer *p, const char *s);

@@ -1,7 +1,9 @@
 /* What does a value or a size look like as text?
  *
- * Idea. The text must read back to the same module and print to the same text again, although atom and node numbers differ in the copy. So nothing here depends on numbers: variables get names that
- * are unique in the module (in order of appearance), the terms of a polynomial and the arms of min and max are ordered by their own text (data atoms by a structural hash), and a shared sub-value is
+ * Idea. The text must read back to the same module and print to the same text again, although atom and node
+ * numbers differ in the copy. So nothing here depends on numbers: variables get names that
+ * are unique in the module (in order of appearance), the terms of a polynomial and the arms of min and max are
+ * ordered by their own text (data atoms by a structural hash), and a shared sub-value is
  * written out where it first appears, `($1 := ...)`, and as `$1` afterwards. The grammar is at the head of parse.c.
  */
 #include "expr/print.h"
@@ -9,12 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const reserved[] = {"tensor", "stage", "size",    "scan",   "update", "if",    "else", "loop", "load",  "where",  "acc",    "to",      "payload", "and",  "or",       "not",
-                                       "true",   "false", "inf",     "nan",    "min",    "max",   "as",   "out",  "tiled", "origin", "region", "result",  "carry",   "next", "while",    "collect",
-                                       "output", "late",  "require", "assume", "kernel", "outer", "note", "node", "input", "const",  "trips",  "counter", "times",   "in",   "undefined"};
+static const char *const reserved[] = {
+    "tensor", "stage",   "size",    "scan",    "update",  "if",     "else",     "loop",   "load",  "where",
+    "acc",    "to",      "payload", "and",     "or",      "not",    "true",     "false",  "inf",   "nan",
+    "min",    "max",     "as",      "out",     "tiled",   "origin", "region",   "result", "carry", "next",
+    "while",  "collect", "output",  "late",    "require", "assume", "kernel",   "outer",  "note",  "node",
+    "input",  "const",   "trips",   "counter", "times",   "in",     "undefined"};
 
 void pr_begin(printer *p, emodule *m, arena *a, sbuf *b) {
-  *p = (printer){.m = m, .a = a, .b = b, .names = map_new(a), .taken = map_new(a), .keys = map_new(a), .shown = map_new(a), .texts = map_new(a), .atom_keys = map_new(a)};
+  *p = (printer){.m = m,
+                 .a = a,
+                 .b = b,
+                 .names = map_new(a),
+                 .taken = map_new(a),
+                 .keys = map_new(a),
+                 .shown = map_new(a),
+                 .texts = map_new(a),
+                 .atom_keys = map_new(a)};
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) map_puts(p->taken, reserved[i], 0);
   pr_stage_begin(p);
 }
@@ -23,11 +36,12 @@ void pr_stage_begin(printer *p) {
   p->nlets = 0;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 static bool plain(const char *s) {
   if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || *s == '_')) return false;
   for (; *s; s++)
-    if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' || *s == '.')) return false;
+    if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' || *s == '.'))
+      return false;
   return true;
 }
 void pr_name(printer *p, const char *s) {
@@ -69,7 +83,7 @@ const char *pr_atom(printer *p, atom a) {
 }
 void pr_string(printer *p, const char *s) { sb_quoted(p->b, s, strlen(s)); }
 
-/* ---- how often a sub-value is used ---------------------------------------------------------------------------------------------------------------- */
+/* ---- how often a sub-value is used ----------------------------------------------------------- */
 static uint64_t count_size(printer *p, sz s) {
   uint64_t w = 1;
   if (!s || !sym_uses_kind(p->m->c, s, AT_DATA)) return w;
@@ -117,7 +131,7 @@ void pr_count(printer *p, ex e) {
   map_putu(p->weight, e, w > 1000 ? 1000 : w);
 }
 
-/* ---- order-preserving keys ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- order-preserving keys ------------------------------------------------------------------- */
 static uint64_t key_value(printer *p, ex e);
 static int by_key(const void *a, const void *b) {
   uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -196,13 +210,17 @@ static uint64_t key_value(printer *p, ex e) {
   h = mix(h, (uint64_t)n.k.i);
   if (n.index) h = mix(h, key_size(p, n.index));
   if (n.tensor) h = hash_bytes(xt(p->m, n.tensor)->name, strlen(xt(p->m, n.tensor)->name), h);
-  for (uint32_t i = 0; i < n.nargs; i++) h = mix(h, n.kind == EX_LOAD ? key_size(p, n.args[i]) : n.kind == EX_OP ? key_value(p, n.args[i]) : key_size(p, sym_extent(p->m->c, n.args[i])));
-  h = mix(mix(mix(mix(h, key_value(p, n.otherwise)), key_value(p, n.where)), key_value(p, n.body)), key_value(p, n.payload));
+  for (uint32_t i = 0; i < n.nargs; i++)
+    h = mix(h, n.kind == EX_LOAD ? key_size(p, n.args[i])
+               : n.kind == EX_OP ? key_value(p, n.args[i])
+                                 : key_size(p, sym_extent(p->m->c, n.args[i])));
+  h = mix(mix(mix(mix(h, key_value(p, n.otherwise)), key_value(p, n.where)), key_value(p, n.body)),
+          key_value(p, n.payload));
   map_putu(p->keys, e, h);
   return h;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 static void size_at(printer *p, sz s, int prec); /* 0: sum, 1: product, 2: factor */
 
 typedef struct part {
@@ -282,7 +300,8 @@ static void atom_raw(printer *p, atom a) {
     break;
   }
 }
-/* Sorting needs a text before it is printed, at every level: texts without data are kept, or the cost would double with each. */
+/* Sorting needs a text before it is printed, at every level: texts without data are kept, or the cost would double
+ * with each. */
 static void atom_at(printer *p, atom a, int prec) {
   uint64_t known;
   bool paren = prec > 0 && sym_kind(p->m->c, a) == AT_DIV;
@@ -370,14 +389,16 @@ static void size_at(printer *p, sz s, int prec) {
 }
 void pr_size(printer *p, sz s) { size_at(p, s, 0); }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 enum { P_LOW, P_OR, P_AND, P_CMP, P_ADD, P_MUL, P_ATOM };
 static const struct {
   const char *text;
   int prec;
 } infix[OP_COUNT] = {
-    [OP_ADD] = {" + ", P_ADD}, [OP_SUB] = {" - ", P_ADD}, [OP_MUL] = {" * ", P_MUL}, [OP_DIV] = {" / ", P_MUL}, [OP_IDIV] = {" // ", P_MUL}, [OP_MOD] = {" % ", P_MUL},   [OP_EQ] = {" == ", P_CMP},
-    [OP_NE] = {" != ", P_CMP}, [OP_LT] = {" < ", P_CMP},  [OP_LE] = {" <= ", P_CMP}, [OP_GT] = {" > ", P_CMP},  [OP_GE] = {" >= ", P_CMP},   [OP_AND] = {" and ", P_AND}, [OP_OR] = {" or ", P_OR}};
+    [OP_ADD] = {" + ", P_ADD},   [OP_SUB] = {" - ", P_ADD}, [OP_MUL] = {" * ", P_MUL}, [OP_DIV] = {" / ", P_MUL},
+    [OP_IDIV] = {" // ", P_MUL}, [OP_MOD] = {" % ", P_MUL}, [OP_EQ] = {" == ", P_CMP}, [OP_NE] = {" != ", P_CMP},
+    [OP_LT] = {" < ", P_CMP},    [OP_LE] = {" <= ", P_CMP}, [OP_GT] = {" > ", P_CMP},  [OP_GE] = {" >= ", P_CMP},
+    [OP_AND] = {" and ", P_AND}, [OP_OR] = {" or ", P_OR}};
 
 static void value_at(printer *p, ex e, int prec);
 
@@ -446,13 +467,15 @@ static void put_op(printer *p, const ex_node *n, int prec) {
   if (infix[n->op].text) {
     int own = infix[n->op].prec;
     if (prec > own) sb_putc(b, '(');
-    value_at(p, n->args[0], own == P_CMP ? own + 1 : own), sb_put(b, infix[n->op].text), value_at(p, n->args[1], own + 1);
+    value_at(p, n->args[0], own == P_CMP ? own + 1 : own), sb_put(b, infix[n->op].text),
+        value_at(p, n->args[1], own + 1);
     if (prec > own) sb_putc(b, ')');
     return;
   }
   if (n->op == OP_SEL) {
     if (prec > P_LOW) sb_putc(b, '(');
-    value_at(p, n->args[0], P_OR), sb_put(b, " ? "), value_at(p, n->args[1], P_OR), sb_put(b, " : "), value_at(p, n->args[2], P_LOW);
+    value_at(p, n->args[0], P_OR), sb_put(b, " ? "), value_at(p, n->args[1], P_OR), sb_put(b, " : "),
+        value_at(p, n->args[2], P_LOW);
     if (prec > P_LOW) sb_putc(b, ')');
     return;
   }
@@ -472,7 +495,8 @@ static void value_at(printer *p, ex e, int prec) {
     sb_fmt(p->b, "$%llu", (unsigned long long)k);
     return;
   }
-  bool named = (n.kind == EX_OP || n.kind == EX_REDUCE || n.kind == EX_LOAD) && map_getu(p->uses, e, &k) && k > 1 && map_getu(p->weight, e, &w) && w >= (n.kind == EX_LOAD ? 2 : 4);
+  bool named = (n.kind == EX_OP || n.kind == EX_REDUCE || n.kind == EX_LOAD) && map_getu(p->uses, e, &k) && k > 1 &&
+               map_getu(p->weight, e, &w) && w >= (n.kind == EX_LOAD ? 2 : 4);
   if (named) { /* the number is taken on the way in, the name holds from the way out */
     w = ++p->nlets;
     sb_fmt(p->b, "($%llu := ", (unsigned long long)w);
@@ -484,7 +508,8 @@ static void value_at(printer *p, ex e, int prec) {
     break;
   case EX_INDEX: {
     atom a;
-    bool lone = sym_is_atom(p->m->c, n.index, &a) && (sym_kind(p->m->c, a) == AT_VAR || sym_kind(p->m->c, a) == AT_SYMBOL);
+    bool lone =
+        sym_is_atom(p->m->c, n.index, &a) && (sym_kind(p->m->c, a) == AT_VAR || sym_kind(p->m->c, a) == AT_SYMBOL);
     sb_put(p->b, lone ? "#" : "#(");
     size_at(p, n.index, 0);
     if (!lone) sb_putc(p->b, ')');

@@ -1,8 +1,12 @@
 /* Is a module well-formed?
  *
- * Run after every pass in debugging builds and by the tests: cheap structural checks of what expr.h promises. In order: (1) each stage alone: types, ranks, which variables its values may use; (2)
- * variables belong to one stage (a scan's to its group) and no reduction binds what encloses it; (3) blocks hold each live stage once and control flow is typed; (4) whatever is read stands earlier or
- * in an enclosing block, in a scan possibly a step earlier; (5) kernels hold the stages. Complaints are about us: E_INTERNAL, naming the pass; about a text (no pass): E_MODEL. expr_verify_ranges is separate, because it needs the
+ * Run after every pass in debugging builds and by the tests: cheap structural checks of what expr.h promises. In
+ * order: (1) each stage alone: types, ranks, which variables its values may use; (2)
+ * variables belong to one stage (a scan's to its group) and no reduction binds what encloses it; (3) blocks hold
+ * each live stage once and control flow is typed; (4) whatever is read stands earlier or
+ * in an enclosing block, in a scan possibly a step earlier; (5) kernels hold the stages. Complaints are about us:
+ * E_INTERNAL, naming the pass; about a text (no pass): E_MODEL. expr_verify_ranges is separate, because it needs
+ * the
  * prover: accesses without `else` must be in range given the conditions around them.
  */
 #include "expr/build.h"
@@ -10,8 +14,9 @@
 #include <string.h>
 
 struct check;
-/* ---- under which conditions? ------------------------------------------------------------------------------------------------------------------------------------------------------------ */
-/* Walks a value with the prover knowing the conditions around each place: `where` for the body, a decided condition for a branch. */
+/* ---- under which conditions? ----------------------------------------------------------------- */
+/* Walks a value with the prover knowing the conditions around each place: `where` for the body, a decided condition
+ * for a branch. */
 typedef struct ranges {
   emodule *m;
   arena *a;
@@ -44,7 +49,13 @@ static void assume(ranges *r, ex cond, bool holds) {
   if (n.op < OP_EQ || n.op > OP_GE || exn(m, n.args[0])->type != ET_I64) return;
   sz a = expr_as_size(m, n.args[0]), b = expr_as_size(m, n.args[1]), ab = sym_sub(c, a, b), ba = sym_sub(c, b, a);
   sop op = n.op;
-  if (!holds) op = op == OP_LT ? OP_GE : op == OP_LE ? OP_GT : op == OP_GT ? OP_LE : op == OP_GE ? OP_LT : op == OP_NE ? OP_EQ : OP_NONE;
+  if (!holds)
+    op = op == OP_LT   ? OP_GE
+         : op == OP_LE ? OP_GT
+         : op == OP_GT ? OP_LE
+         : op == OP_GE ? OP_LT
+         : op == OP_NE ? OP_EQ
+                       : OP_NONE;
   if (op == OP_LT) sym_push(c, sym_addi(c, ba, -1));
   if (op == OP_LE || op == OP_EQ) sym_push(c, ba);
   if (op == OP_GT) sym_push(c, sym_addi(c, ab, -1));
@@ -83,7 +94,7 @@ static void visit(ranges *r, ex e) {
     for (uint32_t i = 0; i < n.nargs; i++) visit(r, n.args[i]);
 }
 
-/* ---- what is checked ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is checked ------------------------------------------------------------------------- */
 typedef struct check {
   emodule *m;
   ctx *c;
@@ -105,13 +116,16 @@ static void bad(check *k, tid t, const char *fmt, ...) {
   vsnprintf(text, (size_t)n + 1, fmt, again);
   va_end(ap), va_end(again);
   k->ok = false;
-  const char *what = t ? "stage " : "", *name = t ? xt(k->m, t)->name : "module", *node = t ? xt(k->m, t)->origin : NULL;
-  if (k->when) diag_error(k->c, E_INTERNAL, node, "after %s: %s%s: %s", k->when, what, name, text);
-  else diag_error(k->c, E_MODEL, node, "%s%s: %s", what, name, text);
+  const char *what = t ? "stage " : "", *name = t ? xt(k->m, t)->name : "module",
+             *node = t ? xt(k->m, t)->origin : NULL;
+  if (k->when)
+    diag_error(k->c, E_INTERNAL, node, "after %s: %s%s: %s", k->when, what, name, text);
+  else
+    diag_error(k->c, E_MODEL, node, "%s%s: %s", what, name, text);
 }
 static const char *vname(check *k, atom v) { return sym_name(k->c, v); }
 
-/* ---- 1, 2: a stage alone --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- 1, 2: a stage alone --------------------------------------------------------------------- */
 static void own(check *k, uint32_t s, atom v) {
   const stage *x = xs(k->m, s);
   u32vec in = {0};
@@ -143,7 +157,8 @@ static void check_nodes(check *k, uint32_t s) {
       if (!t)
         bad(k, x->tensor, "reads no tensor");
       else if (t->rank != n->nargs || t->type != n->type)
-        bad(k, x->tensor, "reads %s as %s of rank %u; it is %s of rank %u", t->name, et_name(n->type), n->nargs, et_name(t->type), t->rank);
+        bad(k, x->tensor, "reads %s as %s of rank %u; it is %s of rank %u", t->name, et_name(n->type), n->nargs,
+            et_name(t->type), t->rank);
     } else if (n->kind == EX_OP) {
       etype at[3] = {0}, t = n->type;
       for (uint32_t j = 0; j < n->nargs && j < 3; j++) at[j] = exn(m, n->args[j])->type;
@@ -157,12 +172,15 @@ static void check_nodes(check *k, uint32_t s) {
       for (uint32_t j = 0; j < n->nargs; j++) {
         own(k, s, n->args[j]);
         for (uint32_t q = 0; q < inner.n; q++)
-          if (inner.v[q] == n->args[j]) bad(k, x->tensor, "variable %s is bound twice, one inside the other", vname(k, inner.v[q]));
+          if (inner.v[q] == n->args[j])
+            bad(k, x->tensor, "variable %s is bound twice, one inside the other", vname(k, inner.v[q]));
       }
     }
   }
 }
-static bool never(check *k, sz s) { return sym_ge0(k->c, sym_addi(k->c, sym_neg(k->c, s), -1)); } /* a size, since it is negative */
+static bool never(check *k, sz s) {
+  return sym_ge0(k->c, sym_addi(k->c, sym_neg(k->c, s), -1));
+} /* a size, since it is negative */
 static void check_stage(check *k, uint32_t s) {
   emodule *m = k->m;
   const stage *x = xs(m, s);
@@ -190,16 +208,20 @@ static void check_stage(check *k, uint32_t s) {
         if (vars.v[q] == d.var) bad(k, x->tensor, "variable %s is two digits", vname(k, d.var));
       vec_push(k->a, vars, d.var);
       own(k, s, d.var);
-      if (never(k, d.extent)) bad(k, x->tensor, "variable %s runs to %s, which is negative", vname(k, d.var), sym_str(k->c, d.extent));
+      if (never(k, d.extent))
+        bad(k, x->tensor, "variable %s runs to %s, which is negative", vname(k, d.var), sym_str(k->c, d.extent));
       if (d.extent != sym_extent(k->c, d.var) && !sym_eq(k->c, d.extent, sym_extent(k->c, d.var)))
-        bad(k, x->tensor, "digit %s has extent %s, its variable %s", vname(k, d.var), sym_str(k->c, d.extent), sym_str(k->c, sym_extent(k->c, d.var)));
+        bad(k, x->tensor, "digit %s has extent %s, its variable %s", vname(k, d.var), sym_str(k->c, d.extent),
+            sym_str(k->c, sym_extent(k->c, d.var)));
       size = sym_mul(k->c, size, d.extent);
     }
-    if (size != t->shape[i] && sym_ne(k->c, size, t->shape[i])) bad(k, x->tensor, "axis %u has %s points, its tensor %s", i, sym_str(k->c, size), sym_str(k->c, t->shape[i]));
+    if (size != t->shape[i] && sym_ne(k->c, size, t->shape[i]))
+      bad(k, x->tensor, "axis %u has %s points, its tensor %s", i, sym_str(k->c, size), sym_str(k->c, t->shape[i]));
   }
   if (x->value) {
     u32vec used = {0};
-    if (exn(m, x->value)->type != t->type) bad(k, x->tensor, "the value is %s, the tensor %s", et_name(exn(m, x->value)->type), et_name(t->type));
+    if (exn(m, x->value)->type != t->type)
+      bad(k, x->tensor, "the value is %s, the tensor %s", et_name(exn(m, x->value)->type), et_name(t->type));
     expr_vars(m, x->value, k->a, &used);
     uses_only(k, x, &used, &vars, "the value");
   } else if (!x->updates.n)
@@ -208,7 +230,8 @@ static void check_stage(check *k, uint32_t s) {
     const update *u = &x->updates.v[i];
     u32vec used = {0}, own_vars = {(uint32_t *)u->vars, u->nvars, u->nvars};
     if (u->nidx != t->rank) bad(k, x->tensor, "an update with %u indices, rank %u", u->nidx, t->rank);
-    if (u->op != OP_NONE && u->op != OP_ADD && u->op != OP_MUL && u->op != OP_MAX && u->op != OP_MIN) bad(k, x->tensor, "an update with %s", op_name(u->op));
+    if (u->op != OP_NONE && u->op != OP_ADD && u->op != OP_MUL && u->op != OP_MAX && u->op != OP_MIN)
+      bad(k, x->tensor, "an update with %s", op_name(u->op));
     if (!u->value || exn(m, u->value)->type != t->type) bad(k, x->tensor, "an update's value has another type");
     if (u->cond && exn(m, u->cond)->type != ET_BOOL) bad(k, x->tensor, "an update's condition is not bool");
     for (uint32_t j = 0; j < u->nvars; j++) own(k, s, u->vars[j]);
@@ -220,10 +243,14 @@ static void check_stage(check *k, uint32_t s) {
   check_nodes(k, s);
 }
 
-/* ---- 3, 4: blocks and order ---------------------------------------------------------------------------------------------------------------------------------- */
-static bool can_read(check *k, tid t) { return t && t < k->m->tensors.n && (k->ready[t] || xt(k->m, t)->kind == TK_INPUT || xt(k->m, t)->kind == TK_CONST); }
+/* ---- 3, 4: blocks and order ------------------------------------------------------------------ */
+static bool can_read(check *k, tid t) {
+  return t && t < k->m->tensors.n && (k->ready[t] || xt(k->m, t)->kind == TK_INPUT || xt(k->m, t)->kind == TK_CONST);
+}
 static void need(check *k, tid t, const char *what) {
-  if (!can_read(k, t)) bad(k, 0, "%s reads %s before it is computed, or outside its block", what, t && t < k->m->tensors.n ? xt(k->m, t)->name : "no tensor");
+  if (!can_read(k, t))
+    bad(k, 0, "%s reads %s before it is computed, or outside its block", what,
+        t && t < k->m->tensors.n ? xt(k->m, t)->name : "no tensor");
 }
 /* The index at which a load of a scan's tensor reads the step, if the step is an axis of its own. */
 static sz step_index(check *k, const stage *of, const ex_node *load) {
@@ -239,7 +266,8 @@ static void check_step(ranges *r, const ex_node *n) {
   const tensor *t = xt(r->m, n->tensor);
   if (t->kind != TK_STAGE || t->stage >= r->m->stages.n || xs(r->m, t->stage)->scan != x->scan) return;
   sz at = step_index(k, xs(r->m, t->stage), n), now = sym_of_atom(k->c, r->m->scans.v[x->scan].var);
-  if (at && !(k->ready[n->tensor] ? sym_le(k->c, at, now) : sym_lt(k->c, at, now))) bad(k, x->tensor, "reads step %s of %s, which is not computed yet", sym_str(k->c, at), t->name);
+  if (at && !(k->ready[n->tensor] ? sym_le(k->c, at, now) : sym_lt(k->c, at, now)))
+    bad(k, x->tensor, "reads step %s of %s, which is not computed yet", sym_str(k->c, at), t->name);
 }
 static void check_reads(check *k, uint32_t s) {
   emodule *m = k->m;
@@ -269,7 +297,9 @@ static void check_reads(check *k, uint32_t s) {
     for (uint32_t q = 0; q < u.nidx; q++) visit_size(&r, u.idx[q]);
   }
 }
-static bool scalar_tensor(check *k, tid t, etype type) { return t && t < k->m->tensors.n && xt(k->m, t)->type == type && xt(k->m, t)->rank == 0; }
+static bool scalar_tensor(check *k, tid t, etype type) {
+  return t && t < k->m->tensors.n && xt(k->m, t)->type == type && xt(k->m, t)->rank == 0;
+}
 static bool one_value(check *k, tid t, etype type) { /* a scalar, or of rank 1 and more with one element */
   bool one = t && t < k->m->tensors.n && xt(k->m, t)->type == type;
   for (uint32_t i = 0; one && i < xt(k->m, t)->rank; i++) one = sym_int_or(k->c, xt(k->m, t)->shape[i], 0) == 1;
@@ -278,7 +308,9 @@ static bool one_value(check *k, tid t, etype type) { /* a scalar, or of rank 1 a
 static void same_type(check *k, tid a, tid b, const char *what) {
   if (!a || !b) return;
   const tensor *x = xt(k->m, a), *y = xt(k->m, b);
-  if (x->type != y->type || x->rank != y->rank) bad(k, 0, "%s: %s is %s of rank %u, %s %s of rank %u", what, x->name, et_name(x->type), x->rank, y->name, et_name(y->type), y->rank);
+  if (x->type != y->type || x->rank != y->rank)
+    bad(k, 0, "%s: %s is %s of rank %u, %s %s of rank %u", what, x->name, et_name(x->type), x->rank, y->name,
+        et_name(y->type), y->rank);
 }
 static void check_block(check *k, uint32_t blk, uint8_t *placed);
 static void check_inner(check *k, uint32_t blk, uint32_t parent, uint8_t *placed) {
@@ -294,15 +326,18 @@ static void check_if(check *k, const xif *f, uint32_t blk, uint8_t *placed) {
   need(k, f->cond, "an if");
   if (!scalar_tensor(k, f->cond, ET_BOOL)) bad(k, 0, "the condition of an if is no bool scalar");
   check_inner(k, f->then_block, blk, placed);
-  for (uint32_t i = 0; i < f->n; i++) need(k, f->then_vals[i], "an if"), same_type(k, f->results[i], f->then_vals[i], "an if");
+  for (uint32_t i = 0; i < f->n; i++)
+    need(k, f->then_vals[i], "an if"), same_type(k, f->results[i], f->then_vals[i], "an if");
   memcpy(k->ready, before, k->m->tensors.n);
   check_inner(k, f->else_block, blk, placed);
-  for (uint32_t i = 0; i < f->n; i++) need(k, f->else_vals[i], "an if"), same_type(k, f->results[i], f->else_vals[i], "an if");
+  for (uint32_t i = 0; i < f->n; i++)
+    need(k, f->else_vals[i], "an if"), same_type(k, f->results[i], f->else_vals[i], "an if");
   memcpy(k->ready, before, k->m->tensors.n);
   for (uint32_t i = 0; i < f->n; i++) k->ready[f->results[i]] = 1;
 }
 static void of_symbols(check *k, sz s, const char *what) {
-  if (s && (sym_uses_kind(k->c, s, AT_VAR) || sym_uses_kind(k->c, s, AT_DATA))) bad(k, 0, "%s is %s: not made of sizes alone", what, sym_str(k->c, s));
+  if (s && (sym_uses_kind(k->c, s, AT_VAR) || sym_uses_kind(k->c, s, AT_DATA)))
+    bad(k, 0, "%s is %s: not made of sizes alone", what, sym_str(k->c, s));
 }
 static void check_loop(check *k, const xloop *l, uint32_t blk, uint8_t *placed) {
   uint8_t *before = arena_dup(k->a, k->ready, k->m->tensors.n);
@@ -310,13 +345,15 @@ static void check_loop(check *k, const xloop *l, uint32_t blk, uint8_t *placed) 
   if (l->trip_tensor) need(k, l->trip_tensor, "a loop");
   if (l->trip_tensor && !one_value(k, l->trip_tensor, ET_I64)) bad(k, 0, "the number of a loop's trips is not one i64");
   if (l->cond0) need(k, l->cond0, "a loop");
-  if ((l->cond0 && !one_value(k, l->cond0, ET_BOOL)) || (l->cond && !one_value(k, l->cond, ET_BOOL))) bad(k, 0, "the condition of a loop is not one bool");
+  if ((l->cond0 && !one_value(k, l->cond0, ET_BOOL)) || (l->cond && !one_value(k, l->cond, ET_BOOL)))
+    bad(k, 0, "the condition of a loop is not one bool");
   for (uint32_t i = 0; i < l->ncarried; i++) {
     need(k, l->init[i], "a loop"), same_type(k, l->inner[i], l->init[i], "a loop");
     k->ready[l->inner[i]] = 1;
   }
   check_inner(k, l->body, blk, placed);
-  for (uint32_t i = 0; i < l->ncarried; i++) need(k, l->next[i], "a loop"), same_type(k, l->inner[i], l->next[i], "a loop");
+  for (uint32_t i = 0; i < l->ncarried; i++)
+    need(k, l->next[i], "a loop"), same_type(k, l->inner[i], l->next[i], "a loop");
   for (uint32_t i = 0; i < l->ncollected; i++) need(k, l->slice[i], "a loop");
   if (l->cond) need(k, l->cond, "a loop");
   memcpy(k->ready, before, k->m->tensors.n);
@@ -345,7 +382,7 @@ static void check_block(check *k, uint32_t blk, uint8_t *placed) {
   }
 }
 
-/* ---- 5: kernels --------------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- 5: kernels ------------------------------------------------------------------------------ */
 static void check_kernels(check *k) {
   emodule *m = k->m;
   uint32_t *in = NEWN(k->a, uint32_t, m->stages.n + 1);
@@ -368,11 +405,13 @@ static void check_kernels(check *k) {
       map_key(q->canon, j, &n, &to);
       bool found = false;
       for (uint32_t x = 0; x < q->outer.n; x++) found |= q->outer.v[x] == to;
-      if (!found && sym_kind(k->c, (atom)to) != AT_VAR) bad(k, 0, "kernel %u maps a variable to something that is none", i);
+      if (!found && sym_kind(k->c, (atom)to) != AT_VAR)
+        bad(k, 0, "kernel %u maps a variable to something that is none", i);
     }
   }
   for (uint32_t s = 0; s < m->stages.n; s++)
-    if (!xs(m, s)->dead && in[s] != xs(m, s)->kernel) bad(k, xs(m, s)->tensor, "says kernel %u, is in %u", xs(m, s)->kernel, in[s]);
+    if (!xs(m, s)->dead && in[s] != xs(m, s)->kernel)
+      bad(k, xs(m, s)->tensor, "says kernel %u, is in %u", xs(m, s)->kernel, in[s]);
 }
 
 bool expr_verify(emodule *m, const char *when) {
@@ -383,8 +422,10 @@ bool expr_verify(emodule *m, const char *when) {
   k.left = NEWN(a, uint32_t, m->scans.n + 1);
   for (tid t = 1; t < m->tensors.n; t++)
     for (uint32_t i = 0; i < xt(m, t)->rank; i++)
-      if (xt(m, t)->kind != TK_STAGE && never(&k, xt(m, t)->shape[i])) bad(&k, t, "the size of axis %u is %s, which is negative", i, sym_str(m->c, xt(m, t)->shape[i]));
-      else if (sym_uses_kind(m->c, xt(m, t)->shape[i], AT_VAR)) bad(&k, t, "the size of axis %u is %s, which varies", i, sym_str(m->c, xt(m, t)->shape[i]));
+      if (xt(m, t)->kind != TK_STAGE && never(&k, xt(m, t)->shape[i]))
+        bad(&k, t, "the size of axis %u is %s, which is negative", i, sym_str(m->c, xt(m, t)->shape[i]));
+      else if (sym_uses_kind(m->c, xt(m, t)->shape[i], AT_VAR))
+        bad(&k, t, "the size of axis %u is %s, which varies", i, sym_str(m->c, xt(m, t)->shape[i]));
   for (uint32_t s = 0; s < m->stages.n; s++) {
     if (xs(m, s)->dead) continue;
     check_stage(&k, s);
@@ -399,7 +440,9 @@ bool expr_verify(emodule *m, const char *when) {
     for (uint32_t i = 0; i < m->lates.n; i++) {
       tid t = m->lates.v[i].tensor;
       of_symbols(&k, m->lates.v[i].bound, "a late size's bound");
-      if (!t || t >= m->tensors.n || (et_kind(xt(m, t)->type) != K_INT && et_kind(xt(m, t)->type) != K_UINT) || !one_value(&k, t, xt(m, t)->type)) bad(&k, 0, "a late size has no integer");
+      if (!t || t >= m->tensors.n || (et_kind(xt(m, t)->type) != K_INT && et_kind(xt(m, t)->type) != K_UINT) ||
+          !one_value(&k, t, xt(m, t)->type))
+        bad(&k, 0, "a late size has no integer");
     }
     if (m->kernels.n) check_kernels(&k);
   }
@@ -407,14 +450,16 @@ bool expr_verify(emodule *m, const char *when) {
   return k.ok;
 }
 
-/* ---- ranges ----------------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- ranges ---------------------------------------------------------------------------------- */
 static void prove_load(ranges *r, const ex_node *n) {
   ctx *c = r->m->c;
   const tensor *t = xt(r->m, n->tensor);
   for (uint32_t i = 0; i < n->nargs; i++) {
     if (n->otherwise || (sym_ge0(c, n->args[i]) && sym_lt(c, n->args[i], t->shape[i]))) continue;
     r->unproved++;
-    if (r->out) sb_fmt(r->out, "stage %s: not proved: 0 <= %s < %s (axis %u of %s)\n", r->stage, sym_str(c, n->args[i]), sym_str(c, t->shape[i]), i, t->name);
+    if (r->out)
+      sb_fmt(r->out, "stage %s: not proved: 0 <= %s < %s (axis %u of %s)\n", r->stage, sym_str(c, n->args[i]),
+             sym_str(c, t->shape[i]), i, t->name);
   }
 }
 uint32_t expr_verify_ranges(emodule *m, sbuf *out) {
@@ -438,7 +483,9 @@ uint32_t expr_verify_ranges(emodule *m, sbuf *out) {
         visit_size(&r, at);
         if (sym_ge0(m->c, at) && sym_lt(m->c, at, size)) continue;
         r.unproved++;
-        if (out) sb_fmt(out, "stage %s: not proved: update of 0 <= %s < %s (axis %u)\n", r.stage, sym_str(m->c, at), sym_str(m->c, size), k);
+        if (out)
+          sb_fmt(out, "stage %s: not proved: update of 0 <= %s < %s (axis %u)\n", r.stage, sym_str(m->c, at),
+                 sym_str(m->c, size), k);
       }
       sym_pop(m->c, mark);
     }

@@ -1,20 +1,26 @@
 /* How are values looked through and rebuilt?
  *
- * Idea. A value is a DAG with two kinds of edges: operands, and the data atoms inside the indices of loads and index nodes (an i64 value used as part of a size). Every walk here follows both, visits
- * each node once (a mark per node remembers; a map, where walks nest), and is bounded by the DAG, not by the tree it unfolds to.
+ * Idea. A value is a DAG with two kinds of edges: operands, and the data atoms inside the indices of loads and
+ * index nodes (an i64 value used as part of a size). Every walk here follows both, visits
+ * each node once (a mark per node remembers; a map, where walks nest), and is bounded by the DAG, not by the tree
+ * it unfolds to.
  *
- * Rewriting replaces atoms and nodes at once: `atom` is asked for every variable and symbol, `node` for every rebuilt node, operands first. Bound variables are handled here: one that `atom` maps to a
- * size is replaced in the reduction's list by the variables of that size, largest coefficient first (so that v -> 4*a + b splits the loop and keeps its order), by nothing if it is a constant; one
- * whose extent changes is replaced by a fresh variable of the new extent. Sizes are rebuilt by sym_subst, whose callback comes back here for data atoms: nested calls.
+ * Rewriting replaces atoms and nodes at once: `atom` is asked for every variable and symbol, `node` for every
+ * rebuilt node, operands first. Bound variables are handled here: one that `atom` maps to a
+ * size is replaced in the reduction's list by the variables of that size, largest coefficient first (so that v ->
+ * 4*a + b splits the loop and keeps its order), by nothing if it is a constant; one
+ * whose extent changes is replaced by a fresh variable of the new extent. Sizes are rebuilt by sym_subst, whose
+ * callback comes back here for data atoms: nested calls.
  *
- * Not done here: a stage's axes are the caller's (stage_rewrite leaves them), and substitutions must not bring a free variable under a reduction that binds the same one (variables belong to one
+ * Not done here: a stage's axes are the caller's (stage_rewrite leaves them), and substitutions must not bring a
+ * free variable under a reduction that binds the same one (variables belong to one
  * stage each, so it takes an effort; expr_fresh gives a value new bound variables).
  */
 #include "expr/expr.h"
 #include "expr/build.h"
 #include <string.h>
 
-/* ---- visiting: every distinct node below e, operands first ----------------------------------------------------------------------------------- */
+/* ---- visiting: every distinct node below e, operands first ----------------------------------- */
 typedef struct visit {
   emodule *m;
   arena *a;
@@ -23,7 +29,9 @@ typedef struct visit {
   void *env;
   uint32_t walk;
 } visit;
-static visit walk_marked(emodule *m, arena *a, void (*node)(visit *v, ex e), void *env) { return (visit){m, a, NULL, node, env, ++m->walks}; }
+static visit walk_marked(emodule *m, arena *a, void (*node)(visit *v, ex e), void *env) {
+  return (visit){m, a, NULL, node, env, ++m->walks};
+}
 static bool first_time(visit *v, ex e) {
   uint64_t x;
   if (v->seen) {
@@ -73,7 +81,7 @@ static void visit_value(visit *v, ex e) {
   v->node(v, e);
 }
 
-/* ---- free variables ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- free variables -------------------------------------------------------------------------- */
 typedef struct freevars {
   emodule *m;
   arena *a;
@@ -150,7 +158,7 @@ void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out) {
   expr_operands(m, n->args[1], op, a, out);
 }
 
-/* ---- loads, cost ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- loads, cost ----------------------------------------------------------------------------- */
 static void take_load(visit *v, ex e) {
   if (exn(v->m, e)->kind == EX_LOAD) vec_push(v->a, *(u32vec *)v->env, e);
 }
@@ -205,7 +213,8 @@ static void take_symbol(visit *v, ex e) {
   bool *any = v->env;
   if (n->kind == EX_INDEX) *any |= sym_uses_kind(v->m->c, n->index, AT_SYMBOL);
   for (uint32_t i = 0; n->kind == EX_LOAD && i < n->nargs; i++) *any |= sym_uses_kind(v->m->c, n->args[i], AT_SYMBOL);
-  for (uint32_t i = 0; n->kind == EX_REDUCE && i < n->nargs; i++) *any |= sym_uses_kind(v->m->c, sym_extent(v->m->c, n->args[i]), AT_SYMBOL);
+  for (uint32_t i = 0; n->kind == EX_REDUCE && i < n->nargs; i++)
+    *any |= sym_uses_kind(v->m->c, sym_extent(v->m->c, n->args[i]), AT_SYMBOL);
 }
 bool stage_uses_symbols(emodule *m, uint32_t id, arena *a) {
   const stage *s = xs(m, id);
@@ -230,7 +239,10 @@ void expr_bound(emodule *m, ex e, arena *a, u32vec *vars) {
 }
 static void take_cost(visit *v, ex e) {
   const ex_node *n = exn(v->m, e);
-  *(uint64_t *)v->env += n->kind == EX_OP ? op_cost(n->op) : n->kind == EX_LOAD ? 1 : n->kind == EX_REDUCE ? red_is_arg(n->op) ? 2 : 1 : 0;
+  *(uint64_t *)v->env += n->kind == EX_OP       ? op_cost(n->op)
+                         : n->kind == EX_LOAD   ? 1
+                         : n->kind == EX_REDUCE ? red_is_arg(n->op) ? 2 : 1
+                                                : 0;
 }
 uint64_t expr_cost(emodule *m, ex e) {
   arena *a = arena_new(m->c);
@@ -241,7 +253,7 @@ uint64_t expr_cost(emodule *m, ex e) {
   return sum;
 }
 
-/* ---- rewriting --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rewriting ------------------------------------------------------------------------------- */
 typedef struct rewriter {
   emodule *m;
   arena *a; /* scratch */
@@ -336,9 +348,11 @@ static ex rw_rebuild(rewriter *r, ex e) {
       else
         vec_push(r->a, vars, n.args[i]);
     }
-    ex where = n.where ? rw_value(r, n.where) : 0, body = rw_value(r, n.body), payload = n.payload ? rw_value(r, n.payload) : 0;
+    ex where = n.where ? rw_value(r, n.where) : 0, body = rw_value(r, n.body),
+       payload = n.payload ? rw_value(r, n.payload) : 0;
     if (same && where == n.where && body == n.body && payload == n.payload) return e;
-    /* an arg-reduction gives the first variable unless told otherwise: what that was must be kept when it is no longer first */
+    /* an arg-reduction gives the first variable unless told otherwise: what that was must be kept when it is no
+     * longer first */
     if (red_is_arg(n.op) && !n.payload && n.nargs && map_getu(r->renamed, n.args[0], &to)) {
       atom first;
       if (!sym_is_atom(m->c, (sz)to, &first) || !vars.n || vars.v[0] != first) payload = expr_index(m, (sz)to);
@@ -354,7 +368,9 @@ static ex rw_value(rewriter *r, ex e) {
   ex n = rw_rebuild(r, e);
   if (r->f->node) {
     ex p = r->f->node(r->f->env, r->m, n);
-    if (p != n && exn(r->m, p)->type != exn(r->m, n)->type) ctx_bug(r->m->c, "expr: rewriting changed a type from %s to %s", et_name(exn(r->m, n)->type), et_name(exn(r->m, p)->type));
+    if (p != n && exn(r->m, p)->type != exn(r->m, n)->type)
+      ctx_bug(r->m->c, "expr: rewriting changed a type from %s to %s", et_name(exn(r->m, n)->type),
+              et_name(exn(r->m, p)->type));
     n = p;
   }
   map_putu(r->memo, e, n);
@@ -406,7 +422,7 @@ void stage_rewrite(emodule *m, uint32_t s, const ex_map *f) {
   arena_free(r.a);
 }
 
-/* ---- two common substitutions -------------------------------------------------------------------------------------------------------------------- */
+/* ---- two common substitutions ---------------------------------------------------------------- */
 typedef struct pairs {
   map *by;
 } pairs;
@@ -427,7 +443,8 @@ static void take_bound(visit *v, ex e) {
   const ex_node n = *exn(v->m, e);
   for (uint32_t i = 0; n.kind == EX_REDUCE && i < n.nargs; i++) {
     uint64_t x;
-    if (!map_getu(v->env, n.args[i], &x)) map_putu(v->env, n.args[i], sym_var(v->m->c, sym_name(v->m->c, n.args[i]), sym_extent(v->m->c, n.args[i])));
+    if (!map_getu(v->env, n.args[i], &x))
+      map_putu(v->env, n.args[i], sym_var(v->m->c, sym_name(v->m->c, n.args[i]), sym_extent(v->m->c, n.args[i])));
   }
 }
 ex expr_fresh(emodule *m, ex e) {

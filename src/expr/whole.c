@@ -1,7 +1,10 @@
 /* Is a module a whole model: does every tensor and every size get a value from somewhere?
  *
- * expr_verify asks whether a module is well-formed, and pieces of one may be. Who compiles it relies on more: each input is in the list of inputs, and where a size is used its symbols have a value. They have one if they are a
- * dimension of an input, alone; defined by such as have one; a late size, from the place where its tensor is computed to the end of that block; a loop's counter, in its body. One walk over the blocks in their order. */
+ * expr_verify asks whether a module is well-formed, and pieces of one may be. Who compiles it relies on more:
+ * each input is in the list of inputs, and where a size is used its symbols have a value. They have one if they
+ * are a
+ * dimension of an input, alone; defined by such as have one; a late size, from the place where its tensor is
+ * computed to the end of that block; a loop's counter, in its body. One walk over the blocks in their order. */
 #include "expr/build.h"
 
 typedef struct whole {
@@ -16,8 +19,10 @@ typedef struct whole {
 static void lacks(whole *w, const char *who, const char *fmt, const char *what) {
   w->ok = false;
   const char *text = arena_fmt(w->a, fmt, what);
-  if (w->when) diag_error(w->c, E_INTERNAL, NULL, "after %s: %s: %s", w->when, who, text);
-  else diag_error(w->c, E_MODEL, NULL, "%s: %s", who, text);
+  if (w->when)
+    diag_error(w->c, E_INTERNAL, NULL, "after %s: %s: %s", w->when, who, text);
+  else
+    diag_error(w->c, E_MODEL, NULL, "%s: %s", who, text);
 }
 static bool has_value(whole *w, atom symbol, int depth) {
   sz def;
@@ -36,7 +41,8 @@ static void size(whole *w, sz s, const char *who) {
   sym_atoms(w->c, s, AT_SYMBOL, w->a, &in);
   for (uint32_t i = 0; i < in.n; i++)
     if (!has_value(w, in.v[i], 0)) {
-      lacks(w, who, "nothing gives the size %s a value here; a size is a dimension of an input, or `late`", sym_name(w->c, in.v[i]));
+      lacks(w, who, "nothing gives the size %s a value here; a size is a dimension of an input, or `late`",
+            sym_name(w->c, in.v[i]));
       vec_push(w->a, w->known, in.v[i]); /* said once */
     }
 }
@@ -105,9 +111,12 @@ static void block_sizes(whole *w, uint32_t blk) {
   uint32_t outside = w->known.n;
   for (uint32_t i = 0; i < w->m->blocks.v[blk].items.n; i++) {
     item it = w->m->blocks.v[blk].items.v[i];
-    if (it.kind == IT_IF) if_sizes(w, &w->m->ifs.v[it.index]);
-    else if (it.kind == IT_LOOP) loop_sizes(w, &w->m->loops.v[it.index]);
-    else if (!xs(w->m, it.index)->dead) stage_sizes(w, it.index), computed(w, xs(w->m, it.index)->tensor);
+    if (it.kind == IT_IF)
+      if_sizes(w, &w->m->ifs.v[it.index]);
+    else if (it.kind == IT_LOOP)
+      loop_sizes(w, &w->m->loops.v[it.index]);
+    else if (!xs(w->m, it.index)->dead)
+      stage_sizes(w, it.index), computed(w, xs(w->m, it.index)->tensor);
   }
   if (blk) w->known.n = outside;
 }

@@ -1,8 +1,11 @@
 /* How do contributions become an adjoint?
  *
- * Each contribution is a gather over the index space of its tensor where its index map can be inverted (invert.c). One gather alone is the adjoint stage; of several, element-wise ones are written
- * into one sum and the others become stages that the sum reads (R9). What cannot be inverted, a read at indices from data, is scattered: the adjoint stage starts from the sum and adds them up in
- * updates, in row-major order. Before that, variables that the place does not depend on are summed up in a stage of their own.
+ * Each contribution is a gather over the index space of its tensor where its index map can be inverted
+ * (invert.c). One gather alone is the adjoint stage; of several, element-wise ones are written
+ * into one sum and the others become stages that the sum reads (R9). What cannot be inverted, a read at indices
+ * from data, is scattered: the adjoint stage starts from the sum and adds them up in
+ * updates, in row-major order. Before that, variables that the place does not depend on are summed up in a stage
+ * of their own.
  */
 #include "grad/grad_in.h"
 #include <string.h>
@@ -14,7 +17,8 @@ void grad_axes(gr *g, tid x, axis *axes, sz *idx) {
   const tensor t = *xt(m, x);
   for (uint32_t i = 0; i < t.rank; i++) {
     const axis *a = t.kind == TK_STAGE && i < xs(m, t.stage)->naxes ? &xs(m, t.stage)->axes[i] : NULL;
-    axes[i] = expr_axis1(m, a && a->n == 1 ? sym_name(g->c, a->d[0].var) : arena_fmt(m->a, "i%u", i), t.shape[i], &idx[i]);
+    axes[i] =
+        expr_axis1(m, a && a->n == 1 ? sym_name(g->c, a->d[0].var) : arena_fmt(m->a, "i%u", i), t.shape[i], &idx[i]);
   }
 }
 static ex zero_of(gr *g, tid x) { return expr_f(g->m, xt(g->m, x)->type, 0); }
@@ -37,7 +41,8 @@ piece grad_piece(gr *g, tid x, const gathered *p, const axis *axes, const frame_
     r.axes[i] = expr_axis1(m, sym_name(g->c, from[nv]), r.axes[i].d[0].extent, &to[nv]);
     nv++;
   }
-  r.t = expr_tensor(m, TK_STAGE, exn(m, p->value)->type, p->shape, rank, arena_fmt(g->a, "%s.part", grad_name(g, x)), xt(m, x)->origin);
+  r.t = expr_tensor(m, TK_STAGE, exn(m, p->value)->type, p->shape, rank, arena_fmt(g->a, "%s.part", grad_name(g, x)),
+                    xt(m, x)->origin);
   r.value = nv ? expr_subst_vars(m, p->value, from, to, nv) : p->value;
   r.ref = expr_load(m, r.t, at, rank, inside ? 0 : zero_of(g, x));
   if (p->back_cond && !EK_PLANTED("grad-piece")) r.ref = expr_sel(m, p->back_cond, r.ref, zero_of(g, x));
@@ -49,7 +54,7 @@ void grad_piece_emit(gr *g, const piece *p, uint32_t scan) {
   xs(g->m, s)->scan = scan;
 }
 
-/* ---- scattering ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- scattering ------------------------------------------------------------------------------ */
 static void fresh_vars(gr *g, const u32vec *from, atom *vars, sz *by) {
   for (uint32_t i = 0; i < from->n; i++) {
     by[i] = sym_var(g->c, sym_name(g->c, from->v[i]), sym_extent(g->c, from->v[i]));
@@ -79,7 +84,8 @@ static ex presum(gr *g, const contrib *k, ex value, const u32vec *keep, const u3
   sz *rby = NEWN(g->a, sz, over->n);
   fresh_vars(g, over, red, rby);
   value = expr_subst_vars(m, expr_subst_vars(m, value, keep->v, by, keep->n), over->v, rby, over->n);
-  tid t = expr_tensor(m, TK_STAGE, exn(m, value)->type, shape, keep->n, arena_fmt(g->a, "%s.part", grad_name(g, k->x)), k->origin);
+  tid t = expr_tensor(m, TK_STAGE, exn(m, value)->type, shape, keep->n, arena_fmt(g->a, "%s.part", grad_name(g, k->x)),
+                      k->origin);
   grad_append(g, t, axes, keep->n, expr_reduce(m, RED_SUM, red, over->n, 0, value, 0, ET_NONE, ET_NONE));
   return expr_load(m, t, idx, keep->n, 0);
 }
@@ -97,7 +103,8 @@ static update scatter(gr *g, const contrib *k) {
       vec_push(g->a, over, k->vars[i]);
   if (keep.n > MAX_RANK)
     while (over.n) vec_push(g->a, keep, over.v[--over.n]);
-  if (over.n) { /* under a condition the sum may be read only where it holds: it is computed everywhere, so its reads must be safe */
+  /* under a condition the sum may be read only where it holds: it is computed everywhere, so its reads must be safe */
+  if (over.n) {
     u32vec l = {0};
     expr_loads(m, value, g->a, &l);
     bool safe = true;
@@ -108,7 +115,11 @@ static update scatter(gr *g, const contrib *k) {
       while (over.n) vec_push(g->a, keep, over.v[--over.n]);
   }
   if (k->guarded && !EK_PLANTED("grad-scatter")) cond = k_and(m, in_place(g, k->x, k->idx), cond);
-  update u = {.vars = NEWN(m->a, atom, keep.n + 1), .nvars = keep.n, .nidx = rank, .idx = NEWN(m->a, sz, rank + 1), .op = OP_ADD};
+  update u = {.vars = NEWN(m->a, atom, keep.n + 1),
+              .nvars = keep.n,
+              .nidx = rank,
+              .idx = NEWN(m->a, sz, rank + 1),
+              .op = OP_ADD};
   sz *by = NEWN(g->a, sz, keep.n + 1);
   fresh_vars(g, &keep, u.vars, by);
   for (uint32_t i = 0; i < rank; i++) u.idx[i] = size_subst(g, k->idx[i], keep.v, by, keep.n);
@@ -117,7 +128,7 @@ static update scatter(gr *g, const contrib *k) {
   return u;
 }
 
-/* ---- the adjoint of one tensor ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the adjoint of one tensor --------------------------------------------------------------- */
 static bool is_copy(gr *g, tid x, ex value, const sz *idx) {
   const ex_node *n = exn(g->m, value);
   if (n->kind != EX_LOAD || n->otherwise || n->type != xt(g->m, x)->type || n->nargs != xt(g->m, x)->rank) return false;

@@ -1,12 +1,17 @@
 /* How does a value depend on each read in it? The scalar chain rule.
  *
- * Idea. A value is a DAG of scalar operations over reads. The adjoint of the root is 1; nodes are visited in descending order (an ex refers to smaller ids only), and every node hands its adjoint,
- * times the local partial derivative, to its operands. What arrives at a read is d value / d read. The partials are one line per operation below.
+ * Idea. A value is a DAG of scalar operations over reads. The adjoint of the root is 1; nodes are visited in
+ * descending order (an ex refers to smaller ids only), and every node hands its adjoint,
+ * times the local partial derivative, to its operands. What arrives at a read is d value / d read. The partials
+ * are one line per operation below.
  *
- * Conditions. `c ? a : b`, min and max hand the adjoint on under a condition. It stays apart from the factor (a `mask`), because behind it operands may be unreadable or infinite: a node holds a list
- * of (mask, factor). Two entries that differ in the sense of their last condition become one `c ? x : y`; equal masks add.
+ * Conditions. `c ? a : b`, min and max hand the adjoint on under a condition. It stays apart from the factor (a
+ * `mask`), because behind it operands may be unreadable or infinite: a node holds a list
+ * of (mask, factor). Two entries that differ in the sense of their last condition become one `c ? x : y`; equal
+ * masks add.
  *
- * Types. A factor has its node's type or a wider one: through a conversion from a wider type it widens, to a narrower one it stays. Rounding points have derivative 1.
+ * Types. A factor has its node's type or a wider one: through a conversion from a wider type it widens, to a
+ * narrower one it stays. Rounding points have derivative 1.
  */
 #include "grad/grad_in.h"
 #include <math.h>
@@ -15,7 +20,7 @@
 
 enum { MAX_TERMS = 8 };
 
-/* ---- small algebra: only what keeps derivatives readable ----------------------------------------------------------------------------------------- */
+/* ---- small algebra: only what keeps derivatives readable ------------------------------------- */
 etype wider(etype a, etype b) {
   if (a == b) return a;
   uint32_t x = et_bits(a), y = et_bits(b);
@@ -63,7 +68,7 @@ ex k_add(emodule *m, ex a, ex b) {
 }
 ex k_and(emodule *m, ex a, ex b) { return !a ? b : !b ? a : expr_op2(m, OP_AND, a, b); }
 
-/* ---- masks ------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- masks ----------------------------------------------------------------------------------- */
 mask mask_with(gr *g, mask m, ex e, bool neg) {
   for (uint32_t i = 0; i < m.n; i++)
     if (m.v[i].e == e && m.v[i].neg == neg) return m;
@@ -89,16 +94,18 @@ ex in_range_cond(gr *g, ex load) {
   for (uint32_t i = 0; i < n.nargs; i++) {
     sz size = xt(m, n.tensor)->shape[i];
     if (!sym_ge0(g->c, n.args[i])) r = k_and(m, r, expr_op2(m, OP_GE, expr_index(m, n.args[i]), expr_i(m, ET_I64, 0)));
-    if (!sym_lt(g->c, n.args[i], size)) r = k_and(m, r, expr_op2(m, OP_LT, expr_index(m, n.args[i]), expr_index(m, size)));
+    if (!sym_lt(g->c, n.args[i], size))
+      r = k_and(m, r, expr_op2(m, OP_LT, expr_index(m, n.args[i]), expr_index(m, size)));
   }
   return r;
 }
 
-/* ---- which nodes a gradient flows through -------------------------------------------------------------------------------------------------------------- */
+/* ---- which nodes a gradient flows through ---------------------------------------------------- */
 // clang-format off
 #define SMOOTH(X) \
-  X(ADD) X(SUB) X(MUL) X(DIV) X(MOD) X(FMOD) X(NEG) X(ABS) X(MIN) X(MAX) X(POW) X(FMA) X(EXP) X(LOG) X(SQRT) X(SIN) X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH) X(COSH) X(TANH) \
-  X(ASINH) X(ACOSH) X(ATANH) X(ERF) X(CAST) X(SAT) X(SATF) X(BITCAST)
+  X(ADD) X(SUB) X(MUL) X(DIV) X(MOD) X(FMOD) X(NEG) X(ABS) X(MIN) X(MAX) X(POW) X(FMA) X(EXP) X(LOG) \
+  X(SQRT) X(SIN) X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH) X(COSH) X(TANH) X(ASINH) X(ACOSH) \
+  X(ATANH) X(ERF) X(CAST) X(SAT) X(SATF) X(BITCAST)
 // clang-format on
 static bool flows(sop op, uint32_t i) {
   static const bool smooth[OP_COUNT] = {
@@ -118,15 +125,18 @@ bool grad_live(gr *g, map *memo, ex e) {
   if (n.kind == EX_LOAD)
     live = (n.tensor < g->ntensors && g->active[n.tensor]) || grad_live(g, memo, n.otherwise);
   else if (n.kind == EX_OP)
-    for (uint32_t i = 0; i < n.nargs; i++) live |= flows(n.op, i) && (n.op != OP_BITCAST || exn(g->m, n.args[i])->type == n.type) && grad_live(g, memo, n.args[i]);
+    for (uint32_t i = 0; i < n.nargs; i++)
+      live |= flows(n.op, i) && (n.op != OP_BITCAST || exn(g->m, n.args[i])->type == n.type) &&
+              grad_live(g, memo, n.args[i]);
   else
     live = !red_is_arg(n.op) && grad_live(g, memo, n.body);
   map_putu(memo, e, live);
   return live;
 }
 
-/* ---- partial derivatives ---------------------------------------------------------------------------------------------------------------------------------- */
-/* d op(x) / d x[i], of the operands' type t; y: the operation's value. 0: none. Conditions (min, max, ?:) are not here. */
+/* ---- partial derivatives --------------------------------------------------------------------- */
+/* d op(x) / d x[i], of the operands' type t; y: the operation's value. 0: none. Conditions (min, max, ?:) are not
+ * here. */
 static ex partial(emodule *m, sop op, uint32_t i, const ex *x, ex y, etype t) {
 #define F(v) expr_f(m, t, v)
 #define ADD(a, b) k_add(m, a, b)
@@ -149,8 +159,11 @@ static ex partial(emodule *m, sop op, uint32_t i, const ex *x, ex y, etype t) {
   case OP_ABS:   return FN(SIGN, x[0]);
   case OP_FMA:   return i == 2 ? F(1) : x[1 - i];
   case OP_POW:
-    if (i) return expr_sel(m, expr_op2(m, OP_GT, x[0], F(0)), MUL(y, FN(LOG, x[0])), F(0)); /* not real for a negative base */
-    if (!is_const(m, x[1], &k)) return expr_sel(m, expr_op2(m, OP_EQ, x[1], F(0)), F(0), MUL(x[1], expr_op2(m, OP_POW, x[0], SUB(x[1], F(1)))));
+    if (i) /* not real for a negative base */
+      return expr_sel(m, expr_op2(m, OP_GT, x[0], F(0)), MUL(y, FN(LOG, x[0])), F(0));
+    if (!is_const(m, x[1], &k))
+      return expr_sel(m, expr_op2(m, OP_EQ, x[1], F(0)), F(0),
+                      MUL(x[1], expr_op2(m, OP_POW, x[0], SUB(x[1], F(1)))));
     return k == 0 ? 0 : k == 1 ? F(1) : k == 2 ? MUL(F(2), x[0]) : MUL(F(k), expr_op2(m, OP_POW, x[0], F(k - 1)));
   case OP_EXP:   return y;
   case OP_LOG:   return DIV(F(1), x[0]);
@@ -180,7 +193,7 @@ static ex partial(emodule *m, sop op, uint32_t i, const ex *x, ex y, etype t) {
 #undef FN
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the walk -------------------------------------------------------------------------------- */
 typedef struct term {
   mask when;
   ex g;
@@ -211,7 +224,8 @@ static void join_terms(chain *z, terms *l) {
   emodule *m = z->m;
   ex any = 0, sum = 0;
   for (uint32_t i = 0; i < l->n; i++) {
-    ex c = mask_ex(z->g, l->v[i].when), x = c ? expr_sel(m, c, l->v[i].g, expr_f(m, exn(m, l->v[i].g)->type, 0)) : l->v[i].g;
+    ex c = mask_ex(z->g, l->v[i].when),
+       x = c ? expr_sel(m, c, l->v[i].g, expr_f(m, exn(m, l->v[i].g)->type, 0)) : l->v[i].g;
     sum = sum ? k_add(m, sum, x) : x;
     any = !i ? c : any && c ? expr_op2(m, OP_OR, any, c) : 0;
   }
@@ -295,7 +309,9 @@ void grad_chain(gr *g, ex root, ex own, mask when, locals *out) {
       else if (n.kind == EX_LOAD) {
         if (n.tensor < g->ntensors && g->active[n.tensor]) vec_push(g->a, *out, ((local){e, l.v[k].when, l.v[k].g}));
         ex inside = n.otherwise ? in_range_cond(g, e) : 0;
-        if (inside) give(&z, n.otherwise, EK_PLANTED("grad-else") ? l.v[k].when : mask_with(g, l.v[k].when, inside, true), l.v[k].g);
+        if (inside)
+          give(&z, n.otherwise, EK_PLANTED("grad-else") ? l.v[k].when : mask_with(g, l.v[k].when, inside, true),
+               l.v[k].g);
       } else
         ctx_bug(g->c, "grad: a reduction below the root of a value");
     }

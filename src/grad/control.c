@@ -1,16 +1,21 @@
 /* How do branches and loops run backwards?
  *
- * Both are differentiated block by block: the block is cloned into a new one, the clone is differentiated like any module (grad_block) with respect to the tensors it reads from outside, and what
- * comes out leaves the clone as results. The clone computes forward values again where the backward stages need them: nothing but carried values is kept from the forward pass. if      the adjoints of
- * the results go into an `if` on the same condition; each branch gives the adjoints of what either branch reads loop    of a known number of trips. The forward loop collects its carried values at the
- * beginning of every trip (a result more each). The backward loop runs u = 0 .., trip T-1-u of the forward one: the clone of the body starts from the collected values; carried are the adjoints of the
- * carried values, and one sum per tensor that the body reads from outside What a loop carries may not change its shape, and the number of trips may not depend on a condition: the collected values
+ * Both are differentiated block by block: the block is cloned into a new one, the clone is differentiated like
+ * any module (grad_block) with respect to the tensors it reads from outside, and what
+ * comes out leaves the clone as results. The clone computes forward values again where the backward stages need
+ * them: nothing but carried values is kept from the forward pass. if      the adjoints of
+ * the results go into an `if` on the same condition; each branch gives the adjoints of what either branch reads
+ * loop    of a known number of trips. The forward loop collects its carried values at the
+ * beginning of every trip (a result more each). The backward loop runs u = 0 .., trip T-1-u of the forward one:
+ * the clone of the body starts from the collected values; carried are the adjoints of the
+ * carried values, and one sum per tensor that the body reads from outside What a loop carries may not change its
+ * shape, and the number of trips may not depend on a condition: the collected values
  * would have no shape.
  */
 #include "grad/grad_in.h"
 #include <string.h>
 
-/* ---- cloning a block ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- cloning a block ------------------------------------------------------------------------- */
 typedef struct cloning {
   gr *g;
   emodule *m;
@@ -38,9 +43,12 @@ static ex value_node(void *env, emodule *m, ex e) {
 static sz clone_size(cloning *k, sz s) {
   if (!s) return 0;
   if (!sym_uses_kind(k->g->c, s, AT_DATA)) return sym_subst(k->g->c, s, size_of_atom, k);
-  return expr_as_size(k->m, expr_rewrite(k->m, expr_index(k->m, s), &(ex_map){.node = value_node, .atom = value_atom, .env = k}));
+  return expr_as_size(
+      k->m, expr_rewrite(k->m, expr_index(k->m, s), &(ex_map){.node = value_node, .atom = value_atom, .env = k}));
 }
-static ex clone_value(cloning *k, ex e) { return e ? expr_rewrite(k->m, expr_fresh(k->m, e), &(ex_map){.node = value_node, .atom = value_atom, .env = k}) : 0; }
+static ex clone_value(cloning *k, ex e) {
+  return e ? expr_rewrite(k->m, expr_fresh(k->m, e), &(ex_map){.node = value_node, .atom = value_atom, .env = k}) : 0;
+}
 static tid new_tensor(cloning *k, tid t) {
   emodule *m = k->m;
   const tensor x = *xt(m, t);
@@ -142,13 +150,15 @@ static void clone_items(cloning *k, uint32_t from, uint32_t to) {
       xif f = m->ifs.v[it.index];
       f.cond = twin(k, f.cond), f.block = to;
       f.then_block = clone_block(k, f.then_block, to), f.else_block = clone_block(k, f.else_block, to);
-      f.then_vals = twins(k, f.then_vals, f.n), f.else_vals = twins(k, f.else_vals, f.n), f.results = results(k, f.results, f.n);
+      f.then_vals = twins(k, f.then_vals, f.n), f.else_vals = twins(k, f.else_vals, f.n),
+      f.results = results(k, f.results, f.n);
       vec_push(m->a, m->ifs, f);
       vec_push(m->a, m->blocks.v[to].items, ((item){IT_IF, m->ifs.n - 1}));
     }
     if (it.kind == IT_LOOP) {
       xloop l = m->loops.v[it.index];
-      l.trips = clone_size(k, l.trips), l.trip_tensor = twin(k, l.trip_tensor), l.cond0 = twin(k, l.cond0), l.block = to;
+      l.trips = clone_size(k, l.trips), l.trip_tensor = twin(k, l.trip_tensor), l.cond0 = twin(k, l.cond0),
+      l.block = to;
       if (l.counter) {
         int64_t lo, hi;
         sz c = sym_of_atom(k->g->c, l.counter);
@@ -181,7 +191,7 @@ static void clone_stated(cloning *k) {
 }
 static cloning cloner(gr *g) { return (cloning){g, g->m, map_new(g->a), map_new(g->a), map_new(g->a)}; }
 
-/* ---- what a block reads from outside ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- what a block reads from outside --------------------------------------------------------- */
 static void take_read(gr *g, tid t, u32vec *out) {
   if (t && t < g->ntensors && g->active[t] && !vec_has(out, t)) vec_push(g->a, *out, t);
 }
@@ -214,8 +224,9 @@ void grad_captured(gr *g, item it, u32vec *out) {
   }
 }
 
-/* ---- small stages ------------------------------------------------------------------------------------------------------------------------------------------- */
-/* A stage in `block` over the space of x: a copy of `from` (at index `at` of a first axis more, if that is given), plus `plus`; from 0: zeros. */
+/* ---- small stages ---------------------------------------------------------------------------- */
+/* A stage in `block` over the space of x: a copy of `from` (at index `at` of a first axis more, if that is given),
+ * plus `plus`; from 0: zeros. */
 static tid copy_in(gr *g, uint32_t block, tid x, tid from, sz at, tid plus, const char *name) {
   emodule *m = g->m;
   const tensor t = *xt(m, x);
@@ -224,7 +235,9 @@ static tid copy_in(gr *g, uint32_t block, tid x, tid from, sz at, tid plus, cons
   idx[0] = at;
   for (uint32_t i = 0; i < t.rank; i++) axes[i] = expr_axis1(m, arena_fmt(m->a, "i%u", i), t.shape[i], &idx[i + 1]);
   tid r = expr_tensor(m, TK_STAGE, t.type, t.shape, t.rank, name, t.origin);
-  ex v = !from ? expr_f(m, t.type, 0) : at ? expr_load(m, from, idx, t.rank + 1, 0) : expr_load(m, from, idx + 1, t.rank, 0);
+  ex v = !from ? expr_f(m, t.type, 0)
+         : at  ? expr_load(m, from, idx, t.rank + 1, 0)
+               : expr_load(m, from, idx + 1, t.rank, 0);
   if (plus) v = expr_op2(m, OP_ADD, v, expr_load(m, plus, idx + 1, t.rank, 0));
   expr_stage(m, block, r, axes, t.rank, v);
   return r;
@@ -234,14 +247,17 @@ static tid result(gr *g, tid like, const char *name) {
   return expr_tensor(g->m, TK_RESULT, t.type, t.shape, t.rank, name, t.origin);
 }
 /* The clone's adjoints with respect to wrt. */
-static void differentiate(gr *g, uint32_t block, const tid *outs, const tid *seeds, uint32_t n, const u32vec *wrt, tid *adjoints) { grad_block(g, block, outs, seeds, n, wrt->v, wrt->n, adjoints); }
+static void differentiate(gr *g, uint32_t block, const tid *outs, const tid *seeds, uint32_t n, const u32vec *wrt,
+                          tid *adjoints) {
+  grad_block(g, block, outs, seeds, n, wrt->v, wrt->n, adjoints);
+}
 static tid adjoint_of(gr *g, tid t) {
   if (!t || t >= g->ntensors || !g->active[t]) return 0;
   grad_finish_tensor(g, t);
   return g->adj[t];
 }
 
-/* ---- if --------------------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- if -------------------------------------------------------------------------------------- */
 void grad_if(gr *g, uint32_t index) {
   emodule *m = g->m;
   const xif f = m->ifs.v[index];
@@ -268,13 +284,14 @@ void grad_if(gr *g, uint32_t index) {
     else
       b.then_block = blk;
   }
-  for (uint32_t i = 0; i < wrt.n; i++) b.results[i] = result(g, wrt.v[i], arena_fmt(g->a, "%s.if", grad_name(g, wrt.v[i])));
+  for (uint32_t i = 0; i < wrt.n; i++)
+    b.results[i] = result(g, wrt.v[i], arena_fmt(g->a, "%s.if", grad_name(g, wrt.v[i])));
   vec_push(m->a, m->ifs, b);
   vec_push(m->a, m->blocks.v[g->block].items, ((item){IT_IF, m->ifs.n - 1}));
   for (uint32_t i = 0; i < wrt.n; i++) grad_add(g, wrt.v[i], b.results[i]);
 }
 
-/* ---- loop ------------------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- loop ------------------------------------------------------------------------------------ */
 static bool late_inside(gr *g, uint32_t blk) { /* sizes computed in the block itself */
   emodule *m = g->m;
   for (uint32_t i = 0; i < m->lates.n; i++) {
@@ -296,11 +313,14 @@ static void keep_carried(gr *g, uint32_t index, tid *all) {
     shape[0] = l.trips;
     for (uint32_t d = 0; d < t.rank; d++) {
       shape[d + 1] = t.shape[d];
-      if (l.counter && sym_uses(g->c, t.shape[d], l.counter)) grad_refuse(g, l.origin, "a loop that carries %s, whose size changes from trip to trip", t.name);
+      if (l.counter && sym_uses(g->c, t.shape[d], l.counter))
+        grad_refuse(g, l.origin, "a loop that carries %s, whose size changes from trip to trip", t.name);
     }
-    if (t.rank + 1 >= MAX_RANK) grad_refuse(g, l.origin, "a loop that carries %s of rank %u (at most %d)", t.name, t.rank, MAX_RANK - 2);
+    if (t.rank + 1 >= MAX_RANK)
+      grad_refuse(g, l.origin, "a loop that carries %s of rank %u (at most %d)", t.name, t.rank, MAX_RANK - 2);
     slice[n] = copy_in(g, l.body, l.inner[i], l.inner[i], 0, 0, arena_fmt(g->a, "%s.kept", t.name));
-    collected[n] = all[i] = expr_tensor(m, TK_RESULT, t.type, shape, t.rank + 1, arena_fmt(g->a, "%s.all", t.name), t.origin);
+    collected[n] = all[i] =
+        expr_tensor(m, TK_RESULT, t.type, shape, t.rank + 1, arena_fmt(g->a, "%s.all", t.name), t.origin);
   }
   m->loops.v[index].slice = slice, m->loops.v[index].collected = collected, m->loops.v[index].ncollected = n;
 }
@@ -309,20 +329,23 @@ void grad_loop(gr *g, uint32_t index) {
   ctx *c = g->c;
   const xloop l = m->loops.v[index];
   uint32_t nk = 0, n = 0;
-  tid *fin = NEWN(g->a, tid, l.ncarried + 1), *col = NEWN(g->a, tid, l.ncollected + 1), *all = NEWN(g->a, tid, l.ncarried + 1);
+  tid *fin = NEWN(g->a, tid, l.ncarried + 1), *col = NEWN(g->a, tid, l.ncollected + 1),
+      *all = NEWN(g->a, tid, l.ncarried + 1);
   bool any = false;
   for (uint32_t i = 0; i < l.ncarried; i++) any |= (fin[i] = adjoint_of(g, l.final[i])) != 0;
   for (uint32_t i = 0; i < l.ncollected; i++) any |= (col[i] = adjoint_of(g, l.collected[i])) != 0;
   u32vec wrt = {0};
   grad_captured(g, (item){IT_LOOP, index}, &wrt);
   if (!any || !wrt.n) return;
-  if (!l.trips || l.trip_tensor || l.cond || l.cond0) grad_refuse(g, l.origin, "a loop whose number of trips depends on data");
+  if (!l.trips || l.trip_tensor || l.cond || l.cond0)
+    grad_refuse(g, l.origin, "a loop whose number of trips depends on data");
   if (late_inside(g, l.body)) grad_refuse(g, l.origin, "a loop in which sizes are computed");
   keep_carried(g, index, all);
   /* the carried floats and the sums, in one list: first what the body sees of them, then their adjoints */
   int64_t lo, hi;
   sym_range(c, l.trips, &lo, &hi);
-  sz u = sym_fresh(c, "back", 0, hi == SYM_INF ? 1000000000 : max64(hi - 1, 0)), t = sym_sub(c, sym_addi(c, l.trips, -1), u);
+  sz u = sym_fresh(c, "back", 0, hi == SYM_INF ? 1000000000 : max64(hi - 1, 0)),
+     t = sym_sub(c, sym_addi(c, l.trips, -1), u);
   uint32_t blk = new_block(g, g->block);
   xloop b = {.trips = l.trips, .body = blk, .block = g->block, .origin = l.origin};
   sym_is_atom(c, u, &b.counter);
@@ -341,13 +364,17 @@ void grad_loop(gr *g, uint32_t index) {
   clone_items(&k, l.body, blk);
   clone_stated(&k);
   b.ncarried = at.n;
-  b.init = NEWN(m->a, tid, at.n + 1), b.inner = NEWN(m->a, tid, at.n + 1), b.next = NEWN(m->a, tid, at.n + 1), b.final = NEWN(m->a, tid, at.n + 1);
-  tid *outs = NEWN(g->a, tid, nk + l.ncollected + 1), *seeds = NEWN(g->a, tid, nk + l.ncollected + 1), *got = NEWN(g->a, tid, at.n + 1);
+  b.init = NEWN(m->a, tid, at.n + 1), b.inner = NEWN(m->a, tid, at.n + 1), b.next = NEWN(m->a, tid, at.n + 1),
+  b.final = NEWN(m->a, tid, at.n + 1);
+  tid *outs = NEWN(g->a, tid, nk + l.ncollected + 1), *seeds = NEWN(g->a, tid, nk + l.ncollected + 1),
+      *got = NEWN(g->a, tid, at.n + 1);
   for (uint32_t i = 0; i < at.n; i++) {
     tid like = i < nk ? l.inner[carried[i]] : at.v[i];
     const char *name = grad_name(g, like);
-    b.init[i] = i < nk && fin[carried[i]] ? fin[carried[i]] : copy_in(g, g->block, like, 0, 0, 0, arena_fmt(g->a, "%s.none", name));
-    b.inner[i] = result(g, like, arena_fmt(g->a, "%s.trip", name)), b.final[i] = result(g, like, arena_fmt(g->a, "%s.loop", name));
+    b.init[i] = i < nk && fin[carried[i]] ? fin[carried[i]]
+                                          : copy_in(g, g->block, like, 0, 0, 0, arena_fmt(g->a, "%s.none", name));
+    b.inner[i] = result(g, like, arena_fmt(g->a, "%s.trip", name)),
+    b.final[i] = result(g, like, arena_fmt(g->a, "%s.loop", name));
     if (i < nk) outs[n] = twin(&k, l.next[carried[i]]), seeds[n++] = b.inner[i];
   }
   for (uint32_t i = 0; i < l.ncollected; i++) {
@@ -356,7 +383,9 @@ void grad_loop(gr *g, uint32_t index) {
     outs[n] = s, seeds[n++] = copy_in(g, blk, s, col[i], t, 0, grad_name(g, l.slice[i]));
   }
   differentiate(g, blk, outs, seeds, n, &at, got);
-  for (uint32_t i = 0; i < at.n; i++) b.next[i] = copy_in(g, blk, at.v[i], got[i], 0, i < nk || EK_PLANTED("grad-loop") ? 0 : b.inner[i], arena_fmt(g->a, "%s.next", grad_name(g, at.v[i])));
+  for (uint32_t i = 0; i < at.n; i++)
+    b.next[i] = copy_in(g, blk, at.v[i], got[i], 0, i < nk || EK_PLANTED("grad-loop") ? 0 : b.inner[i],
+                        arena_fmt(g->a, "%s.next", grad_name(g, at.v[i])));
   vec_push(m->a, m->loops, b);
   vec_push(m->a, m->blocks.v[g->block].items, ((item){IT_LOOP, m->loops.n - 1}));
   for (uint32_t i = 0; i < nk; i++) grad_add(g, l.init[carried[i]], b.final[i]);

@@ -1,8 +1,11 @@
 /* In which order is a module differentiated?
  *
- * 1. Forward: which tensors depend on `wrt` through floats (active). Backward: which of these `outs` depend on (useful). 2. Reductions inside useful values become stages (hoist.c). 3. The block's
- * items are walked backwards; when a stage is reached all its readers have contributed, so its adjoint is finished (adjoint.c) and the stage contributes to what it reads (value.c). A recurrence is
- * one step of this walk (scan.c). 4. The adjoints asked for are finished. New stages are appended to the block in this order, which is one of dependence.
+ * 1. Forward: which tensors depend on `wrt` through floats (active). Backward: which of these `outs` depend on
+ *   (useful). 2. Reductions inside useful values become stages (hoist.c). 3. The block's
+ * items are walked backwards; when a stage is reached all its readers have contributed, so its adjoint is
+ * finished (adjoint.c) and the stage contributes to what it reads (value.c). A recurrence is
+ * one step of this walk (scan.c). 4. The adjoints asked for are finished. New stages are appended to the block in
+ * this order, which is one of dependence.
  */
 #include "grad/grad_in.h"
 #include <stdio.h>
@@ -19,12 +22,14 @@ void grad_refuse(gr *g, const char *origin, const char *fmt, ...) {
   diag_error(g->c, E_UNSUPPORTED, origin, "no gradient through %s", text);
   ctx_unwind(g->c);
 }
-uint32_t grad_append(gr *g, tid t, const axis *axes, uint32_t naxes, ex value) { return expr_stage(g->m, g->block, t, axes, naxes, value); }
+uint32_t grad_append(gr *g, tid t, const axis *axes, uint32_t naxes, ex value) {
+  return expr_stage(g->m, g->block, t, axes, naxes, value);
+}
 void grad_contribute(gr *g, contrib k) {
   if (k.x < g->ntensors && g->active[k.x]) vec_push(g->a, g->into[k.x], k);
 }
 
-/* ---- what depends on what ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- what depends on what -------------------------------------------------------------------- */
 static bool stage_live(gr *g, map *memo, uint32_t s) {
   const stage *x = xs(g->m, s);
   if (x->stop || x->dead || et_kind(xt(g->m, x->tensor)->type) != K_FLOAT) return false;
@@ -87,7 +92,8 @@ static void find_active(gr *g, const tid *wrt, uint32_t nwrt) {
           now = stage_live(g, memo, it.index) && !g->given[t];
           g->given[t] |= now;
         } else
-          now = (stage_live(g, memo, it.index) || (!xs(m, it.index)->stop && grad_stated_live(g, t))) && set_active(g, t);
+          now =
+              (stage_live(g, memo, it.index) || (!xs(m, it.index)->stop && grad_stated_live(g, t))) && set_active(g, t);
       } else if (it.kind == IT_IF && if_active(g, &m->ifs.v[it.index]))
         for (uint32_t k = 0; k < m->ifs.v[it.index].n; k++) now |= set_active(g, m->ifs.v[it.index].results[k]);
       else if (it.kind == IT_LOOP && loop_active(g, &m->loops.v[it.index])) {
@@ -149,7 +155,7 @@ static void find_useful(gr *g, const tid *outs, uint32_t nout, u32vec *stages) {
   }
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the walk -------------------------------------------------------------------------------- */
 static void seed(gr *g, tid out, tid s) {
   emodule *m = g->m;
   axis axes[MAX_RANK];
@@ -161,7 +167,13 @@ static void seed(gr *g, tid out, tid s) {
     for (uint32_t k = 0; k < axes[i].n; k++) vec_push(g->a, vars, axes[i].d[k].var);
   etype t = xt(m, out)->type;
   ex d = s ? expr_load(m, s, idx, rank, 0) : expr_f(m, t, 1);
-  grad_contribute(g, (contrib){.x = out, .idx = arena_dup(g->a, idx, (rank + 1) * sizeof *idx), .d = d, .g = expr_f(m, t, 1), .vars = vars.v, .nvars = vars.n, .origin = xt(m, out)->origin});
+  grad_contribute(g, (contrib){.x = out,
+                               .idx = arena_dup(g->a, idx, (rank + 1) * sizeof *idx),
+                               .d = d,
+                               .g = expr_f(m, t, 1),
+                               .vars = vars.v,
+                               .nvars = vars.n,
+                               .origin = xt(m, out)->origin});
 }
 void grad_add(gr *g, tid t, tid adjoint) { /* an adjoint of t, computed elsewhere, as a contribution */
   if (t < g->ntensors && g->active[t]) seed(g, t, adjoint);
@@ -207,7 +219,9 @@ static void check_arguments(gr *g, const tid *outs, const tid *seeds, uint32_t n
   for (uint32_t i = 0; i < nout + nwrt; i++) {
     tid t = i < nout ? outs[i] : wrt[i - nout];
     if (!t || t >= m->tensors.n) ctx_bug(g->c, "grad: no tensor %u", t);
-    if (et_kind(xt(m, t)->type) != K_FLOAT) ctx_fail(g->c, E_USAGE, "gradient of %s: it is %s; only floats have gradients", xt(m, t)->name, et_name(xt(m, t)->type));
+    if (et_kind(xt(m, t)->type) != K_FLOAT)
+      ctx_fail(g->c, E_USAGE, "gradient of %s: it is %s; only floats have gradients", xt(m, t)->name,
+               et_name(xt(m, t)->type));
     if (i >= nout || !seeds || !seeds[i]) continue;
     const tensor *s = xt(m, seeds[i]), *o = xt(m, t);
     bool fits = s->type == o->type && s->rank == o->rank;
@@ -215,7 +229,8 @@ static void check_arguments(gr *g, const tid *outs, const tid *seeds, uint32_t n
     if (!fits) ctx_fail(g->c, E_SHAPE, "gradient: the adjoint %s has not the type and shape of %s", s->name, o->name);
   }
 }
-static void reverse(gr *g, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt, uint32_t nwrt, tid *adjoints) {
+static void reverse(gr *g, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt, uint32_t nwrt,
+                    tid *adjoints) {
   emodule *m = g->m;
   u32vec between = {0};
   check_arguments(g, outs, seeds, nout, wrt, nwrt);
@@ -251,12 +266,14 @@ static void reverse(gr *g, const tid *outs, const tid *seeds, uint32_t nout, con
     adjoints[i] = g->adj[wrt[i]];
   }
 }
-void grad_block(gr *outer, uint32_t block, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt, uint32_t nwrt, tid *adjoints) {
+void grad_block(gr *outer, uint32_t block, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt,
+                uint32_t nwrt, tid *adjoints) {
   gr *g = NEW(outer->a, gr);
   *g = (gr){.m = outer->m, .c = outer->c, .a = outer->a, .block = block};
   reverse(g, outs, seeds, nout, wrt, nwrt, adjoints);
 }
-bool grad_reverse(emodule *m, uint32_t block, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt, uint32_t nwrt, tid *adjoints) {
+bool grad_reverse(emodule *m, uint32_t block, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt,
+                  uint32_t nwrt, tid *adjoints) {
   gr *g = NEW(m->a, gr);
   *g = (gr){.m = m, .c = m->c, .a = arena_new(m->c), .block = block};
   volatile bool ok = false;

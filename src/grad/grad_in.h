@@ -3,17 +3,24 @@
 #define EK_GRAD_IN_H
 #include "grad/grad.h"
 
-/* A conjunction of conditions in the order in which they are evaluated (a later one may be readable only where the earlier hold). n == 0: always. */
-typedef struct lit { ex e; bool neg; } lit;
-typedef struct mask { uint32_t n; const lit *v; } mask;
+/* A conjunction of conditions in the order in which they are evaluated (a later one may be readable only where the
+ * earlier hold). n == 0: always. */
+typedef struct lit {
+  ex e;
+  bool neg;
+} lit;
+typedef struct mask {
+  uint32_t n;
+  const lit *v;
+} mask;
 
 /* For all points of `vars` where `when` holds and idx lies in x:  adjoint of x[idx] += d * g. */
 typedef struct contrib {
   tid x;
-  const sz *idx;  /* one per axis of x */
-  bool guarded;   /* the read has an `else`: idx may lie outside */
-  ex d;           /* adjoint of what was computed there: a read of its tensor, or a constant */
-  ex g;           /* local derivative; of d's type or wider */
+  const sz *idx; /* one per axis of x */
+  bool guarded;  /* the read has an `else`: idx may lie outside */
+  ex d;          /* adjoint of what was computed there: a read of its tensor, or a constant */
+  ex g;          /* local derivative; of d's type or wider */
   mask when;
   const atom *vars;
   uint32_t nvars;
@@ -21,22 +28,32 @@ typedef struct contrib {
 } contrib;
 typedef VEC(contrib) contribs;
 
-typedef struct local { ex load; mask when; ex g; } local; /* d value / d load = g where `when` holds; for a constant `else` nothing comes out */
+typedef struct local {
+  ex load;
+  mask when;
+  ex g;
+} local; /* d value / d load = g where `when` holds; for a constant `else` nothing comes out */
 typedef VEC(local) locals;
 
-/* The reverse of a recurrence that a contribution stays inside of: its step t is T-1-u, and the axis `axis` of x, which carries t, is not solved for. */
-typedef struct frame_u { atom t; sz t_of_u, u; atom ua; uint32_t axis; } frame_u;
+/* The reverse of a recurrence that a contribution stays inside of: its step t is T-1-u, and the axis `axis` of x,
+ * which carries t, is not solved for. */
+typedef struct frame_u {
+  atom t;
+  sz t_of_u, u;
+  atom ua;
+  uint32_t axis;
+} frame_u;
 
 /* One contribution as a gather over the index space of x (variables given by the caller). */
 typedef struct gathered {
-  bool empty;            /* contributes nothing */
-  bool plain;            /* every axis is the caller's variable */
-  bool compact;          /* it has an index space of its own, to be read at `back` */
-  bool reduce;           /* value holds a reduction */
+  bool empty;   /* contributes nothing */
+  bool plain;   /* every axis is the caller's variable */
+  bool compact; /* it has an index space of its own, to be read at `back` */
+  bool reduce;  /* value holds a reduction */
   axis axes[MAX_RANK];
   sz shape[MAX_RANK];
-  sz back[MAX_RANK];     /* over the caller's variables */
-  ex back_cond;          /* 0: always */
+  sz back[MAX_RANK]; /* over the caller's variables */
+  ex back_cond;      /* 0: always */
   ex value;
 } gathered;
 
@@ -45,68 +62,87 @@ typedef struct gr {
   ctx *c;
   arena *a;
   uint32_t block;
-  uint32_t ntensors;     /* forward tensors; those made later have no adjoint */
-  uint8_t *active;       /* depends on wrt */
-  uint8_t *wanted;       /* its adjoint is asked for */
-  contribs *into;        /* by tensor */
-  tid *adj;              /* by tensor, once complete; 0: none */
-  uint8_t *given;        /* its adjoint comes from a stated gradient: read by the stages of that call alone, and not active to them */
+  uint32_t ntensors; /* forward tensors; those made later have no adjoint */
+  uint8_t *active;   /* depends on wrt */
+  uint8_t *wanted;   /* its adjoint is asked for */
+  contribs *into;    /* by tensor */
+  tid *adj;          /* by tensor, once complete; 0: none */
+  /* its adjoint comes from a stated gradient: read by the stages of that call alone, and not active to them */
+  uint8_t *given;
   uint32_t *call_in, *call_out; /* by tensor: 1 + the stated call that it is a given argument, a result of */
-  tid **stated;          /* by stated call: the adjoints of its arguments, once asked for */
+  tid **stated;                 /* by stated call: the adjoints of its arguments, once asked for */
 } gr;
 
-/* ---- grad.c ---- */
-void grad_contribute(gr *g, contrib k);  /* to be finished later */
+/* ---- grad.c ---------------------------------------------------------------------------------- */
+void grad_contribute(gr *g, contrib k); /* to be finished later */
 uint32_t grad_append(gr *g, tid t, const axis *axes, uint32_t naxes, ex value);
-void grad_add(gr *g, tid t, tid adjoint);           /* an adjoint of t, computed elsewhere, as a contribution */
-void grad_finish_tensor(gr *g, tid t);              /* g->adj[t] from what was contributed */
+void grad_add(gr *g, tid t, tid adjoint); /* an adjoint of t, computed elsewhere, as a contribution */
+void grad_finish_tensor(gr *g, tid t);    /* g->adj[t] from what was contributed */
 void grad_stage_reads(gr *g, uint32_t s, u32vec *loads);
-void grad_block(gr *outer, uint32_t block, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt, uint32_t nwrt, tid *adjoints); /* another block, which reads tensors of this one; unwinds where it is refused */
+/* another block, which reads tensors of this one; unwinds where it is refused */
+void grad_block(gr *outer, uint32_t block, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt,
+                uint32_t nwrt, tid *adjoints);
 _Noreturn void grad_refuse(gr *g, const char *origin, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* ---- adjoint.c: contributions -> adjoint stage ---- */
-void grad_axes(gr *g, tid x, axis *axes, sz *idx);         /* fresh variables, one per axis */
-tid grad_zeros(gr *g, tid t);                              /* a stage of zeros, like t */
-tid grad_finish(gr *g, tid x, const contribs *k);          /* the adjoint of x, 0 if there is no contribution */
-typedef struct piece { ex ref; tid t; axis axes[MAX_RANK]; ex value; } piece; /* a gather as a term of a sum: ref; t: the stage it reads, 0 for none */
-piece grad_piece(gr *g, tid x, const gathered *p, const axis *axes, const frame_u *f, int64_t later); /* over the variables of axes; in a recurrence read `later` steps on */
-void grad_piece_emit(gr *g, const piece *p, uint32_t scan); /* appends its stage */
+/* ---- adjoint.c: contributions -> adjoint stage ----------------------------------------------- */
+void grad_axes(gr *g, tid x, axis *axes, sz *idx); /* fresh variables, one per axis */
+tid grad_zeros(gr *g, tid t);                      /* a stage of zeros, like t */
+tid grad_finish(gr *g, tid x, const contribs *k);  /* the adjoint of x, 0 if there is no contribution */
+/* a gather as a term of a sum: ref; t: the stage it reads, 0 for none */
+typedef struct piece {
+  ex ref;
+  tid t;
+  axis axes[MAX_RANK];
+  ex value;
+} piece;
+/* over the variables of axes; in a recurrence read `later` steps on */
+piece grad_piece(gr *g, tid x, const gathered *p, const axis *axes, const frame_u *f, int64_t later);
+/* appends its stage */
+void grad_piece_emit(gr *g, const piece *p, uint32_t scan);
 const char *grad_name(gr *g, tid x);
 
-/* ---- value.c: what a stage's value contributes ---- */
+/* ---- value.c: what a stage's value contributes ----------------------------------------------- */
 void grad_value(gr *g, uint32_t s, ex value, ex own, ex d, const atom *vars, uint32_t nvars, mask when, contribs *out);
-void grad_split_updates(gr *g, uint32_t s);                /* before anything else: at most one update where one combines (*=, max=, min=) */
-void grad_stage_loads(gr *g, uint32_t s, tid dy, sz step, contribs *out); /* all contributions of stage s, whose adjoint is dy; step: index of dy where s has its recurrence's step, 0: the same */
+/* before anything else: at most one update where one combines (*=, max=, min=) */
+void grad_split_updates(gr *g, uint32_t s);
+/* all contributions of stage s, whose adjoint is dy; step: index of dy where s has its recurrence's step, 0: the
+ * same */
+void grad_stage_loads(gr *g, uint32_t s, tid dy, sz step, contribs *out);
 
-/* ---- chain.c ---- */
-bool grad_live(gr *g, map *memo, ex e);                    /* does a gradient flow through e to an active tensor? */
-void grad_chain(gr *g, ex root, ex own, mask when, locals *out); /* own: 0, or a read of root's value where it is stored */
+/* ---- chain.c --------------------------------------------------------------------------------- */
+/* does a gradient flow through e to an active tensor? */
+bool grad_live(gr *g, map *memo, ex e);
+/* own: 0, or a read of root's value where it is stored */
+void grad_chain(gr *g, ex root, ex own, mask when, locals *out);
 mask mask_with(gr *g, mask m, ex e, bool neg);
-ex mask_ex(gr *g, mask m);                                 /* 0: always */
-ex k_mul(emodule *m, ex a, ex b);                          /* a * b, wider type of the two; constants fold */
+ex mask_ex(gr *g, mask m);        /* 0: always */
+ex k_mul(emodule *m, ex a, ex b); /* a * b, wider type of the two; constants fold */
 ex k_add(emodule *m, ex a, ex b);
-ex k_and(emodule *m, ex a, ex b);                          /* either may be 0 */
+ex k_and(emodule *m, ex a, ex b); /* either may be 0 */
 etype wider(etype a, etype b);
-ex in_range_cond(gr *g, ex load);                          /* 0: provably in range */
+ex in_range_cond(gr *g, ex load); /* 0: provably in range */
 
-/* ---- invert.c ---- */
-bool grad_gather(gr *g, const contrib *k, const axis *axes, const sz *x, const frame_u *f, gathered *out); /* false: better scattered */
-bool grad_split_cases(gr *g, const contrib *k, contribs *out); /* an index with min, max, ?: as several contributions; false: no such index */
-void size_free(gr *g, sz s, u32vec *vars);                 /* free variables, also through data */
+/* ---- invert.c -------------------------------------------------------------------------------- */
+/* false: better scattered */
+bool grad_gather(gr *g, const contrib *k, const axis *axes, const sz *x, const frame_u *f, gathered *out);
+/* an index with min, max, ?: as several contributions; false: no such index */
+bool grad_split_cases(gr *g, const contrib *k, contribs *out);
+/* free variables, also through data */
+void size_free(gr *g, sz s, u32vec *vars);
 sz size_subst(gr *g, sz s, const atom *vars, const sz *by, uint32_t n);
 
-/* ---- stated.c: stated gradients ---- */
+/* ---- stated.c: stated gradients -------------------------------------------------------------- */
 void grad_stated_begin(gr *g);
-bool grad_stated_live(gr *g, tid out);                     /* is it a result of a call, one of whose given arguments depends on wrt? */
-tid grad_stated(gr *g, tid in);                            /* the adjoint that the definition states; 0: none of the results has one */
+bool grad_stated_live(gr *g, tid out); /* is it a result of a call, one of whose given arguments depends on wrt? */
+tid grad_stated(gr *g, tid in);        /* the adjoint that the definition states; 0: none of the results has one */
 
-/* ---- control.c: branches and loops ---- */
-void grad_captured(gr *g, item it, u32vec *out);           /* active tensors of this block that the blocks inside read */
+/* ---- control.c: branches and loops ----------------------------------------------------------- */
+void grad_captured(gr *g, item it, u32vec *out); /* active tensors of this block that the blocks inside read */
 void grad_if(gr *g, uint32_t index);
 void grad_loop(gr *g, uint32_t index);
 
-/* ---- hoist.c, scan.c ---- */
-void grad_hoist(gr *g, uint32_t s);                        /* reductions below the root of s become stages in front of it */
-void grad_stand_before(gr *g, uint32_t s);                 /* the stage appended last goes in front of s */
-void grad_scan(gr *g, uint32_t scan);                      /* contributions of all members of a recurrence; their adjoints */
+/* ---- hoist.c, scan.c ------------------------------------------------------------------------- */
+void grad_hoist(gr *g, uint32_t s);        /* reductions below the root of s become stages in front of it */
+void grad_stand_before(gr *g, uint32_t s); /* the stage appended last goes in front of s */
+void grad_scan(gr *g, uint32_t scan);      /* contributions of all members of a recurrence; their adjoints */
 #endif

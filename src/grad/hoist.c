@@ -1,8 +1,11 @@
 /* Where do reductions stand before a value is differentiated?
  *
- * Every reduction below the root of a value becomes a stage of its own over exactly its free variables, in front of the stage that has it: then a value is one reduction of an element-wise body, or
- * element-wise, and the backward stages can read what the reduction gave instead of computing it once per point. In a recurrence it becomes a member (its step first). Where it stood under a condition
- * it is computed also where the condition fails: reads that are not provably in range get an `else` of 0, which nobody uses.
+ * Every reduction below the root of a value becomes a stage of its own over exactly its free variables, in front
+ * of the stage that has it: then a value is one reduction of an element-wise body, or
+ * element-wise, and the backward stages can read what the reduction gave instead of computing it once per point.
+ * In a recurrence it becomes a member (its step first). Where it stood under a condition
+ * it is computed also where the condition fails: reads that are not provably in range get an `else` of 0, which
+ * nobody uses.
  */
 #include "grad/grad_in.h"
 
@@ -18,7 +21,10 @@ static ex guard_load(void *env, emodule *m, ex e) {
   gr *g = env;
   ex_node n = *exn(m, e);
   if (n.kind != EX_LOAD || n.otherwise || !in_range_cond(g, e) || EK_PLANTED("grad-hoist")) return e;
-  return expr_load(m, n.tensor, n.args, n.nargs, et_kind(n.type) == K_FLOAT ? expr_f(m, n.type, 0) : n.type == ET_BOOL ? expr_bool(m, false) : expr_i(m, n.type, 0));
+  return expr_load(m, n.tensor, n.args, n.nargs,
+                   et_kind(n.type) == K_FLOAT ? expr_f(m, n.type, 0)
+                   : n.type == ET_BOOL        ? expr_bool(m, false)
+                                              : expr_i(m, n.type, 0));
 }
 void grad_stand_before(gr *g, uint32_t s) { /* the stage appended last goes in front of s */
   block *b = &g->m->blocks.v[g->block];
@@ -47,7 +53,8 @@ static ex hoist_node(void *env, emodule *m, ex e) {
   if (t) vec_push(g->a, vars, t); /* the step stands first and is shared */
   for (uint32_t i = 0; i < fv.n; i++)
     if (fv.v[i] != t) vec_push(g->a, vars, fv.v[i]);
-  if (vars.n > MAX_RANK) grad_refuse(g, origin, "a reduction over values of %u variables (at most %d)", vars.n, MAX_RANK);
+  if (vars.n > MAX_RANK)
+    grad_refuse(g, origin, "a reduction over values of %u variables (at most %d)", vars.n, MAX_RANK);
   axis axes[MAX_RANK];
   sz by[MAX_RANK], idx[MAX_RANK], shape[MAX_RANK];
   for (uint32_t i = 0; i < vars.n; i++) {
@@ -60,7 +67,8 @@ static ex hoist_node(void *env, emodule *m, ex e) {
     axes[i] = (axis){1, d};
   }
   value = expr_subst_vars(m, value, vars.v, by, vars.n);
-  tid r = expr_tensor(m, TK_STAGE, n.type, shape, vars.n, arena_fmt(g->a, "%s.r", xt(m, xs(m, h->s)->tensor)->name), origin);
+  tid r = expr_tensor(m, TK_STAGE, n.type, shape, vars.n, arena_fmt(g->a, "%s.r", xt(m, xs(m, h->s)->tensor)->name),
+                      origin);
   uint32_t ns = expr_stage(m, g->block, r, axes, vars.n, value);
   xs(m, ns)->scan = sc;
   grad_stand_before(g, h->s);
@@ -81,7 +89,9 @@ static bool has_reduce(gr *g, ex e, bool *lazy) {
     any |= n.kind == EX_REDUCE;
     *lazy |= n.kind == EX_OP && (n.op == OP_SEL || n.op == OP_AND || n.op == OP_OR);
     for (uint32_t k = 0; n.kind == EX_OP && k < n.nargs; k++) vec_push(g->a, todo, n.args[k]);
-    if (n.kind == EX_REDUCE) vec_push(g->a, todo, n.body), vec_push(g->a, todo, n.where), vec_push(g->a, todo, n.payload), *lazy |= n.where != 0;
+    if (n.kind == EX_REDUCE)
+      vec_push(g->a, todo, n.body), vec_push(g->a, todo, n.where), vec_push(g->a, todo, n.payload),
+          *lazy |= n.where != 0;
     if (n.kind == EX_LOAD) vec_push(g->a, todo, n.otherwise), *lazy |= n.otherwise != 0;
     u32vec data = {0};
     for (uint32_t k = 0; n.kind == EX_LOAD && k < n.nargs; k++) sym_atoms(g->c, n.args[k], AT_DATA, g->a, &data);

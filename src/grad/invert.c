@@ -1,14 +1,22 @@
 /* Where does an element of X get its adjoint from? Inverting index maps (R3).
  *
- * A contribution says: for all points v, adjoint of X[f(v)] += d(v) * g(v). Here the equations x = f(v), one per axis, are solved for variables of v, so that the contribution becomes a gather: a
- * value over x, in which the variables that stay unknown are summed over. An affine index c1*v1 + c2*v2 + .. + r is solved, in this order of preference, by digits    the terms are digits of a mixed
- * radix number: the axis of the adjoint gets these digits, or v_i = (x - r) // c_i % extent shift     a coefficient of 1 or -1: v = x - rest; of several the variable with the longest range residues
- * s*v + d*w + r with s > 1 (strided windows): with g = gcd(s, d), s = g*s', d = g*d', d' = 1 mod s': x - r = g*(s'*u + q), w = s'*j + q, v = u - d'*j - q*(d' - 1)/s'. The adjoint is computed densely
- * over the digits (u, q), j summed over, and read at (x - r) / g: no test of divisibility remains division  v = (x - rest) // s where that divides Several axes whose // and % cancel in the flat index
- * (reshape) are solved as one; else a variable under // is split in two. An index that fixes x keeps the equation as a condition.
+ * A contribution says: for all points v, adjoint of X[f(v)] += d(v) * g(v). Here the equations x = f(v), one per
+ * axis, are solved for variables of v, so that the contribution becomes a gather: a
+ * value over x, in which the variables that stay unknown are summed over. An affine index c1*v1 + c2*v2 + .. + r
+ * is solved, in this order of preference, by digits    the terms are digits of a mixed
+ * radix number: the axis of the adjoint gets these digits, or v_i = (x - r) // c_i % extent shift     a
+ * coefficient of 1 or -1: v = x - rest; of several the variable with the longest range residues
+ * s*v + d*w + r with s > 1 (strided windows): with g = gcd(s, d), s = g*s', d = g*d', d' = 1 mod s': x - r =
+ * g*(s'*u + q), w = s'*j + q, v = u - d'*j - q*(d' - 1)/s'. The adjoint is computed densely
+ * over the digits (u, q), j summed over, and read at (x - r) / g: no test of divisibility remains division  v =
+ * (x - rest) // s where that divides Several axes whose // and % cancel in the flat index
+ * (reshape) are solved as one; else a variable under // is split in two. An index that fixes x keeps the equation
+ * as a condition.
  *
- * The range of a solved variable is proved, or becomes the `else 0` of a factor that reads at the variable itself, if nothing else needs it; otherwise a condition. Conditions that no summed variable
- * occurs in stand outside the sum. A gather that takes many times as many points as the contribution has (an index from data: x == J[v] for all v) is not made: it is better scattered.
+ * The range of a solved variable is proved, or becomes the `else 0` of a factor that reads at the variable
+ * itself, if nothing else needs it; otherwise a condition. Conditions that no summed variable
+ * occurs in stand outside the sum. A gather that takes many times as many points as the contribution has (an
+ * index from data: x == J[v] for all v) is not made: it is better scattered.
  */
 #include "grad/grad_in.h"
 #include "expr/passes.h"
@@ -17,7 +25,7 @@
 
 enum { MAX_UNKNOWNS = 128, MAX_SPLITS = 8, GATHER_COST = 16 };
 
-/* ---- sizes with data inside ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes with data inside ------------------------------------------------------------------ */
 void size_free(gr *g, sz s, u32vec *vars) {
   u32vec fv = {0};
   if (sym_uses_kind(g->c, s, AT_DATA))
@@ -46,7 +54,7 @@ sz size_subst(gr *g, sz s, const atom *vars, const sz *by, uint32_t n) {
   return expr_as_size(g->m, expr_subst_vars(g->m, expr_index(g->m, s), vars, by, n));
 }
 
-/* ---- the system of equations --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the system of equations ----------------------------------------------------------------- */
 typedef struct unk {
   atom v;
   sz ext, to;
@@ -115,7 +123,7 @@ static uint32_t divs(inv *z, sz e) { /* floor divisions of unknowns */
 static ex compare(inv *z, sop op, sz a, sz b) { return expr_op2(z->m, op, expr_index(z->m, a), expr_index(z->m, b)); }
 static sz zero(inv *z) { return sym_int(z->c, 0); }
 
-/* ---- removing // ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- removing // ----------------------------------------------------------------------------- */
 static void flatten(inv *z) {
   sz e = zero(z), rhs = zero(z), size = sym_int(z->c, 1);
   bool in[MAX_RANK + 1] = {0};
@@ -127,7 +135,8 @@ static void flatten(inv *z) {
     eq *q = &z->q[i];
     if (!in[i]) continue;
     if (z->k->guarded && !(sym_ge0(z->c, q->e) && sym_lt(z->c, q->e, q->size))) return;
-    e = sym_add(z->c, sym_mul(z->c, e, q->size), q->e), rhs = sym_add(z->c, sym_mul(z->c, rhs, q->size), q->rhs), size = sym_mul(z->c, size, q->size);
+    e = sym_add(z->c, sym_mul(z->c, e, q->size), q->e), rhs = sym_add(z->c, sym_mul(z->c, rhs, q->size), q->rhs),
+    size = sym_mul(z->c, size, q->size);
   }
   if (divs(z, e)) return;
   for (uint32_t i = 0; i < z->nq; i++) z->q[i].done |= in[i];
@@ -146,10 +155,15 @@ static bool split_one(inv *z) {
       size_free(z->g, arg[0], &fv);
       for (uint32_t j = 0; j < fv.n; j++) {
         int32_t at = unknown(z, fv.v[j]);
-        if (at < 0 || !sym_linear(z->c, arg[0], fv.v[j], &coef, &rest) || !sym_ge0(z->c, sym_addi(z->c, coef, -1))) continue;
-        if (!sym_exact_div(z->c, arg[1], coef, &inner) || sym_int_or(z->c, inner, 0) == 1 || sym_le(z->c, z->u[at].ext, inner)) continue;
-        sz outer = add_unknown(z, sym_name(z->c, fv.v[j]), sym_ceildiv(z->c, z->u[at].ext, inner)), low = add_unknown(z, sym_name(z->c, fv.v[j]), inner);
-        sz to = sym_add(z->c, sym_mul(z->c, outer, inner), low), now = size_subst(z->g, z->q[i].e, &fv.v[j], &to, 1), whole;
+        if (at < 0 || !sym_linear(z->c, arg[0], fv.v[j], &coef, &rest) || !sym_ge0(z->c, sym_addi(z->c, coef, -1)))
+          continue;
+        if (!sym_exact_div(z->c, arg[1], coef, &inner) || sym_int_or(z->c, inner, 0) == 1 ||
+            sym_le(z->c, z->u[at].ext, inner))
+          continue;
+        sz outer = add_unknown(z, sym_name(z->c, fv.v[j]), sym_ceildiv(z->c, z->u[at].ext, inner)),
+           low = add_unknown(z, sym_name(z->c, fv.v[j]), inner);
+        sz to = sym_add(z->c, sym_mul(z->c, outer, inner), low), now = size_subst(z->g, z->q[i].e, &fv.v[j], &to, 1),
+           whole;
         if (divs(z, now) >= before) {
           z->nu -= sym_is_int(z->c, low, NULL) ? 1 : 2;
           continue;
@@ -162,7 +176,7 @@ static bool split_one(inv *z) {
   return false;
 }
 
-/* ---- solving one equation ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- solving one equation -------------------------------------------------------------------- */
 typedef struct lin {
   uint32_t n;
   uint32_t u[MAX_UNKNOWNS];
@@ -238,7 +252,9 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 static bool solve_residues(inv *z, const eq *q, const lin *l, uint32_t iv) {
   int64_t s, d = 0, g, sp, dp;
   uint32_t iw = l->n == 2 ? 1 - iv : iv;
-  if (q->axis < 0 || l->n > 2 || l->data || l->stuck || !sym_is_int(z->c, l->coef[iv], &s) || s < 2 || any_var(z, l->rest)) return false;
+  if (q->axis < 0 || l->n > 2 || l->data || l->stuck || !sym_is_int(z->c, l->coef[iv], &s) || s < 2 ||
+      any_var(z, l->rest))
+    return false;
   if (l->n == 2 && (!sym_is_int(z->c, l->coef[iw], &d) || d < 1)) return false;
   g = gcd(s, d), sp = s / g, dp = d / g;
   if (l->n == 2 && (dp - 1) % sp) return false;
@@ -250,7 +266,8 @@ static bool solve_residues(inv *z, const eq *q, const lin *l, uint32_t iv) {
   }
   uint32_t v = l->u[iv], w = l->u[iw], n = 0;
   digit dg[2];
-  sz ue = l->n == 1 ? z->u[v].ext : sym_addi(z->c, sym_div(z->c, top, sym_int(z->c, g * sp)), 1), re = sym_int(z->c, l->n == 1 ? 1 : sp);
+  sz ue = l->n == 1 ? z->u[v].ext : sym_addi(z->c, sym_div(z->c, top, sym_int(z->c, g * sp)), 1),
+     re = sym_int(z->c, l->n == 1 ? 1 : sp);
   sz u = sym_var(z->c, sym_name(z->c, z->u[v].v), ue), r = sym_var(z->c, "q", re);
   if (sym_is_atom(z->c, u, &dg[n].var)) dg[n++].extent = ue;
   if (sym_is_atom(z->c, r, &dg[n].var)) dg[n++].extent = re;
@@ -264,7 +281,9 @@ static bool solve_residues(inv *z, const eq *q, const lin *l, uint32_t iv) {
   }
   sz back = sym_div(z->c, y, sym_int(z->c, g));
   own_axis(z, q, dg, n, sym_mul(z->c, ue, re), back);
-  if (g > 1 && !EK_PLANTED("grad-residue")) z->out->back_cond = k_and(z->m, z->out->back_cond, compare(z, OP_EQ, sym_sub(z->c, y, sym_muli(z->c, back, g)), zero(z)));
+  if (g > 1 && !EK_PLANTED("grad-residue"))
+    z->out->back_cond =
+        k_and(z->m, z->out->back_cond, compare(z, OP_EQ, sym_sub(z->c, y, sym_muli(z->c, back, g)), zero(z)));
   return true;
 }
 static bool solve(inv *z, uint32_t iq) {
@@ -297,7 +316,8 @@ static bool solve(inv *z, uint32_t iq) {
   }
   if (most < 0) return false;
   uint32_t at = l.u[best];
-  sz rest = size_subst(z->g, q->e, &z->u[at].v, &(sz){zero(z)}, 1), num = k < 0 ? sym_sub(z->c, rest, q->rhs) : sym_sub(z->c, q->rhs, rest);
+  sz rest = size_subst(z->g, q->e, &z->u[at].v, &(sz){zero(z)}, 1),
+     num = k < 0 ? sym_sub(z->c, rest, q->rhs) : sym_sub(z->c, q->rhs, rest);
   if (k == 1 || k == -1) {
     bool same = k == 1 && num == q->rhs && sym_eq(z->c, q->size, z->u[at].ext);
     set(z, at, num, !same);
@@ -310,7 +330,7 @@ static bool solve(inv *z, uint32_t iq) {
   return true;
 }
 
-/* ---- the value over x ----------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the value over x ------------------------------------------------------------------------ */
 typedef struct factors {
   ex v[64];
   bool zeroed[64];
@@ -386,7 +406,8 @@ static void assemble(inv *z) {
   emodule *m = z->m;
   factors f = {0};
   const contrib *k = z->k;
-  u32vec red = {0}, conds = {0}, late = {0}; /* conditions in the order of evaluation: what makes the next readable first */
+  /* conditions in the order of evaluation: what makes the next readable first */
+  u32vec red = {0}, conds = {0}, late = {0};
   atom from[MAX_UNKNOWNS + 1];
   sz to[MAX_UNKNOWNS + 1];
   uint32_t n = 0;
@@ -422,7 +443,8 @@ static void assemble(inv *z) {
   for (uint32_t i = 0; i < z->conds.n; i++) vec_push(z->g->a, conds, z->conds.v[i]);
   if (mask_ex(z->g, k->when)) vec_push(z->g->a, conds, mask_ex(z->g, k->when));
   ex body = 0, where = 0, outside = 0;
-  for (uint32_t i = 0; i < f.n; i++) f.v[i] = expr_subst_vars(m, f.zeroed[i] ? with_zero(z, f.v[i]) : f.v[i], from, to, n);
+  for (uint32_t i = 0; i < f.n; i++)
+    f.v[i] = expr_subst_vars(m, f.zeroed[i] ? with_zero(z, f.v[i]) : f.v[i], from, to, n);
   for (uint32_t i = 0; i < f.n; i++) /* the factor that slides stands first: rows by convention */
     if (slides(z, f.v[i])) {
       ex first = f.v[i];
@@ -464,7 +486,8 @@ static bool attempt(inv *z, const axis *axes, const sz *x) {
   for (uint32_t i = 0; i < t->rank; i++) {
     bool step = z->f && i == z->f->axis;
     z->out->axes[i] = axes[i], z->out->shape[i] = t->shape[i], z->out->back[i] = x[i];
-    if (!step) z->q[z->nq++] = (eq){.e = k->idx[i], .rhs = x[i], .size = t->shape[i], .was = k->idx[i], .axis = (int32_t)i};
+    if (!step)
+      z->q[z->nq++] = (eq){.e = k->idx[i], .rhs = x[i], .size = t->shape[i], .was = k->idx[i], .axis = (int32_t)i};
   }
   for (uint32_t i = 0; i < k->nvars; i++)
     if (!z->f || k->vars[i] != z->f->t) z->u[z->nu++] = (unk){.v = k->vars[i], .ext = sym_extent(z->c, k->vars[i])};
@@ -502,7 +525,7 @@ bool grad_gather(gr *g, const contrib *k, const axis *axes, const sz *x, const f
   return false;
 }
 
-/* ---- indices by cases --------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- indices by cases ------------------------------------------------------------------------ */
 typedef struct one {
   atom a;
   sz by;
@@ -527,7 +550,9 @@ bool grad_split_cases(gr *g, const contrib *k, contribs *out) {
         for (uint32_t v = 0; v < k->nvars; v++) mine |= vec_has(&fv, k->vars[v]);
         if (!mine) continue;
         sym_args(g->c, at.v[j], arg);
-        sz cond = kinds[q] == AT_SEL ? arg[0] : kinds[q] == AT_MAX ? sym_sub(g->c, arg[0], arg[1]) : sym_sub(g->c, arg[1], arg[0]);
+        sz cond = kinds[q] == AT_SEL   ? arg[0]
+                  : kinds[q] == AT_MAX ? sym_sub(g->c, arg[0], arg[1])
+                                       : sym_sub(g->c, arg[1], arg[0]);
         ex c = expr_op2(g->m, OP_GE, expr_index(g->m, cond), expr_i(g->m, ET_I64, 0));
         for (int b = 0; b < 2; b++) {
           one o = {at.v[j], kinds[q] == AT_SEL ? arg[1 + b] : arg[b]};

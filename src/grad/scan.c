@@ -1,9 +1,13 @@
 /* How does a recurrence run backwards? (R8)
  *
- * The members of a recurrence over t < T have their adjoints in a recurrence over u = T-1-t, in reverse order. With a[M] the adjoint of member M, by u:
- *     a[M][u] = (what readers outside contribute to M[T-1-u])  +  sum over readers R inside, at M[t - c]: (their contribution, computed at R's own step) read at u - c, else 0
- * A contribution is made in R's frame, where all that it reads of the forward pass is in range; it is a member stage of its own, unless it is element-wise and c = 0. What members contribute to
- * tensors outside (weights, the terms that do not wait for the past) leaves the recurrence: an ordinary contribution over t too, that reads a[R] at T-1-t: one contraction after the loop.
+ * The members of a recurrence over t < T have their adjoints in a recurrence over u = T-1-t, in reverse order.
+ * With a[M] the adjoint of member M, by u:
+ *     a[M][u] = (what readers outside contribute to M[T-1-u])  +  sum over readers R inside, at M[t - c]: (their
+ *     contribution, computed at R's own step) read at u - c, else 0
+ * A contribution is made in R's frame, where all that it reads of the forward pass is in range; it is a member
+ * stage of its own, unless it is element-wise and c = 0. What members contribute to
+ * tensors outside (weights, the terms that do not wait for the past) leaves the recurrence: an ordinary
+ * contribution over t too, that reads a[R] at T-1-t: one contraction after the loop.
  */
 #include "grad/grad_in.h"
 
@@ -44,7 +48,8 @@ static void collect(recurrence *r) {
     member q = {.s = b->items.v[i].index, .t = s->tensor, .axis = MAX_RANK, .reached = g->into[s->tensor].n > 0};
     for (uint32_t k = 0; k < s->naxes; k++)
       if (s->axes[k].n == 1 && s->axes[k].d[0].var == r->t) q.axis = k;
-    if (q.axis == MAX_RANK) grad_refuse(g, xt(m, s->tensor)->origin, "a recurrence whose step is no axis of %s", xt(m, s->tensor)->name);
+    if (q.axis == MAX_RANK)
+      grad_refuse(g, xt(m, s->tensor)->origin, "a recurrence whose step is no axis of %s", xt(m, s->tensor)->name);
     map_putu(r->of, q.t, r->ms.n);
     vec_push(g->a, r->ms, q);
   }
@@ -74,15 +79,18 @@ static void inside(recurrence *r, member *q, const contrib *k, sz u, atom ua) {
   sz last = sym_addi(g->c, r->extent, -1);
   const char *name = xt(g->m, k->x)->name;
   if (!sym_is_int(g->c, sym_sub(g->c, sym_of_atom(g->c, r->t), k->idx[to->axis]), &later) || later < 0)
-    grad_refuse(g, k->origin, "a recurrence that reads %s at step %s; expected t - constant", name, sym_str(g->c, k->idx[to->axis]));
-  frame_u f = {.t = r->t, .t_of_u = EK_PLANTED("grad-scan") ? u : sym_sub(g->c, last, u), .u = u, .ua = ua, .axis = to->axis};
+    grad_refuse(g, k->origin, "a recurrence that reads %s at step %s; expected t - constant", name,
+                sym_str(g->c, k->idx[to->axis]));
+  frame_u f = {
+      .t = r->t, .t_of_u = EK_PLANTED("grad-scan") ? u : sym_sub(g->c, last, u), .u = u, .ua = ua, .axis = to->axis};
   contribs todo = {0};
   vec_push(g->a, todo, *k);
   for (uint32_t i = 0; i < todo.n; i++) {
     gathered p;
     contrib now = todo.v[i];
     if (!grad_gather(g, &now, to->axes, to->idx, &f, &p)) {
-      if (!grad_split_cases(g, &now, &todo)) grad_refuse(g, k->origin, "a recurrence that reads %s at indices that cannot be inverted", name);
+      if (!grad_split_cases(g, &now, &todo))
+        grad_refuse(g, k->origin, "a recurrence that reads %s at indices that cannot be inverted", name);
       continue;
     }
     if (p.empty) continue;
@@ -98,7 +106,8 @@ static void emit(recurrence *r, member *q, tid outside, uint32_t scan, sz u) {
   ex value = q->sum;
   if (outside) {
     sz at[MAX_RANK];
-    for (uint32_t i = 0; i < t.rank; i++) at[i] = i == q->axis ? sym_sub(g->c, sym_addi(g->c, r->extent, -1), u) : q->idx[i];
+    for (uint32_t i = 0; i < t.rank; i++)
+      at[i] = i == q->axis ? sym_sub(g->c, sym_addi(g->c, r->extent, -1), u) : q->idx[i];
     ex o = expr_load(m, outside, at, t.rank, 0);
     value = value ? k_add(m, o, value) : o;
   }
@@ -119,14 +128,16 @@ static tid forward_order(gr *g, const member *q, sz extent) { /* a[M] by t */
 }
 void grad_scan(gr *g, uint32_t scan_id) {
   emodule *m = g->m;
-  recurrence r = {.g = g, .of = map_new(g->a), .scan = scan_id, .t = m->scans.v[scan_id].var, .extent = m->scans.v[scan_id].extent};
+  recurrence r = {
+      .g = g, .of = map_new(g->a), .scan = scan_id, .t = m->scans.v[scan_id].var, .extent = m->scans.v[scan_id].extent};
   collect(&r);
   bool any = false;
   for (uint32_t i = 0; i < r.ms.n; i++) any |= r.ms.v[i].reached;
   if (!any) return;
   /* 1. what readers outside contribute: ordinary stages, in front */
   tid *outside = NEWN(g->a, tid, r.ms.n);
-  for (uint32_t i = 0; i < r.ms.n; i++) outside[i] = r.ms.v[i].reached ? grad_finish(g, r.ms.v[i].t, &g->into[r.ms.v[i].t]) : 0;
+  for (uint32_t i = 0; i < r.ms.n; i++)
+    outside[i] = r.ms.v[i].reached ? grad_finish(g, r.ms.v[i].t, &g->into[r.ms.v[i].t]) : 0;
   /* 2. contributions inside, each in its reader's frame */
   atom ua = 0;
   sz u = sym_var(g->c, "u", r.extent);
@@ -141,7 +152,8 @@ void grad_scan(gr *g, uint32_t scan_id) {
     q->axes[q->axis] = (axis){1, d}, q->idx[q->axis] = u;
   }
   for (uint32_t i = 0; i < r.ms.n; i++)
-    for (uint32_t k = 0; r.ms.v[i].reached && k < r.ms.v[i].inner.n; k++) inside(&r, &r.ms.v[i], &r.ms.v[i].inner.v[k], u, ua);
+    for (uint32_t k = 0; r.ms.v[i].reached && k < r.ms.v[i].inner.n; k++)
+      inside(&r, &r.ms.v[i], &r.ms.v[i].inner.v[k], u, ua);
   /* 3. the recurrence */
   for (uint32_t i = r.ms.n; i-- > 0;)
     if (r.ms.v[i].reached) emit(&r, &r.ms.v[i], outside[i], back, u);

@@ -1,10 +1,15 @@
 /* graph: the model as operators on typed tensors.
  *
- * A graph is a list of nodes in SSA form over values. A value is defined once: as a graph input, as a constant, or as an output of one node. Names are unique within the whole model (subgraph values that
- * shadow are renamed at import; `source` keeps the model's spelling). Nodes are in dependence order. A node may hold regions (If: then, else; Loop, Scan: body): graphs whose nodes may also use values of the
- * enclosing graphs. Every node is in the newest form of its operator that the operator library defines: opset drift ends at import.
- * Dimensions are symbolic sizes (sym.h). A value's type is known after inference: element type, rank and dims; small integer values (at most 64 elements) may also be known symbolically (`values`).
- * Constants refer to bytes (mapped file, never copied). Where a node came from (`name`, domain, source version) is kept for messages.
+ * A graph is a list of nodes in SSA form over values. A value is defined once: as a graph input, as a constant,
+ * or as an output of one node. Names are unique within the whole model (subgraph values that
+ * shadow are renamed at import; `source` keeps the model's spelling). Nodes are in dependence order. A node may
+ * hold regions (If: then, else; Loop, Scan: body): graphs whose nodes may also use values of the
+ * enclosing graphs. Every node is in the newest form of its operator that the operator library defines: opset
+ * drift ends at import.
+ * Dimensions are symbolic sizes (sym.h). A value's type is known after inference: element type, rank and dims;
+ * small integer values (at most 64 elements) may also be known symbolically (`values`).
+ * Constants refer to bytes (mapped file, never copied). Where a node came from (`name`, domain, source version)
+ * is kept for messages.
  */
 #ifndef EK_GRAPH_H
 #define EK_GRAPH_H
@@ -18,10 +23,10 @@ typedef struct node node;
 typedef enum { VALUE_TENSOR, VALUE_LIST, VALUE_OPTIONAL, VALUE_OPTIONAL_LIST } value_kind;
 
 typedef struct value {
-  const char *name;    /* unique, printing name */
-  const char *source;  /* the model's own name */
-  etype type;          /* ET_NONE: not known yet */
-  bool ranked;         /* rank and dims known */
+  const char *name;   /* unique, printing name */
+  const char *source; /* the model's own name */
+  etype type;         /* ET_NONE: not known yet */
+  bool ranked;        /* rank and dims known */
   uint32_t rank;
   const sz *dims;
   const sz *values;    /* contents as sizes, row-major, or NULL; count = product of dims (all constant) */
@@ -31,13 +36,28 @@ typedef struct value {
   bool declared;       /* type and dims were declared by the model (value_info); inference checks against it */
 } value;
 
-typedef enum { AK_INT = 1, AK_FLOAT, AK_STRING, AK_INTS, AK_FLOATS, AK_STRINGS, AK_TENSOR, AK_TENSORS, AK_GRAPH, AK_TYPE } attr_kind;
+typedef enum {
+  AK_INT = 1,
+  AK_FLOAT,
+  AK_STRING,
+  AK_INTS,
+  AK_FLOATS,
+  AK_STRINGS,
+  AK_TENSOR,
+  AK_TENSORS,
+  AK_GRAPH,
+  AK_TYPE
+} attr_kind;
 typedef struct attr {
   const char *name;
   attr_kind kind;
-  uint32_t n;          /* lists */
-  int64_t i; double f; const char *s;
-  const int64_t *ints; const double *floats; const char *const *strings;
+  uint32_t n; /* lists */
+  int64_t i;
+  double f;
+  const char *s;
+  const int64_t *ints;
+  const double *floats;
+  const char *const *strings;
   const ndarray *tensor;
   graph *g;
 } attr;
@@ -46,8 +66,8 @@ struct node {
   const char *op, *domain; /* domain "" is the standard's */
   const char *name;        /* from the model, or made up as op_number */
   VEC(attr) attrs;
-  VEC(value *) in;         /* NULL: an omitted optional input */
-  VEC(value *) out;        /* NULL: an omitted optional output */
+  VEC(value *) in;  /* NULL: an omitted optional input */
+  VEC(value *) out; /* NULL: an omitted optional output */
   uint32_t id;
 };
 
@@ -66,24 +86,29 @@ struct graph {
 };
 
 graph *graph_new(ctx *c, graph *parent, const char *name);
-value *graph_value(graph *g, const char *name);                  /* new value; the name is made unique */
+value *graph_value(graph *g, const char *name); /* new value; the name is made unique */
 value *graph_const(graph *g, const char *name, const ndarray *data);
 node *graph_node(graph *g, const char *op, const char *domain, const char *name);
-const attr *node_attr(const node *n, const char *name);          /* NULL if absent */
+const attr *node_attr(const node *n, const char *name); /* NULL if absent */
 attr *node_set_int(graph *g, node *n, const char *name, int64_t v);
 attr *node_set_float(graph *g, node *n, const char *name, double v);
 attr *node_set_string(graph *g, node *n, const char *name, const char *v);
 attr *node_set_ints(graph *g, node *n, const char *name, const int64_t *v, uint32_t count);
 void node_remove_attr(node *n, const char *name);
 graph *graph_root(graph *g);
-/* Input v, of another kind than a tensor, holds n tensors (-1: nothing at all). They become inputs NAME.0, NAME.1, .. in its place, with v's type and dims (those that are not numbers are symbols of their own), and v the
+/* Input v, of another kind than a tensor, holds n tensors (-1: nothing at all). They become inputs NAME.0, NAME.1,
+ * .. in its place, with v's type and dims (those that are not numbers are symbols of their own), and v the
  * result of a node that makes it of them. */
 void graph_settle(graph *g, value *v, int64_t n);
 
 /* text.c: what is printed parses back to the same graph */
-typedef struct graph_print_opts { bool weights_inline; const char *node; } graph_print_opts;
+typedef struct graph_print_opts {
+  bool weights_inline;
+  const char *node;
+} graph_print_opts;
 void graph_print(const graph *g, sbuf *b, graph_print_opts o);
 graph *graph_parse(ctx *c, const char *text, const char *file);
-/* verify.c: SSA, order, scoping, arity of regions; user errors with node names, or class 3 when `when` is a pass name */
+/* verify.c: SSA, order, scoping, arity of regions; user errors with node names, or class 3 when `when` is a pass
+ * name */
 bool graph_verify(graph *g, const char *when);
 #endif

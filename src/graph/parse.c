@@ -1,4 +1,5 @@
-/* Reads the text form that print.c writes (its head shows it). One error stops the reading: file, line, column, what was expected. */
+/* Reads the text form that print.c writes (its head shows it). One error stops the reading: file, line, column, what
+ * was expected. */
 #include "graph/graph.h"
 #include <errno.h>
 #include <math.h>
@@ -6,7 +7,15 @@
 #include <string.h>
 
 enum { MAX_NESTING = 64 };
-typedef struct rd { ctx *c; arena *a; const char *p, *line_start; srcpos pos; map *names; graph *g; int depth; } rd;
+typedef struct rd {
+  ctx *c;
+  arena *a;
+  const char *p, *line_start;
+  srcpos pos;
+  map *names;
+  graph *g;
+  int depth;
+} rd;
 
 static _Noreturn void bad(rd *r, const char *expected) {
   r->pos.col = (uint32_t)(r->p - r->line_start) + 1;
@@ -23,7 +32,8 @@ static void skip(rd *r) {
     } else if (*r->p == '#') {
       while (*r->p && *r->p != '\n') r->p++;
       r->p--;
-    } else if (*r->p != ' ' && *r->p != '\t' && *r->p != '\r') return;
+    } else if (*r->p != ' ' && *r->p != '\t' && *r->p != '\r')
+      return;
   }
 }
 static bool is(rd *r, const char *t) {
@@ -38,7 +48,9 @@ static bool eat(rd *r, const char *t) {
 static void want(rd *r, const char *t) {
   if (!eat(r, t)) bad(r, arena_fmt(r->a, "'%s'", t));
 }
-static bool wordch(char ch) { return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '_'; }
+static bool wordch(char ch) {
+  return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '_';
+}
 static bool eat_word(rd *r, const char *w) {
   size_t n = strlen(w);
   if (!is(r, w) || wordch(r->p[n])) return false;
@@ -55,17 +67,21 @@ static const char *quoted(rd *r) {
       continue;
     }
     r->p++;
-    if (*r->p == 'n') sb_putc(&b, '\n');
-    else if (*r->p == 't') sb_putc(&b, '\t');
+    if (*r->p == 'n')
+      sb_putc(&b, '\n');
+    else if (*r->p == 't')
+      sb_putc(&b, '\t');
     else if (*r->p == 'x') {
       char hex[3] = {0};
       for (int i = 0; i < 2; i++) {
         hex[i] = r->p[1];
-        if (!((hex[i] >= '0' && hex[i] <= '9') || (hex[i] >= 'a' && hex[i] <= 'f') || (hex[i] >= 'A' && hex[i] <= 'F'))) bad(r, "two hexadecimal digits");
+        if (!((hex[i] >= '0' && hex[i] <= '9') || (hex[i] >= 'a' && hex[i] <= 'f') || (hex[i] >= 'A' && hex[i] <= 'F')))
+          bad(r, "two hexadecimal digits");
         r->p++;
       }
       sb_putc(&b, (char)strtol(hex, NULL, 16));
-    } else sb_putc(&b, *r->p);
+    } else
+      sb_putc(&b, *r->p);
     r->p++;
   }
   r->p++;
@@ -120,7 +136,8 @@ static void type(rd *r, value *v) {
   while (!eat(r, "]")) {
     if (n && !eat(r, ",")) bad(r, "',' or ']'");
     if (n == MAX_RANK) bad(r, "at most 16 dimensions");
-    if (eat(r, "?")) dims[n++] = 0;
+    if (eat(r, "?"))
+      dims[n++] = 0;
     else {
       skip(r);
       dims[n] = sym_parse(r->c, &r->p, dim_name, r, r->pos);
@@ -165,7 +182,7 @@ static ndarray array(rd *r) {
     return d;
   }
   if (n > (1 << 26)) bad(r, "a smaller array");
-  uint8_t *p = NEWN(r->a, uint8_t, (size_t)n * size + 1);
+  uint8_t *p = NEWN(r->a, uint8_t, (size_t)n *size + 1);
   d.data = p;
   d.bytes = (size_t)n * size;
   want(r, "[");
@@ -174,7 +191,8 @@ static ndarray array(rd *r) {
     if (et_kind(d.type) == K_STR) {
       const char *s = quoted(r);
       ((bytes *)p)[i] = (bytes){(const uint8_t *)s, strlen(s)};
-    } else et_store(d.type, p + i * size, et_kind(d.type) == K_FLOAT ? (scalar){.f = number(r)} : (scalar){.i = integer(r)});
+    } else
+      et_store(d.type, p + i * size, et_kind(d.type) == K_FLOAT ? (scalar){.f = number(r)} : (scalar){.i = integer(r)});
   }
   want(r, "]");
   return d;
@@ -196,7 +214,8 @@ static void attribute(rd *r, graph *g, node *n) {
   const char *k = name(r);
   want(r, "=");
   skip(r);
-  if (eat_word(r, "float")) node_set_float(g, n, k, number(r));
+  if (eat_word(r, "float"))
+    node_set_float(g, n, k, number(r));
   else if (eat_word(r, "floats")) {
     VEC(double) v = {0};
     want(r, "[");
@@ -224,7 +243,8 @@ static void attribute(rd *r, graph *g, node *n) {
     graph *b = body(r, g);
     attr *t = node_set_int(g, n, k, 0);
     t->kind = AK_GRAPH, t->g = b;
-  } else if (*r->p == '"') node_set_string(g, n, k, quoted(r));
+  } else if (*r->p == '"')
+    node_set_string(g, n, k, quoted(r));
   else if (*r->p == '[') {
     i64vec v = {0};
     want(r, "[");
@@ -233,7 +253,8 @@ static void attribute(rd *r, graph *g, node *n) {
       vec_push(r->a, v, integer(r));
     }
     node_set_ints(g, n, k, v.v, v.n);
-  } else node_set_int(g, n, k, integer(r));
+  } else
+    node_set_int(g, n, k, integer(r));
 }
 static void one_node(rd *r, graph *g) {
   VEC(value *) outs = {0};
@@ -255,7 +276,8 @@ static void one_node(rd *r, graph *g) {
       r->p += 2;
       domain = op;
       op = name(r);
-    } else bad(r, "'::' (quote a domain with dots)");
+    } else
+      bad(r, "'::' (quote a domain with dots)");
   }
   node *n = graph_node(g, op, domain, NULL);
   want(r, "(");
@@ -263,8 +285,10 @@ static void one_node(rd *r, graph *g) {
     if (!first) want(r, ",");
     skip(r);
     value *v = NULL;
-    if (*r->p == '_' && !wordch(r->p[1])) r->p++;
-    else v = find(r, name(r));
+    if (*r->p == '_' && !wordch(r->p[1]))
+      r->p++;
+    else
+      v = find(r, name(r));
     vec_push(r->a, n->in, v);
   }
   if (eat(r, "{"))
@@ -309,7 +333,8 @@ static graph *body(rd *r, graph *parent) {
       value *v = find(r, name(r));
       if (eat_word(r, "as")) v->source = intern(r->c, quoted(r));
       vec_push(r->a, g->outputs, v);
-    } else one_node(r, g);
+    } else
+      one_node(r, g);
   }
   r->depth--;
   return g;

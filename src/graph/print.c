@@ -2,13 +2,15 @@
  *
  *   graph "name" ir 8 opset 17 producer "p" {
  *     input x: f32[N, 3, 32, 32] as "model's name"
- *     const w: f32[8, 3, 3, 3] = @"model.onnx"+1234:864 sha256:9f86...        bytes in a file; up to 1 KB (or when asked) in place: = [0.5, -1, ...]
+ *     const w: f32[8, 3, 3, 3] = @"model.onnx"+1234:864 sha256:9f86...        bytes in a file; up to 1 KB (or
+ *     when asked) in place: = [0.5, -1, ...]
  *     y: f32[N, 8, 32, 32], _ = Conv(x, w, _) {pads = [1, 1, 1, 1], group = 1} "conv1"      "_": an omitted optional
  *     z = my.domain::Op(y) {body = graph "b" { ... }} "n2"
  *     output z
  *   }
  *
- * Names that are not identifiers stand in quotes. Types of values are printed when known; dims are size expressions. Floats print so that they read back to the same value. */
+ * Names that are not identifiers stand in quotes. Types of values are printed when known; dims are size
+ * expressions. Floats print so that they read back to the same value. */
 #include "graph/graph.h"
 #include <string.h>
 
@@ -19,8 +21,10 @@ static bool ident(const char *s) {
   return true;
 }
 static void put_name(sbuf *b, const char *s) {
-  if (ident(s)) sb_put(b, s);
-  else sb_quoted(b, s, strlen(s));
+  if (ident(s))
+    sb_put(b, s);
+  else
+    sb_quoted(b, s, strlen(s));
 }
 static void put_type(ctx *c, sbuf *b, const value *v) {
   static const char *const kinds[] = {"", "list ", "optional ", "optional list "};
@@ -30,8 +34,10 @@ static void put_type(ctx *c, sbuf *b, const value *v) {
   sb_putc(b, '[');
   for (uint32_t i = 0; i < v->rank; i++) {
     if (i) sb_put(b, ", ");
-    if (v->dims[i]) sym_print(c, v->dims[i], b);
-    else sb_putc(b, '?');
+    if (v->dims[i])
+      sym_print(c, v->dims[i], b);
+    else
+      sb_putc(b, '?');
   }
   sb_putc(b, ']');
 }
@@ -56,8 +62,10 @@ static void put_array(arena *a, sbuf *b, const ndarray *d, bool in_place) {
         continue;
       }
       scalar s = et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type));
-      if (et_kind(d->type) == K_FLOAT) sb_double(b, s.f);
-      else sb_fmt(b, "%lld", (long long)s.i);
+      if (et_kind(d->type) == K_FLOAT)
+        sb_double(b, s.f);
+      else
+        sb_fmt(b, "%lld", (long long)s.i);
     }
   sb_putc(b, ']');
 }
@@ -66,12 +74,16 @@ static void put_attr(const graph *g, const attr *t, sbuf *b, graph_print_opts o,
   put_name(b, t->name);
   sb_put(b, " = ");
   switch (t->kind) {
-  case AK_INT: sb_fmt(b, "%lld", (long long)t->i); break;
+  case AK_INT:
+    sb_fmt(b, "%lld", (long long)t->i);
+    break;
   case AK_FLOAT:
     sb_put(b, "float ");
     sb_double(b, t->f);
     break;
-  case AK_STRING: sb_quoted(b, t->s, strlen(t->s)); break;
+  case AK_STRING:
+    sb_quoted(b, t->s, strlen(t->s));
+    break;
   case AK_INTS:
     sb_putc(b, '[');
     for (uint32_t i = 0; i < t->n; i++) sb_fmt(b, "%s%lld", i ? ", " : "", (long long)t->ints[i]);
@@ -97,8 +109,11 @@ static void put_attr(const graph *g, const attr *t, sbuf *b, graph_print_opts o,
     sb_put(b, "tensor ");
     put_array(ctx_arena(g->c), b, t->tensor, o.weights_inline);
     break;
-  case AK_GRAPH: put_graph(t->g, b, o, depth + 1); break;
-  default: sb_put(b, "\"unprintable\"");
+  case AK_GRAPH:
+    put_graph(t->g, b, o, depth + 1);
+    break;
+  default:
+    sb_put(b, "\"unprintable\"");
   }
 }
 static void indent(sbuf *b, int depth) {
@@ -156,8 +171,10 @@ static void put_graph(const graph *g, sbuf *b, graph_print_opts o, int depth) {
     sb_putc(b, '(');
     for (uint32_t j = 0; j < n->in.n; j++) {
       if (j) sb_put(b, ", ");
-      if (n->in.v[j]) put_name(b, n->in.v[j]->name);
-      else sb_putc(b, '_');
+      if (n->in.v[j])
+        put_name(b, n->in.v[j]->name);
+      else
+        sb_putc(b, '_');
     }
     sb_putc(b, ')');
     if (n->attrs.n) {

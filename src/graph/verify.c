@@ -1,9 +1,11 @@
-/* Is it a graph? Values are defined once and before use, nodes see only values of their own graph and the enclosing ones, regions belong to control flow. */
+/* Is it a graph? Values are defined once and before use, nodes see only values of their own graph and the enclosing
+ * ones, regions belong to control flow. */
 #include "graph/graph.h"
 #include <string.h>
 
 static bool fail(graph *g, const char *when, const node *n, const char *what, const char *which) {
-  diag_add(g->c, D_ERROR, when ? E_INTERNAL : E_MODEL, (srcpos){0}, n ? n->name : NULL, "%s%s%s%s%s", when ? "after " : "", when ? when : "", when ? ": " : "", what, which ? which : "");
+  diag_add(g->c, D_ERROR, when ? E_INTERNAL : E_MODEL, (srcpos){0}, n ? n->name : NULL, "%s%s%s%s%s",
+           when ? "after " : "", when ? when : "", when ? ": " : "", what, which ? which : "");
   return false;
 }
 static bool visible(map *seen, const value *v) {
@@ -27,7 +29,8 @@ static bool check(graph *g, const char *when, map *seen) {
   for (uint32_t i = 0; i < g->nodes.n; i++) {
     node *n = g->nodes.v[i];
     for (uint32_t j = 0; j < n->in.n; j++)
-      if (n->in.v[j] && !visible(seen, n->in.v[j])) ok = fail(g, when, n, "uses a value that is not defined before it: ", n->in.v[j]->source);
+      if (n->in.v[j] && !visible(seen, n->in.v[j]))
+        ok = fail(g, when, n, "uses a value that is not defined before it: ", n->in.v[j]->source);
     for (uint32_t j = 0; j < n->attrs.n; j++)
       if (n->attrs.v[j].g) {
         if (n->attrs.v[j].g->parent != g) ok = fail(g, when, n, "a region of another graph: ", n->attrs.v[j].name);
@@ -43,7 +46,8 @@ static bool check(graph *g, const char *when, map *seen) {
     }
   }
   for (uint32_t i = 0; i < g->outputs.n; i++)
-    if (!visible(seen, g->outputs.v[i])) ok = fail(g, when, NULL, "an output is not defined: ", g->outputs.v[i]->source);
+    if (!visible(seen, g->outputs.v[i]))
+      ok = fail(g, when, NULL, "an output is not defined: ", g->outputs.v[i]->source);
   return ok;
 }
 bool graph_verify(graph *g, const char *when) { return check(g, when, map_new(ctx_arena(g->c))); }

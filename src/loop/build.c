@@ -1,6 +1,8 @@
-/* How are loop programs made? One call per instruction; equal pure values within a scope are one value, and what folds is folded (fold.c).
+/* How are loop programs made? One call per instruction; equal pure values within a scope are one value, and what
+ * folds is folded (fold.c).
  *
- * Each open block has a scope: a hash table of the pure values made in it. A value is looked up from the innermost scope outwards, so whatever is found is visible. Constants, parameters and the function's own values
+ * Each open block has a scope: a hash table of the pure values made in it. A value is looked up from the
+ * innermost scope outwards, so whatever is found is visible. Constants, parameters and the function's own values
  * (lo, hi, worker) do not depend on their place: they are put at the head of the body, where every block sees them.
  */
 #include "loop/build.h"
@@ -75,17 +77,23 @@ static struct lb_scope *body_scope(lbuild *b) {
   return s;
 }
 
-/* ---- sharing ---- */
+/* ---- sharing --------------------------------------------------------------------------------- */
 static uint64_t inst_hash(const linst *i) {
-  uint64_t k[6] = {(uint64_t)i->kind | (uint64_t)i->op << 8 | (uint64_t)i->align << 16, 0, (uint64_t)i->a << 32 | i->b, (uint64_t)i->c << 32 | i->nargs, 0, 0};
+  uint64_t k[6] = {(uint64_t)i->kind | (uint64_t)i->op << 8 | (uint64_t)i->align << 16,
+                   0,
+                   (uint64_t)i->a << 32 | i->b,
+                   (uint64_t)i->c << 32 | i->nargs,
+                   0,
+                   0};
   memcpy(&k[1], &i->type, sizeof i->type);
   memcpy(&k[4], &i->k, sizeof i->k);
   if (i->nargs) k[5] = hash_bytes(i->args, i->nargs * sizeof *i->args, 0);
   return hash_bytes(k, sizeof k, 1);
 }
 static bool inst_equal(const linst *x, const linst *y) {
-  return x->kind == y->kind && x->op == y->op && x->align == y->align && !memcmp(&x->type, &y->type, sizeof x->type) && x->a == y->a && x->b == y->b && x->c == y->c &&
-         !memcmp(&x->k, &y->k, sizeof x->k) && x->nargs == y->nargs && (!x->nargs || !memcmp(x->args, y->args, x->nargs * sizeof *x->args)) &&
+  return x->kind == y->kind && x->op == y->op && x->align == y->align && !memcmp(&x->type, &y->type, sizeof x->type) &&
+         x->a == y->a && x->b == y->b && x->c == y->c && !memcmp(&x->k, &y->k, sizeof x->k) && x->nargs == y->nargs &&
+         (!x->nargs || !memcmp(x->args, y->args, x->nargs * sizeof *x->args)) &&
          (x->name == y->name || (x->name && y->name && !strcmp(x->name, y->name)));
 }
 static void scope_put(lbuild *b, struct lb_scope *s, lv v) {
@@ -122,8 +130,11 @@ static lv find(lbuild *b, const struct lb_scope *s, const linst *i) { /* there, 
   }
   return 0;
 }
-static bool outside(lbuild *b, const struct lb_scope *s, lv x) { return x < s->first || at_head((lkind)li(b->f, x)->kind) || find(b, s->up, li(b->f, x)) == x; }
-/* A division takes as long as twenty other operations: it is put as far out as its operands are known, and found there by whoever else needs it. */
+static bool outside(lbuild *b, const struct lb_scope *s, lv x) {
+  return x < s->first || at_head((lkind)li(b->f, x)->kind) || find(b, s->up, li(b->f, x)) == x;
+}
+/* A division takes as long as twenty other operations: it is put as far out as its operands are known, and found
+ * there by whoever else needs it. */
 static struct lb_scope *place_of(lbuild *b, const linst *i) {
   struct lb_scope *s = b->scope;
   if (i->kind != L_OP || (i->op != OP_IDIV && i->op != OP_MOD) || i->type.lanes != 1) return s;
@@ -138,7 +149,9 @@ lv lb_pure(lbuild *b, linst i) {
     struct lb_scope *s = place_of(b, &i);
     lv v = append(b, s->block, i);
     lblock *in = &b->f->blocks.v[s->block];
-    if (s->block != b->block) in->insts.v[in->insts.n - 1] = in->insts.v[in->insts.n - 2], in->insts.v[in->insts.n - 2] = v; /* before what is open there */
+    /* before what is open there */
+    if (s->block != b->block)
+      in->insts.v[in->insts.n - 1] = in->insts.v[in->insts.n - 2], in->insts.v[in->insts.n - 2] = v;
     scope_put(b, s, v);
     return v;
   }
@@ -151,17 +164,20 @@ lv lb_pure(lbuild *b, linst i) {
   return v;
 }
 
-/* ---- values of the function ---- */
+/* ---- values of the function ------------------------------------------------------------------ */
 lv lb_param(lbuild *b, const char *name, ltype t, unsigned flags, unsigned align) {
   lfunc *f = b->f;
   name = arena_strdup(f->a, name);
   lv v = lb_pure(b, (linst){.kind = L_PARAM, .type = t, .k = {.i = (int64_t)f->params.n}, .name = name});
-  vec_push(f->a, f->params, ((lparam){.name = name, .type = t, .flags = (uint8_t)flags, .align = (uint16_t)align, .value = v}));
+  vec_push(f->a, f->params,
+           ((lparam){.name = name, .type = t, .flags = (uint8_t)flags, .align = (uint16_t)align, .value = v}));
   return v;
 }
 lv lb_const(lbuild *b, ltype t, scalar k) {
-  if (t.elem == ET_BOOL) k.i = k.i != 0;
-  else k = et_round((etype)t.elem, k);
+  if (t.elem == ET_BOOL)
+    k.i = k.i != 0;
+  else
+    k = et_round((etype)t.elem, k);
   return lb_pure(b, (linst){.kind = L_CONST, .type = t, .k = k});
 }
 lv lb_int(lbuild *b, int64_t v) { return lb_const(b, lt(ET_I64, 1), (scalar){.i = v}); }
@@ -169,7 +185,7 @@ lv lb_lo(lbuild *b) { return lb_pure(b, (linst){.kind = L_LO, .type = lt(ET_I64,
 lv lb_hi(lbuild *b) { return lb_pure(b, (linst){.kind = L_HI, .type = lt(ET_I64, 1)}); }
 lv lb_worker(lbuild *b) { return lb_pure(b, (linst){.kind = L_WORKER, .type = lt(ET_I64, 1)}); }
 
-/* ---- vectors ---- */
+/* ---- vectors --------------------------------------------------------------------------------- */
 lv lb_splat(lbuild *b, uint16_t lanes, lv x) {
   ltype t = li(b->f, x)->type;
   if (t.lanes == lanes || t.ptr) return x;
@@ -178,7 +194,9 @@ lv lb_splat(lbuild *b, uint16_t lanes, lv x) {
   if (loop_const(b->f, x, &k)) return lb_const(b, t, k);
   return lb_pure(b, (linst){.kind = L_SPLAT, .type = t, .a = x});
 }
-lv lb_iota(lbuild *b, ltype t) { return t.lanes == 1 ? lb_const(b, t, (scalar){.i = 0}) : lb_pure(b, (linst){.kind = L_IOTA, .type = t}); }
+lv lb_iota(lbuild *b, ltype t) {
+  return t.lanes == 1 ? lb_const(b, t, (scalar){.i = 0}) : lb_pure(b, (linst){.kind = L_IOTA, .type = t});
+}
 lv lb_hreduce(lbuild *b, rop op, lv v) {
   ltype t = li(b->f, v)->type;
   if (t.lanes == 1) return v;
@@ -198,15 +216,21 @@ lv lb_extract(lbuild *b, lv v, uint32_t lane) {
 lv lb_shuffle(lbuild *b, lv x, lv y, const int32_t *lanes, uint16_t n) {
   ltype t = li(b->f, x)->type;
   t.lanes = n;
-  return lb_pure(b, (linst){.kind = L_SHUFFLE, .type = t, .a = x, .b = y, .nargs = n, .args = arena_dup(b->f->a, lanes, n * sizeof *lanes)});
+  return lb_pure(b, (linst){.kind = L_SHUFFLE,
+                            .type = t,
+                            .a = x,
+                            .b = y,
+                            .nargs = n,
+                            .args = arena_dup(b->f->a, lanes, n * sizeof *lanes)});
 }
 lv lb_lookup(lbuild *b, ltype t, lv i, const uint32_t *bits, uint16_t n) {
   scalar k;
   if (loop_const(b->f, i, &k)) return lb_const(b, t, et_load((etype)t.elem, &bits[k.i & (n - 1)]));
-  return lb_pure(b, (linst){.kind = L_LOOKUP, .type = t, .a = i, .nargs = n, .args = arena_dup(b->f->a, bits, n * sizeof *bits)});
+  return lb_pure(
+      b, (linst){.kind = L_LOOKUP, .type = t, .a = i, .nargs = n, .args = arena_dup(b->f->a, bits, n * sizeof *bits)});
 }
 
-/* ---- memory ---- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 static lv access_mask(lbuild *b, lv mask, bool *never) { /* drops a mask that is known */
   scalar k;
   *never = false;
@@ -218,7 +242,14 @@ static linst access(lbuild *b, lkind kind, ltype t, lv p, lv i, lv mask, lv coun
   scalar k;
   if (count && loop_const(b->f, count, &k) && k.i >= t.lanes) count = 0;
   if (stride && (t.lanes == 1 || (loop_const(b->f, stride, &k) && k.i == 1))) stride = 0;
-  return (linst){.kind = (uint8_t)kind, .type = t, .a = p, .b = i, .mask = mask, .count = count, .stride = stride, .align = (uint16_t)align};
+  return (linst){.kind = (uint8_t)kind,
+                 .type = t,
+                 .a = p,
+                 .b = i,
+                 .mask = mask,
+                 .count = count,
+                 .stride = stride,
+                 .align = (uint16_t)align};
 }
 lv lb_load_ex(lbuild *b, ltype t, lv p, lv i, lv mask, lv count, lv stride, unsigned align) {
   bool never;
@@ -243,43 +274,65 @@ void lb_store_ex(lbuild *b, lv p, lv i, lv v, lv mask, lv count, lv stride, unsi
   lb_effect(b, s);
 }
 void lb_store(lbuild *b, lv p, lv i, lv v) { lb_store_ex(b, p, i, v, 0, 0, 0, 0); }
-void lb_prefetch(lbuild *b, lv p, lv i) { lb_effect(b, (linst){.kind = L_PREFETCH, .type = li(b->f, p)->type, .a = p, .b = i}); }
+void lb_prefetch(lbuild *b, lv p, lv i) {
+  lb_effect(b, (linst){.kind = L_PREFETCH, .type = li(b->f, p)->type, .a = p, .b = i});
+}
 void lb_scatter(lbuild *b, lv p, lv ivec, lv v, lv mask) {
   bool never;
   mask = access_mask(b, mask, &never);
   if (never) return;
   ltype t = li(b->f, v)->type;
-  if (t.lanes == 1) lb_store_ex(b, p, ivec, v, mask, 0, 0, 0);
-  else lb_effect(b, (linst){.kind = L_SCATTER, .type = t, .a = p, .b = ivec, .c = v, .mask = mask});
+  if (t.lanes == 1)
+    lb_store_ex(b, p, ivec, v, mask, 0, 0, 0);
+  else
+    lb_effect(b, (linst){.kind = L_SCATTER, .type = t, .a = p, .b = ivec, .c = v, .mask = mask});
 }
-static lv offset(lbuild *b, etype elem, lv p, lv i) { return lb_pure(b, (linst){.kind = L_OFFSET, .type = lptr(elem), .a = p, .b = i}); }
+static lv offset(lbuild *b, etype elem, lv p, lv i) {
+  return lb_pure(b, (linst){.kind = L_OFFSET, .type = lptr(elem), .a = p, .b = i});
+}
 lv lb_offset(lbuild *b, lv p, lv i) {
   scalar k;
   if (loop_const(b->f, i, &k) && k.i == 0) return p;
   return offset(b, (etype)li(b->f, p)->type.elem, p, i);
 }
-lv lb_ptrcast(lbuild *b, etype elem, lv p) { return li(b->f, p)->type.elem == elem ? p : offset(b, elem, p, lb_int(b, 0)); }
-lv lb_alloc(lbuild *b, etype t, uint64_t n) { return lb_effect(b, (linst){.kind = L_ALLOC, .type = lptr(t), .k = {.i = (int64_t)n}}); }
-lv lb_scratch(lbuild *b, etype t, uint64_t byte_offset) { return lb_pure(b, (linst){.kind = L_SCRATCH, .type = lptr(t), .k = {.i = (int64_t)byte_offset}}); }
+lv lb_ptrcast(lbuild *b, etype elem, lv p) {
+  return li(b->f, p)->type.elem == elem ? p : offset(b, elem, p, lb_int(b, 0));
+}
+lv lb_alloc(lbuild *b, etype t, uint64_t n) {
+  return lb_effect(b, (linst){.kind = L_ALLOC, .type = lptr(t), .k = {.i = (int64_t)n}});
+}
+lv lb_scratch(lbuild *b, etype t, uint64_t byte_offset) {
+  return lb_pure(b, (linst){.kind = L_SCRATCH, .type = lptr(t), .k = {.i = (int64_t)byte_offset}});
+}
 lv lb_reg(lbuild *b, lv init) { return lb_effect(b, (linst){.kind = L_REG, .type = li(b->f, init)->type, .a = init}); }
 lv lb_get(lbuild *b, lv reg) { return lb_effect(b, (linst){.kind = L_GET, .type = li(b->f, reg)->type, .a = reg}); }
-void lb_set(lbuild *b, lv reg, lv v) { lb_effect(b, (linst){.kind = L_SET, .type = li(b->f, v)->type, .a = reg, .b = v}); }
+void lb_set(lbuild *b, lv reg, lv v) {
+  lb_effect(b, (linst){.kind = L_SET, .type = li(b->f, v)->type, .a = reg, .b = v});
+}
 
-/* ---- structure ---- */
+/* ---- structure ------------------------------------------------------------------------------- */
 static uint32_t new_block(lbuild *b) {
   vec_push(b->f->a, b->f->blocks, (lblock){0});
   return b->f->blocks.n - 1;
 }
 void lb_for(lbuild *b, const char *name, lv lo, lv hi, lv step, unsigned unroll, lv *index) {
   scalar l, h, s;
-  if (loop_const(b->f, lo, &l) && loop_const(b->f, hi, &h) && loop_const(b->f, step, &s) && l.i < h.i && (uint64_t)h.i - (uint64_t)l.i <= (uint64_t)s.i) {
+  if (loop_const(b->f, lo, &l) && loop_const(b->f, hi, &h) && loop_const(b->f, step, &s) && l.i < h.i &&
+      (uint64_t)h.i - (uint64_t)l.i <= (uint64_t)s.i) {
     *index = lo;
     struct lb_scope *in = open_scope(b, b->block, 0);
     in->inlined = true;
     return;
   }
   uint32_t body = new_block(b);
-  *index = lb_effect(b, (linst){.kind = L_FOR, .type = lt(ET_I64, 1), .a = lo, .b = hi, .c = step, .k = {.i = (int64_t)unroll}, .body = body, .name = name ? arena_strdup(b->f->a, name) : NULL});
+  *index = lb_effect(b, (linst){.kind = L_FOR,
+                                .type = lt(ET_I64, 1),
+                                .a = lo,
+                                .b = hi,
+                                .c = step,
+                                .k = {.i = (int64_t)unroll},
+                                .body = body,
+                                .name = name ? arena_strdup(b->f->a, name) : NULL});
   open_scope(b, body, *index);
 }
 void lb_while(lbuild *b, lv index, lv reg) {
@@ -308,7 +361,11 @@ void lb_end(lbuild *b) {
   close_scope(b);
 }
 void lb_call(lbuild *b, bool parallel, const char *kernel, lv n, const lv *args, uint32_t nargs) {
-  lb_effect(b, (linst){.kind = parallel ? L_PARALLEL : L_CALL, .a = n, .name = arena_strdup(b->f->a, kernel), .nargs = nargs, .args = nargs ? arena_dup(b->f->a, args, nargs * sizeof *args) : NULL});
+  lb_effect(b, (linst){.kind = parallel ? L_PARALLEL : L_CALL,
+                       .a = n,
+                       .name = arena_strdup(b->f->a, kernel),
+                       .nargs = nargs,
+                       .args = nargs ? arena_dup(b->f->a, args, nargs * sizeof *args) : NULL});
 }
 void lb_fail(lbuild *b, lv cond, int code, const char *text) {
   scalar k;
@@ -316,6 +373,12 @@ void lb_fail(lbuild *b, lv cond, int code, const char *text) {
   lb_effect(b, (linst){.kind = L_FAIL, .a = cond, .k = {.i = code}, .name = arena_strdup(b->f->a, text)});
 }
 lv lb_intrin(lbuild *b, const char *name, ltype t, const lv *args, uint32_t n) {
-  return lb_pure(b, (linst){.kind = L_INTRIN, .type = t, .name = arena_strdup(b->f->a, name), .nargs = n, .args = n ? arena_dup(b->f->a, args, n * sizeof *args) : NULL});
+  return lb_pure(b, (linst){.kind = L_INTRIN,
+                            .type = t,
+                            .name = arena_strdup(b->f->a, name),
+                            .nargs = n,
+                            .args = n ? arena_dup(b->f->a, args, n * sizeof *args) : NULL});
 }
-void lb_comment(lbuild *b, const char *text) { lb_effect(b, (linst){.kind = L_COMMENT, .name = arena_strdup(b->f->a, text)}); }
+void lb_comment(lbuild *b, const char *text) {
+  lb_effect(b, (linst){.kind = L_COMMENT, .name = arena_strdup(b->f->a, text)});
+}

@@ -1,10 +1,13 @@
-/* How do emitters get away with few operations? loop_expand rebuilds a function with everything that the emitter does not have natively written in what it has.
+/* How do emitters get away with few operations? loop_expand rebuilds a function with everything that the emitter
+ * does not have natively written in what it has.
  *
- *   narrow floats (f16, bf16, f8*, f4): arithmetic in f32 with rounding after each operation; casts by integer operations (small.c)
+ *   narrow floats (f16, bf16, f8*, f4): arithmetic in f32 with rounding after each operation; casts by integer
+ *   operations (small.c)
  *   integers under 8 bits: in bytes, wrapped after each operation
  *   functions of floats: polynomials (math.c);  sat, sign, mod, nextafter, pow of integers, rand: sequences here
  *
- * The old instructions are left as they were (the caller may hold a copy of the lfunc); the function gets new arrays. What comes out is for emitters only: bitcasts may change between a byte and a narrower integer.
+ * The old instructions are left as they were (the caller may hold a copy of the lfunc); the function gets new
+ * arrays. What comes out is for emitters only: bitcasts may change between a byte and a narrower integer.
  */
 #include "loop/expand.h"
 #include <string.h>
@@ -21,7 +24,7 @@ static bool direct(const xp *p, sop op, etype to, etype from) {
   return p->native(p->env, op, from);
 }
 
-/* ---- integers ---- */
+/* ---- integers -------------------------------------------------------------------------------- */
 static lv int_pow(xp *p, lv x, lv y) { /* by squaring; negative exponents: 0 but for 1 and -1 */
   lbuild *b = p->b;
   ltype t = x_type(p, x);
@@ -53,7 +56,8 @@ static lv philox(xp *p, lv seed, lv position) {
       k1 = x2(p, OP_BAND, x2(p, OP_ADD, k1, xi(p, s, 0xBB67AE85)), low);
     }
     lv a = x2(p, OP_MUL, c[0], xi(p, s, 0xD2511F53)), b = x2(p, OP_MUL, c[2], xi(p, s, 0xCD9E8D57));
-    lv n0 = x2(p, OP_BXOR, x2(p, OP_BXOR, x2(p, OP_SHR, b, w), c[1]), k0), n2 = x2(p, OP_BXOR, x2(p, OP_BXOR, x2(p, OP_SHR, a, w), c[3]), k1);
+    lv n0 = x2(p, OP_BXOR, x2(p, OP_BXOR, x2(p, OP_SHR, b, w), c[1]), k0),
+       n2 = x2(p, OP_BXOR, x2(p, OP_BXOR, x2(p, OP_SHR, a, w), c[3]), k1);
     c[1] = x2(p, OP_BAND, b, low);
     c[3] = x2(p, OP_BAND, a, low);
     c[0] = n0;
@@ -71,7 +75,9 @@ static lv sat_int(xp *p, etype to, lv x) {
   bool u = et_kind(to) != K_INT;
   if (to == ET_BOOL) return x_cast(p, to, x);
   if (et_kind(from) == K_FLOAT) {
-    double lo = u ? 0 : -(double)((uint64_t)1 << (bits - 1)), top = u ? (bits == 64 ? 0x1p64 : (double)((uint64_t)1 << bits)) : (double)((uint64_t)1 << (bits - 1)); /* first value above */
+    /* first value above */
+    double lo = u ? 0 : -(double)((uint64_t)1 << (bits - 1)),
+           top = u ? (bits == 64 ? 0x1p64 : (double)((uint64_t)1 << bits)) : (double)((uint64_t)1 << (bits - 1));
     uint64_t hi = u ? (bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1) : ((uint64_t)1 << (bits - 1)) - 1;
     lv c = x2(p, OP_MAX, x, xf(p, x, lo)), over = xcmp(p, OP_GE, c, xf(p, x, top));
     lv in = x_cast(p, to, xsel(p, over, xf(p, x, 0), c));
@@ -80,14 +86,15 @@ static lv sat_int(xp *p, etype to, lv x) {
   if (from == ET_BOOL) return x_cast(p, to, x);
   unsigned fb = et_bits(from);
   bool fu = et_kind(from) == K_UINT;
-  int64_t hi = u ? (bits >= 63 ? INT64_MAX : ((int64_t)1 << bits) - 1) : (int64_t)(((uint64_t)1 << (bits - 1)) - 1), lo = u ? 0 : -hi - 1;
+  int64_t hi = u ? (bits >= 63 ? INT64_MAX : ((int64_t)1 << bits) - 1) : (int64_t)(((uint64_t)1 << (bits - 1)) - 1),
+          lo = u ? 0 : -hi - 1;
   bool cut_hi = fu ? fb > bits - !u : fb - 1 > bits - !u, cut_lo = !fu && (u || fb > bits);
   if (cut_hi) x = x2(p, OP_MIN, x, xi(p, x, hi));
   if (cut_lo) x = x2(p, OP_MAX, x, xi(p, x, lo));
   return x_cast(p, to, x);
 }
 
-/* ---- floats ---- */
+/* ---- floats ---------------------------------------------------------------------------------- */
 static lv sign_float(xp *p, lv x) {
   lv zero = xf(p, x, 0), r = xsel(p, xcmp(p, OP_EQ, x, zero), zero, x);
   r = xsel(p, xcmp(p, OP_GT, x, zero), xf(p, x, 1), r);
@@ -118,7 +125,10 @@ static lv mod_float(xp *p, lv x, lv y) {
 }
 /* The neighbour of x towards y, by its bits: works for every float whose code is sign and magnitude. */
 static lv nextafter_bits(xp *p, lv x, lv y) {
-  etype f = (etype)x_type(p, x).elem, i = f == ET_F64 ? ET_I64 : f == ET_F32 ? ET_I32 : et_bits(f) == 16 ? ET_I16 : ET_I8;
+  etype f = (etype)x_type(p, x).elem, i = f == ET_F64        ? ET_I64
+                                          : f == ET_F32      ? ET_I32
+                                          : et_bits(f) == 16 ? ET_I16
+                                                             : ET_I8;
   int64_t top = f == ET_F64 ? INT64_MIN : -((int64_t)1 << (et_bits(f) - 1));
   bool narrow = x_narrow(f);
   lv fx = narrow ? x_cast(p, ET_F32, x) : x, fy = narrow ? x_cast(p, ET_F32, y) : y;
@@ -133,7 +143,7 @@ static lv nextafter_bits(xp *p, lv x, lv y) {
   return xsel(p, xtest(p, OP_ISNAN, fx), x, r);
 }
 
-/* ---- dispatch ---- */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z) {
   lbuild *b = p->b;
   ltype xt = x_type(p, x);
@@ -141,7 +151,8 @@ lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z) {
   unsigned lanes = t.lanes;
   if (direct(p, op, to, from)) return lb_op(b, op, t, x, y, z);
   if (op == OP_CAST) return x_cast(p, to, x);
-  if (op == OP_BITCAST && sub_byte(to) && et_bits(from) < 8) { /* a byte holds the value, so the bits above follow the sign */
+  /* a byte holds the value, so the bits above follow the sign */
+  if (op == OP_BITCAST && sub_byte(to) && et_bits(from) < 8) {
     lv u = et_kind(from) == K_FLOAT ? lb_op(b, op, lt(et_bits(to) == 2 ? ET_U2 : ET_U4, lanes), x, 0, 0) : x;
     return x_cast(p, to, u);
   }
@@ -150,7 +161,8 @@ lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z) {
   if (op == OP_SAT || op == OP_SATF) {
     if (x_narrow(from)) return x_op(p, op, t, x_cast(p, ET_F32, x), 0, 0);
     if (sub_byte(from)) return x_op(p, op, t, x_cast(p, byte_of(from), x), 0, 0);
-    if (et_kind(from) != K_FLOAT || et_bits(to) > et_bits(from)) x = x_cast(p, et_bits(from) > 16 ? ET_F64 : ET_F32, x); /* the limits are exact in x's type */
+    /* the limits are exact in x's type */
+    if (et_kind(from) != K_FLOAT || et_bits(to) > et_bits(from)) x = x_cast(p, et_bits(from) > 16 ? ET_F64 : ET_F32, x);
     x = x2(p, OP_MIN, x2(p, OP_MAX, x, xf(p, x, et_lowest(to))), xf(p, x, et_highest(to)));
     return x_cast(p, to, x);
   }
@@ -172,7 +184,8 @@ lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z) {
   }
   bool fl = et_kind(from) == K_FLOAT;
   switch (op) {
-  case OP_RAND: return philox(p, x, y);
+  case OP_RAND:
+    return philox(p, x, y);
   case OP_POW:
     if (!fl) return int_pow(p, x, y);
     break;
@@ -184,23 +197,28 @@ lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z) {
   case OP_FLOOR:
   case OP_CEIL:
   case OP_TRUNC:
-  case OP_ROUND_EVEN: return round_float(p, op, x);
+  case OP_ROUND_EVEN:
+    return round_float(p, op, x);
   case OP_IDIV:
     if (fl) return x1(p, OP_FLOOR, x2(p, OP_DIV, x, y));
     break;
   case OP_MOD:
     if (fl) return mod_float(p, x, y);
     break;
-  case OP_FMA: return x2(p, OP_ADD, x2(p, OP_MUL, x, y), z);
-  default: break;
+  case OP_FMA:
+    return x2(p, OP_ADD, x2(p, OP_MUL, x, y), z);
+  default:
+    break;
   }
   if (from == ET_BOOL && (op == OP_ADD || op == OP_MUL)) return lb_op(b, op == OP_ADD ? OP_OR : OP_AND, t, x, y, 0);
   lv r = fl ? x_math(p, op, x, y) : 0;
-  if (!r) ctx_fail(p->c, E_UNSUPPORTED, "code generation: operation %s of %s is not available", loop_sop_name(op), et_name(from));
+  if (!r)
+    ctx_fail(p->c, E_UNSUPPORTED, "code generation: operation %s of %s is not available", loop_sop_name(op),
+             et_name(from));
   return r;
 }
 
-/* ---- rebuilding ---- */
+/* ---- rebuilding ------------------------------------------------------------------------------ */
 typedef struct rebuild {
   xp x;
   const lfunc *src;
@@ -215,10 +233,17 @@ static void copy_block(rebuild *r, uint32_t block) {
     lv v = k->insts.v[j];
     linst i = *li(r->src, v);
     switch ((lkind)i.kind) {
-    case L_PARAM: continue; /* all are there */
-    case L_OP: r->to[v] = x_op(&r->x, (sop)i.op, i.type, M(i.a), M(i.b), M(i.c)); continue;
-    case L_SPLAT: r->to[v] = lb_splat(b, i.type.lanes, M(i.a)); continue;
-    case L_EXTRACT: r->to[v] = lb_extract(b, M(i.a), (uint32_t)i.k.i); continue;
+    case L_PARAM:
+      continue; /* all are there */
+    case L_OP:
+      r->to[v] = x_op(&r->x, (sop)i.op, i.type, M(i.a), M(i.b), M(i.c));
+      continue;
+    case L_SPLAT:
+      r->to[v] = lb_splat(b, i.type.lanes, M(i.a));
+      continue;
+    case L_EXTRACT:
+      r->to[v] = lb_extract(b, M(i.a), (uint32_t)i.k.i);
+      continue;
     case L_HREDUCE: {
       etype t = (etype)i.type.elem;
       if (x_narrow(t) || sub_byte(t)) { /* in the wider type, rounded once */
@@ -244,7 +269,8 @@ static void copy_block(rebuild *r, uint32_t block) {
       }
       lb_end(b);
       continue;
-    default: break;
+    default:
+      break;
     }
     i.a = M(i.a), i.b = M(i.b), i.c = M(i.c), i.mask = M(i.mask), i.count = M(i.count), i.stride = M(i.stride);
     if (i.nargs && li_lists_values(&i)) {
@@ -262,8 +288,11 @@ static void copy_block(rebuild *r, uint32_t block) {
     case L_SHUFFLE:
     case L_LOOKUP:
     case L_SCRATCH:
-    case L_INTRIN: r->to[v] = lb_pure(b, i); break;
-    default: r->to[v] = lb_effect(b, i);
+    case L_INTRIN:
+      r->to[v] = lb_pure(b, i);
+      break;
+    default:
+      r->to[v] = lb_effect(b, i);
     }
   }
 #undef M

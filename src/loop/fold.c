@@ -1,13 +1,15 @@
-/* What does the builder simplify? Operations on constants, and the neutral and absorbing elements of integers (floats only where it is exact for every value, NaN and -0 included).
+/* What does the builder simplify? Operations on constants, and the neutral and absorbing elements of integers
+ * (floats only where it is exact for every value, NaN and -0 included).
  *
- * Sums of an index are kept as (rest + constant), so that unrolled copies share the rest and the constant becomes a displacement.
+ * Sums of an index are kept as (rest + constant), so that unrolled copies share the rest and the constant becomes
+ * a displacement.
  */
 #include "loop/build.h"
 #include <math.h>
 
 static bool is_unsigned(etype t) { return et_kind(t) == K_UINT || et_kind(t) == K_BOOL; }
 static int icmp(etype t, int64_t x, int64_t y) {
-  if (is_unsigned(t)) return (uint64_t)x < (uint64_t)y ? -1 : (uint64_t)x > (uint64_t)y;
+  if (is_unsigned(t)) return (uint64_t)x<(uint64_t)y ? -1 : (uint64_t)x>(uint64_t) y;
   return x < y ? -1 : x > y;
 }
 static int64_t int_div(etype t, int64_t x, int64_t y) {
@@ -26,50 +28,125 @@ static int64_t int_mod(etype t, int64_t x, int64_t y) {
 static bool eval_int(sop op, etype t, int64_t x, int64_t y, int64_t *r) {
   uint64_t ux = (uint64_t)x, uy = (uint64_t)y;
   switch (op) {
-  case OP_ADD: *r = (int64_t)(ux + uy); return true;
-  case OP_SUB: *r = (int64_t)(ux - uy); return true;
-  case OP_MUL: *r = (int64_t)(ux * uy); return true;
-  case OP_IDIV: *r = int_div(t, x, y); return true;
-  case OP_MOD: *r = int_mod(t, x, y); return true;
-  case OP_NEG: *r = (int64_t)(0 - ux); return true;
-  case OP_ABS: *r = !is_unsigned(t) && x < 0 ? (int64_t)(0 - ux) : x; return true;
-  case OP_MIN: *r = icmp(t, x, y) < 0 ? x : y; return true;
-  case OP_MAX: *r = icmp(t, x, y) > 0 ? x : y; return true;
+  case OP_ADD:
+    *r = (int64_t)(ux + uy);
+    return true;
+  case OP_SUB:
+    *r = (int64_t)(ux - uy);
+    return true;
+  case OP_MUL:
+    *r = (int64_t)(ux * uy);
+    return true;
+  case OP_IDIV:
+    *r = int_div(t, x, y);
+    return true;
+  case OP_MOD:
+    *r = int_mod(t, x, y);
+    return true;
+  case OP_NEG:
+    *r = (int64_t)(0 - ux);
+    return true;
+  case OP_ABS:
+    *r = !is_unsigned(t) && x < 0 ? (int64_t)(0 - ux) : x;
+    return true;
+  case OP_MIN:
+    *r = icmp(t, x, y) < 0 ? x : y;
+    return true;
+  case OP_MAX:
+    *r = icmp(t, x, y) > 0 ? x : y;
+    return true;
   case OP_AND:
-  case OP_BAND: *r = x & y; return true;
+  case OP_BAND:
+    *r = x & y;
+    return true;
   case OP_OR:
-  case OP_BOR: *r = x | y; return true;
-  case OP_BXOR: *r = x ^ y; return true;
-  case OP_NOT: *r = !x; return true;
-  case OP_BNOT: *r = t == ET_BOOL ? !x : ~x; return true;
-  case OP_SHL: *r = y < 0 || y >= (int64_t)et_bits(t) ? 0 : (int64_t)(ux << y); return true;
-  case OP_EQ: *r = x == y; return true;
-  case OP_NE: *r = x != y; return true;
-  case OP_LT: *r = icmp(t, x, y) < 0; return true;
-  case OP_LE: *r = icmp(t, x, y) <= 0; return true;
-  case OP_GT: *r = icmp(t, x, y) > 0; return true;
-  case OP_GE: *r = icmp(t, x, y) >= 0; return true;
-  default: return false;
+  case OP_BOR:
+    *r = x | y;
+    return true;
+  case OP_BXOR:
+    *r = x ^ y;
+    return true;
+  case OP_NOT:
+    *r = !x;
+    return true;
+  case OP_BNOT:
+    *r = t == ET_BOOL ? !x : ~x;
+    return true;
+  case OP_SHL:
+    *r = y < 0 || y >= (int64_t)et_bits(t) ? 0 : (int64_t)(ux << y);
+    return true;
+  case OP_EQ:
+    *r = x == y;
+    return true;
+  case OP_NE:
+    *r = x != y;
+    return true;
+  case OP_LT:
+    *r = icmp(t, x, y) < 0;
+    return true;
+  case OP_LE:
+    *r = icmp(t, x, y) <= 0;
+    return true;
+  case OP_GT:
+    *r = icmp(t, x, y) > 0;
+    return true;
+  case OP_GE:
+    *r = icmp(t, x, y) >= 0;
+    return true;
+  default:
+    return false;
   }
 }
-static bool eval_float(sop op, double x, double y, scalar *r) { /* of one type; the caller rounds: exact in double for every narrower type */
+/* of one type; the caller rounds: exact in double for every narrower type */
+static bool eval_float(sop op, double x, double y, scalar *r) {
   switch (op) {
-  case OP_ADD: r->f = x + y; return true;
-  case OP_SUB: r->f = x - y; return true;
-  case OP_MUL: r->f = x * y; return true;
-  case OP_DIV: r->f = x / y; return true;
-  case OP_NEG: r->f = -x; return true;
-  case OP_ABS: r->f = fabs(x); return true;
-  case OP_SQRT: r->f = sqrt(x); return true;
-  case OP_MIN: r->f = x < y || isnan(x) ? x : y; return true;
-  case OP_MAX: r->f = x > y || isnan(x) ? x : y; return true;
-  case OP_EQ: r->i = x == y; return true;
-  case OP_NE: r->i = x != y; return true;
-  case OP_LT: r->i = x < y; return true;
-  case OP_LE: r->i = x <= y; return true;
-  case OP_GT: r->i = x > y; return true;
-  case OP_GE: r->i = x >= y; return true;
-  default: return false;
+  case OP_ADD:
+    r->f = x + y;
+    return true;
+  case OP_SUB:
+    r->f = x - y;
+    return true;
+  case OP_MUL:
+    r->f = x * y;
+    return true;
+  case OP_DIV:
+    r->f = x / y;
+    return true;
+  case OP_NEG:
+    r->f = -x;
+    return true;
+  case OP_ABS:
+    r->f = fabs(x);
+    return true;
+  case OP_SQRT:
+    r->f = sqrt(x);
+    return true;
+  case OP_MIN:
+    r->f = x < y || isnan(x) ? x : y;
+    return true;
+  case OP_MAX:
+    r->f = x > y || isnan(x) ? x : y;
+    return true;
+  case OP_EQ:
+    r->i = x == y;
+    return true;
+  case OP_NE:
+    r->i = x != y;
+    return true;
+  case OP_LT:
+    r->i = x < y;
+    return true;
+  case OP_LE:
+    r->i = x <= y;
+    return true;
+  case OP_GT:
+    r->i = x > y;
+    return true;
+  case OP_GE:
+    r->i = x >= y;
+    return true;
+  default:
+    return false;
   }
 }
 static bool eval(sop op, ltype t, etype from, scalar x, scalar y, scalar *r) {
@@ -111,13 +188,15 @@ static lv fold_int(lbuild *b, sop op, ltype t, lv x, lv y, bool kr, int64_t k) {
       if (base != x) return lb_op(b, OP_ADD, t, base, int_const(b, t, (int64_t)((uint64_t)have + (uint64_t)k)), 0);
       break;
     }
-    case OP_SUB: return lb_op(b, OP_ADD, t, x, int_const(b, t, (int64_t)(0 - (uint64_t)k)), 0);
+    case OP_SUB:
+      return lb_op(b, OP_ADD, t, x, int_const(b, t, (int64_t)(0 - (uint64_t)k)), 0);
     case OP_MUL: {
       const linst *i = li(b->f, x);
       lv first = i->a;
       if (k == 0) return y;
       if (k == 1) return x;
-      if (i->kind == L_OP && i->op == OP_MUL && loop_const(b->f, i->b, &c)) return lb_op(b, OP_MUL, t, first, int_const(b, t, (int64_t)((uint64_t)c.i * (uint64_t)k)), 0);
+      if (i->kind == L_OP && i->op == OP_MUL && loop_const(b->f, i->b, &c))
+        return lb_op(b, OP_MUL, t, first, int_const(b, t, (int64_t)((uint64_t)c.i * (uint64_t)k)), 0);
       break;
     }
     case OP_IDIV: {
@@ -130,7 +209,8 @@ static lv fold_int(lbuild *b, sop op, ltype t, lv x, lv y, bool kr, int64_t k) {
     case OP_MOD: {
       int s;
       if (k == 1) return int_const(b, t, 0);
-      if (et_bits(e) >= 8 && power_of_2(k, &s)) return lb_op(b, OP_BAND, t, x, int_const(b, t, k - 1 - EK_PLANTED("loop-fold")), 0);
+      if (et_bits(e) >= 8 && power_of_2(k, &s))
+        return lb_op(b, OP_BAND, t, x, int_const(b, t, k - 1 - EK_PLANTED("loop-fold")), 0);
       break;
     }
     case OP_SHL:
@@ -143,29 +223,39 @@ static lv fold_int(lbuild *b, sop op, ltype t, lv x, lv y, bool kr, int64_t k) {
       if (k == 0) return y;
       if (k == -1) return x;
       break;
-    default: break;
+    default:
+      break;
     }
   if (x == y) switch (op) {
     case OP_SUB:
-    case OP_BXOR: return int_const(b, t, 0);
+    case OP_BXOR:
+      return int_const(b, t, 0);
     case OP_MIN:
     case OP_MAX:
     case OP_BAND:
-    case OP_BOR: return x;
+    case OP_BOR:
+      return x;
     case OP_EQ:
     case OP_LE:
-    case OP_GE: return int_const(b, t, 1);
+    case OP_GE:
+      return int_const(b, t, 1);
     case OP_NE:
     case OP_LT:
-    case OP_GT: return int_const(b, t, 0);
-    default: break;
+    case OP_GT:
+      return int_const(b, t, 0);
+    default:
+      break;
     }
   if (op == OP_ADD || op == OP_SUB) { /* (p + c) + q = (p + q) + c */
     int64_t kx, ky;
     lv px = split_sum(b->f, x, &kx), py = split_sum(b->f, y, &ky);
     if ((px != x || py != y) && !kr) {
       lv s = lb_op(b, op, t, px, py, 0);
-      return lb_op(b, OP_ADD, t, s, int_const(b, t, op == OP_ADD ? (int64_t)((uint64_t)kx + (uint64_t)ky) : (int64_t)((uint64_t)kx - (uint64_t)ky)), 0);
+      return lb_op(
+          b, OP_ADD, t, s,
+          int_const(b, t,
+                    op == OP_ADD ? (int64_t)((uint64_t)kx + (uint64_t)ky) : (int64_t)((uint64_t)kx - (uint64_t)ky)),
+          0);
     }
   }
   return 0;
@@ -173,9 +263,11 @@ static lv fold_int(lbuild *b, sop op, ltype t, lv x, lv y, bool kr, int64_t k) {
 static lv fold_bool(lbuild *b, sop op, ltype t, lv x, lv y, bool kr, int64_t k) {
   switch (op) {
   case OP_AND:
-  case OP_BAND: return kr ? (k ? x : y) : x == y ? x : 0;
+  case OP_BAND:
+    return kr ? (k ? x : y) : x == y ? x : 0;
   case OP_OR:
-  case OP_BOR: return kr ? (k ? y : x) : x == y ? x : 0;
+  case OP_BOR:
+    return kr ? (k ? y : x) : x == y ? x : 0;
   case OP_NOT: {
     const linst *i = li(b->f, x);
     return i->kind == L_OP && i->op == OP_NOT ? i->a : 0;
@@ -186,7 +278,8 @@ static lv fold_bool(lbuild *b, sop op, ltype t, lv x, lv y, bool kr, int64_t k) 
   case OP_NE:
     if (kr) return k ? lb_op(b, OP_NOT, t, x, 0, 0) : x;
     return 0;
-  default: return 0;
+  default:
+    return 0;
   }
 }
 static bool commutes(sop op) {
@@ -201,8 +294,10 @@ static bool commutes(sop op) {
   case OP_AND:
   case OP_OR:
   case OP_EQ:
-  case OP_NE: return true;
-  default: return false;
+  case OP_NE:
+    return true;
+  default:
+    return false;
   }
 }
 static lv fold(lbuild *b, sop op, ltype t, lv x, lv y, lv z) {
@@ -226,7 +321,8 @@ static lv fold(lbuild *b, sop op, ltype t, lv x, lv y, lv z) {
   if (n > 2) return 0;
   if (cx && (n == 1 || cy) && eval(op, t, from, kx, n == 1 ? kx : ky, &r)) return lb_const(b, t, r);
   if (n == 2 && et_kind(from) != K_FLOAT) {
-    lv v = et_kind(from) == K_BOOL ? fold_bool(b, op, t, x, y, cy, cy ? ky.i : 0) : fold_int(b, op, t, x, y, cy, cy ? ky.i : 0);
+    lv v = et_kind(from) == K_BOOL ? fold_bool(b, op, t, x, y, cy, cy ? ky.i : 0)
+                                   : fold_int(b, op, t, x, y, cy, cy ? ky.i : 0);
     if (v) return v;
   }
   if (op == OP_NOT) return fold_bool(b, op, t, x, 0, false, 0);

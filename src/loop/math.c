@@ -1,8 +1,14 @@
-/* How are the functions of floats computed without a library? Vector polynomials after range reduction, in the operations every emitter has; the same code for f32 and f64, with tables of their own (math_coef.h).
+/* How are the functions of floats computed without a library? Vector polynomials after range reduction, in the
+ * operations every emitter has; the same code for f32 and f64, with tables of their own (math_coef.h).
  *
- * Errors, in ulp, measured over sampled bit patterns by tests/unit/test_loop_math.c (which fails when they grow); both types unless said otherwise:
- *   exp 1.1 (f32 with lookups 4.7 at |x| = 88, an ulp less for each 22)   log 0.8   tanh 5.6 (f64 1.3)   erf 5.6 (f64 1.6)   sin, cos 1.5 (f64 2.3)   tan 2.9 (f64 3.7)   asin 2.4   acos 1.1   atan 2.1 (f64 2.3)   sinh 2.2 (f64 1.6)   cosh 1.4   asinh 3.6 (f64 2.2)   acosh 2   atanh 1.4   pow 0.6 (f64 0.8), of constant multiples of 1/4 3.4
- * In a module that says fast, of f32, relative: exp 1.2e-5, tanh 5.5e-5, erf 3.5e-5; and with them what is computed by exp.
+ * Errors, in ulp, measured over sampled bit patterns by tests/unit/test_loop_math.c (which fails when they grow);
+ * both types unless said otherwise:
+ *   exp 1.1 (f32 with lookups 4.7 at |x| = 88, an ulp less for each 22)   log 0.8   tanh 5.6 (f64 1.3)   erf 5.6
+ *   (f64 1.6)   sin, cos 1.5 (f64 2.3)   tan 2.9 (f64 3.7)   asin 2.4   acos 1.1   atan 2.1 (f64 2.3)   sinh 2.2
+ *   (f64 1.6)   cosh 1.4   asinh 3.6 (f64 2.2)   acosh 2   atanh 1.4   pow 0.6 (f64 0.8), of constant multiples
+ *   of 1/4 3.4
+ * In a module that says fast, of f32, relative: exp 1.2e-5, tanh 5.5e-5, erf 3.5e-5; and with them what is
+ * computed by exp.
  * NaN, infinities, overflow, underflow and signed zeros behave as in C.
  *
  * To an integer without a conversion: v + 1.5*2^23 (2^52) has round(v) in its low bits.
@@ -11,8 +17,13 @@
 #include "loop/math_coef.h"
 #include <math.h>
 
-typedef struct table { const double *c; int n; } table;
-#define T(name) (is64(p, x) ? (table){name##_64, (int)(sizeof name##_64 / sizeof *name##_64)} : (table){name##_32, (int)(sizeof name##_32 / sizeof *name##_32)})
+typedef struct table {
+  const double *c;
+  int n;
+} table;
+#define T(name)                                                                                                        \
+  (is64(p, x) ? (table){name##_64, (int)(sizeof name##_64 / sizeof *name##_64)}                                        \
+              : (table){name##_32, (int)(sizeof name##_32 / sizeof *name##_32)})
 #define TABLE(name) ((table){name, (int)(sizeof name / sizeof *name)})
 static bool is64(const xp *p, lv x) { return x_type(p, x).elem == ET_F64; }
 static bool fast(const xp *p, lv x) { return p->fast && !is64(p, x); }
@@ -33,7 +44,9 @@ static lv sign_mask(xp *p, lv x) { /* the sign bit of x, as an integer */
   lv b = xbits(p, int_of(p, x), x);
   return x2(p, OP_BAND, b, xi(p, b, is64(p, x) ? INT64_MIN : INT32_MIN));
 }
-static lv flip(xp *p, lv x, lv mask) { return xbits(p, (etype)x_type(p, x).elem, x2(p, OP_BXOR, xbits(p, int_of(p, x), x), mask)); }
+static lv flip(xp *p, lv x, lv mask) {
+  return xbits(p, (etype)x_type(p, x).elem, x2(p, OP_BXOR, xbits(p, int_of(p, x), x), mask));
+}
 static double magic(const xp *p, lv x) { return is64(p, x) ? 0x1.8p52 : 0x1.8p23; }
 /* n = round(x*c), as a float; *k as an integer */
 static lv nearest(xp *p, lv x, double c, lv *k) {
@@ -41,7 +54,10 @@ static lv nearest(xp *p, lv x, double c, lv *k) {
   *k = sub(p, xbits(p, int_of(p, x), t), xbits(p, int_of(p, x), m));
   return sub(p, t, m);
 }
-static lv pow2_int(xp *p, lv k, etype f) { return xbits(p, f, x2(p, OP_SHL, x2(p, OP_ADD, k, xi(p, k, f == ET_F64 ? 1023 : 127)), xi(p, k, f == ET_F64 ? 52 : 23))); }
+static lv pow2_int(xp *p, lv k, etype f) {
+  return xbits(p, f,
+               x2(p, OP_SHL, x2(p, OP_ADD, k, xi(p, k, f == ET_F64 ? 1023 : 127)), xi(p, k, f == ET_F64 ? 52 : 23)));
+}
 
 /* x * 2^k, in two steps so that subnormal and almost infinite results come out */
 static lv scaled(xp *p, lv x, lv k) {
@@ -50,8 +66,9 @@ static lv scaled(xp *p, lv x, lv k) {
   return mul(p, mul(p, x, pow2_int(p, h, f)), pow2_int(p, sub(p, k, h), f));
 }
 
-/* ---- exp, log ---- */
-/* e^x, or e^-x, = 2^n e^r, n a multiple of 1/16, r = +-x - n ln 2: the power of two of n's fraction is looked up, so that a polynomial of three terms is enough and the sum takes three operations less. 2^floor(n) is
+/* ---- exp, log -------------------------------------------------------------------------------- */
+/* e^x, or e^-x, = 2^n e^r, n a multiple of 1/16, r = +-x - n ln 2: the power of two of n's fraction is looked up, so
+ * that a polynomial of three terms is enough and the sum takes three operations less. 2^floor(n) is
  * left to ldexp. */
 static lv exp_looked_up(xp *p, lv x, bool minus, lv *n) {
   uint32_t powers[16];
@@ -69,7 +86,8 @@ static lv exp_biased(xp *p, lv x, int bias) {
   bool d = is64(p, x), to_power = p->native(p->env, OP_LDEXP, (etype)x_type(p, x).elem);
   lv k = 0, n, q;
   double least = d ? -746 : -104, most = d ? 711 : 90;
-  bool look = to_power && !d && p->native(p->env, OP_NONE, ET_F32), minus = look && li(p->b->f, x)->kind == L_OP && li(p->b->f, x)->op == OP_NEG;
+  bool look = to_power && !d && p->native(p->env, OP_NONE, ET_F32),
+       minus = look && li(p->b->f, x)->kind == L_OP && li(p->b->f, x)->op == OP_NEG;
   if (minus) x = li(p->b->f, x)->a;
   x = x2(p, OP_MIN, x2(p, OP_MAX, x, xf(p, x, minus ? -most : least)), xf(p, x, minus ? -least : most));
   if (look) {
@@ -99,7 +117,8 @@ static lv m_log(xp *p, lv x) {
   etype it = int_of(p, x), ft = (etype)x_type(p, x).elem;
   lv tiny = xcmp(p, OP_LT, x, xf(p, x, d ? 0x1p-1022 : 0x1p-126));
   lv u = xbits(p, it, xsel(p, tiny, mul(p, x, xf(p, x, d ? 0x1p54 : 0x1p23)), x));
-  lv e = x2(p, OP_SHR, sub(p, u, xi(p, u, d ? 0x3fe6a09e667f3bcd : 0x3f3504f3)), xi(p, u, shift)); /* x = m 2^e, m in sqrt(1/2) .. sqrt(2) */
+  /* x = m 2^e, m in sqrt(1/2) .. sqrt(2) */
+  lv e = x2(p, OP_SHR, sub(p, u, xi(p, u, d ? 0x3fe6a09e667f3bcd : 0x3f3504f3)), xi(p, u, shift));
   lv f = sub(p, xbits(p, ft, sub(p, u, x2(p, OP_SHL, e, xi(p, u, shift)))), xf(p, x, 1));
   lv mg = xf(p, x, magic(p, x)), ef = sub(p, xbits(p, ft, add(p, e, xbits(p, it, mg))), mg);
   ef = sub(p, ef, xsel(p, tiny, xf(p, x, d ? 54 : 23), xf(p, x, 0)));
@@ -121,7 +140,7 @@ static lv m_log(xp *p, lv x) {
   return xsel(p, xtest(p, OP_ISNAN, x), x, r);
 }
 
-/* ---- sigmoid family ---- */
+/* ---- sigmoid family -------------------------------------------------------------------------- */
 static lv within(xp *p, lv x, double most) { return x2(p, OP_MIN, x2(p, OP_MAX, x, xf(p, x, -most)), xf(p, x, most)); }
 /* x*P(z)/Q(z), z = x*x; beyond `most` as there */
 static lv odd_quotient(xp *p, lv x, double most, table above, table below) {
@@ -130,7 +149,8 @@ static lv odd_quotient(xp *p, lv x, double most, table above, table below) {
 }
 static lv m_tanh(xp *p, lv x) {
   if (fast(p, x)) return odd_quotient(p, x, 5, TABLE(tanh_fast), TABLE(tanh_fast_below));
-  if (!is64(p, x)) return within(p, odd_quotient(p, x, EK_PLANTED("loop-math") ? 4 : 9.02, TABLE(tanh_32), TABLE(tanh_32_below)), 1);
+  if (!is64(p, x))
+    return within(p, odd_quotient(p, x, EK_PLANTED("loop-math") ? 4 : 9.02, TABLE(tanh_32), TABLE(tanh_32_below)), 1);
   lv a = x1(p, OP_ABS, x), z = mul(p, x, x), one = xf(p, x, 1);
   lv small = odd_poly(p, a, z, TABLE(tanh_64));
   lv big = sub(p, one, quot(p, xf(p, x, 2), add(p, m_exp(p, add(p, a, a)), one)));
@@ -144,7 +164,8 @@ static lv m_erf(xp *p, lv x) {
   if (!is64(p, x)) return within(p, odd_quotient(p, x, 3.93, TABLE(erf_32), TABLE(erf_32_below)), 1);
   lv a = x1(p, OP_ABS, x), one = xf(p, x, 1), small = mul(p, poly(p, mul(p, x, x), TABLE(erf_64)), x);
   lv q = x2(p, OP_MIN, a, xf(p, x, 6)), two = xf(p, x, 2);
-  lv c = mul(p, m_exp(p, x1(p, OP_NEG, mul(p, q, q))), poly(p, quot(p, sub(p, q, two), add(p, q, two)), TABLE(erfc_64)));
+  lv c =
+      mul(p, m_exp(p, x1(p, OP_NEG, mul(p, q, q))), poly(p, quot(p, sub(p, q, two), add(p, q, two)), TABLE(erfc_64)));
   return xsel(p, xcmp(p, OP_LT, a, one), small, flip(p, sub(p, one, c), sign_mask(p, x)));
 }
 static lv m_sinh(xp *p, lv x) {
@@ -157,7 +178,7 @@ static lv m_cosh(xp *p, lv x) {
   return add(p, e, quot(p, xf(p, x, 0.25), e));
 }
 
-/* ---- sin, cos, tan ---- */
+/* ---- sin, cos, tan --------------------------------------------------------------------------- */
 static lv mul_high(xp *p, lv x, lv y) { /* of u64 */
   lv w = xi(p, x, 32), low = xi(p, x, 0xffffffff);
   lv xl = x2(p, OP_BAND, x, low), xh = x2(p, OP_SHR, x, w), yl = x2(p, OP_BAND, y, low), yh = x2(p, OP_SHR, y, w);
@@ -165,7 +186,8 @@ static lv mul_high(xp *p, lv x, lv y) { /* of u64 */
   lv mid = add(p, add(p, x2(p, OP_SHR, ll, w), x2(p, OP_BAND, lh, low)), hl);
   return add(p, add(p, hh, x2(p, OP_SHR, lh, w)), x2(p, OP_SHR, mid, w));
 }
-/* x > 0 as M*2^E; the bits of 2/pi that matter are those from 2^-(E-1) on: three words of them times M are the quadrant (2 bits) and the fraction of one (Payne and Hanek). Returns the angle as f64, *q the quadrant. */
+/* x > 0 as M*2^E; the bits of 2/pi that matter are those from 2^-(E-1) on: three words of them times M are the
+ * quadrant (2 bits) and the fraction of one (Payne and Hanek). Returns the angle as f64, *q the quadrant. */
 static lv reduce_huge(xp *p, lv x, lv *q) {
   bool d = is64(p, x);
   unsigned lanes = x_type(p, x).lanes;
@@ -187,19 +209,23 @@ static lv reduce_huge(xp *p, lv x, lv *q) {
   lv high = add(p, add(p, mul(p, m, w[0]), mul_high(p, m, w[1])), carry);
   *q = xbits(p, ET_I64, x2(p, OP_SHR, add(p, high, xi(p, b, (int64_t)1 << 61)), xi(p, b, 62)));
   lv two = xi(p, b, 2), top = x2(p, OP_BOR, x2(p, OP_SHL, high, two), x2(p, OP_SHR, sum, xi(p, b, 62)));
-  lv f = x_op(p, OP_CAST, lt(ET_F64, lanes), xbits(p, ET_I64, top), 0, 0), g = x_op(p, OP_CAST, lt(ET_F64, lanes), x2(p, OP_SHL, sum, two), 0, 0);
+  lv f = x_op(p, OP_CAST, lt(ET_F64, lanes), xbits(p, ET_I64, top), 0, 0),
+     g = x_op(p, OP_CAST, lt(ET_F64, lanes), x2(p, OP_SHL, sum, two), 0, 0);
   f = xfma(p, g, xf(p, f, 0x1p-128), mul(p, f, xf(p, f, 0x1p-64)));
   f = mul(p, f, xf(p, f, M_PI_2));
   return f;
 }
-/* x = r + k*pi/2, |r| <= pi/4, x >= 0. f32 is reduced in f64. Arguments of 2^20 and more go another way when there are any. */
+/* x = r + k*pi/2, |r| <= pi/4, x >= 0. f32 is reduced in f64. Arguments of 2^20 and more go another way when there
+ * are any. */
 static lv reduce(xp *p, lv x, lv *k) {
   lbuild *b = p->b;
   unsigned lanes = x_type(p, x).lanes;
   bool d = is64(p, x);
   lv w = d ? x : x_cast(p, ET_F64, x), n = nearest(p, w, M_2_PI, k), r = xfma(p, n, xf(p, w, -0x1.921fb544p0), w);
-  if (d) r = xfma(p, n, xf(p, w, -0x1.3198a2e037073p-69), xfma(p, n, xf(p, w, -0x1.0b4611a6p-34), r));
-  else r = xfma(p, n, xf(p, w, -0x1.0b4611a626331p-34), r);
+  if (d)
+    r = xfma(p, n, xf(p, w, -0x1.3198a2e037073p-69), xfma(p, n, xf(p, w, -0x1.0b4611a6p-34), r));
+  else
+    r = xfma(p, n, xf(p, w, -0x1.0b4611a626331p-34), r);
   lv huge = both(p, xcmp(p, OP_GE, x, xf(p, x, 0x1p20)), xcmp(p, OP_LT, x, xf(p, x, INFINITY)));
   lv rr = lb_reg(b, r), rk = lb_reg(b, *k), qk;
   lb_if(b, lb_hreduce(b, RED_ANY, huge));
@@ -232,7 +258,7 @@ static lv m_tan(xp *p, lv x) {
   return flip(p, quot(p, xsel(p, odd, x1(p, OP_NEG, c), s), xsel(p, odd, s, c)), sign_mask(p, x));
 }
 
-/* ---- inverse functions ---- */
+/* ---- inverse functions ----------------------------------------------------------------------- */
 static double low_part(const xp *p, lv x, double k) { return is64(p, x) ? 0 : k - (double)(float)k; }
 /* For |x| > 1/2: asin x = pi/2 - 2 asin(sqrt((1-x)/2)). *big: that way was taken; returns asin of the reduced |x|. */
 static lv asin_core(xp *p, lv x, lv *big) {
@@ -258,7 +284,8 @@ static lv m_acos(xp *p, lv x) {
 static lv m_atan(xp *p, lv x) {
   lv a = x1(p, OP_ABS, x), one = xf(p, x, 1), zero = xf(p, x, 0);
   lv far = xcmp(p, OP_GT, a, xf(p, x, 2.414213562373095)), mid = xcmp(p, OP_GT, a, xf(p, x, 0.4142135623730950));
-  lv num = xsel(p, far, xf(p, x, -1), xsel(p, mid, sub(p, a, one), a)), den = xsel(p, far, a, xsel(p, mid, add(p, a, one), one));
+  lv num = xsel(p, far, xf(p, x, -1), xsel(p, mid, sub(p, a, one), a)),
+     den = xsel(p, far, a, xsel(p, mid, add(p, a, one), one));
   lv t = quot(p, num, den), y = odd_poly(p, t, mul(p, t, t), T(atan));
   double l2 = pi_2_low(p, x), l4 = is64(p, x) ? l2 / 2 : low_part(p, x, M_PI_4);
   y = add(p, y, xsel(p, far, xf(p, x, l2), xsel(p, mid, xf(p, x, l4), zero)));
@@ -284,8 +311,10 @@ static lv m_atanh(xp *p, lv x) {
   return flip(p, xsel(p, xcmp(p, OP_LT, a, xf(p, x, 0.5)), odd_poly(p, a, mul(p, x, x), T(atanh)), y), sign_mask(p, x));
 }
 
-/* ---- pow: exp(y log|x|) in f64, then the sign and the exceptions ---- */
-typedef struct pair { lv hi, lo; } pair; /* hi + lo, |lo| at most half an ulp of hi */
+/* ---- pow: exp(y log|x|) in f64, then the sign and the exceptions ----------------------------- */
+typedef struct pair {
+  lv hi, lo;
+} pair; /* hi + lo, |lo| at most half an ulp of hi */
 static pair two_sum(xp *p, lv a, lv b) {
   lv s = add(p, a, b), t = sub(p, s, a);
   return (pair){s, add(p, sub(p, a, sub(p, s, t)), sub(p, b, t))};
@@ -300,12 +329,14 @@ static pair two_product(xp *p, lv a, lv b) { /* without fma: not every emitter h
   lv e = add(p, add(p, sub(p, mul(p, x.hi, y.hi), t), mul(p, x.hi, y.lo)), mul(p, x.lo, y.hi));
   return (pair){t, add(p, e, mul(p, x.lo, y.lo))};
 }
-/* log of a > 0 to 2^-65: as m_log with f in two parts: log(1 + f) = 2s + s^3 (2/3 + s^2 P(s^2)), s = f/(2 + f), where s, s^2 and the term of s^3 are pairs. */
+/* log of a > 0 to 2^-65: as m_log with f in two parts: log(1 + f) = 2s + s^3 (2/3 + s^2 P(s^2)), s = f/(2 + f),
+ * where s, s^2 and the term of s^3 are pairs. */
 static pair log_pair(xp *p, lv a) {
   lv tiny = xcmp(p, OP_LT, a, xf(p, a, 0x1p-1022)), u = xbits(p, ET_I64, xsel(p, tiny, mul(p, a, xf(p, a, 0x1p54)), a));
   lv e = x2(p, OP_SHR, sub(p, u, xi(p, u, 0x3fe6a09e667f3bcd)), xi(p, u, 52));
   lv f = sub(p, xbits(p, ET_F64, sub(p, u, x2(p, OP_SHL, e, xi(p, u, 52)))), xf(p, a, 1));
-  lv mg = xf(p, a, 0x1.8p52), ef = sub(p, sub(p, xbits(p, ET_F64, add(p, e, xbits(p, ET_I64, mg))), mg), xsel(p, tiny, xf(p, a, 54), xf(p, a, 0)));
+  lv mg = xf(p, a, 0x1.8p52), ef = sub(p, sub(p, xbits(p, ET_F64, add(p, e, xbits(p, ET_I64, mg))), mg),
+                                       xsel(p, tiny, xf(p, a, 54), xf(p, a, 0)));
   lv two = xf(p, a, 2), d = add(p, f, two), dl = sub(p, f, sub(p, d, two)), s = quot(p, f, d);
   pair sd = two_product(p, s, d);
   lv sl = quot(p, sub(p, sub(p, sub(p, f, sd.hi), sd.lo), mul(p, s, dl)), d); /* s + sl = f/(2 + f) */
@@ -316,23 +347,31 @@ static pair log_pair(xp *p, lv a) {
   lv third = xf(p, a, 0x1.5555555555555p-1);
   pair t = two_product(p, c.hi, third);
   t.lo = add(p, t.lo, add(p, mul(p, c.lo, third), mul(p, c.hi, xf(p, a, 0x1.5555555555555p-55))));
-  static const double tail[] = {0x1.999999999999ap-2, 0x1.2492492492492p-2, 0x1.c71c71c71c71cp-3, 0x1.745d1745d1746p-3, 0x1.3b13b13b13b14p-3, 0x1.1111111111111p-3, 0x1.e1e1e1e1e1e1ep-4,
-                                0x1.af286bca1af28p-4, 0x1.8618618618618p-4}; /* 2/5, 2/7, .. 2/21 */
+  static const double tail[] = {0x1.999999999999ap-2, 0x1.2492492492492p-2, 0x1.c71c71c71c71cp-3, 0x1.745d1745d1746p-3,
+                                0x1.3b13b13b13b14p-3, 0x1.1111111111111p-3, 0x1.e1e1e1e1e1e1ep-4, 0x1.af286bca1af28p-4,
+                                0x1.8618618618618p-4}; /* 2/5, 2/7, .. 2/21 */
   lv rest = mul(p, mul(p, c.hi, z.hi), poly(p, z.hi, (table){tail, 9}));
   pair r = two_sum(p, mul(p, ef, xf(p, a, 0x1.62e42feep-1)), add(p, s, s)), q = two_sum(p, r.hi, t.hi);
-  lv lo = add(p, add(p, r.lo, q.lo), add(p, add(p, add(p, sl, sl), t.lo), add(p, rest, mul(p, ef, xf(p, a, 0x1.a39ef35793c76p-33)))));
+  lv lo = add(p, add(p, r.lo, q.lo),
+              add(p, add(p, add(p, sl, sl), t.lo), add(p, rest, mul(p, ef, xf(p, a, 0x1.a39ef35793c76p-33)))));
   return two_sum(p, q.hi, lo);
 }
-/* e^(hi + lo) for f64, to less than a quarter of an ulp before the last rounding, so that a result that is a number of f64 comes out as that: 1 + r is a pair, and what is added to it is small. */
+/* e^(hi + lo) for f64, to less than a quarter of an ulp before the last rounding, so that a result that is a number
+ * of f64 comes out as that: 1 + r is a pair, and what is added to it is small. */
 static lv exp_of_pair(xp *p, lv hi, lv lo) {
-  lv k, x = x2(p, OP_MIN, x2(p, OP_MAX, hi, xf(p, hi, -746)), xf(p, hi, 711)), n = nearest(p, x, M_LOG2E, &k), one = xf(p, x, 1);
-  lv r = xfma(p, n, xf(p, x, -0x1.62e42feep-1), x), rl = xfma(p, n, xf(p, x, -0x1.a39ef35793c76p-33), lo); /* r is exact */
+  lv k, x = x2(p, OP_MIN, x2(p, OP_MAX, hi, xf(p, hi, -746)), xf(p, hi, 711)), n = nearest(p, x, M_LOG2E, &k),
+        one = xf(p, x, 1);
+  /* r is exact */
+  lv r = xfma(p, n, xf(p, x, -0x1.62e42feep-1), x), rl = xfma(p, n, xf(p, x, -0x1.a39ef35793c76p-33), lo);
   lv rs = add(p, r, rl), q = mul(p, mul(p, rs, rs), poly(p, rs, T(exp))), s = add(p, one, r);
   q = add(p, s, add(p, sub(p, r, sub(p, s, one)), add(p, rl, q)));
   return p->native(p->env, OP_LDEXP, ET_F64) ? x2(p, OP_LDEXP, q, n) : scaled(p, q, k);
 }
-static lv pow_of_pair(xp *p, lv a, lv y) { /* a^y for f64: the error of the logarithm would be multiplied by y log a, so it is computed in two parts */
-  lv big = xf(p, a, 0x1p64), zero = xf(p, a, 0), inf = xf(p, a, INFINITY), yc = x2(p, OP_MAX, x2(p, OP_MIN, y, big), x1(p, OP_NEG, big)); /* beyond: 0 or inf in any case */
+/* a^y for f64: the error of the logarithm would be multiplied by y log a, so it is computed in two parts */
+static lv pow_of_pair(xp *p, lv a, lv y) {
+  /* beyond: 0 or inf in any case */
+  lv big = xf(p, a, 0x1p64), zero = xf(p, a, 0), inf = xf(p, a, INFINITY),
+     yc = x2(p, OP_MAX, x2(p, OP_MIN, y, big), x1(p, OP_NEG, big));
   pair l = log_pair(p, a), t = two_product(p, yc, l.hi);
   lv lo = add(p, t.lo, mul(p, yc, l.lo)), plain = both(p, xcmp(p, OP_GT, a, zero), xcmp(p, OP_LT, a, inf));
   lv inner = both(p, plain, xcmp(p, OP_LT, x1(p, OP_ABS, t.hi), xf(p, a, 1024)));
@@ -359,12 +398,14 @@ static lv m_pow(xp *p, lv x, lv y) {
     if (k.f == -1) return inv;
     if (k.f == -2) return mul(p, inv, inv);
     double q = 4 * fabs(k.f);
-    if (q == floor(q) && q > 0 && q < (k.f < 0 ? 4 : 8)) return quarters(p, x, (int)q, k.f < 0); /* beyond, the quotient would lose what is nearly 0 */
+    /* beyond, the quotient would lose what is nearly 0 */
+    if (q == floor(q) && q > 0 && q < (k.f < 0 ? 4 : 8)) return quarters(p, x, (int)q, k.f < 0);
   }
   lv a = x1(p, OP_ABS, x), one = xf(p, x, 1), zero = xf(p, x, 0), half = xf(p, x, 0.5);
   lv wx = t == ET_F64 ? a : x_cast(p, ET_F64, a), wy = t == ET_F64 ? y : x_cast(p, ET_F64, y);
   lv r = t == ET_F64 ? pow_of_pair(p, wx, wy) : x_cast(p, t, m_exp(p, mul(p, wy, m_log(p, wx))));
-  lv whole = xcmp(p, OP_EQ, x1(p, OP_FLOOR, y), y), h = mul(p, y, half), odd = both(p, whole, xcmp(p, OP_NE, x1(p, OP_FLOOR, h), h));
+  lv whole = xcmp(p, OP_EQ, x1(p, OP_FLOOR, y), y), h = mul(p, y, half),
+     odd = both(p, whole, xcmp(p, OP_NE, x1(p, OP_FLOOR, h), h));
   r = xsel(p, xcmp(p, OP_EQ, a, one), xsel(p, xtest(p, OP_ISNAN, y), y, one), r); /* (-1)^inf is 1 */
   r = xsel(p, both(p, odd, xtest(p, OP_SIGNBIT, x)), x1(p, OP_NEG, r), r);
   lv finite_neg = both(p, xcmp(p, OP_LT, x, zero), xcmp(p, OP_GT, x, xf(p, x, -INFINITY)));
@@ -376,23 +417,41 @@ static lv m_pow(xp *p, lv x, lv y) {
 
 lv x_math(xp *p, sop op, lv x, lv y) {
   switch (op) {
-  case OP_EXP: return m_exp(p, x);
-  case OP_LOG: return m_log(p, x);
-  case OP_TANH: return m_tanh(p, x);
-  case OP_ERF: return m_erf(p, x);
-  case OP_SINH: return m_sinh(p, x);
-  case OP_COSH: return m_cosh(p, x);
-  case OP_SIN: return m_sincos(p, x, 0);
-  case OP_COS: return m_sincos(p, x, 1);
-  case OP_TAN: return m_tan(p, x);
-  case OP_ASIN: return m_asin(p, x);
-  case OP_ACOS: return m_acos(p, x);
-  case OP_ATAN: return m_atan(p, x);
-  case OP_ASINH: return m_asinh(p, x);
-  case OP_ACOSH: return m_acosh(p, x);
-  case OP_ATANH: return m_atanh(p, x);
-  case OP_POW: return m_pow(p, x, y);
-  case OP_LDEXP: return m_ldexp(p, x, y);
-  default: return 0;
+  case OP_EXP:
+    return m_exp(p, x);
+  case OP_LOG:
+    return m_log(p, x);
+  case OP_TANH:
+    return m_tanh(p, x);
+  case OP_ERF:
+    return m_erf(p, x);
+  case OP_SINH:
+    return m_sinh(p, x);
+  case OP_COSH:
+    return m_cosh(p, x);
+  case OP_SIN:
+    return m_sincos(p, x, 0);
+  case OP_COS:
+    return m_sincos(p, x, 1);
+  case OP_TAN:
+    return m_tan(p, x);
+  case OP_ASIN:
+    return m_asin(p, x);
+  case OP_ACOS:
+    return m_acos(p, x);
+  case OP_ATAN:
+    return m_atan(p, x);
+  case OP_ASINH:
+    return m_asinh(p, x);
+  case OP_ACOSH:
+    return m_acosh(p, x);
+  case OP_ATANH:
+    return m_atanh(p, x);
+  case OP_POW:
+    return m_pow(p, x, y);
+  case OP_LDEXP:
+    return m_ldexp(p, x, y);
+  default:
+    return 0;
   }
 }

@@ -63,16 +63,20 @@ unsigned loop_sop_kinds(sop op) {
   case OP_NEXTAFTER:
   case OP_ISNAN:
   case OP_ISINF:
-  case OP_SIGNBIT: return KF;
+  case OP_SIGNBIT:
+    return KF;
   case OP_SHL:
-  case OP_SHR: return KI;
+  case OP_SHR:
+    return KI;
   case OP_BAND:
   case OP_BOR:
   case OP_BXOR:
-  case OP_BNOT: return KI | KB;
+  case OP_BNOT:
+    return KI | KB;
   case OP_AND:
   case OP_OR:
-  case OP_NOT: return KB;
+  case OP_NOT:
+    return KB;
   case OP_EQ:
   case OP_NE:
   case OP_LT:
@@ -81,10 +85,13 @@ unsigned loop_sop_kinds(sop op) {
   case OP_GE:
   case OP_SEL:
   case OP_CAST:
-  case OP_BITCAST: return KA;
+  case OP_BITCAST:
+    return KA;
   case OP_MIN:
-  case OP_MAX: return KA;
-  default: return KN;
+  case OP_MAX:
+    return KA;
+  default:
+    return KN;
   }
 }
 bool loop_has_value(lkind k) {
@@ -97,8 +104,10 @@ bool loop_has_value(lkind k) {
   case L_CALL:
   case L_PARALLEL:
   case L_FAIL:
-  case L_COMMENT: return false;
-  default: return true;
+  case L_COMMENT:
+    return false;
+  default:
+    return true;
   }
 }
 bool loop_const(const lfunc *f, lv v, scalar *k) {

@@ -1,4 +1,5 @@
-/* What does the loop level know about each scalar operation and reduction? Tables made from expr/ops.h (private to the room). */
+/* What does the loop level know about each scalar operation and reduction? Tables made from expr/ops.h (private to
+ * the room). */
 #ifndef EK_LOOP_OPS_H
 #define EK_LOOP_OPS_H
 #include "loop/loop.h"
@@ -19,6 +20,5 @@ rop loop_rop_parse(const char *s, size_t n);
 bool loop_has_value(lkind k);
 /* Numbers of the values in the order of the text, 0 for effects: what the printer shows as %n. Filled to f->insts.n. */
 uint32_t *loop_numbers(const lfunc *f, arena *a);
-
 
 #endif

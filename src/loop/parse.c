@@ -1,4 +1,5 @@
-/* How is loop text read back? One line an instruction (print.c shows the form); types of values are those written, or follow from the operands. Errors name line and column; the module is then to be verified. */
+/* How is loop text read back? One line an instruction (print.c shows the form); types of values are those written,
+ * or follow from the operands. Errors name line and column; the module is then to be verified. */
 #include "loop/ops.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -13,8 +14,8 @@ typedef struct reader {
   uint32_t line;
   lmodule *m;
   lfunc *f;
-  VEC(lv) num;   /* number in the text -> value */
-  map *ints;     /* i64 constants that stood in place of a value */
+  VEC(lv) num; /* number in the text -> value */
+  map *ints;   /* i64 constants that stood in place of a value */
 } reader;
 
 static _Noreturn void error(reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -29,7 +30,8 @@ static _Noreturn void error(reader *r, const char *fmt, ...) {
   va_end(ap);
   va_end(aq);
   sb_put(&b, text);
-  diag_add(r->c, D_ERROR, E_MODEL, (srcpos){r->file, r->line, (uint32_t)(r->s - r->line_start) + 1}, NULL, "loop text: %s", b.s);
+  diag_add(r->c, D_ERROR, E_MODEL, (srcpos){r->file, r->line, (uint32_t)(r->s - r->line_start) + 1}, NULL,
+           "loop text: %s", b.s);
   ctx_unwind(r->c);
 }
 static void blanks(reader *r) {
@@ -42,7 +44,9 @@ static void blanks(reader *r) {
     }
   }
 }
-static bool name_char(char ch) { return isalnum((unsigned char)ch) || ch == '_' || ch == '.' || ch == '/' || ch == '-' || ch == ':'; }
+static bool name_char(char ch) {
+  return isalnum((unsigned char)ch) || ch == '_' || ch == '.' || ch == '/' || ch == '-' || ch == ':';
+}
 static const char *word(reader *r) {
   blanks(r);
   const char *s = r->s;
@@ -70,14 +74,18 @@ static const char *quoted(reader *r) {
       continue;
     }
     r->s++;
-    if (*r->s == 'n') sb_putc(&b, '\n');
-    else if (*r->s == 't') sb_putc(&b, '\t');
+    if (*r->s == 'n')
+      sb_putc(&b, '\n');
+    else if (*r->s == 't')
+      sb_putc(&b, '\t');
     else if (*r->s == 'x' && isxdigit((unsigned char)r->s[1]) && isxdigit((unsigned char)r->s[2])) {
       char hex[3] = {r->s[1], r->s[2], 0};
       sb_putc(&b, (char)strtoul(hex, NULL, 16));
       r->s += 2;
-    } else if (*r->s) sb_putc(&b, *r->s);
-    else break;
+    } else if (*r->s)
+      sb_putc(&b, *r->s);
+    else
+      break;
   }
   expect(r, "\"");
   return b.s;
@@ -105,8 +113,10 @@ static bool type_opt(reader *r, ltype *t) {
   if (x && isdigit((unsigned char)x[1])) {
     char *end;
     lanes = strtoul(x + 1, &end, 10);
-    if (!*end) *x = 0;
-    else lanes = 1;
+    if (!*end)
+      *x = 0;
+    else
+      lanes = 1;
   }
   etype e = et_parse(name);
   if (e == ET_NONE || e == ET_STR || !lanes || lanes > 4096) {

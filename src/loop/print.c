@@ -5,7 +5,8 @@
  *     for %2 = 0 to %3 step 16 unroll 2 "i" { ... }
  *   }
  *
- * Scalar i64 constants stand where they are used; all other values are numbered in the order of the text, so that printing what was parsed gives the same text.
+ * Scalar i64 constants stand where they are used; all other values are numbered in the order of the text, so that
+ * printing what was parsed gives the same text.
  */
 #include "loop/ops.h"
 #include <string.h>
@@ -39,8 +40,10 @@ static void type(sbuf *b, ltype t) {
 }
 static void operand(printer *p, lv v) {
   const linst *i = li(p->f, v);
-  if (in_place(i)) sb_fmt(p->b, "%lld", (long long)i->k.i);
-  else sb_fmt(p->b, "%%%u", p->num[v]);
+  if (in_place(i))
+    sb_fmt(p->b, "%lld", (long long)i->k.i);
+  else
+    sb_fmt(p->b, "%%%u", p->num[v]);
 }
 static void val(printer *p, lv v) {
   sb_putc(p->b, ' ');
@@ -49,11 +52,16 @@ static void val(printer *p, lv v) {
 static void konst(sbuf *b, etype t, scalar k) {
   switch (et_kind(t)) {
   case K_FLOAT:
-    if (t == ET_F64) sb_double(b, k.f);
-    else sb_float(b, (float)k.f);
+    if (t == ET_F64)
+      sb_double(b, k.f);
+    else
+      sb_float(b, (float)k.f);
     break;
-  case K_UINT: sb_fmt(b, "%llu", (unsigned long long)k.i); break;
-  default: sb_fmt(b, "%lld", (long long)k.i);
+  case K_UINT:
+    sb_fmt(b, "%llu", (unsigned long long)k.i);
+    break;
+  default:
+    sb_fmt(b, "%lld", (long long)k.i);
   }
 }
 static void opt(printer *p, const char *word, lv v) {
@@ -66,8 +74,10 @@ static void list(printer *p, const linst *i) {
   sb_put(p->b, " [");
   for (uint32_t j = 0; j < i->nargs; j++) {
     if (j) sb_putc(p->b, ' ');
-    if (!li_lists_values(i)) sb_fmt(p->b, "%d", (int)i->args[j]);
-    else operand(p, i->args[j]);
+    if (!li_lists_values(i))
+      sb_fmt(p->b, "%d", (int)i->args[j]);
+    else
+      operand(p, i->args[j]);
   }
   sb_putc(p->b, ']');
 }
@@ -99,12 +109,20 @@ static void inst(printer *p, lv v, int depth) {
     sb_putc(b, ' ');
     konst(b, (etype)i->type.elem, i->k);
     break;
-  case L_LO: sb_put(b, "lo"); break;
-  case L_HI: sb_put(b, "hi"); break;
-  case L_WORKER: sb_put(b, "worker"); break;
+  case L_LO:
+    sb_put(b, "lo");
+    break;
+  case L_HI:
+    sb_put(b, "hi");
+    break;
+  case L_WORKER:
+    sb_put(b, "worker");
+    break;
   case L_PARAM:
-    if (p->bare && p->f->kind == LF_KERNEL) sb_fmt(b, "param %u", (unsigned)i->k.i);
-    else sb_fmt(b, "param %s", i->name);
+    if (p->bare && p->f->kind == LF_KERNEL)
+      sb_fmt(b, "param %u", (unsigned)i->k.i);
+    else
+      sb_fmt(b, "param %s", i->name);
     break;
   case L_OP:
     typed(p, loop_sop_name((sop)i->op), i);
@@ -116,7 +134,9 @@ static void inst(printer *p, lv v, int depth) {
     typed(p, "splat", i);
     val(p, i->a);
     break;
-  case L_IOTA: typed(p, "iota", i); break;
+  case L_IOTA:
+    typed(p, "iota", i);
+    break;
   case L_LOAD:
   case L_GATHER:
     typed(p, i->kind == L_LOAD ? "load" : "gather", i);
@@ -163,7 +183,9 @@ static void inst(printer *p, lv v, int depth) {
     val(p, i->b);
     break;
   case L_ALLOC:
-  case L_SCRATCH: sb_fmt(b, "%s %s %lld", i->kind == L_ALLOC ? "alloc" : "scratch", et_name((etype)i->type.elem), (long long)i->k.i); break;
+  case L_SCRATCH:
+    sb_fmt(b, "%s %s %lld", i->kind == L_ALLOC ? "alloc" : "scratch", et_name((etype)i->type.elem), (long long)i->k.i);
+    break;
   case L_REG:
   case L_GET:
     sb_put(b, i->kind == L_REG ? "reg" : "get");

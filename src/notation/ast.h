@@ -1,7 +1,9 @@
 /* ast: what the parser makes of a .ek source; read by the checker, the printer and the elaborator. Private to notation.
  *
- * Names are interned (intern of base.h): equal names are equal pointers. Every node carries the line and column of its first token, so that errors of elaboration can point at it. Nothing is resolved
- * here: a NAME may turn out to be an index, a size, a pack, an element type, an attribute or a tensor; that is the checker's and the elaborator's business.
+ * Names are interned (intern of base.h): equal names are equal pointers. Every node carries the line and column
+ * of its first token, so that errors of elaboration can point at it. Nothing is resolved
+ * here: a NAME may turn out to be an index, a size, a pack, an element type, an attribute or a tensor; that is
+ * the checker's and the elaborator's business.
  */
 #ifndef EK_NOTATION_AST_H
 #define EK_NOTATION_AST_H
@@ -12,22 +14,12 @@ typedef struct fndef fndef;
 typedef struct blk blk;
 
 /* Binary operators: id, text, precedence (higher binds tighter), comparison? */
-#define BINOPS(X)                                                                                                                                                                                      \
-  X(OR, "or", 1, 0)                                                                                                                                                                                    \
-  X(AND, "and", 2, 0)                                                                                                                                                                                  \
-  X(EQ, "==", 4, 1)                                                                                                                                                                                    \
-  X(NE, "!=", 4, 1)                                                                                                                                                                                    \
-  X(LT, "<", 4, 1)                                                                                                                                                                                     \
-  X(GT, ">", 4, 1)                                                                                                                                                                                     \
-  X(LE, "<=", 4, 1)                                                                                                                                                                                    \
-  X(GE, ">=", 4, 1)                                                                                                                                                                                    \
-  X(ADD, "+", 5, 0)                                                                                                                                                                                    \
-  X(SUB, "-", 5, 0)                                                                                                                                                                                    \
-  X(MUL, "*", 6, 0)                                                                                                                                                                                    \
-  X(DIV, "/", 6, 0)                                                                                                                                                                                    \
-  X(IDIV, "//", 6, 0)                                                                                                                                                                                  \
-  X(MOD, "%", 6, 0)                                                                                                                                                                                    \
-  X(POW, "**", 8, 0)
+// clang-format off
+#define BINOPS(X) \
+  X(OR, "or", 1, 0) X(AND, "and", 2, 0) X(EQ, "==", 4, 1) X(NE, "!=", 4, 1) X(LT, "<", 4, 1) \
+  X(GT, ">", 4, 1) X(LE, "<=", 4, 1) X(GE, ">=", 4, 1) X(ADD, "+", 5, 0) X(SUB, "-", 5, 0) \
+  X(MUL, "*", 6, 0) X(DIV, "/", 6, 0) X(IDIV, "//", 6, 0) X(MOD, "%", 6, 0) X(POW, "**", 8, 0)
+// clang-format on
 typedef enum binop {
 #define X(id, text, prec, cmp) BO_##id,
   BINOPS(X)
@@ -56,7 +48,8 @@ typedef enum akind {
   A_CALL     /* name ( el ; kw ) */
 } akind;
 
-/* One element of a list: an expression, spliced when followed by `...`. In types: `@at e`, `~e...`, `const e`. On left sides: `NAME < bound`. */
+/* One element of a list: an expression, spliced when followed by `...`. In types: `@at e`, `~e...`, `const e`. On
+ * left sides: `NAME < bound`. */
 typedef struct elem {
   ast *e; /* NULL: a bare `@at` */
   bool splat, tilde, fixed;
@@ -93,7 +86,7 @@ struct ast {
   const char *acc; /* reduction: accumulator's element type, or NULL */
 };
 
-/* ---- statements ---------------------------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 typedef enum skind_ {
   ST_LET = 1, /* names = e */
   ST_REQUIRE, /* e, text; assume */
@@ -145,7 +138,7 @@ struct fndef {
   uint32_t line, col;
 };
 
-/* ---- definitions ---------------------------------------------------------------------------------------------------- */
+/* ---- definitions ----------------------------------------------------------------------------- */
 typedef struct tvar {
   const char *name;
   const char **sets;
@@ -175,74 +168,36 @@ struct opdef {
   param *in, *attr, *out;
   uint32_t nin, nattr, nout;
   blk *body;
-  map *indexnames;  /* names that stand for an index inside stages (checker): value 1 */
+  map *indexnames; /* names that stand for an index inside stages (checker): value 1 */
 };
 
 struct oplib {
   ctx *c;
   arena *a;
-  map *ops; /* "domain::name" -> opdef* */
-  map *fns; /* name -> fndef* */
+  map *ops;    /* "domain::name" -> opdef* */
+  map *fns;    /* name -> fndef* */
   map *unread; /* as ops -> unread*, of sources that are read when somebody asks (lib.c) */
   VEC(const opdef *) sorted;
   bool is_sorted;
 };
 
-/* ---- tokens --------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 typedef enum tkind_ { T_EOF, T_NAME, T_INT, T_FLOAT, T_STR, T_DOC, T_PUNCT } tokkind;
-#define PUNCTS(X)                                                                                                                                                                                      \
-  X(ELLIPSIS, "...")                                                                                                                                                                                   \
-  X(MAXEQ, "max=")                                                                                                                                                                                     \
-  X(MINEQ, "min=")                                                                                                                                                                                     \
-  X(DOTDOT, "..")                                                                                                                                                                                      \
-  X(ARROW, "->")                                                                                                                                                                                       \
-  X(LE, "<=")                                                                                                                                                                                          \
-  X(GE, ">=")                                                                                                                                                                                          \
-  X(EQEQ, "==")                                                                                                                                                                                        \
-  X(NE, "!=")                                                                                                                                                                                          \
-  X(SLASH2, "//")                                                                                                                                                                                      \
-  X(STAR2, "**")                                                                                                                                                                                       \
-  X(PLUSEQ, "+=")                                                                                                                                                                                      \
-  X(STAREQ, "*=")                                                                                                                                                                                      \
-  X(COLONEQ, ":=")                                                                                                                                                                                     \
-  X(PLUS, "+")                                                                                                                                                                                         \
-  X(MINUS, "-")                                                                                                                                                                                        \
-  X(STAR, "*")                                                                                                                                                                                         \
-  X(SLASH, "/")                                                                                                                                                                                        \
-  X(PERCENT, "%")                                                                                                                                                                                      \
-  X(LT, "<")                                                                                                                                                                                           \
-  X(GT, ">")                                                                                                                                                                                           \
-  X(EQ, "=")                                                                                                                                                                                           \
-  X(QUESTION, "?")                                                                                                                                                                                     \
-  X(COLON, ":")                                                                                                                                                                                        \
-  X(SEMI, ";")                                                                                                                                                                                         \
-  X(COMMA, ",")                                                                                                                                                                                        \
-  X(LPAREN, "(")                                                                                                                                                                                       \
-  X(RPAREN, ")")                                                                                                                                                                                       \
-  X(LBRACKET, "[")                                                                                                                                                                                     \
-  X(RBRACKET, "]")                                                                                                                                                                                     \
-  X(LBRACE, "{")                                                                                                                                                                                       \
-  X(RBRACE, "}")                                                                                                                                                                                       \
-  X(AT, "@")                                                                                                                                                                                           \
-  X(BAR, "|")                                                                                                                                                                                          \
-  X(AMP, "&")                                                                                                                                                                                          \
-  X(TILDE, "~")
-#define KEYWORDS(X)                                                                                                                                                                                    \
-  X(OP, "op")                                                                                                                                                                                          \
-  X(FN, "fn")                                                                                                                                                                                          \
-  X(LET, "let")                                                                                                                                                                                        \
-  X(REQUIRE, "require")                                                                                                                                                                                \
-  X(IF, "if")                                                                                                                                                                                          \
-  X(ELSE, "else")                                                                                                                                                                                      \
-  X(EACH, "each")                                                                                                                                                                                      \
-  X(IN, "in")                                                                                                                                                                                          \
-  X(SCAN, "scan")                                                                                                                                                                                      \
-  X(FOR, "for")                                                                                                                                                                                        \
-  X(WHERE, "where")                                                                                                                                                                                    \
-  X(AND, "and")                                                                                                                                                                                        \
-  X(OR, "or")                                                                                                                                                                                          \
-  X(NOT, "not")                                                                                                                                                                                        \
-  X(PER, "per")
+// clang-format off
+#define PUNCTS(X) \
+  X(ELLIPSIS, "...") X(MAXEQ, "max=") X(MINEQ, "min=") X(DOTDOT, "..") X(ARROW, "->") X(LE, "<=") \
+  X(GE, ">=") X(EQEQ, "==") X(NE, "!=") X(SLASH2, "//") X(STAR2, "**") X(PLUSEQ, "+=") \
+  X(STAREQ, "*=") X(COLONEQ, ":=") X(PLUS, "+") X(MINUS, "-") X(STAR, "*") X(SLASH, "/") \
+  X(PERCENT, "%") X(LT, "<") X(GT, ">") X(EQ, "=") X(QUESTION, "?") X(COLON, ":") X(SEMI, ";") \
+  X(COMMA, ",") X(LPAREN, "(") X(RPAREN, ")") X(LBRACKET, "[") X(RBRACKET, "]") X(LBRACE, "{") \
+  X(RBRACE, "}") X(AT, "@") X(BAR, "|") X(AMP, "&") X(TILDE, "~")
+// clang-format on
+// clang-format off
+#define KEYWORDS(X) \
+  X(OP, "op") X(FN, "fn") X(LET, "let") X(REQUIRE, "require") X(IF, "if") X(ELSE, "else") \
+  X(EACH, "each") X(IN, "in") X(SCAN, "scan") X(FOR, "for") X(WHERE, "where") X(AND, "and") \
+  X(OR, "or") X(NOT, "not") X(PER, "per")
+// clang-format on
 typedef enum punct {
   P_NONE,
 #define X(id, text) P_##id,
@@ -265,14 +220,20 @@ typedef struct token {
 } token;
 typedef VEC(token) tokens;
 
-/* ---- between the files of this folder -------------------------------------------------------------------------------- */
-tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, uint32_t line, bool *ok); /* lex.c; ends with T_EOF. line: of its first character */
-bool parse_source(oplib *lib, const char *text, size_t n, const char *file, uint32_t line, void (*def)(void *env, opdef *d, fndef *f), void *env); /* parse.c */
-const fndef *lib_fn(const oplib *l, const char *file, const char *name);                                                            /* lib.c: as seen from that file */
-bool check_op(oplib *lib, opdef *d);                                                                                                /* check.c */
+/* ---- between the files of this folder -------------------------------------------------------- */
+/* lex.c; ends with T_EOF. line: of its first character */
+tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, uint32_t line, bool *ok);
+/* parse.c */
+bool parse_source(oplib *lib, const char *text, size_t n, const char *file, uint32_t line,
+                  void (*def)(void *env, opdef *d, fndef *f), void *env);
+/* lib.c: as seen from that file */
+const fndef *lib_fn(const oplib *l, const char *file, const char *name);
+/* check.c */
+bool check_op(oplib *lib, opdef *d);
 bool check_fn(oplib *lib, fndef *f);
 void print_expr(const ast *e, sbuf *b); /* print.c */
 /* Builtin functions (builtin.c), shared with the checker: returns false if there is none; max -1: any number. */
 bool builtin_arity(const char *name, int *min, int *max);
-bool elem_set(const char *name, uint32_t *mask); /* element types and sets: bit 1 << etype; false if the name is neither */
+/* element types and sets: bit 1 << etype; false if the name is neither */
+bool elem_set(const char *name, uint32_t *mask);
 #endif

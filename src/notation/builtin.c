@@ -1,5 +1,7 @@
-/* builtin: the functions that need no definition. Three families: questions about static things (len, shape, kind, onnx_type, ..), the algebra of packs (take, weave, cat, prefix, ..), and scalar
- * functions, which run at once on sizes and numbers and become operations on element values. One table names them all with their arity, for the checker too.
+/* builtin: the functions that need no definition. Three families: questions about static things (len, shape, kind,
+ * onnx_type, ..), the algebra of packs (take, weave, cat, prefix, ..), and scalar
+ * functions, which run at once on sizes and numbers and become operations on element values. One table names them
+ * all with their arity, for the checker too.
  */
 #include "notation/elab.h"
 #include <math.h>
@@ -9,17 +11,24 @@
 #define FAIL(at, ...) el_fail(x, E_SHAPE, (at)->line, (at)->col, __VA_ARGS__)
 
 /* X(name, least arguments, most; -1: any number) */
-#define BUILTINS(X)                                                                                                                                                                                    \
-  X(len, 1, 1)                                                                                                                                                                                         \
-  X(shape, 1, 1)                                                                                                                                                                                       \
-  X(rank, 1, 1)                                                                                                                                                                                        \
-  X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) X(tensor, 1, 1) X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) X(onnx_code, 1, 1) X(lowest, 1, 1) X(minval, 1, 1) X(maxval, 1, 1) X(take, 2, 2)          \
-      X(drop, 2, 2) X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2) X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1) X(nth, 2, 2) X(flatten, 1, 1)            \
-          X(swap, 3, 3) X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2) X(einsum_plan, 2, 2) X(regex_plan, 1, 1)              \
-              X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1) X(some, 0, -1) X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2) X(nextafter, 2, 2)        \
-                  X(band, 2, 2) X(bor, 2, 2) X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) X(sat, 2, 2) X(satf, 2, 2) X(bitcast, 2, 2) X(rand, 2, 2) X(stop, 1, 1) X(abs, 1, 1)   \
-                      X(sign, 1, 1) X(exp, 1, 1) X(log, 1, 1) X(sqrt, 1, 1) X(sin, 1, 1) X(cos, 1, 1) X(tan, 1, 1) X(asin, 1, 1) X(acos, 1, 1) X(atan, 1, 1) X(sinh, 1, 1) X(cosh, 1, 1) X(tanh, 1, 1) \
-                          X(asinh, 1, 1) X(acosh, 1, 1) X(atanh, 1, 1) X(erf, 1, 1) X(floor, 1, 1) X(ceil, 1, 1) X(round_even, 1, 1) X(trunc, 1, 1) X(isnan, 1, 1) X(isinf, 1, 1) X(signbit, 1, 1)
+// clang-format off
+#define BUILTINS(X) \
+  X(len, 1, 1) X(shape, 1, 1) X(rank, 1, 1) X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) \
+  X(tensor, 1, 1) X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) \
+  X(onnx_code, 1, 1) X(lowest, 1, 1) X(minval, 1, 1) X(maxval, 1, 1) X(take, 2, 2) X(drop, 2, 2) \
+  X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2) \
+  X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1) X(nth, 2, 2) X(flatten, 1, 1) X(swap, 3, 3) \
+  X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) \
+  X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2) X(einsum_plan, 2, 2) X(regex_plan, 1, 1) \
+  X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1) X(some, 0, -1) \
+  X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2) X(nextafter, 2, 2) \
+  X(band, 2, 2) X(bor, 2, 2) X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) \
+  X(sat, 2, 2) X(satf, 2, 2) X(bitcast, 2, 2) X(rand, 2, 2) X(stop, 1, 1) X(abs, 1, 1) X(sign, 1, 1) \
+  X(exp, 1, 1) X(log, 1, 1) X(sqrt, 1, 1) X(sin, 1, 1) X(cos, 1, 1) X(tan, 1, 1) X(asin, 1, 1) \
+  X(acos, 1, 1) X(atan, 1, 1) X(sinh, 1, 1) X(cosh, 1, 1) X(tanh, 1, 1) X(asinh, 1, 1) \
+  X(acosh, 1, 1) X(atanh, 1, 1) X(erf, 1, 1) X(floor, 1, 1) X(ceil, 1, 1) X(round_even, 1, 1) \
+  X(trunc, 1, 1) X(isnan, 1, 1) X(isinf, 1, 1) X(signbit, 1, 1)
+// clang-format on
 typedef enum {
 #define X(name, lo, hi) F_##name,
   BUILTINS(X)
@@ -81,7 +90,7 @@ bool elem_set(const char *name, uint32_t *mask) {
   return true;
 }
 
-/* ---- helpers ---- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 static vlist *need_list(el *x, val v, const ast *at, const char *f) {
   if (v.kind != V_LIST) FAIL(at, "%s: a pack is needed, not %s", f, v_describe(x, v));
   return v.p.l;
@@ -119,7 +128,8 @@ static int64_t *ints(el *x, vlist *l, const ast *at, const char *what) {
   return r;
 }
 
-/* equation "bij,bjk->bik" and the operands' ranks -> (letters of each operand as numbers, how many are output letters, how many in all). Output letters come first; `...` stands for as many letters as
+/* equation "bij,bjk->bik" and the operands' ranks -> (letters of each operand as numbers, how many are output
+ * letters, how many in all). Output letters come first; `...` stands for as many letters as
  * the widest needs. */
 static val einsum_plan(el *x, const char *eq, vlist *ranks, const ast *at) {
   enum { MAX_TERMS = 64, MAX_LETTERS = 128, ELL = 1000 };
@@ -195,38 +205,35 @@ static val einsum_plan(el *x, const char *eq, vlist *ranks, const ast *at) {
   return r;
 }
 
-/* ---- scalar functions ---- */
+/* ---- scalar functions ------------------------------------------------------------------------ */
 static sop scalar_op(fun f) {
+  // clang-format off
   switch (f) {
-#define ONE(name, id)                                                                                                                                                                                  \
-  case F_##name:                                                                                                                                                                                       \
-    return OP_##id;
-    ONE(exp, EXP)
-    ONE(log, LOG)
-    ONE(sqrt, SQRT)
-    ONE(sin, SIN) ONE(cos, COS) ONE(tan, TAN) ONE(asin, ASIN) ONE(acos, ACOS) ONE(atan, ATAN) ONE(sinh, SINH) ONE(cosh, COSH) ONE(tanh, TANH) ONE(asinh, ASINH) ONE(acosh, ACOSH) ONE(atanh, ATANH)
-        ONE(erf, ERF) ONE(floor, FLOOR) ONE(ceil, CEIL) ONE(round_even, ROUND_EVEN) ONE(trunc, TRUNC) ONE(isnan, ISNAN) ONE(isinf, ISINF) ONE(signbit, SIGNBIT) ONE(abs, ABS) ONE(sign, SIGN)
-            ONE(bnot, BNOT) ONE(pow, POW) ONE(fmod, FMOD) ONE(nextafter, NEXTAFTER) ONE(band, BAND) ONE(bor, BOR) ONE(bxor, BXOR) ONE(shl, SHL) ONE(shr, SHR) ONE(min, MIN) ONE(max, MAX)
+#define ONE(name, id) case F_##name: return OP_##id;
+    ONE(exp, EXP) ONE(log, LOG) ONE(sqrt, SQRT) ONE(sin, SIN) ONE(cos, COS) ONE(tan, TAN)
+    ONE(asin, ASIN) ONE(acos, ACOS) ONE(atan, ATAN) ONE(sinh, SINH) ONE(cosh, COSH) ONE(tanh, TANH)
+    ONE(asinh, ASINH) ONE(acosh, ACOSH) ONE(atanh, ATANH) ONE(erf, ERF) ONE(floor, FLOOR)
+    ONE(ceil, CEIL) ONE(round_even, ROUND_EVEN) ONE(trunc, TRUNC) ONE(isnan, ISNAN)
+    ONE(isinf, ISINF) ONE(signbit, SIGNBIT) ONE(abs, ABS) ONE(sign, SIGN) ONE(bnot, BNOT)
+    ONE(pow, POW) ONE(fmod, FMOD) ONE(nextafter, NEXTAFTER) ONE(band, BAND) ONE(bor, BOR)
+    ONE(bxor, BXOR) ONE(shl, SHL) ONE(shr, SHR) ONE(min, MIN) ONE(max, MAX)
 #undef ONE
-                default : return OP_NONE;
+    default: return OP_NONE;
   }
+  // clang-format on
 }
 static double on_double(fun f, double a) {
+  // clang-format off
   switch (f) {
-#define ONE(name, fn)                                                                                                                                                                                  \
-  case F_##name:                                                                                                                                                                                       \
-    return fn(a);
-    ONE(exp, exp)
-    ONE(log, log)
-    ONE(sqrt, sqrt)
-        ONE(sin, sin) ONE(cos, cos) ONE(tan, tan) ONE(asin, asin) ONE(acos, acos) ONE(atan, atan) ONE(sinh, sinh) ONE(cosh, cosh) ONE(tanh, tanh) ONE(asinh, asinh) ONE(acosh, acosh) ONE(atanh, atanh)
-            ONE(erf, erf) ONE(abs, fabs)
+#define ONE(name, fn) case F_##name: return fn(a);
+    ONE(exp, exp) ONE(log, log) ONE(sqrt, sqrt) ONE(sin, sin) ONE(cos, cos) ONE(tan, tan)
+    ONE(asin, asin) ONE(acos, acos) ONE(atan, atan) ONE(sinh, sinh) ONE(cosh, cosh) ONE(tanh, tanh)
+    ONE(asinh, asinh) ONE(acosh, acosh) ONE(atanh, atanh) ONE(erf, erf) ONE(abs, fabs)
 #undef ONE
-                case F_sign : return (a > 0) -
-                              (a < 0);
-  default:
-    return NAN;
+    case F_sign: return (a > 0) - (a < 0);
+    default: return NAN;
   }
+  // clang-format on
 }
 static val rounding(el *x, fun f, val v, const ast *at) { /* to a size */
   ctx *c = x->c;
@@ -242,13 +249,16 @@ static val rounding(el *x, fun f, val v, const ast *at) { /* to a size */
   FAIL(at, "%s of %s", table[f].name, v_describe(x, v));
 }
 static val unary_fn(el *x, fun f, val v, const ast *at) {
-  bool rnd = f == F_floor || f == F_ceil || f == F_round_even || f == F_trunc, test = f == F_isnan || f == F_isinf || f == F_signbit;
+  bool rnd = f == F_floor || f == F_ceil || f == F_round_even || f == F_trunc,
+       test = f == F_isnan || f == F_isinf || f == F_signbit;
   int64_t i;
-  if (v.kind == V_BOOL || v.kind == V_NONE || v.kind == V_STR || v.kind == V_TEN || v.kind == V_TYPE) FAIL(at, "%s of %s", table[f].name, v_describe(x, v));
+  if (v.kind == V_BOOL || v.kind == V_NONE || v.kind == V_STR || v.kind == V_TEN || v.kind == V_TYPE)
+    FAIL(at, "%s of %s", table[f].name, v_describe(x, v));
   if (v.kind == V_SIZE || v.kind == V_FLOAT || v.kind == V_RAT) {
     if (rnd) return rounding(x, f, v, at);
     if (v.kind == V_SIZE && f == F_abs) return v.s = sym_max(x->c, v.s, sym_neg(x->c, v.s)), v;
-    if (v.kind == V_SIZE && f == F_sign) return v.s = sym_min(x->c, sym_max(x->c, v.s, sym_int(x->c, -1)), sym_int(x->c, 1)), v;
+    if (v.kind == V_SIZE && f == F_sign)
+      return v.s = sym_min(x->c, sym_max(x->c, v.s, sym_int(x->c, -1)), sym_int(x->c, 1)), v;
     if (f == F_bnot && v_is_int(x, v, &i)) return v_int(x, ~i);
     double d = v.f;
     bool known = v.kind == V_FLOAT;
@@ -283,12 +293,18 @@ static val binary_fn(el *x, fun f, val a, val b, const ast *at) {
       if (sym_ge0(c, a.s) && sym_ge0(c, sym_addi(c, b.s, -1))) return r.s = sym_mod(c, a.s, b.s), r;
     }
     if (ki && kj && f != F_nextafter && f != F_fmod) {
-      int64_t q = f == F_band ? (i & j) : f == F_bor ? (i | j) : f == F_bxor ? (i ^ j) : j < 0 || j > 63 ? 0 : f == F_shl ? (int64_t)((uint64_t)i << j) : (i >> j);
+      int64_t q = f == F_band       ? (i & j)
+                  : f == F_bor      ? (i | j)
+                  : f == F_bxor     ? (i ^ j)
+                  : j < 0 || j > 63 ? 0
+                  : f == F_shl      ? (int64_t)((uint64_t)i << j)
+                                    : (i >> j);
       return v_int(x, q);
     }
     a = v_ex(v_lift(x, a, ET_I64, at));
   }
-  if (minmax && (a.kind == V_FLOAT || a.kind == V_SIZE || a.kind == V_RAT) && (b.kind == V_FLOAT || b.kind == V_SIZE || b.kind == V_RAT)) {
+  if (minmax && (a.kind == V_FLOAT || a.kind == V_SIZE || a.kind == V_RAT) &&
+      (b.kind == V_FLOAT || b.kind == V_SIZE || b.kind == V_RAT)) {
     val le = v_binary(x, BO_LE, a, b, at);
     return v_select(x, le, f == F_min ? a : b, f == F_min ? b : a, at);
   }
@@ -296,7 +312,8 @@ static val binary_fn(el *x, fun f, val a, val b, const ast *at) {
   etype ta = v_etype(x, a), tb = v_etype(x, b), t = ta ? ta : tb ? tb : ET_F64;
   ekind k = et_kind(t);
   bool bits = f == F_band || f == F_bor || f == F_bxor || f == F_shl || f == F_shr;
-  if (bits ? !(k == K_INT || k == K_UINT) : k == K_BOOL && !minmax) FAIL(at, "%s of %s elements", table[f].name, et_name(t));
+  if (bits ? !(k == K_INT || k == K_UINT) : k == K_BOOL && !minmax)
+    FAIL(at, "%s of %s elements", table[f].name, et_name(t));
   ex p = v_lift(x, a, t, at), q = v_lift(x, b, t, at);
   if (t == ET_BOOL) return v_ex(expr_op2(x->m, f == F_min ? OP_AND : OP_OR, p, q));
   return (val){.kind = V_EX, .e = expr_op2(x->m, scalar_op(f), p, q), .weak = !ta && !tb};
@@ -370,7 +387,8 @@ static val scalar_fn(el *x, fun f, val *a, uint32_t n, const ast *at) {
   }
   case F_bitcast: {
     etype t = need_type(x, a[0], at, "bitcast"), from = v_etype(x, a[1]);
-    if (!from || et_bits(from) != et_bits(t)) FAIL(at, "bitcast keeps the width: %s to %s does not", from ? et_name(from) : "a literal", et_name(t));
+    if (!from || et_bits(from) != et_bits(t))
+      FAIL(at, "bitcast keeps the width: %s to %s does not", from ? et_name(from) : "a literal", et_name(t));
     ex p = v_lift(x, a[1], from, at);
     return v_ex(expr_op(x->m, OP_BITCAST, t, &p, 1));
   }
@@ -391,7 +409,8 @@ static val zip_call(el *x, fun f, val *a, uint32_t n, const ast *at) {
   int64_t len = -1;
   for (uint32_t i = 0; i < n; i++)
     if (a[i].kind == V_LIST) {
-      if (len >= 0 && len != a[i].p.l->n) FAIL(at, "%s: packs of different length, %lld and %u", table[f].name, (long long)len, a[i].p.l->n);
+      if (len >= 0 && len != a[i].p.l->n)
+        FAIL(at, "%s: packs of different length, %lld and %u", table[f].name, (long long)len, a[i].p.l->n);
       len = a[i].p.l->n;
     }
   val r = v_list(x, (uint32_t)len), *one = NEWN(x->a, val, n);
@@ -402,10 +421,11 @@ static val zip_call(el *x, fun f, val *a, uint32_t n, const ast *at) {
   return r;
 }
 
-/* ---- static functions ---- */
+/* ---- static functions ------------------------------------------------------------------------ */
 static val limit(el *x, fun f, etype t) {
   if (t == ET_BOOL) return v_bool(f == F_maxval);
-  if (et_kind(t) == K_FLOAT) return v_float(f == F_maxval ? et_highest(t) : f == F_minval ? et_lowest(t) : -__builtin_inf());
+  if (et_kind(t) == K_FLOAT)
+    return v_float(f == F_maxval ? et_highest(t) : f == F_minval ? et_lowest(t) : -__builtin_inf());
   if (t == ET_U64 && f == F_maxval) {
     scalar k = {.i = -1};
     return v_ex(expr_const(x->m, t, k));
@@ -423,7 +443,8 @@ static val extreme(el *x, fun f, vlist *l, const ast *at) {
   return r;
 }
 static val weave(el *x, val *a, const ast *at) {
-  vlist *ax = need_list(x, a[0], at, "weave"), *p = need_list(x, a[1], at, "weave"), *q = need_list(x, a[2], at, "weave");
+  vlist *ax = need_list(x, a[0], at, "weave"), *p = need_list(x, a[1], at, "weave"),
+        *q = need_list(x, a[2], at, "weave");
   if (ax->n != p->n) FAIL(at, "weave: %u positions for %u values", ax->n, p->n);
   int64_t *pos = ints(x, ax, at, "an axis");
   uint32_t n = ax->n + q->n, next = 0;
@@ -464,7 +485,8 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
   for (int i = 0; i < F_COUNT && f == F_COUNT; i++)
     if (!strcmp(table[i].name, e->name)) f = (fun)i;
   if (f == F_COUNT) return false;
-  if ((int)n < table[f].lo || (table[f].hi >= 0 && (int)n > table[f].hi)) FAIL(e, "%s takes %d arguments, %u given", e->name, table[f].lo, n);
+  if ((int)n < table[f].lo || (table[f].hi >= 0 && (int)n > table[f].hi))
+    FAIL(e, "%s takes %d arguments, %u given", e->name, table[f].lo, n);
   ctx *c = x->c;
   vlist *l;
   val r;
@@ -500,7 +522,8 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
     if (t->t) point_values(x, t->t, &iv, &fv);
     if (t->values) iv = t->values;
     if (t->type == ET_BOOL) return *out = iv ? v_bool(sym_int_or(c, iv[0], 1) != 0) : load_at(x, t, idx, 0), true;
-    if (et_kind(t->type) == K_FLOAT) return *out = fv ? v_float(fv[0]) : t->floats ? v_float(t->floats[0]) : load_at(x, t, idx, 0), true;
+    if (et_kind(t->type) == K_FLOAT)
+      return *out = fv ? v_float(fv[0]) : t->floats ? v_float(t->floats[0]) : load_at(x, t, idx, 0), true;
     if (iv && !sym_uses_kind(c, iv[0], AT_DATA)) return *out = v_size(bounded_size(x, iv[0])), true;
     *out = late_size(x, expr_cast(x->m, ET_I64, load_at(x, t, idx, 0).e), t->name);
     return true;
@@ -510,7 +533,8 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
   case F_tensor:
     return *out = v_ten(const_list(x, a[0], e)), true;
   case F_kind: {
-    static const char *const kinds[] = {[K_FLOAT] = "float", [K_INT] = "int", [K_UINT] = "uint", [K_BOOL] = "bool", [K_STR] = "str"};
+    static const char *const kinds[] = {
+        [K_FLOAT] = "float", [K_INT] = "int", [K_UINT] = "uint", [K_BOOL] = "bool", [K_STR] = "str"};
     return *out = v_str(kinds[et_kind(need_type(x, a[0], e, "kind"))]), true;
   }
   case F_bits:
@@ -667,7 +691,9 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
   case F_unflat:
     return *out = unflat(x, a, e), true;
   case F_known:
-    return *out = v_bool(a[0].kind == V_FLOAT || a[0].kind == V_BOOL || a[0].kind == V_STR || a[0].kind == V_TYPE || v_is_int(x, a[0], NULL)), true;
+    return *out = v_bool(a[0].kind == V_FLOAT || a[0].kind == V_BOOL || a[0].kind == V_STR || a[0].kind == V_TYPE ||
+                         v_is_int(x, a[0], NULL)),
+           true;
   case F_stop:
     return *out = a[0], true;
   default:

@@ -1,7 +1,9 @@
 /* check: what can be said about a definition before it is used with particular types and sizes.
  *
- * Names are known, functions and operators get as many arguments as they take, attributes of called operators exist, element types are types, outputs are computed, nothing is assigned that must not
- * be, and inside a stage a bare name that stands for an index somewhere is an index: as a size it must be written size(k). Ranks, sizes, element types and ranges of accesses are checked at each use,
+ * Names are known, functions and operators get as many arguments as they take, attributes of called operators
+ * exist, element types are types, outputs are computed, nothing is assigned that must not
+ * be, and inside a stage a bare name that stands for an index somewhere is an index: as a size it must be written
+ * size(k). Ranks, sizes, element types and ranges of accesses are checked at each use,
  * where they are known (elab, walk). Each wrong name is reported once per definition.
  */
 #include "notation/ast.h"
@@ -22,7 +24,8 @@ typedef struct checker {
   bool ok;
 } checker;
 
-static void report(checker *k, uint32_t line, uint32_t col, const char *key, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+static void report(checker *k, uint32_t line, uint32_t col, const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 static void report(checker *k, uint32_t line, uint32_t col, const char *key, const char *fmt, ...) {
   uint64_t q;
   k->ok = false;
@@ -57,7 +60,7 @@ static bool is_local(checker *k, const char *n) {
   return false;
 }
 
-/* ---- expressions ---- */
+/* ---- expressions ----------------------------------------------------------------------------- */
 static void expr(checker *k, const ast *e);
 static void static_expr(checker *k, const ast *e) {
   bool s = k->stage;
@@ -78,7 +81,8 @@ static void name(checker *k, const ast *e) {
   }
   if (g == G_FN) report(k, e->line, e->col, n, "%s is a function; call it with (..)", n);
   if (g == G_STATIC && (k->stage || k->in_fn) && has(k->index, n))
-    report(k, e->line, e->col, arena_fmt(k->l->a, "size %s", n), "%s is an index inside a stage, but it is not bound here; if its size is meant, write size(%s)", n, n);
+    report(k, e->line, e->col, arena_fmt(k->l->a, "size %s", n),
+           "%s is an index inside a stage, but it is not bound here; if its size is meant, write size(%s)", n, n);
 }
 static void elems(checker *k, const elem *el, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
@@ -106,9 +110,11 @@ static void arity(checker *k, const ast *e, uint32_t want, bool splat) {
 static void op_call(checker *k, const ast *e, const opdef *d) {
   bool variadic = d->nin && d->in[d->nin - 1].variadic, splat = false;
   for (uint32_t i = 0; i < e->nel; i++) splat |= e->el[i].splat;
-  if (e->nel > d->nin && !variadic) report(k, e->line, e->col, NULL, "operator %s has %u inputs, %u given", d->name, d->nin, e->nel);
+  if (e->nel > d->nin && !variadic)
+    report(k, e->line, e->col, NULL, "operator %s has %u inputs, %u given", d->name, d->nin, e->nel);
   for (uint32_t i = e->nel; !splat && i < d->nin; i++)
-    if (!d->in[i].optional && !d->in[i].def && !d->in[i].variadic) report(k, e->line, e->col, NULL, "operator %s: input %s is missing", d->name, d->in[i].name);
+    if (!d->in[i].optional && !d->in[i].def && !d->in[i].variadic)
+      report(k, e->line, e->col, NULL, "operator %s: input %s is missing", d->name, d->in[i].name);
   for (uint32_t i = 0; i < e->nkw; i++) {
     bool found = false;
     for (uint32_t j = 0; j < d->nattr; j++) found |= d->attr[j].name == e->kw[i].name;
@@ -131,8 +137,14 @@ static void call(checker *k, const ast *e, bool statement) {
       return;
     }
     gkind g = global(k, a->name);
-    bool good = *n == 's' ? is_local(k, a->name) || g == G_STATIC || g == G_ATTR : *n == 'h' ? g == G_INPUT || g == G_ATTR : g == G_OUTPUT || g == G_TENSOR;
-    if (!good) report(k, a->line, a->col, a->name, "%s(%s): %s is not %s", n, a->name, a->name, *n == 's' ? "an index, dim or pack" : *n == 'h' ? "an input or attribute" : "a variadic output");
+    bool good = *n == 's'   ? is_local(k, a->name) || g == G_STATIC || g == G_ATTR
+                : *n == 'h' ? g == G_INPUT || g == G_ATTR
+                            : g == G_OUTPUT || g == G_TENSOR;
+    if (!good)
+      report(k, a->line, a->col, a->name, "%s(%s): %s is not %s", n, a->name, a->name,
+             *n == 's'   ? "an index, dim or pack"
+             : *n == 'h' ? "an input or attribute"
+                         : "a variadic output");
     return;
   }
   for (uint32_t i = 0; i < e->nel; i++) expr(k, e->el[i].e);
@@ -159,7 +171,8 @@ static void call(checker *k, const ast *e, bool statement) {
   } else if (g == G_TYPE || g == G_STATIC || et_parse(n) != ET_NONE)
     arity(k, e, 1, splat);
   else if (g != G_FN && builtin_arity(n, &lo, &hi)) {
-    if (!strcmp(n, "reshape") && !statement) report(k, e->line, e->col, NULL, "reshape can only be used as a statement: Y = reshape(X, ..)");
+    if (!strcmp(n, "reshape") && !statement)
+      report(k, e->line, e->col, NULL, "reshape can only be used as a statement: Y = reshape(X, ..)");
     if (!splat && ((int)e->nel < lo || (hi >= 0 && (int)e->nel > hi))) {
       if (lo == hi)
         arity(k, e, (uint32_t)lo, false);
@@ -190,7 +203,8 @@ static void expr(checker *k, const ast *e) {
     k->locals.n = mark;
     if (e->acc && et_parse(e->acc) == ET_NONE) report(k, e->line, e->col, NULL, "%s is no element type", e->acc);
     for (uint32_t i = 0; e->kind == A_COMP && i < e->nb; i++)
-      if (!e->b[i].hi) report(k, e->b[i].line, e->b[i].col, NULL, "%s needs a bound: (.. for %s < n)", e->b[i].name, e->b[i].name);
+      if (!e->b[i].hi)
+        report(k, e->b[i].line, e->b[i].col, NULL, "%s needs a bound: (.. for %s < n)", e->b[i].name, e->b[i].name);
     return;
   }
   default:
@@ -211,7 +225,7 @@ static void expr(checker *k, const ast *e) {
   elems(k, e->el, e->nel);
 }
 
-/* ---- names of a definition ---- */
+/* ---- names of a definition ------------------------------------------------------------------- */
 static void declare(checker *k, const char *n, gkind g) { map_puts(k->globals, n, g); }
 static void dim_names(checker *k, const ast *e, bool bind_them) {
   if (!e) return;
@@ -263,7 +277,8 @@ static void function(checker *k, const fndef *f) {
   k->in_fn = k->d != NULL;
   for (uint32_t i = 0; i < f->nparams; i++) {
     for (uint32_t j = 0; j < i; j++)
-      if (f->params[i].name == f->params[j].name) report(k, f->line, f->col, NULL, "fn %s has two parameters %s", f->name, f->params[i].name);
+      if (f->params[i].name == f->params[j].name)
+        report(k, f->line, f->col, NULL, "fn %s has two parameters %s", f->name, f->params[i].name);
     vec_push(k->l->a, k->locals, f->params[i].name);
   }
   expr(k, f->body);
@@ -274,7 +289,7 @@ static void function(checker *k, const fndef *f) {
   k->file = file;
 }
 
-/* ---- statements ---- */
+/* ---- statements ------------------------------------------------------------------------------ */
 static void check_block(checker *k, const blk *b);
 static const param *out_of(checker *k, const char *n) {
   for (uint32_t i = 0; i < k->d->nout; i++)
@@ -283,11 +298,15 @@ static const param *out_of(checker *k, const char *n) {
 }
 static void target(checker *k, const stmt *s, const char *n, bool again) {
   gkind g = global(k, n);
-  if (g == G_INPUT || g == G_ATTR) report(k, s->line, s->col, n, "%s is an %s and cannot be assigned", n, g == G_INPUT ? "input" : "attribute");
-  if (g == G_TYPE || g == G_FN) report(k, s->line, s->col, n, "%s is already %s", n, g == G_FN ? "a function" : "an element type");
+  if (g == G_INPUT || g == G_ATTR)
+    report(k, s->line, s->col, n, "%s is an %s and cannot be assigned", n, g == G_INPUT ? "input" : "attribute");
+  if (g == G_TYPE || g == G_FN)
+    report(k, s->line, s->col, n, "%s is already %s", n, g == G_FN ? "a function" : "an element type");
   if (!again && has(k->assigned, n)) {
     const param *o = out_of(k, n);
-    if (!o || !o->variadic) report(k, s->line, s->col, arena_fmt(k->l->a, "twice %s", n), "%s is computed twice; a tensor is assigned once (updates and fold aside)", n);
+    if (!o || !o->variadic)
+      report(k, s->line, s->col, arena_fmt(k->l->a, "twice %s", n),
+             "%s is computed twice; a tensor is assigned once (updates and fold aside)", n);
   }
   map_puts(k->assigned, n, 1);
   declare(k, n, G_TENSOR);
@@ -308,11 +327,13 @@ static void left(checker *k, const stmt *s) { /* binds the names of a stage's le
       if (q->kind == A_BIN && q->op == BO_LT) q = q->kid[0];
       if (q->kind == A_INT && q->k.i == 0 && e->kind != A_TUPLE) continue;
       if (q->kind != A_NAME) {
-        report(k, q->line, q->col, NULL, "a left side holds names of indices, packs, (g, m) and 0; a computed left side needs `for`");
+        report(k, q->line, q->col, NULL,
+               "a left side holds names of indices, packs, (g, m) and 0; a computed left side needs `for`");
         continue;
       }
       for (uint32_t z = from; z < k->locals.n; z++)
-        if (k->locals.v[z] == q->name) report(k, q->line, q->col, NULL, "index %s stands twice on the left side", q->name);
+        if (k->locals.v[z] == q->name)
+          report(k, q->line, q->col, NULL, "index %s stands twice on the left side", q->name);
       vec_push(k->l->a, k->locals, q->name);
     }
   }
@@ -334,7 +355,8 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     for (uint32_t i = 0; i < s->nnames; i++) {
       gkind g = global(k, s->names[i].name);
       if (g == G_INPUT || g == G_ATTR || g == G_TENSOR || g == G_OUTPUT)
-        report(k, s->line, s->col, s->names[i].name, "let %s: the name is already %s", s->names[i].name, g == G_ATTR ? "an attribute" : "a tensor");
+        report(k, s->line, s->col, s->names[i].name, "let %s: the name is already %s", s->names[i].name,
+               g == G_ATTR ? "an attribute" : "a tensor");
       else if (g != G_TYPE)
         declare(k, s->names[i].name, G_STATIC);
     }
@@ -378,7 +400,8 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     for (uint32_t i = 0; i < s->nlist; i++) static_expr(k, s->list[i]);
     for (uint32_t i = s->kind == ST_FOLD; i < s->nnames; i++) {
       gkind g = global(k, s->names[i].name);
-      if (g && g != G_STATIC && g != G_TENSOR) report(k, s->line, s->col, s->names[i].name, "each %s: the name is already taken", s->names[i].name);
+      if (g && g != G_STATIC && g != G_TENSOR)
+        report(k, s->line, s->col, s->names[i].name, "each %s: the name is already taken", s->names[i].name);
       declare(k, s->names[i].name, G_STATIC);
       map_puts(k->index, s->names[i].name, 0);
     }
@@ -395,13 +418,16 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     vec_push(k->l->a, k->locals, s->names[0].name);
     for (uint32_t i = 0; i < s->body->n; i++) {
       const stmt *q = s->body->s[i];
-      if (q->kind == ST_STAGE && !q->type) report(k, q->line, q->col, NULL, "a stage inside scan needs its element type: %s: T[..] = ..", q->names[0].name);
+      if (q->kind == ST_STAGE && !q->type)
+        report(k, q->line, q->col, NULL, "a stage inside scan needs its element type: %s: T[..] = ..",
+               q->names[0].name);
       check_stmt(k, q, true);
     }
     break;
   }
   case ST_STAGE: {
-    if (s->type && global(k, s->type) != G_TYPE && global(k, s->type) != G_STATIC && et_parse(s->type) == ET_NONE) report(k, s->line, s->col, s->type, "%s is no element type", s->type);
+    if (s->type && global(k, s->type) != G_TYPE && global(k, s->type) != G_STATIC && et_parse(s->type) == ET_NONE)
+      report(k, s->line, s->col, s->type, "%s is no element type", s->type);
     if (s->has_for) {
       bind(k, s->b, s->nb);
       elems(k, s->lhs, s->nlhs);
@@ -419,7 +445,8 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     const char *n = s->names[0].name;
     gkind g = global(k, n);
     if (g != G_TENSOR && g != G_OUTPUT) report(k, s->line, s->col, n, "%s is updated before it is defined", n);
-    if (g == G_OUTPUT && s->op != OP_NONE) report(k, s->line, s->col, n, "%s is updated before it is defined; only `:=` may fill an output from nothing", n);
+    if (g == G_OUTPUT && s->op != OP_NONE)
+      report(k, s->line, s->col, n, "%s is updated before it is defined; only `:=` may fill an output from nothing", n);
     bind(k, s->b, s->nb);
     k->stage = true;
     elems(k, s->lhs, s->nlhs);
@@ -445,7 +472,8 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     for (uint32_t i = 0; i < k->d->nin; i++) found |= k->d->in[i].name == s->names[0].name;
     if (!found) report(k, s->line, s->col, NULL, "grad(%s): there is no such input", s->names[0].name);
     /* inside, dX and dY of every input and output name their adjoints */
-    for (uint32_t i = 0; i < k->d->nout; i++) declare(k, intern(k->l->c, arena_fmt(k->l->a, "d%s", k->d->out[i].name)), G_INPUT);
+    for (uint32_t i = 0; i < k->d->nout; i++)
+      declare(k, intern(k->l->c, arena_fmt(k->l->a, "d%s", k->d->out[i].name)), G_INPUT);
     for (uint32_t i = 0; i < k->d->nin; i++) {
       const char *dn = intern(k->l->c, arena_fmt(k->l->a, "d%s", k->d->in[i].name));
       if (!global(k, dn)) declare(k, dn, G_OUTPUT);
@@ -471,13 +499,14 @@ static void check_block(checker *k, const blk *b) {
       if ((b->s[i]->kind == ST_FN) == (pass == 1)) check_stmt(k, b->s[i], false);
 }
 
-/* ---- signatures ---- */
+/* ---- signatures ------------------------------------------------------------------------------ */
 static void param_type(checker *k, const param *p, bool attr) {
   uint32_t mask;
   const char *e = p->type.elem;
   bool kind = !strcmp(e, "int") || !strcmp(e, "float") || !strcmp(e, "str");
   if (attr && kind) return;
-  if (global(k, e) != G_TYPE && !elem_set(e, &mask)) report(k, p->line, p->col, e, "%s is no element type, set of types or type variable", e);
+  if (global(k, e) != G_TYPE && !elem_set(e, &mask))
+    report(k, p->line, p->col, e, "%s is no element type, set of types or type variable", e);
 }
 static bool let_type(const blk *b, const char *n) {
   for (uint32_t i = 0; b && i < b->n; i++) {
@@ -489,7 +518,8 @@ static bool let_type(const blk *b, const char *n) {
 }
 static void distinct(checker *k, const param *p, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
-    if (global(k, p[i].name)) report(k, p[i].line, p[i].col, p[i].name, "the name %s stands twice in the signature", p[i].name);
+    if (global(k, p[i].name))
+      report(k, p[i].line, p[i].col, p[i].name, "the name %s stands twice in the signature", p[i].name);
   }
 }
 
@@ -501,7 +531,9 @@ bool check_op(oplib *l, opdef *d) {
   for (uint32_t i = 0; i < d->ntv; i++) {
     declare(&k, d->tv[i].name, G_TYPE);
     for (uint32_t j = 0; j < d->tv[i].nsets; j++)
-      if (!elem_set(d->tv[i].sets[j], &mask)) report(&k, d->tv[i].line, d->tv[i].col, d->tv[i].sets[j], "%s is no element type or set of types", d->tv[i].sets[j]);
+      if (!elem_set(d->tv[i].sets[j], &mask))
+        report(&k, d->tv[i].line, d->tv[i].col, d->tv[i].sets[j], "%s is no element type or set of types",
+               d->tv[i].sets[j]);
   }
   for (uint32_t i = 0; i < d->nattr; i++) {
     distinct(&k, &d->attr[i], 1);
@@ -533,7 +565,8 @@ bool check_op(oplib *l, opdef *d) {
     const param *p = &d->attr[i];
     static_expr(&k, p->def);
     for (uint32_t j = 0; j < p->nper; j++)
-      if (global(&k, p->per[j]) != G_STATIC) report(&k, p->line, p->col, p->per[j], "per %s: no pack of the inputs has this name", p->per[j]);
+      if (global(&k, p->per[j]) != G_STATIC)
+        report(&k, p->line, p->col, p->per[j], "per %s: no pack of the inputs has this name", p->per[j]);
   }
   for (uint32_t i = 0; i < d->nout; i++) declare(&k, d->out[i].name, G_OUTPUT);
   index_names(&k, d->body);
@@ -546,9 +579,11 @@ bool check_op(oplib *l, opdef *d) {
   for (uint32_t i = 0; i < d->nout; i++) {
     const param *o = &d->out[i];
     const char *e = o->type.elem;
-    if (global(&k, e) != G_TYPE && !let_type(d->body, e) && !elem_set(e, &mask)) report(&k, o->line, o->col, e, "%s is no element type, and no let defines it", e);
+    if (global(&k, e) != G_TYPE && !let_type(d->body, e) && !elem_set(e, &mask))
+      report(&k, o->line, o->col, e, "%s is no element type, and no let defines it", e);
     for (uint32_t j = 0; j < o->type.n; j++) static_expr(&k, o->type.dims[j].e);
-    if (!has(k.assigned, o->name) && !o->optional) report(&k, o->line, o->col, o->name, "output %s is never computed", o->name);
+    if (!has(k.assigned, o->name) && !o->optional)
+      report(&k, o->line, o->col, o->name, "output %s is never computed", o->name);
   }
   d->indexnames = k.index;
   return k.ok;

@@ -1,7 +1,9 @@
 /* cost: how much work does a call say it is?
  *
- * A stage is evaluated once at each of its places, a reduction's body once at each point; every scalar operation is one, whatever its type, conversions and choices are none. Bytes are those of the
- * tensors that come in and go out: what a program that keeps everything between in registers would move. A definition may state either (`cost flops = ..`) where the formula says more than a good
+ * A stage is evaluated once at each of its places, a reduction's body once at each point; every scalar operation
+ * is one, whatever its type, conversions and choices are none. Bytes are those of the
+ * tensors that come in and go out: what a program that keeps everything between in registers would move. A
+ * definition may state either (`cost flops = ..`) where the formula says more than a good
  * routine does.
  */
 #include "notation/ast.h"
@@ -21,7 +23,7 @@ typedef struct counting {
   VEC(product) sum;
 } counting;
 
-/* ---- sums of products ---- */
+/* ---- sums of products ------------------------------------------------------------------------ */
 static product one(void) { return (product){.times = 1}; }
 static product by(ctx *c, product p, sz f) {
   int64_t k;
@@ -30,7 +32,9 @@ static product by(ctx *c, product p, sz f) {
   const uint8_t *exps;
   uint32_t na;
   sz q;
-  if (sym_nterms(c, f) == 1 && (k = sym_term(c, f, 0, &na, &atoms, &exps)) > 1 && sym_exact_div(c, f, sym_int(c, k), &q)) p.times *= k, f = q;
+  if (sym_nterms(c, f) == 1 && (k = sym_term(c, f, 0, &na, &atoms, &exps)) > 1 &&
+      sym_exact_div(c, f, sym_int(c, k), &q))
+    p.times *= k, f = q;
   if (sym_is_int(c, f, &k))
     p.times *= k;
   else if (p.n < 2 * MAX_RANK)
@@ -39,7 +43,9 @@ static product by(ctx *c, product p, sz f) {
     p.f[p.n - 1] = sym_mul(c, p.f[p.n - 1], f);
   return p;
 }
-static int descending(const void *a, const void *b) { return (*(const sz *)a < *(const sz *)b) - (*(const sz *)a > *(const sz *)b); }
+static int descending(const void *a, const void *b) {
+  return (*(const sz *)a < *(const sz *)b) - (*(const sz *)a > *(const sz *)b);
+}
 static void add(counting *k, product p) {
   if (!p.times) return;
   qsort(p.f, p.n, sizeof *p.f, descending);
@@ -76,7 +82,7 @@ static const char *text(counting *k) {
   return b.n ? opinst_text(k->c, b.s) : "0";
 }
 
-/* ---- stages ---- */
+/* ---- stages ---------------------------------------------------------------------------------- */
 static bool works(sop op) {
   switch (op) {
   case OP_CAST:
@@ -103,7 +109,8 @@ static void count(counting *k, ex e, product points) {
   } else if (n.kind == EX_LOAD)
     count(k, n.otherwise, points);
   else if (n.kind == EX_REDUCE) {
-    for (uint32_t i = EK_PLANTED("notation-cost"); i < n.nargs; i++) points = by(k->c, points, sym_extent(k->c, n.args[i]));
+    for (uint32_t i = EK_PLANTED("notation-cost"); i < n.nargs; i++)
+      points = by(k->c, points, sym_extent(k->c, n.args[i]));
     add(k, points);
     count(k, n.where, points), count(k, n.body, points), count(k, n.payload, points);
   }

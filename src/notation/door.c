@@ -1,6 +1,7 @@
 /* door: what notation.h promises, on top of one call of a definition (elab).
  *
- * The caller's arguments become tensors of the elaborator, the results arguments again, with the contents of small ones. Everything runs in an arena of its own, in a frame: an error leaves a message,
+ * The caller's arguments become tensors of the elaborator, the results arguments again, with the contents of
+ * small ones. Everything runs in an arena of its own, in a frame: an error leaves a message,
  * dead stages and no guards behind. Guards that a call leaves are known to everything lowered after it.
  */
 #include "notation/elab.h"
@@ -32,7 +33,10 @@ static val of_sattr(el *x, const sattr *s) {
   case SK_FLOATS:
   case SK_STRINGS:
     r = v_list(x, s->n);
-    for (uint32_t i = 0; i < s->n; i++) r.p.l->v[i] = s->kind == SK_INTS ? v_int(x, s->ints[i]) : s->kind == SK_FLOATS ? v_float(s->floats[i]) : v_str(s->strings[i]);
+    for (uint32_t i = 0; i < s->n; i++)
+      r.p.l->v[i] = s->kind == SK_INTS     ? v_int(x, s->ints[i])
+                    : s->kind == SK_FLOATS ? v_float(s->floats[i])
+                                           : v_str(s->strings[i]);
     return r;
   case SK_TENSOR: {
     const ndarray *nd = s->tensor;
@@ -57,8 +61,17 @@ static val of_arg(el *x, const arg *a, const char *name) {
     shape[k] = sym_canon(x->c, a->shape[k]);
     if (!sym_ge0(x->c, shape[k])) sym_push(x->c, shape[k]); /* no tensor has a negative size */
   }
-  *t = (nten){.name = name, .type = a->type, .rank = a->rank, .shape = shape, .t = a->t, .values = a->values, .floats = a->floats, .read = true};
-  if (!t->t) t->t = expr_tensor(x->m, TK_INPUT, a->type, shape, a->rank, arena_fmt(x->m->a, "%s.%s", x->node ? x->node : "node", name), x->node);
+  *t = (nten){.name = name,
+              .type = a->type,
+              .rank = a->rank,
+              .shape = shape,
+              .t = a->t,
+              .values = a->values,
+              .floats = a->floats,
+              .read = true};
+  if (!t->t)
+    t->t = expr_tensor(x->m, TK_INPUT, a->type, shape, a->rank,
+                       arena_fmt(x->m->a, "%s.%s", x->node ? x->node : "node", name), x->node);
   if (a->values || a->floats) {
     known_values *k = NEW(x->a, known_values);
     *k = (known_values){a->values, a->floats};
@@ -89,7 +102,9 @@ static void to_arg(job *j, nten *t, arg *o) {
   for (uint32_t k = 0; k < t->rank; k++) shape[k] = sym_canon(x->c, t->shape[k]);
   *o = (arg){.want = o->want, .present = true, .type = t->type, .rank = t->rank, .shape = shape, .t = t->t};
   int64_t count = t->type == ET_STR ? KNOWN_OUT + 1 : 1, k;
-  for (uint32_t q = 0; q < t->rank; q++) count = sym_is_int(x->c, shape[q], &k) && k >= 0 && k <= KNOWN_OUT && count <= KNOWN_OUT ? count * k : KNOWN_OUT + 1;
+  for (uint32_t q = 0; q < t->rank; q++)
+    count =
+        sym_is_int(x->c, shape[q], &k) && k >= 0 && k <= KNOWN_OUT && count <= KNOWN_OUT ? count * k : KNOWN_OUT + 1;
   if (count <= KNOWN_OUT) point_values(x, t->t, &o->values, &o->floats);
   for (int64_t q = 0; o->values && q < count; q++)
     if (sym_uses_kind(x->c, o->values[q], AT_DATA)) o->values = NULL;
@@ -98,16 +113,19 @@ static void to_arg(job *j, nten *t, arg *o) {
 static void run(job *j) {
   el *x = &j->root;
   const opdef *d = j->d;
-  val *args = NEWN(x->a, val, j->nin + 1), *kwv = NEWN(x->a, val, j->nattrs + 1), *out = NEWN(x->a, val, j->nout + d->nout + 1);
+  val *args = NEWN(x->a, val, j->nin + 1), *kwv = NEWN(x->a, val, j->nattrs + 1),
+      *out = NEWN(x->a, val, j->nout + d->nout + 1);
   kwarg *kw = NEWN(x->a, kwarg, j->nattrs + 1);
   for (uint32_t i = 0; i < j->nin; i++) args[i] = of_arg(x, &j->in[i], arena_fmt(x->a, "in%u", i));
-  for (uint32_t i = 0; i < j->nattrs; i++) kw[i].name = intern(x->c, j->attrs[i].name), kwv[i] = of_sattr(x, &j->attrs[i]);
+  for (uint32_t i = 0; i < j->nattrs; i++)
+    kw[i].name = intern(x->c, j->attrs[i].name), kwv[i] = of_sattr(x, &j->attrs[i]);
   ast at = {.line = d->line, .col = d->col};
   gradient g = {0};
   if (j->adjoints) {
     val *adj = NEWN(x->a, val, j->nout + 1);
     for (uint32_t i = 0; i < j->nout; i++) adj[i] = of_arg(x, &j->adjoints[i], arena_fmt(x->a, "adjoint%u", i));
-    g = (gradient){.adjoints = adj, .nout = j->nout, .nin = j->nin, .want = j->grads, .out = NEWN(x->a, val, j->nin + 1)};
+    g = (gradient){
+        .adjoints = adj, .nout = j->nout, .nin = j->nin, .want = j->grads, .out = NEWN(x->a, val, j->nin + 1)};
     x->grad = &g;
   }
   uint32_t n = elaborate(x, d, args, j->nin, kw, kwv, j->nattrs, j->nout, j->out, out, &at);
@@ -123,7 +141,8 @@ static void run(job *j) {
     if (j->grads[i].want) to_arg(j, g.out[i].p.t, &j->grads[i]);
 }
 
-/* From now on everybody may rely on guards: those of the root block for good, those of a branch until whoever lowers the branch pops the facts. Equalities of the root block are substitutions already.
+/* From now on everybody may rely on guards: those of the root block for good, those of a branch until whoever lowers
+ * the branch pops the facts. Equalities of the root block are substitutions already.
  */
 static void learn(emodule *m, uint32_t first, uint32_t block) {
   for (uint32_t i = first; i < m->guards.n; i++) {
@@ -142,7 +161,8 @@ static bool run_framed(job *j, emodule *m, const oplib *lib, uint32_t block, con
   j->root.known = map_new(a);
   j->root.serial = NEW(a, uint32_t);
   j->root.keep = NEW(a, bool);
-  CTX_TRY(c) run(j);
+  CTX_TRY(c)
+  run(j);
   CTX_CATCH {
     ok = false;
     for (uint32_t i = stages; i < m->stages.n; i++) m->stages.v[i].dead = true;
@@ -159,7 +179,8 @@ static job *new_job(arena *a, const opdef *d, const arg *in, uint32_t nin, const
   return j;
 }
 
-bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout) {
+bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in,
+                        uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout) {
   arena *a = arena_new(m->c);
   job *j = new_job(a, d, in, nin, attrs, nattrs);
   j->out = out, j->nout = nout;
@@ -168,7 +189,8 @@ bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t b
   return ok;
 }
 
-bool notation_elaborate_gradient(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, const arg *adjoints,
+bool notation_elaborate_gradient(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node,
+                                 const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, const arg *adjoints,
                                  uint32_t nout, arg *grads) {
   for (uint32_t i = 0; i < nin; i++)
     if (grads[i].want && (i >= d->nin || !notation_stated_gradient(lib, d, d->in[i].name))) return false;
@@ -187,7 +209,9 @@ void notation_assume(emodule *m, uint32_t block, sz flag, bool truth, const char
   atom k;
   sz arg[3], cond = sym_addi(c, flag, -1);
   uint32_t mark = sym_mark(c), first = m->guards.n;
-  if (sym_is_atom(c, flag, &k) && sym_kind(c, k) == AT_SEL && sym_args(c, k, arg) == 3 && arg[1] == sym_int(c, 1) && arg[2] == sym_int(c, 0)) cond = arg[0];
+  if (sym_is_atom(c, flag, &k) && sym_kind(c, k) == AT_SEL && sym_args(c, k, arg) == 3 && arg[1] == sym_int(c, 1) &&
+      arg[2] == sym_int(c, 0))
+    cond = arg[0];
   if (!truth) cond = sym_addi(c, sym_neg(c, cond), -1);
   if (sym_is_atom(c, cond, &k) && sym_kind(c, k) == AT_MIN && sym_args(c, k, arg) == 2 && arg[0] == sym_neg(c, arg[1]))
     guard_eq(&x, arg[0], sym_int(c, 0), true, text); /* min(d, -d) >= 0 */

@@ -1,7 +1,9 @@
 /* elab: one call of a definition: arguments to names, types and dims by unification, the body, the outputs.
  *
- * Unification goes through the inputs from left to right. A new name binds; a known expression is checked; one unknown inside + - * is solved (`g*c` with g known gives c and the condition that g
- * divides). At most one pack of a type may have an unknown length, unless `@axis` fixes where a dim stands. `~n...` accepts a shorter pack whose dims are 1 or equal. What cannot be decided about
+ * Unification goes through the inputs from left to right. A new name binds; a known expression is checked; one
+ * unknown inside + - * is solved (`g*c` with g known gives c and the condition that g
+ * divides). At most one pack of a type may have an unknown length, unless `@axis` fixes where a dim stands.
+ * `~n...` accepts a shorter pack whose dims are 1 or equal. What cannot be decided about
  * sizes becomes a guard of the module: conditions from types are contracts (the model is wrong otherwise).
  */
 #include "notation/elab.h"
@@ -9,7 +11,7 @@
 
 #define FAIL(line, col, ...) el_fail(x, E_SHAPE, line, col, __VA_ARGS__)
 
-/* ---- are all names of an expression bound? ---- */
+/* ---- are all names of an expression bound? --------------------------------------------------- */
 typedef struct scope {
   const binder *b;
   uint32_t n;
@@ -21,8 +23,9 @@ static bool bound_names(el *x, const ast *e, const scope *sc) {
     for (const scope *s = sc; s; s = s->up)
       for (uint32_t i = 0; i < s->n; i++)
         if (s->b[i].name == e->name) return true;
-    return find_global(x, e->name) || et_parse(e->name) != ET_NONE || !strcmp(e->name, "none") || !strcmp(e->name, "true") || !strcmp(e->name, "false") || !strcmp(e->name, "inf") ||
-           !strcmp(e->name, "pi") || !strcmp(e->name, "nan");
+    return find_global(x, e->name) || et_parse(e->name) != ET_NONE || !strcmp(e->name, "none") ||
+           !strcmp(e->name, "true") || !strcmp(e->name, "false") || !strcmp(e->name, "inf") || !strcmp(e->name, "pi") ||
+           !strcmp(e->name, "nan");
   }
   scope inner = {e->b, e->nb, sc};
   for (int i = 0; i < 3; i++)
@@ -82,7 +85,7 @@ bool out_dims(el *x, const param *o, sz **dims, uint32_t *n, seg **segs, uint32_
   return true;
 }
 
-/* ---- types ---- */
+/* ---- types ----------------------------------------------------------------------------------- */
 static const char *set_text(el *x, const tvar *v) {
   sbuf b = sbuf_new(x->a);
   for (uint32_t i = 0; i < v->nsets; i++) sb_fmt(&b, "%s%s", i ? " | " : "", v->sets[i]);
@@ -95,19 +98,23 @@ static void bind_type(el *x, const param *p, nten *t) {
     if (v->name != e) continue;
     binding *b = find_global(x, e);
     if (b && b->v.kind == V_TYPE && b->v.type != t->type)
-      FAIL(p->line, p->col, "input %s has element type %s, but %s is %s here (from an earlier input)", p->name, et_name(t->type), e, et_name((etype)b->v.type));
+      FAIL(p->line, p->col, "input %s has element type %s, but %s is %s here (from an earlier input)", p->name,
+           et_name(t->type), e, et_name((etype)b->v.type));
     uint32_t mask = 0, m;
     for (uint32_t j = 0; j < v->nsets; j++)
       if (elem_set(v->sets[j], &m)) mask |= m;
-    if (v->nsets && !(mask >> t->type & 1)) FAIL(p->line, p->col, "input %s has element type %s, but %s must be %s", p->name, et_name(t->type), e, set_text(x, v));
+    if (v->nsets && !(mask >> t->type & 1))
+      FAIL(p->line, p->col, "input %s has element type %s, but %s must be %s", p->name, et_name(t->type), e,
+           set_text(x, v));
     if (!b) bind_global(x, e, R_STATIC, v_type(t->type));
     return;
   }
   uint32_t mask;
-  if (elem_set(e, &mask) && !(mask >> t->type & 1)) FAIL(p->line, p->col, "input %s has element type %s, but %s is expected", p->name, et_name(t->type), e);
+  if (elem_set(e, &mask) && !(mask >> t->type & 1))
+    FAIL(p->line, p->col, "input %s has element type %s, but %s is expected", p->name, et_name(t->type), e);
 }
 
-/* ---- dims ---- */
+/* ---- dims ------------------------------------------------------------------------------------ */
 static bool unknown_name(el *x, const ast *e) { return e->kind == A_NAME && !find_global(x, e->name); }
 static uint32_t free_names(el *x, const ast *e) {
   if (!e) return 0;
@@ -140,9 +147,11 @@ static void solve(el *x, const ast *e, sz d, const param *p) {
     else {
       if (!sym_exact_div(c, d, w, &q)) {
         int64_t i, j;
-        if (sym_is_int(c, w, &i) && (i == 0 || (sym_is_int(c, d, &j) && j % i))) FAIL(e->line, e->col, "%s, %s, is not a multiple of %s", what, sym_str(c, d), sym_str(c, w));
+        if (sym_is_int(c, w, &i) && (i == 0 || (sym_is_int(c, d, &j) && j % i)))
+          FAIL(e->line, e->col, "%s, %s, is not a multiple of %s", what, sym_str(c, d), sym_str(c, w));
         q = sym_div(c, d, w);
-        need_equal(x, sym_mul(c, q, w), d, false, e->line, e->col, arena_fmt(x->a, "%s must be a multiple of %s", what, sym_str(c, w)));
+        need_equal(x, sym_mul(c, q, w), d, false, e->line, e->col,
+                   arena_fmt(x->a, "%s must be a multiple of %s", what, sym_str(c, w)));
       }
       solve(x, u, q, p);
     }
@@ -158,7 +167,9 @@ static int64_t marker(el *x, const ast *at, int64_t rank, const param *p) {
     v = l.p.l->v[0];
   }
   int64_t ax = v_need_int(x, v, at, "an axis"), a = ax < 0 ? ax + rank : ax;
-  if (a < 0 || a > rank) FAIL(at->line, at->col, "axis %lld is out of range for %s, whose rank is %lld", (long long)ax, p->name, (long long)rank);
+  if (a < 0 || a > rank)
+    FAIL(at->line, at->col, "axis %lld is out of range for %s, whose rank is %lld", (long long)ax, p->name,
+         (long long)rank);
   return a;
 }
 static void unify(el *x, const param *p, nten *t) {
@@ -227,7 +238,8 @@ static void unify(el *x, const param *p, nten *t) {
         sz w = v_need_size(x, v.p.l->v[v.p.l->n - l + i], q->e, "a dim");
         int64_t one;
         if (q->tilde && sym_is_int(x->c, sym_canon(x->c, d[i]), &one) && one == 1) continue;
-        need_equal(x, d[i], w, false, q->e->line, q->e->col, arena_fmt(x->a, "dim %u of input %s", (uint32_t)(d + i - t->shape), p->name));
+        need_equal(x, d[i], w, false, q->e->line, q->e->col,
+                   arena_fmt(x->a, "dim %u of input %s", (uint32_t)(d + i - t->shape), p->name));
       }
     } else if (unknown_name(x, q->e))
       bind_global(x, q->e->name, R_STATIC, v_size(d[0]));
@@ -243,7 +255,7 @@ static void unify(el *x, const param *p, nten *t) {
   t->nsegs = ns;
 }
 
-/* ---- attributes ---- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 static val attribute(el *x, const param *p, val v) {
   const char *k = p->type.elem;
   bool str = !strcmp(k, "str"), flt = !strcmp(k, "float"), in = !strcmp(k, "int");
@@ -259,8 +271,15 @@ static val attribute(el *x, const param *p, val v) {
     val *q = v.kind == V_LIST ? &v.p.l->v[i] : &v;
     int64_t d;
     if (flt && v_is_int(x, *q, &d)) *q = v_float((double)d);
-    bool ok = str ? q->kind == V_STR : flt ? q->kind == V_FLOAT || q->kind == V_RAT || q->kind == V_SIZE || q->kind == V_EX : q->kind == V_SIZE;
-    if (!ok) FAIL(p->line, p->col, "attribute %s must be %s, not %s", p->name, str ? "a string" : flt ? "a float" : "an integer", v_describe(x, *q));
+    bool ok = str   ? q->kind == V_STR
+              : flt ? q->kind == V_FLOAT || q->kind == V_RAT || q->kind == V_SIZE || q->kind == V_EX
+                    : q->kind == V_SIZE;
+    if (!ok)
+      FAIL(p->line, p->col, "attribute %s must be %s, not %s", p->name,
+           str   ? "a string"
+           : flt ? "a float"
+                 : "an integer",
+           v_describe(x, *q));
   }
   return v;
 }
@@ -301,7 +320,9 @@ static bool block_reads(const blk *b, const char *name) {
   for (uint32_t i = 0; b && i < b->n; i++) {
     const stmt *s = b->s[i];
     if (s->kind == ST_GRAD || s->kind == ST_COST) continue;
-    if (mentions(s->e, name) || mentions(s->cond, name) || (s->fn && mentions(s->fn->body, name)) || block_reads(s->body, name) || block_reads(s->other, name)) return true;
+    if (mentions(s->e, name) || mentions(s->cond, name) || (s->fn && mentions(s->fn->body, name)) ||
+        block_reads(s->body, name) || block_reads(s->other, name))
+      return true;
     for (uint32_t j = 0; j < s->nlist; j++)
       if (mentions(s->list[j], name)) return true;
     for (uint32_t j = 0; j < s->nlhs; j++)
@@ -312,7 +333,7 @@ static bool block_reads(const blk *b, const char *name) {
   return false;
 }
 
-/* ---- one call ---- */
+/* ---- one call -------------------------------------------------------------------------------- */
 static void bind_inputs(el *x, val *args, uint32_t n) {
   const opdef *d = x->d;
   uint32_t used = 0;
@@ -410,16 +431,19 @@ static uint32_t outputs(el *x, val *out) {
     materialise(x, t);
     if (out_dims(x, o, &dims, &r, &segs, &ns)) {
       if (r != t->rank) FAIL(o->line, o->col, "output %s has rank %u, but %u in its type", o->name, t->rank, r);
-      for (uint32_t j = 0; j < r; j++) need_equal(x, t->shape[j], dims[j], false, o->line, o->col, arena_fmt(x->a, "dim %u of output %s", j, o->name));
+      for (uint32_t j = 0; j < r; j++)
+        need_equal(x, t->shape[j], dims[j], false, o->line, o->col, arena_fmt(x->a, "dim %u of output %s", j, o->name));
     }
     etype e = elem_type(x, o->type.elem, o->line, o->col);
-    if (t->type != e) FAIL(o->line, o->col, "output %s has element type %s, but %s in its type", o->name, et_name(t->type), et_name(e));
+    if (t->type != e)
+      FAIL(o->line, o->col, "output %s has element type %s, but %s in its type", o->name, et_name(t->type), et_name(e));
     out[n++] = v_ten(t);
   }
   return n;
 }
 
-uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw, uint32_t nout, const arg *want, val *out, const ast *at) {
+uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw,
+                   uint32_t nout, const arg *want, val *out, const ast *at) {
   if (parent->depth > 16) el_fail(parent, E_MODEL, at->line, at->col, "operators call each other more than 16 deep");
   bool states = parent->keep && has_gradient(d);
   if (states) args = stated_inputs(parent, d, args, nargs);
@@ -492,7 +516,8 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
     binding *b = find_global(x, p->name);
     uint32_t n = per_length(x, p);
     if (b && b->v.kind == V_LIST) {
-      if (b->v.p.l->n != n) FAIL(p->line, p->col, "attribute %s has %u values, but %u axes need one each", p->name, b->v.p.l->n, n);
+      if (b->v.p.l->n != n)
+        FAIL(p->line, p->col, "attribute %s has %u values, but %u axes need one each", p->name, b->v.p.l->n, n);
       continue;
     }
     val one = b && b->v.kind != V_NONE ? b->v : p->def ? ev_static(x, p->def) : v_none(), l = v_list(x, n);

@@ -2,13 +2,18 @@
  *
  * One walker evaluates every expression of a definition, whatever world it belongs to. Its values (`val`):
  *   none, bool, string, element type, list (pack), tensor                          static things
- *   size    an sz. `idx` is false for sizes (literals and shapes: they take the type of the other side) and true once an index took part: then it is an i64 like any other and needs a cast
+ *   size    an sz. `idx` is false for sizes (literals and shapes: they take the type of the other side) and true
+ *           once an index took part: then it is an i64 like any other and needs a cast
  *   ratio   num / den of two sizes, exact; only floor, ceil and conversion to a float element consume it
  *   float   a double known now; a literal that takes the other side's type
- *   ex      a typed element value of the module. `str`: a string, of which this is one byte, the one at x->chr (see text.c). `weak`: built of literals and sizes only, still without a type of its own (`c ? 1.0 : 0.0`). `b`: the default of an omitted input
- * A condition on sizes or indices that is not decided is an `ex` of type bool; cond_sz turns it into a polynomial, where that is possible.
+ *   ex      a typed element value of the module. `str`: a string, of which this is one byte, the one at x->chr
+ *           (see text.c). `weak`: built of literals and sizes only, still without a type of its own (`c ? 1.0 :
+ *           0.0`). `b`: the default of an omitted input
+ * A condition on sizes or indices that is not decided is an `ex` of type bool; cond_sz turns it into a
+ * polynomial, where that is possible.
  *
- * Names live in two chains: locals (indices and parameters; fresh for each function call) and globals (of the definition: dims, attributes, lets, tensors, functions).
+ * Names live in two chains: locals (indices and parameters; fresh for each function call) and globals (of the
+ * definition: dims, attributes, lets, tensors, functions).
  */
 #ifndef EK_NOTATION_ELAB_H
 #define EK_NOTATION_ELAB_H
@@ -111,8 +116,9 @@ typedef struct known_values {
   const double *floats;
 } known_values;
 
-/* ---- value.c: values and their arithmetic ---- */
-_Noreturn void el_fail(el *x, ecode code, uint32_t line, uint32_t col, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* ---- value.c: values and their arithmetic ---------------------------------------------------- */
+_Noreturn void el_fail(el *x, ecode code, uint32_t line, uint32_t col, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 static inline val v_none(void) { return (val){.kind = V_NONE}; }
 static inline val v_bool(bool b) { return (val){.kind = V_BOOL, .b = b}; }
 static inline val v_size(sz s) { return (val){.kind = V_SIZE, .s = s}; }
@@ -144,21 +150,23 @@ typedef struct condmark {
   uint32_t sym, facts;
   bool lost;
 } condmark;
-condmark cond_push(el *x, ex cond, bool truth); /* its consequences are facts until cond_pop; counts x->soft when something is lost */
+/* its consequences are facts until cond_pop; counts x->soft when something is lost */
+condmark cond_push(el *x, ex cond, bool truth);
 void cond_pop(el *x, condmark k);
 bool decide(el *x, val c, const ast *at, const char *what); /* a choice of structure: decided, or assumed and guarded */
 val v_select(el *x, val c, val a, val b, const ast *at);
 void guard_eq(el *x, sz a, sz b, bool assumption, const char *text);
 void guard_ge0(el *x, sz a, bool assumption, const char *text);
-void need_equal(el *x, sz a, sz b, bool assumption, uint32_t line, uint32_t col, const char *what); /* equal, or a guard, or an error */
+/* equal, or a guard, or an error */
+void need_equal(el *x, sz a, sz b, bool assumption, uint32_t line, uint32_t col, const char *what);
 
-/* ---- names ---- */
+/* ---- names ----------------------------------------------------------------------------------- */
 binding *find(el *x, const char *name);
 binding *find_global(el *x, const char *name);
 binding *bind_local(el *x, const char *name, role r, val v);
 binding *bind_global(el *x, const char *name, role r, val v);
 
-/* ---- walk.c: expressions ---- */
+/* ---- walk.c: expressions --------------------------------------------------------------------- */
 val ev(el *x, const ast *e);
 val ev_static(el *x, const ast *e);               /* in a static position */
 val ev_elems(el *x, const elem *el_, uint32_t n); /* a list, packs spliced */
@@ -171,32 +179,34 @@ typedef struct bound {
 void bind_all(el *x, const binder *b, uint32_t n, const ast **exprs, uint32_t nexprs, bound *out);
 void unbind(el *x, bound *b);
 void bind_index(el *x, const char *name, bool splat, val lo, val hi, u32vec *vars, uint32_t line, uint32_t col);
-bool range_from_accesses(el *x, const char *name, bool splat, const ast **exprs, uint32_t n, val *out, uint32_t line, uint32_t col);
-bool range_at(el *x, const elem *lhs, uint32_t nlhs, const sz *dims, uint32_t ndims, const seg *segs, uint32_t nsegs, const char *name, bool splat, val *out);
+bool range_from_accesses(el *x, const char *name, bool splat, const ast **exprs, uint32_t n, val *out, uint32_t line,
+                         uint32_t col);
+bool range_at(el *x, const elem *lhs, uint32_t nlhs, const sz *dims, uint32_t ndims, const seg *segs, uint32_t nsegs,
+              const char *name, bool splat, val *out);
 val access_tensor(el *x, nten *t, const ast *e);
 val load_at(el *x, nten *t, const sz *idx, ex otherwise);
 
-/* ---- text.c: strings ---- */
-sz text_position(el *x);                                  /* the current byte; made when first needed */
+/* ---- text.c: strings ------------------------------------------------------------------------- */
+sz text_position(el *x); /* the current byte; made when first needed */
 ex text_load(el *x, nten *t, const sz *idx, ex otherwise);
 ex text_literal(el *x, const char *s, const ast *at);
 val text_equal(el *x, val a, val b, binop o, const ast *at);
 nten *text_const(el *x, const ndarray *strings, const char *name);
-nten *text_list(el *x, vlist *l, const ast *at);          /* tensor(strings) */
+nten *text_list(el *x, vlist *l, const ast *at);                   /* tensor(strings) */
 bool text_call(el *x, const ast *e, const char *name, nten **out); /* bytes(X), text(B): false if e is neither */
 
-/* ---- regex.c ---- */
+/* ---- regex.c --------------------------------------------------------------------------------- */
 val regex_plan(el *x, const char *pattern, const ast *at);
 
-/* ---- builtin.c ---- */
+/* ---- builtin.c ------------------------------------------------------------------------------- */
 bool builtin_call(el *x, const ast *e, val *args, uint32_t n, val *out); /* false: no such function */
 
-/* ---- shapes.c ---- */
+/* ---- shapes.c -------------------------------------------------------------------------------- */
 val broadcast_dims(el *x, val *packs, uint32_t n, const ast *at);
 sz product_of(el *x, val list, const ast *at);
 nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *name, const ast *at);
 
-/* ---- stmts.c ---- */
+/* ---- stmts.c --------------------------------------------------------------------------------- */
 void run_block(el *x, const blk *b);
 nten *new_tensor(el *x, const char *name, etype t, const sz *shape, uint32_t rank);
 tid materialise(el *x, nten *t); /* makes sure that the tensor exists in the module */
@@ -207,26 +217,30 @@ val late_size(el *x, ex value, const char *name);
 sz bounded_size(el *x, sz s);
 val known_list(el *x, nten *t, const ast *at); /* values(t) */
 
-/* ---- elab.c ---- */
-uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw, uint32_t nout, const arg *want, val *out, const ast *at);
+/* ---- elab.c ---------------------------------------------------------------------------------- */
+uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw,
+                   uint32_t nout, const arg *want, val *out, const ast *at);
 bool dims_known(el *x, const elem *dims, uint32_t n);
 bool out_dims(el *x, const param *o, sz **dims, uint32_t *n, seg **segs, uint32_t *nsegs);
 const param *out_param(el *x, const char *name);
 etype elem_type(el *x, const char *name, uint32_t line, uint32_t col);
 
-/* ---- gradient.c: stated gradients ---- */
+/* ---- gradient.c: stated gradients ------------------------------------------------------------ */
 bool has_gradient(const opdef *d);
-val *stated_inputs(el *parent, const opdef *d, const val *args, uint32_t n); /* args, with copies of those whose gradient is stated */
-void stated_outputs(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw, const val *out, uint32_t nout, uint32_t asked, const ast *at);
+/* args, with copies of those whose gradient is stated */
+val *stated_inputs(el *parent, const opdef *d, const val *args, uint32_t n);
+void stated_outputs(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv,
+                    uint32_t nkw, const val *out, uint32_t nout, uint32_t asked, const ast *at);
 void run_gradients(el *x, gradient *g); /* behind the stages of the definition */
 
-/* ---- point.c ---- */
+/* ---- point.c --------------------------------------------------------------------------------- */
 typedef struct pval {
   enum { PV_UNKNOWN, PV_INT, PV_NUM, PV_RATIO, PV_BOOL, PV_COND /* s >= 0 */ } kind;
   sz s, den;
   double f;
   bool b;
 } pval;
-pval point_ex(el *x, ex e);                                              /* value of a closed element expression, if known */
+/* value of a closed element expression, if known */
+pval point_ex(el *x, ex e);
 bool point_values(el *x, tid t, const sz **ints, const double **floats); /* contents of a small tensor, if known */
 #endif

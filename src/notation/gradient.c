@@ -1,8 +1,11 @@
 /* gradient: what becomes of `grad(X) { .. }`?
  *
- * When a definition that states gradients is called, the inputs they are stated for are copied, so that what this call reads of them is told from all other reads, and the call is noted in the module
- * (`stated` of expr.h). Whoever differentiates asks the note: the definition is elaborated once more, with the adjoints of its outputs at hand and the clauses run behind its stages. What it computes
- * of the forward pass a second time is merged with the first by the passes. The call's own values live in the arena of the call, which is kept therefore.
+ * When a definition that states gradients is called, the inputs they are stated for are copied, so that what this
+ * call reads of them is told from all other reads, and the call is noted in the module
+ * (`stated` of expr.h). Whoever differentiates asks the note: the definition is elaborated once more, with the
+ * adjoints of its outputs at hand and the clauses run behind its stages. What it computes
+ * of the forward pass a second time is merged with the first by the passes. The call's own values live in the
+ * arena of the call, which is kept therefore.
  */
 #include "notation/elab.h"
 #include <string.h>
@@ -21,7 +24,8 @@ bool has_gradient(const opdef *d) {
 }
 void run_gradients(el *x, gradient *g) {
   const opdef *d = x->d;
-  for (uint32_t i = 0; i < d->nout && i < g->nout; i++) bind_global(x, intern(x->c, arena_fmt(x->a, "d%s", d->out[i].name)), R_TENSOR, g->adjoints[i]);
+  for (uint32_t i = 0; i < d->nout && i < g->nout; i++)
+    bind_global(x, intern(x->c, arena_fmt(x->a, "d%s", d->out[i].name)), R_TENSOR, g->adjoints[i]);
   for (uint32_t i = 0; i < d->nin && i < g->nin; i++) {
     const param *p = &d->in[i];
     if (!g->want[i].want) continue;
@@ -31,15 +35,18 @@ void run_gradients(el *x, gradient *g) {
     binding *b = find_global(x, name), *in = find_global(x, p->name);
     if (!b || b->v.kind != V_TEN) FAIL(s->line, s->col, "grad(%s) does not compute %s", p->name, name);
     nten *t = b->v.p.t, *of = in->v.p.t;
-    if (t->rank != of->rank || t->type != of->type) FAIL(s->line, s->col, "%s must have the type and rank of %s", name, p->name);
-    for (uint32_t k = 0; k < t->rank; k++) need_equal(x, t->shape[k], of->shape[k], false, s->line, s->col, arena_fmt(x->a, "dim %u of %s", k, name));
+    if (t->rank != of->rank || t->type != of->type)
+      FAIL(s->line, s->col, "%s must have the type and rank of %s", name, p->name);
+    for (uint32_t k = 0; k < t->rank; k++)
+      need_equal(x, t->shape[k], of->shape[k], false, s->line, s->col, arena_fmt(x->a, "dim %u of %s", k, name));
     materialise(x, t);
     g->out[i] = b->v;
   }
 }
 
 static bool is_given(const opdef *d, const val *args, uint32_t i) {
-  return i < d->nin && !d->in[i].variadic && !d->in[i].isdims && args[i].kind == V_TEN && et_kind(args[i].p.t->type) == K_FLOAT && clause(d, d->in[i].name);
+  return i < d->nin && !d->in[i].variadic && !d->in[i].isdims && args[i].kind == V_TEN &&
+         et_kind(args[i].p.t->type) == K_FLOAT && clause(d, d->in[i].name);
 }
 val *stated_inputs(el *parent, const opdef *d, const val *args, uint32_t n) {
   val *r = NEWN(parent->a, val, n + 1);
@@ -52,7 +59,8 @@ val *stated_inputs(el *parent, const opdef *d, const val *args, uint32_t n) {
     materialise(&scope, t);
     sz idx[MAX_RANK];
     axis *axes = NEWN(scope.m->a, axis, t->rank + 1);
-    for (uint32_t k = 0; k < t->rank; k++) axes[k] = expr_axis1(scope.m, arena_fmt(scope.m->a, "i%u", k), t->shape[k], &idx[k]);
+    for (uint32_t k = 0; k < t->rank; k++)
+      axes[k] = expr_axis1(scope.m, arena_fmt(scope.m->a, "i%u", k), t->shape[k], &idx[k]);
     nten *copy = new_tensor(&scope, d->in[i].name, t->type, t->shape, t->rank);
     add_stage(&scope, copy, axes, t->rank, load_at(&scope, t, idx, 0).e);
     copy->values = t->values, copy->floats = t->floats;
@@ -62,7 +70,7 @@ val *stated_inputs(el *parent, const opdef *d, const val *args, uint32_t n) {
   return r;
 }
 
-/* ---- the note in the module, and what it does when it is asked ---- */
+/* ---- the note in the module, and what it does when it is asked ------------------------------- */
 typedef struct call {
   el parent;
   const opdef *d;
@@ -85,7 +93,8 @@ static void give(void *env, emodule *m, uint32_t block, const tid *args, const t
   *x = k->parent;
   x->blk = block;
   uint32_t mark = sym_mark(m->c);
-  val *a = NEWN(x->a, val, k->nargs + 1), *adj = NEWN(x->a, val, k->nouts + 1), *dummy = NEWN(x->a, val, k->asked + k->d->nout + 1);
+  val *a = NEWN(x->a, val, k->nargs + 1), *adj = NEWN(x->a, val, k->nouts + 1),
+      *dummy = NEWN(x->a, val, k->asked + k->d->nout + 1);
   arg *want = NEWN(x->a, arg, k->nargs + 1);
   for (uint32_t i = 0; i < k->nargs; i++) {
     a[i] = k->args[i].kind == V_TEN && args[i] ? with_tensor(x->a, k->args[i].p.t, args[i]) : k->args[i];
@@ -101,10 +110,21 @@ static void give(void *env, emodule *m, uint32_t block, const tid *args, const t
   for (uint32_t i = 0; i < k->nargs; i++) out[i] = want[i].want ? g.out[i].p.t->t : 0;
   sym_pop(m->c, mark);
 }
-void stated_outputs(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw, const val *out, uint32_t nout, uint32_t asked, const ast *at) {
+void stated_outputs(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv,
+                    uint32_t nkw, const val *out, uint32_t nout, uint32_t asked, const ast *at) {
   emodule *m = parent->m;
   call *k = NEW(parent->a, call);
-  *k = (call){.parent = *parent, .d = d, .args = args, .nargs = nargs, .kw = kw, .kwv = kwv, .nkw = nkw, .nouts = nout, .asked = asked, .outs = NEWN(parent->a, nten *, nout + 1), .at = *at};
+  *k = (call){.parent = *parent,
+              .d = d,
+              .args = args,
+              .nargs = nargs,
+              .kw = kw,
+              .kwv = kwv,
+              .nkw = nkw,
+              .nouts = nout,
+              .asked = asked,
+              .outs = NEWN(parent->a, nten *, nout + 1),
+              .at = *at};
   tid *a = NEWN(m->a, tid, nargs + 1), *o = NEWN(m->a, tid, nout + 1);
   bool *given = NEWN(m->a, bool, nargs + 1), any = false;
   for (uint32_t i = 0; i < nargs; i++) {
@@ -115,5 +135,7 @@ void stated_outputs(el *parent, const opdef *d, val *args, uint32_t nargs, const
     if (out[i].kind == V_TEN) k->outs[i] = out[i].p.t, o[i] = out[i].p.t->t;
   if (!any) return;
   *parent->keep = true;
-  vec_push(m->a, m->stated, ((stated_call){.nargs = nargs, .nouts = nout, .args = a, .outs = o, .given = given, .give = give, .env = k}));
+  vec_push(
+      m->a, m->stated,
+      ((stated_call){.nargs = nargs, .nouts = nout, .args = a, .outs = o, .given = given, .give = give, .env = k}));
 }

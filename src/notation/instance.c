@@ -1,8 +1,11 @@
 /* instance: how is a legal call of a definition guessed?
  *
- * 1. Attributes that stand in input dims are small numbers. 2. Inputs from left to right: unknown names of dims get sizes, unknown packs lengths 0..3; with some probability a pack is like an earlier
- * one (a suffix, places set to 1), so that broadcasts fit; dims that are formulas of known names are computed. An attribute that marks an axis becomes the position. 3. Inputs whose values take part
- * in shapes get axes, shapes of the first input in another order, or small numbers. 4. The other attributes: the default, a literal of the body, lists as long as the packs. 5. Elaboration is the
+ * 1. Attributes that stand in input dims are small numbers. 2. Inputs from left to right: unknown names of dims
+ *   get sizes, unknown packs lengths 0..3; with some probability a pack is like an earlier
+ * one (a suffix, places set to 1), so that broadcasts fit; dims that are formulas of known names are computed. An
+ * attribute that marks an axis becomes the position. 3. Inputs whose values take part
+ * in shapes get axes, shapes of the first input in another order, or small numbers. 4. The other attributes: the
+ * default, a literal of the body, lists as long as the packs. 5. Elaboration is the
  * judge.
  */
 #include "notation/instance.h"
@@ -40,7 +43,7 @@ static uint32_t rnd(guess *g, uint32_t n) {
 }
 static bool chance(guess *g, uint32_t percent) { return rnd(g, 100) < percent; }
 
-/* ---- literals ---- */
+/* ---- literals -------------------------------------------------------------------------------- */
 static void block_words(guess *g, const blk *b);
 static void words(guess *g, const ast *e) {
   if (!e) return;
@@ -99,17 +102,21 @@ static bool block_equation(const blk *b, const char *attr) {
 }
 static bool block_type_code(const blk *b, const char *attr) {
   for (uint32_t i = 0; b && i < b->n; i++)
-    if (is_type_code(b->s[i]->e, attr) || block_type_code(b->s[i]->body, attr) || block_type_code(b->s[i]->other, attr)) return true;
+    if (is_type_code(b->s[i]->e, attr) || block_type_code(b->s[i]->body, attr) || block_type_code(b->s[i]->other, attr))
+      return true;
   return false;
 }
 
 typedef enum use { U_UNKNOWN, U_LIST, U_ONE } use;
 static bool is_name(const ast *e, const char *name) { return e && e->kind == A_NAME && e->name == name; }
-/* What `name` must be: a list, where its length is asked for, a place of it or a tensor made of it; one value, where it is compared with a word. */
+/* What `name` must be: a list, where its length is asked for, a place of it or a tensor made of it; one value, where
+ * it is compared with a word. */
 static use use_of(const ast *e, const char *name) {
   if (!e) return U_UNKNOWN;
   if ((e->kind == A_ACCESS || e->kind == A_SLICE) && is_name(e->kid[0], name)) return U_LIST;
-  if (e->kind == A_CALL && e->nel == 1 && is_name(e->el[0].e, name) && (!strcmp(e->name, "len") || !strcmp(e->name, "tensor"))) return U_LIST;
+  if (e->kind == A_CALL && e->nel == 1 && is_name(e->el[0].e, name) &&
+      (!strcmp(e->name, "len") || !strcmp(e->name, "tensor")))
+    return U_LIST;
   if (e->kind == A_BIN && binop_compares(e->op))
     for (int i = 0; i < 2; i++)
       if (is_name(e->kid[i], name) && e->kid[1 - i]->kind == A_STR) return U_ONE;
@@ -133,7 +140,7 @@ static use block_use(const blk *b, const char *name) {
   return u;
 }
 
-/* ---- element types ---- */
+/* ---- element types --------------------------------------------------------------------------- */
 static etype pick_type(guess *g, uint32_t mask) {
   mask &= ~(1u << ET_STR) & ((1u << ET_COUNT) - 2);
   if (mask & g->opt.types)
@@ -160,7 +167,7 @@ static etype type_of(guess *g, const char *elem) {
   return elem_set(elem, &mask) ? pick_type(g, mask) : ET_F32;
 }
 
-/* ---- names ---- */
+/* ---- names ----------------------------------------------------------------------------------- */
 static named *known(guess *g, const char *name) {
   for (uint32_t i = 0; i < g->env.n; i++)
     if (g->env.v[i].name == name) return &g->env.v[i];
@@ -189,7 +196,12 @@ static named *bind_pack(guess *g, const char *name, uint32_t others) {
     for (uint32_t i = skip; i < like->n; i++) n.d[n.n++] = chance(g, 20) ? sym_int(g->c, 1) : like->d[i];
     if (n.n && chance(g, 25)) n.d[rnd(g, n.n)] = new_size(g, arena_fmt(g->a, "%s%u", name, n.n));
   } else {
-    n.n = g->opt.symbolic ? (others >= 2 ? 2 : others ? 1 : chance(g, 60) ? 2 : 3 + rnd(g, 2)) : others >= 2 ? (chance(g, 15) ? 0 : 1 + rnd(g, 2)) : rnd(g, others ? 3 : 5);
+    n.n = g->opt.symbolic ? (others >= 2     ? 2
+                             : others        ? 1
+                             : chance(g, 60) ? 2
+                                             : 3 + rnd(g, 2))
+          : others >= 2   ? (chance(g, 15) ? 0 : 1 + rnd(g, 2))
+                          : rnd(g, others ? 3 : 5);
     for (uint32_t i = 0; i < n.n; i++) n.d[i] = new_size(g, arena_fmt(g->a, "%s%u", name, i));
   }
   vec_push(g->a, g->env, n);
@@ -226,7 +238,7 @@ static sz dim_value(guess *g, const ast *e) { /* 0: cannot be said */
   }
 }
 
-/* ---- attributes ---- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 static sattr *put_attr(guess *g, uint32_t i) {
   sattr *s = &g->o->attr[g->o->nattr++];
   *s = (sattr){.name = g->d->attr[i].name};
@@ -237,11 +249,14 @@ static int64_t some_int(guess *g) {
   if (g->numbers.n && chance(g, 30)) return g->numbers.v[rnd(g, g->numbers.n)];
   return (int64_t)rnd(g, (uint32_t)g->top + 1) - (chance(g, 15) ? 1 : 0);
 }
-static const char *some_word(guess *g) { return g->words.n && !chance(g, 15) ? g->words.v[rnd(g, g->words.n)] : "other"; }
+static const char *some_word(guess *g) {
+  return g->words.n && !chance(g, 15) ? g->words.v[rnd(g, g->words.n)] : "other";
+}
 static double some_float(guess *g) { return chance(g, 30) ? (double)rnd(g, 3) : 0.1 + 0.05 * rnd(g, 30); }
 static void int_list(guess *g, sattr *s, uint32_t n, int64_t least, bool order) {
   int64_t *v = NEWN(g->a, int64_t, n + 1);
-  for (uint32_t k = 0; k < n; k++) v[k] = order ? (int64_t)k : least + (chance(g, 40) ? 0 : rnd(g, (uint32_t)g->top + 1));
+  for (uint32_t k = 0; k < n; k++)
+    v[k] = order ? (int64_t)k : least + (chance(g, 40) ? 0 : rnd(g, (uint32_t)g->top + 1));
   for (uint32_t k = n; order && k-- > 1;) {
     uint32_t q = rnd(g, k + 1);
     int64_t t = v[k];
@@ -283,19 +298,25 @@ static void guess_attr(guess *g, uint32_t i) {
     if (!nd->rank) n = 1;
     nd->bytes = (size_t)n * et_bytes(t);
     uint8_t *bytes = arena_alloc(g->a, nd->bytes + 16);
-    for (uint32_t j = 0; j < n; j++) et_store(t, bytes + j * et_bytes(t), et_kind(t) == K_FLOAT ? (scalar){.f = some_float(g)} : (scalar){.i = rnd(g, (uint32_t)g->top + 1)});
+    for (uint32_t j = 0; j < n; j++)
+      et_store(t, bytes + j * et_bytes(t),
+               et_kind(t) == K_FLOAT ? (scalar){.f = some_float(g)} : (scalar){.i = rnd(g, (uint32_t)g->top + 1)});
     nd->data = bytes;
     s->kind = SK_TENSOR, s->tensor = nd;
     return;
   }
-  bool tuple = p->def && p->def->kind == A_TUPLE, none = !p->def || (p->def->kind == A_NAME && !strcmp(p->def->name, "none")), list = tuple || (none && chance(g, 50));
+  bool tuple = p->def && p->def->kind == A_TUPLE,
+       none = !p->def || (p->def->kind == A_NAME && !strcmp(p->def->name, "none")),
+       list = tuple || (none && chance(g, 50));
   use u = block_use(g->d->body, p->name);
   if (none && u) list = u == U_LIST;
   sattr *s = put_attr(g, i);
   uint32_t n = tuple && chance(g, 50) ? p->def->nel : pack_length(g, true);
   if (in) {
     if (block_type_code(g->d->body, p->name)) {
-      s->kind = SK_INT, s->i = et_to_onnx(pick_type(g, chance(g, 30) ? 1u << ET_F32 | 1u << ET_F64 | 1u << ET_I64 | 1u << ET_I32 | 1u << ET_BOOL : ~0u));
+      s->kind = SK_INT,
+      s->i = et_to_onnx(pick_type(
+          g, chance(g, 30) ? 1u << ET_F32 | 1u << ET_F64 | 1u << ET_I64 | 1u << ET_I32 | 1u << ET_BOOL : ~0u));
     } else if (list)
       int_list(g, s, n, g->opt.symbolic ? 2 : chance(g, 70) ? 1 : 0, !g->opt.symbolic && chance(g, 40));
     else
@@ -327,14 +348,15 @@ static void attrs_in_dims(guess *g) {
   for (uint32_t i = 0; i < g->d->nattr && i < OPINST_MAX; i++) {
     bool used = false;
     for (uint32_t j = 0; j < g->d->nin; j++)
-      for (uint32_t k = 0; k < g->d->in[j].type.n; k++) used |= mentions(g->d->in[j].type.dims[k].e, g->d->attr[i].name);
+      for (uint32_t k = 0; k < g->d->in[j].type.n; k++)
+        used |= mentions(g->d->in[j].type.dims[k].e, g->d->attr[i].name);
     if (!used || (g->d->attr[i].def && chance(g, 40))) continue;
     sattr *s = put_attr(g, i);
     s->kind = SK_INT, s->i = 1 + rnd(g, 3);
   }
 }
 
-/* ---- inputs ---- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 static void mark_axis(guess *g, const ast *at, uint32_t pos, uint32_t rank) {
   for (uint32_t i = 0; i < g->d->nattr && i < OPINST_MAX; i++) {
     if (at->kind != A_NAME || g->d->attr[i].name != at->name || g->given[i]) continue;
@@ -350,7 +372,8 @@ static void shape_like(guess *g, const param *p, sz *shape, uint32_t *rank) {
     from[i] = n;
     if (!q->e) continue;
     if (!q->splat) {
-      if (q->fixed && q->e->kind == A_NAME && !known(g, q->e->name)) bind_size(g, q->e->name)->d[0] = sym_int(g->c, 1 + rnd(g, 2));
+      if (q->fixed && q->e->kind == A_NAME && !known(g, q->e->name))
+        bind_size(g, q->e->name)->d[0] = sym_int(g->c, 1 + rnd(g, 2));
       sz d = dim_value(g, q->e);
       if (!d) d = new_size(g, "n");
       shape[n++] = q->tilde && chance(g, 25) ? sym_int(g->c, 1) : d;
@@ -359,7 +382,8 @@ static void shape_like(guess *g, const param *p, sz *shape, uint32_t *rank) {
     named *k = q->e->kind == A_NAME ? known(g, q->e->name) : NULL;
     if (!k && q->e->kind == A_NAME) k = bind_pack(g, q->e->name, others);
     uint32_t skip = k && q->tilde && chance(g, 40) ? rnd(g, k->n + 1) : 0, m = k ? k->n : rnd(g, 3);
-    for (uint32_t j = skip; j < m && n < MAX_RANK; j++) shape[n++] = q->tilde && chance(g, 20) ? sym_int(g->c, 1) : k ? k->d[j] : new_size(g, "n");
+    for (uint32_t j = skip; j < m && n < MAX_RANK; j++)
+      shape[n++] = q->tilde && chance(g, 20) ? sym_int(g->c, 1) : k ? k->d[j] : new_size(g, "n");
   }
   for (uint32_t i = 0; i < p->type.n; i++)
     if (p->type.dims[i].at) mark_axis(g, p->type.dims[i].at, from[i], n);
@@ -374,7 +398,8 @@ static void any_shape(guess *g, const param *p, sz *shape, uint32_t *rank, const
     return;
   }
   *rank = g->opt.symbolic ? 2 : p->isdims || p->optional ? (chance(g, 70) ? 0 : 1) : rnd(g, 4);
-  for (uint32_t i = 0; i < *rank; i++) shape[i] = p->isdims || p->optional ? sym_int(g->c, 1) : new_size(g, arena_fmt(g->a, "%s%u", p->name, i));
+  for (uint32_t i = 0; i < *rank; i++)
+    shape[i] = p->isdims || p->optional ? sym_int(g->c, 1) : new_size(g, arena_fmt(g->a, "%s%u", p->name, i));
 }
 /* Contents that shapes hang on. */
 static uint32_t dims_values(guess *g, int64_t *v, uint32_t fixed, bool is_fixed) {
@@ -487,7 +512,8 @@ static void guess_input(guess *g, const param *p, const arg *like) {
     for (uint32_t i = 0; i < n; i++) {
       fl[i] = factors[rnd(g, 7)], vals[i] = sym_int(g->c, values[i]);
       if (et_kind(t) == K_BOOL) vals[i] = sym_int(g->c, values[i] & 1);
-      et_store(t, (uint8_t *)(uintptr_t)o->data[k].data + i * et_bytes(t), et_kind(t) == K_FLOAT ? (scalar){.f = fl[i]} : (scalar){.i = sym_int_or(g->c, vals[i], 0)});
+      et_store(t, (uint8_t *)(uintptr_t)o->data[k].data + i * et_bytes(t),
+               et_kind(t) == K_FLOAT ? (scalar){.f = fl[i]} : (scalar){.i = sym_int_or(g->c, vals[i], 0)});
     }
     tid c = expr_const_tensor(o->m, &o->data[k], p->name);
     *a = (arg){.present = true, .type = t, .rank = rank, .shape = xt(o->m, c)->shape, .t = c};
@@ -525,7 +551,11 @@ static bool guess_call(guess *g) {
   for (uint32_t i = 0; i < d->nin; i++) {
     const param *p = &d->in[i];
     uint32_t times = p->variadic ? 1 + rnd(g, 3) : 1, first = o->nin;
-    for (uint32_t k = 0; k < times && o->nin < OPINST_MAX; k++) guess_input(g, p, k && o->in[first].present ? &o->in[first] : i && o->in[0].present && !p->optional && !p->isdims ? &o->in[0] : NULL);
+    for (uint32_t k = 0; k < times && o->nin < OPINST_MAX; k++)
+      guess_input(g, p,
+                  k && o->in[first].present                             ? &o->in[first]
+                  : i && o->in[0].present && !p->optional && !p->isdims ? &o->in[0]
+                                                                        : NULL);
   }
   for (uint32_t i = 0; i < d->nattr && i < OPINST_MAX; i++)
     if (!g->given[i]) guess_attr(g, i);
@@ -543,14 +573,22 @@ bool notation_instance(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, 
   uint32_t mark = diag_mark(c), facts = sym_mark(c);
   *out = (opinst){.m = expr_module(c)};
   if (d->nin > OPINST_MAX || d->nattr > OPINST_MAX || d->nout > OPINST_MAX) return false;
-  *g = (guess){.serial = (uint32_t)seed, .c = c, .a = a, .d = d, .o = out, .opt = opt, .lib = lib, .state = seed * 0x9e3779b97f4a7c15u + 12345};
+  *g = (guess){.serial = (uint32_t)seed,
+               .c = c,
+               .a = a,
+               .d = d,
+               .o = out,
+               .opt = opt,
+               .lib = lib,
+               .state = seed * 0x9e3779b97f4a7c15u + 12345};
   for (int i = 0; i < 4; i++) rnd(g, 2);
   volatile bool ok = false;
   CTX_TRY(c) { ok = guess_call(g); }
   CTX_CATCH { ok = false; }
   bool contradiction = false;
   for (uint32_t i = 0; ok && i < out->nout; i++)
-    for (uint32_t k = 0; out->out[i].present && k < out->out[i].rank; k++) contradiction |= sym_int_or(c, out->out[i].shape[k], 1) < 0;
+    for (uint32_t k = 0; out->out[i].present && k < out->out[i].rank; k++)
+      contradiction |= sym_int_or(c, out->out[i].shape[k], 1) < 0;
   for (uint32_t i = 0; ok && i < out->m->guards.n; i++) {
     int64_t v;
     const guard *q = &out->m->guards.v[i];
@@ -558,7 +596,8 @@ bool notation_instance(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, 
   }
   for (uint32_t i = 1; ok && i < out->m->nodes.n; i++) {
     const ex_node *n = exn(out->m, i);
-    for (uint32_t k = 0; n->kind == EX_REDUCE && k < n->nargs; k++) contradiction |= sym_int_or(c, sym_extent(c, n->args[k]), 1) < 0;
+    for (uint32_t k = 0; n->kind == EX_REDUCE && k < n->nargs; k++)
+      contradiction |= sym_int_or(c, sym_extent(c, n->args[k]), 1) < 0;
   }
   if (!opt.symbolic) sym_pop(c, facts);
   diag_reset(c, mark);
@@ -576,7 +615,8 @@ const char *opinst_text(ctx *c, const char *s) {
 }
 static void print_shape(ctx *c, const arg *a, sbuf *b) {
   sb_fmt(b, "%s[", et_name(a->type));
-  for (uint32_t i = 0; i < a->rank; i++) sb_fmt(b, "%s%s", i ? ", " : "", opinst_text(c, sym_str(c, sym_canon(c, a->shape[i]))));
+  for (uint32_t i = 0; i < a->rank; i++)
+    sb_fmt(b, "%s%s", i ? ", " : "", opinst_text(c, sym_str(c, sym_canon(c, a->shape[i]))));
   sb_putc(b, ']');
 }
 void opinst_print(ctx *c, const opdef *d, const opinst *o, sbuf *b) {
@@ -590,8 +630,10 @@ void opinst_print(ctx *c, const opdef *d, const opinst *o, sbuf *b) {
       print_shape(c, a, b);
     int64_t n = 1;
     for (uint32_t k = 0; k < a->rank && a->present; k++) n *= sym_int_or(c, a->shape[k], 0);
-    for (int64_t k = 0; a->values && k < n; k++) sb_fmt(b, "%s%s%s", k ? ", " : " {", sym_str(c, a->values[k]), k == n - 1 ? "}" : "");
-    for (int64_t k = 0; a->floats && k < n; k++) sb_fmt(b, "%s%g%s", k ? ", " : " {", a->floats[k], k == n - 1 ? "}" : "");
+    for (int64_t k = 0; a->values && k < n; k++)
+      sb_fmt(b, "%s%s%s", k ? ", " : " {", sym_str(c, a->values[k]), k == n - 1 ? "}" : "");
+    for (int64_t k = 0; a->floats && k < n; k++)
+      sb_fmt(b, "%s%g%s", k ? ", " : " {", a->floats[k], k == n - 1 ? "}" : "");
   }
   for (uint32_t i = 0; i < o->nattr; i++) {
     const sattr *s = &o->attr[i];

@@ -1,7 +1,9 @@
 /* instance: random legal calls of a definition.
  *
- * A call (element types, shapes, attributes, contents) is guessed from the signature and the literals of the body, and elaborated; what does not fit is no instance: try the next seed. The guesses are such that a legal
- * one is found among a few dozen for nearly every definition. The same seed gives the same call. For tests over all definitions, for tables about operators.
+ * A call (element types, shapes, attributes, contents) is guessed from the signature and the literals of the
+ * body, and elaborated; what does not fit is no instance: try the next seed. The guesses are such that a legal
+ * one is found among a few dozen for nearly every definition. The same seed gives the same call. For tests over
+ * all definitions, for tables about operators.
  */
 #ifndef EK_NOTATION_INSTANCE_H
 #define EK_NOTATION_INSTANCE_H
@@ -18,17 +20,25 @@ typedef struct opinst {
   emodule *m;
   uint32_t nin, nattr, nout;
   arg in[OPINST_MAX], out[OPINST_MAX]; /* out[].present: computed */
-  ndarray data[OPINST_MAX];            /* contents of in[]; constants of the module where the definition wants their values, else module inputs */
+  /* contents of in[]; constants of the module where the definition wants their values, else module inputs */
+  ndarray data[OPINST_MAX];
   sattr attr[OPINST_MAX];
 } opinst;
 
 /* False, without diagnostics: this seed gives no legal call. Everything lives in c. */
 bool notation_instance(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, opinst_opts o, opinst *out);
 void opinst_print(ctx *c, const opdef *d, const opinst *i, sbuf *b); /* one line: NAME(f64[2, 3], [1, 0]; axis = 1) */
-const char *opinst_text(ctx *c, const char *formula); /* names of sizes as in the signature: n for n__17 */
+/* names of sizes as in the signature: n for n__17 */
+const char *opinst_text(ctx *c, const char *formula);
 
-/* What the stages of m cost, by the definitions, before any rewriting: arithmetic operations of elements (an addition, a comparison, an exponential: one each), and bytes (inputs and outputs, once each). `cost flops = ..` and
- * `cost bytes = ..` of the definition called replace what follows from the stages. The texts leave products of sizes as they are: 2*n*m*c*k0*(s0 - k0 + 1). */
-typedef struct opcost { sz flops, bytes; const char *flops_text, *bytes_text; } opcost;
+/* What the stages of m cost, by the definitions, before any rewriting: arithmetic operations of elements (an
+ * addition, a comparison, an exponential: one each), and bytes (inputs and outputs, once each). `cost flops = ..`
+ * and
+ * `cost bytes = ..` of the definition called replace what follows from the stages. The texts leave products of
+ * sizes as they are: 2*n*m*c*k0*(s0 - k0 + 1). */
+typedef struct opcost {
+  sz flops, bytes;
+  const char *flops_text, *bytes_text;
+} opcost;
 opcost opinst_cost(ctx *c, const opinst *i);
 #endif

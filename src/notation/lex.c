@@ -1,7 +1,9 @@
 /* lex: .ek text to tokens.
  *
- * Line breaks are not tokens: each token remembers whether one stands before it, and the parser decides where a statement ends. `0...` is `0` `...`: a digit string takes a point only if no second
- * point follows. `max=` and `min=` are one token only when written without a space (and not `max==`). Comments run from # to the end of the line; a documentation string is """...""".
+ * Line breaks are not tokens: each token remembers whether one stands before it, and the parser decides where a
+ * statement ends. `0...` is `0` `...`: a digit string takes a point only if no second
+ * point follows. `max=` and `min=` are one token only when written without a space (and not `max==`). Comments
+ * run from # to the end of the line; a documentation string is """...""".
  */
 #include "notation/ast.h"
 #include <ctype.h>
@@ -148,7 +150,15 @@ static void name(lexer *l) {
 }
 
 tokens lex(ctx *c, arena *a, const char *text, size_t n, const char *file, uint32_t line, bool *ok) {
-  lexer l = {.c = c, .a = a, .s = text, .end = text + n, .line_start = text, .file = file, .line = line, .nl = true, .ok = true};
+  lexer l = {.c = c,
+             .a = a,
+             .s = text,
+             .end = text + n,
+             .line_start = text,
+             .file = file,
+             .line = line,
+             .nl = true,
+             .ok = true};
   while (l.s < l.end) {
     unsigned char ch = (unsigned char)*l.s;
     if (ch == '\n')

@@ -1,7 +1,9 @@
 /* lib: sets of definitions. What is defined under which name, and which source wins?
  *
- * Operators are keyed by "domain::NAME" ("" is the standard's domain, also spelled ai.onnx); a later source replaces an earlier one. Functions belong to their file first: a definition sees the
- * functions of its own file, then those of earlier sources, so that a user's `fn wrap` changes nothing in the library. A definition with an error is left out (what it would have replaced stays).
+ * Operators are keyed by "domain::NAME" ("" is the standard's domain, also spelled ai.onnx); a later source
+ * replaces an earlier one. Functions belong to their file first: a definition sees the
+ * functions of its own file, then those of earlier sources, so that a user's `fn wrap` changes nothing in the
+ * library. A definition with an error is left out (what it would have replaced stays).
  */
 #include "notation/ast.h"
 #include <ctype.h>
@@ -107,7 +109,8 @@ static bool add_text(oplib *lib, const char *text, size_t n, const char *file, u
 bool notation_add(oplib *lib, const char *text, size_t n, const char *file) { return add_text(lib, text, n, file, 1); }
 
 /* ---- sources that are known to be right ----
- * A model uses a dozen of the library's 300 operators. Their texts are found by their first lines, `op NAME` or a documentation string before it, and read when one is asked for; functions, which are
+ * A model uses a dozen of the library's 300 operators. Their texts are found by their first lines, `op NAME` or a
+ * documentation string before it, and read when one is asked for; functions, which are
  * few, at once. */
 typedef struct unread {
   const char *text, *file;
@@ -129,14 +132,16 @@ static const char *key_of(arena *a, const char *s, const char *end) {
   bool quoted = *s == '"';
   const char *from = s += quoted;
   while (s < end && (quoted ? *s != '"' : isalnum((unsigned char)*s) || *s == '_')) s++;
-  return quoted ? arena_strndup(a, from, (size_t)(s - from)) : op_key(a, "", arena_strndup(a, from, (size_t)(s - from)));
+  return quoted ? arena_strndup(a, from, (size_t)(s - from))
+                : op_key(a, "", arena_strndup(a, from, (size_t)(s - from)));
 }
 bool notation_add_later(oplib *lib, const char *text, size_t n, const char *file) {
   const char *end = text + n, *s = text, *from = NULL, *key = NULL, *next_key;
   uint32_t line = 1, from_line = 1;
   bool ok = true, doc = false; /* doc: the piece has only its documentation so far */
   for (; s <= end; line++) {
-    bool ends = s == end, starts = !ends && (begins(s, end, "op ") || begins(s, end, "fn ")), documents = !ends && begins(s, end, "\"\"\"");
+    bool ends = s == end, starts = !ends && (begins(s, end, "op ") || begins(s, end, "fn ")),
+         documents = !ends && begins(s, end, "\"\"\"");
     if (from && (ends || documents || (starts && !doc))) {
       unread *u = NEW(lib->a, unread);
       *u = (unread){from, file, (size_t)(s - from), from_line};
@@ -221,9 +226,13 @@ void opdef_types(const opdef *d, sbuf *b) {
     if (!d->tv[i].nsets) sb_put(b, "any");
   }
   if (d->ntv) sb_put(b, "; ");
-  for (uint32_t i = 0; i < d->nin; i++) sb_fmt(b, "%s%s%s%s", i ? ", " : "", d->in[i].type.elem, d->in[i].variadic ? ".." : "", d->in[i].optional || d->in[i].def ? "?" : "");
+  for (uint32_t i = 0; i < d->nin; i++)
+    sb_fmt(b, "%s%s%s%s", i ? ", " : "", d->in[i].type.elem, d->in[i].variadic ? ".." : "",
+           d->in[i].optional || d->in[i].def ? "?" : "");
   sb_put(b, d->nin ? " -> " : "-> ");
-  for (uint32_t i = 0; i < d->nout; i++) sb_fmt(b, "%s%s%s%s", i ? ", " : "", d->out[i].type.elem, d->out[i].variadic ? ".." : "", d->out[i].optional ? "?" : "");
+  for (uint32_t i = 0; i < d->nout; i++)
+    sb_fmt(b, "%s%s%s%s", i ? ", " : "", d->out[i].type.elem, d->out[i].variadic ? ".." : "",
+           d->out[i].optional ? "?" : "");
 }
 const char *opdef_doc(const opdef *d) { return d->doc; }
 

@@ -1,16 +1,17 @@
-/* library: the operator library as it is linked into the program. The .ek files are embedded by the assembler; CMake passes the folder (EK_OPS_DIR) and makes this object depend on them. */
+/* library: the operator library as it is linked into the program. The .ek files are embedded by the assembler; CMake
+ * passes the folder (EK_OPS_DIR) and makes this object depend on them. */
 #include "notation/ast.h"
 
 #define SOURCES(X) X(lib) X(math) X(reduce) X(shape) X(nn) X(recurrent) X(quant) X(misc) X(text) X(ml) X(contrib)
-#define X(name)                                                                                                                                                                                        \
-  __asm__(".pushsection .rodata\n"                                                                                                                                                                     \
-          ".balign 16\n"                                                                                                                                                                               \
-          "ek_ops_" #name "_begin:\n"                                                                                                                                                                  \
-          ".incbin \"" EK_OPS_DIR "/" #name ".ek\"\n"                                                                                                                                                  \
-          "ek_ops_" #name "_end:\n"                                                                                                                                                                    \
-          ".byte 0\n"                                                                                                                                                                                  \
-          ".popsection\n");                                                                                                                                                                            \
-  extern const char ek_ops_##name##_begin[] __attribute__((visibility("hidden")));                                                                                                                     \
+#define X(name)                                                                                                        \
+  __asm__(".pushsection .rodata\n"                                                                                     \
+          ".balign 16\n"                                                                                               \
+          "ek_ops_" #name "_begin:\n"                                                                                  \
+          ".incbin \"" EK_OPS_DIR "/" #name ".ek\"\n"                                                                  \
+          "ek_ops_" #name "_end:\n"                                                                                    \
+          ".byte 0\n"                                                                                                  \
+          ".popsection\n");                                                                                            \
+  extern const char ek_ops_##name##_begin[] __attribute__((visibility("hidden")));                                     \
   extern const char ek_ops_##name##_end[] __attribute__((visibility("hidden")));
 SOURCES(X)
 #undef X
@@ -24,13 +25,15 @@ bool notation_builtin(uint32_t i, bytes *text, const char **file) {
 #undef X
   };
   if (i >= sizeof sources / sizeof *sources) return false;
-  *text = (bytes){(const uint8_t *)sources[i].begin, (size_t)(sources[i].end - sources[i].begin)}, *file = sources[i].file;
+  *text = (bytes){(const uint8_t *)sources[i].begin, (size_t)(sources[i].end - sources[i].begin)},
+  *file = sources[i].file;
   return true;
 }
 bool notation_add_builtin(oplib *lib) {
   bool ok = true;
   bytes text;
   const char *file;
-  for (uint32_t i = 0; notation_builtin(i, &text, &file); i++) ok &= notation_add_later(lib, (const char *)text.p, text.n, file);
+  for (uint32_t i = 0; notation_builtin(i, &text, &file); i++)
+    ok &= notation_add_later(lib, (const char *)text.p, text.n, file);
   return ok;
 }

@@ -1,70 +1,100 @@
-/* notation: the language of .ek files, in which operators are defined. Lexer, parser, static checker, elaboration to expr.
+/* notation: the language of .ek files, in which operators are defined. Lexer, parser, static checker, elaboration to
+ * expr.
  *
- * The manual is docs/notation.md. Three worlds, kept apart: *static* values (sizes, packs, attributes, element types, strings; evaluated in the compiler), *indices* (sz over variables), *elements* (typed scalars
- * of tensors). Elaboration of one definition for given argument types and attributes runs the static world and appends raw stages to an expr module: packs expanded, functions inlined, static branches decided, calls
+ * The manual is docs/notation.md. Three worlds, kept apart: *static* values (sizes, packs, attributes, element
+ * types, strings; evaluated in the compiler), *indices* (sz over variables), *elements* (typed scalars
+ * of tensors). Elaboration of one definition for given argument types and attributes runs the static world and
+ * appends raw stages to an expr module: packs expanded, functions inlined, static branches decided, calls
  * of other operators inlined. It does not simplify (that is expr's), so that the evaluator can contradict the passes.
- * Shape inference is elaboration into a scratch module: output types are the declared ones with the solved sizes; for integer outputs of at most 64 places whose inputs' values are known, the values too, found by
+ * Shape inference is elaboration into a scratch module: output types are the declared ones with the solved sizes;
+ * for integer outputs of at most 64 places whose inputs' values are known, the values too, found by
  * running the stages over symbolic sizes ("point mode").
  */
 #ifndef EK_NOTATION_H
 #define EK_NOTATION_H
 #include "expr/expr.h"
 
-typedef struct oplib oplib;   /* a set of definitions; later sources override earlier ones of the same name */
+typedef struct oplib oplib; /* a set of definitions; later sources override earlier ones of the same name */
 typedef struct opdef opdef;
 
 oplib *notation_lib(ctx *c);
-/* Parses and checks one source. Errors are recorded with file, line and column; returns false if there was any (good definitions of the file are still added). `file` is used in messages. */
+/* Parses and checks one source. Errors are recorded with file, line and column; returns false if there was any (good
+ * definitions of the file are still added). `file` is used in messages. */
 bool notation_add(oplib *lib, const char *text, size_t n, const char *file);
-bool notation_add_later(oplib *lib, const char *text, size_t n, const char *file); /* the same for a source that is right, and stays: an operator is read when it is asked for. Its definitions begin in column 1 */
-bool notation_add_builtin(oplib *lib);               /* the operator library linked into the program */
-bool notation_builtin(uint32_t i, bytes *text, const char **file); /* its files one by one; false: there are not so many */
-const opdef *notation_find(const oplib *lib, const char *domain, const char *name); /* NULL if not defined; definitions are named NAME or "domain::NAME" */
+/* the same for a source that is right, and stays: an operator is read when it is asked for. Its definitions begin in
+ * column 1 */
+bool notation_add_later(oplib *lib, const char *text, size_t n, const char *file);
+/* the operator library linked into the program */
+bool notation_add_builtin(oplib *lib);
+/* its files one by one; false: there are not so many */
+bool notation_builtin(uint32_t i, bytes *text, const char **file);
+/* NULL if not defined; definitions are named NAME or "domain::NAME" */
+const opdef *notation_find(const oplib *lib, const char *domain, const char *name);
 
 /* About a definition (for `ops`, `info`, docs) */
 uint32_t notation_count(const oplib *lib);
 const opdef *notation_nth(const oplib *lib, uint32_t i); /* sorted by name */
 const char *opdef_name(const opdef *d);
 srcpos opdef_pos(const opdef *d);
-const char *opdef_domain(const opdef *d);            /* "" is the standard's */
+const char *opdef_domain(const opdef *d); /* "" is the standard's */
 uint32_t opdef_inputs(const opdef *d);
 const char *opdef_input(const opdef *d, uint32_t i);
-void opdef_types(const opdef *d, sbuf *b);           /* `T: float; X: T, I: i64 -> Y: T`: element types only */
-const char *opdef_doc(const opdef *d);               /* "" if none */
-void opdef_print(const opdef *d, sbuf *b);           /* canonical source text; parses back to the same definition */
+void opdef_types(const opdef *d, sbuf *b); /* `T: float; X: T, I: i64 -> Y: T`: element types only */
+const char *opdef_doc(const opdef *d);     /* "" if none */
+void opdef_print(const opdef *d, sbuf *b); /* canonical source text; parses back to the same definition */
 void opdef_signature(const opdef *d, sbuf *b);
 
 typedef enum { SK_NONE, SK_INT, SK_FLOAT, SK_STRING, SK_INTS, SK_FLOATS, SK_STRINGS, SK_TENSOR } skind;
-typedef struct sattr { const char *name; skind kind; uint32_t n; int64_t i; double f; const char *s; const int64_t *ints; const double *floats; const char *const *strings; const ndarray *tensor; } sattr;
+typedef struct sattr {
+  const char *name;
+  skind kind;
+  uint32_t n;
+  int64_t i;
+  double f;
+  const char *s;
+  const int64_t *ints;
+  const double *floats;
+  const char *const *strings;
+  const ndarray *tensor;
+} sattr;
 typedef struct arg {
-  bool present;      /* false: omitted optional */
+  bool present; /* false: omitted optional */
   etype type;
   uint32_t rank;
   const sz *shape;
-  tid t;             /* tensor of the module the stages go to */
-  const sz *values;  /* contents as symbolic sizes, row-major; NULL if not known. Integer tensors of at most 64 elements */
+  tid t; /* tensor of the module the stages go to */
+  /* contents as symbolic sizes, row-major; NULL if not known. Integer tensors of at most 64 elements */
+  const sz *values;
   const double *floats; /* contents of a small constant float tensor (Resize scales ...), else NULL */
-  bool want;         /* for outputs: somebody uses it */
+  bool want;            /* for outputs: somebody uses it */
 } arg;
 
-/* Elaborates `d` into block `block` of m. in[nin] are the arguments in order (variadic ones spread out); out[nout] are filled: the call says by `want` which of its nout outputs are used (nout decides a variadic output's count).
- * node: the model's node name, for messages; becomes the origin of every tensor made. Records diagnostics and returns false when the arguments do not fit (types, sizes, failed require) or a rank, axis or pack length
+/* Elaborates `d` into block `block` of m. in[nin] are the arguments in order (variadic ones spread out); out[nout]
+ * are filled: the call says by `want` which of its nout outputs are used (nout decides a variadic output's count).
+ * node: the model's node name, for messages; becomes the origin of every tensor made. Records diagnostics and
+ * returns false when the arguments do not fit (types, sizes, failed require) or a rank, axis or pack length
  * would depend on data. Conditions on sizes that must hold are added to m->guards. */
-/* Strings: a tensor of strings is a tensor u8 with one axis more, the bytes, behind whose end are zeros (a string holds no byte 0). An arg of type ET_STR has the rank of the strings; its `t` is that u8 tensor. */
-bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout);
+/* Strings: a tensor of strings is a tensor u8 with one axis more, the bytes, behind whose end are zeros (a string
+ * holds no byte 0). An arg of type ET_STR has the rank of the strings; its `t` is that u8 tensor. */
+bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in,
+                        uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout);
 
 /* The same for constants: an array of strings as one of u8. */
 bool notation_text(arena *a, const ndarray *strings, ndarray *out);
 
-/* Assumes that a bool known as a size (`values` of a bool tensor: 1 or 0, possibly `c >= 0 ? 1 : 0`) is true or false: a guard in its simplest form, and a fact for everything lowered after it. For conditions of If.
- * Guards of a block other than 0 are facts of that block alone: whoever lowers a branch takes sym_mark before it and sym_pop after it. */
+/* Assumes that a bool known as a size (`values` of a bool tensor: 1 or 0, possibly `c >= 0 ? 1 : 0`) is true or
+ * false: a guard in its simplest form, and a fact for everything lowered after it. For conditions of If.
+ * Guards of a block other than 0 are facts of that block alone: whoever lowers a branch takes sym_mark before it
+ * and sym_pop after it. */
 void notation_assume(emodule *m, uint32_t block, sz flag, bool truth, const char *node, const char *text);
 sz notation_upper(emodule *m, ex value); /* an upper bound of an i64 value, from what computes it; 0: none known */
 
 /* Does the definition state its gradient for this input (`grad(X) ..` at the top of its block)? */
 bool notation_stated_gradient(const oplib *lib, const opdef *d, const char *input);
-/* Elaborates stated gradients: the definition's own stages (they are merged with the forward pass where those are in the same module), then those of grad(X) for every input with grads[i].want; adjoints[nout] are the
+/* Elaborates stated gradients: the definition's own stages (they are merged with the forward pass where those are in
+ * the same module), then those of grad(X) for every input with grads[i].want; adjoints[nout] are the
  * adjoints of the outputs. False without a diagnostic if a wanted one is not stated. */
-bool notation_elaborate_gradient(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, const arg *adjoints, uint32_t nout,
-                                 arg *grads);
+bool notation_elaborate_gradient(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node,
+                                 const arg *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, const arg *adjoints,
+                                 uint32_t nout, arg *grads);
 #endif

@@ -1,8 +1,11 @@
 /* parse: tokens to definitions, by recursive descent. The grammar stands in docs/notation.md.
  *
- * A statement ends where no continuation is possible: an operand is missing, or the next token is a binary operator, `else`, `for` or `where` (no statement begins with one of these), wherever line
- * breaks stand. Only `if` after an update must stand on the update's own line, since it also begins a statement. `;` separates statements inside braces. The first syntax error of a definition is
- * recorded; parsing goes on at the next definition. Nesting is bounded (MAX_DEPTH), so that hostile text cannot exhaust the stack.
+ * A statement ends where no continuation is possible: an operand is missing, or the next token is a binary
+ * operator, `else`, `for` or `where` (no statement begins with one of these), wherever line
+ * breaks stand. Only `if` after an update must stand on the update's own line, since it also begins a statement.
+ * `;` separates statements inside braces. The first syntax error of a definition is
+ * recorded; parsing goes on at the next definition. Nesting is bounded (MAX_DEPTH), so that hostile text cannot
+ * exhaust the stack.
  */
 #include "notation/ast.h"
 #include <string.h>
@@ -37,7 +40,7 @@ const char *binop_text(binop o) { return binop_texts[o]; }
 int binop_prec(binop o) { return binop_precs[o]; }
 bool binop_compares(binop o) { return binop_cmps[o]; }
 
-/* ---- tokens ---- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 static const token *at(parser *p) { return &p->t.v[p->i]; }
 static const token *ahead(parser *p, uint32_t k) { return &p->t.v[p->i + k < p->t.n ? p->i + k : p->t.n - 1]; }
 static bool is(parser *p, punct k) { return at(p)->kind == T_PUNCT && at(p)->p == k; }
@@ -90,7 +93,7 @@ static ast *node_at(parser *p, akind k, const ast *at_) {
   return e;
 }
 
-/* ---- expressions ---- */
+/* ---- expressions ----------------------------------------------------------------------------- */
 static ast *expr(parser *p);
 static ast *mul_level(parser *p);
 static ast *add_level(parser *p);
@@ -337,7 +340,11 @@ static ast *bin(parser *p, binop o, ast *a, ast *b) {
 static ast *mul_level(parser *p) {
   ast *a = unary(p);
   for (;;) {
-    binop o = is(p, P_STAR) ? BO_MUL : is(p, P_SLASH) ? BO_DIV : is(p, P_SLASH2) ? BO_IDIV : is(p, P_PERCENT) ? BO_MOD : BO_COUNT;
+    binop o = is(p, P_STAR)      ? BO_MUL
+              : is(p, P_SLASH)   ? BO_DIV
+              : is(p, P_SLASH2)  ? BO_IDIV
+              : is(p, P_PERCENT) ? BO_MOD
+                                 : BO_COUNT;
     if (o == BO_COUNT) return a;
     p->i++;
     a = bin(p, o, a, unary(p));
@@ -355,7 +362,13 @@ static ast *add_level(parser *p) {
 static ast *cmp_level(parser *p) {
   ast *a = add_level(p);
   for (;;) {
-    binop o = is(p, P_LT) ? BO_LT : is(p, P_GT) ? BO_GT : is(p, P_LE) ? BO_LE : is(p, P_GE) ? BO_GE : is(p, P_EQEQ) ? BO_EQ : is(p, P_NE) ? BO_NE : BO_COUNT;
+    binop o = is(p, P_LT)     ? BO_LT
+              : is(p, P_GT)   ? BO_GT
+              : is(p, P_LE)   ? BO_LE
+              : is(p, P_GE)   ? BO_GE
+              : is(p, P_EQEQ) ? BO_EQ
+              : is(p, P_NE)   ? BO_NE
+                              : BO_COUNT;
     if (o == BO_COUNT) return a;
     p->i++;
     a = bin(p, o, a, add_level(p));
@@ -391,7 +404,7 @@ static ast *expr(parser *p) {
   return a;
 }
 
-/* ---- statements ---- */
+/* ---- statements ------------------------------------------------------------------------------ */
 static stmt *statement(parser *p);
 
 static blk *braces(parser *p) {
@@ -404,7 +417,8 @@ static blk *braces(parser *p) {
     if (opt(p, P_SEMI)) continue;
     if (at(p)->kind == T_EOF) fail(p, "`}`");
     vec_push(p->a, v, statement(p));
-    if (!is(p, P_RBRACE) && !is(p, P_SEMI) && !at(p)->nl && v.v[v.n - 1]->kind != ST_IF) fail(p, "a line break, `;` or `}`");
+    if (!is(p, P_RBRACE) && !is(p, P_SEMI) && !at(p)->nl && v.v[v.n - 1]->kind != ST_IF)
+      fail(p, "a line break, `;` or `}`");
   }
   leave(p);
   b->s = v.v;
@@ -517,7 +531,8 @@ static stmt *assignment(parser *p, stmt *s) {
 /* After a word that is a keyword only at the start of a statement: does the next token make it an ordinary name? */
 static bool continues_name(parser *p) {
   const token *t = ahead(p, 1);
-  return t->kind == T_PUNCT && (t->p == P_EQ || t->p == P_LBRACKET || t->p == P_COMMA || t->p == P_COLON || t->p == P_ELLIPSIS);
+  return t->kind == T_PUNCT &&
+         (t->p == P_EQ || t->p == P_LBRACKET || t->p == P_COMMA || t->p == P_COLON || t->p == P_ELLIPSIS);
 }
 
 static stmt *statement(parser *p) {
@@ -588,7 +603,7 @@ static stmt *statement(parser *p) {
   return s;
 }
 
-/* ---- definitions ---- */
+/* ---- definitions ----------------------------------------------------------------------------- */
 static etypex type(parser *p, param *q) {
   etypex y = {0};
   if (is_name(p, p->n_dims) && ahead(p, 1)->kind == T_NAME) q->isdims = true, p->i++;
@@ -712,7 +727,8 @@ static bool one(parser *p, opdef **d, fndef **f) {
   return ok;
 }
 
-bool parse_source(oplib *lib, const char *text, size_t n, const char *file, uint32_t line, void (*def)(void *env, opdef *d, fndef *f), void *env) {
+bool parse_source(oplib *lib, const char *text, size_t n, const char *file, uint32_t line,
+                  void (*def)(void *env, opdef *d, fndef *f), void *env) {
   ctx *c = lib->c;
   bool ok;
   parser *p = NEW(lib->a, parser);

@@ -1,7 +1,9 @@
 /* point: contents of small tensors, found by running their stages over symbolic sizes.
  *
- * This is shape inference on values: the same stages that will be compiled, evaluated place by place with every index a number and every element an exact size, a ratio of sizes, a double or a bool.
- * What is not known is unknown, and so is everything computed from it. Work is bounded: tensors of at most MAX_PLACES elements, at most MAX_STEPS nodes.
+ * This is shape inference on values: the same stages that will be compiled, evaluated place by place with every
+ * index a number and every element an exact size, a ratio of sizes, a double or a bool.
+ * What is not known is unknown, and so is everything computed from it. Work is bounded: tensors of at most
+ * MAX_PLACES elements, at most MAX_STEPS nodes.
  */
 #include "notation/elab.h"
 #include <math.h>
@@ -74,7 +76,8 @@ static bool number(pt *p, pval q, double *f) {
   if (q.kind == PV_BOOL) return *f = q.b, true;
   if (q.kind == PV_INT && sym_is_int(p->x->c, q.s, &i)) return *f = (double)i, true;
   int64_t n, d;
-  if (q.kind == PV_RATIO && sym_is_int(p->x->c, q.s, &n) && sym_is_int(p->x->c, q.den, &d)) return *f = (double)n / (double)d, true;
+  if (q.kind == PV_RATIO && sym_is_int(p->x->c, q.s, &n) && sym_is_int(p->x->c, q.den, &d))
+    return *f = (double)n / (double)d, true;
   return false;
 }
 static bool ratio(pt *p, pval q, sz *n, sz *d) {
@@ -93,7 +96,13 @@ static pval of_ratio(pt *p, sz n, sz d) {
 static pval compare(pt *p, sop op, pval a, pval b) {
   ctx *c = p->x->c;
   double f, g;
-  if (number(p, a, &f) && number(p, b, &g)) return of_bool(op == OP_EQ ? f == g : op == OP_NE ? f != g : op == OP_LT ? f < g : op == OP_LE ? f <= g : op == OP_GT ? f > g : f >= g);
+  if (number(p, a, &f) && number(p, b, &g))
+    return of_bool(op == OP_EQ   ? f == g
+                   : op == OP_NE ? f != g
+                   : op == OP_LT ? f < g
+                   : op == OP_LE ? f <= g
+                   : op == OP_GT ? f > g
+                                 : f >= g);
   sz n, d, q, r;
   if (!ratio(p, a, &n, &d) || !ratio(p, b, &q, &r)) return unknown();
   sz l = sym_mul(c, n, r), m = sym_mul(c, q, d);
@@ -181,7 +190,9 @@ static pval arith(pt *p, sop op, etype t, pval a, pval b) {
       /* the remainder of division towards 0; as with OP_MOD nothing is said about division by 0 */
       if (!sym_ge0(c, q)) return unknown();
       if (sym_ge0(c, n)) return of_int(sym_mod(c, n, q));
-      if (sym_ge0(c, sym_add(c, n, sym_addi(c, q, -1)))) return of_int(sym_sub(c, n, sym_mul(c, q, sym_max(c, sym_div(c, n, q), sym_int(c, 0))))); /* n > -q: the quotient is none below 0 */
+      /* n > -q: the quotient is none below 0 */
+      if (sym_ge0(c, sym_add(c, n, sym_addi(c, q, -1))))
+        return of_int(sym_sub(c, n, sym_mul(c, q, sym_max(c, sym_div(c, n, q), sym_int(c, 0)))));
       return of_int(sym_sel(c, n, sym_mod(c, n, q), sym_neg(c, sym_mod(c, sym_neg(c, n), q))));
     default:
       return unknown();
@@ -246,7 +257,11 @@ static pval unary(pt *p, const ex_node *n, pval a) {
   case OP_TRUNC:
   case OP_ROUND_EVEN:
     if (a.kind == PV_INT) return a;
-    if (a.kind == PV_NUM) return of_num(n->op == OP_FLOOR ? floor(a.f) : n->op == OP_CEIL ? ceil(a.f) : n->op == OP_TRUNC ? trunc(a.f) : nearbyint(a.f));
+    if (a.kind == PV_NUM)
+      return of_num(n->op == OP_FLOOR   ? floor(a.f)
+                    : n->op == OP_CEIL  ? ceil(a.f)
+                    : n->op == OP_TRUNC ? trunc(a.f)
+                                        : nearbyint(a.f));
     if (a.kind != PV_RATIO) return unknown();
     if (n->op == OP_FLOOR || (n->op == OP_TRUNC && sym_ge0(c, a.s))) return of_int(sym_div(c, a.s, a.den));
     if (n->op == OP_CEIL) return of_int(sym_ceildiv(c, a.s, a.den));
@@ -296,7 +311,12 @@ static pval reduce(pt *p, const ex_node *n, env *up) {
       } else if (!have)
         r = q;
       else
-        r = arith(p, n->op == RED_SUM ? OP_ADD : n->op == RED_PROD ? OP_MUL : n->op == RED_MAX ? OP_MAX : OP_MIN, (etype)n->type, r, q);
+        r = arith(p,
+                  n->op == RED_SUM    ? OP_ADD
+                  : n->op == RED_PROD ? OP_MUL
+                  : n->op == RED_MAX  ? OP_MAX
+                                      : OP_MIN,
+                  (etype)n->type, r, q);
       have = true;
     }
     for (uint32_t i = n->nargs; i-- > 0;) {
@@ -306,7 +326,8 @@ static pval reduce(pt *p, const ex_node *n, env *up) {
   }
   if (n->op == RED_ANY || n->op == RED_ALL) return of_bool(flag);
   if (have) return r;
-  if (n->op == RED_SUM || n->op == RED_PROD) return et_kind((etype)n->type) == K_FLOAT ? of_num(n->op == RED_PROD) : of_int(sym_int(c, n->op == RED_PROD));
+  if (n->op == RED_SUM || n->op == RED_PROD)
+    return et_kind((etype)n->type) == K_FLOAT ? of_num(n->op == RED_PROD) : of_int(sym_int(c, n->op == RED_PROD));
   return unknown();
 }
 
@@ -318,7 +339,8 @@ static pval load(pt *p, const ex_node *n, env *v) {
   for (uint32_t i = 0; i < n->nargs; i++) {
     sz s;
     int64_t k, d;
-    if (!size_at(p, n->args[i], v, &s) || !sym_is_int(c, s, &k) || !sym_is_int(c, sym_canon(c, t->shape[i]), &d)) return unknown();
+    if (!size_at(p, n->args[i], v, &s) || !sym_is_int(c, s, &k) || !sym_is_int(c, sym_canon(c, t->shape[i]), &d))
+      return unknown();
     if (k < 0 || k >= d) inside = false;
     pos = pos * d + k;
   }
@@ -408,7 +430,9 @@ static pval *from_bytes(pt *p, const ndarray *nd, int64_t n) {
   uint32_t w = et_bytes(nd->type);
   for (int64_t i = 0; i < n; i++) {
     scalar k = et_load(nd->type, (const char *)nd->data + (size_t)i * w);
-    r[i] = nd->type == ET_BOOL ? of_bool(k.i != 0) : et_kind(nd->type) == K_FLOAT ? of_num(k.f) : of_int(sym_int(p->x->c, k.i));
+    r[i] = nd->type == ET_BOOL            ? of_bool(k.i != 0)
+           : et_kind(nd->type) == K_FLOAT ? of_num(k.f)
+                                          : of_int(sym_int(p->x->c, k.i));
   }
   return r;
 }
@@ -452,7 +476,8 @@ static void run_stage_points(pt *p, const stage *s, pval *out, int64_t n) {
         for (uint32_t i = 0; ok && i < u->nidx; i++) {
           sz z;
           int64_t m;
-          ok = size_at(p, u->idx[i], &uv, &z) && sym_is_int(c, z, &m) && sym_is_int(c, sym_canon(c, xt(p->x->m, s->tensor)->shape[i]), &d) && m >= 0 && m < d;
+          ok = size_at(p, u->idx[i], &uv, &z) && sym_is_int(c, z, &m) &&
+               sym_is_int(c, sym_canon(c, xt(p->x->m, s->tensor)->shape[i]), &d) && m >= 0 && m < d;
           if (ok) pos = pos * d + m;
         }
         if (ok) {
@@ -460,7 +485,8 @@ static void run_stage_points(pt *p, const stage *s, pval *out, int64_t n) {
           if (u->op == OP_NONE)
             out[pos] = nv_;
           else
-            out[pos] = out[pos].kind && nv_.kind ? arith(p, u->op, xt(p->x->m, s->tensor)->type, out[pos], nv_) : unknown();
+            out[pos] =
+                out[pos].kind && nv_.kind ? arith(p, u->op, xt(p->x->m, s->tensor)->type, out[pos], nv_) : unknown();
         }
       }
       for (uint32_t i = u->nvars; i-- > 0;) {
@@ -490,7 +516,9 @@ static pval *contents(pt *p, tid t, int64_t *count) {
     r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
     for (int64_t i = 0; i < n; i++)
       if (k->values)
-        r[i] = !k->values[i] ? unknown() : x->type == ET_BOOL ? of_cond(p, sym_addi(c, sym_canon(c, k->values[i]), -1)) : of_int(sym_canon(c, k->values[i]));
+        r[i] = !k->values[i]        ? unknown()
+               : x->type == ET_BOOL ? of_cond(p, sym_addi(c, sym_canon(c, k->values[i]), -1))
+                                    : of_int(sym_canon(c, k->values[i]));
       else
         r[i] = of_num(k->floats[i]);
   } else if (x->kind == TK_CONST && x->data.data && et_bytes(x->type))

@@ -1,4 +1,5 @@
-/* print: definitions as canonical text that parses back to the same definition. One statement a line, two spaces of indent, the fewest parentheses. */
+/* print: definitions as canonical text that parses back to the same definition. One statement a line, two spaces of
+ * indent, the fewest parentheses. */
 #include "notation/ast.h"
 #include <math.h>
 #include <string.h>
@@ -61,7 +62,11 @@ static void pfloat(double f, sbuf *b) {
 }
 
 static void pexpr(const ast *e, int prec, sbuf *b) {
-  int own = e->kind == A_COND || e->kind == A_RED ? PREC_COND : e->kind == A_NOT ? PREC_NOT : e->kind == A_NEG ? PREC_UNARY : e->kind == A_BIN ? binop_prec((binop)e->op) : PREC_POSTFIX;
+  int own = e->kind == A_COND || e->kind == A_RED ? PREC_COND
+            : e->kind == A_NOT                    ? PREC_NOT
+            : e->kind == A_NEG                    ? PREC_UNARY
+            : e->kind == A_BIN                    ? binop_prec((binop)e->op)
+                                                  : PREC_POSTFIX;
   if (e->kind == A_ACCESS && e->kid[1]) own = PREC_POSTFIX - 1;
   bool par = own < prec;
   static const char *const reds[] = {"",
@@ -174,7 +179,8 @@ static void pfn(const fndef *f, sbuf *b) {
   pexpr(f->body, 0, b);
 }
 static void pstmt(const stmt *s, int depth, sbuf *b) {
-  static const char *const ops[OP_COUNT] = {[OP_NONE] = ":=", [OP_ADD] = "+=", [OP_MUL] = "*=", [OP_MAX] = "max=", [OP_MIN] = "min="};
+  static const char *const ops[OP_COUNT] = {
+      [OP_NONE] = ":=", [OP_ADD] = "+=", [OP_MUL] = "*=", [OP_MAX] = "max=", [OP_MIN] = "min="};
   switch (s->kind) {
   case ST_LET:
     sb_put(b, "let ");

@@ -1,9 +1,13 @@
-/* regex: a regular expression (RE2's syntax) as tables: the class of each byte, the next state for each state and class, which states accept at the end of the text. `regex_plan(pattern)` gives them to a definition,
+/* regex: a regular expression (RE2's syntax) as tables: the class of each byte, the next state for each state and
+ * class, which states accept at the end of the text. `regex_plan(pattern)` gives them to a definition,
  * which runs them as a recurrence over the bytes: time linear in the text, whatever the pattern.
  *
- * Three steps. The parser makes a machine of states with byte sets, splits and assertions (Thompson); counted repetition parses its operand again and again; a character outside ASCII is the sequence of its bytes, and a
- * set that reaches outside (`.`, \W, [^a]) takes any well-formed sequence. Then subsets are states: a subset is what was reached before its empty moves are followed, together with what stood before (nothing, a word
- * character, another), since ^ $ \b \B are decided only when the next byte is known. Not supported, with an error: \p{..}, named classes of Unicode, (?s) and other flags but (?i).
+ * Three steps. The parser makes a machine of states with byte sets, splits and assertions (Thompson); counted
+ * repetition parses its operand again and again; a character outside ASCII is the sequence of its bytes, and a
+ * set that reaches outside (`.`, \W, [^a]) takes any well-formed sequence. Then subsets are states: a subset is
+ * what was reached before its empty moves are followed, together with what stood before (nothing, a word
+ * character, another), since ^ $ \b \B are decided only when the next byte is known. Not supported, with an
+ * error: \p{..}, named classes of Unicode, (?s) and other flags but (?i).
  */
 #include "notation/elab.h"
 #include <string.h>
@@ -11,7 +15,9 @@
 enum { MAX_NFA = 20000, MAX_DFA = 2000, MAX_REPEAT = 1000, MAX_DEPTH = 100 };
 enum { SPLIT, BYTE, ASSERT, MATCH };
 enum { A_BEGIN_TEXT, A_END_TEXT, A_WORD, A_NOT_WORD };
-typedef struct set { uint64_t w[4]; } set; /* of bytes */
+typedef struct set {
+  uint64_t w[4];
+} set; /* of bytes */
 typedef struct state {
   uint8_t kind, what;
   set s;
@@ -25,17 +31,22 @@ typedef struct re {
   bool fold; /* (?i) */
   int depth;
 } re;
-typedef struct frag { int32_t in, out; } frag; /* out: a SPLIT state that stands at its end, its `out` still open */
+typedef struct frag {
+  int32_t in, out;
+} frag; /* out: a SPLIT state that stands at its end, its `out` still open */
 
 static void put(set *s, unsigned b) { s->w[b >> 6] |= (uint64_t)1 << (b & 63); }
 static bool in(const set *s, unsigned b) { return s->w[b >> 6] >> (b & 63) & 1; }
 static void range(set *s, unsigned lo, unsigned hi) {
   for (unsigned b = lo; b <= hi; b++) put(s, b);
 }
-static bool word(unsigned b) { return (b >= '0' && b <= '9') || (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z') || b == '_'; }
+static bool word(unsigned b) {
+  return (b >= '0' && b <= '9') || (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z') || b == '_';
+}
 
 static _Noreturn void bad(re *r, const char *why) {
-  el_fail(r->x, E_MODEL, r->at->line, r->at->col, "the pattern \"%.100s\" is not understood: %s at character %d", r->begin, why, (int)(r->p - r->begin) + 1);
+  el_fail(r->x, E_MODEL, r->at->line, r->at->col, "the pattern \"%.100s\" is not understood: %s at character %d",
+          r->begin, why, (int)(r->p - r->begin) + 1);
 }
 static int32_t add(re *r, state s) {
   if (r->n.n >= MAX_NFA) bad(r, "it is too large");
@@ -70,7 +81,8 @@ static frag byte_range(re *r, unsigned lo, unsigned hi) {
 static frag beyond(re *r) {
   frag two = seq(r, byte_range(r, 0xc2, 0xdf), byte_range(r, 0x80, 0xbf));
   frag three = seq(r, seq(r, byte_range(r, 0xe0, 0xef), byte_range(r, 0x80, 0xbf)), byte_range(r, 0x80, 0xbf));
-  frag four = seq(r, seq(r, seq(r, byte_range(r, 0xf0, 0xf4), byte_range(r, 0x80, 0xbf)), byte_range(r, 0x80, 0xbf)), byte_range(r, 0x80, 0xbf));
+  frag four = seq(r, seq(r, seq(r, byte_range(r, 0xf0, 0xf4), byte_range(r, 0x80, 0xbf)), byte_range(r, 0x80, 0xbf)),
+                  byte_range(r, 0x80, 0xbf));
   return alt(r, alt(r, two, three), four);
 }
 static frag ascii_set(re *r, set s, bool outside) {
@@ -85,7 +97,7 @@ static frag assertion(re *r, int what) {
   return (frag){a, e};
 }
 
-/* ---- parsing -------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 static frag either(re *r);
 
 /* The set named by a letter behind a backslash (d w s and their complements). */
@@ -110,9 +122,12 @@ static unsigned escaped(re *r) { /* behind the backslash: one ASCII character */
     bool brace = *r->p == '{';
     for (r->p += brace; digits < (brace ? 8 : 2); r->p++, digits++) {
       char c = *r->p, l = (char)(c | 32);
-      if (c >= '0' && c <= '9') v = v * 16 + (unsigned)(c - '0');
-      else if (l >= 'a' && l <= 'f') v = v * 16 + (unsigned)(l - 'a' + 10);
-      else break;
+      if (c >= '0' && c <= '9')
+        v = v * 16 + (unsigned)(c - '0');
+      else if (l >= 'a' && l <= 'f')
+        v = v * 16 + (unsigned)(l - 'a' + 10);
+      else
+        break;
     }
     if (brace && *r->p++ != '}') bad(r, "a closing brace is missing");
     if (!digits || v > 127) bad(r, "only ASCII can be written as \\x");
@@ -122,14 +137,25 @@ static unsigned escaped(re *r) { /* behind the backslash: one ASCII character */
   return (unsigned char)ch;
 }
 static bool posix_class(re *r, set *s) { /* [:alpha:] */
-  static const char *const names[] = {"alnum", "alpha", "digit", "lower", "upper", "space", "punct", "xdigit", "word", "blank"};
+  static const char *const names[] = {"alnum", "alpha", "digit",  "lower", "upper",
+                                      "space", "punct", "xdigit", "word",  "blank"};
   for (unsigned k = 0; k < sizeof names / sizeof *names; k++) {
     size_t n = strlen(names[k]);
     if (strncmp(r->p, "[:", 2) || strncmp(r->p + 2, names[k], n) || strncmp(r->p + 2 + n, ":]", 2)) continue;
     r->p += n + 4;
     for (unsigned b = 0; b < 128; b++) {
-      bool digit = b >= '0' && b <= '9', low = b >= 'a' && b <= 'z', up = b >= 'A' && b <= 'Z', punct = b > 32 && b < 127 && !digit && !low && !up;
-      const bool has[] = {digit || low || up, low || up, digit, low, up, b == ' ' || (b >= 9 && b <= 13), punct, digit || (low && b <= 'f') || (up && b <= 'F'), word(b), b == ' ' || b == 9};
+      bool digit = b >= '0' && b <= '9', low = b >= 'a' && b <= 'z', up = b >= 'A' && b <= 'Z',
+           punct = b > 32 && b < 127 && !digit && !low && !up;
+      const bool has[] = {digit || low || up,
+                          low || up,
+                          digit,
+                          low,
+                          up,
+                          b == ' ' || (b >= 9 && b <= 13),
+                          punct,
+                          digit || (low && b <= 'f') || (up && b <= 'F'),
+                          word(b),
+                          b == ' ' || b == 9};
       if (has[k]) put(s, b);
     }
     return true;
@@ -178,23 +204,28 @@ static frag atom_of(re *r) {
     if (++r->depth > MAX_DEPTH) bad(r, "groups are nested too deep");
     bool fold = r->fold;
     if (*r->p == '?') {
-      if (!strncmp(r->p, "?:", 2)) r->p += 2;
+      if (!strncmp(r->p, "?:", 2))
+        r->p += 2;
       else if (!strncmp(r->p, "?P<", 3) || !strncmp(r->p, "?<", 2)) {
         while (*r->p && *r->p != '>') r->p++;
         r->p += *r->p == '>';
       } else if (!strncmp(r->p, "?i)", 3)) {
         r->p += 3, r->depth--, r->fold = true;
         return nothing(r);
-      } else bad(r, "a group of this kind is not supported");
+      } else
+        bad(r, "a group of this kind is not supported");
     }
     frag f = either(r);
     if (*r->p != ')') bad(r, "a closing ) is missing");
     r->p++, r->depth--, r->fold = fold;
     return f;
   }
-  case '[': return bracket(r);
-  case '^': return assertion(r, A_BEGIN_TEXT);
-  case '$': return assertion(r, A_END_TEXT);
+  case '[':
+    return bracket(r);
+  case '^':
+    return assertion(r, A_BEGIN_TEXT);
+  case '$':
+    return assertion(r, A_END_TEXT);
   case '.':
     for (unsigned b = 0; b < 128; b++)
       if (b != '\n') put(&s, b);
@@ -208,13 +239,17 @@ static frag atom_of(re *r) {
     }
     put(&s, escaped(r));
     return ascii_set(r, s, false);
-  case '*': case '+': case '?': case ')':
+  case '*':
+  case '+':
+  case '?':
+  case ')':
     r->p--;
     bad(r, "nothing to repeat, or a ) too many");
   default: {
     put(&s, ch);
     frag f = ch < 128 ? ascii_set(r, s, false) : one_byte(r, &s);
-    while (ch > 127 && ((unsigned char)*r->p & 0xc0) == 0x80) f = seq(r, f, byte_range(r, (unsigned char)*r->p, (unsigned char)*r->p)), r->p++;
+    while (ch > 127 && ((unsigned char)*r->p & 0xc0) == 0x80)
+      f = seq(r, f, byte_range(r, (unsigned char)*r->p, (unsigned char)*r->p)), r->p++;
     return f;
   }
   }
@@ -224,12 +259,16 @@ static bool count(re *r, int *lo, int *hi) { /* {n} {n,} {n,m}; anything else is
   int v[2] = {0, -1}, k = 0;
   if (*r->p != '{' || *q < '0' || *q > '9') return false;
   for (; *q != '}'; q++) {
-    if (*q == ',' && k == 0) k = 1;
-    else if (*q >= '0' && *q <= '9' && v[k] < MAX_REPEAT) v[k] = (v[k] < 0 ? 0 : v[k]) * 10 + (*q - '0');
-    else return false;
+    if (*q == ',' && k == 0)
+      k = 1;
+    else if (*q >= '0' && *q <= '9' && v[k] < MAX_REPEAT)
+      v[k] = (v[k] < 0 ? 0 : v[k]) * 10 + (*q - '0');
+    else
+      return false;
   }
   *lo = v[0], *hi = k ? v[1] : v[0];
-  if (*lo > MAX_REPEAT || *hi > MAX_REPEAT || (*hi >= 0 && *hi < *lo)) bad(r, "a repetition that is too large or empty");
+  if (*lo > MAX_REPEAT || *hi > MAX_REPEAT || (*hi >= 0 && *hi < *lo))
+    bad(r, "a repetition that is too large or empty");
   r->p = q + 1;
   return true;
 }
@@ -255,10 +294,14 @@ static frag repeat(re *r) {
     int lo = 1, hi = 1;
     const char *end = r->p;
     more = true;
-    if (*r->p == '*') lo = 0, hi = -1, r->p++;
-    else if (*r->p == '+') hi = -1, r->p++;
-    else if (*r->p == '?') lo = 0, r->p++;
-    else more = count(r, &lo, &hi);
+    if (*r->p == '*')
+      lo = 0, hi = -1, r->p++;
+    else if (*r->p == '+')
+      hi = -1, r->p++;
+    else if (*r->p == '?')
+      lo = 0, r->p++;
+    else
+      more = count(r, &lo, &hi);
     if (!more) break;
     if (*r->p == '?') r->p++; /* as few as possible: the same set of texts */
     frag all = nothing(r);
@@ -271,7 +314,8 @@ static frag repeat(re *r) {
     for (int k = lo; k < hi; k++) all = seq(r, all, alt(r, k || lo ? again(r, from) : f, nothing(r)));
     r->p = after;
     f = all;
-    if (*r->p == '*' || *r->p == '+' || *r->p == '?' || *r->p == '{') bad(r, "a repetition of a repetition; put it in (?: )");
+    if (*r->p == '*' || *r->p == '+' || *r->p == '?' || *r->p == '{')
+      bad(r, "a repetition of a repetition; put it in (?: )");
   }
   return f;
 }
@@ -286,25 +330,33 @@ static frag either(re *r) {
   return f;
 }
 
-/* ---- subsets -------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- subsets --------------------------------------------------------------------------------- */
 enum { B_NOTHING, B_WORD, B_OTHER }; /* what stood before */
-typedef struct subset { uint32_t n; const int32_t *v; uint8_t before; } subset;
+typedef struct subset {
+  uint32_t n;
+  const int32_t *v;
+  uint8_t before;
+} subset;
 typedef VEC(subset) subsets;
 
 static void follow(re *r, const subset *s, bool end, bool next_word, bool *seen) {
   int32_t *stack = NEWN(r->x->a, int32_t, r->n.n + 1);
   uint32_t top = 0;
   memset(seen, 0, r->n.n);
-#define VISIT(k) \
+#define VISIT(k)                                                                                                       \
   if ((k) >= 0 && !seen[k]) seen[k] = true, stack[top++] = (k)
   for (uint32_t i = 0; i < s->n; i++) VISIT(s->v[i]);
   while (top) {
     const state *q = &r->n.v[stack[--top]];
     if (q->kind == ASSERT) {
       bool edge = (s->before == B_WORD) != (!end && next_word);
-      bool holds = q->what == A_BEGIN_TEXT ? s->before == B_NOTHING : q->what == A_END_TEXT ? end : q->what == A_WORD ? edge : !edge;
+      bool holds = q->what == A_BEGIN_TEXT ? s->before == B_NOTHING
+                   : q->what == A_END_TEXT ? end
+                   : q->what == A_WORD     ? edge
+                                           : !edge;
       if (!holds) continue;
-    } else if (q->kind != SPLIT) continue;
+    } else if (q->kind != SPLIT)
+      continue;
     VISIT(q->out);
     VISIT(q->alt);
   }
@@ -340,7 +392,9 @@ static uint32_t find_subset(re *r, subsets *all, const bool *seen, uint8_t befor
   if (!n) before = B_OTHER; /* nothing can match any more */
   for (uint32_t i = 0; i < all->n; i++)
     if (all->v[i].n == n && all->v[i].before == before && (!n || !memcmp(all->v[i].v, v, n * sizeof *v))) return i;
-  if (all->n >= MAX_DFA) el_fail(r->x, E_UNSUPPORTED, r->at->line, r->at->col, "the pattern \"%.100s\" needs more than %d states", r->begin, MAX_DFA);
+  if (all->n >= MAX_DFA)
+    el_fail(r->x, E_UNSUPPORTED, r->at->line, r->at->col, "the pattern \"%.100s\" needs more than %d states", r->begin,
+            MAX_DFA);
   subset s = {n, v, before};
   vec_push(a, *all, s);
   return all->n - 1;

@@ -1,10 +1,14 @@
 /* shapes: broadcasting and reshape over symbolic sizes.
  *
- * Broadcast: axes align on the right; 1 gives way; equal normal forms are equal; a number against a symbol is the number, under the assumption that they agree; two symbols are assumed equal. An axis
- * is taken to be repeated at run time only where a declared size is the number 1: never a stride that may or may not be 0.
+ * Broadcast: axes align on the right; 1 gives way; equal normal forms are equal; a number against a symbol is the
+ * number, under the assumption that they agree; two symbols are assumed equal. An axis
+ * is taken to be repeated at run time only where a declared size is the number 1: never a stride that may or may
+ * not be 0.
  *
- * Reshape: both shapes are read as digits of one row-major position. Groups of axes with equal products stand for themselves; inside a group the common refinement of the two lists of extents gives
- * every axis its digits, by exact symbolic division. Where the prefix products do not nest (6 x 4 as 8 x 3), the position is taken apart with // and % instead.
+ * Reshape: both shapes are read as digits of one row-major position. Groups of axes with equal products stand for
+ * themselves; inside a group the common refinement of the two lists of extents gives
+ * every axis its digits, by exact symbolic division. Where the prefix products do not nest (6 x 4 as 8 x 3), the
+ * position is taken apart with // and % instead.
  */
 #include "notation/elab.h"
 #include <string.h>
@@ -50,7 +54,7 @@ sz product_of(el *x, val list, const ast *at) {
 
 typedef struct side { /* digits found so far of each axis of one shape, innermost first */
   const sz *ext;
-  VEC(digit) * dg;
+  VEC(digit) *dg;
 } side;
 
 static digit fresh(el *x, sz ext) {
@@ -59,7 +63,8 @@ static digit fresh(el *x, sz ext) {
   if (sym_is_atom(x->c, sym_var(x->c, intern(x->c, "r"), ext), &a)) d.var = a;
   return d;
 }
-/* Splits axes [s0, s1) of the source and [d0, d1) of the destination, of equal product, into common digits. False if the products do not nest. */
+/* Splits axes [s0, s1) of the source and [d0, d1) of the destination, of equal product, into common digits. False if
+ * the products do not nest. */
 static bool refine(el *x, side *s, uint32_t s0, uint32_t s1, side *d, uint32_t d0, uint32_t d1) {
   ctx *c = x->c;
   sz one = sym_int(c, 1), a = one, b = one, q;
@@ -107,7 +112,8 @@ nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *
     nten *r = new_tensor(x, name, t->type, dims, rank);
     axis *axes = NEWN(x->m->a, axis, rank);
     for (uint32_t k = 0; k < rank; k++) axes[k] = expr_axis1(x->m, "r", dims[k], NULL);
-    ex none = t->type == ET_STR ? expr_i(x->m, ET_U8, 0) : v_lift(x, t->type == ET_BOOL ? v_bool(false) : v_int(x, 0), t->type, at);
+    ex none = t->type == ET_STR ? expr_i(x->m, ET_U8, 0)
+                                : v_lift(x, t->type == ET_BOOL ? v_bool(false) : v_int(x, 0), t->type, at);
     add_stage(x, r, axes, rank, none);
     return r;
   }

@@ -1,7 +1,9 @@
 /* stmts: the statements of a definition to stages of the module.
  *
- * A stage's left side is a list of axes: an index, a pack of indices, (g, m) an axis of two digits, `0` an axis of size 1. With `for` the left side is computed: each of its elements must be 0 or one
- * of the bound indices. An update extends the stage that made its target, as long as nobody has read it; else a copy is updated. Integer values that must be sizes but are computed (`let m = sum ..`)
+ * A stage's left side is a list of axes: an index, a pack of indices, (g, m) an axis of two digits, `0` an axis
+ * of size 1. With `for` the left side is computed: each of its elements must be 0 or one
+ * of the bound indices. An update extends the stage that made its target, as long as nobody has read it; else a
+ * copy is updated. Integer values that must be sizes but are computed (`let m = sum ..`)
  * become late sizes, unless they can be found now.
  */
 #include "notation/elab.h"
@@ -9,7 +11,9 @@
 
 #define FAIL(at, ...) el_fail(x, E_SHAPE, (at)->line, (at)->col, __VA_ARGS__)
 
-static void *copy_of_array(arena *a, const void *p, uint32_t n, size_t each) { return n ? arena_dup(a, p, n * each) : arena_alloc(a, each); }
+static void *copy_of_array(arena *a, const void *p, uint32_t n, size_t each) {
+  return n ? arena_dup(a, p, n * each) : arena_alloc(a, each);
+}
 
 nten *new_tensor(el *x, const char *name, etype t, const sz *shape, uint32_t rank) {
   nten *n = NEW(x->a, nten);
@@ -17,13 +21,16 @@ nten *new_tensor(el *x, const char *name, etype t, const sz *shape, uint32_t ran
   sz *dims = NEWN(x->m->a, sz, rank + 1);
   if (rank) memcpy(dims, shape, rank * sizeof *dims);
   for (uint32_t i = 0; i < rank; i++)
-    if (sym_ge0(x->c, sym_addi(x->c, sym_neg(x->c, dims[i]), -1))) el_fail(x, E_SHAPE, x->d->line, x->d->col, "%s: axis %u has the negative size %s; the input is too small", name, i, sym_str(x->c, dims[i]));
+    if (sym_ge0(x->c, sym_addi(x->c, sym_neg(x->c, dims[i]), -1)))
+      el_fail(x, E_SHAPE, x->d->line, x->d->col, "%s: axis %u has the negative size %s; the input is too small", name,
+              i, sym_str(x->c, dims[i]));
   if (text) text_position(x), dims[rank] = x->chr_extent;
   n->name = name;
   n->type = t;
   n->rank = rank;
   n->shape = dims;
-  n->t = expr_tensor(x->m, TK_STAGE, text ? ET_U8 : t, n->shape, rank + text, arena_fmt(x->m->a, "%s.%s", x->node ? x->node : x->d->name, name), x->node);
+  n->t = expr_tensor(x->m, TK_STAGE, text ? ET_U8 : t, n->shape, rank + text,
+                     arena_fmt(x->m->a, "%s.%s", x->node ? x->node : x->d->name, name), x->node);
   return n;
 }
 uint32_t add_stage(el *x, nten *t, const axis *axes, uint32_t n, ex value) {
@@ -91,15 +98,21 @@ nten *const_list(el *x, val v, const ast *at) {
       numbers &= sym_is_int(x->c, vals[i], &raw[i]);
     }
   }
-  *t = (nten){.name = "list", .type = floats ? ET_F64 : ET_I64, .rank = 1, .shape = shape, .values = floats ? NULL : vals, .floats = floats ? fl : NULL};
+  *t = (nten){.name = "list",
+              .type = floats ? ET_F64 : ET_I64,
+              .rank = 1,
+              .shape = shape,
+              .values = floats ? NULL : vals,
+              .floats = floats ? fl : NULL};
   if (numbers) {
-    ndarray nd = {.type = t->type, .rank = 1, .dims = {n}, .data = floats ? (void *)fl : (void *)raw, .bytes = 8 * (size_t)n};
+    ndarray nd = {
+        .type = t->type, .rank = 1, .dims = {n}, .data = floats ? (void *)fl : (void *)raw, .bytes = 8 * (size_t)n};
     t->t = expr_const_tensor(x->m, &nd, arena_fmt(x->m->a, "%s.list", x->node ? x->node : x->d->name));
   }
   return t;
 }
 
-/* ---- late sizes ---- */
+/* ---- late sizes ------------------------------------------------------------------------------ */
 /* An upper bound of an i64 value over all indices, 0 if none is known */
 static sz upper(el *x, ex e, int depth) {
   ctx *c = x->c;
@@ -118,11 +131,15 @@ static sz upper(el *x, ex e, int depth) {
   case EX_LOAD: { /* the bound of the stage that computes it */
     const tensor *t = xt(x->m, n->tensor);
     int64_t count, most = INT64_MIN;
-    if (t->kind == TK_CONST && et_kind(t->type) != K_FLOAT && t->type != ET_STR && t->data.data && nd_count(&t->data, &count) && count && count <= 4096) {
-      for (int64_t i = 0; i < count; i++) most = max64(most, et_load(t->type, (const uint8_t *)t->data.data + i * et_bytes(t->type)).i);
+    if (t->kind == TK_CONST && et_kind(t->type) != K_FLOAT && t->type != ET_STR && t->data.data &&
+        nd_count(&t->data, &count) && count && count <= 4096) {
+      for (int64_t i = 0; i < count; i++)
+        most = max64(most, et_load(t->type, (const uint8_t *)t->data.data + i * et_bytes(t->type)).i);
       return sym_int(c, most);
     }
-    if (t->kind != TK_STAGE || xs(x->m, t->stage)->tensor != n->tensor || !xs(x->m, t->stage)->value || xs(x->m, t->stage)->updates.n) return 0;
+    if (t->kind != TK_STAGE || xs(x->m, t->stage)->tensor != n->tensor || !xs(x->m, t->stage)->value ||
+        xs(x->m, t->stage)->updates.n)
+      return 0;
     return upper(x, xs(x->m, t->stage)->value, depth + 1);
   }
   case EX_REDUCE: {
@@ -134,7 +151,8 @@ static sz upper(el *x, ex e, int depth) {
     return u && sym_ge0(c, u) ? u : 0;
   }
   case EX_OP: {
-    sz a = n->nargs ? upper(x, n->args[n->op == OP_SEL ? 1 : 0], depth + 1) : 0, b = n->nargs > 1 ? upper(x, n->args[n->op == OP_SEL ? 2 : 1], depth + 1) : 0;
+    sz a = n->nargs ? upper(x, n->args[n->op == OP_SEL ? 1 : 0], depth + 1) : 0,
+       b = n->nargs > 1 ? upper(x, n->args[n->op == OP_SEL ? 2 : 1], depth + 1) : 0;
     if (n->op == OP_CAST) return a;
     if (n->op == OP_ADD && a && b) return sym_add(c, a, b);
     if ((n->op == OP_SEL || n->op == OP_MAX) && a && b) return sym_max(c, a, b);
@@ -164,12 +182,14 @@ static bool not_negative(el *x, ex e, int depth) {
     return s && s->tensor == n->tensor && s->value && !s->updates.n && not_negative(x, s->value, depth + 1);
   }
   case EX_REDUCE:
-    return n->op >= RED_ARGMAX ? !n->payload || not_negative(x, n->payload, depth + 1) : n->op == RED_SUM && not_negative(x, n->body, depth + 1);
+    return n->op >= RED_ARGMAX ? !n->payload || not_negative(x, n->payload, depth + 1)
+                               : n->op == RED_SUM && not_negative(x, n->body, depth + 1);
   case EX_OP: {
     ex a = n->args[n->op == OP_SEL ? 1 : 0], b = n->nargs > 1 ? n->args[n->op == OP_SEL ? 2 : 1] : 0;
     if (n->op == OP_CAST) return not_negative(x, a, depth + 1);
     if (n->op == OP_MAX) return not_negative(x, a, depth + 1) || not_negative(x, b, depth + 1);
-    if (n->op == OP_ADD || n->op == OP_MUL || n->op == OP_MIN || n->op == OP_SEL) return not_negative(x, a, depth + 1) && not_negative(x, b, depth + 1);
+    if (n->op == OP_ADD || n->op == OP_MUL || n->op == OP_MIN || n->op == OP_SEL)
+      return not_negative(x, a, depth + 1) && not_negative(x, b, depth + 1);
     return false;
   }
   default:
@@ -192,7 +212,8 @@ val late_size(el *x, ex value, const char *name) {
   sbuf b = sbuf_new(x->m->a);
   bool changed = false;
   for (const char *s = full; *s; s++) {
-    bool ok = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9' && s > full) || *s == '_' || (*s == '.' && s > full);
+    bool ok = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9' && s > full) ||
+              *s == '_' || (*s == '.' && s > full);
     changed |= !ok;
     sb_putc(&b, ok ? *s : '_');
   }
@@ -209,20 +230,24 @@ val late_size(el *x, ex value, const char *name) {
   return v_size(s);
 }
 
-/* A number in a shape: models write 2^63 - 1 for "to the end"; anything beyond 2^40 counts as 2^40, so that sums of sizes cannot overflow. */
+/* A number in a shape: models write 2^63 - 1 for "to the end"; anything beyond 2^40 counts as 2^40, so that sums of
+ * sizes cannot overflow. */
 sz bounded_size(el *x, sz s) {
   int64_t i, limit = (int64_t)1 << 40;
   if (sym_is_int(x->c, s, &i) && (i > limit || i < -limit)) return sym_int(x->c, i > 0 ? limit : -limit);
   return sym_canon(x->c, s);
 }
-/* values(t): the contents of a small tensor as a pack. Integers that are not known become late sizes; a length that is not known is refused, since a rank would hang on it. */
+/* values(t): the contents of a small tensor as a pack. Integers that are not known become late sizes; a length that
+ * is not known is refused, since a rank would hang on it. */
 val known_list(el *x, nten *t, const ast *at) {
   ctx *c = x->c;
   if (t->type == ET_STR) FAIL(at, "values(%s): strings are not known when compiling", t->name);
   int64_t n = 1, d;
   for (uint32_t i = 0; i < t->rank; i++) {
     if (!sym_is_int(c, sym_canon(c, t->shape[i]), &d))
-      el_fail(x, E_UNSUPPORTED, at->line, at->col, "the length of %s is only known at run time (%s), but the rank of the result hangs on it", t->name, sym_str(c, t->shape[i]));
+      el_fail(x, E_UNSUPPORTED, at->line, at->col,
+              "the length of %s is only known at run time (%s), but the rank of the result hangs on it", t->name,
+              sym_str(c, t->shape[i]));
     n *= d;
   }
   if (n > 1 << 16) FAIL(at, "values(%s): %lld elements are too many for a list of sizes", t->name, (long long)n);
@@ -248,13 +273,15 @@ val known_list(el *x, nten *t, const ast *at) {
         p /= d;
       }
       val e = load_at(x, t, idx, 0);
-      *o = fl ? e : late_size(x, expr_cast(x->m, ET_I64, v_lift(x, e, t->type, at)), arena_fmt(x->a, "%s%lld", t->name, (long long)i));
+      *o = fl ? e
+              : late_size(x, expr_cast(x->m, ET_I64, v_lift(x, e, t->type, at)),
+                          arena_fmt(x->a, "%s%lld", t->name, (long long)i));
     }
   }
   return r;
 }
 
-/* ---- left sides ---- */
+/* ---- left sides ------------------------------------------------------------------------------ */
 typedef struct side {
   axis *axes;
   sz *shape;
@@ -263,7 +290,8 @@ typedef struct side {
   bool scan;
 } side;
 
-static val lhs_range(el *x, const stmt *s, const elem *q, const ast *name, bool in_tuple, const sz *od, uint32_t nod, const seg *osegs, uint32_t nosegs) {
+static val lhs_range(el *x, const stmt *s, const elem *q, const ast *name, bool in_tuple, const sz *od, uint32_t nod,
+                     const seg *osegs, uint32_t nosegs) {
   val r;
   const ast *exprs[1] = {s->e};
   if (q->bound) return ev_static(x, q->bound);
@@ -271,7 +299,10 @@ static val lhs_range(el *x, const stmt *s, const elem *q, const ast *name, bool 
   if (g && (g->v.kind == V_SIZE || g->v.kind == V_LIST)) return g->v;
   if (od && !in_tuple && range_at(x, s->lhs, s->nlhs, od, nod, osegs, nosegs, name->name, q->splat, &r)) return r;
   if (range_from_accesses(x, name->name, q->splat, exprs, 1, &r, name->line, name->col)) return r;
-  FAIL(name, "index %s has no range: no dim has this name, the output's type gives none and no access X[.., %s, ..] does; write %s < size", name->name, name->name, name->name);
+  FAIL(name,
+       "index %s has no range: no dim has this name, the output's type gives none and no access X[.., %s, ..] does; "
+       "write %s < size",
+       name->name, name->name, name->name);
 }
 static digit digit_of(el *x, sz index, sz extent) {
   digit d = {0, extent};
@@ -328,15 +359,19 @@ static void left_side(el *x, const stmt *s, side *o) {
         push_seg(x, o, false, o->n - 1);
         continue;
       }
-      if (v.kind != V_SIZE || !sym_is_atom(c, v.s, &a) || sym_kind(c, a) != AT_VAR) FAIL(s, "%s[..] = .. for ..: a left side holds bound indices and 0, not %s", s->names[0].name, v_describe(x, v));
+      if (v.kind != V_SIZE || !sym_is_atom(c, v.s, &a) || sym_kind(c, a) != AT_VAR)
+        FAIL(s, "%s[..] = .. for ..: a left side holds bound indices and 0, not %s", s->names[0].name,
+             v_describe(x, v));
       for (uint32_t j = 0; j < o->n; j++)
-        if (o->axes[j].n && o->axes[j].d[0].var == a) FAIL(s, "%s[..]: index %s stands twice on the left side", s->names[0].name, sym_name(c, a));
+        if (o->axes[j].n && o->axes[j].d[0].var == a)
+          FAIL(s, "%s[..]: index %s stands twice on the left side", s->names[0].name, sym_name(c, a));
       digit d = {a, sym_extent(c, a)};
       push_axis(x, o, &cap, &d, 1);
       push_seg(x, o, false, o->n - 1);
       used++;
     }
-    if (used != bd.vars.n) FAIL(s, "%s[..] = .. for ..: every bound index must stand once on the left side", s->names[0].name);
+    if (used != bd.vars.n)
+      FAIL(s, "%s[..] = .. for ..: every bound index must stand once on the left side", s->names[0].name);
   } else {
     uint32_t total = 0;
     for (uint32_t i = 0; i < s->nlhs; i++) total += s->lhs[i].e->kind == A_TUPLE ? s->lhs[i].e->nel : 1;
@@ -356,7 +391,8 @@ static void left_side(el *x, const stmt *s, side *o) {
           ranges[k++] = ev_static(x, nm->kid[1]);
           continue;
         }
-        if (nm->kind != A_NAME) FAIL(nm, "a left side holds names of indices, packs, (g, m) and 0; a computed left side needs `for`");
+        if (nm->kind != A_NAME)
+          FAIL(nm, "a left side holds names of indices, packs, (g, m) and 0; a computed left side needs `for`");
         if (x->scan_name && nm->name == x->scan_name) {
           ranges[k++] = v_size(x->scan_extent);
           continue;
@@ -405,7 +441,9 @@ static void left_side(el *x, const stmt *s, side *o) {
   for (uint32_t i = 0; i < o->nsegs && o->n; i++) o->segs[i].d = o->shape + at, at += o->segs[i].n;
   if (od) {
     if (nod != o->n) FAIL(s, "%s has %u axes here, but %u in its type", s->names[0].name, o->n, nod);
-    for (uint32_t i = 0; i < nod; i++) need_equal(x, o->shape[i], od[i], false, s->line, s->col, arena_fmt(x->a, "axis %u of %s, here and in its type", i, s->names[0].name));
+    for (uint32_t i = 0; i < nod; i++)
+      need_equal(x, o->shape[i], od[i], false, s->line, s->col,
+                 arena_fmt(x->a, "axis %u of %s, here and in its type", i, s->names[0].name));
   }
   if (o->n > MAX_RANK) FAIL(s, "%s has %u axes; at most %d are supported", s->names[0].name, o->n, MAX_RANK);
 }
@@ -463,7 +501,8 @@ static void run_stage(el *x, const stmt *s) {
   const ast *e = s->e;
   bool stop = e->kind == A_CALL && !strcmp(e->name, "stop") && e->nel == 1;
   val v = ev(x, stop ? e->el[0].e : e);
-  if (v.kind == V_LIST || v.kind == V_TEN || v.kind == V_NONE) FAIL(s, "%s[..] = .. needs one element, not %s", s->names[0].name, v_describe(x, v));
+  if (v.kind == V_LIST || v.kind == V_TEN || v.kind == V_NONE)
+    FAIL(s, "%s[..] = .. needs one element, not %s", s->names[0].name, v_describe(x, v));
   if (!t) t = own_type(x, v);
   ex value = v_lift(x, v, t, s->e);
   if (x->scan_name) {
@@ -481,7 +520,7 @@ static void run_stage(el *x, const stmt *s) {
   x->extents.n = ext;
 }
 
-/* ---- updates ---- */
+/* ---- updates --------------------------------------------------------------------------------- */
 /* Does an update with these indices and variables fill a box exactly once? Its volume, or 0. */
 static sz box_volume(el *x, const sz *idx, uint32_t n, const u32vec *vars) {
   sz vol = sym_int(x->c, 1);
@@ -532,7 +571,8 @@ static void run_update(el *x, const stmt *s) {
     uint32_t n, ns;
     seg *segs;
     if (!out || s->op != OP_NONE) FAIL(s, "%s is updated before it is defined", name);
-    if (!out_dims(x, out, &od, &n, &segs, &ns)) FAIL(s, "the sizes of %s are not known yet; its dims need a `let` before this", name);
+    if (!out_dims(x, out, &od, &n, &segs, &ns))
+      FAIL(s, "the sizes of %s are not known yet; its dims need a `let` before this", name);
     t = new_tensor(x, name, declared_type(x, s), od, n);
     t->segs = segs, t->nsegs = ns;
     fresh = true;
@@ -551,7 +591,8 @@ static void run_update(el *x, const stmt *s) {
   if (s->cond) vec_push(x->a, exprs, s->cond);
   bind_all(x, s->b, s->nb, exprs.v, exprs.n, &bd);
   val cond = s->cond ? ev(x, s->cond) : v_bool(true);
-  if (cond.kind != V_BOOL && !(cond.kind == V_EX && exn(x->m, cond.e)->type == ET_BOOL)) FAIL(s->cond, "`if` needs a condition, not %s", v_describe(x, cond));
+  if (cond.kind != V_BOOL && !(cond.kind == V_EX && exn(x->m, cond.e)->type == ET_BOOL))
+    FAIL(s->cond, "`if` needs a condition, not %s", v_describe(x, cond));
   condmark mark = {0};
   if (cond.kind == V_EX) mark = cond_push(x, cond.e, true);
   ast probe = {.kind = A_ACCESS, .line = s->line, .col = s->col, .el = s->lhs, .nel = s->nlhs};
@@ -563,9 +604,11 @@ static void run_update(el *x, const stmt *s) {
   unbind(x, &bd);
   const ex_node *ld = exn(x->m, place.e);
   uint32_t text = t->type == ET_STR;
-  if (text && !sym_le(x->c, x->chr_extent, xt(x->m, t->t)->shape[t->rank])) FAIL(s, "%s has no room for the strings it is updated with", name);
+  if (text && !sym_le(x->c, x->chr_extent, xt(x->m, t->t)->shape[t->rank]))
+    FAIL(s, "%s has no room for the strings it is updated with", name);
   sz *idx = copy_of_array(x->m->a, ld->args, t->rank + text, sizeof *idx);
-  if (reads_tensor(x, value, t->t) || (cond.kind == V_EX && reads_tensor(x, cond.e, t->t))) FAIL(s, "an update of %s reads %s itself; copy it first", name, name);
+  if (reads_tensor(x, value, t->t) || (cond.kind == V_EX && reads_tensor(x, cond.e, t->t)))
+    FAIL(s, "an update of %s reads %s itself; copy it first", name, name);
   if (fresh) {
     sz dummy[MAX_RANK];
     axis *axes = plain_axes(x, t->shape, t->rank, dummy);
@@ -587,7 +630,12 @@ static void run_update(el *x, const stmt *s) {
   if (cond.kind == V_BOOL && !cond.b) return;
   atom chr;
   if (text && sym_is_atom(x->c, text_position(x), &chr) && sym_kind(x->c, chr) == AT_VAR) vec_push(x->a, bd.vars, chr);
-  update u = {.nvars = bd.vars.n, .nidx = t->rank + text, .idx = idx, .op = (sop)s->op, .value = value, .cond = cond.kind == V_EX ? cond.e : 0};
+  update u = {.nvars = bd.vars.n,
+              .nidx = t->rank + text,
+              .idx = idx,
+              .op = (sop)s->op,
+              .value = value,
+              .cond = cond.kind == V_EX ? cond.e : 0};
   u.vars = copy_of_array(x->m->a, bd.vars.v, bd.vars.n, sizeof(atom));
   vec_push(x->m->a, st->updates, u);
 }
@@ -619,7 +667,8 @@ void settle_tiles(el *x, nten *t) {
           sz coef;
           lo[q] = u->idx[k], hi[q] = sym_addi(c, lo[q], 1);
           sym_atoms(c, u->idx[k], AT_VAR, x->a, &in);
-          if (in.n && sym_linear(c, u->idx[k], in.v[0], &coef, &lo[q])) hi[q] = sym_add(c, lo[q], sym_extent(c, in.v[0]));
+          if (in.n && sym_linear(c, u->idx[k], in.v[0], &coef, &lo[q]))
+            hi[q] = sym_add(c, lo[q], sym_extent(c, in.v[0]));
         }
         apart = sym_le(c, hi[0], lo[1]) || sym_le(c, hi[1], lo[0]);
       }
@@ -628,7 +677,7 @@ void settle_tiles(el *x, nten *t) {
   if (st->tiled) st->value = 0;
 }
 
-/* ---- other statements ---- */
+/* ---- other statements ------------------------------------------------------------------------ */
 static nten *copy_of(el *x, nten *t, const char *name) {
   nten *n = arena_dup(x->a, t, sizeof *t);
   n->name = name;
@@ -694,7 +743,9 @@ static void run_call(el *x, const stmt *s) {
       return;
     }
     if (n < s->nnames) FAIL(s, "%s has %u outputs, %u are taken", d->name, n, s->nnames);
-    for (uint32_t i = 0; i < s->nnames; i++) bind_global(x, s->names[i].name, R_TENSOR, out[i].kind == V_TEN ? v_ten(copy_of(x, out[i].p.t, s->names[i].name)) : out[i]);
+    for (uint32_t i = 0; i < s->nnames; i++)
+      bind_global(x, s->names[i].name, R_TENSOR,
+                  out[i].kind == V_TEN ? v_ten(copy_of(x, out[i].p.t, s->names[i].name)) : out[i]);
     return;
   }
   if (s->nnames != 1) FAIL(s, "only a call of an operator gives several tensors");
@@ -720,7 +771,8 @@ static void run_let(el *x, const stmt *s) {
     let_value(x, &s->names[0], v, s->e);
     return;
   }
-  if (v.kind != V_LIST || v.p.l->n != s->nnames) FAIL(s, "let with %u names needs a pack of as many, not %s", s->nnames, v_describe(x, v));
+  if (v.kind != V_LIST || v.p.l->n != s->nnames)
+    FAIL(s, "let with %u names needs a pack of as many, not %s", s->nnames, v_describe(x, v));
   for (uint32_t i = 0; i < s->nnames; i++) let_value(x, &s->names[i], v.p.l->v[i], s->e);
 }
 static void run_require(el *x, const stmt *s, val v) {
@@ -733,7 +785,8 @@ static void run_require(el *x, const stmt *s, val v) {
     return;
   }
   sz c;
-  if (v.kind != V_EX || exn(x->m, v.e)->type != ET_BOOL) FAIL(s->e, "require needs a condition, not %s", v_describe(x, v));
+  if (v.kind != V_EX || exn(x->m, v.e)->type != ET_BOOL)
+    FAIL(s->e, "require needs a condition, not %s", v_describe(x, v));
   const ex_node *n = exn(x->m, v.e);
   if (!cond_sz(x, v.e, &c) || sym_uses_kind(x->c, c, AT_VAR)) FAIL(s->e, "a requirement can only compare sizes");
   const char *text = s->text ? s->text : arena_fmt(x->m->a, "%s: %s >= 0 is required", x->d->name, sym_str(x->c, c));
@@ -827,7 +880,9 @@ static void run_stmt(el *x, const stmt *s) {
     run_call(x, s);
     break;
   case ST_COST: /* of the node, so only where the definition is called by the model */
-    if (x->depth == 1 && x->m) vec_push(x->m->a, x->m->costs, ((cost_note){x->node, s->names[0].name, v_need_size(x, ev_static(x, s->e), s->e, "a cost")}));
+    if (x->depth == 1 && x->m)
+      vec_push(x->m->a, x->m->costs,
+               ((cost_note){x->node, s->names[0].name, v_need_size(x, ev_static(x, s->e), s->e, "a cost")}));
     break;
   default:
     break; /* fn: bound beforehand; grad: kept for others */

@@ -1,8 +1,11 @@
 /* text: tensors of strings.
  *
- * A tensor of strings is a u8 tensor with one axis more: the bytes of each, zeros behind its end, all as long as the longest place. Definitions do not see that axis. A statement that handles strings has one position in
- * them, x->chr, an index like any other: reading an element reads the byte at it (0 behind a narrower tensor's end), what is stored is a stage with that index as its last axis. So movement needs nothing of its own.
- * Comparing two strings is a reduction over the position. `B = bytes(X)` shows the axis, `Y = text(B)` hides it: operators that work inside strings do so on numbers.
+ * A tensor of strings is a u8 tensor with one axis more: the bytes of each, zeros behind its end, all as long as
+ * the longest place. Definitions do not see that axis. A statement that handles strings has one position in
+ * them, x->chr, an index like any other: reading an element reads the byte at it (0 behind a narrower tensor's
+ * end), what is stored is a stage with that index as its last axis. So movement needs nothing of its own.
+ * Comparing two strings is a reduction over the position. `B = bytes(X)` shows the axis, `Y = text(B)` hides it:
+ * operators that work inside strings do so on numbers.
  */
 #include "notation/elab.h"
 #include <string.h>
@@ -11,7 +14,8 @@
 
 static sz width_of(el *x, const nten *t) { return sym_canon(x->c, xt(x->m, t->t)->shape[t->rank]); }
 static sz widest(el *x, sz w, const val *v) {
-  if (v->kind == V_STR) return sym_max(x->c, w, sym_int(x->c, (int64_t)strlen(v->p.str))); /* attributes may be results too */
+  /* attributes may be results too */
+  if (v->kind == V_STR) return sym_max(x->c, w, sym_int(x->c, (int64_t)strlen(v->p.str)));
   if (v->kind == V_TEN && v->p.t->type == ET_STR && v->p.t->t) return sym_max(x->c, w, width_of(x, v->p.t));
   if (v->kind == V_LIST)
     for (uint32_t i = 0; i < v->p.l->n; i++) w = widest(x, w, &v->p.l->v[i]);
@@ -35,15 +39,17 @@ ex text_load(el *x, nten *t, const sz *idx, ex otherwise) {
   if (otherwise) { /* outside for the byte alone: the string's end; else what stands in for the string */
     ex inside = expr_bool(x->m, true);
     for (uint32_t i = 0; i < t->rank; i++) {
-      ex e = expr_from_size(x->m, idx[i]), d = expr_from_size(x->m, sym_canon(c, t->shape[i])), z = expr_i(x->m, ET_I64, 0);
-      inside = expr_op2(x->m, OP_AND, inside, expr_op2(x->m, OP_AND, expr_op2(x->m, OP_GE, e, z), expr_op2(x->m, OP_LT, e, d)));
+      ex e = expr_from_size(x->m, idx[i]), d = expr_from_size(x->m, sym_canon(c, t->shape[i])),
+         z = expr_i(x->m, ET_I64, 0);
+      inside = expr_op2(x->m, OP_AND, inside,
+                        expr_op2(x->m, OP_AND, expr_op2(x->m, OP_GE, e, z), expr_op2(x->m, OP_LT, e, d)));
     }
     out = expr_sel(x->m, inside, zero, otherwise);
   }
   return expr_load(x->m, t->t, full, t->rank + 1, out);
 }
 
-/* ---- constants -------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 bool notation_text(arena *a, const ndarray *s, ndarray *out) {
   int64_t n, width = 1;
   const bytes *b = s->data;
@@ -91,9 +97,10 @@ ex text_literal(el *x, const char *s, const ast *at) {
   return expr_load(x->m, t, &pos, 1, sym_le(x->c, x->chr_extent, k) ? 0 : zero);
 }
 
-/* ---- comparing -------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 val text_equal(el *x, val a, val b, binop o, const ast *at) {
-  if (o != BO_EQ && o != BO_NE) FAIL(at, "`%s` of strings; they can be compared with == and !=, and taken apart with bytes(..)", binop_text(o));
+  if (o != BO_EQ && o != BO_NE)
+    FAIL(at, "`%s` of strings; they can be compared with == and !=, and taken apart with bytes(..)", binop_text(o));
   ex same = expr_op2(x->m, OP_EQ, v_lift(x, a, ET_STR, at), v_lift(x, b, ET_STR, at));
   atom v, w;
   if (sym_is_atom(x->c, text_position(x), &v) && sym_kind(x->c, v) == AT_VAR) { /* a position of the comparison's own */
@@ -104,17 +111,26 @@ val text_equal(el *x, val a, val b, binop o, const ast *at) {
   return v_ex(o == BO_EQ ? same : expr_op1(x->m, OP_NOT, same));
 }
 
-/* ---- inside --------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- inside ---------------------------------------------------------------------------------- */
 bool text_call(el *x, const ast *e, const char *name, nten **out) {
   bool bytes_of = e->kind == A_CALL && !strcmp(e->name, "bytes"), text = e->kind == A_CALL && !strcmp(e->name, "text");
   if ((!bytes_of && !text) || e->nel != 1) return false;
   val v = ev(x, e->el[0].e);
   nten *t = v.kind == V_TEN ? v.p.t : NULL;
-  if (!t || t->type != (text ? ET_U8 : ET_STR) || (text && !t->rank)) FAIL(e, text ? "text(..) takes a u8 tensor, whose last axis are the bytes, not %s" : "bytes(..) takes a tensor of strings, not %s", v_describe(x, v));
+  if (!t || t->type != (text ? ET_U8 : ET_STR) || (text && !t->rank))
+    FAIL(e,
+         text ? "text(..) takes a u8 tensor, whose last axis are the bytes, not %s"
+              : "bytes(..) takes a tensor of strings, not %s",
+         v_describe(x, v));
   tid m = materialise(x, t);
   t->read = true;
   nten *r = NEW(x->a, nten);
-  *r = (nten){.name = name, .type = text ? ET_STR : ET_U8, .rank = text ? t->rank - 1 : t->rank + 1, .shape = xt(x->m, m)->shape, .t = m, .read = true};
+  *r = (nten){.name = name,
+              .type = text ? ET_STR : ET_U8,
+              .rank = text ? t->rank - 1 : t->rank + 1,
+              .shape = xt(x->m, m)->shape,
+              .t = m,
+              .read = true};
   *out = r;
   return true;
 }

@@ -1,7 +1,9 @@
 /* value: the arithmetic of the elaborator's values (elab.h names the kinds).
  *
- * Static arithmetic runs here and now, over sizes that may be symbolic; as soon as an element value takes part the result is an expression of the module. Nothing converts by itself, except that a
- * literal or a size takes the type of the other side. Comparisons of sizes are decided where the prover can, and stay conditions otherwise.
+ * Static arithmetic runs here and now, over sizes that may be symbolic; as soon as an element value takes part
+ * the result is an expression of the module. Nothing converts by itself, except that a
+ * literal or a size takes the type of the other side. Comparisons of sizes are decided where the prover can, and
+ * stay conditions otherwise.
  */
 #include "notation/elab.h"
 #include <math.h>
@@ -62,7 +64,8 @@ const char *v_describe(el *x, val v) {
 
 static bool is_float(etype t) { return et_kind(t) == K_FLOAT; }
 static bool is_integer(etype t) { return et_kind(t) == K_INT || et_kind(t) == K_UINT; }
-/* A number that a narrow float does not have is the conversion of the number: who computes in a wider type takes it as it is. */
+/* A number that a narrow float does not have is the conversion of the number: who computes in a wider type takes it
+ * as it is. */
 static ex const_of(el *x, etype t, double f) {
   scalar k = {.f = f};
   if (et_bits(t) == 16 && isfinite(f) && et_round(t, k).f != f) return expr_cast(x->m, t, expr_f(x->m, ET_F64, f));
@@ -101,19 +104,22 @@ ex v_lift(el *x, val v, etype t, const ast *at) {
   int64_t i;
   if (t == ET_STR && v.str) return v.e;
   if (t == ET_STR && v.kind == V_STR) return text_literal(x, v.p.str, at);
-  if (t == ET_STR || v.str) FAIL(at, "%s where %s is expected", v_describe(x, v), t == ET_STR ? "a string" : et_name(t));
+  if (t == ET_STR || v.str)
+    FAIL(at, "%s where %s is expected", v_describe(x, v), t == ET_STR ? "a string" : et_name(t));
   switch (v.kind) {
   case V_BOOL:
     if (t != ET_BOOL) FAIL(at, "a bool where %s is expected; write %s(..)", et_name(t), et_name(t));
     return expr_bool(x->m, v.b);
   case V_SIZE:
     if (t == ET_BOOL) FAIL(at, "%s where a bool is expected", v_describe(x, v));
-    if (v.idx && t != ET_I64) FAIL(at, "an index is an i64, but %s is expected here; write %s(..)", et_name(t), et_name(t));
+    if (v.idx && t != ET_I64)
+      FAIL(at, "an index is an i64, but %s is expected here; write %s(..)", et_name(t), et_name(t));
     if (sym_is_int(x->c, v.s, &i)) return const_int(x, t, i);
     return expr_cast(x->m, t, expr_from_size(x->m, v.s));
   case V_RAT:
     if (!is_float(t)) FAIL(at, "%s where %s is expected; write floor(..) or ceil(..)", v_describe(x, v), et_name(t));
-    return expr_cast(x->m, t, expr_op2(x->m, OP_DIV, v_lift(x, v_size(v.s), ET_F64, at), v_lift(x, v_size(v.den), ET_F64, at)));
+    return expr_cast(x->m, t,
+                     expr_op2(x->m, OP_DIV, v_lift(x, v_size(v.s), ET_F64, at), v_lift(x, v_size(v.den), ET_F64, at)));
   case V_FLOAT:
     if (!is_float(t)) FAIL(at, "the number %g has a fraction or is a float, but %s is expected here", v.f, et_name(t));
     return const_of(x, t, v.f);
@@ -175,18 +181,22 @@ val v_cast(el *x, val v, etype t, const ast *at) {
 sz v_need_size(el *x, val v, const ast *at, const char *what) {
   if (v.kind == V_SIZE) return sym_canon(x->c, v.s);
   if (v.kind == V_FLOAT && v.f == floor(v.f) && fabs(v.f) < 9e15) return sym_int(x->c, (int64_t)v.f);
-  if (v.kind == V_EX && !v.weak) FAIL(at, "%s depends on the values of a tensor, which are not known before the run", what);
+  if (v.kind == V_EX && !v.weak)
+    FAIL(at, "%s depends on the values of a tensor, which are not known before the run", what);
   FAIL(at, "%s must be a size, not %s", what, v_describe(x, v));
 }
 int64_t v_need_int(el *x, val v, const ast *at, const char *what) {
   sz s = v_need_size(x, v, at, what);
   int64_t i;
   if (sym_is_int(x->c, s, &i)) return i;
-  el_fail(x, E_UNSUPPORTED, at->line, at->col, "%s would depend on a size or value that is only known at run time (%s); give it a fixed value", what, sym_str(x->c, s));
+  el_fail(x, E_UNSUPPORTED, at->line, at->col,
+          "%s would depend on a size or value that is only known at run time (%s); give it a fixed value", what,
+          sym_str(x->c, s));
 }
 
 /* ---- guards ----
- * A guard of the root block holds from now on and is learnt for good. One of a branch or body is a fact until the lowering of that block ends (notation_elaborate leaves it on the stack of facts). */
+ * A guard of the root block holds from now on and is learnt for good. One of a branch or body is a fact until the
+ * lowering of that block ends (notation_elaborate leaves it on the stack of facts). */
 static bool have_guard(el *x, sz a, bool is_eq) {
   for (uint32_t i = 0; i < x->m->guards.n; i++) {
     const guard *g = &x->m->guards.v[i];
@@ -245,11 +255,13 @@ void guard_eq(el *x, sz a, sz b, bool assumption, const char *text) {
 void need_equal(el *x, sz a, sz b, bool assumption, uint32_t line, uint32_t col, const char *what) {
   sz p = sym_canon(x->c, a), q = sym_canon(x->c, b);
   if (p == q || sym_eq(x->c, p, q)) return;
-  if (sym_ne(x->c, p, q)) el_fail(x, E_SHAPE, line, col, "%s: %s and %s differ", what, sym_str(x->c, p), sym_str(x->c, q));
-  guard_eq(x, p, q, assumption, arena_fmt(x->m->a, "%s %s: %s must equal %s", x->d->name, what, sym_str(x->c, p), sym_str(x->c, q)));
+  if (sym_ne(x->c, p, q))
+    el_fail(x, E_SHAPE, line, col, "%s: %s and %s differ", what, sym_str(x->c, p), sym_str(x->c, q));
+  guard_eq(x, p, q, assumption,
+           arena_fmt(x->m->a, "%s %s: %s must equal %s", x->d->name, what, sym_str(x->c, p), sym_str(x->c, q)));
 }
 
-/* ---- conditions ---- */
+/* ---- conditions ------------------------------------------------------------------------------ */
 static bool pure(el *x, ex e) { /* an i64 built of sizes and indices */
   const ex_node *n = exn(x->m, e);
   if (n->type != ET_I64) return false;
@@ -352,7 +364,14 @@ static void facts(el *x, ex cond, bool truth, bool *lost) {
     return;
   }
   sz d = sym_sub(c, expr_as_size(x->m, l), expr_as_size(x->m, r)), e = sym_neg(c, d);
-  if (!truth) op = op == OP_LT ? OP_GE : op == OP_LE ? OP_GT : op == OP_GT ? OP_LE : op == OP_GE ? OP_LT : op == OP_EQ ? OP_NE : op == OP_NE ? OP_EQ : OP_NONE;
+  if (!truth)
+    op = op == OP_LT   ? OP_GE
+         : op == OP_LE ? OP_GT
+         : op == OP_GT ? OP_LE
+         : op == OP_GE ? OP_LT
+         : op == OP_EQ ? OP_NE
+         : op == OP_NE ? OP_EQ
+                       : OP_NONE;
   switch (op) {
   case OP_LT:
     fact(x, sym_addi(c, e, -1));
@@ -402,7 +421,8 @@ static val decided(el *x, sz c, bool *known) { /* c >= 0? */
   return v_none();
 }
 
-/* Is `c >= 0`, undecided, the likelier case? Equations of sizes with numbers are taken as false, everything else as true. */
+/* Is `c >= 0`, undecided, the likelier case? Equations of sizes with numbers are taken as false, everything else as
+ * true. */
 static void assume(el *x, ex cond, bool truth) {
   const ex_node *n = exn(x->m, cond);
   ex l = n->args[0], r = n->nargs > 1 ? n->args[1] : 0;
@@ -438,7 +458,8 @@ bool decide(el *x, val v, const ast *at, const char *what) {
   if (v.kind == V_BOOL) return v.b;
   int64_t i;
   if (v_is_int(x, v, &i)) return i != 0;
-  if (v.kind != V_EX || exn(x->m, v.e)->type != ET_BOOL) FAIL(at, "%s must be a condition, not %s", what, v_describe(x, v));
+  if (v.kind != V_EX || exn(x->m, v.e)->type != ET_BOOL)
+    FAIL(at, "%s must be a condition, not %s", what, v_describe(x, v));
   sz c;
   if (!cond_sz(x, v.e, &c) || sym_uses_kind(x->c, c, AT_VAR)) {
     pval p = point_ex(x, v.e);
@@ -451,7 +472,8 @@ bool decide(el *x, val v, const ast *at, const char *what) {
   const ex_node *n = exn(x->m, v.e);
   bool truth = true;
   if (n->kind == EX_OP && (n->op == OP_EQ || n->op == OP_NE)) {
-    bool number = sym_is_int(x->c, expr_as_size(x->m, n->args[0]), NULL) || sym_is_int(x->c, expr_as_size(x->m, n->args[1]), NULL);
+    bool number = sym_is_int(x->c, expr_as_size(x->m, n->args[0]), NULL) ||
+                  sym_is_int(x->c, expr_as_size(x->m, n->args[1]), NULL);
     truth = (n->op == OP_EQ) != number;
   }
   assume(x, v.e, truth);
@@ -461,10 +483,12 @@ bool decide(el *x, val v, const ast *at, const char *what) {
 val v_select(el *x, val c, val a, val b, const ast *at) {
   if (c.kind == V_BOOL) return c.b ? a : b;
   if (a.kind == V_LIST || b.kind == V_LIST) {
-    if (a.kind == V_LIST && b.kind == V_LIST && a.p.l->n != b.p.l->n) return decide(x, c, at, "the length of a pack") ? a : b;
+    if (a.kind == V_LIST && b.kind == V_LIST && a.p.l->n != b.p.l->n)
+      return decide(x, c, at, "the length of a pack") ? a : b;
     uint32_t n = a.kind == V_LIST ? a.p.l->n : b.p.l->n;
     val r = v_list(x, n);
-    for (uint32_t i = 0; i < n; i++) r.p.l->v[i] = v_select(x, c, a.kind == V_LIST ? a.p.l->v[i] : a, b.kind == V_LIST ? b.p.l->v[i] : b, at);
+    for (uint32_t i = 0; i < n; i++)
+      r.p.l->v[i] = v_select(x, c, a.kind == V_LIST ? a.p.l->v[i] : a, b.kind == V_LIST ? b.p.l->v[i] : b, at);
     return r;
   }
   sz q;
@@ -482,13 +506,15 @@ val v_select(el *x, val c, val a, val b, const ast *at) {
     ex p = v_lift(x, a, ET_STR, at), q = v_lift(x, b, ET_STR, at);
     return (val){.kind = V_EX, .e = expr_sel(x->m, c.e, p, q), .str = true};
   }
-  if (a.kind == V_NONE || a.kind == V_STR || a.kind == V_TYPE || a.kind == V_TEN || b.kind == V_NONE || b.kind == V_STR || b.kind == V_TYPE || b.kind == V_TEN)
+  if (a.kind == V_NONE || a.kind == V_STR || a.kind == V_TYPE || a.kind == V_TEN || b.kind == V_NONE ||
+      b.kind == V_STR || b.kind == V_TYPE || b.kind == V_TEN)
     return decide(x, c, at, "the choice between two things known only at compile time") ? a : b;
   etype ta = v_etype(x, a), tb = v_etype(x, b), t = ta ? ta : tb;
   bool weak = false;
   if (!t) { /* two literals */
     weak = true;
-    bool ints = (a.kind == V_SIZE || (a.kind == V_EX && is_integer((etype)exn(x->m, a.e)->type))) && (b.kind == V_SIZE || (b.kind == V_EX && is_integer((etype)exn(x->m, b.e)->type)));
+    bool ints = (a.kind == V_SIZE || (a.kind == V_EX && is_integer((etype)exn(x->m, a.e)->type))) &&
+                (b.kind == V_SIZE || (b.kind == V_EX && is_integer((etype)exn(x->m, b.e)->type)));
     t = ints ? ET_I64 : ET_F64;
   }
   ex ea = v_lift(x, a, t, at), eb = v_lift(x, b, t, at);
@@ -496,15 +522,18 @@ val v_select(el *x, val c, val a, val b, const ast *at) {
   return (val){.kind = V_EX, .e = expr_sel(x->m, c.e, ea, eb), .weak = weak};
 }
 
-/* ---- operators ---- */
+/* ---- operators ------------------------------------------------------------------------------- */
 static val zip(el *x, binop o, val a, val b, const ast *at) {
-  if (a.kind == V_LIST && b.kind == V_LIST && a.p.l->n != b.p.l->n) FAIL(at, "packs of different length, %u and %u, on the sides of `%s`", a.p.l->n, b.p.l->n, binop_text(o));
+  if (a.kind == V_LIST && b.kind == V_LIST && a.p.l->n != b.p.l->n)
+    FAIL(at, "packs of different length, %u and %u, on the sides of `%s`", a.p.l->n, b.p.l->n, binop_text(o));
   uint32_t n = a.kind == V_LIST ? a.p.l->n : b.p.l->n;
   val r = v_list(x, n);
-  for (uint32_t i = 0; i < n; i++) r.p.l->v[i] = v_binary(x, o, a.kind == V_LIST ? a.p.l->v[i] : a, b.kind == V_LIST ? b.p.l->v[i] : b, at);
+  for (uint32_t i = 0; i < n; i++)
+    r.p.l->v[i] = v_binary(x, o, a.kind == V_LIST ? a.p.l->v[i] : a, b.kind == V_LIST ? b.p.l->v[i] : b, at);
   return r;
 }
-/* A number as an exact ratio. Scales of models are f32 values meant as small fractions (0.6 is 3/5): the nearest fraction with a small denominator, if it rounds to the same f32; else the exact binary
+/* A number as an exact ratio. Scales of models are f32 values meant as small fractions (0.6 is 3/5): the nearest
+ * fraction with a small denominator, if it rounds to the same f32; else the exact binary
  * fraction of an f32; anything finer (2*pi) is no ratio. */
 bool fraction(double f, int64_t *num, int64_t *den) {
   if (!isfinite(f) || fabs(f) > 1e12) return false;
@@ -557,7 +586,8 @@ static bool compare_double(binop o, double a, double b) {
   }
 }
 static sop compare_op(binop o) {
-  static const uint8_t ops[] = {[BO_EQ] = OP_EQ, [BO_NE] = OP_NE, [BO_LT] = OP_LT, [BO_GT] = OP_GT, [BO_LE] = OP_LE, [BO_GE] = OP_GE};
+  static const uint8_t ops[] = {
+      [BO_EQ] = OP_EQ, [BO_NE] = OP_NE, [BO_LT] = OP_LT, [BO_GT] = OP_GT, [BO_LE] = OP_LE, [BO_GE] = OP_GE};
   return (sop)ops[o];
 }
 /* sizes, indices: decided, or a condition */
@@ -578,7 +608,10 @@ static val compare_sizes(el *x, binop o, val a, val b) {
     if (sym_eq(c, p, q)) return v_bool(o == BO_EQ);
     if (sym_ne(c, p, q)) return v_bool(o == BO_NE);
   } else {
-    sz t = o == BO_LT ? sym_addi(c, sym_neg(c, d), -1) : o == BO_LE ? sym_neg(c, d) : o == BO_GT ? sym_addi(c, d, -1) : d;
+    sz t = o == BO_LT   ? sym_addi(c, sym_neg(c, d), -1)
+           : o == BO_LE ? sym_neg(c, d)
+           : o == BO_GT ? sym_addi(c, d, -1)
+                        : d;
     bool known;
     val r = decided(x, t, &known);
     if (known) return r;
@@ -619,7 +652,9 @@ static val static_numbers(el *x, binop o, val a, val b, const ast *at) {
       break;
     }
   }
-  if (idx) FAIL(at, "`%s` between an index (an i64) and %s; convert the index", binop_text(o), v_describe(x, a.kind == V_SIZE && a.idx ? b : a));
+  if (idx)
+    FAIL(at, "`%s` between an index (an i64) and %s; convert the index", binop_text(o),
+         v_describe(x, a.kind == V_SIZE && a.idx ? b : a));
   double f = a.f, g = b.f;
   int64_t i;
   bool fa = a.kind == V_FLOAT, fb = b.kind == V_FLOAT;
@@ -668,7 +703,8 @@ static val static_numbers(el *x, binop o, val a, val b, const ast *at) {
   /* a symbolic size and a number that is no fraction: leave it to the run */
   ex ea = v_lift(x, a, ET_F64, at), eb = v_lift(x, b, ET_F64, at);
   if (binop_compares(o)) return v_ex(expr_op2(x->m, compare_op(o), ea, eb));
-  static const uint8_t ops[] = {[BO_ADD] = OP_ADD, [BO_SUB] = OP_SUB, [BO_MUL] = OP_MUL, [BO_DIV] = OP_DIV, [BO_MOD] = OP_MOD, [BO_POW] = OP_POW};
+  static const uint8_t ops[] = {
+      [BO_ADD] = OP_ADD, [BO_SUB] = OP_SUB, [BO_MUL] = OP_MUL, [BO_DIV] = OP_DIV, [BO_MOD] = OP_MOD, [BO_POW] = OP_POW};
   if (o >= sizeof ops || !ops[o]) FAIL(at, "`%s` of %s and %s", binop_text(o), v_describe(x, a), v_describe(x, b));
   return v_weak(expr_op2(x->m, (sop)ops[o], ea, eb));
 }
@@ -687,7 +723,8 @@ static bool omitted(el *x, val v, double k) {
   return n->kind == EX_CONST && (is_float((etype)n->type) ? n->k.f == k : n->k.i == (int64_t)k);
 }
 val v_binary(el *x, binop o, val a, val b, const ast *at) {
-  if ((a.kind == V_NONE || b.kind == V_NONE) && (o == BO_EQ || o == BO_NE)) return v_bool((a.kind == b.kind) == (o == BO_EQ));
+  if ((a.kind == V_NONE || b.kind == V_NONE) && (o == BO_EQ || o == BO_NE))
+    return v_bool((a.kind == b.kind) == (o == BO_EQ));
   if (a.kind == V_LIST || b.kind == V_LIST) return zip(x, o, a, b, at);
   if (o == BO_AND || o == BO_OR) {
     int64_t i;
@@ -698,12 +735,14 @@ val v_binary(el *x, binop o, val a, val b, const ast *at) {
   if ((a.str && (b.str || b.kind == V_STR)) || (b.str && a.kind == V_STR)) return text_equal(x, a, b, o, at);
   if (a.str || b.str) FAIL(at, "`%s` between %s and %s", binop_text(o), v_describe(x, a), v_describe(x, b));
   if (a.kind == V_STR || b.kind == V_STR || a.kind == V_TYPE || b.kind == V_TYPE) {
-    if (a.kind != b.kind || (o != BO_EQ && o != BO_NE)) FAIL(at, "`%s` between %s and %s", binop_text(o), v_describe(x, a), v_describe(x, b));
+    if (a.kind != b.kind || (o != BO_EQ && o != BO_NE))
+      FAIL(at, "`%s` between %s and %s", binop_text(o), v_describe(x, a), v_describe(x, b));
     bool same = a.kind == V_STR ? !strcmp(a.p.str, b.p.str) : a.type == b.type;
     return v_bool(same == (o == BO_EQ));
   }
   if (a.kind == V_NONE || b.kind == V_NONE || a.kind == V_TEN || b.kind == V_TEN)
-    FAIL(at, "`%s` between %s and %s%s", binop_text(o), v_describe(x, a), v_describe(x, b), a.kind == V_TEN || b.kind == V_TEN ? "; read elements of a tensor with [..]" : "");
+    FAIL(at, "`%s` between %s and %s%s", binop_text(o), v_describe(x, a), v_describe(x, b),
+         a.kind == V_TEN || b.kind == V_TEN ? "; read elements of a tensor with [..]" : "");
   if (a.kind == V_BOOL && b.kind == V_BOOL) {
     if (o != BO_EQ && o != BO_NE) FAIL(at, "`%s` of two bools", binop_text(o));
     return v_bool((a.b == b.b) == (o == BO_EQ));
@@ -727,7 +766,8 @@ val v_binary(el *x, binop o, val a, val b, const ast *at) {
     }
   }
   ex ea = v_lift(x, a, t, at), eb = v_lift(x, b, t, at);
-  if ((o == BO_ADD || o == BO_SUB) && omitted(x, b, 0)) return v_ex(ea); /* the default of an omitted input is no term, no factor */
+  /* the default of an omitted input is no term, no factor */
+  if ((o == BO_ADD || o == BO_SUB) && omitted(x, b, 0)) return v_ex(ea);
   if ((o == BO_ADD && omitted(x, a, 0)) || (o == BO_MUL && omitted(x, a, 1))) return v_ex(eb);
   if (o == BO_MUL && omitted(x, b, 1)) return v_ex(ea);
   if (o == BO_MUL && (omitted(x, a, 0) || omitted(x, b, 0))) return omitted(x, a, 0) ? a : b;

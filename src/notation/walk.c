@@ -1,8 +1,11 @@
 /* walk: expressions of a definition to values.
  *
- * Indices are bound by the left side of a stage, by a reduction, by `for` and by comprehensions (there: numbers). Where no bound is written the range comes from, in this order: the dim or pack of
- * that name; the declared position on the left side; a direct use `X[.., k, ..]` at the position of X's declared type. All uses must agree. An access is in range by proof; else it needs `else`, or
- * leaves a guard on sizes. Conditions (`?:`, and, or, where) are facts for the prover while the guarded part is evaluated.
+ * Indices are bound by the left side of a stage, by a reduction, by `for` and by comprehensions (there: numbers).
+ * Where no bound is written the range comes from, in this order: the dim or pack of
+ * that name; the declared position on the left side; a direct use `X[.., k, ..]` at the position of X's declared
+ * type. All uses must agree. An access is in range by proof; else it needs `else`, or
+ * leaves a guard on sizes. Conditions (`?:`, and, or, where) are facts for the prover while the guarded part is
+ * evaluated.
  */
 #include "notation/elab.h"
 #include <string.h>
@@ -10,7 +13,7 @@
 #define FAIL(at, ...) el_fail(x, E_SHAPE, (at)->line, (at)->col, __VA_ARGS__)
 enum { MAX_STEPS = 20000000, MAX_CALLS = 64 };
 
-/* ---- names ---- */
+/* ---- names ----------------------------------------------------------------------------------- */
 binding *find_global(el *x, const char *name) {
   for (binding *b = x->globals; b; b = b->next)
     if (b->name == name) return b;
@@ -79,11 +82,12 @@ static val size_of(el *x, const ast *e) {
     }
   binding *b = find_global(x, n->name);
   if (b && (b->v.kind == V_SIZE || b->v.kind == V_LIST)) return b->v;
-  if (local_param) FAIL(e, "%s is a parameter here; its size is not known, pass size(..) as another parameter", n->name);
+  if (local_param)
+    FAIL(e, "%s is a parameter here; its size is not known, pass size(..) as another parameter", n->name);
   FAIL(e, "%s is not an index, dim or pack", n->name);
 }
 
-/* ---- lists ---- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 val ev_elems(el *x, const elem *els, uint32_t n) {
   VEC(val) v = {0};
   for (uint32_t i = 0; i < n; i++) {
@@ -119,7 +123,8 @@ static val indices(el *x, const elem *els, uint32_t n) {
       for (uint32_t j = 0; j < e->nel; j++) {
         ast probe = {.kind = A_CALL, .line = e->line, .col = e->col, .el = &e->el[j], .nel = 1};
         val r = size_of(x, &probe), q = ev(x, e->el[j].e);
-        if (q.kind != V_SIZE || r.kind != V_SIZE) FAIL(e, "the digits of (..) in an index are plain indices; %s is %s", e->el[j].e->name, v_describe(x, q));
+        if (q.kind != V_SIZE || r.kind != V_SIZE)
+          FAIL(e, "the digits of (..) in an index are plain indices; %s is %s", e->el[j].e->name, v_describe(x, q));
         p = sym_add(x->c, sym_mul(x->c, p, r.s), q.s);
       }
       vec_push(x->a, v, v_index(p));
@@ -133,7 +138,7 @@ static val indices(el *x, const elem *els, uint32_t n) {
   return r;
 }
 
-/* ---- access ---- */
+/* ---- access ---------------------------------------------------------------------------------- */
 val load_at(el *x, nten *t, const sz *idx, ex otherwise) {
   int64_t i;
   if (t->uniform && !otherwise) {
@@ -172,7 +177,8 @@ static void contract_facts(el *x, sz idx) {
       }
   }
 }
-/* e >= 0 with its indices replaced by the ends of their ranges that make it smallest; 0 if that does not work. An index that a condition around speaks of is replaced by what the condition says. */
+/* e >= 0 with its indices replaced by the ends of their ranges that make it smallest; 0 if that does not work. An
+ * index that a condition around speaks of is replaced by what the condition says. */
 static sz without_indices(el *x, sz e) {
   ctx *c = x->c;
   u32vec vars = {0};
@@ -196,7 +202,8 @@ static sz without_indices(el *x, sz e) {
   }
   return sym_uses_kind(c, e, AT_VAR) ? 0 : e;
 }
-/* Is 0 <= idx < n? Without a proof, what is left of the inequality when the indices are eliminated becomes a guard; nothing is done for an index read from data (the contract on it is the model's). */
+/* Is 0 <= idx < n? Without a proof, what is left of the inequality when the indices are eliminated becomes a guard;
+ * nothing is done for an index read from data (the contract on it is the model's). */
 static void in_range(el *x, nten *t, sz idx, sz n, const ast *at) {
   ctx *c = x->c;
   int64_t lo, hi, k;
@@ -216,10 +223,13 @@ static void in_range(el *x, nten *t, sz idx, sz n, const ast *at) {
     if (x->soft) continue;
     if (sym_is_int(c, left, &k)) {
       sym_pop(c, mark);
-      FAIL(at, "%s[..]: index %s leaves 0 .. %s - 1; give the value outside with `else`", t->name, sym_str(c, idx), sym_str(c, n));
+      FAIL(at, "%s[..]: index %s leaves 0 .. %s - 1; give the value outside with `else`", t->name, sym_str(c, idx),
+           sym_str(c, n));
     }
     sym_pop(c, mark);
-    guard_ge0(x, left, false, arena_fmt(x->m->a, "%s: index %s of %s stays within %s only if %s >= 0", x->d->name, sym_str(c, idx), t->name, sym_str(c, n), sym_str(c, left)));
+    guard_ge0(x, left, false,
+              arena_fmt(x->m->a, "%s: index %s of %s stays within %s only if %s >= 0", x->d->name, sym_str(c, idx),
+                        t->name, sym_str(c, n), sym_str(c, left)));
     mark = sym_mark(c);
   }
   sym_pop(c, mark);
@@ -268,8 +278,10 @@ val access_tensor(el *x, nten *t, const ast *e) {
   for (uint32_t i = 0; i < r; i++) { /* the guard stays, unless it is provably idle or provably all there is */
     sz d = sym_canon(c, t->shape[i]), above = sym_addi(c, sym_sub(c, d, idx[i]), -1);
     bool low = sym_ge0(c, idx[i]), high = sym_ge0(c, above);
-    if (!low && sym_ge0(c, sym_addi(c, sym_neg(c, idx[i]), -1))) return (val){.kind = V_EX, .e = v_lift(x, ev(x, e->kid[1]), t->type, e->kid[1]), .str = t->type == ET_STR};
-    if (!high && sym_le(c, d, idx[i])) return (val){.kind = V_EX, .e = v_lift(x, ev(x, e->kid[1]), t->type, e->kid[1]), .str = t->type == ET_STR};
+    if (!low && sym_ge0(c, sym_addi(c, sym_neg(c, idx[i]), -1)))
+      return (val){.kind = V_EX, .e = v_lift(x, ev(x, e->kid[1]), t->type, e->kid[1]), .str = t->type == ET_STR};
+    if (!high && sym_le(c, d, idx[i]))
+      return (val){.kind = V_EX, .e = v_lift(x, ev(x, e->kid[1]), t->type, e->kid[1]), .str = t->type == ET_STR};
     inside &= low && high;
   }
   if (inside) return load_at(x, t, idx, 0);
@@ -307,11 +319,14 @@ static val access(el *x, const ast *e) {
   FAIL(e, "[..] reads a tensor or a pack, but this is %s", v_describe(x, t));
 }
 
-/* ---- ranges ---- */
-static bool same_name(const elem *q, const char *name, bool splat) { return q->e && q->e->kind == A_NAME && q->e->name == name && q->splat == splat; }
+/* ---- ranges ---------------------------------------------------------------------------------- */
+static bool same_name(const elem *q, const char *name, bool splat) {
+  return q->e && q->e->kind == A_NAME && q->e->name == name && q->splat == splat;
+}
 
 /* Position of the index or pack `name` in a bracket against the dims it stands for. */
-bool range_at(el *x, const elem *lhs, uint32_t nlhs, const sz *dims, uint32_t ndims, const seg *segs, uint32_t nsegs, const char *name, bool splat, val *out) {
+bool range_at(el *x, const elem *lhs, uint32_t nlhs, const sz *dims, uint32_t ndims, const seg *segs, uint32_t nsegs,
+              const char *name, bool splat, val *out) {
   bool match = segs && nsegs == nlhs;
   for (uint32_t i = 0; match && i < nlhs; i++) match = segs[i].splat == lhs[i].splat;
   if (match) {
@@ -369,28 +384,34 @@ static void search_in(search *s, const ast *e) {
   if (e->kind == A_ACCESS && !e->tilde && e->kid[0]->kind == A_NAME) {
     binding *b = find_global(x, e->kid[0]->name);
     val v;
-    if (b && b->v.kind == V_TEN && range_at(x, e->el, e->nel, b->v.p.t->shape, b->v.p.t->rank, b->v.p.t->segs, b->v.p.t->nsegs, s->name, s->splat, &v)) {
+    if (b && b->v.kind == V_TEN &&
+        range_at(x, e->el, e->nel, b->v.p.t->shape, b->v.p.t->rank, b->v.p.t->segs, b->v.p.t->nsegs, s->name, s->splat,
+                 &v)) {
       if (!s->found)
         s->found = true, s->v = v;
       else if (!s->splat)
-        need_equal(x, s->v.s, v.s, false, e->line, e->col, arena_fmt(x->a, "the ranges of index %s (here from %s)", s->name, b->name));
+        need_equal(x, s->v.s, v.s, false, e->line, e->col,
+                   arena_fmt(x->a, "the ranges of index %s (here from %s)", s->name, b->name));
       else {
         if (s->v.p.l->n != v.p.l->n) FAIL(e, "index pack %s has %u and %u indices", s->name, s->v.p.l->n, v.p.l->n);
-        for (uint32_t i = 0; i < v.p.l->n; i++) need_equal(x, s->v.p.l->v[i].s, v.p.l->v[i].s, false, e->line, e->col, arena_fmt(x->a, "the ranges of index %s (here from %s)", s->name, b->name));
+        for (uint32_t i = 0; i < v.p.l->n; i++)
+          need_equal(x, s->v.p.l->v[i].s, v.p.l->v[i].s, false, e->line, e->col,
+                     arena_fmt(x->a, "the ranges of index %s (here from %s)", s->name, b->name));
       }
     }
   }
   for (int i = 0; i < 3; i++) search_in(s, e->kid[i]);
   for (uint32_t i = 0; i < e->nel; i++) search_in(s, e->el[i].e);
 }
-bool range_from_accesses(el *x, const char *name, bool splat, const ast **exprs, uint32_t n, val *out, uint32_t line, uint32_t col) {
+bool range_from_accesses(el *x, const char *name, bool splat, const ast **exprs, uint32_t n, val *out, uint32_t line,
+                         uint32_t col) {
   search s = {.x = x, .name = name, .splat = splat, .line = line, .col = col};
   for (uint32_t i = 0; i < n; i++) search_in(&s, exprs[i]);
   *out = s.v;
   return s.found;
 }
 
-/* ---- binders ---- */
+/* ---- binders --------------------------------------------------------------------------------- */
 static val one_index(el *x, const char *name, sz lo, sz hi, u32vec *vars) {
   sz ext = sym_canon(x->c, sym_sub(x->c, hi, lo));
   sz v = sym_var(x->c, name, ext);
@@ -437,7 +458,9 @@ void bind_all(el *x, const binder *b, uint32_t n, const ast **exprs, uint32_t ne
   }
   for (uint32_t i = 0; i < n; i++)
     if (!hi[i].kind && !range_from_accesses(x, b[i].name, b[i].splat, exprs, nexprs, &hi[i], b[i].line, b[i].col))
-      el_fail(x, E_SHAPE, b[i].line, b[i].col, "index %s has no range: no dim has this name and no access X[.., %s, ..] gives one; write %s < size", b[i].name, b[i].name, b[i].name);
+      el_fail(x, E_SHAPE, b[i].line, b[i].col,
+              "index %s has no range: no dim has this name and no access X[.., %s, ..] gives one; write %s < size",
+              b[i].name, b[i].name, b[i].name);
   for (uint32_t i = 0; i < n; i++) bind_index(x, b[i].name, b[i].splat, lo[i], hi[i], &out->vars, b[i].line, b[i].col);
 }
 void unbind(el *x, bound *b) {
@@ -445,7 +468,7 @@ void unbind(el *x, bound *b) {
   x->extents.n = b->extents;
 }
 
-/* ---- reductions ---- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 static ex identity(el *x, rop op, etype t) {
   bool fl = et_kind(t) == K_FLOAT;
   switch (op) {
@@ -471,13 +494,15 @@ static val reduce(el *x, const ast *e) {
   bind_all(x, e->b, e->nb, exprs, 3, &bd);
   val w = e->kid[1] ? ev(x, e->kid[1]) : v_bool(true);
   if (w.kind == V_LIST) FAIL(e->kid[1], "`where` needs one condition; join a pack with every(..)");
-  if (w.kind != V_BOOL && !(w.kind == V_EX && exn(x->m, w.e)->type == ET_BOOL)) FAIL(e->kid[1], "`where` needs a condition, not %s", v_describe(x, w));
+  if (w.kind != V_BOOL && !(w.kind == V_EX && exn(x->m, w.e)->type == ET_BOOL))
+    FAIL(e->kid[1], "`where` needs a condition, not %s", v_describe(x, w));
   condmark mark = {0};
   if (w.kind == V_EX) mark = cond_push(x, w.e, true);
   val body = ev(x, e->kid[0]);
   val pay = e->kid[2] ? ev(x, e->kid[2]) : v_none();
   if (arg && !e->kid[2]) {
-    if (e->nb != 1 || e->b[0].splat) FAIL(e, "over several indices the winner's place needs a payload: argmax[..] e -> place");
+    if (e->nb != 1 || e->b[0].splat)
+      FAIL(e, "over several indices the winner's place needs a payload: argmax[..] e -> place");
     pay = find(x, e->b[0].name)->v;
   }
   if (w.kind == V_EX) cond_pop(x, mark);
@@ -487,7 +512,8 @@ static val reduce(el *x, const ast *e) {
   if (body.kind == V_LIST) FAIL(e->kid[0], "a reduction needs one value, not a pack");
   if (body.str || pay.str) FAIL(e->kid[0], "a reduction of strings");
   bool logical = op == RED_ANY || op == RED_ALL;
-  if (logical != (t == ET_BOOL) && !(t == ET_BOOL && (op == RED_MAX || op == RED_MIN))) FAIL(e, logical ? "any and all need conditions, not %s" : "this reduction needs numbers, not %s", et_name(t));
+  if (logical != (t == ET_BOOL) && !(t == ET_BOOL && (op == RED_MAX || op == RED_MIN)))
+    FAIL(e, logical ? "any and all need conditions, not %s" : "this reduction needs numbers, not %s", et_name(t));
   ex b = v_lift(x, body, t, e->kid[0]), p = 0;
   if (arg) p = v_lift(x, pay, ET_I64, e->kid[2] ? e->kid[2] : e);
   if (w.kind == V_BOOL && !w.b && !arg) return v_ex(identity(x, op, t));
@@ -502,7 +528,9 @@ static val reduce(el *x, const ast *e) {
   else if ((op == RED_SUM || op == RED_PROD) && et_kind(t) == K_FLOAT && et_bits(t) < 32)
     acc = ET_F32;
   const ex_node *factor = exn(x->m, b);
-  if (op == RED_SUM && acc != t && et_kind(acc) == K_FLOAT && factor->kind == EX_OP && factor->op == OP_MUL && factor->type == t) { /* products are exact in the wider type: one rounding, at the end */
+  /* products are exact in the wider type: one rounding, at the end */
+  if (op == RED_SUM && acc != t && et_kind(acc) == K_FLOAT && factor->kind == EX_OP && factor->op == OP_MUL &&
+      factor->type == t) {
     ex l = factor->args[0], r = factor->args[1];
     b = expr_op2(x->m, OP_MUL, expr_cast(x->m, acc, l), expr_cast(x->m, acc, r));
     return v_ex(expr_cast(x->m, t, expr_reduce(x->m, op, bd.vars.v, bd.vars.n, cond, b, 0, acc, acc)));
@@ -510,9 +538,10 @@ static val reduce(el *x, const ast *e) {
   return v_ex(expr_reduce(x->m, op, bd.vars.v, bd.vars.n, cond, b, p, acc, arg ? ET_I64 : t));
 }
 
-/* ---- functions ---- */
+/* ---- functions ------------------------------------------------------------------------------- */
 val ev_fn(el *x, const fndef *f, val *args, uint32_t n, const ast *at) {
-  if (f->nparams == 1 && f->params[0].splat && !(n == 1 && args[0].kind == V_LIST)) { /* one pack parameter takes all arguments */
+  /* one pack parameter takes all arguments */
+  if (f->nparams == 1 && f->params[0].splat && !(n == 1 && args[0].kind == V_LIST)) {
     val l = v_list(x, n);
     if (n) memcpy(l.p.l->v, args, n * sizeof *args);
     val *one = NEWN(x->a, val, 1);
@@ -523,18 +552,21 @@ val ev_fn(el *x, const fndef *f, val *args, uint32_t n, const ast *at) {
   int64_t len = -1;
   for (uint32_t i = 0; i < n; i++)
     if (args[i].kind == V_LIST && !f->params[i].splat) {
-      if (len >= 0 && len != args[i].p.l->n) FAIL(at, "%s: packs of different length, %lld and %u", f->name, (long long)len, args[i].p.l->n);
+      if (len >= 0 && len != args[i].p.l->n)
+        FAIL(at, "%s: packs of different length, %lld and %u", f->name, (long long)len, args[i].p.l->n);
       len = args[i].p.l->n;
     }
   if (len >= 0) { /* scalars zip over packs */
     val r = v_list(x, (uint32_t)len), *one = NEWN(x->a, val, n);
     for (uint32_t j = 0; j < len; j++) {
-      for (uint32_t i = 0; i < n; i++) one[i] = args[i].kind == V_LIST && !f->params[i].splat ? args[i].p.l->v[j] : args[i];
+      for (uint32_t i = 0; i < n; i++)
+        one[i] = args[i].kind == V_LIST && !f->params[i].splat ? args[i].p.l->v[j] : args[i];
       r.p.l->v[j] = ev_fn(x, f, one, n, at);
     }
     return r;
   }
-  if (++x->depth > MAX_CALLS) FAIL(at, "%s: functions are nested more than %d deep; they cannot be recursive", f->name, MAX_CALLS);
+  if (++x->depth > MAX_CALLS)
+    FAIL(at, "%s: functions are nested more than %d deep; they cannot be recursive", f->name, MAX_CALLS);
   binding *save = x->locals;
   const char *file = x->file;
   x->locals = NULL;
@@ -570,7 +602,7 @@ static val call(el *x, const ast *e) {
   FAIL(e, "unknown function %s", n);
 }
 
-/* ---- comprehensions ---- */
+/* ---- comprehensions -------------------------------------------------------------------------- */
 static void comp(el *x, const ast *e, uint32_t k, valvec *out) {
   if (k == e->nb) {
     if (e->kid[1] && !decide(x, ev(x, e->kid[1]), e->kid[1], "which elements a pack has")) return;
@@ -596,7 +628,8 @@ static val conditional(el *x, const ast *e) {
   if (c.kind == V_LIST) { /* element by element */
     val a = ev(x, e->kid[1]), b = ev(x, e->kid[2]), r = v_list(x, c.p.l->n);
     for (uint32_t i = 0; i < c.p.l->n; i++) {
-      if ((a.kind == V_LIST && a.p.l->n != c.p.l->n) || (b.kind == V_LIST && b.p.l->n != c.p.l->n)) FAIL(e, "packs of different length in `? :`");
+      if ((a.kind == V_LIST && a.p.l->n != c.p.l->n) || (b.kind == V_LIST && b.p.l->n != c.p.l->n))
+        FAIL(e, "packs of different length in `? :`");
       r.p.l->v[i] = v_select(x, c.p.l->v[i], a.kind == V_LIST ? a.p.l->v[i] : a, b.kind == V_LIST ? b.p.l->v[i] : b, e);
     }
     return r;
@@ -604,7 +637,8 @@ static val conditional(el *x, const ast *e) {
   int64_t i;
   if (v_is_int(x, c, &i)) c = v_bool(i != 0);
   if (c.kind == V_BOOL) return ev(x, e->kid[c.b ? 1 : 2]);
-  if (c.kind != V_EX || exn(x->m, c.e)->type != ET_BOOL) FAIL(e->kid[0], "`?` needs a condition, not %s", v_describe(x, c));
+  if (c.kind != V_EX || exn(x->m, c.e)->type != ET_BOOL)
+    FAIL(e->kid[0], "`?` needs a condition, not %s", v_describe(x, c));
   condmark mark = cond_push(x, c.e, true);
   val a = ev(x, e->kid[1]);
   cond_pop(x, mark);
@@ -615,7 +649,8 @@ static val conditional(el *x, const ast *e) {
 }
 
 val ev(el *x, const ast *e) {
-  if (++x->steps > MAX_STEPS) el_fail(x, E_UNSUPPORTED, e->line, e->col, "this definition takes more than %d steps to elaborate", MAX_STEPS);
+  if (++x->steps > MAX_STEPS)
+    el_fail(x, E_UNSUPPORTED, e->line, e->col, "this definition takes more than %d steps to elaborate", MAX_STEPS);
   switch (e->kind) {
   case A_INT:
     return v_int(x, e->k.i);

@@ -1,11 +1,29 @@
-/* What do a node's attributes say? They are checked against their declared kind, references to a function's attributes are followed, graphs become regions. Constant nodes are attributes with a name.
+/* What do a node's attributes say? They are checked against their declared kind, references to a function's
+ * attributes are followed, graphs become regions. Constant nodes are attributes with a name.
  */
 #include "onnx/import.h"
 #include <string.h>
 
-enum { A_UNDEFINED, A_FLOAT, A_INT, A_STRING, A_TENSOR, A_GRAPH, A_FLOATS, A_INTS, A_STRINGS, A_TENSORS, A_GRAPHS, A_SPARSE, A_SPARSES, A_TYPE, A_TYPES };
-static const char *const words[] = {"undefined", "FLOAT",   "INT",    "STRING",        "TENSOR",         "GRAPH",      "FLOATS",     "INTS",
-                                    "STRINGS",   "TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
+enum {
+  A_UNDEFINED,
+  A_FLOAT,
+  A_INT,
+  A_STRING,
+  A_TENSOR,
+  A_GRAPH,
+  A_FLOATS,
+  A_INTS,
+  A_STRINGS,
+  A_TENSORS,
+  A_GRAPHS,
+  A_SPARSE,
+  A_SPARSES,
+  A_TYPE,
+  A_TYPES
+};
+static const char *const words[] = {"undefined",      "FLOAT",      "INT",        "STRING",  "TENSOR", "GRAPH",
+                                    "FLOATS",         "INTS",       "STRINGS",    "TENSORS", "GRAPHS", "SPARSE_TENSOR",
+                                    "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
 
 const pb_attr *attr_resolve(const frame_fn *fn, const pb_attr *a) {
   if (a->ref.n == 0) return a;
@@ -34,7 +52,8 @@ static int held(const pb_attr *a) {
 static int kind_of(const pb_attr *a) { return a->type.v > 0 && a->type.v <= A_TYPES ? (int)a->type.v : held(a); }
 
 static const char *text_of(importer *im, bytes b, const char *what, const char *who) {
-  if (b.n && memchr(b.p, 0, b.n)) diag_error(im->c, E_UNSUPPORTED, who, "attribute '%s' contains a NUL byte, which is not supported", what);
+  if (b.n && memchr(b.p, 0, b.n))
+    diag_error(im->c, E_UNSUPPORTED, who, "attribute '%s' contains a NUL byte, which is not supported", what);
   return intern_n(im->c, b.n ? (const char *)b.p : "", b.n);
 }
 
@@ -69,7 +88,8 @@ static etype type_of(const pb_type *t) {
 /* False: nothing to add (an error was recorded). */
 static bool fill(importer *im, const scope *s, const pb_attr *p, const char *who, attr *a) {
   int kind = kind_of(p), other = held(p);
-  bool empty = other == A_UNDEFINED && kind != A_TENSOR && kind != A_GRAPH && kind != A_SPARSE && kind != A_TYPE; /* zero and empty lists need not be written */
+  /* zero and empty lists need not be written */
+  bool empty = other == A_UNDEFINED && kind != A_TENSOR && kind != A_GRAPH && kind != A_SPARSE && kind != A_TYPE;
   if (kind != other && !empty) {
     diag_error(im->c, E_MODEL, who, "attribute '%s' is declared %s but holds %s", a->name, words[kind], words[other]);
     return false;
@@ -100,7 +120,9 @@ static bool fill(importer *im, const scope *s, const pb_attr *p, const char *who
   case A_TENSORS: {
     ndarray *t = NEWN(im->a, ndarray, p->tensors.n);
     for (uint32_t i = 0; i < p->tensors.n; i++)
-      if (!tensor_read(&im->src, &p->tensors.v[i], arena_fmt(im->a, "attribute '%s' of node '%s'", a->name, who), &t[i])) return false;
+      if (!tensor_read(&im->src, &p->tensors.v[i], arena_fmt(im->a, "attribute '%s' of node '%s'", a->name, who),
+                       &t[i]))
+        return false;
     a->kind = AK_TENSORS, a->n = p->tensors.n, a->tensor = t;
     return true;
   }
@@ -111,7 +133,8 @@ static bool fill(importer *im, const scope *s, const pb_attr *p, const char *who
     a->kind = AK_TYPE, a->i = type_of(p->tp);
     return true;
   default:
-    diag_error(im->c, kind == A_UNDEFINED ? E_MODEL : E_UNSUPPORTED, who, "attribute '%s' is %s, which is not supported", a->name, words[kind]);
+    diag_error(im->c, kind == A_UNDEFINED ? E_MODEL : E_UNSUPPORTED, who,
+               "attribute '%s' is %s, which is not supported", a->name, words[kind]);
     return false;
   }
 }
@@ -130,13 +153,16 @@ void import_attrs(importer *im, const scope *s, const pb_node *p, node *n) {
   }
 }
 
-/* ---- Constant ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Constant -------------------------------------------------------------------------------- */
 static bool whole(ndarray *out, etype t, bool vector, uint32_t n, const void *data) {
-  *out = (ndarray){.type = t, .rank = vector, .dims = {n}, .data = data, .bytes = n * (t == ET_STR ? sizeof(bytes) : et_bytes(t))};
+  *out = (ndarray){
+      .type = t, .rank = vector, .dims = {n}, .data = data, .bytes = n * (t == ET_STR ? sizeof(bytes) : et_bytes(t))};
   return true;
 }
 
-static bytes string_of(importer *im, bytes b) { return (bytes){(const uint8_t *)arena_strndup(im->a, (const char *)b.p, b.n), b.n}; }
+static bytes string_of(importer *im, bytes b) {
+  return (bytes){(const uint8_t *)arena_strndup(im->a, (const char *)b.p, b.n), b.n};
+}
 
 bool constant_node(importer *im, const scope *s, const pb_node *p, ndarray *out) {
   const char *who = node_shown(im, p);
@@ -152,7 +178,8 @@ bool constant_node(importer *im, const scope *s, const pb_node *p, ndarray *out)
     }
     if (IS("value_float")) return whole(out, ET_F32, false, 1, arena_dup(im->a, &a->f.v, 4));
     if (IS("value_int")) return whole(out, ET_I64, false, 1, arena_dup(im->a, &a->i.v, 8));
-    if (IS("value_floats")) return whole(out, ET_F32, true, a->floats.n, arena_dup(im->a, a->floats.v, a->floats.n * 4));
+    if (IS("value_floats"))
+      return whole(out, ET_F32, true, a->floats.n, arena_dup(im->a, a->floats.v, a->floats.n * 4));
     if (IS("value_ints")) return whole(out, ET_I64, true, a->ints.n, arena_dup(im->a, a->ints.v, a->ints.n * 8));
     if (IS("value_string") || IS("value_strings")) {
       bool many = IS("value_strings");

@@ -1,8 +1,11 @@
 /* Which nodes stand for several, and for which?
  *
- * Four kinds, one table. An operator on any number of groups of tensors (an optimiser that updates many parameters at once) becomes a node per group. An operator with regions that are formulas, not control
- * flow (attention with its own score function) becomes nodes with the regions between them, so that the definitions of the parts and the model's own formula are fused like any others. A recurrence over a
- * batch becomes a recurrence of recurrences. Trees written as columns of attributes become tables for a walk (trees.c). The last node is always the given one, changed.
+ * Four kinds, one table. An operator on any number of groups of tensors (an optimiser that updates many
+ * parameters at once) becomes a node per group. An operator with regions that are formulas, not control
+ * flow (attention with its own score function) becomes nodes with the regions between them, so that the
+ * definitions of the parts and the model's own formula are fused like any others. A recurrence over a
+ * batch becomes a recurrence of recurrences. Trees written as columns of attributes become tables for a walk
+ * (trees.c). The last node is always the given one, changed.
  */
 #include "onnx/expand.h"
 #include <string.h>
@@ -28,12 +31,16 @@ static void copy_attr(graph *g, node *to, const node *from, const char *name) {
   if (a) vec_push(ctx_arena(g->c), to->attrs, *a);
 }
 
-/* ---- groups: inputs are `lead` common ones, then `kinds` runs of one tensor per group; outputs are `results` runs --------------------------------------- */
+/* ---- groups: inputs are `lead` common ones, then `kinds` runs of one tensor per group; outputs are `results` runs
+ * ---- */
 static void groups(graph *g, node *n, uint32_t lead, uint32_t kinds, uint32_t results) {
   arena *a = ctx_arena(g->c);
   uint32_t per = n->in.n > lead ? (n->in.n - lead) / kinds : 0;
   if (per == 0 || per * kinds + lead != n->in.n || n->out.n > per * results) {
-    diag_error(g->c, E_MODEL, n->name, "%s has %u inputs and %u outputs; %u inputs, then %u for each tensor, and at most %u outputs for each tensor are expected", n->op, n->in.n, n->out.n, lead, kinds, results);
+    diag_error(g->c, E_MODEL, n->name,
+               "%s has %u inputs and %u outputs; %u inputs, then %u for each tensor, and at most %u outputs for each "
+               "tensor are expected",
+               n->op, n->in.n, n->out.n, lead, kinds, results);
     return;
   }
   node all = *n;
@@ -43,7 +50,8 @@ static void groups(graph *g, node *n, uint32_t lead, uint32_t kinds, uint32_t re
       for (uint32_t i = 0; i < n->attrs.n; i++) vec_push(a, one->attrs, n->attrs.v[i]);
     memset(&one->in, 0, sizeof one->in), memset(&one->out, 0, sizeof one->out);
     for (uint32_t i = 0; i < lead; i++) expand_give(g, one, all.in.v[i]);
-    for (uint32_t i = 0; i < kinds; i++) expand_give(g, one, all.in.v[lead + (EK_PLANTED("onnx-groups") ? k * kinds + i : i * per + k)]);
+    for (uint32_t i = 0; i < kinds; i++)
+      expand_give(g, one, all.in.v[lead + (EK_PLANTED("onnx-groups") ? k * kinds + i : i * per + k)]);
     for (uint32_t i = 0; i < results && i * per + k < all.out.n; i++) {
       value *v = all.out.v[i * per + k];
       vec_push(a, one->out, v);
@@ -54,7 +62,7 @@ static void groups(graph *g, node *n, uint32_t lead, uint32_t kinds, uint32_t re
 static void gradient_step(graph *g, node *n) { groups(g, n, 2, 3, 2); }
 static void adam_step(graph *g, node *n) { groups(g, n, 2, 4, 3); }
 
-/* ---- regions that are formulas -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- regions that are formulas --------------------------------------------------------------- */
 /* The region's nodes go in front of n; its only input is v. Returns its only output. */
 static value *formula(graph *g, node *n, const char *attr_name, value *v) {
   arena *a = ctx_arena(g->c);
@@ -62,7 +70,8 @@ static value *formula(graph *g, node *n, const char *attr_name, value *v) {
   if (!at) return v;
   graph *r = at->kind == AK_GRAPH ? at->g : NULL;
   if (!r || r->inputs.n != 1 || r->outputs.n != 1) {
-    diag_error(g->c, E_MODEL, n->name, "attribute '%s' of %s must be a graph with one input and one output", attr_name, n->op);
+    diag_error(g->c, E_MODEL, n->name, "attribute '%s' of %s must be a graph with one input and one output", attr_name,
+               n->op);
     return v;
   }
   node *pass = expand_before(g, n, "Identity", "", r->name[0] ? r->name : attr_name);
@@ -99,7 +108,8 @@ static void flex_attention(graph *g, node *n) {
   expand_give(g, n, p), expand_give(g, n, v);
 }
 
-/* ---- before 9 Scan went over the examples of a batch too: input 0 is their lengths, every other input and output has the batch in front -------------------- */
+/* ---- before 9 Scan went over the examples of a batch too: input 0 is their lengths, every other input and output
+ * has the batch in front ---- */
 static void batched_scan(graph *g, node *n) {
   arena *a = ctx_arena(g->c);
   const attr *body = node_attr(n, "body"), *count = node_attr(n, "num_scan_inputs"), *ways = node_attr(n, "directions");
@@ -108,7 +118,9 @@ static void batched_scan(graph *g, node *n) {
     return;
   }
   if (n->in.v[0]) {
-    diag_error(g->c, E_UNSUPPORTED, n->name, "Scan as of opset 8: sequences of different lengths in one batch are not supported; save the model with opset 9 or newer");
+    diag_error(g->c, E_UNSUPPORTED, n->name,
+               "Scan as of opset 8: sequences of different lengths in one batch are not supported; save the model with "
+               "opset 9 or newer");
     return;
   }
   graph *each = graph_new(g->c, g, arena_fmt(a, "%s.example", n->name));
@@ -132,9 +144,11 @@ static void batched_scan(graph *g, node *n) {
   node_set_int(g, n, "num_scan_inputs", n->in.n);
 }
 
-/* A map from label to score for each row: the scores stay a tensor, the labels are what the model's other output already says. */
+/* A map from label to score for each row: the scores stay a tensor, the labels are what the model's other output
+ * already says. */
 static void zip_map(graph *g, node *n) {
-  diag_add(g->c, D_NOTE, E_OK, (srcpos){0}, n->name, "ZipMap: the scores are given as a tensor, without the labels as keys");
+  diag_add(g->c, D_NOTE, E_OK, (srcpos){0}, n->name,
+           "ZipMap: the scores are given as a tensor, without the labels as keys");
   n->op = "Identity", n->domain = "";
   n->attrs.n = 0;
 }
@@ -158,5 +172,7 @@ static const struct {
 void expand_node(graph *g, node *n, int64_t version, bool standard) {
   const char *op = n->op, *domain = n->domain;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (version < table[i].before && !(standard && table[i].before == INT64_MAX) && !strcmp(op, table[i].op) && !strcmp(domain, table[i].domain)) table[i].apply(g, n);
+    if (version < table[i].before && !(standard && table[i].before == INT64_MAX) && !strcmp(op, table[i].op) &&
+        !strcmp(domain, table[i].domain))
+      table[i].apply(g, n);
 }

@@ -3,10 +3,12 @@
 #define EK_ONNX_EXPAND_H
 #include "graph/graph.h"
 
-/* n is the last node of g, complete, written for `version` of its domain. Nodes may be put before it, and it may become another. Errors are recorded with its name. */
+/* n is the last node of g, complete, written for `version` of its domain. Nodes may be put before it, and it may
+ * become another. Errors are recorded with its name. */
 void expand_node(graph *g, node *n, int64_t version, bool standard);
 
-/* For those who do. expand_before: a node in front of n, which is and stays the last. expand_result: a new output of n; expand_give: one input more. */
+/* For those who do. expand_before: a node in front of n, which is and stays the last. expand_result: a new output of
+ * n; expand_give: one input more. */
 node *expand_before(graph *g, node *n, const char *op, const char *domain, const char *what);
 value *expand_result(graph *g, node *n);
 void expand_give(graph *g, node *n, value *v);

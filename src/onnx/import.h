@@ -40,9 +40,11 @@ typedef struct importer {
 } importer;
 
 /* names.c */
-const char *name_text(importer *im, bytes b);                                 /* an interned C string; unwinds on a NUL in it */
-const char *name_shown(importer *im, bytes b);                                /* for messages: shortened, harmless */
-const char *node_shown(importer *im, const pb_node *n);                       /* its name, or the operator and first output */
+/* an interned C string; unwinds on a NUL in it */
+const char *name_text(importer *im, bytes b);
+const char *name_shown(importer *im, bytes b); /* for messages: shortened, harmless */
+/* its name, or the operator and first output */
+const char *node_shown(importer *im, const pb_node *n);
 int64_t opset_of(const importer *im, const frame_fn *fn, const char *domain); /* 0: not imported */
 const char *domain_text(importer *im, bytes b);                               /* "" for the standard's */
 typedef enum { TYPE_INPUT, TYPE_REGION_INPUT, TYPE_OTHER } type_role;
@@ -50,7 +52,8 @@ bool other_kind(const pb_type *t); /* a sequence, map, optional or sparse tensor
 void declare_type(importer *im, value *v, const pb_type *t, type_role role);
 
 /* attrs.c */
-const pb_attr *attr_resolve(const frame_fn *fn, const pb_attr *a); /* follows references to a function's attributes; NULL: not given */
+/* follows references to a function's attributes; NULL: not given */
+const pb_attr *attr_resolve(const frame_fn *fn, const pb_attr *a);
 void import_attrs(importer *im, const scope *s, const pb_node *p, node *n);
 bool constant_node(importer *im, const scope *s, const pb_node *p, ndarray *out);
 

@@ -1,4 +1,5 @@
-/* What are things called, and what does the file claim about their types? Names of the file become interned strings; names of dimensions become symbols. */
+/* What are things called, and what does the file claim about their types? Names of the file become interned strings;
+ * names of dimensions become symbols. */
 #include "onnx/import.h"
 #include <inttypes.h>
 #include <string.h>
@@ -7,7 +8,8 @@ enum { MAX_SIZE_SHOWN = 120 };
 #define MAX_DIM ((int64_t)1000000000)
 
 const char *name_text(importer *im, bytes b) {
-  if (b.n && memchr(b.p, 0, b.n)) ctx_fail(im->c, E_MODEL, "'%s': the name '%s' contains a NUL byte", im->src.name, name_shown(im, b));
+  if (b.n && memchr(b.p, 0, b.n))
+    ctx_fail(im->c, E_MODEL, "'%s': the name '%s' contains a NUL byte", im->src.name, name_shown(im, b));
   return intern_n(im->c, b.n ? (const char *)b.p : "", b.n);
 }
 
@@ -28,7 +30,8 @@ const char *name_shown(importer *im, bytes b) {
 
 const char *node_shown(importer *im, const pb_node *n) {
   if (n->name.n) return name_shown(im, n->name);
-  if (n->output.n && n->output.v[0].n) return arena_fmt(im->a, "%s of '%s'", name_shown(im, n->op), name_shown(im, n->output.v[0]));
+  if (n->output.n && n->output.v[0].n)
+    return arena_fmt(im->a, "%s of '%s'", name_shown(im, n->op), name_shown(im, n->output.v[0]));
   return name_shown(im, n->op);
 }
 
@@ -49,8 +52,9 @@ int64_t opset_of(const importer *im, const frame_fn *fn, const char *domain) {
   return 0;
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------------------------------------------------------------- */
-/* A name of the model as an identifier nobody else has: other characters become '_', a number is added where that makes two alike. */
+/* ---- sizes ----------------------------------------------------------------------------------- */
+/* A name of the model as an identifier nobody else has: other characters become '_', a number is added where that
+ * makes two alike. */
 static const char *identifier(importer *im, const char *name, size_t n) {
   sbuf b = sbuf_new(im->a);
   if (n > MAX_SIZE_SHOWN) n = MAX_SIZE_SHOWN;
@@ -78,12 +82,15 @@ static sz symbol(importer *im, bytes param) {
 static sz dim_of(importer *im, value *v, const pb_dim *d, uint32_t axis, type_role role) {
   if (d->value.set && d->value.v >= 0) return sym_int(im->c, d->value.v);
   if (role == TYPE_INPUT) {
-    if (d->value.set && d->value.v < -1) diag_error(im->c, E_MODEL, v->source, "input '%s' has the negative dimension %" PRId64 " at axis %u", v->source, d->value.v, axis);
+    if (d->value.set && d->value.v < -1)
+      diag_error(im->c, E_MODEL, v->source, "input '%s' has the negative dimension %" PRId64 " at axis %u", v->source,
+                 d->value.v, axis);
     if (d->param.n) return symbol(im, d->param);
     const char *name = arena_fmt(im->scratch, "%s.%u", v->source, axis);
     return sym_symbol(im->c, identifier(im, name, strlen(name)), 0, MAX_DIM);
   }
-  uint64_t have; /* elsewhere only the inputs' symbols mean something: other names are whatever the exporter thought of */
+  /* elsewhere only the inputs' symbols mean something: other names are whatever the exporter thought of */
+  uint64_t have;
   return role == TYPE_OTHER && d->param.n && map_get(im->symbols, d->param.p, d->param.n, &have) ? (sz)have : 0;
 }
 
@@ -99,7 +106,8 @@ static const pb_tensor_type *elements(const pb_type *t, value_kind *kind) {
   return t ? t->tensor : NULL;
 }
 
-/* An input's type must be usable; of other values what cannot be used is ignored. The symbols in the shape of a list's elements say nothing: each has a size of its own. */
+/* An input's type must be usable; of other values what cannot be used is ignored. The symbols in the shape of a
+ * list's elements say nothing: each has a size of its own. */
 void declare_type(importer *im, value *v, const pb_type *t, type_role role) {
   bool must = role == TYPE_INPUT;
   value_kind kind;
@@ -110,23 +118,30 @@ void declare_type(importer *im, value *v, const pb_type *t, type_role role) {
   if (!x) {
     if (must)
       diag_error(im->c, other_kind(t) ? E_UNSUPPORTED : E_MODEL, v->source, "input '%s' %s", v->source,
-                 other_kind(t) ? "is neither a tensor nor a sequence of tensors (maps, sparse tensors and sequences of sequences as inputs are not supported)" : "has no type");
+                 other_kind(t) ? "is neither a tensor nor a sequence of tensors (maps, sparse tensors and sequences of "
+                                 "sequences as inputs are not supported)"
+                               : "has no type");
     return;
   }
   v->type = et_from_onnx((int)x->elem.v);
   if (v->type == ET_NONE && must) {
-    diag_error(im->c, E_UNSUPPORTED, v->source, "input '%s' has element type %" PRId64 ", which is not supported", v->source, x->elem.v);
+    diag_error(im->c, E_UNSUPPORTED, v->source, "input '%s' has element type %" PRId64 ", which is not supported",
+               v->source, x->elem.v);
     return;
   }
   v->declared = v->type != ET_NONE;
   if (!x->shape) {
     if (must && kind == VALUE_TENSOR)
-      diag_error(im->c, E_UNSUPPORTED, v->source, "input '%s' has no shape: the number of its dimensions must be known. Save the model with a shape for it (its sizes may be symbolic)", v->source);
+      diag_error(im->c, E_UNSUPPORTED, v->source,
+                 "input '%s' has no shape: the number of its dimensions must be known. Save the model with a shape for "
+                 "it (its sizes may be symbolic)",
+                 v->source);
     return;
   }
   uint32_t rank = x->shape->dim.n;
   if (rank > MAX_RANK) {
-    diag_error(im->c, E_UNSUPPORTED, v->source, "'%s' has %u dimensions, at most %d are supported", v->source, rank, MAX_RANK);
+    diag_error(im->c, E_UNSUPPORTED, v->source, "'%s' has %u dimensions, at most %d are supported", v->source, rank,
+               MAX_RANK);
     return;
   }
   sz *dims = NEWN(im->a, sz, rank);

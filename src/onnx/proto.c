@@ -1,6 +1,9 @@
-/* How is an ONNX file taken apart? A protobuf message is a sequence of (field number, wire type, payload). One walker reads any message by its table: for each known field the kind of its value, where
- * it goes in the structure, and for messages the table of that. Every length is checked against the end of the enclosing message; nesting is at most MAX_DEPTH deep; a known field with another
- * wire type than its kind allows is an error, an unknown field is skipped. A message field that occurs twice is the later one (protobuf would merge; no writer of models does that).
+/* How is an ONNX file taken apart? A protobuf message is a sequence of (field number, wire type, payload). One
+ * walker reads any message by its table: for each known field the kind of its value, where
+ * it goes in the structure, and for messages the table of that. Every length is checked against the end of the
+ * enclosing message; nesting is at most MAX_DEPTH deep; a known field with another
+ * wire type than its kind allows is an error, an unknown field is skipped. A message field that occurs twice is
+ * the later one (protobuf would merge; no writer of models does that).
  */
 #include "onnx/proto.h"
 #include <string.h>
@@ -34,15 +37,17 @@ static const field dim_fields[] = {{1, INT, AT(pb_dim, value), NULL}, {2, TEXT, 
 static TABLE(dim, pb_dim, NONE);
 static const field shape_fields[] = {{1, MSGS, AT(pb_shape, dim), &dim}};
 static TABLE(shape, pb_shape, NONE);
-static const field tensor_type_fields[] = {{1, INT, AT(pb_tensor_type, elem), NULL}, {2, MSG, AT(pb_tensor_type, shape), &shape}};
+static const field tensor_type_fields[] = {{1, INT, AT(pb_tensor_type, elem), NULL},
+                                           {2, MSG, AT(pb_tensor_type, shape), &shape}};
 static TABLE(tensor_type, pb_tensor_type, NONE);
 static const field elem_fields[] = {{1, MSG, AT(pb_elem, elem), &type_proto}};
 static TABLE(elem, pb_elem, NONE);
 static const field map_type_fields[] = {{2, MSG, AT(pb_elem, elem), &type_proto}};
 static TABLE(map_type, pb_elem, NONE);
 static const field type_proto_fields[] = {
-    {1, MSG, AT(pb_type, tensor), &tensor_type}, {8, MSG, AT(pb_type, sparse), &tensor_type}, {4, MSG, AT(pb_type, sequence), &elem},
-    {9, MSG, AT(pb_type, optional), &elem},      {5, MSG, AT(pb_type, map), &map_type},
+    {1, MSG, AT(pb_type, tensor), &tensor_type}, {8, MSG, AT(pb_type, sparse), &tensor_type},
+    {4, MSG, AT(pb_type, sequence), &elem},      {9, MSG, AT(pb_type, optional), &elem},
+    {5, MSG, AT(pb_type, map), &map_type},
 };
 static TABLE(type_proto, pb_type, NONE);
 static const field tensor_fields[] = {
@@ -61,11 +66,14 @@ static const field tensor_fields[] = {
     {14, INT, AT(pb_tensor, location), NULL},
 };
 static TABLE(tensor, pb_tensor, AT(pb_tensor, self));
-static const field sparse_fields[] = {{1, MSG, AT(pb_sparse, values), &tensor}, {2, MSG, AT(pb_sparse, indices), &tensor}, {3, INTS, AT(pb_sparse, dims), NULL}};
+static const field sparse_fields[] = {{1, MSG, AT(pb_sparse, values), &tensor},
+                                      {2, MSG, AT(pb_sparse, indices), &tensor},
+                                      {3, INTS, AT(pb_sparse, dims), NULL}};
 static TABLE(sparse, pb_sparse, NONE);
 static const field sequence_fields[] = {{3, MSGS, AT(pb_list, tensors), &tensor}};
 static TABLE(sequence, pb_list, NONE);
-static const field optional_fields[] = {{3, MSGS, AT(pb_list, tensors), &tensor}, {5, MSG, AT(pb_list, inner), &sequence}};
+static const field optional_fields[] = {{3, MSGS, AT(pb_list, tensors), &tensor},
+                                        {5, MSG, AT(pb_list, inner), &sequence}};
 static TABLE(optional, pb_list, NONE);
 static const field attribute_fields[] = {
     {1, TEXT, AT(pb_attr, name), NULL},
@@ -86,32 +94,40 @@ static const field attribute_fields[] = {
 };
 static TABLE(attribute, pb_attr, NONE);
 static const field node_fields[] = {
-    {1, TEXTS, AT(pb_node, input), NULL}, {2, TEXTS, AT(pb_node, output), NULL},    {3, TEXT, AT(pb_node, name), NULL},     {4, TEXT, AT(pb_node, op), NULL},
-    {7, TEXT, AT(pb_node, domain), NULL}, {5, MSGS, AT(pb_node, attr), &attribute}, {8, TEXT, AT(pb_node, overload), NULL},
+    {1, TEXTS, AT(pb_node, input), NULL},   {2, TEXTS, AT(pb_node, output), NULL},
+    {3, TEXT, AT(pb_node, name), NULL},     {4, TEXT, AT(pb_node, op), NULL},
+    {7, TEXT, AT(pb_node, domain), NULL},   {5, MSGS, AT(pb_node, attr), &attribute},
+    {8, TEXT, AT(pb_node, overload), NULL},
 };
 static TABLE(node, pb_node, NONE);
 static const field value_fields[] = {{1, TEXT, AT(pb_value, name), NULL}, {2, MSG, AT(pb_value, type), &type_proto}};
 static TABLE(value, pb_value, NONE);
 static const field graph_proto_fields[] = {
-    {1, MSGS, AT(pb_graph, node), &node},    {2, TEXT, AT(pb_graph, name), NULL},      {5, MSGS, AT(pb_graph, init), &tensor}, {15, MSGS, AT(pb_graph, sparse_init), &sparse},
-    {11, MSGS, AT(pb_graph, input), &value}, {12, MSGS, AT(pb_graph, output), &value}, {13, MSGS, AT(pb_graph, info), &value},
+    {1, MSGS, AT(pb_graph, node), &node},    {2, TEXT, AT(pb_graph, name), NULL},
+    {5, MSGS, AT(pb_graph, init), &tensor},  {15, MSGS, AT(pb_graph, sparse_init), &sparse},
+    {11, MSGS, AT(pb_graph, input), &value}, {12, MSGS, AT(pb_graph, output), &value},
+    {13, MSGS, AT(pb_graph, info), &value},
 };
 static TABLE(graph_proto, pb_graph, NONE);
 static const field opset_fields[] = {{1, TEXT, AT(pb_opset, domain), NULL}, {2, INT, AT(pb_opset, version), NULL}};
 static TABLE(opset, pb_opset, NONE);
 static const field function_fields[] = {
-    {1, TEXT, AT(pb_function, name), NULL},      {4, TEXTS, AT(pb_function, input), NULL},  {5, TEXTS, AT(pb_function, output), NULL}, {6, TEXTS, AT(pb_function, attr), NULL},
-    {7, MSGS, AT(pb_function, node), &node},     {9, MSGS, AT(pb_function, opset), &opset}, {10, TEXT, AT(pb_function, domain), NULL}, {11, MSGS, AT(pb_function, attr_default), &attribute},
+    {1, TEXT, AT(pb_function, name), NULL},      {4, TEXTS, AT(pb_function, input), NULL},
+    {5, TEXTS, AT(pb_function, output), NULL},   {6, TEXTS, AT(pb_function, attr), NULL},
+    {7, MSGS, AT(pb_function, node), &node},     {9, MSGS, AT(pb_function, opset), &opset},
+    {10, TEXT, AT(pb_function, domain), NULL},   {11, MSGS, AT(pb_function, attr_default), &attribute},
     {13, TEXT, AT(pb_function, overload), NULL},
 };
 static TABLE(function, pb_function, NONE);
 static const field model_fields[] = {
-    {1, INT, AT(pb_model, ir_version), NULL}, {2, TEXT, AT(pb_model, producer), NULL},   {3, TEXT, AT(pb_model, producer_version), NULL}, {7, MSG, AT(pb_model, graph), &graph_proto},
-    {8, MSGS, AT(pb_model, opset), &opset},   {14, MSGS, AT(pb_model, metadata), &pair}, {25, MSGS, AT(pb_model, function), &function},
+    {1, INT, AT(pb_model, ir_version), NULL},        {2, TEXT, AT(pb_model, producer), NULL},
+    {3, TEXT, AT(pb_model, producer_version), NULL}, {7, MSG, AT(pb_model, graph), &graph_proto},
+    {8, MSGS, AT(pb_model, opset), &opset},          {14, MSGS, AT(pb_model, metadata), &pair},
+    {25, MSGS, AT(pb_model, function), &function},
 };
 static TABLE(model, pb_model, NONE);
 
-/* ---- the wire ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the wire -------------------------------------------------------------------------------- */
 typedef struct reader {
   arena *a;
   const uint8_t *begin; /* of the file */
@@ -119,7 +135,9 @@ typedef struct reader {
 } reader;
 
 _Noreturn static void damaged(const reader *r, const uint8_t *at, const char *where, const char *why) {
-  ctx_fail(arena_ctx(r->a), E_MODEL, "'%s' is not a well-formed ONNX file: %s at byte %zu (in %s). The file may be truncated or not ONNX at all", r->what, why, (size_t)(at - r->begin), where);
+  ctx_fail(arena_ctx(r->a), E_MODEL,
+           "'%s' is not a well-formed ONNX file: %s at byte %zu (in %s). The file may be truncated or not ONNX at all",
+           r->what, why, (size_t)(at - r->begin), where);
 }
 
 enum { W_VARINT = 0, W_64 = 1, W_LEN = 2, W_32 = 5 };
@@ -168,7 +186,8 @@ static item next(const reader *r, const uint8_t **p, const uint8_t *end, const c
   return it;
 }
 
-static const char *const kind_names[] = {"a number", "a float", "bytes", "numbers", "a message", "numbers", "floats", "bytes", "a message"};
+static const char *const kind_names[] = {"a number", "a float", "bytes", "numbers",  "a message",
+                                         "numbers",  "floats",  "bytes", "a message"};
 
 static bool wire_fits(kind k, uint32_t wire) {
   switch (k) {
@@ -235,7 +254,8 @@ static void walk(const reader *r, bytes b, const message *m, void *out, uint32_t
     item it = next(r, &p, end, m->name);
     const field *f = find(m, it.no);
     if (!f) continue;
-    if (!wire_fits(f->k, it.wire)) damaged(r, start, m->name, arena_fmt(r->a, "field %u is not %s", it.no, kind_names[f->k]));
+    if (!wire_fits(f->k, it.wire))
+      damaged(r, start, m->name, arena_fmt(r->a, "field %u is not %s", it.no, kind_names[f->k]));
     void *at = (char *)out + f->off;
     switch (f->k) {
     case INT:
@@ -280,7 +300,7 @@ static void walk(const reader *r, bytes b, const message *m, void *out, uint32_t
   }
 }
 
-/* ---- the numbers of a tensor ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the numbers of a tensor ----------------------------------------------------------------- */
 typedef struct sink {
   void *out;
   size_t cap, n;
@@ -302,13 +322,15 @@ static void decode(const reader *r, sink *s, item it) {
     } while (it.wire == W_LEN);
     return;
   }
-  if (it.wire == W_VARINT || it.b.n % s->width) damaged(r, it.b.p ? it.b.p : r->begin, "tensor", "floats of a broken length");
+  if (it.wire == W_VARINT || it.b.n % s->width)
+    damaged(r, it.b.p ? it.b.p : r->begin, "tensor", "floats of a broken length");
   size_t k = it.b.n / s->width, room = s->n < s->cap ? s->cap - s->n : 0, take = k < room ? k : room;
   if (take) memcpy((char *)s->out + s->n * s->width, it.b.p, take * s->width);
   s->n += k;
 }
 
-size_t pb_numbers(arena *a, const pb_tensor *t, const pb_packed *packed, uint32_t field_no, uint32_t width, void *out, size_t cap, const char *what) {
+size_t pb_numbers(arena *a, const pb_tensor *t, const pb_packed *packed, uint32_t field_no, uint32_t width, void *out,
+                  size_t cap, const char *what) {
   reader r = {a, t->self.p, what};
   sink s = {out, cap, 0, width};
   if (packed->times == 1 && packed->wire != W_VARINT) {

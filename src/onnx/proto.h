@@ -1,6 +1,7 @@
 /* Private to onnx: the messages of an ONNX file as plain structures in an arena, and the walker that fills them.
  *
- * Strings and tensor bytes are slices of the file, never copied (`bytes`; p is NULL when the field is absent). Numbers say whether they were there. Fields we have no use for are skipped.
+ * Strings and tensor bytes are slices of the file, never copied (`bytes`; p is NULL when the field is absent).
+ * Numbers say whether they were there. Fields we have no use for are skipped.
  * The numeric fields of a tensor stay encoded (`pb_packed`): pb_numbers decodes them into an array of the caller's.
  */
 #ifndef EK_ONNX_PROTO_H
@@ -15,7 +16,8 @@ typedef struct pb_float {
   float v;
   bool set;
 } pb_float;
-/* A repeated number: its first occurrence, and how often the field occurs (writers may split it; then the whole message is walked again). */
+/* A repeated number: its first occurrence, and how often the field occurs (writers may split it; then the whole
+ * message is walked again). */
 typedef struct pb_packed {
   bytes first;
   uint32_t wire, times;
@@ -120,13 +122,16 @@ typedef struct pb_model {
   VEC(pb_function) function;
 } pb_model;
 
-/* All unwind with E_MODEL and the byte where the file stops making sense. `what` names the file. Everything lives in a. */
+/* All unwind with E_MODEL and the byte where the file stops making sense. `what` names the file. Everything lives in
+ * a. */
 pb_model *pb_read_model(arena *a, bytes file, const char *what);
 pb_tensor *pb_read_tensor(arena *a, bytes file, const char *what);
 pb_list *pb_read_list(arena *a, bytes file, bool optional, const char *what);
 
-/* Decodes a number field of a tensor, field_no being its number in TensorProto, into out[0..cap-1]; returns how many there are (it stops writing, not counting, at cap).
+/* Decodes a number field of a tensor, field_no being its number in TensorProto, into out[0..cap-1]; returns how many
+ * there are (it stops writing, not counting, at cap).
  * kind: 0 varint as int64, 4 and 8 bytes: the bits as they are. Unwinds when the bytes do not divide. */
 enum { PB_FLOAT_DATA = 4, PB_INT32_DATA = 5, PB_INT64_DATA = 7, PB_DOUBLE_DATA = 10, PB_UINT64_DATA = 11 };
-size_t pb_numbers(arena *a, const pb_tensor *t, const pb_packed *p, uint32_t field_no, uint32_t width, void *out, size_t cap, const char *what);
+size_t pb_numbers(arena *a, const pb_tensor *t, const pb_packed *p, uint32_t field_no, uint32_t width, void *out,
+                  size_t cap, const char *what);
 #endif

@@ -1,7 +1,9 @@
 /* Which numbers does a tensor of the file hold?
  *
- * Four places: raw_data (used where it lies), external data (the same, in another file), typed fields (decoded into the arena), strings. Sub-byte types are packed from the low bits up and are spread
- * to one element a byte. The number of elements must be exactly what the dims say. Sparse tensors become dense, up to a stated size.
+ * Four places: raw_data (used where it lies), external data (the same, in another file), typed fields (decoded
+ * into the arena), strings. Sub-byte types are packed from the low bits up and are spread
+ * to one element a byte. The number of elements must be exactly what the dims say. Sparse tensors become dense,
+ * up to a stated size.
  */
 #include "onnx/tensor.h"
 #include <inttypes.h>
@@ -12,9 +14,10 @@ enum { KEEP_ALIGNED = 64 << 10 }; /* tensors up to this size are copied when the
 
 #define FAIL(s, code, ...) return diag_error((s)->c, code, NULL, __VA_ARGS__), false
 
-/* ---- type and shape ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- type and shape -------------------------------------------------------------------------- */
 static bool shape_of(const tensor_source *s, const i64vec *dims, const char *who, ndarray *out, int64_t *count) {
-  if (dims->n > MAX_RANK) FAIL(s, E_UNSUPPORTED, "%s has %u dimensions, at most %d are supported", who, dims->n, MAX_RANK);
+  if (dims->n > MAX_RANK)
+    FAIL(s, E_UNSUPPORTED, "%s has %u dimensions, at most %d are supported", who, dims->n, MAX_RANK);
   out->rank = dims->n;
   for (uint32_t i = 0; i < dims->n; i++) {
     if (dims->v[i] < 0) FAIL(s, E_MODEL, "%s has a negative dimension (%" PRId64 " at axis %u)", who, dims->v[i], i);
@@ -24,9 +27,10 @@ static bool shape_of(const tensor_source *s, const i64vec *dims, const char *who
   return true;
 }
 
-/* ---- bytes that lie in a file -------------------------------------------------------------------------------------------------------------------- */
+/* ---- bytes that lie in a file ---------------------------------------------------------------- */
 /* `have` bytes hold exactly `count` elements of the type, packed when it is narrower than a byte. */
-static bool from_bytes(const tensor_source *s, bytes have, const char *path, const uint8_t *file_start, int64_t count, const char *who, ndarray *out) {
+static bool from_bytes(const tensor_source *s, bytes have, const char *path, const uint8_t *file_start, int64_t count,
+                       const char *who, ndarray *out) {
   uint32_t bits = et_bits(out->type), esize = et_bytes(out->type);
   size_t want = bits < 8 ? ((size_t)count * bits + 7) / 8 : (size_t)count * esize;
   if (have.n != want) FAIL(s, E_MODEL, "%s has %zu bytes of data, its shape and type need %zu", who, have.n, want);
@@ -60,13 +64,15 @@ static bool from_bytes(const tensor_source *s, bytes have, const char *path, con
   return true;
 }
 
-/* ---- external data --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- external data --------------------------------------------------------------------------- */
 static bool is(bytes b, const char *word) { return b.n == strlen(word) && memcmp(b.p, word, b.n) == 0; }
 
 static bool decimal(bytes b, uint64_t *out) {
   uint64_t v = 0;
   for (size_t i = 0; i < b.n; i++)
-    if (b.p[i] < '0' || b.p[i] > '9' || __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(b.p[i] - '0'), &v)) return false;
+    if (b.p[i] < '0' || b.p[i] > '9' || __builtin_mul_overflow(v, 10, &v) ||
+        __builtin_add_overflow(v, (uint64_t)(b.p[i] - '0'), &v))
+      return false;
   *out = v;
   return b.n > 0;
 }
@@ -79,7 +85,8 @@ static bool external(const tensor_source *s, const pb_tensor *t, int64_t count, 
   for (uint32_t i = 0; i < t->external.n; i++) {
     pb_pair p = t->external.v[i];
     if (is(p.key, "location")) {
-      if (p.value.n == 0 || p.value.n > 4096 || memchr(p.value.p, 0, p.value.n)) FAIL(s, E_MODEL, "%s: the file name of its external data is malformed", who);
+      if (p.value.n == 0 || p.value.n > 4096 || memchr(p.value.p, 0, p.value.n))
+        FAIL(s, E_MODEL, "%s: the file name of its external data is malformed", who);
       location = arena_strndup(a, (const char *)p.value.p, p.value.n);
     } else if (is(p.key, "offset")) {
       if (!decimal(p.value, &offset)) FAIL(s, E_MODEL, "%s: the offset of its external data is not a number", who);
@@ -90,8 +97,11 @@ static bool external(const tensor_source *s, const pb_tensor *t, int64_t count, 
   }
   if (!location) FAIL(s, E_MODEL, "%s keeps its data in another file but does not name it", who);
   while (location[0] == '.' && location[1] == '/') location += 2;
-  if (!path_inside(location)) FAIL(s, E_MODEL, "%s keeps its data in '%s', outside the model's folder; this is refused", who, location);
-  if (!s->folder) FAIL(s, E_IO, "%s keeps its data in '%s', but the model was loaded from memory: load it from its file", who, location);
+  if (!path_inside(location))
+    FAIL(s, E_MODEL, "%s keeps its data in '%s', outside the model's folder; this is refused", who, location);
+  if (!s->folder)
+    FAIL(s, E_IO, "%s keeps its data in '%s', but the model was loaded from memory: load it from its file", who,
+         location);
   if (out->type == ET_STR) FAIL(s, E_MODEL, "%s: strings cannot be kept in external data", who);
   const char *path = path_join(a, s->folder, location);
   bytes f;
@@ -99,15 +109,20 @@ static bool external(const tensor_source *s, const pb_tensor *t, int64_t count, 
   uint32_t bits = et_bits(out->type);
   uint64_t want = bits < 8 ? ((uint64_t)count * bits + 7) / 8 : (uint64_t)count * et_bytes(out->type);
   if (!has_length) length = want;
-  if (offset > f.n || length > f.n - offset) FAIL(s, E_IO, "%s: its external data '%s' is too short (%" PRIu64 " bytes at %" PRIu64 " wanted, the file has %zu)", who, path, length, offset, f.n);
+  if (offset > f.n || length > f.n - offset)
+    FAIL(s, E_IO, "%s: its external data '%s' is too short (%" PRIu64 " bytes at %" PRIu64 " wanted, the file has %zu)",
+         who, path, length, offset, f.n);
   return from_bytes(s, (bytes){f.p + offset, (size_t)length}, path, f.p, count, who, out);
 }
 
-/* ---- typed fields ------------------------------------------------------------------------------------------------------------------------------------- */
-static bool short_of(const tensor_source *s, const char *who, size_t have, int64_t want) { FAIL(s, E_MODEL, "%s has %zu values, its shape needs %" PRId64, who, have, want); }
+/* ---- typed fields ---------------------------------------------------------------------------- */
+static bool short_of(const tensor_source *s, const char *who, size_t have, int64_t want) {
+  FAIL(s, E_MODEL, "%s has %zu values, its shape needs %" PRId64, who, have, want);
+}
 
 /* int32_data, int64_data, uint64_data: one varint an element, except that sub-byte elements come packed by the byte. */
-static bool from_varints(const tensor_source *s, const pb_tensor *t, const pb_packed *p, uint32_t no, int64_t count, const char *who, ndarray *out) {
+static bool from_varints(const tensor_source *s, const pb_tensor *t, const pb_packed *p, uint32_t no, int64_t count,
+                         const char *who, ndarray *out) {
   arena *a = ctx_arena(s->c);
   uint32_t bits = et_bits(out->type), esize = et_bytes(out->type);
   int64_t n = bits < 8 ? (count * bits + (EK_PLANTED("onnx-tensor") ? 0 : 7)) / 8 : count;
@@ -127,11 +142,14 @@ static bool from_varints(const tensor_source *s, const pb_tensor *t, const pb_pa
   return true;
 }
 
-static bool from_fixed(const tensor_source *s, const pb_tensor *t, const pb_packed *p, uint32_t no, int64_t count, const char *who, ndarray *out) {
+static bool from_fixed(const tensor_source *s, const pb_tensor *t, const pb_packed *p, uint32_t no, int64_t count,
+                       const char *who, ndarray *out) {
   uint32_t width = et_bytes(out->type);
-  if (p->times == 1 && p->wire == 2 && p->first.n == (size_t)count * width) return from_bytes(s, p->first, s->path, s->file.p, count, who, out);
+  if (p->times == 1 && p->wire == 2 && p->first.n == (size_t)count * width)
+    return from_bytes(s, p->first, s->path, s->file.p, count, who, out);
   arena *a = ctx_arena(s->c);
-  if ((uint64_t)count * width > t->self.n) return short_of(s, who, pb_numbers(a, t, p, no, width, NULL, 0, s->name), count);
+  if ((uint64_t)count * width > t->self.n)
+    return short_of(s, who, pb_numbers(a, t, p, no, width, NULL, 0, s->name), count);
   void *d = arena_array(a, (size_t)count, width);
   size_t have = pb_numbers(a, t, p, no, width, d, (size_t)count, s->name);
   if (have != (size_t)count) return short_of(s, who, have, count);
@@ -184,7 +202,7 @@ bool tensor_read(const tensor_source *s, const pb_tensor *t, const char *who, nd
   }
 }
 
-/* ---- sparse --------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sparse ---------------------------------------------------------------------------------- */
 bool tensor_read_sparse(const tensor_source *s, const pb_sparse *t, const char *who, ndarray *out) {
   ndarray values, index;
   *out = (ndarray){0};
@@ -194,17 +212,21 @@ bool tensor_read_sparse(const tensor_source *s, const pb_sparse *t, const char *
   if (!shape_of(s, &t->dims, who, out, &count)) return false;
   out->type = values.type;
   uint32_t esize = et_bytes(out->type);
-  if (values.rank != 1 || index.type != ET_I64 || esize == 0) FAIL(s, E_MODEL, "%s is sparse: values must be a vector of numbers, indices i64", who);
-  if (count > MAX_DENSE / esize) FAIL(s, E_UNSUPPORTED, "%s is sparse and would take more than 2 GiB when dense, which is not supported", who);
+  if (values.rank != 1 || index.type != ET_I64 || esize == 0)
+    FAIL(s, E_MODEL, "%s is sparse: values must be a vector of numbers, indices i64", who);
+  if (count > MAX_DENSE / esize)
+    FAIL(s, E_UNSUPPORTED, "%s is sparse and would take more than 2 GiB when dense, which is not supported", who);
   int64_t n = values.dims[0], per = index.rank == 2 ? index.dims[1] : 1;
-  if (index.rank < 1 || index.rank > 2 || index.dims[0] != n || (index.rank == 2 && per != out->rank)) FAIL(s, E_MODEL, "%s is sparse: its indices do not fit its values and dimensions", who);
+  if (index.rank < 1 || index.rank > 2 || index.dims[0] != n || (index.rank == 2 && per != out->rank))
+    FAIL(s, E_MODEL, "%s is sparse: its indices do not fit its values and dimensions", who);
   uint8_t *d = arena_array(ctx_arena(s->c), (size_t)count, esize);
   for (int64_t i = 0; i < n; i++) {
     int64_t at = 0;
     for (int64_t k = 0; k < per; k++) {
       int64_t x, limit = index.rank == 2 ? out->dims[k] : count;
       memcpy(&x, (const char *)index.data + 8 * (i * per + k), 8);
-      if (x < 0 || x >= limit) FAIL(s, E_MODEL, "%s is sparse: index %" PRId64 " of value %" PRId64 " is out of range", who, x, i);
+      if (x < 0 || x >= limit)
+        FAIL(s, E_MODEL, "%s is sparse: index %" PRId64 " of value %" PRId64 " is out of range", who, x, i);
       at = at * (index.rank == 2 ? out->dims[k] : 1) + x;
     }
     memcpy(d + at * esize, (const char *)values.data + i * esize, esize);

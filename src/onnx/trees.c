@@ -1,10 +1,14 @@
 /* What does a node of trees compute, as tables for a walk?
  *
- * Three operators write trees as columns of attributes: two name nodes by tree and number and give each leaf any number of votes, the newest counts nodes and leaves. All become the same: nodes, first
- * the inner ones, with a feature, a split, a comparison and two children, a leaf being its own, so that a walk that has come to its end needs no test; a weight for every leaf and target; and the number of
+ * Three operators write trees as columns of attributes: two name nodes by tree and number and give each leaf any
+ * number of votes, the newest counts nodes and leaves. All become the same: nodes, first
+ * the inner ones, with a feature, a split, a comparison and two children, a leaf being its own, so that a walk
+ * that has come to its end needs no test; a weight for every leaf and target; and the number of
  * steps from a root to the deepest leaf (ops/ml.ek, TreeScores).
- * A test for membership becomes a chain of tests for equality. The tables are f64 where the model says numbers as f64, else f32.
- * Afterwards: every child exists, no tree runs in a circle. Where the least or the greatest vote counts, NaN stands for no vote.
+ * A test for membership becomes a chain of tests for equality. The tables are f64 where the model says numbers as
+ * f64, else f32.
+ * Afterwards: every child exists, no tree runs in a circle. Where the least or the greatest vote counts, NaN
+ * stands for no vote.
  */
 #include "onnx/expand.h"
 #include <math.h>
@@ -32,13 +36,16 @@ static const char *text_attr(const node *n, const char *name, const char *otherw
 /* Attributes of floats that stand for whole numbers: far ones and NaN are far away from every table. */
 static int64_t whole_of(double v) { return v > -0x1p62 && v < 0x1p62 ? (int64_t)v : INT64_MIN / 2; }
 /* A column of numbers, as a list or as a tensor: count entries, or NULL. */
-static const double *column(graph *g, const node *n, const char *prefix, const char *name, uint32_t *count, bool *wide) {
+static const double *column(graph *g, const node *n, const char *prefix, const char *name, uint32_t *count,
+                            bool *wide) {
   arena *a = ctx_arena(g->c);
-  const attr *at = node_attr(n, arena_fmt(a, "%s%s", prefix, name)), *te = node_attr(n, arena_fmt(a, "%s%s_as_tensor", prefix, name));
+  const attr *at = node_attr(n, arena_fmt(a, "%s%s", prefix, name)),
+             *te = node_attr(n, arena_fmt(a, "%s%s_as_tensor", prefix, name));
   if (!te) te = at;
   double *v;
   int64_t m;
-  if (te && te->kind == AK_TENSOR && te->tensor->data && nd_count(te->tensor, &m) && et_bytes(te->tensor->type) && m < INT32_MAX) {
+  if (te && te->kind == AK_TENSOR && te->tensor->data && nd_count(te->tensor, &m) && et_bytes(te->tensor->type) &&
+      m < INT32_MAX) {
     etype t = te->tensor->type;
     v = NEWN(a, double, m + 1);
     for (int64_t i = 0; i < m; i++) {
@@ -88,9 +95,13 @@ static bool deepest(forest *f) {
   return true;
 }
 
-/* ---- the tables as constants ---- */
+/* ---- the tables as constants ----------------------------------------------------------------- */
 static void put(forest *f, node *n, const char *name, etype t, const void *data, int64_t d0, int64_t d1) {
-  ndarray d = {.type = t, .rank = d1 < 0 ? 1 : 2, .dims = {d0, d1}, .data = data, .bytes = (size_t)(d0 * (d1 < 0 ? 1 : d1)) * et_bytes(t)};
+  ndarray d = {.type = t,
+               .rank = d1 < 0 ? 1 : 2,
+               .dims = {d0, d1},
+               .data = data,
+               .bytes = (size_t)(d0 * (d1 < 0 ? 1 : d1)) * et_bytes(t)};
   expand_give(f->g, n, graph_const(f->g, arena_fmt(ctx_arena(f->g->c), "%s.%s", n->name, name), &d));
 }
 static void put_numbers(forest *f, node *n, const char *name, const double *v, int64_t d0, int64_t d1) {
@@ -109,7 +120,8 @@ static void join_leaves(forest *f, const char *aggregate) {
     int64_t r = f->root[i];
     bool leaf = r >= f->inner && !child[r] && !strcmp(aggregate, "SUM");
     if (leaf && one >= 0 && one != r)
-      for (int64_t t = 0; t < f->targets; t++) f->weight[(one - f->inner) * f->targets + t] += f->weight[(r - f->inner) * f->targets + t];
+      for (int64_t t = 0; t < f->targets; t++)
+        f->weight[(one - f->inner) * f->targets + t] += f->weight[(r - f->inner) * f->targets + t];
     if (leaf && one >= 0 && one != r) continue;
     if (leaf) one = r;
     f->root[kept++] = r;
@@ -130,10 +142,13 @@ static bool scores(forest *f, const char *aggregate, const char *follows) {
   uint32_t m = f->inner + f->leaves;
   for (uint32_t i = f->inner; i < m; i++) {
     f->yes[i] = f->no[i] = i;
-    if (f->inner) f->mode[i] = f->mode[0], f->missing[i] = f->missing[0]; /* where all do alike, a formula need not look */
+    /* where all do alike, a formula need not look */
+    if (f->inner) f->mode[i] = f->mode[0], f->missing[i] = f->missing[0];
   }
-  put(f, s, "roots", ET_I64, f->root, f->roots, -1), put(f, s, "features", ET_I64, f->feature, m, -1), put_numbers(f, s, "splits", f->split, m, -1);
-  put(f, s, "modes", ET_I64, f->mode, m, -1), put(f, s, "yes", ET_I64, f->yes, m, -1), put(f, s, "no", ET_I64, f->no, m, -1), put(f, s, "missing", ET_I64, f->missing, m, -1);
+  put(f, s, "roots", ET_I64, f->root, f->roots, -1), put(f, s, "features", ET_I64, f->feature, m, -1),
+      put_numbers(f, s, "splits", f->split, m, -1);
+  put(f, s, "modes", ET_I64, f->mode, m, -1), put(f, s, "yes", ET_I64, f->yes, m, -1),
+      put(f, s, "no", ET_I64, f->no, m, -1), put(f, s, "missing", ET_I64, f->missing, m, -1);
   put_numbers(f, s, "weights", f->weight, f->leaves, f->targets), put_numbers(f, s, "base", f->base, f->targets, -1);
   n->op = follows, n->domain = "einkorn";
   memset(&n->attrs, 0, sizeof n->attrs);
@@ -144,8 +159,10 @@ static bool scores(forest *f, const char *aggregate, const char *follows) {
 static void tables(forest *f, size_t inner, size_t leaves, int64_t targets, const char *aggregate) {
   arena *a = ctx_arena(f->g->c);
   size_t all = inner + leaves + 1;
-  f->feature = NEWN(a, int64_t, all), f->mode = NEWN(a, int64_t, all), f->missing = NEWN(a, int64_t, all), f->yes = NEWN(a, int64_t, all), f->no = NEWN(a, int64_t, all);
-  f->split = NEWN(a, double, all), f->weight = arena_array(a, leaves * (size_t)targets + 1, sizeof(double)), f->base = NEWN(a, double, targets + 1);
+  f->feature = NEWN(a, int64_t, all), f->mode = NEWN(a, int64_t, all), f->missing = NEWN(a, int64_t, all),
+  f->yes = NEWN(a, int64_t, all), f->no = NEWN(a, int64_t, all);
+  f->split = NEWN(a, double, all), f->weight = arena_array(a, leaves * (size_t)targets + 1, sizeof(double)),
+  f->base = NEWN(a, double, targets + 1);
   f->inner = (uint32_t)inner, f->leaves = (uint32_t)leaves, f->targets = targets;
   bool least = !strcmp(aggregate, "MIN") || !strcmp(aggregate, "MAX");
   for (size_t i = 0; i < leaves * (size_t)targets; i++) f->weight[i] = least ? NAN : 0;
@@ -155,7 +172,7 @@ static void vote(forest *f, int64_t leaf, int64_t target, double weight) {
   *w = isnan(*w) ? weight : *w + weight;
 }
 
-/* ---- nodes named by tree and number ---- */
+/* ---- nodes named by tree and number ---------------------------------------------------------- */
 static uint64_t node_key(double tree, double id) { return (uint64_t)whole_of(tree) << 32 ^ (uint64_t)whole_of(id); }
 static void named(graph *g, node *n, const char *votes, bool classes) {
   arena *a = ctx_arena(g->c);
@@ -164,14 +181,21 @@ static void named(graph *g, node *n, const char *votes, bool classes) {
   uint32_t m, ni, nf, nv, ny, nn, nm, vt, vn, vi, vw, nb, i, inner = 0, leaves = 0;
   bool wide = false;
   const attr *modes = node_attr(n, "nodes_modes");
-  const double *tree = column(g, n, "nodes_", "treeids", &m, &wide), *id = column(g, n, "nodes_", "nodeids", &ni, &wide), *feature = column(g, n, "nodes_", "featureids", &nf, &wide);
-  const double *split = column(g, n, "nodes_", "values", &nv, &wide), *missing = column(g, n, "nodes_", "missing_value_tracks_true", &nm, &wide);
-  const double *yes = column(g, n, "nodes_", "truenodeids", &ny, &wide), *no = column(g, n, "nodes_", "falsenodeids", &nn, &wide);
-  const double *v_tree = column(g, n, votes, "treeids", &vt, &wide), *v_node = column(g, n, votes, "nodeids", &vn, &wide), *v_id = column(g, n, votes, "ids", &vi, &wide);
-  const double *v_weight = column(g, n, votes, "weights", &vw, &wide), *base = column(g, n, "", "base_values", &nb, &wide);
+  const double *tree = column(g, n, "nodes_", "treeids", &m, &wide),
+               *id = column(g, n, "nodes_", "nodeids", &ni, &wide),
+               *feature = column(g, n, "nodes_", "featureids", &nf, &wide);
+  const double *split = column(g, n, "nodes_", "values", &nv, &wide),
+               *missing = column(g, n, "nodes_", "missing_value_tracks_true", &nm, &wide);
+  const double *yes = column(g, n, "nodes_", "truenodeids", &ny, &wide),
+               *no = column(g, n, "nodes_", "falsenodeids", &nn, &wide);
+  const double *v_tree = column(g, n, votes, "treeids", &vt, &wide),
+               *v_node = column(g, n, votes, "nodeids", &vn, &wide), *v_id = column(g, n, votes, "ids", &vi, &wide);
+  const double *v_weight = column(g, n, votes, "weights", &vw, &wide),
+               *base = column(g, n, "", "base_values", &nb, &wide);
   f.numbers = wide ? ET_F64 : ET_F32;
-  if (!m || ni != m || nf != m || nv != m || ny != m || nn != m || (missing && nm != m) || !modes || modes->kind != AK_STRINGS || modes->n != m || vn != vt || vi != vt || vw != vt || !vt || !tree || !id || !feature || !split ||
-      !yes || !no || !v_tree || !v_node || !v_id || !v_weight) {
+  if (!m || ni != m || nf != m || nv != m || ny != m || nn != m || (missing && nm != m) || !modes ||
+      modes->kind != AK_STRINGS || modes->n != m || vn != vt || vi != vt || vw != vt || !vt || !tree || !id ||
+      !feature || !split || !yes || !no || !v_tree || !v_node || !v_id || !v_weight) {
     bad_tree(g, n, "the columns of attributes are missing or of different lengths");
     return;
   }
@@ -185,7 +209,8 @@ static void named(graph *g, node *n, const char *votes, bool classes) {
     bad_tree(g, n, "a number of targets or class labels is expected");
     return;
   }
-  static const char *const names[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "LEAF"};
+  static const char *const names[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE", "BRANCH_GT",
+                                      "BRANCH_EQ",  "BRANCH_NEQ", "LEAF"};
   uint8_t *mode = NEWN(a, uint8_t, m);
   for (i = 0; i < m; i++) {
     while (mode[i] < 7 && strcmp(modes->strings[i], names[mode[i]])) mode[i]++;
@@ -213,7 +238,8 @@ static void named(graph *g, node *n, const char *votes, bool classes) {
       return;
     }
     int64_t k = place[i];
-    f.feature[k] = whole_of(feature[i]), f.split[k] = split[i], f.mode[k] = mode[i], f.missing[k] = missing ? whole_of(missing[i]) : 0, f.yes[k] = place[c[0]], f.no[k] = place[c[1]];
+    f.feature[k] = whole_of(feature[i]), f.split[k] = split[i], f.mode[k] = mode[i],
+    f.missing[k] = missing ? whole_of(missing[i]) : 0, f.yes[k] = place[c[0]], f.no[k] = place[c[1]];
   }
   for (i = 0; i < vt; i++) {
     uint64_t r;
@@ -224,7 +250,8 @@ static void named(graph *g, node *n, const char *votes, bool classes) {
     }
     vote(&f, place[r] - f.inner, t, v_weight[i]);
   }
-  for (int64_t t = 0; t < targets && base; t++) f.base[t] = nb == (uint32_t)targets ? base[t] : nb == 2 && one ? base[1] : 0;
+  for (int64_t t = 0; t < targets && base; t++)
+    f.base[t] = nb == (uint32_t)targets ? base[t] : nb == 2 && one ? base[1] : 0;
   const char *post = text_attr(n, "post_transform", "NONE");
   if (!scores(&f, aggregate, classes ? "TreeClasses" : "TreeTargets")) return;
   node_set_string(g, n, "post_transform", post);
@@ -236,7 +263,7 @@ static void named(graph *g, node *n, const char *votes, bool classes) {
 void trees_targets(graph *g, node *n) { named(g, n, "target_", false); }
 void trees_classes(graph *g, node *n) { named(g, n, "class_", true); }
 
-/* ---- nodes and leaves counted ---- */
+/* ---- nodes and leaves counted ---------------------------------------------------------------- */
 static int64_t whole(const node *n, const char *name, int64_t otherwise) {
   const attr *a = node_attr(n, name);
   return a && a->kind == AK_INT ? a->i : otherwise;
@@ -247,14 +274,25 @@ void trees_ensemble(graph *g, node *n) {
   enum { MEMBER = 6 };
   bool wide = false;
   uint32_t m, nf, nm, ny, nn, nt, nl, nq, nr, lw, lt, nset, set = 0, more = 0;
-  const double *split = column(g, n, "", "nodes_splits", &m, &wide), *feature = column(g, n, "", "nodes_featureids", &nf, &wide), *mode = column(g, n, "", "nodes_modes", &nm, &wide);
-  const double *yes = column(g, n, "", "nodes_truenodeids", &ny, &wide), *no = column(g, n, "", "nodes_falsenodeids", &nn, &wide), *yes_leaf = column(g, n, "", "nodes_trueleafs", &nt, &wide);
-  const double *no_leaf = column(g, n, "", "nodes_falseleafs", &nl, &wide), *missing = column(g, n, "", "nodes_missing_value_tracks_true", &nq, &wide), *root = column(g, n, "", "tree_roots", &nr, &wide);
-  const double *weight = column(g, n, "", "leaf_weights", &lw, &wide), *target = column(g, n, "", "leaf_targetids", &lt, &wide), *members = column(g, n, "", "membership_values", &nset, &wide);
-  static const char *const how[] = {"AVERAGE", "SUM", "MIN", "MAX"}, *const then[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-  int64_t aggregate = whole(n, "aggregate_function", 1), post = whole(n, "post_transform", 0), targets = whole(n, "n_targets", 1);
+  const double *split = column(g, n, "", "nodes_splits", &m, &wide),
+               *feature = column(g, n, "", "nodes_featureids", &nf, &wide),
+               *mode = column(g, n, "", "nodes_modes", &nm, &wide);
+  const double *yes = column(g, n, "", "nodes_truenodeids", &ny, &wide),
+               *no = column(g, n, "", "nodes_falsenodeids", &nn, &wide),
+               *yes_leaf = column(g, n, "", "nodes_trueleafs", &nt, &wide);
+  const double *no_leaf = column(g, n, "", "nodes_falseleafs", &nl, &wide),
+               *missing = column(g, n, "", "nodes_missing_value_tracks_true", &nq, &wide),
+               *root = column(g, n, "", "tree_roots", &nr, &wide);
+  const double *weight = column(g, n, "", "leaf_weights", &lw, &wide),
+               *target = column(g, n, "", "leaf_targetids", &lt, &wide),
+               *members = column(g, n, "", "membership_values", &nset, &wide);
+  static const char *const how[] = {"AVERAGE", "SUM", "MIN", "MAX"}, *const then[] = {"NONE", "SOFTMAX", "LOGISTIC",
+                                                                                      "SOFTMAX_ZERO", "PROBIT"};
+  int64_t aggregate = whole(n, "aggregate_function", 1), post = whole(n, "post_transform", 0),
+          targets = whole(n, "n_targets", 1);
   f.numbers = wide ? ET_F64 : ET_F32;
-  if (!m || nf != m || nm != m || ny != m || nn != m || nt != m || nl != m || (missing && nq != m) || !root || !lw || lt != lw || !split || !feature || !mode || !yes || !no || !yes_leaf || !no_leaf || !weight || !target) {
+  if (!m || nf != m || nm != m || ny != m || nn != m || nt != m || nl != m || (missing && nq != m) || !root || !lw ||
+      lt != lw || !split || !feature || !mode || !yes || !no || !yes_leaf || !no_leaf || !weight || !target) {
     bad_tree(g, n, "the columns of attributes are missing or of different lengths");
     return;
   }
@@ -266,17 +304,22 @@ void trees_ensemble(graph *g, node *n) {
   tables(&f, (size_t)m + more, lw, targets, how[aggregate]); /* chains of tests stand behind the model's own nodes */
   uint32_t next = m;
   for (uint32_t i = 0; i < m; i++) {
-    if (!(mode[i] >= 0 && mode[i] <= MEMBER && yes[i] >= 0 && no[i] >= 0 && yes[i] < (yes_leaf[i] != 0 ? lw : m) && no[i] < (no_leaf[i] != 0 ? lw : m))) {
+    if (!(mode[i] >= 0 && mode[i] <= MEMBER && yes[i] >= 0 && no[i] >= 0 && yes[i] < (yes_leaf[i] != 0 ? lw : m) &&
+          no[i] < (no_leaf[i] != 0 ? lw : m))) {
       bad_tree(g, n, "a mode that is not known, or a child that is no node");
       return;
     }
-    int64_t to_yes = (int64_t)yes[i] + (yes_leaf[i] != 0 ? f.inner : 0), to_no = (int64_t)no[i] + (no_leaf[i] != 0 ? f.inner : 0);
-    f.feature[i] = whole_of(feature[i]), f.missing[i] = missing ? whole_of(missing[i]) : 0, f.yes[i] = to_yes, f.no[i] = to_no, f.mode[i] = (int64_t)mode[i], f.split[i] = split[i];
+    int64_t to_yes = (int64_t)yes[i] + (yes_leaf[i] != 0 ? f.inner : 0),
+            to_no = (int64_t)no[i] + (no_leaf[i] != 0 ? f.inner : 0);
+    f.feature[i] = whole_of(feature[i]), f.missing[i] = missing ? whole_of(missing[i]) : 0, f.yes[i] = to_yes,
+    f.no[i] = to_no, f.mode[i] = (int64_t)mode[i], f.split[i] = split[i];
     if (mode[i] != MEMBER) continue;
     f.mode[i] = 4, f.split[i] = NAN; /* of an empty set: equal to nothing */
     uint32_t last = i;
     for (bool first = true; set < nset && !isnan(members[set]); set++, first = false) {
-      if (!first) f.no[last] = next, last = next++, f.feature[last] = f.feature[i], f.yes[last] = to_yes, f.no[last] = to_no, f.mode[last] = 4;
+      if (!first)
+        f.no[last] = next, last = next++, f.feature[last] = f.feature[i], f.yes[last] = to_yes, f.no[last] = to_no,
+        f.mode[last] = 4;
       f.split[last] = members[set];
     }
     set++;

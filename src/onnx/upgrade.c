@@ -1,8 +1,11 @@
 /* What did this node mean in its own opset, said in the newest one?
  *
- * One table, a line per change of an operator that the standard made: operators, the version since which the new form holds, what to do. All lines that match a node's operator and are newer than its
- * version apply, from oldest to newest (the table is in that order within an operator). Where a change moved an attribute to an input, a constant is made; where its element type must be that of
- * another input not known yet, the constant goes through CastLike, which folds away. Changes of meaning that need several nodes build them. What is not here did not change, or has no operator any
+ * One table, a line per change of an operator that the standard made: operators, the version since which the new
+ * form holds, what to do. All lines that match a node's operator and are newer than its
+ * version apply, from oldest to newest (the table is in that order within an operator). Where a change moved an
+ * attribute to an input, a constant is made; where its element type must be that of
+ * another input not known yet, the constant goes through CastLike, which folds away. Changes of meaning that need
+ * several nodes build them. What is not here did not change, or has no operator any
  * more; the operator library will say that it does not know it.
  */
 #include "onnx/upgrade.h"
@@ -27,7 +30,7 @@ struct rule {
   double number;
 };
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 static value *konst(up *u, const char *what, etype t, bool vector, const void *data, uint32_t n) {
   arena *a = ctx_arena(u->c);
   ndarray d = {.type = t, .rank = vector, .dims = {n}, .bytes = (size_t)n * et_bytes(t)};
@@ -38,7 +41,8 @@ static value *konst(up *u, const char *what, etype t, bool vector, const void *d
 static value *ints(up *u, const char *what, const int64_t *v, uint32_t n) { return konst(u, what, ET_I64, true, v, n); }
 
 /* A new node in front of u->n, which is and stays the last; or behind it. Returns its output. */
-static value *put(up *u, bool in_front, const char *op, const char *what, value *const *in, uint32_t n_in, node **made) {
+static value *put(up *u, bool in_front, const char *op, const char *what, value *const *in, uint32_t n_in,
+                  node **made) {
   arena *a = ctx_arena(u->c);
   node *n = graph_node(u->g, op, "", arena_fmt(a, "%s.%s", u->n->name, what));
   for (uint32_t i = 0; i < n_in; i++) vec_push(a, n->in, in[i]);
@@ -52,7 +56,8 @@ static value *put(up *u, bool in_front, const char *op, const char *what, value 
   if (made) *made = n;
   return v;
 }
-#define BEFORE(u, op, what, ...) put(u, true, op, what, (value *const[]){__VA_ARGS__}, sizeof((value *const[]){__VA_ARGS__}) / sizeof(value *), NULL)
+#define BEFORE(u, op, what, ...)                                                                                       \
+  put(u, true, op, what, (value *const[]){__VA_ARGS__}, sizeof((value *const[]){__VA_ARGS__}) / sizeof(value *), NULL)
 
 /* The node's output `i` becomes that of a new node behind it; in.v[0] of that node is a fresh value from u->n. */
 static node *behind(up *u, const char *op, const char *what, value *second) {
@@ -78,8 +83,10 @@ static void set_input(up *u, uint32_t i, value *v) {
 static const attr *get(up *u, const char *name, attr_kind k) {
   const attr *a = node_attr(u->n, name);
   if (a && a->kind != k) {
-    static const char *const words[] = {"", "an integer", "a float", "a string", "integers", "floats", "strings", "a tensor", "tensors", "a graph", "a type"};
-    diag_error(u->c, E_MODEL, u->n->name, "attribute '%s' of %s must be %s, not %s", name, u->n->op, words[k], words[a->kind]);
+    static const char *const words[] = {"",        "an integer", "a float", "a string", "integers", "floats",
+                                        "strings", "a tensor",   "tensors", "a graph",  "a type"};
+    diag_error(u->c, E_MODEL, u->n->name, "attribute '%s' of %s must be %s, not %s", name, u->n->op, words[k],
+               words[a->kind]);
     return NULL;
   }
   return a;
@@ -96,9 +103,11 @@ static value *scalar_like(up *u, value *x, const char *what, double v) {
   return BEFORE(u, "CastLike", arena_fmt(ctx_arena(u->c), "%s_as", what), konst(u, what, ET_F32, false, &f, 1), x);
 }
 
-static void refuse(up *u, const char *why) { diag_error(u->c, E_UNSUPPORTED, u->n->name, "%s as of opset %lld: %s", u->n->op, (long long)u->version, why); }
+static void refuse(up *u, const char *why) {
+  diag_error(u->c, E_UNSUPPORTED, u->n->name, "%s as of opset %lld: %s", u->n->op, (long long)u->version, why);
+}
 
-/* ---- single steps ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- single steps ---------------------------------------------------------------------------- */
 static void drop(up *u, const rule *r) { node_remove_attr(u->n, r->attr); }
 static void rename_op(up *u, const rule *r) { u->n->op = r->text; }
 
@@ -128,8 +137,11 @@ static void respell(up *u, const rule *r) {
 static void float_to_int(up *u, const rule *r) {
   const attr *a = node_attr(u->n, r->attr);
   if (!a || a->kind != AK_FLOAT) return;
-  if (fabs(a->f) < 0x1p62) node_set_int(u->g, u->n, r->attr, (int64_t)a->f);
-  else diag_error(u->c, E_MODEL, u->n->name, "attribute '%s' of %s must be a whole number, not %g", r->attr, u->n->op, a->f);
+  if (fabs(a->f) < 0x1p62)
+    node_set_int(u->g, u->n, r->attr, (int64_t)a->f);
+  else
+    diag_error(u->c, E_MODEL, u->n->name, "attribute '%s' of %s must be a whole number, not %g", r->attr, u->n->op,
+               a->f);
 }
 
 static void ints_to_input(up *u, const rule *r) {
@@ -151,21 +163,25 @@ static void keep_outputs(up *u, const rule *r) {
   while (u->n->out.n > r->arg) u->n->out.v[--u->n->out.n] = NULL; /* whoever uses it is told that nothing produces it */
 }
 
-/* ---- changes of meaning ------------------------------------------------------------------------------------------------------------------------------ */
-/* Before 7, `axis` said where the second operand's dims lie in the first's; now they are aligned at the end: give it the trailing ones. */
+/* ---- changes of meaning ---------------------------------------------------------------------- */
+/* Before 7, `axis` said where the second operand's dims lie in the first's; now they are aligned at the end: give it
+ * the trailing ones. */
 static void old_broadcast(up *u, const rule *r) {
   (void)r;
   const attr *b = get(u, "broadcast", AK_INT), *at = get(u, "axis", AK_INT);
   if (b && b->i && at) {
     value *x = input(u, 0), *y = input(u, 1);
     if (!x || !y || !x->ranked || !y->ranked) {
-      refuse(u, "broadcasting along 'axis' needs the ranks of both operands; save the model with its shapes inferred, or with opset 7 or newer");
+      refuse(u, "broadcasting along 'axis' needs the ranks of both operands; save the model with its shapes inferred, "
+                "or with opset 7 or newer");
       return;
     }
     int64_t axis = at->i < 0 ? at->i + x->rank : at->i, trailing = x->rank - axis - y->rank;
     int64_t axes[MAX_RANK];
     if (axis < 0 || trailing < 0) {
-      diag_error(u->c, E_SHAPE, u->n->name, "the second operand of rank %u does not fit the first of rank %u at axis %lld", y->rank, x->rank, (long long)at->i);
+      diag_error(u->c, E_SHAPE, u->n->name,
+                 "the second operand of rank %u does not fit the first of rank %u at axis %lld", y->rank, x->rank,
+                 (long long)at->i);
       return;
     }
     for (int64_t i = 0; i < trailing; i++) axes[i] = y->rank + i;
@@ -181,7 +197,8 @@ static void prelu_slope(up *u, const rule *r) {
   value *x = input(u, 0), *s = input(u, 1);
   if (!x || !s) return;
   if (!x->ranked || !s->ranked) {
-    refuse(u, "the slope's alignment needs the ranks of both inputs; save the model with its shapes inferred, or with opset 7 or newer");
+    refuse(u, "the slope's alignment needs the ranks of both inputs; save the model with its shapes inferred, or with "
+              "opset 7 or newer");
     return;
   }
   int64_t axes[MAX_RANK];
@@ -213,7 +230,8 @@ static void clip_limits(up *u, const rule *r) {
   static const char *const names[] = {"min", "max"};
   for (uint32_t i = 0; i < 2 && x; i++) {
     const attr *a = get(u, names[i], AK_FLOAT);
-    if (a && fabs(a->f) < FLT_MAX) set_input(u, EK_PLANTED("onnx-upgrade") ? 2 - i : i + 1, scalar_like(u, x, names[i], a->f));
+    if (a && fabs(a->f) < FLT_MAX)
+      set_input(u, EK_PLANTED("onnx-upgrade") ? 2 - i : i + 1, scalar_like(u, x, names[i], a->f));
     node_remove_attr(u->n, names[i]);
   }
 }
@@ -268,7 +286,8 @@ static void upsample(up *u, const rule *r) {
   (void)r;
   value *scales = input(u, 1);
   if (!scales) {
-    const attr *s = get(u, "scales", AK_FLOATS), *h = get(u, "height_scale", AK_FLOAT), *w = get(u, "width_scale", AK_FLOAT);
+    const attr *s = get(u, "scales", AK_FLOATS), *h = get(u, "height_scale", AK_FLOAT),
+               *w = get(u, "width_scale", AK_FLOAT);
     float f[MAX_RANK] = {1, 1, 0, 0};
     uint32_t n = 4;
     if (s && s->n <= MAX_RANK) {
@@ -289,7 +308,8 @@ static void upsample(up *u, const rule *r) {
   resize_by_scales(u, scales);
 }
 
-/* `spatial` = 0 (gone since 9): statistics for every position, not only every channel; they broadcast over the batch. */
+/* `spatial` = 0 (gone since 9): statistics for every position, not only every channel; they broadcast over the
+ * batch. */
 static void batchnorm_everywhere(up *u, const rule *r) {
   (void)r;
   const attr *s = get(u, "spatial", AK_INT), *e = get(u, "epsilon", AK_FLOAT);
@@ -320,7 +340,8 @@ static void groupnorm_per_channel(up *u, const rule *r) {
   value *x = input(u, 0);
   if (!g || !x) return;
   const int64_t one = 1, two = 2, minus = -1;
-  value *c = BEFORE(u, "Slice", "channels", BEFORE(u, "Shape", "shape", x), ints(u, "from", &one, 1), ints(u, "to", &two, 1));
+  value *c =
+      BEFORE(u, "Slice", "channels", BEFORE(u, "Shape", "shape", x), ints(u, "from", &one, 1), ints(u, "to", &two, 1));
   value *per = BEFORE(u, "Div", "per_group", c, ints(u, "groups", &g->i, 1));
   node *cat;
   value *to = put(u, true, "Concat", "repeat", (value *const[]){ints(u, "one", &one, 1), per}, 2, &cat);
@@ -370,7 +391,8 @@ static void cast_to(up *u, const rule *r) {
     const char *name;
     int code;
   } names[] = {
-      {"FLOAT", 1}, {"UINT8", 2}, {"INT8", 3}, {"UINT16", 4}, {"INT16", 5}, {"INT32", 6}, {"INT64", 7}, {"STRING", 8}, {"BOOL", 9}, {"FLOAT16", 10}, {"DOUBLE", 11}, {"UINT32", 12}, {"UINT64", 13},
+      {"FLOAT", 1},  {"UINT8", 2}, {"INT8", 3},     {"UINT16", 4},  {"INT16", 5},   {"INT32", 6},   {"INT64", 7},
+      {"STRING", 8}, {"BOOL", 9},  {"FLOAT16", 10}, {"DOUBLE", 11}, {"UINT32", 12}, {"UINT64", 13},
   };
   const attr *a = node_attr(u->n, "to");
   if (!a || a->kind != AK_STRING) return;
@@ -382,9 +404,10 @@ static void cast_to(up *u, const rule *r) {
   diag_error(u->c, E_MODEL, u->n->name, "Cast to unknown element type '%s'", a->s);
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 #define ARITHMETIC "Add Sub Mul Div And Or Xor Equal Less Greater Pow"
-#define REDUCTIONS "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare"
+#define REDUCTIONS                                                                                                     \
+  "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare"
 #define NEVER INT32_MAX /* operators that left the standard: any version */
 static const rule rules[] = {
     {"*", 7, drop, "consumed_inputs", 0, NULL, 0},
@@ -445,6 +468,8 @@ void upgrade_node(graph *g, node *n, int64_t version) {
 uint32_t onnx_changes(const char *op, int *versions, uint32_t room) {
   uint32_t n = 0;
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (listed(rules[i].ops, op) && strcmp(rules[i].ops, "*") && rules[i].since != NEVER && n < room && (!n || versions[n - 1] != rules[i].since)) versions[n++] = rules[i].since;
+    if (listed(rules[i].ops, op) && strcmp(rules[i].ops, "*") && rules[i].since != NEVER && n < room &&
+        (!n || versions[n - 1] != rules[i].since))
+      versions[n++] = rules[i].since;
   return n;
 }

@@ -3,6 +3,7 @@
 #define EK_ONNX_UPGRADE_H
 #include "graph/graph.h"
 
-/* n is the last node of g, complete, written for `version` of the standard's operators. Nodes may be put before and after it. Errors are recorded with its name. */
+/* n is the last node of g, complete, written for `version` of the standard's operators. Nodes may be put before and
+ * after it. Errors are recorded with its name. */
 void upgrade_node(graph *g, node *n, int64_t version);
 #endif

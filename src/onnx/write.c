@@ -1,29 +1,44 @@
 /* How does a graph become an ONNX file?
  *
- * Messages are put together from the inside out as lists of pieces: small fields are text of their own, the bytes of large constants are pieces that point to where they lie (the mapped file, mostly), so that nothing large is
- * copied. What does not fit into one message (2 GiB) goes beside the file as external data. Every constant becomes an initialiser of the root graph: names are unique in the whole model.
+ * Messages are put together from the inside out as lists of pieces: small fields are text of their own, the bytes
+ * of large constants are pieces that point to where they lie (the mapped file, mostly), so that nothing large is
+ * copied. What does not fit into one message (2 GiB) goes beside the file as external data. Every constant
+ * becomes an initialiser of the root graph: names are unique in the whole model.
  *
- * Nodes are in the newest form of their operators, so the opset is the least in which all these forms are valid, but not older than the model's own.
+ * Nodes are in the newest form of their operators, so the opset is the least in which all these forms are valid,
+ * but not older than the model's own.
  */
 #include "onnx/onnx.h"
 #include <string.h>
 
-typedef struct msg { arena *a; VEC(bytes) v; size_t n; sbuf open; } msg;
+typedef struct msg {
+  arena *a;
+  VEC(bytes) v;
+  size_t n;
+  sbuf open;
+} msg;
 typedef struct writer {
   ctx *c;
   arena *a;
   const graph *g;
-  map *seen;             /* constants written: value -> 1 */
+  map *seen; /* constants written: value -> 1 */
   VEC(const value *) constants;
-  map *domains;          /* name -> version */
+  map *domains; /* name -> version */
   int64_t opset;
   const char *data_name; /* of external data; NULL: everything in one file */
   VEC(bytes) external;
   uint64_t external_bytes;
 } writer;
-enum { VARINT = 0, LENGTH = 2, FIXED32 = 5, COPY = 4096 /* bytes up to which a piece is copied */, ALIGN = 4096, FEW = 1024 /* bytes of a tensor that never go elsewhere */ };
+enum {
+  VARINT = 0,
+  LENGTH = 2,
+  FIXED32 = 5,
+  COPY = 4096 /* bytes up to which a piece is copied */,
+  ALIGN = 4096,
+  FEW = 1024 /* bytes of a tensor that never go elsewhere */
+};
 
-/* ---- pieces ---- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 static msg msg_new(arena *a) { return (msg){.a = a, .open = sbuf_new(a)}; }
 static void close_piece(msg *m) {
   if (!m->open.n) return;
@@ -49,7 +64,9 @@ static void varint(msg *m, uint64_t x) {
 }
 static void field(msg *m, uint32_t no, uint32_t wire) { varint(m, no << 3 | wire); }
 static void put_int(msg *m, uint32_t no, int64_t v) { field(m, no, VARINT), varint(m, (uint64_t)v); }
-static void put_bytes(msg *m, uint32_t no, const void *p, size_t n) { field(m, no, LENGTH), varint(m, n), put(m, p, n); }
+static void put_bytes(msg *m, uint32_t no, const void *p, size_t n) {
+  field(m, no, LENGTH), varint(m, n), put(m, p, n);
+}
 static void put_text(msg *m, uint32_t no, const char *s) { put_bytes(m, no, s, strlen(s)); }
 static void put_float(msg *m, uint32_t no, double f) {
   float x = (float)f;
@@ -61,11 +78,13 @@ static void put_msg(msg *m, uint32_t no, msg *in) {
   for (uint32_t i = 0; i < in->v.n; i++) put(m, in->v.v[i].p, in->v.v[i].n);
 }
 
-/* ---- tensors ---- */
-static bytes packed(arena *a, const ndarray *d, int64_t n) { /* narrow elements share bytes, the first one in the low bits */
+/* ---- tensors --------------------------------------------------------------------------------- */
+/* narrow elements share bytes, the first one in the low bits */
+static bytes packed(arena *a, const ndarray *d, int64_t n) {
   uint32_t bits = et_bits(d->type), per = 8 / bits;
   uint8_t *out = arena_alloc(a, (size_t)((n + per - 1) / per) + 1);
-  for (int64_t i = 0; i < n; i++) out[i / per] |= (uint8_t)((((const uint8_t *)d->data)[i] & ((1u << bits) - 1)) << (uint32_t)(i % per) * bits);
+  for (int64_t i = 0; i < n; i++)
+    out[i / per] |= (uint8_t)((((const uint8_t *)d->data)[i] & ((1u << bits) - 1)) << (uint32_t)(i % per) * bits);
   return (bytes){out, (size_t)((n + per - 1) / per)};
 }
 static msg tensor(writer *w, const ndarray *d, const char *name) {
@@ -85,10 +104,12 @@ static msg tensor(writer *w, const ndarray *d, const char *name) {
     return t;
   }
   uint64_t at = (w->external_bytes + ALIGN - 1) / ALIGN * ALIGN;
-  if (at > w->external_bytes) vec_push(w->a, w->external, ((bytes){arena_alloc(w->a, at - w->external_bytes), (size_t)(at - w->external_bytes)}));
+  if (at > w->external_bytes)
+    vec_push(w->a, w->external, ((bytes){arena_alloc(w->a, at - w->external_bytes), (size_t)(at - w->external_bytes)}));
   vec_push(w->a, w->external, raw);
   w->external_bytes = at + raw.n;
-  const char *keys[] = {"location", "offset", "length"}, *values[] = {w->data_name, arena_fmt(w->a, "%llu", (unsigned long long)at), arena_fmt(w->a, "%zu", raw.n)};
+  const char *keys[] = {"location", "offset", "length"},
+             *values[] = {w->data_name, arena_fmt(w->a, "%llu", (unsigned long long)at), arena_fmt(w->a, "%zu", raw.n)};
   for (int i = 0; i < 3; i++) {
     msg e = msg_new(w->a);
     put_text(&e, 1, keys[i]), put_text(&e, 2, values[i]);
@@ -98,7 +119,7 @@ static msg tensor(writer *w, const ndarray *d, const char *name) {
   return t;
 }
 
-/* ---- types ---- */
+/* ---- types ----------------------------------------------------------------------------------- */
 static msg tensor_type(writer *w, etype t, bool ranked, uint32_t rank, const sz *dims) {
   msg in = msg_new(w->a), out = msg_new(w->a);
   put_int(&in, 1, et_to_onnx(t));
@@ -107,8 +128,10 @@ static msg tensor_type(writer *w, etype t, bool ranked, uint32_t rank, const sz 
     for (uint32_t i = 0; i < rank; i++) {
       msg d = msg_new(w->a);
       int64_t n;
-      if (dims[i] && sym_is_int(w->c, dims[i], &n)) put_int(&d, 1, n);
-      else if (dims[i]) put_text(&d, 2, sym_str(w->c, dims[i]));
+      if (dims[i] && sym_is_int(w->c, dims[i], &n))
+        put_int(&d, 1, n);
+      else if (dims[i])
+        put_text(&d, 2, sym_str(w->c, dims[i]));
       put_msg(&shape, 1, &d);
     }
     put_msg(&in, 2, &shape);
@@ -133,7 +156,7 @@ static msg value_info(writer *w, const value *v) {
   return m;
 }
 
-/* ---- nodes ---- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 static msg graph_msg(writer *w, const graph *g);
 static msg attribute(writer *w, const attr *a) {
   enum { FLOAT = 1, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS, TENSORS, TYPE = 13 };
@@ -141,9 +164,15 @@ static msg attribute(writer *w, const attr *a) {
   put_text(&m, 1, a->name);
   int kind = 0;
   switch (a->kind) {
-  case AK_INT: kind = INT, put_int(&m, 3, a->i); break;
-  case AK_FLOAT: kind = FLOAT, put_float(&m, 2, a->f); break;
-  case AK_STRING: kind = STRING, put_text(&m, 4, a->s); break;
+  case AK_INT:
+    kind = INT, put_int(&m, 3, a->i);
+    break;
+  case AK_FLOAT:
+    kind = FLOAT, put_float(&m, 2, a->f);
+    break;
+  case AK_STRING:
+    kind = STRING, put_text(&m, 4, a->s);
+    break;
   case AK_INTS:
     kind = INTS;
     for (uint32_t i = 0; i < a->n; i++) put_int(&m, 8, a->ints[i]);
@@ -189,7 +218,8 @@ static msg node_msg(writer *w, const node *n) {
   int versions[16];
   for (uint32_t i = 0; i < n->in.n; i++) {
     put_text(&m, 1, n->in.v[i] ? n->in.v[i]->name : ""), use(w, n->in.v[i]);
-    if (!n->in.v[i] && !n->domain[0]) w->opset = max64(w->opset, 13); /* Resize may leave out its regions since then, the others since earlier */
+    /* Resize may leave out its regions since then, the others since earlier */
+    if (!n->in.v[i] && !n->domain[0]) w->opset = max64(w->opset, 13);
   }
   for (uint32_t i = 0; i < n->out.n; i++) put_text(&m, 2, n->out.v[i] ? n->out.v[i]->name : "");
   put_text(&m, 3, n->name), put_text(&m, 4, n->op);
@@ -201,7 +231,8 @@ static msg node_msg(writer *w, const node *n) {
     put_text(&m, 7, n->domain);
     if (!map_gets(w->domains, n->domain, &have)) map_puts(w->domains, n->domain, 1);
   } else
-    for (uint32_t i = EK_PLANTED("onnx-write") ? 0 : onnx_changes(n->op, versions, 16); i-- > 0;) w->opset = max64(w->opset, versions[i]);
+    for (uint32_t i = EK_PLANTED("onnx-write") ? 0 : onnx_changes(n->op, versions, 16); i-- > 0;)
+      w->opset = max64(w->opset, versions[i]);
   return m;
 }
 static msg graph_msg(writer *w, const graph *g) {
@@ -228,9 +259,11 @@ static msg graph_msg(writer *w, const graph *g) {
   return m;
 }
 
-/* ---- the model ---- */
+/* ---- the model ------------------------------------------------------------------------------- */
 static int64_t ir_of(int64_t opset) { /* the version of the format that came with an opset */
-  static const struct { int opset, ir; } first[] = {{25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8}, {12, 7}, {11, 6}, {10, 5}, {0, 4}};
+  static const struct {
+    int opset, ir;
+  } first[] = {{25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8}, {12, 7}, {11, 6}, {10, 5}, {0, 4}};
   uint32_t i = 0;
   while (opset < first[i].opset) i++;
   return first[i].ir;
@@ -264,7 +297,10 @@ static msg model(writer *w) {
   close_piece(&m);
   return m;
 }
-typedef struct pieces { const bytes *v; uint32_t n; } pieces;
+typedef struct pieces {
+  const bytes *v;
+  uint32_t n;
+} pieces;
 static void fill(void *env, file_out *f) {
   const pieces *p = env;
   for (uint32_t i = 0; i < p->n; i++) file_put(f, p->v[i].p, p->v[i].n);
@@ -272,7 +308,10 @@ static void fill(void *env, file_out *f) {
 bool onnx_write(const graph *g, const char *path, uint64_t *size) {
   for (uint32_t i = 0; i < g->inputs.n + g->outputs.n; i++) {
     const value *v = i < g->inputs.n ? g->inputs.v[i] : g->outputs.v[i - g->inputs.n];
-    if (!v->type) return diag_error(g->c, E_UNSUPPORTED, NULL, "'%s' has no type that is known, so the model cannot be written", v->source), false;
+    if (!v->type)
+      return diag_error(g->c, E_UNSUPPORTED, NULL, "'%s' has no type that is known, so the model cannot be written",
+                        v->source),
+             false;
   }
   const uint64_t most = (uint64_t)2 << 30;
   writer w = {.c = g->c, .a = ctx_arena(g->c), .g = g};
@@ -281,7 +320,11 @@ bool onnx_write(const graph *g, const char *path, uint64_t *size) {
     const char *data = arena_fmt(w.a, "%s.data", path), *slash = strrchr(data, '/');
     w.data_name = slash ? slash + 1 : data;
     m = model(&w);
-    if (m.n >= most) return diag_error(g->c, E_UNSUPPORTED, NULL, "%s: the model takes more than 2 GiB without its constants, which an ONNX file cannot hold", path), false;
+    if (m.n >= most)
+      return diag_error(g->c, E_UNSUPPORTED, NULL,
+                        "%s: the model takes more than 2 GiB without its constants, which an ONNX file cannot hold",
+                        path),
+             false;
     if (!file_write_by(g->c, data, fill, &(pieces){w.external.v, w.external.n})) return false;
   }
   *size = m.n + w.external_bytes;

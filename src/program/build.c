@@ -1,5 +1,7 @@
-/* How does the plan of the schedule become a program? The blocks of the module, with the launches that belong to their items, become the tree of steps; the plan's buffers that are in use become the
- * program's, numbered anew without gaps, each with its place in memory. After this nothing looks at the levels above any more. */
+/* How does the plan of the schedule become a program? The blocks of the module, with the launches that belong to
+ * their items, become the tree of steps; the plan's buffers that are in use become the
+ * program's, numbered anew without gaps, each with its place in memory. After this nothing looks at the levels
+ * above any more. */
 #include "program/build.h"
 
 typedef struct bd {
@@ -10,17 +12,18 @@ typedef struct bd {
   arena *a;
   uint32_t *buffer; /* the plan's number -> the program's */
   const memplan *mem;
-  map *met;         /* symbols */
-  map *simple;      /* atoms, for program_simplest */
-  u32vec known;     /* sizes with a value at this point */
-  bool *checked;    /* per guard: its step or entry check is there */
-  bool *roomed;     /* per output, and behind them per room of the memory plan: its step is there */
+  map *met;      /* symbols */
+  map *simple;   /* atoms, for program_simplest */
+  u32vec known;  /* sizes with a value at this point */
+  bool *checked; /* per guard: its step or entry check is there */
+  bool *roomed;  /* per output, and behind them per room of the memory plan: its step is there */
 } bd;
 
-/* Conditions and the inputs' dimensions are left as they are: what is known of the sizes may be known because of them. */
+/* Conditions and the inputs' dimensions are left as they are: what is known of the sizes may be known because of
+ * them. */
 static sz simplest(bd *k, sz e) { return program_simplest(k->p, k->simple, e); }
 
-/* ---- all sizes that occur ---- */
+/* ---- all sizes that occur -------------------------------------------------------------------- */
 static void meet(bd *k, sz e) {
   if (!e || sym_is_int(k->c, e, NULL)) return;
   u32vec atoms = {0};
@@ -65,7 +68,7 @@ static void meet_steps(bd *k, const steps *list) {
   }
 }
 
-/* ---- inputs, outputs, buffers ---- */
+/* ---- inputs, outputs, buffers ---------------------------------------------------------------- */
 static pio in_out(bd *k, const io *x, bool out) {
   const tensor *t = xt(k->m, x->t);
   sz *dims = NEWN(k->a, sz, t->rank + 1);
@@ -79,7 +82,12 @@ static void buffers(bd *k, const memplan *mem) {
     const buffer *b = &k->s->buffers.v[i];
     const membuf *m = &mem->mem[i];
     if (!m->used && (b->kind == BUF_ARENA || b->kind == BUF_WEIGHTS)) continue;
-    pbuffer q = {.kind = b->kind, .type = b->type, .name = b->name, .elems = simplest(k, b->elems), .halo = b->halo, .fill = b->fill};
+    pbuffer q = {.kind = b->kind,
+                 .type = b->type,
+                 .name = b->name,
+                 .elems = simplest(k, b->elems),
+                 .halo = b->halo,
+                 .fill = b->fill};
     if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) q.number = b->index;
     if (b->kind == BUF_WEIGHTS) q.weight_offset = m->weight_offset, q.from = b->from;
     if (b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA) q.bytes = simplest(k, m->bytes);
@@ -90,7 +98,7 @@ static void buffers(bd *k, const memplan *mem) {
   }
 }
 
-/* ---- steps ---- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 static place scalar_of(bd *k, tid t) {
   if (!t) return (place){0};
   const layout *l = &k->s->layouts[t];
@@ -100,7 +108,15 @@ static place scalar_of(bd *k, tid t) {
 }
 static pcheck check_of(const guard *g) { return (pcheck){g->ge0, g->is_eq, g->text ? g->text : "", g->node}; }
 static void launch_step(bd *k, const launch *l, steps *to) {
-  step s = {.kind = ST_LAUNCH, .kernel = l->func->name, .func = l->func, .nargs = l->args.n, .chunks = simplest(k, l->chunks), .scratch = simplest(k, l->scratch), .parallel = l->parallel, .where = l->parallel && l->where ? simplest(k, l->where) : 0, .launch = (uint32_t)(l - k->s->launches.v) + 1};
+  step s = {.kind = ST_LAUNCH,
+            .kernel = l->func->name,
+            .func = l->func,
+            .nargs = l->args.n,
+            .chunks = simplest(k, l->chunks),
+            .scratch = simplest(k, l->scratch),
+            .parallel = l->parallel,
+            .where = l->parallel && l->where ? simplest(k, l->where) : 0,
+            .launch = (uint32_t)(l - k->s->launches.v) + 1};
   if (l->scratch && sym_int_or(k->c, l->scratch, 1) == 0) s.scratch = 0;
   kargs *args = arena_dup(k->a, l->args.v, l->args.n * sizeof *args);
   for (uint32_t i = 0; i < l->args.n; i++) {
@@ -112,7 +128,8 @@ static void launch_step(bd *k, const launch *l, steps *to) {
   s.args = args;
   vec_push(k->a, *to, s);
 }
-/* Conditions of the root block are checked before anything runs, those of a branch or body where that begins; where a late size occurs, as soon as it is known. */
+/* Conditions of the root block are checked before anything runs, those of a branch or body where that begins; where
+ * a late size occurs, as soon as it is known. */
 static void check_steps(bd *k, uint32_t block, steps *to) {
   emodule *m = k->m;
   for (uint32_t i = 0; i < m->guards.n; i++) {
@@ -136,7 +153,8 @@ static void room_steps(bd *k, steps *to) {
   if (room) meet(k, room), vec_push(k->a, *to, ((step){.kind = ST_ROOM, .room = room}));
   for (uint32_t i = 0; i < p->outputs.n; i++) {
     bool *done = &k->roomed[i], open = false, known = true;
-    for (uint32_t d = 0; d < p->outputs.v[i].rank; d++) open |= program_open(p, p->outputs.v[i].dims[d]), known &= program_known(p, &k->known, p->outputs.v[i].dims[d]);
+    for (uint32_t d = 0; d < p->outputs.v[i].rank; d++)
+      open |= program_open(p, p->outputs.v[i].dims[d]), known &= program_known(p, &k->known, p->outputs.v[i].dims[d]);
     if (!open || !known || *done) continue;
     *done = true;
     vec_push(k->a, *to, ((step){.kind = ST_ROOM, .output = i}));
@@ -172,7 +190,11 @@ static void block_steps(bd *k, uint32_t block, steps *to) {
     }
     if (it.kind == IT_LOOP) {
       const xloop *x = &m->loops.v[it.index];
-      step s = {.kind = ST_LOOP, .symbol = x->counter, .trips = simplest(k, x->trips), .first = scalar_of(k, x->cond0), .again = scalar_of(k, x->cond)};
+      step s = {.kind = ST_LOOP,
+                .symbol = x->counter,
+                .trips = simplest(k, x->trips),
+                .first = scalar_of(k, x->cond0),
+                .again = scalar_of(k, x->cond)};
       if (!x->trips) s.from = scalar_of(k, x->trip_tensor);
       vec_push(k->a, k->known, x->counter);
       block_steps(k, x->body, &s.body);
@@ -189,11 +211,13 @@ static void block_steps(bd *k, uint32_t block, steps *to) {
       }
       step s = {.kind = ST_LOOP, .symbol = l->step, .trips = simplest(k, l->steps)};
       vec_push(k->a, k->known, l->step);
-      for (; j < k->s->launches.n && k->s->launches.v[j].step == l->step; j++) launch_step(k, &k->s->launches.v[j], &s.body);
+      for (; j < k->s->launches.n && k->s->launches.v[j].step == l->step; j++)
+        launch_step(k, &k->s->launches.v[j], &s.body);
       k->known.n--, j--;
       vec_push(k->a, *to, s);
     }
-    if (it.kind == IT_STAGE && !(EK_PLANTED("program-late") && block)) late_steps(k, xs(m, it.index)->tensor, block, to);
+    if (it.kind == IT_STAGE && !(EK_PLANTED("program-late") && block))
+      late_steps(k, xs(m, it.index)->tensor, block, to);
   }
   k->known.n = outside;
 }
@@ -204,10 +228,20 @@ program *program_build(splan *s, const char *name) {
   if (s->threads) sym_is_atom(s->m->c, s->threads, &mem.threads);
   memory_plan(&mem);
   program *p = NEW(a, program);
-  *p = (program){.c = s->m->c, .a = a, .l = s->l, .name = name ? name : "", .weight_bytes = mem.weight_bytes, .timed = s->timed};
-  bd k = {.p = p, .s = s, .m = s->m, .c = p->c, .a = a, .buffer = NEWN(a, uint32_t, s->buffers.n), .mem = &mem, .met = map_new(a), .simple = map_new(a)};
+  *p = (program){
+      .c = s->m->c, .a = a, .l = s->l, .name = name ? name : "", .weight_bytes = mem.weight_bytes, .timed = s->timed};
+  bd k = {.p = p,
+          .s = s,
+          .m = s->m,
+          .c = p->c,
+          .a = a,
+          .buffer = NEWN(a, uint32_t, s->buffers.n),
+          .mem = &mem,
+          .met = map_new(a),
+          .simple = map_new(a)};
   p->threads = mem.threads;
-  p->arena_bytes = simplest(&k, mem.arena_bytes), p->scratch_bytes = simplest(&k, mem.scratch_bytes), p->live_bound = simplest(&k, mem.live_bound);
+  p->arena_bytes = simplest(&k, mem.arena_bytes), p->scratch_bytes = simplest(&k, mem.scratch_bytes),
+  p->live_bound = simplest(&k, mem.live_bound);
   for (uint32_t i = 0; i < k.m->inputs.n; i++) vec_push(a, p->inputs, in_out(&k, &k.m->inputs.v[i], false));
   for (uint32_t i = 0; i < k.m->outputs.n; i++) vec_push(a, p->outputs, in_out(&k, &k.m->outputs.v[i], true));
   program_entry_sizes(p, &k.known, a);

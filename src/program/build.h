@@ -4,13 +4,18 @@
 #include "program/program.h"
 
 /* memory.c */
-typedef struct membuf { sz bytes, offset; uint32_t first, last; bool used, late; uint64_t weight_offset; } membuf;
+typedef struct membuf {
+  sz bytes, offset;
+  uint32_t first, last;
+  bool used, late;
+  uint64_t weight_offset;
+} membuf;
 typedef struct memplan {
   splan *plan;
-  membuf *mem; /* as plan->buffers */
-  bool *open;  /* per late size: without a bound, and memory for it is in the late part */
+  membuf *mem;   /* as plan->buffers */
+  bool *open;    /* per late size: without a bound, and memory for it is in the late part */
   VEC(sz) rooms; /* bytes of the late part that sizes need which become known at one place, and all before them */
-  atom threads; /* stands in the sizes of late scratch areas; 0: there are none */
+  atom threads;  /* stands in the sizes of late scratch areas; 0: there are none */
   sz arena_bytes, scratch_bytes, live_bound;
   uint64_t weight_bytes;
 } memplan;
@@ -18,14 +23,18 @@ void memory_plan(memplan *p);
 sz program_last_trip(emodule *m, const xloop *x); /* at most this is the counter */
 
 /* weights.c */
-bool weights_equal(ctx *c, const contents *a, const contents *b);                   /* of equal element types and sizes */
-const char *weights_digest(const program *p, const pbuffer *b, arena *a);            /* SHA-256 */
+bool weights_equal(ctx *c, const contents *a, const contents *b);         /* of equal element types and sizes */
+const char *weights_digest(const program *p, const pbuffer *b, arena *a); /* SHA-256 */
 
 /* size.c */
-const psize *program_size(const program *p, atom symbol);            /* NULL: none of this program's */
-bool program_known(const program *p, const u32vec *known, sz e);     /* every symbol of e is in the list, or its definition is known */
-void program_entry_sizes(const program *p, u32vec *known, arena *a); /* appends the symbols that are an input's dimension */
-bool program_open(const program *p, sz e);                             /* its bound hangs on a late size without one */
-sz program_bounded(const program *p, sz e);                          /* an upper bound of e before the late sizes are known */
-sz program_simplest(const program *p, map *done, sz e);              /* made again with what is known now; done: atoms that were, for all calls of one program. 0 stays 0 */
+const psize *program_size(const program *p, atom symbol); /* NULL: none of this program's */
+/* every symbol of e is in the list, or its definition is known */
+bool program_known(const program *p, const u32vec *known, sz e);
+/* appends the symbols that are an input's dimension */
+void program_entry_sizes(const program *p, u32vec *known, arena *a);
+bool program_open(const program *p, sz e); /* its bound hangs on a late size without one */
+/* an upper bound of e before the late sizes are known */
+sz program_bounded(const program *p, sz e);
+/* made again with what is known now; done: atoms that were, for all calls of one program. 0 stays 0 */
+sz program_simplest(const program *p, map *done, sz e);
 #endif

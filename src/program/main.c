@@ -1,4 +1,5 @@
-/* The two functions of a compiled model, as loop programs. plan: sizes from the inputs' dims, checks, output bounds, memory. run: the kernels in order, with control flow; all scalar size arithmetic
+/* The two functions of a compiled model, as loop programs. plan: sizes from the inputs' dims, checks, output bounds,
+ * memory. run: the kernels in order, with control flow; all scalar size arithmetic
  * of the model is here, once per run, as native code. */
 #include "program/build.h"
 
@@ -8,8 +9,8 @@ typedef struct mb {
   arena *a;
   lbuild b;
   bool plan;
-  map *syms; /* atom -> value */
-  map *made; /* 2*size -> value, 2*size + 1 -> its width, in the blocks around this place; 0: not there */
+  map *syms;         /* atom -> value */
+  map *made;         /* 2*size -> value, 2*size + 1 -> its width, in the blocks around this place; 0: not there */
   VEC(uint64_t) log; /* keys of made, in their order */
   lv arena_p, weights_p, scratch_p, late_p, rec;
   lv fixed; /* bytes of the arena before its late part */
@@ -93,7 +94,9 @@ static lv wide(mb *k, sz e) {
       uint32_t n = sym_args(k->c, as[j], g);
       const psize *s = n ? NULL : program_size(k->p, as[j]);
       bool defined = s && s->def && !map_getu(k->syms, as[j], &got);
-      lv x = n ? wide(k, g[n - 1]) : defined ? wide(k, s->def) : lb_op(&k->b, OP_ABS, f, lb_op(&k->b, OP_CAST, f, atom_value(k, as[j]), 0, 0), 0, 0);
+      lv x = n         ? wide(k, g[n - 1])
+             : defined ? wide(k, s->def)
+                       : lb_op(&k->b, OP_ABS, f, lb_op(&k->b, OP_CAST, f, atom_value(k, as[j]), 0, 0), 0, 0);
       while (n > 1) x = lb_op(&k->b, OP_MAX, f, x, wide(k, g[--n - 1]), 0);
       for (uint8_t z = 0; z < ex[j]; z++) t = lb_op(&k->b, OP_MUL, f, t, x, 0);
     }
@@ -108,7 +111,8 @@ static lv field(mb *k, const char *name, ltype t) { return lb_param(&k->b, name,
 static const char *asked_by(mb *k, atom s) {
   for (uint32_t i = 0; i < k->p->checks.n; i++) {
     const pcheck *q = &k->p->checks.v[i];
-    if (sym_uses(k->c, q->ge0, s)) return arena_fmt(k->a, " (%s%s%s)", q->node ? q->node : "", q->node ? ": " : "", q->text);
+    if (sym_uses(k->c, q->ge0, s))
+      return arena_fmt(k->a, " (%s%s%s)", q->node ? q->node : "", q->node ? ": " : "", q->text);
   }
   return "";
 }
@@ -124,14 +128,20 @@ static void bind_symbols(mb *k) {
         atom s;
         uint64_t have;
         bool symbol = sym_is_atom(k->c, t->dims[d], &s) && sym_kind(k->c, s) == AT_SYMBOL;
-        if (pass == 0 && symbol && !map_getu(k->syms, s, &have)) map_putu(k->syms, s, lb_load(&k->b, lt(ET_I64, 1), dims, lb_int(&k->b, at)));
+        if (pass == 0 && symbol && !map_getu(k->syms, s, &have))
+          map_putu(k->syms, s, lb_load(&k->b, lt(ET_I64, 1), dims, lb_int(&k->b, at)));
         if (pass == 0 || !k->plan) continue;
         lv v = lb_load(&k->b, lt(ET_I64, 1), dims, lb_int(&k->b, at));
-        if (!EK_PLANTED("program-dims")) lb_fail(&k->b, lb_cmp(&k->b, OP_NE, v, size(k, t->dims[d])), E_SHAPE, arena_fmt(k->a, "input %s: dimension %u must be %s", t->name, d, sym_str(k->c, t->dims[d])));
+        if (!EK_PLANTED("program-dims"))
+          lb_fail(&k->b, lb_cmp(&k->b, OP_NE, v, size(k, t->dims[d])), E_SHAPE,
+                  arena_fmt(k->a, "input %s: dimension %u must be %s", t->name, d, sym_str(k->c, t->dims[d])));
         const psize *z = symbol ? program_size(k->p, s) : NULL;
         if (!z) continue;
-        lv bad = lb_op(&k->b, OP_OR, lt(ET_BOOL, 1), lb_cmp(&k->b, OP_LT, v, lb_int(&k->b, z->lo)), lb_cmp(&k->b, OP_GT, v, lb_int(&k->b, z->hi)), 0);
-        lb_fail(&k->b, bad, E_SHAPE, arena_fmt(k->a, "input %s: dimension %u (%s) must be in %lld..%lld%s", t->name, d, sym_name(k->c, s), (long long)z->lo, (long long)z->hi, asked_by(k, s)));
+        lv bad = lb_op(&k->b, OP_OR, lt(ET_BOOL, 1), lb_cmp(&k->b, OP_LT, v, lb_int(&k->b, z->lo)),
+                       lb_cmp(&k->b, OP_GT, v, lb_int(&k->b, z->hi)), 0);
+        lb_fail(&k->b, bad, E_SHAPE,
+                arena_fmt(k->a, "input %s: dimension %u (%s) must be in %lld..%lld%s", t->name, d, sym_name(k->c, s),
+                          (long long)z->lo, (long long)z->hi, asked_by(k, s)));
       }
     }
   }
@@ -145,10 +155,11 @@ static void write_out_dims(mb *k) {
   lv out = field(k, "out_dims", lptr(ET_I64));
   uint32_t at = 0;
   for (uint32_t i = 0; i < k->p->outputs.n; i++)
-    for (uint32_t d = 0; d < k->p->outputs.v[i].rank; d++, at++) lb_store(&k->b, out, lb_int(&k->b, at), dim_out(k, k->p->outputs.v[i].dims[d]));
+    for (uint32_t d = 0; d < k->p->outputs.v[i].rank; d++, at++)
+      lb_store(&k->b, out, lb_int(&k->b, at), dim_out(k, k->p->outputs.v[i].dims[d]));
 }
 
-/* ---- steps ---- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 static lv buffer_ptr(mb *k, uint32_t i) {
   const pbuffer *b = &k->p->buffers.v[i];
   switch (b->kind) {
@@ -163,18 +174,25 @@ static lv buffer_ptr(mb *k, uint32_t i) {
   }
 }
 /* Slot 12 of the call record: another thread wants the run to end. */
-static void emit_cancel(mb *k) { lb_fail(&k->b, lb_cmp(&k->b, OP_NE, lb_load(&k->b, lt(ET_I64, 1), k->rec, lb_int(&k->b, 12)), lb_int(&k->b, 0)), E_CANCELLED, "cancelled"); }
+static void emit_cancel(mb *k) {
+  lb_fail(&k->b, lb_cmp(&k->b, OP_NE, lb_load(&k->b, lt(ET_I64, 1), k->rec, lb_int(&k->b, 12)), lb_int(&k->b, 0)),
+          E_CANCELLED, "cancelled");
+}
 static void emit_tick(mb *k, const step *s, int64_t end) {
   if (k->p->timed && s->launch) lb_call(&k->b, true, "tick", lb_int(&k->b, 2 * (int64_t)s->launch + end), NULL, 0);
 }
 static void emit_launch(mb *k, const step *s) {
   lv *args = NEWN(k->a, lv, s->nargs + 1);
-  for (uint32_t i = 0; i < s->nargs; i++) args[i] = !s->args[i].is_buffer ? size(k, s->args[i].size) : !s->args[i].buffer ? k->scratch_p : buffer_ptr(k, s->args[i].buffer);
+  for (uint32_t i = 0; i < s->nargs; i++)
+    args[i] = !s->args[i].is_buffer ? size(k, s->args[i].size)
+              : !s->args[i].buffer  ? k->scratch_p
+                                    : buffer_ptr(k, s->args[i].buffer);
   lv chunks = size(k, s->chunks);
   emit_tick(k, s, 0);
   if (s->where) lb_if(&k->b, lb_cmp(&k->b, OP_GE, size(k, s->where), lb_int(&k->b, 0)));
   if (s->parallel) emit_cancel(k); /* the long ones */
-  lb_call(&k->b, s->parallel, s->kernel, EK_PLANTED("program-chunks") && s->parallel ? lb_addi(&k->b, chunks, -1) : chunks, args, s->nargs);
+  lb_call(&k->b, s->parallel, s->kernel,
+          EK_PLANTED("program-chunks") && s->parallel ? lb_addi(&k->b, chunks, -1) : chunks, args, s->nargs);
   if (s->where) {
     lb_else(&k->b);
     lb_call(&k->b, false, s->kernel, chunks, args, s->nargs);
@@ -188,20 +206,24 @@ static lv read_scalar(mb *k, place at, etype as) {
   return have == as ? v : lb_op(&k->b, OP_CAST, lt(as, 1), v, 0, 0);
 }
 static void emit_check(mb *k, const pcheck *g) {
-  lb_fail(&k->b, lb_cmp(&k->b, g->is_eq ? OP_NE : OP_LT, size(k, g->ge0), lb_int(&k->b, 0)), E_SHAPE, arena_fmt(k->a, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text));
+  lb_fail(&k->b, lb_cmp(&k->b, g->is_eq ? OP_NE : OP_LT, size(k, g->ge0), lb_int(&k->b, 0)), E_SHAPE,
+          arena_fmt(k->a, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text));
 }
 /* Memory was planned for sizes up to the bound, and what was proved holds between the ends. */
 static void emit_late(mb *k, const step *s) {
   const psize *z = program_size(k->p, s->symbol);
   lv v = read_scalar(k, s->from, ET_I64);
   map_putu(k->syms, s->symbol, v);
-  const char *text = arena_fmt(k->a, "the size %s, found at run time, is not in %lld..%s", sym_name(k->c, s->symbol), (long long)z->lo, sym_str(k->c, z->bound ? z->bound : sym_int(k->c, z->hi)));
+  const char *text = arena_fmt(k->a, "the size %s, found at run time, is not in %lld..%s", sym_name(k->c, s->symbol),
+                               (long long)z->lo, sym_str(k->c, z->bound ? z->bound : sym_int(k->c, z->hi)));
   lb_fail(&k->b, lb_cmp(&k->b, OP_LT, v, lb_int(&k->b, z->lo)), E_SHAPE, text);
   lb_fail(&k->b, lb_cmp(&k->b, OP_GT, v, z->bound ? size(k, z->bound) : lb_int(&k->b, z->hi)), E_SHAPE, text);
 }
 /* Not enough: the caller gets to know how much is needed, and begins again. */
 static void emit_room(mb *k, const step *s) {
-  static const char again[] = "sizes found at run time need more memory: arena_bytes and out_dims say how much; run again with it", large[] = "the memory for sizes found at run time does not fit into 64 bits";
+  static const char again[] =
+      "sizes found at run time need more memory: arena_bytes and out_dims say how much; run again with it",
+                    large[] = "the memory for sizes found at run time does not fit into 64 bits";
   const lv yes = lb_const(&k->b, lt(ET_BOOL, 1), (scalar){.i = 1});
   const pio *o = s->room ? NULL : &k->p->outputs.v[s->output];
   sz need = s->room;
@@ -211,10 +233,13 @@ static void emit_room(mb *k, const step *s) {
     for (uint32_t i = 0; i < s->output; i++) at += k->p->outputs.v[i].rank;
     for (uint32_t d = 0; d < o->rank; d++) need = sym_mul(k->c, need, o->dims[d]);
   }
-  lb_fail(&k->b, lb_cmp(&k->b, OP_GT, wide(k, need), lb_const(&k->b, lt(ET_F64, 1), (scalar){.f = 0x1p58})), E_MEMORY, large);
-  lv n = size(k, need), have = o ? lb_int(&k->b, 1) : lb_load(&k->b, lt(ET_I64, 1), k->rec, lb_int(&k->b, 10)), out = o ? field(k, "out_dims", lptr(ET_I64)) : 0;
+  lb_fail(&k->b, lb_cmp(&k->b, OP_GT, wide(k, need), lb_const(&k->b, lt(ET_F64, 1), (scalar){.f = 0x1p58})), E_MEMORY,
+          large);
+  lv n = size(k, need), have = o ? lb_int(&k->b, 1) : lb_load(&k->b, lt(ET_I64, 1), k->rec, lb_int(&k->b, 10)),
+     out = o ? field(k, "out_dims", lptr(ET_I64)) : 0;
   if (!o) n = lb_add(&k->b, k->fixed, n);
-  for (uint32_t d = 0; o && d < o->rank; d++) have = lb_mul(&k->b, have, lb_load(&k->b, lt(ET_I64, 1), out, lb_int(&k->b, at + d)));
+  for (uint32_t d = 0; o && d < o->rank; d++)
+    have = lb_mul(&k->b, have, lb_load(&k->b, lt(ET_I64, 1), out, lb_int(&k->b, at + d)));
   uint32_t began = k->log.n;
   lb_if(&k->b, lb_cmp(&k->b, OP_GT, n, have));
   if (!o) lb_store(&k->b, k->rec, lb_int(&k->b, 10), n);
@@ -252,7 +277,8 @@ static void emit_steps(mb *k, const steps *list) {
       break;
     case ST_LOOP: {
       lv n = s->trips ? size(k, s->trips) : read_scalar(k, s->from, ET_I64), counter;
-      lv go = lb_reg(&k->b, s->first.buffer ? read_scalar(k, s->first, ET_BOOL) : lb_const(&k->b, lt(ET_BOOL, 1), (scalar){.i = 1}));
+      lv go = lb_reg(&k->b, s->first.buffer ? read_scalar(k, s->first, ET_BOOL)
+                                            : lb_const(&k->b, lt(ET_BOOL, 1), (scalar){.i = 1}));
       began = k->log.n;
       lb_for(&k->b, "trip", lb_int(&k->b, 0), n, lb_int(&k->b, 1), 0, &counter);
       if (s->first.buffer || s->again.buffer) lb_while(&k->b, counter, go);
@@ -300,7 +326,8 @@ void program_functions(program *p) {
   bool late = false;
   for (uint32_t i = 1; i < p->buffers.n; i++) late |= p->buffers.v[i].late;
   if (late) {
-    k.fixed = lb_add(&k.b, size(&k, p->arena_bytes), lb_mul(&k.b, size(&k, p->scratch_bytes), field(&k, "threads", lt(ET_I64, 1))));
+    k.fixed = lb_add(&k.b, size(&k, p->arena_bytes),
+                     lb_mul(&k.b, size(&k, p->scratch_bytes), field(&k, "threads", lt(ET_I64, 1))));
     k.late_p = lb_offset(&k.b, k.arena_p, k.fixed);
   }
   emit_steps(&k, &p->steps);

@@ -1,7 +1,12 @@
-/* Where in the arena does every buffer lie? Buffers are placed largest first at the lowest offset where they overlap no buffer that is live at the same time (greedy by size: Pisarchyk and Lee, "Efficient memory management
- * for deep neural net inference", 2020). With symbolic sizes: those that are multiples of one form (a batch, a batch times a length) are placed so by their factors, in an area for each form; or buffers that are not live at the same time share slots, whichever
+/* Where in the arena does every buffer lie? Buffers are placed largest first at the lowest offset where they overlap
+ * no buffer that is live at the same time (greedy by size: Pisarchyk and Lee, "Efficient memory management
+ * for deep neural net inference", 2020). With symbolic sizes: those that are multiples of one form (a batch, a
+ * batch times a length) are placed so by their factors, in an area for each form; or buffers that are not live at
+ * the same time share slots, whichever
  * is less at typical sizes.
- * Late sizes count with their bounds. Where a late size has none (its bound is EXPR_NO_BOUND or more), and nothing whose size hangs on it lives before it is known, the formulas hold the late size itself: such buffers lie in
+ * Late sizes count with their bounds. Where a late size has none (its bound is EXPR_NO_BOUND or more), and
+ * nothing whose size hangs on it lives before it is known, the formulas hold the late size itself: such buffers
+ * lie in
  * a part of their own, in the order in which their sizes are known, so that no offset needs a size before its time. */
 #include "program/build.h"
 #include "expr/passes.h"
@@ -9,8 +14,19 @@
 #include <string.h>
 
 enum { ALIGN = 64, SMALL = 1 << 16 };
-typedef struct span { uint32_t after, last; } span; /* a late size has its value in the steps after+1 .. last */
-typedef struct mp { memplan *p; emodule *m; ctx *c; uint32_t pos; span *known; sz as, any; /* as: late sizes without a bound are at most this, 0: stay in the formulas; any: a symbol to see by whether they matter */ } mp;
+typedef struct span {
+  uint32_t after, last;
+} span; /* a late size has its value in the steps after+1 .. last */
+typedef struct mp {
+  memplan *p;
+  emodule *m;
+  ctx *c;
+  uint32_t pos;
+  span *known;
+  /* as: late sizes without a bound are at most this, 0: stay in the formulas; any: a symbol to see by whether they
+   * matter */
+  sz as, any;
+} mp;
 
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   mp *k = env;
@@ -32,7 +48,8 @@ static bool late_between(void *env, atom a, sz *lo, sz *hi) {
 sz program_last_trip(emodule *m, const xloop *x) {
   int64_t lo, hi;
   sym_range(m->c, sym_of_atom(m->c, x->counter), &lo, &hi);
-  return x->trips ? sym_max(m->c, sym_min(m->c, sym_addi(m->c, x->trips, -1), sym_int(m->c, hi)), sym_int(m->c, 0)) : sym_int(m->c, hi);
+  return x->trips ? sym_max(m->c, sym_min(m->c, sym_addi(m->c, x->trips, -1), sym_int(m->c, hi)), sym_int(m->c, 0))
+                  : sym_int(m->c, hi);
 }
 static sz bounded(mp *k, sz e) {
   sz lo, hi;
@@ -40,10 +57,12 @@ static sz bounded(mp *k, sz e) {
   k->as = k->any;
   sym_between(k->c, e, late_between, k, &lo, &hi);
   k->as = 0;
-  if (k->any && sym_is_atom(k->c, k->any, &any) && sym_uses(k->c, hi, any)) sym_between(k->c, e, late_between, k, &lo, &hi);
+  if (k->any && sym_is_atom(k->c, k->any, &any) && sym_uses(k->c, hi, any))
+    sym_between(k->c, e, late_between, k, &lo, &hi);
   return hi;
 }
-/* elems * size, rounded up to ALIGN: term by term when all coefficients are positive, so that N*c stays a multiple of N; but not where that is more than an eighth too much and `tight` is wanted. */
+/* elems * size, rounded up to ALIGN: term by term when all coefficients are positive, so that N*c stays a multiple
+ * of N; but not where that is more than an eighth too much and `tight` is wanted. */
 static sz round_bytes(mp *k, sz elems, const buffer *of, bool tight) {
   ctx *c = k->c;
   sz r = sym_int(c, 0);
@@ -57,7 +76,10 @@ static sz round_bytes(mp *k, sz elems, const buffer *of, bool tight) {
     if (q < 0) simple = false;
     if (!simple) break;
     if (!mul64(q, size, &b) || !add64(b, ALIGN - 1, &b))
-      ctx_fail(c, E_MEMORY, "the memory of %s overflows: %s elements (a size that is found at run time counts with its bound: bound it by --dim SIZE=MOST; for the trips of a loop, --dim NODE.trips=MOST)", of->name && *of->name ? of->name : "one tensor", sym_str(c, elems));
+      ctx_fail(c, E_MEMORY,
+               "the memory of %s overflows: %s elements (a size that is found at run time counts with its bound: bound "
+               "it by --dim SIZE=MOST; for the trips of a loop, --dim NODE.trips=MOST)",
+               of->name && *of->name ? of->name : "one tensor", sym_str(c, elems));
     much |= na && b / ALIGN * ALIGN - q * size > q * size / 8;
     sz mono = sym_int(c, b / ALIGN * ALIGN);
     for (uint32_t j = 0; j < na; j++)
@@ -93,7 +115,8 @@ static void walk(mp *k, uint32_t block) {
   emodule *m = k->m;
   uint32_t li = 0, began = k->pos;
   for (uint32_t i = 0; block && i < m->loops.n; i++)
-    for (uint32_t j = 0; m->loops.v[i].body == block && j < m->loops.v[i].ncarried; j++) computed(k, m->loops.v[i].inner[j]);
+    for (uint32_t j = 0; m->loops.v[i].body == block && j < m->loops.v[i].ncarried; j++)
+      computed(k, m->loops.v[i].inner[j]);
   for (uint32_t i = 0; i < m->blocks.v[block].items.n; i++) {
     item it = m->blocks.v[block].items.v[i];
     for (li = 0; li < p->launches.n; li++) {
@@ -124,12 +147,15 @@ static void walk(mp *k, uint32_t block) {
       walk(k, x->body);
       k->pos++;
       touch_tensor(k, x->cond);
-      for (uint32_t j = 0; j < x->ncarried; j++) touch_tensor(k, x->next[j]), touch_tensor(k, x->inner[j]), touch_tensor(k, x->final[j]), computed(k, x->final[j]);
+      for (uint32_t j = 0; j < x->ncarried; j++)
+        touch_tensor(k, x->next[j]), touch_tensor(k, x->inner[j]), touch_tensor(k, x->final[j]),
+            computed(k, x->final[j]);
       for (uint32_t j = 0; j < x->ncollected; j++) touch_tensor(k, x->collected[j]);
       /* what was touched inside but lives outside is live all through the loop */
       for (uint32_t b = 1; b < p->buffers.n; b++) {
         membuf *q = &k->p->mem[b];
-        if (q->used && q->last >= from && !EK_PLANTED("memory-loop") && !inside(m, p->buffers.v[b].block, x->body)) touch(k, b, q->first < from ? q->first : from, k->pos);
+        if (q->used && q->last >= from && !EK_PLANTED("memory-loop") && !inside(m, p->buffers.v[b].block, x->body))
+          touch(k, b, q->first < from ? q->first : from, k->pos);
       }
     } else
       computed(k, xs(m, it.index)->tensor);
@@ -137,8 +163,9 @@ static void walk(mp *k, uint32_t block) {
   for (uint32_t j = 0; j < m->lates.n; j++)
     if (k->known[j].after >= began && !k->known[j].last) k->known[j].last = block ? k->pos : UINT32_MAX;
 }
-/* ---- late sizes without a bound ---- */
-/* Are there late sizes without a bound in e, and when are all of them known? One that is not known in the steps first..last gets its bound after all. */
+/* ---- late sizes without a bound -------------------------------------------------------------- */
+/* Are there late sizes without a bound in e, and when are all of them known? One that is not known in the steps
+ * first..last gets its bound after all. */
 static bool open_in(mp *k, sz e, uint32_t first, uint32_t last, bool *closed, span *when) {
   bool any = false;
   u32vec at = {0};
@@ -190,12 +217,21 @@ static void late_scratch(mp *k) {
     if (sym_is_atom(k->c, threads, &t)) k->p->threads = t;
     for (uint32_t a = 0; a < l->args.n; a++)
       if (l->args.v[a].is_buffer && !l->args.v[a].buffer) l->args.v[a].buffer = s->buffers.n;
-    vec_push(s->l->a, s->buffers, ((buffer){.kind = BUF_ARENA, .type = ET_U8, .name = "scratch", .elems = sym_mul(k->c, l->scratch, threads), .block = l->block}));
+    vec_push(s->l->a, s->buffers,
+             ((buffer){.kind = BUF_ARENA,
+                       .type = ET_U8,
+                       .name = "scratch",
+                       .elems = sym_mul(k->c, l->scratch, threads),
+                       .block = l->block}));
     l->scratch = 0;
   }
 }
 
-typedef struct ent { uint32_t buf; int64_t size; span known; } ent; /* known: when its size is, in the late part */
+typedef struct ent {
+  uint32_t buf;
+  int64_t size;
+  span known;
+} ent; /* known: when its size is, in the late part */
 static int by_size(const void *a, const void *b) {
   const ent *x = a, *y = b;
   if (x->known.after != y->known.after) return x->known.after < y->known.after ? -1 : 1;
@@ -208,7 +244,9 @@ static int by_factor(const void *a, const void *b) {
   if (x->size != y->size) return x->size < y->size ? 1 : -1;
   return x->buf < y->buf ? -1 : 1;
 }
-static bool overlap(const membuf *a, const membuf *b) { return a->first + EK_PLANTED("memory") <= b->last && b->first + EK_PLANTED("memory") <= a->last; }
+static bool overlap(const membuf *a, const membuf *b) {
+  return a->first + EK_PLANTED("memory") <= b->last && b->first + EK_PLANTED("memory") <= a->last;
+}
 
 /* size = factor * form, the factor as large as can be; a number is a multiple of 1 */
 static int64_t factor_of(mp *k, sz size, sz *form) {
@@ -228,7 +266,8 @@ static int64_t factor_of(mp *k, sz size, sz *form) {
   if (g && !sym_exact_div(k->c, size, sym_int(k->c, g), form)) ctx_bug(k->c, "program: a factor of a size");
   return g;
 }
-/* Places entries largest first, each at the lowest place where it overlaps none that is live at its time; then, while that is more than must be live at one time, again with the one that stuck out placed before the others.
+/* Places entries largest first, each at the lowest place where it overlaps none that is live at its time; then,
+ * while that is more than must be live at one time, again with the one that stuck out placed before the others.
  * es is in the order of sizes; at: where each lies, in the order of es. */
 static int64_t place_factors(mp *k, const ent *es, uint32_t n, int64_t *at, int64_t *live) {
   enum { ROUNDS = 24, MANY = 400 };
@@ -254,7 +293,8 @@ static int64_t place_factors(mp *k, const ent *es, uint32_t n, int64_t *at, int6
         moved = false;
         for (uint32_t z = 0; z < q; z++) {
           uint32_t j = order[z];
-          if (overlap(&mem[es[i].buf], &mem[es[j].buf]) && pos < now[j] + es[j].size && now[j] < pos + es[i].size) pos = now[j] + es[j].size, moved = true;
+          if (overlap(&mem[es[i].buf], &mem[es[j].buf]) && pos < now[j] + es[j].size && now[j] < pos + es[i].size)
+            pos = now[j] + es[j].size, moved = true;
         }
       }
       now[i] = pos;
@@ -267,7 +307,8 @@ static int64_t place_factors(mp *k, const ent *es, uint32_t n, int64_t *at, int6
   }
   return best < 0 ? 0 : best;
 }
-/* Sizes that are multiples of one form (a batch, a batch times a length) share an area; the areas lie one above the other. es: by size; *forms: how many areas, *live: what must be live at one time, where that is one. */
+/* Sizes that are multiples of one form (a batch, a batch times a length) share an area; the areas lie one above the
+ * other. es: by size; *forms: how many areas, *live: what must be live at one time, where that is one. */
 static sz place_forms(mp *k, const ent *es, uint32_t n, sz *offset, uint32_t *forms, sz *live) {
   arena *a = k->p->plan->l->a;
   sz top = sym_int(k->c, 0), *form = NEWN(a, sz, n + 1);
@@ -280,7 +321,8 @@ static sz place_forms(mp *k, const ent *es, uint32_t n, sz *offset, uint32_t *fo
     uint32_t m = 0;
     if (done[i]) continue;
     for (uint32_t j = i; j < n; j++)
-      if (form[j] == form[i] || !factor[j]) in[m] = es[j], in[m].size = factor[j], in[m++].known.last = j, done[j] = true;
+      if (form[j] == form[i] || !factor[j])
+        in[m] = es[j], in[m].size = factor[j], in[m++].known.last = j, done[j] = true;
     qsort(in, m, sizeof *in, by_factor);
     int64_t size = place_factors(k, in, m, at, &most);
     for (uint32_t j = 0; j < m; j++) offset[in[j].known.last] = sym_add(k->c, top, sym_muli(k->c, form[i], at[j]));
@@ -296,28 +338,41 @@ static uint32_t equal_weights(const mp *k, uint32_t i) {
   const buffer *b = &s->buffers.v[i];
   for (uint32_t j = 1; j < i; j++) {
     const buffer *o = &s->buffers.v[j];
-    if (o->kind != BUF_WEIGHTS || !k->p->mem[j].used || o->type != b->type || o->from.source.n != b->from.source.n || !sym_eq(k->c, o->elems, b->elems)) continue;
+    if (o->kind != BUF_WEIGHTS || !k->p->mem[j].used || o->type != b->type || o->from.source.n != b->from.source.n ||
+        !sym_eq(k->c, o->elems, b->elems))
+      continue;
     if (s->unread && b->from.source.n > SMALL && o->from.source.p != b->from.source.p) continue;
     if (weights_equal(k->c, &o->from, &b->from)) return j;
   }
   return 0;
 }
-/* Offsets when sizes are not comparable: slots, one above the other. A buffer goes into a slot of which nothing is live at its time: one of its size, else the one that is least too large by typical values, and else a new one.
- * es is in the order of sizes; what shares a slot is known at the same time. In the late part slots lie above those whose sizes are known by then, and still are. */
-typedef struct slot { sz bytes, offset; int64_t typical; span known; uint32_t last; /* its entry placed last */ } slot;
+/* Offsets when sizes are not comparable: slots, one above the other. A buffer goes into a slot of which nothing is
+ * live at its time: one of its size, else the one that is least too large by typical values, and else a new one.
+ * es is in the order of sizes; what shares a slot is known at the same time. In the late part slots lie above
+ * those whose sizes are known by then, and still are. */
+typedef struct slot {
+  sz bytes, offset;
+  int64_t typical;
+  span known;
+  uint32_t last; /* its entry placed last */
+} slot;
 static bool together(span a, span b) { return a.after == b.after && a.last == b.last; }
 static sz place_open(mp *k, const ent *es, uint32_t n, bool late) {
   arena *a = k->p->plan->l->a;
   VEC(slot) slots = {0};
-  uint32_t *before = NEWN(a, uint32_t, n + 1), *in = NEWN(a, uint32_t, n + 1); /* before: 1 + the entry placed in the same slot before; in: which */
+  /* before: 1 + the entry placed in the same slot before; in: which */
+  uint32_t *before = NEWN(a, uint32_t, n + 1), *in = NEWN(a, uint32_t, n + 1);
   for (uint32_t i = 0; i < n; i++) {
     const membuf *b = &k->p->mem[es[i].buf];
     uint32_t best = slots.n;
     for (uint32_t j = 0; j < slots.n; j++) {
       const slot *o = &slots.v[j];
       bool taken = !together(o->known, es[i].known);
-      for (uint32_t at = EK_PLANTED("memory-open") ? before[o->last - 1] : o->last; at && !taken; at = before[at - 1]) taken = overlap(b, &k->p->mem[es[at - 1].buf]);
-      if (taken || (best < slots.n && (slots.v[best].bytes == b->bytes || (o->bytes != b->bytes && o->typical >= slots.v[best].typical)))) continue;
+      for (uint32_t at = EK_PLANTED("memory-open") ? before[o->last - 1] : o->last; at && !taken; at = before[at - 1])
+        taken = overlap(b, &k->p->mem[es[at - 1].buf]);
+      if (taken || (best < slots.n &&
+                    (slots.v[best].bytes == b->bytes || (o->bytes != b->bytes && o->typical >= slots.v[best].typical))))
+        continue;
       best = j;
     }
     if (best == slots.n) vec_push(a, slots, ((slot){.bytes = b->bytes, .typical = es[i].size, .known = es[i].known}));
@@ -356,7 +411,9 @@ void memory_plan(memplan *p) {
   }
   ent *es = NEWN(a, ent, s->buffers.n), *late = NEWN(a, ent, s->buffers.n);
   p->scratch_bytes = sym_int(k.c, 0);
-  for (uint32_t i = 0; i < s->launches.n; i++) p->scratch_bytes = (EK_PLANTED("memory-scratch") ? sym_min : sym_max)(k.c, p->scratch_bytes, bounded(&k, s->launches.v[i].scratch ? s->launches.v[i].scratch : sym_int(k.c, 0)));
+  for (uint32_t i = 0; i < s->launches.n; i++)
+    p->scratch_bytes = (EK_PLANTED("memory-scratch") ? sym_min : sym_max)(
+        k.c, p->scratch_bytes, bounded(&k, s->launches.v[i].scratch ? s->launches.v[i].scratch : sym_int(k.c, 0)));
   for (uint32_t i = 1; i < s->buffers.n; i++) {
     buffer *b = &s->buffers.v[i];
     bool closed = false;
@@ -372,15 +429,18 @@ void memory_plan(memplan *p) {
     }
     if (b->kind != BUF_ARENA || !p->mem[i].used) continue;
     span when = {0, UINT32_MAX};
-    if ((p->mem[i].late = open_in(&k, elems, p->mem[i].first, p->mem[i].last, &closed, &when))) late[nlate++] = (ent){i, expr_typical(s->m, p->mem[i].bytes), when};
-    else es[n++] = (ent){i, 0, {0}};
+    if ((p->mem[i].late = open_in(&k, elems, p->mem[i].first, p->mem[i].last, &closed, &when)))
+      late[nlate++] = (ent){i, expr_typical(s->m, p->mem[i].bytes), when};
+    else
+      es[n++] = (ent){i, 0, {0}};
   }
   qsort(late, nlate, sizeof *late, by_size);
   ctx_about(k.c, "the plan of the working memory");
   place_open(&k, late, nlate, true);
   sz *offset = NEWN(a, sz, n + 1);
   p->arena_bytes = sym_int(k.c, 0);
-  for (int tight = 0; tight < 2; tight++) { /* rounded so that a common form is kept, if there is one and it costs little */
+  /* rounded so that a common form is kept, if there is one and it costs little */
+  for (int tight = 0; tight < 2; tight++) {
     uint32_t forms;
     sz live;
     int64_t wanted = 0, taken = 0;
@@ -398,10 +458,12 @@ void memory_plan(memplan *p) {
     if (!tight && (forms > 1 || taken / 9 > wanted / 8)) continue;
     p->arena_bytes = bytes;
     for (uint32_t i = 0; i < n; i++) p->mem[es[i].buf].offset = offset[i];
-    if (forms < 2) p->live_bound = live;
+    if (forms < 2)
+      p->live_bound = live;
     else {
       sz slots = place_open(&k, es, n, false);
-      if (expr_typical(s->m, slots) < expr_typical(s->m, bytes)) p->arena_bytes = slots;
+      if (expr_typical(s->m, slots) < expr_typical(s->m, bytes))
+        p->arena_bytes = slots;
       else
         for (uint32_t i = 0; i < n; i++) p->mem[es[i].buf].offset = offset[i];
     }

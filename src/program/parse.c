@@ -1,17 +1,24 @@
 /* How is a program read back from its text?
  *
- *   program    program "name" { line } kernels LOOPTEXT          `# ...` to the end of the line is a comment, up to the line `kernels`
- *   line       size N LO..HI [= SIZE] [at most SIZE] [threads]    = : what it stands for;  at most: a late size and its bound;  threads: the number of threads
+ *   program    program "name" { line } kernels LOOPTEXT          `# ...` to the end of the line is a comment, up
+ *              to the line `kernels`
+ *   line       size N LO..HI [= SIZE] [at most SIZE] [threads]    = : what it stands for;  at most: a late size
+ *              and its bound;  threads: the number of threads
  *              input "name": type[SIZE, ...] | output "name": type[SIZE, ...]
  *              arena SIZE bytes [, at least SIZE] | scratch SIZE bytes per worker | weights N bytes
  *              buffer %N[.name]: KIND type x SIZE PLACE [halo VALUE]     numbered from 1 without gaps
- *                  PLACE of input, output: number N;  weights: in SIZE at N sha256:digest;  arena: in SIZE [late] at SIZE steps FIRST..LAST
+ *                  PLACE of input, output: number N;  weights: in SIZE at N sha256:digest;  arena: in SIZE [late]
+ *                                                     at SIZE steps FIRST..LAST
  *              STEP
- *   STEP       launch K(ARG, ...) chunks SIZE [scratch SIZE] [parallel [where SIZE >= 0]]      ARG: SIZE, scratch, or [out] %N[.name]
- *              late N = AT | room SIZE | room output N | if AT { STEP } [else { STEP }] | loop N = 0 .. (SIZE|AT) [if AT] [while AT] { STEP }        AT: %N[.name] [+ SIZE], an element of a buffer
- *              fail when not SIZE (>=|==) 0 "text" [node "name"]             those outside of all steps, before the first step: at entry
+ *   STEP       launch K(ARG, ...) chunks SIZE [scratch SIZE] [parallel [where SIZE >= 0]]      ARG: SIZE,
+ *              scratch, or [out] %N[.name]
+ *              late N = AT | room SIZE | room output N | if AT { STEP } [else { STEP }] | loop N = 0 .. (SIZE|AT)
+ *              [if AT] [while AT] { STEP }        AT: %N[.name] [+ SIZE], an element of a buffer
+ *              fail when not SIZE (>=|==) 0 "text" [node "name"]             those outside of all steps, before
+ *              the first step: at entry
  *
- * Sizes are declared before they are used, and so are buffers. One error stops the reading: file, line, column, what was expected. LOOPTEXT is read by the loop level, with the same lines and columns.
+ * Sizes are declared before they are used, and so are buffers. One error stops the reading: file, line, column,
+ * what was expected. LOOPTEXT is read by the loop level, with the same lines and columns.
  */
 #include "program/build.h"
 #include <errno.h>
@@ -30,7 +37,7 @@ typedef struct rd {
   int depth;
 } rd;
 
-/* ---- tokens ---- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 static _Noreturn void bad(rd *r, const char *expected) {
   r->pos.col = (uint32_t)(r->s - r->line_start) + 1;
   int n = 0;
@@ -72,7 +79,12 @@ static bool word(rd *r, const char *w) {
 static void want_word(rd *r, const char *w) {
   if (!word(r, w)) bad(r, arena_fmt(r->a, "'%s'", w));
 }
-static int hex(char ch) { return ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1; }
+static int hex(char ch) {
+  return ch >= '0' && ch <= '9'   ? ch - '0'
+         : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
+         : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
+                                  : -1;
+}
 static char byte(rd *r) { /* after \x */
   int hi = hex(r->s[0]), lo = hi < 0 ? -1 : hex(r->s[1]);
   if (hi < 0 || lo < 0 || !(hi | lo)) bad(r, "two hexadecimal digits, not 00");
@@ -148,7 +160,7 @@ static scalar value(rd *r, etype t) {
   return v;
 }
 
-/* ---- sizes ---- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 static sz known_name(void *env, const char *s, size_t n) {
   rd *r = env;
   uint64_t a;
@@ -226,7 +238,7 @@ static pio in_out(rd *r) {
   return x;
 }
 
-/* ---- buffers ---- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 static const char *buffer_name(rd *r) { /* after the number */
   if (*r->s != '.') return NULL;
   r->s++;
@@ -257,7 +269,11 @@ static void buffer_line(rd *r) {
   }
   b.name = buffer_name(r);
   want(r, ":");
-  b.kind = word(r, "input") ? BUF_INPUT : word(r, "output") ? BUF_OUTPUT : word(r, "weights") ? BUF_WEIGHTS : word(r, "arena") ? BUF_ARENA : 0;
+  b.kind = word(r, "input")     ? BUF_INPUT
+           : word(r, "output")  ? BUF_OUTPUT
+           : word(r, "weights") ? BUF_WEIGHTS
+           : word(r, "arena")   ? BUF_ARENA
+                                : 0;
   if (!b.kind) bad(r, "input, output, weights or arena");
   b.type = element(r);
   want_word(r, "x");
@@ -286,14 +302,15 @@ static void buffer_line(rd *r) {
       b.weight_offset = (uint64_t)offset;
       want(r, "sha256:");
       b.sha256 = name(r, "a SHA-256 digest");
-      if (strlen(b.sha256) != 64 || strspn(b.sha256, "0123456789abcdef") != 64) bad(r, "64 hexadecimal digits before this");
+      if (strlen(b.sha256) != 64 || strspn(b.sha256, "0123456789abcdef") != 64)
+        bad(r, "64 hexadecimal digits before this");
     }
   }
   if (word(r, "halo")) b.halo = true, b.fill = value(r, b.type);
   vec_push(r->a, r->p->buffers, b);
 }
 
-/* ---- steps ---- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 static pcheck check(rd *r) { /* after `fail` */
   want_word(r, "when");
   want_word(r, "not");
@@ -384,7 +401,7 @@ static bool one_step(rd *r, steps *to) {
   return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 static void line(rd *r) {
   program *p = r->p;
   if (word(r, "size"))
@@ -420,7 +437,8 @@ static void resolve(rd *r, steps *list) {
     if (s->kind == ST_LAUNCH && !s->func) {
       uint64_t at = 0;
       map_gets(r->kernels, s->kernel, &at);
-      diag_add(r->c, D_ERROR, E_MODEL, (srcpos){r->pos.file, (uint32_t)at, 1}, NULL, "program text: kernel %s is launched here, but not among the kernels at the end", s->kernel);
+      diag_add(r->c, D_ERROR, E_MODEL, (srcpos){r->pos.file, (uint32_t)at, 1}, NULL,
+               "program text: kernel %s is launched here, but not among the kernels at the end", s->kernel);
       ctx_unwind(r->c);
     }
     resolve(r, &s->body), resolve(r, &s->other);
@@ -428,7 +446,15 @@ static void resolve(rd *r, steps *list) {
 }
 static program *parse(ctx *c, const char *text, const char *file) {
   arena *a = ctx_arena(c);
-  rd r = {.c = c, .a = a, .p = NEW(a, program), .text = text, .s = text, .line_start = text, .pos = {file, 1, 1}, .sizes = map_new(a), .kernels = map_new(a)};
+  rd r = {.c = c,
+          .a = a,
+          .p = NEW(a, program),
+          .text = text,
+          .s = text,
+          .line_start = text,
+          .pos = {file, 1, 1},
+          .sizes = map_new(a),
+          .kernels = map_new(a)};
   program *p = r.p;
   p->c = c, p->a = a;
   vec_push(a, p->buffers, ((pbuffer){0}));

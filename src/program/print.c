@@ -1,4 +1,5 @@
-/* What does a program look like as text? Sizes, inputs and outputs, the memory (every buffer, where it lies, and from which to which step it is needed), the conditions at entry, then the steps in
+/* What does a program look like as text? Sizes, inputs and outputs, the memory (every buffer, where it lies, and
+ * from which to which step it is needed), the conditions at entry, then the steps in
  * order, then the kernels as the loop level prints them. parse.c reads it back; its head has the grammar. */
 #include "program/build.h"
 #include <string.h>
@@ -17,7 +18,8 @@ static void size(pp *k, sz e) { sym_print(k->c, e, k->b); }
 static void string(pp *k, const char *s) { sb_quoted(k->b, s, strlen(s)); }
 static bool plain(const char *s) {
   for (; *s; s++)
-    if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' || *s == '.')) return false;
+    if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' || *s == '.'))
+      return false;
   return true;
 }
 static void ref(pp *k, uint32_t n) {
@@ -37,7 +39,8 @@ static void where(pp *k, place at) {
 static void sizes(pp *k) {
   for (uint32_t i = 0; i < k->p->sizes.n; i++) {
     const psize *s = &k->p->sizes.v[i];
-    sb_put(k->b, "size "), size(k, sym_of_atom(k->c, s->symbol)), sb_fmt(k->b, " %lld..%lld", (long long)s->lo, (long long)s->hi);
+    sb_put(k->b, "size "), size(k, sym_of_atom(k->c, s->symbol)),
+        sb_fmt(k->b, " %lld..%lld", (long long)s->lo, (long long)s->hi);
     if (s->def) sb_put(k->b, " = "), size(k, s->def);
     if (s->bound) sb_put(k->b, " at most "), size(k, s->bound);
     if (s->symbol == k->p->threads) sb_put(k->b, " threads");
@@ -68,14 +71,19 @@ static void buffers(pp *k) {
     const pbuffer *b = &k->p->buffers.v[i];
     sb_put(k->b, "buffer "), ref(k, i), sb_fmt(k->b, ": %s %s x ", kinds[b->kind], et_name(b->type)), size(k, b->elems);
     if (b->kind == BUF_INPUT || b->kind == BUF_OUTPUT) sb_fmt(k->b, " number %u", b->number);
-    if (b->kind == BUF_WEIGHTS) sb_put(k->b, " in "), size(k, b->bytes), sb_fmt(k->b, " at %llu sha256:%s", (unsigned long long)b->weight_offset, weights_digest(k->p, b, k->b->a));
-    if (b->kind == BUF_ARENA) sb_put(k->b, " in "), size(k, b->bytes), sb_put(k->b, b->late ? " late at " : " at "), size(k, b->offset), sb_fmt(k->b, " steps %u..%u", b->first, b->last);
+    if (b->kind == BUF_WEIGHTS)
+      sb_put(k->b, " in "), size(k, b->bytes),
+          sb_fmt(k->b, " at %llu sha256:%s", (unsigned long long)b->weight_offset, weights_digest(k->p, b, k->b->a));
+    if (b->kind == BUF_ARENA)
+      sb_put(k->b, " in "), size(k, b->bytes), sb_put(k->b, b->late ? " late at " : " at "), size(k, b->offset),
+          sb_fmt(k->b, " steps %u..%u", b->first, b->last);
     if (b->halo) sb_put(k->b, " halo "), scalar_text(k, b->type, b->fill);
     sb_putc(k->b, '\n');
   }
 }
 static void check(pp *k, const pcheck *g) {
-  indent(k), sb_put(k->b, "fail when not "), size(k, g->ge0), sb_put(k->b, g->is_eq ? " == 0 " : " >= 0 "), string(k, g->text);
+  indent(k), sb_put(k->b, "fail when not "), size(k, g->ge0), sb_put(k->b, g->is_eq ? " == 0 " : " >= 0 "),
+      string(k, g->text);
   if (g->node) sb_put(k->b, " node "), string(k, g->node);
   sb_putc(k->b, '\n');
 }
@@ -126,8 +134,10 @@ static void all_steps(pp *k, const steps *list) {
       sb_put(k->b, "late "), size(k, sym_of_atom(k->c, s->symbol)), sb_put(k->b, " = "), where(k, s->from);
       break;
     case ST_ROOM:
-      if (s->room) sb_put(k->b, "room "), size(k, s->room);
-      else sb_fmt(k->b, "room output %u", s->output);
+      if (s->room)
+        sb_put(k->b, "room "), size(k, s->room);
+      else
+        sb_fmt(k->b, "room output %u", s->output);
       break;
     case ST_IF:
       sb_put(k->b, "if "), where(k, s->from), sb_putc(k->b, ' '), braces(k, &s->body);
@@ -157,7 +167,8 @@ void program_print(const program *p, sbuf *b) {
   for (uint32_t i = 0; i < p->outputs.n; i++) in_out(&k, "output ", &p->outputs.v[i]);
   sb_put(b, "arena "), size(&k, p->arena_bytes), sb_put(b, " bytes");
   if (p->live_bound) sb_put(b, ", at least "), size(&k, p->live_bound);
-  sb_put(b, "\nscratch "), size(&k, p->scratch_bytes), sb_fmt(b, " bytes per worker\nweights %llu bytes\n", (unsigned long long)p->weight_bytes);
+  sb_put(b, "\nscratch "), size(&k, p->scratch_bytes),
+      sb_fmt(b, " bytes per worker\nweights %llu bytes\n", (unsigned long long)p->weight_bytes);
   buffers(&k);
   for (uint32_t i = 0; i < p->checks.n; i++) check(&k, &p->checks.v[i]);
   all_steps(&k, &p->steps);

@@ -1,20 +1,30 @@
-/* program: the order of kernels, control flow, the memory plan. The last level before code: from it two main functions are made (plan and run), so that emitters see loop programs only.
+/* program: the order of kernels, control flow, the memory plan. The last level before code: from it two main
+ * functions are made (plan and run), so that emitters see loop programs only.
  *
  * A program is sizes, inputs and outputs, buffers, and a tree of steps over them:
  *   launch K (args) chunks n          a kernel; buffers are pointers to their first element, sizes are integers
- *   late S = T                        the size S is read from the scalar T, a place in a buffer; until then (in `plan`) it counts with its bound, if it has one
- *   room B  |  room output N          the late part of the arena needs B bytes; output N has its sizes now: where there is less, `run` says how much is needed and returns, to be called again
+ *   late S = T                        the size S is read from the scalar T, a place in a buffer; until then (in
+ *                                     `plan`) it counts with its bound, if it has one
+ *   room B  |  room output N          the late part of the arena needs B bytes; output N has its sizes now: where
+ *           there is less, `run` says how much is needed and returns, to be called again
  *   if T { ... } else { ... }         T: bool scalar
- *   loop i = 0 .. n [if T] [while T] { ... }   `if`: whether it begins at all, `while`: read at the end of every trip; copies of carried tensors are launches
+ *   loop i = 0 .. n [if T] [while T] { ... }   `if`: whether it begins at all, `while`: read at the end of every
+ *   trip; copies of carried tensors are launches
  *   fail when a size condition does not hold; those of the whole program are checked by `plan`, before anything runs
- * A size has a value where it is the size of an input's dimension, has a definition over sizes with values, or was set by an earlier late or loop step of this block or of one around it.
- * MEMORY. All arena buffers lie in one arena; buffers that are live at the same time do not overlap. Offsets and the arena's size are formulas in the size symbols: numbers when there are none. Late sizes count with
- *   their bounds. The arena ends with one scratch area per worker. After that follows the late part: buffers (`late`) whose formulas hold late sizes without a bound. How much of it there must be is known when they are
+ * A size has a value where it is the size of an input's dimension, has a definition over sizes with values, or
+ * was set by an earlier late or loop step of this block or of one around it.
+ * MEMORY. All arena buffers lie in one arena; buffers that are live at the same time do not overlap. Offsets and
+ * the arena's size are formulas in the size symbols: numbers when there are none. Late sizes count with
+ *   their bounds. The arena ends with one scratch area per worker. After that follows the late part: buffers
+ *   (`late`) whose formulas hold late sizes without a bound. How much of it there must be is known when they are
  *   (room steps); `plan` counts none. Nothing is allocated while the program runs.
- *   Steps are numbered in the order of the text: a launch is one; an if and a loop are one where they begin and one where they end. A buffer is live from its first to its last step; one that a loop uses but that
+ *   Steps are numbered in the order of the text: a launch is one; an if and a loop are one where they begin and
+ *   one where they end. A buffer is live from its first to its last step; one that a loop uses but that
  *   also lives before or after it is live all through the loop.
  *
- * The object stands on its own: it refers to the loop module with its kernels, but not to the levels above. So its text (print.c) reads back (parse.c) as an equal object, of which program_functions makes the same functions.
+ * The object stands on its own: it refers to the loop module with its kernels, but not to the levels above. So
+ * its text (print.c) reads back (parse.c) as an equal object, of which program_functions makes the same
+ * functions.
  * Only the contents of weights are not in the text: they have their SHA-256 there.
  */
 #ifndef EK_PROGRAM_H
@@ -22,82 +32,115 @@
 #include "schedule/schedule.h"
 
 enum { PROGRAM_ROOM = 100 }; /* what `run` returns to be called again with more memory: the runtime's EK_RT_ROOM */
-typedef struct psize { atom symbol; int64_t lo, hi; sz def; /* what it stands for; 0 none */ sz bound; /* a loop's counter, or a late size that has one: at most this; else 0 */ } psize;
-typedef struct pio { const char *name; etype type; uint32_t rank; const sz *dims; } pio;
+typedef struct psize {
+  atom symbol;
+  int64_t lo, hi;
+  sz def;   /* what it stands for; 0 none */
+  sz bound; /* a loop's counter, or a late size that has one: at most this; else 0 */
+} psize;
+typedef struct pio {
+  const char *name;
+  etype type;
+  uint32_t rank;
+  const sz *dims;
+} pio;
 typedef struct pbuffer {
   buf_kind kind;
   etype type;
-  const char *name;      /* for readers; may be NULL */
+  const char *name; /* for readers; may be NULL */
   sz elems;
-  uint32_t number;       /* input, output: which */
-  sz bytes, offset;      /* arena: room, a multiple of 64, and where in the arena, or in its late part */
-  bool late;             /* arena: in the late part */
-  uint32_t first, last;  /* arena: live in these steps */
+  uint32_t number;      /* input, output: which */
+  sz bytes, offset;     /* arena: room, a multiple of 64, and where in the arena, or in its late part */
+  bool late;            /* arena: in the late part */
+  uint32_t first, last; /* arena: live in these steps */
   uint64_t weight_offset;
-  contents from;         /* weights; its source is NULL when read from text */
-  const char *sha256;    /* weights: of the contents; NULL: not computed yet */
-  bool halo; scalar fill;
+  contents from;      /* weights; its source is NULL when read from text */
+  const char *sha256; /* weights: of the contents; NULL: not computed yet */
+  bool halo;
+  scalar fill;
 } pbuffer;
-typedef struct place { uint32_t buffer; sz at; } place; /* one element; buffer 0: none */
-typedef struct pcheck { sz ge0; bool is_eq; const char *text, *node; } pcheck; /* node may be NULL */
+typedef struct place {
+  uint32_t buffer;
+  sz at;
+} place; /* one element; buffer 0: none */
+typedef struct pcheck {
+  sz ge0;
+  bool is_eq;
+  const char *text, *node;
+} pcheck; /* node may be NULL */
 
 typedef enum { ST_LAUNCH = 1, ST_LATE, ST_CHECK, ST_IF, ST_LOOP, ST_ROOM } step_kind;
-typedef struct steps { struct step *v; uint32_t n, cap; } steps;
+typedef struct steps {
+  struct step *v;
+  uint32_t n, cap;
+} steps;
 typedef struct step {
   step_kind kind;
-  const char *kernel;    /* LAUNCH: its name; */
-  lfunc *func;           /* and itself */
-  uint32_t nargs; const kargs *args; /* LAUNCH: buffer 0 is the scratch area */
-  sz chunks, scratch;    /* LAUNCH; scratch: bytes per worker, 0 is none */
-  bool parallel; sz where; /* LAUNCH: for the threads, where this is at least 0; 0: always */
-  uint32_t launch;       /* LAUNCH: its number in the plan + 1; 0: read from text */
-  atom symbol;           /* LATE: the size; LOOP: the trip's number */
-  sz room;               /* ROOM: bytes of the late part; 0: of output number `output` */
+  const char *kernel; /* LAUNCH: its name; */
+  lfunc *func;        /* and itself */
+  uint32_t nargs;
+  const kargs *args;  /* LAUNCH: buffer 0 is the scratch area */
+  sz chunks, scratch; /* LAUNCH; scratch: bytes per worker, 0 is none */
+  bool parallel;
+  sz where;        /* LAUNCH: for the threads, where this is at least 0; 0: always */
+  uint32_t launch; /* LAUNCH: its number in the plan + 1; 0: read from text */
+  atom symbol;     /* LATE: the size; LOOP: the trip's number */
+  sz room;         /* ROOM: bytes of the late part; 0: of output number `output` */
   uint32_t output;
-  sz trips;              /* LOOP; 0: read from `from` */
-  place from;            /* LATE: the value; IF: the condition; LOOP: the number of trips */
-  place first, again;    /* LOOP: conditions, none: true */
+  sz trips;           /* LOOP; 0: read from `from` */
+  place from;         /* LATE: the value; IF: the condition; LOOP: the number of trips */
+  place first, again; /* LOOP: conditions, none: true */
   pcheck check;
-  steps body, other;     /* IF: then, else; LOOP: body */
+  steps body, other; /* IF: then, else; LOOP: body */
 } step;
 
 typedef struct program {
   ctx *c;
   arena *a;
-  lmodule *l;            /* the kernels, and plan_fn and run_fn once they are made */
+  lmodule *l; /* the kernels, and plan_fn and run_fn once they are made */
   const char *name;
-  VEC(psize) sizes;      /* all that occur, each after those in its definition or bound */
+  VEC(psize) sizes; /* all that occur, each after those in its definition or bound */
   VEC(pio) inputs, outputs;
-  VEC(pbuffer) buffers;  /* [0] unused */
-  VEC(pcheck) checks;    /* at entry */
+  VEC(pbuffer) buffers; /* [0] unused */
+  VEC(pcheck) checks;   /* at entry */
   steps steps;
-  atom threads;          /* the symbol among the sizes that is the number of threads; 0: none is */
-  sz arena_bytes;        /* without scratch and the late part */
-  sz scratch_bytes;      /* per worker */
-  sz live_bound;         /* most bytes live at one step: no plan can be below it; 0: not known */
+  atom threads;     /* the symbol among the sizes that is the number of threads; 0: none is */
+  sz arena_bytes;   /* without scratch and the late part */
+  sz scratch_bytes; /* per worker */
+  sz live_bound;    /* most bytes live at one step: no plan can be below it; 0: not known */
   uint64_t weight_bytes;
-  bool timed;            /* run calls the empty kernel `tick` through call->parallel before and after each launch, with 2*launch and 2*launch + 1 chunks */
+  /* run calls the empty kernel `tick` through call->parallel before and after each launch, with 2*launch and
+   * 2*launch + 1 chunks */
+  bool timed;
   lfunc *plan_fn, *run_fn;
 } program;
 
-program *program_build(splan *p, const char *name);          /* with its functions */
-void program_functions(program *p);                          /* makes plan_fn and run_fn, of a program without them; it must be well-formed */
+program *program_build(splan *p, const char *name); /* with its functions */
+/* makes plan_fn and run_fn, of a program without them; it must be well-formed */
+void program_functions(program *p);
 /* Who is told how the weights come about; each may be NULL. One call at a time. */
 typedef struct weights_watch {
-  void (*begun)(void *env);               /* sizes are not asked for any more */
-  void (*done)(void *env, bytes source);  /* of this, from which weights came, nothing will be read any more: at most one call for a byte */
-  void (*wrote)(void *env, size_t n);     /* so many bytes */
+  void (*begun)(void *env); /* sizes are not asked for any more */
+  /* of this, from which weights came, nothing will be read any more: at most one call for a byte */
+  void (*done)(void *env, bytes source);
+  void (*wrote)(void *env, size_t n); /* so many bytes */
   void *env;
 } weights_watch;
-/* The contents of the weights, weight_bytes bytes, written on several threads; they are made only now. Fails (E_USAGE) when the program was read from text. watch: may be NULL. Pages of mapped files do not stay in memory. */
+/* The contents of the weights, weight_bytes bytes, written on several threads; they are made only now. Fails
+ * (E_USAGE) when the program was read from text. watch: may be NULL. Pages of mapped files do not stay in memory. */
 void program_weights(const program *p, uint32_t threads, uint8_t *to, const weights_watch *watch);
 /* The same bytes in their order, piece by piece. */
 void program_weights_stream(const program *p, void (*put)(void *env, bytes piece), void *env);
-const char *program_memory(const program *p);                /* "arena + threads * scratch" as text: a number or a formula */
+const char *program_memory(const program *p); /* "arena + threads * scratch" as text: a number or a formula */
 void program_print(const program *p, sbuf *b);
-program *program_parse(ctx *c, const char *text, const char *file); /* NULL and diagnostics on bad text; what is said there may still be nonsense: verify it */
-/* Records class 3 errors naming `when`, returns false if any. Arguments fit the kernels' parameters; sizes have values where they are used; buffers are used within the steps they live for, lie in the arena, are large
- * enough, and do not overlap others of the same time (reported where it is certain: always, when these are numbers). The kernels are loop_verify's business. */
+/* NULL and diagnostics on bad text; what is said there may still be nonsense: verify it */
+program *program_parse(ctx *c, const char *text, const char *file);
+/* Records class 3 errors naming `when`, returns false if any. Arguments fit the kernels' parameters; sizes have
+ * values where they are used; buffers are used within the steps they live for, lie in the arena, are large
+ * enough, and do not overlap others of the same time (reported where it is certain: always, when these are
+ * numbers). The kernels are loop_verify's business. */
 bool program_verify(const program *p, const char *when);
-uint32_t program_verify_memory(const program *p, sbuf *out); /* how many memory conditions over symbolic sizes are neither proved nor disproved; one line each to out (may be NULL) */
+/* how many memory conditions over symbolic sizes are neither proved nor disproved; one line each to out (may be
+ * NULL) */
+uint32_t program_verify_memory(const program *p, sbuf *out);
 #endif

@@ -1,4 +1,5 @@
-/* Which sizes of a program have a value where, and in which form are they written? One answer for who builds the steps, who reads them, and who verifies them. */
+/* Which sizes of a program have a value where, and in which form are they written? One answer for who builds the
+ * steps, who reads them, and who verifies them. */
 #include "program/build.h"
 
 const psize *program_size(const program *p, atom symbol) {
@@ -19,7 +20,9 @@ static bool known_in(const program *p, const u32vec *known, sz e, int depth) {
   }
   return true;
 }
-bool program_known(const program *p, const u32vec *known, sz e) { return sym_is_int(p->c, e, NULL) || known_in(p, known, e, 0); }
+bool program_known(const program *p, const u32vec *known, sz e) {
+  return sym_is_int(p->c, e, NULL) || known_in(p, known, e, 0);
+}
 void program_entry_sizes(const program *p, u32vec *known, arena *a) {
   for (uint32_t i = 0; i < p->inputs.n; i++)
     for (uint32_t d = 0; d < p->inputs.v[i].rank; d++) {
@@ -38,7 +41,10 @@ static bool is_open(const program *p, const psize *s) {
     }
   return true;
 }
-typedef struct bounds { const program *p; sz as; /* what has no bound is at most this; 0: stays in the formula */ } bounds;
+typedef struct bounds {
+  const program *p;
+  sz as; /* what has no bound is at most this; 0: stays in the formula */
+} bounds;
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   const bounds *k = env;
   const program *p = k->p;
@@ -70,7 +76,8 @@ static bool open_in(const program *p, sz e, int depth) {
   return false;
 }
 bool program_open(const program *p, sz e) { return open_in(p, program_bounded(p, e), 0); }
-/* The levels above make sizes at different times, and learn more about ranges in between. Here every part is made again with all that is known in the end, as a reader of the text will make it. */
+/* The levels above make sizes at different times, and learn more about ranges in between. Here every part is made
+ * again with all that is known in the end, as a reader of the text will make it. */
 typedef struct simple {
   map *done;
 } simple;
@@ -83,7 +90,10 @@ static sz again(ctx *c, void *env, atom a) {
   uint32_t n = sym_args(c, a, g);
   if (!n) return 0;
   for (uint32_t i = 0; i < n; i++) g[i] = sym_subst(c, g[i], again, env);
-  sz r = sym_kind(c, a) == AT_DIV ? sym_div(c, g[0], g[1]) : sym_kind(c, a) == AT_MIN ? sym_min(c, g[0], g[1]) : sym_kind(c, a) == AT_MAX ? sym_max(c, g[0], g[1]) : sym_sel(c, g[0], g[1], g[2]);
+  sz r = sym_kind(c, a) == AT_DIV   ? sym_div(c, g[0], g[1])
+         : sym_kind(c, a) == AT_MIN ? sym_min(c, g[0], g[1])
+         : sym_kind(c, a) == AT_MAX ? sym_max(c, g[0], g[1])
+                                    : sym_sel(c, g[0], g[1], g[2]);
   map_putu(k->done, a, r);
   return r;
 }

@@ -1,7 +1,10 @@
-/* Is a program legal? One walk over the steps, in their order, with the sizes that have a value at each point and what was written so far; then the memory, pair by pair.
+/* Is a program legal? One walk over the steps, in their order, with the sizes that have a value at each point and
+ * what was written so far; then the memory, pair by pair.
  *
- * Conditions over symbolic sizes are refuted by example and proved by sym: a few choices of values for the sizes, in their ranges and satisfying the conditions at entry, are tried; an example against
- * it is an error, and without one sym looks for a proof. What is neither refuted nor proved is only counted (program_verify_memory). Numbers are always decided. */
+ * Conditions over symbolic sizes are refuted by example and proved by sym: a few choices of values for the sizes,
+ * in their ranges and satisfying the conditions at entry, are tried; an example against
+ * it is an error, and without one sym looks for a proof. What is neither refuted nor proved is only counted
+ * (program_verify_memory). Numbers are always decided. */
 #include "program/build.h"
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +19,8 @@ typedef struct vf {
   uint32_t errors, unproved, pos, example;
   u32vec known, rooms;
   bool legal[EXAMPLES];
-  bool *written, *open, *grown; /* per buffer; per output: it hangs on a late size without bound, and there is room for it */
+  /* per buffer; per output: it hangs on a late size without bound, and there is room for it */
+  bool *written, *open, *grown;
   uint32_t *last_use; /* step */
 } vf;
 
@@ -37,7 +41,7 @@ static const char *ref(vf *k, uint32_t n) {
   return arena_fmt(k->a, "%%%u%s%s", n, name && *name ? "." : "", name ? name : "");
 }
 
-/* ---- conditions on sizes ---- */
+/* ---- conditions on sizes --------------------------------------------------------------------- */
 typedef enum { NO, YES, UNSURE } answer;
 static bool example_value(void *env, atom a, int64_t *v) {
   static const int64_t base[EXAMPLES] = {1, 2, 7, 64}, more[EXAMPLES] = {0, 1, 3, -5};
@@ -76,9 +80,13 @@ static answer le(vf *k, sz x, sz y) {
 static answer apart(vf *k, const pbuffer *x, const pbuffer *y) {
   sz xe = sym_add(k->c, x->offset, x->bytes), ye = sym_add(k->c, y->offset, y->bytes);
   int64_t a, b, ae, be;
-  if (sym_is_int(k->c, x->offset, &a) && sym_is_int(k->c, y->offset, &b) && sym_is_int(k->c, xe, &ae) && sym_is_int(k->c, ye, &be)) return ae <= b || be <= a || a == ae || b == be ? YES : NO;
+  if (sym_is_int(k->c, x->offset, &a) && sym_is_int(k->c, y->offset, &b) && sym_is_int(k->c, xe, &ae) &&
+      sym_is_int(k->c, ye, &be))
+    return ae <= b || be <= a || a == ae || b == be ? YES : NO;
   for (uint32_t i = 0; i < EXAMPLES; i++)
-    if (k->legal[i] && at_example(k, i, x->offset, &a) && at_example(k, i, y->offset, &b) && at_example(k, i, xe, &ae) && at_example(k, i, ye, &be) && a < be && b < ae && a < ae && b < be) return NO;
+    if (k->legal[i] && at_example(k, i, x->offset, &a) && at_example(k, i, y->offset, &b) &&
+        at_example(k, i, xe, &ae) && at_example(k, i, ye, &be) && a < be && b < ae && a < ae && b < be)
+      return NO;
   return sym_le(k->c, xe, y->offset) || sym_le(k->c, ye, x->offset) ? YES : UNSURE;
 }
 static void settle(vf *k, answer is, const char *what) {
@@ -97,16 +105,20 @@ static bool known(vf *k, sz e, const char *what) {
   return false;
 }
 
-/* ---- what a step uses ---- */
+/* ---- what a step uses ------------------------------------------------------------------------ */
 static bool roomy(vf *k, const pbuffer *b);
 static bool use(vf *k, uint32_t n, bool write, const char *who) {
   if (!n || n >= k->p->buffers.n) return err(k, "%s uses buffer %%%u, which does not exist", who, n), false;
   const pbuffer *b = &k->p->buffers.v[n];
-  if (write && (b->kind == BUF_INPUT || b->kind == BUF_WEIGHTS)) err(k, "%s writes to %s, which is constant", who, ref(k, n));
-  if (b->kind == BUF_ARENA && (k->pos < b->first || k->pos > b->last)) err(k, "%s is step %u, but %s lives in the steps %u..%u", who, k->pos, ref(k, n), b->first, b->last);
-  if (!write && (b->kind == BUF_ARENA || b->kind == BUF_OUTPUT) && !k->written[n]) err(k, "%s reads %s before anything is written there", who, ref(k, n));
+  if (write && (b->kind == BUF_INPUT || b->kind == BUF_WEIGHTS))
+    err(k, "%s writes to %s, which is constant", who, ref(k, n));
+  if (b->kind == BUF_ARENA && (k->pos < b->first || k->pos > b->last))
+    err(k, "%s is step %u, but %s lives in the steps %u..%u", who, k->pos, ref(k, n), b->first, b->last);
+  if (!write && (b->kind == BUF_ARENA || b->kind == BUF_OUTPUT) && !k->written[n])
+    err(k, "%s reads %s before anything is written there", who, ref(k, n));
   if (b->kind == BUF_ARENA && b->late && b->offset && b->bytes) {
-    if (known(k, b->offset, "the offset of a late buffer") && !roomy(k, b)) err(k, "%s uses %s before there is room for it", who, ref(k, n));
+    if (known(k, b->offset, "the offset of a late buffer") && !roomy(k, b))
+      err(k, "%s uses %s before there is room for it", who, ref(k, n));
   } else if (b->kind == BUF_OUTPUT && b->number < k->p->outputs.n && k->open[b->number] && !k->grown[b->number])
     err(k, "%s uses %s before there is room for it", who, ref(k, n));
   k->last_use[n] = k->pos;
@@ -115,10 +127,12 @@ static bool use(vf *k, uint32_t n, bool write, const char *who) {
 static void element(vf *k, place at, ekind kind, ekind or, const char *who) {
   if (!use(k, at.buffer, false, who)) return;
   const pbuffer *b = &k->p->buffers.v[at.buffer];
-  if (et_kind(b->type) != kind && et_kind(b->type) != or) err(k, "%s cannot be of type %s, as %s is", who, et_name(b->type), ref(k, at.buffer));
+  if (et_kind(b->type) != kind && et_kind(b->type) != or)
+    err(k, "%s cannot be of type %s, as %s is", who, et_name(b->type), ref(k, at.buffer));
   known(k, at.at, who);
   if (!at.at) return;
-  settle(k, le(k, sym_int(k->c, 0), at.at), arena_fmt(k->a, "%s is element %s of %s", who, str(k, at.at), ref(k, at.buffer)));
+  settle(k, le(k, sym_int(k->c, 0), at.at),
+         arena_fmt(k->a, "%s is element %s of %s", who, str(k, at.at), ref(k, at.buffer)));
   settle(k, le(k, sym_addi(k->c, program_bounded(k->p, at.at), 1), program_bounded(k->p, b->elems)),
          arena_fmt(k->a, "%s is element %s of the %s of %s", who, str(k, at.at), str(k, b->elems), ref(k, at.buffer)));
 }
@@ -131,7 +145,8 @@ static void argument(vf *k, const step *s, uint32_t i, const lparam *q) {
   const kargs *a = &s->args[i];
   const char *who = arena_fmt(k->a, "argument %u of %s", i, s->kernel);
   if (a->is_buffer != (q->type.ptr != 0)) {
-    err(k, "%s is a %s, the kernel's parameter %s a %s", who, a->is_buffer ? "buffer" : "size", q->name, q->type.ptr ? "pointer" : "number");
+    err(k, "%s is a %s, the kernel's parameter %s a %s", who, a->is_buffer ? "buffer" : "size", q->name,
+        q->type.ptr ? "pointer" : "number");
     return;
   }
   if (!a->is_buffer) {
@@ -139,7 +154,9 @@ static void argument(vf *k, const step *s, uint32_t i, const lparam *q) {
     return;
   }
   etype type = !a->buffer ? ET_U8 : a->buffer < k->p->buffers.n ? k->p->buffers.v[a->buffer].type : ET_NONE;
-  if (type && type != (etype)q->type.elem) err(k, "%s is of type %s, the kernel's parameter %s of type %s", who, et_name(type), q->name, et_name((etype)q->type.elem));
+  if (type && type != (etype)q->type.elem)
+    err(k, "%s is of type %s, the kernel's parameter %s of type %s", who, et_name(type), q->name,
+        et_name((etype)q->type.elem));
   if (q->flags & LP_WRITE && !a->write) err(k, "%s is written by the kernel, but not marked out", who);
   if (a->buffer) use(k, a->buffer, a->write, who);
 }
@@ -156,10 +173,12 @@ static void launch_step(vf *k, const step *s) {
   uint32_t n = f->params.n + (more ? 2 : 0);
   if (s->nargs != n) err(k, "%s takes %u arguments, not %u", s->kernel, n, s->nargs);
   lparam extra[2] = {{.name = "scratch", .type = lptr(ET_U8)}, {.name = "bytes", .type = lt(ET_I64, 1)}};
-  for (uint32_t i = 0; i < s->nargs && i < n; i++) argument(k, s, i, i < f->params.n ? &f->params.v[i] : &extra[i - f->params.n]);
+  for (uint32_t i = 0; i < s->nargs && i < n; i++)
+    argument(k, s, i, i < f->params.n ? &f->params.v[i] : &extra[i - f->params.n]);
   for (uint32_t i = 0; i < s->nargs; i++) {
     area |= s->args[i].is_buffer && !s->args[i].buffer;
-    if (s->args[i].is_buffer && s->args[i].write && s->args[i].buffer < k->p->buffers.n) k->written[s->args[i].buffer] = true;
+    if (s->args[i].is_buffer && s->args[i].write && s->args[i].buffer < k->p->buffers.n)
+      k->written[s->args[i].buffer] = true;
   }
   known(k, s->chunks, arena_fmt(k->a, "the number of chunks of %s", s->kernel));
   if (sym_int_or(k->c, s->chunks, 0) < 0) err(k, "%s has %s chunks", s->kernel, str(k, s->chunks));
@@ -167,7 +186,8 @@ static void launch_step(vf *k, const step *s) {
   if (s->scratch && !area) err(k, "%s needs scratch, but does not get the area", s->kernel);
   if (s->scratch)
     settle(k, le(k, program_bounded(k->p, s->scratch), k->p->scratch_bytes),
-           arena_fmt(k->a, "%s needs %s bytes of scratch, the area has %s", s->kernel, str(k, s->scratch), str(k, k->p->scratch_bytes)));
+           arena_fmt(k->a, "%s needs %s bytes of scratch, the area has %s", s->kernel, str(k, s->scratch),
+                     str(k, k->p->scratch_bytes)));
 }
 static void set(vf *k, atom symbol, const char *what) { /* from here on */
   const psize *s = symbol ? program_size(k->p, symbol) : NULL;
@@ -181,19 +201,22 @@ static void outgrow(vf *k, uint32_t output) {
   for (uint32_t d = 0; d < o->rank; d++) known(k, o->dims[d], arena_fmt(k->a, "dimension %u of output %s", d, o->name));
   k->grown[output] = true;
 }
-/* Late buffers and outputs are used when room for them was asked for: a room that is not below their end in any example. */
+/* Late buffers and outputs are used when room for them was asked for: a room that is not below their end in any
+ * example. */
 static bool roomy(vf *k, const pbuffer *b) {
   sz end = sym_add(k->c, b->offset, b->bytes);
   for (uint32_t i = 0; i < k->rooms.n; i++) {
     bool below = false;
     int64_t x, y;
-    for (uint32_t e = 0; e < EXAMPLES && !below && k->rooms.v[i] != end; e++) below = k->legal[e] && at_example(k, e, end, &x) && at_example(k, e, k->rooms.v[i], &y) && x > y;
+    for (uint32_t e = 0; e < EXAMPLES && !below && k->rooms.v[i] != end; e++)
+      below = k->legal[e] && at_example(k, e, end, &x) && at_example(k, e, k->rooms.v[i], &y) && x > y;
     if (!below) return true;
   }
   return false;
 }
 static void walk(vf *k, const steps *list, uint32_t depth);
-/* The steps of a recurrence, a loop of launches alone: what lives all through it and is written by one launch holds for all of them what earlier turns wrote. */
+/* The steps of a recurrence, a loop of launches alone: what lives all through it and is written by one launch holds
+ * for all of them what earlier turns wrote. */
 static void earlier_turns(vf *k, const steps *body, uint32_t from) {
   for (uint32_t i = 0; i < body->n; i++)
     if (body->v[i].kind != ST_LAUNCH) return;
@@ -220,8 +243,12 @@ static void loop(vf *k, const step *s, uint32_t depth) {
   k->known.n = outside;
   for (uint32_t i = 1; i < k->p->buffers.n; i++) {
     const pbuffer *b = &k->p->buffers.v[i];
-    if (b->kind == BUF_ARENA && k->last_use[i] >= from && (b->first < from || b->last > k->pos) && (b->first > from || b->last < k->pos))
-      err(k, "%s lives in the steps %u..%u; the loop of the steps %u..%u uses it, and it lives outside too, so it must live all through the loop", ref(k, i), b->first, b->last, from, k->pos);
+    if (b->kind == BUF_ARENA && k->last_use[i] >= from && (b->first < from || b->last > k->pos) &&
+        (b->first > from || b->last < k->pos))
+      err(k,
+          "%s lives in the steps %u..%u; the loop of the steps %u..%u uses it, and it lives outside too, so it must "
+          "live all through the loop",
+          ref(k, i), b->first, b->last, from, k->pos);
   }
 }
 static void walk(vf *k, const steps *list, uint32_t depth) {
@@ -245,9 +272,12 @@ static void walk(vf *k, const steps *list, uint32_t depth) {
       known(k, s->check.ge0, "a condition");
       break;
     case ST_ROOM:
-      if (!s->room && s->output >= k->p->outputs.n) err(k, "a room step for output %u of %u", s->output, k->p->outputs.n);
-      else if (s->room) known(k, s->room, "the room");
-      else outgrow(k, s->output);
+      if (!s->room && s->output >= k->p->outputs.n)
+        err(k, "a room step for output %u of %u", s->output, k->p->outputs.n);
+      else if (s->room)
+        known(k, s->room, "the room");
+      else
+        outgrow(k, s->output);
       if (s->room) vec_push(k->a, k->rooms, s->room);
       break;
     case ST_IF:
@@ -267,7 +297,7 @@ static void walk(vf *k, const steps *list, uint32_t depth) {
   if (depth) k->known.n = outside, k->rooms.n = rooms;
 }
 
-/* ---- memory ---- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 static sz product(vf *k, const pio *x) {
   sz n = sym_int(k->c, 1);
   for (uint32_t i = 0; i < x->rank; i++) n = sym_mul(k->c, n, x->dims[i]);
@@ -289,10 +319,12 @@ static void buffers(vf *k) {
       if (b->number >= (b->kind == BUF_INPUT ? p->inputs.n : p->outputs.n))
         err(k, "%s is number %u of too few", who, b->number);
       else if (all[b->number].type != b->type)
-        err(k, "%s is of type %s, the model's %s of type %s", who, et_name(b->type), all[b->number].name, et_name(all[b->number].type));
+        err(k, "%s is of type %s, the model's %s of type %s", who, et_name(b->type), all[b->number].name,
+            et_name(all[b->number].type));
       else
         settle(k, le(k, need, sym_muli(k->c, program_bounded(p, product(k, &all[b->number])), et_bytes(b->type))),
-               arena_fmt(k->a, "%s has %s elements, more than the model's %s", who, str(k, b->elems), all[b->number].name));
+               arena_fmt(k->a, "%s has %s elements, more than the model's %s", who, str(k, b->elems),
+                         all[b->number].name));
       continue;
     }
     if (b->kind != BUF_WEIGHTS && b->kind != BUF_ARENA) {
@@ -303,19 +335,23 @@ static void buffers(vf *k) {
       err(k, "%s has no place", who);
       continue;
     }
-    settle(k, le(k, need, b->bytes), arena_fmt(k->a, "%s has %s bytes in a room of %s", who, str(k, need), str(k, b->bytes)));
+    settle(k, le(k, need, b->bytes),
+           arena_fmt(k->a, "%s has %s bytes in a room of %s", who, str(k, need), str(k, b->bytes)));
     if (b->kind == BUF_WEIGHTS) {
       int64_t n = sym_int_or(k->c, b->bytes, -1);
       if (n < 0 || (uint64_t)n > p->weight_bytes || b->weight_offset > p->weight_bytes - (uint64_t)n)
-        err(k, "%s: %s bytes at %llu are not inside the weights, %llu bytes", who, str(k, b->bytes), (unsigned long long)b->weight_offset, (unsigned long long)p->weight_bytes);
-      if (b->weight_offset % 64) err(k, "%s: offset %llu is not a multiple of 64", who, (unsigned long long)b->weight_offset);
+        err(k, "%s: %s bytes at %llu are not inside the weights, %llu bytes", who, str(k, b->bytes),
+            (unsigned long long)b->weight_offset, (unsigned long long)p->weight_bytes);
+      if (b->weight_offset % 64)
+        err(k, "%s: offset %llu is not a multiple of 64", who, (unsigned long long)b->weight_offset);
       continue;
     }
     if (!b->late) known(k, b->offset, arena_fmt(k->a, "the offset of %s", who));
     settle(k, le(k, zero, b->offset), arena_fmt(k->a, "the offset of %s, %s, is negative", who, str(k, b->offset)));
     if (!b->late)
       settle(k, le(k, sym_add(k->c, b->offset, b->bytes), p->arena_bytes),
-             arena_fmt(k->a, "%s: %s bytes at %s are not inside the arena, %s bytes", who, str(k, b->bytes), str(k, b->offset), str(k, p->arena_bytes)));
+             arena_fmt(k->a, "%s: %s bytes at %s are not inside the arena, %s bytes", who, str(k, b->bytes),
+                       str(k, b->offset), str(k, p->arena_bytes)));
     if (sym_int_or(k->c, b->offset, 0) % 64) err(k, "%s: offset %s is not a multiple of 64", who, str(k, b->offset));
     if (b->first > b->last) err(k, "%s lives in no step: %u..%u", who, b->first, b->last);
   }
@@ -327,15 +363,20 @@ static void overlaps(vf *k) {
       const pbuffer *x = &p->buffers.v[i], *y = &p->buffers.v[j];
       if (x->kind == BUF_WEIGHTS && y->kind == BUF_WEIGHTS) {
         uint64_t xn = (uint64_t)sym_int_or(k->c, x->bytes, 0), yn = (uint64_t)sym_int_or(k->c, y->bytes, 0);
-        bool same = x->weight_offset == y->weight_offset && xn == yn && x->type == y->type && (!x->from.source.p || !y->from.source.p || weights_equal(k->c, &x->from, &y->from));
-        if (!same && x->weight_offset < y->weight_offset + yn && y->weight_offset < x->weight_offset + xn) err(k, "the weights %s and %s overlap", ref(k, j), ref(k, i));
+        bool same = x->weight_offset == y->weight_offset && xn == yn && x->type == y->type &&
+                    (!x->from.source.p || !y->from.source.p || weights_equal(k->c, &x->from, &y->from));
+        if (!same && x->weight_offset < y->weight_offset + yn && y->weight_offset < x->weight_offset + xn)
+          err(k, "the weights %s and %s overlap", ref(k, j), ref(k, i));
       }
-      if (x->kind != BUF_ARENA || y->kind != BUF_ARENA || x->first > y->last || y->first > x->last || x->late != y->late || !x->bytes || !y->bytes || !x->offset || !y->offset) continue;
+      if (x->kind != BUF_ARENA || y->kind != BUF_ARENA || x->first > y->last || y->first > x->last ||
+          x->late != y->late || !x->bytes || !y->bytes || !x->offset || !y->offset)
+        continue;
       answer is = apart(k, x, y);
       if (is != YES)
         settle(k, is,
-               arena_fmt(k->a, "%s and %s overlap: %s bytes at %s and %s bytes at %s, both live in step %u", ref(k, j), ref(k, i), str(k, y->bytes), str(k, y->offset), str(k, x->bytes),
-                         str(k, x->offset), x->first > y->first ? x->first : y->first));
+               arena_fmt(k->a, "%s and %s overlap: %s bytes at %s and %s bytes at %s, both live in step %u", ref(k, j),
+                         ref(k, i), str(k, y->bytes), str(k, y->offset), str(k, x->bytes), str(k, x->offset),
+                         x->first > y->first ? x->first : y->first));
     }
 }
 static void check(vf *k) {
@@ -349,22 +390,29 @@ static void check(vf *k) {
   choose_examples(k);
   program_entry_sizes(p, &k->known, k->a);
   for (uint32_t i = 0; i < p->inputs.n; i++)
-    for (uint32_t d = 0; d < p->inputs.v[i].rank; d++) known(k, p->inputs.v[i].dims[d], arena_fmt(k->a, "dimension %u of input %s", d, p->inputs.v[i].name));
+    for (uint32_t d = 0; d < p->inputs.v[i].rank; d++)
+      known(k, p->inputs.v[i].dims[d], arena_fmt(k->a, "dimension %u of input %s", d, p->inputs.v[i].name));
   for (uint32_t i = 0; i < p->checks.n; i++) known(k, p->checks.v[i].ge0, "a condition at entry");
   known(k, p->arena_bytes, "the size of the arena"), known(k, p->scratch_bytes, "the size of the scratch area");
-  if (sym_int_or(k->c, p->arena_bytes, 0) % 64 || sym_int_or(k->c, p->scratch_bytes, 0) % 64) err(k, "arena and scratch area are not multiples of 64 bytes");
+  if (sym_int_or(k->c, p->arena_bytes, 0) % 64 || sym_int_or(k->c, p->scratch_bytes, 0) % 64)
+    err(k, "arena and scratch area are not multiples of 64 bytes");
   settle(k, le(k, sym_int(k->c, 0), p->scratch_bytes), "the scratch area has a negative size");
-  if (p->live_bound) settle(k, le(k, p->live_bound, p->arena_bytes), "the arena is smaller than what lives in it at one step");
+  if (p->live_bound)
+    settle(k, le(k, p->live_bound, p->arena_bytes), "the arena is smaller than what lives in it at one step");
   buffers(k);
   overlaps(k);
   for (uint32_t i = 0; i < p->outputs.n; i++)
     for (uint32_t d = 0; d < p->outputs.v[i].rank; d++) {
-      if (program_open(p, p->outputs.v[i].dims[d])) k->open[i] = true;
-      else known(k, program_bounded(p, p->outputs.v[i].dims[d]), arena_fmt(k->a, "the bound of dimension %u of output %s", d, p->outputs.v[i].name));
+      if (program_open(p, p->outputs.v[i].dims[d]))
+        k->open[i] = true;
+      else
+        known(k, program_bounded(p, p->outputs.v[i].dims[d]),
+              arena_fmt(k->a, "the bound of dimension %u of output %s", d, p->outputs.v[i].name));
     }
   walk(k, &p->steps, 0);
   for (uint32_t i = 0; i < p->outputs.n; i++)
-    for (uint32_t d = 0; d < p->outputs.v[i].rank; d++) known(k, p->outputs.v[i].dims[d], arena_fmt(k->a, "dimension %u of output %s", d, p->outputs.v[i].name));
+    for (uint32_t d = 0; d < p->outputs.v[i].rank; d++)
+      known(k, p->outputs.v[i].dims[d], arena_fmt(k->a, "dimension %u of output %s", d, p->outputs.v[i].name));
 }
 bool program_verify(const program *p, const char *when) {
   arena *a = arena_new(p->c);

@@ -1,8 +1,12 @@
-/* Where do the contents of the weights come from, and when? From the model's file or from folded constants, at the end, straight to where they belong: a module's memory, a file, a digest. Until then a program knows of
- * them only what is read, what is made of it (a linear map, computed straight into the panels of its pack; wider elements), and how that is packed.
+/* Where do the contents of the weights come from, and when? From the model's file or from folded constants, at the
+ * end, straight to where they belong: a module's memory, a file, a digest. Until then a program knows of
+ * them only what is read, what is made of it (a linear map, computed straight into the panels of its pack; wider
+ * elements), and how that is packed.
  *
- * The work is cut into pieces of a few megabytes, such that a piece reads one stretch of its source as far as the packing allows. What a piece has read of a mapped file leaves memory again; a source that is memory of the
- * compiler is given up after its last piece. So at any time there is little more than what is written plus what is still to be read from such memory. */
+ * The work is cut into pieces of a few megabytes, such that a piece reads one stretch of its source as far as the
+ * packing allows. What a piece has read of a mapped file leaves memory again; a source that is memory of the
+ * compiler is given up after its last piece. So at any time there is little more than what is written plus what
+ * is still to be read from such memory. */
 #include "program/build.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,7 +16,9 @@ enum { PIECE = 4 << 20, COMPARE = 16 << 20 };
 
 bool weights_equal(ctx *c, const contents *x, const contents *y) {
   bytes a = x->source, b = y->source;
-  if (!a.n || a.n != b.n || x->kept != y->kept || !x->pack != !y->pack || (x->pack && memcmp(x->pack, y->pack, sizeof *x->pack)) || !linmap_equal(x->made, y->made)) return false;
+  if (!a.n || a.n != b.n || x->kept != y->kept || !x->pack != !y->pack ||
+      (x->pack && memcmp(x->pack, y->pack, sizeof *x->pack)) || !linmap_equal(x->made, y->made))
+    return false;
   if (a.p == b.p) return true;
   bool same = true;
   for (size_t at = 0; at < a.n && same; at += COMPARE) {
@@ -23,11 +29,12 @@ bool weights_equal(ctx *c, const contents *x, const contents *y) {
   return same;
 }
 
-/* ---- pieces ---- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 typedef struct piece {
   uint32_t buffer;
   uint32_t group;
-  pack_piece at; /* of a pack; first..last-1 are bytes otherwise. Of what is made: panels of columns, and rows, at all places */
+  /* of a pack; first..last-1 are bytes otherwise. Of what is made: panels of columns, and rows, at all places */
+  pack_piece at;
 } piece;
 /* Sources that overlap are given up together. */
 typedef struct group {
@@ -42,7 +49,9 @@ typedef struct writing {
   pthread_mutex_t lock; /* guards what is left of groups, and is held while others are told */
   weights_watch watch;
 } writing;
-static size_t size_of(const program *p, const pbuffer *b) { return (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type); }
+static size_t size_of(const program *p, const pbuffer *b) {
+  return (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type);
+}
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* What is made lies in panels of columns: one, where it is not packed. */
 typedef struct panels {
@@ -50,17 +59,24 @@ typedef struct panels {
 } panels;
 static panels panels_of(const contents *f) {
   int64_t cols = linmap_cols(f->made);
-  return (panels){linmap_rows(f->made), cols, f->pack ? f->pack->nr : cols, f->pack ? f->pack->panels : 1, f->made->size, f->pack ? max64(1, f->pack->sides) : 1};
+  return (panels){linmap_rows(f->made),          cols,          f->pack ? f->pack->nr : cols,
+                  f->pack ? f->pack->panels : 1, f->made->size, f->pack ? max64(1, f->pack->sides) : 1};
 }
-static linmap_piece panel_piece(const panels *q, pack_piece at) { return (linmap_piece){at.from, at.to, at.first * q->nr, min64(at.last * q->nr, q->cols)}; }
-static void make_panel(const contents *f, const panels *q, pack_piece at, uint8_t *to, int64_t place_step) { /* to: its first point, at the first place */
+static linmap_piece panel_piece(const panels *q, pack_piece at) {
+  return (linmap_piece){at.from, at.to, at.first * q->nr, min64(at.last * q->nr, q->cols)};
+}
+/* to: its first point, at the first place */
+static void make_panel(const contents *f, const panels *q, pack_piece at, uint8_t *to, int64_t place_step) {
   linmap_piece w = panel_piece(q, at);
   int64_t n = w.col_end - w.col;
   const bool first = (f->made->n[1] == 1) != EK_PLANTED("schedule-sides"); /* axis that lies side by side */
-  const int64_t row = q->nr * q->sides, side[LINMAP_AXES] = {first ? q->nr : place_step, first ? place_step : q->nr}, plain[LINMAP_AXES] = {f->made->n[1] * place_step, place_step};
+  const int64_t row = q->nr * q->sides, side[LINMAP_AXES] = {first ? q->nr : place_step, first ? place_step : q->nr},
+                plain[LINMAP_AXES] = {f->made->n[1] * place_step, place_step};
   linmap_write(f->made, w, to, q->sides > 1 ? side : plain, row);
   for (int64_t p = 0; n < q->nr && p < linmap_places(f->made); p++)
-    for (int64_t r = 0; r < at.to - at.from; r++) memset(to + (p / q->sides * place_step + p % q->sides * q->nr + r * row + n) * q->size, 0, (size_t)((q->nr - n) * q->size));
+    for (int64_t r = 0; r < at.to - at.from; r++)
+      memset(to + (p / q->sides * place_step + p % q->sides * q->nr + r * row + n) * q->size, 0,
+             (size_t)((q->nr - n) * q->size));
 }
 static void make_fixed(ctx *c, const contents *f, pack_piece at, uint8_t *to) { /* whole panels */
   panels q = panels_of(f);
@@ -69,25 +85,32 @@ static void make_fixed(ctx *c, const contents *f, pack_piece at, uint8_t *to) { 
   float *floats = arena_array(mine, (size_t)(places * one), sizeof *floats);
   for (int64_t k = at.first; k < at.last; k++) {
     make_panel(f, &q, (pack_piece){k, k + 1, 0, q.rows}, (uint8_t *)floats, one);
-    for (int64_t p = 0; p < places; p++) fixed_write(f->pack, floats + p * one, to + (p * q.n + k) * packing_item(f->pack));
+    for (int64_t p = 0; p < places; p++)
+      fixed_write(f->pack, floats + p * one, to + (p * q.n + k) * packing_item(f->pack));
   }
   arena_free(mine);
 }
 static void make_piece(ctx *c, const contents *f, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
   panels q = panels_of(f);
-  if (f->pack && f->pack->fixed) make_fixed(c, f, at, to);
+  if (f->pack && f->pack->fixed)
+    make_fixed(c, f, at, to);
   else
-    for (int64_t k = at.first; k < at.last; k++) make_panel(f, &q, (pack_piece){k, k + 1, at.from, at.to}, to + (k * q.rows + at.from) * q.nr * q.sides * q.size, q.n * q.rows * q.nr * q.sides);
+    for (int64_t k = at.first; k < at.last; k++)
+      make_panel(f, &q, (pack_piece){k, k + 1, at.from, at.to}, to + (k * q.rows + at.from) * q.nr * q.sides * q.size,
+                 q.n * q.rows * q.nr * q.sides);
 }
 static void cut_made(writing *w, arena *a, uint32_t i) {
   const contents *f = &w->p->buffers.v[i].from;
   panels q = panels_of(f);
-  int64_t row = linmap_places(f->made) * q.nr * q.size, some = ceil_div(PIECE, row * q.rows), rows = min64(q.rows, ceil_div(PIECE, row));
+  int64_t row = linmap_places(f->made) * q.nr * q.size, some = ceil_div(PIECE, row * q.rows),
+          rows = min64(q.rows, ceil_div(PIECE, row));
   if (some > 1 || (f->pack && f->pack->fixed)) rows = q.rows;
   for (int64_t k = 0; k < q.n; k += some)
-    for (int64_t r = 0; r < q.rows; r += rows) vec_push(a, w->pieces, ((piece){i, 0, {k, min64(q.n, k + some), r, min64(q.rows, r + rows)}}));
+    for (int64_t r = 0; r < q.rows; r += rows)
+      vec_push(a, w->pieces, ((piece){i, 0, {k, min64(q.n, k + some), r, min64(q.rows, r + rows)}}));
 }
-/* The pieces of a buffer in the order of the source: of points where these are further apart than lanes, of items otherwise (which is also the order of the pack). */
+/* The pieces of a buffer in the order of the source: of points where these are further apart than lanes, of items
+ * otherwise (which is also the order of the pack). */
 static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
   const pbuffer *b = &w->p->buffers.v[i];
   const packing *k = b->from.pack;
@@ -103,11 +126,13 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
   int64_t items = packing_items(k), row = k->nr * k->size;
   if (!in_order && !k->fixed && !k->nsel && k->nred && k->step[0] > k->lane_step) {
     int64_t points = (ceil_div(PIECE, items * row) + 1) / 2 * 2; /* pairs stay together */
-    for (int64_t p = 0; p < k->depth; p += points) vec_push(a, w->pieces, ((piece){i, 0, {0, items, p, min64(k->depth, p + points)}}));
+    for (int64_t p = 0; p < k->depth; p += points)
+      vec_push(a, w->pieces, ((piece){i, 0, {0, items, p, min64(k->depth, p + points)}}));
     return;
   }
   int64_t some = ceil_div(PIECE, k->depth * row);
-  for (int64_t p = 0; p < items; p += some) vec_push(a, w->pieces, ((piece){i, 0, {p, min64(items, p + some), 0, k->depth}}));
+  for (int64_t p = 0; p < items; p += some)
+    vec_push(a, w->pieces, ((piece){i, 0, {p, min64(items, p + some), 0, k->depth}}));
 }
 /* The pack of what is kept in fewer bytes: the same places. */
 static packing pack_of(const contents *f) {
@@ -148,7 +173,8 @@ static bytes piece_source(const pbuffer *b, pack_piece at) {
   packing k = pack_of(f);
   return packing_reads(&k, f->source.p, at);
 }
-static void write_items(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) { /* of what is not made; to: where the piece's first item begins */
+/* of what is not made; to: where the piece's first item begins */
+static void write_items(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) {
   const contents *f = &b->from;
   bytes from = piece_source(b, at);
   if (f->pack && f->pack->fixed)
@@ -172,7 +198,8 @@ static void write_piece(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) { 
 static size_t piece_bytes(const pbuffer *b, pack_piece at) {
   const contents *f = &b->from;
   int64_t n = at.last - at.first;
-  if (f->pack && f->pack->fixed) return (size_t)(n * packing_item(f->pack) * (f->made ? linmap_places(f->made) / max64(1, f->pack->sides) : 1));
+  if (f->pack && f->pack->fixed)
+    return (size_t)(n * packing_item(f->pack) * (f->made ? linmap_places(f->made) / max64(1, f->pack->sides) : 1));
   if (f->made) {
     panels q = panels_of(f);
     return (size_t)(n * (at.to - at.from) * q.nr * q.size * linmap_places(f->made));
@@ -193,7 +220,7 @@ static void one(ctx *c, void *arg, uint32_t i) {
   pthread_mutex_unlock(&w->lock);
 }
 
-/* ---- which buffers ---- */
+/* ---- which buffers --------------------------------------------------------------------------- */
 /* Each place in the weights once, in their order. */
 static void places(const program *p, arena *a, u32vec *out) {
   map *seen = map_new(a);
@@ -201,7 +228,11 @@ static void places(const program *p, arena *a, u32vec *out) {
     const pbuffer *b = &p->buffers.v[i];
     uint64_t had;
     if (b->kind != BUF_WEIGHTS || !size_of(p, b) || map_getu(seen, b->weight_offset, &had)) continue;
-    if (!b->from.source.p) ctx_fail(p->c, E_USAGE, "program %s was read from text, which names the weights by their SHA-256 but does not hold them; build it from its model", p->name);
+    if (!b->from.source.p)
+      ctx_fail(p->c, E_USAGE,
+               "program %s was read from text, which names the weights by their SHA-256 but does not hold them; build "
+               "it from its model",
+               p->name);
     map_putu(seen, b->weight_offset, 1);
     vec_push(a, *out, i);
   }
@@ -255,7 +286,7 @@ void program_weights(const program *p, uint32_t threads, uint8_t *to, const weig
   if (failed) ctx_unwind(p->c);
 }
 
-/* ---- one after the other ---- */
+/* ---- one after the other --------------------------------------------------------------------- */
 static void stream(const program *p, uint32_t i, arena *a, void (*put)(void *env, bytes piece), void *env) {
   const pbuffer *b = &p->buffers.v[i];
   const contents *f = &b->from;

@@ -1,4 +1,5 @@
-/* Which instruction sets does this processor have? One table of those that a code generator uses of its own accord, with the bit that announces each; the system must also save the registers that it needs. Saved models ask here
+/* Which instruction sets does this processor have? One table of those that a code generator uses of its own accord,
+ * with the bit that announces each; the system must also save the registers that it needs. Saved models ask here
  * before their code runs, so that one made for another processor says so. */
 #include "runtime/cpu.h"
 #include <stdint.h>
@@ -14,16 +15,44 @@ static const struct {
   const char *name, *lacks;
   uint32_t leaf, reg, bit, state;
 } flags[] = {
-#define F(name, leaf, reg, bit, state) {name, "the model was compiled for processors with " name ", which this one does not have", leaf, reg, bit, state}
-    F("sse2", L1, DX, 26, PLAIN), F("sse3", L1, CX, 0, PLAIN), F("ssse3", L1, CX, 9, PLAIN), F("sse4.1", L1, CX, 19, PLAIN), F("sse4.2", L1, CX, 20, PLAIN), F("popcnt", L1, CX, 23, PLAIN),
-    F("movbe", L1, CX, 22, PLAIN), F("avx", L1, CX, 28, YMM), F("fma", L1, CX, 12, YMM), F("f16c", L1, CX, 29, YMM),
-    F("avx2", L7, BX, 5, YMM), F("bmi", L7, BX, 3, PLAIN), F("bmi2", L7, BX, 8, PLAIN), F("lzcnt", LX, CX, 5, PLAIN),
-    F("xop", LX, CX, 11, YMM), F("fma4", LX, CX, 16, YMM), F("tbm", LX, CX, 21, PLAIN), F("gfni", L7, CX, 8, PLAIN),
-    F("avx512f", L7, BX, 16, ZMM), F("avx512dq", L7, BX, 17, ZMM), F("avx512ifma", L7, BX, 21, ZMM), F("avx512cd", L7, BX, 28, ZMM),
-    F("avx512bw", L7, BX, 30, ZMM), F("avx512vl", L7, BX, 31, ZMM), F("avx512vbmi", L7, CX, 1, ZMM), F("avx512vbmi2", L7, CX, 6, ZMM), F("avx512vnni", L7, CX, 11, ZMM),
-    F("avx512bitalg", L7, CX, 12, ZMM), F("avx512vpopcntdq", L7, CX, 14, ZMM), F("avx512fp16", L7, DX, 23, ZMM), F("avx512bf16", L7_1, AX, 5, ZMM),
-    F("avxvnni", L7_1, AX, 4, YMM), F("avxvnniint8", L7_1, DX, 4, YMM), F("avxvnniint16", L7_1, DX, 10, YMM),
-    F("avx10.1", L7_1, DX, 19, ZMM), F("apxf", L7_1, DX, 21, APX),
+#define F(name, leaf, reg, bit, state)                                                                                 \
+  {name, "the model was compiled for processors with " name ", which this one does not have", leaf, reg, bit, state}
+    F("sse2", L1, DX, 26, PLAIN),
+    F("sse3", L1, CX, 0, PLAIN),
+    F("ssse3", L1, CX, 9, PLAIN),
+    F("sse4.1", L1, CX, 19, PLAIN),
+    F("sse4.2", L1, CX, 20, PLAIN),
+    F("popcnt", L1, CX, 23, PLAIN),
+    F("movbe", L1, CX, 22, PLAIN),
+    F("avx", L1, CX, 28, YMM),
+    F("fma", L1, CX, 12, YMM),
+    F("f16c", L1, CX, 29, YMM),
+    F("avx2", L7, BX, 5, YMM),
+    F("bmi", L7, BX, 3, PLAIN),
+    F("bmi2", L7, BX, 8, PLAIN),
+    F("lzcnt", LX, CX, 5, PLAIN),
+    F("xop", LX, CX, 11, YMM),
+    F("fma4", LX, CX, 16, YMM),
+    F("tbm", LX, CX, 21, PLAIN),
+    F("gfni", L7, CX, 8, PLAIN),
+    F("avx512f", L7, BX, 16, ZMM),
+    F("avx512dq", L7, BX, 17, ZMM),
+    F("avx512ifma", L7, BX, 21, ZMM),
+    F("avx512cd", L7, BX, 28, ZMM),
+    F("avx512bw", L7, BX, 30, ZMM),
+    F("avx512vl", L7, BX, 31, ZMM),
+    F("avx512vbmi", L7, CX, 1, ZMM),
+    F("avx512vbmi2", L7, CX, 6, ZMM),
+    F("avx512vnni", L7, CX, 11, ZMM),
+    F("avx512bitalg", L7, CX, 12, ZMM),
+    F("avx512vpopcntdq", L7, CX, 14, ZMM),
+    F("avx512fp16", L7, DX, 23, ZMM),
+    F("avx512bf16", L7_1, AX, 5, ZMM),
+    F("avxvnni", L7_1, AX, 4, YMM),
+    F("avxvnniint8", L7_1, DX, 4, YMM),
+    F("avxvnniint16", L7_1, DX, 10, YMM),
+    F("avx10.1", L7_1, DX, 19, ZMM),
+    F("apxf", L7_1, DX, 21, APX),
 #undef F
 };
 typedef struct cpu {
@@ -33,7 +62,8 @@ typedef struct cpu {
 static cpu this_cpu(void) {
   cpu c = {0};
   for (int i = 0; i < LEAVES; i++)
-    if (!__get_cpuid_count(leaves[i][0], leaves[i][1], &c.r[i][AX], &c.r[i][BX], &c.r[i][CX], &c.r[i][DX])) memset(c.r[i], 0, sizeof c.r[i]);
+    if (!__get_cpuid_count(leaves[i][0], leaves[i][1], &c.r[i][AX], &c.r[i][BX], &c.r[i][CX], &c.r[i][DX]))
+      memset(c.r[i], 0, sizeof c.r[i]);
   if (c.r[L1][CX] >> 27 & 1) {
     uint32_t lo, hi;
     __asm__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
@@ -61,8 +91,13 @@ static const char *lacks(const cpu *c, const char *flag, size_t n) {
 #else
 typedef int cpu;
 static cpu this_cpu(void) { return 0; }
-int ek_rt_cpu_flags(const char *names[EK_RT_CPU_FLAGS], unsigned char out[EK_RT_CPU_FLAGS]) { return (void)names, (void)out, 0; }
-static const char *lacks(const cpu *c, const char *flag, size_t n) { return (void)c, (void)flag, (void)n, "the model was compiled for processors with instructions that are not known here"; }
+int ek_rt_cpu_flags(const char *names[EK_RT_CPU_FLAGS], unsigned char out[EK_RT_CPU_FLAGS]) {
+  return (void)names, (void)out, 0;
+}
+static const char *lacks(const cpu *c, const char *flag, size_t n) {
+  return (void)c, (void)flag, (void)n,
+         "the model was compiled for processors with instructions that are not known here";
+}
 #endif
 const char *ek_rt_cpu_lacks(const char *needed) {
   cpu c = this_cpu();

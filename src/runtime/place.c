@@ -2,15 +2,20 @@
  *
  * Mostly the system's business. Two cases cost too much to be left to it:
  *
- * 1. A worker is woken on the caller's own processor although another one is free (schedulers pack threads to save power). The two then take turns, and two threads are as fast as one, for as long as the process lives.
- *    A worker that finds itself there takes the caller's processor out of its affinity; once that was seen, the caller does it for the workers it wakes.
- * 2. A worker holds a ticket and another process got its processor. The caller has nothing left to do but to wait, up to a whole slice of the scheduler. Two readings of the worker's processor-time clock tell that
+ * 1. A worker is woken on the caller's own processor although another one is free (schedulers pack threads to
+ *   save power). The two then take turns, and two threads are as fast as one, for as long as the process lives.
+ *    A worker that finds itself there takes the caller's processor out of its affinity; once that was seen, the
+ *    caller does it for the workers it wakes.
+ * 2. A worker holds a ticket and another process got its processor. The caller has nothing left to do but to
+ *   wait, up to a whole slice of the scheduler. Two readings of the worker's processor-time clock tell that
  *    it stands still; then it is moved to the caller's processor, which is free as soon as the caller yields.
  *
- * A worker that was in the second case, or had to wait for its processor while it looked out for work, rests for 1 ms, and longer when that happens again soon, up to 64 ms: the caller does its work meanwhile. So where
+ * A worker that was in the second case, or had to wait for its processor while it looked out for work, rests for
+ * 1 ms, and longer when that happens again soon, up to 64 ms: the caller does its work meanwhile. So where
  * every processor is wanted by others, a pool comes to nearly nothing, which is what one thread would take.
  *
- * Only workers are moved, never a thread of the program, and only within the affinity that they were given: `base` is what the system says unless it is what was set here. Where such calls are forbidden nothing changes.
+ * Only workers are moved, never a thread of the program, and only within the affinity that they were given:
+ * `base` is what the system says unless it is what was set here. Where such calls are forbidden nothing changes.
  */
 #include "runtime/pool.h"
 #include <string.h>
@@ -45,7 +50,8 @@ static void keep_off(worker *w, int32_t cpu) {
   if (!begin_move(w)) return;
   cpu_set_t set;
   int32_t tid = atomic_load(&w->tid);
-  atomic_store_explicit(&w->avoid, cpu, memory_order_relaxed); /* also when it cannot be done: not tried again and again */
+  /* also when it cannot be done: not tried again and again */
+  atomic_store_explicit(&w->avoid, cpu, memory_order_relaxed);
   if (cpu < CPU_SETSIZE && base_of(w, tid, &set)) {
     CPU_CLR(cpu, &set);
     if (CPU_COUNT(&set)) set_to(w, tid, &set);
@@ -81,11 +87,13 @@ void ek_rt_place_wake(ek_rt_pool *p, uint32_t bits) {
   int32_t cpu = atomic_load_explicit(&p->workers[0].cpu, memory_order_relaxed);
   if (cpu < 0 || !atomic_load_explicit(&p->crowded, memory_order_relaxed)) return;
   for (uint32_t i = 1; i <= WAKE_MOVES && i <= atomic_load_explicit(&p->started, memory_order_relaxed); i++)
-    if (bits >> i & 1 && atomic_load_explicit(&p->workers[i].avoid, memory_order_relaxed) != cpu) keep_off(&p->workers[i], cpu);
+    if (bits >> i & 1 && atomic_load_explicit(&p->workers[i].avoid, memory_order_relaxed) != cpu)
+      keep_off(&p->workers[i], cpu);
 }
 
 void ek_rt_place_rest(worker *w, int64_t now) {
-  int64_t last = atomic_load_explicit(&w->rest, memory_order_relaxed), ns = atomic_load_explicit(&w->rest_ns, memory_order_relaxed) * 2;
+  int64_t last = atomic_load_explicit(&w->rest, memory_order_relaxed),
+          ns = atomic_load_explicit(&w->rest_ns, memory_order_relaxed) * 2;
   if (!last || now - last > SOON_NS) ns = REST_NS;
   if (ns > LONGEST_REST) ns = LONGEST_REST;
   atomic_store_explicit(&w->rest_ns, ns, memory_order_relaxed);
@@ -118,7 +126,8 @@ void ek_rt_place_help(ek_rt_pool *p, placing *late, int64_t now) {
   }
   if (now - late->since < LOOK_NS) return;
   worker *w = late->worker ? &p->workers[late->worker] : NULL;
-  if (w && atomic_load_explicit(&w->inside, memory_order_relaxed) && cpu_time(w, &ns) && ns - late->worker_ns < (now - late->since) / 4) {
+  if (w && atomic_load_explicit(&w->inside, memory_order_relaxed) && cpu_time(w, &ns) &&
+      ns - late->worker_ns < (now - late->since) / 4) {
     bring_to(w, sched_getcpu());
     ek_rt_place_rest(w, now);
     late->yield = 1;

@@ -1,17 +1,27 @@
 /* How do chunks of a kernel run on several threads, without waiting for a thread that is not there?
  *
- * By tickets. A region's chunks are cut into tickets, and the tickets divided evenly among the threads that may take part: each has a slot, one 64-bit word (epoch << 32 | next << 16 | end), from which it takes tickets at the
- * front, and others, when their own slot is empty, at the back, by compare-and-swap; a stale epoch can take nothing. So a thread gets the same part of equal regions each time, and finds in its caches what it had there.
- * The caller publishes a region, takes tickets itself, and then waits only until all that were taken are done: a worker that is asleep or was scheduled away before it took anything is never waited for.
+ * By tickets. A region's chunks are cut into tickets, and the tickets divided evenly among the threads that may
+ * take part: each has a slot, one 64-bit word (epoch << 32 | next << 16 | end), from which it takes tickets at
+ * the
+ * front, and others, when their own slot is empty, at the back, by compare-and-swap; a stale epoch can take
+ * nothing. So a thread gets the same part of equal regions each time, and finds in its caches what it had there.
+ * The caller publishes a region, takes tickets itself, and then waits only until all that were taken are done: a
+ * worker that is asleep or was scheduled away before it took anything is never waited for.
  *
- *   caller:  region and slot of each thread, (e, 0, n) -> epoch = e, wake sleepers -> claim ... -> wait until done has grown by those that it did not run itself
- *   worker:  own slot changed -> read region -> claim ... (a claim by compare-and-swap on epoch e proves that region e was not over, so that what was read belongs to it)
+ *   caller:  region and slot of each thread, (e, 0, n) -> epoch = e, wake sleepers -> claim ... -> wait until
+ *            done has grown by those that it did not run itself
+ *   worker:  own slot changed -> read region -> claim ... (a claim by compare-and-swap on epoch e proves that
+ *            region e was not over, so that what was read belongs to it)
  *
- * A worker that was scheduled away while it held a ticket is helped by the waiting caller: place.c brings it to the caller's processor, which is free just then. Workers spin for a while after each region
- * (a run of a model is many regions with short gaps), yielding to whoever else wants the processor, then sleep on a futex. They start on the first parallel call that wants them, with all signals blocked. Nothing is
+ * A worker that was scheduled away while it held a ticket is helped by the waiting caller: place.c brings it to
+ * the caller's processor, which is free just then. Workers spin for a while after each region
+ * (a run of a model is many regions with short gaps), yielding to whoever else wants the processor, then sleep on
+ * a futex. They start on the first parallel call that wants them, with all signals blocked. Nothing is
  * allocated in ek_rt_parallel after that.
- * After fork the child has no workers: it notices by a page that the kernel wipes on fork (or, where there is none, by its process id) and starts its own. One region at a time: a second caller of the same pool, or a
- * call from inside a region, runs its chunks itself. A pool serves calls that are laid out for different numbers of threads: workers whose number is too high are neither woken nor let in.
+ * After fork the child has no workers: it notices by a page that the kernel wipes on fork (or, where there is
+ * none, by its process id) and starts its own. One region at a time: a second caller of the same pool, or a
+ * call from inside a region, runs its chunks itself. A pool serves calls that are laid out for different numbers
+ * of threads: workers whose number is too high are neither woken nor let in.
  * Needs only libc and pthreads.
  */
 #include "runtime/pool.h"
@@ -37,7 +47,13 @@
 #define PAUSE() atomic_signal_fence(memory_order_seq_cst)
 #endif
 enum { TICKETS = 8, MAX_THREADS = 1024, LAST_BIT = 31 };
-enum { SPIN = 2000, SPIN_WAIT = 200, BETWEEN_LOOKS = 16 }; /* pauses, 10 to 40 ns each: of a worker before the first yield, of the caller before it looks after the workers, between two such looks */
+enum {
+  SPIN = 2000,
+  SPIN_WAIT = 200,
+  /* pauses, 10 to 40 ns each: of a worker before the first yield, of the caller before it looks after the
+        * workers, between two such looks */
+  BETWEEN_LOOKS = 16
+};
 enum {
   AWAKE_NS = 300000, /* how long a worker looks out for the next region before it sleeps */
   GAP_NS = 100000    /* a look that took longer than this: somebody else uses the processor */
@@ -68,7 +84,8 @@ static void futex_wake(_Atomic uint32_t *p, int n, uint32_t bits) {
 }
 /* where part i begins when `total` things are divided into `parts` */
 static int64_t part(int64_t i, int64_t parts, int64_t total) { return total / parts * i + total % parts * i / parts; }
-/* Claims and runs tickets of epoch e until there are none. Workers tell of theirs; the caller is given the number of its own. */
+/* Claims and runs tickets of epoch e until there are none. Workers tell of theirs; the caller is given the number of
+ * its own. */
 static uint32_t claim(ek_rt_pool *p, uint32_t e, int64_t who) {
   int64_t at = who, tried = 0;
   uint32_t ran = 0; /* not yet told: until they are the epoch cannot end */
@@ -78,10 +95,13 @@ static uint32_t claim(ek_rt_pool *p, uint32_t e, int64_t who) {
     if ((uint32_t)(t >> 32) != e) return ran;
     ek_rt_kernel k = atomic_load_explicit(&w->kernel, memory_order_relaxed);
     const int64_t *args = atomic_load_explicit(&w->args, memory_order_relaxed);
-    int64_t total = atomic_load_explicit(&w->total, memory_order_relaxed), limit = atomic_load_explicit(&w->limit, memory_order_relaxed);
-    uint32_t tickets = atomic_load_explicit(&w->tickets, memory_order_relaxed), next = (uint32_t)t >> 16, end = (uint32_t)t & 0xffff;
+    int64_t total = atomic_load_explicit(&w->total, memory_order_relaxed),
+            limit = atomic_load_explicit(&w->limit, memory_order_relaxed);
+    uint32_t tickets = atomic_load_explicit(&w->tickets, memory_order_relaxed), next = (uint32_t)t >> 16,
+             end = (uint32_t)t & 0xffff;
     if (next >= end) {
-      if (who && ran) atomic_fetch_add_explicit(&p->done, ran, memory_order_release), ran = 0; /* once for all of them, and before it asks others, which takes a while */
+      /* once for all of them, and before it asks others, which takes a while */
+      if (who && ran) atomic_fetch_add_explicit(&p->done, ran, memory_order_release), ran = 0;
       if (++tried >= limit) return ran;
       at = at + 1 < limit ? at + 1 : 0;
       continue;
@@ -89,8 +109,11 @@ static uint32_t claim(ek_rt_pool *p, uint32_t e, int64_t who) {
     bool own = at == who;
     __builtin_prefetch(args); /* while the claim waits for its line */
     __builtin_prefetch((const void *)((uintptr_t)args + 64));
-    if (!atomic_compare_exchange_weak_explicit(&w->slot, &t, own ? t + 0x10000 : t - 1, memory_order_acq_rel, memory_order_relaxed)) continue;
-    int64_t ticket = part(at, limit, tickets) + (own ? next : end - 1), lo = part(ticket, tickets, total), hi = part(ticket + 1, tickets, total);
+    if (!atomic_compare_exchange_weak_explicit(&w->slot, &t, own ? t + 0x10000 : t - 1, memory_order_acq_rel,
+                                               memory_order_relaxed))
+      continue;
+    int64_t ticket = part(at, limit, tickets) + (own ? next : end - 1), lo = part(ticket, tickets, total),
+            hi = part(ticket + 1, tickets, total);
     k(args, lo, hi, who);
     ran++;
   }
@@ -117,7 +140,8 @@ static bool next_epoch(worker *w, uint32_t seen, uint32_t *e) {
     }
     atomic_store_explicit(&w->tired, 0, memory_order_relaxed);
     uint32_t bit = bit_of(w->id);
-    atomic_fetch_or(&p->sleeping, bit); /* sequentially consistent with the caller's stores of slots and epoch and its load of `sleeping` */
+    /* sequentially consistent with the caller's stores of slots and epoch and its load of `sleeping` */
+    atomic_fetch_or(&p->sleeping, bit);
     if (w->id >= LAST_BIT) atomic_fetch_add(&p->sleeping_far, 1);
     uint32_t last = atomic_load(&p->epoch); /* of a region without it, maybe */
     if ((uint32_t)(atomic_load(&w->slot) >> 32) == seen && !atomic_load(&p->stop)) futex_wait(&p->epoch, last, bit);
@@ -177,9 +201,11 @@ static bool ours(ek_rt_pool *p) {
   atomic_store_explicit(&p->pid, me, memory_order_release);
   return true;
 }
-static bool forked(const ek_rt_pool *p) { return p->alive ? atomic_load(p->alive) != HERE : atomic_load(&p->pid) != (int32_t)getpid(); }
+static bool forked(const ek_rt_pool *p) {
+  return p->alive ? atomic_load(p->alive) != HERE : atomic_load(&p->pid) != (int32_t)getpid();
+}
 
-/* ---- making and ending ---- */
+/* ---- making and ending ----------------------------------------------------------------------- */
 static bool start_one(ek_rt_pool *p, uint32_t i) {
   worker *w = &p->workers[i];
   pthread_attr_t a;
@@ -238,14 +264,15 @@ void ek_rt_pool_destroy(ek_rt_pool *p) {
   free(p);
 }
 
-/* ---- a region ---- */
+/* ---- a region -------------------------------------------------------------------------------- */
 /* Not those who rest. */
 static void wake(ek_rt_pool *p, int64_t threads) {
   uint32_t usable = threads > LAST_BIT ? ~1u : (1u << threads) - 2, asleep = atomic_load(&p->sleeping) & usable;
   if (!asleep) return;
   int64_t now = now_ns();
   for (int64_t i = 1; i < LAST_BIT && i < threads; i++)
-    if (asleep & bit_of(i) && atomic_load_explicit(&p->workers[i].rest, memory_order_relaxed) > now) asleep &= ~bit_of(i);
+    if (asleep & bit_of(i) && atomic_load_explicit(&p->workers[i].rest, memory_order_relaxed) > now)
+      asleep &= ~bit_of(i);
   if (!asleep) return;
   int64_t n = asleep >> LAST_BIT ? (int64_t)atomic_load(&p->sleeping_far) : 0;
   for (uint32_t b = asleep; b; b &= b - 1) n++;
@@ -264,12 +291,14 @@ static void wait_done(ek_rt_pool *p) {
 void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t total) {
   ek_rt_pool *p = call->pool;
   if (total <= 0) return;
-  if (!p || total == 1 || p->threads == 1 || call->threads <= 1 || !ours(p) || atomic_exchange_explicit(&p->busy, 1, memory_order_acquire)) {
+  if (!p || total == 1 || p->threads == 1 || call->threads <= 1 || !ours(p) ||
+      atomic_exchange_explicit(&p->busy, 1, memory_order_acquire)) {
     k(args, 0, total, 0);
     return;
   }
   /* a few tickets per thread: a kernel reuses what it has in cache over the chunks of one ticket */
-  int64_t threads = call->threads < p->threads ? call->threads : p->threads, tickets = total < threads * TICKETS ? total : threads * TICKETS;
+  int64_t threads = call->threads < p->threads ? call->threads : p->threads,
+          tickets = total < threads * TICKETS ? total : threads * TICKETS;
   if (threads > tickets) threads = tickets;
   if (atomic_load_explicit(&p->started, memory_order_relaxed) + 1 < threads) start(p, (uint32_t)threads - 1);
   uint32_t e = atomic_load_explicit(&p->epoch, memory_order_relaxed) + 1;
@@ -282,7 +311,9 @@ void ek_rt_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64
     atomic_store_explicit(&w->tickets, (uint32_t)tickets, memory_order_relaxed);
     atomic_store_explicit(&w->limit, (uint32_t)threads, memory_order_relaxed);
     atomic_store_explicit(&w->cpu, cpu, memory_order_relaxed);
-    atomic_store_explicit(&w->slot, (uint64_t)e << 32 | (uint64_t)(part(i + 1, threads, tickets) - part(i, threads, tickets)), memory_order_release);
+    atomic_store_explicit(&w->slot,
+                          (uint64_t)e << 32 | (uint64_t)(part(i + 1, threads, tickets) - part(i, threads, tickets)),
+                          memory_order_release);
   }
   atomic_store(&p->epoch, e);
   wake(p, threads);

@@ -8,12 +8,15 @@
 
 typedef struct worker {
   _Alignas(64) _Atomic uint64_t slot; /* the thread's tickets: epoch << 32 | next << 16 | end */
-  _Atomic(ek_rt_kernel) kernel;       /* the region, the same for all threads of it: written before the slot, read before a claim. It lies beside the slot because a thread that learns of the region by one line waits least */
+  /* the region, the same for all threads of it: written before the slot, read before a claim. It lies beside the
+   * slot because a thread that learns of the region by one line waits least */
+  _Atomic(ek_rt_kernel) kernel;
   _Atomic(const int64_t *) args;
   _Atomic int64_t total;    /* chunks */
   _Atomic uint32_t tickets; /* pieces of the kernel's chunks, of equal size or one apart */
-  _Atomic uint32_t limit;   /* threads that take part, each with its slot: the caller has laid out scratch memory for so many */
-  _Atomic int32_t cpu;      /* the processor on which the caller was when the region began; -1: not known */
+  /* threads that take part, each with its slot: the caller has laid out scratch memory for so many */
+  _Atomic uint32_t limit;
+  _Atomic int32_t cpu; /* the processor on which the caller was when the region began; -1: not known */
   _Alignas(64) ek_rt_pool *pool;
   int64_t id; /* 0 is the caller, which has only its slot and region here */
   pthread_t thread;
@@ -25,7 +28,7 @@ typedef struct worker {
   _Atomic int64_t rest_ns; /* how long the last rest was */
   _Atomic uint32_t moving; /* somebody changes its place just now, and has the following */
 #ifdef __linux__
-  uint32_t placed;         /* its affinity was changed here, to `mine`; the system's choice is `base` */
+  uint32_t placed; /* its affinity was changed here, to `mine`; the system's choice is `base` */
   cpu_set_t mine, base;
 #endif
 } worker;
@@ -40,22 +43,26 @@ struct ek_rt_pool {
   _Atomic uint32_t started;            /* workers running; changed by the holder of `busy` */
   _Atomic uint32_t threads;            /* most, the caller included; fewer when the system gives no more */
   _Atomic uint32_t crowded;            /* a worker was found on the caller's processor */
-  _Atomic int32_t pid;                 /* whose workers they are; negative: being taken over. Used where `alive` is not available */
-  _Atomic uint32_t *alive;             /* HERE; a forked child reads FORKED. NULL: not available */
+  /* whose workers they are; negative: being taken over. Used where `alive` is not available */
+  _Atomic int32_t pid;
+  _Atomic uint32_t *alive; /* HERE; a forked child reads FORKED. NULL: not available */
   worker workers[];
 };
 
-/* ---- place.c: threads and processors. All of it is advice to the system: where it cannot be given, nothing happens ---- */
+/* ---- place.c: threads and processors. All of it is advice to the system: where it cannot be given, nothing happens
+ * ---- */
 typedef struct placing {
   int64_t since, worker_ns; /* when the worker's clock was read, and what it said */
   int64_t worker;           /* its number; 0: none is watched */
-  _Bool begun, yield; /* yield: the one waited for can only run here */
+  _Bool begun, yield;       /* yield: the one waited for can only run here */
 } placing;
-int32_t ek_rt_place_cpu(void);                                       /* of the thread that asks; -1: not known */
-void ek_rt_place_enter(worker *w);                                   /* first and last thing that a worker does */
+int32_t ek_rt_place_cpu(void);     /* of the thread that asks; -1: not known */
+void ek_rt_place_enter(worker *w); /* first and last thing that a worker does */
 void ek_rt_place_leave(worker *w);
-void ek_rt_place_region(worker *w);                                  /* by a worker that saw a new region: leaves the caller's processor to the caller */
-void ek_rt_place_wake(ek_rt_pool *p, uint32_t bits);                 /* by the caller, before it wakes these workers */
-void ek_rt_place_rest(worker *w, int64_t now_ns);                    /* the worker's processor is wanted by others */
-void ek_rt_place_help(ek_rt_pool *p, placing *late, int64_t now_ns); /* by the caller, again and again while it waits for tickets that were taken; late starts from {0} */
+/* by a worker that saw a new region: leaves the caller's processor to the caller */
+void ek_rt_place_region(worker *w);
+void ek_rt_place_wake(ek_rt_pool *p, uint32_t bits); /* by the caller, before it wakes these workers */
+void ek_rt_place_rest(worker *w, int64_t now_ns);    /* the worker's processor is wanted by others */
+/* by the caller, again and again while it waits for tickets that were taken; late starts from {0} */
+void ek_rt_place_help(ek_rt_pool *p, placing *late, int64_t now_ns);
 #endif

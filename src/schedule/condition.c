@@ -1,7 +1,9 @@
 /* What does a reduction's condition leave out as a whole?
  *
- * A part of it that no variable of the reduction occurs in is asked once, before the loops; a bound on one variable alone (k <= p) ends its loop there. So does a factor that is 0 outside of a tensor, where
- * it is outside for all else that a step of that variable takes: rows of a window above or below a picture. Only for tiles for all of whose points that is the same.
+ * A part of it that no variable of the reduction occurs in is asked once, before the loops; a bound on one
+ * variable alone (k <= p) ends its loop there. So does a factor that is 0 outside of a tensor, where
+ * it is outside for all else that a step of that variable takes: rows of a window above or below a picture. Only
+ * for tiles for all of whose points that is the same.
  */
 #include "expr/passes.h"
 #include "schedule/nest.h"
@@ -18,11 +20,18 @@ static bool bound_of(ectx *e, const ex_node *red, ex part, const u32vec *vars, v
   const ex_node *n = exn(e->m, part);
   sz coef, rest;
   int64_t k;
-  if (n->kind != EX_OP || n->op != OP_GE || exn(e->m, n->args[0])->kind != EX_INDEX || exn(e->m, n->args[1])->kind != EX_CONST || exn(e->m, n->args[1])->k.i != 0 || !one_of(red, vars, &out->var)) return false;
-  if (!sym_linear(e->c, exn(e->m, n->args[0])->index, out->var, &coef, &rest) || !sym_is_int(e->c, coef, &k) || (k != 1 && k != -1)) return false;
-  lv at = emit_size(e, k == 1 ? sym_neg(e->c, rest) : sym_addi(e->c, rest, 1 - EK_PLANTED("schedule-bound"))), zero = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, out->var));
-  out->lo = k == 1 ? lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), at, zero, 0), end, 0) : zero;
-  out->hi = k == 1 ? end : lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), at, end, 0), zero, 0);
+  if (n->kind != EX_OP || n->op != OP_GE || exn(e->m, n->args[0])->kind != EX_INDEX ||
+      exn(e->m, n->args[1])->kind != EX_CONST || exn(e->m, n->args[1])->k.i != 0 || !one_of(red, vars, &out->var))
+    return false;
+  if (!sym_linear(e->c, exn(e->m, n->args[0])->index, out->var, &coef, &rest) || !sym_is_int(e->c, coef, &k) ||
+      (k != 1 && k != -1))
+    return false;
+  lv at = emit_size(e, k == 1 ? sym_neg(e->c, rest) : sym_addi(e->c, rest, 1 - EK_PLANTED("schedule-bound"))),
+     zero = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, out->var));
+  out->lo =
+      k == 1 ? lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), at, zero, 0), end, 0) : zero;
+  out->hi =
+      k == 1 ? end : lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), at, end, 0), zero, 0);
   return true;
 }
 enum { OUTSIDE_PART = 16 /* worth a bound that is not a number: this part of the places, on the mean */ };
@@ -30,27 +39,38 @@ enum { OUTSIDE_PART = 16 /* worth a bound that is not a number: this part of the
 static bool counts_nothing(const ex_node *red, etype t, scalar k) {
   scalar id = schedule_identity((rop)red->op, t);
   if (red->op == RED_SUM) return et_kind(t) == K_FLOAT ? k.f == 0 : k.i == 0;
-  return (red->op == RED_MAX || red->op == RED_MIN) && red->acc == t && (memcmp(&k, &id, sizeof k) == 0 || EK_PLANTED("schedule-outside-max"));
+  return (red->op == RED_MAX || red->op == RED_MIN) && red->acc == t &&
+         (memcmp(&k, &id, sizeof k) == 0 || EK_PLANTED("schedule-outside-max"));
 }
 void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
   u32vec fs = {0};
   ctx *c = e->c;
   if (e->p->level == 0) return;
-  if (red->op == RED_SUM) expr_operands(e->m, red->body, OP_MUL, e->a, &fs);
-  else vec_push(e->a, fs, red->body);
+  if (red->op == RED_SUM)
+    expr_operands(e->m, red->body, OP_MUL, e->a, &fs);
+  else
+    vec_push(e->a, fs, red->body);
   for (uint32_t i = 0; i < fs.n; i++) {
     const ex_node *f = exn(e->m, fs.v[i]);
-    if (f->kind != EX_LOAD || !f->otherwise || exn(e->m, f->otherwise)->kind != EX_CONST || !counts_nothing(red, f->type, exn(e->m, f->otherwise)->k)) continue;
+    if (f->kind != EX_LOAD || !f->otherwise || exn(e->m, f->otherwise)->kind != EX_CONST ||
+        !counts_nothing(red, f->type, exn(e->m, f->otherwise)->k))
+      continue;
     for (uint32_t d = 0; d < f->nargs; d++) {
-      sz at = emit_resolve(e, f->args[d]), coef, rest, past = sym_addi(c, sym_sub(c, xt(e->m, f->tensor)->shape[d], at), -1);
+      sz at = emit_resolve(e, f->args[d]), coef, rest,
+         past = sym_addi(c, sym_sub(c, xt(e->m, f->tensor)->shape[d], at), -1);
       u32vec vars = {0};
       var_range r = {0};
       int64_t k, size, ext;
       sym_atoms(c, at, AT_VAR, e->a, &vars);
-      if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) || vec_has(&vars, e->lane)) continue;
+      if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) ||
+          vec_has(&vars, e->lane))
+        continue;
       bool several = vec_has(&vars, e->beside); /* of its values in a tile: the first row has the least one */
-      if (several && (e->fold > 1 || !sym_linear(c, at, e->beside, &coef, NULL) || !sym_is_int(c, coef, &k) || k < 1)) continue;
-      if (!sym_linear(c, at, r.var, &coef, &rest) || !sym_is_int(c, coef, &k) || k < 1 || !sym_is_int(c, sym_extent(c, r.var), &ext)) continue;
+      if (several && (e->fold > 1 || !sym_linear(c, at, e->beside, &coef, NULL) || !sym_is_int(c, coef, &k) || k < 1))
+        continue;
+      if (!sym_linear(c, at, r.var, &coef, &rest) || !sym_is_int(c, coef, &k) || k < 1 ||
+          !sym_is_int(c, sym_extent(c, r.var), &ext))
+        continue;
       size = expr_typical(e->m, xt(e->m, f->tensor)->shape[d]);
       bool asks = r.var != unrolled && !emit_in_range(e, emit_halo(e, fs.v[i]), d, at, xt(e->m, f->tensor)->shape[d]);
       if (asks && several) continue;
@@ -60,7 +80,9 @@ void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
       e->r = several ? e->mr - 1 : 0;
       lv from = emit_size(e, sym_ceildiv(c, sym_neg(c, rest), coef));
       e->r = 0;
-      lv to = emit_size(e, sym_addi(c, sym_div(c, sym_addi(c, sym_sub(c, xt(e->m, f->tensor)->shape[d], rest), -1), coef), 1 - EK_PLANTED("schedule-outside")));
+      lv to =
+          emit_size(e, sym_addi(c, sym_div(c, sym_addi(c, sym_sub(c, xt(e->m, f->tensor)->shape[d], rest), -1), coef),
+                                1 - EK_PLANTED("schedule-outside")));
       r.lo = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), from, zero, 0), end, 0);
       r.hi = lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), to, end, 0), zero, 0);
       vec_push(e->a, e->ranges, r);
@@ -83,7 +105,8 @@ bool open_condition(ectx *e, const ex_node *red) {
     if (own == 0) {
       lv x = emit_value(e, parts.v[i]).v;
       all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, x, 0) : x;
-    } else if (bound_of(e, red, parts.v[i], &vars, &k)) vec_push(e->a, e->ranges, k);
+    } else if (bound_of(e, red, parts.v[i], &vars, &k))
+      vec_push(e->a, e->ranges, k);
   }
   if (!all) return false;
   lb_if(&e->b, all);

@@ -1,6 +1,8 @@
-/* How does a formula become loop values? See emit.h for the idea (copies of a tile share what does not depend on the copy).
+/* How does a formula become loop values? See emit.h for the idea (copies of a tile share what does not depend on the
+ * copy).
  *
- * Memory safety: an access is emitted unguarded only if its index is proved in range (or inside a halo that holds the `otherwise` value). Otherwise an access with `otherwise` is masked or clamped and
+ * Memory safety: an access is emitted unguarded only if its index is proved in range (or inside a halo that holds
+ * the `otherwise` value). Otherwise an access with `otherwise` is masked or clamped and
  * selected, and one without (an index read from data) is clamped. So both branches of a select may be evaluated.
  */
 #include "schedule/emit.h"
@@ -22,7 +24,7 @@ void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a) {
   emit_scope(e);
 }
 
-/* ---- arguments ---- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 static lv argument(ectx *e, uint64_t key, kargs k, const char *name, ltype t, unsigned flags, unsigned align) {
   uint64_t have;
   if (map_getu(e->arg_of, key, &have)) {
@@ -42,14 +44,17 @@ static lv argument(ectx *e, uint64_t key, kargs k, const char *name, ltype t, un
 lv emit_buffer(ectx *e, uint32_t buffer, bool write) {
   const struct buffer *b = &e->p->buffers.v[buffer];
   unsigned align = b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA ? 64 : 0;
-  return argument(e, (uint64_t)buffer << 1, (kargs){.is_buffer = true, .buffer = buffer, .write = write}, arena_fmt(e->a, "b%u", e->l->args.n), lptr(b->type),
-                  LP_READ | (write ? LP_WRITE : 0u) | (b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA ? LP_NOALIAS : 0u), align);
+  return argument(
+      e, (uint64_t)buffer << 1, (kargs){.is_buffer = true, .buffer = buffer, .write = write},
+      arena_fmt(e->a, "b%u", e->l->args.n), lptr(b->type),
+      LP_READ | (write ? LP_WRITE : 0u) | (b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA ? LP_NOALIAS : 0u), align);
 }
 lv emit_symbol(ectx *e, sz size) {
-  return argument(e, (uint64_t)size << 1 | 1, (kargs){.size = size}, arena_fmt(e->a, "n%u", e->l->args.n), lt(ET_I64, 1), 0, 0);
+  return argument(e, (uint64_t)size << 1 | 1, (kargs){.size = size}, arena_fmt(e->a, "n%u", e->l->args.n),
+                  lt(ET_I64, 1), 0, 0);
 }
 
-/* ---- scopes and bindings ---- */
+/* ---- scopes and bindings --------------------------------------------------------------------- */
 void emit_scope(ectx *e) {
   memo_scope *s = NEW(e->a, memo_scope);
   s->m = map_new(e->a);
@@ -90,14 +95,17 @@ static sz subst_atom(ctx *c, void *env, atom a) {
   binding *b = bound(e, a);
   return b ? b->subst : 0;
 }
-/* The same under the facts of this branch: as the formula was written, before chunks and merged loops make it hard to see through. */
+/* The same under the facts of this branch: as the formula was written, before chunks and merged loops make it hard
+ * to see through. */
 static sz built_anew(ctx *c, void *env, atom a) {
   sz g[3];
   uint32_t n = sym_args(c, a, g);
   if (!n || sym_kind(c, a) == AT_VAR) return 0;
   for (uint32_t i = 0; i < n; i++) g[i] = sym_subst(c, g[i], built_anew, env);
   if (n == 3) return sym_sel(c, g[0], g[1], g[2]);
-  return sym_kind(c, a) == AT_DIV ? sym_div(c, g[0], g[1]) : sym_kind(c, a) == AT_MIN ? sym_min(c, g[0], g[1]) : sym_max(c, g[0], g[1]);
+  return sym_kind(c, a) == AT_DIV   ? sym_div(c, g[0], g[1])
+         : sym_kind(c, a) == AT_MIN ? sym_min(c, g[0], g[1])
+                                    : sym_max(c, g[0], g[1]);
 }
 /* What is known of x (0: a size, 1: a value) under the substitutions and facts of the moment: if it is, *to. */
 static struct resolved *known_of(ectx *e, int value, uint32_t x, bool *is) {
@@ -134,7 +142,7 @@ ex emit_canonical(ectx *e, ex x) {
   return known->to = expr_rewrite(e->m, x, &(ex_map){.atom = resolve_atom, .env = e});
 }
 
-/* ---- does a value depend on the row copy, the lane? ---- */
+/* ---- does a value depend on the row copy, the lane? ------------------------------------------ */
 enum { D_ROW = 1, D_LANE = 2 };
 void emit_turn(ectx *e) { e->turn = ++e->p->turns; }
 static unsigned dep_ex(ectx *e, ex x);
@@ -162,7 +170,8 @@ static const local *local_of(ectx *e, tid t) {
     if (e->locals.v[i].t == t) return &e->locals.v[i];
   return NULL;
 }
-static const local *place_of(ectx *e, tid t) { /* in scratch, whether its values are in registers as well or not; NULL: where all tensors lie */
+/* in scratch, whether its values are in registers as well or not; NULL: where all tensors lie */
+static const local *place_of(ectx *e, tid t) {
   for (uint32_t i = e->locals.n; i-- > 0;)
     if (e->locals.v[i].t == t && e->locals.v[i].lay) return &e->locals.v[i];
   return NULL;
@@ -175,7 +184,9 @@ static unsigned dep_ex(ectx *e, ex x) {
   const ex_node *n = exn(e->m, x);
   unsigned d = 0;
   switch (n->kind) {
-  case EX_INDEX: d = dep_sz(e, emit_resolve(e, n->index)); break;
+  case EX_INDEX:
+    d = dep_sz(e, emit_resolve(e, n->index));
+    break;
   case EX_LOAD: {
     const local *l = local_of(e, n->tensor);
     if (l && l->regs) d = l->single ? 0 : D_ROW | (l->regs_vec ? D_LANE : 0);
@@ -186,14 +197,17 @@ static unsigned dep_ex(ectx *e, ex x) {
   case EX_OP:
     for (uint32_t i = 0; i < n->nargs; i++) d |= dep_ex(e, n->args[i]);
     break;
-  case EX_REDUCE: d = dep_ex(e, n->body) | dep_ex(e, n->where) | dep_ex(e, n->payload); break;
-  default: break;
+  case EX_REDUCE:
+    d = dep_ex(e, n->body) | dep_ex(e, n->where) | dep_ex(e, n->payload);
+    break;
+  default:
+    break;
   }
   known->v[x] = e->turn << 2 | d;
   return d;
 }
 
-/* ---- sizes ---- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 static int64_t copy_offset(const ectx *e, const binding *b) {
   uint32_t r = b->rows ? 0 : b->row_mod ? e->r % b->row_mod : b->row_div ? e->r / b->row_div : e->r;
   return r * b->row_step + (int64_t)e->v * b->vec_step;
@@ -214,24 +228,31 @@ static lv emit_atom(ectx *e, atom a, int64_t *off) {
   }
   case AT_DATA: {
     evalue x = emit_value(e, sym_data_id(e->c, a));
-    if (x.vec && e->lanes > 1) ctx_bug(e->c, "schedule: lane-dependent data in a scalar index of kernel %s", e->f->name);
+    if (x.vec && e->lanes > 1)
+      ctx_bug(e->c, "schedule: lane-dependent data in a scalar index of kernel %s", e->f->name);
     etype t = exn(e->m, sym_data_id(e->c, a))->type;
     return t == ET_I64 ? x.v : lb_op(&e->b, OP_CAST, lt(ET_I64, 1), x.v, 0, 0);
   }
-  default: break;
+  default:
+    break;
   }
   sz g[3];
   uint32_t n = sym_args(e->c, a, g);
   lv x[3] = {0};
   for (uint32_t i = 0; i < n; i++) x[i] = emit_size(e, g[i]);
   switch (sym_kind(e->c, a)) {
-  case AT_DIV: return lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), x[0], x[1], 0);
-  case AT_MIN: return lb_op(&e->b, OP_MIN, lt(ET_I64, 1), x[0], x[1], 0);
-  case AT_MAX: return lb_op(&e->b, OP_MAX, lt(ET_I64, 1), x[0], x[1], 0);
-  default: return lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_GE, x[0], lb_int(&e->b, 0)), x[1], x[2]);
+  case AT_DIV:
+    return lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), x[0], x[1], 0);
+  case AT_MIN:
+    return lb_op(&e->b, OP_MIN, lt(ET_I64, 1), x[0], x[1], 0);
+  case AT_MAX:
+    return lb_op(&e->b, OP_MAX, lt(ET_I64, 1), x[0], x[1], 0);
+  default:
+    return lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_GE, x[0], lb_int(&e->b, 0)), x[1], x[2]);
   }
 }
-/* A scalar size. The constant part, with the copies' constant offsets in it, is added last, so that all copies share the rest and the constant becomes a displacement. */
+/* A scalar size. The constant part, with the copies' constant offsets in it, is added last, so that all copies share
+ * the rest and the constant becomes a displacement. */
 lv emit_size(ectx *e, sz x) {
   x = emit_resolve(e, x);
   int64_t konst = 0;
@@ -316,11 +337,19 @@ static lv size_vec(ectx *e, sz x) {
         lv y[3] = {0};
         for (uint32_t q = 0; q < ng; q++) y[q] = size_vec(e, g[q]);
         switch (sym_kind(e->c, as[j])) {
-        case AT_DIV: v = lb_op(&e->b, OP_IDIV, ivec(e), y[0], y[1], 0); break;
-        case AT_MIN: v = lb_op(&e->b, OP_MIN, ivec(e), y[0], y[1], 0); break;
-        case AT_MAX: v = lb_op(&e->b, OP_MAX, ivec(e), y[0], y[1], 0); break;
+        case AT_DIV:
+          v = lb_op(&e->b, OP_IDIV, ivec(e), y[0], y[1], 0);
+          break;
+        case AT_MIN:
+          v = lb_op(&e->b, OP_MIN, ivec(e), y[0], y[1], 0);
+          break;
+        case AT_MAX:
+          v = lb_op(&e->b, OP_MAX, ivec(e), y[0], y[1], 0);
+          break;
         default:
-          v = lb_op(&e->b, OP_SEL, ivec(e), lb_op(&e->b, OP_GE, lt(ET_BOOL, e->lanes), y[0], lb_const(&e->b, ivec(e), (scalar){.i = 0}), 0), y[1], y[2]);
+          v = lb_op(&e->b, OP_SEL, ivec(e),
+                    lb_op(&e->b, OP_GE, lt(ET_BOOL, e->lanes), y[0], lb_const(&e->b, ivec(e), (scalar){.i = 0}), 0),
+                    y[1], y[2]);
         }
       }
       for (uint8_t q = 0; q < exps[j]; q++) prod = prod ? lb_op(&e->b, OP_MUL, ivec(e), prod, v, 0) : v;
@@ -332,14 +361,15 @@ static lv size_vec(ectx *e, sz x) {
   return sum ? (konst ? lb_op(&e->b, OP_ADD, ivec(e), sum, kc, 0) : sum) : kc;
 }
 
-/* ---- values ---- */
+/* ---- values ---------------------------------------------------------------------------------- */
 lv emit_vec(ectx *e, evalue x, etype t) {
   (void)t;
   return x.vec ? x.v : lb_splat(&e->b, (uint16_t)e->lanes, x.v);
 }
 static lv lane_mask(ectx *e) {
   if (!e->count) return 0;
-  return lb_op(&e->b, OP_LT, lt(ET_BOOL, e->lanes), lb_iota(&e->b, ivec(e)), lb_splat(&e->b, (uint16_t)e->lanes, e->count), 0);
+  return lb_op(&e->b, OP_LT, lt(ET_BOOL, e->lanes), lb_iota(&e->b, ivec(e)),
+               lb_splat(&e->b, (uint16_t)e->lanes, e->count), 0);
 }
 const layout *emit_layout(ectx *e, tid t) {
   const local *l = place_of(e, t);
@@ -358,8 +388,10 @@ sz emit_address(ectx *e, const layout *lay, const sz *idx) {
       val[n] = rem, stride[n] = x->d[d].stride;
       if (d > 0) {
         sz q;
-        if (sym_int_or(c, x->d[d].extent, 1) == 0) val[n] = rem; /* an empty tensor: never accessed */
-        else if (sym_divmod(c, rem, x->d[d].extent, &q, &val[n], NULL, NULL)) rem = q;
+        if (sym_int_or(c, x->d[d].extent, 1) == 0)
+          val[n] = rem; /* an empty tensor: never accessed */
+        else if (sym_divmod(c, rem, x->d[d].extent, &q, &val[n], NULL, NULL))
+          rem = q;
         else {
           val[n] = sym_mod(c, rem, x->d[d].extent);
           rem = sym_div(c, rem, x->d[d].extent);
@@ -392,7 +424,8 @@ const layout *emit_halo(ectx *e, ex load) {
   scalar k = identity_const(e, n->otherwise, &is);
   return is && memcmp(&k, lay->fill, sizeof k) == 0 ? lay : NULL;
 }
-/* Resolves the indices of a load; which of them are certain to be inside, the halo included where it holds what is read outside. */
+/* Resolves the indices of a load; which of them are certain to be inside, the halo included where it holds what is
+ * read outside. */
 static bool reads_inside(ectx *e, ex load, sz *idx, bool *safe) {
   const ex_node *n = exn(e->m, load);
   const layout *halo = emit_halo(e, load);
@@ -404,7 +437,8 @@ static bool reads_inside(ectx *e, ex load, sz *idx, bool *safe) {
   }
   return all;
 }
-static bool window_at(ectx *e, const layout *lay, ex load, int64_t step, sz *addr) { /* the address at that step of the window, if the read is certain to be inside there */
+/* the address at that step of the window, if the read is certain to be inside there */
+static bool window_at(ectx *e, const layout *lay, ex load, int64_t step, sz *addr) {
   const uint32_t nb = e->binds.n;
   sz idx[MAX_RANK];
   bool safe[MAX_RANK];
@@ -418,9 +452,13 @@ static near_steps steps_of(ectx *e, ex load, sz addr) {
   near_steps s = {.addr = addr};
   const layout *lay = emit_layout(e, exn(e->m, load)->tensor);
   sz first, last;
-  if (!e->shared || !window_at(e, lay, load, 0, &first) || !window_at(e, lay, load, sym_int_or(e->c, sym_extent(e->c, e->window), 1) - 1, &last)) return s;
-  if (sym_is_int(e->c, sym_sub(e->c, addr, first), &s.by) && sym_is_int(e->c, sym_sub(e->c, last, first), &s.last)) s.addr = first;
-  else s.by = s.last = 0;
+  if (!e->shared || !window_at(e, lay, load, 0, &first) ||
+      !window_at(e, lay, load, sym_int_or(e->c, sym_extent(e->c, e->window), 1) - 1, &last))
+    return s;
+  if (sym_is_int(e->c, sym_sub(e->c, addr, first), &s.by) && sym_is_int(e->c, sym_sub(e->c, last, first), &s.last))
+    s.addr = first;
+  else
+    s.by = s.last = 0;
   return s;
 }
 static evalue load_at(ectx *e, ex load, etype t, lv ptr, sz addr, lv mask, bool lanewise) {
@@ -428,12 +466,15 @@ static evalue load_at(ectx *e, ex load, etype t, lv ptr, sz addr, lv mask, bool 
   if (!lanewise) return (evalue){lb_load(&e->b, lt(t, 1), ptr, emit_size(e, addr)), false};
   sz coef = emit_lane_coef(e, addr, &rest);
   int64_t k;
-  if (coef && sym_is_int(e->c, coef, &k) && !(dep_sz(e, rest) & D_LANE) && (k == 1 || (k && e->shared && k <= NEAR_STEP && k >= -NEAR_STEP))) {
+  if (coef && sym_is_int(e->c, coef, &k) && !(dep_sz(e, rest) & D_LANE) &&
+      (k == 1 || (k && e->shared && k <= NEAR_STEP && k >= -NEAR_STEP))) {
     lv i = emit_size(e, addr), v = 0;
     uint64_t key = (uint64_t)((k - 1) & 15) << 60 ^ (uint64_t)ptr << 42 ^ (uint64_t)i << 21 ^ e->count, had;
     if (e->shared && !mask && map_getu(e->shared, key, &had)) return (evalue){(lv)had, true};
-    if (k == 1) v = lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0);
-    else if (!mask) v = lanes_load_near(e, t, ptr, steps_of(e, load, addr));
+    if (k == 1)
+      v = lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0);
+    else if (!mask)
+      v = lanes_load_near(e, t, ptr, steps_of(e, load, addr));
     if (e->shared && !mask && v) map_putu(e->shared, key, v);
     if (v) return (evalue){v, true};
   }
@@ -457,9 +498,14 @@ lv emit_source(ectx *e, tid t) {
 }
 lv emit_packed(ectx *e, const packed *k, sz off) { /* the lane variable counts from lane_base within the pack */
   binding *b = bound(e, e->lane);
-  return lb_addi(&e->b, lb_add(&e->b, emit_size(e, off), k->lane_base ? lb_sub(&e->b, b->base, emit_size(e, k->lane_base)) : lb_int(&e->b, 0)), k->first + e->v * b->vec_step);
+  return lb_addi(&e->b,
+                 lb_add(&e->b, emit_size(e, off),
+                        k->lane_base ? lb_sub(&e->b, b->base, emit_size(e, k->lane_base)) : lb_int(&e->b, 0)),
+                 k->first + e->v * b->vec_step);
 }
-static uint64_t copy_key(ex x, unsigned dep, uint32_t r, uint32_t v) { return (uint64_t)x << 16 | (dep & D_ROW ? (r + 1) << 8 : 0) | (dep & D_LANE ? v + 1 : 0); }
+static uint64_t copy_key(ex x, unsigned dep, uint32_t r, uint32_t v) {
+  return (uint64_t)x << 16 | (dep & D_ROW ? (r + 1) << 8 : 0) | (dep & D_LANE ? v + 1 : 0);
+}
 static lv inside(ectx *e, lv v, sz size) { /* 0 <= v < size */
   lv end = emit_size(e, size), zero = lb_int(&e->b, -EK_PLANTED("schedule-guard"));
   return lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, zero), lb_cmp(&e->b, OP_LT, v, end), 0);
@@ -467,14 +513,13 @@ static lv inside(ectx *e, lv v, sz size) { /* 0 <= v < size */
 static evalue emit_load(ectx *e, ex x) {
   ex_node n = *exn(e->m, x);
   const local *l = local_of(e, n.tensor);
-  if (l && l->regs) {
-    return (evalue){l->regs[l->single ? 0 : e->r * TILE_V + e->v], l->regs_vec};
-  }
+  if (l && l->regs) { return (evalue){l->regs[l->single ? 0 : e->r * TILE_V + e->v], l->regs_vec}; }
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == x) {
       const packed *k = &e->packs.v[i];
       if (k->fixed) return (evalue){fixed_load(e, k), true};
-      return (evalue){lb_load_ex(&e->b, lt((etype)n.type, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0), true};
+      return (evalue){lb_load_ex(&e->b, lt((etype)n.type, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0),
+                      true};
     }
   const layout *lay = emit_layout(e, n.tensor);
   tensor *t = xt(e->m, n.tensor);
@@ -486,7 +531,8 @@ static evalue emit_load(ectx *e, ex x) {
     sz addr = emit_address(e, lay, idx);
     lv rows[TILE_V];
     if (lanewise && lanes_load_rows(e, t->type, ptr, addr, rows)) {
-      for (uint32_t r = 0; r < e->mr; r++) map_putu(e->memo->m, copy_key(x, D_ROW | D_LANE, r, e->v), UINT64_C(1) << 32 | rows[r]);
+      for (uint32_t r = 0; r < e->mr; r++)
+        map_putu(e->memo->m, copy_key(x, D_ROW | D_LANE, r, e->v), UINT64_C(1) << 32 | rows[r]);
       return (evalue){rows[e->r], true};
     }
     return load_at(e, x, t->type, ptr, addr, 0, lanewise);
@@ -506,9 +552,12 @@ static evalue emit_load(ectx *e, ex x) {
     if (!n.otherwise) return (evalue){v, false};
     evalue o = emit_value(e, n.otherwise);
     if (!o.vec) return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, 1), cond, v, o.v), false};
-    return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, e->lanes), lb_splat(&e->b, (uint16_t)e->lanes, cond), lb_splat(&e->b, (uint16_t)e->lanes, v), o.v), true};
+    return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, e->lanes), lb_splat(&e->b, (uint16_t)e->lanes, cond),
+                          lb_splat(&e->b, (uint16_t)e->lanes, v), o.v),
+                    true};
   }
-  /* An index that is one for all lanes goes to 0 where it is outside: a vector of which no lane counts may lie where there is no memory, and takes long even so. */
+  /* An index that is one for all lanes goes to 0 where it is outside: a vector of which no lane counts may lie where
+   * there is no memory, and takes long even so. */
   lv all = 0, cond = 0;
   ltype bt = lt(ET_BOOL, e->lanes);
   uint32_t nb = e->binds.n;
@@ -522,12 +571,16 @@ static evalue emit_load(ectx *e, ex x) {
       cond = lb_splat(&e->b, (uint16_t)e->lanes, all);
       continue;
     }
-    if (sym_is_atom(e->c, there, &at)) emit_bind(e, at, EK_PLANTED("schedule-guard-lanes") ? lb_int(&e->b, 0) : lb_op(&e->b, OP_SEL, lt(ET_I64, 1), in, v, lb_int(&e->b, 0)));
+    if (sym_is_atom(e->c, there, &at))
+      emit_bind(e, at,
+                EK_PLANTED("schedule-guard-lanes") ? lb_int(&e->b, 0)
+                                                   : lb_op(&e->b, OP_SEL, lt(ET_I64, 1), in, v, lb_int(&e->b, 0)));
     idx[i] = there;
   }
   for (uint32_t i = 0; i < n.nargs; i++) {
     if (safe[i] || !(dep_sz(e, idx[i]) & D_LANE)) continue;
-    lv v = size_vec(e, idx[i]), size = lb_splat(&e->b, (uint16_t)e->lanes, emit_size(e, t->shape[i])), zero = lb_const(&e->b, ivec(e), (scalar){.i = 0});
+    lv v = size_vec(e, idx[i]), size = lb_splat(&e->b, (uint16_t)e->lanes, emit_size(e, t->shape[i])),
+       zero = lb_const(&e->b, ivec(e), (scalar){.i = 0});
     lv in = lb_op(&e->b, OP_AND, bt, lb_op(&e->b, OP_GE, bt, v, zero, 0), lb_op(&e->b, OP_LT, bt, v, size, 0), 0);
     cond = cond ? lb_op(&e->b, OP_AND, bt, cond, in, 0) : in;
   }
@@ -544,29 +597,40 @@ static evalue emit_load(ectx *e, ex x) {
 static scalar red_identity(rop op, etype t) {
   bool fl = et_kind(t) == K_FLOAT;
   switch (op) {
-  case RED_PROD: return fl ? (scalar){.f = 1} : (scalar){.i = 1};
+  case RED_PROD:
+    return fl ? (scalar){.f = 1} : (scalar){.i = 1};
   case RED_MAX:
-  case RED_MIN: return et_bound(t, op == RED_MIN);
-  case RED_ALL: return (scalar){.i = 1};
-  default: return fl ? (scalar){.f = 0} : (scalar){.i = 0};
+  case RED_MIN:
+    return et_bound(t, op == RED_MIN);
+  case RED_ALL:
+    return (scalar){.i = 1};
+  default:
+    return fl ? (scalar){.f = 0} : (scalar){.i = 0};
   }
 }
 scalar schedule_identity(rop op, etype t) { return red_identity(op, t); }
 static sop red_op(rop op) {
   switch (op) {
-  case RED_SUM: return OP_ADD;
-  case RED_PROD: return OP_MUL;
-  case RED_MAX: return OP_MAX;
-  case RED_MIN: return OP_MIN;
-  case RED_ANY: return OP_OR;
-  default: return OP_AND;
+  case RED_SUM:
+    return OP_ADD;
+  case RED_PROD:
+    return OP_MUL;
+  case RED_MAX:
+    return OP_MAX;
+  case RED_MIN:
+    return OP_MIN;
+  case RED_ANY:
+    return OP_OR;
+  default:
+    return OP_AND;
   }
 }
 sop schedule_combine(rop op) { return EK_PLANTED("schedule-combine") && op == RED_PROD ? OP_ADD : red_op(op); }
 
 static bool sums_products(ectx *e, const ex_node *n) {
   const ex_node *b = exn(e->m, n->body);
-  return n->op == RED_SUM && b->kind == EX_OP && b->op == OP_MUL && b->type == n->acc && et_kind((etype)n->acc) == K_FLOAT && !n->where && !(e->count && e->lane_reduced);
+  return n->op == RED_SUM && b->kind == EX_OP && b->op == OP_MUL && b->type == n->acc &&
+         et_kind((etype)n->acc) == K_FLOAT && !n->where && !(e->count && e->lane_reduced);
 }
 bool schedule_adds_loads(ectx *e, const ex_node *n) {
   const ex_node *b = exn(e->m, n->body);
@@ -590,7 +654,8 @@ lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes) {
     lv wm = vec ? emit_vec(e, w, ET_BOOL) : w.v;
     v = lb_op(&e->b, OP_SEL, T, wm, v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
   }
-  if (e->count && e->lane_reduced && !EK_PLANTED("schedule-reduce-mask")) v = lb_op(&e->b, OP_SEL, T, lane_mask(e), v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
+  if (e->count && e->lane_reduced && !EK_PLANTED("schedule-reduce-mask"))
+    v = lb_op(&e->b, OP_SEL, T, lane_mask(e), v, lb_const(&e->b, T, red_identity((rop)n->op, at)));
   return acc ? lb_op(&e->b, red_op((rop)n->op), T, acc, v, 0) : v;
 }
 /* argmax and kin: best value and its payload; found: whether there was any yet, or 0 */
@@ -606,10 +671,14 @@ void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, boo
     p = vec ? emit_vec(e, q, ET_I64) : q.v;
   } else if (n->nargs) {
     sz first = sym_of_atom(e->c, n->args[0]);
-    p = !vec ? emit_size(e, first) : e->lane_reduced ? size_vec(e, first) : lb_splat(&e->b, (uint16_t)ln, emit_size(e, first));
-  } else p = lb_const(&e->b, I, (scalar){.i = 0});
+    p = !vec              ? emit_size(e, first)
+        : e->lane_reduced ? size_vec(e, first)
+                          : lb_splat(&e->b, (uint16_t)ln, emit_size(e, first));
+  } else
+    p = lb_const(&e->b, I, (scalar){.i = 0});
   lv old = lb_get(&e->b, best);
-  bool last = (n->op == RED_ARGMAX_LAST || n->op == RED_ARGMIN_LAST) != EK_PLANTED("schedule-arg"), mx = n->op == RED_ARGMAX || n->op == RED_ARGMAX_LAST;
+  bool last = (n->op == RED_ARGMAX_LAST || n->op == RED_ARGMIN_LAST) != EK_PLANTED("schedule-arg"),
+       mx = n->op == RED_ARGMAX || n->op == RED_ARGMAX_LAST;
   lv stays = lb_op(&e->b, mx ? (last ? OP_LT : OP_LE) : (last ? OP_GT : OP_GE), B, v, old, 0);
   if (et_kind(bt) == K_FLOAT) { /* NaN wins, the first one (the last one for _last) */
     lv nan = lb_op(&e->b, OP_ISNAN, B, old, 0, 0);
@@ -621,10 +690,12 @@ void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, boo
     evalue w = emit_value(e, n->where);
     stays = lb_op(&e->b, OP_OR, B, stays, lb_op(&e->b, OP_NOT, B, vec ? emit_vec(e, w, ET_BOOL) : w.v, 0, 0), 0);
   }
-  if (e->count && e->lane_reduced) stays = lb_op(&e->b, OP_OR, B, stays, lb_op(&e->b, OP_NOT, B, lane_mask(e), 0, 0), 0);
+  if (e->count && e->lane_reduced)
+    stays = lb_op(&e->b, OP_OR, B, stays, lb_op(&e->b, OP_NOT, B, lane_mask(e), 0, 0), 0);
   lb_set(&e->b, best, lb_op(&e->b, OP_SEL, T, stays, old, v));
   lb_set(&e->b, pay, lb_op(&e->b, OP_SEL, I, stays, lb_get(&e->b, pay), p));
-  if (found) lb_set(&e->b, found, lb_op(&e->b, OP_OR, B, lb_get(&e->b, found), lb_op(&e->b, OP_NOT, B, stays, 0, 0), 0));
+  if (found)
+    lb_set(&e->b, found, lb_op(&e->b, OP_OR, B, lb_get(&e->b, found), lb_op(&e->b, OP_NOT, B, stays, 0, 0), 0));
 }
 /* The payload of the first place, if all places count and it is known. */
 static bool first_place(ectx *e, const ex_node *n, int64_t *payload) {
@@ -633,7 +704,8 @@ static bool first_place(ectx *e, const ex_node *n, int64_t *payload) {
   for (uint32_t i = 0; i < n->nargs && at; i++) at = sym_replace(e->c, at, n->args[i], sym_int(e->c, 0));
   return at && !n->where && sym_is_int(e->c, at, payload);
 }
-/* The value, its payload, and a register that notes whether there was any place; none (0) where the worst value can stand for the first place, until something is better. */
+/* The value, its payload, and a register that notes whether there was any place; none (0) where the worst value can
+ * stand for the first place, until something is better. */
 void schedule_arg_start(ectx *e, const ex_node *n, bool lane_reduced, uint32_t lanes, lv *best, lv *pay, lv *found) {
   int64_t first = 0;
   bool all = !lane_reduced && first_place(e, n, &first);
@@ -652,17 +724,22 @@ static evalue emit_reduce(ectx *e, ex x) {
   uint32_t ln = vec ? e->lanes : 1;
   etype at = schedule_is_arg((rop)n.op) ? exn(e->m, n.body)->type : (etype)n.acc;
   lv acc, pay = 0, found = 0;
-  if (schedule_is_arg((rop)n.op)) schedule_arg_start(e, &n, false, ln, &acc, &pay, &found);
-  else acc = lb_reg(&e->b, lb_const(&e->b, lt(at, ln), red_identity((rop)n.op, at)));
+  if (schedule_is_arg((rop)n.op))
+    schedule_arg_start(e, &n, false, ln, &acc, &pay, &found);
+  else
+    acc = lb_reg(&e->b, lb_const(&e->b, lt(at, ln), red_identity((rop)n.op, at)));
   uint32_t nb = e->binds.n;
   for (uint32_t i = 0; i < n.nargs; i++) {
     lv idx;
-    lb_for(&e->b, sym_name(e->c, n.args[i]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, n.args[i])), lb_int(&e->b, 1), 0, &idx);
+    lb_for(&e->b, sym_name(e->c, n.args[i]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, n.args[i])),
+           lb_int(&e->b, 1), 0, &idx);
     emit_bind(e, n.args[i], idx);
     emit_scope(e);
   }
-  if (schedule_is_arg((rop)n.op)) schedule_arg_step(e, &n, acc, pay, found, vec, ln);
-  else lb_set(&e->b, acc, schedule_step(e, &n, lb_get(&e->b, acc), vec, ln));
+  if (schedule_is_arg((rop)n.op))
+    schedule_arg_step(e, &n, acc, pay, found, vec, ln);
+  else
+    lb_set(&e->b, acc, schedule_step(e, &n, lb_get(&e->b, acc), vec, ln));
   for (uint32_t i = 0; i < n.nargs; i++) {
     emit_unscope(e);
     lb_end(&e->b);
@@ -680,30 +757,41 @@ evalue emit_value(ectx *e, ex x) {
   if (recall(e, key, &got)) return (evalue){(lv)got, got >> 32 != 0};
   ex_node n = *exn(e->m, x);
   evalue r = {0, false};
-  if (e->rows && x == e->rows->value) r.v = lb_load(&e->b, lt((etype)n.type, 1), e->rows->ptr, lb_addi(&e->b, emit_size(e, e->rows->at), (int64_t)e->r * e->rows->depth));
-  else switch (n.kind) {
-  case EX_CONST: r.v = lb_const(&e->b, lt((etype)n.type, 1), n.k); break;
-  case EX_INDEX: {
-    sz i = emit_resolve(e, n.index);
-    if (d & D_LANE) r = (evalue){size_vec(e, i), true};
-    else r.v = emit_size(e, i);
-    break;
-  }
-  case EX_LOAD: r = emit_load(e, x); break;
-  case EX_REDUCE: r = emit_reduce(e, x); break;
-  case EX_OP: {
-    evalue q[3];
-    bool vec = false;
-    for (uint32_t i = 0; i < n.nargs; i++) {
-      q[i] = emit_value(e, n.args[i]);
-      vec |= q[i].vec;
+  if (e->rows && x == e->rows->value)
+    r.v = lb_load(&e->b, lt((etype)n.type, 1), e->rows->ptr,
+                  lb_addi(&e->b, emit_size(e, e->rows->at), (int64_t)e->r * e->rows->depth));
+  else
+    switch (n.kind) {
+    case EX_CONST:
+      r.v = lb_const(&e->b, lt((etype)n.type, 1), n.k);
+      break;
+    case EX_INDEX: {
+      sz i = emit_resolve(e, n.index);
+      if (d & D_LANE)
+        r = (evalue){size_vec(e, i), true};
+      else
+        r.v = emit_size(e, i);
+      break;
     }
-    lv y[3] = {0};
-    for (uint32_t i = 0; i < n.nargs; i++) y[i] = vec ? emit_vec(e, q[i], exn(e->m, n.args[i])->type) : q[i].v;
-    r = (evalue){lb_op(&e->b, (sop)n.op, lt((etype)n.type, vec ? e->lanes : 1), y[0], y[1], y[2]), vec};
-    break;
-  }
-  }
+    case EX_LOAD:
+      r = emit_load(e, x);
+      break;
+    case EX_REDUCE:
+      r = emit_reduce(e, x);
+      break;
+    case EX_OP: {
+      evalue q[3];
+      bool vec = false;
+      for (uint32_t i = 0; i < n.nargs; i++) {
+        q[i] = emit_value(e, n.args[i]);
+        vec |= q[i].vec;
+      }
+      lv y[3] = {0};
+      for (uint32_t i = 0; i < n.nargs; i++) y[i] = vec ? emit_vec(e, q[i], exn(e->m, n.args[i])->type) : q[i].v;
+      r = (evalue){lb_op(&e->b, (sop)n.op, lt((etype)n.type, vec ? e->lanes : 1), y[0], y[1], y[2]), vec};
+      break;
+    }
+    }
   map_putu(e->memo->m, key, (uint64_t)r.vec << 32 | r.v);
   return r;
 }
@@ -725,7 +813,8 @@ void emit_store(ectx *e, tid t, const sz *index, evalue v, sop op) {
   }
   sz addr = emit_address(e, lay, idx), rest;
   if (!lanewise) {
-    if (v.vec && e->lanes > 1) ctx_bug(e->c, "schedule: a vector stored to one place of %s in %s", tt->name, e->f->name);
+    if (v.vec && e->lanes > 1)
+      ctx_bug(e->c, "schedule: a vector stored to one place of %s in %s", tt->name, e->f->name);
     lv i = emit_size(e, addr), x = v.v;
     if (op) x = lb_op(&e->b, op, lt(tt->type, 1), lb_load(&e->b, lt(tt->type, 1), ptr, i), x, 0);
     lb_store(&e->b, ptr, i, x);
@@ -736,8 +825,13 @@ void emit_store(ectx *e, tid t, const sz *index, evalue v, sop op) {
   int64_t k;
   bool side = coef && sym_is_int(e->c, coef, &k) && k == 1 && !(dep_sz(e, rest) & D_LANE);
   if (op && !side) ctx_bug(e->c, "schedule: vector update of %s", tt->name);
-  if (op) x = lb_op(&e->b, op, lt(tt->type, e->lanes), lb_load_ex(&e->b, lt(tt->type, e->lanes), ptr, emit_size(e, addr), 0, e->count, 0, 0), x, 0);
-  if (side) lb_store_ex(&e->b, ptr, emit_size(e, addr), x, 0, e->count, 0, 0);
-  else if (coef && !(dep_sz(e, rest) & D_LANE)) lb_store_ex(&e->b, ptr, emit_size(e, addr), x, 0, e->count, emit_size(e, coef), 0);
-  else lb_scatter(&e->b, ptr, size_vec(e, addr), x, lane_mask(e));
+  if (op)
+    x = lb_op(&e->b, op, lt(tt->type, e->lanes),
+              lb_load_ex(&e->b, lt(tt->type, e->lanes), ptr, emit_size(e, addr), 0, e->count, 0, 0), x, 0);
+  if (side)
+    lb_store_ex(&e->b, ptr, emit_size(e, addr), x, 0, e->count, 0, 0);
+  else if (coef && !(dep_sz(e, rest) & D_LANE))
+    lb_store_ex(&e->b, ptr, emit_size(e, addr), x, 0, e->count, emit_size(e, coef), 0);
+  else
+    lb_scatter(&e->b, ptr, size_vec(e, addr), x, lane_mask(e));
 }

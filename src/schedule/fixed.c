@@ -1,27 +1,39 @@
 /* How do constants come from far in fewer bytes than floats have?
  *
- * A product of few rows with a constant takes as long as the constant takes to come from memory. So it lies there in fixed point, three vectors in the room of two: each column as whole numbers of 21 bits, multiples of a
+ * A product of few rows with a constant takes as long as the constant takes to come from memory. So it lies there
+ * in fixed point, three vectors in the room of two: each column as whole numbers of 21 bits, multiples of a
  * step that is the column's own. The words of a lane are
  *     u = a << 11 | low bits,   v = b << 10 | low bits,   and (u << 21) + (v << 11) = c << 11:
- * read as numbers of 32 bits u and v stand for a and b, for their low bits are known when these are rounded, and two shifts and a sum give c. Vectors that are left over stay floats, multiples of the step as well: whole numbers would come no faster and have to be turned into floats. The step is multiplied with
- * the sum, once (so a sum overflows 2^31 earlier than one of floats). A weight is off by about 2^-21 of the largest in its column; like Winograd's forms this is for sums whose errors are measured by the largest result, and
- * constants with values that stand out from all others keep their floats. A pack is [items][a step for each lane][depth][words], in words of 4 bytes.
+ * read as numbers of 32 bits u and v stand for a and b, for their low bits are known when these are rounded, and
+ * two shifts and a sum give c. Vectors that are left over stay floats, multiples of the step as well: whole
+ * numbers would come no faster and have to be turned into floats. The step is multiplied with
+ * the sum, once (so a sum overflows 2^31 earlier than one of floats). A weight is off by about 2^-21 of the
+ * largest in its column; like Winograd's forms this is for sums whose errors are measured by the largest result,
+ * and
+ * constants with values that stand out from all others keep their floats. A pack is [items][a step for each
+ * lane][depth][words], in words of 4 bytes.
  */
 #include "schedule/tile.h"
 #include <math.h>
 #include <string.h>
 
-enum { A_BITS = 11, C_BITS = 10, BITS = 32, MOST_USES = 9 /* of a weight: with more, the multipliers are what takes time */ };
+enum {
+  A_BITS = 11,
+  C_BITS = 10,
+  BITS = 32,
+  MOST_USES = 9 /* of a weight: with more, the multipliers are what takes time */
+};
 static const float LARGEST = 2147475456.0f; /* what the largest of a column becomes: 2^31 less room for rounding */
-static const double STANDS_OUT = 64;         /* times the root of the mean square */
+static const double STANDS_OUT = 64;        /* times the root of the mean square */
 
-/* ---- the pack ---- */
+/* ---- the pack -------------------------------------------------------------------------------- */
 int64_t fixed_row(int64_t nr, int64_t lanes) { return nr - nr / lanes / FIXED_VECTORS * lanes; }
 static inline int32_t near_to(int32_t x, uint32_t low, unsigned bits) { /* the nearest number with these low bits */
   uint32_t half = UINT32_C(1) << (bits - 1), mask = (UINT32_C(1) << bits) - 1;
   return (int32_t)((((uint32_t)x - low + half) & ~mask) + low);
 }
-static inline __attribute__((always_inline)) void write_item(const packing *k, const float *x, float *step, int32_t *words) {
+static inline __attribute__((always_inline)) void write_item(const packing *k, const float *x, float *step,
+                                                             int32_t *words) {
   const int64_t nr = packing_row(k), L = k->fixed, depth = k->depth * k->nr / nr, threes = nr / L / FIXED_VECTORS;
   float by[FIXED_LANES];
   memset(by, 0, (size_t)nr * sizeof *by);
@@ -30,7 +42,8 @@ static inline __attribute__((always_inline)) void write_item(const packing *k, c
       float size = fabsf(x[p * nr + l]);
       by[l] = size > by[l] ? size : by[l];
     }
-  for (int64_t l = k->nr; l < nr; l++) by[l % k->nr] = by[l] > by[l % k->nr] ? by[l] : by[l % k->nr]; /* what lies side by side has steps in common */
+  /* what lies side by side has steps in common */
+  for (int64_t l = k->nr; l < nr; l++) by[l % k->nr] = by[l] > by[l % k->nr] ? by[l] : by[l % k->nr];
   for (int64_t l = 0; l < k->nr; l++) step[l] = by[l] / LARGEST, by[l] = step[l] > 0 ? LARGEST / by[l] : 0;
   for (int64_t l = k->nr; l < nr; l++) by[l] = by[l % k->nr];
   for (int64_t p = 0; p < depth; p++, x += nr, words += nr - threes * L) {
@@ -40,7 +53,9 @@ static inline __attribute__((always_inline)) void write_item(const packing *k, c
       for (int64_t l = 0; l < L; l++) {
         uint32_t q = (uint32_t)near_to((int32_t)(y[2 * L + l] * s[2 * L + l]), 0, A_BITS) >> A_BITS;
         v[l] = near_to((int32_t)(y[L + l] * s[L + l]), q & ((1 << C_BITS) - 1), C_BITS);
-        u[l] = near_to((int32_t)(y[l] * s[l]), (q - (EK_PLANTED("schedule-fixed-write") ? 0 : (uint32_t)v[l])) >> C_BITS & ((1 << A_BITS) - 1), A_BITS);
+        u[l] = near_to((int32_t)(y[l] * s[l]),
+                       (q - (EK_PLANTED("schedule-fixed-write") ? 0 : (uint32_t)v[l])) >> C_BITS & ((1 << A_BITS) - 1),
+                       A_BITS);
       }
     }
     for (int64_t l = FIXED_VECTORS * threes * L; l < nr; l++) {
@@ -49,9 +64,13 @@ static inline __attribute__((always_inline)) void write_item(const packing *k, c
     }
   }
 }
-static void write_plain(const packing *k, const float *x, float *step, int32_t *words) { write_item(k, x, step, words); }
+static void write_plain(const packing *k, const float *x, float *step, int32_t *words) {
+  write_item(k, x, step, words);
+}
 #if defined(__x86_64__)
-static __attribute__((target("avx2"))) void write_avx2(const packing *k, const float *x, float *step, int32_t *words) { write_item(k, x, step, words); }
+static __attribute__((target("avx2"))) void write_avx2(const packing *k, const float *x, float *step, int32_t *words) {
+  write_item(k, x, step, words);
+}
 #endif
 void fixed_write(const packing *k, const float *item, uint8_t *to) {
   float *step = (float *)(void *)to;
@@ -66,10 +85,15 @@ void fixed_write(const packing *k, const float *item, uint8_t *to) {
   write_plain(k, item, step, words);
 }
 
-/* ---- which constants ---- */
+/* ---- which constants ------------------------------------------------------------------------- */
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t fourfold __attribute__((vector_size(16)));
-typedef struct spread { const uint8_t *x; size_t n; float *most; double *all; } spread; /* of squares, a stretch each */
+typedef struct spread {
+  const uint8_t *x;
+  size_t n;
+  float *most;
+  double *all;
+} spread; /* of squares, a stretch each */
 enum { STRETCH = 1 << 20, FEW = 1024 };
 static inline void add_squares(four x, four *all, four *most) {
   x *= x, *all += x;
@@ -109,7 +133,8 @@ static bool even(splan *p, tid t) { /* no value stands out, none is no number */
   double all = 0;
   par_for(p->m->c, cpu_count(), n, spread_of, &s);
   for (uint32_t i = 0; i < n; i++) most = fmaxf(most, s.most[i]), all += s.all[i];
-  bool ok = from.p && isfinite(all) && most > 1e-36f && ((double)most * (double)s.n <= STANDS_OUT * STANDS_OUT * all || EK_PLANTED("schedule-fixed-even"));
+  bool ok = from.p && isfinite(all) && most > 1e-36f &&
+            ((double)most * (double)s.n <= STANDS_OUT * STANDS_OUT * all || EK_PLANTED("schedule-fixed-even"));
   arena_free(a);
   map_putu(p->even, t, ok);
   return ok;
@@ -142,45 +167,63 @@ static bool is_linear_in(ectx *e, ex x, tid t) {
   if (n->kind != EX_OP) return false;
   const ex *a = n->args;
   switch (n->op) {
-  case OP_NEG: return is_linear_in(e, a[0], t);
+  case OP_NEG:
+    return is_linear_in(e, a[0], t);
   case OP_ADD:
-  case OP_SUB: return is_linear_in(e, a[0], t) && is_linear_in(e, a[1], t);
-  case OP_MUL: return exn(e->m, a[0])->kind == EX_CONST && is_linear_in(e, a[1], t);
-  case OP_FMA: return exn(e->m, a[0])->kind == EX_CONST && is_linear_in(e, a[1], t) && is_linear_in(e, a[2], t);
-  case OP_SEL: expr_loads(e->m, a[0], e->a, &loads); return !loads.n && is_linear_in(e, a[1], t) && is_linear_in(e, a[2], t);
-  default: return false;
+  case OP_SUB:
+    return is_linear_in(e, a[0], t) && is_linear_in(e, a[1], t);
+  case OP_MUL:
+    return exn(e->m, a[0])->kind == EX_CONST && is_linear_in(e, a[1], t);
+  case OP_FMA:
+    return exn(e->m, a[0])->kind == EX_CONST && is_linear_in(e, a[1], t) && is_linear_in(e, a[2], t);
+  case OP_SEL:
+    expr_loads(e->m, a[0], e->a, &loads);
+    return !loads.n && is_linear_in(e, a[1], t) && is_linear_in(e, a[2], t);
+  default:
+    return false;
   }
 }
 bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
   const ex_node *n = exn(e->m, load);
   const tensor *t = xt(e->m, n->tensor);
   int64_t elems;
-  if (e->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->kept.type || (t->made && t->made->size != 4) || !nd_count(&t->data, &elems)) return false;
-  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 || uses > MOST_USES || (uint64_t)elems * 4 <= e->p->t->l2 / 2) return false;
+  if (e->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->kept.type ||
+      (t->made && t->made->size != 4) || !nd_count(&t->data, &elems))
+    return false;
+  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 || uses > MOST_USES ||
+      (uint64_t)elems * 4 <= e->p->t->l2 / 2)
+    return false;
   ex f = factor_of(e, red, load);
   return f && is_linear_in(e, f, n->tensor) && even(e->p, n->tensor);
 }
 
-/* ---- what a tile reads ---- */
+/* ---- what a tile reads ----------------------------------------------------------------------- */
 static lv word(ectx *e, const packed *k, uint32_t w) { /* read once for the vectors that it is of */
   uint64_t key = UINT64_C(1) << 63 | (uint64_t)k->ptr << 16 | w, had;
   if (map_getu(e->memo->m, key, &had)) return (lv)had;
-  lv x = lb_load_ex(&e->b, lt(ET_I32, e->lanes), k->ptr, lb_addi(&e->b, emit_size(e, k->off), (int64_t)w * e->lanes), 0, 0, 0, 0);
+  lv x = lb_load_ex(&e->b, lt(ET_I32, e->lanes), k->ptr, lb_addi(&e->b, emit_size(e, k->off), (int64_t)w * e->lanes), 0,
+                    0, 0, 0);
   map_putu(e->memo->m, key, x);
   return x;
 }
 lv fixed_load(ectx *e, const packed *k) {
   ltype I = lt(ET_I32, e->lanes);
   uint32_t v = (uint32_t)k->first / e->lanes + e->v, t = v / FIXED_VECTORS, j = v % FIXED_VECTORS;
-  if (t >= k->fixed / FIXED_VECTORS) return lb_op(&e->b, OP_BITCAST, lt(ET_F32, e->lanes), word(e, k, v - k->fixed / FIXED_VECTORS), 0, 0);
+  if (t >= k->fixed / FIXED_VECTORS)
+    return lb_op(&e->b, OP_BITCAST, lt(ET_F32, e->lanes), word(e, k, v - k->fixed / FIXED_VECTORS), 0, 0);
   lv x = j < 2 ? word(e, k, 2 * t + j) : 0;
   if (j == 2) {
-    lv u = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t), lb_const(&e->b, I, (scalar){.i = BITS - A_BITS}), 0), v = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t + 1), lb_const(&e->b, I, (scalar){.i = A_BITS - EK_PLANTED("schedule-fixed")}), 0);
+    lv u = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t), lb_const(&e->b, I, (scalar){.i = BITS - A_BITS}), 0),
+       v = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t + 1),
+                 lb_const(&e->b, I, (scalar){.i = A_BITS - EK_PLANTED("schedule-fixed")}), 0);
     x = lb_op(&e->b, OP_ADD, I, u, v, 0);
   }
   return lb_op(&e->b, OP_CAST, lt(ET_F32, e->lanes), x, 0, 0);
 }
 lv fixed_step(ectx *e, const packload *k, uint32_t v) {
-  lv x = lb_load_ex(&e->b, lt(ET_I32, e->lanes), k->ptr, lb_addi(&e->b, emit_size(e, k->steps), EK_PLANTED("schedule-fixed-steps") ? 0 : (int64_t)v * e->lanes), 0, 0, 0, 0);
+  lv x =
+      lb_load_ex(&e->b, lt(ET_I32, e->lanes), k->ptr,
+                 lb_addi(&e->b, emit_size(e, k->steps), EK_PLANTED("schedule-fixed-steps") ? 0 : (int64_t)v * e->lanes),
+                 0, 0, 0, 0);
   return lb_op(&e->b, OP_BITCAST, lt(ET_F32, e->lanes), x, 0, 0);
 }

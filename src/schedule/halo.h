@@ -3,11 +3,19 @@
 #define EK_SCHEDULE_HALO_H
 #include "schedule/emit.h"
 
-typedef struct halo_range { atom var; lv from, to; } halo_range; /* points from..to-1 of a variable */
-void halo_launch(splan *p, uint32_t buffer, uint32_t block, uint32_t item); /* a launch that fills all of it */
-void halo_fill(ectx *e, tid t, const layout *l, lv ptr); /* all of it, here and now; digits that take no room are left out */
-void halo_slab(ectx *e, tid t, const layout *l, lv ptr, const lv *from, const lv *to); /* the places from[i]..to[i]-1 of each axis, in or out of the tensor */
-/* In the kernel that computes stage si: the halo beside the points in `ranges` and all values of the other variables. Only where halo_fits: the ranges are axes of the stage, and nobody else writes there. */
+/* points from..to-1 of a variable */
+typedef struct halo_range {
+  atom var;
+  lv from, to;
+} halo_range;
+/* a launch that fills all of it */
+void halo_launch(splan *p, uint32_t buffer, uint32_t block, uint32_t item);
+/* all of it, here and now; digits that take no room are left out */
+void halo_fill(ectx *e, tid t, const layout *l, lv ptr);
+/* the places from[i]..to[i]-1 of each axis, in or out of the tensor */
+void halo_slab(ectx *e, tid t, const layout *l, lv ptr, const lv *from, const lv *to);
+/* In the kernel that computes stage si: the halo beside the points in `ranges` and all values of the other
+ * variables. Only where halo_fits: the ranges are axes of the stage, and nobody else writes there. */
 bool halo_fits(ectx *e, uint32_t si, const halo_range *ranges, uint32_t n);
 void halo_part(ectx *e, uint32_t si, const halo_range *ranges, uint32_t n);
 #endif

@@ -1,4 +1,6 @@
-/* Which results of a tile does nobody read? Where the rows of a tile count two variables (nest.h: beside), the last products of a form whose last tile is smaller, for one: the rest of a tile goes on without them, and the stage says how many they are (for reports). */
+/* Which results of a tile does nobody read? Where the rows of a tile count two variables (nest.h: beside), the last
+ * products of a form whose last tile is smaller, for one: the rest of a tile goes on without them, and the stage
+ * says how many they are (for reports). */
 #include "schedule/nest.h"
 
 enum { VALUES = 64 };
@@ -13,10 +15,13 @@ static uint64_t residues(ectx *e, sz x, int64_t n) {
   sym_atoms(e->c, x, AT_VAR, e->a, &vars);
   if (!vars.n) return sym_is_int(e->c, x, &k) ? UINT64_C(1) << floormod64(k, n) : all;
   const sz at0 = sym_replace(e->c, x, vars.v[0], sym_int(e->c, 0));
-  if (!sym_linear(e->c, x, vars.v[0], &coef, NULL) || !sym_is_int(e->c, coef, &k) || !sym_is_int(e->c, sym_extent(e->c, vars.v[0]), &ext)) return all;
+  if (!sym_linear(e->c, x, vars.v[0], &coef, NULL) || !sym_is_int(e->c, coef, &k) ||
+      !sym_is_int(e->c, sym_extent(e->c, vars.v[0]), &ext))
+    return all;
   const uint64_t rest = residues(e, at0, n);
   uint64_t found = 0;
-  for (int64_t v = 0, by = 0; v < min64(ext, n); v++, by = (by + floormod64(k, n)) % n) found |= (rest << by | (by ? rest >> (n - by) : 0)) & all;
+  for (int64_t v = 0, by = 0; v < min64(ext, n); v++, by = (by + floormod64(k, n)) % n)
+    found |= (rest << by | (by ? rest >> (n - by) : 0)) & all;
   return found;
 }
 /* The axis of a stage that one variable counts alone; naxes: none. */
@@ -30,7 +35,9 @@ uint64_t idle_rows(ectx *e, const nest *n, uint32_t most) {
   const uint32_t fold = nest_fold(e, n), row = axis_of(s, n->row.var), beside = axis_of(s, n->beside.var);
   const readings *rs = &e->p->readers[s->tensor];
   uint64_t read = 0;
-  if (n->stages.n > 1 || n->dots.n || row == s->naxes || beside == s->naxes || fold * most > VALUES || e->p->named[s->tensor]) return 0;
+  if (n->stages.n > 1 || n->dots.n || row == s->naxes || beside == s->naxes || fold * most > VALUES ||
+      e->p->named[s->tensor])
+    return 0;
   for (uint32_t i = 0; i < rs->n; i++) {
     const ex_node *l = exn(e->m, rs->v[i].load);
     uint64_t at = residues(e, l->args[row], VALUES), by = residues(e, l->args[beside], most);

@@ -1,9 +1,13 @@
 /* How is a kernel's work divided: which loops are chunks for the threads, which run inside, what is kept in scratch?
  *
- * A kernel's stages fall into groups: a leader and the element-wise stages after it over the same index space (its epilogue), which read the group's values at the very point being computed.
- *   one group     the chunk loop is inside the group's nest: chunks are ranges of a flattened outer variable, or of rows, or of lane panels
- *   more groups   the chunks are points of the shared outer variables (or blocks of `block` consecutive values of one of them, so that contractions inside have rows); the groups' nests follow one another
- *                 in each; what they hand over lies in registers (a scalar), in scratch (a row, a block of rows), or in the arena
+ * A kernel's stages fall into groups: a leader and the element-wise stages after it over the same index space
+ * (its epilogue), which read the group's values at the very point being computed.
+ *   one group     the chunk loop is inside the group's nest: chunks are ranges of a flattened outer variable, or
+ *                 of rows, or of lane panels
+ *   more groups   the chunks are points of the shared outer variables (or blocks of `block` consecutive values of
+ *                 one of them, so that contractions inside have rows); the groups' nests follow one another
+ *                 in each; what they hand over lies in registers (a scalar), in scratch (a row, a block of rows),
+ *                 or in the arena
  *   recurrence    one chunk; the step loop outside, the groups' nests inside
  */
 #include "schedule/kernel_in.h"
@@ -38,7 +42,9 @@ static bool reads_at_point(kctx *k, uint32_t si, const u32vec *group) {
       stage *q = xs(k->m, group->v[g]);
       if (q->tensor != n->tensor) continue;
       for (uint32_t j = 0; j < n->nargs; j++)
-        if (emit_resolve(&k->e, n->args[j]) != emit_resolve(&k->e, expr_axis_index(k->m, &q->axes[j])) && !EK_PLANTED("schedule-epilogue")) return false;
+        if (emit_resolve(&k->e, n->args[j]) != emit_resolve(&k->e, expr_axis_index(k->m, &q->axes[j])) &&
+            !EK_PLANTED("schedule-epilogue"))
+          return false;
       if (n->otherwise) return false;
     }
   }
@@ -49,7 +55,7 @@ void kernel_runs(kctx *k, const u32vec *vars) {
   for (uint32_t i = 0; i < vars->n; i++) sym_push(k->c, sym_addi(k->c, sym_extent(k->c, vars->v[i]), -1));
 }
 
-/* ---- scratch ---- */
+/* ---- scratch --------------------------------------------------------------------------------- */
 static lv scratch_base(kctx *k) {
   if (k->scratch_ptr) return k->scratch_ptr;
   lv p = lb_param(&k->e.b, "scratch", lptr(ET_U8), LP_READ | LP_WRITE | LP_NOALIAS, 64);
@@ -68,11 +74,12 @@ lv kernel_scratch(kctx *k, etype t, sz elems) {
   return p;
 }
 
-/* ---- operands packed for a nest ---- */
+/* ---- operands packed for a nest -------------------------------------------------------------- */
 int64_t kernel_extent(kctx *k, atom v, int64_t otherwise) { return emit_extent(k->c, sym_extent(k->c, v), otherwise); }
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   ectx *e = &k->e;
-  if (!ch->lane || (ch->lane_reduced && !ch->row) || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE) return;
+  if (!ch->lane || (ch->lane_reduced && !ch->row) || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE)
+    return;
   if (!ch->lane_reduced) kernel_dots(e, n);
   bool tiled = ch->row && ch->lane_outer;
   for (uint32_t i = 0; i < acc->n; i++) {
@@ -95,10 +102,12 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       }
       if (packed) continue;
     }
-    /* A run-time operand is copied, one panel at a time, when it is not contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few cache sets. */
+    /* A run-time operand is copied, one panel at a time, when it is not contiguous, or when enough rows reuse the
+     * copy: a panel read in place strides over the whole operand, on few cache sets. */
     const parted *p = n->parts.first ? &n->parts : NULL;
     if (!tiled || a->constant || (q == 1 && !p && (n->row.lo || kernel_extent(k, ch->row, 0) < 128))) continue;
-    bool inside = value_uses(e, a->load, ch->row); /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
+    /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
+    bool inside = value_uses(e, a->load, ch->row);
     for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(e, a->load, n->inner.v[v].var);
     if (inside) continue;
     /* run-time operand: one panel at a time in scratch */
@@ -115,16 +124,20 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       sz inner = red, before = sym_sub(k->c, sym_of_atom(k->c, n->panel), sym_of_atom(k->c, p->first));
       sym_exact_div(k->c, red, sym_extent(k->c, p->var), &inner);
       sz part = sym_muli(k->c, inner, p->step);
-      off = sym_add(k->c, sym_sub(k->c, off, sym_mul(k->c, sym_of_atom(k->c, p->at), inner)), sym_mul(k->c, before, part));
+      off = sym_add(k->c, sym_sub(k->c, off, sym_mul(k->c, sym_of_atom(k->c, p->at), inner)),
+                    sym_mul(k->c, before, part));
       red = sym_max(k->c, red, sym_muli(k->c, part, p->panels));
     }
-    pl = (packload){.load = a->load, .stage = a->stage, .off = sym_muli(k->c, off, nr), .elems = sym_muli(k->c, red, nr), .nr = nr};
+    pl = (packload){
+        .load = a->load, .stage = a->stage, .off = sym_muli(k->c, off, nr), .elems = sym_muli(k->c, red, nr), .nr = nr};
     pl.ptr = kernel_scratch(k, (etype)exn(k->m, a->load)->type, pl.elems);
     vec_push(k->a, n->packs, pl);
   }
   for (uint32_t q = n->dots.n; q-- > 0;) { /* not packed (a constant without elements is not, either): not in pairs */
     bool packed = false;
-    for (uint32_t i = 0; i < n->packs.n; i++) packed |= n->packs.v[i].constant && n->packs.v[i].stage == n->dots.v[q].stage && n->packs.v[i].load == n->dots.v[q].lane;
+    for (uint32_t i = 0; i < n->packs.n; i++)
+      packed |= n->packs.v[i].constant && n->packs.v[i].stage == n->dots.v[q].stage &&
+                n->packs.v[i].load == n->dots.v[q].lane;
     if (!packed) n->dots.v[q] = n->dots.v[--n->dots.n];
   }
 }
@@ -155,15 +168,19 @@ static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane)
     }
   return out;
 }
-/* The variable whose steps stand one after the other, put innermost, 0: none. Along it neighbouring rows of a tile read vectors that overlap, as a window slides; or each step takes other elements of the same vectors. */
+/* The variable whose steps stand one after the other, put innermost, 0: none. Along it neighbouring rows of a tile
+ * read vectors that overlap, as a window slides; or each step takes other elements of the same vectors. */
 static atom window_of(kctx *k, uint32_t at, const accesses *acc, const choice *ch, u32vec *red) {
   for (uint32_t i = 0; i < acc->n && ch->row && !ch->lane_reduced; i++) {
     const access *a = &acc->v[i];
     if (!a->leader || a->store || a->stage != at) continue;
-    bool side = address_coef(&k->e, a->address, ch->lane) > 0, spread = address_coef(&k->e, a->address, ch->lane) == INT64_MIN && !a->constant;
+    bool side = address_coef(&k->e, a->address, ch->lane) > 0,
+         spread = address_coef(&k->e, a->address, ch->lane) == INT64_MIN && !a->constant;
     for (uint32_t r = 0; r < red->n && (side || spread); r++) {
       atom v = red->v[r];
-      if (side ? !address_slides(&k->e, a->address, ch->row, v, WINDOW_STEPS) : address_coef(&k->e, a->address, v) != 1 || kernel_extent(k, v, INT64_MAX) > WINDOW_STEPS) continue;
+      if (side ? !address_slides(&k->e, a->address, ch->row, v, WINDOW_STEPS)
+               : address_coef(&k->e, a->address, v) != 1 || kernel_extent(k, v, INT64_MAX) > WINDOW_STEPS)
+        continue;
       for (; r + 1 < red->n; r++) red->v[r] = red->v[r + 1];
       return red->v[r] = v;
     }
@@ -177,7 +194,12 @@ void kernel_reduced(kctx *k, uint32_t si, u32vec *red) {
 }
 /* the nest of a group over `domain`; ranged (may be NULL) replaces the range of one of its variables */
 nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc) {
-  nest n = {.mr = ch.mr, .nv = ch.nv, .lanes = ch.lanes, .lane_reduced = ch.lane_reduced, .lane_outer = ch.lane_outer, .stored = k->stored};
+  nest n = {.mr = ch.mr,
+            .nv = ch.nv,
+            .lanes = ch.lanes,
+            .lane_reduced = ch.lane_reduced,
+            .lane_outer = ch.lane_outer,
+            .stored = k->stored};
   n.stages = *group;
   if (ch.lane) n.lane = (nvar){.var = ch.lane, .extent = sym_extent(k->c, ch.lane)};
   if (ch.row) n.row = (nvar){.var = ch.row, .extent = sym_extent(k->c, ch.row)};
@@ -188,8 +210,10 @@ nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, 
     atom v = domain->v[i];
     if (v == ch.lane || v == ch.row) continue;
     nvar x = {.var = v, .extent = sym_extent(k->c, v)};
-    if (ch.lane_outer && op && address_uses(&k->e, op->address, v)) vec_push(k->a, n.outer, x);
-    else vec_push(k->a, n.inner, x);
+    if (ch.lane_outer && op && address_uses(&k->e, op->address, v))
+      vec_push(k->a, n.outer, x);
+    else
+      vec_push(k->a, n.inner, x);
   }
   n.reds = NEWN(k->a, u32vec, group->n);
   n.windows = NEWN(k->a, atom, group->n);
@@ -209,7 +233,9 @@ int64_t kernel_beside(kctx *k, const choice *ch) {
   enum { TILES = 2 };
   return TILES * ch->mr / max64(1, kernel_extent(k, ch->row, 1));
 }
-bool kernel_folds(const nest *n, const choice *ch) { return ch->beside && n->inner.n == 1 && n->inner.v[0].var == ch->beside; }
+bool kernel_folds(const nest *n, const choice *ch) {
+  return ch->beside && n->inner.n == 1 && n->inner.v[0].var == ch->beside;
+}
 void kernel_fold(kctx *k, nest *n, const choice *ch) {
   if (ch->two_mr || !kernel_folds(n, ch) || n->row.lo || ch->mr % (uint32_t)kernel_extent(k, ch->row, 1)) return;
   n->beside = n->inner.v[0];
@@ -245,7 +271,8 @@ static void order_group(kctx *k, grp *g) {
     if (!xs(k->m, g->stages.v[i])->value || exn(k->m, xs(k->m, g->stages.v[i])->value)->kind == EX_REDUCE) return;
   for (int all = 0; all < 2; all++)
     for (uint32_t i = 0; i < g->stages.n; i++)
-      if (all || map_getu(k->stored, xs(k->m, g->stages.v[i])->tensor, &stored)) in_order_of_need(k, &g->stages, i, &out);
+      if (all || map_getu(k->stored, xs(k->m, g->stages.v[i])->tensor, &stored))
+        in_order_of_need(k, &g->stages, i, &out);
   g->stages = out;
 }
 void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
@@ -255,9 +282,11 @@ void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
     u32vec dom = {0};
     if (layout_inside(k->m, s)) continue;
     kernel_domain(k, si, &dom);
-    bool tile = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL || k->cls == KC_MATVEC; /* two products into one accumulator: both are leaders */
+    /* two products into one accumulator: both are leaders */
+    bool tile = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL || k->cls == KC_MATVEC;
     const ex_node *root = s->value ? exn(k->m, s->value) : NULL;
-    if (out->n && k->p->level > 0 && !s->updates.n && (!value_reduces(&k->e, s->value) || (tile && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)))) {
+    if (out->n && k->p->level > 0 && !s->updates.n &&
+        (!value_reduces(&k->e, s->value) || (tile && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)))) {
       grp *g = &out->v[out->n - 1];
       if (!xs(k->m, g->stages.v[0])->updates.n && same_set(&g->domain, &dom) && reads_at_point(k, si, &g->stages)) {
         vec_push(k->a, g->stages, si);
@@ -283,7 +312,8 @@ static double ops_of(emodule *m, ex x, double *loads) { /* scalar operations of 
 }
 static void times(emodule *m, amount *a, sz extent) {
   a->number *= (double)max64(0, sym_int_or(m->c, extent, 64));
-  if (!sym_is_int(m->c, extent, NULL) && !sym_uses_kind(m->c, extent, AT_VAR) && !sym_uses_kind(m->c, extent, AT_DATA)) a->open = a->open ? sym_mul(m->c, a->open, extent) : extent, a->opened *= 64;
+  if (!sym_is_int(m->c, extent, NULL) && !sym_uses_kind(m->c, extent, AT_VAR) && !sym_uses_kind(m->c, extent, AT_DATA))
+    a->open = a->open ? sym_mul(m->c, a->open, extent) : extent, a->opened *= 64;
 }
 work kernel_work(emodule *m, const u32vec *stages, atom step) {
   work w = {0};
@@ -315,13 +345,21 @@ work kernel_work(emodule *m, const u32vec *stages, atom step) {
   return w;
 }
 
-/* Worth meeting other threads for, which takes about 1 us: so many operations on vectors, or fewer on one place at a time; of products, which keep up with wide vectors, more. Where sizes are open it may be so only where `where` is at
+/* Worth meeting other threads for, which takes about 1 us: so many operations on vectors, or fewer on one place at a
+ * time; of products, which keep up with wide vectors, more. Where sizes are open it may be so only where `where` is
+ * at
  * least 0. */
 static bool worth_threads(kctx *k, const work *w, sz *where) {
   enum { WORTH = 60000, ALONE = 16, LANES = 8 };
-  bool alone = k->cls == KC_SCAN || k->cls == KC_GATHER || k->cls == KC_UPDATE || k->cls == KC_RANKING || k->cls == KC_RUNNING, product = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL;
+  bool alone = k->cls == KC_SCAN || k->cls == KC_GATHER || k->cls == KC_UPDATE || k->cls == KC_RANKING ||
+               k->cls == KC_RUNNING,
+       product = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL;
   uint32_t lanes = target_lanes(k->p->t, ET_F32);
-  double all = w->ops * (alone ? ALONE : product && lanes > LANES ? (double)LANES / lanes : 1) + w->moved, points = ceil(WORTH / all * w->points.opened);
+  double all = w->ops * (alone                      ? ALONE
+                         : product && lanes > LANES ? (double)LANES / lanes
+                                                    : 1) +
+               w->moved,
+         points = ceil(WORTH / all * w->points.opened);
   int64_t lo, hi;
   *where = 0;
   if (!w->points.open) return all > WORTH;
@@ -340,13 +378,15 @@ static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t 
   }
 }
 /* one launch; part: of a step of a recurrence, or NULL */
-static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, const scan_part *part, uint32_t kernel, uint32_t block, uint32_t item) {
+static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, const scan_part *part,
+                       uint32_t kernel, uint32_t block, uint32_t item) {
   enum { MANY_CHUNKS = 16 }; /* of several groups are worth it, however little is computed in each */
   kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = canon};
   uint32_t mark = expr_enter(p->m, block);
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(k.a, "k%u", p->launches.n), "");
   f->a = k.a;
-  k.l = (launch){.func = f, .kernel = kernel, .block = block, .item = item, .chunks = sym_int(k.c, 1), .stages = *stages};
+  k.l =
+      (launch){.func = f, .kernel = kernel, .block = block, .item = item, .chunks = sym_int(k.c, 1), .stages = *stages};
   k.cls = kernel != UINT32_MAX ? p->m->kernels.v[kernel].cls : 0;
   emit_begin(&k.e, p, f, &k.l, k.a);
   k.scratch = sym_int(k.c, 0);
@@ -374,16 +414,21 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   kernel_groups(&k, stages, &gs);
   work w = kernel_work(k.m, stages, part ? k.m->scans.v[part->scan].var : 0);
   k.worth = worth_threads(&k, &w, &k.l.where);
-  if (part) kernel_scan_step(&k, &gs, part);
+  if (part)
+    kernel_scan_step(&k, &gs, part);
   else if (scan) {
     if (!kernel_walk(&k, stages->v[0])) kernel_scan(&k, &gs, scan);
-  } else if (k.cls == KC_RUNNING) kernel_running(&k, stages->v[0]);
-  else if (k.cls == KC_RANKING) kernel_ranking(&k, stages);
-  else if (gs.n == 1 && !updates) kernel_one(&k, &gs.v[0].stages);
+  } else if (k.cls == KC_RUNNING)
+    kernel_running(&k, stages->v[0]);
+  else if (k.cls == KC_RANKING)
+    kernel_ranking(&k, stages);
+  else if (gs.n == 1 && !updates)
+    kernel_one(&k, &gs.v[0].stages);
   else if (updates) {
     k.outer.n = 0;
     kernel_many(&k, &gs);
-  } else kernel_many(&k, &gs);
+  } else
+    kernel_many(&k, &gs);
   if (k.scratch_ptr) k.l.args.v[k.scratch_arg].size = k.scratch;
   k.l.scratch = k.scratch;
   if (k.l.where && gs.n > 1) k.l.where = sym_max(k.c, k.l.where, sym_addi(k.c, k.l.chunks, -MANY_CHUNKS));
@@ -396,10 +441,12 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   ctx_about(k.c, NULL);
 }
 
-void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, uint32_t kernel, uint32_t block, uint32_t item) {
+void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, uint32_t kernel,
+                     uint32_t block, uint32_t item) {
   scan_parts parts = {0};
   uint32_t scan = xs(p->m, stages->v[0])->scan;
-  if (!scan || p->level == 0 || kernel_walks(p, stages->v[0], NULL, NULL) || !kernel_scan_parts(p, stages, scan, &parts)) {
+  if (!scan || p->level == 0 || kernel_walks(p, stages->v[0], NULL, NULL) ||
+      !kernel_scan_parts(p, stages, scan, &parts)) {
     one_launch(p, stages, outer, canon, NULL, kernel, block, item);
     return;
   }

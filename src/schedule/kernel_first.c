@@ -1,24 +1,31 @@
 /* How are the first few of a ranking found without ranking the others?
  *
- * A row is looked at twice. First, which value is it that the few certainly beat? Each lane of some vectors (slots) keeps the best of every so many places; where the few best slots are taken away, all that were taken beat
- * what is left, and each is a place of its own. Then whole vectors are compared with the last of the few so far, that value at first: hardly more than the few themselves pass, one by one, and move those behind them up.
- * A place beats another one strictly, so equal values stay in order. NaN beats nothing, and ranks first all the same: the last one is written first (expr_placing).
+ * A row is looked at twice. First, which value is it that the few certainly beat? Each lane of some vectors
+ * (slots) keeps the best of every so many places; where the few best slots are taken away, all that were taken
+ * beat
+ * what is left, and each is a place of its own. Then whole vectors are compared with the last of the few so far,
+ * that value at first: hardly more than the few themselves pass, one by one, and move those behind them up.
+ * A place beats another one strictly, so equal values stay in order. NaN beats nothing, and ranks first all the
+ * same: the last one is written first (expr_placing).
  */
 #include "expr/passes.h"
 #include "schedule/kernel_in.h"
 #include "schedule/tile.h"
 
-enum { GROUP = 4 /* vectors that are asked together, slots that are filled together */, SLOTS_PER_PLACE = 5 /* halves */ };
+enum {
+  GROUP = 4 /* vectors that are asked together, slots that are filled together */,
+  SLOTS_PER_PLACE = 5 /* halves */
+};
 typedef struct first {
   kctx *k;
   const ranking *r;
-  etype w, it;      /* of the values, of places */
+  etype w, it; /* of the values, of places */
   uint16_t lanes;
-  int64_t vectors;  /* of rooms */
-  lv row, at;       /* the row's values begin at row[at] */
+  int64_t vectors; /* of rooms */
+  lv row, at;      /* the row's values begin at row[at] */
   lv n;
-  lv best, from;    /* rooms 1..few; best[0] is beaten by nothing */
-  lv worst, last;   /* registers: the last of the few, the last NaN's place */
+  lv best, from;  /* rooms 1..few; best[0] is beaten by nothing */
+  lv worst, last; /* registers: the last of the few, the last NaN's place */
 } first;
 
 static ltype i64(void) { return lt(ET_I64, 1); }
@@ -32,7 +39,8 @@ static etype wide(etype t) {
 static lv spread(first *f, lv v) { return lb_splat(&f->k->e.b, f->lanes, v); }
 static lv loses(first *f, lv x, lv y) { /* x does not beat y: false for NaN */
   lbuild *b = &f->k->e.b;
-  return lb_op(b, f->r->falling ? (EK_PLANTED("schedule-first") ? OP_LT : OP_LE) : OP_GE, yes(li(b->f, x)->type.lanes), x, y, 0);
+  return lb_op(b, f->r->falling ? (EK_PLANTED("schedule-first") ? OP_LT : OP_LE) : OP_GE, yes(li(b->f, x)->type.lanes),
+               x, y, 0);
 }
 static lv beats(first *f, lv x, lv y) {
   lbuild *b = &f->k->e.b;
@@ -45,15 +53,18 @@ static lv either(first *f, lv c, lv x, lv y) {
 static lv nothing(first *f, bool best) { /* what all others beat, or nothing does */
   return lb_const(&f->k->e.b, lt(f->w, 1), schedule_identity(f->r->falling != best ? RED_MAX : RED_MIN, f->w));
 }
-static lv load_row(first *f, lv i, uint32_t lanes) { return lb_load(&f->k->e.b, lt(f->w, lanes), f->row, lb_add(&f->k->e.b, f->at, i)); }
+static lv load_row(first *f, lv i, uint32_t lanes) {
+  return lb_load(&f->k->e.b, lt(f->w, lanes), f->row, lb_add(&f->k->e.b, f->at, i));
+}
 
-/* ---- the row's values side by side: where they lie, or copied ---- */
+/* ---- the row's values side by side: where they lie, or copied -------------------------------- */
 static bool lies_ready(first *f, sz *begin) {
   ectx *e = &f->k->e;
   const ex_node *n = exn(f->k->m, f->r->key);
   sz idx[MAX_RANK] = {0}, coef;
   if (n->kind != EX_LOAD || (etype)n->type != f->w || !emit_plain(e, f->r->key, idx)) return false;
-  return sym_linear(f->k->c, emit_address(e, emit_layout(e, n->tensor), idx), f->r->p, &coef, begin) && coef == sym_int(f->k->c, 1) && !address_uses(e, *begin, f->r->p);
+  return sym_linear(f->k->c, emit_address(e, emit_layout(e, n->tensor), idx), f->r->p, &coef, begin) &&
+         coef == sym_int(f->k->c, 1) && !address_uses(e, *begin, f->r->p);
 }
 static void copy_row(first *f, lv from, lv to, uint32_t lanes) {
   ectx *e = &f->k->e;
@@ -101,7 +112,8 @@ static lv threshold(first *f, lv slots, int64_t nslots) {
   lv top = spread(f, lb_hreduce(b, most, lb_get(b, best)));
   lb_set(b, best, none);
   lb_for(b, "slot", zero, lb_int(b, nslots * L), lb_int(b, L), nslots <= GROUP ? GROUP : 0, &s);
-  lv x = lb_load(b, lt(f->w, L), slots, s), y = lb_get(b, best), left = either(f, lb_op(b, OP_EQ, yes(L), x, top, 0), none, x);
+  lv x = lb_load(b, lt(f->w, L), slots, s), y = lb_get(b, best),
+     left = either(f, lb_op(b, OP_EQ, yes(L), x, top, 0), none, x);
   lb_store(b, slots, s, left);
   lb_set(b, best, either(f, beats(f, left, y), left, y));
   lb_end(b);
@@ -109,7 +121,7 @@ static lv threshold(first *f, lv slots, int64_t nslots) {
   return lb_hreduce(b, most, lb_get(b, best));
 }
 
-/* ---- the walk ---- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 /* x, of place i, takes its room; those that it beats move up */
 static void take_in(first *f, lv x, lv i) {
   lbuild *b = &f->k->e.b;
@@ -185,7 +197,9 @@ static void fill_up(first *f, lv room) {
   lv zero = lb_const(b, I, (scalar){.i = 0}), one = lb_int(b, 1), have = lb_reg(b, lb_int(b, 0)), i;
   lb_if(b, lb_op(b, OP_LT, yes(1), lb_load(b, I, f->from, room), zero, 0));
   lb_for(b, "room", one, lb_addi(b, room, 1), one, 0, &i);
-  lb_set(b, have, lb_add(b, lb_get(b, have), lb_op(b, OP_CAST, i64(), lb_op(b, OP_GE, yes(1), lb_load(b, I, f->from, i), zero, 0), 0, 0)));
+  lb_set(b, have,
+         lb_add(b, lb_get(b, have),
+                lb_op(b, OP_CAST, i64(), lb_op(b, OP_GE, yes(1), lb_load(b, I, f->from, i), zero, 0), 0, 0)));
   lb_end(b);
   lb_for(b, "place", lb_int(b, 0), f->n, one, 0, &i);
   lv least = lb_op(b, OP_EQ, yes(1), load_row(f, i, 1), nothing(f, false), 0);
@@ -197,11 +211,13 @@ static void fill_up(first *f, lv room) {
   lb_end(b);
 }
 
-/* Sorting looks at each place a few times, whatever it is. Taking slots away and in looks at all rooms for each of the few. */
+/* Sorting looks at each place a few times, whatever it is. Taking slots away and in looks at all rooms for each of
+ * the few. */
 static bool pays(kctx *k, const ranking *r, uint32_t lanes) {
   enum { MOST = 1024, SORTED = 25, OF_ROOM = 10, OF_PLACE = 75, BUCKETS = 2000 /* cycles */ };
   if (r->few <= 0 || r->few > MOST) return false;
-  return r->few * (r->few * OF_ROOM / lanes + OF_PLACE) <= min64(expr_typical(k->m, sym_extent(k->c, r->p)), INT32_MAX) * SORTED + BUCKETS;
+  return r->few * (r->few * OF_ROOM / lanes + OF_PLACE) <=
+         min64(expr_typical(k->m, sym_extent(k->c, r->p)), INT32_MAX) * SORTED + BUCKETS;
 }
 bool kernel_first(kctx *k, const u32vec *stages) {
   ectx *e = &k->e;
@@ -217,7 +233,8 @@ bool kernel_first(kctx *k, const u32vec *stages) {
   sym_range(k->c, places, &lo, &hi);
   f.it = hi < INT32_MAX && et_bytes(f.w) <= 4 ? ET_I32 : ET_I64;
   f.vectors = (r.few + f.lanes - 1) / f.lanes;
-  int64_t nslots = max64(1, (r.few * SLOTS_PER_PLACE / 2 + f.lanes * GROUP - 1) / (f.lanes * GROUP)) * GROUP, rooms = f.vectors * f.lanes + 1;
+  int64_t nslots = max64(1, (r.few * SLOTS_PER_PLACE / 2 + f.lanes * GROUP - 1) / (f.lanes * GROUP)) * GROUP,
+          rooms = f.vectors * f.lanes + 1;
   bool ready = lies_ready(&f, &begin);
   lv slots = f.lanes > 1 ? kernel_scratch(k, f.w, sym_int(k->c, nslots * f.lanes)) : 0, i;
   f.best = kernel_scratch(k, f.w, sym_int(k->c, rooms)), f.from = kernel_scratch(k, f.it, sym_int(k->c, rooms));
@@ -246,7 +263,10 @@ bool kernel_first(kctx *k, const u32vec *stages) {
   lb_store(b, f.from, zero, lb_const(b, lt(f.it, 1), (scalar){.i = -1}));
   walk(&f);
   fill_up(&f, room);
-  if (f.last) lb_store(b, f.from, one, lb_op(b, OP_MAX, lt(f.it, 1), lb_load(b, lt(f.it, 1), f.from, one), lb_op(b, OP_CAST, lt(f.it, 1), lb_get(b, f.last), 0, 0), 0));
+  if (f.last)
+    lb_store(b, f.from, one,
+             lb_op(b, OP_MAX, lt(f.it, 1), lb_load(b, lt(f.it, 1), f.from, one),
+                   lb_op(b, OP_CAST, lt(f.it, 1), lb_get(b, f.last), 0, 0), 0));
   lb_for(b, "position", zero, room, one, 0, &i);
   emit_scope(e);
   lv place = lb_op(b, OP_CAST, i64(), lb_load(b, lt(f.it, 1), f.from, lb_addi(b, i, 1)), 0, 0);

@@ -1,4 +1,5 @@
-/* How does a kernel of several groups run? Chunks are points of the variables all share, or blocks of one of them; in each the groups' nests follow one another, and hand over through scratch what is not stored anyway. */
+/* How does a kernel of several groups run? Chunks are points of the variables all share, or blocks of one of them;
+ * in each the groups' nests follow one another, and hand over through scratch what is not stored anyway. */
 #include "schedule/halo.h"
 #include "schedule/kernel_slide.h"
 #include "schedule/layout.h"
@@ -36,7 +37,8 @@ static void local_layout(kctx *k, uint32_t si) {
   ctx *c = k->c;
   layout *l = NEW(k->a, layout);
   const layout *g = &k->p->layouts[s->tensor];
-  *l = (layout){.known = true, .rank = s->naxes, .axes = NEWN(k->a, laxis, s->naxes ? s->naxes : 1), .base = sym_int(c, 0)};
+  *l = (layout){
+      .known = true, .rank = s->naxes, .axes = NEWN(k->a, laxis, s->naxes ? s->naxes : 1), .base = sym_int(c, 0)};
   /* axes in the order of the global layout, outer variables take no room */
   uint32_t order[MAX_RANK];
   for (uint32_t i = 0; i < s->naxes; i++) order[i] = i;
@@ -77,14 +79,18 @@ static void local_layout(kctx *k, uint32_t si) {
       continue;
     }
     y->lo = g->axes[order[q]].lo, y->hi = g->axes[order[q]].hi;
-    sz line = sym_int(c, d[0].stride == sym_int(c, 1) ? max64(1, (int64_t)k->p->t->line / et_bytes(t->type)) : 1); /* rows begin with a line */
-    sz before = sym_mul(c, sym_ceildiv(c, y->lo, line), line), room = sym_add(c, before, sym_add(c, d[0].extent, y->hi));
+    /* rows begin with a line */
+    sz line = sym_int(c, d[0].stride == sym_int(c, 1) ? max64(1, (int64_t)k->p->t->line / et_bytes(t->type)) : 1);
+    sz before = sym_mul(c, sym_ceildiv(c, y->lo, line), line),
+       room = sym_add(c, before, sym_add(c, d[0].extent, y->hi));
     l->base = sym_add(c, l->base, sym_mul(c, before, d[0].stride));
     stride = sym_mul(c, sym_mul(c, sym_ceildiv(c, room, line), line), d[0].stride);
   }
   lv ptr = kernel_scratch(k, t->type, stride);
-  if (slides) slide_placed(k, l, ptr);
-  else if (l->fill) halo_fill(&k->e, s->tensor, l, ptr);
+  if (slides)
+    slide_placed(k, l, ptr);
+  else if (l->fill)
+    halo_fill(&k->e, s->tensor, l, ptr);
   vec_push(k->a, k->e.locals, ((local){.t = s->tensor, .lay = l, .ptr = ptr}));
   map_putu(k->stored, s->tensor, 1);
 }
@@ -97,22 +103,25 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
   ectx *e = &k->e;
   u32vec dom = {0};
   for (uint32_t i = 0; i < g->domain.n; i++)
-    if (whole || strip_of(k, g->domain.v[i]) || !vec_has(&k->outer, g->domain.v[i])) vec_push(k->a, dom, g->domain.v[i]);
+    if (whole || strip_of(k, g->domain.v[i]) || !vec_has(&k->outer, g->domain.v[i]))
+      vec_push(k->a, dom, g->domain.v[i]);
   accesses acc = {0};
   group_accesses(e, &g->stages, k->stored, &acc);
   choice ch = {.mr = 1, .nv = 1, .lanes = nest_lanes(e, &g->stages)};
   if (k->p->level > 0) ch = tile_choose(e, &g->stages, &acc, &dom, &g->red);
   kernel_narrow(k, &ch);
-  if (!k->block) kernel_two(&ch);
-  else ch.two_mr = 0;
+  if (!k->block)
+    kernel_two(&ch);
+  else
+    ch.two_mr = 0;
   nest n = kernel_nest(k, &g->stages, &dom, ch, &acc);
   confine(k, &n.row), confine(k, &n.lane);
   for (uint32_t i = 0; i < n.inner.n; i++) confine(k, &n.inner.v[i]);
   for (uint32_t i = 0; i < n.outer.n; i++) confine(k, &n.outer.v[i]);
   kernel_fold(k, &n, &ch);
   kernel_points(k, &n, &ch);
-  for (uint32_t i = 0; i < acc.n && k->point.var; i++)
-    if (acc.v[i].constant && address_uses(e, acc.v[i].address, k->point.var)) n.point = k->point; /* it chooses among constants */
+  for (uint32_t i = 0; i < acc.n && k->point.var; i++) /* it chooses among constants */
+    if (acc.v[i].constant && address_uses(e, acc.v[i].address, k->point.var)) n.point = k->point;
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
   kernel_emit(k, &n);
 }
@@ -131,12 +140,14 @@ static void hand_placement(kctx *k, uint32_t si) {
     const update *u = &s->updates.v[i];
     tid t = exn(k->m, u->value)->tensor;
     layout *l = NEW(k->a, layout);
-    if (!layout_piece(k->p, u->idx, u->value, whole.lay, l)) ctx_bug(k->c, "schedule: tensor %s cannot be stored inside %s", xt(k->m, t)->name, xt(k->m, s->tensor)->name);
+    if (!layout_piece(k->p, u->idx, u->value, whole.lay, l))
+      ctx_bug(k->c, "schedule: tensor %s cannot be stored inside %s", xt(k->m, t)->name, xt(k->m, s->tensor)->name);
     vec_push(k->a, k->e.locals, ((local){.t = t, .lay = l, .ptr = whole.ptr}));
     map_putu(k->stored, t, 1);
   }
 }
-/* tensors handed from one group to a later one get a scratch layout, unless they lie in memory anyway or are scalars of this point */
+/* tensors handed from one group to a later one get a scratch layout, unless they lie in memory anyway or are scalars
+ * of this point */
 static void hand_over(kctx *k, grps *gs) {
   for (uint32_t g = 0; g < gs->n; g++)
     for (uint32_t i = 0; i < gs->v[g].stages.n; i++) {
@@ -152,7 +163,8 @@ static void hand_over(kctx *k, grps *gs) {
         }
       if (!used) continue;
       bool scalar = true;
-      for (uint32_t d = 0; d < gs->v[g].domain.n; d++) scalar &= vec_has(&k->outer, gs->v[g].domain.v[d]) && !strip_of(k, gs->v[g].domain.v[d]);
+      for (uint32_t d = 0; d < gs->v[g].domain.n; d++)
+        scalar &= vec_has(&k->outer, gs->v[g].domain.v[d]) && !strip_of(k, gs->v[g].domain.v[d]);
       if (!scalar && !EK_PLANTED("schedule-hand-over")) local_layout(k, si);
     }
 }
@@ -165,13 +177,15 @@ static bool open_guard(kctx *k, const grp *g) {
     for (uint32_t j = 0; j < s->axes[i].n; j++) {
       atom v = kernel_canon(k, s->axes[i].d[j].var);
       if (!vec_has(&k->outer, v) || sym_eq(k->c, sym_extent(k->c, v), s->axes[i].d[j].extent)) continue;
-      lv in = lb_op(&e->b, OP_LT, lt(ET_BOOL, 1), emit_size(e, sym_of_atom(k->c, v)), emit_size(e, s->axes[i].d[j].extent), 0);
+      lv in = lb_op(&e->b, OP_LT, lt(ET_BOOL, 1), emit_size(e, sym_of_atom(k->c, v)),
+                    emit_size(e, s->axes[i].d[j].extent), 0);
       all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, in, 0) : in;
     }
   if (all && !EK_PLANTED("schedule-blocks")) lb_if(&e->b, all);
   return all && !EK_PLANTED("schedule-blocks");
 }
-/* Sums along rows end in a chain of dependent steps, as long as the work of a short row: several such rows go through the groups together. Their variable; 0: rows are long, or there is only one. */
+/* Sums along rows end in a chain of dependent steps, as long as the work of a short row: several such rows go
+ * through the groups together. Their variable; 0: rows are long, or there is only one. */
 static atom short_rows(kctx *k, const grps *gs) {
   atom v = k->outer.n ? k->outer.v[k->outer.n - 1] : 0;
   bool sums = false;
@@ -197,15 +211,19 @@ static int64_t handed_over(kctx *k, const grps *gs) {
     const stage *s = xs(k->m, si);
     int64_t bytes = et_bytes(xt(k->m, s->tensor)->type);
     bool makes = layout_inside(k->m, s);
-    for (uint32_t g = 0; g < gs->n && !makes; g++) makes = gs->v[g].red.n && vec_has(&gs->v[g].stages, si) && !needs_memory(k, s->tensor);
+    for (uint32_t g = 0; g < gs->n && !makes; g++)
+      makes = gs->v[g].red.n && vec_has(&gs->v[g].stages, si) && !needs_memory(k, s->tensor);
     for (uint32_t d = 0; d < s->naxes && makes; d++)
       for (uint32_t j = 0; j < s->axes[d].n; j++)
-        if (!vec_has(&k->outer, kernel_canon(k, s->axes[d].d[j].var)) && !mul64(bytes, kernel_extent(k, s->axes[d].d[j].var, 1), &bytes)) return INT64_MAX;
+        if (!vec_has(&k->outer, kernel_canon(k, s->axes[d].d[j].var)) &&
+            !mul64(bytes, kernel_extent(k, s->axes[d].d[j].var, 1), &bytes))
+          return INT64_MAX;
     if (makes) all += min64(bytes, INT64_C(1) << 50);
   }
   return all;
 }
-/* A block whose product has no rows left inside goes through the values of its last variable some at a time: whole tiles, and of them as many as a quarter of the second cache holds. */
+/* A block whose product has no rows left inside goes through the values of its last variable some at a time: whole
+ * tiles, and of them as many as a quarter of the second cache holds. */
 static void strip_block(kctx *k, const grps *gs) {
   atom last = k->outer.n ? k->outer.v[k->outer.n - 1] : 0;
   for (uint32_t g = 0; g < gs->n && last; g++) {
@@ -222,15 +240,22 @@ static void strip_block(kctx *k, const grps *gs) {
     choice ch = tile_choose(&k->e, &q->stages, &acc, &with, &q->red);
     if (ch.row != last) return;
     int64_t rows = (int64_t)k->p->t->l2 / 4 / max64(1, handed_over(k, gs)) / ch.mr * ch.mr;
-    k->strips[k->nstrips++] = (strip){.var = last, .size = min64(max64(rows, ch.mr), kernel_extent(k, last, INT64_MAX))};
+    k->strips[k->nstrips++] =
+        (strip){.var = last, .size = min64(max64(rows, ch.mr), kernel_extent(k, last, INT64_MAX))};
     return;
   }
 }
-enum { BLOCK_ROWS = 64, BLOCK_LANES = 128, TWO_ROWS = 4 /* of the second of two variables: several chunks where there are more points than two tiles hold */ };
-/* How many lanes of a product are a block, for the threads? `whole`, but where that makes few blocks of all the points, as far as these are known, an eighth of the lanes: at least four vectors, which are enough sums in flight. */
+enum {
+  BLOCK_ROWS = 64,
+  BLOCK_LANES = 128,
+  TWO_ROWS = 4 /* of the second of two variables: several chunks where there are more points than two tiles hold */
+};
+/* How many lanes of a product are a block, for the threads? `whole`, but where that makes few blocks of all the
+ * points, as far as these are known, an eighth of the lanes: at least four vectors, which are enough sums in flight. */
 static int64_t lane_block(kctx *k, const choice *ch, atom row, int64_t whole) {
   enum { FEW = 4, PARTS = 8, VECTORS = 4 };
-  int64_t lanes = kernel_extent(k, ch->lane, INT64_MAX), blocks = (lanes - 1) / max64(whole, 1) + 1, part = max64(VECTORS, lanes / PARTS / ch->lanes) * ch->lanes;
+  int64_t lanes = kernel_extent(k, ch->lane, INT64_MAX), blocks = (lanes - 1) / max64(whole, 1) + 1,
+          part = max64(VECTORS, lanes / PARTS / ch->lanes) * ch->lanes;
   for (uint32_t i = 0; i < k->outer.n && blocks < FEW; i++) {
     int64_t n = sym_int_or(k->c, sym_extent(k->c, k->outer.v[i]), 1);
     if (k->outer.v[i] == row) n = n / BLOCK_ROWS;
@@ -240,13 +265,16 @@ static int64_t lane_block(kctx *k, const choice *ch, atom row, int64_t whole) {
   k->block = ch->lane, k->block_lanes = part;
   return part;
 }
-/* Shared variables that go inside the nests, a block of values at a time: the row variable of a product in here, with the one over which its lanes run, else the variable over which the groups would run their lanes. */
+/* Shared variables that go inside the nests, a block of values at a time: the row variable of a product in here,
+ * with the one over which its lanes run, else the variable over which the groups would run their lanes. */
 static void choose_strips(kctx *k, const grps *gs) {
   atom along = 0;
   choice sum = {0}; /* of the first product along it */
   if (k->p->level > 0 && k->cls == KC_BLOCKS) {
-    if (slide_find(k, &k->strips[0])) k->nstrips = 1;
-    else strip_block(k, gs);
+    if (slide_find(k, &k->strips[0]))
+      k->nstrips = 1;
+    else
+      strip_block(k, gs);
     return;
   }
   for (uint32_t g = 0; g < gs->n && !k->nstrips && k->p->level > 0; g++) {
@@ -264,11 +292,17 @@ static void choose_strips(kctx *k, const grps *gs) {
     if (!row || (lane && k->cls != KC_CONTRACTION)) continue;
     int64_t panel = (int64_t)ch.nv * ch.lanes;
     int64_t rows = kernel_extent(k, ch.row, BLOCK_ROWS);
-    strip of_lanes = {.var = ch.lane, .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
+    strip of_lanes = {.var = ch.lane,
+                      .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
     if (lane && !two) of_lanes.size = lane_block(k, &ch, ch.row, of_lanes.size);
-    if (two && lane) k->strips[k->nstrips++] = of_lanes; /* first: a thread's points then have all lanes, of which there may be an odd number of blocks */
-    k->strips[k->nstrips++] = (strip){.var = ch.row, .size = two ? min64(rows, TWO_ROWS) : rows <= BLOCK_ROWS ? rows : BLOCK_ROWS / ch.mr * ch.mr};
-    if (ch.beside && vec_has(&k->outer, ch.beside)) k->strips[k->nstrips++] = (strip){.var = ch.beside, .size = two ? FEW_POINTS : kernel_beside(k, &ch)};
+    /* first: a thread's points then have all lanes, of which there may be an odd number of blocks */
+    if (two && lane) k->strips[k->nstrips++] = of_lanes;
+    k->strips[k->nstrips++] = (strip){.var = ch.row,
+                                      .size = two                  ? min64(rows, TWO_ROWS)
+                                              : rows <= BLOCK_ROWS ? rows
+                                                                   : BLOCK_ROWS / ch.mr * ch.mr};
+    if (ch.beside && vec_has(&k->outer, ch.beside))
+      k->strips[k->nstrips++] = (strip){.var = ch.beside, .size = two ? FEW_POINTS : kernel_beside(k, &ch)};
     if (!two && lane) k->strips[k->nstrips++] = of_lanes;
   }
   if (k->nstrips) return;
@@ -319,7 +353,8 @@ void kernel_many(kctx *k, grps *gs) {
     strip *b = &k->strips[j];
     if (sym_int_or(c, blocks[j], 2) <= 1) continue;
     b->lo = emit_size(e, b->start);
-    b->hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, b->lo, b->size - EK_PLANTED("schedule-strips")), emit_size(e, sym_extent(c, b->var)), 0);
+    b->hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, b->lo, b->size - EK_PLANTED("schedule-strips")),
+                  emit_size(e, sym_extent(c, b->var)), 0);
   }
   if (k->slide.stage) slide_point(k, i, from, &k->strips[0]);
   for (uint32_t g = 0; g < gs->n; g++) {

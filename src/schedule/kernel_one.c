@@ -1,8 +1,10 @@
-/* How is a kernel of one group divided among the threads? Chunks are points of outer variables, blocks of rows, or blocks of lanes. */
+/* How is a kernel of one group divided among the threads? Chunks are points of outer variables, blocks of rows, or
+ * blocks of lanes. */
 #include "schedule/halo.h"
 #include "schedule/kernel_in.h"
 
-/* Is the number of the point in u or v itself a part of the value? As quotient and rest of one variable it would cost a division at each point. */
+/* Is the number of the point in u or v itself a part of the value? As quotient and rest of one variable it would
+ * cost a division at each point. */
 static bool counts_points(kctx *k, ex x, atom u, atom v, map *seen) {
   const ex_node *n = exn(k->m, x);
   uint64_t dummy;
@@ -17,14 +19,18 @@ static bool counts_points(kctx *k, ex x, atom u, atom v, map *seen) {
   return n->kind == EX_LOAD && n->otherwise && counts_points(k, n->otherwise, u, v, seen);
 }
 enum { SHORT_ROW = 32 };
-/* Joins neighbouring variables of a group into one wherever all addresses allow it: u (outer), v (inner, extent e) become w = u*e + v. */
+/* Joins neighbouring variables of a group into one wherever all addresses allow it: u (outer), v (inner, extent e)
+ * become w = u*e + v. */
 static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at) {
   atom u = domain->v[at], v = domain->v[at + 1];
   for (uint32_t i = 0; i < group->n && sym_int_or(k->c, sym_extent(k->c, v), SHORT_ROW) >= SHORT_ROW; i++)
     if (counts_points(k, xs(k->m, group->v[i])->value, u, v, map_new(k->a))) return false;
-  const ex_node *lead = exn(k->m, xs(k->m, group->v[0])->value); /* a condition that leaves places out does so for one value of its variable, as a factor is chosen */
+  /* a condition that leaves places out does so for one value of its variable, as a factor is chosen */
+  const ex_node *lead = exn(k->m, xs(k->m, group->v[0])->value);
   if (lead->kind == EX_REDUCE && counts_points(k, lead->body, u, v, map_new(k->a))) return false;
-  if (lead->kind == EX_REDUCE && lead->where && (value_uses(&k->e, lead->where, u) || value_uses(&k->e, lead->where, v))) return false;
+  if (lead->kind == EX_REDUCE && lead->where &&
+      (value_uses(&k->e, lead->where, u) || value_uses(&k->e, lead->where, v)))
+    return false;
   sz eu = sym_extent(k->c, u), ev = sym_extent(k->c, v), w = sym_var(k->c, "f", sym_mul(k->c, eu, ev));
   atom wa;
   if (!sym_is_atom(k->c, w, &wa)) return false;
@@ -45,21 +51,30 @@ static bool near_or_linear(kctx *k, const accesses *acc, atom w, uint32_t lanes)
     const access *a = &acc->v[i];
     sz idx[MAX_RANK];
     if (a->guarded && !emit_plain(&k->e, a->load, idx)) return false;
-    if (address_coef(&k->e, a->address, w) == INT64_MIN && (a->store || a->constant || !lanes_near(&k->e, a->address, w, lanes))) return false;
+    if (address_coef(&k->e, a->address, w) == INT64_MIN &&
+        (a->store || a->constant || !lanes_near(&k->e, a->address, w, lanes)))
+      return false;
   }
   return true;
 }
-/* Columns that fill a part of the lanes only, in groups whose results lie side by side: as many groups as there is room for share a vector, but where registers of half the width do for one. What a group reads is spread over its lanes. Columns v of group u: w = v + columns * (u mod n). */
+/* Columns that fill a part of the lanes only, in groups whose results lie side by side: as many groups as there is
+ * room for share a vector, but where registers of half the width do for one. What a group reads is spread over its
+ * lanes. Columns v of group u: w = v + columns * (u mod n). */
 static void join_groups(kctx *k, const u32vec *group, u32vec *domain) {
   uint32_t L = nest_lanes(&k->e, group), at = domain->n - 2;
   int64_t groups, columns;
   accesses acc = {0};
   atom wa, ua;
-  if (domain->n < 2 || !sym_is_int(k->c, sym_extent(k->c, domain->v[at]), &groups) || !sym_is_int(k->c, sym_extent(k->c, domain->v[at + 1]), &columns) || columns < 1 || columns >= L || L % columns || groups % (L / columns) || (columns * 2 == L && tile_halves(k->p->t, L))) return;
-  sz w = sym_var(k->c, "f", sym_int(k->c, L)), u = sym_var(k->c, "g", sym_int(k->c, groups * columns / L)), by = sym_int(k->c, columns);
+  if (domain->n < 2 || !sym_is_int(k->c, sym_extent(k->c, domain->v[at]), &groups) ||
+      !sym_is_int(k->c, sym_extent(k->c, domain->v[at + 1]), &columns) || columns < 1 || columns >= L || L % columns ||
+      groups % (L / columns) || (columns * 2 == L && tile_halves(k->p->t, L)))
+    return;
+  sz w = sym_var(k->c, "f", sym_int(k->c, L)), u = sym_var(k->c, "g", sym_int(k->c, groups * columns / L)),
+     by = sym_int(k->c, columns);
   if (!sym_is_atom(k->c, w, &wa)) return;
   uint32_t nb = k->e.binds.n;
-  emit_bind_ex(&k->e, (binding){.var = domain->v[at], .subst = sym_add(k->c, sym_muli(k->c, u, L / columns), kernel_quot(k->c, w, by))});
+  emit_bind_ex(&k->e, (binding){.var = domain->v[at],
+                                .subst = sym_add(k->c, sym_muli(k->c, u, L / columns), kernel_quot(k->c, w, by))});
   emit_bind_ex(&k->e, (binding){.var = domain->v[at + 1], .subst = kernel_rem(k->c, w, by)});
   group_accesses(&k->e, group, k->stored, &acc);
   if (!near_or_linear(k, &acc, wa, L)) {
@@ -67,8 +82,10 @@ static void join_groups(kctx *k, const u32vec *group, u32vec *domain) {
     return;
   }
   domain->v[at + 1] = wa;
-  if (sym_is_atom(k->c, u, &ua)) domain->v[at] = ua;
-  else domain->v[at] = wa, domain->n--;
+  if (sym_is_atom(k->c, u, &ua))
+    domain->v[at] = ua;
+  else
+    domain->v[at] = wa, domain->n--;
 }
 static void order_by_store(kctx *k, const u32vec *group, u32vec *domain) {
   accesses acc = {0};
@@ -77,14 +94,17 @@ static void order_by_store(kctx *k, const u32vec *group, u32vec *domain) {
     for (uint32_t j = i; j > 0; j--) {
       int64_t a = 0, b = 0;
       for (uint32_t q = 0; q < acc.n; q++)
-        if (acc.v[q].store) a = address_coef(&k->e, acc.v[q].address, domain->v[j - 1]), b = address_coef(&k->e, acc.v[q].address, domain->v[j]);
+        if (acc.v[q].store)
+          a = address_coef(&k->e, acc.v[q].address, domain->v[j - 1]),
+          b = address_coef(&k->e, acc.v[q].address, domain->v[j]);
       if (a < 0 || b < 0 || a >= b) break; /* symbolic strides keep their order */
       atom t = domain->v[j];
       domain->v[j] = domain->v[j - 1], domain->v[j - 1] = t;
     }
 }
 
-/* How many variables from the front have together at least `enough` points, as far as is known; *known: how many they have for certain. */
+/* How many variables from the front have together at least `enough` points, as far as is known; *known: how many
+ * they have for certain. */
 static uint32_t points_enough(kctx *k, const nvars *vars, int64_t enough, int64_t *known) {
   uint32_t take = 0;
   while (take < vars->n && *known < enough) *known *= max64(1, emit_extent(k->c, vars->v[take++].extent, 1));
@@ -115,7 +135,8 @@ static void block_range(kctx *k, nvar *v, lv lo, lv hi, int64_t block) {
   v->hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_muli(b, hi, block), end, 0);
   v->unit = block;
 }
-/* Opens the loop over the points w of the chunks lo..hi-1, with the blocks of each (block 0: none) as the range of the rows or lanes. */
+/* Opens the loop over the points w of the chunks lo..hi-1, with the blocks of each (block 0: none) as the range of
+ * the rows or lanes. */
 static void chunk_loop(kctx *k, nest *n, nvar w, int64_t block, bool rows) {
   lbuild *b = &k->e.b;
   ltype i64 = lt(ET_I64, 1);
@@ -124,16 +145,20 @@ static void chunk_loop(kctx *k, nest *n, nvar w, int64_t block, bool rows) {
   lv per = block ? emit_size(&k->e, sym_ceildiv(k->c, v->extent, sym_int(k->c, block))) : 0;
   if (per) {
     lv one = lb_int(b, 1);
-    lb_for(b, "point", lb_op(b, OP_IDIV, i64, lo, per, 0), lb_add(b, lb_op(b, OP_IDIV, i64, lb_sub(b, hi, one), per, 0), one), one, 0, &i);
+    lb_for(b, "point", lb_op(b, OP_IDIV, i64, lo, per, 0),
+           lb_add(b, lb_op(b, OP_IDIV, i64, lb_sub(b, hi, one), per, 0), one), one, 0, &i);
   } else
     lb_for(b, "point", lo, hi, lb_int(b, 1), 0, &i);
   emit_scope(&k->e);
   emit_bind(&k->e, w.var, i);
   if (!per) return;
   lv first = lb_mul(b, i, per);
-  block_range(k, v, lb_sub(b, lb_op(b, OP_MAX, i64, lo, first, 0), first), lb_sub(b, lb_op(b, OP_MIN, i64, hi, lb_add(b, first, per), 0), first), block);
+  block_range(k, v, lb_sub(b, lb_op(b, OP_MAX, i64, lo, first, 0), first),
+              lb_sub(b, lb_op(b, OP_MIN, i64, hi, lb_add(b, first, per), 0), first), block);
 }
-/* Opens the loop over what the chunks lo..hi-1 of blocks of lanes, and in each of these blocks of rows, are together: what is left of the first lanes' rows, all rows of the lanes that follow, the first rows of the last ones. */
+/* Opens the loop over what the chunks lo..hi-1 of blocks of lanes, and in each of these blocks of rows, are
+ * together: what is left of the first lanes' rows, all rows of the lanes that follow, the first rows of the last
+ * ones. */
 static void grid_loop(kctx *k, nest *n, int64_t rows, int64_t lanes) {
   enum { HEAD, WHOLE, TAIL };
   lbuild *b = &k->e.b;
@@ -141,13 +166,20 @@ static void grid_loop(kctx *k, nest *n, int64_t rows, int64_t lanes) {
   nvar *v = nest_rows(n);
   lv zero = lb_int(b, 0), one = lb_int(b, 1), lo = lb_lo(b), hi = lb_hi(b), piece;
   lv each = emit_size(&k->e, sym_ceildiv(k->c, v->extent, sym_int(k->c, rows)));
-  lv first = lb_op(b, OP_IDIV, i64, lo, each, 0), from = lb_sub(b, lo, lb_mul(b, first, each)), last = lb_op(b, OP_IDIV, i64, hi, each, 0), to = lb_sub(b, hi, lb_mul(b, last, each));
+  lv first = lb_op(b, OP_IDIV, i64, lo, each, 0), from = lb_sub(b, lo, lb_mul(b, first, each)),
+     last = lb_op(b, OP_IDIV, i64, hi, each, 0), to = lb_sub(b, hi, lb_mul(b, last, each));
   lv head = lb_cmp(b, OP_GT, from, zero), whole = lb_add(b, first, lb_op(b, OP_SEL, i64, head, one, zero));
   lv tail = lb_op(b, OP_AND, truth, lb_cmp(b, OP_GT, to, zero), lb_cmp(b, OP_GE, last, whole), 0);
-  lb_for(b, "piece", lb_op(b, OP_SEL, i64, head, lb_int(b, HEAD), lb_int(b, WHOLE)), lb_op(b, OP_SEL, i64, tail, lb_int(b, TAIL + 1 - EK_PLANTED("schedule-grid")), lb_int(b, TAIL)), one, 0, &piece);
+  lb_for(b, "piece", lb_op(b, OP_SEL, i64, head, lb_int(b, HEAD), lb_int(b, WHOLE)),
+         lb_op(b, OP_SEL, i64, tail, lb_int(b, TAIL + 1 - EK_PLANTED("schedule-grid")), lb_int(b, TAIL)), one, 0,
+         &piece);
   lv is_head = lb_cmp(b, OP_EQ, piece, lb_int(b, HEAD)), is_whole = lb_cmp(b, OP_EQ, piece, lb_int(b, WHOLE));
-  lv begin = lb_op(b, OP_SEL, i64, is_head, first, lb_op(b, OP_SEL, i64, is_whole, whole, last)), end = lb_op(b, OP_SEL, i64, is_whole, last, lb_addi(b, begin, 1));
-  lv top = lb_op(b, OP_SEL, i64, lb_op(b, OP_OR, truth, is_whole, lb_op(b, OP_AND, truth, is_head, lb_cmp(b, OP_LT, first, last), 0), 0), each, to);
+  lv begin = lb_op(b, OP_SEL, i64, is_head, first, lb_op(b, OP_SEL, i64, is_whole, whole, last)),
+     end = lb_op(b, OP_SEL, i64, is_whole, last, lb_addi(b, begin, 1));
+  lv top =
+      lb_op(b, OP_SEL, i64,
+            lb_op(b, OP_OR, truth, is_whole, lb_op(b, OP_AND, truth, is_head, lb_cmp(b, OP_LT, first, last), 0), 0),
+            each, to);
   lb_if(b, lb_cmp(b, OP_LT, begin, end));
   emit_scope(&k->e);
   block_range(k, v, lb_op(b, OP_SEL, i64, is_head, from, zero), top, rows);
@@ -185,7 +217,8 @@ static void fill_halos(kctx *k, const u32vec *group, const nest *n, const u32vec
   }
 }
 
-/* Where rows are points of two variables: the chunk with the first one fills what is around all of them, of its lanes. */
+/* Where rows are points of two variables: the chunk with the first one fills what is around all of them, of its
+ * lanes. */
 static void first_fills_halos(kctx *k, const u32vec *group, const nest *n) {
   ectx *e = &k->e;
   if (!n->points.lo) return;
@@ -229,7 +262,10 @@ void kernel_one(kctx *k, const u32vec *group) {
   group_accesses(e, group, k->stored, &acc);
   choice ch = {.mr = 1, .nv = 1, .lanes = nest_lanes(e, group)};
   if (k->p->level > 0) ch = tile_choose(e, group, &acc, &domain, &red);
-  if (k->p->level > 0 && !ch.lane && !ch.row && domain.n > 1 && !sym_is_int(c, sym_extent(c, domain.v[domain.n - 1]), NULL)) ch.row = domain.v[domain.n - 1]; /* as a part of the chunk's number it would cost a division at each point */
+  /* as a part of the chunk's number it would cost a division at each point */
+  if (k->p->level > 0 && !ch.lane && !ch.row && domain.n > 1 &&
+      !sym_is_int(c, sym_extent(c, domain.v[domain.n - 1]), NULL))
+    ch.row = domain.v[domain.n - 1];
   nest n;
   bool parts = false;
   if (ch.near_mr) { /* in blocks rows come from near */
@@ -245,14 +281,20 @@ void kernel_one(kctx *k, const u32vec *group) {
   }
   if (!n.points.var && kernel_folds(&n, &ch)) beside_in_parts(k, &n, kernel_beside(k, &ch));
   bool lines = !parts && kernel_lines(k, &n, &acc, &ch);
-  /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
-   * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a thread gets at once are one range. */
+  /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else
+   * of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
+   * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a
+   * thread gets at once are one range. */
   const int64_t enough = 16, few = 8, line = 1024;
   lv lo = lb_lo(&e->b), hi = lb_hi(&e->b);
-  int64_t rext = ch.row ? emit_extent(c, nest_rows(&n)->extent, 1024) : 0, lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
+  int64_t rext = ch.row ? emit_extent(c, nest_rows(&n)->extent, 1024) : 0,
+          lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
   uint32_t L = ch.lanes;
-  const int64_t line_bytes = lext * et_bytes(xt(k->m, xs(k->m, group->v[0])->tensor)->type), near = (int64_t)k->p->t->l1; /* of a row, over all lanes */
-  if (reduces && ch.row && !ch.lane_outer && near && rext * line_bytes > near) n.strip = max64(1, near / 4 / max64(1, line_bytes) / ch.mr) * ch.mr;
+  /* of a row, over all lanes */
+  const int64_t line_bytes = lext * et_bytes(xt(k->m, xs(k->m, group->v[0])->tensor)->type),
+                near = (int64_t)k->p->t->l1;
+  if (reduces && ch.row && !ch.lane_outer && near && rext * line_bytes > near)
+    n.strip = max64(1, near / 4 / max64(1, line_bytes) / ch.mr) * ch.mr;
   int64_t rb = ch.row ? (rext / 12 + ch.mr - 1) / ch.mr * ch.mr : 0;
   if (rb < ch.mr) rb = ch.mr;
   int64_t rchunks = ch.row ? (rext + rb - 1) / rb : 0;
@@ -264,15 +306,21 @@ void kernel_one(kctx *k, const u32vec *group) {
     lb = (lext / even + W - 1) / W * W;
   }
   int64_t lchunks = lext ? (lext + lb - 1) / lb : 0;
-  bool by_panels = false; /* panels of a run-time operand are packed where they are used: a thread should own whole panels */
-  for (uint32_t i = 0; i < acc.n && ch.row && ch.lane_outer; i++) by_panels |= acc.v[i].load == ch.lane_load && !acc.v[i].constant && lchunks >= few;
+  /* panels of a run-time operand are packed where they are used: a thread should own whole panels */
+  bool by_panels = false;
+  for (uint32_t i = 0; i < acc.n && ch.row && ch.lane_outer; i++)
+    by_panels |= acc.v[i].load == ch.lane_load && !acc.v[i].constant && lchunks >= few;
   nvars *rest = &n.inner;
   int64_t np = 1;
   uint32_t take = points_enough(k, rest, enough, &np);
-  if (k->p->level > 0 && np < enough && !ch.lane && !ch.row && take == rest->n && take > 1) take--; /* not known to be worth a chunk each: digits of a number of a point cost divisions */
-  bool rows = ch.row && !lines && rchunks > 1 && rchunks >= (reduces && !ch.lane_outer ? min64(few, lchunks) : lchunks), lanes = !rows && lchunks > 1;
+  /* not known to be worth a chunk each: digits of a number of a point cost divisions */
+  if (k->p->level > 0 && np < enough && !ch.lane && !ch.row && take == rest->n && take > 1) take--;
+  bool rows = ch.row && !lines && rchunks > 1 && rchunks >= (reduces && !ch.lane_outer ? min64(few, lchunks) : lchunks),
+       lanes = !rows && lchunks > 1;
   int64_t blocks = rows ? rchunks : lanes ? lchunks : 1;
-  bool together = false, grid = k->worth && reduces && rows && lchunks > 1 && ch.lane_outer && !parts && !by_panels && !n.inner.n && !n.outer.n && !sym_is_int(c, nest_rows(&n)->extent, NULL); /* there may be few rows */
+  /* there may be few rows */
+  bool together = false, grid = k->worth && reduces && rows && lchunks > 1 && ch.lane_outer && !parts && !by_panels &&
+                                !n.inner.n && !n.outer.n && !sym_is_int(c, nest_rows(&n)->extent, NULL);
   if (!by_panels && (n.outer.n || (np < few && blocks < few))) {
     nvars all = {0};
     for (uint32_t i = 0; i < n.outer.n; i++) vec_push(k->a, all, n.outer.v[i]);
@@ -287,7 +335,8 @@ void kernel_one(kctx *k, const u32vec *group) {
     }
   }
   u32vec point = {0}; /* the variables of a chunk's point */
-  if (parts) parts_chunks(k, &n);
+  if (parts)
+    parts_chunks(k, &n);
   else if (together || (!by_panels && take && np >= blocks)) {
     for (uint32_t i = 0; i < take; i++) vec_push(k->a, point, rest->v[i].var);
     sz points = kernel_flatten(k, rest, take);
@@ -297,12 +346,17 @@ void kernel_one(kctx *k, const u32vec *group) {
       rest->n--;
       n.point = w;
       chunk_loop(k, &n, w, rows ? rb : lanes ? lb : 0, rows);
-      points = sym_mul(c, points, rows || lanes ? sym_ceildiv(c, rows ? nest_rows(&n)->extent : n.lane.extent, sym_int(c, rows ? rb : lb)) : sym_int(c, 1));
-    } else rest->v[0].lo = lo, rest->v[0].hi = hi;
+      points = sym_mul(c, points,
+                       rows || lanes
+                           ? sym_ceildiv(c, rows ? nest_rows(&n)->extent : n.lane.extent, sym_int(c, rows ? rb : lb))
+                           : sym_int(c, 1));
+    } else
+      rest->v[0].lo = lo, rest->v[0].hi = hi;
     k->l.chunks = points;
   } else if (grid) {
     grid_loop(k, &n, rb, lb);
-    k->l.chunks = sym_mul(c, sym_ceildiv(c, nest_rows(&n)->extent, sym_int(c, rb)), sym_ceildiv(c, n.lane.extent, sym_int(c, lb)));
+    k->l.chunks = sym_mul(c, sym_ceildiv(c, nest_rows(&n)->extent, sym_int(c, rb)),
+                          sym_ceildiv(c, n.lane.extent, sym_int(c, lb)));
   } else if (!by_panels && rows) {
     block_range(k, nest_rows(&n), lo, hi, rb);
     k->l.chunks = sym_ceildiv(c, nest_rows(&n)->extent, sym_int(c, rb));
@@ -318,8 +372,10 @@ void kernel_one(kctx *k, const u32vec *group) {
     kernel_packs(k, &n, &again, &ch);
     kernel_prepare(k, &n);
   }
-  if (n.points.var) first_fills_halos(k, group, &n);
-  else fill_halos(k, group, &n, &point, together);
+  if (n.points.var)
+    first_fills_halos(k, group, &n);
+  else
+    fill_halos(k, group, &n, &point, together);
   kernel_emit(k, &n);
   if (together || parts || grid) {
     emit_unscope(e);

@@ -1,9 +1,12 @@
 /* How is a stage computed whose formula looks at all pairs of places (expr_running, expr_ranking)?
  *
  * running   one walk over the places with the value so far in a register.
- * ranking   sorted by digits of 8 bits, least first (a stable sort, so equal keys keep their order): keys become unsigned integers in ascending order; a digit in which all keys agree costs nothing. Each place then
- *           gets the position at which it came out. NaN comes before nothing and nothing before it: it ranks 0, as in the formula, and stands after all others.
- *           What is written at their places (expr_placing) is written then, and the ranks themselves are stored only if somebody else reads them. If only the first few count see kernel_first.c.
+ * ranking   sorted by digits of 8 bits, least first (a stable sort, so equal keys keep their order): keys become
+ *           unsigned integers in ascending order; a digit in which all keys agree costs nothing. Each place then
+ *           gets the position at which it came out. NaN comes before nothing and nothing before it: it ranks 0,
+ *           as in the formula, and stands after all others.
+ *           What is written at their places (expr_placing) is written then, and the ranks themselves are stored
+ *           only if somebody else reads them. If only the first few count see kernel_first.c.
  *
  * The other variables of the stage, flattened, are the chunks.
  */
@@ -59,7 +62,8 @@ void kernel_running(kctx *k, uint32_t si) {
     emit_bind(e, r.k[i], at_k), emit_bind(e, r.p[i], at_k);
   }
   emit_turn(e);
-  lv before = lb_get(b, so_far), after = schedule_step(e, &n, before, false, 1), v = r.strict && !EK_PLANTED("schedule-running") ? before : after;
+  lv before = lb_get(b, so_far), after = schedule_step(e, &n, before, false, 1),
+     v = r.strict && !EK_PLANTED("schedule-running") ? before : after;
   lb_set(b, so_far, after);
   if ((etype)n.type != at) v = lb_op(b, OP_CAST, lt((etype)n.type, 1), v, 0, 0);
   store_at(k, si, v);
@@ -70,7 +74,7 @@ void kernel_running(kctx *k, uint32_t si) {
   pairs_points_end(k);
 }
 
-/* ---- ranking ---- */
+/* ---- ranking --------------------------------------------------------------------------------- */
 enum { DIGIT = 8, BUCKETS = 1 << DIGIT };
 static etype key_type(etype t) { return et_bytes(t) > 4 ? ET_U64 : ET_U32; }
 /* v as an unsigned integer whose order is that of v (falling: the reverse); NaN is the last one */
@@ -79,7 +83,8 @@ static lv key_of(lbuild *b, etype t, lv v, bool falling) {
   etype u = key_type(t), wide = u == ET_U64 ? ET_F64 : ET_F32;
   uint32_t bits = u == ET_U64 ? 64 : 32;
   ltype U = lt(u, n), S = lt(u == ET_U64 ? ET_I64 : ET_I32, n);
-  lv top = lb_const(b, U, (scalar){.i = u == ET_U64 ? INT64_MIN : (int64_t)1 << 31}), ones = lb_op(b, OP_BNOT, U, lb_const(b, U, (scalar){.i = 0}), 0, 0), nan = 0, key;
+  lv top = lb_const(b, U, (scalar){.i = u == ET_U64 ? INT64_MIN : (int64_t)1 << 31}),
+     ones = lb_op(b, OP_BNOT, U, lb_const(b, U, (scalar){.i = 0}), 0, 0), nan = 0, key;
   if (et_kind(t) == K_FLOAT) {
     ltype W = lt(wide, n);
     v = t == wide ? v : lb_op(b, OP_CAST, W, v, 0, 0);
@@ -87,17 +92,20 @@ static lv key_of(lbuild *b, etype t, lv v, bool falling) {
     lv zero = lb_const(b, W, (scalar){.f = 0});
     v = lb_op(b, OP_SEL, W, lb_op(b, OP_EQ, lt(ET_BOOL, n), v, zero, 0), zero, v); /* -0 is 0 */
     lv sign = lb_op(b, OP_SHR, S, lb_op(b, OP_BITCAST, S, v, 0, 0), lb_const(b, S, (scalar){.i = bits - 1}), 0);
-    key = lb_op(b, OP_BXOR, U, lb_op(b, OP_BITCAST, U, v, 0, 0), lb_op(b, OP_BOR, U, lb_op(b, OP_BITCAST, U, sign, 0, 0), top, 0), 0);
+    key = lb_op(b, OP_BXOR, U, lb_op(b, OP_BITCAST, U, v, 0, 0),
+                lb_op(b, OP_BOR, U, lb_op(b, OP_BITCAST, U, sign, 0, 0), top, 0), 0);
   } else if (et_kind(t) == K_INT) {
     if (t != (etype)S.elem) v = lb_op(b, OP_CAST, S, v, 0, 0);
     key = lb_op(b, OP_BXOR, U, lb_op(b, OP_BITCAST, U, v, 0, 0), top, 0);
-  } else key = t == u ? v : lb_op(b, OP_CAST, U, v, 0, 0);
+  } else
+    key = t == u ? v : lb_op(b, OP_CAST, U, v, 0, 0);
   if (falling) key = lb_op(b, OP_BXOR, U, key, ones, 0);
   return nan ? lb_op(b, OP_SEL, U, nan, ones, key) : key;
 }
 static lv digit_of(lbuild *b, lv key, lv shift) { /* as an index */
   ltype U = li(b->f, key)->type;
-  lv d = lb_op(b, OP_BAND, U, lb_op(b, OP_SHR, U, key, lb_op(b, OP_CAST, U, shift, 0, 0), 0), lb_const(b, U, (scalar){.i = BUCKETS - 1}), 0);
+  lv d = lb_op(b, OP_BAND, U, lb_op(b, OP_SHR, U, key, lb_op(b, OP_CAST, U, shift, 0, 0), 0),
+               lb_const(b, U, (scalar){.i = BUCKETS - 1}), 0);
   return lb_op(b, OP_CAST, i64(), d, 0, 0);
 }
 static lv is_nan(lbuild *b, lv key) {
@@ -152,7 +160,8 @@ void pairs_put(kctx *k, const u32vec *stages, lv place, lv rank) {
   for (uint32_t j = 1; j < stages->n; j++) {
     placing at;
     expr_placing(k->m, stages->v[j], stages->v[0], k->a, &at);
-    for (uint32_t i = 0; i < at.var.n; i++) emit_bind_ex(e, (binding){.var = at.var.v[i], .subst = sym_of_atom(k->c, kernel_canon(k, at.with.v[i]))});
+    for (uint32_t i = 0; i < at.var.n; i++)
+      emit_bind_ex(e, (binding){.var = at.var.v[i], .subst = sym_of_atom(k->c, kernel_canon(k, at.with.v[i]))});
     for (uint32_t u = 0; u < xs(k->m, stages->v[j])->updates.n; u++) nest_update_turn(e, stages->v[j], u);
   }
   e->locals.n--;
@@ -174,7 +183,8 @@ void kernel_ranking(kctx *k, const u32vec *stages) {
   int64_t lo, hi, digits = (int64_t)et_bytes(u);
   sym_range(c, places, &lo, &hi);
   etype it = hi < INT32_MAX ? ET_I32 : ET_I64; /* a place */
-  lv keys = kernel_scratch(k, u, sym_muli(c, places, 2)), from = kernel_scratch(k, it, sym_muli(c, places, 2)), count = kernel_scratch(k, it, sym_int(c, digits * BUCKETS));
+  lv keys = kernel_scratch(k, u, sym_muli(c, places, 2)), from = kernel_scratch(k, it, sym_muli(c, places, 2)),
+     count = kernel_scratch(k, it, sym_int(c, digits * BUCKETS));
   lv n = emit_size(e, places), zero = lb_int(b, 0), one = lb_const(b, lt(it, 1), (scalar){.i = 1}), i;
   pairs_points(k, si, &r.p, 1);
   i = loop_to(b, "bucket", lb_int(b, digits * BUCKETS));
@@ -196,13 +206,15 @@ void kernel_ranking(kctx *k, const u32vec *stages) {
   /* keys and their places lie in one half of the room, and go to the other one */
   lv half = lb_reg(b, zero);
   lv d = loop_to(b, "digit", lb_int(b, digits)), first = lb_muli(b, d, BUCKETS), shift = lb_muli(b, d, DIGIT);
-  lv sum = lb_reg(b, lb_const(b, lt(it, 1), (scalar){.i = 0})), differ = lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1}));
+  lv sum = lb_reg(b, lb_const(b, lt(it, 1), (scalar){.i = 0})),
+     differ = lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1}));
   i = loop_to(b, "bucket", lb_int(b, BUCKETS));
   lv at = lb_add(b, first, i), have = lb_load(b, lt(it, 1), count, at), before = lb_get(b, sum);
   lb_store(b, count, at, before);
   lb_set(b, sum, lb_op(b, OP_ADD, lt(it, 1), before, have, 0));
   lv all = lb_op(b, OP_EQ, lt(ET_BOOL, 1), lb_op(b, OP_CAST, i64(), have, 0, 0), n, 0);
-  lb_set(b, differ, lb_op(b, OP_AND, lt(ET_BOOL, 1), lb_get(b, differ), lb_op(b, OP_NOT, lt(ET_BOOL, 1), all, 0, 0), 0));
+  lb_set(b, differ,
+         lb_op(b, OP_AND, lt(ET_BOOL, 1), lb_get(b, differ), lb_op(b, OP_NOT, lt(ET_BOOL, 1), all, 0, 0), 0));
   lb_end(b);
   lb_if(b, lb_get(b, differ));
   lv here = lb_get(b, half), there = lb_sub(b, n, here);
@@ -220,7 +232,8 @@ void kernel_ranking(kctx *k, const u32vec *stages) {
   pairs_values(k, stages);
   bool nans = et_kind(t) == K_FLOAT && stages->n > 1;
   lv stop = stored || !r.few ? n : lb_op(b, OP_MIN, i64(), n, lb_int(b, r.few), 0), begin = lb_get(b, half);
-  lv end = lb_op(b, OP_MAX, i64(), lb_add(b, begin, lb_addi(b, n, -1)), zero, 0), ends_nan = nans ? is_nan(b, lb_load(b, lt(u, 1), keys, end)) : 0;
+  lv end = lb_op(b, OP_MAX, i64(), lb_add(b, begin, lb_addi(b, n, -1)), zero, 0),
+     ends_nan = nans ? is_nan(b, lb_load(b, lt(u, 1), keys, end)) : 0;
   i = loop_to(b, "position", stop);
   emit_scope(e);
   lv sorted = lb_add(b, begin, i), place = lb_op(b, OP_CAST, i64(), lb_load(b, lt(it, 1), from, sorted), 0, 0);

@@ -1,15 +1,26 @@
 /* How does a recurrence run on several threads?
  *
- * A step needs what the step before computed, all of it, so the threads meet after each step: a launch a step. Within a step a launch needs a variable that all its stages share, over which they read each other's values of
- * this step only at the point being computed (the hidden units of an LSTM, or a batch): its blocks are the chunks. Where a stage reads another one's values of this step elsewhere (the gated state of a GRU in its second
- * product), the stages are cut into parts there, and a step is several launches. Steps with little work run in one launch, as one loop on one thread.
+ * A step needs what the step before computed, all of it, so the threads meet after each step: a launch a step.
+ * Within a step a launch needs a variable that all its stages share, over which they read each other's values of
+ * this step only at the point being computed (the hidden units of an LSTM, or a batch): its blocks are the
+ * chunks. Where a stage reads another one's values of this step elsewhere (the gated state of a GRU in its second
+ * product), the stages are cut into parts there, and a step is several launches. Steps with little work run in
+ * one launch, as one loop on one thread.
  */
 #include "schedule/kernel_in.h"
 
-enum { STEP_WORK = 200000, /* scalar operations of a step that are worth meeting for */ MAX_PARTS = 4, MAX_VARS = 256 };
+enum {
+  STEP_WORK = 200000,
+  /* scalar operations of a step that are worth meeting for */ MAX_PARTS = 4,
+  MAX_VARS = 256
+};
 
 /* variables that are one because the stages read each other at the same point, as sets */
-typedef struct sets { atom var[MAX_VARS]; uint32_t up[MAX_VARS], n; bool bad[MAX_VARS]; } sets;
+typedef struct sets {
+  atom var[MAX_VARS];
+  uint32_t up[MAX_VARS], n;
+  bool bad[MAX_VARS];
+} sets;
 static uint32_t find(sets *s, uint32_t i) {
   while (s->up[i] != i) i = s->up[i];
   return i;
@@ -34,7 +45,8 @@ static void same_point(emodule *m, sets *s, const stage *q, const ex_node *load,
       atom v;
       if (a == s->n) continue;
       if (q->axes[j].n == 1 && sym_is_atom(m->c, load->args[j], &v)) b = set_of(s, v);
-      if (b == s->n || sym_extent(m->c, s->var[a]) != sym_extent(m->c, s->var[b])) s->bad[a] = true;
+      if (b == s->n || sym_extent(m->c, s->var[a]) != sym_extent(m->c, s->var[b]))
+        s->bad[a] = true;
       else if (a != b) {
         s->bad[a] |= s->bad[b];
         s->up[b] = a;
@@ -70,10 +82,13 @@ static atom shared(emodule *m, arena *a, const u32vec *stages, uint32_t n, atom 
       const stage *x = xs(m, stages->v[i]);
       uint32_t times = 0;
       for (uint32_t j = 0; j < x->naxes; j++)
-        if (only_digit(&x->axes[j]) && only_digit(&x->axes[j]) != step) times += set_of(s, only_digit(&x->axes[j])) == c;
+        if (only_digit(&x->axes[j]) && only_digit(&x->axes[j]) != step)
+          times += set_of(s, only_digit(&x->axes[j])) == c;
       with += times == 1;
     }
-    if (with == n && (n == 1 || sym_int_or(m->c, sym_extent(m->c, s->var[c]), 1) >= 4) && (!best || sym_int_or(m->c, sym_extent(m->c, s->var[c]), 1) > sym_int_or(m->c, sym_extent(m->c, best), 1))) best = s->var[c];
+    if (with == n && (n == 1 || sym_int_or(m->c, sym_extent(m->c, s->var[c]), 1) >= 4) &&
+        (!best || sym_int_or(m->c, sym_extent(m->c, s->var[c]), 1) > sym_int_or(m->c, sym_extent(m->c, best), 1)))
+      best = s->var[c];
   }
   *canon = map_new(a);
   for (uint32_t i = 0; best && i < s->n; i++)
@@ -107,7 +122,10 @@ bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts
 
 void kernel_narrow(const kctx *k, choice *ch) {
   if (!k->block || ch->lane != k->block || ch->lane_reduced) return;
-  int64_t most = k->block_lanes ? k->block_lanes / ch->lanes : max64(ch->row ? 2 : 4, sym_int_or(k->c, sym_extent(k->c, k->block), 4096) / ch->lanes / 8); /* 8 blocks, or enough sums in flight */
+  /* 8 blocks, or enough sums in flight */
+  int64_t most = k->block_lanes
+                     ? k->block_lanes / ch->lanes
+                     : max64(ch->row ? 2 : 4, sym_int_or(k->c, sym_extent(k->c, k->block), 4096) / ch->lanes / 8);
   if (ch->nv > most) ch->nv = (uint32_t)most;
   while (k->block_lanes && most % ch->nv) ch->nv--; /* whole tiles */
 }
@@ -142,7 +160,11 @@ void kernel_scan_step(kctx *k, grps *gs, const scan_part *part) {
     sz all = sym_extent(c, block);
     k->l.chunks = sym_ceildiv(c, all, sym_int(c, bs));
     lv blo = lb_muli(&e->b, lb_lo(&e->b), bs + EK_PLANTED("schedule-scan-parts"));
-    k->strips[k->nstrips++] = (strip){.var = block, .unit = bs, .lo = blo, .hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_muli(&e->b, lb_hi(&e->b), bs), emit_size(e, all), 0)};
+    k->strips[k->nstrips++] =
+        (strip){.var = block,
+                .unit = bs,
+                .lo = blo,
+                .hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_muli(&e->b, lb_hi(&e->b), bs), emit_size(e, all), 0)};
   }
   for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g]);
 }
@@ -155,7 +177,8 @@ void kernel_scan(kctx *k, grps *gs, uint32_t scan) {
   if (t) vec_push(k->a, k->outer, t);
   lv i;
   if (t) {
-    lb_for(&e->b, "step", lb_int(&e->b, EK_PLANTED("schedule-scan")), emit_size(e, k->m->scans.v[scan].extent), lb_int(&e->b, 1), 0, &i);
+    lb_for(&e->b, "step", lb_int(&e->b, EK_PLANTED("schedule-scan")), emit_size(e, k->m->scans.v[scan].extent),
+           lb_int(&e->b, 1), 0, &i);
     emit_scope(e);
     emit_bind(e, t, i);
     turn_back(k, i);

@@ -1,7 +1,8 @@
 /* How does a contraction run just ahead of a window over what it makes? (When: fuse_slide.c.)
  *
  *   for blocks of rows of the window's result                          the chunks are many of them: two for each thread
- *     what the block before has computed for both moves to the front   not in a chunk's first block, nor in the first one of a tensor: there it is computed
+ *     what the block before has computed for both moves to the front   not in a chunk's first block, nor in the
+ *     first one of a tensor: there it is computed
  *     rows outside of the tensor get their constant
  *     the contraction and what follows it, for the other rows
  *     the window and what follows it, for the block
@@ -17,7 +18,9 @@ static bool found(kctx *k, uint32_t reader, ex load, atom last) {
   if (xt(k->m, n->tensor)->kind != TK_STAGE) return false;
   uint32_t made = xt(k->m, n->tensor)->stage;
   uint64_t stored;
-  if (!vec_has(&k->l.stages, made) || map_getu(k->stored, n->tensor, &stored) || !expr_sliding(k->m, load, xs(k->m, reader)->value, &s->window) || kernel_canon(k, s->window.along) != last) return false;
+  if (!vec_has(&k->l.stages, made) || map_getu(k->stored, n->tensor, &stored) ||
+      !expr_sliding(k->m, load, xs(k->m, reader)->value, &s->window) || kernel_canon(k, s->window.along) != last)
+    return false;
   const axis *x = &xs(k->m, made)->axes[s->window.axis];
   if (x->n != 1 || vec_has(&k->outer, kernel_canon(k, x->d[0].var))) return false;
   s->stage = made + 1;
@@ -42,9 +45,11 @@ bool slide_find(kctx *k, strip *along) {
   for (uint32_t i = 0; i < made->naxes; i++)
     for (uint32_t j = 0; j < made->axes[i].n; j++) {
       atom v = kernel_canon(k, made->axes[i].d[j].var);
-      if (v != s->rows.var && !vec_has(&k->outer, v)) plane = min64(plane * max64(1, min64(kernel_extent(k, v, 1), INT32_MAX)), INT32_MAX);
+      if (v != s->rows.var && !vec_has(&k->outer, v))
+        plane = min64(plane * max64(1, min64(kernel_extent(k, v, 1), INT32_MAX)), INT32_MAX);
     }
-  int64_t fit = (int64_t)k->p->t->l2 / 2 / plane, least = (w->span - 1) / w->step; /* so many that what moves lies behind where it goes */
+  /* so many that what moves lies behind where it goes */
+  int64_t fit = (int64_t)k->p->t->l2 / 2 / plane, least = (w->span - 1) / w->step;
   int64_t size = max64(least, (fit - w->span) / w->step + 1), blocks = (w->values + size - 1) / size;
   for (int64_t n = blocks; n < 2 * blocks; n++) /* as many for each of two threads, if they can all be as large */
     if (n % 2 == 0 && w->values % n == 0) {
@@ -63,10 +68,13 @@ sz slide_points(kctx *k, sz points, lv *from, lv *to) {
   if (!k->p->threads) k->p->threads = sym_fresh(k->c, "threads", 1, 1024);
   sz chunks = sym_min(k->c, points, sym_muli(k->c, k->p->threads, EACH));
   lv n = emit_size(&k->e, points), all = emit_size(&k->e, chunks);
-  *from = lb_op(b, OP_IDIV, i64, lb_mul(b, n, lb_lo(b)), all, 0), *to = lb_op(b, OP_IDIV, i64, lb_mul(b, n, lb_hi(b)), all, 0);
+  *from = lb_op(b, OP_IDIV, i64, lb_mul(b, n, lb_lo(b)), all, 0),
+  *to = lb_op(b, OP_IDIV, i64, lb_mul(b, n, lb_hi(b)), all, 0);
   return chunks;
 }
-void slide_begins(kctx *k, const strip *along) { k->slide.rows.start = sym_addi(k->c, sym_muli(k->c, along->start, k->slide.window.step), k->slide.window.first); }
+void slide_begins(kctx *k, const strip *along) {
+  k->slide.rows.start = sym_addi(k->c, sym_muli(k->c, along->start, k->slide.window.step), k->slide.window.first);
+}
 void slide_border(kctx *k, laxis *y) {
   const sliding_window *w = &k->slide.window;
   y->lo = sym_int(k->c, max64(0, -w->first));
@@ -130,8 +138,10 @@ void slide_point(kctx *k, lv point, lv first, const strip *along) {
   sz stride = s->lay->axes[ax].d[0].stride;
   tid t = xs(k->m, s->stage - 1)->tensor;
   lv zero = lb_int(b, 0), places = lb_int(b, s->places), start = emit_size(e, s->rows.start);
-  lv last = along->hi ? along->hi : lb_int(b, w->values), end = lb_addi(b, lb_muli(b, lb_addi(b, last, -1), w->step), w->first + w->span);
-  lv on = lb_op(b, OP_AND, lt(ET_BOOL, 1), lb_cmp(b, OP_LT, first, point), lb_cmp(b, OP_LT, zero, emit_size(e, along->start)), 0);
+  lv last = along->hi ? along->hi : lb_int(b, w->values),
+     end = lb_addi(b, lb_muli(b, lb_addi(b, last, -1), w->step), w->first + w->span);
+  lv on = lb_op(b, OP_AND, lt(ET_BOOL, 1), lb_cmp(b, OP_LT, first, point),
+                lb_cmp(b, OP_LT, zero, emit_size(e, along->start)), 0);
   lb_if(b, on);
   move(k, sym_muli(k->c, stride, w->step * along->size), sym_muli(k->c, stride, w->span - w->step));
   lb_end(b);

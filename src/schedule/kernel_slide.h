@@ -1,12 +1,18 @@
-/* kernel_slide (private to schedule): rows that a contraction makes just ahead of a window over them, see kernel_slide.c. */
+/* kernel_slide (private to schedule): rows that a contraction makes just ahead of a window over them, see
+ * kernel_slide.c. */
 #ifndef EK_SCHEDULE_KERNEL_SLIDE_H
 #define EK_SCHEDULE_KERNEL_SLIDE_H
 #include "schedule/kernel_in.h"
 
-bool slide_find(kctx *k, strip *along);                          /* is the kernel of that kind? Then k->slide is set; along: blocks of the window's rows */
-void slide_begins(kctx *k, const strip *along);                  /* when along->start is known */
-void slide_border(kctx *k, laxis *y);                            /* of the axis that slides */
-void slide_placed(kctx *k, const layout *l, lv ptr);             /* when the rows have their place: fills the border of the other axes */
-sz slide_points(kctx *k, sz points, lv *from, lv *to);           /* the number of chunks; from..to-1: the points of a call */
-void slide_point(kctx *k, lv point, lv first, const strip *along); /* at the beginning of each point, of which the call's first one is `first`: moves rows, sets the range of those to be computed, fills those outside */
+/* is the kernel of that kind? Then k->slide is set; along: blocks of the window's rows */
+bool slide_find(kctx *k, strip *along);
+void slide_begins(kctx *k, const strip *along); /* when along->start is known */
+void slide_border(kctx *k, laxis *y);           /* of the axis that slides */
+/* when the rows have their place: fills the border of the other axes */
+void slide_placed(kctx *k, const layout *l, lv ptr);
+/* the number of chunks; from..to-1: the points of a call */
+sz slide_points(kctx *k, sz points, lv *from, lv *to);
+/* at the beginning of each point, of which the call's first one is `first`: moves rows, sets the range of those to
+ * be computed, fills those outside */
+void slide_point(kctx *k, lv point, lv first, const strip *along);
 #endif

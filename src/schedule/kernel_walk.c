@@ -1,22 +1,32 @@
 /* How does a recurrence run whose points do not see each other, and of which only the last step is read?
  *
- * Each point walks on its own: the state of a step says where to look in the next one (the node of a tree, a link of a chain), so nothing lies side by side for vectors. Steps go innermost, the state stays in registers,
- * and only the last one is stored: the tensor has room for one step. What such a walk waits for is memory, so a tile of WALKERS points goes together, one step each in turn. Where all steps do the same, a state that stays
- * once stays forever, and a tile is over when all of its states do. The rows of the tile run over a variable that the first state does not depend on, if there is one: walks that begin at one place end at about the same
+ * Each point walks on its own: the state of a step says where to look in the next one (the node of a tree, a link
+ * of a chain), so nothing lies side by side for vectors. Steps go innermost, the state stays in registers,
+ * and only the last one is stored: the tensor has room for one step. What such a walk waits for is memory, so a
+ * tile of WALKERS points goes together, one step each in turn. Where all steps do the same, a state that stays
+ * once stays forever, and a tile is over when all of its states do. The rows of the tile run over a variable that
+ * the first state does not depend on, if there is one: walks that begin at one place end at about the same
  * time, and share what they read first. Points that are left over go in tiles along another variable.
  */
 #include "schedule/kernel_in.h"
 
 enum { WALKERS = 8, CHUNK = 4 * WALKERS };
 
-typedef struct walk { const stage *s; uint32_t axis; /* of the step */ atom step; ex state, first; /* the load of the step before, what it is before the first */ bool alike; /* all steps do the same */ } walk;
+typedef struct walk {
+  const stage *s;
+  uint32_t axis; /* of the step */
+  atom step;
+  ex state, first; /* the load of the step before, what it is before the first */
+  bool alike;      /* all steps do the same */
+} walk;
 
 static bool uses(emodule *m, arena *a, ex x, atom v) {
   u32vec vars = {0};
   expr_vars(m, x, a, &vars);
   return vec_has(&vars, v);
 }
-static bool in_index(emodule *m, ex x, ex state, map *seen) { /* does the state occur in an index that is read from data? */
+/* does the state occur in an index that is read from data? */
+static bool in_index(emodule *m, ex x, ex state, map *seen) {
   const ex_node *n = exn(m, x);
   uint64_t had;
   if (!x || map_getu(seen, x, &had)) return false;
@@ -55,7 +65,8 @@ static bool last_alone(emodule *m, arena *a, const walk *w) { /* nobody reads an
     for (uint32_t u = 0; u < s->updates.n; u++) {
       expr_loads(m, s->updates.v[u].value, a, &loads);
       if (s->updates.v[u].cond) expr_loads(m, s->updates.v[u].cond, a, &loads);
-      for (uint32_t j = 0; j < s->updates.v[u].nidx; j++) expr_loads(m, expr_index(m, s->updates.v[u].idx[j]), a, &loads);
+      for (uint32_t j = 0; j < s->updates.v[u].nidx; j++)
+        expr_loads(m, expr_index(m, s->updates.v[u].idx[j]), a, &loads);
     }
     for (uint32_t k = 0; k < loads.n; k++) {
       const ex_node *n = exn(m, loads.v[k]);
@@ -78,8 +89,11 @@ static bool is_walk(emodule *m, arena *a, uint32_t si, walk *w) {
     if (m->outputs.v[i].t == s->tensor) return false;
   for (uint32_t j = 0; j < s->naxes; j++)
     if (s->axes[j].n == 1 && s->axes[j].d[0].var == w->step) w->axis = j;
-  if (!w->step || w->axis == UINT32_MAX || !own_state(m, a, w) || !in_index(m, s->value, w->state, map_new(a)) || !last_alone(m, a, w)) return false;
-  w->alike = !uses(m, a, expr_rewrite(m, s->value, &(ex_map){.node = without_state, .env = w}), w->step) && et_kind(xt(m, s->tensor)->type) != K_FLOAT;
+  if (!w->step || w->axis == UINT32_MAX || !own_state(m, a, w) || !in_index(m, s->value, w->state, map_new(a)) ||
+      !last_alone(m, a, w))
+    return false;
+  w->alike = !uses(m, a, expr_rewrite(m, s->value, &(ex_map){.node = without_state, .env = w}), w->step) &&
+             et_kind(xt(m, s->tensor)->type) != K_FLOAT;
   return true;
 }
 static atom row_of(emodule *m, arena *a, const walk *w) {
@@ -91,7 +105,9 @@ static atom row_of(emodule *m, arena *a, const walk *w) {
     }
   return row;
 }
-static bool find_walk(const splan *p, uint32_t stage, walk *w) { return p->level > 0 && xs(p->m, stage)->scan && is_walk(p->m, p->l->a, stage, w); }
+static bool find_walk(const splan *p, uint32_t stage, walk *w) {
+  return p->level > 0 && xs(p->m, stage)->scan && is_walk(p->m, p->l->a, stage, w);
+}
 bool kernel_walks(const splan *p, uint32_t stage, uint32_t *step, atom *row) {
   walk w;
   if (!find_walk(p, stage, &w)) return false;
@@ -112,7 +128,8 @@ static void tile(kctx *k, const walk *w, atom row, lv at, uint32_t n) {
   emit_turn(e);
   for (e->r = 0; e->r < n; e->r++) state[e->r] = lb_reg(b, emit_value(e, w->first).v);
   lv going = w->alike ? lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1})) : 0, any = 0;
-  lb_for(b, "step", lb_int(b, EK_PLANTED("schedule-walk")), emit_size(e, sym_extent(k->c, w->step)), lb_int(b, 1), 0, &i);
+  lb_for(b, "step", lb_int(b, EK_PLANTED("schedule-walk")), emit_size(e, sym_extent(k->c, w->step)), lb_int(b, 1), 0,
+         &i);
   if (going) lb_while(b, i, going);
   emit_scope(e);
   emit_bind(e, w->step, i);
@@ -129,7 +146,8 @@ static void tile(kctx *k, const walk *w, atom row, lv at, uint32_t n) {
   lb_end(b);
   e->locals.n = nl;
   sz idx[MAX_RANK];
-  for (uint32_t j = 0; j < w->s->naxes; j++) idx[j] = j == w->axis ? sym_int(k->c, 0) : expr_axis_index(k->m, &w->s->axes[j]);
+  for (uint32_t j = 0; j < w->s->naxes; j++)
+    idx[j] = j == w->axis ? sym_int(k->c, 0) : expr_axis_index(k->m, &w->s->axes[j]);
   emit_turn(e);
   for (e->r = 0; e->r < n; e->r++) emit_store(e, w->s->tensor, idx, (evalue){lb_get(b, state[e->r]), false}, OP_NONE);
   e->r = 0;
@@ -149,7 +167,8 @@ static lv tiles(kctx *k, const walk *w, const u32vec *others, uint32_t from, ato
   emit_scope(e);
   for (uint32_t o = from; o < others->n; o++) {
     lv j;
-    lb_for(b, sym_name(k->c, others->v[o]), lb_int(b, 0), emit_size(e, sym_extent(k->c, others->v[o])), lb_int(b, 1), 0, &j);
+    lb_for(b, sym_name(k->c, others->v[o]), lb_int(b, 0), emit_size(e, sym_extent(k->c, others->v[o])), lb_int(b, 1), 0,
+           &j);
     emit_scope(e);
     emit_bind(e, others->v[o], j);
   }
@@ -180,7 +199,8 @@ bool kernel_walk(kctx *k, uint32_t stage) {
   }
   sz ext = sym_extent(k->c, row);
   k->l.chunks = sym_ceildiv(k->c, ext, sym_int(k->c, CHUNK));
-  lv lo = lb_muli(b, lb_lo(b), CHUNK), hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_muli(b, lb_hi(b), CHUNK), emit_size(e, ext), 0), i, at;
+  lv lo = lb_muli(b, lb_lo(b), CHUNK),
+     hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_muli(b, lb_hi(b), CHUNK), emit_size(e, ext), 0), i, at;
   if (kernel_extent(k, row, WALKERS) >= WALKERS) lo = tiles(k, &w, &others, 0, row, lo, hi, WALKERS);
   if (kernel_extent(k, row, 1) % WALKERS == 0) return true;
   if (!others.n) {
@@ -193,7 +213,9 @@ bool kernel_walk(kctx *k, uint32_t stage) {
   emit_scope(e);
   emit_bind(e, row, i);
   lv end = emit_size(e, sym_extent(k->c, others.v[0]));
-  at = kernel_extent(k, others.v[0], WALKERS) >= WALKERS ? tiles(k, &w, &others, 1, others.v[0], lb_int(b, 0), end, WALKERS) : lb_int(b, 0);
+  at = kernel_extent(k, others.v[0], WALKERS) >= WALKERS
+           ? tiles(k, &w, &others, 1, others.v[0], lb_int(b, 0), end, WALKERS)
+           : lb_int(b, 0);
   if (kernel_extent(k, others.v[0], 1) % WALKERS) tiles(k, &w, &others, 1, others.v[0], at, end, 1);
   emit_unbind(e, nb);
   emit_unscope(e);

@@ -1,17 +1,26 @@
-/* How are lanes read and written whose neighbours do not lie side by side in memory? By whole vectors of neighbours, put in order in registers.
+/* How are lanes read and written whose neighbours do not lie side by side in memory? By whole vectors of neighbours,
+ * put in order in registers.
  *
- * pattern   The lanes' places differ by constants and span a few vectors (every second place, each place twice, backwards): these vectors are loaded, and shuffled.
- * square    The lanes lie far apart, but the rows of the tile side by side: a vector along the rows is loaded for each lane, and the square of lanes and rows is turned over; stores likewise, the other way round. What is
- *           stored side by side may also be different results of the tile (the classes of a stride, the pieces of a placement), in turns with its rows.
+ * pattern   The lanes' places differ by constants and span a few vectors (every second place, each place twice,
+ *           backwards): these vectors are loaded, and shuffled.
+ * square    The lanes lie far apart, but the rows of the tile side by side: a vector along the rows is loaded for
+ *           each lane, and the square of lanes and rows is turned over; stores likewise, the other way round.
+ *           What is
+ *           stored side by side may also be different results of the tile (the classes of a stride, the pieces of
+ *           a placement), in turns with its rows.
  */
 #include "schedule/emit.h"
 #include <stdlib.h>
 
-/* Can the first n elements of a vector be read and written, n known, without asking for each? Those of 32 bits can on every machine with vectors, others where they are a smaller vector. */
-static bool in_part(ectx *e, etype t, uint32_t n) { return e->p->t->masks || et_bytes(t) == 4 || !(n * et_bytes(t) & (n * et_bytes(t) - 1)); }
+/* Can the first n elements of a vector be read and written, n known, without asking for each? Those of 32 bits can
+ * on every machine with vectors, others where they are a smaller vector. */
+static bool in_part(ectx *e, etype t, uint32_t n) {
+  return e->p->t->masks || et_bytes(t) == 4 || !(n * et_bytes(t) & (n * et_bytes(t) - 1));
+}
 
-/* ---- patterns ---- */
-/* Where the places of `few` neighbours of var lie, from the first one's on, if that is the same for all tiles: their first value is a multiple of unit (0: not known). */
+/* ---- patterns -------------------------------------------------------------------------------- */
+/* Where the places of `few` neighbours of var lie, from the first one's on, if that is the same for all tiles: their
+ * first value is a multiple of unit (0: not known). */
 static bool pattern(ectx *e, sz addr, atom var, uint32_t unit, uint32_t few, int64_t *at) {
   sz coef, q, first = 0;
   int64_t k;
@@ -39,7 +48,8 @@ static int64_t spanned(const int64_t *at, uint32_t few, uint32_t lanes, int64_t 
 }
 bool lanes_near(ectx *e, sz addr, atom lane, uint32_t lanes) {
   int64_t at[64], lo, span;
-  return lanes > 1 && lanes <= 64 && pattern(e, addr, lane, lanes, lanes, at) && spanned(at, lanes, lanes, &lo, &span) <= NEAR_STEP;
+  return lanes > 1 && lanes <= 64 && pattern(e, addr, lane, lanes, lanes, at) &&
+         spanned(at, lanes, lanes, &lo, &span) <= NEAR_STEP;
 }
 static lv load_once(ectx *e, ltype t, lv ptr, lv at, lv part) {
   uint64_t key = (uint64_t)ptr << 42 ^ (uint64_t)at << 21 ^ part, had;
@@ -73,28 +83,38 @@ lv lanes_load_near(ectx *e, etype t, lv ptr, near_steps s) {
     for (uint32_t l = 0; l < n; l++) {
       int64_t in = 0;
       while (l < few && at[l] - start[in] >= wide) in++;
-      from[l] = l >= few || in > j ? -1 : j && in == j ? (int32_t)(wide + at[l] - start[j] - EK_PLANTED("schedule-near")) : v ? (int32_t)l : (int32_t)(at[l] - start[0]);
+      from[l] = l >= few || in > j ? -1
+                : j && in == j     ? (int32_t)(wide + at[l] - start[j] - EK_PLANTED("schedule-near"))
+                : v                ? (int32_t)l
+                                   : (int32_t)(at[l] - start[0]);
     }
     v = lb_shuffle(&e->b, v ? v : x[0], x[j], from, (uint16_t)n);
   }
   return v;
 }
-/* Lanes `mr` places apart, and the rows of the tile are the places between: all of the vectors that they span together, each of them loaded once. */
+/* Lanes `mr` places apart, and the rows of the tile are the places between: all of the vectors that they span
+ * together, each of them loaded once. */
 static bool load_between(ectx *e, etype t, lv ptr, lv first, lv *rows) {
   uint32_t n = e->lanes, mr = e->mr;
   scalar few = {.i = n};
   lv x[NEAR_STEP];
-  if (n < 2 || n > 64 || mr < 2 || mr > NEAR_STEP || t == ET_BOOL || (e->count && !loop_const(e->f, e->count, &few))) return false;
+  if (n < 2 || n > 64 || mr < 2 || mr > NEAR_STEP || t == ET_BOOL || (e->count && !loop_const(e->f, e->count, &few)))
+    return false;
   uint32_t places = (uint32_t)max64(1, min64(few.i, n)) * mr, vecs = (places + n - 1) / n;
   if (places % n && !in_part(e, t, places % n)) return false;
-  for (uint32_t j = 0; j < vecs; j++) x[j] = lb_load_ex(&e->b, lt(t, n), ptr, lb_addi(&e->b, first, j * n), 0, places - j * n < n ? lb_int(&e->b, places - j * n) : 0, 0, 0);
+  for (uint32_t j = 0; j < vecs; j++)
+    x[j] = lb_load_ex(&e->b, lt(t, n), ptr, lb_addi(&e->b, first, j * n), 0,
+                      places - j * n < n ? lb_int(&e->b, places - j * n) : 0, 0, 0);
   for (uint32_t r = 0; r < mr; r++) {
     rows[r] = 0;
     for (uint32_t j = vecs > 1; j < vecs; j++) {
       int32_t from[64];
       for (uint32_t l = 0; l < n; l++) {
         uint32_t at = l * mr + r - EK_PLANTED("schedule-between");
-        from[l] = at >= places || at / n > j ? -1 : at / n == j ? (int32_t)((j ? n : 0) + at % n) : j > 1 ? (int32_t)l : (int32_t)(at % n);
+        from[l] = at >= places || at / n > j ? -1
+                  : at / n == j              ? (int32_t)((j ? n : 0) + at % n)
+                  : j > 1                    ? (int32_t)l
+                                             : (int32_t)(at % n);
       }
       rows[r] = lb_shuffle(&e->b, rows[r] ? rows[r] : x[0], x[j], from, (uint16_t)n);
     }
@@ -102,8 +122,9 @@ static bool load_between(ectx *e, etype t, lv ptr, lv first, lv *rows) {
   return true;
 }
 
-/* ---- squares ---- */
-/* A step of turning a square: the halves of each two neighbours, interleaved by pieces of `g` lanes within parts of `part` lanes. x or y may be 0: lanes of any value. */
+/* ---- squares --------------------------------------------------------------------------------- */
+/* A step of turning a square: the halves of each two neighbours, interleaved by pieces of `g` lanes within parts of
+ * `part` lanes. x or y may be 0: lanes of any value. */
 static lv zipped(ectx *e, lv x, lv y, uint32_t g, uint32_t part, bool high) {
   uint32_t n = e->lanes;
   int32_t at[64];
@@ -130,7 +151,8 @@ static uint32_t reversed(uint32_t x, uint32_t n) { /* the bits of x < n */
   for (; n > 1; n /= 2, x /= 2) r = 2 * r + x % 2;
   return r;
 }
-/* Lane r of out[c] is lane c of in[r], as many of both as there are lanes. An in[r] of 0 is of any value. Two neighbours at a step: first within the parts of 16 bytes that machines have instructions for, then these parts. */
+/* Lane r of out[c] is lane c of in[r], as many of both as there are lanes. An in[r] of 0 is of any value. Two
+ * neighbours at a step: first within the parts of 16 bytes that machines have instructions for, then these parts. */
 static void turn_square(ectx *e, const lv *in, lv *out, uint32_t bytes) {
   uint32_t n = e->lanes, part = 16 / bytes < n ? 16 / bytes : n;
   lv two[2][64], *x = two[0], *y = two[1], *t;
@@ -146,7 +168,9 @@ static void turn_square(ectx *e, const lv *in, lv *out, uint32_t bytes) {
     uint32_t groups = n / part;
     for (uint32_t i = 0; i < groups; i++) a[i] = x[i * part + (EK_PLANTED("schedule-squares") ? k : reversed(k, part))];
     for (uint32_t s = groups; s > 1; s /= 2, t = a, a = b, b = t)
-      for (uint32_t i = 0; i < groups / 2; i++) b[i] = sorted(e, a[2 * i], a[2 * i + 1], part, false), b[groups / 2 + i] = sorted(e, a[2 * i], a[2 * i + 1], part, true);
+      for (uint32_t i = 0; i < groups / 2; i++)
+        b[i] = sorted(e, a[2 * i], a[2 * i + 1], part, false),
+        b[groups / 2 + i] = sorted(e, a[2 * i], a[2 * i + 1], part, true);
     for (uint32_t i = 0; i < groups; i++) out[i * part + k] = a[i];
   }
 }
@@ -158,18 +182,24 @@ static bool turns(ectx *e, etype t) {
 static bool rows_side_by_side(ectx *e, sz addr, sz *step) {
   sz rest, across;
   int64_t k;
-  if (!e->row || e->fold || !sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) || k != 1) return false;
+  if (!e->row || e->fold || !sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) || k != 1)
+    return false;
   *step = emit_lane_coef(e, addr, &rest);
-  return *step && !emit_varies(e, *step) && !emit_varies(e, rest) && !(sym_is_int(e->c, *step, &k) && (k == 0 || k == 1));
+  return *step && !emit_varies(e, *step) && !emit_varies(e, rest) &&
+         !(sym_is_int(e->c, *step, &k) && (k == 0 || k == 1));
 }
-static bool fills_square(ectx *e, etype t) { return e->mr >= SQUARE_ROWS && e->mr <= e->lanes && turns(e, t) && (e->mr == e->lanes || in_part(e, t, e->mr)); }
+static bool fills_square(ectx *e, etype t) {
+  return e->mr >= SQUARE_ROWS && e->mr <= e->lanes && turns(e, t) && (e->mr == e->lanes || in_part(e, t, e->mr));
+}
 bool lanes_square(ectx *e, etype t, sz addr) {
   sz step;
   return fills_square(e, t) && rows_side_by_side(e, addr, &step);
 }
-static lv lane_at(ectx *e, lv first, sz step, lv lane, uint32_t l) { /* lane: l as a value, where it is not simply that */
+/* lane: l as a value, where it is not simply that */
+static lv lane_at(ectx *e, lv first, sz step, lv lane, uint32_t l) {
   int64_t k;
-  if (sym_is_int(e->c, step, &k)) return lane ? lb_add(&e->b, first, lb_muli(&e->b, lane, k)) : lb_addi(&e->b, first, k * l);
+  if (sym_is_int(e->c, step, &k))
+    return lane ? lb_add(&e->b, first, lb_muli(&e->b, lane, k)) : lb_addi(&e->b, first, k * l);
   return lb_add(&e->b, first, lane ? lb_mul(&e->b, emit_size(e, step), lane) : lb_muli(&e->b, emit_size(e, step), l));
 }
 static lv first_row(ectx *e, sz addr) {
@@ -188,7 +218,8 @@ bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows) {
   if (sym_is_int(e->c, step, &k) && k == e->mr && load_between(e, t, ptr, first_row(e, addr), rows)) return true;
   if (!fills_square(e, t)) return false;
   bool known = !e->count || loop_const(e->f, e->count, &few);
-  lv at = first_row(e, addr), last = known ? 0 : lb_addi(&e->b, e->count, -1), part = e->mr < e->lanes ? lb_int(&e->b, e->mr) : 0;
+  lv at = first_row(e, addr), last = known ? 0 : lb_addi(&e->b, e->count, -1),
+     part = e->mr < e->lanes ? lb_int(&e->b, e->mr) : 0;
   for (uint32_t l = 0; l < e->lanes && l < few.i; l++) {
     lv lane = known ? 0 : lb_op(&e->b, OP_MIN, lt(ET_I64, 1), last, lb_int(&e->b, l), 0);
     in[l] = lb_load_ex(&e->b, lt(t, e->lanes), ptr, lane_at(e, at, step, lane, l), 0, part, 0, 0);
@@ -197,12 +228,18 @@ bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows) {
   return true;
 }
 /* One vector among those to be stored: its first lane lies `at` places behind the first row of the first result. */
-typedef struct slot { int64_t at; lv v; uint64_t *done; uint32_t row; } slot;
+typedef struct slot {
+  int64_t at;
+  lv v;
+  uint64_t *done;
+  uint32_t row;
+} slot;
 static uint32_t same_place(ectx *e, result *all, uint32_t n, int64_t row, slot *out, uint32_t most) { /* in order */
   uint32_t ns = 0;
   int64_t d;
   for (uint32_t i = 0; i < n; i++) {
-    if (all[i].ptr != all->ptr || all[i].done[e->v] || !sym_is_int(e->c, sym_sub(e->c, all[i].addr, all->addr), &d)) continue;
+    if (all[i].ptr != all->ptr || all[i].done[e->v] || !sym_is_int(e->c, sym_sub(e->c, all[i].addr, all->addr), &d))
+      continue;
     for (uint32_t r = 0; r < e->mr && ns < most; r++) {
       uint32_t k = ns++;
       for (; k && out[k - 1].at > d + row * r; k--) out[k] = out[k - 1];
@@ -218,7 +255,10 @@ static void store_square(ectx *e, etype t, lv ptr, lv at, sz step, const slot *s
   for (uint32_t k = 0; k < n; k++) in[k] = slots[k].v, *slots[k].done |= UINT64_C(1) << slots[k].row;
   turn_square(e, in, out, et_bytes(t));
   for (uint32_t l = 0; l < e->lanes && l < few.i; l++) {
-    lv part = !known ? lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_LT, lb_int(&e->b, l), e->count), all, lb_int(&e->b, 0)) : n < e->lanes ? all : 0;
+    lv part = !known ? lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_LT, lb_int(&e->b, l), e->count), all,
+                             lb_int(&e->b, 0))
+              : n < e->lanes ? all
+                             : 0;
     lb_store_ex(&e->b, ptr, lane_at(e, at, step, 0, l), out[l], 0, part, 0, 0);
   }
 }
@@ -232,12 +272,16 @@ void lanes_store_runs(ectx *e, result *all, uint32_t n) {
     int64_t row = 0, k;
     if (all[i].done[e->v] || e->fold || !turns(e, t)) continue;
     step = emit_lane_coef(e, all[i].addr, &rest);
-    if (!step || emit_varies(e, step) || emit_varies(e, rest) || (sym_is_int(e->c, step, &k) && (k == 0 || k == 1))) continue;
-    if (e->row && (!sym_linear(e->c, all[i].addr, e->row, &coef, NULL) || !sym_is_int(e->c, coef, &row) || row < 0)) continue;
+    if (!step || emit_varies(e, step) || emit_varies(e, rest) || (sym_is_int(e->c, step, &k) && (k == 0 || k == 1)))
+      continue;
+    if (e->row && (!sym_linear(e->c, all[i].addr, e->row, &coef, NULL) || !sym_is_int(e->c, coef, &row) || row < 0))
+      continue;
     uint32_t ns = same_place(e, all + i, n - i, row, slots, SLOTS), from = 0;
     for (uint32_t q = 1; q <= ns; q++) {
       if (q < ns && slots[q].at == slots[q - 1].at + 1 && q - from < L) continue;
-      if (q - from >= SQUARE_ROWS && (q - from == L || in_part(e, t, q - from))) store_square(e, t, all[i].ptr, lb_addi(&e->b, first_row(e, all[i].addr), slots[from].at), step, slots + from, q - from);
+      if (q - from >= SQUARE_ROWS && (q - from == L || in_part(e, t, q - from)))
+        store_square(e, t, all[i].ptr, lb_addi(&e->b, first_row(e, all[i].addr), slots[from].at), step, slots + from,
+                     q - from);
       from = q;
     }
   }

@@ -1,8 +1,12 @@
 /* Where does every tensor lie?
  *
- * Inputs and outputs are row-major, by contract. Of the others, in execution order: the axis whose variable runs over the lanes of the stage that computes the tensor is innermost (so a contraction's columns: channels last);
- * the other axes keep the order in which the stage's largest operand has them, but what readers sum over is innermost. A tensor that is only a piece of another one (a placement without a kernel) gets its place inside that one's buffer.
- * Guarded reads with a constant outside value of a tensor in the arena become a halo of that constant when it is narrow: then the reads need no guard. An input read so several times at each place is copied into such a
+ * Inputs and outputs are row-major, by contract. Of the others, in execution order: the axis whose variable runs
+ * over the lanes of the stage that computes the tensor is innermost (so a contraction's columns: channels last);
+ * the other axes keep the order in which the stage's largest operand has them, but what readers sum over is
+ * innermost. A tensor that is only a piece of another one (a placement without a kernel) gets its place inside
+ * that one's buffer.
+ * Guarded reads with a constant outside value of a tensor in the arena become a halo of that constant when it is
+ * narrow: then the reads need no guard. An input read so several times at each place is copied into such a
  * buffer first, whose order is the one that the readers' lanes want (windows.c).
  */
 #include "schedule/kernel.h"
@@ -11,9 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES_APART = 8, MAX_HALO = 8, HALO_GROWTH = 2, SUM_GROWTH = 8 }; /* places; or as many as make the tensor so many times as large: more where a sum would ask a guard at every step */
-typedef struct hal { bool any, refused; scalar fill; int64_t lo[MAX_RANK], hi[MAX_RANK]; } hal;
-typedef struct place { uint32_t stage, update; } place; /* stage + 1 of the placement; update index */
+enum {
+  LINES_APART = 8,
+  MAX_HALO = 8,
+  HALO_GROWTH = 2,
+  /* places; or as many as make the tensor so many times as large: more where a sum would ask a guard at every
+        * step */
+  SUM_GROWTH = 8
+};
+typedef struct hal {
+  bool any, refused;
+  scalar fill;
+  int64_t lo[MAX_RANK], hi[MAX_RANK];
+} hal;
+typedef struct place {
+  uint32_t stage, update;
+} place; /* stage + 1 of the placement; update index */
 typedef struct lay {
   splan *p;
   emodule *m;
@@ -26,8 +43,12 @@ typedef struct lay {
   tid *copy_of_output;
 } lay;
 
-/* So many places of an axis, `steps` of it apart, are wanted together: a set of the nearest cache shall not be asked for more of them than it holds. count 0: none. */
-typedef struct apart { uint32_t axis; int64_t steps, count; } apart;
+/* So many places of an axis, `steps` of it apart, are wanted together: a set of the nearest cache shall not be asked
+ * for more of them than it holds. count 0: none. */
+typedef struct apart {
+  uint32_t axis;
+  int64_t steps, count;
+} apart;
 static int64_t gcd(int64_t a, int64_t b) {
   while (b) {
     int64_t r = a % b;
@@ -42,11 +63,13 @@ sz layout_apart(splan *p, sz stride, int64_t size, int64_t steps, int64_t count)
   count = min64(count, (int64_t)(t->l1 / t->line));
   for (int64_t more = 0; more < LINES_APART; more++) {
     int64_t sets = way / gcd((n + more * line) * size * steps, way); /* that the places fall on */
-    if (sets * t->l1_ways >= count) return sym_addi(p->m->c, stride, (EK_PLANTED("schedule-apart") ? -1 : 1) * more * line);
+    if (sets * t->l1_ways >= count)
+      return sym_addi(p->m->c, stride, (EK_PLANTED("schedule-apart") ? -1 : 1) * more * line);
   }
   return stride;
 }
-static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, int64_t size, const apart far[2], sz *elems) {
+static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi,
+                       int64_t size, const apart far[2], sz *elems) {
   ctx *c = p->m->c;
   layout l = {.known = true, .rank = rank, .axes = NEWN(p->l->a, laxis, rank ? rank : 1), .base = sym_int(c, 0)};
   sz stride = sym_int(c, 1);
@@ -68,11 +91,16 @@ static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t 
   *elems = stride;
   return l;
 }
-layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi, sz *elems) { return in_order(p, shape, rank, order, lo, hi, 0, NULL, elems); }
+layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi,
+                    sz *elems) {
+  return in_order(p, shape, rank, order, lo, hi, 0, NULL, elems);
+}
 bool layout_materialised(const splan *p, tid t) { return p->layouts[t].buffer != 0; }
-bool layout_inside(const emodule *m, const stage *s) { return s->kernel && s->updates.n && m->kernels.v[s->kernel - 1].cls == KC_BLOCKS; }
+bool layout_inside(const emodule *m, const stage *s) {
+  return s->kernel && s->updates.n && m->kernels.v[s->kernel - 1].cls == KC_BLOCKS;
+}
 
-/* ---- which tensors need memory ---- */
+/* ---- which tensors need memory --------------------------------------------------------------- */
 static void reads(lay *L, ex e, uint32_t kernel, uint32_t scan) {
   u32vec loads = {0};
   expr_loads(L->m, e, L->a, &loads);
@@ -80,7 +108,8 @@ static void reads(lay *L, ex e, uint32_t kernel, uint32_t scan) {
     tensor *t = xt(L->m, exn(L->m, loads.v[i])->tensor);
     if (t->kind != TK_STAGE) continue;
     stage *s = xs(L->m, t->stage);
-    if (s->kernel == 0 || s->kernel != kernel || (s->scan && s->scan == scan)) L->mat[exn(L->m, loads.v[i])->tensor] = true;
+    if (s->kernel == 0 || s->kernel != kernel || (s->scan && s->scan == scan))
+      L->mat[exn(L->m, loads.v[i])->tensor] = true;
   }
 }
 static void each_value(lay *L, stage *s, void (*f)(lay *, ex, uint32_t, uint32_t)) {
@@ -101,7 +130,9 @@ static void materialise(lay *L) {
     stage *s = xs(m, i);
     if (s->dead) continue;
     each_value(L, s, reads);
-    if (xt(m, s->tensor)->output || (s->updates.n && !layout_inside(m, s)) || s->scan || (s->kernel == 0 && L->p->level == 0)) L->mat[s->tensor] = true;
+    if (xt(m, s->tensor)->output || (s->updates.n && !layout_inside(m, s)) || s->scan ||
+        (s->kernel == 0 && L->p->level == 0))
+      L->mat[s->tensor] = true;
   }
   for (uint32_t i = 0; i < m->outputs.n; i++) mark(L, m->outputs.v[i].t);
   for (uint32_t i = 0; i < m->lates.n; i++) mark(L, m->lates.v[i].tensor);
@@ -113,13 +144,15 @@ static void materialise(lay *L) {
   for (uint32_t i = 0; i < m->loops.n; i++) {
     xloop *x = &m->loops.v[i];
     mark(L, x->trip_tensor), mark(L, x->cond0), mark(L, x->cond);
-    for (uint32_t j = 0; j < x->ncarried; j++) mark(L, x->init[j]), mark(L, x->inner[j]), mark(L, x->next[j]), mark(L, x->final[j]);
+    for (uint32_t j = 0; j < x->ncarried; j++)
+      mark(L, x->init[j]), mark(L, x->inner[j]), mark(L, x->next[j]), mark(L, x->final[j]);
     for (uint32_t j = 0; j < x->ncollected; j++) mark(L, x->slice[j]), mark(L, x->collected[j]);
   }
 }
 
-/* ---- halos ---- */
-static sz extreme(lay *L, sz idx, bool high) { /* bound of an index over its variables: affine with constant coefficients, or else between numbers; 0: not known */
+/* ---- halos ----------------------------------------------------------------------------------- */
+/* bound of an index over its variables: affine with constant coefficients, or else between numbers; 0: not known */
+static sz extreme(lay *L, sz idx, bool high) {
   uint32_t few[32];
   u32vec vs = {few, 0, 32};
   sym_atoms(L->c, idx, AT_VAR, L->a, &vs);
@@ -131,7 +164,8 @@ static sz extreme(lay *L, sz idx, bool high) { /* bound of an index over its var
       sym_range(L->c, idx, &lo, &hi);
       return sym_uses_kind(L->c, idx, AT_DATA) || lo == -SYM_INF || hi == SYM_INF ? 0 : sym_int(L->c, high ? hi : lo);
     }
-    idx = (k > 0) == high ? sym_add(L->c, rest, sym_muli(L->c, sym_addi(L->c, sym_extent(L->c, vs.v[i]), -1), k)) : rest;
+    idx =
+        (k > 0) == high ? sym_add(L->c, rest, sym_muli(L->c, sym_addi(L->c, sym_extent(L->c, vs.v[i]), -1), k)) : rest;
   }
   return sym_uses_kind(L->c, idx, AT_DATA) ? 0 : idx;
 }
@@ -175,7 +209,8 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
       if (ok && !sym_ge0(L->c, sym_neg(L->c, over))) {
         /* (o - 1)*st + ... - (s - 1) with o = (s + ..)//st: bounded by the interval of the difference */
         int64_t l, u;
-        if (sym_is_int(L->c, over, &y)) ok = y <= INT32_MAX;
+        if (sym_is_int(L->c, over, &y))
+          ok = y <= INT32_MAX;
         else {
           sym_range(L->c, over, &l, &u);
           y = u;
@@ -197,19 +232,26 @@ static void note_reads(lay *L, ex e, uint32_t kernel, uint32_t scan) {
   (void)kernel, (void)scan;
   u32vec loads = {0};
   expr_loads(L->m, e, L->a, &loads);
-  for (uint32_t i = 0; i < loads.n; i++) vec_push(L->a, L->p->readers[exn(L->m, loads.v[i])->tensor], ((reading){loads.v[i], exn(L->m, e)->kind == EX_REDUCE ? e : 0}));
+  for (uint32_t i = 0; i < loads.n; i++)
+    vec_push(L->a, L->p->readers[exn(L->m, loads.v[i])->tensor],
+             ((reading){loads.v[i], exn(L->m, e)->kind == EX_REDUCE ? e : 0}));
 }
 
 /* ---- rows and pieces that lie apart ----
- * What lies a multiple of a way of the nearest cache apart falls on the same of its sets: of a tile's rows only as many stay as it has ways, and what streams through pushes them out. So do the pieces that are written together, or
- * read at one place. Where a product's rows or a placement's pieces would lie so, lines are left free between them. What counts rows and places inside of them by one variable would then see a leap, so that both must have variables
+ * What lies a multiple of a way of the nearest cache apart falls on the same of its sets: of a tile's rows only
+ * as many stay as it has ways, and what streams through pushes them out. So do the pieces that are written
+ * together, or
+ * read at one place. Where a product's rows or a placement's pieces would lie so, lines are left free between
+ * them. What counts rows and places inside of them by one variable would then see a leap, so that both must have
+ * variables
  * of their own wherever the tensor is read or written. */
 static bool uses(lay *L, const ex_node *load, atom v) {
   for (uint32_t i = 0; i < load->nargs; i++)
     if (sym_uses(L->c, load->args[i], v)) return true;
   return false;
 }
-/* A variable of the results counts that axis, and another factor does not have it: in steps of so many; 0: none does. */
+/* A variable of the results counts that axis, and another factor does not have it: in steps of so many; 0: none
+ * does. */
 static int64_t row_steps(lay *L, const reading *r, uint32_t axis) {
   uint32_t few[32];
   u32vec vs = {few, 0, 32}, loads = {0};
@@ -222,13 +264,16 @@ static int64_t row_steps(lay *L, const reading *r, uint32_t axis) {
     for (uint32_t i = 0; i < red->nargs; i++) own &= red->args[i] != vs.v[k];
     sz coef;
     int64_t by = 1;
-    if (own && (!sym_linear(L->c, exn(L->m, r->load)->args[axis], vs.v[k], &coef, NULL) || !sym_is_int(L->c, coef, &by) || by < 1 || by > INT16_MAX)) by = 1;
+    if (own && (!sym_linear(L->c, exn(L->m, r->load)->args[axis], vs.v[k], &coef, NULL) ||
+                !sym_is_int(L->c, coef, &by) || by < 1 || by > INT16_MAX))
+      by = 1;
     for (uint32_t i = 0; i < loads.n && own; i++)
       if (!uses(L, exn(L->m, loads.v[i]), vs.v[k])) return by;
   }
   return 0;
 }
-static bool share_variables(lay *L, const sz *idx, const uint32_t *order, uint32_t n, uint32_t at) { /* axes order[0..at], and those behind */
+/* axes order[0..at], and those behind */
+static bool share_variables(lay *L, const sz *idx, const uint32_t *order, uint32_t n, uint32_t at) {
   for (uint32_t i = 0; i <= at; i++) {
     uint32_t few[32];
     u32vec vs = {few, 0, 32};
@@ -255,12 +300,14 @@ static apart rows_apart(lay *L, tid t, const uint32_t *order) {
   apart far = {.count = L->p->t->l1_ways + 1};
   uint32_t at = xt(L->m, t)->rank;
   while (!far.steps && at-- > 0)
-    for (uint32_t i = 0; i < L->p->readers[t].n; i++) far.steps = max64(far.steps, row_steps(L, &L->p->readers[t].v[i], order[at]));
+    for (uint32_t i = 0; i < L->p->readers[t].n; i++)
+      far.steps = max64(far.steps, row_steps(L, &L->p->readers[t].v[i], order[at]));
   if (!far.steps || !may_grow(L, t, order, at)) return (apart){0};
   far.axis = order[at];
   return far;
 }
-/* Axes of which nothing but constants is asked, by all that is put there or by one reader: places of that are wanted together. The innermost of them, where these are the outer ones. */
+/* Axes of which nothing but constants is asked, by all that is put there or by one reader: places of that are wanted
+ * together. The innermost of them, where these are the outer ones. */
 static void find_constants(lay *L, const sz *idx, uint32_t n, uint32_t *axes) {
   for (uint32_t i = 0; i < n; i++)
     if (!sym_is_int(L->c, idx[i], NULL)) *axes &= ~(1u << i);
@@ -276,11 +323,13 @@ static apart pieces_apart(lay *L, tid t, const uint32_t *order) {
     axes = all;
     find_constants(L, exn(L->m, L->p->readers[t].v[i].load)->args, x->rank, &axes);
   }
-  while (at < x->rank && axes >> order[at] & 1 && mul64(far.count, sym_int_or(L->c, x->shape[order[at]], 1), &far.count)) far.axis = order[at++];
+  while (at < x->rank && axes >> order[at] & 1 &&
+         mul64(far.count, sym_int_or(L->c, x->shape[order[at]], 1), &far.count))
+    far.axis = order[at++];
   return at && far.count > 1 && may_grow(L, t, order, at - 1) ? far : (apart){0};
 }
 
-/* ---- order of the axes ---- */
+/* ---- order of the axes ----------------------------------------------------------------------- */
 static void to_end(uint32_t *order, uint32_t rank, uint32_t axis) {
   uint32_t at = 0;
   while (order[at] != axis) at++;
@@ -296,16 +345,19 @@ static bool leaps(ctx *c, sz index) {
   int64_t least = INT64_MAX, k;
   sz coef, rest;
   sym_atoms(c, index, AT_VAR, ctx_arena(c), &vs);
-  for (uint32_t v = 0; v < vs.n; v++) least = min64(least, sym_linear(c, index, vs.v[v], &coef, &rest) && sym_is_int(c, coef, &k) ? llabs(k) : 1);
+  for (uint32_t v = 0; v < vs.n; v++)
+    least = min64(least, sym_linear(c, index, vs.v[v], &coef, &rest) && sym_is_int(c, coef, &k) ? llabs(k) : 1);
   return vs.n && least >= LEAP;
 }
-/* Axes of tensors in which their readers go on by whole vectors or more; also those in which a reader goes on in steps of one, but stores what the next one will read so. */
+/* Axes of tensors in which their readers go on by whole vectors or more; also those in which a reader goes on in
+ * steps of one, but stores what the next one will read so. */
 static void leaps_of(lay *L, uint32_t si) {
   emodule *m = L->m;
   const stage *s = xs(m, si);
   u32vec loads = {0};
   place in = L->in[s->tensor];
-  const update *u = in.stage && in.update < xs(m, in.stage - 1)->updates.n ? &xs(m, in.stage - 1)->updates.v[in.update] : NULL;
+  const update *u =
+      in.stage && in.update < xs(m, in.stage - 1)->updates.n ? &xs(m, in.stage - 1)->updates.v[in.update] : NULL;
   if (!s->value || exn(m, s->value)->kind == EX_REDUCE) return;
   expr_loads(m, s->value, L->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
@@ -318,16 +370,21 @@ static void leaps_of(lay *L, uint32_t si) {
       }
       for (uint32_t x = 0; u && x < s->naxes; x++)
         for (uint32_t z = 0; z < u->nidx && s->axes[x].n == 1 && s->axes[x].d[0].var == v; z++)
-          if (u->idx[z] == exn(m, u->value)->args[x] && L->leaps[xs(m, in.stage - 1)->tensor] >> z & 1) L->leaps[n->tensor] |= 1u << j;
+          if (u->idx[z] == exn(m, u->value)->args[x] && L->leaps[xs(m, in.stage - 1)->tensor] >> z & 1)
+            L->leaps[n->tensor] |= 1u << j;
     }
   }
 }
-/* A placement whose readers would gather along its innermost axis gets another one: the last that they read in steps of one. */
+/* A placement whose readers would gather along its innermost axis gets another one: the last that they read in steps
+ * of one. */
 static void no_leaps(lay *L, tid t, uint32_t *order) {
   const tensor *x = xt(L->m, t);
   uint32_t n = x->rank;
-  kernel_class k = x->kind == TK_STAGE && xs(L->m, x->stage)->kernel ? L->m->kernels.v[xs(L->m, x->stage)->kernel - 1].cls : 0;
-  if (x->kind != TK_STAGE || !(xs(L->m, x->stage)->tiled || k == KC_ELEMENTWISE || k == KC_GATHER) || !n || !(L->leaps[t] >> order[n - 1] & 1)) return;
+  kernel_class k =
+      x->kind == TK_STAGE && xs(L->m, x->stage)->kernel ? L->m->kernels.v[xs(L->m, x->stage)->kernel - 1].cls : 0;
+  if (x->kind != TK_STAGE || !(xs(L->m, x->stage)->tiled || k == KC_ELEMENTWISE || k == KC_GATHER) || !n ||
+      !(L->leaps[t] >> order[n - 1] & 1))
+    return;
   for (uint32_t ax = n; ax-- > 0;)
     if (!(L->leaps[t] >> ax & 1) && sym_int_or(L->c, x->shape[ax], 0) > 1) {
       to_end(order, n, ax);
@@ -372,7 +429,9 @@ static double reader_score(lay *L, uint32_t si) {
   sz elems;
   accesses acc = {0};
   for (uint32_t i = 0; i < L->m->outputs.n; i++)
-    if (L->m->outputs.v[i].t == s->tensor) map_putu(stored, s->tensor, 1), L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, s->naxes, NULL, NULL, NULL, &elems);
+    if (L->m->outputs.v[i].t == s->tensor)
+      map_putu(stored, s->tensor, 1),
+          L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, s->naxes, NULL, NULL, NULL, &elems);
   double score = choose(L, &e, si, stored, &acc, a).score;
   arena_free(a);
   L->p->layouts[s->tensor] = had;
@@ -398,7 +457,8 @@ static void wanted(lay *L, uint32_t si, uint32_t *order) {
   u32vec readers = {0};
   if (!rank) return;
   readers_of(L, s->tensor, &readers);
-  for (uint32_t i = rank; i-- > 0;) { /* which axis innermost? As it stands first. One of open size may be too short for lanes. */
+  /* which axis innermost? As it stands first. One of open size may be too short for lanes. */
+  for (uint32_t i = rank; i-- > 0;) {
     uint32_t o[MAX_RANK];
     double score = 0;
     sz elems;
@@ -431,7 +491,8 @@ static void wanted_piece(lay *L, uint32_t si, uint32_t *order) {
     }
   memcpy(order, o, n * sizeof *o);
 }
-/* Axes over which all readers sum lie innermost, if the innermost is one: then the others, which count rows, follow one another as one. */
+/* Axes over which all readers sum lie innermost, if the innermost is one: then the others, which count rows, follow
+ * one another as one. */
 static void sums_last(lay *L, tid t, uint32_t rank, uint32_t *order) {
   const readings *rs = &L->p->readers[t];
   bool summed[MAX_RANK] = {0};
@@ -463,11 +524,15 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
     return;
   }
   const ex_node *root = exn(m, s->value);
-  if (root->kind == EX_LOAD && (!root->otherwise || L->in[s->tensor].stage) && xt(m, root->tensor)->kind == TK_INPUT && s->kernel) {
+  if (root->kind == EX_LOAD && (!root->otherwise || L->in[s->tensor].stage) && xt(m, root->tensor)->kind == TK_INPUT &&
+      s->kernel) {
     const kernel *k = &m->kernels.v[s->kernel - 1];
-    if (L->in[s->tensor].stage) wanted_piece(L, si, order);
-    else if (k->cls == KC_COPY) wanted(L, si, order);
-    if (k->cls == KC_COPY || k->stages.v[k->stages.n - 1] != si) return; /* a copy in front of a window: as it was made (windows.c) */
+    if (L->in[s->tensor].stage)
+      wanted_piece(L, si, order);
+    else if (k->cls == KC_COPY)
+      wanted(L, si, order);
+    /* a copy in front of a window: as it was made (windows.c) */
+    if (k->cls == KC_COPY || k->stages.v[k->stages.n - 1] != si) return;
   }
   ectx e;
   accesses acc = {0};
@@ -494,7 +559,8 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
       }
     }
     for (uint32_t i = 1; i < rank; i++)
-      for (uint32_t j = i; j > 0; j--) { /* stable: an axis the operand does not have keeps its place relative to the one before */
+      /* stable: an axis the operand does not have keeps its place relative to the one before */
+      for (uint32_t j = i; j > 0; j--) {
         uint32_t x = order[j - 1], y = order[j];
         if (!st[x] || !st[y] || st[x] >= st[y]) break;
         order[j - 1] = y, order[j] = x;
@@ -526,8 +592,10 @@ static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone
   bool walks = x->kind == TK_STAGE && kernel_walks(L->p, x->stage, &step, NULL); /* room for one step */
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
   bool ours = alone && !is_out && !walks && x->kind == TK_STAGE; /* to choose its steps */
-  apart rows = ours && L->mat[t] ? rows_apart(L, t, order) : (apart){0}, pieces = ours ? pieces_apart(L, t, order) : (apart){0};
-  L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL, et_bytes(x->type), (apart[2]){rows, pieces}, &elems);
+  apart rows = ours && L->mat[t] ? rows_apart(L, t, order) : (apart){0},
+        pieces = ours ? pieces_apart(L, t, order) : (apart){0};
+  L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL,
+                              et_bytes(x->type), (apart[2]){rows, pieces}, &elems);
   L->p->layouts[t].together = pieces.count, L->p->layouts[t].pieces = pieces.axis;
   if (halo) L->p->layouts[t].fill = arena_dup(L->a, &h->fill, sizeof h->fill);
   if (walks) {
@@ -537,7 +605,15 @@ static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone
   }
   if (!L->mat[t]) return;
   uint32_t block = x->kind == TK_STAGE ? xs(L->m, x->stage)->block : 0;
-  L->p->layouts[t].buffer = new_buffer(L, (buffer){.kind = is_out ? BUF_OUTPUT : BUF_ARENA, .type = x->type, .name = x->name, .elems = elems, .index = oi, .tensor = t, .block = block, .halo = halo, .fill = h->fill});
+  L->p->layouts[t].buffer = new_buffer(L, (buffer){.kind = is_out ? BUF_OUTPUT : BUF_ARENA,
+                                                   .type = x->type,
+                                                   .name = x->name,
+                                                   .elems = elems,
+                                                   .index = oi,
+                                                   .tensor = t,
+                                                   .block = block,
+                                                   .halo = halo,
+                                                   .fill = h->fill});
 }
 bool layout_piece(splan *p, const sz *idx, ex value, const layout *whole, layout *out) {
   emodule *m = p->m;
@@ -550,7 +626,8 @@ bool layout_piece(splan *p, const sz *idx, ex value, const layout *whole, layout
   e.c = c, e.m = m, e.a = a;
   sz at = emit_address(&e, whole, idx);
   tensor *pt = xt(m, n->tensor);
-  *out = (layout){.known = true, .buffer = whole->buffer, .rank = n->nargs, .axes = NEWN(a, laxis, n->nargs ? n->nargs : 1)};
+  *out = (layout){
+      .known = true, .buffer = whole->buffer, .rank = n->nargs, .axes = NEWN(a, laxis, n->nargs ? n->nargs : 1)};
   for (uint32_t i = 0; i < n->nargs; i++) {
     sz rem = n->args[i];
     ldigit ds[MAX_RANK];
@@ -578,7 +655,8 @@ bool layout_piece(splan *p, const sz *idx, ex value, const layout *whole, layout
         vs.v[hit] = vs.v[--vs.n];
       }
       if (!sym_is_int(c, rem, &k) || k != 0 || !sym_eq(c, inner, pt->shape[i])) return false;
-    } else if (k != 0 || !sym_is_int(c, pt->shape[i], &k) || k != 1) return false;
+    } else if (k != 0 || !sym_is_int(c, pt->shape[i], &k) || k != 1)
+      return false;
     if (!nd) ds[nd++] = (ldigit){pt->shape[i], sym_int(c, 0)};
     ldigit *d = NEWN(a, ldigit, nd);
     for (uint32_t q = 0; q < nd; q++) d[q] = ds[nd - 1 - q]; /* outer to inner */
@@ -628,18 +706,21 @@ static void place_tensor(lay *L, tid t, const uint32_t *order) {
   L->mat[v->tensor] = !layout_inside(L->m, v);
   place_tensor(L, v->tensor, vo);
   layout l;
-  if (!layout_piece(L->p, idx, value, &L->p->layouts[v->tensor], &l)) ctx_bug(L->c, "schedule: tensor %s cannot be stored inside %s", xt(L->m, t)->name, xt(L->m, v->tensor)->name);
+  if (!layout_piece(L->p, idx, value, &L->p->layouts[v->tensor], &l))
+    ctx_bug(L->c, "schedule: tensor %s cannot be stored inside %s", xt(L->m, t)->name, xt(L->m, v->tensor)->name);
   L->p->layouts[t] = l;
 }
 
-/* Results of control flow have buffers of the enclosing block; what the blocks compute for them is stored there directly. A loop's inner and final values are one buffer (the body's last stages overwrite it), a collected
+/* Results of control flow have buffers of the enclosing block; what the blocks compute for them is stored there
+ * directly. A loop's inner and final values are one buffer (the body's last stages overwrite it), a collected
  * tensor is the buffer into which each trip stores its slice. */
 static void own_in(lay *L, tid t, uint32_t block) {
   static const uint32_t order[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   own_buffer(L, t, order, false);
   if (L->p->layouts[t].buffer) L->p->buffers.v[L->p->layouts[t].buffer].block = block;
 }
-/* Tensors that share memory, one after the other: where their sizes differ (a late size takes other values), each lies densely in the same buffer. */
+/* Tensors that share memory, one after the other: where their sizes differ (a late size takes other values), each
+ * lies densely in the same buffer. */
 static void share(lay *L, tid t, tid as) {
   const tensor *x = xt(L->m, t), *y = xt(L->m, as);
   bool same = true;
@@ -672,7 +753,8 @@ static void control_flow(lay *L) {
     for (uint32_t j = 0; j < x->ncollected; j++) {
       own_in(L, x->collected[j], x->block);
       layout l = p->layouts[x->collected[j]];
-      if (!EK_PLANTED("schedule-collect")) l.base = sym_add(L->c, l.base, sym_mul(L->c, l.axes[0].d[0].stride, sym_of_atom(L->c, x->counter)));
+      if (!EK_PLANTED("schedule-collect"))
+        l.base = sym_add(L->c, l.base, sym_mul(L->c, l.axes[0].d[0].stride, sym_of_atom(L->c, x->counter)));
       l.axes++;
       l.rank--;
       p->layouts[x->slice[j]] = l;
@@ -702,12 +784,17 @@ void layout_all(splan *p) {
     if (x->kind != TK_INPUT && x->kind != TK_CONST) continue;
     ctx_about(L.c, x->name);
     p->layouts[t] = layout_dense(p, x->shape, x->rank, NULL, NULL, NULL, &elems);
-    buffer b = {.kind = x->kind == TK_INPUT ? BUF_INPUT : BUF_WEIGHTS, .type = x->type, .name = x->name, .elems = elems, .tensor = t};
+    buffer b = {.kind = x->kind == TK_INPUT ? BUF_INPUT : BUF_WEIGHTS,
+                .type = x->type,
+                .name = x->name,
+                .elems = elems,
+                .tensor = t};
     if (x->kind == TK_CONST) b.from = contents_of(x);
     if (x->kind == TK_INPUT) {
       uint32_t i = 0;
       while (i < m->inputs.n && m->inputs.v[i].t != t) i++;
-      if (i == m->inputs.n) ctx_fail(m->c, E_MODEL, "%s is neither an input nor a constant: nothing gives it a value", x->name);
+      if (i == m->inputs.n)
+        ctx_fail(m->c, E_MODEL, "%s is neither an input nor a constant: nothing gives it a value", x->name);
       b.index = i;
     }
     p->layouts[t].buffer = new_buffer(&L, b);

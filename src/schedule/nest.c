@@ -1,4 +1,5 @@
-/* How is one group of stages computed over its index space? See nest.h. The decisions (which variable is the lane, the row, how large a tile) are made in tile.c; here they are carried out. */
+/* How is one group of stages computed over its index space? See nest.h. The decisions (which variable is the lane,
+ * the row, how large a tile) are made in tile.c; here they are carried out. */
 #include "schedule/nest.h"
 #include "schedule/tile.h"
 #include <math.h>
@@ -35,8 +36,11 @@ static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, results *out
     const layout *lay = emit_layout(e, s->tensor);
     lv to = emit_target(e, s->tensor);
     bool some = true; /* is there a place in it? */
-    for (uint32_t i = 0; i < s->naxes; i++) at[i] = emit_resolve(e, idx[i]), some &= sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) != 0;
-    if (some) vec_push(e->a, *out, ((result){s->tensor, to, emit_address(e, lay, at), idx, regs, NEWN(e->a, uint64_t, TILE_V)}));
+    for (uint32_t i = 0; i < s->naxes; i++)
+      at[i] = emit_resolve(e, idx[i]), some &= sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) != 0;
+    if (some)
+      vec_push(e->a, *out,
+               ((result){s->tensor, to, emit_address(e, lay, at), idx, regs, NEWN(e->a, uint64_t, TILE_V)}));
   }
   vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec, .single = !vec && !n->row.var}));
   emit_turn(e);
@@ -60,8 +64,10 @@ static void store_results(ectx *e, results *out, bool vec, uint32_t mr, uint32_t
   out->n = 0;
 }
 
-/* The order of a sum of loads over a strided variable. Results that hinge on its rounding (a variance as E[x^2] - E[x]^2 of nearly constant rows) should be those that the model's author saw, and ONNX models are tried in
- * onnxruntime: with several blocks outside the reduced axis it adds four neighbours first, then these to the sum, and with one block one by one. Both orders cost the same here, and neither is the more exact by rule. */
+/* The order of a sum of loads over a strided variable. Results that hinge on its rounding (a variance as E[x^2] -
+ * E[x]^2 of nearly constant rows) should be those that the model's author saw, and ONNX models are tried in
+ * onnxruntime: with several blocks outside the reduced axis it adds four neighbours first, then these to the sum,
+ * and with one block one by one. Both orders cost the same here, and neither is the more exact by rule. */
 static sz blocks_outside(ectx *e, const stage *s, const ex_node *red, atom var) {
   const ex_node *load = exn(e->m, red->body);
   const layout *lay = emit_layout(e, load->tensor);
@@ -70,11 +76,13 @@ static sz blocks_outside(ectx *e, const stage *s, const ex_node *red, atom var) 
   for (uint32_t i = 0; i < s->naxes; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++) {
       int64_t q = address_coef(e, address, s->axes[i].d[j].var);
-      if (q == INT64_MIN + 1 || q > step) n = sym_mul(e->c, n, sym_extent(e->c, s->axes[i].d[j].var)); /* a symbolic stride is over a whole axis or more */
+      /* a symbolic stride is over a whole axis or more */
+      if (q == INT64_MIN + 1 || q > step) n = sym_mul(e->c, n, sym_extent(e->c, s->axes[i].d[j].var));
     }
   return n;
 }
-static void group_step(ectx *e, const ex_node *red, atom var, lv base, lv acc[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
+static void group_step(ectx *e, const ex_node *red, atom var, lv base, lv acc[], uint32_t mr, uint32_t nv, lv count,
+                       uint32_t lanes, bool vec) {
   ltype T = lt((etype)red->acc, vec ? lanes : 1);
   uint32_t nb = e->binds.n;
   for (uint32_t r = 0; r < mr; r++)
@@ -94,13 +102,19 @@ static void group_step(ectx *e, const ex_node *red, atom var, lv base, lv acc[],
     }
 }
 /* Emits the loop over whole groups, if there are any; returns where to go on one by one. */
-static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
+static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc[], uint32_t mr, uint32_t nv, lv count,
+                     uint32_t lanes, bool vec) {
   lv none = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, v)), i;
   if (e->part == v) bounded(e, v, &none, &end);
   sz ext = sym_extent(e->c, v), blocks = blocks_outside(e, s, red, v);
   if (sym_int_or(e->c, ext, SUM_GROUP) < SUM_GROUP || sym_int_or(e->c, blocks, 2) == 1) return none;
-  lv stop = lb_add(&e->b, none, lb_muli(&e->b, lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, end, none), lb_int(&e->b, SUM_GROUP), 0), SUM_GROUP));
-  if (!sym_is_int(e->c, blocks, NULL)) stop = lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_GT, emit_size(e, blocks), lb_int(&e->b, 1)), stop, none);
+  lv stop =
+      lb_add(&e->b, none,
+             lb_muli(&e->b, lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, end, none), lb_int(&e->b, SUM_GROUP), 0),
+                     SUM_GROUP));
+  if (!sym_is_int(e->c, blocks, NULL))
+    stop =
+        lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_GT, emit_size(e, blocks), lb_int(&e->b, 1)), stop, none);
   lb_for(&e->b, sym_name(e->c, v), none, stop, lb_int(&e->b, SUM_GROUP), 0, &i);
   emit_scope(e);
   group_step(e, red, v, i, acc, mr, nv, count, lanes, vec);
@@ -109,9 +123,12 @@ static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc
   return stop;
 }
 
-/* The largest (least) of floats along the lanes, where NaN wins: asked of every sum so far, that takes three instructions a vector, one after the other. So a register notes whether there was any NaN, two vectors at a
+/* The largest (least) of floats along the lanes, where NaN wins: asked of every sum so far, that takes three
+ * instructions a vector, one after the other. So a register notes whether there was any NaN, two vectors at a
  * comparison, and the largest is that of the others. */
-static bool notes_nan(const nest *n, const ex_node *red) { return n->lane_reduced && (red->op == RED_MAX || red->op == RED_MIN) && (red->acc == ET_F32 || red->acc == ET_F64); }
+static bool notes_nan(const nest *n, const ex_node *red) {
+  return n->lane_reduced && (red->op == RED_MAX || red->op == RED_MIN) && (red->acc == ET_F32 || red->acc == ET_F64);
+}
 static lv beyond(ectx *e, const ex_node *red, lv x, lv y) { /* the one of two that are no NaN */
   ltype t = li(e->f, x)->type;
   return lb_op(&e->b, OP_SEL, t, lb_op(&e->b, red->op == RED_MAX ? OP_GT : OP_LT, lt(ET_BOOL, t.lanes), x, y, 0), x, y);
@@ -124,17 +141,21 @@ static void noting_step(ectx *e, const ex_node *red, lv acc[], lv noted, uint32_
     e->count = v + 1 == nv ? count : 0;
     lv x = schedule_step(e, red, 0, true, lanes), nan = lb_op(&e->b, OP_ISNAN, B, x, 0, 0);
     lb_set(&e->b, acc[v], beyond(e, red, x, lb_get(&e->b, acc[v])));
-    if (first || v + 1 == nv) all = lb_op(&e->b, OP_OR, B, all, first ? lb_op(&e->b, OP_OR, B, first, nan, 0) : nan, 0), first = 0;
-    else first = nan;
+    if (first || v + 1 == nv)
+      all = lb_op(&e->b, OP_OR, B, all, first ? lb_op(&e->b, OP_OR, B, first, nan, 0) : nan, 0), first = 0;
+    else
+      first = nan;
   }
   lb_set(&e->b, noted, all);
 }
-static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
+static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[],
+                      lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
   if (from + 1 == vars->n && e->second) { /* two points a step */
     lv i, *sums[2] = {acc, e->second};
     uint32_t nb = e->binds.n;
     e->second = NULL;
-    lb_for(&e->b, sym_name(e->c, vars->v[from]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, vars->v[from])), lb_int(&e->b, 2), 0, &i);
+    lb_for(&e->b, sym_name(e->c, vars->v[from]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, vars->v[from])),
+           lb_int(&e->b, 2), 0, &i);
     for (int k = 0; k < 2; k++) {
       emit_scope(e);
       emit_bind(e, vars->v[from], lb_addi(&e->b, i, EK_PLANTED("schedule-second") ? 0 : k));
@@ -150,7 +171,8 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     lv i, at = lb_int(&e->b, 0);
     atom v = vars->v[from];
     uint32_t nb = e->binds.n;
-    if (from + 1 == vars->n && !e->lane_reduced && !pay && schedule_adds_loads(e, red)) at = group_loop(e, s, v, red, acc, mr, nv, count, lanes, vec);
+    if (from + 1 == vars->n && !e->lane_reduced && !pay && schedule_adds_loads(e, red))
+      at = group_loop(e, s, v, red, acc, mr, nv, count, lanes, vec);
     lv end = emit_size(e, sym_extent(e->c, v));
     if (from + 1 == vars->n && v == e->window) {
       e->shared = map_new(e->a);
@@ -208,13 +230,16 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
       e->count = v + 1 == nv ? count : 0;
       uint32_t k = r * TILE_V + v;
       if (!acc[k]) continue; /* nobody reads it */
-      if (pay) schedule_arg_step(e, red, acc[k], pay[k], found[k], vec, lanes);
-      else lb_set(&e->b, acc[k], schedule_step(e, red, lb_get(&e->b, acc[k]), vec, lanes));
+      if (pay)
+        schedule_arg_step(e, red, acc[k], pay[k], found[k], vec, lanes);
+      else
+        lb_set(&e->b, acc[k], schedule_step(e, red, lb_get(&e->b, acc[k]), vec, lanes));
     }
 }
 
 /* lane loop of a reduced lane: full tiles, full vectors, tail */
-static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t lanes) {
+static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[], lv found[], uint32_t mr,
+                         uint32_t lanes) {
   lv end = emit_size(e, n->lane.extent), i, at = lb_int(&e->b, 0);
   int64_t ext = bounded(e, n->lane.var, &at, &end) ? -1 : sym_int_or(e->c, n->lane.extent, -1);
   uint32_t widths[2] = {n->nv, 1}, nb = e->binds.n;
@@ -251,7 +276,8 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[
   e->count = 0;
   emit_turn(e);
 }
-static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[], uint32_t mr, uint32_t lanes) {
+static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[],
+                          uint32_t mr, uint32_t lanes) {
   if (from == n->reds[0].n) {
     reduced_lane(e, n, red, acc, pay, found, mr, lanes);
     return;
@@ -269,20 +295,25 @@ static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, l
   lb_end(&e->b);
 }
 
-/* Each lane has the best of its places: the least (greatest) payload among the lanes with the best value. NaN is better than any. */
-static lv best_lane(ectx *e, const ex_node *red, const lv acc[], const lv pay[], const lv found[], uint32_t nv, uint32_t lanes) {
+/* Each lane has the best of its places: the least (greatest) payload among the lanes with the best value. NaN is
+ * better than any. */
+static lv best_lane(ectx *e, const ex_node *red, const lv acc[], const lv pay[], const lv found[], uint32_t nv,
+                    uint32_t lanes) {
   lbuild *b = &e->b;
   etype t = exn(e->m, red->body)->type;
   ltype B = lt(ET_BOOL, lanes), T = lt(t, lanes), I = lt(ET_I64, lanes);
-  bool last = red->op == RED_ARGMAX_LAST || red->op == RED_ARGMIN_LAST, most = red->op == RED_ARGMAX || red->op == RED_ARGMAX_LAST;
+  bool last = red->op == RED_ARGMAX_LAST || red->op == RED_ARGMIN_LAST,
+       most = red->op == RED_ARGMAX || red->op == RED_ARGMAX_LAST;
   rop value = most ? RED_MAX : RED_MIN, place = last ? RED_MAX : RED_MIN;
   scalar none = {.i = last ? INT64_MIN : INT64_MAX};
   lv nan[TILE_V], odd = 0, best = 0, at = 0;
   for (uint32_t v = 0; v < nv; v++) {
     lv have = lb_get(b, found[v]), x = lb_get(b, acc[v]);
-    nan[v] = et_kind(t) == K_FLOAT ? lb_op(b, OP_AND, B, have, lb_op(b, OP_ISNAN, B, x, 0, 0), 0) : lb_const(b, B, (scalar){.i = 0});
+    nan[v] = et_kind(t) == K_FLOAT ? lb_op(b, OP_AND, B, have, lb_op(b, OP_ISNAN, B, x, 0, 0), 0)
+                                   : lb_const(b, B, (scalar){.i = 0});
     odd = odd ? lb_op(b, OP_OR, B, odd, nan[v], 0) : nan[v];
-    x = lb_op(b, OP_SEL, T, lb_op(b, OP_AND, B, have, lb_op(b, OP_NOT, B, nan[v], 0, 0), 0), x, lb_const(b, T, schedule_identity(value, t)));
+    x = lb_op(b, OP_SEL, T, lb_op(b, OP_AND, B, have, lb_op(b, OP_NOT, B, nan[v], 0, 0), 0), x,
+              lb_const(b, T, schedule_identity(value, t)));
     best = best ? lb_op(b, schedule_combine(value), T, best, x, 0) : x;
   }
   odd = lb_hreduce(b, RED_ANY, odd);
@@ -294,26 +325,35 @@ static lv best_lane(ectx *e, const ex_node *red, const lv acc[], const lv pay[],
     at = at ? lb_op(b, schedule_combine(place), I, at, p, 0) : p;
   }
   at = lb_hreduce(b, place, at);
-  return lb_op(b, OP_SEL, lt(ET_I64, 1), lb_op(b, OP_EQ, lt(ET_BOOL, 1), at, lb_const(b, lt(ET_I64, 1), none), 0), lb_int(b, 0), at);
+  return lb_op(b, OP_SEL, lt(ET_I64, 1), lb_op(b, OP_EQ, lt(ET_BOOL, 1), at, lb_const(b, lt(ET_I64, 1), none), 0),
+               lb_int(b, 0), at);
 }
 
-/* Two sums in one group are two products that are added, and read nowhere else (two_products of expr/fuse_join.c): the second goes on where the first ended. */
+/* Two sums in one group are two products that are added, and read nowhere else (two_products of expr/fuse_join.c):
+ * the second goes on where the first ended. */
 bool nest_goes_on(ectx *e, const nest *n, uint32_t i) {
   uint64_t dummy;
   if (!i || n->lane_reduced) return false;
   for (uint32_t k = i - 1; k <= i; k++) {
     const stage *s = xs(e->m, n->stages.v[k]);
     const ex_node *red = exn(e->m, s->value);
-    if (red->kind != EX_REDUCE || red->op != RED_SUM || et_kind((etype)red->acc) != K_FLOAT || red->acc != xt(e->m, s->tensor)->type || map_getu(n->stored, s->tensor, &dummy)) return false;
+    if (red->kind != EX_REDUCE || red->op != RED_SUM || et_kind((etype)red->acc) != K_FLOAT ||
+        red->acc != xt(e->m, s->tensor)->type || map_getu(n->stored, s->tensor, &dummy))
+      return false;
   }
   return true;
 }
-uint32_t nest_fold(ectx *e, const nest *n) { return n->beside.var && !n->points.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1; }
-/* The points row, row + 1, .. of the two variables that the rows count; at most one of them begins another value of the outer one after each step. */
+uint32_t nest_fold(ectx *e, const nest *n) {
+  return n->beside.var && !n->points.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1;
+}
+/* The points row, row + 1, .. of the two variables that the rows count; at most one of them begins another value of
+ * the outer one after each step. */
 static void bind_points(ectx *e, const nest *n, lv row, uint32_t mr) {
   lbuild *b = &e->b;
   ltype i64 = lt(ET_I64, 1);
-  lv *in = NEWN(e->a, lv, mr), *out = NEWN(e->a, lv, mr), first = n->row.lo ? n->row.lo : lb_int(b, 0), end = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), each = lb_sub(b, end, first), q = lb_op(b, OP_IDIV, i64, row, each, 0);
+  lv *in = NEWN(e->a, lv, mr), *out = NEWN(e->a, lv, mr), first = n->row.lo ? n->row.lo : lb_int(b, 0),
+     end = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), each = lb_sub(b, end, first),
+     q = lb_op(b, OP_IDIV, i64, row, each, 0);
   out[0] = n->beside.lo ? lb_add(b, n->beside.lo, q) : q;
   in[0] = lb_add(b, first, lb_sub(b, row, lb_mul(b, q, each)));
   for (uint32_t r = 1; r < mr; r++) {
@@ -324,11 +364,15 @@ static void bind_points(ectx *e, const nest *n, lv row, uint32_t mr) {
   emit_bind_ex(e, (binding){.var = n->row.var, .rows = in, .row_step = 1});
   emit_bind_ex(e, (binding){.var = n->beside.var, .rows = out, .row_step = 1});
 }
-/* A tile of few sums waits for each of them from step to step: of an open number of rows, which has tiles of every height, the few have two sums each, of every second point. */
+/* A tile of few sums waits for each of them from step to step: of an open number of rows, which has tiles of every
+ * height, the few have two sums each, of every second point. */
 static bool sums_twice(ectx *e, const nest *n, uint32_t stage, const ex_node *root, uint32_t mr, uint32_t nv) {
   enum { FEW = 6 };
   const u32vec *vars = &n->reds[stage];
-  if (mr * nv > FEW || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) || (n->parts.on && n->parts.panels) || root->op != RED_SUM || root->where || et_kind((etype)root->acc) != K_FLOAT || !vars->n || e->dot || e->window || e->streams.n || schedule_adds_loads(e, root)) return false;
+  if (mr * nv > FEW || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) || (n->parts.on && n->parts.panels) ||
+      root->op != RED_SUM || root->where || et_kind((etype)root->acc) != K_FLOAT || !vars->n || e->dot || e->window ||
+      e->streams.n || schedule_adds_loads(e, root))
+    return false;
   for (uint32_t i = 0; i < e->ranges.n; i++)
     if (e->ranges.v[i].var == vars->v[vars->n - 1]) return false;
   int64_t ext = sym_int_or(e->c, sym_extent(e->c, vars->v[vars->n - 1]), 1);
@@ -343,12 +387,17 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
   e->mr = mr;
   e->unit = n->lane.var && !n->lane_reduced && (!n->lane.lo || (n->lane.unit && n->lane.unit % lanes == 0)) ? lanes : 0;
   e->fold = n->beside.var ? nest_fold(e, n) : 0, e->beside = n->beside.var;
-  if (n->points.var) bind_points(e, n, row, mr);
+  if (n->points.var)
+    bind_points(e, n, row, mr);
   else if (n->beside.var) {
     emit_bind_ex(e, (binding){.var = n->row.var, .base = lb_int(&e->b, 0), .row_step = 1, .row_mod = e->fold});
-    emit_bind_ex(e, (binding){.var = n->beside.var, .base = row, .row_step = 1, .row_div = e->fold + EK_PLANTED("schedule-beside")});
-  } else if (n->row.var) emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
-  if (n->lane.var && !n->lane_reduced) emit_bind_ex(e, (binding){.var = n->lane.var, .base = lane, .vec_step = lanes, .lane = true});
+    emit_bind_ex(
+        e, (binding){
+               .var = n->beside.var, .base = row, .row_step = 1, .row_div = e->fold + EK_PLANTED("schedule-beside")});
+  } else if (n->row.var)
+    emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
+  if (n->lane.var && !n->lane_reduced)
+    emit_bind_ex(e, (binding){.var = n->lane.var, .base = lane, .vec_step = lanes, .lane = true});
   emit_turn(e);
   bool vec = n->lane.var && !n->lane_reduced, waits = false;
   results out = {0};
@@ -375,7 +424,9 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
             continue;
           }
           acc[k] = lb_reg(&e->b, before ? before[k] : lb_const(&e->b, lt(at, al), schedule_identity((rop)root.op, at)));
-          if (before) before[k] = lb_const(&e->b, lt(at, al), (scalar){.f = EK_PLANTED("schedule-two-products") ? 1 : -0.0}); /* x + -0 is x */
+          /* x + -0 is x */
+          if (before)
+            before[k] = lb_const(&e->b, lt(at, al), (scalar){.f = EK_PLANTED("schedule-two-products") ? 1 : -0.0});
         }
       bool notes = notes_nan(n, &root);
       if (notes) found = NEW(e->a, lv), *found = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));
@@ -386,11 +437,14 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       for (uint32_t k = nc; k < e->ranges.n; k++)
         for (uint32_t q = 0; q < 2; q++)
           if (e->ranges.v[k].facts[q]) sym_push(e->c, e->ranges.v[k].facts[q]);
-      if (n->lane_reduced) reduced_outer(e, n, &root, 0, acc, pay, found, mr, lanes);
+      if (n->lane_reduced)
+        reduced_outer(e, n, &root, 0, acc, pay, found, mr, lanes);
       else {
         prepare_rows(e, n, i, mr);
-        if (n->parts.on && n->parts.panels) parts_streams(e, n, row, panel, mr);
-        else fetch_ahead(e, n, i, row, mr), fetch_rows(e, n, i, mr, nv);
+        if (n->parts.on && n->parts.panels)
+          parts_streams(e, n, row, panel, mr);
+        else
+          fetch_ahead(e, n, i, row, mr), fetch_rows(e, n, i, mr, nv);
         e->dot = dot_of(n, i, 0);
         e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
         if (!arg && sums_twice(e, n, i, &root, mr, nv)) {
@@ -400,7 +454,9 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
         }
         red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
         for (uint32_t k = 0; k < mr * TILE_V && e->second; k++)
-          if (acc[k]) lb_set(&e->b, acc[k], lb_op(&e->b, OP_ADD, lt(at, al), lb_get(&e->b, acc[k]), lb_get(&e->b, e->second[k]), 0));
+          if (acc[k])
+            lb_set(&e->b, acc[k],
+                   lb_op(&e->b, OP_ADD, lt(at, al), lb_get(&e->b, acc[k]), lb_get(&e->b, e->second[k]), 0));
         e->second = NULL;
         e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
       }
@@ -416,9 +472,15 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
       } else if (n->lane_reduced) {
         for (uint32_t r = 0; r < mr; r++) {
           lv x = lb_get(&e->b, acc[r * TILE_V]);
-          for (uint32_t v = 1; v < anv - EK_PLANTED("schedule-sums"); v++) x = notes ? beyond(e, &root, x, lb_get(&e->b, acc[v])) : lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[r * TILE_V + v]), 0);
+          for (uint32_t v = 1; v < anv - EK_PLANTED("schedule-sums"); v++)
+            x = notes ? beyond(e, &root, x, lb_get(&e->b, acc[v]))
+                      : lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[r * TILE_V + v]),
+                              0);
           x = al > 1 ? lb_hreduce(&e->b, (rop)root.op, x) : x;
-          if (notes) x = lb_op(&e->b, OP_SEL, lt(at, 1), al > 1 ? lb_hreduce(&e->b, RED_ANY, lb_get(&e->b, *found)) : lb_get(&e->b, *found), lb_const(&e->b, lt(at, 1), (scalar){.f = NAN}), x);
+          if (notes)
+            x = lb_op(&e->b, OP_SEL, lt(at, 1),
+                      al > 1 ? lb_hreduce(&e->b, RED_ANY, lb_get(&e->b, *found)) : lb_get(&e->b, *found),
+                      lb_const(&e->b, lt(at, 1), (scalar){.f = NAN}), x);
           regs[r * TILE_V] = at != st ? lb_op(&e->b, OP_CAST, lt(st, 1), x, 0, 0) : x;
         }
         e->lanes = 1;
@@ -439,7 +501,8 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
           }
       }
     } else {
-      ex value = n->stages.n > 1 ? emit_canonical(e, s->value) : s->value; /* what stages have in common is emitted once */
+      /* what stages have in common is emitted once */
+      ex value = n->stages.n > 1 ? emit_canonical(e, s->value) : s->value;
       for (uint32_t r = 0; r < mr; r++)
         for (uint32_t v = 0; v < nv; v++) {
           e->r = r;
@@ -463,39 +526,55 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
 
 /* the values of the group in registers are valid only inside their leaf, unless the leaf stands in no loop at all */
 static void block_leaves(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uint32_t lanes);
-static void tile_leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool looped) {
+static void tile_leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes,
+                      bool looped) {
   uint32_t nl = e->locals.n;
-  if (n->parts.on) block_leaves(e, n, row, mr, nv, lanes);
-  else leaf(e, n, row, lane, 0, mr, nv, count, lanes);
+  if (n->parts.on)
+    block_leaves(e, n, row, mr, nv, lanes);
+  else
+    leaf(e, n, row, lane, 0, mr, nv, count, lanes);
   if (looped) e->locals.n = nl;
 }
 
 /* The extent of a variable, if it is known and its range is made of whole tiles but for the end; else -1. */
-static int64_t in_units(ectx *e, const nvar *v, int64_t tile) { return v->lo && (!v->unit || v->unit % tile) ? -1 : sym_int_or(e->c, v->extent, -1); }
-static lv until(ectx *e, const nvar *v, int64_t full) { return v->lo ? lb_op(&e->b, OP_MIN, lt(ET_I64, 1), v->hi, lb_int(&e->b, full), 0) : lb_int(&e->b, full); }
+static int64_t in_units(ectx *e, const nvar *v, int64_t tile) {
+  return v->lo && (!v->unit || v->unit % tile) ? -1 : sym_int_or(e->c, v->extent, -1);
+}
+static lv until(ectx *e, const nvar *v, int64_t full) {
+  return v->lo ? lb_op(&e->b, OP_MIN, lt(ET_I64, 1), v->hi, lb_int(&e->b, full), 0) : lb_int(&e->b, full);
+}
 /* Opens a condition, where the range may end before what is left behind `full`. */
 static bool open_last(ectx *e, const nvar *v, int64_t full) {
   if (v->lo) lb_if(&e->b, lb_cmp(&e->b, OP_GT, v->hi, lb_int(&e->b, full)));
   return v->lo != 0;
 }
-/* Where tiles of mr rows end that begin at `at`, of `most` rows at most; see tile_fewer, and open_tiles of tile.c, the same in numbers. rest: what is behind the highest ones, in two parts, set with the highest. */
+/* Where tiles of mr rows end that begin at `at`, of `most` rows at most; see tile_fewer, and open_tiles of tile.c,
+ * the same in numbers. rest: what is behind the highest ones, in two parts, set with the highest. */
 static lv tiles_end(ectx *e, lv at, lv end, uint32_t mr, uint32_t most, lv *rest) {
   lbuild *b = &e->b;
   ltype i64 = lt(ET_I64, 1);
   lv zero = lb_int(b, 0), high = lb_int(b, mr);
-  if (mr < most && most <= TILE_EACH) { /* all but the parts that are lower: in few terms, for each loop's addresses begin there */
-    for (int k = 0; k < 2; k++) end = lb_sub(b, end, lb_op(b, OP_SEL, i64, lb_cmp(b, OP_LT, rest[k], high), rest[k], zero));
+  /* all but the parts that are lower: in few terms, for each loop's addresses begin there */
+  if (mr < most && most <= TILE_EACH) {
+    for (int k = 0; k < 2; k++)
+      end = lb_sub(b, end, lb_op(b, OP_SEL, i64, lb_cmp(b, OP_LT, rest[k], high), rest[k], zero));
     return end;
   }
   lv left = lb_sub(b, end, at), full = lb_op(b, OP_IDIV, i64, left, high, 0);
   if (most > TILE_EACH) return lb_add(b, at, lb_muli(b, full, mr));
   lv over = lb_sub(b, left, lb_muli(b, full, mr));
-  lv whole = lb_op(b, OP_OR, lt(ET_BOOL, 1), lb_op(b, OP_OR, lt(ET_BOOL, 1), lb_cmp(b, OP_EQ, over, zero), lb_cmp(b, OP_EQ, over, lb_int(b, mr - 1)), 0), lb_cmp(b, OP_LT, left, high), 0);
+  lv whole =
+      lb_op(b, OP_OR, lt(ET_BOOL, 1),
+            lb_op(b, OP_OR, lt(ET_BOOL, 1), lb_cmp(b, OP_EQ, over, zero), lb_cmp(b, OP_EQ, over, lb_int(b, mr - 1)), 0),
+            lb_cmp(b, OP_LT, left, high), 0);
   lv two = lb_add(b, over, high), more = lb_op(b, OP_SEL, i64, whole, over, two);
-  rest[0] = lb_op(b, OP_SEL, i64, whole, over, lb_op(b, OP_SHR, i64, lb_addi(b, two, 1), lb_int(b, 1), 0)), rest[1] = lb_sub(b, more, rest[0]);
+  rest[0] = lb_op(b, OP_SEL, i64, whole, over, lb_op(b, OP_SHR, i64, lb_addi(b, two, 1), lb_int(b, 1), 0)),
+  rest[1] = lb_sub(b, more, rest[0]);
   return lb_sub(b, end, more);
 }
-static lv values_of(ectx *e, const nvar *v) { return v->lo ? lb_sub(&e->b, v->hi, v->lo) : emit_size(e, v->extent); } /* in its range */
+static lv values_of(ectx *e, const nvar *v) {
+  return v->lo ? lb_sub(&e->b, v->hi, v->lo) : emit_size(e, v->extent);
+} /* in its range */
 static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
   if (!n->row.var) {
     tile_leaf(e, n, 0, lane, 1, nv, count, lanes, looped);
@@ -507,7 +586,8 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     v.lo = emit_size(e, n->begins);
     v.hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, v.lo, v.unit), emit_size(e, v.extent), 0);
   }
-  if (n->points.var && !v.lo && (n->row.lo || n->beside.lo)) v.lo = lb_int(&e->b, 0), v.hi = lb_mul(&e->b, values_of(e, &n->row), values_of(e, &n->beside));
+  if (n->points.var && !v.lo && (n->row.lo || n->beside.lo))
+    v.lo = lb_int(&e->b, 0), v.hi = lb_mul(&e->b, values_of(e, &n->row), values_of(e, &n->beside));
   lv lo = v.lo ? v.lo : lb_int(&e->b, 0), i;
   int64_t ext = in_units(e, &v, most);
   n->idle = ext >= 0 && n->beside.var && !n->points.var ? idle_rows(e, n, most) : 0;
@@ -529,8 +609,12 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     enum { ENOUGH = 4 };
     lbuild *b = &e->b;
     ltype i64 = lt(ET_I64, 1);
-    lv each = values_of(e, &n->row), size = lb_op(b, OP_SEL, i64, lb_cmp(b, OP_GE, each, lb_int(b, ENOUGH)), each, lb_op(b, OP_MAX, i64, lb_sub(b, hi, lo), lb_int(b, 1), 0)), g;
-    lb_for(b, "part", lb_int(b, 0), lb_op(b, OP_IDIV, i64, lb_addi(b, lb_add(b, lb_sub(b, hi, lo), size), -1), size, 0), lb_int(b, 1), 0, &g);
+    lv each = values_of(e, &n->row),
+       size = lb_op(b, OP_SEL, i64, lb_cmp(b, OP_GE, each, lb_int(b, ENOUGH)), each,
+                    lb_op(b, OP_MAX, i64, lb_sub(b, hi, lo), lb_int(b, 1), 0)),
+       g;
+    lb_for(b, "part", lb_int(b, 0), lb_op(b, OP_IDIV, i64, lb_addi(b, lb_add(b, lb_sub(b, hi, lo), size), -1), size, 0),
+           lb_int(b, 1), 0, &g);
     emit_scope(e);
     lo = lb_add(b, lo, lb_mul(b, g, size)), all = lb_op(b, OP_MIN, i64, lb_add(b, lo, size), hi, 0);
   }
@@ -546,12 +630,14 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
   emit_unscope(e);
   lb_end(&e->b);
 }
-/* Every second step of a recurrence goes through its constants from behind: what a cache too small for all of them has kept is then used first. i of lo, lo + step, .., hi - step. */
+/* Every second step of a recurrence goes through its constants from behind: what a cache too small for all of them
+ * has kept is then used first. i of lo, lo + step, .., hi - step. */
 static lv there_and_back(ectx *e, const nest *n, lv i, lv lo, lv hi, int64_t step) {
   bool constants = false;
   for (uint32_t k = 0; k < n->packs.n; k++) constants |= n->packs.v[k].constant;
   if (!constants || !e->back) return i;
-  return lb_op(&e->b, OP_SEL, lt(ET_I64, 1), e->back, lb_sub(&e->b, lb_add(&e->b, lo, lb_addi(&e->b, hi, -step)), i), i);
+  return lb_op(&e->b, OP_SEL, lt(ET_I64, 1), e->back, lb_sub(&e->b, lb_add(&e->b, lo, lb_addi(&e->b, hi, -step)), i),
+               i);
 }
 static void all_vars(ectx *e, nest *n, void *arg);
 /* A loop of few steps, each of which does little and for one place only, is written out. */
@@ -568,7 +654,9 @@ static bool written_out(ectx *e, const nest *n, const nvar *v) {
   return ops * (uint64_t)ext <= OPERATIONS;
 }
 static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg);
-static void at_value(ectx *e, nest *n, const nvar *vs, lv i, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg) { /* of the first of vs */
+/* of the first of vs */
+static void at_value(ectx *e, nest *n, const nvar *vs, lv i, uint32_t k, void (*then)(ectx *, nest *, void *),
+                     void *arg) {
   uint32_t nb = e->binds.n;
   emit_scope(e);
   emit_bind(e, vs->var, i);
@@ -582,7 +670,8 @@ static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)
     return;
   }
   if (k == 1 && then != all_vars && written_out(e, n, vs)) {
-    for (int64_t at = 0; at < sym_int_or(e->c, vs->extent, 0) - EK_PLANTED("schedule-written"); at++) at_value(e, n, vs, lb_int(&e->b, at), k, then, arg);
+    for (int64_t at = 0; at < sym_int_or(e->c, vs->extent, 0) - EK_PLANTED("schedule-written"); at++)
+      at_value(e, n, vs, lb_int(&e->b, at), k, then, arg);
     return;
   }
   lv i;
@@ -592,12 +681,17 @@ static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)
   lb_end(&e->b);
 }
 
-typedef struct lanearg { lv lane, count; uint32_t nv, lanes; bool looped; } lanearg;
+typedef struct lanearg {
+  lv lane, count;
+  uint32_t nv, lanes;
+  bool looped;
+} lanearg;
 static void inner_rows(ectx *e, nest *n, void *arg) {
   lanearg *a = arg;
   row_tiles(e, n, a->lane, a->nv, a->count, a->lanes, a->looped);
 }
-/* The lanes of a panel that is not full, one by one: vectors along the innermost variable of the sum, if the operand's neighbours lie there, stored lanes apart. */
+/* The lanes of a panel that is not full, one by one: vectors along the innermost variable of the sum, if the
+ * operand's neighbours lie there, stored lanes apart. */
 static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
   const u32vec *red = &n->reds[k->stage];
   atom along = red->n ? red->v[red->n - 1] : 0;
@@ -606,7 +700,9 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
   sz idx[MAX_RANK];
   lv x, lane;
   uint32_t nb = e->binds.n;
-  if (!a->count || a->lanes < 2 || load->otherwise || !lay->known || sym_int_or(e->c, sym_extent(e->c, along), 1) % a->lanes) return false;
+  if (!a->count || a->lanes < 2 || load->otherwise || !lay->known ||
+      sym_int_or(e->c, sym_extent(e->c, along), 1) % a->lanes)
+    return false;
   for (uint32_t i = 0; i < load->nargs; i++) idx[i] = emit_resolve(e, load->args[i]);
   sz at = emit_address(e, lay, idx);
   if (address_coef(e, at, along) != 1 || address_coef(e, at, n->lane.var) == INT64_MIN) return false;
@@ -614,9 +710,12 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
   emit_scope(e);
   emit_bind(e, n->lane.var, lb_add(&e->b, a->lane, lane));
   for (uint32_t j = 0; j < red->n; j++) {
-    lb_for(&e->b, sym_name(e->c, red->v[j]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, red->v[j])), lb_int(&e->b, red->v[j] == along ? a->lanes : 1), 0, &x);
+    lb_for(&e->b, sym_name(e->c, red->v[j]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, red->v[j])),
+           lb_int(&e->b, red->v[j] == along ? a->lanes : 1), 0, &x);
     emit_scope(e);
-    emit_bind_ex(e, (binding){.var = red->v[j], .base = x, .vec_step = red->v[j] == along ? a->lanes : 0, .lane = red->v[j] == along});
+    emit_bind_ex(
+        e, (binding){
+               .var = red->v[j], .base = x, .vec_step = red->v[j] == along ? a->lanes : 0, .lane = red->v[j] == along});
   }
   e->lane = along, e->lanes = a->lanes, e->count = 0;
   emit_turn(e);
@@ -632,7 +731,8 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
   emit_turn(e);
   return true;
 }
-/* The whole panel in squares of lanes and neighbours of the sum's innermost variable, where the operand's neighbours lie there. Returns from which value of that variable on the panel is left to do. */
+/* The whole panel in squares of lanes and neighbours of the sum's innermost variable, where the operand's neighbours
+ * lie there. Returns from which value of that variable on the panel is left to do. */
 static int64_t pack_squares(ectx *e, nest *n, const packload *k, const lanearg *a) {
   const u32vec *red = &n->reds[k->stage];
   atom along = red->n ? red->v[red->n - 1] : 0;
@@ -666,7 +766,9 @@ static int64_t pack_squares(ectx *e, nest *n, const packload *k, const lanearg *
     e->v = v;
     e->count = v + 1 == a->nv ? a->count : 0;
     lanes_load_rows(e, t, from, at, rows);
-    for (e->r = 0; e->r < a->lanes; e->r++) lb_store(&e->b, k->ptr, lb_addi(&e->b, emit_size(e, k->off), (int64_t)v * a->lanes), rows[EK_PLANTED("schedule-panel-squares") ? 0 : e->r]);
+    for (e->r = 0; e->r < a->lanes; e->r++)
+      lb_store(&e->b, k->ptr, lb_addi(&e->b, emit_size(e, k->off), (int64_t)v * a->lanes),
+               rows[EK_PLANTED("schedule-panel-squares") ? 0 : e->r]);
     e->r = 0;
   }
   for (uint32_t j = 0; j < red->n && whole; j++) {
@@ -731,7 +833,15 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
 static void take_packs(ectx *e, nest *n) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
     packload *k = &n->packs.v[i];
-    vec_push(e->a, e->packs, ((packed){.load = k->load, .ptr = k->ptr, .off = k->off, .fixed = k->fixed, .first = k->first, .lane_base = !k->constant ? 0 : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * n->lanes) : sym_int(e->c, 0)}));
+    vec_push(e->a, e->packs,
+             ((packed){.load = k->load,
+                       .ptr = k->ptr,
+                       .off = k->off,
+                       .fixed = k->fixed,
+                       .first = k->first,
+                       .lane_base = !k->constant ? 0
+                                    : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * n->lanes)
+                                               : sym_int(e->c, 0)}));
   }
   emit_turn(e);
 }
@@ -743,8 +853,10 @@ static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count
   if (n->parts.first) emit_bind(e, n->parts.first, panel), emit_bind(e, n->parts.at, lb_int(&e->b, 0));
   if (n->lane_outer) pack_panel(e, n, &a);
   take_packs(e, n);
-  if (n->lane_outer) vars_then(e, n, n->inner.v, n->inner.n, inner_rows, &a);
-  else row_tiles(e, n, lane, nv, count, lanes, looped);
+  if (n->lane_outer)
+    vars_then(e, n, n->inner.v, n->inner.n, inner_rows, &a);
+  else
+    row_tiles(e, n, lane, nv, count, lanes, looped);
   e->packs.n = np;
   emit_unbind(e, nb);
   emit_unscope(e);
@@ -767,7 +879,8 @@ static void block_rows(ectx *e, nest *n) {
   uint32_t L = lanes_of(n), nb = e->binds.n;
   lv i;
   if (n->parts.first) {
-    lb_for(&e->b, "panel", lb_addi(&e->b, n->parts.from, EK_PLANTED("schedule-parts-made")), n->parts.to, lb_int(&e->b, 1), 0, &i);
+    lb_for(&e->b, "panel", lb_addi(&e->b, n->parts.from, EK_PLANTED("schedule-parts-made")), n->parts.to,
+           lb_int(&e->b, 1), 0, &i);
     emit_scope(e);
     emit_bind(e, n->panel, i);
     pack_panel(e, n, &(lanearg){lb_muli(&e->b, i, (int64_t)n->nv * L), 0, n->nv, L, true});
@@ -788,10 +901,14 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
   int64_t ext = in_units(e, &n->lane, W);
   if (ext >= 0) {
     int64_t full = ext / W, rest = ext - full * W;
-    if (full == 1 && !n->lane.lo) lane_tile(e, n, lb_int(&e->b, 0), lb_int(&e->b, 0), n->nv, 0, L, true);
+    if (full == 1 && !n->lane.lo)
+      lane_tile(e, n, lb_int(&e->b, 0), lb_int(&e->b, 0), n->nv, 0, L, true);
     else if (full) {
-      lv w = lb_int(&e->b, W), from = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.lo, w, 0) : lb_int(&e->b, 0), to = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.hi, w, 0) : lb_int(&e->b, full);
-      if (n->parts.panels) parts_each(e, n, from, to, block_rows);
+      lv w = lb_int(&e->b, W),
+         from = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.lo, w, 0) : lb_int(&e->b, 0),
+         to = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.hi, w, 0) : lb_int(&e->b, full);
+      if (n->parts.panels)
+        parts_each(e, n, from, to, block_rows);
       else if (n->rows_outer) {
         n->parts.from = lb_addi(&e->b, from, EK_PLANTED("schedule-rows-outer")), n->parts.to = to, n->parts.on = true;
         row_tiles(e, n, 0, n->nv, 0, L, true);
@@ -806,10 +923,12 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     if (!rest) return;
     bool last = open_last(e, &n->lane, full * W);
     if (rest % L == 0 || e->p->t->masks)
-      lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)((rest + L - 1) / L), rest % L ? lb_int(&e->b, rest % L - EK_PLANTED("schedule-lanes")) : 0, L, true);
+      lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)((rest + L - 1) / L),
+                rest % L ? lb_int(&e->b, rest % L - EK_PLANTED("schedule-lanes")) : 0, L, true);
     else {
       if (rest >= L) lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)(rest / L), 0, L, true);
-      lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext - EK_PLANTED("schedule-tail")), lb_int(&e->b, 1), 0, &i);
+      lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext - EK_PLANTED("schedule-tail")),
+             lb_int(&e->b, 1), 0, &i);
       lane_tile(e, n, lb_int(&e->b, full), i, 1, 0, 1, true);
       lb_end(&e->b);
     }
@@ -852,7 +971,8 @@ static void row_strips(ectx *e, nest *n, void *arg) {
   }
   lb_for(b, "strip", all.lo ? all.lo : lb_int(b, 0), end, lb_int(b, n->strip), 0, &i);
   emit_scope(e);
-  n->row.lo = i, n->row.hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_addi(b, i, n->strip - EK_PLANTED("schedule-row-strips")), end, 0);
+  n->row.lo = i,
+  n->row.hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_addi(b, i, n->strip - EK_PLANTED("schedule-row-strips")), end, 0);
   n->row.unit = !all.lo || all.unit % n->mr == 0 ? n->mr : 0;
   lane_tiles(e, n, e);
   n->row = all;
@@ -860,8 +980,10 @@ static void row_strips(ectx *e, nest *n, void *arg) {
   lb_end(b);
 }
 static void all_vars(ectx *e, nest *n, void *arg) {
-  if (n->lane_outer) lane_tiles(e, n, n->outer.n ? e : arg);
-  else vars_then(e, n, n->inner.v, n->inner.n, row_strips, n->outer.n || n->inner.n ? e : arg);
+  if (n->lane_outer)
+    lane_tiles(e, n, n->outer.n ? e : arg);
+  else
+    vars_then(e, n, n->inner.v, n->inner.n, row_strips, n->outer.n || n->inner.n ? e : arg);
 }
 bool nest_loops(const nest *n) { return n->outer.n || n->inner.n || n->row.var || (n->lane.var && !n->lane_reduced); }
 void nest_emit(ectx *e, nest *n) {
@@ -874,17 +996,25 @@ void nest_emit(ectx *e, nest *n) {
   emit_turn(e);
 }
 
-/* ---- updates ---- */
-typedef struct updarg { const update *u; tid t; atom along; /* lanes run along this variable; 0: place by place */ uint32_t lanes; } updarg;
+/* ---- updates --------------------------------------------------------------------------------- */
+typedef struct updarg {
+  const update *u;
+  tid t;
+  atom along; /* lanes run along this variable; 0: place by place */
+  uint32_t lanes;
+} updarg;
 static void upd_lanes(ectx *e, const updarg *a) {
-  lv n = emit_size(e, sym_extent(e->c, a->along)), L = lb_int(&e->b, a->lanes), full = lb_mul(&e->b, lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n, L, 0), L), i;
+  lv n = emit_size(e, sym_extent(e->c, a->along)), L = lb_int(&e->b, a->lanes),
+     full = lb_mul(&e->b, lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n, L, 0), L), i;
   uint32_t nb = e->binds.n;
   int64_t known = sym_int_or(e->c, sym_extent(e->c, a->along), -1);
   e->lane = a->along, e->lanes = a->lanes;
   for (int tail = 0; tail < 2; tail++) {
     if (known >= 0 && (tail ? known % a->lanes == 0 : known < a->lanes)) continue;
-    if (tail) lb_if(&e->b, lb_cmp(&e->b, OP_GT, n, full)), i = full;
-    else lb_for(&e->b, sym_name(e->c, a->along), lb_int(&e->b, 0), full, L, 0, &i);
+    if (tail)
+      lb_if(&e->b, lb_cmp(&e->b, OP_GT, n, full)), i = full;
+    else
+      lb_for(&e->b, sym_name(e->c, a->along), lb_int(&e->b, 0), full, L, 0, &i);
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = a->along, .base = i, .vec_step = a->lanes, .lane = true});
     e->count = tail ? lb_sub(&e->b, n, full) : 0;
@@ -916,13 +1046,16 @@ static void upd_body(ectx *e, nest *n, void *arg) {
     sz at = emit_resolve(e, u->idx[i]);
     if (emit_in_range(e, NULL, i, at, t->shape[i])) continue;
     lv v = emit_size(e, at);
-    lv in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, lb_int(&e->b, 0)), lb_cmp(&e->b, OP_LT, v, emit_size(e, t->shape[i])), 0);
+    lv in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, lb_int(&e->b, 0)),
+                  lb_cmp(&e->b, OP_LT, v, emit_size(e, t->shape[i])), 0);
     ok = ok ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), ok, in, 0) : in;
   }
   if (EK_PLANTED("schedule-update-range")) ok = 0;
   if (ok) lb_if(&e->b, ok);
-  if (a->along) upd_lanes(e, a);
-  else emit_store(e, a->t, u->idx, x, u->op);
+  if (a->along)
+    upd_lanes(e, a);
+  else
+    emit_store(e, a->t, u->idx, x, u->op);
   if (ok) lb_end(&e->b);
   if (u->cond) {
     emit_unscope(e);
@@ -933,7 +1066,8 @@ void nest_update_turn(ectx *e, uint32_t si, uint32_t u) {
   updarg a = {.u = &xs(e->m, si)->updates.v[u], .t = xs(e->m, si)->tensor};
   upd_body(e, NULL, &a);
 }
-/* Whole rows are written: the last variable counts neighbouring places, and which row it is, and whether it is written, does not depend on it. */
+/* Whole rows are written: the last variable counts neighbouring places, and which row it is, and whether it is
+ * written, does not depend on it. */
 static bool writes_rows(ectx *e, uint32_t si, const update *u, atom v) {
   const tensor *t = xt(e->m, xs(e->m, si)->tensor);
   int64_t few = sym_int_or(e->c, sym_extent(e->c, v), INT64_MAX);
@@ -944,7 +1078,9 @@ static bool writes_rows(ectx *e, uint32_t si, const update *u, atom v) {
     idx[i] = emit_resolve(e, u->idx[i]);
     if (address_uses(e, idx[i], v) && !emit_in_range(e, NULL, i, idx[i], t->shape[i])) return false;
   }
-  if (!sym_linear(e->c, emit_address(e, emit_layout(e, xs(e->m, si)->tensor), idx), v, &coef, &rest) || coef != sym_int(e->c, 1) || address_uses(e, rest, v)) return false;
+  if (!sym_linear(e->c, emit_address(e, emit_layout(e, xs(e->m, si)->tensor), idx), v, &coef, &rest) ||
+      coef != sym_int(e->c, 1) || address_uses(e, rest, v))
+    return false;
   if (u->cond) expr_vars(e->m, u->cond, e->a, &bound);
   for (uint32_t i = 0; i < bound.n; i++)
     if (bound.v[i] == v) return false;
@@ -963,8 +1099,10 @@ void nest_update(ectx *e, uint32_t si, const map *stored) {
     VEC(nvar) vs = {0};
     e->lane = e->row = 0;
     e->lanes = 1;
-    if (u->nvars && writes_rows(e, si, u, u->vars[u->nvars - 1])) a.along = u->vars[u->nvars - 1], a.lanes = nest_lanes(e, &(u32vec){.v = &si, .n = 1});
-    for (uint32_t j = 0; j < u->nvars - (a.along != 0); j++) vec_push(e->a, vs, ((nvar){.var = u->vars[j], .extent = sym_extent(e->c, u->vars[j])}));
+    if (u->nvars && writes_rows(e, si, u, u->vars[u->nvars - 1]))
+      a.along = u->vars[u->nvars - 1], a.lanes = nest_lanes(e, &(u32vec){.v = &si, .n = 1});
+    for (uint32_t j = 0; j < u->nvars - (a.along != 0); j++)
+      vec_push(e->a, vs, ((nvar){.var = u->vars[j], .extent = sym_extent(e->c, u->vars[j])}));
     vars_then(e, &n, vs.v, vs.n, upd_body, &a);
   }
 }

@@ -1,96 +1,155 @@
 /* nest (private to schedule): the loops that compute a group of stages over one index space, as register tiles.
  *
  *   for outer variables                         (those that select the lane operand: batch)
- *     for lane tiles of nv*L                    lane_outer: a panel of the lane operand stays in cache while the rows pass
+ *     for lane tiles of nv*L                    lane_outer: a panel of the lane operand stays in cache while the
+ *     rows pass
  *       [pack the panel of a run-time operand]
  *       for inner variables
  *         for row tiles of mr
  *           leaf: mr x nv registers; reduction loops; followers (epilogue); stores
- * or, when nothing is gained by keeping a panel, the row tiles and their panels are innermost (long rows in strips, so that lines are read whole while they
- * are near). Edges get leaves of their own with exactly the rows and vectors that remain (the last vector masked, or scalar where the target has no masks).
+ * or, when nothing is gained by keeping a panel, the row tiles and their panels are innermost (long rows in
+ * strips, so that lines are read whole while they
+ * are near). Edges get leaves of their own with exactly the rows and vectors that remain (the last vector masked,
+ * or scalar where the target has no masks).
  */
 #ifndef EK_SCHEDULE_NEST_H
 #define EK_SCHEDULE_NEST_H
 #include "schedule/emit.h"
 enum { SUM_GROUP = 4 }; /* neighbours that a sum of loads adds first (nest.c) */
 
-typedef struct nvar { atom var; sz extent; lv lo, hi; int64_t unit; } nvar; /* lo, hi: range as loop values, or 0: the whole extent; unit: both are multiples of it, but where hi is the end; 0: not known */
+/* lo, hi: range as loop values, or 0: the whole extent; unit: both are multiples of it, but where hi is the end; 0:
+ * not known */
+typedef struct nvar {
+  atom var;
+  sz extent;
+  lv lo, hi;
+  int64_t unit;
+} nvar;
 typedef VEC(nvar) nvars;
-typedef struct packload { ex load; uint32_t stage; /* index into stages: whose reduction reads it */ bool constant; uint32_t buffer; sz elems; sz off; lv ptr; sz next, step; int64_t depth, nr; uint32_t fixed; int64_t first; /* in a panel's lanes at a point, where others lie beside them */ sz steps; } packload; /* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's elements at a point; fixed: see packed, with the lanes' steps there */
-typedef struct parted { /* parts.c */
-  atom var;              /* the outermost variable of the sum: a part has `step` of its values */
+/* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's elements at a
+ * point; fixed: see packed, with the lanes' steps there */
+typedef struct packload {
+  ex load;
+  uint32_t stage; /* index into stages: whose reduction reads it */
+  bool constant;
+  uint32_t buffer;
+  sz elems;
+  sz off;
+  lv ptr;
+  sz next, step;
+  int64_t depth, nr;
+  uint32_t fixed;
+  int64_t first; /* in a panel's lanes at a point, where others lie beside them */
+  sz steps;
+} packload;
+typedef struct parted {              /* parts.c */
+  atom var;                          /* the outermost variable of the sum: a part has `step` of its values */
   int64_t step, panels, lanes, rows; /* of a block, in panels, lanes and rows */
-  ex row;                /* the operand that the rows read */
-  atom first, at;        /* where the panels of a block are made of a run-time operand, a part at a time: the block's first one, and the part's first value of var; 0: they are constants */
-  lv ptr;                /* what the tiles of a block have so far; 0: the sum is one part */
-  bool lines;            /* a part is a few lines of an operand, a block all of their panels */
-  bool on;               /* from here: of the block at work, its panels from..to-1; where the part begins; whether it is the last one */
+  ex row;                            /* the operand that the rows read */
+  /* where the panels of a block are made of a run-time operand, a part at a time: the block's first one, and the
+   * part's first value of var; 0: they are constants */
+  atom first, at;
+  lv ptr;     /* what the tiles of a block have so far; 0: the sum is one part */
+  bool lines; /* a part is a few lines of an operand, a block all of their panels */
+  /* from here: of the block at work, its panels from..to-1; where the part begins; whether it is the last one */
+  bool on;
   lv from, to, begins, last;
 } parted;
 typedef struct nest {
-  u32vec stages;         /* leader, followers */
+  u32vec stages; /* leader, followers */
   nvars outer, inner;
-  nvar point;            /* bound outside the nest: the point of a chunk; var 0: none */
-  nvar row, lane;        /* var 0: none */
-  nvar beside;           /* the rows of a tile are all values of row, for several of this one; var 0: none */
-  nvar points;           /* no: they are the points of both, one after the other; var 0: as said */
-  bool rows_outer;       /* all full panels pass over a tile of rows (from..to of parts), instead of the rows over a panel */
-  bool apart;            /* a tile has points of one value of beside, where these are enough for one: it decides which places the sum leaves out */
-  uint64_t idle;         /* rows of a tile that nobody reads (idle.c), as bits */
-  sz begins;             /* it runs over `unit` values from here on; 0: over its range */
+  nvar point;      /* bound outside the nest: the point of a chunk; var 0: none */
+  nvar row, lane;  /* var 0: none */
+  nvar beside;     /* the rows of a tile are all values of row, for several of this one; var 0: none */
+  nvar points;     /* no: they are the points of both, one after the other; var 0: as said */
+  bool rows_outer; /* all full panels pass over a tile of rows (from..to of parts), instead of the rows over a panel */
+  /* a tile has points of one value of beside, where these are enough for one: it decides which places the sum leaves
+   * out */
+  bool apart;
+  uint64_t idle; /* rows of a tile that nobody reads (idle.c), as bits */
+  sz begins;     /* it runs over `unit` values from here on; 0: over its range */
   uint32_t mr, nv, lanes;
   bool lane_reduced, lane_outer;
-  int64_t strip;         /* not lane_outer: all panels of so many rows, whole tiles of them, before the next ones; 0: of all rows */
-  u32vec *reds;          /* per stage: its reduction variables in loop order, without a reduced lane */
-  atom *windows;         /* per stage: the last of its reduction variables, if neighbouring rows read the same vectors at other values of it: its steps stand one after the other, so that they share these; or 0 */
-  atom panel;            /* variable that numbers lane tiles (lane_outer) */
+  /* not lane_outer: all panels of so many rows, whole tiles of them, before the next ones; 0: of all rows */
+  int64_t strip;
+  u32vec *reds; /* per stage: its reduction variables in loop order, without a reduced lane */
+  /* per stage: the last of its reduction variables, if neighbouring rows read the same vectors at other values of
+   * it: its steps stand one after the other, so that they share these; or 0 */
+  atom *windows;
+  atom panel; /* variable that numbers lane tiles (lane_outer) */
   sz npanels;
   VEC(packload) packs;
-  VEC(prepared) rows;    /* operands that a tile computes before its sum */
-  VEC(dotted) dots;      /* sums of products of bf16 that go two points at a time */
-  parted parts;          /* panels 0: in the order above, or rows_outer */
-  map *stored;           /* tensors of the group that go to memory */
+  VEC(prepared) rows; /* operands that a tile computes before its sum */
+  VEC(dotted) dots;   /* sums of products of bf16 that go two points at a time */
+  parted parts;       /* panels 0: in the order above, or rows_outer */
+  map *stored;        /* tensors of the group that go to memory */
 } nest;
-uint32_t nest_lanes(ectx *e, const u32vec *stages); /* lanes of a vector in which every stage of the group fits one register */
-static inline nvar *nest_rows(nest *n) { return n->points.var ? &n->points : &n->row; } /* what chunks may be blocks of */
-uint32_t nest_fold(ectx *e, const nest *n); /* rows of a tile for each value of n->beside; 1: there is none */
-bool nest_loops(const nest *n); /* no: values of one point, which stay in registers for the nests that follow */
+/* lanes of a vector in which every stage of the group fits one register */
+uint32_t nest_lanes(ectx *e, const u32vec *stages);
+static inline nvar *nest_rows(nest *n) {
+  return n->points.var ? &n->points : &n->row;
+} /* what chunks may be blocks of */
+/* rows of a tile for each value of n->beside; 1: there is none */
+uint32_t nest_fold(ectx *e, const nest *n);
+/* no: values of one point, which stay in registers for the nests that follow */
+bool nest_loops(const nest *n);
 void nest_emit(ectx *e, nest *n);
 /* condition.c */
-bool open_condition(ectx *e, const ex_node *red); /* opens an `if` when it returns true; bounds of variables go to e->ranges */
-void outside_bounds(ectx *e, const ex_node *red, atom unrolled); /* so do those by places outside of a tensor, where these count nothing; the steps of `unrolled` are written out */
-bool bounded(ectx *e, atom var, lv *lo, lv *hi);  /* tightens lo..hi by them */
+/* opens an `if` when it returns true; bounds of variables go to e->ranges */
+bool open_condition(ectx *e, const ex_node *red);
+/* so do those by places outside of a tensor, where these count nothing; the steps of `unrolled` are written out */
+void outside_bounds(ectx *e, const ex_node *red, atom unrolled);
+bool bounded(ectx *e, atom var, lv *lo, lv *hi); /* tightens lo..hi by them */
 /* dot.c */
-void kernel_dots(ectx *e, nest *n);               /* finds n->dots */
-const dotted *dot_of(const nest *n, uint32_t stage, ex lane); /* lane: the constant's load, or 0 for any; NULL: none */
-void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv); /* at the point bound to the reduction's variables, and the next one */
-/* prepare.c: from here to e->ahead.ptr = 0 every step of the reduction (fetch_step) fetches a part of the next panel of constants, every strip of steps (fetch_streams) some lines of rows that come from far; row, mr, nv: of the tile */
+void kernel_dots(ectx *e, nest *n); /* finds n->dots */
+/* lane: the constant's load, or 0 for any; NULL: none */
+const dotted *dot_of(const nest *n, uint32_t stage, ex lane);
+/* at the point bound to the reduction's variables, and the next one */
+void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv);
+/* prepare.c: from here to e->ahead.ptr = 0 every step of the reduction (fetch_step) fetches a part of the next panel
+ * of constants, every strip of steps (fetch_streams) some lines of rows that come from far; row, mr, nv: of the tile */
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr);
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv);
 void fetch_step(ectx *e);
-int64_t fetch_strip(ectx *e); /* so many values of the reduction's last variable lie in one line of each stream; 0: there is none */
-void fetch_streams(ectx *e);           /* once for each of these strips */
-void fetch_places(ectx *e, const nest *n, lv lane);   /* where many places are read together, each far from the others, no cache foresees them: fetches those of the next value of the variable around the lanes */
-void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr); /* computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */
+/* so many values of the reduction's last variable lie in one line of each stream; 0: there is none */
+int64_t fetch_strip(ectx *e);
+void fetch_streams(ectx *e); /* once for each of these strips */
+/* where many places are read together, each far from the others, no cache foresees them: fetches those of the next
+ * value of the variable around the lanes */
+void fetch_places(ectx *e, const nest *n, lv lane);
+/* computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */
+void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr);
 /* parts.c */
-void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)); /* all parts of the sum for the panels from..to-1 */
-bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t); /* adds what the tile has so far; true: what follows, up to parts_summed, is for the last part only */
+/* all parts of the sum for the panels from..to-1 */
+void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n));
+/* adds what the tile has so far; true: what follows, up to parts_summed, is for the last part only */
+bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t);
 void parts_summed(ectx *e);
 void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr); /* what is to be fetched while a tile runs */
-void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
-void nest_update_turn(ectx *e, uint32_t stage, uint32_t u);   /* one turn of its update u, whose variables are bound */
-/* idle.c: bit k*fold + r: in tiles that begin at multiples of `most`, nobody reads what the value r of the row variable gives for the k-th value of the one beside it */
+void nest_update(ectx *e, uint32_t stage, const map *stored);              /* an update stage: init, then its updates */
+/* one turn of its update u, whose variables are bound */
+void nest_update_turn(ectx *e, uint32_t stage, uint32_t u);
+/* idle.c: bit k*fold + r: in tiles that begin at multiples of `most`, nobody reads what the value r of the row
+ * variable gives for the k-th value of the one beside it */
 uint64_t idle_rows(ectx *e, const nest *n, uint32_t most);
 /* fixed.c */
-bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses); /* may the constant be in fixed point, and is it better so? uses: of each of its elements */
-int64_t fixed_uses(ctx *c, int64_t uses, sz extent); /* at least so many as it is used again for each of `extent` values */
+/* may the constant be in fixed point, and is it better so? uses: of each of its elements */
+bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses);
+/* at least so many as it is used again for each of `extent` values */
+int64_t fixed_uses(ctx *c, int64_t uses, sz extent);
 enum { FIXED_LANES = 1024 /* of a panel at most */, FIXED_VECTORS = 3 /* that lie together */ };
-int64_t fixed_row(int64_t nr, int64_t lanes); /* words of a panel of nr lanes at a point */
+int64_t fixed_row(int64_t nr, int64_t lanes);          /* words of a panel of nr lanes at a point */
 lv fixed_step(ectx *e, const packload *k, uint32_t v); /* the steps of vector v's lanes */
 bool nest_goes_on(ectx *e, const nest *n, uint32_t i); /* the sum of stage i begins with that of the one before */
-ex factor_of(ectx *e, const ex_node *red, ex load); /* which factor of a sum of products reads it; 0: none, or several */
-/* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of that kind */
+/* which factor of a sum of products reads it; 0: none, or several */
+ex factor_of(ectx *e, const ex_node *red, ex load);
+/* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of
+ * that kind */
 enum { SIDES = 8 };
-typedef struct sides { int64_t n, step; bool all; /* that make the factor */ ex loads[SIDES]; /* but for the first */ } sides; /* what lies side by side in a pack: so many loads, so far apart in the constant */
+typedef struct sides {
+  int64_t n, step;
+  bool all;        /* that make the factor */
+  ex loads[SIDES]; /* but for the first */
+} sides;           /* what lies side by side in a pack: so many loads, so far apart in the constant */
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *beside, packload *out);
 #endif

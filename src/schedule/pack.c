@@ -1,14 +1,18 @@
-/* How does a constant operand get the storage its tile wants? As a weights buffer of its own: [selecting variables..., panel, reduction variables..., lane within the panel], the last panel filled up with zeros, so that
- * the inner loop reads whole aligned vectors one after the other (the packed B of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008).
+/* How does a constant operand get the storage its tile wants? As a weights buffer of its own: [selecting
+ * variables..., panel, reduction variables..., lane within the panel], the last panel filled up with zeros, so that
+ * the inner loop reads whole aligned vectors one after the other (the packed B of Goto and van de Geijn, "Anatomy
+ * of high-performance matrix multiplication", 2008).
  *
  * Constants of which one factor is made lie side by side: [.., reduction variables..., side, lane within the panel].
  *
- * The schedule leaves a recipe only. Who wants the bytes (a module's weights, a file, a digest) has them written where they belong, in pieces, on several threads: weights are never there twice, and where nobody wants
+ * The schedule leaves a recipe only. Who wants the bytes (a module's weights, a file, a digest) has them written
+ * where they belong, in pieces, on several threads: weights are never there twice, and where nobody wants
  * them the model's file is not read. */
 #include "schedule/tile.h"
 #include <string.h>
 
-enum { STRIP = 16 }; /* points that are read together where a lane's points lie side by side: a line of the cache is then read once */
+/* points that are read together where a lane's points lie side by side: a line of the cache is then read once */
+enum { STRIP = 16 };
 
 int64_t packing_items(const packing *k) {
   int64_t n = k->panels;
@@ -21,7 +25,8 @@ int64_t packing_item(const packing *k) {
   return k->size * (k->fixed ? k->nr + depth * fixed_row(row, k->fixed) : depth * row);
 }
 int64_t packing_bytes(const packing *k) { return packing_items(k) * packing_item(k); }
-static int64_t chosen(const packing *k, int64_t sel) { /* where in the source a choice of the selecting variables begins */
+/* where in the source a choice of the selecting variables begins */
+static int64_t chosen(const packing *k, int64_t sel) {
   int64_t at = k->base;
   for (int64_t d = k->nsel; d-- > 0; sel /= k->count[d]) at += sel % k->count[d] * k->step[d];
   return at;
@@ -32,40 +37,50 @@ static int64_t point(const packing *k, int64_t p) {
   return at;
 }
 typedef uint32_t four __attribute__((vector_size(16)));
-static inline void turn_four(uint8_t *dst, size_t dst_row, const uint8_t *src, size_t src_row) { /* 4 x 4 elements of 4 bytes */
+/* 4 x 4 elements of 4 bytes */
+static inline void turn_four(uint8_t *dst, size_t dst_row, const uint8_t *src, size_t src_row) {
   four r[4];
   for (int i = 0; i < 4; i++) memcpy(&r[i], src + (size_t)i * src_row, sizeof r[i]);
-  four a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5), c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-  four t[4] = {__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7), __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
+  four a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5),
+       c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+  four t[4] = {__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
+               __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
   for (int i = 0; i < 4; i++) memcpy(dst + (size_t)i * dst_row, &t[i], sizeof t[i]);
 }
 /* np points whose elements lie step apart, each of n lanes */
-static inline void strip(uint8_t *dst, const uint8_t *src, size_t size, int64_t np, int64_t step, int64_t n, int64_t lane_step, int64_t nr) {
+static inline void strip(uint8_t *dst, const uint8_t *src, size_t size, int64_t np, int64_t step, int64_t n,
+                         int64_t lane_step, int64_t nr) {
   if (lane_step == 1 || step != 1) {
     for (int64_t p = 0; p < np; p++, dst += (size_t)nr * size, src += step * (int64_t)size) {
       if (lane_step == 1)
         memcpy(dst, src, (size_t)n * size);
       else
-        for (int64_t i = 0; i < n; i++) memcpy(dst + (size_t)i * size, src + i * lane_step * (int64_t)size, size); /* mapped constants may be misaligned */
+        /* mapped constants may be misaligned */
+        for (int64_t i = 0; i < n; i++) memcpy(dst + (size_t)i * size, src + i * lane_step * (int64_t)size, size);
     }
     return;
   }
   int64_t i = 0;
   for (; size == 4 && lane_step > 0 && np % 4 == 0 && i + 4 <= n; i += 4)
-    for (int64_t p = 0; p < np; p += 4) turn_four(dst + (p * nr + i) * 4, (size_t)nr * 4, src + (i * lane_step + p) * 4, (size_t)lane_step * 4);
+    for (int64_t p = 0; p < np; p += 4)
+      turn_four(dst + (p * nr + i) * 4, (size_t)nr * 4, src + (i * lane_step + p) * 4, (size_t)lane_step * 4);
   for (; i < n; i++)
-    for (int64_t p = 0; p < np; p++) memcpy(dst + (size_t)(p * nr + i) * size, src + (i * lane_step + p) * (int64_t)size, size);
+    for (int64_t p = 0; p < np; p++)
+      memcpy(dst + (size_t)(p * nr + i) * size, src + (i * lane_step + p) * (int64_t)size, size);
 }
 static void write_pairs(const packing *k, const uint8_t *source, pack_piece piece, uint8_t *to) {
   const size_t size = (size_t)k->size;
   for (int64_t item = piece.first; item < piece.last; item++) {
-    int64_t lane = item % k->panels * k->nr, n = min64(k->nr, k->lanes - lane), at = chosen(k, item / k->panels) + lane * k->lane_step;
+    int64_t lane = item % k->panels * k->nr, n = min64(k->nr, k->lanes - lane),
+            at = chosen(k, item / k->panels) + lane * k->lane_step;
     uint8_t *dst = to + ((size_t)(item - piece.first) * (size_t)k->depth + (size_t)piece.from) * (size_t)k->nr * size;
     for (int64_t p = piece.from; p < piece.to; p += 2, dst += (size_t)k->nr * 2 * size) {
       const uint8_t *src[2] = {source + (at + point(k, p)) * k->size, source + (at + point(k, p + 1)) * k->size};
       memset(dst + (size_t)n * 2 * size, 0, (size_t)(k->nr - n) * 2 * size);
       for (int64_t i = 0; i < n; i++)
-        for (int h = 0; h < 2; h++) memcpy(dst + (size_t)(2 * i + (EK_PLANTED("schedule-pairs") ? 0 : h)) * size, src[h] + i * k->lane_step * k->size, size);
+        for (int h = 0; h < 2; h++)
+          memcpy(dst + (size_t)(2 * i + (EK_PLANTED("schedule-pairs") ? 0 : h)) * size,
+                 src[h] + i * k->lane_step * k->size, size);
     }
   }
 }
@@ -75,9 +90,11 @@ void packing_write(const packing *k, const void *source, pack_piece piece, uint8
     return;
   }
   const size_t size = (size_t)k->size, row = (size_t)k->nr * size;
-  const int64_t inner = k->nred ? k->count[k->nsel + k->nred - 1] : 1, step = k->nred ? k->step[k->nsel + k->nred - 1] : 0;
+  const int64_t inner = k->nred ? k->count[k->nsel + k->nred - 1] : 1,
+                step = k->nred ? k->step[k->nsel + k->nred - 1] : 0;
   for (int64_t item = piece.first; item < piece.last; item++) {
-    int64_t panel = item % k->panels, lane = panel * k->nr, n = min64(k->nr, k->lanes - lane - EK_PLANTED("schedule-pack")), np;
+    int64_t panel = item % k->panels, lane = panel * k->nr,
+            n = min64(k->nr, k->lanes - lane - EK_PLANTED("schedule-pack")), np;
     int64_t at = chosen(k, item / k->panels) + lane * k->lane_step;
     uint8_t *dst = to + ((size_t)(item - piece.first) * (size_t)k->depth + (size_t)piece.from) * row;
     for (int64_t p = piece.from; p < piece.to; p += np, dst += (size_t)np * row) {
@@ -87,11 +104,13 @@ void packing_write(const packing *k, const void *source, pack_piece piece, uint8
         strip(dst, src, 4, np, step, n, k->lane_step, k->nr);
       else
         strip(dst, src, size, np, step, n, k->lane_step, k->nr);
-      for (int64_t q = 0; n < k->nr && q < np; q++) memset(dst + (size_t)q * row + (size_t)n * size, 0, (size_t)(k->nr - n) * size);
+      for (int64_t q = 0; n < k->nr && q < np; q++)
+        memset(dst + (size_t)q * row + (size_t)n * size, 0, (size_t)(k->nr - n) * size);
     }
   }
 }
-static void reach(int64_t *lo, int64_t *hi, int64_t count, int64_t step) { /* of indices at step: whichever side it goes to */
+/* of indices at step: whichever side it goes to */
+static void reach(int64_t *lo, int64_t *hi, int64_t count, int64_t step) {
   *(step < 0 ? lo : hi) += (count - 1) * step;
 }
 bytes packing_reads(const packing *k, const void *source, pack_piece w) {
@@ -129,13 +148,17 @@ contents contents_of(const tensor *t) {
   return (contents){.source = {t->data.data, t->data.bytes}};
 }
 bool pack_places(const packing *k, const linmap *l) {
-  const int64_t sides = max64(1, k->sides), places = linmap_places(l) / sides, rows = linmap_rows(l), cols = linmap_cols(l), one = rows * cols;
-  if (k->pairs || k->base || k->lane_step != 1 || k->lanes != cols || k->depth != rows * sides || k->nsel > 1) return false;
+  const int64_t sides = max64(1, k->sides), places = linmap_places(l) / sides, rows = linmap_rows(l),
+                cols = linmap_cols(l), one = rows * cols;
+  if (k->pairs || k->base || k->lane_step != 1 || k->lanes != cols || k->depth != rows * sides || k->nsel > 1)
+    return false;
   if (k->nsel ? k->count[0] != places || k->step[0] != one * sides : places != 1) return false;
-  if (sides > 1 && (sides != l->n[l->n[1] > 1] || k->step[k->nsel + k->nred - 1] != one)) return false; /* the last axis of places */
+  /* the last axis of places */
+  if (sides > 1 && (sides != l->n[l->n[1] > 1] || k->step[k->nsel + k->nred - 1] != one)) return false;
   return k->nred == (rows > 1) + (sides > 1) && (rows == 1 || k->step[k->nsel] == cols);
 }
-/* A digit of the number of a chunk's point that selects: a quotient. By an open size it has no bound but that it is inside the constant, of `elems` elements. */
+/* A digit of the number of a chunk's point that selects: a quotient. By an open size it has no bound but that it is
+ * inside the constant, of `elems` elements. */
 static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64_t elems, nvar *out) {
   ctx *c = e->c;
   u32vec few = {0};
@@ -153,7 +176,8 @@ static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64
   *out = (nvar){.var = few.v[0], .extent = sym_int(c, min64(hi, max64(elems - 1 - max64(from, 0), 0) / step) + 1)};
   return true;
 }
-/* The number of a point, counted by two variables, of which the inner one selects: its rest, and how far apart in the constant its values are. 0: it is not so. */
+/* The number of a point, counted by two variables, of which the inner one selects: its rest, and how far apart in
+ * the constant its values are. 0: it is not so. */
 static sz point_rest(ectx *e, const nest *n, sz at, int64_t *step, int64_t *extent) {
   ctx *c = e->c;
   u32vec few = {0};
@@ -162,19 +186,27 @@ static sz point_rest(ectx *e, const nest *n, sz at, int64_t *step, int64_t *exte
   if (!n->point.var) return 0;
   sz point = sym_of_atom(c, n->point.var);
   sym_atoms(c, at, AT_DIV, e->a, &few);
-  if (few.n != 1 || sym_args(c, few.v[0], g) != 2 || g[0] != point || !sym_is_int(c, g[1], extent) || *extent < 2 || *extent > INT32_MAX) return 0;
-  if (!sym_linear(c, at, few.v[0], &coef, &at) || !sym_is_int(c, coef, &k) || !sym_linear(c, at, n->point.var, &coef, NULL) || !sym_is_int(c, coef, step) || *step < 1 || *step > INT32_MAX || k != -*step * *extent) return 0;
+  if (few.n != 1 || sym_args(c, few.v[0], g) != 2 || g[0] != point || !sym_is_int(c, g[1], extent) || *extent < 2 ||
+      *extent > INT32_MAX)
+    return 0;
+  if (!sym_linear(c, at, few.v[0], &coef, &at) || !sym_is_int(c, coef, &k) ||
+      !sym_linear(c, at, n->point.var, &coef, NULL) || !sym_is_int(c, coef, step) || *step < 1 || *step > INT32_MAX ||
+      k != -*step * *extent)
+    return 0;
   return sym_mod(c, point, g[1]);
 }
 /* May the panels be in fixed point? Whole ones, read vector by vector. */
 static bool whole_panels(ectx *e, const nest *n, uint32_t stage, int64_t lanes, int64_t nr, int64_t sides, uint32_t L) {
   bool edges = lanes % L == 0 || e->p->t->masks, ranges = !n->lane.lo || (n->lane.unit && n->lane.unit % nr == 0);
-  return L > 1 && sides * nr / L >= FIXED_VECTORS && sides * nr <= FIXED_LANES && !n->lane_reduced && edges && ranges && !n->parts.panels && !nest_goes_on(e, n, stage) && (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
+  return L > 1 && sides * nr / L >= FIXED_VECTORS && sides * nr <= FIXED_LANES && !n->lane_reduced && edges && ranges &&
+         !n->parts.panels && !nest_goes_on(e, n, stage) && (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
 }
 static bool apart_in_factor(ectx *e, const access *a, const access *b, const u32vec *loads, int64_t *d) {
-  return b->stage == a->stage && !b->store && b->t == a->t && vec_has(loads, b->load) && sym_is_int(e->c, sym_sub(e->c, b->address, a->address), d);
+  return b->stage == a->stage && !b->store && b->t == a->t && vec_has(loads, b->load) &&
+         sym_is_int(e->c, sym_sub(e->c, b->address, a->address), d);
 }
-/* Loads of one constant that make a factor, the same number of places apart, lie side by side. False: beside one that comes first. */
+/* Loads of one constant that make a factor, the same number of places apart, lie side by side. False: beside one
+ * that comes first. */
 bool pack_sides(ectx *e, const accesses *acc, uint32_t at, ex sum, sides *out) {
   const access *a = &acc->v[at];
   ex f = factor_of(e, exn(e->m, sum), a->load);
@@ -192,7 +224,8 @@ bool pack_sides(ectx *e, const accesses *acc, uint32_t at, ex sum, sides *out) {
   for (bool more = step < INT64_MAX; more && out->n < SIDES;) {
     more = false;
     for (uint32_t i = 0; i < acc->n && !more; i++)
-      if (apart_in_factor(e, a, &acc->v[i], &loads, &d) && d == out->n * step) out->loads[out->n++] = acc->v[i].load, more = true;
+      if (apart_in_factor(e, a, &acc->v[i], &loads, &d) && d == out->n * step)
+        out->loads[out->n++] = acc->v[i].load, more = true;
   }
   out->all = out->n == loads.n;
   return true;
@@ -211,8 +244,12 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
   }
   int64_t lanes, lane_stride, base, k;
   sz coef, rest;
-  if (!sym_is_int(c, n->lane.extent, &lanes) || !sym_linear(c, at, n->lane.var, &coef, &rest) || !sym_is_int(c, coef, &lane_stride) || lane_stride == 0) return false;
-  int64_t sel = 1, inner = 1, uses = fixed_uses(c, n->row.var ? fixed_uses(c, 1, n->row.extent) : 1, n->beside.var ? n->beside.extent : sym_int(c, 1));
+  if (!sym_is_int(c, n->lane.extent, &lanes) || !sym_linear(c, at, n->lane.var, &coef, &rest) ||
+      !sym_is_int(c, coef, &lane_stride) || lane_stride == 0)
+    return false;
+  int64_t sel = 1, inner = 1,
+          uses = fixed_uses(c, n->row.var ? fixed_uses(c, 1, n->row.extent) : 1,
+                            n->beside.var ? n->beside.extent : sym_int(c, 1));
   packing *pack = NEW(e->p->l->a, packing);
   uint32_t L = n->lanes;
   int64_t nr = n->lane_reduced ? lanes : (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
@@ -230,10 +267,12 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
     rest = sym_sub(c, rest, sym_muli(c, inside, apart));
     add_dim(pack, true, values, apart + EK_PLANTED("schedule-points"));
     off = inside, sel = values;
-  } else if (n->point.var) vars[nvars++] = n->point;
+  } else if (n->point.var)
+    vars[nvars++] = n->point;
   for (uint32_t i = 0; i < n->inner.n && nvars < MAX_RANK; i++) vars[nvars++] = n->inner.v[i];
   nsel = nvars;
-  for (uint32_t i = 0; i < reds->n && nvars < 2 * MAX_RANK; i++) vars[nvars++] = (nvar){.var = reds->v[i], .extent = sym_extent(c, reds->v[i])};
+  for (uint32_t i = 0; i < reds->n && nvars < 2 * MAX_RANK; i++)
+    vars[nvars++] = (nvar){.var = reds->v[i], .extent = sym_extent(c, reds->v[i])};
   for (uint32_t i = 0; i < nvars; i++) {
     int64_t ext, st;
     if (!sym_linear(c, rest, vars[i].var, &coef, &r) || !sym_is_int(c, coef, &st)) return false;
@@ -247,7 +286,8 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
     if (i < nsel) {
       sel *= ext;
       off = sym_add(c, sym_muli(c, off, ext), sym_of_atom(c, vars[i].var));
-    } else inner *= ext;
+    } else
+      inner *= ext;
   }
   if (!sym_is_int(c, rest, &base)) return false;
   off = sym_add(c, sym_muli(c, off, npanels), pan);
@@ -257,20 +297,39 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
     red = sym_add(c, sym_muli(c, red, k), sym_of_atom(c, vars[i].var));
   }
   int64_t total, size = et_bytes(t->type);
-  if (digit && (!mul64(sel, inner, &total) || !mul64(total, lanes, &total) || total > elems)) return false; /* nothing more than once */
+  /* nothing more than once */
+  if (digit && (!mul64(sel, inner, &total) || !mul64(total, lanes, &total) || total > elems)) return false;
   if (!mul64(sel * npanels * inner * beside->n, nr, &total) || !mul64(total, size, &k)) return false;
   pack->pairs = dot_of(n, stage, load) != NULL;
   if (beside->n > 1) add_dim(pack, false, beside->n, beside->step), pack->sides = beside->n;
-  pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels, pack->depth = inner * beside->n;
+  pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr,
+  pack->panels = npanels, pack->depth = inner * beside->n;
   if (t->made && !pack_places(pack, t->made)) expr_data(e->m, ln->tensor);
-  if (!digit && !pack->pairs && beside->all && whole_panels(e, n, stage, lanes, nr, beside->n, L) && fixed_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), uses / beside->n)) pack->fixed = L;
+  if (!digit && !pack->pairs && beside->all && whole_panels(e, n, stage, lanes, nr, beside->n, L) &&
+      fixed_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), uses / beside->n))
+    pack->fixed = L;
   const int64_t all = packing_row(pack), row = pack->fixed ? fixed_row(all, L) : all, item = packing_item(pack) / size;
   sz next = sym_muli(c, sym_addi(c, off, 1), item), steps = sym_muli(c, off, item);
   off = sym_add(c, sym_addi(c, steps, item - inner * row), sym_muli(c, red, row));
   total = packing_bytes(pack) / size;
-  buffer b = {.kind = BUF_WEIGHTS, .type = pack->fixed ? ET_I32 : t->type, .name = arena_fmt(e->p->l->a, "%s.packed", t->name), .elems = sym_int(c, total), .tensor = ln->tensor, .from = contents_of(t)};
+  buffer b = {.kind = BUF_WEIGHTS,
+              .type = pack->fixed ? ET_I32 : t->type,
+              .name = arena_fmt(e->p->l->a, "%s.packed", t->name),
+              .elems = sym_int(c, total),
+              .tensor = ln->tensor,
+              .from = contents_of(t)};
   b.from.pack = pack;
   vec_push(e->p->l->a, e->p->buffers, b);
-  *out = (packload){.load = load, .stage = stage, .constant = true, .buffer = e->p->buffers.n - 1, .off = off, .next = next, .step = red, .depth = inner, .nr = row, .fixed = pack->fixed ? (uint32_t)(all / L) : 0, .steps = steps};
+  *out = (packload){.load = load,
+                    .stage = stage,
+                    .constant = true,
+                    .buffer = e->p->buffers.n - 1,
+                    .off = off,
+                    .next = next,
+                    .step = red,
+                    .depth = inner,
+                    .nr = row,
+                    .fixed = pack->fixed ? (uint32_t)(all / L) : 0,
+                    .steps = steps};
   return true;
 }

@@ -1,48 +1,70 @@
 /* When does a tile's sum run in parts, and in which order do the tiles come?
  *
- * Where all rows pass over one panel after another, they come from afar for each panel anew, unless they stay in the second cache. Where they do not, and a panel does not stay in the nearest cache anyway, it
- * is a block that stays: some panels, and of the sum so much that the block fills half of the second cache ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows are
+ * Where all rows pass over one panel after another, they come from afar for each panel anew, unless they stay in
+ * the second cache. Where they do not, and a panel does not stay in the nearest cache anyway, it
+ * is a block that stays: some panels, and of the sum so much that the block fills half of the second cache
+ * ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows
+ * are
  * read as they are, constants lie packed anyway):
  *
- *   for blocks of rows, and of lanes          (the chunks: the same rows follow one another, since they come from afar for each block of lanes)
+ *   for blocks of rows, and of lanes          (the chunks: the same rows follow one another, since they come from
+ *   afar for each block of lanes)
  *     for parts of the sum
  *       for row tiles                         read from afar once for a block, while the tile before runs
  *         for panels of the block
- *           leaf                              adds to what the tile has so far, in scratch [tile][row][lane]; the last part has the followers and the stores
+ *           leaf                              adds to what the tile has so far, in scratch [tile][row][lane]; the
+ *                                             last part has the followers and the stores
  *
  * The panels of a run-time operand are made for a block's part, and then lie as constants do.
  *
- * Where there are few rows, or none, and the lines of a run-time operand lie far apart, a panel would take a little from each of many pages. Then a part is a few neighbouring lines, and a block all of their panels: memory gives
+ * Where there are few rows, or none, and the lines of a run-time operand lie far apart, a panel would take a
+ * little from each of many pages. Then a part is a few neighbouring lines, and a block all of their panels:
+ * memory gives
  * whole lines, one behind the other, and what waits is a line of sums for each row.
  *
- * With a part of d points and l lanes a multiply-add asks 1/l elements of a row and 2/d of a sum from afar; with d*l given that is least for d = sqrt(2*d*l). Rows that take a small part of the last cache come from there
+ * With a part of d points and l lanes a multiply-add asks 1/l elements of a row and 2/d of a sum from afar; with
+ * d*l given that is least for d = sqrt(2*d*l). Rows that take a small part of the last cache come from there
  * fast enough as they are.
  */
 #include "schedule/kernel_in.h"
 #include <math.h>
 
-enum { SCRATCH = 1 << 20, SCRATCH_MADE = 4 << 20, FEW_CHUNKS = 8, LEAST_ROWS = 512 }; /* bytes of sums that wait, at most (where panels are made, each cut of the rows makes them again); rows of a chunk, at least, where there are few chunks */
+enum {
+  SCRATCH = 1 << 20,
+  SCRATCH_MADE = 4 << 20,
+  FEW_CHUNKS = 8,
+  /* bytes of sums that wait, at most (where panels are made, each cut of the rows makes them again); rows of a
+        * chunk, at least, where there are few chunks */
+  LEAST_ROWS = 512
+};
 
 static const access *access_of(const accesses *acc, ex load) {
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].load == load && !acc->v[i].store) return &acc->v[i];
   return NULL;
 }
-/* A sum of products of two loads, one that runs along the lanes, one of rows whose neighbours follow each other in the sum. */
+/* A sum of products of two loads, one that runs along the lanes, one of rows whose neighbours follow each other in
+ * the sum. */
 static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *ch, bool *made) {
-  const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value), *body = red->kind == EX_REDUCE ? exn(k->m, red->body) : NULL;
+  const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value),
+                *body = red->kind == EX_REDUCE ? exn(k->m, red->body) : NULL;
   const u32vec *vars = &n->reds[0];
   if (!body || red->op != RED_SUM || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n) return false;
   for (uint32_t i = 1; i < n->stages.n; i++)
     if (value_reduces(&k->e, xs(k->m, n->stages.v[i])->value)) return false;
   for (uint32_t q = 0; q < 2; q++) {
     const ex_node *x = exn(k->m, body->args[q]), *y = exn(k->m, body->args[!q]);
-    if (x->kind != EX_LOAD || y->kind != EX_LOAD || x->type != red->acc || y->type != red->acc || x->otherwise || y->otherwise) return false;
+    if (x->kind != EX_LOAD || y->kind != EX_LOAD || x->type != red->acc || y->type != red->acc || x->otherwise ||
+        y->otherwise)
+      return false;
     const access *lane = access_of(acc, body->args[q]), *row = access_of(acc, body->args[!q]);
-    if (body->args[q] != ch->lane_load || !lane || !row || address_coef(&k->e, lane->address, ch->row) || address_coef(&k->e, row->address, ch->lane)) continue;
+    if (body->args[q] != ch->lane_load || !lane || !row || address_coef(&k->e, lane->address, ch->row) ||
+        address_coef(&k->e, row->address, ch->lane))
+      continue;
     n->parts.row = body->args[!q];
     *made = !lane->constant;
-    return address_coef(&k->e, row->address, ch->row) > 0 && address_coef(&k->e, row->address, vars->v[vars->n - 1]) == 1;
+    return address_coef(&k->e, row->address, ch->row) > 0 &&
+           address_coef(&k->e, row->address, vars->v[vars->n - 1]) == 1;
   }
   return false;
 }
@@ -51,8 +73,12 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   parted *p = &n->parts;
   int64_t rows, lanes, first = 0, depth = 1, e;
   bool made;
-  if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 || !rows_by_panels(k, n, acc, ch, &made)) return false;
-  if (!sym_is_int(k->c, n->row.extent, &rows) || !sym_is_int(k->c, n->lane.extent, &lanes) || rows > 1 << 24 || lanes > 1 << 24) return false;
+  if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n ||
+      !n->panel || !t->l2 || !rows_by_panels(k, n, acc, ch, &made))
+    return false;
+  if (!sym_is_int(k->c, n->row.extent, &rows) || !sym_is_int(k->c, n->lane.extent, &lanes) || rows > 1 << 24 ||
+      lanes > 1 << 24)
+    return false;
   const u32vec *vars = &n->reds[0];
   for (uint32_t i = 0; i < vars->n; i++) {
     if (!sym_is_int(k->c, sym_extent(k->c, vars->v[i]), &e) || e > 1 << 20 || depth > 1 << 20) return false;
@@ -60,44 +86,64 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     depth *= e;
   }
   etype type = (etype)exn(k->m, xs(k->m, n->stages.v[0])->value)->acc;
-  int64_t size = et_bytes(type), L = n->lanes, width = (int64_t)n->nv * L, full = lanes / width, budget = (int64_t)t->l2 / 2 / size;
-  if (full < 2 || depth * width * size < (int64_t)t->l1 || rows * depth * size < max64((int64_t)t->l2, (int64_t)t->l3 / 6) || budget > 1 << 30) return false;
+  int64_t size = et_bytes(type), L = n->lanes, width = (int64_t)n->nv * L, full = lanes / width,
+          budget = (int64_t)t->l2 / 2 / size;
+  if (full < 2 || depth * width * size < (int64_t)t->l1 ||
+      rows * depth * size < max64((int64_t)t->l2, (int64_t)t->l3 / 6) || budget > 1 << 30)
+    return false;
   int64_t inner = depth / first, parts = max64(1, (int64_t)ceil((double)depth / 1.25 / sqrt(2.0 * (double)budget)));
   p->var = vars->v[0];
   p->step = (first + parts - 1) / parts;
   if (made) p->step = min64(first, (p->step + L - 1) / L * L); /* whole squares (nest.c) */
   p->panels = max64(1, min64(full, budget / (p->step * inner * width)));
-  p->panels = (full + (full + p->panels - 1) / p->panels - 1) / ((full + p->panels - 1) / p->panels); /* as many blocks, of equal size */
+  /* as many blocks, of equal size */
+  p->panels = (full + (full + p->panels - 1) / p->panels - 1) / ((full + p->panels - 1) / p->panels);
   p->lanes = p->panels * width;
-  int64_t blocks = (lanes + p->lanes - 1) / p->lanes, most = made ? SCRATCH_MADE : SCRATCH, cuts = (rows * p->lanes * size + most - 1) / most;
+  int64_t blocks = (lanes + p->lanes - 1) / p->lanes, most = made ? SCRATCH_MADE : SCRATCH,
+          cuts = (rows * p->lanes * size + most - 1) / most;
   if (p->step == first) cuts = 1;
   while (cuts * blocks < FEW_CHUNKS && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
   p->rows = ((rows + cuts - 1) / cuts + n->mr - 1) / n->mr * n->mr;
-  if (made && !(sym_is_atom(k->c, sym_var(k->c, "at", sym_int(k->c, first)), &p->at) && sym_is_atom(k->c, sym_var(k->c, "block", n->npanels), &p->first))) ctx_bug(k->c, "schedule: blocks of one panel");
+  if (made && !(sym_is_atom(k->c, sym_var(k->c, "at", sym_int(k->c, first)), &p->at) &&
+                sym_is_atom(k->c, sym_var(k->c, "block", n->npanels), &p->first)))
+    ctx_bug(k->c, "schedule: blocks of one panel");
   if (p->step < first) p->ptr = kernel_scratch(k, type, sym_int(k->c, p->rows * p->lanes));
   return true;
 }
-/* Bytes from line to line, at least; lines of a part, in as few ways of the nearest cache; rows from which it is better to make panels, measured on Zen 4. */
+/* Bytes from line to line, at least; lines of a part, in as few ways of the nearest cache; rows from which it is
+ * better to make panels, measured on Zen 4. */
 enum { APART = 2048, PART_LINES = 8, FEW_ROWS = 64 };
 bool kernel_lines(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
   const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value);
   int64_t lanes, width = (int64_t)n->nv * n->lanes;
   bool far = false, made;
-  if (k->p->level == 0 || !ch->lane || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 || red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || schedule_is_arg((rop)red->op) || n->reds[0].n != 1) return false;
+  if (k->p->level == 0 || !ch->lane || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 ||
+      red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || schedule_is_arg((rop)red->op) || n->reds[0].n != 1)
+    return false;
   int64_t rows = ch->row ? kernel_extent(k, ch->row, FEW_ROWS + 1) : 1;
   if (rows > FEW_ROWS || (ch->row && (ch->beside || !rows_by_panels(k, n, acc, ch, &made) || !made))) return false;
-  if (!sym_is_int(k->c, n->lane.extent, &lanes) || lanes / width < 2 || rows * min64(lanes, SCRATCH) * et_bytes((etype)red->acc) > 2 * SCRATCH) return false;
+  if (!sym_is_int(k->c, n->lane.extent, &lanes) || lanes / width < 2 ||
+      rows * min64(lanes, SCRATCH) * et_bytes((etype)red->acc) > 2 * SCRATCH)
+    return false;
   for (uint32_t i = 1; i < n->stages.n; i++)
     if (value_reduces(&k->e, xs(k->m, n->stages.v[i])->value)) return false;
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
-    int64_t lines = kernel_extent(k, n->reds[0].v[0], 1 << 20), q = a->leader && !a->store && !a->constant && address_coef(&k->e, a->address, ch->lane) == 1 ? address_coef(&k->e, a->address, n->reds[0].v[0]) : 0;
-    far |= q >= max64(APART, 2 * width * a->bytes) / a->bytes && q < 1 << 24 && lines >= 4 * PART_LINES && lines > (int64_t)t->l2 / 2 / (q * a->bytes);
+    int64_t lines = kernel_extent(k, n->reds[0].v[0], 1 << 20),
+            q = a->leader && !a->store && !a->constant && address_coef(&k->e, a->address, ch->lane) == 1
+                    ? address_coef(&k->e, a->address, n->reds[0].v[0])
+                    : 0;
+    far |= q >= max64(APART, 2 * width * a->bytes) / a->bytes && q < 1 << 24 && lines >= 4 * PART_LINES &&
+           lines > (int64_t)t->l2 / 2 / (q * a->bytes);
   }
   if (!far) return false;
   int64_t panels = lanes / width;
-  n->parts = (parted){.var = n->reds[0].v[0], .step = schedule_adds_loads(&k->e, red) ? SUM_GROUP : PART_LINES, .panels = panels, .lanes = panels * width, .lines = true};
+  n->parts = (parted){.var = n->reds[0].v[0],
+                      .step = schedule_adds_loads(&k->e, red) ? SUM_GROUP : PART_LINES,
+                      .panels = panels,
+                      .lanes = panels * width,
+                      .lines = true};
   n->parts.ptr = kernel_scratch(k, (etype)red->acc, sym_int(k->c, panels * width * rows));
   return true;
 }
@@ -105,13 +151,16 @@ void parts_chunks(kctx *k, nest *n) {
   lbuild *b = &k->e.b;
   ltype i64 = lt(ET_I64, 1);
   parted *p = &n->parts;
-  int64_t rows = kernel_extent(k, n->row.var, 0), lanes = kernel_extent(k, n->lane.var, 0), blocks = (lanes + p->lanes - 1) / p->lanes;
+  int64_t rows = kernel_extent(k, n->row.var, 0), lanes = kernel_extent(k, n->lane.var, 0),
+          blocks = (lanes + p->lanes - 1) / p->lanes;
   lv i, by = lb_int(b, blocks);
   k->l.chunks = sym_int(k->c, (rows + p->rows - 1) / p->rows * blocks);
   lb_for(b, "block", lb_lo(b), lb_hi(b), lb_int(b, 1), 0, &i);
   emit_scope(&k->e);
-  n->row.lo = lb_muli(b, lb_op(b, OP_IDIV, i64, i, by, 0), p->rows), n->row.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->row.lo, p->rows), lb_int(b, rows), 0), n->row.unit = p->rows;
-  n->lane.lo = lb_muli(b, lb_op(b, OP_MOD, i64, i, by, 0), p->lanes), n->lane.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->lane.lo, p->lanes), lb_int(b, lanes), 0), n->lane.unit = p->lanes;
+  n->row.lo = lb_muli(b, lb_op(b, OP_IDIV, i64, i, by, 0), p->rows),
+  n->row.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->row.lo, p->rows), lb_int(b, rows), 0), n->row.unit = p->rows;
+  n->lane.lo = lb_muli(b, lb_op(b, OP_MOD, i64, i, by, 0), p->lanes),
+  n->lane.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->lane.lo, p->lanes), lb_int(b, lanes), 0), n->lane.unit = p->lanes;
 }
 
 void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)) {
@@ -138,12 +187,16 @@ void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)
   lb_end(b);
 }
 
-/* ---- what the tiles have so far ---- */
+/* ---- what the tiles have so far -------------------------------------------------------------- */
 static lv waits_at(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) { /* a tile's sums lie together */
   const parted *p = &n->parts;
   int64_t width = p->lanes / p->panels;
   lv tile = lb_muli(&e->b, lb_sub(&e->b, panel, p->from), (int64_t)mr * width);
-  return n->row.var ? lb_add(&e->b, lb_muli(&e->b, n->row.lo ? lb_sub(&e->b, row, n->row.lo) : row, p->lanes * !EK_PLANTED("schedule-lines")), tile) : tile;
+  return n->row.var ? lb_add(&e->b,
+                             lb_muli(&e->b, n->row.lo ? lb_sub(&e->b, row, n->row.lo) : row,
+                                     p->lanes * !EK_PLANTED("schedule-lines")),
+                             tile)
+                    : tile;
 }
 bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t) {
   const parted *p = &n->parts;
@@ -154,12 +207,15 @@ bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[],
   for (uint32_t r = 0; r < mr; r++)
     for (uint32_t v = 0; v < nv; v++) {
       lv a = acc[r * TILE_V + v];
-      lb_set(b, a, lb_op(b, schedule_combine(op), t, lb_load(b, t, p->ptr, lb_addi(b, at, ((int64_t)r * nv + v) * t.lanes)), lb_get(b, a), 0));
+      lb_set(b, a,
+             lb_op(b, schedule_combine(op), t, lb_load(b, t, p->ptr, lb_addi(b, at, ((int64_t)r * nv + v) * t.lanes)),
+                   lb_get(b, a), 0));
     }
   lb_end(b);
   lb_if(b, lb_op(b, OP_NOT, lt(ET_BOOL, 1), p->last, 0, 0));
   for (uint32_t r = 0; r < mr; r++)
-    for (uint32_t v = 0; v < nv; v++) lb_store(b, p->ptr, lb_addi(b, at, ((int64_t)r * nv + v) * t.lanes), lb_get(b, acc[r * TILE_V + v]));
+    for (uint32_t v = 0; v < nv; v++)
+      lb_store(b, p->ptr, lb_addi(b, at, ((int64_t)r * nv + v) * t.lanes), lb_get(b, acc[r * TILE_V + v]));
   lb_else(b);
   emit_scope(e);
   return true;
@@ -170,7 +226,8 @@ void parts_summed(ectx *e) {
 }
 
 /* ---- what comes from afar ----
- * While a tile runs, lines of these are fetched, each once: of the next tile's rows, one (or some) for each panel of the block; and of what this tile has so far. */
+ * While a tile runs, lines of these are fetched, each once: of the next tile's rows, one (or some) for each panel
+ * of the block; and of what this tile has so far. */
 static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   const parted *p = &n->parts;
   const ex_node *load = exn(e->m, p->row);
@@ -179,7 +236,14 @@ static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   sz at = emit_address(e, emit_layout(e, load->tensor), idx);
   int64_t step = address_coef(e, at, n->row.var);
   lv next = lb_add(&e->b, lb_addi(&e->b, row, mr), lb_sub(&e->b, panel, p->from));
-  vec_push(e->a, e->streams, ((stream){.ptr = emit_source(e, load->tensor), .at = lb_muli(&e->b, next, step), .step = sym_replace(e->c, at, n->row.var, sym_int(e->c, 0)), .line = (int64_t)e->p->t->line / et_bytes((etype)load->type), .lines = 1, .n = (mr + p->panels - 1) / p->panels, .apart = p->panels * step}));
+  vec_push(e->a, e->streams,
+           ((stream){.ptr = emit_source(e, load->tensor),
+                     .at = lb_muli(&e->b, next, step),
+                     .step = sym_replace(e->c, at, n->row.var, sym_int(e->c, 0)),
+                     .line = (int64_t)e->p->t->line / et_bytes((etype)load->type),
+                     .lines = 1,
+                     .n = (mr + p->panels - 1) / p->panels,
+                     .apart = p->panels * step}));
 }
 void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   const parted *p = &n->parts;
@@ -194,5 +258,12 @@ void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
     if (j) inner *= sym_int_or(e->c, sym_extent(e->c, vars->v[j]), 1);
   }
   lv at = lb_sub(&e->b, waits_at(e, n, row, panel, mr), lb_muli(&e->b, p->begins, inner));
-  vec_push(e->a, e->streams, ((stream){.ptr = p->ptr, .at = at, .step = point, .line = (int64_t)e->p->t->line / et_bytes((etype)exn(e->m, xs(e->m, n->stages.v[0])->value)->acc), .lines = 1, .n = (tile + p->step * inner - 1) / (p->step * inner), .apart = p->step * inner}));
+  vec_push(e->a, e->streams,
+           ((stream){.ptr = p->ptr,
+                     .at = at,
+                     .step = point,
+                     .line = (int64_t)e->p->t->line / et_bytes((etype)exn(e->m, xs(e->m, n->stages.v[0])->value)->acc),
+                     .lines = 1,
+                     .n = (tile + p->step * inner - 1) / (p->step * inner),
+                     .apart = p->step * inner}));
 }

@@ -1,7 +1,9 @@
 /* What is done before a register tile's sum runs? Constants are fetched, and operands computed.
  *
- * What the rows of a register tile read may be more than a load: a scaled channel, an activation, a narrow number to convert. Inside the innermost loop that would be done one value at a time, again for every panel. So
- * a tile first computes its rows, vectors along the innermost variable of the sum, into scratch [row][point of the reduction], and then multiplies from there. Only for sums of known length whose rows stay in the cache.
+ * What the rows of a register tile read may be more than a load: a scaled channel, an activation, a narrow number
+ * to convert. Inside the innermost loop that would be done one value at a time, again for every panel. So
+ * a tile first computes its rows, vectors along the innermost variable of the sum, into scratch [row][point of
+ * the reduction], and then multiplies from there. Only for sums of known length whose rows stay in the cache.
  */
 #include "schedule/kernel_in.h"
 
@@ -10,7 +12,8 @@ void kernel_prepare(kctx *k, nest *n) {
   uint32_t L = n->lanes;
   if (!n->row.var || !n->lane_outer || L <= 1) return;
   for (uint32_t i = 0; i < n->stages.n; i++) {
-    const ex_node *red = exn(k->m, xs(k->m, n->stages.v[i])->value), *body = red->kind == EX_REDUCE ? exn(k->m, red->body) : NULL;
+    const ex_node *red = exn(k->m, xs(k->m, n->stages.v[i])->value),
+                  *body = red->kind == EX_REDUCE ? exn(k->m, red->body) : NULL;
     const u32vec *vars = &n->reds[i];
     int64_t depth = 1, ext = 0;
     sz at = sym_int(k->c, 0);
@@ -24,7 +27,8 @@ void kernel_prepare(kctx *k, nest *n) {
     for (uint32_t q = 0; q < 2 && depth && ext >= (int64_t)L; q++) {
       ex x = body->args[q];
       uint32_t size = et_bytes((etype)exn(k->m, x)->type);
-      if (exn(k->m, x)->kind != EX_OP || value_reduces(e, x) || value_uses(e, x, n->lane.var) || !value_uses(e, x, n->row.var) || !value_uses(e, x, vars->v[vars->n - 1]) ||
+      if (exn(k->m, x)->kind != EX_OP || value_reduces(e, x) || value_uses(e, x, n->lane.var) ||
+          !value_uses(e, x, n->row.var) || !value_uses(e, x, vars->v[vars->n - 1]) ||
           (uint64_t)(depth * n->mr * size) > e->p->t->l2 / 4)
         continue;
       prepared r = {.value = x, .stage = i, .depth = depth, .at = at};
@@ -36,13 +40,15 @@ void kernel_prepare(kctx *k, nest *n) {
 }
 /* All places of the innermost variable: vectors, then what is left, masked or one by one. */
 static void fill(ectx *e, const prepared *r, atom along, uint32_t mr, uint32_t lanes) {
-  int64_t ext = sym_int_or(e->c, sym_extent(e->c, along), 0) - EK_PLANTED("schedule-rows-before"), full = ext / lanes * lanes;
+  int64_t ext = sym_int_or(e->c, sym_extent(e->c, along), 0) - EK_PLANTED("schedule-rows-before"),
+          full = ext / lanes * lanes;
   bool masks = e->p->t->masks;
   for (uint32_t part = 0; part < 2; part++) {
     uint32_t step = part && !masks ? 1 : lanes, nb = e->binds.n;
     lv i;
     if (part ? full == ext : !full) continue;
-    lb_for(&e->b, sym_name(e->c, along), lb_int(&e->b, part ? full : 0), lb_int(&e->b, part ? ext : full), lb_int(&e->b, step), 0, &i);
+    lb_for(&e->b, sym_name(e->c, along), lb_int(&e->b, part ? full : 0), lb_int(&e->b, part ? ext : full),
+           lb_int(&e->b, step), 0, &i);
     emit_scope(e);
     e->lane = along, e->lanes = step, e->v = 0, e->count = part && masks ? lb_int(&e->b, ext - full) : 0;
     emit_bind_ex(e, (binding){.var = along, .base = i, .vec_step = step, .lane = true});
@@ -67,7 +73,8 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
     if (r->stage != stage) continue;
     for (uint32_t j = 0; j + 1 < vars->n; j++) {
       lv i;
-      lb_for(&e->b, sym_name(e->c, vars->v[j]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, vars->v[j])), lb_int(&e->b, 1), 0, &i);
+      lb_for(&e->b, sym_name(e->c, vars->v[j]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, vars->v[j])),
+             lb_int(&e->b, 1), 0, &i);
       emit_scope(e);
       emit_bind(e, vars->v[j], i);
     }
@@ -84,32 +91,42 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
 }
 
 /* ---- panels come from far ----
- * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over this one, a part for each block of rows, so that memory works while the multipliers do. What a run-time operand
- * will have copied into the next panel lies a line or some at each point of the sum: a block of rows fetches one line of each point. Not where these lie 4096 bytes apart: they would drive one another out.
- * The constants of a window that slides are a few lines, and what is written out step by step should not be interrupted. Where a few rows are all there is they wait for memory anyway, and it is faster to read one panel after the other
+ * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over
+ * this one, a part for each block of rows, so that memory works while the multipliers do. What a run-time operand
+ * will have copied into the next panel lies a line or some at each point of the sum: a block of rows fetches one
+ * line of each point. Not where these lie 4096 bytes apart: they would drive one another out.
+ * The constants of a window that slides are a few lines, and what is written out step by step should not be
+ * interrupted. Where a few rows are all there is they wait for memory anyway, and it is faster to read one panel
+ * after the other
  * (MiniLM of 1 to 4 words on Zen 4: 20 to 30 %). */
 static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   sz idx[MAX_RANK];
   if (k->constant || !n->panel || !emit_plain(e, k->load, idx)) return false;
   tid t = exn(e->m, k->load)->tensor;
   sz at = emit_address(e, emit_layout(e, t), idx);
-  int64_t wide = (int64_t)n->nv * n->lanes, line = (int64_t)e->p->t->line / et_bytes(xt(e->m, t)->type), lines = line ? (wide + line - 1) / line : 0;
+  int64_t wide = (int64_t)n->nv * n->lanes, line = (int64_t)e->p->t->line / et_bytes(xt(e->m, t)->type),
+          lines = line ? (wide + line - 1) / line : 0;
   for (uint32_t i = 0; i < n->reds[k->stage].n; i++)
     if (address_coef(e, at, n->reds[k->stage].v[i]) % (4096 / et_bytes(xt(e->m, t)->type)) == 0) return false;
-  if (!lines || address_coef(e, at, n->lane.var) != 1 || emit_extent(e->c, n->row.extent, 0) < 2 * lines * n->mr) return false;
+  if (!lines || address_coef(e, at, n->lane.var) != 1 || emit_extent(e->c, n->row.extent, 0) < 2 * lines * n->mr)
+    return false;
   lv block = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), row, lb_int(&e->b, n->mr), 0);
-  e->ahead.ptr = emit_source(e, t), e->ahead.at = lb_muli(&e->b, lb_op(&e->b, OP_MOD, lt(ET_I64, 1), block, lb_int(&e->b, lines), 0), line);
-  e->ahead.step = sym_replace(e->c, at, n->lane.var, sym_muli(e->c, sym_addi(e->c, sym_of_atom(e->c, n->panel), 1), wide));
+  e->ahead.ptr = emit_source(e, t),
+  e->ahead.at = lb_muli(&e->b, lb_op(&e->b, OP_MOD, lt(ET_I64, 1), block, lb_int(&e->b, lines), 0), line);
+  e->ahead.step =
+      sym_replace(e->c, at, n->lane.var, sym_muli(e->c, sym_addi(e->c, sym_of_atom(e->c, n->panel), 1), wide));
   e->ahead.by = 1, e->ahead.line = line;
   return true;
 }
-/* Which block of rows is this while a panel stays, of how many? Of divided ones: of two that follow one another. One of an open number fetches all, for it may be the only one; *alone: it may have all rows there are. */
+/* Which block of rows is this while a panel stays, of how many? Of divided ones: of two that follow one another. One
+ * of an open number fetches all, for it may be the only one; *alone: it may have all rows there are. */
 static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks, bool *alone) {
   enum { DIVIDED = 2 };
   ltype i64 = lt(ET_I64, 1);
   int64_t ext = emit_extent(e->c, n->row.extent, -1), most;
   bool any = ext < 0 && (!n->beside.var || n->points.var) && !n->inner.n, open = n->row.lo || ext < 0;
-  if (n->beside.var && !n->points.var) ext = emit_extent(e->c, n->beside.extent, -1), open = n->begins || n->beside.lo || ext < 0, ext *= nest_fold(e, n);
+  if (n->beside.var && !n->points.var)
+    ext = emit_extent(e->c, n->beside.extent, -1), open = n->begins || n->beside.lo || ext < 0, ext *= nest_fold(e, n);
   lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr / nest_fold(e, n)), 0);
   *blocks = ext < 0 ? 1 : (ext + n->mr - 1) / n->mr;
   for (uint32_t i = n->inner.n; i-- > 0;) {
@@ -135,7 +152,9 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
     const packload *k = &n->packs.v[i];
     if (k->stage == stage && n->lane_outer && row && fetch_source(e, n, k, row)) continue;
     int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, blocks;
-    if (!k->constant || k->first || k->stage != stage || !n->lane_outer || !row || !line || (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2) continue;
+    if (!k->constant || k->first || k->stage != stage || !n->lane_outer || !row || !line ||
+        (uint64_t)(k->depth * k->nr * size) > e->p->t->l2 / 2)
+      continue;
     bool alone;
     lv block = block_of(e, n, row, mr, &blocks, &alone);
     if (alone && mr <= FEW) continue;
@@ -152,38 +171,50 @@ static bool comes_from_far(ectx *e, const access *x) {
   for (uint32_t d = 0; d < t->rank; d++) size *= (double)sym_int_or(e->c, t->shape[d], 1);
   return emit_layout(e, x->t) == &e->p->layouts[x->t] && size > (double)e->p->t->l2 / 2;
 }
-/* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the cache foresees none of them. So each strip of the sum fetches some: a line of each of the next rows, which
- * lie along the sum; of the others all lines of some rows, the first ones first. What fits the second cache, or is handed over in scratch, is there; rows 4096 bytes apart would drive one another out. */
+/* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the
+ * cache foresees none of them. So each strip of the sum fetches some: a line of each of the next rows, which
+ * lie along the sum; of the others all lines of some rows, the first ones first. What fits the second cache, or
+ * is handed over in scratch, is there; rows 4096 bytes apart would drive one another out. */
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv) {
   enum { LONG = 20, MOST = 2 }; /* multiply-adds of a step beside which fetching takes no time, so many lines */
   const u32vec *vars = &n->reds[stage];
   accesses all = {0};
   bool last = true;
-  if (!vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->beside.var || mr < 2 || mr * nv < LONG) return;
-  for (uint32_t i = stage + 1; i < n->stages.n; i++) last &= exn(e->m, xs(e->m, n->stages.v[i])->value)->kind != EX_REDUCE;
+  if (!vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->beside.var || mr < 2 || mr * nv < LONG)
+    return;
+  for (uint32_t i = stage + 1; i < n->stages.n; i++)
+    last &= exn(e->m, xs(e->m, n->stages.v[i])->value)->kind != EX_REDUCE;
   atom along = vars->v[vars->n - 1];
   group_accesses(e, &n->stages, n->stored, &all);
   for (uint32_t i = 0; i < all.n; i++) {
     const access *x = &all.v[i];
-    int64_t step = address_coef(e, x->address, n->row.var), line = (int64_t)e->p->t->line / x->bytes, steps = 1, strips = 1, ext, lines = line ? ((int64_t)nv * e->lanes + line - 1) / line : 0;
-    if (x->constant || x->guarded || !line || !comes_from_far(e, x) || step < line || step > INT32_MAX || step % (4096 / x->bytes) == 0) continue;
+    int64_t step = address_coef(e, x->address, n->row.var), line = (int64_t)e->p->t->line / x->bytes, steps = 1,
+            strips = 1, ext, lines = line ? ((int64_t)nv * e->lanes + line - 1) / line : 0;
+    if (x->constant || x->guarded || !line || !comes_from_far(e, x) || step < line || step > INT32_MAX ||
+        step % (4096 / x->bytes) == 0)
+      continue;
     if (x->leader ? x->stage != stage || vars->n > 1 : !last) continue;
     if (address_coef(e, x->address, x->leader ? along : n->lane.var) != 1) continue;
-    stream s = {.ptr = x->store ? emit_target(e, x->t) : emit_source(e, x->t), .line = line, .lines = lines, .apart = step};
+    stream s = {
+        .ptr = x->store ? emit_target(e, x->t) : emit_source(e, x->t), .line = line, .lines = lines, .apart = step};
     if (x->leader) {
-      s.at = emit_size(e, sym_addi(e->c, sym_replace(e->c, x->address, along, sym_int(e->c, 0)), step * n->mr)), s.step = sym_of_atom(e->c, along), s.n = mr, s.lines = 1;
+      s.at = emit_size(e, sym_addi(e->c, sym_replace(e->c, x->address, along, sym_int(e->c, 0)), step * n->mr)),
+      s.step = sym_of_atom(e->c, along), s.n = mr, s.lines = 1;
       vec_push(e->a, e->streams, s);
       continue;
     }
     sz strip = sym_int(e->c, 0); /* its number, until there is one for each row */
-    for (uint32_t j = vars->n; j-- > 0 && (ext = emit_extent(e->c, sym_extent(e->c, vars->v[j]), 0)) > 0 && strips < mr;) {
+    for (uint32_t j = vars->n;
+         j-- > 0 && (ext = emit_extent(e->c, sym_extent(e->c, vars->v[j]), 0)) > 0 && strips < mr;) {
       sz at = sym_of_atom(e->c, vars->v[j]);
-      strip = sym_add(e->c, strip, sym_muli(e->c, j + 1 == vars->n ? sym_div(e->c, at, sym_int(e->c, line)) : at, strips));
+      strip =
+          sym_add(e->c, strip, sym_muli(e->c, j + 1 == vars->n ? sym_div(e->c, at, sym_int(e->c, line)) : at, strips));
       strips *= j + 1 == vars->n ? (ext + line - 1) / line : ext, steps *= ext;
     }
     if (lines * mr > MOST * steps) continue;
     s.n = (mr + strips - 1) / strips;
-    s.at = emit_size(e, x->address), s.step = sym_muli(e->c, sym_min(e->c, sym_muli(e->c, strip, s.n), sym_int(e->c, mr - s.n)), step);
+    s.at = emit_size(e, x->address),
+    s.step = sym_muli(e->c, sym_min(e->c, sym_muli(e->c, strip, s.n), sym_int(e->c, mr - s.n)), step);
     vec_push(e->a, e->streams, s);
   }
 }
@@ -198,14 +229,17 @@ void fetch_places(ectx *e, const nest *n, lv lane) {
   for (uint32_t i = 0; i < all.n; i++) {
     const access *x = &all.v[i];
     int64_t step = address_coef(e, x->address, next);
-    bool there = x->store || x->constant || step <= 0 || address_coef(e, x->address, n->lane.var) != 1 || !comes_from_far(e, x);
+    bool there =
+        x->store || x->constant || step <= 0 || address_coef(e, x->address, n->lane.var) != 1 || !comes_from_far(e, x);
     sz at = there ? 0 : sym_addi(e->c, x->address, step);
-    for (uint32_t k = 0; k < all.n && !there; k++) there = all.v[k].t == x->t && (all.v[k].address == at || (k < i && all.v[k].address == x->address));
+    for (uint32_t k = 0; k < all.n && !there; k++)
+      there = all.v[k].t == x->t && (all.v[k].address == at || (k < i && all.v[k].address == x->address));
     if (!there) vec_push(e->a, far, i);
   }
   for (uint32_t i = 0; i < far.n && far.n >= MANY; i++) {
     const access *x = &all.v[far.v[i]];
-    sz at = sym_addi(e->c, sym_replace(e->c, x->address, n->lane.var, sym_int(e->c, 0)), address_coef(e, x->address, next));
+    sz at =
+        sym_addi(e->c, sym_replace(e->c, x->address, n->lane.var, sym_int(e->c, 0)), address_coef(e, x->address, next));
     lb_prefetch(&e->b, emit_source(e, x->t), lb_add(&e->b, emit_size(e, at), lane));
   }
 }
@@ -225,5 +259,6 @@ void fetch_streams(ectx *e) {
 void fetch_step(ectx *e) {
   if (!e->ahead.ptr) return;
   lv at = lb_add(&e->b, e->ahead.at, lb_muli(&e->b, emit_size(e, e->ahead.step), e->ahead.by));
-  for (int64_t i = 0; i < e->ahead.by * (e->dot ? 2 : 1); i += e->ahead.line) lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i));
+  for (int64_t i = 0; i < e->ahead.by * (e->dot ? 2 : 1); i += e->ahead.line)
+    lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i));
 }

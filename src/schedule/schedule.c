@@ -1,10 +1,11 @@
-/* The order of the work: what windows read of inputs (windows.c), lay out the tensors, then one launch after another in the module's execution order (a kernel runs where its first stage stands). */
+/* The order of the work: what windows read of inputs (windows.c), lay out the tensors, then one launch after another
+ * in the module's execution order (a kernel runs where its first stage stands). */
 #include "schedule/schedule.h"
 #include "schedule/windows.h"
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
 
-/* ---- copies: what must arrive in a certain place but is not computed there ---- */
+/* ---- copies: what must arrive in a certain place but is not computed there ------------------- */
 static uint32_t copy_stage(emodule *m, uint32_t block, tid from, const char *what) { /* at the end of the block */
   tensor in = *xt(m, from);
   axis ax[MAX_RANK];
@@ -26,14 +27,18 @@ static void move_item(emodule *m, uint32_t b, uint32_t from, uint32_t to) {
   k->items.v[to] = it;
 }
 /* also a placement without a kernel: its pieces store into it */
-static bool in_block(emodule *m, tid t, uint32_t block) { return xt(m, t)->kind == TK_STAGE && xs(m, xt(m, t)->stage)->block == block; }
+static bool in_block(emodule *m, tid t, uint32_t block) {
+  return xt(m, t)->kind == TK_STAGE && xs(m, xt(m, t)->stage)->block == block;
+}
 static void claim(map *taken, tid t) { map_putu(taken, t, 1); }
 static bool claimed(map *taken, tid t) {
   uint64_t d;
   return map_getu(taken, t, &d);
 }
-/* An output, a branch's result, a loop's next value: each needs a tensor computed in its own block and used for this purpose only. Where that is not so (an input or a constant passed on, one tensor under two names), a
- * copy makes it so. Loop values that are themselves inner values (swaps) go through the copy, too: it runs before any inner value is overwritten. */
+/* An output, a branch's result, a loop's next value: each needs a tensor computed in its own block and used for this
+ * purpose only. Where that is not so (an input or a constant passed on, one tensor under two names), a
+ * copy makes it so. Loop values that are themselves inner values (swaps) go through the copy, too: it runs before
+ * any inner value is overwritten. */
 /* a branch's result or what a loop collected, of the root block: it can be computed in the output's own memory */
 static bool result_of_root(emodule *m, tid t) {
   for (uint32_t i = 0; i < m->ifs.n; i++)
@@ -44,12 +49,15 @@ static bool result_of_root(emodule *m, tid t) {
       if (m->loops.v[i].collected[k] == t) return true;
   return false;
 }
-/* Neighbours in the last axis are results of different parts of a product (its last digit counts a few): no vector of them is ever computed together, so they are stored as they come, and copied into order. */
+/* Neighbours in the last axis are results of different parts of a product (its last digit counts a few): no vector
+ * of them is ever computed together, so they are stored as they come, and copied into order. */
 static bool woven(emodule *m, tid t) {
   enum { FEW = 8 };
   if (xt(m, t)->kind != TK_STAGE) return false;
   const stage *s = xs(m, xt(m, t)->stage), *lead = s->kernel ? xs(m, m->kernels.v[s->kernel - 1].stages.v[0]) : NULL;
-  if (!lead || s->naxes < 2 || !lead->value || exn(m, lead->value)->kind != EX_REDUCE || m->kernels.v[s->kernel - 1].cls != KC_CONTRACTION) return false;
+  if (!lead || s->naxes < 2 || !lead->value || exn(m, lead->value)->kind != EX_REDUCE ||
+      m->kernels.v[s->kernel - 1].cls != KC_CONTRACTION)
+    return false;
   const axis *last = &s->axes[s->naxes - 1];
   return last->n > 1 && sym_int_or(m->c, sym_extent(m->c, last->d[last->n - 1].var), FEW) < FEW;
 }
@@ -57,7 +65,9 @@ static void separate_results(emodule *m, int level) {
   map *taken = map_new(m->a);
   for (uint32_t i = 0; i < m->outputs.n; i++) {
     tid t = m->outputs.v[i].t;
-    if ((!in_block(m, t, 0) && !result_of_root(m, t)) || (claimed(taken, t) && !EK_PLANTED("schedule-copies")) || (level > 0 && woven(m, t))) m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
+    if ((!in_block(m, t, 0) && !result_of_root(m, t)) || (claimed(taken, t) && !EK_PLANTED("schedule-copies")) ||
+        (level > 0 && woven(m, t)))
+      m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
     claim(taken, t);
   }
   for (uint32_t i = 0; i < m->ifs.n; i++)
@@ -79,9 +89,10 @@ static void separate_results(emodule *m, int level) {
       move_item(m, x->block, b->items.n - 1, at);
       if (!in_block(m, x->next[j], x->body)) x->next[j] = xs(m, copy_stage(m, x->body, x->next[j], "next"))->tensor;
     }
-    for (uint32_t j = 0; j < x->ncollected; j++)
-      x->slice[j] = xs(m, copy_stage(m, x->body, x->slice[j], "slice"))->tensor; /* stored straight into the collection */
-    for (uint32_t j = 0; j < x->ncarried; j++) x->next[j] = xs(m, copy_stage(m, x->body, x->next[j], "carry"))->tensor; /* stored into the inner value, last of all */
+    for (uint32_t j = 0; j < x->ncollected; j++) /* stored straight into the collection */
+      x->slice[j] = xs(m, copy_stage(m, x->body, x->slice[j], "slice"))->tensor;
+    /* stored into the inner value, last of all */
+    for (uint32_t j = 0; j < x->ncarried; j++) x->next[j] = xs(m, copy_stage(m, x->body, x->next[j], "carry"))->tensor;
   }
 }
 
@@ -115,13 +126,15 @@ splan *schedule_module(emodule *m, const target *t, int level, bool strict, bool
         outer = &k->outer;
         canon = k->canon;
         kid = s->kernel - 1;
-      } else if (level > 0) continue; /* virtual: its sources store it */
+      } else if (level > 0)
+        continue; /* virtual: its sources store it */
       else if (s->scan) {
         if (scanned[s->scan]) continue;
         scanned[s->scan] = true;
         for (uint32_t j = 0; j < m->stages.n; j++)
           if (!xs(m, j)->dead && xs(m, j)->scan == s->scan) vec_push(m->a, stages, j);
-      } else vec_push(m->a, stages, it.index);
+      } else
+        vec_push(m->a, stages, it.index);
       kernel_schedule(p, &stages, outer, canon, kid, b, i);
     }
   return p;

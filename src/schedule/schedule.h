@@ -1,8 +1,11 @@
-/* schedule: strategies that turn the kernels of an expr module into loop programs, and the layouts of the tensors between them.
+/* schedule: strategies that turn the kernels of an expr module into loop programs, and the layouts of the tensors
+ * between them.
  *
- * LAYOUT. Where an element of a tensor lies is separate from its index: a layout gives each axis a list of digits (extent, stride), outer to inner; element [i0, i1, ...] lies at
+ * LAYOUT. Where an element of a tensor lies is separate from its index: a layout gives each axis a list of digits
+ * (extent, stride), outer to inner; element [i0, i1, ...] lies at
  *   base + sum over axes, over digits: digit value * stride        (in elements, within a buffer)
- * so that row-major, channels-last, padded, blocked and packed storage, and placement inside another tensor's buffer (concat written in place), are one concept. A halo is extra room around an axis holding a
+ * so that row-major, channels-last, padded, blocked and packed storage, and placement inside another tensor's
+ * buffer (concat written in place), are one concept. A halo is extra room around an axis holding a
  * constant (`fill`): reads there replace guards.
  *
  * A BUFFER is a piece of memory: an input, an output, constants (weights, packed at compile time), or in the arena.
@@ -13,90 +16,141 @@
 #include "loop/loop.h"
 #include "target/target.h"
 
-typedef struct ldigit { sz extent, stride; } ldigit;
-typedef struct laxis { uint32_t n; const ldigit *d; sz lo, hi; /* halo in elements before and after */ } laxis;
-typedef struct layout { bool known; uint32_t buffer; /* index into plan.buffers */ sz base; uint32_t rank; laxis *axes; const scalar *fill; /* what the halo holds; NULL: there is none */ uint32_t pieces; int64_t together; /* so many places of axis `pieces` are wanted together; 0: none are known to be */ } layout;
+typedef struct ldigit {
+  sz extent, stride;
+} ldigit;
+typedef struct laxis {
+  uint32_t n;
+  const ldigit *d;
+  sz lo, hi; /* halo in elements before and after */
+} laxis;
+typedef struct layout {
+  bool known;
+  uint32_t buffer; /* index into plan.buffers */
+  sz base;
+  uint32_t rank;
+  laxis *axes;
+  const scalar *fill; /* what the halo holds; NULL: there is none */
+  uint32_t pieces;
+  int64_t together; /* so many places of axis `pieces` are wanted together; 0: none are known to be */
+} layout;
 
-/* Weights in the order in which a kernel reads them, as a recipe: nothing is moved before somebody asks (packing_write). The pack is [items][depth][nr]: an item is one panel of nr lanes at one choice of the selecting
- * variables, in it comes one point of the reduction after the other; lanes beyond the last are 0. In pairs (depth is even then) a lane's values of two points stand side by side: [items][depth/2][nr][2]. Steps are elements
+/* Weights in the order in which a kernel reads them, as a recipe: nothing is moved before somebody asks
+ * (packing_write). The pack is [items][depth][nr]: an item is one panel of nr lanes at one choice of the selecting
+ * variables, in it comes one point of the reduction after the other; lanes beyond the last are 0. In pairs (depth
+ * is even then) a lane's values of two points stand side by side: [items][depth/2][nr][2]. Steps are elements
  * of the source. Two recipes are the same if their bytes are. */
 typedef struct packing {
-  int64_t size;                                          /* bytes of an element */
+  int64_t size; /* bytes of an element */
   int64_t base, lane_step, lanes, nr, panels;
-  int64_t depth, nsel, nred, pairs;                      /* depth: product of the reductions' counts; pairs: 0, 1 */
-  int64_t sides;                                         /* of these, the last count: panels of constants that make one factor lie side by side at a point; 0: one */
-  int64_t fixed;                                         /* the pack is in fixed point (fixed.c), in vectors of so many lanes; 0: it is not */
-  int64_t count[3 * MAX_RANK], step[3 * MAX_RANK];       /* of the selecting variables, then of the reductions, outer to inner */
+  int64_t depth, nsel, nred, pairs; /* depth: product of the reductions' counts; pairs: 0, 1 */
+  /* of these, the last count: panels of constants that make one factor lie side by side at a point; 0: one */
+  int64_t sides;
+  /* the pack is in fixed point (fixed.c), in vectors of so many lanes; 0: it is not */
+  int64_t fixed;
+  /* of the selecting variables, then of the reductions, outer to inner */
+  int64_t count[3 * MAX_RANK], step[3 * MAX_RANK];
 } packing;
 int64_t packing_items(const packing *k);
-int64_t packing_bytes(const packing *k);                 /* of the whole pack */
-int64_t packing_row(const packing *k);                   /* elements of a panel at a point, with all that lie beside it */
-int64_t packing_item(const packing *k);                  /* bytes of an item */
-void fixed_write(const packing *k, const float *item, uint8_t *to); /* of an item as packing_write has it for the same recipe without `fixed` */
-/* Points from..to-1 of the items first..last-1, from and to even in pairs, as floats if they are to be in fixed point. Pieces may be written in any order and by several threads. */
-typedef struct pack_piece { int64_t first, last, from, to; } pack_piece;
-void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to); /* to: where the piece's first item begins */
-bytes packing_reads(const packing *k, const void *source, pack_piece piece); /* the source's bytes that the piece is made of lie in here */
+int64_t packing_bytes(const packing *k); /* of the whole pack */
+/* elements of a panel at a point, with all that lie beside it */
+int64_t packing_row(const packing *k);
+int64_t packing_item(const packing *k); /* bytes of an item */
+/* of an item as packing_write has it for the same recipe without `fixed` */
+void fixed_write(const packing *k, const float *item, uint8_t *to);
+/* Points from..to-1 of the items first..last-1, from and to even in pairs, as floats if they are to be in fixed
+ * point. Pieces may be written in any order and by several threads. */
+typedef struct pack_piece {
+  int64_t first, last, from, to;
+} pack_piece;
+/* to: where the piece's first item begins */
+void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to);
+/* the source's bytes that the piece is made of lie in here */
+bytes packing_reads(const packing *k, const void *source, pack_piece piece);
 
-/* What a buffer of weights holds: the source's bytes; or what is made of them; and that as it lies, or packed. What is made and packed is packed in panels of whole places (pack_places). */
-typedef struct contents { bytes source; const linmap *made; const packing *pack; etype kept; /* the source's elements, where they are kept in fewer bytes; 0 */ } contents; /* made, pack: NULL, it is not */
-contents contents_of(const tensor *t);                     /* unpacked */
-bool pack_places(const packing *k, const linmap *l);     /* items are panels of columns at each place of l, points are its rows */
+/* What a buffer of weights holds: the source's bytes; or what is made of them; and that as it lies, or packed. What
+ * is made and packed is packed in panels of whole places (pack_places). */
+typedef struct contents {
+  bytes source;
+  const linmap *made;
+  const packing *pack;
+  etype kept;                          /* the source's elements, where they are kept in fewer bytes; 0 */
+} contents;                            /* made, pack: NULL, it is not */
+contents contents_of(const tensor *t); /* unpacked */
+/* items are panels of columns at each place of l, points are its rows */
+bool pack_places(const packing *k, const linmap *l);
 
 typedef enum { BUF_INPUT = 1, BUF_OUTPUT, BUF_WEIGHTS, BUF_ARENA } buf_kind;
 typedef struct buffer {
   buf_kind kind;
   etype type;
   const char *name;
-  sz elems;            /* size */
-  uint32_t index;      /* input or output number */
-  tid tensor;          /* the tensor it is for (the outermost one when several live in it) */
-  contents from;       /* weights */
-  uint32_t block;      /* arena: the block it lives in (loops keep buffers of outer blocks alive) */
-  bool halo; scalar fill; /* the halo must be filled before it is read: by its only writer, or before the first one */
-  bool filled;         /* a kernel does that */
+  sz elems;       /* size */
+  uint32_t index; /* input or output number */
+  tid tensor;     /* the tensor it is for (the outermost one when several live in it) */
+  contents from;  /* weights */
+  uint32_t block; /* arena: the block it lives in (loops keep buffers of outer blocks alive) */
+  bool halo;
+  scalar fill; /* the halo must be filled before it is read: by its only writer, or before the first one */
+  bool filled; /* a kernel does that */
 } buffer;
 
 /* One launch of a kernel function. Arguments: pointers to buffers at element 0, sizes as integers. */
-typedef struct kargs { bool is_buffer; uint32_t buffer; bool write; sz size; } kargs;
+typedef struct kargs {
+  bool is_buffer;
+  uint32_t buffer;
+  bool write;
+  sz size;
+} kargs;
 typedef struct launch {
   lfunc *func;
-  uint32_t kernel;     /* kernel of the emodule */
+  uint32_t kernel; /* kernel of the emodule */
   VEC(kargs) args;
-  sz chunks;           /* parallel chunks; serial when 1 */
-  uint32_t block, item; /* runs as part of that item of that block; several launches of one item in the order of the list */
-  sz scratch;          /* bytes of scratch per worker */
-  bool parallel;       /* worth handing to the pool, */
-  sz where;            /* where this is at least 0; 0: everywhere */
-  u32vec stages;       /* what it computes; none: it fills a halo */
-  atom step;           /* symbol: runs for each of its values 0..steps-1, together with the launches after it that have the same one; 0: once */
+  sz chunks; /* parallel chunks; serial when 1 */
+  /* runs as part of that item of that block; several launches of one item in the order of the list */
+  uint32_t block, item;
+  sz scratch;    /* bytes of scratch per worker */
+  bool parallel; /* worth handing to the pool, */
+  sz where;      /* where this is at least 0; 0: everywhere */
+  u32vec stages; /* what it computes; none: it fills a halo */
+  /* symbol: runs for each of its values 0..steps-1, together with the launches after it that have the same one; 0:
+   * once */
+  atom step;
   sz steps;
 } launch;
 
-typedef struct reading { ex load, sum; /* the sum in which it stands, or 0 */ } reading;
+typedef struct reading {
+  ex load, sum; /* the sum in which it stands, or 0 */
+} reading;
 typedef VEC(reading) readings;
 typedef struct splan {
   emodule *m;
   lmodule *l;
   const target *t;
-  bool timed;          /* the program tells the runtime where each launch begins and ends */
-  bool unread;         /* nobody will ask for the weights' contents, so that they need not be compared, nor looked at */
-  bool strict;         /* constants keep all their bits */
-  int level;           /* 0: no vectors, no tiles: plain loops in index order. 1.. */
-  VEC(buffer) buffers; /* [0] unused */
-  layout *layouts;     /* per tensor */
-  readings *readers;   /* per tensor */
-  bool *named;         /* per tensor: by outputs, late sizes, branches or loops, besides those */
+  bool timed; /* the program tells the runtime where each launch begins and ends */
+  /* nobody will ask for the weights' contents, so that they need not be compared, nor looked at */
+  bool unread;
+  bool strict;          /* constants keep all their bits */
+  int level;            /* 0: no vectors, no tiles: plain loops in index order. 1.. */
+  VEC(buffer) buffers;  /* [0] unused */
+  layout *layouts;      /* per tensor */
+  readings *readers;    /* per tensor */
+  bool *named;          /* per tensor: by outputs, late sizes, branches or loops, besides those */
   VEC(launch) launches; /* in execution order within each block */
-  VEC(u32vec) loads;   /* per stage: its loads, once they were asked for (tile.c) */
-  u32vec depends;      /* per ex: turn << 2 | what it depends on then (emit.c) */
+  VEC(u32vec) loads;    /* per stage: its loads, once they were asked for (tile.c) */
+  u32vec depends;       /* per ex: turn << 2 | what it depends on then (emit.c) */
   uint32_t turns;
-  struct resolved { uint32_t from, to, state, by; } *resolved[2]; /* what sizes, and values, became by substitutions, and under what is assumed: the last ones (emit.c) */
-  uint32_t resolvings;                                            /* sets of substitutions so far */
-  sz threads;          /* a symbol: how many there are in a run, where a number of chunks hangs on it; 0: nothing does */
-  map *even;           /* constant -> can it be in fixed point? (fixed.c) */
+  /* what sizes, and values, became by substitutions, and under what is assumed: the last ones (emit.c) */
+  struct resolved {
+    uint32_t from, to, state, by;
+  } *resolved[2];
+  uint32_t resolvings; /* sets of substitutions so far */
+  /* a symbol: how many there are in a run, where a number of chunks hangs on it; 0: nothing does */
+  sz threads;
+  map *even; /* constant -> can it be in fixed point? (fixed.c) */
 } splan;
 
-/* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a kernel of its own). level, strict, unread: see splan. */
+/* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a
+ * kernel of its own). level, strict, unread: see splan. */
 splan *schedule_module(emodule *m, const target *t, int level, bool strict, bool unread);
 #endif

@@ -1,12 +1,19 @@
 /* Which variable becomes the lane, which the row, and how large is the tile?
  *
- * Lane: the variable for which most accesses are contiguous or invariant. A constant operand counts as contiguous for any variable, since it is packed at compile time; a run-time operand that would be gathered but is
- * reused by a row variable is packed into scratch and costs little. Row: a variable the lane operand does not depend on, so that its vectors are reused from registers.
- * Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane operand, one broadcast), the shape with the best ratio of multiply-adds to loads over the actual extents, edges included (the rule and the
- * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of
- * these where they come from far. What large products in blocks (parts.c) take is chosen beside it: there rows come from near.
- * Rows may also be the points of two variables, one after the other: all values of one that has few for each of another (beside), or, where their number is open, any points (two_variables).
- * Few columns would leave most lanes empty: then a variable of the sum runs along the lanes, rows share the vectors of the other operand, and each row is added up across the lanes once, at the end.
+ * Lane: the variable for which most accesses are contiguous or invariant. A constant operand counts as contiguous
+ * for any variable, since it is packed at compile time; a run-time operand that would be gathered but is
+ * reused by a row variable is packed into scratch and costs little. Row: a variable the lane operand does not
+ * depend on, so that its vectors are reused from registers.
+ * Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane operand, one broadcast), the shape
+ * with the best ratio of multiply-adds to loads over the actual extents, edges included (the rule and the
+ * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a
+ * multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of
+ * these where they come from far. What large products in blocks (parts.c) take is chosen beside it: there rows
+ * come from near.
+ * Rows may also be the points of two variables, one after the other: all values of one that has few for each of
+ * another (beside), or, where their number is open, any points (two_variables).
+ * Few columns would leave most lanes empty: then a variable of the sum runs along the lanes, rows share the
+ * vectors of the other operand, and each row is added up across the lanes once, at the end.
  */
 #include "expr/passes.h"
 #include "schedule/tile.h"
@@ -24,7 +31,9 @@ static bool uses_below(ectx *e, ex x, atom var, map *seen) {
     if (n->kind == EX_OP) uses = uses_below(e, n->args[i], var, seen);
   }
   if (n->kind == EX_LOAD) return uses || uses_below(e, n->otherwise, var, seen);
-  if (n->kind == EX_REDUCE) return uses_below(e, n->body, var, seen) || uses_below(e, n->where, var, seen) || uses_below(e, n->payload, var, seen);
+  if (n->kind == EX_REDUCE)
+    return uses_below(e, n->body, var, seen) || uses_below(e, n->where, var, seen) ||
+           uses_below(e, n->payload, var, seen);
   return uses;
 }
 static bool uses_inside(ectx *e, sz x, atom var, map *seen) {
@@ -74,7 +83,8 @@ u32vec schedule_loads(splan *p, uint32_t stage) {
   return *known;
 }
 /* Each access to `take`, until it says no. */
-static bool each_access(ectx *e, const u32vec *stages, const map *stored, bool (*take)(void *env, ectx *e, const access *x), void *env) {
+static bool each_access(ectx *e, const u32vec *stages, const map *stored,
+                        bool (*take)(void *env, ectx *e, const access *x), void *env) {
   for (uint32_t i = 0; i < stages->n; i++) {
     stage *s = xs(e->m, stages->v[i]);
     u32vec loads = schedule_loads(e->p, stages->v[i]);
@@ -89,12 +99,22 @@ static bool each_access(ectx *e, const u32vec *stages, const map *stored, bool (
       for (uint32_t j = 0; j < i && t->kind == TK_STAGE && !member; j++) member = stages->v[j] == t->stage;
       if (member || !lay->known) continue;
       for (uint32_t j = 0; j < n->nargs; j++) idx[j] = emit_resolve(e, n->args[j]);
-      access x = {.load = loads.v[k], .t = n->tensor, .stage = i, .address = emit_address(e, lay, idx), .constant = t->kind == TK_CONST, .leader = leader, .guarded = n->otherwise != 0, .bytes = et_bytes(t->type)};
+      access x = {.load = loads.v[k],
+                  .t = n->tensor,
+                  .stage = i,
+                  .address = emit_address(e, lay, idx),
+                  .constant = t->kind == TK_CONST,
+                  .leader = leader,
+                  .guarded = n->otherwise != 0,
+                  .bytes = et_bytes(t->type)};
       if (!take(env, e, &x)) return false;
     }
     if (!map_getu(stored, s->tensor, &dummy)) continue;
     for (uint32_t j = 0; j < s->naxes; j++) idx[j] = emit_resolve(e, expr_axis_index(e->m, &s->axes[j]));
-    access x = {.t = s->tensor, .address = emit_address(e, emit_layout(e, s->tensor), idx), .store = true, .bytes = et_bytes(xt(e->m, s->tensor)->type)};
+    access x = {.t = s->tensor,
+                .address = emit_address(e, emit_layout(e, s->tensor), idx),
+                .store = true,
+                .bytes = et_bytes(xt(e->m, s->tensor)->type)};
     if (!take(env, e, &x)) return false;
   }
   return true;
@@ -103,40 +123,79 @@ static bool keep_access(void *env, ectx *e, const access *x) {
   vec_push(e->a, *(accesses *)env, *x);
   return true;
 }
-void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out) { each_access(e, stages, stored, keep_access, out); }
-static bool is_linear(void *env, ectx *e, const access *x) { return (address_coef(e, x->address, *(const atom *)env) != INT64_MIN || EK_PLANTED("schedule-elementwise")) && !x->guarded; }
-bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) { return each_access(e, stages, stored, is_linear, &var); }
+void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out) {
+  each_access(e, stages, stored, keep_access, out);
+}
+static bool is_linear(void *env, ectx *e, const access *x) {
+  return (address_coef(e, x->address, *(const atom *)env) != INT64_MIN || EK_PLANTED("schedule-elementwise")) &&
+         !x->guarded;
+}
+bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) {
+  return each_access(e, stages, stored, is_linear, &var);
+}
 
-enum { STRIDED_STORE = 96 }; /* a vector stored lane by lane takes as long as so many multiply-adds of it */
-static const double PANEL_VECTOR = 0.5; /* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next (on Zen 5: ResNet-18 6 % faster) */
-static const double PANEL_WAIT = 6;     /* so, too: a vector of a panel that the first tile of rows waits for */
-static const double POINTS_LEAF = 1200; /* multiply-adds: what a tile takes whose rows are points of two variables, besides its sum: where they lie, what is stored there, in which loop (Zen 5: silero) */
-static const double FAR_ROW[2] = {0.3, 0.5}; /* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
-enum { ACROSS_ROWS = 8, ACROSS_STEPS = 4, FEW_RESULTS = 8 }; /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
-enum { FAR_STEP = 8192 };               /* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that 8 take */
-enum { GATHER = 8 };                   /* of a score: each lane reads where data say */
-enum { FEW_ROWS = 4 };                 /* of a tile that are better twice as many */
-enum { LATENCY = 8 };                   /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
-/* Multiply-adds a cycle relative to the most: two a cycle (fma; shapes are chosen for two everywhere), LATENCY under way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.4 loads a cycle and half a cycle,
+/* a vector stored lane by lane takes as long as so many multiply-adds of it */
+enum { STRIDED_STORE = 96 };
+/* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next
+ * (on Zen 5: ResNet-18 6 % faster) */
+static const double PANEL_VECTOR = 0.5;
+static const double PANEL_WAIT = 6; /* so, too: a vector of a panel that the first tile of rows waits for */
+/* multiply-adds: what a tile takes whose rows are points of two variables, besides its sum: where they lie, what is
+ * stored there, in which loop (Zen 5: silero) */
+static const double POINTS_LEAF = 1200;
+/* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
+static const double FAR_ROW[2] = {0.3, 0.5};
+enum {
+  ACROSS_ROWS = 8,
+  ACROSS_STEPS = 4,
+  /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
+  FEW_RESULTS = 8
+};
+/* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that
+ * 8 take */
+enum { FAR_STEP = 8192 };
+enum { GATHER = 8 };   /* of a score: each lane reads where data say */
+enum { FEW_ROWS = 4 }; /* of a tile that are better twice as many */
+enum { LATENCY = 8 };  /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
+/* Multiply-adds a cycle relative to the most: two a cycle (fma; shapes are chosen for two everywhere), LATENCY under
+ * way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.4 loads a cycle and
+ * half a cycle,
  * measured on Zen 4 and 5 with tiles of 7 to 14 ymm: of twelve, 4 rows of 3 vectors take 4 % less than 6 of 2). */
 static double tile_speed(double mr, double nv, double fma) {
   double cycles = mr * nv / fma, loads = (mr + nv + 1) / 1.4, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
   return cycles / ((cycles > least ? cycles : least) + 0.5);
 }
-/* The leaves for rows of an open number: full tiles, then halves of them, then each height from TILE_EACH down: of few rows the first leaf waits for the panel, and each further one comes on top of that. */
-uint32_t tile_fewer(uint32_t mr) {
-  return mr <= TILE_EACH ? mr - 1 : max64((mr + 1) / 2, TILE_EACH);
-}
+/* The leaves for rows of an open number: full tiles, then halves of them, then each height from TILE_EACH down: of
+ * few rows the first leaf waits for the panel, and each further one comes on top of that. */
+uint32_t tile_fewer(uint32_t mr) { return mr <= TILE_EACH ? mr - 1 : max64((mr + 1) / 2, TILE_EACH); }
 static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) { /* of m rows, of those that larger ones left */
   int64_t rest = left % most;
   if (most > TILE_EACH) return left / m;
   if (m < most) return left == 2 * m ? 2 : left == 2 * m - 1 || left == m;
   return rest == 0 || rest == m - 1 || left < m ? left / m : left / m - 1;
 }
-typedef struct shapes { uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */ uint32_t by; /* nv is a multiple of it, where there are so many */ int64_t near, fit[2]; /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the last one */ double again; /* PANEL_VECTOR here */ double fma; /* multiply-adds a cycle */ double leaf; /* what a tile takes besides, in vectors of multiply-adds of a step */ } shapes;
-typedef struct span { int64_t lo, hi; } span; /* a size between these */
-static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr, uint32_t nv) {
-  double fold = k->fold, cost = fold * (rows * k->fold >= k->fit[1] ? FAR_ROW[1] : rows * k->fold >= k->fit[0] ? FAR_ROW[0] : 0) * (double)rows * (double)((vecs + nv - 1) / nv), far = nv > k->near ? k->again : 0;
+typedef struct shapes {
+  uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */
+  uint32_t by;                              /* nv is a multiple of it, where there are so many */
+  /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the
+   * last one */
+  int64_t near, fit[2];
+  double again; /* PANEL_VECTOR here */
+  double fma;   /* multiply-adds a cycle */
+  double leaf;  /* what a tile takes besides, in vectors of multiply-adds of a step */
+} shapes;
+typedef struct span {
+  int64_t lo, hi;
+} span; /* a size between these */
+static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr,
+                        uint32_t nv) {
+  double fold = k->fold,
+         cost = fold *
+                (rows * k->fold >= k->fit[1]   ? FAR_ROW[1]
+                 : rows * k->fold >= k->fit[0] ? FAR_ROW[0]
+                                               : 0) *
+                (double)rows * (double)((vecs + nv - 1) / nv),
+         far = nv > k->near ? k->again : 0;
   bool first = true;
   for (uint32_t m = mr; m && rows; m = open_rows ? tile_fewer(m) : (uint32_t)rows) {
     int64_t left = vecs, tr = open_rows ? open_tiles(rows, m, mr) : rows / m;
@@ -150,8 +209,11 @@ static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_r
   }
   return vecs % nv ? cost * 1.02 : cost; /* an edge leaf costs code */
 }
-static int64_t next_sample(int64_t i, bool coarse) { return coarse ? i * 4 : i == 1 ? 2 : (i & (i - 1)) ? (i * 4 + 2) / 3 : i / 2 * 3; } /* 1, 4, 16, ..; or 1, 2, 3, 4, 6, 8, 12, .. */
-/* The best shape for so many rows and vectors. Of open numbers: what a shape costs over the best one for these numbers, in the mean over numbers of every magnitude. */
+static int64_t next_sample(int64_t i, bool coarse) {
+  return coarse ? i * 4 : i == 1 ? 2 : (i & (i - 1)) ? (i * 4 + 2) / 3 : i / 2 * 3;
+} /* 1, 4, 16, ..; or 1, 2, 3, 4, 6, 8, 12, .. */
+/* The best shape for so many rows and vectors. Of open numbers: what a shape costs over the best one for these
+ * numbers, in the mean over numbers of every magnitude. */
 static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
   enum { SAMPLES = 24 };
   double lowest = 1e300, best[SAMPLES];
@@ -161,21 +223,29 @@ static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
   uint32_t n = 0;
   choice any = {.mr = 1, .nv = 1};
   for (int64_t i = open_rows ? 1 : r[0]; i <= min64(r[0] > 1024 ? r[0] : 1024, rows.hi); i = next_sample(i, both))
-    for (int64_t j = open_lanes ? 1 : l[0]; j <= min64(l[0] > 64 ? l[0] : 64, vecs.hi) && n < SAMPLES && (open_rows || open_lanes); j = next_sample(j, both))
-      if ((i >= rows.lo || next_sample(i, both) > rows.hi) && (j >= vecs.lo || next_sample(j, both) > vecs.hi)) r[n] = most = i, l[n] = j, best[n] = choose_shape(k, (span){i, i}, (span){j, j}, &any), n++;
+    for (int64_t j = open_lanes ? 1 : l[0];
+         j <= min64(l[0] > 64 ? l[0] : 64, vecs.hi) && n < SAMPLES && (open_rows || open_lanes);
+         j = next_sample(j, both))
+      if ((i >= rows.lo || next_sample(i, both) > rows.hi) && (j >= vecs.lo || next_sample(j, both) > vecs.hi))
+        r[n] = most = i, l[n] = j, best[n] = choose_shape(k, (span){i, i}, (span){j, j}, &any), n++;
   for (uint32_t mr = 1; mr <= k->max_mr; mr++)
     for (uint32_t nv = 1; nv <= k->max_nv; nv++) {
-      if (mr * k->fold * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0] || (nv % k->by && nv < l[0])) continue;
+      if (mr * k->fold * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0] || (nv % k->by && nv < l[0]))
+        continue;
       double cost = n ? 0 : tile_cost(k, r[0], l[0], false, false, mr, nv) * (r[0] % mr ? 1.02 : 1);
       for (uint32_t i = 0; i < n; i++) cost += tile_cost(k, r[i], l[i], open_rows, open_lanes, mr, nv) / best[i];
-      if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch->mr * ch->nv)) lowest = cost, ch->mr = mr, ch->nv = nv;
+      if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch->mr * ch->nv))
+        lowest = cost, ch->mr = mr, ch->nv = nv;
     }
   return lowest;
 }
 
 enum { HALVED = 512 };
-bool tile_halves(const target *t, uint32_t lanes) { return t->vector_bits == HALVED && t->fma_per_cycle <= 1 && lanes * 32 == HALVED; }
-/* Where the multipliers take a wide register in two halves, registers of half the width do as much, and fewer lanes are idle where a row is not a multiple of them: 24 floats are one and a half vectors of 16. */
+bool tile_halves(const target *t, uint32_t lanes) {
+  return t->vector_bits == HALVED && t->fma_per_cycle <= 1 && lanes * 32 == HALVED;
+}
+/* Where the multipliers take a wide register in two halves, registers of half the width do as much, and fewer lanes
+ * are idle where a row is not a multiple of them: 24 floats are one and a half vectors of 16. */
 static void in_halves(const target *t, int64_t lanes, span rows, shapes *k, span *vecs, choice *ch) {
   static const double WORTH = 0.92;
   if (!tile_halves(t, ch->lanes)) return;
@@ -186,30 +256,39 @@ static void in_halves(const target *t, int64_t lanes, span rows, shapes *k, span
   half.mr = half.nv = 1, half.lanes = ch->lanes / 2;
   h.near *= 2, h.again /= 2, w.fma = 1;
   choose_shape(&h, rows, (span){n, n}, &half);
-  if (half.nv > h.near) return; /* a narrow tile has fewer rows for each vector of a panel that comes from the second cache */
+  /* a narrow tile has fewer rows for each vector of a panel that comes from the second cache */
+  if (half.nv > h.near) return;
   shapes best = h;
   h.fit[0] = h.fit[1] = w.fit[0] = w.fit[1] = INT64_MAX; /* what rows from afar cost is not halved */
-  if (tile_cost(&h, rows.lo, n, false, false, half.mr, half.nv) / 2 >= WORTH * tile_cost(&w, rows.lo, vecs->lo, false, false, ch->mr, ch->nv)) return;
+  if (tile_cost(&h, rows.lo, n, false, false, half.mr, half.nv) / 2 >=
+      WORTH * tile_cost(&w, rows.lo, vecs->lo, false, false, ch->mr, ch->nv))
+    return;
   *ch = half, *k = best, *vecs = (span){n, n};
 }
-static bool places_in_order(ectx *e, const ex_node *red) { /* of equal values the first (last) is the one with the least (greatest) payload */
+/* of equal values the first (last) is the one with the least (greatest) payload */
+static bool places_in_order(ectx *e, const ex_node *red) {
   sz coef, rest, p = red->nargs == 1 ? sym_of_atom(e->c, red->args[0]) : 0;
   if (p && red->payload) p = exn(e->m, red->payload)->kind == EX_INDEX ? exn(e->m, red->payload)->index : 0;
-  return p && sym_linear(e->c, p, red->args[0], &coef, &rest) && sym_ge0(e->c, sym_addi(e->c, coef, -1)) && !address_uses(e, rest, red->args[0]);
+  return p && sym_linear(e->c, p, red->args[0], &coef, &rest) && sym_ge0(e->c, sym_addi(e->c, coef, -1)) &&
+         !address_uses(e, rest, red->args[0]);
 }
 
-/* The rows of a tile of values that are not sums: where an access lies apart along the lanes, what lies side by side in it; it is then read or written in squares (lanes.c). */
+/* The rows of a tile of values that are not sums: where an access lies apart along the lanes, what lies side by side
+ * in it; it is then read or written in squares (lanes.c). */
 static bool lies_across(ectx *e, const access *a, int64_t q, atom lane, atom row) { /* q: address_coef of the lane */
   if (q == 0 || q == 1 || q == INT64_MIN || row == lane || address_coef(e, a->address, row) != 1) return false;
   int64_t ext = sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS);
   return ext >= SQUARE_ROWS || (ext == q && !a->store);
 }
-/* Of results whose lanes lie apart: how many lie between this one's neighbouring rows, so that they fill the room: 1 for one alone whose rows lie side by side; 0: not all of it is filled. */
+/* Of results whose lanes lie apart: how many lie between this one's neighbouring rows, so that they fill the room: 1
+ * for one alone whose rows lie side by side; 0: not all of it is filled. */
 static int64_t woven_with(ectx *e, const accesses *acc, const access *a, atom lane, atom row) {
   int64_t q = address_coef(e, a->address, row), n = 0, d;
   if (!a->store || row == lane || q < 1 || q > 8) return 0;
   for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].store && e->p->layouts[acc->v[i].t].buffer == e->p->layouts[a->t].buffer && sym_is_int(e->c, sym_sub(e->c, acc->v[i].address, a->address), &d)) n += d >= 0 && d < q;
+    if (acc->v[i].store && e->p->layouts[acc->v[i].t].buffer == e->p->layouts[a->t].buffer &&
+        sym_is_int(e->c, sym_sub(e->c, acc->v[i].address, a->address), &d))
+      n += d >= 0 && d < q;
   return n == q ? n : 0;
 }
 static atom row_across(ectx *e, const accesses *acc, const u32vec *domain, atom lane, uint32_t *together) {
@@ -230,21 +309,27 @@ static atom row_across(ectx *e, const accesses *acc, const u32vec *domain, atom 
   return row;
 }
 bool address_slides(ectx *e, sz address, atom row, atom red, int64_t most) {
-  int64_t step = address_coef(e, address, row), q = address_coef(e, address, red), ext = emit_extent(e->c, sym_extent(e->c, red), INT64_MAX);
+  int64_t step = address_coef(e, address, row), q = address_coef(e, address, red),
+          ext = emit_extent(e->c, sym_extent(e->c, red), INT64_MAX);
   return step > 0 && q > 0 && step % q == 0 && step / q < ext && ext <= most;
 }
-/* For each row of a tile, how many vectors wait to be read again by another one, where a window slides along the rows? It takes `step` places from row to row, and those of its taps that are not the last ones at their place wait. */
+/* For each row of a tile, how many vectors wait to be read again by another one, where a window slides along the
+ * rows? It takes `step` places from row to row, and those of its taps that are not the last ones at their place
+ * wait. */
 static int64_t window_vectors(ectx *e, const accesses *acc, const choice *ch, const u32vec *red) {
   int64_t most = 1;
   for (uint32_t i = 0; i < acc->n; i++)
-    for (uint32_t r = 0; r < red->n && acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch->lane) != 0; r++) {
+    for (uint32_t r = 0;
+         r < red->n && acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch->lane) != 0; r++) {
       if (!address_slides(e, acc->v[i].address, ch->row, red->v[r], WINDOW_STEPS)) continue;
       int64_t step = address_coef(e, acc->v[i].address, ch->row) / address_coef(e, acc->v[i].address, red->v[r]);
       most = max64(most, min64(step, sym_int_or(e->c, sym_extent(e->c, red->v[r]), 1) - step));
     }
   return most;
 }
-/* Does what a row of results reads and writes, over all lanes, stay in the nearest cache until the next row? A window's lines are read again there; a panel at a time they would lie on few of its sets. True, too, where no other
+/* Does what a row of results reads and writes, over all lanes, stay in the nearest cache until the next row? A
+ * window's lines are read again there; a panel at a time they would lie on few of its sets. True, too, where no
+ * other
  * row reads them. */
 static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *red, int64_t lanes, int64_t rows) {
   int64_t bytes = 0;
@@ -254,11 +339,13 @@ static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32v
     int64_t lines = 1, row = address_coef(e, a->address, ch->row);
     if ((!a->leader && !a->store) || row == 0 || address_coef(e, a->address, ch->lane) == 0) continue;
     for (uint32_t r = 0; r < red->n && !a->store; r++)
-      if (address_coef(e, a->address, red->v[r]) > row && !address_slides(e, a->address, red->v[r], ch->row, INT64_MAX)) lines *= emit_extent(e->c, sym_extent(e->c, red->v[r]), 1);
+      if (address_coef(e, a->address, red->v[r]) > row && !address_slides(e, a->address, red->v[r], ch->row, INT64_MAX))
+        lines *= emit_extent(e->c, sym_extent(e->c, red->v[r]), 1);
     again |= lines > 1;
     bytes += lines * a->bytes;
   }
-  return !again || (e->p->t->l1 && lanes > 0 && bytes * min64(rows, 1 << 20) * min64(lanes, 1 << 20) <= (int64_t)e->p->t->l1);
+  return !again ||
+         (e->p->t->l1 && lanes > 0 && bytes * min64(rows, 1 << 20) * min64(lanes, 1 << 20) <= (int64_t)e->p->t->l1);
 }
 /* Do the vectors that all rows share, of all panels, stay there too? */
 static bool shared_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *domain, const u32vec *red) {
@@ -266,7 +353,9 @@ static bool shared_stays(ectx *e, const accesses *acc, const choice *ch, const u
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
     int64_t n = a->bytes;
-    if (!a->leader || a->store || address_coef(e, a->address, ch->lane) == 0 || address_coef(e, a->address, ch->row) != 0) continue;
+    if (!a->leader || a->store || address_coef(e, a->address, ch->lane) == 0 ||
+        address_coef(e, a->address, ch->row) != 0)
+      continue;
     for (uint32_t k = 0; k < domain->n + red->n && n < 1 << 30; k++) {
       atom v = k < domain->n ? domain->v[k] : red->v[k - domain->n];
       if (address_uses(e, a->address, v)) n *= max64(1, emit_extent(e->c, sym_extent(e->c, v), 1));
@@ -275,8 +364,10 @@ static bool shared_stays(ectx *e, const accesses *acc, const choice *ch, const u
   }
   return bytes <= (int64_t)e->p->t->l1 / 2;
 }
-/* A variable of the sum along the lanes, where what is computed lies in steps of one, and rows that share what is constant. */
-static bool choose_across(ectx *e, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L, choice *ch) {
+/* A variable of the sum along the lanes, where what is computed lies in steps of one, and rows that share what is
+ * constant. */
+static bool choose_across(ectx *e, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L,
+                          choice *ch) {
   choice to = {.mr = 1, .nv = 1, .lane_reduced = true, .score = ch->score, .lanes = ch->lanes};
   int64_t longest = L - 1, rows = ACROSS_ROWS / 2;
   for (uint32_t r = 0; r < red->n; r++) {
@@ -314,13 +405,15 @@ static bool gathers(ectx *e, const accesses *acc, const u32vec *domain, const ch
     int64_t q = a->leader && !a->store && !a->constant ? address_coef(e, a->address, ch->lane) : 0, reuse = 1;
     if (q >= -1 && q <= 1) continue;
     for (uint32_t d = 0; d < domain->n && reuse <= FEW_RESULTS; d++)
-      if (!address_uses(e, a->address, domain->v[d])) reuse *= max64(1, emit_extent(e->c, sym_extent(e->c, domain->v[d]), FEW_RESULTS + 1));
+      if (!address_uses(e, a->address, domain->v[d]))
+        reuse *= max64(1, emit_extent(e->c, sym_extent(e->c, domain->v[d]), FEW_RESULTS + 1));
     if (reuse <= FEW_RESULTS) return true;
   }
   return false;
 }
 /* Will the operand along the lanes be in fixed point? */
-static bool is_fixed(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, uint32_t stage, const ex_node *root) {
+static bool is_fixed(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, uint32_t stage,
+                     const ex_node *root) {
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
     int64_t uses = 1;
@@ -332,7 +425,8 @@ static bool is_fixed(ectx *e, const accesses *acc, const u32vec *domain, const c
   }
   return false;
 }
-/* The variable whose values have factors of their own, made of the same constants: a tile has all of its values, written out. */
+/* The variable whose values have factors of their own, made of the same constants: a tile has all of its values,
+ * written out. */
 static atom factors_of(ectx *e, const u32vec *domain, const choice *ch, const ex_node *root) {
   enum { MOST = 8 };
   ex f = ch->lane_load ? factor_of(e, root, ch->lane_load) : 0;
@@ -341,7 +435,8 @@ static atom factors_of(ectx *e, const u32vec *domain, const choice *ch, const ex
   expr_loads(e->m, f, e->a, &loads);
   for (uint32_t d = 0; d < domain->n; d++) {
     bool ok = value_uses(e, f, domain->v[d]) && emit_extent(e->c, sym_extent(e->c, domain->v[d]), MOST + 1) <= MOST;
-    for (uint32_t i = 0; i < loads.n && ok; i++) ok = xt(e->m, exn(e->m, loads.v[i])->tensor)->kind == TK_CONST && !value_uses(e, loads.v[i], domain->v[d]);
+    for (uint32_t i = 0; i < loads.n && ok; i++)
+      ok = xt(e->m, exn(e->m, loads.v[i])->tensor)->kind == TK_CONST && !value_uses(e, loads.v[i], domain->v[d]);
     if (ok) return domain->v[d];
   }
   return 0;
@@ -349,11 +444,14 @@ static atom factors_of(ectx *e, const u32vec *domain, const choice *ch, const ex
 /* Does it say which panel? */
 static bool says_panel(ectx *e, const accesses *acc, const choice *ch, atom v) {
   bool panel = false;
-  for (uint32_t i = 0; i < acc->n; i++) panel |= acc->v[i].load == ch->lane_load && address_uses(e, acc->v[i].address, v);
+  for (uint32_t i = 0; i < acc->n; i++)
+    panel |= acc->v[i].load == ch->lane_load && address_uses(e, acc->v[i].address, v);
   return panel;
 }
-/* Few rows, so that each panel of constants serves few sums: is there one other variable whose neighbours have as many more? */
-static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, int64_t rows, int64_t few, int64_t most) {
+/* Few rows, so that each panel of constants serves few sums: is there one other variable whose neighbours have as
+ * many more? */
+static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, int64_t rows, int64_t few,
+                   int64_t most) {
   atom v = 0;
   if (rows < 2 || rows > few || 2 * rows > most || !sym_is_int(e->c, sym_extent(e->c, ch->row), NULL)) return 0;
   for (uint32_t d = 0; d < domain->n; d++) {
@@ -363,14 +461,19 @@ static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const cho
   }
   for (uint32_t i = 0; i < acc->n && v; i++) {
     const access *a = &acc->v[i];
-    int64_t lane = address_coef(e, a->address, ch->lane), row = address_coef(e, a->address, ch->row), q = address_coef(e, a->address, v);
-    if (a->store ? lane != 1 : a->leader && (lane ? !a->constant || row || q : !a->load || row <= 0 || q == INT64_MIN)) return 0;
+    int64_t lane = address_coef(e, a->address, ch->lane), row = address_coef(e, a->address, ch->row),
+            q = address_coef(e, a->address, v);
+    if (a->store ? lane != 1 : a->leader && (lane ? !a->constant || row || q : !a->load || row <= 0 || q == INT64_MIN))
+      return 0;
   }
   return v;
 }
-/* The two variables whose points, one after the other, may be the rows: the first has an open number of values, few as a rule, so that tiles of only these would not be full, and neither would those of the second, which may have
- * as few; or a known one, if it decides what a sum leaves out. The second counts fastest: places that the first one leaves out are then left out for whole tiles (condition.c). A row's place is a register's. */
-static bool two_variables(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, atom *two, bool *apart) {
+/* The two variables whose points, one after the other, may be the rows: the first has an open number of values, few
+ * as a rule, so that tiles of only these would not be full, and neither would those of the second, which may have
+ * as few; or a known one, if it decides what a sum leaves out. The second counts fastest: places that the first
+ * one leaves out are then left out for whole tiles (condition.c). A row's place is a register's. */
+static bool two_variables(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, atom *two,
+                          bool *apart) {
   uint32_t n = 0;
   for (uint32_t d = 0; d < domain->n; d++)
     if (domain->v[d] != ch->lane && !says_panel(e, acc, ch, domain->v[d])) {
@@ -381,12 +484,17 @@ static bool two_variables(ectx *e, const accesses *acc, const u32vec *domain, co
     atom first = two[1 - i], second = two[i];
     bool known = sym_is_int(e->c, sym_extent(e->c, first), NULL);
     if (known && sym_is_int(e->c, sym_extent(e->c, second), NULL)) return false;
-    if (expr_typical(e->m, sym_extent(e->c, first)) > FEW_POINTS || emit_extent(e->c, sym_extent(e->c, second), 0) >= FEW_POINTS) continue;
+    if (expr_typical(e->m, sym_extent(e->c, first)) > FEW_POINTS ||
+        emit_extent(e->c, sym_extent(e->c, second), 0) >= FEW_POINTS)
+      continue;
     two[0] = first, two[1] = second, *apart = false;
     for (uint32_t k = 0; k < acc->n; k++) {
       const access *a = &acc->v[k];
-      int64_t lane = address_coef(e, a->address, ch->lane), q[2] = {address_coef(e, a->address, first), address_coef(e, a->address, second)};
-      if (a->store ? lane != 1 : a->leader && (lane ? !a->constant || q[0] || q[1] : q[0] == INT64_MIN || q[1] == INT64_MIN)) return false;
+      int64_t lane = address_coef(e, a->address, ch->lane),
+              q[2] = {address_coef(e, a->address, first), address_coef(e, a->address, second)};
+      if (a->store ? lane != 1
+                   : a->leader && (lane ? !a->constant || q[0] || q[1] : q[0] == INT64_MIN || q[1] == INT64_MIN))
+        return false;
       *apart |= a->guarded && a->leader && q[0] != 0;
     }
     if (!known || *apart) return true;
@@ -402,28 +510,37 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   bool reduces = root->kind == EX_REDUCE, arg = reduces && schedule_is_arg((rop)root->op);
   if (L <= 1 && !reduces) return ch;
   double best = -1e-6; /* a lane that only gathers is worse than none */
-  uint32_t leaders = 0; /* two products in one tile share the output's lanes; they have no reduction variable in common */
+  /* two products in one tile share the output's lanes; they have no reduction variable in common */
+  uint32_t leaders = 0;
   for (uint32_t i = 0; i < stages->n; i++) leaders += exn(e->m, xs(e->m, stages->v[i])->value)->kind == EX_REDUCE;
-  bool rows = false, cols = false; /* a contraction proper: each of two operands has an output variable of its own, so a register tile pays more than horizontal sums */
+  /* a contraction proper: each of two operands has an output variable of its own, so a register tile pays more than
+   * horizontal sums */
+  bool rows = false, cols = false;
   for (uint32_t i = 0; i < acc->n && reduces; i++)
     for (uint32_t d = 0; d < domain->n && acc->v[i].leader && !acc->v[i].store; d++) {
       int64_t ext = sym_int_or(c, sym_extent(c, domain->v[d]), 64);
       if (ext < 2 || !address_uses(e, acc->v[i].address, domain->v[d])) continue;
       for (uint32_t j = 0; j < acc->n; j++) /* few rows pay, too, where what runs along the lanes can be packed */
-        if (acc->v[j].leader && !acc->v[j].store && !address_uses(e, acc->v[j].address, domain->v[d]) && (ext >= 4 || (acc->v[j].constant && !acc->v[i].constant))) {
-          if (i < j) rows = true;
-          else cols = true;
+        if (acc->v[j].leader && !acc->v[j].store && !address_uses(e, acc->v[j].address, domain->v[d]) &&
+            (ext >= 4 || (acc->v[j].constant && !acc->v[i].constant))) {
+          if (i < j)
+            rows = true;
+          else
+            cols = true;
         }
     }
   int64_t steps = 1;
-  for (uint32_t i = 0; i < red->n && steps < 4096; i++) steps *= max64(0, min64(sym_int_or(c, sym_extent(c, red->v[i]), 64), 4096));
-  bool across = reduces && leaders == 1 && !(rows && cols) && (!arg || places_in_order(e, root)); /* a reduction's variable may run along the lanes */
+  for (uint32_t i = 0; i < red->n && steps < 4096; i++)
+    steps *= max64(0, min64(sym_int_or(c, sym_extent(c, red->v[i]), 64), 4096));
+  /* a reduction's variable may run along the lanes */
+  bool across = reduces && leaders == 1 && !(rows && cols) && (!arg || places_in_order(e, root));
   for (uint32_t k = 0; k < domain->n + (across ? red->n : 0); k++) {
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];
     int64_t ext = emit_extent(c, sym_extent(c, v), -1);
     bool halves = rows && cols && leaders == 1 && !isred && tile_halves(t, L); /* see in_halves */
-    for (uint32_t i = 0; i < acc->n && halves; i++) halves = !acc->v[i].leader || acc->v[i].store || acc->v[i].constant || address_coef(e, acc->v[i].address, v) == 0;
+    for (uint32_t i = 0; i < acc->n && halves; i++)
+      halves = !acc->v[i].leader || acc->v[i].store || acc->v[i].constant || address_coef(e, acc->v[i].address, v) == 0;
     uint32_t least = halves ? L / 2 : L;
     double score = 0, util = ext < 0 ? 0.9 : (double)ext / (double)((ext + least - 1) / least * least);
     bool follows = false;
@@ -431,32 +548,48 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       access *a = &acc->v[i];
       if (isred && !a->leader) continue;
       int64_t q = address_coef(e, a->address, v);
-      if (!a->leader && rows && cols && steps >= 64 && q != INT64_MIN) score += q == 1 || (q == 0 && a->load) ? 0.25 + STRIDED_STORE / (double)steps : 0; /* read or stored once after many steps: how it is strided counts little */
-      else if (q == 1) score += a->store ? 2.5 : 2;
-      else if (q == 0) score += 1;
-      else if (a->constant && reduces && a->leader && !isred) score += 2;
-      else if (!a->store && lanes_near(e, a->address, v, L)) score += 0.5;
-      else if (q == INT64_MIN && !a->store && reduces && a->leader && !sym_uses(c, a->address, v)) score -= GATHER;
-      else if (q == INT64_MIN) score -= rows && cols && !a->leader && steps > 16 ? 48.0 / (double)steps : 3; /* of a result after many steps: it counts little */
+      if (!a->leader && rows && cols && steps >= 64 && q != INT64_MIN)
+        /* read or stored once after many steps: how it is strided counts little */
+        score += q == 1 || (q == 0 && a->load) ? 0.25 + STRIDED_STORE / (double)steps : 0;
+      else if (q == 1)
+        score += a->store ? 2.5 : 2;
+      else if (q == 0)
+        score += 1;
+      else if (a->constant && reduces && a->leader && !isred)
+        score += 2;
+      else if (!a->store && lanes_near(e, a->address, v, L))
+        score += 0.5;
+      else if (q == INT64_MIN && !a->store && reduces && a->leader && !sym_uses(c, a->address, v))
+        score -= GATHER;
+      else if (q == INT64_MIN)
+        /* of a result after many steps: it counts little */
+        score -= rows && cols && !a->leader && steps > 16 ? 48.0 / (double)steps : 3;
       else {
-        /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else gathered */
+        /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else
+         * gathered */
         int64_t reuse = 0;
         bool across = false;
         for (uint32_t d = 0; d < domain->n && !reduces && !across; d++) across = lies_across(e, a, q, v, domain->v[d]);
         for (uint32_t d = 0; d < domain->n && reduces && a->leader && !isred && !a->store; d++)
-          if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d])) reuse = max64(reuse, sym_int_or(c, sym_extent(c, domain->v[d]), 64));
-        score += across ? -2 : reuse >= 16 ? 0.5 : reuse >= 8 ? -1 : -2.5 / (a->store && !isred && steps <= WINDOW_STEPS ? (double)max64(steps, 1) : 1); /* a result of few steps: less often written than they read */
+          if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d]))
+            reuse = max64(reuse, sym_int_or(c, sym_extent(c, domain->v[d]), 64));
+        score += across        ? -2
+                 : reuse >= 16 ? 0.5
+                 : reuse >= 8  ? -1
+                              /* a result of few steps: less often written than they read */
+                              : -2.5 / (a->store && !isred && steps <= WINDOW_STEPS ? (double)max64(steps, 1) : 1);
       }
       if (q) follows = true;
     }
-    if (isred) score -= 0.75; /* horizontal sums, no tile */
+    if (isred) score -= 0.75;                             /* horizontal sums, no tile */
     for (uint32_t i = 0; i < acc->n && rows && cols; i++) /* of equals the one whose vectors lie packed, and aligned */
       if (acc->v[i].constant && acc->v[i].leader && address_uses(e, acc->v[i].address, v)) score += 0.5;
     if (!follows) continue;
     score = score > 0 ? score * util : score / (util > 0.05 ? util : 0.05);
     if (ext >= 0 && ext < 4) score -= 4;
     int64_t had = ch.lane ? sym_int_or(c, sym_extent(c, ch.lane), 0) : 0;
-    if (score > best + 1e-9 || (score > best - 1e-9 && (isred ? ext > had : max64(ext, 0) >= had))) { /* of equals the longer, then the inner one */
+    /* of equals the longer, then the inner one */
+    if (score > best + 1e-9 || (score > best - 1e-9 && (isred ? ext > had : max64(ext, 0) >= had))) {
       best = score;
       ch.lane = v;
       ch.lane_reduced = isred;
@@ -464,8 +597,11 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   }
   int64_t lext = ch.lane ? emit_extent(c, sym_extent(c, ch.lane), -1) : 0;
   ch.score = ch.lane ? best : 0;
-  bool few = !ch.lane || ch.lane_reduced || (rows && cols && lext >= 0 && lext * 4 <= L) || gathers(e, acc, domain, &ch);
-  if (few && reduces && root->op == RED_SUM && et_kind((etype)root->acc) == K_FLOAT && !root->where && leaders == 1 && steps >= ACROSS_STEPS * L && choose_across(e, acc, domain, red, L, &ch)) return ch;
+  bool few =
+      !ch.lane || ch.lane_reduced || (rows && cols && lext >= 0 && lext * 4 <= L) || gathers(e, acc, domain, &ch);
+  if (few && reduces && root->op == RED_SUM && et_kind((etype)root->acc) == K_FLOAT && !root->where && leaders == 1 &&
+      steps >= ACROSS_STEPS * L && choose_across(e, acc, domain, red, L, &ch))
+    return ch;
   if (!ch.lane) return ch;
   int64_t vecs = lext < 0 ? 64 : (lext + L - 1) / L;
   if (ch.lane_reduced) {
@@ -474,7 +610,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   }
   /* rows: the lane operand must not depend on them */
   int64_t rext = 0, rworth = 0, rstride = 0, nearest = INT64_MAX;
-  for (int windows = 0; windows < 2 && reduces && !ch.row; windows++) /* or neighbouring rows share a factor of all lanes, and in a window vectors, too */
+  for (int windows = 0; windows < 2 && reduces && !ch.row;
+       windows++) /* or neighbouring rows share a factor of all lanes, and in a window vectors, too */
     for (uint32_t d = 0; d < domain->n; d++) {
       atom v = domain->v[d];
       if (v == ch.lane) continue;
@@ -486,7 +623,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         int64_t q = address_coef(e, a->address, v), ql = address_coef(e, a->address, ch.lane);
         if (ql != 0 && q == 0) shares = true;
         factor |= ql == 0 && q == 0 && a->load;
-        for (uint32_t r = 0; r < red->n && windows && ql > 0; r++) slides |= address_slides(e, a->address, v, red->v[r], WINDOW_STEPS);
+        for (uint32_t r = 0; r < red->n && windows && ql > 0; r++)
+          slides |= address_slides(e, a->address, v, red->v[r], WINDOW_STEPS);
         if (q == INT64_MIN) bad = true;
         if (q > 0) stride = min64(q, INT64_C(1) << 40) * a->bytes;
         if (q == INT64_MIN + 1) far = true;
@@ -494,7 +632,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       if ((!shares && !(slides && factor)) || bad) continue;
       int64_t ext = emit_extent(c, sym_extent(c, v), 1), least, most;
       sym_range(c, sym_extent(c, v), &least, &most);
-      int64_t worth = ext > 1 || most > 2 ? ext : 0; /* an open size may be 1: a known one is better, and one that is 2 at most worse */
+      /* an open size may be 1: a known one is better, and one that is 2 at most worse */
+      int64_t worth = ext > 1 || most > 2 ? ext : 0;
       /* the largest; of equals the one with the smaller stride */
       if (!ch.row || worth > rworth || (worth == rworth && (far ? INT64_MAX : stride) < nearest)) {
         ch.row = v;
@@ -505,14 +644,16 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     }
   if (ch.row && !sym_is_int(c, sym_extent(c, ch.row), NULL)) rext = 1000;
   for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) ch.lane_load = acc->v[i].load;
+    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0)
+      ch.lane_load = acc->v[i].load;
   const uint32_t R = t->vector_registers ? t->vector_registers : 16;
   atom made = ch.row && leaders == 1 && root->op == RED_SUM ? factors_of(e, domain, &ch, root) : 0;
   if (made) { /* one vector, whose factors wait in registers, too */
     ch.row = made, ch.lane_outer = true, ch.nv = 1;
     int64_t n = sym_int_or(c, sym_extent(c, made), 1), most = max64(1, (R - 1) / n - 1);
     ch.beside = beside(e, acc, domain, &ch, n, n, 2 * n);
-    int64_t ext = ch.beside ? max64(1, emit_extent(c, sym_extent(c, ch.beside), most)) : 1, times = (ext + most - 1) / most;
+    int64_t ext = ch.beside ? max64(1, emit_extent(c, sym_extent(c, ch.beside), most)) : 1,
+            times = (ext + most - 1) / most;
     ch.mr = (uint32_t)(n * ((ext + times - 1) / times));
     return ch;
   }
@@ -525,10 +666,14 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   bool fixed = L > 1 && leaders == 1 && is_fixed(e, acc, domain, &ch, stages->v[0], root);
-  if (!ch.row) { /* vectors enough to hide how long each step waits for the one before; more where each step is in other pages, which the cache does not foresee */
+  /* vectors enough to hide how long each step waits for the one before; more where each step is in other pages,
+   * which the cache does not foresee */
+  if (!ch.row) {
     uint32_t m = arg ? 4 : 8;
     for (uint32_t i = 0; i < acc->n && !arg; i++)
-      for (uint32_t r = 0; r < red->n && acc->v[i].leader && !acc->v[i].constant && address_coef(e, acc->v[i].address, ch.lane) == 1; r++)
+      for (uint32_t r = 0;
+           r < red->n && acc->v[i].leader && !acc->v[i].constant && address_coef(e, acc->v[i].address, ch.lane) == 1;
+           r++)
         if (address_coef(e, acc->v[i].address, red->v[r]) >= FAR_STEP / acc->v[i].bytes) m = R / 2;
     if (fixed) m = 2 * FIXED_VECTORS;
     ch.nv = vecs < m ? (uint32_t)vecs : m;
@@ -536,20 +681,33 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       while (ch.nv > 1 && vecs % ch.nv && vecs % ch.nv < ch.nv / 2) ch.nv--;
     return ch;
   }
-  /* does a row operand follow the lane too (stencil)? Then each copy loads a vector of its own and one vector a row is enough */
+  /* does a row operand follow the lane too (stencil)? Then each copy loads a vector of its own and one vector a row
+   * is enough */
   bool stencil = false, shared = false; /* shared: another vector for all rows */
   for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0) *(address_coef(e, acc->v[i].address, ch.row) != 0 ? &stencil : &shared) = true;
+    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0)
+      *(address_coef(e, acc->v[i].address, ch.row) != 0 ? &stencil : &shared) = true;
   bool floats = true;
-  uint32_t panel = 0, row = 0; /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
+  /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
+  uint32_t panel = 0, row = 0;
   for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].leader && !acc->v[i].store) *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes, floats &= acc->v[i].bytes == sizeof(float);
-  shapes k = {.registers = R - 2 * fixed, .by = fixed && !stencil ? FIXED_VECTORS : 1, .fold = 1, .max_mr = 14, .max_nv = stencil ? 1 : 6, .again = PANEL_VECTOR * t->vector_bits / 512, .fma = 2, .fit = {INT64_MAX, INT64_MAX}};
+    if (acc->v[i].leader && !acc->v[i].store)
+      *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes,
+          floats &= acc->v[i].bytes == sizeof(float);
+  shapes k = {.registers = R - 2 * fixed,
+              .by = fixed && !stencil ? FIXED_VECTORS : 1,
+              .fold = 1,
+              .max_mr = 14,
+              .max_nv = stencil ? 1 : 6,
+              .again = PANEL_VECTOR * t->vector_bits / 512,
+              .fma = 2,
+              .fit = {INT64_MAX, INT64_MAX}};
   k.near = t->l1 ? (int64_t)t->l1 / max64(1, steps * L * panel) : 6;
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
   if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
   if (rstride % 4096 == 0 && t->l1_ways) k.max_mr = t->l1_ways / (rext >= k.fit[0] ? 2 : 1);
-  if (stencil) k.max_mr = (uint32_t)min64(k.max_mr, shared ? 8 : max64(R / 4, (R - 2) / (1 + window_vectors(e, acc, &ch, red))));
+  if (stencil)
+    k.max_mr = (uint32_t)min64(k.max_mr, shared ? 8 : max64(R / 4, (R - 2) / (1 + window_vectors(e, acc, &ch, red))));
   span rs = {rext, rext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
@@ -559,7 +717,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     sym_range(c, sym_extent(c, ch.beside), &rs.lo, &rs.hi);
   }
   choose_shape(&k, rs, vs, &ch);
-  if (!stencil && !fixed && !ch.beside && leaders == 1 && rs.lo == rs.hi && lext > 0 && floats) in_halves(t, lext, rs, &k, &vs, &ch);
+  if (!stencil && !fixed && !ch.beside && leaders == 1 && rs.lo == rs.hi && lext > 0 && floats)
+    in_halves(t, lext, rs, &k, &vs, &ch);
   if (ch.mr < 2) ch.beside = 0;
   ch.mr *= k.fold;
   if (k.fold == 1) {
@@ -574,10 +733,18 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     k.fold = 1, k.max_mr = TILE_EACH, k.leaf = POINTS_LEAF / (double)steps;
     choose_shape(&k, rs, vs, &flat);
     ch.two_mr = flat.mr, ch.two_nv = flat.nv;
-    ch.two_outer = flat.nv >= k.near && lext > 0 && steps * lext * panel <= (int64_t)t->l2 / 2; /* panels, which fill the nearest cache, come from the second one for each tile anyway, and where rows lie is worked out once */
+    /* panels, which fill the nearest cache, come from the second one for each tile anyway, and where rows lie is
+     * worked out once */
+    ch.two_outer = flat.nv >= k.near && lext > 0 && steps * lext * panel <= (int64_t)t->l2 / 2;
   }
-  ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line && !(row_stays(e, acc, &ch, red, lext, rext) && shared_stays(e, acc, &ch, domain, red))); /* of panels narrower than a line each would fetch the lines of another one */
-  for (uint32_t i = 0; i < acc->n && stencil; i++) /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that several rows read */
-    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 && address_coef(e, acc->v[i].address, ch.row) == 0) ch.lane_load = acc->v[i].load;
+  /* of panels narrower than a line each would fetch the lines of another one */
+  ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line &&
+                               !(row_stays(e, acc, &ch, red, lext, rext) && shared_stays(e, acc, &ch, domain, red)));
+  /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that
+   * several rows read */
+  for (uint32_t i = 0; i < acc->n && stencil; i++)
+    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 &&
+        address_coef(e, acc->v[i].address, ch.row) == 0)
+      ch.lane_load = acc->v[i].load;
   return ch;
 }

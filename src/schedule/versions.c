@@ -1,12 +1,17 @@
 /* Which nests are there in two versions?
  *
- * A quotient by an open size is a division at every place, and often it is 0 for all sizes but the smallest: the period of a reflection is longer than what is reflected. Then there are two versions of the nest behind one
- * test of the sizes: one in which these quotients are known to be 0, with all that follows for the addresses, and one in general. Not of a nest of one point, whose values
+ * A quotient by an open size is a division at every place, and often it is 0 for all sizes but the smallest: the
+ * period of a reflection is longer than what is reflected. Then there are two versions of the nest behind one
+ * test of the sizes: one in which these quotients are known to be 0, with all that follows for the addresses, and
+ * one in general. Not of a nest of one point, whose values
  * stay in registers for the nests that follow.
  */
 #include "schedule/kernel_in.h"
 
-typedef struct vanishing { sz if_ge0[4]; uint32_t n; } vanishing;
+typedef struct vanishing {
+  sz if_ge0[4];
+  uint32_t n;
+} vanishing;
 static bool large(void *env, atom a, int64_t *v) { /* any open size is */
   ctx *c = env;
   int64_t lo;
@@ -21,7 +26,9 @@ static void quotient(kctx *k, atom q, vanishing *out) {
   u32vec vars = {0};
   int64_t at;
   sym_args(c, q, g);
-  if (sym_is_int(c, g[1], NULL) || sym_uses_kind(c, g[1], AT_VAR) || sym_uses_kind(c, g[0], AT_DATA) || sym_uses_kind(c, g[1], AT_DATA) || !sym_ge0(c, g[0])) return;
+  if (sym_is_int(c, g[1], NULL) || sym_uses_kind(c, g[1], AT_VAR) || sym_uses_kind(c, g[0], AT_DATA) ||
+      sym_uses_kind(c, g[1], AT_DATA) || !sym_ge0(c, g[0]))
+    return;
   sym_atoms(c, g[0], AT_VAR, k->a, &vars);
   for (uint32_t i = 0; i < vars.n; i++) { /* the greatest dividend */
     if (!sym_linear(c, g[0], vars.v[i], &coef, &rest) || !sym_ge0(c, coef)) return;
@@ -50,7 +57,8 @@ void kernel_emit(kctx *k, nest *n) {
   lv all = 0;
   uint32_t mark = sym_mark(k->c);
   for (uint32_t i = 0; i < v.n; i++) {
-    lv yes = lb_cmp(&e->b, OP_GE, emit_size(e, v.if_ge0[i]), lb_int(&e->b, EK_PLANTED("schedule-quotients") ? -1000 : 0));
+    lv yes =
+        lb_cmp(&e->b, OP_GE, emit_size(e, v.if_ge0[i]), lb_int(&e->b, EK_PLANTED("schedule-quotients") ? -1000 : 0));
     all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, yes, 0) : yes;
   }
   if (all) {

@@ -1,37 +1,44 @@
 /* What is made ready for a window that reads the same places again and again, also outside of a tensor?
  *
- * Inputs are row-major, by contract, and have no halo. A window over one reads each place several times, along rows with every step of its lanes at another place of two vectors, and asks at the edges whether there is one. So
+ * Inputs are row-major, by contract, and have no halo. A window over one reads each place several times, along
+ * rows with every step of its lanes at another place of two vectors, and asks at the edges whether there is one.
+ * So
  * what it reads is made first, in a tensor of our own, which can have a halo:
  *
- *   rows     A reduction whose steps may come in any order (max; a sum of loads) falls into two: over all axes of the window but the last, whole rows with whole rows, and then along these:
+ *   rows     A reduction whose steps may come in any order (max; a sum of loads) falls into two: over all axes of
+ *            the window but the last, whole rows with whole rows, and then along these:
  *              R[n, c, o0, p] = max[k0] X[n, c, a(o0, k0), p]          Y[n, c, o0, o1] = max[k1] R[n, c, o0, b(o1, k1)]
- *            That takes k0 + k1 steps instead of k0 * k1, and needs no copy. Where that saves enough, so does a window over any other tensor, however it lies: a row with all its channels at a time.
+ *            That takes k0 + k1 steps instead of k0 * k1, and needs no copy. Where that saves enough, so does a
+ *            window over any other tensor, however it lies: a row with all its channels at a time.
  *   plane    Else it is a copy, of what is read at one point of the variables that X and Y share (a channel).
- *   all      Where others read it so, too, or rows are short of lanes, all of an input is copied once, in the order that the readers' lanes want (layout.c).
+ *   all      Where others read it so, too, or rows are short of lanes, all of an input is copied once, in the
+ *            order that the readers' lanes want (layout.c).
  *
- * Rows and planes are a group of stages of their reader's kernel, in scratch that stays in the caches: the kernel runs for one point of what is shared after the other.
+ * Rows and planes are a group of stages of their reader's kernel, in scratch that stays in the caches: the kernel
+ * runs for one point of what is shared after the other.
  */
 #include "schedule/windows.h"
 #include "expr/passes.h"
 #include "schedule/kernel_in.h"
 #include <string.h>
 
-/* ---- windows ---- */
+/* ---- windows --------------------------------------------------------------------------------- */
 typedef enum { AX_SHARED = 1, AX_FOLDED /* reduced with the rows */, AX_KEPT } ax_kind;
 typedef struct windowed {
-  uint32_t s;         /* stage + 1; 0: none */
+  uint32_t s; /* stage + 1; 0: none */
   ex load;
   ax_kind ax[MAX_RANK];
-  atom out[MAX_RANK]; /* the one variable of Y in this axis; 0: none */
-  u32vec folded, left; /* variables of the reduction */
-  bool by_row;        /* folded axes are shared, too: a point is a row */
+  atom out[MAX_RANK];    /* the one variable of Y in this axis; 0: none */
+  u32vec folded, left;   /* variables of the reduction */
+  bool by_row;           /* folded axes are shared, too: a point is a row */
   bool within[MAX_RANK]; /* an axis that is shared, but whole in each point */
-  int64_t turns;      /* the last axis is put down by every so many places: [.., p % turns, p // turns] */
+  int64_t turns;         /* the last axis is put down by every so many places: [.., p % turns, p // turns] */
 } windowed;
 
 static int64_t count(emodule *m, const u32vec *vars) {
   int64_t n = 1;
-  for (uint32_t i = 0; i < vars->n; i++) n = min64(n * max64(1, min64(sym_int_or(m->c, sym_extent(m->c, vars->v[i]), 1), 1 << 20)), 1 << 20);
+  for (uint32_t i = 0; i < vars->n; i++)
+    n = min64(n * max64(1, min64(sym_int_or(m->c, sym_extent(m->c, vars->v[i]), 1), 1 << 20)), 1 << 20);
   return n;
 }
 static atom shared_name(const map *canon, atom v) { /* by which the stages of the kernel share it */
@@ -43,9 +50,11 @@ static bool any_order(emodule *m, const ex_node *red, ex load) {
   const ex_node *l = exn(m, load), *o = l->otherwise ? exn(m, l->otherwise) : NULL;
   if (red->body != load || red->where || red->acc != l->type || red->type != l->type) return false;
   if (red->op == RED_MAX || red->op == RED_MIN) return true;
-  return red->op == RED_SUM && (!o || (et_kind((etype)l->type) == K_FLOAT ? o->k.f == 0 : o->k.i == 0) || EK_PLANTED("schedule-windows"));
+  return red->op == RED_SUM &&
+         (!o || (et_kind((etype)l->type) == K_FLOAT ? o->k.f == 0 : o->k.i == 0) || EK_PLANTED("schedule-windows"));
 }
-/* Each axis has one variable of the result, which occurs in no other one: as it is, or with variables of the reduction. */
+/* Each axis has one variable of the result, which occurs in no other one: as it is, or with variables of the
+ * reduction. */
 static bool sort_axes(emodule *m, const ex_node *red, windowed *w) {
   const ex_node *l = exn(m, w->load);
   uint32_t last = MAX_RANK;
@@ -64,9 +73,14 @@ static bool sort_axes(emodule *m, const ex_node *red, windowed *w) {
       if (!mine) w->out[j] = vars.v[i];
     }
     const tensor *t = xt(m, l->tensor);
-    if (!reds && (vars.n ? sym_eq(m->c, l->args[j], sym_of_atom(m->c, w->out[j])) && sym_eq(m->c, sym_extent(m->c, w->out[j]), t->shape[j]) : known(m, t->shape[j]) == 1)) w->ax[j] = AX_SHARED;
-    else if (w->out[j] && known(m, t->shape[j]) > 0 && known(m, sym_extent(m->c, w->out[j])) > 0) w->ax[j] = AX_KEPT, last = reds ? j : last;
-    else return false;
+    if (!reds && (vars.n ? sym_eq(m->c, l->args[j], sym_of_atom(m->c, w->out[j])) &&
+                               sym_eq(m->c, sym_extent(m->c, w->out[j]), t->shape[j])
+                         : known(m, t->shape[j]) == 1))
+      w->ax[j] = AX_SHARED;
+    else if (w->out[j] && known(m, t->shape[j]) > 0 && known(m, sym_extent(m->c, w->out[j])) > 0)
+      w->ax[j] = AX_KEPT, last = reds ? j : last;
+    else
+      return false;
   }
   return last + 1 == l->nargs;
 }
@@ -81,13 +95,16 @@ static void fold_axes(emodule *m, const ex_node *red, windowed *w) {
     for (uint32_t k = 0; k < w->folded.n; k++)
       if (sym_uses(m->c, l->args[j], w->folded.v[k])) w->ax[j] = AX_FOLDED;
 }
-/* A window that asks no questions is read as it stands, where that takes fewer steps: one along the lanes in steps apart costs about three. */
+/* A window that asks no questions is read as it stands, where that takes fewer steps: one along the lanes in steps
+ * apart costs about three. */
 static bool pays(emodule *m, const ex_node *red, const windowed *w) {
   enum { APART = 3 };
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
   bool order = et_kind((etype)l->type) == K_FLOAT && red->op != RED_SUM;
-  int64_t step = order ? 3 : 1, places = known(m, xt(m, l->tensor)->shape[last]), lanes = known(m, sym_extent(m->c, w->out[last])), k = count(m, &w->folded), q = count(m, &w->left), near = places > lanes + lanes / 2 ? APART : 1;
+  int64_t step = order ? 3 : 1, places = known(m, xt(m, l->tensor)->shape[last]),
+          lanes = known(m, sym_extent(m->c, w->out[last])), k = count(m, &w->folded), q = count(m, &w->left),
+          near = places > lanes + lanes / 2 ? APART : 1;
   if (!w->folded.n || !w->left.n) return false;
   return (places * (k * (1 + step) + 1) + lanes * q * (near + step)) < lanes * k * q * (near + step);
 }
@@ -95,14 +112,18 @@ static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *oute
   enum { POINTS = 16, LANES_USED = 60, ROWS_LANES_USED = 25 /* percent; fewer where there are fewer steps, too */ };
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
-  int64_t lanes = target_lanes(p->t, (etype)l->type), ext = sym_int_or(m->c, sym_extent(m->c, w->out[last]), 0), plane = et_bytes((etype)l->type), points = 1;
-  if (lanes < 2 || ext * 100 < (ext + lanes - 1) / lanes * lanes * (w->folded.n ? ROWS_LANES_USED : LANES_USED)) return false;
+  int64_t lanes = target_lanes(p->t, (etype)l->type), ext = sym_int_or(m->c, sym_extent(m->c, w->out[last]), 0),
+          plane = et_bytes((etype)l->type), points = 1;
+  if (lanes < 2 || ext * 100 < (ext + lanes - 1) / lanes * lanes * (w->folded.n ? ROWS_LANES_USED : LANES_USED))
+    return false;
   for (uint32_t j = 0; j < l->nargs; j++) {
     bool shared = w->ax[j] == AX_SHARED;
     if (w->ax[j] != AX_KEPT && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
     sz n = w->ax[j] == AX_FOLDED ? sym_extent(m->c, w->out[j]) : xt(m, l->tensor)->shape[j];
-    if (shared) points = min64(points * max64(1, min64(sym_int_or(m->c, n, POINTS), 1 << 20)), 1 << 20);
-    else plane = min64(plane * max64(1, min64(sym_int_or(m->c, n, 1 << 20), 1 << 20)), INT64_C(1) << 40);
+    if (shared)
+      points = min64(points * max64(1, min64(sym_int_or(m->c, n, POINTS), 1 << 20)), 1 << 20);
+    else
+      plane = min64(plane * max64(1, min64(sym_int_or(m->c, n, 1 << 20), 1 << 20)), INT64_C(1) << 40);
   }
   sz coef, rest;
   if (!w->folded.n && sym_linear(m->c, l->args[last], w->out[last], &coef, &rest)) {
@@ -118,7 +139,8 @@ static bool by_rows(const splan *p, emodule *m, windowed *w, const u32vec *outer
   enum { FEWER = 2, POINTS = 8 };
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
-  int64_t row = et_bytes((etype)l->type), points = 1, places = known(m, xt(m, l->tensor)->shape[last]), lanes = known(m, sym_extent(m->c, w->out[last])), k = count(m, &w->folded), q = count(m, &w->left);
+  int64_t row = et_bytes((etype)l->type), points = 1, places = known(m, xt(m, l->tensor)->shape[last]),
+          lanes = known(m, sym_extent(m->c, w->out[last])), k = count(m, &w->folded), q = count(m, &w->left);
   w->by_row = true;
   if (FEWER * (places * k + lanes * q) > lanes * k * q) return false;
   for (uint32_t j = l->nargs; j-- > 0;) {
@@ -168,15 +190,18 @@ static uint32_t put_rows(emodule *m, windowed *w) {
     rank++;
     shape[rank - 1] = sym_div(m->c, in.shape[last], st), shape[last] = st;
     at[rank - 1] = sym_div(m->c, at[last], st), at[last] = sym_mod(m->c, at[last], st);
-    ax[last] = expr_axis1(m, arena_fmt(m->a, "p%u", last), st, &idx[last]), ax[rank - 1] = expr_axis1(m, arena_fmt(m->a, "q%u", last), shape[rank - 1], &idx[rank - 1]);
+    ax[last] = expr_axis1(m, arena_fmt(m->a, "p%u", last), st, &idx[last]),
+    ax[rank - 1] = expr_axis1(m, arena_fmt(m->a, "q%u", last), shape[rank - 1], &idx[rank - 1]);
     idx[last] = sym_add(m->c, sym_mul(m->c, idx[rank - 1], st), idx[last]);
   }
-  tid t = expr_tensor(m, TK_STAGE, in.type, shape, rank, arena_fmt(m->a, "%s.%s", xt(m, s->tensor)->name, w->folded.n ? "rows" : "padded"), in.origin);
+  tid t = expr_tensor(m, TK_STAGE, in.type, shape, rank,
+                      arena_fmt(m->a, "%s.%s", xt(m, s->tensor)->name, w->folded.n ? "rows" : "padded"), in.origin);
   for (uint32_t j = 0; j < l.nargs; j++) {
     shape[j] = w->ax[j] == AX_KEPT ? idx[j] : l.args[j];
     for (uint32_t i = 0; i < n && w->ax[j] != AX_KEPT; i++) shape[j] = sym_replace(m->c, shape[j], vars[i], by[i]);
   }
-  ex value = expr_load(m, l.tensor, shape, l.nargs, w->folded.n ? l.otherwise : 0), rest = expr_load(m, t, at, rank, l.otherwise);
+  ex value = expr_load(m, l.tensor, shape, l.nargs, w->folded.n ? l.otherwise : 0),
+     rest = expr_load(m, t, at, rank, l.otherwise);
   if (w->folded.n) {
     value = expr_reduce(m, (rop)red.op, fresh.v, fresh.n, 0, value, 0, (etype)red.acc, (etype)red.type);
     s->value = expr_reduce(m, (rop)red.op, w->left.v, w->left.n, 0, rest, 0, (etype)red.acc, (etype)red.type);
@@ -186,7 +211,8 @@ static uint32_t put_rows(emodule *m, windowed *w) {
   block *b = &m->blocks.v[0];
   uint32_t i = b->items.n - 1;
   item it = b->items.v[i];
-  for (; i && !(b->items.v[i].kind == IT_STAGE && b->items.v[i].index == w->s - 1); i--) b->items.v[i] = b->items.v[i - 1];
+  for (; i && !(b->items.v[i].kind == IT_STAGE && b->items.v[i].index == w->s - 1); i--)
+    b->items.v[i] = b->items.v[i - 1];
   b->items.v[i + 1] = b->items.v[i];
   b->items.v[i] = it;
   vec_push(m->a, k->stages, r);
@@ -227,8 +253,10 @@ static void ready(splan *p, kernel *k, u32vec *made) {
   if (in_place(p, m, &w, &k->outer, k->canon)) vec_push(m->a, *made, put_rows(m, &w));
 }
 
-/* ---- all of an input ---- */
-typedef struct renamed { tid from, to; } renamed;
+/* ---- all of an input ------------------------------------------------------------------------- */
+typedef struct renamed {
+  tid from, to;
+} renamed;
 static ex rename_load(void *env, emodule *m, ex e) {
   const renamed *r = env;
   ex_node n = *exn(m, e);
@@ -266,7 +294,8 @@ static void copy_all(emodule *m, tid t, const u32vec *made) {
   for (uint32_t j = 0; j < in.rank; j++) ax[j] = expr_axis1(m, arena_fmt(m->a, "p%u", j), in.shape[j], &idx[j]);
   tid c = expr_tensor(m, TK_STAGE, in.type, in.shape, in.rank, arena_fmt(m->a, "%s.padded", in.name), in.origin);
   for (uint32_t s = 0; s < m->stages.n; s++)
-    if (!xs(m, s)->dead && !vec_has(made, s)) stage_rewrite(m, s, &(ex_map){.node = rename_load, .env = &(renamed){t, c}});
+    if (!xs(m, s)->dead && !vec_has(made, s))
+      stage_rewrite(m, s, &(ex_map){.node = rename_load, .env = &(renamed){t, c}});
   uint32_t s = expr_stage(m, 0, c, ax, in.rank, expr_load(m, t, idx, in.rank, 0));
   block *b = &m->blocks.v[0];
   item last = b->items.v[b->items.n - 1];

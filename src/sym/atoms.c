@@ -11,7 +11,8 @@ sz sym_symbol(ctx *c, const char *name, int64_t lo, int64_t hi) {
     satom *a = sa(s, (atom)id);
     if (lo <= a->lo && hi >= a->hi) return a->self;
     if (lo > a->hi || hi < a->lo)
-      ctx_fail(c, E_SHAPE, "size %s is declared as %lld .. %lld and as %lld .. %lld: no value fits both", name, (long long)a->lo, (long long)a->hi, (long long)lo, (long long)hi);
+      ctx_fail(c, E_SHAPE, "size %s is declared as %lld .. %lld and as %lld .. %lld: no value fits both", name,
+               (long long)a->lo, (long long)a->hi, (long long)lo, (long long)hi);
     a->lo = max64(a->lo, lo), a->hi = min64(a->hi, hi);
     sym_learned(s);
     return a->self;
@@ -42,7 +43,7 @@ sz sym_data(ctx *c, uint32_t id, int64_t lo, int64_t hi) {
   return sa(s, sym_atom(s, &(satom){.kind = AT_DATA, .name = "", .data = id, .lo = lo, .hi = hi}))->self;
 }
 
-/* ---- inspection ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- inspection ------------------------------------------------------------------------------ */
 bool sym_is_int(ctx *c, sz e, int64_t *v) {
   int64_t x;
   return sym_const(sym_tab(c), e, v ? v : &x);
@@ -81,7 +82,12 @@ int64_t sym_term(ctx *c, sz e, uint32_t i, uint32_t *natoms, const atom **atoms,
 }
 
 /* Walks over shared parts remember where they were: a list while they were in few places, then a set of all atoms. */
-typedef struct seen { symtab *s; uint64_t *bits; uint32_t n; atom few[24]; } seen;
+typedef struct seen {
+  symtab *s;
+  uint64_t *bits;
+  uint32_t n;
+  atom few[24];
+} seen;
 static bool first_time(seen *w, atom a) {
   uint64_t bit = 1ull << a % 64;
   if (!w->bits) {
@@ -177,12 +183,14 @@ bool sym_linear(ctx *c, sz e, atom a, sz *coef, sz *rest) {
       if (m->a[j] == a) {
         if (m->e[j] > 1) return false;
         hit = true;
-      } else if ((x->depth || x->def) && inside(&w, x->self, a)) return false;
+      } else if ((x->depth || x->def) && inside(&w, x->self, a))
+        return false;
     }
     if (hit) {
       mono_div(s, p->t[i].mono, ma, &q);
       tc[nc++] = (sterm){q, p->t[i].k};
-    } else tr[nr++] = p->t[i];
+    } else
+      tr[nr++] = p->t[i];
   }
   *coef = sym_poly(s, tc, nc);
   if (rest) *rest = sym_poly_sorted(s, tr, nr);

@@ -1,12 +1,16 @@
 /* Between which sizes does a size lie, when some of its symbols are only known by intervals?
  *
- * Interval arithmetic on the structure, with sizes as ends: parts without such symbols stand for themselves, so `N + L` with L in 0..M lies in N..N + M. A product whose factors may be negative is bounded by the
- * magnitudes. The ends are sound, not tight: `max(N - L, 0)` with L in 0..N gives 0..N. Everything at run time that depends on a late size for its memory asks here.
+ * Interval arithmetic on the structure, with sizes as ends: parts without such symbols stand for themselves, so
+ * `N + L` with L in 0..M lies in N..N + M. A product whose factors may be negative is bounded by the
+ * magnitudes. The ends are sound, not tight: `max(N - L, 0)` with L in 0..N gives 0..N. Everything at run time
+ * that depends on a late size for its memory asks here.
  */
 #include "sym/sym.h"
 
 enum { MAX_DEPTH = 48 };
-typedef struct range { sz lo, hi; } range;
+typedef struct range {
+  sz lo, hi;
+} range;
 typedef struct bounder {
   ctx *c;
   sym_betweenfn f;
@@ -26,7 +30,9 @@ static range quotient(bounder *b, range n, range d) {
   ctx *c = b->c;
   sz zero = sym_int(c, 0);
   if (d.lo == d.hi && sym_ge0(c, sym_addi(c, d.lo, -1))) return (range){sym_div(c, n.lo, d.lo), sym_div(c, n.hi, d.lo)};
-  if (sym_ge0(c, sym_addi(c, d.lo, -1))) return (range){sym_ge0(c, n.lo) ? zero : sym_div(c, sym_min(c, n.lo, zero), d.lo), sym_div(c, sym_max(c, n.hi, zero), d.lo)};
+  if (sym_ge0(c, sym_addi(c, d.lo, -1)))
+    return (range){sym_ge0(c, n.lo) ? zero : sym_div(c, sym_min(c, n.lo, zero), d.lo),
+                   sym_div(c, sym_max(c, n.hi, zero), d.lo)};
   sz m = magnitude(b, n); /* a divisor that is not 0 */
   if (sym_ge0(c, n.lo) && sym_ge0(c, d.lo)) return (range){zero, m};
   m = sym_addi(c, m, 1);
@@ -37,7 +43,9 @@ static range of_atom(bounder *b, atom a, int depth) {
   sz g[3], self = sym_of_atom(c, a);
   uint64_t at;
   range r = exact(self);
-  if (depth > MAX_DEPTH) ctx_fail(c, E_UNSUPPORTED, "the bounds of late sizes depend on each other, or are nested too deep (%s)", sym_str(c, self));
+  if (depth > MAX_DEPTH)
+    ctx_fail(c, E_UNSUPPORTED, "the bounds of late sizes depend on each other, or are nested too deep (%s)",
+             sym_str(c, self));
   if (map_getu(b->atoms, a, &at)) return b->done.v[at - 1];
   if (sym_kind(c, a) == AT_SYMBOL) {
     sz def, lo, hi;
@@ -63,10 +71,14 @@ static range of_atom(bounder *b, atom a, int depth) {
         r = (range){sym_max(c, x[0].lo, x[1].lo), sym_max(c, x[0].hi, x[1].hi)};
         break;
       case AT_SEL:
-        if (sym_ge0(c, x[0].lo)) r = x[1];
-        else if (sym_ge0(c, sym_addi(c, sym_neg(c, x[0].hi), -1))) r = x[2];
-        else if (x[0].lo == x[0].hi) r = (range){sym_sel(c, x[0].lo, x[1].lo, x[2].lo), sym_sel(c, x[0].lo, x[1].hi, x[2].hi)};
-        else r = (range){sym_min(c, x[1].lo, x[2].lo), sym_max(c, x[1].hi, x[2].hi)};
+        if (sym_ge0(c, x[0].lo))
+          r = x[1];
+        else if (sym_ge0(c, sym_addi(c, sym_neg(c, x[0].hi), -1)))
+          r = x[2];
+        else if (x[0].lo == x[0].hi)
+          r = (range){sym_sel(c, x[0].lo, x[1].lo, x[2].lo), sym_sel(c, x[0].lo, x[1].hi, x[2].hi)};
+        else
+          r = (range){sym_min(c, x[1].lo, x[2].lo), sym_max(c, x[1].hi, x[2].hi)};
         break;
       default:
         break;
@@ -90,12 +102,18 @@ static range poly(bounder *b, sz e, int depth) {
     for (uint32_t j = 0; j < n; j++) {
       range x = of_atom(b, as[j], depth);
       for (uint8_t q = 0; q < ex[j]; q++) {
-        if (p.lo == p.hi && x.lo == x.hi) p = exact(sym_mul(c, p.lo, x.lo));
-        else if (sym_ge0(c, p.lo) && sym_ge0(c, x.lo)) p = (range){sym_mul(c, p.lo, x.lo), sym_mul(c, p.hi, x.hi)};
-        else if (p.lo == p.hi && sym_ge0(c, p.lo)) p = (range){sym_mul(c, p.lo, x.lo), sym_mul(c, p.lo, x.hi)};
-        else if (x.lo == x.hi && sym_ge0(c, x.lo)) p = (range){sym_mul(c, x.lo, p.lo), sym_mul(c, x.lo, p.hi)};
-        else if (sym_ge0(c, p.lo)) p = (range){sym_mul(c, p.hi, sym_min(c, x.lo, zero)), sym_mul(c, p.hi, sym_max(c, x.hi, zero))};
-        else if (sym_ge0(c, x.lo)) p = (range){sym_mul(c, x.hi, sym_min(c, p.lo, zero)), sym_mul(c, x.hi, sym_max(c, p.hi, zero))};
+        if (p.lo == p.hi && x.lo == x.hi)
+          p = exact(sym_mul(c, p.lo, x.lo));
+        else if (sym_ge0(c, p.lo) && sym_ge0(c, x.lo))
+          p = (range){sym_mul(c, p.lo, x.lo), sym_mul(c, p.hi, x.hi)};
+        else if (p.lo == p.hi && sym_ge0(c, p.lo))
+          p = (range){sym_mul(c, p.lo, x.lo), sym_mul(c, p.lo, x.hi)};
+        else if (x.lo == x.hi && sym_ge0(c, x.lo))
+          p = (range){sym_mul(c, x.lo, p.lo), sym_mul(c, x.lo, p.hi)};
+        else if (sym_ge0(c, p.lo))
+          p = (range){sym_mul(c, p.hi, sym_min(c, x.lo, zero)), sym_mul(c, p.hi, sym_max(c, x.hi, zero))};
+        else if (sym_ge0(c, x.lo))
+          p = (range){sym_mul(c, x.hi, sym_min(c, p.lo, zero)), sym_mul(c, x.hi, sym_max(c, p.hi, zero))};
         else {
           sz m = sym_mul(c, magnitude(b, p), magnitude(b, x));
           p = (range){sym_neg(c, m), m};

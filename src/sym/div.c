@@ -1,7 +1,9 @@
 /* Floor division and the digits of mixed radix.
  *
- * a // b, in this order: terms divisible by b leave (so does the multiple of b in the constant); the interval or a proof puts the rest between two multiples; common factors cancel, also with what is provably smaller
- * than the factor dropped: (g*y + r) // (g*b) = y // b for 0 <= r < g; nested floors join: (x//a + k) // b = (x + k*a) // (a*b); a mostly negative dividend turns its sign: a // b = -((b - 1 - a) // b), so that both
+ * a // b, in this order: terms divisible by b leave (so does the multiple of b in the constant); the interval or
+ * a proof puts the rest between two multiples; common factors cancel, also with what is provably smaller
+ * than the factor dropped: (g*y + r) // (g*b) = y // b for 0 <= r < g; nested floors join: (x//a + k) // b = (x +
+ * k*a) // (a*b); a mostly negative dividend turns its sign: a // b = -((b - 1 - a) // b), so that both
  * ways to write a ceiling meet. What is left is an atom.
  */
 #include "sym/sym_in.h"
@@ -21,7 +23,12 @@ static void split_terms(symtab *s, sz e, sz d, sz *q, sz *r) {
   uint32_t nq = 0, nr = 0;
   for (uint32_t i = 0; i < p->n; i++) {
     sterm t = p->t[i];
-    int64_t f = t.mono == 0 ? floordiv64(t.k, k) : t.k % k == 0 ? t.k / k : 0, left = t.mono == 0 ? floormod64(t.k, k) : f ? 0 : t.k;
+    int64_t f = t.mono == 0    ? floordiv64(t.k, k)
+                : t.k % k == 0 ? t.k / k
+                               : 0,
+            left = t.mono == 0 ? floormod64(t.k, k)
+                   : f         ? 0
+                               : t.k;
     if (f) tq[nq++] = (sterm){t.mono, f};
     if (left) tr[nr++] = (sterm){t.mono, left};
   }
@@ -45,14 +52,16 @@ static bool one_quotient(symtab *s, sz a, sz b, bool constant, int64_t *q) {
   sym_interval(s, a, &lo, &hi);
   sym_interval(s, b, &bl, &bh);
   if (bl >= 1) {
-    if (constant && lo != -SYM_INF && hi != SYM_INF && floordiv64(lo, bl) == floordiv64(hi, bl)) return *q = floordiv64(lo, bl), true;
+    if (constant && lo != -SYM_INF && hi != SYM_INF && floordiv64(lo, bl) == floordiv64(hi, bl))
+      return *q = floordiv64(lo, bl), true;
     if (lo >= 0 && hi < bl) return *q = 0, true;
     if (lo >= -bl && hi < 0) return *q = -1, true;
   }
   if (bh < 1 || lo >= bh || (hi < 0 && hi < -bh)) return false;
   if (constant && sym_hopeless(s, a)) return false;
   if (hi >= 0 && sym_within(s, a, b)) return *q = 0, true;
-  if (lo < 0 && sym_lt(s->c, a, sym_num(s, 0)) && sym_ge0(s->c, sym_add(s->c, a, b))) return *q = -1, true; /* 0 > a >= -b */
+  /* 0 > a >= -b */
+  if (lo < 0 && sym_lt(s->c, a, sym_num(s, 0)) && sym_ge0(s->c, sym_add(s->c, a, b))) return *q = -1, true;
   return false;
 }
 /* The greatest constant and monomial that divide every term of e (its constant too when with_constant). */
@@ -93,7 +102,8 @@ static bool cancel_part(symtab *s, sz a, sz b, bool constant, sz *out) {
     uint32_t ny = 0, nr = 0;
     for (uint32_t j = 0; j < p->n; j++) {
       sterm t = p->t[j];
-      if (!mono_div(s, t.mono, m, &q) || (t.k % g && t.mono)) tr[nr++] = t;
+      if (!mono_div(s, t.mono, m, &q) || (t.k % g && t.mono))
+        tr[nr++] = t;
       else {
         int64_t f = floordiv64(t.k, g);
         if (f) ty[ny++] = (sterm){q, f};
@@ -117,8 +127,10 @@ static bool cancel_part(symtab *s, sz a, sz b, bool constant, sz *out) {
 static bool nested(symtab *s, sz a, sz b, sz *out) {
   const spoly *p = sp(s, a);
   int64_t k = 0;
-  if (p->n == 2 && p->t[0].mono == 0) k = p->t[0].k;
-  else if (p->n != 1) return false;
+  if (p->n == 2 && p->t[0].mono == 0)
+    k = p->t[0].k;
+  else if (p->n != 1)
+    return false;
   const sterm *t = &p->t[p->n - 1];
   const smono *m = sm(s, t->mono);
   if (t->k != 1 || m->deg != 1) return false;
@@ -148,8 +160,10 @@ static sz divide(symtab *s, sz a, sz b, bool constant) {
   if (sp(s, r)->n == 0) return q;
   if (r != a) return sym_add(c, q, sym_div(c, r, b));
   if (one_quotient(s, a, b, constant, &k)) return sym_num(s, k);
-  if (cancel_common(s, a, b, constant, &out) || cancel_part(s, a, b, constant, &out) || nested(s, a, b, &out)) return out;
-  if (mostly_negative(s, a) && sym_positive(s, b, a)) return sym_neg(c, sym_div(c, sym_sub(c, sym_addi(c, b, -1), a), b));
+  if (cancel_common(s, a, b, constant, &out) || cancel_part(s, a, b, constant, &out) || nested(s, a, b, &out))
+    return out;
+  if (mostly_negative(s, a) && sym_positive(s, b, a))
+    return sym_neg(c, sym_div(c, sym_sub(c, sym_addi(c, b, -1), a), b));
   return sym_compound(s, AT_DIV, a, b, 0);
 }
 sz sym_div(ctx *c, sz a, sz b) {
@@ -172,7 +186,7 @@ sz sym_div(ctx *c, sz a, sz b) {
 sz sym_mod(ctx *c, sz a, sz b) { return sym_sub(c, a, sym_mul(c, b, sym_div(c, a, b))); }
 sz sym_ceildiv(ctx *c, sz a, sz b) { return sym_neg(c, sym_div(c, sym_neg(c, a), b)); }
 
-/* ---- digits ------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- digits ---------------------------------------------------------------------------------- */
 /* 0 <= r < d, perhaps after moving a multiple of d to q. */
 static bool settle(symtab *s, sz d, int64_t k, sz *q, sz *r) {
   ctx *c = s->c;
@@ -193,16 +207,19 @@ static bool settle(symtab *s, sz d, int64_t k, sz *q, sz *r) {
   *r = up;
   return true;
 }
-/* Would v = inner*v1 + v0 make r a digit? coef*inner == d, so coef*inner*v1 leaves; rest + coef*v0 must lie between two multiples of d. */
+/* Would v = inner*v1 + v0 make r a digit? coef*inner == d, so coef*inner*v1 leaves; rest + coef*v0 must lie between
+ * two multiples of d. */
 static bool splits(symtab *s, sz r, sz d, int64_t k, atom v, sz *inner) {
   ctx *c = s->c;
   sz coef, rest, outer, ext = sa(s, v)->arg[0];
   int64_t one, ci = 0, lo, hi;
   if (!sym_linear(c, r, v, &coef, &rest)) return false;
   bool negative = sym_const(s, coef, &ci) && ci < 0;
-  if (!sym_exact_div(c, d, negative ? sym_neg(c, coef) : coef, inner) || !sym_exact_div(c, ext, *inner, &outer)) return false;
+  if (!sym_exact_div(c, d, negative ? sym_neg(c, coef) : coef, inner) || !sym_exact_div(c, ext, *inner, &outer))
+    return false;
   if ((sym_const(s, *inner, &one) && one <= 1) || (sym_const(s, outer, &one) && one <= 1)) return false;
-  sz reach = sym_mul(c, coef, sym_addi(c, *inner, -1)), far = sym_add(c, rest, reach); /* rest + coef*v0 at the last v0 */
+  /* rest + coef*v0 at the last v0 */
+  sz reach = sym_mul(c, coef, sym_addi(c, *inner, -1)), far = sym_add(c, rest, reach);
   if (k) {
     int64_t l2, h2;
     sym_interval(s, rest, &lo, &hi);

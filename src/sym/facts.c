@@ -1,11 +1,14 @@
 /* What is assumed at the moment?
  *
- * A stack of facts p >= 0, and permanent knowledge below it. A fact that bounds one atom alone becomes that atom's range and leaves the search; any other is kept for the prover. What follows from a fact by taking
- * apart a min, max or // in it is pushed with it (so `min(512, S) - S >= 0` gives S <= 512, and S//3 == 2 gives 6 <= S <= 8). Permanent equalities with a size alone on one side are substitutions (sym_canon).
+ * A stack of facts p >= 0, and permanent knowledge below it. A fact that bounds one atom alone becomes that
+ * atom's range and leaves the search; any other is kept for the prover. What follows from a fact by taking
+ * apart a min, max or // in it is pushed with it (so `min(512, S) - S >= 0` gives S <= 512, and S//3 == 2 gives 6
+ * <= S <= 8). Permanent equalities with a size alone on one side are substitutions (sym_canon).
  */
 #include "sym/sym_in.h"
 
-/* Terms of a fact that is taken apart: each min and max in it gives two facts of nearly the same length, and so on, and what is true of one term among so many decides little. */
+/* Terms of a fact that is taken apart: each min and max in it gives two facts of nearly the same length, and so on,
+ * and what is true of one term among so many decides little. */
 enum { LONG = 32 };
 
 static uint32_t state_after(symtab *s, uint32_t state, sz p) {
@@ -40,8 +43,10 @@ static bool bounds_atom(symtab *s, sz e, atom *a, bool *from_below, int64_t *at)
 }
 static void narrow(satom *x, bool from_below, int64_t at, bool permanent) {
   int64_t *lo = permanent ? &x->lo : &x->flo, *hi = permanent ? &x->hi : &x->fhi;
-  if (from_below) *lo = max64(*lo, at);
-  else *hi = min64(*hi, at);
+  if (from_below)
+    *lo = max64(*lo, at);
+  else
+    *hi = min64(*hi, at);
 }
 static void assume(symtab *s, sz p, int depth, bool permanent);
 /* Consequences of p >= 0 for what is inside its min, max and //. */
@@ -93,19 +98,23 @@ static void assume(symtab *s, sz p, int depth, bool permanent) {
   int64_t lo, hi, at;
   p = sym_primitive(s, p);
   sym_interval(s, p, &lo, &hi);
-  if (lo >= 0) return; /* known already */
+  if (lo >= 0) return;              /* known already */
   if (sym_const(s, p, &lo)) return; /* false: what it guards is never evaluated */
-  if (!permanent) push(s, p);
+  if (!permanent)
+    push(s, p);
   else {
     bool below;
     atom x;
-    if (bounds_atom(s, p, &x, &below, &at)) narrow(sa(s, x), below, at, true);
-    else vec_push(s->a, s->perm, p);
+    if (bounds_atom(s, p, &x, &below, &at))
+      narrow(sa(s, x), below, at, true);
+    else
+      vec_push(s->a, s->perm, p);
     sym_learned(s);
   }
   if (depth < 4 && sp(s, p)->n <= (depth ? LONG / 4 : LONG)) consequences(s, p, depth, permanent);
 }
-/* Takes the facts off the stack for a moment, for what must hold without them. Nothing in between may unwind and hope to find them again. */
+/* Takes the facts off the stack for a moment, for what must hold without them. Nothing in between may unwind and
+ * hope to find them again. */
 sz *facts_suspend(symtab *s, uint32_t *n) {
   *n = s->facts.n;
   if (!*n) return NULL;
@@ -128,8 +137,10 @@ uint32_t sym_push(ctx *c, sz ge0) {
 uint32_t sym_push_ne(ctx *c, sz a, sz b) {
   symtab *s = sym_tab(c);
   uint32_t mark = s->facts.n;
-  if (sym_le(c, b, a)) sym_push(c, sym_addi(c, sym_sub(c, a, b), -1));
-  else if (sym_le(c, a, b)) sym_push(c, sym_addi(c, sym_sub(c, b, a), -1));
+  if (sym_le(c, b, a))
+    sym_push(c, sym_addi(c, sym_sub(c, a, b), -1));
+  else if (sym_le(c, a, b))
+    sym_push(c, sym_addi(c, sym_sub(c, b, a), -1));
   return mark;
 }
 void sym_pop(ctx *c, uint32_t mark) {
@@ -142,8 +153,10 @@ void sym_pop(ctx *c, uint32_t mark) {
   }
 }
 
-/* ---- permanent knowledge ------------------------------------------------------------------------------------------------------------------------------ */
-static bool size_alone(symtab *s, sz e, sz other, atom *x) { return sym_single(s, e, x) && sa(s, *x)->kind == AT_SYMBOL && !sa(s, *x)->def && !sym_uses(s->c, other, *x); }
+/* ---- permanent knowledge --------------------------------------------------------------------- */
+static bool size_alone(symtab *s, sz e, sz other, atom *x) {
+  return sym_single(s, e, x) && sa(s, *x)->kind == AT_SYMBOL && !sa(s, *x)->def && !sym_uses(s->c, other, *x);
+}
 static void meet(symtab *s, atom x, sz e) { /* the range of e holds for x */
   int64_t lo, hi;
   sym_interval(s, e, &lo, &hi);
@@ -159,8 +172,10 @@ static void learn_eq(symtab *s, sz a, sz b) {
   if (ax) meet(s, x, b);
   if (by) meet(s, y, a);
   if (ax && by && y > x) ax = false; /* the younger size goes */
-  if (ax) sa(s, x)->subst = b;
-  else if (by) sa(s, y)->subst = a;
+  if (ax)
+    sa(s, x)->subst = b;
+  else if (by)
+    sa(s, y)->subst = a;
   s->substituted |= ax || by;
   sym_learned(s);
   if (ax || by) {

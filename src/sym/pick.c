@@ -1,7 +1,8 @@
 /* min, max, ?: and how atoms with parts come to be. */
 #include "sym/sym_in.h"
 
-/* An atom over parts. Nested deeper than SYM_MAX_DEPTH it hides behind a fresh symbol that knows its definition; over variables or data, which a symbol cannot stand for, the limit is four times that. */
+/* An atom over parts. Nested deeper than SYM_MAX_DEPTH it hides behind a fresh symbol that knows its definition;
+ * over variables or data, which a symbol cannot stand for, the limit is four times that. */
 sz sym_compound(symtab *s, atom_kind kind, sz a, sz b, sz d) {
   satom x = {.kind = (uint8_t)kind, .arg = {a, b, d}};
   uint8_t depth = 0, kinds = 0;
@@ -11,7 +12,9 @@ sz sym_compound(symtab *s, atom_kind kind, sz a, sz b, sz d) {
     kinds |= p->kinds;
   }
   bool fixed = kinds & (1u << AT_VAR | 1u << AT_DATA);
-  if (depth >= SYM_MAX_DEPTH * (fixed ? 4 : 1) + (fixed ? 0 : 1)) ctx_fail(s->c, E_UNSUPPORTED, "an index expression nests more than %d divisions, min, max and ?:", SYM_MAX_DEPTH * 4);
+  if (depth >= SYM_MAX_DEPTH * (fixed ? 4 : 1) + (fixed ? 0 : 1))
+    ctx_fail(s->c, E_UNSUPPORTED,
+             "an index expression nests more than %d divisions, min, max and ?:", SYM_MAX_DEPTH * 4);
   x.depth = (uint8_t)(depth + 1);
   sz e = sa(s, sym_atom(s, &x))->self;
   if (x.depth <= SYM_MAX_DEPTH || fixed) return e;
@@ -31,11 +34,12 @@ sz sym_compound(symtab *s, atom_kind kind, sz a, sz b, sz d) {
   return sa(s, t)->self;
 }
 
-/* ---- min, max ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- min, max -------------------------------------------------------------------------------- */
 enum { ARMS = 64 };
 static bool arms(symtab *s, sz e, atom_kind k, sz *out, uint32_t *n) {
   atom a;
-  if (sym_single(s, e, &a) && sa(s, a)->kind == k) return arms(s, sa(s, a)->arg[0], k, out, n) && arms(s, sa(s, a)->arg[1], k, out, n);
+  if (sym_single(s, e, &a) && sa(s, a)->kind == k)
+    return arms(s, sa(s, a)->arg[0], k, out, n) && arms(s, sa(s, a)->arg[1], k, out, n);
   for (uint32_t i = 0; i < *n; i++)
     if (out[i] == e) return true;
   if (*n == ARMS) return false;
@@ -56,7 +60,8 @@ static sz extremum(ctx *c, sz a, sz b, bool max) {
   if (built_get(s, op, a, b, 0, &r)) return r;
   atom_kind kind = max ? AT_MAX : AT_MIN;
   uint32_t n = 0, m = 0;
-  if (!arms(s, a, kind, v, &n) || !arms(s, b, kind, v, &n)) return built_put(s, op, a, b, 0, sym_compound(s, kind, a, b, 0));
+  if (!arms(s, a, kind, v, &n) || !arms(s, b, kind, v, &n))
+    return built_put(s, op, a, b, 0, sym_compound(s, kind, a, b, 0));
   bool drop[ARMS] = {false};
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t j = 0; j < n && !drop[i]; j++)
@@ -75,13 +80,15 @@ static sz extremum(ctx *c, sz a, sz b, bool max) {
 sz sym_min(ctx *c, sz a, sz b) { return extremum(c, a, b, false); }
 sz sym_max(ctx *c, sz a, sz b) { return extremum(c, a, b, true); }
 
-/* ---- cond >= 0 ? a : b ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cond >= 0 ? a : b ----------------------------------------------------------------------- */
 /* 1: the ?: is max(a, b); -1: min(a, b). Both sides of a == b agree, so >= and > are alike. */
 static int is_extremum(symtab *s, sz cond, sz a, sz b) {
   bool outer = s->soft, before = s->overflowed;
   s->soft = true, s->overflowed = false;
   sz d = sym_sub(s->c, a, b), e = sym_neg(s->c, d);
-  int r = cond == sym_primitive(s, d) || cond == sym_primitive(s, sym_addi(s->c, d, -1)) ? 1 : cond == sym_primitive(s, e) || cond == sym_primitive(s, sym_addi(s->c, e, -1)) ? -1 : 0;
+  int r = cond == sym_primitive(s, d) || cond == sym_primitive(s, sym_addi(s->c, d, -1))   ? 1
+          : cond == sym_primitive(s, e) || cond == sym_primitive(s, sym_addi(s->c, e, -1)) ? -1
+                                                                                           : 0;
   if (s->overflowed) r = 0;
   s->soft = outer, s->overflowed = before;
   return r;
@@ -102,11 +109,16 @@ sz sym_sel(ctx *c, sz cond, sz a, sz b) {
   if (hi < 0) return b;
   sz r;
   if (built_get(s, M_SEL, cond, a, b, &r)) return r;
-  if (sym_ge0(c, cond)) r = a;
-  else if (sym_lt(c, cond, sym_num(s, 0))) r = b;
+  if (sym_ge0(c, cond))
+    r = a;
+  else if (sym_lt(c, cond, sym_num(s, 0)))
+    r = b;
   else {
     int x = is_extremum(s, cond, a, b);
-    r = x > 0 ? sym_max(c, a, b) : x < 0 ? sym_min(c, a, b) : same_where(s, cond, a, b) ? b : sym_compound(s, AT_SEL, cond, a, b);
+    r = x > 0                       ? sym_max(c, a, b)
+        : x < 0                     ? sym_min(c, a, b)
+        : same_where(s, cond, a, b) ? b
+                                    : sym_compound(s, AT_SEL, cond, a, b);
   }
   return built_put(s, M_SEL, cond, a, b, r);
 }

@@ -1,4 +1,5 @@
-/* The ring: sums, products, exact division of polynomials. Constants and few terms are the common case and take no memory beyond the result. */
+/* The ring: sums, products, exact division of polynomials. Constants and few terms are the common case and take no
+ * memory beyond the result. */
 #include "sym/sym_in.h"
 #include <string.h>
 
@@ -12,9 +13,12 @@ static sz combine(symtab *s, sz a, sz b, bool minus) {
   while (i < p->n || j < q->n) {
     int64_t x = 0, y = 0;
     uint32_t m;
-    if (j == q->n || (i < p->n && p->t[i].mono < q->t[j].mono)) m = p->t[i].mono, x = p->t[i++].k;
-    else if (i == p->n || q->t[j].mono < p->t[i].mono) m = q->t[j].mono, y = q->t[j++].k;
-    else m = p->t[i].mono, x = p->t[i++].k, y = q->t[j++].k;
+    if (j == q->n || (i < p->n && p->t[i].mono < q->t[j].mono))
+      m = p->t[i].mono, x = p->t[i++].k;
+    else if (i == p->n || q->t[j].mono < p->t[i].mono)
+      m = q->t[j].mono, y = q->t[j++].k;
+    else
+      m = p->t[i].mono, x = p->t[i++].k, y = q->t[j++].k;
     if (minus ? __builtin_sub_overflow(x, y, &x) : __builtin_add_overflow(x, y, &x)) sym_overflow(s);
     if (x) t[n++] = (sterm){m, x};
   }
@@ -97,7 +101,8 @@ sz sym_dot(ctx *c, sz base, const sz *x, const sz *k, uint32_t n) {
     sz y = x[i];
     if (!sym_const(s, k[i], &by)) y = sym_mul(c, x[i], k[i]), by = 1;
     const spoly *q = sp(s, y);
-    if (m + q->n > FEW) return sym_dot(c, sym_add(c, sym_poly(s, buf, m), sym_mul(c, x[i], k[i])), x + i + 1, k + i + 1, n - i - 1);
+    if (m + q->n > FEW)
+      return sym_dot(c, sym_add(c, sym_poly(s, buf, m), sym_mul(c, x[i], k[i])), x + i + 1, k + i + 1, n - i - 1);
     for (uint32_t j = 0; j < q->n && by; j++, m++) {
       buf[m] = q->t[j];
       if (!mul64(q->t[j].k, by, &buf[m].k)) sym_overflow(s), buf[m].k = 1;
@@ -121,13 +126,14 @@ sz sym_primitive(symtab *s, sz e) {
   sterm buf[FEW], *t = p->n <= FEW ? buf : sym_scratch(s, p->n);
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->n; i++) {
-    int64_t k = floordiv64(p->t[i].k, (int64_t)g); /* exact but for the constant, which rounds down: the value is an integer */
+    /* exact but for the constant, which rounds down: the value is an integer */
+    int64_t k = floordiv64(p->t[i].k, (int64_t)g);
     if (k) t[n++] = (sterm){p->t[i].mono, k};
   }
   return sym_poly_sorted(s, t, n);
 }
 
-/* ---- division without remainder ---------------------------------------------------------------------------------------------------------------- */
+/* ---- division without remainder -------------------------------------------------------------- */
 static bool leads(symtab *s, sz e, sterm *out) { /* the term of the highest monomial */
   const spoly *p = sp(s, e);
   if (!p->n) return false;
@@ -137,7 +143,8 @@ static bool leads(symtab *s, sz e, sterm *out) { /* the term of the highest mono
   return true;
 }
 static bool divides(int64_t d, int64_t k) { return d == -1 ? k != INT64_MIN : k % d == 0; }
-/* a = b*q + r by the leading term of b, integer coefficients only. A quotient that leaves no fewer terms than there were (a by a sum that is not in it) is no gain and is not taken. */
+/* a = b*q + r by the leading term of b, integer coefficients only. A quotient that leaves no fewer terms than there
+ * were (a by a sum that is not in it) is no gain and is not taken. */
 void poly_divide(symtab *s, sz a, sz b, sz *q, sz *r) {
   ctx *c = s->c;
   sterm lead, t;
@@ -145,12 +152,15 @@ void poly_divide(symtab *s, sz a, sz b, sz *q, sz *r) {
   if (!leads(s, b, &lead)) return;
   const spoly *p = sp(s, a), *d = sp(s, b);
   if (d->n == 1) {
-    sterm bq[FEW], br[FEW], *tq = p->n <= FEW ? bq : sym_scratch(s, p->n), *tr = p->n <= FEW ? br : sym_scratch(s, p->n);
+    sterm bq[FEW], br[FEW], *tq = p->n <= FEW ? bq : sym_scratch(s, p->n),
+                            *tr = p->n <= FEW ? br : sym_scratch(s, p->n);
     uint32_t nq = 0, nr = 0, m;
     for (uint32_t i = 0; i < p->n; i++) {
       t = p->t[i];
-      if (divides(lead.k, t.k) && mono_div(s, t.mono, lead.mono, &m)) tq[nq++] = (sterm){m, t.k / lead.k};
-      else tr[nr++] = t;
+      if (divides(lead.k, t.k) && mono_div(s, t.mono, lead.mono, &m))
+        tq[nq++] = (sterm){m, t.k / lead.k};
+      else
+        tr[nr++] = t;
     }
     if (!nq) return;
     *q = sym_poly(s, tq, nq);

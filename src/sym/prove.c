@@ -1,9 +1,13 @@
 /* The prover: is e >= 0 under the current facts?
  *
- * First the cheap answers: the interval says yes, or says no where it is exact; a sample point that satisfies the facts says no. Then a goal-directed Fourier-Motzkin elimination: take the highest atom x of the goal,
- * p = k*x + r with k of known sign, and replace x by a bound: an index by its range, a size by its lower bound, a floor by the inequalities that define it (exactly when k is 1 or -1), min and max by their arms (or by
- * cases), ?: by cases, anything by a fact that is linear in it. A polynomial in leaves holds if all coefficients are non-negative once every leaf is written as its lower bound and the rest.
- * Every rule is sound, each fact serves once on a path, an index goes before the sizes of its range, and the search is bounded by depth and steps. Answers are remembered by state. Polynomials of the search are dropped
+ * First the cheap answers: the interval says yes, or says no where it is exact; a sample point that satisfies the
+ * facts says no. Then a goal-directed Fourier-Motzkin elimination: take the highest atom x of the goal,
+ * p = k*x + r with k of known sign, and replace x by a bound: an index by its range, a size by its lower bound, a
+ * floor by the inequalities that define it (exactly when k is 1 or -1), min and max by their arms (or by
+ * cases), ?: by cases, anything by a fact that is linear in it. A polynomial in leaves holds if all coefficients
+ * are non-negative once every leaf is written as its lower bound and the rest.
+ * Every rule is sound, each fact serves once on a path, an index goes before the sizes of its range, and the
+ * search is bounded by depth and steps. Answers are remembered by state. Polynomials of the search are dropped
  * afterwards (table_trial); no atom is made here.
  */
 #include "sym/sym_in.h"
@@ -17,7 +21,11 @@ typedef struct search {
   uint32_t n;
   int steps;
 } search;
-typedef struct path { uint64_t live; uint8_t mask; int depth; } path; /* facts not used yet; samples that satisfy all facts */
+typedef struct path {
+  uint64_t live;
+  uint8_t mask;
+  int depth;
+} path; /* facts not used yet; samples that satisfy all facts */
 
 static bool goal(search *k, sz p, path at);
 
@@ -115,8 +123,10 @@ static bool factor_out(symtab *s, sz p, atom a, sz *cf, sz *r) {
     for (uint32_t j = 0; j < m->n; j++)
       if (m->a[j] == a) e = m->e[j];
     if (e > 1) return false;
-    if (e == 0) tr[nr++] = q->t[t];
-    else mono_div(s, q->t[t].mono, ma, &tc[nc].mono), tc[nc++].k = q->t[t].k;
+    if (e == 0)
+      tr[nr++] = q->t[t];
+    else
+      mono_div(s, q->t[t].mono, ma, &tc[nc].mono), tc[nc++].k = q->t[t].k;
   }
   *cf = sym_poly(s, tc, nc);
   *r = sym_poly_sorted(s, tr, nr);
@@ -126,11 +136,15 @@ static bool by_floor(search *k, const satom *x, sz cf, sz r, int sg, path at) {
   ctx *c = k->c;
   int64_t cv;
   if (!positive(k, x->arg[1], at)) return false;
-  if (sym_const(k->s, cf, &cv) && (cv == 1 || cv == -1)) { /* exact: a//b + r >= 0 iff a + b*r >= 0; r - a//b >= 0 iff b*r + b-1 - a >= 0 */
+  /* exact: a//b + r >= 0 iff a + b*r >= 0; r - a//b >= 0 iff b*r + b-1 - a >= 0 */
+  if (sym_const(k->s, cf, &cv) && (cv == 1 || cv == -1)) {
     sz br = sym_mul(c, x->arg[1], r);
-    if (sub(k, cv == 1 ? sym_add(c, x->arg[0], br) : sym_sub(c, sym_addi(c, sym_add(c, br, x->arg[1]), -1), x->arg[0]), at)) return true;
+    if (sub(k, cv == 1 ? sym_add(c, x->arg[0], br) : sym_sub(c, sym_addi(c, sym_add(c, br, x->arg[1]), -1), x->arg[0]),
+            at))
+      return true;
   }
-  if (by_bound(k, cf, r, x->arg[1], sg > 0 ? sym_addi(c, sym_sub(c, x->arg[0], x->arg[1]), 1) : x->arg[0], at)) return true;
+  if (by_bound(k, cf, r, x->arg[1], sg > 0 ? sym_addi(c, sym_sub(c, x->arg[0], x->arg[1]), 1) : x->arg[0], at))
+    return true;
   return sg > 0 && sub(k, x->arg[0], at) && sub(k, r, at); /* a >= 0 gives a//b >= 0 */
 }
 static bool by_facts(search *k, atom a, sz cf, sz r, int sg, path at) {
@@ -139,7 +153,9 @@ static bool by_facts(search *k, atom a, sz cf, sz r, int sg, path at) {
     if (!(at.live >> f & 1) || !(k->bloom[f] >> a % 64 & 1)) continue;
     sz fc, fr;
     int64_t fv;
-    if (sp(s, k->fact[f])->n > FEW || !factor_out(s, k->fact[f], a, &fc, &fr) || !sym_const(s, fc, &fv) || fv == 0 || (fv > 0) != (sg > 0)) continue;
+    if (sp(s, k->fact[f])->n > FEW || !factor_out(s, k->fact[f], a, &fc, &fr) || !sym_const(s, fc, &fv) || fv == 0 ||
+        (fv > 0) != (sg > 0))
+      continue;
     /* fv*a + fr >= 0: |fv|*a >= -fr, or |fv|*a <= fr */
     path next = at;
     next.live &= ~(1ull << f);
@@ -155,19 +171,26 @@ static bool eliminate(search *k, sz p, atom a, path at) {
   sz cf, r;
   if (!factor_out(s, p, a, &cf, &r)) return false;
   if (x->kind == AT_SEL)
-    return with_fact(k, x->arg[0], sym_add(c, sym_mul(c, cf, x->arg[1]), r), at) && with_fact(k, sym_addi(c, sym_neg(c, x->arg[0]), -1), sym_add(c, sym_mul(c, cf, x->arg[2]), r), at);
+    return with_fact(k, x->arg[0], sym_add(c, sym_mul(c, cf, x->arg[1]), r), at) &&
+           with_fact(k, sym_addi(c, sym_neg(c, x->arg[0]), -1), sym_add(c, sym_mul(c, cf, x->arg[2]), r), at);
   int sg = sign_of(k, cf, at);
   if (!sg) return false;
   sz one = sym_num(s, 1);
   if (x->kind == AT_MIN || x->kind == AT_MAX) {
     bool mx = x->kind == AT_MAX;
     if (mx == (sg > 0)) /* any arm is a bound; so is their mean */
-      if (by_bound(k, cf, r, one, x->arg[0], at) || by_bound(k, cf, r, one, x->arg[1], at) || by_bound(k, cf, r, sym_num(s, 2), sym_add(c, x->arg[0], x->arg[1]), at)) return true;
+      if (by_bound(k, cf, r, one, x->arg[0], at) || by_bound(k, cf, r, one, x->arg[1], at) ||
+          by_bound(k, cf, r, sym_num(s, 2), sym_add(c, x->arg[0], x->arg[1]), at))
+        return true;
     sz d = sym_sub(c, x->arg[0], x->arg[1]), nd = sym_neg(c, d); /* for each arm, where this arm wins */
     if (failed(k)) return false;
-    if (with_fact(k, mx ? d : nd, sym_add(c, sym_mul(c, cf, x->arg[0]), r), at) && with_fact(k, mx ? nd : d, sym_add(c, sym_mul(c, cf, x->arg[1]), r), at)) return true;
-  } else if (x->kind == AT_DIV && by_floor(k, x, cf, r, sg, at)) return true;
-  else if (x->kind == AT_VAR && by_bound(k, cf, r, one, sg > 0 ? sym_num(s, 0) : sym_addi(c, x->arg[0], -1), at)) return true;
+    if (with_fact(k, mx ? d : nd, sym_add(c, sym_mul(c, cf, x->arg[0]), r), at) &&
+        with_fact(k, mx ? nd : d, sym_add(c, sym_mul(c, cf, x->arg[1]), r), at))
+      return true;
+  } else if (x->kind == AT_DIV && by_floor(k, x, cf, r, sg, at))
+    return true;
+  else if (x->kind == AT_VAR && by_bound(k, cf, r, one, sg > 0 ? sym_num(s, 0) : sym_addi(c, x->arg[0], -1), at))
+    return true;
   int64_t lo, hi;
   sym_interval(s, x->self, &lo, &hi);
   if (sg > 0 ? lo != -SYM_INF : hi != SYM_INF)
@@ -187,7 +210,8 @@ static bool goal(search *k, sz p, path at) {
   sym_interval(s, p, &lo, &hi);
   if (lo >= 0) return true;
   const spoly *q = sp(s, p);
-  if (hi < 0 || at.depth > DEPTH || q->n > FEW || (q->box && no_fact_on(k, q->bloom, at)) || refuted(s, p, at.mask)) return false;
+  if (hi < 0 || at.depth > DEPTH || q->n > FEW || (q->box && no_fact_on(k, q->bloom, at)) || refuted(s, p, at.mask))
+    return false;
   if (--k->steps < 0) return false;
   if (shifted(k, p)) return true;
   for (uint32_t i = 0; i < k->n; i++)
@@ -209,7 +233,7 @@ static bool goal(search *k, sz p, path at) {
   }
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 static sz fact_at(symtab *s, uint32_t i, bool *is_bound) {
   uint32_t np = s->perm.n;
   *is_bound = i >= np && s->facts.v[i - np].bound;
@@ -342,8 +366,10 @@ bool sym_ne(ctx *c, sz a, sz b) {
   int64_t k = 0;
   const spoly *p = sp(s, d);
   for (uint32_t i = 0; i < p->n; i++)
-    if (p->t[i].mono) g = sym_gcd(sym_mag(p->t[i].k), g);
-    else k = p->t[i].k;
+    if (p->t[i].mono)
+      g = sym_gcd(sym_mag(p->t[i].k), g);
+    else
+      k = p->t[i].k;
   if (p->n == 0) return false;
   if (g == 0 || (g > 1 && sym_mag(k) % g)) return true;
   return at_least(c, d, sym_num(s, 0), 1) || at_least(c, sym_num(s, 0), d, 1);

@@ -1,7 +1,10 @@
-/* Where can the value of an expression lie? Two cheap answers that come before any proof, both stored with the object and the state they hold in.
+/* Where can the value of an expression lie? Two cheap answers that come before any proof, both stored with the
+ * object and the state they hold in.
  *
- * Intervals: from the ranges of the leaves inwards, terms taken as independent. An upper end SYM_INF and a lower end -SYM_INF mean unbounded; ends that leave 64 bits are rounded outwards.
- * Sample points: eight assignments of values to all leaves, inside the leaves' ranges (corners first, then pseudo-random by the leaf's number). They refute: what is negative at a point where the facts hold is not
+ * Intervals: from the ranges of the leaves inwards, terms taken as independent. An upper end SYM_INF and a lower
+ * end -SYM_INF mean unbounded; ends that leave 64 bits are rounded outwards.
+ * Sample points: eight assignments of values to all leaves, inside the leaves' ranges (corners first, then
+ * pseudo-random by the leaf's number). They refute: what is negative at a point where the facts hold is not
  * provable, and most hopeless goals end here.
  */
 #include "sym/sym_in.h"
@@ -51,13 +54,17 @@ static void atom_interval(symtab *s, satom *x, int64_t *lo, int64_t *hi) {
     sym_interval(s, x->arg[0], &al, &ah);
     l = 0, h = ah == SYM_INF ? SYM_INF : max64(ah - 1, 0);
     break;
-  case AT_DIV: div_range(s, x, &l, &h); break;
+  case AT_DIV:
+    div_range(s, x, &l, &h);
+    break;
   case AT_MIN:
   case AT_MAX:
     sym_interval(s, x->arg[0], &al, &ah);
     sym_interval(s, x->arg[1], &bl, &bh);
-    if (x->kind == AT_MIN) l = EK_PLANTED("sym-range") ? max64(al, bl) : min64(al, bl), h = min64(ah, bh);
-    else l = max64(al, bl), h = max64(ah, bh);
+    if (x->kind == AT_MIN)
+      l = EK_PLANTED("sym-range") ? max64(al, bl) : min64(al, bl), h = min64(ah, bh);
+    else
+      l = max64(al, bl), h = max64(ah, bh);
     break;
   case AT_SEL:
     sym_interval(s, x->arg[1], &al, &ah);
@@ -115,21 +122,33 @@ void sym_interval(symtab *s, sz e, int64_t *lo, int64_t *hi) {
 }
 void sym_range(ctx *c, sz e, int64_t *lo, int64_t *hi) { sym_interval(sym_tab(c), e, lo, hi); }
 
-/* ---- sample points ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sample points --------------------------------------------------------------------------- */
 static uint64_t draw(uint32_t leaf, uint32_t k) {
   uint64_t h = ((uint64_t)leaf << 8 | k) * 0x9E3779B97F4A7C15u;
   h = (h ^ h >> 31) * 0xD6E8FEB86659FD93u;
   return h ^ h >> 32;
 }
 static int64_t leaf_sample(uint32_t leaf, uint32_t k, int64_t lo, int64_t hi) {
-  int64_t l = lo != -SYM_INF ? lo : hi == SYM_INF ? -16 : hi > -(SYM_INF - 16) ? hi - 16 : hi, h = hi != SYM_INF ? hi : l < SYM_INF - 32 ? l + 32 : l;
+  int64_t l = lo != -SYM_INF         ? lo
+              : hi == SYM_INF        ? -16
+              : hi > -(SYM_INF - 16) ? hi - 16
+                                     : hi,
+          h = hi != SYM_INF      ? hi
+              : l < SYM_INF - 32 ? l + 32
+                                 : l;
   if (h < l) h = l; /* an empty range: nothing is refuted wrongly by a value that does not occur */
   uint64_t span = (uint64_t)h - (uint64_t)l, r = draw(leaf, k), step;
   switch (k) {
-  case 0: return l;
-  case 1: return h;
-  case 2: step = r % (span + 1); break;
-  case 3: step = span < 2 ? span : 1 + r % 2; break;
+  case 0:
+    return l;
+  case 1:
+    return h;
+  case 2:
+    step = r % (span + 1);
+    break;
+  case 3:
+    step = span < 2 ? span : 1 + r % 2;
+    break;
   default: { /* small, of growing size */
     static const uint16_t size[] = {4, 16, 64, 1024};
     step = r % ((span < size[k - 4] ? span : size[k - 4]) + 1);
@@ -162,21 +181,30 @@ static uint8_t atom_samples(symtab *s, atom a, const int64_t **val) {
     for (uint32_t k = 0; k < SAMPLES; k++) {
       if (!(known >> k & 1)) continue;
       int64_t h = p[k] < 1 ? -1 : min64(hi, p[k] - 1);
-      if (h < lo) known &= (uint8_t)~(1u << k); /* an empty range: not a point of interest */
-      else v[k] = k == 0 || k == 5 ? lo : k == 1 || k == 6 ? h : lo + (int64_t)(draw(a, k) % ((uint64_t)(h - lo) + 1));
+      if (h < lo)
+        known &= (uint8_t)~(1u << k); /* an empty range: not a point of interest */
+      else
+        v[k] = k == 0 || k == 5 ? lo : k == 1 || k == 6 ? h : lo + (int64_t)(draw(a, k) % ((uint64_t)(h - lo) + 1));
     }
     break;
   default:
     known = sym_samples(s, x->arg[0], &p) & sym_samples(s, x->arg[1], &q);
-    if (x->kind == AT_SEL) known &= sym_samples(s, x->arg[2], &r);
-    else r = q;
+    if (x->kind == AT_SEL)
+      known &= sym_samples(s, x->arg[2], &r);
+    else
+      r = q;
     for (int k = 0; k < SAMPLES; k++) {
       if (!(known >> k & 1)) continue;
-      if (x->kind == AT_SEL) v[k] = p[k] >= 0 ? q[k] : r[k];
-      else if (x->kind == AT_MIN) v[k] = min64(p[k], q[k]);
-      else if (x->kind == AT_MAX) v[k] = max64(p[k], q[k]);
-      else if (q[k] == 0 || (q[k] == -1 && p[k] == INT64_MIN)) known &= (uint8_t)~(1u << k);
-      else v[k] = floordiv64(p[k], q[k]);
+      if (x->kind == AT_SEL)
+        v[k] = p[k] >= 0 ? q[k] : r[k];
+      else if (x->kind == AT_MIN)
+        v[k] = min64(p[k], q[k]);
+      else if (x->kind == AT_MAX)
+        v[k] = max64(p[k], q[k]);
+      else if (q[k] == 0 || (q[k] == -1 && p[k] == INT64_MIN))
+        known &= (uint8_t)~(1u << k);
+      else
+        v[k] = floordiv64(p[k], q[k]);
     }
   }
   x->known = known, x->vstate = s->state;
@@ -186,7 +214,9 @@ uint8_t sym_samples(symtab *s, sz e, const int64_t **val) {
   spoly *p = sp(s, e);
   *val = p->val;
   if (p->vstate == s->state) return p->known;
-  if (!p->val) *val = p->val = s->trial && e >= s->trial ? table_bytes(s, SAMPLES * sizeof(int64_t)) : NEWN(s->a, int64_t, SAMPLES);
+  if (!p->val)
+    *val = p->val =
+        s->trial && e >= s->trial ? table_bytes(s, SAMPLES * sizeof(int64_t)) : NEWN(s->a, int64_t, SAMPLES);
   int64_t sum[SAMPLES] = {0};
   uint8_t known = 0xff;
   for (uint32_t i = 0; i < p->n && known; i++) {

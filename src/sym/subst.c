@@ -1,8 +1,12 @@
-/* Substitution and evaluation. Both go over atoms, and over each atom once: what it became is kept in a small table of the call (the callback may start another). */
+/* Substitution and evaluation. Both go over atoms, and over each atom once: what it became is kept in a small table
+ * of the call (the callback may start another). */
 #include "sym/sym_in.h"
 #include <string.h>
 
-typedef struct row { atom a; sz by; } row;
+typedef struct row {
+  atom a;
+  sz by;
+} row;
 typedef struct subst {
   symtab *s;
   ctx *c;
@@ -40,9 +44,12 @@ static sz rebuild_atom(subst *k, atom a) {
     r = x->self;
     for (uint32_t i = 0; i < n; i++) p[i] = rebuild(k, x->arg[i]);
     if (n && memcmp(p, x->arg, n * sizeof *p)) {
-      if (x->kind == AT_DIV) r = sym_div(k->c, p[0], p[1]);
-      else if (x->kind == AT_SEL) r = sym_sel(k->c, p[0], p[1], p[2]);
-      else r = x->kind == AT_MIN ? sym_min(k->c, p[0], p[1]) : sym_max(k->c, p[0], p[1]);
+      if (x->kind == AT_DIV)
+        r = sym_div(k->c, p[0], p[1]);
+      else if (x->kind == AT_SEL)
+        r = sym_sel(k->c, p[0], p[1], p[2]);
+      else
+        r = x->kind == AT_MIN ? sym_min(k->c, p[0], p[1]) : sym_max(k->c, p[0], p[1]);
     } else if (x->def) {
       sz d = rebuild(k, x->def);
       if (d != x->def) r = d;
@@ -79,7 +86,10 @@ sz sym_subst(ctx *c, sz e, sym_fn f, void *env) {
   k.rows = k.few;
   return rebuild(&k, e);
 }
-typedef struct swap { atom a; sz by; } swap;
+typedef struct swap {
+  atom a;
+  sz by;
+} swap;
 static sz swap_one(ctx *c, void *env, atom a) {
   (void)c;
   const swap *o = env;
@@ -99,7 +109,8 @@ sz sym_canon(ctx *c, sz e) {
   if (!s->substituted || !(sp(s, e)->kinds >> AT_SYMBOL & 1)) return e;
   if (sp(s, e)->cstate == s->state) return sp(s, e)->canon;
   sz f = e;
-  for (int i = EK_PLANTED("sym-canon") ? 15 : 0; i < 16; i++) { /* a definition may mention a size that got its own later */
+  /* a definition may mention a size that got its own later */
+  for (int i = EK_PLANTED("sym-canon") ? 15 : 0; i < 16; i++) {
     sz g = sym_subst(c, f, permanent, NULL);
     if (g == f) break;
     f = g;
@@ -108,8 +119,12 @@ sz sym_canon(ctx *c, sz e) {
   return f;
 }
 
-/* ---- evaluation ------------------------------------------------------------------------------------------------------------------------------------- */
-typedef struct value { atom a; bool ok; int64_t v; } value;
+/* ---- evaluation ------------------------------------------------------------------------------ */
+typedef struct value {
+  atom a;
+  bool ok;
+  int64_t v;
+} value;
 typedef struct eval {
   symtab *s;
   sym_valuefn f;

@@ -1,5 +1,7 @@
-/* The table of atoms, monomials and polynomials: how equal forms get equal numbers. (Leaves and inspection: atoms.c; the picture: sym_in.h.)
- * Invariant of the hash sets: linear probing, never a deletion but of the youngest entries in reverse order (table_undo), which needs no tombstones. */
+/* The table of atoms, monomials and polynomials: how equal forms get equal numbers. (Leaves and inspection: atoms.c;
+ * the picture: sym_in.h.)
+ * Invariant of the hash sets: linear probing, never a deletion but of the youngest entries in reverse order
+ * (table_undo), which needs no tombstones. */
 #include "sym/sym_in.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +21,15 @@ static void *chunk_for(symtab *s, void ***chunks, uint32_t *cap, uint32_t i, siz
   if (!(*chunks)[k]) (*chunks)[k] = arena_array(s->a, CHUNK, elem);
   return (uint8_t *)(*chunks)[k] + (i % CHUNK) * elem;
 }
-static satom *atom_at(symtab *s, uint32_t i) { return chunk_for(s, (void ***)&s->atom_chunks, &s->atom_cap, i, sizeof(satom)); }
-static spoly *poly_at(symtab *s, uint32_t i) { return chunk_for(s, (void ***)&s->poly_chunks, &s->poly_cap, i, sizeof(spoly)); }
-static smono *mono_at(symtab *s, uint32_t i) { return chunk_for(s, (void ***)&s->mono_chunks, &s->mono_cap, i, sizeof(smono)); }
+static satom *atom_at(symtab *s, uint32_t i) {
+  return chunk_for(s, (void ***)&s->atom_chunks, &s->atom_cap, i, sizeof(satom));
+}
+static spoly *poly_at(symtab *s, uint32_t i) {
+  return chunk_for(s, (void ***)&s->poly_chunks, &s->poly_cap, i, sizeof(spoly));
+}
+static smono *mono_at(symtab *s, uint32_t i) {
+  return chunk_for(s, (void ***)&s->mono_chunks, &s->mono_cap, i, sizeof(smono));
+}
 
 symtab *sym_tab_new(ctx *c) {
   arena *a = arena_new(c);
@@ -41,7 +49,10 @@ void sym_forget(ctx *c) {
   if (s) arena_free(s->a);
 }
 void sym_overflow(symtab *s) {
-  if (!s->soft) ctx_fail(s->c, E_SHAPE, "a size does not fit into 64 bits: check the dimensions here, or bound open ones by --dim NAME=MOST (sizes found at run time have names, too: einkorn show --stage expr)");
+  if (!s->soft)
+    ctx_fail(s->c, E_SHAPE,
+             "a size does not fit into 64 bits: check the dimensions here, or bound open ones by --dim NAME=MOST "
+             "(sizes found at run time have names, too: einkorn show --stage expr)");
   s->overflowed = true;
 }
 void sym_limit(symtab *s, const char *what) {
@@ -49,10 +60,11 @@ void sym_limit(symtab *s, const char *what) {
   s->overflowed = true;
 }
 
-/* ---- hash sets ------------------------------------------------------------------------------------------------------------------------------ */
-/* PROBE visits the candidates for a hash; set_put after a miss. Rehashing goes in ascending order of numbers, so that the youngest are last in every probe sequence. */
+/* ---- hash sets ------------------------------------------------------------------------------- */
+/* PROBE visits the candidates for a hash; set_put after a miss. Rehashing goes in ascending order of numbers, so
+ * that the youngest are last in every probe sequence. */
 static void put_new(hashslot *slot, uint32_t cap, hashslot new) {
-  uint32_t at = new.tag & (cap - 1);
+  uint32_t at = new.tag &(cap - 1);
   while (slot[at].id) at = (at + 1) & (cap - 1);
   slot[at] = new;
 }
@@ -72,11 +84,11 @@ static void set_put(symtab *s, hashset *h, uint32_t hash, uint32_t id) {
   put_new(h->slot, h->cap, (hashslot){id, hash});
   h->n++;
 }
-#define PROBE(set, hash, slot_) \
-  for (uint32_t at_ = (hash); (set).cap && (set).slot[at_ & ((set).cap - 1)].id; at_++) \
+#define PROBE(set, hash, slot_)                                                                                        \
+  for (uint32_t at_ = (hash); (set).cap && (set).slot[at_ & ((set).cap - 1)].id; at_++)                                \
     for (const hashslot *slot_ = &(set).slot[at_ & ((set).cap - 1)]; slot_ && slot_->tag == (hash); slot_ = NULL)
 
-/* ---- memory of polynomials -------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory of polynomials ------------------------------------------------------------------- */
 void *table_bytes(symtab *s, size_t n) {
   bump *b = &s->terms;
   n = (n + 15) & ~(size_t)15;
@@ -114,7 +126,7 @@ void table_undo(symtab *s, trial t) {
   s->trial = 0;
 }
 
-/* ---- monomials ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- monomials ------------------------------------------------------------------------------- */
 static uint32_t mono_intern(symtab *s, const atom *a, const uint8_t *e, uint32_t n) {
   if (!n) return 0;
   if (n == 1 && e[0] == 1 && sa(s, a[0])->mono) return sa(s, a[0])->mono;
@@ -141,8 +153,10 @@ uint32_t mono_mul(symtab *s, uint32_t x, uint32_t y) {
   uint8_t e[2 * MAX_FACTORS];
   uint32_t n = 0, i = 0, j = 0;
   while (i < p->n || j < q->n) {
-    if (j == q->n || (i < p->n && p->a[i] < q->a[j])) a[n] = p->a[i], e[n++] = p->e[i++];
-    else if (i == p->n || q->a[j] < p->a[i]) a[n] = q->a[j], e[n++] = q->e[j++];
+    if (j == q->n || (i < p->n && p->a[i] < q->a[j]))
+      a[n] = p->a[i], e[n++] = p->e[i++];
+    else if (i == p->n || q->a[j] < p->a[i])
+      a[n] = q->a[j], e[n++] = q->e[j++];
     else {
       uint32_t sum = (uint32_t)p->e[i++] + q->e[j];
       if (sum > 255) return sym_limit(s, "equal factors"), 0;
@@ -179,9 +193,12 @@ uint32_t mono_gcd(symtab *s, uint32_t x, uint32_t y) {
   uint8_t e[MAX_FACTORS];
   uint32_t n = 0;
   for (uint32_t i = 0, j = 0; i < p->n && j < q->n;) {
-    if (p->a[i] < q->a[j]) i++;
-    else if (p->a[i] > q->a[j]) j++;
-    else a[n] = p->a[i], e[n++] = p->e[i] < q->e[j] ? p->e[i] : q->e[j], i++, j++;
+    if (p->a[i] < q->a[j])
+      i++;
+    else if (p->a[i] > q->a[j])
+      j++;
+    else
+      a[n] = p->a[i], e[n++] = p->e[i] < q->e[j] ? p->e[i] : q->e[j], i++, j++;
   }
   return mono_intern(s, a, e, n);
 }
@@ -196,7 +213,7 @@ int mono_cmp(symtab *s, uint32_t x, uint32_t y) {
   return 0;
 }
 
-/* ---- polynomials ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- polynomials ----------------------------------------------------------------------------- */
 static void describe(symtab *s, spoly *p) { /* what follows from the terms */
   p->box = true;
   for (uint32_t i = 0; i < p->n; i++) {
@@ -254,13 +271,15 @@ sz sym_poly(symtab *s, sterm *t, uint32_t n) {
           sterm x = t[j];
           t[j] = t[j - 1], t[j - 1] = x;
         }
-    else qsort(t, n, sizeof *t, by_mono);
+    else
+      qsort(t, n, sizeof *t, by_mono);
   }
   uint32_t m = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (m && t[m - 1].mono == t[i].mono) {
       if (!add64(t[m - 1].k, t[i].k, &t[m - 1].k)) sym_overflow(s);
-    } else t[m++] = t[i];
+    } else
+      t[m++] = t[i];
     /* a sum may pass through 0 and back: drop it only when the next monomial comes */
     if (!t[m - 1].k && (i + 1 == n || t[i + 1].mono != t[m - 1].mono)) m--;
   }
@@ -275,13 +294,14 @@ sz sym_num(symtab *s, int64_t v) {
   return e;
 }
 
-/* ---- atoms --------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- atoms ----------------------------------------------------------------------------------- */
 static uint32_t atom_hash(symtab *s, uint32_t id) {
   const satom *a = sa(s, id);
   uint64_t h = a->kind;
   for (int i = 0; i < 3; i++) h = mix(h, a->arg[i]);
   h = mix(h, a->data);
-  if (a->kind == AT_DATA) h = mix(mix(h, (uint64_t)a->lo), (uint64_t)a->hi); /* the same number may mean different values in different modules: only equal ranges share */
+  /* the same number may mean different values in different modules: only equal ranges share */
+  if (a->kind == AT_DATA) h = mix(mix(h, (uint64_t)a->lo), (uint64_t)a->hi);
   return (uint32_t)h;
 }
 atom sym_atom(symtab *s, const satom *new) {
@@ -292,7 +312,9 @@ atom sym_atom(symtab *s, const satom *new) {
   bool shared = a->kind != AT_VAR && a->kind != AT_SYMBOL;
   if (shared) PROBE(s->atoms, h, old) {
       const satom *b = sa(s, old->id);
-      if (b->kind == a->kind && b->data == a->data && !memcmp(b->arg, a->arg, sizeof a->arg) && (a->kind != AT_DATA || (b->lo == a->lo && b->hi == a->hi))) return old->id;
+      if (b->kind == a->kind && b->data == a->data && !memcmp(b->arg, a->arg, sizeof a->arg) &&
+          (a->kind != AT_DATA || (b->lo == a->lo && b->hi == a->hi)))
+        return old->id;
     }
   a->flo = -SYM_INF, a->fhi = SYM_INF;
   if (a->kind != AT_SYMBOL && a->kind != AT_DATA) a->lo = -SYM_INF, a->hi = SYM_INF;
@@ -301,7 +323,8 @@ atom sym_atom(symtab *s, const satom *new) {
   a->mono = 0;
   a->kinds = (uint8_t)(1u << a->kind);
   a->bloom = 1ull << id % 64;
-  for (uint32_t i = 0; i < sym_nargs(a->kind); i++) a->kinds |= sp(s, a->arg[i])->kinds, a->bloom |= sp(s, a->arg[i])->bloom;
+  for (uint32_t i = 0; i < sym_nargs(a->kind); i++)
+    a->kinds |= sp(s, a->arg[i])->kinds, a->bloom |= sp(s, a->arg[i])->bloom;
   a->content = mix(a->kind, a->name && *a->name ? hash_bytes(a->name, strlen(a->name), 1) : a->data);
   if (a->kind == AT_DATA) a->content = mix(mix(a->content, (uint64_t)a->lo), (uint64_t)a->hi);
   for (uint32_t i = 0; i < sym_nargs(a->kind); i++) a->content = mix(a->content, sp(s, a->arg[i])->content);
@@ -314,7 +337,7 @@ atom sym_atom(symtab *s, const satom *new) {
   return id;
 }
 
-/* ---- remembered results ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- remembered results ---------------------------------------------------------------------- */
 static uint64_t memo_hash(const uint32_t k[4]) { return mix(mix(mix(mix(1, k[0]), k[1]), k[2]), k[3]); }
 bool memo_get(memo *m, uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t *v) {
   if (!m->n) return false;

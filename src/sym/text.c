@@ -1,6 +1,7 @@
 /* Printing and reading size expressions. Precedence: ?: lowest, then + -, then * // %, then atoms.
  *
- * The text depends on the content alone: terms by degree, then by size of the coefficient, then by name, never by the order in which atoms came to be; so it reads back, in any context, as an expression of the same text
+ * The text depends on the content alone: terms by degree, then by size of the coefficient, then by name, never by
+ * the order in which atoms came to be; so it reads back, in any context, as an expression of the same text
  * (variables of one name apart). Names that are no identifiers stand between backticks.
  */
 #include "sym/sym_in.h"
@@ -9,7 +10,7 @@
 
 enum { SORTED = 64 };
 
-/* ---- order by content --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- order by content ------------------------------------------------------------------------ */
 static uint32_t sorted_factors(symtab *s, uint32_t mono, atom a[MAX_FACTORS], uint8_t e[MAX_FACTORS]) {
   const smono *m = sm(s, mono);
   for (uint32_t i = 0; i < m->n; i++) {
@@ -73,9 +74,11 @@ int sym_order(symtab *s, sz a, sz b) {
   return p->content != q->content ? (p->content < q->content ? -1 : 1) : a < b ? -1 : 1;
 }
 
-/* ---- printing -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 static bool first_char(char ch) { return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch == '_'; }
-static bool name_char(char ch) { return first_char(ch) || (ch >= '0' && ch <= '9') || ch == '.' || ch == '\'' || ch == '$'; }
+static bool name_char(char ch) {
+  return first_char(ch) || (ch >= '0' && ch <= '9') || ch == '.' || ch == '\'' || ch == '$';
+}
 static void print_name(const char *s, sbuf *b) {
   static const char *const words[] = {"min", "max", "data", "inf"};
   bool plain = first_char(*s);
@@ -87,22 +90,27 @@ static void print_name(const char *s, sbuf *b) {
   }
   sb_putc(b, '`');
   for (; *s; s++)
-    if (*s == '`' || *s == '\\' || (unsigned char)*s < 32 || *s == 127) sb_fmt(b, "\\x%02X", (unsigned char)*s);
-    else sb_putc(b, *s);
+    if (*s == '`' || *s == '\\' || (unsigned char)*s < 32 || *s == 127)
+      sb_fmt(b, "\\x%02X", (unsigned char)*s);
+    else
+      sb_putc(b, *s);
   sb_putc(b, '`');
 }
 static void print(symtab *s, sz e, sbuf *b);
 static void print_factor(symtab *s, sz e, sbuf *b) { /* with parentheses where needed */
   int64_t k;
   atom a;
-  bool plain = (sym_const(s, e, &k) && k >= 0) || (sym_single(s, e, &a) && sa(s, a)->kind != AT_DIV && sa(s, a)->kind != AT_SEL);
+  bool plain =
+      (sym_const(s, e, &k) && k >= 0) || (sym_single(s, e, &a) && sa(s, a)->kind != AT_DIV && sa(s, a)->kind != AT_SEL);
   if (!plain) sb_putc(b, '(');
   print(s, e, b);
   if (!plain) sb_putc(b, ')');
 }
 static void print_end(int64_t v, sbuf *b) {
-  if (v == SYM_INF || v == -SYM_INF) sb_put(b, v > 0 ? "inf" : "-inf");
-  else sb_fmt(b, "%lld", (long long)v);
+  if (v == SYM_INF || v == -SYM_INF)
+    sb_put(b, v > 0 ? "inf" : "-inf");
+  else
+    sb_fmt(b, "%lld", (long long)v);
 }
 static bool is_sel(symtab *s, sz e) {
   atom a;
@@ -111,8 +119,10 @@ static bool is_sel(symtab *s, sz e) {
 static void print_sel(symtab *s, const satom *x, sbuf *b) {
   static const char *const after[] = {" >= 0 ? ", " : ", ""};
   for (int i = 0; i < 3; i++) {
-    if (i < 2 && is_sel(s, x->arg[i])) print_factor(s, x->arg[i], b);
-    else print(s, x->arg[i], b);
+    if (i < 2 && is_sel(s, x->arg[i]))
+      print_factor(s, x->arg[i], b);
+    else
+      print(s, x->arg[i], b);
     sb_put(b, after[i]);
   }
 }
@@ -120,7 +130,9 @@ static void print_atom(symtab *s, atom a, sbuf *b) {
   const satom *x = sa(s, a);
   switch (x->kind) {
   case AT_SYMBOL:
-  case AT_VAR: print_name(x->name, b); return;
+  case AT_VAR:
+    print_name(x->name, b);
+    return;
   case AT_DATA:
     sb_fmt(b, "data(%u", x->data);
     if (x->lo != -SYM_INF || x->hi != SYM_INF) {
@@ -155,22 +167,28 @@ static void print_term(symtab *s, const sterm *t, bool first, sbuf *b) {
   uint32_t n = sorted_factors(s, t->mono, a, e);
   uint64_t mag = sym_mag(t->k);
   bool negative = t->k < 0, alone = mag == 1 && n == 1 && e[0] == 1 && !(first && negative);
-  if (first) sb_put(b, negative ? "-" : "");
-  else sb_put(b, negative ? " - " : " + ");
+  if (first)
+    sb_put(b, negative ? "-" : "");
+  else
+    sb_put(b, negative ? " - " : " + ");
   if (n == 0 || mag != 1) sb_fmt(b, "%llu%s", (unsigned long long)mag, n ? "*" : "");
   for (uint32_t j = 0; j < n; j++)
     for (uint8_t z = 0; z < e[j]; z++) {
       if (j || z) sb_putc(b, '*');
-      if (sa(s, a[j])->kind == AT_DIV && !alone) print_factor(s, sa(s, a[j])->self, b);
-      else print_atom(s, a[j], b);
+      if (sa(s, a[j])->kind == AT_DIV && !alone)
+        print_factor(s, sa(s, a[j])->self, b);
+      else
+        print_atom(s, a[j], b);
     }
 }
 static void print(symtab *s, sz e, sbuf *b) {
   const spoly *p = sp(s, e);
   atom a;
   if (b->n > s->text_limit) return;
-  if (p->n == 0) sb_putc(b, '0');
-  else if (sym_single(s, e, &a) && sa(s, a)->kind == AT_SEL) print_sel(s, sa(s, a), b);
+  if (p->n == 0)
+    sb_putc(b, '0');
+  else if (sym_single(s, e, &a) && sa(s, a)->kind == AT_SEL)
+    print_sel(s, sa(s, a), b);
   else {
     sterm buf[SORTED];
     const sterm *t = sorted_terms(s, e, buf);
@@ -180,12 +198,15 @@ static void print(symtab *s, sz e, sbuf *b) {
 /* False: cut off at about `most` characters. */
 static bool print_some(symtab *s, sz e, sbuf *b, size_t most) {
   s->text_limit = b->n + most;
-  if (e) print(s, e, b);
-  else sb_putc(b, '?');
+  if (e)
+    print(s, e, b);
+  else
+    sb_putc(b, '?');
   return b->n <= s->text_limit;
 }
 void sym_print(ctx *c, sz e, sbuf *b) {
-  if (!print_some(sym_tab(c), e, b, 16 << 20)) ctx_fail(c, E_UNSUPPORTED, "a size expression is longer than 16 MB as text");
+  if (!print_some(sym_tab(c), e, b, 16 << 20))
+    ctx_fail(c, E_UNSUPPORTED, "a size expression is longer than 16 MB as text");
 }
 const char *sym_str(ctx *c, sz e) {
   sbuf b = sbuf_new(ctx_arena(c));
@@ -193,7 +214,7 @@ const char *sym_str(ctx *c, sz e) {
   return b.s;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 typedef struct rd {
   ctx *c;
   const char *p;
@@ -208,7 +229,8 @@ static void skip(rd *r) {
   while (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r') r->p++;
 }
 static sz fail(rd *r, const char *what) {
-  if (!r->bad) diag_add(r->c, D_ERROR, E_MODEL, r->pos, NULL, "size expression: expected %s, found '%.20s'", what, r->p);
+  if (!r->bad)
+    diag_add(r->c, D_ERROR, E_MODEL, r->pos, NULL, "size expression: expected %s, found '%.20s'", what, r->p);
   r->bad = true;
   return sym_int(r->c, 0);
 }
@@ -249,15 +271,23 @@ static sz rdata(rd *r) { /* after `data(` */
   if (!eat(r, ")")) return fail(r, "')'");
   return sym_data(r->c, (uint32_t)id, lo, hi);
 }
-static int hex(char ch) { return ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1; }
+static int hex(char ch) {
+  return ch >= '0' && ch <= '9'   ? ch - '0'
+         : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
+         : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
+                                  : -1;
+}
 static sz quoted(rd *r) {
   const char *start = r->p++;
   sbuf b = sbuf_new(ctx_arena(r->c));
   sb_put(&b, "");
   for (; *r->p && *r->p != '`'; r->p++) {
-    if (*r->p != '\\') sb_putc(&b, *r->p);
-    else if (r->p[1] == 'x' && hex(r->p[2]) >= 0 && hex(r->p[3]) >= 0) sb_putc(&b, (char)(hex(r->p[2]) * 16 + hex(r->p[3]))), r->p += 3;
-    else return fail(r, "\\xHH");
+    if (*r->p != '\\')
+      sb_putc(&b, *r->p);
+    else if (r->p[1] == 'x' && hex(r->p[2]) >= 0 && hex(r->p[3]) >= 0)
+      sb_putc(&b, (char)(hex(r->p[2]) * 16 + hex(r->p[3]))), r->p += 3;
+    else
+      return fail(r, "\\xHH");
   }
   if (*r->p != '`') return r->p = start, fail(r, "a closing backtick");
   r->p++;
@@ -292,15 +322,20 @@ static sz rprim(rd *r) {
   r->depth++;
   sz e;
   uint64_t v;
-  if (*r->p >= '0' && *r->p <= '9') e = number(r, INT64_MAX, &v) ? sym_int(r->c, (int64_t)v) : 0;
+  if (*r->p >= '0' && *r->p <= '9')
+    e = number(r, INT64_MAX, &v) ? sym_int(r->c, (int64_t)v) : 0;
   else if (*r->p == '(') {
     r->p++;
     e = rexpr(r);
     if (!r->bad && !eat(r, ")")) fail(r, "')'");
-  } else if (*r->p == '-' && r->p[1] != '>') r->p++, e = sym_neg(r->c, rprim(r));
-  else if (*r->p == '`') e = quoted(r);
-  else if (first_char(*r->p)) e = named(r);
-  else e = fail(r, "a number, a name or '('");
+  } else if (*r->p == '-' && r->p[1] != '>')
+    r->p++, e = sym_neg(r->c, rprim(r));
+  else if (*r->p == '`')
+    e = quoted(r);
+  else if (first_char(*r->p))
+    e = named(r);
+  else
+    e = fail(r, "a number, a name or '('");
   r->depth--;
   return r->bad ? sym_int(r->c, 0) : e;
 }
@@ -312,8 +347,10 @@ static sz rmul_from(rd *r, sz a) {
       sz b = rprim(r);
       if (!r->bad && sym_int_or(r->c, b, 1) == 0) return r->p = at, fail(r, "a divisor that is not 0");
       if (!r->bad) a = div ? sym_div(r->c, a, b) : sym_mod(r->c, a, b);
-    } else if (eat(r, "*")) a = sym_mul(r->c, a, rprim(r));
-    else break;
+    } else if (eat(r, "*"))
+      a = sym_mul(r->c, a, rprim(r));
+    else
+      break;
   }
   return a;
 }
@@ -334,25 +371,35 @@ static sz radd(rd *r) {
   sz a = sym_int(r->c, 0);
   bool first = true;
   while (!r->bad) {
-    if (minus(r)) a = lowest(r) ? sym_add(r->c, a, rmul_from(r, sym_int(r->c, INT64_MIN))) : sym_sub(r->c, a, rmul_from(r, rprim(r)));
-    else if (first || eat(r, "+")) a = sym_add(r->c, a, rmul_from(r, rprim(r)));
-    else break;
+    if (minus(r))
+      a = lowest(r) ? sym_add(r->c, a, rmul_from(r, sym_int(r->c, INT64_MIN)))
+                    : sym_sub(r->c, a, rmul_from(r, rprim(r)));
+    else if (first || eat(r, "+"))
+      a = sym_add(r->c, a, rmul_from(r, rprim(r)));
+    else
+      break;
     first = false;
   }
   return a;
 }
-/* Is what follows `>=` the condition of a ?: or does the expression end here? Looks for the '?' before anything that cannot be part of a size. */
+/* Is what follows `>=` the condition of a ?: or does the expression end here? Looks for the '?' before anything that
+ * cannot be part of a size. */
 static bool question_ahead(const char *p) {
   int depth = 0;
   for (; *p; p++) {
     if (*p == '`') {
       for (p++; *p && *p != '`';) p++;
       if (!*p) return false;
-    } else if (*p == '(') depth++;
-    else if (*p == ')' && depth-- == 0) return false;
-    else if (*p == '?' && depth == 0) return true;
-    else if (!name_char(*p) && !strchr(" \t\n\r+-*/%,?:>=)", *p)) return false;
-    else if ((*p == ',' || *p == ':') && depth == 0) return false;
+    } else if (*p == '(')
+      depth++;
+    else if (*p == ')' && depth-- == 0)
+      return false;
+    else if (*p == '?' && depth == 0)
+      return true;
+    else if (!name_char(*p) && !strchr(" \t\n\r+-*/%,?:>=)", *p))
+      return false;
+    else if ((*p == ',' || *p == ':') && depth == 0)
+      return false;
   }
   return false;
 }

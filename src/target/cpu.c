@@ -1,4 +1,5 @@
-/* What can this processor do, as texts: from the runtime's table (runtime/cpu.c) come what a target file `requires`, what compiled code needs of the machine that loads it, and a text that differs between machines for which
+/* What can this processor do, as texts: from the runtime's table (runtime/cpu.c) come what a target file `requires`,
+ * what compiled code needs of the machine that loads it, and a text that differs between machines for which
  * code may differ. */
 #include "runtime/cpu.h"
 #include "target/target.h"
@@ -29,7 +30,8 @@ const char *cpu_identity(arena *a) {
 uint32_t cpu_datapath(void) {
 #if defined(__x86_64__)
   uint32_t can, unused; /* AMD's "performance optimization identifiers": FP128, MOVU, FP256, FP512 */
-  if (__get_cpuid(0x8000001a, &can, &unused, &unused, &unused)) return can & 8 ? 512 : can & 4 ? 256 : can & 1 ? 128 : 0;
+  if (__get_cpuid(0x8000001a, &can, &unused, &unused, &unused))
+    return can & 8 ? 512 : can & 4 ? 256 : can & 1 ? 128 : 0;
 #endif
   return 0;
 }

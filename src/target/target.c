@@ -1,6 +1,7 @@
 /* What machine is code made for? Target files (built in, or by path) and the machine this runs on.
  *
- * A file is lines `key = value`, # starts a comment. `host` is the widest built-in x86 file whose `requires` the CPU meets, with the CPU's own name for LLVM and the caches the system reports.
+ * A file is lines `key = value`, # starts a comment. `host` is the widest built-in x86 file whose `requires` the
+ * CPU meets, with the CPU's own name for LLVM and the caches the system reports.
  */
 #include "target/target.h"
 #include <stdio.h>
@@ -15,7 +16,7 @@ static const struct {
 };
 enum { BUILTINS = sizeof builtin / sizeof *builtin };
 
-/* ---- the file ---- */
+/* ---- the file -------------------------------------------------------------------------------- */
 static bool yes(const char *v, bool *ok) {
   *ok = *ok && (!strcmp(v, "yes") || !strcmp(v, "no"));
   return !strcmp(v, "yes");
@@ -28,16 +29,23 @@ static uint64_t number(const char *v, bool *ok) {
 }
 typedef struct parsed {
   target t;
-  const char *requires;
+  const char *
+    requires;
 } parsed;
 /* One line; false: the key is unknown. *ok: the value is good. */
 static bool set(parsed *p, const char *k, const char *v, bool *ok) {
   target *t = &p->t;
 #define KEY(name) else if (!strcmp(k, #name))
-  if (!strcmp(k, "requires")) p->requires = v;
-  KEY(triple) t->triple = v;
-  KEY(cpu) t->cpu = v;
-  KEY(features) t->features = v;
+  if (!strcmp(k, "requires"))
+  p->
+    requires
+  = v;
+  KEY(triple)
+  t->triple = v;
+  KEY(cpu)
+  t->cpu = v;
+  KEY(features)
+  t->features = v;
   KEY(emitter) {
     t->emitter = v;
     *ok = !strcmp(v, "llvm") || !strcmp(v, "c");
@@ -50,24 +58,47 @@ static bool set(parsed *p, const char *k, const char *v, bool *ok) {
     t->vector_registers = (uint32_t)number(v, ok);
     *ok = *ok && t->vector_registers >= 4 && t->vector_registers <= 1024;
   }
-  KEY(fma_per_cycle) t->fma_per_cycle = (uint32_t)number(v, ok);
-  KEY(fma) t->fma = yes(v, ok);
-  KEY(masks) t->masks = yes(v, ok);
-  KEY(gather) t->gather = yes(v, ok);
-  KEY(f16c) t->f16c = yes(v, ok);
-  KEY(bf16dot) t->bf16dot = yes(v, ok);
-  KEY(l1) t->l1 = number(v, ok);
-  KEY(l2) t->l2 = number(v, ok);
-  KEY(l3) t->l3 = number(v, ok);
-  KEY(line) t->line = number(v, ok);
-  KEY(l1_ways) t->l1_ways = (uint32_t)number(v, ok);
+  KEY(fma_per_cycle)
+  t->fma_per_cycle = (uint32_t)number(v, ok);
+  KEY(fma)
+  t->fma = yes(v, ok);
+  KEY(masks)
+  t->masks = yes(v, ok);
+  KEY(gather)
+  t->gather = yes(v, ok);
+  KEY(f16c)
+  t->f16c = yes(v, ok);
+  KEY(bf16dot)
+  t->bf16dot = yes(v, ok);
+  KEY(l1)
+  t->l1 = number(v, ok);
+  KEY(l2)
+  t->l2 = number(v, ok);
+  KEY(l3)
+  t->l3 = number(v, ok);
+  KEY(line)
+  t->line = number(v, ok);
+  KEY(l1_ways)
+  t->l1_ways = (uint32_t)number(v, ok);
   else return false;
 #undef KEY
   return true;
 }
 static bool parse(ctx *c, const char *name, const char *file, const char *text, size_t n, parsed *p) {
   arena *a = ctx_arena(c);
-  *p = (parsed){.t = {.name = name, .triple = "", .cpu = "", .features = "", .emitter = "llvm", .vector_registers = 16, .fma_per_cycle = 1, .l1 = 32768, .l1_ways = 8, .l2 = 262144, .l3 = 4194304, .line = 64}, .requires = ""};
+  *p = (parsed){.t = {.name = name,
+                      .triple = "",
+                      .cpu = "",
+                      .features = "",
+                      .emitter = "llvm",
+                      .vector_registers = 16,
+                      .fma_per_cycle = 1,
+                      .l1 = 32768,
+                      .l1_ways = 8,
+                      .l2 = 262144,
+                      .l3 = 4194304,
+                      .line = 64},
+                .requires = ""};
   bool good = true;
   uint32_t line = 0;
   for (size_t i = 0; i < n;) {
@@ -91,14 +122,17 @@ static bool parse(ctx *c, const char *name, const char *file, const char *text, 
     size_t m = strlen(v);
     while (m && strchr(" \t\r", v[m - 1])) v[--m] = 0;
     bool ok = true;
-    if (!set(p, key, v, &ok)) diag_add(c, D_ERROR, E_TARGET, pos, NULL, "target %s: unknown key `%s`", name, key), good = false;
-    else if (!ok) diag_add(c, D_ERROR, E_TARGET, pos, NULL, "target %s: `%s` is no value for %s", name, v, key), good = false;
+    if (!set(p, key, v, &ok))
+      diag_add(c, D_ERROR, E_TARGET, pos, NULL, "target %s: unknown key `%s`", name, key), good = false;
+    else if (!ok)
+      diag_add(c, D_ERROR, E_TARGET, pos, NULL, "target %s: `%s` is no value for %s", name, v, key), good = false;
   }
-  if (good && !*p->t.triple) diag_add(c, D_ERROR, E_TARGET, (srcpos){file, 1, 1}, NULL, "target %s: no triple", name), good = false;
+  if (good && !*p->t.triple)
+    diag_add(c, D_ERROR, E_TARGET, (srcpos){file, 1, 1}, NULL, "target %s: no triple", name), good = false;
   return good;
 }
 
-/* ---- this machine ---- */
+/* ---- this machine ---------------------------------------------------------------------------- */
 #if defined(__x86_64__)
 #define ARCH "x86_64"
 #else
@@ -126,7 +160,8 @@ static uint64_t cache_field(int index, const char *name, char *type) {
 static void caches(target *t) {
   for (int i = 0; i < 8; i++) {
     char type = 0;
-    uint64_t level = cache_field(i, "level", NULL), size = cache_field(i, "size", NULL), ways = cache_field(i, "ways_of_associativity", NULL), line = cache_field(i, "coherency_line_size", NULL);
+    uint64_t level = cache_field(i, "level", NULL), size = cache_field(i, "size", NULL),
+             ways = cache_field(i, "ways_of_associativity", NULL), line = cache_field(i, "coherency_line_size", NULL);
     cache_field(i, "type", &type);
     if (!level || !size || type == 'I') continue;
     if (level == 1) {
@@ -149,13 +184,24 @@ static bool host(ctx *c, parsed *p) {
     if (!best.t.name || q.t.vector_bits > best.t.vector_bits) best = q;
   }
   if (!best.t.name) /* a machine without a file: what every 64-bit CPU has */
-    best.t = (target){.emitter = "llvm", .triple = "", .vector_bits = 128, .vector_registers = 16, .fma_per_cycle = 1, .l1 = 32768, .l1_ways = 8, .l2 = 262144, .l3 = 4194304, .line = 64};
+    best.t = (target){.emitter = "llvm",
+                      .triple = "",
+                      .vector_bits = 128,
+                      .vector_registers = 16,
+                      .fma_per_cycle = 1,
+                      .l1 = 32768,
+                      .l1_ways = 8,
+                      .l2 = 262144,
+                      .l3 = 4194304,
+                      .line = 64};
   best.t.name = "host";
   best.t.host = best.t.here = true;
   best.t.cpu = "host";
   best.t.features = "";
   best.t.bf16dot = meets("avx512bf16");
-  best.t.requires = cpu_flags(ctx_arena(c));
+  best.t.
+    requires
+  = cpu_flags(ctx_arena(c));
   uint32_t bits = cpu_datapath();
   if (bits && bits < best.t.vector_bits && best.t.fma_per_cycle > 1) best.t.fma_per_cycle /= 2;
   caches(&best.t);
@@ -174,7 +220,10 @@ uint32_t target_names(ctx *c, const char ***names) {
 static const target *named(ctx *c, const char *name, const char *text, size_t n) {
   parsed *p = NEW(ctx_arena(c), parsed);
   if (!parse(c, name, name, text, n, p)) return NULL;
-  p->t.requires = p->requires;
+  p->t.
+    requires
+  = p->
+      requires;
   p->t.here = !strncmp(p->t.triple, ARCH, strlen(ARCH)) && meets(p->requires);
   return &p->t;
 }
@@ -191,7 +240,8 @@ const target *target_get(ctx *c, const char *name) {
   }
   sbuf s = sbuf_new(ctx_arena(c));
   for (int i = 0; i < BUILTINS; i++) sb_fmt(&s, ", %s", builtin[i].name);
-  diag_error(c, E_TARGET, NULL, "unknown target `%s`; known are host%s, or the path of a .target file", name, s.s ? s.s : "");
+  diag_error(c, E_TARGET, NULL, "unknown target `%s`; known are host%s, or the path of a .target file", name,
+             s.s ? s.s : "");
   return NULL;
 }
 uint32_t target_lanes(const target *t, etype e) {

@@ -1,7 +1,10 @@
-/* target: a machine as data. Read from targets/NAME.target (embedded into the program; --target NAME or a path), or detected (`host`: detects the CPU and picks the file whose requirements it meets, then fills in
+/* target: a machine as data. Read from targets/NAME.target (embedded into the program; --target NAME or a path), or
+ * detected (`host`: detects the CPU and picks the file whose requirements it meets, then fills in
  * cache sizes from the system).
  *
- * A target file is lines `key = value`: triple, cpu, features (LLVM's spelling), vector_bits, vector_registers, native float and integer types, fma, masks (per-lane masked access is cheap), gather, l1, l2, l3 (bytes), l1_ways,
+ * A target file is lines `key = value`: triple, cpu, features (LLVM's spelling), vector_bits, vector_registers,
+ * native float and integer types, fma, masks (per-lane masked access is cheap), gather, l1, l2, l3 (bytes),
+ * l1_ways,
  * line, cores, requires (CPU flags that `host` detection needs), peak_fma_per_cycle, emitter (llvm or c).
  */
 #ifndef EK_TARGET_H
@@ -9,19 +12,25 @@
 #include "base/base.h"
 typedef struct target {
   const char *name, *triple, *cpu, *features, *emitter;
-  const char *requires; /* flags that its code may use */
+  const char *
+    requires; /* flags that its code may use */
   uint32_t vector_bits, vector_registers, fma_per_cycle;
   bool fma, masks, gather, f16c, bf16dot, host;
   bool here; /* this machine runs its code: same architecture, `requires` met */
-  uint64_t l1, l2, l3, line; uint32_t l1_ways;
+  uint64_t l1, l2, l3, line;
+  uint32_t l1_ways;
 } target;
-const target *target_get(ctx *c, const char *name);   /* NULL and a diagnostic listing the known ones; "host" detects */
-uint32_t target_lanes(const target *t, etype e);      /* lanes of one register; 1 when there are no vectors */
+const target *target_get(ctx *c, const char *name); /* NULL and a diagnostic listing the known ones; "host" detects */
+uint32_t target_lanes(const target *t, etype e);    /* lanes of one register; 1 when there are no vectors */
 uint32_t target_names(ctx *c, const char ***names);
 
-/* ---- the processor that this runs on (cpu.c). Flags are names of instruction sets, such as avx2, with spaces between ---- */
-const char *cpu_flags(arena *a);    /* all that it has and knows */
-const char *cpu_identity(arena *a); /* differs between processors for which `host` may give different code */
-uint32_t cpu_datapath(void);        /* bits that its floating-point units work on at once: wider instructions take several cycles. 0: not known */
-bool cpu_meets(const char *requires, const char **missing, size_t *n); /* has all of them; else one that it lacks, or does not know */
+/* ---- the processor that this runs on (cpu.c). Flags are names of instruction sets, such as avx2, with spaces
+ * between ---- */
+const char *cpu_flags(arena *a); /* all that it has and knows */
+/* differs between processors for which `host` may give different code */
+const char *cpu_identity(arena *a);
+/* bits that its floating-point units work on at once: wider instructions take several cycles. 0: not known */
+uint32_t cpu_datapath(void);
+/* has all of them; else one that it lacks, or does not know */
+bool cpu_meets(const char *requires, const char **missing, size_t *n);
 #endif

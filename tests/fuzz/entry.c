@@ -1,7 +1,10 @@
 /* libFuzzer's doors, the same for every target: cases go to fuzz_one, changes to fuzz_change (fuzz.h).
  *
- * With EK_FUZZ_CHANGED=FOLDER nothing is tried. Instead each input is written to FOLDER together with EK_FUZZ_TIMES others made of it by one to four changes. These depend on the input alone: neither on libFuzzer's choices, which
- * follow what earlier inputs reached in the code, nor on the machine. So a change of the compiler does not change what a fixed pass tries (tests/fuzz.sh -f).
+ * With EK_FUZZ_CHANGED=FOLDER nothing is tried. Instead each input is written to FOLDER together with
+ * EK_FUZZ_TIMES others made of it by one to four changes. These depend on the input alone: neither on libFuzzer's
+ * choices, which
+ * follow what earlier inputs reached in the code, nor on the machine. So a change of the compiler does not change
+ * what a fixed pass tries (tests/fuzz.sh -f).
  */
 #include "fuzz.h"
 #include <stdio.h>
@@ -46,7 +49,8 @@ size_t mutate_bytes(uint8_t *p, size_t n, size_t cap, dice *d) {
     if (k >= n - at) break;
     memmove(p + at, p + at + k, n - at - k);
     return n - k;
-  default: break;
+  default:
+    break;
   }
   if (n) p[at] = (uint8_t)(roll(d, 2) ? p[at] ^ 1u << roll(d, 8) : roll(d, 256));
   return n;
@@ -54,8 +58,10 @@ size_t mutate_bytes(uint8_t *p, size_t n, size_t cap, dice *d) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
-  if (folder()) keep_changed(p, n);
-  else fuzz_one(p, n);
+  if (folder())
+    keep_changed(p, n);
+  else
+    fuzz_one(p, n);
   return 0;
 }
 size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t cap, unsigned seed);

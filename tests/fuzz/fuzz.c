@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- cases ---- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 static bool in_frame(ctx *c, bool (*fn)(ctx *c, void *env), void *env, bool *unwound) {
   volatile bool ok = false, caught = false;
   CTX_TRY(c) { ok = fn(c, env); }
@@ -89,7 +89,10 @@ static void cut(const char *file, const char *text) {
       size_t k = 0;
       if (*n == '"' && strstr(n, "::")) n = strstr(n, "::") + 2; /* of a domain */
       while (word_char((unsigned char)n[k])) k++;
-      piece p = {.text = arena_strndup(a, s, (size_t)(e - s)), .name = arena_strndup(a, n, k), .file = file, .is_fn = s[0] == 'f'};
+      piece p = {.text = arena_strndup(a, s, (size_t)(e - s)),
+                 .name = arena_strndup(a, n, k),
+                 .file = file,
+                 .is_fn = s[0] == 'f'};
       uint64_t q;
       if (!p.is_fn && map_gets(lib.by_name, p.name, &q)) p.same = (uint32_t)q;
       vec_push(a, lib.v, p);
@@ -113,7 +116,8 @@ static void make_library(void) {
   lib.by_name = map_new(ctx_arena(lib.c));
   bytes text;
   const char *file;
-  for (uint32_t i = 0; notation_builtin(i, &text, &file); i++) cut(file, arena_strndup(ctx_arena(lib.c), (const char *)text.p, text.n));
+  for (uint32_t i = 0; notation_builtin(i, &text, &file); i++)
+    cut(file, arena_strndup(ctx_arena(lib.c), (const char *)text.p, text.n));
   for (uint32_t i = 0; i < lib.v.n; i++) find_uses(&lib.v.v[i]);
 }
 static void want(uint32_t i) {
@@ -145,7 +149,8 @@ oplib *fuzz_library(ctx *c, const graph *g) {
     const char *file = lib.v.v[i].file;
     for (; i < lib.v.n && lib.v.v[i].file == file; i++)
       if (lib.v.v[i].wanted) sb_put(&b, lib.v.v[i].text);
-    if (b.n && !notation_add(l, b.s, b.n, file)) finding(arena_fmt(ctx_arena(c), "the library does not load in pieces: %s", file), last_error(c));
+    if (b.n && !notation_add(l, b.s, b.n, file))
+      finding(arena_fmt(ctx_arena(c), "the library does not load in pieces: %s", file), last_error(c));
   }
   return l;
 }
@@ -160,7 +165,7 @@ const char *fuzz_operator(uint32_t i) {
   return map_key(lib.by_name, i % map_count(lib.by_name), &n, &q);
 }
 
-/* ---- behind a reader ---- */
+/* ---- behind a reader ------------------------------------------------------------------------- */
 const char *fuzz_target(const uint8_t *p, size_t n) {
   static const char *const targets[] = {"x86-64-v3", "x86-64-v4", "x86-64", "x86-64-v3"};
   return targets[hash_bytes(p, n, 0) / 64 % 4];
@@ -180,7 +185,7 @@ bool fuzz_schedule(ctx *c, emodule *m, const char *target) {
   return pipe_optimise(p) && pipe_program(p);
 }
 
-/* ---- running: in a child, which says by this byte how far it is ---- */
+/* ---- running: in a child, which says by this byte how far it is ------------------------------ */
 typedef enum { COMPILING, RUNNING, DONE, SAID_INTERNAL, SAID_NOTHING } progress;
 static volatile uint8_t *at;
 static void time_is_up(int sig) {
@@ -282,7 +287,7 @@ void fuzz_run(const uint8_t *p, size_t n) {
   finding(phase, WEXITSTATUS(status) == 7 ? "takes too long" : "failed");
 }
 
-/* ---- random numbers and texts ---- */
+/* ---- random numbers and texts ---------------------------------------------------------------- */
 uint64_t roll(dice *d, uint64_t below) { /* splitmix64 */
   uint64_t z = (d->s += 0x9e3779b97f4a7c15u);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -290,15 +295,23 @@ uint64_t roll(dice *d, uint64_t below) { /* splitmix64 */
   return below ? (z ^ (z >> 31)) % below : 0;
 }
 int64_t odd_number(dice *d) {
-  static const int64_t edges[] = {INT64_MAX, INT64_MIN, INT32_MAX, INT32_MIN, (int64_t)UINT32_MAX, 1ll << 32, 1ll << 31, 1 << 24, 1 << 16, 65535, 32768, 1000000007, 4096, 1ll << 61, -(1ll << 61), 3037000500, 256, 255, 128};
+  static const int64_t edges[] = {
+      INT64_MAX, INT64_MIN,  INT32_MAX, INT32_MIN, (int64_t)UINT32_MAX, 1ll << 32,  1ll << 31, 1 << 24, 1 << 16, 65535,
+      32768,     1000000007, 4096,      1ll << 61, -(1ll << 61),        3037000500, 256,       255,     128};
   switch (roll(d, 4)) {
-  case 0: return edges[roll(d, sizeof edges / sizeof *edges)] + (int64_t)roll(d, 1);
-  case 1: return (int64_t)roll(d, 4);
-  case 2: return -(int64_t)roll(d, 9);
-  default: return (int64_t)roll(d, 70);
+  case 0:
+    return edges[roll(d, sizeof edges / sizeof *edges)] + (int64_t)roll(d, 1);
+  case 1:
+    return (int64_t)roll(d, 4);
+  case 2:
+    return -(int64_t)roll(d, 9);
+  default:
+    return (int64_t)roll(d, 70);
   }
 }
-typedef struct span { size_t at, n; } span;
+typedef struct span {
+  size_t at, n;
+} span;
 static bool is_digit(int ch) { return isdigit(ch) != 0; }
 static bool is_word(int ch) { return isalnum(ch) || ch == '_' || ch == '.'; }
 static bool is_mark(int ch) { return ispunct(ch) && ch != '_'; }
@@ -317,7 +330,33 @@ static size_t splice(uint8_t *p, size_t n, size_t cap, size_t where, size_t remo
   return n - remove + k;
 }
 size_t mutate_text(uint8_t *p, size_t n, size_t cap, unsigned seed) {
-  static const char *const marks[] = {"(", ")", "[", "]", "{", "}", ",", "\"", "=", "<", "*", "%", "//", ":", ";", "`", "(((((((((((((((((((((((((((((((((((", "-", " if ", "\n", "...", "~", "#", "?", "->", "$1", "'"};
+  static const char *const marks[] = {"(",
+                                      ")",
+                                      "[",
+                                      "]",
+                                      "{",
+                                      "}",
+                                      ",",
+                                      "\"",
+                                      "=",
+                                      "<",
+                                      "*",
+                                      "%",
+                                      "//",
+                                      ":",
+                                      ";",
+                                      "`",
+                                      "(((((((((((((((((((((((((((((((((((",
+                                      "-",
+                                      " if ",
+                                      "\n",
+                                      "...",
+                                      "~",
+                                      "#",
+                                      "?",
+                                      "->",
+                                      "$1",
+                                      "'"};
   dice d = {seed};
   for (uint64_t times = 1 + roll(&d, 3); times; times--) {
     span s, t;
@@ -331,7 +370,8 @@ size_t mutate_text(uint8_t *p, size_t n, size_t cap, unsigned seed) {
       break;
     case 2:
     case 3:
-      if (next_span(p, n, roll(&d, n), is_word, &s) && next_span(p, n, roll(&d, n), is_word, &t)) n = splice(p, n, cap, s.at, s.n, p + t.at, t.n);
+      if (next_span(p, n, roll(&d, n), is_word, &s) && next_span(p, n, roll(&d, n), is_word, &t))
+        n = splice(p, n, cap, s.at, s.n, p + t.at, t.n);
       break;
     case 4: {
       if (!next_span(p, n, roll(&d, n), is_mark, &s)) break;

@@ -1,4 +1,6 @@
-/* Arrays: .npy and .npz by their magic bytes, everything else as a TensorProto (.pb), or, by what the bytes are, as a list of tensors or an optional one. Every byte of what is accepted is read, and what can be written as .npz reads
+/* Arrays: .npy and .npz by their magic bytes, everything else as a TensorProto (.pb), or, by what the bytes are, as
+ * a list of tensors or an optional one. Every byte of what is accepted is read, and what can be written as .npz
+ * reads
  * back the same. */
 #include "onnx/onnx.h"
 #include "proto.h"
@@ -6,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-typedef struct input { const uint8_t *p; size_t n; } input;
+typedef struct input {
+  const uint8_t *p;
+  size_t n;
+} input;
 static void read_all(ctx *c, const ndarray *t) {
   int64_t n;
   volatile uint64_t sum = 0;
@@ -46,7 +51,8 @@ static bool written(ctx *c, const npz *z) {
   if (!out[0]) snprintf(out, sizeof out, "/tmp/fuzz_arrays_%d.npz", (int)getpid());
   if (!npz_write(c, out, z)) return false;
   for (uint32_t i = 0; i < z->n; i++) /* types that NumPy has no name for do not read back */
-    if (z->arrays[i].type != ET_STR && z->arrays[i].type != ET_BOOL && et_bytes(z->arrays[i].type) < 2) return unlink(out), true;
+    if (z->arrays[i].type != ET_STR && z->arrays[i].type != ET_BOOL && et_bytes(z->arrays[i].type) < 2)
+      return unlink(out), true;
   uint32_t before = diag_mark(c);
   bool read = npz_read(c, out, &again), ok = read && again.n == z->n;
   unlink(out);
@@ -79,7 +85,8 @@ static bool try_one(ctx *c, void *env) {
   if (!onnx_value_file(c, path, kind, &t, &n)) return false;
   for (int64_t i = 0; i < n; i++) {
     read_all(c, &t[i]);
-    if (!written(c, &(npz){.n = 1, .names = (const char *[]){"x"}, .arrays = (ndarray *)(uintptr_t)&t[i]})) return false;
+    if (!written(c, &(npz){.n = 1, .names = (const char *[]){"x"}, .arrays = (ndarray *)(uintptr_t)&t[i]}))
+      return false;
   }
   return true;
 }

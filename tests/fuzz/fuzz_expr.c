@@ -1,6 +1,10 @@
-/* Expr texts: parsed, verified, printed and read again, optimised, planned. Not run: a text may read outside of its tensors, which only the evaluator would say. */
+/* Expr texts: parsed, verified, printed and read again, optimised, planned. Not run: a text may read outside of its
+ * tensors, which only the evaluator would say. */
 #include "fuzz.h"
-typedef struct input { const uint8_t *p; size_t n; } input;
+typedef struct input {
+  const uint8_t *p;
+  size_t n;
+} input;
 static bool try_one(ctx *c, void *env) {
   input *in = env;
   emodule *m = expr_parse(c, arena_strndup(ctx_arena(c), (const char *)in->p, in->n), "fuzz.expr");

@@ -1,6 +1,9 @@
 /* Graph texts: parsed, verified, lowered, optimised, planned; what is small is compiled and run every 50th time. */
 #include "fuzz.h"
-typedef struct input { const uint8_t *p; size_t n; } input;
+typedef struct input {
+  const uint8_t *p;
+  size_t n;
+} input;
 static bool try_one(ctx *c, void *env) {
   input *in = env;
   graph *g = graph_parse(c, arena_strndup(ctx_arena(c), (const char *)in->p, in->n), "fuzz.graph");

@@ -3,7 +3,10 @@
 #include "fuzz.h"
 #include <stdlib.h>
 #include <string.h>
-typedef struct input { const uint8_t *p; size_t n; } input;
+typedef struct input {
+  const uint8_t *p;
+  size_t n;
+} input;
 static bool try_one(ctx *c, void *env) {
   input *in = env;
   lmodule *m = loop_parse(c, arena_strndup(ctx_arena(c), (const char *)in->p, in->n), "fuzz.loop");

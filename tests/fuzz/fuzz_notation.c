@@ -1,14 +1,22 @@
-/* Definitions (.ek): parsed and checked; what is accepted prints as text that is accepted. Then each operator is called with a few arguments: elaboration must refuse or give well-formed stages. */
+/* Definitions (.ek): parsed and checked; what is accepted prints as text that is accepted. Then each operator is
+ * called with a few arguments: elaboration must refuse or give well-formed stages. */
 #include "fuzz.h"
 #include <string.h>
-typedef struct input { const uint8_t *p; size_t n; } input;
+typedef struct input {
+  const uint8_t *p;
+  size_t n;
+} input;
 static bool elaborate(ctx *c, const oplib *lib, const opdef *d, uint32_t nin, uint32_t rank, etype t) {
   emodule *m = expr_module(c);
   arg in[4] = {0}, out[2] = {0};
   for (uint32_t i = 0; i < nin; i++) {
     sz *dims = NEWN(ctx_arena(c), sz, rank + 1);
     for (uint32_t k = 0; k < rank; k++) dims[k] = k % 2 ? sym_int(c, 3) : sym_symbol(c, "N", 1, 1000);
-    in[i] = (arg){.present = true, .type = t, .rank = rank, .shape = dims, .t = expr_tensor(m, TK_INPUT, t, dims, rank, "x", NULL)};
+    in[i] = (arg){.present = true,
+                  .type = t,
+                  .rank = rank,
+                  .shape = dims,
+                  .t = expr_tensor(m, TK_INPUT, t, dims, rank, "x", NULL)};
   }
   out[0].want = true;
   uint32_t before = diag_mark(c);

@@ -1,8 +1,12 @@
-/* Program texts: parsed, verified with their memory; what is well-formed prints as text that reads back the same, and becomes plan and run. */
+/* Program texts: parsed, verified with their memory; what is well-formed prints as text that reads back the same,
+ * and becomes plan and run. */
 #include "fuzz.h"
 #include <stdlib.h>
 #include <string.h>
-typedef struct input { const uint8_t *p; size_t n; } input;
+typedef struct input {
+  const uint8_t *p;
+  size_t n;
+} input;
 static bool try_one(ctx *c, void *env) {
   input *in = env;
   program *p = program_parse(c, arena_strndup(ctx_arena(c), (const char *)in->p, in->n), "fuzz.program");

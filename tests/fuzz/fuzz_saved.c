@@ -1,5 +1,7 @@
-/* Entries of the cache, changed by their fields. The first case compiles a small model with a cache, which gives the entry that all others change: a case is a byte that says what is wrong about it as a whole, then changes of
- * eight bytes each. Digests are made to agree again, so that what stands behind them reads what was changed. An entry that is accepted has all that a module needs; its code is not run. */
+/* Entries of the cache, changed by their fields. The first case compiles a small model with a cache, which gives the
+ * entry that all others change: a case is a byte that says what is wrong about it as a whole, then changes of
+ * eight bytes each. Digests are made to agree again, so that what stands behind them reads what was changed. An
+ * entry that is accepted has all that a module needs; its code is not run. */
 #include "codegen/image/image.h"
 #include "driver/cache.h"
 #include "fuzz.h"
@@ -52,7 +54,8 @@ static void made(void) {
   ek_options o;
   ek_options_init(&o);
   o.compile_threads = 1, o.cache = entry.folder;
-  if (ek_load_memory(s, model, sizeof model - 1, "saved.graph", &m) || ek_compile(m, &o, &code)) fprintf(stderr, "%s\n", ek_message(s)), exit(1);
+  if (ek_load_memory(s, model, sizeof model - 1, "saved.graph", &m) || ek_compile(m, &o, &code))
+    fprintf(stderr, "%s\n", ek_message(s)), exit(1);
   ek_session_destroy(s);
   DIR *d = opendir(entry.folder);
   for (const struct dirent *e; d && (e = readdir(d));) {
@@ -73,7 +76,12 @@ static void cleared(void) { rmdir(entry.folder); }
 
 static void apply(uint8_t *p, size_t n, const head *h, change k) {
   uint64_t pages = (sizeof *h + h->described + 4095) / 4096 * 4096, end = pages + h->code;
-  uint64_t from[PARTS] = {offsetof(head, described), sizeof *h, sizeof *h + h->described - (h->described < 256 ? h->described : 256), pages, end - 256, 0};
+  uint64_t from[PARTS] = {offsetof(head, described),
+                          sizeof *h,
+                          sizeof *h + h->described - (h->described < 256 ? h->described : 256),
+                          pages,
+                          end - 256,
+                          0};
   uint64_t room[PARTS] = {24, h->described, h->described < 256 ? h->described : 256, 32, 256, n};
   size_t w = (size_t)1 << (k.bytes & 3);
   uint64_t at = from[k.part % PARTS] + (room[k.part % PARTS] ? k.at / w * w % room[k.part % PARTS] : 0), v = 0;
@@ -82,7 +90,10 @@ static void apply(uint8_t *p, size_t n, const head *h, change k) {
   v += (uint64_t)(int64_t)k.v;
   memcpy(p + at, &v, w);
 }
-typedef struct input { const uint8_t *p; size_t n; } input;
+typedef struct input {
+  const uint8_t *p;
+  size_t n;
+} input;
 static bool try_one(ctx *c, void *env) {
   input *in = env;
   whole what = in->n ? in->p[0] % 16 : GOOD;
@@ -108,8 +119,11 @@ static bool try_one(ctx *c, void *env) {
   cache k = {.c = c, .model = c, .text = "einkorn other\n", .name = entry.name};
   memcpy(k.key, h.key, sizeof k.key);
   if (!folder_open(c, entry.folder, 1 << 30, &k.f, &why)) ctx_bug(c, "%s", why);
-  int fd = what == GONE ? -1 : openat(k.f.fd, entry.name, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, what == NO_KEY ? 0666 : 0600);
-  if (fd >= 0 && ((what == NO_KEY && fchmod(fd, 0666)) || write(fd, p, n) != (ssize_t)n)) ctx_bug(c, "the entry cannot be written");
+  int fd = what == GONE
+               ? -1
+               : openat(k.f.fd, entry.name, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, what == NO_KEY ? 0666 : 0600);
+  if (fd >= 0 && ((what == NO_KEY && fchmod(fd, 0666)) || write(fd, p, n) != (ssize_t)n))
+    ctx_bug(c, "the entry cannot be written");
   if (fd >= 0) close(fd);
   if (what == OTHER_KEY) k.key[0] ^= 1;
   if (what == OTHER_MODEL || what == WHOLES) { /* another entry of this model is there, or of another */
@@ -127,7 +141,8 @@ static bool try_one(ctx *c, void *env) {
     if (!d->plan || !d->run) ctx_bug(c, "an accepted entry without functions");
     for (int64_t i = 0; i < d->inputs; i++) sum += strlen(d->in[i].name);
     for (int64_t i = 0; i < d->outputs; i++)
-      for (int32_t r = 0; r < d->out[i].rank; r++) sum += (uint64_t)d->out[i].dims[r] + (d->out[i].dim_names[r] ? strlen(d->out[i].dim_names[r]) : 0);
+      for (int32_t r = 0; r < d->out[i].rank; r++)
+        sum += (uint64_t)d->out[i].dims[r] + (d->out[i].dim_names[r] ? strlen(d->out[i].dim_names[r]) : 0);
     for (int64_t i = 0; i < d->weight_bytes; i++) sum += d->weights[i];
     sum += image_bytes(m.code);
   }
@@ -143,7 +158,10 @@ void fuzz_one(const uint8_t *p, size_t n) {
 }
 size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed) {
   dice d = {seed};
-  change k = {.part = (uint8_t)roll(&d, PARTS), .bytes = (uint8_t)roll(&d, 8), .at = (uint16_t)(8 * roll(&d, 64) + (roll(&d, 4) ? 0 : roll(&d, 8))), .v = (int32_t)odd_number(&d)};
+  change k = {.part = (uint8_t)roll(&d, PARTS),
+              .bytes = (uint8_t)roll(&d, 8),
+              .at = (uint16_t)(8 * roll(&d, 64) + (roll(&d, 4) ? 0 : roll(&d, 8))),
+              .v = (int32_t)odd_number(&d)};
   if (!roll(&d, 8) || !n) {
     p[0] = (uint8_t)roll(&d, 16);
     return n ? n : 1;

@@ -1,10 +1,14 @@
 /* check: what the tools that run whole models share. A header of static functions, since every tool is one file.
  *
- * 1. Counted and guarded memory. The tool's own malloc, calloc, realloc, aligned_alloc and mmap stand before libc's, for the library, for compiled code and for what it loads. While `counting` is set every call is
- *    counted, so that a run that should allocate nothing can be told from one that does. Memory from guarded() ends at a page that nobody may touch, and so does aligned_alloc's while `guarding` is set: kernels that
- *    read or write past their arena, inputs or outputs crash at the spot. Under sanitizers, which bring a malloc of their own, both are off.
+ * 1. Counted and guarded memory. The tool's own malloc, calloc, realloc, aligned_alloc and mmap stand before
+ *   libc's, for the library, for compiled code and for what it loads. While `counting` is set every call is
+ *    counted, so that a run that should allocate nothing can be told from one that does. Memory from guarded()
+ *    ends at a page that nobody may touch, and so does aligned_alloc's while `guarding` is set: kernels that
+ *    read or write past their arena, inputs or outputs crash at the spot. Under sanitizers, which bring a malloc
+ *    of their own, both are off.
  * 2. Arrays of .npz files by the names of a model's inputs and outputs; comparison with a tolerance.
- * 3. formula(): the value of a printed formula in the symbolic dimensions, worked out apart from the compiler's own algebra.
+ * 3. formula(): the value of a printed formula in the symbolic dimensions, worked out apart from the compiler's
+ *   own algebra.
  */
 #ifndef EK_TESTS_CHECK_H
 #define EK_TESTS_CHECK_H
@@ -28,15 +32,20 @@
 #define CHECK_OWN_MALLOC 1
 #endif
 
-/* ---- 1. memory ---- */
+/* ---- 1. memory ------------------------------------------------------------------------------- */
 enum { PAGE = 4096, GUARDS = 512 };
 #define MAYBE __attribute__((unused))
 MAYBE static atomic_bool counting, guarding;
 MAYBE static atomic_int calls, guards_live;
 static atomic_flag guard_lock = ATOMIC_FLAG_INIT;
-static struct { uint8_t *at, *base; size_t mapped; } guards[GUARDS];
+static struct {
+  uint8_t *at, *base;
+  size_t mapped;
+} guards[GUARDS];
 
-static void *map_pages(size_t n) { return (void *)syscall(SYS_mmap, NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
+static void *map_pages(size_t n) {
+  return (void *)syscall(SYS_mmap, NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
 /* `bytes` bytes that end where a forbidden page begins. */
 MAYBE static uint8_t *guarded(size_t bytes) {
   size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
@@ -113,7 +122,7 @@ OWN void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
 }
 #endif
 
-/* ---- 2. arrays ---- */
+/* ---- 2. arrays ------------------------------------------------------------------------------- */
 static inline const ndarray *npz_find(const npz *z, const char *prefix, const char *name, int32_t i) {
   char number[32];
   size_t n = strlen(prefix);
@@ -126,9 +135,12 @@ static inline const ndarray *npz_find(const npz *z, const char *prefix, const ch
   }
   return named ? named : numbered;
 }
-typedef struct tolerance { double rtol, atol; } tolerance;
+typedef struct tolerance {
+  double rtol, atol;
+} tolerance;
 /* NULL: alike; else what differs, in `why`. Integers must be equal. */
-static inline const char *differs(char *why, size_t room, const char *name, const ndarray *got, const ndarray *want, tolerance t) {
+static inline const char *differs(char *why, size_t room, const char *name, const ndarray *got, const ndarray *want,
+                                  tolerance t) {
   int64_t n = 0, wrong = 0, first = 0;
   double worst = 0;
   bool same = got->rank == want->rank;
@@ -137,11 +149,14 @@ static inline const char *differs(char *why, size_t room, const char *name, cons
     int k = snprintf(why, room, "%s has shape [", name);
     for (int side = 0; side < 2; side++)
       for (uint32_t i = 0, r = side ? want->rank : got->rank; i <= r && (size_t)k + 40 < room; i++)
-        k += i < r ? snprintf(why + k, room - (size_t)k, "%s%lld", i ? ", " : "", (long long)(side ? want : got)->dims[i]) : snprintf(why + k, room - (size_t)k, side ? "]" : "], not [");
+        k += i < r
+                 ? snprintf(why + k, room - (size_t)k, "%s%lld", i ? ", " : "", (long long)(side ? want : got)->dims[i])
+                 : snprintf(why + k, room - (size_t)k, side ? "]" : "], not [");
     return why;
   }
   etype wt = want->type;
-  if (wt != got->type && et_bytes(wt) == et_bytes(got->type) && et_kind(wt) != K_FLOAT) wt = got->type; /* the bits of a type numpy has not */
+  /* the bits of a type numpy has not */
+  if (wt != got->type && et_bytes(wt) == et_bytes(got->type) && et_kind(wt) != K_FLOAT) wt = got->type;
   bool floats = et_kind(got->type) == K_FLOAT;
   if (wt != got->type && !(floats && et_kind(wt) == K_FLOAT)) {
     snprintf(why, room, "%s is %s, %s expected", name, et_name(got->type), et_name(want->type));
@@ -149,7 +164,8 @@ static inline const char *differs(char *why, size_t room, const char *name, cons
   }
   nd_count(got, &n);
   for (int64_t i = 0; i < n; i++) {
-    scalar g = et_load(got->type, (const uint8_t *)got->data + i * et_bytes(got->type)), w = et_load(wt, (const uint8_t *)want->data + i * et_bytes(wt));
+    scalar g = et_load(got->type, (const uint8_t *)got->data + i * et_bytes(got->type)),
+           w = et_load(wt, (const uint8_t *)want->data + i * et_bytes(wt));
     if (!floats && g.i == w.i) continue;
     if (floats && (g.f == w.f || (isnan(g.f) && isnan(w.f)))) continue;
     double d = floats ? fabs(g.f - w.f) : fabs((double)g.i - (double)w.i);
@@ -158,18 +174,27 @@ static inline const char *differs(char *why, size_t room, const char *name, cons
     if (isnan(d) || d > worst) worst = isnan(d) ? INFINITY : d;
   }
   if (!wrong) return NULL;
-  snprintf(why, room, "%s: %lld of %lld elements differ, first at %lld, by up to %g", name, (long long)wrong, (long long)n, (long long)first, worst);
+  snprintf(why, room, "%s: %lld of %lld elements differ, first at %lld, by up to %g", name, (long long)wrong,
+           (long long)n, (long long)first, worst);
   return why;
 }
 
-/* ---- 3. formulas: + - * // % min max, numbers, names (`quoted` when odd) ---- */
-typedef struct symbols { uint32_t n; const char *name[64]; int64_t value[64]; } symbols;
+/* ---- 3. formulas: + - * // % min max, numbers, names (`quoted` when odd) --------------------- */
+typedef struct symbols {
+  uint32_t n;
+  const char *name[64];
+  int64_t value[64];
+} symbols;
 static inline void symbol_set(symbols *s, const char *name, int64_t v) {
   for (uint32_t i = 0; i < s->n; i++)
     if (!strcmp(s->name[i], name)) return;
   if (s->n < 64) s->name[s->n] = name, s->value[s->n++] = v;
 }
-typedef struct parsing { const char *p; const symbols *s; bool bad; } parsing;
+typedef struct parsing {
+  const char *p;
+  const symbols *s;
+  bool bad;
+} parsing;
 static inline int64_t formula_sum(parsing *r);
 static inline void blanks(parsing *r) {
   while (*r->p == ' ') r->p++;
@@ -227,19 +252,26 @@ static inline int64_t formula_product(parsing *r) {
     bool div = eat(r, "//"), mod = !div && eat(r, "%");
     if (div || mod) {
       int64_t d = formula_atom(r);
-      if (!d) r->bad = true;
-      else v = div ? floordiv64(v, d) : floormod64(v, d);
-    } else if (eat(r, "*")) v *= formula_atom(r);
-    else break;
+      if (!d)
+        r->bad = true;
+      else
+        v = div ? floordiv64(v, d) : floormod64(v, d);
+    } else if (eat(r, "*"))
+      v *= formula_atom(r);
+    else
+      break;
   }
   return v;
 }
 static inline int64_t formula_sum(parsing *r) {
   int64_t v = formula_product(r);
   while (!r->bad)
-    if (eat(r, "+")) v += formula_product(r);
-    else if (eat(r, "-")) v -= formula_product(r);
-    else break;
+    if (eat(r, "+"))
+      v += formula_product(r);
+    else if (eat(r, "-"))
+      v -= formula_product(r);
+    else
+      break;
   return v;
 }
 /* False: not a formula of these symbols. */

@@ -2,10 +2,15 @@
  *
  *   grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-p] [-v] [NAME...]
  *
- * For each definition of the library (or those named) random legal calls are made from its signature (src/notation/instance.h): shapes, attributes, contents. The call's outputs of floating type are
- * weighted with random seeds and summed; the derived adjoint of every floating input is compared with (f(x+h) - f(x-h)) / 2h at a few places. Places where differences of two step widths disagree (a
- * kink within the step), or where the sum is so large that its rounding hides them, do not count. Definitions are differentiated as they stand, but with `f32` read as `f64`, so that differences are exact enough (those that ask for f32's bits or random numbers: as they stand). -p: also after the passes. A definition without
- * any floating input or output, or whose floating inputs are values known when compiling, has no gradient and is skipped, by that property. One line per definition with -v; at the end `N passed, N
+ * For each definition of the library (or those named) random legal calls are made from its signature
+ * (src/notation/instance.h): shapes, attributes, contents. The call's outputs of floating type are
+ * weighted with random seeds and summed; the derived adjoint of every floating input is compared with (f(x+h) -
+ * f(x-h)) / 2h at a few places. Places where differences of two step widths disagree (a
+ * kink within the step), or where the sum is so large that its rounding hides them, do not count. Definitions are
+ * differentiated as they stand, but with `f32` read as `f64`, so that differences are exact enough (those that
+ * ask for f32's bits or random numbers: as they stand). -p: also after the passes. A definition without
+ * any floating input or output, or whose floating inputs are values known when compiling, has no gradient and is
+ * skipped, by that property. One line per definition with -v; at the end `N passed, N
  * failed, N skipped`, counted by definition.
  */
 #include "expr/passes.h"
@@ -75,7 +80,8 @@ static void fail(check *k, const char *fmt, ...) {
 static evaluation *start(check *k, arena *a, bool seeds) {
   evaluation *v = expr_eval_new(k->i.m, a, 1);
   for (uint32_t i = 0; i < k->i.nin; i++)
-    if (k->i.in[i].present && xt(k->i.m, k->i.in[i].t)->kind == TK_INPUT) expr_eval_input(v, k->i.in[i].t, &k->i.data[i]);
+    if (k->i.in[i].present && xt(k->i.m, k->i.in[i].t)->kind == TK_INPUT)
+      expr_eval_input(v, k->i.in[i].t, &k->i.data[i]);
   for (uint32_t i = 0; seeds && i < k->nout; i++) expr_eval_input(v, k->seeds[i], &k->sv[i]);
   return v;
 }
@@ -121,7 +127,8 @@ static void compare(check *k, uint32_t w) {
       f[s] = loss(k);
     }
     p[at] = keep;
-    double one = (f[4] - f[0]) / (2 * h), two = (f[3] - f[1]) / h, right = (f[4] - f[2]) / h, left = (f[2] - f[0]) / h, got = ((const double *)k->got[w].data)[at];
+    double one = (f[4] - f[0]) / (2 * h), two = (f[3] - f[1]) / h, right = (f[4] - f[2]) / h, left = (f[2] - f[0]) / h,
+           got = ((const double *)k->got[w].data)[at];
     double scale = fmax(1, fmax(fabs(one), fabs(got))), e = fabs(got - two) / scale;
     double noise = 4e-16 * fabs(f[2]) / h; /* what the sums' own rounding makes of a difference */
     if (!isfinite(one) || fabs(one - two) > 3e-7 * scale || fabs(right - left) > 1e-2 * scale || noise > 1e-6 * scale) {
@@ -135,7 +142,9 @@ static void compare(check *k, uint32_t w) {
     k->t->compared++;
     if (fabs(two) > 1e-7) k->t->nonzero++;
     if (e > k->t->worst) k->t->worst = e;
-    if (!(e <= 2e-6)) fail(k, "adjoint of %s at %lld is %.10g, differences give %.10g", xt(k->i.m, k->wrt[w])->name, (long long)at, got, two);
+    if (!(e <= 2e-6))
+      fail(k, "adjoint of %s at %lld is %.10g, differences give %.10g", xt(k->i.m, k->wrt[w])->name, (long long)at, got,
+           two);
   }
 }
 static void after_passes(check *k) {
@@ -159,7 +168,8 @@ static void after_passes(check *k) {
     const ndarray *y = expr_eval_get(v, m->outputs.v[i].t);
     for (int64_t q = 0; q < elements(y); q++) {
       double a = ((const double *)y->data)[q], b = ((const double *)k->got[w].data)[q];
-      if (a != b && !(fabs(a - b) <= 1e-9 * fmax(1, fabs(b))) && !(isnan(a) && isnan(b))) fail(k, "after the passes the adjoint of input %u at %lld is %.12g, was %.12g", w, (long long)q, a, b);
+      if (a != b && !(fabs(a - b) <= 1e-9 * fmax(1, fabs(b))) && !(isnan(a) && isnan(b)))
+        fail(k, "after the passes the adjoint of input %u at %lld is %.12g, was %.12g", w, (long long)q, a, b);
     }
   }
 }
@@ -189,7 +199,11 @@ static void attempt(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, tal
   uint32_t mark = diag_mark(c);
   check *k = NEW(ctx_arena(c), check);
   k->c = c, k->d = d, k->t = t;
-  if (!notation_instance(c, lib, d, seed, (opinst_opts){.types = 1u << ET_F64 | 1u << ET_I64 | 1u << ET_I32 | 1u << ET_BOOL, .sizes = seed % 4 == 3 ? 9 : 0}, &k->i)) return;
+  if (!notation_instance(c, lib, d, seed,
+                         (opinst_opts){.types = 1u << ET_F64 | 1u << ET_I64 | 1u << ET_I32 | 1u << ET_BOOL,
+                                       .sizes = seed % 4 == 3 ? 9 : 0},
+                         &k->i))
+    return;
   t->legal++;
   for (uint32_t i = 0; i < k->i.nout; i++)
     if (k->i.out[i].present && k->i.out[i].want && k->i.out[i].type == ET_F64) k->outs[k->nout++] = k->i.out[i].t;
@@ -309,8 +323,16 @@ int main(int argc, char **argv) {
     }
     define(q, &t, true);
     if (!t.legal) define(q, &t, false);
-    if (t.singular * 4 > t.compared && !t.failed) t.failed = true, snprintf(t.why, sizeof t.why, "%u of %u adjoints are not finite", t.singular, t.singular + t.compared);
-    const char *what = t.failed ? "FAIL" : !t.legal ? "no instance" : !t.floats ? "no floats" : !t.instances ? "no finite instance" : !t.compared ? "nowhere smooth" : !t.nonzero ? "zero" : "ok";
+    if (t.singular * 4 > t.compared && !t.failed)
+      t.failed = true,
+      snprintf(t.why, sizeof t.why, "%u of %u adjoints are not finite", t.singular, t.singular + t.compared);
+    const char *what = t.failed       ? "FAIL"
+                       : !t.legal     ? "no instance"
+                       : !t.floats    ? "no floats"
+                       : !t.instances ? "no finite instance"
+                       : !t.compared  ? "nowhere smooth"
+                       : !t.nonzero   ? "zero"
+                                      : "ok";
     if (t.failed || !t.legal || (t.floats && !t.compared))
       failed++;
     else if (!t.floats)
@@ -318,8 +340,8 @@ int main(int argc, char **argv) {
     else
       passed++;
     if (verbose || t.failed || !t.legal || (t.floats && !t.compared))
-      printf("%-28s %-18s legal %u, instances %u, places %u (%u not 0, %u at kinks, %u singular), worst %.1e %s\n", name, what, t.legal, t.instances, t.compared, t.nonzero, t.kinks, t.singular,
-             t.worst, t.why);
+      printf("%-28s %-18s legal %u, instances %u, places %u (%u not 0, %u at kinks, %u singular), worst %.1e %s\n",
+             name, what, t.legal, t.instances, t.compared, t.nonzero, t.kinks, t.singular, t.worst, t.why);
     fflush(stdout);
   }
   printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);

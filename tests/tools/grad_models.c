@@ -2,9 +2,12 @@
  *
  *   grad_models [-v] MODEL.onnx...
  *
- * Everything of a model that is f32 is read as f64 (values, constants, casts, the operators' definitions). Inputs come from NAME.npz beside the model. The outputs of floating type are weighted at
- * random and summed; adjoints of floating inputs and of some constants are compared with (f(x+h) - f(x-h)) / 2h at a few places, except where two step widths disagree (a kink). Models that take
- * longer than a second to evaluate, that round to narrow floats, or whose gradient is refused with a reason (grad.h), are skipped. One line per failure, with -v per model; at the end `N passed, N
+ * Everything of a model that is f32 is read as f64 (values, constants, casts, the operators' definitions). Inputs
+ * come from NAME.npz beside the model. The outputs of floating type are weighted at
+ * random and summed; adjoints of floating inputs and of some constants are compared with (f(x+h) - f(x-h)) / 2h
+ * at a few places, except where two step widths disagree (a kink). Models that take
+ * longer than a second to evaluate, that round to narrow floats, or whose gradient is refused with a reason
+ * (grad.h), are skipped. One line per failure, with -v per model; at the end `N passed, N
  * failed, N skipped`.
  */
 #include "driver/driver.h"
@@ -46,7 +49,7 @@ static const char *first_error(ctx *c) {
   return "no reason given";
 }
 
-/* ---- f32 read as f64 ---- */
+/* ---- f32 read as f64 ------------------------------------------------------------------------- */
 static void widen(ctx *c, const ndarray **d) {
   if (!*d || (*d)->type != ET_F32) return;
   ndarray *w = arena_dup(ctx_arena(c), *d, sizeof *w);
@@ -87,7 +90,7 @@ static oplib *wide_library(ctx *c) {
   return notation_add(lib, w.s, w.n, "wide.ek") ? lib : NULL;
 }
 
-/* ---- one model ---- */
+/* ---- one model ------------------------------------------------------------------------------- */
 static evaluation *start(check *k, arena *a, bool seeds) {
   evaluation *v = expr_eval_new(k->m, a, 1);
   for (uint32_t i = 0; i < k->nin; i++) expr_eval_input(v, k->m->inputs.v[i].t, &k->in[i]);
@@ -111,12 +114,14 @@ static const ndarray *data_of(check *k, tid t) {
     if (k->m->inputs.v[i].t == t) return &k->in[i];
   return NULL;
 }
-static const ndarray *npz_find(const npz *z, const char *name, uint32_t i) { /* by the input's name, or in_0, in_1, .. */
+/* by the input's name, or in_0, in_1, .. */
+static const ndarray *npz_find(const npz *z, const char *name, uint32_t i) {
   char number[32];
   const ndarray *numbered = NULL;
   snprintf(number, sizeof number, "in_%u", i);
   for (uint32_t j = 0; j < z->n; j++) {
-    if (!strcmp(z->names[j], name) || (!strncmp(z->names[j], "in_", 3) && !strcmp(z->names[j] + 3, name))) return &z->arrays[j];
+    if (!strcmp(z->names[j], name) || (!strncmp(z->names[j], "in_", 3) && !strcmp(z->names[j] + 3, name)))
+      return &z->arrays[j];
     if (!strcmp(z->names[j], number)) numbered = &z->arrays[j];
   }
   return numbered;
@@ -127,7 +132,8 @@ static int one(ctx *c, const char *path, char *said, size_t room) { /* 1 passed,
   graph *g = onnx_load_file(c, path);
   if (!g) return snprintf(said, room, "%s", first_error(c)), -1;
   npz z = {0};
-  if (!npz_read(c, arena_fmt(a, "%.*s.npz", (int)(strlen(path) - 5), path), &z)) return snprintf(said, room, "no inputs beside it"), -1;
+  if (!npz_read(c, arena_fmt(a, "%.*s.npz", (int)(strlen(path) - 5), path), &z))
+    return snprintf(said, room, "no inputs beside it"), -1;
   widen_graph(g);
   oplib *lib = wide_library(c);
   emodule *m = lib ? lower_graph(g, lib, NULL, 0) : NULL;
@@ -164,7 +170,8 @@ static int one(ctx *c, const char *path, char *said, size_t room) { /* 1 passed,
     k->seeds[o] = expr_tensor(m, TK_INPUT, y.type, y.shape, y.rank, "seed", NULL);
     vec_push(m->a, m->inputs, ((io){k->seeds[o], "seed"}));
   }
-  if (!grad_reverse(m, 0, k->outs, k->seeds, k->no, k->wrt, k->nw, k->adj)) return snprintf(said, room, "%s", first_error(c)), diag_code(c) == E_UNSUPPORTED ? -1 : 0;
+  if (!grad_reverse(m, 0, k->outs, k->seeds, k->no, k->wrt, k->nw, k->adj))
+    return snprintf(said, room, "%s", first_error(c)), diag_code(c) == E_UNSUPPORTED ? -1 : 0;
   if (!expr_verify(m, "grad")) return snprintf(said, room, "%s", first_error(c)), 0;
   v = start(k, a, true);
   uint32_t compared = 0, nonzero = 0, kinks = 0;
@@ -180,14 +187,18 @@ static int one(ctx *c, const char *path, char *said, size_t room) { /* 1 passed,
         f[s] = loss(k);
       }
       p[at] = keep;
-      double wide = (f[4] - f[0]) / (2 * h), two = (f[3] - f[1]) / h, d = ((const double *)got->data)[at], scale = fmax(1, fmax(fabs(two), fabs(d)));
+      double wide = (f[4] - f[0]) / (2 * h), two = (f[3] - f[1]) / h, d = ((const double *)got->data)[at],
+             scale = fmax(1, fmax(fabs(two), fabs(d)));
       if (!isfinite(wide) || fabs(wide - two) > 1e-6 * scale) {
         kinks++;
         continue;
       }
       compared++, nonzero += fabs(two) > 1e-9;
       worst = fmax(worst, fabs(d - two) / scale);
-      if (!(fabs(d - two) <= 5e-6 * scale)) return snprintf(said, room, "adjoint of %s at %lld is %.10g, differences give %.10g", xt(m, k->wrt[w])->name, (long long)at, d, two), 0;
+      if (!(fabs(d - two) <= 5e-6 * scale))
+        return snprintf(said, room, "adjoint of %s at %lld is %.10g, differences give %.10g", xt(m, k->wrt[w])->name,
+                        (long long)at, d, two),
+               0;
     }
   }
   snprintf(said, room, "%u places (%u not 0, %u at kinks), worst %.1e", compared, nonzero, kinks, worst);
@@ -204,7 +215,8 @@ int main(int argc, char **argv) {
     ctx *c = ctx_new();
     char said[500] = "";
     volatile int r = 0;
-    CTX_TRY(c) r = one(c, argv[i], said, sizeof said);
+    CTX_TRY(c)
+    r = one(c, argv[i], said, sizeof said);
     CTX_CATCH { r = 0, snprintf(said, sizeof said, "unwound: %s", first_error(c)); }
     n[r + 1]++;
     const char *name = strrchr(argv[i], '/') ? strrchr(argv[i], '/') + 1 : argv[i];

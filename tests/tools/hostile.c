@@ -2,9 +2,12 @@
  *
  *   hostile [-n CASES] [-f FIRST] [-j JOBS] [-t SECONDS] [-w FILE] FILE...
  *
- * Case i takes FILE number i modulo their count (.onnx, .graph, .expr, .ek, .npz) and damages it by the random numbers of seed i: cut off, bits flipped, bytes overwritten, pieces repeated, removed or exchanged, and
- * in texts numbers replaced by extreme ones and words by others of the same text. Models are then loaded and checked (all that compilation does short of code), definitions parsed and checked, arrays read. A case
- * passes when the damaged input is still accepted, or refused with a message and a code other than `internal`. -w writes case FIRST to a file instead, to look at it. Each case has SECONDS (default 10) and 4 GiB.
+ * Case i takes FILE number i modulo their count (.onnx, .graph, .expr, .ek, .npz) and damages it by the random
+ * numbers of seed i: cut off, bits flipped, bytes overwritten, pieces repeated, removed or exchanged, and
+ * in texts numbers replaced by extreme ones and words by others of the same text. Models are then loaded and
+ * checked (all that compilation does short of code), definitions parsed and checked, arrays read. A case
+ * passes when the damaged input is still accepted, or refused with a message and a code other than `internal`. -w
+ * writes case FIRST to a file instead, to look at it. Each case has SECONDS (default 10) and 4 GiB.
  * One line per failure, then `N passed, N failed, N skipped`. */
 #include "driver/pipeline.h"
 #include "einkorn/einkorn.h"
@@ -20,12 +23,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct blob { uint8_t *p; size_t n; } blob;
+typedef struct blob {
+  uint8_t *p;
+  size_t n;
+} blob;
 typedef enum { NOT_RUN, ACCEPTED, REFUSED, BAD } verdict;
-typedef struct outcome { verdict v; char text[240]; } outcome;
-typedef struct board { atomic_uint next; outcome all[]; } board;
+typedef struct outcome {
+  verdict v;
+  char text[240];
+} outcome;
+typedef struct board {
+  atomic_uint next;
+  outcome all[];
+} board;
 
-/* ---- damage ---- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 static uint64_t seed;
 static uint64_t rnd(uint64_t below) { /* splitmix64 */
   uint64_t z = (seed += 0x9e3779b97f4a7c15u);
@@ -51,8 +63,37 @@ static bool is_digit(int ch) { return isdigit(ch) != 0; }
 static bool is_word(int ch) { return isalnum(ch) || ch == '_' || ch == '.'; }
 static bool is_mark(int ch) { return ispunct(ch) && ch != '_'; }
 static void damage_text(blob *b) {
-  static const char *const numbers[] = {"0", "-1", "9223372036854775807", "-9223372036854775808", "18446744073709551616", "1e400", "4294967296", "2147483648", "17", "1000000007", "nan"};
-  static const char *const marks[] = {"(", ")", "[", "]", "{", "}", ",", "\"", "=", "<", "*", "%", "//", ":", ";", "`", "((((((((((((((((((((((((((((((((", "-", "if", "\n"};
+  static const char *const numbers[] = {"0",
+                                        "-1",
+                                        "9223372036854775807",
+                                        "-9223372036854775808",
+                                        "18446744073709551616",
+                                        "1e400",
+                                        "4294967296",
+                                        "2147483648",
+                                        "17",
+                                        "1000000007",
+                                        "nan"};
+  static const char *const marks[] = {"(",
+                                      ")",
+                                      "[",
+                                      "]",
+                                      "{",
+                                      "}",
+                                      ",",
+                                      "\"",
+                                      "=",
+                                      "<",
+                                      "*",
+                                      "%",
+                                      "//",
+                                      ":",
+                                      ";",
+                                      "`",
+                                      "((((((((((((((((((((((((((((((((",
+                                      "-",
+                                      "if",
+                                      "\n"};
   size_t at, n, at2, n2;
   uint64_t kind = rnd(4);
   if (kind == 0 && word_at(b, rnd(b->n), is_digit, &at, &n)) {
@@ -73,8 +114,10 @@ static void damage_text(blob *b) {
     if (!line) return;
     memcpy(line, b->p + at, n);
     line[n] = '\n';
-    if (rnd(2)) splice(b, at, n, line, 0);
-    else splice(b, at, 0, line, n + 1);
+    if (rnd(2))
+      splice(b, at, n, line, 0);
+    else
+      splice(b, at, 0, line, n + 1);
     free(line);
   }
 }
@@ -87,11 +130,21 @@ static void damage_bytes(blob *b) {
   uint8_t piece[16];
   memcpy(piece, b->p + at, n);
   switch (rnd(6)) {
-  case 0: b->n = rnd(b->n); break;
-  case 1: b->p[at] ^= (uint8_t)(1u << rnd(8)); break;
-  case 2: b->p[at] = (uint8_t)(rnd(2) ? 0xff : rnd(256)); break;
-  case 3: splice(b, at, n, piece, 0); break;
-  case 4: splice(b, at, 0, piece, n); break;
+  case 0:
+    b->n = rnd(b->n);
+    break;
+  case 1:
+    b->p[at] ^= (uint8_t)(1u << rnd(8));
+    break;
+  case 2:
+    b->p[at] = (uint8_t)(rnd(2) ? 0xff : rnd(256));
+    break;
+  case 3:
+    splice(b, at, n, piece, 0);
+    break;
+  case 4:
+    splice(b, at, 0, piece, n);
+    break;
   default: {
     size_t to = rnd(b->n - n + 1) % head;
     if (to + n <= b->n) memmove(b->p + to, piece, n);
@@ -108,15 +161,20 @@ static blob damaged(const char *path, const blob *whole, uint32_t number) {
   seed = number * 0x2545f4914f6cdd1du + 1;
   bool is_text = !ends_in(path, ".onnx") && !ends_in(path, ".npz");
   for (uint64_t times = rnd(4) + 1; times; times--)
-    if (is_text && rnd(5)) damage_text(&b);
-    else damage_bytes(&b);
+    if (is_text && rnd(5))
+      damage_text(&b);
+    else
+      damage_bytes(&b);
   return b;
 }
 
-/* ---- trying ---- */
+/* ---- trying ---------------------------------------------------------------------------------- */
 static void judge(outcome *o, bool good, ecode code, const char *message) {
   o->v = good ? ACCEPTED : code == E_INTERNAL || !message || !*message ? BAD : REFUSED;
-  snprintf(o->text, sizeof o->text, "%s", good ? "" : code == E_INTERNAL || (message && *message) ? message : "refused without a word");
+  snprintf(o->text, sizeof o->text, "%s",
+           good                                          ? ""
+           : code == E_INTERNAL || (message && *message) ? message
+                                                         : "refused without a word");
 }
 static void try_model(const blob *b, const char *name, outcome *o) {
   ek_session *s = ek_session_create();
@@ -151,7 +209,8 @@ static void try_one(const blob *b, const char *path, outcome *o) {
   }
   ctx *c = ctx_new();
   volatile bool good = false;
-  CTX_TRY(c) try_text(c, b, path, &good);
+  CTX_TRY(c)
+  try_text(c, b, path, &good);
   CTX_CATCH {}
   const diag *d = diag_first(c);
   while (d && d->level != D_ERROR) d = d->next;
@@ -159,7 +218,7 @@ static void try_one(const blob *b, const char *path, outcome *o) {
   ctx_free(c);
 }
 
-/* ---- sharing out ---- */
+/* ---- sharing out ----------------------------------------------------------------------------- */
 static blob whole_file(const char *path) {
   blob b = {0};
   FILE *f = fopen(path, "rbe");
@@ -172,7 +231,8 @@ static blob whole_file(const char *path) {
   if (f) fclose(f);
   return b;
 }
-static void work(board *b, char **files, const blob *all, uint32_t nfiles, uint32_t first, uint32_t n, unsigned limit, atomic_uint *mine) {
+static void work(board *b, char **files, const blob *all, uint32_t nfiles, uint32_t first, uint32_t n, unsigned limit,
+                 atomic_uint *mine) {
 #if !defined(__SANITIZE_ADDRESS__)
   struct rlimit r = {4ll << 30, 4ll << 30};
   setrlimit(RLIMIT_AS, &r);
@@ -193,12 +253,18 @@ int main(int argc, char **argv) {
   unsigned limit = 10;
   const char *write_to = NULL;
   while ((opt = getopt(argc, argv, "n:f:j:t:w:")) != -1) {
-    if (opt == 'n') n = (uint32_t)atoi(optarg);
-    else if (opt == 'f') first = (uint32_t)atoi(optarg);
-    else if (opt == 'j') jobs = atoi(optarg);
-    else if (opt == 't') limit = (unsigned)atoi(optarg);
-    else if (opt == 'w') write_to = optarg;
-    else return 2;
+    if (opt == 'n')
+      n = (uint32_t)atoi(optarg);
+    else if (opt == 'f')
+      first = (uint32_t)atoi(optarg);
+    else if (opt == 'j')
+      jobs = atoi(optarg);
+    else if (opt == 't')
+      limit = (unsigned)atoi(optarg);
+    else if (opt == 'w')
+      write_to = optarg;
+    else
+      return 2;
   }
   uint32_t nfiles = (uint32_t)(argc - optind);
   if (!nfiles) return fputs("no files\n", stderr), 2;
@@ -213,7 +279,8 @@ int main(int argc, char **argv) {
     if (!f || fwrite(x.p, 1, x.n, f) != x.n || fclose(f)) return perror(write_to), 2;
     return 0;
   }
-  board *b = mmap(NULL, sizeof *b + (n + 1) * sizeof(outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  board *b =
+      mmap(NULL, sizeof *b + (n + 1) * sizeof(outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   atomic_uint *at = mmap(NULL, 64 * sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (b == MAP_FAILED || at == MAP_FAILED) return perror("mmap"), 2;
   pid_t pid[64] = {0};
@@ -237,7 +304,10 @@ int main(int argc, char **argv) {
       if (mine >= n || (WIFEXITED(status) && !WEXITSTATUS(status))) continue;
       outcome *o = &b->all[mine];
       o->v = BAD;
-      snprintf(o->text, sizeof o->text, "%s", !WIFSIGNALED(status) ? "the process ended" : WTERMSIG(status) == SIGALRM ? "takes too long" : strsignal(WTERMSIG(status)));
+      snprintf(o->text, sizeof o->text, "%s",
+               !WIFSIGNALED(status)          ? "the process ended"
+               : WTERMSIG(status) == SIGALRM ? "takes too long"
+                                             : strsignal(WTERMSIG(status)));
       k = i; /* again */
     }
   }

@@ -1,22 +1,31 @@
-/* models: the differential runner. Every model, with every reference beside it, must give the reference's numbers in every mode.
+/* models: the differential runner. Every model, with every reference beside it, must give the reference's numbers in
+ * every mode.
  *
  *   models [-j JOBS] [-m MODES] [-t SECONDS] [-k TOLERANCES] [-v] MODEL.onnx...
  *
- *   eval    the definitions, interpreted           O0    compiled as simply as possible, 1 thread      so   saved as a library and loaded, 1 and 2 threads
- *   passes  what the passes made of them           jit   compiled in full, 1 and 2 threads             c    saved as C, compiled by cc (strictest warnings are errors), loaded
+ *   eval    the definitions, interpreted           O0    compiled as simply as possible, 1 thread      so   saved
+ *           as a library and loaded, 1 and 2 threads
+ *   passes  what the passes made of them           jit   compiled in full, 1 and 2 threads             c    saved
+ *           as C, compiled by cc (strictest warnings are errors), loaded
  *   likely  as jit, with --dim S=0:V:100000 for    cache as jit, then taken from a cache on disk, 1 and 2 threads
  *           open sizes, V of the first reference: it uses the variant, others the general code
- *   onnx    saved as a model, which is read again and compiled               bf16 as jit, with --precision bf16: within 0.05 and 5 % of the references
+ *   onnx    saved as a model, which is read again and compiled               bf16 as jit, with --precision bf16:
+ *           within 0.05 and 5 % of the references
  *   fast    as jit, with --accuracy fast: within 1e-3 of each reference's largest value, or as exact as others
  *
- * References: NAME.npz, NAME.v*.npz and NAME.ref*.npz beside NAME.onnx. Models over 200 M multiply-adds are too slow for eval and passes, which are then skipped. Compiled modes check also that
+ * References: NAME.npz, NAME.v*.npz and NAME.ref*.npz beside NAME.onnx. Models over 200 M multiply-adds are too
+ * slow for eval and passes, which are then skipped. Compiled modes check also that
  *   - a second run gives the same bits and calls neither malloc, calloc, realloc, aligned_alloc nor mmap,
  *   - nothing is touched past the end of inputs, outputs and working memory (check.h),
  *   - the working memory is the value of the printed formula,
  *   - a library exports NAME_run and NAME_info and nothing else,
- *   - what comes from the cache was neither passed over nor generated, and is there, from reading the model on, after at most 60 ms of the processor's time and 1 ms for each MB of weights.
- * Each mode of each model is a process of its own, so that a crash is one failure. TOLERANCES: lines `NAME.ref.npz RTOL ATOL reason`, or `NAME.ref.npz cosine C reason` (the least of every row of the last axis), for references that are not exact themselves; rtol 1e-3, atol 1e-4 otherwise.
- * One line per failure, and at the end `N passed, N failed, N skipped`, counted by reference, mode and number of threads. */
+ *   - what comes from the cache was neither passed over nor generated, and is there, from reading the model on,
+ *     after at most 60 ms of the processor's time and 1 ms for each MB of weights.
+ * Each mode of each model is a process of its own, so that a crash is one failure. TOLERANCES: lines
+ * `NAME.ref.npz RTOL ATOL reason`, or `NAME.ref.npz cosine C reason` (the least of every row of the last axis),
+ * for references that are not exact themselves; rtol 1e-3, atol 1e-4 otherwise.
+ * One line per failure, and at the end `N passed, N failed, N skipped`, counted by reference, mode and number of
+ * threads. */
 #include "check.h"
 #include <dirent.h>
 #include <signal.h>
@@ -25,12 +34,13 @@
 #include <sys/wait.h>
 
 typedef enum { M_EVAL, M_PASSES, M_O0, M_JIT, M_BF16, M_FAST, M_LIKELY, M_CACHE, M_SO, M_C, M_ONNX, MODES } mode;
-static const char *const mode_names[MODES] = {"eval", "passes", "O0", "jit", "bf16", "fast", "likely", "cache", "so", "c", "onnx"};
+static const char *const mode_names[MODES] = {"eval",   "passes", "O0", "jit", "bf16", "fast",
+                                              "likely", "cache",  "so", "c",   "onnx"};
 static const int64_t eval_limit = 200 * 1000 * 1000;
 static bool verbose;
 static const char *tolerances;
 
-/* ---- what a child says: lines to stdout, which is a file that the parent reads ---- */
+/* ---- what a child says: lines to stdout, which is a file that the parent reads --------------- */
 static void say_pass(void) { puts("P"); }
 static void say_fail(const char *what, const char *why) {
   printf("F %s: ", what);
@@ -42,8 +52,15 @@ static void say_at(const char *what) {
   fflush(stdout);
 }
 
-/* ---- one model in one mode ---- */
-typedef struct subject { ek_session *s; ctx *c; arena *a; const char *path, *base, *work; mode m; strvec refs; } subject;
+/* ---- one model in one mode ------------------------------------------------------------------- */
+typedef struct subject {
+  ek_session *s;
+  ctx *c;
+  arena *a;
+  const char *path, *base, *work;
+  mode m;
+  strvec refs;
+} subject;
 
 static void find_refs(subject *u) { /* in the folder of the model: base.npz, base.v*.npz, base.ref*.npz */
   const char *dir = path_dir(u->a, u->path);
@@ -52,26 +69,36 @@ static void find_refs(subject *u) { /* in the folder of the model: base.npz, bas
   int count = scandir(dir, &all, NULL, alphasort);
   for (int i = 0; i < count; i++) {
     const char *f = all[i]->d_name, *end = strrchr(f, '.');
-    if (!strncmp(f, u->base, n) && f[n] == '.' && end && !strcmp(end, ".npz") && (f + n == end || f[n + 1] == 'v' || !strncmp(f + n + 1, "ref", 3)))
+    if (!strncmp(f, u->base, n) && f[n] == '.' && end && !strcmp(end, ".npz") &&
+        (f + n == end || f[n + 1] == 'v' || !strncmp(f + n + 1, "ref", 3)))
       vec_push(u->a, u->refs, (const char *)path_join(u->a, dir, arena_strdup(u->a, f)));
   }
 }
 /* NULL: every row of the last axis points where it should; else which does not. */
-static const char *turned(char *why, size_t room, const char *name, const ndarray *got, const ndarray *want, double least) {
+static const char *turned(char *why, size_t room, const char *name, const ndarray *got, const ndarray *want,
+                          double least) {
   int64_t n = 0, row = got->rank ? got->dims[got->rank - 1] : 1;
-  if (differs(why, room, name, got, want, (tolerance){0, INFINITY})) return why; /* shapes and types; or what is no number */
+  /* shapes and types; or what is no number */
+  if (differs(why, room, name, got, want, (tolerance){0, INFINITY})) return why;
   nd_count(got, &n);
   for (int64_t at = 0; row && at < n; at += row) {
     double a = 0, b = 0, ab = 0;
     for (int64_t i = at; i < at + row; i++) {
-      double x = et_load(got->type, (const uint8_t *)got->data + i * et_bytes(got->type)).f, y = et_load(want->type, (const uint8_t *)want->data + i * et_bytes(want->type)).f;
+      double x = et_load(got->type, (const uint8_t *)got->data + i * et_bytes(got->type)).f,
+             y = et_load(want->type, (const uint8_t *)want->data + i * et_bytes(want->type)).f;
       a += x * x, b += y * y, ab += x * y;
     }
-    if (!(ab >= least * sqrt(a * b))) return snprintf(why, room, "%s: the cosine of row %lld is %g", name, (long long)(at / row), ab / sqrt(a * b)), why;
+    if (!(ab >= least * sqrt(a * b)))
+      return snprintf(why, room, "%s: the cosine of row %lld is %g", name, (long long)(at / row), ab / sqrt(a * b)),
+             why;
   }
   return NULL;
 }
-typedef struct criterion { tolerance t; double cosine; /* of rows, instead; 0: none */ double largest; /* so much of the largest value is allowed, too */ } criterion;
+typedef struct criterion {
+  tolerance t;
+  double cosine;  /* of rows, instead; 0: none */
+  double largest; /* so much of the largest value is allowed, too */
+} criterion;
 static criterion criterion_of(subject *u, const char *ref) {
   criterion t = {.t = {1e-3, 1e-4}, .largest = u->m == M_FAST ? 1e-3 : 0};
   if (u->m == M_BF16) return (criterion){.t = {0.05, 0.05}};
@@ -80,7 +107,10 @@ static criterion criterion_of(subject *u, const char *ref) {
   char line[512], who[256];
   criterion found = {.largest = t.largest};
   while (f && fgets(line, sizeof line, f))
-    if ((sscanf(line, "%255s %lf %lf", who, &found.t.rtol, &found.t.atol) == 3 || sscanf(line, "%255s cosine %lf", who, &found.cosine) == 2) && !strcmp(who, name)) t = found;
+    if ((sscanf(line, "%255s %lf %lf", who, &found.t.rtol, &found.t.atol) == 3 ||
+         sscanf(line, "%255s cosine %lf", who, &found.cosine) == 2) &&
+        !strcmp(who, name))
+      t = found;
   if (f) fclose(f);
   return t;
 }
@@ -100,12 +130,16 @@ static void check_exports(subject *u, const char *so) {
   for (char *line = strtok(out, "\n"); ok && line; line = strtok(NULL, "\n")) {
     const char *name = strrchr(line, ' ') ? strrchr(line, ' ') + 1 : line;
     size_t k = strlen(name);
-    if ((k > 4 && !strcmp(name + k - 4, "_run")) || (k > 5 && !strcmp(name + k - 5, "_info"))) n++;
-    else ok = false;
+    if ((k > 4 && !strcmp(name + k - 4, "_run")) || (k > 5 && !strcmp(name + k - 5, "_info")))
+      n++;
+    else
+      ok = false;
     if (!ok) say_fail("exports", arena_fmt(u->a, "%s", name));
   }
-  if (ok && n == 2) say_pass();
-  else if (ok) say_fail("exports", "NAME_run and NAME_info are expected");
+  if (ok && n == 2)
+    say_pass();
+  else if (ok)
+    say_fail("exports", "NAME_run and NAME_info are expected");
 }
 /* The model's open sizes, as the first reference has them. */
 static symbols open_sizes(subject *u, ek_model *model) {
@@ -143,7 +177,11 @@ static bool second_start(subject *u, ek_options o, ek_module **code) {
   ek_module_report(*code, &rep);
   double most = 60 + (double)rep.weight_bytes / 1e6;
   snprintf(text, sizeof text, "a cached start takes %.0f ms, %.0f are allowed", t, most);
-  const char *bad = !rep.cached ? "the second time it was compiled again" : *ran ? ran : rep.passes_ms > 0 || rep.schedule_ms > 0 || rep.code_ms > 0 ? "something was compiled" : t > most ? text : NULL;
+  const char *bad = !rep.cached ? "the second time it was compiled again"
+                    : *ran      ? ran
+                    : rep.passes_ms > 0 || rep.schedule_ms > 0 || rep.code_ms > 0 ? "something was compiled"
+                    : t > most                                                    ? text
+                                                                                  : NULL;
   if (bad) say_fail("cache", bad);
   return !bad;
 }
@@ -176,11 +214,17 @@ static bool get_module(subject *u, ek_model *model, ek_module **code) {
   if (u->m == M_C) {
     char out[2000];
     const char *cc = getenv("CC") ? getenv("CC") : "gcc";
-    if (!shell(u, arena_fmt(u->a, "%s -std=c17 -ffreestanding -Wall -Wextra -pedantic -Werror -O1 -fPIC -shared -o '%s' '%s' 2>&1", cc, so, c), out, sizeof out)) {
+    if (!shell(
+            u,
+            arena_fmt(u->a,
+                      "%s -std=c17 -ffreestanding -Wall -Wextra -pedantic -Werror -O1 -fPIC -shared -o '%s' '%s' 2>&1",
+                      cc, so, c),
+            out, sizeof out)) {
       say_fail(cc, out);
       return false;
     }
-  } else check_exports(u, so);
+  } else
+    check_exports(u, so);
   return ek_module_load(u->s, so, code) == EK_OK;
 }
 static bool macs_allow(subject *u, ek_model *model) {
@@ -195,8 +239,12 @@ static bool macs_allow(subject *u, ek_model *model) {
   return macs <= eval_limit;
 }
 
-/* ---- one reference in one module ---- */
-typedef struct bound { int32_t ni, no; void *in[64], *out[64]; size_t in_bytes[64], out_bytes[64]; } bound;
+/* ---- one reference in one module ------------------------------------------------------------- */
+typedef struct bound {
+  int32_t ni, no;
+  void *in[64], *out[64];
+  size_t in_bytes[64], out_bytes[64];
+} bound;
 static bool bind(subject *u, ek_module *code, ek_run *r, const npz *z, bound *b, symbols *s, char *why, size_t room) {
   bool pages = CHECK_OWN_MALLOC && u->m > M_PASSES;
   *b = (bound){.ni = ek_module_inputs(code), .no = ek_module_outputs(code)};
@@ -207,7 +255,8 @@ static bool bind(subject *u, ek_module *code, ek_run *r, const npz *z, bound *b,
     const ndarray *d = npz_find(z, "in_", t.name, i);
     if (!d) return snprintf(why, room, "the reference has no input %s", t.name), false;
     if (ek_run_shape(r, i, d->dims, (int32_t)d->rank)) return snprintf(why, room, "%s", ek_run_message(r)), false;
-    if (d->bytes != 0 && et_bytes(et_from_onnx((int)t.type)) != et_bytes(d->type)) return snprintf(why, room, "input %s has another type", t.name), false;
+    if (d->bytes != 0 && et_bytes(et_from_onnx((int)t.type)) != et_bytes(d->type))
+      return snprintf(why, room, "input %s has another type", t.name), false;
     for (int32_t k = 0; k < t.rank; k++)
       if (t.dims[k] < 0 && t.dim_names[k]) symbol_set(s, t.dim_names[k], d->dims[k]);
     b->in[i] = pages ? guarded(d->bytes) : malloc(d->bytes + 1);
@@ -271,7 +320,9 @@ static bool compare(ek_module *code, ek_run *r, const npz *z, bound *b, criterio
     got.rank = (uint32_t)rank;
     bool floats = et_kind(got.type) == K_FLOAT && got.type == want->type;
     if (k.largest) k.t.atol = fmax(1e-4, k.largest * largest(want));
-    if (k.cosine && floats ? turned(why, room, t.name, &got, want, k.cosine) : differs(why, room, t.name, &got, want, k.t)) return false;
+    if (k.cosine && floats ? turned(why, room, t.name, &got, want, k.cosine)
+                           : differs(why, room, t.name, &got, want, k.t))
+      return false;
   }
   return any || (snprintf(why, room, "the reference has no output of the model"), false);
 }
@@ -297,10 +348,12 @@ static bool run_again(ek_module *code, ek_run *r, bound *b, char *why, size_t ro
   atomic_store(&counting, false);
   if (e) same = (snprintf(why, room, "the second run: %s", ek_run_message(r)), false);
   for (int32_t i = 0; i < b->no; i++) {
-    if (same && memcmp(first[i], b->out[i], used[i]) != 0) same = (snprintf(why, room, "the second run gives other bits (output %d)", i), false);
+    if (same && memcmp(first[i], b->out[i], used[i]) != 0)
+      same = (snprintf(why, room, "the second run gives other bits (output %d)", i), false);
     free(first[i]);
   }
-  if (same && atomic_load(&calls)) return snprintf(why, room, "the second run allocates: %d calls", atomic_load(&calls)), false;
+  if (same && atomic_load(&calls))
+    return snprintf(why, room, "the second run allocates: %d calls", atomic_load(&calls)), false;
   return same;
 }
 static bool one_run(subject *u, ek_module *code, ek_run *r, const npz *z, criterion k, char *why, size_t room) {
@@ -315,9 +368,15 @@ static bool one_run(subject *u, ek_module *code, ek_run *r, const npz *z, criter
   if (ok && u->m > M_PASSES) {
     int64_t bytes = 0;
     symbol_set(&s, "threads", ek_run_threads(r));
-    if (strstr(rep.memory, " found at run time")) ok = ok && ek_run_memory(r) > 0;
-    else if (!formula(rep.memory, &s, &bytes)) ok = (snprintf(why, room, "the memory formula %s cannot be worked out from the inputs' sizes", rep.memory), false);
-    else if (bytes != ek_run_memory(r)) ok = (snprintf(why, room, "working memory is %lld bytes, the printed formula gives %lld: %s", (long long)ek_run_memory(r), (long long)bytes, rep.memory), false);
+    if (strstr(rep.memory, " found at run time"))
+      ok = ok && ek_run_memory(r) > 0;
+    else if (!formula(rep.memory, &s, &bytes))
+      ok =
+          (snprintf(why, room, "the memory formula %s cannot be worked out from the inputs' sizes", rep.memory), false);
+    else if (bytes != ek_run_memory(r))
+      ok = (snprintf(why, room, "working memory is %lld bytes, the printed formula gives %lld: %s",
+                     (long long)ek_run_memory(r), (long long)bytes, rep.memory),
+            false);
     bool slow = u->m == M_C && now_ms() - began > 2000; /* C source without vectors */
     ok = ok && (slow || run_again(code, r, &b, why, room));
   }
@@ -343,7 +402,8 @@ static void one_mode(subject *u) {
     if (*ek_message(u->s)) say_fail("compile", ek_message(u->s));
     return;
   }
-  for (int threads = 1; threads <= (u->m == M_JIT || u->m == M_LIKELY || u->m == M_CACHE || u->m == M_SO ? 2 : 1); threads++) {
+  for (int threads = 1; threads <= (u->m == M_JIT || u->m == M_LIKELY || u->m == M_CACHE || u->m == M_SO ? 2 : 1);
+       threads++) {
     ek_run *r;
     if (ek_run_create(code, threads, &r)) {
       say_fail("run", ek_message(u->s));
@@ -351,11 +411,16 @@ static void one_mode(subject *u) {
     }
     for (uint32_t i = 0; i < u->refs.n; i++) {
       npz z = {0};
-      const char *slash = strrchr(u->refs.v[i], '/'), *what = arena_fmt(u->a, "%s, %d thread%s", slash ? slash + 1 : u->refs.v[i], threads, threads > 1 ? "s" : "");
+      const char *slash = strrchr(u->refs.v[i], '/'),
+                 *what = arena_fmt(u->a, "%s, %d thread%s", slash ? slash + 1 : u->refs.v[i], threads,
+                                   threads > 1 ? "s" : "");
       say_at(what);
-      if (!npz_read(u->c, u->refs.v[i], &z)) say_fail(what, "cannot be read");
-      else if (one_run(u, code, r, &z, criterion_of(u, u->refs.v[i]), why, sizeof why)) say_pass();
-      else say_fail(what, why);
+      if (!npz_read(u->c, u->refs.v[i], &z))
+        say_fail(what, "cannot be read");
+      else if (one_run(u, code, r, &z, criterion_of(u, u->refs.v[i]), why, sizeof why))
+        say_pass();
+      else
+        say_fail(what, why);
     }
     ek_run_destroy(r);
   }
@@ -368,21 +433,32 @@ static int child(const char *path, mode m, const char *work, unsigned limit) {
   if (!slash) u.path = arena_fmt(u.a, "./%s", path);
   u.base = arena_strndup(u.a, name, strlen(name) - (strrchr(name, '.') ? strlen(strrchr(name, '.')) : 0));
   find_refs(&u);
-  if (!u.refs.n) say_fail("references", "none beside the model");
-  else one_mode(&u);
+  if (!u.refs.n)
+    say_fail("references", "none beside the model");
+  else
+    one_mode(&u);
   ek_session_destroy(u.s);
   ctx_free(u.c);
   return 0;
 }
 
-/* ---- all of them, some at a time ---- */
-typedef struct job { const char *path; mode m; pid_t pid; FILE *out; char work[64]; double began; } job;
+/* ---- all of them, some at a time ------------------------------------------------------------- */
+typedef struct job {
+  const char *path;
+  mode m;
+  pid_t pid;
+  FILE *out;
+  char work[64];
+  double began;
+} job;
 static uint32_t passed, failed, skipped;
 static void remove_tree(const char *dir) {
   DIR *d = opendir(dir);
   char path[512];
   for (struct dirent *e; d && (e = readdir(d));)
-    if (snprintf(path, sizeof path, "%s/%s", dir, e->d_name) > 0 && strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) unlink(path);
+    if (snprintf(path, sizeof path, "%s/%s", dir, e->d_name) > 0 && strcmp(e->d_name, ".") != 0 &&
+        strcmp(e->d_name, "..") != 0)
+      unlink(path);
   if (d) closedir(d);
   rmdir(dir);
 }
@@ -407,13 +483,20 @@ static void end(job *j, int status) {
   rewind(j->out);
   while (fgets(line, sizeof line, j->out)) {
     line[strcspn(line, "\n")] = 0;
-    if (line[0] == 'P') passed++;
-    else if (line[0] == 'S') skipped++;
-    else if (line[0] == '@') snprintf(at, sizeof at, "%.500s", line + 2);
-    else if (line[0] == 'F') failed++, printf("FAIL %s %s %.400s\n", name, mode_names[j->m], line + 2);
+    if (line[0] == 'P')
+      passed++;
+    else if (line[0] == 'S')
+      skipped++;
+    else if (line[0] == '@')
+      snprintf(at, sizeof at, "%.500s", line + 2);
+    else if (line[0] == 'F')
+      failed++, printf("FAIL %s %s %.400s\n", name, mode_names[j->m], line + 2);
   }
-  if (WIFSIGNALED(status)) failed++, printf("FAIL %s %s %s: %s\n", name, mode_names[j->m], at, WTERMSIG(status) == SIGALRM ? "takes too long" : strsignal(WTERMSIG(status)));
-  else if (WEXITSTATUS(status)) failed++, printf("FAIL %s %s %s: exit %d\n", name, mode_names[j->m], at, WEXITSTATUS(status));
+  if (WIFSIGNALED(status))
+    failed++, printf("FAIL %s %s %s: %s\n", name, mode_names[j->m], at,
+                     WTERMSIG(status) == SIGALRM ? "takes too long" : strsignal(WTERMSIG(status)));
+  else if (WEXITSTATUS(status))
+    failed++, printf("FAIL %s %s %s: exit %d\n", name, mode_names[j->m], at, WEXITSTATUS(status));
   if (verbose) printf("%s %s %.0f ms\n", name, mode_names[j->m], now_ms() - j->began);
   fflush(stdout);
   fclose(j->out);
@@ -425,12 +508,18 @@ int main(int argc, char **argv) {
   int jobs = 2, opt;
   unsigned limit = 120;
   while ((opt = getopt(argc, argv, "j:m:t:k:v")) != -1) {
-    if (opt == 'j') jobs = atoi(optarg);
-    else if (opt == 'm') modes = optarg;
-    else if (opt == 't') limit = (unsigned)atoi(optarg);
-    else if (opt == 'k') tolerances = optarg;
-    else if (opt == 'v') verbose = true;
-    else return 2;
+    if (opt == 'j')
+      jobs = atoi(optarg);
+    else if (opt == 'm')
+      modes = optarg;
+    else if (opt == 't')
+      limit = (unsigned)atoi(optarg);
+    else if (opt == 'k')
+      tolerances = optarg;
+    else if (opt == 'v')
+      verbose = true;
+    else
+      return 2;
   }
   if (jobs < 1 || jobs > 64) jobs = 1;
   job running[64] = {0};

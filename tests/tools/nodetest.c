@@ -2,11 +2,18 @@
  *
  *   nodetest [-v] [-e] [-c | -C] [-n | -a] [-b] [-j JOBS] [-k WORD] [-l LIST] FOLDER...
  *
- * Each FOLDER holds model.onnx and test_data_set_0/input_N.pb, output_N.pb. The model is imported, elaborated and evaluated without any pass, or with -c optimised, scheduled, compiled in this process and run on 2
- * threads, or with -C saved as C source, which the C compiler makes a library of under its strictest warnings; outputs are compared at the standard's tolerance (rtol 1e-3, atol 1e-7, bfloat16 2^-6). -n: the pass that computes constants is left out, so the evaluator is never called (that is counted: the linker puts
- * a counter around its two doors); -a: for every second test. All inputs are given at run time, if the model compiles so; else small inputs (at most 64 elements and rank at most 1, or integers) are compiled in as constants, since the tests give
- * axes, shapes and scales as inputs; -b lists those. One line per failure, then what the run was like and a summary. -v prints the module of each test, -e leaves out the expanded variants, -k keeps the folders whose
- * name holds WORD. -l: a list of expected failures (tests/node_failures.txt); a test that is on it and passes is an error. Tensors of strings are given and taken as bytes, sequences as their tensors. The tests are shared
+ * Each FOLDER holds model.onnx and test_data_set_0/input_N.pb, output_N.pb. The model is imported, elaborated and
+ * evaluated without any pass, or with -c optimised, scheduled, compiled in this process and run on 2
+ * threads, or with -C saved as C source, which the C compiler makes a library of under its strictest warnings;
+ * outputs are compared at the standard's tolerance (rtol 1e-3, atol 1e-7, bfloat16 2^-6). -n: the pass that
+ * computes constants is left out, so the evaluator is never called (that is counted: the linker puts
+ * a counter around its two doors); -a: for every second test. All inputs are given at run time, if the model
+ * compiles so; else small inputs (at most 64 elements and rank at most 1, or integers) are compiled in as
+ * constants, since the tests give
+ * axes, shapes and scales as inputs; -b lists those. One line per failure, then what the run was like and a
+ * summary. -v prints the module of each test, -e leaves out the expanded variants, -k keeps the folders whose
+ * name holds WORD. -l: a list of expected failures (tests/node_failures.txt); a test that is on it and passes is
+ * an error. Tensors of strings are given and taken as bytes, sequences as their tensors. The tests are shared
  * out among JOBS processes; one that crashes costs its test only. The exit status is 0 if all went as expected.
  */
 #include "codegen/c/c.h"
@@ -24,15 +31,15 @@
 #include <unistd.h>
 
 typedef struct outcome {
-  bool ok, ran;      /* ran: compiled code gave the results */
-  uint32_t bound;    /* inputs compiled in */
+  bool ok, ran;         /* ran: compiled code gave the results */
+  uint32_t bound;       /* inputs compiled in */
   uint32_t evaluations; /* by the evaluator, while compiling and running */
   float compile_ms;
   char text[600], why_bound[200];
 } outcome;
 static bool as_source, verbose, compiled, no_fold, tell_bound, alternate;
 
-/* ---- the evaluator's doors, counted ---- */
+/* ---- the evaluator's doors, counted ---------------------------------------------------------- */
 static uint32_t evaluations;
 evaluation *__real_expr_eval_new(emodule *m, arena *a, uint32_t threads);
 evaluation *__wrap_expr_eval_new(emodule *m, arena *a, uint32_t threads);
@@ -49,10 +56,13 @@ bool __wrap_expr_eval_stage(emodule *m, uint32_t s, arena *a, ndarray *out) {
 
 static const char *first_error(ctx *c) {
   for (const diag *d = diag_first(c); d; d = d->next)
-    if (d->level == D_ERROR) return d->pos.file ? arena_fmt(ctx_arena(c), "%s:%u:%u: %s", d->pos.file, d->pos.line, d->pos.col, d->text) : d->text;
+    if (d->level == D_ERROR)
+      return d->pos.file ? arena_fmt(ctx_arena(c), "%s:%u:%u: %s", d->pos.file, d->pos.line, d->pos.col, d->text)
+                         : d->text;
   return "no reason given";
 }
-static bool load(ctx *c, const char *folder, const char *kind, uint32_t i, value_kind as, const ndarray **out, int64_t *n) {
+static bool load(ctx *c, const char *folder, const char *kind, uint32_t i, value_kind as, const ndarray **out,
+                 int64_t *n) {
   const char *path = arena_fmt(ctx_arena(c), "%s/test_data_set_0/%s_%u.pb", folder, kind, i);
   return file_exists(path) && onnx_value_file(c, path, as, out, n);
 }
@@ -83,7 +93,9 @@ static void compare_text(const char *name, const ndarray *got, const ndarray *wa
     const char *g = (const char *)got->data + i * width;
     size_t len = strnlen(g, (size_t)width);
     if (len == s->n && (!len || !memcmp(g, s->p, len))) continue;
-    if (!bad++) snprintf(o->text, sizeof o->text, "%s[%lld] is \"%.*s\", \"%.*s\" expected", name, (long long)i, (int)len, g, (int)s->n, (const char *)s->p);
+    if (!bad++)
+      snprintf(o->text, sizeof o->text, "%s[%lld] is \"%.*s\", \"%.*s\" expected", name, (long long)i, (int)len, g,
+               (int)s->n, (const char *)s->p);
   }
   o->ok = !bad;
   if (o->ok) o->text[0] = 0;
@@ -107,7 +119,8 @@ static void compare(const char *name, const ndarray *got, const ndarray *want, o
     int k = snprintf(at, room, "%s has shape [", name);
     for (int side = 0; side < 2; side++) {
       const ndarray *d = side ? want : got;
-      for (uint32_t i = 0; i < d->rank; i++) k += snprintf(at + k, room - (size_t)k, "%s%lld", i ? ", " : "", (long long)d->dims[i]);
+      for (uint32_t i = 0; i < d->rank; i++)
+        k += snprintf(at + k, room - (size_t)k, "%s%lld", i ? ", " : "", (long long)d->dims[i]);
       k += snprintf(at + k, room - (size_t)k, side ? "] expected" : "], [");
     }
     return;
@@ -115,7 +128,8 @@ static void compare(const char *name, const ndarray *got, const ndarray *want, o
   if (!nd_count(want, &n)) return;
   uint32_t w = et_bytes(want->type);
   for (int64_t i = 0; i < n; i++) {
-    scalar a = et_load(got->type, (const uint8_t *)got->data + i * w), b = et_load(want->type, (const uint8_t *)want->data + i * w);
+    scalar a = et_load(got->type, (const uint8_t *)got->data + i * w),
+           b = et_load(want->type, (const uint8_t *)want->data + i * w);
     if (close_enough(want->type, a, b) || bad++) continue;
     if (et_kind(want->type) == K_FLOAT)
       snprintf(at, room, "%s[%lld] is %g, %g expected", name, (long long)i, a.f, b.f);
@@ -128,26 +142,36 @@ static void compare(const char *name, const ndarray *got, const ndarray *want, o
     o->ok = true;
 }
 
-/* ---- compiled: everything after elaboration, as the driver does it ---- */
-static uint8_t *room(ctx *c, size_t bytes) { return (uint8_t *)(((uintptr_t)arena_alloc(ctx_arena(c), bytes + 128) + 63) & ~(uintptr_t)63); }
+/* ---- compiled: everything after elaboration, as the driver does it --------------------------- */
+static uint8_t *room(ctx *c, size_t bytes) {
+  return (uint8_t *)(((uintptr_t)arena_alloc(ctx_arena(c), bytes + 128) + 63) & ~(uintptr_t)63);
+}
 static int64_t dims_before(emodule *m, const io *v, uint32_t i) {
   int64_t n = 0;
   for (uint32_t k = 0; k < i; k++) n += xt(m, v[k].t)->rank;
   return n;
 }
-static bool compiled_run(ctx *c, pipeline *p, ek_rt_main plan, ek_rt_main run, const uint8_t *weights, const ndarray *in, ndarray *out, const char **why) {
+static bool compiled_run(ctx *c, pipeline *p, ek_rt_main plan, ek_rt_main run, const uint8_t *weights,
+                         const ndarray *in, ndarray *out, const char **why) {
   emodule *m = p->m;
   arena *a = p->a;
   const void **inputs = NEWN(a, const void *, m->inputs.n + 1);
   void **outputs = NEWN(a, void *, m->outputs.n + 1);
-  int64_t *in_dims = NEWN(a, int64_t, dims_before(m, m->inputs.v, m->inputs.n) + 1), *out_dims = NEWN(a, int64_t, dims_before(m, m->outputs.v, m->outputs.n) + 1);
+  int64_t *in_dims = NEWN(a, int64_t, dims_before(m, m->inputs.v, m->inputs.n) + 1),
+          *out_dims = NEWN(a, int64_t, dims_before(m, m->outputs.v, m->outputs.n) + 1);
   for (uint32_t i = 0; i < m->inputs.n; i++) {
     uint8_t *d = room(c, in[i].bytes);
     memcpy(d, in[i].data, in[i].bytes);
     inputs[i] = d;
     memcpy(in_dims + dims_before(m, m->inputs.v, i), in[i].dims, in[i].rank * sizeof *in_dims);
   }
-  ek_rt_call call = {.in = inputs, .out = outputs, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .parallel = ek_rt_parallel, .threads = 2};
+  ek_rt_call call = {.in = inputs,
+                     .out = outputs,
+                     .in_dims = in_dims,
+                     .out_dims = out_dims,
+                     .weights = weights,
+                     .parallel = ek_rt_parallel,
+                     .threads = 2};
   *why = "no reason given";
   if (plan(&call)) return *why = call.message ? call.message : *why, false;
   call.pool = ek_rt_pool_create(2);
@@ -184,7 +208,9 @@ static void source_and_run(ctx *c, pipeline *p, const ndarray *in, ndarray *out,
   if (!mkdtemp(dir)) ctx_fail(c, E_IO, "no folder for the source");
   const char *file = arena_fmt(p->a, "%s/m.c", dir), *so = arena_fmt(p->a, "%s/m.so", dir), *why;
   bool good = file_write(c, file, b.s, b.n);
-  snprintf(line, sizeof line, "%s -std=c17 -ffreestanding -Wall -Wextra -pedantic -Werror -O1 -fPIC -shared -o %s %s 2>&1", getenv("CC") ? getenv("CC") : "gcc", so, file);
+  snprintf(line, sizeof line,
+           "%s -std=c17 -ffreestanding -Wall -Wextra -pedantic -Werror -O1 -fPIC -shared -o %s %s 2>&1",
+           getenv("CC") ? getenv("CC") : "gcc", so, file);
   FILE *f = good ? popen(line, "re") : NULL;
   size_t n = f ? fread(said, 1, sizeof said - 1, f) : 0;
   said[n] = 0;
@@ -203,7 +229,8 @@ static void compile_and_run(ctx *c, graph *g, emodule *m, const ndarray *in, nda
   p->g = g, p->m = m;
   const char *why;
   for (uint32_t i = 0; i < m->inputs.n + m->outputs.n; i++)
-    if (et_kind(xt(m, (i < m->inputs.n ? m->inputs.v[i] : m->outputs.v[i - m->inputs.n]).t)->type) == K_STR) ctx_fail(c, E_UNSUPPORTED, "strings");
+    if (et_kind(xt(m, (i < m->inputs.n ? m->inputs.v[i] : m->outputs.v[i - m->inputs.n]).t)->type) == K_STR)
+      ctx_fail(c, E_UNSUPPORTED, "strings");
   pipe_optimise(p);
   pipe_program(p);
   if (as_source) {
@@ -215,7 +242,9 @@ static void compile_and_run(ctx *c, graph *g, emodule *m, const ndarray *in, nda
   uint8_t *weights = room(c, p->p->weight_bytes);
   pipe_weights(p, weights, NULL, NULL);
   CTX_TRY(c) {
-    if (!compiled_run(c, p, (ek_rt_main)jit_find(j, p->p->plan_fn->name), (ek_rt_main)jit_find(j, p->p->run_fn->name), weights, in, out, &why)) ctx_fail(c, E_FAILED, "%s", why);
+    if (!compiled_run(c, p, (ek_rt_main)jit_find(j, p->p->plan_fn->name), (ek_rt_main)jit_find(j, p->p->run_fn->name),
+                      weights, in, out, &why))
+      ctx_fail(c, E_FAILED, "%s", why);
     o->ran = true;
   }
   CTX_CATCH {
@@ -284,7 +313,8 @@ static bool results(ctx *c, const char *folder, bool bind, outcome *o) {
   }
   if (!expr_verify(m, "elaboration")) return false;
   ndarray *got = NEWN(a, ndarray, m->outputs.n + 1);
-  if (compiled) compile_and_run(c, g, m, bound, got, began, o);
+  if (compiled)
+    compile_and_run(c, g, m, bound, got, began, o);
   else {
     evaluation *v = expr_eval_new(m, a, 1);
     for (uint32_t i = 0; i < kept; i++) expr_eval_input(v, m->inputs.v[i].t, &bound[i]);
@@ -316,7 +346,8 @@ static bool attempt(const char *folder, bool bind, outcome *o) {
   volatile bool got = false;
   *o = (outcome){0};
   evaluations = 0;
-  CTX_TRY(c) got = results(c, folder, bind, o);
+  CTX_TRY(c)
+  got = results(c, folder, bind, o);
   CTX_CATCH got = false;
   if (!got) snprintf(o->text, sizeof o->text, "%s", first_error(c)), o->ok = false, o->ran = false;
   o->evaluations = evaluations;
@@ -332,7 +363,10 @@ static void run(const char *folder, outcome *o) {
 }
 
 /* ---- sharing out: processes take the next test from a common counter; what they find lies in common memory ---- */
-typedef struct board { atomic_uint next; outcome all[]; } board;
+typedef struct board {
+  atomic_uint next;
+  outcome all[];
+} board;
 static void work(board *b, char **folders, uint32_t n, atomic_uint *mine) {
   for (uint32_t i; (i = atomic_fetch_add(&b->next, 1)) < n;) {
     atomic_store(mine, i);
@@ -355,20 +389,28 @@ static void report(const outcome *o, uint32_t n) {
       passed++;
       if (o[i].ran) ms[ran++] = o[i].compile_ms;
       if (o[i].bound) bound++;
-      if (o[i].evaluations) evaluated++;
-      else pure += o[i].ran;
+      if (o[i].evaluations)
+        evaluated++;
+      else
+        pure += o[i].ran;
     }
   if (ms && ran) {
     qsort(ms, ran, sizeof *ms, by_ms);
-    printf("compiled code gave the results of %u, %u of them without any call of the evaluator, %u with (constants computed while compiling); compiling took %.1f ms in the median, %.0f ms at most\n", ran, pure, evaluated,
-           ms[ran / 2], ms[ran - 1]);
+    printf("compiled code gave the results of %u, %u of them without any call of the evaluator, %u with (constants "
+           "computed while compiling); compiling took %.1f ms in the median, %.0f ms at most\n",
+           ran, pure, evaluated, ms[ran / 2], ms[ran - 1]);
   }
   printf("all inputs at run time: %u; small inputs compiled in: %u\n", passed - bound, bound);
   free(ms);
 }
 /* ---- expected failures: lines `NAME WHERE REASON`, WHERE being eval, compiled or both; # begins a comment ---- */
-typedef struct listed { char name[120], where[20]; } listed;
-typedef struct list { listed *v; uint32_t n; } list;
+typedef struct listed {
+  char name[120], where[20];
+} listed;
+typedef struct list {
+  listed *v;
+  uint32_t n;
+} list;
 static bool read_list(const char *path, list *l) {
   FILE *f = fopen(path, "r");
   char line[1000];
@@ -377,7 +419,8 @@ static bool read_list(const char *path, list *l) {
     listed x;
     int reason = 0;
     if (line[0] == '#' || line[0] == '\n') continue;
-    if (sscanf(line, "%119s %19s %n", x.name, x.where, &reason) < 2 || !reason || !line[reason] || line[reason] == '\n' || (strcmp(x.where, "eval") && strcmp(x.where, "compiled") && strcmp(x.where, "both"))) {
+    if (sscanf(line, "%119s %19s %n", x.name, x.where, &reason) < 2 || !reason || !line[reason] ||
+        line[reason] == '\n' || (strcmp(x.where, "eval") && strcmp(x.where, "compiled") && strcmp(x.where, "both"))) {
       printf("FAIL %s: not `NAME eval|compiled|both REASON`: %s", path, line);
       return fclose(f), false;
     }
@@ -400,17 +443,28 @@ int main(int argc, char **argv) {
   list failures = {0};
   int opt, jobs = 1;
   while ((opt = getopt(argc, argv, "veCcnabj:k:l:")) != -1) {
-    if (opt == 'v') verbose = true;
-    else if (opt == 'e') base_only = true;
-    else if (opt == 'c') compiled = true;
-    else if (opt == 'C') compiled = as_source = true;
-    else if (opt == 'n') no_fold = true;
-    else if (opt == 'a') alternate = true;
-    else if (opt == 'l') list_path = optarg;
-    else if (opt == 'b') tell_bound = true;
-    else if (opt == 'j') jobs = atoi(optarg);
-    else if (opt == 'k') word = optarg;
-    else return 2;
+    if (opt == 'v')
+      verbose = true;
+    else if (opt == 'e')
+      base_only = true;
+    else if (opt == 'c')
+      compiled = true;
+    else if (opt == 'C')
+      compiled = as_source = true;
+    else if (opt == 'n')
+      no_fold = true;
+    else if (opt == 'a')
+      alternate = true;
+    else if (opt == 'l')
+      list_path = optarg;
+    else if (opt == 'b')
+      tell_bound = true;
+    else if (opt == 'j')
+      jobs = atoi(optarg);
+    else if (opt == 'k')
+      word = optarg;
+    else
+      return 2;
   }
   if (jobs < 1 || jobs > 64) jobs = 1;
   if (list_path && !read_list(list_path, &failures)) return 2;
@@ -442,14 +496,16 @@ int main(int argc, char **argv) {
       if (!WIFSIGNALED(status)) continue;
       outcome *o = &b->all[atomic_load(&at[i])];
       o->ok = false;
-      snprintf(o->text, sizeof o->text, "%s", WTERMSIG(status) == SIGALRM ? "takes too long" : strsignal(WTERMSIG(status)));
+      snprintf(o->text, sizeof o->text, "%s",
+               WTERMSIG(status) == SIGALRM ? "takes too long" : strsignal(WTERMSIG(status)));
       k = i; /* again */
     }
   }
   for (uint32_t i = 0; i < n; i++)
     if (b->all[i].ok) {
       passed++;
-      if (expected(&failures, name_of(folders[i]))) wrong++, printf("FAIL %s: passes; take it off %s\n", name_of(folders[i]), list_path);
+      if (expected(&failures, name_of(folders[i])))
+        wrong++, printf("FAIL %s: passes; take it off %s\n", name_of(folders[i]), list_path);
     } else if (expected(&failures, name_of(folders[i])))
       known++;
     else

@@ -1,11 +1,16 @@
-/* out_of_memory: what happens when memory ends? Every allocation of Einkorn's own fails once, on import, compile and run.
+/* out_of_memory: what happens when memory ends? Every allocation of Einkorn's own fails once, on import, compile and
+ * run.
  *
  *   out_of_memory [-p PIECES] [-n MOST] MODEL...
  *
- * 1. The session's allocator fails its Nth call, for N = 1, 2, .. until a whole round (load, compile, make a run, execute) gets through: each time a call must return EK_MEMORY (or there is no session), with a message;
- *    nothing crashes; after the end of the session nothing is left allocated. Odd rounds fail once, and then the failed call is tried again, which must work; even rounds fail from N on.
- * 2. The same inside: contexts whose arenas ask for every piece alone. There are hundreds of thousands of pieces, so PIECES of them (default 250, spread over all), from the file to machine code.
- * What LLVM allocates is not Einkorn's: it ends the process by itself when there is no memory. One line per failure, then `N passed, N failed, N skipped`. */
+ * 1. The session's allocator fails its Nth call, for N = 1, 2, .. until a whole round (load, compile, make a run,
+ *   execute) gets through: each time a call must return EK_MEMORY (or there is no session), with a message;
+ *    nothing crashes; after the end of the session nothing is left allocated. Odd rounds fail once, and then the
+ *    failed call is tried again, which must work; even rounds fail from N on.
+ * 2. The same inside: contexts whose arenas ask for every piece alone. There are hundreds of thousands of pieces,
+ *   so PIECES of them (default 250, spread over all), from the file to machine code.
+ * What LLVM allocates is not Einkorn's: it ends the process by itself when there is no memory. One line per
+ * failure, then `N passed, N failed, N skipped`. */
 #include "driver/pipeline.h"
 #include "einkorn/einkorn.h"
 #include <stdatomic.h>
@@ -41,24 +46,34 @@ static void arm(uint64_t n, bool on) {
   atomic_store(&fail_at, n);
 }
 static void bad(const char *model, const char *what, uint64_t n, bool on, const char *text) {
-  printf("FAIL %s: allocation %llu%s fails: %s%s%s\n", model, (unsigned long long)n, on ? " and all after it" : "", what, text && *text ? ": " : "", text ? text : "");
+  printf("FAIL %s: allocation %llu%s fails: %s%s%s\n", model, (unsigned long long)n, on ? " and all after it" : "",
+         what, text && *text ? ": " : "", text ? text : "");
   failed++;
 }
 
-/* ---- 1. the API ---- */
+/* ---- 1. the API ------------------------------------------------------------------------------ */
 typedef enum { LOAD, COMPILE, CREATE, EXECUTE, END } act;
-typedef struct round { ek_session *s; ek_model *m; ek_module *code; ek_run *r; void *in[16]; const char *model; } round;
+typedef struct round {
+  ek_session *s;
+  ek_model *m;
+  ek_module *code;
+  ek_run *r;
+  void *in[16];
+  const char *model;
+} round;
 static ek_code do_step(round *k, act s) {
   ek_code e = EK_OK;
   switch (s) {
-  case LOAD: return ek_load(k->s, k->model, &k->m);
+  case LOAD:
+    return ek_load(k->s, k->model, &k->m);
   case COMPILE: {
     ek_options o;
     ek_options_init(&o);
     o.compile_threads = 2, o.threads = 2;
     return ek_compile(k->m, &o, &k->code);
   }
-  case CREATE: return ek_run_create(k->code, 2, &k->r);
+  case CREATE:
+    return ek_run_create(k->code, 2, &k->r);
   default:
     for (int32_t i = 0; !e && i < ek_module_inputs(k->code) && i < 16; i++) {
       ek_tensor_info t;
@@ -85,8 +100,10 @@ static bool one_round(const char *model, uint64_t n, bool on) {
       ek_code e = do_step(&k, s);
       if (e) {
         const char *text = s == EXECUTE ? ek_run_message(k.r) : ek_message(k.s);
-        if (e != EK_MEMORY) good = false, bad(model, "another error than EK_MEMORY", n, on, text);
-        else if (!*text && !on) good = false, bad(model, "no message", n, on, NULL);
+        if (e != EK_MEMORY)
+          good = false, bad(model, "another error than EK_MEMORY", n, on, text);
+        else if (!*text && !on)
+          good = false, bad(model, "no message", n, on, NULL);
         if (on) break;
         if ((e = do_step(&k, s)) != EK_OK) { /* memory is there again */
           if (good) bad(model, "the call does not work the second time", n, on, ek_message(k.s));
@@ -108,7 +125,7 @@ static bool one_round(const char *model, uint64_t n, bool on) {
   return through && !hit;
 }
 
-/* ---- 2. inside ---- */
+/* ---- 2. inside ------------------------------------------------------------------------------- */
 static bool compile_in(ctx *c, const char *model) {
   volatile bool ok = false;
   CTX_TRY(c) {
@@ -152,9 +169,12 @@ int main(int argc, char **argv) {
   uint64_t pieces = 250, most = UINT64_MAX;
   int opt;
   while ((opt = getopt(argc, argv, "p:n:")) != -1)
-    if (opt == 'p') pieces = strtoull(optarg, NULL, 10);
-    else if (opt == 'n') most = strtoull(optarg, NULL, 10);
-    else return fputs("usage: out_of_memory [-p PIECES] [-n MOST] MODEL...\n", stderr), 2;
+    if (opt == 'p')
+      pieces = strtoull(optarg, NULL, 10);
+    else if (opt == 'n')
+      most = strtoull(optarg, NULL, 10);
+    else
+      return fputs("usage: out_of_memory [-p PIECES] [-n MOST] MODEL...\n", stderr), 2;
   for (int i = optind; i < argc; i++) {
     const char *base = strrchr(argv[i], '/');
     uint64_t n = 1;
@@ -162,7 +182,8 @@ int main(int argc, char **argv) {
     while (n <= most && failed < 20 && !one_round(argv[i], n, n % 2 == 0)) n++;
     uint64_t all = pieces ? pieces_round(argv[i], 0, false) : 0;
     for (uint64_t k = 0; k < pieces && failed < 20; k++) pieces_round(argv[i], 1 + k * all / pieces, k % 2 == 0);
-    printf("%s: %llu allocations of the session, %llu pieces of arenas\n", base, (unsigned long long)n - 1, (unsigned long long)all);
+    printf("%s: %llu allocations of the session, %llu pieces of arenas\n", base, (unsigned long long)n - 1,
+           (unsigned long long)all);
     fflush(stdout);
   }
   printf("%llu passed, %llu failed, 0 skipped\n", (unsigned long long)passed, (unsigned long long)failed);

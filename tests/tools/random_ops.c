@@ -1,11 +1,19 @@
 /* random_ops: random instances of the library's operators, compiled, against the evaluator.
  *
- *   random_ops [-n INSTANCES] [-s FIRST] [-b BATCH] [-j JOBS] [-t SECONDS] [-x WAY] [-v] [NAME...]      NAME:SEED...: these again, as one batch. NAME: DOMAIN::NAME where it has one
+ *   random_ops [-n INSTANCES] [-s FIRST] [-b BATCH] [-j JOBS] [-t SECONDS] [-x WAY] [-v] [NAME...]
+ *   NAME:SEED...: these again, as one batch. NAME: DOMAIN::NAME where it has one
  *
- * An instance is one call of a definition with random element types, ranks, shapes, attributes and contents (src/notation/instance.h): its seed and the operator's name say which. BATCH of them (default 48), of different
- * operators, go into one module, which is evaluated as the definitions say, compiled at full optimisation, and compiled at -O0; every element of every output must agree: integers to the bit, floats within a tolerance
- * that follows from their type. (Where f16 or bf16 is computed, full optimisation is held against the evaluator after the pass that computes in f32 instead.) Inputs, outputs and working memory end at pages that nobody may touch. A batch runs in a process of its own; one that fails or crashes is tried again instance by instance, so that each
- * failure names one. A batch is compiled in a way of its own, by its seed or as -x says: words with commas between, see ways(). One line per failure, with what runs it again; at the end `N passed, N failed, N skipped`. -t ends the tries after so many seconds, whatever -n says. */
+ * An instance is one call of a definition with random element types, ranks, shapes, attributes and contents
+ * (src/notation/instance.h): its seed and the operator's name say which. BATCH of them (default 48), of different
+ * operators, go into one module, which is evaluated as the definitions say, compiled at full optimisation, and
+ * compiled at -O0; every element of every output must agree: integers to the bit, floats within a tolerance
+ * that follows from their type. (Where f16 or bf16 is computed, full optimisation is held against the evaluator
+ * after the pass that computes in f32 instead.) Inputs, outputs and working memory end at pages that nobody may
+ * touch. A batch runs in a process of its own; one that fails or crashes is tried again instance by instance, so
+ * that each
+ * failure names one. A batch is compiled in a way of its own, by its seed or as -x says: words with commas
+ * between, see ways(). One line per failure, with what runs it again; at the end `N passed, N failed, N skipped`.
+ * -t ends the tries after so many seconds, whatever -n says. */
 #include "driver/pipeline.h"
 #include "expr/passes.h"
 #include "notation/instance.h"
@@ -15,7 +23,8 @@
 /* after loop.h, whose L_SET <fcntl.h> has as a macro */
 #include "check.h"
 
-/* Not where a definition leaves the choice: one step of these is so large that a sum in another order changes everything behind it. */
+/* Not where a definition leaves the choice: one step of these is so large that a sum in another order changes
+ * everything behind it. */
 static const uint32_t TYPES = ~(1u << ET_F4E2M1 | 1u << ET_F8E8M0);
 static const uint32_t CHAINED = 1u << ET_F32 | 1u << ET_I64 | 1u << ET_BOOL | 1u << ET_U8;
 enum { MAX_BATCH = 256, TRIES = 60, MAX_ELEMENTS = 1 << 14, JOBS = 32, TEXT = 400 };
@@ -33,7 +42,7 @@ typedef struct call {
   uint32_t op;
   uint64_t seed;
   opinst i;
-  tid in[OPINST_MAX], made[OPINST_MAX]; /* inputs of the module; wanted outputs */
+  tid in[OPINST_MAX], made[OPINST_MAX];       /* inputs of the module; wanted outputs */
   uint32_t from[OPINST_MAX], nth[OPINST_MAX]; /* the input is the nth output of call from - 1 */
   ndarray want[OPINST_MAX], wide[OPINST_MAX];
   tolerance tol[OPINST_MAX];
@@ -41,14 +50,17 @@ typedef struct call {
   bool narrow, symbols, inner; /* inner: its outputs are read by later calls only */
   bool exact;                  /* no rounding depends on order */
 } call;
-typedef struct lot { uint32_t op; uint64_t seed; } lot;
+typedef struct lot {
+  uint32_t op;
+  uint64_t seed;
+} lot;
 typedef struct board { /* shared with the children */
-  uint32_t made;           /* instances of the batch */
+  uint32_t made;       /* instances of the batch */
   lot items[MAX_BATCH];
-  lot now;                 /* being made: to know which it was that crashed */
+  lot now; /* being made: to know which it was that crashed */
   bool making;
   bool bad[MAX_BATCH];
-  char text[TEXT];         /* of the last that failed */
+  char text[TEXT]; /* of the last that failed */
   bool failed, finished;
   way way;
 } board;
@@ -67,7 +79,7 @@ static const char *full_name(uint32_t op) {
   return b;
 }
 
-/* ---- ways ---- */
+/* ---- ways ------------------------------------------------------------------------------------ */
 static uint32_t dice(uint64_t *s, uint32_t n) {
   *s = *s * 6364136223846793005u + 1442695040888963407u;
   return (uint32_t)(*s >> 33) % n;
@@ -76,7 +88,8 @@ static way way_of(uint64_t seed) {
   uint64_t s = seed * 0x9e3779b97f4a7c15u + 99;
   for (int i = 0; i < 4; i++) dice(&s, 2);
   way w = {.level = 3, .threads = 1};
-  w.symbols = dice(&s, 3) == 0, w.weights = dice(&s, 3) == 0, w.chain = dice(&s, 4) == 0, w.large = dice(&s, 4) == 0, w.empty = dice(&s, 10) == 0, w.strict = dice(&s, 8) == 0;
+  w.symbols = dice(&s, 3) == 0, w.weights = dice(&s, 3) == 0, w.chain = dice(&s, 4) == 0, w.large = dice(&s, 4) == 0,
+  w.empty = dice(&s, 10) == 0, w.strict = dice(&s, 8) == 0;
   if (dice(&s, 4) == 0) w.level = 1 + (int)dice(&s, 2);
   if (dice(&s, 3) == 0) w.threads = 2 + dice(&s, 3);
   uint32_t t = dice(&s, 5);
@@ -90,7 +103,14 @@ static bool has(const char *text, const char *word) {
   return false;
 }
 static way way_read(const char *t) {
-  way w = {.symbols = has(t, "symbols"), .weights = has(t, "weights"), .chain = has(t, "chain"), .large = has(t, "large"), .empty = has(t, "empty"), .strict = has(t, "strict"), .level = 3, .threads = 1};
+  way w = {.symbols = has(t, "symbols"),
+           .weights = has(t, "weights"),
+           .chain = has(t, "chain"),
+           .large = has(t, "large"),
+           .empty = has(t, "empty"),
+           .strict = has(t, "strict"),
+           .level = 3,
+           .threads = 1};
   if (has(t, "O1") || has(t, "O2")) w.level = has(t, "O1") ? 1 : 2;
   for (uint32_t i = 2; i < 5; i++)
     if (has(t, (char[]){'t', (char)('0' + i), 0})) w.threads = i;
@@ -99,21 +119,27 @@ static way way_read(const char *t) {
 }
 static const char *way_text(const way *w) {
   static char b[200];
-  snprintf(b, sizeof b, "O%d,t%u%s%s%s%s%s%s%s%s", w->level, w->threads, w->symbols ? ",symbols" : "", w->weights ? ",weights" : "", w->chain ? ",chain" : "", w->large ? ",large" : "", w->empty ? ",empty" : "",
+  snprintf(b, sizeof b, "O%d,t%u%s%s%s%s%s%s%s%s", w->level, w->threads, w->symbols ? ",symbols" : "",
+           w->weights ? ",weights" : "", w->chain ? ",chain" : "", w->large ? ",large" : "", w->empty ? ",empty" : "",
            w->strict ? ",strict" : "", w->target ? "," : "", w->target ? w->target : "");
   return b;
 }
 
-/* ---- one module of many calls ---- */
+/* ---- one module of many calls ---------------------------------------------------------------- */
 static bool compared(const arg *out) { return out->present && out->want && out->type != ET_STR; }
-/* The shape of an input with a symbol for every size above 1; equal sizes of a call have equal symbols, so that what fits still does. A module has symbols of its own: what one that was only tried assumes stays with them. */
+/* The shape of an input with a symbol for every size above 1; equal sizes of a call have equal symbols, so that what
+ * fits still does. A module has symbols of its own: what one that was only tried assumes stays with them. */
 static uint32_t modules;
 static const sz *shape_of(ctx *c, const call *k, const arg *a) {
   if (!k->symbols) return a->shape;
   sz *s = NEWN(ctx_arena(c), sz, a->rank + 1);
   for (uint32_t i = 0; i < a->rank; i++) {
     int64_t n = sym_int_or(c, a->shape[i], 0);
-    s[i] = n < 2 ? a->shape[i] : sym_symbol(c, arena_fmt(ctx_arena(c), "s%u.%llu.%u_%lld", k->op, (unsigned long long)k->seed, modules, (long long)n), 1, 1000000);
+    s[i] = n < 2 ? a->shape[i]
+                 : sym_symbol(c,
+                              arena_fmt(ctx_arena(c), "s%u.%llu.%u_%lld", k->op, (unsigned long long)k->seed, modules,
+                                        (long long)n),
+                              1, 1000000);
   }
   return s;
 }
@@ -163,7 +189,8 @@ static emodule *module_of(ctx *c, call *k, uint32_t n) {
   emodule *m = expr_module(c);
   modules++;
   for (uint32_t i = 0; i < n; i++)
-    if (!place_call(m, &k[i], n > 1 ? k : NULL)) ctx_fail(c, E_INTERNAL, "what was a legal call is none the second time");
+    if (!place_call(m, &k[i], n > 1 ? k : NULL))
+      ctx_fail(c, E_INTERNAL, "what was a legal call is none the second time");
   return m;
 }
 /* Floats move by a rounding or two, or stay. */
@@ -174,7 +201,8 @@ static void nudge(etype t, void *data, int64_t n, uint64_t *s) {
     et_store(t, x, (scalar){.f = et_load(t, x).f * (1 + step * ((double)dice(s, 3) - 1))});
   }
 }
-/* What the definition says, in the call's own module; nudges: so does what is computed on the way. False: the contents do not fit (an index out of range), or it is much. */
+/* What the definition says, in the call's own module; nudges: so does what is computed on the way. False: the
+ * contents do not fit (an index out of range), or it is much. */
 static bool evaluate(ctx *c, call *k, uint64_t *nudges) {
   emodule *m = k->i.m;
   int64_t flops;
@@ -209,11 +237,15 @@ static bool evaluates(ctx *c, call *k, uint64_t *nudges) {
   return ok;
 }
 static bool legal(ctx *c, call *k) {
-  opinst_opts o = {.types = the.chain ? CHAINED : TYPES, .sizes = the.large ? 36 : the.chain ? 2 : 0, .empty = the.empty};
+  opinst_opts o = {.types = the.chain ? CHAINED : TYPES,
+                   .sizes = the.large   ? 36
+                            : the.chain ? 2
+                                        : 0,
+                   .empty = the.empty};
   return notation_instance(c, lib, notation_nth(lib, k->op), k->seed, o, &k->i) && evaluates(c, k, NULL);
 }
 
-/* ---- compiled ---- */
+/* ---- compiled -------------------------------------------------------------------------------- */
 /* Compiled; NULL with a reason when the call refuses. */
 static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level, const char **why) {
   pipe_opts o = {.level = level, .compile_threads = 1, .target = the.target, .strict = the.strict};
@@ -224,7 +256,8 @@ static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level
   uint32_t no = m->outputs.n;
   etype *type = NEWN(a, etype, no + 1);
   uint32_t *rank = NEWN(a, uint32_t, no + 1), total = 0, at = 0;
-  for (uint32_t i = 0; i < no; i++) type[i] = xt(m, m->outputs.v[i].t)->type, rank[i] = xt(m, m->outputs.v[i].t)->rank, total += rank[i];
+  for (uint32_t i = 0; i < no; i++)
+    type[i] = xt(m, m->outputs.v[i].t)->type, rank[i] = xt(m, m->outputs.v[i].t)->rank, total += rank[i];
   if (!pipe_optimise(p) || !pipe_program(p)) ctx_fail(c, E_INTERNAL, "stopped");
   jit *j = pipe_jit(p);
   ek_rt_main plan = (ek_rt_main)jit_find(j, p->p->plan_fn->name), run = (ek_rt_main)jit_find(j, p->p->run_fn->name);
@@ -244,7 +277,14 @@ static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level
       for (uint32_t x = 0; x < d->rank; x++) in_dims[at++] = d->dims[x];
     }
   ek_rt_pool *pool = level && the.threads > 1 ? ek_rt_pool_create(the.threads) : NULL;
-  ek_rt_call rc = {.in = in, .out = out, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .threads = pool ? the.threads : 1, .pool = pool, .parallel = ek_rt_parallel};
+  ek_rt_call rc = {.in = in,
+                   .out = out,
+                   .in_dims = in_dims,
+                   .out_dims = out_dims,
+                   .weights = weights,
+                   .threads = pool ? the.threads : 1,
+                   .pool = pool,
+                   .parallel = ek_rt_parallel};
   int64_t code = plan(&rc);
   for (bool more = !code; more; more = code == EK_RT_ROOM) {
     at = 0;
@@ -261,7 +301,8 @@ static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level
   }
   if (pool) ek_rt_pool_destroy(pool);
   ndarray *r = NULL;
-  *why = code ? arena_strdup(a, rc.message ? rc.message : "refused without a word") : NULL; /* the text is in the code */
+  /* the text is in the code */
+  *why = code ? arena_strdup(a, rc.message ? rc.message : "refused without a word") : NULL;
   if (!code) {
     r = NEWN(a, ndarray, no + 1);
     at = 0;
@@ -276,13 +317,20 @@ static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level
 }
 static tolerance of_type(etype t) {
   switch (t) {
-  case ET_F64: return (tolerance){2e-6, 2e-6};
-  case ET_F32: return (tolerance){2e-4, 2e-5};
-  case ET_F16: return (tolerance){4e-3, 2e-3};
-  case ET_BF16: return (tolerance){3e-2, 1e-2};
-  case ET_F4E2M1: return (tolerance){0.51, 0.51}; /* below: a step */
-  case ET_F8E8M0: return (tolerance){1.01, 0};
-  default: return (tolerance){0.26, 0.05};
+  case ET_F64:
+    return (tolerance){2e-6, 2e-6};
+  case ET_F32:
+    return (tolerance){2e-4, 2e-5};
+  case ET_F16:
+    return (tolerance){4e-3, 2e-3};
+  case ET_BF16:
+    return (tolerance){3e-2, 1e-2};
+  case ET_F4E2M1:
+    return (tolerance){0.51, 0.51}; /* below: a step */
+  case ET_F8E8M0:
+    return (tolerance){1.01, 0};
+  default:
+    return (tolerance){0.26, 0.05};
   }
 }
 static bool adds(const call *k) { /* is there a sum in it? */
@@ -290,8 +338,10 @@ static bool adds(const call *k) { /* is there a sum in it? */
   for (ex e = 1; e < k->i.m->nodes.n; e++) sums |= exn(k->i.m, e)->kind == EX_REDUCE && exn(k->i.m, e)->op == RED_SUM;
   return sums;
 }
-/* What is computed in f32 inside is no better for being written as f64, nor what is computed in f16 for being written as either: the evaluator rounds there, compiled code does not have to. Where large values cancel,
- * the error follows from them and not from what is left: a few roundings of the result's largest value are allowed, one in narrow types, whose sums may be made in another order too. */
+/* What is computed in f32 inside is no better for being written as f64, nor what is computed in f16 for being
+ * written as either: the evaluator rounds there, compiled code does not have to. Where large values cancel,
+ * the error follows from them and not from what is left: a few roundings of the result's largest value are
+ * allowed, one in narrow types, whose sums may be made in another order too. */
 static tolerance allowed(const call *k, const ndarray *want) {
   etype t = want->type;
   double big = 0;
@@ -299,10 +349,18 @@ static tolerance allowed(const call *k, const ndarray *want) {
   const bool sums = adds(k);
   for (ex e = 1; (t == ET_F64 || t == ET_F32) && e < k->i.m->nodes.n; e++) {
     const ex_node *x = exn(k->i.m, e);
-    if (x->kind == EX_OP && et_kind(x->type) == K_FLOAT && et_bits(x->type) >= 16 && et_bits(x->type) < et_bits(t)) t = x->type;
+    if (x->kind == EX_OP && et_kind(x->type) == K_FLOAT && et_bits(x->type) >= 16 && et_bits(x->type) < et_bits(t))
+      t = x->type;
   }
   tolerance r = of_type(t);
-  double unit = t == ET_F64 ? 16 * 1.2e-16 : t == ET_F32 ? 16 * 6e-8 : !sums ? 0 : t == ET_F16 ? 0x1p-11 : t == ET_BF16 ? 0x1p-8 : t == ET_F8E5M2 || t == ET_F8E5M2FNUZ ? 0x1p-3 : t == ET_F8E4M3FN || t == ET_F8E4M3FNUZ ? 0x1p-4 : 0;
+  double unit = t == ET_F64                              ? 16 * 1.2e-16
+                : t == ET_F32                            ? 16 * 6e-8
+                : !sums                                  ? 0
+                : t == ET_F16                            ? 0x1p-11
+                : t == ET_BF16                           ? 0x1p-8
+                : t == ET_F8E5M2 || t == ET_F8E5M2FNUZ   ? 0x1p-3
+                : t == ET_F8E4M3FN || t == ET_F8E4M3FNUZ ? 0x1p-4
+                                                         : 0;
   nd_count(want, &n);
   for (int64_t i = 0; unit > 0 && i < n; i++) {
     double w = fabs(et_load(want->type, (const uint8_t *)want->data + i * et_bytes(want->type)).f);
@@ -316,7 +374,8 @@ static bool same_array(const ndarray *a, const ndarray *b) {
   for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
   return same;
 }
-/* What the call gives when its inputs, and what it computes on the way, move by a rounding or two: what is computed in another order is the exact result for inputs as near as that. */
+/* What the call gives when its inputs, and what it computes on the way, move by a rounding or two: what is computed
+ * in another order is the exact result for inputs as near as that. */
 static bool nudged(ctx *c, const call *k, uint64_t *s, call *moved) {
   int64_t n;
   *moved = *k;
@@ -342,7 +401,8 @@ static double spread(ctx *c, const call *k, uint32_t q) {
     nd_count(&k->want[q], &n);
     for (int64_t e = 0; same_array(&k->want[q], &moved.want[q]) && e < n; e++) {
       size_t at = (size_t)e * et_bytes(k->want[q].type);
-      double v = et_load(k->want[q].type, (const uint8_t *)k->want[q].data + at).f, d = fabs(v - et_load(k->want[q].type, (const uint8_t *)moved.want[q].data + at).f);
+      double v = et_load(k->want[q].type, (const uint8_t *)k->want[q].data + at).f,
+             d = fabs(v - et_load(k->want[q].type, (const uint8_t *)moved.want[q].data + at).f);
       if (d > most && d < STEP * fmax(1, fabs(v))) most = d;
     }
   }
@@ -354,7 +414,8 @@ static bool jumps(const ndarray *x, const ndarray *y, int64_t e) {
   double a = et_load(x->type, (const uint8_t *)x->data + at).f, b = et_load(y->type, (const uint8_t *)y->data + at).f;
   return isfinite(a) && isfinite(b) ? fabs(a - b) >= STEP * fmax(1, fabs(a)) : !(a == b || (isnan(a) && isnan(b)));
 }
-/* Whole numbers that were rounded from floats may stand at the border of two: an element that becomes what was computed when the inputs move is as wanted. So is a float that jumps. */
+/* Whole numbers that were rounded from floats may stand at the border of two: an element that becomes what was
+ * computed when the inputs move is as wanted. So is a float that jumps. */
 static void at_borders(ctx *c, const call *k, uint32_t q, ndarray *got) {
   call moved;
   uint64_t s = k->seed;
@@ -366,13 +427,16 @@ static void at_borders(ctx *c, const call *k, uint32_t q, ndarray *got) {
     for (int64_t e = 0; e < n; e++) {
       size_t at = (size_t)e * w;
       uint8_t *x = (uint8_t *)got->data + at;
-      bool border = et_kind(got->type) == K_FLOAT ? jumps(&k->want[q], &moved.want[q], e) : !memcmp(x, (const uint8_t *)moved.want[q].data + at, w);
+      bool border = et_kind(got->type) == K_FLOAT ? jumps(&k->want[q], &moved.want[q], e)
+                                                  : !memcmp(x, (const uint8_t *)moved.want[q].data + at, w);
       if (border) memcpy(x, (const uint8_t *)k->want[q].data + at, w);
     }
   }
 }
 /* What the first pass makes of arithmetic in f16 and bf16 is the meaning of the optimised code. */
-static bool first_pass(void *env, emodule *m, const char *pass, bool changed, double ms) { return (void)env, (void)m, (void)pass, (void)changed, (void)ms, false; }
+static bool first_pass(void *env, emodule *m, const char *pass, bool changed, double ms) {
+  return (void)env, (void)m, (void)pass, (void)changed, (void)ms, false;
+}
 static void widen(ctx *c, call *k) {
   for (ex e = 1; e < k->i.m->nodes.n; e++) {
     const ex_node *n = exn(k->i.m, e);
@@ -397,16 +461,22 @@ static nature nature_of(const emodule *m) {
     for (uint32_t i = 0; x->kind == EX_OP && i < x->nargs; i++) fl |= et_kind(exn(m, x->args[i])->type) == K_FLOAT;
     if (x->kind == EX_REDUCE) fl |= et_kind(exn(m, x->body)->type) == K_FLOAT;
     if (!fl) continue;
-    bool order = x->kind == EX_REDUCE ? x->op == RED_MAX || x->op == RED_MIN : x->op == OP_MAX || x->op == OP_MIN || x->op == OP_NEG || x->op == OP_ABS || x->op == OP_SEL;
+    bool order = x->kind == EX_REDUCE
+                     ? x->op == RED_MAX || x->op == RED_MIN
+                     : x->op == OP_MAX || x->op == OP_MIN || x->op == OP_NEG || x->op == OP_ABS || x->op == OP_SEL;
     moves &= order;
-    exact &= order || (x->kind == EX_REDUCE ? red_is_arg(x->op) : (x->op >= OP_FLOOR && x->op <= OP_TRUNC) || (x->op >= OP_ISNAN && x->op <= OP_SIGNBIT) || (x->op >= OP_EQ && x->op <= OP_GE) || x->op == OP_CAST);
+    exact &= order || (x->kind == EX_REDUCE
+                           ? red_is_arg(x->op)
+                           : (x->op >= OP_FLOOR && x->op <= OP_TRUNC) || (x->op >= OP_ISNAN && x->op <= OP_SIGNBIT) ||
+                                 (x->op >= OP_EQ && x->op <= OP_GE) || x->op == OP_CAST);
   }
   for (uint32_t i = 1; i < m->stages.n; i++)
     for (uint32_t u = 0; u < xs(m, i)->updates.n; u++)
       if (xs(m, i)->updates.v[u].op == OP_ADD || xs(m, i)->updates.v[u].op == OP_MUL) exact = moves = false;
   return moves ? MOVES : exact ? EXACT : ROUNDS;
 }
-/* Symbols instead of sizes, where the definition allows it: some decide by the size what they compute, or assume what is not so here. An index may leave its axis where nothing is computed, which numbers show and
+/* Symbols instead of sizes, where the definition allows it: some decide by the size what they compute, or assume
+ * what is not so here. An index may leave its axis where nothing is computed, which numbers show and
  * symbols do not: with empty outputs every condition counts. */
 static bool size_here(void *env, atom a, int64_t *v) { /* of those of shape_of */
   unsigned op, module;
@@ -424,7 +494,8 @@ static bool assumed(ctx *c, const emodule *m, const call *k) {
   }
   return good;
 }
-/* May the first n calls stand together? A size that one hands to the next, as a symbol or worked out in the run, may be what that is not made for: a run says so. */
+/* May the first n calls stand together? A size that one hands to the next, as a symbol or worked out in the run, may
+ * be what that is not made for: a run says so. */
 static bool together(ctx *c, call *k, uint32_t n) {
   uint32_t mark = diag_mark(c), facts = sym_mark(c);
   volatile bool ok = false;
@@ -454,7 +525,8 @@ static void chain(ctx *c, call *k, uint32_t i) {
     if (!a->present || xt(q->i.m, a->t)->kind != TK_INPUT || a->type != ET_F32 || dice(&s, 4) == 0) continue;
     for (uint32_t j = i; j-- > 0 && !q->from[p];)
       for (uint32_t o = 0; o < k[j].nwant && !q->from[p]; o++)
-        if (same_array(&k[j].want[o], &q->i.data[p]) && !k[j].narrow && (k[j].exact || kind == MOVES)) q->from[p] = j + 1, q->nth[p] = o, q->i.data[p] = k[j].want[o], any = true;
+        if (same_array(&k[j].want[o], &q->i.data[p]) && !k[j].narrow && (k[j].exact || kind == MOVES))
+          q->from[p] = j + 1, q->nth[p] = o, q->i.data[p] = k[j].want[o], any = true;
   }
   if (any && (!evaluates(c, q, NULL) || !together(c, k, i + 1))) *q = keep;
   for (uint32_t p = 0; p < q->i.nin; p++)
@@ -464,15 +536,14 @@ static void try_symbols(ctx *c, call *k) {
   uint32_t mark = diag_mark(c), facts = sym_mark(c);
   volatile bool ok = false;
   k->symbols = true;
-  CTX_TRY(c) {
-    ok = assumed(c, module_of(c, k, 1), k);
-  }
+  CTX_TRY(c) { ok = assumed(c, module_of(c, k, 1), k); }
   CTX_CATCH { ok = false; }
   sym_pop(c, facts);
   k->symbols = ok;
   if (!ok) diag_reset(c, mark);
 }
-/* A sum that passes the largest number is infinite or not a number, as its terms are added: in which order is left open. */
+/* A sum that passes the largest number is infinite or not a number, as its terms are added: in which order is left
+ * open. */
 static void beyond(const call *k, const ndarray *want, ndarray *got) {
   int64_t n;
   if (!adds(k) || et_kind(want->type) != K_FLOAT || !same_array(want, got)) return;
@@ -500,7 +571,9 @@ static void check(ctx *c, board *b, call *k, uint32_t n) {
     for (uint32_t q = 0; q < k[i].nwant; q++) {
       tolerance t = allowed(&k[i], k[i].narrow ? &k[i].wide[q] : &k[i].want[q]);
       for (uint32_t p = 0; p < k[i].i.nin; p++)
-        if (k[i].from[p]) t.atol = fmax(t.atol, k[k[i].from[p] - 1].tol[k[i].nth[p]].atol), t.rtol = fmax(t.rtol, k[k[i].from[p] - 1].tol[k[i].nth[p]].rtol);
+        if (k[i].from[p])
+          t.atol = fmax(t.atol, k[k[i].from[p] - 1].tol[k[i].nth[p]].atol),
+          t.rtol = fmax(t.rtol, k[k[i].from[p] - 1].tol[k[i].nth[p]].rtol);
       k[i].tol[q] = t;
     }
   if (verbose) {
@@ -530,7 +603,7 @@ static void check(ctx *c, board *b, call *k, uint32_t n) {
   }
 }
 
-/* ---- a batch, in a child ---- */
+/* ---- a batch, in a child --------------------------------------------------------------------- */
 static void run_batch(board *b, bool make, uint32_t n, uint64_t seed) {
   ctx *c = lib_ctx;
   call *k = calloc(n, sizeof *k);
@@ -587,7 +660,9 @@ static void wait_for(pid_t pid, board *b) {
   if (waitpid(pid, &status, 0) != pid) status = 0;
   if (b->finished || b->failed) return;
   b->failed = true;
-  snprintf(b->text, TEXT, "%s", WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "takes too long" : strsignal(WTERMSIG(status)) : "the process ended");
+  snprintf(b->text, TEXT, "%s",
+           WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "takes too long" : strsignal(WTERMSIG(status))
+                               : "the process ended");
 }
 static pid_t start(board *b, bool make, uint32_t n, uint64_t seed) {
   if (make) b->way = asked_way ? way_read(asked_way) : way_of(seed);
@@ -608,7 +683,8 @@ static pid_t start(board *b, bool make, uint32_t n, uint64_t seed) {
 static uint32_t blame(board *b) {
   the = b->way;
   if (b->making) {
-    printf("FAIL %s: %s while the definition is evaluated (random_ops -x %s %s:%llu)\n", full_name(b->now.op), b->text, way_text(&the), full_name(b->now.op), (unsigned long long)b->now.seed);
+    printf("FAIL %s: %s while the definition is evaluated (random_ops -x %s %s:%llu)\n", full_name(b->now.op), b->text,
+           way_text(&the), full_name(b->now.op), (unsigned long long)b->now.seed);
     return 1;
   }
   static lot all[MAX_BATCH];
@@ -625,7 +701,8 @@ static uint32_t blame(board *b) {
     wait_for(start(b, false, 1, 0), b);
     if (!b->failed) continue;
     failures++;
-    printf("FAIL %s: %s (random_ops -x %s %s:%llu)\n", full_name(all[i].op), b->text, way_text(&the), full_name(all[i].op), (unsigned long long)all[i].seed);
+    printf("FAIL %s: %s (random_ops -x %s %s:%llu)\n", full_name(all[i].op), b->text, way_text(&the),
+           full_name(all[i].op), (unsigned long long)all[i].seed);
     fflush(stdout);
   }
   if (!failures) { /* only together: which of them? */
@@ -634,8 +711,10 @@ static uint32_t blame(board *b) {
       for (uint32_t q = 0, at = 0; q < n; q++)
         if (q != i) b->items[at++] = all[q];
       wait_for(start(b, false, n - 1, 0), b);
-      if (b->failed) memmove(all + i, all + i + 1, (--n - i) * sizeof *all);
-      else i++;
+      if (b->failed)
+        memmove(all + i, all + i + 1, (--n - i) * sizeof *all);
+      else
+        i++;
     }
     printf("FAIL only together: %s (random_ops -x %s", whole, way_text(&the));
     for (uint32_t i = 0; i < n; i++) printf(" %s:%llu", full_name(all[i].op), (unsigned long long)all[i].seed);
@@ -664,14 +743,25 @@ int main(int argc, char **argv) {
   double limit = 0;
   int opt;
   while ((opt = getopt(argc, argv, "n:s:b:j:t:x:v")) != -1) {
-    if (opt == 'n') n = strtoull(optarg, NULL, 10);
-    else if (opt == 's') first = strtoull(optarg, NULL, 10);
-    else if (opt == 'b') batch = (uint32_t)atoi(optarg);
-    else if (opt == 'j') jobs = (uint32_t)atoi(optarg);
-    else if (opt == 't') limit = atof(optarg);
-    else if (opt == 'x') asked_way = optarg;
-    else if (opt == 'v') verbose = true;
-    else return fputs("usage: random_ops [-n INSTANCES] [-s FIRST] [-b BATCH] [-j JOBS] [-t SECONDS] [-x WAY] [-v] [NAME...]\n", stderr), 2;
+    if (opt == 'n')
+      n = strtoull(optarg, NULL, 10);
+    else if (opt == 's')
+      first = strtoull(optarg, NULL, 10);
+    else if (opt == 'b')
+      batch = (uint32_t)atoi(optarg);
+    else if (opt == 'j')
+      jobs = (uint32_t)atoi(optarg);
+    else if (opt == 't')
+      limit = atof(optarg);
+    else if (opt == 'x')
+      asked_way = optarg;
+    else if (opt == 'v')
+      verbose = true;
+    else
+      return fputs("usage: random_ops [-n INSTANCES] [-s FIRST] [-b BATCH] [-j JOBS] [-t SECONDS] [-x WAY] [-v] "
+                   "[NAME...]\n",
+                   stderr),
+             2;
   }
   if (!batch || batch > MAX_BATCH) batch = MAX_BATCH;
   if (!jobs || jobs > JOBS) jobs = 1;
@@ -689,7 +779,8 @@ int main(int argc, char **argv) {
     const char *colon = strrchr(argv[j], ':');
     for (uint32_t q = 0; colon && again < MAX_BATCH && q < notation_count(lib); q++) {
       const char *name = full_name(q);
-      if (strlen(name) == (size_t)(colon - argv[j]) && !strncmp(name, argv[j], strlen(name))) named[again++] = (lot){q, strtoull(colon + 1, NULL, 10)};
+      if (strlen(name) == (size_t)(colon - argv[j]) && !strncmp(name, argv[j], strlen(name)))
+        named[again++] = (lot){q, strtoull(colon + 1, NULL, 10)};
     }
   }
   if (!nwanted && !again) return puts("no such operator"), 2;

@@ -1,13 +1,20 @@
-/* sequence: recurrent models frame by frame, the state carried from one run to the next, through the C API, as a JIT module and as a saved library, with 1 and 2 threads.
+/* sequence: recurrent models frame by frame, the state carried from one run to the next, through the C API, as a JIT
+ * module and as a saved library, with 1 and 2 threads.
  *
  *   sequence MODEL.onnx SEQ.npz IN OUT [FINAL [REF.npz]]
  *
- * Input 0 takes the steps of array IN of SEQ.npz (first axis: time), output 0 must give those of OUT; output 1 goes to input 1, which begins with zeros, and must end as array FINAL ("-": not given). Further inputs
+ * Input 0 takes the steps of array IN of SEQ.npz (first axis: time), output 0 must give those of OUT; output 1
+ * goes to input 1, which begins with zeros, and must end as array FINAL ("-": not given). Further inputs
  * come from REF.npz. Every step must agree to 1e-3. One line per failure, then `N passed, N failed, N skipped`. */
 #include "check.h"
 
 enum { MAX_IN = 8 };
-typedef struct stream { ctx *c; npz seq, ref; const ndarray *in, *out, *final; ek_session *s; } stream;
+typedef struct stream {
+  ctx *c;
+  npz seq, ref;
+  const ndarray *in, *out, *final;
+  ek_session *s;
+} stream;
 static uint32_t passed, failed;
 
 static const ndarray *array(const npz *z, const char *name) {
@@ -70,7 +77,8 @@ static bool play(stream *x, ek_module *code, ek_run *r, char *why, size_t room) 
     if (ek_run_execute(r)) return fail(r, why, room);
     ndarray got = output(code, r, 0), next = output(code, r, 1);
     char what[200];
-    if (differs(what, sizeof what, "output 0", &got, &want, tol)) return snprintf(why, room, "step %lld: %s", (long long)step, what), false;
+    if (differs(what, sizeof what, "output 0", &got, &want, tol))
+      return snprintf(why, room, "step %lld: %s", (long long)step, what), false;
     memcpy(state, next.data, next.bytes);
   }
   ndarray end = output(code, r, 1);
@@ -81,10 +89,14 @@ static void plays(stream *x, const char *kind, ek_module *code) {
   for (int threads = 1; threads <= 2; threads++) {
     ek_run *r;
     bool ok = !ek_run_create(code, threads, &r);
-    if (!ok) snprintf(why, sizeof why, "%s", ek_message(x->s));
-    else ok = play(x, code, r, why, sizeof why);
-    if (ok) passed++;
-    else failed++, printf("FAIL %s, %d threads: %s\n", kind, threads, why);
+    if (!ok)
+      snprintf(why, sizeof why, "%s", ek_message(x->s));
+    else
+      ok = play(x, code, r, why, sizeof why);
+    if (ok)
+      passed++;
+    else
+      failed++, printf("FAIL %s, %d threads: %s\n", kind, threads, why);
   }
 }
 static void run(stream *x, const char *path) {
@@ -105,7 +117,8 @@ static void run(stream *x, const char *path) {
 int main(int argc, char **argv) {
   stream x = {.c = ctx_new(), .s = ek_session_create()};
   if (argc < 5) return fputs("usage: sequence MODEL.onnx SEQ.npz IN OUT [FINAL [REF.npz]]\n", stderr), 2;
-  if (!npz_read(x.c, argv[2], &x.seq) || (argc > 6 && !npz_read(x.c, argv[6], &x.ref)) || !(x.in = array(&x.seq, argv[3])) || !(x.out = array(&x.seq, argv[4]))) {
+  if (!npz_read(x.c, argv[2], &x.seq) || (argc > 6 && !npz_read(x.c, argv[6], &x.ref)) ||
+      !(x.in = array(&x.seq, argv[3])) || !(x.out = array(&x.seq, argv[4]))) {
     printf("FAIL %s: cannot be read, or lacks %s or %s\n0 passed, 1 failed, 0 skipped\n", argv[2], argv[3], argv[4]);
     return 1;
   }

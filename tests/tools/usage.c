@@ -1,4 +1,6 @@
-/* What does a command take?   usage COMMAND ARGUMENT...   Its output goes to stderr; the line `MEGABYTES MILLISECONDS CODE` to stdout: the most memory resident at one time, in the largest of its processes, and the time of processors that
+/* What does a command take?   usage COMMAND ARGUMENT...   Its output goes to stderr; the line `MEGABYTES
+ * MILLISECONDS CODE` to stdout: the most memory resident at one time, in the largest of its processes, and the time
+ * of processors that
  * all of them took, and how the command exited. */
 #include <errno.h>
 #include <stdio.h>
@@ -21,6 +23,7 @@ int main(int argc, char **argv) {
   while (pid > 0 && waitpid(pid, &status, 0) < 0)
     if (errno != EINTR) return 1;
   if (pid < 0 || getrusage(RUSAGE_CHILDREN, &r)) return 1;
-  printf("%ld %ld %d\n", r.ru_maxrss / 1024, ms(r.ru_utime) + ms(r.ru_stime), WIFEXITED(status) ? WEXITSTATUS(status) : 128);
+  printf("%ld %ld %d\n", r.ru_maxrss / 1024, ms(r.ru_utime) + ms(r.ru_stime),
+         WIFEXITED(status) ? WEXITSTATUS(status) : 128);
   return 0;
 }

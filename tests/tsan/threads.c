@@ -1,7 +1,10 @@
-/* Many threads on one model that was saved as C: each has its own call record and memory; some have pools, two of them share one, some compute alone. Made for ThreadSanitizer: kernels, pool and this file are built with
- * it, so that two chunks that touch the same place without order are told, and so is anything that runs of one model should not share.
+/* Many threads on one model that was saved as C: each has its own call record and memory; some have pools, two of
+ * them share one, some compute alone. Made for ThreadSanitizer: kernels, pool and this file are built with
+ * it, so that two chunks that touch the same place without order are told, and so is anything that runs of one
+ * model should not share.
  *   threads SECONDS THREADS        with -DINFO=NAME_info
- * Every result must have the bits of a serial run. Exit: 0 good, 1 wrong, 77 no sizes were found that the model accepts. */
+ * Every result must have the bits of a serial run. Exit: 0 good, 1 wrong, 77 no sizes were found that the model
+ * accepts. */
 #include "runtime/runtime.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,10 +24,21 @@ static double seconds(void) {
 }
 static size_t element(int32_t type) { /* ONNX's codes */
   switch (type) {
-  case 7: case 11: case 13: return 8;
-  case 1: case 6: case 12: return 4;
-  case 4: case 5: case 10: case 16: return 2;
-  default: return 1;
+  case 7:
+  case 11:
+  case 13:
+    return 8;
+  case 1:
+  case 6:
+  case 12:
+    return 4;
+  case 4:
+  case 5:
+  case 10:
+  case 16:
+    return 2;
+  default:
+    return 1;
   }
 }
 static void *room(size_t n) {
@@ -57,15 +71,33 @@ static uint32_t dice(uint64_t *s) {
 }
 static void fill(int32_t type, void *p, size_t n, uint64_t *s) { /* small values: also good as indices */
   for (size_t i = 0; i < n / element(type); i++) switch (type) {
-    case 1: ((float *)p)[i] = (float)dice(s) / 8388608.0f - 1.0f; break;
-    case 11: ((double *)p)[i] = (double)dice(s) / 8388608.0 - 1.0; break;
-    case 7: case 13: ((int64_t *)p)[i] = (int64_t)(dice(s) & 1); break;
-    case 6: case 12: ((int32_t *)p)[i] = (int32_t)(dice(s) & 1); break;
-    case 10: ((uint16_t *)p)[i] = (uint16_t)(0x3000 + (dice(s) & 0x7ff)); break;
-    case 16: ((uint16_t *)p)[i] = (uint16_t)(0x3e00 + (dice(s) & 0x7f)); break;
-    case 4: case 5: ((uint16_t *)p)[i] = (uint16_t)(dice(s) & 1); break;
-    default: ((uint8_t *)p)[i] = (uint8_t)(dice(s) & 1);
-  }
+    case 1:
+      ((float *)p)[i] = (float)dice(s) / 8388608.0f - 1.0f;
+      break;
+    case 11:
+      ((double *)p)[i] = (double)dice(s) / 8388608.0 - 1.0;
+      break;
+    case 7:
+    case 13:
+      ((int64_t *)p)[i] = (int64_t)(dice(s) & 1);
+      break;
+    case 6:
+    case 12:
+      ((int32_t *)p)[i] = (int32_t)(dice(s) & 1);
+      break;
+    case 10:
+      ((uint16_t *)p)[i] = (uint16_t)(0x3000 + (dice(s) & 0x7ff));
+      break;
+    case 16:
+      ((uint16_t *)p)[i] = (uint16_t)(0x3e00 + (dice(s) & 0x7f));
+      break;
+    case 4:
+    case 5:
+      ((uint16_t *)p)[i] = (uint16_t)(dice(s) & 1);
+      break;
+    default:
+      ((uint8_t *)p)[i] = (uint8_t)(dice(s) & 1);
+    }
 }
 
 typedef struct job {
@@ -81,7 +113,13 @@ typedef struct job {
   const char *wrong;
 } job;
 static int64_t prepare(job *j, ek_rt_call *call) {
-  *call = (ek_rt_call){.in = j->in, .out = j->out, .in_dims = j->in_dims, .out_dims = j->out_dims, .threads = j->threads, .pool = j->pool, .parallel = ek_rt_parallel};
+  *call = (ek_rt_call){.in = j->in,
+                       .out = j->out,
+                       .in_dims = j->in_dims,
+                       .out_dims = j->out_dims,
+                       .threads = j->threads,
+                       .pool = j->pool,
+                       .parallel = ek_rt_parallel};
   return j->m->plan(call);
 }
 static void *work(void *p) {

@@ -29,8 +29,10 @@ static inline void kit_c_text(ctx *c, lmodule *m, sbuf *b) {
   if (!ok) kit_diags(c);
   assert_true(ok);
 }
-/* Verifies and compiles; the kernel's code lives as long as *j. codegen: see llvm_opts; NULL where codegen/x86 alone is asked and cannot. */
-static inline void *kit_find_by(ctx *c, lmodule *m, const char *target_name, int level, int codegen, const char *name, jit **j) {
+/* Verifies and compiles; the kernel's code lives as long as *j. codegen: see llvm_opts; NULL where codegen/x86 alone
+ * is asked and cannot. */
+static inline void *kit_find_by(ctx *c, lmodule *m, const char *target_name, int level, int codegen, const char *name,
+                                jit **j) {
   void *volatile k = NULL;
   CTX_TRY(c) {
     if (!loop_verify(m, "test")) ctx_fail(c, E_INTERNAL, "not legal");
@@ -51,14 +53,18 @@ static inline void *kit_find_by(ctx *c, lmodule *m, const char *target_name, int
   }
   return k;
 }
-static inline void *kit_find(ctx *c, lmodule *m, const char *target_name, int level, const char *name, jit **j) { return kit_find_by(c, m, target_name, level, EK_CODE_AUTO, name, j); }
+static inline void *kit_find(ctx *c, lmodule *m, const char *target_name, int level, const char *name, jit **j) {
+  return kit_find_by(c, m, target_name, level, EK_CODE_AUTO, name, j);
+}
 /* C source through the system's compiler: a shared object in the build folder. */
 static inline void *kit_compile_c(ctx *c, const char *text, size_t n) {
   static int serial;
   const char *base = arena_fmt(ctx_arena(c), "%s/kit_%d_%d", EK_BINARY_DIR, (int)getpid(), serial++);
   const char *src = arena_fmt(ctx_arena(c), "%s.c", base), *so = arena_fmt(ctx_arena(c), "%s.so", base);
   assert_true(file_write(c, src, text, n));
-  int rc = system(arena_fmt(ctx_arena(c), "cc -std=c17 -ffreestanding -Wall -Wextra -pedantic -Werror -O0 -fPIC -shared -nostdlib %s -o %s", src, so));
+  int rc = system(arena_fmt(
+      ctx_arena(c), "cc -std=c17 -ffreestanding -Wall -Wextra -pedantic -Werror -O0 -fPIC -shared -nostdlib %s -o %s",
+      src, so));
   if (rc) fprintf(stderr, "see %s\n", src);
   assert_int_equal(rc, 0);
   void *lib = dlopen(so, RTLD_NOW);

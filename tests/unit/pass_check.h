@@ -1,4 +1,5 @@
-/* How a run of the passes is checked: the module is evaluated after every pass on the same random inputs, and at the end every kernel is evaluated again with all its members poisoned outside one
+/* How a run of the passes is checked: the module is evaluated after every pass on the same random inputs, and at the
+ * end every kernel is evaluated again with all its members poisoned outside one
  * point of its outer variables (the tile-local property of passes.h). */
 #ifndef EK_TEST_PASS_CHECK_H
 #define EK_TEST_PASS_CHECK_H
@@ -56,7 +57,10 @@ static inline void pc_inputs(pass_check *p, arena *a) {
       n *= x->dims[d];
     }
     uint8_t *q = arena_alloc(a, (size_t)n * et_bytes(t->type) + 1);
-    for (int64_t e = 0; e < n; e++) et_store(t->type, q + e * et_bytes(t->type), et_kind(t->type) == K_FLOAT ? (scalar){.f = pc_random(p) * 2 - 1} : (scalar){.i = (int64_t)(pc_random(p) * 2)});
+    for (int64_t e = 0; e < n; e++)
+      et_store(t->type, q + e * et_bytes(t->type),
+               et_kind(t->type) == K_FLOAT ? (scalar){.f = pc_random(p) * 2 - 1}
+                                           : (scalar){.i = (int64_t)(pc_random(p) * 2)});
     x->data = q, x->bytes = (size_t)n * et_bytes(t->type);
   }
 }
@@ -74,7 +78,8 @@ static inline const char *pc_constants(arena *a, const char *text) {
     while (*d != '[') d--;
     while (*d != ']') n *= strtol(d + 1, (char **)&d, 10);
     sb_putc(&b, '[');
-    for (long i = 0; i < n; i++, salt = salt * 1664525 + 1013904223) sb_fmt(&b, "%s%d.%02d", i ? ", " : "", 0, (int)(salt >> 16) % 50 * 2 + 1);
+    for (long i = 0; i < n; i++, salt = salt * 1664525 + 1013904223)
+      sb_fmt(&b, "%s%d.%02d", i ? ", " : "", 0, (int)(salt >> 16) % 50 * 2 + 1);
     sb_putc(&b, ']');
   }
   return b.s;
@@ -88,7 +93,8 @@ static inline double pc_value(const ndarray *x, int64_t i) {
   scalar v = et_load(x->type, (const char *)x->data + i * et_bytes(x->type));
   return et_kind(x->type) == K_FLOAT ? v.f : (double)v.i;
 }
-static inline double pc_difference(const ndarray *a, const ndarray *b) { /* over the largest value; inf when one is NaN or shapes differ */
+/* over the largest value; inf when one is NaN or shapes differ */
+static inline double pc_difference(const ndarray *a, const ndarray *b) {
   int64_t n, k;
   double worst = 0, big = 1e-9;
   if (!nd_count(a, &n) || !nd_count(b, &k) || n != k || a->type != b->type || a->rank != b->rank) return INFINITY;
@@ -130,7 +136,8 @@ static inline bool pc_after(void *env, emodule *m, const char *pass, bool change
     evaluation *v = pc_evaluation(p, a);
     double w = 0;
     expr_eval_run(v);
-    for (uint32_t i = 0; i < m->outputs.n; i++) w = fmax(w, pc_difference(expr_eval_get(v, m->outputs.v[i].t), p->ref[i]));
+    for (uint32_t i = 0; i < m->outputs.n; i++)
+      w = fmax(w, pc_difference(expr_eval_get(v, m->outputs.v[i].t), p->ref[i]));
     p->worst = fmax(p->worst, w);
     if (p->talk) printf(", difference %.2g", w);
     if (!(w <= p->tolerance)) p->bad++, printf("  wrong after %s: %g\n", pass, w);
@@ -140,8 +147,11 @@ static inline bool pc_after(void *env, emodule *m, const char *pass, bool change
   return true;
 }
 
-/* ---- tile-local: every member of a kernel is only defined at one point of the outer variables; there nothing else may have been needed ---- */
-static inline ex pc_poison(emodule *m, etype t) { return et_kind(t) == K_FLOAT ? expr_f(m, t, NAN) : t == ET_BOOL ? 0 : expr_i(m, t, et_bits(t) < 32 ? 77 : -123456789); }
+/* ---- tile-local: every member of a kernel is only defined at one point of the outer variables; there nothing else
+ * may have been needed ---- */
+static inline ex pc_poison(emodule *m, etype t) {
+  return et_kind(t) == K_FLOAT ? expr_f(m, t, NAN) : t == ET_BOOL ? 0 : expr_i(m, t, et_bits(t) < 32 ? 77 : -123456789);
+}
 static inline void pc_tile(pass_check *p, uint32_t ki, const evaluation *good) {
   emodule *m = p->m;
   ctx *c = m->c;
@@ -168,7 +178,8 @@ static inline void pc_tile(pass_check *p, uint32_t ki, const evaluation *good) {
     for (uint32_t j = 0; j < nd; j++) {
       uint64_t cv;
       if (!map_getu(k->canon, d[j].var, &cv))
-        p->bad++, printf("  kernel %u: variable %s of %s has no canonical name\n", ki, sym_name(c, d[j].var), xt(m, s->tensor)->name);
+        p->bad++, printf("  kernel %u: variable %s of %s has no canonical name\n", ki, sym_name(c, d[j].var),
+                         xt(m, s->tensor)->name);
       else
         for (uint32_t o = 0; o < k->outer.n; o++)
           if (k->outer.v[o] == cv) {
@@ -204,7 +215,8 @@ static inline void pc_tile(pass_check *p, uint32_t ki, const evaluation *good) {
       double x = pc_value(got, e), y = pc_value(want[i], e);
       if (x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= 1e-4 * big) continue;
       p->bad++;
-      printf("  kernel %u is not tile-local: %s[%lld] is %g, should be %g\n", ki, xt(m, s->tensor)->name, (long long)e, x, y);
+      printf("  kernel %u is not tile-local: %s[%lld] is %g, should be %g\n", ki, xt(m, s->tensor)->name, (long long)e,
+             x, y);
       break;
     }
   }

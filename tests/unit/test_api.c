@@ -29,20 +29,24 @@ void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t k);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t a, size_t n);
-#define COUNTED(call)                                                                                                                                                                                  \
-  {                                                                                                                                                                                                    \
-    allocations++;                                                                                                                                                                                     \
-    return call;                                                                                                                                                                                       \
+#define COUNTED(call)                                                                                                  \
+  {                                                                                                                    \
+    allocations++;                                                                                                     \
+    return call;                                                                                                       \
   }
-__attribute__((visibility("default"))) void *malloc(size_t n) COUNTED(__libc_malloc(n)) __attribute__((visibility("default"))) void *calloc(size_t n, size_t k) COUNTED(__libc_calloc(n, k))
-    __attribute__((visibility("default"))) void *realloc(void *p, size_t n) COUNTED(__libc_realloc(p, n)) __attribute__((visibility("default"))) void *aligned_alloc(size_t a, size_t n)
-        COUNTED(__libc_memalign(a, n)) __attribute__((visibility("default"))) void *mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
-            COUNTED((void *)syscall(SYS_mmap, p, n, prot, flags, fd, at))
+__attribute__((visibility("default"))) void *malloc(size_t n) COUNTED(__libc_malloc(n))
+    __attribute__((visibility("default"))) void *calloc(size_t n, size_t k) COUNTED(__libc_calloc(n, k))
+        __attribute__((visibility("default"))) void *realloc(void *p, size_t n) COUNTED(__libc_realloc(p, n))
+            __attribute__((visibility("default"))) void *aligned_alloc(size_t a, size_t n)
+                COUNTED(__libc_memalign(a, n))
+                    __attribute__((visibility("default"))) void *mmap(void *p, size_t n, int prot, int flags, int fd,
+                                                                      off_t at)
+                        COUNTED((void *)syscall(SYS_mmap, p, n, prot, flags, fd, at))
 #else
 #define COUNTS 0
 #endif
 
-                static const ndarray *member(const npz *z, const char *name) {
+                            static const ndarray *member(const npz *z, const char *name) {
   for (uint32_t i = 0; i < z->n; i++)
     if (!strcmp(z->names[i], name)) return &z->arrays[i];
   return NULL;
@@ -87,10 +91,11 @@ static void run_on(ek_run *r, const fixture *f, int64_t n) {
 }
 static void assert_close(const float *a, const float *b, int64_t n) {
   for (int64_t i = 0; i < n; i++)
-    if (!(fabsf(a[i] - b[i]) <= 1e-4f + 1e-3f * fabsf(b[i]))) fail_msg("element %lld: %g, expected %g", (long long)i, a[i], b[i]);
+    if (!(fabsf(a[i] - b[i]) <= 1e-4f + 1e-3f * fabsf(b[i])))
+      fail_msg("element %lld: %g, expected %g", (long long)i, a[i], b[i]);
 }
 
-/* ---- models ---- */
+/* ---- models ---------------------------------------------------------------------------------- */
 static void inspect(void **state) {
   fixture *f = *state;
   ek_tensor_info t;
@@ -164,10 +169,12 @@ static void cancelled(void **state) {
   ek_set_progress(f->s, NULL, NULL);
 }
 
-/* ---- running ---- */
+/* ---- running --------------------------------------------------------------------------------- */
 static void agree(void **state) { /* the evaluator, before and after the passes, unoptimised and optimised code */
   fixture *f = *state;
-  const struct { int level, evaluate; } ways[] = {{3, 1}, {3, 2}, {0, 0}, {1, 0}, {3, 0}};
+  const struct {
+    int level, evaluate;
+  } ways[] = {{3, 1}, {3, 2}, {0, 0}, {1, 0}, {3, 0}};
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     ek_run *r;
     ek_module *m = compiled(f, ways[i].level, ways[i].evaluate);
@@ -250,18 +257,63 @@ static void nothing_given(void **state) { /* NULL where something is needed: an 
   int64_t dims[EK_MAX_RANK] = {2, 1, 8, 8};
   int32_t rank;
   assert_int_equal(ek_run_create(m, 1, &r), EK_OK);
-  const ek_code codes[] = {
-      ek_load(NULL, DIGITS, &model), ek_load(f->s, NULL, &model), ek_load(f->s, DIGITS, NULL), ek_load_memory(NULL, "", 0, NULL, &model), ek_load_memory(f->s, NULL, 10, NULL, &model),
-      ek_load_memory(f->s, "x", 1, NULL, NULL), ek_load_ops(NULL, "x"), ek_load_ops(f->s, NULL), ek_model_input(NULL, 0, &t), ek_model_input(f->m, 0, NULL), ek_model_output(NULL, 0, &t),
-      ek_model_output(f->m, 0, NULL), ek_compile(NULL, NULL, &m2), ek_compile(f->m, NULL, NULL), ek_save(NULL, NULL, "x.so", NULL), ek_save(f->m, NULL, NULL, NULL), ek_module_load(NULL, "x", &m2),
-      ek_module_load(f->s, NULL, &m2), ek_module_load(f->s, "x", NULL), ek_module_load_memory(NULL, "", 0, NULL, &m2), ek_module_load_memory(f->s, NULL, 9, NULL, &m2),
-      ek_module_load_memory(f->s, "x", 1, NULL, NULL), ek_module_input(NULL, 0, &t), ek_module_input(m, 0, NULL), ek_module_output(NULL, 0, &t), ek_module_output(m, 0, NULL), ek_run_create(NULL, 1, &r2),
-      ek_run_create(m, 1, NULL), ek_run_create_with(NULL, NULL, &r2), ek_run_create_with(m, NULL, NULL), ek_run_shape(NULL, 0, dims, 4), ek_run_shape(r, 0, NULL, 4), ek_run_prepare(NULL),
-      ek_run_bind_input(NULL, 0, dims), ek_run_bind_output(NULL, 0, dims), ek_run_execute(NULL), ek_run_output_dims(NULL, 0, dims, &rank), ek_run_output_dims(r, 0, NULL, &rank),
-      ek_run_output_dims(r, 0, dims, NULL), ek_check(NULL, NULL), ek_show(NULL, NULL, NULL, &text), ek_show(f->m, NULL, NULL, NULL), ek_passes(NULL, &passes, &n), ek_passes(f->s, NULL, &n),
-      ek_passes(f->s, &passes, NULL), ek_model_describe(NULL, NULL, &about), ek_model_describe(f->m, NULL, NULL), ek_ops(NULL, &ops, &n), ek_ops(f->s, NULL, &n), ek_op_source(NULL, "Add", &text),
-      ek_op_source(f->s, NULL, &text), ek_op_source(f->s, "Add", NULL), ek_ops_table(NULL, &text), ek_ops_table(f->s, NULL), ek_targets(NULL, &names, &n), ek_targets(f->s, NULL, &n),
-      ek_measure_peak(NULL, NULL, 1, 1, &g)};
+  const ek_code codes[] = {ek_load(NULL, DIGITS, &model),
+                           ek_load(f->s, NULL, &model),
+                           ek_load(f->s, DIGITS, NULL),
+                           ek_load_memory(NULL, "", 0, NULL, &model),
+                           ek_load_memory(f->s, NULL, 10, NULL, &model),
+                           ek_load_memory(f->s, "x", 1, NULL, NULL),
+                           ek_load_ops(NULL, "x"),
+                           ek_load_ops(f->s, NULL),
+                           ek_model_input(NULL, 0, &t),
+                           ek_model_input(f->m, 0, NULL),
+                           ek_model_output(NULL, 0, &t),
+                           ek_model_output(f->m, 0, NULL),
+                           ek_compile(NULL, NULL, &m2),
+                           ek_compile(f->m, NULL, NULL),
+                           ek_save(NULL, NULL, "x.so", NULL),
+                           ek_save(f->m, NULL, NULL, NULL),
+                           ek_module_load(NULL, "x", &m2),
+                           ek_module_load(f->s, NULL, &m2),
+                           ek_module_load(f->s, "x", NULL),
+                           ek_module_load_memory(NULL, "", 0, NULL, &m2),
+                           ek_module_load_memory(f->s, NULL, 9, NULL, &m2),
+                           ek_module_load_memory(f->s, "x", 1, NULL, NULL),
+                           ek_module_input(NULL, 0, &t),
+                           ek_module_input(m, 0, NULL),
+                           ek_module_output(NULL, 0, &t),
+                           ek_module_output(m, 0, NULL),
+                           ek_run_create(NULL, 1, &r2),
+                           ek_run_create(m, 1, NULL),
+                           ek_run_create_with(NULL, NULL, &r2),
+                           ek_run_create_with(m, NULL, NULL),
+                           ek_run_shape(NULL, 0, dims, 4),
+                           ek_run_shape(r, 0, NULL, 4),
+                           ek_run_prepare(NULL),
+                           ek_run_bind_input(NULL, 0, dims),
+                           ek_run_bind_output(NULL, 0, dims),
+                           ek_run_execute(NULL),
+                           ek_run_output_dims(NULL, 0, dims, &rank),
+                           ek_run_output_dims(r, 0, NULL, &rank),
+                           ek_run_output_dims(r, 0, dims, NULL),
+                           ek_check(NULL, NULL),
+                           ek_show(NULL, NULL, NULL, &text),
+                           ek_show(f->m, NULL, NULL, NULL),
+                           ek_passes(NULL, &passes, &n),
+                           ek_passes(f->s, NULL, &n),
+                           ek_passes(f->s, &passes, NULL),
+                           ek_model_describe(NULL, NULL, &about),
+                           ek_model_describe(f->m, NULL, NULL),
+                           ek_ops(NULL, &ops, &n),
+                           ek_ops(f->s, NULL, &n),
+                           ek_op_source(NULL, "Add", &text),
+                           ek_op_source(f->s, NULL, &text),
+                           ek_op_source(f->s, "Add", NULL),
+                           ek_ops_table(NULL, &text),
+                           ek_ops_table(f->s, NULL),
+                           ek_targets(NULL, &names, &n),
+                           ek_targets(f->s, NULL, &n),
+                           ek_measure_peak(NULL, NULL, 1, 1, &g)};
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
     if (codes[i] != EK_USAGE) fail_msg("call %zu gives %d", i, (int)codes[i]);
   assert_null(m2);
@@ -270,14 +322,17 @@ static void nothing_given(void **state) { /* NULL where something is needed: an 
   assert_string_equal(ek_run_message(NULL), "");
   assert_int_equal(ek_compile(f->m, NULL, NULL), EK_USAGE);
   assert_non_null(strstr(ek_message(f->s), "NULL"));
-  assert_true(!ek_model_inputs(NULL) && !ek_model_outputs(NULL) && !ek_module_inputs(NULL) && !ek_module_outputs(NULL) && !ek_run_output_bytes(NULL, 0) && !ek_run_memory(NULL) && !ek_run_threads(NULL));
+  assert_true(!ek_model_inputs(NULL) && !ek_model_outputs(NULL) && !ek_module_inputs(NULL) &&
+              !ek_module_outputs(NULL) && !ek_run_output_bytes(NULL, 0) && !ek_run_memory(NULL) &&
+              !ek_run_threads(NULL));
   assert_null(ek_run_output_data(NULL, 0));
   ek_module_report(NULL, &rep), ek_module_report(m, NULL);
   assert_int_equal(rep.cached, 0);
-  ek_run_cancel(NULL), ek_run_destroy(NULL), ek_module_close(NULL), ek_model_close(NULL), ek_session_destroy(NULL), ek_pool_destroy(NULL), ek_set_log(NULL, NULL, NULL), ek_set_progress(NULL, NULL, NULL);
+  ek_run_cancel(NULL), ek_run_destroy(NULL), ek_module_close(NULL), ek_model_close(NULL), ek_session_destroy(NULL),
+      ek_pool_destroy(NULL), ek_set_log(NULL, NULL, NULL), ek_set_progress(NULL, NULL, NULL);
   ek_options_init(NULL), ek_run_options_init(NULL), ek_session_options_init(NULL), ek_show_options_init(NULL);
   assert_int_not_equal(ek_load_memory(f->s, NULL, 0, NULL, &model), EK_OK); /* nothing is no model */
-  const char all[sizeof(ek_options)] = {0}; /* structs that no _init function set up */
+  const char all[sizeof(ek_options)] = {0};                                 /* structs that no _init function set up */
   assert_int_equal(ek_compile(f->m, (const void *)all, &m2), EK_USAGE);
   assert_int_equal(ek_run_create_with(m, (const void *)all, &r2), EK_USAGE);
   assert_int_equal(ek_show(f->m, NULL, (const void *)all, &text), EK_USAGE);
@@ -318,15 +373,18 @@ static void *work(void *p) {
   job *j = p;
   float out[320];
   int64_t dims[] = {j->n, 1, 8, 8};
-  j->good = ek_run_shape(j->r, 0, dims, 4) == EK_OK && ek_run_bind_input(j->r, 0, j->f->in->data) == EK_OK && ek_run_bind_output(j->r, 0, out) == EK_OK;
+  j->good = ek_run_shape(j->r, 0, dims, 4) == EK_OK && ek_run_bind_input(j->r, 0, j->f->in->data) == EK_OK &&
+            ek_run_bind_output(j->r, 0, out) == EK_OK;
   for (int i = 0; j->good && i < 50; i++) {
     memset(out, 0, sizeof out);
     j->good = ek_run_execute(j->r) == EK_OK;
-    for (int64_t k = 0; j->good && k < 10 * j->n; k++) j->good = fabsf(out[k] - ((const float *)j->f->out->data)[k]) < 1e-4f;
+    for (int64_t k = 0; j->good && k < 10 * j->n; k++)
+      j->good = fabsf(out[k] - ((const float *)j->f->out->data)[k]) < 1e-4f;
   }
   return NULL;
 }
-static void side_by_side(void **state) { /* several runs of one module, each in its own thread, with sizes and pools of their own */
+/* several runs of one module, each in its own thread, with sizes and pools of their own */
+static void side_by_side(void **state) {
   fixture *f = *state;
   for (int evaluate = 0; evaluate < 2; evaluate++) {
     ek_module *m = compiled(f, 3, evaluate);
@@ -411,7 +469,9 @@ static void peak(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(inspect), T(bad_models), T(bad_options), T(cancelled), T(agree), T(memory_formula), T(wrong_inputs), T(nothing_given), T(no_allocation), T(side_by_side), T(saved_library), T(looking_inside), T(peak),
+      T(inspect),        T(bad_models),     T(bad_options),   T(cancelled),     T(agree),
+      T(memory_formula), T(wrong_inputs),   T(nothing_given), T(no_allocation), T(side_by_side),
+      T(saved_library),  T(looking_inside), T(peak),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

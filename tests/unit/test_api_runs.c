@@ -62,9 +62,11 @@ static bool right(const ek_run *r, const fixture *f, int64_t n) {
     if (!(fabsf(y[i] - f->want[i]) <= 1e-4f + 1e-3f * fabsf(f->want[i]))) return false;
   return true;
 }
-static bool works(ek_run *r, const fixture *f, int64_t n) { return !shape(r, n) && !ek_run_bind_input(r, 0, f->in) && !ek_run_execute(r) && right(r, f, n); }
+static bool works(ek_run *r, const fixture *f, int64_t n) {
+  return !shape(r, n) && !ek_run_bind_input(r, 0, f->in) && !ek_run_execute(r) && right(r, f, n);
+}
 
-/* ---- many threads on one module ---- */
+/* ---- many threads on one module -------------------------------------------------------------- */
 typedef struct job {
   fixture *f;
   const ek_run_options *o;
@@ -114,7 +116,8 @@ static void many_threads(void **state) {
   assert_null(ek_pool_create(-1));
   assert_null(ek_pool_create(100000));
 }
-static void saved_too(void **state) { /* a library that was loaded from memory; its runs use the session's pool as well */
+/* a library that was loaded from memory; its runs use the session's pool as well */
+static void saved_too(void **state) {
   fixture *f = *state;
   char dir[] = "/tmp/einkorn-runs-XXXXXX", path[64];
   assert_non_null(mkdtemp(dir));
@@ -143,7 +146,7 @@ static void saved_too(void **state) { /* a library that was loaded from memory; 
   ek_module_close(m);
 }
 
-/* ---- the program's own threads ---- */
+/* ---- the program's own threads --------------------------------------------------------------- */
 typedef struct own {
   int how, calls;
   int64_t most;
@@ -205,7 +208,7 @@ static void own_threads(void **state) {
   assert_int_equal(ek_run_create_with(f->code, &o, &r), EK_USAGE);
 }
 
-/* ---- memory ---- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 typedef struct purse {
   _Atomic size_t live, calls, largest;
   size_t fail_at; /* this call and all later ones; 0: never */
@@ -351,7 +354,7 @@ static void run_limit(void **state) {
   assert_int_equal(p.live, 0);
 }
 
-/* ---- open sizes with bounds ---- */
+/* ---- open sizes with bounds ------------------------------------------------------------------ */
 static void bounded_sizes(void **state) {
   fixture *f = *state;
   ek_options o;
@@ -373,7 +376,19 @@ static void bounded_sizes(void **state) {
     assert_non_null(strstr(ek_run_message(r), "input image: dimension 0 (N) must be in 2..16"));
   }
   assert_true(works(r, f, 16));
-  static const char *const bad[] = {"N=8:2:16", "N=1:8", "N=1:8:", "N=1::", "N=9::8", "N=::8", "N=1:8:16:", "N=1:8:16x", "N=-1:8:16", "N=+1", "N= 1", "M=1:2:3", "N=1:2:99999999999999999999"};
+  static const char *const bad[] = {"N=8:2:16",
+                                    "N=1:8",
+                                    "N=1:8:",
+                                    "N=1::",
+                                    "N=9::8",
+                                    "N=::8",
+                                    "N=1:8:16:",
+                                    "N=1:8:16x",
+                                    "N=-1:8:16",
+                                    "N=+1",
+                                    "N= 1",
+                                    "M=1:2:3",
+                                    "N=1:2:99999999999999999999"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     dims[0] = bad[i];
     if (ek_compile(f->m, &o, &m) != EK_USAGE) fail_msg("%s was accepted", bad[i]);
@@ -389,7 +404,7 @@ static void bounded_sizes(void **state) {
   }
 }
 
-/* ---- cancelling ---- */
+/* ---- cancelling ------------------------------------------------------------------------------ */
 static _Atomic bool over;
 static void *cancels(void *p) {
   while (!over) {
@@ -415,8 +430,10 @@ static void cancelling(void **state) {
   for (int i = 0; i < 3000; i++) {
     ek_code e = ek_run_execute(r);
     assert_true(e == EK_OK || e == EK_CANCELLED);
-    if (e) cancelled++;
-    else assert_true(right(r, f, 32)), whole++;
+    if (e)
+      cancelled++;
+    else
+      assert_true(right(r, f, 32)), whole++;
   }
   over = true;
   pthread_join(t, NULL);
@@ -425,7 +442,7 @@ static void cancelling(void **state) {
   assert_true(works(r, f, 5));
 }
 
-/* ---- fork ---- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 static void forking(void **state) {
   fixture *f = *state;
   ek_run *r;
@@ -440,7 +457,8 @@ static void forking(void **state) {
 #ifndef __SANITIZE_ADDRESS__
       ek_run *own; /* and what it makes itself */
       ek_module *m;
-      good = good && ek_run_create(f->code, 3, &own) == EK_OK && works(own, f, 32) && ek_compile(f->m, NULL, &m) == EK_OK;
+      good =
+          good && ek_run_create(f->code, 3, &own) == EK_OK && works(own, f, 32) && ek_compile(f->m, NULL, &m) == EK_OK;
       ek_session_destroy(f->s);
 #endif
       _exit(good ? 0 : 1);
@@ -452,7 +470,7 @@ static void forking(void **state) {
   }
 }
 
-/* ---- the environment ---- */
+/* ---- the environment ------------------------------------------------------------------------- */
 static void environment(void **state) {
   fixture *f = *state;
   const char *had = getenv("EINKORN_NUM_THREADS");
@@ -519,7 +537,8 @@ static void test_kernels(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(many_threads), T(saved_too), T(own_threads), T(own_allocator), T(compiler_limit), T(run_limit), T(bounded_sizes), T(cancelling), T(forking), T(environment), T(test_kernels),
+      T(many_threads),  T(saved_too),  T(own_threads), T(own_allocator), T(compiler_limit), T(run_limit),
+      T(bounded_sizes), T(cancelling), T(forking),     T(environment),   T(test_kernels),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

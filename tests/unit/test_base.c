@@ -22,7 +22,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-/* ---- frames and diagnostics --------------------------------------------------------------------------------------------------------------- */
+/* ---- frames and diagnostics ------------------------------------------------------------------ */
 static void frames_nest(void **state) {
   ctx *c = *state;
   volatile int path = 0;
@@ -85,7 +85,7 @@ static void bugs(void **state) {
   assert_non_null(strstr(diag_first(c)->text, "1 + 1 == 3"));
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 static void arenas(void **state) {
   ctx *c = *state;
   arena *a = arena_new(c), *b = arena_new(c);
@@ -175,7 +175,7 @@ static void maps(void **state) {
   assert_ptr_not_equal(intern(*state, "abc"), intern(*state, "abd"));
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 static void text(void **state) {
   arena *a = ctx_arena(*state);
   sbuf b = sbuf_new(a);
@@ -246,10 +246,11 @@ static void json_text(void **state) {
   json_str(&j, "none", NULL);
   json_uint(&j, "big", UINT64_MAX);
   json_end(&j);
-  assert_string_equal(b.s, "{\"name\":\"a\\\"\\n\\u0002\xef\xbf\xbd\",\"dims\":[-3,0.5,null,{}],\"ok\":true,\"none\":null,\"big\":18446744073709551615}");
+  assert_string_equal(b.s, "{\"name\":\"a\\\"\\n\\u0002\xef\xbf\xbd\",\"dims\":[-3,0.5,null,{}],\"ok\":true,\"none\":"
+                           "null,\"big\":18446744073709551615}");
 }
 
-/* ---- element types ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- element types --------------------------------------------------------------------------- */
 static double round_f(etype t, double x) { return et_round(t, (scalar){.f = x}).f; }
 static int64_t round_i(etype t, int64_t x) { return et_round(t, (scalar){.i = x}).i; }
 static int64_t to_int(etype t, double x) { return et_convert(t, ET_F64, (scalar){.f = x}).i; }
@@ -266,14 +267,17 @@ static void types(void **state) {
   assert_int_equal(et_parse("f33"), ET_NONE);
   assert_int_equal(et_bytes(ET_U4), 1);
   assert_int_equal(et_bytes(ET_STR), 0);
-  assert_true(et_highest(ET_F16) == 65504 && et_lowest(ET_F8E4M3FN) == -448 && et_highest(ET_F8E5M2FNUZ) == 57344 && et_highest(ET_F4E2M1) == 6);
-  assert_true(et_highest(ET_F32) == FLT_MAX && et_lowest(ET_I4) == -8 && et_highest(ET_I4) == 7 && et_highest(ET_U2) == 3 && et_lowest(ET_U8) == 0);
+  assert_true(et_highest(ET_F16) == 65504 && et_lowest(ET_F8E4M3FN) == -448 && et_highest(ET_F8E5M2FNUZ) == 57344 &&
+              et_highest(ET_F4E2M1) == 6);
+  assert_true(et_highest(ET_F32) == FLT_MAX && et_lowest(ET_I4) == -8 && et_highest(ET_I4) == 7 &&
+              et_highest(ET_U2) == 3 && et_lowest(ET_U8) == 0);
 }
 
 /* Every code of every narrow float survives loading and storing. */
 static void codes_round_trip(void **state) {
   (void)state;
-  static const etype all[] = {ET_F16, ET_BF16, ET_F8E4M3FN, ET_F8E4M3FNUZ, ET_F8E5M2, ET_F8E5M2FNUZ, ET_F8E8M0, ET_F4E2M1};
+  static const etype all[] = {ET_F16,    ET_BF16,       ET_F8E4M3FN, ET_F8E4M3FNUZ,
+                              ET_F8E5M2, ET_F8E5M2FNUZ, ET_F8E8M0,   ET_F4E2M1};
   for (size_t k = 0; k < sizeof all / sizeof *all; k++)
     for (uint32_t code = 0; code < 1u << et_bits(all[k]); code++) {
       uint16_t in = (uint16_t)code, out = 0;
@@ -292,7 +296,8 @@ static void rounding(void **state) {
   assert_true(round_f(ET_F16, 65519.99) == 65504 && isinf(round_f(ET_F16, 65520)));    /* the edge of overflow */
   assert_true(round_f(ET_F16, 0x1p-25) == 0 && round_f(ET_F16, 0x1.8p-25) == 0x1p-24); /* subnormal */
   assert_true(signbit(round_f(ET_F16, -1e-30)));
-  assert_true(round_f(ET_BF16, 1 + 0x1p-8) == 1 && round_f(ET_BF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7); /* once, not by way of f32 */
+  /* once, not by way of f32 */
+  assert_true(round_f(ET_BF16, 1 + 0x1p-8) == 1 && round_f(ET_BF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7);
   assert_true(isnan(round_f(ET_F8E4M3FN, 480)) && round_f(ET_F8E4M3FN, 464) == 448);
   assert_true(isnan(round_f(ET_F8E4M3FNUZ, INFINITY)) && !signbit(round_f(ET_F8E4M3FNUZ, -0.0)));
   assert_true(isinf(round_f(ET_F8E5M2, 1e9)) && round_f(ET_F4E2M1, -1e9) == -6 && round_f(ET_F4E2M1, 2.5) == 2);
@@ -317,12 +322,13 @@ static void conversions(void **state) {
   assert_int_equal(to_int(ET_BOOL, 0.25), 1);
   assert_int_equal(to_int(ET_BOOL, NAN), 1);
   assert_true(to_float(ET_F64, ET_U64, -1) == 0x1p64);
-  assert_true(to_float(ET_F32, ET_I64, (1ll << 62) + (1ll << 38) + 1) == 0x1p62 + 0x1p39); /* not by way of double's tie */
+  /* not by way of double's tie */
+  assert_true(to_float(ET_F32, ET_I64, (1ll << 62) + (1ll << 38) + 1) == 0x1p62 + 0x1p39);
   assert_true(to_float(ET_F32, ET_I64, INT64_MIN) == -0x1p63);
   assert_int_equal(et_convert(ET_I8, ET_I32, (scalar){.i = 300}).i, 44);
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 static void files(void **state) {
   ctx *c = *state;
   char dir[] = "/tmp/ek_base_XXXXXX";
@@ -348,7 +354,8 @@ static void files(void **state) {
   assert_string_equal(path_dir(a, "c.onnx"), ".");
   assert_string_equal(path_dir(a, "/c"), "/");
   assert_string_equal(path_join(a, "/", "c"), "/c");
-  assert_true(path_inside("w.bin") && path_inside("a/b..c/d") && !path_inside("../w") && !path_inside("a/../../w") && !path_inside("/w") && !path_inside("a/..") && !path_inside(""));
+  assert_true(path_inside("w.bin") && path_inside("a/b..c/d") && !path_inside("../w") && !path_inside("a/../../w") &&
+              !path_inside("/w") && !path_inside("a/..") && !path_inside(""));
   assert_string_equal(sha256_hex(a, "abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
@@ -368,13 +375,17 @@ static void npy_files(void **state) {
   arena *a = ctx_arena(c);
   ndarray t;
   int32_t d[6] = {0, 1, 2, 3, 4, 5};
-  assert_true(npy_read(c, npy(a, "{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }\n", d, sizeof d), "x", &t));
+  assert_true(
+      npy_read(c, npy(a, "{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }\n", d, sizeof d), "x", &t));
   const int32_t want[6] = {0, 2, 4, 1, 3, 5};
   assert_int_equal(t.rank, 2);
   assert_memory_equal(t.data, want, sizeof want);
-  assert_true(npy_read(c, npy(a, "{'shape': (), 'fortran_order': False, 'descr': '>f4'}", "\x3f\x80\x00\x00", 4), "x", &t));
+  assert_true(
+      npy_read(c, npy(a, "{'shape': (), 'fortran_order': False, 'descr': '>f4'}", "\x3f\x80\x00\x00", 4), "x", &t));
   assert_true(t.rank == 0 && *(const float *)t.data == 1.0f);
-  assert_true(npy_read(c, npy(a, "{'descr': '<U2', 'fortran_order': False, 'shape': (2,)}", "a\0\0\0\xe9\0\0\0b\0\0\0\0\0\0", 16), "x", &t));
+  assert_true(npy_read(
+      c, npy(a, "{'descr': '<U2', 'fortran_order': False, 'shape': (2,)}", "a\0\0\0\xe9\0\0\0b\0\0\0\0\0\0", 16), "x",
+      &t));
   const bytes *s = t.data;
   assert_string_equal(s[0].p, "a\xc3\xa9");
   assert_string_equal(s[1].p, "b");
@@ -421,7 +432,8 @@ static void npz_files(void **state) {
     assert_string_equal(z.names[i], names[i]);
     assert_int_equal(z.arrays[i].type, arrays[i].type);
     assert_int_equal(z.arrays[i].rank, arrays[i].rank);
-    if (arrays[i].type != ET_STR && arrays[i].bytes) assert_memory_equal(z.arrays[i].data, arrays[i].data, arrays[i].bytes);
+    if (arrays[i].type != ET_STR && arrays[i].bytes)
+      assert_memory_equal(z.arrays[i].data, arrays[i].data, arrays[i].bytes);
   }
   assert_ptr_equal(z.arrays[0].file, path); /* mapped, not copied */
   assert_string_equal(((const bytes *)z.arrays[2].data)[0].p, "gr\xc3\xbc\xc3\x9f");
@@ -444,7 +456,7 @@ static void npz_files(void **state) {
   unlink(path);
 }
 
-/* ---- threads --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 typedef struct shared {
   uint32_t seen[1000];
   const char *name[1000];
@@ -489,15 +501,18 @@ static void arithmetic(void **state) {
   int64_t r;
   assert_false(add64(INT64_MAX, 1, &r));
   assert_false(mul64(1ll << 40, 1ll << 40, &r));
-  assert_true(floordiv64(-7, 2) == -4 && floormod64(-7, 2) == 1 && floordiv64(7, -2) == -4 && floormod64(7, -2) == -1 && floordiv64(6, 3) == 2);
+  assert_true(floordiv64(-7, 2) == -4 && floormod64(-7, 2) == 1 && floordiv64(7, -2) == -4 && floormod64(7, -2) == -1 &&
+              floordiv64(6, 3) == 2);
   ndarray t = {.rank = 3, .dims = {1ll << 40, 1ll << 40, 0}};
   assert_true(nd_count(&t, &r) && r == 0);
   t.dims[2] = 1;
   assert_false(nd_count(&t, &r));
 }
 
-/* ---- a caller's memory ---------------------------------------------------------------------------------------------------------------------- */
-typedef struct purse { size_t live, calls, fail_at; } purse;
+/* ---- a caller's memory ----------------------------------------------------------------------- */
+typedef struct purse {
+  size_t live, calls, fail_at;
+} purse;
 static void *purse_alloc(void *user, size_t n) {
   purse *p = user;
   if (p->fail_at && ++p->calls == p->fail_at) return NULL;
@@ -545,8 +560,16 @@ static void memory_of_the_caller(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(frames_nest), T(frames_of_two_contexts), T(diagnostics), T(bugs),        T(arenas), T(vectors),   T(maps),      T(text),     T(numbers),    T(json_text),
-      T(types),       T(codes_round_trip),       T(rounding),    T(conversions), T(files),  T(npy_files), T(npz_files), T(parallel), T(arithmetic), T(memory_of_the_caller),
+      T(frames_nest), T(frames_of_two_contexts),
+      T(diagnostics), T(bugs),
+      T(arenas),      T(vectors),
+      T(maps),        T(text),
+      T(numbers),     T(json_text),
+      T(types),       T(codes_round_trip),
+      T(rounding),    T(conversions),
+      T(files),       T(npy_files),
+      T(npz_files),   T(parallel),
+      T(arithmetic),  T(memory_of_the_caller),
   };
   return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Forms with fewer products compute what the window's sum says: with formulas of f64 up to rounding, with formulas of f32 within the bound that bilinear.c states. */
+/* Forms with fewer products compute what the window's sum says: with formulas of f64 up to rounding, with formulas
+ * of f32 within the bound that bilinear.c states. */
 #include "expr/bilinear.h"
 #include <math.h>
 #include <setjmp.h>
@@ -24,12 +25,19 @@ static double value_of(const values *v, ex e, double *memo, bool *known) { /* ea
   double a[3] = {0}, r = 0;
   if (known[e]) return memo[e];
   int64_t at = 0;
-  if (n->kind == EX_CONST) r = n->k.f;
-  else if (n->kind == EX_LOAD) assert_true(sym_is_int(v->m->c, n->args[0], &at)), r = v->x[at];
+  if (n->kind == EX_CONST)
+    r = n->k.f;
+  else if (n->kind == EX_LOAD)
+    assert_true(sym_is_int(v->m->c, n->args[0], &at)), r = v->x[at];
   else {
     assert_int_equal(n->kind, EX_OP);
     for (int i = 0; i < n->nargs; i++) a[i] = value_of(v, n->args[i], memo, known);
-    r = n->op == OP_ADD ? a[0] + a[1] : n->op == OP_SUB ? a[0] - a[1] : n->op == OP_NEG ? -a[0] : n->op == OP_MUL ? a[0] * a[1] : n->op == OP_FMA ? fma(a[0], a[1], a[2]) : NAN;
+    r = n->op == OP_ADD   ? a[0] + a[1]
+        : n->op == OP_SUB ? a[0] - a[1]
+        : n->op == OP_NEG ? -a[0]
+        : n->op == OP_MUL ? a[0] * a[1]
+        : n->op == OP_FMA ? fma(a[0], a[1], a[2])
+                          : NAN;
   }
   known[e] = true;
   return memo[e] = n->type == ET_F32 ? (double)(float)r : r;
@@ -41,7 +49,8 @@ static double rnd(void) {
 }
 enum { NODES = 1 << 17 };
 static void check(ctx *c, const window *w, etype t) {
-  double x[BILINEAR_INPUTS * 4] = {0}, taps[BILINEAR_INPUTS] = {0}, in[BILINEAR_INPUTS], product[BILINEAR_PRODUCTS], len = 0, wide = 0, *memo = NEWN(ctx_arena(c), double, NODES);
+  double x[BILINEAR_INPUTS * 4] = {0}, taps[BILINEAR_INPUTS] = {0}, in[BILINEAR_INPUTS], product[BILINEAR_PRODUCTS],
+                             len = 0, wide = 0, *memo = NEWN(ctx_arena(c), double, NODES);
   bool *known = NEWN(ctx_arena(c), bool, NODES);
   emodule *m = expr_module(c);
   sz n = sym_int(c, BILINEAR_PRODUCTS);
@@ -57,7 +66,8 @@ static void check(ctx *c, const window *w, etype t) {
       bool *there = NEWN(ctx_arena(c), bool, NODES);
       values f = {m, kept, v.t};
       for (int64_t k = 0; k < w->r; k++) kept[k] = w->scale[k] * taps[k];
-      assert_true(fabs(value_of(&f, bilinear_factor(w, m, i, load_at, &f), of, there) - u) <= (t == ET_F64 ? 1e-13 : 1e-5));
+      assert_true(fabs(value_of(&f, bilinear_factor(w, m, i, load_at, &f), of, there) - u) <=
+                  (t == ET_F64 ? 1e-13 : 1e-5));
     }
     product[i] = t == ET_F32 ? (double)((float)p * (float)u) : p * u;
   }
@@ -69,7 +79,8 @@ static void check(ctx *c, const window *w, etype t) {
     for (int64_t k = 0; k < w->r; k++) want += x[o * w->stride + k * (w->phases > 1 ? w->stride : 1)] * taps[k];
     assert_true(m->nodes.n < NODES);
     if (!(fabs(is - want) <= bound * sqrt(len * wide)))
-      fail_msg("taps %d stride %d outputs %d circle %d: %.17g, not %.17g", (int)w->taps, (int)w->stride, (int)w->m, (int)w->circle, is, want);
+      fail_msg("taps %d stride %d outputs %d circle %d: %.17g, not %.17g", (int)w->taps, (int)w->stride, (int)w->m,
+               (int)w->circle, is, want);
   }
 }
 static uint32_t lines, taps_kept, phases, turns;

@@ -1,4 +1,5 @@
-/* The cache of compiled code: what is found again, what is not, and that nothing that lies in its folder can do harm. */
+/* The cache of compiled code: what is found again, what is not, and that nothing that lies in its folder can do
+ * harm. */
 #include "codegen/image/image.h"
 #include "driver/cache.h"
 #include <dirent.h>
@@ -19,9 +20,10 @@
 #include <cmocka.h>
 
 #define DIGITS EK_SOURCE_DIR "/examples/digits/digits.onnx"
-static const char tiny[] = "graph \"tiny\" ir 8 opset 17 {\n  input x: f32[N, 4]\n  const w: f32[4] = [1.0, 2.0, 3.0, 4.0]\n  y: f32[N, 4] = Mul(x, w)\n  z: f32[N, 4] = Exp(y)\n  output z\n}\n";
+static const char tiny[] = "graph \"tiny\" ir 8 opset 17 {\n  input x: f32[N, 4]\n  const w: f32[4] = [1.0, 2.0, 3.0, "
+                           "4.0]\n  y: f32[N, 4] = Mul(x, w)\n  z: f32[N, 4] = Exp(y)\n  output z\n}\n";
 
-/* ---- a folder of our own, and what happened ---- */
+/* ---- a folder of our own, and what happened -------------------------------------------------- */
 static char work[64], folder_[96], path_[256], said[20000];
 static const char *in_work(const char *name) {
   snprintf(path_, sizeof path_, "%s/%s", work, name);
@@ -70,7 +72,7 @@ static int teardown(void **state) {
   return rmdir(work);
 }
 
-/* ---- compiling and running ---- */
+/* ---- compiling and running ------------------------------------------------------------------- */
 typedef struct made {
   ek_session *s;
   ek_model *model;
@@ -80,14 +82,16 @@ typedef struct made {
   int n;
 } made;
 static void give_back(made *k) { ek_session_destroy(k->s); }
-/* model: a path, or NULL for `data`. The first 64 values of its first output, from an input of 3 rows of small numbers. */
+/* model: a path, or NULL for `data`. The first 64 values of its first output, from an input of 3 rows of small
+ * numbers. */
 static made make(const char *model, const char *data, ek_options *o, const char *ops) {
   made k = {.s = ek_session_create()};
   ek_run *r;
   said[0] = 0;
   ek_set_log(k.s, on_log, NULL);
   if (ops) assert_int_equal(ek_load_ops(k.s, ops), EK_OK);
-  assert_int_equal(model ? ek_load(k.s, model, &k.model) : ek_load_memory(k.s, data, strlen(data), "tiny", &k.model), EK_OK);
+  assert_int_equal(model ? ek_load(k.s, model, &k.model) : ek_load_memory(k.s, data, strlen(data), "tiny", &k.model),
+                   EK_OK);
   if (ek_compile(k.model, o, &k.code)) fail_msg("%s", ek_message(k.s));
   ek_module_report(k.code, &k.rep);
   assert_int_equal(ek_run_create(k.code, 0, &r), EK_OK);
@@ -141,19 +145,25 @@ static void spill(const char *path, const void *p, size_t n) {
   assert_int_equal(fclose(f), 0);
 }
 
-/* ---- what names things ---- */
+/* ---- what names things ----------------------------------------------------------------------- */
 static void test_digest(void **state) {
   (void)state;
   static const struct {
     size_t n;
     const char *hex;
   } known[] = {/* BLAKE3 of the bytes i % 251 */
-               {0, "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"},     {1, "2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213"},
-               {63, "e9bc37a594daad83be9470df7f7b3798297c3d834ce80ba85d6e207627b7db7b"},    {65, "de1e5fa0be70df6d2be8fffd0e99ceaa8eb6e8c93a63f2d8d1c30ecb6b263dee"},
-               {1024, "42214739f095a406f3fc83deb889744ac00df831c10daa55189b5d121c855af7"},  {1025, "d00278ae47eb27b34faecf67b4fe263f82d5412916c1ffd97c8cb7fb814b8444"},
-               {2048, "e776b6028c7cd22a4d0ba182a8bf62205d2ef576467e838ed6f2529b85fba24a"},  {3073, "7124b49501012f81cc7f11ca069ec9226cecb8a2c850cfe644e327d22d3e1cd3"},
-               {5000, "ee78d92070de3df1c57c37002abf0a6b1a6589acdeef4d8ffac7cf3d9e8f2836"},  {16384, "f875d6646de28985646f34ee13be9a576fd515f76b5b0a26bb324735041ddde4"},
-               {31744, "62b6960e1a44bcc1eb1a611a8d6235b6b4b78f32e7abc4fb4c6cdcce94895c47"}, {102400, "bc3e3d41a1146b069abffad3c0d44860cf664390afce4d9661f7902e7943e085"},
+               {0, "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"},
+               {1, "2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213"},
+               {63, "e9bc37a594daad83be9470df7f7b3798297c3d834ce80ba85d6e207627b7db7b"},
+               {65, "de1e5fa0be70df6d2be8fffd0e99ceaa8eb6e8c93a63f2d8d1c30ecb6b263dee"},
+               {1024, "42214739f095a406f3fc83deb889744ac00df831c10daa55189b5d121c855af7"},
+               {1025, "d00278ae47eb27b34faecf67b4fe263f82d5412916c1ffd97c8cb7fb814b8444"},
+               {2048, "e776b6028c7cd22a4d0ba182a8bf62205d2ef576467e838ed6f2529b85fba24a"},
+               {3073, "7124b49501012f81cc7f11ca069ec9226cecb8a2c850cfe644e327d22d3e1cd3"},
+               {5000, "ee78d92070de3df1c57c37002abf0a6b1a6589acdeef4d8ffac7cf3d9e8f2836"},
+               {16384, "f875d6646de28985646f34ee13be9a576fd515f76b5b0a26bb324735041ddde4"},
+               {31744, "62b6960e1a44bcc1eb1a611a8d6235b6b4b78f32e7abc4fb4c6cdcce94895c47"},
+               {102400, "bc3e3d41a1146b069abffad3c0d44860cf664390afce4d9661f7902e7943e085"},
                {1000003, "cd5a3272e01b1a2f47bb4565d8d202db0f95704d32550a2da61a0fd363d4c90d"}};
   uint8_t *p = malloc(1000003), d[32];
   for (size_t i = 0; i < 1000003; i++) p[i] = (uint8_t)(i % 251);
@@ -186,7 +196,7 @@ static void test_files(void **state) { /* which of them a name means is part of 
   assert_memory_not_equal(d[0], d[1], 32);
 }
 
-/* ---- found again ---- */
+/* ---- found again ----------------------------------------------------------------------------- */
 static void test_hit(void **state) {
   (void)state;
   ek_options o = options();
@@ -286,9 +296,11 @@ static void test_key(void **state) {
 static void test_key_files(void **state) { /* contents count, names and times do not */
   (void)state;
   ek_options o = options();
-  bytes m = slurp(EK_SOURCE_DIR "/tests/models/external_data.onnx"), d = slurp(EK_SOURCE_DIR "/tests/models/external_data.data");
+  bytes m = slurp(EK_SOURCE_DIR "/tests/models/external_data.onnx"),
+        d = slurp(EK_SOURCE_DIR "/tests/models/external_data.data");
   char model[128], data[128], copy[128], ops[128];
-  snprintf(model, sizeof model, "%s/m.onnx", work), snprintf(data, sizeof data, "%s/external_data.data", work), snprintf(copy, sizeof copy, "%s/n.onnx", work), snprintf(ops, sizeof ops, "%s/o.ek", work);
+  snprintf(model, sizeof model, "%s/m.onnx", work), snprintf(data, sizeof data, "%s/external_data.data", work),
+      snprintf(copy, sizeof copy, "%s/n.onnx", work), snprintf(ops, sizeof ops, "%s/o.ek", work);
   spill(model, m.p, m.n), spill(data, d.p, d.n);
   struct stat st;
   assert_int_equal(stat(data, &st), 0);
@@ -306,7 +318,8 @@ static void test_key_files(void **state) { /* contents count, names and times do
   ((uint8_t *)(uintptr_t)d.p)[3] ^= 0x80;
   spill(data, d.p, d.n);
   assert_true(found(model, NULL, &o, NULL));
-  bytes op = slurp(EK_SOURCE_DIR "/examples/ops/local_attention.ek"); /* operators of the user, whether the model has them or not */
+  /* operators of the user, whether the model has them or not */
+  bytes op = slurp(EK_SOURCE_DIR "/examples/ops/local_attention.ek");
   spill(ops, op.p, op.n);
   assert_false(found(model, NULL, &o, ops));
   assert_true(found(model, NULL, &o, ops));
@@ -318,7 +331,7 @@ static void test_key_files(void **state) { /* contents count, names and times do
   free((void *)(uintptr_t)m.p), free((void *)(uintptr_t)d.p), free((void *)(uintptr_t)op.p);
 }
 
-/* ---- what may lie in the folder ---- */
+/* ---- what may lie in the folder -------------------------------------------------------------- */
 /* Only tries to load, without compiling when that fails. */
 static bool loads(ek_model *model, const ek_options *o) {
   ctx *c = ctx_new();
@@ -348,7 +361,8 @@ static void test_damage(void **state) {
   uint8_t *p = (uint8_t *)(uintptr_t)f.p;
   size_t end = f.n; /* behind the weights there is nothing but padding */
   while (end && !p[end - 1]) end--;
-  for (size_t i = 0; i < end; i += i < 600 || i + 200 > end ? 1 : 131) { /* one bit at a time, in all of the head and the weights */
+  /* one bit at a time, in all of the head and the weights */
+  for (size_t i = 0; i < end; i += i < 600 || i + 200 > end ? 1 : 131) {
     p[i] ^= (uint8_t)(1u << i % 8);
     spill(name, p, f.n);
     chmod(name, 0600);
@@ -540,7 +554,8 @@ static void test_limit(void **state) {
   assert_false(found(NULL, tiny, &o, NULL));
   DIR *d = opendir(folder_);
   for (struct dirent *e; (e = readdir(d)) != NULL;)
-    if (strlen(e->d_name) == 67 && !strstr(first, e->d_name)) snprintf(second, sizeof second, "%s/%.70s", folder_, e->d_name);
+    if (strlen(e->d_name) == 67 && !strstr(first, e->d_name))
+      snprintf(second, sizeof second, "%s/%.70s", folder_, e->d_name);
   closedir(d);
   snprintf(other, sizeof other, "%s/.tmp-1-00", folder_), snprintf(foreign, sizeof foreign, "%s/notes.txt", folder_);
   spill(other, "left behind", 11), spill(foreign, "mine", 4);
@@ -606,13 +621,15 @@ static void test_processes(void **state) { /* several at once: each has its resu
   }
 }
 
-/* ---- saved libraries ---- */
+/* ---- saved libraries ------------------------------------------------------------------------- */
 static void test_processor(void **state) { /* one made for another processor is an error, not a crash */
   (void)state;
   char target[128], so[128], text[1000];
   snprintf(target, sizeof target, "%s/odd.target", work), snprintf(so, sizeof so, "%s/m.so", work);
 #if defined(__x86_64__)
-  snprintf(text, sizeof text, "triple = x86_64-unknown-linux-gnu\ncpu = x86-64\nfeatures =\nrequires = sse2 zork\nemitter = llvm\nvector_bits = 128\nvector_registers = 16\n");
+  snprintf(text, sizeof text,
+           "triple = x86_64-unknown-linux-gnu\ncpu = x86-64\nfeatures =\nrequires = sse2 zork\nemitter = "
+           "llvm\nvector_bits = 128\nvector_registers = 16\n");
 #else
   skip();
 #endif
@@ -646,7 +663,20 @@ static void test_processor(void **state) { /* one made for another processor is 
 
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_digest), T(test_files), T(test_hit), T(test_memory), T(test_memory_limit), T(test_key), T(test_key_files), T(test_damage), T(test_image),
-                                     T(test_folder), T(test_environment), T(test_limit), T(test_file_size), T(test_processes), T(test_processor)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_digest),
+                                     T(test_files),
+                                     T(test_hit),
+                                     T(test_memory),
+                                     T(test_memory_limit),
+                                     T(test_key),
+                                     T(test_key_files),
+                                     T(test_damage),
+                                     T(test_image),
+                                     T(test_folder),
+                                     T(test_environment),
+                                     T(test_limit),
+                                     T(test_file_size),
+                                     T(test_processes),
+                                     T(test_processor)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

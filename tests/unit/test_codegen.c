@@ -1,10 +1,18 @@
-/* Do loop programs compute what they say, as machine code? Small kernels made by hand, compiled in this process at both levels and for each x86 target this machine can run, against plain C. */
+/* Do loop programs compute what they say, as machine code? Small kernels made by hand, compiled in this process at
+ * both levels and for each x86 target this machine can run, against plain C. */
 #include "jitkit.h"
 #include <math.h>
 #include <time.h>
 
 static const char *const targets[] = {"host", "x86-64-v3", "x86-64", "x86-64"};
-enum { TARGETS = 3, AS_C = TARGETS, LEVELS = 3, OWN = 2 }; /* AS_C: as C source, whose vectors are those of the last target. Levels 0 and 1 are LLVM's; OWN: by codegen/x86 where it can */
+enum {
+  TARGETS = 3,
+  AS_C = TARGETS,
+  LEVELS = 3,
+  /* AS_C: as C source, whose vectors are those of the last target. Levels 0 and 1 are LLVM's; OWN: by
+        * codegen/x86 where it can */
+  OWN = 2
+};
 typedef void (*build_fn)(lmodule *m, lfunc *f, lbuild *b, const target *t);
 /* Compiles the kernel for target ti, level l, and runs it. */
 static void run_on(int ti, int l, build_fn fn, const int64_t *args, int64_t chunks) {
@@ -16,30 +24,39 @@ static void run_on(int ti, int l, build_fn fn, const int64_t *args, int64_t chun
   fn(m, f, &b, target_get(c, targets[ti]));
   jit *j = NULL;
   void *lib = NULL;
-  ek_rt_kernel k = (ek_rt_kernel)(ti == AS_C ? kit_find_c(c, m, "k", &lib) : kit_find_by(c, m, targets[ti], l > 0, l == OWN ? EK_CODE_AUTO : EK_CODE_LLVM, "k", &j));
+  ek_rt_kernel k = (ek_rt_kernel)(ti == AS_C ? kit_find_c(c, m, "k", &lib)
+                                             : kit_find_by(c, m, targets[ti], l > 0,
+                                                           l == OWN ? EK_CODE_AUTO : EK_CODE_LLVM, "k", &j));
   k(args, 0, chunks, 0);
   if (lib) dlclose(lib);
   jit_free(j);
   ctx_free(c);
 }
-#define EVERYWHERE_AND_C for (int ti = 0; ti <= AS_C; ti++) for (int l = 0; l < (ti == AS_C ? 1 : LEVELS); l++)
-#define EVERYWHERE for (int ti = 0; ti < TARGETS; ti++) for (int l = 0; l < LEVELS; l++)
+#define EVERYWHERE_AND_C                                                                                               \
+  for (int ti = 0; ti <= AS_C; ti++)                                                                                   \
+    for (int l = 0; l < (ti == AS_C ? 1 : LEVELS); l++)
+#define EVERYWHERE                                                                                                     \
+  for (int ti = 0; ti < TARGETS; ti++)                                                                                 \
+    for (int l = 0; l < LEVELS; l++)
 static lv ptr_in(lbuild *b, const char *n, etype t) { return lb_param(b, n, lptr(t), LP_READ | LP_NOALIAS, 0); }
 static lv ptr_out(lbuild *b, const char *n, etype t) { return lb_param(b, n, lptr(t), LP_WRITE | LP_NOALIAS, 0); }
 static unsigned lanes_of(const target *t, etype e) { return target_lanes(t, e); }
 
-/* ---- saxpy with a masked tail ---- */
+/* ---- saxpy with a masked tail ---------------------------------------------------------------- */
 static void saxpy(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f;
   unsigned v = lanes_of(t, ET_F32);
   lv x = ptr_in(b, "x", ET_F32), y = ptr_out(b, "y", ET_F32), n = lb_param(b, "n", lt(ET_I64, 1), 0, 0), i;
-  lv whole = lb_muli(b, lb_op(b, OP_IDIV, lt(ET_I64, 1), n, lb_int(b, v), 0), v), k = lb_const(b, lt(ET_F32, v), (scalar){.f = 2.5});
+  lv whole = lb_muli(b, lb_op(b, OP_IDIV, lt(ET_I64, 1), n, lb_int(b, v), 0), v),
+     k = lb_const(b, lt(ET_F32, v), (scalar){.f = 2.5});
   lb_for(b, "i", lb_int(b, 0), whole, lb_int(b, v), 2, &i);
-  lb_store(b, y, i, lb_op(b, OP_FMA, lt(ET_F32, v), lb_load(b, lt(ET_F32, v), x, i), k, lb_load(b, lt(ET_F32, v), y, i)));
+  lb_store(b, y, i,
+           lb_op(b, OP_FMA, lt(ET_F32, v), lb_load(b, lt(ET_F32, v), x, i), k, lb_load(b, lt(ET_F32, v), y, i)));
   lb_end(b);
   lv rest = lb_sub(b, n, whole);
   lb_if(b, lb_cmp(b, OP_GT, rest, lb_int(b, 0)));
-  lv r = lb_op(b, OP_FMA, lt(ET_F32, v), lb_load_ex(b, lt(ET_F32, v), x, whole, 0, rest, 0, 0), k, lb_load_ex(b, lt(ET_F32, v), y, whole, 0, rest, 0, 0));
+  lv r = lb_op(b, OP_FMA, lt(ET_F32, v), lb_load_ex(b, lt(ET_F32, v), x, whole, 0, rest, 0, 0), k,
+               lb_load_ex(b, lt(ET_F32, v), y, whole, 0, rest, 0, 0));
   lb_store_ex(b, y, whole, r, 0, rest, 0, 0);
   lb_end(b);
 }
@@ -49,7 +66,8 @@ static void test_saxpy(void **s) {
     float x[70], y[70];
     for (int i = 0; i < 70; i++) x[i] = (float)i * 0.25f, y[i] = (float)(i * i);
     run_on(ti, l, saxpy, (int64_t[]){ARG(x), ARG(y), n}, 1);
-    for (int i = 0; i < 70; i++) assert_true(y[i] == (float)(i * i) + (i < n ? 2.5f * x[i] : 0)); /* exact with or without fma */
+    /* exact with or without fma */
+    for (int i = 0; i < 70; i++) assert_true(y[i] == (float)(i * i) + (i < n ? 2.5f * x[i] : 0));
   }
 }
 
@@ -58,11 +76,15 @@ enum { HELD = 48, BLOCKS = 3 };
 static void reversed(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f;
   unsigned v = lanes_of(t, ET_F32);
-  lv x = ptr_in(b, "x", ET_F32), y = lb_param(b, "y", lptr(ET_F32), LP_READ | LP_WRITE | LP_NOALIAS, 0), old[HELD], add[HELD], i;
+  lv x = ptr_in(b, "x", ET_F32), y = lb_param(b, "y", lptr(ET_F32), LP_READ | LP_WRITE | LP_NOALIAS, 0), old[HELD],
+     add[HELD], i;
   ltype V = lt(ET_F32, v);
   lb_for(b, "i", lb_int(b, 0), lb_int(b, BLOCKS * HELD * (int64_t)v), lb_int(b, HELD * (int64_t)v), 0, &i);
-  for (int k = 0; k < HELD; k++) old[k] = lb_load(b, V, y, lb_addi(b, i, k * (int64_t)v)), add[k] = lb_load(b, V, x, lb_addi(b, i, k * (int64_t)v));
-  for (int k = 0; k < HELD; k++) lb_store(b, y, lb_addi(b, i, k * (int64_t)v), lb_op(b, OP_ADD, V, lb_op(b, OP_ADD, V, old[HELD - 1 - k], add[HELD - 1 - k], 0), add[k], 0));
+  for (int k = 0; k < HELD; k++)
+    old[k] = lb_load(b, V, y, lb_addi(b, i, k * (int64_t)v)), add[k] = lb_load(b, V, x, lb_addi(b, i, k * (int64_t)v));
+  for (int k = 0; k < HELD; k++)
+    lb_store(b, y, lb_addi(b, i, k * (int64_t)v),
+             lb_op(b, OP_ADD, V, lb_op(b, OP_ADD, V, old[HELD - 1 - k], add[HELD - 1 - k], 0), add[k], 0));
   lb_end(b);
 }
 static void test_reversed(void **s) {
@@ -83,12 +105,13 @@ static void test_reversed(void **s) {
   }
 }
 
-/* ---- register-tiled matrix product: MR x NR accumulators ---- */
+/* ---- register-tiled matrix product: MR x NR accumulators ------------------------------------- */
 enum { MR = 8, NR = 32, K = 256 };
 static void matmul(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f;
   unsigned v = lanes_of(t, ET_F32), nv = 2, rows = v == 16 ? MR : 4; /* 8 x 2 of 32 registers, 4 x 2 of 16 */
-  lv a = lb_param(b, "a", lptr(ET_F32), LP_READ, 64), w = lb_param(b, "w", lptr(ET_F32), LP_READ | LP_NOALIAS, 64), y = lb_param(b, "y", lptr(ET_F32), LP_WRITE, 64);
+  lv a = lb_param(b, "a", lptr(ET_F32), LP_READ, 64), w = lb_param(b, "w", lptr(ET_F32), LP_READ | LP_NOALIAS, 64),
+     y = lb_param(b, "y", lptr(ET_F32), LP_WRITE, 64);
   lv rep = lb_param(b, "rep", lt(ET_I64, 1), 0, 0), z, r0, c0, k, acc[MR * NR];
   lb_for(b, "z", lb_int(b, 0), rep, lb_int(b, 1), 0, &z);
   lb_for(b, "r0", lb_int(b, 0), lb_int(b, MR), lb_int(b, rows), 0, &r0);
@@ -96,14 +119,17 @@ static void matmul(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   for (unsigned i = 0; i < rows * nv; i++) acc[i] = lb_reg(b, lb_const(b, lt(ET_F32, v), (scalar){.f = 0}));
   lb_for(b, "k", lb_int(b, 0), lb_int(b, K), lb_int(b, 1), 4, &k);
   lv bv[NR];
-  for (unsigned j = 0; j < nv; j++) bv[j] = lb_load_ex(b, lt(ET_F32, v), w, lb_addi(b, lb_add(b, lb_muli(b, k, NR), c0), j * v), 0, 0, 0, v * 4);
+  for (unsigned j = 0; j < nv; j++)
+    bv[j] = lb_load_ex(b, lt(ET_F32, v), w, lb_addi(b, lb_add(b, lb_muli(b, k, NR), c0), j * v), 0, 0, 0, v * 4);
   for (unsigned i = 0; i < rows; i++) {
     lv x = lb_splat(b, (uint16_t)v, lb_load(b, lt(ET_F32, 1), a, lb_add(b, lb_muli(b, lb_addi(b, r0, i), K), k)));
-    for (unsigned j = 0; j < nv; j++) lb_set(b, acc[i * nv + j], lb_op(b, OP_FMA, lt(ET_F32, v), x, bv[j], lb_get(b, acc[i * nv + j])));
+    for (unsigned j = 0; j < nv; j++)
+      lb_set(b, acc[i * nv + j], lb_op(b, OP_FMA, lt(ET_F32, v), x, bv[j], lb_get(b, acc[i * nv + j])));
   }
   lb_end(b);
   for (unsigned i = 0; i < rows; i++)
-    for (unsigned j = 0; j < nv; j++) lb_store(b, y, lb_addi(b, lb_add(b, lb_muli(b, lb_addi(b, r0, i), NR), c0), j * v), lb_get(b, acc[i * nv + j]));
+    for (unsigned j = 0; j < nv; j++)
+      lb_store(b, y, lb_addi(b, lb_add(b, lb_muli(b, lb_addi(b, r0, i), NR), c0), j * v), lb_get(b, acc[i * nv + j]));
   lb_end(b);
   lb_end(b);
   lb_end(b);
@@ -150,7 +176,8 @@ static void test_matmul(void **s) {
     matmul(m, f, &b, t);
     peak(m, g, &pb, t);
     jit *j = NULL;
-    ek_rt_kernel mm = (ek_rt_kernel)kit_find(c, m, targets[ti], 1, "matmul", &j), pp = (ek_rt_kernel)jit_find(j, "peak");
+    ek_rt_kernel mm = (ek_rt_kernel)kit_find(c, m, targets[ti], 1, "matmul", &j),
+                 pp = (ek_rt_kernel)jit_find(j, "peak");
     double best = 1e9, top = 1e9;
     for (int i = 0; i < 20; i++) {
       double t0 = now_s();
@@ -164,22 +191,32 @@ static void test_matmul(void **s) {
     }
     double gf = 2.0 * MR * NR * K * 500 / best * 1e-9, pf = 2.0 * 12 * target_lanes(t, ET_F32) * 50000 / top * 1e-9;
     jit_stats st = jit_get_stats(j);
-    printf("%s: 8x32x256 micro-kernel %.0f GFLOP/s, peak %.0f: %.0f %%; emit %.1f ms, passes %.1f, code %.1f, link %.1f\n", targets[ti], gf, pf, 100 * gf / pf, st.emit_ms, st.pass_ms, st.code_ms, st.link_ms);
+    printf(
+        "%s: 8x32x256 micro-kernel %.0f GFLOP/s, peak %.0f: %.0f %%; emit %.1f ms, passes %.1f, code %.1f, link %.1f\n",
+        targets[ti], gf, pf, 100 * gf / pf, st.emit_ms, st.pass_ms, st.code_ms, st.link_ms);
     jit_free(j);
     ctx_free(c);
   }
 }
 
-/* ---- gather, scatter, strides, masks ---- */
+/* ---- gather, scatter, strides, masks --------------------------------------------------------- */
 static void movement(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
-  lv x = ptr_in(b, "x", ET_F32), ix = ptr_in(b, "ix", ET_I64), y = ptr_out(b, "y", ET_F32), u = ptr_in(b, "u", ET_U8), w = ptr_out(b, "w", ET_U8);
+  lv x = ptr_in(b, "x", ET_F32), ix = ptr_in(b, "ix", ET_I64), y = ptr_out(b, "y", ET_F32), u = ptr_in(b, "u", ET_U8),
+     w = ptr_out(b, "w", ET_U8);
   lv zero = lb_int(b, 0), iv = lb_load(b, lt(ET_I64, 8), ix, zero);
   lv odd = lb_cmp(b, OP_NE, lb_op(b, OP_BAND, lt(ET_I64, 8), iv, lb_int(b, 1), 0), lb_int(b, 0));
   lb_store(b, y, zero, lb_gather(b, lt(ET_F32, 8), x, iv, 0));
-  lb_store(b, y, lb_int(b, 8), lb_gather(b, lt(ET_F32, 8), x, iv, odd));                                                /* inactive lanes 0 */
-  lb_store_ex(b, y, lb_int(b, 16), lb_load_ex(b, lt(ET_F32, 8), x, lb_int(b, 1), 0, 0, lb_int(b, 3), 0), 0, 0, lb_int(b, 2), 0); /* strides */
-  lb_scatter(b, y, lb_op(b, OP_ADD, lt(ET_I64, 8), lb_op(b, OP_SHR, lt(ET_I64, 8), lb_iota(b, lt(ET_I64, 8)), lb_int(b, 1), 0), lb_int(b, 40), 0), lb_load(b, lt(ET_F32, 8), x, zero), 0); /* last wins */
+  /* inactive lanes 0 */
+  lb_store(b, y, lb_int(b, 8), lb_gather(b, lt(ET_F32, 8), x, iv, odd));
+  /* strides */
+  lb_store_ex(b, y, lb_int(b, 16), lb_load_ex(b, lt(ET_F32, 8), x, lb_int(b, 1), 0, 0, lb_int(b, 3), 0), 0, 0,
+              lb_int(b, 2), 0);
+  /* last wins */
+  lb_scatter(b, y,
+             lb_op(b, OP_ADD, lt(ET_I64, 8),
+                   lb_op(b, OP_SHR, lt(ET_I64, 8), lb_iota(b, lt(ET_I64, 8)), lb_int(b, 1), 0), lb_int(b, 40), 0),
+             lb_load(b, lt(ET_F32, 8), x, zero), 0);
   lb_store_ex(b, y, lb_int(b, 48), lb_load(b, lt(ET_F32, 8), x, zero), odd, 0, 0, 0);
   lb_store(b, w, zero, lb_gather(b, lt(ET_U8, 8), u, iv, odd));
   lb_store_ex(b, w, lb_int(b, 8), lb_load_ex(b, lt(ET_U8, 8), u, zero, 0, lb_int(b, 5), 0, 0), 0, lb_int(b, 6), 0, 0);
@@ -216,10 +253,11 @@ static void test_movement(void **s) {
   }
 }
 
-/* ---- horizontal reductions, shuffles, NaN ---- */
+/* ---- horizontal reductions, shuffles, NaN ---------------------------------------------------- */
 static void horizontal(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
-  lv x = ptr_in(b, "x", ET_F32), y = ptr_out(b, "y", ET_F32), q = ptr_out(b, "q", ET_BOOL), z = ptr_in(b, "z", ET_I32), zy = ptr_out(b, "zy", ET_I32);
+  lv x = ptr_in(b, "x", ET_F32), y = ptr_out(b, "y", ET_F32), q = ptr_out(b, "q", ET_BOOL), z = ptr_in(b, "z", ET_I32),
+     zy = ptr_out(b, "zy", ET_I32);
   lv v = lb_load(b, lt(ET_F32, 16), x, lb_int(b, 0)), n = lb_load(b, lt(ET_F32, 16), x, lb_int(b, 16)), k = 0;
   const rop r[] = {RED_SUM, RED_PROD, RED_MAX, RED_MIN};
   for (int i = 0; i < 4; i++) lb_store(b, y, lb_int(b, i), lb_hreduce(b, r[i], v));
@@ -234,7 +272,8 @@ static void horizontal(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   int32_t lanes[4] = {3, 0, 7, 8};
   lb_store(b, zy, lb_int(b, 4), lb_shuffle(b, odd, odd, lanes, 4));
   lv back = lb_load(b, lt(ET_BOOL, 16), q, lb_int(b, 2));
-  lb_store(b, y, lb_int(b, 6), lb_op(b, OP_SEL, lt(ET_F32, 16), back, v, lb_const(b, lt(ET_F32, 16), (scalar){.f = -7})));
+  lb_store(b, y, lb_int(b, 6),
+           lb_op(b, OP_SEL, lt(ET_F32, 16), back, v, lb_const(b, lt(ET_F32, 16), (scalar){.f = -7})));
   (void)k;
 }
 static void test_horizontal(void **s) {
@@ -262,8 +301,9 @@ static void test_horizontal(void **s) {
   }
 }
 
-/* ---- lookups: any number of lanes, among 16 constants or fewer ---- */
-static const uint32_t entries[16] = {0x3f800000, 7, 0x80000000, 0xc0490fdb, 5, 0x40000000, 99, 0x7f7fffff, 1, 2, 3, 4, 0x3f000000, 6, 0xffffffff, 8};
+/* ---- lookups: any number of lanes, among 16 constants or fewer ------------------------------- */
+static const uint32_t entries[16] = {0x3f800000, 7, 0x80000000, 0xc0490fdb, 5, 0x40000000, 99, 0x7f7fffff, 1,
+                                     2,          3, 4,          0x3f000000, 6, 0xffffffff, 8};
 static const unsigned looked[] = {1, 4, 6, 16, 32};
 static void lookups(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
@@ -273,7 +313,8 @@ static void lookups(lmodule *m, lfunc *f, lbuild *b, const target *t) {
     lb_store(b, y, to, lb_lookup(b, lt(ET_I32, looked[k]), at, entries, 16));
     lb_store(b, z, to, lb_lookup(b, lt(ET_F32, looked[k]), at, entries, 8));
   }
-  lb_store(b, y, lb_int(b, 160), lb_lookup(b, lt(ET_I32, 1), lb_const(b, lt(ET_I32, 1), (scalar){.i = -2}), entries, 16));
+  lb_store(b, y, lb_int(b, 160),
+           lb_lookup(b, lt(ET_I32, 1), lb_const(b, lt(ET_I32, 1), (scalar){.i = -2}), entries, 16));
 }
 static void test_lookup(void **s) {
   (void)s;
@@ -291,25 +332,45 @@ static void test_lookup(void **s) {
   }
 }
 
-/* ---- orders of lanes: such as one instruction has, with and without lanes of any value, and others; of two registers and of one ---- */
+/* ---- orders of lanes: such as one instruction has, with and without lanes of any value, and others; of two
+ * registers and of one ---- */
 enum { ORDERS = 14, WIDE = 64 };
-static int32_t order_of(int k, unsigned n, unsigned part, unsigned l, bool one) { /* part: lanes of 16 bytes; -2: this order has no such lanes */
+/* part: lanes of 16 bytes; -2: this order has no such lanes */
+static int32_t order_of(int k, unsigned n, unsigned part, unsigned l, bool one) {
   unsigned in = l % part, block = l / part, y = one ? 0 : n;
   switch (k) {
-  case 0: return (int32_t)(block * part + in / 2 + (in % 2 ? y : 0));
-  case 1: return (int32_t)(block * part + part / 2 + in / 2 + (in % 2 ? y : 0));
-  case 2: return part < 4 ? -2 : (int32_t)(block * part + in / 4 * 2 + in % 2 + (in / 2 % 2 ? y : 0));
-  case 3: return part < 4 ? -2 : (int32_t)(block * part + part / 2 + in / 4 * 2 + in % 2 + (in / 2 % 2 ? y : 0));
-  case 4: return n == part ? -2 : l < n / 2 ? (int32_t)(2 * block * part + in) : (int32_t)((2 * (block - n / part / 2)) * part + in + y);
-  case 5: return n == part ? -2 : l < n / 2 ? (int32_t)((2 * block + 1) * part + in) : (int32_t)((2 * (block - n / part / 2) + 1) * part + in + y);
-  case 6: return part == 4 ? (int32_t)(block * 4 + (in == 0 ? 3 : in == 1 ? 0 : in == 2 ? 1 : 2) + (in < 2 ? 0 : y)) : -2;
-  case 7: return l % 3 == 1 ? -1 : (int32_t)(block * part + in / 2 + (in % 2 ? y : 0));
-  case 8: return part > 2 && part <= 4 ? (int32_t)(2 * l % n + (2 * l < n ? 0 : y)) : -2;          /* every second one */
-  case 9: return part <= 4 && part > 1 ? (int32_t)(n - 1 - l) : -2;                          /* backwards */
-  case 10: return part <= 4 && part > 1 ? (int32_t)(l / 2) : -2;                             /* each twice */
-  case 11: return part <= 4 && part > 1 ? (int32_t)((l * 5 + 3) % n + (l % 3 ? y : 0)) : -2;
-  case 12: return part == 4 ? (int32_t)(l ^ n ^ (one ? n : 0)) : -2;                         /* the other one */
-  default: return part <= 4 ? (int32_t)((n / part - 1 - block) * part + in) : -2;
+  case 0:
+    return (int32_t)(block * part + in / 2 + (in % 2 ? y : 0));
+  case 1:
+    return (int32_t)(block * part + part / 2 + in / 2 + (in % 2 ? y : 0));
+  case 2:
+    return part < 4 ? -2 : (int32_t)(block * part + in / 4 * 2 + in % 2 + (in / 2 % 2 ? y : 0));
+  case 3:
+    return part < 4 ? -2 : (int32_t)(block * part + part / 2 + in / 4 * 2 + in % 2 + (in / 2 % 2 ? y : 0));
+  case 4:
+    return n == part   ? -2
+           : l < n / 2 ? (int32_t)(2 * block * part + in)
+                       : (int32_t)((2 * (block - n / part / 2)) * part + in + y);
+  case 5:
+    return n == part   ? -2
+           : l < n / 2 ? (int32_t)((2 * block + 1) * part + in)
+                       : (int32_t)((2 * (block - n / part / 2) + 1) * part + in + y);
+  case 6:
+    return part == 4 ? (int32_t)(block * 4 + (in == 0 ? 3 : in == 1 ? 0 : in == 2 ? 1 : 2) + (in < 2 ? 0 : y)) : -2;
+  case 7:
+    return l % 3 == 1 ? -1 : (int32_t)(block * part + in / 2 + (in % 2 ? y : 0));
+  case 8:
+    return part > 2 && part <= 4 ? (int32_t)(2 * l % n + (2 * l < n ? 0 : y)) : -2; /* every second one */
+  case 9:
+    return part <= 4 && part > 1 ? (int32_t)(n - 1 - l) : -2; /* backwards */
+  case 10:
+    return part <= 4 && part > 1 ? (int32_t)(l / 2) : -2; /* each twice */
+  case 11:
+    return part <= 4 && part > 1 ? (int32_t)((l * 5 + 3) % n + (l % 3 ? y : 0)) : -2;
+  case 12:
+    return part == 4 ? (int32_t)(l ^ n ^ (one ? n : 0)) : -2; /* the other one */
+  default:
+    return part <= 4 ? (int32_t)((n / part - 1 - block) * part + in) : -2;
   }
 }
 static const etype ordered[] = {ET_F32, ET_I32, ET_F64, ET_I64, ET_I16, ET_U8};
@@ -317,8 +378,12 @@ static void orders(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f;
   for (unsigned q = 0; q < sizeof ordered / sizeof *ordered; q++) {
     etype et = ordered[q];
-    unsigned bytes = et_bytes(et), part = 16 / bytes, n = bytes < 4 && t->vector_bits < 256 ? part : t->vector_bits / 8 / bytes < part ? part : t->vector_bits / 8 / bytes;
-    lv x = lb_param(b, "x", lptr(et), LP_READ, 0), y = lb_param(b, "y", lptr(et), LP_WRITE, 0), n_at = lb_param(b, "n", lptr(ET_I64), LP_WRITE, 0);
+    unsigned bytes = et_bytes(et), part = 16 / bytes,
+             n = bytes < 4 && t->vector_bits < 256   ? part
+                 : t->vector_bits / 8 / bytes < part ? part
+                                                     : t->vector_bits / 8 / bytes;
+    lv x = lb_param(b, "x", lptr(et), LP_READ, 0), y = lb_param(b, "y", lptr(et), LP_WRITE, 0),
+       n_at = lb_param(b, "n", lptr(ET_I64), LP_WRITE, 0);
     lv one = lb_load(b, lt(et, n), x, lb_int(b, 0)), two = lb_load(b, lt(et, n), x, lb_int(b, n));
     lb_store(b, n_at, lb_int(b, 0), lb_int(b, n));
     for (int k = 0; k < 2 * ORDERS; k++) {
@@ -336,7 +401,11 @@ static void test_orders(void **s) {
   for (unsigned i = 0; i < sizeof x; i++) ((uint8_t *)x)[i] = (uint8_t)(i * 7 + i / 64 + 1);
   EVERYWHERE_AND_C {
     memset(y, 0, sizeof y);
-    run_on(ti, l, orders, (int64_t[]){ARG(x[0]), ARG(y[0]), ARG(&n[0]), ARG(x[1]), ARG(y[1]), ARG(&n[1]), ARG(x[2]), ARG(y[2]), ARG(&n[2]), ARG(x[3]), ARG(y[3]), ARG(&n[3]), ARG(x[4]), ARG(y[4]), ARG(&n[4]), ARG(x[5]), ARG(y[5]), ARG(&n[5])}, 1);
+    run_on(ti, l, orders,
+           (int64_t[]){ARG(x[0]), ARG(y[0]), ARG(&n[0]), ARG(x[1]), ARG(y[1]), ARG(&n[1]), ARG(x[2]), ARG(y[2]),
+                       ARG(&n[2]), ARG(x[3]), ARG(y[3]), ARG(&n[3]), ARG(x[4]), ARG(y[4]), ARG(&n[4]), ARG(x[5]),
+                       ARG(y[5]), ARG(&n[5])},
+           1);
     for (unsigned q = 0; q < 6; q++)
       for (unsigned k = 0; k < 2 * ORDERS; k++)
         for (unsigned i = 0; i < n[q]; i++) {
@@ -348,7 +417,7 @@ static void test_orders(void **s) {
   }
 }
 
-/* ---- an instruction of the machine, where this one has it ---- */
+/* ---- an instruction of the machine, where this one has it ------------------------------------ */
 static void dot(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
   lv a = ptr_in(b, "a", ET_U8), w = ptr_in(b, "w", ET_I8), y = ptr_out(b, "y", ET_I32), zero = lb_int(b, 0);
@@ -376,7 +445,7 @@ static void test_intrinsic(void **s) {
 #endif
 }
 
-/* ---- structure: nested loops, if, registers, alloc, unrolled loops with rests ---- */
+/* ---- structure: nested loops, if, registers, alloc, unrolled loops with rests ---------------- */
 static void structure(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
   lv y = ptr_out(b, "y", ET_I64), n = lb_param(b, "n", lt(ET_I64, 1), 0, 0), i, j, tmp = lb_alloc(b, ET_I64, 16), c;
@@ -409,7 +478,7 @@ static void test_structure(void **s) {
   }
 }
 
-/* ---- main functions, calls, scratch, failure; sharing of equal kernels; the pool ---- */
+/* ---- main functions, calls, scratch, failure; sharing of equal kernels; the pool ------------- */
 static lmodule *program(ctx *c) {
   lmodule *m = loop_module(c, ctx_arena(c));
   for (int v = 0; v < 2; v++) { /* two kernels of one text */
@@ -419,12 +488,15 @@ static lmodule *program(ctx *c) {
     f->scratch_bytes = 128;
     lb_for(&b, "i", lb_lo(&b), lb_hi(&b), lb_int(&b, 1), 0, &i);
     lb_store(&b, s, lb_int(&b, 0), lb_load(&b, lt(ET_F32, 1), x, i));
-    lb_store(&b, y, i, lb_op(&b, OP_MUL, lt(ET_F32, 1), lb_load(&b, lt(ET_F32, 1), s, lb_int(&b, 0)), lb_const(&b, lt(ET_F32, 1), (scalar){.f = 2}), 0));
+    lb_store(&b, y, i,
+             lb_op(&b, OP_MUL, lt(ET_F32, 1), lb_load(&b, lt(ET_F32, 1), s, lb_int(&b, 0)),
+                   lb_const(&b, lt(ET_F32, 1), (scalar){.f = 2}), 0));
     lb_end(&b);
   }
   lfunc *p = loop_func(m, LF_MAIN, "plan", NULL);
   lbuild b = loop_builder(p);
-  lv d = lb_param(&b, "in_dims", lptr(ET_I64), LP_READ, 0), o = lb_param(&b, "out_dims", lptr(ET_I64), LP_WRITE, 0), call = lb_param(&b, "call", lptr(ET_I64), LP_WRITE, 0), th = lb_param(&b, "threads", lt(ET_I64, 1), 0, 0);
+  lv d = lb_param(&b, "in_dims", lptr(ET_I64), LP_READ, 0), o = lb_param(&b, "out_dims", lptr(ET_I64), LP_WRITE, 0),
+     call = lb_param(&b, "call", lptr(ET_I64), LP_WRITE, 0), th = lb_param(&b, "threads", lt(ET_I64, 1), 0, 0);
   lv n = lb_load(&b, lt(ET_I64, 1), d, lb_int(&b, 0));
   lb_fail(&b, lb_cmp(&b, OP_LT, n, lb_int(&b, 1)), E_SHAPE, "input x: N is at least 1");
   lb_store(&b, o, lb_int(&b, 0), n);
@@ -433,7 +505,8 @@ static lmodule *program(ctx *c) {
   lb_store(&b, call, lb_int(&b, 10), lb_add(&b, area, lb_muli(&b, th, 128)));
   lfunc *r = loop_func(m, LF_MAIN, "run", NULL);
   b = loop_builder(r);
-  lv in = lb_param(&b, "in.0", lptr(ET_F32), LP_READ, 0), out = lb_param(&b, "out.0", lptr(ET_F32), LP_WRITE, 0), ar = lb_param(&b, "arena", lptr(ET_U8), LP_WRITE, 64);
+  lv in = lb_param(&b, "in.0", lptr(ET_F32), LP_READ, 0), out = lb_param(&b, "out.0", lptr(ET_F32), LP_WRITE, 0),
+     ar = lb_param(&b, "arena", lptr(ET_U8), LP_WRITE, 64);
   d = lb_param(&b, "in_dims", lptr(ET_I64), LP_READ, 0);
   lv sc = lb_param(&b, "scratch", lt(ET_I64, 1), 0, 0), tmp = lb_ptrcast(&b, ET_F32, ar), sa = lb_offset(&b, ar, sc);
   n = lb_load(&b, lt(ET_I64, 1), d, lb_int(&b, 0));
@@ -448,7 +521,8 @@ static void test_program(void **s) {
       ctx *c = ctx_new();
       lmodule *m = program(c);
       jit *j = NULL;
-      ek_rt_main plan = (ek_rt_main)kit_find_by(c, m, "host", l > 0, l == OWN ? EK_CODE_OWN : EK_CODE_LLVM, "plan", &j), run = (ek_rt_main)jit_find(j, "run");
+      ek_rt_main plan = (ek_rt_main)kit_find_by(c, m, "host", l > 0, l == OWN ? EK_CODE_OWN : EK_CODE_LLVM, "plan", &j),
+                 run = (ek_rt_main)jit_find(j, "run");
       assert_ptr_equal(jit_find(j, "double"), jit_find(j, "twice"));
       assert_null(jit_find(j, "thrice"));
       assert_int_equal(jit_get_stats(j).compiled, 3);
@@ -457,7 +531,13 @@ static void test_program(void **s) {
       int64_t dims = 0, odims = -1;
       const void *in = x;
       void *out = y;
-      ek_rt_call call = {.in = &in, .out = &out, .in_dims = &dims, .out_dims = &odims, .parallel = ek_rt_parallel, .threads = threads, .pool = ek_rt_pool_create(threads)};
+      ek_rt_call call = {.in = &in,
+                         .out = &out,
+                         .in_dims = &dims,
+                         .out_dims = &odims,
+                         .parallel = ek_rt_parallel,
+                         .threads = threads,
+                         .pool = ek_rt_pool_create(threads)};
       assert_int_equal(plan(&call), E_SHAPE);
       assert_string_equal(call.message, "input x: N is at least 1");
       dims = 100;
@@ -564,8 +644,10 @@ static void test_callees(void **s) {
     lb_store(&b, ptr_out(&b, "y", ET_F32), lb_int(&b, 0), lb_const(&b, lt(ET_F32, 1), (scalar){.f = v}));
     b = loop_builder(run);
     lb_call(&b, false, "k", lb_int(&b, 1), (lv[]){lb_param(&b, "out.0", lptr(ET_F32), LP_WRITE, 0)}, 1);
-    if (j) jit_add(j, m);
-    else kit_find(c, m, "host", 1, "run", &j);
+    if (j)
+      jit_add(j, m);
+    else
+      kit_find(c, m, "host", 1, "run", &j);
     float y = 0;
     void *out = &y;
     ek_rt_call call = {.out = &out, .threads = 1};
@@ -577,8 +659,11 @@ static void test_callees(void **s) {
 }
 
 /* ---- memory that ends ----
- * Each piece that the context asks for while code is made fails once: nothing of LLVM's may be left behind (a build with sanitizers sees it). */
-typedef struct purse { uint32_t asked, last; } purse;
+ * Each piece that the context asks for while code is made fails once: nothing of LLVM's may be left behind (a
+ * build with sanitizers sees it). */
+typedef struct purse {
+  uint32_t asked, last;
+} purse;
 static void *some(void *user, size_t bytes) {
   purse *p = user;
   return ++p->asked == p->last ? NULL : malloc(bytes);
@@ -625,6 +710,11 @@ static void test_memory_ends(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy), cmocka_unit_test(test_reversed), cmocka_unit_test(test_matmul), cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup), cmocka_unit_test(test_orders), cmocka_unit_test(test_intrinsic), cmocka_unit_test(test_structure), cmocka_unit_test(test_program), cmocka_unit_test(test_object), cmocka_unit_test(test_c_program), cmocka_unit_test(test_callees), cmocka_unit_test(test_memory_ends)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_saxpy),    cmocka_unit_test(test_reversed),   cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup),
+      cmocka_unit_test(test_orders),   cmocka_unit_test(test_intrinsic),  cmocka_unit_test(test_structure),
+      cmocka_unit_test(test_program),  cmocka_unit_test(test_object),     cmocka_unit_test(test_c_program),
+      cmocka_unit_test(test_callees),  cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,16 @@
-/* Do emitter and evaluator agree on every scalar operation, for every element type? One kernel per type holds all operations, one more per type all conversions from it; both are compared with the evaluator's lanes, bit for
+/* Do emitter and evaluator agree on every scalar operation, for every element type? One kernel per type holds all
+ * operations, one more per type all conversions from it; both are compared with the evaluator's lanes, bit for
  * bit but for NaNs' payloads, signed zeros of min and max, and the last place of transcendental functions. */
 #include "expr/eval.h"
 #include "jitkit.h"
 #include <math.h>
 
-enum { N = 256, OWN_WIDE = 97, OWN_NARROW = 96, OWN_ONE = 95 /* percent: all but remainders of floats, and a few saturating conversions without AVX-512 */ };
+enum {
+  N = 256,
+  OWN_WIDE = 97,
+  OWN_NARROW = 96,
+  OWN_ONE = 95 /* percent: all but remainders of floats, and a few saturating conversions without AVX-512 */
+};
 static uint64_t rng = 0x9E3779B97F4A7C15ull;
 static uint64_t rnd(void) {
   rng ^= rng << 13;
@@ -13,14 +19,24 @@ static uint64_t rnd(void) {
   return rng;
 }
 static void sample(etype t, void *p, uint64_t salt) {
-  static const double f[] = {0, -0.0, 1, -1, 2, 3, -2.5, 0.5, 1.5, -0.5, 1e-3, 448, 480, 65504, 65520, 1e6, -1e10, 3e38, 1e-40, 5, 7, -7, 127.5, 128, -128.5, 255.5, 256, 32767.5, -32769, 2147483647, 2147483648.0, -2147483648.0, 9.2e18, 9.3e18, 1.8e19, -9.3e18};
-  static const int64_t k[] = {0, 1, -1, 2, 3, -3, 7, 8, 15, 16, 31, 32, 63, 64, 65, 127, -128, 255, 256, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, -7};
+  static const double f[] = {0,      -0.0,   1,      -1,      2,      3,          -2.5,         0.5,
+                             1.5,    -0.5,   1e-3,   448,     480,    65504,      65520,        1e6,
+                             -1e10,  3e38,   1e-40,  5,       7,      -7,         127.5,        128,
+                             -128.5, 255.5,  256,    32767.5, -32769, 2147483647, 2147483648.0, -2147483648.0,
+                             9.2e18, 9.3e18, 1.8e19, -9.3e18};
+  static const int64_t k[] = {0,  1,  -1, 2,   3,    -3,  7,   8,         15,        16,        31,        32,
+                              63, 64, 65, 127, -128, 255, 256, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, -7};
   uint32_t w = et_bytes(t);
   for (int i = 0; i < N; i++) {
     uint64_t r = rnd() + salt;
     scalar s;
     if (et_kind(t) == K_FLOAT) {
-      s.f = i % 4 == 0 ? f[r % (sizeof f / sizeof *f)] : i % 16 == 1 ? INFINITY : i % 16 == 2 ? NAN : i % 16 == 3 ? -INFINITY : i % 4 == 1 ? (double)(int64_t)(r % 41) - 20 : ldexp((double)(int64_t)(r >> 11) * 0x1p-52 - 1, (int)(r % 30) - 15);
+      s.f = i % 4 == 0    ? f[r % (sizeof f / sizeof *f)]
+            : i % 16 == 1 ? INFINITY
+            : i % 16 == 2 ? NAN
+            : i % 16 == 3 ? -INFINITY
+            : i % 4 == 1  ? (double)(int64_t)(r % 41) - 20
+                          : ldexp((double)(int64_t)(r >> 11) * 0x1p-52 - 1, (int)(r % 30) - 15);
       if (i % 8 == 7) { /* any code */
         uint64_t code = r;
         if (et_bits(t) < 8) code &= (1u << et_bits(t)) - 1;
@@ -37,8 +53,19 @@ static bool takes(sop op, etype t) { /* what expr/ops.h and the loop verifier bo
   etype at[3] = {t, t, t}, r = ET_NONE;
   if (op == OP_SEL || op == OP_CAST || op == OP_SAT || op == OP_SATF || op == OP_BITCAST || op == OP_RAND) return false;
   if (t == ET_BOOL) switch (op) {
-    case OP_AND: case OP_OR: case OP_NOT: case OP_EQ: case OP_NE: case OP_MIN: case OP_MAX: case OP_BAND: case OP_BOR: case OP_BXOR: return true;
-    default: return false;
+    case OP_AND:
+    case OP_OR:
+    case OP_NOT:
+    case OP_EQ:
+    case OP_NE:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_BAND:
+    case OP_BOR:
+    case OP_BXOR:
+      return true;
+    default:
+      return false;
     }
   if (op == OP_NEXTAFTER && t == ET_F8E8M0) return false; /* no zero, no sign: not ordered as the others */
   return !op_type_error(op, at, op_arity(op), &r);
@@ -49,29 +76,46 @@ static double as_double(etype t, const void *p) {
   return et_kind(t) == K_FLOAT ? s.f : (double)s.i;
 }
 static int wrong;
-static void compare(const char *what, const char *target, sop op, etype to, etype from, const char *got, const char *want, const char *x, const char *y) {
+static void compare(const char *what, const char *target, sop op, etype to, etype from, const char *got,
+                    const char *want, const char *x, const char *y) {
   uint32_t w = et_bytes(to), wf = et_bytes(from);
   for (int i = 0; i < N; i++) {
     const char *g = got + (uint32_t)i * w, *v = want + (uint32_t)i * w;
     if (!memcmp(g, v, w)) continue;
-    if (op == OP_FMA && (!strcmp(target, "x86-64") || !strcmp(target, "c"))) continue;        /* not fused there */
-    if (op == OP_POW && from == ET_U64 && et_load(from, y + (uint32_t)i * wf).i < 0) continue; /* the evaluator drops the exponent's top bit */
+    if (op == OP_FMA && (!strcmp(target, "x86-64") || !strcmp(target, "c"))) continue; /* not fused there */
+    /* the evaluator drops the exponent's top bit */
+    if (op == OP_POW && from == ET_U64 && et_load(from, y + (uint32_t)i * wf).i < 0) continue;
     double a = as_double(to, g), b = as_double(to, v), n = as_double(from, y + (uint32_t)i * wf);
     if (op == OP_LDEXP && !(fabs(n) <= (from == ET_F64 ? 2044 : 252))) continue;
     if (et_kind(to) == K_FLOAT) {
       if (isnan(a) && isnan(b)) continue;
       if (a == b && (op == OP_MIN || op == OP_MAX || a != 0)) continue;
       if (transcendental(op)) {
-        double eps = to == ET_F64 ? 0x1p-52 : to == ET_F32 ? 0x1p-23 : to == ET_F16 ? 0x1p-10 : to == ET_BF16 ? 0x1p-7 : 0x1p-2;
-        if (a == b || fabs(a - b) <= (op == OP_POW && to == ET_F64 ? 2000 : 4) * eps * fabs(b) + (to == ET_F64 ? 0x1p-1070 : to == ET_F32 ? 0x1p-147 : 0x1p-9) * (et_bits(to) <= 16 && op == OP_POW ? 8 : 1)) continue;
+        double eps = to == ET_F64    ? 0x1p-52
+                     : to == ET_F32  ? 0x1p-23
+                     : to == ET_F16  ? 0x1p-10
+                     : to == ET_BF16 ? 0x1p-7
+                                     : 0x1p-2;
+        if (a == b || fabs(a - b) <= (op == OP_POW && to == ET_F64 ? 2000 : 4) * eps * fabs(b) +
+                                         (to == ET_F64   ? 0x1p-1070
+                                          : to == ET_F32 ? 0x1p-147
+                                                         : 0x1p-9) *
+                                             (et_bits(to) <= 16 && op == OP_POW ? 8 : 1))
+          continue;
       }
     }
-    if (wrong++ < 40) printf("%s %s %s <- %s on %s: (%g, %g) gives %g, expected %g\n", what, op_name(op), et_name(to), et_name(from), target, as_double(from, x + (uint32_t)i * wf), as_double(from, y + (uint32_t)i * wf), a, b);
+    if (wrong++ < 40)
+      printf("%s %s %s <- %s on %s: (%g, %g) gives %g, expected %g\n", what, op_name(op), et_name(to), et_name(from),
+             target, as_double(from, x + (uint32_t)i * wf), as_double(from, y + (uint32_t)i * wf), a, b);
     return;
   }
 }
 /* Several kernels in one module would each be compiled; one kernel with everything is quicker. */
-typedef struct job { sop op; etype to; uint32_t at; } job;
+typedef struct job {
+  sop op;
+  etype to;
+  uint32_t at;
+} job;
 /* only: one job, by its number, through codegen/x86, if it can; -1: all. False: there is no such job. */
 static uint32_t own_jobs, own_done;
 static bool check_type(etype t, const char *target, int level, int codegen, bool conversions, unsigned W, int only) {
@@ -82,7 +126,8 @@ static bool check_type(etype t, const char *target, int level, int codegen, bool
   lbuild b = loop_builder(f);
   ltype ty = lt(t, W);
   lv in[3], out, i, v[3];
-  for (int k = 0; k < 3; k++) in[k] = lb_param(&b, (const char *[]){"x", "y", "z"}[k], lptr(t), LP_READ | LP_NOALIAS, 0);
+  for (int k = 0; k < 3; k++)
+    in[k] = lb_param(&b, (const char *[]){"x", "y", "z"}[k], lptr(t), LP_READ | LP_NOALIAS, 0);
   out = lb_param(&b, "out", lptr(ET_U8), LP_WRITE | LP_NOALIAS, 0);
   lb_for(&b, "i", lb_int(&b, 0), lb_int(&b, N), lb_int(&b, W), 0, &i);
   for (int k = 0; k < 3; k++) v[k] = lb_load(&b, ty, in[k], i);
@@ -97,13 +142,16 @@ static bool check_type(etype t, const char *target, int level, int codegen, bool
       const sop ops[] = {OP_CAST, OP_SAT, OP_SATF};
       for (int o = 0; o < 3; o++) {
         bool floats = et_kind(to) == K_FLOAT;
-        if ((o == 1 && (floats || to == ET_BOOL || t == ET_BOOL)) || (o == 2 && (!floats || t == ET_BOOL || to == ET_F8E8M0))) continue;
+        if ((o == 1 && (floats || to == ET_BOOL || t == ET_BOOL)) ||
+            (o == 2 && (!floats || t == ET_BOOL || to == ET_F8E8M0)))
+          continue;
         j.op = ops[o];
         if (only >= 0 && number++ != only) continue;
         j.at = room;
         room += N * 8;
         jobs[n++] = j;
-        lb_store(&b, lb_ptrcast(&b, to, lb_offset(&b, out, lb_int(&b, j.at))), i, lb_op(&b, j.op, lt(to, W), v[0], 0, 0));
+        lb_store(&b, lb_ptrcast(&b, to, lb_offset(&b, out, lb_int(&b, j.at))), i,
+                 lb_op(&b, j.op, lt(to, W), v[0], 0, 0));
       }
       continue;
     }
@@ -116,15 +164,20 @@ static bool check_type(etype t, const char *target, int level, int codegen, bool
     room += N * 8;
     jobs[n++] = j;
     uint32_t ar = op_arity(j.op);
-    lb_store(&b, lb_ptrcast(&b, j.to, lb_offset(&b, out, lb_int(&b, j.at))), i, lb_op(&b, j.op, lt(j.to, W), v[0], ar > 1 ? v[1] : 0, ar > 2 ? v[2] : 0));
+    lb_store(&b, lb_ptrcast(&b, j.to, lb_offset(&b, out, lb_int(&b, j.at))), i,
+             lb_op(&b, j.op, lt(j.to, W), v[0], ar > 1 ? v[1] : 0, ar > 2 ? v[2] : 0));
   }
   lb_end(&b);
   jit *j = NULL;
   void *lib = NULL;
   bool in_c = !strcmp(target, "c");
-  ek_rt_kernel k = (ek_rt_kernel)(!n ? NULL : in_c ? kit_find_c(c, m, "k", &lib) : kit_find_by(c, m, target, level, codegen, "k", &j));
+  ek_rt_kernel k = (ek_rt_kernel)(!n     ? NULL
+                                  : in_c ? kit_find_c(c, m, "k", &lib)
+                                         : kit_find_by(c, m, target, level, codegen, "k", &j));
   if (only >= 0) own_jobs += n > 0, own_done += k != NULL;
-  if (n && !k && getenv("EK_TEST_REFUSED")) printf("%s %s <- %s x%u on %s: %s\n", op_name(jobs[0].op), et_name(jobs[0].to), et_name(t), W, target, diag_first(c) ? diag_first(c)->text : "");
+  if (n && !k && getenv("EK_TEST_REFUSED"))
+    printf("%s %s <- %s x%u on %s: %s\n", op_name(jobs[0].op), et_name(jobs[0].to), et_name(t), W, target,
+           diag_first(c) ? diag_first(c)->text : "");
   if (!k) {
     jit_free(j);
     ctx_free(c);
@@ -141,7 +194,8 @@ static bool check_type(etype t, const char *target, int level, int codegen, bool
     lanes_op(jobs[q].op, jobs[q].to, t, &r, &a[0], &a[1], &a[2], N);
     memset(want, 0, N * 8);
     lanes_write(jobs[q].to, want, 0, &r, N);
-    compare(conversions ? "conversion" : "operation", target, jobs[q].op, jobs[q].to, t, got + jobs[q].at, want, x[0], x[1]);
+    compare(conversions ? "conversion" : "operation", target, jobs[q].op, jobs[q].to, t, got + jobs[q].at, want, x[0],
+            x[1]);
   }
   for (int q = 0; q < 3; q++) free(x[q]);
   free(got), free(want);
@@ -152,7 +206,14 @@ static bool check_type(etype t, const char *target, int level, int codegen, bool
 }
 /* codegen/x86 by itself, an operation at a time: it refuses functions, not operations. Most it must know. */
 static void own(bool conversions) {
-  static const struct { const char *name; unsigned lanes, least; } on[] = {{"x86-64-v4", 16, OWN_WIDE}, {"x86-64-v4", 8, OWN_WIDE}, {"x86-64-v4", 1, OWN_ONE}, {"x86-64-v3", 8, OWN_NARROW}, {"x86-64-v3", 1, OWN_ONE}};
+  static const struct {
+    const char *name;
+    unsigned lanes, least;
+  } on[] = {{"x86-64-v4", 16, OWN_WIDE},
+            {"x86-64-v4", 8, OWN_WIDE},
+            {"x86-64-v4", 1, OWN_ONE},
+            {"x86-64-v3", 8, OWN_NARROW},
+            {"x86-64-v3", 1, OWN_ONE}};
   for (size_t o = 0; o < sizeof on / sizeof *on; o++) {
     ctx *c = ctx_new();
     const target *t = target_get(c, on[o].name);
@@ -160,18 +221,26 @@ static void own(bool conversions) {
     ctx_free(c);
     wrong = 0, own_jobs = own_done = 0;
     for (int k = 1; here && k < ET_COUNT; k++)
-      for (int q = 0; et_kind((etype)k) != K_STR && check_type((etype)k, on[o].name, 1, EK_CODE_OWN, conversions, on[o].lanes, q); q++) {}
+      for (int q = 0;
+           et_kind((etype)k) != K_STR && check_type((etype)k, on[o].name, 1, EK_CODE_OWN, conversions, on[o].lanes, q);
+           q++) {}
     assert_int_equal(wrong, 0);
     if (getenv("EK_TEST_REFUSED")) printf("%s x%u: %u of %u\n", on[o].name, on[o].lanes, own_done, own_jobs);
-    if (here && own_done * 100 < own_jobs * on[o].least) fail_msg("%s, %u lanes: only %u of %u are known", on[o].name, on[o].lanes, own_done, own_jobs);
+    if (here && own_done * 100 < own_jobs * on[o].least)
+      fail_msg("%s, %u lanes: only %u of %u are known", on[o].name, on[o].lanes, own_done, own_jobs);
   }
 }
 static void all(bool conversions) {
-  static const struct { const char *name; int level; unsigned lanes; } on[] = {{"host", 1, 16}, {"x86-64-v3", 1, 8}, {"x86-64", 0, 4}, {"host", 1, 1}, {"c", 0, 1}, {"c", 0, 4}};
+  static const struct {
+    const char *name;
+    int level;
+    unsigned lanes;
+  } on[] = {{"host", 1, 16}, {"x86-64-v3", 1, 8}, {"x86-64", 0, 4}, {"host", 1, 1}, {"c", 0, 1}, {"c", 0, 4}};
   wrong = 0;
   for (size_t o = 0; o < sizeof on / sizeof *on; o++)
     for (int t = 1; t < ET_COUNT; t++)
-      if (et_kind((etype)t) != K_STR) check_type((etype)t, on[o].name, on[o].level, EK_CODE_LLVM, conversions, on[o].lanes, -1);
+      if (et_kind((etype)t) != K_STR)
+        check_type((etype)t, on[o].name, on[o].level, EK_CODE_LLVM, conversions, on[o].lanes, -1);
   assert_int_equal(wrong, 0);
 }
 static void test_operations(void **s) { (void)s, all(false); }
@@ -184,8 +253,11 @@ static void test_rand(void **s) {
   lmodule *m = loop_module(c, ctx_arena(c));
   lfunc *f = loop_func(m, LF_KERNEL, "k", NULL);
   lbuild b = loop_builder(f);
-  lv p = lb_param(&b, "p", lptr(ET_I64), LP_READ, 0), q = lb_param(&b, "q", lptr(ET_I64), LP_READ, 0), y = lb_param(&b, "y", lptr(ET_F32), LP_WRITE, 0);
-  lb_store(&b, y, lb_int(&b, 0), lb_op(&b, OP_RAND, lt(ET_F32, 8), lb_load(&b, lt(ET_I64, 8), p, lb_int(&b, 0)), lb_load(&b, lt(ET_I64, 8), q, lb_int(&b, 0)), 0));
+  lv p = lb_param(&b, "p", lptr(ET_I64), LP_READ, 0), q = lb_param(&b, "q", lptr(ET_I64), LP_READ, 0),
+     y = lb_param(&b, "y", lptr(ET_F32), LP_WRITE, 0);
+  lb_store(&b, y, lb_int(&b, 0),
+           lb_op(&b, OP_RAND, lt(ET_F32, 8), lb_load(&b, lt(ET_I64, 8), p, lb_int(&b, 0)),
+                 lb_load(&b, lt(ET_I64, 8), q, lb_int(&b, 0)), 0));
   jit *j = NULL;
   ek_rt_kernel k = (ek_rt_kernel)kit_find(c, m, "host", 1, "k", &j);
   strip a, n, want;
@@ -198,6 +270,8 @@ static void test_rand(void **s) {
   ctx_free(c);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_operations), cmocka_unit_test(test_conversions), cmocka_unit_test(test_own_operations), cmocka_unit_test(test_own_conversions), cmocka_unit_test(test_rand)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_operations), cmocka_unit_test(test_conversions),
+                                     cmocka_unit_test(test_own_operations), cmocka_unit_test(test_own_conversions),
+                                     cmocka_unit_test(test_rand)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

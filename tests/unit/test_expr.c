@@ -1,5 +1,7 @@
-/* expr: building, walking, text, verifier, evaluator. Modules are made by hand or from text, evaluated, and compared with plain C loops; every module of this file also goes through print -> parse ->
- * print, and what was parsed must evaluate to the same bytes. Random values are compared with a naive evaluator of a point at a time. */
+/* expr: building, walking, text, verifier, evaluator. Modules are made by hand or from text, evaluated, and compared
+ * with plain C loops; every module of this file also goes through print -> parse ->
+ * print, and what was parsed must evaluate to the same bytes. Random values are compared with a naive evaluator
+ * of a point at a time. */
 #include "expr/expr.h"
 #include <dirent.h>
 #include <math.h>
@@ -25,10 +27,11 @@ static uint32_t rnd(void) {
 }
 static float rndf(void) { return (float)(int)(rnd() % 2001) / 1000.0f - 1.0f; }
 
-/* ---- harness --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- harness --------------------------------------------------------------------------------- */
 static void show_errors(ctx *c) {
   for (const diag *d = diag_first(c); d; d = d->next)
-    if (d->level == D_ERROR) fprintf(stderr, "%s:%u:%u: %s\n", d->pos.file ? d->pos.file : "", d->pos.line, d->pos.col, d->text);
+    if (d->level == D_ERROR)
+      fprintf(stderr, "%s:%u:%u: %s\n", d->pos.file ? d->pos.file : "", d->pos.line, d->pos.col, d->text);
 }
 static char *text_of(emodule *m) {
   sbuf b = sbuf_new(ctx_arena(m->c));
@@ -56,7 +59,7 @@ static ndarray array(ctx *c, etype t, uint32_t rank, const int64_t *dims, const 
   a.data = data ? arena_dup(ctx_arena(c), data, a.bytes + !a.bytes) : arena_alloc(ctx_arena(c), a.bytes + 1);
   return a;
 }
-#define DIMS(...)                                                                                                                                                                                      \
+#define DIMS(...)                                                                                                      \
   (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]) { __VA_ARGS__ }
 static ndarray random_f32(ctx *c, uint32_t rank, const int64_t *dims) {
   ndarray a = array(c, ET_F32, rank, dims, NULL);
@@ -106,19 +109,21 @@ static void close_to(const ndarray *a, const float *want, size_t n, float tol) {
   assert_int_equal(a->bytes, n * 4);
   const float *x = a->data;
   for (size_t i = 0; i < n; i++)
-    if (!(fabsf(x[i] - want[i]) <= tol * (1 + fabsf(want[i])))) fail_msg("element %zu: %g, expected %g", i, (double)x[i], (double)want[i]);
+    if (!(fabsf(x[i] - want[i]) <= tol * (1 + fabsf(want[i]))))
+      fail_msg("element %zu: %g, expected %g", i, (double)x[i], (double)want[i]);
 }
 static void same_i64(const ndarray *a, const int64_t *want, size_t n) {
   assert_int_equal(a->bytes, n * 8);
   assert_memory_equal(a->data, want, n * 8);
 }
 
-/* ---- whole modules ------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- whole modules --------------------------------------------------------------------------- */
 static void matmul(void **state) {
   ctx *c = *state;
   emodule *m = expr_module(c);
   sz M = sym_symbol(c, "M", 1, 1000000000), K = sym_symbol(c, "K", 1, 1000000000), N = sym_int(c, 7);
-  tid a = expr_tensor(m, TK_INPUT, ET_F32, (sz[]){M, K}, 2, "a", NULL), b = expr_tensor(m, TK_INPUT, ET_F32, (sz[]){K, N}, 2, "b", NULL);
+  tid a = expr_tensor(m, TK_INPUT, ET_F32, (sz[]){M, K}, 2, "a", NULL),
+      b = expr_tensor(m, TK_INPUT, ET_F32, (sz[]){K, N}, 2, "b", NULL);
   vec_push(m->a, m->inputs, ((io){a, "a"}));
   vec_push(m->a, m->inputs, ((io){b, "b"}));
   tid y = expr_tensor(m, TK_STAGE, ET_F32, (sz[]){M, N}, 2, "y", "MatMul_0");
@@ -139,14 +144,16 @@ static void matmul(void **state) {
     }
   ndarray Y = evaluate(m, (feed[]){{"a", A}, {"b", B}}, 2, "y");
   assert_memory_equal(Y.data, want, sizeof want); /* the same order of additions: the same bits */
-  assert_string_equal(text_of(m), "size K\nsize M\ntensor a: f32[M, K] input \"a\"\ntensor b: f32[K, 7] input \"b\"\n"
-                                  "stage y: f32 [i<M, j<7] = sum[k<K] a[i, k] * b[k, j]  origin \"MatMul_0\"\noutput y \"y\"\n");
+  assert_string_equal(text_of(m),
+                      "size K\nsize M\ntensor a: f32[M, K] input \"a\"\ntensor b: f32[K, 7] input \"b\"\n"
+                      "stage y: f32 [i<M, j<7] = sum[k<K] a[i, k] * b[k, j]  origin \"MatMul_0\"\noutput y \"y\"\n");
   assert_int_equal(expr_verify_ranges(m, NULL), 0);
 }
 static void convolution(void **state) {
   ctx *c = *state;
   emodule *m = parse(c, "size N\ntensor x: f32[N, 3, 15, 13] input \"x\"\ntensor w: f32[8, 3, 5, 5] input \"w\"\n"
-                        "stage y: f32 [n<N, m<8, h<8, v<7] = sum[c<3, p<5, q<5] (load x[n, c, 2*h + p - 2, 2*v + q - 2] else 0.0) * w[m, c, p, q]\noutput y \"y\"\n");
+                        "stage y: f32 [n<N, m<8, h<8, v<7] = sum[c<3, p<5, q<5] (load x[n, c, 2*h + p - 2, 2*v + q - "
+                        "2] else 0.0) * w[m, c, p, q]\noutput y \"y\"\n");
   ndarray X = random_f32(c, DIMS(2, 3, 15, 13)), W = random_f32(c, DIMS(8, 3, 5, 5));
   float want[2 * 8 * 8 * 7];
   const float *x = X.data, *w = W.data;
@@ -159,7 +166,8 @@ static void convolution(void **state) {
             for (int p = 0; p < 5; p++)
               for (int q = 0; q < 5; q++) {
                 int r = 2 * h + p - 2, t = 2 * v + q - 2;
-                s += (r >= 0 && r < 15 && t >= 0 && t < 13 ? x[((n * 3 + ch) * 15 + r) * 13 + t] : 0) * w[((k * 3 + ch) * 5 + p) * 5 + q];
+                s += (r >= 0 && r < 15 && t >= 0 && t < 13 ? x[((n * 3 + ch) * 15 + r) * 13 + t] : 0) *
+                     w[((k * 3 + ch) * 5 + p) * 5 + q];
               }
           want[at] = s;
         }
@@ -168,9 +176,10 @@ static void convolution(void **state) {
 }
 static void softmax(void **state) {
   ctx *c = *state;
-  emodule *m = parse(c, "size N\nsize S\ntensor x: f32[N, S] input \"x\"\nstage mx: f32 [i<N, 1] = max[k<S] x[i, k]\n"
-                        "stage e: f32 [i.1<N, j.1<S] = exp(x[i.1, j.1] - mx[i.1, 0])\nstage s: f32 [i.2<N] = sum[k.2<S] e[i.2, k.2]\n"
-                        "stage y: f32 [i.3<N, j.3<S] = e[i.3, j.3] / s[i.3]\noutput y \"y\"\n");
+  emodule *m = parse(
+      c, "size N\nsize S\ntensor x: f32[N, S] input \"x\"\nstage mx: f32 [i<N, 1] = max[k<S] x[i, k]\n"
+         "stage e: f32 [i.1<N, j.1<S] = exp(x[i.1, j.1] - mx[i.1, 0])\nstage s: f32 [i.2<N] = sum[k.2<S] e[i.2, k.2]\n"
+         "stage y: f32 [i.3<N, j.3<S] = e[i.3, j.3] / s[i.3]\noutput y \"y\"\n");
   ndarray X = random_f32(c, DIMS(5, 300));
   float want[1500];
   for (int i = 0; i < 5; i++) {
@@ -185,7 +194,8 @@ static void softmax(void **state) {
 }
 static void cumulative_sum(void **state) {
   ctx *c = *state;
-  emodule *m = parse(c, "size N\ntensor x: i64[N] input \"x\"\nstage y: i64 [i<N] = sum[k<N where #k <= #i] x[k]\noutput y \"y\"\n");
+  emodule *m = parse(
+      c, "size N\ntensor x: i64[N] input \"x\"\nstage y: i64 [i<N] = sum[k<N where #k <= #i] x[k]\noutput y \"y\"\n");
   int64_t x[600], want[600], s = 0;
   for (int i = 0; i < 600; i++) x[i] = (int64_t)(rnd() % 100) - 50, want[i] = s += x[i];
   ndarray X = array(c, ET_I64, DIMS(600), x), Y = evaluate(m, (feed[]){{"x", X}}, 1, "y");
@@ -193,11 +203,15 @@ static void cumulative_sum(void **state) {
 }
 static void updates(void **state) {
   ctx *c = *state;
-  emodule *m = parse(c, "tensor ids: i64[9] input \"ids\"\ntensor v: f32[9, 2] input \"v\"\n"
-                        "stage last: f32 [i<4, j<2] = -1.0\n  update [k<9, q<2] last[{ids[k]}, q] := v[k, q] if ids[k] < 4\n"
-                        "stage add: f32 [i.1<4, j.1<2] = #i.1 == 0 ? 1.0 : 0.0\n  update [k.1<9, q.1<2] add[{ids[k.1]}, q.1] += v[k.1, q.1] if ids[k.1] < 4\n  update [] add[0, 0] *= 2.0\n"
-                        "stage cat: f32 [i.2<11] tiled\n  update [k.2<9] cat[k.2] := v[k.2, 0]\n  update [k.3<2] cat[k.3 + 9] := add[k.3, 0]\n"
-                        "stage y: f32 [i.4<4, j.4<2] = last[i.4, j.4] + 10.0 * add[i.4, j.4] + 0.0 * cat[i.4]\noutput y \"y\"\noutput cat \"cat\"\n");
+  emodule *m =
+      parse(c, "tensor ids: i64[9] input \"ids\"\ntensor v: f32[9, 2] input \"v\"\n"
+               "stage last: f32 [i<4, j<2] = -1.0\n  update [k<9, q<2] last[{ids[k]}, q] := v[k, q] if ids[k] < 4\n"
+               "stage add: f32 [i.1<4, j.1<2] = #i.1 == 0 ? 1.0 : 0.0\n  update [k.1<9, q.1<2] add[{ids[k.1]}, q.1] += "
+               "v[k.1, q.1] if ids[k.1] < 4\n  update [] add[0, 0] *= 2.0\n"
+               "stage cat: f32 [i.2<11] tiled\n  update [k.2<9] cat[k.2] := v[k.2, 0]\n  update [k.3<2] cat[k.3 + 9] "
+               ":= add[k.3, 0]\n"
+               "stage y: f32 [i.4<4, j.4<2] = last[i.4, j.4] + 10.0 * add[i.4, j.4] + 0.0 * cat[i.4]\noutput y "
+               "\"y\"\noutput cat \"cat\"\n");
   int64_t ids[9] = {3, 1, 7, 1, 0, 3, 9, 2, 1};
   ndarray I = array(c, ET_I64, DIMS(9), ids), V = random_f32(c, DIMS(9, 2));
   const float *v = V.data;
@@ -216,10 +230,13 @@ static void updates(void **state) {
 static void recurrence(void **state) {
   ctx *c = *state;
   /* h reads z of the last step, which stands below it: declared first */
-  emodule *m = parse(c, "size T\nscan s1 t<T\ntensor x: f32[T, 3, 4] input \"x\"\ntensor r: f32[4, 4] input \"r\"\ntensor h0: f32[3, 4] input \"h0\"\n"
+  emodule *m = parse(c, "size T\nscan s1 t<T\ntensor x: f32[T, 3, 4] input \"x\"\ntensor r: f32[4, 4] input "
+                        "\"r\"\ntensor h0: f32[3, 4] input \"h0\"\n"
                         "declare z: f32[T, 3, 4]\n"
-                        "stage h: f32 [t, b<3, j<4] scan s1 = tanh(x[t, b, j] + (sum[k<4] (load h[t - 1, b, k] else h0[b, k]) * r[k, j]) + (load z[t - 1, b, j] else 0.5))\n"
-                        "stage z: f32 [t, b.1<3, j.1<4] scan s1 = 0.5 * h[t, b.1, j.1] - (load h[t - 2, b.1, j.1] else 0.0)\noutput h \"h\"\noutput z \"z\"\n");
+                        "stage h: f32 [t, b<3, j<4] scan s1 = tanh(x[t, b, j] + (sum[k<4] (load h[t - 1, b, k] else "
+                        "h0[b, k]) * r[k, j]) + (load z[t - 1, b, j] else 0.5))\n"
+                        "stage z: f32 [t, b.1<3, j.1<4] scan s1 = 0.5 * h[t, b.1, j.1] - (load h[t - 2, b.1, j.1] else "
+                        "0.0)\noutput h \"h\"\noutput z \"z\"\n");
   ndarray X = random_f32(c, DIMS(6, 3, 4)), R = random_f32(c, DIMS(4, 4)), H0 = random_f32(c, DIMS(3, 4));
   const float *x = X.data, *r = R.data, *h0 = H0.data;
   float h[6][12], z[6][12];
@@ -236,17 +253,20 @@ static void recurrence(void **state) {
   ndarray H = evaluate(m, in, 3, "h"), Z = evaluate(m, in, 3, "z");
   close_to(&H, h[0], 72, 1e-6f), close_to(&Z, z[0], 72, 1e-6f);
   /* a step under a reduction whose `where` keeps it in the past */
-  emodule *past = parse(c, "size T\nscan s1 t<T\ntensor x: i64[T] input \"x\"\nstage h: i64 [t] scan s1 = x[t] + (sum[s<T where #s < #t and x[s] > 0] h[s])\noutput h \"h\"\n");
+  emodule *past = parse(c, "size T\nscan s1 t<T\ntensor x: i64[T] input \"x\"\nstage h: i64 [t] scan s1 = x[t] + "
+                           "(sum[s<T where #s < #t and x[s] > 0] h[s])\noutput h \"h\"\n");
   ndarray P = evaluate(past, (feed[]){{"x", array(c, ET_I64, DIMS(4), (int64_t[]){1, 2, 0, 5})}}, 1, "h");
   same_i64(&P, (int64_t[]){1, 3, 4, 9}, 4);
   /* reading the step that is still to come is refused */
-  emodule *bad = parse(c, "size T\nscan s1 t<T\nstage h: f32 [t] scan s1 = (load h[t + 1] else 0.0) + 1.0\noutput h \"h\"\n");
+  emodule *bad =
+      parse(c, "size T\nscan s1 t<T\nstage h: f32 [t] scan s1 = (load h[t + 1] else 0.0) + 1.0\noutput h \"h\"\n");
   assert_false(expr_verify(bad, "test"));
 }
 /* The step's axis need not be the first. */
 static void recurrence_inner(void **state) {
   ctx *c = *state;
-  emodule *m = parse(c, "size T\nscan s1 t<T\ntensor x: i64[5, T] input \"x\"\nstage h: i64 [b<5, t] scan s1 = (load h[b, t - 1] else 0) + x[b, t]\noutput h \"h\"\n");
+  emodule *m = parse(c, "size T\nscan s1 t<T\ntensor x: i64[5, T] input \"x\"\nstage h: i64 [b<5, t] scan s1 = (load "
+                        "h[b, t - 1] else 0) + x[b, t]\noutput h \"h\"\n");
   int64_t x[15], want[15];
   for (int i = 0; i < 15; i++) x[i] = rnd() % 10, want[i] = x[i] + (i % 3 ? want[i - 1] : 0);
   ndarray H = evaluate(m, (feed[]){{"x", array(c, ET_I64, DIMS(5, 3), x)}}, 1, "h");
@@ -254,12 +274,15 @@ static void recurrence_inner(void **state) {
 }
 static void gather(void **state) {
   ctx *c = *state;
-  emodule *m = parse(c, "size N\nsize V in 1..100000\ntensor ids: i32[N] input \"ids\"\ntensor e: f32[V, 3] input \"e\"\n"
-                        "stage y: f32 [n<N, d<3] = e[({i64(ids[n])} >= 0 ? {i64(ids[n])} : V + {i64(ids[n])}), d]\noutput y \"y\"\n");
+  emodule *m = parse(
+      c, "size N\nsize V in 1..100000\ntensor ids: i32[N] input \"ids\"\ntensor e: f32[V, 3] input \"e\"\n"
+         "stage y: f32 [n<N, d<3] = e[({i64(ids[n])} >= 0 ? {i64(ids[n])} : V + {i64(ids[n])}), d]\noutput y \"y\"\n");
   int32_t ids[5] = {0, -1, 4, 2, -5};
   ndarray E = random_f32(c, DIMS(5, 3));
   ndarray Y = evaluate(m, (feed[]){{"ids", array(c, ET_I32, DIMS(5), ids)}, {"e", E}}, 2, "y");
-  for (int n = 0; n < 5; n++) assert_memory_equal((const float *)Y.data + n * 3, (const float *)E.data + (ids[n] < 0 ? ids[n] + 5 : ids[n]) * 3, 12);
+  for (int n = 0; n < 5; n++)
+    assert_memory_equal((const float *)Y.data + n * 3, (const float *)E.data + (ids[n] < 0 ? ids[n] + 5 : ids[n]) * 3,
+                        12);
   /* out of range: named with its place */
   ids[3] = 9;
   ndarray q;
@@ -271,9 +294,12 @@ static void gather(void **state) {
 static void late_size(void **state) {
   ctx *c = *state;
   /* the positions of what is not 0 */
-  emodule *m = parse(c, "size N\nsize P in 0..1000000000\ntensor x: f32[N] input \"x\"\nstage count: i64 [] = sum[k<N] i64(x[k] != 0.0)\n"
-                        "stage rank: i64 [i<N] = sum[k.1<N where #k.1 < #i] i64(x[k.1] != 0.0)\n"
-                        "stage y: i64 [p<P] = 0\n  update [q<N] y[{rank[q]}] := #q if x[q] != 0.0\noutput y \"y\"\nlate P = count <= N\n");
+  emodule *m = parse(
+      c,
+      "size N\nsize P in 0..1000000000\ntensor x: f32[N] input \"x\"\nstage count: i64 [] = sum[k<N] i64(x[k] != 0.0)\n"
+      "stage rank: i64 [i<N] = sum[k.1<N where #k.1 < #i] i64(x[k.1] != 0.0)\n"
+      "stage y: i64 [p<P] = 0\n  update [q<N] y[{rank[q]}] := #q if x[q] != 0.0\noutput y \"y\"\nlate P = count <= "
+      "N\n");
   float x[7] = {0, 2, 0, 0, -1, 3, 0};
   ndarray Y = evaluate(m, (feed[]){{"x", array(c, ET_F32, DIMS(7), x)}}, 1, "y");
   same_i64(&Y, (int64_t[]){1, 4, 5}, 3);
@@ -285,7 +311,8 @@ static void late_size(void **state) {
 static void choice(void **state) {
   ctx *c = *state;
   emodule *m = parse(c, "tensor x: f32[3] input \"x\"\nstage c: bool [] = any[k<3] x[k] > 0.5\n"
-                        "if c origin \"If_0\" {\n  stage a: f32 [i<3] = x[i] * 2.0\n} else {\n  stage b: f32 [i.1<3] = -1.0\n  stage b2: f32 [i.2<3] = b[i.2] + x[i.2]\n}\n"
+                        "if c origin \"If_0\" {\n  stage a: f32 [i<3] = x[i] * 2.0\n} else {\n  stage b: f32 [i.1<3] = "
+                        "-1.0\n  stage b2: f32 [i.2<3] = b[i.2] + x[i.2]\n}\n"
                         "  result r: f32[3] = a | b2\nstage y: f32 [i.3<3] = r[i.3] + 1.0\noutput y \"y\"\n");
   ndarray Y = evaluate(m, (feed[]){{"x", array(c, ET_F32, DIMS(3), (float[]){0, 0.25, 1})}}, 1, "y");
   close_to(&Y, (float[]){1, 1.5, 3}, 3, 0);
@@ -295,11 +322,14 @@ static void choice(void **state) {
 static void loops(void **state) {
   ctx *c = *state;
   /* fibonacci: two carried values that swap, a limit by trips and one by a condition, every value collected */
-  emodule *m = parse(
-      c, "size L in 0..inf\nsize i in 0..inf\ntensor n: i64[] input \"n\"\ntensor limit: i64[] input \"limit\"\nstage a0: i64 [] = 0\nstage b0: i64 [] = 1\nstage go: bool [] = true\n"
-         "loop times n counter i while go {\n  carry a: i64[] = a0\n  carry b: i64[] = b0\n  stage s: i64 [] = a[] + b[]\n  stage more: bool [] = s[] < limit[]\n  stage at: i64 [] = 100*#i + s[]\n"
-         "  next a = b -> fa: i64[]\n  next b = s -> fb: i64[]\n  while more\n  collect at -> every: i64[L]\n}\nstage y: i64 [] = fb[]\noutput y \"y\"\noutput every \"every\"\n");
-  ndarray N = array(c, ET_I64, 0, NULL, (int64_t[]){6}), big = array(c, ET_I64, 0, NULL, (int64_t[]){1000}), small = array(c, ET_I64, 0, NULL, (int64_t[]){5});
+  emodule *m = parse(c, "size L in 0..inf\nsize i in 0..inf\ntensor n: i64[] input \"n\"\ntensor limit: i64[] input "
+                        "\"limit\"\nstage a0: i64 [] = 0\nstage b0: i64 [] = 1\nstage go: bool [] = true\n"
+                        "loop times n counter i while go {\n  carry a: i64[] = a0\n  carry b: i64[] = b0\n  stage s: "
+                        "i64 [] = a[] + b[]\n  stage more: bool [] = s[] < limit[]\n  stage at: i64 [] = 100*#i + s[]\n"
+                        "  next a = b -> fa: i64[]\n  next b = s -> fb: i64[]\n  while more\n  collect at -> every: "
+                        "i64[L]\n}\nstage y: i64 [] = fb[]\noutput y \"y\"\noutput every \"every\"\n");
+  ndarray N = array(c, ET_I64, 0, NULL, (int64_t[]){6}), big = array(c, ET_I64, 0, NULL, (int64_t[]){1000}),
+          small = array(c, ET_I64, 0, NULL, (int64_t[]){5});
   ndarray Y = evaluate(m, (feed[]){{"n", N}, {"limit", big}}, 2, "y");
   same_i64(&Y, (int64_t[]){13}, 1);
   Y = evaluate(m, (feed[]){{"n", N}, {"limit", big}}, 2, "every");
@@ -312,21 +342,27 @@ static void loops(void **state) {
 static void digits(void **state) {
   ctx *c = *state;
   /* depth to space: an axis of two digits is their number in mixed radix */
-  emodule *m = parse(c, "tensor x: f32[4, 3, 5] input \"x\"\nstage y: f32 [(h<3, p<2), (w<5, q<2)] = x[2*p + q, h, w]\noutput y \"y\"\n");
+  emodule *m = parse(
+      c,
+      "tensor x: f32[4, 3, 5] input \"x\"\nstage y: f32 [(h<3, p<2), (w<5, q<2)] = x[2*p + q, h, w]\noutput y \"y\"\n");
   ndarray X = random_f32(c, DIMS(4, 3, 5)), Y = evaluate(m, (feed[]){{"x", X}}, 1, "y");
   for (int h = 0; h < 6; h++)
-    for (int w = 0; w < 10; w++) assert_float_equal(((const float *)Y.data)[h * 10 + w], ((const float *)X.data)[((h % 2 * 2 + w % 2) * 3 + h / 2) * 5 + w / 2], 0);
+    for (int w = 0; w < 10; w++)
+      assert_float_equal(((const float *)Y.data)[h * 10 + w],
+                         ((const float *)X.data)[((h % 2 * 2 + w % 2) * 3 + h / 2) * 5 + w / 2], 0);
 }
 static void reductions(void **state) {
   ctx *c = *state;
-  emodule *m = parse(
-      c,
-      "tensor x: f32[3, 4] input \"x\"\n"
-      "stage a: i64 [i<3] = argmax[k<4] x[i, k]\nstage b: i64 [i.1<3] = argmin_last[k.1<4] x[i.1, k.1]\n"
-      "stage d: i64 [i.2<3] = argmax[k.2<4 where x[i.2, k.2] < 0.0 payload 10*#k.2 + 5] x[i.2, k.2]\n"
-      "stage e: f32 [i.3<3] = max[k.3<4 where x[i.3, k.3] < -10.0] x[i.3, k.3]\nstage f: f32 [i.4<3] = prod[k.4<4] x[i.4, k.4]\n"
-      "stage g: bool [i.5<3] = all[k.5<4] x[i.5, k.5] < 5.0\nstage h: f32 [i.6<3] = sum[k.6<4 acc f64 to f32] f64(x[i.6, k.6])\n"
-      "stage u: i8 [i.7<3] = min[k.7<4 where false] i8(x[i.7, k.7])\noutput a \"a\"\noutput b \"b\"\noutput d \"d\"\noutput e \"e\"\noutput f \"f\"\noutput g \"g\"\noutput h \"h\"\noutput u \"u\"\n");
+  emodule *m =
+      parse(c, "tensor x: f32[3, 4] input \"x\"\n"
+               "stage a: i64 [i<3] = argmax[k<4] x[i, k]\nstage b: i64 [i.1<3] = argmin_last[k.1<4] x[i.1, k.1]\n"
+               "stage d: i64 [i.2<3] = argmax[k.2<4 where x[i.2, k.2] < 0.0 payload 10*#k.2 + 5] x[i.2, k.2]\n"
+               "stage e: f32 [i.3<3] = max[k.3<4 where x[i.3, k.3] < -10.0] x[i.3, k.3]\nstage f: f32 [i.4<3] = "
+               "prod[k.4<4] x[i.4, k.4]\n"
+               "stage g: bool [i.5<3] = all[k.5<4] x[i.5, k.5] < 5.0\nstage h: f32 [i.6<3] = sum[k.6<4 acc f64 to f32] "
+               "f64(x[i.6, k.6])\n"
+               "stage u: i8 [i.7<3] = min[k.7<4 where false] i8(x[i.7, k.7])\noutput a \"a\"\noutput b \"b\"\noutput d "
+               "\"d\"\noutput e \"e\"\noutput f \"f\"\noutput g \"g\"\noutput h \"h\"\noutput u \"u\"\n");
   float x[12] = {1, 3, 3, 0, -1, -2, 5, -2, 1, NAN, 2, NAN};
   feed in[] = {{"x", array(c, ET_F32, DIMS(3, 4), x)}};
   ndarray r = evaluate(m, in, 1, "a");
@@ -348,13 +384,17 @@ static void reductions(void **state) {
 }
 static void lazy(void **state) {
   ctx *c = *state;
-  /* branches that are not taken, excluded points and right sides of and/or may be out of range; the same access in both */
-  emodule *m = parse(c, "tensor x: f32[10] input \"x\"\n"
-                        "stage a: f32 [i<20] = #i < 10 ? x[i] : x[i - 10]\n"
-                        "stage b: bool [i.1<20] = #i.1 < 10 and x[i.1] > 0.0\nstage d: bool [i.2<20] = #i.2 >= 10 or x[i.2] > 0.0\n"
-                        "stage e: f32 [i.3<20] = sum[k<30 where #(i.3 + k) < 10] x[i.3 + k]\n"
-                        "stage f: f32 [i.4<20] = x[(9 - i.4 >= 0 ? i.4 : 19 - i.4)] * (#i.4 < 5 ? ($1 := x[i.4] + x[i.4] * x[i.4 + 1]) : #i.4 < 8 ? ($1) * 2.0 : 0.0)\n"
-                        "stage y: f32 [i.5<20] = (b[i.5] ? 100.0 : 0.0) + (d[i.5] ? 10.0 : 0.0) + a[i.5] + e[i.5] + f[i.5]\noutput y \"y\"\n");
+  /* branches that are not taken, excluded points and right sides of and/or may be out of range; the same access in
+   * both */
+  emodule *m = parse(
+      c, "tensor x: f32[10] input \"x\"\n"
+         "stage a: f32 [i<20] = #i < 10 ? x[i] : x[i - 10]\n"
+         "stage b: bool [i.1<20] = #i.1 < 10 and x[i.1] > 0.0\nstage d: bool [i.2<20] = #i.2 >= 10 or x[i.2] > 0.0\n"
+         "stage e: f32 [i.3<20] = sum[k<30 where #(i.3 + k) < 10] x[i.3 + k]\n"
+         "stage f: f32 [i.4<20] = x[(9 - i.4 >= 0 ? i.4 : 19 - i.4)] * (#i.4 < 5 ? ($1 := x[i.4] + x[i.4] * x[i.4 + "
+         "1]) : #i.4 < 8 ? ($1) * 2.0 : 0.0)\n"
+         "stage y: f32 [i.5<20] = (b[i.5] ? 100.0 : 0.0) + (d[i.5] ? 10.0 : 0.0) + a[i.5] + e[i.5] + f[i.5]\noutput y "
+         "\"y\"\n");
   ndarray X = random_f32(c, DIMS(10));
   const float *x = X.data;
   float want[20];
@@ -362,27 +402,34 @@ static void lazy(void **state) {
     float s = 0, p = i < 8 ? x[i] + x[i] * x[i + 1] : 0;
     for (int k = 0; k < 30; k++)
       if (i + k < 10) s += x[i + k];
-    want[i] = (i < 10 && x[i] > 0 ? 100 : 0) + (i >= 10 || x[i] > 0 ? 10 : 0.0f) + x[i < 10 ? i : i - 10] + s + x[i < 10 ? i : 19 - i] * (i < 5 ? p : i < 8 ? p * 2 : 0);
+    want[i] = (i < 10 && x[i] > 0 ? 100 : 0) + (i >= 10 || x[i] > 0 ? 10 : 0.0f) + x[i < 10 ? i : i - 10] + s +
+              x[i < 10 ? i : 19 - i] * (i < 5   ? p
+                                        : i < 8 ? p * 2
+                                                : 0);
   }
   ndarray Y = evaluate(m, (feed[]){{"x", X}}, 1, "y");
   close_to(&Y, want, 20, 1e-6f);
 }
 static void sizes(void **state) {
   ctx *c = *state;
-  emodule *m = parse(c, "size N\nsize M\ntensor x: f32[N] input \"x\"\ntensor z: f32[N + M] input \"z\"\ntensor w: f32[M] input \"w\"\n"
-                        "stage y: i64 [i<max(M, N) + min(3, M, N)] = #(i//2 + (i - M >= 0 ? 100 : -100))\noutput y \"y\"\nrequire N - 2 >= 0 \"x needs two places\" node \"n0\"\n");
+  emodule *m = parse(
+      c,
+      "size N\nsize M\ntensor x: f32[N] input \"x\"\ntensor z: f32[N + M] input \"z\"\ntensor w: f32[M] input \"w\"\n"
+      "stage y: i64 [i<max(M, N) + min(3, M, N)] = #(i//2 + (i - M >= 0 ? 100 : -100))\noutput y \"y\"\nrequire N - 2 "
+      ">= 0 \"x needs two places\" node \"n0\"\n");
   ndarray X = random_f32(c, DIMS(3)), Z = random_f32(c, DIMS(5)), W = random_f32(c, DIMS(2)), r;
   ndarray Y = evaluate(m, (feed[]){{"x", X}, {"z", Z}, {"w", W}}, 3, "y");
   same_i64(&Y, (int64_t[]){-100, -100, 101, 101, 102}, 5);
   assert_false(evaluate_(m, (feed[]){{"x", X}, {"z", X}, {"w", W}}, 3, "y", 1, &r)); /* z: 3, expected N + M = 5 */
   assert_int_equal(diag_code(c), E_SHAPE);
-  assert_false(evaluate_(m, (feed[]){{"x", random_f32(c, DIMS(1))}, {"z", X}, {"w", W}}, 3, "y", 1, &r)); /* the guard */
+  /* the guard */
+  assert_false(evaluate_(m, (feed[]){{"x", random_f32(c, DIMS(1))}, {"z", X}, {"w", W}}, 3, "y", 1, &r));
   const diag *d = diag_first(c);
   while (d->next) d = d->next;
   assert_string_equal(d->node, "n0");
 }
 
-/* ---- scalar operations ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- scalar operations ----------------------------------------------------------------------- */
 /* Evaluates a closed value. */
 static scalar closed(ctx *c, const char *value, etype t) {
   emodule *m = parse(c, arena_fmt(ctx_arena(c), "stage y: %s [] = %s\noutput y \"y\"\n", et_name(t), value));
@@ -473,9 +520,10 @@ static void operations(void **state) {
 /* The evaluator's own roundings against the type table's. */
 static void narrow_floats(void **state) {
   ctx *c = *state;
-  emodule *m =
-      parse(c, "tensor x: f32[70000] input \"x\"\ntensor h: f16[65536] input \"h\"\ntensor b: bf16[65536] input \"b\"\nstage y: f16 [i<70000] = f16(x[i])\nstage z: bf16 [i.1<70000] = bf16(x[i.1])\n"
-               "stage u: f32 [i.2<65536] = f32(h[i.2])\nstage v: f32 [i.3<65536] = f32(b[i.3])\noutput y \"y\"\noutput z \"z\"\noutput u \"u\"\noutput v \"v\"\n");
+  emodule *m = parse(c, "tensor x: f32[70000] input \"x\"\ntensor h: f16[65536] input \"h\"\ntensor b: bf16[65536] "
+                        "input \"b\"\nstage y: f16 [i<70000] = f16(x[i])\nstage z: bf16 [i.1<70000] = bf16(x[i.1])\n"
+                        "stage u: f32 [i.2<65536] = f32(h[i.2])\nstage v: f32 [i.3<65536] = f32(b[i.3])\noutput y "
+                        "\"y\"\noutput z \"z\"\noutput u \"u\"\noutput v \"v\"\n");
   ndarray X = array(c, ET_F32, DIMS(70000), NULL), H = array(c, ET_F16, DIMS(65536), NULL), r;
   for (uint32_t i = 0; i < 70000; i++) {
     uint32_t u = rnd() << 8 | (rnd() & 255);
@@ -506,7 +554,8 @@ static void narrow_floats(void **state) {
 }
 static void random_numbers(void **state) {
   ctx *c = *state;
-  /* Random123's known answers for philox4x32-10: counter and key all 0 give 6627e8d5 ...; all ones 408f276d ... (their counter's upper half is not reachable here) */
+  /* Random123's known answers for philox4x32-10: counter and key all 0 give 6627e8d5 ...; all ones 408f276d ...
+   * (their counter's upper half is not reachable here) */
   assert_float_equal(closed(c, "rand(0, 0)", ET_F32).f, (double)(0x6627e8d5u >> 8) / 16777216.0, 0);
   emodule *m = parse(c, "stage y: f32 [i<10000] = rand(42, #i)\noutput y \"y\"\n");
   ndarray Y = evaluate(m, NULL, 0, "y");
@@ -515,7 +564,7 @@ static void random_numbers(void **state) {
   assert_true(sum > 4850 && sum < 5150);
 }
 
-/* ---- random values against a point at a time ---------------------------------------------------------------------------------------------------------------- */
+/* ---- random values against a point at a time ------------------------------------------------- */
 typedef struct naive {
   emodule *m;
   const float *x;   /* tensor x: f32[6, 5] */
@@ -543,7 +592,8 @@ static bool atom_at(void *env, atom a, int64_t *v) {
 }
 static int64_t size_at(naive *z, sz s) {
   int64_t v = 0;
-  if (!sym_eval(z->m->c, s, atom_at, z, &v)) z->overflow = true; /* sizes are integers of any width, numbers here are not */
+  /* sizes are integers of any width, numbers here are not */
+  if (!sym_eval(z->m->c, s, atom_at, z, &v)) z->overflow = true;
   return v;
 }
 static scalar reduce_at(naive *z, const ex_node *n, uint32_t i, scalar acc, bool *any) {
@@ -704,7 +754,8 @@ static ex gen_reduce(gen *g, etype t, int depth) {
   ex where = rnd() & 1 ? gen_value(g, ET_BOOL, depth - 1) : 0, body = gen_value(g, t, depth - 1);
   g->nvars = was;
   memcpy(g->npool, pools, sizeof pools); /* what was made inside may use the loop's variables */
-  return expr_reduce(g->m, rnd() % 3 || (t == ET_I64 && where) /* no lowest integer as an index */ ? RED_SUM : RED_MAX, v, n, where, body, 0, ET_NONE, ET_NONE);
+  return expr_reduce(g->m, rnd() % 3 || (t == ET_I64 && where) /* no lowest integer as an index */ ? RED_SUM : RED_MAX,
+                     v, n, where, body, 0, ET_NONE, ET_NONE);
 }
 static ex gen_value(gen *g, etype t, int depth) {
   emodule *m = g->m;
@@ -712,7 +763,9 @@ static ex gen_value(gen *g, etype t, int depth) {
   ex e;
   if (g->npool[ti] && rnd() % 4 == 0) return g->pool[ti][rnd() % g->npool[ti]];
   if (depth <= 0)
-    e = t == ET_F32 ? expr_f(m, t, (double)rndf()) : t == ET_BOOL ? expr_bool(m, rnd() & 1) : expr_index(m, gen_size(g, 1));
+    e = t == ET_F32    ? expr_f(m, t, (double)rndf())
+        : t == ET_BOOL ? expr_bool(m, rnd() & 1)
+                       : expr_index(m, gen_size(g, 1));
   else if (t == ET_BOOL) {
     etype of = rnd() & 1 ? ET_F32 : ET_I64;
     if (r < 7)
@@ -781,8 +834,11 @@ static void random_values(void **state) {
       fail_msg("round %u:\n%s", round, text_of(m));
     }
     bool ok = run_quiet(m, y, &X, &K, &got);
-    if (ok == z.failed && !z.overflow) fail_msg("round %u: the evaluator %s, the naive one does not agree:\n%s", round, ok ? "succeeds" : "fails", text_of(m));
-    if (ok && !z.overflow && memcmp(got.data, want, got.bytes)) fail_msg("round %u: values differ:\n%s", round, text_of(m));
+    if (ok == z.failed && !z.overflow)
+      fail_msg("round %u: the evaluator %s, the naive one does not agree:\n%s", round, ok ? "succeeds" : "fails",
+               text_of(m));
+    if (ok && !z.overflow && memcmp(got.data, want, got.bytes))
+      fail_msg("round %u: values differ:\n%s", round, text_of(m));
     char *text = text_of(m);
     emodule *m2 = parse(c, text);
     if (strcmp(text, text_of(m2))) fail_msg("round %u: text differs:\n%s\n%s", round, text, text_of(m2));
@@ -796,11 +852,12 @@ static void random_values(void **state) {
   assert_true(fine > tries / 4); /* not everything is out of range */
 }
 
-/* ---- walking ----------------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 static void walking(void **state) {
   ctx *c = *state;
   arena *a = ctx_arena(c);
-  emodule *m = parse(c, "size N\ntensor x: f32[N, 8] input \"x\"\ntensor ids: i64[N] input \"ids\"\nstage y: f32 [i<N] = sum[k<8] x[{ids[i]}, k] * x[i, k]\noutput y \"y\"\n");
+  emodule *m = parse(c, "size N\ntensor x: f32[N, 8] input \"x\"\ntensor ids: i64[N] input \"ids\"\nstage y: f32 [i<N] "
+                        "= sum[k<8] x[{ids[i]}, k] * x[i, k]\noutput y \"y\"\n");
   ex e = xs(m, 0)->value;
   u32vec vars = {0}, loads = {0};
   expr_vars(m, e, a, &vars);
@@ -831,7 +888,8 @@ static void walking(void **state) {
   sbuf b3 = sbuf_new(a);
   expr_print_value(m, g, &b3);
   assert_string_equal(b3.s, "sum[k<8] x[{ids[0]}, k] * x[0, k]");
-  emodule *m2 = parse(c, "size N\ntensor x: f32[N] input \"x\"\nstage y: f32 [] = sum[k<N + 1] (load x[k] else 0.0)\noutput y \"y\"\n");
+  emodule *m2 = parse(
+      c, "size N\ntensor x: f32[N] input \"x\"\nstage y: f32 [] = sum[k<N + 1] (load x[k] else 0.0)\noutput y \"y\"\n");
   atom N;
   assert_true(sym_is_atom(c, sym_symbol(c, "N", 1, 1000), &N));
   sz seven = sym_int(c, 7);
@@ -860,8 +918,9 @@ static void sizes_of_values(void **state) {
   assert_int_equal(sym_int_or(c, sym_replace(c, sel, ia, sym_int(c, 3)), -1), 3);
 }
 
-/* ---- verifier ------------------------------------------------------------------------------------------------------------------------------------------------------ */
-static const char small[] = "size N\ntensor x: f32[N, 4] input \"x\"\nstage a: f32 [i<N] = sum[k<4] x[i, k]\nstage y: f32 [i.1<N] = a[i.1] * 2.0\noutput y \"y\"\n";
+/* ---- verifier -------------------------------------------------------------------------------- */
+static const char small[] = "size N\ntensor x: f32[N, 4] input \"x\"\nstage a: f32 [i<N] = sum[k<4] x[i, k]\nstage y: "
+                            "f32 [i.1<N] = a[i.1] * 2.0\noutput y \"y\"\n";
 static bool verify_says(emodule *m, const char *part) {
   uint32_t mark = diag_mark(m->c);
   bool ok = expr_verify(m, "fault"), found = false;
@@ -896,7 +955,8 @@ static void faults(void **state) {
   assert_true(verify_says(m, "neither value nor updates"));
   m = parse(c, small), xt(m, xs(m, 0)->tensor)->shape = (sz[]){sym_int(c, 0)};
   assert_true(verify_says(m, "points, its tensor"));
-  m = parse(c, small), xt(m, m->inputs.v[0].t)->shape = (sz[]){sym_int(c, 2), sym_of_atom(c, xs(m, 0)->axes[0].d[0].var)};
+  m = parse(c, small),
+  xt(m, m->inputs.v[0].t)->shape = (sz[]){sym_int(c, 2), sym_of_atom(c, xs(m, 0)->axes[0].d[0].var)};
   assert_true(verify_says(m, "which varies"));
   m = parse(c, small);
   ex sum = xs(m, 0)->value;
@@ -907,13 +967,15 @@ static void faults(void **state) {
   assert_true(verify_says(m, "says kernel 0, is in 1"));
   /* accesses without else */
   sbuf b = sbuf_new(ctx_arena(c));
-  m = parse(c, "size N\ntensor x: f32[N] input \"x\"\nstage y: f32 [i<N + 1] = x[i]\nstage z: f32 [i.1<N + 1] = #i.1 < #N ? x[i.1] : 0.0\n"
-               "stage w: f32 [i.2<N] = sum[k<9 where #(k + i.2) < #N and #k > 0] x[k + i.2] + x[k + i.2 - 1]\noutput y \"y\"\noutput z \"z\"\noutput w \"w\"\n");
+  m = parse(c, "size N\ntensor x: f32[N] input \"x\"\nstage y: f32 [i<N + 1] = x[i]\nstage z: f32 [i.1<N + 1] = #i.1 < "
+               "#N ? x[i.1] : 0.0\n"
+               "stage w: f32 [i.2<N] = sum[k<9 where #(k + i.2) < #N and #k > 0] x[k + i.2] + x[k + i.2 - 1]\noutput y "
+               "\"y\"\noutput z \"z\"\noutput w \"w\"\n");
   assert_int_equal(expr_verify_ranges(m, &b), 1);
   assert_string_equal(b.s, "stage y: not proved: 0 <= i < N (axis 0 of x)\n");
 }
 
-/* ---- text -------------------------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 static void bad_texts(void **state) {
   ctx *c = *state;
   static const struct {
@@ -927,7 +989,8 @@ static void bad_texts(void **state) {
              {"stage y: f32 [i<M] = 1.0\n", "there is no size or variable M here", 1, 17},
              {"tensor x: f33[4] input \"x\"\n", "expected an element type, found `f33[4] input \"x\"`", 1, 11},
              {"tensor x: f32[4] const [1.0, 2.0]\n", "expected `,`, found `]`", 1, 33},
-             {"tensor x: f32[400] const sha256:00\n", "the constant's bytes are not in this text; print with weights inline", 1, 26},
+             {"tensor x: f32[400] const sha256:00\n",
+              "the constant's bytes are not in this text; print with weights inline", 1, 26},
              {"nonsense\n", "expected a statement (size, tensor, stage, output, ...)", 1, 1},
              {"stage y: f32 [i<4] = frob(1.0)\n", "there is no operation frob", 1, 22},
              {"stage y: f32 [i<4] = $3\n", "$3 has no value yet", 2, 1},
@@ -937,7 +1000,8 @@ static void bad_texts(void **state) {
     assert_null(expr_parse(c, row[i].text, "bad"));
     const diag *d = diag_first(c);
     assert_non_null(d);
-    if (strcmp(d->text, row[i].says) || d->pos.line != row[i].line || d->pos.col != row[i].col) fail_msg("%s -> %u:%u: %s", row[i].text, d->pos.line, d->pos.col, d->text);
+    if (strcmp(d->text, row[i].says) || d->pos.line != row[i].line || d->pos.col != row[i].col)
+      fail_msg("%s -> %u:%u: %s", row[i].text, d->pos.line, d->pos.col, d->text);
     diag_reset(c, mark);
   }
   /* hostile nesting and every prefix of a good text: an error, never worse */
@@ -945,7 +1009,8 @@ static void bad_texts(void **state) {
   strcpy(deep, "stage y: f32 [] = ");
   memset(deep + strlen(deep), '(', 100000);
   assert_null(expr_parse(c, deep, "deep"));
-  const char *good = "size N\ntensor x: i64[N, 2] input \"x\"\nstage y: i64 [(i<N, j<2), 1] out = sum[k<2 where #k < 1] (load x[{x[i, k]}, 0] else -1) + #(i//2)\n  update [q<2] y[q, 0] max= 3 if "
+  const char *good = "size N\ntensor x: i64[N, 2] input \"x\"\nstage y: i64 [(i<N, j<2), 1] out = sum[k<2 where #k < "
+                     "1] (load x[{x[i, k]}, 0] else -1) + #(i//2)\n  update [q<2] y[q, 0] max= 3 if "
                      "true  origin \"a\"\noutput y \"y\"\n";
   char *cut = arena_strdup(ctx_arena(c), good);
   for (size_t n = strlen(good) - 12; n-- > 0;) {
@@ -962,13 +1027,16 @@ static void constants(void **state) {
   float w[300];
   for (int i = 0; i < 300; i++) w[i] = rndf();
   w[7] = NAN, w[8] = INFINITY;
-  ndarray W = array(c, ET_F32, DIMS(300), w), B = array(c, ET_BF16, DIMS(2, 2), (uint16_t[]){0x3f80, 0xbf80, 0x7f80, 0});
+  ndarray W = array(c, ET_F32, DIMS(300), w),
+          B = array(c, ET_BF16, DIMS(2, 2), (uint16_t[]){0x3f80, 0xbf80, 0x7f80, 0});
   tid tw = expr_const_tensor(m, &W, "layer/w:0"), tb = expr_const_tensor(m, &B, "b");
   assert_string_equal(xt(m, tw)->name, "layer_w_0");
   tid y = expr_tensor(m, TK_STAGE, ET_F32, (sz[]){sym_int(c, 300)}, 1, "y", NULL);
   sz i;
   axis ax = expr_axis1(m, "i", sym_int(c, 300), &i);
-  expr_stage(m, 0, y, &ax, 1, expr_op2(m, OP_ADD, expr_load(m, tw, &i, 1, 0), expr_cast(m, ET_F32, expr_load(m, tb, (sz[]){sym_int(c, 0), sym_int(c, 1)}, 2, 0))));
+  expr_stage(m, 0, y, &ax, 1,
+             expr_op2(m, OP_ADD, expr_load(m, tw, &i, 1, 0),
+                      expr_cast(m, ET_F32, expr_load(m, tb, (sz[]){sym_int(c, 0), sym_int(c, 1)}, 2, 0))));
   vec_push(m->a, m->outputs, ((io){y, "y"}));
   ndarray Y = evaluate(m, NULL, 0, "y"); /* weights inline */
   assert_float_equal(((const float *)Y.data)[3], w[3] - 1, 0);
@@ -1029,12 +1097,16 @@ static void golden(void **state) {
 /* The first print brings any text into its normal form: names, order of terms, shared values. */
 static void normal_form(void **state) {
   ctx *c = *state;
-  emodule *m = parse(c, "size `past + 1` in 0..inf\nsize N in 2..64\ntensor x: f32[N, `past + 1`] input \"x\"\ntensor k: i64[4] input \"k\"\n"
-                        "stage a: f32 [i<N] = ($1 := exp(x[i, 0]) * 2.0 + 1.0) * $1 - $1   origin \"n1\" region \"Op\"\n"
-                        "stage b: f32 [n<N, 1, (p<2, q<3)] out = x[min(n, `past + 1` - 1, 3), {k[p]} + 2*{k[q]}] + f32(#(3 - n + (n//2)*2)) + (load x[n - 1, 0] else inf)\n"
-                        "stage y: f32 [j<5] = -1.5 - neg(2.5) * f32(1.0f16) + (true ? 0.1 : nan) + f32(7u64) + (max[z<N] x[z, 0])\noutput y \"y\"\noutput b \"b\"\n"
-                        "require N - 2 >= 0 \"too small\" node \"n\\\"1\"\nassume 64 - N == 0 \"only 64\"\n"
-                        "kernel elementwise outer [o<N] note \"chain\" {\n  a: i=o\n  b: n=o\n}\nkernel row outer [j] {\n  y\n}\n");
+  emodule *m = parse(
+      c, "size `past + 1` in 0..inf\nsize N in 2..64\ntensor x: f32[N, `past + 1`] input \"x\"\ntensor k: i64[4] input "
+         "\"k\"\n"
+         "stage a: f32 [i<N] = ($1 := exp(x[i, 0]) * 2.0 + 1.0) * $1 - $1   origin \"n1\" region \"Op\"\n"
+         "stage b: f32 [n<N, 1, (p<2, q<3)] out = x[min(n, `past + 1` - 1, 3), {k[p]} + 2*{k[q]}] + f32(#(3 - n + "
+         "(n//2)*2)) + (load x[n - 1, 0] else inf)\n"
+         "stage y: f32 [j<5] = -1.5 - neg(2.5) * f32(1.0f16) + (true ? 0.1 : nan) + f32(7u64) + (max[z<N] x[z, "
+         "0])\noutput y \"y\"\noutput b \"b\"\n"
+         "require N - 2 >= 0 \"too small\" node \"n\\\"1\"\nassume 64 - N == 0 \"only 64\"\n"
+         "kernel elementwise outer [o<N] note \"chain\" {\n  a: i=o\n  b: n=o\n}\nkernel row outer [j] {\n  y\n}\n");
   char *t1 = text_of(m);
   emodule *m2 = parse(c, t1);
   assert_string_equal(t1, text_of(m2));
@@ -1053,9 +1125,12 @@ static void whole_models(void **state) {
   static const struct {
     const char *text, *says;
   } row[] = {{"size N\ntensor x: f32[N] input \"x\"\nstage y: f32 [i<N] out = x[i]\noutput y \"y\"\n", NULL},
-             {"tensor x: f32[4]\nstage y: f32 [i<4] out = x[i]\noutput y \"y\"\n", "x: neither computed, nor an input of the model, nor a constant"},
-             {"size N\ntensor x: f32[2*N] input \"x\"\n", "x: nothing gives the size N a value here; a size is a dimension of an input, or `late`"},
-             {"size M\nstage y: f32 [i<M] out = 0.0\noutput y \"y\"\n", "y: nothing gives the size M a value here; a size is a dimension of an input, or `late`"},
+             {"tensor x: f32[4]\nstage y: f32 [i<4] out = x[i]\noutput y \"y\"\n",
+              "x: neither computed, nor an input of the model, nor a constant"},
+             {"size N\ntensor x: f32[2*N] input \"x\"\n",
+              "x: nothing gives the size N a value here; a size is a dimension of an input, or `late`"},
+             {"size M\nstage y: f32 [i<M] out = 0.0\noutput y \"y\"\n",
+              "y: nothing gives the size M a value here; a size is a dimension of an input, or `late`"},
              {"size M\nstage n: i64 [] = 3\nstage y: f32 [i<M] out = 0.0\noutput y \"y\"\nlate M = n <= 4\n", NULL},
              {"size M\nstage n: i64 [] = 3\nlate M = n\n", "n: the late size M has no bound"},
              {"size M\nstage n: i64 [] = 3\nlate M = n <= 4\nlate M = n <= 4\n", "n: the size M has a value already"}};
@@ -1065,14 +1140,18 @@ static void whole_models(void **state) {
     assert_true(m && expr_verify(m, NULL));
     bool ok = expr_verify_whole(m, NULL);
     const char *said = diag_errors(c) ? diag_first(c)->text : NULL;
-    if (ok != !row[i].says || (said && (!row[i].says || strcmp(said, row[i].says)))) fail_msg("%s -> %s", row[i].text, said ? said : "accepted");
+    if (ok != !row[i].says || (said && (!row[i].says || strcmp(said, row[i].says))))
+      fail_msg("%s -> %s", row[i].text, said ? said : "accepted");
     diag_reset(c, mark);
   }
 }
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {T(whole_models), T(matmul),        T(convolution), T(softmax),         T(cumulative_sum), T(updates),   T(recurrence), T(recurrence_inner), T(gather),         T(late_size),
-                                     T(choice),        T(loops),       T(digits),          T(reductions),     T(lazy),      T(sizes),      T(operations),       T(random_numbers), T(narrow_floats),
-                                     T(random_values), T(walking),     T(sizes_of_values), T(faults),         T(bad_texts), T(constants),  T(golden),           T(normal_form)};
+  const struct CMUnitTest tests[] = {
+      T(whole_models),  T(matmul),           T(convolution), T(softmax),         T(cumulative_sum), T(updates),
+      T(recurrence),    T(recurrence_inner), T(gather),      T(late_size),       T(choice),         T(loops),
+      T(digits),        T(reductions),       T(lazy),        T(sizes),           T(operations),     T(random_numbers),
+      T(narrow_floats), T(random_values),    T(walking),     T(sizes_of_values), T(faults),         T(bad_texts),
+      T(constants),     T(golden),           T(normal_form)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

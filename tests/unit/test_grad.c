@@ -1,5 +1,7 @@
-/* grad: adjoints against central differences, both computed by the evaluator in f64. Modules come from text, and from the operator library's definitions at random shapes and attributes (fixed seeds).
- * Every module is verified after differentiation, its forward values must not have changed, and the adjoints must survive expr_optimise. The last tests look at the structure: a window product's
+/* grad: adjoints against central differences, both computed by the evaluator in f64. Modules come from text, and
+ * from the operator library's definitions at random shapes and attributes (fixed seeds).
+ * Every module is verified after differentiation, its forward values must not have changed, and the adjoints must
+ * survive expr_optimise. The last tests look at the structure: a window product's
  * gradients are contractions without guards. */
 #include "expr/passes.h"
 #include "grad/grad.h"
@@ -27,7 +29,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-/* ---- harness ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- harness --------------------------------------------------------------------------------- */
 enum { MAX_IN = 16, SAMPLES = 10 };
 typedef struct feed {
   tid t;
@@ -67,7 +69,8 @@ static ndarray array(ctx *c, etype t, uint32_t rank, const int64_t *dims) {
   a.data = arena_alloc(ctx_arena(c), a.bytes + 16);
   return a;
 }
-/* Different values, evenly spread over (lo, hi) in random order: no two within a step of each other, so that no winner changes under a small step. */
+/* Different values, evenly spread over (lo, hi) in random order: no two within a step of each other, so that no
+ * winner changes under a small step. */
 static ndarray spread(ctx *c, uint32_t rank, const int64_t *dims, double lo, double hi) {
   ndarray a = array(c, ET_F64, rank, dims);
   double *x = (double *)(uintptr_t)a.data;
@@ -91,7 +94,8 @@ static double loss(check *k, const ndarray *at) { /* sum over outs of <seed, out
   symbol_of(k, v);
   for (uint32_t o = 0; o < k->nout; o++) {
     const ndarray *y = expr_eval_get(v, k->outs[o]);
-    for (int64_t i = 0; i < elements(y); i++) sum += ((const double *)y->data)[i] * (at[o].data ? ((const double *)at[o].data)[i] : 1);
+    for (int64_t i = 0; i < elements(y); i++)
+      sum += ((const double *)y->data)[i] * (at[o].data ? ((const double *)at[o].data)[i] : 1);
   }
   arena_free(a);
   return sum;
@@ -99,7 +103,9 @@ static double loss(check *k, const ndarray *at) { /* sum over outs of <seed, out
 static void close_to(check *k, const char *name, int64_t i, double got, double want, double tol) {
   double e = fabs(got - want) / fmax(1, fmax(fabs(got), fabs(want)));
   if (e > k->worst || e != e) k->worst = e;
-  if (!(e <= tol)) fail_msg("%s: adjoint of %s at %lld is %.12g, differences give %.12g\n%s", k->what, name, (long long)i, got, want, text_of(k->m));
+  if (!(e <= tol))
+    fail_msg("%s: adjoint of %s at %lld is %.12g, differences give %.12g\n%s", k->what, name, (long long)i, got, want,
+             text_of(k->m));
 }
 static void run_check_(check *k) {
   emodule *m = k->m;
@@ -126,8 +132,10 @@ static void run_check_(check *k) {
   bool by_data = false;
   sbuf unproved = sbuf_new(m->a);
   for (uint32_t i = 0; i < k->nin; i++) by_data |= k->in[i].nd.type != ET_F64;
-  for (uint32_t i = 0; i < m->loops.n; i++) by_data |= !sym_is_int(c, m->loops.v[i].trips, NULL); /* a counter is not known to be less than a symbol */
-  if (!by_data && expr_verify_ranges(m, &unproved)) fail_msg("%s: reads not proved in range: %s\n%s", k->what, unproved.s, text_of(m));
+  /* a counter is not known to be less than a symbol */
+  for (uint32_t i = 0; i < m->loops.n; i++) by_data |= !sym_is_int(c, m->loops.v[i].trips, NULL);
+  if (!by_data && expr_verify_ranges(m, &unproved))
+    fail_msg("%s: reads not proved in range: %s\n%s", k->what, unproved.s, text_of(m));
   /* the evaluator's adjoints; forward values are as before */
   v = expr_eval_new(m, ctx_arena(c), 1);
   symbol_of(k, v);
@@ -135,7 +143,8 @@ static void run_check_(check *k) {
   for (uint32_t o = 0; o < k->nout; o++) {
     const ndarray *y = expr_eval_get(v, k->outs[o]);
     assert_int_equal(y->bytes, before[o].bytes);
-    for (int64_t i = 0; i < elements(y); i++) close_to(k, "the value itself", i, ((const double *)y->data)[i], ((const double *)before[o].data)[i], 1e-12);
+    for (int64_t i = 0; i < elements(y); i++)
+      close_to(k, "the value itself", i, ((const double *)y->data)[i], ((const double *)before[o].data)[i], 1e-12);
   }
   for (uint32_t i = 0, w = 0; i < nin; i++) {
     if (!k->in[i].wrt) continue;
@@ -176,7 +185,9 @@ static void run_check_(check *k) {
     const ndarray *y = expr_eval_get(v, adj[i]);
     for (int64_t q = 0; q < elements(y); q++) {
       double a = ((const double *)y->data)[q], b = ((const double *)got[i].data)[q];
-      if (!(fabs(a - b) <= 1e-9 * fmax(1, fabs(b)))) fail_msg("%s: after the passes adjoint %u at %lld is %.12g, was %.12g\n%s\n%s", k->what, i, (long long)q, a, b, raw, text_of(m));
+      if (!(fabs(a - b) <= 1e-9 * fmax(1, fabs(b))))
+        fail_msg("%s: after the passes adjoint %u at %lld is %.12g, was %.12g\n%s\n%s", k->what, i, (long long)q, a, b,
+                 raw, text_of(m));
     }
   }
 }
@@ -215,7 +226,7 @@ static void run_check(check *k) {
   if (getenv("GRAD_VERBOSE")) printf("  %-40s %.1e\n", k->what, k->worst);
 }
 
-/* ---- modules from text ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- modules from text ----------------------------------------------------------------------- */
 /* Float inputs are differentiated; integer inputs get values in 0..ints-1. Symbols are 5. */
 static void text_(ctx *c, const char *what, const char *source, double lo, double hi, int ints, bool again) {
   emodule *m = expr_parse(c, source, what);
@@ -231,111 +242,217 @@ static void text_(ctx *c, const char *what, const char *source, double lo, doubl
       f.nd = spread(c, t->rank, dims, lo, hi);
     else {
       f.nd = array(c, t->type, t->rank, dims);
-      for (int64_t e = 0; e < elements(&f.nd); e++) et_store(t->type, (uint8_t *)(uintptr_t)f.nd.data + e * et_bytes(t->type), (scalar){.i = rnd((uint32_t)ints)});
+      for (int64_t e = 0; e < elements(&f.nd); e++)
+        et_store(t->type, (uint8_t *)(uintptr_t)f.nd.data + e * et_bytes(t->type), (scalar){.i = rnd((uint32_t)ints)});
     }
     k.in[k.nin++] = f;
   }
   for (uint32_t i = 0; i < m->outputs.n; i++) k.outs[k.nout++] = m->outputs.v[i].t;
   run_check(&k);
 }
-static void text(ctx *c, const char *what, const char *source, double lo, double hi, int ints) { text_(c, what, source, lo, hi, ints, false); }
+static void text(ctx *c, const char *what, const char *source, double lo, double hi, int ints) {
+  text_(c, what, source, lo, hi, ints, false);
+}
 #define IN(name, shape) "tensor " name ": f64[" shape "] input \"" name "\"\n"
 #define INT(name, shape) "tensor " name ": i64[" shape "] input \"" name "\"\n"
 #define OUT "output y \"y\"\n"
 static void by_hand(void **state) {
   ctx *c = *state;
-  text(c, "product", "size N\n" IN("a", "N, 4") IN("b", "4, 3") "stage y: f64 [i<N, j<3] = sum[k<4] a[i, k] * b[k, j]\n" OUT, -1, 1, 1);
-  text(c, "shared value", IN("a", "6") "stage e: f64 [i<6] = exp(a[i])\nstage y: f64 [j<6] = e[j] / (sum[k<6] e[k])\n" OUT, -1, 1, 1);
-  text(c, "window", IN("x", "2, 3, 9") IN("w", "4, 3, 3") "stage y: f64 [n<2, m<4, h<9] = sum[c<3, p<3] (load x[n, c, h + p - 1] else 0.0f64) * w[m, c, p]\n" OUT, -1, 1, 1);
-  text(c, "strided window", IN("x", "2, 3, 11") IN("w", "4, 3, 3") "stage y: f64 [n<2, m<4, h<6] = sum[c<3, p<3] (load x[n, c, 2*h + p - 1] else 0.0f64) * w[m, c, p]\n" OUT, -1, 1, 1);
-  text(c, "window of symbolic size", "size N\n" IN("x", "2, N") IN("w", "3") "stage y: f64 [n<2, h<(N + 1)//2] = sum[p<3] (load x[n, 2*h + p - 1] else 0.0f64) * w[p]\n" OUT, -1, 1, 1);
+  text(c, "product",
+       "size N\n" IN("a", "N, 4") IN("b", "4, 3") "stage y: f64 [i<N, j<3] = sum[k<4] a[i, k] * b[k, j]\n" OUT, -1, 1,
+       1);
+  text(c, "shared value",
+       IN("a", "6") "stage e: f64 [i<6] = exp(a[i])\nstage y: f64 [j<6] = e[j] / (sum[k<6] e[k])\n" OUT, -1, 1, 1);
+  text(c, "window",
+       IN("x", "2, 3, 9") IN("w", "4, 3, 3") "stage y: f64 [n<2, m<4, h<9] = sum[c<3, p<3] (load x[n, c, h + p - 1] "
+                                             "else 0.0f64) * w[m, c, p]\n" OUT,
+       -1, 1, 1);
+  text(c, "strided window",
+       IN("x", "2, 3, 11") IN("w", "4, 3, 3") "stage y: f64 [n<2, m<4, h<6] = sum[c<3, p<3] (load x[n, c, 2*h + p - 1] "
+                                              "else 0.0f64) * w[m, c, p]\n" OUT,
+       -1, 1, 1);
+  text(c, "window of symbolic size",
+       "size N\n" IN("x", "2, N")
+           IN("w", "3") "stage y: f64 [n<2, h<(N + 1)//2] = sum[p<3] (load x[n, 2*h + p - 1] else 0.0f64) * w[p]\n" OUT,
+       -1, 1, 1);
   text(c, "diagonal", IN("a", "5, 5") "stage y: f64 [i<5] = a[i, i] * a[4 - i, i]\n" OUT, -1, 1, 1);
   text(c, "fixed row", IN("a", "5, 3") "stage y: f64 [i<3] = a[2, i] * a[4, i] + a[0, 0]\n" OUT, -1, 1, 1);
   text(c, "mirror", IN("a", "7") "stage y: f64 [i<7] = a[6 - i] * 2.0f64\n" OUT, -1, 1, 1);
   text(c, "every third, backwards", IN("a", "12") "stage y: f64 [i<4] = a[10 - 3*i] * a[3*i + 2]\n" OUT, -1, 1, 1);
-  text(c, "reshape 2x3 to 3x2", IN("a", "3, 2") "stage y: f64 [i<2, j<3] = a[(3*i + j)//2, (3*i + j) - 2*((3*i + j)//2)] * f64(#i + 1)\n" OUT, -1, 1, 1);
+  text(c, "reshape 2x3 to 3x2",
+       IN("a", "3, 2") "stage y: f64 [i<2, j<3] = a[(3*i + j)//2, (3*i + j) - 2*((3*i + j)//2)] * f64(#i + 1)\n" OUT,
+       -1, 1, 1);
   text(c, "nearest", IN("a", "3, 4") "stage y: f64 [i<6, j<7] = a[i//2, j//2]\n" OUT, -1, 1, 1);
   text(c, "clamped", IN("a", "5") "stage y: f64 [i<9] = a[max(min(i - 2, 4), 0)] * f64(#i)\n" OUT, -1, 1, 1);
-  text(c, "by data", IN("a", "40, 3") INT("j", "6") "stage y: f64 [i<6, k<3] = a[{j[i]}, k] * f64(#i + 1)\n" OUT, -1, 1, 40);
-  text(c, "by data, summed", IN("a", "40") IN("w", "4, 5") INT("j", "4") "stage y: f64 [i<4] = sum[k<5] (load a[{j[i]} + 20] else 0.0f64) * w[i, k]\n" OUT, -1, 1, 40);
+  text(c, "by data", IN("a", "40, 3") INT("j", "6") "stage y: f64 [i<6, k<3] = a[{j[i]}, k] * f64(#i + 1)\n" OUT, -1, 1,
+       40);
+  text(c, "by data, summed",
+       IN("a", "40") IN("w", "4, 5")
+           INT("j", "4") "stage y: f64 [i<4] = sum[k<5] (load a[{j[i]} + 20] else 0.0f64) * w[i, k]\n" OUT,
+       -1, 1, 40);
   text(c, "prefix sums", IN("a", "6") "stage y: f64 [p<6] = sum[k<6 where #k <= #p] a[k] * a[k]\n" OUT, -1, 1, 1);
   text(c, "greatest", IN("a", "4, 5") "stage y: f64 [i<4] = max[k<5] a[i, k] * a[i, k]\n" OUT, -1, 1, 1);
-  text(c, "least with a condition", IN("a", "4, 5") "stage y: f64 [i<4] = min[k<5 where #k > 1] a[i, k]\n" OUT, -1, 1, 1);
+  text(c, "least with a condition", IN("a", "4, 5") "stage y: f64 [i<4] = min[k<5 where #k > 1] a[i, k]\n" OUT, -1, 1,
+       1);
   text(c, "product of all", IN("a", "4, 5") "stage y: f64 [i<4] = prod[k<5] a[i, k]\n" OUT, -1, 1, 1);
-  text(c, "product with a zero", IN("a", "5") "stage y: f64 [] = prod[k<5] (#k == 2 ? a[k] - 2.0f64 : a[k])\n" OUT, 2, 2, 1);
-  text(c, "product with two zeros", IN("a", "5") "stage y: f64 [] = prod[k<5] (#k >= 3 ? a[k] - 2.0f64 : a[k])\n" OUT, 2, 2, 1);
-  text(c, "sum inside an expression", IN("a", "4, 5") "stage y: f64 [i<4, j<5] = (a[i, j] - (sum[k<5] a[i, k]) / 5.0f64) * (max[q<5] a[i, q])\n" OUT, -1, 1, 1);
-  text(c, "sum of a nonlinear sum", IN("a", "4, 5") "stage y: f64 [] = sum[i<4] exp(sum[k<5] a[i, k] * a[i, k])\n" OUT, -1, 1, 1);
-  text(c, "undefined where not taken", IN("a", "6") "stage y: f64 [i<6] = a[i] > 0.0f64 ? log(a[i]) : a[i] * a[i]\n" OUT, -1, 1, 1);
-  text(c, "a sum out of range where not taken", IN("a", "6, 3") "stage y: f64 [i<6] = #i >= 1 ? (sum[k<3] a[i - 1, k]) * a[i, 0] : a[i, 0]\n" OUT, -1, 1, 1);
-  text(c, "out of range where not taken", IN("a", "6") "stage y: f64 [i<6] = #i >= 2 ? a[i - 2] * a[i] : a[i]\n" OUT, -1, 1, 1);
-  text(c, "else of another", IN("a", "4") IN("b", "3") "stage y: f64 [i<8] = (load a[i - 2] else b[1] * b[2]) * b[0]\n" OUT, -1, 1, 1);
-  text(c, "mixed radix", IN("a", "12") IN("b", "3, 4") "stage y: f64 [(i<3, j<4)] = a[4*i + j] * b[i, j]\n" OUT, -1, 1, 1);
-  text(c, "part of a mixed radix", IN("a", "17") IN("b", "3, 4, 2") "stage y: f64 [i<3, j<4] = sum[k<2] a[4*i + j + 2] * b[i, j, k]\n" OUT, -1, 1, 1);
+  text(c, "product with a zero", IN("a", "5") "stage y: f64 [] = prod[k<5] (#k == 2 ? a[k] - 2.0f64 : a[k])\n" OUT, 2,
+       2, 1);
+  text(c, "product with two zeros", IN("a", "5") "stage y: f64 [] = prod[k<5] (#k >= 3 ? a[k] - 2.0f64 : a[k])\n" OUT,
+       2, 2, 1);
+  text(c, "sum inside an expression",
+       IN("a", "4, 5") "stage y: f64 [i<4, j<5] = (a[i, j] - (sum[k<5] a[i, k]) / 5.0f64) * (max[q<5] a[i, q])\n" OUT,
+       -1, 1, 1);
+  text(c, "sum of a nonlinear sum", IN("a", "4, 5") "stage y: f64 [] = sum[i<4] exp(sum[k<5] a[i, k] * a[i, k])\n" OUT,
+       -1, 1, 1);
+  text(c, "undefined where not taken",
+       IN("a", "6") "stage y: f64 [i<6] = a[i] > 0.0f64 ? log(a[i]) : a[i] * a[i]\n" OUT, -1, 1, 1);
+  text(c, "a sum out of range where not taken",
+       IN("a", "6, 3") "stage y: f64 [i<6] = #i >= 1 ? (sum[k<3] a[i - 1, k]) * a[i, 0] : a[i, 0]\n" OUT, -1, 1, 1);
+  text(c, "out of range where not taken", IN("a", "6") "stage y: f64 [i<6] = #i >= 2 ? a[i - 2] * a[i] : a[i]\n" OUT,
+       -1, 1, 1);
+  text(c, "else of another",
+       IN("a", "4") IN("b", "3") "stage y: f64 [i<8] = (load a[i - 2] else b[1] * b[2]) * b[0]\n" OUT, -1, 1, 1);
+  text(c, "mixed radix", IN("a", "12") IN("b", "3, 4") "stage y: f64 [(i<3, j<4)] = a[4*i + j] * b[i, j]\n" OUT, -1, 1,
+       1);
+  text(c, "part of a mixed radix",
+       IN("a", "17") IN("b", "3, 4, 2") "stage y: f64 [i<3, j<4] = sum[k<2] a[4*i + j + 2] * b[i, j, k]\n" OUT, -1, 1,
+       1);
 }
 static void updates(void **state) {
   ctx *c = *state;
-  text(c, "adding at places", IN("a", "7") IN("u", "5") INT("j", "5") "stage y: f64 [i<7] = a[i] * a[i]\n  update [k<5] y[{j[k]}] += u[k] * a[k]\n" OUT, -1, 1, 7);
-  text(c, "writing at places", IN("a", "7") IN("u", "5") INT("j", "5") "stage y: f64 [i<7] = a[i]\n  update [k<5] y[{j[k]}] := u[k] * u[k] if #k > 0\n" OUT, -1, 1, 4);
-  text(c, "pieces", IN("a", "3, 2") IN("b", "3, 4") "stage y: f64 [i<3, j<6] tiled\n  update [p<3, q<2] y[p, q] := a[p, q]\n  update [p.1<3, q.1<4] y[p.1, q.1 + 2] := b[p.1, q.1] * b[p.1, q.1]\n" OUT,
+  text(c, "adding at places",
+       IN("a", "7") IN("u", "5")
+           INT("j", "5") "stage y: f64 [i<7] = a[i] * a[i]\n  update [k<5] y[{j[k]}] += u[k] * a[k]\n" OUT,
+       -1, 1, 7);
+  text(c, "writing at places",
+       IN("a", "7") IN("u", "5")
+           INT("j", "5") "stage y: f64 [i<7] = a[i]\n  update [k<5] y[{j[k]}] := u[k] * u[k] if #k > 0\n" OUT,
+       -1, 1, 4);
+  text(c, "pieces",
+       IN("a", "3, 2") IN("b", "3, 4") "stage y: f64 [i<3, j<6] tiled\n  update [p<3, q<2] y[p, q] := a[p, q]\n  "
+                                       "update [p.1<3, q.1<4] y[p.1, q.1 + 2] := b[p.1, q.1] * b[p.1, q.1]\n" OUT,
        -1, 1, 1);
 }
 static void recurrences(void **state) {
   ctx *c = *state;
   text(c, "one state",
-       "scan s1 t<6\n" IN("x", "6, 3") IN("h0", "3") "stage h: f64 [t, i<3] scan s1 = tanh((load h[t - 1, i] else h0[i]) * 0.5f64 + x[t, i])\nstage y: f64 [k<3] = h[5, k] * h[2, k]\n" OUT, -1, 1, 1);
+       "scan s1 t<6\n" IN("x", "6, 3")
+           IN("h0", "3") "stage h: f64 [t, i<3] scan s1 = tanh((load h[t - 1, i] else h0[i]) * 0.5f64 + x[t, "
+                         "i])\nstage y: f64 [k<3] = h[5, k] * h[2, k]\n" OUT,
+       -1, 1, 1);
   text(c, "a matrix at every step",
-       "scan s1 t<5\n" IN("x", "5, 3") IN("r", "3, 3") "stage h: f64 [t, i<3] scan s1 = tanh((sum[k<3] (load h[t - 1, k] else 0.1f64) * r[i, k]) + x[t, i])\nstage y: f64 [q<5, j<3] = h[q, j]\n" OUT,
+       "scan s1 t<5\n" IN("x", "5, 3")
+           IN("r", "3, 3") "stage h: f64 [t, i<3] scan s1 = tanh((sum[k<3] (load h[t - 1, k] else 0.1f64) * r[i, k]) + "
+                           "x[t, i])\nstage y: f64 [q<5, j<3] = h[q, j]\n" OUT,
        -1, 1, 1);
   text(c, "two states, two steps back",
-       "scan s1 t<6\n" IN("x", "6") IN("w", "2") "declare b: f64[6]\nstage a: f64 [t] scan s1 = (load a[t - 2] else w[0]) * x[t] + sin((load b[t - 1] else w[1]))\n"
-                                                 "stage b: f64 [t] scan s1 = a[t] * (load b[t - 1] else x[0]) + w[0]\nstage y: f64 [] = sum[k<6] b[k] * b[k]\n" OUT,
+       "scan s1 t<6\n" IN("x", "6") IN("w", "2") "declare b: f64[6]\nstage a: f64 [t] scan s1 = (load a[t - 2] else "
+                                                 "w[0]) * x[t] + sin((load b[t - 1] else w[1]))\n"
+                                                 "stage b: f64 [t] scan s1 = a[t] * (load b[t - 1] else x[0]) + "
+                                                 "w[0]\nstage y: f64 [] = sum[k<6] b[k] * b[k]\n" OUT,
        -1, 1, 1);
 }
 static void second(void **state) { /* what comes out is a module like any other */
   ctx *c = *state;
-  text_(c, "softmax, twice", IN("a", "2, 4") "stage e: f64 [i<2, j<4] = exp(a[i, j])\nstage y: f64 [p<2, j.1<4] = e[p, j.1] / (sum[k<4] e[p, k])\n" OUT, -1, 1, 1, true);
-  text_(c, "window, twice", IN("x", "1, 2, 9") IN("w", "2, 2, 3") "stage y: f64 [1, m<2, h<5] = sum[c<2, p<3] (load x[0, c, 2*h + p - 1] else 0.0f64) * w[m, c, p]\n" OUT, -1, 1, 1, true);
+  text_(c, "softmax, twice",
+        IN("a", "2, 4") "stage e: f64 [i<2, j<4] = exp(a[i, j])\nstage y: f64 [p<2, j.1<4] = e[p, j.1] / (sum[k<4] "
+                        "e[p, k])\n" OUT,
+        -1, 1, 1, true);
+  text_(c, "window, twice",
+        IN("x", "1, 2, 9") IN("w", "2, 2, 3") "stage y: f64 [1, m<2, h<5] = sum[c<2, p<3] (load x[0, c, 2*h + p - 1] "
+                                              "else 0.0f64) * w[m, c, p]\n" OUT,
+        -1, 1, 1, true);
   text_(c, "recurrence, twice",
-        "scan s1 t<4\n" IN("x", "4, 2") IN("r", "2, 2") "stage h: f64 [t, i<2] scan s1 = tanh((sum[k<2] (load h[t - 1, k] else 0.1f64) * r[i, k]) + x[t, i])\nstage y: f64 [q<4, j<2] = h[q, j]\n" OUT,
+        "scan s1 t<4\n" IN("x", "4, 2")
+            IN("r", "2, 2") "stage h: f64 [t, i<2] scan s1 = tanh((sum[k<2] (load h[t - 1, k] else 0.1f64) * r[i, k]) "
+                            "+ x[t, i])\nstage y: f64 [q<4, j<2] = h[q, j]\n" OUT,
         -1, 1, 1, true);
   text_(c, "greatest, twice", IN("a", "4, 5") "stage y: f64 [i<4] = max[k<5] a[i, k] * a[i, k]\n" OUT, -1, 1, 1, true);
 }
 static void combining(void **state) { /* *=, max=, min=: alone, after another update, with zeros */
   ctx *c = *state;
-  text(c, "multiplying at places", IN("a", "7") IN("u", "9") INT("j", "9") "stage y: f64 [i<7] = a[i] * a[i]\n  update [k<9] y[{j[k]}] *= u[k] * a[0]\n" OUT, -1, 1, 7);
-  text(c, "multiplying zeros", IN("a", "3") IN("u", "6") INT("j", "6") "stage y: f64 [i<3] = a[i]\n  update [k<6] y[{j[k]}] *= (#k == 2 ? u[k] - u[k] : u[k]) if #k != 4\n" OUT, -1, 1, 3);
-  text(c, "greatest at places", IN("a", "7") IN("u", "9") INT("j", "9") "stage y: f64 [i<7] = a[i]\n  update [k<9] y[{j[k]}] max= u[k] * u[k] if #k > 1\n" OUT, -1, 1, 4);
-  text(c, "least at places", IN("a", "7") IN("u", "9") INT("j", "9") "stage y: f64 [i<7] = a[i]\n  update [k<9] y[{j[k]}] min= u[k]\n" OUT, -1, 1, 4);
-  text(c, "three updates", IN("a", "7") IN("u", "9") INT("j", "9")
-       "stage y: f64 [i<7] = a[i]\n  update [k<9] y[{j[k]}] += u[k]\n  update [k.1<9] y[{j[k.1]}] *= u[k.1]\n  update [k.2<9] y[{j[k.2]}] max= u[k.2]*a[1]\n" OUT, -1, 1, 7);
+  text(c, "multiplying at places",
+       IN("a", "7") IN("u", "9")
+           INT("j", "9") "stage y: f64 [i<7] = a[i] * a[i]\n  update [k<9] y[{j[k]}] *= u[k] * a[0]\n" OUT,
+       -1, 1, 7);
+  text(
+      c, "multiplying zeros",
+      IN("a", "3") IN("u", "6") INT(
+          "j",
+          "6") "stage y: f64 [i<3] = a[i]\n  update [k<6] y[{j[k]}] *= (#k == 2 ? u[k] - u[k] : u[k]) if #k != 4\n" OUT,
+      -1, 1, 3);
+  text(c, "greatest at places",
+       IN("a", "7") IN("u", "9")
+           INT("j", "9") "stage y: f64 [i<7] = a[i]\n  update [k<9] y[{j[k]}] max= u[k] * u[k] if #k > 1\n" OUT,
+       -1, 1, 4);
+  text(c, "least at places",
+       IN("a", "7") IN("u", "9") INT("j", "9") "stage y: f64 [i<7] = a[i]\n  update [k<9] y[{j[k]}] min= u[k]\n" OUT,
+       -1, 1, 4);
+  text(c, "three updates",
+       IN("a", "7") IN("u", "9")
+           INT("j", "9") "stage y: f64 [i<7] = a[i]\n  update [k<9] y[{j[k]}] += u[k]\n  update [k.1<9] y[{j[k.1]}] *= "
+                         "u[k.1]\n  update [k.2<9] y[{j[k.2]}] max= u[k.2]*a[1]\n" OUT,
+       -1, 1, 7);
 }
 static void control(void **state) {
   ctx *c = *state;
-  text(c, "if", IN("a", "7") INT("j", "2") "stage c: bool [] = j[0] == 0i64\nif c  origin \"n8\" {\n  stage p: f64 [i<7] = exp(a[i])\n  stage p2: f64 [i.1<7] = p[i.1] * p[i.1] * a[0]\n} else {\n"
-                            "  stage q: f64 [k<7] = a[k] * a[k]\n}\n  result r: f64[7] = p2 | q  origin \"n8\"\nstage y: f64 [n<7] = r[n] * a[n]\n" OUT, -1, 1, 2);
-  text(c, "if, outer tensors as results", IN("a", "4") IN("b", "4") "stage c: bool [] = false\nstage d: f64 [m<4] = a[m] * b[m]\nif c {\n  stage p: f64 [i<4] = a[i]\n} else {\n  stage q: f64 [k<4] = 2.0f64 * a[k]\n}\n  result r: f64[4] = p | d\n"
-                                               "  result s: f64[4] = a | q\nstage y: f64 [n<4] = r[n] * s[n]\n" OUT, -1, 1, 1);
-  text(c, "if in an if", IN("a", "4") INT("j", "2") "stage c: bool [] = j[0] == 0i64\nstage c2: bool [] = j[1] == 0i64\nif c {\n  stage p: f64 [i<4] = a[i] * a[i]\n  if c2 {\n    stage u: f64 [i.1<4] = p[i.1] * a[i.1]\n  } else {\n"
-                            "    stage v: f64 [i.2<4] = sin(p[i.2])\n  }\n    result w: f64[4] = u | v\n  stage z: f64 [i.3<4] = w[i.3] + p[i.3]\n} else {\n  stage q: f64 [k<4] = cos(a[k])\n}\n  result y: f64[4] = z | q\n" OUT, -1, 1, 2);
-  text(c, "loop", IN("h0", "3") IN("w", "3, 3") IN("x", "5, 3")
-       "size t in 0..4\nloop trips 5 counter t {\n  carry h: f64[3] = h0\n  stage n: f64 [i<3] = tanh((sum[k<3] h[k] * w[i, k]) + x[t, i])\n  next h = n -> f: f64[3]\n  collect n -> every: f64[5, 3]\n}\n"
-       "stage y: f64 [m<3] = f[m] * every[2, m]\n" OUT, -1, 1, 1);
-  text(c, "loop of two, one without adjoint", IN("a", "3") IN("b", "3")
-       "size t in 0..inf\nstage k0: i64 [] = 1\nloop trips 4 counter t {\n  carry p: f64[3] = a\n  carry q: f64[3] = b\n  carry k: i64[] = k0\n  stage p2: f64 [i<3] = p[i] * q[2 - i] + a[i]\n  stage q2: f64 [i.1<3] = q[i.1] * f64(k[]) * 0.5f64\n"
-       "  stage k2: i64 [] = k[] + #t\n  next p = p2 -> f: f64[3]\n  next q = q2\n  next k = k2\n}\nstage y: f64 [m<3] = f[m]\n" OUT, -1, 1, 1);
-  text(c, "a branch in a loop, trips of symbolic number", "size N\n" IN("x", "N") IN("a", "2")
-       "size t in 0..inf\nloop trips N counter t {\n  carry h: f64[2] = a\n  stage odd: bool [] = #t - 2*(#t//2) == 1\n  if odd {\n    stage u: f64 [i<2] = h[i] * x[t]\n  } else {\n    stage v: f64 [i.1<2] = sin(h[i.1]) + a[1 - i.1]\n  }\n"
-       "    result r: f64[2] = u | v\n  next h = r -> f: f64[2]\n}\nstage y: f64 [m<2] = f[m]\n" OUT, -1, 1, 1);
-  text(c, "a loop in a loop", IN("a", "2") IN("w", "3, 4")
-       "size t in 0..2\nsize s in 0..3\nloop trips 3 counter t {\n  carry h: f64[2] = a\n  loop trips 4 counter s {\n    carry g: f64[2] = h\n    stage n: f64 [i<2] = sin(g[i] * w[t, s]) + h[1 - i]\n    next g = n -> o: f64[2]\n    collect n -> c: f64[4, 2]\n  }\n"
-       "  stage e: f64 [i.1<2] = o[i.1] * (sum[k<4] c[k, i.1])\n  next h = e -> f: f64[2]\n}\nstage y: f64 [m<2] = f[m]\n" OUT, -1, 1, 1);
+  text(c, "if",
+       IN("a", "7") INT("j", "2") "stage c: bool [] = j[0] == 0i64\nif c  origin \"n8\" {\n  stage p: f64 [i<7] = "
+                                  "exp(a[i])\n  stage p2: f64 [i.1<7] = p[i.1] * p[i.1] * a[0]\n} else {\n"
+                                  "  stage q: f64 [k<7] = a[k] * a[k]\n}\n  result r: f64[7] = p2 | q  origin "
+                                  "\"n8\"\nstage y: f64 [n<7] = r[n] * a[n]\n" OUT,
+       -1, 1, 2);
+  text(c, "if, outer tensors as results",
+       IN("a", "4")
+           IN("b", "4") "stage c: bool [] = false\nstage d: f64 [m<4] = a[m] * b[m]\nif c {\n  stage p: f64 [i<4] = "
+                        "a[i]\n} else {\n  stage q: f64 [k<4] = 2.0f64 * a[k]\n}\n  result r: f64[4] = p | d\n"
+                        "  result s: f64[4] = a | q\nstage y: f64 [n<4] = r[n] * s[n]\n" OUT,
+       -1, 1, 1);
+  text(c, "if in an if",
+       IN("a", "4") INT(
+           "j",
+           "2") "stage c: bool [] = j[0] == 0i64\nstage c2: bool [] = j[1] == 0i64\nif c {\n  stage p: f64 [i<4] = "
+                "a[i] * a[i]\n  if c2 {\n    stage u: f64 [i.1<4] = p[i.1] * a[i.1]\n  } else {\n"
+                "    stage v: f64 [i.2<4] = sin(p[i.2])\n  }\n    result w: f64[4] = u | v\n  stage z: f64 [i.3<4] = "
+                "w[i.3] + p[i.3]\n} else {\n  stage q: f64 [k<4] = cos(a[k])\n}\n  result y: f64[4] = z | q\n" OUT,
+       -1, 1, 2);
+  text(c, "loop",
+       IN("h0", "3") IN("w", "3, 3")
+           IN("x", "5, 3") "size t in 0..4\nloop trips 5 counter t {\n  carry h: f64[3] = h0\n  stage n: f64 [i<3] = "
+                           "tanh((sum[k<3] h[k] * w[i, k]) + x[t, i])\n  next h = n -> f: f64[3]\n  collect n -> "
+                           "every: f64[5, 3]\n}\n"
+                           "stage y: f64 [m<3] = f[m] * every[2, m]\n" OUT,
+       -1, 1, 1);
+  text(c, "loop of two, one without adjoint",
+       IN("a", "3") IN("b", "3") "size t in 0..inf\nstage k0: i64 [] = 1\nloop trips 4 counter t {\n  carry p: f64[3] "
+                                 "= a\n  carry q: f64[3] = b\n  carry k: i64[] = k0\n  stage p2: f64 [i<3] = p[i] * "
+                                 "q[2 - i] + a[i]\n  stage q2: f64 [i.1<3] = q[i.1] * f64(k[]) * 0.5f64\n"
+                                 "  stage k2: i64 [] = k[] + #t\n  next p = p2 -> f: f64[3]\n  next q = q2\n  next k = "
+                                 "k2\n}\nstage y: f64 [m<3] = f[m]\n" OUT,
+       -1, 1, 1);
+  text(c, "a branch in a loop, trips of symbolic number",
+       "size N\n" IN("x", "N")
+           IN("a", "2") "size t in 0..inf\nloop trips N counter t {\n  carry h: f64[2] = a\n  stage odd: bool [] = #t "
+                        "- 2*(#t//2) == 1\n  if odd {\n    stage u: f64 [i<2] = h[i] * x[t]\n  } else {\n    stage v: "
+                        "f64 [i.1<2] = sin(h[i.1]) + a[1 - i.1]\n  }\n"
+                        "    result r: f64[2] = u | v\n  next h = r -> f: f64[2]\n}\nstage y: f64 [m<2] = f[m]\n" OUT,
+       -1, 1, 1);
+  text(c, "a loop in a loop",
+       IN("a", "2")
+           IN("w", "3, 4") "size t in 0..2\nsize s in 0..3\nloop trips 3 counter t {\n  carry h: f64[2] = a\n  loop "
+                           "trips 4 counter s {\n    carry g: f64[2] = h\n    stage n: f64 [i<2] = sin(g[i] * w[t, s]) "
+                           "+ h[1 - i]\n    next g = n -> o: f64[2]\n    collect n -> c: f64[4, 2]\n  }\n"
+                           "  stage e: f64 [i.1<2] = o[i.1] * (sum[k<4] c[k, i.1])\n  next h = e -> f: "
+                           "f64[2]\n}\nstage y: f64 [m<2] = f[m]\n" OUT,
+       -1, 1, 1);
 }
 static void refused(void **state) {
   ctx *c = *state;
   static const char *const source[] = {
       IN("a", "7") INT("j", "7") "stage y: f64 [i<7] tiled\n  update [k<7] y[{j[k]}] *= a[k]  origin \"n7\"\n" OUT,
-      IN("a", "2") "size t in 0..inf\nloop trips 9 counter t origin \"n8\" {\n  carry h: f64[2] = a\n  stage n: f64 [i<2] = h[i] * a[i]\n  stage more: bool [] = n[0] > 0.5f64\n  next h = n -> y: f64[2]\n  while more\n}\n" OUT,
+      IN("a",
+         "2") "size t in 0..inf\nloop trips 9 counter t origin \"n8\" {\n  carry h: f64[2] = a\n  stage n: f64 [i<2] = "
+              "h[i] * a[i]\n  stage more: bool [] = n[0] > 0.5f64\n  next h = n -> y: f64[2]\n  while more\n}\n" OUT,
   };
   for (uint32_t i = 0; i < 2; i++) {
     uint32_t mark = diag_mark(c);
@@ -351,7 +468,7 @@ static void refused(void **state) {
   }
 }
 
-/* ---- operators from their definitions -------------------------------------------------------------------------------------------------------- */
+/* ---- operators from their definitions -------------------------------------------------------- */
 typedef struct given { /* an argument */
   uint32_t rank;
   int64_t dims[6];
@@ -361,18 +478,15 @@ typedef struct given { /* an argument */
   const int64_t *values; /* integer constants known to the compiler */
   bool absent;
 } given;
-#define D(...)                                                                                                                                                                                         \
+#define D(...)                                                                                                         \
   (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8), { __VA_ARGS__ }
-#define REAL(...)                                                                                                                                                                                      \
-  { D(__VA_ARGS__), -1, 1, ET_NONE, 0, NULL, false }
-#define RANGE(lo, hi, ...)                                                                                                                                                                             \
-  { D(__VA_ARGS__), lo, hi, ET_NONE, 0, NULL, false }
-#define WHOLE(n, ...)                                                                                                                                                                                  \
-  { D(__VA_ARGS__), 0, 0, ET_I64, n, NULL, false }
-#define NONE                                                                                                                                                                                           \
-  { 0, {0}, 0, 0, ET_NONE, 0, NULL, true }
+#define REAL(...) {D(__VA_ARGS__), -1, 1, ET_NONE, 0, NULL, false}
+#define RANGE(lo, hi, ...) {D(__VA_ARGS__), lo, hi, ET_NONE, 0, NULL, false}
+#define WHOLE(n, ...) {D(__VA_ARGS__), 0, 0, ET_I64, n, NULL, false}
+#define NONE {0, {0}, 0, 0, ET_NONE, 0, NULL, true}
 
-static void op_try(ctx *c, const oplib *lib, const char *name, const char *what, const given *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, uint32_t nout) {
+static void op_try(ctx *c, const oplib *lib, const char *name, const char *what, const given *in, uint32_t nin,
+                   const sattr *attrs, uint32_t nattrs, uint32_t nout) {
   emodule *m = expr_module(c);
   const opdef *d = notation_find(lib, "", name);
   arg args[MAX_IN] = {0}, out[MAX_IN] = {0};
@@ -389,7 +503,9 @@ static void op_try(ctx *c, const oplib *lib, const char *name, const char *what,
       f.nd = spread(c, g->rank, g->dims, g->lo, g->hi);
     else
       f.nd = array(c, t, g->rank, g->dims);
-    for (int64_t e = 0; !f.wrt && e < elements(&f.nd); e++) et_store(t, (uint8_t *)(uintptr_t)f.nd.data + e * et_bytes(t), (scalar){.i = g->values ? g->values[e] : rnd((uint32_t)g->ints)});
+    for (int64_t e = 0; !f.wrt && e < elements(&f.nd); e++)
+      et_store(t, (uint8_t *)(uintptr_t)f.nd.data + e * et_bytes(t),
+               (scalar){.i = g->values ? g->values[e] : rnd((uint32_t)g->ints)});
     if (g->values) {
       vals = NEWN(m->a, sz, elements(&f.nd) + 1);
       for (int64_t e = 0; e < elements(&f.nd); e++) vals[e] = sym_int(c, g->values[e]);
@@ -410,14 +526,16 @@ static void op_try(ctx *c, const oplib *lib, const char *name, const char *what,
     if (out[i].present && out[i].type == ET_F64) k.outs[k.nout++] = out[i].t;
   run_check(&k);
 }
-static void op(ctx *c, const oplib *lib, const char *name, const given *in, uint32_t nin, const sattr *attrs, uint32_t nattrs, uint32_t nout) {
+static void op(ctx *c, const oplib *lib, const char *name, const given *in, uint32_t nin, const sattr *attrs,
+               uint32_t nattrs, uint32_t nout) {
   char what[200];
   int n = snprintf(what, sizeof what, "%s", name);
   for (uint32_t i = 0; i < nattrs && n < 150; i++) {
     n += snprintf(what + n, sizeof what - n, " %s", attrs[i].name);
     if (attrs[i].kind == SK_INT) n += snprintf(what + n, sizeof what - n, "=%lld", (long long)attrs[i].i);
     if (attrs[i].kind == SK_STRING) n += snprintf(what + n, sizeof what - n, "=%s", attrs[i].s);
-    for (uint32_t q = 0; attrs[i].kind == SK_INTS && q < attrs[i].n && n < 190; q++) n += snprintf(what + n, sizeof what - n, "%c%lld", q ? ',' : '=', (long long)attrs[i].ints[q]);
+    for (uint32_t q = 0; attrs[i].kind == SK_INTS && q < attrs[i].n && n < 190; q++)
+      n += snprintf(what + n, sizeof what - n, "%c%lld", q ? ',' : '=', (long long)attrs[i].ints[q]);
   }
   volatile bool ok = false;
   CTX_TRY(c) {
@@ -432,7 +550,9 @@ static void op(ctx *c, const oplib *lib, const char *name, const given *in, uint
 static sattr ai(const char *n, int64_t v) { return (sattr){.name = n, .kind = SK_INT, .i = v}; }
 static sattr af(const char *n, double v) { return (sattr){.name = n, .kind = SK_FLOAT, .f = v}; }
 static sattr as(const char *n, const char *v) { return (sattr){.name = n, .kind = SK_STRING, .s = v}; }
-static sattr al(const char *n, const int64_t *v, uint32_t k) { return (sattr){.name = n, .kind = SK_INTS, .ints = v, .n = k}; }
+static sattr al(const char *n, const int64_t *v, uint32_t k) {
+  return (sattr){.name = n, .kind = SK_INTS, .ints = v, .n = k};
+}
 static oplib *library(ctx *c) {
   oplib *l = notation_lib(c);
   if (!notation_add_builtin(l)) show_errors(c);
@@ -445,12 +565,19 @@ static void elementwise(void **state) {
   static const struct {
     const char *name;
     double lo, hi;
-  } unary[] = {
-      {"Abs", -1, 1},      {"Neg", -1, 1},      {"Exp", -1, 1},         {"Log", 0.2, 2},      {"Sqrt", 0.2, 2}, {"Reciprocal", 0.3, 2},     {"Sin", -2, 2},    {"Cos", -2, 2},       {"Tan", -1, 1},
-      {"Asin", -0.8, 0.8}, {"Acos", -0.8, 0.8}, {"Atan", -2, 2},        {"Sinh", -1, 1},      {"Cosh", -1, 1},  {"Asinh", -2, 2},           {"Acosh", 1.5, 3}, {"Atanh", -0.8, 0.8}, {"Tanh", -2, 2},
-      {"Erf", -2, 2},      {"Sigmoid", -3, 3},  {"Softplus", -3, 3},    {"Softsign", -2, 2},  {"Relu", -1, 1},  {"LeakyRelu", -1, 1},       {"Elu", -1, 1},    {"Selu", -1, 1},      {"Celu", -1, 1},
-      {"Gelu", -2, 2},     {"Mish", -2, 2},     {"HardSigmoid", -4, 4}, {"HardSwish", -4, 4}, {"Swish", -2, 2}, {"ThresholdedRelu", -2, 2}, {"Shrink", -2, 2}, {"Floor", -2, 2},     {"Ceil", -2, 2},
-      {"Round", -2, 2},    {"Sign", -2, 2},     {"Identity", -1, 1}};
+  } unary[] = {{"Abs", -1, 1},       {"Neg", -1, 1},       {"Exp", -1, 1},
+               {"Log", 0.2, 2},      {"Sqrt", 0.2, 2},     {"Reciprocal", 0.3, 2},
+               {"Sin", -2, 2},       {"Cos", -2, 2},       {"Tan", -1, 1},
+               {"Asin", -0.8, 0.8},  {"Acos", -0.8, 0.8},  {"Atan", -2, 2},
+               {"Sinh", -1, 1},      {"Cosh", -1, 1},      {"Asinh", -2, 2},
+               {"Acosh", 1.5, 3},    {"Atanh", -0.8, 0.8}, {"Tanh", -2, 2},
+               {"Erf", -2, 2},       {"Sigmoid", -3, 3},   {"Softplus", -3, 3},
+               {"Softsign", -2, 2},  {"Relu", -1, 1},      {"LeakyRelu", -1, 1},
+               {"Elu", -1, 1},       {"Selu", -1, 1},      {"Celu", -1, 1},
+               {"Gelu", -2, 2},      {"Mish", -2, 2},      {"HardSigmoid", -4, 4},
+               {"HardSwish", -4, 4}, {"Swish", -2, 2},     {"ThresholdedRelu", -2, 2},
+               {"Shrink", -2, 2},    {"Floor", -2, 2},     {"Ceil", -2, 2},
+               {"Round", -2, 2},     {"Sign", -2, 2},      {"Identity", -1, 1}};
   for (uint32_t i = 0; i < N(unary); i++) {
     given in[] = {RANGE(unary[i].lo, unary[i].hi, 1 + rnd(4), 2 + rnd(4))};
     op(c, lib, unary[i].name, in, 1, NULL, 0, 1);
@@ -460,13 +587,16 @@ static void elementwise(void **state) {
   static const struct {
     const char *name;
     double lo, hi;
-  } binary[] = {{"Add", -1, 1}, {"Sub", -1, 1}, {"Mul", -1, 1}, {"Div", 0.3, 2}, {"Pow", 0.3, 2}, {"PRelu", -1, 1}, {"Max", -1, 1}, {"Min", -1, 1}, {"Mean", -1, 1}, {"Sum", -1, 1}, {"SwiGLU", -1, 1}};
+  } binary[] = {{"Add", -1, 1}, {"Sub", -1, 1}, {"Mul", -1, 1},  {"Div", 0.3, 2}, {"Pow", 0.3, 2},  {"PRelu", -1, 1},
+                {"Max", -1, 1}, {"Min", -1, 1}, {"Mean", -1, 1}, {"Sum", -1, 1},  {"SwiGLU", -1, 1}};
   for (uint32_t i = 0; i < N(binary); i++) {
     double l = binary[i].lo, h = binary[i].hi;
-    given same[] = {RANGE(l, h, 2, 3), RANGE(l, h, 2, 3)}, wide[] = {RANGE(l, h, 2, 3, 4), RANGE(l, h, 3, 1)}, up[] = {RANGE(l, h, 3, 1), RANGE(l, h, 2, 1, 4)};
+    given same[] = {RANGE(l, h, 2, 3), RANGE(l, h, 2, 3)}, wide[] = {RANGE(l, h, 2, 3, 4), RANGE(l, h, 3, 1)},
+          up[] = {RANGE(l, h, 3, 1), RANGE(l, h, 2, 1, 4)};
     op(c, lib, binary[i].name, same, 2, NULL, 0, 1);
     if (strcmp(binary[i].name, "SwiGLU")) op(c, lib, binary[i].name, wide, 2, NULL, 0, 1);
-    if (strcmp(binary[i].name, "SwiGLU") && strcmp(binary[i].name, "PRelu")) op(c, lib, binary[i].name, up, 2, NULL, 0, 1);
+    if (strcmp(binary[i].name, "SwiGLU") && strcmp(binary[i].name, "PRelu"))
+      op(c, lib, binary[i].name, up, 2, NULL, 0, 1);
   }
   given mod[] = {RANGE(2, 9, 4), RANGE(0.6, 1.4, 4)};
   op(c, lib, "Mod", mod, 2, (sattr[]){ai("fmod", 1)}, 1, 1);
@@ -479,7 +609,8 @@ static void elementwise(void **state) {
 static void products(void **state) {
   ctx *c = *state;
   oplib *lib = library(c);
-  given a[] = {REAL(4), REAL(4)}, b[] = {REAL(3, 4), REAL(4)}, d[] = {REAL(4), REAL(4, 2)}, e[] = {REAL(3, 4), REAL(4, 5)}, f[] = {REAL(2, 1, 3, 4), REAL(5, 4, 2)}, g[] = {REAL(4), REAL(2, 4, 3)};
+  given a[] = {REAL(4), REAL(4)}, b[] = {REAL(3, 4), REAL(4)}, d[] = {REAL(4), REAL(4, 2)},
+        e[] = {REAL(3, 4), REAL(4, 5)}, f[] = {REAL(2, 1, 3, 4), REAL(5, 4, 2)}, g[] = {REAL(4), REAL(2, 4, 3)};
   op(c, lib, "MatMul", a, 2, NULL, 0, 1);
   op(c, lib, "MatMul", b, 2, NULL, 0, 1);
   op(c, lib, "MatMul", d, 2, NULL, 0, 1);
@@ -497,7 +628,8 @@ static void convolutions(void **state) {
     int64_t g = 1 + rnd(2), st[3], di[3], pa[6];
     given x = REAL(1), w = REAL(1), b = REAL(1);
     x.rank = w.rank = nd + 2;
-    x.dims[0] = 1 + rnd(2), w.dims[1] = 1 + rnd(3), w.dims[0] = g * (1 + rnd(2)), x.dims[1] = g * w.dims[1], b.dims[0] = w.dims[0];
+    x.dims[0] = 1 + rnd(2), w.dims[1] = 1 + rnd(3), w.dims[0] = g * (1 + rnd(2)), x.dims[1] = g * w.dims[1],
+    b.dims[0] = w.dims[0];
     for (uint32_t i = 0; i < nd; i++) {
       w.dims[2 + i] = 1 + rnd(3), st[i] = 1 + rnd(3), di[i] = 1 + rnd(3);
       pa[i] = rnd(3), pa[nd + i] = rnd(3);
@@ -505,7 +637,8 @@ static void convolutions(void **state) {
       x.dims[2 + i] = max64(least, 1) + rnd(nd == 3 ? 3 : 6);
     }
     given in[] = {x, w, b};
-    op(c, lib, "Conv", in, rnd(3) ? 2 : 3, (sattr[]){ai("group", g), al("strides", st, nd), al("dilations", di, nd), al("pads", pa, 2 * nd)}, 4, 1);
+    op(c, lib, "Conv", in, rnd(3) ? 2 : 3,
+       (sattr[]){ai("group", g), al("strides", st, nd), al("dilations", di, nd), al("pads", pa, 2 * nd)}, 4, 1);
   }
 }
 static void pools(void **state) {
@@ -522,7 +655,8 @@ static void pools(void **state) {
       pa[i] = rnd((uint32_t)min64(ks[i], 2)), pa[nd + i] = rnd((uint32_t)min64(ks[i], 2));
       x.dims[2 + i] = max64((ks[i] - 1) * di[i] + 1 - pa[i] - pa[nd + i], 1) + rnd(6);
     }
-    sattr at[] = {al("kernel_shape", ks, nd), al("strides", st, nd), al("dilations", di, nd), al("pads", pa, 2 * nd), ai("ceil_mode", rnd(2)), ai("count_include_pad", rnd(2))};
+    sattr at[] = {al("kernel_shape", ks, nd), al("strides", st, nd),   al("dilations", di, nd),
+                  al("pads", pa, 2 * nd),     ai("ceil_mode", rnd(2)), ai("count_include_pad", rnd(2))};
     op(c, lib, avg ? "AveragePool" : "MaxPool", &x, 1, at, avg ? 6 : 5, 1);
   }
   given x[] = {REAL(2, 3, 4, 5)};
@@ -537,7 +671,8 @@ static void rows(void **state) {
     op(c, lib, "LogSoftmax", x, 1, (sattr[]){ai("axis", axis)}, 1, 1);
   }
   static const int64_t ax[] = {0, 2};
-  static const char *const red[] = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare", "ReduceLogSum"};
+  static const char *const red[] = {"ReduceSum", "ReduceMean", "ReduceMax",       "ReduceMin",       "ReduceProd",
+                                    "ReduceL1",  "ReduceL2",   "ReduceLogSumExp", "ReduceSumSquare", "ReduceLogSum"};
   for (uint32_t i = 0; i < N(red); i++) {
     given x[] = {RANGE(0.2, 1.5, 2, 3, 4), {D(2), 0, 0, ET_I64, 0, ax, false}};
     op(c, lib, red[i], x, 2, (sattr[]){ai("keepdims", i & 1)}, 1, 1);
@@ -572,12 +707,17 @@ static void normalised(void **state) {
 static void moved(void **state) {
   ctx *c = *state;
   oplib *lib = library(c);
-  static const int64_t perm[] = {2, 0, 1}, to[] = {4, -1}, st[] = {3, 0}, en[] = {-9, 4}, ax[] = {1, 2}, sp[] = {-1, 2}, pads[] = {1, 2, 0, 1, 0, 2}, two[] = {2, 1}, half[] = {1, 1, 2, 3};
+  static const int64_t perm[] = {2, 0, 1}, to[] = {4, -1}, st[] = {3, 0}, en[] = {-9, 4}, ax[] = {1, 2}, sp[] = {-1, 2},
+                       pads[] = {1, 2, 0, 1, 0, 2}, two[] = {2, 1}, half[] = {1, 1, 2, 3};
   given x[] = {REAL(2, 3, 4)};
   op(c, lib, "Transpose", x, 1, (sattr[]){al("perm", perm, 3)}, 1, 1);
   given r[] = {REAL(2, 3, 4), {D(2), 0, 0, ET_I64, 0, to, false}};
   op(c, lib, "Reshape", r, 2, NULL, 0, 1);
-  given s[] = {REAL(2, 5, 6), {D(2), 0, 0, ET_I64, 0, st, false}, {D(2), 0, 0, ET_I64, 0, en, false}, {D(2), 0, 0, ET_I64, 0, ax, false}, {D(2), 0, 0, ET_I64, 0, sp, false}};
+  given s[] = {REAL(2, 5, 6),
+               {D(2), 0, 0, ET_I64, 0, st, false},
+               {D(2), 0, 0, ET_I64, 0, en, false},
+               {D(2), 0, 0, ET_I64, 0, ax, false},
+               {D(2), 0, 0, ET_I64, 0, sp, false}};
   op(c, lib, "Slice", s, 5, NULL, 0, 1);
   static const char *const modes[] = {"constant", "edge", "reflect", "wrap"};
   for (int i = 0; i < 4; i++) {
@@ -629,7 +769,14 @@ static void over_time(void **state) {
     for (int d = 0; d < 3; d++) {
       int64_t g = nets[i].gates, dn = d == 2 ? 2 : 1;
       bool by_length = (d + i) % 2;
-      given in[] = {REAL(5, 2, 4), REAL(dn, 3 * g, 4), REAL(dn, 3 * g, 3), REAL(dn, 6 * g), {D(2), 0, 0, ET_I32, 0, lens, !by_length}, REAL(dn, 2, 3), REAL(dn, 2, 3), REAL(dn, 9)};
+      given in[] = {REAL(5, 2, 4),
+                    REAL(dn, 3 * g, 4),
+                    REAL(dn, 3 * g, 3),
+                    REAL(dn, 6 * g),
+                    {D(2), 0, 0, ET_I32, 0, lens, !by_length},
+                    REAL(dn, 2, 3),
+                    REAL(dn, 2, 3),
+                    REAL(dn, 9)};
       uint32_t n = i == 2 ? 8 : 6;
       sattr at[] = {ai("hidden_size", 3), as("direction", dirs[d]), ai("linear_before_reset", d & 1)};
       op(c, lib, nets[i].name, in, n, at, i == 1 ? 3 : 2, i == 2 ? 3 : 2);
@@ -640,7 +787,12 @@ static void over_time(void **state) {
 static void others(void **state) {
   ctx *c = *state;
   oplib *lib = library(c);
-  static const char *const wide[] = {"InstanceNormalization", "GroupNormalization", "RMSNormalization", "MeanVarianceNormalization", "LRN", "Attention"};
+  static const char *const wide[] = {"InstanceNormalization",
+                                     "GroupNormalization",
+                                     "RMSNormalization",
+                                     "MeanVarianceNormalization",
+                                     "LRN",
+                                     "Attention"};
   for (uint32_t i = 0; i < N(wide); i++) widened(c, lib, wide[i]);
   given x4[] = {REAL(2, 4, 3, 3), REAL(4), REAL(4)};
   op(c, lib, "InstanceNormalization", x4, 3, NULL, 0, 1);
@@ -653,7 +805,8 @@ static void others(void **state) {
   op(c, lib, "RMSNormalization", rms, 2, NULL, 0, 1);
   static const int64_t st[] = {2, 1}, di[] = {1, 2}, pa[] = {1, 0, 0, 1};
   given ct[] = {REAL(1, 4, 3, 4), REAL(4, 2, 3, 2), REAL(4)};
-  op(c, lib, "ConvTranspose", ct, 3, (sattr[]){ai("group", 2), al("strides", st, 2), al("dilations", di, 2), al("pads", pa, 4)}, 4, 1);
+  op(c, lib, "ConvTranspose", ct, 3,
+     (sattr[]){ai("group", 2), al("strides", st, 2), al("dilations", di, 2), al("pads", pa, 4)}, 4, 1);
   given e[] = {REAL(2, 3, 4), REAL(2, 4, 3)}, ii[] = {REAL(3, 3)};
   op(c, lib, "Einsum", e, 2, (sattr[]){as("equation", "bij,bjk->bik")}, 1, 1);
   op(c, lib, "Einsum", ii, 1, (sattr[]){as("equation", "ii->i")}, 1, 1);
@@ -662,7 +815,7 @@ static void others(void **state) {
   op(c, lib, "Attention", at, 3, (sattr[]){ai("is_causal", 1)}, 1, 1);
 }
 
-/* ---- structure ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- structure ------------------------------------------------------------------------------- */
 static bool only_constant_guards(emodule *m, ex e) { /* no condition anywhere; an `else` is a constant */
   const ex_node n = *exn(m, e);
   bool ok = true;
@@ -680,10 +833,13 @@ static void contractions(void **state) {
     for (int stride = 1; stride < 3; stride++) {
       emodule *m = expr_parse(c,
                               arena_fmt(ctx_arena(c),
-                                        "size N\n%stensor x: f32[%s, 64, 56, 56] input \"x\"\ntensor w: f32[64, 64, 3, 3] input \"w\"\ntensor g: f32[%s, 64, %d, %d] input \"g\"\n"
-                                        "stage y: f32 [%s, m<64, h<%d, v<%d] = sum[c<64, p<3, q<3] (load x[%s, c, %d*h + p - 1, %d*v + q - 1] else 0.0) * w[m, c, p, q]\noutput y \"y\"\n",
-                                        symbolic ? "" : "tensor s: f32[N] input \"s\"\n", symbolic ? "N" : "1", symbolic ? "N" : "1", 56 / stride, 56 / stride, symbolic ? "n<N" : "1", 56 / stride,
-                                        56 / stride, symbolic ? "n" : "0", stride, stride),
+                                        "size N\n%stensor x: f32[%s, 64, 56, 56] input \"x\"\ntensor w: f32[64, 64, 3, "
+                                        "3] input \"w\"\ntensor g: f32[%s, 64, %d, %d] input \"g\"\n"
+                                        "stage y: f32 [%s, m<64, h<%d, v<%d] = sum[c<64, p<3, q<3] (load x[%s, c, %d*h "
+                                        "+ p - 1, %d*v + q - 1] else 0.0) * w[m, c, p, q]\noutput y \"y\"\n",
+                                        symbolic ? "" : "tensor s: f32[N] input \"s\"\n", symbolic ? "N" : "1",
+                                        symbolic ? "N" : "1", 56 / stride, 56 / stride, symbolic ? "n<N" : "1",
+                                        56 / stride, 56 / stride, symbolic ? "n" : "0", stride, stride),
                               "conv");
       if (!m) show_errors(c);
       assert_non_null(m);
@@ -696,18 +852,24 @@ static void contractions(void **state) {
       uint32_t found = 0;
       for (uint32_t s = 0; s < m->stages.n; s++) {
         if (xs(m, s)->dead) continue;
-        if (stride == 2 && exn(m, xs(m, s)->value)->kind == EX_LOAD) continue; /* dX lies shifted in what the contraction gives */
+        /* dX lies shifted in what the contraction gives */
+        if (stride == 2 && exn(m, xs(m, s)->value)->kind == EX_LOAD) continue;
         found++;
-        if (expr_class(m, s) != KC_CONTRACTION || !only_constant_guards(m, xs(m, s)->value)) fail_msg("not a plain contraction:\n%s", text_of(m));
+        if (expr_class(m, s) != KC_CONTRACTION || !only_constant_guards(m, xs(m, s)->value))
+          fail_msg("not a plain contraction:\n%s", text_of(m));
       }
       assert_int_equal(found, 2);
     }
 }
 /* Stated gradients: a rounding that passes its adjoint on, which no derivation would give. */
-static const char ste[] = "op Ste<T: float>(X: T[a...], W: T[~a...]) -> Y: T[a...] {\n  Y[a...] = round_even(X[a...]) * W~[a...]\n  grad(X) { dX[a...] = dY[a...] * W~[a...] }\n}\n"
-                          "op Nested<T: float>(X: T[a...], W: T[~a...]) -> Y: T[a...] {\n  E[a...] = exp(X[a...])\n  Z = Ste(E, W)\n  Y[a...] = Z[a...] + Z[a...]\n}\n"
-                          "op Same<T: float>(X: T[a...], W: T[~a...]) -> Y: T[a...] { Y = Ste(X, X) }\n"
-                          "op Two<T: float>(X: T[n], W: T[n]) -> Y: T[n], S: T[n] {\n  H[n] = floor(X[n])\n  Y[n] = H[n] * W[n]\n  S[n] = H[n] + W[n]\n  grad(X) { dX[n] = dY[n] + 2.0*dS[n] }\n  grad(W) { dW[n] = Y[n] * dY[n] }\n}\n";
+static const char ste[] =
+    "op Ste<T: float>(X: T[a...], W: T[~a...]) -> Y: T[a...] {\n  Y[a...] = round_even(X[a...]) * W~[a...]\n  grad(X) "
+    "{ dX[a...] = dY[a...] * W~[a...] }\n}\n"
+    "op Nested<T: float>(X: T[a...], W: T[~a...]) -> Y: T[a...] {\n  E[a...] = exp(X[a...])\n  Z = Ste(E, W)\n  "
+    "Y[a...] = Z[a...] + Z[a...]\n}\n"
+    "op Same<T: float>(X: T[a...], W: T[~a...]) -> Y: T[a...] { Y = Ste(X, X) }\n"
+    "op Two<T: float>(X: T[n], W: T[n]) -> Y: T[n], S: T[n] {\n  H[n] = floor(X[n])\n  Y[n] = H[n] * W[n]\n  S[n] = "
+    "H[n] + W[n]\n  grad(X) { dX[n] = dY[n] + 2.0*dS[n] }\n  grad(W) { dW[n] = Y[n] * dY[n] }\n}\n";
 static void with_stated(void **state) {
   ctx *c = *state;
   oplib *lib = library(c);
@@ -718,8 +880,11 @@ static void with_stated(void **state) {
     sz shape[1] = {sym_int(c, 4)};
     int64_t dims[1] = {4};
     uint32_t blk = 0;
-    tid x = expr_tensor(m, TK_INPUT, ET_F64, shape, 1, "x", NULL), w = expr_tensor(m, TK_INPUT, ET_F64, shape, 1, "w", NULL), s = expr_tensor(m, TK_INPUT, ET_F64, shape, 1, "s", NULL), got[2];
-    vec_push(m->a, m->inputs, ((io){x, "x"})), vec_push(m->a, m->inputs, ((io){w, "w"})), vec_push(m->a, m->inputs, ((io){s, "s"}));
+    tid x = expr_tensor(m, TK_INPUT, ET_F64, shape, 1, "x", NULL),
+        w = expr_tensor(m, TK_INPUT, ET_F64, shape, 1, "w", NULL),
+        s = expr_tensor(m, TK_INPUT, ET_F64, shape, 1, "s", NULL), got[2];
+    vec_push(m->a, m->inputs, ((io){x, "x"})), vec_push(m->a, m->inputs, ((io){w, "w"})),
+        vec_push(m->a, m->inputs, ((io){s, "s"}));
     xif f = {.n = 1};
     if (q == 4) { /* inside a branch */
       f.cond = expr_tensor(m, TK_STAGE, ET_BOOL, shape, 0, "c", NULL);
@@ -727,8 +892,11 @@ static void with_stated(void **state) {
       vec_push(m->a, m->blocks, ((block){0})), vec_push(m->a, m->blocks, ((block){0}));
       f.then_block = blk = m->blocks.n - 2, f.else_block = m->blocks.n - 1;
     }
-    arg in[2] = {{.present = true, .type = ET_F64, .rank = 1, .shape = shape, .t = x}, {.present = true, .type = ET_F64, .rank = 1, .shape = shape, .t = w}}, out[2] = {{.want = true}, {.want = true}};
-    assert_true(notation_elaborate(lib, notation_find(lib, "", names[q]), m, blk, "n", in, 2, NULL, 0, out, q == 3 ? 2 : 1));
+    arg in[2] = {{.present = true, .type = ET_F64, .rank = 1, .shape = shape, .t = x},
+                 {.present = true, .type = ET_F64, .rank = 1, .shape = shape, .t = w}},
+        out[2] = {{.want = true}, {.want = true}};
+    assert_true(
+        notation_elaborate(lib, notation_find(lib, "", names[q]), m, blk, "n", in, 2, NULL, 0, out, q == 3 ? 2 : 1));
     tid y = out[0].t;
     if (q == 4) {
       f.results = NEWN(m->a, tid, 1), f.then_vals = NEWN(m->a, tid, 1), f.else_vals = NEWN(m->a, tid, 1);
@@ -743,19 +911,28 @@ static void with_stated(void **state) {
     ndarray X = spread(c, 1, dims, -2, 2), W = spread(c, 1, dims, -1, 1), S = spread(c, 1, dims, -1, 1);
     evaluation *v = expr_eval_new(m, ctx_arena(c), 1);
     expr_eval_input(v, x, &X), expr_eval_input(v, w, &W), expr_eval_input(v, s, &S);
-    const double *dx = expr_eval_get(v, got[0])->data, *dw = expr_eval_get(v, got[1])->data, *xv = X.data, *wv = W.data, *sv = S.data;
+    const double *dx = expr_eval_get(v, got[0])->data, *dw = expr_eval_get(v, got[1])->data, *xv = X.data, *wv = W.data,
+                 *sv = S.data;
     for (int i = 0; i < 4; i++) {
-      double e = q == 1 ? 2 * sv[i] * wv[i] * exp(xv[i]) : q == 2 ? sv[i] * xv[i] + sv[i] * nearbyint(xv[i]) : q == 3 ? sv[i] : sv[i] * wv[i];
-      double ew = q == 1 ? 2 * sv[i] * nearbyint(exp(xv[i])) : q == 2 ? 0 : q == 3 ? floor(xv[i]) * wv[i] * sv[i] : sv[i] * nearbyint(xv[i]);
-      if (fabs(dx[i] - e) > 1e-12 || fabs(dw[i] - ew) > 1e-12) fail_msg("%s: dX %g, expected %g; dW %g, expected %g\n%s", names[q], dx[i], e, dw[i], ew, text_of(m));
+      double e = q == 1   ? 2 * sv[i] * wv[i] * exp(xv[i])
+                 : q == 2 ? sv[i] * xv[i] + sv[i] * nearbyint(xv[i])
+                 : q == 3 ? sv[i]
+                          : sv[i] * wv[i];
+      double ew = q == 1   ? 2 * sv[i] * nearbyint(exp(xv[i]))
+                  : q == 2 ? 0
+                  : q == 3 ? floor(xv[i]) * wv[i] * sv[i]
+                           : sv[i] * nearbyint(xv[i]);
+      if (fabs(dx[i] - e) > 1e-12 || fabs(dw[i] - ew) > 1e-12)
+        fail_msg("%s: dX %g, expected %g; dW %g, expected %g\n%s", names[q], dx[i], e, dw[i], ew, text_of(m));
     }
   }
 }
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(by_hand), T(updates), T(recurrences), T(second), T(combining), T(control), T(refused), T(elementwise), T(products), T(convolutions),
-      T(pools),   T(rows),    T(normalised),  T(moved),  T(indexed), T(over_time),   T(others),   T(contractions), T(with_stated),
+      T(by_hand),     T(updates),   T(recurrences),  T(second),       T(combining),   T(control),    T(refused),
+      T(elementwise), T(products),  T(convolutions), T(pools),        T(rows),        T(normalised), T(moved),
+      T(indexed),     T(over_time), T(others),       T(contractions), T(with_stated),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,12 +6,14 @@
 /* after the above */
 #include <cmocka.h>
 
-static const char source[] = "op Product<T: float>(A: T[n, k], B: T[k, m]) -> C: T[n, m] { C[n, m] = sum[k] A[n, k] * B[k, m] }\n"
-                             "op Window<T: float>(X: T[l], W: T[k]) -> Y: T[o] { let o = l - k + 1\n Y[o] = sum[k] X[o + k] * W[k] }\n"
-                             "op Clever<T: float>(X: T[n]) -> Y: T[n] {\n  Y[n] = sum[p < size(n) where p <= n] X[p]\n  cost flops = n\n  cost bytes = 8*n\n}\n"
-                             "op Caller<T: float>(X: T[n]) -> Y: T[n] { Y = Clever(X) }\n"
-                             "op Lists<T: float>(X: T[n]; mode: str, a: int, b: int, w: float, words: str) -> Y: T[n] {\n"
-                             "  let p = tensor(a)\n  Y[n] = mode == \"one\" ? X[n]*T(b[0]) : X[n]*T(p[0] + len(w) + len(words))\n}\n";
+static const char source[] =
+    "op Product<T: float>(A: T[n, k], B: T[k, m]) -> C: T[n, m] { C[n, m] = sum[k] A[n, k] * B[k, m] }\n"
+    "op Window<T: float>(X: T[l], W: T[k]) -> Y: T[o] { let o = l - k + 1\n Y[o] = sum[k] X[o + k] * W[k] }\n"
+    "op Clever<T: float>(X: T[n]) -> Y: T[n] {\n  Y[n] = sum[p < size(n) where p <= n] X[p]\n  cost flops = n\n  cost "
+    "bytes = 8*n\n}\n"
+    "op Caller<T: float>(X: T[n]) -> Y: T[n] { Y = Clever(X) }\n"
+    "op Lists<T: float>(X: T[n]; mode: str, a: int, b: int, w: float, words: str) -> Y: T[n] {\n"
+    "  let p = tensor(a)\n  Y[n] = mode == \"one\" ? X[n]*T(b[0]) : X[n]*T(p[0] + len(w) + len(words))\n}\n";
 static int setup(void **state) { return (*state = ctx_new()) ? 0 : -1; }
 static int teardown(void **state) { return ctx_free(*state), 0; }
 static bool find(ctx *c, const oplib *l, const char *name, bool symbolic, opinst *i) {
@@ -24,15 +26,20 @@ static bool find(ctx *c, const oplib *l, const char *name, bool symbolic, opinst
 static void costs(void **state) {
   ctx *c = *state;
   oplib *l = notation_lib(c);
-  static const char *const want[][3] = {{"Product", "2*n*k*m", "4*n*k + 4*k*m + 4*n*m"}, {"Window", "2*k*(-k + l + 1)", "4*l + 4*k + 4*(-k + l + 1)"}, {"Clever", "n", "8*n"}, {"Caller", "2*n*n", "8*n"}};
+  static const char *const want[][3] = {{"Product", "2*n*k*m", "4*n*k + 4*k*m + 4*n*m"},
+                                        {"Window", "2*k*(-k + l + 1)", "4*l + 4*k + 4*(-k + l + 1)"},
+                                        {"Clever", "n", "8*n"},
+                                        {"Caller", "2*n*n", "8*n"}};
   assert_true(notation_add(l, source, strlen(source), "cost.ek"));
   for (size_t q = 0; q < sizeof want / sizeof *want; q++) {
     opinst i;
     assert_true(find(c, l, want[q][0], true, &i));
     opcost k = opinst_cost(c, &i);
     assert_string_equal(k.bytes_text, want[q][2]);
-    if (strcmp(want[q][0], "Caller") != 0) assert_string_equal(k.flops_text, want[q][1]); /* a stated cost is of the definition that the model calls */
-    else assert_string_not_equal(k.flops_text, "n");
+    if (strcmp(want[q][0], "Caller") != 0)
+      assert_string_equal(k.flops_text, want[q][1]); /* a stated cost is of the definition that the model calls */
+    else
+      assert_string_not_equal(k.flops_text, "n");
   }
 }
 /* An attribute that the body reads as a list is guessed as one, a word as a word: by chance one call in 32 would be. */
@@ -42,7 +49,8 @@ static void lists(void **state) {
   opinst i;
   uint32_t legal = 0;
   assert_true(notation_add(l, source, strlen(source), "cost.ek"));
-  for (uint64_t s = 1; s <= 40; s++) legal += notation_instance(c, l, notation_find(l, "", "Lists"), s, (opinst_opts){0}, &i);
+  for (uint64_t s = 1; s <= 40; s++)
+    legal += notation_instance(c, l, notation_find(l, "", "Lists"), s, (opinst_opts){0}, &i);
   assert_true(legal > 15);
 }
 static void same_seed(void **state) {
@@ -54,7 +62,8 @@ static void same_seed(void **state) {
     for (uint64_t s = 1; s < 20; s++) {
       opinst i[2];
       bool ok[2];
-      for (int k = 0; k < 2; k++) ok[k] = notation_instance(c[k], l[k], notation_nth(l[k], d), s, (opinst_opts){0}, &i[k]);
+      for (int k = 0; k < 2; k++)
+        ok[k] = notation_instance(c[k], l[k], notation_nth(l[k], d), s, (opinst_opts){0}, &i[k]);
       assert_int_equal(ok[0], ok[1]);
       if (!ok[0]) continue;
       legal++;
@@ -68,6 +77,8 @@ static void same_seed(void **state) {
   ctx_free(c[1]);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(costs, setup, teardown), cmocka_unit_test_setup_teardown(lists, setup, teardown), cmocka_unit_test_setup_teardown(same_seed, setup, teardown)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(costs, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(lists, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(same_seed, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,10 +15,11 @@ typedef struct limit {
   uint32_t kernels;
 } limit;
 static const limit own[] = {
-    {"residual_cnn", 7},         {"depthwise_separable", 13},   {"detector_head", 10},        {"lstm_forward", 4},    {"gru_forward", 3},
-    {"transformer_encoder", 20}, {"transformer_where_mask", 5}, {"attention_causal", 9},      {"attention_cross", 6}, {"vision_transformer", 13},
-    {"layernorm_gelu", 4},       {"handmade_norms", 4},         {"norms_both_ways", 4},       {"channel_shuffle", 9}, {"pixel_shuffle", 2},
-    {"split_concat_tree", 12},   {"squeeze_excite", 5},         {"group_norm_decomposed", 2}, {"conv_transpose", 17}, {"unet", 10},
+    {"residual_cnn", 7},    {"depthwise_separable", 13},  {"detector_head", 10},         {"lstm_forward", 4},
+    {"gru_forward", 3},     {"transformer_encoder", 20},  {"transformer_where_mask", 5}, {"attention_causal", 9},
+    {"attention_cross", 6}, {"vision_transformer", 13},   {"layernorm_gelu", 4},         {"handmade_norms", 4},
+    {"norms_both_ways", 4}, {"channel_shuffle", 9},       {"pixel_shuffle", 2},          {"split_concat_tree", 12},
+    {"squeeze_excite", 5},  {"group_norm_decomposed", 2}, {"conv_transpose", 17},        {"unet", 10},
     {"fully_conv", 6},
 };
 /* in the folders of EK_TEST_MODELS */
@@ -45,7 +46,8 @@ static uint32_t kernels_of(const char *path) { /* UINT32_MAX: it could not be lo
     graph *g = onnx_load_file(c, path);
     emodule *m = g ? lower_graph(g, lib, NULL, 0) : NULL;
     if (m) {
-      expr_optimise(m, 3, &(expr_observer){.strict = true}); /* what fusion makes of the model as it stands: no transforms of windows */
+      /* what fusion makes of the model as it stands: no transforms of windows */
+      expr_optimise(m, 3, &(expr_observer){.strict = true});
       n = m->kernels.n;
     }
   }

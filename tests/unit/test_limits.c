@@ -1,4 +1,5 @@
-/* Stated limits (docs/limits.md): each is met by an input made for it, and answered by a clean error that says so; what is just below it works. Sizes that overflow, one by one and over a chain of nodes. */
+/* Stated limits (docs/limits.md): each is met by an input made for it, and answered by a clean error that says so;
+ * what is just below it works. Sizes that overflow, one by one and over a chain of nodes. */
 #include "einkorn/einkorn.h"
 #include "expr/expr.h"
 #include "graph/graph.h"
@@ -13,8 +14,11 @@
 /* after the above */
 #include <cmocka.h>
 
-/* ---- texts made of repeated pieces ---- */
-typedef struct text { char *s; size_t n, cap; } text;
+/* ---- texts made of repeated pieces ----------------------------------------------------------- */
+typedef struct text {
+  char *s;
+  size_t n, cap;
+} text;
 static void put(text *t, const char *s, size_t n) {
   if (t->n + n + 1 > t->cap) t->s = realloc(t->s, t->cap = (t->n + n + 1) * 2);
   memcpy(t->s + t->n, s, n);
@@ -24,13 +28,15 @@ static void put(text *t, const char *s, size_t n) {
 static void puts_times(text *t, const char *s, int times) {
   while (times-- > 0) put(t, s, strlen(s));
 }
-static text nested(const char *head, const char *open, const char *middle, const char *close, const char *tail, int depth) {
+static text nested(const char *head, const char *open, const char *middle, const char *close, const char *tail,
+                   int depth) {
   text t = {0};
-  puts_times(&t, head, 1), puts_times(&t, open, depth), puts_times(&t, middle, 1), puts_times(&t, close, depth), puts_times(&t, tail, 1);
+  puts_times(&t, head, 1), puts_times(&t, open, depth), puts_times(&t, middle, 1), puts_times(&t, close, depth),
+      puts_times(&t, tail, 1);
   return t;
 }
 
-/* ---- models ---- */
+/* ---- models ---------------------------------------------------------------------------------- */
 static ek_code check_bytes(const void *p, size_t n, uint64_t memory, char *message, size_t room) {
   ek_session_options so;
   ek_session_options_init(&so);
@@ -48,7 +54,8 @@ static ek_code check_bytes(const void *p, size_t n, uint64_t memory, char *messa
 static void refused(const text *t, const char *words) {
   char message[600];
   ek_code e = check_bytes(t->s, t->n, 0, message, sizeof message);
-  if (!e || e == EK_INTERNAL || !strstr(message, words)) fail_msg("code %d, '%s', expected '%s'", (int)e, message, words);
+  if (!e || e == EK_INTERNAL || !strstr(message, words))
+    fail_msg("code %d, '%s', expected '%s'", (int)e, message, words);
   free(t->s);
 }
 static void accepted(const text *t) {
@@ -69,7 +76,8 @@ static void never_runs(const text *t) {
   if (!e) e = ek_run_create(code, 1, &r);
   if (!e) e = ek_run_bind_input(r, 0, x);
   if (!e) e = ek_run_execute(r);
-  if (!e || e == EK_INTERNAL || !*(r ? ek_run_message(r) : ek_message(s))) fail_msg("code %d, '%s'", (int)e, r ? ek_run_message(r) : ek_message(s));
+  if (!e || e == EK_INTERNAL || !*(r ? ek_run_message(r) : ek_message(s)))
+    fail_msg("code %d, '%s'", (int)e, r ? ek_run_message(r) : ek_message(s));
   ek_session_destroy(s);
   free(t->s);
 }
@@ -86,7 +94,10 @@ static void sizes_that_overflow(void **state) {
   never_runs(&t);
   /* none of the steps overflows, but the product does */
   text chain = {0};
-  puts_times(&chain, "graph \"g\" ir 8 opset 17 {\ninput x: f32[2, 2]\nconst r: i64[2] = [1024, 1024]\nv0: f32[a, b] = Tile(x, r) \"t0\"\n", 1);
+  puts_times(&chain,
+             "graph \"g\" ir 8 opset 17 {\ninput x: f32[2, 2]\nconst r: i64[2] = [1024, 1024]\nv0: f32[a, b] = Tile(x, "
+             "r) \"t0\"\n",
+             1);
   for (int i = 1; i < 8; i++) {
     char line[120];
     snprintf(line, sizeof line, "v%d: f32[a%d, b%d] = Tile(v%d, r) \"t%d\"\n", i, i, i, i - 1, i);
@@ -95,7 +106,8 @@ static void sizes_that_overflow(void **state) {
   puts_times(&chain, "output v7\n}\n", 1);
   never_runs(&chain);
   /* open sizes: only a run can say */
-  t = graph_of("input x: f32[N, M, K]\ny: f32[N, M, K] = Relu(x) \"r\"\nz: f32[N, M, K] = Softmax(y) \"s\"\noutput z\n");
+  t = graph_of(
+      "input x: f32[N, M, K]\ny: f32[N, M, K] = Relu(x) \"r\"\nz: f32[N, M, K] = Softmax(y) \"s\"\noutput z\n");
   ek_session *s = ek_session_create();
   ek_model *m;
   ek_module *code;
@@ -103,12 +115,17 @@ static void sizes_that_overflow(void **state) {
   assert_int_equal(ek_load_memory(s, t.s, t.n, "open", &m), EK_OK);
   assert_int_equal(ek_compile(m, NULL, &code), EK_OK);
   assert_int_equal(ek_run_create(code, 1, &r), EK_OK);
-  static const int64_t huge[][3] = {{INT64_MAX, 1, 1}, {1ll << 31, 1ll << 31, 2}, {1000000000, 1000000000, 1000000000}, {1ll << 40, 1 << 20, 1}, {INT64_MAX, INT64_MAX, INT64_MAX}};
+  static const int64_t huge[][3] = {{INT64_MAX, 1, 1},
+                                    {1ll << 31, 1ll << 31, 2},
+                                    {1000000000, 1000000000, 1000000000},
+                                    {1ll << 40, 1 << 20, 1},
+                                    {INT64_MAX, INT64_MAX, INT64_MAX}};
   for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
     ek_code e = ek_run_shape(r, 0, huge[i], 3);
     if (!e) e = ek_run_prepare(r);
     if (!e) e = ek_run_execute(r);
-    if (e != EK_MEMORY && e != EK_SHAPE && e != EK_USAGE) fail_msg("sizes %zu: code %d, %s", i, (int)e, ek_run_message(r));
+    if (e != EK_MEMORY && e != EK_SHAPE && e != EK_USAGE)
+      fail_msg("sizes %zu: code %d, %s", i, (int)e, ek_run_message(r));
     assert_true(*ek_run_message(r));
   }
   const int64_t small[] = {1, 2, 3};
@@ -121,13 +138,15 @@ static void sizes_that_overflow(void **state) {
 }
 static void ranks(void **state) {
   (void)state;
-  text t = graph_of("input x: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]\ny: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2] = Relu(x) \"r\"\noutput y\n");
+  text t = graph_of("input x: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]\ny: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2] = Relu(x) "
+                    "\"r\"\noutput y\n");
   accepted(&t);
   t = graph_of("input x: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]\ny: f32[2] = Relu(x) \"r\"\noutput y\n");
   refused(&t, "16 dimensions");
 }
 /* Code and words of the first call that fails; EK_OK when a run gets through with zeros for its input. */
-static ek_code used(const text *t, const ek_options *o, const ek_run_options *ro, const int64_t *dims, int32_t rank, char *message, size_t room) {
+static ek_code used(const text *t, const ek_options *o, const ek_run_options *ro, const int64_t *dims, int32_t rank,
+                    char *message, size_t room) {
   ek_session *s = ek_session_create();
   ek_model *m;
   ek_module *code;
@@ -175,7 +194,9 @@ static void threads(void **state) {
 }
 static void working_memory(void **state) {
   (void)state;
-  text t = graph_of("input x: f32[N, 64]\ny: f32[N, 64] = Softmax(x) \"s\"\nz: f32[64, N] = Transpose(y) {perm = [1, 0]} \"t\"\nw: f32[N, N] = MatMul(y, z) \"m\"\nv: f32[N, N] = Softmax(w) {axis = 0} \"u\"\noutput v\n");
+  text t =
+      graph_of("input x: f32[N, 64]\ny: f32[N, 64] = Softmax(x) \"s\"\nz: f32[64, N] = Transpose(y) {perm = [1, 0]} "
+               "\"t\"\nw: f32[N, N] = MatMul(y, z) \"m\"\nv: f32[N, N] = Softmax(w) {axis = 0} \"u\"\noutput v\n");
   char message[600];
   ek_options o;
   ek_options_init(&o);
@@ -192,8 +213,12 @@ static void folding(void **state) {
     text t = {0};
     char body[500];
     long n = big ? 1 << 27 : 1 << 10;
-    snprintf(body, sizeof body, "input x: f32[4]\nconst a: f32[] = [0]\nconst b: f32[] = [%ld]\nconst d: f32[] = [1]\nconst four: i64[2] = [4, -1]\nr: f32[%ld] = Range(a, b, d) \"r\"\ns: f32[%ld] = Sin(r) \"s\"\nt: f32[4, %ld] = Reshape(s, four) \"t\"\nconst one: i64[1] = [1]\n"
-             "q: f32[4] = ReduceSum(t, one) {keepdims = 0} \"q\"\ny: f32[4] = Mul(x, q) \"m\"\noutput y\n", n, n, n, n / 4);
+    snprintf(body, sizeof body,
+             "input x: f32[4]\nconst a: f32[] = [0]\nconst b: f32[] = [%ld]\nconst d: f32[] = [1]\nconst four: i64[2] "
+             "= [4, -1]\nr: f32[%ld] = Range(a, b, d) \"r\"\ns: f32[%ld] = Sin(r) \"s\"\nt: f32[4, %ld] = Reshape(s, "
+             "four) \"t\"\nconst one: i64[1] = [1]\n"
+             "q: f32[4] = ReduceSum(t, one) {keepdims = 0} \"q\"\ny: f32[4] = Mul(x, q) \"m\"\noutput y\n",
+             n, n, n, n / 4);
     t = graph_of(body);
     ek_report report = {0};
     ek_session *s = ek_session_create();
@@ -208,10 +233,13 @@ static void folding(void **state) {
 }
 static void sequences(void **state) {
   (void)state;
-  text t = graph_of("input x: f32[70000]\ns = SplitToSequence(x) {axis = 0, keepdims = 0} \"s\"\nn = SequenceLength(s) \"n\"\noutput n\n");
+  text t = graph_of("input x: f32[70000]\ns = SplitToSequence(x) {axis = 0, keepdims = 0} \"s\"\nn = SequenceLength(s) "
+                    "\"n\"\noutput n\n");
   refused(&t, "65536");
-  static const char loop[] = "input x: f32[4]\nconst times: i64[] = [%d]\nconst yes: bool[] = [1]\ne = SequenceConstruct(x) \"e\"\ns = Loop(times, yes, e) {body = graph \"b\" {\n  input k: i64[]\n  input go: bool[]\n  input l\n"
-                             "  more = Identity(go) \"i\"\n  output more\n  output l\n}} \"loop\"\nn = SequenceLength(s) \"n\"\noutput n\n";
+  static const char loop[] =
+      "input x: f32[4]\nconst times: i64[] = [%d]\nconst yes: bool[] = [1]\ne = SequenceConstruct(x) \"e\"\ns = "
+      "Loop(times, yes, e) {body = graph \"b\" {\n  input k: i64[]\n  input go: bool[]\n  input l\n"
+      "  more = Identity(go) \"i\"\n  output more\n  output l\n}} \"loop\"\nn = SequenceLength(s) \"n\"\noutput n\n";
   char body[600];
   snprintf(body, sizeof body, loop, 4097);
   t = graph_of(body);
@@ -230,7 +258,7 @@ static void memory_cap(void **state) {
   free(t.s);
 }
 
-/* ---- ONNX: bytes by hand ---- */
+/* ---- ONNX: bytes by hand --------------------------------------------------------------------- */
 static size_t put_varint(uint8_t *p, uint64_t v) {
   size_t n = 0;
   for (; v >= 128; v >>= 7) p[n++] = (uint8_t)(v | 128);
@@ -268,7 +296,8 @@ static text node_of(const char *op, const char *in, const char *out, const char 
 }
 static text value_of(const char *name, uint32_t no) {
   text v = {0}, type = {0};
-  static const char f32x2[] = {0x08, 0x01, 0x12, 0x04, 0x0a, 0x02, 0x08, 0x02}; /* tensor type: elem 1, shape {dim {2}} */
+  /* tensor type: elem 1, shape {dim {2}} */
+  static const char f32x2[] = {0x08, 0x01, 0x12, 0x04, 0x0a, 0x02, 0x08, 0x02};
   put(&type, f32x2, sizeof f32x2);
   wrap(&type, 1), wrap(&type, 2);
   field_text(&v, 1, name);
@@ -302,8 +331,10 @@ static void onnx_nesting(void **state) {
     }
     append(&g, value_of("x", 11)), append(&g, value_of("y", 12));
     text m = model_of(g);
-    if (depth * 3 > 64) refused(&m, "nested deeper than 64");
-    else refused(&m, "");
+    if (depth * 3 > 64)
+      refused(&m, "nested deeper than 64");
+    else
+      refused(&m, "");
   }
 }
 /* f0 calls f1 twice, f1 calls f2 twice ..: 2^30 nodes when inlined. last: the name that the last one calls. */
@@ -324,7 +355,8 @@ static text calls(int levels, const char *last) {
     snprintf(next, sizeof next, "f%d", i + 1);
     const char *callee = i + 1 < levels ? next : last;
     field_text(&f, 1, name), field_text(&f, 4, "a"), field_text(&f, 5, "c"), field_text(&f, 10, "d");
-    text n = node_of(callee, "a", "b", *callee == 'f' ? "d" : NULL), n2 = node_of(callee, "b", "c", *callee == 'f' ? "d" : NULL);
+    text n = node_of(callee, "a", "b", *callee == 'f' ? "d" : NULL),
+         n2 = node_of(callee, "b", "c", *callee == 'f' ? "d" : NULL);
     n.s[0] = n2.s[0] = 7 << 3 | 2;
     append(&f, n), append(&f, n2);
     text os = {0}, od = {0};
@@ -381,7 +413,8 @@ static void sparse(void **state) {
     append(&g, sp);
     append(&g, value_of("x", 11)), append(&g, value_of("y", 12));
     text m = model_of(g);
-    if (over) refused(&m, "2 GiB");
+    if (over)
+      refused(&m, "2 GiB");
     else {
       char message[600];
       check_bytes(m.s, m.n, 0, message, sizeof message);
@@ -393,7 +426,8 @@ static void sparse(void **state) {
 /* External data: of a model in memory, in a file that is not there, beyond a file's end. And no model at all. */
 static void missing_bytes(void **state) {
   (void)state;
-  static const char model[] = EK_BINARY_DIR "/limit.onnx", data[] = EK_BINARY_DIR "/limit.data", *const keys[][2] = {{"location", "limit.data"}, {"offset", "2"}, {"length", "8"}};
+  static const char model[] = EK_BINARY_DIR "/limit.onnx", data[] = EK_BINARY_DIR "/limit.data",
+                    *const keys[][2] = {{"location", "limit.data"}, {"offset", "2"}, {"length", "8"}};
   text g = {0}, t = {0};
   append(&g, node_of("Relu", "w", "y", NULL));
   put_number(&t, 1, 2), put_number(&t, 2, 1);
@@ -434,9 +468,10 @@ static void many_nodes(void **state) {
   refused(&m, "4194304 nodes");
 }
 
-/* ---- definitions ---- */
+/* ---- definitions ----------------------------------------------------------------------------- */
 static ek_code with_ops(const char *ops, size_t n, char *message, size_t room) {
-  static const char path[] = EK_BINARY_DIR "/limit.ek", graph[] = "graph \"g\" ir 8 opset 17 {\ninput x: f32[4]\ny: f32[4] = Limit(x) \"l\"\noutput y\n}\n";
+  static const char path[] = EK_BINARY_DIR "/limit.ek",
+                    graph[] = "graph \"g\" ir 8 opset 17 {\ninput x: f32[4]\ny: f32[4] = Limit(x) \"l\"\noutput y\n}\n";
   ctx *c = ctx_new();
   assert_true(file_write(c, path, ops, n));
   ek_session *s = ek_session_create();
@@ -499,7 +534,11 @@ static void definitions(void **state) {
 }
 static void target_files(void **state) {
   (void)state;
-  static const struct { const char *line; bool good; } rows[] = {{"vector_registers = 3", false}, {"vector_registers = 4", true}, {"vector_registers = 1024", true}, {"vector_registers = 1025", false}, {"vector_bits = 4096", true}, {"vector_bits = 8192", false}};
+  static const struct {
+    const char *line;
+    bool good;
+  } rows[] = {{"vector_registers = 3", false},    {"vector_registers = 4", true}, {"vector_registers = 1024", true},
+              {"vector_registers = 1025", false}, {"vector_bits = 4096", true},   {"vector_bits = 8192", false}};
   static const char path[] = EK_BINARY_DIR "/limit.target";
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     ctx *c = ctx_new();
@@ -512,7 +551,7 @@ static void target_files(void **state) {
   remove(path);
 }
 
-/* ---- nesting of the texts ---- */
+/* ---- nesting of the texts -------------------------------------------------------------------- */
 static bool read_in(ctx *c, const char *what, const char *s) {
   volatile bool ok = false;
   CTX_TRY(c) {
@@ -529,7 +568,8 @@ static void too_deep(const char *what, text t, const char *words) {
   ctx *c = ctx_new();
   bool ok = read_in(c, what, t.s);
   const diag *d = diag_first(c);
-  if (ok || !d || d->code == E_INTERNAL || !strstr(d->text, words)) fail_msg("%s: %s, '%s'", what, ok ? "accepted" : "refused", d ? d->text : "");
+  if (ok || !d || d->code == E_INTERNAL || !strstr(d->text, words))
+    fail_msg("%s: %s, '%s'", what, ok ? "accepted" : "refused", d ? d->text : "");
   ctx_free(c);
   free(t.s);
 }
@@ -538,12 +578,15 @@ static const char *first_words(ctx *c) { return diag_first(c) ? diag_first(c)->t
 static void depth_is(const char *what, text t, bool over, const char *words) {
   ctx *c = ctx_new();
   bool ok = read_in(c, what, t.s);
-  if (over ? ok || !strstr(first_words(c), words) || diag_code(c) != E_MODEL : strstr(first_words(c), words) != NULL) fail_msg("%s: %s, '%s'", what, ok ? "accepted" : "refused", first_words(c));
+  if (over ? ok || !strstr(first_words(c), words) || diag_code(c) != E_MODEL : strstr(first_words(c), words) != NULL)
+    fail_msg("%s: %s, '%s'", what, ok ? "accepted" : "refused", first_words(c));
   ctx_free(c);
   free(t.s);
 }
-static void depth(const char *what, const char *head, const char *open, const char *middle, const char *close, const char *tail, int below, int above, const char *words) {
-  for (int over = 0; over < 2; over++) depth_is(what, nested(head, open, middle, close, tail, over ? above : below), over, words);
+static void depth(const char *what, const char *head, const char *open, const char *middle, const char *close,
+                  const char *tail, int below, int above, const char *words) {
+  for (int over = 0; over < 2; over++)
+    depth_is(what, nested(head, open, middle, close, tail, over ? above : below), over, words);
 }
 static text ifs(int n) { /* each with a name of its own */
   text t = {0};
@@ -564,28 +607,50 @@ static text ifs(int n) { /* each with a name of its own */
 static void deep_texts(void **state) {
   (void)state;
   depth("expr", "stage x: f32[] = ", "(", "1.0", ")", "\n", 990, 1010, "nested too deeply");
-  depth("loop", "kernel k \"\" () {\n%1 = const bool 1\n", "if %1 {\n", "", "}\n", "}\n", 195, 205, "nested more than 200");
-  depth("program", "program \"p\"\ninput \"x\": bool[]\noutput \"y\": bool[]\narena 0 bytes\nscratch 0 bytes per worker\nweights 0 bytes\nbuffer %1.x: input bool x 1 number 0\n", "if %1.x {\n", "", "}\n", "kernels\n", 60, 70, "at most 64 nested blocks");
+  depth("loop", "kernel k \"\" () {\n%1 = const bool 1\n", "if %1 {\n", "", "}\n", "}\n", 195, 205,
+        "nested more than 200");
+  depth("program",
+        "program \"p\"\ninput \"x\": bool[]\noutput \"y\": bool[]\narena 0 bytes\nscratch 0 bytes per worker\nweights "
+        "0 bytes\nbuffer %1.x: input bool x 1 number 0\n",
+        "if %1.x {\n", "", "}\n", "kernels\n", 60, 70, "at most 64 nested blocks");
   depth_is("graph", ifs(60), false, "less nesting");
   depth_is("graph", ifs(70), true, "less nesting");
-  depth("notation", "op A(X: f32[n]) -> Y: f32[n] { Y[i] = ", "(", "X[i]", ")", " }\n", 60, 210, "more than 200 levels");
+  depth("notation", "op A(X: f32[n]) -> Y: f32[n] { Y[i] = ", "(", "X[i]", ")", " }\n", 60, 210,
+        "more than 200 levels");
   too_deep("expr", nested("stage x: f32 [] = ", "(", "1.0", ")", "\n", 100000), "nested");
   too_deep("expr", nested("stage x: f32 [] = ", "-", "1.0", "", "\n", 100000), "");
   too_deep("expr", nested("tensor t: bool[] input \"t\"\n", "if t {\n", "", "}\n", "", 100000), "");
   too_deep("expr", nested("size N = ", "(", "1", ")", "\n", 100000), "nested");
   too_deep("loop", nested("kernel k \"\" () {\n", "if true {\n", "", "}\n", "}\n", 100000), "");
   too_deep("program", nested("program \"p\"\n", "if %1 {\n", "", "}\n", "kernels\n", 100000), "");
-  too_deep("graph", nested("graph \"g\" ir 8 opset 17 {\ninput x: bool[]\n", "y: f32[] = If(x) {then_branch = graph {\n", "", "}}\n", "output y\n}\n", 100000), "");
+  too_deep("graph",
+           nested("graph \"g\" ir 8 opset 17 {\ninput x: bool[]\n", "y: f32[] = If(x) {then_branch = graph {\n", "",
+                  "}}\n", "output y\n}\n", 100000),
+           "");
   too_deep("notation", nested("op A(X: f32[n]) -> Y: f32[n] { Y[i] = ", "(", "X[i]", ")", " }\n", 100000), "nesting");
   too_deep("notation", nested("op A(X: f32[n]) -> Y: f32[n] { Y[i] = ", "-", "X[i]", "", " }\n", 100000), "");
-  too_deep("notation", nested("op A(X: f32[n]) -> Y: f32[n] { Y[i] = X[i] ", "? 1.0 : X[i] ", "", "", " }\n", 100000), "");
+  too_deep("notation", nested("op A(X: f32[n]) -> Y: f32[n] { Y[i] = X[i] ", "? 1.0 : X[i] ", "", "", " }\n", 100000),
+           "");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sizes_that_overflow), cmocka_unit_test(ranks),          cmocka_unit_test(memory_cap),  cmocka_unit_test(open_dimension), cmocka_unit_test(threads),
-      cmocka_unit_test(working_memory),      cmocka_unit_test(folding),        cmocka_unit_test(sequences),   cmocka_unit_test(onnx_nesting),   cmocka_unit_test(function_calls), cmocka_unit_test(many_nodes),
-      cmocka_unit_test(sparse),              cmocka_unit_test(missing_bytes),  cmocka_unit_test(definitions), cmocka_unit_test(target_files),   cmocka_unit_test(deep_texts),
+      cmocka_unit_test(sizes_that_overflow),
+      cmocka_unit_test(ranks),
+      cmocka_unit_test(memory_cap),
+      cmocka_unit_test(open_dimension),
+      cmocka_unit_test(threads),
+      cmocka_unit_test(working_memory),
+      cmocka_unit_test(folding),
+      cmocka_unit_test(sequences),
+      cmocka_unit_test(onnx_nesting),
+      cmocka_unit_test(function_calls),
+      cmocka_unit_test(many_nodes),
+      cmocka_unit_test(sparse),
+      cmocka_unit_test(missing_bytes),
+      cmocka_unit_test(definitions),
+      cmocka_unit_test(target_files),
+      cmocka_unit_test(deep_texts),
   };
   return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Loop level without any emitter: what the builder folds and shares, the text form (print, parse, print), what the verifier refuses, sharing by hash. */
+/* Loop level without any emitter: what the builder folds and shares, the text form (print, parse, print), what the
+ * verifier refuses, sharing by hash. */
 #include "loop/loop.h"
 #include <math.h>
 #include <setjmp.h>
@@ -20,7 +21,8 @@ static lmodule *everything(ctx *c) {
   lmodule *m = loop_module(c, ctx_arena(c));
   lfunc *f = loop_func(m, LF_KERNEL, "all_1", "every instruction, with a \"note\"");
   lbuild b_ = loop_builder(f), *b = &b_;
-  lv x = lb_param(b, "x", lptr(ET_F32), LP_READ | LP_NOALIAS, 64), y = lb_param(b, "y", lptr(ET_F32), LP_WRITE, 0), n = lb_param(b, "n", lt(ET_I64, 1), 0, 0), i, j;
+  lv x = lb_param(b, "x", lptr(ET_F32), LP_READ | LP_NOALIAS, 64), y = lb_param(b, "y", lptr(ET_F32), LP_WRITE, 0),
+     n = lb_param(b, "n", lt(ET_I64, 1), 0, 0), i, j;
   f->scratch_bytes = 256;
   lb_comment(b, "first\nsecond");
   lv acc = lb_reg(b, lb_const(b, lt(ET_F32, 8), (scalar){.f = -INFINITY}));
@@ -31,7 +33,9 @@ static lmodule *everything(ctx *c) {
   lv iv = lb_op(b, OP_ADD, lt(ET_I32, 8), lb_load(b, lt(ET_I32, 8), q, j), lb_iota(b, lt(ET_I32, 8)), 0);
   lv mask = lb_cmp(b, OP_GT, a, lb_const(b, lt(ET_F32, 1), (scalar){.f = 0.1}));
   lv g = lb_gather(b, lt(ET_F32, 8), x, iv, mask);
-  lb_set(b, acc, lb_op(b, OP_MAX, lt(ET_F32, 8), lb_get(b, acc), lb_op(b, OP_FMA, lt(ET_F32, 8), a, g, lb_splat(b, 8, lb_load(b, lt(ET_F32, 1), x, i))), 0));
+  lb_set(b, acc,
+         lb_op(b, OP_MAX, lt(ET_F32, 8), lb_get(b, acc),
+               lb_op(b, OP_FMA, lt(ET_F32, 8), a, g, lb_splat(b, 8, lb_load(b, lt(ET_F32, 1), x, i))), 0));
   lb_scatter(b, y, iv, a, mask);
   lb_store(b, y, i, lb_lookup(b, lt(ET_F32, 8), iv, (uint32_t[]){0, 0x3f800000, 0x80000000, 0x40490fdb}, 4));
   lb_store_ex(b, y, j, a, mask, 0, n, 0);
@@ -46,13 +50,16 @@ static lmodule *everything(ctx *c) {
   lb_end(b);
   lv t = lb_alloc(b, ET_I8, 64), s = lb_scratch(b, ET_I8, 128), v = lb_load(b, lt(ET_I8, 64), s, lb_int(b, 0));
   lb_store(b, t, lb_int(b, 0), v);
-  lv dot = lb_intrin(b, "llvm.x86.avx512.vpdpbusd.512", lt(ET_I32, 16), (lv[]){lb_const(b, lt(ET_I32, 16), (scalar){.i = 1}), v, v}, 3);
+  lv dot = lb_intrin(b, "llvm.x86.avx512.vpdpbusd.512", lt(ET_I32, 16),
+                     (lv[]){lb_const(b, lt(ET_I32, 16), (scalar){.i = 1}), v, v}, 3);
   lb_store(b, lb_ptrcast(b, ET_I32, t), lb_int(b, 0), dot);
-  lb_store(b, lb_ptrcast(b, ET_F16, t), lb_int(b, 0), lb_op(b, OP_CAST, lt(ET_F16, 1), lb_const(b, lt(ET_F64, 1), (scalar){.f = NAN}), 0, 0));
+  lb_store(b, lb_ptrcast(b, ET_F16, t), lb_int(b, 0),
+           lb_op(b, OP_CAST, lt(ET_F16, 1), lb_const(b, lt(ET_F64, 1), (scalar){.f = NAN}), 0, 0));
   lb_store(b, lb_ptrcast(b, ET_U64, t), lb_int(b, 1), lb_const(b, lt(ET_U64, 1), (scalar){.i = -1}));
   lfunc *r = loop_func(m, LF_MAIN, "run", NULL);
   b_ = loop_builder(r);
-  lv in = lb_param(b, "in.0", lptr(ET_F32), LP_READ, 0), out = lb_param(b, "out.0", lptr(ET_F32), LP_WRITE, 0), ar = lb_param(b, "arena", lptr(ET_U8), LP_WRITE, 64), d = lb_param(b, "in_dims", lptr(ET_I64), LP_READ, 0);
+  lv in = lb_param(b, "in.0", lptr(ET_F32), LP_READ, 0), out = lb_param(b, "out.0", lptr(ET_F32), LP_WRITE, 0),
+     ar = lb_param(b, "arena", lptr(ET_U8), LP_WRITE, 64), d = lb_param(b, "in_dims", lptr(ET_I64), LP_READ, 0);
   lv rows = lb_load(b, lt(ET_I64, 1), d, lb_int(b, 0));
   lb_fail(b, lb_cmp(b, OP_GT, rows, lb_int(b, 100)), E_SHAPE, "too many rows");
   lv args[] = {in, out, rows, lb_ptrcast(b, ET_I32, ar), lb_offset(b, ar, lb_int(b, 640)), lb_int(b, 256)};
@@ -104,7 +111,7 @@ static void test_hash(void **st) {
   ctx_free(c);
 }
 
-/* ---- folding and sharing ---- */
+/* ---- folding and sharing --------------------------------------------------------------------- */
 static void test_folding(void **st) {
   (void)st;
   ctx *c = ctx_new();
@@ -128,12 +135,12 @@ static void test_folding(void **st) {
   assert_int_equal(lb_addi(b, n, 0), n);
   assert_int_equal(lb_muli(b, n, 1), n);
   assert_int_equal(lb_addi(b, lb_addi(b, n, 3), -3), n);
-  assert_int_equal(lb_add(b, lb_int(b, 3), n), lb_addi(b, n, 3));                        /* one value */
+  assert_int_equal(lb_add(b, lb_int(b, 3), n), lb_addi(b, n, 3)); /* one value */
   assert_int_equal(lb_sub(b, lb_addi(b, n, 8), lb_addi(b, n, 8)), lb_int(b, 0));
   assert_int_equal(lb_op(b, OP_IDIV, I, n, lb_int(b, 8), 0), lb_op(b, OP_SHR, I, n, lb_int(b, 3), 0));
   lv x = lb_load(b, F, p, n), zero = lb_const(b, F, (scalar){.f = 0}), one = lb_const(b, F, (scalar){.f = 1});
   assert_int_equal(lb_op(b, OP_MUL, F, one, x, 0), x);
-  assert_int_not_equal(lb_op(b, OP_ADD, F, x, zero, 0), x);   /* -0 + 0 is 0 */
+  assert_int_not_equal(lb_op(b, OP_ADD, F, x, zero, 0), x);    /* -0 + 0 is 0 */
   assert_int_not_equal(lb_op(b, OP_MUL, F, x, zero, 0), zero); /* NaN */
   assert_int_not_equal(lb_load(b, F, p, n), x);                /* memory may have changed */
   lv big = lb_op(b, OP_ADD, F, lb_const(b, F, (scalar){.f = 1}), lb_const(b, F, (scalar){.f = 0x1p-30}), 0);
@@ -156,8 +163,10 @@ static void test_folding(void **st) {
   ctx_free(c);
 }
 
-/* ---- the verifier ---- */
-static const char ok_text[] = "kernel k (ptr f32 x read, ptr f32 y write, i64 n) {\n  %1 = param x\n  %2 = param y\n  %3 = param n\n  %4 = const i64 0\n  %5 = const f32 1\n  %6 = const i64 1\n  %7 = const bool 1\n  %8 = const f32x8 2\n  %9 = const boolx8 1\n  %20 = const f32x4 0\n  HERE\n}\n";
+/* ---- the verifier ---------------------------------------------------------------------------- */
+static const char ok_text[] = "kernel k (ptr f32 x read, ptr f32 y write, i64 n) {\n  %1 = param x\n  %2 = param y\n  "
+                              "%3 = param n\n  %4 = const i64 0\n  %5 = const f32 1\n  %6 = const i64 1\n  %7 = const "
+                              "bool 1\n  %8 = const f32x8 2\n  %9 = const boolx8 1\n  %20 = const f32x4 0\n  HERE\n}\n";
 static const struct {
   const char *body, *why; /* NULL: legal */
 } cases[] = {
@@ -229,7 +238,9 @@ static void test_verifier(void **st) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ctx *c = ctx_new();
     const char *at = strstr(ok_text, "HERE");
-    bool legal = false, parsed = parse_and_verify(c, arena_fmt(ctx_arena(c), "%.*s%s%s", (int)(at - ok_text), ok_text, cases[i].body, at + 4), &legal);
+    bool legal = false,
+         parsed = parse_and_verify(
+             c, arena_fmt(ctx_arena(c), "%.*s%s%s", (int)(at - ok_text), ok_text, cases[i].body, at + 4), &legal);
     const diag *d = diag_first(c);
     bool good = parsed && (cases[i].why ? !legal && d && strstr(d->text, cases[i].why) : legal);
     if (!good) printf("`%s`: parsed %d, legal %d, says: %s\n", cases[i].body, parsed, legal, d ? d->text : "nothing");
@@ -245,7 +256,10 @@ static bool parse_fails(ctx *c, const char *text) {
 }
 static void test_parse_errors(void **st) {
   (void)st;
-  static const struct { const char *text, *why; uint32_t line; } bad[] = {
+  static const struct {
+    const char *text, *why;
+    uint32_t line;
+  } bad[] = {
       {"kernel", "expected a word", 1},
       {"kernel k (", "expected a type", 1},
       {"kernel k () {\n  %1 = const f33 1\n}", "expected a type", 2},
@@ -288,6 +302,8 @@ static void test_parse_errors(void **st) {
   ctx_free(c0);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_text), cmocka_unit_test(test_hash), cmocka_unit_test(test_folding), cmocka_unit_test(test_verifier), cmocka_unit_test(test_parse_errors)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_text), cmocka_unit_test(test_hash),
+                                     cmocka_unit_test(test_folding), cmocka_unit_test(test_verifier),
+                                     cmocka_unit_test(test_parse_errors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,8 @@
-/* How wrong are the polynomials of loop_expand? Every function of f32 and f64 over sampled bit patterns (all exponents, both signs, special values) against the C library at higher precision; the largest error in ulp is
- * printed and must not grow. The functions are expanded here, with an emitter that has only the basic operations (BARE), also fma and rounding (RICH), also ldexp and lookups in a register (WIDE, where this machine has those), so that what is tested does not
+/* How wrong are the polynomials of loop_expand? Every function of f32 and f64 over sampled bit patterns (all
+ * exponents, both signs, special values) against the C library at higher precision; the largest error in ulp is
+ * printed and must not grow. The functions are expanded here, with an emitter that has only the basic operations
+ * (BARE), also fma and rounding (RICH), also ldexp and lookups in a register (WIDE, where this machine has
+ * those), so that what is tested does not
  * depend on what LLVM has. */
 #include "jitkit.h"
 #include <math.h>
@@ -9,10 +12,16 @@ static const struct kind {
   bool f64;
   int has;
   const char *target;
-} kinds[] = {{false, RICH, "host"}, {true, RICH, "host"}, {false, BARE, "x86-64"}, {true, BARE, "x86-64"}, {false, WIDE, "host"}};
+} kinds[] = {{false, RICH, "host"},
+             {true, RICH, "host"},
+             {false, BARE, "x86-64"},
+             {true, BARE, "x86-64"},
+             {false, WIDE, "host"}};
 static bool bare(void *env, sop op, etype t) {
   const int *has = env;
-  if (et_kind(t) != K_FLOAT) return et_bits(t) >= 8 && op != OP_POW && op != OP_RAND && op != OP_SAT && op != OP_SATF && !(t == ET_BOOL && (op == OP_ADD || op == OP_MUL));
+  if (et_kind(t) != K_FLOAT)
+    return et_bits(t) >= 8 && op != OP_POW && op != OP_RAND && op != OP_SAT && op != OP_SATF &&
+           !(t == ET_BOOL && (op == OP_ADD || op == OP_MUL));
   if (t != ET_F32 && t != ET_F64) return false;
   switch (op) {
   case OP_ADD:
@@ -36,15 +45,19 @@ static bool bare(void *env, sop op, etype t) {
   case OP_BITCAST:
   case OP_ISNAN:
   case OP_ISINF:
-  case OP_SIGNBIT: return true;
+  case OP_SIGNBIT:
+    return true;
   case OP_FMA:
   case OP_FLOOR:
   case OP_CEIL:
   case OP_TRUNC:
-  case OP_ROUND_EVEN: return *has >= RICH;
+  case OP_ROUND_EVEN:
+    return *has >= RICH;
   case OP_NONE:
-  case OP_LDEXP: return *has >= WIDE && t == ET_F32;
-  default: return false;
+  case OP_LDEXP:
+    return *has >= WIDE && t == ET_F32;
+  default:
+    return false;
   }
 }
 static size_t n_kinds = sizeof kinds / sizeof *kinds;
@@ -54,10 +67,12 @@ static void binary(lmodule *m, sop op, etype t, unsigned lanes, bool two, int ha
   lfunc *f = loop_func(m, LF_KERNEL, "k", NULL);
   lbuild b = loop_builder(f);
   ltype ty = lt(t, lanes);
-  lv x = lb_param(&b, "x", lptr(t), LP_READ | LP_NOALIAS, 0), w = lb_param(&b, "w", lptr(t), LP_READ | LP_NOALIAS, 0), y = lb_param(&b, "y", lptr(t), LP_WRITE | LP_NOALIAS, 0), i;
+  lv x = lb_param(&b, "x", lptr(t), LP_READ | LP_NOALIAS, 0), w = lb_param(&b, "w", lptr(t), LP_READ | LP_NOALIAS, 0),
+     y = lb_param(&b, "y", lptr(t), LP_WRITE | LP_NOALIAS, 0), i;
   lb_for(&b, "i", lb_int(&b, 0), lb_hi(&b), lb_int(&b, lanes), 0, &i);
   lv at = lb_load(&b, ty, x, i);
-  lb_store(&b, y, i, lb_op(&b, op, ty, of_minus ? lb_op(&b, OP_NEG, ty, at, 0, 0) : at, two ? lb_load(&b, ty, w, i) : 0, 0));
+  lb_store(&b, y, i,
+           lb_op(&b, op, ty, of_minus ? lb_op(&b, OP_NEG, ty, at, 0, 0) : at, two ? lb_load(&b, ty, w, i) : 0, 0));
   lb_end(&b);
   m->fast = in_short;
   loop_expand(m, f, bare, &has);
@@ -95,27 +110,79 @@ static const struct fn {
   ref1 ref;
   double limit32, limit64, lo, hi; /* half of the samples in lo..hi */
 } fns[] = {
-    {OP_EXP, "exp", expl, 1.1, 1.1, -100, 89},       {OP_LOG, "log", logl, 0.8, 0.85, 0, 4},        {OP_TANH, "tanh", tanhl, 5.6, 1.35, -10, 10},   {OP_ERF, "erf", erfl, 5.7, 1.7, -5, 5},
-    {OP_SIN, "sin", sinl, 1.5, 2.4, -100, 100},      {OP_COS, "cos", cosl, 1.5, 2.4, -100, 100},    {OP_TAN, "tan", tanl, 2.9, 3.8, -20, 20},      {OP_ASIN, "asin", asinl, 2.4, 2.2, -1, 1},
-    {OP_ACOS, "acos", acosl, 1.2, 1.2, -1, 1},       {OP_ATAN, "atan", atanl, 2.1, 2.3, -5, 5},     {OP_SINH, "sinh", sinhl, 2.2, 1.7, -90, 90},   {OP_COSH, "cosh", coshl, 1.5, 1.5, -90, 90},
-    {OP_ASINH, "asinh", asinhl, 3.6, 2.3, -3, 3},    {OP_ACOSH, "acosh", acoshl, 2.1, 2.1, 1, 5},   {OP_ATANH, "atanh", atanhl, 1.5, 1.5, -1, 1},
-    {OP_EXP, "exp -", exp_minus, 1.1, 1.1, -89, 100},
+    {OP_EXP, "exp", expl, 1.1, 1.1, -100, 89},    {OP_LOG, "log", logl, 0.8, 0.85, 0, 4},
+    {OP_TANH, "tanh", tanhl, 5.6, 1.35, -10, 10}, {OP_ERF, "erf", erfl, 5.7, 1.7, -5, 5},
+    {OP_SIN, "sin", sinl, 1.5, 2.4, -100, 100},   {OP_COS, "cos", cosl, 1.5, 2.4, -100, 100},
+    {OP_TAN, "tan", tanl, 2.9, 3.8, -20, 20},     {OP_ASIN, "asin", asinl, 2.4, 2.2, -1, 1},
+    {OP_ACOS, "acos", acosl, 1.2, 1.2, -1, 1},    {OP_ATAN, "atan", atanl, 2.1, 2.3, -5, 5},
+    {OP_SINH, "sinh", sinhl, 2.2, 1.7, -90, 90},  {OP_COSH, "cosh", coshl, 1.5, 1.5, -90, 90},
+    {OP_ASINH, "asinh", asinhl, 3.6, 2.3, -3, 3}, {OP_ACOSH, "acosh", acoshl, 2.1, 2.1, 1, 5},
+    {OP_ATANH, "atanh", atanhl, 1.5, 1.5, -1, 1}, {OP_EXP, "exp -", exp_minus, 1.1, 1.1, -89, 100},
 };
-static const double special[] = {0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 0x1p-149, -0x1p-149, 0x1p-1074, -0x1p-1074, 0x1.fffffep127, -0x1.fffffep127, 0x1.fffffffffffffp1023, -0x1.fffffffffffffp1023, 0x1p-126, 0x1p-1022, 88.72284, 89, -87.3, -103.97, -104.5, 709.78271289338397,
-                                 709.9, -744.5, -746, 0.5, 0x1.921fb6p0, 0x1.921fb54442d18p0, 1e10, 1e22, 0x1.6ac5b262ca1ffp849, 2, 3, -2, -3, 0x1p20, 1e6, 1647099.3291652855, 0x1.ffffp19, 2.414213562373095, 0.625, 0.4142135623730950};
+static const double special[] = {0.0,
+                                 -0.0,
+                                 1,
+                                 -1,
+                                 INFINITY,
+                                 -INFINITY,
+                                 NAN,
+                                 0x1p-149,
+                                 -0x1p-149,
+                                 0x1p-1074,
+                                 -0x1p-1074,
+                                 0x1.fffffep127,
+                                 -0x1.fffffep127,
+                                 0x1.fffffffffffffp1023,
+                                 -0x1.fffffffffffffp1023,
+                                 0x1p-126,
+                                 0x1p-1022,
+                                 88.72284,
+                                 89,
+                                 -87.3,
+                                 -103.97,
+                                 -104.5,
+                                 709.78271289338397,
+                                 709.9,
+                                 -744.5,
+                                 -746,
+                                 0.5,
+                                 0x1.921fb6p0,
+                                 0x1.921fb54442d18p0,
+                                 1e10,
+                                 1e22,
+                                 0x1.6ac5b262ca1ffp849,
+                                 2,
+                                 3,
+                                 -2,
+                                 -3,
+                                 0x1p20,
+                                 1e6,
+                                 1647099.3291652855,
+                                 0x1.ffffp19,
+                                 2.414213562373095,
+                                 0.625,
+                                 0.4142135623730950};
 enum { SPECIALS = sizeof special / sizeof *special };
 static double random_value(bool f64, int i, double lo, double hi) {
   if (i < SPECIALS) return special[i];
   if (i & 1) return lo + (hi - lo) * (double)(rnd() >> 11) * 0x1p-53;
-  union { uint64_t u; double d; } a = {rnd()};
-  union { uint32_t u; float f; } b = {(uint32_t)rnd()};
+  union {
+    uint64_t u;
+    double d;
+  } a = {rnd()};
+  union {
+    uint32_t u;
+    float f;
+  } b = {(uint32_t)rnd()};
   return f64 ? a.d : b.f;
 }
 static void *xs, *ws, *ys;
 static double get(bool f64, const void *p, int i) { return f64 ? ((const double *)p)[i] : ((const float *)p)[i]; }
 static void put(bool f64, void *p, int i, double v) {
-  if (f64) ((double *)p)[i] = v;
-  else ((float *)p)[i] = (float)v;
+  if (f64)
+    ((double *)p)[i] = v;
+  else
+    ((float *)p)[i] = (float)v;
 }
 static void run(sop op, unsigned lanes, bool two, const struct kind *kd) {
   bool f64 = kd->f64;
@@ -158,7 +225,10 @@ static void test_functions(void **s) {
 /* As fast as may be: relative errors; NaN, infinities and zeros as ever. */
 static void test_fast(void **s) {
   (void)s;
-  static const struct { size_t fn; double limit; } some[] = {{0, 1.2e-5}, {2, 5.5e-5}, {3, 3.6e-5}}; /* exp, tanh, erf */
+  static const struct {
+    size_t fn;
+    double limit;
+  } some[] = {{0, 1.2e-5}, {2, 5.5e-5}, {3, 3.6e-5}}; /* exp, tanh, erf */
   in_short = true;
   for (size_t q = 0; q < sizeof some / sizeof *some; q++)
     for (const struct kind *kd = kinds; kd < kinds + n_kinds; kd++) {
@@ -168,9 +238,12 @@ static void test_fast(void **s) {
       for (int i = 0; i < N; i++) put(f64, xs, i, random_value(f64, i, f->lo, f->hi));
       run(f->op, rich ? (f64 ? 8 : 16) : 4, false, kd);
       for (int i = 0; i < N; i++) {
-        double x = get(f64, xs, i), got = get(f64, ys, i), want = f64 ? (double)f->ref((long double)x) : (float)f->ref((long double)x), e = 0;
-        if (isnan(want) || isinf(want) || want == 0) e = isnan(want) ? !isnan(got) : got != want;
-        else if (fabs(want) >= 0x1p-126) e = fabs(got / want - 1);
+        double x = get(f64, xs, i), got = get(f64, ys, i),
+               want = f64 ? (double)f->ref((long double)x) : (float)f->ref((long double)x), e = 0;
+        if (isnan(want) || isinf(want) || want == 0)
+          e = isnan(want) ? !isnan(got) : got != want;
+        else if (fabs(want) >= 0x1p-126)
+          e = fabs(got / want - 1);
         if (!(e <= worst)) worst = e, at = x;
       }
       printf("  fast %s %s %.2e at %a\n", f->name, f64 ? "f64" : "f32", worst, at);
@@ -184,12 +257,16 @@ static void test_pow(void **s) {
     bool f64 = kd->f64;
     for (int i = 0; i < N; i++) {
       put(f64, xs, i, i < SPECIALS * SPECIALS ? special[i / SPECIALS] : random_value(f64, i + SPECIALS, 0, 10));
-      put(f64, ws, i, i < SPECIALS * SPECIALS ? special[i % SPECIALS] : i % 4 < 2 ? (double)((int)(rnd() % 41) - 20) : random_value(f64, i | 1, -20, 20));
+      put(f64, ws, i,
+          i < SPECIALS * SPECIALS ? special[i % SPECIALS]
+          : i % 4 < 2             ? (double)((int)(rnd() % 41) - 20)
+                                  : random_value(f64, i | 1, -20, 20));
     }
     run(OP_POW, f64 ? 8 : 16, true, kd);
     double worst = 0, wx = 0, wy = 0, res = 0;
     for (int i = 0; i < N; i++) {
-      double x = get(f64, xs, i), y = get(f64, ws, i), u = ulps(get(f64, ys, i), powl((long double)x, (long double)y), f64);
+      double x = get(f64, xs, i), y = get(f64, ws, i),
+             u = ulps(get(f64, ys, i), powl((long double)x, (long double)y), f64);
       if (u > worst) worst = u, wx = x, wy = y, res = get(f64, ys, i);
     }
     printf("  pow %s %.2f ulp (at %a, %a: %a, expected %a)\n", f64 ? "f64" : "f32", worst, wx, wy, res, pow(wx, wy));
@@ -207,11 +284,13 @@ static void test_pow(void **s) {
 static void test_pow_constant(void **s) {
   (void)s;
   enum { BY_ROOTS = 9 }; /* from here on products of several roots, or one over them */
-  static const double ys_[] = {0, 0.5, 1, 2, 3, 4, -1, -2, 1.5, 0.25, 0.75, 1.25, 1.75, -0.25, -0.5, -0.75, -1.5}, odd[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-140, 0x1.fp127, -1};
+  static const double ys_[] = {0, 0.5, 1, 2, 3, 4, -1, -2, 1.5, 0.25, 0.75, 1.25, 1.75, -0.25, -0.5, -0.75, -1.5},
+                      odd[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-140, 0x1.fp127, -1};
   double worst = 0;
   for (size_t q = 0; q < sizeof ys_ / sizeof *ys_; q++) {
     const double most = q < BY_ROOTS ? 2.1 : 3.5;
-    for (int i = 0; i < N; i++) put(false, xs, i, i < (int)(sizeof odd / sizeof *odd) ? odd[i] : random_value(false, i, -10, 10));
+    for (int i = 0; i < N; i++)
+      put(false, xs, i, i < (int)(sizeof odd / sizeof *odd) ? odd[i] : random_value(false, i, -10, 10));
     ctx *c = ctx_new();
     lmodule *m = loop_module(c, ctx_arena(c));
     lfunc *f = loop_func(m, LF_KERNEL, "k", NULL);
@@ -244,7 +323,8 @@ static void find_machine(void) {
 int main(void) {
   find_machine();
   xs = aligned_alloc(64, N * 8), ws = aligned_alloc(64, N * 8), ys = aligned_alloc(64, N * 8);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_fast), cmocka_unit_test(test_pow), cmocka_unit_test(test_pow_constant)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_fast),
+                                     cmocka_unit_test(test_pow), cmocka_unit_test(test_pow_constant)};
   int r = cmocka_run_group_tests(tests, NULL, NULL);
   free(xs), free(ws), free(ys);
   return r;

@@ -1,4 +1,5 @@
-/* The notation: the library loads, prints and reads back; the checker's messages (tests/notation); elaboration to stages, sizes, guards and values; broken text never breaks the program. */
+/* The notation: the library loads, prints and reads back; the checker's messages (tests/notation); elaboration to
+ * stages, sizes, guards and values; broken text never breaks the program. */
 #include "notation/notation.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,8 @@
 static oplib *library(ctx *c) {
   oplib *l = notation_lib(c);
   bool ok = notation_add_builtin(l);
-  for (const diag *d = diag_first(c); d; d = d->next) print_message("%s:%u:%u: %s\n", d->pos.file ? d->pos.file : "", d->pos.line, d->pos.col, d->text);
+  for (const diag *d = diag_first(c); d; d = d->next)
+    print_message("%s:%u:%u: %s\n", d->pos.file ? d->pos.file : "", d->pos.line, d->pos.col, d->text);
   assert_true(ok);
   return l;
 }
@@ -23,7 +25,7 @@ static const char *message(ctx *c) {
   return "";
 }
 
-/* ---- the library ---- */
+/* ---- the library ----------------------------------------------------------------------------- */
 static void test_library(void **state) {
   (void)state;
   ctx *c = ctx_new();
@@ -50,7 +52,9 @@ static void test_library(void **state) {
 /* A source that is read when its operators are asked for gives what one gives that is read at once. */
 static void test_later(void **state) {
   (void)state;
-  static const char text[] = "# two\nfn twice(x) = 2*x\n\"\"\"Of two lines:\nop None is no operator.\"\"\"\nop Two<T: num>(X: T[a...]) -> Y: T[a...] {\n  Y[i...] = twice(X[i...])\n}\nop \"my.own::Three\"<T: num>(X: T[a...]) -> Y: T[a...] { Y[i...] = X[i...] + twice(X[i...]) }\n"
+  static const char text[] = "# two\nfn twice(x) = 2*x\n\"\"\"Of two lines:\nop None is no operator.\"\"\"\nop Two<T: "
+                             "num>(X: T[a...]) -> Y: T[a...] {\n  Y[i...] = twice(X[i...])\n}\nop \"my.own::Three\"<T: "
+                             "num>(X: T[a...]) -> Y: T[a...] { Y[i...] = X[i...] + twice(X[i...]) }\n"
                              "op Four(X: f32[n]) -> Y: f32[n] { Y[n] = X[n] }\n";
   static const char mine[] = "op Four(X: f32[n]) -> Y: f32[n] { Y[n] = 4*X[n] }\n";
   ctx *c = ctx_new();
@@ -79,7 +83,8 @@ static void test_later(void **state) {
 /* A user's definition replaces one of the library; a user's function does not change the library's. */
 static void test_override(void **state) {
   (void)state;
-  static const char text[] = "fn sigmoid(x) = x\nop Relu<T: num>(X: T[a...]) -> Y: T[a...] { Y[i...] = sigmoid(X[i...]) }\nop Broken(X: f32[n]) -> Y: f32[n] { Y[n] = Q[n] }\n";
+  static const char text[] = "fn sigmoid(x) = x\nop Relu<T: num>(X: T[a...]) -> Y: T[a...] { Y[i...] = "
+                             "sigmoid(X[i...]) }\nop Broken(X: f32[n]) -> Y: f32[n] { Y[n] = Q[n] }\n";
   ctx *c = ctx_new();
   CTX_TRY(c) {
     oplib *l = library(c);
@@ -92,7 +97,12 @@ static void test_override(void **state) {
     assert_null(notation_find(l, "", "Broken"));
     emodule *m = expr_module(c);
     sz shape[1] = {sym_int(c, 4)};
-    arg in = {.present = true, .type = ET_F32, .rank = 1, .shape = shape, .t = expr_tensor(m, TK_INPUT, ET_F32, shape, 1, "x", NULL)}, out = {.want = true};
+    arg in = {.present = true,
+              .type = ET_F32,
+              .rank = 1,
+              .shape = shape,
+              .t = expr_tensor(m, TK_INPUT, ET_F32, shape, 1, "x", NULL)},
+        out = {.want = true};
     assert_true(notation_elaborate(l, notation_find(l, "", "Sigmoid"), m, 0, "s", &in, 1, NULL, 0, &out, 1));
     sbuf b = sbuf_new(m->a);
     expr_print(m, &b, (print_opts){0});
@@ -102,7 +112,7 @@ static void test_override(void **state) {
   ctx_free(c);
 }
 
-/* ---- messages ---- */
+/* ---- messages -------------------------------------------------------------------------------- */
 static void one_file(const char *name) {
   ctx *c = ctx_new();
   CTX_TRY(c) {
@@ -125,7 +135,8 @@ static void one_file(const char *name) {
       snprintf(want, sizeof want, "%.*s", (int)n, line + 3 + used);
       if (!d) fail_msg("%s: message %u is missing: %s", name, wanted, want);
       if (d->pos.line != ln || d->pos.col != col || !strstr(d->text, want))
-        fail_msg("%s: message %u is\n  %u:%u: %s\nbut\n  %u:%u: %s\nis expected", name, wanted, d->pos.line, d->pos.col, d->text, ln, col, want);
+        fail_msg("%s: message %u is\n  %u:%u: %s\nbut\n  %u:%u: %s\nis expected", name, wanted, d->pos.line, d->pos.col,
+                 d->text, ln, col, want);
       d = d->next;
     }
     if (d) fail_msg("%s: unexpected message %u:%u: %s", name, d->pos.line, d->pos.col, d->text);
@@ -149,7 +160,7 @@ static void test_messages(void **state) {
   assert_true(n >= 6);
 }
 
-/* ---- elaboration ---- */
+/* ---- elaboration ----------------------------------------------------------------------------- */
 typedef struct bench {
   ctx *c;
   oplib *l;
@@ -177,11 +188,17 @@ static void value_input(bench *b, uint32_t n, ...) { /* a 1-D i64 input of known
   for (uint32_t i = 0; i < n; i++) v[i] = sym_int(b->c, va_arg(ap, int));
   va_end(ap);
   s[0] = sym_int(b->c, n);
-  b->in[b->nin++] = (arg){.present = true, .type = ET_I64, .rank = 1, .shape = s, .values = v, .t = expr_tensor(b->m, TK_INPUT, ET_I64, s, 1, "v", NULL)};
+  b->in[b->nin++] = (arg){.present = true,
+                          .type = ET_I64,
+                          .rank = 1,
+                          .shape = s,
+                          .values = v,
+                          .t = expr_tensor(b->m, TK_INPUT, ET_I64, s, 1, "v", NULL)};
 }
 static bool run(bench *b, const char *op, const sattr *at, uint32_t nat, uint32_t nout) {
   for (uint32_t i = 0; i < nout; i++) b->out[i] = (arg){.want = true};
-  bool ok = notation_elaborate(b->l, notation_find(b->l, "", op), b->m, 0, "node", b->in, b->nin, at, nat, b->out, nout);
+  bool ok =
+      notation_elaborate(b->l, notation_find(b->l, "", op), b->m, 0, "node", b->in, b->nin, at, nat, b->out, nout);
   if (ok) assert_true(expr_verify(b->m, "test"));
   b->nin = 0;
   return ok;
@@ -199,7 +216,8 @@ static void test_shapes(void **state) {
   CTX_TRY(c) {
     bench b = {.c = c, .l = library(c), .m = expr_module(c)};
     int64_t strides[] = {2, 2}, pads[] = {1, 1, 1, 1};
-    sattr conv[] = {{.name = "strides", .kind = SK_INTS, .n = 2, .ints = strides}, {.name = "pads", .kind = SK_INTS, .n = 4, .ints = pads}};
+    sattr conv[] = {{.name = "strides", .kind = SK_INTS, .n = 2, .ints = strides},
+                    {.name = "pads", .kind = SK_INTS, .n = 4, .ints = pads}};
     input(&b, ET_F32, 4, "N", "3", "H", "W"), input(&b, ET_F32, 4, "8", "3", "3", "3");
     assert_true(run(&b, "Conv", conv, 2, 1));
     assert_string_equal(shape(&b, 0), "f32[N, 8, (H + 1)//2, (W + 1)//2]");
@@ -327,7 +345,8 @@ static void test_stop(void **state) {
 
 static void test_gradient(void **state) {
   (void)state;
-  static const char text[] = "op Square<T: float>(X: T[a...], c: T[]) -> Y: T[a...] {\n  Y[i...] = c[] * X[i...]**2\n  grad(X) { dX[a...] = 2.0*c[]*X[a...]*dY[a...] }\n}\n";
+  static const char text[] = "op Square<T: float>(X: T[a...], c: T[]) -> Y: T[a...] {\n  Y[i...] = c[] * X[i...]**2\n  "
+                             "grad(X) { dX[a...] = 2.0*c[]*X[a...]*dY[a...] }\n}\n";
   ctx *c = ctx_new();
   CTX_TRY(c) {
     bench b = {.c = c, .l = library(c), .m = expr_module(c)};
@@ -349,7 +368,7 @@ static void test_gradient(void **state) {
   ctx_free(c);
 }
 
-/* ---- broken text: messages, never a crash ---- */
+/* ---- broken text: messages, never a crash ---------------------------------------------------- */
 static char *some_text(size_t *n) {
   static const char *const ops[] = {"Conv", "LSTM", "Slice", "TopK", "Resize", "Einsum", "NonZero"};
   char *volatile text = NULL;
@@ -375,8 +394,31 @@ static void read_broken(const char *s, size_t len) {
 }
 static void test_mutations(void **state) {
   (void)state;
-  static const char *const bits[] = {
-      "(", ")", "[", "]", "{", "}", "...", "~", "@", "\"", "\"\"\"", ";", ",", "=", "op ", "fn f(", " for ", " where ", "sum[", "0...", "-", "1e999", "99999999999999999999", "\x80", "\n"};
+  static const char *const bits[] = {"(",
+                                     ")",
+                                     "[",
+                                     "]",
+                                     "{",
+                                     "}",
+                                     "...",
+                                     "~",
+                                     "@",
+                                     "\"",
+                                     "\"\"\"",
+                                     ";",
+                                     ",",
+                                     "=",
+                                     "op ",
+                                     "fn f(",
+                                     " for ",
+                                     " where ",
+                                     "sum[",
+                                     "0...",
+                                     "-",
+                                     "1e999",
+                                     "99999999999999999999",
+                                     "\x80",
+                                     "\n"};
   size_t n = 0;
   char *text = some_text(&n), *s = malloc(2 * n + 64);
   uint32_t seed = 12345;
@@ -412,7 +454,8 @@ static void test_depth(void **state) { /* nesting without end */
   memset(deep, '(', 99999);
   memcpy(deep, "fn f(x) = ", 10);
   ctx *c = ctx_new();
-  CTX_TRY(c) assert_false(notation_add(notation_lib(c), deep, 99999, "deep.ek"));
+  CTX_TRY(c)
+  assert_false(notation_add(notation_lib(c), deep, 99999, "deep.ek"));
   CTX_CATCH { fail(); }
   assert_non_null(strstr(message(c), "levels of nesting"));
   ctx_free(c);
@@ -421,8 +464,11 @@ static void test_depth(void **state) { /* nesting without end */
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_library), cmocka_unit_test(test_later), cmocka_unit_test(test_override), cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes),    cmocka_unit_test(test_guards), cmocka_unit_test(test_late),
-      cmocka_unit_test(test_values),  cmocka_unit_test(test_tiled), cmocka_unit_test(test_stop),     cmocka_unit_test(test_gradient), cmocka_unit_test(test_mutations), cmocka_unit_test(test_depth), cmocka_unit_test(test_end),
+      cmocka_unit_test(test_library),  cmocka_unit_test(test_later),    cmocka_unit_test(test_override),
+      cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes),   cmocka_unit_test(test_guards),
+      cmocka_unit_test(test_late),     cmocka_unit_test(test_values),   cmocka_unit_test(test_tiled),
+      cmocka_unit_test(test_stop),     cmocka_unit_test(test_gradient), cmocka_unit_test(test_mutations),
+      cmocka_unit_test(test_depth),    cmocka_unit_test(test_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* onnx: what models become, and what is said of broken ones. Small models are written here byte by byte (protobuf fields), others come from tests/models. */
+/* onnx: what models become, and what is said of broken ones. Small models are written here byte by byte (protobuf
+ * fields), others come from tests/models. */
 #include "onnx/onnx.h"
 #include <setjmp.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-/* ---- a writer of messages ------------------------------------------------------------------------------------------------------------------- */
+/* ---- a writer of messages -------------------------------------------------------------------- */
 static void varint(sbuf *b, uint64_t v) {
   for (; v >= 128; v >>= 7) sb_putc(b, (char)(v | 128));
   sb_putc(b, (char)v);
@@ -139,7 +140,9 @@ static sbuf model_of(const sbuf *g, int64_t opset) {
   f_msg(&m, 7, g);
   return m;
 }
-static graph *load(ctx *c, const sbuf *m) { return onnx_load_bytes(c, (bytes){(const uint8_t *)m->s, m->n}, "test", NULL); }
+static graph *load(ctx *c, const sbuf *m) {
+  return onnx_load_bytes(c, (bytes){(const uint8_t *)m->s, m->n}, "test", NULL);
+}
 static graph *load_graph(ctx *c, const sbuf *g, int64_t opset) {
   sbuf m = model_of(g, opset);
   return load(c, &m);
@@ -163,7 +166,7 @@ static void expect_error(ctx *c, const graph *g, ecode code, const char *node, c
   }
 }
 
-/* ---- what is read ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is read ---------------------------------------------------------------------------- */
 static void plain(void **state) {
   ctx *c = *state;
   arena *a = ctx_arena(c);
@@ -202,7 +205,8 @@ static void regions_and_names(void **state) {
   assert_non_null(m);
   assert_string_equal(m->nodes.v[m->nodes.n - 1]->op, "If");
   assert_string_equal(m->outputs.v[1]->name, "r");
-  const attr *t = node_attr(m->nodes.v[m->nodes.n - 1], "then_branch"), *e = node_attr(m->nodes.v[m->nodes.n - 1], "else_branch");
+  const attr *t = node_attr(m->nodes.v[m->nodes.n - 1], "then_branch"),
+             *e = node_attr(m->nodes.v[m->nodes.n - 1], "else_branch");
   assert_ptr_equal(t->g->parent, m);
   assert_string_not_equal(t->g->outputs.v[0]->name, e->g->outputs.v[0]->name);
   assert_string_equal(t->g->outputs.v[0]->source, "r");
@@ -291,10 +295,11 @@ static void encodings(void **state) {
     int64_t dim;
     const char *want;
   } t[] = {
-      {22, 9, "\x8f\x07", 2, 3, "\xff\xf8\x07"},                                 /* i4 raw: -1 -8 7 */
-      {21, 9, "\x8f\x07", 2, 3, "\x0f\x08\x07"},                                 /* u4 */
-      {26, 9, "\x1b", 1, 4, "\xff\xfe\x01\x00"},                                 /* i2: 3 2 1 0 */
-      {22, 5, "\x8f\x01\x07", 3, 3, "\xff\xf8\x07"},                             /* i4 as varints of a byte each: 0x8f 0x07 */
+      {22, 9, "\x8f\x07", 2, 3, "\xff\xf8\x07"}, /* i4 raw: -1 -8 7 */
+      {21, 9, "\x8f\x07", 2, 3, "\x0f\x08\x07"}, /* u4 */
+      {26, 9, "\x1b", 1, 4, "\xff\xfe\x01\x00"}, /* i2: 3 2 1 0 */
+      /* i4 as varints of a byte each: 0x8f 0x07 */
+      {22, 5, "\x8f\x01\x07", 3, 3, "\xff\xf8\x07"},
       {10, 5, "\x80\x78", 2, 1, "\x00\x3c"},                                     /* f16 1.0 by its bits */
       {9, 5, "\x00\x01\x01", 3, 3, "\x00\x01\x01"},                              /* bool */
       {3, 5, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x05", 11, 2, "\xff\x05"}, /* i8: -1, 5 */
@@ -320,14 +325,15 @@ static void from_repository(void **state) {
   graph *g = onnx_load_file(c, EK_SOURCE_DIR "/tests/models/external_data.onnx");
   if (!g) skip();
   bool mapped = false;
-  for (uint32_t i = 0; i < g->values.n; i++) mapped |= g->values.v[i]->data && g->values.v[i]->data->file && strstr(g->values.v[i]->data->file, ".data");
+  for (uint32_t i = 0; i < g->values.n; i++)
+    mapped |= g->values.v[i]->data && g->values.v[i]->data->file && strstr(g->values.v[i]->data->file, ".data");
   assert_true(mapped);
   g = onnx_load_file(c, EK_SOURCE_DIR "/tests/models/initialisers_as_inputs.onnx");
   assert_non_null(g);
   for (uint32_t i = 0; i < g->inputs.n; i++) assert_null(g->inputs.v[i]->data);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 static void refuse_structure(void **state) {
   ctx *c = *state;
   arena *a = ctx_arena(c);
@@ -382,15 +388,18 @@ static void refuse_structure(void **state) {
 
 /* Nodes that stand for several. */
 static sbuf tree_of(arena *a, int64_t last_no) { /* x[1] < 2 ? 10 : (x[0] <= 3 ? 20 : 30) */
-  static const int64_t tree[] = {0, 0, 0, 0, 0}, id[] = {0, 1, 2, 3, 4}, feature[] = {1, 0, 0, 0, 0}, yes[] = {1, 0, 3, 0, 0}, at[] = {1, 3, 4}, none[] = {0, 0, 0};
+  static const int64_t tree[] = {0, 0, 0, 0, 0}, id[] = {0, 1, 2, 3, 4}, feature[] = {1, 0, 0, 0, 0},
+                       yes[] = {1, 0, 3, 0, 0}, at[] = {1, 3, 4}, none[] = {0, 0, 0};
   int64_t no[] = {2, 0, last_no, 0, 0};
   static const float value[] = {2, 0, 3, 0, 0}, weight[] = {10, 20, 30};
   sbuf n = node_of(a, "TreeEnsembleRegressor trees: x -> y");
   f_text(&n, 7, "ai.onnx.ml");
-  attr_ints(&n, "nodes_treeids", tree, 5), attr_ints(&n, "nodes_nodeids", id, 5), attr_ints(&n, "nodes_featureids", feature, 5);
+  attr_ints(&n, "nodes_treeids", tree, 5), attr_ints(&n, "nodes_nodeids", id, 5),
+      attr_ints(&n, "nodes_featureids", feature, 5);
   attr_ints(&n, "nodes_truenodeids", yes, 5), attr_ints(&n, "nodes_falsenodeids", no, 5);
   attr_floats(&n, "nodes_values", value, 5), attr_words(&n, "nodes_modes", "BRANCH_LT LEAF BRANCH_LEQ LEAF LEAF");
-  attr_ints(&n, "target_treeids", none, 3), attr_ints(&n, "target_nodeids", at, 3), attr_ints(&n, "target_ids", none, 3), attr_floats(&n, "target_weights", weight, 3);
+  attr_ints(&n, "target_treeids", none, 3), attr_ints(&n, "target_nodeids", at, 3),
+      attr_ints(&n, "target_ids", none, 3), attr_floats(&n, "target_weights", weight, 3);
   return n;
 }
 static void expansions(void **state) {
@@ -406,7 +415,8 @@ static void expansions(void **state) {
   assert_string_equal(scores->op, "TreeScores");
   assert_string_equal(r->nodes.v[1]->op, "TreeTargets");
   assert_int_equal(node_attr(scores, "depth")->i, 2);
-  static const int64_t want_yes[] = {2, 3, 2, 3, 4}, want_no[] = {1, 4, 2, 3, 4}; /* leaves follow the two inner nodes, and go nowhere */
+  /* leaves follow the two inner nodes, and go nowhere */
+  static const int64_t want_yes[] = {2, 3, 2, 3, 4}, want_no[] = {1, 4, 2, 3, 4};
   assert_memory_equal(scores->in.v[5]->data->data, want_yes, sizeof want_yes);
   assert_memory_equal(scores->in.v[6]->data->data, want_no, sizeof want_no);
   g = graph_of(a, "x:1:N,2", "y"), n = tree_of(a, 0);
@@ -420,7 +430,8 @@ static void expansions(void **state) {
 }
 static void groups(void **state) {
   ctx *c = *state;
-  sbuf g = graph_of(ctx_arena(c), "r:1:1 t:7:1 x1:1:2 x2:1:3 g1:1:2 g2:1:3 v1:1:2 v2:1:3", "y1 y2 w1 w2"), n = node_of(ctx_arena(c), "Momentum m: r t x1 x2 g1 g2 v1 v2 -> y1 y2 w1 w2");
+  sbuf g = graph_of(ctx_arena(c), "r:1:1 t:7:1 x1:1:2 x2:1:3 g1:1:2 g2:1:3 v1:1:2 v2:1:3", "y1 y2 w1 w2"),
+       n = node_of(ctx_arena(c), "Momentum m: r t x1 x2 g1 g2 v1 v2 -> y1 y2 w1 w2");
   f_text(&n, 7, "ai.onnx.preview.training");
   f_msg(&g, 1, &n);
   graph *r = load_graph(c, &g, 17);
@@ -428,7 +439,8 @@ static void groups(void **state) {
   assert_int_equal(r->nodes.n, 2);
   for (uint32_t i = 0; i < 2; i++) {
     const node *one = r->nodes.v[i];
-    static const char *const want[2][7] = {{"r", "t", "x1", "g1", "v1", "y1", "w1"}, {"r", "t", "x2", "g2", "v2", "y2", "w2"}};
+    static const char *const want[2][7] = {{"r", "t", "x1", "g1", "v1", "y1", "w1"},
+                                           {"r", "t", "x2", "g2", "v2", "y2", "w2"}};
     assert_true(one->in.n == 5 && one->out.n == 2);
     for (uint32_t k = 0; k < 7; k++) assert_string_equal((k < 5 ? one->in.v[k] : one->out.v[k - 5])->name, want[i][k]);
   }
@@ -454,7 +466,8 @@ static void written(void **state) {
 static void lists(void **state) {
   ctx *c = *state;
   arena *a = ctx_arena(c);
-  sbuf g = graph_of(a, "x:1:3", "y"), v = sbuf_new(a), t = sbuf_new(a), s = sbuf_new(a), tt = sbuf_new(a), e = sbuf_new(a);
+  sbuf g = graph_of(a, "x:1:3", "y"), v = sbuf_new(a), t = sbuf_new(a), s = sbuf_new(a), tt = sbuf_new(a),
+       e = sbuf_new(a);
   f_int(&tt, 1, 1);
   f_msg(&e, 1, &tt);
   f_msg(&s, 1, &e);
@@ -484,8 +497,12 @@ static void refuse_tensors(void **state) {
     const char *location, *offset, *part;
     ecode code;
   } ext[] = {
-      {"../../etc/passwd", "0", "outside the model's folder", E_MODEL}, {"/etc/passwd", "0", "outside", E_MODEL},    {"a/../../b", "0", "outside", E_MODEL}, {"no.bin", "x", "not a number", E_MODEL},
-      {"no.bin", "99999999999999999999", "not a number", E_MODEL},      {"no.bin", "0", "loaded from memory", E_IO},
+      {"../../etc/passwd", "0", "outside the model's folder", E_MODEL},
+      {"/etc/passwd", "0", "outside", E_MODEL},
+      {"a/../../b", "0", "outside", E_MODEL},
+      {"no.bin", "x", "not a number", E_MODEL},
+      {"no.bin", "99999999999999999999", "not a number", E_MODEL},
+      {"no.bin", "0", "loaded from memory", E_IO},
   };
   for (size_t i = 0; i < sizeof ext / sizeof *ext; i++) {
     sbuf g = graph_of(a, "", "w"), t = sbuf_new(a), e = sbuf_new(a);
@@ -506,8 +523,13 @@ static void refuse_tensors(void **state) {
     const char *part;
     ecode code;
   } bad[] = {
-      {1ll << 40, 1ll << 40, 1, 4, "overflows", E_MODEL}, {-1, 2, 1, 4, "negative", E_MODEL},      {2, 2, 1, 12, "need 16", E_MODEL},          {1, 1, 14, 8, "complex", E_UNSUPPORTED},
-      {1, 1, 99, 8, "element type 99", E_UNSUPPORTED},    {3, 1, 8, 4, "strings cannot", E_MODEL}, {1 << 30, 1, 7, 0, "shape needs", E_MODEL},
+      {1ll << 40, 1ll << 40, 1, 4, "overflows", E_MODEL},
+      {-1, 2, 1, 4, "negative", E_MODEL},
+      {2, 2, 1, 12, "need 16", E_MODEL},
+      {1, 1, 14, 8, "complex", E_UNSUPPORTED},
+      {1, 1, 99, 8, "element type 99", E_UNSUPPORTED},
+      {3, 1, 8, 4, "strings cannot", E_MODEL},
+      {1 << 30, 1, 7, 0, "shape needs", E_MODEL},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     sbuf g = graph_of(a, "", "w"), t = sbuf_new(a);
@@ -523,9 +545,11 @@ static void refuse_bytes(void **state) {
   ctx *c = *state;
   arena *a = ctx_arena(c);
   uint32_t mark = diag_mark(c);
-  expect_error(c, onnx_load_bytes(c, (bytes){(const uint8_t *)"", 0}, "empty", NULL), E_MODEL, NULL, "not an ONNX model");
+  expect_error(c, onnx_load_bytes(c, (bytes){(const uint8_t *)"", 0}, "empty", NULL), E_MODEL, NULL,
+               "not an ONNX model");
   diag_reset(c, mark);
-  expect_error(c, onnx_load_bytes(c, (bytes){(const uint8_t *)"\x93NUMPY\x01\x00", 8}, "x.npy", NULL), E_MODEL, NULL, "x.npy");
+  expect_error(c, onnx_load_bytes(c, (bytes){(const uint8_t *)"\x93NUMPY\x01\x00", 8}, "x.npy", NULL), E_MODEL, NULL,
+               "x.npy");
   diag_reset(c, mark);
   expect_error(c, onnx_load_file(c, "/nonexistent/m.onnx"), E_IO, NULL, "/nonexistent/m.onnx");
   diag_reset(c, mark);
@@ -591,7 +615,9 @@ static void versions(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(plain), T(regions_and_names), T(old_forms), T(functions), T(encodings), T(from_repository), T(refuse_structure), T(expansions), T(groups), T(written), T(lists), T(refuse_tensors), T(refuse_bytes), T(refuse_recursion), T(versions),
+      T(plain),           T(regions_and_names), T(old_forms),    T(functions),        T(encodings),
+      T(from_repository), T(refuse_structure),  T(expansions),   T(groups),           T(written),
+      T(lists),           T(refuse_tensors),    T(refuse_bytes), T(refuse_recursion), T(versions),
   };
   return cmocka_run_group_tests_name("onnx", tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
-/* Does codegen/x86 make all functions of models itself? What it refuses LLVM compiles, with the right results and a fiftieth of the speed: nothing else would fail. Every model of tests/models, for
- * AVX2, AVX-512, and AVX-512 with products of bf16 (--precision bf16); the code is made, not run, so the machine does not matter. What is left to LLVM stands in the list `allowed`, with its reason.
+/* Does codegen/x86 make all functions of models itself? What it refuses LLVM compiles, with the right results and a
+ * fiftieth of the speed: nothing else would fail. Every model of tests/models, for
+ * AVX2, AVX-512, and AVX-512 with products of bf16 (--precision bf16); the code is made, not run, so the machine
+ * does not matter. What is left to LLVM stands in the list `allowed`, with its reason.
  *   test_own MODEL...    only prints what would be left of these */
 #include "codegen/x86/x86.h"
 #include "driver/pipeline.h"
@@ -17,7 +19,8 @@ typedef struct machine {
   bool narrow;
 } machine;
 static char bf16_target[512];
-static const machine machines[] = {{"AVX2", "x86-64-v3", false}, {"AVX-512", "x86-64-v4", false}, {"bf16", bf16_target, true}};
+static const machine machines[] = {
+    {"AVX2", "x86-64-v3", false}, {"AVX-512", "x86-64-v4", false}, {"bf16", bf16_target, true}};
 static const struct {
   const char *machine, *reason;
   uint32_t functions;
@@ -34,7 +37,8 @@ static uint32_t refused(const machine *t, const char *path, bool all) {
   volatile uint32_t bad = 0;
   CTX_TRY(c) {
     pipeline *p = pipe_new(c, &(pipe_opts){.level = 3, .compile_threads = 1, .target = t->target, .narrow = t->narrow});
-    if (pipe_load(p, &(source){.path = path, .name = path}) && pipe_lower(p, NULL) && pipe_optimise(p) && pipe_program(p))
+    if (pipe_load(p, &(source){.path = path, .name = path}) && pipe_lower(p, NULL) && pipe_optimise(p) &&
+        pipe_program(p))
       for (uint32_t i = 0; i < p->s->l->funcs.n; i++) {
         lfunc g = *p->s->l->funcs.v[i];
         bytes obj;
@@ -66,7 +70,8 @@ static void test_models(void **state) {
     const char *dot = strrchr(all[i]->d_name, '.');
     char path[1024];
     snprintf(path, sizeof path, "%s/tests/models/%s", EK_SOURCE_DIR, all[i]->d_name);
-    for (size_t k = 0; dot && !strcmp(dot, ".onnx") && k < sizeof machines / sizeof *machines; k++) bad += refused(&machines[k], path, false);
+    for (size_t k = 0; dot && !strcmp(dot, ".onnx") && k < sizeof machines / sizeof *machines; k++)
+      bad += refused(&machines[k], path, false);
     free(all[i]);
   }
   free(all);
@@ -74,7 +79,8 @@ static void test_models(void **state) {
   assert_int_equal(bad, 0);
   for (int k = 0; k < ALLOWED; k++) {
     if (left[k] != allowed[k].functions)
-      printf("%s: %u functions are left for `%s`, %u are listed%s\n", allowed[k].machine, left[k], allowed[k].reason, allowed[k].functions, left[k] < allowed[k].functions ? ": lower it" : "");
+      printf("%s: %u functions are left for `%s`, %u are listed%s\n", allowed[k].machine, left[k], allowed[k].reason,
+             allowed[k].functions, left[k] < allowed[k].functions ? ": lower it" : "");
     assert_true(left[k] <= allowed[k].functions);
   }
 }

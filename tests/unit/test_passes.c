@@ -1,4 +1,5 @@
-/* The passes on expr modules: hand-written modules with the kernels they must end in, golden texts (tests/golden/passes), and random modules. Everything is checked by difference: see pass_check.h. */
+/* The passes on expr modules: hand-written modules with the kernels they must end in, golden texts
+ * (tests/golden/passes), and random modules. Everything is checked by difference: see pass_check.h. */
 #include "pass_check.h"
 #include <dirent.h>
 #include <setjmp.h>
@@ -23,7 +24,8 @@ static const example examples[] = {
      "tensor x: f32[4, S] input \"x\"\n"
      "tensor g: f32[S] input \"g\"\n"
      "stage mean: f32[a<4] = (sum[b<S] x[a, b]) / f32(#(S))\n"
-     "stage y: f32[c<4, d<S] out = (x[c, d] - mean[c]) / sqrt((sum[k<S] (x[c, k] - mean[c]) * (x[c, k] - mean[c])) / f32(#(S)) + 0.001) * g[d]\n"
+     "stage y: f32[c<4, d<S] out = (x[c, d] - mean[c]) / sqrt((sum[k<S] (x[c, k] - mean[c]) * (x[c, k] - mean[c])) / "
+     "f32(#(S)) + 0.001) * g[d]\n"
      "output y \"y\"\n"},
     {"product, bias, scale, activation, transposed output", "contraction 1",
      "size N\n"
@@ -89,11 +91,13 @@ static const example examples[] = {
      "tensor q: f32[2, L, 4] input \"q\"\n"
      "tensor k: f32[2, L, 4] input \"k\"\n"
      "tensor v: f32[2, L, 4] input \"v\"\n"
-     "stage s: f32[h<2, l<L, w<5] = #l + #w >= 2 and #l + #w < #(L) + 2 ? (sum[d<4] q[h, l, d] * (load k[h, l + w - 2, d] else 0.0)) : -100.0\n"
+     "stage s: f32[h<2, l<L, w<5] = #l + #w >= 2 and #l + #w < #(L) + 2 ? (sum[d<4] q[h, l, d] * (load k[h, l + w - 2, "
+     "d] else 0.0)) : -100.0\n"
      "stage m: f32[h1<2, l1<L] = max[w1<5] s[h1, l1, w1]\n"
      "stage e: f32[h2<2, l2<L, w2<5] = exp(s[h2, l2, w2] - m[h2, l2])\n"
      "stage z: f32[h3<2, l3<L] = sum[w3<5] e[h3, l3, w3]\n"
-     "stage y: f32[h4<2, l4<L, d4<4] out = sum[w4<5] e[h4, l4, w4] / z[h4, l4] * (load v[h4, l4 + w4 - 2, d4] else 0.0)\n"
+     "stage y: f32[h4<2, l4<L, d4<4] out = sum[w4<5] e[h4, l4, w4] / z[h4, l4] * (load v[h4, l4 + w4 - 2, d4] else "
+     "0.0)\n"
      "output y \"y\"\n"},
     {"weights of another kind in front of a product", "composite 1",
      "tensor q: f32[2, 5, 4] input \"q\"\n"
@@ -140,7 +144,8 @@ static const example examples[] = {
      "stage q: f32[g<5, h<5] = tanh(u[g, h])\n"
      "stage y: f32[a<5, c<4] = exp(x[a, c])\n"
      "stage t: f32[b<5, d<4] out = y[b, 3 - d] * 2.0\n"
-     "stage z: f32[m<5, n<10] out tiled\n  update [i<5, j<3] z[i, j] := p[i, j]\n  update [k<5, l<5] z[k, 3 + l] := q[k, l]\n  update [o<5, r<2] z[o, 8 + r] := y[o, r]\n"
+     "stage z: f32[m<5, n<10] out tiled\n  update [i<5, j<3] z[i, j] := p[i, j]\n  update [k<5, l<5] z[k, 3 + l] := "
+     "q[k, l]\n  update [o<5, r<2] z[o, 8 + r] := y[o, r]\n"
      "output t \"t\"\noutput z \"z\"\n"},
     {"concat stored in place, slices of it read the pieces", "contraction 2",
      "tensor x: f32[5, 4] input \"x\"\n"
@@ -148,7 +153,8 @@ static const example examples[] = {
      "tensor u: f32[4, 2] input \"u\"\n"
      "stage y: f32[a<5, c<3] = sum[k<4] x[a, k] * w[k, c]\n"
      "stage z: f32[b<5, d<2] = sum[j<4] x[b, j] * u[j, d]\n"
-     "stage c: f32[e<5, f<5] out tiled\n  update [g<5, h<3] c[g, h] := y[g, h]\n  update [i<5, l<2] c[i, 3 + l] := z[i, l]\n"
+     "stage c: f32[e<5, f<5] out tiled\n  update [g<5, h<3] c[g, h] := y[g, h]\n  update [i<5, l<2] c[i, 3 + l] := "
+     "z[i, l]\n"
      "stage t: f32[m<5, n<3] out = max(c[m, n] + x[m, n], 0.0)\n"
      "output c \"c\"\noutput t \"t\"\n"},
     {"channel shuffle between two products", "contraction 2",
@@ -168,10 +174,12 @@ static const example examples[] = {
      "tensor w: f32[4, 3] input \"w\"\n"
      "tensor r: f32[4, 4] input \"r\"\n"
      "declare H: f32[T, 4]\n"
-     "stage H: f32[t, h<4] scan s1 = tanh((sum[i<3] x[t, i] * w[h, i]) + (sum[k<4] (load H[t - 1, k] else 0.0) * r[h, k]))\n"
+     "stage H: f32[t, h<4] scan s1 = tanh((sum[i<3] x[t, i] * w[h, i]) + (sum[k<4] (load H[t - 1, k] else 0.0) * r[h, "
+     "k]))\n"
      "stage y: f32[a<T, 1, b<4] out = H[a, b]\n"
      "output y \"y\"\n"},
-    {"recurrence: a stage that reads nothing of it, and is read of the step before in front of where it stands", "scan 1",
+    {"recurrence: a stage that reads nothing of it, and is read of the step before in front of where it stands",
+     "scan 1",
      "size T\n"
      "scan s1 t<T\n"
      "tensor x: f32[T, 3] input \"x\"\n"
@@ -219,7 +227,8 @@ static const example examples[] = {
      "tensor w: f32[4, 3] input \"w\"\n"
      "stage y: f32[a<5, c<3] out = max(sum[k<4] x[a, k] * w[k, c], 0.0)\n"
      "stage z: f32[b<5, d<3] = y[b, d] * 2.0\n"
-     "stage c: f32[e<5, f<6] out tiled\n  update [g<5, h<3] c[g, h] := y[g, h]\n  update [i<5, l<3] c[i, 3 + l] := z[i, l]\n"
+     "stage c: f32[e<5, f<6] out tiled\n  update [g<5, h<3] c[g, h] := y[g, h]\n  update [i<5, l<3] c[i, 3 + l] := "
+     "z[i, l]\n"
      "output y \"y\"\noutput c \"c\"\n"},
     {"sums over what comes before, in one walk each; a few places are compared", "row 1, running 2",
      "tensor x: f32[3, 40] input \"x\"\n"
@@ -249,7 +258,8 @@ static const example examples[] = {
      "tensor b: bool[] input \"b\"\n"
      "stage p: f32[a<4] = x[a] * 2.0\n"
      "stage q: f32[c<4] = p[c] + p[3 - c]\n"
-     "if b {\n  stage t: f32[d<4] out = q[d] + 1.0\n} else {\n  stage e: f32[f<4] out = q[f] - p[f]\n}\n  result r: f32[4] = t | e\n"
+     "if b {\n  stage t: f32[d<4] out = q[d] + 1.0\n} else {\n  stage e: f32[f<4] out = q[f] - p[f]\n}\n  result r: "
+     "f32[4] = t | e\n"
      "output r \"r\"\n"},
 };
 
@@ -283,14 +293,17 @@ static void run(const expr_observer *how, const char *name, const char *text, bo
   for (const diag *d = diag_first(c); d; d = d->next) printf("%s:%u: %s\n", name, d->pos.line, d->text);
   ctx_free(c);
 }
-static void run_text(const char *name, const char *text, uint64_t fuel, bool tiles, outcome *o) { run(&(expr_observer){.fuel = fuel}, name, text, tiles, o); }
+static void run_text(const char *name, const char *text, uint64_t fuel, bool tiles, outcome *o) {
+  run(&(expr_observer){.fuel = fuel}, name, text, tiles, o);
+}
 static void test_examples(void **state) {
   (void)state;
   uint32_t bad = 0;
   for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
     outcome o;
     run_text(examples[i].name, examples[i].text, 0, true, &o);
-    if (o.bad || strcmp(o.summary, examples[i].kernels)) bad++, printf("%s: kernels are %s, expected %s\n", examples[i].name, o.summary, examples[i].kernels);
+    if (o.bad || strcmp(o.summary, examples[i].kernels))
+      bad++, printf("%s: kernels are %s, expected %s\n", examples[i].name, o.summary, examples[i].kernels);
   }
   assert_int_equal(bad, 0);
 }
@@ -299,17 +312,22 @@ static void test_shared(void **state) {
   (void)state;
   static char text[1 << 15];
   size_t n = 0;
-  n += (size_t)snprintf(text + n, sizeof text - n, "tensor x: f32[4, 3] input \"x\"\ntensor w: f32[3, 2] input \"w\"\nstage s0: f32[a<4, b<2] = sum[k<3] x[a, k] * w[k, b]\n");
+  n += (size_t)snprintf(text + n, sizeof text - n,
+                        "tensor x: f32[4, 3] input \"x\"\ntensor w: f32[3, 2] input \"w\"\nstage s0: f32[a<4, b<2] = "
+                        "sum[k<3] x[a, k] * w[k, b]\n");
   for (int i = 0; i < 60; i++)
-    n += (size_t)snprintf(text + n, sizeof text - n, "stage s%d: f32[a%d<4, b%d<2]%s = (s%d[a%d, b%d] %c s%d[a%d, b%d]) * 0.5\n", i + 1, i, i, i == 59 ? " out" : "", i, i, i, i % 2 ? '*' : '+', i, i,
-                          i);
+    n += (size_t)snprintf(text + n, sizeof text - n,
+                          "stage s%d: f32[a%d<4, b%d<2]%s = (s%d[a%d, b%d] %c s%d[a%d, b%d]) * 0.5\n", i + 1, i, i,
+                          i == 59 ? " out" : "", i, i, i, i % 2 ? '*' : '+', i, i, i);
   snprintf(text + n, sizeof text - n, "output s60 \"y\"\n");
   outcome o;
   run_text("shared halves", text, 0, false, &o);
   assert_int_equal(o.bad, 0);
   assert_string_equal(o.summary, "contraction 1");
 }
-/* A window with many channels becomes products of transformed tiles: one axis and two, extents that tiles divide and that they don't, with and without an outside, a residual behind it; taps that lie apart; few taps and many, these also in parts,
+/* A window with many channels becomes products of transformed tiles: one axis and two, extents that tiles divide and
+ * that they don't, with and without an outside, a residual behind it; taps that lie apart; few taps and many, these
+ * also in parts,
  * backwards, with a stride; not in strict mode. */
 static void test_windows(void **state) {
   (void)state;
@@ -317,29 +335,52 @@ static void test_windows(void **state) {
     const char *w, *x, *sum, *over, *again;
     uint32_t taps, rows;
   } shapes[] = {
-      {"24, 24, 3, 3", "x: f32[24, 20, 18]", "q<24, k<3, l<3] (load x[q, i + k - 1, j + l - 1] else 0.0) * w[o, q, k, l]", "i<20, j<18", "b<20, c<18", 24 * 24 * 9, 24},
-      {"24, 24, 3, 3", "x: f32[24, 26, 25]", "q<24, k<3, l<3] x[q, i + 2 - k, j + l] * w[o, q, k, l]", "i<24, j<23", "b<24, c<23", 24 * 24 * 9, 24},
-      {"64, 64, 3", "x: f32[64, 400, 1]", "q<64, k<3] (load x[q, i + k - 1, 0] else 0.0) * w[o, q, k]", "i<400, j<1", "b<400, c<1", 64 * 64 * 3, 64},
-      {"24, 24, 3, 3", "x: f32[24, 20, 30]", "q<24, k<3, l<3] (load x[q, i + 2*k - 2, j + 3*l - 3] else 0.0) * w[o, q, k, l]", "i<20, j<30", "b<20, c<30", 24 * 24 * 9, 24},
-      {"24, 24, 3, 3", "x: f32[24, 28, 60]", "q<24, k<3, l<3] x[q, i + 4 - 2*k, 2*j + 4*l] * w[o, q, k, l]", "i<24, j<24", "b<24, c<24", 24 * 24 * 9, 24},
-      {"20, 20, 9, 7", "x: f32[20, 28, 26]", "q<20, k<9, l<7] (load x[q, i + k - 4, j + l - 3] else 0.0) * w[o, q, k, l]", "i<28, j<26", "b<28, c<26", 20 * 20 * 63, 20},
-      {"20, 20, 9, 7", "x: f32[20, 36, 26]", "q<20, k<9, l<7] x[q, i - k + 8, j + l] * w[o, q, k, l]", "i<28, j<20", "b<28, c<20", 20 * 20 * 63, 20},
-      {"12, 12, 67", "x: f32[12, 200, 1]", "q<12, k<67] (load x[q, i + k - 33, 0] else 0.0) * w[o, q, k]", "i<200, j<1", "b<200, c<1", 12 * 12 * 67, 12},
-      {"12, 12, 67", "x: f32[12, 261, 1]", "q<12, k<67] x[q, i - k + 66, 0] * w[o, q, k]", "i<192, j<1", "b<192, c<1", 12 * 12 * 67, 12},
-      {"24, 24, 32", "x: f32[24, 600, 1]", "q<24, k<32] x[q, 2*i + k, 0] * w[o, q, k]", "i<285, j<1", "b<285, c<1", 24 * 24 * 32, 24},
-      {"8, 19, 41", "x: f32[8, 12, 90]", "k<19, l<41] (load x[o, i + k - 9, j + l - 20] else 0.0) * w[o, k, l]", "i<12, j<90", "b<12, c<90", 8 * 19 * 41, 8},
+      {"24, 24, 3, 3", "x: f32[24, 20, 18]",
+       "q<24, k<3, l<3] (load x[q, i + k - 1, j + l - 1] else 0.0) * w[o, q, k, l]", "i<20, j<18", "b<20, c<18",
+       24 * 24 * 9, 24},
+      {"24, 24, 3, 3", "x: f32[24, 26, 25]", "q<24, k<3, l<3] x[q, i + 2 - k, j + l] * w[o, q, k, l]", "i<24, j<23",
+       "b<24, c<23", 24 * 24 * 9, 24},
+      {"64, 64, 3", "x: f32[64, 400, 1]", "q<64, k<3] (load x[q, i + k - 1, 0] else 0.0) * w[o, q, k]", "i<400, j<1",
+       "b<400, c<1", 64 * 64 * 3, 64},
+      {"24, 24, 3, 3", "x: f32[24, 20, 30]",
+       "q<24, k<3, l<3] (load x[q, i + 2*k - 2, j + 3*l - 3] else 0.0) * w[o, q, k, l]", "i<20, j<30", "b<20, c<30",
+       24 * 24 * 9, 24},
+      {"24, 24, 3, 3", "x: f32[24, 28, 60]", "q<24, k<3, l<3] x[q, i + 4 - 2*k, 2*j + 4*l] * w[o, q, k, l]",
+       "i<24, j<24", "b<24, c<24", 24 * 24 * 9, 24},
+      {"20, 20, 9, 7", "x: f32[20, 28, 26]",
+       "q<20, k<9, l<7] (load x[q, i + k - 4, j + l - 3] else 0.0) * w[o, q, k, l]", "i<28, j<26", "b<28, c<26",
+       20 * 20 * 63, 20},
+      {"20, 20, 9, 7", "x: f32[20, 36, 26]", "q<20, k<9, l<7] x[q, i - k + 8, j + l] * w[o, q, k, l]", "i<28, j<20",
+       "b<28, c<20", 20 * 20 * 63, 20},
+      {"12, 12, 67", "x: f32[12, 200, 1]", "q<12, k<67] (load x[q, i + k - 33, 0] else 0.0) * w[o, q, k]", "i<200, j<1",
+       "b<200, c<1", 12 * 12 * 67, 12},
+      {"12, 12, 67", "x: f32[12, 261, 1]", "q<12, k<67] x[q, i - k + 66, 0] * w[o, q, k]", "i<192, j<1", "b<192, c<1",
+       12 * 12 * 67, 12},
+      {"24, 24, 32", "x: f32[24, 600, 1]", "q<24, k<32] x[q, 2*i + k, 0] * w[o, q, k]", "i<285, j<1", "b<285, c<1",
+       24 * 24 * 32, 24},
+      {"8, 19, 41", "x: f32[8, 12, 90]", "k<19, l<41] (load x[o, i + k - 9, j + l - 20] else 0.0) * w[o, k, l]",
+       "i<12, j<90", "b<12, c<90", 8 * 19 * 41, 8},
   };
   static char text[1 << 19];
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int strict = 0; strict < 2; strict++) {
-      size_t n = (size_t)snprintf(text, sizeof text, "tensor %s input \"x\"\ntensor w: f32[%s] const [", shapes[i].x, shapes[i].w);
-      for (uint32_t k = 0; k < shapes[i].taps; k++) n += (size_t)snprintf(text + n, sizeof text - n, "%s%.3f", k ? ", " : "", (double)(k * 2654435761u % 2001) / 1000 - 1);
-      snprintf(text + n, sizeof text - n, "]\nstage y: f32[o<%u, %s] = sum[%s\nstage z: f32[a<%u, %s] out = max(y[a, b, c], 0.0)\noutput z \"z\"\n", shapes[i].rows, shapes[i].over, shapes[i].sum, shapes[i].rows, shapes[i].again);
+      size_t n = (size_t)snprintf(text, sizeof text, "tensor %s input \"x\"\ntensor w: f32[%s] const [", shapes[i].x,
+                                  shapes[i].w);
+      for (uint32_t k = 0; k < shapes[i].taps; k++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.3f", k ? ", " : "",
+                              (double)(k * 2654435761u % 2001) / 1000 - 1);
+      snprintf(
+          text + n, sizeof text - n,
+          "]\nstage y: f32[o<%u, %s] = sum[%s\nstage z: f32[a<%u, %s] out = max(y[a, b, c], 0.0)\noutput z \"z\"\n",
+          shapes[i].rows, shapes[i].over, shapes[i].sum, shapes[i].rows, shapes[i].again);
       outcome o;
       run(&(expr_observer){.strict = strict}, "window", text, true, &o);
       assert_int_equal(o.bad, 0);
-      if (strict) assert_true(!strcmp(o.summary, "contraction 1") || !strcmp(o.summary, "stencil 1"));
-      else assert_true((strstr(o.summary, "contraction 1") || strstr(o.summary, "stencil 1")) && strstr(o.summary, "elementwise"));
+      if (strict)
+        assert_true(!strcmp(o.summary, "contraction 1") || !strcmp(o.summary, "stencil 1"));
+      else
+        assert_true((strstr(o.summary, "contraction 1") || strstr(o.summary, "stencil 1")) &&
+                    strstr(o.summary, "elementwise"));
     }
 }
 /* A window with many taps of which there is no output. */
@@ -347,8 +388,11 @@ static void test_empty_window(void **state) {
   (void)state;
   char text[1 << 12];
   size_t n = (size_t)snprintf(text, sizeof text, "tensor x: f32[2, 7] input \"x\"\ntensor w: f32[3, 2, 8] const [");
-  for (uint32_t k = 0; k < 48; k++) n += (size_t)snprintf(text + n, sizeof text - n, "%s%.2f", k ? ", " : "", (double)(k * 2654435761u % 201) / 100 - 1);
-  snprintf(text + n, sizeof text - n, "]\nstage y: f32[o<3, i<0] out = sum[q<2, k<8] x[q, 2*i + k] * w[o, q, k]\noutput y \"y\"\n");
+  for (uint32_t k = 0; k < 48; k++)
+    n +=
+        (size_t)snprintf(text + n, sizeof text - n, "%s%.2f", k ? ", " : "", (double)(k * 2654435761u % 201) / 100 - 1);
+  snprintf(text + n, sizeof text - n,
+           "]\nstage y: f32[o<3, i<0] out = sum[q<2, k<8] x[q, 2*i + k] * w[o, q, k]\noutput y \"y\"\n");
   outcome o;
   run(&(expr_observer){0}, "empty window", text, true, &o);
   assert_int_equal(o.bad, 0);
@@ -369,7 +413,8 @@ static void test_fuel(void **state) {
   assert_int_equal(bad, 0);
 }
 
-/* ---- narrow arithmetic: the same text with f64 for f16 says what is true; after `widen` every output is off by its own rounding alone, which is 2^-11, however large or small the values between are ---- */
+/* ---- narrow arithmetic: the same text with f64 for f16 says what is true; after `widen` every output is off by its
+ * own rounding alone, which is 2^-11, however large or small the values between are ---- */
 static const example narrow[] = {
     {"squares beyond f16's range", NULL,
      "tensor x: f16[4, 3] input \"x\"\n"
@@ -396,12 +441,14 @@ static const example narrow[] = {
      "stage p: f16[a<4] = x[a] * 0.0001f16\n"
      "stage s: f32[e<4] = f32(p[e]) * 10000.0\n"
      "stage q: f16[c<4] = f16(max(s[c], 1e-7)) + (load p[c - 1] else x[c] * 0.3f16)\n"
-     "if b {\n  stage t: f16[d<4] out = sqrt(q[d] * q[d])\n} else {\n  stage e1: f16[f<4] out = sqrt(p[f] * p[f]) * 10000.0f16\n}\n  result r: f16[4] = t | e1\n"
+     "if b {\n  stage t: f16[d<4] out = sqrt(q[d] * q[d])\n} else {\n  stage e1: f16[f<4] out = sqrt(p[f] * p[f]) * "
+     "10000.0f16\n}\n  result r: f16[4] = t | e1\n"
      "stage l: f16[g<4] out = log(f16(max(f32(p[g]), 1e-12)))\n"
      "stage m: i64[] out = argmax[h<4] p[h]\n"
      "output r \"r\"\noutput l \"l\"\noutput m \"m\"\n"},
 };
-/* ---- factors kept in bf16: every pass gives what was there before but for that, and the tensors that are kept so are counted ---- */
+/* ---- factors kept in bf16: every pass gives what was there before but for that, and the tensors that are kept so
+ * are counted ---- */
 static const char kept_narrow[] =
     "tensor x: f32[2, 9, 7, 4] input \"x\"\n"
     "tensor w: f32[6, 3, 4] const @\n"
@@ -412,7 +459,8 @@ static const char kept_narrow[] =
     "stage s: f32[n2<2, h2<9, v2<7, j<8] = sum[i<6] r[n2, h2, v2, i] * u[j, i]\n"
     "stage t: f32[n3<2, h3<9, v3<7, j3<8] = tanh(s[n3, h3, v3, j3] * 0.1)\n"
     "stage e: f32[n4<2, h4<9, v4<7, j4<8] = exp(s[n4, h4, v4, j4] * -0.1)\n"
-    "stage c: f32[n5<2, h5<9, v5<7, j5<16] tiled\n  update [a<2, b<9, d<7, f<8] c[a, b, d, f] := t[a, b, d, f]\n  update [a1<2, b1<9, d1<7, f1<8] c[a1, b1, d1, 8 + f1] := e[a1, b1, d1, f1]\n"
+    "stage c: f32[n5<2, h5<9, v5<7, j5<16] tiled\n  update [a<2, b<9, d<7, f<8] c[a, b, d, f] := t[a, b, d, f]\n  "
+    "update [a1<2, b1<9, d1<7, f1<8] c[a1, b1, d1, 8 + f1] := e[a1, b1, d1, f1]\n"
     "stage y: f32[n6<2, h6<9, v6<7, o<5] out = sum[l<16] c[n6, h6, v6, l] * g[l, o]\n"
     "stage z: f32[n7<2, h7<9, v7<7, j7<8] out = t[n7, h7, v7, j7] + 1.0\n"
     "output r \"r\"\noutput y \"y\"\noutput z \"z\"\n";
@@ -451,7 +499,9 @@ static ndarray converted(arena *a, const ndarray *x, etype t) {
   nd_count(x, &n);
   ndarray r = *x;
   uint8_t *q = arena_alloc(a, (size_t)n * et_bytes(t) + 1);
-  for (int64_t i = 0; i < n; i++) et_store(t, q + i * et_bytes(t), et_convert(t, x->type, et_load(x->type, (const uint8_t *)x->data + i * et_bytes(x->type))));
+  for (int64_t i = 0; i < n; i++)
+    et_store(t, q + i * et_bytes(t),
+             et_convert(t, x->type, et_load(x->type, (const uint8_t *)x->data + i * et_bytes(x->type))));
   r.type = t, r.data = q, r.bytes = (size_t)n * et_bytes(t);
   return r;
 }
@@ -470,7 +520,8 @@ static uint32_t widened(const example *e, uint64_t fuel, uint64_t *spent) {
     q.in = NEWN(a, ndarray, t->inputs.n + 1);
     for (uint32_t i = 0; i < t->inputs.n; i++) q.in[i] = converted(a, &p.in[i], xt(t, t->inputs.v[i].t)->type);
     pc_reference(&q, a);
-    p.ref = fuel ? NULL : NEWN(a, const ndarray *, m->outputs.n + 1); /* narrow arithmetic that is left may be wrong by any amount */
+    /* narrow arithmetic that is left may be wrong by any amount */
+    p.ref = fuel ? NULL : NEWN(a, const ndarray *, m->outputs.n + 1);
     for (uint32_t i = 0; !fuel && i < m->outputs.n; i++) {
       ndarray *r = NEW(a, ndarray);
       *r = converted(a, q.ref[i], xt(m, m->outputs.v[i].t)->type);
@@ -496,7 +547,7 @@ static void test_narrow(void **state) {
   assert_int_equal(bad, 0);
 }
 
-/* ---- golden texts: a module, a line `=== PASS`, the module after that pass ---- */
+/* ---- golden texts: a module, a line `=== PASS`, the module after that pass ------------------- */
 typedef struct keep {
   const char *pass;
   uint32_t turn;
@@ -568,7 +619,7 @@ static void test_golden(void **state) {
   assert_int_equal(bad, 0);
 }
 
-/* ---- random modules ---- */
+/* ---- random modules -------------------------------------------------------------------------- */
 enum { MAX_T = 48 };
 typedef struct gen {
   pass_check *p;
@@ -618,7 +669,10 @@ static void gen_step(gen *g) {
     uint32_t n = axes_like(g, t, ax, idx);
     ex v = rd(g, t, idx);
     static const sop ops[] = {OP_TANH, OP_NEG, OP_ABS, OP_SIN};
-    stage_of(g, ax, n, pick(g, 2) ? expr_op1(m, ops[pick(g, 4)], v) : expr_op2(m, OP_MAX, expr_op2(m, OP_MUL, v, expr_f(m, ET_F32, 0.5)), expr_f(m, ET_F32, 0)), "u");
+    stage_of(g, ax, n,
+             pick(g, 2) ? expr_op1(m, ops[pick(g, 4)], v)
+                        : expr_op2(m, OP_MAX, expr_op2(m, OP_MUL, v, expr_f(m, ET_F32, 0.5)), expr_f(m, ET_F32, 0)),
+             "u");
     return;
   }
   case 1:
@@ -627,7 +681,8 @@ static void gen_step(gen *g) {
     tid o = any_tensor(g);
     for (int tries = 0; tries < 8 && !same_shape(g, t, o); tries++) o = g->t[pick(g, g->n)];
     ex b = same_shape(g, t, o) ? rd(g, o, idx) : rd(g, t, idx);
-    if (!same_shape(g, t, o) && xt(m, o)->rank == 1 && n && xt(m, o)->shape[0] == x.shape[n - 1]) b = rd(g, o, &idx[n - 1]);
+    if (!same_shape(g, t, o) && xt(m, o)->rank == 1 && n && xt(m, o)->shape[0] == x.shape[n - 1])
+      b = rd(g, o, &idx[n - 1]);
     stage_of(g, ax, n, expr_op2(m, pick(g, 2) ? OP_ADD : OP_MUL, rd(g, t, idx), b), "b");
     return;
   }
@@ -683,7 +738,9 @@ static void gen_step(gen *g) {
     for (uint32_t i = 0; i < x.rank; i++)
       if (i != d && x.shape[i] != y.shape[i]) return;
     sz shape[MAX_RANK];
-    for (uint32_t i = 0; i < x.rank; i++) shape[i] = i == d ? sym_add(c, x.shape[i], y.shape[i]) : x.shape[i], ax[i] = expr_axis1(m, "c", shape[i], &idx[i]);
+    for (uint32_t i = 0; i < x.rank; i++)
+      shape[i] = i == d ? sym_add(c, x.shape[i], y.shape[i]) : x.shape[i],
+      ax[i] = expr_axis1(m, "c", shape[i], &idx[i]);
     tid z = expr_tensor(m, TK_STAGE, ET_F32, shape, x.rank, "c", NULL);
     uint32_t s = expr_stage(m, 0, z, ax, x.rank, 0);
     xs(m, s)->tiled = true;
@@ -791,7 +848,9 @@ static void gen_step(gen *g) {
       sz j;
       axis jx = expr_axis1(m, "j", x.shape[o], &j);
       prev[o] = j;
-      last = expr_reduce(m, RED_SUM, &jx.d[0].var, 1, 0, expr_op2(m, OP_MUL, expr_load(m, h, prev, n, expr_f(m, ET_F32, 0.5)), expr_f(m, ET_F32, 0.2)), 0, ET_NONE, ET_NONE);
+      last = expr_reduce(m, RED_SUM, &jx.d[0].var, 1, 0,
+                         expr_op2(m, OP_MUL, expr_load(m, h, prev, n, expr_f(m, ET_F32, 0.5)), expr_f(m, ET_F32, 0.2)),
+                         0, ET_NONE, ET_NONE);
     } else
       last = expr_load(m, h, prev, n, expr_f(m, ET_F32, 0.5));
     uint32_t s = expr_stage(m, 0, h, ax, n, expr_op1(m, OP_TANH, expr_op2(m, OP_ADD, rd(g, t, idx), last)));
@@ -813,7 +872,8 @@ static void gen_step(gen *g) {
     sz at[MAX_RANK], w;
     axes_like(g, t, bx, at);
     bx[d] = expr_axis1(m, "q", sym_int(c, 3), &w);
-    update u = {.nidx = n, .idx = NEWN(m->a, sz, n + 1), .vars = NEWN(m->a, atom, n + 1), .op = pick(g, 2) ? OP_ADD : OP_NONE};
+    update u = {
+        .nidx = n, .idx = NEWN(m->a, sz, n + 1), .vars = NEWN(m->a, atom, n + 1), .op = pick(g, 2) ? OP_ADD : OP_NONE};
     for (uint32_t i = 0; i < n; i++) {
       u.idx[i] = i == d ? expr_as_size(m, expr_load(m, table, &w, 1, 0)) : at[i];
       if (bx[i].n) u.vars[u.nvars++] = bx[i].d[0].var;
@@ -832,7 +892,8 @@ static void gen_step(gen *g) {
     uint32_t n = axes_like(g, t, ax, idx);
     if (n < 2 || !ax[d].n || !ax[(d + 1) % n].n) return;
     sz o = idx[(d + 1) % n];
-    ex v = expr_sel(m, expr_op2(m, OP_LE, expr_index(m, idx[d]), expr_index(m, o)), rd(g, t, idx), expr_f(m, ET_F32, -2));
+    ex v =
+        expr_sel(m, expr_op2(m, OP_LE, expr_index(m, idx[d]), expr_index(m, o)), rd(g, t, idx), expr_f(m, ET_F32, -2));
     if (pick(g, 2)) {
       axis bx[MAX_RANK];
       uint32_t q = 0;
@@ -850,7 +911,8 @@ static void gen_step(gen *g) {
     sz k3;
     axis kx = expr_axis1(m, "k", sym_int(c, 3), &k3);
     idx[d] = sym_addi(c, sym_add(c, idx[d], k3), -1);
-    ex p = expr_reduce(m, pick(g, 2) ? RED_SUM : RED_MAX, &kx.d[0].var, 1, 0, expr_load(m, t, idx, n, expr_f(m, ET_F32, 0)), 0, ET_NONE, ET_NONE);
+    ex p = expr_reduce(m, pick(g, 2) ? RED_SUM : RED_MAX, &kx.d[0].var, 1, 0,
+                       expr_load(m, t, idx, n, expr_f(m, ET_F32, 0)), 0, ET_NONE, ET_NONE);
     stage_of(g, ax, n, p, "k");
     return;
   }
@@ -882,7 +944,8 @@ static uint32_t random_module(uint64_t seed) {
     pass_check p = {.m = m, .seed = seed * 2654435761u + 88172645463325252u, .tolerance = 1e-4};
     gen g = {.p = &p, .m = m, .c = c};
     for (int i = 0; i < 8; i++) pc_random(&p);
-    sz four = sym_int(c, 4), six = sym_int(c, 6), three = sym_int(c, 3), n = pick(&g, 2) ? sym_symbol(c, "N", 1, 1000000000) : sym_int(c, 5);
+    sz four = sym_int(c, 4), six = sym_int(c, 6), three = sym_int(c, 3),
+       n = pick(&g, 2) ? sym_symbol(c, "N", 1, 1000000000) : sym_int(c, 5);
     gen_input(&g, (sz[]){n, four, six}, 3, false);
     gen_input(&g, (sz[]){four, six}, 2, false);
     gen_input(&g, (sz[]){six, four}, 2, true);
@@ -890,7 +953,8 @@ static uint32_t random_module(uint64_t seed) {
     gen_input(&g, (sz[]){six}, 1, true);
     uint32_t steps = 3 + pick(&g, 22);
     for (uint32_t i = 0; i < steps; i++) gen_step(&g);
-    bool *read = arena_array(m->a, m->tensors.n, sizeof *read); /* what nobody reads is an output, and now and then something else */
+    /* what nobody reads is an output, and now and then something else */
+    bool *read = arena_array(m->a, m->tensors.n, sizeof *read);
     for (uint32_t i = 0; i < m->stages.n; i++) {
       u32vec l = {0};
       if (xs(m, i)->value) expr_loads(m, xs(m, i)->value, m->a, &l);
@@ -917,7 +981,8 @@ static uint32_t random_module(uint64_t seed) {
     if (getenv("EK_TALK")) {
       sbuf b = sbuf_new(m->a);
       pc_summary(m, &b);
-      printf("module %llu: %u stages, %u points: %s\n", (unsigned long long)seed, m->stages.n, p.points, b.s ? b.s : "");
+      printf("module %llu: %u stages, %u points: %s\n", (unsigned long long)seed, m->stages.n, p.points,
+             b.s ? b.s : "");
     }
     if (p.bad) {
       sbuf b = sbuf_new(m->a);
@@ -939,6 +1004,9 @@ static void test_random(void **state) {
   assert_int_equal(bad, 0);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_golden), cmocka_unit_test(test_shared), cmocka_unit_test(test_windows), cmocka_unit_test(test_empty_window), cmocka_unit_test(test_fuel), cmocka_unit_test(test_narrow), cmocka_unit_test(test_kept_narrow), cmocka_unit_test(test_random)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_examples), cmocka_unit_test(test_golden),       cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_windows),  cmocka_unit_test(test_empty_window), cmocka_unit_test(test_fuel),
+      cmocka_unit_test(test_narrow),   cmocka_unit_test(test_kept_narrow),  cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,7 +158,8 @@ static void child_with_threads(void **s) {
   ek_rt_pool_destroy(p);
 }
 #endif
-static void mixed_sizes(void **s) { /* workers that may not take part are not waited for, and those that may are woken */
+/* workers that may not take part are not waited for, and those that may are woken */
+static void mixed_sizes(void **s) {
   (void)s;
   ek_rt_pool *p = ek_rt_pool_create(40);
   static const int sizes[] = {2, 40, 3, 2, 17, 40, 1, 2};
@@ -168,7 +169,8 @@ static void mixed_sizes(void **s) { /* workers that may not take part are not wa
   }
   ek_rt_pool_destroy(p);
 }
-static void growing(void **s) { /* a worker that starts is not looked at by those that run already: only tsan sees it, and not each time */
+/* a worker that starts is not looked at by those that run already: only tsan sees it, and not each time */
+static void growing(void **s) {
   (void)s;
   for (int r = 0; r < 60; r++) {
     ek_rt_pool *p = ek_rt_pool_create(12);
@@ -176,7 +178,7 @@ static void growing(void **s) { /* a worker that starts is not looked at by thos
     ek_rt_pool_destroy(p);
   }
 }
-/* ---- good manners ---- */
+/* ---- good manners ---------------------------------------------------------------------------- */
 static _Atomic int in_worker, signals;
 static pid_t main_tid;
 static void on_signal(int n) {
@@ -273,7 +275,8 @@ static void quotas(void **s) { /* control groups of both versions, from files as
   assert_int_equal(cgroup_cores(root), 0);
   put(root, "/sys/fs/cgroup/cpu.max", "200000 100000\n");
   assert_int_equal(cgroup_cores(root), 2);
-  put(root, "/proc/self/cgroup", "9:cpuset:/\n4:cpu,cpuacct:/x/y\n0::/\n"); /* both versions at once: the smaller one counts */
+  /* both versions at once: the smaller one counts */
+  put(root, "/proc/self/cgroup", "9:cpuset:/\n4:cpu,cpuacct:/x/y\n0::/\n");
   put(root, "/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "400000\n");
   put(root, "/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
   put(root, "/sys/fs/cgroup/cpu,cpuacct/x/y/cpu.cfs_quota_us", "-1\n");
@@ -284,8 +287,12 @@ static void quotas(void **s) { /* control groups of both versions, from files as
   snprintf(command, sizeof command, "rm -r %s", root);
   assert_int_equal(system(command), 0);
 }
-static void nothing(const int64_t *args, int64_t lo, int64_t hi, int64_t worker) { (void)args, (void)lo, (void)hi, (void)worker; }
-static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static void nothing(const int64_t *args, int64_t lo, int64_t hi, int64_t worker) {
+  (void)args, (void)lo, (void)hi, (void)worker;
+}
+static int by_value(const void *a, const void *b) {
+  return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
 static void overhead(void **s) { /* printed, not asserted: machines are shared */
   (void)s;
   ek_rt_pool *p = ek_rt_pool_create(2);
@@ -303,7 +310,9 @@ static void overhead(void **s) { /* printed, not asserted: machines are shared *
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test(f)
-      T(every_chunk_once), T(without_pool), T(survives_fork), T(forks_in_the_middle), T(child_with_threads), T(two_callers), T(mixed_sizes), T(growing), T(signals_stay_out), T(off_the_callers_processor), T(one_processor), T(quotas), T(overhead),
+      T(every_chunk_once), T(without_pool), T(survives_fork), T(forks_in_the_middle), T(child_with_threads),
+      T(two_callers),      T(mixed_sizes),  T(growing),       T(signals_stay_out),    T(off_the_callers_processor),
+      T(one_processor),    T(quotas),       T(overhead),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The program level: what is printed reads back as the same program, of which the same functions are made; bad text is refused; the verifier takes what the compiler makes and finds what is planted.
+/* The program level: what is printed reads back as the same program, of which the same functions are made; bad text
+ * is refused; the verifier takes what the compiler makes and finds what is planted.
  */
 #include "driver/lower.h"
 #include "expr/passes.h"
@@ -35,7 +36,8 @@ static const char *function_text(const program *p, const lfunc *f) {
 static void tell(ctx *c) {
   uint32_t n = 0;
   for (const diag *d = diag_first(c); d && n < 10; d = d->next)
-    if (d->level == D_ERROR) n++, printf("%s:%u:%u: %s\n", d->pos.file ? d->pos.file : "", d->pos.line, d->pos.col, d->text);
+    if (d->level == D_ERROR)
+      n++, printf("%s:%u:%u: %s\n", d->pos.file ? d->pos.file : "", d->pos.line, d->pos.col, d->text);
 }
 static void difference(const char *what, const char *x, const char *y) {
   uint32_t line = 1;
@@ -49,7 +51,7 @@ static bool same(const char *what, const char *x, const char *y) {
   return !strcmp(x, y);
 }
 
-/* ---- print, parse, print ---- */
+/* ---- print, parse, print --------------------------------------------------------------------- */
 static bool has_kinds(const char *model, const char *text, uint32_t kinds) {
   static const char *const words[] = {"\nsize ", "late ", "if %", "loop ", "fail when", ": weights "};
   bool all = true;
@@ -69,7 +71,8 @@ static bool reads_back(const char *model, int level, uint32_t kinds, uint32_t *u
     bool equal = q && same(model, text, text_of(q)) && program_verify(q, "read");
     if (equal) {
       program_functions(q);
-      equal = loop_verify(q->l, "read") && same("plan", function_text(p, p->plan_fn), function_text(q, q->plan_fn)) && same("run", function_text(p, p->run_fn), function_text(q, q->run_fn));
+      equal = loop_verify(q->l, "read") && same("plan", function_text(p, p->plan_fn), function_text(q, q->plan_fn)) &&
+              same("run", function_text(p, p->run_fn), function_text(q, q->run_fn));
     }
     program *r = program_parse(other, text, model); /* sizes of its own */
     bool alone = r && same(model, text, text_of(r)) && program_verify(r, "read elsewhere");
@@ -116,11 +119,12 @@ static void test_reads_back(void **state) {
     good &= reads_back(list[i].model, 3, list[i].kinds, &unproved);
     if (unproved) printf("%s: %u conditions on memory not proved\n", list[i].model, unproved);
   }
-  good = reads_back("dynamic_batch_cnn", 0, 0, NULL) && reads_back("loop_while", 0, LOOP, NULL) && reads_back("detector_nms", 0, LATE, NULL) && good;
+  good = reads_back("dynamic_batch_cnn", 0, 0, NULL) && reads_back("loop_while", 0, LOOP, NULL) &&
+         reads_back("detector_nms", 0, LATE, NULL) && good;
   assert_true(good);
 }
 
-/* ---- how much memory ---- */
+/* ---- how much memory ------------------------------------------------------------------------- */
 static program *planned(ctx *c, const char *text) { /* every stage a launch */
   emodule *m = expr_parse(c, text, "example");
   if (!m) ctx_unwind(c);
@@ -129,27 +133,26 @@ static program *planned(ctx *c, const char *text) { /* every stage a launch */
 }
 static void test_memory(void **state) {
   (void)state;
-  static const char *const text[] = {
-      /* largest first leaves a gap that is too small: 14 of 1600 floats */
-      "tensor x: f32[1600] input \"x\"\n"
-      "stage a: f32[i<6400] = x[min(i, 1599)]\n"
-      "stage b: f32[i1<6400] = a[i1] + 1.0\n"
-      "stage d: f32[i2<8000] = a[min(i2, 6399)] + b[min(i2, 6399)]\n"
-      "stage e: f32[i3<1600] = d[i3]\n"
-      "stage f: f32[i4<9600] = a[min(i4, 6399)] + e[min(i4, 1599)]\n"
-      "stage g: f32[i5<6400] = f[i5]\n"
-      "stage y: f32[i6<1600] out = g[i6]\n"
-      "output y \"y\"\n",
-      /* two forms of size, one of which rounding would make 16 times as large */
-      "size N\nsize M\n"
-      "tensor x: f32[N, 512] input \"x\"\n"
-      "tensor z: f32[M] input \"z\"\n"
-      "stage a: f32[i<N, j<M] = x[i, min(j, 511)] + z[j]\n"
-      "stage b: f32[i1<N, j1<512] = x[i1, j1] * 2.0\n"
-      "stage d: f32[i2<N, j2<512] = b[i2, j2] + 1.0\n"
-      "stage e: f32[i3<N, j3<256] = d[i3, j3] + 1.0\n"
-      "stage y: f32[i4<N, j4<M] out = e[i4, min(j4, 255)] + a[i4, j4]\n"
-      "output y \"y\"\n"};
+  static const char *const text[] = {/* largest first leaves a gap that is too small: 14 of 1600 floats */
+                                     "tensor x: f32[1600] input \"x\"\n"
+                                     "stage a: f32[i<6400] = x[min(i, 1599)]\n"
+                                     "stage b: f32[i1<6400] = a[i1] + 1.0\n"
+                                     "stage d: f32[i2<8000] = a[min(i2, 6399)] + b[min(i2, 6399)]\n"
+                                     "stage e: f32[i3<1600] = d[i3]\n"
+                                     "stage f: f32[i4<9600] = a[min(i4, 6399)] + e[min(i4, 1599)]\n"
+                                     "stage g: f32[i5<6400] = f[i5]\n"
+                                     "stage y: f32[i6<1600] out = g[i6]\n"
+                                     "output y \"y\"\n",
+                                     /* two forms of size, one of which rounding would make 16 times as large */
+                                     "size N\nsize M\n"
+                                     "tensor x: f32[N, 512] input \"x\"\n"
+                                     "tensor z: f32[M] input \"z\"\n"
+                                     "stage a: f32[i<N, j<M] = x[i, min(j, 511)] + z[j]\n"
+                                     "stage b: f32[i1<N, j1<512] = x[i1, j1] * 2.0\n"
+                                     "stage d: f32[i2<N, j2<512] = b[i2, j2] + 1.0\n"
+                                     "stage e: f32[i3<N, j3<256] = d[i3, j3] + 1.0\n"
+                                     "stage y: f32[i4<N, j4<M] out = e[i4, min(j4, 255)] + a[i4, j4]\n"
+                                     "output y \"y\"\n"};
   static const char *const arena[] = {"83200", "4096*N + 64*((M*N + 15)//16)"};
   for (int i = 0; i < 2; i++) {
     ctx *c = ctx_new();
@@ -167,51 +170,52 @@ static void test_memory(void **state) {
   }
 }
 
-/* ---- bad text ---- */
-static const char small[] = "program \"small \\\"one\\\"\"\n"
-                            "size N 0..1000\n"
-                            "size L 0..1000 at most 2*N\n"
-                            "size `odd name` 0..99\n"
-                            "size t 0..8000 = 8*N\n"
-                            "input \"x\": f32[N]\n"
-                            "output \"y\": f32[L]\n"
-                            "arena 256*N + 192 bytes, at least 0\n"
-                            "scratch 64 bytes per worker\n"
-                            "weights 64 bytes\n"
-                            "buffer %1.x: input f32 x N number 0\n"
-                            "buffer %2.w: weights f32 x 4 in 64 at 0 sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n"
-                            "buffer %3.\"n\\xe9\": arena i64 x 1 in 64 at 0 steps 1..2\n"
-                            "buffer %4.go: arena bool x 1 in 64 at 64 steps 1..9\n"
-                            "buffer %5.h: arena f32 x 16*N in 64*N + 64 at 128 steps 2..9 halo -inf\n"
-                            "buffer %6: output f32 x L number 0\n"
-                            "fail when not N - 1 >= 0 \"x must not be empty\" node \"first\"\n"
-                            "launch k0(N, %1.x, out %3.\"n\\xe9\", out %4.go) chunks 1  # numbers\n"
-                            "launch k1(t, %3.\"n\\xe9\", %2.w, out %5.h) chunks (N + 63)//64 parallel where N - 12 >= 0\n"
-                            "late L = %3.\"n\\xe9\"\n"
-                            "if %4.go {\n"
-                            "  fail when not -L + 100 >= 0 \"too many\"\n"
-                            "  launch k2(scratch, L, %5.h, out %6) chunks L scratch 64 parallel\n"
-                            "} else {\n"
-                            "  loop `odd name` = 0 .. min(L, N) if %4.go while %4.go {\n"
-                            "    launch k2(scratch, `odd name`, %5.h, out %6) chunks 1 scratch 64\n"
-                            "  }\n"
-                            "}\n"
-                            "kernels\n"
-                            "\n"
-                            "kernel k0 \"numbers\" (i64 n, ptr f32 x read, ptr i64 o read write, ptr bool g read write) {\n"
-                            "  %1 = param n\n  %2 = param x\n  %3 = param o\n  %4 = param g\n"
-                            "  store %3 0 %1\n"
-                            "}\n"
-                            "\n"
-                            "kernel k1 (i64 n, ptr i64 x read, ptr f32 w read noalias, ptr f32 h read write align 64) {\n"
-                            "  %1 = param n\n  %2 = param x\n  %3 = param w\n  %4 = param h\n"
-                            "  %5 = load f32 %3 0\n"
-                            "  store %4 0 %5\n"
-                            "}\n"
-                            "\n"
-                            "kernel k2 (ptr u8 s read write noalias align 64, i64 n, ptr f32 h read, ptr f32 y read write) {\n"
-                            "  %1 = param s\n  %2 = param n\n  %3 = param h\n  %4 = param y\n"
-                            "}\n";
+/* ---- bad text -------------------------------------------------------------------------------- */
+static const char small[] =
+    "program \"small \\\"one\\\"\"\n"
+    "size N 0..1000\n"
+    "size L 0..1000 at most 2*N\n"
+    "size `odd name` 0..99\n"
+    "size t 0..8000 = 8*N\n"
+    "input \"x\": f32[N]\n"
+    "output \"y\": f32[L]\n"
+    "arena 256*N + 192 bytes, at least 0\n"
+    "scratch 64 bytes per worker\n"
+    "weights 64 bytes\n"
+    "buffer %1.x: input f32 x N number 0\n"
+    "buffer %2.w: weights f32 x 4 in 64 at 0 sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n"
+    "buffer %3.\"n\\xe9\": arena i64 x 1 in 64 at 0 steps 1..2\n"
+    "buffer %4.go: arena bool x 1 in 64 at 64 steps 1..9\n"
+    "buffer %5.h: arena f32 x 16*N in 64*N + 64 at 128 steps 2..9 halo -inf\n"
+    "buffer %6: output f32 x L number 0\n"
+    "fail when not N - 1 >= 0 \"x must not be empty\" node \"first\"\n"
+    "launch k0(N, %1.x, out %3.\"n\\xe9\", out %4.go) chunks 1  # numbers\n"
+    "launch k1(t, %3.\"n\\xe9\", %2.w, out %5.h) chunks (N + 63)//64 parallel where N - 12 >= 0\n"
+    "late L = %3.\"n\\xe9\"\n"
+    "if %4.go {\n"
+    "  fail when not -L + 100 >= 0 \"too many\"\n"
+    "  launch k2(scratch, L, %5.h, out %6) chunks L scratch 64 parallel\n"
+    "} else {\n"
+    "  loop `odd name` = 0 .. min(L, N) if %4.go while %4.go {\n"
+    "    launch k2(scratch, `odd name`, %5.h, out %6) chunks 1 scratch 64\n"
+    "  }\n"
+    "}\n"
+    "kernels\n"
+    "\n"
+    "kernel k0 \"numbers\" (i64 n, ptr f32 x read, ptr i64 o read write, ptr bool g read write) {\n"
+    "  %1 = param n\n  %2 = param x\n  %3 = param o\n  %4 = param g\n"
+    "  store %3 0 %1\n"
+    "}\n"
+    "\n"
+    "kernel k1 (i64 n, ptr i64 x read, ptr f32 w read noalias, ptr f32 h read write align 64) {\n"
+    "  %1 = param n\n  %2 = param x\n  %3 = param w\n  %4 = param h\n"
+    "  %5 = load f32 %3 0\n"
+    "  store %4 0 %5\n"
+    "}\n"
+    "\n"
+    "kernel k2 (ptr u8 s read write noalias align 64, i64 n, ptr f32 h read, ptr f32 y read write) {\n"
+    "  %1 = param s\n  %2 = param n\n  %3 = param h\n  %4 = param y\n"
+    "}\n";
 /* Reads it, verifies it; false: refused. The first message is left in `why`. */
 static bool accepted(const char *text, char why[300]) {
   ctx *c = ctx_new();
@@ -262,7 +266,7 @@ static void test_prefixes(void **state) {
   }
 }
 
-/* ---- planted errors: one replacement in the small program, and a piece of the message ---- */
+/* ---- planted errors: one replacement in the small program, and a piece of the message -------- */
 typedef struct planted {
   const char *from, *to, *says;
 } planted;
@@ -320,7 +324,9 @@ static void test_planted(void **state) {
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - small), small, wrong[i].to, at + strlen(wrong[i].from));
     bool taken = accepted(text, why);
     bool good = wrong[i].says ? !taken && strstr(why, wrong[i].says) : taken;
-    if (!good) printf("`%s` for `%s`: %s, but %s\n", wrong[i].to, wrong[i].from, wrong[i].says ? wrong[i].says : "fine", taken ? "accepted" : why);
+    if (!good)
+      printf("`%s` for `%s`: %s, but %s\n", wrong[i].to, wrong[i].from, wrong[i].says ? wrong[i].says : "fine",
+             taken ? "accepted" : why);
     all &= good;
   }
   assert_true(all);
@@ -354,7 +360,9 @@ static void test_more(void **state) {
 }
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_memory), cmocka_unit_test(test_reads_back), cmocka_unit_test(test_small), cmocka_unit_test(test_prefixes), cmocka_unit_test(test_planted), cmocka_unit_test(test_deep), cmocka_unit_test(test_more),
+      cmocka_unit_test(test_memory),   cmocka_unit_test(test_reads_back), cmocka_unit_test(test_small),
+      cmocka_unit_test(test_prefixes), cmocka_unit_test(test_planted),    cmocka_unit_test(test_deep),
+      cmocka_unit_test(test_more),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

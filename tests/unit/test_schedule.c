@@ -1,5 +1,7 @@
-/* Does every family of schedules compute what its formula says, whatever the sizes? Small expr texts, at least one for each family, at sizes that leave rests everywhere: compiled for every x86 target this machine can run,
- * simply and in full, and run in one piece and chunk by chunk in the wrong order, against the evaluator. Memory ends where nobody may touch it, and is full of NaN before. */
+/* Does every family of schedules compute what its formula says, whatever the sizes? Small expr texts, at least one
+ * for each family, at sizes that leave rests everywhere: compiled for every x86 target this machine can run,
+ * simply and in full, and run in one piece and chunk by chunk in the wrong order, against the evaluator. Memory
+ * ends where nobody may touch it, and is full of NaN before. */
 #include "codegen/llvm/llvm.h"
 #include "pass_check.h"
 #include <math.h>
@@ -11,18 +13,19 @@
 #include <cmocka.h>
 
 enum { WORKERS = 3, MOST = 32 };
-/* `@` is a list of numbers for the shape before it. sizes: "N=1 M=7; N=33 M=2": one run each. What follows `reference:` is what the evaluator gets
+/* `@` is a list of numbers for the shape before it. sizes: "N=1 M=7; N=33 M=2": one run each. What follows
+ * `reference:` is what the evaluator gets
  * instead; what follows `refused:` is what a run must say (`other`: the last input comes with one place more). */
 typedef struct example {
   const char *name, *sizes, *text;
 } example;
 /* A product over what rows of a window make: enough that one kernel computes both, a row at a time. */
-#define HANDED_ROWS                                                                                                                                                                                                         \
-  "size N\n"                                                                                                                                                                                                                \
-  "tensor x: f32[N, 160, 96, 32] input \"x\"\n"                                                                                                                                                                             \
-  "tensor w: f32[3, 32] const @\n"                                                                                                                                                                                          \
-  "tensor u: f32[32, 8] const @\n"                                                                                                                                                                                          \
-  "stage v: f32[n<N, y<160, h<96, c<32] = sum[p<3] (load x[n, y + p - 1, h, c] else 0.0) * w[p, c]\n"                                                                                                                       \
+#define HANDED_ROWS                                                                                                    \
+  "size N\n"                                                                                                           \
+  "tensor x: f32[N, 160, 96, 32] input \"x\"\n"                                                                        \
+  "tensor w: f32[3, 32] const @\n"                                                                                     \
+  "tensor u: f32[32, 8] const @\n"                                                                                     \
+  "stage v: f32[n<N, y<160, h<96, c<32] = sum[p<3] (load x[n, y + p - 1, h, c] else 0.0) * w[p, c]\n"                  \
   "stage m: f32[n1<N, y1<160, h1<96, k<8] = sum[c1<32] v[n1, y1, h1, c1] * u[c1, k]\n"
 static const example examples[] = {
     {"product, constant operand: packed panels; edge tiles of rows and lanes; epilogue", "",
@@ -32,14 +35,18 @@ static const example examples[] = {
      "stage p: f32[a<29, c<37] = sum[k<23] x[a, k] * w[k, c]\n"
      "stage y: f32[d<29, e<37] out = max(p[d, e] + v[e], 0.0)\n"
      "output y \"y\"\n"},
-    {"product of many rows, constant operand: in blocks, the sum in parts where caches are small; edges of rows, lanes and parts; epilogue", "",
+    {"product of many rows, constant operand: in blocks, the sum in parts where caches are small; edges of rows, lanes "
+     "and parts; epilogue",
+     "",
      "tensor x: f32[1031, 61] input \"x\"\n"
      "tensor w: f32[61, 340] const @\n"
      "tensor v: f32[340] input \"v\"\n"
      "stage p: f32[a<1031, c<340] = sum[k<61] x[a, k] * w[k, c]\n"
      "stage y: f32[d<1031, e<340] out = max(p[d, e] + v[e], 0.0)\n"
      "output y \"y\"\n"},
-    {"columns that are one and a half vectors, two and a half, and a few more: registers of half the width where wide ones take twice as long; a row operand that is more than a load, an operand of the run", "",
+    {"columns that are one and a half vectors, two and a half, and a few more: registers of half the width where wide "
+     "ones take twice as long; a row operand that is more than a load, an operand of the run",
+     "",
      "tensor x: f32[1031, 8] input \"x\"\n"
      "tensor s: f32[8] input \"s\"\n"
      "tensor w: f32[8, 24] const @\n"
@@ -66,7 +73,9 @@ static const example examples[] = {
      "tensor w: f32[3, 20, 340] const @\n"
      "stage y: f32[a<70, c<340] out = sum[p<3, k<20] x[p, a, k] * w[p, k, c]\n"
      "output y \"y\"\n"},
-    {"a row times the lines of a run-time operand, which lie far apart: a few lines after the other; an edge of lines and lanes; epilogue", "",
+    {"a row times the lines of a run-time operand, which lie far apart: a few lines after the other; an edge of lines "
+     "and lanes; epilogue",
+     "",
      "tensor x: f32[43] input \"x\"\n"
      "tensor w: f32[43, 1100] input \"w\"\n"
      "tensor v: f32[1100] input \"v\"\n"
@@ -84,7 +93,9 @@ static const example examples[] = {
      "stage s: f32[c<1100] out = sum[k<43] x[1, k, c]\n"
      "stage m: f32[d<1100] out = max[k1<43] x[0, k1, d]\n"
      "output s \"s\"\noutput m \"m\"\n"},
-    {"product of two run-time operands in blocks: panels are made for each part of a block; edges of rows, lanes and parts; epilogue", "",
+    {"product of two run-time operands in blocks: panels are made for each part of a block; edges of rows, lanes and "
+     "parts; epilogue",
+     "",
      "tensor x: f32[1031, 61] input \"x\"\n"
      "tensor w: f32[61, 340] input \"w\"\n"
      "tensor v: f32[340] input \"v\"\n"
@@ -106,9 +117,12 @@ static const example examples[] = {
      "tensor w: f32[0, 80] input \"w\"\n"
      "stage y: f32[a<9000, c<80] out = sum[k<0] x[a, k] * w[k, c]\n"
      "output y \"y\"\n"},
-    {"short rows of a window that reads outside, of a machine with few lanes: some rows together, whose border is not one place", "",
+    {"short rows of a window that reads outside, of a machine with few lanes: some rows together, whose border is not "
+     "one place",
+     "",
      "tensor x: f64[2, 16, 22] input \"x\"\n"
-     "stage y: f64[n<2, c<16, o<8] out = sqrt(sum[k<3] abs((load x[n, c, k + 3*o] else 0f64)) * abs((load x[n, c, k + 3*o] else 0f64)))\n"
+     "stage y: f64[n<2, c<16, o<8] out = sqrt(sum[k<3] abs((load x[n, c, k + 3*o] else 0f64)) * abs((load x[n, c, k + "
+     "3*o] else 0f64)))\n"
      "output y \"y\"\n"},
     {"a block whose rows are wide: some of them at a time", "",
      "tensor x: f32[7, 900, 240] input \"x\"\n"
@@ -128,7 +142,9 @@ static const example examples[] = {
      "stage m: f32[s1<2, t1<5, r1<900, k<8] = sum[c5<120] v[s1, t1, r1, c5] * u[s1, c5, k]\n"
      "stage y: f32[k1<8, t2<5, r2<900] out = m[0, t2, r2, k1] - m[1, t2, r2, k1]\n"
      "output y \"y\"\n"},
-    {"few columns: lanes along the sum, rows of a tile, packed constants; rows and places of the sum that are left over", "",
+    {"few columns: lanes along the sum, rows of a tile, packed constants; rows and places of the sum that are left "
+     "over",
+     "",
      "tensor x: f32[9, 27, 37] input \"x\"\n"
      "tensor w: f32[3, 37, 4] const @\n"
      "tensor b: f32[3] input \"b\"\n"
@@ -140,7 +156,9 @@ static const example examples[] = {
      "tensor w: f32[2, 100] const @\n"
      "stage y: f32[a<50, m<2] out = sum[c<100] x[a, c] * w[m, c]\n"
      "output y \"y\"\n"},
-    {"groups of few columns share the lanes: as many channels a group as columns, more, one; what follows names group and column", "",
+    {"groups of few columns share the lanes: as many channels a group as columns, more, one; what follows names group "
+     "and column",
+     "",
      "tensor x: f32[5, 7, 32] input \"x\"\n"
      "tensor w: f32[8, 4, 4, 3] const @\n"
      "tensor b: f32[32] input \"b\"\n"
@@ -157,11 +175,14 @@ static const example examples[] = {
      "tensor w: f32[32, 2, 3] const @\n"
      "stage y: f32[a<5, o<13, g<32, m<2] out = sum[k<3] x[a, o + k, g] * w[g, m, k]\n"
      "output y \"y\"\n"},
-    {"groups of half as many columns as there are lanes, an odd number of them: stored with the groups' columns side by side, and apart", "",
+    {"groups of half as many columns as there are lanes, an odd number of them: stored with the groups' columns side "
+     "by side, and apart",
+     "",
      "tensor x: f32[5, 9, 56] input \"x\"\n"
      "tensor w: f32[7, 8, 8, 3] const @\n"
      "stage y: f32[a<5, o<9, g<7, m<8] out = sum[c<8, k<3] (load x[a, o + k - 1, 8*g + c] else 0.0) * w[g, m, c, k]\n"
-     "stage z: f32[g1<7, m1<8, a1<5, o1<9] out = sum[c1<8, k1<3] (load x[a1, o1 + k1 - 1, 8*g1 + c1] else 0.0) * w[g1, m1, c1, k1]\n"
+     "stage z: f32[g1<7, m1<8, a1<5, o1<9] out = sum[c1<8, k1<3] (load x[a1, o1 + k1 - 1, 8*g1 + c1] else 0.0) * w[g1, "
+     "m1, c1, k1]\n"
      "output y \"y\"\noutput z \"z\"\n"},
     {"no columns to share the lanes", "",
      "tensor x: f32[2, 3] input \"x\"\n"
@@ -172,7 +193,9 @@ static const example examples[] = {
      "tensor w: f32[3, 16, 16, 3] const @\n"
      "stage y: f32[g<3, h<6, o<7, m<16] out = sum[c<16, k<3] x[h, o + k, c + 16*g] * w[g, m, c, k]\n"
      "output y \"y\"\n"},
-    {"products of two directions, rows of an open number: the constants of a direction are chosen by a quotient by an open size", "N=1; N=5; N=40",
+    {"products of two directions, rows of an open number: the constants of a direction are chosen by a quotient by an "
+     "open size",
+     "N=1; N=5; N=40",
      "size N\n"
      "tensor x: f32[N, 3, 9] input \"x\"\n"
      "tensor w: f32[2, 20, 9] const @\n"
@@ -208,7 +231,8 @@ static const example examples[] = {
      "tensor x: f32[12, 10, 20] input \"x\"\n"
      "tensor w: f32[3, 3, 20, 24] const @\n"
      "stage v: f32[h<12, o<10, c<20] = max(x[h, o, c], 0.25)\n"
-     "stage y: f32[h1<12, o1<10, m<24] out = sum[k0<3, k1<3, c1<20] (load v[9*k0 + h1 - 9, 7*k1 + o1 - 7, c1] else 0.0) * w[k0, k1, c1, m]\n"
+     "stage y: f32[h1<12, o1<10, m<24] out = sum[k0<3, k1<3, c1<20] (load v[9*k0 + h1 - 9, 7*k1 + o1 - 7, c1] else "
+     "0.0) * w[k0, k1, c1, m]\n"
      "output y \"y\"\n"},
     {"what follows a product gathers", "",
      "tensor x: f32[30, 40] input \"x\"\n"
@@ -218,25 +242,30 @@ static const example examples[] = {
      "stage p: f32[a<30, c<33] = sum[k<40] x[a, k] * w[c, k]\n"
      "stage y: f32[a1<30, c1<33] out = p[a1, c1] + t[a1, min(max({i64(r[a1, c1])}, 0), 7)]\n"
      "output y \"y\"\n"},
-    {"product of run-time operands: panels packed on the way; open rows and lanes", "N=1 M=1 K=1; N=133 M=37 K=9; N=3 M=130 K=2; N=150 M=64 K=5; N=0 M=4 K=3",
+    {"product of run-time operands: panels packed on the way; open rows and lanes",
+     "N=1 M=1 K=1; N=133 M=37 K=9; N=3 M=130 K=2; N=150 M=64 K=5; N=0 M=4 K=3",
      "size N\nsize M\nsize K\n"
      "tensor x: f32[N, K] input \"x\"\n"
      "tensor w: f32[M, K] input \"w\"\n"
      "stage y: f32[a<N, c<M] out = sum[k<K] x[a, k] * w[c, k]\n"
      "output y \"y\"\n"},
-    {"product of run-time operands, one whose rows lie side by side: panels that are not full are packed lane by lane", "N=1 M=1; N=3 M=7; N=9 M=23; N=2 M=100",
+    {"product of run-time operands, one whose rows lie side by side: panels that are not full are packed lane by lane",
+     "N=1 M=1; N=3 M=7; N=9 M=23; N=2 M=100",
      "size N\nsize M\n"
      "tensor x: f32[N, 2, 32] input \"x\"\n"
      "tensor w: f32[M, 2, 32] input \"w\"\n"
      "stage y: f32[a<N, c<M] out = sum[p<2, k<32] x[a, p, k] * w[c, p, k]\n"
      "output y \"y\"\n"},
-    {"product with open rows: every number of them; chunks that are blocks of lanes, and of rows in each", "N=1; N=2; N=3; N=4; N=7; N=14; N=0; N=100; N=300",
+    {"product with open rows: every number of them; chunks that are blocks of lanes, and of rows in each",
+     "N=1; N=2; N=3; N=4; N=7; N=14; N=0; N=100; N=300",
      "size N\n"
      "tensor x: f32[N, 19] input \"x\"\n"
      "tensor w: f32[19, 130] const @\n"
      "stage y: f32[a<N, c<130] out = sum[k<19] x[a, k] * w[k, c]\n"
      "output y \"y\"\n"},
-    {"rows that are points of two open variables, the first of few values: a border left out of whole tiles, or of none; several groups; more points than one chunk has", "N=1 F=1; N=2 F=8; N=3 F=3; N=17 F=2; N=5 F=5; N=150 F=3; N=0 F=2",
+    {"rows that are points of two open variables, the first of few values: a border left out of whole tiles, or of "
+     "none; several groups; more points than one chunk has",
+     "N=1 F=1; N=2 F=8; N=3 F=3; N=17 F=2; N=5 F=5; N=150 F=3; N=0 F=2",
      "size N\nsize F in 1..8\n"
      "tensor x: f32[N, F, 20] input \"x\"\n"
      "tensor w: f32[3, 20, 40] const @\n"
@@ -247,7 +276,9 @@ static const example examples[] = {
      "stage p: f32[n3<N, g<F, (h<2, m3<33)] = sum[c3<20] x[n3, g, c3] * u[c3, 33*h + m3]\n"
      "stage q: f32[n4<N, g4<F, m4<33] out = max(p[n4, g4, m4], p[n4, g4, m4 + 33])\n"
      "output z \"z\"\noutput q \"q\"\n"},
-    {"so of one open and one known variable, of which the known one has the border; panels that fill the nearest cache pass over the rows, of an odd number, too", "N=1; N=2; N=5; N=9; N=0",
+    {"so of one open and one known variable, of which the known one has the border; panels that fill the nearest cache "
+     "pass over the rows, of an odd number, too",
+     "N=1; N=2; N=5; N=9; N=0",
      "size N\n"
      "tensor x: f32[N, 2, 20] input \"x\"\n"
      "tensor w: f32[3, 20, 300] const @\n"
@@ -256,14 +287,17 @@ static const example examples[] = {
      "stage z: f32[n1<N, o1<2, m1<200] = sum[c1<300] y[n1, o1, c1] * u[c1, m1]\n"
      "stage r: f32[n2<N, o2<2, m2<200] out = z[n2, o2, m2] + 100.0\n"
      "output r \"r\"\n"},
-    {"rows that are points of two open variables, where panels that fill the nearest cache pass over them", "N=1 F=2; N=5 F=1; N=2 F=3; N=0 F=1",
+    {"rows that are points of two open variables, where panels that fill the nearest cache pass over them",
+     "N=1 F=2; N=5 F=1; N=2 F=3; N=0 F=1",
      "size N\nsize F in 1..8\n"
      "tensor x: f32[F, N, 300] input \"x\"\n"
      "tensor w: f32[300, 200] const @\n"
      "stage y: f32[n<N, o<F, m<200] = sum[c<300] x[o, n, c] * w[c, m]\n"
      "stage r: f32[n1<N, o1<F, m1<200] out = y[n1, o1, m1] + 100.0\n"
      "output r \"r\"\n"},
-    {"a factor of each column, read by quotient and rest of an open number: it waits in a register, and is not in two versions", "A=1 D=9; A=2 D=3; A=6 D=17; A=4 D=0",
+    {"a factor of each column, read by quotient and rest of an open number: it waits in a register, and is not in two "
+     "versions",
+     "A=1 D=9; A=2 D=3; A=6 D=17; A=4 D=0",
      "size A in 1..1000\nsize D\n"
      "tensor x: f32[6, A] input \"x\"\n"
      "tensor z: f32[D] input \"z\"\n"
@@ -271,7 +305,9 @@ static const example examples[] = {
      "stage w: f32[n<3] = c[n] * x[(2*n + 1)//A, 2*n + 1 - ((2*n + 1)//A)*A]\n"
      "stage y: f32[a<D, m<3] out = z[a] * w[m]\n"
      "output y \"y\"\n"},
-    {"neighbours of the result lie apart in what is read: squares turned in registers, in every size of element; rests of rows and lanes", "N=1 M=1; N=16 M=32; N=37 M=29; N=5 M=40; N=70 M=3; N=0 M=2",
+    {"neighbours of the result lie apart in what is read: squares turned in registers, in every size of element; rests "
+     "of rows and lanes",
+     "N=1 M=1; N=16 M=32; N=37 M=29; N=5 M=40; N=70 M=3; N=0 M=2",
      "size N\nsize M\n"
      "tensor a: f32[N, M] input \"a\"\n"
      "tensor b: i64[N, M] input \"b\"\n"
@@ -292,7 +328,9 @@ static const example examples[] = {
      "stage q: f32[i1<36, j1<23, k1<3] out = (load a[k1, j1 - 1, i1 - 1] else 7.0)\n"
      "stage r: f32[i2<16, j2<6] out = max(c[j2, i2], 0.0)\n"
      "output p \"p\"\noutput q \"q\"\noutput r \"r\"\n"},
-    {"neighbours of the result lie near each other in what is read: vectors of neighbours, shuffled; nothing behind the last one is read", "N=1; N=3; N=20",
+    {"neighbours of the result lie near each other in what is read: vectors of neighbours, shuffled; nothing behind "
+     "the last one is read",
+     "N=1; N=3; N=20",
      "size N\n"
      "tensor a: f32[N, 101] input \"a\"\n"
      "tensor b: i64[N, 60] input \"b\"\n"
@@ -306,16 +344,21 @@ static const example examples[] = {
      "stage v: f32[n6<N, i6<49] out = max[k<3] a[n6, 2 * i6 + k]\n"
      "stage w: f32[n7<N, i7<44] out = c[4 * i7 + 3] + a[n7, 4 * (i7 // 2)]\n"
      "stage x: f32[n8<N, i8<48] out = a[n8, i8 - 4 * (i8 // 4)]\n"
-     "output p \"p\"\noutput q \"q\"\noutput r \"r\"\noutput s \"s\"\noutput t \"t\"\noutput u \"u\"\noutput v \"v\"\noutput w \"w\"\noutput x \"x\"\n"},
-    {"pieces of one tensor in turns, and lanes that lie apart in it: what is stored side by side are different results of a tile", "N=1; N=6; N=0",
+     "output p \"p\"\noutput q \"q\"\noutput r \"r\"\noutput s \"s\"\noutput t \"t\"\noutput u \"u\"\noutput v "
+     "\"v\"\noutput w \"w\"\noutput x \"x\"\n"},
+    {"pieces of one tensor in turns, and lanes that lie apart in it: what is stored side by side are different results "
+     "of a tile",
+     "N=1; N=6; N=0",
      "size N\n"
      "tensor x: f32[N, 11, 37] input \"x\"\n"
      "stage p0: f32[a0<N, b0<11, c0<37] = max(x[a0, b0, c0], 0.0) * 1.0\n"
      "stage p1: f32[a1<N, b1<11, c1<37] = max(x[a1, b1, c1], 1.0) * 2.0\n"
      "stage p2: f32[a2<N, b2<11, c2<37] = max(x[a2, b2, c2], 2.0) * 3.0\n"
      "stage p3: f32[a3<N, b3<11, c3<37] = max(x[a3, b3, c3], 3.0) * 4.0\n"
-     "stage y: f32[n<37, m<N, l<44] out tiled\n  update [a4<N, b4<11, c4<37] y[c4, a4, 4 * b4] := p0[a4, b4, c4]\n  update [a5<N, b5<11, c5<37] y[c5, a5, 4 * b5 + 1] := p1[a5, b5, c5]\n"
-     "  update [a6<N, b6<11, c6<37] y[c6, a6, 4 * b6 + 2] := p2[a6, b6, c6]\n  update [a7<N, b7<11, c7<37] y[c7, a7, 4 * b7 + 3] := p3[a7, b7, c7]\n"
+     "stage y: f32[n<37, m<N, l<44] out tiled\n  update [a4<N, b4<11, c4<37] y[c4, a4, 4 * b4] := p0[a4, b4, c4]\n  "
+     "update [a5<N, b5<11, c5<37] y[c5, a5, 4 * b5 + 1] := p1[a5, b5, c5]\n"
+     "  update [a6<N, b6<11, c6<37] y[c6, a6, 4 * b6 + 2] := p2[a6, b6, c6]\n  update [a7<N, b7<11, c7<37] y[c7, a7, 4 "
+     "* b7 + 3] := p3[a7, b7, c7]\n"
      "output y \"y\"\n"},
     {"a product whose neighbouring results come from different constants", "N=1; N=5; N=40",
      "size N\n"
@@ -334,14 +377,21 @@ static const example examples[] = {
      "tensor x: f32[6, 6, 4] input \"x\"\n"
      "tensor r: i32[1] input \"r\"\n"
      "stage w: f32[p<0, g<2] = x[0, 0, 1] * f32(#p) + f32(#g)\n"
-     "stage y: f32[c<6, q<0] out = (sum[h<2, d<2] x[min(max({i64(r[0])}, 0), 5), c, min(max({i64(r[0])} + d, 0), 3)] * w[q, h]) / 4.0\n"
+     "stage y: f32[c<6, q<0] out = (sum[h<2, d<2] x[min(max({i64(r[0])}, 0), 5), c, min(max({i64(r[0])} + d, 0), 3)] * "
+     "w[q, h]) / 4.0\n"
      "output y \"y\"\n"},
-    {"a window's sums without a product, read from an input with its border: copied with the channels innermost, for few places", "",
+    {"a window's sums without a product, read from an input with its border: copied with the channels innermost, for "
+     "few places",
+     "",
      "tensor x: f32[37, 7, 3] input \"x\"\n"
-     "stage y: f32[h<4, c<37] = (load x[c, 2*h - 1, 0] else 0.5) + (load x[c, 2*h, 0] else 0.5) * (load x[c, 2*h + 1, 2] else 0.5)\n"
-     "stage z: f32[h1<4, c1<37] = (load x[c1, 2*h1 - 1, 0] else 0.5) - (load x[c1, 2*h1 + 1, 2] else 0.5) * x[c1, 3, 1]\n"
-     "stage u: f32[h2<4, c2<37] = (load x[c2, 2*h2 - 1, 1] else 0.5) - (load x[c2, 2*h2 + 1, 2] else 0.5) * x[c2, 3, 2]\n"
-     "stage v: f32[h3<4, c3<37] = (load x[c3, 2*h3 - 1, 2] else 0.5) - (load x[c3, 2*h3 + 1, 0] else 0.5) * x[c3, 6, 1]\n"
+     "stage y: f32[h<4, c<37] = (load x[c, 2*h - 1, 0] else 0.5) + (load x[c, 2*h, 0] else 0.5) * (load x[c, 2*h + 1, "
+     "2] else 0.5)\n"
+     "stage z: f32[h1<4, c1<37] = (load x[c1, 2*h1 - 1, 0] else 0.5) - (load x[c1, 2*h1 + 1, 2] else 0.5) * x[c1, 3, "
+     "1]\n"
+     "stage u: f32[h2<4, c2<37] = (load x[c2, 2*h2 - 1, 1] else 0.5) - (load x[c2, 2*h2 + 1, 2] else 0.5) * x[c2, 3, "
+     "2]\n"
+     "stage v: f32[h3<4, c3<37] = (load x[c3, 2*h3 - 1, 2] else 0.5) - (load x[c3, 2*h3 + 1, 0] else 0.5) * x[c3, 6, "
+     "1]\n"
      "stage w: f32[t<4, h4<4, c4<37] out tiled\n"
      "  update [h5<4, c5<37] w[0, h5, c5] := y[h5, c5]\n"
      "  update [h6<4, c6<37] w[1, h6, c6] := z[h6, c6]\n"
@@ -356,10 +406,12 @@ static const example examples[] = {
      "  update [h1<128] y[h1, 0] := p[h1]\n"
      "  update [i1<128] y[i1, 1] := q[i1]\n"
      "output y \"y\"\n"},
-    {"reflected behind its end: rows longer than that, and others", "N=1 L=2; N=3 L=3; N=1 L=1; N=2 L=40; N=1 L=8; N=0 L=3",
+    {"reflected behind its end: rows longer than that, and others",
+     "N=1 L=2; N=3 L=3; N=1 L=1; N=2 L=40; N=1 L=8; N=0 L=3",
      "size N\nsize L\n"
      "tensor x: f32[N, L] input \"x\"\n"
-     "stage y: f32[n<N, o<L + 7] out = x[n, (min(1 - L, L - 1) >= 0 ? 0 : L - max((o//max(1, 2*L - 2))*max(1, 2*L - 2) + L - o - 1, o + 1 - (o//max(1, 2*L - 2))*max(1, 2*L - 2) - L) - 1)]\n"
+     "stage y: f32[n<N, o<L + 7] out = x[n, (min(1 - L, L - 1) >= 0 ? 0 : L - max((o//max(1, 2*L - 2))*max(1, 2*L - 2) "
+     "+ L - o - 1, o + 1 - (o//max(1, 2*L - 2))*max(1, 2*L - 2) - L) - 1)]\n"
      "output y \"y\"\n"},
     {"products of bf16: two points at a time where the machine can, one where their number is odd", "N=1; N=3",
      "size N\n"
@@ -385,7 +437,8 @@ static const example examples[] = {
      "tensor x: bf16[N, 11, 9, 6] input \"x\"\n"
      "tensor w: bf16[40, 3, 3, 6] const @\n"
      "stage r: bf16[n<N, h<11, v<9, k<6] = bf16(exp(f32(x[n, h, v, k]) * -1.0))\n"
-     "stage c: f32[n1<N, h1<11, v1<9, m<40] = sum[p<3, q<3, k1<6] f32((load r[n1, h1 + p - 1, v1 + q - 1, k1] else 0.0bf16)) * f32(w[m, p, q, k1])\n"
+     "stage c: f32[n1<N, h1<11, v1<9, m<40] = sum[p<3, q<3, k1<6] f32((load r[n1, h1 + p - 1, v1 + q - 1, k1] else "
+     "0.0bf16)) * f32(w[m, p, q, k1])\n"
      "stage y: bf16[n2<N, h2<11, v2<9, m2<40] out = bf16(max(c[n2, h2, v2, m2], 0.0))\n"
      "output y \"y\"\n"},
     {"two products that are added, with a scale and what comes of it; four more rows than tiles", "",
@@ -407,9 +460,11 @@ static const example examples[] = {
      "tensor x: f32[N, 5, 11, 9] input \"x\"\n"
      "tensor w: f32[12, 5, 3, 3] const @\n"
      "tensor u: f32[7, 12, 3, 2] const @\n"
-     "stage c: f32[n<N, m<12, h<11, v<9] = sum[k<5, p<3, q<3] (load x[n, k, h + p - 1, v + q - 1] else 0.0) * w[m, k, p, q]\n"
+     "stage c: f32[n<N, m<12, h<11, v<9] = sum[k<5, p<3, q<3] (load x[n, k, h + p - 1, v + q - 1] else 0.0) * w[m, k, "
+     "p, q]\n"
      "stage r: f32[n1<N, m1<12, h1<11, v1<9] = max(c[n1, m1, h1, v1], 0.0)\n"
-     "stage y: f32[n2<N, m2<7, h2<6, v2<5] out = sum[k2<12, p2<3, q2<2] (load r[n2, k2, 2*h2 + p2 - 1, 2*v2 + q2] else 0.0) * u[m2, k2, p2, q2]\n"
+     "stage y: f32[n2<N, m2<7, h2<6, v2<5] out = sum[k2<12, p2<3, q2<2] (load r[n2, k2, 2*h2 + p2 - 1, 2*v2 + q2] else "
+     "0.0) * u[m2, k2, p2, q2]\n"
      "output y \"y\"\n"},
     {"a border that is no zero", "",
      "tensor x: f32[3, 17] input \"x\"\n"
@@ -422,7 +477,8 @@ static const example examples[] = {
      "tensor w: f32[6, 3, 3] const @\n"
      "stage y: f32[c<6, h<H, v<W] out = sum[p<3, q<3] (load x[c, h + p - 1, v + q - 1] else 0.0) * w[c, p, q]\n"
      "output y \"y\"\n"},
-    {"reductions over the lanes: sum, product, largest, with a rest and with several sums in flight", "N=1 L=1; N=2 L=77; N=3 L=16; N=1 L=31",
+    {"reductions over the lanes: sum, product, largest, with a rest and with several sums in flight",
+     "N=1 L=1; N=2 L=77; N=3 L=16; N=1 L=31",
      "size N\nsize L\n"
      "tensor x: f32[N, L] input \"x\"\n"
      "tensor b: bool[N, L] input \"b\"\n"
@@ -495,19 +551,16 @@ static const example examples[] = {
      "stage y: f32[f<N, h<M] out = e[f, h] / z[h]\n"
      "output y \"y\"\n"},
     {"rows handed to a product and by it, one reader has fewer of them", "N=1",
-     HANDED_ROWS
-     "stage a: f32[n2<N, y2<157, h2<96, k2<8] out = exp(m[n2, y2, h2, k2])\n"
-     "stage r: f32[n3<N, y3<160, k3<8] out = max[h3<96] m[n3, y3, h3, k3]\n"
-     "output a \"a\"\noutput r \"r\"\n"},
+     HANDED_ROWS "stage a: f32[n2<N, y2<157, h2<96, k2<8] out = exp(m[n2, y2, h2, k2])\n"
+                 "stage r: f32[n3<N, y3<160, k3<8] out = max[h3<96] m[n3, y3, h3, k3]\n"
+                 "output a \"a\"\noutput r \"r\"\n"},
     {"rows handed on, the first of the readers looks along them", "N=1",
-     HANDED_ROWS
-     "stage r: f32[n3<N, y3<160, k3<8] out = max[h3<96] m[n3, y3, h3, k3]\n"
-     "stage a: f32[n2<N, y2<157, h2<96, k2<8] out = exp(m[n2, y2, h2, k2])\n"
-     "output r \"r\"\noutput a \"a\"\n"},
+     HANDED_ROWS "stage r: f32[n3<N, y3<160, k3<8] out = max[h3<96] m[n3, y3, h3, k3]\n"
+                 "stage a: f32[n2<N, y2<157, h2<96, k2<8] out = exp(m[n2, y2, h2, k2])\n"
+                 "output r \"r\"\noutput a \"a\"\n"},
     {"rows handed to a product, whose result is read at two of them", "N=1",
-     HANDED_ROWS
-     "stage a: f32[n2<N, y2<160, z<6, h2<96, k2<8] out = max(m[n2, y2, h2, k2], m[n2, z, h2, k2])\n"
-     "output a \"a\"\n"},
+     HANDED_ROWS "stage a: f32[n2<N, y2<160, z<6, h2<96, k2<8] out = max(m[n2, y2, h2, k2], m[n2, z, h2, k2])\n"
+                 "output a \"a\"\n"},
     {"two products and a row between them, in one kernel", "L=1 S=1; L=70 S=19; L=5 S=66",
      "size L\nsize S\n"
      "tensor q: f32[2, L, 4] input \"q\"\n"
@@ -551,7 +604,8 @@ static const example examples[] = {
      "tensor w: f32[6, 5] input \"w\"\n"
      "stage y: f32[a<N, c<5] = max(sum[k<6] x[a, k] * w[k, c], 0.0)\n"
      "stage z: f32[b<N, d<3] = exp(x[b, 2*d])\n"
-     "stage c: f32[e<N, f<14] out tiled\n  update [g<N, h<5] c[g, h] := y[g, h]\n  update [i<N, l<3] c[i, 5 + l] := z[i, l]\n  update [o<N, p<6] c[o, 8 + p] := x[o, p]\n"
+     "stage c: f32[e<N, f<14] out tiled\n  update [g<N, h<5] c[g, h] := y[g, h]\n  update [i<N, l<3] c[i, 5 + l] := "
+     "z[i, l]\n  update [o<N, p<6] c[o, 8 + p] := x[o, p]\n"
      "output c \"c\"\n"},
     {"pieces of different sizes, and a part of a piece", "",
      "tensor x: f32[5, 4] input \"x\"\n"
@@ -560,7 +614,8 @@ static const example examples[] = {
      "stage q: f32[g<5, h<5] = tanh(u[g, h])\n"
      "stage y: f32[a<5, c<4] = exp(x[a, c])\n"
      "stage t: f32[b<5, d<4] out = y[b, 3 - d] * 2.0\n"
-     "stage z: f32[m<5, n<10] out tiled\n  update [i<5, j<3] z[i, j] := p[i, j]\n  update [k<5, l<5] z[k, 3 + l] := q[k, l]\n  update [o<5, r<2] z[o, 8 + r] := y[o, r]\n"
+     "stage z: f32[m<5, n<10] out tiled\n  update [i<5, j<3] z[i, j] := p[i, j]\n  update [k<5, l<5] z[k, 3 + l] := "
+     "q[k, l]\n  update [o<5, r<2] z[o, 8 + r] := y[o, r]\n"
      "output t \"t\"\noutput z \"z\"\n"},
     {"guarded reads where nothing is proved: indices from data, on both sides", "N=1; N=37",
      "size N\n"
@@ -593,7 +648,8 @@ static const example examples[] = {
      "tensor x: f32[T, 3, 5] input \"x\"\n"
      "tensor r: f32[5, 5] input \"r\"\n"
      "declare z: f32[T, 3, 5]\n"
-     "stage h: f32 [t, b<3, j<5] scan s1 out = tanh(x[t, b, j] + (sum[k<5] (load h[t - 1, b, k] else 0.25) * r[k, j]) + (load z[t - 1, b, j] else 0.5))\n"
+     "stage h: f32 [t, b<3, j<5] scan s1 out = tanh(x[t, b, j] + (sum[k<5] (load h[t - 1, b, k] else 0.25) * r[k, j]) "
+     "+ (load z[t - 1, b, j] else 0.5))\n"
      "stage z: f32 [t, b1<3, j1<5] scan s1 = 0.5 * h[t, b1, j1]\n"
      "output h \"h\"\n"},
     {"recurrence of many operations: launches for parts of a step", "T=3",
@@ -622,29 +678,35 @@ static const example examples[] = {
      "tensor column: i64[7] const [0, 3, 2, 1, 0, 0, 0]\n"
      "tensor yes: i64[7] const [1, 3, 5, 4, 4, 5, 6]\n"
      "tensor no: i64[7] const [2, 4, 6, 6, 4, 5, 6]\n"
-     "stage k: i64 [d, n<N, r<11] scan s1 = x[n, {column[{(load k[d - 1, n, r] else start[r])}]}] > 0.1 ? yes[{(load k[d - 1, n, r] else start[r])}] : no[{(load k[d - 1, n, r] else start[r])}]\n"
+     "stage k: i64 [d, n<N, r<11] scan s1 = x[n, {column[{(load k[d - 1, n, r] else start[r])}]}] > 0.1 ? yes[{(load "
+     "k[d - 1, n, r] else start[r])}] : no[{(load k[d - 1, n, r] else start[r])}]\n"
      "stage y: i64[n1<N, r1<11] out = k[4, n1, r1] * 2\n"
      "output y \"y\"\n"},
     {"walks that never rest: each step looks elsewhere; one point, of one variable, of none", "",
      "scan s1 d<6\nscan s2 e<3\n"
-     "tensor t: i64[6, 9] const [3, 1, 4, 1, 5, 8, 2, 6, 5, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8, 7, 6, 5, 4, 3, 2, 1, 0, 1, 1, 2, 3, 5, 8, 0, 2, 4, 2, 7, 1, 8, 2, 8, 1, 8, 2, 0, 0, 1, 1, 2, 2, 3, 3, 4]\n"
+     "tensor t: i64[6, 9] const [3, 1, 4, 1, 5, 8, 2, 6, 5, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8, 7, 6, 5, 4, 3, 2, 1, 0, 1, "
+     "1, 2, 3, 5, 8, 0, 2, 4, 2, 7, 1, 8, 2, 8, 1, 8, 2, 0, 0, 1, 1, 2, 2, 3, 3, 4]\n"
      "tensor i: i64[13] const [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 2, 4, 6]\n"
      "stage k: i64 [d, a<13] scan s1 = t[d, {(load k[d - 1, a] else i[a])}]\n"
      "stage l: i64 [e] scan s2 = t[e, {(load l[e - 1] else 3)}]\n"
      "stage y: i64[b<13] out = k[5, b]\n"
      "stage z: i64[] out = l[2]\n"
      "output y \"y\"\noutput z \"z\"\n"},
-    {"the largest and the least along lanes: NaN wins, wherever it stands; rows without one; open and known lengths", "N=1; N=16; N=70; N=133",
+    {"the largest and the least along lanes: NaN wins, wherever it stands; rows without one; open and known lengths",
+     "N=1; N=16; N=70; N=133",
      "size N\n"
      "tensor u: f32[5, N] input \"u\"\n"
      "tensor v: f64[3, 97] input \"v\"\n"
-     "stage x: f32[p<5, q<N] out = #p == 1 and #q == #(N - 1) or #p == 2 and #q == 0 or #p == 4 and #q == 7 ? nan : u[p, q]\n"
+     "stage x: f32[p<5, q<N] out = #p == 1 and #q == #(N - 1) or #p == 2 and #q == 0 or #p == 4 and #q == 7 ? nan : "
+     "u[p, q]\n"
      "stage y: f32[a<5] out = max[k<N] x[a, k]\n"
      "stage z: f32[b<5] out = min[l<N where #l != 3] x[b, l] * 2.0\n"
      "stage w: f64[c<3] out = max[h<97] (#c == 1 and #h == 60 ? f64(nan) : v[c, h])\n"
      "stage e: f32[d<5, f<N] out = exp(x[d, f])\n"
      "output x \"x\"\noutput y \"y\"\noutput z \"z\"\noutput w \"w\"\noutput e \"e\"\n"},
-    {"windows over what a product makes just ahead of them: steps of one and two, a border on all sides, on one, none; of an open batch, along the second axis", "N=1; N=2; N=0",
+    {"windows over what a product makes just ahead of them: steps of one and two, a border on all sides, on one, none; "
+     "of an open batch, along the second axis",
+     "N=1; N=2; N=0",
      "size N\n"
      "tensor x: f32[N, 66, 50, 6] input \"x\"\n"
      "tensor a: f32[6, 96] const @\n"
@@ -656,24 +718,31 @@ static const example examples[] = {
      "tensor v: f32[5, 80] const @\n"
      "stage e: f32[n<N, h<65, o<50, c<96] = sum[k<6] x[n, h, o, k] * a[k, c]\n"
      "stage e1: f32[n1<N, h1<65, o1<50, c1<96] = max(e[n1, h1, o1, c1], -0.5)\n"
-     "stage y: f32[n2<N, h2<33, o2<25, c2<96] out = sum[i<3, j<3] (load e1[n2, 2*h2 + i - 1, 2*o2 + j - 1, c2] else 0.0) * w[i, j, c2]\n"
+     "stage y: f32[n2<N, h2<33, o2<25, c2<96] out = sum[i<3, j<3] (load e1[n2, 2*h2 + i - 1, 2*o2 + j - 1, c2] else "
+     "0.0) * w[i, j, c2]\n"
      "stage f: f32[n3<N, h3<66, o3<50, c3<88] = sum[k3<6] x[n3, h3, o3, k3] * b[k3, c3]\n"
-     "stage z: f32[n4<N, h4<65, o4<49, c4<88] out = sum[i4<3, j4<2] (load f[n4, h4 + 2*i4 - 3, o4 + j4, c4] else 0.25) * u[i4, j4, c4]\n"
+     "stage z: f32[n4<N, h4<65, o4<49, c4<88] out = sum[i4<3, j4<2] (load f[n4, h4 + 2*i4 - 3, o4 + j4, c4] else 0.25) "
+     "* u[i4, j4, c4]\n"
      "stage g: f32[r<40, s<97, c5<80] = sum[k5<5] q[r, s, k5] * d[k5, c5]\n"
      "stage t: f32[r1<40, s1<31, c6<80] out = sum[l<5] g[r1, 3*s1 + l, c6] * v[l, c6]\n"
      "output y \"y\"\noutput z \"z\"\noutput t \"t\"\n"},
-    {"windows that slide: rows share vectors, whatever the stride; along the lines of a picture where lanes are", "N=1 H=9; N=2 H=4",
+    {"windows that slide: rows share vectors, whatever the stride; along the lines of a picture where lanes are",
+     "N=1 H=9; N=2 H=4",
      "size N\nsize H\n"
      "tensor x: f32[N, H, 19, 40] input \"x\"\n"
      "tensor q: f32[6, 21, 37] input \"q\"\n"
      "tensor w: f32[3, 3, 40] const @\n"
      "tensor u: f32[6, 5, 2] const @\n"
-     "stage y: f32[n<N, o<H, p<19, c<40] out = sum[k<3, l<3] (load x[n, o + k - 1, p + l - 1, c] else 0.0) * w[k, l, c]\n"
-     "stage z: f32[n1<N, o1<H, p1<9, c1<40] out = sum[k1<3, l1<3] (load x[n1, o1 + k1 - 1, 2*p1 + l1, c1] else 0.0) * w[k1, l1, c1]\n"
+     "stage y: f32[n<N, o<H, p<19, c<40] out = sum[k<3, l<3] (load x[n, o + k - 1, p + l - 1, c] else 0.0) * w[k, l, "
+     "c]\n"
+     "stage z: f32[n1<N, o1<H, p1<9, c1<40] out = sum[k1<3, l1<3] (load x[n1, o1 + k1 - 1, 2*p1 + l1, c1] else 0.0) * "
+     "w[k1, l1, c1]\n"
      "stage v: f32[a<6, b<21, d<37] out = sum[e<5, f<2] (load q[a, b + e - 2, d + 2*f - 1] else 0.0) * u[a, e, f]\n"
      "stage m: f32[g<6, h<10, i<18] out = max[r<3, s<3] q[g, 2*h + r, 2*i + s]\n"
      "output y \"y\"\noutput z \"z\"\noutput v \"v\"\noutput m \"m\"\n"},
-    {"windows along one axis: long rows of channels in strips, neighbours and some places apart; of an open number of rows; groups of columns that cannot share a vector", "N=1 M=70; N=2 M=5; N=0 M=3",
+    {"windows along one axis: long rows of channels in strips, neighbours and some places apart; of an open number of "
+     "rows; groups of columns that cannot share a vector",
+     "N=1 M=70; N=2 M=5; N=0 M=3",
      "size N\nsize M\n"
      "tensor x: f32[N, 301, 96] input \"x\"\n"
      "tensor q: f32[M, 96] input \"q\"\n"
@@ -684,9 +753,12 @@ static const example examples[] = {
      "stage y1: f32[n1<N, o1<301, c1<96] out = max(y[n1, o1, c1], 0.5)\n"
      "stage z: f32[n2<N, o2<301, c2<96] out = sum[k2<3] (load x[n2, o2 + 32*k2 - 32, c2] else 0.0) * w[k2, c2]\n"
      "stage v: f32[m<M, c3<96] out = sum[k3<3] (load q[m + k3 - 1, c3] else 0.0) * w[k3, c3]\n"
-     "stage u: f32[n4<N, r<9, (g4<7, f<8)] out = sum[l<9, e<8] (load p[n4, r + l - 4, 8*g4 + e] else 0.0) * g[g4, 8*l + e, f]\n"
+     "stage u: f32[n4<N, r<9, (g4<7, f<8)] out = sum[l<9, e<8] (load p[n4, r + l - 4, 8*g4 + e] else 0.0) * g[g4, 8*l "
+     "+ e, f]\n"
      "output y \"y\"\noutput y1 \"y1\"\noutput z \"z\"\noutput v \"v\"\noutput u \"u\"\n"},
-    {"windows over inputs, which fall apart by axes: rows first, then along them; of few channels a row at a time; edges in every direction", "",
+    {"windows over inputs, which fall apart by axes: rows first, then along them; of few channels a row at a time; "
+     "edges in every direction",
+     "",
      "tensor x: f32[17, 13, 37] input \"x\"\n"
      "tensor q: f32[2, 19, 45] input \"q\"\n"
      "tensor r: f32[3, 7, 9, 40] input \"r\"\n"
@@ -694,8 +766,10 @@ static const example examples[] = {
      "tensor p: f32[21, 64] input \"p\"\n"
      "stage y: f32[c<17, a<7, b<19] out = max[k<3, l<3] (load x[c, 2*a + k - 1, 2*b + l - 1] else -inf)\n"
      "stage z: f32[c1<2, a1<19, b1<45] out = sum[k1<5, l1<3] (load q[c1, a1 + k1 - 2, b1 + l1 - 1] else 0.0)\n"
-     "stage v: f32[c2<3, d2<4, a2<4, b2<20] out = min[j2<3, k2<3, l2<2] (load r[c2, 2*d2 + j2 - 1, 3*a2 + k2 - 2, 2*b2 + l2 - 1] else inf)\n"
-     "stage u: i32[c3<18, a3<9, b3<30] out = max[k3<2, l3<4] (load i[c3, a3 + 2*k3 - 1, b3 + l3 - 2] else -2147483648i32)\n"
+     "stage v: f32[c2<3, d2<4, a2<4, b2<20] out = min[j2<3, k2<3, l2<2] (load r[c2, 2*d2 + j2 - 1, 3*a2 + k2 - 2, 2*b2 "
+     "+ l2 - 1] else inf)\n"
+     "stage u: i32[c3<18, a3<9, b3<30] out = max[k3<2, l3<4] (load i[c3, a3 + 2*k3 - 1, b3 + l3 - 2] else "
+     "-2147483648i32)\n"
      "stage w: f32[c4<2, a4<9, b4<22] out = max[k4<3, l4<3] q[c4, 2*a4 + k4, 2*b4 + l4 - 0]\n"
      "stage t: f32[c5<21, b5<64] out = max[l5<5] (load p[c5, b5 + l5 - 2] else -inf)\n"
      "output y \"y\"\noutput z \"z\"\noutput v \"v\"\noutput u \"u\"\noutput w \"w\"\noutput t \"t\"\n"},
@@ -708,14 +782,17 @@ static const example examples[] = {
      "stage y: f32[n1<N, c1<37, a<11, b<13] = max[k<5, l<5] (load v[n1, c1, a + k - 2, b + l - 2] else -inf)\n"
      "stage y1: f32[n2<N, c2<37, a1<11, b1<13] out = y[n2, c2, a1, b1] + v[n2, c2, a1, b1]\n"
      "stage u: f32[d<9, e<12, f<10, g<14] = q[d, e, f, g] * 0.5 + 1.0\n"
-     "stage z: f32[d1<9, e1<12, f1<10, g1<14] out = sum[r<5, s<3, t<5] (load u[d1, e1 + r - 2, f1 + s - 1, g1 + t - 2] else 0.0)\n"
+     "stage z: f32[d1<9, e1<12, f1<10, g1<14] out = sum[r<5, s<3, t<5] (load u[d1, e1 + r - 2, f1 + s - 1, g1 + t - 2] "
+     "else 0.0)\n"
      "output y1 \"y\"\noutput z \"z\"\n"},
     {"windows over inputs, outside of which something counts: more than the least, and a number for each tap", "",
      "tensor x: f32[17, 13, 37] input \"x\"\n"
      "stage y: f32[c<17, a<13, b<37] out = max[k<3, l<3] (load x[c, a + k - 1, b + l - 1] else 0.25)\n"
      "stage z: f32[c1<17, a1<13, b1<37] out = sum[k1<3, l1<3] (load x[c1, a1 + k1 - 1, b1 + l1 - 1] else 0.25)\n"
      "output y \"y\"\noutput z \"z\"\n"},
-    {"windows with constants over inputs: a plane at a time, with its border; lanes in steps of a stride by turns; epilogue", "N=1; N=2",
+    {"windows with constants over inputs: a plane at a time, with its border; lanes in steps of a stride by turns; "
+     "epilogue",
+     "N=1; N=2",
      "size N\n"
      "tensor x: f32[N, 17, 12, 44] input \"x\"\n"
      "tensor q: f32[18, 10, 66] input \"q\"\n"
@@ -723,9 +800,11 @@ static const example examples[] = {
      "tensor w: f32[17, 3, 3] const @\n"
      "tensor u: f32[18, 5, 4] const @\n"
      "tensor v: f32[19, 7] const @\n"
-     "stage y: f32[n<N, c<17, a<6, b<22] = sum[k<3, l<3] (load x[n, c, 2*a + k - 1, 2*b + l - 1] else 0.0) * w[c, k, l]\n"
+     "stage y: f32[n<N, c<17, a<6, b<22] = sum[k<3, l<3] (load x[n, c, 2*a + k - 1, 2*b + l - 1] else 0.0) * w[c, k, "
+     "l]\n"
      "stage y1: f32[n1<N, c1<17, a1<6, b1<22] out = max(y[n1, c1, a1, b1] + w[c1, 0, 0], 0.0)\n"
-     "stage z: f32[c2<18, a2<10, b2<22] out = sum[k2<5, l2<4] (load q[c2, a2 + k2 - 2, 3*b2 + l2 - 2] else 0.0) * u[c2, k2, l2]\n"
+     "stage z: f32[c2<18, a2<10, b2<22] out = sum[k2<5, l2<4] (load q[c2, a2 + k2 - 2, 3*b2 + l2 - 2] else 0.0) * "
+     "u[c2, k2, l2]\n"
      "stage t: f32[c3<19, b3<48] out = sum[l3<7] (load p[c3, 2*b3 + l3 - 3] else 0.0) * v[c3, l3]\n"
      "output y1 \"y\"\noutput z \"z\"\noutput t \"t\"\n"},
     {"lanes apart, and the rows of a tile the places between", "",
@@ -766,16 +845,21 @@ static const example examples[] = {
     {"few rows, and lines of a picture beside them, some of them outside of it", "",
      "tensor x: f32[6, 8, 8] input \"x\"\n"
      "tensor w: f32[40, 6, 3, 3] const @\n"
-     "stage y: f32[o<4, q<4, m<40] out = sum[c<6, k<3, l<3] (load x[c, 2*o + k - 1, 2*q + l - 1] else 0.0) * w[m, c, k, l]\n"
+     "stage y: f32[o<4, q<4, m<40] out = sum[c<6, k<3, l<3] (load x[c, 2*o + k - 1, 2*q + l - 1] else 0.0) * w[m, c, "
+     "k, l]\n"
      "output y \"y\"\n"},
-    {"the first few places after sorting, and all: written where they are found; equal values, NaN, nothing better than the worst, fewer places than are wanted", "N=3; N=50; N=70; N=300; N=1031",
+    {"the first few places after sorting, and all: written where they are found; equal values, NaN, nothing better "
+     "than the worst, fewer places than are wanted",
+     "N=3; N=50; N=70; N=300; N=1031",
      "size N\n"
      "tensor u: f32[4, N] input \"u\"\n"
      "tensor i: i32[4, N] input \"i\"\n"
-     "stage x: f32[p<4, q<N] out = #p == 0 ? f32(i[p, q]) : #p == 1 ? (u[p, q] < -0.7 ? nan : u[p, q]) : #p == 2 ? (u[p, q] < 0.97 ? -inf : u[p, q]) : u[p, q]\n"
+     "stage x: f32[p<4, q<N] out = #p == 0 ? f32(i[p, q]) : #p == 1 ? (u[p, q] < -0.7 ? nan : u[p, q]) : #p == 2 ? "
+     "(u[p, q] < 0.97 ? -inf : u[p, q]) : u[p, q]\n"
      "stage r: i64[a<4, b<N] = sum[k<N] i64(x[a, k] > x[a, b] or (x[a, k] == x[a, b] and #k < #b))\n"
      "stage f: i64[a1<4, b1<5] out = 77\n  update [p1<4, q1<N] f[p1, {r[p1, q1]}] := #q1 if r[p1, q1] < 5\n"
-     "stage v: f32[a2<4, b2<21] out = f32(#(a2 - b2))\n  update [p2<4, q2<N] v[p2, {r[p2, q2]}] := x[p2, q2] * 2.0 if r[p2, q2] < 21\n"
+     "stage v: f32[a2<4, b2<21] out = f32(#(a2 - b2))\n  update [p2<4, q2<N] v[p2, {r[p2, q2]}] := x[p2, q2] * 2.0 if "
+     "r[p2, q2] < 21\n"
      "stage s: i64[a3<4, b3<N] = sum[k3<N] i64(x[a3, k3] < x[a3, b3] or (x[a3, k3] == x[a3, b3] and #k3 < #b3))\n"
      "stage w: f32[b4<N, a4<4] out = 0.5\n  update [p4<4, q4<N] w[{s[p4, q4]}, p4] := x[p4, q4]\n"
      "output x \"x\"\noutput f \"f\"\noutput v \"v\"\noutput w \"w\"\n"},
@@ -852,11 +936,13 @@ static const example examples[] = {
      "stage s: f32[i1<8, j1<20] = exp(x[i1, j1] - m[i1])\n"
      "stage y: f32[i2<8, j2<20] out = s[i2, j2] * s[i2, 19 - j2] - m[i2]\n"
      "output y \"y\"\n"},
-    {"a row carried on by another one: steps of the window past the end of the tensor, each lane in a row of its own", "",
+    {"a row carried on by another one: steps of the window past the end of the tensor, each lane in a row of its own",
+     "",
      "tensor p: f32[24, 28, 5] input \"p\"\n"
      "tensor x: f32[24, 28, 2] input \"x\"\n"
      "tensor w: f32[28, 6] input \"w\"\n"
-     "stage y: f32[b<24, c<28, l<2] out = sum[k<6] (#(4 - k - l) >= 0 ? p[b, c, k + l] : x[b, c, k + l - 5]) * w[c, k]\n"
+     "stage y: f32[b<24, c<28, l<2] out = sum[k<6] (#(4 - k - l) >= 0 ? p[b, c, k + l] : x[b, c, k + l - 5]) * w[c, "
+     "k]\n"
      "output y \"y\"\n"},
     {"nothing, with a border around it", "",
      "tensor x: f32[0, 12, 8] input \"x\"\n"
@@ -875,7 +961,9 @@ static const example examples[] = {
      "tensor w: f32[2, 23, 37] const @\n"
      "stage y: f32[a<7, c<37] out = sum[k<23] x[a, k] * max(w[0, k, c] * v[k], w[1, k, c])\n"
      "output y \"y\"\n"},
-    {"constants in fixed point: a few rows or an open number of them, panels that are not whole, columns of zeros, a batch of constants", "N=1; N=11",
+    {"constants in fixed point: a few rows or an open number of them, panels that are not whole, columns of zeros, a "
+     "batch of constants",
+     "N=1; N=11",
      "size N\n"
      "tensor x: f32[N, 211] input \"x\"\n"
      "tensor u: f32[2, 3, 64] input \"u\"\n"
@@ -912,19 +1000,22 @@ static const example examples[] = {
      "output y \"y\"\noutput y \"again\"\noutput x \"same\"\n"},
 };
 
-/* ---- texts ---- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 static void numbers(pass_check *p) { /* integers: indices, those of `far` also outside of what they are for */
   for (uint32_t k = 0; k < p->m->inputs.n; k++) {
     ndarray *x = &p->in[k];
     uint32_t size = et_bytes(x->type);
     int far = !strcmp(p->m->inputs.v[k].name, "far") ? 3 : 0;
     if (et_kind(x->type) == K_INT)
-      for (size_t i = 0; i < x->bytes / size; i++) et_store(x->type, (uint8_t *)x->data + i * size, (scalar){.i = (int64_t)(pc_random(p) * (9 + 2 * far)) - far});
+      for (size_t i = 0; i < x->bytes / size; i++)
+        et_store(x->type, (uint8_t *)x->data + i * size, (scalar){.i = (int64_t)(pc_random(p) * (9 + 2 * far)) - far});
   }
 }
 
-/* ---- running ---- */
-static void in_one_piece(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) { (void)call, k(args, 0, chunks, 0); }
+/* ---- running --------------------------------------------------------------------------------- */
+static void in_one_piece(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) {
+  (void)call, k(args, 0, chunks, 0);
+}
 static void chunk_by_chunk(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) {
   (void)call;
   for (int64_t i = chunks; i-- > 0;) k(args, i, i + 1, i % WORKERS);
@@ -933,7 +1024,8 @@ static void in_thirds(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int
   (void)call;
   for (int64_t i = WORKERS; i-- > 0;) k(args, chunks * i / WORKERS, chunks * (i + 1) / WORKERS, i);
 }
-static uint32_t run(const char *what, const char *refusal, const pass_check *p, const program *q, jit *j, const uint8_t *weights, void (*parallel)(ek_rt_call *, ek_rt_kernel, const int64_t *, int64_t)) {
+static uint32_t run(const char *what, const char *refusal, const pass_check *p, const program *q, jit *j,
+                    const uint8_t *weights, void (*parallel)(ek_rt_call *, ek_rt_kernel, const int64_t *, int64_t)) {
   emodule *m = p->m;
   uint8_t *mem[2 * MOST + 1];
   const void *in[MOST];
@@ -947,7 +1039,13 @@ static uint32_t run(const char *what, const char *refusal, const pass_check *p, 
   }
   bool other = refusal && !strncmp(refusal, "other ", 6);
   if (other) in_dims[at - 1]++, refusal += 6;
-  ek_rt_call call = {.in = in, .out = out, .in_dims = in_dims, .out_dims = out_dims, .weights = weights, .threads = WORKERS, .parallel = parallel};
+  ek_rt_call call = {.in = in,
+                     .out = out,
+                     .in_dims = in_dims,
+                     .out_dims = out_dims,
+                     .weights = weights,
+                     .threads = WORKERS,
+                     .parallel = parallel};
   int64_t code = ((ek_rt_main)jit_find(j, q->plan_fn->name))(&call);
   uint32_t inputs = n;
   for (bool more = !code; more; more = code == EK_RT_ROOM) {
@@ -964,7 +1062,8 @@ static uint32_t run(const char *what, const char *refusal, const pass_check *p, 
     memset(call.arena, 0xff, bytes);
     code = ((ek_rt_main)jit_find(j, q->run_fn->name))(&call);
   }
-  if (refusal ? !code || !strstr(call.message, refusal) : code != 0) bad++, printf("%s: %s\n", what, code ? call.message : "is not refused");
+  if (refusal ? !code || !strstr(call.message, refusal) : code != 0)
+    bad++, printf("%s: %s\n", what, code ? call.message : "is not refused");
   at = 0;
   for (uint32_t i = 0; !code && !refusal && i < q->outputs.n; i++) {
     char why[256];
@@ -986,7 +1085,8 @@ static uint32_t run(const char *what, const char *refusal, const pass_check *p, 
   while (n) unguard(mem[--n]);
   return bad;
 }
-/* "small": this machine with caches so small that products run in blocks, their sums in parts, and with multipliers that take its registers in two halves */
+/* "small": this machine with caches so small that products run in blocks, their sums in parts, and with multipliers
+ * that take its registers in two halves */
 static const target *machine(ctx *c, const char *name) {
   if (strcmp(name, "small")) return target_get(c, name);
   target *t = NEW(ctx_arena(c), target);
@@ -1001,7 +1101,8 @@ static uint32_t reads_beyond(const char *what, const program *q) {
     const contents *f = &q->buffers.v[b].from;
     if (!f->pack || f->made || f->kept) continue;
     bytes r = packing_reads(f->pack, f->source.p, (pack_piece){0, packing_items(f->pack), 0, f->pack->depth});
-    if (r.p < f->source.p || r.p + r.n > f->source.p + f->source.n) bad++, printf("%s: %s reads beyond its constant\n", what, q->buffers.v[b].name);
+    if (r.p < f->source.p || r.p + r.n > f->source.p + f->source.n)
+      bad++, printf("%s: %s reads beyond its constant\n", what, q->buffers.v[b].name);
   }
   return bad;
 }
@@ -1010,7 +1111,8 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
   volatile uint32_t bad = 1;
   jit *volatile j = NULL;
   uint8_t *volatile weights = NULL;
-  const char *what = arena_fmt(ctx_arena(c), "%s (%s, -O%d, %.*s)", x->name, target_name, level, (int)strcspn(sizes, ";"), sizes);
+  const char *what =
+      arena_fmt(ctx_arena(c), "%s (%s, -O%d, %.*s)", x->name, target_name, level, (int)strcspn(sizes, ";"), sizes);
   memset(pc_dim, 0, sizeof pc_dim);
   for (uint32_t k = 0; *sizes && *sizes != ';'; k++) {
     size_t n = strcspn(sizes, "=");
@@ -1020,14 +1122,23 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     sizes = end + strspn(end, " ");
   }
   CTX_TRY(c) {
-    const char *text = pc_constants(ctx_arena(c), x->text), *other = strstr(text, "reference:"), *refusal = strstr(text, "refused:");
-    emodule *m = expr_parse(c, arena_strndup(ctx_arena(c), text, other ? (size_t)(other - text) : refusal ? (size_t)(refusal - text) : strlen(text)), "example"), *ref = other ? expr_parse(c, other + strlen("reference:"), "reference") : m;
+    const char *text = pc_constants(ctx_arena(c), x->text), *other = strstr(text, "reference:"),
+               *refusal = strstr(text, "refused:");
+    emodule *m = expr_parse(c,
+                            arena_strndup(ctx_arena(c), text,
+                                          other     ? (size_t)(other - text)
+                                          : refusal ? (size_t)(refusal - text)
+                                                    : strlen(text)),
+                            "example"),
+            *ref = other ? expr_parse(c, other + strlen("reference:"), "reference") : m;
     if (!m || !ref) ctx_unwind(c);
     pass_check p = {.m = ref, .seed = 88172645463325252u};
     pc_inputs(&p, ctx_arena(c));
     numbers(&p);
-    if (refusal) refusal += strlen("refused:");
-    else pc_reference(&p, ctx_arena(c));
+    if (refusal)
+      refusal += strlen("refused:");
+    else
+      pc_reference(&p, ctx_arena(c));
     p.m = m;
     const target *t = machine(c, target_name);
     expr_optimise(m, level, &(expr_observer){.skip = "widen"}); /* roundings stay where they are written */
@@ -1038,7 +1149,8 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     jit_add(j, q->l);
     weights = aligned_alloc(64, ((size_t)q->weight_bytes + 64) / 64 * 64);
     program_weights(q, 1, weights, NULL);
-    bad = !program_verify(q, "test") + reads_beyond(what, q) + run(what, refusal, &p, q, j, weights, in_one_piece) + run(what, refusal, &p, q, j, weights, chunk_by_chunk) + run(what, refusal, &p, q, j, weights, in_thirds);
+    bad = !program_verify(q, "test") + reads_beyond(what, q) + run(what, refusal, &p, q, j, weights, in_one_piece) +
+          run(what, refusal, &p, q, j, weights, chunk_by_chunk) + run(what, refusal, &p, q, j, weights, in_thirds);
   }
   CTX_CATCH {}
   for (const diag *d = diag_first(c); d; d = d->next)
@@ -1062,13 +1174,17 @@ static uint32_t check_all(const char *target_name, int level) {
   ctx_free(c);
   return bad;
 }
-/* A size that turns out to be nothing once the stages are written (a model would be lowered anew): the number of a chunk is no multiple of it. */
+/* A size that turns out to be nothing once the stages are written (a model would be lowered anew): the number of a
+ * chunk is no multiple of it. */
 static void nothing(void **state) {
   (void)state;
   ctx *c = ctx_new();
   volatile bool made = false;
   CTX_TRY(c) {
-    emodule *m = expr_parse(c, "size S in 1..9\ntensor x: f32[S, S] input \"x\"\nstage y: f32[a<4, l<S, d<S//5] out = x[l, (S//5)*a + d]\noutput y \"y\"\n", "nothing");
+    emodule *m = expr_parse(c,
+                            "size S in 1..9\ntensor x: f32[S, S] input \"x\"\nstage y: f32[a<4, l<S, d<S//5] out = "
+                            "x[l, (S//5)*a + d]\noutput y \"y\"\n",
+                            "nothing");
     sym_assume_eq(c, sym_symbol(c, "S", 1, 9), sym_int(c, 3));
     made = program_build(schedule_module(m, machine(c, "host"), 0, false, false), "nothing") != NULL;
   }
@@ -1082,6 +1198,7 @@ static void plain(void **state) { (void)state, assert_int_equal(check_all("x86-6
 static void simple(void **state) { (void)state, assert_int_equal(check_all("host", 0), 0); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(host), cmocka_unit_test(small), cmocka_unit_test(plain), cmocka_unit_test(simple), cmocka_unit_test(nothing)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(host), cmocka_unit_test(small), cmocka_unit_test(plain),
+                                     cmocka_unit_test(simple), cmocka_unit_test(nothing)};
   return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* sym: construction rules, agreement with integer arithmetic, soundness and strength of the prover, facts, digits, text, limits. Random parts use fixed seeds. */
+/* sym: construction rules, agreement with integer arithmetic, soundness and strength of the prover, facts, digits,
+ * text, limits. Random parts use fixed seeds. */
 #include "sym/sym.h"
 #include <setjmp.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-/* ---- helpers ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 static sz I(ctx *c, int64_t v) { return sym_int(c, v); }
 static atom at(ctx *c, sz e) {
   atom a = 0;
@@ -48,7 +49,9 @@ static void proved_(ctx *c, bool got, bool want, const char *what, int line) {
     fail();
   }
 }
-typedef struct rng { uint64_t s; } rng;
+typedef struct rng {
+  uint64_t s;
+} rng;
 static uint32_t rnd(rng *r, uint32_t n) {
   r->s = r->s * 6364136223846793005ull + 1442695040888963407ull;
   return (uint32_t)((r->s >> 33) % n);
@@ -65,7 +68,7 @@ static bool fails(ctx *c, action f, sz a, sz b, ecode code) {
   return ok;
 }
 
-/* ---- construction rules ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- construction rules ---------------------------------------------------------------------- */
 static void ring(void **state) {
   ctx *c = *state;
   sz N = size(c, "N"), M = size(c, "M"), i = sym_var(c, "i", N);
@@ -90,8 +93,10 @@ static void ring(void **state) {
   assert_int_equal(sym_int_or(c, I(c, 7), 3), 7);
   assert_int_equal(sym_int_or(c, N, 3), 3);
   atom a;
-  assert_true(sym_is_atom(c, i, &a) && sym_kind(c, a) == AT_VAR && sym_extent(c, a) == N && !strcmp(sym_name(c, a), "i") && sym_of_atom(c, a) == i);
-  assert_false(sym_is_atom(c, sym_muli(c, N, 2), &a) || sym_is_atom(c, sym_mul(c, N, N), &a) || sym_is_atom(c, sym_addi(c, N, 1), &a) || sym_is_atom(c, I(c, 3), &a));
+  assert_true(sym_is_atom(c, i, &a) && sym_kind(c, a) == AT_VAR && sym_extent(c, a) == N &&
+              !strcmp(sym_name(c, a), "i") && sym_of_atom(c, a) == i);
+  assert_false(sym_is_atom(c, sym_muli(c, N, 2), &a) || sym_is_atom(c, sym_mul(c, N, N), &a) ||
+               sym_is_atom(c, sym_addi(c, N, 1), &a) || sym_is_atom(c, I(c, 3), &a));
   sz d = sym_data(c, 7, 0, 9);
   assert_true(d == sym_data(c, 7, 0, 9) && sym_kind(c, at(c, d)) == AT_DATA && sym_data_id(c, at(c, d)) == 7);
   sz f = sym_fresh(c, "N", 1, 9), g = sym_fresh(c, "N", 1, 9);
@@ -117,7 +122,8 @@ static void ring(void **state) {
   assert_false(sym_linear(c, sym_mul(c, i, i), at(c, i), &coef, &rest));
   assert_false(sym_linear(c, sym_add(c, i, sym_div(c, i, I(c, 3))), at(c, i), &coef, &rest));
   assert_true(sym_uses(c, sym_div(c, i, I(c, 3)), at(c, i)) && !sym_uses(c, N, at(c, i)));
-  assert_true(sym_uses_kind(c, sym_div(c, i, I(c, 3)), AT_VAR) && !sym_uses_kind(c, N, AT_VAR) && !sym_uses_kind(c, i, AT_SYMBOL));
+  assert_true(sym_uses_kind(c, sym_div(c, i, I(c, 3)), AT_VAR) && !sym_uses_kind(c, N, AT_VAR) &&
+              !sym_uses_kind(c, i, AT_SYMBOL));
   u32vec out = {0};
   sym_atoms(c, sym_add(c, sym_div(c, sym_add(c, i, M), I(c, 3)), N), AT_SYMBOL, ctx_arena(c), &out);
   assert_true(out.n == 2 && out.v[0] == at(c, N) && out.v[1] == at(c, M));
@@ -125,7 +131,8 @@ static void ring(void **state) {
 
 static void division(void **state) {
   ctx *c = *state;
-  sz N = size(c, "N"), M = size(c, "M"), B = size(c, "B"), x = any(c, "x"), y = any(c, "y"), i = sym_var(c, "i", I(c, 8)), q, r;
+  sz N = size(c, "N"), M = size(c, "M"), B = size(c, "B"), x = any(c, "x"), y = any(c, "y"),
+     i = sym_var(c, "i", I(c, 8)), q, r;
   SAME(sym_div(c, I(c, -7), I(c, 2)), I(c, -4));
   SAME(sym_mod(c, I(c, -7), I(c, 2)), I(c, 1));
   SAME(sym_mod(c, I(c, 7), I(c, -2)), I(c, -1));
@@ -148,7 +155,8 @@ static void division(void **state) {
   SAME(sym_div(c, sym_addi(c, sym_muli(c, x, 4), 3), I(c, 8)), sym_div(c, x, I(c, 2)));
   SAME(sym_div(c, sym_mul(c, N, x), sym_mul(c, N, M)), sym_div(c, x, M));
   SAME(sym_div(c, sym_muli(c, x, 2), sym_muli(c, N, 4)), sym_div(c, x, sym_muli(c, N, 2)));
-  SAME(sym_div(c, sym_mul(c, N, sym_addi(c, x, 1)), sym_mul(c, N, sym_addi(c, M, 2))), sym_div(c, sym_addi(c, x, 1), sym_addi(c, M, 2)));
+  SAME(sym_div(c, sym_mul(c, N, sym_addi(c, x, 1)), sym_mul(c, N, sym_addi(c, M, 2))),
+       sym_div(c, sym_addi(c, x, 1), sym_addi(c, M, 2)));
   /* (x // a) // b */
   SAME(sym_div(c, sym_div(c, x, I(c, 3)), I(c, 5)), sym_div(c, x, I(c, 15)));
   SAME(sym_div(c, sym_div(c, x, N), I(c, 5)), sym_div(c, x, sym_muli(c, N, 5)));
@@ -169,7 +177,8 @@ static void division(void **state) {
   assert_true(sym_div(c, sym_add(c, sym_muli(c, x, 128), k), I(c, 256)) != sym_div(c, x, I(c, 2)));
   SAME(sym_div(c, sym_add(c, sym_mul(c, x, N), l), sym_mul(c, N, M)), sym_div(c, x, M));
   assert_true(sym_div(c, sym_add(c, sym_mul(c, x, N), l), sym_mul(c, N, y)) != sym_div(c, x, y));
-  assert_true(sym_div(c, sym_add(c, sym_muli(c, x, 4), i), sym_muli(c, y, 32)) != sym_div(c, sym_add(c, sym_muli(c, x, 4), i), sym_muli(c, M, 32)));
+  assert_true(sym_div(c, sym_add(c, sym_muli(c, x, 4), i), sym_muli(c, y, 32)) !=
+              sym_div(c, sym_add(c, sym_muli(c, x, 4), i), sym_muli(c, M, 32)));
   SAME(sym_div(c, sym_add(c, sym_muli(c, x, 8), i), sym_muli(c, M, 32)), sym_div(c, x, sym_muli(c, M, 4)));
   assert_true(sym_div(c, sym_add(c, sym_muli(c, x, 8), i), sym_muli(c, y, 32)) != sym_div(c, x, sym_muli(c, y, 4)));
   /* nested with a constant; both ways to write a ceiling; a sum that does not divide does not half divide */
@@ -178,8 +187,10 @@ static void division(void **state) {
   SAME(sym_ceildiv(c, x, N), sym_div(c, sym_add(c, x, sym_addi(c, N, -1)), N));
   assert_true(at(c, sym_div(c, sym_mul(c, N, x), sym_add(c, N, M))) != 0);
   assert_true(at(c, sym_div(c, sym_add(c, sym_mul(c, N, x), y), sym_add(c, N, M))) != 0);
-  SAME(sym_div(c, sym_add(c, sym_mul(c, x, sym_add(c, N, M)), i), sym_add(c, N, M)), sym_add(c, x, sym_div(c, i, sym_add(c, N, M))));
-  assert_true(sym_exact_div(c, sym_mul(c, sym_sub(c, sym_mul(c, N, M), B), sym_addi(c, x, -3)), sym_addi(c, x, -3), &q));
+  SAME(sym_div(c, sym_add(c, sym_mul(c, x, sym_add(c, N, M)), i), sym_add(c, N, M)),
+       sym_add(c, x, sym_div(c, i, sym_add(c, N, M))));
+  assert_true(
+      sym_exact_div(c, sym_mul(c, sym_sub(c, sym_mul(c, N, M), B), sym_addi(c, x, -3)), sym_addi(c, x, -3), &q));
   SAME(q, sym_sub(c, sym_mul(c, N, M), B));
   assert_false(sym_exact_div(c, sym_addi(c, sym_muli(c, x, 4), 2), I(c, 4), &q));
   assert_false(sym_exact_div(c, N, M, &q));
@@ -208,7 +219,8 @@ static void extrema(void **state) {
   SAME(sym_max(c, sym_max(c, x, y), sym_addi(c, x, -2)), sym_max(c, x, y));
   sz args[3], mm = sym_min(c, N, I(c, 512));
   assert_int_equal(sym_args(c, at(c, mm), args), 2);
-  assert_true(sym_kind(c, at(c, mm)) == AT_MIN && ((args[0] == N && args[1] == I(c, 512)) || (args[1] == N && args[0] == I(c, 512))));
+  assert_true(sym_kind(c, at(c, mm)) == AT_MIN &&
+              ((args[0] == N && args[1] == I(c, 512)) || (args[1] == N && args[0] == I(c, 512))));
   /* ?: */
   SAME(sym_sel(c, x, N, N), N);
   SAME(sym_sel(c, N, x, y), x);
@@ -217,21 +229,38 @@ static void extrema(void **state) {
   SAME(sym_sel(c, sym_sub(c, y, x), x, y), sym_min(c, x, y));
   SAME(sym_sel(c, I(c, -1), x, y), y);
   sz s = sym_sel(c, x, N, M);
-  assert_true(sym_kind(c, at(c, s)) == AT_SEL && sym_args(c, at(c, s), args) == 3 && args[0] == x && args[1] == N && args[2] == M);
+  assert_true(sym_kind(c, at(c, s)) == AT_SEL && sym_args(c, at(c, s), args) == 3 && args[0] == x && args[1] == N &&
+              args[2] == M);
 }
 
-/* ---- agreement with integer arithmetic ---------------------------------------------------------------------------------------------------------
- * A random expression is built as sz and, at a few assignments, as numbers in parallel: a value that leaves +-2^40 or divides by zero marks that assignment as dead. */
+/* ---- agreement with integer arithmetic
+ * ---------------------------------------------------------------------------------------------------------
+ * A random expression is built as sz and, at a few assignments, as numbers in parallel: a value that leaves
+ * +-2^40 or divides by zero marks that assignment as dead. */
 enum { LEAVES = 10, TRIES = 6 };
-typedef struct world { ctx *c; int64_t least; sz leaf[LEAVES]; atom a[LEAVES]; int64_t value[TRIES][LEAVES]; rng r; uint32_t n; } world;
-typedef struct both { sz e; int64_t v[TRIES]; bool ok[TRIES]; } both;
+typedef struct world {
+  ctx *c;
+  int64_t least;
+  sz leaf[LEAVES];
+  atom a[LEAVES];
+  int64_t value[TRIES][LEAVES];
+  rng r;
+  uint32_t n;
+} world;
+typedef struct both {
+  sz e;
+  int64_t v[TRIES];
+  bool ok[TRIES];
+} both;
 
 /* Symbols (positive, any), data, and variables with constant and symbolic extents. */
 static void world_make(world *w, ctx *c, uint64_t seed, int64_t least) {
   *w = (world){.c = c, .least = least, .r = {seed}, .n = LEAVES};
-  w->leaf[0] = sym_symbol(c, "N", least, 1000000000), w->leaf[1] = sym_symbol(c, "M", least, 1000000000), w->leaf[2] = sym_symbol(c, "H", 2, 9);
+  w->leaf[0] = sym_symbol(c, "N", least, 1000000000), w->leaf[1] = sym_symbol(c, "M", least, 1000000000),
+  w->leaf[2] = sym_symbol(c, "H", 2, 9);
   w->leaf[3] = sym_symbol(c, "x", -100, 100), w->leaf[4] = sym_data(c, 5, 1, 0), w->leaf[5] = sym_data(c, 6, -3, 12);
-  w->leaf[6] = sym_var(c, "i", I(c, 7)), w->leaf[7] = sym_var(c, "j", I(c, 64)), w->leaf[8] = sym_var(c, "k", w->leaf[0]), w->leaf[9] = sym_var(c, "l", sym_add(c, w->leaf[1], w->leaf[2]));
+  w->leaf[6] = sym_var(c, "i", I(c, 7)), w->leaf[7] = sym_var(c, "j", I(c, 64)),
+  w->leaf[8] = sym_var(c, "k", w->leaf[0]), w->leaf[9] = sym_var(c, "l", sym_add(c, w->leaf[1], w->leaf[2]));
   for (uint32_t i = 0; i < LEAVES; i++) w->a[i] = at(c, w->leaf[i]);
 }
 static void world_draw(world *w) {
@@ -239,47 +268,88 @@ static void world_draw(world *w) {
     int64_t *v = w->value[t];
     rng *r = &w->r;
     uint32_t big = rnd(r, 4) ? 12 : 300;
-    v[0] = w->least + rnd(r, big), v[1] = w->least + rnd(r, big), v[2] = 2 + rnd(r, 8), v[3] = (int64_t)rnd(r, 201) - 100, v[4] = (int64_t)rnd(r, 41) - 20, v[5] = (int64_t)rnd(r, 16) - 3;
+    v[0] = w->least + rnd(r, big), v[1] = w->least + rnd(r, big), v[2] = 2 + rnd(r, 8),
+    v[3] = (int64_t)rnd(r, 201) - 100, v[4] = (int64_t)rnd(r, 41) - 20, v[5] = (int64_t)rnd(r, 16) - 3;
     v[6] = rnd(r, 7), v[7] = rnd(r, 64), v[8] = v[0] ? rnd(r, (uint32_t)v[0]) : 0, /* k has no value when N is 0 */
-         v[9] = rnd(r, (uint32_t)(v[1] + v[2]));
+        v[9] = rnd(r, (uint32_t)(v[1] + v[2]));
   }
 }
 static bool world_value(void *env, atom a, int64_t *v) {
-  struct { world *w; uint32_t t; } *e = env;
+  struct {
+    world *w;
+    uint32_t t;
+  } *e = env;
   for (uint32_t i = 0; i < e->w->n; i++)
     if (e->w->a[i] == a) return *v = e->w->value[e->t][i], true;
   return false;
 }
-static bool world_has(world *w, uint32_t t, sz e) { return w->value[t][0] > 0 || !sym_uses(w->c, e, w->a[8]); } /* a value at t: every range in use has a point */
+static bool world_has(world *w, uint32_t t, sz e) {
+  return w->value[t][0] > 0 || !sym_uses(w->c, e, w->a[8]);
+} /* a value at t: every range in use has a point */
 static bool small(int64_t v) { return v < (1ll << 40) && v > -(1ll << 40); }
 static both combine(world *w, uint32_t op, both a, both b, both s) {
   ctx *c = w->c;
   both o = {0};
   switch (op) {
-  case 0: o.e = sym_add(c, a.e, b.e); break;
-  case 1: o.e = sym_sub(c, a.e, b.e); break;
-  case 2: o.e = sym_mul(c, a.e, b.e); break;
-  case 3: o.e = sym_div(c, a.e, b.e); break;
-  case 4: o.e = sym_mod(c, a.e, b.e); break;
-  case 5: o.e = sym_ceildiv(c, a.e, b.e); break;
-  case 6: o.e = sym_min(c, a.e, b.e); break;
-  case 7: o.e = sym_max(c, a.e, b.e); break;
-  default: o.e = sym_sel(c, s.e, a.e, b.e); break;
+  case 0:
+    o.e = sym_add(c, a.e, b.e);
+    break;
+  case 1:
+    o.e = sym_sub(c, a.e, b.e);
+    break;
+  case 2:
+    o.e = sym_mul(c, a.e, b.e);
+    break;
+  case 3:
+    o.e = sym_div(c, a.e, b.e);
+    break;
+  case 4:
+    o.e = sym_mod(c, a.e, b.e);
+    break;
+  case 5:
+    o.e = sym_ceildiv(c, a.e, b.e);
+    break;
+  case 6:
+    o.e = sym_min(c, a.e, b.e);
+    break;
+  case 7:
+    o.e = sym_max(c, a.e, b.e);
+    break;
+  default:
+    o.e = sym_sel(c, s.e, a.e, b.e);
+    break;
   }
   for (uint32_t t = 0; t < TRIES; t++) {
     int64_t x = a.v[t], y = b.v[t];
     o.ok[t] = a.ok[t] && b.ok[t] && (op != 8 || s.ok[t]) && (op < 3 || op > 5 || y != 0);
     if (!o.ok[t]) continue;
     switch (op) {
-    case 0: o.v[t] = x + y; break;
-    case 1: o.v[t] = x - y; break;
-    case 2: o.ok[t] = mul64(x, y, &o.v[t]); break;
-    case 3: o.v[t] = floordiv64(x, y); break;
-    case 4: o.v[t] = floormod64(x, y); break;
-    case 5: o.v[t] = -floordiv64(-x, y); break;
-    case 6: o.v[t] = min64(x, y); break;
-    case 7: o.v[t] = max64(x, y); break;
-    default: o.v[t] = s.v[t] >= 0 ? x : y;
+    case 0:
+      o.v[t] = x + y;
+      break;
+    case 1:
+      o.v[t] = x - y;
+      break;
+    case 2:
+      o.ok[t] = mul64(x, y, &o.v[t]);
+      break;
+    case 3:
+      o.v[t] = floordiv64(x, y);
+      break;
+    case 4:
+      o.v[t] = floormod64(x, y);
+      break;
+    case 5:
+      o.v[t] = -floordiv64(-x, y);
+      break;
+    case 6:
+      o.v[t] = min64(x, y);
+      break;
+    case 7:
+      o.v[t] = max64(x, y);
+      break;
+    default:
+      o.v[t] = s.v[t] >= 0 ? x : y;
     }
     o.ok[t] = o.ok[t] && small(o.v[t]);
   }
@@ -304,7 +374,8 @@ static both grow(world *w, uint32_t depth) {
   if ((op == 3 || op == 4 || op == 5) && rnd(r, 4)) {
     static const int64_t d[] = {2, 3, 4, 5, 6, 7, 8, 12, 64, -3};
     b = rnd(r, 3) ? constant(w, d[rnd(r, 10)]) : grow(w, depth > 1 ? 1 : 0);
-  } else b = grow(w, depth - 1);
+  } else
+    b = grow(w, depth - 1);
   if (op >= 3 && op <= 5 && sym_int_or(w->c, b.e, 1) == 0) b = constant(w, 3);
   if (op == 8) s = grow(w, depth - 1);
   return combine(w, op, a, b, s);
@@ -314,15 +385,22 @@ static void check_value(world *w, both b, const char *what) {
   sym_range(w->c, b.e, &lo, &hi);
   for (uint32_t t = 0; t < TRIES; t++) {
     if (!b.ok[t]) continue;
-    struct { world *w; uint32_t t; } env = {w, t};
+    struct {
+      world *w;
+      uint32_t t;
+    } env = {w, t};
     if (!sym_eval(w->c, b.e, world_value, &env, &v)) continue; /* a part that is not used divides by zero there */
     if (v != b.v[t] || v < lo || v > hi) {
-      print_error("%s: %s is %lld, expected %lld, range %lld..%lld\n", what, sym_str(w->c, b.e), (long long)v, (long long)b.v[t], (long long)lo, (long long)hi);
+      print_error("%s: %s is %lld, expected %lld, range %lld..%lld\n", what, sym_str(w->c, b.e), (long long)v,
+                  (long long)b.v[t], (long long)lo, (long long)hi);
       fail();
     }
   }
 }
-typedef struct swap { atom a[3]; sz by[3]; } swap;
+typedef struct swap {
+  atom a[3];
+  sz by[3];
+} swap;
 static sz swap_fn(ctx *c, void *env, atom a) {
   (void)c;
   swap *s = env;
@@ -368,17 +446,24 @@ static void agree(ctx *c, int64_t least, uint32_t cases) {
       diag_reset(c, mark);
       for (uint32_t t = 0; t < TRIES && !failed; t++) {
         if (!x.ok[t] || !y.ok[t]) continue;
-        struct { world *w; uint32_t t; } env = {&w, t};
+        struct {
+          world *w;
+          uint32_t t;
+        } env = {&w, t};
         int64_t v1, v2, keep[2] = {w.value[t][i], w.value[t][j]};
         bool ok1 = sym_eval(c, e, world_value, &env, &v1);
         w.value[t][i] = x.v[t], w.value[t][j] = y.v[t];
-        /* a substituted value outside the atom's range, or a variable outside its extent, may be simplified differently */
-        bool legal = i == 3 ? x.v[t] >= -100 && x.v[t] <= 100 : x.v[t] >= (i == 2 ? 2 : least) && x.v[t] <= (i == 2 ? 9 : 1000000000);
-        legal = legal && (j != 5 || (y.v[t] >= -3 && y.v[t] <= 12)) && w.value[t][8] < w.value[t][0] && w.value[t][9] < w.value[t][1] + w.value[t][2];
+        /* a substituted value outside the atom's range, or a variable outside its extent, may be simplified
+         * differently */
+        bool legal = i == 3 ? x.v[t] >= -100 && x.v[t] <= 100
+                            : x.v[t] >= (i == 2 ? 2 : least) && x.v[t] <= (i == 2 ? 9 : 1000000000);
+        legal = legal && (j != 5 || (y.v[t] >= -3 && y.v[t] <= 12)) && w.value[t][8] < w.value[t][0] &&
+                w.value[t][9] < w.value[t][1] + w.value[t][2];
         bool ok2 = sym_eval(c, b.e, world_value, &env, &v2);
         w.value[t][i] = keep[0], w.value[t][j] = keep[1];
         if (ok1 && ok2 && legal && v1 != v2) {
-          print_error("%s with %s, %s is %s: %lld, not %lld\n", s, sym_str(c, x.e), sym_str(c, y.e), sym_str(c, e), (long long)v1, (long long)v2);
+          print_error("%s with %s, %s is %s: %lld, not %lld\n", s, sym_str(c, x.e), sym_str(c, y.e), sym_str(c, e),
+                      (long long)v1, (long long)v2);
           fail();
         }
       }
@@ -390,9 +475,13 @@ static void agree(ctx *c, int64_t least, uint32_t cases) {
       if (sym_divmod(c, b.e, d, &q, &r, &v, &inner)) {
         SAME(sym_add(c, sym_mul(c, d, q), r), b.e);
         for (uint32_t t = 0; t < TRIES; t++) {
-          struct { world *w; uint32_t t; } env = {&w, t};
+          struct {
+            world *w;
+            uint32_t t;
+          } env = {&w, t};
           int64_t rv, dv;
-          if (b.ok[t] && sym_eval(c, r, world_value, &env, &rv) && sym_eval(c, d, world_value, &env, &dv)) assert_true(rv >= 0 && (rv < dv || (rv == 0 && dv == 0)));
+          if (b.ok[t] && sym_eval(c, r, world_value, &env, &rv) && sym_eval(c, d, world_value, &env, &dv))
+            assert_true(rv >= 0 && (rv < dv || (rv == 0 && dv == 0)));
         }
       }
     }
@@ -400,10 +489,13 @@ static void agree(ctx *c, int64_t least, uint32_t cases) {
   assert_true(live > 3 * cases && atoms > cases * 9 / 20); /* the test is not vacuous */
 }
 static void random_agreement(void **state) { agree(*state, 1, 20000); }
-static void random_agreement_from_0(void **state) { agree(*state, 0, 20000); } /* sizes may be 0: positive only where a range in use says so */
+static void random_agreement_from_0(void **state) {
+  agree(*state, 0, 20000);
+} /* sizes may be 0: positive only where a range in use says so */
 
-/* ---- the prover -------------------------------------------------------------------------------------------------------------------------------- */
-/* Whatever is proved under random facts holds at random points that satisfy the facts; what is built under facts has the same value there. */
+/* ---- the prover ------------------------------------------------------------------------------ */
+/* Whatever is proved under random facts holds at random points that satisfy the facts; what is built under facts has
+ * the same value there. */
 static void sound(ctx *c, int64_t least) {
   world w;
   world_make(&w, c, 977, least);
@@ -428,14 +520,19 @@ static void sound(ctx *c, int64_t least) {
     for (uint32_t round = 0; round < 12; round++) {
       if (round) world_draw(&w);
       for (uint32_t t = 0; t < TRIES; t++) {
-        struct { world *w; uint32_t t; } env = {&w, t};
+        struct {
+          world *w;
+          uint32_t t;
+        } env = {&w, t};
         int64_t v, u;
         bool in = world_has(&w, t, g.e) && world_has(&w, t, h.e);
-        for (uint32_t i = 0; i < nf && in; i++) in = world_has(&w, t, f[i].e) && sym_eval(c, f[i].e, world_value, &env, &v) && v >= 0;
+        for (uint32_t i = 0; i < nf && in; i++)
+          in = world_has(&w, t, f[i].e) && sym_eval(c, f[i].e, world_value, &env, &v) && v >= 0;
         if (!in || !sym_eval(c, g.e, world_value, &env, &v) || !sym_eval(c, h.e, world_value, &env, &u)) continue;
         checked++;
         if ((ge && v < 0) || (lt && u >= v) || (eq && u != v) || (ne && u == v)) {
-          print_error("%s, %s:%s%s%s%s proved, values %lld, %lld; facts:\n", sym_str(c, g.e), sym_str(c, h.e), ge ? " ge" : "", lt ? " lt" : "", eq ? " eq" : "", ne ? " ne" : "", (long long)v, (long long)u);
+          print_error("%s, %s:%s%s%s%s proved, values %lld, %lld; facts:\n", sym_str(c, g.e), sym_str(c, h.e),
+                      ge ? " ge" : "", lt ? " lt" : "", eq ? " eq" : "", ne ? " ne" : "", (long long)v, (long long)u);
           for (uint32_t i = 0; i < nf; i++) print_error("  %s >= 0\n", sym_str(c, f[i].e));
           fail();
         }
@@ -464,7 +561,8 @@ static void facts_do_not_leak(void **state) {
     sym_pop(c, mark);
     w.r.s = here;
     world_draw(&w);
-    here = w.r.s; /* the same shape of expression, built again without the facts: other leaves are drawn, the last ones often meet */
+    /* the same shape of expression, built again without the facts: other leaves are drawn, the last ones often meet */
+    here = w.r.s;
     w.r.s = before;
     rnd(&w.r, 10), rnd(&w.r, 10), rnd(&w.r, 9), rnd(&w.r, 10);
     both b = grow(&w, 1 + k % 3);
@@ -510,7 +608,8 @@ static void special_rules(void **state) {
   PROVED(sym_ge0(c, sym_addi(c, q, -2)));
   sym_pop(c, m);
   /* a reflection leaves what is inside where it is: n == 1 ? 0 : n - 1 - |i mod max(2n - 2, 1) - (n - 1)| */
-  sz last = sym_addi(c, n, -1), turn = sym_mod(c, i, sym_max(c, sym_muli(c, last, 2), I(c, 1))), off = sym_sub(c, turn, last);
+  sz last = sym_addi(c, n, -1), turn = sym_mod(c, i, sym_max(c, sym_muli(c, last, 2), I(c, 1))),
+     off = sym_sub(c, turn, last);
   PROVED(sym_lt(c, i, sym_max(c, sym_muli(c, last, 2), I(c, 1))));
   SAME(sym_sel(c, sym_min(c, last, sym_neg(c, last)), I(c, 0), sym_sub(c, last, sym_max(c, off, sym_neg(c, off)))), i);
   UNPROVED(sym_lt(c, sym_addi(c, i, 1), sym_max(c, sym_muli(c, last, 2), I(c, 1))));
@@ -532,7 +631,8 @@ static void special_rules(void **state) {
 
 static void proofs(void **state) {
   ctx *c = *state;
-  sz G = size(c, "G"), C = size(c, "C"), S = size(c, "S"), N = size(c, "N"), K = size(c, "K"), T = size(c, "T"), lo = sym_symbol(c, "plo", 0, 1000), hi = sym_symbol(c, "phi", 0, 1000);
+  sz G = size(c, "G"), C = size(c, "C"), S = size(c, "S"), N = size(c, "N"), K = size(c, "K"), T = size(c, "T"),
+     lo = sym_symbol(c, "plo", 0, 1000), hi = sym_symbol(c, "phi", 0, 1000);
   sz g = sym_var(c, "g", G), ch = sym_var(c, "c", C), o, k = sym_var(c, "k", K);
   /* mixed radix, everything symbolic */
   PROVED(sym_lt(c, sym_add(c, sym_mul(c, g, C), ch), sym_mul(c, G, C)));
@@ -540,7 +640,8 @@ static void proofs(void **state) {
   PROVED(sym_lt(c, all, sym_mul(c, sym_mul(c, G, C), S)));
   PROVED(sym_ge0(c, all));
   /* convolution: o*st + k*d < s + lo + hi, with o < (s + lo + hi - ((K-1)*d + 1))//st + 1 */
-  sz st = size(c, "st"), d = size(c, "d"), in = sym_add(c, S, sym_add(c, lo, hi)), reach = sym_addi(c, sym_mul(c, sym_addi(c, K, -1), d), 1);
+  sz st = size(c, "st"), d = size(c, "d"), in = sym_add(c, S, sym_add(c, lo, hi)),
+     reach = sym_addi(c, sym_mul(c, sym_addi(c, K, -1), d), 1);
   o = sym_var(c, "o", sym_addi(c, sym_div(c, sym_sub(c, in, reach), st), 1));
   PROVED(sym_lt(c, sym_add(c, sym_mul(c, o, st), sym_mul(c, k, d)), in));
   UNPROVED(sym_lt(c, sym_add(c, sym_mul(c, o, st), sym_mul(c, k, d)), sym_addi(c, in, -1)));
@@ -614,8 +715,10 @@ static void proofs(void **state) {
   PROVED(sym_ge0(c, sym_sub(c, sym_sel(c, sym_sub(c, S, N), I(c, 5), sym_sub(c, N, S)), I(c, 1))));
   UNPROVED(sym_le(c, sym_max(c, N, S), S));
   /* an overflow on the way closes that way and nothing else */
-  UNPROVED(sym_ge0(c, sym_add(c, sym_muli(c, sym_sel(c, any(c, "w"), I(c, 1), sym_muli(c, N, -4)), 1ll << 62), sym_muli(c, S, 3))));
-  UNPROVED(sym_ge0(c, sym_add(c, sym_muli(c, sym_max(c, any(c, "w"), sym_muli(c, N, -4)), -(1ll << 62)), sym_muli(c, S, 3))));
+  UNPROVED(sym_ge0(
+      c, sym_add(c, sym_muli(c, sym_sel(c, any(c, "w"), I(c, 1), sym_muli(c, N, -4)), 1ll << 62), sym_muli(c, S, 3))));
+  UNPROVED(sym_ge0(
+      c, sym_add(c, sym_muli(c, sym_max(c, any(c, "w"), sym_muli(c, N, -4)), -(1ll << 62)), sym_muli(c, S, 3))));
   sym_pop(c, m);
   /* equality and difference */
   PROVED(sym_eq(c, sym_mul(c, N, sym_addi(c, S, 1)), sym_add(c, sym_mul(c, S, N), N)));
@@ -650,13 +753,14 @@ static void permanent(void **state) {
   SAME(sym_canon(c, P), P);
 }
 
-/* ---- digits -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- digits ---------------------------------------------------------------------------------- */
 static void digits(void **state) {
   ctx *c = *state;
   sz q, r, inner;
   atom v;
   /* convolution windows: the output's flat index by rows of 56 */
-  sz n = sym_var(c, "n", I(c, 4)), y = sym_var(c, "y", I(c, 56)), x = sym_var(c, "x", I(c, 56)), flat = sym_add(c, sym_muli(c, sym_add(c, sym_muli(c, n, 56), y), 56), x);
+  sz n = sym_var(c, "n", I(c, 4)), y = sym_var(c, "y", I(c, 56)), x = sym_var(c, "x", I(c, 56)),
+     flat = sym_add(c, sym_muli(c, sym_add(c, sym_muli(c, n, 56), y), 56), x);
   assert_true(sym_divmod(c, flat, I(c, 56), &q, &r, &v, &inner) && r == x);
   assert_true(sym_divmod(c, q, I(c, 56), &q, &r, &v, &inner) && r == y && q == n && v == 0 && inner == 0);
   sz ky = sym_var(c, "ky", I(c, 3)), row = sym_add(c, sym_muli(c, y, 2), ky); /* 2*y + ky is no digit of 56 */
@@ -683,10 +787,12 @@ static void digits(void **state) {
   assert_true(sym_divmod(c, sym_addi(c, e, 1), I(c, 256), &q, &r, &v, &inner) && q == I(c, 0));
   assert_true(sym_divmod(c, sym_addi(c, d, -64), I(c, 64), &q, &r, &v, &inner) && q == I(c, -1) && r == d);
   assert_true(sym_divmod(c, sym_sub(c, I(c, 63), d), I(c, 64), &q, &r, &v, &inner) && q == I(c, 0));
-  assert_true(sym_divmod(c, sym_sub(c, I(c, 0), sym_addi(c, d, 1)), I(c, 64), &q, &r, &v, &inner) && q == I(c, -1) && r == sym_sub(c, I(c, 63), d));
+  assert_true(sym_divmod(c, sym_sub(c, I(c, 0), sym_addi(c, d, 1)), I(c, 64), &q, &r, &v, &inner) && q == I(c, -1) &&
+              r == sym_sub(c, I(c, 63), d));
   assert_true(sym_divmod(c, e, I(c, 1), &q, &r, &v, &inner) && q == e && r == I(c, 0));
   /* channel shuffle: [N, g, C/g] transposed, all symbolic: g*C + c < G*C */
-  sz G = size(c, "G"), C = size(c, "C"), g = sym_var(c, "g", G), ch = sym_var(c, "c", C), N = sym_var(c, "N", size(c, "NN"));
+  sz G = size(c, "G"), C = size(c, "C"), g = sym_var(c, "g", G), ch = sym_var(c, "c", C),
+     N = sym_var(c, "N", size(c, "NN"));
   sz mix = sym_add(c, sym_mul(c, g, C), ch), GC = sym_mul(c, G, C);
   assert_true(sym_divmod(c, mix, C, &q, &r, &v, &inner) && q == g && r == ch);
   assert_true(sym_divmod(c, sym_add(c, sym_mul(c, N, GC), mix), GC, &q, &r, &v, &inner) && q == N && r == mix);
@@ -709,7 +815,8 @@ static void digits(void **state) {
 /* Sizes that may be 0: an index in use says that they are not. */
 static void digits_from_0(void **state) {
   ctx *c = *state;
-  sz G = sym_symbol(c, "G", 0, 1000000000), C = sym_symbol(c, "C", 0, 1000000000), g = sym_var(c, "g", G), ch = sym_var(c, "c", C), n = sym_var(c, "n", size(c, "NN")), x = any(c, "x"), q, r, inner;
+  sz G = sym_symbol(c, "G", 0, 1000000000), C = sym_symbol(c, "C", 0, 1000000000), g = sym_var(c, "g", G),
+     ch = sym_var(c, "c", C), n = sym_var(c, "n", size(c, "NN")), x = any(c, "x"), q, r, inner;
   atom v;
   sz mix = sym_add(c, sym_mul(c, g, C), ch), GC = sym_mul(c, G, C);
   PROVED(sym_lt(c, mix, GC));
@@ -731,7 +838,7 @@ static void digits_from_0(void **state) {
   assert_true(v == at(c, sh) && inner == C);
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 static sz any_name(void *env, const char *name, size_t n) {
   ctx *c = env;
   return sym_symbol(c, arena_strndup(ctx_arena(c), name, n), -1000000000, 1000000000);
@@ -759,8 +866,23 @@ static void text(void **state) {
   TEXT(sym_sel(c, x, N, S), "x >= 0 ? N : S");
   TEXT(sym_addi(c, sym_sel(c, x, N, S), 1), "(x >= 0 ? N : S) + 1");
   TEXT(I(c, INT64_MIN), "-9223372036854775808");
-  static const char *const same[] = {"N", "-N", "2*N + 3", "(S + 64)//128", "min(N, 512)", "max(N, S)", "x >= 0 ? N : S", "(x >= 0 ? N : S) + 1", "N*(S//3)", "(2*N + S)//(S + 1)", "9223372036854775807",
-      "-9223372036854775808", "x >= 0 ? (N >= 0 ? S : x) : 3", "min(min(N, S), x)", "N*S//x", "-(N//S)", "(x >= 0 ? N : -3) >= 0 ? S : (S >= 0 ? x : 2)"};
+  static const char *const same[] = {"N",
+                                     "-N",
+                                     "2*N + 3",
+                                     "(S + 64)//128",
+                                     "min(N, 512)",
+                                     "max(N, S)",
+                                     "x >= 0 ? N : S",
+                                     "(x >= 0 ? N : S) + 1",
+                                     "N*(S//3)",
+                                     "(2*N + S)//(S + 1)",
+                                     "9223372036854775807",
+                                     "-9223372036854775808",
+                                     "x >= 0 ? (N >= 0 ? S : x) : 3",
+                                     "min(min(N, S), x)",
+                                     "N*S//x",
+                                     "-(N//S)",
+                                     "(x >= 0 ? N : -3) >= 0 ? S : (S >= 0 ? x : 2)"};
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
     sz e = read(c, same[i]);
     assert_true(e != 0);
@@ -768,7 +890,8 @@ static void text(void **state) {
     SAME(read(c, t), e);
     assert_string_equal(sym_str(c, read(c, t)), t);
   }
-  TEXT(read(c, " 2 * ( N+1 ) - N % 2"), sym_str(c, sym_sub(c, sym_muli(c, sym_addi(c, N, 1), 2), sym_mod(c, N, I(c, 2)))));
+  TEXT(read(c, " 2 * ( N+1 ) - N % 2"),
+       sym_str(c, sym_sub(c, sym_muli(c, sym_addi(c, N, 1), 2), sym_mod(c, N, I(c, 2)))));
   /* stops where the expression ends */
   const char *s = "N + 1, S]", *p = s;
   SAME(sym_parse(c, &p, any_name, c, (srcpos){0}), sym_addi(c, N, 1));
@@ -785,7 +908,13 @@ static void text(void **state) {
   sz e = sym_add(c, sym_mul(c, odd, mn), sym_add(c, sym_div(c, d, I(c, 2)), dd));
   SAME(read(c, sym_str(c, e)), e);
   /* errors: position kept, nothing returned */
-  static const char *const bad[] = {"", "N +", "(N", "min(N", "min(N,", "N//0", "N % 0", "99999999999999999999", "N * * 2", "9223372036854775808", "data(", "data(x", "'abc", "4000000000*4000000000*N"};
+  static const char *const bad[] = {"",        "N +",
+                                    "(N",      "min(N",
+                                    "min(N,",  "N//0",
+                                    "N % 0",   "99999999999999999999",
+                                    "N * * 2", "9223372036854775808",
+                                    "data(",   "data(x",
+                                    "'abc",    "4000000000*4000000000*N"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     uint32_t mark = diag_mark(c);
     p = bad[i];
@@ -830,7 +959,7 @@ static void text_across_contexts(void **state) {
   ctx_free(d);
 }
 
-/* ---- limits -------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 static void limits(void **state) {
   ctx *c = *state;
   sz N = size(c, "N"), M = size(c, "M"), big = I(c, INT64_MAX / 2), y;
@@ -856,7 +985,8 @@ static void limits(void **state) {
   assert_true(lo == -SYM_INF && hi == SYM_INF);
   /* nesting: beyond the limit a size becomes a symbol that knows its definition */
   sz e = N;
-  for (int i = 0; i < 100; i++) e = sym_add(c, sym_div(c, sym_addi(c, sym_muli(c, e, 3), 1), I(c, 5 + i % 3)), sym_min(c, e, M));
+  for (int i = 0; i < 100; i++)
+    e = sym_add(c, sym_div(c, sym_addi(c, sym_muli(c, e, 3), 1), I(c, 5 + i % 3)), sym_min(c, e, M));
   u32vec syms = {0};
   sym_atoms(c, e, AT_SYMBOL, ctx_arena(c), &syms);
   bool defined = false;
@@ -864,7 +994,9 @@ static void limits(void **state) {
   for (uint32_t i = 0; i < syms.n; i++) defined |= sym_definition(c, syms.v[i], &def);
   assert_true(defined);
   int64_t v, want = 9;
-  struct { atom n, m; } who = {at(c, N), at(c, M)};
+  struct {
+    atom n, m;
+  } who = {at(c, N), at(c, M)};
   (void)who;
   sz at9 = sym_replace(c, sym_replace(c, e, at(c, M), I(c, 40)), at(c, N), I(c, 9));
   for (int i = 0; i < 100; i++) want = floordiv64(3 * want + 1, 5 + i % 3) + min64(want, 40);
@@ -873,10 +1005,12 @@ static void limits(void **state) {
   /* what it hides is not narrowed by the facts of the moment */
   sz n2 = size(c, "n2"), deep = n2;
   uint32_t m = sym_push(c, sym_sub(c, I(c, 3), n2));
-  for (int i = 0; i < 30; i++) deep = sym_add(c, sym_div(c, sym_addi(c, sym_muli(c, deep, 3), 1), I(c, 2)), sym_min(c, deep, M));
+  for (int i = 0; i < 30; i++)
+    deep = sym_add(c, sym_div(c, sym_addi(c, sym_muli(c, deep, 3), 1), I(c, 2)), sym_min(c, deep, M));
   sym_pop(c, m);
   sym_range(c, deep, &lo, &hi);
-  assert_true(sym_is_int(c, sym_replace(c, sym_replace(c, deep, at(c, M), I(c, 1000000000)), at(c, n2), I(c, 1000000000)), &v));
+  assert_true(
+      sym_is_int(c, sym_replace(c, sym_replace(c, deep, at(c, M), I(c, 1000000000)), at(c, n2), I(c, 1000000000)), &v));
   assert_true(v > 1000000000000 && v >= lo && v <= hi);
   /* ends beyond 64 bits do not cancel against infinite ones */
   sz wide1 = sym_symbol(c, "wide1", 1ll << 62, SYM_INF), wide2 = sym_symbol(c, "wide2", 1ll << 62, SYM_INF);
@@ -890,7 +1024,8 @@ static void limits(void **state) {
   uint32_t mark = diag_mark(c);
   CTX_TRY(c) {
     sz z = y;
-    for (int i = 0; i < 60; i++) z = sym_add(c, sym_div(c, sym_addi(c, sym_muli(c, z, 3), 1), I(c, 5 + i % 3)), sym_min(c, z, M));
+    for (int i = 0; i < 60; i++)
+      z = sym_add(c, sym_div(c, sym_addi(c, sym_muli(c, z, 3), 1), I(c, 5 + i % 3)), sym_min(c, z, M));
     u32vec vs = {0};
     sym_atoms(c, z, AT_VAR, ctx_arena(c), &vs);
     assert_int_equal(vs.n, 1);
@@ -924,7 +1059,7 @@ static void limits(void **state) {
   assert_true(lo == 7 && hi == 9);
 }
 
-/* ---- bounds of sizes that are found later ------------------------------------------------------------------------------------------------------- */
+/* ---- bounds of sizes that are found later ---------------------------------------------------- */
 typedef struct found {
   atom late, other;
   int64_t v[3]; /* the value of N, of the late size, of another whose bound names that one */
@@ -937,7 +1072,11 @@ static bool found_between(void *env, atom a, sz *lo, sz *hi) {
   *lo = *hi; /* the caller sets it */
   return true;
 }
-typedef struct found_env { found f; ctx *c; int64_t lo; } found_env;
+typedef struct found_env {
+  found f;
+  ctx *c;
+  int64_t lo;
+} found_env;
 static bool found_range(void *env, atom a, sz *lo, sz *hi) {
   found_env *e = env;
   if (!found_between(&e->f, a, lo, hi)) return false;
@@ -973,9 +1112,11 @@ static sz random_size(ctx *c, rng *r, const sz *leaf, int depth) {
 static void between(void **state) {
   ctx *c = *state;
   rng r = {77};
-  sz n = sym_symbol(c, "N", 0, 100), l = sym_symbol(c, "L", -1000, 1000), m = sym_symbol(c, "M", -1000, 1000), leaf[3] = {n, l, m};
+  sz n = sym_symbol(c, "N", 0, 100), l = sym_symbol(c, "L", -1000, 1000), m = sym_symbol(c, "M", -1000, 1000),
+     leaf[3] = {n, l, m};
   found_env e = {.c = c, .lo = -2};
-  e.f.late = at(c, l), e.f.other = at(c, m), e.f.hi = sym_addi(c, n, 3), e.f.other_hi = sym_addi(c, l, 2); /* -2 <= L <= N + 3, -2 <= M <= L + 2 */
+  /* -2 <= L <= N + 3, -2 <= M <= L + 2 */
+  e.f.late = at(c, l), e.f.other = at(c, m), e.f.hi = sym_addi(c, n, 3), e.f.other_hi = sym_addi(c, l, 2);
   sz lo, hi;
   sym_between(c, sym_max(c, sym_sub(c, n, l), sym_int(c, 0)), found_range, &e, &lo, &hi);
   SAME(hi, sym_addi(c, n, 2));
@@ -985,7 +1126,8 @@ static void between(void **state) {
   for (int k = 0; k < 3000; k++) {
     sz x = random_size(c, &r, leaf, 3);
     sym_between(c, x, found_range, &e, &lo, &hi);
-    assert_false(sym_uses(c, lo, e.f.late) || sym_uses(c, hi, e.f.late) || sym_uses(c, lo, e.f.other) || sym_uses(c, hi, e.f.other));
+    assert_false(sym_uses(c, lo, e.f.late) || sym_uses(c, hi, e.f.late) || sym_uses(c, lo, e.f.other) ||
+                 sym_uses(c, hi, e.f.other));
     for (int64_t a = 0; a < 4; a++)
       for (int64_t b = -2; b <= a + 3; b += 1 + rnd(&r, 2))
         for (int64_t d = -2; d <= b + 2; d += 1 + rnd(&r, 2)) {
@@ -994,7 +1136,9 @@ static void between(void **state) {
           assert_true(sym_eval(c, lo, found_value, &e, &from) && sym_eval(c, hi, found_value, &e, &to));
           if (!sym_eval(c, x, found_value, &e, &v)) continue;
           if (v < from || v > to) {
-            print_error("%s is %lld, not in %s..%s = %lld..%lld for N=%lld L=%lld M=%lld\n", sym_str(c, x), (long long)v, sym_str(c, lo), sym_str(c, hi), (long long)from, (long long)to, (long long)a, (long long)b, (long long)d);
+            print_error("%s is %lld, not in %s..%s = %lld..%lld for N=%lld L=%lld M=%lld\n", sym_str(c, x),
+                        (long long)v, sym_str(c, lo), sym_str(c, hi), (long long)from, (long long)to, (long long)a,
+                        (long long)b, (long long)d);
             fail();
           }
         }
@@ -1004,7 +1148,23 @@ static void between(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(ring), T(division), T(extrema), T(random_agreement), T(random_agreement_from_0), T(prover_is_sound), T(prover_is_sound_from_0), T(facts_do_not_leak), T(special_rules), T(proofs), T(permanent), T(digits), T(digits_from_0), T(text), T(text_across_contexts), T(limits), T(between),
+      T(ring),
+      T(division),
+      T(extrema),
+      T(random_agreement),
+      T(random_agreement_from_0),
+      T(prover_is_sound),
+      T(prover_is_sound_from_0),
+      T(facts_do_not_leak),
+      T(special_rules),
+      T(proofs),
+      T(permanent),
+      T(digits),
+      T(digits_from_0),
+      T(text),
+      T(text_across_contexts),
+      T(limits),
+      T(between),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

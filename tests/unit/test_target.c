@@ -34,7 +34,10 @@ static void test_builtin(void **s) {
 }
 static void test_files(void **s) {
   (void)s;
-  static const struct { const char *text, *why; uint32_t line; } bad[] = {
+  static const struct {
+    const char *text, *why;
+    uint32_t line;
+  } bad[] = {
       {"triple = x86_64-linux-gnu\nvector_bits = 100\n", "no value for vector_bits", 2},
       {"triple = x86_64-linux-gnu\nvector_bits = wide\n", "no value for vector_bits", 2},
       {"triple = x86_64-linux-gnu\nfma = maybe\n", "no value for fma", 2},
@@ -52,7 +55,8 @@ static void test_files(void **s) {
     ctx_free(c);
   }
   ctx *c = ctx_new();
-  static const char good[] = "  triple = riscv64-linux-gnu # a comment\r\n\tcpu=generic-rv64\nvector_bits = 0\nfma = yes";
+  static const char good[] =
+      "  triple = riscv64-linux-gnu # a comment\r\n\tcpu=generic-rv64\nvector_bits = 0\nfma = yes";
   assert_true(file_write(c, path, good, strlen(good)));
   const target *t = target_get(c, path);
   assert_non_null(t);

@@ -1,4 +1,5 @@
-/* Weights: a packing and a linear map written in pieces are what their definitions say, whatever the pieces; a program's weights are the same bytes however they are asked for; equal constants are there once. */
+/* Weights: a packing and a linear map written in pieces are what their definitions say, whatever the pieces; a
+ * program's weights are the same bytes however they are asked for; equal constants are there once. */
 #include "driver/driver.h"
 #include "einkorn/einkorn.h"
 #include <math.h>
@@ -11,17 +12,19 @@
 #include <time.h>
 #include <cmocka.h>
 
-/* ---- packings ---- */
+/* ---- packings -------------------------------------------------------------------------------- */
 static uint64_t state_ = 1;
 static int64_t rnd(int64_t n) {
   state_ = state_ * 6364136223846793005u + 1442695040888963407u;
   return (int64_t)(state_ >> 33) % n;
 }
-/* A random tensor whose axes are divided among lanes, selecting variables and reductions, some of them run backwards. Gives the source's number of elements. */
+/* A random tensor whose axes are divided among lanes, selecting variables and reductions, some of them run
+ * backwards. Gives the source's number of elements. */
 static int64_t random_packing(packing *k) {
   int64_t axes = 1 + rnd(5), lane = rnd(axes), total = 1, extent[5], step[5], nsel = 0, sel[5], red[5], nred = 0;
   memset(k, 0, sizeof *k);
-  for (int64_t i = axes; i-- > 0;) extent[i] = 1 + rnd(i == lane ? 40 : rnd(3) ? 5 : 40), step[i] = total, total *= extent[i];
+  for (int64_t i = axes; i-- > 0;)
+    extent[i] = 1 + rnd(i == lane ? 40 : rnd(3) ? 5 : 40), step[i] = total, total *= extent[i];
   k->size = (int64_t[]){1, 2, 4, 8}[rnd(4)];
   for (int64_t i = 0; i < axes; i++) {
     if (rnd(6) == 0) k->base += (extent[i] - 1) * step[i], step[i] = -step[i];
@@ -30,9 +33,11 @@ static int64_t random_packing(packing *k) {
     else if (i != lane)
       red[nred++] = i;
   }
-  k->lane_step = step[lane], k->lanes = extent[lane], k->nr = 1 + rnd(20), k->panels = (k->lanes + k->nr - 1) / k->nr, k->depth = 1, k->nsel = nsel, k->nred = nred;
+  k->lane_step = step[lane], k->lanes = extent[lane], k->nr = 1 + rnd(20), k->panels = (k->lanes + k->nr - 1) / k->nr,
+  k->depth = 1, k->nsel = nsel, k->nred = nred;
   for (int64_t i = 0; i < nsel; i++) k->count[i] = extent[sel[i]], k->step[i] = step[sel[i]];
-  for (int64_t i = 0; i < nred; i++) k->count[nsel + i] = extent[red[i]], k->step[nsel + i] = step[red[i]], k->depth *= extent[red[i]];
+  for (int64_t i = 0; i < nred; i++)
+    k->count[nsel + i] = extent[red[i]], k->step[nsel + i] = step[red[i]], k->depth *= extent[red[i]];
   return total;
 }
 /* The definition: element by element. Notes which elements of the source are read. */
@@ -41,7 +46,8 @@ static void define(const packing *k, const uint8_t *src, uint8_t *to, pack_piece
   for (int64_t item = w.first; item < w.last; item++)
     for (int64_t p = w.from; p < w.to; p++)
       for (int64_t i = 0; i < k->nr; i++) {
-        int64_t lane = item % k->panels * k->nr + i, at = k->base + lane * k->lane_step, sel = item / k->panels, red = p;
+        int64_t lane = item % k->panels * k->nr + i, at = k->base + lane * k->lane_step, sel = item / k->panels,
+                red = p;
         uint8_t *e = to + ((item * k->depth + p) * k->nr + i) * k->size;
         for (int64_t d = k->nsel; d-- > 0; sel /= k->count[d]) at += sel % k->count[d] * k->step[d];
         for (int64_t d = k->nsel + k->nred; d-- > k->nsel; red /= k->count[d]) at += red % k->count[d] * k->step[d];
@@ -56,7 +62,8 @@ static void packings(void **state) {
   (void)state;
   for (int turn = 0; turn < 400; turn++) {
     packing k;
-    int64_t elems = random_packing(&k), items = packing_items(&k), lo, hi, cut_items = 1 + rnd(items), cut_points = 1 + rnd(k.depth);
+    int64_t elems = random_packing(&k), items = packing_items(&k), lo, hi, cut_items = 1 + rnd(items),
+            cut_points = 1 + rnd(k.depth);
     size_t n = (size_t)packing_bytes(&k);
     uint8_t *src = malloc((size_t)(elems * k.size)), *is = malloc(n), *want = malloc(n);
     for (int64_t i = 0; i < elems * k.size; i++) src[i] = (uint8_t)(1 + rnd(255));
@@ -76,7 +83,7 @@ static void packings(void **state) {
   }
 }
 
-/* ---- fixed point ---- */
+/* ---- fixed point ----------------------------------------------------------------------------- */
 /* The definition: what stands for the value of a lane, in its steps. */
 static double in_steps(const packing *k, const int32_t *words, int64_t lane) {
   int64_t L = k->fixed, v = lane / L, threes = k->nr / L / 3, l = lane % L;
@@ -108,13 +115,14 @@ static void fixed_points(void **state) {
       for (int64_t p = 0; p < k.depth; p++) {
         const int32_t *words = (const int32_t *)(const void *)to + k.nr + p * (packing_item(&k) / 4 - k.nr) / k.depth;
         double is = in_steps(&k, words, l) * ((const float *)(const void *)to)[l];
-        assert_true(fabs(is - x[p * k.nr + l]) <= most[l] * 0x1.6p-21); /* half a step, and the roundings of floats on the way there */
+        /* half a step, and the roundings of floats on the way there */
+        assert_true(fabs(is - x[p * k.nr + l]) <= most[l] * 0x1.6p-21);
       }
     free(x), free(most), free(to);
   }
 }
 
-/* ---- linear maps ---- */
+/* ---- linear maps ----------------------------------------------------------------------------- */
 static double element(const uint8_t *p, int64_t size, int64_t at) {
   float f;
   double d;
@@ -146,7 +154,9 @@ static void maps(void **state) {
     }
     for (int64_t v = 0; v < l.nx; v++) {
       int parts = l.all[0] && l.part[0] == v ? 0 : l.all[1] && l.part[1] == v ? 1 : -1;
-      l.ext[v] = parts < 0 ? 1 + rnd(most[v]) : l.apart[parts] > 1 ? l.apart[parts] : (l.all[parts] + l.r[parts] - 1) / l.r[parts];
+      l.ext[v] = parts < 0            ? 1 + rnd(most[v])
+                 : l.apart[parts] > 1 ? l.apart[parts]
+                                      : (l.all[parts] + l.r[parts] - 1) / l.r[parts];
       l.step[v] = parts < 0 ? total : l.begin[parts] * l.tap[parts] / l.apart[parts];
       if (parts < 0) total *= l.ext[v];
     }
@@ -157,9 +167,11 @@ static void maps(void **state) {
       memcpy(src + i * l.size, l.size == 8 ? (void *)&d : (void *)&f, (size_t)l.size);
     }
     l.from = (bytes){src, (size_t)(total * l.size)};
-    int64_t rows = linmap_rows(&l), cols = linmap_cols(&l), places = linmap_places(&l), row_step = cols + rnd(5), place_step = rows * row_step, cut_rows = 1 + rnd(rows), cut_cols = 1 + rnd(cols);
+    int64_t rows = linmap_rows(&l), cols = linmap_cols(&l), places = linmap_places(&l), row_step = cols + rnd(5),
+            place_step = rows * row_step, cut_rows = 1 + rnd(rows), cut_cols = 1 + rnd(cols);
     const bool turned = rnd(2);
-    const int64_t step[LINMAP_AXES] = {turned ? place_step : l.n[1] * place_step, turned ? l.n[0] * place_step : place_step};
+    const int64_t step[LINMAP_AXES] = {turned ? place_step : l.n[1] * place_step,
+                                       turned ? l.n[0] * place_step : place_step};
     uint8_t *to = malloc((size_t)(places * place_step * l.size));
     for (int64_t r = 0; r < rows; r += cut_rows)
       for (int64_t k = 0; k < cols; k += cut_cols) {
@@ -177,7 +189,8 @@ static void maps(void **state) {
           for (int64_t v = l.nx - 1; v-- > 0; rest /= l.ext[v]) {
             at += rest % l.ext[v] * l.step[v];
             for (int i = 0; i < LINMAP_AXES; i++)
-              if (l.all[i] && l.part[i] == v) first[i] = rest % l.ext[v] * l.begin[i] - l.lead[i], at -= l.lead[i] * l.tap[i] / l.apart[i];
+              if (l.all[i] && l.part[i] == v)
+                first[i] = rest % l.ext[v] * l.begin[i] - l.lead[i], at -= l.lead[i] * l.tap[i] / l.apart[i];
           }
           for (int64_t i = 0; i < l.r[0]; i++)
             for (int64_t j = 0; j < l.r[1]; j++) {
@@ -186,22 +199,27 @@ static void maps(void **state) {
                 int64_t element = first[x] + (x ? j : i) * l.apart[x];
                 there = !l.all[x] || (element >= 0 && element < l.all[x]);
               }
-              if (there) sum += g[0][a / l.n[1] * l.r[0] + i] * g[1][a % l.n[1] * l.r[1] + j] * element(src, l.size, at + i * l.tap[0] + j * l.tap[1]);
+              if (there)
+                sum += g[0][a / l.n[1] * l.r[0] + i] * g[1][a % l.n[1] * l.r[1] + j] *
+                       element(src, l.size, at + i * l.tap[0] + j * l.tap[1]);
             }
-          assert_true(element(to, l.size, a / l.n[1] * step[0] + a % l.n[1] * step[1] + r * row_step + k) == sum); /* all numbers here are exact */
+          /* all numbers here are exact */
+          assert_true(element(to, l.size, a / l.n[1] * step[0] + a % l.n[1] * step[1] + r * row_step + k) == sum);
         }
     free(src), free(to);
   }
 }
 
-/* ---- programs ---- */
+/* ---- programs -------------------------------------------------------------------------------- */
 static void gather(void *env, bytes piece) {
   uint8_t **at = env;
   memcpy(*at, piece.p, piece.n);
   *at += piece.n;
 }
 static void giving(void *env, bytes source) { *(size_t *)env += source.n; }
-static void one_model(const char *name, bytes text, int level, const char *target, uint32_t made, uint32_t kept, uint32_t fixed) { /* so many buffers are linear maps, are kept in fewer bytes, lie in fixed point */
+/* so many buffers are linear maps, are kept in fewer bytes, lie in fixed point */
+static void one_model(const char *name, bytes text, int level, const char *target, uint32_t made, uint32_t kept,
+                      uint32_t fixed) {
   ctx *c = ctx_new();
   bool ok = false;
   CTX_TRY(c) {
@@ -220,7 +238,8 @@ static void one_model(const char *name, bytes text, int level, const char *targe
     program_weights(p->p, 1, d, NULL);
     assert_memory_equal(a, b, n);
     assert_memory_equal(a, d, n);
-    for (uint32_t i = 1; i < p->p->buffers.n; i++) { /* each buffer is there, whole; what it is made of is given up at most once */
+    /* each buffer is there, whole; what it is made of is given up at most once */
+    for (uint32_t i = 1; i < p->p->buffers.n; i++) {
       const pbuffer *q = &p->p->buffers.v[i];
       if (q->kind != BUF_WEIGHTS) continue;
       all += q->from.source.n;
@@ -237,7 +256,8 @@ static void one_model(const char *name, bytes text, int level, const char *targe
       }
       if (f.kept) {
         float *plain = arena_alloc(ctx_arena(c), f.source.n * 4);
-        for (size_t k = 0; k < f.source.n; k++) plain[k] = f.kept == ET_I8 ? (float)(int8_t)f.source.p[k] : (float)f.source.p[k];
+        for (size_t k = 0; k < f.source.n; k++)
+          plain[k] = f.kept == ET_I8 ? (float)(int8_t)f.source.p[k] : (float)f.source.p[k];
         f.source.p = (const uint8_t *)plain;
       }
       if (f.pack && f.pack->fixed) {
@@ -245,7 +265,8 @@ static void one_model(const char *name, bytes text, int level, const char *targe
         k.fixed = 0, fixed_there++;
         float *plain = arena_alloc(ctx_arena(c), (size_t)packing_bytes(&k));
         packing_write(&k, f.source.p, (pack_piece){0, packing_items(&k), 0, k.depth}, (uint8_t *)plain);
-        for (int64_t item = 0; item < packing_items(&k); item++) fixed_write(f.pack, plain + item * k.depth * k.nr, own + item * packing_item(f.pack));
+        for (int64_t item = 0; item < packing_items(&k); item++)
+          fixed_write(f.pack, plain + item * k.depth * k.nr, own + item * packing_item(f.pack));
       } else if (f.pack)
         packing_write(f.pack, f.source.p, (pack_piece){0, packing_items(f.pack), 0, f.pack->depth}, own);
       else
@@ -265,39 +286,52 @@ static void one_model(const char *name, bytes text, int level, const char *targe
   assert_true(ok);
 }
 static void programs(void **state) {
-  static const char *const models[] = {"cnn_opset11", "mlp_opset12", "lstm_forward", "attention_causal", "quantize_pair", "external_data"};
+  static const char *const models[] = {"cnn_opset11",      "mlp_opset12",   "lstm_forward",
+                                       "attention_causal", "quantize_pair", "external_data"};
   (void)state;
   for (size_t i = 0; i < sizeof models / sizeof *models; i++)
     for (int level = 0; level < 3; level += 2) one_model(models[i], (bytes){0}, level, "x86-64-v3", 0, 0, 0);
   char *s;
   size_t n;
-  FILE *f = open_memstream(&s, &n); /* a window that becomes products: its constants, packed, are a map of what stands here */
+  /* a window that becomes products: its constants, packed, are a map of what stands here */
+  FILE *f = open_memstream(&s, &n);
   fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[1, 36, 24, 24]\n  const w: f32[40, 36, 3, 3] = [");
   for (int i = 0; i < 40 * 36 * 9; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 11 - 5);
   fprintf(f, "]\n  y: f32[1, 40, 24, 24] = Conv(x, w) {pads = [1, 1, 1, 1]}\n  output y\n}\n");
   fclose(f);
-  for (int level = 0; level < 3; level += 2) one_model("window", (bytes){(const uint8_t *)s, n}, level, "x86-64-v3", level ? 1 : 0, 0, 0);
+  for (int level = 0; level < 3; level += 2)
+    one_model("window", (bytes){(const uint8_t *)s, n}, level, "x86-64-v3", level ? 1 : 0, 0, 0);
   one_model("window of kept taps", (bytes){(const uint8_t *)s, n}, 2, "x86-64-v4", 1, 0, 0);
   free(s);
   f = open_memstream(&s, &n); /* whole numbers, packed and as they are */
-  fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: u8[150, 150]\n  const s: f32[] = [0.25]\n  const z: u8[] = [3]\n  const w: u8[150, 170] = [");
+  fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: u8[150, 150]\n  const s: f32[] = [0.25]\n  const z: u8[] = [3]\n "
+             " const w: u8[150, 170] = [");
   for (int i = 0; i < 150 * 170; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 251);
   fprintf(f, "]\n  const v: i8[150, 170] = [");
   for (int i = 0; i < 150 * 170; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + 1) % 256 - 128);
-  fprintf(f, "]\n  a: f32[150, 150] = DequantizeLinear(x, s, z)\n  b: f32[150, 170] = DequantizeLinear(w, s)\n  p: f32[150, 170] = MatMul(a, b)\n  q: f32[150, 170] = Cast(v) {to = 1}\n  y: f32[150, 170] = Add(p, q)\n  output y\n}\n");
+  fprintf(
+      f,
+      "]\n  a: f32[150, 150] = DequantizeLinear(x, s, z)\n  b: f32[150, 170] = DequantizeLinear(w, s)\n  p: f32[150, "
+      "170] = MatMul(a, b)\n  q: f32[150, 170] = Cast(v) {to = 1}\n  y: f32[150, 170] = Add(p, q)\n  output y\n}\n");
   fclose(f);
-  for (int level = 0; level < 3; level += 2) one_model("bytes", (bytes){(const uint8_t *)s, n}, level, "x86-64-v3", 0, level ? 2 : 0, 0);
+  for (int level = 0; level < 3; level += 2)
+    one_model("bytes", (bytes){(const uint8_t *)s, n}, level, "x86-64-v3", 0, level ? 2 : 0, 0);
   free(s);
-  f = open_memstream(&s, &n); /* constants for few rows, one of them made of another; one with a value that stands out */
-  fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[1, 64, 8, 8]\n  input a: f32[3, 130]\n  const w: f32[96, 64, 3, 3] = [");
+  /* constants for few rows, one of them made of another; one with a value that stands out */
+  f = open_memstream(&s, &n);
+  fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[1, 64, 8, 8]\n  input a: f32[3, 130]\n  const w: f32[96, 64, "
+             "3, 3] = [");
   for (int i = 0; i < 96 * 64 * 9; i++) fprintf(f, "%s%d.5", i ? ", " : "", (i * 7 + 1) % 11 - 5);
   for (int which = 0; which < 2; which++) {
     fprintf(f, "]\n  const %c: f32[130, 704] = [", 'u' + which);
-    for (int i = 0; i < 130 * 704; i++) fprintf(f, "%s%d.25", i ? ", " : "", which && i == 7000 ? 50000 : (i * 7 + 1) % 19 - 9);
+    for (int i = 0; i < 130 * 704; i++)
+      fprintf(f, "%s%d.25", i ? ", " : "", which && i == 7000 ? 50000 : (i * 7 + 1) % 19 - 9);
   }
-  fprintf(f, "]\n  y: f32[1, 96, 8, 8] = Conv(x, w) {pads = [1, 1, 1, 1]}\n  z: f32[3, 704] = MatMul(a, u)\n  t: f32[3, 704] = MatMul(a, v)\n  output y\n  output z\n  output t\n}\n");
+  fprintf(f, "]\n  y: f32[1, 96, 8, 8] = Conv(x, w) {pads = [1, 1, 1, 1]}\n  z: f32[3, 704] = MatMul(a, u)\n  t: "
+             "f32[3, 704] = MatMul(a, v)\n  output y\n  output z\n  output t\n}\n");
   fclose(f);
-  for (int level = 0; level < 3; level += 2) one_model("few rows", (bytes){(const uint8_t *)s, n}, level, "x86-64-v3", level ? 1 : 0, 0, level ? 2 : 0);
+  for (int level = 0; level < 3; level += 2)
+    one_model("few rows", (bytes){(const uint8_t *)s, n}, level, "x86-64-v3", level ? 1 : 0, 0, level ? 2 : 0);
   free(s);
   f = open_memstream(&s, &n); /* taps of which tiles make their factors lie side by side, in fixed point */
   fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[1, 64, 8, 4]\n  const w: f32[250, 64, 3, 3] = [");
@@ -308,7 +342,7 @@ static void programs(void **state) {
   free(s);
 }
 
-/* ---- constants in fewer bytes ---- */
+/* ---- constants in fewer bytes ---------------------------------------------------------------- */
 static etype kept_as(emodule *m, float *x, size_t n, float other) { /* x with `other` in the middle */
   float was = x[n / 2];
   x[n / 2] = other;
@@ -349,7 +383,7 @@ static void fewer_bytes(void **state) {
   ctx_free(c);
 }
 
-/* ---- equal constants ---- */
+/* ---- equal constants ------------------------------------------------------------------------- */
 typedef struct written {
   char *s;
   size_t n;
@@ -364,7 +398,8 @@ static written model(int seed) { /* of the second matrix */
   FILE *f = open_memstream(&t.s, &t.n);
   fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[N, 40]\n");
   matrix(f, "w", 1), matrix(f, "v", seed);
-  fprintf(f, "  a: f32[N, 40] = MatMul(x, w)\n  b: f32[N, 40] = Relu(a)\n  y: f32[N, 40] = MatMul(b, v)\n  output y\n}\n");
+  fprintf(f,
+          "  a: f32[N, 40] = MatMul(x, w)\n  b: f32[N, 40] = Relu(a)\n  y: f32[N, 40] = MatMul(b, v)\n  output y\n}\n");
   fclose(f);
   return t;
 }
@@ -397,7 +432,8 @@ static size_t weights_of(int seed, const char *dim, float *y) {
 static void equal_constants(void **state) {
   float one[80], two[80], variants[80];
   (void)state;
-  size_t same = weights_of(1, NULL, one), apart = weights_of(2, NULL, two), both = weights_of(2, "N=1:2:64", variants), fixed = weights_of(2, "N=2", one);
+  size_t same = weights_of(1, NULL, one), apart = weights_of(2, NULL, two), both = weights_of(2, "N=1:2:64", variants),
+         fixed = weights_of(2, "N=2", one);
   assert_int_equal(apart, 2 * same);
   assert_memory_equal(two, one, sizeof two);
   assert_true(both <= apart + fixed); /* a variant may be packed otherwise */
@@ -416,7 +452,8 @@ static void sizes_of_constants(void **state) {
   CTX_CATCH { fail(); }
   ctx_free(c);
 }
-/* Room that a thread touches meanwhile is a piece like any other: all of it can be written, what is not wanted or too small is given back. */
+/* Room that a thread touches meanwhile is a piece like any other: all of it can be written, what is not wanted or
+ * too small is given back. */
 static void no_alloc(void *user, void *p, size_t bytes) { (void)user, (void)p, (void)bytes; }
 static void *count_alloc(void *user, size_t bytes, size_t align) {
   (void)bytes, (void)align;
@@ -453,6 +490,9 @@ static void room_ahead(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(packings), cmocka_unit_test(fixed_points), cmocka_unit_test(maps), cmocka_unit_test(programs), cmocka_unit_test(fewer_bytes), cmocka_unit_test(equal_constants), cmocka_unit_test(sizes_of_constants), cmocka_unit_test(room_ahead)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(packings),           cmocka_unit_test(fixed_points), cmocka_unit_test(maps),
+      cmocka_unit_test(programs),           cmocka_unit_test(fewer_bytes),  cmocka_unit_test(equal_constants),
+      cmocka_unit_test(sizes_of_constants), cmocka_unit_test(room_ahead)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

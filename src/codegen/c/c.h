@@ -1,7 +1,10 @@
-/* codegen/c: loop programs to freestanding C17. No library at all, not even libm: what C has no operator for was expanded by loop_expand or is a small function in the text.
+/* codegen/c: loop programs to freestanding C17. No library at all, not even libm: what C has no operator for was
+ * expanded by loop_expand or is a small function in the text.
  *
- * The source is one file: types of runtime.h (if that was not included before), helper functions that are used, constants as an array, a static function per kernel, NAME_run and NAME_info. Kernels run in the caller's
- * thread. Vectors (a target without vectors has none) are arrays and loops over them. Integer arithmetic goes through unsigned types, memory through types that may alias, so nothing is undefined.
+ * The source is one file: types of runtime.h (if that was not included before), helper functions that are used,
+ * constants as an array, a static function per kernel, NAME_run and NAME_info. Kernels run in the caller's
+ * thread. Vectors (a target without vectors has none) are arrays and loops over them. Integer arithmetic goes
+ * through unsigned types, memory through types that may alias, so nothing is undefined.
  * Clean under gcc -std=c17 -ffreestanding -Wall -Wextra -pedantic.
  */
 #ifndef EK_C_H
@@ -11,13 +14,18 @@
 #include "target/target.h"
 
 typedef struct c_export {
-  const char *name;          /* NAME of NAME_run and NAME_info */
-  const ek_rt_model *model;  /* its plan, run, weights are ignored: the module's main functions named `plan` and `run` are meant */
-  bytes weights;             /* p NULL: the caller puts their text where c_source says */
+  const char *name; /* NAME of NAME_run and NAME_info */
+  /* its plan, run, weights are ignored: the module's main functions named `plan` and `run` are meant */
+  const ek_rt_model *model;
+  bytes weights; /* p NULL: the caller puts their text where c_source says */
 } c_export;
 /* The text of weights, in pieces. n: of all of them; begin with the others 0. */
-typedef struct c_words { size_t n, at; uint8_t word[4]; } c_words;
+typedef struct c_words {
+  size_t n, at;
+  uint8_t word[4];
+} c_words;
 void c_weights(c_words *w, bytes piece, sbuf *b);
-/* Gives the place in b where the weights' text belongs. x NULL: only the functions, not static (for tests and for reading). Appends to b; unwinds on what C cannot say (instructions declared by a target). */
+/* Gives the place in b where the weights' text belongs. x NULL: only the functions, not static (for tests and for
+ * reading). Appends to b; unwinds on what C cannot say (instructions declared by a target). */
 size_t c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf *b);
 #endif

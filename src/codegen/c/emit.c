@@ -1,4 +1,5 @@
-/* How does a loop function become a C function? Values are const variables v1, v2, ... in the block that defines them; small constants stand where they are used; vectors are arrays filled by loops over l.
+/* How does a loop function become a C function? Values are const variables v1, v2, ... in the block that defines
+ * them; small constants stand where they are used; vectors are arrays filled by loops over l.
  * Values that nothing uses are left out (-Wall is to stay silent), found from the effects backwards. */
 #include "codegen/c/emit.h"
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 static void indent(cem *e) {
   for (int i = 0; i < e->depth; i++) sb_put(e->b, "  ");
 }
-/* ---- what is used ---- */
+/* ---- what is used ---------------------------------------------------------------------------- */
 static bool effect(const linst *i) {
   switch ((lkind)i->kind) {
   case L_STORE:
@@ -16,8 +17,10 @@ static bool effect(const linst *i) {
   case L_IF:
   case L_CALL:
   case L_PARALLEL:
-  case L_FAIL: return true;
-  default: return false;
+  case L_FAIL:
+    return true;
+  default:
+    return false;
   }
 }
 static bool mark(cem *e, lv v) {
@@ -34,7 +37,9 @@ static bool mark_operands(cem *e, const linst *i) {
 }
 static bool reg_read(cem *e, lv reg) {
   for (uint32_t v = 1; v < e->f->insts.n; v++)
-    if ((li(e->f, v)->kind == L_GET && li(e->f, v)->a == reg && e->need[v]) || (li(e->f, v)->kind == L_FOR && li(e->f, v)->mask == reg)) return true;
+    if ((li(e->f, v)->kind == L_GET && li(e->f, v)->a == reg && e->need[v]) ||
+        (li(e->f, v)->kind == L_FOR && li(e->f, v)->mask == reg))
+      return true;
   return false;
 }
 static void find_needed(cem *e) {
@@ -48,16 +53,20 @@ static void find_needed(cem *e) {
   }
 }
 
-/* ---- values ---- */
-static bool in_place(const cem *e, lv v) { /* constants that may stand where they are used; unsigned ones would be compared with 0 under a warning */
+/* ---- values ---------------------------------------------------------------------------------- */
+/* constants that may stand where they are used; unsigned ones would be compared with 0 under a warning */
+static bool in_place(const cem *e, lv v) {
   const linst *i = li(e->f, v);
   return i->kind == L_CONST && et_kind((etype)i->type.elem) != K_UINT;
 }
 void c_expr(cem *e, lv v, const char *lane) {
   const linst *i = li(e->f, v);
-  if (in_place(e, v)) c_const(e, e->b, (etype)i->type.elem, i->k);
-  else if (i->type.lanes > 1 && i->kind != L_CONST) sb_fmt(e->b, "v%u[%s]", e->num[v], lane ? lane : "0");
-  else sb_fmt(e->b, "v%u", e->num[v]);
+  if (in_place(e, v))
+    c_const(e, e->b, (etype)i->type.elem, i->k);
+  else if (i->type.lanes > 1 && i->kind != L_CONST)
+    sb_fmt(e->b, "v%u[%s]", e->num[v], lane ? lane : "0");
+  else
+    sb_fmt(e->b, "v%u", e->num[v]);
 }
 static const char *text_of(cem *e, lv v, const char *lane) {
   sbuf keep = *e->b, t = sbuf_new(e->a);
@@ -71,9 +80,13 @@ static const char *text_of(cem *e, lv v, const char *lane) {
 static void define(cem *e, lv v, const linst *i) {
   indent(e);
   const char *t = c_type((etype)i->type.elem);
-  if (i->type.ptr) sb_fmt(e->b, "m_%s *const v%u = ", t, e->num[v]);
-  else if (i->type.lanes > 1) sb_fmt(e->b, "%s v%u[%u];\n", t, e->num[v], i->type.lanes), indent(e), sb_fmt(e->b, "for (int l = 0; l < %u; l++) v%u[l] = ", i->type.lanes, e->num[v]);
-  else sb_fmt(e->b, "const %s v%u = ", t, e->num[v]);
+  if (i->type.ptr)
+    sb_fmt(e->b, "m_%s *const v%u = ", t, e->num[v]);
+  else if (i->type.lanes > 1)
+    sb_fmt(e->b, "%s v%u[%u];\n", t, e->num[v], i->type.lanes), indent(e),
+        sb_fmt(e->b, "for (int l = 0; l < %u; l++) v%u[l] = ", i->type.lanes, e->num[v]);
+  else
+    sb_fmt(e->b, "const %s v%u = ", t, e->num[v]);
 }
 /* Condition under which lane l is touched, or NULL. */
 static const char *active(cem *e, const linst *i, const char *lane) {
@@ -87,7 +100,9 @@ static const char *element(cem *e, const linst *i, const char *lane) {
   if (i->kind == L_GATHER || i->kind == L_SCATTER) return arena_fmt(e->a, "%s[%s]", p, text_of(e, i->b, lane));
   const char *at = text_of(e, i->b, NULL);
   if (!lane) return arena_fmt(e->a, "%s[%s]", p, at);
-  return i->stride && !EK_PLANTED("emit-c-stride") ? arena_fmt(e->a, "%s[%s + %s * %s]", p, at, lane, text_of(e, i->stride, NULL)) : arena_fmt(e->a, "%s[%s + %s]", p, at, lane);
+  return i->stride && !EK_PLANTED("emit-c-stride")
+             ? arena_fmt(e->a, "%s[%s + %s * %s]", p, at, lane, text_of(e, i->stride, NULL))
+             : arena_fmt(e->a, "%s[%s + %s]", p, at, lane);
 }
 static void load(cem *e, lv v, const linst *i) {
   const char *lane = i->type.lanes > 1 ? "l" : NULL, *on = active(e, i, lane);
@@ -95,8 +110,10 @@ static void load(cem *e, lv v, const linst *i) {
   bool b = i->type.elem == ET_BOOL;
   const char *x = element(e, i, lane);
   if (b) x = arena_fmt(e->a, "(u8)(%s != 0)", x);
-  if (on) sb_fmt(e->b, "%s ? %s : (%s)0;\n", on, x, c_type((etype)i->type.elem));
-  else sb_fmt(e->b, "%s;\n", x);
+  if (on)
+    sb_fmt(e->b, "%s ? %s : (%s)0;\n", on, x, c_type((etype)i->type.elem));
+  else
+    sb_fmt(e->b, "%s;\n", x);
 }
 static void store(cem *e, const linst *i) {
   const char *lane = i->type.lanes > 1 ? "l" : NULL, *on = active(e, i, lane);
@@ -139,20 +156,25 @@ static void param(cem *e, lv v, const linst *i) {
   const lparam *p = &e->f->params.v[i->k.i];
   const char *from = e->f->kind == LF_MAIN ? call_field(e, p) : arena_fmt(e->a, "args[%u]", (unsigned)i->k.i);
   define(e, v, i);
-  if (i->type.ptr) sb_fmt(e->b, "(m_%s *)(uintptr_t)%s;", c_type((etype)i->type.elem), from);
-  else sb_fmt(e->b, "%s;", from);
+  if (i->type.ptr)
+    sb_fmt(e->b, "(m_%s *)(uintptr_t)%s;", c_type((etype)i->type.elem), from);
+  else
+    sb_fmt(e->b, "%s;", from);
   if (e->f->kind == LF_KERNEL) sb_fmt(e->b, " /* %s */", p->name);
   sb_putc(e->b, '\n');
 }
 static void call(cem *e, const linst *i) {
   uint64_t k;
-  if (!map_gets(e->names, i->name, &k)) ctx_bug(e->c, "codegen/c: function %s calls %s, which is not in the module", e->f->name, i->name);
+  if (!map_gets(e->names, i->name, &k))
+    ctx_bug(e->c, "codegen/c: function %s calls %s, which is not in the module", e->f->name, i->name);
   indent(e);
   sb_put(e->b, "{\n");
   e->depth++;
   indent(e);
   sb_put(e->b, "const int64_t a[] = {");
-  for (uint32_t n = 0; n < i->nargs; n++) sb_fmt(e->b, li(e->f, i->args[n])->type.ptr ? "%s(int64_t)(uintptr_t)%s" : "%s%s", n ? ", " : "", text_of(e, i->args[n], NULL));
+  for (uint32_t n = 0; n < i->nargs; n++)
+    sb_fmt(e->b, li(e->f, i->args[n])->type.ptr ? "%s(int64_t)(uintptr_t)%s" : "%s%s", n ? ", " : "",
+           text_of(e, i->args[n], NULL));
   if (!i->nargs) sb_put(e->b, "0");
   sb_put(e->b, "};\n");
   indent(e);
@@ -170,8 +192,10 @@ static void block(cem *e, uint32_t n);
 static const char *comment_text(cem *e, const char *s) { /* cannot end the comment */
   char *t = arena_strdup(e->a, s);
   for (char *p = t; *p; p++)
-    if ((p[0] == '*' && p[1] == '/') || (p[0] == '/' && p[1] == '*')) p[0] = ' ';
-    else if (*p == '\n' || *p == '\\' || *p == '?') *p = ' ';
+    if ((p[0] == '*' && p[1] == '/') || (p[0] == '/' && p[1] == '*'))
+      p[0] = ' ';
+    else if (*p == '\n' || *p == '\\' || *p == '?')
+      *p = ' ';
   return t;
 }
 static void inst(cem *e, lv v) {
@@ -191,7 +215,9 @@ static void inst(cem *e, lv v) {
     define(e, v, i);
     sb_put(e->b, i->kind == L_LO ? "lo" : i->kind == L_HI ? "hi" : "worker");
     break;
-  case L_PARAM: param(e, v, i); return;
+  case L_PARAM:
+    param(e, v, i);
+    return;
   case L_OP:
     define(e, v, i);
     c_op(e, i, lane);
@@ -205,11 +231,18 @@ static void inst(cem *e, lv v) {
     sb_fmt(e->b, "(%s)%s", c_type((etype)i->type.elem), lane ? "l" : "0");
     break;
   case L_LOAD:
-  case L_GATHER: load(e, v, i); return;
+  case L_GATHER:
+    load(e, v, i);
+    return;
   case L_STORE:
-  case L_SCATTER: store(e, i); return;
-  case L_PREFETCH: return; /* C cannot say it */
-  case L_HREDUCE: hreduce(e, v, i); return;
+  case L_SCATTER:
+    store(e, i);
+    return;
+  case L_PREFETCH:
+    return; /* C cannot say it */
+  case L_HREDUCE:
+    hreduce(e, v, i);
+    return;
   case L_EXTRACT:
     define(e, v, i);
     c_expr(e, i->a, arena_fmt(e->a, "%u", (unsigned)i->k.i));
@@ -252,13 +285,18 @@ static void inst(cem *e, lv v) {
     break;
   case L_SCRATCH:
     define(e, v, i);
-    sb_fmt(e->b, "(m_%s *)(void *)((m_u8 *)(uintptr_t)args[%u] + worker * args[%u] + %lld)", c_type((etype)i->type.elem), e->f->params.n, e->f->params.n + 1, (long long)i->k.i);
+    sb_fmt(e->b, "(m_%s *)(void *)((m_u8 *)(uintptr_t)args[%u] + worker * args[%u] + %lld)",
+           c_type((etype)i->type.elem), e->f->params.n, e->f->params.n + 1, (long long)i->k.i);
     break;
   case L_REG:
     indent(e);
-    if (lane) sb_fmt(e->b, "%s v%u[%u];\n", c_type((etype)i->type.elem), e->num[v], i->type.lanes), indent(e), sb_fmt(e->b, "for (int l = 0; l < %u; l++) v%u[l] = ", i->type.lanes, e->num[v]);
-    else if (i->type.ptr) sb_fmt(e->b, "m_%s *v%u = ", c_type((etype)i->type.elem), e->num[v]);
-    else sb_fmt(e->b, "%s v%u = ", c_type((etype)i->type.elem), e->num[v]);
+    if (lane)
+      sb_fmt(e->b, "%s v%u[%u];\n", c_type((etype)i->type.elem), e->num[v], i->type.lanes), indent(e),
+          sb_fmt(e->b, "for (int l = 0; l < %u; l++) v%u[l] = ", i->type.lanes, e->num[v]);
+    else if (i->type.ptr)
+      sb_fmt(e->b, "m_%s *v%u = ", c_type((etype)i->type.elem), e->num[v]);
+    else
+      sb_fmt(e->b, "%s v%u = ", c_type((etype)i->type.elem), e->num[v]);
     c_expr(e, i->a, lane);
     break;
   case L_GET:
@@ -274,7 +312,9 @@ static void inst(cem *e, lv v) {
     break;
   case L_FOR:
     indent(e);
-    sb_fmt(e->b, "for (i64 v%u = %s; v%u < %s%s%s; v%u += %s) {", e->num[v], text_of(e, i->a, NULL), e->num[v], text_of(e, i->b, NULL), i->mask ? " && " : "", i->mask ? text_of(e, i->mask, NULL) : "", e->num[v], text_of(e, i->c, NULL));
+    sb_fmt(e->b, "for (i64 v%u = %s; v%u < %s%s%s; v%u += %s) {", e->num[v], text_of(e, i->a, NULL), e->num[v],
+           text_of(e, i->b, NULL), i->mask ? " && " : "", i->mask ? text_of(e, i->mask, NULL) : "", e->num[v],
+           text_of(e, i->c, NULL));
     if (i->name) sb_fmt(e->b, " /* %s */", comment_text(e, i->name));
     sb_putc(e->b, '\n');
     block(e, i->body);
@@ -294,7 +334,9 @@ static void inst(cem *e, lv v) {
     sb_put(e->b, "}\n");
     return;
   case L_CALL:
-  case L_PARALLEL: call(e, i); return;
+  case L_PARALLEL:
+    call(e, i);
+    return;
   case L_FAIL:
     indent(e);
     sb_fmt(e->b, "if (%s) {\n", text_of(e, i->a, NULL));
@@ -311,7 +353,9 @@ static void inst(cem *e, lv v) {
     indent(e);
     sb_fmt(e->b, "/* %s */\n", comment_text(e, i->name));
     return;
-  case L_INTRIN: ctx_fail(e->c, E_UNSUPPORTED, "codegen/c: function %s uses the instruction %s, which C source cannot say", e->f->name, i->name);
+  case L_INTRIN:
+    ctx_fail(e->c, E_UNSUPPORTED, "codegen/c: function %s uses the instruction %s, which C source cannot say",
+             e->f->name, i->name);
   }
   sb_put(e->b, ";\n");
 }
@@ -342,8 +386,13 @@ void c_function(cem *e, const lfunc *f, const char *ident, bool is_static) {
   find_needed(e);
   if (g.note) sb_fmt(e->b, "/* %s */\n", comment_text(e, g.note));
   const char *st = is_static ? "static " : "";
-  if (g.kind == LF_KERNEL) sb_fmt(e->b, "%svoid %s(const int64_t *args, int64_t lo, int64_t hi, int64_t worker) {\n  (void)args, (void)lo, (void)hi, (void)worker;\n", st, ident);
-  else sb_fmt(e->b, "%sint64_t %s(ek_rt_call *call) {\n  (void)call;\n", st, ident);
+  if (g.kind == LF_KERNEL)
+    sb_fmt(e->b,
+           "%svoid %s(const int64_t *args, int64_t lo, int64_t hi, int64_t worker) {\n  (void)args, (void)lo, "
+           "(void)hi, (void)worker;\n",
+           st, ident);
+  else
+    sb_fmt(e->b, "%sint64_t %s(ek_rt_call *call) {\n  (void)call;\n", st, ident);
   block(e, 1);
   sb_put(e->b, g.kind == LF_KERNEL ? "}\n\n" : "  return 0;\n}\n\n");
   e->f = NULL;

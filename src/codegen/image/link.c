@@ -1,5 +1,7 @@
-/* How do objects become one block? Sections that are loaded are placed one after the other, code before data; symbols get places; relocations are computed, as far as they stand between places of the block. What needs
- * an address gets a pointer slot in the data, or, when a call wants to go to an extern, a jump through one. Tables for unwinding are left out: nothing unwinds through compiled code. */
+/* How do objects become one block? Sections that are loaded are placed one after the other, code before data;
+ * symbols get places; relocations are computed, as far as they stand between places of the block. What needs
+ * an address gets a pointer slot in the data, or, when a call wants to go to an extern, a jump through one.
+ * Tables for unwinding are left out: nothing unwinds through compiled code. */
 #include "codegen/image/block.h"
 #include <elf.h>
 #include <string.h>
@@ -19,8 +21,8 @@ typedef struct linker {
   arena *a;
   object *o;
   uint32_t n;
-  map *defined; /* symbol -> place */
-  map *slots, *jumps; /* symbol -> place of its slot in the data, of its jump in the code */
+  map *defined;                    /* symbol -> place */
+  map *slots, *jumps;              /* symbol -> place of its slot in the data, of its jump in the code */
   uint64_t code, data, code_bytes; /* where the next code and data go; where data begins */
   uint8_t *mem;
   VEC(image_fixup) fixups;
@@ -35,21 +37,29 @@ static bool no(linker *k, const char *why) {
 }
 static uint64_t align(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
 
-/* ---- reading ---- */
-static bool loaded(const Elf64_Shdr *s) { return (s->sh_flags & SHF_ALLOC) && s->sh_size && s->sh_type != SHT_X86_64_UNWIND && s->sh_type != SHT_NOTE; }
+/* ---- reading --------------------------------------------------------------------------------- */
+static bool loaded(const Elf64_Shdr *s) {
+  return (s->sh_flags & SHF_ALLOC) && s->sh_size && s->sh_type != SHT_X86_64_UNWIND && s->sh_type != SHT_NOTE;
+}
 static bool read_object(linker *k, object *o) {
   Elf64_Ehdr h;
-  if (o->b.n < sizeof h || memcmp(o->b.p, ELFMAG, SELFMAG) || o->b.p[EI_CLASS] != ELFCLASS64 || o->b.p[EI_DATA] != ELFDATA2LSB) return no(k, "its code is not 64-bit ELF");
+  if (o->b.n < sizeof h || memcmp(o->b.p, ELFMAG, SELFMAG) || o->b.p[EI_CLASS] != ELFCLASS64 ||
+      o->b.p[EI_DATA] != ELFDATA2LSB)
+    return no(k, "its code is not 64-bit ELF");
   memcpy(&h, o->b.p, sizeof h);
-  if (h.e_machine != EM_X86_64 || h.e_type != ET_REL) return no(k, "there is no linker for this kind of processor in Einkorn");
-  if (h.e_shentsize != sizeof(Elf64_Shdr) || h.e_shoff > o->b.n || (uint64_t)h.e_shnum * sizeof(Elf64_Shdr) > o->b.n - h.e_shoff) return no(k, "an object file is damaged");
+  if (h.e_machine != EM_X86_64 || h.e_type != ET_REL)
+    return no(k, "there is no linker for this kind of processor in Einkorn");
+  if (h.e_shentsize != sizeof(Elf64_Shdr) || h.e_shoff > o->b.n ||
+      (uint64_t)h.e_shnum * sizeof(Elf64_Shdr) > o->b.n - h.e_shoff)
+    return no(k, "an object file is damaged");
   o->sh = arena_dup(k->a, o->b.p + h.e_shoff, (size_t)h.e_shnum * sizeof(Elf64_Shdr));
   o->sections = h.e_shnum;
   o->place = NEWN(k->a, int64_t, h.e_shnum + 1u);
   for (uint32_t i = 0; i < o->sections; i++) {
     const Elf64_Shdr *s = &o->sh[i];
     o->place[i] = -1;
-    if (s->sh_type != SHT_NOBITS && (s->sh_offset > o->b.n || s->sh_size > o->b.n - s->sh_offset)) return no(k, "an object file is damaged");
+    if (s->sh_type != SHT_NOBITS && (s->sh_offset > o->b.n || s->sh_size > o->b.n - s->sh_offset))
+      return no(k, "an object file is damaged");
     if (s->sh_type == SHT_SYMTAB && s->sh_link < o->sections) {
       o->symbols = (uint32_t)(s->sh_size / sizeof(Elf64_Sym));
       o->sym = arena_dup(k->a, o->b.p + s->sh_offset, s->sh_size);
@@ -75,19 +85,23 @@ static void place_sections(linker *k, bool code) {
       *at += s->sh_size;
     }
 }
-static const char *name_of(const object *o, const Elf64_Sym *s) { return s->st_name < o->names_bytes ? o->names + s->st_name : ""; }
+static const char *name_of(const object *o, const Elf64_Sym *s) {
+  return s->st_name < o->names_bytes ? o->names + s->st_name : "";
+}
 static void define(linker *k) {
   for (uint32_t i = 0; i < k->n; i++) {
     const object *o = &k->o[i];
     for (uint32_t j = 1; j < o->symbols; j++) {
       const Elf64_Sym *s = &o->sym[j];
-      if (ELF64_ST_BIND(s->st_info) == STB_LOCAL || s->st_shndx == SHN_UNDEF || s->st_shndx >= o->sections || o->place[s->st_shndx] < 0) continue;
+      if (ELF64_ST_BIND(s->st_info) == STB_LOCAL || s->st_shndx == SHN_UNDEF || s->st_shndx >= o->sections ||
+          o->place[s->st_shndx] < 0)
+        continue;
       map_puts(k->defined, name_of(o, s), (uint64_t)o->place[s->st_shndx] + s->st_value);
     }
   }
 }
 
-/* ---- places of symbols ---- */
+/* ---- places of symbols ----------------------------------------------------------------------- */
 static void fix(linker *k, uint64_t at, const char *ext, int64_t add) {
   image_fixup f = {.at = (uint32_t)at, .add = add};
   if (ext) {
@@ -113,7 +127,8 @@ static bool find(linker *k, const object *o, uint32_t sym, int64_t *place, const
   uint64_t at;
   *place = -1, *ext = NULL;
   if (s->st_shndx != SHN_UNDEF) {
-    if (s->st_shndx >= o->sections || o->place[s->st_shndx] < 0) return no(k, "its code refers to something that is not loaded");
+    if (s->st_shndx >= o->sections || o->place[s->st_shndx] < 0)
+      return no(k, "its code refers to something that is not loaded");
     *place = o->place[s->st_shndx] + (int64_t)s->st_value;
     return true;
   }
@@ -185,7 +200,8 @@ static bool relocations(linker *k, bool write) {
       for (uint64_t n = 0; n + sizeof(Elf64_Rela) <= s->sh_size; n += sizeof(Elf64_Rela)) {
         Elf64_Rela r;
         memcpy(&r, o->b.p + s->sh_offset + n, sizeof r);
-        if (r.r_offset > room || room - r.r_offset < (ELF64_R_TYPE(r.r_info) == R_X86_64_64 ? 8 : 4)) return no(k, "an object file is damaged");
+        if (r.r_offset > room || room - r.r_offset < (ELF64_R_TYPE(r.r_info) == R_X86_64_64 ? 8 : 4))
+          return no(k, "an object file is damaged");
         if (!relocate(k, o, &r, (uint64_t)o->place[s->sh_info] + r.r_offset, write)) return false;
       }
     }
@@ -198,7 +214,8 @@ static void write_jumps(linker *k) {
     uint64_t at, slot;
     const char *name = map_key(k->jumps, i, &n, &at);
     if (!map_gets(k->slots, name, &slot)) ctx_bug(k->c, "image: no slot for %s", name);
-    static const uint8_t jump[16] = {0xff, 0x25, 0, 0, 0, 0, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc};
+    static const uint8_t jump[16] = {0xff, 0x25, 0,    0,    0,    0,    0xcc, 0xcc,
+                                     0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc};
     int32_t d = (int32_t)((int64_t)slot - (int64_t)at - 6) + 8 * EK_PLANTED("cache-image");
     memcpy(k->mem + at, jump, 16);
     memcpy(k->mem + at + 2, &d, 4);
@@ -219,17 +236,24 @@ static bool link(linker *k, const char *const *entries, uint32_t n_entries, byte
   k->mem = arena_alloc(k->a, all);
   for (uint32_t i = 0; i < k->n; i++)
     for (uint32_t j = 0; j < k->o[i].sections; j++)
-      if (k->o[i].place[j] >= 0) memcpy(k->mem + k->o[i].place[j], k->o[i].b.p + k->o[i].sh[j].sh_offset, k->o[i].sh[j].sh_size);
+      if (k->o[i].place[j] >= 0)
+        memcpy(k->mem + k->o[i].place[j], k->o[i].b.p + k->o[i].sh[j].sh_offset, k->o[i].sh[j].sh_size);
   if (!relocations(k, true)) return false;
   write_jumps(k);
   sbuf b = sbuf_new(k->a);
-  image_head h = {.magic = IMAGE_MAGIC, .code = (uint32_t)k->code_bytes, .data = (uint32_t)(all - k->code_bytes), .fixups = k->fixups.n, .entries = n_entries, .names = (uint32_t)k->names.n};
+  image_head h = {.magic = IMAGE_MAGIC,
+                  .code = (uint32_t)k->code_bytes,
+                  .data = (uint32_t)(all - k->code_bytes),
+                  .fixups = k->fixups.n,
+                  .entries = n_entries,
+                  .names = (uint32_t)k->names.n};
   sb_putn(&b, (const char *)&h, sizeof h);
   sb_putn(&b, (const char *)k->mem, all);
   if (k->fixups.n) sb_putn(&b, (const char *)k->fixups.v, k->fixups.n * sizeof *k->fixups.v);
   for (uint32_t i = 0; i < n_entries; i++) {
     uint64_t at;
-    if (!map_gets(k->defined, entries[i], &at) || at >= k->code_bytes) return no(k, arena_fmt(k->a, "its code lacks %s", entries[i]));
+    if (!map_gets(k->defined, entries[i], &at) || at >= k->code_bytes)
+      return no(k, arena_fmt(k->a, "its code lacks %s", entries[i]));
     uint32_t e = (uint32_t)at;
     sb_putn(&b, (const char *)&e, sizeof e);
   }
@@ -237,11 +261,13 @@ static bool link(linker *k, const char *const *entries, uint32_t n_entries, byte
   *out = (bytes){(const uint8_t *)b.s, b.n};
   return true;
 }
-bool image_link(ctx *c, const bytes *objs, uint32_t n, const char *const *entries, uint32_t n_entries, bytes *out, const char **why) {
+bool image_link(ctx *c, const bytes *objs, uint32_t n, const char *const *entries, uint32_t n_entries, bytes *out,
+                const char **why) {
   arena *a = ctx_arena(c);
   linker *k = NEW(a, linker);
   *k = (linker){.c = c, .a = a, .n = n, .o = NEWN(a, object, n + 1)};
-  k->defined = map_new(a), k->slots = map_new(a), k->jumps = map_new(a), k->name_at = map_new(a), k->names = sbuf_new(a);
+  k->defined = map_new(a), k->slots = map_new(a), k->jumps = map_new(a), k->name_at = map_new(a),
+  k->names = sbuf_new(a);
   for (uint32_t i = 0; i < n; i++) k->o[i].b = objs[i];
   bool good = link(k, entries, n_entries, out);
   *why = k->why;

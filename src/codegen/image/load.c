@@ -1,4 +1,5 @@
-/* How does a block become callable? Its memory image is copied to pages of its own, the pointer slots are filled in, and then code may only be executed, data only read. */
+/* How does a block become callable? Its memory image is copied to pages of its own, the pointer slots are filled in,
+ * and then code may only be executed, data only read. */
 #include "codegen/image/block.h"
 #include <math.h>
 #include <stdlib.h>
@@ -7,9 +8,28 @@
 
 const image_extern image_externs[] = {
 #define D1(f) {#f, (void *)(double (*)(double))f}
-    D1(exp), D1(log), D1(sin), D1(cos), D1(tan), D1(asin), D1(acos), D1(atan), D1(sinh), D1(cosh), D1(asinh), D1(acosh), D1(atanh), D1(tanh), D1(erf),
+    D1(exp),
+    D1(log),
+    D1(sin),
+    D1(cos),
+    D1(tan),
+    D1(asin),
+    D1(acos),
+    D1(atan),
+    D1(sinh),
+    D1(cosh),
+    D1(asinh),
+    D1(acosh),
+    D1(atanh),
+    D1(tanh),
+    D1(erf),
 #undef D1
-    {"pow", (void *)(double (*)(double, double))pow}, {"fmod", (void *)(double (*)(double, double))fmod}, {"fmodf", (void *)(float (*)(float, float))fmodf}, {"memset", (void *)memset}, {"memcpy", (void *)memcpy}, {"memmove", (void *)memmove},
+    {"pow", (void *)(double (*)(double, double))pow},
+    {"fmod", (void *)(double (*)(double, double))fmod},
+    {"fmodf", (void *)(float (*)(float, float))fmodf},
+    {"memset", (void *)memset},
+    {"memcpy", (void *)memcpy},
+    {"memmove", (void *)memmove},
     {NULL, NULL}};
 
 struct image {
@@ -45,8 +65,11 @@ image *image_load(bytes b, const char **why) {
   *why = "it is damaged";
   if (b.n < sizeof h) return NULL;
   memcpy(&h, b.p, sizeof h);
-  uint64_t mem = (uint64_t)h.code + h.data, all = sizeof h + mem + (uint64_t)h.fixups * sizeof(image_fixup) + (uint64_t)h.entries * 4 + h.names;
-  if (h.magic != IMAGE_MAGIC || !h.code || h.code % IMAGE_PAGE || h.data % IMAGE_PAGE || h.code > 1u << 30 || h.data > 1u << 30 || all != b.n) return NULL;
+  uint64_t mem = (uint64_t)h.code + h.data,
+           all = sizeof h + mem + (uint64_t)h.fixups * sizeof(image_fixup) + (uint64_t)h.entries * 4 + h.names;
+  if (h.magic != IMAGE_MAGIC || !h.code || h.code % IMAGE_PAGE || h.data % IMAGE_PAGE || h.code > 1u << 30 ||
+      h.data > 1u << 30 || all != b.n)
+    return NULL;
   const uint8_t *fixups = b.p + sizeof h + mem, *entries = fixups + (size_t)h.fixups * sizeof(image_fixup);
   const char *names = (const char *)entries + (size_t)h.entries * 4;
   if (h.names && names[h.names - 1]) return NULL;

@@ -1,4 +1,5 @@
-/* What has codegen/x86 made, for people? The instructions of its object, read back by LLVM: targets of jumps become labels, relocations names. Constants are not shown. */
+/* What has codegen/x86 made, for people? The instructions of its object, read back by LLVM: targets of jumps become
+ * labels, relocations names. Constants are not shown. */
 #include "codegen/llvm/emit.h"
 #include <elf.h>
 #include <stdio.h>
@@ -13,9 +14,11 @@ typedef struct listing {
   char label[24];
 } listing;
 
-static const char *relocated(const listing *l, uint64_t from, uint64_t to) { /* the name that the bytes from .. to - 1 refer to; NULL */
+/* the name that the bytes from .. to - 1 refer to; NULL */
+static const char *relocated(const listing *l, uint64_t from, uint64_t to) {
   for (uint64_t i = 0; i < l->nrelas; i++)
-    if (l->relas[i].r_offset >= from && l->relas[i].r_offset < to) return (const char *)l->names + l->syms[ELF64_R_SYM(l->relas[i].r_info)].st_name;
+    if (l->relas[i].r_offset >= from && l->relas[i].r_offset < to)
+      return (const char *)l->names + l->syms[ELF64_R_SYM(l->relas[i].r_info)].st_name;
   return NULL;
 }
 static const char *name_of(void *env, uint64_t value, uint64_t *type, uint64_t pc, const char **name) {

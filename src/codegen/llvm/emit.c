@@ -1,6 +1,8 @@
-/* How does a loop function become an LLVM function? One walk over its blocks; every value is SSA at once, registers are allocas that sroa promotes.
+/* How does a loop function become an LLVM function? One walk over its blocks; every value is SSA at once, registers
+ * are allocas that sroa promotes.
  *
- * Shape of the result:   entry: allocas, parameters from args -> body -> loops as  guard, loop (phi index), latch, exit.
+ * Shape of the result:   entry: allocas, parameters from args -> body -> loops as  guard, loop (phi index),
+ *                        latch, exit.
  * An `unroll n` loop gets n copies of its body per round and a loop of single rounds for the rest.
  */
 #include "codegen/llvm/emit.h"
@@ -30,7 +32,8 @@ static void note(em *e, LLVMValueRef v, const char *kind, LLVMValueRef *ops, uns
 static const struct {
   const char *name;
   int slot;
-} call_fields[] = {{"in_dims", 2}, {"out_dims", 3}, {"arena", 4}, {"weights", 5}, {"threads", 8}, {"scratch", 9}, {"arena_bytes", 10}};
+} call_fields[] = {{"in_dims", 2}, {"out_dims", 3}, {"arena", 4},       {"weights", 5},
+                   {"threads", 8}, {"scratch", 9},  {"arena_bytes", 10}};
 static LLVMValueRef main_param(em *e, const lparam *p) {
   LLVMTypeRef t = em_type(e, p->type);
   if (!strcmp(p->name, "call")) return e->arg[0];
@@ -55,7 +58,9 @@ static void params(em *e) {
   bool scratch = false;
   for (uint32_t i = 1; i < e->f->insts.n && !scratch; i++) scratch = e->f->insts.v[i].kind == L_SCRATCH;
   if (!scratch) return;
-  LLVMValueRef area = field(e, e->arg[0], e->ptr, e->f->params.n), size = field(e, e->arg[0], e->i64, (int64_t)e->f->params.n + 1), off = LLVMBuildMul(e->b, e->arg[3], size, "");
+  LLVMValueRef area = field(e, e->arg[0], e->ptr, e->f->params.n),
+               size = field(e, e->arg[0], e->i64, (int64_t)e->f->params.n + 1),
+               off = LLVMBuildMul(e->b, e->arg[3], size, "");
   e->scratch = LLVMBuildGEP2(e->b, e->i8, area, &off, 1, "");
 }
 static void emit_for(em *e, lv v, const linst *i);
@@ -83,7 +88,8 @@ static void emit_call(em *e, const linst *i) {
   }
   for (uint32_t k = 0; k < i->nargs; k++) {
     LLVMValueRef at = LLVMConstInt(e->i64, k, 0);
-    LLVMSetAlignment(LLVMBuildStore(e->b, e->val[i->args[k]], LLVMBuildGEP2(e->b, e->i64, e->call_args, &at, 1, "")), 8);
+    LLVMSetAlignment(LLVMBuildStore(e->b, e->val[i->args[k]], LLVMBuildGEP2(e->b, e->i64, e->call_args, &at, 1, "")),
+                     8);
   }
   LLVMValueRef n = e->val[i->a];
   scalar one;
@@ -93,7 +99,8 @@ static void emit_call(em *e, const linst *i) {
     LLVMBuildCall2(e->b, LLVMFunctionType(e->vd, pt, 4, 0), field(e, e->arg[0], e->ptr, 6), a, 4, "");
     return;
   }
-  LLVMValueRef zero = LLVMConstInt(e->i64, 0, 0), a[4] = {e->call_args, zero, n, e->f->kind == LF_MAIN ? zero : e->arg[3]};
+  LLVMValueRef zero = LLVMConstInt(e->i64, 0, 0),
+               a[4] = {e->call_args, zero, n, e->f->kind == LF_MAIN ? zero : e->arg[3]};
   LLVMBuildCall2(e->b, ft, fn, a, 4, "");
 }
 static void emit_fail(em *e, const linst *i) {
@@ -110,38 +117,55 @@ static LLVMValueRef emit_intrin(em *e, const linst *i) {
   LLVMTypeRef rt = em_type(e, i->type);
   LLVMValueRef *a = NEWN(e->a, LLVMValueRef, i->nargs + 1);
   for (uint32_t k = 0; k < i->nargs; k++) a[k] = e->val[i->args[k]];
-  if (!id) ctx_fail(e->c, E_TARGET, "code generation: target %s declares the instruction %s, which LLVM does not know", e->t->name, i->name);
+  if (!id)
+    ctx_fail(e->c, E_TARGET, "code generation: target %s declares the instruction %s, which LLVM does not know",
+             e->t->name, i->name);
   bool over = LLVMIntrinsicIsOverloaded(id);
-  LLVMTypeRef ft = LLVMIntrinsicGetType(e->lc, id, over ? &rt : NULL, over ? 1 : 0), *pt = NEWN(e->a, LLVMTypeRef, i->nargs + 1);
-  if (LLVMCountParamTypes(ft) != i->nargs) ctx_fail(e->c, E_TARGET, "code generation: %s takes %u operands, not %u", i->name, LLVMCountParamTypes(ft), i->nargs);
+  LLVMTypeRef ft = LLVMIntrinsicGetType(e->lc, id, over ? &rt : NULL, over ? 1 : 0),
+              *pt = NEWN(e->a, LLVMTypeRef, i->nargs + 1);
+  if (LLVMCountParamTypes(ft) != i->nargs)
+    ctx_fail(e->c, E_TARGET, "code generation: %s takes %u operands, not %u", i->name, LLVMCountParamTypes(ft),
+             i->nargs);
   LLVMGetParamTypes(ft, pt);
   for (uint32_t k = 0; k < i->nargs; k++)
     if (LLVMTypeOf(a[k]) != pt[k]) a[k] = LLVMBuildBitCast(e->b, a[k], pt[k], "");
-  LLVMValueRef v = LLVMBuildCall2(e->b, ft, LLVMGetIntrinsicDeclaration(e->mod, id, over ? &rt : NULL, over ? 1 : 0), a, i->nargs, "");
+  LLVMValueRef v = LLVMBuildCall2(e->b, ft, LLVMGetIntrinsicDeclaration(e->mod, id, over ? &rt : NULL, over ? 1 : 0), a,
+                                  i->nargs, "");
   return LLVMTypeOf(v) == rt ? v : LLVMBuildBitCast(e->b, v, rt, "");
 }
 static LLVMValueRef emit_value(em *e, lv v, const linst *i) {
   LLVMBuilderRef b = e->b;
   switch ((lkind)i->kind) {
-  case L_CONST: return em_const(e, i->type, i->k);
-  case L_LO: return e->arg[1];
-  case L_HI: return e->arg[2];
-  case L_WORKER: return e->arg[3];
-  case L_PARAM: return e->val[e->f->params.v[i->k.i].value];
-  case L_OP: return em_op(e, i);
-  case L_SPLAT: return em_splat(e, e->val[i->a], i->type.lanes);
+  case L_CONST:
+    return em_const(e, i->type, i->k);
+  case L_LO:
+    return e->arg[1];
+  case L_HI:
+    return e->arg[2];
+  case L_WORKER:
+    return e->arg[3];
+  case L_PARAM:
+    return e->val[e->f->params.v[i->k.i].value];
+  case L_OP:
+    return em_op(e, i);
+  case L_SPLAT:
+    return em_splat(e, e->val[i->a], i->type.lanes);
   case L_IOTA: {
     LLVMValueRef *lane = NEWN(e->a, LLVMValueRef, i->type.lanes);
     for (unsigned l = 0; l < i->type.lanes; l++) lane[l] = LLVMConstInt(em_elem(e, (etype)i->type.elem), l, 0);
     return i->type.lanes == 1 ? lane[0] : LLVMConstVector(lane, i->type.lanes);
   }
   case L_LOAD:
-  case L_GATHER: return em_load(e, i);
-  case L_HREDUCE: return em_hreduce(e, i);
-  case L_EXTRACT: return LLVMBuildExtractElement(b, e->val[i->a], LLVMConstInt(e->i32, (unsigned long long)i->k.i, 0), "");
+  case L_GATHER:
+    return em_load(e, i);
+  case L_HREDUCE:
+    return em_hreduce(e, i);
+  case L_EXTRACT:
+    return LLVMBuildExtractElement(b, e->val[i->a], LLVMConstInt(e->i32, (unsigned long long)i->k.i, 0), "");
   case L_SHUFFLE: {
     LLVMValueRef *lane = NEWN(e->a, LLVMValueRef, i->nargs), x = e->val[i->a], y = e->val[i->b];
-    for (uint32_t k = 0; k < i->nargs; k++) lane[k] = (int32_t)i->args[k] < 0 ? LLVMGetPoison(e->i32) : LLVMConstInt(e->i32, i->args[k], 0);
+    for (uint32_t k = 0; k < i->nargs; k++)
+      lane[k] = (int32_t)i->args[k] < 0 ? LLVMGetPoison(e->i32) : LLVMConstInt(e->i32, i->args[k], 0);
     if (li(e->f, i->a)->type.lanes == 1) {
       LLVMTypeRef v1 = LLVMVectorType(LLVMTypeOf(x), 1);
       x = LLVMBuildInsertElement(b, LLVMGetPoison(v1), x, LLVMConstInt(e->i32, 0, 0), "");
@@ -150,9 +174,12 @@ static LLVMValueRef emit_value(em *e, lv v, const linst *i) {
     LLVMValueRef r = LLVMBuildShuffleVector(b, x, y, LLVMConstVector(lane, i->nargs), "");
     return i->nargs == 1 ? LLVMBuildExtractElement(b, r, LLVMConstInt(e->i32, 0, 0), "") : r;
   }
-  case L_LOOKUP: return em_lookup(e, i);
-  case L_OFFSET: return LLVMBuildGEP2(b, em_mem(e, (etype)i->type.elem), e->val[i->a], &e->val[i->b], 1, "");
-  case L_ALLOC: return em_alloca(e, em_mem(e, (etype)i->type.elem), LLVMConstInt(e->i32, (unsigned long long)i->k.i, 0), 64);
+  case L_LOOKUP:
+    return em_lookup(e, i);
+  case L_OFFSET:
+    return LLVMBuildGEP2(b, em_mem(e, (etype)i->type.elem), e->val[i->a], &e->val[i->b], 1, "");
+  case L_ALLOC:
+    return em_alloca(e, em_mem(e, (etype)i->type.elem), LLVMConstInt(e->i32, (unsigned long long)i->k.i, 0), 64);
   case L_SCRATCH: {
     LLVMValueRef off = LLVMConstInt(e->i64, (unsigned long long)i->k.i, 0);
     return LLVMBuildGEP2(b, e->i8, e->scratch, &off, 1, "");
@@ -163,9 +190,12 @@ static LLVMValueRef emit_value(em *e, lv v, const linst *i) {
     LLVMBuildStore(b, e->val[i->a], p);
     return p;
   }
-  case L_GET: return LLVMBuildLoad2(b, e->slot[i->a], e->val[i->a], "");
-  case L_INTRIN: return emit_intrin(e, i);
-  default: ctx_bug(e->c, "llvm: instruction kind %u yields no value", i->kind);
+  case L_GET:
+    return LLVMBuildLoad2(b, e->slot[i->a], e->val[i->a], "");
+  case L_INTRIN:
+    return emit_intrin(e, i);
+  default:
+    ctx_bug(e->c, "llvm: instruction kind %u yields no value", i->kind);
   }
 }
 void em_block(em *e, uint32_t block) {
@@ -175,16 +205,32 @@ void em_block(em *e, uint32_t block) {
     const linst *i = li(e->f, v);
     switch ((lkind)i->kind) {
     case L_STORE:
-    case L_SCATTER: em_store(e, i); break;
-    case L_PREFETCH: em_prefetch(e, i); break;
-    case L_SET: LLVMBuildStore(e->b, e->val[i->b], e->val[i->a]); break;
-    case L_FOR: emit_for(e, v, i); break;
-    case L_IF: emit_if(e, i); break;
+    case L_SCATTER:
+      em_store(e, i);
+      break;
+    case L_PREFETCH:
+      em_prefetch(e, i);
+      break;
+    case L_SET:
+      LLVMBuildStore(e->b, e->val[i->b], e->val[i->a]);
+      break;
+    case L_FOR:
+      emit_for(e, v, i);
+      break;
+    case L_IF:
+      emit_if(e, i);
+      break;
     case L_CALL:
-    case L_PARALLEL: emit_call(e, i); break;
-    case L_FAIL: emit_fail(e, i); break;
-    case L_COMMENT: break;
-    default: e->val[v] = emit_value(e, v, i), em_near(e, v);
+    case L_PARALLEL:
+      emit_call(e, i);
+      break;
+    case L_FAIL:
+      emit_fail(e, i);
+      break;
+    case L_COMMENT:
+      break;
+    default:
+      e->val[v] = emit_value(e, v, i), em_near(e, v);
     }
   }
 }
@@ -193,7 +239,8 @@ static uint32_t block_size(const lfunc *f, uint32_t block) {
   const lblock *k = &f->blocks.v[block];
   for (uint32_t j = 0; j < k->insts.n; j++) {
     const linst *i = li(f, k->insts.v[j]);
-    n += 1 + (i->body ? block_size(f, i->body) * (i->kind == L_FOR && i->k.i > 1 ? (uint32_t)i->k.i : 1) : 0) + (i->other ? block_size(f, i->other) : 0);
+    n += 1 + (i->body ? block_size(f, i->body) * (i->kind == L_FOR && i->k.i > 1 ? (uint32_t)i->k.i : 1) : 0) +
+         (i->other ? block_size(f, i->other) : 0);
   }
   return n;
 }
@@ -202,15 +249,18 @@ static LLVMValueRef goes_on(em *e, const linst *i, LLVMValueRef x, LLVMValueRef 
   LLVMValueRef more = LLVMBuildICmp(e->b, LLVMIntSLT, x, end, "");
   return i->mask ? LLVMBuildAnd(e->b, more, LLVMBuildLoad2(e->b, e->slot[i->mask], e->val[i->mask], ""), "") : more;
 }
-/* A loop of `copies` bodies a round, while index + (copies-1)*step < to. Returns the index after it. guard: the first round may not happen. */
+/* A loop of `copies` bodies a round, while index + (copies-1)*step < to. Returns the index after it. guard: the
+ * first round may not happen. */
 static LLVMValueRef round_loop(em *e, lv v, const linst *i, LLVMValueRef from, unsigned copies, bool guard) {
   LLVMBuilderRef b = e->b;
   LLVMValueRef to = e->val[i->b], step = e->val[i->c], reach = NULL;
   if (copies > 1) reach = LLVMBuildMul(b, step, LLVMConstInt(e->i64, copies - 1, 0), "");
   LLVMValueRef end = reach ? LLVMBuildSub(b, to, reach, "") : to; /* index < end */
   LLVMBasicBlockRef before = LLVMGetInsertBlock(b), loop = em_bb(e, i->name ? i->name : "loop"), exit = em_bb(e, "end");
-  if (guard) LLVMBuildCondBr(b, goes_on(e, i, from, end), loop, exit);
-  else LLVMBuildBr(b, loop);
+  if (guard)
+    LLVMBuildCondBr(b, goes_on(e, i, from, end), loop, exit);
+  else
+    LLVMBuildBr(b, loop);
   LLVMPositionBuilderAtEnd(b, loop);
   LLVMValueRef phi = LLVMBuildPhi(b, e->i64, i->name ? i->name : "i"), x = phi;
   for (unsigned k = 0; k < copies; k++) {
@@ -233,7 +283,11 @@ static void emit_for(em *e, lv v, const linst *i) {
   scalar lo, hi, st;
   bool known = loop_const(e->f, i->a, &lo) && loop_const(e->f, i->b, &hi) && loop_const(e->f, i->c, &st);
   uint64_t steps = known && hi.i > lo.i ? ((uint64_t)hi.i - (uint64_t)lo.i - 1) / (uint64_t)st.i : 0;
-  int64_t trips = !known ? -1 : hi.i <= lo.i ? 0 : steps >= INT64_MAX ? INT64_MAX : (int64_t)steps + 1, copies = i->k.i > 1 ? i->k.i : 1;
+  int64_t trips = !known               ? -1
+                  : hi.i <= lo.i       ? 0
+                  : steps >= INT64_MAX ? INT64_MAX
+                                       : (int64_t)steps + 1,
+          copies = i->k.i > 1 ? i->k.i : 1;
   if (trips == 0) return;
   if (i->mask) {
     round_loop(e, v, i, e->val[i->a], 1, true);
@@ -265,7 +319,8 @@ static void emit_for(em *e, lv v, const linst *i) {
 static uint32_t most_args(const lfunc *f) {
   uint32_t n = 0;
   for (uint32_t i = 1; i < f->insts.n; i++)
-    if ((f->insts.v[i].kind == L_CALL || f->insts.v[i].kind == L_PARALLEL) && f->insts.v[i].nargs + 1 > n) n = f->insts.v[i].nargs + 1;
+    if ((f->insts.v[i].kind == L_CALL || f->insts.v[i].kind == L_PARALLEL) && f->insts.v[i].nargs + 1 > n)
+      n = f->insts.v[i].nargs + 1;
   return n;
 }
 static void function_body(em *e, const char *name) {
@@ -278,9 +333,14 @@ static void function_body(em *e, const char *name) {
   if (!e->fn) e->fn = LLVMAddFunction(e->mod, name, ft);
   for (unsigned i = 0; i < (kernel ? 4u : 1u); i++) e->arg[i] = LLVMGetParam(e->fn, i);
   static const char *const attrs[] = {"nounwind"};
-  for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++) LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->lc, LLVMGetEnumAttributeKindForName(attrs[i], strlen(attrs[i])), 0));
-  if (kernel) LLVMAddAttributeAtIndex(e->fn, 1, LLVMCreateEnumAttribute(e->lc, LLVMGetEnumAttributeKindForName("noalias", 7), 0));
-  if (e->t->vector_bits >= 128) LLVMAddTargetDependentFunctionAttr(e->fn, "prefer-vector-width", arena_fmt(e->a, "%u", e->t->vector_bits));
+  for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++)
+    LLVMAddAttributeAtIndex(
+        e->fn, LLVMAttributeFunctionIndex,
+        LLVMCreateEnumAttribute(e->lc, LLVMGetEnumAttributeKindForName(attrs[i], strlen(attrs[i])), 0));
+  if (kernel)
+    LLVMAddAttributeAtIndex(e->fn, 1, LLVMCreateEnumAttribute(e->lc, LLVMGetEnumAttributeKindForName("noalias", 7), 0));
+  if (e->t->vector_bits >= 128)
+    LLVMAddTargetDependentFunctionAttr(e->fn, "prefer-vector-width", arena_fmt(e->a, "%u", e->t->vector_bits));
   e->entry = em_bb(e, "entry");
   LLVMBasicBlockRef body = em_bb(e, "body");
   LLVMPositionBuilderAtEnd(e->b, e->entry);
@@ -291,10 +351,14 @@ static void function_body(em *e, const char *name) {
   uint32_t n = most_args(e->f);
   if (n) e->call_args = em_alloca(e, e->i64, LLVMConstInt(e->i32, n, 0), 16);
   em_block(e, 1);
-  if (kernel) LLVMBuildRetVoid(e->b);
-  else LLVMBuildRet(e->b, LLVMConstInt(e->i64, 0, 0));
+  if (kernel)
+    LLVMBuildRetVoid(e->b);
+  else
+    LLVMBuildRet(e->b, LLVMConstInt(e->i64, 0, 0));
 }
-LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const lmodule *m, const lfunc *f, const target *t, const char *name, const char *(*symbol)(void *env, const char *func), void *env) {
+LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const lmodule *m, const lfunc *f,
+                         const target *t, const char *name, const char *(*symbol)(void *env, const char *func),
+                         void *env) {
   lfunc g = *f; /* the module keeps the function as it is shown */
   g.a = a;
   loop_expand((lmodule *)m, &g, llvm_native, (void *)t);

@@ -9,23 +9,24 @@ typedef struct em {
   ctx *c;
   arena *a;
   const lmodule *m;
-  const lfunc *f;       /* after loop_expand */
+  const lfunc *f; /* after loop_expand */
   const target *t;
   LLVMContextRef lc;
   LLVMModuleRef mod;
   LLVMBuilderRef b;
   LLVMValueRef fn;
-  LLVMValueRef *val;    /* per instruction */
-  LLVMTypeRef *slot;    /* REG: the type held */
+  LLVMValueRef *val;       /* per instruction */
+  LLVMTypeRef *slot;       /* REG: the type held */
   LLVMBasicBlockRef entry; /* allocas and parameters; ends in a branch that stays last */
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, vd;
-  LLVMValueRef arg[4];  /* kernel: args, lo, hi, worker; main: call */
+  LLVMValueRef arg[4];    /* kernel: args, lo, hi, worker; main: call */
   LLVMValueRef scratch;   /* this worker's part of the scratch area */
   LLVMValueRef call_args; /* room for the arguments of the calls made */
-  uint32_t *base;       /* per pointer value: 1 + parameter it comes from, 0 unknown, LOCAL for this function's own memory */
-  map *near;            /* (index, pointer) that accesses share -> near_base (mem.c) */
-  u32vec *nears;        /* per index: the pointers with many */
-  LLVMMetadataRef *scope; /* per parameter: its alias scope, NULL */
+  /* per pointer value: 1 + parameter it comes from, 0 unknown, LOCAL for this function's own memory */
+  uint32_t *base;
+  map *near;               /* (index, pointer) that accesses share -> near_base (mem.c) */
+  u32vec *nears;           /* per index: the pointers with many */
+  LLVMMetadataRef *scope;  /* per parameter: its alias scope, NULL */
   LLVMMetadataRef *others; /* per parameter (and one for the rest): the scopes it does not touch */
   unsigned md_scope, md_noalias, md_invariant;
   const char *(*symbol)(void *env, const char *func);
@@ -34,14 +35,16 @@ typedef struct em {
 enum { BASE_LOCAL = UINT32_MAX };
 
 /* emit.c: adds function f to the module under this symbol. symbol(env, name): what to call for a kernel. */
-LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const lmodule *m, const lfunc *f, const target *t, const char *name, const char *(*symbol)(void *env, const char *func), void *env);
+LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const lmodule *m, const lfunc *f,
+                         const target *t, const char *name, const char *(*symbol)(void *env, const char *func),
+                         void *env);
 void em_block(em *e, uint32_t block);
 LLVMValueRef em_alloca(em *e, LLVMTypeRef t, LLVMValueRef count, unsigned align);
 LLVMBasicBlockRef em_bb(em *e, const char *name);
 /* type.c */
 void em_types(em *e);
-LLVMTypeRef em_elem(em *e, etype t);  /* as held in registers, one lane */
-LLVMTypeRef em_mem(em *e, etype t);   /* as held in memory */
+LLVMTypeRef em_elem(em *e, etype t); /* as held in registers, one lane */
+LLVMTypeRef em_mem(em *e, etype t);  /* as held in memory */
 LLVMTypeRef em_vec(LLVMTypeRef t, unsigned lanes);
 LLVMTypeRef em_type(em *e, ltype t);
 LLVMValueRef em_const(em *e, ltype t, scalar k);
@@ -54,17 +57,19 @@ LLVMValueRef em_lookup(em *e, const linst *i);
 LLVMValueRef em_combine(em *e, rop op, etype t, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef em_hreduce(em *e, const linst *i);
 /* mem.c */
-void em_alias(em *e);                 /* makes the scopes */
+void em_alias(em *e); /* makes the scopes */
 uint32_t em_base_of(em *e, lv p);
 void em_near(em *e, lv index); /* after the value of an index has been emitted */
 LLVMValueRef em_load(em *e, const linst *i);
 void em_store(em *e, const linst *i);
 void em_prefetch(em *e, const linst *i);
 /* object.c */
-target em_target(ctx *c, const target *t); /* the machine's own names filled in for a host target, the triple normalised */
+/* the machine's own names filled in for a host target, the triple normalised */
+target em_target(ctx *c, const target *t);
 LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o);
 void em_module_target(LLVMModuleRef mod, LLVMTargetMachineRef tm);
-void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_opts *o, const char *what); /* verify (level 0) and passes */
+/* verify (level 0) and passes */
+void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_opts *o, const char *what);
 void em_diagnose(LLVMContextRef lc, ctx *c);
 /* disassemble.c: the function in an object of codegen/x86 */
 void em_disassemble(ctx *c, const target *t, bytes obj, sbuf *b);

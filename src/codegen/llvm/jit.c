@@ -1,4 +1,5 @@
-/* How does a loop module become callable code in this process? What codegen/x86 can compile it does, LLVM the rest (unit.c). When that is nothing the objects are linked by codegen/image, and LLVM is
+/* How does a loop module become callable code in this process? What codegen/x86 can compile it does, LLVM the rest
+ * (unit.c). When that is nothing the objects are linked by codegen/image, and LLVM is
  * not even loaded; else by ORC. Names lead to symbols, symbols to addresses. */
 #include "codegen/image/image.h"
 #include "codegen/llvm/unit.h"
@@ -57,13 +58,16 @@ static void open_orc(jit *j) {
   resolve(j);
   while (image_externs[n].name) n++;
   LLVMOrcCSymbolMapPair *s = NEWN(j->a, LLVMOrcCSymbolMapPair, n);
-  LLVMTargetMachineRef tm = em_machine(j->c, &j->t, &j->o); /* from here on nothing unwinds that would leave something behind */
+  /* from here on nothing unwinds that would leave something behind */
+  LLVMTargetMachineRef tm = em_machine(j->c, &j->t, &j->o);
   LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
-  LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm)); /* takes tm */
+  /* takes tm */
+  LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm));
   check(j->c, LLVMOrcCreateLLJIT(&j->orc, b), "start");
   for (size_t i = 0; i < n; i++) {
     s[i].Name = LLVMOrcLLJITMangleAndIntern(j->orc, image_externs[i].name);
-    s[i].Sym = (LLVMJITEvaluatedSymbol){(LLVMOrcExecutorAddress)(uintptr_t)image_externs[i].address, {LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0}};
+    s[i].Sym = (LLVMJITEvaluatedSymbol){(LLVMOrcExecutorAddress)(uintptr_t)image_externs[i].address,
+                                        {LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0}};
   }
   LLVMErrorRef e = LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(j->orc), LLVMOrcAbsoluteSymbols(s, n));
   if (e) close_orc(j);
@@ -132,10 +136,12 @@ void jit_add(jit *j, const lmodule *m) {
     if (!map_gets(j->defined, b->units.v[i].symbol, &one)) vec_push(j->a, b->todo, i), vec_push(j->a, all, i);
   if (own) unit_own(b);
   if (b->todo.n && j->o.codegen == EK_CODE_OWN)
-    ctx_fail(c, E_TARGET, "code generation: there is %s in function %s", own ? b->units.v[b->todo.v[0]].refused : "another processor's code", b->units.v[b->todo.v[0]].f->name);
+    ctx_fail(c, E_TARGET, "code generation: there is %s in function %s",
+             own ? b->units.v[b->todo.v[0]].refused : "another processor's code", b->units.v[b->todo.v[0]].f->name);
   for (uint32_t i = 0; own && i < b->todo.n; i++) {
     const unit *u = &b->units.v[b->todo.v[i]];
-    diag_add(c, D_INFO, E_OK, (srcpos){0}, NULL, "code: function %s is left to LLVM: there is %s in it", u->f->name, u->refused);
+    diag_add(c, D_INFO, E_OK, (srcpos){0}, NULL, "code: function %s is left to LLVM: there is %s in it", u->f->name,
+             u->refused);
   }
   if (b->todo.n) {
     resolve(j);

@@ -1,4 +1,5 @@
-/* Where is LLVM, and how do its functions get into the table? The file that the program was built against, or one of the same name in a folder of LD_LIBRARY_PATH or of the system; loaded once per process, and never unloaded. */
+/* Where is LLVM, and how do its functions get into the table? The file that the program was built against, or one of
+ * the same name in a folder of LD_LIBRARY_PATH or of the system; loaded once per process, and never unloaded. */
 #include "codegen/llvm/lib.h"
 #include "codegen/llvm/llvm.h"
 #include <dlfcn.h>
@@ -15,12 +16,19 @@ llvm_functions ek_llvm;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char why[512]; /* "": loaded */
 
-/* ---- where it is ---- */
+/* ---- where it is ----------------------------------------------------------------------------- */
 static bool there(const char *dir, size_t n, char *path, size_t room, struct stat *st) {
-  return n && (size_t)snprintf(path, room, "%.*s/%s", (int)n, dir, EK_LLVM_SONAME) < room && !stat(path, st) && S_ISREG(st->st_mode);
+  return n && (size_t)snprintf(path, room, "%.*s/%s", (int)n, dir, EK_LLVM_SONAME) < room && !stat(path, st) &&
+         S_ISREG(st->st_mode);
 }
 static bool find(char *path, size_t room, struct stat *st) {
-  static const char *const dirs[] = {EK_LLVM_DIR, "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib/riscv64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"};
+  static const char *const dirs[] = {EK_LLVM_DIR,
+                                     "/usr/lib/x86_64-linux-gnu",
+                                     "/usr/lib/aarch64-linux-gnu",
+                                     "/usr/lib/riscv64-linux-gnu",
+                                     "/usr/lib64",
+                                     "/usr/lib",
+                                     "/usr/local/lib"};
   const char *own = secure_getenv("LD_LIBRARY_PATH");
   for (const char *s = own ? own : ""; *s;) {
     size_t n = strcspn(s, ":");
@@ -35,10 +43,11 @@ const char *llvm_identity(ctx *c) {
   char path[4096];
   struct stat st;
   if (!find(path, sizeof path, &st)) return EK_LLVM_SONAME;
-  return arena_fmt(ctx_arena(c), "%s %llu %lld.%09ld", EK_LLVM_SONAME, (unsigned long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+  return arena_fmt(ctx_arena(c), "%s %llu %lld.%09ld", EK_LLVM_SONAME, (unsigned long long)st.st_size,
+                   (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 }
 
-/* ---- loading ---- */
+/* ---- loading --------------------------------------------------------------------------------- */
 static void call(void *lib, const char *name) {
   void (*f)(void) = (void (*)(void))dlsym(lib, name);
   if (f) f();
@@ -52,7 +61,8 @@ static void load(void) {
     snprintf(why, sizeof why, "%s", text ? text : "unknown reason");
     return;
   }
-  static const char *const names[] = { /* in the order of the table's members */
+  static const char *const names[] = {
+  /* in the order of the table's members */
 #define F(name) #name,
 #include "codegen/llvm/functions.def"
 #undef F
@@ -66,10 +76,15 @@ static void load(void) {
     }
     memcpy((char *)&ek_llvm + i * sizeof f, &f, sizeof f);
   }
-#define LLVM_TARGET(t) call(lib, "LLVMInitialize" #t "TargetInfo"), call(lib, "LLVMInitialize" #t "Target"), call(lib, "LLVMInitialize" #t "TargetMC"), call(lib, "LLVMInitialize" #t "AsmPrinter"), call(lib, "LLVMInitialize" #t "AsmParser"), call(lib, "LLVMInitialize" #t "Disassembler");
+#define LLVM_TARGET(t)                                                                                                 \
+  call(lib, "LLVMInitialize" #t "TargetInfo"), call(lib, "LLVMInitialize" #t "Target"),                                \
+      call(lib, "LLVMInitialize" #t "TargetMC"), call(lib, "LLVMInitialize" #t "AsmPrinter"),                          \
+      call(lib, "LLVMInitialize" #t "AsmParser"), call(lib, "LLVMInitialize" #t "Disassembler");
 #include <llvm/Config/Targets.def>
 }
 void llvm_need(ctx *c) {
   pthread_once(&once, load);
-  if (why[0]) ctx_fail(c, E_TARGET, "LLVM is needed to compile, and cannot be loaded: %s; install the Debian package libllvm19", why);
+  if (why[0])
+    ctx_fail(c, E_TARGET, "LLVM is needed to compile, and cannot be loaded: %s; install the Debian package libllvm19",
+             why);
 }

@@ -1,5 +1,7 @@
-/* LLVM, loaded when it is first needed: a start that compiles nothing (from the cache, a saved library, --help) neither maps its hundred megabytes nor runs its initialisers, and needs no LLVM on the machine.
- * The functions in use are listed in functions.def; llvm_names.h, which the build makes of that list, lets their names mean members of the table below. A function that is missing in the list does not link. */
+/* LLVM, loaded when it is first needed: a start that compiles nothing (from the cache, a saved library, --help)
+ * neither maps its hundred megabytes nor runs its initialisers, and needs no LLVM on the machine.
+ * The functions in use are listed in functions.def; llvm_names.h, which the build makes of that list, lets their
+ * names mean members of the table below. A function that is missing in the list does not link. */
 #ifndef EK_LLVM_LIB_H
 #define EK_LLVM_LIB_H
 #include "base/base.h"

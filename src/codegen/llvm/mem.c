@@ -1,22 +1,27 @@
-/* How does memory access look in LLVM? Plain, masked (mask, count), strided and indexed loads and stores, and what may alias what.
+/* How does memory access look in LLVM? Plain, masked (mask, count), strided and indexed loads and stores, and what
+ * may alias what.
  *
- * Aliasing. A parameter with `noalias` gets an alias scope; accesses through it are in that scope, and all accesses through other pointers say that they are not. Pointers are followed from offset to offset back to
+ * Aliasing. A parameter with `noalias` gets an alias scope; accesses through it are in that scope, and all
+ * accesses through other pointers say that they are not. Pointers are followed from offset to offset back to
  * their parameter. Loads through read-only noalias parameters are invariant.
  *
- * Addresses. Where many accesses differ from one index by constants only, their common address is a value of its own that LLVM does not look into (launder): the constants become displacements, and loop strength
+ * Addresses. Where many accesses differ from one index by constants only, their common address is a value of its
+ * own that LLVM does not look into (launder): the constants become displacements, and loop strength
  * reduction, whose time grows fast with the addresses of a loop, sees one.
  */
 #include "codegen/llvm/emit.h"
 #include <string.h>
 
 static LLVMMetadataRef distinct(em *e, LLVMMetadataRef domain, const char *name) {
-  LLVMMetadataRef tmp = LLVMTemporaryMDNode(e->lc, NULL, 0), op[3] = {tmp, domain ? domain : LLVMMDStringInContext2(e->lc, name, strlen(name)), LLVMMDStringInContext2(e->lc, name, strlen(name))};
+  LLVMMetadataRef tmp = LLVMTemporaryMDNode(e->lc, NULL, 0),
+                  op[3] = {tmp, domain ? domain : LLVMMDStringInContext2(e->lc, name, strlen(name)),
+                           LLVMMDStringInContext2(e->lc, name, strlen(name))};
   LLVMMetadataRef n = LLVMMDNodeInContext2(e->lc, op, domain ? 3 : 2);
   LLVMReplaceMDNodeOperandWith(LLVMMetadataAsValue(e->lc, n), 0, n);
   LLVMDisposeTemporaryMDNode(tmp);
   return n;
 }
-/* ---- common addresses ---- */
+/* ---- common addresses ------------------------------------------------------------------------ */
 enum { NEAR = 24 };
 typedef struct near_base {
   lv index, p;
@@ -32,7 +37,8 @@ static near_base *near_of(const em *e, lv index, lv p) {
 static bool displaced(const em *e, lv index, lv *base, int64_t *by) {
   const linst *i = li(e->f, index);
   scalar k;
-  if (i->kind != L_OP || i->op != OP_ADD || i->type.elem != ET_I64 || i->type.lanes != 1 || !loop_const(e->f, i->b, &k)) return false;
+  if (i->kind != L_OP || i->op != OP_ADD || i->type.elem != ET_I64 || i->type.lanes != 1 || !loop_const(e->f, i->b, &k))
+    return false;
   *base = i->a, *by = k.i;
   return true;
 }
@@ -97,10 +103,14 @@ void em_alias(em *e) {
 uint32_t em_base_of(em *e, lv p) {
   const linst *i = li(e->f, p);
   switch (i->kind) {
-  case L_PARAM: return (uint32_t)i->k.i + 1;
-  case L_OFFSET: return em_base_of(e, i->a);
-  case L_ALLOC: return BASE_LOCAL;
-  default: return 0;
+  case L_PARAM:
+    return (uint32_t)i->k.i + 1;
+  case L_OFFSET:
+    return em_base_of(e, i->a);
+  case L_ALLOC:
+    return BASE_LOCAL;
+  default:
+    return 0;
   }
 }
 static void tag(em *e, LLVMValueRef v, lv p, bool load) {
@@ -109,13 +119,15 @@ static void tag(em *e, LLVMValueRef v, lv p, bool load) {
   if (k < n && e->scope[k]) LLVMSetMetadata(v, e->md_scope, LLVMMetadataAsValue(e->lc, e->scope[k]));
   LLVMMetadataRef no = e->others[k < n && e->scope[k] ? k : n];
   if (no) LLVMSetMetadata(v, e->md_noalias, LLVMMetadataAsValue(e->lc, no));
-  if (load && k < n && (e->f->params.v[k].flags & (LP_READ | LP_WRITE | LP_NOALIAS)) == (LP_READ | LP_NOALIAS)) LLVMSetMetadata(v, e->md_invariant, LLVMMetadataAsValue(e->lc, LLVMMDNodeInContext2(e->lc, NULL, 0)));
+  if (load && k < n && (e->f->params.v[k].flags & (LP_READ | LP_WRITE | LP_NOALIAS)) == (LP_READ | LP_NOALIAS))
+    LLVMSetMetadata(v, e->md_invariant, LLVMMetadataAsValue(e->lc, LLVMMDNodeInContext2(e->lc, NULL, 0)));
 }
 /* The active lanes, or NULL for all. */
 static LLVMValueRef active(em *e, const linst *i) {
   unsigned lanes = i->type.lanes;
   LLVMValueRef m = i->mask ? e->val[i->mask] : NULL;
-  if (m && lanes == 1) m = LLVMBuildInsertElement(e->b, LLVMGetPoison(LLVMVectorType(e->i1, 1)), m, LLVMConstInt(e->i32, 0, 0), "");
+  if (m && lanes == 1)
+    m = LLVMBuildInsertElement(e->b, LLVMGetPoison(LLVMVectorType(e->i1, 1)), m, LLVMConstInt(e->i32, 0, 0), "");
   if (i->count) {
     LLVMTypeRef at = lanes > 64 ? e->i16 : e->i32;
     LLVMValueRef n = e->val[i->count], top = LLVMConstInt(e->i64, lanes, 0), *lane = NEWN(e->a, LLVMValueRef, lanes);
@@ -125,8 +137,10 @@ static LLVMValueRef active(em *e, const linst *i) {
     n = LLVMBuildTrunc(e->b, em_intrin(e, "llvm.smax", &e->i64, 1, a, 2), at, "");
     for (unsigned l = 0; l < lanes; l++) lane[l] = LLVMConstInt(at, l, 0);
     LLVMValueRef nv = n;
-    if (lanes > 1) nv = em_splat(e, n, lanes);
-    else nv = LLVMBuildInsertElement(e->b, LLVMGetPoison(LLVMVectorType(at, 1)), n, LLVMConstInt(e->i32, 0, 0), "");
+    if (lanes > 1)
+      nv = em_splat(e, n, lanes);
+    else
+      nv = LLVMBuildInsertElement(e->b, LLVMGetPoison(LLVMVectorType(at, 1)), n, LLVMConstInt(e->i32, 0, 0), "");
     LLVMValueRef c = LLVMBuildICmp(e->b, LLVMIntULT, LLVMConstVector(lane, lanes), nv, "");
     m = m && !EK_PLANTED("llvm-memory") ? LLVMBuildAnd(e->b, m, c, "") : c;
   }
@@ -168,7 +182,8 @@ LLVMValueRef em_load(em *e, const linst *i) {
   LLVMValueRef m = active(e, i), v;
   if (indexed || i->stride) {
     LLVMTypeRef over[2] = {vt, LLVMVectorType(e->ptr, lanes)};
-    LLVMValueRef a[4] = {addresses(e, i, indexed), LLVMConstInt(e->i32, et_bytes(t), 0), m ? m : all_lanes(e, lanes), m ? LLVMConstNull(vt) : LLVMGetPoison(vt)};
+    LLVMValueRef a[4] = {addresses(e, i, indexed), LLVMConstInt(e->i32, et_bytes(t), 0), m ? m : all_lanes(e, lanes),
+                         m ? LLVMConstNull(vt) : LLVMGetPoison(vt)};
     v = em_intrin(e, "llvm.masked.gather", over, 2, a, 4);
     tag(e, v, i->a, true);
   } else if (m) {
@@ -185,7 +200,9 @@ LLVMValueRef em_load(em *e, const linst *i) {
   return t == ET_BOOL ? LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(vt), "") : v;
 }
 void em_prefetch(em *e, const linst *i) {
-  LLVMValueRef a[4] = {address(e, (etype)li(e->f, i->a)->type.elem, i->a, i->b), LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, 2, 0), LLVMConstInt(e->i32, 1, 0)}; /* to read; into the second level; data */
+  /* to read; into the second level; data */
+  LLVMValueRef a[4] = {address(e, (etype)li(e->f, i->a)->type.elem, i->a, i->b), LLVMConstInt(e->i32, 0, 0),
+                       LLVMConstInt(e->i32, 2, 0), LLVMConstInt(e->i32, 1, 0)};
   em_intrin(e, "llvm.prefetch", &e->ptr, 1, a, 4);
 }
 void em_store(em *e, const linst *i) {
@@ -197,7 +214,8 @@ void em_store(em *e, const linst *i) {
   if (t == ET_BOOL) v = LLVMBuildZExt(e->b, v, vt, "");
   if (indexed || i->stride) {
     LLVMTypeRef over[2] = {vt, LLVMVectorType(e->ptr, lanes)};
-    LLVMValueRef a[4] = {v, addresses(e, i, indexed), LLVMConstInt(e->i32, et_bytes(t), 0), m ? m : all_lanes(e, lanes)};
+    LLVMValueRef a[4] = {v, addresses(e, i, indexed), LLVMConstInt(e->i32, et_bytes(t), 0),
+                         m ? m : all_lanes(e, lanes)};
     s = em_intrin(e, "llvm.masked.scatter", over, 2, a, 4);
   } else if (m) {
     LLVMTypeRef v1 = LLVMVectorType(mt, lanes), over[2] = {v1, e->ptr};

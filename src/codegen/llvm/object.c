@@ -1,4 +1,5 @@
-/* How does a module become an object, assembly or readable IR? Target machine, passes, output; and the whole-model object with its descriptor. */
+/* How does a module become an object, assembly or readable IR? Target machine, passes, output; and the whole-model
+ * object with its descriptor. */
 #include "codegen/llvm/unit.h"
 #include "codegen/x86/x86.h"
 #include <stddef.h>
@@ -32,8 +33,11 @@ target em_target(ctx *c, const target *t) {
 LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o) {
   LLVMTargetRef ref;
   char *why = NULL;
-  if (LLVMGetTargetFromTriple(t->triple, &ref, &why)) ctx_fail(c, E_TARGET, "target %s: LLVM does not know the triple %s (%s)", t->name, t->triple, take(c, why));
-  LLVMTargetMachineRef tm = LLVMCreateTargetMachine(ref, t->triple, t->cpu, t->features, o->level > 0 ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone, LLVMRelocPIC, LLVMCodeModelDefault);
+  if (LLVMGetTargetFromTriple(t->triple, &ref, &why))
+    ctx_fail(c, E_TARGET, "target %s: LLVM does not know the triple %s (%s)", t->name, t->triple, take(c, why));
+  LLVMTargetMachineRef tm = LLVMCreateTargetMachine(ref, t->triple, t->cpu, t->features,
+                                                    o->level > 0 ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone,
+                                                    LLVMRelocPIC, LLVMCodeModelDefault);
   if (!tm) ctx_fail(c, E_TARGET, "target %s: LLVM cannot generate code for %s, CPU %s", t->name, t->triple, t->cpu);
   return tm;
 }
@@ -61,7 +65,8 @@ void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_op
 #endif
   if (o->level == 0) return;
   LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef e = LLVMRunPasses(mod, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm))", tm, po);
+  LLVMErrorRef e = LLVMRunPasses(
+      mod, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm))", tm, po);
   LLVMDisposePassBuilderOptions(po);
   if (e) {
     char *m = LLVMGetErrorMessage(e);
@@ -71,7 +76,7 @@ void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_op
   }
 }
 
-/* ---- the whole module in one LLVM module ---- */
+/* ---- the whole module in one LLVM module ----------------------------------------------------- */
 typedef struct whole {
   ctx *c;
   const target *t;
@@ -103,7 +108,8 @@ static void build(whole *w) {
   arena *a = arena_new(w->c);
   for (uint32_t i = 0; i < w->m->funcs.n; i++) {
     const lfunc *f = w->m->funcs.v[i];
-    if (!w->only || !strcmp(w->only, f->name)) em_function(w->c, a, w->lc, w->mod, w->m, f, w->t, f->name, own_name, (void *)w->m);
+    if (!w->only || !strcmp(w->only, f->name))
+      em_function(w->c, a, w->lc, w->mod, w->m, f, w->t, f->name, own_name, (void *)w->m);
   }
   arena_free(a);
 }
@@ -118,10 +124,11 @@ static void drop(whole *w) {
 }
 static void emit(whole *w, LLVMCodeGenFileType kind) {
   char *why = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(w->tm, w->mod, kind, &why, &w->out)) ctx_fail(w->c, E_TARGET, "code generation for target %s: %s", w->t->name, take(w->c, why));
+  if (LLVMTargetMachineEmitToMemoryBuffer(w->tm, w->mod, kind, &why, &w->out))
+    ctx_fail(w->c, E_TARGET, "code generation for target %s: %s", w->t->name, take(w->c, why));
 }
 
-/* ---- descriptor: ek_rt_model and what it points to, as constants ---- */
+/* ---- descriptor: ek_rt_model and what it points to, as constants ----------------------------- */
 static LLVMValueRef global(em *e, LLVMValueRef init, const char *name, unsigned align, bool relro) {
   LLVMValueRef g = LLVMAddGlobal(e->mod, LLVMTypeOf(init), name);
   LLVMSetInitializer(g, init);
@@ -131,7 +138,10 @@ static LLVMValueRef global(em *e, LLVMValueRef init, const char *name, unsigned 
   if (align) LLVMSetAlignment(g, align);
   return g;
 }
-static LLVMValueRef text(em *e, const char *s) { return s ? global(e, LLVMConstStringInContext(e->lc, s, (unsigned)strlen(s), 0), "text", 1, false) : LLVMConstNull(e->ptr); }
+static LLVMValueRef text(em *e, const char *s) {
+  return s ? global(e, LLVMConstStringInContext(e->lc, s, (unsigned)strlen(s), 0), "text", 1, false)
+           : LLVMConstNull(e->ptr);
+}
 static LLVMValueRef tensors(em *e, const ek_rt_tensor *t, int64_t n) {
   if (!n) return LLVMConstNull(e->ptr);
   LLVMValueRef *all = NEWN(e->a, LLVMValueRef, n);
@@ -143,7 +153,9 @@ static LLVMValueRef tensors(em *e, const ek_rt_tensor *t, int64_t n) {
       name[d] = text(e, t[i].dim_names ? t[i].dim_names[d] : NULL);
     }
     LLVMValueRef none = LLVMConstNull(e->ptr);
-    LLVMValueRef fields[5] = {text(e, t[i].name), LLVMConstInt(e->i32, (unsigned long long)t[i].type, 1), LLVMConstInt(e->i32, rank, 0), rank ? global(e, LLVMConstArray2(e->i64, dim, rank), "dims", 8, false) : none,
+    LLVMValueRef fields[5] = {text(e, t[i].name), LLVMConstInt(e->i32, (unsigned long long)t[i].type, 1),
+                              LLVMConstInt(e->i32, rank, 0),
+                              rank ? global(e, LLVMConstArray2(e->i64, dim, rank), "dims", 8, false) : none,
                               rank ? global(e, LLVMConstArray2(e->ptr, name, rank), "dim_names", 8, true) : none};
     all[i] = LLVMConstStructInContext(e->lc, fields, 5, 0);
   }
@@ -158,15 +170,18 @@ static void serial_parallel(em *e, LLVMValueRef fn) { /* runs the chunks here */
 }
 /* if (!call->slot) call->slot = value */
 static void fill(em *e, LLVMValueRef fn, LLVMValueRef call, int slot, LLVMValueRef value) {
-  LLVMValueRef k = LLVMConstInt(e->i64, (unsigned long long)slot, 0), p = LLVMBuildGEP2(e->b, e->i64, call, &k, 1, ""), have = LLVMBuildLoad2(e->b, e->ptr, p, "");
-  LLVMBasicBlockRef set = LLVMAppendBasicBlockInContext(e->lc, fn, "set"), on = LLVMAppendBasicBlockInContext(e->lc, fn, "on");
+  LLVMValueRef k = LLVMConstInt(e->i64, (unsigned long long)slot, 0), p = LLVMBuildGEP2(e->b, e->i64, call, &k, 1, ""),
+               have = LLVMBuildLoad2(e->b, e->ptr, p, "");
+  LLVMBasicBlockRef set = LLVMAppendBasicBlockInContext(e->lc, fn, "set"),
+                    on = LLVMAppendBasicBlockInContext(e->lc, fn, "on");
   LLVMBuildCondBr(e->b, LLVMBuildIsNull(e->b, have, ""), set, on);
   LLVMPositionBuilderAtEnd(e->b, set);
   LLVMBuildStore(e->b, value, p);
   LLVMBuildBr(e->b, on);
   LLVMPositionBuilderAtEnd(e->b, on);
 }
-static LLVMValueRef pool_function(em *e, bool pool, const char *name) { /* of the runtime's object; only its address is used here */
+/* of the runtime's object; only its address is used here */
+static LLVMValueRef pool_function(em *e, bool pool, const char *name) {
   if (!pool) return LLVMConstNull(e->ptr);
   LLVMValueRef f = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->vd, NULL, 0, 0));
   LLVMSetVisibility(f, LLVMHiddenVisibility);
@@ -186,12 +201,16 @@ static LLVMValueRef main_function(em *e, batch *b, const char *name) {
 /* plan, but on a processor that lacks something it ends with a message before any code of the model runs. */
 static LLVMValueRef checked_plan(em *e, LLVMValueRef plan, LLVMTypeRef mt, LLVMValueRef needs) {
   LLVMTypeRef lt = LLVMFunctionType(e->ptr, &e->ptr, 1, 0);
-  LLVMValueRef lacks = LLVMAddFunction(e->mod, "ek_rt_cpu_lacks", lt), fn = LLVMAddFunction(e->mod, "plan_here", mt), call = LLVMGetParam(fn, 0);
+  LLVMValueRef lacks = LLVMAddFunction(e->mod, "ek_rt_cpu_lacks", lt), fn = LLVMAddFunction(e->mod, "plan_here", mt),
+               call = LLVMGetParam(fn, 0);
   LLVMSetVisibility(lacks, LLVMHiddenVisibility);
   LLVMSetLinkage(fn, LLVMInternalLinkage);
-  LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(e->lc, fn, "entry"), bad = LLVMAppendBasicBlockInContext(e->lc, fn, "lacks"), good = LLVMAppendBasicBlockInContext(e->lc, fn, "meets");
+  LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(e->lc, fn, "entry"),
+                    bad = LLVMAppendBasicBlockInContext(e->lc, fn, "lacks"),
+                    good = LLVMAppendBasicBlockInContext(e->lc, fn, "meets");
   LLVMPositionBuilderAtEnd(e->b, entry);
-  LLVMValueRef why = LLVMBuildCall2(e->b, lt, lacks, &needs, 1, ""), at = LLVMConstInt(e->i64, offsetof(ek_rt_call, message) / 8, 0);
+  LLVMValueRef why = LLVMBuildCall2(e->b, lt, lacks, &needs, 1, ""),
+               at = LLVMConstInt(e->i64, offsetof(ek_rt_call, message) / 8, 0);
   LLVMBuildCondBr(e->b, LLVMBuildIsNull(e->b, why, ""), good, bad);
   LLVMPositionBuilderAtEnd(e->b, bad);
   LLVMBuildStore(e->b, why, LLVMBuildGEP2(e->b, e->i64, call, &at, 1, ""));
@@ -236,16 +255,32 @@ static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
   fill(e, entry, call, 6, par);
   LLVMBuildRet(e->b, LLVMBuildCall2(e->b, mt, run, &call, 1, ""));
 #define K(v) LLVMConstInt(e->i64, (unsigned long long)(v), 1)
-  LLVMValueRef fields[] = {K(2), text(e, x->name), K(d->inputs), K(d->outputs), tensors(e, d->in, d->inputs), tensors(e, d->out, d->outputs), plan, entry, weights, K(x->weights.n), text(e, d->memory), pool_function(e, x->pool, "ek_rt_pool_create"), pool_function(e, x->pool, "ek_rt_pool_destroy"), text(e, d->cpu)};
+  LLVMValueRef fields[] = {K(2),
+                           text(e, x->name),
+                           K(d->inputs),
+                           K(d->outputs),
+                           tensors(e, d->in, d->inputs),
+                           tensors(e, d->out, d->outputs),
+                           plan,
+                           entry,
+                           weights,
+                           K(x->weights.n),
+                           text(e, d->memory),
+                           pool_function(e, x->pool, "ek_rt_pool_create"),
+                           pool_function(e, x->pool, "ek_rt_pool_destroy"),
+                           text(e, d->cpu)};
   _Static_assert(sizeof fields / sizeof *fields * 8 == sizeof(ek_rt_model), "ek_rt_model has other fields");
-  LLVMValueRef model = global(e, LLVMConstStructInContext(e->lc, fields, sizeof fields / sizeof *fields, 0), "model", 8, true);
+  LLVMValueRef model =
+      global(e, LLVMConstStructInContext(e->lc, fields, sizeof fields / sizeof *fields, 0), "model", 8, true);
   LLVMValueRef info = LLVMAddFunction(w->mod, arena_fmt(a, "%s_info", x->name), LLVMFunctionType(e->ptr, NULL, 0, 0));
   LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(w->lc, info, "entry"));
   LLVMBuildRet(e->b, model);
   arena_free(a);
 }
 
-static bytes copy_of(ctx *c, LLVMMemoryBufferRef buf) { return (bytes){arena_dup(ctx_arena(c), LLVMGetBufferStart(buf), LLVMGetBufferSize(buf)), LLVMGetBufferSize(buf)}; }
+static bytes copy_of(ctx *c, LLVMMemoryBufferRef buf) {
+  return (bytes){arena_dup(ctx_arena(c), LLVMGetBufferStart(buf), LLVMGetBufferSize(buf)), LLVMGetBufferSize(buf)};
+}
 static bytes descriptor_object(ctx *c, const target *t, const llvm_opts *o, const llvm_export *x, batch *b) {
   whole *w = NEW(ctx_arena(c), whole);
   *w = (whole){.c = c, .t = t, .o = o, .m = b->m};
@@ -264,7 +299,8 @@ static bytes descriptor_object(ctx *c, const target *t, const llvm_opts *o, cons
   drop(w);
   return *obj;
 }
-uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x, const bytes **objs) {
+uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x,
+                      const bytes **objs) {
   target *rt = NEW(ctx_arena(c), target);
   batch *b = unit_batch(c, m, t, o, arena_fmt(ctx_arena(c), "ek_%s", x->name));
   b->hidden = true;
@@ -275,7 +311,9 @@ uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts
   if (b->todo.n) unit_compile(b);
   CTX_TRY(c) {
     bytes *all = NEWN(ctx_arena(c), bytes, b->units.n + 1);
-    all[0] = own ? x86_descriptor(ctx_arena(c), &(x86_model){x->name, main_unit(c, b, "plan")->symbol, main_unit(c, b, "run")->symbol, x->model, x->weights.n}) : descriptor_object(c, rt, o, x, b);
+    all[0] = own ? x86_descriptor(ctx_arena(c), &(x86_model){x->name, main_unit(c, b, "plan")->symbol,
+                                                             main_unit(c, b, "run")->symbol, x->model, x->weights.n})
+                 : descriptor_object(c, rt, o, x, b);
     for (uint32_t i = 0; i < b->units.n; i++) {
       unit *u = &b->units.v[i];
       all[i + 1] = u->buf ? copy_of(c, u->buf) : u->obj;
@@ -290,7 +328,8 @@ uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts
   }
   return b->units.n + 1;
 }
-static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool assembly, bool optimized, sbuf *b) {
+static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool assembly,
+                 bool optimized, sbuf *b) {
   whole *w = NEW(ctx_arena(c), whole);
   target rt = em_target(c, t);
   *w = (whole){.c = c, .t = &rt, .o = o, .m = m, .only = only};
@@ -311,7 +350,10 @@ static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, 
   }
   drop(w);
 }
-void llvm_text(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool optimized, sbuf *b) { show(c, m, t, o, only, false, optimized, b); }
+void llvm_text(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool optimized,
+               sbuf *b) {
+  show(c, m, t, o, only, false, optimized, b);
+}
 void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, sbuf *b) {
   if (o->codegen == EK_CODE_LLVM || !x86_target(t)) {
     show(c, m, t, o, only, true, true, b);

@@ -1,4 +1,5 @@
-/* How do loop types and constants look in LLVM? Floats of 32 and 64 bits are themselves; narrower floats are integers of their width (loop_expand left only moves and casts of them); bool is i1 in registers and a byte in
+/* How do loop types and constants look in LLVM? Floats of 32 and 64 bits are themselves; narrower floats are
+ * integers of their width (loop_expand left only moves and casts of them); bool is i1 in registers and a byte in
  * memory; integers under 8 bits are bytes. */
 #include "codegen/llvm/emit.h"
 #include <string.h>
@@ -18,15 +19,22 @@ void em_types(em *e) {
 }
 LLVMTypeRef em_mem(em *e, etype t) {
   switch (t) {
-  case ET_F64: return e->f64;
-  case ET_F32: return e->f32;
-  default: break;
+  case ET_F64:
+    return e->f64;
+  case ET_F32:
+    return e->f32;
+  default:
+    break;
   }
   switch (et_bytes(t)) {
-  case 8: return e->i64;
-  case 4: return e->i32;
-  case 2: return e->i16;
-  default: return e->i8;
+  case 8:
+    return e->i64;
+  case 4:
+    return e->i32;
+  case 2:
+    return e->i16;
+  default:
+    return e->i8;
   }
 }
 LLVMTypeRef em_elem(em *e, etype t) { return t == ET_BOOL ? e->i1 : em_mem(e, t); }
@@ -40,7 +48,8 @@ static LLVMValueRef repeat(em *e, LLVMValueRef v, unsigned lanes) {
 }
 LLVMValueRef em_iconst(em *e, LLVMTypeRef like, int64_t v) {
   bool vec = LLVMGetTypeKind(like) == LLVMVectorTypeKind;
-  return repeat(e, LLVMConstInt(vec ? LLVMGetElementType(like) : like, (unsigned long long)v, 1), vec ? LLVMGetVectorSize(like) : 1);
+  return repeat(e, LLVMConstInt(vec ? LLVMGetElementType(like) : like, (unsigned long long)v, 1),
+                vec ? LLVMGetVectorSize(like) : 1);
 }
 LLVMValueRef em_const(em *e, ltype t, scalar k) {
   etype x = (etype)t.elem;

@@ -1,9 +1,11 @@
-/* How do the functions of a loop module become objects? One unit per different function: equal texts are compiled once, units on several threads, each with an LLVM context, module and target machine
+/* How do the functions of a loop module become objects? One unit per different function: equal texts are compiled
+ * once, units on several threads, each with an LLVM context, module and target machine
  * of its own.
  *
  *   functions -> unique by hash -> (on any thread: cached object, or emit, passes, code) -> objects
  *
- * A symbol is a prefix and the 16 hexadecimal digits of the function's hash. The hash covers the text; in it callees have names, so a caller's hash also takes in the hashes of its callees.
+ * A symbol is a prefix and the 16 hexadecimal digits of the function's hash. The hash covers the text; in it
+ * callees have names, so a caller's hash also takes in the hashes of its callees.
  */
 #include "codegen/llvm/unit.h"
 #include "codegen/x86/x86.h"

@@ -18,17 +18,17 @@ typedef struct unit {
 } unit;
 typedef struct batch {
   ctx *c;
-  target t;        /* resolved by em_target */
+  target t; /* resolved by em_target */
   llvm_opts o;
   const char *key; /* of target and options, for cache keys; its first number is the version of this room's output */
   const lmodule *m;
-  map *by_name;    /* function name -> unit */
+  map *by_name; /* function name -> unit */
   VEC(unit) units;
-  u32vec todo;     /* units that unit_compile compiles */
-  bool hidden;     /* symbols are not exported */
+  u32vec todo; /* units that unit_compile compiles */
+  bool hidden; /* symbols are not exported */
 } batch;
 batch *unit_batch(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *prefix);
-void unit_own(batch *b);     /* compiles what codegen/x86 can of todo, which keeps the rest; does not need LLVM */
+void unit_own(batch *b); /* compiles what codegen/x86 can of todo, which keeps the rest; does not need LLVM */
 void unit_compile(batch *b);
 void unit_drop(batch *b); /* the buffers that nobody took */
 unit *unit_of(batch *b, const char *func);

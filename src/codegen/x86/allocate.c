@@ -1,9 +1,12 @@
 /* Which machine register holds which value, and when? One walk over the code with an interval of life per value.
  *
- * Values that live in one straight piece of code (`local`) are evicted where registers run out: the one whose next use is furthest, into a stack slot, from which it comes back at that use. A value
- * that lives across branches keeps one register, or lives in memory altogether: which, is decided by the sum of its uses, each counted ten times more per loop around it (as often as the loop is known to turn, if
+ * Values that live in one straight piece of code (`local`) are evicted where registers run out: the one whose
+ * next use is furthest, into a stack slot, from which it comes back at that use. A value
+ * that lives across branches keeps one register, or lives in memory altogether: which, is decided by the sum of
+ * its uses, each counted ten times more per loop around it (as often as the loop is known to turn, if
  * that is more); the walk then begins anew.
- * Constants come back from where they came from; so does what was loaded, where nothing can have been stored there since. In memory, a value is an operand of the instruction that uses it where that has room. */
+ * Constants come back from where they came from; so does what was loaded, where nothing can have been stored
+ * there since. In memory, a value is an operand of the instruction that uses it where that has room. */
 #include "codegen/x86/build.h"
 #include <string.h>
 
@@ -47,10 +50,13 @@ static uint32_t clobbers(const mi *i) { /* integer registers */
   if (i->op == G_DIV || i->op == G_IDIV || i->op == G_MULH) return 1u << 0 | 1u << 2;
   return 0;
 }
-static bool stores(const mi *i) { return i->op == G_CALL || (i->op >= G_STORE8 && i->op <= G_STORE64) || (i->op < V_COUNT && i->m.kind == AM_ADDR && (x86_vops[i->op].shape == S_ST || x86_vops[i->op].shape == S_STI)); }
+static bool stores(const mi *i) {
+  return i->op == G_CALL || (i->op >= G_STORE8 && i->op <= G_STORE64) ||
+         (i->op < V_COUNT && i->m.kind == AM_ADDR && (x86_vops[i->op].shape == S_ST || x86_vops[i->op].shape == S_STI));
+}
 static bool ends_block(const mi *i) { return i->op == G_LABEL || i->op == G_JMP || i->op == G_JCC; }
 
-/* ---- lives ---- */
+/* ---- lives ----------------------------------------------------------------------------------- */
 typedef struct loop {
   uint32_t from, to;
   double turns;
@@ -68,7 +74,8 @@ typedef struct look {
 static bool stale(const look *k, uint32_t load) {
   const amem *m = &k->r->x->code.v[load - 1].m;
   const life *l = k->r->l;
-  return k->stored[0] > load || k->stored[m->root] > load || (m->base && l[m->base].made > load) || (m->index && l[m->index].made > load);
+  return k->stored[0] > load || k->stored[m->root] > load || (m->base && l[m->base].made > load) ||
+         (m->index && l[m->index].made > load);
 }
 static void touch(look *k, vr v, bool def, bool early) {
   life *l = &k->r->l[v];
@@ -125,16 +132,16 @@ static void lives(ra *r) {
     if (m->d) touch(k, m->d, true, false);
     if (m->op == V_LD && m->m.kind == AM_ADDR && m->m.root && !m->k) r->l[m->d].load = i + 1;
     if (stores(m)) k->stored[m->m.root] = i + 1;
-    while (k->n && k->stack[k->n - 1].to == i) {
-      k->w /= k->stack[--k->n].turns, deep--;
-    }
+    while (k->n && k->stack[k->n - 1].to == i) { k->w /= k->stack[--k->n].turns, deep--; }
     if (ends_block(m)) k->block++;
   }
   uint32_t all = 0;
   for (uint32_t v = 1; v < x->v.n; v++) {
     life *l = &r->l[v];
     uint32_t u = l->uses;
-    if (l->load && !(l->local && lasts(r, x->code.v[l->load - 1].m.base, l->end) && lasts(r, x->code.v[l->load - 1].m.index, l->end))) l->load = 0;
+    if (l->load && !(l->local && lasts(r, x->code.v[l->load - 1].m.base, l->end) &&
+                     lasts(r, x->code.v[l->load - 1].m.index, l->end)))
+      l->load = 0;
     l->unread = !u;
     l->uses = l->use_at = all;
     all += u + 1;
@@ -154,12 +161,13 @@ static void lives(ra *r) {
     if (!c) continue;
     for (vr v = 1; v < x->v.n; v++) {
       life *l = &r->l[v];
-      if (l->start < 2 * i + 1 && l->end > 2 * i + 1) l->forbidden |= x->v.v[v].cls == RG ? c : x->code.v[i].op == G_CALL ? UINT32_MAX : 0;
+      if (l->start < 2 * i + 1 && l->end > 2 * i + 1)
+        l->forbidden |= x->v.v[v].cls == RG ? c : x->code.v[i].op == G_CALL ? UINT32_MAX : 0;
     }
   }
 }
 
-/* ---- registers ---- */
+/* ---- registers ------------------------------------------------------------------------------- */
 static uint32_t next_use(const ra *r, vr v, uint32_t i) {
   life *l = &r->l[v];
   uint32_t at = l->use_at;
@@ -216,11 +224,18 @@ static void reload(ra *r, vr v, int reg) {
   else if (i->is_imm)
     put(r, (mi){.op = G_MOV, .d = d, .imm = i->imm});
   else if (i->pool)
-    put(r, (mi){.op = (uint16_t)(i->pool_bcast == 4 ? V_BCSS : i->pool_bcast == 8 ? (i->vl ? V_BCSD : V_MOVDDUP) : V_LD), .vl = i->vl, .d = d, .m = {.kind = AM_POOL, .disp = (int32_t)i->pool - 1}});
+    put(r, (mi){.op = (uint16_t)(i->pool_bcast == 4   ? V_BCSS
+                                 : i->pool_bcast == 8 ? (i->vl ? V_BCSD : V_MOVDDUP)
+                                                      : V_LD),
+                .vl = i->vl,
+                .d = d,
+                .m = {.kind = AM_POOL, .disp = (int32_t)i->pool - 1}});
   else
     put(r, (mi){.op = op[i->cls], .vl = i->vl, .d = d, .m = slot_of(r, v)});
 }
-static uint32_t registers(const ra *r, unsigned cls) { return cls == RG ? 0xFFEF : cls == RK ? 0xFE : r->x->avx512 ? UINT32_MAX : 0xFFFF; }
+static uint32_t registers(const ra *r, unsigned cls) {
+  return cls == RG ? 0xFFEF : cls == RK ? 0xFE : r->x->avx512 ? UINT32_MAX : 0xFFFF;
+}
 static void drop(ra *r, unsigned cls, int reg) {
   vr v = r->owner[cls][reg];
   if (v) r->l[v].reg = -1;
@@ -259,7 +274,8 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
   }
   double w = r->often[i];
   if (best >= 0) w *= far >= NEVER - 1 ? 0 : elsewhere(r, r->owner[cls][best]) ? 1 : 2;
-  if (!r->l[v].spilled && !r->l[v].local && (!cheap || r->l[v].weight < r->l[cheap].weight - r->l[cheap].blame)) cheap = v;
+  if (!r->l[v].spilled && !r->l[v].local && (!cheap || r->l[v].weight < r->l[cheap].weight - r->l[cheap].blame))
+    cheap = v;
   if (cheap && r->l[cheap].deep <= r->depth[i]) r->l[cheap].blame += w;
   if (best < 0 || (cheap && (r->l[cheap].weight < r->l[cheap].blame || r->l[cheap].weight < w))) {
     r->victim = cheap ? cheap : v;
@@ -276,7 +292,7 @@ found:
   return hint;
 }
 
-/* ---- memory in place of a register ---- */
+/* ---- memory in place of a register ----------------------------------------------------------- */
 bool xg_can_broadcast(unsigned op, unsigned bytes) {
   switch (op) {
   case V_ADDPS:
@@ -347,9 +363,12 @@ static bool fold(ra *r, mi *i, vr *at) { /* *at: one of i's operands */
   }
   if (f->cls != RV || i->op >= V_COUNT) return false;
   const vdesc *o = &x86_vops[i->op];
-  bool fits = (o->shape == S_FMA && (at == &i->b || at == &i->c)) || ((o->shape == S_3 || o->shape == S_3I || o->shape == S_2 || o->shape == S_2I || o->shape == S_CMP) && at == &i->b);
+  bool fits = (o->shape == S_FMA && (at == &i->b || at == &i->c)) ||
+              ((o->shape == S_3 || o->shape == S_3I || o->shape == S_2 || o->shape == S_2I || o->shape == S_CMP) &&
+               at == &i->b);
   if (!fits || (o->tuple != T_FULL && o->tuple != T_N4 && o->tuple != T_N8) || i->vl > f->vl) return false;
-  if (i->op == V_MOVQ || i->op == V_MOVD || i->op == V_KMOVQ || i->op == V_KMOVGQ || (i->flags & F_VINDEX)) return false;
+  if (i->op == V_MOVQ || i->op == V_MOVD || i->op == V_KMOVQ || i->op == V_KMOVGQ || (i->flags & F_VINDEX))
+    return false;
   if (i->op == V_MOVV || i->op == V_LD) return false;
   if (f->pool && f->pool_bcast) {
     if (o->tuple == T_FULL && (!r->x->avx512 || !xg_can_broadcast(i->op, f->pool_bcast))) return false;
@@ -360,7 +379,7 @@ static bool fold(ra *r, mi *i, vr *at) { /* *at: one of i's operands */
   return true;
 }
 
-/* ---- the walk ---- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 static void pin(ra *r, uint32_t busy[CLASSES], vr v) { busy[r->x->v.v[v].cls] |= 1u << r->l[v].reg; }
 static void leave_block(ra *r) {
   for (unsigned c = 0; c < CLASSES; c++)
@@ -379,7 +398,9 @@ static bool one(ra *r, uint32_t n) {
   uint32_t k = 0;
   vr *all[10] = {&i.a, &i.b, &i.c, &i.k, &i.m.base, &i.m.index, &i.args[0], &i.args[1], &i.args[2], &i.args[3]};
   uint32_t lost = clobbers(&i);
-  if (d && r->l[d].unread && (i.op == G_MOV || i.op == G_LEA || i.op == G_LOAD64 || i.op == V_LD || i.op == V_BCSS || i.op == V_PXORD)) return true;
+  if (d && r->l[d].unread &&
+      (i.op == G_MOV || i.op == G_LEA || i.op == G_LOAD64 || i.op == V_LD || i.op == V_BCSS || i.op == V_PXORD))
+    return true;
   if (d && r->l[d].spilled && constant(r, d)) return true; /* made where it is used */
   if (ends_block(&i)) leave_block(r);
   if (i.op == G_ARG) busy[RG] = 0xC6 & ~(1u << i.imm); /* arguments that are still to be read */
@@ -391,7 +412,8 @@ static bool one(ra *r, uint32_t n) {
     }
   bool rmw = d && (i.flags & F_RMW);
   if (rmw) at[k] = NULL, src[k++] = d;
-  for (uint32_t q = 0; q < k && lost; q++) { /* a copy of what is in memory may be in a register that is lost: it is wanted in another */
+  /* a copy of what is in memory may be in a register that is lost: it is wanted in another */
+  for (uint32_t q = 0; q < k && lost; q++) {
     vr v = src[q];
     if (r->x->v.v[v].cls == RG && r->l[v].reg >= 0 && (lost >> r->l[v].reg & 1)) drop(r, RG, r->l[v].reg);
   }
@@ -407,7 +429,9 @@ static bool one(ra *r, uint32_t n) {
       src[q] = 0;
       continue;
     }
-    if (at[q] && !twice && (full(r, v, busy[r->x->v.v[v].cls]) || i.op == G_MOV || (r->l[v].spilled && after > n + 40)) && fold(r, &i, at[q])) {
+    if (at[q] && !twice &&
+        (full(r, v, busy[r->x->v.v[v].cls]) || i.op == G_MOV || (r->l[v].spilled && after > n + 40)) &&
+        fold(r, &i, at[q])) {
       src[q] = 0;
       continue;
     }
@@ -438,7 +462,8 @@ static bool one(ra *r, uint32_t n) {
   if (d) {
     unsigned c = r->x->v.v[d].cls;
     if (r->l[d].reg < 0) {
-      uint32_t held = i.op == G_ARG ? busy[c] : 0; /* sources that live on may not be evicted: they are still to be read */
+      /* sources that live on may not be evicted: they are still to be read */
+      uint32_t held = i.op == G_ARG ? busy[c] : 0;
       for (uint32_t q = 0; q < k; q++)
         if (src[q] && r->x->v.v[src[q]].cls == c && r->l[src[q]].reg >= 0) held |= 1u << r->l[src[q]].reg;
       if ((i.flags & F_EARLY)) held |= busy[c];
@@ -456,7 +481,9 @@ static bool one(ra *r, uint32_t n) {
   if (ends_block(&i)) leave_block(r);
   return true;
 }
-enum { FEW = 48 }; /* turns after which a walk goes on behind the first value that it finds for memory, to find others; what it writes does not count */
+/* turns after which a walk goes on behind the first value that it finds for memory, to find others; what it writes
+ * does not count */
+enum { FEW = 48 };
 bool x86_allocate(x86_code *x) {
   ra r_ = {.x = x, .l = NEWN(x->a, life, x->v.n + 1)}, *r = &r_;
   lives(r);
@@ -466,7 +493,8 @@ bool x86_allocate(x86_code *x) {
     for (vr v = 1; v < x->v.n; v++) {
       life *l = &r->l[v];
       l->reg = -1, l->stored = false, l->blame = 0, l->use_at = l->uses;
-      if (l->start != NEVER && !l->spilled && !(registers(r, x->v.v[v].cls) & ~l->forbidden)) l->spilled = true, l->local = false;
+      if (l->start != NEVER && !l->spilled && !(registers(r, x->v.v[v].cls) & ~l->forbidden))
+        l->spilled = true, l->local = false;
     }
     bool anew = false;
     for (uint32_t n = 0; n < x->code.n;) {

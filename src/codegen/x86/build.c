@@ -1,7 +1,9 @@
 /* Where does code go, and what is an address? Regions, constants, and sums of registers that become addresses.
  *
- * An address is a constant and multiples of registers, each of which belongs to a region. The constant is the displacement; the index of the loop around is the index register, itself where its factor
- * is 1, 2, 4 or 8, else a register that grows by factor * step a round; all the rest is one base register, made in front of the loop, by the same rule there. Equal rests share a register. */
+ * An address is a constant and multiples of registers, each of which belongs to a region. The constant is the
+ * displacement; the index of the loop around is the index register, itself where its factor
+ * is 1, 2, 4 or 8, else a register that grows by factor * step a round; all the rest is one base register, made
+ * in front of the loop, by the same rule there. Equal rests share a register. */
 #include "codegen/x86/build.h"
 #include <string.h>
 
@@ -43,7 +45,7 @@ region *xg_close(sel *e) {
   return r;
 }
 
-/* ---- sums ---- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 form xg_const(int64_t k) { return (form){.k = k}; }
 form xg_var(vr v) { return (form){.n = 1, .t[0] = {v, 1}}; }
 uint32_t xg_depth(const sel *e, const form *f) {
@@ -86,7 +88,7 @@ form xg_add(sel *e, const form *a, const form *b, int64_t times) {
   return r;
 }
 
-/* ---- what is there already ---- */
+/* ---- what is there already ------------------------------------------------------------------- */
 enum { MEMO_FORM, MEMO_PRODUCT, MEMO_CONST, MEMO_STEP, MEMO_MASK };
 static bool same_terms(const form *a, const form *b) {
   if (a->n != b->n) return false;
@@ -114,7 +116,7 @@ static void remember(sel *e, unsigned kind, const form *f, uint64_t bits, unsign
   vec_push(e->a, e->r[e->at]->memos, m);
 }
 
-/* ---- registers of sums ---- */
+/* ---- registers of sums ----------------------------------------------------------------------- */
 static bool loop_index(const sel *e, vr v, uint32_t *depth) {
   *depth = e->x->v.v[v].depth;
   return *depth <= e->cur && e->r[*depth]->kind == R_LOOP && e->r[*depth]->iv == v;
@@ -294,7 +296,7 @@ form xg_mul(sel *e, const form *a, const form *b) {
   return r;
 }
 
-/* ---- constants ---- */
+/* ---- constants ------------------------------------------------------------------------------- */
 uint32_t xg_pool(sel *e, const void *p, size_t n, unsigned align) {
   uint64_t at;
   sbuf *b = &e->x->pool;
@@ -339,7 +341,12 @@ vr xg_splat_bits(sel *e, uint64_t bits, unsigned bytes, unsigned vl) {
   v = xg_new(e, RV, vl);
   vinfo *i = &e->x->v.v[v];
   i->pool = 1 + xg_pool(e, &bits, bytes, bytes), i->pool_bcast = (uint8_t)bytes;
-  xg_emit(e, (mi){.op = bytes == 4 ? V_BCSS : vl ? V_BCSD : V_MOVDDUP, .vl = (uint8_t)vl, .d = v, .m = {.kind = AM_POOL, .disp = (int32_t)i->pool - 1}});
+  xg_emit(e, (mi){.op = bytes == 4 ? V_BCSS
+                        : vl       ? V_BCSD
+                                   : V_MOVDDUP,
+                  .vl = (uint8_t)vl,
+                  .d = v,
+                  .m = {.kind = AM_POOL, .disp = (int32_t)i->pool - 1}});
   remember(e, MEMO_CONST, NULL, key, vl, v);
   e->at = at;
   return v;
@@ -360,11 +367,12 @@ vr xg_pool_vector(sel *e, const void *p, unsigned vl) {
   return v;
 }
 
-/* ---- the first n lanes ---- */
+/* ---- the first n lanes ----------------------------------------------------------------------- */
 vr xg_count_mask(sel *e, lv count, unsigned lanes) {
   const linst *i = li(e->f, count);
   scalar k;
-  bool known = loop_const(e->f, count, &k), cut = i->kind == L_OP && i->op == OP_MIN && loop_const(e->f, i->b, &k) && k.i >= 0 && k.i <= lanes;
+  bool known = loop_const(e->f, count, &k),
+       cut = i->kind == L_OP && i->op == OP_MIN && loop_const(e->f, i->b, &k) && k.i >= 0 && k.i <= lanes;
   form f = known ? xg_const(k.i < 0 ? 0 : k.i) : xg_form(e, count);
   vr m = recall(e, MEMO_MASK, &f, (uint64_t)f.k, lanes), n = known ? 0 : xg_reg(e, &f);
   if (m) return m;

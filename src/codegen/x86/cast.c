@@ -1,4 +1,5 @@
-/* Which instructions do conversions become? Vectors change the number of their parts with the width of their elements. */
+/* Which instructions do conversions become? Vectors change the number of their parts with the width of their
+ * elements. */
 #include "codegen/x86/build.h"
 #include <math.h>
 #include <string.h>
@@ -48,9 +49,12 @@ static unsigned narrower(sel *e, vr *p, unsigned lanes, unsigned fb, unsigned tb
   return nd;
 }
 static unsigned ints(sel *e, vr *p, unsigned lanes, unsigned n, unsigned fb, unsigned tb, bool u) {
-  static const uint16_t zx[9][9] = {[1] = {[2] = V_ZXBW, [4] = V_ZXBD, [8] = V_ZXBQ}, [2] = {[4] = V_ZXWD, [8] = V_ZXWQ}, [4] = {[8] = V_ZXDQ}};
-  static const uint16_t sx[9][9] = {[1] = {[2] = V_SXBW, [4] = V_SXBD, [8] = V_SXBQ}, [2] = {[4] = V_SXWD, [8] = V_SXWQ}, [4] = {[8] = V_SXDQ}};
-  static const uint16_t cut[9][9] = {[8] = {[4] = V_MOVQD, [2] = V_MOVQW, [1] = V_MOVQB}, [4] = {[2] = V_MOVDW, [1] = V_MOVDB}, [2] = {[1] = V_MOVWB}};
+  static const uint16_t zx[9][9] = {
+      [1] = {[2] = V_ZXBW, [4] = V_ZXBD, [8] = V_ZXBQ}, [2] = {[4] = V_ZXWD, [8] = V_ZXWQ}, [4] = {[8] = V_ZXDQ}};
+  static const uint16_t sx[9][9] = {
+      [1] = {[2] = V_SXBW, [4] = V_SXBD, [8] = V_SXBQ}, [2] = {[4] = V_SXWD, [8] = V_SXWQ}, [4] = {[8] = V_SXDQ}};
+  static const uint16_t cut[9][9] = {
+      [8] = {[4] = V_MOVQD, [2] = V_MOVQW, [1] = V_MOVQB}, [4] = {[2] = V_MOVDW, [1] = V_MOVDB}, [2] = {[1] = V_MOVWB}};
   if (fb < tb) return wider(e, p, lanes, fb, tb, (u ? zx : sx)[fb][tb]);
   if (fb > tb && fb == 8 && tb < 4) n = narrower(e, p, lanes, 8, 4, V_MOVQD, true, 0), fb = 4;
   if (fb > tb) return narrower(e, p, lanes, fb, tb, cut[fb][tb], true, 0);
@@ -73,12 +77,18 @@ static vr within(sel *e, unsigned bytes, unsigned vl, vr x, double below) {
   xg_emit(e, (mi){.op = V_ANDPS, .vl = (uint8_t)vl, .d = m, .a = x, .b = xg_splat_bits(e, sign - 1, bytes, vl)});
   if (!e->avx512) { /* a mask is all ones: and */
     vr k = xg_new(e, RV, vl);
-    xg_emit(e, (mi){.op = bytes == 8 ? V_CMPPDV : V_CMPPSV, .vl = (uint8_t)vl, .d = k, .a = m, .b = xg_splat_bits(e, bits_of(bytes, below), bytes, vl), .imm = 0x11});
+    xg_emit(e, (mi){.op = bytes == 8 ? V_CMPPDV : V_CMPPSV,
+                    .vl = (uint8_t)vl,
+                    .d = k,
+                    .a = m,
+                    .b = xg_splat_bits(e, bits_of(bytes, below), bytes, vl),
+                    .imm = 0x11});
     xg_emit(e, (mi){.op = V_ANDPS, .vl = (uint8_t)vl, .d = d, .a = x, .b = k});
     return d;
   }
   vr k = mask_of(e, bytes, vl, 0x11, m, xg_splat_bits(e, bits_of(bytes, below), bytes, vl));
-  xg_emit(e, (mi){.op = bytes == 8 ? V_BLENDMQ : V_BLENDMD, .vl = (uint8_t)vl, .d = d, .k = k, .a = xg_zero(e), .b = x});
+  xg_emit(e,
+          (mi){.op = bytes == 8 ? V_BLENDMQ : V_BLENDMD, .vl = (uint8_t)vl, .d = d, .k = k, .a = xg_zero(e), .b = x});
   return d;
 }
 static void scalar_cast(sel *e, lv v, etype to, etype from, lv a) {
@@ -103,7 +113,8 @@ static void scalar_cast(sel *e, lv v, etype to, etype from, lv a) {
     x = xg_gpr(e, a);
     vr z = xg_zero(e);
     if (from == ET_U64) { /* where the top bit is set: half of it, the lost bit kept for rounding, twice */
-      vr half = xg_gop(e, G_OR, xg_gopi(e, G_SHR, x, 1), xg_gopi(e, G_AND, x, 1)), f = xg_new(e, RV, 0), twice = xg_new(e, RV, 0);
+      vr half = xg_gop(e, G_OR, xg_gopi(e, G_SHR, x, 1), xg_gopi(e, G_AND, x, 1)), f = xg_new(e, RV, 0),
+         twice = xg_new(e, RV, 0);
       vr times = xg_gopi(e, G_ADD, xg_gopi(e, G_SHR, x, 63), 1);
       xg_emit(e, (mi){.op = t64 ? V_SI2SD : V_SI2SS, .d = f, .a = z, .b = xg_choose(e, x, 0, CC_L, half, x)});
       xg_emit(e, (mi){.op = t64 ? V_SI2SD : V_SI2SS, .d = twice, .a = z, .b = times});
@@ -127,7 +138,10 @@ static void scalar_cast(sel *e, lv v, etype to, etype from, lv a) {
     xg_emit(e, (mi){.op = f64 ? V_TSD2SI : V_TSS2SI, .d = r, .b = in});
     if (to == ET_U64) { /* 2^63 .. 2^64: less 2^63, which is negative for all others */
       vr rest = xg_new(e, RV, 0), up = xg_new(e, RG, 0);
-      xg_emit(e, (mi){.op = f64 ? V_SUBSD : V_SUBSS, .d = rest, .a = x, .b = xg_splat_bits(e, bits_of(f64 ? 8 : 4, 0x1p63), f64 ? 8 : 4, 0)});
+      xg_emit(e, (mi){.op = f64 ? V_SUBSD : V_SUBSS,
+                      .d = rest,
+                      .a = x,
+                      .b = xg_splat_bits(e, bits_of(f64 ? 8 : 4, 0x1p63), f64 ? 8 : 4, 0)});
       xg_emit(e, (mi){.op = f64 ? V_TSD2SI : V_TSS2SI, .d = up, .b = rest});
       r = xg_choose(e, up, 0, CC_GE, xg_gop(e, G_EOR, up, xg_imm(e, INT64_MIN)), r);
     }
@@ -141,7 +155,12 @@ static void scalar_cast(sel *e, lv v, etype to, etype from, lv a) {
   if (!tf && to != ET_BOOL && et_bits(to) < 64) {
     vr w = xg_new(e, RG, 0);
     bool u = et_kind(to) != K_INT;
-    xg_emit(e, (mi){.op = et_bits(to) == 32 ? (u ? G_ZX32 : G_SX32) : et_bits(to) == 16 ? (u ? G_ZX16 : G_SX16) : u ? G_ZX8 : G_SX8, .d = w, .b = r});
+    xg_emit(e, (mi){.op = et_bits(to) == 32   ? (u ? G_ZX32 : G_SX32)
+                          : et_bits(to) == 16 ? (u ? G_ZX16 : G_SX16)
+                          : u                 ? G_ZX8
+                                              : G_SX8,
+                    .d = w,
+                    .b = r});
     r = w;
   }
   xg_result(e, v, 1, &r);
@@ -174,7 +193,12 @@ static void bit_cast(sel *e, lv v, const linst *i, etype to, etype from) {
     vr w = xg_new(e, RG, 0);
     bool u = et_kind(to) != K_INT;
     unsigned bits = 8 * d.bytes;
-    xg_emit(e, (mi){.op = bits == 32 ? (u ? G_ZX32 : G_SX32) : bits == 16 ? (u ? G_ZX16 : G_SX16) : u ? G_ZX8 : G_SX8, .d = w, .b = r});
+    xg_emit(e, (mi){.op = bits == 32   ? (u ? G_ZX32 : G_SX32)
+                          : bits == 16 ? (u ? G_ZX16 : G_SX16)
+                          : u          ? G_ZX8
+                                       : G_SX8,
+                    .d = w,
+                    .b = r});
     r = w;
   }
   xg_result(e, v, 1, &r);
@@ -234,12 +258,21 @@ void xg_saturate(sel *e, lv v, const linst *i) {
   }
   for (unsigned q = 0; q < n; q++) {
     vr x = xg_part(e, i->a, q), a = xg_new(e, RV, s.vl), b = xg_new(e, RV, s.vl), c = b;
-    xg_emit(e, (mi){.op = d ? V_MAXPD : V_MAXPS, .vl = s.vl, .d = a, .a = x, .b = xg_splat_bits(e, bits_of(s.bytes, lo), s.bytes, s.vl)});
-    xg_emit(e, (mi){.op = d ? V_MINPD : V_MINPS, .vl = s.vl, .d = b, .a = a, .b = xg_splat_bits(e, bits_of(s.bytes, hi), s.bytes, s.vl)});
+    xg_emit(e, (mi){.op = d ? V_MAXPD : V_MAXPS,
+                    .vl = s.vl,
+                    .d = a,
+                    .a = x,
+                    .b = xg_splat_bits(e, bits_of(s.bytes, lo), s.bytes, s.vl)});
+    xg_emit(e, (mi){.op = d ? V_MINPD : V_MINPS,
+                    .vl = s.vl,
+                    .d = b,
+                    .a = a,
+                    .b = xg_splat_bits(e, bits_of(s.bytes, hi), s.bytes, s.vl)});
     if (!u) { /* all ones where x is a number */
       c = xg_new(e, RV, s.vl);
       if (e->avx512)
-        xg_emit(e, (mi){.op = V_LD, .vl = s.vl, .d = c, .b = b, .k = mask_of(e, s.bytes, s.vl, 7, x, x), .flags = F_ZERO});
+        xg_emit(e,
+                (mi){.op = V_LD, .vl = s.vl, .d = c, .b = b, .k = mask_of(e, s.bytes, s.vl, 7, x, x), .flags = F_ZERO});
       else {
         vr k = xg_new(e, RV, s.vl);
         xg_emit(e, (mi){.op = d ? V_CMPPDV : V_CMPPSV, .vl = s.vl, .d = k, .a = x, .b = x, .imm = 7});
@@ -252,7 +285,12 @@ void xg_saturate(sel *e, lv v, const linst *i) {
   }
   unsigned wide = bits < 32 ? 4 : bits / 8;
   bool uw = u && bits >= 32;
-  unsigned op = wide == 4 ? (d ? (uw ? V_TPD2UDQ : V_TPD2DQ) : uw ? V_TPS2UDQ : V_TPS2DQ) : d ? (uw ? V_TPD2UQQ : V_TPD2QQ) : uw ? V_TPS2UQQ : V_TPS2QQ;
+  unsigned op = wide == 4 ? (d    ? (uw ? V_TPD2UDQ : V_TPD2DQ)
+                             : uw ? V_TPS2UDQ
+                                  : V_TPS2DQ)
+                : d       ? (uw ? V_TPD2UQQ : V_TPD2QQ)
+                : uw      ? V_TPS2UQQ
+                          : V_TPS2QQ;
   if (s.bytes == wide)
     for (unsigned q = 0; q < n; q++) p[q] = v1(e, op, s.vl, p[q]);
   else
@@ -266,14 +304,25 @@ void xg_saturate(sel *e, lv v, const linst *i) {
     unsigned vl = s.bytes < wide && one ? VL128 : s.vl;
     for (unsigned q = 0; q < n; q++) {
       vr r = xg_new(e, RV, vl);
-      xg_emit(e, (mi){.op = wide == 8 ? V_BLENDMQ : V_BLENDMD, .vl = (uint8_t)vl, .d = r, .k = over[q], .a = p[q], .b = xg_splat_bits(e, u ? UINT64_MAX : UINT64_MAX >> (65 - bits), wide, vl)});
+      xg_emit(e, (mi){.op = wide == 8 ? V_BLENDMQ : V_BLENDMD,
+                      .vl = (uint8_t)vl,
+                      .d = r,
+                      .k = over[q],
+                      .a = p[q],
+                      .b = xg_splat_bits(e, u ? UINT64_MAX : UINT64_MAX >> (65 - bits), wide, vl)});
       p[q] = r;
     }
   }
   if (one) {
     vr g = xg_new(e, RG, 0), w = xg_new(e, RG, 0);
     xg_emit(e, (mi){.op = wide == 8 ? V_MOVQG : V_MOVDG, .d = g, .a = p[0]});
-    xg_emit(e, (mi){.op = bits == 64 ? G_MOV : bits == 32 ? (u ? G_ZX32 : G_SX32) : bits == 16 ? (u ? G_ZX16 : G_SX16) : u ? G_ZX8 : G_SX8, .d = w, .b = g});
+    xg_emit(e, (mi){.op = bits == 64   ? G_MOV
+                          : bits == 32 ? (u ? G_ZX32 : G_SX32)
+                          : bits == 16 ? (u ? G_ZX16 : G_SX16)
+                          : u          ? G_ZX8
+                                       : G_SX8,
+                    .d = w,
+                    .b = g});
     p[0] = w, n = 1;
   }
   xg_result(e, v, n, p);
@@ -305,7 +354,8 @@ void xg_cast(sel *e, lv v, const linst *i) {
   }
   vr p[PARTS];
   unsigned n = s.n, lanes = ty.lanes;
-  bool ff = et_kind(from) == K_FLOAT, tf = et_kind(to) == K_FLOAT, u = et_kind(from) == K_UINT, half = from == ET_F16 || to == ET_F16;
+  bool ff = et_kind(from) == K_FLOAT, tf = et_kind(to) == K_FLOAT, u = et_kind(from) == K_UINT,
+       half = from == ET_F16 || to == ET_F16;
   if ((half && from != ET_F32 && to != ET_F32) || (!half && ((ff && !s.fp) || (tf && !d.fp))) || to == ET_U64) {
     xg_refuse(e, "this conversion");
     return;

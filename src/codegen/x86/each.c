@@ -1,26 +1,32 @@
-/* What becomes of an instruction on vectors that the processor does not have? One lane after the other, as scalars: slow, but always there, so that a function is not left to LLVM for one of them.
+/* What becomes of an instruction on vectors that the processor does not have? One lane after the other, as scalars:
+ * slow, but always there, so that a function is not left to LLVM for one of them.
  *
- * An instruction is tried first; if it was refused, what it left is taken back (xg_mark, xg_undo) and its lanes are made. Operands and result of a lane are values beyond those of the function:
+ * An instruction is tried first; if it was refused, what it left is taken back (xg_mark, xg_undo) and its lanes
+ * are made. Operands and result of a lane are values beyond those of the function:
  * x86_select leaves room for them. */
 #include "codegen/x86/build.h"
 #include <string.h>
 
-/* ---- trying ---- */
-static void operands_of(const linst *i, lv x[6]) { x[0] = i->a, x[1] = i->b, x[2] = i->c, x[3] = i->mask, x[4] = i->count, x[5] = i->stride; }
+/* ---- trying ---------------------------------------------------------------------------------- */
+static void operands_of(const linst *i, lv x[6]) {
+  x[0] = i->a, x[1] = i->b, x[2] = i->c, x[3] = i->mask, x[4] = i->count, x[5] = i->stride;
+}
 void xg_mark(sel *e, const linst *i, undo *u) {
-  for (uint32_t k = 0; k <= e->cur; k++) u->code[k] = e->r[k]->code.n, u->latch[k] = e->r[k]->latch.n, u->memos[k] = e->r[k]->memos.n;
+  for (uint32_t k = 0; k <= e->cur; k++)
+    u->code[k] = e->r[k]->code.n, u->latch[k] = e->r[k]->latch.n, u->memos[k] = e->r[k]->memos.n;
   operands_of(i, u->x);
   for (int k = 0; k < 6; k++)
     if (u->x[k]) u->kind[k] = e->val[u->x[k]].kind;
 }
 void xg_undo(sel *e, const undo *u) {
-  for (uint32_t k = 0; k <= e->cur; k++) e->r[k]->code.n = u->code[k], e->r[k]->latch.n = u->latch[k], e->r[k]->memos.n = u->memos[k];
+  for (uint32_t k = 0; k <= e->cur; k++)
+    e->r[k]->code.n = u->code[k], e->r[k]->latch.n = u->latch[k], e->r[k]->memos.n = u->memos[k];
   for (int k = 0; k < 6; k++)
     if (u->x[k]) e->val[u->x[k]].kind = u->kind[k]; /* a load left for later is so again: its address is still there */
   e->why = NULL, e->at = e->cur;
 }
 
-/* ---- lanes of values, and values of lanes ---- */
+/* ---- lanes of values, and values of lanes ---------------------------------------------------- */
 static lv spare(const sel *e, unsigned k) { return e->f->insts.n - SPARE + k; }
 /* Spare value k is lane l of x. */
 static lv lane(sel *e, unsigned k, lv x, unsigned l) {
@@ -69,7 +75,8 @@ static void gathered(sel *e, lv v, ltype t, const vr *g) {
     return;
   }
   for (unsigned q = 0; q < s.n; q++) {
-    unsigned n = 0, piece = s.bytes < 4 ? 8 : s.bytes, in = piece / s.bytes; /* lanes narrower than 32 bits come together in a whole register */
+    /* lanes narrower than 32 bits come together in a whole register */
+    unsigned n = 0, piece = s.bytes < 4 ? 8 : s.bytes, in = piece / s.bytes;
     for (unsigned l = 0; l < s.per; l += in) {
       vr x = g[q * s.per + l];
       if (s.bytes < 4) {
@@ -103,7 +110,7 @@ static lv result(sel *e, const linst *i, ltype t) { /* the instruction on one la
   return v;
 }
 
-/* ---- instructions ---- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 static void operation(sel *e, lv v, const linst *i) {
   vr g[64];
   for (unsigned l = 0; l < i->type.lanes; l++) {
@@ -131,7 +138,8 @@ static void shuffled(sel *e, lv v, const linst *i) {
   if (i->type.elem == ET_I64) e->val[v].kind = VAL_FORM, e->val[v].f = xg_var(g[0]);
 }
 static void reduced(sel *e, lv v, const linst *i) { /* in the order of a tree */
-  static const uint8_t op[RED_COUNT] = {[RED_SUM] = OP_ADD, [RED_PROD] = OP_MUL, [RED_MAX] = OP_MAX, [RED_MIN] = OP_MIN, [RED_ANY] = OP_OR, [RED_ALL] = OP_AND};
+  static const uint8_t op[RED_COUNT] = {[RED_SUM] = OP_ADD, [RED_PROD] = OP_MUL, [RED_MAX] = OP_MAX,
+                                        [RED_MIN] = OP_MIN, [RED_ANY] = OP_OR,   [RED_ALL] = OP_AND};
   val x[64];
   unsigned n = li(e->f, i->a)->type.lanes;
   if (li(e->f, i->a)->kind == L_CONST) { /* all lanes equal */
@@ -154,7 +162,8 @@ static void reduced(sel *e, lv v, const linst *i) { /* in the order of a tree */
 static void access(sel *e, lv v, const linst *i) {
   vr g[64];
   scalar k;
-  bool store = i->kind == L_STORE || i->kind == L_SCATTER, scattered = i->kind == L_GATHER || i->kind == L_SCATTER, known = i->count && loop_const(e->f, i->count, &k);
+  bool store = i->kind == L_STORE || i->kind == L_SCATTER, scattered = i->kind == L_GATHER || i->kind == L_SCATTER,
+       known = i->count && loop_const(e->f, i->count, &k);
   unsigned lanes = i->type.lanes;
   form at = scattered ? xg_const(0) : xg_form(e, i->b), step = i->stride ? xg_form(e, i->stride) : xg_const(1);
   vr n = i->count && !known ? xg_gpr(e, i->count) : 0;
@@ -179,7 +188,8 @@ static void access(sel *e, lv v, const linst *i) {
       on = xg_imm(e, 0);
     if (on) {
       *li(e->f, mask) = (linst){.kind = L_OP, .type = lt(ET_BOOL, 1)};
-      e->val[mask] = (val){.kind = VAL_REGS, .n = 1, .p = {on}, .depth = (uint16_t)e->cur, .stamp = e->r[e->cur]->stamp};
+      e->val[mask] =
+          (val){.kind = VAL_REGS, .n = 1, .p = {on}, .depth = (uint16_t)e->cur, .stamp = e->r[e->cur]->stamp};
       one.mask = mask;
     }
     if (store) {

@@ -22,11 +22,18 @@ static uint32_t section(writer *w, const char *name, Elf64_Shdr h, const void *p
   return w->n++;
 }
 bytes elf_bytes(arena *a, const elf_object *o) {
-  static const char *const name[3] = {"", ".text", ".data.rel.ro"}, *const rela_name[3] = {"", ".rela.text", ".rela.data.rel.ro"};
+  static const char *const name[3] = {"", ".text", ".data.rel.ro"}, *const rela_name[3] = {"", ".rela.text",
+                                                                                           ".rela.data.rel.ro"};
   static const Elf64_Shdr like[3] = {
-      {0}, {.sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addralign = 64}, {.sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_WRITE, .sh_addralign = 8}};
+      {0},
+      {.sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addralign = 64},
+      {.sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_WRITE, .sh_addralign = 8}};
   writer w_ = {.b = sbuf_new(a), .names = sbuf_new(a), .n = 1}, *w = &w_;
-  Elf64_Ehdr h = {.e_type = ET_REL, .e_machine = EM_X86_64, .e_version = EV_CURRENT, .e_ehsize = sizeof h, .e_shentsize = sizeof(Elf64_Shdr)};
+  Elf64_Ehdr h = {.e_type = ET_REL,
+                  .e_machine = EM_X86_64,
+                  .e_version = EV_CURRENT,
+                  .e_ehsize = sizeof h,
+                  .e_shentsize = sizeof(Elf64_Shdr)};
   memcpy(h.e_ident, ELFMAG, SELFMAG);
   h.e_ident[EI_CLASS] = ELFCLASS64, h.e_ident[EI_DATA] = ELFDATA2LSB, h.e_ident[EI_VERSION] = EV_CURRENT;
   uint32_t index[3] = {0}, rela[3] = {0}, n = o->symbols.n + 1;
@@ -38,10 +45,17 @@ bytes elf_bytes(arena *a, const elf_object *o) {
     Elf64_Rela *r = NEWN(a, Elf64_Rela, o->fixes[i].n + 1);
     for (uint32_t k = 0; k < o->fixes[i].n; k++) {
       const elf_fix *f = &o->fixes[i].v[k];
-      r[k] = (Elf64_Rela){.r_offset = f->at, .r_info = ELF64_R_INFO((uint64_t)f->symbol + 1, f->type), .r_addend = f->addend};
+      r[k] = (Elf64_Rela){
+          .r_offset = f->at, .r_info = ELF64_R_INFO((uint64_t)f->symbol + 1, f->type), .r_addend = f->addend};
     }
     if (o->fixes[i].n)
-      rela[i] = section(w, rela_name[i], (Elf64_Shdr){.sh_type = SHT_RELA, .sh_flags = SHF_INFO_LINK, .sh_info = index[i], .sh_addralign = 8, .sh_entsize = sizeof *r}, r, o->fixes[i].n * sizeof *r);
+      rela[i] = section(w, rela_name[i],
+                        (Elf64_Shdr){.sh_type = SHT_RELA,
+                                     .sh_flags = SHF_INFO_LINK,
+                                     .sh_info = index[i],
+                                     .sh_addralign = 8,
+                                     .sh_entsize = sizeof *r},
+                        r, o->fixes[i].n * sizeof *r);
   }
   Elf64_Sym *sym = NEWN(a, Elf64_Sym, n);
   sbuf names = sbuf_new(a);
@@ -56,7 +70,9 @@ bytes elf_bytes(arena *a, const elf_object *o) {
                          .st_size = s->size};
     sb_putn(&names, s->name, strlen(s->name) + 1);
   }
-  uint32_t syms = section(w, ".symtab", (Elf64_Shdr){.sh_type = SHT_SYMTAB, .sh_info = 1, .sh_addralign = 8, .sh_entsize = sizeof *sym}, sym, n * sizeof *sym);
+  uint32_t syms = section(
+      w, ".symtab", (Elf64_Shdr){.sh_type = SHT_SYMTAB, .sh_info = 1, .sh_addralign = 8, .sh_entsize = sizeof *sym},
+      sym, n * sizeof *sym);
   w->sh[syms].sh_link = section(w, ".strtab", (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_addralign = 1}, names.s, names.n);
   for (int i = ELF_TEXT; i <= ELF_DATA; i++) w->sh[rela[i]].sh_link = rela[i] ? syms : 0;
   section(w, ".note.GNU-stack", (Elf64_Shdr){.sh_type = SHT_PROGBITS, .sh_addralign = 1}, "", 0);

@@ -10,7 +10,8 @@ typedef struct elf_symbol {
   bool hidden, function;
   uint64_t at, size;
 } elf_symbol;
-typedef struct elf_fix { /* what stands at `at` is the symbol's address + addend, or its distance: as the type of the relocation says */
+/* what stands at `at` is the symbol's address + addend, or its distance: as the type of the relocation says */
+typedef struct elf_fix {
   uint64_t at;
   uint32_t symbol, type;
   int64_t addend;

@@ -1,4 +1,5 @@
-/* How do machine instructions become bytes? Vector instructions by one table (in.h): VEX where it reaches, EVEX where a register above 15, a mask, a broadcast or 512 bits need it. The constants
+/* How do machine instructions become bytes? Vector instructions by one table (in.h): VEX where it reaches, EVEX
+ * where a register above 15, a mask, a broadcast or 512 bits need it. The constants
  * follow the code and are reached from the instruction pointer, so that an object needs no relocation but for calls. */
 #include "codegen/x86/in.h"
 #include <string.h>
@@ -9,9 +10,10 @@ const vdesc x86_vops[V_COUNT] = {{0},
 #undef X
 };
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
+/* 32-bit distance to a label, or to a place in the pool; what follows it in the instruction is in the text already */
 typedef struct patch {
   uint32_t at, what;
-} patch; /* 32-bit distance to a label, or to a place in the pool; what follows it in the instruction is in the text already */
+} patch;
 typedef struct asmb {
   const x86_code *x;
   sbuf *t;
@@ -30,7 +32,7 @@ static void set32(asmb *s, uint32_t at, int64_t v) {
   memcpy(s->t->s + at, &w, 4);
 }
 
-/* ---- operands ---- */
+/* ---- operands -------------------------------------------------------------------------------- */
 typedef struct rm {
   bool mem;
   unsigned reg;
@@ -39,8 +41,12 @@ typedef struct rm {
 static rm in_reg(vr r) { return (rm){.reg = r - 1}; }
 static rm in_mem(amem m) { return (rm){.mem = true, .m = m}; }
 static rm of(vr r, amem m) { return r ? in_reg(r) : in_mem(m); }
-static unsigned base_high(const rm *r) { return !r->mem ? r->reg >> 3 & 1 : r->m.kind == AM_ADDR && r->m.base ? (r->m.base - 1) >> 3 & 1 : 0; }
-static unsigned index_high(const rm *r) { return r->mem && r->m.kind == AM_ADDR && r->m.index ? (r->m.index - 1) >> 3 & 1 : 0; }
+static unsigned base_high(const rm *r) {
+  return !r->mem ? r->reg >> 3 & 1 : r->m.kind == AM_ADDR && r->m.base ? (r->m.base - 1) >> 3 & 1 : 0;
+}
+static unsigned index_high(const rm *r) {
+  return r->mem && r->m.kind == AM_ADDR && r->m.index ? (r->m.index - 1) >> 3 & 1 : 0;
+}
 /* ModRM, SIB, displacement; unit: what a byte counts in; tail: bytes of the instruction behind it. */
 static void modrm(asmb *s, unsigned reg, const rm *r, unsigned unit, unsigned tail) {
   unsigned g = (reg & 7) << 3;
@@ -55,22 +61,30 @@ static void modrm(asmb *s, unsigned reg, const rm *r, unsigned unit, unsigned ta
     u32(s, tail);
     return;
   }
-  if (m.kind == AM_SLOT) m = (amem){.kind = AM_ADDR, .base = RSP + 1, .disp = (int32_t)s->slot[m.disp] + (int32_t)m.scale * 8, .scale = 1};
+  if (m.kind == AM_SLOT)
+    m = (amem){.kind = AM_ADDR, .base = RSP + 1, .disp = (int32_t)s->slot[m.disp] + (int32_t)m.scale * 8, .scale = 1};
   unsigned b = m.base ? (m.base - 1) & 7 : 5;
   bool sib = m.index || !m.base || b == 4;
   int32_t d = m.disp;
   bool small = d % (int32_t)unit == 0 && d / (int32_t)unit >= -128 && d / (int32_t)unit <= 127;
   unsigned mod = !m.base ? 0 : d == 0 && b != 5 ? 0 : small ? 1 : 2;
   u8(s, mod << 6 | g | (sib ? 4 : b));
-  if (sib) u8(s, (m.scale == 8 ? 3u : m.scale == 4 ? 2u : m.scale == 2 ? 1u : 0u) << 6 | (m.index ? (m.index - 1) & 7 : 4) << 3 | b);
+  if (sib)
+    u8(s, (m.scale == 8   ? 3u
+           : m.scale == 4 ? 2u
+           : m.scale == 2 ? 1u
+                          : 0u)
+                  << 6 |
+              (m.index ? (m.index - 1) & 7 : 4) << 3 | b);
   if (mod == 1)
     u8(s, (unsigned)(d / (int32_t)unit) & 255);
   else if (mod == 2 || !m.base)
     u32(s, (uint32_t)d);
 }
 
-/* ---- vectors ---- */
-static void vex(asmb *s, unsigned map, unsigned pp, unsigned op, unsigned w, unsigned l, unsigned reg, unsigned v, const rm *r, unsigned tail) {
+/* ---- vectors --------------------------------------------------------------------------------- */
+static void vex(asmb *s, unsigned map, unsigned pp, unsigned op, unsigned w, unsigned l, unsigned reg, unsigned v,
+                const rm *r, unsigned tail) {
   unsigned R = reg >> 3 & 1, X = index_high(r), B = base_high(r);
   if (map == 1 && !w && !X && !B) {
     u8(s, 0xC5);
@@ -83,10 +97,14 @@ static void vex(asmb *s, unsigned map, unsigned pp, unsigned op, unsigned w, uns
   u8(s, op);
   modrm(s, reg, r, 1, tail);
 }
-static void evex(asmb *s, const vdesc *o, unsigned op, unsigned l, unsigned reg, unsigned v, const rm *r, unsigned k, bool z, bool bcast, bool vindex, unsigned tail) {
-  unsigned R = reg >> 3 & 1, R2 = reg >> 4 & 1, X = r->mem ? index_high(r) : r->reg >> 4 & 1, B = base_high(r), V2 = vindex ? (r->m.index - 1) >> 4 & 1 : v >> 4 & 1;
+static void evex(asmb *s, const vdesc *o, unsigned op, unsigned l, unsigned reg, unsigned v, const rm *r, unsigned k,
+                 bool z, bool bcast, bool vindex, unsigned tail) {
+  unsigned R = reg >> 3 & 1, R2 = reg >> 4 & 1, X = r->mem ? index_high(r) : r->reg >> 4 & 1, B = base_high(r),
+           V2 = vindex ? (r->m.index - 1) >> 4 & 1 : v >> 4 & 1;
   static const unsigned div[] = {1, 2, 4, 8};
-  unsigned unit = o->tuple >= T_N1 ? 1u << (o->tuple - T_N1) : bcast ? (o->w || (o->flags & SD) ? 8 : 4) : (16u << l) / div[o->tuple];
+  unsigned unit = o->tuple >= T_N1 ? 1u << (o->tuple - T_N1)
+                  : bcast          ? (o->w || (o->flags & SD) ? 8 : 4)
+                                   : (16u << l) / div[o->tuple];
   if (EK_PLANTED("x86-encode")) unit = 1;
   u8(s, 0x62);
   u8(s, (R ^ 1) << 7 | (X ^ 1) << 6 | (B ^ 1) << 5 | (R2 ^ 1) << 4 | o->map);
@@ -114,7 +132,10 @@ static void move_v(asmb *s, unsigned vl, vr d, vr b) {
 }
 static void fused(asmb *s, const vdesc *o, const mi *i) {
   vr a = i->a, b = i->b, c = i->c, d = i->d;
-  unsigned op = o->op, lane = o->tuple == T_N4 ? V_LDSS : o->tuple == T_N8 ? V_LDSD : (i->flags & F_BCAST) ? (o->w ? V_BCSD : V_BCSS) : V_LD;
+  unsigned op = o->op, lane = o->tuple == T_N4       ? V_LDSS
+                              : o->tuple == T_N8     ? V_LDSD
+                              : (i->flags & F_BCAST) ? (o->w ? V_BCSD : V_BCSS)
+                                                     : V_LD;
   if (!c) {
     if (d == a || d == b) {
       vector(s, o, op - 0x10, i, d - 1, (d == a ? b : a) - 1, in_mem(i->m), false);
@@ -142,7 +163,8 @@ static void fused(asmb *s, const vdesc *o, const mi *i) {
 static void vector_inst(asmb *s, const mi *i) {
   const vdesc *o = &x86_vops[i->op];
   mi blend;
-  if ((i->op == V_PXORD || i->op == V_KXNOR) && !i->a) blend = *i, blend.a = blend.b = i->d, i = &blend; /* all zeros, all ones */
+  /* all zeros, all ones */
+  if ((i->op == V_PXORD || i->op == V_KXNOR) && !i->a) blend = *i, blend.a = blend.b = i->d, i = &blend;
   if (i->op == V_BLENDVPS) blend = *i, blend.imm = (int64_t)(i->c - 1) << 4, i = &blend;
   switch (o->shape) {
   case S_3:
@@ -169,7 +191,7 @@ static void vector_inst(asmb *s, const mi *i) {
   }
 }
 
-/* ---- whole registers ---- */
+/* ---- whole registers ------------------------------------------------------------------------- */
 static void rex_op(asmb *s, bool w, unsigned op, unsigned reg, rm r, unsigned tail, bool byte) {
   unsigned x = 0x40 | (w ? 8 : 0) | (reg >> 3 & 1) << 2 | index_high(&r) << 1 | base_high(&r);
   if (x != 0x40 || byte) u8(s, x);
@@ -209,7 +231,13 @@ static void group1(asmb *s, unsigned digit, vr d, int64_t v) { /* add or and sub
     u32(s, (uint32_t)v);
 }
 static void binary(asmb *s, const mi *i) {
-  static const struct { uint8_t op, digit; } t[] = {[G_ADD - G_ADD] = {0x03, 0}, [G_SUB - G_ADD] = {0x2B, 5}, [G_AND - G_ADD] = {0x23, 4}, [G_OR - G_ADD] = {0x0B, 1}, [G_EOR - G_ADD] = {0x33, 6}};
+  static const struct {
+    uint8_t op, digit;
+  } t[] = {[G_ADD - G_ADD] = {0x03, 0},
+           [G_SUB - G_ADD] = {0x2B, 5},
+           [G_AND - G_ADD] = {0x23, 4},
+           [G_OR - G_ADD] = {0x0B, 1},
+           [G_EOR - G_ADD] = {0x33, 6}};
   vr d = i->d, a = i->a, b = i->b;
   if (i->op == G_IMUL) {
     if (!b && i->m.kind == AM_NONE) {
@@ -285,7 +313,8 @@ static void enter(asmb *s) {
     mov(s, RAX + 1, RSP + 1);
     group1(s, 5, RSP + 1, s->frame);
     group1(s, 4, RSP + 1, -(int64_t)align);
-    rex_op(s, true, 0x89, RAX, in_mem((amem){.kind = AM_ADDR, .base = RSP + 1, .scale = 1, .disp = (int32_t)s->frame - 8}), 0, false);
+    rex_op(s, true, 0x89, RAX,
+           in_mem((amem){.kind = AM_ADDR, .base = RSP + 1, .scale = 1, .disp = (int32_t)s->frame - 8}), 0, false);
     return;
   }
   if (size || s->x->calls) s->frame = (size + 15) / 16 * 16 + (n % 2 ? 0 : 8);
@@ -293,7 +322,8 @@ static void enter(asmb *s) {
 }
 static void leave(asmb *s) {
   if (s->realign)
-    rex_op(s, true, 0x8B, RSP, in_mem((amem){.kind = AM_ADDR, .base = RSP + 1, .scale = 1, .disp = (int32_t)s->frame - 8}), 0, false);
+    rex_op(s, true, 0x8B, RSP,
+           in_mem((amem){.kind = AM_ADDR, .base = RSP + 1, .scale = 1, .disp = (int32_t)s->frame - 8}), 0, false);
   else if (s->frame)
     group1(s, 0, RSP + 1, s->frame);
   for (size_t i = sizeof saved; i-- > 0;)
@@ -302,8 +332,14 @@ static void leave(asmb *s) {
   u8(s, 0xC3);
 }
 static void align_loop(asmb *s) {
-  static const uint8_t nop[8][8] = {
-      {0x90}, {0x66, 0x90}, {0x0F, 0x1F, 0}, {0x0F, 0x1F, 0x40, 0}, {0x0F, 0x1F, 0x44, 0, 0}, {0x66, 0x0F, 0x1F, 0x44, 0, 0}, {0x0F, 0x1F, 0x80, 0, 0, 0, 0}, {0x0F, 0x1F, 0x84, 0, 0, 0, 0, 0}};
+  static const uint8_t nop[8][8] = {{0x90},
+                                    {0x66, 0x90},
+                                    {0x0F, 0x1F, 0},
+                                    {0x0F, 0x1F, 0x40, 0},
+                                    {0x0F, 0x1F, 0x44, 0, 0},
+                                    {0x66, 0x0F, 0x1F, 0x44, 0, 0},
+                                    {0x0F, 0x1F, 0x80, 0, 0, 0, 0},
+                                    {0x0F, 0x1F, 0x84, 0, 0, 0, 0, 0}};
   while (s->t->n % 16) {
     size_t n = 16 - s->t->n % 16;
     if (n > 8) n = 8;
@@ -411,7 +447,12 @@ static void inst(asmb *s, const mi *i) {
   case G_SARX:
   case G_BZHI: {
     rm r = in_reg(a);
-    vex(s, 2, i->op == G_SHLX ? 1 : i->op == G_SARX ? 2 : i->op == G_SHRX ? 3 : 0, i->op == G_BZHI ? 0xF5 : 0xF7, 1, 0, d - 1, b - 1, &r, 0);
+    vex(s, 2,
+        i->op == G_SHLX   ? 1
+        : i->op == G_SARX ? 2
+        : i->op == G_SHRX ? 3
+                          : 0,
+        i->op == G_BZHI ? 0xF5 : 0xF7, 1, 0, d - 1, b - 1, &r, 0);
     return;
   }
   case G_CMP:
@@ -499,7 +540,8 @@ void x86_encode(const x86_code *x, x86_text *out) {
     else
       inst(s, k);
   }
-  for (uint32_t i = 0; i < s->jumps.n; i++) set32(s, s->jumps.v[i].at, s->label[s->jumps.v[i].what] - (int64_t)s->jumps.v[i].at - 4);
+  for (uint32_t i = 0; i < s->jumps.n; i++)
+    set32(s, s->jumps.v[i].at, s->label[s->jumps.v[i].what] - (int64_t)s->jumps.v[i].at - 4);
   out->code = (uint32_t)s->t->n;
   while (s->t->n % 64) u8(s, 0xCC);
   int64_t pool = (int64_t)s->t->n;

@@ -1,4 +1,5 @@
-/* What goes across lanes: reductions (halves are combined until one lane is left), one lane, other orders of lanes, one value in all. */
+/* What goes across lanes: reductions (halves are combined until one lane is left), one lane, other orders of lanes,
+ * one value in all. */
 #include "codegen/x86/build.h"
 #include <string.h>
 
@@ -102,16 +103,26 @@ void xg_extract(sel *e, lv v, const linst *i) {
     vr r = xg_gopi(e, G_AND, g, 1);
     xg_result(e, v, 1, &r);
   } else
-    put_scalar(e, v, t, xg_sub(e, xg_part(e, i->a, (unsigned)i->k.i / s.per), s.vl, (unsigned)i->k.i % s.per * s.bytes, s.bytes));
+    put_scalar(
+        e, v, t,
+        xg_sub(e, xg_part(e, i->a, (unsigned)i->k.i / s.per), s.vl, (unsigned)i->k.i % s.per * s.bytes, s.bytes));
   e->at = e->cur;
 }
 /* ---- other orders of lanes ----
- * Those that one instruction has, with its formula in the bytes of a register: pieces of x and y in turns (unpack), four places alike in each 16 bytes (shuffle), whole 16 bytes. Others by a table of places. */
-typedef struct order { const int32_t *lane; unsigned per, bytes, vl; bool two; } order; /* lane: of x, or per + lane of y; -1: any */
-static bool fits(const order *o, unsigned l, unsigned y, unsigned at) { return o->lane[l] < 0 || (unsigned)o->lane[l] == at + (y ? o->per : 0) || (!o->two && (unsigned)o->lane[l] == at); }
+ * Those that one instruction has, with its formula in the bytes of a register: pieces of x and y in turns
+ * (unpack), four places alike in each 16 bytes (shuffle), whole 16 bytes. Others by a table of places. */
+typedef struct order {
+  const int32_t *lane;
+  unsigned per, bytes, vl;
+  bool two;
+} order; /* lane: of x, or per + lane of y; -1: any */
+static bool fits(const order *o, unsigned l, unsigned y, unsigned at) {
+  return o->lane[l] < 0 || (unsigned)o->lane[l] == at + (y ? o->per : 0) || (!o->two && (unsigned)o->lane[l] == at);
+}
 static bool in_turns(const order *o, unsigned piece, bool high) {
   for (unsigned l = 0; l < o->per; l++) {
-    unsigned in = l * o->bytes % 16, n = in / piece, from = l * o->bytes / 16 * 16 + (n / 2) * piece + (high ? 8 : 0) + in % piece;
+    unsigned in = l * o->bytes % 16, n = in / piece,
+             from = l * o->bytes / 16 * 16 + (n / 2) * piece + (high ? 8 : 0) + in % piece;
     if (!fits(o, l, n % 2, from / o->bytes)) return false;
   }
   return true;
@@ -143,7 +154,9 @@ static bool in_fours(const order *o, int64_t *imm) {
   for (int k = 0; k < 4; k++) *imm |= (int64_t)(to[k] < 0 ? k : to[k]) << 2 * k;
   return true;
 }
-static bool in_parts(const order *o, bool any_register, int64_t *imm) { /* of 16 bytes; any_register: by the instruction that reaches all registers, whose first half comes from x, the second from y */
+/* of 16 bytes; any_register: by the instruction that reaches all registers, whose first half comes from x, the
+ * second from y */
+static bool in_parts(const order *o, bool any_register, int64_t *imm) {
   int32_t to[4] = {-1, -1, -1, -1}, n = (int32_t)(o->per * o->bytes / 4), parts = n / 4;
   for (int32_t q = 0; q < n; q++) {
     int32_t at = four(o, (unsigned)q);
@@ -153,14 +166,18 @@ static bool in_parts(const order *o, bool any_register, int64_t *imm) { /* of 16
   }
   for (int32_t k = 0; k < parts; k++) {
     int32_t at = to[k] < 0 ? k : to[k];
-    if (!any_register) *imm |= (int64_t)at << 4 * k;
-    else if (o->two && to[k] >= 0 && (at >= parts) != (k >= parts / 2)) return false;
-    else *imm |= (int64_t)(at % parts) << (parts / 2) * k;
+    if (!any_register)
+      *imm |= (int64_t)at << 4 * k;
+    else if (o->two && to[k] >= 0 && (at >= parts) != (k >= parts / 2))
+      return false;
+    else
+      *imm |= (int64_t)(at % parts) << (parts / 2) * k;
   }
   return n > 4;
 }
 static bool at_once(sel *e, const order *o, vr x, vr y, vr *d) {
-  static const uint16_t turns[4][2] = {{V_UNPCKLB, V_UNPCKHB}, {V_UNPCKLW, V_UNPCKHW}, {V_UNPCKLD, V_UNPCKHD}, {V_UNPCKLQ, V_UNPCKHQ}};
+  static const uint16_t turns[4][2] = {
+      {V_UNPCKLB, V_UNPCKHB}, {V_UNPCKLW, V_UNPCKHW}, {V_UNPCKLD, V_UNPCKHD}, {V_UNPCKLQ, V_UNPCKHQ}};
   mi i = {.vl = (uint8_t)o->vl, .a = x, .b = y ? y : x};
   for (unsigned k = 0; k < 8 && !i.op; k++)
     if (1u << k / 2 >= o->bytes && in_turns(o, 1u << k / 2, k % 2)) i.op = turns[k / 2][k % 2];
@@ -172,7 +189,8 @@ static bool at_once(sel *e, const order *o, vr x, vr y, vr *d) {
   xg_emit(e, i);
   return true;
 }
-static vr by_places(sel *e, const order *o, unsigned lanes, vr x, vr y) { /* where no table reaches over two registers: pieces of 4 bytes of each */
+/* where no table reaches over two registers: pieces of 4 bytes of each */
+static vr by_places(sel *e, const order *o, unsigned lanes, vr x, vr y) {
   int32_t at[2][8] = {{0}}, from[8] = {0}, n = (int32_t)(o->per * o->bytes / 4);
   vr d[3];
   for (unsigned q = 0; q < lanes * o->bytes / 4; q++) {
@@ -202,12 +220,14 @@ static vr permuted(sel *e, const shp *s, const shp *o, const int32_t *lane, vr x
     uint64_t k = lane[l] < 0 ? 0 : (unsigned)lane[l] < s->per ? (unsigned)lane[l] : (unsigned)lane[l] - s->per + per;
     memcpy(idx + l * s->bytes, &k, s->bytes);
   }
-  unsigned op = y ? xg_by_size(s->bytes, 0, V_PERMI2W, V_PERMI2D, V_PERMI2Q) : xg_by_size(s->bytes, 0, V_PERMW, V_PERMD, V_PERMQ);
+  unsigned op =
+      y ? xg_by_size(s->bytes, 0, V_PERMI2W, V_PERMI2D, V_PERMI2Q) : xg_by_size(s->bytes, 0, V_PERMW, V_PERMD, V_PERMQ);
   if (!op) xg_refuse(e, "this order of bytes");
   vr table = xg_pool_vector(e, idx, vl);
   d = xg_new(e, RV, vl);
   if (y) xg_emit(e, (mi){.op = V_MOVV, .vl = (uint8_t)vl, .d = d, .b = table});
-  xg_emit(e, y ? (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .d = d, .a = x, .b = y, .flags = F_RMW} : (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .d = d, .a = table, .b = x});
+  xg_emit(e, y ? (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .d = d, .a = x, .b = y, .flags = F_RMW}
+               : (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .d = d, .a = table, .b = x});
   return d;
 }
 void xg_shuffle(sel *e, lv v, const linst *i) {
@@ -242,8 +262,12 @@ void xg_shuffle(sel *e, lv v, const linst *i) {
       used[w] = src;
       lane[l] = at % (int)s.per + w * s.per;
     }
-    vr x = used[0] < 0 ? xg_part(e, i->a, 0) : used[0] < s.n ? xg_part(e, i->a, (unsigned)used[0]) : xg_part(e, i->b, (unsigned)used[0] - s.n), y = 0;
-    if (used[1] >= 0) y = used[1] < s.n ? xg_part(e, i->a, (unsigned)used[1]) : xg_part(e, i->b, (unsigned)used[1] - s.n);
+    vr x = used[0] < 0     ? xg_part(e, i->a, 0)
+           : used[0] < s.n ? xg_part(e, i->a, (unsigned)used[0])
+                           : xg_part(e, i->b, (unsigned)used[0] - s.n),
+       y = 0;
+    if (used[1] >= 0)
+      y = used[1] < s.n ? xg_part(e, i->a, (unsigned)used[1]) : xg_part(e, i->b, (unsigned)used[1] - s.n);
     unsigned at = first < 0 ? 0 : (unsigned)first % s.per * s.bytes, n = o.per * s.bytes;
     if (row && first >= 0 && !y && at % n == 0 && (at == 0 || n >= 4))
       p[q] = xg_sub(e, x, s.vl, at, n);
@@ -321,7 +345,12 @@ void xg_splat(sel *e, lv v, const linst *i) {
     xg_emit(e, (mi){.op = V_BCD, .vl = s.vl, .d = d, .b = one});
   } else if (o.cls == RV) {
     d = xg_new(e, RV, s.vl);
-    xg_emit(e, (mi){.op = s.bytes == 4 ? V_BCSS : s.vl ? V_BCSD : V_MOVDDUP, .vl = s.vl, .d = d, .b = xg_part(e, i->a, 0)});
+    xg_emit(e, (mi){.op = s.bytes == 4 ? V_BCSS
+                          : s.vl       ? V_BCSD
+                                       : V_MOVDDUP,
+                    .vl = s.vl,
+                    .d = d,
+                    .b = xg_part(e, i->a, 0)});
   } else if (e->avx512) {
     vr g = xg_gpr(e, i->a);
     d = xg_new(e, RV, s.vl);

@@ -43,7 +43,8 @@ static bool active(sel *e, const linst *i, const shp *s, vr *out) {
     return true;
   }
   /* lane < n: compared as 32 bits, after n was cut to 0..lanes */
-  vr top = xg_imm(e, lanes), a = xg_new(e, RG, 0), zero = xg_imm(e, 0), b = xg_new(e, RG, 0), one = xg_new(e, RV, 0), all = xg_new(e, RV, VL256);
+  vr top = xg_imm(e, lanes), a = xg_new(e, RG, 0), zero = xg_imm(e, 0), b = xg_new(e, RG, 0), one = xg_new(e, RV, 0),
+     all = xg_new(e, RV, VL256);
   xg_emit(e, (mi){.op = G_CMP, .a = n, .imm = lanes});
   xg_emit(e, (mi){.op = G_CMOV, .cc = CC_L, .d = a, .a = top, .b = n});
   xg_emit(e, (mi){.op = G_TEST, .a = a, .b = a});
@@ -90,7 +91,9 @@ static vr cut(sel *e, const shp *s, vr k) {
 /* The first n lanes, n a constant, of one register: 0, or the bytes. What is loaded narrower has zeros above. */
 static unsigned known_bytes(sel *e, const linst *i, shp *s) {
   scalar k;
-  if (!i->count || i->mask || s->cls != RV || s->n != 1 || s->lanes == 1 || i->type.elem == ET_BOOL || !loop_const(e->f, i->count, &k) || k.i < 1 || k.i >= s->lanes) return 0;
+  if (!i->count || i->mask || s->cls != RV || s->n != 1 || s->lanes == 1 || i->type.elem == ET_BOOL ||
+      !loop_const(e->f, i->count, &k) || k.i < 1 || k.i >= s->lanes)
+    return 0;
   unsigned n = (unsigned)k.i * s->bytes;
   if (n > 4 && n != 8) s->vl = n <= 16 ? VL128 : n <= 32 ? VL256 : VL512;
   return n == 4 || n == 8 || n == 16 || n == 32 ? n : 0;
@@ -108,7 +111,8 @@ static unsigned scalar_load(etype t) {
     return u ? G_LOAD8U : G_LOAD8S;
   }
 }
-/* ---- lanes anywhere: by vectors of indices in elements (of 64 bits), or of distances in bytes (of 32) that are the same for each part ---- */
+/* ---- lanes anywhere: by vectors of indices in elements (of 64 bits), or of distances in bytes (of 32) that are the
+ * same for each part ---- */
 typedef struct spread {
   vr base; /* register, and what is added to it: */
   int32_t disp;
@@ -131,7 +135,8 @@ static vr lanes_mask(sel *e, bool masked, vr m, unsigned at) { /* it is used up 
 static bool spread_of(sel *e, const linst *i, const shp *s, spread *o) {
   etype t = (etype)i->type.elem;
   unsigned lanes = i->type.lanes;
-  if (!e->avx512 || (s->bytes != 4 && s->bytes != 8) || t == ET_BOOL || lanes == 1 || lanes * s->bytes < 16) return false;
+  if (!e->avx512 || (s->bytes != 4 && s->bytes != 8) || t == ET_BOOL || lanes == 1 || lanes * s->bytes < 16)
+    return false;
   if (!i->stride) {
     const linst *iv = li(e->f, i->b);
     shp x = xg_shape(e, iv->type);
@@ -146,7 +151,11 @@ static bool spread_of(sel *e, const linst *i, const shp *s, spread *o) {
   if (!st.n && st.k >= 0 && st.k <= INT32_MAX && st.k * s->bytes * s->per <= INT32_MAX) {
     int32_t lane[16];
     for (int l = 0; l < 16; l++) lane[l] = (int32_t)(st.k * s->bytes * l);
-    *o = (spread){.n = s->n, .per = s->per, .vl = s->bytes == 8 && s->vl ? s->vl - 1u : s->vl, .scale = 1, .step = st.k * s->bytes * s->per};
+    *o = (spread){.n = s->n,
+                  .per = s->per,
+                  .vl = s->bytes == 8 && s->vl ? s->vl - 1u : s->vl,
+                  .scale = 1,
+                  .step = st.k * s->bytes * s->per};
     for (unsigned q = 0; q < s->n; q++) o->index[q] = xg_pool_vector(e, lane, o->vl);
   } else { /* products of lane and stride */
     shp x = xg_shape(e, lt(ET_I64, lanes));
@@ -167,7 +176,13 @@ static bool spread_of(sel *e, const linst *i, const shp *s, spread *o) {
   if (o->disp + o->step * s->n > INT32_MAX) return false;
   return true;
 }
-static amem spread_at(const spread *o, unsigned q) { return (amem){.kind = AM_ADDR, .scale = o->scale, .base = o->base, .index = o->index[q], .disp = o->disp + (int32_t)(o->step * q)}; }
+static amem spread_at(const spread *o, unsigned q) {
+  return (amem){.kind = AM_ADDR,
+                .scale = o->scale,
+                .base = o->base,
+                .index = o->index[q],
+                .disp = o->disp + (int32_t)(o->step * q)};
+}
 static void gather(sel *e, lv v, const linst *i, const shp *s) {
   spread o;
   vr p[2 * PARTS], m[PARTS];
@@ -176,11 +191,19 @@ static void gather(sel *e, lv v, const linst *i, const shp *s) {
     return;
   }
   bool masked = active(e, i, s, m);
-  unsigned op = o.wide ? (s->bytes == 8 ? V_GATHERQPD : V_GATHERQPS) : s->bytes == 8 ? V_GATHERDPD : V_GATHERDPS, vl = o.wide ? o.vl : s->vl;
+  unsigned op = o.wide          ? (s->bytes == 8 ? V_GATHERQPD : V_GATHERQPS)
+                : s->bytes == 8 ? V_GATHERDPD
+                                : V_GATHERDPS,
+           vl = o.wide ? o.vl : s->vl;
   for (unsigned q = 0; q < o.n; q++) {
     vr d = xg_new(e, RV, s->vl > vl ? s->vl : vl);
     xg_emit(e, (mi){.op = V_PXORD, .d = d});
-    xg_emit(e, (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .d = d, .k = lanes_mask(e, masked, m[0], q * o.per), .m = spread_at(&o, q), .flags = F_RMW | F_VINDEX | F_EARLY});
+    xg_emit(e, (mi){.op = (uint16_t)op,
+                    .vl = (uint8_t)vl,
+                    .d = d,
+                    .k = lanes_mask(e, masked, m[0], q * o.per),
+                    .m = spread_at(&o, q),
+                    .flags = F_RMW | F_VINDEX | F_EARLY});
     p[q] = d;
   }
   for (unsigned q = 0; q < s->n; q++) p[q] = xg_join(e, p + q * (o.n / s->n), o.n / s->n, o.per * s->bytes);
@@ -194,10 +217,18 @@ static void scatter(sel *e, const linst *i, const shp *s) { /* the processor wri
     return;
   }
   bool masked = active(e, i, s, m);
-  unsigned op = o.wide ? (s->bytes == 8 ? V_SCATQPD : V_SCATQPS) : s->bytes == 8 ? V_SCATDPD : V_SCATDPS, vl = o.wide ? o.vl : s->vl, pieces = o.n / s->n;
+  unsigned op = o.wide          ? (s->bytes == 8 ? V_SCATQPD : V_SCATQPS)
+                : s->bytes == 8 ? V_SCATDPD
+                                : V_SCATDPS,
+           vl = o.wide ? o.vl : s->vl, pieces = o.n / s->n;
   for (unsigned q = 0; q < o.n; q++) {
     vr a = xg_sub(e, xg_part(e, i->c, q / pieces), s->vl, q % pieces * o.per * s->bytes, o.per * s->bytes);
-    xg_emit(e, (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .a = a, .k = lanes_mask(e, masked, m[0], q * o.per), .m = spread_at(&o, q), .flags = F_VINDEX});
+    xg_emit(e, (mi){.op = (uint16_t)op,
+                    .vl = (uint8_t)vl,
+                    .a = a,
+                    .k = lanes_mask(e, masked, m[0], q * o.per),
+                    .m = spread_at(&o, q),
+                    .flags = F_VINDEX});
   }
 }
 /* A scalar that is accessed on a condition: 0 where it is not to be, or behind the label that is returned. */
@@ -217,7 +248,11 @@ static void load_if(sel *e, lv v, const linst *i, const shp *s, form f) {
   amem at = xg_address(e, &f);
   xg_emit(e, s->cls == RG ? (mi){.op = G_MOV, .d = d} : (mi){.op = V_PXORD, .d = d});
   uint32_t on = unless(e, i);
-  xg_emit(e, (mi){.op = (uint16_t)(s->cls == RG ? scalar_load((etype)i->type.elem) : s->bytes == 4 ? V_LDSS : V_LDSD), .d = d, .m = at});
+  xg_emit(e, (mi){.op = (uint16_t)(s->cls == RG    ? scalar_load((etype)i->type.elem)
+                                   : s->bytes == 4 ? V_LDSS
+                                                   : V_LDSD),
+                  .d = d,
+                  .m = at});
   xg_emit(e, (mi){.op = G_LABEL, .imm = on});
   xg_result(e, v, 1, &d);
   if (i->type.elem == ET_I64) e->val[v].kind = VAL_FORM, e->val[v].f = xg_var(d);
@@ -243,7 +278,12 @@ void xg_load(sel *e, lv v, const linst *i) {
   unsigned few = known_bytes(e, i, &s);
   if (few) {
     p[0] = xg_out(e, v, 0);
-    xg_emit(e, (mi){.op = few == 4 ? V_LDSS : few == 8 ? V_LDSD : V_LD, .vl = few > 16 ? VL256 : VL128, .d = p[0], .m = xg_address(e, &f)});
+    xg_emit(e, (mi){.op = few == 4   ? V_LDSS
+                          : few == 8 ? V_LDSD
+                                     : V_LD,
+                    .vl = few > 16 ? VL256 : VL128,
+                    .d = p[0],
+                    .m = xg_address(e, &f)});
     xg_result(e, v, 1, p);
     return;
   }
@@ -323,7 +363,12 @@ void xg_store(sel *e, const linst *i) {
   unsigned few = known_bytes(e, i, &s);
   if (few) {
     vr a = xg_part(e, i->c, 0);
-    xg_emit(e, (mi){.op = few == 4 ? V_STSS : few == 8 ? V_STSD : V_ST, .vl = few > 16 ? VL256 : VL128, .a = a, .m = xg_address(e, &f)});
+    xg_emit(e, (mi){.op = few == 4   ? V_STSS
+                          : few == 8 ? V_STSD
+                                     : V_ST,
+                    .vl = few > 16 ? VL256 : VL128,
+                    .a = a,
+                    .m = xg_address(e, &f)});
     return;
   }
   if (conditional(i)) {

@@ -1,21 +1,29 @@
-/* How does a function become an object? Its code and constants as one section, its name, and relocations for the kernels that it calls, in ELF. */
+/* How does a function become an object? Its code and constants as one section, its name, and relocations for the
+ * kernels that it calls, in ELF. */
 #include "codegen/x86/elf.h"
 #include "codegen/x86/in.h"
 #include <elf.h>
 #include <string.h>
 
 bool x86_target(const target *t) {
-  return !strncmp(t->triple ? t->triple : "", "x86_64", 6) && t->fma && t->requires &&
-         (t->vector_bits == 256 ? strstr(t->requires, "avx2") != NULL : t->vector_bits == 512 && strstr(t->requires, "avx512vl") && strstr(t->requires, "avx512dq") && strstr(t->requires, "avx512bw"));
+  return !strncmp(t->triple ? t->triple : "", "x86_64", 6) && t->fma &&
+         t->
+           requires && (t->vector_bits == 256 ? strstr(t->requires, "avx2") != NULL
+                                              : t->vector_bits == 512 && strstr(t->requires, "avx512vl") &&
+                                                    strstr(t->requires, "avx512dq") && strstr(t->requires, "avx512bw"));
 }
 static bytes object(arena *a, const x86_code *x, const x86_text *t, const char *name, bool hidden) {
   elf_object o = {.part[ELF_TEXT] = t->text};
   elf_name(a, &o, (elf_symbol){.name = name, .where = ELF_TEXT, .hidden = hidden, .function = true, .size = t->code});
   for (uint32_t i = 0; i < x->symbols.n; i++) elf_name(a, &o, (elf_symbol){.name = x->symbols.v[i]});
-  for (uint32_t i = 0; i < t->relocs.n; i++) vec_push(a, o.fixes[ELF_TEXT], ((elf_fix){t->relocs.v[i].at, t->relocs.v[i].symbol + 1, t->relocs.v[i].call ? R_X86_64_PLT32 : R_X86_64_PC32, -4}));
+  for (uint32_t i = 0; i < t->relocs.n; i++)
+    vec_push(a, o.fixes[ELF_TEXT],
+             ((elf_fix){t->relocs.v[i].at, t->relocs.v[i].symbol + 1,
+                        t->relocs.v[i].call ? R_X86_64_PLT32 : R_X86_64_PC32, -4}));
   return elf_bytes(a, &o);
 }
-bool x86_object(ctx *c, arena *a, const lfunc *f, const target *t, const char *name, bool hidden, const char *(*symbol)(void *env, const char *func), void *env, bytes *obj, const char **why) {
+bool x86_object(ctx *c, arena *a, const lfunc *f, const target *t, const char *name, bool hidden,
+                const char *(*symbol)(void *env, const char *func), void *env, bytes *obj, const char **why) {
   x86_code x = {.c = c, .a = a, .pool = sbuf_new(a)};
   x86_text text = {0};
   if (!x86_select(c, a, f, t, symbol, env, &x, why)) return false;

@@ -1,4 +1,5 @@
-/* Which instructions does each operation become? What is not here was replaced by loop_expand, or is refused. Semantics as in codegen/llvm/op.c: NaN wins in min and max, division by zero gives 0,
+/* Which instructions does each operation become? What is not here was replaced by loop_expand, or is refused.
+ * Semantics as in codegen/llvm/op.c: NaN wins in min and max, division by zero gives 0,
  * shift counts outside of the width give 0 or the sign. */
 #include "codegen/x86/build.h"
 #include <math.h>
@@ -6,11 +7,18 @@
 
 enum { LT = 1, LE = 2, UNORD = 3, NEQ = 4, LT_Q = 0x11, LE_Q = 0x12, GE_Q = 0x1D, GT_Q = 0x1E, EQ = 0 };
 
-/* ---- masks: a bit per lane, or a vector of ones and zeros ---- */
+/* ---- masks: a bit per lane, or a vector of ones and zeros ------------------------------------ */
 static vr compare_f(sel *e, const shp *s, unsigned pred, vr a, vr b) {
   bool d = s->bytes == 8;
   vr k = xg_new(e, e->avx512 ? RK : RV, e->avx512 ? 0 : s->vl);
-  xg_emit(e, (mi){.op = e->avx512 ? (d ? V_CMPPDK : V_CMPPSK) : d ? V_CMPPDV : V_CMPPSV, .vl = s->vl, .d = k, .a = a, .b = b, .imm = pred});
+  xg_emit(e, (mi){.op = e->avx512 ? (d ? V_CMPPDK : V_CMPPSK)
+                        : d       ? V_CMPPDV
+                                  : V_CMPPSV,
+                  .vl = s->vl,
+                  .d = k,
+                  .a = a,
+                  .b = b,
+                  .imm = pred});
   return k;
 }
 static void blend_to(sel *e, const shp *s, vr d, vr mask, vr yes, vr no) {
@@ -27,9 +35,16 @@ static vr blend(sel *e, const shp *s, vr mask, vr yes, vr no) {
   blend_to(e, s, d, mask, yes, no);
   return d;
 }
-void xg_minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y, lv from, unsigned q) { /* NaN wins. y 0: part q of that value, which may be in memory */
+/* NaN wins. y 0: part q of that value, which may be in memory */
+void xg_minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y, lv from, unsigned q) {
   vr m = xg_new(e, RV, s->vl);
-  mi i = {.op = s->bytes == 8 ? (max ? V_MAXPD : V_MINPD) : max ? V_MAXPS : V_MINPS, .vl = s->vl, .d = m, .a = x, .b = y};
+  mi i = {.op = s->bytes == 8 ? (max ? V_MAXPD : V_MINPD)
+                : max         ? V_MAXPS
+                              : V_MINPS,
+          .vl = s->vl,
+          .d = m,
+          .a = x,
+          .b = y};
   if (!y) xg_operand(e, &i, from, q);
   if (EK_PLANTED("x86-op")) i.d = d;
   xg_emit(e, i);
@@ -42,7 +57,7 @@ void xg_minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y, lv from, uns
   blend_to(e, s, d, compare_f(e, s, UNORD, x, x), x, m);
 }
 
-/* ---- floats ---- */
+/* ---- floats ---------------------------------------------------------------------------------- */
 static vr splat_f(sel *e, const shp *s, double k) {
   uint64_t b = 0;
   et_store(s->bytes == 8 ? ET_F64 : ET_F32, &b, (scalar){.f = k});
@@ -88,7 +103,8 @@ static void fma3(sel *e, lv v, const linst *i, const shp *s) {
   if (xg_lazy(e, x) && !xg_lazy(e, y)) x = i->b, y = i->a;
   vr p[PARTS];
   scalar f;
-  bool other = !negative(e, x, &f) && negative(e, y, &f), minus = other || negative(e, x, &f); /* a factor and its opposite share a register */
+  /* a factor and its opposite share a register */
+  bool other = !negative(e, x, &f) && negative(e, y, &f), minus = other || negative(e, x, &f);
   if (other && !xg_lazy(e, x)) {
     lv z = x;
     x = y, y = z, other = false;
@@ -120,7 +136,9 @@ static unsigned words(sel *e, const shp *s, vr *k) {
   if (s->bytes == 8) {
     for (unsigned q = 0; q < s->n; q++) {
       p[q] = xg_new(e, RV, 0);
-      xg_emit(e, (mi){.op = V_SHUFPS, .d = p[q], .a = k[q], .b = s->vl ? xg_sub(e, k[q], s->vl, 16, 16) : k[q], .imm = 0x88});
+      xg_emit(
+          e,
+          (mi){.op = V_SHUFPS, .d = p[q], .a = k[q], .b = s->vl ? xg_sub(e, k[q], s->vl, 16, 16) : k[q], .imm = 0x88});
     }
     for (unsigned q = 0; q < o.n; q++) k[q] = xg_join(e, p + q * (s->n / o.n), s->n / o.n, 16);
     return o.n;
@@ -128,7 +146,10 @@ static unsigned words(sel *e, const shp *s, vr *k) {
   for (unsigned q = 0; q < o.n; q++) {
     unsigned at = q * o.per;
     p[q] = xg_new(e, RV, o.vl);
-    xg_emit(e, (mi){.op = s->bytes == 1 ? V_SXBD : V_SXWD, .vl = o.vl, .d = p[q], .b = xg_sub(e, k[at / s->per], s->vl, at % s->per * s->bytes, o.per * s->bytes)});
+    xg_emit(e, (mi){.op = s->bytes == 1 ? V_SXBD : V_SXWD,
+                    .vl = o.vl,
+                    .d = p[q],
+                    .b = xg_sub(e, k[at / s->per], s->vl, at % s->per * s->bytes, o.per * s->bytes)});
   }
   memcpy(k, p, o.n * sizeof *k);
   return o.n;
@@ -137,7 +158,8 @@ static unsigned words(sel *e, const shp *s, vr *k) {
 static void bools(sel *e, lv v, const shp *s, vr *k) {
   if (s->lanes == 1) {
     vr g = xg_new(e, RG, 0), b = xg_new(e, RG, 0);
-    xg_emit(e, (mi){.op = e->avx512 ? V_KMOVQG : V_MOVDG, .d = g, .a = e->avx512 ? 0 : k[0], .b = e->avx512 ? k[0] : 0});
+    xg_emit(e,
+            (mi){.op = e->avx512 ? V_KMOVQG : V_MOVDG, .d = g, .a = e->avx512 ? 0 : k[0], .b = e->avx512 ? k[0] : 0});
     xg_emit(e, (mi){.op = G_AND, .d = b, .a = g, .imm = 1});
     xg_result(e, v, 1, &b);
     return;
@@ -156,7 +178,8 @@ static void bools(sel *e, lv v, const shp *s, vr *k) {
   /* parts that are not full leave bits above: only with one part, whose readers do not look there */
   xg_result(e, v, 1, &all);
 }
-static unsigned compare_one(sel *e, const linst *i, bool f64) { /* < and > of scalars, by flags: false where one is NaN */
+/* < and > of scalars, by flags: false where one is NaN */
+static unsigned compare_one(sel *e, const linst *i, bool f64) {
   bool swap = i->op == OP_LT || i->op == OP_LE;
   mi k = {.op = f64 ? V_UCOMISD : V_UCOMISS, .a = xg_part(e, swap ? i->b : i->a, 0)};
   xg_operand(e, &k, swap ? i->a : i->b, 0);
@@ -164,7 +187,8 @@ static unsigned compare_one(sel *e, const linst *i, bool f64) { /* < and > of sc
   return i->op == OP_LT || i->op == OP_GT ? CC_A : CC_AE;
 }
 unsigned xg_condition(sel *e, lv c) {
-  static const uint8_t cc[2][6] = {{CC_E, CC_NE, CC_B, CC_BE, CC_A, CC_AE}, {CC_E, CC_NE, CC_L, CC_LE, CC_G, CC_GE}}; /* without sign, with */
+  /* without sign, with */
+  static const uint8_t cc[2][6] = {{CC_E, CC_NE, CC_B, CC_BE, CC_A, CC_AE}, {CC_E, CC_NE, CC_L, CC_LE, CC_G, CC_GE}};
   const linst *i = li(e->f, c);
   if (e->val[c].kind != VAL_COND) {
     vr g = xg_gpr(e, c);
@@ -299,7 +323,11 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
   case OP_ISINF:
     for (unsigned q = 0; q < s.n; q++) {
       vr m = xg_new(e, RV, s.vl);
-      xg_emit(e, (mi){.op = V_ANDPS, .vl = s.vl, .d = m, .a = xg_part(e, i->a, q), .b = xg_splat_bits(e, sign - 1, s.bytes, s.vl)});
+      xg_emit(e, (mi){.op = V_ANDPS,
+                      .vl = s.vl,
+                      .d = m,
+                      .a = xg_part(e, i->a, q),
+                      .b = xg_splat_bits(e, sign - 1, s.bytes, s.vl)});
       p[q] = compare_f(e, &s, EQ, m, splat_f(e, &s, INFINITY));
     }
     bools(e, v, &s, p);
@@ -327,33 +355,45 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
   }
 }
 
-/* ---- vectors of whole numbers ---- */
+/* ---- vectors of whole numbers ---------------------------------------------------------------- */
 unsigned xg_minmax_of(unsigned bytes, bool max, bool u) {
-  if (u) return max ? xg_by_size(bytes, V_PMAXUB, V_PMAXUW, V_PMAXUD, V_PMAXUQ) : xg_by_size(bytes, V_PMINUB, V_PMINUW, V_PMINUD, V_PMINUQ);
-  return max ? xg_by_size(bytes, V_PMAXSB, V_PMAXSW, V_PMAXSD, V_PMAXSQ) : xg_by_size(bytes, V_PMINSB, V_PMINSW, V_PMINSD, V_PMINSQ);
+  if (u)
+    return max ? xg_by_size(bytes, V_PMAXUB, V_PMAXUW, V_PMAXUD, V_PMAXUQ)
+               : xg_by_size(bytes, V_PMINUB, V_PMINUW, V_PMINUD, V_PMINUQ);
+  return max ? xg_by_size(bytes, V_PMAXSB, V_PMAXSW, V_PMAXSD, V_PMAXSQ)
+             : xg_by_size(bytes, V_PMINSB, V_PMINSW, V_PMINSD, V_PMINSQ);
 }
 static void compare_ints(sel *e, lv v, const linst *i, const shp *s, bool u) {
   vr k[PARTS];
   for (unsigned q = 0; q < s->n; q++) {
     vr x = xg_part(e, i->a, q), y = xg_part(e, i->b, q);
-    unsigned pred = i->op == OP_EQ ? 0 : i->op == OP_NE ? 4 : i->op == OP_LT ? 1 : i->op == OP_LE ? 2 : i->op == OP_GT ? 6 : 5;
+    unsigned pred = i->op == OP_EQ   ? 0
+                    : i->op == OP_NE ? 4
+                    : i->op == OP_LT ? 1
+                    : i->op == OP_LE ? 2
+                    : i->op == OP_GT ? 6
+                                     : 5;
     k[q] = xg_new(e, e->avx512 ? RK : RV, e->avx512 ? 0 : s->vl);
     if (e->avx512) {
-      unsigned op = u ? xg_by_size(s->bytes, V_CMPUBK, V_CMPUWK, V_CMPUDK, V_CMPUQK) : xg_by_size(s->bytes, V_CMPBK, V_CMPWK, V_CMPDK, V_CMPQK);
+      unsigned op = u ? xg_by_size(s->bytes, V_CMPUBK, V_CMPUWK, V_CMPUDK, V_CMPUQK)
+                      : xg_by_size(s->bytes, V_CMPBK, V_CMPWK, V_CMPDK, V_CMPQK);
       xg_emit(e, (mi){.op = (uint16_t)op, .vl = s->vl, .d = k[q], .a = x, .b = y, .imm = pred});
       continue;
     }
     bool eq = pred % 4 == 0, swap = pred == 1 || pred == 5, flip = pred == 4 || pred == 2 || pred == 5;
     if (u && !eq) { /* in the order of signed numbers */
-      vr top = xg_splat_bits(e, 1ull << (8 * s->bytes - 1), s->bytes, s->vl), a = xg_new(e, RV, s->vl), b = xg_new(e, RV, s->vl);
+      vr top = xg_splat_bits(e, 1ull << (8 * s->bytes - 1), s->bytes, s->vl), a = xg_new(e, RV, s->vl),
+         b = xg_new(e, RV, s->vl);
       xg_emit(e, (mi){.op = V_PXORD, .vl = s->vl, .d = a, .a = x, .b = top});
       xg_emit(e, (mi){.op = V_PXORD, .vl = s->vl, .d = b, .a = y, .b = top});
       x = a, y = b;
     }
-    unsigned op = eq ? xg_by_size(s->bytes, V_CMPEQB, V_CMPEQW, V_CMPEQD, V_CMPEQQ) : xg_by_size(s->bytes, V_CMPGTB, V_CMPGTW, V_CMPGTD, V_CMPGTQ);
+    unsigned op = eq ? xg_by_size(s->bytes, V_CMPEQB, V_CMPEQW, V_CMPEQD, V_CMPEQQ)
+                     : xg_by_size(s->bytes, V_CMPGTB, V_CMPGTW, V_CMPGTD, V_CMPGTQ);
     vr m = flip ? xg_new(e, RV, s->vl) : k[q];
     xg_emit(e, (mi){.op = (uint16_t)op, .vl = s->vl, .d = m, .a = swap ? y : x, .b = swap ? x : y});
-    if (flip) xg_emit(e, (mi){.op = V_PXORD, .vl = s->vl, .d = k[q], .a = m, .b = xg_splat_bits(e, UINT32_MAX, 4, s->vl)});
+    if (flip)
+      xg_emit(e, (mi){.op = V_PXORD, .vl = s->vl, .d = k[q], .a = m, .b = xg_splat_bits(e, UINT32_MAX, 4, s->vl)});
   }
   bools(e, v, s, k);
 }
@@ -372,7 +412,9 @@ static bool vector_shift(sel *e, lv v, const linst *i, const shp *s, etype t) {
       }
       k.i = bits - 1;
     }
-    unsigned op = left ? xg_by_size(s->bytes, 0, V_SLLW, V_SLLD, V_SLLQ) : arith ? xg_by_size(s->bytes, 0, V_SRAW, V_SRAD, V_SRAQ) : xg_by_size(s->bytes, 0, V_SRLW, V_SRLD, V_SRLQ);
+    unsigned op = left    ? xg_by_size(s->bytes, 0, V_SLLW, V_SLLD, V_SLLQ)
+                  : arith ? xg_by_size(s->bytes, 0, V_SRAW, V_SRAD, V_SRAQ)
+                          : xg_by_size(s->bytes, 0, V_SRLW, V_SRLD, V_SRLQ);
     for (unsigned q = 0; q < s->n; q++) {
       vr x = xg_part(e, i->a, q);
       p[q] = xg_out(e, v, q);
@@ -400,11 +442,13 @@ static vr shifted32(sel *e, const shp *s, unsigned op, vr x) {
 }
 /* What AVX2 lacks for 64 bits: products from those of 32 bits, the larger or smaller one by comparison. */
 static vr product64(sel *e, const shp *s, vr x, vr y) {
-  vr cross = v2(e, s, V_PADDQ, v2(e, s, V_PMULUDQ, shifted32(e, s, V_SRLQ, x), y), v2(e, s, V_PMULUDQ, shifted32(e, s, V_SRLQ, y), x));
+  vr cross = v2(e, s, V_PADDQ, v2(e, s, V_PMULUDQ, shifted32(e, s, V_SRLQ, x), y),
+                v2(e, s, V_PMULUDQ, shifted32(e, s, V_SRLQ, y), x));
   return v2(e, s, V_PADDQ, v2(e, s, V_PMULUDQ, x, y), shifted32(e, s, V_SLLQ, cross));
 }
 static vr extreme64(sel *e, const shp *s, bool max, bool u, vr x, vr y) {
-  vr top = u ? xg_splat_bits(e, 1ull << 63, 8, s->vl) : 0, more = v2(e, s, V_CMPGTQ, u ? v2(e, s, V_PXORD, x, top) : x, u ? v2(e, s, V_PXORD, y, top) : y);
+  vr top = u ? xg_splat_bits(e, 1ull << 63, 8, s->vl) : 0,
+     more = v2(e, s, V_CMPGTQ, u ? v2(e, s, V_PXORD, x, top) : x, u ? v2(e, s, V_PXORD, y, top) : y);
   return blend(e, s, more, max ? x : y, max ? y : x);
 }
 static bool vector_int(sel *e, lv v, const linst *i, etype t) {
@@ -431,9 +475,15 @@ static bool vector_int(sel *e, lv v, const linst *i, etype t) {
     if (s.bytes == 1) return false;
     for (unsigned q = 0; q < s.n; q++) {
       vr m = xg_new(e, RV, s.vl), x = xg_part(e, i->a, q), y = xg_part(e, i->b, q), z = xg_part(e, i->c, q);
-      xg_emit(e, (mi){.op = (uint16_t)xg_by_size(s.bytes, 0, V_PMULW, V_PMULD, V_PMULQ), .vl = s.vl, .d = m, .a = x, .b = y});
+      xg_emit(
+          e,
+          (mi){.op = (uint16_t)xg_by_size(s.bytes, 0, V_PMULW, V_PMULD, V_PMULQ), .vl = s.vl, .d = m, .a = x, .b = y});
       p[q] = xg_out(e, v, q);
-      xg_emit(e, (mi){.op = (uint16_t)xg_by_size(s.bytes, 0, V_PADDW, V_PADDD, V_PADDQ), .vl = s.vl, .d = p[q], .a = m, .b = z});
+      xg_emit(e, (mi){.op = (uint16_t)xg_by_size(s.bytes, 0, V_PADDW, V_PADDD, V_PADDQ),
+                      .vl = s.vl,
+                      .d = p[q],
+                      .a = m,
+                      .b = z});
     }
     xg_result(e, v, s.n, p);
     return true;
@@ -456,7 +506,11 @@ static bool vector_int(sel *e, lv v, const linst *i, etype t) {
     for (unsigned q = 0; q < s.n; q++) {
       vr x = xg_part(e, i->a, q), z = xg_zero(e);
       p[q] = xg_out(e, v, q);
-      xg_emit(e, (mi){.op = (uint16_t)xg_by_size(s.bytes, V_PSUBB, V_PSUBW, V_PSUBD, V_PSUBQ), .vl = s.vl, .d = p[q], .a = z, .b = x});
+      xg_emit(e, (mi){.op = (uint16_t)xg_by_size(s.bytes, V_PSUBB, V_PSUBW, V_PSUBD, V_PSUBQ),
+                      .vl = s.vl,
+                      .d = p[q],
+                      .a = z,
+                      .b = x});
     }
     xg_result(e, v, s.n, p);
     return true;
@@ -472,7 +526,8 @@ static bool vector_int(sel *e, lv v, const linst *i, etype t) {
     if (u) return false;
     unsigned min = xg_minmax_of(s.bytes, false, false), max = xg_minmax_of(s.bytes, true, false);
     for (unsigned q = 0; q < s.n; q++) { /* cut to -1..1 */
-      vr x = xg_part(e, i->a, q), m = xg_new(e, RV, s.vl), one = xg_splat_bits(e, 1, s.bytes, s.vl), neg = xg_splat_bits(e, UINT64_MAX, s.bytes, s.vl);
+      vr x = xg_part(e, i->a, q), m = xg_new(e, RV, s.vl), one = xg_splat_bits(e, 1, s.bytes, s.vl),
+         neg = xg_splat_bits(e, UINT64_MAX, s.bytes, s.vl);
       xg_emit(e, (mi){.op = (uint16_t)min, .vl = s.vl, .d = m, .a = x, .b = one});
       p[q] = xg_out(e, v, q);
       xg_emit(e, (mi){.op = (uint16_t)max, .vl = s.vl, .d = p[q], .a = m, .b = neg});
@@ -483,7 +538,8 @@ static bool vector_int(sel *e, lv v, const linst *i, etype t) {
   case OP_MIN:
   case OP_MAX:
     if (!e->avx512 && s.bytes == 8) {
-      for (unsigned q = 0; q < s.n; q++) p[q] = extreme64(e, &s, i->op == OP_MAX, u, xg_part(e, i->a, q), xg_part(e, i->b, q));
+      for (unsigned q = 0; q < s.n; q++)
+        p[q] = extreme64(e, &s, i->op == OP_MAX, u, xg_part(e, i->a, q), xg_part(e, i->b, q));
       xg_result(e, v, s.n, p);
       return true;
     }
@@ -552,17 +608,22 @@ static bool vector_bool(sel *e, lv v, const linst *i) {
   return true;
 }
 
-/* ---- any ---- */
+/* ---- any ------------------------------------------------------------------------------------- */
 static vr wide_mask(sel *e, lv v, unsigned q, const shp *s) { /* lanes of part q, in 64 bits each, without AVX-512 */
   shp m = xg_shape(e, li(e->f, v)->type);
   unsigned at = q * s->per;
   vr d = xg_new(e, RV, s->vl);
-  xg_emit(e, (mi){.op = V_SXDQ, .vl = s->vl, .d = d, .b = xg_sub(e, xg_part(e, v, at / m.per), m.vl, at % m.per * 4, s->per * 4)});
+  xg_emit(e, (mi){.op = V_SXDQ,
+                  .vl = s->vl,
+                  .d = d,
+                  .b = xg_sub(e, xg_part(e, v, at / m.per), m.vl, at % m.per * 4, s->per * 4)});
   return d;
 }
 sop xg_extreme(const lfunc *f, const linst *i) {
   const linst *c = i->kind == L_OP && i->op == OP_SEL ? li(f, i->a) : NULL;
-  if (!c || c->kind != L_OP || (c->op != OP_GT && c->op != OP_LT) || c->a != i->b || c->b != i->c || (i->type.elem != ET_F32 && i->type.elem != ET_F64)) return OP_NONE;
+  if (!c || c->kind != L_OP || (c->op != OP_GT && c->op != OP_LT) || c->a != i->b || c->b != i->c ||
+      (i->type.elem != ET_F32 && i->type.elem != ET_F64))
+    return OP_NONE;
   return c->op == OP_GT ? OP_MAX : OP_MIN;
 }
 static bool select_op(sel *e, lv v, const linst *i) {
@@ -583,7 +644,8 @@ static bool select_op(sel *e, lv v, const linst *i) {
     return true;
   }
   if (s.cls == RK) {
-    vr c = xg_part(e, i->a, 0), x = xg_part(e, i->b, 0), y = xg_part(e, i->c, 0), t = xg_new(e, RK, 0), f = xg_new(e, RK, 0);
+    vr c = xg_part(e, i->a, 0), x = xg_part(e, i->b, 0), y = xg_part(e, i->c, 0), t = xg_new(e, RK, 0),
+       f = xg_new(e, RK, 0);
     xg_emit(e, (mi){.op = V_KAND, .d = t, .a = c, .b = x});
     xg_emit(e, (mi){.op = V_KANDN, .d = f, .a = c, .b = y});
     p[0] = xg_out(e, v, 0);
@@ -602,7 +664,10 @@ static bool select_op(sel *e, lv v, const linst *i) {
     }
   }
   for (unsigned q = 0; q < s.n; q++) {
-    vr m = mask ? mask : s.bytes == 8 && !e->avx512 ? wide_mask(e, i->a, q, &s) : xg_mask(e, i->a, q, s.per), yes = xg_part(e, i->b, q), no = xg_part(e, i->c, q);
+    vr m = mask                         ? mask
+           : s.bytes == 8 && !e->avx512 ? wide_mask(e, i->a, q, &s)
+                                        : xg_mask(e, i->a, q, s.per),
+       yes = xg_part(e, i->b, q), no = xg_part(e, i->c, q);
     blend_to(e, &s, p[q] = xg_out(e, v, q), m, yes, no);
   }
   xg_result(e, v, s.n, p);

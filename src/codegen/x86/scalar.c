@@ -1,4 +1,5 @@
-/* Which instructions do operations on one whole number or bool become? Sums stay sums (build.c); the others take and give registers, extended to 64 bits. */
+/* Which instructions do operations on one whole number or bool become? Sums stay sums (build.c); the others take and
+ * give registers, extended to 64 bits. */
 #include "codegen/x86/build.h"
 
 vr xg_gop(sel *e, unsigned op, vr a, vr b) {
@@ -8,7 +9,11 @@ vr xg_gop(sel *e, unsigned op, vr a, vr b) {
     xg_emit(e, (mi){.op = (uint16_t)op, .d = d, .a = a, .imm = k->imm});
     return d;
   }
-  xg_emit(e, (mi){.op = (uint16_t)op, .d = d, .a = a, .b = b, .flags = op == G_SUB || op == G_DIV || op == G_IDIV || op == G_MULH ? F_EARLY : 0});
+  xg_emit(e, (mi){.op = (uint16_t)op,
+                  .d = d,
+                  .a = a,
+                  .b = b,
+                  .flags = op == G_SUB || op == G_DIV || op == G_IDIV || op == G_MULH ? F_EARLY : 0});
   return d;
 }
 vr xg_gopi(sel *e, unsigned op, vr a, int64_t k) {
@@ -47,9 +52,15 @@ vr xg_choose(sel *e, vr a, vr b, unsigned cc, vr yes, vr no) { /* a cc b ? yes :
 vr xg_wrapped(sel *e, etype t, vr v) {
   if (t == ET_BOOL || et_bits(t) == 64) return v;
   bool u = et_kind(t) != K_INT;
-  return xg_g1(e, et_bits(t) == 32 ? (u ? G_ZX32 : G_SX32) : et_bits(t) == 16 ? (u ? G_ZX16 : G_SX16) : u ? G_ZX8 : G_SX8, v);
+  return xg_g1(e,
+               et_bits(t) == 32   ? (u ? G_ZX32 : G_SX32)
+               : et_bits(t) == 16 ? (u ? G_ZX16 : G_SX16)
+               : u                ? G_ZX8
+                                  : G_SX8,
+               v);
 }
-/* For d >= 2, the number m (as signed 64 bits; 2^64 more where that is negative) and shift with which floor(x * m / 2^(64 + shift)) + (x < 0) is x / d towards 0, for all x of 64 bits. */
+/* For d >= 2, the number m (as signed 64 bits; 2^64 more where that is negative) and shift with which floor(x * m /
+ * 2^(64 + shift)) + (x < 0) is x / d towards 0, for all x of 64 bits. */
 static void inverse_of(uint64_t d, uint64_t *m, unsigned *shift) {
   const uint64_t two63 = 1ull << 63;
   uint64_t anc = two63 - 1 - two63 % d, q1 = two63 / anc, r1 = two63 % anc, q2 = two63 / d, r2 = two63 % d, delta;
@@ -64,7 +75,8 @@ static void inverse_of(uint64_t d, uint64_t *m, unsigned *shift) {
   } while (q1 < delta || (q1 == delta && !r1));
   *m = q2 + 1, *shift = p - 64;
 }
-static vr divide(sel *e, sop op, etype t, vr x, vr y, const scalar *k) { /* floor division and remainder; 0 for a zero divisor */
+/* floor division and remainder; 0 for a zero divisor */
+static vr divide(sel *e, sop op, etype t, vr x, vr y, const scalar *k) {
   bool u = et_kind(t) == K_UINT;
   if (k && k->i == 0) return xg_imm(e, 0);
   if (k && k->i == -1 && !u) return op == OP_IDIV ? xg_g1(e, G_NEG, x) : xg_imm(e, 0);
@@ -93,7 +105,8 @@ static vr divide(sel *e, sop op, etype t, vr x, vr y, const scalar *k) { /* floo
   }
   vr q = xg_gop(e, u ? G_DIV : G_IDIV, x, d), r = xg_gop(e, G_SUB, x, xg_gop(e, G_IMUL, q, d));
   if (!u && op != OP_FMOD) {
-    vr other = xg_gop(e, G_EOR, r, d), signs = xg_gopi(e, G_SHR, other, 63), z = zero ? zero : xg_imm(e, 0), off = xg_choose(e, r, 0, CC_NE, signs, z);
+    vr other = xg_gop(e, G_EOR, r, d), signs = xg_gopi(e, G_SHR, other, 63), z = zero ? zero : xg_imm(e, 0),
+       off = xg_choose(e, r, 0, CC_NE, signs, z);
     if (op == OP_IDIV)
       q = xg_gop(e, G_SUB, q, off);
     else
@@ -109,7 +122,12 @@ static vr scalar_shift(sel *e, sop op, etype t, vr x, vr y, const scalar *k) {
   int64_t bits = et_bits(t);
   bool left = op == OP_SHL, arith = !left && et_kind(t) == K_INT;
   if (k && k->i >= 0 && k->i < bits) return xg_gopi(e, left ? G_SHL : arith ? G_SAR : G_SHR, x, k->i);
-  vr top = xg_imm(e, bits), n = xg_choose(e, y, top, CC_B, y, xg_imm(e, arith ? bits - 1 : 0)), r = xg_gop(e, left ? G_SHLX : arith ? G_SARX : G_SHRX, x, n);
+  vr top = xg_imm(e, bits), n = xg_choose(e, y, top, CC_B, y, xg_imm(e, arith ? bits - 1 : 0)),
+     r = xg_gop(e,
+                left    ? G_SHLX
+                : arith ? G_SARX
+                        : G_SHRX,
+                x, n);
   return arith ? r : xg_choose(e, y, top, CC_B, r, xg_imm(e, 0));
 }
 bool xg_scalar_int(sel *e, lv v, const linst *i, etype t) {
@@ -117,7 +135,8 @@ bool xg_scalar_int(sel *e, lv v, const linst *i, etype t) {
   scalar kk;
   const scalar *k = i->b && loop_const(e->f, i->b, &kk) ? &kk : NULL;
   etype to = (etype)i->type.elem;
-  if (t == ET_I64 && (i->op == OP_ADD || i->op == OP_SUB || i->op == OP_MUL || i->op == OP_NEG || i->op == OP_FMA)) { /* sums */
+  /* sums */
+  if (t == ET_I64 && (i->op == OP_ADD || i->op == OP_SUB || i->op == OP_MUL || i->op == OP_NEG || i->op == OP_FMA)) {
     form x = xg_form(e, i->a), y = i->b ? xg_form(e, i->b) : xg_const(0), zero = xg_const(0), r;
     e->at = e->cur;
     if (i->op == OP_ADD || i->op == OP_SUB)

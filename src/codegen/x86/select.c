@@ -1,12 +1,14 @@
-/* How does a loop function become machine instructions? One walk over its blocks, as in codegen/llvm/emit.c: the same shapes of loops, the same copies of unrolled bodies.
+/* How does a loop function become machine instructions? One walk over its blocks, as in codegen/llvm/emit.c: the
+ * same shapes of loops, the same copies of unrolled bodies.
  *
- * A register (`reg`) is one virtual register that is written more than once. Reading it gives that register itself where it is not set before the last use of what was read; setting it to something
+ * A register (`reg`) is one virtual register that is written more than once. Reading it gives that register
+ * itself where it is not set before the last use of what was read; setting it to something
  * made for this only makes that in the register. So an accumulator costs no moves. */
 #include "codegen/x86/build.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- uses ---- */
+/* ---- uses ------------------------------------------------------------------------------------ */
 typedef struct spot {
   uint32_t block, at;
 } spot;
@@ -25,7 +27,8 @@ static void bury(sel *e) {
   for (int turn = 0; turn < 2; turn++)
     for (uint32_t v = f->insts.n; v-- > 1;) {
       const linst *i = li(f, v);
-      bool pure = i->kind == L_OP || i->kind == L_SPLAT || i->kind == L_IOTA || i->kind == L_CONST || i->kind == L_LOAD || i->kind == L_GATHER || i->kind == L_GET || i->kind == L_SHUFFLE ||
+      bool pure = i->kind == L_OP || i->kind == L_SPLAT || i->kind == L_IOTA || i->kind == L_CONST ||
+                  i->kind == L_LOAD || i->kind == L_GATHER || i->kind == L_GET || i->kind == L_SHUFFLE ||
                   i->kind == L_LOOKUP || i->kind == L_EXTRACT || i->kind == L_HREDUCE || i->kind == L_OFFSET;
       if (turn && pure && !n[v]) e->dead[v] = true;
       lv x[6] = {xg_extreme(f, i) ? 0 : i->a, i->b, i->c, i->mask, i->count, i->stride};
@@ -59,7 +62,8 @@ static void look(survey *s, uint32_t block) {
     s->stack[d] = (spot){block, j};
     s->block[v] = block, s->at[v] = j;
     if (s->e->dead[v]) continue;
-    used(s, xg_extreme(f, i) ? 0 : i->a, v), used(s, i->b, v), used(s, i->c, v), used(s, i->mask, v), used(s, i->count, v), used(s, i->stride, v);
+    used(s, xg_extreme(f, i) ? 0 : i->a, v), used(s, i->b, v), used(s, i->c, v), used(s, i->mask, v),
+        used(s, i->count, v), used(s, i->stride, v);
     if (i->kind == L_CALL || i->kind == L_PARALLEL || i->kind == L_INTRIN)
       for (uint32_t k = 0; k < i->nargs; k++) used(s, i->args[k], v);
     if (i->body) look(s, i->body);
@@ -69,7 +73,8 @@ static void look(survey *s, uint32_t block) {
 }
 static bool reads_only(const sel *e, lv p) {
   const linst *i = xg_origin(e, p);
-  return i->kind == L_PARAM && (e->f->params.v[i->k.i].flags & (LP_READ | LP_WRITE | LP_NOALIAS)) == (LP_READ | LP_NOALIAS);
+  return i->kind == L_PARAM &&
+         (e->f->params.v[i->k.i].flags & (LP_READ | LP_WRITE | LP_NOALIAS)) == (LP_READ | LP_NOALIAS);
 }
 /* Nothing between two places of a block can change memory. */
 static bool quiet(const sel *e, uint32_t block, uint32_t from, uint32_t to) {
@@ -93,9 +98,11 @@ static void defer(survey *s, lv v, const linst *i) {
   etype t = (etype)i->type.elem;
   if (s->uses[v] != 1 || !by || (t != ET_F32 && t != ET_F64 && (et_bytes(t) < 4 || t == ET_BOOL))) return;
   const linst *u = li(e->f, by);
-  if (t != ET_F32 && t != ET_F64 && i->type.lanes == 1 && u->kind != L_SPLAT) return; /* whole numbers are in other registers */
+  /* whole numbers are in other registers */
+  if (t != ET_F32 && t != ET_F64 && i->type.lanes == 1 && u->kind != L_SPLAT) return;
   if (i->kind == L_LOAD && (i->mask || i->count || i->stride)) return;
-  if (u->kind != L_OP && u->kind != L_INTRIN && !(u->kind == L_SPLAT && i->kind == L_LOAD && i->type.lanes == 1)) return;
+  if (u->kind != L_OP && u->kind != L_INTRIN && !(u->kind == L_SPLAT && i->kind == L_LOAD && i->type.lanes == 1))
+    return;
   if (u->kind == L_OP && (u->op == OP_CAST || u->op == OP_BITCAST)) return;
   lv p = i->kind == L_SPLAT ? li(e->f, i->a)->kind == L_LOAD ? li(e->f, i->a)->a : 0 : i->a;
   if (!p || (!reads_only(e, p) && !quiet(e, s->block[v], s->at[v], s->at[by]))) return;
@@ -109,7 +116,8 @@ static void defer_condition(survey *s, lv v, const linst *i) {
   etype t = (etype)x->type.elem;
   if (s->uses[v] != 1 || !u || x->type.lanes != 1 || u->a != v || i->op < OP_EQ || i->op > OP_GE) return;
   if (et_kind(t) == K_FLOAT && ((t != ET_F32 && t != ET_F64) || i->op == OP_EQ || i->op == OP_NE)) return;
-  if (u->kind != L_IF && !(u->kind == L_OP && u->op == OP_SEL && u->type.elem != ET_F32 && u->type.elem != ET_F64)) return;
+  if (u->kind != L_IF && !(u->kind == L_OP && u->op == OP_SEL && u->type.elem != ET_F32 && u->type.elem != ET_F64))
+    return;
   if (!quiet(e, s->block[v], s->at[v], s->at[by])) return;
   for (uint32_t j = s->at[v] + 1; j < s->at[by]; j++)
     if (li(e->f, e->f->blocks.v[s->block[v]].insts.v[j])->kind == L_SET) return;
@@ -137,7 +145,8 @@ static void sets(survey *s, uint32_t block) {
     if (i->kind != L_SET) continue;
     lv w = i->b;
     const linst *o = li(e->f, w);
-    if (s->uses[w] != 1 || s->block[w] != block || (o->kind != L_OP && o->kind != L_LOAD && o->kind != L_INTRIN)) continue;
+    if (s->uses[w] != 1 || s->block[w] != block || (o->kind != L_OP && o->kind != L_LOAD && o->kind != L_INTRIN))
+      continue;
     bool good = true;
     for (uint32_t q = s->at[w] + 1; q < j && good; q++) {
       const linst *m = li(e->f, b->insts.v[q]);
@@ -153,7 +162,7 @@ static void sets(survey *s, uint32_t block) {
   }
 }
 
-/* ---- structure ---- */
+/* ---- structure ------------------------------------------------------------------------------- */
 static void block(sel *e, uint32_t b);
 static void label(sel *e, uint32_t l, bool inner) { xg_emit(e, (mi){.op = G_LABEL, .imm = l, .b = inner}); }
 static void jump_if(sel *e, unsigned cc, uint32_t l) { xg_emit(e, (mi){.op = G_JCC, .cc = (uint8_t)cc, .imm = l}); }
@@ -167,7 +176,8 @@ static uint32_t block_size(const lfunc *f, uint32_t b) {
   uint32_t n = 0;
   for (uint32_t j = 0; j < f->blocks.v[b].insts.n; j++) {
     const linst *i = li(f, f->blocks.v[b].insts.v[j]);
-    n += 1 + (i->body ? block_size(f, i->body) * (i->kind == L_FOR && i->k.i > 1 ? (uint32_t)i->k.i : 1) : 0) + (i->other ? block_size(f, i->other) : 0);
+    n += 1 + (i->body ? block_size(f, i->body) * (i->kind == L_FOR && i->k.i > 1 ? (uint32_t)i->k.i : 1) : 0) +
+         (i->other ? block_size(f, i->other) : 0);
   }
   return n;
 }
@@ -187,7 +197,8 @@ static bool has_loop(const lfunc *f, uint32_t b) {
   }
   return false;
 }
-/* Registers that grow with the index (build.c) are added to a base at each access. One that is only ever added to the same base becomes a pointer itself: one register less, and plain addresses. */
+/* Registers that grow with the index (build.c) are added to a base at each access. One that is only ever added to
+ * the same base becomes a pointer itself: one register less, and plain addresses. */
 static void make_pointers(sel *e, region *r) {
   for (uint32_t k = 0; k < r->latch.n; k++) {
     mi *add = &r->latch.v[k];
@@ -234,7 +245,8 @@ static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, int6
       jump_if(e, CC_E, out);
     }
     xg_open(e, R_GUARD);
-    e->r[e->cur]->seldom = trips < 0 && !step.n && step.k > 1 && has_loop(e->f, i->body); /* of tiles, a few heights one after the other */
+    /* of tiles, a few heights one after the other */
+    e->r[e->cur]->seldom = trips < 0 && !step.n && step.k > 1 && has_loop(e->f, i->body);
   }
   xg_open(e, R_LOOP);
   region *r = e->r[e->cur];
@@ -263,7 +275,12 @@ static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, int6
   } else
     jump_if(e, CC_L, top);
   xg_close(e);
-  xg_emit(e, (mi){.op = G_LABEL, .imm = top, .b = r->inner, .c = (vr)(trips / copies > MOST_ROUNDS ? MOST_ROUNDS : trips > 0 ? trips / copies : 0)});
+  xg_emit(e, (mi){.op = G_LABEL,
+                  .imm = top,
+                  .b = r->inner,
+                  .c = (vr)(trips / copies > MOST_ROUNDS ? MOST_ROUNDS
+                            : trips > 0                  ? trips / copies
+                                                         : 0)});
   xg_append(e, &r->code);
   if (guard) {
     region *g = xg_close(e);
@@ -324,7 +341,9 @@ static uint32_t symbol_of(sel *e, const char *name) {
   vec_push(e->a, e->x->symbols, name);
   return e->x->symbols.n - 1;
 }
-static amem slot_field(const sel *e, uint32_t k) { return (amem){.kind = AM_SLOT, .disp = (int32_t)e->call_slot - 1, .scale = (uint8_t)k}; }
+static amem slot_field(const sel *e, uint32_t k) {
+  return (amem){.kind = AM_SLOT, .disp = (int32_t)e->call_slot - 1, .scale = (uint8_t)k};
+}
 static void emit_call(sel *e, const linst *i) {
   const char *name = e->symbol(e->env, i->name);
   if (!name) ctx_bug(e->c, "x86: function %s calls %s, which is not in the module", e->f->name, i->name);
@@ -355,14 +374,17 @@ static void emit_fail(sel *e, const linst *i) {
   xg_emit(e, (mi){.op = G_TEST, .a = c, .b = c});
   jump_if(e, CC_E, on);
   vr p = xg_new(e, RG, 0);
-  xg_emit(e, (mi){.op = G_LEA, .d = p, .m = {.kind = AM_POOL, .disp = (int32_t)xg_pool(e, i->name, strlen(i->name) + 1, 1)}});
+  xg_emit(
+      e,
+      (mi){.op = G_LEA, .d = p, .m = {.kind = AM_POOL, .disp = (int32_t)xg_pool(e, i->name, strlen(i->name) + 1, 1)}});
   xg_emit(e, (mi){.op = G_STORE64, .a = p, .m = {.kind = AM_ADDR, .scale = 1, .base = e->args, .disp = 11 * 8}});
   xg_emit(e, (mi){.op = G_RESULT, .imm = i->k.i});
   xg_emit(e, (mi){.op = G_RET});
   label(e, on, false);
 }
 static void move(sel *e, const shp *s, vr d, vr b) {
-  if (d != b) xg_emit(e, (mi){.op = s->cls == RG ? G_MOV : s->cls == RK ? V_KMOVQ : V_MOVV, .vl = s->vl, .d = d, .b = b});
+  if (d != b)
+    xg_emit(e, (mi){.op = s->cls == RG ? G_MOV : s->cls == RK ? V_KMOVQ : V_MOVV, .vl = s->vl, .d = d, .b = b});
 }
 static void set(sel *e, lv reg, lv v) {
   shp s = xg_shape(e, li(e->f, reg)->type);
@@ -513,7 +535,8 @@ void xg_value(sel *e, lv v, const linst *i) {
   case L_REG: {
     s = xg_shape(e, i->type);
     val r = {.kind = VAL_REGS, .n = s.n, .depth = (uint16_t)e->cur};
-    for (unsigned q = 0; q < s.n; q++) p[q] = s.cls == RG ? xg_gpr(e, i->a) : xg_part(e, i->a, q), r.p[q] = xg_new(e, s.cls, s.vl);
+    for (unsigned q = 0; q < s.n; q++)
+      p[q] = s.cls == RG ? xg_gpr(e, i->a) : xg_part(e, i->a, q), r.p[q] = xg_new(e, s.cls, s.vl);
     for (unsigned q = 0; q < s.n; q++) {
       if (s.cls == RV && e->x->v.v[p[q]].zero)
         xg_emit(e, (mi){.op = V_PXORD, .d = r.p[q]});
@@ -595,7 +618,7 @@ static void block(sel *e, uint32_t b) {
   }
 }
 
-/* ---- the function's own values ---- */
+/* ---- the function's own values --------------------------------------------------------------- */
 static vr field(sel *e, vr p, int slot) {
   vr d = xg_new(e, RG, 0);
   xg_emit(e, (mi){.op = G_LOAD64, .d = d, .m = {.kind = AM_ADDR, .scale = 1, .base = p, .disp = slot * 8}});
@@ -605,7 +628,8 @@ static vr field(sel *e, vr p, int slot) {
 static const struct {
   const char *name;
   int slot;
-} call_fields[] = {{"in_dims", 2}, {"out_dims", 3}, {"arena", 4}, {"weights", 5}, {"threads", 8}, {"scratch", 9}, {"arena_bytes", 10}};
+} call_fields[] = {{"in_dims", 2}, {"out_dims", 3}, {"arena", 4},       {"weights", 5},
+                   {"threads", 8}, {"scratch", 9},  {"arena_bytes", 10}};
 static vr main_param(sel *e, const lparam *p) {
   if (!strcmp(p->name, "call")) return e->args;
   for (size_t i = 0; i < sizeof call_fields / sizeof *call_fields; i++)
@@ -622,7 +646,8 @@ static void params(sel *e) {
   for (uint32_t i = 0; i < e->f->params.n; i++) {
     const lparam *p = &e->f->params.v[i];
     if (!p->type.ptr && !(p->type.elem == ET_I64 && p->type.lanes == 1)) xg_refuse(e, "a parameter that is no i64");
-    e->val[p->value] = (val){.kind = VAL_FORM, .f = xg_var(e->f->kind == LF_MAIN ? main_param(e, p) : field(e, e->args, (int)i))};
+    e->val[p->value] =
+        (val){.kind = VAL_FORM, .f = xg_var(e->f->kind == LF_MAIN ? main_param(e, p) : field(e, e->args, (int)i))};
   }
   uint32_t most = 0;
   bool scratch = false;
@@ -636,25 +661,42 @@ static void params(sel *e) {
     e->call_slot = e->x->slots.n;
   }
   if (!scratch) return;
-  vr area = field(e, e->args, (int)e->f->params.n), size = field(e, e->args, (int)e->f->params.n + 1), off = xg_new(e, RG, 0);
+  vr area = field(e, e->args, (int)e->f->params.n), size = field(e, e->args, (int)e->f->params.n + 1),
+     off = xg_new(e, RG, 0);
   xg_emit(e, (mi){.op = G_IMUL, .d = off, .a = e->worker, .b = size});
   e->scratch = xg_new(e, RG, 0);
   xg_emit(e, (mi){.op = G_ADD, .d = e->scratch, .a = area, .b = off});
 }
-bool x86_select(ctx *c, arena *a, const lfunc *f, const target *t, const char *(*symbol)(void *env, const char *func), void *env, x86_code *out, const char **why) {
+bool x86_select(ctx *c, arena *a, const lfunc *f, const target *t, const char *(*symbol)(void *env, const char *func),
+                void *env, x86_code *out, const char **why) {
   sel *e = NEW(a, sel);
   uint32_t n = f->insts.n + SPARE;
   lfunc own = *f; /* with spare values */
   own.insts.v = NEWN(a, linst, n), own.insts.n = own.insts.cap = n;
   memcpy(own.insts.v, f->insts.v, f->insts.n * sizeof *f->insts.v);
   f = &own;
-  *e = (sel){.c = c, .a = a, .f = f, .t = t, .x = out, .avx512 = t->vector_bits == 512, .vb = t->vector_bits / 8, .symbol = symbol, .env = env, .pooled = map_new(a)};
+  *e = (sel){.c = c,
+             .a = a,
+             .f = f,
+             .t = t,
+             .x = out,
+             .avx512 = t->vector_bits == 512,
+             .vb = t->vector_bits / 8,
+             .symbol = symbol,
+             .env = env,
+             .pooled = map_new(a)};
   out->avx512 = e->avx512;
-  e->val = NEWN(a, val, n), e->into = NEWN(a, lv, n), e->later = NEWN(a, bool, n), e->shared = NEWN(a, bool, n), e->dead = NEWN(a, bool, n);
+  e->val = NEWN(a, val, n), e->into = NEWN(a, lv, n), e->later = NEWN(a, bool, n), e->shared = NEWN(a, bool, n),
+  e->dead = NEWN(a, bool, n);
   bury(e);
   vec_push(a, out->v, (vinfo){0});
   survey *s = NEW(a, survey);
-  *s = (survey){.e = e, .uses = NEWN(a, uint32_t, n), .block = NEWN(a, uint32_t, n), .at = NEWN(a, uint32_t, n), .last = NEWN(a, uint32_t, n), .user = NEWN(a, uint32_t, n)};
+  *s = (survey){.e = e,
+                .uses = NEWN(a, uint32_t, n),
+                .block = NEWN(a, uint32_t, n),
+                .at = NEWN(a, uint32_t, n),
+                .last = NEWN(a, uint32_t, n),
+                .user = NEWN(a, uint32_t, n)};
   look(s, 1);
   if (s->deep) {
     *why = "blocks nested too deeply";

@@ -1,12 +1,18 @@
-/* How are values held? Numbers of 64 bits and pointers as sums (build.c); other whole numbers and bools in a register, extended to 64 bits; floats in the first lane of a vector register; vectors in
- * one register or in parts of one register's size each; bool vectors in a mask register (a bit per lane) or, without those, as vectors of 32-bit lanes of all ones or zeros. A load with one use is
+/* How are values held? Numbers of 64 bits and pointers as sums (build.c); other whole numbers and bools in a
+ * register, extended to 64 bits; floats in the first lane of a vector register; vectors in
+ * one register or in parts of one register's size each; bool vectors in a mask register (a bit per lane) or,
+ * without those, as vectors of 32-bit lanes of all ones or zeros. A load with one use is
  * left to the instruction that uses it. */
 #include "codegen/x86/build.h"
 #include <string.h>
 
 shp xg_shape(sel *e, ltype t) {
   etype et = (etype)t.elem;
-  shp s = {.n = 1, .lanes = t.lanes, .per = t.lanes, .bytes = (uint8_t)et_bytes(et), .fp = !t.ptr && (et == ET_F32 || et == ET_F64)};
+  shp s = {.n = 1,
+           .lanes = t.lanes,
+           .per = t.lanes,
+           .bytes = (uint8_t)et_bytes(et),
+           .fp = !t.ptr && (et == ET_F32 || et == ET_F64)};
   if (t.ptr || t.lanes == 1) {
     s.cls = s.fp ? RV : RG;
     return s;
@@ -54,7 +60,11 @@ static void settle(sel *e, lv v) { /* a load left for later is done now */
   e->at = e->cur;
   for (unsigned q = 0; q < (splat ? 1 : s.n); q++) {
     vr d = xg_new(e, RV, s.vl);
-    unsigned op = splat ? (s.bytes == 4 ? V_BCSS : s.vl ? V_BCSD : V_MOVDDUP) : s.lanes == 1 ? (s.bytes == 4 ? V_LDSS : V_LDSD) : V_LD;
+    unsigned op = splat          ? (s.bytes == 4 ? V_BCSS
+                                    : s.vl       ? V_BCSD
+                                                 : V_MOVDDUP)
+                  : s.lanes == 1 ? (s.bytes == 4 ? V_LDSS : V_LDSD)
+                                 : V_LD;
     xg_emit(e, (mi){.op = (uint16_t)op, .vl = s.vl, .d = d, .m = part_address(e, x, q, 16u << s.vl)});
     x->p[q] = d;
   }
@@ -99,15 +109,19 @@ vr xg_gpr(sel *e, lv v) {
   }
   return xg_part(e, v, 0);
 }
-static bool reads_one(unsigned op) { return x86_vops[op].tuple == T_N4 || x86_vops[op].tuple == T_N8; } /* reads no more than one element */
+static bool reads_one(unsigned op) {
+  return x86_vops[op].tuple == T_N4 || x86_vops[op].tuple == T_N8;
+} /* reads no more than one element */
 void xg_operand(sel *e, mi *i, lv v, unsigned q) {
   val *x = &e->val[v];
   shp s = xg_shape(e, li(e->f, v)->type);
-  if (x->kind == VAL_LOAD && i->m.kind == AM_NONE && e->at == e->cur && (s.lanes == 1 ? reads_one(i->op) : (16u << s.vl) / s.bytes <= s.lanes)) {
+  if (x->kind == VAL_LOAD && i->m.kind == AM_NONE && e->at == e->cur &&
+      (s.lanes == 1 ? reads_one(i->op) : (16u << s.vl) / s.bytes <= s.lanes)) {
     i->m = part_address(e, x, q, 16u << s.vl);
     return;
   }
-  if (x->kind == VAL_SPLAT && i->m.kind == AM_NONE && e->at == e->cur && e->avx512 && xg_can_broadcast(i->op, s.bytes)) {
+  if (x->kind == VAL_SPLAT && i->m.kind == AM_NONE && e->at == e->cur && e->avx512 &&
+      xg_can_broadcast(i->op, s.bytes)) {
     i->m = xg_address(e, &x->f), i->flags |= F_BCAST;
     return;
   }
@@ -136,7 +150,7 @@ void xg_result(sel *e, lv v, unsigned n, const vr *p) {
   e->at = e->cur;
 }
 
-/* ---- parts of registers ---- */
+/* ---- parts of registers ---------------------------------------------------------------------- */
 vr xg_sub(sel *e, vr v, unsigned vl, unsigned at, unsigned bytes) {
   if (!at) return v;
   if (bytes == 32) {
@@ -166,7 +180,15 @@ vr xg_join(sel *e, vr *p, unsigned n, unsigned bytes) {
       unsigned vl = bytes == 32 ? VL512 : bytes == 16 ? VL256 : VL128;
       vr d = xg_new(e, RV, vl);
       if (bytes < 4) xg_refuse(e, "pieces of registers under 32 bits");
-      xg_emit(e, (mi){.op = bytes == 32 ? V_INSF64X4 : bytes == 16 ? V_INSF128 : bytes == 8 ? V_UNPCKLQ : V_UNPCKLD, .vl = (uint8_t)vl, .d = d, .a = r[2 * k], .b = r[2 * k + 1], .imm = 1});
+      xg_emit(e, (mi){.op = bytes == 32   ? V_INSF64X4
+                            : bytes == 16 ? V_INSF128
+                            : bytes == 8  ? V_UNPCKLQ
+                                          : V_UNPCKLD,
+                      .vl = (uint8_t)vl,
+                      .d = d,
+                      .a = r[2 * k],
+                      .b = r[2 * k + 1],
+                      .imm = 1});
       r[k] = d;
     }
   return r[0];
