@@ -13,7 +13,7 @@ while getopts b:a o; do case $o in b) build=$OPTARG;; a) all=1;; *) exit 2;; esa
 shift $((OPTIND - 1))
 build=$(cd "$build" && pwd)
 [ $# -gt 0 ] || table=1
-[ $# -gt 0 ] || set -- "$root"/*.md "$root"/docs/*.md "$root"/examples/*/README.md
+[ $# -gt 0 ] || set -- "$root"/*.md "$root"/docs/*.md "$root"/docs/ideas/*.md "$root"/examples/*/README.md
 work=$(mktemp -d)
 : "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
 trap 'rm -rf "$work"' EXIT
@@ -52,11 +52,28 @@ session() { # BLOCK FOLDER: runs each command
   rm -f "$2"/step*
   return $code
 }
+# What a document points to must be there: links to files, and paths of the project in backquotes. Not looked for are
+# files that the document itself writes (<!-- test: file .. -->), and paths with a name in capitals in them (pass_NAME.c).
+# The change log speaks of files as they were.
+dead() { # DOCUMENT: one line for each that is missing
+  local folder path
+  folder=$(dirname "$1")
+  grep -oE '\]\([^)# ]+' "$1" | sed 's/^](//' | grep -v : | sort -u | while read -r path; do
+    [ -e "$folder/$path" ] || echo "link to $path"
+  done
+  case $1 in */CHANGELOG.md) return;; esac
+  grep -oE '`(src|docs|tests|ops|targets|cmake|bench|include|examples)/[A-Za-z0-9_./*-]*' "$1" | tr -d '`' | sort -u | while read -r path; do
+    [[ $path =~ [A-Z]{4} ]] && [[ $path != *README* ]] || compgen -G "$root/$path" >/dev/null || grep -q "^<!-- test: .*file $path -->" "$1" || echo "path $path"
+  done
+}
 for document; do
   name=${document#"$root"/} at=$work/$(tr '/' '_' <<<"${document#"$root"/}")
   place=$at/place
   mkdir -p "$at/blocks" "$at/log" "$place/build"
   blocks "$document" "$at/blocks"
+  dead "$document" >"$at/dead"
+  if [ -s "$at/dead" ]; then failed=$((failed + 1)); sed "s|^|FAIL $name: nothing is there: |" "$at/dead"
+  else passed=$((passed + 1)); fi
   [ -e "$at/blocks/error" ] && { failed=$((failed + 1)); echo "FAIL $name: $(head -1 "$at/blocks/error")"; }
   for f in examples include tests targets; do ln -s "$root/$f" "$place/$f"; done
   for f in einkorn example_classify; do ln -s "$build/$f" "$place/build/$f"; done
