@@ -1,8 +1,8 @@
 /* Coefficients of math.c, lowest degree first. Fitted at 60 digits by interpolation in Chebyshev nodes, then rounded
  * to the type (_32, _64); the comment gives the error of the whole function that the fit itself
  * leaves, relative. exp_32, tanh_32, erf_32 and log_32 are Lawson-weighted least-squares fits instead.
- *   exp (e^r-1-r)/r^2   tanh_32, erf_32 f(x)/x as quotients in x^2, x <= 9.02 and 3.93, from where on they are 1:
- *                       2e-8   tanh_64, sin, asin, atan, sinh, asinh, atanh (f(x)-x)/x^3 in x^2   cos
+ *   exp (e^r-1-r)/r^2   tanh_32, erf_32 f(x)/x as quotients in x^2, x <= 9.02 and 3.96, 1 beyond: 2e-8, but that
+ *                       erf_32 rises over 1 behind 3.7, by 8e-7 at the end, more than its rounding   tanh_64, sin, asin, atan, sinh, asinh, atanh (f(x)-x)/x^3 in x^2   cos
  *                       (cos-1+z/2)/z^2 in z = x^2   acosh (acosh(1+t)/sqrt(2t)-1)/t
  *   erf_64 erf(x)/x in x^2, x <= 1   erfc_64: erfc(a) e^(a^2) in (a-2)/(a+2), a in 1..6   log_32
  *                                    (log(1+f)-f+f^2/2)/f^3   log_64 (2 atanh(s)-2s)/s^3 in s^2 */
@@ -12,19 +12,19 @@
 static const double exp_32[] = {0x1p-1, 0x1.5554dcp-3, 0x1.5554b8p-5, 0x1.120b7p-7, 0x1.6d7542p-10};
 static const double tanh_32[] = {1, 0x1.120442p-3, 0x1.c9f858p-9, 0x1.59556p-16, 0x1.c9a3cap-27},
                     tanh_32_below[] = {1, 0x1.de576ap-2, 0x1.a7df24p-6, 0x1.5841dap-12, 0x1.a0b86p-21};
-static const double erf_32[] = {0x1.20dd74p+0, 0x1.86b9bp-3,  0x1.b07544p-5,
-                                0x1.ef66b2p-9, 0x1.2aa4cp-12, 0x1.121198p-19},
-                    erf_32_below[] = {1, 0x1.013bf4p-1, 0x1.d3ffb6p-4, 0x1.eb6fa6p-7, 0x1.317422p-10, 0x1.3ecd26p-15};
+static const double erf_32[] = {0x1.20dd74p+0, 0x1.81c8a2p-3,  0x1.af4f3ap-5,
+                                0x1.e6b11ap-9, 0x1.3082a2p-12, 0x1.22b006p-19},
+                    erf_32_below[] = {1, 0x1.0023acp-1, 0x1.d091e6p-4, 0x1.e76176p-7, 0x1.306792p-10, 0x1.4bbc74p-15};
 static const double log_32[] = {0x1.555546p-2,  -0x1.ffffeep-3, 0x1.99a4e2p-3,  -0x1.55629ap-3, 0x1.233954p-3,
                                 -0x1.fb5282p-4, 0x1.e60866p-4,  -0x1.e27ec2p-4, 0x1.1b5c52p-4};
 /* e^r, the first two exact, so that e^r - 1 is good near 0, too: 5.4e-6 */
 static const double exp_fast[] = {1, 1, 0x1.0006b6p-1, 0x1.571cacp-3, 0x1.522544p-5};
-/* erf(x)/x in x^2, x <= 3; as at 3 beyond: 3.5e-5 */
+/* erf(x)/x in x^2, x <= 3; x times it is over 1 from 3.01 on, and grows: 3.5e-5 */
 static const double erf_fast[] = {0x1.20dbc4p+0,   -0x1.80b88ep-2, 0x1.c93758p-4,   -0x1.a1124p-6, 0x1.1da81cp-8,
                                   -0x1.18e63cp-11, 0x1.70588ap-15, -0x1.1c8fb6p-19, 0x1.844ff2p-25};
-/* tanh(x)/x as their quotient, in x^2, x <= 5; as at 5 beyond: 5.3e-5 */
-static const double tanh_fast[] = {0x1.fff93p-1, 0x1.a3808ep-4, 0x1.5f9136p-11},
-                    tanh_fast_below[] = {1, 0x1.bde1f6p-2, 0x1.a414ap-7};
+/* tanh(x)/x as their quotient, in x^2, x <= 5.2; 1 beyond: 6.5e-5 */
+static const double tanh_fast[] = {0x1.fff78ap-1, 0x1.a0f45ap-4, 0x1.559ee8p-11},
+                    tanh_fast_below[] = {1, 0x1.bd2dccp-2, 0x1.9dddc4p-7};
 static const double exp_64[] = {0x1.0000000000001p-1,  0x1.5555555555556p-3,  0x1.5555555553b6cp-5,
                                 0x1.1111111110918p-7,  0x1.6c16c1794e1dcp-10, 0x1.a01a01a83ba17p-13,
                                 0x1.a019b621f9d08p-16, 0x1.71de0be2b5e96p-19, 0x1.2894f52583578p-22,

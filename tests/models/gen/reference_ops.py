@@ -11,12 +11,15 @@ Each class replaces one operator of ReferenceEvaluator, straight from the text o
   BatchNormalization  before opset 14: the running statistics are used as they are (the stock one trains)
   LRN              every channel (the stock one stops at the batch size)
   Pad              negative amounts, which cut
+  GridSample, DeformConv  places far outside, infinite ones and NaN (far to the left)
   OptionalGetElement  of what Optional made (the stock one leaves its list)
   QuantizeLinear, DequantizeLinear  before opset 19
 """
 import numpy as np
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_conv_transpose import ConvTranspose as StockConvTranspose
+from onnx.reference.ops.op_deform_conv import DeformConv as StockDeformConv
+from onnx.reference.ops.op_grid_sample import GridSample as StockGridSample
 from onnx.reference.ops.op_loop import Loop as StockLoop
 
 
@@ -307,6 +310,25 @@ class DequantizeLinear(OpRun):
         return ((x.astype(np.int32) - shift).astype(np.float32) * along(scale, x.ndim, axis),)
 
 
+def nearer(places, most):
+    """Places farther out than `most` read the same."""
+    return np.clip(np.where(np.isnan(places), -most, places), -most, most).astype(places.dtype)
+
+
+class GridSample(StockGridSample):
+    op_domain = ""
+
+    def _run(self, x, grid, mode=None, padding_mode=None, align_corners=None):
+        return super()._run(x, nearer(grid, 20), mode, padding_mode, align_corners)
+
+
+class DeformConv(StockDeformConv):
+    op_domain = ""
+
+    def _run(self, x, w, offset, *rest, **attributes):
+        return super()._run(x, w, nearer(offset, 100), *rest, **attributes)
+
+
 class OptionalGetElement(OpRun):
     op_domain = ""
 
@@ -324,6 +346,8 @@ def for_opset(opset):
     ops += [LogSoftmax] if opset >= 13 else [Softmax, named("LogSoftmax", FlattenedLogSoftmax)]
     if opset >= 18:
         ops += [Pad, OptionalGetElement]
+    if opset >= 20:
+        ops += [GridSample, DeformConv]
     if opset < 19:
         ops += [QuantizeLinear, DequantizeLinear]
     if opset < 14:

@@ -231,3 +231,34 @@ def softmax_axes(net):
     x[0, 0] = 80
     x[1, :, 2] = -90
     return [[x]]
+
+
+@model("Gelu in three forms, tanh and erf far from 0: 0 far below, x far above; GridSample and DeformConv at places from "
+       "1e6 to 3e38, infinity and NaN, as inputs and as constants", opset=20)
+def far_values(net):
+    x, image, grid = net.input("x", F32, 40), net.input("image", F32, 1, 2, 3, 4), net.input("grid", F32, 1, 6, 4, 2)
+    net.op("Gelu", x, out="gelu")
+    net.op("Gelu", x, out="short", approximate="tanh")
+    erf = net.op("Add", net.op("Erf", net.op("Div", x, np.float32(np.sqrt(2)))), np.float32(1))
+    net.op("Mul", net.op("Mul", x, erf), np.float32(0.5), out="written")
+    net.op("Erf", x, out="erf")
+    net.op("Tanh", x, out="tanh")
+    far = [1e6, 3e9, 1e12, 1e20, 3e38, np.inf]
+    places = np.array([0.3, -0.7, np.nan, 1.5, *far, *(-f for f in far)], np.float32)
+    places = places[net.ints(0, len(places), 1, 6, 4, 2)]
+    for name in ("gelu", "short", "written", "erf", "tanh"):
+        net.output(name, F32, 40)
+    for at in (grid, places):
+        for mode, padding, corners in (("linear", "border", 0), ("linear", "zeros", 1), ("nearest", "border", 1),
+                                       ("nearest", "zeros", 0), ("cubic", "border", 0), ("cubic", "zeros", 1)):
+            name = f"{mode}_{padding}" + ("" if at is grid else "_constant")
+            net.op("GridSample", image, at, out=name, mode=mode, padding_mode=padding, align_corners=corners)
+            net.output(name, F32, 1, 2, 6, 4)
+    offset = net.input("offset", F32, 1, 8, 2, 3)
+    net.op("DeformConv", image, net.weight(2, 2, 2, 2), offset, out="deformed", kernel_shape=[2, 2])
+    net.output("deformed", F32, 1, 2, 2, 3)
+    values = np.array([s * v for v in (6, 9.5, 13, 100, 1e4, 65504, 1e9, 1e19, 2e37, 1e38) for s in (-1, 1)])
+    values = np.concatenate([values, net.uniform(-6, 6, 20)]).astype(np.float32)
+    shifts = np.concatenate([net.uniform(-1.5, 1.5, 30), [f * s for f in far for s in (-1, 1)], net.uniform(-3, 3, 6)])
+    return [[values, net.uniform(-1, 1, 1, 2, 3, 4), places[..., ::-1].copy(),
+             shifts.astype(np.float32)[net.ints(0, 48, 1, 8, 2, 3)]]]
