@@ -4,6 +4,7 @@
  * it is read. That repeats its work for every tap of a window and every tile of
  * columns, so it must be cheap; what it saves is one store and one load of each element and a kernel: little
  * where the tensor stays in a cache near the core.
+ * What is gathered for each row of a product stays outside: its rows would be taken one at a time.
  */
 #include "expr/fuse.h"
 
@@ -48,6 +49,23 @@ static int64_t repeats(fuser *f, ex load, const roles *r, int64_t tile) {
   }
   return min64(taps, INT64_MAX / 64);
 }
+/* Do data say for each row (or column) of a product where the moved value is read? Then places next to each other
+ * follow no stride, so that tiles of them share nothing. A place that both operands share is no matter. */
+static bool scatters(fuser *f, ex value, const roles *r) {
+  u32vec loads = {0};
+  expr_loads(f->m, value, f->a, &loads);
+  if (!r->two || !r->row.n || !r->col.n) return false;
+  for (uint32_t i = 0; i < loads.n; i++)
+    for (uint32_t k = 0; k < exn(f->m, loads.v[i])->nargs; k++) {
+      sz at = exn(f->m, loads.v[i])->args[k];
+      u32vec vars = {0};
+      if (!sym_uses_kind(f->c, at, AT_DATA)) continue;
+      expr_vars(f->m, expr_index(f->m, at), f->a, &vars);
+      for (uint32_t v = 0; v < vars.n; v++)
+        if (vec_has(&r->row, vars.v[v]) || vec_has(&r->col, vars.v[v])) return !EK_PLANTED("kernels-scatters");
+    }
+  return false;
+}
 static bool move_in(fuser *f, uint32_t k) {
   emodule *m = f->m;
   uint32_t s = f->k.v[k].st.v[0];
@@ -74,7 +92,12 @@ static bool move_in(fuser *f, uint32_t k) {
   for (uint32_t i = 0; i < nd; i++) vars[i] = dg[i].var;
   ex old = xs(m, r)->value;
   map *rep = map_new(f->a);
-  map_putu(rep, load, simplify_subst(f->p, x->value, vars, by, nd));
+  ex moved = simplify_subst(f->p, x->value, vars, by, nd);
+  if (scatters(f, moved, &before)) {
+    pass_refuse(f->p, "kernels", s, r + 1, "rows at places that data say make no tiles");
+    return false;
+  }
+  map_putu(rep, load, moved);
   if (!pass_spend(f->p)) return false;
   stage_replace(f->p, r, rep);
   if (!expr_roles(m, r, f->a, &after) || after.cls != before.cls) { /* hid what the kernel was: undo */

@@ -102,10 +102,11 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       }
       if (packed) continue;
     }
-    /* A run-time operand is copied, one panel at a time, when it is not contiguous, or when enough rows reuse the
-     * copy: a panel read in place strides over the whole operand, on few cache sets. */
+    /* A run-time operand, or a constant of which data choose a part, is copied, one panel at a time, when it is not
+     * contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few
+     * cache sets. */
     const parted *p = n->parts.first ? &n->parts : NULL;
-    if (!tiled || a->constant || (q == 1 && !p && (n->row.lo || kernel_extent(k, ch->row, 0) < 128))) continue;
+    if (!tiled || a->known || (q == 1 && !p && (n->row.lo || kernel_extent(k, ch->row, 0) < 128))) continue;
     /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
     bool inside = value_uses(e, a->load, ch->row);
     for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(e, a->load, n->inner.v[v].var);

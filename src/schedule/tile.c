@@ -57,6 +57,19 @@ static bool reduces_below(ectx *e, ex x, map *seen) {
     if (reduces_below(e, n->args[i], seen)) return true;
   return false;
 }
+/* Does the value itself come from this load, not only from a place that it says? */
+static bool reads_below(ectx *e, ex x, ex load, map *seen) {
+  const ex_node *n = exn(e->m, x);
+  uint64_t had;
+  if (x == load) return true;
+  if (!x || map_getu(seen, x, &had)) return false;
+  map_putu(seen, x, 1);
+  for (uint32_t i = 0; n->kind == EX_OP && i < n->nargs; i++)
+    if (reads_below(e, n->args[i], load, seen)) return true;
+  return (n->kind == EX_LOAD && reads_below(e, n->otherwise, load, seen)) ||
+         (n->kind == EX_REDUCE && (reads_below(e, n->body, load, seen) || reads_below(e, n->where, load, seen) ||
+                                   reads_below(e, n->payload, load, seen)));
+}
 bool value_reduces(ectx *e, ex x) { return reduces_below(e, x, map_new(e->a)); }
 bool address_uses(ectx *e, sz address, atom var) {
   if (!sym_uses_kind(e->c, address, AT_DATA)) return sym_uses(e->c, address, var);
@@ -99,12 +112,15 @@ static bool each_access(ectx *e, const u32vec *stages, const map *stored,
       for (uint32_t j = 0; j < i && t->kind == TK_STAGE && !member; j++) member = stages->v[j] == t->stage;
       if (member || !lay->known) continue;
       for (uint32_t j = 0; j < n->nargs; j++) idx[j] = emit_resolve(e, n->args[j]);
+      sz address = emit_address(e, lay, idx);
       access x = {.load = loads.v[k],
                   .t = n->tensor,
                   .stage = i,
-                  .address = emit_address(e, lay, idx),
+                  .address = address,
                   .constant = t->kind == TK_CONST,
+                  .known = t->kind == TK_CONST && !sym_uses_kind(e->c, address, AT_DATA),
                   .leader = leader,
+                  .place = !reads_below(e, s->value, loads.v[k], map_new(e->a)),
                   .guarded = n->otherwise != 0,
                   .bytes = et_bytes(t->type)};
       if (!take(env, e, &x)) return false;
@@ -517,12 +533,13 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
    * horizontal sums */
   bool rows = false, cols = false;
   for (uint32_t i = 0; i < acc->n && reduces; i++)
-    for (uint32_t d = 0; d < domain->n && acc->v[i].leader && !acc->v[i].store; d++) {
+    for (uint32_t d = 0; d < domain->n && acc->v[i].leader && !acc->v[i].store && !acc->v[i].place; d++) {
       int64_t ext = sym_int_or(c, sym_extent(c, domain->v[d]), 64);
       if (ext < 2 || !address_uses(e, acc->v[i].address, domain->v[d])) continue;
       for (uint32_t j = 0; j < acc->n; j++) /* few rows pay, too, where what runs along the lanes can be packed */
-        if (acc->v[j].leader && !acc->v[j].store && !address_uses(e, acc->v[j].address, domain->v[d]) &&
-            (ext >= 4 || (acc->v[j].constant && !acc->v[i].constant))) {
+        if (acc->v[j].leader && !acc->v[j].store && !acc->v[j].place &&
+            !address_uses(e, acc->v[j].address, domain->v[d]) &&
+            (ext >= 4 || (acc->v[j].known && !acc->v[i].constant))) {
           if (i < j)
             rows = true;
           else
@@ -555,7 +572,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         score += a->store ? 2.5 : 2;
       else if (q == 0)
         score += 1;
-      else if (a->constant && reduces && a->leader && !isred)
+      else if (a->constant && reduces && a->leader && !isred && (a->known || q == INT64_MIN))
         score += 2;
       else if (!a->store && lanes_near(e, a->address, v, L))
         score += 0.5;

@@ -10,7 +10,11 @@ typedef struct access {
   tid t;
   uint32_t stage; /* index into the group */
   sz address;
-  bool constant, leader /* read by a reduction */, store, guarded;
+  bool constant;
+  bool known;  /* a constant, at places that data do not choose: it can be packed when compiling */
+  bool leader; /* read by a reduction */
+  bool place;  /* it only says where another one reads */
+  bool store, guarded;
   uint32_t bytes;
 } access;
 typedef VEC(access) accesses;

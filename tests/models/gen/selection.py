@@ -114,3 +114,19 @@ def rows_in_lanes(net):
         f[2] = -3e38
         runs.append([f, net.ints(-9, 9, 2, n), net.uniform(-1, 1, 4, 37), np.array([[1], [3], [-1], [3]], np.int64)])
     return runs
+
+
+@model("mixture of experts: a matrix for each token, gathered from weights and from an input, times a vector and times some rows; rows of an embedding before products with few and many columns; symbolic number of tokens")
+def experts(net):
+    e, x = net.input("e", I64, "N"), net.input("x", F32, "N", 24)
+    given, ids = net.input("given", F32, 4, 24, 18), net.input("ids", I64, "N")
+    net.op("MatMul", net.op("Gather", net.weight(3, 40, 24), e, axis=0), net.op("Unsqueeze", x, [2]), out="vectors")
+    net.op("MatMul", net.op("Unsqueeze", x, [1]), net.op("Gather", given, e, axis=0), out="turned")
+    rows = net.op("Reshape", net.op("Concat", x, net.op("Neg", x), x, axis=1), [0, 3, 24])
+    net.op("MatMul", rows, net.op("Gather", net.weight(3, 24, 17), e, axis=0), out="rows")
+    words = net.op("Gather", net.weight(11, 32), ids, axis=0)
+    net.op("MatMul", words, net.weight(32, 16), out="few")
+    net.op("MatMul", net.op("Gather", net.weight(11, 32), ids, axis=0), net.weight(32, 72), out="many")
+    for name, shape in (("vectors", (40, 1)), ("turned", (1, 18)), ("rows", (3, 17)), ("few", (16,)), ("many", (72,))):
+        net.output(name, F32, "N", *shape)
+    return [[net.ints(-3, 3, n), net.uniform(-1, 1, n, 24), net.uniform(-1, 1, 4, 24, 18), net.ints(-11, 11, n)] for n in (9, 1)]
