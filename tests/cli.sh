@@ -47,7 +47,7 @@ e 0 'ok$' "run $digits --inputs $all --expect $all --eval-passes --verify"
 e 0 '"equal": true' "run $digits --inputs $all --expect $all --json"; empty err
 e 0 'random data' "run $digits --dim N=3"; has out 'scores f32\[3, 10\]'
 e 0 '' "run $digits --input image=zeros -q"; empty err
-e 2 'name of an input: image' "run $digits --input picture=zeros"
+e 2 'name of an input: image: f32' "run $digits --input picture=zeros"
 e 1 'input image: f32\[N, 1, 8, 8\] is expected' "run $digits --inputs $models/unet.npz"
 e 0 '' "run $models/if_shape.onnx --output $work/y.npz -q"
 e 1 'no array for any output' "run $digits --inputs $all --expect $work/y.npz"
@@ -57,6 +57,35 @@ e 0 '' "run $digits --seed 1 --output $work/s1.npz -q"
 e 0 'ok$' "run $digits --seed 1 --expect $work/s1.npz -O0"
 e 1 'MISMATCH' "run $digits --seed 2 --expect $work/s1.npz"
 e 0 'ok$' "run $digits --seed 2 --expect $work/s1.npz --atol 10"
+# data: what is named must be there and fit; nothing is made up unasked
+printf 'graph "two" ir 8 opset 17 {\n  input a: f32[N, 3]\n  input bb: f32[N, 3]\n  c: f32[N, 3] = Add(a, bb) "add"\n  d: f32[N, 3] = Relu(c) "relu"\n  output d\n}\n' >"$work/two.graph"
+give() { # FILE.npz NAME SIZE ..: arrays of ones, N of the first axis
+  to=$1; shift; set -- "$@"; body= outs=
+  while [ $# -gt 0 ]; do body="$body  input x$1: f32[$2, 3]\n  $1: f32[$2, 3] = Identity(x$1) \"n$1\"\n" outs="$outs  output $1\n"; shift 2; done
+  printf "graph \"give\" ir 8 opset 17 {\n$body$outs}\n" >"$work/give.graph"
+  "$einkorn" run "$work/give.graph" --input ones --output "$work/$to" -q >/dev/null
+}
+give ab.npz a 2 bb 2; give a.npz a 2; give typo.npz a 2 bbb 2; give foo.npz foo 2; give twice.npz a 2 in_0 2 bb 2; give unequal.npz a 2 bb 3; give case.npz in_0 2 in_bb 2 out_0 2; give sum.npz d 2; give both.npz a 2 bb 2 d 2; give deep.npz d 2 what 2
+e 0 'd f32\[2, 3\]  min 2' "run $work/two.graph --inputs $work/ab.npz"; empty err
+e 1 "array 'foo' f32\[2, 3\] is none of the model's inputs, which are a: f32\[N, 3\], bb" "run $work/two.graph --inputs $work/foo.npz -q"
+e 1 'did you mean bb' "run $work/two.graph --inputs $work/typo.npz"
+e 2 'input bb: f32\[N, 3\] has no data.*--input bb=random' "run $work/two.graph --inputs $work/a.npz"; empty out
+e 0 'random data .* bb f32\[2, 3\]$' "run $work/two.graph --inputs $work/a.npz --input bb=random"
+e 2 'input bb: f32\[N, 3\] has no data' "run $work/two.graph --input a=ones"
+e 0 'd f32\[4, 3\]  min 1 max 1' "run $work/two.graph --input a=ones --input zeros --dim N=4"
+e 2 'was given before' "run $work/two.graph --input a=ones --input a=zeros"
+e 1 "'a' and 'in_0' are both" "run $work/two.graph --inputs $work/twice.npz"
+e 1 'must be' "run $work/two.graph --inputs $work/unequal.npz"
+e 1 'MISMATCH' "run $work/two.graph --inputs $work/case.npz --expect $work/case.npz"
+e 1 'd f32.* MISMATCH' "run $work/two.graph --inputs $work/both.npz --expect $work/both.npz"
+e 1 "deep.npz: its array 'what'" "run $work/two.graph --inputs $work/ab.npz --expect $work/deep.npz"
+e 1 "foo.npz: its array 'foo'" "run $work/two.graph --inputs $work/ab.npz --expect $work/foo.npz"
+e 2 'has no data' "bench $work/two.graph --inputs $work/a.npz --seconds 0.1"
+e 0 'least that run, H=4,W=4' "run $models/unet.onnx"
+e 0 'least that run, N=1 ' "run $digits"
+printf 'graph "apart" ir 8 opset 17 {\n  input a: f32[M, 3]\n  input b: f32[N, 3]\n  const s: i64[1] = [1]\n  const e: i64[1] = [1000]\n  c = Slice(a, s, e) "tail"\n  d = Add(b, c) "add"\n  f = MatMul(d, d) "square"\n  output f\n}\n' >"$work/apart.graph"
+e 0 'least that run, M=4,N=3' "run $work/apart.graph"
+e 0 '\[3, 3\]' "run $work/apart.graph --dim M=4,N=3"
 e 1 'No such file' 'run nowhere.onnx'
 e 1 'nowhere.npz' "run $digits --inputs nowhere.npz"
 e 1 '' "run $all"; has err 'error:'
@@ -72,6 +101,8 @@ e 0 'working memory: ' "compile $digits"
 e 0 'digits.so: [0-9]+ bytes' "compile $digits -o $work/digits.so"
 e 0 'ok$' "run $work/digits.so --inputs $all --expect $all --threads 2"
 e 0 'scores f32\[5, 10\]' "run $work/digits.so --dim N=5"
+e 2 'dim M: no input of this library' "run $work/digits.so --dim M=5"
+e 2 'NAME=NUMBER' "run $work/digits.so --dim N"
 e 2 'is compiled code' "check $work/digits.so"
 tests=$((tests + 1)); [ "$(nm -D --defined-only "$work/digits.so" | awk '{print $3}' | sort | tr '\n' ' ')" = 'digits_info digits_run ' ] || { bad=$((bad + 1)); echo 'a saved library exports more than NAME_info and NAME_run'; }
 LC_ALL=C sed 's/ fma/ fmq/g' "$work/digits.so" >"$work/fmq.so" # needs what no processor has

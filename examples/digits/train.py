@@ -157,7 +157,7 @@ def main():
         rows = "\n".join(" ".join(f"{int(v):2d}" for v in row) for row in held[at, 0])
         (HERE / f"digit_{digit}.pgm").write_text(f"P2\n8 8\n16\n{rows}\n")
         print(f"digit_{digit}.pgm: {scores[at].argmax()} ({100 * scores[at].max():.1f} %)")
-    write_npz(HERE / "all.npz", {"in_0": held[:32], "out_0": scores[:32], "labels": held_y[:32].astype(np.int64)})
+    write_npz(HERE / "all.npz", {"in_0": held[:32], "out_0": scores[:32]})
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
  * have fewer digits, there every length is tried. All of it under the C locale, whatever the process has set.
  */
 #include "base/ctx.h"
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -55,6 +56,36 @@ void sb_fmt(sbuf *b, const char *fmt, ...) {
     room(b, (size_t)n);
   }
   b->s[b->n] = 0;
+}
+
+/* ---- what was meant? --------------------------------------------------------------------------------------------- */
+enum { WORD = 64 }; /* longer words are only compared as a whole */
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+/* Letters to change, put in, take out or exchange with their neighbour to come from a to b, whatever their case. */
+static uint32_t edits(const char *a, const char *b) {
+  uint32_t rows[3][WORD + 1], na = (uint32_t)strlen(a), nb = (uint32_t)strlen(b);
+  if (na > WORD || nb > WORD) return strcasecmp(a, b) ? UINT32_MAX : 0;
+  for (uint32_t j = 0; j <= nb; j++) rows[0][j] = j;
+  for (uint32_t i = 1; i <= na; i++) {
+    uint32_t *row = rows[i % 3], *before = rows[(i - 1) % 3], *two = rows[(i + 1) % 3];
+    row[0] = i;
+    for (uint32_t j = 1; j <= nb; j++) {
+      int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+      row[j] = least(least(row[j - 1], before[j]) + 1, before[j - 1] + (x != y));
+      if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]))
+        row[j] = least(row[j], two[j - 2] + 1);
+    }
+  }
+  return rows[na % 3][nb];
+}
+const char *closest_word(const char *word, const char *const *words, uint32_t n) {
+  uint32_t most = least(3, (uint32_t)(strlen(word) + 2) / 3), best = most + 1;
+  const char *found = NULL;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t d = edits(word, words[i]);
+    if (d < best && d < strlen(words[i])) best = d, found = words[i];
+  }
+  return found;
 }
 
 double num_parse(ctx *c, const char *s, char **end) {

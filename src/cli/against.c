@@ -190,6 +190,19 @@ static const char *reply(cli *k, peer *p, const char *word, double seconds) {
 }
 
 /* ---- an engine ------------------------------------------------------------------------------- */
+/* The array for output i: under its name, prefix and name, or prefix and number. NULL: there is none. */
+static const ndarray *find_array(const npz *z, const char *prefix, const char *name, int32_t i) {
+  char number[32];
+  size_t n = strlen(prefix);
+  const ndarray *named = NULL, *numbered = NULL;
+  snprintf(number, sizeof number, "%s%d", prefix, (int)i);
+  for (uint32_t j = 0; j < z->n; j++) {
+    if (!strcmp(z->names[j], name)) return &z->arrays[j];
+    if (!strncmp(z->names[j], prefix, n) && !strcmp(z->names[j] + n, name)) named = &z->arrays[j];
+    if (!strcmp(z->names[j], number)) numbered = &z->arrays[j];
+  }
+  return named ? named : numbered;
+}
 /* largest, relative to the largest value of its output; NAN: not comparable */
 static double difference(contest *t, const char *path) {
   cli *k = t->k;

@@ -109,12 +109,7 @@ double array_number(const ndarray *d, int64_t i); /* element i */
 /* The model as a module (compiled, or a saved library). model: NULL when it is a library. False: said why, *code is
  * the exit code. */
 bool open_module(cli *k, const char *path, ek_model **model, ek_module **module, int *code);
-/* The arrays for all inputs by the options; their sizes are told to the run, their data bound. */
-bool bind_inputs(cli *k, ek_module *m, ek_run *r, host_tensor **in, int *code);
 ndarray output_array(ek_module *m, ek_run *r, int32_t i, ek_tensor_info *info);
-/* The array of a file for tensor i: under its name, its name with the prefix, or the prefix with its number. NULL:
- * not there */
-const ndarray *find_array(const npz *z, const char *prefix, const char *name, int32_t i);
 typedef struct comparison {
   bool fits, same;
   int64_t count, wrong, first;
@@ -123,6 +118,25 @@ typedef struct comparison {
   double got, want;
 } comparison;
 comparison compare(cli *k, const ndarray *got, const ndarray *want);
+bool type_fits(etype want, etype got); /* an array of type got may be given for one of type want */
+/* ---- inputs.c -------------------------------------------------------------------------------- */
+/* The arrays for all inputs by the options; their sizes are told to the run, their data bound. */
+bool bind_inputs(cli *k, ek_module *m, ek_run *r, host_tensor **in, int *code);
+/* Which of n tensors is an array of a file for? By its name, by PREFIX and its name, or by PREFIX and its number; -1:
+ * none. */
+int32_t array_of(cli *k, const char *array, const char *prefix, const ek_tensor_info *t, int32_t n);
+const char *tensor_list(cli *k, const ek_tensor_info *t, int32_t n); /* x: f32[N, 3], y: i64[2] */
+/* "; did you mean X?", or "" */
+const char *did_you_mean(cli *k, const char *word, const char *const *words, uint32_t n);
+/* ---- expect.c -------------------------------------------------------------------------------- */
+/* The arrays of --expect, each for an output; unwinds where one is for none. of: of each output its array, or NULL. */
+typedef struct expected {
+  npz file;
+  const ndarray **of;
+} expected;
+void read_expected(cli *k, ek_module *m, expected *e);
+/* Is output i what is expected? Tells. */
+bool tell_comparison(cli *k, const ndarray *d, const char *name, const ndarray *want, json *j);
 /* ---- bench.c --------------------------------------------------------------------------------- */
 enum {
   /* of measuring the machine's peak, after each slice: right after a model has run, the clock is the one it ran at */

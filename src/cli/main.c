@@ -7,8 +7,9 @@
 const command commands[] = {
     {CMD_RUN, "run", "MODEL [options]", "runs a model on given or random data", cmd_run, 1, 1,
      "Compiles the model, or loads a compiled one, runs it once and tells of each output its type, sizes, range and "
-     "first values; or writes the outputs to a file, or compares them with expected ones. Inputs that are not given "
-     "are made up, open dimensions that nothing fixes are 1.",
+     "first values; or writes the outputs to a file, or compares them with expected ones. Data that are "
+     "named must be there and fit; without any the inputs are random. Open sizes of made-up data that --dim does not "
+     "fix are the least that run.",
      "model.onnx --inputs in.npz --output out.npz"},
     {CMD_COMPILE, "compile", "MODEL -o OUT [options]", "compiles a model for use without Einkorn", cmd_compile, 1, 1,
      "Saves a model as a library (.so), an object (.o) or freestanding C source (.c), and a header (.h) beside it that "

@@ -8,9 +8,11 @@
 #define AT(f) offsetof(cli, f)
 const option options[] = {
     {"input", 'i', "NAME=SPEC", O_LIST, AT(input), CMD_RUN | CMD_BENCH | CMD_EXPLAIN,
-     "data of one input: FILE.npy, FILE.pb, random, zeros or ones"},
+     "data of one input: FILE.npy, FILE.pb, random, zeros or ones; without NAME= the only input's, or made-up data for "
+     "all that have none"},
     {"inputs", 0, "FILE.npz", O_TEXT, AT(inputs), CMD_RUN | CMD_BENCH | CMD_EXPLAIN,
-     "data of inputs: arrays NAME, in_NAME, or in_0, in_1, ... in the model's order"},
+     "data of inputs: arrays NAME, in_NAME, or in_0, in_1, ... in the model's order; all must be inputs, or results "
+     "(out_..)"},
     {"output", 'o', "FILE.npz", O_TEXT, AT(output), CMD_RUN, "writes all outputs, under their names"},
     {"output", 'o', "FILE", O_TEXT, AT(output), CMD_COMPILE,
      "what to make: NAME.so, NAME.o or NAME.c, and NAME.h beside it; or NAME.onnx, the simplified model"},
@@ -61,7 +63,7 @@ const option options[] = {
      "threads of the compiler (default: all the process may use)"},
     {"memory-limit", 0, "BYTES", O_U64, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH,
      "a model whose run takes more working memory is refused"},
-    {"dim", 0, "N=8", O_LIST, AT(dims), CMD_MODEL,
+    {"dim", 0, "N=8,..", O_LIST, AT(dims), CMD_MODEL,
      "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
     {"no-cache", 0, NULL, O_FLAG, AT(no_cache), CMD_RUN | CMD_BENCH,
      "compiles anew, and keeps nothing on disk (see EINKORN_CACHE_DIR)"},
@@ -121,6 +123,24 @@ static bool bad(cli *k, int *code, const char *what, const char *arg, const char
   *code = EXIT_USAGE;
   return false;
 }
+/* N=8, or several: N=8,M=1:4:64. A comma within a name is one without '=' behind it. */
+static bool add_dims(cli *k, const char *v, int *code) {
+  for (const char *p = v; *p;) {
+    const char *end = p + strlen(p);
+    for (const char *comma = strchr(p, ','); comma; comma = strchr(comma + 1, ','))
+      if (memchr(p, '=', (size_t)(comma - p)) && strchr(comma, '=')) {
+        end = comma;
+        break;
+      }
+    const char *dim = arena_strndup(k->a, p, (size_t)(end - p));
+    if (!strchr(dim, '='))
+      return bad(k, code, "bad value for", "--dim",
+                 ": NAME=NUMBER is expected, such as N=8, or NAME=LEAST:LIKELY:MOST");
+    vec_push(k->a, k->dims, dim);
+    p = end + (*end == ',');
+  }
+  return true;
+}
 static bool set(cli *k, const option *o, const char *v, int *code) {
   void *at = (char *)k + o->at;
   char *end = NULL;
@@ -133,6 +153,7 @@ static bool set(cli *k, const option *o, const char *v, int *code) {
     *(const char **)at = v;
     return true;
   case O_LIST:
+    if (o->at == AT(dims)) return add_dims(k, v, code);
     vec_push(k->a, *(strvec *)at, v);
     return true;
   case O_LEVEL:
