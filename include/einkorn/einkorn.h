@@ -38,8 +38,12 @@
  *            inside of at that moment; it gets threads of its own.
  * Shapes     dims are numbers of elements, outermost first; tensors are dense and row-major, aligned as their
  *            element type; ranks are at most EK_MAX_RANK. Memory is in bytes, times are in milliseconds.
- * Structs    whose first field is `size` are set up by their _init function, so that programs compiled against an
- *            older header go on working.
+ * Structs    whose first field is `size` are set up by their _init function, which is told how large the caller's
+ *            struct is: it writes no byte beyond, and fields that the caller's header does not have yet are the
+ *            defaults. So programs compiled against an older header go on working. (By name, as dlsym finds them, the
+ *            _init functions write what the first header of this soname declared, and everything after that is the
+ *            default: callers without this header set fields by NAME_init_sized.) Structs without `size` never
+ *            grow within a soname.
  * Environment EINKORN_LOG=error, warning, note or info: sessions without a log function write diagnostics up to
  * that level to stderr, each one line `einkorn: TEXT`. EINKORN_NUM_THREADS: threads to use where 0 (the default)
  * is asked for, instead of what the process may use by its affinity and the quota of its control group.
@@ -131,7 +135,10 @@ typedef struct ek_session_options {
   uint64_t compile_memory;
 } ek_session_options;
 /* the defaults. Any thread, as all _init functions */
-EK_API void ek_session_options_init(ek_session_options *o);
+EK_API void ek_session_options_init(ek_session_options *o); /* the defaults */
+EK_API void ek_session_options_init_sized(ek_session_options *o,
+                                          size_t bytes); /* the same of a struct of so many bytes */
+#define ek_session_options_init(o) ek_session_options_init_sized((o), sizeof(ek_session_options))
 EK_API ek_session *ek_session_create(void); /* NULL when out of memory. Any thread */
 /* NULL when out of memory, or when o is not right: a wrong size, or only one of alloc and free. Any thread */
 EK_API ek_session *ek_session_create_with(const ek_session_options *o);
@@ -229,7 +236,9 @@ typedef struct ek_options {
   ek_precision precision; /* default EK_PRECISION_MODEL */
   ek_codegen codegen;     /* default EK_CODEGEN_AUTO */
 } ek_options;
-EK_API void ek_options_init(ek_options *o); /* the defaults */
+EK_API void ek_options_init(ek_options *o);                     /* the defaults */
+EK_API void ek_options_init_sized(ek_options *o, size_t bytes); /* the same of a struct of so many bytes */
+#define ek_options_init(o) ek_options_init_sized((o), sizeof(ek_options))
 /* what compilation came to; strings as long as the handle it came from (ek_save: until the next call on the session) */
 typedef struct ek_report {
   /* working memory in bytes: a number, or a formula in the symbolic dimensions and `threads` */
@@ -295,7 +304,9 @@ typedef struct ek_run_options {
   void (*parallel_for)(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
   void *parallel_user;
 } ek_run_options;
-EK_API void ek_run_options_init(ek_run_options *o); /* the defaults */
+EK_API void ek_run_options_init(ek_run_options *o);                     /* the defaults */
+EK_API void ek_run_options_init_sized(ek_run_options *o, size_t bytes); /* the same of a struct of so many bytes */
+#define ek_run_options_init(o) ek_run_options_init_sized((o), sizeof(ek_run_options))
 /* the defaults, but threads. Any thread */
 EK_API ek_code ek_run_create(ek_module *m, int threads, ek_run **out);
 /* o NULL: the defaults. EK_USAGE: options. Any thread; the text of a failure is the session's, so look at the code
@@ -372,7 +383,9 @@ typedef struct ek_show_options {
   const char *node;   /* only what comes from this node of the model; NULL */
   int weights_inline; /* constants in full */
 } ek_show_options;
-EK_API void ek_show_options_init(ek_show_options *w); /* the graph, in full */
+EK_API void ek_show_options_init(ek_show_options *o);                     /* the graph, in full */
+EK_API void ek_show_options_init_sized(ek_show_options *o, size_t bytes); /* the same of a struct of so many bytes */
+#define ek_show_options_init(o) ek_show_options_init_sized((o), sizeof(ek_show_options))
 /* The text of a stage: compiles as far as that. o and w: NULL for the defaults. EK_USAGE: no such stage or pass;
  * else as ek_compile. */
 EK_API ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, const char **text);

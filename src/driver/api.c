@@ -108,16 +108,10 @@ ek_code session_null(ek_session *s) {
 }
 
 /* ---- sessions -------------------------------------------------------------------------------- */
-void ek_session_options_init(ek_session_options *o) {
-  if (o) *o = (ek_session_options){.size = sizeof *o};
-}
 ek_session *ek_session_create_with(const ek_session_options *given) {
   ek_session_options o;
   ek_session_options_init(&o);
-  if (given) {
-    if (given->size < sizeof(size_t) || given->size > sizeof o) return NULL;
-    memcpy(&o, given, given->size);
-  }
+  if (given && !struct_read(given, &o, sizeof o)) return NULL;
   if (!o.alloc != !o.free) return NULL;
   memory mem = {o.alloc, o.free, o.alloc_user, o.compile_memory > SIZE_MAX ? SIZE_MAX : (size_t)o.compile_memory};
   ek_session *s = mem_zero(&mem, sizeof *s);
@@ -185,9 +179,6 @@ ek_code ek_load_ops(ek_session *s, const char *path) {
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
-void ek_options_init(ek_options *o) {
-  if (o) *o = (ek_options){.size = sizeof *o, .optimize = 3};
-}
 /* One of the numbers of NAME=8 or NAME=1:8:64. */
 static bool read_size(const char **s, int64_t *out) {
   char *end;
@@ -229,12 +220,9 @@ static bool read_dim(ctx *c, const char *text, dimfix *out) {
 bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opts *out) {
   ek_options o;
   ek_options_init(&o);
-  if (given) {
-    if (given->size < sizeof(size_t) || given->size > sizeof o) {
-      diag_error(c, E_USAGE, NULL, "ek_options.size is %zu: set it by ek_options_init", given->size);
-      return false;
-    }
-    memcpy(&o, given, given->size);
+  if (given && !struct_read(given, &o, sizeof o)) {
+    diag_error(c, E_USAGE, NULL, STRUCT_UNKNOWN("ek_options"), given->size, sizeof o);
+    return false;
   }
   if (o.optimize < 0 || o.optimize > 3) {
     diag_error(c, E_USAGE, NULL, "optimisation level %d: 0 to 3 are known", o.optimize);

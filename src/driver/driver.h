@@ -95,6 +95,14 @@ struct ek_module {
   ek_report report;
 };
 
+/* ---- structs.c ------------------------------------------------------------------------------- */
+/* Writes the defaults, of which this library knows `own` bytes, into a caller's struct of `bytes` bytes, and its size. */
+void struct_init(void *to, size_t bytes, const void *defaults, size_t own);
+/* Reads a caller's struct over the defaults in *to, which has `own` bytes. False: its size is none, or larger
+ * than this library knows. */
+bool struct_read(const void *given, void *to, size_t own);
+#define STRUCT_UNKNOWN(name)                                                                                           \
+  name ".size is %zu, this library's has %zu bytes: set it up by " name "_init, or use a library as new as the header"
 /* ---- api.c ----------------------------------------------------------------------------------- */
 /* copies the diagnostics of c to the session; the code of the first error, else `otherwise` */
 ek_code session_done(ek_session *s, ctx *c, ek_code otherwise);

@@ -180,7 +180,7 @@ static ek_module *module_new(ek_session *s, module_kind k) {
 static ek_options all_options(const ek_options *given) { /* a wrong size is told by options_read */
   ek_options o;
   ek_options_init(&o);
-  if (given && given->size >= sizeof(size_t) && given->size <= sizeof o) memcpy(&o, given, given->size);
+  if (given) struct_read(given, &o, sizeof o);
   return o;
 }
 static void drop_entry(ek_module *m) {

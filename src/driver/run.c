@@ -102,19 +102,13 @@ static bool choose_threads(ek_run *r, const ek_run_options *o) {
   }
   return true;
 }
-void ek_run_options_init(ek_run_options *o) {
-  if (o) *o = (ek_run_options){.size = sizeof *o};
-}
 ek_code ek_run_create_with(ek_module *m, const ek_run_options *given, ek_run **out) {
   if (out) *out = NULL;
   if (!m || !out) return session_null(m ? m->s : NULL);
   ek_run_options o;
   ek_run_options_init(&o);
-  if (given) {
-    if (given->size < sizeof(size_t) || given->size > sizeof o)
-      return session_fail(m->s, EK_USAGE, "ek_run_options.size is %zu: set it by ek_run_options_init", given->size);
-    memcpy(&o, given, given->size);
-  }
+  if (given && !struct_read(given, &o, sizeof o))
+    return session_fail(m->s, EK_USAGE, STRUCT_UNKNOWN("ek_run_options"), given->size, sizeof o);
   if (o.threads < 0 || o.threads > 1024)
     return session_fail(m->s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the module was compiled for",
                         o.threads);

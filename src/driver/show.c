@@ -103,18 +103,14 @@ static ek_code show(pipeline *p, void *env) {
     pipe_print(p, (plevel)stage, &s->b);
   return EK_OK;
 }
-void ek_show_options_init(ek_show_options *w) {
-  if (w) *w = (ek_show_options){.size = sizeof *w, .stage = "graph"};
-}
 ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, const char **text) {
   showing s = {.m = m};
   ctx *c;
   if (text) *text = "";
   if (!m || !text) return session_null(m ? m->s : NULL);
   ek_show_options_init(&s.w);
-  if (w && (w->size < sizeof(size_t) || w->size > sizeof s.w))
-    return session_fail(m->s, EK_USAGE, "ek_show_options.size is %zu: set it by ek_show_options_init", w->size);
-  if (w) memcpy(&s.w, w, w->size);
+  if (w && !struct_read(w, &s.w, sizeof s.w))
+    return session_fail(m->s, EK_USAGE, STRUCT_UNKNOWN("ek_show_options"), w->size, sizeof s.w);
   ek_code code = in_pipe(m, o, setup, show, &s, &c);
   if (code) return code;
   ctx_free(m->s->scratch);
