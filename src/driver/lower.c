@@ -245,7 +245,10 @@ static void low_port(low *L, value *v) {
   const arg *a = low_value(L, v);
   if (!a || v->type != ET_STR) return;
   const tensor *t = xt(L->m, a->t);
-  v->type = ET_U8, v->rank = t->rank, v->dims = t->shape;
+  v->type = ET_U8, v->rank = t->rank, v->dims = t->shape, v->text = true;
+}
+static void low_port_back(value *v) {
+  if (v->text) v->type = ET_STR, v->rank--, v->text = false;
 }
 static sz fix_dim(ctx *c, void *env, atom a) {
   low *L = env;
@@ -254,17 +257,29 @@ static sz fix_dim(ctx *c, void *env, atom a) {
     if (L->dims[i].lo == L->dims[i].hi && !strcmp(L->dims[i].name, sym_name(c, a))) return sym_int(c, L->dims[i].value);
   return 0;
 }
-static const char *open_names(low *L, const graph *g) { /* for messages: the dimensions that --dim may name */
+/* The names that --dim may give: the symbols in the inputs' sizes, and sequences and optionals among the inputs. They
+ * are collected before the first lowering, which writes numbers in their place, and hold for all that follow. */
+static void name_sizes(low *L, graph *g) {
+  u32vec at = {0};
+  if (g->sizes) return;
+  g->sizes = map_new(L->a);
+  for (uint32_t i = 0; i < g->inputs.n; i++) {
+    const value *v = g->inputs.v[i];
+    if (v->kind != VALUE_TENSOR) map_puts(g->sizes, v->source, 1);
+    for (uint32_t d = 0; v->kind == VALUE_TENSOR && v->ranked && d < v->rank; d++)
+      sym_atoms(L->c, v->dims[d], AT_SYMBOL, L->a, &at);
+    if (v->kind == VALUE_TENSOR && v->type == ET_STR) sym_atoms(L->c, low_bytes(L, v), AT_SYMBOL, L->a, &at);
+  }
+  for (uint32_t i = 0; i < at.n; i++) map_puts(g->sizes, sym_name(L->c, at.v[i]), 2);
+}
+static const char *open_names(low *L, const graph *g) { /* for messages */
   sbuf b = sbuf_new(L->a);
-  map *seen = map_new(L->a);
-  for (uint32_t i = 0; i < g->inputs.n; i++)
-    for (uint32_t d = 0; g->inputs.v[i]->ranked && d < g->inputs.v[i]->rank; d++) {
-      atom a;
-      if (!sym_is_atom(L->c, g->inputs.v[i]->dims[d], &a) || sym_kind(L->c, a) != AT_SYMBOL || map_getu(seen, a, NULL))
-        continue;
-      map_putu(seen, a, 1);
-      sb_fmt(&b, "%s%s", b.n ? ", " : "; open are ", sym_name(L->c, a));
-    }
+  for (uint32_t i = 0; i < map_count(g->sizes); i++) {
+    size_t n;
+    uint64_t kind;
+    const char *name = map_key(g->sizes, i, &n, &kind);
+    sb_fmt(&b, "%s%.*s", b.n ? ", " : "; open are ", (int)n, name);
+  }
   return b.n ? b.s : "; the model has no open dimensions";
 }
 /* A dimension that is not certain to be 0 or more, such as W - 2, is looked at when its sizes are known. */
@@ -417,25 +432,22 @@ emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t nd
   L.needed = map_new(L.a);
   L.used = NEWN(L.a, bool, ndims + 1);
   uint32_t before = diag_errors(g->c);
+  for (uint32_t i = 0; i < g->inputs.n; i++) low_port_back(g->inputs.v[i]);
+  name_sizes(&L, g);
+  sym_renew(g->c);
   if (!low_settle(&L, g)) return NULL;
   mark_graph(&L, g);
   for (uint32_t i = 0; i < ndims; i++) {
-    bool hit = L.used[i];
-    for (uint32_t j = 0; j < g->inputs.n; j++)
-      for (uint32_t d = 0; g->inputs.v[j]->ranked && d < g->inputs.v[j]->rank; d++) {
-        atom a;
-        hit |= sym_is_atom(g->c, g->inputs.v[j]->dims[d], &a) && sym_kind(g->c, a) == AT_SYMBOL &&
-               !strcmp(sym_name(g->c, a), dims[i].name);
-      }
+    uint64_t kind = 0;
+    L.used[i] |= map_gets(g->sizes, dims[i].name, &kind);
     /* whatever is decided from now on holds in that range; plan checks it */
-    if (hit && dims[i].lo < dims[i].hi) sym_symbol(g->c, dims[i].name, dims[i].lo, dims[i].hi);
-    L.used[i] |= hit;
+    if (kind == 2 && dims[i].lo < dims[i].hi) sym_symbol(g->c, dims[i].name, dims[i].lo, dims[i].hi);
   }
   if (lower_knowing(&L, g)) low_list_outputs(&L, g);
   /* a size that is found at run time: at most so large */
   for (uint32_t i = 0; i < ndims && diag_errors(g->c) == before; i++) {
     for (uint32_t k = 0; k < L.m->lates.n; k++)
-      if (!strcmp(sym_name(g->c, L.m->lates.v[k].symbol), dims[i].name))
+      if (sym_named(g->c, L.m->lates.v[k].symbol, dims[i].name))
         L.m->lates.v[k].bound = sym_min(g->c, L.m->lates.v[k].bound, sym_int(g->c, dims[i].hi)), L.used[i] = true;
     if (!L.used[i])
       diag_error(g->c, E_USAGE, NULL, "--dim %s: no input has a dimension of that name%s", dims[i].name,

@@ -117,6 +117,12 @@ sz low_given(low *L, const char *name, sz bound) {
     if (!strcmp(L->dims[i].name, name)) L->used[i] = true, bound = sym_min(L->c, bound, sym_int(L->c, L->dims[i].hi));
   return bound;
 }
+sz low_given_size(low *L, sz symbol, sz bound) {
+  atom a;
+  for (uint32_t i = 0; sym_is_atom(L->c, symbol, &a) && i < L->ndims; i++)
+    if (sym_named(L->c, a, L->dims[i].name)) return low_given(L, L->dims[i].name, bound);
+  return bound;
+}
 static bool local_between(void *env, atom a, sz *lo, sz *hi) {
   low_local *k = env;
   low *L = k->L;

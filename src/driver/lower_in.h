@@ -27,7 +27,7 @@ typedef struct low {
   VEC(known) known;
   const dimfix *dims;
   uint32_t ndims;
-  bool *used;  /* per entry of dims: it gave the length of a list */
+  bool *used;  /* per entry of dims: something has that name */
   map *needed; /* value * */
   /* per block: the graph whose nodes it has, where these are lowered once: the model and the branches in it */
   VEC(const graph *) branch;
@@ -70,6 +70,7 @@ tid low_scalar(low *L, uint32_t block, sz v, const char *name, const char *origi
 sz low_size_symbol(low *L, const char *of, uint32_t dim);
 void low_late(low *L, sz symbol, tid t, sz bound);
 sz low_given(low *L, const char *name, sz bound); /* or what --dim says, if that is less */
+sz low_given_size(low *L, sz symbol, sz bound);   /* the same of a symbol */
 /* What has a value only inside a block: the late sizes found there, and these symbols, which lie in 0..his[i] (0:
  * not known). */
 typedef struct low_local {

@@ -368,7 +368,7 @@ static bool carry_sizes(looping *p, const arg *next, sz most, sz *after) {
     tid final = low_result(L, ET_I64, NEWN(L->a, sz, 1), 0, arena_fmt(L->a, "%s.final", name), origin);
     carry(p, init, g->inner, to, final);
     after[i] = low_size_symbol(L, v ? v->name : name, g->dim);
-    sz most_given = low_given(L, sym_str(L->c, after[i]), low_given(L, sym_str(L->c, g->symbol), bound[i]));
+    sz most_given = low_given_size(L, after[i], low_given_size(L, g->symbol, bound[i]));
     low_late(L, g->symbol, g->inner, most_given);
     low_late(L, after[i], final, most_given);
   }

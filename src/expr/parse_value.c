@@ -420,9 +420,10 @@ static ex primary(reader *r) {
   bool neg = rd_take(r, "-");
   if (r->t.kind == T_NUMBER) return number(r, neg);
   if ((e = special(r, neg))) return e;
-  if (neg || r->t.kind != T_NAME) rd_fail(r, "expected a value, found %s", shown(r));
+  bool in_quotes = r->t.kind == T_QUOTED && *r->p == '[';
+  if (neg || (r->t.kind != T_NAME && !in_quotes)) rd_fail(r, "expected a value, found %s", shown(r));
   if (*r->p == '[') {
-    rop red = red_find(r->t.s, strlen(r->t.s));
+    rop red = in_quotes ? RED_NONE : red_find(r->t.s, strlen(r->t.s));
     if (red == RED_NONE) return load(r, false);
     rd_next(r);
     return reduction(r, red);

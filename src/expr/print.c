@@ -24,10 +24,11 @@ static void put_origin(printer *p, const char *origin) {
 static void indent(printer *p, int depth) {
   for (int i = 0; i < depth; i++) sb_put(p->b, "  ");
 }
+static const char *tname(printer *p, tid t) { return t ? pr_quoted(p, xt(p->m, t)->name) : "?"; }
 /* `name: type[shape] out` of a tensor that no stage computes */
 static void put_decl(printer *p, tid t) {
   const tensor *x = xt(p->m, t);
-  sb_put(p->b, x->name), sb_put(p->b, ": ");
+  pr_name(p, x->name), sb_put(p->b, ": ");
   put_shape(p, x);
   if (x->output) sb_put(p->b, " out");
 }
@@ -109,7 +110,7 @@ static void put_update(printer *p, const stage *s, const update *u) {
     if (i) sb_put(p->b, ", ");
     sb_put(p->b, pr_atom(p, u->vars[i])), sb_putc(p->b, '<'), pr_size(p, sym_extent(p->m->c, u->vars[i]));
   }
-  sb_put(p->b, "] "), sb_put(p->b, xt(p->m, s->tensor)->name), sb_putc(p->b, '[');
+  sb_put(p->b, "] "), pr_name(p, xt(p->m, s->tensor)->name), sb_putc(p->b, '[');
   for (uint32_t i = 0; i < u->nidx; i++) {
     if (i) sb_put(p->b, ", ");
     pr_size(p, u->idx[i]);
@@ -127,7 +128,7 @@ static void put_forward(printer *p, uint32_t id, int depth) {
     tid t = exn(p->m, loads.v[i])->tensor;
     if (t == xs(p->m, id)->tensor || xt(p->m, t)->kind != TK_STAGE || map_getu(p->shown, t, &seen)) continue;
     map_putu(p->shown, t, 1);
-    indent(p, depth), sb_fmt(p->b, "declare %s: ", xt(p->m, t)->name), put_shape(p, xt(p->m, t)), sb_putc(p->b, '\n');
+    indent(p, depth), sb_fmt(p->b, "declare %s: ", tname(p, t)), put_shape(p, xt(p->m, t)), sb_putc(p->b, '\n');
   }
 }
 static void put_stage(printer *p, uint32_t id, int depth) {
@@ -150,7 +151,7 @@ static void put_stage(printer *p, uint32_t id, int depth) {
   if (s->scan) put_forward(p, id, depth);
   map_putu(p->shown, s->tensor, 1);
   indent(p, depth);
-  sb_fmt(p->b, "stage %s: %s ", x->name, et_name(x->type));
+  sb_fmt(p->b, "stage %s: %s ", pr_quoted(p, x->name), et_name(x->type));
   put_axes(p, s);
   if (!shape_follows(p, s)) {
     sb_put(p->b, " as [");
@@ -177,7 +178,6 @@ static void put_stage(printer *p, uint32_t id, int depth) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 static void put_block(printer *p, uint32_t blk, int depth);
-static const char *tname(printer *p, tid t) { return t ? xt(p->m, t)->name : "?"; }
 
 static void put_if(printer *p, const xif *f, int depth) {
   indent(p, depth);

@@ -26,7 +26,9 @@ void pr_stage_begin(printer *p);         /* forget the `$k` of the last stage */
 void pr_count(printer *p, ex e);         /* one more use of e from outside: call for every root before printing any */
 void pr_count_size(printer *p, sz s);    /* the same for the data atoms of a size */
 const char *pr_atom(printer *p, atom a); /* its name; made up at the first call */
-void pr_name(printer *p, const char *s); /* as an identifier, or in backquotes */
+const char *pr_quoted(printer *p, const char *s); /* an identifier as it is; what is none, or a word of the language, in
+                                                     backquotes */
+void pr_name(printer *p, const char *s);
 void pr_size(printer *p, sz s);
 void pr_value(printer *p, ex e);
 void pr_string(printer *p, const char *s);

@@ -12,11 +12,11 @@
 #include <string.h>
 
 static const char *const reserved[] = {
-    "tensor", "stage",   "size",    "scan",    "update",  "if",     "else",     "loop",   "load",  "where",
-    "acc",    "to",      "payload", "and",     "or",      "not",    "true",     "false",  "inf",   "nan",
-    "min",    "max",     "as",      "out",     "tiled",   "origin", "region",   "result", "carry", "next",
-    "while",  "collect", "output",  "late",    "require", "assume", "kernel",   "outer",  "note",  "node",
-    "input",  "const",   "trips",   "counter", "times",   "in",     "undefined"};
+    "tensor", "stage",   "size",    "scan",    "update",  "if",     "else",      "loop",   "load",  "where",
+    "acc",    "to",      "payload", "and",     "or",      "not",    "true",      "false",  "inf",   "nan",
+    "min",    "max",     "as",      "out",     "tiled",   "origin", "region",    "result", "carry", "next",
+    "while",  "collect", "output",  "late",    "require", "assume", "kernel",    "outer",  "note",  "node",
+    "input",  "const",   "trips",   "counter", "times",   "in",     "undefined", "declare"};
 
 void pr_begin(printer *p, emodule *m, arena *a, sbuf *b) {
   *p = (printer){.m = m,
@@ -44,17 +44,21 @@ static bool plain(const char *s) {
       return false;
   return true;
 }
-void pr_name(printer *p, const char *s) {
-  bool word = false; /* a symbol may be called like a reserved word: it keeps its name, in backquotes */
-  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) word |= !strcmp(reserved[i], s);
-  if (plain(s) && !word)
-    sb_put(p->b, s);
-  else {
-    sb_putc(p->b, '`');
-    for (; *s; s++) sb_putc(p->b, *s == '`' || *s == '\n' ? '\'' : *s);
-    sb_putc(p->b, '`');
-  }
+/* Would the reader take it for something else than a name? */
+static bool is_word(const char *s) {
+  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+    if (!strcmp(reserved[i], s)) return true;
+  return !strncmp(s, "inf_", 4) || !strncmp(s, "nan_", 4) || et_parse(s) || red_find(s, strlen(s)) != RED_NONE;
 }
+const char *pr_quoted(printer *p, const char *s) {
+  if (plain(s) && !is_word(s)) return s;
+  sbuf b = sbuf_new(p->a);
+  sb_putc(&b, '`');
+  for (; *s; s++) sb_putc(&b, *s == '`' || *s == '\n' ? '\'' : *s);
+  sb_putc(&b, '`');
+  return b.s;
+}
+void pr_name(printer *p, const char *s) { sb_put(p->b, pr_quoted(p, s)); }
 const char *pr_atom(printer *p, atom a) {
   uint64_t v;
   ctx *c = p->m->c;
@@ -454,7 +458,7 @@ static void put_reduce(printer *p, const ex_node *n) {
 }
 static void put_load(printer *p, const ex_node *n) {
   if (n->otherwise) sb_put(p->b, "(load ");
-  sb_put(p->b, xt(p->m, n->tensor)->name), sb_putc(p->b, '[');
+  pr_name(p, xt(p->m, n->tensor)->name), sb_putc(p->b, '[');
   for (uint32_t i = 0; i < n->nargs; i++) {
     if (i) sb_put(p->b, ", ");
     size_at(p, n->args[i], 0);

@@ -33,6 +33,7 @@ typedef struct value {
   const ndarray *data; /* constant bytes or NULL */
   node *def;           /* NULL: input or constant */
   value_kind kind;     /* as the model declares it; an input's type and dims are those of its elements */
+  bool text;           /* a port of strings that has been lowered: type and dims are those of their bytes */
   bool declared;       /* type and dims were declared by the model (value_info); inference checks against it */
 } value;
 
@@ -83,6 +84,7 @@ struct graph {
   VEC(attr) metadata;        /* AK_STRING each */
   VEC(attr) domains;         /* AK_INT each: the versions of operator sets other than the standard's */
   map *names;                /* taken names */
+  map *sizes;                /* the names of sizes that are open as the file has it; NULL before the first lowering */
 };
 
 graph *graph_new(ctx *c, graph *parent, const char *name);

@@ -9,12 +9,16 @@
  *     output z
  *   }
  *
- * Names that are not identifiers stand in quotes. Types of values are printed when known; dims are size
+ * Names that are not identifiers, and the words of this language, stand in quotes. Types of values are printed when
+ * known; dims are size
  * expressions. Floats print so that they read back to the same value. */
 #include "graph/graph.h"
 #include <string.h>
 
 static bool ident(const char *s) {
+  static const char *const words[] = {"input", "const", "output", "graph"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (!strcmp(s, words[i])) return false;
   if (!s[0] || !strcmp(s, "_") || (s[0] >= '0' && s[0] <= '9')) return false;
   for (; *s; s++)
     if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_')) return false;

@@ -255,6 +255,27 @@ static void unify(el *x, const param *p, nten *t) {
   t->nsegs = ns;
 }
 
+/* A number may come as a tensor of one element, whatever its rank. */
+static nten *as_number(el *x, const param *p, nten *t) {
+  ast at = {.line = p->line, .col = p->col};
+  sz one = sym_int(x->c, 1);
+  if (!p->type.ranked || p->type.n || !t->rank) return t;
+  for (uint32_t i = 0; i < t->rank; i++)
+    if (sym_ne(x->c, sym_canon(x->c, t->shape[i]), one))
+      FAIL(p->line, p->col, "input %s must be one number; axis %u of what is given has size %s", p->name, i,
+           sym_str(x->c, t->shape[i]));
+  nten *r = NULL;
+  if (t->t && xt(x->m, t->t)->kind == TK_CONST && t->type != ET_STR) {
+    ndarray d = xt(x->m, t->t)->data;
+    d.rank = 0;
+    r = arena_dup(x->a, t, sizeof *t);
+    r->rank = 0, r->t = expr_const_tensor(x->m, &d, xt(x->m, t->t)->name);
+  } else
+    r = reshape_tensor(x, t, &one, 0, p->name, &at);
+  r->values = t->values, r->floats = t->floats;
+  return r;
+}
+
 /* ---- attributes ------------------------------------------------------------------------------ */
 static val attribute(el *x, const param *p, val v) {
   const char *k = p->type.elem;
@@ -505,9 +526,10 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
       }
   for (uint32_t i = 0; i < d->nin; i++) {
     binding *b = find_global(x, d->in[i].name);
-    if (b->v.kind == V_TEN && d->in[i].type.ranked)
+    if (b->v.kind == V_TEN && d->in[i].type.ranked) {
+      b->v.p.t = as_number(x, &d->in[i], b->v.p.t);
       unify(x, &d->in[i], b->v.p.t);
-    else if (b->v.kind == V_LIST && d->in[i].type.ranked)
+    } else if (b->v.kind == V_LIST && d->in[i].type.ranked)
       for (uint32_t j = 0; j < b->v.p.l->n; j++) unify(x, &d->in[i], b->v.p.l->v[j].p.t);
   }
   for (uint32_t i = 0; i < d->nattr; i++) {

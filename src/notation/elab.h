@@ -204,6 +204,7 @@ bool builtin_call(el *x, const ast *e, val *args, uint32_t n, val *out); /* fals
 /* ---- shapes.c -------------------------------------------------------------------------------- */
 val broadcast_dims(el *x, val *packs, uint32_t n, const ast *at);
 sz product_of(el *x, val list, const ast *at);
+bool at_most_one(el *x, sz d); /* is d 0 or 1, whatever the symbols are? */
 nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *name, const ast *at);
 
 /* ---- stmts.c --------------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
  *
  * Broadcast: axes align on the right; 1 gives way; equal normal forms are equal; a number against a symbol is the
  * number, under the assumption that they agree; two symbols are assumed equal. An axis
- * is taken to be repeated at run time only where a declared size is the number 1: never a stride that may or may
- * not be 0.
+ * is taken to be repeated at run time only where a declared size is the number 1, or known to be at most 1 (then the
+ * product of both is the size: it is empty, or 1): never a stride that may or may not be 0.
  *
  * Reshape: both shapes are read as digits of one row-major position. Groups of axes with equal products stand for
  * themselves; inside a group the common refinement of the two lists of extents gives
@@ -14,6 +14,21 @@
 #include <string.h>
 
 #define FAIL(at, ...) el_fail(x, E_SHAPE, (at)->line, (at)->col, __VA_ARGS__)
+
+bool at_most_one(el *x, sz d) {
+  return !sym_is_int(x->c, d, NULL) && sym_ge0(x->c, d) && sym_le(x->c, d, sym_int(x->c, 1));
+}
+/* Of two sizes, one of which is 0 or 1: the size of their broadcast. 0: neither is. */
+static sz with_at_most_one(el *x, sz a, sz b) {
+  ctx *c = x->c;
+  sz one = sym_int(c, 1), few = at_most_one(x, a) ? a : b, d = few == a ? b : a;
+  if (!at_most_one(x, few)) return 0;
+  /* where it is empty the other one is 0 or 1 */
+  guard_ge0(x, sym_mul(c, sym_sub(c, one, few), sym_sub(c, one, d)), false,
+            arena_fmt(x->m->a, "%s broadcast: %s and %s differ, and neither is 1", x->d->name, sym_str(c, few),
+                      sym_str(c, d)));
+  return sym_mul(c, few, d);
+}
 
 val broadcast_dims(el *x, val *packs, uint32_t n, const ast *at) {
   ctx *c = x->c;
@@ -38,6 +53,11 @@ val broadcast_dims(el *x, val *packs, uint32_t n, const ast *at) {
       }
       int64_t p;
       bool dc = sym_is_int(c, d, &p);
+      sz both = sym_eq(c, best, d) || EK_PLANTED("notation-at-most-one") ? 0 : with_at_most_one(x, best, d);
+      if (both) {
+        best = both;
+        continue;
+      }
       need_equal(x, best, d, true, at->line, at->col, "broadcast");
       if (dc) best = d;
     }

@@ -256,6 +256,7 @@ val access_tensor(el *x, nten *t, const ast *e) {
     FAIL(e, "%s[..]: %u ind%s for rank %u", t->name, n, n == 1 ? "ex" : "ices", r);
   sz *idx = NEWN(x->a, sz, r ? r : 1);
   bool inside = true;
+  uint64_t safe = 0; /* a bit for each axis whose range ends where the tensor does */
   for (uint32_t i = 0; i < r; i++) {
     val v = ix.p.l->v[skip + i];
     sz d = sym_canon(c, t->shape[i]);
@@ -268,11 +269,17 @@ val access_tensor(el *x, nten *t, const ast *e) {
     }
     atom a;
     if (e->kid[1] || !sym_is_atom(c, idx[i], &a) || sym_kind(c, a) != AT_VAR) continue;
-    sz ext = sym_canon(c, sym_extent(c, a));
+    sz ext = sym_canon(c, sym_extent(c, a)), rest;
+    if (ext != d && sym_exact_div(c, ext, d, &rest) && (at_most_one(x, d) || at_most_one(x, rest))) {
+      if (at_most_one(x, d)) idx[i] = sym_int(c, 0); /* the range is empty where d is 0 */
+      safe |= (uint64_t)1 << i;
+      continue;
+    }
     if (ext != d) need_equal(x, d, ext, true, e->line, e->col, arena_fmt(x->a, "broadcast of %s", t->name));
   }
   if (!e->kid[1]) {
-    for (uint32_t i = 0; i < r; i++) in_range(x, t, idx[i], sym_canon(c, t->shape[i]), e);
+    for (uint32_t i = 0; i < r; i++)
+      if (!(safe >> i & 1)) in_range(x, t, idx[i], sym_canon(c, t->shape[i]), e);
     return load_at(x, t, idx, 0);
   }
   for (uint32_t i = 0; i < r; i++) { /* the guard stays, unless it is provably idle or provably all there is */

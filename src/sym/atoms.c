@@ -27,7 +27,21 @@ sz sym_fresh(ctx *c, const char *hint, int64_t lo, int64_t hi) {
   uint64_t id;
   const char *name = hint;
   while (map_gets(s->symbols, name, &id)) name = arena_fmt(s->a, "%s_%u", hint, ++s->fresh);
-  return sym_symbol(c, name, lo, hi);
+  sz e = sym_symbol(c, name, lo, hi);
+  atom a;
+  if (sym_is_atom(c, e, &a)) sa(s, a)->hint = intern(c, hint);
+  return e;
+}
+void sym_renew(ctx *c) {
+  symtab *s = sym_tab(c);
+  map *kept = map_new(s->a);
+  for (uint32_t i = 0; i < map_count(s->symbols); i++) {
+    size_t n;
+    uint64_t id;
+    const char *name = map_key(s->symbols, i, &n, &id);
+    if (!sa(s, (atom)id)->hint) map_puts(kept, name, id);
+  }
+  s->symbols = kept;
 }
 sz sym_var(ctx *c, const char *name, sz extent) {
   symtab *s = sym_tab(c);
@@ -57,6 +71,10 @@ atom_kind sym_kind(ctx *c, atom a) { return sa(sym_tab(c), a)->kind; }
 const char *sym_name(ctx *c, atom a) {
   const char *n = sa(sym_tab(c), a)->name;
   return n ? n : "";
+}
+bool sym_named(ctx *c, atom a, const char *name) {
+  const satom *x = sa(sym_tab(c), a);
+  return !strcmp(sym_name(c, a), name) || (x->hint && !strcmp(x->hint, name));
 }
 sz sym_extent(ctx *c, atom v) { return sa(sym_tab(c), v)->arg[0]; }
 uint32_t sym_data_id(ctx *c, atom a) { return sa(sym_tab(c), a)->data; }

@@ -50,6 +50,9 @@ typedef enum { AT_SYMBOL = 1, AT_VAR, AT_DATA, AT_DIV, AT_MIN, AT_MAX, AT_SEL } 
 sz sym_int(ctx *c, int64_t v);
 sz sym_symbol(ctx *c, const char *name, int64_t lo, int64_t hi); /* same name: same symbol (range intersected) */
 sz sym_fresh(ctx *c, const char *hint, int64_t lo, int64_t hi);  /* a new symbol whose name starts with hint */
+/* From now on sym_fresh may give the names that it gave before anew: for a text in which the symbols it made so far
+ * do not occur. */
+void sym_renew(ctx *c);
 /* a new variable each time, 0..extent-1; extent 1: the constant 0 */
 sz sym_var(ctx *c, const char *name, sz extent);
 /* same id and range: same atom; lo > hi means unknown range */
@@ -76,7 +79,9 @@ bool sym_is_atom(ctx *c, sz e, atom *a); /* e is exactly one atom */
 sz sym_of_atom(ctx *c, atom a);
 atom_kind sym_kind(ctx *c, atom a);
 const char *sym_name(ctx *c, atom a); /* symbols and vars; "" otherwise */
-sz sym_extent(ctx *c, atom var);      /* extent of a var */
+/* is that its name, or the one that sym_fresh was asked for? */
+bool sym_named(ctx *c, atom a, const char *name);
+sz sym_extent(ctx *c, atom var); /* extent of a var */
 uint32_t sym_data_id(ctx *c, atom a);
 /* DIV: a, b; MIN/MAX: two; SEL: cond, a, b; returns how many */
 uint32_t sym_args(ctx *c, atom a, sz out[3]);

@@ -27,6 +27,7 @@ typedef struct satom {
   sz self, arg[3];     /* VAR: arg[0] is the extent */
   sz def, subst;       /* SYMBOL: what it stands for; permanent substitution; 0 none */
   const char *name;
+  const char *hint; /* SYMBOL: the name that sym_fresh was asked for; NULL: it is not from there */
   int64_t lo, hi;   /* SYMBOL, DATA: declared; any: narrowed for good */
   int64_t flo, fhi; /* narrowed by the facts on the stack */
   int64_t rlo, rhi; /* range in state rstate */

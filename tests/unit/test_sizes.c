@@ -1,0 +1,92 @@
+/* Names of sizes, and sizes that only a run knows: what --dim may name, whenever a model is lowered; broadcasts against
+ * a size that is 0 or 1; one number given as a tensor of one element; axes that Squeeze drops. */
+#include "lowerkit.h"
+
+/* ---- names ----------------------------------------------------------------------------------- */
+/* The graph is lowered twice with the same --dim, as for a variant: what it names is known both times. */
+static void twice(const char *text, dimfix dim, const char *const *late, uint32_t nlate) {
+  ctx *c = ctx_new();
+  const char *volatile first = NULL, *volatile second = NULL;
+  volatile bool named = true;
+  CTX_TRY(c) {
+    graph *g = graph_parse(c, text, "test");
+    oplib *l = notation_lib(c);
+    assert_true(g && notation_add_builtin(l));
+    for (int turn = 0; turn < 2; turn++) {
+      emodule *m = lower_graph(g, l, &dim, 1);
+      if (!m) break;
+      sbuf b = sbuf_new(ctx_arena(c));
+      expr_print(m, &b, (print_opts){.weights_inline = true});
+      *(turn ? &second : &first) = b.s;
+      for (uint32_t i = 0; i < nlate; i++) named = named && i < m->lates.n;
+      for (uint32_t i = 0; named && i < nlate; i++) named = !strcmp(sym_name(c, m->lates.v[i].symbol), late[i]);
+    }
+  }
+  CTX_CATCH {}
+  if (!first || !second || strcmp(first, second) || !named)
+    fail_msg("--dim %s: %s\n%s\n----\n%s", dim.name, message(c), first ? first : "", second ? second : "");
+  ctx_free(c);
+}
+static void test_names(void **state) {
+  (void)state;
+#define PAIR G("input x: f32[b, t]\ninput y: f32[b, 2*t]\nz = Concat(x, y) {axis = 1} \"c\"\noutput z\n")
+  twice(PAIR, (dimfix){"t", 4, 4, 4, 0}, NULL, 0);
+  twice(PAIR, (dimfix){"t", -1, 2, 4, 0}, NULL, 0);
+  twice(PAIR, (dimfix){"t", 4, 1, 8, 0}, NULL, 0);
+  twice(G("input y: f32[3*w]\nz = Neg(y) \"c\"\noutput z\n"), (dimfix){"w", 4, 4, 4, 0}, NULL, 0);
+  twice(G("input s: str[2]\nz = Identity(s) \"c\"\noutput z\n"), (dimfix){"s.bytes", 4, 4, 4, 0}, NULL, 0);
+  twice(G("input s: list f32[2]\nz = ConcatFromSequence(s) {axis = 0} \"c\"\noutput z\n"), (dimfix){"s", 2, 2, 2, 0},
+        NULL, 0);
+  static const char *const found[] = {"nz.m"};
+  twice(G("input x: f32[b]\nz = NonZero(x) \"nz\"\noutput z\n"), (dimfix){"nz.m", -1, 0, 2, 0}, found, 1);
+  twice(G("input x: f32[b]\nz = NonZero(x) \"nz\"\noutput z\n"), (dimfix){"b", -1, 0, 5, 0}, found, 1);
+  static const dimfix wrong = {"q", 4, 4, 4, 0};
+  refused(PAIR, &wrong, 1, "no input has a dimension of that name; open are b, t");
+}
+
+/* ---- sizes that are 0 or 1 ------------------------------------------------------------------- */
+#define FIRST "const z: i64[1] = [0]\nconst o: i64[1] = [1]\ns = Slice(x, z, o, z) \"s\"\n" /* min(1, n) of them */
+static void test_at_most_one(void **state) {
+  (void)state;
+  gives(G("input x: f32[n]\ninput u: f32[m]\n" FIRST "h = Shape(s) \"h\"\ny = Expand(u, h) \"e\"\noutput y\n"), NULL, 0,
+        "y: 0 1 2");
+  gives(G("input x: f32[n]\ninput u: f32[m]\n" FIRST "y = Add(u, s) \"e\"\noutput y\n"), NULL, 0, "y: 0 1 2");
+  gives(G("input x: f32[n]\nconst u: f32[2] = [5, 6]\n" FIRST "y = Sub(u, s) \"e\"\noutput y\n"), NULL, 0, "y: 5 6");
+  gives(G("input x: f32[n]\nconst u: f32[2] = [5, 6]\nconst c: bool[] = [1]\n" FIRST
+          "y = Where(c, s, u) \"e\"\noutput y\n"),
+        NULL, 0, "y: 0 0");
+  gives(G("input x: f32[n, 2]\ninput w: f32[m]\nconst z: i64[1] = [0]\nconst o: i64[1] = [1]\ns = Slice(x, z, o, z) "
+          "\"s\"\nt = Slice(w, z, o, z) \"t\"\ny = Mul(s, t) \"e\"\noutput y\n"),
+        NULL, 0, "y: 0 0");
+  static const dimfix empty[] = {{"n", 0, 0, 0, 0}};
+  gives(G("input x: f32[n]\ninput u: f32[1]\n" FIRST "h = Shape(s) \"h\"\ny = Expand(u, h) \"e\"\noutput y\n"), empty,
+        1, "y:");
+  refused(G("input x: f32[n]\ninput u: f32[2]\n" FIRST "y = Add(u, s) \"e\"\noutput y\n"), empty, 1, "broadcast");
+}
+
+/* ---- one number ------------------------------------------------------------------------------ */
+static void test_one_number(void **state) {
+  (void)state;
+#define QUANT(shape)                                                                                                   \
+  G("const x: i8[2] = [10, 20]\nconst s: f32" shape " = [0.5]\nconst z: i8" shape                                      \
+    " = [4]\ny = \"com.microsoft\"::QLinearAdd(x, s, z, x, s, z, s, z) \"q\"\noutput y\n")
+  gives(QUANT("[]"), NULL, 0, "y: 16 36");
+  gives(QUANT("[1]"), NULL, 0, "y: 16 36");
+  gives(QUANT("[1, 1]"), NULL, 0, "y: 16 36");
+  refused(G("const x: i8[2] = [10, 20]\nconst s: f32[2] = [1, 2]\nconst z: i8[] = [4]\n"
+            "y = \"com.microsoft\"::QLinearAdd(x, s, z, x, s, z, s, z) \"q\"\noutput y\n"),
+          NULL, 0, "input as must be one number; axis 0 of what is given has size 2");
+  gives(G("const two: i64[1] = [3]\nconst one: i64[1] = [1]\ninput x: i64[1]\ny = Range(x, two, one) \"r\"\n"
+          "output y\n"),
+        NULL, 0, "y: 0 1 2");
+  gives(G("const x: i8[2] = [10, 20]\nconst z: i8[1] = [4]\nconst two: i64[1] = [2]\nconst r: i64[1] = [1]\nconst h: "
+          "f32[2] = [0.5, 0.5]\nconst a: i64[1] = [0]\ns = Slice(h, a, r, a) \"s\"\n"
+          "y = \"com.microsoft\"::QLinearAdd(x, s, z, x, s, z, s, z) \"q\"\noutput y\n"),
+        NULL, 0, "y: 16 36");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_at_most_one),
+                                     cmocka_unit_test(test_one_number)};
+  return cmocka_run_group_tests_name("sizes", tests, NULL, NULL);
+}
