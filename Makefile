@@ -6,7 +6,7 @@ PACKAGES := gcc libc6-dev binutils cmake ninja-build llvm-19-dev lld-19 zlib1g-d
 # what some tests need, and skip without
 TEST_PACKAGES := g++ pkg-config man-db zsh fish strace util-linux clang-19 libclang-rt-19-dev valgrind python3-venv
 
-.PHONY: build test check-deep check-planted docs demo deps deps-test install clean help
+.PHONY: build test check-deep check-planted check-peers docs demo deps deps-test install clean help
 
 build: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -42,6 +42,10 @@ check-deep: build
 check-planted: build
 	@tests/planted.sh -v -b $(BUILD) -j $(JOBS)
 
+# Operators of onnxruntime's own domains: random models, whose results must be what the PyPI package onnxruntime gives.
+check-peers: build
+	@cmake --build $(BUILD) -j $(JOBS) --target models >/dev/null && tests/peers.sh -b $(BUILD) -j $(JOBS) -n 20
+
 # The table of operators in docs/, from the definitions.
 docs: build
 	@$(BUILD)/einkorn ops --table >$(BUILD)/operators.md && mv $(BUILD)/operators.md docs/operators.md
@@ -67,4 +71,4 @@ clean:
 	@cmake --build $(BUILD) --target clean
 
 help:
-	@echo "make [build] | demo | test | check-deep | check-planted | docs | deps | deps-test | install [DESTDIR=..] [PREFIX=/usr/local] | clean"
+	@echo "make [build] | demo | test | check-deep | check-planted | check-peers | docs | deps | deps-test | install [DESTDIR=..] [PREFIX=/usr/local] | clean"

@@ -16,13 +16,14 @@ sanitized() { # a build of its own, then the quick tests
 tier asan sanitized
 tier asan-mem "$build-asan/out_of_memory" "$here/models/lstm_forward.onnx"
 tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.md"
-cmake --build "$build" -j "$jobs" --target out_of_memory random_ops >"$build/tools.log" 2>&1 || { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
+cmake --build "$build" -j "$jobs" --target out_of_memory random_ops models >"$build/tools.log" 2>&1 || { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
 minute=-l
 [ "$fuzz" = -f ] && minute= # a minute of threads on one module is for the long pass
 tier tsan "$here/tsan.sh" -b "$build" $minute
 tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_forward}.onnx
 tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300
+tier peers "$here/peers.sh" -b "$build" -j "$jobs" -n 4
 tier gradients "$here/gradients.sh" -b "$build"
 tier planted "$here/planted.sh" -b "$build" -j "$jobs"
 tier fuzz "$here/fuzz.sh" -b "$build-fuzz" $fuzz -j "$jobs"

@@ -2,7 +2,8 @@
  * passes the folder (EK_OPS_DIR) and makes this object depend on them. */
 #include "notation/ast.h"
 
-#define SOURCES(X) X(lib) X(math) X(reduce) X(shape) X(nn) X(recurrent) X(quant) X(misc) X(text) X(ml) X(contrib)
+#define SOURCES(X)                                                                                                     \
+  X(lib) X(math) X(reduce) X(shape) X(nn) X(recurrent) X(quant) X(misc) X(text) X(ml) X(contrib) X(experts)
 #define X(name)                                                                                                        \
   __asm__(".pushsection .rodata\n"                                                                                     \
           ".balign 16\n"                                                                                               \

@@ -1,13 +1,14 @@
 /* Which nodes stand for several, and for which?
  *
- * Four kinds, one table. An operator on any number of groups of tensors (an optimiser that updates many
+ * Five kinds, one table. An operator on any number of groups of tensors (an optimiser that updates many
  * parameters at once) becomes a node per group. An operator with regions that are formulas, not control
  * flow (attention with its own score function) becomes nodes with the regions between them, so that the
  * definitions of the parts and the model's own formula are fused like any others. A recurrence over a
  * batch becomes a recurrence of recurrences. Trees written as columns of attributes become tables for a walk
- * (trees.c). The last node is always the given one, changed.
+ * (trees.c). A quantised operator that is another one between conversions becomes these. The last node is always the given one, changed.
  */
 #include "onnx/expand.h"
+#include "onnx/onnx.h"
 #include <string.h>
 
 static value *input(const node *n, uint32_t i) { return i < n->in.n ? n->in.v[i] : NULL; }
@@ -144,6 +145,30 @@ static void batched_scan(graph *g, node *n) {
   node_set_int(g, n, "num_scan_inputs", n->in.n);
 }
 
+/* Tensors of different scales in a row: each becomes numbers and these are quantised anew, by the scale of the result
+ * (inputs 0 and 1). Every other three inputs are a tensor, its scale, its zero point. */
+static void quantised_concat(graph *g, node *n) {
+  arena *a = ctx_arena(g->c);
+  if (n->in.n < 5 || n->in.n % 3 != 2) {
+    diag_error(g->c, E_MODEL, n->name,
+               "QLinearConcat has %u inputs; a scale and a zero point are expected, then a tensor, a scale and a zero "
+               "point for each part",
+               n->in.n);
+    return;
+  }
+  node all = *n;
+  memset(&n->in, 0, sizeof n->in);
+  for (uint32_t i = 2; i < all.in.n; i += 3) {
+    node *wide = expand_before(g, n, "DequantizeLinear", "", arena_fmt(a, "wide%u", i / 3));
+    for (uint32_t k = 0; k < 3; k++) expand_give(g, wide, all.in.v[i + k]);
+    node *narrow = expand_before(g, n, "QuantizeLinear", "", arena_fmt(a, "part%u", i / 3));
+    expand_give(g, narrow, expand_result(g, wide));
+    expand_give(g, narrow, all.in.v[0]), expand_give(g, narrow, all.in.v[1]);
+    expand_give(g, n, expand_result(g, narrow));
+  }
+  n->op = "Concat", n->domain = "";
+}
+
 /* A map from label to score for each row: the scores stay a tensor, the labels are what the model's other output
  * already says. */
 static void zip_map(graph *g, node *n) {
@@ -157,18 +182,28 @@ static const struct {
   const char *domain, *op;
   int64_t before; /* versions this holds for */
   void (*apply)(graph *g, node *n);
+  const char *by; /* what stands for it, for the table of operators; NULL: it is in that table itself */
 } table[] = {
-    {"ai.onnx.preview.training", "Adagrad", INT64_MAX, gradient_step},
-    {"ai.onnx.preview.training", "Momentum", INT64_MAX, gradient_step},
-    {"ai.onnx.preview.training", "Adam", INT64_MAX, adam_step},
-    {"ai.onnx.preview", "FlexAttention", INT64_MAX, flex_attention},
-    {"", "Scan", 9, batched_scan},
-    {"ai.onnx.ml", "TreeEnsembleRegressor", INT64_MAX, trees_targets},
-    {"ai.onnx.ml", "TreeEnsemble", INT64_MAX, trees_ensemble},
-    {"ai.onnx.ml", "ZipMap", INT64_MAX, zip_map},
-    {"ai.onnx.ml", "TreeEnsembleClassifier", INT64_MAX, trees_classes},
+    {"ai.onnx.preview.training", "Adagrad", INT64_MAX, gradient_step, NULL},
+    {"ai.onnx.preview.training", "Momentum", INT64_MAX, gradient_step, NULL},
+    {"ai.onnx.preview.training", "Adam", INT64_MAX, adam_step, NULL},
+    {"ai.onnx.preview", "FlexAttention", INT64_MAX, flex_attention, "AttentionScores, Softmax, AttentionValues"},
+    {"", "Scan", 9, batched_scan, NULL},
+    {"ai.onnx.ml", "TreeEnsemble", INT64_MAX, trees_ensemble, "TreeScores"},
+    {"ai.onnx.ml", "TreeEnsembleClassifier", INT64_MAX, trees_classes, "TreeScores, TreeClasses"},
+    {"ai.onnx.ml", "TreeEnsembleRegressor", INT64_MAX, trees_targets, "TreeScores, TreeTargets"},
+    {"ai.onnx.ml", "ZipMap", INT64_MAX, zip_map, "its input: the scores, without labels"},
+    {"com.microsoft", "QLinearConcat", INT64_MAX, quantised_concat, "DequantizeLinear, QuantizeLinear, Concat"},
 };
 
+const char *onnx_replaced(uint32_t i, const char **domain, const char **op) {
+  for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+    if (table[k].by && i-- == 0) {
+      *domain = table[k].domain, *op = table[k].op;
+      return table[k].by;
+    }
+  return NULL;
+}
 void expand_node(graph *g, node *n, int64_t version, bool standard) {
   const char *op = n->op, *domain = n->domain;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)

@@ -1,0 +1,373 @@
+#!/usr/bin/env python3
+"""Random one-node models of onnxruntime's own operators (com.microsoft, ai.onnx.ml) and what it computes for them.
+
+  make_peer_ops.py FOLDER [-n COUNT] [-s SEED] [OPERATOR...]     COUNT (8) models of each operator, from seed SEED (1)
+  make_peer_ops.py --kernels                                     prints the operators that have a CPU kernel
+
+Writes FOLDER/OPERATOR_SEED.onnx and .npz for tests/tools/models.c, and FOLDER/tolerances. An operator is a function
+of this file (domain `ml` or `com`), which draws attributes, types and sizes from `r` and returns a case. A case that
+onnxruntime refuses is drawn anew; an operator of which it takes none is an error. Needs onnx, onnxruntime and numpy.
+"""
+
+import argparse
+import pathlib
+import sys
+import zlib
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+F32, F16, U8, I8, I32, I64 = np.float32, np.float16, np.uint8, np.int8, np.int32, np.int64
+GENERATORS = {}  # operator -> (domain, function, rtol, atol)
+TRIES = 12  # draws for each model before it is given up
+
+
+def operator(domain, rtol=1e-3, atol=1e-4):
+    """Registers a generator; the tolerance is that of its float results (integers must be equal)."""
+
+    def register(function):
+        GENERATORS[function.__name__] = (domain, function, rtol, atol)
+        return function
+
+    return register
+
+
+com, ml = "com.microsoft", "ai.onnx.ml"
+
+
+class Fixed:
+    """An input that is a constant of the model."""
+
+    def __init__(self, array, kind=None):
+        self.array, self.kind = array, kind
+
+
+class Random:
+    """All that a generator draws from: a stream that depends on the operator and the seed alone."""
+
+    def __init__(self, key):
+        self.rng = np.random.default_rng(zlib.crc32(key.encode()))
+
+    def int(self, low, high):
+        """low..high, both included"""
+        return int(self.rng.integers(low, high + 1))
+
+    def one(self, *choices):
+        return choices[self.int(0, len(choices) - 1)]
+
+    def maybe(self, value):
+        """The value, or an omitted input."""
+        return value() if self.int(0, 1) else None
+
+    def sizes(self, count, low=1, high=5):
+        return [self.int(low, high) for _ in range(count)]
+
+    def uniform(self, low, high, *shape, dtype=F32):
+        return self.rng.uniform(low, high, shape).astype(dtype)
+
+    def f(self, *shape, dtype=F32):
+        return self.uniform(-1, 1, *shape, dtype=dtype)
+
+    def ints(self, low, high, *shape, dtype=I64):
+        """low..high, both included"""
+        return self.rng.integers(low, high + 1, shape).astype(dtype)
+
+    def quanta(self, dtype, *shape):
+        info = np.iinfo(dtype)
+        return self.ints(info.min, info.max, *shape, dtype=dtype)
+
+    def scale(self, *shape):
+        return self.uniform(0.01, 0.1, *shape)
+
+    def zero(self, dtype, *shape):
+        """A zero point somewhere in the middle."""
+        return (
+            self.ints(-30, 30, *shape, dtype=I32).astype(dtype)
+            if dtype == I8
+            else self.ints(98, 158, *shape, dtype=dtype)
+        )
+
+    def shuffled(self, items):
+        return [items[i] for i in self.rng.permutation(len(items))]
+
+
+def packed(codes, bits):
+    """Codes of a few bits side by side in bytes, the first one lowest."""
+    share = 8 // bits
+    room = np.zeros(codes.shape[:-1] + (-(-codes.shape[-1] // share) * share,), np.int64)
+    room[..., : codes.shape[-1]] = codes
+    return sum(room[..., i::share] << bits * i for i in range(share)).astype(U8)
+
+
+# ---- quantised ----------------------------------------------------------------------------------
+@operator(com)
+def QLinearConcat(r):
+    t, rank = r.one(U8, I8), r.int(1, 4)
+    axis, shape, one = r.int(-rank, rank - 1), r.sizes(rank), r.one((), (1,))
+    parts = [r.scale(*one), r.zero(t, *one)]
+    for _ in range(r.int(1, 4)):
+        shape[axis] = r.int(1, 5)
+        parts += [r.quanta(t, *shape), r.scale(*one), r.zero(t, *one)]
+    return parts, dict(axis=axis)
+
+
+@operator(com)
+def GatherBlockQuantized(r):
+    block, places = r.one(16, 32), tuple(r.sizes(r.int(0, 2), 1, 4))
+    out, index = r.one(F32, F16), r.one(I32, I64)
+    if r.int(0, 1):
+        bits, shape = r.one(2, 4, 8), r.sizes(r.int(1, 2), 2, 4) + [r.one(16, 64)]
+        gather, blocks, axis = 0, -(-shape[-1] // block), len(shape) - 1
+        data = packed(r.ints(0, 2**bits - 1, *shape), bits)
+        zero = r.maybe(lambda: packed(r.ints(0, 2**bits - 1, *shape[:-1], blocks), bits))
+        kind = None
+    else:
+        bits, rank = 4, r.int(1, 3)
+        gather, axis, shape = r.int(0, rank - 1), r.int(0, rank - 1), r.sizes(rank, 2, 40)
+        kind, dtype, low = r.one((TensorProto.INT4, ml_dtypes.int4, -8), (TensorProto.UINT4, ml_dtypes.uint4, 0))
+        blocks = -(-shape[axis] // block)
+        data = r.ints(low, low + 15, *shape).astype(dtype)
+        zero = r.maybe(
+            lambda: r.ints(low, low + 15, *[blocks if i == axis else n for i, n in enumerate(shape)]).astype(dtype)
+        )
+    scales = r.scale(*[blocks if i == axis else n for i, n in enumerate(shape)]).astype(out)
+    places = r.ints(-shape[gather] - 1, shape[gather], *places, dtype=index)
+    zero = None if zero is None else Fixed(zero, kind)
+    return [Fixed(data, kind), places, Fixed(scales), zero], dict(
+        bits=bits, block_size=block, gather_axis=gather, quantize_axis=axis
+    )
+
+
+@operator(com)
+def QAttention(r):
+    b, l, i, heads, d, t = r.int(1, 3), r.int(1, 5), r.int(1, 9), r.int(1, 3), r.one(2, 4), r.one(U8, I8)
+    w, columns = 3 * heads * d, r.int(0, 1)
+    by = (w,) if columns else ()
+    p = r.int(0, 3)
+    mask = r.one(None, "ends", "rows", "bounds") if not p else None
+    mask = {
+        None: None,
+        "ends": r.ints(1, l, b, dtype=I32),
+        "rows": r.ints(0, 1, b, l, dtype=I32),
+        "bounds": np.concatenate([r.ints(1, l, b, dtype=I32), np.zeros(b, I32)]),
+    }[mask]
+    past = r.f(2, b, heads, p, d) if p else None
+    inputs = [
+        r.quanta(U8, b, l, i),
+        r.quanta(t, i, w),
+        r.f(w),
+        r.scale(),
+        r.scale(*by) / 10,
+        mask,
+        r.maybe(lambda: r.zero(U8)),
+        r.maybe(lambda: r.zero(t, *by)),
+        past,
+    ]
+    return inputs, dict(num_heads=heads, unidirectional=r.int(0, 1)), (1, 1 if p else r.int(0, 1))
+
+
+@operator(com)
+def QEmbedLayerNormalization(r):
+    b, l, h, t, kinds = r.int(1, 3), r.int(1, 5), r.int(2, 9), r.one(U8, I8), r.int(0, 1)
+    v, p = r.int(2, 9), l + r.int(0, 2)
+    tables = [(v, h), (p, h), (2, h), (h,), (h,)]
+    quanta, scales, zeros = (
+        [make(t, *s) if kinds or i != 2 else None for i, s in enumerate(tables)]
+        for make in (r.quanta, lambda t, *s: r.scale(), lambda t, *s: r.zero(t))
+    )
+    ids, segments, mask = (
+        r.ints(0, v - 1, b, l, dtype=I32),
+        r.ints(0, 1, b, l, dtype=I32) if kinds else None,
+        r.maybe(lambda: r.ints(0, 1, b, l, dtype=I32)),
+    )
+    return [ids, segments, *quanta, mask, *scales, *zeros], dict(epsilon=r.one(1e-12, 1e-5)), (1, 1)
+
+
+# ---- mixtures of experts ------------------------------------------------------------------------
+@operator(com)
+def MoE(r):
+    e, h, i = r.int(2, 6), r.int(1, 9), r.int(1, 9)
+    tokens = tuple(r.sizes(r.int(1, 2), 1, 4))
+    act = r.one("relu", "gelu", "silu", "identity", "swiglu")
+    f = 2 * i if act == "swiglu" else i
+    more = (
+        dict(swiglu_fusion=1, activation_alpha=r.one(1.0, 1.7), activation_beta=r.one(0.0, 1.0))
+        if act == "swiglu"
+        else {}
+    )
+    if act == "swiglu" and r.int(0, 1):
+        more["swiglu_limit"] = 0.5
+    inputs = [
+        r.f(*tokens, h),
+        3 * r.f(int(np.prod(tokens)), e),
+        r.f(e, f, h),
+        r.maybe(lambda: r.f(e, f)),
+        r.f(e, h, i),
+        r.maybe(lambda: r.f(e, h)),
+    ]
+    return inputs, dict(k=r.int(1, e), activation_type=act, normalize_routing_weights=r.int(0, 1), **more)
+
+
+@operator(com, 2e-3, 2e-3)
+def QMoE(r):
+    e, t, h, i = r.int(2, 5), r.int(1, 4), r.one(16, 32, 64), r.one(16, 32, 64)
+    act = r.one("relu", "gelu", "silu", "identity", "swiglu")
+    f, bits = 2 * i if act == "swiglu" else i, r.one(2, 4, 8)
+    block = 0 if bits == 8 else r.one(0, 16)  # 8 bits in blocks: onnxruntime rounds the activations to bytes
+    zeros = r.int(0, 1)
+
+    def weights(n, m):
+        by = (e, n, m // block) if block else (e, n)
+        zero = packed(r.ints(0, 2**bits - 1, *by), bits) if zeros else None
+        return (
+            Fixed(packed(r.ints(0, 2**bits - 1, e, n, m), bits)),
+            Fixed(r.scale(*by)),
+            zero if zero is None else Fixed(zero),
+        )
+
+    (w1, s1, z1), (w2, s2, z2) = weights(f, h), weights(h, i)
+    bias = [None if r.int(0, 1) else Fixed(r.f(e, n)) for n in (f, h)]
+    more = dict(swiglu_fusion=1, swiglu_limit=2.0, activation_alpha=1.7, activation_beta=1.0) if act == "swiglu" else {}
+    if block:
+        more["block_size"] = block
+    inputs = [
+        r.f(t, h),
+        r.f(t, e),
+        w1,
+        s1,
+        bias[0],
+        w2,
+        s2,
+        bias[1],
+        None,
+        None,
+        None,
+        z1,
+        z2,
+        None,
+        r.maybe(lambda: r.uniform(0, 1, t, e)),
+    ]
+    return inputs, dict(
+        k=r.int(1, e),
+        expert_weight_bits=bits,
+        activation_type=act,
+        weights_prepacked=0,
+        normalize_routing_weights=r.int(0, 1),
+        **more,
+    )
+
+
+# ---- models and references ----------------------------------------------------------------------
+def tensor(array, name, kind):
+    if kind is None:
+        return numpy_helper.from_array(array, name)
+    return helper.make_tensor(name, kind, array.shape, [int(v) for v in np.asarray(array, np.int64).ravel()])
+
+
+def build(name, domain, inputs, attributes, outputs, is_open):
+    """The model and its feeds; with `is_open` no size of an input is known, and no two are known to be equal."""
+    names, ports, constants, feeds = [], [], [], {}
+    for i, value in enumerate(inputs):
+        names.append("" if value is None else f"x{i}")
+        if isinstance(value, Fixed):
+            constants.append(tensor(value.array, names[-1], value.kind))
+        elif value is not None:
+            value = np.asarray(value)
+            kind = TensorProto.STRING if value.dtype.kind in "OU" else helper.np_dtype_to_tensor_dtype(value.dtype)
+            sizes = [f"n{i}_{d}" for d in range(value.ndim)] if is_open else value.shape
+            ports.append(helper.make_tensor_value_info(names[-1], kind, sizes))
+            feeds[names[-1]] = value
+    while names and not names[-1]:
+        names.pop()
+    results = [f"y{i}" if take else "" for i, take in enumerate(outputs)]
+    node = helper.make_node(name, names, results, name="node", domain=domain, **attributes)
+    graph = helper.make_graph(
+        [node], name, ports, [helper.make_empty_tensor_value_info(o) for o in results if o], constants
+    )
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid(domain, ml_version(name) if domain == ml else 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10), feeds
+
+
+def ml_version(name):
+    return {"LabelEncoder": 4, "TreeEnsemble": 5}.get(name, 3)
+
+
+def reference(model, feeds):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    results = session.run(None, feeds)
+    del model.graph.output[:]
+    for port, array in zip(session.get_outputs(), results):
+        kind = TensorProto.STRING if array.dtype.kind in "OU" else helper.np_dtype_to_tensor_dtype(array.dtype)
+        model.graph.output.append(
+            helper.make_tensor_value_info(port.name, kind, [f"{port.name}_{d}" for d in range(array.ndim)])
+        )
+    return results
+
+
+def write(folder, name, count, seed, refused):
+    domain, function, rtol, atol = GENERATORS[name]
+    written = 0
+    for number in range(seed, seed + count):
+        for attempt in range(TRIES):
+            inputs, attributes, *rest = function(Random(f"{name} {number} {attempt}"))
+            model, feeds = build(
+                name, domain, inputs, attributes, rest[0] if rest else (1,), number % 3 == 0 and attempt < TRIES // 2
+            )
+            try:
+                results = reference(model, feeds)
+            except Exception as error:  # noqa: BLE001: whatever onnxruntime refuses is drawn anew
+                refused[name] = str(error)
+                continue
+            arrays = {f"in_{i}": a for i, a in enumerate(feeds.values())} | {
+                f"out_{i}": a for i, a in enumerate(results)
+            }
+            onnx.save(model, folder / f"{name}_{number}.onnx")
+            np.savez(folder / f"{name}_{number}.npz", **arrays)
+            written += 1
+            yield f"{name}_{number}.npz {rtol} {atol} {domain}\n"
+            break
+    if 2 * written < count:
+        print(f"{name}: onnxruntime took {written} of {count} models: {refused[name][:300]}", file=sys.stderr)
+    if not written:
+        sys.exit(f"onnxruntime takes none of the cases of {name}: {refused[name][:400]}")
+
+
+def kernels():
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+
+    return sorted(
+        {
+            f"{d.domain}::{d.op_name}"
+            for d in get_all_opkernel_def()
+            if d.provider == "CPUExecutionProvider" and d.domain in (com, ml)
+        }
+    )
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("folder", type=pathlib.Path, nargs="?")
+    options.add_argument("operators", nargs="*")
+    options.add_argument("-n", type=int, default=8)
+    options.add_argument("-s", type=int, default=1)
+    options.add_argument("--kernels", action="store_true")
+    chosen = options.parse_intermixed_args()
+    if chosen.kernels:
+        print("\n".join(kernels()))
+        return
+    onnxruntime.set_default_logger_severity(4)
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    refused = {}
+    with open(chosen.folder / "tolerances", "w", encoding="utf-8") as lines:
+        for name in chosen.operators or GENERATORS:
+            lines.writelines(write(chosen.folder, name, chosen.n, chosen.s, refused))
+
+
+if __name__ == "__main__":
+    main()
