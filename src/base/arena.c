@@ -155,9 +155,9 @@ static bool extend(arena *a, void *old, size_t old_r, size_t new_r) {
 
 /* Nobody reads the piece any more: it goes back if its block holds nothing else. The arena is locked. */
 static void drop(arena *a, void *piece, size_t r) {
-  enum { WORTH = 8 << 10 }; /* bytes for which the block is looked for */
+  enum { MIN_BYTES = 8 << 10 }; /* bytes for which the block is looked for */
   ASAN_POISON_MEMORY_REGION(piece, r);
-  if (r < WORTH) return;
+  if (r < MIN_BYTES) return;
   for (block **at = &a->blocks; *at; at = &(*at)->next) {
     block *b = *at;
     if (b->data != piece) continue;

@@ -411,9 +411,9 @@ void low_asked(low *L, uint32_t block) {
   expr_enter(L->m, block);
 }
 static bool lower_knowing(low *L, graph *g) {
-  enum { TURNS = 3 };
+  enum { MAX_ROUNDS = 3 };
   if (!lower_nodes(L, g)) return false;
-  for (int turn = 1; turn < TURNS && !L->m->lates.n && simpler(L); turn++) {
+  for (int nth_round = 1; nth_round < MAX_ROUNDS && !L->m->lates.n && simpler(L); nth_round++) {
     emodule *m = L->m;
     map *vals = L->vals;
     uint32_t mark = diag_mark(L->c);

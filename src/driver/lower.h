@@ -10,7 +10,7 @@
  * likely). many: the graph is lowered apart for so many and more (0: it is not). */
 typedef struct dimfix {
   const char *name;
-  int64_t value, lo, hi, many;
+  int64_t value, lo, hi, variant_from;
 } dimfix;
 static inline bool dim_likely(const dimfix *d) { return d->lo < d->hi && d->value >= 0; }
 /* NULL when there were errors (recorded; all of them, as far as later nodes do not depend on earlier failures). */

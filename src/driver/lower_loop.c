@@ -59,7 +59,7 @@ static tid slice_stage(low *L, uint32_t block, const arg *x, uint32_t ax, sz at,
   return t;
 }
 /* What a Scan collected at axis 0, in the order of the trips, as the node wants it: at another axis, or backwards. */
-static void turn_collected(low *L, uint32_t block, const node *n, value *v, int64_t ax, bool back) {
+static void reverse_collected(low *L, uint32_t block, const node *n, value *v, int64_t ax, bool back) {
   arg from = *low_value(L, v);
   sz shape[MAX_RANK], idx[MAX_RANK];
   axis axes[MAX_RANK];
@@ -506,6 +506,6 @@ void low_loop(low *L, node *n, uint32_t block) {
     uint32_t k = i - p.nc;
     int64_t ax = oaxs && k < oaxs->n ? oaxs->ints[k] : 0;
     bool back = odirs && k < odirs->n && odirs->ints[k];
-    if (low_needed(L, n->out.v[i]) && (ax || back)) turn_collected(L, block, n, n->out.v[i], ax, back);
+    if (low_needed(L, n->out.v[i]) && (ax || back)) reverse_collected(L, block, n, n->out.v[i], ax, back);
   }
 }

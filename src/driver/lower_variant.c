@@ -13,7 +13,7 @@
 #include "driver/lower_in.h"
 #include <string.h>
 
-static bool apart(const dimfix *d) { return dim_likely(d) || d->many; }
+static bool has_variant(const dimfix *d) { return dim_likely(d) || d->variant_from; }
 static sz to_likely(ctx *c, void *env, atom a) {
   const low *L = env;
   if (sym_kind(c, a) != AT_SYMBOL) return 0;
@@ -48,10 +48,10 @@ static tid condition(low *L, uint32_t block) {
   ex all = 0;
   for (uint32_t i = 0; i < L->ndims; i++) {
     const dimfix *d = &L->dims[i];
-    if (!apart(d)) continue;
+    if (!has_variant(d)) continue;
     const bool one_size = dim_likely(d);
     if (one_size) name = "likely";
-    const int64_t size = one_size ? d->value : d->many;
+    const int64_t size = one_size ? d->value : d->variant_from;
     sz n = sym_symbol(L->c, d->name, d->lo, d->hi);
     ex one = expr_op2(m, one_size && !EK_PLANTED("lower-variant") ? OP_EQ : OP_GE, expr_index(m, n),
                       expr_i(m, ET_I64, size));
@@ -94,7 +94,7 @@ static bool joinable(low *L, const arg *t, const arg *e, uint32_t then_block, ui
 }
 bool low_variants(low *L, graph *g) {
   bool any = false;
-  for (uint32_t i = 0; i < L->ndims; i++) any |= apart(&L->dims[i]);
+  for (uint32_t i = 0; i < L->ndims; i++) any |= has_variant(&L->dims[i]);
   for (uint32_t i = 0; i < g->inputs.n; i++)
     any = any && low_value(L, g->inputs.v[i]) && g->inputs.v[i]->type != ET_STR;
   if (!any) return low_nodes(L, g, 0);

@@ -90,7 +90,7 @@ static void begin_room(const pipeline *p, ek_module *m) {
   size_t n = 0;
   for (uint32_t t = 1; t < p->m->tensors.n; t++) {
     const tensor *x = xt(p->m, t);
-    if (x->kind == TK_CONST && (x->kept.type ? x->kept.from.p : x->data.data)) n += x->data.bytes;
+    if (x->kind == TK_CONST && (x->narrow.type ? x->narrow.from.p : x->data.data)) n += x->data.bytes;
   }
   if (p->o.compile_threads > 1 && n < SIZE_MAX / 8) m->room = mem_ahead(&m->s->mem, n, 4 * n);
 }
@@ -109,7 +109,7 @@ static void more_room(const pipeline *p, ek_module *m) {
   }
   for (uint32_t t = 1; t < p->m->tensors.n; t++)
     if (read[t] && xt(p->m, t)->kind == TK_CONST)
-      n += xt(p->m, t)->kept.type ? xt(p->m, t)->kept.from.n : xt(p->m, t)->data.bytes;
+      n += xt(p->m, t)->narrow.type ? xt(p->m, t)->narrow.from.n : xt(p->m, t)->data.bytes;
   mem_ahead_more(m->room, n);
 }
 static void make_code(pipeline *p, ek_module *m, cache *k) {

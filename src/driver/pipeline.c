@@ -39,9 +39,9 @@ pass_ref pipe_pass_ref(ctx *c, const char *text) {
   pass_ref r = {intern_n(c, text, len), 0};
   if (hash) {
     for (const char *d = hash + 1; *d; d++) {
-      if (!isdigit((unsigned char)*d) || r.turn > 100000)
+      if (!isdigit((unsigned char)*d) || r.nth > 100000)
         ctx_fail(c, E_USAGE, "pass %s: a number is expected after #", text);
-      r.turn = r.turn * 10 + (uint32_t)(*d - '0');
+      r.nth = r.nth * 10 + (uint32_t)(*d - '0');
     }
   }
   sbuf known = sbuf_new(ctx_arena(c));
@@ -53,8 +53,8 @@ pass_ref pipe_pass_ref(ctx *c, const char *text) {
   }
   ctx_fail(c, E_USAGE, "there is no pass %s; the passes are %s", r.name, known.s);
 }
-static bool is_turn(pass_ref r, const char *pass, uint32_t turn) {
-  return r.name && !strcmp(r.name, pass) && (!r.turn || r.turn == turn);
+static bool is_nth(pass_ref r, const char *pass, uint32_t nth) {
+  return r.name && !strcmp(r.name, pass) && (!r.nth || r.nth == nth);
 }
 
 /* ---- after every pass ------------------------------------------------------------------------ */
@@ -85,17 +85,17 @@ static void verify(pipeline *p, plevel l, const char *pass) {
   if (!good) ctx_bug(p->c, "the %s level is not well-formed after pass %s", plevel_name(l), pass);
 }
 static bool ran(pipeline *p, plevel l, const char *pass, bool changed, double ms) {
-  uint64_t turn = 0;
-  map_gets(p->turns, pass, &turn);
-  map_puts(p->turns, pass, ++turn);
+  uint64_t nth = 0;
+  map_gets(p->runs_of, pass, &nth);
+  map_puts(p->runs_of, pass, ++nth);
   p->at = l;
   if (p->o.pass) p->o.pass(p->o.pass_user, plevel_name(l), pass, changed, ms);
   if (p->o.verify) verify(p, l, pass);
-  if (is_turn(p->o.show_after, pass, (uint32_t)turn)) {
+  if (is_nth(p->o.show_after, pass, (uint32_t)nth)) {
     sb_fmt(&p->shown, "# %s after %s%s\n", plevel_name(l), pass, changed ? "" : ": unchanged");
-    if (changed || turn == 1) pipe_print(p, l, &p->shown);
+    if (changed || nth == 1) pipe_print(p, l, &p->shown);
   }
-  if (is_turn(p->o.stop_after, pass, (uint32_t)turn)) p->stopped = true;
+  if (is_nth(p->o.stop_after, pass, (uint32_t)nth)) p->stopped = true;
   return !p->stopped;
 }
 static void progress(pipeline *p, const char *phase, double done) {
@@ -117,7 +117,7 @@ pipeline *pipe_new(ctx *c, const pipe_opts *o) {
                   .a = ctx_arena(c),
                   .o = *o,
                   .began = now_ms(),
-                  .turns = map_new(ctx_arena(c)),
+                  .runs_of = map_new(ctx_arena(c)),
                   .shown = sbuf_new(ctx_arena(c))};
   return p;
 }
@@ -183,7 +183,7 @@ static bool after_expr(void *env, emodule *m, const char *pass, bool changed, do
 }
 /* May there be a variant for many rows? Where code and constants twice are little, and nobody said which sizes are
  * likely. */
-static bool may_be_apart(const pipeline *p) {
+static bool variants_allowed(const pipeline *p) {
   enum { SMALL = 8 << 20 }; /* bytes of constants */
   uint64_t all = 0;
   for (uint32_t i = 0; i < p->o.ndims; i++)
@@ -193,7 +193,7 @@ static bool may_be_apart(const pipeline *p) {
   return p->lib && !p->o.fuel && p->t->l2 && all <= SMALL;
 }
 /* The model once more, with a variant for many of these. */
-static void lower_apart(pipeline *p, const u32vec *sizes) {
+static void lower_with_variants(pipeline *p, const u32vec *sizes) {
   VEC(dimfix) dims = {0};
   uint32_t i, k;
   double t0 = now_ms();
@@ -202,10 +202,10 @@ static void lower_apart(pipeline *p, const u32vec *sizes) {
     const char *name = sym_name(p->c, sizes->v[i]);
     for (k = 0; k < dims.n && strcmp(dims.v[k].name, name); k++) {}
     if (k == dims.n) vec_push(p->a, dims, ((dimfix){.name = name, .value = -1, .hi = INT64_MAX}));
-    dims.v[k].many = EXPR_MANY;
+    dims.v[k].variant_from = EXPR_VARIANT_ROWS;
   }
   diag_reset(p->c, p->lowered);
-  p->turns = map_new(p->a), p->shown = sbuf_new(p->a);
+  p->runs_of = map_new(p->a), p->shown = sbuf_new(p->a);
   p->m = lower_graph(p->g, p->lib, dims.v, dims.n);
   if (!p->m) ctx_unwind(p->c);
   ran(p, PL_EXPR, "lower", true, now_ms() - t0);
@@ -232,11 +232,11 @@ bool pipe_optimise(pipeline *p) {
                      .fma = p->t->fma_per_cycle,
                      .registers = p->t->vector_registers};
   u32vec many = {0};
-  if (may_be_apart(p)) o.many = &many;
+  if (variants_allowed(p)) o.variant_sizes = &many;
   expr_optimise(p->m, p->o.level, &o);
   if (many.n && !p->stopped) {
-    lower_apart(p, &many);
-    o.many = NULL, w.n = 0;
+    lower_with_variants(p, &many);
+    o.variant_sizes = NULL, w.n = 0;
     expr_optimise(p->m, p->o.level, &o);
   }
   if (diag_errors(p->c)) ctx_unwind(p->c);
@@ -268,7 +268,7 @@ bool pipe_program(pipeline *p) {
 /* Weights exist in up to three forms on the way: in the file, folded, packed. Those that the program does not refer
  * to give their memory back before there is code, the others one by one as they are packed, so that never two
  * forms of all are there at once. */
-enum { WORTH = 1 << 16 };                         /* bytes that are worth a call of the system */
+enum { MIN_RELEASED = 1 << 16 };                  /* bytes that are worth a call of the system */
 static bool still_used(const splan *s, bytes x) { /* by some buffer, wholly or in part */
   const uint8_t *from = x.p, *to = from + x.n;
   for (uint32_t i = 1; i < s->buffers.n; i++) {
@@ -280,8 +280,8 @@ static bool still_used(const splan *s, bytes x) { /* by some buffer, wholly or i
 void pipe_release_constants(pipeline *p) {
   for (uint32_t t = 1; t < p->m->tensors.n; t++) {
     const tensor *x = xt(p->m, t);
-    bytes b = x->kept.type ? x->kept.from : (bytes){x->data.data, x->data.bytes};
-    if (x->kind == TK_CONST && b.p && b.n > WORTH && !still_used(p->s, b)) ctx_release(p->c, b.p, b.n);
+    bytes b = x->narrow.type ? x->narrow.from : (bytes){x->data.data, x->data.bytes};
+    if (x->kind == TK_CONST && b.p && b.n > MIN_RELEASED && !still_used(p->s, b)) ctx_release(p->c, b.p, b.n);
   }
   file_cool(p->c);
 }
@@ -292,7 +292,7 @@ typedef struct watching {
 } watching;
 static void packed(void *env, bytes source) {
   pipeline *p = ((watching *)env)->p;
-  if (source.n <= WORTH) return;
+  if (source.n <= MIN_RELEASED) return;
   ctx_release(p->c, source.p, source.n);
   file_done(p->c, source.p, source.n);
 }

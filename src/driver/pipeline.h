@@ -34,7 +34,7 @@ typedef struct source {
 } source;
 typedef struct pass_ref {
   const char *name;
-  uint32_t turn;
+  uint32_t nth;
 } pass_ref; /* turn 0: any; 1: the first time it runs, ... */
 
 typedef struct pipe_opts {
@@ -77,7 +77,7 @@ typedef struct pipeline {
   bool unread;      /* set before pipe_program: nobody will ask for the weights */
   uint32_t lowered; /* what was said before lowering */
   plevel at;        /* the last level reached */
-  map *turns;       /* pass name -> how often it ran */
+  map *runs_of;     /* pass name -> how often it ran */
   double began, load_ms, passes_ms, schedule_ms, code_ms;
   uint64_t rewrites;
   /* gets every object that pipe_jit makes, from several threads; NULL */

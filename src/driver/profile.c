@@ -162,7 +162,7 @@ static double packed_room(const sizes *z, const launch *l, tid t) {
   for (uint32_t i = 0; i < l->args.n; i++) {
     const buffer *b = &z->p->s->buffers.v[l->args.v[i].buffer];
     const packing *k = l->args.v[i].is_buffer && b->kind == BUF_WEIGHTS && b->tensor == t ? b->from.pack : NULL;
-    if (k && k->fixed) return (double)packing_item(k) / (double)(k->depth * k->nr * k->size);
+    if (k && k->fixed_point) return (double)packing_item(k) / (double)(k->depth * k->nr * k->size);
   }
   return 1;
 }
@@ -177,9 +177,9 @@ static void count(sizes *z, const launch *l, ek_kernel *k) {
   k->ops = k->bytes = k->weight_bytes = 0;
   for (uint32_t i = 0; i < l->stages.n; i++) {
     const stage *s = xs(m, l->stages.v[i]);
-    atom step = l->step && s->scan ? m->scans.v[s->scan].var : 0;
+    atom step = l->step && s->recurrence ? m->recurrences.v[s->recurrence].var : 0;
     /* these two forms are not computed as they stand */
-    double points = elements(z, s->tensor), ops = cls == KC_RUNNING || cls == KC_RANKING
+    double points = elements(z, s->tensor), ops = cls == KC_PREFIX_SCAN || cls == KC_RANKING
                                                       ? points
                                                       : number(z, info_stage_ops(z->c, m, s)) * (1 - s->idle);
     reads(z, l, s->value, step, &in);
@@ -266,8 +266,8 @@ static void name_nodes(sizes *z, profile *p) {
 
 /* ---- why it stands apart from what it reads -------------------------------------------------- */
 static const char *refused(const sizes *z, const launch *l, const launch *from) {
-  const expr_refusal *r;
-  uint32_t n = expr_refusals(z->p->m, &r);
+  const expr_remark *r;
+  uint32_t n = expr_remarks(z->p->m, &r);
   for (uint32_t i = n; i-- > 0;) {
     if (!r[i].with) continue;
     uint32_t a = r[i].stage, b = r[i].with - 1;
@@ -289,8 +289,8 @@ static bool reads_directly(sizes *z, const launch *l, const launch *from) {
   return false;
 }
 static const char *why_apart(sizes *z, const launch *l, const launch *from) {
-  static const kernel_class openers[] = {KC_CONTRACTION, KC_STENCIL, KC_MATVEC,    KC_SCAN,  KC_UPDATE,
-                                         KC_RUNNING,     KC_RANKING, KC_COMPOSITE, KC_BLOCKS};
+  static const kernel_class openers[] = {KC_CONTRACTION, KC_STENCIL, KC_MATVEC,    KC_RECURRENCE, KC_UPDATE,
+                                         KC_PREFIX_SCAN, KC_RANKING, KC_COMPOSITE, KC_BLOCKS};
   const char *why = refused(z, l, from);
   kernel_class mine = class_of(z, l), other = class_of(z, from);
   if (why) return why;

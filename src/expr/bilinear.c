@@ -134,7 +134,7 @@ bool bilinear_keep_taps(window *w, arena *a) {
   w->scale = NEWN(a, double, w->r);
   for (int64_t k = 0; k < w->r; k++, power *= base) w->scale[k] = power;
   for (int64_t i = 0; i < w->n; i++) {
-    double common = i < fin || EK_PLANTED("winograd-kept") ? w->g[i * w->r] : 1 / w->scale[w->r - 1];
+    double common = i < fin || EK_PLANTED("winograd-scaled-taps") ? w->g[i * w->r] : 1 / w->scale[w->r - 1];
     for (int64_t j = 0; j < w->len; j++) w->line->b[i][j] *= common;
     g[i * w->r + (i < fin ? 0 : w->r - 1)] = 1;
     for (int64_t k = 1; k < w->r && i < fin; k++) g[i * w->r + k] = g[i * w->r + k - 1] * (points[i] / base);
@@ -157,18 +157,18 @@ static ex term(emodule *m, ex sum, double k, ex x) {
 typedef struct complex_ex {
   ex re, im;
 } complex_ex;
-typedef struct turn {
+typedef struct rotation {
   double re, im;
-} turn;
-static turn root(int64_t f, int64_t n) { /* e^(2 pi i f/n), exact where it can be: from the first eighth */
-  turn t;
+} rotation;
+static rotation root(int64_t f, int64_t n) { /* e^(2 pi i f/n), exact where it can be: from the first eighth */
+  rotation t;
   f = (f % n + n) % n;
-  if (2 * f > n) return t = root(n - f, n), (turn){t.re, -t.im};
-  if (4 * f > n) return t = root(n - 2 * f, 2 * n), (turn){-t.re, t.im};
-  if (8 * f > n) return t = root(n - 4 * f, 4 * n), (turn){t.im, t.re};
-  if (8 * f == n) return (turn){sqrt(0.5), sqrt(0.5)};
+  if (2 * f > n) return t = root(n - f, n), (rotation){t.re, -t.im};
+  if (4 * f > n) return t = root(n - 2 * f, 2 * n), (rotation){-t.re, t.im};
+  if (8 * f > n) return t = root(n - 4 * f, 4 * n), (rotation){t.im, t.re};
+  if (8 * f == n) return (rotation){sqrt(0.5), sqrt(0.5)};
   double x = 2 * acos(-1) * (double)f / (double)n;
-  return (turn){cos(x), sin(x)};
+  return (rotation){cos(x), sin(x)};
 }
 static complex_ex conjugate(emodule *m, complex_ex x) {
   return (complex_ex){x.re, x.im ? expr_op1(m, OP_NEG, x.im) : 0};
@@ -177,7 +177,7 @@ static complex_ex plus(emodule *m, complex_ex x, double k, complex_ex y) {
   return (complex_ex){term(m, x.re, k, y.re), term(m, x.im, k, y.im)};
 }
 /* x + k*t*y: one multiply-add for each part after t's larger part is taken out */
-static complex_ex plus_turned(emodule *m, complex_ex x, double k, turn t, complex_ex y) {
+static complex_ex plus_rotated(emodule *m, complex_ex x, double k, rotation t, complex_ex y) {
   if (fabs(t.re) >= fabs(t.im))
     return plus(m, x, k * t.re, (complex_ex){term(m, y.re, -t.im / t.re, y.im), term(m, y.im, t.im / t.re, y.re)});
   complex_ex u = {term(m, y.im, -t.re / t.im, y.re), term(m, y.re, t.re / t.im, y.im)}; /* t*y = (-im u.re, im u.im) */
@@ -195,15 +195,15 @@ static complex_ex spectrum(emodule *m, const inputs *in, int64_t first, int64_t 
   if (n % 2 || n == 1) {
     for (int64_t j = 0; j < n && first + j * step < in->count; j++) {
       ex x = in->x(in->env, in->first + first + j * step);
-      turn t = root(f * j, n);
+      rotation t = root(f * j, n);
       sum.re = term(m, sum.re, t.re, x), sum.im = term(m, sum.im, -t.im, x);
     }
     return sum;
   }
   int64_t g = 4 * f > n ? n / 2 - f : f; /* n/2 - g is conjugate to g */
   complex_ex even = spectrum(m, in, first, 2 * step, n / 2, g), odd = spectrum(m, in, first + step, 2 * step, n / 2, g);
-  turn t = root(-g, n);
-  sum = plus_turned(m, even, g == f ? 1 : -1, t, odd);
+  rotation t = root(-g, n);
+  sum = plus_rotated(m, even, g == f ? 1 : -1, t, odd);
   return g == f ? sum : conjugate(m, sum);
 }
 /* real y(o) = sum over f < n of z[f] * e^(2 pi i f o/n), z[n - f] being conjugate to z[f]; z[0..n/2] */
@@ -212,7 +212,7 @@ static ex series(emodule *m, const complex_ex *z, int64_t n, int64_t o) {
   if (n % 2) {
     ex sum = z[0].re;
     for (int64_t f = 1; f <= n / 2; f++) {
-      turn t = root(f * o, n);
+      rotation t = root(f * o, n);
       sum = term(m, term(m, sum, 2 * t.re, z[f].re), -2 * t.im, z[f].im);
     }
     return sum;
@@ -220,7 +220,7 @@ static ex series(emodule *m, const complex_ex *z, int64_t n, int64_t o) {
   for (int64_t f = 0; 4 * f <= n; f++) {
     complex_ex other = conjugate(m, z[n / 2 - f]), zero = {0, 0};
     half[f] = plus(m, z[f], o % 2 ? -1 : 1, other);
-    if (o % 2) half[f] = plus_turned(m, zero, 1, root(f, n), half[f]);
+    if (o % 2) half[f] = plus_rotated(m, zero, 1, root(f, n), half[f]);
   }
   return series(m, half, n / 2, o / 2);
 }
@@ -260,7 +260,7 @@ bool bilinear_circle(window *w, int64_t m, int64_t parts, int64_t circle, arena 
     for (int64_t h = 0; h <= last; h++) {
       bool real = h == 0 || 2 * h == circle;
       for (int64_t k = 0; k < x.taps; k++) {
-        turn t = root(h * k, circle);
+        rotation t = root(h * k, circle);
         double *g = &w->g[w->n * w->r + f + k * s], c = t.re / (double)circle, d = t.im / (double)circle;
         g[0] = c; /* (a + bi)(c + di): c(a + b), a(d - c), b(c + d) */
         if (!real) g[w->r] = EK_PLANTED("winograd-circle") && h == 1 ? d : d - c, g[2 * w->r] = c + d;

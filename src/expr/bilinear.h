@@ -10,7 +10,7 @@ enum { BILINEAR_INPUTS = 64, BILINEAR_PRODUCTS = 96 };
 typedef struct window {
   atom o, k;
   uint32_t arg; /* of X: index = apart*(stride*o + sign*k) + rest */
-  int64_t sign, stride, apart;
+  int64_t sign, stride, spacing;
   int64_t taps; /* of k, r of them in a part: */
   /* stride: phase f has the taps k = stride*i + f - lead, i < r, a sum of their own that shares its products with
    * those of other phases; 1: not so */

@@ -103,7 +103,7 @@ emodule *expr_module(ctx *c) {
   m->table->names = map_new(a);
   vec_push(a, m->nodes, ((ex_node){0}));
   vec_push(a, m->tensors, ((tensor){0}));
-  vec_push(a, m->scans, ((scan){0}));
+  vec_push(a, m->recurrences, ((recurrence){0}));
   vec_push(a, m->blocks, ((block){0}));
   map_puts(m->table->names, "load", 0); /* words that stand before a bracket in the text form */
   for (int r = 1; r < RED_COUNT; r++) map_puts(m->table->names, reds[r], 0);
@@ -246,7 +246,7 @@ ex expr_reduce(emodule *m, rop op, const atom *vars, uint32_t n, ex where, ex bo
 /* A range that holds for every value e can take; false if none better than its type's is known. Looks a few levels
  * deep, through loads into the stages and constants they read. */
 static bool value_range(emodule *m, ex e, int depth, int64_t *lo, int64_t *hi);
-enum { SCAN_DEPTH = 4 };
+enum { RECURRENCE_DEPTH = 4 };
 
 static bool const_range(const tensor *x, int64_t *lo, int64_t *hi) {
   int64_t n;
@@ -265,8 +265,8 @@ static bool tensor_range(emodule *m, tid t, int depth, int64_t *lo, int64_t *hi)
   if (x->kind != TK_STAGE || x->stage >= m->stages.n) return false;
   const stage *s = xs(m, x->stage);
   bool any = false;
-  if (s->tensor != t) return false;                      /* a step of a scan that is not written yet */
-  if (s->scan && depth > SCAN_DEPTH) depth = SCAN_DEPTH; /* may read itself, several times */
+  if (s->tensor != t) return false; /* a step of a recurrence that is not written yet */
+  if (s->recurrence && depth > RECURRENCE_DEPTH) depth = RECURRENCE_DEPTH; /* may read itself, several times */
   if (s->value) {
     if (!value_range(m, s->value, depth, lo, hi)) return false;
     any = true;

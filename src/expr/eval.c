@@ -3,7 +3,7 @@
  * Tensors are computed on demand and once: need_tensor finds the stage, `if` or loop that makes one, needs what
  * that reads, and runs it. A stage is planned for the sizes at hand and its points are
  * enumerated in row-major order, a strip of 256 at a time; large stages share their strips among threads. Updates
- * run sequentially after the value. The stages of a scan run together, a step at a
+ * run sequentially after the value. The stages of a recurrence run together, a step at a
  * time. Symbols get their values from the inputs' shapes, from late tensors, from loop counters and from the
  * shapes of values that enter a loop's body.
  *
@@ -157,9 +157,9 @@ void need_tensor(evaluation *v, tid t) {
   r->busy = true;
   if (x->kind == TK_STAGE)
     run_stage(v, x->stage);
-  else if (x->kind == TK_CONST && x->kept.type) {
+  else if (x->kind == TK_CONST && x->narrow.type) {
     uint8_t *to = arena_alloc(v->a, x->data.bytes);
-    kept_write(x->kept.type, x->kept.from.p, x->kept.from.n, to);
+    narrow_write(x->narrow.type, x->narrow.from.p, x->narrow.from.n, to);
     r->nd = x->data, r->nd.data = to, r->done = true;
   } else if (x->kind == TK_CONST)
     r->nd = *expr_data(v->m, t), r->done = true;
@@ -178,7 +178,7 @@ const ndarray *expr_eval_get(evaluation *v, tid t) {
 }
 
 /* ---- the points of a stage ------------------------------------------------------------------- */
-/* A loop nest whose points go through strips: the digits of a stage's axes (without a scan's variable), or the
+/* A loop nest whose points go through strips: the digits of a stage's axes (without a recurrence's variable), or the
  * variables of an update. */
 typedef struct nest {
   uint32_t n;
@@ -217,7 +217,7 @@ typedef struct job {
   plan p;
   nest g;
   uint32_t value;
-  bool has_t; /* a scan's stage: slot 0 of the loops is the step */
+  bool has_t; /* a recurrence's stage: slot 0 of the loops is the step */
   worker w;
   up *ups;
   uint32_t items; /* parallel pieces */
@@ -310,13 +310,13 @@ static void run_update(job *j, up *u) {
 }
 
 /* ---- one stage ------------------------------------------------------------------------------- */
-static void need_loads(evaluation *v, uint32_t id, arena *a, uint32_t scan) {
+static void need_loads(evaluation *v, uint32_t id, arena *a, uint32_t recurrence) {
   u32vec loads = {0};
   stage_loads(v->m, id, a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
     tid t = exn(v->m, loads.v[i])->tensor;
     const tensor *x = xt(v->m, t);
-    if (scan && x->kind == TK_STAGE && xs(v->m, x->stage)->scan == scan) continue;
+    if (recurrence && x->kind == TK_STAGE && xs(v->m, x->stage)->recurrence == recurrence) continue;
     need_tensor(v, t);
   }
 }
@@ -326,7 +326,7 @@ static void prepare(job *j, evaluation *v, uint32_t id, arena *a) {
   const ndarray *nd = &v->t[s->tensor].nd;
   planner pl;
   *j = (job){.v = v, .s = s, .a = a};
-  atom t = s->scan ? v->m->scans.v[s->scan].var : 0;
+  atom t = s->recurrence ? v->m->recurrences.v[s->recurrence].var : 0;
   /* 1. the points: digits outer to inner, each with its stride in the tensor */
   plan_begin(&pl, v, a, &j->p, x->name, x->origin);
   if (t) plan_loop(&pl, t);
@@ -352,7 +352,7 @@ static void prepare(job *j, evaluation *v, uint32_t id, arena *a) {
       ctx_bug(v->c, "evaluator: stage %s: axis %u has %lld points, its tensor %lld", x->name, i, (long long)size,
               (long long)nd->dims[i]);
   }
-  if (t && !j->has_t) ctx_bug(v->c, "evaluator: stage %s of a scan has no axis for its step", x->name);
+  if (t && !j->has_t) ctx_bug(v->c, "evaluator: stage %s of a recurrence has no axis for its step", x->name);
   uint32_t at = j->g.n;
   for (uint32_t i = s->naxes; i-- > 0;)
     for (uint32_t k = s->axes[i].n; k-- > 0;) {
@@ -408,21 +408,22 @@ static void run_alone(evaluation *v, uint32_t id, arena *a) {
   }
   for (uint32_t i = 0; i < j.s->updates.n; i++) run_update(&j, &j.ups[i]);
 }
-static void run_scan(evaluation *v, uint32_t scan, arena *a) {
+static void run_recurrence(evaluation *v, uint32_t recurrence, arena *a) {
   emodule *m = v->m;
   u32vec group = {0};
   for (uint32_t b = 0; b < m->blocks.n && !group.n;
        b++) /* in the order of their block, which passes may have changed */
     for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
       item it = m->blocks.v[b].items.v[i];
-      if (it.kind == IT_STAGE && !xs(m, it.index)->dead && xs(m, it.index)->scan == scan) vec_push(a, group, it.index);
+      if (it.kind == IT_STAGE && !xs(m, it.index)->dead && xs(m, it.index)->recurrence == recurrence)
+        vec_push(a, group, it.index);
     }
   for (uint32_t i = 0; i < group.n; i++) v->t[xs(m, group.v[i])->tensor].busy = true;
-  for (uint32_t i = 0; i < group.n; i++) need_loads(v, group.v[i], a, scan);
+  for (uint32_t i = 0; i < group.n; i++) need_loads(v, group.v[i], a, recurrence);
   for (uint32_t i = 0; i < group.n; i++) make_room(v, xs(m, group.v[i])->tensor, true);
   job *j = NEWN(a, job, group.n);
   for (uint32_t i = 0; i < group.n; i++) prepare(&j[i], v, group.v[i], a);
-  int64_t steps = size_int(v, m->scans.v[scan].extent, "the number of steps", "a scan", NULL);
+  int64_t steps = size_int(v, m->recurrences.v[recurrence].extent, "the number of steps", "a recurrence", NULL);
   for (int64_t t = 0; t < steps; t++)
     for (uint32_t i = 0; i < group.n; i++) {
       job *x = &j[i];
@@ -445,8 +446,8 @@ static void run_stage(evaluation *v, uint32_t id) {
   arena *a = arena_new(v->c);
   if (xs(v->m, id)->dead)
     ctx_bug(v->c, "evaluator: stage %s was removed but is needed", xt(v->m, xs(v->m, id)->tensor)->name);
-  if (xs(v->m, id)->scan)
-    run_scan(v, xs(v->m, id)->scan, a);
+  if (xs(v->m, id)->recurrence)
+    run_recurrence(v, xs(v->m, id)->recurrence, a);
   else
     run_alone(v, id, a);
   v->t[xs(v->m, id)->tensor].done = true;
@@ -605,7 +606,7 @@ static bool all_constant(emodule *m, uint32_t s, arena *a) {
   const stage *x = xs(m, s);
   const tensor *t = xt(m, x->tensor);
   u32vec loads = {0};
-  if (x->scan || x->dead) return false;
+  if (x->recurrence || x->dead) return false;
   for (uint32_t i = 0; i < t->rank; i++)
     if (sym_uses_kind(m->c, t->shape[i], AT_SYMBOL)) return false;
   stage_loads(m, s, a, &loads);

@@ -6,7 +6,7 @@
  *   eval_strip.c  the plan -> values, for 256 points of the stage at a time (a strip: one lane a point)
  *   eval_ops.c    one scalar operation over the lanes of a strip
  *
- * Output variables differ from lane to lane; variables of reductions (and a scan's step) have one value for the
+ * Output variables differ from lane to lane; variables of reductions (and a recurrence's step) have one value for the
  * whole strip and run in loops around it. Every node remembers its last strip and when it was
  * computed; it is computed again only if a loop variable it depends on has changed since. A mask says which lanes
  * are alive: in a dead lane (the branch not taken, an excluded point) a node may hold anything and

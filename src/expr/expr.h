@@ -18,7 +18,7 @@
  *   one digit is the usual case, of no digit a size-1 axis. Each variable belongs to exactly one stage (its
  *   output digits and its reductions' variables); variables of extent 1 do not exist (they are the constant 0).
  *   The element type of the stage is its rounding point: the value has exactly that type; fusion keeps the rounding.
- *   scan: stages with the same scan id form a recurrence over one shared variable t (an output digit of each).
+ *   recurrence: stages with the same recurrence id form a recurrence over one shared variable t (an output digit of each).
  *   They run together step by step in module order; a stage may read any stage of the group at t' < t
  *   (or, of a stage standing earlier, t' <= t); reads at negative t' have an `else` value.
  *
@@ -98,17 +98,17 @@ typedef struct linmap {
   /* elements of all parts, and which of x counts these; all = 0: there are none */
   int64_t all[LINMAP_AXES], part[LINMAP_AXES];
   /* tap: from one of a part's elements to the next */
-  int64_t begin[LINMAP_AXES], lead[LINMAP_AXES], apart[LINMAP_AXES];
+  int64_t begin[LINMAP_AXES], lead[LINMAP_AXES], spacing[LINMAP_AXES];
   int64_t nx, ext[2 * MAX_RANK], step[2 * MAX_RANK], base; /* nx >= 1 */
   const double *g[LINMAP_AXES];                            /* n x r */
   bytes from;
 } linmap;
 
-/* A constant of f32 whose values are whole numbers of one byte, kept as these (kept.c). */
-typedef struct few_bytes {
+/* A constant of f32 whose values are whole numbers of one byte, kept as these (narrow.c). */
+typedef struct narrow_bytes {
   etype type; /* i8, u8; 0: it is not */
   bytes from;
-} few_bytes;
+} narrow_bytes;
 
 typedef enum { TK_INPUT = 1, TK_CONST, TK_STAGE, TK_RESULT /* of an if or loop, or a loop's inner argument */ } tkind;
 typedef struct tensor {
@@ -116,13 +116,13 @@ typedef struct tensor {
   etype type;
   uint32_t rank;
   const sz *shape;
-  const char *name;   /* unique in the module; printing name */
-  const char *origin; /* node of the model it came from, for messages and reports only; never read by a pass */
-  ndarray data;       /* const; data.data is NULL as long as it is only `made` or `kept`: expr_data */
-  const linmap *made; /* const: what its bytes are made of, when it has none yet; NULL */
-  few_bytes kept;     /* const: its values in fewer bytes, when it has none of its own */
-  uint32_t stage;     /* index into module.stages, when kind == TK_STAGE */
-  bool output;        /* value leaves the module or its block's region: must be materialised */
+  const char *name;        /* unique in the module; printing name */
+  const char *origin;      /* node of the model it came from, for messages and reports only; never read by a pass */
+  ndarray data;            /* const; data.data is NULL as long as it is only `transform` or `narrow`: expr_data */
+  const linmap *transform; /* const: what its bytes are made of, when it has none yet; NULL */
+  narrow_bytes narrow;     /* const: its values in fewer bytes, when it has none of its own */
+  uint32_t stage;          /* index into module.stages, when kind == TK_STAGE */
+  bool output;             /* value leaves the module or its block's region: must be materialised */
 } tensor;
 
 typedef struct update {
@@ -139,19 +139,19 @@ typedef struct stage {
   axis *axes;
   ex value; /* 0 only for a tiled update */
   VEC(update) updates;
-  bool tiled;         /* updates write every place exactly once */
-  uint32_t scan;      /* 0 = none, else index into module.scans */
-  bool dead;          /* removed; skip */
-  bool stop;          /* a constant to gradients: no adjoint flows back through this stage */
-  uint32_t block;     /* the block it stands in */
-  const char *region; /* definition it was elaborated from, for reports only */
-  uint32_t kernel;    /* after fusion: index into module.kernels + 1; 0: virtual */
-  double idle;        /* after scheduling: the part of its results that nobody reads, so that they are not computed */
+  bool tiled;          /* updates write every place exactly once */
+  uint32_t recurrence; /* 0 = none, else index into module.recurrences */
+  bool dead;           /* removed; skip */
+  bool stop;           /* a constant to gradients: no adjoint flows back through this stage */
+  uint32_t block;      /* the block it stands in */
+  const char *region;  /* definition it was elaborated from, for reports only */
+  uint32_t kernel;     /* after fusion: index into module.kernels + 1; 0: virtual */
+  double idle;         /* after scheduling: the part of its results that nobody reads, so that they are not computed */
 } stage;
-typedef struct scan {
+typedef struct recurrence {
   atom var;
   sz extent;
-} scan;
+} recurrence;
 
 typedef enum { IT_STAGE = 1, IT_IF, IT_LOOP } item_kind;
 typedef struct item {
@@ -200,11 +200,11 @@ typedef enum {
   KC_CONTRACTION,
   KC_STENCIL,
   KC_MATVEC,
-  KC_SCAN,
+  KC_RECURRENCE,
   KC_COPY,
   KC_GATHER,
   KC_UPDATE,
-  KC_RUNNING,
+  KC_PREFIX_SCAN,
   KC_RANKING,
   KC_COMPOSITE /* contraction - row chain - contraction */,
   /* a contraction with what makes its operand and what reads its result, a point of `outer` at a time; placements
@@ -247,8 +247,8 @@ struct emodule {
   VEC(ex_node) nodes;  /* [0] unused */
   VEC(tensor) tensors; /* [0] unused */
   VEC(stage) stages;
-  VEC(scan) scans;   /* [0] unused */
-  VEC(block) blocks; /* [0] root */
+  VEC(recurrence) recurrences; /* [0] unused */
+  VEC(block) blocks;           /* [0] root */
   VEC(xif) ifs;
   VEC(xloop) loops;
   VEC(late) lates;
@@ -320,17 +320,17 @@ void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *s
 /* what the piece is made of lies in here */
 bytes linmap_reads(const linmap *l, linmap_piece w);
 
-/* ---- constants that are kept in fewer bytes (kept.c) ----------------------------------------- */
+/* ---- constants that are kept in fewer bytes (narrow.c) ----------------------------------------- */
 /* of the constant t, if it can be; the memory of its bytes is given up, nobody else may want it */
-void expr_keep(emodule *m, tid t);
-void kept_write(etype k, const uint8_t *from, size_t n, uint8_t *to); /* n elements of type k as f32 */
+void expr_narrow(emodule *m, tid t);
+void narrow_write(etype k, const uint8_t *from, size_t n, uint8_t *to); /* n elements of type k as f32 */
 
 /* ---- walking (walk.c) ------------------------------------------------------------------------ */
 /* parts of a product or a condition that is taken apart */
-enum { MANY = 64 };
+enum { MAX_OPERANDS = 64 };
 /* free variables (atoms), also through data atoms; reductions bind theirs */
 void expr_vars(emodule *m, ex e, arena *a, u32vec *free_vars);
-/* appends what a chain of op joins, in its order: the factors of a product, the parts of a condition. MANY at most,
+/* appends what a chain of op joins, in its order: the factors of a product, the parts of a condition. MAX_OPERANDS at most,
  * the last ones whole: a DAG may unfold to far more */
 void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out);
 /* distinct load nodes, also inside indices and `otherwise` */

@@ -6,7 +6,7 @@
  * can store in place (fuse_place.c). Then leftovers in front of a kernel move into it (fuse_prologue.c), and
  * contraction - row chain -
  * contraction becomes one kernel (fuse_composite.c), and where much would be handed over, a contraction joins the
- * window over what it makes (fuse_slide.c), and what stands around a contraction joins it (fuse_blocks.c). At the
+ * window over what it makes (fuse_rolling.c), and what stands around a contraction joins it (fuse_blocks.c). At the
  * end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
  */
 #include "expr/fuse.h"
@@ -352,7 +352,7 @@ static void fuse_block(fuser *f, uint32_t b) {
   f->k.n = 0, f->k.v = NULL, f->k.cap = 0;
   f->words = m->blocks.v[b].items.n / 64 + 1;
   f->result = map_new(f->a);
-  map *scans = map_new(f->a);
+  map *recurrences = map_new(f->a);
   uint32_t n = m->blocks.v[b].items.n;
   fit_where(f);
   for (uint32_t i = 0; i < n; i++)
@@ -366,11 +366,11 @@ static void fuse_block(fuser *f, uint32_t b) {
     }
     uint32_t s = it.index;
     uint64_t k;
-    if (xs(m, s)->scan) { /* one kernel for a recurrence; its stages run step by step */
-      if (map_getu(scans, xs(m, s)->scan, &k))
+    if (xs(m, s)->recurrence) { /* one kernel for a recurrence; its stages run step by step */
+      if (map_getu(recurrences, xs(m, s)->recurrence, &k))
         fuse_add(f, (uint32_t)k, s);
       else
-        map_putu(scans, xs(m, s)->scan, k = fuse_open(f, s, KC_SCAN)), f->k.v[k].outer.n = 0;
+        map_putu(recurrences, xs(m, s)->recurrence, k = fuse_open(f, s, KC_RECURRENCE)), f->k.v[k].outer.n = 0;
     } else if (is_placement(f->p, s))
       fuse_placement(f, s);
     else if (xs(m, s)->updates.n) {
@@ -380,7 +380,7 @@ static void fuse_block(fuser *f, uint32_t b) {
   }
   fuse_prologues(f);
   fuse_composites(f);
-  fuse_slides(f);
+  fuse_rolling_buffers(f);
   fuse_blocks(f);
   emit(f);
 }

@@ -69,7 +69,7 @@ void fuse_placement(fuser *f, uint32_t s);                  /* fuse_place.c */
 void fuse_prologues(fuser *f);                              /* fuse_prologue.c */
 void fuse_composites(fuser *f);                             /* fuse_composite.c */
 void fuse_blocks(fuser *f);                                 /* fuse_blocks.c */
-void fuse_slides(fuser *f);                                 /* fuse_slide.c */
+void fuse_rolling_buffers(fuser *f);                        /* fuse_rolling.c */
 void fuse_rename(fuser *f, uint32_t k, atom from, atom to); /* a variable that k's members share */
 void fuse_note(fuser *f, uint32_t k, const char *note);
 /* typical product of extents */

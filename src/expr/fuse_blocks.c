@@ -13,7 +13,7 @@
 #include "expr/fuse.h"
 
 enum {
-  WORTH = 2 << 20 /* bytes handed over */,
+  MIN_HANDED_OVER = 2 << 20 /* bytes handed over */,
   BLOCK = 768 << 10 /* of a point */,
   ROWS = 12,
   TIMES = 2,
@@ -247,7 +247,7 @@ static bool choose(const chain *h, u32vec *outer) {
   fuser *f = h->f;
   u32vec none = {0};
   int64_t all = handed(h, &none);
-  if (all < WORTH || fuse_constants(h->f, h->c2) > all / TIMES) return false;
+  if (all < MIN_HANDED_OVER || fuse_constants(h->f, h->c2) > all / TIMES) return false;
   for (uint32_t i = 0; i < h->vars.n && handed(h, outer) > BLOCK && rows_left(h, outer, h->vars.v[i].of) >= ROWS; i++)
     vec_push(f->a, *outer, h->vars.v[i].of);
   int64_t point = min64(handed(h, outer), BLOCK);

@@ -160,7 +160,7 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
   }
   bool on = online(f, k2);
   if (!on && r.b_const) {
-    pass_refuse(f->p, "kernels", c2, f->k.v[k2].st.v[0] + 1, "weights would be streamed once per row panel");
+    pass_remark(f->p, "kernels", c2, f->k.v[k2].st.v[0] + 1, "weights would be streamed once per row panel");
     return false;
   }
   if (!pass_spend(f->p)) return false;

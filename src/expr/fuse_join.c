@@ -169,9 +169,9 @@ static const char *refuse_heavy(fuser *f, kernel_class c, const fnode *n, const 
 /* Does s look places up along the last axis of what k computes element by element, over many points of what they
  * share? Apart, what is shared runs along the lanes, in an order that suits it. */
 static bool looks_along(fuser *f, uint32_t s, uint32_t k, const joint *j) {
-  enum { MANY = 64 };
+  enum { MIN_ROWS_JOINED = 64 };
   const u32vec *l = stage_loads(f->p, s);
-  if (f->k.v[k].cls == KC_ROW || fuse_extent(f, &j->outer) < MANY) return false;
+  if (f->k.v[k].cls == KC_ROW || fuse_extent(f, &j->outer) < MIN_ROWS_JOINED) return false;
   for (uint32_t i = 0; i < l->n; i++) {
     const ex_node *n = exn(f->m, l->v[i]);
     uint32_t q = producer_of(f->m, n->tensor);
@@ -273,7 +273,7 @@ static void two_products(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     joint j = fuse_try(f, s, q);
     if (!j.ok || !j.identity || j.mapped != j.n) continue;
     if (between(f, k, q)) {
-      pass_refuse(f->p, "kernels", o, lead + 1, "cycle");
+      pass_remark(f->p, "kernels", o, lead + 1, "cycle");
       continue;
     }
     if (!pass_spend(f->p)) return;
@@ -359,10 +359,10 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
 
 /* ---- cheap work on every step's result becomes part of the recurrence: s reads its stages at s's own step only
  * ---- */
-static bool join_scan(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
+static bool join_recurrence(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   emodule *m = f->m;
-  uint32_t sc = xs(m, f->k.v[k].st.v[0])->scan;
-  atom t = m->scans.v[sc].var, v = 0;
+  uint32_t sc = xs(m, f->k.v[k].st.v[0])->recurrence;
+  atom t = m->recurrences.v[sc].var, v = 0;
   const u32vec *l = stage_loads(f->p, s);
   if (!t || !xs(m, s)->value || expr_cost(m, xs(m, s)->value) > 16 || cyclic(f, deps, k)) return false;
   for (uint32_t i = 0; i < l->n; i++) {
@@ -380,7 +380,8 @@ static bool join_scan(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     if (!at || (v && v != at)) return false;
     v = at;
   }
-  if (!v || !stage_has_var(m, s, v) || !sym_eq(f->c, sym_extent(f->c, v), m->scans.v[sc].extent) || !pass_spend(f->p))
+  if (!v || !stage_has_var(m, s, v) || !sym_eq(f->c, sym_extent(f->c, v), m->recurrences.v[sc].extent) ||
+      !pass_spend(f->p))
     return false;
   stage *x = xs(m, s);
   for (uint32_t i = 0; i < x->naxes; i++)
@@ -391,7 +392,7 @@ static bool join_scan(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
         x->axes[i].d = d;
       }
   sz by = sym_of_atom(f->c, t);
-  x->scan = sc;
+  x->recurrence = sc;
   pass_set(f->p, s, expr_subst_vars(m, x->value, &v, &by, 1));
   fuse_add(f, k, s);
   return true;
@@ -412,7 +413,7 @@ static bool has_siblings(fuser *f, uint32_t s) {
 void fuse_stage(fuser *f, uint32_t s) {
   kernel_class c = fuse_class(f, s);
   u32vec deps = {0};
-  if (heavy(c) || c == KC_RUNNING || c == KC_RANKING) {
+  if (heavy(c) || c == KC_PREFIX_SCAN || c == KC_RANKING) {
     fuse_open(f, s, c);
     return;
   }
@@ -427,10 +428,10 @@ void fuse_stage(fuser *f, uint32_t s) {
   for (uint32_t i = 0; i < deps.n; i++) {
     uint32_t k = deps.v[i];
     const fnode *n = &f->k.v[k];
-    if (n->cls == KC_SCAN && (c == KC_ELEMENTWISE || c == KC_COPY) && !n->virt && !n->opaque &&
-        join_scan(f, s, k, &deps))
+    if (n->cls == KC_RECURRENCE && (c == KC_ELEMENTWISE || c == KC_COPY) && !n->virt && !n->opaque &&
+        join_recurrence(f, s, k, &deps))
       return;
-    if (n->opaque || n->virt || n->cls == KC_SCAN || n->cls == KC_UPDATE || n->cls == KC_RUNNING ||
+    if (n->opaque || n->virt || n->cls == KC_RECURRENCE || n->cls == KC_UPDATE || n->cls == KC_PREFIX_SCAN ||
         n->cls == KC_RANKING || n->cls == KC_COMPOSITE || n->cls == KC_BLOCKS || !reads_member(f, s, k))
       continue;
     if (n->cls == KC_COPY && !(c == KC_ELEMENTWISE || c == KC_COPY)) continue;
@@ -443,7 +444,7 @@ void fuse_stage(fuser *f, uint32_t s) {
     if (!why) why = heavy(n->cls) ? refuse_heavy(f, c, n, &j) : refuse_light(f, s, c, n, &j);
     if (!why && !heavy(n->cls) && !j.identity && has_siblings(f, s)) why = "goes with the other pieces";
     if (why) {
-      pass_refuse(f->p, "kernels", s, lead + 1, why);
+      pass_remark(f->p, "kernels", s, lead + 1, why);
       continue;
     }
     if (!pass_spend(f->p)) break;

@@ -27,7 +27,7 @@ static bool whole(fuser *f, uint32_t s, uint32_t at, uint32_t *producer) {
     sz *by = NEWN(f->a, sz, nd + 1), si;
     digit *d = NEWN(f->a, digit, nd + 1);
     atom sv;
-    if (x->block != f->block || x->scan) return false;
+    if (x->block != f->block || x->recurrence) return false;
     expr_digits(x, d);
     if (!expr_comps(m, q, l.args, by, &sv, &si)) {
       if (!sv || !can_split(f->p, s, sv, si)) return false;
@@ -166,7 +166,7 @@ void fuse_placement(fuser *f, uint32_t s) {
     f->placed[ns] = s + 1;
     fuse_stage(f, ns);
     uint32_t k = f->where[ns] - 1;
-    pass_refuse(f->p, "kernels", ns, s + 1, "piece is stored elsewhere too");
+    pass_remark(f->p, "kernels", ns, s + 1, "piece is stored elsewhere too");
     if (f->k.v[k].st.n == 1 && f->k.v[k].st.v[0] == ns) { /* joined nothing: copies of one placement go together */
       f->k.v[k].cls = KC_COPY;
       if (sym_int_or(f->c, stage_points(m, ns), 0) >= LONG) {

@@ -8,7 +8,7 @@
  */
 #include "expr/fuse.h"
 
-enum { COLUMN_TILE = 64, WORTH = 12, NEAR = 1 << 20 /* bytes */, COLUMN_TILE_NEAR = 48, WORTH_NEAR = 5 };
+enum { COLUMN_TILE = 64, MAX_REPEATED = 12, L2_BYTES = 1 << 20 /* bytes */, COLUMN_TILE_L2 = 48, MAX_REPEATED_L2 = 5 };
 
 static uint32_t only_reader(fuser *f, uint32_t s, ex *load) {
   tid t = xs(f->m, s)->tensor;
@@ -72,15 +72,16 @@ static bool move_in(fuser *f, uint32_t k) {
   ex load;
   roles before, after;
   uint32_t r = only_reader(f, s, &load);
-  if (r == UINT32_MAX || !stage_is_reduce(f->p, r) || xs(m, r)->scan || !expr_roles(m, r, f->a, &before)) return false;
+  if (r == UINT32_MAX || !stage_is_reduce(f->p, r) || xs(m, r)->recurrence || !expr_roles(m, r, f->a, &before))
+    return false;
   const stage *x = xs(m, s);
   u32vec all = {0};
   stage_vars(m, s, f->a, &all);
-  bool near = !before.window && fuse_extent(f, &all) <= NEAR / (int64_t)max64(1, et_bytes(xt(m, x->tensor)->type));
+  bool in_l2 = !before.window && fuse_extent(f, &all) <= L2_BYTES / (int64_t)max64(1, et_bytes(xt(m, x->tensor)->type));
   int64_t cost = (int64_t)expr_cost(m, x->value), again;
-  if (!mul64(repeats(f, load, &before, near ? COLUMN_TILE_NEAR : COLUMN_TILE), cost, &again) ||
-      again > (near ? WORTH_NEAR : WORTH)) {
-    pass_refuse(f->p, "kernels", s, r + 1, "would be computed again too often");
+  if (!mul64(repeats(f, load, &before, in_l2 ? COLUMN_TILE_L2 : COLUMN_TILE), cost, &again) ||
+      again > (in_l2 ? MAX_REPEATED_L2 : MAX_REPEATED)) {
+    pass_remark(f->p, "kernels", s, r + 1, "would be computed again too often");
     return false;
   }
   uint32_t nd = expr_ndigits(x), d = f->where[r] - 1;
@@ -94,7 +95,7 @@ static bool move_in(fuser *f, uint32_t k) {
   map *rep = map_new(f->a);
   ex moved = simplify_subst(f->p, x->value, vars, by, nd);
   if (scatters(f, moved, &before)) {
-    pass_refuse(f->p, "kernels", s, r + 1, "rows at places that data say make no tiles");
+    pass_remark(f->p, "kernels", s, r + 1, "rows at places that data say make no tiles");
     return false;
   }
   map_putu(rep, load, moved);
@@ -102,7 +103,7 @@ static bool move_in(fuser *f, uint32_t k) {
   stage_replace(f->p, r, rep);
   if (!expr_roles(m, r, f->a, &after) || after.cls != before.cls) { /* hid what the kernel was: undo */
     pass_set(f->p, r, old);
-    pass_refuse(f->p, "kernels", s, r + 1, "hides the reader's structure");
+    pass_remark(f->p, "kernels", s, r + 1, "hides the reader's structure");
     return false;
   }
   fuse_merge(f, d, k); /* dependences of s are the reader's now; s itself is no more */

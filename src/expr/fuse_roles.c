@@ -20,7 +20,7 @@ static bool within(const u32vec *a, const u32vec *b) {
     if (!vec_has(b, a->v[i])) return false;
   return true;
 }
-static bool meets(const u32vec *a, const u32vec *b) {
+static bool intersects(const u32vec *a, const u32vec *b) {
   for (uint32_t i = 0; i < a->n; i++)
     if (vec_has(b, a->v[i])) return true;
   return false;
@@ -68,7 +68,7 @@ static bool has_window(emodule *m, ex body, arena *a, const u32vec *o, const u32
       u32vec vs = {0};
       if (sym_is_int(m->c, n.args[k], NULL) || one_atom(m->c, n.args[k])) continue;
       sym_atoms(m->c, n.args[k], AT_VAR, a, &vs);
-      if (meets(&vs, o) && meets(&vs, r) && overlaps(m, n.args[k], a)) return true;
+      if (intersects(&vs, o) && intersects(&vs, r) && overlaps(m, n.args[k], a)) return true;
     }
   }
   return false;
@@ -94,7 +94,7 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
   if (n.where) {
     u32vec w = {0};
     expr_vars(m, n.where, a, &w);
-    out->triangle = meets(&w, &o) && meets(&w, &r);
+    out->triangle = intersects(&w, &o) && intersects(&w, &r);
   }
   if (n.op == RED_SUM) {
     expr_operands(m, n.body, OP_MUL, a, &f);
@@ -150,15 +150,15 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
 }
 kernel_class expr_class(emodule *m, uint32_t s) {
   const stage *x = xs(m, s);
-  if (x->scan) return KC_SCAN;
+  if (x->recurrence) return KC_RECURRENCE;
   if (x->updates.n) return KC_UPDATE;
   arena *a = arena_new(m->c);
   roles r;
   kernel_class k = KC_ELEMENTWISE;
-  running run;
+  prefix_scan run;
   ranking rank;
-  if (expr_running(m, s, a, &run))
-    k = KC_RUNNING;
+  if (expr_prefix_scan(m, s, a, &run))
+    k = KC_PREFIX_SCAN;
   else if (expr_ranking(m, s, a, &rank))
     k = KC_RANKING;
   else if (expr_roles(m, s, a, &r))

@@ -22,9 +22,9 @@ static place begins(const linmap *l, int64_t row) {
     for (int i = 0; i < LINMAP_AXES; i++)
       if (l->all[i] && l->part[i] == v) {
         int64_t from = row % l->ext[v] * l->begin[i] - l->lead[i];
-        p.first[i] = from < 0 ? (l->apart[i] - 1 - from) / l->apart[i] : 0;
-        p.r[i] = min64(l->r[i], (l->all[i] - from + l->apart[i] - 1) / l->apart[i]);
-        p.at -= l->lead[i] * l->tap[i] / l->apart[i];
+        p.first[i] = from < 0 ? (l->spacing[i] - 1 - from) / l->spacing[i] : 0;
+        p.r[i] = min64(l->r[i], (l->all[i] - from + l->spacing[i] - 1) / l->spacing[i]);
+        p.at -= l->lead[i] * l->tap[i] / l->spacing[i];
       }
   }
   return p;
@@ -189,7 +189,7 @@ bytes linmap_reads(const linmap *l, linmap_piece w) {
     for (int64_t v = 0; v < last; v++)
       if (!counts_parts(l, v)) reach(&lo, &hi, l->ext[v], l->step[v]);
   for (int i = 0; i < LINMAP_AXES; i++)
-    l->all[i] ? reach(&lo, &hi, l->all[i], l->tap[i] / l->apart[i]) : reach(&lo, &hi, l->r[i], l->tap[i]);
+    l->all[i] ? reach(&lo, &hi, l->all[i], l->tap[i] / l->spacing[i]) : reach(&lo, &hi, l->r[i], l->tap[i]);
   return (bytes){l->from.p + lo * l->size, (size_t)((hi - lo + 1) * l->size)};
 }
 int64_t linmap_places(const linmap *l) { return l->n[0] * l->n[1]; }
@@ -222,16 +222,16 @@ static void make_rows(ctx *c, void *arg, uint32_t i) {
 }
 const ndarray *expr_data(emodule *m, tid t) {
   tensor *x = xt(m, t);
-  if (x->kind != TK_CONST || (!x->made && !x->kept.type)) return &x->data;
-  if (x->kept.type) {
+  if (x->kind != TK_CONST || (!x->transform && !x->narrow.type)) return &x->data;
+  if (x->narrow.type) {
     uint8_t *to = arena_alloc(m->a, x->data.bytes + 1);
-    kept_write(x->kept.type, x->kept.from.p, x->kept.from.n, to);
-    x->data.data = to, x->kept = (few_bytes){0};
+    narrow_write(x->narrow.type, x->narrow.from.p, x->narrow.from.n, to);
+    x->data.data = to, x->narrow = (narrow_bytes){0};
     return &x->data;
   }
-  making k = {x->made, arena_alloc(m->a, x->data.bytes)};
+  making k = {x->transform, arena_alloc(m->a, x->data.bytes)};
   par_for(m->c, cpu_count(), (uint32_t)((linmap_rows(k.l) + ROWS - 1) / ROWS), make_rows, &k);
-  x->data.data = k.to, x->made = NULL;
+  x->data.data = k.to, x->transform = NULL;
   return &x->data;
 }
 tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const char *name) {
@@ -241,6 +241,6 @@ tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const c
   linmap *own = arena_dup(m->a, l, sizeof *l);
   for (int i = 0; i < LINMAP_AXES; i++)
     own->g[i] = arena_dup(m->a, l->g[i], (size_t)(l->n[i] * l->r[i]) * sizeof *l->g[i]);
-  xt(m, t)->made = own;
+  xt(m, t)->transform = own;
   return t;
 }

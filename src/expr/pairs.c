@@ -16,7 +16,7 @@
  */
 #include "expr/pass.h"
 
-enum { FEW_RUNNING = 8, FEW_RANKED = 48 /* so few places are compared faster than they are sorted */ };
+enum { SHORT_PREFIX = 8, SHORT_RANKING = 48 /* so few places are compared faster than they are sorted */ };
 
 static bool uses_any(emodule *m, ex e, const atom *vars, uint32_t n, arena *a) {
   u32vec at = {0};
@@ -40,7 +40,7 @@ static bool is_ge0(emodule *m, ex e, sz *number) {
 /* ---- running --------------------------------------------------------------------------------- */
 /* d = sign*(flat(p) - flat(k)) - (strict ? 1 : 0) with places numbered by all variables of the reduction, the first
  * one slowest */
-static bool row_major(emodule *m, const ex_node *n, const u32vec *own, sz d, running *out) {
+static bool row_major(emodule *m, const ex_node *n, const u32vec *own, sz d, prefix_scan *out) {
   ctx *c = m->c;
   sz rest = d, coef[MAX_RANK];
   if (!n->nargs || n->nargs > MAX_RANK) return false;
@@ -74,10 +74,10 @@ static bool row_major(emodule *m, const ex_node *n, const u32vec *own, sz d, run
   }
   return true;
 }
-bool expr_running(emodule *m, uint32_t s, arena *a, running *out) {
+bool expr_prefix_scan(emodule *m, uint32_t s, arena *a, prefix_scan *out) {
   const stage *x = xs(m, s);
-  *out = (running){0};
-  if (!x->value || x->updates.n || x->scan) return false;
+  *out = (prefix_scan){0};
+  if (!x->value || x->updates.n || x->recurrence) return false;
   ex_node n = *exn(m, x->value);
   if (n.kind != EX_REDUCE || !n.where || red_is_arg((rop)n.op)) return false;
   u32vec own = {0}, parts = {0};
@@ -94,7 +94,7 @@ bool expr_running(emodule *m, uint32_t s, arena *a, running *out) {
     return false;
   sz places = sym_int(m->c, 1);
   for (uint32_t i = 0; i < out->n; i++) places = sym_mul(m->c, places, sym_extent(m->c, out->k[i]));
-  return sym_int_or(m->c, places, INT64_MAX) > FEW_RUNNING;
+  return sym_int_or(m->c, places, INT64_MAX) > SHORT_PREFIX;
 }
 
 /* ---- ranking --------------------------------------------------------------------------------- */
@@ -167,7 +167,7 @@ static int64_t asked_below(emodule *m, tid t, arena *a) {
 bool expr_ranking(emodule *m, uint32_t s, arena *a, ranking *out) {
   const stage *x = xs(m, s);
   *out = (ranking){0};
-  if (!x->value || x->updates.n || x->scan) return false;
+  if (!x->value || x->updates.n || x->recurrence) return false;
   ex_node n = *exn(m, x->value);
   if (n.kind != EX_REDUCE || n.op != RED_SUM || n.where || n.nargs != 1 || et_kind((etype)n.type) == K_FLOAT)
     return false;
@@ -189,10 +189,10 @@ bool expr_ranking(emodule *m, uint32_t s, arena *a, ranking *out) {
       if (tie.kind != EX_OP || tie.op != OP_AND) continue;
       for (int t = 0; t < 2; t++)
         if (compared(m, tie.args[t], k, p, &same, a) == OP_EQ && same == key && before(m, tie.args[!t], k, p)) {
-          *out = (ranking){.k = k, .p = p, .key = key, .falling = op == OP_GT, .few = asked_below(m, x->tensor, a)};
+          *out = (ranking){.k = k, .p = p, .key = key, .falling = op == OP_GT, .first = asked_below(m, x->tensor, a)};
           int64_t lo, hi;
           sym_range(m->c, sym_extent(m->c, p), &lo, &hi);
-          return hi > FEW_RANKED;
+          return hi > SHORT_RANKING;
         }
     }
   }
@@ -268,7 +268,7 @@ bool expr_placing(emodule *m, uint32_t s, uint32_t r, arena *a, placing *out) {
   const stage *x = xs(m, s);
   ranking rank;
   *out = (placing){0};
-  if (!x->updates.n || x->scan || x->block != xs(m, r)->block || !expr_ranking(m, r, a, &rank)) return false;
+  if (!x->updates.n || x->recurrence || x->block != xs(m, r)->block || !expr_ranking(m, r, a, &rank)) return false;
   u32vec loads = {0};
   if (x->value) expr_loads(m, x->value, a, &loads);
   for (uint32_t i = 0; i < loads.n; i++)

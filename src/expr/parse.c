@@ -4,11 +4,11 @@
  *            `(` follows at once: an index)
  *   statement
  *     size N [in lo..hi] | size N = SIZE           a symbol (1..10^9 by default), or a name for a size
- *     scan s1 t<SIZE                               a recurrence and its variable
+ *     recurrence s1 t<SIZE                               a recurrence and its variable
  *     tensor DECL input "name" | tensor DECL const DATA      DATA: [numbers], hex"bytes", @"file"+offset:bytes
  *     sha256:digest
- *     declare DECL                                 a stage's tensor that is read before its stage (in a scan)
- *     stage x: type [AXIS, ...] [as [SIZE, ...]] [scan s1] [out] [tiled] [= VALUE] { update [v<SIZE, ...] x[SIZE,
+ *     declare DECL                                 a stage's tensor that is read before its stage (in a recurrence)
+ *     stage x: type [AXIS, ...] [as [SIZE, ...]] [recurrence s1] [out] [tiled] [= VALUE] { update [v<SIZE, ...] x[SIZE,
  *     ...] (:=|+=|*=|max=|min=) VALUE [if VALUE] }
  *     if x { ... } else { ... } { result DECL = x | y }
  *     loop [trips SIZE] [times x] [counter i] [while x] { { carry DECL = x } ... { next inner = x [-> DECL] }
@@ -17,7 +17,7 @@
  *     kernel CLASS outer [v, w<SIZE, ...] [note "..."] { x: v=o, ... }
  *   A guard inside a block counts where that block runs.
  *   DECL     x: type[SIZE, ...] [out]              AXIS: v<SIZE, or (v<SIZE, w<SIZE) outer to inner, or 1, or the
- *            scan's variable alone
+ *            recurrence's variable alone
  *   Stages and declarations may end with  origin "node"  region "definition".
  *   SIZE     integers, symbols, variables, + - *, a//b, min(..), max(..), (a >= 0 ? b : c), {VALUE} for an
  *            integer from a tensor
@@ -156,9 +156,9 @@ static digit one_digit(reader *r, bool *none) {
   *none = false;
   const char *p = r->p;
   while (*p == ' ') p++;
-  if (r->t.kind == T_NAME && *p != '<') { /* a variable declared before: a scan's */
+  if (r->t.kind == T_NAME && *p != '<') { /* a variable declared before: a recurrence's */
     if (!map_gets(r->sizes, r->t.s, &known) || !sym_is_atom(r->c, (sz)known, &v) || sym_kind(r->c, v) != AT_VAR)
-      rd_fail(r, "%s is no variable of a scan", r->t.s);
+      rd_fail(r, "%s is no variable of a recurrence", r->t.s);
     rd_next(r);
     return (digit){v, sym_extent(r->c, v)};
   }
@@ -226,7 +226,7 @@ static void stage_statement(reader *r, uint32_t blk) {
   emodule *m = r->m;
   axis axes[MAX_RANK];
   sz dims[MAX_RANK];
-  uint32_t n = 0, scan = 0;
+  uint32_t n = 0, recurrence = 0;
   uint64_t known;
   r->lets = map_new(r->a);
   token at = r->t;
@@ -244,10 +244,10 @@ static void stage_statement(reader *r, uint32_t blk) {
   }
   rd_expect(r, "]");
   if (rd_take(r, "as") && shape(r, dims) != n) rd_fail(r, "the shape has another number of axes than the stage");
-  if (rd_take(r, "scan")) {
-    const char *s = rd_name(r, "a scan's name");
-    if (!map_gets(r->scans, s, &known)) rd_fail(r, "there is no scan %s", s);
-    scan = (uint32_t)known;
+  if (rd_take(r, "recurrence")) {
+    const char *s = rd_name(r, "a recurrence's name");
+    if (!map_gets(r->recurrences, s, &known)) rd_fail(r, "there is no recurrence %s", s);
+    recurrence = (uint32_t)known;
   }
   tid x;
   if (map_gets(r->tensors, name, &known)) {
@@ -261,7 +261,7 @@ static void stage_statement(reader *r, uint32_t blk) {
     x = new_tensor(r, name, TK_STAGE, t, dims, n);
   xt(m, x)->stage = UINT32_MAX;
   uint32_t s = expr_stage(m, blk, x, axes, n, 0);
-  xs(m, s)->scan = scan;
+  xs(m, s)->recurrence = recurrence;
   xt(m, x)->output = rd_take(r, "out");
   xs(m, s)->tiled = rd_take(r, "tiled");
   if (rd_take(r, "=")) {
@@ -405,15 +405,15 @@ static void size_statement(reader *r) {
   }
   map_puts(r->sizes, name, s);
 }
-static void scan_statement(reader *r) {
+static void recurrence_statement(reader *r) {
   uint64_t known;
   atom v;
-  const char *name = rd_name(r, "a scan's name");
-  if (map_gets(r->scans, name, &known)) rd_fail(r, "scan %s exists already", name);
+  const char *name = rd_name(r, "a recurrence's name");
+  if (map_gets(r->recurrences, name, &known)) rd_fail(r, "recurrence %s exists already", name);
   rd_declare_var(r, &v);
-  if (!v) rd_fail(r, "a scan has more than one step");
-  vec_push(r->m->a, r->m->scans, ((scan){v, sym_extent(r->c, v)}));
-  map_puts(r->scans, name, r->m->scans.n - 1);
+  if (!v) rd_fail(r, "a recurrence has more than one step");
+  vec_push(r->m->a, r->m->recurrences, ((recurrence){v, sym_extent(r->c, v)}));
+  map_puts(r->recurrences, name, r->m->recurrences.n - 1);
 }
 static void late_statement(reader *r) {
   late l = {0};
@@ -472,8 +472,8 @@ static void statement(reader *r) {
   if (block_item(r, 0)) return;
   if (rd_take(r, "size"))
     size_statement(r);
-  else if (rd_take(r, "scan"))
-    scan_statement(r);
+  else if (rd_take(r, "recurrence"))
+    recurrence_statement(r);
   else if (rd_take(r, "tensor"))
     tensor_statement(r);
   else if (rd_take(r, "output")) {
@@ -512,7 +512,7 @@ emodule *expr_parse(ctx *c, const char *text, const char *file) {
               .p = text,
               .line_start = text,
               .line = 1};
-  r.sizes = map_new(a), r.tensors = map_new(a), r.scans = map_new(a), r.lets = map_new(a);
+  r.sizes = map_new(a), r.tensors = map_new(a), r.recurrences = map_new(a), r.lets = map_new(a);
   emodule *m = r.m;
   bool ok = guarded(&r);
   arena_free(a);

@@ -20,11 +20,11 @@ typedef struct reader {
   arena *a;
   const char *file, *p, *line_start;
   uint32_t line, depth;
-  token t;      /* the current token */
-  map *sizes;   /* name -> sz: symbols and variables */
-  map *tensors; /* name -> tid */
-  map *scans;   /* name -> index */
-  map *lets;    /* k of `$k` -> ex, for this stage */
+  token t;          /* the current token */
+  map *sizes;       /* name -> sz: symbols and variables */
+  map *tensors;     /* name -> tid */
+  map *recurrences; /* name -> index */
+  map *lets;        /* k of `$k` -> ex, for this stage */
 } reader;
 
 void rd_next(reader *r);

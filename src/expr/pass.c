@@ -9,16 +9,16 @@
 
 struct expr_notes {
   uint32_t n;
-  const expr_refusal *v;
+  const expr_remark *v;
 };
-void pass_keep_refusals(pw *p); /* passes.c calls it at the end of a run */
-void pass_keep_refusals(pw *p) {
+void pass_keep_remarks(pw *p); /* passes.c calls it at the end of a run */
+void pass_keep_remarks(pw *p) {
   struct expr_notes *k = NEW(p->m->a, struct expr_notes);
-  k->n = p->refusals.n;
-  k->v = k->n ? arena_dup(p->m->a, p->refusals.v, k->n * sizeof *p->refusals.v) : NULL;
+  k->n = p->remarks.n;
+  k->v = k->n ? arena_dup(p->m->a, p->remarks.v, k->n * sizeof *p->remarks.v) : NULL;
   p->m->notes = k;
 }
-uint32_t expr_refusals(const emodule *m, const expr_refusal **out) {
+uint32_t expr_remarks(const emodule *m, const expr_remark **out) {
   *out = m->notes ? m->notes->v : NULL;
   return m->notes ? m->notes->n : 0;
 }
@@ -28,12 +28,12 @@ bool pass_spend(pw *p) {
   p->spent++;
   return true;
 }
-void pass_refuse(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why) {
-  for (uint32_t i = p->refusals.n; i-- > 0 && i + 8 > p->refusals.n;) {
-    const expr_refusal *r = &p->refusals.v[i];
+void pass_remark(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why) {
+  for (uint32_t i = p->remarks.n; i-- > 0 && i + 8 > p->remarks.n;) {
+    const expr_remark *r = &p->remarks.v[i];
     if (r->stage == stage && r->with == with && !strcmp(r->why, why)) return;
   }
-  vec_push(p->a, p->refusals, ((expr_refusal){pass, stage, with, why}));
+  vec_push(p->a, p->remarks, ((expr_remark){pass, stage, with, why}));
 }
 
 /* ---- flags and loads of values --------------------------------------------------------------- */
@@ -453,7 +453,7 @@ bool can_split(pw *p, uint32_t s, atom v, sz inner) {
   const stage *x = xs(p->m, s);
   int64_t k, n;
   sz q;
-  if (x->scan && p->m->scans.v[x->scan].var == v) return false;
+  if (x->recurrence && p->m->recurrences.v[x->recurrence].var == v) return false;
   sz ext = sym_extent(p->c, v);
   if (!sym_exact_div(p->c, ext, inner, &q)) return false;
   if (sym_is_int(p->c, inner, &k) && k <= 1) return false;
@@ -580,7 +580,7 @@ static bool all_boxes(pw *p, const stage *x) {
 }
 bool is_placement(pw *p, uint32_t s) {
   const stage *x = xs(p->m, s);
-  if (!x->tiled || x->value || x->scan || !x->updates.n) return false;
+  if (!x->tiled || x->value || x->recurrence || !x->updates.n) return false;
   fit_tables(p);
   uint8_t *known = &p->placed.v[s];
   if (!*known) *known = all_boxes(p, x) ? 2 : 1;

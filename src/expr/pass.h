@@ -28,8 +28,8 @@ struct pw {
   uint64_t cache_bytes;
   uint32_t lanes, fma, registers;
   bool convert, narrow;
-  u32vec *many; /* see expr_observer; NULL: nobody asks */
-  bool as_many; /* open sizes are taken for EXPR_MANY at least */
+  u32vec *variant_sizes;    /* see expr_observer; NULL: nobody asks */
+  bool assume_variant_rows; /* open sizes are taken for EXPR_VARIANT_ROWS at least */
   /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on
    * purpose of fewer constants */
   map *exact;
@@ -53,14 +53,14 @@ struct pw {
   VEC(uint8_t) flags; /* per ex, see exf_* */
   bool last_round;    /* folding takes what it left to the views */
   map *canon_vars;    /* for comparing stages: (position, extent) -> atom */
-  VEC(expr_refusal) refusals;
+  VEC(expr_remark) remarks;
 };
 
 /* ---- one run (pass.c) ------------------------------------------------------------------------ */
 /* false: no fuel left, do not rewrite */
 bool pass_spend(pw *p);
 /* with: other stage + 1 or 0 */
-void pass_refuse(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why);
+void pass_remark(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why);
 /* builds readers, loads, pinned */
 void pass_index(pw *p);
 /* stage s has a new value or updates */
@@ -122,8 +122,8 @@ bool reload_make(pw *p, tid t, reload_to to, const void *env, reload *r);
 void reload_put(pw *p, const reload *r);
 atom stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in axes, reductions, accesses; returns b */
 bool can_split(pw *p, uint32_t s, atom v, sz inner);
-/* A stage of one value becomes a placement of pieces (apart.c). For each piece: apart_begin gives what each digit's
- * variable is in it (from[i] -> to[i]), apart_end takes the value. apart puts them in place; false: as it was. */
+/* A stage of one value becomes a placement of pieces (split.c). For each piece: split_begin gives what each digit's
+ * variable is in it (from[i] -> to[i]), split_end takes the value. split_stage puts them in place; false: as it was. */
 typedef struct slice {
   sz first;
   int64_t step;
@@ -135,9 +135,9 @@ typedef struct piece {
   sz *read;
   uint32_t n;
 } piece;
-void apart_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *out);
-void apart_end(pw *p, uint32_t s, piece *k, ex value, const char *hint);
-bool apart(pw *p, uint32_t s, const piece *k, uint32_t n);
+void split_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *out);
+void split_end(pw *p, uint32_t s, piece *k, ex value, const char *hint);
+bool split_stage(pw *p, uint32_t s, const piece *k, uint32_t n);
 bool is_placement(pw *p, uint32_t s);       /* tiled, every update a box, unconditional */
 bool is_solid_placement(pw *p, uint32_t s); /* and some piece of it has no gaps: reads may go to that piece */
 
@@ -154,7 +154,7 @@ scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok);
 // clang-format off
 #define PASSES(X) \
   X(widen) X(simplify) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) \
-  X(scale) X(trim) X(axes) X(residue) X(bends) X(turn) X(winograd) X(quotient) X(narrow) X(align) \
+  X(scale) X(trim) X(axes) X(strided) X(piecewise) X(direction) X(winograd) X(quotient) X(narrow) X(align) \
   X(kernels)
 // clang-format on
 #define X(n) bool pass_##n(pw *p);

@@ -16,7 +16,7 @@ static bool forward(pw *p, uint32_t s) {
     for (uint32_t i = 0; i < l->n && !sv; i++) {
       ex_node n = *exn(p->m, l->v[i]);
       uint32_t q = producer_of(p->m, n.tensor);
-      if (!q || xs(p->m, q - 1)->scan || !xs(p->m, q - 1)->value) continue;
+      if (!q || xs(p->m, q - 1)->recurrence || !xs(p->m, q - 1)->value) continue;
       sz *by = NEWN(p->a, sz, expr_ndigits(xs(p->m, q - 1)) + 1);
       if (!expr_comps(p->m, q - 1, n.args, by, &sv, &si) && sv && !can_split(p, s, sv, si)) sv = 0;
     }
@@ -69,7 +69,7 @@ static bool backward(pw *p, uint32_t s) {
     for (uint32_t i = 0; i < l->n && !inner; i++) {
       ex_node n = *exn(m, l->v[i]);
       uint32_t q = producer_of(m, n.tensor);
-      if (!q || xs(m, q - 1)->scan || !xs(m, q - 1)->value || xs(m, q - 1)->updates.n) continue;
+      if (!q || xs(m, q - 1)->recurrence || !xs(m, q - 1)->value || xs(m, q - 1)->updates.n) continue;
       uint32_t nd = expr_ndigits(xs(m, q - 1));
       sz *by = NEWN(p->a, sz, nd + 1);
       digit *d = NEWN(p->a, digit, nd + 1);
@@ -87,7 +87,7 @@ static bool backward(pw *p, uint32_t s) {
   }
   return any;
 }
-static bool wanted(pw *p, uint32_t s) { return !xs(p->m, s)->scan && (stage_plain(p, s) || is_placement(p, s)); }
+static bool wanted(pw *p, uint32_t s) { return !xs(p->m, s)->recurrence && (stage_plain(p, s) || is_placement(p, s)); }
 bool pass_align(pw *p) {
   u32vec order = {0};
   bool any = false;

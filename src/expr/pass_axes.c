@@ -95,7 +95,8 @@ static bool axes(pw *p, uint32_t s) {
   unfold u = {.p = p, .s = s, .from = x->tensor};
   uint32_t nd = expr_ndigits(x), several = 0, n = p->readers.v[u.from].n;
   for (uint32_t i = 0; i < x->naxes; i++) several += x->axes[i].n > 1;
-  if (!several || nd > MAX_RANK || !x->value || x->updates.n || x->scan || p->pinned.v[u.from] || !n) return false;
+  if (!several || nd > MAX_RANK || !x->value || x->updates.n || x->recurrence || p->pinned.v[u.from] || !n)
+    return false;
   u.by = NEWN(p->a, sz, nd + 1);
   u32vec readers = {0}; /* a copy: the list changes with the readers */
   ex *to = NEWN(p->a, ex, n);
@@ -109,7 +110,7 @@ static bool axes(pw *p, uint32_t s) {
   pass_changed(p, s); /* the index has room for it, whatever comes of it */
   for (uint32_t i = 0; i < n; i++) {
     const stage *r = xs(m, readers.v[i]);
-    if (!r->value || r->updates.n || r->scan || r->block != x->block) return false;
+    if (!r->value || r->updates.n || r->recurrence || r->block != x->block) return false;
     to[i] = expr_rewrite(m, r->value, &(ex_map){.node = unfolded, .env = &u});
     if (reads(p, to[i], u.from)) return false;
   }

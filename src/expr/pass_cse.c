@@ -128,7 +128,7 @@ bool pass_cse(pw *p) {
   for (uint32_t i = 0; i < order.n; i++) {
     uint32_t s = order.v[i];
     const stage *x = xs(m, s);
-    if (x->updates.n || x->scan || !x->value) continue;
+    if (x->updates.n || x->recurrence || !x->value) continue;
     uint64_t h = EK_PLANTED("cse") ? 0 : sign_stage(p, &of, x), first;
     if (!map_getu(signs, h, &first)) {
       map_putu(signs, h, s + 1);

@@ -20,7 +20,7 @@ enum { DEPTH = 12 };
 static bool whole_data(const tensor *t) {
   int64_t n;
   uint32_t w = et_bytes(t->type);
-  if (t->kept.type) return true;
+  if (t->narrow.type) return true;
   if (!t->data.data || !nd_count(&t->data, &n)) return false;
   for (int64_t i = 0; i < n; i++) {
     double v = et_load(t->type, (const uint8_t *)t->data.data + i * w).f;
@@ -41,7 +41,7 @@ static bool whole_at(pw *p, ex e, int depth) {
     const tensor *t = xt(m, n.tensor);
     if (t->kind == TK_CONST) return whole_data(t);
     uint32_t s = producer_of(m, n.tensor);
-    return s && !xs(m, s - 1)->scan && !xs(m, s - 1)->updates.n && whole_at(p, xs(m, s - 1)->value, depth - 1);
+    return s && !xs(m, s - 1)->recurrence && !xs(m, s - 1)->updates.n && whole_at(p, xs(m, s - 1)->value, depth - 1);
   }
   case EX_OP:
     break;
@@ -162,7 +162,7 @@ static factored factor_stage(factorer *f, uint32_t s) {
   const stage *x = xs(m, s);
   u32vec fs = {0};
   ex whole = 0;
-  if (x->scan || !stage_plain(p, s)) return no;
+  if (x->recurrence || !stage_plain(p, s)) return no;
   etype t = xt(m, x->tensor)->type;
   if (t != ET_F32 && t != ET_F64) return no;
   expr_operands(p->m, x->value, OP_MUL, p->a, &fs);

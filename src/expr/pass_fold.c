@@ -126,7 +126,7 @@ ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
   tid t = xs(m, s)->tensor;
   if (!ok) return 0;
   xt(m, t)->kind = TK_CONST, xt(m, t)->data = out;
-  expr_keep(m, t);
+  expr_narrow(m, t);
   return expr_load(m, t, idx, n, 0);
 }
 
@@ -186,7 +186,7 @@ static bool const_stage(pw *p, uint32_t s) {
   emodule *m = p->m;
   const stage *x = xs(m, s);
   const tensor *t = xt(m, x->tensor);
-  if (x->scan || t->type == ET_STR) return false;
+  if (x->recurrence || t->type == ET_STR) return false;
   for (uint32_t i = 0; i < t->rank; i++)
     if (!sym_is_int(p->c, t->shape[i], NULL)) return false;
   const u32vec *l = stage_loads(p, s);
@@ -250,7 +250,7 @@ static bool fold_stage(pw *p, uint32_t s) {
   tid t = xs(m, s)->tensor;
   pass_kill(p, s);
   xt(m, t)->kind = TK_CONST, xt(m, t)->data = out;
-  expr_keep(m, t);
+  expr_narrow(m, t);
   p->const_epoch++;
   return true;
 }

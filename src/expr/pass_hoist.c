@@ -22,12 +22,12 @@ typedef struct hoist {
   bool any;
 } hoist;
 
-static bool reads_scan(pw *p, ex e, uint32_t scan) {
+static bool reads_recurrence(pw *p, ex e, uint32_t recurrence) {
   u32vec l = {0};
   expr_loads(p->m, e, p->a, &l);
   for (uint32_t i = 0; i < l.n; i++) {
     uint32_t q = producer_of(p->m, exn(p->m, l.v[i])->tensor);
-    if (q && xs(p->m, q - 1)->scan == scan) return true;
+    if (q && xs(p->m, q - 1)->recurrence == recurrence) return true;
   }
   return false;
 }
@@ -52,9 +52,9 @@ static ex hoist_node(void *env, emodule *m, ex e) {
   if (map_getu(h->made, e, &made)) return (ex)made;
   if (!pass_spend(p)) return e;
   const stage *x = xs(m, h->s);
-  uint32_t sc = x->scan;
+  uint32_t sc = x->recurrence;
   ex value = h->lazy && !EK_PLANTED("hoist") ? expr_rewrite(m, e, &(ex_map){.node = guard_load, .env = p}) : e;
-  bool inside = sc && reads_scan(p, value, sc);
+  bool inside = sc && reads_recurrence(p, value, sc);
   /* free variables: the stage's own digits in their order, then those of enclosing reductions */
   u32vec fv = {0}, own = {0}, vars = {0};
   expr_vars(m, value, p->a, &fv);
@@ -64,7 +64,7 @@ static ex hoist_node(void *env, emodule *m, ex e) {
       if (fv.v[k] == own.v[i]) vec_push(p->a, vars, own.v[i]), fv.v[k] = 0;
   for (uint32_t k = 0; k < fv.n; k++)
     if (fv.v[k]) vec_push(p->a, vars, fv.v[k]);
-  atom t = sc ? m->scans.v[sc].var : 0;
+  atom t = sc ? m->recurrences.v[sc].var : 0;
   if (inside && t) { /* the step variable stands first and is shared */
     bool has = false;
     for (uint32_t i = 0; i < vars.n; i++) has |= vars.v[i] == t;
@@ -82,7 +82,7 @@ static ex hoist_node(void *env, emodule *m, ex e) {
   value = expr_subst_vars(m, value, vars.v, by, vars.n);
   if (vars.n > MAX_RANK) return e;
   uint32_t ns = pass_stage(p, h->s, d, vars.n, value, "r");
-  if (inside) xs(m, ns)->scan = sc;
+  if (inside) xs(m, ns)->recurrence = sc;
   ex ld = expr_load(m, xs(m, ns)->tensor, idx, vars.n, 0);
   map_putu(h->made, e, ld);
   h->any = true;
@@ -107,23 +107,23 @@ static ex hoist_value(hoist *h, ex e, bool is_root) {
 }
 /* A recurrence's stage that reads nothing of it becomes an ordinary stage with a variable of its own; not where a
  * stage in front of it (seen) reads it, of the step before. */
-static bool leave_scan(pw *p, uint32_t s, const u32vec *seen) {
+static bool leave_recurrence(pw *p, uint32_t s, const u32vec *seen) {
   emodule *m = p->m;
-  uint32_t sc = xs(m, s)->scan;
+  uint32_t sc = xs(m, s)->recurrence;
   const u32vec *l = stage_loads(p, s);
   for (uint32_t i = 0; i < l->n; i++) {
     uint32_t q = producer_of(m, exn(m, l->v[i])->tensor);
-    if (q && xs(m, q - 1)->scan == sc && !EK_PLANTED("hoist-scan")) return false;
+    if (q && xs(m, q - 1)->recurrence == sc && !EK_PLANTED("hoist-recurrence")) return false;
   }
   for (uint32_t i = 0; i < p->readers.v[xs(m, s)->tensor].n; i++)
     if (vec_has(seen, p->readers.v[xs(m, s)->tensor].v[i])) return false;
   if (!pass_spend(p)) return false;
-  atom t = m->scans.v[sc].var;
-  sz ext = m->scans.v[sc].extent, nv = t ? sym_var(p->c, sym_name(p->c, t), ext) : 0;
+  atom t = m->recurrences.v[sc].var;
+  sz ext = m->recurrences.v[sc].extent, nv = t ? sym_var(p->c, sym_name(p->c, t), ext) : 0;
   atom na = 0;
   if (nv) sym_is_atom(p->c, nv, &na);
   stage *x = xs(m, s);
-  x->scan = 0;
+  x->recurrence = 0;
   if (!t) return true;
   for (uint32_t i = 0; i < x->naxes; i++)
     for (uint32_t k = 0; k < x->axes[i].n; k++)
@@ -144,8 +144,8 @@ bool pass_hoist(pw *p) {
   pass_order(p, &order);
   u32vec seen = {0};
   for (uint32_t i = 0; i < order.n; i++) {
-    if (!xs(m, order.v[i])->scan) continue;
-    if (!xs(m, order.v[i])->updates.n) any |= leave_scan(p, order.v[i], &seen);
+    if (!xs(m, order.v[i])->recurrence) continue;
+    if (!xs(m, order.v[i])->updates.n) any |= leave_recurrence(p, order.v[i], &seen);
     vec_push(p->a, seen, order.v[i]);
   }
   hoist h = {.p = p};

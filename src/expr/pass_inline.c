@@ -48,7 +48,8 @@ static bool inline_delta(pw *p, uint32_t s, uint32_t r) {
   emodule *m = p->m;
   const stage *x = xs(m, s);
   ex l = only_access(p, r, x->tensor), old = xs(m, r)->value;
-  if (!l || exn(m, l)->otherwise || !stage_is_reduce(p, r) || xs(m, r)->scan || !is_delta(m, x->value)) return false;
+  if (!l || exn(m, l)->otherwise || !stage_is_reduce(p, r) || xs(m, r)->recurrence || !is_delta(m, x->value))
+    return false;
   uint32_t nd = expr_ndigits(x), before = exn(m, old)->nargs;
   digit *d = NEWN(p->a, digit, nd + 1);
   sz *by = NEWN(p->a, sz, nd + 1);
@@ -73,20 +74,20 @@ bool pass_inline(pw *p) {
   for (uint32_t i = 0; i < order.n; i++) {
     uint32_t s = order.v[i];
     const stage *x = xs(m, s);
-    if (x->dead || x->scan || !stage_plain(p, s)) continue;
+    if (x->dead || x->recurrence || !stage_plain(p, s)) continue;
     for (uint32_t k = 0; k < p->readers.v[x->tensor].n; k++)
       if (inline_delta(p, s, p->readers.v[x->tensor].v[k])) any = true, k--; /* that reader is gone from the list */
     if (p->pinned.v[x->tensor] || p->readers.v[x->tensor].n != 1) continue;
     uint32_t r = p->readers.v[x->tensor].v[0];
     const stage *y = xs(m, r);
     ex l = only_access(p, r, x->tensor);
-    if (!l || y->scan || y->block != x->block || !stage_plain(p, r) ||
+    if (!l || y->recurrence || y->block != x->block || !stage_plain(p, r) ||
         (exn(m, l)->otherwise && !EK_PLANTED("inline")) || !no_more_points(p, r, s))
       continue;
     if (!size[s]) size[s] = count_nodes(p, x->value, map_new(p->a), MAX_SIZE);
     if (!size[r]) size[r] = count_nodes(p, y->value, map_new(p->a), MAX_SIZE);
     if (size[s] + size[r] > MAX_SIZE) {
-      pass_refuse(p, "inline", s, r + 1, "expression too large");
+      pass_remark(p, "inline", s, r + 1, "expression too large");
       continue;
     }
     uint32_t nd = expr_ndigits(x);
@@ -96,7 +97,7 @@ bool pass_inline(pw *p) {
     sz si;
     if (!expr_comps(m, s, exn(m, l)->args, by, &sv, &si)) {
       if (!sv || !can_split(p, r, sv, si)) {
-        pass_refuse(p, "inline", s, r + 1, "digits");
+        pass_remark(p, "inline", s, r + 1, "digits");
         continue;
       }
       if (!pass_spend(p)) break;

@@ -44,7 +44,8 @@ static bool even_sum(pw *p, ex x, const roles *r, uint32_t first) {
 static bool match(pw *p, uint32_t s, ex *x, ex *w, bool *inner) { /* inner: along x's last axis */
   emodule *m = p->m;
   roles r;
-  if (!stage_is_reduce(p, s) || xs(m, s)->scan || map_getu(p->exact, s, &(uint64_t){0}) || !expr_roles(m, s, p->a, &r))
+  if (!stage_is_reduce(p, s) || xs(m, s)->recurrence || map_getu(p->exact, s, &(uint64_t){0}) ||
+      !expr_roles(m, s, p->a, &r))
     return false;
   const ex_node *red = exn(m, r.red);
   if ((r.cls != KC_CONTRACTION && r.cls != KC_MATVEC) || !r.two || !r.b_const || red->op != RED_SUM || red->where ||
@@ -92,7 +93,7 @@ static tid narrow_constant(narrower *w, tid t) {
 static bool can_round(narrower *w, tid t, uint32_t depth) {
   emodule *m = w->m;
   uint32_t q = producer_of(m, t);
-  if (!q-- || xt(m, t)->type != ET_F32 || xt(m, t)->output || w->p->pinned.v[t] || xs(m, q)->scan || !depth)
+  if (!q-- || xt(m, t)->type != ET_F32 || xt(m, t)->output || w->p->pinned.v[t] || xs(m, q)->recurrence || !depth)
     return false;
   const stage *s = xs(m, q);
   if (!s->updates.n) return s->value && (exn(m, s->value)->kind != EX_REDUCE || !red_is_arg((rop)exn(m, s->value)->op));

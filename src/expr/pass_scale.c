@@ -153,7 +153,7 @@ static bool fold_into(pw *p, uint32_t s) {
   tid t = xs(m, s)->tensor;
   if (p->pinned.v[t] || p->readers.v[t].n != 1) return false;
   uint32_t y = p->readers.v[t].v[0];
-  if (!stage_plain(p, y) || xs(m, y)->scan) return false;
+  if (!stage_plain(p, y) || xs(m, y)->recurrence) return false;
   ex l = 0;
   const u32vec *ls = stage_loads(p, y);
   for (uint32_t i = 0; i < ls->n; i++)
@@ -222,7 +222,7 @@ static bool fold_into(pw *p, uint32_t s) {
     pass_set(p, y, simplify(p, v));
     return true;
   }
-  pass_refuse(p, "scale", s, y + 1, "no constant factor over the scale's variables");
+  pass_remark(p, "scale", s, y + 1, "no constant factor over the scale's variables");
   return false;
 }
 bool pass_scale(pw *p) {
@@ -231,7 +231,7 @@ bool pass_scale(pw *p) {
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     uint32_t s = order.v[i];
-    if (xs(p->m, s)->scan || !float_sum(p, s)) continue;
+    if (xs(p->m, s)->recurrence || !float_sum(p, s)) continue;
     any |= merge_factors(p, s);
     any |= fold_into(p, s);
   }

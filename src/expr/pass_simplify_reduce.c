@@ -99,7 +99,8 @@ static ex guard_instead(sm *z, const ex_node *n) {
   vec_push(z->p->a, fs, n->body);
   for (uint32_t i = 0; i < fs.n; i++) {
     ex_node f = *exn(m, fs.v[i]);
-    if (f.kind == EX_OP && f.op == OP_MUL && fs.n < MANY) fs.v[i--] = f.args[0], vec_push(z->p->a, fs, f.args[1]);
+    if (f.kind == EX_OP && f.op == OP_MUL && fs.n < MAX_OPERANDS)
+      fs.v[i--] = f.args[0], vec_push(z->p->a, fs, f.args[1]);
   }
   uint32_t left = cs.n, host = 0;
   for (uint32_t i = 0; i < fs.n; i++) {

@@ -80,7 +80,7 @@ static bool trim(pw *p, uint32_t s) {
   uint32_t nd = expr_ndigits(x);
   const u32vec *readers = &p->readers.v[t];
   reload r;
-  if (!x->value || x->updates.n || x->scan || p->pinned.v[t] || !readers->n || !nd) return false;
+  if (!x->value || x->updates.n || x->recurrence || p->pinned.v[t] || !readers->n || !nd) return false;
   want *w = NEWN(p->a, want, nd);
   digit *d = NEWN(p->a, digit, nd);
   sz *by = NEWN(p->a, sz, nd);

@@ -14,7 +14,7 @@
 #include "expr/pass.h"
 
 static bool is_view(pw *p, const stage *x) {
-  if (!x->value || x->updates.n || x->scan) return false;
+  if (!x->value || x->updates.n || x->recurrence) return false;
   ex_node n = *exn(p->m, x->value);
   if (n.kind != EX_LOAD || n.otherwise) return false;
   for (uint32_t i = 0; i < n.nargs; i++)
@@ -22,7 +22,7 @@ static bool is_view(pw *p, const stage *x) {
   return true;
 }
 static bool is_formula(pw *p, const stage *x) {
-  if (!x->value || x->updates.n || x->scan) return false;
+  if (!x->value || x->updates.n || x->recurrence) return false;
   return cheap_formula(p, x->value);
 }
 static ex range_condition(pw *p, sz i, sz n, ex and) {
@@ -219,7 +219,7 @@ bool pass_views(pw *p) {
 static bool computed(pw *p, const update *u, uint32_t block) {
   ex_node n = *exn(p->m, u->value);
   uint32_t q = n.kind == EX_LOAD && !n.otherwise ? producer_of(p->m, n.tensor) : 0;
-  return q && xs(p->m, q - 1)->block == block && !xs(p->m, q - 1)->scan && xs(p->m, q - 1)->value &&
+  return q && xs(p->m, q - 1)->block == block && !xs(p->m, q - 1)->recurrence && xs(p->m, q - 1)->value &&
          !xs(p->m, q - 1)->updates.n;
 }
 static ex swap_load(void *env, emodule *m, ex e) {
@@ -234,7 +234,7 @@ static bool through(pw *p, uint32_t s) {
   emodule *m = p->m;
   ctx *c = p->c;
   const stage *y = xs(m, s);
-  if (!y->value || y->updates.n || y->scan || !stage_plain(p, s)) return false;
+  if (!y->value || y->updates.n || y->recurrence || !stage_plain(p, s)) return false;
   ex load = 0;
   uint32_t q = 0;
   const u32vec *ls = stage_loads(p, s);

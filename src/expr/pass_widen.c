@@ -168,7 +168,7 @@ static void round_copy(widener *w, uint32_t s, tid wide) {
   xs(m, s)->axes = axes;
   xs(m, s)->value = expr_cast(m, xt(m, x.tensor)->type, expr_load(m, wide, idx, x.naxes, 0));
   xs(m, s)->updates.v = NULL, xs(m, s)->updates.n = xs(m, s)->updates.cap = 0;
-  xs(m, s)->tiled = false, xs(m, s)->scan = 0;
+  xs(m, s)->tiled = false, xs(m, s)->recurrence = 0;
   vec_push(w->p->a, w->p->pend, ((pending){s, made}));
 }
 static void keep_wide(widener *w, uint32_t s, tid wide) {
@@ -228,7 +228,7 @@ bool pass_widen(pw *p) {
   if (!any) return false;
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) /* stages of a recurrence read what stands behind them */
-    if (xs(m, order.v[i])->scan && narrow(&w, xt(m, xs(m, order.v[i])->tensor)->type) && pass_spend(p))
+    if (xs(m, order.v[i])->recurrence && narrow(&w, xt(m, xs(m, order.v[i])->tensor)->type) && pass_spend(p))
       wide_tensor(&w, order.v[i]);
   any = false;
   for (uint32_t i = 0; i < order.n; i++) any |= widen_stage(&w, order.v[i]);

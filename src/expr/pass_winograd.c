@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_AXES = LINMAP_AXES, MAX_APART = 1 << 16 };
+enum { MAX_AXES = LINMAP_AXES, MAX_SPACING = 1 << 16 };
 typedef struct sliding {
   uint32_t s;
   ex x, w;                        /* the two loads */
@@ -64,14 +64,14 @@ static bool find_window(pw *p, const sliding *q, atom k, window *out, atom *spli
     sz coef, rest, rest2;
     u32vec vs = {0};
     if (!sym_uses(c, l.args[i], k)) continue;
-    if (!sym_linear(c, l.args[i], k, &coef, &rest) || !sym_is_int(c, coef, &s) || !s || s < -MAX_APART ||
-        s > MAX_APART || !only_here(p, &l, i, k))
+    if (!sym_linear(c, l.args[i], k, &coef, &rest) || !sym_is_int(c, coef, &s) || !s || s < -MAX_SPACING ||
+        s > MAX_SPACING || !only_here(p, &l, i, k))
       return false;
     if (!sym_is_int(c, sym_extent(c, k), &r) || r < 2 || sym_uses_kind(c, rest, AT_DATA)) return false;
     *out = (window){.k = k,
                     .arg = i,
                     .sign = s < 0 ? -1 : 1,
-                    .apart = llabs(s),
+                    .spacing = llabs(s),
                     .taps = r,
                     .phases = 1,
                     .parts = 1,
@@ -84,12 +84,12 @@ static bool find_window(pw *p, const sliding *q, atom k, window *out, atom *spli
       bool row = false;
       for (uint32_t z = 0; z < q->row.n; z++) row |= q->row.v[z] == vs.v[j];
       if (!row || !sym_linear(c, rest, vs.v[j], &coef, &rest2) || !sym_is_int(c, coef, &by) || by < 1 ||
-          !only_here(p, &l, i, vs.v[j]) || (out->o && by % out->apart == 0))
+          !only_here(p, &l, i, vs.v[j]) || (out->o && by % out->spacing == 0))
         return false;
-      if (by % out->apart == 0) out->o = vs.v[j], out->stride = by / out->apart;
+      if (by % out->spacing == 0) out->o = vs.v[j], out->stride = by / out->spacing;
     }
-    if (!out->o && vs.n == 1 && can_split(p, q->s, vs.v[0], sym_int(c, out->apart))) *split = vs.v[0];
-    return out->o && (vs.n == 1 || out->apart > 1);
+    if (!out->o && vs.n == 1 && can_split(p, q->s, vs.v[0], sym_int(c, out->spacing))) *split = vs.v[0];
+    return out->o && (vs.n == 1 || out->spacing > 1);
   }
   return false;
 }
@@ -107,7 +107,7 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   roles r;
   *split = 0;
   *q = (sliding){.s = s};
-  if (!stage_is_reduce(p, s) || xs(m, s)->scan || !expr_roles(m, s, p->a, &r)) return false;
+  if (!stage_is_reduce(p, s) || xs(m, s)->recurrence || !expr_roles(m, s, p->a, &r)) return false;
   const ex_node *red = exn(m, r.red);
   if (!r.window || !r.two || !r.b_const || red->op != RED_SUM || red->where || r.a.n != 1 || r.b.n != 1 || r.none.n ||
       r.red_one.n || !(r.col.n + r.batch.n))
@@ -130,7 +130,7 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
       q->nw++;
     } else
       vec_push(p->a, q->reduce, r.red_both.v[i]);
-    if (o) *split = o, *by = q->win[q->nw].apart;
+    if (o) *split = o, *by = q->win[q->nw].spacing;
   }
   return q->nw > 0;
 }
@@ -139,24 +139,24 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
  * and 1 if that is 1, so that the constants are not hidden by a batch that may be 1; or, to see whether that would
  * be otherwise, as many ---- */
 enum {
-  FAR_VALUE_COST = 16 /* one that goes through memory between two steps */,
+  MEMORY_VALUE_COST = 16 /* one that goes through memory between two steps */,
   ALONE_COST = 8 /* of a product that shares no factor with its neighbours */
 };
 static const double MAKE_COST = 0.4; /* of a factor made of kept taps, for each tile */
-static const double TERM_COST = 1.4, FAR_TERM_COST = 2, STENCIL_COST = 1.5;
+static const double TERM_COST = 1.4, MEMORY_TERM_COST = 2, STENCIL_COST = 1.5;
 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are
  * computed apart, from the same products */
 static const double UNEVEN_COST = 0.3;
 static const double GAIN = 0.9; /* what is not worth more code */
 static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */,
                     BYTES_A_CYCLE = 6.4 /* of constants, from memory */,
-                    FAR_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
+                    DRAM_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
   for (uint32_t i = 0; i < vs->n; i++) {
     int64_t lo, hi;
     sym_range(p->c, sym_extent(p->c, vs->v[i]), &lo, &hi);
-    if (lo < hi && p->as_many) lo = max64(lo, EXPR_MANY);
+    if (lo < hi && p->assume_variant_rows) lo = max64(lo, EXPR_VARIANT_ROWS);
     r *= (double)(lo < hi && lo > 1 ? min64(2 * lo, hi) : max64(lo, 1));
   }
   return r;
@@ -200,7 +200,8 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
       for (uint32_t j = i + 1; j < q->nw; j++)
         if (win[j]->m > 1)
           before *= (double)win[j]->m / (double)win[j]->n, behind *= (double)win[j]->m / (double)win[j]->n;
-      sums += before * (FAR_VALUE_COST + FAR_TERM_COST * w->in) + behind * (FAR_VALUE_COST + FAR_TERM_COST * w->out);
+      sums += before * (MEMORY_VALUE_COST + MEMORY_TERM_COST * w->in) +
+              behind * (MEMORY_VALUE_COST + MEMORY_TERM_COST * w->out);
     }
   } else if (any)
     sums = value * (in + out * (1 + UNEVEN_COST * (kinds - 1)));
@@ -219,7 +220,7 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
                            : by_axis ? ALONE_COST
                                      : STENCIL_COST) +
                    batch * sums,
-         memory = bytes * p->lanes * p->fma / (by_axis ? FAR_BYTES_A_CYCLE : BYTES_A_CYCLE);
+         memory = bytes * p->lanes * p->fma / (by_axis ? DRAM_BYTES_A_CYCLE : BYTES_A_CYCLE);
   /* most of the shorter hides behind the longer */
   return compute > memory ? compute + memory / 4 : memory + compute / 4;
 }
@@ -275,7 +276,7 @@ static bool by_axis(pw *p, sliding *q) {
                         sym_int(c, 0));
     for (uint32_t j = 0; j < i; j++)
       if (q->win[j].arg == w->arg) return false;
-    if (w->apart > 1 || !sym_is_int(c, at, &q->begin[i])) return false;
+    if (w->spacing > 1 || !sym_is_int(c, at, &q->begin[i])) return false;
   }
   return true;
 }
@@ -403,7 +404,7 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   for (uint32_t i = 0; i < q->nt; i++) {
     const window *w = &q->win[i];
     if (w->parts == 1) continue;
-    t.all[i] = w->taps, t.part[i] = t.nx, t.begin[i] = w->r, t.apart[i] = 1;
+    t.all[i] = w->taps, t.part[i] = t.nx, t.begin[i] = w->r, t.spacing[i] = 1;
     u.dims[u.rank++] = t.ext[t.nx] = w->parts, t.step[t.nx++] = w->r * t.tap[i];
   }
   for (uint32_t i = 0; i < vars->n; i++) {
@@ -418,7 +419,7 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
     for (uint32_t j = 0; j < q->nt; j++)
       if (q->channels.n && phase_of(q, j) == vars->v[i])
         t.all[j] = q->win[j].taps, t.part[j] = v, t.begin[j] = 1, t.lead[j] = q->win[j].lead,
-        t.apart[j] = q->win[j].phases;
+        t.spacing[j] = q->win[j].phases;
   }
   if (!sym_is_int(c, at, &t.base)) return 0;
   for (uint32_t i = 0; i < u.rank; i++)
@@ -535,7 +536,7 @@ static ex read_x(const step *r) {
       }
       idx[a] = sym_replace(c, idx[a], x->k, sym_int(c, x->sign < 0 ? x->taps - 1 : 0));
       idx[a] = sym_addi(c, sym_replace(c, idx[a], x->o, sym_muli(c, r->place[w], x->m)),
-                        x->at[r->j[w]] * (EK_PLANTED("winograd-apart") ? 1 : x->apart));
+                        x->at[r->j[w]] * (EK_PLANTED("winograd-last") ? 1 : x->spacing));
     }
     for (uint32_t k = 0; k < r->v->from.n; k++) idx[a] = sym_replace(c, idx[a], r->v->from.v[k], r->v->to.v[k]);
   }
@@ -921,7 +922,7 @@ static bool rewrite(pw *p, sliding *q) {
   return true;
 }
 /* Would another form be chosen for many rows? Notes their sizes. */
-static void ask_many(pw *p, const sliding *q) {
+static void note_variant_sizes(pw *p, const sliding *q) {
   u32vec open = {0};
   for (uint32_t k = 0; k < 2; k++)
     for (uint32_t i = 0; i < (k ? q->batch : q->row).n; i++) {
@@ -929,19 +930,19 @@ static void ask_many(pw *p, const sliding *q) {
       int64_t lo, hi;
       sz extent = sym_extent(p->c, (k ? q->batch : q->row).v[i]);
       sym_range(p->c, extent, &lo, &hi);
-      if (lo < EXPR_MANY && hi >= EXPR_MANY && sym_is_atom(p->c, extent, &n) && sym_kind(p->c, n) == AT_SYMBOL &&
-          !map_getu(p->lates, n, &(uint64_t){0}))
+      if (lo < EXPR_VARIANT_ROWS && hi >= EXPR_VARIANT_ROWS && sym_is_atom(p->c, extent, &n) &&
+          sym_kind(p->c, n) == AT_SYMBOL && !map_getu(p->lates, n, &(uint64_t){0}))
         vec_push(p->a, open, n);
     }
   if (!open.n) return;
   sliding few = *q, many = *q;
   bool any = choose(p, &few);
-  p->as_many = true;
+  p->assume_variant_rows = true;
   bool differs = choose(p, &many) != any || few.nt != many.nt;
-  p->as_many = false;
+  p->assume_variant_rows = false;
   for (uint32_t i = 0; i < few.nt && !differs; i++)
     differs = few.win[i].m != many.win[i].m || few.win[i].n != many.win[i].n || few.win[i].o != many.win[i].o;
-  for (uint32_t i = 0; i < open.n && differs; i++) vec_once(p->m->a, p->many, open.v[i]);
+  for (uint32_t i = 0; i < open.n && differs; i++) vec_once(p->m->a, p->variant_sizes, open.v[i]);
 }
 /* Axes that must be split for a form are as they were if there is none. */
 static bool transform(pw *p, uint32_t s) {
@@ -950,8 +951,8 @@ static bool transform(pw *p, uint32_t s) {
   int64_t by;
   pass_enter(p, xs(p->m, s)->block);
   bool sure = match(p, s, &q, &split, &by);
-  if (sure && p->many) ask_many(p, &q);
-  if (p->many && p->many->n) return false; /* the module will be lowered anew */
+  if (sure && p->variant_sizes) note_variant_sizes(p, &q);
+  if (p->variant_sizes && p->variant_sizes->n) return false; /* the module will be lowered anew */
   if (!split) return sure && choose(p, &q) && rewrite(p, &q);
   stage old = *xs(p->m, s);
   old.axes = arena_dup(p->m->a, old.axes, old.naxes * sizeof *old.axes);

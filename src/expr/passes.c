@@ -6,7 +6,7 @@
 #include "expr/pass.h"
 #include <string.h>
 
-void pass_keep_refusals(pw *p);
+void pass_keep_remarks(pw *p);
 
 static bool last_fold(pw *p) {
   p->last_round = true;
@@ -36,10 +36,10 @@ const expr_pass expr_passes[] = {
     {"fold", pass_fold, 1, false, "what became constant is computed"},
     {"inline", pass_inline, 1, false, "again, after scale and cse"},
     {"axes", pass_axes, 1, false, "axes of several digits become several axes. Needs views"},
-    {"residue", pass_residue, 1, false, "sums that skip places fall apart into pieces that do not. Needs simplify"},
-    {"bends", pass_bends, 1, false,
+    {"strided", pass_strided, 1, false, "sums that skip places fall apart into pieces that do not. Needs simplify"},
+    {"piecewise", pass_piecewise, 1, false,
      "stages whose reads turn or stop somewhere fall apart into pieces that read straight on. Needs inline"},
-    {"turn", pass_turn, 1, false,
+    {"direction", pass_direction, 1, false,
      "what is computed from rows alone is computed in their order, whoever reads them backwards. Needs views"},
     {"winograd", pass_winograd, 2, true,
      "windows over constants become products with fewer multiplications where that pays. Needs roles"},
@@ -80,7 +80,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   p.fma = o && o->lanes > 1 && o->fma ? o->fma : 2;
   p.convert = o && o->convert;
   p.narrow = o && o->narrow;
-  p.many = o ? o->many : NULL;
+  p.variant_sizes = o ? o->variant_sizes : NULL;
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
   p.lates = map_new(p.a);
   p.exact = map_new(p.a);
@@ -92,10 +92,10 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
     bool changed = q->fn(&p);
     pass_enter(&p, 0);
     any |= changed;
-    if (o && o->many && o->many->n) break;
+    if (o && o->variant_sizes && o->variant_sizes->n) break;
     if (o && o->after && !o->after(o->env, m, q->name, changed, now_ms() - t0)) break;
   }
-  pass_keep_refusals(&p);
+  pass_keep_remarks(&p);
   if (o && o->spent) *o->spent = p.spent;
   arena_free(p.a);
   return any;

@@ -21,10 +21,10 @@
  * - row, elementwise, gather: reductions and element-wise stages over common outer variables.
  * - copy: movement that could not be avoided; several stages when they are copies for one placement, independent
  *   of each other.
- * - scan: all stages of one recurrence. A stage that copies or maps every step's result belongs to it too.
+ * - recurrence: all stages of one recurrence. A stage that copies or maps every step's result belongs to it too.
  * - update: one stage with sequential updates.
  * - running, ranking: one stage whose reduction looks at all pairs of places and is computed without
- *   (expr_running, expr_ranking); with a ranking, what is written at its places (expr_placing).
+ *   (expr_prefix_scan, expr_ranking); with a ranking, what is written at its places (expr_placing).
  * - composite: contraction, row chain over its column variable, contraction that reduces that variable; note is
  *   `online` when the chain is max, exp, sum, else `row panel`.
  * - blocks: what makes a contraction's operand, a placement of it if it has one, the contraction, what reads its
@@ -54,7 +54,7 @@ typedef struct expr_pass {
 /* in the order of running (a pass may stand several times); ends with a NULL name */
 extern const expr_pass expr_passes[];
 
-enum { EXPR_MANY = 4 /* rows from which on an open number of them may be worth a variant */ };
+enum { EXPR_VARIANT_ROWS = 4 /* rows from which on an open number of them may be worth a variant */ };
 typedef struct expr_observer {
   /* Called after every pass; may print or verify. Returning false stops the pipeline there. NULL: nobody looks. */
   bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);
@@ -68,9 +68,9 @@ typedef struct expr_observer {
   uint64_t *spent;      /* if not NULL: how many rewrites were made */
   uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel; 0: 256 KiB */
   uint32_t registers;   /* vector registers of the target; 0: taken for few */
-  /* gets the open sizes for which another form would be chosen if they were known to be EXPR_MANY or more; where
+  /* gets the open sizes for which another form would be chosen if they were known to be EXPR_VARIANT_ROWS or more; where
    * there are any, the passes end there. NULL: nobody asks */
-  u32vec *many;
+  u32vec *variant_sizes;
   /* of the target: f32 values of a register, and how many registers a core multiplies and adds in a cycle; no more
    * than one lane: taken for 16 and 2, which keeps constants small */
   uint32_t lanes, fma;
@@ -80,13 +80,13 @@ typedef struct expr_observer {
 bool expr_optimise(emodule *m, int level, const expr_observer *o);
 
 /* ---- why something was not done: one line per refused step, for reports ---------------------- */
-typedef struct expr_refusal {
+typedef struct expr_remark {
   const char *pass;
   uint32_t stage;
   uint32_t with; /* the other stage (or kernel leader) + 1, or 0 */
   const char *why;
-} expr_refusal;
-uint32_t expr_refusals(const emodule *m, const expr_refusal **out); /* of the last expr_optimise */
+} expr_remark;
+uint32_t expr_remarks(const emodule *m, const expr_remark **out); /* of the last expr_optimise */
 
 /* ---- index analysis -------------------------------------------------------------------------- */
 /* Values of the digits of a stage (flattened over its axes, outer to inner) when it is read at idx[naxes]. False if
@@ -126,19 +126,19 @@ bool expr_sliding(emodule *m, ex load, ex reduction, sliding_window *out);
 /* ---- reductions over pairs of places that need not look at all pairs (pairs.c) --------------- */
 /* the places k of the reduction up to p, in row-major order of k[0..n-1]; strict: without p itself; backward: from p
  * on */
-typedef struct running {
+typedef struct prefix_scan {
   uint32_t n;
   atom k[MAX_RANK], p[MAX_RANK];
   bool strict, backward;
   ex keep; /* what else `where` asks for, over k; 0: nothing */
-} running;
-bool expr_running(emodule *m, uint32_t stage, arena *a, running *out);
+} prefix_scan;
+bool expr_prefix_scan(emodule *m, uint32_t stage, arena *a, prefix_scan *out);
 typedef struct ranking { /* the place of p among all by key, equal keys in order */
   atom k, p;
   ex key; /* over p */
   bool falling;
   /* all who read a place ask whether it is below this first: others need not be told apart; 0: no such number */
-  int64_t few;
+  int64_t first;
 } ranking;
 bool expr_ranking(emodule *m, uint32_t stage, arena *a, ranking *out);
 /* variables of the stage's axes and updates, and those of the ranking that run with them; the axes' others count its

@@ -1,8 +1,8 @@
 /* What does a module look like as text?
  *
- * Order: sizes, scans, inputs and constants, the blocks' items in their order, outputs, late sizes, guards,
+ * Order: sizes, recurrences, inputs and constants, the blocks' items in their order, outputs, late sizes, guards,
  * kernels. Stages print one statement each; see the head of parse.c for the grammar and
- * print_value.c for names. Sizes and scans are met while the rest is printed, so the rest goes to a buffer first.
+ * print_value.c for names. Sizes and recurrences are met while the rest is printed, so the rest goes to a buffer first.
  * Only what a live item, an input or an output refers to is printed: dead stages are
  * not.
  */
@@ -79,7 +79,7 @@ static void put_const_data(printer *p, const tensor *x, bool all) {
 /* ---- stages ---------------------------------------------------------------------------------- */
 static void put_axes(printer *p, const stage *s) {
   sb_putc(p->b, '[');
-  atom t = s->scan ? p->m->scans.v[s->scan].var : 0;
+  atom t = s->recurrence ? p->m->recurrences.v[s->recurrence].var : 0;
   for (uint32_t i = 0; i < s->naxes; i++) {
     const axis *x = &s->axes[i];
     if (i) sb_put(p->b, ", ");
@@ -119,7 +119,7 @@ static void put_update(printer *p, const stage *s, const update *u) {
   pr_value(p, u->value);
   if (u->cond) sb_put(p->b, " if "), pr_value(p, u->cond);
 }
-/* In a scan a stage may read the last step of one that stands below. */
+/* In a recurrence a stage may read the last step of one that stands below. */
 static void put_forward(printer *p, uint32_t id, int depth) {
   u32vec loads = {0};
   uint64_t seen;
@@ -135,11 +135,11 @@ static void put_stage(printer *p, uint32_t id, int depth) {
   const stage *s = xs(p->m, id);
   const tensor *x = xt(p->m, s->tensor);
   pr_stage_begin(p);
-  if (s->scan) { /* declares the variable */
+  if (s->recurrence) { /* declares the variable */
     bool known = false;
-    for (uint32_t i = 0; i < p->scans.n; i++) known |= p->scans.v[i] == s->scan;
-    if (!known) vec_push(p->a, p->scans, s->scan);
-    pr_atom(p, p->m->scans.v[s->scan].var);
+    for (uint32_t i = 0; i < p->recurrences.n; i++) known |= p->recurrences.v[i] == s->recurrence;
+    if (!known) vec_push(p->a, p->recurrences, s->recurrence);
+    pr_atom(p, p->m->recurrences.v[s->recurrence].var);
   }
   if (s->value) pr_count(p, s->value);
   for (uint32_t i = 0; i < s->updates.n; i++) {
@@ -148,7 +148,7 @@ static void put_stage(printer *p, uint32_t id, int depth) {
     pr_count(p, u->value);
     if (u->cond) pr_count(p, u->cond);
   }
-  if (s->scan) put_forward(p, id, depth);
+  if (s->recurrence) put_forward(p, id, depth);
   map_putu(p->shown, s->tensor, 1);
   indent(p, depth);
   sb_fmt(p->b, "stage %s: %s ", pr_quoted(p, x->name), et_name(x->type));
@@ -161,9 +161,9 @@ static void put_stage(printer *p, uint32_t id, int depth) {
     }
     sb_putc(p->b, ']');
   }
-  if (s->scan)
-    for (uint32_t i = 0; i < p->scans.n; i++)
-      if (p->scans.v[i] == s->scan) sb_fmt(p->b, " scan s%u", i + 1);
+  if (s->recurrence)
+    for (uint32_t i = 0; i < p->recurrences.n; i++)
+      if (p->recurrences.v[i] == s->recurrence) sb_fmt(p->b, " recurrence s%u", i + 1);
   if (x->output) sb_put(p->b, " out");
   if (s->tiled) sb_put(p->b, " tiled");
   if (s->value) sb_put(p->b, " = "), pr_value(p, s->value);
@@ -262,11 +262,11 @@ static const char *const classes[] = {[KC_ELEMENTWISE] = "elementwise",
                                       [KC_CONTRACTION] = "contraction",
                                       [KC_STENCIL] = "stencil",
                                       [KC_MATVEC] = "matvec",
-                                      [KC_SCAN] = "scan",
+                                      [KC_RECURRENCE] = "recurrence",
                                       [KC_COPY] = "copy",
                                       [KC_GATHER] = "gather",
                                       [KC_UPDATE] = "update",
-                                      [KC_RUNNING] = "running",
+                                      [KC_PREFIX_SCAN] = "prefix_scan",
                                       [KC_RANKING] = "ranking",
                                       [KC_COMPOSITE] = "composite",
                                       [KC_BLOCKS] = "blocks"};
@@ -432,9 +432,9 @@ void expr_print(emodule *m, sbuf *b, print_opts o) {
     put_module(&p, o);
   p.b = b;
   put_sizes(&p);
-  for (uint32_t i = 0; i < p.scans.n; i++) {
-    scan s = m->scans.v[p.scans.v[i]];
-    sb_fmt(b, "scan s%u %s<", i + 1, pr_atom(&p, s.var));
+  for (uint32_t i = 0; i < p.recurrences.n; i++) {
+    recurrence s = m->recurrences.v[p.recurrences.v[i]];
+    sb_fmt(b, "recurrence s%u %s<", i + 1, pr_atom(&p, s.var));
     pr_size(&p, s.extent), sb_putc(b, '\n');
   }
   if (body.n) sb_putn(b, body.s, body.n);

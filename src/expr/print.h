@@ -11,7 +11,7 @@ typedef struct printer {
   map *names;             /* atom -> const char *: what this atom is called in the text */
   map *taken;             /* every name in use, and the reserved words */
   u32vec sizes;           /* symbols in order of first use: to be declared above */
-  u32vec scans;           /* scans in order of first use */
+  u32vec recurrences;     /* recurrences in order of first use */
   map *uses;              /* ex -> how often the current stage refers to it; NULL: nothing is named */
   map *weight;            /* ex -> nodes of the tree it unfolds to, saturating */
   map *lets;              /* ex -> k of `$k` */

@@ -12,11 +12,11 @@
 #include <string.h>
 
 static const char *const reserved[] = {
-    "tensor", "stage",   "size",    "scan",    "update",  "if",     "else",      "loop",   "load",  "where",
-    "acc",    "to",      "payload", "and",     "or",      "not",    "true",      "false",  "inf",   "nan",
-    "min",    "max",     "as",      "out",     "tiled",   "origin", "region",    "result", "carry", "next",
-    "while",  "collect", "output",  "late",    "require", "assume", "kernel",    "outer",  "note",  "node",
-    "input",  "const",   "trips",   "counter", "times",   "in",     "undefined", "declare"};
+    "tensor", "stage",   "size",    "recurrence", "update",  "if",     "else",      "loop",   "load",  "where",
+    "acc",    "to",      "payload", "and",        "or",      "not",    "true",      "false",  "inf",   "nan",
+    "min",    "max",     "as",      "out",        "tiled",   "origin", "region",    "result", "carry", "next",
+    "while",  "collect", "output",  "late",       "require", "assume", "kernel",    "outer",  "note",  "node",
+    "input",  "const",   "trips",   "counter",    "times",   "in",     "undefined", "declare"};
 
 void pr_begin(printer *p, emodule *m, arena *a, sbuf *b) {
   *p = (printer){.m = m,

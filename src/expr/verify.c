@@ -2,9 +2,9 @@
  *
  * Run after every pass in debugging builds and by the tests: cheap structural checks of what expr.h promises. In
  * order: (1) each stage alone: types, ranks, which variables its values may use; (2)
- * variables belong to one stage (a scan's to its group) and no reduction binds what encloses it; (3) blocks hold
+ * variables belong to one stage (a recurrence's to its group) and no reduction binds what encloses it; (3) blocks hold
  * each live stage once and control flow is typed; (4) whatever is read stands earlier or
- * in an enclosing block, in a scan possibly a step earlier; (5) kernels hold the stages. Complaints are about us:
+ * in an enclosing block, in a recurrence possibly a step earlier; (5) kernels hold the stages. Complaints are about us:
  * E_INTERNAL, naming the pass; about a text (no pass): E_MODEL. expr_verify_ranges is separate, because it needs
  * the
  * prover: accesses without `else` must be in range given the conditions around them.
@@ -26,7 +26,7 @@ typedef struct ranges {
   const char *stage;
   sbuf *out;
   uint32_t unproved;
-  /* for the steps of a scan */
+  /* for the steps of a recurrence */
   struct check *k;
   uint32_t reader;
 } ranges;
@@ -100,9 +100,9 @@ typedef struct check {
   ctx *c;
   arena *a;
   const char *when;
-  map *owner;     /* variable -> stage + 1, or a scan's complement */
+  map *owner;     /* variable -> stage + 1, or a recurrence's complement */
   uint8_t *ready; /* by tensor: may be read here */
-  uint32_t *left; /* by scan: members still to come */
+  uint32_t *left; /* by recurrence: members still to come */
   bool ok;
 } check;
 
@@ -132,7 +132,7 @@ static void own(check *k, uint32_t s, atom v) {
   size_vars(k->m, sym_extent(k->c, v), k->a, &in);
   if (in.n) bad(k, x->tensor, "variable %s runs to %s, which varies", vname(k, v), sym_str(k->c, sym_extent(k->c, v)));
   uint64_t who, me = s + 1;
-  if (x->scan && k->m->scans.v[x->scan].var == v) me = ~(uint64_t)x->scan;
+  if (x->recurrence && k->m->recurrences.v[x->recurrence].var == v) me = ~(uint64_t)x->recurrence;
   if (!map_getu(k->owner, v, &who))
     map_putu(k->owner, v, me);
   else if (who != me)
@@ -140,7 +140,7 @@ static void own(check *k, uint32_t s, atom v) {
 }
 static void uses_only(check *k, const stage *x, const u32vec *used, const u32vec *allowed, const char *where) {
   for (uint32_t i = 0; i < used->n; i++) {
-    bool found = x->scan && k->m->scans.v[x->scan].var == used->v[i];
+    bool found = x->recurrence && k->m->recurrences.v[x->recurrence].var == used->v[i];
     for (uint32_t j = 0; j < allowed->n; j++) found |= allowed->v[j] == used->v[i];
     if (!found) bad(k, x->tensor, "%s uses variable %s, which no loop around it has", where, vname(k, used->v[i]));
   }
@@ -195,7 +195,7 @@ static void check_stage(check *k, uint32_t s) {
     bad(k, x->tensor, "%u axes, its tensor has rank %u", x->naxes, t->rank);
     return;
   }
-  if (x->scan >= m->scans.n && x->scan) bad(k, x->tensor, "there is no scan %u", x->scan);
+  if (x->recurrence >= m->recurrences.n && x->recurrence) bad(k, x->tensor, "there is no recurrence %u", x->recurrence);
   for (uint32_t i = 0; i < x->naxes; i++) {
     sz size = sym_int(k->c, 1);
     for (uint32_t j = 0; j < x->axes[i].n; j++) {
@@ -252,9 +252,9 @@ static void need(check *k, tid t, const char *what) {
     bad(k, 0, "%s reads %s before it is computed, or outside its block", what,
         t && t < k->m->tensors.n ? xt(k->m, t)->name : "no tensor");
 }
-/* The index at which a load of a scan's tensor reads the step, if the step is an axis of its own. */
+/* The index at which a load of a recurrence's tensor reads the step, if the step is an axis of its own. */
 static sz step_index(check *k, const stage *of, const ex_node *load) {
-  atom t = k->m->scans.v[of->scan].var;
+  atom t = k->m->recurrences.v[of->recurrence].var;
   for (uint32_t i = 0; i < of->naxes; i++)
     if (of->axes[i].n == 1 && of->axes[i].d[0].var == t) return load->args[i];
   return 0;
@@ -264,8 +264,8 @@ static void check_step(ranges *r, const ex_node *n) {
   check *k = r->k;
   const stage *x = xs(r->m, r->reader);
   const tensor *t = xt(r->m, n->tensor);
-  if (t->kind != TK_STAGE || t->stage >= r->m->stages.n || xs(r->m, t->stage)->scan != x->scan) return;
-  sz at = step_index(k, xs(r->m, t->stage), n), now = sym_of_atom(k->c, r->m->scans.v[x->scan].var);
+  if (t->kind != TK_STAGE || t->stage >= r->m->stages.n || xs(r->m, t->stage)->recurrence != x->recurrence) return;
+  sz at = step_index(k, xs(r->m, t->stage), n), now = sym_of_atom(k->c, r->m->recurrences.v[x->recurrence].var);
   if (at && !(k->ready[n->tensor] ? sym_le(k->c, at, now) : sym_lt(k->c, at, now)))
     bad(k, x->tensor, "reads step %s of %s, which is not computed yet", sym_str(k->c, at), t->name);
 }
@@ -280,14 +280,14 @@ static void check_reads(check *k, uint32_t s) {
     const stage *of = t->kind == TK_STAGE && t->stage < m->stages.n ? xs(m, t->stage) : NULL;
     if (of && of->dead)
       bad(k, x->tensor, "reads %s, which was removed", t->name);
-    else if (x->scan && of && of->scan == x->scan)
+    else if (x->recurrence && of && of->recurrence == x->recurrence)
       continue;
     else if (!can_read(k, n->tensor))
       bad(k, x->tensor, "reads %s before it is computed, or outside its block", t->name);
-    else if (of && of->scan && k->left[of->scan])
-      bad(k, x->tensor, "reads %s while its scan is not finished", t->name);
+    else if (of && of->recurrence && k->left[of->recurrence])
+      bad(k, x->tensor, "reads %s while its recurrence is not finished", t->name);
   }
-  if (!x->scan) return;
+  if (!x->recurrence) return;
   ranges r = {.m = m, .a = k->a, .load = check_step, .done = map_new(k->a), .k = k, .reader = s};
   visit(&r, x->value);
   for (uint32_t i = 0; i < xs(m, s)->updates.n; i++) {
@@ -377,7 +377,7 @@ static void check_block(check *k, uint32_t blk, uint8_t *placed) {
       if (x->block != blk) bad(k, x->tensor, "says it stands in block %u, stands in %u", x->block, blk);
       check_reads(k, it.index);
       k->ready[x->tensor] = 1;
-      if (x->scan) k->left[x->scan]--;
+      if (x->recurrence) k->left[x->recurrence]--;
     }
   }
 }
@@ -419,7 +419,7 @@ bool expr_verify(emodule *m, const char *when) {
   check k = {.m = m, .c = m->c, .a = a, .when = when, .owner = map_new(a), .ok = true};
   uint8_t *placed = arena_alloc(a, m->stages.n + 1);
   k.ready = arena_alloc(a, m->tensors.n + 1);
-  k.left = NEWN(a, uint32_t, m->scans.n + 1);
+  k.left = NEWN(a, uint32_t, m->recurrences.n + 1);
   for (tid t = 1; t < m->tensors.n; t++)
     for (uint32_t i = 0; i < xt(m, t)->rank; i++)
       if (xt(m, t)->kind != TK_STAGE && never(&k, xt(m, t)->shape[i]))
@@ -429,7 +429,7 @@ bool expr_verify(emodule *m, const char *when) {
   for (uint32_t s = 0; s < m->stages.n; s++) {
     if (xs(m, s)->dead) continue;
     check_stage(&k, s);
-    if (xs(m, s)->scan && xs(m, s)->scan < m->scans.n) k.left[xs(m, s)->scan]++;
+    if (xs(m, s)->recurrence && xs(m, s)->recurrence < m->recurrences.n) k.left[xs(m, s)->recurrence]++;
   }
   if (k.ok) check_block(&k, 0, placed); /* the rest relies on what was checked so far */
   if (k.ok) {

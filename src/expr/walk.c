@@ -150,7 +150,7 @@ void size_vars(emodule *m, sz s, arena *a, u32vec *vars) {
 
 void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out) {
   const ex_node *n = exn(m, e);
-  if (n->kind != EX_OP || n->op != op || out->n >= MANY) {
+  if (n->kind != EX_OP || n->op != op || out->n >= MAX_OPERANDS) {
     vec_push(a, *out, e);
     return;
   }
@@ -164,7 +164,7 @@ static void take_load(visit *v, ex e) {
 }
 /* Nodes never change: what a large value loads is found once. */
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads) {
-  enum { MANY = 8 };
+  enum { MAX_OPERANDS = 8 };
   const uint32_t had = loads->n;
   uint64_t at;
   bool known = m->loads_of && map_getu(m->loads_of, e, &at);
@@ -180,7 +180,7 @@ void expr_loads(emodule *m, ex e, arena *a, u32vec *loads) {
     if (first_time(&v, m->known_loads.v[at].v[i])) vec_push(a, *loads, m->known_loads.v[at].v[i]);
   if (known) return;
   visit_value(&v, e);
-  if (had || loads->n < MANY) return;
+  if (had || loads->n < MAX_OPERANDS) return;
   u32vec all = {0};
   vec_reserve(m->a, all, loads->n);
   memcpy(all.v, loads->v, loads->n * sizeof *all.v), all.n = loads->n;

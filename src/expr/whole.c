@@ -74,7 +74,7 @@ static void stage_sizes(whole *w, uint32_t s) {
   shape(w, x->tensor);
   for (uint32_t i = 0; i < x->naxes; i++)
     for (uint32_t k = 0; k < x->axes[i].n; k++) size(w, x->axes[i].d[k].extent, who);
-  if (x->scan) size(w, w->m->scans.v[x->scan].extent, who);
+  if (x->recurrence) size(w, w->m->recurrences.v[x->recurrence].extent, who);
   for (uint32_t i = 0; i < x->updates.n; i++) {
     const update *u = &x->updates.v[i];
     for (uint32_t k = 0; k < u->nidx; k++) size(w, u->idx[k], who);

@@ -48,10 +48,10 @@ piece grad_piece(gr *g, tid x, const gathered *p, const axis *axes, const frame_
   if (p->back_cond && !EK_PLANTED("grad-piece")) r.ref = expr_sel(m, p->back_cond, r.ref, zero_of(g, x));
   return r;
 }
-void grad_piece_emit(gr *g, const piece *p, uint32_t scan) {
+void grad_piece_emit(gr *g, const piece *p, uint32_t recurrence) {
   if (!p->t) return;
   uint32_t s = grad_append(g, p->t, p->axes, xt(g->m, p->t)->rank, p->value);
-  xs(g->m, s)->scan = scan;
+  xs(g->m, s)->recurrence = recurrence;
 }
 
 /* ---- scattering ------------------------------------------------------------------------------ */

@@ -21,7 +21,7 @@ typedef struct cloning {
   emodule *m;
   map *tids;  /* old tensor -> new */
   map *atoms; /* old variable or counter -> sz */
-  map *scans;
+  map *recurrences;
 } cloning;
 
 static tid twin(cloning *k, tid t) {
@@ -65,9 +65,9 @@ static atom new_var(cloning *k, atom v) {
   sym_is_atom(k->g->c, s, &a);
   return a;
 }
-static axis *clone_axes(cloning *k, const stage *x, uint32_t scan) {
+static axis *clone_axes(cloning *k, const stage *x, uint32_t recurrence) {
   emodule *m = k->m;
-  atom t = x->scan ? m->scans.v[x->scan].var : 0;
+  atom t = x->recurrence ? m->recurrences.v[x->recurrence].var : 0;
   axis *axes = NEWN(m->a, axis, x->naxes + 1);
   for (uint32_t i = 0; i < x->naxes; i++) {
     digit *d = NEWN(m->a, digit, x->axes[i].n + 1);
@@ -76,8 +76,8 @@ static axis *clone_axes(cloning *k, const stage *x, uint32_t scan) {
       digit from = x->axes[i].d[q];
       d[n].extent = clone_size(k, from.extent);
       if (t && from.var == t) {
-        d[n++].var = m->scans.v[scan].var;
-        map_putu(k->atoms, t, sym_of_atom(k->g->c, m->scans.v[scan].var));
+        d[n++].var = m->recurrences.v[recurrence].var;
+        map_putu(k->atoms, t, sym_of_atom(k->g->c, m->recurrences.v[recurrence].var));
       } else if ((d[n].var = new_var(k, from.var)))
         n++;
     }
@@ -85,22 +85,22 @@ static axis *clone_axes(cloning *k, const stage *x, uint32_t scan) {
   }
   return axes;
 }
-static uint32_t clone_scan(cloning *k, uint32_t scan) {
+static uint32_t clone_recurrence(cloning *k, uint32_t recurrence) {
   uint64_t n;
-  if (!scan) return 0;
-  if (map_getu(k->scans, scan, &n)) return (uint32_t)n;
-  const struct scan from = k->m->scans.v[scan];
-  struct scan to = {.extent = clone_size(k, from.extent)};
+  if (!recurrence) return 0;
+  if (map_getu(k->recurrences, recurrence, &n)) return (uint32_t)n;
+  const struct recurrence from = k->m->recurrences.v[recurrence];
+  struct recurrence to = {.extent = clone_size(k, from.extent)};
   sym_is_atom(k->g->c, sym_var(k->g->c, from.var ? sym_name(k->g->c, from.var) : "t", to.extent), &to.var);
   if (!from.var) to.var = 0;
-  vec_push(k->m->a, k->m->scans, to);
-  map_putu(k->scans, scan, k->m->scans.n - 1);
-  return k->m->scans.n - 1;
+  vec_push(k->m->a, k->m->recurrences, to);
+  map_putu(k->recurrences, recurrence, k->m->recurrences.n - 1);
+  return k->m->recurrences.n - 1;
 }
 static void clone_stage(cloning *k, uint32_t s, uint32_t block) {
   emodule *m = k->m;
   const stage x = *xs(m, s);
-  uint32_t sc = clone_scan(k, x.scan);
+  uint32_t sc = clone_recurrence(k, x.recurrence);
   axis *axes = clone_axes(k, &x, sc);
   uint32_t n = expr_stage(m, block, twin(k, x.tensor), axes, x.naxes, clone_value(k, x.value));
   for (uint32_t i = 0; i < x.updates.n; i++) {
@@ -114,7 +114,7 @@ static void clone_stage(cloning *k, uint32_t s, uint32_t block) {
     u.vars = vars, u.nvars = nv, u.idx = idx, u.value = clone_value(k, u.value), u.cond = clone_value(k, u.cond);
     vec_push(m->a, xs(m, n)->updates, u);
   }
-  xs(m, n)->tiled = x.tiled, xs(m, n)->scan = sc, xs(m, n)->stop = x.stop, xs(m, n)->region = x.region;
+  xs(m, n)->tiled = x.tiled, xs(m, n)->recurrence = sc, xs(m, n)->stop = x.stop, xs(m, n)->region = x.region;
 }
 static uint32_t new_block(gr *g, uint32_t parent) {
   vec_push(g->m->a, g->m->blocks, ((block){.parent = parent}));

@@ -4,7 +4,7 @@
  *   (useful). 2. Reductions inside useful values become stages (hoist.c). 3. The block's
  * items are walked backwards; when a stage is reached all its readers have contributed, so its adjoint is
  * finished (adjoint.c) and the stage contributes to what it reads (value.c). A recurrence is
- * one step of this walk (scan.c). 4. The adjoints asked for are finished. New stages are appended to the block in
+ * one step of this walk (recurrence.c). 4. The adjoints asked for are finished. New stages are appended to the block in
  * this order, which is one of dependence.
  */
 #include "grad/grad_in.h"
@@ -82,7 +82,7 @@ static void find_active(gr *g, const tid *wrt, uint32_t nwrt) {
   for (uint32_t i = 0; i < nwrt; i++) g->active[wrt[i]] = 1;
   for (bool again = true; again;) { /* more than one round only for recurrences */
     map *memo = map_new(g->a);
-    bool scans = false, changed = false;
+    bool recurrences = false, changed = false;
     for (uint32_t i = 0; i < m->blocks.v[g->block].items.n; i++) {
       item it = m->blocks.v[g->block].items.v[i];
       bool now = false;
@@ -102,9 +102,9 @@ static void find_active(gr *g, const tid *wrt, uint32_t nwrt) {
         for (uint32_t k = 0; k < l->ncollected; k++) now |= set_active(g, l->collected[k]);
       }
       changed |= now;
-      scans |= it.kind == IT_STAGE && xs(m, it.index)->scan;
+      recurrences |= it.kind == IT_STAGE && xs(m, it.index)->recurrence;
     }
-    again = scans && changed;
+    again = recurrences && changed;
   }
 }
 /* A branch or a loop one of whose results is useful: so is all it reads. */
@@ -150,7 +150,7 @@ static void find_useful(gr *g, const tid *outs, uint32_t nout, u32vec *stages) {
       grad_stage_reads(g, it.index, &l);
       for (uint32_t k = 0; k < l.n; k++)
         if (exn(m, l.v[k])->tensor < g->ntensors) useful[exn(m, l.v[k])->tensor] = 1;
-      again |= xs(m, it.index)->scan != 0;
+      again |= xs(m, it.index)->recurrence != 0;
     }
   }
 }
@@ -186,18 +186,18 @@ static void contribute_all(gr *g, uint32_t s) {
   grad_stage_loads(g, s, g->adj[xs(g->m, s)->tensor], 0, &all);
   for (uint32_t i = 0; i < all.n; i++) grad_contribute(g, all.v[i]);
 }
-static void back_through(gr *g, uint32_t s, uint8_t *scan_done) {
+static void back_through(gr *g, uint32_t s, uint8_t *recurrence_done) {
   emodule *m = g->m;
   tid t = xs(m, s)->tensor;
-  uint32_t sc = xs(m, s)->scan;
+  uint32_t sc = xs(m, s)->recurrence;
   if (xs(m, s)->dead || t >= g->ntensors || !(g->active[t] || g->given[t])) return;
   if (g->given[t]) {
     g->adj[t] = grad_stated(g, t);
     if (g->adj[t]) contribute_all(g, s);
     return;
   }
-  if (sc && m->scans.v[sc].var) {
-    if (!scan_done[sc]) scan_done[sc] = 1, grad_scan(g, sc);
+  if (sc && m->recurrences.v[sc].var) {
+    if (!recurrence_done[sc]) recurrence_done[sc] = 1, grad_recurrence(g, sc);
     return;
   }
   grad_finish_tensor(g, t);
@@ -250,11 +250,11 @@ static void reverse(gr *g, const tid *outs, const tid *seeds, uint32_t nout, con
   for (tid t = 1; t < g->ntensors; t++) g->wanted[t] |= grad_stated_live(g, t);
   for (uint32_t i = 0; i < nout; i++) seed(g, outs[i], seeds ? seeds[i] : 0);
   uint32_t n = m->blocks.v[g->block].items.n;
-  uint8_t *scan_done = arena_alloc(g->a, m->scans.n + 1);
+  uint8_t *recurrence_done = arena_alloc(g->a, m->recurrences.n + 1);
   for (uint32_t i = n; i-- > 0;) {
     item it = m->blocks.v[g->block].items.v[i];
     if (it.kind == IT_STAGE)
-      back_through(g, it.index, scan_done);
+      back_through(g, it.index, recurrence_done);
     else if (it.kind == IT_IF)
       grad_if(g, it.index);
     else

@@ -10,7 +10,7 @@
  * (invert.c), R4 the reduced variables of a sum become free, R5 broadcasts sum by R2, R6 conditions travel with
  * the
  * term, indices and integers have no gradient, R7 max and min go through their stored winner (the first of
- * equals), R8 a recurrence runs backwards (scan.c), R9 contributions add,
+ * equals), R8 a recurrence runs backwards (recurrence.c), R9 contributions add,
  * R10 a branch or a loop is differentiated in a clone of its block (control.c), R11 what a definition states
  * replaces what would be derived (stated.c).
  *

@@ -98,7 +98,7 @@ typedef struct piece {
 /* over the variables of axes; in a recurrence read `later` steps on */
 piece grad_piece(gr *g, tid x, const gathered *p, const axis *axes, const frame_u *f, int64_t later);
 /* appends its stage */
-void grad_piece_emit(gr *g, const piece *p, uint32_t scan);
+void grad_piece_emit(gr *g, const piece *p, uint32_t recurrence);
 const char *grad_name(gr *g, tid x);
 
 /* ---- value.c: what a stage's value contributes ----------------------------------------------- */
@@ -141,8 +141,8 @@ void grad_captured(gr *g, item it, u32vec *out); /* active tensors of this block
 void grad_if(gr *g, uint32_t index);
 void grad_loop(gr *g, uint32_t index);
 
-/* ---- hoist.c, scan.c ------------------------------------------------------------------------- */
-void grad_hoist(gr *g, uint32_t s);        /* reductions below the root of s become stages in front of it */
-void grad_stand_before(gr *g, uint32_t s); /* the stage appended last goes in front of s */
-void grad_scan(gr *g, uint32_t scan);      /* contributions of all members of a recurrence; their adjoints */
+/* ---- hoist.c, recurrence.c ------------------------------------------------------------------------- */
+void grad_hoist(gr *g, uint32_t s);               /* reductions below the root of s become stages in front of it */
+void grad_stand_before(gr *g, uint32_t s);        /* the stage appended last goes in front of s */
+void grad_recurrence(gr *g, uint32_t recurrence); /* contributions of all members of a recurrence; their adjoints */
 #endif

@@ -45,8 +45,8 @@ static ex hoist_node(void *env, emodule *m, ex e) {
   if (n.kind != EX_REDUCE || e == h->root) return e;
   if (map_getu(h->made, e, &made)) return (ex)made;
   ex value = expr_fresh(m, h->lazy ? expr_rewrite(m, e, &(ex_map){.node = guard_load, .env = g}) : e);
-  uint32_t sc = xs(m, h->s)->scan;
-  atom t = sc ? m->scans.v[sc].var : 0;
+  uint32_t sc = xs(m, h->s)->recurrence;
+  atom t = sc ? m->recurrences.v[sc].var : 0;
   const char *origin = xt(m, xs(m, h->s)->tensor)->origin;
   u32vec fv = {0}, vars = {0};
   expr_vars(m, value, g->a, &fv);
@@ -70,7 +70,7 @@ static ex hoist_node(void *env, emodule *m, ex e) {
   tid r = expr_tensor(m, TK_STAGE, n.type, shape, vars.n, arena_fmt(g->a, "%s.r", xt(m, xs(m, h->s)->tensor)->name),
                       origin);
   uint32_t ns = expr_stage(m, g->block, r, axes, vars.n, value);
-  xs(m, ns)->scan = sc;
+  xs(m, ns)->recurrence = sc;
   grad_stand_before(g, h->s);
   ex ld = expr_load(m, r, idx, vars.n, 0);
   map_putu(h->made, e, ld);

@@ -265,7 +265,7 @@ static void through_updates(gr *g, uint32_t s, tid *dy, contribs *out) {
   tid y = xs(m, s)->tensor;
   etype t = xt(m, y)->type;
   bool tiled = xs(m, s)->tiled;
-  if (xs(m, s)->scan) grad_refuse(g, xt(m, y)->origin, "updates inside a recurrence");
+  if (xs(m, s)->recurrence) grad_refuse(g, xt(m, y)->origin, "updates inside a recurrence");
   for (uint32_t i = xs(m, s)->updates.n; i-- > 0;) {
     const update u = xs(m, s)->updates.v[i];
     u32vec l = {0};
@@ -302,7 +302,7 @@ void grad_stage_loads(gr *g, uint32_t s, tid dy, sz step, contribs *out) {
   if (xs(m, s)->updates.n) through_updates(g, s, &dy, out);
   const stage x = *xs(m, s);
   if (!x.value) return;
-  atom t = x.scan ? m->scans.v[x.scan].var : 0;
+  atom t = x.recurrence ? m->recurrences.v[x.recurrence].var : 0;
   u32vec vars = {0};
   sz at[MAX_RANK], here[MAX_RANK];
   for (uint32_t i = 0; i < x.naxes; i++) {

@@ -88,18 +88,18 @@ struct ast {
 
 /* ---- statements ------------------------------------------------------------------------------ */
 typedef enum skind_ {
-  ST_LET = 1, /* names = e */
-  ST_REQUIRE, /* e, text; assume */
-  ST_FN,      /* fn */
-  ST_IF,      /* e, body, other */
-  ST_EACH,    /* names, list (one per name), body */
-  ST_FOLD,    /* names[0] = e, then as EACH with names + 1 */
-  ST_SCAN,    /* names[0] < e, body */
-  ST_STAGE,   /* names[0] : type [ lhs ] = e for b */
-  ST_UPDATE,  /* names[0] [ lhs ] op e for b if cond */
-  ST_CALL,    /* names = e: a call of an operator, reshape(...), or a tensor-valued expression */
-  ST_GRAD,    /* grad(names[0]) followed by its block of statements in body */
-  ST_COST     /* cost names[0] = e */
+  ST_LET = 1,    /* names = e */
+  ST_REQUIRE,    /* e, text; assume */
+  ST_FN,         /* fn */
+  ST_IF,         /* e, body, other */
+  ST_EACH,       /* names, list (one per name), body */
+  ST_FOLD,       /* names[0] = e, then as EACH with names + 1 */
+  ST_RECURRENCE, /* names[0] < e, body */
+  ST_STAGE,      /* names[0] : type [ lhs ] = e for b */
+  ST_UPDATE,     /* names[0] [ lhs ] op e for b if cond */
+  ST_CALL,       /* names = e: a call of an operator, reshape(...), or a tensor-valued expression */
+  ST_GRAD,       /* grad(names[0]) followed by its block of statements in body */
+  ST_COST        /* cost names[0] = e */
 } stkind;
 typedef struct stname {
   const char *name;
@@ -195,7 +195,7 @@ typedef enum tkind_ { T_EOF, T_NAME, T_INT, T_FLOAT, T_STR, T_DOC, T_PUNCT } tok
 // clang-format off
 #define KEYWORDS(X) \
   X(OP, "op") X(FN, "fn") X(LET, "let") X(REQUIRE, "require") X(IF, "if") X(ELSE, "else") \
-  X(EACH, "each") X(IN, "in") X(SCAN, "scan") X(FOR, "for") X(WHERE, "where") X(AND, "and") \
+  X(EACH, "each") X(IN, "in") X(RECURRENCE, "recurrence") X(FOR, "for") X(WHERE, "where") X(AND, "and") \
   X(OR, "or") X(NOT, "not") X(PER, "per")
 // clang-format on
 typedef enum punct {

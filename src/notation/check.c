@@ -347,7 +347,7 @@ static bool stops_inside(const ast *e, bool top) {
     if (stops_inside(e->el[i].e, false)) return true;
   return false;
 }
-static void check_stmt(checker *k, const stmt *s, bool in_scan) {
+static void check_stmt(checker *k, const stmt *s, bool in_recurrence) {
   uint32_t mark = k->locals.n;
   switch (s->kind) {
   case ST_LET:
@@ -408,18 +408,18 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     check_block(k, s->body);
     break;
   }
-  case ST_SCAN: {
+  case ST_RECURRENCE: {
     static_expr(k, s->e);
-    for (uint32_t i = 0; i < s->body->n; i++) /* stages of a scan may name each other */
+    for (uint32_t i = 0; i < s->body->n; i++) /* stages of a recurrence may name each other */
       if (s->body->s[i]->kind == ST_STAGE)
         target(k, s->body->s[i], s->body->s[i]->names[0].name, false);
       else
-        report(k, s->body->s[i]->line, s->body->s[i]->col, NULL, "only stages can stand inside scan");
+        report(k, s->body->s[i]->line, s->body->s[i]->col, NULL, "only stages can stand inside recurrence");
     vec_push(k->l->a, k->locals, s->names[0].name);
     for (uint32_t i = 0; i < s->body->n; i++) {
       const stmt *q = s->body->s[i];
       if (q->kind == ST_STAGE && !q->type)
-        report(k, q->line, q->col, NULL, "a stage inside scan needs its element type: %s: T[..] = ..",
+        report(k, q->line, q->col, NULL, "a stage inside recurrence needs its element type: %s: T[..] = ..",
                q->names[0].name);
       check_stmt(k, q, true);
     }
@@ -438,7 +438,7 @@ static void check_stmt(checker *k, const stmt *s, bool in_scan) {
     k->stage = false;
     if (stops_inside(s->e, true)) report(k, s->line, s->col, NULL, "stop(..) must be the whole right side of a stage");
     k->locals.n = mark;
-    if (!in_scan) target(k, s, s->names[0].name, false);
+    if (!in_recurrence) target(k, s, s->names[0].name, false);
     break;
   }
   case ST_UPDATE: {

@@ -85,15 +85,15 @@ typedef struct el {
   binding *locals, *globals;
   bool stat; /* in a static position: indices are not visible */
   uint32_t depth, steps;
-  uint32_t soft;         /* depth of conditions that could not be turned into facts */
-  VEC(sz) facts;         /* the conditions around the current point, each >= 0 */
-  VEC(sz) extents;       /* of the indices bound around the current point */
-  const char *scan_name; /* inside a scan */
-  val scan_index;
-  sz scan_extent;
-  atom scan_var;
-  uint32_t scan_id;
-  bool scan_alloc;
+  uint32_t soft;               /* depth of conditions that could not be turned into facts */
+  VEC(sz) facts;               /* the conditions around the current point, each >= 0 */
+  VEC(sz) extents;             /* of the indices bound around the current point */
+  const char *recurrence_name; /* inside a recurrence */
+  val recurrence_index;
+  sz recurrence_extent;
+  atom recurrence_var;
+  uint32_t recurrence_id;
+  bool recurrence_alloc;
   uint32_t nout;
   const arg *want;       /* per output, NULL: all */
   map *variadic;         /* output name -> vlist* being collected */

@@ -571,8 +571,8 @@ static stmt *statement(parser *p) {
     s->e = expr(p);
     need(p, K_EACH, "`each`");
     each_tail(p, s, 1);
-  } else if (opt(p, K_SCAN)) {
-    s->kind = ST_SCAN;
+  } else if (opt(p, K_RECURRENCE)) {
+    s->kind = ST_RECURRENCE;
     s->names = NEWN(p->a, stname, 1);
     s->nnames = 1;
     s->names[0].name = need_name(p, "the name of the step's index");

@@ -525,7 +525,7 @@ static pval *contents(pt *p, tid t, int64_t *count) {
     r = from_bytes(p, &x->data, n);
   else if (x->kind == TK_STAGE) {
     const stage *s = xs(p->x->m, x->stage);
-    if (s->tensor != t || s->scan || (!s->value && !s->updates.n) || x->rank > MAX_RANK) return NULL;
+    if (s->tensor != t || s->recurrence || (!s->value && !s->updates.n) || x->rank > MAX_RANK) return NULL;
     map_putu(p->memo, t, 0); /* no cycles */
     r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
     run_stage_points(p, s, r, n);

@@ -228,8 +228,8 @@ static void pstmt(const stmt *s, int depth, sbuf *b) {
     pblock(s->body, depth, b);
     break;
   }
-  case ST_SCAN:
-    sb_fmt(b, "scan %s < ", s->names[0].name);
+  case ST_RECURRENCE:
+    sb_fmt(b, "recurrence %s < ", s->names[0].name);
     pexpr(s->e, 5, b);
     sb_putc(b, ' ');
     pblock(s->body, depth, b);

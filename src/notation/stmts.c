@@ -287,7 +287,7 @@ typedef struct side {
   sz *shape;
   seg *segs;
   uint32_t n, nsegs;
-  bool scan;
+  bool recurrence;
 } side;
 
 static val lhs_range(el *x, const stmt *s, const elem *q, const ast *name, bool in_tuple, const sz *od, uint32_t nod,
@@ -393,8 +393,8 @@ static void left_side(el *x, const stmt *s, side *o) {
         }
         if (nm->kind != A_NAME)
           FAIL(nm, "a left side holds names of indices, packs, (g, m) and 0; a computed left side needs `for`");
-        if (x->scan_name && nm->name == x->scan_name) {
-          ranges[k++] = v_size(x->scan_extent);
+        if (x->recurrence_name && nm->name == x->recurrence_name) {
+          ranges[k++] = v_size(x->recurrence_extent);
           continue;
         }
         ranges[k++] = lhs_range(x, s, y, nm, tup, od, nod, osegs, nosegs);
@@ -415,9 +415,9 @@ static void left_side(el *x, const stmt *s, side *o) {
           continue;
         }
         if (nm->kind != A_NAME) FAIL(nm, "a left side holds names of indices");
-        if (x->scan_name && nm->name == x->scan_name) {
-          dg[nd++] = (digit){x->scan_var, x->scan_extent};
-          o->scan = true;
+        if (x->recurrence_name && nm->name == x->recurrence_name) {
+          dg[nd++] = (digit){x->recurrence_var, x->recurrence_extent};
+          o->recurrence = true;
           if (!tup) push_axis(x, o, &cap, dg, 1);
           continue;
         }
@@ -480,17 +480,17 @@ static void run_stage(el *x, const stmt *s) {
   if (skipped(x, s->names[0].name)) return;
   binding *save = x->locals;
   uint32_t ext = x->extents.n;
-  if (x->scan_name) {
-    bind_local(x, x->scan_name, R_INDEX, x->scan_index)->range = v_size(x->scan_extent);
-    vec_push(x->a, x->extents, x->scan_extent);
+  if (x->recurrence_name) {
+    bind_local(x, x->recurrence_name, R_INDEX, x->recurrence_index)->range = v_size(x->recurrence_extent);
+    vec_push(x->a, x->extents, x->recurrence_extent);
   }
   left_side(x, s, &o);
   etype t = declared_type(x, s);
   nten *r;
-  if (x->scan_alloc) { /* only the tensor, so that the stages of a scan may name each other */
-    if (t == ET_STR) FAIL(s, "strings inside scan; take them apart with bytes(..)");
-    if (!t) FAIL(s, "a stage inside scan needs its element type: %s: T[..] = ..", s->names[0].name);
-    if (!o.scan) FAIL(s, "a stage inside scan needs the index %s on its left side", x->scan_name);
+  if (x->recurrence_alloc) { /* only the tensor, so that the stages of a recurrence may name each other */
+    if (t == ET_STR) FAIL(s, "strings inside recurrence; take them apart with bytes(..)");
+    if (!t) FAIL(s, "a stage inside recurrence needs its element type: %s: T[..] = ..", s->names[0].name);
+    if (!o.recurrence) FAIL(s, "a stage inside recurrence needs the index %s on its left side", x->recurrence_name);
     r = new_tensor(x, s->names[0].name, t, o.shape, o.n);
     r->segs = o.segs, r->nsegs = o.nsegs;
     publish(x, s, r);
@@ -505,7 +505,7 @@ static void run_stage(el *x, const stmt *s) {
     FAIL(s, "%s[..] = .. needs one element, not %s", s->names[0].name, v_describe(x, v));
   if (!t) t = own_type(x, v);
   ex value = v_lift(x, v, t, s->e);
-  if (x->scan_name) {
+  if (x->recurrence_name) {
     binding *b = find_global(x, s->names[0].name);
     r = b->v.p.t;
   } else {
@@ -514,8 +514,8 @@ static void run_stage(el *x, const stmt *s) {
   }
   uint32_t sid = add_stage(x, r, o.axes, o.n, value);
   if (stop) xs(x->m, sid)->stop = true;
-  if (x->scan_name && x->scan_var) xs(x->m, sid)->scan = x->scan_id;
-  if (!x->scan_name) publish(x, s, r);
+  if (x->recurrence_name && x->recurrence_var) xs(x->m, sid)->recurrence = x->recurrence_id;
+  if (!x->recurrence_name) publish(x, s, r);
   x->locals = save;
   x->extents.n = ext;
 }
@@ -561,7 +561,7 @@ static bool reads_tensor(el *x, ex e, tid t) {
 static void run_update(el *x, const stmt *s) {
   const char *name = s->names[0].name;
   if (skipped(x, name)) return;
-  if (x->scan_name) FAIL(s, "updates cannot stand inside scan");
+  if (x->recurrence_name) FAIL(s, "updates cannot stand inside recurrence");
   binding *g = find_global(x, name);
   nten *t = g && g->v.kind == V_TEN ? g->v.p.t : NULL;
   bool fresh = false;
@@ -815,30 +815,30 @@ static void run_each(el *x, const stmt *s, uint32_t skip) {
   }
   x->path = path;
 }
-static void run_scan(el *x, const stmt *s) {
-  if (x->scan_name) FAIL(s, "scan inside scan");
+static void run_recurrence(el *x, const stmt *s) {
+  if (x->recurrence_name) FAIL(s, "recurrence inside recurrence");
   sz n = v_need_size(x, ev_static(x, s->e), s->e, "the number of steps");
-  x->scan_name = s->names[0].name;
-  x->scan_extent = n;
+  x->recurrence_name = s->names[0].name;
+  x->recurrence_extent = n;
   sz v = sym_var(x->c, s->names[0].name, n);
-  x->scan_var = 0;
-  if (!sym_is_atom(x->c, v, &x->scan_var)) x->scan_var = 0;
-  x->scan_index = v_index(v);
-  if (x->scan_var) {
-    scan sc = {x->scan_var, n};
-    x->scan_id = x->m->scans.n;
-    vec_push(x->m->a, x->m->scans, sc);
+  x->recurrence_var = 0;
+  if (!sym_is_atom(x->c, v, &x->recurrence_var)) x->recurrence_var = 0;
+  x->recurrence_index = v_index(v);
+  if (x->recurrence_var) {
+    recurrence sc = {x->recurrence_var, n};
+    x->recurrence_id = x->m->recurrences.n;
+    vec_push(x->m->a, x->m->recurrences, sc);
   }
   for (int pass = 0; pass < 2; pass++) {
-    x->scan_alloc = pass == 0;
+    x->recurrence_alloc = pass == 0;
     for (uint32_t i = 0; i < s->body->n; i++) {
       const stmt *q = s->body->s[i];
-      if (q->kind != ST_STAGE) FAIL(q, "only stages can stand inside scan");
+      if (q->kind != ST_STAGE) FAIL(q, "only stages can stand inside recurrence");
       run_stage(x, q);
     }
   }
-  x->scan_name = NULL;
-  x->scan_alloc = false;
+  x->recurrence_name = NULL;
+  x->recurrence_alloc = false;
 }
 
 static void run_stmt(el *x, const stmt *s) {
@@ -867,8 +867,8 @@ static void run_stmt(el *x, const stmt *s) {
     run_each(x, s, 1);
     break;
   }
-  case ST_SCAN:
-    run_scan(x, s);
+  case ST_RECURRENCE:
+    run_recurrence(x, s);
     break;
   case ST_STAGE:
     run_stage(x, s);

@@ -24,7 +24,7 @@ typedef struct bd {
 static sz simplest(bd *k, sz e) { return program_simplest(k->p, k->simple, e); }
 
 /* ---- all sizes that occur -------------------------------------------------------------------- */
-static void meet(bd *k, sz e) {
+static void collect_size(bd *k, sz e) {
   if (!e || sym_is_int(k->c, e, NULL)) return;
   u32vec atoms = {0};
   uint64_t had;
@@ -48,23 +48,24 @@ static void meet(bd *k, sz e) {
     for (uint32_t j = 0; j < k->m->loops.n && !s.bound; j++)
       if (k->m->loops.v[j].counter == a) s.bound = simplest(k, program_last_trip(k->m, &k->m->loops.v[j]));
     s.def = simplest(k, s.def);
-    meet(k, s.def);
-    meet(k, s.bound);
+    collect_size(k, s.def);
+    collect_size(k, s.bound);
     vec_push(k->a, k->p->sizes, s);
   }
 }
-static void meet_place(bd *k, place at) {
-  if (at.buffer) meet(k, at.at);
+static void collect_place(bd *k, place at) {
+  if (at.buffer) collect_size(k, at.at);
 }
-static void meet_steps(bd *k, const steps *list) {
+static void collect_steps(bd *k, const steps *list) {
   for (uint32_t i = 0; i < list->n; i++) {
     const step *s = &list->v[i];
     for (uint32_t j = 0; j < s->nargs; j++)
-      if (!s->args[j].is_buffer) meet(k, s->args[j].size);
-    meet(k, s->chunks), meet(k, s->where), meet(k, s->scratch), meet(k, s->trips), meet(k, s->check.ge0);
-    meet_place(k, s->from), meet_place(k, s->first), meet_place(k, s->again);
-    if (s->symbol) meet(k, sym_of_atom(k->c, s->symbol));
-    meet_steps(k, &s->body), meet_steps(k, &s->other);
+      if (!s->args[j].is_buffer) collect_size(k, s->args[j].size);
+    collect_size(k, s->chunks), collect_size(k, s->where), collect_size(k, s->scratch), collect_size(k, s->trips),
+        collect_size(k, s->check.ge0);
+    collect_place(k, s->from), collect_place(k, s->first), collect_place(k, s->again);
+    if (s->symbol) collect_size(k, sym_of_atom(k->c, s->symbol));
+    collect_steps(k, &s->body), collect_steps(k, &s->other);
   }
 }
 
@@ -72,7 +73,7 @@ static void meet_steps(bd *k, const steps *list) {
 static pio in_out(bd *k, const io *x, bool out) {
   const tensor *t = xt(k->m, x->t);
   sz *dims = NEWN(k->a, sz, t->rank + 1);
-  for (uint32_t i = 0; i < t->rank; i++) meet(k, dims[i] = out ? simplest(k, t->shape[i]) : t->shape[i]);
+  for (uint32_t i = 0; i < t->rank; i++) collect_size(k, dims[i] = out ? simplest(k, t->shape[i]) : t->shape[i]);
   return (pio){x->name, t->type, t->rank, dims};
 }
 static void buffers(bd *k, const memplan *mem) {
@@ -92,7 +93,7 @@ static void buffers(bd *k, const memplan *mem) {
     if (b->kind == BUF_WEIGHTS) q.weight_offset = m->weight_offset, q.from = b->from;
     if (b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA) q.bytes = simplest(k, m->bytes);
     if (b->kind == BUF_ARENA) q.offset = simplest(k, m->offset), q.first = m->first, q.last = m->last, q.late = m->late;
-    meet(k, q.elems), meet(k, q.bytes), meet(k, q.offset);
+    collect_size(k, q.elems), collect_size(k, q.bytes), collect_size(k, q.offset);
     k->buffer[i] = p->buffers.n;
     vec_push(k->a, p->buffers, q);
   }
@@ -134,7 +135,7 @@ static void check_steps(bd *k, uint32_t block, steps *to) {
   emodule *m = k->m;
   for (uint32_t i = 0; i < m->guards.n; i++) {
     if (m->guards.v[i].block != block || k->checked[i]) continue;
-    meet(k, m->guards.v[i].ge0); /* so that definitions are there to be looked at */
+    collect_size(k, m->guards.v[i].ge0); /* so that definitions are there to be looked at */
     if (!program_known(k->p, &k->known, m->guards.v[i].ge0) || EK_PLANTED("program-check")) continue;
     k->checked[i] = true;
     vec_push(k->a, *to, ((step){.kind = ST_CHECK, .check = check_of(&m->guards.v[i])}));
@@ -145,12 +146,12 @@ static void room_steps(bd *k, steps *to) {
   program *p = k->p;
   sz room = 0;
   for (uint32_t i = 0; i < k->mem->rooms.n; i++) {
-    meet(k, k->mem->rooms.v[i]);
+    collect_size(k, k->mem->rooms.v[i]);
     if (k->roomed[p->outputs.n + i] || !program_known(p, &k->known, k->mem->rooms.v[i])) continue;
     k->roomed[p->outputs.n + i] = true;
     room = simplest(k, k->mem->rooms.v[i]);
   }
-  if (room) meet(k, room), vec_push(k->a, *to, ((step){.kind = ST_ROOM, .room = room}));
+  if (room) collect_size(k, room), vec_push(k->a, *to, ((step){.kind = ST_ROOM, .room = room}));
   for (uint32_t i = 0; i < p->outputs.n; i++) {
     bool *done = &k->roomed[i], open = false, known = true;
     for (uint32_t d = 0; d < p->outputs.v[i].rank; d++)
@@ -164,7 +165,7 @@ static void late_steps(bd *k, tid t, uint32_t block, steps *to) {
   emodule *m = k->m;
   for (uint32_t j = 0; t && j < m->lates.n; j++) {
     if (m->lates.v[j].tensor != t) continue;
-    meet(k, sym_of_atom(k->c, m->lates.v[j].symbol));
+    collect_size(k, sym_of_atom(k->c, m->lates.v[j].symbol));
     vec_push(k->a, *to, ((step){.kind = ST_LATE, .symbol = m->lates.v[j].symbol, .from = scalar_of(k, t)}));
     vec_push(k->a, k->known, m->lates.v[j].symbol);
     check_steps(k, block, to);
@@ -249,14 +250,14 @@ program *program_build(splan *s, const char *name) {
   for (uint32_t i = 0; i < k.m->guards.n; i++) {
     const guard *g = &k.m->guards.v[i];
     if (g->block) continue;
-    meet(&k, g->ge0);
+    collect_size(&k, g->ge0);
     if ((k.checked[i] = program_known(p, &k.known, g->ge0))) vec_push(a, p->checks, check_of(g));
   }
   buffers(&k, &mem);
   k.roomed = NEWN(a, bool, p->outputs.n + mem.rooms.n + 1);
   block_steps(&k, 0, &p->steps);
-  meet_steps(&k, &p->steps);
-  meet(&k, p->arena_bytes), meet(&k, p->scratch_bytes), meet(&k, p->live_bound);
+  collect_steps(&k, &p->steps);
+  collect_size(&k, p->arena_bytes), collect_size(&k, p->scratch_bytes), collect_size(&k, p->live_bound);
   program_functions(p);
   return p;
 }

@@ -16,8 +16,8 @@ enum { PIECE = 4 << 20, COMPARE = 16 << 20 };
 
 bool weights_equal(ctx *c, const contents *x, const contents *y) {
   bytes a = x->source, b = y->source;
-  if (!a.n || a.n != b.n || x->kept != y->kept || !x->pack != !y->pack ||
-      (x->pack && memcmp(x->pack, y->pack, sizeof *x->pack)) || !linmap_equal(x->made, y->made))
+  if (!a.n || a.n != b.n || x->narrow != y->narrow || !x->pack != !y->pack ||
+      (x->pack && memcmp(x->pack, y->pack, sizeof *x->pack)) || !linmap_equal(x->transform, y->transform))
     return false;
   if (a.p == b.p) return true;
   bool same = true;
@@ -55,12 +55,13 @@ static size_t size_of(const program *p, const pbuffer *b) {
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* What is made lies in panels of columns: one, where it is not packed. */
 typedef struct panels {
-  int64_t rows, cols, nr, n, size, sides; /* so many places side by side at a point */
+  int64_t rows, cols, nr, n, size, interleaved; /* so many places side by side at a point */
 } panels;
 static panels panels_of(const contents *f) {
-  int64_t cols = linmap_cols(f->made);
-  return (panels){linmap_rows(f->made),          cols,          f->pack ? f->pack->nr : cols,
-                  f->pack ? f->pack->panels : 1, f->made->size, f->pack ? max64(1, f->pack->sides) : 1};
+  int64_t cols = linmap_cols(f->transform);
+  return (panels){linmap_rows(f->transform),    cols,
+                  f->pack ? f->pack->nr : cols, f->pack ? f->pack->panels : 1,
+                  f->transform->size,           f->pack ? max64(1, f->pack->interleaved) : 1};
 }
 static linmap_piece panel_piece(const panels *q, pack_piece at) {
   return (linmap_piece){at.from, at.to, at.first * q->nr, min64(at.last * q->nr, q->cols)};
@@ -69,42 +70,43 @@ static linmap_piece panel_piece(const panels *q, pack_piece at) {
 static void make_panel(const contents *f, const panels *q, pack_piece at, uint8_t *to, int64_t place_step) {
   linmap_piece w = panel_piece(q, at);
   int64_t n = w.col_end - w.col;
-  const bool first = (f->made->n[1] == 1) != EK_PLANTED("schedule-sides"); /* axis that lies side by side */
-  const int64_t row = q->nr * q->sides, side[LINMAP_AXES] = {first ? q->nr : place_step, first ? place_step : q->nr},
-                plain[LINMAP_AXES] = {f->made->n[1] * place_step, place_step};
-  linmap_write(f->made, w, to, q->sides > 1 ? side : plain, row);
-  for (int64_t p = 0; n < q->nr && p < linmap_places(f->made); p++)
+  const bool first = (f->transform->n[1] == 1) != EK_PLANTED("schedule-interleaved"); /* axis that lies side by side */
+  const int64_t row = q->nr * q->interleaved,
+                side[LINMAP_AXES] = {first ? q->nr : place_step, first ? place_step : q->nr},
+                plain[LINMAP_AXES] = {f->transform->n[1] * place_step, place_step};
+  linmap_write(f->transform, w, to, q->interleaved > 1 ? side : plain, row);
+  for (int64_t p = 0; n < q->nr && p < linmap_places(f->transform); p++)
     for (int64_t r = 0; r < at.to - at.from; r++)
-      memset(to + (p / q->sides * place_step + p % q->sides * q->nr + r * row + n) * q->size, 0,
+      memset(to + (p / q->interleaved * place_step + p % q->interleaved * q->nr + r * row + n) * q->size, 0,
              (size_t)((q->nr - n) * q->size));
 }
 static void make_fixed(ctx *c, const contents *f, pack_piece at, uint8_t *to) { /* whole panels */
   panels q = panels_of(f);
-  int64_t one = q.rows * q.nr * q.sides, places = linmap_places(f->made) / q.sides;
+  int64_t one = q.rows * q.nr * q.interleaved, places = linmap_places(f->transform) / q.interleaved;
   arena *mine = arena_new(c);
   float *floats = arena_array(mine, (size_t)(places * one), sizeof *floats);
   for (int64_t k = at.first; k < at.last; k++) {
     make_panel(f, &q, (pack_piece){k, k + 1, 0, q.rows}, (uint8_t *)floats, one);
     for (int64_t p = 0; p < places; p++)
-      fixed_write(f->pack, floats + p * one, to + (p * q.n + k) * packing_item(f->pack));
+      fixed_point_write(f->pack, floats + p * one, to + (p * q.n + k) * packing_item(f->pack));
   }
   arena_free(mine);
 }
 static void make_piece(ctx *c, const contents *f, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
   panels q = panels_of(f);
-  if (f->pack && f->pack->fixed)
+  if (f->pack && f->pack->fixed_point)
     make_fixed(c, f, at, to);
   else
     for (int64_t k = at.first; k < at.last; k++)
-      make_panel(f, &q, (pack_piece){k, k + 1, at.from, at.to}, to + (k * q.rows + at.from) * q.nr * q.sides * q.size,
-                 q.n * q.rows * q.nr * q.sides);
+      make_panel(f, &q, (pack_piece){k, k + 1, at.from, at.to},
+                 to + (k * q.rows + at.from) * q.nr * q.interleaved * q.size, q.n * q.rows * q.nr * q.interleaved);
 }
 static void cut_made(writing *w, arena *a, uint32_t i) {
   const contents *f = &w->p->buffers.v[i].from;
   panels q = panels_of(f);
-  int64_t row = linmap_places(f->made) * q.nr * q.size, some = ceil_div(PIECE, row * q.rows),
+  int64_t row = linmap_places(f->transform) * q.nr * q.size, some = ceil_div(PIECE, row * q.rows),
           rows = min64(q.rows, ceil_div(PIECE, row));
-  if (some > 1 || (f->pack && f->pack->fixed)) rows = q.rows;
+  if (some > 1 || (f->pack && f->pack->fixed_point)) rows = q.rows;
   for (int64_t k = 0; k < q.n; k += some)
     for (int64_t r = 0; r < q.rows; r += rows)
       vec_push(a, w->pieces, ((piece){i, 0, {k, min64(q.n, k + some), r, min64(q.rows, r + rows)}}));
@@ -115,7 +117,7 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
   const pbuffer *b = &w->p->buffers.v[i];
   const packing *k = b->from.pack;
   int64_t n = (int64_t)size_of(w->p, b);
-  if (b->from.made) {
+  if (b->from.transform) {
     cut_made(w, a, i);
     return;
   }
@@ -124,7 +126,7 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
     return;
   }
   int64_t items = packing_items(k), row = k->nr * k->size;
-  if (!in_order && !k->fixed && !k->nsel && k->nred && k->step[0] > k->lane_step) {
+  if (!in_order && !k->fixed_point && !k->nsel && k->nred && k->step[0] > k->lane_step) {
     int64_t points = (ceil_div(PIECE, items * row) + 1) / 2 * 2; /* pairs stay together */
     for (int64_t p = 0; p < k->depth; p += points)
       vec_push(a, w->pieces, ((piece){i, 0, {0, items, p, min64(k->depth, p + points)}}));
@@ -137,7 +139,7 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
 /* The pack of what is kept in fewer bytes: the same places. */
 static packing pack_of(const contents *f) {
   packing k = *f->pack;
-  if (f->kept) k.size = et_bytes(f->kept);
+  if (f->narrow) k.size = et_bytes(f->narrow);
   return k;
 }
 static void write_wider(ctx *c, const contents *f, pack_piece at, uint8_t *to) {
@@ -147,7 +149,8 @@ static void write_wider(ctx *c, const contents *f, pack_piece at, uint8_t *to) {
   for (int64_t i = at.first; i < at.last; i++) {
     int64_t from = at.from * k.nr, n = (at.to - at.from) * k.nr;
     packing_write(&k, f->source.p, (pack_piece){i, i + 1, at.from, at.to}, item);
-    kept_write(f->kept, item + from * k.size, (size_t)n, to + ((i - at.first) * k.depth * k.nr + from) * f->pack->size);
+    narrow_write(f->narrow, item + from * k.size, (size_t)n,
+                 to + ((i - at.first) * k.depth * k.nr + from) * f->pack->size);
   }
   arena_free(mine);
 }
@@ -155,19 +158,19 @@ static void write_fixed(ctx *c, const contents *f, pack_piece at, uint8_t *to) {
   packing k = *f->pack;
   arena *mine = arena_new(c);
   float *floats = arena_array(mine, (size_t)(k.depth * k.nr), sizeof *floats);
-  k.fixed = 0;
+  k.fixed_point = 0;
   for (int64_t i = at.first; i < at.last; i++, to += packing_item(f->pack)) {
     packing_write(&k, f->source.p, (pack_piece){i, i + 1, 0, k.depth}, (uint8_t *)floats);
-    fixed_write(f->pack, floats, to);
+    fixed_point_write(f->pack, floats, to);
   }
   arena_free(mine);
 }
 static bytes piece_source(const pbuffer *b, pack_piece at) {
   const contents *f = &b->from;
-  int64_t ratio = f->kept ? et_bytes(b->type) / et_bytes(f->kept) : 1;
-  if (f->made) {
+  int64_t ratio = f->narrow ? et_bytes(b->type) / et_bytes(f->narrow) : 1;
+  if (f->transform) {
     panels q = panels_of(f);
-    return linmap_reads(f->made, panel_piece(&q, at));
+    return linmap_reads(f->transform, panel_piece(&q, at));
   }
   if (!f->pack) return (bytes){f->source.p + at.first / ratio, (size_t)((at.last - at.first) / ratio)};
   packing k = pack_of(f);
@@ -177,20 +180,20 @@ static bytes piece_source(const pbuffer *b, pack_piece at) {
 static void write_items(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) {
   const contents *f = &b->from;
   bytes from = piece_source(b, at);
-  if (f->pack && f->pack->fixed)
+  if (f->pack && f->pack->fixed_point)
     write_fixed(c, f, at, to);
-  else if (f->pack && f->kept)
+  else if (f->pack && f->narrow)
     write_wider(c, f, at, to);
   else if (f->pack)
     packing_write(f->pack, f->source.p, at, to);
-  else if (f->kept)
-    kept_write(f->kept, from.p, from.n, to);
+  else if (f->narrow)
+    narrow_write(f->narrow, from.p, from.n, to);
   else
     memcpy(to, from.p, from.n);
 }
 static void write_piece(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) { /* to: where the buffer begins */
   const contents *f = &b->from;
-  if (f->made)
+  if (f->transform)
     make_piece(c, f, at, to);
   else
     write_items(c, b, at, to + at.first * (f->pack ? packing_item(f->pack) : 1));
@@ -198,11 +201,12 @@ static void write_piece(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) { 
 static size_t piece_bytes(const pbuffer *b, pack_piece at) {
   const contents *f = &b->from;
   int64_t n = at.last - at.first;
-  if (f->pack && f->pack->fixed)
-    return (size_t)(n * packing_item(f->pack) * (f->made ? linmap_places(f->made) / max64(1, f->pack->sides) : 1));
-  if (f->made) {
+  if (f->pack && f->pack->fixed_point)
+    return (size_t)(n * packing_item(f->pack) *
+                    (f->transform ? linmap_places(f->transform) / max64(1, f->pack->interleaved) : 1));
+  if (f->transform) {
     panels q = panels_of(f);
-    return (size_t)(n * (at.to - at.from) * q.nr * q.size * linmap_places(f->made));
+    return (size_t)(n * (at.to - at.from) * q.nr * q.size * linmap_places(f->transform));
   }
   return (size_t)(f->pack ? n * (at.to - at.from) * f->pack->nr * f->pack->size : n);
 }
@@ -294,14 +298,14 @@ static void stream(const program *p, uint32_t i, arena *a, void (*put)(void *env
   uint8_t *room = NULL;
   size_t most = 0, all = size_of(p, b);
   cut(&w, a, i, true);
-  if (f->made) room = arena_alloc(a, all); /* its pieces lie apart */
+  if (f->transform) room = arena_alloc(a, all); /* its pieces lie apart */
   for (uint32_t k = 0; k < w.pieces.n; k++) {
     pack_piece at = w.pieces.v[k].at;
     bytes read = piece_source(b, at);
     size_t n = piece_bytes(b, at);
-    if (f->made) {
+    if (f->transform) {
       make_piece(p->c, f, at, room);
-    } else if (f->pack || f->kept) {
+    } else if (f->pack || f->narrow) {
       if (n > most) room = arena_alloc(a, most = n);
       write_items(p->c, b, at, room);
       put(env, (bytes){room, n});
@@ -310,7 +314,7 @@ static void stream(const program *p, uint32_t i, arena *a, void (*put)(void *env
     }
     if (read.n / 2 <= n) file_done(p->c, read.p, read.n);
   }
-  if (f->made) put(env, (bytes){room, all});
+  if (f->transform) put(env, (bytes){room, all});
   file_done(p->c, f->source.p, f->source.n);
 }
 void program_weights_stream(const program *p, void (*put)(void *env, bytes piece), void *env) {

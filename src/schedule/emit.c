@@ -20,7 +20,7 @@ void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a) {
   e->l = l;
   e->arg_of = map_new(e->a);
   e->bind_of = map_new(e->a);
-  emit_turn(e);
+  emit_epoch(e);
   emit_scope(e);
 }
 
@@ -144,7 +144,7 @@ ex emit_canonical(ectx *e, ex x) {
 
 /* ---- does a value depend on the row copy, the lane? ------------------------------------------ */
 enum { D_ROW = 1, D_LANE = 2 };
-void emit_turn(ectx *e) { e->turn = ++e->p->turns; }
+void emit_epoch(ectx *e) { e->epoch = ++e->p->epochs; }
 static unsigned dep_ex(ectx *e, ex x);
 static unsigned dep_sz(ectx *e, sz x) {
   uint32_t few[32];
@@ -180,7 +180,7 @@ static unsigned dep_ex(ectx *e, ex x) {
   if (!x) return 0;
   u32vec *known = &e->p->depends;
   while (known->n <= x) vec_push(e->p->l->a, *known, 0);
-  if (known->v[x] >> 2 == e->turn) return known->v[x] & 3;
+  if (known->v[x] >> 2 == e->epoch) return known->v[x] & 3;
   const ex_node *n = exn(e->m, x);
   unsigned d = 0;
   switch (n->kind) {
@@ -203,7 +203,7 @@ static unsigned dep_ex(ectx *e, ex x) {
   default:
     break;
   }
-  known->v[x] = e->turn << 2 | d;
+  known->v[x] = e->epoch << 2 | d;
   return d;
 }
 
@@ -448,8 +448,8 @@ static bool window_at(ectx *e, const layout *lay, ex load, int64_t step, sz *add
   *addr = emit_address(e, lay, idx);
   return in || EK_PLANTED("schedule-window");
 }
-static near_steps steps_of(ectx *e, ex load, sz addr) {
-  near_steps s = {.addr = addr};
+static strided_steps steps_of(ectx *e, ex load, sz addr) {
+  strided_steps s = {.addr = addr};
   const layout *lay = emit_layout(e, exn(e->m, load)->tensor);
   sz first, last;
   if (!e->shared || !window_at(e, lay, load, 0, &first) ||
@@ -467,18 +467,18 @@ static evalue load_at(ectx *e, ex load, etype t, lv ptr, sz addr, lv mask, bool 
   sz coef = emit_lane_coef(e, addr, &rest);
   int64_t k;
   if (coef && sym_is_int(e->c, coef, &k) && !(dep_sz(e, rest) & D_LANE) &&
-      (k == 1 || (k && e->shared && k <= NEAR_STEP && k >= -NEAR_STEP))) {
+      (k == 1 || (k && e->shared && k <= MAX_LANE_STEP && k >= -MAX_LANE_STEP))) {
     lv i = emit_size(e, addr), v = 0;
     uint64_t key = (uint64_t)((k - 1) & 15) << 60 ^ (uint64_t)ptr << 42 ^ (uint64_t)i << 21 ^ e->count, had;
     if (e->shared && !mask && map_getu(e->shared, key, &had)) return (evalue){(lv)had, true};
     if (k == 1)
       v = lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0);
     else if (!mask)
-      v = lanes_load_near(e, t, ptr, steps_of(e, load, addr));
+      v = lanes_load_strided(e, t, ptr, steps_of(e, load, addr));
     if (e->shared && !mask && v) map_putu(e->shared, key, v);
     if (v) return (evalue){v, true};
   }
-  lv near = mask ? 0 : lanes_load_near(e, t, ptr, steps_of(e, load, addr));
+  lv near = mask ? 0 : lanes_load_strided(e, t, ptr, steps_of(e, load, addr));
   if (near) return (evalue){near, true};
   if (coef && !(dep_sz(e, rest) & D_LANE) && !(dep_sz(e, coef) & D_LANE)) {
     lv i = emit_size(e, addr), s = emit_size(e, coef);
@@ -517,7 +517,7 @@ static evalue emit_load(ectx *e, ex x) {
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == x) {
       const packed *k = &e->packs.v[i];
-      if (k->fixed) return (evalue){fixed_load(e, k), true};
+      if (k->fixed_point) return (evalue){fixed_point_load(e, k), true};
       return (evalue){lb_load_ex(&e->b, lt((etype)n.type, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0),
                       true};
     }

@@ -42,10 +42,10 @@ typedef struct local {
 typedef struct packed {
   ex load;
   lv ptr;
-  sz off;         /* over the tile's variables; the lane variable must not occur */
-  sz lane_base;   /* where the pack begins on the lane variable; 0: at the tile itself */
-  uint32_t fixed; /* vectors of a panel in fixed point, with what lies beside it; 0: it is not */
-  int64_t first;  /* lanes beside it that come before its own */
+  sz off;               /* over the tile's variables; the lane variable must not occur */
+  sz lane_base;         /* where the pack begins on the lane variable; 0: at the tile itself */
+  uint32_t fixed_point; /* vectors of a panel in fixed point, with what lies beside it; 0: it is not */
+  int64_t first;        /* lanes beside it that come before its own */
 } packed;
 
 /* The places lo..hi-1 of a reduction's variable, where its condition holds for no others. Where these are >= 0 (0:
@@ -78,7 +78,7 @@ typedef struct dotted {
 typedef struct stream {
   lv ptr, at;
   sz step;
-  int64_t line, lines, n, apart;
+  int64_t line, lines, n, spacing;
 } stream;
 
 typedef struct memo_scope {
@@ -98,8 +98,8 @@ typedef struct ectx {
   bool lane_reduced; /* the lane variable is a reduction's: inactive lanes contribute the identity */
   uint32_t r, v;     /* the copy being emitted */
   uint32_t mr;       /* rows of the tile */
-  uint32_t fold;     /* they count two variables: so many values of the row variable for each of `beside`; 0: no */
-  atom row, lane, beside;
+  uint32_t row_fold; /* they count two variables: so many values of the row variable for each of `row2`; 0: no */
+  atom row, lane, row2;
   VEC(binding) binds;
   map *bind_of;       /* variable -> its last binding + 1, or 0 */
   uint32_t substs;    /* bindings that substitute */
@@ -120,14 +120,14 @@ typedef struct ectx {
   const dotted *dot;    /* NULL: the sum goes point by point */
   lv *second;           /* sums of every second point, as the tile's others; NULL: there are none */
   /* of the reduction: a part of its values is being added, whole groups of a sum of loads (nest.c); 0: none */
-  atom part;
+  atom sum_block;
   bool assumed; /* sizes are simplified anew, under facts that hold in this branch only */
   /* bool: this step of a recurrence goes through its constants from behind; 0: in no recurrence */
   lv back;
   memo_scope *memo;
-  launch *l;     /* arguments are added to it as they are needed */
-  map *arg_of;   /* buffer -> param value, size symbol -> param value */
-  uint32_t turn; /* what splan.depends says of this turn holds with the bindings as they are */
+  launch *l;      /* arguments are added to it as they are needed */
+  map *arg_of;    /* buffer -> param value, size symbol -> param value */
+  uint32_t epoch; /* what splan.depends says of this epoch holds with the bindings as they are */
 } ectx;
 
 /* What an extent is, if it is known: at most 2^40, so that what is computed of it does not overflow. */
@@ -148,7 +148,7 @@ void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a); /* a: for wha
 lv emit_buffer(ectx *e, uint32_t buffer, bool write);              /* pointer to its element 0 */
 lv emit_symbol(ectx *e, sz size);                                  /* a size of the module as an i64 argument */
 /* the bindings of row and lane, or the locals, have changed */
-void emit_turn(ectx *e);
+void emit_epoch(ectx *e);
 void emit_scope(ectx *e);
 void emit_unscope(ectx *e); /* around every nested loop body */
 void emit_bind(ectx *e, atom var, lv base);
@@ -168,8 +168,8 @@ const layout *emit_layout(ectx *e, tid t);                  /* local or global *
 bool emit_plain(ectx *e, ex load, sz *idx);
 /* pointer to where a tensor that is read lies */
 lv emit_source(ectx *e, tid t);
-/* fixed.c: this copy's vector, in its lanes' steps */
-lv fixed_load(ectx *e, const packed *k);
+/* fixed_point.c: this copy's vector, in its lanes' steps */
+lv fixed_point_load(ectx *e, const packed *k);
 /* index of this copy's first lane, where the tile's begin at off */
 lv emit_packed(ectx *e, const packed *k, sz off);
 /* op: OP_NONE stores; else read-modify-write */
@@ -181,15 +181,15 @@ bool emit_varies(ectx *e, sz x); /* from lane to lane */
 const layout *emit_halo(ectx *e, ex load);
 bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size); /* proved, halo included */
 /* lanes.c: a load of lanes that lie near each other, though not side by side; 0: not so, and nothing was emitted. */
-enum { NEAR_STEP = 4 };                                       /* the farthest from lane to lane */
-bool lanes_near(ectx *e, sz addr, atom lane, uint32_t lanes); /* would it be one, in whole tiles? */
+enum { MAX_LANE_STEP = 4 };                                      /* the farthest from lane to lane */
+bool lanes_strided(ectx *e, sz addr, atom lane, uint32_t lanes); /* would it be one, in whole tiles? */
 /* of steps that stand one after the other: the address at the first one, how far this one and the last one are from
  * it */
-typedef struct near_steps {
+typedef struct strided_steps {
   sz addr;
   int64_t by, last;
-} near_steps;
-lv lanes_load_near(ectx *e, etype t, lv ptr, near_steps s); /* what the steps read together is loaded once */
+} strided_steps;
+lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s); /* what the steps read together is loaded once */
 /* Accesses whose lanes do not lie side by side, but the tile's rows do: all its rows at once. False: not so, and
  * nothing was emitted. */
 enum { SQUARE_ROWS = 4 };                     /* as many are worth it */

@@ -32,7 +32,7 @@ static uint32_t axis_of(const stage *s, atom v) {
 }
 uint64_t idle_rows(ectx *e, const nest *n, uint32_t most) {
   stage *s = xs(e->m, n->stages.v[0]);
-  const uint32_t fold = nest_fold(e, n), row = axis_of(s, n->row.var), beside = axis_of(s, n->beside.var);
+  const uint32_t fold = nest_row_fold(e, n), row = axis_of(s, n->row.var), beside = axis_of(s, n->row2.var);
   const readings *rs = &e->p->readers[s->tensor];
   uint64_t read = 0;
   if (n->stages.n > 1 || n->dots.n || row == s->naxes || beside == s->naxes || fold * most > VALUES ||

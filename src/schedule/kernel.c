@@ -88,13 +88,13 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     int64_t q = address_coef(e, a->address, ch->lane);
     if (q == 0 || (ch->row && address_coef(e, a->address, ch->row) != 0)) continue;
     packload pl = {0};
-    sides all = {.n = 1, .all = true};
+    interleaved all = {.n = 1, .all = true};
     if (ch->lane_reduced) {
       if (q != 1 && a->constant && pack_constant(e, n, a->load, a->stage, &all, &pl)) vec_push(k->a, n->packs, pl);
       continue;
     }
     if (a->constant && n->reds[a->stage].n) {
-      if (!pack_sides(e, acc, i, xs(k->m, n->stages.v[a->stage])->value, &all)) continue;
+      if (!pack_interleaved(e, acc, i, xs(k->m, n->stages.v[a->stage])->value, &all)) continue;
       bool packed = pack_constant(e, n, a->load, a->stage, &all, &pl);
       for (int64_t j = 0; j < all.n && packed; j++, pl.first += (int64_t)n->nv * n->lanes) {
         if (j) pl.load = all.loads[j];
@@ -105,7 +105,7 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     /* A run-time operand, or a constant of which data choose a part, is copied, one panel at a time, when it is not
      * contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few
      * cache sets. */
-    const parted *p = n->parts.first ? &n->parts : NULL;
+    const cache_blocking *p = n->blocking.first ? &n->blocking : NULL;
     if (!tiled || a->known || (q == 1 && !p && (n->row.lo || kernel_extent(k, ch->row, 0) < 128))) continue;
     /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
     bool inside = value_uses(e, a->load, ch->row);
@@ -179,7 +179,7 @@ static atom window_of(kctx *k, uint32_t at, const accesses *acc, const choice *c
          spread = address_coef(&k->e, a->address, ch->lane) == INT64_MIN && !a->constant;
     for (uint32_t r = 0; r < red->n && (side || spread); r++) {
       atom v = red->v[r];
-      if (side ? !address_slides(&k->e, a->address, ch->row, v, WINDOW_STEPS)
+      if (side ? !address_windowed(&k->e, a->address, ch->row, v, WINDOW_STEPS)
                : address_coef(&k->e, a->address, v) != 1 || kernel_extent(k, v, INT64_MAX) > WINDOW_STEPS)
         continue;
       for (; r + 1 < red->n; r++) red->v[r] = red->v[r + 1];
@@ -230,29 +230,31 @@ nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, 
   return n;
 }
 
-int64_t kernel_beside(kctx *k, const choice *ch) {
+int64_t kernel_row2_block(kctx *k, const choice *ch) {
   enum { TILES = 2 };
   return TILES * ch->mr / max64(1, kernel_extent(k, ch->row, 1));
 }
-bool kernel_folds(const nest *n, const choice *ch) {
-  return ch->beside && n->inner.n == 1 && n->inner.v[0].var == ch->beside;
+bool kernel_may_fold_rows(const nest *n, const choice *ch) {
+  return ch->row2 && n->inner.n == 1 && n->inner.v[0].var == ch->row2;
 }
-void kernel_fold(kctx *k, nest *n, const choice *ch) {
-  if (ch->two_mr || !kernel_folds(n, ch) || n->row.lo || ch->mr % (uint32_t)kernel_extent(k, ch->row, 1)) return;
-  n->beside = n->inner.v[0];
+void kernel_fold_rows(kctx *k, nest *n, const choice *ch) {
+  if (ch->collapsed_mr || !kernel_may_fold_rows(n, ch) || n->row.lo || ch->mr % (uint32_t)kernel_extent(k, ch->row, 1))
+    return;
+  n->row2 = n->inner.v[0];
   n->inner.n = 0;
 }
 
-void kernel_two(choice *ch) {
-  if (ch->two_mr) ch->row = ch->two[1], ch->beside = ch->two[0], ch->mr = ch->two_mr, ch->nv = ch->two_nv;
+void kernel_collapse_rows(choice *ch) {
+  if (ch->collapsed_mr)
+    ch->row = ch->collapsed[1], ch->row2 = ch->collapsed[0], ch->mr = ch->collapsed_mr, ch->nv = ch->collapsed_nv;
 }
-void kernel_points(kctx *k, nest *n, const choice *ch) {
-  if (!ch->two_mr) return;
-  n->beside = n->inner.v[0];
+void kernel_collapsed_rows(kctx *k, nest *n, const choice *ch) {
+  if (!ch->collapsed_mr) return;
+  n->row2 = n->inner.v[0];
   n->inner.n = 0;
-  n->apart = ch->two_apart, n->rows_outer = ch->two_outer;
-  n->points = (nvar){.var = n->row.var, .extent = sym_mul(k->c, n->beside.extent, n->row.extent)};
-  sym_is_atom(k->c, sym_var(k->c, "row", n->points.extent), &n->points.var);
+  n->partitioned = ch->collapsed_partitioned, n->rows_outer = ch->collapsed_outer;
+  n->collapsed = (nvar){.var = n->row.var, .extent = sym_mul(k->c, n->row2.extent, n->row.extent)};
+  sym_is_atom(k->c, sym_var(k->c, "row", n->collapsed.extent), &n->collapsed.var);
 }
 
 /* A group's values in the order in which what is stored needs them: few wait for others in registers. */
@@ -350,20 +352,20 @@ work kernel_work(emodule *m, const u32vec *stages, atom step) {
  * time; of products, which keep up with wide vectors, more. Where sizes are open it may be so only where `where` is
  * at
  * least 0. */
-static bool worth_threads(kctx *k, const work *w, sz *where) {
-  enum { WORTH = 60000, ALONE = 16, LANES = 8 };
-  bool alone = k->cls == KC_SCAN || k->cls == KC_GATHER || k->cls == KC_UPDATE || k->cls == KC_RANKING ||
-               k->cls == KC_RUNNING,
+static bool parallel_threshold(kctx *k, const work *w, sz *where) {
+  enum { MIN_PARALLEL_OPS = 60000, ALONE = 16, LANES = 8 };
+  bool alone = k->cls == KC_RECURRENCE || k->cls == KC_GATHER || k->cls == KC_UPDATE || k->cls == KC_RANKING ||
+               k->cls == KC_PREFIX_SCAN,
        product = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL;
   uint32_t lanes = target_lanes(k->p->t, ET_F32);
   double all = w->ops * (alone                      ? ALONE
                          : product && lanes > LANES ? (double)LANES / lanes
                                                     : 1) +
                w->moved,
-         points = ceil(WORTH / all * w->points.opened);
+         points = ceil(MIN_PARALLEL_OPS / all * w->points.opened);
   int64_t lo, hi;
   *where = 0;
-  if (!w->points.open) return all > WORTH;
+  if (!w->points.open) return all > MIN_PARALLEL_OPS;
   sym_range(k->c, w->points.open, &lo, &hi);
   if (!(points <= (double)hi)) return false; /* also where there is no work at all */
   if (points > (double)max64(lo, 1)) *where = sym_addi(k->c, w->points.open, -(int64_t)points);
@@ -379,8 +381,8 @@ static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t 
   }
 }
 /* one launch; part: of a step of a recurrence, or NULL */
-static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, const scan_part *part,
-                       uint32_t kernel, uint32_t block, uint32_t item) {
+static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon,
+                       const recurrence_launch *part, uint32_t kernel, uint32_t block, uint32_t item) {
   enum { MANY_CHUNKS = 16 }; /* of several groups are worth it, however little is computed in each */
   kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = canon};
   uint32_t mark = expr_enter(p->m, block);
@@ -396,12 +398,12 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   if (outer)
     for (uint32_t i = 0; i < outer->n; i++) vec_push(k.a, k.outer, outer->v[i]);
   sbuf note = sbuf_new(k.a);
-  uint32_t scan = 0;
+  uint32_t recurrence = 0;
   bool updates = false;
   for (uint32_t i = 0; i < stages->n; i++) {
     stage *s = xs(p->m, stages->v[i]);
     if (layout_materialised(p, s->tensor)) map_putu(k.stored, s->tensor, 1);
-    if (s->scan) scan = s->scan;
+    if (s->recurrence) recurrence = s->recurrence;
     updates |= s->updates.n > 0 && !layout_inside(p->m, s);
     sb_fmt(&note, "%s%s", i ? " " : "", xt(p->m, s->tensor)->name);
     for (uint32_t j = 0; canon && j < s->naxes; j++)
@@ -413,27 +415,27 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   f->note = note.s ? arena_strdup(p->l->a, note.s) : "";
   grps gs = {0};
   kernel_groups(&k, stages, &gs);
-  work w = kernel_work(k.m, stages, part ? k.m->scans.v[part->scan].var : 0);
-  k.worth = worth_threads(&k, &w, &k.l.where);
+  work w = kernel_work(k.m, stages, part ? k.m->recurrences.v[part->recurrence].var : 0);
+  k.parallel = parallel_threshold(&k, &w, &k.l.where);
   if (part)
-    kernel_scan_step(&k, &gs, part);
-  else if (scan) {
-    if (!kernel_walk(&k, stages->v[0])) kernel_scan(&k, &gs, scan);
-  } else if (k.cls == KC_RUNNING)
-    kernel_running(&k, stages->v[0]);
+    kernel_recurrence_step(&k, &gs, part);
+  else if (recurrence) {
+    if (!kernel_point_recurrence(&k, stages->v[0])) kernel_recurrence(&k, &gs, recurrence);
+  } else if (k.cls == KC_PREFIX_SCAN)
+    kernel_prefix_scan(&k, stages->v[0]);
   else if (k.cls == KC_RANKING)
     kernel_ranking(&k, stages);
   else if (gs.n == 1 && !updates)
     kernel_one(&k, &gs.v[0].stages);
   else if (updates) {
     k.outer.n = 0;
-    kernel_many(&k, &gs);
+    kernel_multi(&k, &gs);
   } else
-    kernel_many(&k, &gs);
+    kernel_multi(&k, &gs);
   if (k.scratch_ptr) k.l.args.v[k.scratch_arg].size = k.scratch;
   k.l.scratch = k.scratch;
   if (k.l.where && gs.n > 1) k.l.where = sym_max(k.c, k.l.where, sym_addi(k.c, k.l.chunks, -MANY_CHUNKS));
-  k.l.parallel = k.worth && sym_int_or(k.c, k.l.chunks, 2) > 1;
+  k.l.parallel = k.parallel && sym_int_or(k.c, k.l.chunks, 2) > 1;
   sym_pop(k.c, mark);
   fill_first(p, stages, block, item);
   vec_push(p->l->a, p->launches, k.l);
@@ -444,10 +446,10 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
 
 void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, uint32_t kernel,
                      uint32_t block, uint32_t item) {
-  scan_parts parts = {0};
-  uint32_t scan = xs(p->m, stages->v[0])->scan;
-  if (!scan || p->level == 0 || kernel_walks(p, stages->v[0], NULL, NULL) ||
-      !kernel_scan_parts(p, stages, scan, &parts)) {
+  recurrence_launches parts = {0};
+  uint32_t recurrence = xs(p->m, stages->v[0])->recurrence;
+  if (!recurrence || p->level == 0 || kernel_is_point_recurrence(p, stages->v[0], NULL, NULL) ||
+      !kernel_recurrence_launches(p, stages, recurrence, &parts)) {
     one_launch(p, stages, outer, canon, NULL, kernel, block, item);
     return;
   }
@@ -455,7 +457,7 @@ void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const 
   atom counter;
   sym_is_atom(p->m->c, sym_symbol(p->m->c, arena_fmt(p->l->a, "step.%u", p->launches.n), 0, INT32_MAX), &counter);
   for (uint32_t i = 0; i < parts.n; i++) {
-    parts.v[i].scan = scan, parts.v[i].counter = counter;
+    parts.v[i].recurrence = recurrence, parts.v[i].counter = counter;
     one_launch(p, &parts.v[i].stages, NULL, parts.v[i].canon, &parts.v[i], kernel, block, item);
   }
 }

@@ -8,5 +8,5 @@ void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const 
                      uint32_t block, uint32_t item);
 /* a recurrence of which one step is kept at a time: the axis that counts the steps; the variable along which
  * neighbours are computed (0: none). Either may be NULL */
-bool kernel_walks(const splan *p, uint32_t stage, uint32_t *step, atom *row);
+bool kernel_is_point_recurrence(const splan *p, uint32_t stage, uint32_t *step, atom *row);
 #endif

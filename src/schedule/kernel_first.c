@@ -75,7 +75,7 @@ static void copy_row(first *f, lv from, lv to, uint32_t lanes) {
   lb_for(b, "place", from, to, lb_int(b, lanes), 0, &i);
   emit_scope(e);
   emit_bind_ex(e, (binding){.var = f->r->p, .base = i, .vec_step = lanes > 1 ? lanes : 0, .lane = lanes > 1});
-  emit_turn(e);
+  emit_epoch(e);
   etype t = (etype)exn(f->k->m, f->r->key)->type;
   evalue x = emit_value(e, f->r->key);
   lv v = lanes > 1 ? emit_vec(e, x, t) : x.v;
@@ -84,14 +84,14 @@ static void copy_row(first *f, lv from, lv to, uint32_t lanes) {
   emit_unscope(e);
   lb_end(b);
   e->lane = 0, e->lanes = 1;
-  emit_turn(e);
+  emit_epoch(e);
 }
 
 /* ---- a value that at least as many beat as are wanted; what all others beat where there are too few slots ---- */
 static lv threshold(first *f, lv slots, int64_t nslots) {
   lbuild *b = &f->k->e.b;
   uint16_t L = f->lanes;
-  int64_t few = f->r->few;
+  int64_t few = f->r->first;
   lv none = spread(f, nothing(f, false)), zero = lb_int(b, 0), acc[GROUP], best = lb_reg(b, none), s, i;
   lb_for(b, "slot", zero, lb_int(b, nslots * L), lb_int(b, GROUP * L), 0, &s);
   for (uint32_t g = 0; g < GROUP; g++) acc[g] = lb_reg(b, none);
@@ -138,7 +138,7 @@ static void take_in(first *f, lv x, lv i) {
   lb_store(b, f->from, next, either(f, stays, here_from, either(f, comes, I, before_from)));
   if (going) lb_set(b, going, lb_op(b, OP_NOT, yes(1), loses(f, x, lb_load(b, lt(f->w, 1), f->best, q)), 0, 0));
   lb_end(b);
-  lb_set(b, f->worst, lb_load(b, lt(f->w, 1), f->best, lb_int(b, f->r->few)));
+  lb_set(b, f->worst, lb_load(b, lt(f->w, 1), f->best, lb_int(b, f->r->first)));
 }
 static void walk_places(first *f, lv from, lv to) {
   lbuild *b = &f->k->e.b;
@@ -215,8 +215,8 @@ static void fill_up(first *f, lv room) {
  * the few. */
 static bool pays(kctx *k, const ranking *r, uint32_t lanes) {
   enum { MOST = 1024, SORTED = 25, OF_ROOM = 10, OF_PLACE = 75, BUCKETS = 2000 /* cycles */ };
-  if (r->few <= 0 || r->few > MOST) return false;
-  return r->few * (r->few * OF_ROOM / lanes + OF_PLACE) <=
+  if (r->first <= 0 || r->first > MOST) return false;
+  return r->first * (r->first * OF_ROOM / lanes + OF_PLACE) <=
          min64(expr_typical(k->m, sym_extent(k->c, r->p)), INT32_MAX) * SORTED + BUCKETS;
 }
 bool kernel_first(kctx *k, const u32vec *stages) {
@@ -232,18 +232,18 @@ bool kernel_first(kctx *k, const u32vec *stages) {
   if (!pays(k, &r, f.lanes)) return false;
   sym_range(k->c, places, &lo, &hi);
   f.it = hi < INT32_MAX && et_bytes(f.w) <= 4 ? ET_I32 : ET_I64;
-  f.vectors = (r.few + f.lanes - 1) / f.lanes;
-  int64_t nslots = max64(1, (r.few * SLOTS_PER_PLACE / 2 + f.lanes * GROUP - 1) / (f.lanes * GROUP)) * GROUP,
+  f.vectors = (r.first + f.lanes - 1) / f.lanes;
+  int64_t nslots = max64(1, (r.first * SLOTS_PER_PLACE / 2 + f.lanes * GROUP - 1) / (f.lanes * GROUP)) * GROUP,
           rooms = f.vectors * f.lanes + 1;
   bool ready = lies_ready(&f, &begin);
   lv slots = f.lanes > 1 ? kernel_scratch(k, f.w, sym_int(k->c, nslots * f.lanes)) : 0, i;
   f.best = kernel_scratch(k, f.w, sym_int(k->c, rooms)), f.from = kernel_scratch(k, f.it, sym_int(k->c, rooms));
   f.row = ready ? emit_source(e, exn(k->m, r.key)->tensor) : kernel_scratch(k, f.w, places);
   f.n = emit_size(e, places);
-  lv zero = lb_int(b, 0), one = lb_int(b, 1), room = lb_op(b, OP_MIN, i64(), f.n, lb_int(b, r.few), 0);
+  lv zero = lb_int(b, 0), one = lb_int(b, 1), room = lb_op(b, OP_MIN, i64(), f.n, lb_int(b, r.first), 0);
   pairs_points(k, stages->v[0], &r.p, 1);
   pairs_values(k, stages);
-  emit_turn(e);
+  emit_epoch(e);
   lb_if(b, lb_cmp(b, OP_GT, room, zero));
   f.at = ready ? emit_size(e, emit_resolve(e, begin)) : zero;
   if (!ready) {

@@ -8,21 +8,21 @@
 
 /* a part of the values of a variable that all groups share: the nests run over it; start and size: of the scratch
  * that they hand over in; lo..hi-1: which values now, or 0: all */
-typedef struct strip {
+typedef struct shared_block {
   atom var;
   sz start;
   int64_t size, unit; /* of lo and hi, see nvar */
   lv lo, hi;
-} strip;
-/* what a window reads of a tensor made in the same kernel, row by row just ahead of it (kernel_slide.c) */
-typedef struct slide {
+} shared_block;
+/* what a window reads of a tensor made in the same kernel, row by row just ahead of it (kernel_rolling.c) */
+typedef struct rolling {
   uint32_t stage; /* that makes it + 1; 0: none */
   sliding_window window;
   int64_t places; /* of the axis that slides */
-  strip rows;
+  shared_block rows;
   const layout *lay;
   lv ptr;
-} slide;
+} rolling;
 typedef struct kctx {
   ectx e;
   kernel_class cls;
@@ -35,13 +35,13 @@ typedef struct kctx {
   sz scratch;  /* bytes taken so far */
   lv scratch_ptr;
   uint32_t scratch_arg;
-  const map *canon; /* variable -> the name by which the stages share it */
-  u32vec outer;     /* variables that all stages share */
-  strip strips[3];  /* of them, those that run inside the nests, a part at a time */
-  uint32_t nstrips;
-  slide slide;
+  const map *canon;              /* variable -> the name by which the stages share it */
+  u32vec outer;                  /* variables that all stages share */
+  shared_block shared_blocks[3]; /* of them, those that run inside the nests, a part at a time */
+  uint32_t nshared_blocks;
+  rolling rolling;
   nvar point;          /* the number of a point, of several groups; var 0: it is not counted */
-  bool worth;          /* is it worth meeting other threads for? */
+  bool parallel;       /* is it worth meeting other threads for? */
   atom block;          /* chunks are blocks of it: tiles are narrow enough for several; 0: none */
   int64_t block_lanes; /* of so many lanes; 0: as many as kernel_narrow leaves the tiles */
 } kctx;
@@ -51,14 +51,14 @@ typedef struct grp {
 } grp;
 typedef VEC(grp) grps;
 /* stages of a recurrence that run a step in one launch */
-typedef struct scan_part {
-  uint32_t scan;
+typedef struct recurrence_launch {
+  uint32_t recurrence;
   u32vec stages;
   map *canon;
   atom shared;  /* its blocks are the chunks; 0: one chunk */
   atom counter; /* symbol: the step's number */
-} scan_part;
-typedef VEC(scan_part) scan_parts;
+} recurrence_launch;
+typedef VEC(recurrence_launch) recurrence_launches;
 
 /* kernel.c */
 /* digits of a chunk number; an index space with an empty axis has no chunks, so that anything serves */
@@ -72,26 +72,26 @@ int64_t kernel_extent(kctx *k, atom v, int64_t otherwise);
 lv kernel_scratch(kctx *k, etype t, sz elems);
 /* of a group over `domain` */
 nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc);
-/* so many values of ch->beside are worth a chunk */
-int64_t kernel_beside(kctx *k, const choice *ch);
+/* so many values of ch->row2 are worth a chunk */
+int64_t kernel_row2_block(kctx *k, const choice *ch);
 /* may the tiles of the nest have several of its values? */
-bool kernel_folds(const nest *n, const choice *ch);
+bool kernel_may_fold_rows(const nest *n, const choice *ch);
 /* they have, if it stands alone inside the panels */
-void kernel_fold(kctx *k, nest *n, const choice *ch);
+void kernel_fold_rows(kctx *k, nest *n, const choice *ch);
 /* rows are points of two variables from here on, if they may be; then */
-void kernel_two(choice *ch);
+void kernel_collapse_rows(choice *ch);
 /* in the nest, ranges included */
-void kernel_points(kctx *k, nest *n, const choice *ch);
+void kernel_collapsed_rows(kctx *k, nest *n, const choice *ch);
 /* operands packed for a nest */
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch);
 /* prepare.c: operands that a tile computes before its sum */
 void kernel_prepare(kctx *k, nest *n);
-/* parts.c: shall tiles come in blocks? */
-bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch);
-/* parts.c: shall they go line by line? */
-bool kernel_lines(kctx *k, nest *n, const accesses *acc, const choice *ch);
+/* blocking.c: shall tiles come in blocks? */
+bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch);
+/* blocking.c: shall they go line by line? */
+bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *ch);
 /* opens the loop over them */
-void parts_chunks(kctx *k, nest *n);
+void blocking_chunks(kctx *k, nest *n);
 /* from here to the end of the kernel it is known that it has points: no range of these is empty */
 void kernel_runs(kctx *k, const u32vec *vars);
 /* versions.c: the nest, in two versions where that pays */
@@ -111,21 +111,21 @@ typedef struct work {
 work kernel_work(emodule *m, const u32vec *stages, atom step); /* step: of one value of it, 0: of all */
 /* the first `take` variables become one; returns the number of its points (kernel_one.c) */
 sz kernel_flatten(kctx *k, nvars *vars, uint32_t take);
-/* kernel_one.c, kernel_many.c, kernel_scan.c, kernel_walk.c, kernel_pairs.c, kernel_first.c: the loops of a kernel
+/* kernel_one.c, kernel_multi.c, kernel_recurrence.c, kernel_point_recurrence.c, kernel_pairs.c, kernel_first.c: the loops of a kernel
  * of one group, of several, of a recurrence, of one whose points walk on their own, of a stage that need not look at
  * all
  * pairs of places */
 void kernel_one(kctx *k, const u32vec *group);
-void kernel_many(kctx *k, grps *gs);
+void kernel_multi(kctx *k, grps *gs);
 void kernel_group_nest(kctx *k, grp *g);
-void kernel_scan(kctx *k, grps *gs, uint32_t scan); /* all steps in one launch */
+void kernel_recurrence(kctx *k, grps *gs, uint32_t recurrence); /* all steps in one launch */
 /* false: better all steps in one launch */
-bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts *out);
+bool kernel_recurrence_launches(splan *p, const u32vec *stages, uint32_t recurrence, recurrence_launches *out);
 /* the tile of a nest whose lanes are k->block */
 void kernel_narrow(const kctx *k, choice *ch);
-void kernel_scan_step(kctx *k, grps *gs, const scan_part *part);
-bool kernel_walk(kctx *k, uint32_t stage); /* false: it is no such recurrence, and nothing was emitted */
-void kernel_running(kctx *k, uint32_t stage);
+void kernel_recurrence_step(kctx *k, grps *gs, const recurrence_launch *part);
+bool kernel_point_recurrence(kctx *k, uint32_t stage); /* false: it is no such recurrence, and nothing was emitted */
+void kernel_prefix_scan(kctx *k, uint32_t stage);
 /* a ranking, and what is written at its places */
 void kernel_ranking(kctx *k, const u32vec *stages);
 /* opens the loop over the chunks: points of the variables that are none of own[0..n-1] */

@@ -46,13 +46,13 @@ static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at
   domain->n--;
   return true;
 }
-static bool near_or_linear(kctx *k, const accesses *acc, atom w, uint32_t lanes) {
+static bool strided_or_linear(kctx *k, const accesses *acc, atom w, uint32_t lanes) {
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
     sz idx[MAX_RANK];
     if (a->guarded && !emit_plain(&k->e, a->load, idx)) return false;
     if (address_coef(&k->e, a->address, w) == INT64_MIN &&
-        (a->store || a->constant || !lanes_near(&k->e, a->address, w, lanes)))
+        (a->store || a->constant || !lanes_strided(&k->e, a->address, w, lanes)))
       return false;
   }
   return true;
@@ -77,7 +77,7 @@ static void join_groups(kctx *k, const u32vec *group, u32vec *domain) {
                                 .subst = sym_add(k->c, sym_muli(k->c, u, L / columns), kernel_quot(k->c, w, by))});
   emit_bind_ex(&k->e, (binding){.var = domain->v[at + 1], .subst = kernel_rem(k->c, w, by)});
   group_accesses(&k->e, group, k->stored, &acc);
-  if (!near_or_linear(k, &acc, wa, L)) {
+  if (!strided_or_linear(k, &acc, wa, L)) {
     emit_unbind(&k->e, nb);
     return;
   }
@@ -221,25 +221,25 @@ static void fill_halos(kctx *k, const u32vec *group, const nest *n, const u32vec
  * lanes. */
 static void first_fills_halos(kctx *k, const u32vec *group, const nest *n) {
   ectx *e = &k->e;
-  if (!n->points.lo) return;
+  if (!n->collapsed.lo) return;
   for (uint32_t g = 0; g < group->n; g++) {
     buffer *b = &k->p->buffers.v[k->p->layouts[xs(k->m, group->v[g])->tensor].buffer];
-    halo_range r[] = {{n->lane.var, n->lane.lo, n->lane.hi}, {.var = n->row.var}, {.var = n->beside.var}};
+    halo_range r[] = {{n->lane.var, n->lane.lo, n->lane.hi}, {.var = n->row.var}, {.var = n->row2.var}};
     uint32_t q = !n->lane.lo; /* all lanes */
     if (!b->halo || b->filled || !halo_fits(e, group->v[g], r + q, 3 - q)) continue;
-    lb_if(&e->b, lb_cmp(&e->b, OP_EQ, n->points.lo, lb_int(&e->b, 0)));
+    lb_if(&e->b, lb_cmp(&e->b, OP_EQ, n->collapsed.lo, lb_int(&e->b, 0)));
     halo_part(e, group->v[g], r, 1 - q);
     lb_end(&e->b);
     b->filled = true;
   }
 }
 /* The variable beside the rows leaves the loops for the number of its parts. */
-static void beside_in_parts(kctx *k, nest *n, int64_t size) {
+static void row2_in_blocks(kctx *k, nest *n, int64_t size) {
   ctx *c = k->c;
   sz parts = sym_ceildiv(c, n->inner.v[0].extent, sym_int(c, size)), w = sym_var(c, "part", parts);
-  n->beside = n->inner.v[0];
+  n->row2 = n->inner.v[0];
   n->inner.n = 0;
-  n->beside.unit = size;
+  n->row2.unit = size;
   nvar part = {.extent = parts};
   if (!sym_is_atom(c, w, &part.var)) return; /* one part */
   n->begins = sym_muli(c, w, size);
@@ -268,19 +268,19 @@ void kernel_one(kctx *k, const u32vec *group) {
     ch.row = domain.v[domain.n - 1];
   nest n;
   bool parts = false;
-  if (ch.near_mr) { /* in blocks rows come from near */
+  if (ch.l2_mr) { /* in blocks rows come from near */
     choice near = ch;
-    near.mr = ch.near_mr, near.nv = ch.near_nv;
+    near.mr = ch.l2_mr, near.nv = ch.l2_nv;
     n = kernel_nest(k, group, &domain, near, &acc);
-    if ((parts = kernel_parts(k, &n, &acc, &near))) ch = near;
+    if ((parts = kernel_blocking(k, &n, &acc, &near))) ch = near;
   }
   if (!parts) {
-    kernel_two(&ch);
+    kernel_collapse_rows(&ch);
     n = kernel_nest(k, group, &domain, ch, &acc);
-    kernel_points(k, &n, &ch);
+    kernel_collapsed_rows(k, &n, &ch);
   }
-  if (!n.points.var && kernel_folds(&n, &ch)) beside_in_parts(k, &n, kernel_beside(k, &ch));
-  bool lines = !parts && kernel_lines(k, &n, &acc, &ch);
+  if (!n.collapsed.var && kernel_may_fold_rows(&n, &ch)) row2_in_blocks(k, &n, kernel_row2_block(k, &ch));
+  bool lines = !parts && kernel_row_streaming(k, &n, &acc, &ch);
   /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else
    * of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
    * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a
@@ -294,7 +294,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   const int64_t line_bytes = lext * et_bytes(xt(k->m, xs(k->m, group->v[0])->tensor)->type),
                 near = (int64_t)k->p->t->l1;
   if (reduces && ch.row && !ch.lane_outer && near && rext * line_bytes > near)
-    n.strip = max64(1, near / 4 / max64(1, line_bytes) / ch.mr) * ch.mr;
+    n.strip_mine = max64(1, near / 4 / max64(1, line_bytes) / ch.mr) * ch.mr;
   int64_t rb = ch.row ? (rext / 12 + ch.mr - 1) / ch.mr * ch.mr : 0;
   if (rb < ch.mr) rb = ch.mr;
   int64_t rchunks = ch.row ? (rext + rb - 1) / rb : 0;
@@ -319,8 +319,8 @@ void kernel_one(kctx *k, const u32vec *group) {
        lanes = !rows && lchunks > 1;
   int64_t blocks = rows ? rchunks : lanes ? lchunks : 1;
   /* there may be few rows */
-  bool together = false, grid = k->worth && reduces && rows && lchunks > 1 && ch.lane_outer && !parts && !by_panels &&
-                                !n.inner.n && !n.outer.n && !sym_is_int(c, nest_rows(&n)->extent, NULL);
+  bool together = false, grid = k->parallel && reduces && rows && lchunks > 1 && ch.lane_outer && !parts &&
+                                !by_panels && !n.inner.n && !n.outer.n && !sym_is_int(c, nest_rows(&n)->extent, NULL);
   if (!by_panels && (n.outer.n || (np < few && blocks < few))) {
     nvars all = {0};
     for (uint32_t i = 0; i < n.outer.n; i++) vec_push(k->a, all, n.outer.v[i]);
@@ -336,7 +336,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   }
   u32vec point = {0}; /* the variables of a chunk's point */
   if (parts)
-    parts_chunks(k, &n);
+    blocking_chunks(k, &n);
   else if (together || (!by_panels && take && np >= blocks)) {
     for (uint32_t i = 0; i < take; i++) vec_push(k->a, point, rest->v[i].var);
     sz points = kernel_flatten(k, rest, take);
@@ -372,7 +372,7 @@ void kernel_one(kctx *k, const u32vec *group) {
     kernel_packs(k, &n, &again, &ch);
     kernel_prepare(k, &n);
   }
-  if (n.points.var)
+  if (n.collapsed.var)
     first_fills_halos(k, group, &n);
   else
     fill_halos(k, group, &n, &point, together);

@@ -1,4 +1,4 @@
-/* How is a stage computed whose formula looks at all pairs of places (expr_running, expr_ranking)?
+/* How is a stage computed whose formula looks at all pairs of places (expr_prefix_scan, expr_ranking)?
  *
  * running   one walk over the places with the value so far in a register.
  * ranking   sorted by digits of 8 bits, least first (a stable sort, so equal keys keep their order): keys become
@@ -45,11 +45,11 @@ static void store_at(kctx *k, uint32_t si, lv value) {
   emit_store(&k->e, s->tensor, idx, (evalue){value, li(k->e.b.f, value)->type.lanes > 1}, OP_NONE);
 }
 
-void kernel_running(kctx *k, uint32_t si) {
+void kernel_prefix_scan(kctx *k, uint32_t si) {
   ectx *e = &k->e;
   lbuild *b = &e->b;
-  running r;
-  expr_running(k->m, si, k->a, &r);
+  prefix_scan r;
+  expr_prefix_scan(k->m, si, k->a, &r);
   ex_node n = *exn(k->m, xs(k->m, si)->value);
   n.where = r.keep;
   etype at = (etype)n.acc;
@@ -61,9 +61,9 @@ void kernel_running(kctx *k, uint32_t si) {
     emit_scope(e);
     emit_bind(e, r.k[i], at_k), emit_bind(e, r.p[i], at_k);
   }
-  emit_turn(e);
+  emit_epoch(e);
   lv before = lb_get(b, so_far), after = schedule_step(e, &n, before, false, 1),
-     v = r.strict && !EK_PLANTED("schedule-running") ? before : after;
+     v = r.strict && !EK_PLANTED("schedule-prefix-scan") ? before : after;
   lb_set(b, so_far, after);
   if ((etype)n.type != at) v = lb_op(b, OP_CAST, lt((etype)n.type, 1), v, 0, 0);
   store_at(k, si, v);
@@ -138,7 +138,7 @@ void pairs_values(kctx *k, const u32vec *stages) {
       emit_bind(e, domain.v[i], at);
       opened++;
     }
-    emit_turn(e);
+    emit_epoch(e);
     store_at(k, stages->v[j], emit_value(e, s->value).v);
     while (opened--) {
       emit_unscope(e);
@@ -162,12 +162,12 @@ void pairs_put(kctx *k, const u32vec *stages, lv place, lv rank) {
     expr_placing(k->m, stages->v[j], stages->v[0], k->a, &at);
     for (uint32_t i = 0; i < at.var.n; i++)
       emit_bind_ex(e, (binding){.var = at.var.v[i], .subst = sym_of_atom(k->c, kernel_canon(k, at.with.v[i]))});
-    for (uint32_t u = 0; u < xs(k->m, stages->v[j])->updates.n; u++) nest_update_turn(e, stages->v[j], u);
+    for (uint32_t u = 0; u < xs(k->m, stages->v[j])->updates.n; u++) nest_update_step(e, stages->v[j], u);
   }
   e->locals.n--;
   emit_unbind(e, nb);
   emit_unscope(e);
-  emit_turn(e);
+  emit_epoch(e);
 }
 void kernel_ranking(kctx *k, const u32vec *stages) {
   uint32_t si = stages->v[0];
@@ -193,7 +193,7 @@ void kernel_ranking(kctx *k, const u32vec *stages) {
   i = loop_to(b, "place", n);
   emit_scope(e);
   emit_bind(e, r.p, i);
-  emit_turn(e);
+  emit_epoch(e);
   lv key = key_of(b, t, emit_value(e, r.key).v, r.falling);
   lb_store(b, keys, i, key);
   lb_store(b, from, i, lb_op(b, OP_CAST, lt(it, 1), i, 0, 0));
@@ -231,7 +231,7 @@ void kernel_ranking(kctx *k, const u32vec *stages) {
   lb_end(b);
   pairs_values(k, stages);
   bool nans = et_kind(t) == K_FLOAT && stages->n > 1;
-  lv stop = stored || !r.few ? n : lb_op(b, OP_MIN, i64(), n, lb_int(b, r.few), 0), begin = lb_get(b, half);
+  lv stop = stored || !r.first ? n : lb_op(b, OP_MIN, i64(), n, lb_int(b, r.first), 0), begin = lb_get(b, half);
   lv end = lb_op(b, OP_MAX, i64(), lb_add(b, begin, lb_addi(b, n, -1)), zero, 0),
      ends_nan = nans ? is_nan(b, lb_load(b, lt(u, 1), keys, end)) : 0;
   i = loop_to(b, "position", stop);
@@ -241,7 +241,7 @@ void kernel_ranking(kctx *k, const u32vec *stages) {
   if (stored) {
     uint32_t nb = e->binds.n;
     emit_bind(e, r.p, place);
-    emit_turn(e);
+    emit_epoch(e);
     store_rank(k, si, rank_of(b, t, key, i));
     emit_unbind(e, nb);
   }

@@ -26,7 +26,7 @@ static bool pattern(ectx *e, sz addr, atom var, uint32_t unit, uint32_t few, int
   int64_t k;
   if (sym_uses_kind(e->c, addr, AT_DATA)) return false;
   if (sym_linear(e->c, addr, var, &coef, NULL)) {
-    if (!sym_is_int(e->c, coef, &k) || k < -NEAR_STEP || k > NEAR_STEP) return false;
+    if (!sym_is_int(e->c, coef, &k) || k < -MAX_LANE_STEP || k > MAX_LANE_STEP) return false;
     for (uint32_t l = 0; l < few; l++) at[l] = k * l;
     return true;
   }
@@ -46,10 +46,10 @@ static int64_t spanned(const int64_t *at, uint32_t few, uint32_t lanes, int64_t 
   *span = hi - *lo + 1;
   return (*span + lanes - 1) / lanes;
 }
-bool lanes_near(ectx *e, sz addr, atom lane, uint32_t lanes) {
+bool lanes_strided(ectx *e, sz addr, atom lane, uint32_t lanes) {
   int64_t at[64], lo, span;
   return lanes > 1 && lanes <= 64 && pattern(e, addr, lane, lanes, lanes, at) &&
-         spanned(at, lanes, lanes, &lo, &span) <= NEAR_STEP;
+         spanned(at, lanes, lanes, &lo, &span) <= MAX_LANE_STEP;
 }
 static lv load_once(ectx *e, ltype t, lv ptr, lv at, lv part) {
   uint64_t key = (uint64_t)ptr << 42 ^ (uint64_t)at << 21 ^ part, had;
@@ -58,10 +58,10 @@ static lv load_once(ectx *e, ltype t, lv ptr, lv at, lv part) {
   if (e->shared) map_putu(e->shared, key, v);
   return v;
 }
-lv lanes_load_near(ectx *e, etype t, lv ptr, near_steps s) {
+lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s) {
   uint32_t n = e->lanes, few = n, wide = n;
-  int64_t at[64], lo, span, start[NEAR_STEP];
-  lv x[NEAR_STEP], v = 0;
+  int64_t at[64], lo, span, start[MAX_LANE_STEP];
+  lv x[MAX_LANE_STEP], v = 0;
   scalar k = {.i = n};
   if (n < 2 || n > 64 || t == ET_BOOL || !e->lane || (e->count && !loop_const(e->f, e->count, &k))) return 0;
   few = (uint32_t)max64(1, min64(k.i, n));
@@ -69,7 +69,7 @@ lv lanes_load_near(ectx *e, etype t, lv ptr, near_steps s) {
   int64_t vecs = spanned(at, few, n, &lo, &span);
   for (uint32_t l = 0; l < n; l++) at[l] += EK_PLANTED("schedule-joined") ? 0 : s.by;
   lo += min64(0, s.last), span += llabs(s.last), vecs = (span + n - 1) / n;
-  if (vecs > NEAR_STEP) return 0;
+  if (vecs > MAX_LANE_STEP) return 0;
   while (wide / 2 >= span) wide /= 2;
   if (wide > span && vecs == 1 && !in_part(e, t, (uint32_t)span)) return 0;
   lv first = emit_size(e, s.addr);
@@ -84,7 +84,7 @@ lv lanes_load_near(ectx *e, etype t, lv ptr, near_steps s) {
       int64_t in = 0;
       while (l < few && at[l] - start[in] >= wide) in++;
       from[l] = l >= few || in > j ? -1
-                : j && in == j     ? (int32_t)(wide + at[l] - start[j] - EK_PLANTED("schedule-near"))
+                : j && in == j     ? (int32_t)(wide + at[l] - start[j] - EK_PLANTED("schedule-strided"))
                 : v                ? (int32_t)l
                                    : (int32_t)(at[l] - start[0]);
     }
@@ -97,8 +97,9 @@ lv lanes_load_near(ectx *e, etype t, lv ptr, near_steps s) {
 static bool load_between(ectx *e, etype t, lv ptr, lv first, lv *rows) {
   uint32_t n = e->lanes, mr = e->mr;
   scalar few = {.i = n};
-  lv x[NEAR_STEP];
-  if (n < 2 || n > 64 || mr < 2 || mr > NEAR_STEP || t == ET_BOOL || (e->count && !loop_const(e->f, e->count, &few)))
+  lv x[MAX_LANE_STEP];
+  if (n < 2 || n > 64 || mr < 2 || mr > MAX_LANE_STEP || t == ET_BOOL ||
+      (e->count && !loop_const(e->f, e->count, &few)))
     return false;
   uint32_t places = (uint32_t)max64(1, min64(few.i, n)) * mr, vecs = (places + n - 1) / n;
   if (places % n && !in_part(e, t, places % n)) return false;
@@ -182,7 +183,8 @@ static bool turns(ectx *e, etype t) {
 static bool rows_side_by_side(ectx *e, sz addr, sz *step) {
   sz rest, across;
   int64_t k;
-  if (!e->row || e->fold || !sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) || k != 1)
+  if (!e->row || e->row_fold || !sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) ||
+      k != 1)
     return false;
   *step = emit_lane_coef(e, addr, &rest);
   return *step && !emit_varies(e, *step) && !emit_varies(e, rest) &&
@@ -270,7 +272,7 @@ void lanes_store_runs(ectx *e, result *all, uint32_t n) {
     slot slots[SLOTS];
     sz step, rest, coef;
     int64_t row = 0, k;
-    if (all[i].done[e->v] || e->fold || !turns(e, t)) continue;
+    if (all[i].done[e->v] || e->row_fold || !turns(e, t)) continue;
     step = emit_lane_coef(e, all[i].addr, &rest);
     if (!step || emit_varies(e, step) || emit_varies(e, rest) || (sym_is_int(e->c, step, &k) && (k == 0 || k == 1)))
       continue;

@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-  LINES_APART = 8,
+  MAX_PAD_LINES = 8,
   MAX_HALO = 8,
   HALO_GROWTH = 2,
   /* places; or as many as make the tensor so many times as large: more where a sum would ask a guard at every
@@ -45,10 +45,10 @@ typedef struct lay {
 
 /* So many places of an axis, `steps` of it apart, are wanted together: a set of the nearest cache shall not be asked
  * for more of them than it holds. count 0: none. */
-typedef struct apart {
+typedef struct padding {
   uint32_t axis;
   int64_t steps, count;
-} apart;
+} padding;
 static int64_t gcd(int64_t a, int64_t b) {
   while (b) {
     int64_t r = a % b;
@@ -56,27 +56,27 @@ static int64_t gcd(int64_t a, int64_t b) {
   }
   return a;
 }
-sz layout_apart(splan *p, sz stride, int64_t size, int64_t steps, int64_t count) {
+sz layout_padded_stride(splan *p, sz stride, int64_t size, int64_t steps, int64_t count) {
   const target *t = p->t;
   int64_t way = t->l1_ways ? (int64_t)(t->l1 / t->l1_ways) : 0, line = max64(1, (int64_t)t->line / size), n;
   if (!way || !t->line || !sym_is_int(p->m->c, stride, &n) || n >= INT32_MAX || n < line) return stride;
   count = min64(count, (int64_t)(t->l1 / t->line));
-  for (int64_t more = 0; more < LINES_APART; more++) {
+  for (int64_t more = 0; more < MAX_PAD_LINES; more++) {
     int64_t sets = way / gcd((n + more * line) * size * steps, way); /* that the places fall on */
     if (sets * t->l1_ways >= count)
-      return sym_addi(p->m->c, stride, (EK_PLANTED("schedule-apart") ? -1 : 1) * more * line);
+      return sym_addi(p->m->c, stride, (EK_PLANTED("schedule-padding") ? -1 : 1) * more * line);
   }
   return stride;
 }
 static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi,
-                       int64_t size, const apart far[2], sz *elems) {
+                       int64_t size, const padding far[2], sz *elems) {
   ctx *c = p->m->c;
   layout l = {.known = true, .rank = rank, .axes = NEWN(p->l->a, laxis, rank ? rank : 1), .base = sym_int(c, 0)};
   sz stride = sym_int(c, 1);
   for (uint32_t k = rank; k-- > 0;) {
     uint32_t ax = order ? order[k] : k;
     for (uint32_t i = 0; far && i < 2; i++)
-      if (far[i].count && ax == far[i].axis) stride = layout_apart(p, stride, size, far[i].steps, far[i].count);
+      if (far[i].count && ax == far[i].axis) stride = layout_padded_stride(p, stride, size, far[i].steps, far[i].count);
     ldigit *d = NEW(p->l->a, ldigit);
     *d = (ldigit){shape[ax], stride};
     l.axes[ax] = (laxis){.n = 1, .d = d, .lo = lo ? lo[ax] : 0, .hi = hi ? hi[ax] : 0};
@@ -101,24 +101,24 @@ bool layout_inside(const emodule *m, const stage *s) {
 }
 
 /* ---- which tensors need memory --------------------------------------------------------------- */
-static void reads(lay *L, ex e, uint32_t kernel, uint32_t scan) {
+static void reads(lay *L, ex e, uint32_t kernel, uint32_t recurrence) {
   u32vec loads = {0};
   expr_loads(L->m, e, L->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
     tensor *t = xt(L->m, exn(L->m, loads.v[i])->tensor);
     if (t->kind != TK_STAGE) continue;
     stage *s = xs(L->m, t->stage);
-    if (s->kernel == 0 || s->kernel != kernel || (s->scan && s->scan == scan))
+    if (s->kernel == 0 || s->kernel != kernel || (s->recurrence && s->recurrence == recurrence))
       L->mat[exn(L->m, loads.v[i])->tensor] = true;
   }
 }
 static void each_value(lay *L, stage *s, void (*f)(lay *, ex, uint32_t, uint32_t)) {
-  if (s->value) f(L, s->value, s->kernel, s->scan);
+  if (s->value) f(L, s->value, s->kernel, s->recurrence);
   for (uint32_t i = 0; i < s->updates.n; i++) {
     update *u = &s->updates.v[i];
-    f(L, u->value, s->kernel, s->scan);
-    if (u->cond) f(L, u->cond, s->kernel, s->scan);
-    for (uint32_t j = 0; j < u->nidx; j++) f(L, expr_index(L->m, u->idx[j]), s->kernel, s->scan);
+    f(L, u->value, s->kernel, s->recurrence);
+    if (u->cond) f(L, u->cond, s->kernel, s->recurrence);
+    for (uint32_t j = 0; j < u->nidx; j++) f(L, expr_index(L->m, u->idx[j]), s->kernel, s->recurrence);
   }
 }
 static void mark(lay *L, tid t) {
@@ -130,7 +130,7 @@ static void materialise(lay *L) {
     stage *s = xs(m, i);
     if (s->dead) continue;
     each_value(L, s, reads);
-    if (xt(m, s->tensor)->output || (s->updates.n && !layout_inside(m, s)) || s->scan ||
+    if (xt(m, s->tensor)->output || (s->updates.n && !layout_inside(m, s)) || s->recurrence ||
         (s->kernel == 0 && L->p->level == 0))
       L->mat[s->tensor] = true;
   }
@@ -179,8 +179,8 @@ static bool grows_little(const tensor *t, ctx *c, const int64_t *lo, const int64
   }
   return by <= most;
 }
-static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
-  (void)kernel, (void)scan;
+static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t recurrence) {
+  (void)kernel, (void)recurrence;
   u32vec loads = {0};
   expr_loads(L->m, e, L->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
@@ -228,8 +228,8 @@ static void halo_of(lay *L, ex e, uint32_t kernel, uint32_t scan) {
   }
 }
 
-static void note_reads(lay *L, ex e, uint32_t kernel, uint32_t scan) {
-  (void)kernel, (void)scan;
+static void note_reads(lay *L, ex e, uint32_t kernel, uint32_t recurrence) {
+  (void)kernel, (void)recurrence;
   u32vec loads = {0};
   expr_loads(L->m, e, L->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++)
@@ -296,13 +296,13 @@ static bool may_grow(lay *L, tid t, const uint32_t *order, uint32_t at) {
   return true;
 }
 /* The innermost axis that counts rows. */
-static apart rows_apart(lay *L, tid t, const uint32_t *order) {
-  apart far = {.count = L->p->t->l1_ways + 1};
+static padding row_padding(lay *L, tid t, const uint32_t *order) {
+  padding far = {.count = L->p->t->l1_ways + 1};
   uint32_t at = xt(L->m, t)->rank;
   while (!far.steps && at-- > 0)
     for (uint32_t i = 0; i < L->p->readers[t].n; i++)
       far.steps = max64(far.steps, row_steps(L, &L->p->readers[t].v[i], order[at]));
-  if (!far.steps || !may_grow(L, t, order, at)) return (apart){0};
+  if (!far.steps || !may_grow(L, t, order, at)) return (padding){0};
   far.axis = order[at];
   return far;
 }
@@ -312,12 +312,12 @@ static void find_constants(lay *L, const sz *idx, uint32_t n, uint32_t *axes) {
   for (uint32_t i = 0; i < n; i++)
     if (!sym_is_int(L->c, idx[i], NULL)) *axes &= ~(1u << i);
 }
-static apart pieces_apart(lay *L, tid t, const uint32_t *order) {
+static padding piece_padding(lay *L, tid t, const uint32_t *order) {
   const tensor *x = xt(L->m, t);
   const stage *s = xs(L->m, x->stage);
   const uint32_t all = (1u << x->rank) - 1;
   uint32_t axes = s->tiled && s->updates.n ? all : 0, at = 0;
-  apart far = {.steps = 1, .count = 1};
+  padding far = {.steps = 1, .count = 1};
   for (uint32_t i = 0; i < s->updates.n; i++) find_constants(L, s->updates.v[i].idx, x->rank, &axes);
   for (uint32_t i = 0; i < L->p->readers[t].n && !axes; i++) {
     axes = all;
@@ -326,7 +326,7 @@ static apart pieces_apart(lay *L, tid t, const uint32_t *order) {
   while (at < x->rank && axes >> order[at] & 1 &&
          mul64(far.count, sym_int_or(L->c, x->shape[order[at]], 1), &far.count))
     far.axis = order[at++];
-  return at && far.count > 1 && may_grow(L, t, order, at - 1) ? far : (apart){0};
+  return at && far.count > 1 && may_grow(L, t, order, at - 1) ? far : (padding){0};
 }
 
 /* ---- order of the axes ----------------------------------------------------------------------- */
@@ -448,7 +448,7 @@ static void readers_of(lay *L, tid t, u32vec *out) {
 }
 /* A copy of an input has the order that its readers' lanes want most; the input's own one, if they don't mind. */
 static void wanted(lay *L, uint32_t si, uint32_t *order) {
-  enum { WORTH = 1 }; /* of score, for a copy that is no longer one of whole rows */
+  enum { COPY_GAIN = 1 }; /* of score, for a copy that is no longer one of whole rows */
   const stage *s = xs(L->m, si);
   const uint32_t rank = s->naxes;
   layout had = L->p->layouts[s->tensor];
@@ -467,7 +467,7 @@ static void wanted(lay *L, uint32_t si, uint32_t *order) {
     to_end(o, rank, i);
     L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, rank, o, NULL, NULL, &elems);
     for (uint32_t r = 0; r < readers.n; r++) score += reader_score(L, readers.v[r]);
-    if (i == rank - 1 || score > best + WORTH) best = score, in = i;
+    if (i == rank - 1 || score > best + COPY_GAIN) best = score, in = i;
   }
   L->p->layouts[s->tensor] = had;
   to_end(order, rank, in);
@@ -519,7 +519,7 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
   for (uint32_t i = 0; i < rank; i++) order[i] = i;
   if (!s->value || L->p->level == 0) return;
   atom row;
-  if (kernel_walks(L->p, si, NULL, &row)) {
+  if (kernel_is_point_recurrence(L->p, si, NULL, &row)) {
     innermost(s, row, order);
     return;
   }
@@ -589,13 +589,13 @@ static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone
   for (uint32_t i = 0; i < x->rank; i++) lo[i] = sym_int(L->c, h->lo[i]), hi[i] = sym_int(L->c, h->hi[i]);
   sz *shape = NEWN(L->a, sz, x->rank + 1u);
   uint32_t step = 0;
-  bool walks = x->kind == TK_STAGE && kernel_walks(L->p, x->stage, &step, NULL); /* room for one step */
+  bool walks = x->kind == TK_STAGE && kernel_is_point_recurrence(L->p, x->stage, &step, NULL); /* room for one step */
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
   bool ours = alone && !is_out && !walks && x->kind == TK_STAGE; /* to choose its steps */
-  apart rows = ours && L->mat[t] ? rows_apart(L, t, order) : (apart){0},
-        pieces = ours ? pieces_apart(L, t, order) : (apart){0};
+  padding rows = ours && L->mat[t] ? row_padding(L, t, order) : (padding){0},
+          pieces = ours ? piece_padding(L, t, order) : (padding){0};
   L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL,
-                              et_bytes(x->type), (apart[2]){rows, pieces}, &elems);
+                              et_bytes(x->type), (padding[2]){rows, pieces}, &elems);
   L->p->layouts[t].together = pieces.count, L->p->layouts[t].pieces = pieces.axis;
   if (halo) L->p->layouts[t].fill = arena_dup(L->a, &h->fill, sizeof h->fill);
   if (walks) {

@@ -8,7 +8,7 @@ layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *or
                     sz *elems);
 /* an axis' stride, longer by some lines if so many of its places, `steps` apart, would fall on too few sets of the
  * nearest cache; size: of an element, in bytes */
-sz layout_apart(splan *p, sz stride, int64_t size, int64_t steps, int64_t count);
+sz layout_padded_stride(splan *p, sz stride, int64_t size, int64_t steps, int64_t count);
 /* a placement whose values only its own kernel reads, point by point: it lies in scratch */
 bool layout_inside(const emodule *m, const stage *s);
 /* where the tensor that `value` loads lies inside a placement, stored there at idx; false: not expressible */

@@ -43,7 +43,7 @@ static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, results *out
                ((result){s->tensor, to, emit_address(e, lay, at), idx, regs, NEWN(e->a, uint64_t, TILE_V)}));
   }
   vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec, .single = !vec && !n->row.var}));
-  emit_turn(e);
+  emit_epoch(e);
 }
 static void store_results(ectx *e, results *out, bool vec, uint32_t mr, uint32_t nv, lv count) {
   for (uint32_t v = 0; v < nv && vec; v++) {
@@ -105,7 +105,7 @@ static void group_step(ectx *e, const ex_node *red, atom var, lv base, lv acc[],
 static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc[], uint32_t mr, uint32_t nv, lv count,
                      uint32_t lanes, bool vec) {
   lv none = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, v)), i;
-  if (e->part == v) bounded(e, v, &none, &end);
+  if (e->sum_block == v) bounded(e, v, &none, &end);
   sz ext = sym_extent(e->c, v), blocks = blocks_outside(e, s, red, v);
   if (sym_int_or(e->c, ext, SUM_GROUP) < SUM_GROUP || sym_int_or(e->c, blocks, 2) == 1) return none;
   lv stop =
@@ -187,7 +187,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
       return;
     }
     bounded(e, v, &at, &end);
-    int64_t strip = from + 1 == vars->n ? fetch_strip(e) : 0;
+    int64_t strip = from + 1 == vars->n ? prefetch_interval(e) : 0;
     if (strip && sym_int_or(e->c, sym_extent(e->c, v), strip + 1) <= strip) { /* it is one */
       emit_bind(e, v, at);
       fetch_streams(e);
@@ -254,7 +254,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[
     lb_for(&e->b, sym_name(e->c, n->lane.var), from, stop, lb_int(&e->b, w), 0, &i);
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = i, .vec_step = lanes, .lane = true});
-    emit_turn(e);
+    emit_epoch(e);
     red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, pay, found, mr, nv, 0, lanes, true);
     emit_unbind(e, nb);
     emit_unscope(e);
@@ -266,7 +266,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[
     lb_if(&e->b, lb_cmp(&e->b, OP_GT, cnt, lb_int(&e->b, 0)));
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = from, .vec_step = lanes, .lane = true});
-    emit_turn(e);
+    emit_epoch(e);
     red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, pay, found, mr, 1, cnt, lanes, true);
     emit_unbind(e, nb);
     emit_unscope(e);
@@ -274,7 +274,7 @@ static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[
   }
   e->lane_reduced = false;
   e->count = 0;
-  emit_turn(e);
+  emit_epoch(e);
 }
 static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[],
                           uint32_t mr, uint32_t lanes) {
@@ -343,8 +343,8 @@ bool nest_goes_on(ectx *e, const nest *n, uint32_t i) {
   }
   return true;
 }
-uint32_t nest_fold(ectx *e, const nest *n) {
-  return n->beside.var && !n->points.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1;
+uint32_t nest_row_fold(ectx *e, const nest *n) {
+  return n->row2.var && !n->collapsed.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1;
 }
 /* The points row, row + 1, .. of the two variables that the rows count; at most one of them begins another value of
  * the outer one after each step. */
@@ -354,22 +354,22 @@ static void bind_points(ectx *e, const nest *n, lv row, uint32_t mr) {
   lv *in = NEWN(e->a, lv, mr), *out = NEWN(e->a, lv, mr), first = n->row.lo ? n->row.lo : lb_int(b, 0),
      end = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), each = lb_sub(b, end, first),
      q = lb_op(b, OP_IDIV, i64, row, each, 0);
-  out[0] = n->beside.lo ? lb_add(b, n->beside.lo, q) : q;
+  out[0] = n->row2.lo ? lb_add(b, n->row2.lo, q) : q;
   in[0] = lb_add(b, first, lb_sub(b, row, lb_mul(b, q, each)));
   for (uint32_t r = 1; r < mr; r++) {
     lv next = lb_addi(b, in[r - 1], 1), more = lb_cmp(b, OP_LT, next, end);
     in[r] = lb_op(b, OP_SEL, i64, more, next, first);
-    out[r] = lb_op(b, OP_SEL, i64, more, out[r - 1], lb_addi(b, out[r - 1], 1 - EK_PLANTED("schedule-two")));
+    out[r] = lb_op(b, OP_SEL, i64, more, out[r - 1], lb_addi(b, out[r - 1], 1 - EK_PLANTED("schedule-collapsed")));
   }
   emit_bind_ex(e, (binding){.var = n->row.var, .rows = in, .row_step = 1});
-  emit_bind_ex(e, (binding){.var = n->beside.var, .rows = out, .row_step = 1});
+  emit_bind_ex(e, (binding){.var = n->row2.var, .rows = out, .row_step = 1});
 }
 /* A tile of few sums waits for each of them from step to step: of an open number of rows, which has tiles of every
  * height, the few have two sums each, of every second point. */
 static bool sums_twice(ectx *e, const nest *n, uint32_t stage, const ex_node *root, uint32_t mr, uint32_t nv) {
   enum { FEW = 6 };
   const u32vec *vars = &n->reds[stage];
-  if (mr * nv > FEW || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) || (n->parts.on && n->parts.panels) ||
+  if (mr * nv > FEW || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) || (n->blocking.on && n->blocking.panels) ||
       root->op != RED_SUM || root->where || et_kind((etype)root->acc) != K_FLOAT || !vars->n || e->dot || e->window ||
       e->streams.n || schedule_adds_loads(e, root))
     return false;
@@ -378,7 +378,8 @@ static bool sums_twice(ectx *e, const nest *n, uint32_t stage, const ex_node *ro
   int64_t ext = sym_int_or(e->c, sym_extent(e->c, vars->v[vars->n - 1]), 1);
   return ext > 2 && ext % 2 == 0;
 }
-static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, lv count, uint32_t lanes) {
+static void micro_kernel(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, lv count,
+                         uint32_t lanes) {
   uint32_t nb = e->binds.n;
   emit_scope(e);
   e->row = n->row.var;
@@ -386,19 +387,19 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
   e->lanes = lanes;
   e->mr = mr;
   e->unit = n->lane.var && !n->lane_reduced && (!n->lane.lo || (n->lane.unit && n->lane.unit % lanes == 0)) ? lanes : 0;
-  e->fold = n->beside.var ? nest_fold(e, n) : 0, e->beside = n->beside.var;
-  if (n->points.var)
+  e->row_fold = n->row2.var ? nest_row_fold(e, n) : 0, e->row2 = n->row2.var;
+  if (n->collapsed.var)
     bind_points(e, n, row, mr);
-  else if (n->beside.var) {
-    emit_bind_ex(e, (binding){.var = n->row.var, .base = lb_int(&e->b, 0), .row_step = 1, .row_mod = e->fold});
+  else if (n->row2.var) {
+    emit_bind_ex(e, (binding){.var = n->row.var, .base = lb_int(&e->b, 0), .row_step = 1, .row_mod = e->row_fold});
     emit_bind_ex(
         e, (binding){
-               .var = n->beside.var, .base = row, .row_step = 1, .row_div = e->fold + EK_PLANTED("schedule-beside")});
+               .var = n->row2.var, .base = row, .row_step = 1, .row_div = e->row_fold + EK_PLANTED("schedule-row2")});
   } else if (n->row.var)
     emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
   if (n->lane.var && !n->lane_reduced)
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = lane, .vec_step = lanes, .lane = true});
-  emit_turn(e);
+  emit_epoch(e);
   bool vec = n->lane.var && !n->lane_reduced, waits = false;
   results out = {0};
   if (!value_reduces(e, xs(e->m, n->stages.v[0])->value)) fetch_places(e, n, lane);
@@ -441,8 +442,8 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
         reduced_outer(e, n, &root, 0, acc, pay, found, mr, lanes);
       else {
         prepare_rows(e, n, i, mr);
-        if (n->parts.on && n->parts.panels)
-          parts_streams(e, n, row, panel, mr);
+        if (n->blocking.on && n->blocking.panels)
+          blocking_streams(e, n, row, panel, mr);
         else
           fetch_ahead(e, n, i, row, mr), fetch_rows(e, n, i, mr, nv);
         e->dot = dot_of(n, i, 0);
@@ -485,12 +486,12 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
         }
         e->lanes = 1;
       } else {
-        waits = parts_sum(e, n, (rop)root.op, row, panel, acc, mr, nv, lt(at, ln));
+        waits = blocking_sum(e, n, (rop)root.op, row, panel, acc, mr, nv, lt(at, ln));
         const packload *fixed = NULL;
         for (uint32_t k = 0; k < n->packs.n; k++)
-          if (n->packs.v[k].stage == i && n->packs.v[k].fixed) fixed = &n->packs.v[k];
+          if (n->packs.v[k].stage == i && n->packs.v[k].fixed_point) fixed = &n->packs.v[k];
         lv step[TILE_V];
-        for (uint32_t v = 0; fixed && v < nv; v++) step[v] = fixed_step(e, fixed, v);
+        for (uint32_t v = 0; fixed && v < nv; v++) step[v] = fixed_point_step(e, fixed, v);
         for (uint32_t r = 0; r < mr; r++)
           for (uint32_t v = 0; v < nv; v++) {
             const lv in = arg ? pay[r * TILE_V + v] : acc[r * TILE_V + v];
@@ -515,24 +516,24 @@ static void leaf(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint3
     keep(e, n, n->stages.v[i], regs, vec, &out);
     if (root.kind == EX_REDUCE || !n->row.var || i + 1 == n->stages.n) store_results(e, &out, vec, mr, nv, count);
   }
-  if (waits) parts_summed(e);
-  e->r = e->v = e->mr = e->fold = e->beside = e->unit = 0;
+  if (waits) blocking_summed(e);
+  e->r = e->v = e->mr = e->row_fold = e->row2 = e->unit = 0;
   e->count = 0;
   e->lanes = 1;
   emit_unbind(e, nb);
   emit_unscope(e);
-  emit_turn(e);
+  emit_epoch(e);
 }
 
 /* the values of the group in registers are valid only inside their leaf, unless the leaf stands in no loop at all */
-static void block_leaves(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uint32_t lanes);
-static void tile_leaf(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes,
-                      bool looped) {
+static void block_micro_kernels(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uint32_t lanes);
+static void tile_micro_kernel(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes,
+                              bool looped) {
   uint32_t nl = e->locals.n;
-  if (n->parts.on)
-    block_leaves(e, n, row, mr, nv, lanes);
+  if (n->blocking.on)
+    block_micro_kernels(e, n, row, mr, nv, lanes);
   else
-    leaf(e, n, row, lane, 0, mr, nv, count, lanes);
+    micro_kernel(e, n, row, lane, 0, mr, nv, count, lanes);
   if (looped) e->locals.n = nl;
 }
 
@@ -577,35 +578,35 @@ static lv values_of(ectx *e, const nvar *v) {
 } /* in its range */
 static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
   if (!n->row.var) {
-    tile_leaf(e, n, 0, lane, 1, nv, count, lanes, looped);
+    tile_micro_kernel(e, n, 0, lane, 1, nv, count, lanes, looped);
     return;
   }
-  nvar v = n->points.var ? n->points : n->beside.var ? n->beside : n->row;
-  uint32_t fold = nest_fold(e, n), most = n->mr / fold; /* of these in a tile */
-  if (n->beside.var && n->begins) {
+  nvar v = n->collapsed.var ? n->collapsed : n->row2.var ? n->row2 : n->row;
+  uint32_t fold = nest_row_fold(e, n), most = n->mr / fold; /* of these in a tile */
+  if (n->row2.var && n->begins) {
     v.lo = emit_size(e, n->begins);
     v.hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, v.lo, v.unit), emit_size(e, v.extent), 0);
   }
-  if (n->points.var && !v.lo && (n->row.lo || n->beside.lo))
-    v.lo = lb_int(&e->b, 0), v.hi = lb_mul(&e->b, values_of(e, &n->row), values_of(e, &n->beside));
+  if (n->collapsed.var && !v.lo && (n->row.lo || n->row2.lo))
+    v.lo = lb_int(&e->b, 0), v.hi = lb_mul(&e->b, values_of(e, &n->row), values_of(e, &n->row2));
   lv lo = v.lo ? v.lo : lb_int(&e->b, 0), i;
   int64_t ext = in_units(e, &v, most);
-  n->idle = ext >= 0 && n->beside.var && !n->points.var ? idle_rows(e, n, most) : 0;
+  n->idle = ext >= 0 && n->row2.var && !n->collapsed.var ? idle_rows(e, n, most) : 0;
   if (ext >= 0) {
     int64_t full = ext / most * most;
     if (full) {
       lb_for(&e->b, sym_name(e->c, v.var), lo, until(e, &v, full), lb_int(&e->b, most), 0, &i);
-      tile_leaf(e, n, i, lane, most * fold, nv, count, lanes, true);
+      tile_micro_kernel(e, n, i, lane, most * fold, nv, count, lanes, true);
       lb_end(&e->b);
     }
     if (ext == full || EK_PLANTED("schedule-rows")) return;
     bool last = open_last(e, &v, full);
-    tile_leaf(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full) * fold, nv, count, lanes, true);
+    tile_micro_kernel(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full) * fold, nv, count, lanes, true);
     if (last) lb_end(&e->b);
     return;
   }
   lv hi = v.hi ? v.hi : emit_size(e, v.extent), all = hi;
-  if (n->apart) {
+  if (n->partitioned) {
     enum { ENOUGH = 4 };
     lbuild *b = &e->b;
     ltype i64 = lt(ET_I64, 1);
@@ -622,11 +623,11 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
   for (uint32_t mr = most; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr)) {
     lv stop = tiles_end(e, lo, all, mr, most, rest);
     lb_for(&e->b, sym_name(e->c, v.var), lo, stop, lb_int(&e->b, mr), 0, &i);
-    tile_leaf(e, n, i, lane, mr * fold, nv, count, lanes, true);
+    tile_micro_kernel(e, n, i, lane, mr * fold, nv, count, lanes, true);
     lb_end(&e->b);
     lo = stop;
   }
-  if (!n->apart) return;
+  if (!n->partitioned) return;
   emit_unscope(e);
   lb_end(&e->b);
 }
@@ -718,7 +719,7 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
                .var = red->v[j], .base = x, .vec_step = red->v[j] == along ? a->lanes : 0, .lane = red->v[j] == along});
   }
   e->lane = along, e->lanes = a->lanes, e->count = 0;
-  emit_turn(e);
+  emit_epoch(e);
   evalue v = emit_value(e, k->load);
   lv to = lb_add(&e->b, emit_size(e, k->off), EK_PLANTED("schedule-panel-lanes") ? lb_int(&e->b, 0) : lane);
   lb_store_ex(&e->b, k->ptr, to, emit_vec(e, v, (etype)load->type), 0, 0, lb_int(&e->b, k->nr), 0);
@@ -728,7 +729,7 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
     lb_end(&e->b);
   }
   emit_unbind(e, nb);
-  emit_turn(e);
+  emit_epoch(e);
   return true;
 }
 /* The whole panel in squares of lanes and neighbours of the sum's innermost variable, where the operand's neighbours
@@ -749,7 +750,7 @@ static int64_t pack_squares(ectx *e, nest *n, const packload *k, const lanearg *
   e->row = along, e->mr = a->lanes;
   emit_bind_ex(e, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
   emit_bind_ex(e, (binding){.var = along, .base = lb_int(&e->b, 0), .row_step = 1});
-  emit_turn(e);
+  emit_epoch(e);
   if (!lanes_square(e, t, at)) whole = 0;
   emit_unbind(e, nb + 1);
   for (uint32_t j = 0; j < red->n && whole; j++) {
@@ -760,7 +761,7 @@ static int64_t pack_squares(ectx *e, nest *n, const packload *k, const lanearg *
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = red->v[j], .base = x, .row_step = rowed});
   }
-  emit_turn(e);
+  emit_epoch(e);
   lv from = whole ? emit_source(e, load->tensor) : 0;
   for (uint32_t v = 0; v < a->nv && whole; v++) {
     e->v = v;
@@ -777,7 +778,7 @@ static int64_t pack_squares(ectx *e, nest *n, const packload *k, const lanearg *
   }
   e->v = 0, e->count = 0, e->lanes = 1, e->row = row, e->mr = mr;
   emit_unbind(e, nb);
-  emit_turn(e);
+  emit_epoch(e);
   return whole;
 }
 /* copies this panel of a run-time operand into scratch, lanes innermost */
@@ -808,7 +809,7 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
     e->lane = n->lane.var;
     e->lanes = a->lanes;
     emit_bind_ex(e, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
-    emit_turn(e);
+    emit_epoch(e);
     for (uint32_t v = 0; v < a->nv; v++) {
       e->v = v;
       e->count = v + 1 == a->nv ? a->count : 0;
@@ -826,7 +827,7 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
     }
     emit_unbind(e, nb);
     e->packs.n = np;
-    emit_turn(e);
+    emit_epoch(e);
   }
 }
 /* the operands packed for a nest, of the panel bound */
@@ -837,20 +838,20 @@ static void take_packs(ectx *e, nest *n) {
              ((packed){.load = k->load,
                        .ptr = k->ptr,
                        .off = k->off,
-                       .fixed = k->fixed,
+                       .fixed_point = k->fixed_point,
                        .first = k->first,
                        .lane_base = !k->constant ? 0
                                     : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * n->lanes)
                                                : sym_int(e->c, 0)}));
   }
-  emit_turn(e);
+  emit_epoch(e);
 }
 static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
   lanearg a = {lane, count, nv, lanes, looped};
   uint32_t nb = e->binds.n, np = e->packs.n;
   emit_scope(e);
   if (n->panel) emit_bind(e, n->panel, panel);
-  if (n->parts.first) emit_bind(e, n->parts.first, panel), emit_bind(e, n->parts.at, lb_int(&e->b, 0));
+  if (n->blocking.first) emit_bind(e, n->blocking.first, panel), emit_bind(e, n->blocking.at, lb_int(&e->b, 0));
   if (n->lane_outer) pack_panel(e, n, &a);
   take_packs(e, n);
   if (n->lane_outer)
@@ -862,14 +863,14 @@ static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count
   emit_unscope(e);
 }
 /* The tiles of a block's panels, for the same rows. */
-static void block_leaves(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uint32_t lanes) {
+static void block_micro_kernels(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uint32_t lanes) {
   uint32_t nb = e->binds.n, np = e->packs.n;
   lv i;
-  lb_for(&e->b, "panel", n->parts.from, n->parts.to, lb_int(&e->b, 1), 0, &i);
+  lb_for(&e->b, "panel", n->blocking.from, n->blocking.to, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
   emit_bind(e, n->panel, i);
   take_packs(e, n);
-  leaf(e, n, row, lb_muli(&e->b, i, (int64_t)nv * lanes), i, mr, nv, 0, lanes);
+  micro_kernel(e, n, row, lb_muli(&e->b, i, (int64_t)nv * lanes), i, mr, nv, 0, lanes);
   e->packs.n = np;
   emit_unbind(e, nb);
   emit_unscope(e);
@@ -878,8 +879,8 @@ static void block_leaves(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uin
 static void block_rows(ectx *e, nest *n) {
   uint32_t L = lanes_of(n), nb = e->binds.n;
   lv i;
-  if (n->parts.first) {
-    lb_for(&e->b, "panel", lb_addi(&e->b, n->parts.from, EK_PLANTED("schedule-parts-made")), n->parts.to,
+  if (n->blocking.first) {
+    lb_for(&e->b, "panel", lb_addi(&e->b, n->blocking.from, EK_PLANTED("schedule-blocking-packed")), n->blocking.to,
            lb_int(&e->b, 1), 0, &i);
     emit_scope(e);
     emit_bind(e, n->panel, i);
@@ -907,12 +908,13 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
       lv w = lb_int(&e->b, W),
          from = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.lo, w, 0) : lb_int(&e->b, 0),
          to = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.hi, w, 0) : lb_int(&e->b, full);
-      if (n->parts.panels)
-        parts_each(e, n, from, to, block_rows);
+      if (n->blocking.panels)
+        blocking_each(e, n, from, to, block_rows);
       else if (n->rows_outer) {
-        n->parts.from = lb_addi(&e->b, from, EK_PLANTED("schedule-rows-outer")), n->parts.to = to, n->parts.on = true;
+        n->blocking.from = lb_addi(&e->b, from, EK_PLANTED("schedule-rows-outer")), n->blocking.to = to,
+        n->blocking.on = true;
         row_tiles(e, n, 0, n->nv, 0, L, true);
-        n->parts.on = false;
+        n->blocking.on = false;
       } else {
         lb_for(&e->b, "panel", from, to, lb_int(&e->b, 1), 0, &i);
         i = there_and_back(e, n, i, from, to, 1);
@@ -961,18 +963,18 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
   }
 }
 
-static void row_strips(ectx *e, nest *n, void *arg) {
+static void strip_mined_rows(ectx *e, nest *n, void *arg) {
   lbuild *b = &e->b;
   nvar all = n->row;
   lv end = all.lo ? all.hi : emit_size(e, all.extent), i;
-  if (!n->strip) {
+  if (!n->strip_mine) {
     lane_tiles(e, n, arg);
     return;
   }
-  lb_for(b, "strip", all.lo ? all.lo : lb_int(b, 0), end, lb_int(b, n->strip), 0, &i);
+  lb_for(b, "strip", all.lo ? all.lo : lb_int(b, 0), end, lb_int(b, n->strip_mine), 0, &i);
   emit_scope(e);
-  n->row.lo = i,
-  n->row.hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_addi(b, i, n->strip - EK_PLANTED("schedule-row-strips")), end, 0);
+  n->row.lo = i, n->row.hi = lb_op(b, OP_MIN, lt(ET_I64, 1),
+                                   lb_addi(b, i, n->strip_mine - EK_PLANTED("schedule-strip-mining")), end, 0);
   n->row.unit = !all.lo || all.unit % n->mr == 0 ? n->mr : 0;
   lane_tiles(e, n, e);
   n->row = all;
@@ -983,7 +985,7 @@ static void all_vars(ectx *e, nest *n, void *arg) {
   if (n->lane_outer)
     lane_tiles(e, n, n->outer.n ? e : arg);
   else
-    vars_then(e, n, n->inner.v, n->inner.n, row_strips, n->outer.n || n->inner.n ? e : arg);
+    vars_then(e, n, n->inner.v, n->inner.n, strip_mined_rows, n->outer.n || n->inner.n ? e : arg);
 }
 bool nest_loops(const nest *n) { return n->outer.n || n->inner.n || n->row.var || (n->lane.var && !n->lane_reduced); }
 void nest_emit(ectx *e, nest *n) {
@@ -993,7 +995,7 @@ void nest_emit(ectx *e, nest *n) {
     if (n->packs.v[i].constant) n->packs.v[i].ptr = emit_buffer(e, n->packs.v[i].buffer, false);
   vars_then(e, n, n->outer.v, n->outer.n, all_vars, NULL);
   if (loops) e->locals.n = nl;
-  emit_turn(e);
+  emit_epoch(e);
 }
 
 /* ---- updates --------------------------------------------------------------------------------- */
@@ -1018,20 +1020,20 @@ static void upd_lanes(ectx *e, const updarg *a) {
     emit_scope(e);
     emit_bind_ex(e, (binding){.var = a->along, .base = i, .vec_step = a->lanes, .lane = true});
     e->count = tail ? lb_sub(&e->b, n, full) : 0;
-    emit_turn(e);
+    emit_epoch(e);
     emit_store(e, a->t, a->u->idx, emit_value(e, a->u->value), a->u->op);
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
   }
   e->lane = 0, e->lanes = 1, e->count = 0;
-  emit_turn(e);
+  emit_epoch(e);
 }
 static void upd_body(ectx *e, nest *n, void *arg) {
   (void)n;
   updarg *a = arg;
   const update *u = a->u;
-  emit_turn(e);
+  emit_epoch(e);
   if (u->cond) {
     evalue c = emit_value(e, u->cond);
     if (EK_PLANTED("schedule-update")) c.v = lb_const(&e->b, lt(ET_BOOL, 1), (scalar){.i = 1});
@@ -1062,7 +1064,7 @@ static void upd_body(ectx *e, nest *n, void *arg) {
     lb_end(&e->b);
   }
 }
-void nest_update_turn(ectx *e, uint32_t si, uint32_t u) {
+void nest_update_step(ectx *e, uint32_t si, uint32_t u) {
   updarg a = {.u = &xs(e->m, si)->updates.v[u], .t = xs(e->m, si)->tensor};
   upd_body(e, NULL, &a);
 }

@@ -6,10 +6,10 @@
  *       [pack the panel of a run-time operand]
  *       for inner variables
  *         for row tiles of mr
- *           leaf: mr x nv registers; reduction loops; followers (epilogue); stores
+ *           micro-kernel: mr x nv registers; reduction loops; followers (epilogue); stores
  * or, when nothing is gained by keeping a panel, the row tiles and their panels are innermost (long rows in
  * strips, so that lines are read whole while they
- * are near). Edges get leaves of their own with exactly the rows and vectors that remain (the last vector masked,
+ * are near). Edges get micro-kernels of their own with exactly the rows and vectors that remain (the last vector masked,
  * or scalar where the target has no masks).
  */
 #ifndef EK_SCHEDULE_NEST_H
@@ -38,40 +38,41 @@ typedef struct packload {
   lv ptr;
   sz next, step;
   int64_t depth, nr;
-  uint32_t fixed;
+  uint32_t fixed_point;
   int64_t first; /* in a panel's lanes at a point, where others lie beside them */
   sz steps;
 } packload;
-typedef struct parted {              /* parts.c */
+typedef struct cache_blocking {      /* blocking.c */
   atom var;                          /* the outermost variable of the sum: a part has `step` of its values */
   int64_t step, panels, lanes, rows; /* of a block, in panels, lanes and rows */
   ex row;                            /* the operand that the rows read */
   /* where the panels of a block are made of a run-time operand, a part at a time: the block's first one, and the
    * part's first value of var; 0: they are constants */
   atom first, at;
-  lv ptr;     /* what the tiles of a block have so far; 0: the sum is one part */
-  bool lines; /* a part is a few lines of an operand, a block all of their panels */
+  lv ptr;             /* what the tiles of a block have so far; 0: the sum is one part */
+  bool row_streaming; /* a part is a few lines of an operand, a block all of their panels */
   /* from here: of the block at work, its panels from..to-1; where the part begins; whether it is the last one */
   bool on;
   lv from, to, begins, last;
-} parted;
+} cache_blocking;
 typedef struct nest {
   u32vec stages; /* leader, followers */
   nvars outer, inner;
-  nvar point;      /* bound outside the nest: the point of a chunk; var 0: none */
-  nvar row, lane;  /* var 0: none */
-  nvar beside;     /* the rows of a tile are all values of row, for several of this one; var 0: none */
-  nvar points;     /* no: they are the points of both, one after the other; var 0: as said */
-  bool rows_outer; /* all full panels pass over a tile of rows (from..to of parts), instead of the rows over a panel */
-  /* a tile has points of one value of beside, where these are enough for one: it decides which places the sum leaves
+  nvar point;     /* bound outside the nest: the point of a chunk; var 0: none */
+  nvar row, lane; /* var 0: none */
+  nvar row2;      /* the rows of a tile are all values of row, for several of this one; var 0: none */
+  nvar collapsed; /* no: they are the points of both, one after the other; var 0: as said */
+  bool
+      rows_outer; /* all full panels pass over a tile of rows (from..to of `blocking`), instead of the rows over a panel */
+  /* a tile has points of one value of row2, where these are enough for one: it decides which places the sum leaves
    * out */
-  bool apart;
+  bool partitioned;
   uint64_t idle; /* rows of a tile that nobody reads (idle.c), as bits */
   sz begins;     /* it runs over `unit` values from here on; 0: over its range */
   uint32_t mr, nv, lanes;
   bool lane_reduced, lane_outer;
   /* not lane_outer: all panels of so many rows, whole tiles of them, before the next ones; 0: of all rows */
-  int64_t strip;
+  int64_t strip_mine;
   u32vec *reds; /* per stage: its reduction variables in loop order, without a reduced lane */
   /* per stage: the last of its reduction variables, if neighbouring rows read the same vectors at other values of
    * it: its steps stand one after the other, so that they share these; or 0 */
@@ -79,18 +80,18 @@ typedef struct nest {
   atom panel; /* variable that numbers lane tiles (lane_outer) */
   sz npanels;
   VEC(packload) packs;
-  VEC(prepared) rows; /* operands that a tile computes before its sum */
-  VEC(dotted) dots;   /* sums of products of bf16 that go two points at a time */
-  parted parts;       /* panels 0: in the order above, or rows_outer */
-  map *stored;        /* tensors of the group that go to memory */
+  VEC(prepared) rows;      /* operands that a tile computes before its sum */
+  VEC(dotted) dots;        /* sums of products of bf16 that go two points at a time */
+  cache_blocking blocking; /* panels 0: in the order above, or rows_outer */
+  map *stored;             /* tensors of the group that go to memory */
 } nest;
 /* lanes of a vector in which every stage of the group fits one register */
 uint32_t nest_lanes(ectx *e, const u32vec *stages);
 static inline nvar *nest_rows(nest *n) {
-  return n->points.var ? &n->points : &n->row;
+  return n->collapsed.var ? &n->collapsed : &n->row;
 } /* what chunks may be blocks of */
-/* rows of a tile for each value of n->beside; 1: there is none */
-uint32_t nest_fold(ectx *e, const nest *n);
+/* rows of a tile for each value of n->row2; 1: there is none */
+uint32_t nest_row_fold(ectx *e, const nest *n);
 /* no: values of one point, which stay in registers for the nests that follow */
 bool nest_loops(const nest *n);
 void nest_emit(ectx *e, nest *n);
@@ -112,44 +113,45 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr);
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv);
 void fetch_step(ectx *e);
 /* so many values of the reduction's last variable lie in one line of each stream; 0: there is none */
-int64_t fetch_strip(ectx *e);
+int64_t prefetch_interval(ectx *e);
 void fetch_streams(ectx *e); /* once for each of these strips */
 /* where many places are read together, each far from the others, no cache foresees them: fetches those of the next
  * value of the variable around the lanes */
 void fetch_places(ectx *e, const nest *n, lv lane);
 /* computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */
 void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr);
-/* parts.c */
+/* blocking.c */
 /* all parts of the sum for the panels from..to-1 */
-void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n));
-/* adds what the tile has so far; true: what follows, up to parts_summed, is for the last part only */
-bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t);
-void parts_summed(ectx *e);
-void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr); /* what is to be fetched while a tile runs */
-void nest_update(ectx *e, uint32_t stage, const map *stored);              /* an update stage: init, then its updates */
-/* one turn of its update u, whose variables are bound */
-void nest_update_turn(ectx *e, uint32_t stage, uint32_t u);
+void blocking_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n));
+/* adds what the tile has so far; true: what follows, up to blocking_summed, is for the last part only */
+bool blocking_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t);
+void blocking_summed(ectx *e);
+void blocking_streams(ectx *e, const nest *n, lv row, lv panel,
+                      uint32_t mr);                           /* what is to be fetched while a tile runs */
+void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
+/* one iteration of its update u, whose variables are bound */
+void nest_update_step(ectx *e, uint32_t stage, uint32_t u);
 /* idle.c: bit k*fold + r: in tiles that begin at multiples of `most`, nobody reads what the value r of the row
- * variable gives for the k-th value of the one beside it */
+ * variable gives for the k-th value of row2 */
 uint64_t idle_rows(ectx *e, const nest *n, uint32_t most);
-/* fixed.c */
+/* fixed_point.c */
 /* may the constant be in fixed point, and is it better so? uses: of each of its elements */
-bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses);
+bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses);
 /* at least so many as it is used again for each of `extent` values */
-int64_t fixed_uses(ctx *c, int64_t uses, sz extent);
-enum { FIXED_LANES = 1024 /* of a panel at most */, FIXED_VECTORS = 3 /* that lie together */ };
-int64_t fixed_row(int64_t nr, int64_t lanes);          /* words of a panel of nr lanes at a point */
-lv fixed_step(ectx *e, const packload *k, uint32_t v); /* the steps of vector v's lanes */
-bool nest_goes_on(ectx *e, const nest *n, uint32_t i); /* the sum of stage i begins with that of the one before */
+int64_t fixed_point_uses(ctx *c, int64_t uses, sz extent);
+enum { FIXED_POINT_LANES = 1024 /* of a panel at most */, FIXED_POINT_VECTORS = 3 /* that lie together */ };
+int64_t fixed_point_row(int64_t nr, int64_t lanes);          /* words of a panel of nr lanes at a point */
+lv fixed_point_step(ectx *e, const packload *k, uint32_t v); /* the steps of vector v's lanes */
+bool nest_goes_on(ectx *e, const nest *n, uint32_t i);       /* the sum of stage i begins with that of the one before */
 /* which factor of a sum of products reads it; 0: none, or several */
 ex factor_of(ectx *e, const ex_node *red, ex load);
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of
  * that kind */
-enum { SIDES = 8 };
-typedef struct sides {
+enum { MAX_INTERLEAVED = 8 };
+typedef struct interleaved {
   int64_t n, step;
-  bool all;        /* that make the factor */
-  ex loads[SIDES]; /* but for the first */
-} sides;           /* what lies side by side in a pack: so many loads, so far apart in the constant */
-bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *beside, packload *out);
+  bool all;                  /* that make the factor */
+  ex loads[MAX_INTERLEAVED]; /* but for the first */
+} interleaved;               /* what lies side by side in a pack: so many loads, so far apart in the constant */
+bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved *lanes_of, packload *out);
 #endif

@@ -19,10 +19,10 @@ int64_t packing_items(const packing *k) {
   for (int64_t i = 0; i < k->nsel; i++) n *= k->count[i];
   return n;
 }
-int64_t packing_row(const packing *k) { return k->nr * max64(1, k->sides); }
+int64_t packing_row(const packing *k) { return k->nr * max64(1, k->interleaved); }
 int64_t packing_item(const packing *k) {
   int64_t row = packing_row(k), depth = k->depth * k->nr / row;
-  return k->size * (k->fixed ? k->nr + depth * fixed_row(row, k->fixed) : depth * row);
+  return k->size * (k->fixed_point ? k->nr + depth * fixed_point_row(row, k->fixed_point) : depth * row);
 }
 int64_t packing_bytes(const packing *k) { return packing_items(k) * packing_item(k); }
 /* where in the source a choice of the selecting variables begins */
@@ -143,19 +143,19 @@ static void add_dim(packing *k, bool selects, int64_t count, int64_t step) {
     k->count[n] = count, k->step[n] = step, ++*of;
 }
 contents contents_of(const tensor *t) {
-  if (t->made) return (contents){.source = t->made->from, .made = t->made};
-  if (t->kept.type) return (contents){.source = t->kept.from, .kept = t->kept.type};
+  if (t->transform) return (contents){.source = t->transform->from, .transform = t->transform};
+  if (t->narrow.type) return (contents){.source = t->narrow.from, .narrow = t->narrow.type};
   return (contents){.source = {t->data.data, t->data.bytes}};
 }
 bool pack_places(const packing *k, const linmap *l) {
-  const int64_t sides = max64(1, k->sides), places = linmap_places(l) / sides, rows = linmap_rows(l),
+  const int64_t interleaved = max64(1, k->interleaved), places = linmap_places(l) / interleaved, rows = linmap_rows(l),
                 cols = linmap_cols(l), one = rows * cols;
-  if (k->pairs || k->base || k->lane_step != 1 || k->lanes != cols || k->depth != rows * sides || k->nsel > 1)
+  if (k->pairs || k->base || k->lane_step != 1 || k->lanes != cols || k->depth != rows * interleaved || k->nsel > 1)
     return false;
-  if (k->nsel ? k->count[0] != places || k->step[0] != one * sides : places != 1) return false;
+  if (k->nsel ? k->count[0] != places || k->step[0] != one * interleaved : places != 1) return false;
   /* the last axis of places */
-  if (sides > 1 && (sides != l->n[l->n[1] > 1] || k->step[k->nsel + k->nred - 1] != one)) return false;
-  return k->nred == (rows > 1) + (sides > 1) && (rows == 1 || k->step[k->nsel] == cols);
+  if (interleaved > 1 && (interleaved != l->n[l->n[1] > 1] || k->step[k->nsel + k->nred - 1] != one)) return false;
+  return k->nred == (rows > 1) + (interleaved > 1) && (rows == 1 || k->step[k->nsel] == cols);
 }
 /* A digit of the number of a chunk's point that selects: a quotient. By an open size it has no bound but that it is
  * inside the constant, of `elems` elements. */
@@ -196,10 +196,12 @@ static sz point_rest(ectx *e, const nest *n, sz at, int64_t *step, int64_t *exte
   return sym_mod(c, point, g[1]);
 }
 /* May the panels be in fixed point? Whole ones, read vector by vector. */
-static bool whole_panels(ectx *e, const nest *n, uint32_t stage, int64_t lanes, int64_t nr, int64_t sides, uint32_t L) {
+static bool whole_panels(ectx *e, const nest *n, uint32_t stage, int64_t lanes, int64_t nr, int64_t interleaved,
+                         uint32_t L) {
   bool edges = lanes % L == 0 || e->p->t->masks, ranges = !n->lane.lo || (n->lane.unit && n->lane.unit % nr == 0);
-  return L > 1 && sides * nr / L >= FIXED_VECTORS && sides * nr <= FIXED_LANES && !n->lane_reduced && edges && ranges &&
-         !n->parts.panels && !nest_goes_on(e, n, stage) && (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
+  return L > 1 && interleaved * nr / L >= FIXED_POINT_VECTORS && interleaved * nr <= FIXED_POINT_LANES &&
+         !n->lane_reduced && edges && ranges && !n->blocking.panels && !nest_goes_on(e, n, stage) &&
+         (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
 }
 static bool apart_in_factor(ectx *e, const access *a, const access *b, const u32vec *loads, int64_t *d) {
   return b->stage == a->stage && !b->store && b->t == a->t && vec_has(loads, b->load) &&
@@ -207,12 +209,12 @@ static bool apart_in_factor(ectx *e, const access *a, const access *b, const u32
 }
 /* Loads of one constant that make a factor, the same number of places apart, lie side by side. False: beside one
  * that comes first. */
-bool pack_sides(ectx *e, const accesses *acc, uint32_t at, ex sum, sides *out) {
+bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interleaved *out) {
   const access *a = &acc->v[at];
   ex f = factor_of(e, exn(e->m, sum), a->load);
   u32vec loads = {0};
   int64_t d, step = INT64_MAX;
-  *out = (sides){.n = 1, .all = f != 0};
+  *out = (interleaved){.n = 1, .all = f != 0};
   if (!f || f == a->load) return true;
   expr_loads(e->m, f, e->a, &loads);
   for (uint32_t i = 0; i < acc->n; i++) {
@@ -221,7 +223,7 @@ bool pack_sides(ectx *e, const accesses *acc, uint32_t at, ex sum, sides *out) {
     step = min64(step, d);
   }
   out->step = step;
-  for (bool more = step < INT64_MAX; more && out->n < SIDES;) {
+  for (bool more = step < INT64_MAX; more && out->n < MAX_INTERLEAVED;) {
     more = false;
     for (uint32_t i = 0; i < acc->n && !more; i++)
       if (apart_in_factor(e, a, &acc->v[i], &loads, &d) && d == out->n * step)
@@ -230,7 +232,7 @@ bool pack_sides(ectx *e, const accesses *acc, uint32_t at, ex sum, sides *out) {
   out->all = out->n == loads.n;
   return true;
 }
-bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *beside, packload *out) {
+bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved *lanes_of, packload *out) {
   ctx *c = e->c;
   const u32vec *reds = &n->reds[stage];
   const ex_node *ln = exn(e->m, load);
@@ -248,8 +250,8 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
       !sym_is_int(c, coef, &lane_stride) || lane_stride == 0)
     return false;
   int64_t sel = 1, inner = 1,
-          uses = fixed_uses(c, n->row.var ? fixed_uses(c, 1, n->row.extent) : 1,
-                            n->beside.var ? n->beside.extent : sym_int(c, 1));
+          uses = fixed_point_uses(c, n->row.var ? fixed_point_uses(c, 1, n->row.extent) : 1,
+                                  n->row2.var ? n->row2.extent : sym_int(c, 1));
   packing *pack = NEW(e->p->l->a, packing);
   uint32_t L = n->lanes;
   int64_t nr = n->lane_reduced ? lanes : (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
@@ -265,7 +267,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
   sz inside = point_rest(e, n, rest, &apart, &values);
   if (inside) {
     rest = sym_sub(c, rest, sym_muli(c, inside, apart));
-    add_dim(pack, true, values, apart + EK_PLANTED("schedule-points"));
+    add_dim(pack, true, values, apart + EK_PLANTED("schedule-collapsed-digit"));
     off = inside, sel = values;
   } else if (n->point.var)
     vars[nvars++] = n->point;
@@ -277,7 +279,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
     int64_t ext, st;
     if (!sym_linear(c, rest, vars[i].var, &coef, &r) || !sym_is_int(c, coef, &st)) return false;
     if (i < nsel && st == 0) { /* does not select */
-      uses = fixed_uses(c, uses, vars[i].extent);
+      uses = fixed_point_uses(c, uses, vars[i].extent);
       continue;
     }
     if (!sym_is_int(c, vars[i].extent, &ext)) return false;
@@ -299,21 +301,22 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
   int64_t total, size = et_bytes(t->type);
   /* nothing more than once */
   if (digit && (!mul64(sel, inner, &total) || !mul64(total, lanes, &total) || total > elems)) return false;
-  if (!mul64(sel * npanels * inner * beside->n, nr, &total) || !mul64(total, size, &k)) return false;
+  if (!mul64(sel * npanels * inner * lanes_of->n, nr, &total) || !mul64(total, size, &k)) return false;
   pack->pairs = dot_of(n, stage, load) != NULL;
-  if (beside->n > 1) add_dim(pack, false, beside->n, beside->step), pack->sides = beside->n;
+  if (lanes_of->n > 1) add_dim(pack, false, lanes_of->n, lanes_of->step), pack->interleaved = lanes_of->n;
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr,
-  pack->panels = npanels, pack->depth = inner * beside->n;
-  if (t->made && !pack_places(pack, t->made)) expr_data(e->m, ln->tensor);
-  if (!digit && !pack->pairs && beside->all && whole_panels(e, n, stage, lanes, nr, beside->n, L) &&
-      fixed_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), uses / beside->n))
-    pack->fixed = L;
-  const int64_t all = packing_row(pack), row = pack->fixed ? fixed_row(all, L) : all, item = packing_item(pack) / size;
+  pack->panels = npanels, pack->depth = inner * lanes_of->n;
+  if (t->transform && !pack_places(pack, t->transform)) expr_data(e->m, ln->tensor);
+  if (!digit && !pack->pairs && lanes_of->all && whole_panels(e, n, stage, lanes, nr, lanes_of->n, L) &&
+      fixed_point_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), uses / lanes_of->n))
+    pack->fixed_point = L;
+  const int64_t all = packing_row(pack), row = pack->fixed_point ? fixed_point_row(all, L) : all,
+                item = packing_item(pack) / size;
   sz next = sym_muli(c, sym_addi(c, off, 1), item), steps = sym_muli(c, off, item);
   off = sym_add(c, sym_addi(c, steps, item - inner * row), sym_muli(c, red, row));
   total = packing_bytes(pack) / size;
   buffer b = {.kind = BUF_WEIGHTS,
-              .type = pack->fixed ? ET_I32 : t->type,
+              .type = pack->fixed_point ? ET_I32 : t->type,
               .name = arena_fmt(e->p->l->a, "%s.packed", t->name),
               .elems = sym_int(c, total),
               .tensor = ln->tensor,
@@ -329,7 +332,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const sides *besid
                     .step = red,
                     .depth = inner,
                     .nr = row,
-                    .fixed = pack->fixed ? (uint32_t)(all / L) : 0,
+                    .fixed_point = pack->fixed_point ? (uint32_t)(all / L) : 0,
                     .steps = steps};
   return true;
 }

@@ -52,7 +52,7 @@ static void fill(ectx *e, const prepared *r, atom along, uint32_t mr, uint32_t l
     emit_scope(e);
     e->lane = along, e->lanes = step, e->v = 0, e->count = part && masks ? lb_int(&e->b, ext - full) : 0;
     emit_bind_ex(e, (binding){.var = along, .base = i, .vec_step = step, .lane = true});
-    emit_turn(e);
+    emit_epoch(e);
     for (e->r = 0; e->r < mr; e->r++) {
       lv v = emit_vec(e, emit_value(e, r->value), (etype)exn(e->m, r->value)->type);
       lv to = lb_addi(&e->b, emit_size(e, r->at), (int64_t)e->r * r->depth);
@@ -85,7 +85,7 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
     }
     emit_unbind(e, nb);
     e->lane = lane, e->lanes = lanes;
-    emit_turn(e);
+    emit_epoch(e);
     e->rows = r;
   }
 }
@@ -124,10 +124,10 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks,
   enum { DIVIDED = 2 };
   ltype i64 = lt(ET_I64, 1);
   int64_t ext = emit_extent(e->c, n->row.extent, -1), most;
-  bool any = ext < 0 && (!n->beside.var || n->points.var) && !n->inner.n, open = n->row.lo || ext < 0;
-  if (n->beside.var && !n->points.var)
-    ext = emit_extent(e->c, n->beside.extent, -1), open = n->begins || n->beside.lo || ext < 0, ext *= nest_fold(e, n);
-  lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr / nest_fold(e, n)), 0);
+  bool any = ext < 0 && (!n->row2.var || n->collapsed.var) && !n->inner.n, open = n->row.lo || ext < 0;
+  if (n->row2.var && !n->collapsed.var)
+    ext = emit_extent(e->c, n->row2.extent, -1), open = n->begins || n->row2.lo || ext < 0, ext *= nest_row_fold(e, n);
+  lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr / nest_row_fold(e, n)), 0);
   *blocks = ext < 0 ? 1 : (ext + n->mr - 1) / n->mr;
   for (uint32_t i = n->inner.n; i-- > 0;) {
     const nvar *v = &n->inner.v[i];
@@ -137,8 +137,8 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks,
     at = lb_add(&e->b, lb_muli(&e->b, emit_size(e, sym_of_atom(e->c, v->var)), *blocks), at);
     *blocks *= ext;
   }
-  sym_range(e->c, n->points.var ? n->points.extent : n->beside.var ? n->beside.extent : n->row.extent, &ext, &most);
-  *alone = open ? (mr < n->mr || most <= mr / nest_fold(e, n)) && !n->inner.n : *blocks == 1;
+  sym_range(e->c, n->collapsed.var ? n->collapsed.extent : n->row2.var ? n->row2.extent : n->row.extent, &ext, &most);
+  *alone = open ? (mr < n->mr || most <= mr / nest_row_fold(e, n)) && !n->inner.n : *blocks == 1;
   if (!open) return at;
   *blocks = 1;
   if (any || *alone) return lb_int(&e->b, 0);
@@ -180,8 +180,7 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
   const u32vec *vars = &n->reds[stage];
   accesses all = {0};
   bool last = true;
-  if (!vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->beside.var || mr < 2 || mr * nv < LONG)
-    return;
+  if (!vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->row2.var || mr < 2 || mr * nv < LONG) return;
   for (uint32_t i = stage + 1; i < n->stages.n; i++)
     last &= exn(e->m, xs(e->m, n->stages.v[i])->value)->kind != EX_REDUCE;
   atom along = vars->v[vars->n - 1];
@@ -196,7 +195,7 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
     if (x->leader ? x->stage != stage || vars->n > 1 : !last) continue;
     if (address_coef(e, x->address, x->leader ? along : n->lane.var) != 1) continue;
     stream s = {
-        .ptr = x->store ? emit_target(e, x->t) : emit_source(e, x->t), .line = line, .lines = lines, .apart = step};
+        .ptr = x->store ? emit_target(e, x->t) : emit_source(e, x->t), .line = line, .lines = lines, .spacing = step};
     if (x->leader) {
       s.at = emit_size(e, sym_addi(e->c, sym_replace(e->c, x->address, along, sym_int(e->c, 0)), step * n->mr)),
       s.step = sym_of_atom(e->c, along), s.n = mr, s.lines = 1;
@@ -243,7 +242,7 @@ void fetch_places(ectx *e, const nest *n, lv lane) {
     lb_prefetch(&e->b, emit_source(e, x->t), lb_add(&e->b, emit_size(e, at), lane));
   }
 }
-int64_t fetch_strip(ectx *e) {
+int64_t prefetch_interval(ectx *e) {
   int64_t least = 0;
   for (uint32_t i = 0; i < e->streams.n; i++) least = least ? min64(least, e->streams.v[i].line) : e->streams.v[i].line;
   return least;
@@ -253,7 +252,8 @@ void fetch_streams(ectx *e) {
     const stream *s = &e->streams.v[i];
     lv at = lb_add(&e->b, s->at, emit_size(e, s->step));
     for (int64_t k = 0; k < s->n; k++)
-      for (int64_t l = 0; l < s->lines; l++) lb_prefetch(&e->b, s->ptr, lb_addi(&e->b, at, k * s->apart + l * s->line));
+      for (int64_t l = 0; l < s->lines; l++)
+        lb_prefetch(&e->b, s->ptr, lb_addi(&e->b, at, k * s->spacing + l * s->line));
   }
 }
 void fetch_step(ectx *e) {

@@ -106,7 +106,7 @@ splan *schedule_module(emodule *m, const target *t, int level, bool strict, bool
   separate_results(m, level);
   if (level > 0) schedule_windows(p);
   layout_all(p);
-  bool *done = NEWN(m->a, bool, m->kernels.n + 1), *scanned = NEWN(m->a, bool, m->scans.n + 1);
+  bool *done = NEWN(m->a, bool, m->kernels.n + 1), *in_recurrences = NEWN(m->a, bool, m->recurrences.n + 1);
   for (uint32_t b = 0; b < m->blocks.n; b++)
     for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
       item it = m->blocks.v[b].items.v[i];
@@ -128,11 +128,11 @@ splan *schedule_module(emodule *m, const target *t, int level, bool strict, bool
         kid = s->kernel - 1;
       } else if (level > 0)
         continue; /* virtual: its sources store it */
-      else if (s->scan) {
-        if (scanned[s->scan]) continue;
-        scanned[s->scan] = true;
+      else if (s->recurrence) {
+        if (in_recurrences[s->recurrence]) continue;
+        in_recurrences[s->recurrence] = true;
         for (uint32_t j = 0; j < m->stages.n; j++)
-          if (!xs(m, j)->dead && xs(m, j)->scan == s->scan) vec_push(m->a, stages, j);
+          if (!xs(m, j)->dead && xs(m, j)->recurrence == s->recurrence) vec_push(m->a, stages, j);
       } else
         vec_push(m->a, stages, it.index);
       kernel_schedule(p, &stages, outer, canon, kid, b, i);

@@ -45,9 +45,9 @@ typedef struct packing {
   int64_t base, lane_step, lanes, nr, panels;
   int64_t depth, nsel, nred, pairs; /* depth: product of the reductions' counts; pairs: 0, 1 */
   /* of these, the last count: panels of constants that make one factor lie side by side at a point; 0: one */
-  int64_t sides;
-  /* the pack is in fixed point (fixed.c), in vectors of so many lanes; 0: it is not */
-  int64_t fixed;
+  int64_t interleaved;
+  /* the pack is in fixed point (fixed_point.c), in vectors of so many lanes; 0: it is not */
+  int64_t fixed_point;
   /* of the selecting variables, then of the reductions, outer to inner */
   int64_t count[3 * MAX_RANK], step[3 * MAX_RANK];
 } packing;
@@ -57,7 +57,7 @@ int64_t packing_bytes(const packing *k); /* of the whole pack */
 int64_t packing_row(const packing *k);
 int64_t packing_item(const packing *k); /* bytes of an item */
 /* of an item as packing_write has it for the same recipe without `fixed` */
-void fixed_write(const packing *k, const float *item, uint8_t *to);
+void fixed_point_write(const packing *k, const float *item, uint8_t *to);
 /* Points from..to-1 of the items first..last-1, from and to even in pairs, as floats if they are to be in fixed
  * point. Pieces may be written in any order and by several threads. */
 typedef struct pack_piece {
@@ -72,10 +72,10 @@ bytes packing_reads(const packing *k, const void *source, pack_piece piece);
  * is made and packed is packed in panels of whole places (pack_places). */
 typedef struct contents {
   bytes source;
-  const linmap *made;
+  const linmap *transform;
   const packing *pack;
-  etype kept;                          /* the source's elements, where they are kept in fewer bytes; 0 */
-} contents;                            /* made, pack: NULL, it is not */
+  etype narrow;                        /* the source's elements, where they are kept in fewer bytes; 0 */
+} contents;                            /* transform, pack: NULL, it is not */
 contents contents_of(const tensor *t); /* unpacked */
 /* items are panels of columns at each place of l, points are its rows */
 bool pack_places(const packing *k, const linmap *l);
@@ -138,8 +138,8 @@ typedef struct splan {
   bool *named;          /* per tensor: by outputs, late sizes, branches or loops, besides those */
   VEC(launch) launches; /* in execution order within each block */
   VEC(u32vec) loads;    /* per stage: its loads, once they were asked for (tile.c) */
-  u32vec depends;       /* per ex: turn << 2 | what it depends on then (emit.c) */
-  uint32_t turns;
+  u32vec depends;       /* per ex: epoch << 2 | what it depends on then (emit.c) */
+  uint32_t epochs;
   /* what sizes, and values, became by substitutions, and under what is assumed: the last ones (emit.c) */
   struct resolved {
     uint32_t from, to, state, by;
@@ -147,7 +147,7 @@ typedef struct splan {
   uint32_t resolvings; /* sets of substitutions so far */
   /* a symbol: how many there are in a run, where a number of chunks hangs on it; 0: nothing does */
   sz threads;
-  map *even; /* constant -> can it be in fixed point? (fixed.c) */
+  map *even; /* constant -> can it be in fixed point? (fixed_point.c) */
 } splan;
 
 /* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a

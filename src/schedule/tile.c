@@ -8,10 +8,10 @@
  * with the best ratio of multiply-adds to loads over the actual extents, edges included (the rule and the
  * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a
  * multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of
- * these where they come from far. What large products in blocks (parts.c) take is chosen beside it: there rows
+ * these where they come from far. What large products in blocks (blocking.c) take is chosen beside it: there rows
  * come from near.
  * Rows may also be the points of two variables, one after the other: all values of one that has few for each of
- * another (beside), or, where their number is open, any points (two_variables).
+ * another (beside), or, where their number is open, any points (collapsible).
  * Few columns would leave most lanes empty: then a variable of the sum runs along the lanes, rows share the
  * vectors of the other operand, and each row is added up across the lanes once, at the end.
  */
@@ -158,18 +158,18 @@ static const double PANEL_VECTOR = 0.5;
 static const double PANEL_WAIT = 6; /* so, too: a vector of a panel that the first tile of rows waits for */
 /* multiply-adds: what a tile takes whose rows are points of two variables, besides its sum: where they lie, what is
  * stored there, in which loop (Zen 5: silero) */
-static const double POINTS_LEAF = 1200;
+static const double COLLAPSED_TILE_COST = 1200;
 /* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
-static const double FAR_ROW[2] = {0.3, 0.5};
+static const double L3_ROW_COST[2] = {0.3, 0.5};
 enum {
-  ACROSS_ROWS = 8,
-  ACROSS_STEPS = 4,
+  HORIZONTAL_ROWS = 8,
+  HORIZONTAL_STEPS = 4,
   /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
   FEW_RESULTS = 8
 };
 /* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that
  * 8 take */
-enum { FAR_STEP = 8192 };
+enum { LONG_ROW_STEP = 8192 };
 enum { GATHER = 8 };   /* of a score: each lane reads where data say */
 enum { FEW_ROWS = 4 }; /* of a tile that are better twice as many */
 enum { LATENCY = 8 };  /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
@@ -191,25 +191,25 @@ static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) { /* of m row
   return rest == 0 || rest == m - 1 || left < m ? left / m : left / m - 1;
 }
 typedef struct shapes {
-  uint32_t registers, max_mr, max_nv, fold; /* rows, and mr, count so many each */
-  uint32_t by;                              /* nv is a multiple of it, where there are so many */
+  uint32_t registers, max_mr, max_nv, row_fold; /* rows, and mr, count so many each */
+  uint32_t by;                                  /* nv is a multiple of it, where there are so many */
   /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the
    * last one */
   int64_t near, fit[2];
-  double again; /* PANEL_VECTOR here */
-  double fma;   /* multiply-adds a cycle */
-  double leaf;  /* what a tile takes besides, in vectors of multiply-adds of a step */
+  double again;    /* PANEL_VECTOR here */
+  double fma;      /* multiply-adds a cycle */
+  double overhead; /* what a tile takes besides, in vectors of multiply-adds of a step */
 } shapes;
 typedef struct span {
   int64_t lo, hi;
 } span; /* a size between these */
 static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr,
                         uint32_t nv) {
-  double fold = k->fold,
+  double fold = k->row_fold,
          cost = fold *
-                (rows * k->fold >= k->fit[1]   ? FAR_ROW[1]
-                 : rows * k->fold >= k->fit[0] ? FAR_ROW[0]
-                                               : 0) *
+                (rows * k->row_fold >= k->fit[1]   ? L3_ROW_COST[1]
+                 : rows * k->row_fold >= k->fit[0] ? L3_ROW_COST[0]
+                                                   : 0) *
                 (double)rows * (double)((vecs + nv - 1) / nv),
          far = nv > k->near ? k->again : 0;
   bool first = true;
@@ -218,7 +218,7 @@ static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_r
     rows -= tr * m;
     for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) {
       double each = fold * (double)m / tile_speed(fold * (double)m, (double)v, k->fma);
-      cost += (double)(tr * (left / v)) * ((each + far) * (double)v + k->leaf);
+      cost += (double)(tr * (left / v)) * ((each + far) * (double)v + k->overhead);
       if (open_rows && first && tr && each < PANEL_WAIT) cost += (double)(left / v * v) * (PANEL_WAIT - each);
     }
     first &= !tr;
@@ -246,7 +246,8 @@ static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
         r[n] = most = i, l[n] = j, best[n] = choose_shape(k, (span){i, i}, (span){j, j}, &any), n++;
   for (uint32_t mr = 1; mr <= k->max_mr; mr++)
     for (uint32_t nv = 1; nv <= k->max_nv; nv++) {
-      if (mr * k->fold * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0] || (nv % k->by && nv < l[0]))
+      if (mr * k->row_fold * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0] ||
+          (nv % k->by && nv < l[0]))
         continue;
       double cost = n ? 0 : tile_cost(k, r[0], l[0], false, false, mr, nv) * (r[0] % mr ? 1.02 : 1);
       for (uint32_t i = 0; i < n; i++) cost += tile_cost(k, r[i], l[i], open_rows, open_lanes, mr, nv) / best[i];
@@ -263,7 +264,7 @@ bool tile_halves(const target *t, uint32_t lanes) {
 /* Where the multipliers take a wide register in two halves, registers of half the width do as much, and fewer lanes
  * are idle where a row is not a multiple of them: 24 floats are one and a half vectors of 16. */
 static void in_halves(const target *t, int64_t lanes, span rows, shapes *k, span *vecs, choice *ch) {
-  static const double WORTH = 0.92;
+  static const double HALF_WIDTH_GAIN = 0.92;
   if (!tile_halves(t, ch->lanes)) return;
   int64_t n = (lanes + ch->lanes / 2 - 1) / (ch->lanes / 2);
   if (n % 2 == 0) return; /* no lane less would be idle */
@@ -277,7 +278,7 @@ static void in_halves(const target *t, int64_t lanes, span rows, shapes *k, span
   shapes best = h;
   h.fit[0] = h.fit[1] = w.fit[0] = w.fit[1] = INT64_MAX; /* what rows from afar cost is not halved */
   if (tile_cost(&h, rows.lo, n, false, false, half.mr, half.nv) / 2 >=
-      WORTH * tile_cost(&w, rows.lo, vecs->lo, false, false, ch->mr, ch->nv))
+      HALF_WIDTH_GAIN * tile_cost(&w, rows.lo, vecs->lo, false, false, ch->mr, ch->nv))
     return;
   *ch = half, *k = best, *vecs = (span){n, n};
 }
@@ -291,7 +292,7 @@ static bool places_in_order(ectx *e, const ex_node *red) {
 
 /* The rows of a tile of values that are not sums: where an access lies apart along the lanes, what lies side by side
  * in it; it is then read or written in squares (lanes.c). */
-static bool lies_across(ectx *e, const access *a, int64_t q, atom lane, atom row) { /* q: address_coef of the lane */
+static bool lies_strided(ectx *e, const access *a, int64_t q, atom lane, atom row) { /* q: address_coef of the lane */
   if (q == 0 || q == 1 || q == INT64_MIN || row == lane || address_coef(e, a->address, row) != 1) return false;
   int64_t ext = sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS);
   return ext >= SQUARE_ROWS || (ext == q && !a->store);
@@ -307,7 +308,7 @@ static int64_t woven_with(ectx *e, const accesses *acc, const access *a, atom la
       n += d >= 0 && d < q;
   return n == q ? n : 0;
 }
-static atom row_across(ectx *e, const accesses *acc, const u32vec *domain, atom lane, uint32_t *together) {
+static atom row_of_strided_lanes(ectx *e, const accesses *acc, const u32vec *domain, atom lane, uint32_t *together) {
   uint32_t most = 0;
   atom row = 0;
   int64_t *q = NEWN(e->a, int64_t, acc->n + 1u);
@@ -316,7 +317,7 @@ static atom row_across(ectx *e, const accesses *acc, const u32vec *domain, atom 
     uint32_t n = 0;
     int64_t w = 0;
     for (uint32_t i = 0; i < acc->n; i++) {
-      n += lies_across(e, &acc->v[i], q[i], lane, domain->v[d]);
+      n += lies_strided(e, &acc->v[i], q[i], lane, domain->v[d]);
       int64_t k = q[i] < 2 ? 0 : woven_with(e, acc, &acc->v[i], lane, domain->v[d]);
       if (k > 1) n += (uint32_t)k, w = max64(w, k);
     }
@@ -324,7 +325,7 @@ static atom row_across(ectx *e, const accesses *acc, const u32vec *domain, atom 
   }
   return row;
 }
-bool address_slides(ectx *e, sz address, atom row, atom red, int64_t most) {
+bool address_windowed(ectx *e, sz address, atom row, atom red, int64_t most) {
   int64_t step = address_coef(e, address, row), q = address_coef(e, address, red),
           ext = emit_extent(e->c, sym_extent(e->c, red), INT64_MAX);
   return step > 0 && q > 0 && step % q == 0 && step / q < ext && ext <= most;
@@ -337,7 +338,7 @@ static int64_t window_vectors(ectx *e, const accesses *acc, const choice *ch, co
   for (uint32_t i = 0; i < acc->n; i++)
     for (uint32_t r = 0;
          r < red->n && acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch->lane) != 0; r++) {
-      if (!address_slides(e, acc->v[i].address, ch->row, red->v[r], WINDOW_STEPS)) continue;
+      if (!address_windowed(e, acc->v[i].address, ch->row, red->v[r], WINDOW_STEPS)) continue;
       int64_t step = address_coef(e, acc->v[i].address, ch->row) / address_coef(e, acc->v[i].address, red->v[r]);
       most = max64(most, min64(step, sym_int_or(e->c, sym_extent(e->c, red->v[r]), 1) - step));
     }
@@ -355,7 +356,8 @@ static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32v
     int64_t lines = 1, row = address_coef(e, a->address, ch->row);
     if ((!a->leader && !a->store) || row == 0 || address_coef(e, a->address, ch->lane) == 0) continue;
     for (uint32_t r = 0; r < red->n && !a->store; r++)
-      if (address_coef(e, a->address, red->v[r]) > row && !address_slides(e, a->address, red->v[r], ch->row, INT64_MAX))
+      if (address_coef(e, a->address, red->v[r]) > row &&
+          !address_windowed(e, a->address, red->v[r], ch->row, INT64_MAX))
         lines *= emit_extent(e->c, sym_extent(e->c, red->v[r]), 1);
     again |= lines > 1;
     bytes += lines * a->bytes;
@@ -382,10 +384,10 @@ static bool shared_stays(ectx *e, const accesses *acc, const choice *ch, const u
 }
 /* A variable of the sum along the lanes, where what is computed lies in steps of one, and rows that share what is
  * constant. */
-static bool choose_across(ectx *e, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L,
-                          choice *ch) {
+static bool choose_horizontal(ectx *e, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L,
+                              choice *ch) {
   choice to = {.mr = 1, .nv = 1, .lane_reduced = true, .score = ch->score, .lanes = ch->lanes};
-  int64_t longest = L - 1, rows = ACROSS_ROWS / 2;
+  int64_t longest = L - 1, rows = HORIZONTAL_ROWS / 2;
   for (uint32_t r = 0; r < red->n; r++) {
     int64_t ext = emit_extent(e->c, sym_extent(e->c, red->v[r]), -1);
     bool ok = ext > longest;
@@ -410,7 +412,7 @@ static bool choose_across(ectx *e, const accesses *acc, const u32vec *domain, co
     if (shares && reads && !bad && ext > rows) to.row = domain->v[d], rows = ext;
   }
   if (!to.row) return false;
-  to.mr = (uint32_t)min64(ACROSS_ROWS, rows);
+  to.mr = (uint32_t)min64(HORIZONTAL_ROWS, rows);
   *ch = to;
   return true;
 }
@@ -435,9 +437,11 @@ static bool is_fixed(ectx *e, const accesses *acc, const u32vec *domain, const c
     int64_t uses = 1;
     if (!a->leader || a->store || a->load != ch->lane_load || !a->constant) continue;
     for (uint32_t d = 0; d < domain->n; d++)
-      if (!address_uses(e, a->address, domain->v[d])) uses = fixed_uses(e->c, uses, sym_extent(e->c, domain->v[d]));
-    sides all;
-    return pack_sides(e, acc, i, xs(e->m, stage)->value, &all) && all.all && fixed_pays(e, a->load, root, uses / all.n);
+      if (!address_uses(e, a->address, domain->v[d]))
+        uses = fixed_point_uses(e->c, uses, sym_extent(e->c, domain->v[d]));
+    interleaved all;
+    return pack_interleaved(e, acc, i, xs(e->m, stage)->value, &all) && all.all &&
+           fixed_point_pays(e, a->load, root, uses / all.n);
   }
   return false;
 }
@@ -466,8 +470,8 @@ static bool says_panel(ectx *e, const accesses *acc, const choice *ch, atom v) {
 }
 /* Few rows, so that each panel of constants serves few sums: is there one other variable whose neighbours have as
  * many more? */
-static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, int64_t rows, int64_t few,
-                   int64_t most) {
+static atom choose_row2(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, int64_t rows, int64_t few,
+                        int64_t most) {
   atom v = 0;
   if (rows < 2 || rows > few || 2 * rows > most || !sym_is_int(e->c, sym_extent(e->c, ch->row), NULL)) return 0;
   for (uint32_t d = 0; d < domain->n; d++) {
@@ -488,8 +492,8 @@ static atom beside(ectx *e, const accesses *acc, const u32vec *domain, const cho
  * as a rule, so that tiles of only these would not be full, and neither would those of the second, which may have
  * as few; or a known one, if it decides what a sum leaves out. The second counts fastest: places that the first
  * one leaves out are then left out for whole tiles (condition.c). A row's place is a register's. */
-static bool two_variables(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, atom *two,
-                          bool *apart) {
+static bool collapsible(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, atom *two,
+                        bool *partitioned) {
   uint32_t n = 0;
   for (uint32_t d = 0; d < domain->n; d++)
     if (domain->v[d] != ch->lane && !says_panel(e, acc, ch, domain->v[d])) {
@@ -500,10 +504,10 @@ static bool two_variables(ectx *e, const accesses *acc, const u32vec *domain, co
     atom first = two[1 - i], second = two[i];
     bool known = sym_is_int(e->c, sym_extent(e->c, first), NULL);
     if (known && sym_is_int(e->c, sym_extent(e->c, second), NULL)) return false;
-    if (expr_typical(e->m, sym_extent(e->c, first)) > FEW_POINTS ||
-        emit_extent(e->c, sym_extent(e->c, second), 0) >= FEW_POINTS)
+    if (expr_typical(e->m, sym_extent(e->c, first)) > MAX_COLLAPSED ||
+        emit_extent(e->c, sym_extent(e->c, second), 0) >= MAX_COLLAPSED)
       continue;
-    two[0] = first, two[1] = second, *apart = false;
+    two[0] = first, two[1] = second, *partitioned = false;
     for (uint32_t k = 0; k < acc->n; k++) {
       const access *a = &acc->v[k];
       int64_t lane = address_coef(e, a->address, ch->lane),
@@ -511,9 +515,9 @@ static bool two_variables(ectx *e, const accesses *acc, const u32vec *domain, co
       if (a->store ? lane != 1
                    : a->leader && (lane ? !a->constant || q[0] || q[1] : q[0] == INT64_MIN || q[1] == INT64_MIN))
         return false;
-      *apart |= a->guarded && a->leader && q[0] != 0;
+      *partitioned |= a->guarded && a->leader && q[0] != 0;
     }
-    if (!known || *apart) return true;
+    if (!known || *partitioned) return true;
   }
   return false;
 }
@@ -574,7 +578,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         score += 1;
       else if (a->constant && reduces && a->leader && !isred && (a->known || q == INT64_MIN))
         score += 2;
-      else if (!a->store && lanes_near(e, a->address, v, L))
+      else if (!a->store && lanes_strided(e, a->address, v, L))
         score += 0.5;
       else if (q == INT64_MIN && !a->store && reduces && a->leader && !sym_uses(c, a->address, v))
         score -= GATHER;
@@ -586,7 +590,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
          * gathered */
         int64_t reuse = 0;
         bool across = false;
-        for (uint32_t d = 0; d < domain->n && !reduces && !across; d++) across = lies_across(e, a, q, v, domain->v[d]);
+        for (uint32_t d = 0; d < domain->n && !reduces && !across; d++) across = lies_strided(e, a, q, v, domain->v[d]);
         for (uint32_t d = 0; d < domain->n && reduces && a->leader && !isred && !a->store; d++)
           if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d]))
             reuse = max64(reuse, sym_int_or(c, sym_extent(c, domain->v[d]), 64));
@@ -617,7 +621,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   bool few =
       !ch.lane || ch.lane_reduced || (rows && cols && lext >= 0 && lext * 4 <= L) || gathers(e, acc, domain, &ch);
   if (few && reduces && root->op == RED_SUM && et_kind((etype)root->acc) == K_FLOAT && !root->where && leaders == 1 &&
-      steps >= ACROSS_STEPS * L && choose_across(e, acc, domain, red, L, &ch))
+      steps >= HORIZONTAL_STEPS * L && choose_horizontal(e, acc, domain, red, L, &ch))
     return ch;
   if (!ch.lane) return ch;
   int64_t vecs = lext < 0 ? 64 : (lext + L - 1) / L;
@@ -641,7 +645,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (ql != 0 && q == 0) shares = true;
         factor |= ql == 0 && q == 0 && a->load;
         for (uint32_t r = 0; r < red->n && windows && ql > 0; r++)
-          slides |= address_slides(e, a->address, v, red->v[r], WINDOW_STEPS);
+          slides |= address_windowed(e, a->address, v, red->v[r], WINDOW_STEPS);
         if (q == INT64_MIN) bad = true;
         if (q > 0) stride = min64(q, INT64_C(1) << 40) * a->bytes;
         if (q == INT64_MIN + 1) far = true;
@@ -668,16 +672,15 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (made) { /* one vector, whose factors wait in registers, too */
     ch.row = made, ch.lane_outer = true, ch.nv = 1;
     int64_t n = sym_int_or(c, sym_extent(c, made), 1), most = max64(1, (R - 1) / n - 1);
-    ch.beside = beside(e, acc, domain, &ch, n, n, 2 * n);
-    int64_t ext = ch.beside ? max64(1, emit_extent(c, sym_extent(c, ch.beside), most)) : 1,
-            times = (ext + most - 1) / most;
+    ch.row2 = choose_row2(e, acc, domain, &ch, n, n, 2 * n);
+    int64_t ext = ch.row2 ? max64(1, emit_extent(c, sym_extent(c, ch.row2), most)) : 1, times = (ext + most - 1) / most;
     ch.mr = (uint32_t)(n * ((ext + times - 1) / times));
     return ch;
   }
   if (arg) ch.row = 0;
   if (!reduces) {
     uint32_t together = 1;
-    ch.row = row_across(e, acc, domain, ch.lane, &together);
+    ch.row = row_of_strided_lanes(e, acc, domain, ch.lane, &together);
     ch.mr = ch.row ? (uint32_t)max64(1, min64(L / together, emit_extent(c, sym_extent(c, ch.row), L))) : 1;
     ch.nv = ch.row || vecs < 2 || stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
     return ch;
@@ -691,8 +694,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       for (uint32_t r = 0;
            r < red->n && acc->v[i].leader && !acc->v[i].constant && address_coef(e, acc->v[i].address, ch.lane) == 1;
            r++)
-        if (address_coef(e, acc->v[i].address, red->v[r]) >= FAR_STEP / acc->v[i].bytes) m = R / 2;
-    if (fixed) m = 2 * FIXED_VECTORS;
+        if (address_coef(e, acc->v[i].address, red->v[r]) >= LONG_ROW_STEP / acc->v[i].bytes) m = R / 2;
+    if (fixed) m = 2 * FIXED_POINT_VECTORS;
     ch.nv = vecs < m ? (uint32_t)vecs : m;
     if (lext > 0 && !fixed)
       while (ch.nv > 1 && vecs % ch.nv && vecs % ch.nv < ch.nv / 2) ch.nv--;
@@ -712,8 +715,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes,
           floats &= acc->v[i].bytes == sizeof(float);
   shapes k = {.registers = R - 2 * fixed,
-              .by = fixed && !stencil ? FIXED_VECTORS : 1,
-              .fold = 1,
+              .by = fixed && !stencil ? FIXED_POINT_VECTORS : 1,
+              .row_fold = 1,
               .max_mr = 14,
               .max_nv = stencil ? 1 : 6,
               .again = PANEL_VECTOR * t->vector_bits / 512,
@@ -728,31 +731,31 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   span rs = {rext, rext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
-  ch.beside = stencil ? 0 : beside(e, acc, domain, &ch, rext, FEW_ROWS, k.max_mr);
-  if (ch.beside) {
-    k.fold = (uint32_t)rext, k.max_mr /= k.fold;
-    sym_range(c, sym_extent(c, ch.beside), &rs.lo, &rs.hi);
+  ch.row2 = stencil ? 0 : choose_row2(e, acc, domain, &ch, rext, FEW_ROWS, k.max_mr);
+  if (ch.row2) {
+    k.row_fold = (uint32_t)rext, k.max_mr /= k.row_fold;
+    sym_range(c, sym_extent(c, ch.row2), &rs.lo, &rs.hi);
   }
   choose_shape(&k, rs, vs, &ch);
-  if (!stencil && !fixed && !ch.beside && leaders == 1 && rs.lo == rs.hi && lext > 0 && floats)
+  if (!stencil && !fixed && !ch.row2 && leaders == 1 && rs.lo == rs.hi && lext > 0 && floats)
     in_halves(t, lext, rs, &k, &vs, &ch);
-  if (ch.mr < 2) ch.beside = 0;
-  ch.mr *= k.fold;
-  if (k.fold == 1) {
+  if (ch.mr < 2) ch.row2 = 0;
+  ch.mr *= k.row_fold;
+  if (k.row_fold == 1) {
     choice near = {.mr = 1, .nv = 1};
     k.fit[0] = k.fit[1] = INT64_MAX;
     choose_shape(&k, rs, vs, &near);
-    ch.near_mr = near.mr, ch.near_nv = near.nv;
+    ch.l2_mr = near.mr, ch.l2_nv = near.nv;
   }
-  if (!stencil && two_variables(e, acc, domain, &ch, ch.two, &ch.two_apart)) {
+  if (!stencil && collapsible(e, acc, domain, &ch, ch.collapsed, &ch.collapsed_partitioned)) {
     choice flat = {.mr = 1, .nv = 1};
-    sym_range(c, sym_mul(c, sym_extent(c, ch.two[0]), sym_extent(c, ch.two[1])), &rs.lo, &rs.hi);
-    k.fold = 1, k.max_mr = TILE_EACH, k.leaf = POINTS_LEAF / (double)steps;
+    sym_range(c, sym_mul(c, sym_extent(c, ch.collapsed[0]), sym_extent(c, ch.collapsed[1])), &rs.lo, &rs.hi);
+    k.row_fold = 1, k.max_mr = TILE_EACH, k.overhead = COLLAPSED_TILE_COST / (double)steps;
     choose_shape(&k, rs, vs, &flat);
-    ch.two_mr = flat.mr, ch.two_nv = flat.nv;
+    ch.collapsed_mr = flat.mr, ch.collapsed_nv = flat.nv;
     /* panels, which fill the nearest cache, come from the second one for each tile anyway, and where rows lie is
      * worked out once */
-    ch.two_outer = flat.nv >= k.near && lext > 0 && steps * lext * panel <= (int64_t)t->l2 / 2;
+    ch.collapsed_outer = flat.nv >= k.near && lext > 0 && steps * lext * panel <= (int64_t)t->l2 / 2;
   }
   /* of panels narrower than a line each would fetch the lines of another one */
   ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line &&

@@ -28,28 +28,28 @@ void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *
 int64_t address_coef(ectx *e, sz address, atom var);
 enum { WINDOW_STEPS = 16 };
 /* a step of row is a step of red, or a few: a window that slides, of `most` places at most */
-bool address_slides(ectx *e, sz address, atom row, atom red, int64_t most);
+bool address_windowed(ectx *e, sz address, atom row, atom red, int64_t most);
 bool value_uses(ectx *e, ex x, atom var);
 bool value_reduces(ectx *e, ex x);                /* is there a reduction in it? */
 bool address_uses(ectx *e, sz address, atom var); /* also inside the data it reads */
 
 typedef struct choice {
-  atom lane, row, beside; /* a tile has all values of row, for several of beside; 0: none */
+  atom lane, row, row2; /* a tile has all values of row, for several of row2; 0: none */
   bool lane_reduced, lane_outer;
-  uint32_t mr, nv, near_mr, near_nv; /* near: the tile where rows come from near; 0: none */
-  atom two[2];
-  uint32_t two_mr, two_nv;
+  uint32_t mr, nv, l2_mr, l2_nv; /* l2_: the tile for rows that stay in the L2 cache; 0: none */
+  atom collapsed[2];
+  uint32_t collapsed_mr, collapsed_nv;
   /* the tile whose rows are the points of two variables, one after the other, where the first has few values; 0:
-   * none; apart, outer: see nest */
-  bool two_apart, two_outer;
+   * none; partitioned, outer: see nest.partitioned, nest.rows_outer */
+  bool collapsed_partitioned, collapsed_outer;
   uint32_t lanes; /* of a vector: nest_lanes, or half of these */
   ex lane_load;   /* the operand that follows the lane */
   double score;   /* of the lane: how well the accesses suit it, the more the better */
 } choice;
-enum { FEW_POINTS = 8 }; /* values of a variable that would not fill tiles */
+enum { MAX_COLLAPSED = 8 }; /* values of a variable that would not fill tiles */
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red);
 /* pack.c: what shall lie beside access `at`, which the sum reads; false: it lies beside another one */
-bool pack_sides(ectx *e, const accesses *acc, uint32_t at, ex sum, sides *out);
+bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interleaved *out);
 /* do registers of half the width do as much as those of so many floats? */
 bool tile_halves(const target *t, uint32_t lanes);
 /* where the number of rows is open there are leaves of each height up to this; as many rows have registers for their

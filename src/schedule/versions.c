@@ -72,7 +72,7 @@ void kernel_emit(kctx *k, nest *n) {
     emit_unscope(e);
     lb_else(&e->b);
     emit_scope(e);
-    emit_turn(e);
+    emit_epoch(e);
   }
   nest_emit(e, n);
   if (all) {

@@ -32,7 +32,7 @@ typedef struct windowed {
   u32vec folded, left;   /* variables of the reduction */
   bool by_row;           /* folded axes are shared, too: a point is a row */
   bool within[MAX_RANK]; /* an axis that is shared, but whole in each point */
-  int64_t turns;         /* the last axis is put down by every so many places: [.., p % turns, p // turns] */
+  int64_t phases;        /* the last axis is put down by every so many places: [.., p % phases, p // phases] */
 } windowed;
 
 static int64_t count(emodule *m, const u32vec *vars) {
@@ -128,7 +128,7 @@ static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *oute
   sz coef, rest;
   if (!w->folded.n && sym_linear(m->c, l->args[last], w->out[last], &coef, &rest)) {
     int64_t st = sym_int_or(m->c, coef, 1);
-    if (st > 1 && st <= NEAR_STEP && known(m, xt(m, l->tensor)->shape[last]) % st == 0) w->turns = st;
+    if (st > 1 && st <= MAX_LANE_STEP && known(m, xt(m, l->tensor)->shape[last]) % st == 0) w->phases = st;
   }
   if (points >= POINTS && (uint64_t)plane <= p->t->l2 / 2) return true;
   return w->by_row = w->folded.n > 0;
@@ -185,8 +185,8 @@ static uint32_t put_rows(emodule *m, windowed *w) {
     vars[n] = w->folded.v[i], by[n++] = v;
     if (sym_is_atom(m->c, v, &own)) vec_push(m->a, fresh, own);
   }
-  if (w->turns > 1) {
-    sz st = sym_int(m->c, w->turns);
+  if (w->phases > 1) {
+    sz st = sym_int(m->c, w->phases);
     rank++;
     shape[rank - 1] = sym_div(m->c, in.shape[last], st), shape[last] = st;
     at[rank - 1] = sym_div(m->c, at[last], st), at[last] = sym_mod(m->c, at[last], st);
@@ -229,7 +229,7 @@ static void ready(splan *p, kernel *k, u32vec *made) {
   if (!w.s || k->dead || k->block || (k->cls != KC_STENCIL && k->cls != KC_ROW)) return;
   for (uint32_t i = 0; i < k->stages.n; i++) {
     const stage *s = xs(m, k->stages.v[i]);
-    if (s->dead || s->scan || s->updates.n || (exn(m, s->value)->kind == EX_REDUCE) != (i == 0)) return;
+    if (s->dead || s->recurrence || s->updates.n || (exn(m, s->value)->kind == EX_REDUCE) != (i == 0)) return;
   }
   const stage *s = xs(m, w.s - 1);
   const ex_node *red = exn(m, s->value);

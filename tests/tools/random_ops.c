@@ -388,7 +388,7 @@ static bool nudged(ctx *c, const call *k, uint64_t *s, call *moved) {
   }
   return evaluates(c, moved, s);
 }
-enum { NUDGES = 4, TURNS = 32 };
+enum { NUDGES = 4, MAX_ROUNDS = 32 };
 static const double STEP = 1e-2; /* relative: larger ones are no sensitivity */
 /* How far results move then: a recurrence that lets small differences grow may show this much. */
 static double spread(ctx *c, const call *k, uint32_t q) {
@@ -422,7 +422,7 @@ static void at_borders(ctx *c, const call *k, uint32_t q, ndarray *got) {
   int64_t n;
   uint32_t w = et_bytes(got->type);
   if (!same_array(&k->want[q], got) || !nd_count(got, &n)) return;
-  for (int turn = 0; turn < TURNS && memcmp(got->data, k->want[q].data, (size_t)n * w); turn++) {
+  for (int turn = 0; turn < MAX_ROUNDS && memcmp(got->data, k->want[q].data, (size_t)n * w); turn++) {
     if (!nudged(c, k, &s, &moved) || !same_array(&moved.want[q], got)) continue;
     for (int64_t e = 0; e < n; e++) {
       size_t at = (size_t)e * w;

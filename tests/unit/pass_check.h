@@ -231,7 +231,8 @@ static inline void pc_tiles(pass_check *p, uint32_t samples) {
   expr_eval_run(good);
   for (uint32_t i = 0; i < m->kernels.n; i++) {
     const kernel *k = &m->kernels.v[i];
-    if (k->stages.n < 2 || !k->outer.n || k->block || k->cls == KC_SCAN || k->cls == KC_UPDATE || k->cls == KC_COPY) {
+    if (k->stages.n < 2 || !k->outer.n || k->block || k->cls == KC_RECURRENCE || k->cls == KC_UPDATE ||
+        k->cls == KC_COPY) {
       p->skipped++;
       continue;
     }

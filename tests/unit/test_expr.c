@@ -227,16 +227,17 @@ static void updates(void **state) {
   assert_float_equal(((const float *)C.data)[9], add[0], 1e-6);
   assert_float_equal(((const float *)C.data)[3], v[6], 0);
 }
-static void recurrence(void **state) {
+static void recurrence_steps(void **state) {
   ctx *c = *state;
   /* h reads z of the last step, which stands below it: declared first */
-  emodule *m = parse(c, "size T\nscan s1 t<T\ntensor x: f32[T, 3, 4] input \"x\"\ntensor r: f32[4, 4] input "
-                        "\"r\"\ntensor h0: f32[3, 4] input \"h0\"\n"
-                        "declare z: f32[T, 3, 4]\n"
-                        "stage h: f32 [t, b<3, j<4] scan s1 = tanh(x[t, b, j] + (sum[k<4] (load h[t - 1, b, k] else "
-                        "h0[b, k]) * r[k, j]) + (load z[t - 1, b, j] else 0.5))\n"
-                        "stage z: f32 [t, b.1<3, j.1<4] scan s1 = 0.5 * h[t, b.1, j.1] - (load h[t - 2, b.1, j.1] else "
-                        "0.0)\noutput h \"h\"\noutput z \"z\"\n");
+  emodule *m =
+      parse(c, "size T\nrecurrence s1 t<T\ntensor x: f32[T, 3, 4] input \"x\"\ntensor r: f32[4, 4] input "
+               "\"r\"\ntensor h0: f32[3, 4] input \"h0\"\n"
+               "declare z: f32[T, 3, 4]\n"
+               "stage h: f32 [t, b<3, j<4] recurrence s1 = tanh(x[t, b, j] + (sum[k<4] (load h[t - 1, b, k] else "
+               "h0[b, k]) * r[k, j]) + (load z[t - 1, b, j] else 0.5))\n"
+               "stage z: f32 [t, b.1<3, j.1<4] recurrence s1 = 0.5 * h[t, b.1, j.1] - (load h[t - 2, b.1, j.1] else "
+               "0.0)\noutput h \"h\"\noutput z \"z\"\n");
   ndarray X = random_f32(c, DIMS(6, 3, 4)), R = random_f32(c, DIMS(4, 4)), H0 = random_f32(c, DIMS(3, 4));
   const float *x = X.data, *r = R.data, *h0 = H0.data;
   float h[6][12], z[6][12];
@@ -253,20 +254,23 @@ static void recurrence(void **state) {
   ndarray H = evaluate(m, in, 3, "h"), Z = evaluate(m, in, 3, "z");
   close_to(&H, h[0], 72, 1e-6f), close_to(&Z, z[0], 72, 1e-6f);
   /* a step under a reduction whose `where` keeps it in the past */
-  emodule *past = parse(c, "size T\nscan s1 t<T\ntensor x: i64[T] input \"x\"\nstage h: i64 [t] scan s1 = x[t] + "
-                           "(sum[s<T where #s < #t and x[s] > 0] h[s])\noutput h \"h\"\n");
+  emodule *past =
+      parse(c, "size T\nrecurrence s1 t<T\ntensor x: i64[T] input \"x\"\nstage h: i64 [t] recurrence s1 = x[t] + "
+               "(sum[s<T where #s < #t and x[s] > 0] h[s])\noutput h \"h\"\n");
   ndarray P = evaluate(past, (feed[]){{"x", array(c, ET_I64, DIMS(4), (int64_t[]){1, 2, 0, 5})}}, 1, "h");
   same_i64(&P, (int64_t[]){1, 3, 4, 9}, 4);
   /* reading the step that is still to come is refused */
-  emodule *bad =
-      parse(c, "size T\nscan s1 t<T\nstage h: f32 [t] scan s1 = (load h[t + 1] else 0.0) + 1.0\noutput h \"h\"\n");
+  emodule *bad = parse(
+      c,
+      "size T\nrecurrence s1 t<T\nstage h: f32 [t] recurrence s1 = (load h[t + 1] else 0.0) + 1.0\noutput h \"h\"\n");
   assert_false(expr_verify(bad, "test"));
 }
 /* The step's axis need not be the first. */
 static void recurrence_inner(void **state) {
   ctx *c = *state;
-  emodule *m = parse(c, "size T\nscan s1 t<T\ntensor x: i64[5, T] input \"x\"\nstage h: i64 [b<5, t] scan s1 = (load "
-                        "h[b, t - 1] else 0) + x[b, t]\noutput h \"h\"\n");
+  emodule *m = parse(
+      c, "size T\nrecurrence s1 t<T\ntensor x: i64[5, T] input \"x\"\nstage h: i64 [b<5, t] recurrence s1 = (load "
+         "h[b, t - 1] else 0) + x[b, t]\noutput h \"h\"\n");
   int64_t x[15], want[15];
   for (int i = 0; i < 15; i++) x[i] = rnd() % 10, want[i] = x[i] + (i % 3 ? want[i - 1] : 0);
   ndarray H = evaluate(m, (feed[]){{"x", array(c, ET_I64, DIMS(5, 3), x)}}, 1, "h");
@@ -1147,11 +1151,32 @@ static void whole_models(void **state) {
 }
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {
-      T(whole_models),  T(matmul),           T(convolution), T(softmax),         T(cumulative_sum), T(updates),
-      T(recurrence),    T(recurrence_inner), T(gather),      T(late_size),       T(choice),         T(loops),
-      T(digits),        T(reductions),       T(lazy),        T(sizes),           T(operations),     T(random_numbers),
-      T(narrow_floats), T(random_values),    T(walking),     T(sizes_of_values), T(faults),         T(bad_texts),
-      T(constants),     T(golden),           T(normal_form)};
+  const struct CMUnitTest tests[] = {T(whole_models),
+                                     T(matmul),
+                                     T(convolution),
+                                     T(softmax),
+                                     T(cumulative_sum),
+                                     T(updates),
+                                     T(recurrence_steps),
+                                     T(recurrence_inner),
+                                     T(gather),
+                                     T(late_size),
+                                     T(choice),
+                                     T(loops),
+                                     T(digits),
+                                     T(reductions),
+                                     T(lazy),
+                                     T(sizes),
+                                     T(operations),
+                                     T(random_numbers),
+                                     T(narrow_floats),
+                                     T(random_values),
+                                     T(walking),
+                                     T(sizes_of_values),
+                                     T(faults),
+                                     T(bad_texts),
+                                     T(constants),
+                                     T(golden),
+                                     T(normal_form)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -336,20 +336,22 @@ static void updates(void **state) {
 static void recurrences(void **state) {
   ctx *c = *state;
   text(c, "one state",
-       "scan s1 t<6\n" IN("x", "6, 3")
-           IN("h0", "3") "stage h: f64 [t, i<3] scan s1 = tanh((load h[t - 1, i] else h0[i]) * 0.5f64 + x[t, "
+       "recurrence s1 t<6\n" IN("x", "6, 3")
+           IN("h0", "3") "stage h: f64 [t, i<3] recurrence s1 = tanh((load h[t - 1, i] else h0[i]) * 0.5f64 + x[t, "
                          "i])\nstage y: f64 [k<3] = h[5, k] * h[2, k]\n" OUT,
        -1, 1, 1);
   text(c, "a matrix at every step",
-       "scan s1 t<5\n" IN("x", "5, 3")
-           IN("r", "3, 3") "stage h: f64 [t, i<3] scan s1 = tanh((sum[k<3] (load h[t - 1, k] else 0.1f64) * r[i, k]) + "
-                           "x[t, i])\nstage y: f64 [q<5, j<3] = h[q, j]\n" OUT,
+       "recurrence s1 t<5\n" IN("x", "5, 3") IN(
+           "r",
+           "3, 3") "stage h: f64 [t, i<3] recurrence s1 = tanh((sum[k<3] (load h[t - 1, k] else 0.1f64) * r[i, k]) + "
+                   "x[t, i])\nstage y: f64 [q<5, j<3] = h[q, j]\n" OUT,
        -1, 1, 1);
   text(c, "two states, two steps back",
-       "scan s1 t<6\n" IN("x", "6") IN("w", "2") "declare b: f64[6]\nstage a: f64 [t] scan s1 = (load a[t - 2] else "
-                                                 "w[0]) * x[t] + sin((load b[t - 1] else w[1]))\n"
-                                                 "stage b: f64 [t] scan s1 = a[t] * (load b[t - 1] else x[0]) + "
-                                                 "w[0]\nstage y: f64 [] = sum[k<6] b[k] * b[k]\n" OUT,
+       "recurrence s1 t<6\n" IN("x", "6")
+           IN("w", "2") "declare b: f64[6]\nstage a: f64 [t] recurrence s1 = (load a[t - 2] else "
+                        "w[0]) * x[t] + sin((load b[t - 1] else w[1]))\n"
+                        "stage b: f64 [t] recurrence s1 = a[t] * (load b[t - 1] else x[0]) + "
+                        "w[0]\nstage y: f64 [] = sum[k<6] b[k] * b[k]\n" OUT,
        -1, 1, 1);
 }
 static void second(void **state) { /* what comes out is a module like any other */
@@ -363,9 +365,10 @@ static void second(void **state) { /* what comes out is a module like any other 
                                               "else 0.0f64) * w[m, c, p]\n" OUT,
         -1, 1, 1, true);
   text_(c, "recurrence, twice",
-        "scan s1 t<4\n" IN("x", "4, 2")
-            IN("r", "2, 2") "stage h: f64 [t, i<2] scan s1 = tanh((sum[k<2] (load h[t - 1, k] else 0.1f64) * r[i, k]) "
-                            "+ x[t, i])\nstage y: f64 [q<4, j<2] = h[q, j]\n" OUT,
+        "recurrence s1 t<4\n" IN("x", "4, 2")
+            IN("r",
+               "2, 2") "stage h: f64 [t, i<2] recurrence s1 = tanh((sum[k<2] (load h[t - 1, k] else 0.1f64) * r[i, k]) "
+                       "+ x[t, i])\nstage y: f64 [q<4, j<2] = h[q, j]\n" OUT,
         -1, 1, 1, true);
   text_(c, "greatest, twice", IN("a", "4, 5") "stage y: f64 [i<4] = max[k<5] a[i, k] * a[i, k]\n" OUT, -1, 1, 1, true);
 }

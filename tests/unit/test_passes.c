@@ -167,25 +167,26 @@ static const example examples[] = {
      "stage f: f32[(c2<3, g2<2), d2<5] = t[c2, g2, d2]\n"
      "stage o: f32[e<2, h<5] out = sum[j<6] u[e, j] * f[j, h]\n"
      "output o \"o\"\n"},
-    {"recurrence: the input product leaves it", "contraction 1, scan 1",
+    {"recurrence: the input product leaves it", "contraction 1, recurrence 1",
      "size T\n"
-     "scan s1 t<T\n"
+     "recurrence s1 t<T\n"
      "tensor x: f32[T, 3] input \"x\"\n"
      "tensor w: f32[4, 3] input \"w\"\n"
      "tensor r: f32[4, 4] input \"r\"\n"
      "declare H: f32[T, 4]\n"
-     "stage H: f32[t, h<4] scan s1 = tanh((sum[i<3] x[t, i] * w[h, i]) + (sum[k<4] (load H[t - 1, k] else 0.0) * r[h, "
+     "stage H: f32[t, h<4] recurrence s1 = tanh((sum[i<3] x[t, i] * w[h, i]) + (sum[k<4] (load H[t - 1, k] else 0.0) * "
+     "r[h, "
      "k]))\n"
      "stage y: f32[a<T, 1, b<4] out = H[a, b]\n"
      "output y \"y\"\n"},
     {"recurrence: a stage that reads nothing of it, and is read of the step before in front of where it stands",
-     "scan 1",
+     "recurrence 1",
      "size T\n"
-     "scan s1 t<T\n"
+     "recurrence s1 t<T\n"
      "tensor x: f32[T, 3] input \"x\"\n"
      "declare z: f32[T, 3]\n"
-     "stage H: f32[t, h<3] scan s1 out = tanh(x[t, h] + (load z[t - 1, h] else 1.0))\n"
-     "stage z: f32[t, j<3] scan s1 = x[t, j] * 0.5\n"
+     "stage H: f32[t, h<3] recurrence s1 out = tanh(x[t, h] + (load z[t - 1, h] else 1.0))\n"
+     "stage z: f32[t, j<3] recurrence s1 = x[t, j] * 0.5\n"
      "output H \"H\"\n"},
     {"a one-hot product is a gather", "gather 1",
      "size N\n"
@@ -230,7 +231,7 @@ static const example examples[] = {
      "stage c: f32[e<5, f<6] out tiled\n  update [g<5, h<3] c[g, h] := y[g, h]\n  update [i<5, l<3] c[i, 3 + l] := "
      "z[i, l]\n"
      "output y \"y\"\noutput c \"c\"\n"},
-    {"sums over what comes before, in one walk each; a few places are compared", "row 1, running 2",
+    {"sums over what comes before, in one walk each; a few places are compared", "row 1, prefix_scan 2",
      "tensor x: f32[3, 40] input \"x\"\n"
      "stage y: f32[a<3, b<40] out = sum[k<40 where #(b - k - 1) >= 0 and x[a, k] > 0.5] x[a, k]\n"
      "stage z: f32[c<3, d<40] out = max[i<3, j<40 where #(40*i + j - 40*c - d) >= 0] x[i, j]\n"
@@ -425,9 +426,9 @@ static const example narrow[] = {
      "output r \"r\"\n"},
     {"a recurrence with small steps", NULL,
      "tensor x: f16[50, 3] input \"x\"\n"
-     "scan s1 t<50\n"
+     "recurrence s1 t<50\n"
      "declare H: f16[50, 3]\n"
-     "stage H: f16[t, a<3] scan s1 out = (load H[t - 1, a] else 8.0f16) + abs(x[t, a]) * 0.001f16\n"
+     "stage H: f16[t, a<3] recurrence s1 out = (load H[t - 1, a] else 8.0f16) + abs(x[t, a]) * 0.001f16\n"
      "stage y: f16[b<50, c<3] out = (H[b, c] - 8.0f16) * 64.0f16\n"
      "output H \"H\"\noutput y \"y\"\n"},
     {"sums in place, an output that is read", NULL,
@@ -836,8 +837,8 @@ static void gen_step(gen *g) {
   case 12: { /* a recurrence over an axis, with a product when there is another one */
     uint32_t n = axes_like(g, t, ax, idx);
     if (!n || !ax[d].n || n > 4) return;
-    vec_push(m->a, m->scans, ((scan){ax[d].d[0].var, x.shape[d]}));
-    uint32_t sc = m->scans.n - 1;
+    vec_push(m->a, m->recurrences, ((recurrence){ax[d].d[0].var, x.shape[d]}));
+    uint32_t sc = m->recurrences.n - 1;
     tid h = expr_tensor(m, TK_STAGE, ET_F32, x.shape, n, "h", NULL);
     sz prev[MAX_RANK];
     for (uint32_t i = 0; i < n; i++) prev[i] = i == d ? sym_addi(c, idx[i], -1) : idx[i];
@@ -854,7 +855,7 @@ static void gen_step(gen *g) {
     } else
       last = expr_load(m, h, prev, n, expr_f(m, ET_F32, 0.5));
     uint32_t s = expr_stage(m, 0, h, ax, n, expr_op1(m, OP_TANH, expr_op2(m, OP_ADD, rd(g, t, idx), last)));
-    xs(m, s)->scan = sc;
+    xs(m, s)->recurrence = sc;
     if (g->n < MAX_T) g->t[g->n++] = h;
     return;
   }

@@ -644,51 +644,53 @@ static const example examples[] = {
      "output z \"z\"\n"},
     {"recurrence of few operations: one launch", "T=1; T=7",
      "size T\n"
-     "scan s1 t<T\n"
+     "recurrence s1 t<T\n"
      "tensor x: f32[T, 3, 5] input \"x\"\n"
      "tensor r: f32[5, 5] input \"r\"\n"
      "declare z: f32[T, 3, 5]\n"
-     "stage h: f32 [t, b<3, j<5] scan s1 out = tanh(x[t, b, j] + (sum[k<5] (load h[t - 1, b, k] else 0.25) * r[k, j]) "
+     "stage h: f32 [t, b<3, j<5] recurrence s1 out = tanh(x[t, b, j] + (sum[k<5] (load h[t - 1, b, k] else 0.25) * "
+     "r[k, j]) "
      "+ (load z[t - 1, b, j] else 0.5))\n"
-     "stage z: f32 [t, b1<3, j1<5] scan s1 = 0.5 * h[t, b1, j1]\n"
+     "stage z: f32 [t, b1<3, j1<5] recurrence s1 = 0.5 * h[t, b1, j1]\n"
      "output h \"h\"\n"},
     {"recurrence of many operations: launches for parts of a step", "T=3",
      "size T\n"
-     "scan s1 t<T\n"
+     "recurrence s1 t<T\n"
      "tensor x: f32[T, 3, 280] input \"x\"\n"
      "tensor r: f32[280, 280] const @\n"
      "declare h: f32[T, 3, 280]\n"
-     "stage p: f32 [t, b<3, j<280] scan s1 = sum[k<280] (load h[t - 1, b, k] else 0.0) * r[k, j]\n"
-     "stage h: f32 [t, b1<3, j1<280] scan s1 out = tanh(x[t, b1, j1] + 0.1 * p[t, b1, j1])\n"
+     "stage p: f32 [t, b<3, j<280] recurrence s1 = sum[k<280] (load h[t - 1, b, k] else 0.0) * r[k, j]\n"
+     "stage h: f32 [t, b1<3, j1<280] recurrence s1 out = tanh(x[t, b1, j1] + 0.1 * p[t, b1, j1])\n"
      "output h \"h\"\n"},
     {"recurrence in two launches a step: the first reads what the second wrote the step before", "T=3",
      "size T\n"
-     "scan s1 t<T\n"
+     "recurrence s1 t<T\n"
      "tensor x: f32[T, 512] input \"x\"\n"
      "tensor r: f32[512, 512] const @\n"
      "declare z: f32[T, 512]\n"
-     "stage h: f32 [t, j<512] scan s1 out = tanh(x[t, j] + (load z[t - 1, j] else 0.5))\n"
-     "stage z: f32 [t, j1<512] scan s1 = sum[k<512] 0.01 * h[t, k] * r[k, j1]\n"
+     "stage h: f32 [t, j<512] recurrence s1 out = tanh(x[t, j] + (load z[t - 1, j] else 0.5))\n"
+     "stage z: f32 [t, j1<512] recurrence s1 = sum[k<512] 0.01 * h[t, k] * r[k, j1]\n"
      "output h \"h\"\n"},
     {"walks: each point on its own, until nothing moves any more; only the last step has room", "N=1; N=8; N=43; N=0",
      "size N\n"
-     "scan s1 d<5\n"
+     "recurrence s1 d<5\n"
      "tensor x: f32[N, 4] input \"x\"\n"
      "tensor start: i64[11] const [0, 6, 1, 2, 4, 3, 0, 5, 6, 1, 0]\n"
      "tensor column: i64[7] const [0, 3, 2, 1, 0, 0, 0]\n"
      "tensor yes: i64[7] const [1, 3, 5, 4, 4, 5, 6]\n"
      "tensor no: i64[7] const [2, 4, 6, 6, 4, 5, 6]\n"
-     "stage k: i64 [d, n<N, r<11] scan s1 = x[n, {column[{(load k[d - 1, n, r] else start[r])}]}] > 0.1 ? yes[{(load "
+     "stage k: i64 [d, n<N, r<11] recurrence s1 = x[n, {column[{(load k[d - 1, n, r] else start[r])}]}] > 0.1 ? "
+     "yes[{(load "
      "k[d - 1, n, r] else start[r])}] : no[{(load k[d - 1, n, r] else start[r])}]\n"
      "stage y: i64[n1<N, r1<11] out = k[4, n1, r1] * 2\n"
      "output y \"y\"\n"},
     {"walks that never rest: each step looks elsewhere; one point, of one variable, of none", "",
-     "scan s1 d<6\nscan s2 e<3\n"
+     "recurrence s1 d<6\nrecurrence s2 e<3\n"
      "tensor t: i64[6, 9] const [3, 1, 4, 1, 5, 8, 2, 6, 5, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8, 7, 6, 5, 4, 3, 2, 1, 0, 1, "
      "1, 2, 3, 5, 8, 0, 2, 4, 2, 7, 1, 8, 2, 8, 1, 8, 2, 0, 0, 1, 1, 2, 2, 3, 3, 4]\n"
      "tensor i: i64[13] const [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 2, 4, 6]\n"
-     "stage k: i64 [d, a<13] scan s1 = t[d, {(load k[d - 1, a] else i[a])}]\n"
-     "stage l: i64 [e] scan s2 = t[e, {(load l[e - 1] else 3)}]\n"
+     "stage k: i64 [d, a<13] recurrence s1 = t[d, {(load k[d - 1, a] else i[a])}]\n"
+     "stage l: i64 [e] recurrence s2 = t[e, {(load l[e - 1] else 3)}]\n"
      "stage y: i64[b<13] out = k[5, b]\n"
      "stage z: i64[] out = l[2]\n"
      "output y \"y\"\noutput z \"z\"\n"},
@@ -974,14 +976,14 @@ static const example examples[] = {
      "stage s: f32[r1<3] out = sum[k2<712] (#k2 < 3 ? 0.0 : w[0, k2]) * w[r1, k2]\n"
      "output y \"y\"\noutput z \"z\"\noutput s \"s\"\n"},
     {"constants in fixed point at every step of a recurrence", "",
-     "scan s1 t<4\n"
+     "recurrence s1 t<4\n"
      "tensor x: f32[4, 200] input \"x\"\n"
      "tensor r: f32[200, 200] const @\n"
      "tensor q: f32[200, 200] const @\n"
      "declare h: f32[4, 200]\n"
-     "stage p: f32 [t, j<200] scan s1 = sum[k<200] (load h[t - 1, k] else 0.0) * r[k, j]\n"
-     "stage g: f32 [t, j2<200] scan s1 = sum[k2<200] (load h[t - 1, k2] else 0.0) * q[k2, j2]\n"
-     "stage h: f32 [t, j1<200] scan s1 out = tanh(x[t, j1] + 0.1 * p[t, j1] + 0.01 * g[t, j1])\n"
+     "stage p: f32 [t, j<200] recurrence s1 = sum[k<200] (load h[t - 1, k] else 0.0) * r[k, j]\n"
+     "stage g: f32 [t, j2<200] recurrence s1 = sum[k2<200] (load h[t - 1, k2] else 0.0) * q[k2, j2]\n"
+     "stage h: f32 [t, j1<200] recurrence s1 out = tanh(x[t, j1] + 0.1 * p[t, j1] + 0.01 * g[t, j1])\n"
      "output h \"h\"\n"},
     {"an output with no places", "",
      "tensor x: f32[6, 2] input \"x\"\n"
@@ -1072,7 +1074,8 @@ static uint32_t run(const char *what, const char *refusal, const pass_check *p, 
     for (uint32_t d = 0; d < got.rank; d++) got.dims[d] = out_dims[at++];
     bool fixed = false; /* then constants are off by parts of the largest */
     double most = 1;
-    for (uint32_t b = 1; b < q->buffers.n; b++) fixed |= q->buffers.v[b].from.pack && q->buffers.v[b].from.pack->fixed;
+    for (uint32_t b = 1; b < q->buffers.n; b++)
+      fixed |= q->buffers.v[b].from.pack && q->buffers.v[b].from.pack->fixed_point;
     int64_t elems;
     for (int64_t k = 0; fixed && t == ET_F32 && nd_count(p->ref[i], &elems) && k < elems; k++) {
       double x = fabs(et_load(p->ref[i]->type, (const uint8_t *)p->ref[i]->data + k * et_bytes(p->ref[i]->type)).f);
@@ -1099,7 +1102,7 @@ static uint32_t reads_beyond(const char *what, const program *q) {
   uint32_t bad = 0;
   for (uint32_t b = 1; b < q->buffers.n; b++) {
     const contents *f = &q->buffers.v[b].from;
-    if (!f->pack || f->made || f->kept) continue;
+    if (!f->pack || f->transform || f->narrow) continue;
     bytes r = packing_reads(f->pack, f->source.p, (pack_piece){0, packing_items(f->pack), 0, f->pack->depth});
     if (r.p < f->source.p || r.p + r.n > f->source.p + f->source.n)
       bad++, printf("%s: %s reads beyond its constant\n", what, q->buffers.v[b].name);

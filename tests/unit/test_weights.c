@@ -86,7 +86,7 @@ static void packings(void **state) {
 /* ---- fixed point ----------------------------------------------------------------------------- */
 /* The definition: what stands for the value of a lane, in its steps. */
 static double in_steps(const packing *k, const int32_t *words, int64_t lane) {
-  int64_t L = k->fixed, v = lane / L, threes = k->nr / L / 3, l = lane % L;
+  int64_t L = k->fixed_point, v = lane / L, threes = k->nr / L / 3, l = lane % L;
   if (v >= 3 * threes) {
     float left;
     memcpy(&left, words + (v - threes) * L + l, sizeof left);
@@ -98,8 +98,8 @@ static double in_steps(const packing *k, const int32_t *words, int64_t lane) {
 static void fixed_points(void **state) {
   (void)state;
   for (int turn = 0; turn < 300; turn++) {
-    packing k = {.size = 4, .lanes = 1, .panels = 1, .depth = 1 + rnd(40), .fixed = INT64_C(2) << rnd(4)};
-    k.nr = k.fixed * (1 + rnd(9));
+    packing k = {.size = 4, .lanes = 1, .panels = 1, .depth = 1 + rnd(40), .fixed_point = INT64_C(2) << rnd(4)};
+    k.nr = k.fixed_point * (1 + rnd(9));
     float *x = malloc((size_t)(k.depth * k.nr) * 4), *most = calloc((size_t)k.nr, 4);
     uint8_t *to = malloc((size_t)packing_item(&k));
     for (int64_t l = 0; l < k.nr; l++) {
@@ -110,7 +110,7 @@ static void fixed_points(void **state) {
         most[l] = fmaxf(most[l], fabsf(*e));
       }
     }
-    fixed_write(&k, x, to);
+    fixed_point_write(&k, x, to);
     for (int64_t l = 0; l < k.nr; l++)
       for (int64_t p = 0; p < k.depth; p++) {
         const int32_t *words = (const int32_t *)(const void *)to + k.nr + p * (packing_item(&k) / 4 - k.nr) / k.depth;
@@ -137,27 +137,27 @@ static void maps(void **state) {
     double g[LINMAP_AXES][20 * 21];
     for (int i = 0; i < LINMAP_AXES; i++) { /* taps innermost, now and then backwards */
       int64_t tap = total;
-      l.n[i] = 1 + rnd(rnd(3) ? 6 : 20), l.r[i] = 1 + rnd(rnd(3) ? 3 : 20), l.apart[i] = 1;
+      l.n[i] = 1 + rnd(rnd(3) ? 6 : 20), l.r[i] = 1 + rnd(rnd(3) ? 3 : 20), l.spacing[i] = 1;
       if (rnd(3) == 0 && l.nx > 1 && !(i && l.all[0])) {
         l.part[i] = l.nx - 2, l.all[i] = l.r[i] * (1 + rnd(3)) + 1 + rnd(l.r[i]), l.begin[i] = l.r[i];
         if (rnd(2)) { /* phases */
-          l.begin[i] = 1, l.apart[i] = 2 + rnd(3), l.lead[i] = rnd(l.apart[i]);
-          l.all[i] = 1 + rnd(l.r[i] * l.apart[i]), l.r[i] = (l.all[i] + l.lead[i] + l.apart[i] - 1) / l.apart[i];
+          l.begin[i] = 1, l.spacing[i] = 2 + rnd(3), l.lead[i] = rnd(l.spacing[i]);
+          l.all[i] = 1 + rnd(l.r[i] * l.spacing[i]), l.r[i] = (l.all[i] + l.lead[i] + l.spacing[i] - 1) / l.spacing[i];
         }
       }
       total *= l.all[i] ? l.all[i] : l.r[i];
       if (rnd(4) == 0) l.base += ((l.all[i] ? l.all[i] : l.r[i]) - 1) * tap, tap = -tap;
-      l.tap[i] = tap * l.apart[i];
+      l.tap[i] = tap * l.spacing[i];
       l.g[i] = g[i];
       for (int a = 0; a < l.n[i]; a++)
         for (int j = 0; j < l.r[i]; j++) g[i][a * l.r[i] + j] = (double)(rnd(9) - 4) / 4;
     }
     for (int64_t v = 0; v < l.nx; v++) {
       int parts = l.all[0] && l.part[0] == v ? 0 : l.all[1] && l.part[1] == v ? 1 : -1;
-      l.ext[v] = parts < 0            ? 1 + rnd(most[v])
-                 : l.apart[parts] > 1 ? l.apart[parts]
-                                      : (l.all[parts] + l.r[parts] - 1) / l.r[parts];
-      l.step[v] = parts < 0 ? total : l.begin[parts] * l.tap[parts] / l.apart[parts];
+      l.ext[v] = parts < 0              ? 1 + rnd(most[v])
+                 : l.spacing[parts] > 1 ? l.spacing[parts]
+                                        : (l.all[parts] + l.r[parts] - 1) / l.r[parts];
+      l.step[v] = parts < 0 ? total : l.begin[parts] * l.tap[parts] / l.spacing[parts];
       if (parts < 0) total *= l.ext[v];
     }
     uint8_t *src = malloc((size_t)(total * l.size));
@@ -190,13 +190,13 @@ static void maps(void **state) {
             at += rest % l.ext[v] * l.step[v];
             for (int i = 0; i < LINMAP_AXES; i++)
               if (l.all[i] && l.part[i] == v)
-                first[i] = rest % l.ext[v] * l.begin[i] - l.lead[i], at -= l.lead[i] * l.tap[i] / l.apart[i];
+                first[i] = rest % l.ext[v] * l.begin[i] - l.lead[i], at -= l.lead[i] * l.tap[i] / l.spacing[i];
           }
           for (int64_t i = 0; i < l.r[0]; i++)
             for (int64_t j = 0; j < l.r[1]; j++) {
               bool there = true;
               for (int x = 0; x < LINMAP_AXES && there; x++) {
-                int64_t element = first[x] + (x ? j : i) * l.apart[x];
+                int64_t element = first[x] + (x ? j : i) * l.spacing[x];
                 there = !l.all[x] || (element >= 0 && element < l.all[x]);
               }
               if (there)
@@ -229,7 +229,7 @@ static void one_model(const char *name, bytes text, int level, const char *targe
     pipe_load(p, &(source){.path = text.n ? NULL : path, .data = text, .name = path});
     pipe_lower(p, NULL), pipe_optimise(p), pipe_program(p);
     size_t n = (size_t)p->p->weight_bytes, given_up = 0, all = 0;
-    uint32_t maps_there = 0, kept_there = 0, fixed_there = 0;
+    uint32_t maps_there = 0, narrow_there = 0, fixed_there = 0;
     uint8_t *a = malloc(n + 64), *b = malloc(n + 64), *d = malloc(n + 64), *end = b;
     memset(a, 1, n), memset(b, 2, n), memset(d, 3, n);
     program_weights(p->p, 3, a, &(weights_watch){.done = giving, .env = &given_up});
@@ -243,30 +243,31 @@ static void one_model(const char *name, bytes text, int level, const char *targe
       const pbuffer *q = &p->p->buffers.v[i];
       if (q->kind != BUF_WEIGHTS) continue;
       all += q->from.source.n;
-      maps_there += q->from.made != NULL, kept_there += q->from.kept != 0;
+      maps_there += q->from.transform != NULL, narrow_there += q->from.narrow != 0;
       size_t bytes = (size_t)sym_int_or(c, q->elems, 0) * et_bytes(q->type);
       uint8_t *own = malloc(bytes + 1);
       contents f = q->from;
-      if (f.made) {
-        int64_t rows = linmap_rows(f.made), cols = linmap_cols(f.made);
-        uint8_t *plain = arena_alloc(ctx_arena(c), (size_t)(linmap_places(f.made) * rows * cols * f.made->size));
-        const int64_t step[LINMAP_AXES] = {f.made->n[1] * rows * cols, rows * cols};
-        linmap_write(f.made, (linmap_piece){0, rows, 0, cols}, plain, step, cols);
+      if (f.transform) {
+        int64_t rows = linmap_rows(f.transform), cols = linmap_cols(f.transform);
+        uint8_t *plain =
+            arena_alloc(ctx_arena(c), (size_t)(linmap_places(f.transform) * rows * cols * f.transform->size));
+        const int64_t step[LINMAP_AXES] = {f.transform->n[1] * rows * cols, rows * cols};
+        linmap_write(f.transform, (linmap_piece){0, rows, 0, cols}, plain, step, cols);
         f.source.p = plain;
       }
-      if (f.kept) {
+      if (f.narrow) {
         float *plain = arena_alloc(ctx_arena(c), f.source.n * 4);
         for (size_t k = 0; k < f.source.n; k++)
-          plain[k] = f.kept == ET_I8 ? (float)(int8_t)f.source.p[k] : (float)f.source.p[k];
+          plain[k] = f.narrow == ET_I8 ? (float)(int8_t)f.source.p[k] : (float)f.source.p[k];
         f.source.p = (const uint8_t *)plain;
       }
-      if (f.pack && f.pack->fixed) {
+      if (f.pack && f.pack->fixed_point) {
         packing k = *f.pack;
-        k.fixed = 0, fixed_there++;
+        k.fixed_point = 0, fixed_there++;
         float *plain = arena_alloc(ctx_arena(c), (size_t)packing_bytes(&k));
         packing_write(&k, f.source.p, (pack_piece){0, packing_items(&k), 0, k.depth}, (uint8_t *)plain);
         for (int64_t item = 0; item < packing_items(&k); item++)
-          fixed_write(f.pack, plain + item * k.depth * k.nr, own + item * packing_item(f.pack));
+          fixed_point_write(f.pack, plain + item * k.depth * k.nr, own + item * packing_item(f.pack));
       } else if (f.pack)
         packing_write(f.pack, f.source.p, (pack_piece){0, packing_items(f.pack), 0, f.pack->depth}, own);
       else
@@ -276,7 +277,7 @@ static void one_model(const char *name, bytes text, int level, const char *targe
     }
     assert_true(given_up <= all && (given_up > 0) == (n > 0));
     assert_int_equal(maps_there, made);
-    assert_int_equal(kept_there, kept);
+    assert_int_equal(narrow_there, kept);
     assert_int_equal(fixed_there, fixed);
     free(a), free(b), free(d);
     ok = true;
@@ -343,16 +344,16 @@ static void programs(void **state) {
 }
 
 /* ---- constants in fewer bytes ---------------------------------------------------------------- */
-static etype kept_as(emodule *m, float *x, size_t n, float other) { /* x with `other` in the middle */
+static etype narrow_as(emodule *m, float *x, size_t n, float other) { /* x with `other` in the middle */
   float was = x[n / 2];
   x[n / 2] = other;
   float *copy = arena_dup(m->a, x, n * 4);
   x[n / 2] = was;
   tid t = expr_const_tensor(m, &(ndarray){.type = ET_F32, .rank = 1, .dims = {(int64_t)n}, .data = copy}, "x");
-  expr_keep(m, t);
-  etype k = xt(m, t)->kept.type;
+  expr_narrow(m, t);
+  etype k = xt(m, t)->narrow.type;
   const ndarray *d = expr_data(m, t);
-  assert_true(!xt(m, t)->kept.type && d->bytes == n * 4);
+  assert_true(!xt(m, t)->narrow.type && d->bytes == n * 4);
   for (size_t i = 0; i < n; i++) {
     float want = i == n / 2 ? other : x[i];
     assert_memory_equal((const uint8_t *)d->data + 4 * i, &want, 4);
@@ -367,17 +368,17 @@ static void fewer_bytes(void **state) {
     emodule *m = expr_module(c);
     float *x = arena_array(ctx_arena(c), N, 4);
     for (int i = 0; i < N; i++) x[i] = (float)(i % 128);
-    assert_int_equal(kept_as(m, x, N, 127), ET_I8);
-    assert_int_equal(kept_as(m, x, N, -128), ET_I8);
-    assert_int_equal(kept_as(m, x, N, 255), ET_U8);
-    assert_int_equal(kept_as(m, x, 1000, 1), 0); /* not worth it */
+    assert_int_equal(narrow_as(m, x, N, 127), ET_I8);
+    assert_int_equal(narrow_as(m, x, N, -128), ET_I8);
+    assert_int_equal(narrow_as(m, x, N, 255), ET_U8);
+    assert_int_equal(narrow_as(m, x, 1000, 1), 0); /* not worth it */
     static const float others[] = {-129, 256, -0.0f, 0.5f, __builtin_nanf(""), __builtin_inff(), 1e30f};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) assert_int_equal(kept_as(m, x, N, others[i]), 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) assert_int_equal(narrow_as(m, x, N, others[i]), 0);
     x[3] = -1;
-    assert_int_equal(kept_as(m, x, N, 128), 0);
+    assert_int_equal(narrow_as(m, x, N, 128), 0);
     for (int i = 0; i < N; i++) x[i] = 5;
-    assert_int_equal(kept_as(m, x, N, 5), 0); /* one number */
-    assert_int_equal(kept_as(m, x, N, 6), ET_I8);
+    assert_int_equal(narrow_as(m, x, N, 5), 0); /* one number */
+    assert_int_equal(narrow_as(m, x, N, 6), ET_I8);
   }
   CTX_CATCH { fail(); }
   ctx_free(c);

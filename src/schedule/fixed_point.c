@@ -27,15 +27,16 @@ static const float LARGEST = 2147475456.0f; /* what the largest of a column beco
 static const double STANDS_OUT = 64;        /* times the root of the mean square */
 
 /* ---- the pack -------------------------------------------------------------------------------- */
-int64_t fixed_row(int64_t nr, int64_t lanes) { return nr - nr / lanes / FIXED_VECTORS * lanes; }
+int64_t fixed_point_row(int64_t nr, int64_t lanes) { return nr - nr / lanes / FIXED_POINT_VECTORS * lanes; }
 static inline int32_t near_to(int32_t x, uint32_t low, unsigned bits) { /* the nearest number with these low bits */
   uint32_t half = UINT32_C(1) << (bits - 1), mask = (UINT32_C(1) << bits) - 1;
   return (int32_t)((((uint32_t)x - low + half) & ~mask) + low);
 }
 static inline __attribute__((always_inline)) void write_item(const packing *k, const float *x, float *step,
                                                              int32_t *words) {
-  const int64_t nr = packing_row(k), L = k->fixed, depth = k->depth * k->nr / nr, threes = nr / L / FIXED_VECTORS;
-  float by[FIXED_LANES];
+  const int64_t nr = packing_row(k), L = k->fixed_point, depth = k->depth * k->nr / nr,
+                threes = nr / L / FIXED_POINT_VECTORS;
+  float by[FIXED_POINT_LANES];
   memset(by, 0, (size_t)nr * sizeof *by);
   for (int64_t p = 0; p < depth; p++)
     for (int64_t l = 0; l < nr; l++) {
@@ -48,17 +49,18 @@ static inline __attribute__((always_inline)) void write_item(const packing *k, c
   for (int64_t l = k->nr; l < nr; l++) by[l] = by[l % k->nr];
   for (int64_t p = 0; p < depth; p++, x += nr, words += nr - threes * L) {
     for (int64_t t = 0; t < threes; t++) {
-      const float *y = x + FIXED_VECTORS * t * L, *s = by + FIXED_VECTORS * t * L;
+      const float *y = x + FIXED_POINT_VECTORS * t * L, *s = by + FIXED_POINT_VECTORS * t * L;
       int32_t *u = words + 2 * t * L, *v = u + L;
       for (int64_t l = 0; l < L; l++) {
         uint32_t q = (uint32_t)near_to((int32_t)(y[2 * L + l] * s[2 * L + l]), 0, A_BITS) >> A_BITS;
         v[l] = near_to((int32_t)(y[L + l] * s[L + l]), q & ((1 << C_BITS) - 1), C_BITS);
         u[l] = near_to((int32_t)(y[l] * s[l]),
-                       (q - (EK_PLANTED("schedule-fixed-write") ? 0 : (uint32_t)v[l])) >> C_BITS & ((1 << A_BITS) - 1),
+                       (q - (EK_PLANTED("schedule-fixed-point-write") ? 0 : (uint32_t)v[l])) >> C_BITS &
+                           ((1 << A_BITS) - 1),
                        A_BITS);
       }
     }
-    for (int64_t l = FIXED_VECTORS * threes * L; l < nr; l++) {
+    for (int64_t l = FIXED_POINT_VECTORS * threes * L; l < nr; l++) {
       float left = x[l] * by[l];
       memcpy(words + l - threes * L, &left, sizeof left);
     }
@@ -72,7 +74,7 @@ static __attribute__((target("avx2"))) void write_avx2(const packing *k, const f
   write_item(k, x, step, words);
 }
 #endif
-void fixed_write(const packing *k, const float *item, uint8_t *to) {
+void fixed_point_write(const packing *k, const float *item, uint8_t *to) {
   float *step = (float *)(void *)to;
   int32_t *words = (int32_t *)(void *)(to + k->nr * 4);
 #if defined(__x86_64__)
@@ -122,7 +124,7 @@ static void spread_of(ctx *c, void *arg, uint32_t i) {
 static bool even(splan *p, tid t) { /* no value stands out, none is no number */
   const tensor *x = xt(p->m, t);
   uint64_t had;
-  bytes from = x->made ? x->made->from : (bytes){x->data.data, x->data.bytes};
+  bytes from = x->transform ? x->transform->from : (bytes){x->data.data, x->data.bytes};
   if (p->unread) return true;
   if (!p->even) p->even = map_new(p->l->a);
   if (map_getu(p->even, t, &had)) return had;
@@ -134,12 +136,12 @@ static bool even(splan *p, tid t) { /* no value stands out, none is no number */
   par_for(p->m->c, cpu_count(), n, spread_of, &s);
   for (uint32_t i = 0; i < n; i++) most = fmaxf(most, s.most[i]), all += s.all[i];
   bool ok = from.p && isfinite(all) && most > 1e-36f &&
-            ((double)most * (double)s.n <= STANDS_OUT * STANDS_OUT * all || EK_PLANTED("schedule-fixed-even"));
+            ((double)most * (double)s.n <= STANDS_OUT * STANDS_OUT * all || EK_PLANTED("schedule-fixed-point-even"));
   arena_free(a);
   map_putu(p->even, t, ok);
   return ok;
 }
-int64_t fixed_uses(ctx *c, int64_t uses, sz extent) {
+int64_t fixed_point_uses(ctx *c, int64_t uses, sz extent) {
   int64_t least, most;
   sym_range(c, extent, &least, &most);
   return min64(uses, MOST_USES + 1) * max64(1, min64(least, MOST_USES + 1));
@@ -183,12 +185,12 @@ static bool is_linear_in(ectx *e, ex x, tid t) {
     return false;
   }
 }
-bool fixed_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
+bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
   const ex_node *n = exn(e->m, load);
   const tensor *t = xt(e->m, n->tensor);
   int64_t elems;
-  if (e->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->kept.type ||
-      (t->made && t->made->size != 4) || !nd_count(&t->data, &elems))
+  if (e->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->narrow.type ||
+      (t->transform && t->transform->size != 4) || !nd_count(&t->data, &elems))
     return false;
   if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 || uses > MOST_USES ||
       (uint64_t)elems * 4 <= e->p->t->l2 / 2)
@@ -206,24 +208,24 @@ static lv word(ectx *e, const packed *k, uint32_t w) { /* read once for the vect
   map_putu(e->memo->m, key, x);
   return x;
 }
-lv fixed_load(ectx *e, const packed *k) {
+lv fixed_point_load(ectx *e, const packed *k) {
   ltype I = lt(ET_I32, e->lanes);
-  uint32_t v = (uint32_t)k->first / e->lanes + e->v, t = v / FIXED_VECTORS, j = v % FIXED_VECTORS;
-  if (t >= k->fixed / FIXED_VECTORS)
-    return lb_op(&e->b, OP_BITCAST, lt(ET_F32, e->lanes), word(e, k, v - k->fixed / FIXED_VECTORS), 0, 0);
+  uint32_t v = (uint32_t)k->first / e->lanes + e->v, t = v / FIXED_POINT_VECTORS, j = v % FIXED_POINT_VECTORS;
+  if (t >= k->fixed_point / FIXED_POINT_VECTORS)
+    return lb_op(&e->b, OP_BITCAST, lt(ET_F32, e->lanes), word(e, k, v - k->fixed_point / FIXED_POINT_VECTORS), 0, 0);
   lv x = j < 2 ? word(e, k, 2 * t + j) : 0;
   if (j == 2) {
     lv u = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t), lb_const(&e->b, I, (scalar){.i = BITS - A_BITS}), 0),
        v = lb_op(&e->b, OP_SHL, I, word(e, k, 2 * t + 1),
-                 lb_const(&e->b, I, (scalar){.i = A_BITS - EK_PLANTED("schedule-fixed")}), 0);
+                 lb_const(&e->b, I, (scalar){.i = A_BITS - EK_PLANTED("schedule-fixed-point")}), 0);
     x = lb_op(&e->b, OP_ADD, I, u, v, 0);
   }
   return lb_op(&e->b, OP_CAST, lt(ET_F32, e->lanes), x, 0, 0);
 }
-lv fixed_step(ectx *e, const packload *k, uint32_t v) {
-  lv x =
-      lb_load_ex(&e->b, lt(ET_I32, e->lanes), k->ptr,
-                 lb_addi(&e->b, emit_size(e, k->steps), EK_PLANTED("schedule-fixed-steps") ? 0 : (int64_t)v * e->lanes),
-                 0, 0, 0, 0);
+lv fixed_point_step(ectx *e, const packload *k, uint32_t v) {
+  lv x = lb_load_ex(
+      &e->b, lt(ET_I32, e->lanes), k->ptr,
+      lb_addi(&e->b, emit_size(e, k->steps), EK_PLANTED("schedule-fixed-point-steps") ? 0 : (int64_t)v * e->lanes), 0,
+      0, 0, 0);
   return lb_op(&e->b, OP_BITCAST, lt(ET_F32, e->lanes), x, 0, 0);
 }

@@ -6,7 +6,7 @@
 #include "expr/expr.h"
 #include <string.h>
 
-enum { WORTH = 1 << 16 /* bytes */, STRETCH = 4096 };
+enum { MIN_BYTES = 1 << 16 /* bytes */, STRETCH = 4096 };
 
 /* The bits of the numbers 0..255 less `low` are those of the elements, -0 is none of them. */
 static bool all_of(const uint8_t *p, size_t n, int32_t low) {
@@ -31,11 +31,11 @@ static etype fewer(const uint8_t *p, size_t n) {
   }
   return same ? ET_NONE : i8 ? ET_I8 : u8 ? ET_U8 : ET_NONE;
 }
-void expr_keep(emodule *m, tid t) {
+void expr_narrow(emodule *m, tid t) {
   tensor *x = xt(m, t);
   const uint8_t *p = x->data.data;
   int64_t n;
-  if (x->kind != TK_CONST || x->type != ET_F32 || !p || x->data.bytes < WORTH || !nd_count(&x->data, &n) ||
+  if (x->kind != TK_CONST || x->type != ET_F32 || !p || x->data.bytes < MIN_BYTES || !nd_count(&x->data, &n) ||
       (size_t)n * 4 != x->data.bytes)
     return;
   etype k = fewer(p, (size_t)n);
@@ -48,11 +48,11 @@ void expr_keep(emodule *m, tid t) {
   }
   ctx_release(m->c, p, x->data.bytes);
   x->data.data = NULL;
-  x->kept = (few_bytes){k, {to, (size_t)n}};
+  x->narrow = (narrow_bytes){k, {to, (size_t)n}};
 }
-void kept_write(etype k, const uint8_t *from, size_t n, uint8_t *to) {
+void narrow_write(etype k, const uint8_t *from, size_t n, uint8_t *to) {
   for (size_t i = 0; i < n; i++) {
-    float f = k == ET_I8 && !EK_PLANTED("keep") ? (float)(int8_t)from[i] : (float)from[i];
+    float f = k == ET_I8 && !EK_PLANTED("narrow-storage") ? (float)(int8_t)from[i] : (float)from[i];
     memcpy(to + 4 * i, &f, 4);
   }
 }

@@ -23,20 +23,20 @@ typedef struct member {
   ex sum;             /* contributions of inside readers */
   VEC(piece) pending; /* stages that stand behind it */
 } member;
-typedef struct recurrence {
+typedef struct backward {
   gr *g;
   VEC(member) ms;
   map *of; /* tensor -> member + 1 */
-  uint32_t scan;
+  uint32_t recurrence;
   atom t;
   sz extent;
-} recurrence;
+} backward;
 
-static member *of(recurrence *r, tid t) {
+static member *of(backward *r, tid t) {
   uint64_t i;
   return map_getu(r->of, t, &i) ? &r->ms.v[i] : NULL;
 }
-static void collect(recurrence *r) {
+static void collect(backward *r) {
   gr *g = r->g;
   emodule *m = g->m;
   const block *b = &m->blocks.v[g->block];
@@ -44,7 +44,7 @@ static void collect(recurrence *r) {
   for (uint32_t i = 0; i < b->items.n; i++) {
     if (b->items.v[i].kind != IT_STAGE) continue;
     const stage *s = xs(m, b->items.v[i].index);
-    if (s->dead || s->scan != r->scan || s->tensor >= g->ntensors || !g->active[s->tensor]) continue;
+    if (s->dead || s->recurrence != r->recurrence || s->tensor >= g->ntensors || !g->active[s->tensor]) continue;
     member q = {.s = b->items.v[i].index, .t = s->tensor, .axis = MAX_RANK, .reached = g->into[s->tensor].n > 0};
     for (uint32_t k = 0; k < s->naxes; k++)
       if (s->axes[k].n == 1 && s->axes[k].d[0].var == r->t) q.axis = k;
@@ -72,7 +72,7 @@ static void collect(recurrence *r) {
   }
 }
 /* A contribution of q to another member, or to itself at an earlier step. */
-static void inside(recurrence *r, member *q, const contrib *k, sz u, atom ua) {
+static void inside(backward *r, member *q, const contrib *k, sz u, atom ua) {
   gr *g = r->g;
   member *to = of(r, k->x);
   int64_t later;
@@ -81,8 +81,11 @@ static void inside(recurrence *r, member *q, const contrib *k, sz u, atom ua) {
   if (!sym_is_int(g->c, sym_sub(g->c, sym_of_atom(g->c, r->t), k->idx[to->axis]), &later) || later < 0)
     grad_refuse(g, k->origin, "a recurrence that reads %s at step %s; expected t - constant", name,
                 sym_str(g->c, k->idx[to->axis]));
-  frame_u f = {
-      .t = r->t, .t_of_u = EK_PLANTED("grad-scan") ? u : sym_sub(g->c, last, u), .u = u, .ua = ua, .axis = to->axis};
+  frame_u f = {.t = r->t,
+               .t_of_u = EK_PLANTED("grad-recurrence") ? u : sym_sub(g->c, last, u),
+               .u = u,
+               .ua = ua,
+               .axis = to->axis};
   contribs todo = {0};
   vec_push(g->a, todo, *k);
   for (uint32_t i = 0; i < todo.n; i++) {
@@ -99,7 +102,7 @@ static void inside(recurrence *r, member *q, const contrib *k, sz u, atom ua) {
     vec_push(g->a, q->pending, x);
   }
 }
-static void emit(recurrence *r, member *q, tid outside, uint32_t scan, sz u) {
+static void emit(backward *r, member *q, tid outside, uint32_t recurrence, sz u) {
   gr *g = r->g;
   emodule *m = g->m;
   const tensor t = *xt(m, q->t);
@@ -112,8 +115,8 @@ static void emit(recurrence *r, member *q, tid outside, uint32_t scan, sz u) {
     value = value ? k_add(m, o, value) : o;
   }
   uint32_t s = grad_append(g, q->a, q->axes, t.rank, value ? value : expr_f(m, t.type, 0));
-  xs(m, s)->scan = scan;
-  for (uint32_t i = 0; i < q->pending.n; i++) grad_piece_emit(g, &q->pending.v[i], scan);
+  xs(m, s)->recurrence = recurrence;
+  for (uint32_t i = 0; i < q->pending.n; i++) grad_piece_emit(g, &q->pending.v[i], recurrence);
 }
 static tid forward_order(gr *g, const member *q, sz extent) { /* a[M] by t */
   emodule *m = g->m;
@@ -126,10 +129,13 @@ static tid forward_order(gr *g, const member *q, sz extent) { /* a[M] by t */
   grad_append(g, r, axes, t.rank, expr_load(m, q->a, idx, t.rank, 0));
   return r;
 }
-void grad_scan(gr *g, uint32_t scan_id) {
+void grad_recurrence(gr *g, uint32_t recurrence_id) {
   emodule *m = g->m;
-  recurrence r = {
-      .g = g, .of = map_new(g->a), .scan = scan_id, .t = m->scans.v[scan_id].var, .extent = m->scans.v[scan_id].extent};
+  backward r = {.g = g,
+                .of = map_new(g->a),
+                .recurrence = recurrence_id,
+                .t = m->recurrences.v[recurrence_id].var,
+                .extent = m->recurrences.v[recurrence_id].extent};
   collect(&r);
   bool any = false;
   for (uint32_t i = 0; i < r.ms.n; i++) any |= r.ms.v[i].reached;
@@ -142,8 +148,8 @@ void grad_scan(gr *g, uint32_t scan_id) {
   atom ua = 0;
   sz u = sym_var(g->c, "u", r.extent);
   sym_is_atom(g->c, u, &ua);
-  vec_push(m->a, m->scans, ((scan){ua, r.extent}));
-  uint32_t back = m->scans.n - 1;
+  vec_push(m->a, m->recurrences, ((recurrence){ua, r.extent}));
+  uint32_t back = m->recurrences.n - 1;
   for (uint32_t i = 0; i < r.ms.n; i++) {
     member *q = &r.ms.v[i];
     grad_axes(g, q->t, q->axes, q->idx);

@@ -79,7 +79,7 @@ static bool whole_taps(pw *p, uint32_t s) {
     for (uint32_t k = 0; k < red.nargs; k++)
       if (red.args[k] != q.k) vars[n++] = red.args[k];
     sz t = sym_var(c, sym_name(c, q.k), taps),
-       by = EK_PLANTED("residue-tap") ? sym_int(c, 0) : sym_add(c, sym_of_atom(c, o0), sym_mul(c, t, a));
+       by = EK_PLANTED("strided-tap") ? sym_int(c, 0) : sym_add(c, sym_of_atom(c, o0), sym_mul(c, t, a));
     if (sym_is_atom(c, t, &vars[n])) n++;
     ex where = red.where ? expr_subst_vars(m, red.where, &q.k, &by, 1) : 0,
        body = expr_subst_vars(m, red.body, &q.k, &by, 1);
@@ -94,7 +94,7 @@ static bool residue(pw *p, uint32_t s) {
   emodule *m = p->m;
   ctx *c = p->c;
   const stage *x = xs(m, s);
-  if (!stage_is_reduce(p, s) || x->scan) return false;
+  if (!stage_is_reduce(p, s) || x->recurrence) return false;
   ex_node red = *exn(m, x->value);
   u32vec cs = {0};
   cond k[MAX_CONDS];
@@ -122,7 +122,7 @@ static bool residue(pw *p, uint32_t s) {
     bool none = false, empty = false;
     for (uint32_t i = 0; i < n; i++) {
       ro[i] = rest % k[i].a, rest /= k[i].a;
-      for (rk[i] = 0; floormod64(k[i].co * ro[i] + (EK_PLANTED("residue") ? 0 : k[i].c0) + k[i].ck * rk[i], k[i].a);
+      for (rk[i] = 0; floormod64(k[i].co * ro[i] + (EK_PLANTED("strided") ? 0 : k[i].c0) + k[i].ck * rk[i], k[i].a);
            rk[i]++) {}
       int64_t e;
       none |= sym_is_int(c, sym_extent(c, k[i].o), &e) && e <= ro[i];
@@ -138,7 +138,7 @@ static bool residue(pw *p, uint32_t s) {
       for (uint32_t j = 0; j < n; j++)
         if (k[j].o == d[i].var) of[i] = (slice){sym_int(c, ro[j]), k[j].a, ceil_part(c, d[i].extent, ro[j], k[j].a)};
     }
-    apart_begin(p, s, of, from, to, made);
+    split_begin(p, s, of, from, to, made);
     for (uint32_t i = 0; i < red.nargs; i++) {
       sz ext = sym_extent(c, red.args[i]);
       int64_t a = 1, r = 0;
@@ -153,18 +153,18 @@ static bool residue(pw *p, uint32_t s) {
     else
       value = simplify(p, expr_subst_vars(m, xs(m, s)->value, from, to, nd + red.nargs));
     if (made->n > MAX_RANK) return false;
-    apart_end(p, s, made, value, "residue");
+    split_end(p, s, made, value, "strided");
     np++;
   }
-  apart(p, s, ps, np);
+  split_stage(p, s, ps, np);
   return true;
 }
-bool pass_residue(pw *p) {
+bool pass_strided(pw *p) {
   u32vec order = {0};
   bool any = false;
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
-    if (xs(p->m, order.v[i])->scan || !stage_is_reduce(p, order.v[i])) continue;
+    if (xs(p->m, order.v[i])->recurrence || !stage_is_reduce(p, order.v[i])) continue;
     while (stage_is_reduce(p, order.v[i]) && whole_taps(p, order.v[i])) any = true;
     any |= residue(p, order.v[i]);
   }

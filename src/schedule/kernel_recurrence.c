@@ -11,7 +11,7 @@
 
 enum {
   STEP_WORK = 200000,
-  /* scalar operations of a step that are worth meeting for */ MAX_PARTS = 4,
+  /* scalar operations of a step that are worth meeting for */ MAX_LAUNCHES = 4,
   MAX_VARS = 256
 };
 
@@ -96,10 +96,10 @@ static atom shared(emodule *m, arena *a, const u32vec *stages, uint32_t n, atom 
   return best;
 }
 
-bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts *out) {
+bool kernel_recurrence_launches(splan *p, const u32vec *stages, uint32_t recurrence, recurrence_launches *out) {
   emodule *m = p->m;
   arena *a = p->l->a;
-  atom step = m->scans.v[scan].var;
+  atom step = m->recurrences.v[recurrence].var;
   if (!step) return false;
   for (uint32_t i = 0; i < stages->n; i++)
     if (xs(m, stages->v[i])->updates.n || !xs(m, stages->v[i])->value) return false;
@@ -109,7 +109,7 @@ bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts
   while (from < stages->n) {
     u32vec rest = {0};
     for (uint32_t i = from; i < stages->n; i++) vec_push(a, rest, stages->v[i]);
-    scan_part part = {0};
+    recurrence_launch part = {0};
     uint32_t n = rest.n;
     while (!(part.shared = shared(m, a, &rest, n, step, &part.canon)) && n > 1) n--;
     for (uint32_t i = 0; i < n; i++) vec_push(a, part.stages, rest.v[i]);
@@ -117,7 +117,7 @@ bool kernel_scan_parts(splan *p, const u32vec *stages, uint32_t scan, scan_parts
     vec_push(a, *out, part);
     from += n;
   }
-  return any && out->n <= MAX_PARTS;
+  return any && out->n <= MAX_LAUNCHES;
 }
 
 void kernel_narrow(const kctx *k, choice *ch) {
@@ -129,18 +129,18 @@ void kernel_narrow(const kctx *k, choice *ch) {
   if (ch->nv > most) ch->nv = (uint32_t)most;
   while (k->block_lanes && most % ch->nv) ch->nv--; /* whole tiles */
 }
-static void turn_back(kctx *k, lv step) {
+static void step_backwards(kctx *k, lv step) {
   lbuild *b = &k->e.b;
   k->e.back = lb_op(b, OP_EQ, lt(ET_BOOL, 1), lb_op(b, OP_BAND, lt(ET_I64, 1), step, lb_int(b, 1), 0), lb_int(b, 1), 0);
 }
-void kernel_scan_step(kctx *k, grps *gs, const scan_part *part) {
+void kernel_recurrence_step(kctx *k, grps *gs, const recurrence_launch *part) {
   ectx *e = &k->e;
   ctx *c = k->c;
-  atom step = k->m->scans.v[part->scan].var, block = part->shared;
+  atom step = k->m->recurrences.v[part->recurrence].var, block = part->shared;
   lv now = emit_symbol(e, sym_of_atom(c, part->counter));
   emit_bind(e, step, now);
-  turn_back(k, now);
-  k->l.step = part->counter, k->l.steps = k->m->scans.v[part->scan].extent;
+  step_backwards(k, now);
+  k->l.step = part->counter, k->l.steps = k->m->recurrences.v[part->recurrence].extent;
   k->outer.n = 0;
   vec_push(k->a, k->outer, step);
   if (block) {
@@ -159,29 +159,29 @@ void kernel_scan_step(kctx *k, grps *gs, const scan_part *part) {
     vec_push(k->a, k->outer, block);
     sz all = sym_extent(c, block);
     k->l.chunks = sym_ceildiv(c, all, sym_int(c, bs));
-    lv blo = lb_muli(&e->b, lb_lo(&e->b), bs + EK_PLANTED("schedule-scan-parts"));
-    k->strips[k->nstrips++] =
-        (strip){.var = block,
-                .unit = bs,
-                .lo = blo,
-                .hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_muli(&e->b, lb_hi(&e->b), bs), emit_size(e, all), 0)};
+    lv blo = lb_muli(&e->b, lb_lo(&e->b), bs + EK_PLANTED("schedule-recurrence-launches"));
+    k->shared_blocks[k->nshared_blocks++] = (shared_block){
+        .var = block,
+        .unit = bs,
+        .lo = blo,
+        .hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_muli(&e->b, lb_hi(&e->b), bs), emit_size(e, all), 0)};
   }
   for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g]);
 }
 
-void kernel_scan(kctx *k, grps *gs, uint32_t scan) {
+void kernel_recurrence(kctx *k, grps *gs, uint32_t recurrence) {
   ectx *e = &k->e;
   k->l.chunks = sym_int(k->c, 1);
-  atom t = k->m->scans.v[scan].var;
+  atom t = k->m->recurrences.v[recurrence].var;
   k->outer.n = 0;
   if (t) vec_push(k->a, k->outer, t);
   lv i;
   if (t) {
-    lb_for(&e->b, "step", lb_int(&e->b, EK_PLANTED("schedule-scan")), emit_size(e, k->m->scans.v[scan].extent),
-           lb_int(&e->b, 1), 0, &i);
+    lb_for(&e->b, "step", lb_int(&e->b, EK_PLANTED("schedule-recurrence")),
+           emit_size(e, k->m->recurrences.v[recurrence].extent), lb_int(&e->b, 1), 0, &i);
     emit_scope(e);
     emit_bind(e, t, i);
-    turn_back(k, i);
+    step_backwards(k, i);
   }
   for (uint32_t g = 0; g < gs->n; g++) kernel_group_nest(k, &gs->v[g]);
   if (t) {

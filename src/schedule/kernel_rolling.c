@@ -1,4 +1,4 @@
-/* How does a contraction run just ahead of a window over what it makes? (When: fuse_slide.c.)
+/* How does a contraction run just ahead of a window over what it makes? (When: fuse_rolling.c.)
  *
  *   for blocks of rows of the window's result                          the chunks are many of them: two for each thread
  *     what the block before has computed for both moves to the front   not in a chunk's first block, nor in the
@@ -10,11 +10,11 @@
  * The rows between them lie in scratch, in half of the second cache, with the axis that slides outermost.
  */
 #include "schedule/halo.h"
-#include "schedule/kernel_slide.h"
+#include "schedule/kernel_rolling.h"
 
 static bool found(kctx *k, uint32_t reader, ex load, atom last) {
   const ex_node *n = exn(k->m, load);
-  slide *s = &k->slide;
+  rolling *s = &k->rolling;
   if (xt(k->m, n->tensor)->kind != TK_STAGE) return false;
   uint32_t made = xt(k->m, n->tensor)->stage;
   uint64_t stored;
@@ -28,9 +28,9 @@ static bool found(kctx *k, uint32_t reader, ex load, atom last) {
   s->places = kernel_extent(k, s->rows.var, 0);
   return true;
 }
-bool slide_find(kctx *k, strip *along) {
+bool rolling_find(kctx *k, shared_block *along) {
   atom last = k->outer.n ? k->outer.v[k->outer.n - 1] : 0;
-  slide *s = &k->slide;
+  rolling *s = &k->rolling;
   for (uint32_t i = 0; i < k->l.stages.n && last && !s->stage; i++) {
     uint32_t si = k->l.stages.v[i];
     u32vec loads = {0};
@@ -57,11 +57,11 @@ bool slide_find(kctx *k, strip *along) {
       break;
     }
   size = max64(least, (w->values + blocks - 1) / blocks);
-  *along = (strip){.var = last, .size = min64(size, w->values)};
+  *along = (shared_block){.var = last, .size = min64(size, w->values)};
   s->rows.size = w->step * (along->size - 1) + w->span;
   return true;
 }
-sz slide_points(kctx *k, sz points, lv *from, lv *to) {
+sz rolling_points(kctx *k, sz points, lv *from, lv *to) {
   enum { EACH = 2 }; /* chunks of a thread */
   lbuild *b = &k->e.b;
   const ltype i64 = lt(ET_I64, 1);
@@ -72,17 +72,17 @@ sz slide_points(kctx *k, sz points, lv *from, lv *to) {
   *to = lb_op(b, OP_IDIV, i64, lb_mul(b, n, lb_hi(b)), all, 0);
   return chunks;
 }
-void slide_begins(kctx *k, const strip *along) {
-  k->slide.rows.start = sym_addi(k->c, sym_muli(k->c, along->start, k->slide.window.step), k->slide.window.first);
+void rolling_begins(kctx *k, const shared_block *along) {
+  k->rolling.rows.start = sym_addi(k->c, sym_muli(k->c, along->start, k->rolling.window.step), k->rolling.window.first);
 }
-void slide_border(kctx *k, laxis *y) {
-  const sliding_window *w = &k->slide.window;
+void rolling_border(kctx *k, laxis *y) {
+  const sliding_window *w = &k->rolling.window;
   y->lo = sym_int(k->c, max64(0, -w->first));
-  y->hi = sym_int(k->c, max64(0, w->first + w->step * (w->values - 1) + w->span - k->slide.places));
+  y->hi = sym_int(k->c, max64(0, w->first + w->step * (w->values - 1) + w->span - k->rolling.places));
 }
 /* the whole range of each axis, with its border; the one that slides is left to the caller */
 static void ranges(kctx *k, lv *from, lv *to) {
-  const slide *s = &k->slide;
+  const rolling *s = &k->rolling;
   const tensor *t = xt(k->m, xs(k->m, s->stage - 1)->tensor);
   for (uint32_t i = 0; i < s->lay->rank; i++) {
     const laxis *y = &s->lay->axes[i];
@@ -90,8 +90,8 @@ static void ranges(kctx *k, lv *from, lv *to) {
     to[i] = emit_size(&k->e, y->hi ? sym_add(k->c, t->shape[i], y->hi) : t->shape[i]);
   }
 }
-void slide_placed(kctx *k, const layout *l, lv ptr) {
-  slide *s = &k->slide;
+void rolling_placed(kctx *k, const layout *l, lv ptr) {
+  rolling *s = &k->rolling;
   ectx *e = &k->e;
   tid t = xs(k->m, s->stage - 1)->tensor;
   lv from[MAX_RANK], to[MAX_RANK];
@@ -116,7 +116,7 @@ void slide_placed(kctx *k, const layout *l, lv ptr) {
 static void move(kctx *k, sz at, sz n) {
   ectx *e = &k->e;
   lbuild *b = &e->b;
-  const slide *s = &k->slide;
+  const rolling *s = &k->rolling;
   etype t = xt(k->m, xs(k->m, s->stage - 1)->tensor)->type;
   uint32_t L = target_lanes(k->p->t, t);
   sz whole = sym_muli(k->c, sym_div(k->c, n, sym_int(k->c, L)), L);
@@ -128,8 +128,8 @@ static void move(kctx *k, sz at, sz n) {
   lb_store(b, s->ptr, i, lb_load(b, lt(t, 1), s->ptr, lb_add(b, from, i)));
   lb_end(b);
 }
-void slide_point(kctx *k, lv point, lv first, const strip *along) {
-  slide *s = &k->slide;
+void rolling_point(kctx *k, lv point, lv first, const shared_block *along) {
+  rolling *s = &k->rolling;
   ectx *e = &k->e;
   lbuild *b = &e->b;
   const ltype i64 = lt(ET_I64, 1);
@@ -145,7 +145,7 @@ void slide_point(kctx *k, lv point, lv first, const strip *along) {
   lb_if(b, on);
   move(k, sym_muli(k->c, stride, w->step * along->size), sym_muli(k->c, stride, w->span - w->step));
   lb_end(b);
-  lv had = lb_op(b, OP_SEL, i64, on, lb_int(b, w->span - w->step + EK_PLANTED("schedule-slide")), zero);
+  lv had = lb_op(b, OP_SEL, i64, on, lb_int(b, w->span - w->step + EK_PLANTED("schedule-rolling")), zero);
   s->rows.lo = lb_op(b, OP_MAX, i64, lb_add(b, start, had), zero, 0);
   s->rows.hi = lb_op(b, OP_MAX, i64, lb_op(b, OP_MIN, i64, end, places, 0), s->rows.lo, 0);
   s->rows.unit = 1;
@@ -154,6 +154,6 @@ void slide_point(kctx *k, lv point, lv first, const strip *along) {
   ranges(k, from, to);
   from[ax] = start, to[ax] = lb_op(b, OP_MIN, i64, end, zero, 0);
   halo_slab(e, t, s->lay, s->ptr, from, to);
-  from[ax] = lb_op(b, OP_MAX, i64, start, places, 0), to[ax] = EK_PLANTED("schedule-slide-border") ? from[ax] : end;
+  from[ax] = lb_op(b, OP_MAX, i64, start, places, 0), to[ax] = EK_PLANTED("schedule-rolling-border") ? from[ax] : end;
   halo_slab(e, t, s->lay, s->ptr, from, to);
 }

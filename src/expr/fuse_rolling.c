@@ -4,7 +4,7 @@
  * there is around them; where that is larger than the caches near a core, it goes out to memory and comes back.
  * The window needs a few rows of it only: rows of the window's result follow one another, and each needs the few
  * rows of the operand that the one before has not asked for. So both become one kernel whose points are rows of
- * the window's result, and the schedule keeps the rows between them in a scratch that slides down (kernel_slide.c).
+ * the window's result, and the schedule keeps the rows between them in a scratch that slides down (kernel_rolling.c).
  *
  * It pays for much that is handed over, where the contraction's constants, which are read again for every few
  * rows, are small against these.
@@ -12,14 +12,14 @@
 #include "expr/fuse.h"
 
 enum {
-  WORTH = 1 << 20 /* bytes handed over */,
-  NEAR = 512 << 10 /* of some rows of it */,
+  MIN_HANDED_OVER = 1 << 20 /* bytes handed over */,
+  L2_BYTES = 512 << 10 /* of some rows of it */,
   TIMES = 4 /* NEAR against the constants */,
   TILE = 12 /* rows of the contraction that stay inside */,
   MOST = 8 /* places that a window reads outside */
 };
 
-static bool slides_along(emodule *m, const ex_node *load, const ex_node *red, uint32_t axis, sliding_window *out) {
+static bool windows_along(emodule *m, const ex_node *load, const ex_node *red, uint32_t axis, sliding_window *out) {
   ctx *c = m->c;
   sz rest = load->args[axis], coef;
   int64_t k, n, span = 1, first, shape;
@@ -47,7 +47,7 @@ static bool slides_along(emodule *m, const ex_node *load, const ex_node *red, ui
   if (!out->along || span <= out->step || !sym_is_int(c, rest, &first) ||
       !sym_is_int(c, xt(m, load->tensor)->shape[axis], &shape))
     return false;
-  out->first = first + EK_PLANTED("kernels-slide");
+  out->first = first + EK_PLANTED("kernels-rolling");
   /* each sees a place inside */
   return first >= -MOST && first + out->step * (out->values - 1) + span <= shape + MOST && first + span > 0 &&
          first + out->step * (out->values - 1) < shape;
@@ -57,7 +57,7 @@ bool expr_sliding(emodule *m, ex load, ex reduction, sliding_window *out) {
   if (n->kind != EX_LOAD || red->kind != EX_REDUCE || (n->otherwise && exn(m, n->otherwise)->kind != EX_CONST))
     return false;
   for (uint32_t i = 0; i < n->nargs; i++)
-    if (slides_along(m, n, red, i, out)) return true;
+    if (windows_along(m, n, red, i, out)) return true;
   return false;
 }
 
@@ -72,7 +72,7 @@ static ex window_load(fuser *f, uint32_t s) {
   }
   return load;
 }
-static void try_slide(fuser *f, uint32_t k2, uint32_t reader) {
+static void try_rolling(fuser *f, uint32_t k2, uint32_t reader) {
   emodule *m = f->m;
   ex load = window_load(f, reader);
   uint32_t q = load ? producer_of(m, exn(m, load)->tensor) : 0, nd, made;
@@ -118,8 +118,8 @@ static void try_slide(fuser *f, uint32_t k2, uint32_t reader) {
   vec_push(f->a, outer, fuse_canon(f, sl.along));
   if (!slides || !vec_has(&f->k.v[k2].outer, fuse_canon(f, sl.along)) || !rows.n || fuse_extent(f, &rows) < TILE)
     return;
-  if (fuse_bytes(f, made, &all) < WORTH || fuse_constants(f, lead) * TIMES > NEAR ||
-      fuse_bytes(f, made, &plane) * (sl.span + sl.step) > NEAR || !pass_spend(f->p))
+  if (fuse_bytes(f, made, &all) < MIN_HANDED_OVER || fuse_constants(f, lead) * TIMES > L2_BYTES ||
+      fuse_bytes(f, made, &plane) * (sl.span + sl.step) > L2_BYTES || !pass_spend(f->p))
     return;
   for (uint32_t i = 0; i < from.n; i++) fuse_rename(f, k1, from.v[i], outer.v[i]);
   f->k.v[k2].outer = outer;
@@ -127,9 +127,9 @@ static void try_slide(fuser *f, uint32_t k2, uint32_t reader) {
   f->k.v[k2].note = NULL;
   fuse_merge(f, k2, k1);
 }
-void fuse_slides(fuser *f) {
+void fuse_rolling_buffers(fuser *f) {
   for (uint32_t k = 0; k < f->k.n; k++)
     if (f->k.v[k].alive && !f->k.v[k].virt && !f->k.v[k].opaque && f->k.v[k].cls == KC_STENCIL &&
         fuse_class(f, f->k.v[k].st.v[0]) == KC_STENCIL)
-      try_slide(f, k, f->k.v[k].st.v[0]);
+      try_rolling(f, k, f->k.v[k].st.v[0]);
 }

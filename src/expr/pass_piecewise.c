@@ -21,11 +21,11 @@ enum {
 typedef struct run {
   int64_t first, n, at, step;
 } run; /* at, at + step, .. for the digit's places first, .. */
-typedef struct bend {
+typedef struct breaks {
   sz index;
   uint32_t digit, n;
   run r[MAX_RUNS];
-} bend;
+} breaks;
 
 static bool value_at(void *env, atom a, int64_t *v) {
   const run *at = env; /* first: the variable; at: its value */
@@ -46,7 +46,7 @@ static int64_t bent_digit(pw *p, const digit *d, uint32_t nd, sz index) {
     if (d[i].var == vs.v[0]) return i;
   return -1;
 }
-static bool find_runs(pw *p, const digit *d, bend *b) {
+static bool find_runs(pw *p, const digit *d, breaks *b) {
   int64_t ext, x;
   run *r = NULL;
   if (!sym_is_int(p->c, d->extent, &ext) || ext < 2 || ext > MAX_EXTENT) return false;
@@ -68,7 +68,7 @@ static bool find_runs(pw *p, const digit *d, bend *b) {
 }
 /* ---- the pieces ------------------------------------------------------------------------------ */
 typedef struct straight {
-  const bend *b;
+  const breaks *b;
   uint32_t n;
   const digit *d;
   const int64_t *first;
@@ -82,13 +82,13 @@ static ex straightened(void *env, emodule *m, ex e) {
   for (uint32_t i = 0; i < n.nargs; i++) {
     idx[i] = n.args[i];
     for (uint32_t k = 0; k < q->n; k++) {
-      const bend *b = &q->b[k];
+      const breaks *b = &q->b[k];
       if (b->index != n.args[i]) continue;
       for (uint32_t r = 0; r < b->n; r++) {
         const run *u = &b->r[r];
         if (q->first[b->digit] < u->first || q->first[b->digit] >= u->first + u->n) continue;
         idx[i] = sym_addi(c, sym_muli(c, sym_of_atom(c, q->d[b->digit].var), u->step),
-                          u->at - u->step * u->first + EK_PLANTED("bends"));
+                          u->at - u->step * u->first + EK_PLANTED("piecewise"));
       }
     }
   }
@@ -96,7 +96,7 @@ static ex straightened(void *env, emodule *m, ex e) {
 }
 /* Where the digit's pieces begin: at every run of every formula in it. The number of them; 0: too many. */
 typedef int64_t places[MAX_PIECES];
-static uint32_t cuts(const bend *b, uint32_t n, uint32_t digit, int64_t *at) {
+static uint32_t cuts(const breaks *b, uint32_t n, uint32_t digit, int64_t *at) {
   uint32_t k = 1;
   at[0] = 0;
   for (uint32_t i = 0; i < n; i++)
@@ -166,18 +166,18 @@ static bool split_crossing(pw *p, uint32_t s, const digit *d, uint32_t nd, const
     for (uint32_t i = 0; i < nd; i++) of[i] = (slice){sym_int(c, 0), 1, d[i].extent};
     of[x->digit] = k ? (slice){x->at, 1, sym_sub(c, d[x->digit].extent, x->at)} : (slice){sym_int(c, 0), 1, x->at};
     ex value = expr_rewrite(p->m, xs(p->m, s)->value, &(ex_map){.node = replaced, .env = &one});
-    apart_begin(p, s, of, from, to, &ps[k]);
-    apart_end(p, s, &ps[k], simplify(p, expr_subst_vars(p->m, value, from, to, nd)), "straight");
+    split_begin(p, s, of, from, to, &ps[k]);
+    split_end(p, s, &ps[k], simplify(p, expr_subst_vars(p->m, value, from, to, nd)), "straight");
   }
-  return apart(p, s, ps, 2);
+  return split_stage(p, s, ps, 2);
 }
-static bool unbend(pw *p, uint32_t s) {
-  enum { MAX_BENDS = 8 };
+static bool split_piecewise(pw *p, uint32_t s) {
+  enum { MAX_BREAKS = 8 };
   emodule *m = p->m;
   ctx *c = p->c;
   uint32_t nd = expr_ndigits(xs(m, s)), n = 0, count = 1, np = 0;
   digit *d = NEWN(p->a, digit, nd + 1);
-  bend b[MAX_BENDS];
+  breaks b[MAX_BREAKS];
   const u32vec *l = stage_loads(p, s);
   places *at = NEWN(p->a, places, nd + 1);
   int64_t *first = NEWN(p->a, int64_t, nd + 1);
@@ -189,8 +189,8 @@ static bool unbend(pw *p, uint32_t s) {
       int64_t digit = bent_digit(p, d, nd, x->args[k]);
       bool known = digit < 0;
       for (uint32_t j = 0; j < n; j++) known |= b[j].index == x->args[k];
-      if (known || n == MAX_BENDS) continue;
-      b[n] = (bend){.index = x->args[k], .digit = (uint32_t)digit};
+      if (known || n == MAX_BREAKS) continue;
+      b[n] = (breaks){.index = x->args[k], .digit = (uint32_t)digit};
       n += find_runs(p, &d[digit], &b[n]);
     }
   }
@@ -225,15 +225,15 @@ static bool unbend(pw *p, uint32_t s) {
       pass_set(p, s, simplify(p, value));
       return true;
     }
-    apart_begin(p, s, of, from, to, &ps[np]);
-    apart_end(p, s, &ps[np], simplify(p, expr_subst_vars(m, value, from, to, nd)), "straight");
+    split_begin(p, s, of, from, to, &ps[np]);
+    split_end(p, s, &ps[np], simplify(p, expr_subst_vars(m, value, from, to, nd)), "straight");
     np++;
     for (uint32_t i = nd; i-- > 0; turn[i] = 0)
       if (++turn[i] < cut[i]) break;
   } while (np < count);
-  return apart(p, s, ps, np);
+  return split_stage(p, s, ps, np);
 }
-bool pass_bends(pw *p) {
+bool pass_piecewise(pw *p) {
   enum { ROUNDS = 4 }; /* of open sizes a piece may bend once more */
   bool any = false, more = true;
   for (int round = 0; round < ROUNDS && more; round++) {
@@ -242,7 +242,7 @@ bool pass_bends(pw *p) {
     pass_order(p, &order);
     for (uint32_t i = 0; i < order.n; i++) {
       pass_enter(p, xs(p->m, order.v[i])->block);
-      if (stage_plain(p, order.v[i]) && !xs(p->m, order.v[i])->scan) more |= unbend(p, order.v[i]);
+      if (stage_plain(p, order.v[i]) && !xs(p->m, order.v[i])->recurrence) more |= split_piecewise(p, order.v[i]);
     }
     if (more) pass_flush(p);
     any |= more;

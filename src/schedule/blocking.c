@@ -61,16 +61,16 @@ static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *
     if (body->args[q] != ch->lane_load || !lane || !row || address_coef(&k->e, lane->address, ch->row) ||
         address_coef(&k->e, row->address, ch->lane))
       continue;
-    n->parts.row = body->args[!q];
+    n->blocking.row = body->args[!q];
     *made = !lane->constant;
     return address_coef(&k->e, row->address, ch->row) > 0 &&
            address_coef(&k->e, row->address, vars->v[vars->n - 1]) == 1;
   }
   return false;
 }
-bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
+bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
-  parted *p = &n->parts;
+  cache_blocking *p = &n->blocking;
   int64_t rows, lanes, first = 0, depth = 1, e;
   bool made;
   if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n ||
@@ -112,8 +112,8 @@ bool kernel_parts(kctx *k, nest *n, const accesses *acc, const choice *ch) {
 }
 /* Bytes from line to line, at least; lines of a part, in as few ways of the nearest cache; rows from which it is
  * better to make panels, measured on Zen 4. */
-enum { APART = 2048, PART_LINES = 8, FEW_ROWS = 64 };
-bool kernel_lines(kctx *k, nest *n, const accesses *acc, const choice *ch) {
+enum { APART = 2048, STREAMED_ROWS = 8, FEW_ROWS = 64 };
+bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
   const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value);
   int64_t lanes, width = (int64_t)n->nv * n->lanes;
@@ -122,7 +122,7 @@ bool kernel_lines(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || schedule_is_arg((rop)red->op) || n->reds[0].n != 1)
     return false;
   int64_t rows = ch->row ? kernel_extent(k, ch->row, FEW_ROWS + 1) : 1;
-  if (rows > FEW_ROWS || (ch->row && (ch->beside || !rows_by_panels(k, n, acc, ch, &made) || !made))) return false;
+  if (rows > FEW_ROWS || (ch->row && (ch->row2 || !rows_by_panels(k, n, acc, ch, &made) || !made))) return false;
   if (!sym_is_int(k->c, n->lane.extent, &lanes) || lanes / width < 2 ||
       rows * min64(lanes, SCRATCH) * et_bytes((etype)red->acc) > 2 * SCRATCH)
     return false;
@@ -134,23 +134,23 @@ bool kernel_lines(kctx *k, nest *n, const accesses *acc, const choice *ch) {
             q = a->leader && !a->store && !a->constant && address_coef(&k->e, a->address, ch->lane) == 1
                     ? address_coef(&k->e, a->address, n->reds[0].v[0])
                     : 0;
-    far |= q >= max64(APART, 2 * width * a->bytes) / a->bytes && q < 1 << 24 && lines >= 4 * PART_LINES &&
+    far |= q >= max64(APART, 2 * width * a->bytes) / a->bytes && q < 1 << 24 && lines >= 4 * STREAMED_ROWS &&
            lines > (int64_t)t->l2 / 2 / (q * a->bytes);
   }
   if (!far) return false;
   int64_t panels = lanes / width;
-  n->parts = (parted){.var = n->reds[0].v[0],
-                      .step = schedule_adds_loads(&k->e, red) ? SUM_GROUP : PART_LINES,
-                      .panels = panels,
-                      .lanes = panels * width,
-                      .lines = true};
-  n->parts.ptr = kernel_scratch(k, (etype)red->acc, sym_int(k->c, panels * width * rows));
+  n->blocking = (cache_blocking){.var = n->reds[0].v[0],
+                                 .step = schedule_adds_loads(&k->e, red) ? SUM_GROUP : STREAMED_ROWS,
+                                 .panels = panels,
+                                 .lanes = panels * width,
+                                 .row_streaming = true};
+  n->blocking.ptr = kernel_scratch(k, (etype)red->acc, sym_int(k->c, panels * width * rows));
   return true;
 }
-void parts_chunks(kctx *k, nest *n) {
+void blocking_chunks(kctx *k, nest *n) {
   lbuild *b = &k->e.b;
   ltype i64 = lt(ET_I64, 1);
-  parted *p = &n->parts;
+  cache_blocking *p = &n->blocking;
   int64_t rows = kernel_extent(k, n->row.var, 0), lanes = kernel_extent(k, n->lane.var, 0),
           blocks = (lanes + p->lanes - 1) / p->lanes;
   lv i, by = lb_int(b, blocks);
@@ -163,8 +163,8 @@ void parts_chunks(kctx *k, nest *n) {
   n->lane.hi = lb_op(b, OP_MIN, i64, lb_addi(b, n->lane.lo, p->lanes), lb_int(b, lanes), 0), n->lane.unit = p->lanes;
 }
 
-void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)) {
-  parted *p = &n->parts;
+void blocking_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)) {
+  cache_blocking *p = &n->blocking;
   lbuild *b = &e->b;
   lv end = emit_size(e, sym_extent(e->c, p->var)), at, next;
   p->from = from, p->to = to, p->on = true, p->begins = 0, p->last = 0;
@@ -176,11 +176,11 @@ void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)
     p->begins = at, p->last = lb_cmp(b, OP_GE, next, end);
   }
   uint32_t nb = e->binds.n;
-  e->part = p->lines ? p->var : 0;
+  e->sum_block = p->row_streaming ? p->var : 0;
   if (p->first) emit_bind(e, p->first, from), emit_bind(e, p->at, p->begins ? p->begins : lb_int(b, 0));
   rows(e, n);
   emit_unbind(e, nb);
-  p->on = false, e->part = 0;
+  p->on = false, e->sum_block = 0;
   if (!p->ptr) return;
   e->ranges.n--;
   emit_unscope(e);
@@ -189,21 +189,21 @@ void parts_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n)
 
 /* ---- what the tiles have so far -------------------------------------------------------------- */
 static lv waits_at(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) { /* a tile's sums lie together */
-  const parted *p = &n->parts;
+  const cache_blocking *p = &n->blocking;
   int64_t width = p->lanes / p->panels;
   lv tile = lb_muli(&e->b, lb_sub(&e->b, panel, p->from), (int64_t)mr * width);
   return n->row.var ? lb_add(&e->b,
                              lb_muli(&e->b, n->row.lo ? lb_sub(&e->b, row, n->row.lo) : row,
-                                     p->lanes * !EK_PLANTED("schedule-lines")),
+                                     p->lanes * !EK_PLANTED("schedule-row-streaming")),
                              tile)
                     : tile;
 }
-bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t) {
-  const parted *p = &n->parts;
+bool blocking_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t) {
+  const cache_blocking *p = &n->blocking;
   lbuild *b = &e->b;
   if (!p->on || !p->ptr) return false;
   lv at = waits_at(e, n, row, panel, mr);
-  lb_if(b, lb_cmp(b, OP_GT, p->begins, lb_int(b, EK_PLANTED("schedule-parts") ? p->step : 0)));
+  lb_if(b, lb_cmp(b, OP_GT, p->begins, lb_int(b, EK_PLANTED("schedule-blocking") ? p->step : 0)));
   for (uint32_t r = 0; r < mr; r++)
     for (uint32_t v = 0; v < nv; v++) {
       lv a = acc[r * TILE_V + v];
@@ -220,7 +220,7 @@ bool parts_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[],
   emit_scope(e);
   return true;
 }
-void parts_summed(ectx *e) {
+void blocking_summed(ectx *e) {
   emit_unscope(e);
   lb_end(&e->b);
 }
@@ -229,7 +229,7 @@ void parts_summed(ectx *e) {
  * While a tile runs, lines of these are fetched, each once: of the next tile's rows, one (or some) for each panel
  * of the block; and of what this tile has so far. */
 static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
-  const parted *p = &n->parts;
+  const cache_blocking *p = &n->blocking;
   const ex_node *load = exn(e->m, p->row);
   sz idx[MAX_RANK];
   for (uint32_t i = 0; i < load->nargs; i++) idx[i] = emit_resolve(e, load->args[i]);
@@ -243,13 +243,13 @@ static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
                      .line = (int64_t)e->p->t->line / et_bytes((etype)load->type),
                      .lines = 1,
                      .n = (mr + p->panels - 1) / p->panels,
-                     .apart = p->panels * step}));
+                     .spacing = p->panels * step}));
 }
-void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
-  const parted *p = &n->parts;
+void blocking_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
+  const cache_blocking *p = &n->blocking;
   const u32vec *vars = &n->reds[0];
   int64_t inner = 1, tile = mr * p->lanes / p->panels;
-  if (p->lines) return;
+  if (p->row_streaming) return;
   sz point = sym_int(e->c, 0);
   stream_rows(e, n, row, panel, mr);
   if (!p->ptr) return;
@@ -265,5 +265,5 @@ void parts_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
                      .line = (int64_t)e->p->t->line / et_bytes((etype)exn(e->m, xs(e->m, n->stages.v[0])->value)->acc),
                      .lines = 1,
                      .n = (tile + p->step * inner - 1) / (p->step * inner),
-                     .apart = p->step * inner}));
+                     .spacing = p->step * inner}));
 }

@@ -4,7 +4,7 @@
  * Every piece has variables of its own, twice: those of its stage, and those with which it is put in its place. */
 #include "expr/pass.h"
 
-void apart_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *out) {
+void split_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *out) {
   emodule *m = p->m;
   ctx *c = p->c;
   const stage *x = xs(m, s);
@@ -31,11 +31,11 @@ void apart_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *
       out->u.idx[a] = sym_add(c, sym_mul(c, out->u.idx[a], x->axes[a].d[j].extent), at[i]);
   }
 }
-void apart_end(pw *p, uint32_t s, piece *k, ex value, const char *hint) {
+void split_end(pw *p, uint32_t s, piece *k, ex value, const char *hint) {
   uint32_t ns = pass_stage(p, s, k->d, k->n, value, hint);
   k->u.value = expr_load(p->m, xs(p->m, ns)->tensor, k->read, k->n, 0);
 }
-bool apart(pw *p, uint32_t s, const piece *k, uint32_t n) {
+bool split_stage(pw *p, uint32_t s, const piece *k, uint32_t n) {
   emodule *m = p->m;
   stage old = *xs(m, s);
   for (uint32_t i = 0; i < n; i++) vec_push(m->a, xs(m, s)->updates, k[i].u);

@@ -3,14 +3,14 @@
  * Each point walks on its own: the state of a step says where to look in the next one (the node of a tree, a link
  * of a chain), so nothing lies side by side for vectors. Steps go innermost, the state stays in registers,
  * and only the last one is stored: the tensor has room for one step. What such a walk waits for is memory, so a
- * tile of WALKERS points goes together, one step each in turn. Where all steps do the same, a state that stays
+ * tile of TILE_POINTS points goes together, one step each in turn. Where all steps do the same, a state that stays
  * once stays forever, and a tile is over when all of its states do. The rows of the tile run over a variable that
  * the first state does not depend on, if there is one: walks that begin at one place end at about the same
  * time, and share what they read first. Points that are left over go in tiles along another variable.
  */
 #include "schedule/kernel_in.h"
 
-enum { WALKERS = 8, CHUNK = 4 * WALKERS };
+enum { TILE_POINTS = 8, CHUNK = 4 * TILE_POINTS };
 
 typedef struct walk {
   const stage *s;
@@ -79,12 +79,12 @@ static ex without_state(void *env, emodule *m, ex e) {
   const walk *w = env;
   return e == w->state ? expr_i(m, (etype)exn(m, e)->type, 0) : e;
 }
-static bool is_walk(emodule *m, arena *a, uint32_t si, walk *w) {
+static bool is_point_recurrence(emodule *m, arena *a, uint32_t si, walk *w) {
   const stage *s = xs(m, si);
-  if (!s->scan || !s->value || s->updates.n || xt(m, s->tensor)->output) return false;
-  *w = (walk){.s = s, .axis = UINT32_MAX, .step = m->scans.v[s->scan].var};
+  if (!s->recurrence || !s->value || s->updates.n || xt(m, s->tensor)->output) return false;
+  *w = (walk){.s = s, .axis = UINT32_MAX, .step = m->recurrences.v[s->recurrence].var};
   for (uint32_t i = 0; i < m->stages.n; i++)
-    if (i != si && !xs(m, i)->dead && xs(m, i)->scan == s->scan) return false;
+    if (i != si && !xs(m, i)->dead && xs(m, i)->recurrence == s->recurrence) return false;
   for (uint32_t i = 0; i < m->outputs.n; i++)
     if (m->outputs.v[i].t == s->tensor) return false;
   for (uint32_t j = 0; j < s->naxes; j++)
@@ -105,12 +105,12 @@ static atom row_of(emodule *m, arena *a, const walk *w) {
     }
   return row;
 }
-static bool find_walk(const splan *p, uint32_t stage, walk *w) {
-  return p->level > 0 && xs(p->m, stage)->scan && is_walk(p->m, p->l->a, stage, w);
+static bool find_point_recurrence(const splan *p, uint32_t stage, walk *w) {
+  return p->level > 0 && xs(p->m, stage)->recurrence && is_point_recurrence(p->m, p->l->a, stage, w);
 }
-bool kernel_walks(const splan *p, uint32_t stage, uint32_t *step, atom *row) {
+bool kernel_is_point_recurrence(const splan *p, uint32_t stage, uint32_t *step, atom *row) {
   walk w;
-  if (!find_walk(p, stage, &w)) return false;
+  if (!find_point_recurrence(p, stage, &w)) return false;
   if (step) *step = w.axis;
   if (row) *row = row_of(p->m, p->l->a, &w);
   return true;
@@ -121,21 +121,21 @@ static void tile(kctx *k, const walk *w, atom row, lv at, uint32_t n) {
   ectx *e = &k->e;
   lbuild *b = &e->b;
   uint32_t nb = e->binds.n, nl = e->locals.n;
-  lv state[WALKERS], i, *now = NEWN(k->a, lv, (size_t)WALKERS * TILE_V);
+  lv state[TILE_POINTS], i, *now = NEWN(k->a, lv, (size_t)TILE_POINTS * TILE_V);
   emit_scope(e);
   e->row = row;
   if (row) emit_bind_ex(e, (binding){.var = row, .base = at, .row_step = 1});
-  emit_turn(e);
+  emit_epoch(e);
   for (e->r = 0; e->r < n; e->r++) state[e->r] = lb_reg(b, emit_value(e, w->first).v);
   lv going = w->alike ? lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1})) : 0, any = 0;
-  lb_for(b, "step", lb_int(b, EK_PLANTED("schedule-walk")), emit_size(e, sym_extent(k->c, w->step)), lb_int(b, 1), 0,
-         &i);
+  lb_for(b, "step", lb_int(b, EK_PLANTED("schedule-point-recurrence")), emit_size(e, sym_extent(k->c, w->step)),
+         lb_int(b, 1), 0, &i);
   if (going) lb_while(b, i, going);
   emit_scope(e);
   emit_bind(e, w->step, i);
   for (uint32_t r = 0; r < n; r++) now[r * TILE_V] = lb_get(b, state[r]);
   vec_push(k->a, e->locals, ((local){.t = w->s->tensor, .regs = now}));
-  emit_turn(e);
+  emit_epoch(e);
   for (e->r = 0; e->r < n; e->r++) {
     lv next = emit_value(e, w->s->value).v, moved = lb_op(b, OP_NE, lt(ET_BOOL, 1), next, now[e->r * TILE_V], 0);
     lb_set(b, state[e->r], next);
@@ -148,13 +148,13 @@ static void tile(kctx *k, const walk *w, atom row, lv at, uint32_t n) {
   sz idx[MAX_RANK];
   for (uint32_t j = 0; j < w->s->naxes; j++)
     idx[j] = j == w->axis ? sym_int(k->c, 0) : expr_axis_index(k->m, &w->s->axes[j]);
-  emit_turn(e);
+  emit_epoch(e);
   for (e->r = 0; e->r < n; e->r++) emit_store(e, w->s->tensor, idx, (evalue){lb_get(b, state[e->r]), false}, OP_NONE);
   e->r = 0;
   e->row = 0;
   emit_unbind(e, nb);
   emit_unscope(e);
-  emit_turn(e);
+  emit_epoch(e);
 }
 /* tiles of n points along v over lo..hi-1, for all values of the other variables; returns where the last tile ends */
 static lv tiles(kctx *k, const walk *w, const u32vec *others, uint32_t from, atom v, lv lo, lv hi, uint32_t n) {
@@ -182,12 +182,12 @@ static lv tiles(kctx *k, const walk *w, const u32vec *others, uint32_t from, ato
   lb_end(b);
   return end;
 }
-bool kernel_walk(kctx *k, uint32_t stage) {
+bool kernel_point_recurrence(kctx *k, uint32_t stage) {
   ectx *e = &k->e;
   lbuild *b = &e->b;
   walk w;
   u32vec all = {0}, others = {0};
-  if (!find_walk(k->p, stage, &w)) return false;
+  if (!find_point_recurrence(k->p, stage, &w)) return false;
   kernel_domain(k, stage, &all);
   atom row = row_of(k->m, k->a, &w);
   for (uint32_t i = 0; i < all.n; i++)
@@ -201,8 +201,8 @@ bool kernel_walk(kctx *k, uint32_t stage) {
   k->l.chunks = sym_ceildiv(k->c, ext, sym_int(k->c, CHUNK));
   lv lo = lb_muli(b, lb_lo(b), CHUNK),
      hi = lb_op(b, OP_MIN, lt(ET_I64, 1), lb_muli(b, lb_hi(b), CHUNK), emit_size(e, ext), 0), i, at;
-  if (kernel_extent(k, row, WALKERS) >= WALKERS) lo = tiles(k, &w, &others, 0, row, lo, hi, WALKERS);
-  if (kernel_extent(k, row, 1) % WALKERS == 0) return true;
+  if (kernel_extent(k, row, TILE_POINTS) >= TILE_POINTS) lo = tiles(k, &w, &others, 0, row, lo, hi, TILE_POINTS);
+  if (kernel_extent(k, row, 1) % TILE_POINTS == 0) return true;
   if (!others.n) {
     tiles(k, &w, &others, 0, row, lo, hi, 1);
     return true;
@@ -213,10 +213,10 @@ bool kernel_walk(kctx *k, uint32_t stage) {
   emit_scope(e);
   emit_bind(e, row, i);
   lv end = emit_size(e, sym_extent(k->c, others.v[0]));
-  at = kernel_extent(k, others.v[0], WALKERS) >= WALKERS
-           ? tiles(k, &w, &others, 1, others.v[0], lb_int(b, 0), end, WALKERS)
+  at = kernel_extent(k, others.v[0], TILE_POINTS) >= TILE_POINTS
+           ? tiles(k, &w, &others, 1, others.v[0], lb_int(b, 0), end, TILE_POINTS)
            : lb_int(b, 0);
-  if (kernel_extent(k, others.v[0], 1) % WALKERS) tiles(k, &w, &others, 1, others.v[0], at, end, 1);
+  if (kernel_extent(k, others.v[0], 1) % TILE_POINTS) tiles(k, &w, &others, 1, others.v[0], at, end, 1);
   emit_unbind(e, nb);
   emit_unscope(e);
   lb_end(b);

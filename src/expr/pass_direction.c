@@ -11,14 +11,14 @@
 #include "expr/pass.h"
 
 /* c >= 0 ? n-1-v : v, or the other way round, and nothing else of v in it? */
-static bool turns(ctx *c, atom a, atom v, sz *cond) {
+static bool reversals(ctx *c, atom a, atom v, sz *cond) {
   sz arg[3], at = sym_of_atom(c, v), back = sym_sub(c, sym_addi(c, sym_extent(c, v), -1), at);
   if (sym_kind(c, a) != AT_SEL || sym_args(c, a, arg) != 3) return false;
   *cond = arg[0];
   return !sym_uses(c, arg[0], v) && !sym_uses_kind(c, arg[0], AT_DATA) &&
          ((arg[1] == back && arg[2] == at) || (arg[1] == at && arg[2] == back));
 }
-static atom turned_place(pw *p, uint32_t s, atom v, sz *cond) {
+static atom reversed_place(pw *p, uint32_t s, atom v, sz *cond) {
   const u32vec *l = stage_loads(p, s);
   u32vec sels = {0}, vars = {0}, in = {0};
   for (uint32_t i = 0; i < l->n; i++) {
@@ -27,7 +27,7 @@ static atom turned_place(pw *p, uint32_t s, atom v, sz *cond) {
   }
   stage_vars(p->m, s, p->a, &vars);
   for (uint32_t i = 0; i < sels.n; i++) {
-    if (!turns(p->c, sels.v[i], v, cond)) continue;
+    if (!reversals(p->c, sels.v[i], v, cond)) continue;
     in.n = 0;
     sym_atoms(p->c, *cond, AT_VAR, p->a, &in);
     for (uint32_t k = 0; k < in.n; k++)
@@ -36,13 +36,13 @@ static atom turned_place(pw *p, uint32_t s, atom v, sz *cond) {
   }
   return 0;
 }
-typedef struct turned {
+typedef struct reversed {
   uint32_t stage, digit;
   atom place;
-} turned;
+} reversed;
 /* the load of the turned stage instead of l: its digit at the turned place */
-static ex turned_load(pw *p, const ex_node *l, const void *env) {
-  const turned *q = env;
+static ex reversed_load(pw *p, const ex_node *l, const void *env) {
+  const reversed *q = env;
   ctx *c = p->c;
   const stage *x = xs(p->m, q->stage);
   uint32_t nd = expr_ndigits(x);
@@ -53,7 +53,7 @@ static ex turned_load(pw *p, const ex_node *l, const void *env) {
   atom *vars = NEWN(p->a, atom, nd + 1);
   for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
   to = exn(p->m, expr_subst_vars(p->m, expr_index(p->m, to), vars, by, nd))->index;
-  if (!EK_PLANTED("turn")) by[q->digit] = to;
+  if (!EK_PLANTED("direction")) by[q->digit] = to;
   for (uint32_t a = 0, i = 0; a < x->naxes; a++) {
     idx[a] = sym_int(c, 0);
     for (uint32_t k = 0; k < x->axes[a].n; k++, i++) idx[a] = sym_add(c, sym_mul(c, idx[a], d[i].extent), by[i]);
@@ -84,7 +84,7 @@ static bool turn(pw *p, uint32_t s, uint32_t at, atom place) {
   u32vec used = {0};
   reload r;
   expr_vars(m, v, p->a, &used);
-  if (vec_has(&used, d[at].var) || !reload_make(p, t, turned_load, &(turned){s, at, place}, &r) || !pass_spend(p))
+  if (vec_has(&used, d[at].var) || !reload_make(p, t, reversed_load, &(reversed){s, at, place}, &r) || !pass_spend(p))
     return false;
   axis *ax = arena_dup(m->a, xs(m, s)->axes, xs(m, s)->naxes * sizeof *ax);
   for (uint32_t a = 0, i = 0; a < xs(m, s)->naxes; a++) {
@@ -98,9 +98,9 @@ static bool turn(pw *p, uint32_t s, uint32_t at, atom place) {
   reload_put(p, &r);
   return true;
 }
-bool pass_turn(pw *p) {
+bool pass_direction(pw *p) {
   u32vec order = {0};
-  map *turned = map_new(p->a);
+  map *reversed = map_new(p->a);
   bool any = false;
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
@@ -108,16 +108,16 @@ bool pass_turn(pw *p) {
     const stage *x = xs(p->m, s);
     bool of = stage_is_reduce(p, s);
     const u32vec *l = stage_loads(p, s);
-    for (uint32_t k = 0; k < l->n; k++) of |= map_getu(turned, exn(p->m, l->v[k])->tensor, &(uint64_t){0});
-    if (!of || !x->value || x->updates.n || x->scan || p->pinned.v[x->tensor]) continue;
+    for (uint32_t k = 0; k < l->n; k++) of |= map_getu(reversed, exn(p->m, l->v[k])->tensor, &(uint64_t){0});
+    if (!of || !x->value || x->updates.n || x->recurrence || p->pinned.v[x->tensor]) continue;
     uint32_t nd = expr_ndigits(x);
     digit *d = NEWN(p->a, digit, nd + 1);
     expr_digits(x, d);
     for (uint32_t k = 0; k < nd; k++) {
       sz cond;
-      atom place = turned_place(p, s, d[k].var, &cond);
+      atom place = reversed_place(p, s, d[k].var, &cond);
       if (!place || !turn(p, s, k, place)) continue;
-      map_putu(turned, xs(p->m, s)->tensor, 1);
+      map_putu(reversed, xs(p->m, s)->tensor, 1);
       any = true;
       break;
     }

@@ -1,7 +1,7 @@
 /* How does a kernel of several groups run? Chunks are points of the variables all share, or blocks of one of them;
  * in each the groups' nests follow one another, and hand over through scratch what is not stored anyway. */
 #include "schedule/halo.h"
-#include "schedule/kernel_slide.h"
+#include "schedule/kernel_rolling.h"
 #include "schedule/layout.h"
 
 enum { ROWS = 8, SHORT_ROW = 512 /* points */ };
@@ -10,10 +10,10 @@ static bool needs_memory(kctx *k, tid t) {
   uint64_t d;
   return map_getu(k->stored, t, &d);
 }
-static const strip *strip_of(const kctx *k, atom v) {
-  for (uint32_t i = 0; i < k->nstrips; i++)
-    if (k->strips[i].var == v) return &k->strips[i];
-  return k->slide.stage && k->slide.rows.var == v ? &k->slide.rows : NULL;
+static const shared_block *shared_block_of(const kctx *k, atom v) {
+  for (uint32_t i = 0; i < k->nshared_blocks; i++)
+    if (k->shared_blocks[i].var == v) return &k->shared_blocks[i];
+  return k->rolling.stage && k->rolling.rows.var == v ? &k->rolling.rows : NULL;
 }
 /* Does axis x lie within axis y? An open stride is over a whole axis or more. */
 static bool lies_within(ctx *c, const laxis *x, const laxis *y) {
@@ -26,7 +26,7 @@ static bool lies_within(ctx *c, const laxis *x, const laxis *y) {
 static bool moves(kctx *k, const stage *s) {
   for (uint32_t i = 0; i < s->naxes; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++) {
-      const strip *b = strip_of(k, kernel_canon(k, s->axes[i].d[j].var));
+      const shared_block *b = shared_block_of(k, kernel_canon(k, s->axes[i].d[j].var));
       if (b && !sym_is_int(k->c, b->start, NULL)) return true;
     }
   return false;
@@ -48,18 +48,19 @@ static void local_layout(kctx *k, uint32_t si) {
       order[j] = order[j - 1], order[j - 1] = x;
     }
   sz stride = sym_int(c, 1);
-  bool slides = k->slide.stage == si + 1, border = g->fill && (slides || !moves(k, s));
+  bool slides = k->rolling.stage == si + 1, border = g->fill && (slides || !moves(k, s));
   for (uint32_t i = s->naxes - 1; i > 0 && slides; i--) /* rows outermost */
-    if (order[i] == k->slide.window.axis) order[i] = order[i - 1], order[i - 1] = k->slide.window.axis;
+    if (order[i] == k->rolling.window.axis) order[i] = order[i - 1], order[i - 1] = k->rolling.window.axis;
   for (uint32_t q = s->naxes; q-- > 0;) {
     axis *x = &s->axes[order[q]];
-    if (g->together && g->pieces == order[q]) stride = layout_apart(k->p, stride, et_bytes(t->type), 1, g->together);
+    if (g->together && g->pieces == order[q])
+      stride = layout_padded_stride(k->p, stride, et_bytes(t->type), 1, g->together);
     ldigit *d = NEWN(k->a, ldigit, x->n ? x->n : 1);
     for (uint32_t j = x->n; j-- > 0;) {
       atom v = kernel_canon(k, x->d[j].var);
       sz ext = x->d[j].extent;
       d[j] = (ldigit){ext, sym_int(c, 0)};
-      const strip *b = strip_of(k, v);
+      const shared_block *b = shared_block_of(k, v);
       if (b) {
         d[j].stride = stride;
         l->base = sym_sub(c, l->base, sym_mul(c, EK_PLANTED("schedule-groups") ? sym_int(c, 0) : b->start, stride));
@@ -74,8 +75,8 @@ static void local_layout(kctx *k, uint32_t si) {
     *y = (laxis){.n = x->n ? x->n : 1, .d = d};
     if (!border || x->n != 1 || sym_int_or(c, d[0].stride, 1) == 0) continue;
     l->fill = g->fill;
-    if (slides && order[q] == k->slide.window.axis) {
-      slide_border(k, y);
+    if (slides && order[q] == k->rolling.window.axis) {
+      rolling_border(k, y);
       continue;
     }
     y->lo = g->axes[order[q]].lo, y->hi = g->axes[order[q]].hi;
@@ -88,7 +89,7 @@ static void local_layout(kctx *k, uint32_t si) {
   }
   lv ptr = kernel_scratch(k, t->type, stride);
   if (slides)
-    slide_placed(k, l, ptr);
+    rolling_placed(k, l, ptr);
   else if (l->fill)
     halo_fill(&k->e, s->tensor, l, ptr);
   vec_push(k->a, k->e.locals, ((local){.t = s->tensor, .lay = l, .ptr = ptr}));
@@ -96,14 +97,14 @@ static void local_layout(kctx *k, uint32_t si) {
 }
 
 static void confine(const kctx *k, nvar *v) {
-  const strip *b = v->var ? strip_of(k, v->var) : NULL;
+  const shared_block *b = v->var ? shared_block_of(k, v->var) : NULL;
   if (b && b->lo) v->lo = b->lo, v->hi = b->hi, v->unit = b->unit ? b->unit : b->size;
 }
 static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's outer variables, too */
   ectx *e = &k->e;
   u32vec dom = {0};
   for (uint32_t i = 0; i < g->domain.n; i++)
-    if (whole || strip_of(k, g->domain.v[i]) || !vec_has(&k->outer, g->domain.v[i]))
+    if (whole || shared_block_of(k, g->domain.v[i]) || !vec_has(&k->outer, g->domain.v[i]))
       vec_push(k->a, dom, g->domain.v[i]);
   accesses acc = {0};
   group_accesses(e, &g->stages, k->stored, &acc);
@@ -111,15 +112,15 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
   if (k->p->level > 0) ch = tile_choose(e, &g->stages, &acc, &dom, &g->red);
   kernel_narrow(k, &ch);
   if (!k->block)
-    kernel_two(&ch);
+    kernel_collapse_rows(&ch);
   else
-    ch.two_mr = 0;
+    ch.collapsed_mr = 0;
   nest n = kernel_nest(k, &g->stages, &dom, ch, &acc);
   confine(k, &n.row), confine(k, &n.lane);
   for (uint32_t i = 0; i < n.inner.n; i++) confine(k, &n.inner.v[i]);
   for (uint32_t i = 0; i < n.outer.n; i++) confine(k, &n.outer.v[i]);
-  kernel_fold(k, &n, &ch);
-  kernel_points(k, &n, &ch);
+  kernel_fold_rows(k, &n, &ch);
+  kernel_collapsed_rows(k, &n, &ch);
   for (uint32_t i = 0; i < acc.n && k->point.var; i++) /* it chooses among constants */
     if (acc.v[i].constant && address_uses(e, acc.v[i].address, k->point.var)) n.point = k->point;
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
@@ -164,7 +165,7 @@ static void hand_over(kctx *k, grps *gs) {
       if (!used) continue;
       bool scalar = true;
       for (uint32_t d = 0; d < gs->v[g].domain.n; d++)
-        scalar &= vec_has(&k->outer, gs->v[g].domain.v[d]) && !strip_of(k, gs->v[g].domain.v[d]);
+        scalar &= vec_has(&k->outer, gs->v[g].domain.v[d]) && !shared_block_of(k, gs->v[g].domain.v[d]);
       if (!scalar && !EK_PLANTED("schedule-hand-over")) local_layout(k, si);
     }
 }
@@ -224,7 +225,7 @@ static int64_t handed_over(kctx *k, const grps *gs) {
 }
 /* A block whose product has no rows left inside goes through the values of its last variable some at a time: whole
  * tiles, and of them as many as a quarter of the second cache holds. */
-static void strip_block(kctx *k, const grps *gs) {
+static void shared_block_size(kctx *k, const grps *gs) {
   atom last = k->outer.n ? k->outer.v[k->outer.n - 1] : 0;
   for (uint32_t g = 0; g < gs->n && last; g++) {
     const grp *q = &gs->v[g];
@@ -240,8 +241,8 @@ static void strip_block(kctx *k, const grps *gs) {
     choice ch = tile_choose(&k->e, &q->stages, &acc, &with, &q->red);
     if (ch.row != last) return;
     int64_t rows = (int64_t)k->p->t->l2 / 4 / max64(1, handed_over(k, gs)) / ch.mr * ch.mr;
-    k->strips[k->nstrips++] =
-        (strip){.var = last, .size = min64(max64(rows, ch.mr), kernel_extent(k, last, INT64_MAX))};
+    k->shared_blocks[k->nshared_blocks++] =
+        (shared_block){.var = last, .size = min64(max64(rows, ch.mr), kernel_extent(k, last, INT64_MAX))};
     return;
   }
 }
@@ -261,83 +262,85 @@ static int64_t lane_block(kctx *k, const choice *ch, atom row, int64_t whole) {
     if (k->outer.v[i] == row) n = n / BLOCK_ROWS;
     if (k->outer.v[i] != ch->lane) blocks *= max64(n, 1);
   }
-  if (!k->worth || blocks >= FEW || part >= whole) return whole;
+  if (!k->parallel || blocks >= FEW || part >= whole) return whole;
   k->block = ch->lane, k->block_lanes = part;
   return part;
 }
 /* Shared variables that go inside the nests, a block of values at a time: the row variable of a product in here,
  * with the one over which its lanes run, else the variable over which the groups would run their lanes. */
-static void choose_strips(kctx *k, const grps *gs) {
+static void choose_shared_blocks(kctx *k, const grps *gs) {
   atom along = 0;
   choice sum = {0}; /* of the first product along it */
   if (k->p->level > 0 && k->cls == KC_BLOCKS) {
-    if (slide_find(k, &k->strips[0]))
-      k->nstrips = 1;
+    if (rolling_find(k, &k->shared_blocks[0]))
+      k->nshared_blocks = 1;
     else
-      strip_block(k, gs);
+      shared_block_size(k, gs);
     return;
   }
-  for (uint32_t g = 0; g < gs->n && !k->nstrips && k->p->level > 0; g++) {
+  for (uint32_t g = 0; g < gs->n && !k->nshared_blocks && k->p->level > 0; g++) {
     const grp *q = &gs->v[g];
     accesses acc = {0};
     if (xs(k->m, q->stages.v[0])->updates.n) continue;
     group_accesses(&k->e, &q->stages, k->stored, &acc);
     choice ch = tile_choose(&k->e, &q->stages, &acc, &q->domain, &q->red);
     if (!ch.lane || ch.lane_reduced) continue;
-    bool two = ch.two_mr && vec_has(&k->outer, ch.two[0]) && vec_has(&k->outer, ch.two[1]);
-    if (two) kernel_two(&ch);
+    bool two = ch.collapsed_mr && vec_has(&k->outer, ch.collapsed[0]) && vec_has(&k->outer, ch.collapsed[1]);
+    if (two) kernel_collapse_rows(&ch);
     bool lane = vec_has(&k->outer, ch.lane), row = q->red.n && ch.row && vec_has(&k->outer, ch.row);
     if (lane && !along) along = ch.lane;
     if (along && ch.lane == along && q->red.n && !sum.lane) sum = ch;
     if (!row || (lane && k->cls != KC_CONTRACTION)) continue;
     int64_t panel = (int64_t)ch.nv * ch.lanes;
     int64_t rows = kernel_extent(k, ch.row, BLOCK_ROWS);
-    strip of_lanes = {.var = ch.lane,
-                      .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
+    shared_block of_lanes = {
+        .var = ch.lane, .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
     if (lane && !two) of_lanes.size = lane_block(k, &ch, ch.row, of_lanes.size);
     /* first: a thread's points then have all lanes, of which there may be an odd number of blocks */
-    if (two && lane) k->strips[k->nstrips++] = of_lanes;
-    k->strips[k->nstrips++] = (strip){.var = ch.row,
-                                      .size = two                  ? min64(rows, TWO_ROWS)
-                                              : rows <= BLOCK_ROWS ? rows
-                                                                   : BLOCK_ROWS / ch.mr * ch.mr};
-    if (ch.beside && vec_has(&k->outer, ch.beside))
-      k->strips[k->nstrips++] = (strip){.var = ch.beside, .size = two ? FEW_POINTS : kernel_beside(k, &ch)};
-    if (!two && lane) k->strips[k->nstrips++] = of_lanes;
+    if (two && lane) k->shared_blocks[k->nshared_blocks++] = of_lanes;
+    k->shared_blocks[k->nshared_blocks++] = (shared_block){.var = ch.row,
+                                                           .size = two                  ? min64(rows, TWO_ROWS)
+                                                                   : rows <= BLOCK_ROWS ? rows
+                                                                                        : BLOCK_ROWS / ch.mr * ch.mr};
+    if (ch.row2 && vec_has(&k->outer, ch.row2))
+      k->shared_blocks[k->nshared_blocks++] =
+          (shared_block){.var = ch.row2, .size = two ? MAX_COLLAPSED : kernel_row2_block(k, &ch)};
+    if (!two && lane) k->shared_blocks[k->nshared_blocks++] = of_lanes;
   }
-  if (k->nstrips) return;
+  if (k->nshared_blocks) return;
   int64_t size = along ? kernel_extent(k, along, 256) : ROWS;
   if (size > 512) size = 256;
   if (sum.lane) size = lane_block(k, &sum, 0, size);
-  if (along || (along = short_rows(k, gs))) k->strips[k->nstrips++] = (strip){.var = along, .size = size};
+  if (along || (along = short_rows(k, gs)))
+    k->shared_blocks[k->nshared_blocks++] = (shared_block){.var = along, .size = size};
 }
-void kernel_many(kctx *k, grps *gs) {
+void kernel_multi(kctx *k, grps *gs) {
   ectx *e = &k->e;
   ctx *c = k->c;
   sz points = sym_int(c, 1), blocks[3];
   kernel_runs(k, &k->outer);
-  choose_strips(k, gs);
-  for (uint32_t i = 0; i < k->nstrips; i++) {
-    strip *b = &k->strips[i];
+  choose_shared_blocks(k, gs);
+  for (uint32_t i = 0; i < k->nshared_blocks; i++) {
+    shared_block *b = &k->shared_blocks[i];
     b->size = max64(b->size, 1); /* of nothing */
     blocks[i] = sym_ceildiv(c, sym_extent(c, b->var), sym_int(c, b->size));
     points = sym_mul(c, points, blocks[i]);
   }
   for (uint32_t i = 0; i < k->outer.n; i++)
-    if (!strip_of(k, k->outer.v[i])) points = sym_mul(c, points, sym_extent(c, k->outer.v[i]));
+    if (!shared_block_of(k, k->outer.v[i])) points = sym_mul(c, points, sym_extent(c, k->outer.v[i]));
   k->l.chunks = points;
   sz w = sym_var(c, "point", points), rem = w;
   atom wa = 0;
   sym_is_atom(c, w, &wa);
-  for (uint32_t i = 0; i < k->nstrips; i++) {
-    k->strips[i].start = sym_muli(c, kernel_rem(c, rem, blocks[i]), k->strips[i].size);
+  for (uint32_t i = 0; i < k->nshared_blocks; i++) {
+    k->shared_blocks[i].start = sym_muli(c, kernel_rem(c, rem, blocks[i]), k->shared_blocks[i].size);
     rem = kernel_quot(c, rem, blocks[i]);
   }
   if (wa) k->point = (nvar){.var = wa, .extent = points};
-  if (k->slide.stage) slide_begins(k, &k->strips[0]);
+  if (k->rolling.stage) rolling_begins(k, &k->shared_blocks[0]);
   for (uint32_t i = k->outer.n; i-- > 0;) {
     atom v = k->outer.v[i];
-    if (strip_of(k, v)) continue;
+    if (shared_block_of(k, v)) continue;
     emit_bind_ex(e, (binding){.var = v, .subst = kernel_rem(c, rem, sym_extent(c, v))});
     rem = kernel_quot(c, rem, sym_extent(c, v));
   }
@@ -345,18 +348,18 @@ void kernel_many(kctx *k, grps *gs) {
     if (layout_inside(k->m, xs(k->m, k->l.stages.v[i]))) hand_placement(k, k->l.stages.v[i]);
   hand_over(k, gs);
   lv i, to = lb_hi(&e->b), from = lb_lo(&e->b);
-  if (k->slide.stage) k->l.chunks = slide_points(k, points, &from, &to);
+  if (k->rolling.stage) k->l.chunks = rolling_points(k, points, &from, &to);
   lb_for(&e->b, "point", from, to, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
   if (wa) emit_bind(e, wa, i);
-  for (uint32_t j = 0; j < k->nstrips; j++) {
-    strip *b = &k->strips[j];
+  for (uint32_t j = 0; j < k->nshared_blocks; j++) {
+    shared_block *b = &k->shared_blocks[j];
     if (sym_int_or(c, blocks[j], 2) <= 1) continue;
     b->lo = emit_size(e, b->start);
-    b->hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, b->lo, b->size - EK_PLANTED("schedule-strips")),
+    b->hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, b->lo, b->size - EK_PLANTED("schedule-shared-blocks")),
                   emit_size(e, sym_extent(c, b->var)), 0);
   }
-  if (k->slide.stage) slide_point(k, i, from, &k->strips[0]);
+  if (k->rolling.stage) rolling_point(k, i, from, &k->shared_blocks[0]);
   for (uint32_t g = 0; g < gs->n; g++) {
     bool guarded = open_guard(k, &gs->v[g]);
     kernel_group_nest(k, &gs->v[g]);
