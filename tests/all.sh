@@ -32,6 +32,7 @@ else
   tier examples "$here/../examples/ops/check.sh" "$build/einkorn"
   tier cache "$here/cache.sh" -b "$build"
   tier weights "$here/weights.sh" -b "$build"
+  tier linear "$here/linear.sh" -b "$build"
   tier models "$build/models" -j "$jobs" -t 300 "$here"/models/*.onnx
   tier hostile "$here/hostile.sh" -b "$build"
   tier nodes "$here/node_tests.sh" -b "$build" -j "$jobs"

@@ -262,6 +262,7 @@ struct emodule {
   uint32_t walks; /* per ex: the last walk that saw it (walk.c) */
   map *loads_of;
   VEC(u32vec) known_loads;  /* of values with many loads: ex -> which of known_loads (walk.c) */
+  map *contents;            /* of small tensors, as far as they were looked at (notation); NULL: of none */
   struct expr_notes *notes; /* what the last run of passes refused (passes.h); may be NULL */
 };
 

@@ -7,7 +7,7 @@
 #include "notation/elab.h"
 #include <string.h>
 
-enum { KNOWN_OUT = 64 }; /* contents are told of results up to this many elements */
+enum { KNOWN_OUT = 64 }; /* contents are told of whole-numbered results up to this many elements */
 
 typedef struct job {
   el root;
@@ -74,7 +74,7 @@ static val of_arg(el *x, const arg *a, const char *name) {
                        arena_fmt(x->m->a, "%s.%s", x->node ? x->node : "node", name), x->node);
   if (a->values || a->floats) {
     known_values *k = NEW(x->a, known_values);
-    *k = (known_values){a->values, a->floats};
+    *k = (known_values){.values = a->values, .floats = a->floats};
     map_putu(x->known, t->t, (uint64_t)(uintptr_t)k);
   }
   return v_ten(t);
@@ -101,7 +101,8 @@ static void to_arg(job *j, nten *t, arg *o) {
   sz *shape = NEWN(x->m->a, sz, t->rank + 1);
   for (uint32_t k = 0; k < t->rank; k++) shape[k] = sym_canon(x->c, t->shape[k]);
   *o = (arg){.want = o->want, .present = true, .type = t->type, .rank = t->rank, .shape = shape, .t = t->t};
-  int64_t count = t->type == ET_STR ? KNOWN_OUT + 1 : 1, k;
+  /* floats are hardly ever sizes: whoever wants their contents has them found */
+  int64_t count = t->type == ET_STR || et_kind(t->type) == K_FLOAT ? KNOWN_OUT + 1 : 1, k;
   for (uint32_t q = 0; q < t->rank; q++)
     count =
         sym_is_int(x->c, shape[q], &k) && k >= 0 && k <= KNOWN_OUT && count <= KNOWN_OUT ? count * k : KNOWN_OUT + 1;
@@ -129,6 +130,7 @@ static void run(job *j) {
     x->grad = &g;
   }
   uint32_t n = elaborate(x, d, args, j->nin, kw, kwv, j->nattrs, j->nout, j->out, out, &at);
+  contents_whole(x);
   for (uint32_t i = 0; i < j->nout && j->out; i++) {
     if (i < n && out[i].kind == V_TEN)
       to_arg(j, out[i].p.t, &j->out[i]);
@@ -159,6 +161,7 @@ static bool run_framed(job *j, emodule *m, const oplib *lib, uint32_t block, con
   arena *a = j->root.a;
   j->root = (el){.c = c, .a = a, .m = m, .lib = lib, .node = node, .file = j->d->file, .path = "", .blk = block};
   j->root.known = map_new(a);
+  contents_frame(&j->root);
   j->root.serial = NEW(a, uint32_t);
   j->root.keep = NEW(a, bool);
   CTX_TRY(c)

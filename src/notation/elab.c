@@ -481,6 +481,7 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
             .nout = nout,
             .want = want,
             .known = parent->known,
+            .frame = parent->frame,
             .serial = parent->serial,
             .keep = parent->keep};
   x->path = parent->d ? arena_fmt(x->a, "%s.%s", parent->path, d->name) : "";

@@ -100,6 +100,7 @@ typedef struct el {
   map *skip;             /* names of outputs nobody uses */
   struct gradient *grad; /* of the root only */
   map *known;            /* tid -> known_values* : contents known from outside */
+  struct elframe *frame; /* shared by nested calls (contents.c) */
   VEC(nten *) tiles;     /* outputs made by updates alone */
   uint32_t *serial;      /* shared by nested calls: numbers late sizes */
   bool *keep;            /* shared too: the arena must outlive the call (stated gradients); NULL: they are not wanted */
@@ -114,7 +115,14 @@ typedef struct gradient { /* a stated gradient is wanted: adjoints of the output
 typedef struct known_values {
   const sz *values;
   const double *floats;
+  const struct pval *elements; /* the same, as elements; made when first asked for */
 } known_values;
+typedef struct elframe {
+  uint32_t mark, newest; /* sym_mark and sym_newest when the call began */
+  uint32_t conditions;   /* that are assumed around the current point (cond_push) */
+  uint32_t stages;       /* those up to this one will not change any more */
+  map *passing;          /* contents found for one question alone; NULL: none */
+} elframe;
 
 /* ---- value.c: values and their arithmetic ---------------------------------------------------- */
 _Noreturn void el_fail(el *x, ecode code, uint32_t line, uint32_t col, const char *fmt, ...)
@@ -241,7 +249,21 @@ typedef struct pval {
   double f;
   bool b;
 } pval;
+enum { POINT_PLACES = 1024 }; /* contents are found of tensors up to this many elements */
 /* value of a closed element expression, if known */
 pval point_ex(el *x, ex e);
+/* an integer element or, of a bool tensor, one that is 1 or 0 */
+pval point_size(el *x, etype t, sz s);
+/* the n elements of a stage's result, where everything small that it reads is settled */
+void point_stage(el *x, const stage *s, pval *out, int64_t n);
 bool point_values(el *x, tid t, const sz **ints, const double **floats); /* contents of a small tensor, if known */
+
+/* ---- contents.c ------------------------------------------------------------------------------ */
+void contents_frame(el *x); /* a call begins: what is assumed now holds for all that it makes */
+void contents_whole(el *x); /* all its stages are there */
+/* finds the contents of the tensor, or of all that the value reads, and of whatever those follow from */
+void contents_settle_tensor(el *x, tid t);
+void contents_settle(el *x, ex e);
+/* what was found: count elements; NULL: nothing is known about them */
+const pval *contents_found(el *x, tid t, int64_t *count);
 #endif

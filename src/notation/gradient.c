@@ -93,6 +93,7 @@ static void give(void *env, emodule *m, uint32_t block, const tid *args, const t
   *x = k->parent;
   x->blk = block;
   uint32_t mark = sym_mark(m->c);
+  contents_frame(x);
   val *a = NEWN(x->a, val, k->nargs + 1), *adj = NEWN(x->a, val, k->nouts + 1),
       *dummy = NEWN(x->a, val, k->asked + k->d->nout + 1);
   arg *want = NEWN(x->a, arg, k->nargs + 1);

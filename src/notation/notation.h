@@ -8,7 +8,7 @@
  * of other operators inlined. It does not simplify (that is expr's), so that the evaluator can contradict the passes.
  * Shape inference is elaboration into a scratch module: output types are the declared ones with the solved sizes;
  * for integer outputs of at most 64 places whose inputs' values are known, the values too, found by
- * running the stages over symbolic sizes ("point mode").
+ * running the stages over symbolic sizes (point.c, contents.c).
  */
 #ifndef EK_NOTATION_H
 #define EK_NOTATION_H

@@ -1,15 +1,15 @@
-/* point: contents of small tensors, found by running their stages over symbolic sizes.
+/* point: the elements of small tensors, found by running a stage over symbolic sizes.
  *
  * This is shape inference on values: the same stages that will be compiled, evaluated place by place with every
  * index a number and every element an exact size, a ratio of sizes, a double or a bool.
- * What is not known is unknown, and so is everything computed from it. Work is bounded: tensors of at most
- * MAX_PLACES elements, at most MAX_STEPS nodes.
+ * What is not known is unknown, and so is everything computed from it. Work is bounded: reductions of at most
+ * POINT_PLACES terms, at most MAX_STEPS nodes for one tensor. What a stage reads was found before (contents.c).
  */
 #include "notation/elab.h"
 #include <math.h>
 #include <string.h>
 
-enum { MAX_PLACES = 1024, MAX_OUT = 64, MAX_STEPS = 200000 };
+enum { MAX_STEPS = 200000 };
 
 typedef struct env { /* values of the variables */
   const atom *var;
@@ -19,7 +19,6 @@ typedef struct env { /* values of the variables */
 } env;
 typedef struct pt {
   el *x;
-  map *memo; /* tid -> pval array */
   uint32_t steps, depth;
 } pt;
 
@@ -40,7 +39,6 @@ static bool as_cond(pt *p, pval q, sz *c) {
 }
 static sz cond_as_int(pt *p, sz c) { return sym_sel(p->x->c, c, sym_int(p->x->c, 1), sym_int(p->x->c, 0)); }
 static pval eval(pt *p, ex e, env *v);
-static pval *contents(pt *p, tid t, int64_t *count);
 
 typedef struct subst {
   pt *p;
@@ -291,10 +289,10 @@ static pval reduce(pt *p, const ex_node *n, env *up) {
   int64_t ext[MAX_RANK * 2], at[MAX_RANK * 2], total = 1;
   if (n->nargs > MAX_RANK * 2 || n->op >= RED_ARGMAX) return unknown();
   for (uint32_t i = 0; i < n->nargs; i++) {
-    if (!sym_is_int(c, sym_canon(c, sym_extent(c, n->args[i])), &ext[i]) || ext[i] > MAX_PLACES) return unknown();
+    if (!sym_is_int(c, sym_canon(c, sym_extent(c, n->args[i])), &ext[i]) || ext[i] > POINT_PLACES) return unknown();
     total *= ext[i];
     at[i] = 0;
-    if (total > MAX_PLACES) return unknown();
+    if (total > POINT_PLACES) return unknown();
   }
   env v = {n->args, at, n->nargs, up};
   bool have = false, flag = n->op == RED_ALL;
@@ -334,7 +332,9 @@ static pval reduce(pt *p, const ex_node *n, env *up) {
 static pval load(pt *p, const ex_node *n, env *v) {
   ctx *c = p->x->c;
   const tensor *t = xt(p->x->m, n->tensor);
-  int64_t pos = 0;
+  int64_t pos = 0, count;
+  const pval *all = contents_found(p->x, n->tensor, &count);
+  if (!all && !n->otherwise) return unknown();
   bool inside = true;
   for (uint32_t i = 0; i < n->nargs; i++) {
     sz s;
@@ -345,8 +345,6 @@ static pval load(pt *p, const ex_node *n, env *v) {
     pos = pos * d + k;
   }
   if (!inside) return n->otherwise ? eval(p, n->otherwise, v) : unknown();
-  int64_t count;
-  pval *all = contents(p, n->tensor, &count);
   return all && pos < count ? all[pos] : unknown();
 }
 
@@ -402,7 +400,9 @@ static pval eval(pt *p, ex e, env *v) {
       }
       break;
     }
-    pval a = eval(p, n->args[0], v), b = n->nargs > 1 ? eval(p, n->args[1], v) : unknown();
+    pval a = eval(p, n->args[0], v);
+    if (a.kind == PV_UNKNOWN) break;
+    pval b = n->nargs > 1 ? eval(p, n->args[1], v) : unknown();
     if (n->nargs == 1)
       r = unary(p, n, a);
     else if (n->nargs == 2) {
@@ -425,17 +425,6 @@ static pval eval(pt *p, ex e, env *v) {
   return r;
 }
 
-static pval *from_bytes(pt *p, const ndarray *nd, int64_t n) {
-  pval *r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
-  uint32_t w = et_bytes(nd->type);
-  for (int64_t i = 0; i < n; i++) {
-    scalar k = et_load(nd->type, (const char *)nd->data + (size_t)i * w);
-    r[i] = nd->type == ET_BOOL            ? of_bool(k.i != 0)
-           : et_kind(nd->type) == K_FLOAT ? of_num(k.f)
-                                          : of_int(sym_int(p->x->c, k.i));
-  }
-  return r;
-}
 static void run_stage_points(pt *p, const stage *s, pval *out, int64_t n) {
   ctx *c = p->x->c;
   uint32_t nv = 0;
@@ -461,11 +450,12 @@ static void run_stage_points(pt *p, const stage *s, pval *out, int64_t n) {
     int64_t total = 1, d;
     int64_t *ue = NEWN(p->x->a, int64_t, u->nvars + 1), *ua = NEWN(p->x->a, int64_t, u->nvars + 1);
     for (uint32_t i = 0; i < u->nvars; i++)
-      if (sym_is_int(c, sym_canon(c, sym_extent(c, u->vars[i])), &ue[i]) && ue[i] <= MAX_PLACES && total <= MAX_PLACES)
+      if (sym_is_int(c, sym_canon(c, sym_extent(c, u->vars[i])), &ue[i]) && ue[i] <= POINT_PLACES &&
+          total <= POINT_PLACES)
         total *= ue[i];
       else
-        total = MAX_PLACES + 1;
-    bool ok = total <= MAX_PLACES;
+        total = POINT_PLACES + 1;
+    bool ok = total <= POINT_PLACES;
     env uv = {u->vars, ua, u->nvars, NULL};
     for (int64_t k = 0; ok && k < total; k++) {
       pval w = u->cond ? eval(p, u->cond, &uv) : of_bool(true);
@@ -498,52 +488,27 @@ static void run_stage_points(pt *p, const stage *s, pval *out, int64_t n) {
       for (int64_t k = 0; k < n; k++) out[k] = unknown();
   }
 }
-static pval *contents(pt *p, tid t, int64_t *count) {
-  ctx *c = p->x->c;
-  uint64_t q;
-  const tensor *x = xt(p->x->m, t);
-  int64_t n = 1, d;
-  for (uint32_t i = 0; i < x->rank; i++) {
-    if (!sym_is_int(c, sym_canon(c, x->shape[i]), &d) || d > MAX_PLACES) return NULL;
-    n *= d;
-    if (n > MAX_PLACES) return NULL;
-  }
-  *count = n;
-  if (map_getu(p->memo, t, &q)) return (pval *)(uintptr_t)q;
-  pval *r = NULL;
-  known_values *k = map_getu(p->x->known, t, &q) ? (known_values *)(uintptr_t)q : NULL;
-  if (k) {
-    r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
-    for (int64_t i = 0; i < n; i++)
-      if (k->values)
-        r[i] = !k->values[i]        ? unknown()
-               : x->type == ET_BOOL ? of_cond(p, sym_addi(c, sym_canon(c, k->values[i]), -1))
-                                    : of_int(sym_canon(c, k->values[i]));
-      else
-        r[i] = of_num(k->floats[i]);
-  } else if (x->kind == TK_CONST && x->data.data && et_bytes(x->type))
-    r = from_bytes(p, &x->data, n);
-  else if (x->kind == TK_STAGE) {
-    const stage *s = xs(p->x->m, x->stage);
-    if (s->tensor != t || s->recurrence || (!s->value && !s->updates.n) || x->rank > MAX_RANK) return NULL;
-    map_putu(p->memo, t, 0); /* no cycles */
-    r = NEWN(p->x->a, pval, n ? (size_t)n : 1);
-    run_stage_points(p, s, r, n);
-  }
-  map_putu(p->memo, t, (uint64_t)(uintptr_t)r);
-  return r;
-}
 
 pval point_ex(el *x, ex e) {
-  pt p = {.x = x, .memo = map_new(x->a)};
+  pt p = {.x = x};
+  contents_settle(x, e);
   return eval(&p, e, NULL);
 }
+pval point_size(el *x, etype t, sz s) {
+  pt p = {.x = x};
+  return t == ET_BOOL ? of_cond(&p, sym_addi(x->c, s, -1)) : of_int(s);
+}
+void point_stage(el *x, const stage *s, pval *out, int64_t n) {
+  pt p = {.x = x};
+  run_stage_points(&p, s, out, n);
+}
 bool point_values(el *x, tid t, const sz **ints, const double **floats) {
-  pt p = {.x = x, .memo = map_new(x->a)};
+  pt p = {.x = x};
   int64_t n;
   const tensor *q = xt(x->m, t);
   if (et_kind(q->type) == K_STR) return false;
-  pval *v = contents(&p, t, &n);
+  contents_settle_tensor(x, t);
+  const pval *v = contents_found(x, t, &n);
   if (!v) return false;
   if (et_kind(q->type) == K_FLOAT) {
     double *f = NEWN(x->m->a, double, n ? (size_t)n : 1);

@@ -405,10 +405,12 @@ condmark cond_push(el *x, ex cond, bool truth) {
   condmark k = {sym_mark(x->c), x->facts.n, false};
   facts(x, cond, truth, &k.lost);
   x->soft += k.lost;
+  x->frame->conditions++;
   return k;
 }
 void cond_pop(el *x, condmark k) {
   x->soft -= k.lost;
+  x->frame->conditions--;
   x->facts.n = k.facts;
   sym_pop(x->c, k.sym);
 }

@@ -82,8 +82,8 @@ static void consequences(symtab *s, sz p, int depth, bool permanent) {
   s->overflowed = false;
   s->soft = outer;
 }
-static void push(symtab *s, sz p) {
-  fact f = {.p = p, .before = s->state};
+static void push(symtab *s, sz p, uint32_t number) {
+  fact f = {.p = p, .number = number, .before = s->state};
   bool below;
   int64_t at;
   if (bounds_atom(s, p, &f.bound, &below, &at)) {
@@ -101,7 +101,7 @@ static void assume(symtab *s, sz p, int depth, bool permanent) {
   if (lo >= 0) return;              /* known already */
   if (sym_const(s, p, &lo)) return; /* false: what it guards is never evaluated */
   if (!permanent)
-    push(s, p);
+    push(s, p, ++s->nfacts);
   else {
     bool below;
     atom x;
@@ -115,19 +115,26 @@ static void assume(symtab *s, sz p, int depth, bool permanent) {
 }
 /* Takes the facts off the stack for a moment, for what must hold without them. Nothing in between may unwind and
  * hope to find them again. */
-sz *facts_suspend(symtab *s, uint32_t *n) {
+fact *facts_suspend(symtab *s, uint32_t *n) {
   *n = s->facts.n;
   if (!*n) return NULL;
-  sz *saved = NEWN(s->a, sz, *n);
-  for (uint32_t i = 0; i < *n; i++) saved[i] = s->facts.v[i].p;
+  fact *saved = arena_dup(s->a, s->facts.v, *n * sizeof *saved);
   sym_pop(s->c, 0);
   return saved;
 }
-void facts_resume(symtab *s, const sz *saved, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) push(s, saved[i]);
+void facts_resume(symtab *s, const fact *saved, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) push(s, saved[i].p, saved[i].number);
 }
 uint32_t sym_state(ctx *c) { return sym_tab(c)->state; }
 uint32_t sym_mark(ctx *c) { return sym_tab(c)->facts.n; }
+uint32_t sym_newest(ctx *c) {
+  symtab *s = sym_tab(c);
+  return s->facts.n ? s->facts.v[s->facts.n - 1].number : 0;
+}
+bool sym_still(ctx *c, uint32_t mark, uint32_t newest) {
+  symtab *s = sym_tab(c);
+  return !mark || (mark <= s->facts.n && s->facts.v[mark - 1].number == newest);
+}
 uint32_t sym_push(ctx *c, sz ge0) {
   symtab *s = sym_tab(c);
   uint32_t mark = s->facts.n;
@@ -188,7 +195,7 @@ static void learn_eq(symtab *s, sz a, sz b) {
 void sym_assume_eq(ctx *c, sz a, sz b) {
   symtab *s = sym_tab(c);
   uint32_t n;
-  sz *facts = facts_suspend(s, &n);
+  fact *facts = facts_suspend(s, &n);
   learn_eq(s, a, b);
-  for (uint32_t i = 0; i < n; i++) push(s, sym_primitive(s, sym_canon(c, facts[i])));
+  for (uint32_t i = 0; i < n; i++) push(s, sym_primitive(s, sym_canon(c, facts[i].p)), facts[i].number);
 }

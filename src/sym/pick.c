@@ -22,7 +22,7 @@ sz sym_compound(symtab *s, atom_kind kind, sz a, sz b, sz d) {
   if (map_getu(s->hidden, e, &known)) return (sz)known;
   uint32_t n;
   int64_t lo, hi;
-  sz *facts = facts_suspend(s, &n); /* the symbol outlives them */
+  fact *facts = facts_suspend(s, &n); /* the symbol outlives them */
   sym_interval(s, e, &lo, &hi);
   facts_resume(s, facts, n);
   const char *name = "t";

@@ -127,6 +127,10 @@ uint32_t sym_push(ctx *c, sz ge0); /* assume e >= 0; returns the mark to pop to 
 uint32_t sym_push_ne(ctx *c, sz a, sz b);
 void sym_pop(ctx *c, uint32_t mark);
 uint32_t sym_mark(ctx *c);
+/* The number of the fact on top of the stack, which no other fact ever has; 0: there is none. Are all facts that
+ * were assumed at that time, when the mark was `mark`, assumed still? (Permanent knowledge only grows.) */
+uint32_t sym_newest(ctx *c);
+bool sym_still(ctx *c, uint32_t mark, uint32_t newest);
 /* names what is assumed at the moment: where it is the same, the same expressions are built */
 uint32_t sym_state(ctx *c);
 /* Permanent equality a == b learnt at entry (a guard): orients it into a substitution when one side is a symbol

@@ -59,6 +59,7 @@ typedef struct spoly {
 } spoly;
 typedef struct fact {
   sz p;             /* >= 0 */
+  uint32_t number;  /* of this fact alone, as long as the context lives */
   uint32_t before;  /* state without it */
   atom bound;       /* p bounds this atom alone: kept as its range, not as a fact to search; else 0 */
   int64_t flo, fhi; /* the atom's narrowing before */
@@ -99,6 +100,7 @@ typedef struct symtab {
   memo built, proofs;
   VEC(fact) facts;
   VEC(sz) perm;                  /* permanent facts that are no ranges and no substitutions */
+  uint32_t nfacts;               /* how many were ever pushed */
   uint32_t state, root, nstates; /* root: state of the empty stack; a new one whenever permanent knowledge changes */
   uint8_t mask;                  /* samples that satisfy the facts of mask_state */
   uint32_t mask_state;
@@ -186,7 +188,7 @@ void sym_interval(symtab *s, sz e, int64_t *lo, int64_t *hi);
 uint8_t sym_samples(symtab *s, sz e, const int64_t **val);
 uint8_t sym_sample_mask(symtab *s); /* sample points that satisfy the facts */
 /* facts.c */
-void sym_learned(symtab *s);               /* permanent knowledge has changed */
-sz *facts_suspend(symtab *s, uint32_t *n); /* takes the facts off the stack for a moment */
-void facts_resume(symtab *s, const sz *saved, uint32_t n);
+void sym_learned(symtab *s);                 /* permanent knowledge has changed */
+fact *facts_suspend(symtab *s, uint32_t *n); /* takes the facts off the stack for a moment */
+void facts_resume(symtab *s, const fact *saved, uint32_t n);
 #endif

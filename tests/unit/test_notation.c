@@ -282,6 +282,36 @@ static void test_late(void **state) {
   CTX_CATCH { fail_msg("%s", message(c)); }
   ctx_free(c);
 }
+/* Contents are found when somebody asks: floats' only behind a question for whole numbers. */
+static void test_contents(void **state) {
+  (void)state;
+  ctx *c = ctx_new();
+  CTX_TRY(c) {
+    bench b = {.c = c, .l = library(c), .m = expr_module(c)};
+    input(&b, ET_F32, 2, "1", "4"), input(&b, ET_F32, 2, "4", "4");
+    assert_true(run(&b, "MatMul", NULL, 0, 1));
+    assert_null(b.m->contents);
+    input(&b, ET_F32, 2, "B", "S");
+    assert_true(run(&b, "Shape", NULL, 0, 1));
+    arg t = b.out[0];
+    sattr to = {.name = "to", .kind = SK_INT, .i = 1}, back = {.name = "to", .kind = SK_INT, .i = 7};
+    b.in[0] = t, b.nin = 1;
+    assert_true(run(&b, "Cast", &to, 1, 1));
+    for (int i = 0; i < 601; i++) { /* more than a recursion might follow */
+      t = b.out[0];
+      assert_null(t.values);
+      assert_null(t.floats);
+      b.in[0] = b.in[1] = t, b.nin = i == 300 ? 2 : 1;
+      assert_true(run(&b, i == 300 ? "Add" : "Neg", NULL, 0, 1));
+    }
+    t = b.out[0];
+    b.in[0] = t, b.nin = 1;
+    assert_true(run(&b, "Cast", &back, 1, 1));
+    assert_string_equal(sym_str(c, b.out[0].values[1]), "2*S");
+  }
+  CTX_CATCH { fail_msg("%s", message(c)); }
+  ctx_free(c);
+}
 /* The values that come out of small integer operators, by their own definitions. */
 static void test_values(void **state) {
   (void)state;
@@ -464,11 +494,11 @@ static void test_depth(void **state) { /* nesting without end */
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_library),  cmocka_unit_test(test_later),    cmocka_unit_test(test_override),
-      cmocka_unit_test(test_messages), cmocka_unit_test(test_shapes),   cmocka_unit_test(test_guards),
-      cmocka_unit_test(test_late),     cmocka_unit_test(test_values),   cmocka_unit_test(test_tiled),
-      cmocka_unit_test(test_stop),     cmocka_unit_test(test_gradient), cmocka_unit_test(test_mutations),
-      cmocka_unit_test(test_depth),    cmocka_unit_test(test_end),
+      cmocka_unit_test(test_library),   cmocka_unit_test(test_later),  cmocka_unit_test(test_override),
+      cmocka_unit_test(test_messages),  cmocka_unit_test(test_shapes), cmocka_unit_test(test_guards),
+      cmocka_unit_test(test_late),      cmocka_unit_test(test_values), cmocka_unit_test(test_contents),
+      cmocka_unit_test(test_tiled),     cmocka_unit_test(test_stop),   cmocka_unit_test(test_gradient),
+      cmocka_unit_test(test_mutations), cmocka_unit_test(test_depth),  cmocka_unit_test(test_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -627,6 +627,19 @@ static void special_rules(void **state) {
   m = sym_push_ne(c, a, b); /* sign unknown: nothing to learn, still popped alike */
   sym_pop(c, m);
   assert_int_equal(sym_mark(c), m);
+  /* what rests on facts holds as long as these: not with the same fact assumed again, but through what is learnt */
+  m = sym_push(c, sym_addi(c, p, -5)), m++;
+  uint32_t newest = sym_newest(c);
+  sym_push(c, sym_addi(c, n, -7));
+  sym_assume_eq(c, size(c, "one"), size(c, "other"));
+  assert_true(sym_still(c, m, newest));
+  sym_pop(c, m);
+  assert_true(sym_still(c, m, newest));
+  sym_pop(c, m - 1);
+  assert_false(sym_still(c, m, newest));
+  sym_push(c, sym_addi(c, p, -5));
+  assert_false(sym_still(c, m, newest));
+  sym_pop(c, m - 1);
 }
 
 static void proofs(void **state) {

@@ -31,6 +31,9 @@ typedef struct ra {
   uint32_t *use; /* positions of instructions, by value */
   VEC(uint32_t) block_of;
   vr owner[CLASSES][32];
+  uint32_t taken[CLASSES]; /* bits: registers that have an owner */
+  vr *ends;                /* the values in the order of the ends of their lives */
+  uint32_t ended;          /* how many of them are over */
   uint32_t clobber_n;
   mis out;
   vr victim; /* to be spilled before the next walk */
@@ -167,6 +170,15 @@ static void lives(ra *r) {
   }
 }
 
+static void order_ends(ra *r) { /* counting sort */
+  uint32_t last = 2 * r->x->code.n + 3, n = r->x->v.n;
+  uint32_t *at = NEWN(r->x->a, uint32_t, last + 2);
+  r->ends = NEWN(r->x->a, vr, n + 1);
+  for (vr v = 0; v < n; v++) at[r->l[v].end + 1]++;
+  for (uint32_t i = 0; i <= last; i++) at[i + 1] += at[i];
+  for (vr v = 0; v < n; v++) r->ends[at[r->l[v].end]++] = v;
+}
+
 /* ---- registers ------------------------------------------------------------------------------- */
 static uint32_t next_use(const ra *r, vr v, uint32_t i) {
   life *l = &r->l[v];
@@ -240,23 +252,24 @@ static void drop(ra *r, unsigned cls, int reg) {
   vr v = r->owner[cls][reg];
   if (v) r->l[v].reg = -1;
   r->owner[cls][reg] = 0;
+  r->taken[cls] &= ~(1u << reg);
 }
 static bool full(const ra *r, vr v, uint32_t busy) {
   unsigned cls = r->x->v.v[v].cls;
-  uint32_t can = registers(r, cls) & ~busy;
-  for (int k = 0; k < 32; k++)
-    if ((can >> k & 1) && !r->owner[cls][k]) return false;
-  return true;
+  return !(registers(r, cls) & ~busy & ~r->taken[cls]);
 }
 /* A register for v at instruction i, none of `busy`; -1: the walk begins anew. */
 static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
   static const uint8_t order[16] = {0, 1, 2, 6, 7, 8, 9, 10, 11, 3, 5, 12, 13, 14, 15, 4};
   unsigned cls = r->x->v.v[v].cls;
   uint32_t can = registers(r, cls) & ~(r->l[v].spilled ? 0 : r->l[v].forbidden) & ~busy;
-  if (hint >= 0 && (can >> hint & 1) && !r->owner[cls][hint]) goto found;
-  for (int k = 0; k < 32; k++) {
-    hint = cls == RG ? (k < 16 ? order[k] : 31) : k;
-    if ((can >> hint & 1) && !r->owner[cls][hint]) goto found;
+  uint32_t idle = can & ~r->taken[cls];
+  if (hint >= 0 && (idle >> hint & 1)) goto found;
+  for (int k = 0; k < 16 && cls == RG && idle; k++)
+    if (idle >> (hint = order[k]) & 1) goto found;
+  if (idle) {
+    hint = __builtin_ctz(idle);
+    goto found;
   }
   int best = -1;
   uint32_t far = 0;
@@ -286,7 +299,7 @@ static int take(ra *r, vr v, uint32_t i, uint32_t busy, int hint) {
   drop(r, cls, best);
   hint = best;
 found:
-  if (!EK_PLANTED("x86-allocate")) r->owner[cls][hint] = v;
+  if (!EK_PLANTED("x86-allocate")) r->owner[cls][hint] = v, r->taken[cls] |= 1u << hint;
   r->l[v].reg = (int8_t)hint;
   if (cls == RG) r->used |= 1u << hint;
   return hint;
@@ -383,13 +396,16 @@ static bool fold(ra *r, mi *i, vr *at) { /* *at: one of i's operands */
 static void pin(ra *r, uint32_t busy[CLASSES], vr v) { busy[r->x->v.v[v].cls] |= 1u << r->l[v].reg; }
 static void leave_block(ra *r) {
   for (unsigned c = 0; c < CLASSES; c++)
-    for (int k = 0; k < 32; k++)
-      if (r->owner[c][k] && r->l[r->owner[c][k]].spilled) drop(r, c, k);
+    for (uint32_t left = r->taken[c]; left; left &= left - 1) {
+      int k = __builtin_ctz(left);
+      if (r->l[r->owner[c][k]].spilled) drop(r, c, k);
+    }
 }
 static void expire(ra *r, uint32_t pos) {
-  for (unsigned c = 0; c < CLASSES; c++)
-    for (int k = 0; k < 32; k++)
-      if (r->owner[c][k] && r->l[r->owner[c][k]].end <= pos) drop(r, c, k);
+  for (; r->ended < r->x->v.n && r->l[r->ends[r->ended]].end <= pos; r->ended++) {
+    vr v = r->ends[r->ended];
+    if (r->l[v].reg >= 0) drop(r, r->x->v.v[v].cls, r->l[v].reg);
+  }
 }
 static bool one(ra *r, uint32_t n) {
   mi i = r->x->code.v[n];
@@ -487,8 +503,10 @@ enum { FEW = 48 };
 bool x86_allocate(x86_code *x) {
   ra r_ = {.x = x, .l = NEWN(x->a, life, x->v.n + 1)}, *r = &r_;
   lives(r);
+  order_ends(r);
   for (uint32_t turn = 0; turn <= x->v.n; turn++) { /* each but the last has one more value in memory, or some */
-    memset(r->owner, 0, sizeof r->owner);
+    memset(r->owner, 0, sizeof r->owner), memset(r->taken, 0, sizeof r->taken);
+    r->ended = 0;
     r->out.n = 0, r->victim = 0, r->used = 0;
     for (vr v = 1; v < x->v.n; v++) {
       life *l = &r->l[v];
