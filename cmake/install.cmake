@@ -2,7 +2,11 @@
 include(CMakePackageConfigHelpers)
 install(TARGETS einkorn_shared EXPORT EinkornTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/einkorn/einkorn.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/einkorn)
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# what README and the documents name, at the same places, so that their links lead somewhere
+install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "__pycache__" EXCLUDE)
+install(FILES tests/models/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests/models)
+install(FILES include/einkorn/einkorn.h DESTINATION ${CMAKE_INSTALL_DOCDIR}/include/einkorn)
 
 file(RELATIVE_PATH up_from_pkgconfig /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 configure_file(cmake/einkorn.pc.in ${CMAKE_BINARY_DIR}/gen/einkorn.pc @ONLY)

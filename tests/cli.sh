@@ -28,6 +28,16 @@ e 0 '^einkorn [0-9]' '--version'
 e 0 'compiles' '--help'
 for c in run compile show check info bench explain ops; do e 0 -- "$c --help"; has out -- '--json'; done
 e 2 'no command frob' frob
+e 2 'no command rum; did you mean run' rum
+e 0 'commit: .*' '--version -v'; has out '^LLVM: 19'; has out '^processor: '
+e 0 'einkorn run +MODEL' help; has out 'einkorn help'
+e 0 'Rarely needed:' 'help run'; has out '^  --expect FILE.npz  +compares'
+e 2 'no command rnu; did you mean run' 'help rnu'
+tests=$((tests + 1)); for c in run compile show check info bench explain ops help; do COLUMNS=70 "$einkorn" $c --help | grep -v '^einkorn\|^  einkorn' | awk -v c=$c 'length > 70 {print c ": " $0; bad = 1} END {exit bad}' || { bad=$((bad + 1)); echo "--help is wider than 70 columns"; }; done
+e 2 'unknown option --expet; did you mean --expect' 'run --expet x'
+e 2 'unknown option --stage .it belongs to show' 'run --stage x'
+e 2 'bad number for --memory-limit: bytes are expected' "run $digits --memory-limit 12Q"
+e 2 'bad value for --accuracy: default.strict.fast is expected, not stric' "run $digits --accuracy stric"
 e 2 'unknown option --frob' 'run --frob x'
 e 2 'missing' run
 e 2 'value is missing' "run $digits --seed"
@@ -37,6 +47,9 @@ e 2 'too much' "check $digits $digits"
 e 2 'no pass nonsense' "check $digits --stop-after nonsense"
 e 2 'no stage' "show $digits --stage nonsense"
 e 2 'Q' "check $digits --dim Q=3"
+e 2 'open are N; did you mean N' "check $digits --dim n=3"
+e 2 'did you mean hoist' "check $digits --stop-after hoits"
+e 2 'did you mean conv1' "show $digits --node conv11"
 e 2 'NAME=NUMBER' "check $digits --dim N"
 e 1 'pdp11' "check $digits --target pdp11"
 
@@ -97,7 +110,8 @@ mkdir "$work/folder"
 e 1 'directory' "run $work/folder"
 
 # ---- compile ----
-e 0 'working memory: ' "compile $digits"
+e 2 'o OUT is missing' "compile $digits"
+e 0 '' "compile $digits --stop-after hoist"
 e 0 'digits.so: [0-9]+ bytes' "compile $digits -o $work/digits.so"
 e 0 'ok$' "run $work/digits.so --inputs $all --expect $all --threads 2"
 e 0 'scores f32\[5, 10\]' "run $work/digits.so --dim N=5"
@@ -115,7 +129,9 @@ for f in digits.o digits.c digits.h; do tests=$((tests + 1)); [ -s "$work/$f" ] 
 e 2 'suffix' "compile $digits -o $work/digits.zip"
 e 1 'No such file' "compile $digits -o $work/nowhere/digits.so"
 expect 1 'lld-19' env PATH=/nonexistent "$einkorn" compile "$digits" -o "$work/x.so"
-e 0 '"memory": ' "compile $digits --json"
+e 0 '"memory": ' "compile $digits -o $work/digits.so --json"
+e 0 'working memory: ' "compile $digits -o $work/digits.so"
+e 0 '' "compile $digits -o $work/digits.so -q"; empty out; empty err
 if command -v gcc >/dev/null; then
   expect 0 '' gcc -std=c17 -ffreestanding -Wall -Wextra -Werror -pedantic -O1 -c "$work/digits.c" -o "$work/c.o"
   expect 0 '' gcc -I"$work" "$here/../examples/standalone.c" "$work/digits.o" -lm -lpthread -o "$work/standalone"
@@ -143,6 +159,9 @@ e 0 '"macs": "137472\*N"' "info $digits --json --layers"
 e 0 'Softmax' 'ops'
 e 0 'op Softmax' 'ops Softmax'
 e 2 'no operator' 'ops Nonsense'
+e 2 'did you mean Softmax' 'ops Softmx'
+printf 'graph "own" ir 8 opset 17 {\n  input x: f32[2]\n  y: f32[2] = "com.microsoft"::FastGeluu(x) "g"\n  z: f32[2] = Geluu(y) "h"\n  output z\n}\n' >"$work/meant.graph"
+e 3 'FastGeluu is not defined; did you mean com.microsoft::FastGelu' "check $work/meant.graph"; has err 'Geluu is not defined; did you mean Gelu'
 e 0 '"name": "Softmax"' 'ops Softmax --json'
 printf 'graph "own" ir 8 opset 17 {\n  input x: f32[N]\n  y: f32[N] = mine::Twice(x) "twice"\n  output y\n}\n' >"$work/own.graph"
 printf 'op "mine::Twice"<T: num>(X: T[a...]) -> Y: T[a...] {\n  Y[i...] = X[i...] + X[i...]\n}\n' >"$work/own.ek"
@@ -181,6 +200,29 @@ tests=$((tests + 1)); [ "$(grep -c '"starts": 1' "$work/out")" = "$(cat "$work/l
 if command -v python3 >/dev/null; then tests=$((tests + 1)); python3 -c 'import json, sys; json.load(sys.stdin)' <"$work/out" || { bad=$((bad + 1)); echo "explain --json is no JSON"; }; fi
 
 e 1 'memory' "run $digits --dim N=100 --memory-limit 1000"
+e 1 'need [0-9]* bytes of working memory .*threads.*the limit is 2048 bytes' "run $digits --memory-limit 2KiB"
+e 0 '' "run $digits --memory-limit 1G -q"
+e 1 'out of memory: these sizes need 13824[0-9]* bytes of working memory .13824' "run $digits --dim N=1000000000"
+
+# ---- files of others: what they are, and what to do ----
+other() { # NAME BYTES(printf) PATTERN
+  printf "$2" >"$work/$1"; e 1 "$3" "run $work/$1"
+}
+other a.tflite '\034\000\000\000TFL3\000\000' 'is a TensorFlow Lite model: .*--tflite .*/a.tflite'
+other b.h5 '\211HDF\r\n\032\n\000' 'is an HDF5 file'
+other c.pkl '\200\004\225\000' 'is a Python pickle'
+other d.pt 'PK\003\004......................d/data.pkl' 'is a zip of PyTorch .*torch.onnx.export'
+other e.zip 'PK\003\004......................x.txt' 'is a zip archive'
+other f.onnx 'version https://git-lfs.github.com/spec/v1\noid sha256:a\nsize 1\n' 'a pointer of Git LFS, .*git lfs pull'
+other g.onnx '\n<!DOCTYPE html><html>404</html>' 'is a web page'
+other h.json '{\"ir_version\": 8}' 'is JSON'
+other i.xml '<?xml version=\"1.0\"?><net name=\"x\">' 'OpenVINO'
+other j.safetensors '\002\000\000\000\000\000\000\000{}......' 'safetensors'
+other k.gz '\037\213\010\000' 'gzip -d'
+other l.txt 'hello\n' "expected 'graph'"
+mkdir "$work/saved" "$work/hub"; : >"$work/saved/saved_model.pb"; : >"$work/hub/model.onnx"
+e 1 'is a SavedModel of TensorFlow: .*--saved-model' "run $work/saved"
+e 1 'did you mean .*/hub/model.onnx' "run $work/hub"
 e 0 '' "run $digits --dim N=1 --memory-limit 100000000 --no-cache"
 
 # ---- environment ----
@@ -190,7 +232,7 @@ expect 0 'with 1 threads' env EINKORN_NUM_THREADS=1 "$einkorn" run "$digits" -v
 
 # ---- manual and completions ----
 e 0 'einkorn.-run' 'describe man'
-for c in run compile show check info bench explain ops; do e 0 '^.SH OPTIONS' "describe man $c"; done
+for c in run compile show check info bench explain ops help; do e 0 '^.SH OPTIONS' "describe man $c"; done
 for s in bash zsh fish; do e 0 'stage' "describe $s"; done
 e 2 'no command frob' 'describe man frob'
 e 2 'described as frob' 'describe frob'

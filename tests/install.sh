@@ -52,6 +52,10 @@ else without g++ 2; fi
 printf '#include <einkorn/einkorn.h>\nint main(void) { return ek_version()[0] == 0; }\n' >"$work/old.c"
 check "the header in C99" gcc -std=c99 -Wall -Wextra -pedantic -Werror -I"$prefix/include" -c "$work/old.c" -o "$work/old.o"
 
+# ---- the documents: every link of README leads to what was installed ----
+doc=$(dirname "$(find "$prefix/share/doc" -name README.md | awk '{print length($0), $0}' | sort -n | head -1 | cut -d' ' -f2)")
+for link in $(grep -o '](\([^):#]*\)' "$doc/README.md" | cut -c3- | sort -u); do check "README's $link is installed" [ -e "$doc/$link" ]; done
+
 # ---- the manual ----
 commands=$("$prefix/bin/einkorn" --help | sed -n 's/^  einkorn \([a-z]*\) .*/\1/p')
 if command -v man >/dev/null; then
@@ -63,7 +67,15 @@ if command -v man >/dev/null; then
     for o in $("$prefix/bin/einkorn" "$c" --help | grep -oE '^  (-., |-. [^ ]+, )?--[a-z-]+' | grep -oE -- '--[a-z-]+$'); do check "man einkorn-$c has $o" grep -qF -- "$o" "$work/page"; done
     check "man einkorn-$c: no warnings" [ -z "$(man -l --warnings -E UTF-8 "$prefix/share/man/man1/einkorn-$c.1" 2>&1 >/dev/null)" ]
   done
-else without man $((1 + $(wc -w <<<"$commands"))); fi
+  page 3 einkorn >"$work/page"
+  check "man 3 einkorn" grep -q "Conventions, which hold" "$work/page"
+  for f in ek_load ek_compile ek_run_set_input ek_options ek_arrays_load; do page 3 $f >"$work/page"; check "man 3 $f" grep -q "^SYNOPSIS" "$work/page"; done
+  declared=$(grep -o 'EK_API [^;(]*(' "$prefix/include/einkorn/einkorn.h" | sed 's/($//; s/.*[ *]//' | grep '^ek_' | sort -u)
+  for f in $declared; do [ -s "$prefix/share/man/man3/$f.3" ] || echo "$f"; done >"$work/lacking"
+  check "each function has a page in section 3: $(tr '\n' ' ' <"$work/lacking")" [ ! -s "$work/lacking" ]
+  man -l --warnings -E UTF-8 "$prefix"/share/man/man3/*.3 >/dev/null 2>"$work/warnings"
+  check "section 3 has no warnings" [ ! -s "$work/warnings" ]
+else without man $((8 + $(wc -w <<<"$commands"))); fi
 
 # ---- completions ----
 complete_bash() { # WORD...: what the last one can become

@@ -139,8 +139,8 @@ EK_API void ek_session_options_init(ek_session_options *o); /* the defaults */
 EK_API void ek_session_options_init_sized(ek_session_options *o,
                                           size_t bytes); /* the same of a struct of so many bytes */
 #define ek_session_options_init(o) ek_session_options_init_sized((o), sizeof(ek_session_options))
-EK_API ek_session *ek_session_create(void); /* NULL when out of memory. Any thread */
-/* NULL when out of memory, or when o is not right: a wrong size, or only one of alloc and free. Any thread */
+EK_API ek_session *ek_session_create(void); /* a new session; NULL: out of memory. Any thread */
+/* a new session with these options; NULL when out of memory, or when o is not right: a wrong size, or only one of alloc and free. Any thread */
 EK_API ek_session *ek_session_create_with(const ek_session_options *o);
 EK_API void ek_session_destroy(ek_session *s); /* ends everything that was made with it */
 /* all diagnostics of the last failing call, one a line, "" if none; valid until the next call on s or on one of its
@@ -158,10 +158,10 @@ EK_API void ek_set_progress(ek_session *s, int (*progress)(void *user, const cha
 EK_API ek_code ek_load_ops(ek_session *s, const char *path);
 
 /* ---- models ---------------------------------------------------------------------------------- */
-/* .onnx or graph text, by content. The file and its external data stay mapped; they must not change as long as the
+/* Loads a model: .onnx or graph text, by content. The file and its external data stay mapped; they must not change as long as the
  * model is used. EK_IO, EK_MODEL, EK_UNSUPPORTED. */
 EK_API ek_code ek_load(ek_session *s, const char *path, ek_model **out);
-/* The same from memory: borrowed, and unchanged, as long as the model and what is compiled from it. name: for
+/* Loads a model from memory: borrowed, and unchanged, as long as the model and what is compiled from it. name: for
  * messages; NULL: "model". External data has no folder here: EK_IO when the model has any. */
 EK_API ek_code ek_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_model **out);
 EK_API void ek_model_close(ek_model *m); /* modules compiled from it live on */
@@ -172,11 +172,11 @@ typedef struct ek_tensor_info {
   int64_t dims[EK_MAX_RANK];          /* -1: known only at run time */
   const char *dim_names[EK_MAX_RANK]; /* of the -1 ones: a symbol or a formula; NULL otherwise */
 } ek_tensor_info;
-EK_API int32_t ek_model_inputs(const ek_model *m); /* how many (initialisers do not count) */
-EK_API int32_t ek_model_outputs(const ek_model *m);
-/* i from 0; EK_USAGE: there is no such input */
+EK_API int32_t ek_model_inputs(const ek_model *m);  /* how many (initialisers do not count) */
+EK_API int32_t ek_model_outputs(const ek_model *m); /* how many */
+/* what input i is, from 0; EK_USAGE: there is none */
 EK_API ek_code ek_model_input(ek_model *m, int32_t i, ek_tensor_info *out);
-/* the first call infers all shapes, and may fail as ek_compile does */
+/* what output i is; the first call infers all shapes, and may fail as ek_compile does */
 EK_API ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out);
 
 /* ---- compiling ------------------------------------------------------------------------------- */
@@ -252,7 +252,7 @@ typedef struct ek_report {
   double total_ms, load_ms, passes_ms, schedule_ms, code_ms;
   int cached; /* the code was not made by this call: it came from the cache (ek_options.cache) */
 } ek_report;
-/* To code in this process. o: NULL for the defaults; read during the call. EK_USAGE (options), EK_UNSUPPORTED,
+/* Compiles a model to code in this process. o: NULL for the defaults; read during the call. EK_USAGE (options), EK_UNSUPPORTED,
  * EK_MODEL, EK_SHAPE, EK_TARGET, EK_CANCELLED. */
 EK_API ek_code ek_compile(ek_model *m, const ek_options *o, ek_module **out);
 /* Saves compiled code: by the suffix of path .so or .o (both need a linker), or .c; a header .h is written beside
@@ -261,19 +261,22 @@ EK_API ek_code ek_compile(ek_model *m, const ek_options *o, ek_module **out);
  * NAME_info; NAME is the file's name made an identifier. report may be NULL.
  * The files appear whole or not at all. Errors as ek_compile, and EK_IO. */
 EK_API ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report);
-/* A saved .so: runs its code as any library does, so load only what you trust. EK_IO, EK_MODEL (not made by
+/* Loads a saved .so: runs its code as any library does, so load only what you trust. EK_IO, EK_MODEL (not made by
  * ek_save), EK_TARGET (other kind of processor), EK_UNSUPPORTED (made by a version that is too far away). */
 EK_API ek_code ek_module_load(ek_session *s, const char *path, ek_module **out);
-/* the same from memory: copied; name: for messages; Linux only */
+/* Loads a saved .so from memory: copied; name: for messages; Linux only */
 EK_API ek_code ek_module_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_module **out);
 /* ends its runs, too: none may be executing */
 EK_API void ek_module_close(ek_module *m);
-/* About a module, any thread. i from 0; EK_USAGE: there is no such input or output. */
+/* What a module has and what it is, any thread. i from 0; EK_USAGE: there is no such input or output. */
 EK_API int32_t ek_module_inputs(const ek_module *m);
 EK_API int32_t ek_module_outputs(const ek_module *m);
 EK_API ek_code ek_module_input(const ek_module *m, int32_t i, ek_tensor_info *out);
 EK_API ek_code ek_module_output(const ek_module *m, int32_t i, ek_tensor_info *out);
-EK_API void ek_module_report(const ek_module *m, ek_report *out);
+/* The number of the input, or output, of that name; -1: there is none. */
+EK_API int32_t ek_module_find_input(const ek_module *m, const char *name);
+EK_API int32_t ek_module_find_output(const ek_module *m, const char *name);
+EK_API void ek_module_report(const ek_module *m, ek_report *out); /* what compiling it came to */
 
 /* ---- threads for runs ----
  * Runs with more than one thread share the threads of a pool. By default that is one pool per session, made when
@@ -283,10 +286,31 @@ EK_API void ek_module_report(const ek_module *m, ek_report *out);
  * taken computes its kernel alone, without waiting. For several runs that shall each have threads of their
  * own at all times, make pools. A pool's threads look out for work for 0.3 ms after the last kernel, yielding the
  * processor to whoever wants it, and then sleep; they block all signals. */
-/* as many as that, the caller of ek_run_execute included; 0: ek_threads(). NULL: out of memory, or not 0 to 1024.
+/* A pool of so many threads, the caller of ek_run_execute included; 0: ek_threads(). NULL: out of memory, or not 0 to 1024.
  * Any thread */
 EK_API ek_pool *ek_pool_create(int threads);
 EK_API void ek_pool_destroy(ek_pool *p); /* after all runs that use it. Any thread */
+
+/* ---- arrays: numpy's files ------------------------------------------------------------------- */
+typedef struct ek_array {
+  const char *name; /* in a .npz; of a .npy "" */
+  ek_type type;
+  int32_t rank;
+  int64_t dims[EK_MAX_RANK];
+  const void *data; /* dense and row-major */
+  size_t bytes;
+} ek_array;
+typedef struct ek_arrays ek_arrays; /* the arrays of one file */
+/* Reads a .npz or .npy, by content. Texts become bytes: EK_UINT8 with one axis more, as models take them. EK_IO, EK_MODEL. */
+EK_API ek_code ek_arrays_load(ek_session *s, const char *path, ek_arrays **out);
+EK_API void ek_arrays_close(ek_arrays *a);         /* ends what was given out of it, too */
+EK_API size_t ek_arrays_count(const ek_arrays *a); /* how many */
+/* i from 0; EK_USAGE: there is no such array. What is given out lives as long as `a` */
+EK_API ek_code ek_arrays_get(const ek_arrays *a, size_t i, ek_array *out);
+/* by name; EK_USAGE: there is none */
+EK_API ek_code ek_arrays_find(const ek_arrays *a, const char *name, ek_array *out);
+/* Writes n arrays as a .npz, which appears whole or not at all. EK_IO. */
+EK_API ek_code ek_arrays_save(ek_session *s, const char *path, const ek_array *arrays, size_t n);
 
 /* ---- running --------------------------------------------------------------------------------- */
 typedef struct ek_run_options {
@@ -307,9 +331,9 @@ typedef struct ek_run_options {
 EK_API void ek_run_options_init(ek_run_options *o);                     /* the defaults */
 EK_API void ek_run_options_init_sized(ek_run_options *o, size_t bytes); /* the same of a struct of so many bytes */
 #define ek_run_options_init(o) ek_run_options_init_sized((o), sizeof(ek_run_options))
-/* the defaults, but threads. Any thread */
+/* a run of a module, with so many threads (0: as compiled). Any thread */
 EK_API ek_code ek_run_create(ek_module *m, int threads, ek_run **out);
-/* o NULL: the defaults. EK_USAGE: options. Any thread; the text of a failure is the session's, so look at the code
+/* a run with options; o NULL: the defaults. EK_USAGE: options. Any thread; the text of a failure is the session's, so look at the code
  * first */
 EK_API ek_code ek_run_create_with(ek_module *m, const ek_run_options *o, ek_run **out);
 /* any thread; not while it executes */
@@ -321,12 +345,20 @@ EK_API ek_code ek_run_shape(ek_run *r, int32_t i, const int64_t *dims, int32_t r
  * allocates. EK_SHAPE; EK_MEMORY: out of memory, or over the limit (the message says how much is needed and by
  * which formula, and ek_run_memory() gives it, too); the memory that the run has stays. */
 EK_API ek_code ek_run_prepare(ek_run *r);
-/* as many elements as the shape says when executed; borrowed until the next bind; may be NULL when the tensor is
+/* data of input i: as many elements as the shape says when executed; borrowed until the next bind; may be NULL when the tensor is
  * empty */
 EK_API ek_code ek_run_bind_input(ek_run *r, int32_t i, const void *data);
-/* room for ek_run_output_bytes(), borrowed until the next bind; unbound (or NULL): memory of the run. May not
+/* memory for output i: room for ek_run_output_bytes(), borrowed until the next bind; unbound (or NULL): memory of the run. May not
  * overlap inputs or other outputs */
 EK_API ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data);
+/* ek_run_shape and ek_run_bind_input in one, by the input's name: `bytes` bytes at data, borrowed until the next time.
+ * EK_USAGE: no such input (the message tells those there are); EK_SHAPE: rank, a dimension that the model fixes, or
+ * bytes that are not what dims and the element type make. */
+EK_API ek_code ek_run_set_input(ek_run *r, const char *name, const void *data, size_t bytes, const int64_t *dims,
+                                int32_t rank);
+/* ek_run_bind_output by name: room for `bytes` bytes at data. EK_USAGE: no such output. Where the output needs more,
+ * ek_run_execute gives EK_MEMORY. */
+EK_API ek_code ek_run_set_output(ek_run *r, const char *name, void *data, size_t bytes);
 /* Computes the outputs. Allocates nothing after the first call with the same sizes (those found in the run
  * included). EK_USAGE: an input without data; EK_SHAPE: also sizes that come out of data; EK_MEMORY: also a bound
  * output that turns out to need more than ek_run_output_bytes() said: it says so now, bind and run again;
@@ -344,6 +376,8 @@ EK_API ek_code ek_run_output_dims(const ek_run *r, int32_t i, int64_t *dims, int
 /* bound or own memory; valid until the next call of shape, bind or execute. NULL: no such output, or nothing
  * executed yet */
 EK_API const void *ek_run_output_data(const ek_run *r, int32_t i);
+/* After execute: the output of that name; data as ek_run_output_data. EK_USAGE: no such output, or nothing executed. */
+EK_API ek_code ek_run_get_output(ek_run *r, const char *name, ek_array *out);
 /* after prepare: bytes of working memory: the value of the report's formula */
 EK_API int64_t ek_run_memory(const ek_run *r);
 /* most threads it computes in */
@@ -374,7 +408,7 @@ EK_API ek_code ek_run_kernels(ek_run *r, const ek_kernel **kernels, size_t *n);
 
 /* ---- looking inside: texts and figures for people. Everything given out lives until the next call on the session
  * ---- */
-/* everything short of code; ek_message() has all problems at once. Errors as ek_compile */
+/* Checks a model: everything short of code; ek_message() has all problems at once. Errors as ek_compile */
 EK_API ek_code ek_check(ek_model *m, const ek_options *o);
 typedef struct ek_show_options {
   size_t size;        /* sizeof(ek_show_options): set by ek_show_options_init */
@@ -442,7 +476,7 @@ typedef struct ek_machine {
     double gbs;
   } level[4];
 } ek_machine;
-/* `ms` for each of five figures */
+/* The peak and the bandwidths of this machine now: `ms` for each of five figures */
 EK_API ek_code ek_measure_machine(ek_session *s, const char *target, int threads, double ms, ek_machine *out);
 #ifdef __cplusplus
 }

@@ -194,6 +194,8 @@ void sb_putc(sbuf *b, char ch);
 /* The one of n words that was probably meant by `word`: it differs in case, or in few letters (one in three, at most
  * three; two neighbours that changed places count once). NULL: none of them. */
 const char *closest_word(const char *word, const char *const *words, uint32_t n);
+/* The same for messages: "; did you mean X?", or "" */
+const char *did_you_mean(arena *a, const char *word, const char *const *words, uint32_t n);
 void sb_fmt(sbuf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void sb_double(sbuf *b, double x); /* shortest decimal that reads back to the same double; inf, -inf, nan */
 void sb_float(sbuf *b, float x);

@@ -288,7 +288,7 @@ _Noreturn void ctx_out_of_memory(ctx *c, size_t wanted) {
       snprintf(c->no_memory_text, sizeof c->no_memory_text, "out of memory: %zu bytes more are over the limit of %zu",
                wanted, c->memory.limit);
     else
-      snprintf(c->no_memory_text, sizeof c->no_memory_text, "out of memory");
+      snprintf(c->no_memory_text, sizeof c->no_memory_text, "out of memory: %zu bytes more were asked for", wanted);
     c->no_memory = (diag){.level = D_ERROR, .code = E_MEMORY, .text = c->no_memory_text};
     record(c, &c->no_memory);
   }

@@ -79,13 +79,17 @@ static uint32_t edits(const char *a, const char *b) {
   return rows[na % 3][nb];
 }
 const char *closest_word(const char *word, const char *const *words, uint32_t n) {
-  uint32_t most = least(3, (uint32_t)(strlen(word) + 2) / 3), best = most + 1;
+  uint32_t most = least(3, (uint32_t)strlen(word) / 3), best = most + 1;
   const char *found = NULL;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t d = edits(word, words[i]);
     if (d < best && d < strlen(words[i])) best = d, found = words[i];
   }
   return found;
+}
+const char *did_you_mean(arena *a, const char *word, const char *const *words, uint32_t n) {
+  const char *w = closest_word(word, words, n);
+  return w ? arena_fmt(a, "; did you mean %s?", w) : "";
 }
 
 double num_parse(ctx *c, const char *s, char **end) {

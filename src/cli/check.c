@@ -30,6 +30,6 @@ int cmd_check(cli *k) {
     return exit_of(e);
   }
   if (e) return fail(k, e);
-  printf("%s: ok\n", k->args.v[0]);
+  if (!k->quiet) printf("%s: ok\n", k->args.v[0]);
   return EXIT_DONE;
 }

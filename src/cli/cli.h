@@ -19,7 +19,9 @@ enum {
   CMD_EXPLAIN = 128,
   CMD_ALL = 255,
   CMD_MODEL = CMD_ALL & ~CMD_OPS,
-  CMD_DESCRIBE = 256 /* hidden */
+  CMD_DESCRIBE = 256, /* hidden */
+  CMD_HELP = 512,
+  RARE = 1 << 30 /* in an option's commands: --help tells it behind the others */
 };
 typedef enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_UNSUPPORTED } exit_code;
 
@@ -59,6 +61,7 @@ typedef enum {
   O_LIST,
   O_INT,
   O_U64,
+  O_BYTES, /* a number, or one with K, M, G or T behind it: 1024 and its powers */
   O_DOUBLE,
   O_LEVEL,
   O_CHOICE /* the number of the word among the option's values */
@@ -79,6 +82,7 @@ typedef struct variable {
 extern const variable variables[];                            /* of the environment; ends with a NULL name */
 bool options_parse(cli *k, int argc, char **argv, int *code); /* false: done, with that exit code */
 void usage(FILE *f, const command *c);                        /* NULL: of the program */
+const command *find_command(const char *name);                /* NULL: there is none */
 ek_options compile_options(cli *k);
 ek_code make_run(cli *k, ek_module *m, ek_run **r);
 /* ---- main.c ---------------------------------------------------------------------------------- */
@@ -126,8 +130,6 @@ bool bind_inputs(cli *k, ek_module *m, ek_run *r, host_tensor **in, int *code);
  * none. */
 int32_t array_of(cli *k, const char *array, const char *prefix, const ek_tensor_info *t, int32_t n);
 const char *tensor_list(cli *k, const ek_tensor_info *t, int32_t n); /* x: f32[N, 3], y: i64[2] */
-/* "; did you mean X?", or "" */
-const char *did_you_mean(cli *k, const char *word, const char *const *words, uint32_t n);
 /* ---- expect.c -------------------------------------------------------------------------------- */
 /* The arrays of --expect, each for an output; unwinds where one is for none. of: of each output its array, or NULL. */
 typedef struct expected {
@@ -164,4 +166,5 @@ int cmd_bench(cli *k);
 int cmd_explain(cli *k);
 int cmd_ops(cli *k);
 int cmd_describe(cli *k);
+int cmd_help(cli *k);
 #endif

@@ -1,8 +1,8 @@
-/* einkorn compile: saves a model as a library, an object or C source, and tells what it came to. Without -o it
- * compiles in memory only. */
+/* einkorn compile: saves a model as a library, an object, C source or a simplified model, and tells what it came to. */
 #include "cli/cli.h"
 
 static void tell(cli *k, const ek_report *r) {
+  if (k->quiet && !k->json) return;
   if (k->json) {
     sbuf text = sbuf_new(k->a);
     json j = json_new(&text, true);
@@ -13,7 +13,7 @@ static void tell(cli *k, const ek_report *r) {
     json_str(&j, "least_memory", r->least_memory);
     json_uint(&j, "weight_bytes", r->weight_bytes);
     json_uint(&j, "code_bytes", r->code_bytes);
-    if (k->output) json_uint(&j, "file_bytes", r->file_bytes);
+    json_uint(&j, "file_bytes", r->file_bytes);
     json_uint(&j, "kernels", r->kernels);
     json_uint(&j, "functions", r->functions);
     json_uint(&j, "rewrites", r->rewrites);
@@ -23,7 +23,7 @@ static void tell(cli *k, const ek_report *r) {
     print_json(&text);
     return;
   }
-  if (k->output) printf("%s: %llu bytes\n", k->output, (unsigned long long)r->file_bytes);
+  printf("%s: %llu bytes\n", k->output, (unsigned long long)r->file_bytes);
   if (!r->memory[0]) return; /* a model, not code */
   printf("working memory: %s bytes\n", r->memory);
   if (k->verbose && r->least_memory) printf("least possible: %s bytes\n", r->least_memory);
@@ -37,15 +37,11 @@ static void tell(cli *k, const ek_report *r) {
 }
 int cmd_compile(cli *k) {
   ek_model *model;
-  ek_module *m;
   ek_report r;
   ek_options o = compile_options(k);
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (e) return fail(k, e);
-  if (k->output)
-    e = ek_save(model, &o, k->output, &r);
-  else if (!(e = ek_compile(model, &o, &m)))
-    ek_module_report(m, &r);
+  e = ek_save(model, &o, k->output ? k->output : ".so", &r); /* without a name it ends after a pass (--stop-after) */
   progress_clear();
   print_times(k);
   if (e == EK_CANCELLED && k->stop_after) return EXIT_DONE;

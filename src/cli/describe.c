@@ -65,6 +65,16 @@ static const char *words(cli *k, const option *o) { /* what a value can be, with
     return "";
   }
 }
+static const char *command_names(cli *k) {
+  strvec v = {0};
+  for (const command *c = commands; c->name; c++)
+    if (c->about) vec_push(k->a, v, c->name);
+  return joined(k, &v);
+}
+/* what can stand behind a command that takes no model */
+static const char *arguments(cli *k, const command *c) {
+  return c->bit == CMD_HELP ? command_names(k) : operator_names(k);
+}
 static bool takes_model(const command *c) { return (c->bit & CMD_MODEL) != 0; }
 static bool shown(const command *c) { return c->about != NULL; }
 
@@ -222,7 +232,7 @@ static void bash(cli *k) {
        "\"$cur\")) ;;");
   for (const command *c = commands; c->name; c++)
     if (shown(c) && !takes_model(c))
-      printf("    %s:*) COMPREPLY=($(compgen -W \"%s\" -- \"$cur\")) ;;\n", c->name, operator_names(k));
+      printf("    %s:*) COMPREPLY=($(compgen -W \"%s\" -- \"$cur\")) ;;\n", c->name, arguments(k, c));
   puts("    *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n  esac\n}\ncomplete -o filenames -F _einkorn einkorn");
 }
 
@@ -278,7 +288,7 @@ static void zsh(cli *k) {
     if (takes_model(c))
       puts(" \\\n    ':model:_files' ;;");
     else
-      printf(" \\\n    ':operator:(%s)' ;;\n", operator_names(k));
+      printf(" \\\n    ':name:(%s)' ;;\n", arguments(k, c));
   }
   puts("  esac\n}\nif [ \"$funcstack[1]\" = _einkorn ]; then _einkorn \"$@\"; else compdef _einkorn einkorn; fi");
 }
@@ -298,7 +308,7 @@ static void fish(cli *k) {
     fish_text(c->what);
     puts("'");
     if (!takes_model(c))
-      printf("complete -c einkorn -f -n '__fish_seen_subcommand_from %s' -a '%s'\n", c->name, operator_names(k));
+      printf("complete -c einkorn -f -n '__fish_seen_subcommand_from %s' -a '%s'\n", c->name, arguments(k, c));
     for (const option *o = options; o->name; o++) {
       if (!(o->commands & c->bit)) continue;
       printf("complete -c einkorn -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);

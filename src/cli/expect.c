@@ -19,7 +19,7 @@ bool tell_comparison(cli *k, const ndarray *d, const char *name, const ndarray *
   if (!want) {
     if (k->json)
       json_null(j, "equal");
-    else
+    else if (!k->quiet)
       printf("%s: no expected values\n", name);
     return true;
   }
@@ -33,6 +33,7 @@ bool tell_comparison(cli *k, const ndarray *d, const char *name, const ndarray *
     return r.same;
   }
   bool c = colors(1);
+  if (r.same && k->quiet) return true;
   printf("%s %s  ", name, tensor_text(k->a, d->type, d->rank, d->dims, NULL));
   if (r.why)
     printf("%s  ", r.why);
@@ -67,7 +68,7 @@ void read_expected(cli *k, ek_module *m, expected *e) {
     if (i < 0 && array_of(k, name, "in_", in, ni) >= 0) continue;
     if (i < 0)
       diag_error(k->c, E_FAILED, NULL, "%s: its array '%s' is none of the model's outputs, which are %s%s", k->expect,
-                 name, tensor_list(k, out, no), did_you_mean(k, name, names.v, names.n));
+                 name, tensor_list(k, out, no), did_you_mean(k->a, name, names.v, names.n));
     else if (by[i])
       diag_error(k->c, E_FAILED, NULL, "%s: its arrays '%s' and '%s' are both for output %s", k->expect, by[i], name,
                  out[i].name);

@@ -28,10 +28,6 @@ const char *tensor_list(cli *k, const ek_tensor_info *t, int32_t n) {
            tensor_text(k->a, et_from_onnx((int)t[i].type), (uint32_t)t[i].rank, t[i].dims, t[i].dim_names));
   return n ? b.s : "(none)";
 }
-const char *did_you_mean(cli *k, const char *word, const char *const *words, uint32_t n) {
-  const char *w = closest_word(word, words, n);
-  return w ? arena_fmt(k->a, "; did you mean %s?", w) : "";
-}
 static const char *input_list(feeding *f) {
   ek_tensor_info *t = NEWN(f->k->a, ek_tensor_info, f->n + 1);
   for (int32_t i = 0; i < f->n; i++) t[i] = f->in[i].info;
@@ -40,7 +36,7 @@ static const char *input_list(feeding *f) {
 static const char *meant(feeding *f, const char *word) {
   strvec names = {0};
   for (int32_t i = 0; i < f->n; i++) vec_push(f->k->a, names, f->in[i].info.name);
-  return did_you_mean(f->k, word, names.v, names.n);
+  return did_you_mean(f->k->a, word, names.v, names.n);
 }
 
 /* ---- --input: NAME=SPEC, in_0=SPEC, or SPEC alone -------------------------------------------------------------- */
@@ -174,6 +170,11 @@ static void make_array(cli *k, host_tensor *t, const char *spec, int32_t number)
   etype e = et_from_onnx((int)t->info.type);
   int64_t n;
   if (!nd_count(d, &n)) ctx_fail(k->c, E_MEMORY, "input %s: its size overflows", t->info.name);
+  void *there = malloc((size_t)n * (et_bytes(e) ? et_bytes(e) : 1));
+  if (!there && n)
+    ctx_fail(k->c, E_MEMORY, "out of memory: input %s, %s, takes %lld bytes", t->info.name,
+             tensor_text(k->a, e, d->rank, d->dims, NULL), (long long)n * et_bytes(e));
+  free(there);
   uint8_t *p = arena_array(k->a, (size_t)n + 64, et_bytes(e) ? et_bytes(e) : 1);
   p = (uint8_t *)(((uintptr_t)p + 63) & ~(uintptr_t)63);
   uint64_t seed = k->seed * 1000003u + (uint64_t)number;
@@ -219,7 +220,7 @@ static void check_dims(feeding *f) {
     while (i < names.n && strcmp(names.v[i], name) != 0) i++;
     if (i == names.n)
       ctx_fail(k->c, E_USAGE, "--dim %s: no input of this library has an open dimension of that name; it has %s%s",
-               name, input_list(f), did_you_mean(k, name, names.v, names.n));
+               name, input_list(f), did_you_mean(k->a, name, names.v, names.n));
   }
 }
 enum { MOST_OPEN = 64 };
@@ -276,10 +277,10 @@ static bool any_sizes(feeding *f, open_sizes *s) {
 static void choose_sizes(feeding *f) {
   open_sizes s = {0};
   find_open(f, &s);
-  if (!s.n) return (void)try_sizes(f, &s);
-  if (!any_sizes(f, &s)) {
+  if (!s.n || !any_sizes(f, &s)) {
     for (uint32_t j = 0; j < s.n; j++) s.value[j] = 1;
-    try_sizes(f, &s); /* what is wrong with the smallest is told when the run is prepared */
+    ek_code e = try_sizes(f, &s);
+    if (e) ctx_fail(f->k->c, (ecode)e, "%s", ek_run_message(f->r));
     return;
   }
   for (uint32_t j = 0; j < s.n; j++) { /* each as small as the others allow */

@@ -15,8 +15,7 @@ const command commands[] = {
      "Saves a model as a library (.so), an object (.o) or freestanding C source (.c), and a header (.h) beside it that "
      "declares NAME_run and NAME_info. The result needs libc, libm and threads at most. Tells the working memory "
      "of a run, as a number or as a formula in the open dimensions. As .onnx the model itself is saved, for other "
-     "programs: functions inlined, operators in their newest form, constants and decided branches computed. Without -o "
-     "the model is compiled in memory only.",
+     "programs: functions inlined, operators in their newest form, constants and decided branches computed.",
      "model.onnx -o model.so"},
     {CMD_SHOW, "show", "MODEL [--stage STAGE] [options]", "prints a model at any level of the compiler", cmd_show, 1, 1,
      "Prints the model as text: as it was read, as formulas, as loops, as a program of kernels, as LLVM code or as "
@@ -47,6 +46,8 @@ const command commands[] = {
      "Lists the signatures of all operators that are defined, those of --ops included, or prints the definition of "
      "one.",
      "Softmax"},
+    {CMD_HELP, "help", "[COMMAND]", "tells what a command does, and its options", cmd_help, 0, 1,
+     "Tells the commands, or what one of them does and its options.", "run"},
     /* for the build */
     {CMD_DESCRIBE, "describe", "man [COMMAND] | bash | zsh | fish", "prints the manual or a shell's completions",
      cmd_describe, 1, 2, NULL, NULL},

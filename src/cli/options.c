@@ -1,9 +1,14 @@
 /* All options of all subcommands, in one table: the parser and --help read it. GNU style: --name VALUE or
  * --name=VALUE, -x VALUE; -- ends the options. */
 #include "cli/cli.h"
+#include "target/target.h"
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+
+#include "commit.h" /* made by the build: EK_COMMIT */
 
 #define AT(f) offsetof(cli, f)
 const option options[] = {
@@ -21,64 +26,66 @@ const option options[] = {
     {"rtol", 0, "R", O_DOUBLE, AT(rtol), CMD_RUN,
      "allowed difference: atol + rtol * |expected| (default 1e-3; integers must be equal unless said)"},
     {"atol", 0, "A", O_DOUBLE, AT(atol), CMD_RUN, "(default 1e-4)"},
-    {"seed", 0, "S", O_U64, AT(seed), CMD_RUN | CMD_BENCH | CMD_EXPLAIN, "of random data (default 0)"},
+    {"seed", 0, "S", O_U64, AT(seed), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | RARE, "of random data (default 0)"},
     {"eval", 0, NULL, O_FLAG, AT(eval), CMD_RUN,
      "interprets the operators' definitions, without compiling: slow, to compare with"},
-    {"eval-passes", 0, NULL, O_FLAG, AT(passes_eval), CMD_RUN, "interprets what the passes made of them"},
+    {"eval-passes", 0, NULL, O_FLAG, AT(passes_eval), CMD_RUN | RARE, "interprets what the passes made of them"},
     {"stage", 0, "graph|expr|loop|program|llvm|asm", O_TEXT, AT(stage), CMD_SHOW,
      "which level of the compiler (default graph)"},
-    {"after", 0, "PASS", O_TEXT, AT(after), CMD_SHOW,
+    {"after", 0, "PASS", O_TEXT, AT(after), CMD_SHOW | RARE,
      "the text after that pass (inline#2: after its second turn); `show --help` lists the passes"},
     {"node", 0, "NAME", O_TEXT, AT(node), CMD_SHOW, "only what comes from this node of the model"},
-    {"weights", 0, "inline", O_TEXT, AT(weights), CMD_SHOW, "constants in full instead of by reference"},
+    {"weights", 0, "inline", O_TEXT, AT(weights), CMD_SHOW | RARE, "constants in full instead of by reference"},
     {"layers", 0, NULL, O_FLAG, AT(layers), CMD_INFO, "also for each node"},
     {"seconds", 0, "S", O_DOUBLE, AT(seconds), CMD_BENCH | CMD_EXPLAIN, "how long to measure (default 3)"},
     {"against", 0, "ENGINE,..", O_TEXT, AT(against), CMD_BENCH,
      "compares with other engines, taking turns: onnxruntime, openvino, openvino-bf16, torch, torch.compile, jax, "
      "ncnn, iree, iree-nhwc"},
-    {"peers", 0, "FOLDER", O_TEXT, AT(peers), CMD_BENCH,
+    {"peers", 0, "FOLDER", O_TEXT, AT(peers), CMD_BENCH | RARE,
      "where the engines' python is: a virtual environment, or a folder of them (default: python3)"},
-    {"slices", 0, "N", O_INT, AT(slices), CMD_BENCH,
+    {"slices", 0, "N", O_INT, AT(slices), CMD_BENCH | RARE,
      "with --against: turns that each engine gets in these seconds (default 5)"},
-    {"peak", 0, "GFLOPS:GBS", O_TEXT, AT(peak), CMD_EXPLAIN,
+    {"peak", 0, "GFLOPS:GBS", O_TEXT, AT(peak), CMD_EXPLAIN | RARE,
      "what the machine can do: 10^9 operations a second in f32 and 10^9 bytes a second from memory (default: both are "
      "measured)"},
-    {"sort", 0, "order|time", O_CHOICE, AT(sort), CMD_EXPLAIN,
+    {"sort", 0, "order|time", O_CHOICE, AT(sort), CMD_EXPLAIN | RARE,
      "kernels in the order in which they run (default), or the longest first"},
     {"ops", 0, "FILE.ek", O_LIST, AT(ops), CMD_ALL, "operator definitions of your own; may be given again"},
-    {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_MODEL, "level of optimisation (default 3)"},
+    {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_MODEL | RARE, "level of optimisation (default 3)"},
     {"accuracy", 0, "default|strict|fast", O_CHOICE, AT(accuracy), CMD_MODEL,
      "strict: sums of floats are only reordered; default: also forms with fewer multiplications, and large constants "
      "of products with few rows in fixed point of 21 bits, within 1e-4 of an output's largest value; fast: also "
      "shorter approximations of functions, within 1e-3"},
-    {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_MODEL,
+    {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_MODEL | RARE,
      "bf16: the factors of products with constants may be kept in bf16, where the machine multiplies pairs of these "
      "(default: the model's types)"},
-    {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW,
+    {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen),
+     CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW | RARE,
      "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
     {"target", 0, "TARGET", O_TEXT, AT(target), CMD_MODEL,
      "machine to compile for: a name, or a file that describes it (default: this one)"},
     {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},
-    {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL,
+    {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL | RARE,
      "threads of the compiler (default: all the process may use)"},
-    {"memory-limit", 0, "BYTES", O_U64, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH,
-     "a model whose run takes more working memory is refused"},
+    {"memory-limit", 0, "BYTES", O_BYTES, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH,
+     "a model whose run takes more working memory is refused; 500M and 2G, too"},
     {"dim", 0, "N=8,..", O_LIST, AT(dims), CMD_MODEL,
      "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
-    {"no-cache", 0, NULL, O_FLAG, AT(no_cache), CMD_RUN | CMD_BENCH,
+    {"no-cache", 0, NULL, O_FLAG, AT(no_cache), CMD_RUN | CMD_BENCH | RARE,
      "compiles anew, and keeps nothing on disk (see EINKORN_CACHE_DIR)"},
-    {"timing", 0, NULL, O_FLAG, AT(timing), CMD_MODEL, "time of each pass"},
-    {"verify", 0, NULL, O_FLAG, AT(verify), CMD_MODEL, "checks the program after each pass"},
-    {"stop-after", 0, "PASS", O_TEXT, AT(stop_after), CMD_MODEL, "ends compilation after that pass"},
-    {"fuel", 0, "N", O_U64, AT(fuel), CMD_MODEL,
+    {"timing", 0, NULL, O_FLAG, AT(timing), CMD_MODEL | RARE, "time of each pass"},
+    {"verify", 0, NULL, O_FLAG, AT(verify), CMD_MODEL | RARE, "checks the program after each pass"},
+    {"stop-after", 0, "PASS", O_TEXT, AT(stop_after), CMD_MODEL | RARE, "ends compilation after that pass"},
+    {"fuel", 0, "N", O_U64, AT(fuel), CMD_MODEL | RARE,
      "rewrites allowed before passes stop (to find a bad one by bisection)"},
     {"table", 0, NULL, O_FLAG, AT(table), CMD_OPS,
      "all operators with versions, types, gradient and cost, as Markdown"},
     {"json", 0, NULL, O_FLAG, AT(json), CMD_ALL, "the report as JSON"},
-    {"verbose", 'v', NULL, O_FLAG, AT(verbose), CMD_ALL, "says more"},
-    {"quiet", 'q', NULL, O_FLAG, AT(quiet), CMD_ALL, "says nothing but errors and results"},
-    {"version", 0, NULL, O_FLAG, AT(version), CMD_ALL | CMD_DESCRIBE, "prints the version"},
-    {"help", 'h', NULL, O_FLAG, AT(help), CMD_ALL | CMD_DESCRIBE, "prints this text"},
+    {"verbose", 'v', NULL, O_FLAG, AT(verbose), CMD_ALL | CMD_HELP, "says more"},
+    {"quiet", 'q', NULL, O_FLAG, AT(quiet), CMD_ALL, "says nothing but errors, and the results that were asked for"},
+    {"version", 0, NULL, O_FLAG, AT(version), CMD_ALL | CMD_DESCRIBE | CMD_HELP,
+     "prints the version; with -v also of which commit, and what the processor has"},
+    {"help", 'h', NULL, O_FLAG, AT(help), CMD_ALL | CMD_DESCRIBE | CMD_HELP, "prints this text"},
     {NULL, 0, NULL, O_FLAG, 0, 0, NULL},
 };
 const variable variables[] = {
@@ -96,30 +103,113 @@ const variable variables[] = {
     {NULL, NULL, NULL},
 };
 
+/* ---- --help ------------------------------------------------------------------------------------------------------ */
+enum { LEAST_WIDE = 60, MOST_WIDE = 100, TEXT_AT = 26 };
+static int width_of(FILE *f) {
+  struct winsize w;
+  const char *columns = getenv("COLUMNS");
+  int n = columns ? atoi(columns) : 0;
+  if (n <= 0) n = !ioctl(fileno(f), TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : 80;
+  return n < LEAST_WIDE ? LEAST_WIDE : n > MOST_WIDE ? MOST_WIDE : n;
+}
+/* Text that begins in column `at`, broken at blanks; further lines begin in column `left`. */
+static void wrapped(FILE *f, const char *text, int at, int left) {
+  int width = width_of(f);
+  for (const char *p = text; *p;) {
+    int n = (int)strcspn(p, " ");
+    if (p != text && at + 1 + n > width)
+      fprintf(f, "\n%*s", left, ""), at = left;
+    else if (p != text)
+      fputc(' ', f), at++;
+    fwrite(p, 1, (size_t)n, f);
+    at += n, p += n;
+    while (*p == ' ') p++;
+  }
+  fputc('\n', f);
+}
+static void option_help(FILE *f, const option *o) {
+  char head[128];
+  if (o->letter)
+    snprintf(head, sizeof head, "-%c%s%s, --%s", o->letter, o->value ? " " : "", o->value ? o->value : "", o->name);
+  else
+    snprintf(head, sizeof head, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+  int n = fprintf(f, "  %s", head);
+  if (n + 2 > TEXT_AT)
+    fprintf(f, "\n%*s", TEXT_AT, "");
+  else
+    fprintf(f, "%*s", TEXT_AT - n, "");
+  wrapped(f, o->what, TEXT_AT, TEXT_AT);
+}
+static void options_help(FILE *f, const command *c, bool rare) {
+  bool any = false;
+  for (const option *o = options; o->name; o++) {
+    if (!(o->commands & c->bit) || ((o->commands & RARE) != 0) != rare) continue;
+    if (!any) fputs(rare ? "\nRarely needed:\n" : "\nOptions:\n", f);
+    any = true;
+    option_help(f, o);
+  }
+}
 void usage(FILE *f, const command *c) {
   if (!c) {
     fprintf(f, "einkorn %s: compiles deep-learning models to native code, and runs them\n\n", ek_version());
     for (const command *d = commands; d->name; d++)
       if (d->about) fprintf(f, "  einkorn %-8s %-34s %s\n", d->name, d->synopsis, d->what);
-    fputs("\nMODEL is an ONNX file, a graph as text, or (to run) a compiled .so. `einkorn COMMAND --help` tells the "
+    fputs("\nMODEL is an ONNX file, a graph as text, or (to run) a compiled .so. `einkorn help COMMAND` tells the "
           "options.\nExit codes: 0 done, 1 failed, 2 usage, 3 unsupported.\n",
           f);
     return;
   }
-  fprintf(f, "einkorn %s %s\n%s\n\n", c->name, c->synopsis, c->what);
-  for (const option *o = options; o->name; o++) {
-    if (!(o->commands & c->bit)) continue;
-    char head[80];
-    if (o->letter)
-      snprintf(head, sizeof head, "-%c%s%s, --%s", o->letter, o->value ? " " : "", o->value ? o->value : "", o->name);
-    else
-      snprintf(head, sizeof head, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-    fprintf(f, "  %-28s %s\n", head, o->what);
-  }
-  if (c->example) fprintf(f, "\n  einkorn %s %s\n", c->name, c->example);
+  fprintf(f, "einkorn %s %s\n\n", c->name, c->synopsis);
+  wrapped(f, c->about ? c->about : c->what, 0, 0);
+  options_help(f, c, false);
+  options_help(f, c, true);
+  if (c->example) fprintf(f, "\nExample:\n  einkorn %s %s\n", c->name, c->example);
 }
+static void print_help(cli *k) {
+  usage(stdout, k->cmd);
+  size_t n = 0;
+  const ek_pass_info *p;
+  if (!k->cmd || k->cmd->bit != CMD_SHOW || ek_passes(k->s, &p, &n) != EK_OK) return;
+  puts("\nPasses, in the order of running:");
+  for (size_t i = 0; i < n; i++) {
+    int at = printf("  %-8s %-10s ", p[i].level, p[i].name);
+    wrapped(stdout, p[i].doc, at, at);
+  }
+}
+static const char *meant_command(cli *k, const char *word) {
+  strvec names = {0};
+  for (const command *c = commands; c->name; c++)
+    if (c->about) vec_push(k->a, names, c->name);
+  return did_you_mean(k->a, word, names.v, names.n);
+}
+const command *find_command(const char *name) {
+  for (const command *c = commands; c->name; c++)
+    if (!strcmp(c->name, name)) return c;
+  return NULL;
+}
+int cmd_help(cli *k) {
+  const char *of = k->args.n ? k->args.v[0] : NULL;
+  if (of && !(k->cmd = find_command(of)))
+    return fail_text(k, EK_USAGE, arena_fmt(k->a, "error: there is no command %s%s", of, meant_command(k, of)));
+  if (!of) k->cmd = NULL;
+  print_help(k);
+  return EXIT_DONE;
+}
+
+/* ---- --version --------------------------------------------------------------------------------------------------- */
+static void print_version(cli *k) {
+  printf("einkorn %s\n", ek_version());
+  if (!k->verbose) return;
+  const target *t = target_get(k->c, "host");
+  printf("commit: %s\nLLVM: %s\n", EK_COMMIT, EK_LLVM);
+  printf("processor: %s\ntarget: %s\nthreads: %d\n", cpu_identity(k->a), t ? t->name : "none", ek_threads());
+}
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
 static bool bad(cli *k, int *code, const char *what, const char *arg, const char *more) {
-  fprintf(stderr, "einkorn%s%s: %s %s%s; see --help\n", k->cmd ? " " : "", k->cmd ? k->cmd->name : "", what, arg, more);
+  const char *of = k->cmd && k->cmd->about ? k->cmd->name : NULL;
+  fprintf(stderr, "einkorn%s%s: %s %s%s; see `einkorn help%s%s`\n", of ? " " : "", of ? of : "", what, arg, more,
+          of ? " " : "", of ? of : "");
   *code = EXIT_USAGE;
   return false;
 }
@@ -141,7 +231,24 @@ static bool add_dims(cli *k, const char *v, int *code) {
   }
   return true;
 }
+/* 1000, 500M, 2G, 2GiB */
+static bool read_bytes(const char *v, uint64_t *out) {
+  static const char units[] = "KMGT";
+  char *end = NULL;
+  errno = 0;
+  unsigned long long n = strtoull(v, &end, 10);
+  if (end == v || errno || *v == '-') return false;
+  const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+  int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+  if (unit) end++;
+  if (*end == 'i' && shift) end++;
+  if (*end == 'B' || (*end == 'b' && shift)) end++;
+  if (*end || (shift && n >> (64 - shift))) return false;
+  *out = (uint64_t)n << shift;
+  return true;
+}
 static bool set(cli *k, const option *o, const char *v, int *code) {
+  const char *name = arena_fmt(k->a, "--%s", o->name);
   void *at = (char *)k + o->at;
   char *end = NULL;
   errno = 0;
@@ -160,7 +267,7 @@ static bool set(cli *k, const option *o, const char *v, int *code) {
   case O_INT: {
     long n = strtol(v, &end, 10);
     if (end == v || *end || errno || n < 0 || n > 1024 || (o->kind == O_LEVEL && n > 3))
-      return bad(k, code, "bad number for", o->name, o->kind == O_LEVEL ? " (0 to 3)" : " (0 to 1024)");
+      return bad(k, code, "bad number for", name, o->kind == O_LEVEL ? " (0 to 3)" : " (0 to 1024)");
     *(int *)at = (int)n;
     return true;
   }
@@ -172,17 +279,21 @@ static bool set(cli *k, const option *o, const char *v, int *code) {
       *(int *)at = n;
       return true;
     }
-    return bad(k, code, "bad value for", o->name, arena_fmt(k->a, ": %s", o->value));
+    return bad(k, code, "bad value for", name, arena_fmt(k->a, ": %s is expected, not %s", o->value, v));
   }
   case O_U64: {
     unsigned long long n = strtoull(v, &end, 10);
-    if (end == v || *end || errno || *v == '-') return bad(k, code, "bad number for", o->name, "");
+    if (end == v || *end || errno || *v == '-') return bad(k, code, "bad number for", name, "");
     *(uint64_t *)at = n;
     return true;
   }
+  case O_BYTES:
+    if (!read_bytes(v, at))
+      return bad(k, code, "bad number for", name, ": bytes are expected, such as 1000, 500M or 2G");
+    return true;
   case O_DOUBLE: {
     double x = num_parse(k->c, v, &end);
-    if (end == v || *end || !(x >= 0)) return bad(k, code, "bad number for", o->name, "");
+    if (end == v || *end || !(x >= 0)) return bad(k, code, "bad number for", name, "");
     *(double *)at = x;
     if (o->at == AT(rtol) || o->at == AT(atol)) k->tolerances = true;
     return true;
@@ -197,15 +308,31 @@ static const option *find(const cli *k, const char *name, size_t n, char letter)
       return o;
   return NULL;
 }
+/* Of another command, before the command, or misspelt? */
+static bool unknown(cli *k, const char *arg, int *code) {
+  size_t n = strcspn(arg, "=");
+  strvec known = {0};
+  sbuf others = sbuf_new(k->a);
+  for (const option *o = options; o->name; o++) {
+    const char *name = arena_fmt(k->a, "--%s", o->name);
+    bool same = strlen(name) == n && !strncmp(name, arg, n);
+    if (!k->cmd || (o->commands & k->cmd->bit)) vec_push(k->a, known, name);
+    for (const command *c = commands; same && c->name; c++)
+      if (c->about && (o->commands & c->bit)) sb_fmt(&others, "%s%s", others.n ? ", " : "", c->name);
+  }
+  const char *meant = did_you_mean(k->a, arena_strndup(k->a, arg, n), known.v, known.n);
+  if (!k->cmd) return bad(k, code, "unknown option", arg, arena_fmt(k->a, " before the command%s", meant));
+  if (others.n) return bad(k, code, "unknown option", arg, arena_fmt(k->a, " (it belongs to %s)", others.s));
+  return bad(k, code, "unknown option", arg, meant);
+}
 bool options_parse(cli *k, int argc, char **argv, int *code) {
   bool ended = false;
   for (int i = 1; i < argc; i++) {
     char *arg = argv[i];
     if (ended || arg[0] != '-' || !arg[1]) {
       if (!k->cmd && !ended) {
-        for (const command *c = commands; c->name; c++)
-          if (!strcmp(c->name, arg)) k->cmd = c;
-        if (!k->cmd) return bad(k, code, "there is no command", arg, "");
+        k->cmd = find_command(arg);
+        if (!k->cmd) return bad(k, code, "there is no command", arg, meant_command(k, arg));
       } else
         vec_push(k->a, k->args, (const char *)arg);
       continue;
@@ -220,7 +347,7 @@ bool options_parse(cli *k, int argc, char **argv, int *code) {
                         : !is_long && arg[2] ? arg + 2
                                              : NULL;
     const option *o = find(k, name, eq ? (size_t)(eq - name) : strlen(name), is_long ? 0 : arg[1]);
-    if (!o) return bad(k, code, "unknown option", arg, k->cmd ? "" : " before the command");
+    if (!o) return unknown(k, arg, code);
     if (!o->value && value) return bad(k, code, "no value is expected for", arg, "");
     if (o->value && !value) {
       if (i + 1 >= argc) return bad(k, code, "a value is missing for", arg, "");
@@ -229,16 +356,9 @@ bool options_parse(cli *k, int argc, char **argv, int *code) {
     if (!set(k, o, value, code)) return false;
   }
   if (k->version)
-    printf("einkorn %s\n", ek_version());
-  else if (k->help) {
-    usage(stdout, k->cmd);
-    size_t n = 0;
-    const ek_pass_info *p;
-    if (k->cmd && k->cmd->bit == CMD_SHOW && ek_passes(k->s, &p, &n) == EK_OK) {
-      puts("\nPasses, in the order of running:");
-      for (size_t i = 0; i < n; i++) printf("  %-8s %-10s %s\n", p[i].level, p[i].name, p[i].doc);
-    }
-  }
+    print_version(k);
+  else if (k->help)
+    print_help(k);
   *code = EXIT_DONE;
   if (k->version || k->help) return false;
   if (!k->cmd) {
@@ -247,6 +367,8 @@ bool options_parse(cli *k, int argc, char **argv, int *code) {
     return false;
   }
   if (k->args.n < k->cmd->min_args) return bad(k, code, "something is missing:", k->cmd->synopsis, "");
+  if (k->cmd->bit == CMD_COMPILE && !k->output && !k->stop_after)
+    return bad(k, code, "-o OUT is missing:", "NAME.so, NAME.o, NAME.c or NAME.onnx is to be made", "");
   if (k->args.n > k->cmd->max_args) return bad(k, code, "too much was given:", k->args.v[k->cmd->max_args], "");
   return true;
 }

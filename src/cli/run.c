@@ -116,7 +116,7 @@ int cmd_run(cli *k) {
     }
     if (k->expect)
       same &= tell_comparison(k, &d, t.name, want.of[i], &j);
-    else
+    else if (k->json || !k->quiet || !k->output) /* those that are written need not be told */
       tell_output(k, &d, t.name, &j);
     if (k->json) json_end(&j);
   }

@@ -132,6 +132,7 @@ void ek_session_destroy(ek_session *s) {
   if (!s) return;
   while (s->modules) ek_module_close(s->modules);
   while (s->models) ek_model_close(s->models);
+  while (s->arrays) ek_arrays_close(s->arrays);
   for (uint32_t i = 0; i < s->nops; i++) mem_put(&s->mem, s->ops[i]);
   mem_put(&s->mem, s->ops);
   text_free(&s->message);

@@ -57,6 +57,7 @@ struct ek_session {
   uint32_t nops;
   ek_model *models;
   ek_module *modules;
+  ek_arrays *arrays;
   ctx *scratch; /* of the last call that gave out more than a text */
 };
 struct ek_model {

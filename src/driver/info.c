@@ -289,15 +289,9 @@ static void op_source(ctx *c, listing *l) {
   const opdef *d = colon
                        ? notation_find(lib, arena_strndup(ctx_arena(c), l->name, (size_t)(colon - l->name)), colon + 2)
                        : notation_find(lib, "", l->name);
-  if (!d) {
-    const char *near = NULL; /* in other letters, or of another domain */
-    for (uint32_t i = 0; i < notation_count(lib) && !near; i++) {
-      const char *name = opdef_name(notation_nth(lib, i)), *plain = strstr(name, "::");
-      if (!strcasecmp(name, l->name) || (plain && !strcasecmp(plain + 2, l->name))) near = name;
-    }
-    if (near) ctx_fail(c, E_USAGE, "there is no operator %s; there is %s", l->name, near);
-    ctx_fail(c, E_USAGE, "there is no operator %s; `einkorn ops` lists those there are", l->name);
-  }
+  if (!d)
+    ctx_fail(c, E_USAGE, "there is no operator %s%s; `einkorn ops` lists those there are", l->name,
+             notation_meant(lib, ctx_arena(c), "", colon ? colon + 2 : l->name));
   sbuf b = sbuf_new(ctx_arena(c));
   opdef_print(d, &b);
   l->list = b.s ? b.s : "", l->n = b.n;

@@ -178,8 +178,8 @@ static void plain_node(low *L, graph *g, node *n, uint32_t block) {
   (void)g;
   if (!d) {
     diag_error(L->c, E_UNSUPPORTED, n->name,
-               "operator %s%s%s is not defined; define it in a .ek file and give it with --ops", n->domain,
-               n->domain[0] ? "::" : "", n->op);
+               "operator %s%s%s is not defined%s; define it in a .ek file and give it with --ops", n->domain,
+               n->domain[0] ? "::" : "", n->op, notation_meant(L->lib, L->a, n->domain, n->op));
     return;
   }
   VEC(arg) in = {0};
@@ -272,14 +272,17 @@ static void name_sizes(low *L, graph *g) {
   }
   for (uint32_t i = 0; i < at.n; i++) map_puts(g->sizes, sym_name(L->c, at.v[i]), 2);
 }
-static const char *open_names(low *L, const graph *g) { /* for messages */
+static const char *open_names(low *L, const graph *g, const char *meant) { /* for messages */
   sbuf b = sbuf_new(L->a);
+  strvec names = {0};
   for (uint32_t i = 0; i < map_count(g->sizes); i++) {
     size_t n;
     uint64_t kind;
     const char *name = map_key(g->sizes, i, &n, &kind);
     sb_fmt(&b, "%s%.*s", b.n ? ", " : "; open are ", (int)n, name);
+    vec_push(L->a, names, (const char *)arena_strndup(L->a, name, n));
   }
+  sb_put(&b, did_you_mean(L->a, meant, names.v, names.n));
   return b.n ? b.s : "; the model has no open dimensions";
 }
 /* A dimension that is not certain to be 0 or more, such as W - 2, is looked at when its sizes are known. */
@@ -451,7 +454,7 @@ emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t nd
         L.m->lates.v[k].bound = sym_min(g->c, L.m->lates.v[k].bound, sym_int(g->c, dims[i].hi)), L.used[i] = true;
     if (!L.used[i])
       diag_error(g->c, E_USAGE, NULL, "--dim %s: no input has a dimension of that name%s", dims[i].name,
-                 open_names(&L, g));
+                 open_names(&L, g, dims[i].name));
   }
   for (uint32_t i = 0; i < g->outputs.n; i++) {
     value *v = g->outputs.v[i];

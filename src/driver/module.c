@@ -410,6 +410,17 @@ ek_code ek_module_output(const ek_module *m, int32_t i, ek_tensor_info *out) {
   info(&m->d->out[i], out);
   return EK_OK;
 }
+static int32_t find_tensor(const ek_rt_tensor *t, int64_t n, const char *name) {
+  for (int64_t i = 0; name && i < n; i++)
+    if (!strcmp(t[i].name, name)) return (int32_t)i;
+  return -1;
+}
+int32_t ek_module_find_input(const ek_module *m, const char *name) {
+  return m ? find_tensor(m->d->in, m->d->inputs, name) : -1;
+}
+int32_t ek_module_find_output(const ek_module *m, const char *name) {
+  return m ? find_tensor(m->d->out, m->d->outputs, name) : -1;
+}
 void ek_module_report(const ek_module *m, ek_report *out) {
   if (out) *out = m ? m->report : (ek_report){.memory = ""};
 }

@@ -45,13 +45,16 @@ pass_ref pipe_pass_ref(ctx *c, const char *text) {
     }
   }
   sbuf known = sbuf_new(ctx_arena(c));
+  strvec names = {0};
   for (uint32_t i = 0; i < n; i++) {
     if (!strcmp(all[i].name, r.name)) return r;
     bool before = false;
     for (uint32_t j = 0; j < i; j++) before |= !strcmp(all[j].name, all[i].name);
+    vec_push(ctx_arena(c), names, all[i].name);
     if (!before) sb_fmt(&known, "%s%s", i ? ", " : "", all[i].name);
   }
-  ctx_fail(c, E_USAGE, "there is no pass %s; the passes are %s", r.name, known.s);
+  ctx_fail(c, E_USAGE, "there is no pass %s; the passes are %s%s", r.name, known.s,
+           did_you_mean(ctx_arena(c), r.name, names.v, names.n));
 }
 static bool is_nth(pass_ref r, const char *pass, uint32_t nth) {
   return r.name && !strcmp(r.name, pass) && (!r.nth || r.nth == nth);
@@ -126,9 +129,11 @@ bool pipe_load(pipeline *p, const source *s) {
   progress(p, "reading the model", 0);
   double t0 = now_ms();
   bytes b = s->data;
+  if (s->path) foreign_folder(p->c, s->path);
   if (s->path && !file_map(p->c, s->path, &b)) ctx_unwind(p->c);
   if (!b.n) ctx_fail(p->c, E_IO, "%s is empty", s->name);
   if (starts(b, "\177ELF", 4)) ctx_fail(p->c, E_USAGE, "%s is compiled code, not a model", s->name);
+  foreign_file(p->c, b, s->name);
   if (is_text(b))
     p->g = graph_parse(p->c, arena_strndup(p->a, (const char *)b.p, b.n), s->name);
   else if (p->standard)

@@ -23,8 +23,8 @@ struct ek_run {
   int threads;
   bool prepared, sized; /* sized: the profile knows the sizes */
   const void **in;
-  void **out, **bound, **own; /* out: what the next call gets: bound or own */
-  size_t *own_bytes;
+  void **out, **bound, **own;      /* out: what the next call gets: bound or own */
+  size_t *own_bytes, *bound_bytes; /* bound_bytes: 0: the caller saw to it */
   /* bounds: out_dims by plan, or more that a run needed; room: bytes of them */
   int64_t *in_dims, *out_dims, *bounds, *room;
   uint32_t *in_at, *out_at; /* where a tensor's dims begin */
@@ -58,7 +58,7 @@ static bool make_arrays(ek_run *r) {
   size_t ni = (size_t)d->inputs + 1, no = (size_t)d->outputs + 1;
 #define ARRAY(what, n) ((r->what = mem_zero(r->mem, (n) * sizeof *r->what)) != NULL)
   if (!ARRAY(in_at, ni) || !ARRAY(out_at, no) || !ARRAY(in, ni) || !ARRAY(out, no) || !ARRAY(bound, no) ||
-      !ARRAY(own, no) || !ARRAY(own_bytes, no) || !ARRAY(room, no))
+      !ARRAY(own, no) || !ARRAY(own_bytes, no) || !ARRAY(bound_bytes, no) || !ARRAY(room, no))
     return false;
   uint32_t ti = lay_out(d->in, d->inputs, r->in_at), to = lay_out(d->out, d->outputs, r->out_at);
   if (!ARRAY(in_dims, ti + 1) || !ARRAY(out_dims, to + 1) || !ARRAY(bounds, to + 1)) return false;
@@ -71,8 +71,8 @@ static void run_free(ek_run *r) {
   const memory *mem = r->mem;
   ek_rt_pool_destroy(r->pool);
   for (int64_t i = 0; r->own && i < r->d->outputs; i++) mem_put(mem, r->own[i]);
-  void *all[] = {r->in_at,     r->out_at, r->in,      r->out,      r->bound,  r->own,
-                 r->own_bytes, r->room,   r->in_dims, r->out_dims, r->bounds, r->call.arena};
+  void *all[] = {r->in_at,       r->out_at, r->in,      r->out,      r->bound,  r->own,       r->own_bytes,
+                 r->bound_bytes, r->room,   r->in_dims, r->out_dims, r->bounds, r->call.arena};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_put(mem, all[i]);
   profile_free(r->profile);
   text_free(&r->message);
@@ -199,7 +199,9 @@ static ek_code get_arena(ek_run *r, size_t need) {
     mem_put(r->mem, r->call.arena);
     r->call.arena = mem_get(r->mem, need);
     r->arena_bytes = r->call.arena ? need : 0;
-    if (!r->call.arena) return fail(r, EK_MEMORY, "no %zu bytes of working memory", need);
+    if (!r->call.arena)
+      return fail(r, EK_MEMORY, "out of memory: these sizes need %zu bytes of working memory (%s)", need,
+                  r->d->memory ? r->d->memory : "?");
   }
   return EK_OK;
 }
@@ -224,8 +226,9 @@ ek_code ek_run_prepare(ek_run *r) {
   for (int64_t i = 0; i < r->d->inputs; i++)
     for (int32_t k = 0; k < r->d->in[i].rank; k++)
       if (r->in_dims[r->in_at[i] + (uint32_t)k] < 0)
-        return fail(r, EK_SHAPE, "input %s: the size of dimension %d (%s) was not given", r->d->in[i].name, (int)k,
-                    r->d->in[i].dim_names[k] ? r->d->in[i].dim_names[k] : "?");
+        return fail(r, EK_SHAPE,
+                    "input '%s': the size of dimension %d (%s) was not given: call ek_run_shape or ek_run_set_input",
+                    r->d->in[i].name, (int)k, r->d->in[i].dim_names[k] ? r->d->in[i].dim_names[k] : "?");
   int64_t unused;
   for (int64_t i = 0; i < r->d->inputs; i++)
     if (!tensor_bytes(&r->d->in[i], r->in_dims + r->in_at[i], &unused))
@@ -245,7 +248,9 @@ ek_code ek_run_prepare(ek_run *r) {
     for (int32_t k = 0; k < r->d->out[i].rank; k++)
       r->bounds[r->out_at[i] + (uint32_t)k] = r->out_dims[r->out_at[i] + (uint32_t)k];
   }
-  if (r->call.arena_bytes < 0) return fail(r, EK_MEMORY, "the working memory for these sizes overflows");
+  if (r->call.arena_bytes < 0)
+    return fail(r, EK_MEMORY, "the working memory for these sizes (%s bytes) does not fit into 64 bits",
+                r->d->memory ? r->d->memory : "?");
   ek_code code = get_arena(r, (size_t)r->call.arena_bytes);
   r->prepared = !code;
   return code;
@@ -263,7 +268,57 @@ ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data) {
   if (!r) return EK_USAGE;
   if (i < 0 || i >= r->d->outputs)
     return fail(r, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)r->d->outputs);
-  r->bound[i] = data;
+  r->bound[i] = data, r->bound_bytes[i] = 0;
+  return EK_OK;
+}
+
+/* ---- the same by name ---------------------------------------------------------------------------------------------- */
+/* -1: there is no such tensor, which is told with those there are. */
+static int64_t by_name(ek_run *r, const char *what, const ek_rt_tensor *t, int64_t n, const char *name) {
+  char known[512] = "";
+  size_t at = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (!strcmp(t[i].name, name)) return i;
+    if (at < sizeof known) at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", t[i].name);
+  }
+  if (at >= sizeof known) memcpy(known + sizeof known - 5, " ...", 5);
+  fail(r, EK_USAGE, "the model has no %s '%s'; it has %s", what, name, n ? known : "none");
+  return -1;
+}
+ek_code ek_run_set_input(ek_run *r, const char *name, const void *data, size_t bytes, const int64_t *dims,
+                         int32_t rank) {
+  if (!r) return EK_USAGE;
+  if (!name || (!data && bytes) || (!dims && rank))
+    return fail(r, EK_USAGE, "NULL was given where something is needed");
+  int64_t i = by_name(r, "input", r->d->in, r->d->inputs, name), need = 0;
+  if (i < 0) return EK_USAGE;
+  ek_code code = ek_run_shape(r, (int32_t)i, dims, rank);
+  if (code) return code;
+  if (!tensor_bytes(&r->d->in[i], dims, &need) || (uint64_t)need != bytes)
+    return fail(r, EK_SHAPE, "input '%s': %zu bytes were given, its dims make %lld elements of %s: %lld bytes", name,
+                bytes, (long long)(need / (int64_t)ek_type_bytes((ek_type)r->d->in[i].type)),
+                ek_type_name((ek_type)r->d->in[i].type), (long long)need);
+  return ek_run_bind_input(r, (int32_t)i, data);
+}
+ek_code ek_run_set_output(ek_run *r, const char *name, void *data, size_t bytes) {
+  if (!r) return EK_USAGE;
+  if (!name) return fail(r, EK_USAGE, "NULL was given where something is needed");
+  int64_t i = by_name(r, "output", r->d->out, r->d->outputs, name);
+  if (i < 0) return EK_USAGE;
+  r->bound[i] = data, r->bound_bytes[i] = data && !bytes ? 1 : bytes;
+  return EK_OK;
+}
+ek_code ek_run_get_output(ek_run *r, const char *name, ek_array *out) {
+  if (!r) return EK_USAGE;
+  if (!name || !out) return fail(r, EK_USAGE, "NULL was given where something is needed");
+  int64_t i = by_name(r, "output", r->d->out, r->d->outputs, name), bytes = 0;
+  if (i < 0) return EK_USAGE;
+  if (!r->out[i]) return fail(r, EK_USAGE, "output '%s' has no data: call ek_run_execute first", name);
+  *out = (ek_array){.name = r->d->out[i].name, .type = (ek_type)r->d->out[i].type, .data = r->out[i]};
+  ek_run_output_dims(r, (int32_t)i, out->dims, &out->rank);
+  if (!tensor_bytes(&r->d->out[i], out->dims, &bytes))
+    return fail(r, EK_MEMORY, "output '%s': its size overflows", name);
+  out->bytes = (size_t)bytes;
   return EK_OK;
 }
 static bool cancelled(const ek_run *r) { return __atomic_load_n(&r->call.cancel, __ATOMIC_RELAXED) != 0; }
@@ -274,8 +329,12 @@ static ek_code get_outputs(ek_run *r) {
       r->own[i] = mem_get(r->mem, (size_t)r->room[i]);
       r->own_bytes[i] = r->own[i] ? (size_t)r->room[i] : 0;
       if (!r->own[i])
-        return fail(r, EK_MEMORY, "no %lld bytes for output %s", (long long)r->room[i], r->d->out[i].name);
+        return fail(r, EK_MEMORY, "out of memory: output %s needs %lld bytes", r->d->out[i].name,
+                    (long long)r->room[i]);
     }
+    if (r->bound[i] && r->bound_bytes[i] && (int64_t)r->bound_bytes[i] < r->room[i])
+      return fail(r, EK_MEMORY, "output '%s' needs room for %lld bytes, %zu were given to ek_run_set_output",
+                  r->d->out[i].name, (long long)r->room[i], r->bound_bytes[i]);
     r->out[i] = r->bound[i] ? r->bound[i] : r->own[i];
   }
   return EK_OK;
@@ -291,7 +350,7 @@ static ek_code grow(ek_run *r) {
     int64_t had = r->room[i];
     memcpy(r->bounds + r->out_at[i], dims, (size_t)r->d->out[i].rank * sizeof *dims);
     r->room[i] = bytes;
-    if (r->bound[i])
+    if (r->bound[i] && r->bound_bytes[i] < (size_t)bytes)
       return fail(r, EK_MEMORY,
                   "output %s needs %lld bytes, which only the run found out; %lld are bound: bind memory of "
                   "ek_run_output_bytes() and run again, or leave the output unbound",
@@ -323,7 +382,7 @@ ek_code ek_run_execute(ek_run *r) {
     if (tensor_bytes(&r->d->in[i], r->in_dims + r->in_at[i], &bytes) && bytes == 0)
       r->in[i] = nothing;
     else
-      return fail(r, EK_USAGE, "input %s has no data", r->d->in[i].name);
+      return fail(r, EK_USAGE, "input '%s' has no data: call ek_run_bind_input or ek_run_set_input", r->d->in[i].name);
   }
   if ((code = get_outputs(r))) return code;
   int64_t rc = 0;

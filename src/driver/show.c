@@ -63,20 +63,26 @@ static void show_functions(pipeline *p, int stage, const char *node, sbuf *b) {
              "node's kernel)",
              node);
 }
-static bool names_node(const graph *g, const char *name) {
+/* The names of all nodes, those of regions included. */
+static void node_names(const graph *g, arena *a, strvec *v) {
   for (uint32_t i = 0; i < g->nodes.n; i++) {
-    if (!strcmp(g->nodes.v[i]->name, name)) return true;
+    vec_push(a, *v, g->nodes.v[i]->name);
     for (uint32_t k = 0; k < g->nodes.v[i]->attrs.n; k++)
-      if (g->nodes.v[i]->attrs.v[k].g && names_node(g->nodes.v[i]->attrs.v[k].g, name)) return true;
+      if (g->nodes.v[i]->attrs.v[k].g) node_names(g->nodes.v[i]->attrs.v[k].g, a, v);
   }
-  return false;
+}
+static void check_node(pipeline *p, const char *name) {
+  strvec names = {0};
+  node_names(p->g, p->a, &names);
+  for (uint32_t i = 0; i < names.n; i++)
+    if (!strcmp(names.v[i], name)) return;
+  ctx_fail(p->c, E_USAGE,
+           "the model has no node %s%s; `einkorn show MODEL` prints their names, in quotes at the end of each line",
+           name, did_you_mean(p->a, name, names.v, names.n));
 }
 static ek_code show(pipeline *p, void *env) {
   showing *s = env;
-  if (s->w.node && p->g && !names_node(p->g, s->w.node))
-    ctx_fail(p->c, E_USAGE,
-             "the model has no node %s; `einkorn show MODEL` prints their names, in quotes at the end of each line",
-             s->w.node);
+  if (s->w.node && p->g) check_node(p, s->w.node);
   int stage = stage_of(p->c, s->w.stage ? s->w.stage : "graph");
   if (s->w.after) {
     uint32_t n;

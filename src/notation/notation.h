@@ -31,6 +31,9 @@ bool notation_builtin(uint32_t i, bytes *text, const char **file);
 /* NULL if not defined; definitions are named NAME or "domain::NAME" */
 const opdef *notation_find(const oplib *lib, const char *domain, const char *name);
 
+/* "; did you mean X?" where there is an operator of a similar name, or of the same one in another domain; "" */
+const char *notation_meant(const oplib *lib, arena *a, const char *domain, const char *name);
+
 /* About a definition (for `ops`, `info`, docs) */
 uint32_t notation_count(const oplib *lib);
 const opdef *notation_nth(const oplib *lib, uint32_t i); /* sorted by name */

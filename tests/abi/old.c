@@ -1,4 +1,4 @@
-/* A program of an older header: no function may write beyond the structs that this header declares, and what the program
+/* A program of an older header: no function may write beyond the structs that this header declares, and what it
  * does must work. Each struct ends where a page ends that may not be touched.   old MODEL */
 #include <einkorn/einkorn.h>
 #include <stdio.h>

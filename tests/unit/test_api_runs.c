@@ -534,11 +534,80 @@ static void test_kernels(void **state) {
   }
   ek_module_close(m);
 }
+/* ---- by name, and numpy's files ---- */
+static void by_name(void **state) {
+  fixture *f = *state;
+  ek_run *r;
+  ek_array y, all[2];
+  float mine[20];
+  int64_t dims[] = {2, 1, 8, 8}, wrong[] = {2, 1, 8, 9};
+  assert_int_equal(ek_module_find_input(f->code, "image"), 0);
+  assert_int_equal(ek_module_find_output(f->code, "scores"), 0);
+  assert_int_equal(ek_module_find_input(f->code, "scores"), -1);
+  assert_int_equal(ek_module_find_output(NULL, "scores"), -1);
+  assert_int_equal(ek_run_create(f->code, 1, &r), EK_OK);
+  assert_int_equal(ek_run_execute(r), EK_SHAPE); /* what is missing, and which call gives it */
+  assert_non_null(strstr(ek_run_message(r), "'image'"));
+  assert_non_null(strstr(ek_run_message(r), "ek_run_set_input"));
+  assert_int_equal(ek_run_shape(r, 0, dims, 4), EK_OK);
+  assert_int_equal(ek_run_execute(r), EK_USAGE);
+  assert_string_equal(ek_run_message(r), "input 'image' has no data: call ek_run_bind_input or ek_run_set_input");
+  assert_int_equal(ek_run_get_output(r, "scores", &y), EK_USAGE);
+  assert_non_null(strstr(ek_run_message(r), "ek_run_execute"));
+  assert_int_equal(ek_run_set_input(r, "picture", f->in, 512, dims, 4), EK_USAGE);
+  assert_non_null(strstr(ek_run_message(r), "it has image"));
+  assert_int_equal(ek_run_set_input(r, "image", f->in, 512, wrong, 4), EK_SHAPE);
+  assert_int_equal(ek_run_set_input(r, "image", f->in, 512, dims, 3), EK_SHAPE);
+  assert_int_equal(ek_run_set_input(r, "image", f->in, 511, dims, 4), EK_SHAPE);
+  assert_non_null(strstr(ek_run_message(r), "512 bytes"));
+  assert_int_equal(ek_run_set_input(r, "image", NULL, 512, dims, 4), EK_USAGE);
+  assert_int_equal(ek_run_set_input(NULL, "image", f->in, 512, dims, 4), EK_USAGE);
+  assert_int_equal(ek_run_set_input(r, "image", f->in, 512, dims, 4), EK_OK);
+  assert_int_equal(ek_run_execute(r), EK_OK);
+  assert_true(right(r, f, 2));
+  assert_int_equal(ek_run_get_output(r, "scores", &y), EK_OK);
+  assert_true(y.type == EK_FLOAT && y.rank == 2 && y.dims[0] == 2 && y.dims[1] == 10 && y.bytes == 80);
+  assert_int_equal(ek_run_get_output(r, "score", &y), EK_USAGE);
+  assert_int_equal(ek_run_set_output(r, "scores", mine, 79), EK_OK);
+  assert_int_equal(ek_run_execute(r), EK_MEMORY);
+  assert_non_null(strstr(ek_run_message(r), "80 bytes, 79"));
+  assert_int_equal(ek_run_set_output(r, "scores", mine, sizeof mine), EK_OK);
+  assert_int_equal(ek_run_execute(r), EK_OK);
+  assert_ptr_equal(ek_run_output_data(r, 0), mine);
+  assert_true(right(r, f, 2));
+
+  char dir[] = "/tmp/einkorn-arrays-XXXXXX", path[64];
+  ek_arrays *file;
+  assert_non_null(mkdtemp(dir));
+  snprintf(path, sizeof path, "%s/a.npz", dir);
+  assert_int_equal(ek_run_get_output(r, "scores", &all[0]), EK_OK);
+  all[1] = (ek_array){.name = "image", .type = EK_FLOAT, .rank = 4, .data = f->in, .bytes = 512};
+  memcpy(all[1].dims, dims, sizeof dims);
+  assert_int_equal(ek_arrays_save(f->s, path, all, 2), EK_OK);
+  assert_int_equal(ek_arrays_load(f->s, path, &file), EK_OK);
+  assert_int_equal(ek_arrays_count(file), 2);
+  assert_int_equal(ek_arrays_find(file, "image", &y), EK_OK);
+  assert_true(y.rank == 4 && y.dims[0] == 2 && y.bytes == 512 && !memcmp(y.data, f->in, 512));
+  assert_int_equal(ek_run_set_input(r, "image", y.data, y.bytes, y.dims, y.rank), EK_OK);
+  assert_int_equal(ek_run_execute(r), EK_OK);
+  assert_true(right(r, f, 2));
+  assert_int_equal(ek_arrays_find(file, "imag", &y), EK_USAGE);
+  assert_non_null(strstr(ek_message(f->s), "did you mean image?"));
+  assert_int_equal(ek_arrays_get(file, 2, &y), EK_USAGE);
+  all[1].bytes = 508;
+  assert_int_equal(ek_arrays_save(f->s, path, all, 2), EK_SHAPE);
+  ek_arrays_close(file);
+  unlink(path);
+  assert_int_equal(ek_arrays_load(f->s, path, &file), EK_IO);
+  assert_null(file);
+  rmdir(dir);
+  ek_run_destroy(r);
+}
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
       T(many_threads),  T(saved_too),  T(own_threads), T(own_allocator), T(compiler_limit), T(run_limit),
-      T(bounded_sizes), T(cancelling), T(forking),     T(environment),   T(test_kernels),
+      T(bounded_sizes), T(cancelling), T(forking),     T(environment),   T(test_kernels),   T(by_name),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
