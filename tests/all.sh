@@ -21,6 +21,7 @@ cmake --build "$build" -j "$jobs" --target models sequence hostile nodetest >"$b
 tier units units
 tier golden "$here/golden.sh" -e "$build/einkorn"
 tier names "$here/names.sh"
+tier includes "$here/includes.sh"
 if [ "$quick" ]; then
   tier models "$build/models" -j "$jobs" -t 300 -m "eval passes O0 jit" "$here"/models/{mlp_opset12,cnn_opset11,lstm_forward,attention_causal,detector_nms,if_nested,loop_fixed,scan_axes,quantize_pair,einsum,external_data}.onnx
   tier hostile "$here/hostile.sh" -b "$build" -n 1500

@@ -101,7 +101,7 @@ names=$(grep -rhoE 'EK_PLANTED\("[^"]+"\)' "$src" | sed 's/.*("\(.*\)")/\1/' | s
 for pass in $("$build/einkorn" show --help | sed -n 's/^  expr  *\([a-z]*\) .*/\1/p' | grep -v '^lower$' | sort -u); do
   if grep -qE "^$pass(-|$)" <<<"$names"; then ok; else bad "no fault is planted in the pass $pass"; fi
 done
-for f in "$src"/expr/{pass_,fuse,pairs}*.c "$src"/schedule/*.c "$src"/grad/{adjoint,chain,control,hoist,invert,recurrence,stated,value}.c "$src"/program/{build,main,memory,size,weights}.c "$src"/codegen/llvm/{emit,mem,op,unit}.c "$src"/codegen/x86/{allocate,build,cast,encode,memory,op,select,value}.c "$src"/codegen/c/*.c \
+for f in "$src"/rewrite/{simplify,simplify_reduce,scalar}.c "$src"/passes/pass_*.c "$src"/fusion/{fuse,pairs}*.c "$src"/schedule/*.c "$src"/grad/{adjoint,chain,control,hoist,invert,recurrence,stated,value}.c "$src"/program/{build,main,memory,size,weights}.c "$src"/codegen/llvm/{emit,mem,op,unit}.c "$src"/codegen/x86/{allocate,build,cast,encode,memory,op,select,value}.c "$src"/codegen/c/*.c \
   "$src"/loop/{expand,fold,math,small}.c "$src"/notation/{cost,point,shapes}.c "$src"/sym/{bound,div,facts,pick,prove,range,subst}.c "$src"/driver/{cache_*,lower_flow,lower_list,lower_loop,lower_variant}.c "$src"/codegen/image/link.c "$src"/onnx/{expand,tensor,trees,upgrade,write}.c; do
   if grep -q 'EK_PLANTED("' "$f"; then ok; else bad "no fault is planted in ${f#"$src"/}"; fi
 done

@@ -335,6 +335,9 @@ typedef struct ndarray {
   uint64_t offset;
 } ndarray;
 bool nd_count(const ndarray *t, int64_t *n); /* elements; false on overflow */
+/* An array of strings as one of u8 with one axis more, as long as the longest string, whose end is filled up with
+ * zeros. False: it is none of strings, or too large */
+bool nd_bytes(arena *a, const ndarray *strings, ndarray *out);
 /* .npy in memory; C order (Fortran order is transposed); arrays point into `file` where possible */
 bool npy_read(ctx *c, bytes file, const char *name, ndarray *out);
 typedef struct npz {

@@ -325,6 +325,22 @@ bool nd_count(const ndarray *t, int64_t *n) {
   *n = empty ? 0 : r;
   return ok;
 }
+bool nd_bytes(arena *a, const ndarray *s, ndarray *out) {
+  int64_t n, width = 1;
+  const bytes *b = s->data;
+  if (s->type != ET_STR || s->rank >= MAX_RANK || !nd_count(s, &n)) return false;
+  for (int64_t i = 0; i < n; i++) width = max64(width, (int64_t)b[i].n);
+  *out = *s;
+  out->type = ET_U8;
+  out->dims[out->rank++] = width;
+  int64_t size;
+  if (!mul64(n, width, &size)) return false;
+  uint8_t *p = arena_array(a, (size_t)size + 1, 1);
+  for (int64_t i = 0; i < n; i++)
+    if (b[i].n) memcpy(p + i * width, b[i].p, b[i].n);
+  out->data = p, out->bytes = (size_t)size, out->file = NULL;
+  return true;
+}
 
 scalar et_bound(etype t, bool high) {
   ekind k = et_kind(t);

@@ -3,8 +3,7 @@
  * (random, zeros, ones), or gives no data at all. Open sizes that nothing decides take the least value that the model
  * takes. What is not decided by the user is told on stderr. */
 #include "cli/cli.h"
-#include "notation/notation.h"
-#include "onnx/onnx.h"
+#include "driver/array_file.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,11 +130,7 @@ static void all_given(feeding *f) {
 
 /* ---- arrays of files --------------------------------------------------------------------------------------------- */
 static void read_array(cli *k, const char *path, ndarray *d) {
-  bytes b;
-  const char *name;
-  bool good = ends_in(path, ".pb") ? onnx_tensor_file(k->c, path, d, &name)
-                                   : file_map(k->c, path, &b) && npy_read(k->c, b, path, d);
-  if (!good) ctx_unwind(k->c);
+  if (!array_file(k->c, path, d)) ctx_unwind(k->c);
 }
 static void check_fit(cli *k, const ek_tensor_info *t, const ndarray *d) {
   etype want = et_from_onnx((int)t->type);
@@ -153,7 +148,7 @@ static void take_array(feeding *f, int32_t i) {
   else
     t->d = *f->from[i];
   const ndarray text = t->d;
-  if (text.type == ET_STR && !notation_text(f->k->a, &text, &t->d))
+  if (text.type == ET_STR && !nd_bytes(f->k->a, &text, &t->d))
     ctx_fail(f->k->c, E_MEMORY, "input %s: too many strings", t->info.name);
   check_fit(f->k, &t->info, &t->d);
 }

@@ -1,6 +1,5 @@
 /* Models as modules, their results as arrays, and how far these are from what was expected. */
 #include "cli/cli.h"
-#include "notation/notation.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,7 +78,7 @@ double array_number(const ndarray *d, int64_t i) {
 /* Strings as the bytes a model gives: at least as many for each as the model has room for. */
 static ndarray as_bytes(cli *k, const ndarray *want, const ndarray *got) {
   ndarray b = *want;
-  if (want->type != ET_STR || got->rank != want->rank + 1 || !notation_text(k->a, want, &b)) return *want;
+  if (want->type != ET_STR || got->rank != want->rank + 1 || !nd_bytes(k->a, want, &b)) return *want;
   int64_t n, w = b.dims[want->rank], room = got->dims[want->rank];
   if (w >= room || !nd_count(want, &n)) return b;
   uint8_t *p = arena_array(k->a, (size_t)n + 1, (size_t)room);

@@ -1,7 +1,6 @@
 /* Arrays of numpy's files for programs: read into a context of their own, which lives as long as the handle; written from
  * what the caller has. */
 #include "driver/driver.h"
-#include "notation/notation.h"
 #include <string.h>
 
 struct ek_arrays {
@@ -23,7 +22,7 @@ static void read_arrays(ctx *c, const char *path, npz *z) {
       npz_read(c, path, z);
     for (uint32_t i = 0; !diag_errors(c) && i < z->n; i++) {
       const ndarray text = z->arrays[i];
-      if (text.type == ET_STR && !notation_text(ctx_arena(c), &text, &z->arrays[i]))
+      if (text.type == ET_STR && !nd_bytes(ctx_arena(c), &text, &z->arrays[i]))
         ctx_fail(c, E_MEMORY, "%s: array '%s': too many strings", path, z->names[i]);
     }
   }

@@ -1,6 +1,7 @@
 /* A module that runs without code: the evaluator behind the same calls as compiled functions. plan finds the sizes
  * by symbolic arithmetic, run interprets the definitions and copies the results out.
  * One at a time: the evaluator works in the module's context. */
+#include "eval/eval.h"
 #include "driver/driver.h"
 #include <string.h>
 

@@ -56,7 +56,7 @@ arg *low_value(low *L, const value *v) { /* NULL: not known (an earlier failure)
   if (!k->done && v->data) {
     arg a = {.present = true, .type = v->data->type, .rank = v->data->rank, .shape = v->dims};
     ndarray text = *v->data;
-    if (text.type == ET_STR && !notation_text(L->a, v->data, &text))
+    if (text.type == ET_STR && !nd_bytes(L->a, v->data, &text))
       ctx_fail(L->c, E_MEMORY, "constant %s: too many strings", v->name);
     a.t = expr_const_tensor(L->m, &text, v->name);
     small_values(L, &a, v->data);

@@ -7,7 +7,7 @@
  * late size that stands in the result's shape is read from it.
  */
 #include "driver/lower_in.h"
-#include "expr/passes.h"
+#include "expr/expr.h"
 #include <string.h>
 
 uint32_t low_block(low *L, uint32_t parent) {

@@ -2,7 +2,7 @@
  * bottom: load, lower, optimise, program, jit. Each ends in a call of `ran`, which
  * tells the time of the pass to who asked, verifies the result, prints it for --after, and says whether to go on. */
 #include "driver/pipeline.h"
-#include "expr/passes.h"
+#include "passes/passes.h"
 #include "onnx/onnx.h"
 #include <ctype.h>
 #include <string.h>

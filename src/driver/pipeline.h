@@ -3,7 +3,7 @@
  *
  *   level    object                 made by
  *   graph    graph *                load (ONNX or graph text), typed by lower
- *   expr     emodule *              lower; then the passes of expr/passes.h
+ *   expr     emodule *              lower; then the passes of passes/passes.h
  *   loop     splan *, lmodule *     schedule
  *   program  program *              program (memory, plan and run functions)
  *   code     jit *, object, text    by the caller, from what is here

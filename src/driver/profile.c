@@ -8,7 +8,7 @@
  * tensor from outside, and of each that it stores, the bytes once. Nodes that have no
  * stage of their own any more became part of those that read them. */
 #include "driver/driver.h"
-#include "expr/passes.h"
+#include "expr/expr.h"
 #include <string.h>
 #include <time.h>
 

@@ -11,6 +11,7 @@
  * Shapes and values come from the operators' definitions. A model that cannot be lowered (an operator without a
  * definition, strings, sequences at its ports) is written as it was read.
  */
+#include "eval/eval.h"
 #include "driver/driver.h"
 #include "onnx/onnx.h"
 #include <string.h>

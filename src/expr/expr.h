@@ -336,6 +336,10 @@ void expr_vars(emodule *m, ex e, arena *a, u32vec *free_vars);
 void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out);
 /* distinct load nodes, also inside indices and `otherwise` */
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads);
+/* distinct load nodes of a stage: in its value, updates, conditions, indices */
+void expr_stage_loads(emodule *m, uint32_t s, arena *a, u32vec *loads);
+/* does any size in the values or extents of stage s contain a symbol? */
+bool expr_stage_uses_symbols(emodule *m, uint32_t s, arena *a);
 typedef struct ex_map {
   /* called bottom-up on each rebuilt node; returns it or a replacement; NULL: identity */
   ex (*node)(void *env, emodule *m, ex e);
@@ -352,6 +356,26 @@ ex expr_fresh(emodule *m, ex e);
 void stage_rewrite(emodule *m, uint32_t s, const ex_map *f); /* value, update values, conditions, indices */
 /* scalar operations of one evaluation, without reductions' trips */
 uint64_t expr_cost(emodule *m, ex e);
+
+/* ---- index analysis -------------------------------------------------------------------------- */
+/* Values of the digits of a stage (flattened over its axes, outer to inner) when it is read at idx[naxes]. False if
+ * a digit cannot be separated; then *split_var, *split_inner (may be NULL) say which
+ * variable to split (v = inner*v1 + v0) to make it succeed, or *split_var is 0. `out` must hold expr_ndigits values. */
+bool expr_comps(emodule *m, uint32_t producer, const sz *idx, sz *out, atom *split_var, sz *split_inner);
+uint32_t expr_ndigits(const stage *s);
+void expr_digits(const stage *s, digit *out); /* flattened */
+
+/* A number to decide with where a size is a symbol: its value when constant, else with every symbol at min(512, its
+ * upper bound). At most 2^62. */
+int64_t expr_typical(emodule *m, sz e);
+/* ---- why something was not done: one line per refused step, for reports ---------------------- */
+typedef struct expr_remark {
+  const char *pass;
+  uint32_t stage;
+  uint32_t with; /* the other stage (or kernel leader) + 1, or 0 */
+  const char *why;
+} expr_remark;
+uint32_t expr_remarks(const emodule *m, const expr_remark **out); /* of the last expr_optimise */
 
 /* ---- text (print.c, parse.c) ----------------------------------------------------------------- */
 typedef struct print_opts {
@@ -373,17 +397,4 @@ bool expr_verify_whole(emodule *m, const char *when);
 /* separate, needs the prover: how many indices without `else` are not proved in range under the conditions around
  * them; one line each to out (may be NULL) */
 uint32_t expr_verify_ranges(emodule *m, sbuf *out);
-
-/* ---- the evaluator (eval.c): slow and obvious, straight from the semantics above; knows nothing of passes,
- * schedules or code ---- */
-typedef struct evaluation evaluation;
-evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads);
-void expr_eval_symbol(evaluation *v, atom symbol, int64_t value);
-/* binds size symbols that are alone in a dimension, checks the rest; ctx_fail E_SHAPE on mismatch */
-void expr_eval_input(evaluation *v, tid t, const ndarray *data);
-void expr_eval_run(evaluation *v); /* all items of the root block in order */
-/* computes the tensor on demand if run was not called */
-const ndarray *expr_eval_get(evaluation *v, tid t);
-/* One stage whose inputs are all constant, evaluated to bytes (constant folding). */
-bool expr_eval_stage(emodule *m, uint32_t s, arena *a, ndarray *out);
 #endif

@@ -123,7 +123,7 @@ static void put_update(printer *p, const stage *s, const update *u) {
 static void put_forward(printer *p, uint32_t id, int depth) {
   u32vec loads = {0};
   uint64_t seen;
-  stage_loads(p->m, id, p->a, &loads);
+  expr_stage_loads(p->m, id, p->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
     tid t = exn(p->m, loads.v[i])->tensor;
     if (t == xs(p->m, id)->tensor || xt(p->m, t)->kind != TK_STAGE || map_getu(p->shown, t, &seen)) continue;
@@ -368,7 +368,7 @@ static void used_tensors(printer *p, uint8_t *used) {
   emodule *m = p->m;
   u32vec loads = {0};
   for (uint32_t i = 0; i < m->stages.n; i++)
-    if (!xs(m, i)->dead) stage_loads(m, i, p->a, &loads);
+    if (!xs(m, i)->dead) expr_stage_loads(m, i, p->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) used[exn(m, loads.v[i])->tensor] = 1;
   for (uint32_t i = 0; i < m->outputs.n; i++) used[m->outputs.v[i].t] = 1;
   for (uint32_t i = 0; i < m->lates.n; i++) used[m->lates.v[i].tensor] = 1;

@@ -273,7 +273,7 @@ static void check_reads(check *k, uint32_t s) {
   emodule *m = k->m;
   const stage *x = xs(m, s);
   u32vec loads = {0};
-  stage_loads(m, s, k->a, &loads);
+  expr_stage_loads(m, s, k->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
     const ex_node *n = exn(m, loads.v[i]);
     const tensor *t = xt(m, n->tensor);

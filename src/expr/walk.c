@@ -188,7 +188,7 @@ void expr_loads(emodule *m, ex e, arena *a, u32vec *loads) {
   map_putu(m->loads_of, e, m->known_loads.n);
   vec_push(m->a, m->known_loads, all);
 }
-void stage_loads(emodule *m, uint32_t id, arena *a, u32vec *loads) {
+void expr_stage_loads(emodule *m, uint32_t id, arena *a, u32vec *loads) {
   const stage *s = xs(m, id);
   visit v = walk_marked(m, a, take_load, loads);
   for (uint32_t i = 0; i < loads->n; i++) first_time(&v, loads->v[i]);
@@ -216,7 +216,7 @@ static void take_symbol(visit *v, ex e) {
   for (uint32_t i = 0; n->kind == EX_REDUCE && i < n->nargs; i++)
     *any |= sym_uses_kind(v->m->c, sym_extent(v->m->c, n->args[i]), AT_SYMBOL);
 }
-bool stage_uses_symbols(emodule *m, uint32_t id, arena *a) {
+bool expr_stage_uses_symbols(emodule *m, uint32_t id, arena *a) {
   const stage *s = xs(m, id);
   bool any = false;
   visit v = walk_marked(m, a, take_symbol, &any);

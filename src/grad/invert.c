@@ -19,7 +19,7 @@
  * index from data: x == J[v] for all v) is not made: it is better scattered.
  */
 #include "grad/grad_in.h"
-#include "expr/passes.h"
+#include "expr/expr.h"
 #include <math.h>
 #include <string.h>
 

@@ -82,9 +82,6 @@ typedef struct arg {
 bool notation_elaborate(const oplib *lib, const opdef *d, emodule *m, uint32_t block, const char *node, const arg *in,
                         uint32_t nin, const sattr *attrs, uint32_t nattrs, arg *out, uint32_t nout);
 
-/* The same for constants: an array of strings as one of u8. */
-bool notation_text(arena *a, const ndarray *strings, ndarray *out);
-
 /* Assumes that a bool known as a size (`values` of a bool tensor: 1 or 0, possibly `c >= 0 ? 1 : 0`) is true or
  * false: a guard in its simplest form, and a fact for everything lowered after it. For conditions of If.
  * Guards of a block other than 0 are facts of that block alone: whoever lowers a branch takes sym_mark before it

@@ -50,25 +50,9 @@ ex text_load(el *x, nten *t, const sz *idx, ex otherwise) {
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */
-bool notation_text(arena *a, const ndarray *s, ndarray *out) {
-  int64_t n, width = 1;
-  const bytes *b = s->data;
-  if (s->type != ET_STR || s->rank >= MAX_RANK || !nd_count(s, &n)) return false;
-  for (int64_t i = 0; i < n; i++) width = max64(width, (int64_t)b[i].n);
-  *out = *s;
-  out->type = ET_U8;
-  out->dims[out->rank++] = width;
-  int64_t size;
-  if (!mul64(n, width, &size)) return false;
-  uint8_t *p = arena_array(a, (size_t)size + 1, 1);
-  for (int64_t i = 0; i < n; i++)
-    if (b[i].n) memcpy(p + i * width, b[i].p, b[i].n);
-  out->data = p, out->bytes = (size_t)size, out->file = NULL;
-  return true;
-}
 nten *text_const(el *x, const ndarray *strings, const char *name) {
   ndarray d;
-  if (!notation_text(x->m->a, strings, &d)) ctx_fail(x->c, E_MEMORY, "%s: too many strings", name);
+  if (!nd_bytes(x->m->a, strings, &d)) ctx_fail(x->c, E_MEMORY, "%s: too many strings", name);
   nten *t = NEW(x->a, nten);
   sz *shape = NEWN(x->m->a, sz, d.rank);
   for (uint32_t i = 0; i < d.rank; i++) shape[i] = sym_int(x->c, d.dims[i]);

@@ -9,7 +9,7 @@
  * lie in
  * a part of their own, in the order in which their sizes are known, so that no offset needs a size before its time. */
 #include "program/build.h"
-#include "expr/passes.h"
+#include "expr/expr.h"
 #include <stdlib.h>
 #include <string.h>
 

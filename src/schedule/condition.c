@@ -5,7 +5,7 @@
  * it is outside for all else that a step of that variable takes: rows of a window above or below a picture. Only
  * for tiles for all of whose points that is the same.
  */
-#include "expr/passes.h"
+#include "expr/expr.h"
 #include "schedule/nest.h"
 #include <string.h>
 

@@ -8,7 +8,7 @@
  * A place beats another one strictly, so equal values stay in order. NaN beats nothing, and ranks first all the
  * same: the last one is written first (expr_placing).
  */
-#include "expr/passes.h"
+#include "fusion/fusion.h"
 #include "schedule/kernel_in.h"
 #include "schedule/tile.h"
 

@@ -2,7 +2,7 @@
 #ifndef EK_SCHEDULE_KERNEL_IN_H
 #define EK_SCHEDULE_KERNEL_IN_H
 #include "schedule/kernel.h"
-#include "expr/passes.h"
+#include "fusion/fusion.h"
 #include "schedule/layout.h"
 #include "schedule/tile.h"
 

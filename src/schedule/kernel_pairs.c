@@ -10,7 +10,7 @@
  *
  * The other variables of the stage, flattened, are the chunks.
  */
-#include "expr/passes.h"
+#include "fusion/fusion.h"
 #include "schedule/kernel_in.h"
 
 static ltype i64(void) { return lt(ET_I64, 1); }

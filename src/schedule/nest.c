@@ -329,7 +329,7 @@ static lv best_lane(ectx *e, const ex_node *red, const lv acc[], const lv pay[],
                lb_int(b, 0), at);
 }
 
-/* Two sums in one group are two products that are added, and read nowhere else (two_products of expr/fuse_join.c):
+/* Two sums in one group are two products that are added, and read nowhere else (two_products of fusion/fuse_join.c):
  * the second goes on where the first ended. */
 bool nest_goes_on(ectx *e, const nest *n, uint32_t i) {
   uint64_t dummy;

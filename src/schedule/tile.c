@@ -15,7 +15,7 @@
  * Few columns would leave most lanes empty: then a variable of the sum runs along the lanes, rows share the
  * vectors of the other operand, and each row is added up across the lanes once, at the end.
  */
-#include "expr/passes.h"
+#include "expr/expr.h"
 #include "schedule/tile.h"
 
 static bool uses_inside(ectx *e, sz x, atom var, map *seen);

@@ -18,7 +18,7 @@
  * runs for one point of what is shared after the other.
  */
 #include "schedule/windows.h"
-#include "expr/passes.h"
+#include "expr/expr.h"
 #include "schedule/kernel_in.h"
 #include <string.h>
 

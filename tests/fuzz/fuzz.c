@@ -1,7 +1,7 @@
 /* What the fuzz targets share: cases and verdicts, the way behind the readers, damage to texts. See fuzz.h. */
 #include "fuzz.h"
 #include "einkorn/einkorn.h"
-#include "expr/passes.h"
+#include "expr/expr.h"
 #include <ctype.h>
 #include <signal.h>
 #include <stdio.h>

@@ -13,7 +13,8 @@
  * skipped, by that property. One line per definition with -v; at the end `N passed, N
  * failed, N skipped`, counted by definition.
  */
-#include "expr/passes.h"
+#include "eval/eval.h"
+#include "passes/passes.h"
 #include "grad/grad.h"
 #include "notation/ast.h"
 #include "notation/instance.h"

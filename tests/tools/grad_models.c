@@ -10,6 +10,7 @@
  * (grad.h), are skipped. One line per failure, with -v per model; at the end `N passed, N
  * failed, N skipped`.
  */
+#include "eval/eval.h"
 #include "driver/driver.h"
 #include "grad/grad.h"
 #include "onnx/onnx.h"

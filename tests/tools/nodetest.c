@@ -16,6 +16,7 @@
  * an error. Tensors of strings are given and taken as bytes, sequences as their tensors. The tests are shared
  * out among JOBS processes; one that crashes costs its test only. The exit status is 0 if all went as expected.
  */
+#include "eval/eval.h"
 #include "codegen/c/c.h"
 #include "driver/driver.h"
 #include "onnx/onnx.h"
@@ -276,7 +277,7 @@ static bool results(ctx *c, const char *folder, bool bind, outcome *o) {
     }
     for (int64_t k = 0; k < count; k++) {
       ndarray one = d[k];
-      if (one.type == ET_STR && !notation_text(a, &d[k], &one)) return false;
+      if (one.type == ET_STR && !nd_bytes(a, &d[k], &one)) return false;
       vec_push(a, data, one);
     }
     if (v->kind == VALUE_TENSOR) continue;

@@ -14,8 +14,9 @@
  * failure names one. A batch is compiled in a way of its own, by its seed or as -x says: words with commas
  * between, see ways(). One line per failure, with what runs it again; at the end `N passed, N failed, N skipped`.
  * -t ends the tries after so many seconds, whatever -n says. */
+#include "eval/eval.h"
 #include "driver/pipeline.h"
-#include "expr/passes.h"
+#include "passes/passes.h"
 #include "notation/instance.h"
 #include <signal.h>
 #include <sys/wait.h>

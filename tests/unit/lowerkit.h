@@ -2,6 +2,7 @@
  * or why it is refused, is compared. Open sizes are 3. */
 #ifndef LOWERKIT_H
 #define LOWERKIT_H
+#include "eval/eval.h"
 #include "driver/lower.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,10 @@
  * point of its outer variables (the tile-local property of passes.h). */
 #ifndef EK_TEST_PASS_CHECK_H
 #define EK_TEST_PASS_CHECK_H
+#include "eval/eval.h"
+#include "passes/passes.h"
 #include "expr/build.h"
-#include "expr/passes.h"
+#include "expr/expr.h"
 #include <math.h>
 #include <stdlib.h>
 #include <stdio.h>

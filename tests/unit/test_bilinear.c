@@ -1,6 +1,6 @@
 /* Forms with fewer products compute what the window's sum says: with formulas of f64 up to rounding, with formulas
  * of f32 within the bound that bilinear.c states. */
-#include "expr/bilinear.h"
+#include "passes/bilinear.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

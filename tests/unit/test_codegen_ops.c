@@ -1,7 +1,7 @@
 /* Do emitter and evaluator agree on every scalar operation, for every element type? One kernel per type holds all
  * operations, one more per type all conversions from it; both are compared with the evaluator's lanes, bit for
  * bit but for NaNs' payloads, signed zeros of min and max, and the last place of transcendental functions. */
-#include "expr/eval.h"
+#include "eval/eval_in.h"
 #include "jitkit.h"
 #include <math.h>
 

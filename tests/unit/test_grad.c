@@ -3,7 +3,9 @@
  * Every module is verified after differentiation, its forward values must not have changed, and the adjoints must
  * survive expr_optimise. The last tests look at the structure: a window product's
  * gradients are contractions without guards. */
-#include "expr/passes.h"
+#include "eval/eval.h"
+#include "passes/passes.h"
+#include "fusion/fusion.h"
 #include "grad/grad.h"
 #include "notation/notation.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* How many kernels models end in. The numbers may only go down: a pass that loses a fusion shows here first. */
 #include "driver/lower.h"
-#include "expr/passes.h"
+#include "passes/passes.h"
 #include "onnx/onnx.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * is refused; the verifier takes what the compiler makes and finds what is planted.
  */
 #include "driver/lower.h"
-#include "expr/passes.h"
+#include "passes/passes.h"
 #include "onnx/onnx.h"
 #include "program/program.h"
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Hostile names: what each level prints reads back to the same text, whatever the model calls its tensors, nodes,
  * sizes and graphs: the words of that level's language, numbers, nothing, quotes, other alphabets. */
 #include "driver/lower.h"
-#include "expr/passes.h"
+#include "passes/passes.h"
 #include "program/program.h"
 #include <setjmp.h>
 #include <stdarg.h>

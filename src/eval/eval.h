@@ -1,0 +1,17 @@
+/* eval: the evaluator. Slow and obvious, straight from the semantics that expr.h states; it knows nothing of passes,
+ * schedules or code, so that it can contradict them. */
+#ifndef EK_EVAL_H
+#define EK_EVAL_H
+#include "expr/expr.h"
+
+typedef struct evaluation evaluation;
+evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads);
+void expr_eval_symbol(evaluation *v, atom symbol, int64_t value);
+/* binds size symbols that are alone in a dimension, checks the rest; ctx_fail E_SHAPE on mismatch */
+void expr_eval_input(evaluation *v, tid t, const ndarray *data);
+void expr_eval_run(evaluation *v); /* all items of the root block in order */
+/* computes the tensor on demand if run was not called */
+const ndarray *expr_eval_get(evaluation *v, tid t);
+/* One stage whose inputs are all constant, evaluated to bytes (constant folding). */
+bool expr_eval_stage(emodule *m, uint32_t s, arena *a, ndarray *out);
+#endif

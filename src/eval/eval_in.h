@@ -1,0 +1,155 @@
+/* Private to the evaluator. How a stage is evaluated:
+ *
+ *   eval.c        the module: tensors, sizes, blocks, stages in order
+ *   eval_plan.c   a stage's values -> a plan: the same DAG with sizes taken apart into scalar arithmetic and
+ *                 symbols replaced by their numbers
+ *   eval_strip.c  the plan -> values, for 256 points of the stage at a time (a strip: one lane a point)
+ *   eval_ops.c    one scalar operation over the lanes of a strip
+ *
+ * Output variables differ from lane to lane; variables of reductions (and a recurrence's step) have one value for the
+ * whole strip and run in loops around it. Every node remembers its last strip and when it was
+ * computed; it is computed again only if a loop variable it depends on has changed since. A mask says which lanes
+ * are alive: in a dead lane (the branch not taken, an excluded point) a node may hold anything and
+ * must not fail.
+ *
+ * Lanes hold f32 and narrower floats as float (rounded to the node's type after every operation), f64 as double,
+ * integers and bools as int64 (wrapped to the node's type).
+ */
+#ifndef EK_EVAL_IN_H
+#define EK_EVAL_IN_H
+#include "eval/eval.h"
+
+enum { LANES = 256 };
+typedef enum { LC_F32, LC_F64, LC_INT } lane_class;
+typedef union strip {
+  float f[LANES];
+  double d[LANES];
+  int64_t i[LANES];
+} strip;
+static inline lane_class lanes_of(etype t) { return et_kind(t) != K_FLOAT ? LC_INT : t == ET_F64 ? LC_F64 : LC_F32; }
+
+typedef struct mask { /* NULL means all lanes */
+  uint32_t count;     /* lanes alive */
+  uint64_t bits[LANES / 64];
+  uint8_t on[LANES]; /* the same, a byte a lane */
+} mask;
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+typedef enum {
+  PN_CONST = 1,
+  PN_LANE,
+  PN_LOOP,
+  PN_POLY,
+  PN_DIV,
+  PN_MINMAX,
+  PN_SELECT,
+  PN_LOAD,
+  PN_OP,
+  PN_REDUCE
+} plan_kind;
+typedef struct term {
+  int64_t coef;
+  uint32_t n;
+  const uint32_t *f; /* nodes multiplied */
+} term;
+typedef struct pnode {
+  uint8_t kind, op, acc;
+  etype type;
+  bool lanes;    /* differs between lanes */
+  bool total;    /* cannot fail: may be evaluated in dead lanes */
+  uint32_t slot; /* LANE, LOOP: index of the variable */
+  scalar k;      /* CONST; POLY: constant term */
+  uint32_t nargs;
+  /* OP, DIV, MINMAX, SELECT: nodes. REDUCE: extents. LOAD, per axis: a node differing between lanes or 0, and one
+   * that does not or 0; the index is their sum */
+  const uint32_t *args;
+  const uint32_t *vars; /* REDUCE: loop slots */
+  uint32_t nterms;
+  const term *terms; /* POLY */
+  tid tensor;        /* LOAD */
+  uint32_t flat;     /* LOAD: node of the lanes' part of the flat offset, or 0 */
+  uint32_t otherwise, where, body, payload;
+  uint32_t ndeps;
+  const uint32_t *deps; /* loop slots it depends on */
+} pnode;
+
+typedef struct plan {
+  VEC(pnode) nodes; /* [0] unused; operands before users */
+  const char *stage, *origin;
+  VEC(const char *) lane_names, loop_names;
+} plan;
+
+/* ---- tensors at run time --------------------------------------------------------------------- */
+typedef struct rt {
+  bool done, busy;
+  ndarray nd;
+  size_t cap; /* bytes owned at nd.data, 0 when borrowed */
+} rt;
+struct evaluation {
+  emodule *m;
+  ctx *c;
+  arena *a;
+  uint32_t threads;
+  rt *t;     /* by tid */
+  map *from; /* tid of a result -> 2 * if, or 2 * loop + 1 */
+};
+void need_tensor(evaluation *v, tid t);
+bool symbol_value(evaluation *v, atom a, int64_t *x); /* demands late tensors; false if unbound */
+
+/* ---- eval_plan.c ----------------------------------------------------------------------------- */
+typedef struct planner {
+  evaluation *v;
+  arena *a;
+  plan *p;
+  map *values; /* ex -> node */
+  map *sizes;  /* sz -> node */
+  map *atoms;  /* atom -> node */
+} planner;
+void plan_begin(planner *pl, evaluation *v, arena *a, plan *p, const char *stage, const char *origin);
+uint32_t plan_lane(planner *pl, atom var); /* declares variables; returns the slot */
+uint32_t plan_loop(planner *pl, atom var);
+uint32_t plan_value(planner *pl, ex e);
+uint32_t plan_size(planner *pl, sz s);
+
+/* ---- eval_strip.c ---------------------------------------------------------------------------- */
+typedef struct node_state {
+  strip *v;
+  uint64_t stamp;          /* when it was computed */
+  uint64_t gen, range_gen; /* how often; of lo and hi (for lane variables: the strip they are of) */
+  bool full;               /* good in all lanes, else in those of `good` */
+  uint64_t good[LANES / 64];
+  uint32_t filled;  /* lanes that hold a value */
+  int64_t lo, hi;   /* over the lanes */
+  strip *acc, *aux; /* REDUCE */
+} node_state;
+typedef struct worker {
+  evaluation *v;
+  const plan *p;
+  arena *a;
+  node_state *st;
+  strip *lane;   /* values of the lane variables */
+  int64_t *loop; /* values of the loop variables */
+  uint64_t *loop_tick;
+  uint64_t tick, strip_tick, floor; /* nothing computed before `floor` is valid */
+  uint32_t n;                       /* lanes in use */
+} worker;
+void worker_init(worker *w, evaluation *v, const plan *p, arena *a);
+void worker_forget(worker *w);            /* tensors it reads have changed */
+void worker_strip(worker *w, uint32_t n); /* w->lane has been filled for n lanes */
+void worker_loop(worker *w, uint32_t slot, int64_t x);
+const strip *worker_value(worker *w, uint32_t node, const mask *mk, uint32_t need);
+void worker_mask(worker *w, mask *out, const mask *in, const int64_t *cond); /* in and cond != 0; NULL cond: all */
+_Noreturn void worker_fail(worker *w, uint32_t lane, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- eval_ops.c ------------------------------------------------------------------------------ */
+/* r may be one of the operands. at: type of the operands, t: of the result. */
+void lanes_op(sop op, etype t, etype at, strip *r, const strip *a, const strip *b, const strip *c, uint32_t n);
+void lanes_convert(etype to, etype from, strip *r, const strip *a, uint32_t n);
+void lanes_round(etype t, strip *r, uint32_t n); /* after an operation: to the type's own values */
+void lanes_fill(etype t, strip *r, scalar k, uint32_t n);
+scalar lanes_get(etype t, const strip *r, uint32_t i);
+void lanes_put(etype t, strip *r, uint32_t i, scalar k);
+/* r[i] = base[at[i] + add]; at NULL: consecutive */
+void lanes_read(etype t, strip *r, const void *base, const int64_t *at, int64_t add, uint32_t n);
+void lanes_write(etype t, void *base, int64_t at, const strip *r, uint32_t n); /* consecutive */
+#endif

@@ -1,0 +1,85 @@
+/* Private to the grouping of stages into kernels.
+ *
+ * A node is a kernel in the making, a placement (virtual), or a branch or loop of the block (opaque). anc holds,
+ * as bits, the nodes a node depends on, directly or not: every question about cycles is
+ * one look. canon maps every output variable of a member of a kernel to the canonical variable; a variable
+ * belongs to one stage, so one map serves all kernels.
+ */
+#ifndef EK_FUSE_H
+#define EK_FUSE_H
+#include "fusion/fusion.h"
+#include "rewrite/rewrite.h"
+
+enum { FUSE_MEMBERS = 160 }; /* stages of a kernel */
+typedef struct fnode {
+  kernel_class cls;
+  bool alive, virt, opaque, needed; /* needed: some node may depend on it; else none does */
+  u32vec st;                        /* members, in order of position */
+  u32vec outer;                     /* canonical variables shared by all */
+  uint64_t *anc;
+  uint32_t item;
+  const char *note;
+} fnode;
+typedef struct fuser {
+  pw *p;
+  emodule *m;
+  ctx *c;
+  arena *a;
+  uint32_t block, words;
+  VEC(fnode) k;
+  uint32_t *where; /* per stage: node + 1; 0: not in this block (yet) */
+  uint32_t nwhere;
+  map *result; /* tensors of branches and loops -> node */
+  map *canon;
+  uint32_t *pos;     /* per stage: position */
+  uint32_t *placed;  /* per stage: 1 + the placement it stands in, or 0 */
+  kernel_class *cls; /* per stage, 0: unknown */
+  uint32_t ncls;
+  bool changed;
+} fuser;
+
+typedef struct joint {
+  bool ok;
+  const char *why;
+  atom *var, *to;
+  uint32_t n, mapped;
+  u32vec outer;
+  bool identity;
+} joint;
+
+static inline bool heavy(kernel_class k) { return k == KC_CONTRACTION || k == KC_STENCIL || k == KC_MATVEC; }
+static inline bool light(kernel_class k) {
+  return k == KC_ROW || k == KC_ELEMENTWISE || k == KC_GATHER || k == KC_COPY;
+}
+static inline bool depends(const fuser *f, uint32_t k, uint32_t on) { return f->k.v[k].anc[on / 64] >> (on % 64) & 1; }
+uint32_t fuse_node(fuser *f, kernel_class cls);
+uint32_t fuse_open(fuser *f, uint32_t s, kernel_class cls); /* a kernel of its own */
+void fuse_add(fuser *f, uint32_t k, uint32_t s);            /* s becomes a member of k: dependences, position */
+void fuse_depend(fuser *f, uint32_t k, uint32_t d);         /* k comes after d */
+void fuse_late(fuser *f, uint32_t s, u32vec *out);          /* nodes that compute a size the stage uses, each once */
+void fuse_merge(fuser *f, uint32_t k, uint32_t q);          /* q's members go to k; q dies */
+void fuse_deps(fuser *f, uint32_t s, u32vec *out);          /* nodes of this block that s depends on, each once */
+/* sizes that its values use; out may get one several times */
+void fuse_symbols(fuser *f, uint32_t s, u32vec *out);
+void fuse_users(fuser *f, uint32_t k, u32vec *out); /* nodes that read k's members */
+kernel_class fuse_class(fuser *f, uint32_t s);
+atom fuse_canon(fuser *f, atom v);
+joint fuse_try(fuser *f, uint32_t s, uint32_t k);           /* index analysis of joining s to k */
+void fuse_stage(fuser *f, uint32_t s);                      /* puts an ordinary stage into a kernel (fuse_join.c) */
+void fuse_placement(fuser *f, uint32_t s);                  /* fuse_place.c */
+void fuse_prologues(fuser *f);                              /* fuse_prologue.c */
+void fuse_composites(fuser *f);                             /* fuse_composite.c */
+void fuse_blocks(fuser *f);                                 /* fuse_blocks.c */
+void fuse_rolling_buffers(fuser *f);                        /* fuse_rolling.c */
+void fuse_rename(fuser *f, uint32_t k, atom from, atom to); /* a variable that k's members share */
+void fuse_note(fuser *f, uint32_t k, const char *note);
+/* typical product of extents */
+int64_t fuse_extent(fuser *f, const u32vec *vars);
+int64_t fuse_bytes(fuser *f, uint32_t s, const u32vec *vars); /* of stage s over these */
+/* bytes of those that stage s reads (fuse_blocks.c) */
+int64_t fuse_constants(fuser *f, uint32_t s);
+/* does kernel k compute nothing for others but the operand, or pieces of it? (fuse_blocks.c) */
+bool fuse_only_for(fuser *f, uint32_t k, uint32_t operand, bool pieces);
+/* the digits d of stage s, nd of them, and what they are at idx; false: not separable */
+bool fuse_digits(fuser *f, uint32_t s, const sz *idx, sz **by, digit **d, uint32_t *nd);
+#endif

@@ -1,0 +1,188 @@
+/* Can the pieces of a placement be stored in place by their producers?
+ *
+ * A piece whose update is a one-to-one renaming of all the digits of a stage of the same block is stored inside
+ * the placement by that stage's kernel, if the stage is not stored elsewhere and its
+ * value leaves no other way. For any other piece a copy stage is made, which is fused like every element-wise
+ * stage: it may become a second store of the producer's kernel, or join nothing and be
+ * moved by a kernel of its own (which some copies of one placement share). So a placement itself never costs a
+ * kernel: it is virtual.
+ *
+ * Pieces over equal loops that read the same tensor are computed together: what they have in common is then
+ * computed once.
+ */
+#include "fusion/fuse.h"
+
+/* Does the update read all of stage q, each digit by one of its variables? Splits variables of the update where that
+ * helps. */
+static bool whole(fuser *f, uint32_t s, uint32_t at, uint32_t *producer) {
+  emodule *m = f->m;
+  for (int round = 0; round < 24; round++) {
+    update u = xs(m, s)->updates.v[at];
+    ex_node l = *exn(m, u.value);
+    if (l.kind != EX_LOAD || l.otherwise) return false;
+    uint32_t q = producer_of(m, l.tensor);
+    if (!q--) return false;
+    const stage *x = xs(m, q);
+    uint32_t nd = expr_ndigits(x);
+    sz *by = NEWN(f->a, sz, nd + 1), si;
+    digit *d = NEWN(f->a, digit, nd + 1);
+    atom sv;
+    if (x->block != f->block || x->recurrence) return false;
+    expr_digits(x, d);
+    if (!expr_comps(m, q, l.args, by, &sv, &si)) {
+      if (!sv || !can_split(f->p, s, sv, si)) return false;
+      stage_split(f->p, s, sv, si);
+      if (!is_placement(f->p, s)) return false;
+      continue;
+    }
+    if (nd != u.nvars) return false;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < nd; i++) {
+      atom v;
+      if (!sym_is_atom(f->c, by[i], &v) || sym_kind(f->c, v) != AT_VAR ||
+          (!sym_eq(f->c, sym_extent(f->c, v), d[i].extent) && !EK_PLANTED("kernels-place")))
+        return false;
+      for (uint32_t k = 0; k < u.nvars; k++)
+        if (u.vars[k] == v) seen |= 1u << k;
+    }
+    *producer = q;
+    return seen == (1u << u.nvars) - 1;
+  }
+  return false;
+}
+static bool free_to_place(fuser *f, uint32_t q) {
+  const stage *x = xs(f->m, q);
+  if (!f->where[q] || f->placed[q] || f->p->pinned.v[x->tensor]) return false;
+  if (x->updates.n && !f->k.v[f->where[q] - 1].virt) return false;
+  return true;
+}
+/* Where a piece lies in the placement hangs on the placement's sizes: those that are found in the run come before
+ * q's kernel then, unless they need it. */
+static bool sizes_first(fuser *f, uint32_t s, uint32_t q) {
+  u32vec late = {0}, has = {0};
+  uint32_t k = f->where[q] - 1;
+  fuse_late(f, s, &late);
+  fuse_late(f, q, &has);
+  for (uint32_t i = 0; i < late.n; i++)
+    if (late.v[i] == k || depends(f, late.v[i], k) || (f->k.v[k].virt && !vec_has(&has, late.v[i]))) return false;
+  for (uint32_t i = 0; i < late.n; i++) fuse_depend(f, k, late.v[i]);
+  return true;
+}
+static uint32_t copy_stage(fuser *f, uint32_t s, uint32_t at) {
+  emodule *m = f->m;
+  update u = xs(m, s)->updates.v[at];
+  digit *d = NEWN(f->a, digit, u.nvars + 1);
+  sz *by = NEWN(f->a, sz, u.nvars + 1), *idx = NEWN(f->a, sz, u.nvars + 1);
+  for (uint32_t j = 0; j < u.nvars; j++) {
+    d[j].extent = sym_extent(f->c, u.vars[j]);
+    by[j] = sym_var(f->c, sym_name(f->c, u.vars[j]), d[j].extent);
+    sym_is_atom(f->c, by[j], &d[j].var);
+    idx[j] = sym_of_atom(f->c, u.vars[j]);
+  }
+  uint32_t ns = pass_stage(f->p, s, d, u.nvars, expr_subst_vars(m, u.value, u.vars, by, u.nvars), "piece");
+  /* digits beyond the supported rank share an axis: the read index must follow the axes */
+  const stage *x = xs(m, ns);
+  sz *ix = NEWN(f->a, sz, x->naxes + 1);
+  for (uint32_t i = 0, k = 0; i < x->naxes; i++) {
+    ix[i] = sym_int(f->c, 0);
+    for (uint32_t e = 0; e < x->axes[i].n; e++, k++)
+      ix[i] = sym_add(f->c, sym_mul(f->c, ix[i], x->axes[i].d[e].extent), idx[k]);
+  }
+  xs(m, s)->updates.v[at].value = expr_load(m, x->tensor, ix, x->naxes, 0);
+  return ns;
+}
+static bool reads(fuser *f, uint32_t k, tid t) {
+  for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {
+    const u32vec *l = stage_loads(f->p, f->k.v[k].st.v[i]);
+    for (uint32_t j = 0; j < l->n; j++)
+      if (exn(f->m, l->v[j])->tensor == t) return true;
+  }
+  return false;
+}
+/* May q's stages run in the loops of k, loop by loop? */
+static bool same_loops(fuser *f, uint32_t k, uint32_t q) {
+  const fnode *a = &f->k.v[k], *b = &f->k.v[q];
+  bool common = false;
+  if (k == q || !a->alive || !b->alive || a->cls != b->cls ||
+      (a->cls != KC_ELEMENTWISE && a->cls != KC_GATHER && a->cls != KC_COPY) || a->outer.n != b->outer.n ||
+      a->st.n + b->st.n > FUSE_MEMBERS)
+    return false;
+  for (uint32_t i = 0; i < a->outer.n; i++)
+    if (!sym_eq(f->c, sym_extent(f->c, a->outer.v[i]), sym_extent(f->c, b->outer.v[i])) &&
+        !EK_PLANTED("kernels-pieces"))
+      return false;
+  for (uint32_t i = 0; i < b->st.n; i++) {
+    const u32vec *l = stage_loads(f->p, b->st.v[i]);
+    u32vec vars = {0};
+    for (uint32_t j = 0; j < l->n && !common; j++)
+      common = xt(f->m, exn(f->m, l->v[j])->tensor)->kind != TK_CONST && reads(f, k, exn(f->m, l->v[j])->tensor);
+    stage_vars(f->m, b->st.v[i], f->a, &vars);
+    for (uint32_t j = 0; j < vars.n; j++)
+      if (!vec_has(&b->outer, fuse_canon(f, vars.v[j]))) return false;
+  }
+  return common && !depends(f, k, q) && !depends(f, q, k);
+}
+static void together(fuser *f, uint32_t k, uint32_t q) {
+  const fnode *a = &f->k.v[k], *b = &f->k.v[q];
+  for (uint32_t i = 0; i < b->st.n; i++) {
+    u32vec vars = {0};
+    stage_vars(f->m, b->st.v[i], f->a, &vars);
+    for (uint32_t j = 0; j < vars.n; j++)
+      for (uint32_t z = 0; z < b->outer.n; z++)
+        if (fuse_canon(f, vars.v[j]) == b->outer.v[z]) {
+          map_putu(f->canon, vars.v[j], a->outer.v[z]);
+          break;
+        }
+  }
+  fuse_merge(f, k, q);
+}
+/* With the first of these that it shares loops with, or else one more of them. */
+static void join_same(fuser *f, u32vec *heads, uint32_t k) {
+  uint32_t j = 0;
+  while (j < heads->n && !same_loops(f, heads->v[j], k)) j++;
+  if (j == heads->n || !pass_spend(f->p))
+    vec_push(f->a, *heads, k);
+  else
+    together(f, heads->v[j], k);
+}
+enum {
+  TOGETHER = 16 /* copies in a kernel: one that is very long takes longer to compile than its parts */,
+  LONG = 1 << 15 /* elements: threads share a copy that stands alone */
+};
+void fuse_placement(fuser *f, uint32_t s) {
+  emodule *m = f->m;
+  u32vec heads = {0};
+  uint32_t group = UINT32_MAX, n = xs(m, s)->updates.n;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t q;
+    if (whole(f, s, i, &q) && free_to_place(f, q) && sizes_first(f, s, q)) {
+      f->placed[q] = s + 1;
+      join_same(f, &heads, f->where[q] - 1);
+      continue;
+    }
+    uint32_t ns = copy_stage(f, s, i);
+    (void)fuse_class(f, ns); /* makes room in the tables */
+    f->pos[ns] = f->pos[s] - 1;
+    f->placed[ns] = s + 1;
+    fuse_stage(f, ns);
+    uint32_t k = f->where[ns] - 1;
+    pass_remark(f->p, "kernels", ns, s + 1, "piece is stored elsewhere too");
+    if (f->k.v[k].st.n == 1 && f->k.v[k].st.v[0] == ns) { /* joined nothing: copies of one placement go together */
+      f->k.v[k].cls = KC_COPY;
+      if (sym_int_or(f->c, stage_points(m, ns), 0) >= LONG) {
+        join_same(f, &heads, k);
+        continue;
+      }
+      if (group == UINT32_MAX || f->k.v[group].st.n >= TOGETHER)
+        group = k;
+      else {
+        fuse_merge(f, group, k);
+        f->k.v[group].outer.n = 0;
+      }
+    }
+  }
+  pass_changed(f->p, s);
+  uint32_t v = fuse_node(f, 0);
+  f->k.v[v].virt = true;
+  fuse_add(f, v, s);
+}

@@ -1,0 +1,46 @@
+/* Private to pass_winograd.c: by which products does a window compute several neighbouring outputs of one axis?
+ *
+ * m outputs Y[o] = sum[k<r] X[stride*o + k] * W[k] are A' ((G W) . (B' X)) with n products. G is a matrix (it is
+ * applied to constants, linmap.c), B' and A' are formulas. */
+#ifndef EK_PASSES_BILINEAR_H
+#define EK_PASSES_BILINEAR_H
+#include "expr/expr.h"
+
+enum { BILINEAR_INPUTS = 64, BILINEAR_PRODUCTS = 96 };
+typedef struct window {
+  atom o, k;
+  uint32_t arg; /* of X: index = apart*(stride*o + sign*k) + rest */
+  int64_t sign, stride, spacing;
+  int64_t taps; /* of k, r of them in a part: */
+  /* stride: phase f has the taps k = stride*i + f - lead, i < r, a sum of their own that shares its products with
+   * those of other phases; 1: not so */
+  int64_t phases, lead;
+  /* k = r*part + .., where a part's taps are a tile's outputs, m == r: tile t and part p read the inputs of t + p;
+   * 1: not divided */
+  int64_t parts;
+  int64_t r, m, n, len;        /* len: inputs of a tile; m == 1: left alone */
+  int64_t circle;              /* its length; 0: interpolation on a line */
+  double growth;               /* of the error: that of plain sums counts 1 */
+  double in, out;              /* operations for a product's B', and for its part in A' */
+  int64_t at[BILINEAR_INPUTS]; /* of a tile's inputs, behind its first one */
+  double *g;                   /* n x r */
+  /* r; the taps are kept, so scaled, and g makes factors of them (bilinear_keep_taps); NULL: they are not */
+  double *scale;
+  struct on_line *line; /* B' and A' of interpolation on a line */
+} window;
+/* Fills the form of m outputs (of a window with r taps in each part; with the phases that are set) in; false: there
+ * is none. circle: 0, or the length to use for each of the stride's windows. */
+bool bilinear_line(window *w, int64_t m, arena *a);
+bool bilinear_circle(window *w, int64_t m, int64_t parts, int64_t circle, arena *a);
+/* The constants shall be taps, and each product's factor be made of them where it is multiplied: by few sums, which
+ * neighbours share. False: not of this form. */
+bool bilinear_keep_taps(window *w, arena *a);
+typedef ex (*bilinear_read)(void *env, int64_t i);
+/* row i of B' X, X[j] = x(env, j) */
+ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env);
+/* of product i, of kept taps */
+ex bilinear_factor(const window *w, emodule *m, int64_t i, bilinear_read tap, void *env);
+ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env); /* row o of A' P */
+/* the first row that shares sums with row i */
+int64_t bilinear_mate(const window *w, bool out, int64_t i);
+#endif

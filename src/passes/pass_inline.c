@@ -1,0 +1,119 @@
+/* Which element-wise stages can be part of their reader?
+ *
+ * A stage without reductions that is read by one access of one element-wise stage of the same block, over no more
+ * points than it has itself, is substituted there: nothing is computed twice. Producers
+ * come first, so a chain collapses in one walk. Stages that grow beyond MAX_SIZE nodes stop taking more (walks
+ * stay linear and recursion bounded). Needs simplified values; keeps everything.
+ */
+#include "passes/pass.h"
+#include <string.h>
+
+enum { MAX_SIZE = 400 };
+
+static uint32_t count_nodes(pw *p, ex e, map *seen, uint32_t limit) {
+  uint64_t x;
+  if (!e || map_count(seen) > limit || map_getu(seen, e, &x)) return map_count(seen);
+  map_putu(seen, e, 1);
+  ex_node n = *exn(p->m, e);
+  if (n.kind == EX_OP)
+    for (uint32_t i = 0; i < n.nargs; i++) count_nodes(p, n.args[i], seen, limit);
+  if (n.kind == EX_LOAD) count_nodes(p, n.otherwise, seen, limit);
+  return map_count(seen);
+}
+/* the one access of stage s to tensor t, 0 if there are several */
+static ex only_access(pw *p, uint32_t s, tid t) {
+  ex one = 0;
+  const u32vec *l = stage_loads(p, s);
+  for (uint32_t i = 0; i < l->n; i++)
+    if (exn(p->m, l->v[i])->tensor == t) {
+      if (one) return 0;
+      one = l->v[i];
+    }
+  return one;
+}
+static bool no_more_points(pw *p, uint32_t reader, uint32_t producer) {
+  sz a = stage_points(p->m, reader), b = stage_points(p->m, producer);
+  return sym_le(p->c, a, b) || expr_typical(p->m, a) <= expr_typical(p->m, b);
+}
+/* c ? 1 : 0, or a number made of c, where c is an equality of integers */
+static bool is_delta(emodule *m, ex e) {
+  ex_node n = *exn(m, e);
+  if (n.kind != EX_OP || (n.op != OP_CAST && n.op != OP_SEL)) return false;
+  ex_node q = *exn(m, n.args[0]);
+  return q.kind == EX_OP && q.op == OP_EQ && exn(m, q.args[0])->type == ET_I64;
+}
+/* A Kronecker delta that a reduction reads: substituted if that removes a variable of the reduction (the simplifier
+ * solves the equality). */
+static bool inline_delta(pw *p, uint32_t s, uint32_t r) {
+  emodule *m = p->m;
+  const stage *x = xs(m, s);
+  ex l = only_access(p, r, x->tensor), old = xs(m, r)->value;
+  if (!l || exn(m, l)->otherwise || !stage_is_reduce(p, r) || xs(m, r)->recurrence || !is_delta(m, x->value))
+    return false;
+  uint32_t nd = expr_ndigits(x), before = exn(m, old)->nargs;
+  digit *d = NEWN(p->a, digit, nd + 1);
+  sz *by = NEWN(p->a, sz, nd + 1);
+  atom *vars = NEWN(p->a, atom, nd + 1);
+  if (!expr_comps(m, s, exn(m, l)->args, by, NULL, NULL) || !pass_spend(p)) return false;
+  expr_digits(x, d);
+  for (uint32_t k = 0; k < nd; k++) vars[k] = d[k].var;
+  map *rep = map_new(p->a);
+  map_putu(rep, l, simplify_subst(p, x->value, vars, by, nd));
+  stage_replace(p, r, rep);
+  ex_node n = *exn(m, xs(m, r)->value);
+  if (n.kind != EX_REDUCE || n.nargs < before) return true;
+  pass_set(p, r, old);
+  return false;
+}
+bool pass_inline(pw *p) {
+  emodule *m = p->m;
+  u32vec order = {0};
+  bool any = false;
+  pass_order(p, &order);
+  uint32_t *size = NEWN(p->a, uint32_t, m->stages.n + 1);
+  for (uint32_t i = 0; i < order.n; i++) {
+    uint32_t s = order.v[i];
+    const stage *x = xs(m, s);
+    if (x->dead || x->recurrence || !stage_plain(p, s)) continue;
+    for (uint32_t k = 0; k < p->readers.v[x->tensor].n; k++)
+      if (inline_delta(p, s, p->readers.v[x->tensor].v[k])) any = true, k--; /* that reader is gone from the list */
+    if (p->pinned.v[x->tensor] || p->readers.v[x->tensor].n != 1) continue;
+    uint32_t r = p->readers.v[x->tensor].v[0];
+    const stage *y = xs(m, r);
+    ex l = only_access(p, r, x->tensor);
+    if (!l || y->recurrence || y->block != x->block || !stage_plain(p, r) ||
+        (exn(m, l)->otherwise && !EK_PLANTED("inline")) || !no_more_points(p, r, s))
+      continue;
+    if (!size[s]) size[s] = count_nodes(p, x->value, map_new(p->a), MAX_SIZE);
+    if (!size[r]) size[r] = count_nodes(p, y->value, map_new(p->a), MAX_SIZE);
+    if (size[s] + size[r] > MAX_SIZE) {
+      pass_remark(p, "inline", s, r + 1, "expression too large");
+      continue;
+    }
+    uint32_t nd = expr_ndigits(x);
+    digit *d = NEWN(p->a, digit, nd + 1);
+    sz *by = NEWN(p->a, sz, nd + 1);
+    atom *vars = NEWN(p->a, atom, nd + 1), sv;
+    sz si;
+    if (!expr_comps(m, s, exn(m, l)->args, by, &sv, &si)) {
+      if (!sv || !can_split(p, r, sv, si)) {
+        pass_remark(p, "inline", s, r + 1, "digits");
+        continue;
+      }
+      if (!pass_spend(p)) break;
+      stage_split(p, r, sv, si), any = true, i--; /* again with the split reader */
+      continue;
+    }
+    if (!pass_spend(p)) break;
+    expr_digits(x, d);
+    for (uint32_t k = 0; k < nd; k++) vars[k] = d[k].var;
+    map *rep = map_new(p->a);
+    map_putu(rep, l, simplify_subst(p, x->value, vars, by, nd));
+    stage_replace(p, r, rep);
+    size[r] += size[s];
+    pass_kill(p, s);
+    any = true;
+  }
+  if (any) pass_flush(p);
+  return any;
+}

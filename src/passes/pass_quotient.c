@@ -1,0 +1,115 @@
+/* Which divisions are products?
+ *
+ * Division takes about ten times as long as multiplication. Where the divisor is the same for many values (a
+ * constant, the sum of a row) x / d becomes x * (1 / d), and 1 / d is computed once for all of them, since what
+ * does not depend on a loop leaves it. That errs by one rounding more, and so must not decide anything: what is
+ * rounded to a whole number afterwards, or becomes an index, here or in a later stage, keeps its division.
+ * The other way round x * (1 / d), as x * sigmoid(x) is written, needs no product.
+ * Needs inline; keeps everything.
+ */
+#include "passes/pass.h"
+
+enum { WORTH = 8 }; /* values per divisor */
+
+typedef struct quotients {
+  pw *p;
+  arena *a;            /* of one stage */
+  uint8_t *exact;      /* per tensor: hands values on to a rounding */
+  map *seen[2], *kept; /* nodes looked at, outside and below a rounding; nodes below one */
+  map *uses;           /* of nodes, by others */
+} quotients;
+
+static void look(quotients *q, ex e, bool exact);
+static void look_index(quotients *q, sz x) {
+  u32vec data = {0};
+  if (!sym_uses_kind(q->p->c, x, AT_DATA)) return;
+  sym_atoms(q->p->c, x, AT_DATA, q->a, &data);
+  for (uint32_t i = 0; i < data.n; i++) look(q, sym_data_id(q->p->c, data.v[i]), true);
+}
+static void look(quotients *q, ex e, bool exact) {
+  uint64_t had;
+  if (!e || map_getu(q->seen[exact], e, &had)) return;
+  map_putu(q->seen[exact], e, 1);
+  if (exact) map_putu(q->kept, e, 1);
+  const ex_node n = *exn(q->p->m, e);
+  if (n.kind == EX_INDEX) look_index(q, n.index);
+  if (n.kind == EX_LOAD) {
+    if (exact) q->exact[n.tensor] = 1;
+    for (uint32_t i = 0; i < n.nargs; i++) look_index(q, n.args[i]);
+    look(q, n.otherwise, exact);
+  }
+  if (n.kind == EX_OP)
+    for (uint32_t i = 0; i < n.nargs; i++) {
+      had = 0;
+      map_getu(q->uses, n.args[i], &had), map_putu(q->uses, n.args[i], had + 1);
+      look(q, n.args[i], exact || ex_rounds(&n));
+    }
+  if (n.kind == EX_REDUCE) look(q, n.where, exact), look(q, n.body, exact), look(q, n.payload, exact);
+}
+static bool shared(quotients *q, ex x, ex by) {
+  emodule *m = q->p->m;
+  u32vec over = {0}, under = {0};
+  expr_vars(m, x, q->a, &over);
+  expr_vars(m, by, q->a, &under);
+  int64_t k = 1;
+  for (uint32_t i = 0; i < over.n && k < WORTH; i++) {
+    bool both = false;
+    for (uint32_t j = 0; j < under.n; j++) both |= over.v[i] == under.v[j];
+    if (!both) k *= expr_typical(m, sym_extent(m->c, over.v[i]));
+  }
+  return k >= WORTH;
+}
+/* x * (1 / d), nothing else wanting 1 / d, is x / d. */
+static ex quotient(quotients *q, emodule *m, ex e, const ex_node *n) {
+  for (int i = 0; i < 2; i++) {
+    const ex_node *r = exn(m, n->args[i]);
+    uint64_t uses = 2;
+    if (r->kind != EX_OP || r->op != OP_DIV || exn(m, r->args[0])->kind != EX_CONST || exn(m, r->args[0])->k.f != 1 ||
+        !map_getu(q->uses, n->args[i], &uses) || uses > 1)
+      continue;
+    ex x = n->args[1 - i], by = r->args[1];
+    return shared(q, x, by) || !pass_spend(q->p) ? e : expr_op2(m, OP_DIV, x, by);
+  }
+  return e;
+}
+static ex product(void *env, emodule *m, ex e) {
+  quotients *q = env;
+  const ex_node n = *exn(m, e);
+  uint64_t had;
+  if (n.kind != EX_OP || (n.type != ET_F32 && n.type != ET_F64) || map_getu(q->kept, e, &had)) return e;
+  if (n.op == OP_MUL) return quotient(q, m, e, &n);
+  if (n.op != OP_DIV || !shared(q, n.args[0], n.args[1]) || !pass_spend(q->p)) return e;
+  return expr_op2(m, OP_MUL, n.args[0],
+                  expr_op2(m, OP_DIV, expr_f(m, (etype)n.type, EK_PLANTED("quotient") ? 1.01 : 1), n.args[1]));
+}
+static bool one_stage(quotients *q, uint32_t i) {
+  pw *p = q->p;
+  const stage *s = xs(p->m, i);
+  bool exact = q->exact[s->tensor] || s->updates.n; /* whoever reads it stands behind it */
+  if (!s->value || s->updates.n) {
+    for (uint32_t k = 0; k < p->loads.v[i].n; k++) look(q, p->loads.v[i].v[k], true);
+    return false;
+  }
+  if (!exact && !(ex_flags(p, s->value) & (EXF_QUOTIENT | EXF_DATA))) return false;
+  look(q, s->value, exact);
+  ex v = expr_rewrite(p->m, s->value, &(ex_map){.node = product, .env = q});
+  if (v == s->value) return false;
+  pass_set(p, i, v);
+  return true;
+}
+bool pass_quotient(pw *p) {
+  u32vec order = {0};
+  bool any = false;
+  quotients q = {.p = p, .exact = NEWN(p->a, uint8_t, p->m->tensors.n + 1)};
+  pass_order(p, &order);
+  /* sizes, conditions, what blocks hand on; */
+  for (tid t = 1; t < p->m->tensors.n; t++) q.exact[t] = p->pinned.v[t];
+  for (uint32_t i = 0; i < p->m->outputs.n; i++) q.exact[p->m->outputs.v[i].t] = 0; /* but not outputs */
+  for (uint32_t i = order.n; i-- > 0;) {
+    q.a = arena_new(p->c);
+    q.seen[0] = map_new(q.a), q.seen[1] = map_new(q.a), q.kept = map_new(q.a), q.uses = map_new(q.a);
+    any |= one_stage(&q, order.v[i]);
+    arena_free(q.a);
+  }
+  return any;
+}

@@ -1,0 +1,974 @@
+/* When does a sliding window need fewer multiplications than it has taps?
+ *
+ * A sum of products over a window, Y[o] = sum[k<r] X[o + k] * W[k] per axis, computes m neighbouring outputs as
+ * A' ((G W) . (B' X)) with fewer products than m*r; by which ones says bilinear.c. Several axes nest.
+ * Where W is constant the stage becomes
+ *     U[a.., parts.., batch, channels, columns]     constant: G W on every axis, in f64; made where it is wanted
+ *     (linmap.c)
+ *     V[a.., batch, rows, tiles, channels]          placement of pieces V[a..]: B' X, sums of few inputs; a tile
+ *     for every m outputs of an axis
+ *     M[a.., batch, rows, tiles, columns]           = sum[parts, channels] V * U, ordinary products
+ *     Y                                             placement of m pieces per axis: A' M
+ * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., place, .., phase
+ * and channel], which has no stride and more channels.
+ * The constants of one axis may stay taps, r instead of n of them, and each factor be made of these where it is
+ * multiplied: `a` of that axis then chooses among formulas, and a tile has all of its products for several
+ * places. Half of
+ * the constants need not come from far; places are counted by one variable, so that tiles hold enough of them.
+ * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, ..,
+ * tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
+ * Uses the licence that sums of floats may be regrouped, further than reassociation does: how far says
+ * bilinear.c. By cost: products against the sums, and the
+ * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile
+ * reads on (what lies outside counts as 0) and its surplus outputs are left out;
+ * so are, of few tiles, the products that only serve the last output: of the first axis they are a stage of their
+ * own, of kept taps see schedule/idle.c.
+ */
+#include "passes/bilinear.h"
+#include "passes/passes.h"
+#include "fusion/fusion.h"
+#include "passes/pass_const.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_AXES = LINMAP_AXES, MAX_SPACING = 1 << 16 };
+typedef struct sliding {
+  uint32_t s;
+  ex x, w;                        /* the two loads */
+  u32vec batch, row, col, reduce; /* without the window's own; reduce: variables that stay */
+  /* with phases: these, and what reduce was. The sum is over all of them as one variable */
+  u32vec channels;
+  /* windows; those that are transformed, first. The products sum over the taps of the others in V as the sum did in
+   * X */
+  uint32_t nw, nt;
+  window win[MAX_AXES];
+  bool by_axis;            /* axis by axis */
+  bool flat;               /* taps of the last axis are kept: tiles of all axes are counted by one variable */
+  bool alone[MAX_AXES];    /* an axis that is one tile */
+  int64_t begin[MAX_AXES]; /* by axis: the index of X that output 0 reads first */
+} sliding;
+
+/* ---- which sums ------------------------------------------------------------------------------ */
+static bool only_here(pw *p, const ex_node *l, uint32_t arg, atom v) {
+  for (uint32_t i = 0; i < l->nargs; i++)
+    if (i != arg && sym_uses(p->c, l->args[i], v)) return false;
+  return true;
+}
+/* Taps that lie apart, X[apart*(stride*o + k) + others], are a window of neighbours for each value of the others.
+ * *split: there are none, but o = apart*o1 + o0 would make them; 0: it would not. */
+static bool find_window(pw *p, const sliding *q, atom k, window *out, atom *split) {
+  ctx *c = p->c;
+  ex_node l = *exn(p->m, q->x);
+  int64_t s, r, by;
+  *split = 0;
+  for (uint32_t i = 0; i < l.nargs; i++) {
+    sz coef, rest, rest2;
+    u32vec vs = {0};
+    if (!sym_uses(c, l.args[i], k)) continue;
+    if (!sym_linear(c, l.args[i], k, &coef, &rest) || !sym_is_int(c, coef, &s) || !s || s < -MAX_SPACING ||
+        s > MAX_SPACING || !only_here(p, &l, i, k))
+      return false;
+    if (!sym_is_int(c, sym_extent(c, k), &r) || r < 2 || sym_uses_kind(c, rest, AT_DATA)) return false;
+    *out = (window){.k = k,
+                    .arg = i,
+                    .sign = s < 0 ? -1 : 1,
+                    .spacing = llabs(s),
+                    .taps = r,
+                    .phases = 1,
+                    .parts = 1,
+                    .r = r,
+                    .m = 1,
+                    .n = r,
+                    .growth = 1};
+    sym_atoms(c, rest, AT_VAR, p->a, &vs);
+    for (uint32_t j = 0; j < vs.n; j++) {
+      bool row = false;
+      for (uint32_t z = 0; z < q->row.n; z++) row |= q->row.v[z] == vs.v[j];
+      if (!row || !sym_linear(c, rest, vs.v[j], &coef, &rest2) || !sym_is_int(c, coef, &by) || by < 1 ||
+          !only_here(p, &l, i, vs.v[j]) || (out->o && by % out->spacing == 0))
+        return false;
+      if (by % out->spacing == 0) out->o = vs.v[j], out->stride = by / out->spacing;
+    }
+    if (!out->o && vs.n == 1 && can_split(p, q->s, vs.v[0], sym_int(c, out->spacing))) *split = vs.v[0];
+    return out->o && (vs.n == 1 || out->spacing > 1);
+  }
+  return false;
+}
+static bool take(u32vec *v, atom a) {
+  for (uint32_t i = 0; i < v->n; i++)
+    if (v->v[i] == a) {
+      for (; i + 1 < v->n; i++) v->v[i] = v->v[i + 1];
+      v->n--;
+      return true;
+    }
+  return false;
+}
+static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
+  emodule *m = p->m;
+  roles r;
+  *split = 0;
+  *q = (sliding){.s = s};
+  if (!stage_is_reduce(p, s) || xs(m, s)->recurrence || !expr_roles(m, s, p->a, &r)) return false;
+  const ex_node *red = exn(m, r.red);
+  if (!r.window || !r.two || !r.b_const || red->op != RED_SUM || red->where || r.a.n != 1 || r.b.n != 1 || r.none.n ||
+      r.red_one.n || !(r.col.n + r.batch.n))
+    return false;
+  if ((red->type != ET_F32 && red->type != ET_F64) || red->acc != red->type || exn(m, red->body)->type != red->type)
+    return false;
+  q->x = r.a.v[0], q->w = r.b.v[0];
+  const ex_node *x = exn(m, q->x), *w = exn(m, q->w);
+  if (whole_sum(p, r.red)) return false; /* exact as it is */
+  if (x->kind != EX_LOAD || w->kind != EX_LOAD || w->otherwise ||
+      (x->otherwise && exn(m, x->otherwise)->kind != EX_CONST))
+    return false;
+  for (uint32_t i = 0; i < x->nargs; i++)
+    if (sym_uses_kind(p->c, x->args[i], AT_DATA)) return false;
+  q->batch = r.batch, q->row = r.row, q->col = r.col;
+  for (uint32_t i = 0; i < r.red_both.n; i++) {
+    atom o = 0;
+    if (q->nw < MAX_AXES && find_window(p, q, r.red_both.v[i], &q->win[q->nw], &o)) {
+      take(&q->row, q->win[q->nw].o);
+      q->nw++;
+    } else
+      vec_push(p->a, q->reduce, r.red_both.v[i]);
+    if (o) *split = o, *by = q->win[q->nw].spacing;
+  }
+  return q->nw > 0;
+}
+
+/* ---- is it worth it? In multiply-adds of the products' kernel; an open size counts as twice the least it may be,
+ * and 1 if that is 1, so that the constants are not hidden by a batch that may be 1; or, to see whether that would
+ * be otherwise, as many ---- */
+enum {
+  MEMORY_VALUE_COST = 16 /* one that goes through memory between two steps */,
+  ALONE_COST = 8 /* of a product that shares no factor with its neighbours */
+};
+static const double MAKE_COST = 0.4; /* of a factor made of kept taps, for each tile */
+static const double TERM_COST = 1.4, MEMORY_TERM_COST = 2, STENCIL_COST = 1.5;
+/* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are
+ * computed apart, from the same products */
+static const double UNEVEN_COST = 0.3;
+static const double GAIN = 0.9; /* what is not worth more code */
+static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */,
+                    BYTES_A_CYCLE = 6.4 /* of constants, from memory */,
+                    DRAM_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
+static double extent(pw *p, const u32vec *vs) {
+  double r = 1;
+  for (uint32_t i = 0; i < vs->n; i++) {
+    int64_t lo, hi;
+    sym_range(p->c, sym_extent(p->c, vs->v[i]), &lo, &hi);
+    if (lo < hi && p->assume_variant_rows) lo = max64(lo, EXPR_VARIANT_ROWS);
+    r *= (double)(lo < hi && lo > 1 ? min64(2 * lo, hi) : max64(lo, 1));
+  }
+  return r;
+}
+enum { LENGTHS = 2 /* of an open axis, the typical one and the next: no form may be bad for one of them */ };
+static int64_t outputs(pw *p, const window *w, int64_t longer) {
+  sz n = sym_extent(p->c, w->o);
+  return expr_typical(p->m, n) + (sym_is_int(p->c, n, NULL) ? 0 : longer);
+}
+/* Places of which a tile holds all products of an axis in registers, beside their factors. */
+static double together(const pw *p, const window *w) {
+  return p->registers ? floor((double)(p->registers - 1) / (double)w->n) - 1 : 0;
+}
+/* open axes are so much longer than typical */
+static double cost(pw *p, const sliding *q, bool steps, window *const *win, int64_t longer) {
+  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col),
+         chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1,
+         value = VALUE_CYCLES * p->lanes * p->fma;
+  bool any = false, by_axis = false;
+  for (uint32_t i = 0; i < q->nw; i++)
+    any |= win[i]->m > 1, by_axis |= win[i]->circle > 0, chan *= (double)win[i]->phases;
+  double repeated = 1; /* V holds so much more than there are places */
+  for (uint32_t i = 0; i < q->nw; i++) {
+    const window *w = win[i];
+    double out = (double)outputs(p, w, longer), tiles = floor((out + (double)w->m - 1) / (double)w->m);
+    rows *= tiles, taps *= (double)w->n; /* a tap that stays is one more place of V */
+    if (w->m == 1) repeated *= steps ? 1 + (double)w->taps / out : (double)w->n;
+    parts *= (double)w->parts;
+    if (w->m == 1) continue;
+    places *= (double)w->n;
+    if (fmod(out, (double)w->m) != 0) kinds *= 2;
+    if (!by_axis) value += TERM_COST * (w->in + w->out) / 2;
+  }
+  double in = rows * places * repeated * chan, out = rows * places * col; /* elements of V and M */
+  /* the lines of an axis: of places already transformed, or not yet */
+  if (by_axis) {
+    for (uint32_t i = 0; i < q->nw; i++) {
+      const window *w = win[i];
+      double before = in, behind = out;
+      if (w->m == 1) continue;
+      for (uint32_t j = i + 1; j < q->nw; j++)
+        if (win[j]->m > 1)
+          before *= (double)win[j]->m / (double)win[j]->n, behind *= (double)win[j]->m / (double)win[j]->n;
+      sums += before * (MEMORY_VALUE_COST + MEMORY_TERM_COST * w->in) +
+              behind * (MEMORY_VALUE_COST + MEMORY_TERM_COST * w->out);
+    }
+  } else if (any)
+    sums = value * (in + out * (1 + UNEVEN_COST * (kinds - 1)));
+  double made = 1, stored = 1;
+  for (uint32_t i = 0; i < q->nw; i++) {
+    if (!win[i]->scale) continue;
+    double tile = together(p, win[i]), each = floor((rows + tile - 1) / tile);
+    made += MAKE_COST * each / (rows > 1 ? rows : 1), stored = (double)win[i]->r / (double)win[i]->n;
+  }
+  double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
+  /* few columns: the plain sum's lanes run along the window */
+  double empty = any && q->col.n && col < p->lanes ? p->lanes / col : 1;
+  double macs = made * narrow * empty * batch * rows * taps * parts * col * chan,
+         bytes = stored * narrow * 4 * batch * taps * parts * col * chan;
+  double compute = macs * (q->col.n  ? 1
+                           : by_axis ? ALONE_COST
+                                     : STENCIL_COST) +
+                   batch * sums,
+         memory = bytes * p->lanes * p->fma / (by_axis ? DRAM_BYTES_A_CYCLE : BYTES_A_CYCLE);
+  /* most of the shorter hides behind the longer */
+  return compute > memory ? compute + memory / 4 : memory + compute / 4;
+}
+enum {
+  FORMS = 64,
+  MOST_OUTPUTS = 7 /* on a line */,
+  FEW_TOGETHER = 3 /* places of a tile for which factors are worth making */
+};
+static const double MOST_GROWTH = 8; /* of the error, relative to plain sums: on all axes together */
+/* Keeps its taps, where a tile's rows are places of one picture, enough of them. */
+static bool may_keep(pw *p, const sliding *q, window *w) {
+  return p->lanes > 1 && !q->row.n && together(p, w) >= FEW_TOGETHER && bilinear_keep_taps(w, p->a);
+}
+/* The forms of one axis, the plain sum first. */
+static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
+  static const int64_t circles[] = {8, 12, 16, 20, 24, 32, 40, 48, 64};
+  uint32_t n = 1;
+  int64_t e;
+  out[0] = *plain;
+  e = outputs(p, plain, LENGTHS - 1);
+  if (e < 2) return n;
+  for (int64_t m = 2; m <= MOST_OUTPUTS && q->reduce.n && q->col.n; m++) {
+    for (int shared = 0; shared < (steps && plain->stride > 1 ? 2 : 1); shared++) {
+      window form = *plain;
+      if (shared) form.phases = plain->stride, form.r = (plain->taps + plain->lead + plain->stride - 1) / plain->stride;
+      for (int kept = 0; kept < 2 && e >= m; kept++) {
+        out[n] = form;
+        if (bilinear_line(&out[n], m, p->a) && (!kept || may_keep(p, q, &out[n]))) n++;
+      }
+    }
+  }
+  for (uint32_t i = 0; i < sizeof circles / sizeof *circles && steps; i++)
+    for (int64_t parts = 1; parts <= 16 && n < FORMS; parts++) {
+      int64_t each = parts > 1 ? (plain->taps + parts - 1) / parts : plain->taps,
+              m = parts > 1 ? each : circles[i] - (each + plain->stride - 1) / plain->stride + 1;
+      if (m < 2 || (parts > 1 && i && 2 * m - 1 <= circles[i - 1])) continue; /* a smaller circle would do */
+      if (parts == 1) m = (e + (e + m - 1) / m - 1) / ((e + m - 1) / m);      /* tiles of equal size */
+      out[n] = *plain;
+      if (e > m && bilinear_circle(&out[n], m, parts, circles[i], p->a)) n++;
+    }
+  return n;
+}
+/* Can the window's axes be transformed one after the other? Places outside X must count as 0. */
+static bool by_axis(pw *p, sliding *q) {
+  ctx *c = p->c;
+  const ex_node *x = exn(p->m, q->x);
+  double v;
+  if (x->otherwise && !(exn(p->m, x->otherwise)->kind == EX_CONST && (v = exn(p->m, x->otherwise)->k.f, v == 0)))
+    return false;
+  for (uint32_t i = 0; i < q->nw; i++) {
+    const window *w = &q->win[i];
+    sz at = sym_replace(c, sym_replace(c, x->args[w->arg], w->k, sym_int(c, w->sign < 0 ? w->taps - 1 : 0)), w->o,
+                        sym_int(c, 0));
+    for (uint32_t j = 0; j < i; j++)
+      if (q->win[j].arg == w->arg) return false;
+    if (w->spacing > 1 || !sym_is_int(c, at, &q->begin[i])) return false;
+  }
+  return true;
+}
+/* Products of which none are added up are not worth their way through memory. */
+static bool sums_left(const sliding *q, window *const *win) {
+  bool left = q->reduce.n > 0;
+  for (uint32_t i = 0; i < q->nw; i++) left |= win[i]->m == 1 || win[i]->parts > 1;
+  return left;
+}
+static void push_all(pw *p, u32vec *to, const u32vec *from) {
+  for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
+}
+/* A form for each axis: the cheapest ones; of those for open axes the ones that cost least more than what would be
+ * the cheapest for some length. */
+static bool choose(pw *p, sliding *q) {
+  window *all[MAX_AXES], *best[MAX_AXES] = {0}, *win[MAX_AXES] = {0};
+  uint32_t n[MAX_AXES], ways = 1, nw = 0, lengths = 1;
+  double least[LENGTHS], worst = INFINITY;
+  bool steps = by_axis(p, q);
+  int64_t begin[MAX_AXES];
+  memcpy(begin, q->begin, sizeof begin);
+  for (uint32_t i = 0; i < q->nw; i++) {
+    all[i] = NEWN(p->a, window, FORMS + 4);
+    if (steps) q->win[i].lead = floormod64(begin[i], q->win[i].stride);
+    ways *= n[i] = forms(p, q, &q->win[i], steps, all[i]);
+    if (!sym_is_int(p->c, sym_extent(p->c, q->win[i].o), NULL)) lengths = LENGTHS;
+  }
+  double *costs = NEWN(p->a, double, ways *lengths);
+  for (uint32_t t = 0; t < ways; t++) {
+    bool line = false, circle = false, phases = false, none = false;
+    uint32_t kept = 0, plain = 0;
+    int64_t taps = 1;
+    double growth = 1;
+    for (uint32_t i = 0, z = t; i < q->nw; z /= n[i++]) {
+      win[i] = &all[i][z % n[i]];
+      line |= win[i]->m > 1 && !win[i]->circle, circle |= win[i]->circle > 0;
+      phases |= win[i]->phases > 1, none |= win[i]->phases == 1;
+      if (win[i]->m > 1) taps *= win[i]->r;
+      kept += win[i]->scale != NULL, plain += win[i]->m == 1;
+      growth *= win[i]->growth;
+    }
+    if (growth > MOST_GROWTH || (line && circle) || (phases && none) || kept > 1 || (kept && plain) ||
+        taps > LINMAP_TAPS || (t && !sums_left(q, win)))
+      continue;
+    for (uint32_t s = 0; s < lengths; s++) {
+      double *k = &costs[t * lengths + s];
+      *k = cost(p, q, steps, win, s) * (t ? 1 : GAIN); /* the plain sum comes first */
+      if (!t || *k < least[s]) least[s] = *k;
+    }
+  }
+  for (uint32_t t = 0; t < ways; t++) {
+    double more = 0;
+    for (uint32_t s = 0; s < lengths; s++)
+      more = fmax(more, costs[t * lengths + s] > 0 ? costs[t * lengths + s] / least[s] : INFINITY);
+    if (more >= worst) continue;
+    worst = more;
+    for (uint32_t i = 0, z = t; i < q->nw; z /= n[i++]) best[i] = &all[i][z % n[i]];
+  }
+  q->by_axis = false;
+  for (int kept = 0; kept < 2; kept++) /* the axis whose taps are kept comes last */
+    for (uint32_t i = 0; i < q->nw; i++)
+      if (best[i]->m > 1 && (best[i]->scale != NULL) == kept) {
+        q->by_axis |= best[i]->circle > 0;
+        q->begin[q->nt] = begin[i];
+        q->win[q->nt++] = *best[i];
+      }
+  if (q->nt && q->win[0].phases > 1) {
+    for (uint32_t i = 0; i < q->nt; i++) {
+      atom x;
+      if (sym_is_atom(p->c, sym_var(p->c, "phase", sym_int(p->c, q->win[i].phases)), &x))
+        vec_push(p->a, q->channels, x);
+    }
+    push_all(p, &q->channels, &q->reduce);
+  }
+  nw = q->nt;
+  for (uint32_t i = 0; i < q->nw; i++) {
+    if (best[i]->m > 1) continue;
+    if (steps) {
+      q->begin[nw] = begin[i];
+      q->win[nw++] = *best[i];
+      continue;
+    }
+    vec_push(p->a, q->row, best[i]->o); /* stays an ordinary sum */
+    vec_push(p->a, q->reduce, best[i]->k);
+  }
+  q->nw = nw;
+  q->flat = q->nt && q->win[q->nt - 1].scale;
+  return q->nt > 0;
+}
+
+/* ---- U: the constants ------------------------------------------------------------------------ */
+static atom phase_of(const sliding *q, uint32_t axis) { return q->channels.v[axis]; }
+static const double *diagonal(pw *p, const double *x, int64_t n) {
+  double *d = NEWN(p->a, double, n *n);
+  for (int64_t i = 0; i < n; i++) d[i * n + i] = x[i];
+  return d;
+}
+/* The tensor U[a.., parts.., batch, reduce, col]; 0 if the load of W is not affine with known strides. */
+static tid constants(pw *p, const sliding *q, const u32vec *vars) {
+  emodule *m = p->m;
+  ctx *c = p->c;
+  ex_node l = *exn(m, q->w);
+  const ndarray *wt = expr_data(m, l.tensor);
+  const sz *shape = xt(m, l.tensor)->shape;
+  linmap t = {.size = et_bytes(wt->type), .from = {wt->data, wt->bytes}};
+  ndarray u = {.type = wt->type};
+  sz at = sym_int(c, 0), coef;
+  int64_t elems = 1;
+  if (vars->n + 2 * q->nt > MAX_RANK) return 0;
+  for (uint32_t i = 0; i < l.nargs; i++) {
+    if (!in_range(c, l.args[i], shape[i])) return 0;
+    at = sym_add(c, sym_mul(c, at, shape[i]), l.args[i]);
+  }
+  static const double one = 1;
+  for (uint32_t i = 0; i < LINMAP_AXES; i++) t.n[i] = t.r[i] = 1, t.g[i] = &one;
+  for (uint32_t i = 0; i < q->nt; i++) {
+    const window *w = &q->win[i];
+    if (!sym_linear(c, at, w->k, &coef, &at) || !sym_is_int(c, coef, &t.tap[i])) return 0;
+    if (w->sign < 0) at = sym_addi(c, at, (w->taps - 1) * t.tap[i]), t.tap[i] = -t.tap[i];
+    if (w->phases > 1)
+      at = sym_add(c, at, sym_muli(c, sym_of_atom(c, phase_of(q, i)), t.tap[i])), t.tap[i] *= w->phases;
+    u.dims[u.rank++] = t.n[i] = w->scale ? w->r : w->n, t.r[i] = w->r, t.g[i] = w->g;
+    if (w->scale) t.g[i] = diagonal(p, w->scale, w->r);
+  }
+  for (uint32_t i = 0; i < q->nt; i++) {
+    const window *w = &q->win[i];
+    if (w->parts == 1) continue;
+    t.all[i] = w->taps, t.part[i] = t.nx, t.begin[i] = w->r, t.spacing[i] = 1;
+    u.dims[u.rank++] = t.ext[t.nx] = w->parts, t.step[t.nx++] = w->r * t.tap[i];
+  }
+  for (uint32_t i = 0; i < vars->n; i++) {
+    uint32_t v = (uint32_t)t.nx++;
+    if (!sym_is_int(c, sym_extent(c, vars->v[i]), &t.ext[v]) || !sym_linear(c, at, vars->v[i], &coef, &at) ||
+        !sym_is_int(c, coef, &t.step[v]))
+      return 0;
+    if (i > q->batch.n && i < q->batch.n + q->channels.n)
+      u.dims[u.rank - 1] *= t.ext[v];
+    else
+      u.dims[u.rank++] = t.ext[v];
+    for (uint32_t j = 0; j < q->nt; j++)
+      if (q->channels.n && phase_of(q, j) == vars->v[i])
+        t.all[j] = q->win[j].taps, t.part[j] = v, t.begin[j] = 1, t.lead[j] = q->win[j].lead,
+        t.spacing[j] = q->win[j].phases;
+  }
+  if (!sym_is_int(c, at, &t.base)) return 0;
+  for (uint32_t i = 0; i < u.rank; i++)
+    if (!mul64(elems, u.dims[i], &elems)) return 0;
+  return expr_const_linmap(m, &u, &t, arena_fmt(m->a, "%s.transformed", xt(m, l.tensor)->name));
+}
+
+/* ---- V and Y: sums of few -------------------------------------------------------------------- */
+typedef struct variables { /* of one new stage, and how the old ones are said in them */
+  VEC(digit) d;
+  VEC(atom) from;
+  VEC(sz) to;
+} variables;
+static sz fresh(pw *p, variables *v, const char *name, sz ext) {
+  sz x = sym_var(p->c, name, ext);
+  digit d = {0, ext};
+  if (sym_is_atom(p->c, x, &d.var)) vec_push(p->a, v->d, d);
+  return x;
+}
+static void rename(pw *p, variables *v, const u32vec *old) {
+  for (uint32_t i = 0; i < old->n; i++) {
+    vec_push(p->a, v->from, old->v[i]);
+    sz x = fresh(p, v, sym_name(p->c, old->v[i]), sym_extent(p->c, old->v[i]));
+    vec_push(p->a, v->to, x);
+  }
+}
+static sz said(const variables *v, atom old) {
+  for (uint32_t i = 0; i < v->from.n; i++)
+    if (v->from.v[i] == old) return v->to.v[i];
+  return 0;
+}
+static sz extents(pw *p, const u32vec *vs) {
+  sz n = sym_int(p->c, 1);
+  for (uint32_t i = 0; i < vs->n; i++) n = sym_mul(p->c, n, sym_extent(p->c, vs->v[i]));
+  return n;
+}
+static sz tiles(pw *p, const window *w, int64_t j) {
+  return (EK_PLANTED("winograd-edge") ? sym_div : sym_ceildiv)(p->c, sym_addi(p->c, sym_extent(p->c, w->o), -j),
+                                                               sym_int(p->c, w->m));
+} /* that have a j-th output */
+static sz all_tiles(pw *p, const window *w) { return sym_addi(p->c, tiles(p, w, 0), w->parts - 1); } /* that V has */
+static sz whole_tiles(pw *p, const window *w) {
+  return sym_div(p->c, sym_extent(p->c, w->o), sym_int(p->c, w->m));
+} /* of which no output is missing */
+/* How places are said in the tensors between X and Y: products a.. of the axes before `done`, batch, rows, then per
+ * axis a tile, or (from `done` on) a place of X or an output; then channels or columns. An axis of one tile is none.
+ * The batch comes last where
+ * there are no columns, since neighbours are computed side by side. */
+static uint32_t index_of(pw *p, const sliding *q, const variables *v, const sz *a, uint32_t done, const sz *place,
+                         const u32vec *last, sz *idx) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < done; i++) idx[n++] = a[i];
+  for (uint32_t i = 0; i < q->batch.n && q->col.n; i++) idx[n++] = said(v, q->batch.v[i]);
+  for (uint32_t i = 0; i < q->row.n; i++) idx[n++] = said(v, q->row.v[i]);
+  sz tile = sym_int(p->c, 0);
+  bool flat = q->flat && done, any = false;
+  for (uint32_t i = 0; i < q->nw; i++) {
+    if (flat)
+      tile = sym_add(p->c, sym_mul(p->c, tile, all_tiles(p, &q->win[i])), place[i]), any |= !q->alone[i];
+    else if (i >= done || !q->alone[i])
+      idx[n++] = place[i];
+  }
+  if (any) idx[n++] = tile;
+  for (uint32_t i = 0; i < last->n; i++) idx[n++] = said(v, last->v[i]);
+  for (uint32_t i = 0; i < q->batch.n && !q->col.n; i++) idx[n++] = said(v, q->batch.v[i]);
+  return n;
+}
+/* fresh variables for such a place, in that order; ext: of the axes of the window */
+static void fresh_index(pw *p, const sliding *q, variables *v, sz *a, uint32_t done, sz *place, const sz *ext,
+                        const u32vec *last) {
+  for (uint32_t i = 0; i < done; i++) a[i] = fresh(p, v, "a", sym_int(p->c, q->win[i].n));
+  if (q->col.n) rename(p, v, &q->batch);
+  rename(p, v, &q->row);
+  sz all = sym_int(p->c, 1);
+  for (uint32_t i = 0; i < q->nw; i++) {
+    all = sym_mul(p->c, all, ext[i]);
+    if (q->flat && done)
+      place[i] = i + 1 < q->nw ? sym_int(p->c, 0) : fresh(p, v, "tile", all);
+    else
+      place[i] = fresh(p, v, i < done ? "tile" : "place", ext[i]);
+  }
+  rename(p, v, last);
+  if (!q->col.n) rename(p, v, &q->batch);
+}
+/* One step: the axes from..to-1 of the window are transformed, all others of a tensor stay. */
+typedef struct step {
+  pw *p;
+  const sliding *q;
+  variables *v;
+  bool back; /* from products to outputs */
+  uint32_t from, to;
+  const sz *a, *place;  /* of the stage; place[from..to-1]: tiles */
+  tid t, last;          /* what is read, 0: X; the first axis' last product, where it is a tensor of its own, */
+  const sliding *apart; /* and the places of that */
+  bool beyond;          /* the last tile may read outside */
+  int64_t piece[MAX_AXES], j[MAX_AXES];
+  uint32_t axis;
+  ex memo[BILINEAR_PRODUCTS];
+  const sz *ext; /* of the axes of the window, for stages of its own */
+  map *inner;    /* to products: which axes are transformed so far, piece or input of each -> the tensor of that */
+} step;
+static ex read_x(const step *r) {
+  ctx *c = r->p->c;
+  ex_node l = *exn(r->p->m, r->q->x);
+  sz *idx = NEWN(r->p->a, sz, l.nargs + 1);
+  for (uint32_t a = 0; a < l.nargs; a++) {
+    idx[a] = l.args[a];
+    for (uint32_t w = 0; w < r->q->nw; w++) {
+      const window *x = &r->q->win[w];
+      if (x->arg != a) continue;
+      if (w >= r->to) {
+        idx[a] = r->place[w];
+        continue;
+      }
+      idx[a] = sym_replace(c, idx[a], x->k, sym_int(c, x->sign < 0 ? x->taps - 1 : 0));
+      idx[a] = sym_addi(c, sym_replace(c, idx[a], x->o, sym_muli(c, r->place[w], x->m)),
+                        x->at[r->j[w]] * (EK_PLANTED("winograd-last") ? 1 : x->spacing));
+    }
+    for (uint32_t k = 0; k < r->v->from.n; k++) idx[a] = sym_replace(c, idx[a], r->v->from.v[k], r->v->to.v[k]);
+  }
+  if (!l.otherwise && r->beyond) l.otherwise = expr_f(r->p->m, (etype)l.type, 0);
+  return expr_load(r->p->m, l.tensor, idx, l.nargs, l.otherwise);
+}
+static ex read_step(const step *r) {
+  ctx *c = r->p->c;
+  emodule *m = r->p->m;
+  const sliding *q = r->q;
+  sz a[MAX_AXES], place[MAX_AXES], idx[2 * MAX_RANK];
+  if (!r->back && !r->t) return read_x(r);
+  for (uint32_t i = 0; i < q->nw; i++) {
+    const window *w = &q->win[i];
+    bool now = i >= r->from && i < r->to;
+    if (i < r->to) a[i] = now ? sym_int(c, r->j[i]) : r->a[i];
+    place[i] = r->place[i];
+    if (now && !r->back)
+      place[i] = sym_addi(c, sym_muli(c, r->place[i], w->m * w->stride), q->begin[i] + w->at[r->j[i]]);
+  }
+  const bool last = r->last && r->j[0] == q->win[0].n - 1;
+  uint32_t n = index_of(r->p, last ? r->apart : q, r->v, a, r->back ? r->to : r->from, place,
+                        r->back ? &q->col : &q->reduce, idx);
+  return expr_load(m, last ? r->last : r->t, idx + last, n - last, r->back ? 0 : expr_f(m, xt(m, r->t)->type, 0));
+}
+static ex read_nested(void *env, int64_t j);
+static ex of_axis(step *r, uint32_t axis) {
+  r->axis = axis;
+  return (r->back ? bilinear_out : bilinear_in)(&r->q->win[axis], r->p->m, r->piece[axis], read_nested, r);
+}
+static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) {
+  return pass_stage(p, q->s, v->d.v, v->d.n, value, hint);
+}
+static uint32_t window_of(const sliding *q, atom o) { /* nw: of none */
+  uint32_t w = 0;
+  while (w < q->nw && q->win[w].o != o) w++;
+  return w;
+}
+/* The variables of a stage of step r; in the order of Y's digits, if it is the last step. */
+static void fresh_stage(const step *r, variables *v, sz *a, sz *place) {
+  const stage *y = xs(r->p->m, r->q->s);
+  if (!r->back || r->from) {
+    fresh_index(r->p, r->q, v, a, r->from, place, r->ext, r->back ? &r->q->col : &r->q->reduce);
+    return;
+  }
+  for (uint32_t x = 0; x < y->naxes; x++)
+    for (uint32_t j = 0; j < y->axes[x].n; j++) {
+      digit d = y->axes[x].d[j];
+      uint32_t w = window_of(r->q, d.var);
+      vec_push(r->p->a, v->from, d.var);
+      sz at = fresh(r->p, v, sym_name(r->p->c, d.var), w < r->q->nw ? r->ext[w] : d.extent);
+      if (w < r->q->nw) place[w] = at;
+      vec_push(r->p->a, v->to, at);
+    }
+}
+/* How many rows of an axis have as many tiles as this one, or, where the number is open, at most one more? *first:
+ * the first of them. */
+static int64_t alike(const step *r, uint32_t axis, int64_t *first) {
+  const window *w = &r->q->win[axis];
+  int64_t n = 0;
+  if (!r->back || !sym_is_int(r->p->c, sym_extent(r->p->c, w->o), NULL)) return *first = 0, r->back ? w->m : w->n;
+  for (int64_t k = w->m; k-- > 0;)
+    if (sym_eq(r->p->c, tiles(r->p, w, k), r->ext[axis])) *first = k, n++;
+  return n;
+}
+/* What is transformed up to an axis is a stage of its own where several rows of the next one read it. */
+static ex read_inner(const step *r, uint32_t axis) {
+  pw *p = r->p;
+  uint64_t key = axis, t;
+  int64_t kind[MAX_AXES] = {0};
+  step s = *r;
+  if (alike(r, axis + 1, kind) < 2) return of_axis(&s, axis);
+  for (uint32_t i = r->from; i < r->to; i++) {
+    alike(r, i, &kind[i]);
+    key = (key * BILINEAR_PRODUCTS + (uint64_t)(i <= axis ? r->piece[i] : r->j[i])) * BILINEAR_PRODUCTS +
+          (uint64_t)kind[i];
+  }
+  if (!map_getu(r->inner, key, &t)) {
+    variables v = {0};
+    sz a[MAX_AXES], place[MAX_AXES], ext[MAX_AXES];
+    memcpy(ext, r->ext, sizeof ext);
+    for (uint32_t i = axis + 1; i < r->to && r->back; i++) ext[i] = tiles(p, &r->q->win[i], kind[i]);
+    s.ext = ext;
+    fresh_stage(&s, &v, a, place);
+    s.v = &v, s.a = a, s.place = place;
+    t = xs(p->m, stage_over(p, r->q, &v, simplify(p, of_axis(&s, axis)), r->back ? "gather" : "spread"))->tensor;
+    map_putu(r->inner, key, t);
+  }
+  sz *at = NEWN(p->a, sz, r->v->d.n + 1);
+  for (uint32_t i = 0; i < r->v->d.n; i++) at[i] = sym_of_atom(p->c, r->v->d.v[i].var);
+  return expr_load(p->m, (tid)t, at, r->v->d.n, 0);
+}
+static ex read_nested(void *env, int64_t j) { /* inner sums of the first axis, the same ones for every outer row */
+  step *r = env;
+  uint32_t axis = r->axis;
+  ex e = r->to - r->from == 1 ? r->memo[j] : 0;
+  r->j[axis] = j;
+  if (!e) e = axis == r->from ? read_step(r) : read_inner(r, axis - 1);
+  if (r->to - r->from == 1) r->memo[j] = e;
+  r->axis = axis;
+  return e;
+}
+/* a placement's update by piece ns, whose digits are v's; idx over v's variables */
+static update piece_update(pw *p, uint32_t ns, const variables *v, const sz *idx, uint32_t n) {
+  emodule *m = p->m;
+  update u = {.nvars = v->d.n, .nidx = n, .vars = NEWN(m->a, atom, v->d.n + 1), .idx = NEWN(m->a, sz, n + 1)};
+  sz *at = NEWN(p->a, sz, v->d.n + 1);
+  for (uint32_t i = 0; i < n; i++) u.idx[i] = idx[i];
+  for (uint32_t k = 0; k < v->d.n; k++) {
+    at[k] = sym_var(p->c, sym_name(p->c, v->d.v[k].var), v->d.v[k].extent);
+    sym_is_atom(p->c, at[k], &u.vars[k]);
+    for (uint32_t i = 0; i < n; i++) u.idx[i] = sym_replace(p->c, u.idx[i], v->d.v[k].var, at[k]);
+  }
+  u.value = expr_load(m, xs(m, ns)->tensor, at, v->d.n, 0);
+  return u;
+}
+typedef VEC(update) updates;
+static void put_updates(pw *p, uint32_t s, const updates *u) {
+  stage *y = xs(p->m, s);
+  y->value = 0, y->tiled = true;
+  for (uint32_t i = 0; i < u->n; i++) vec_push(p->m->a, y->updates, u->v[i]);
+  pass_changed(p, s);
+}
+/* X by phases, all of them as channels: a placement of what each takes. From here on the windows are without a
+ * stride, over that. */
+static tid make_apart(pw *p, sliding *q) {
+  emodule *m = p->m;
+  ctx *c = p->c;
+  const ex_node l = *exn(m, q->x);
+  const u32vec old = q->reduce;
+  int64_t phase[MAX_AXES] = {0};
+  sz all = extents(p, &q->channels), ext[MAX_AXES], place[MAX_AXES];
+  atom channel = 0;
+  updates u = {0};
+  variables whole = {0};
+  (void)sym_is_atom(c, sym_var(c, "channel", all), &channel);
+  q->reduce = (u32vec){0};
+  vec_push(p->a, q->reduce, channel);
+  for (uint32_t i = 0; i < q->nw; i++)
+    ext[i] = sym_ceildiv(c, xt(m, l.tensor)->shape[q->win[i].arg], sym_int(c, q->win[i].phases));
+  for (uint32_t i = 0; i < q->nw;) {
+    variables v = {0};
+    sz at[MAX_RANK], idx[2 * MAX_RANK], of = sym_int(c, 0);
+    memcpy(at, l.args, l.nargs * sizeof *at);
+    rename(p, &v, &q->batch), rename(p, &v, &q->row), rename(p, &v, &old);
+    for (i = 0; i < q->nw; i++) {
+      const window *w = &q->win[i];
+      of = sym_addi(c, sym_muli(c, of, w->phases), phase[i]);
+      place[i] = fresh(p, &v, "place", ext[i]);
+      at[w->arg] = sym_addi(c, sym_muli(c, place[i], w->phases), EK_PLANTED("winograd-phases") ? 0 : phase[i]);
+    }
+    for (i = 0; i < old.n; i++) of = sym_add(c, sym_mul(c, of, sym_extent(c, old.v[i])), said(&v, old.v[i]));
+    vec_push(p->a, v.from, channel);
+    vec_push(p->a, v.to, of);
+    for (uint32_t a = 0; a < l.nargs; a++)
+      for (uint32_t k = 0; k < v.from.n; k++) at[a] = sym_replace(c, at[a], v.from.v[k], v.to.v[k]);
+    ex value = expr_load(m, l.tensor, at, l.nargs, l.otherwise ? l.otherwise : expr_f(m, (etype)l.type, 0));
+    uint32_t n = index_of(p, q, &v, NULL, 0, place, &q->reduce, idx);
+    update up = piece_update(p, stage_over(p, q, &v, simplify(p, value), "phase"), &v, idx, n);
+    vec_push(m->a, u, up);
+    for (i = 0; i < q->nw && ++phase[i] == q->win[i].phases; i++) phase[i] = 0;
+  }
+  fresh_index(p, q, &whole, NULL, 0, place, ext, &q->reduce);
+  uint32_t s = stage_over(p, q, &whole, expr_f(m, (etype)l.type, 0), "phases");
+  put_updates(p, s, &u);
+  for (uint32_t i = 0; i < q->nw; i++) {
+    window *w = &q->win[i];
+    q->begin[i] = floordiv64(q->begin[i], w->stride);
+    for (int64_t j = 0; j < w->len; j++) w->at[j] /= w->stride;
+    w->stride = 1;
+  }
+  return xs(m, s)->tensor;
+}
+/* after i, of those that share sums with mate */
+static bool next_mate(const window *w, bool back, int64_t mate, int64_t *i) {
+  for (int64_t k = *i + 1; k < (back ? w->m : w->n); k++)
+    if (bilinear_mate(w, back, k) == mate) return *i = k, true;
+  return false;
+}
+/* Rows of the first axis that share sums come together, so that these need not be kept: one of each for every row of
+ * the other axes, the last of which counts fastest. */
+static bool next_piece(const sliding *q, bool back, uint32_t from, uint32_t to, int64_t *piece) {
+  const window *w = &q->win[from];
+  int64_t mate = bilinear_mate(w, back, piece[from]);
+  if (next_mate(w, back, mate, &piece[from])) return true;
+  piece[from] = mate;
+  for (uint32_t i = to; i-- > from + 1; piece[i] = 0)
+    if (++piece[i] < (back ? q->win[i].m : q->win[i].n)) return true;
+  while (++piece[from] < (back ? w->m : w->n))
+    if (bilinear_mate(w, back, piece[from]) == piece[from]) return true;
+  return false;
+}
+/* Transforms the axes from..to-1 of tensor t, or of X: those before are transformed. */
+static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
+  ctx *c = p->c;
+  updates u = {0};
+  sz ext[MAX_AXES], whole;
+  step r = {.p = p, .q = q, .from = from, .to = to, .t = t, .ext = ext, .inner = map_new(p->a)};
+  for (uint32_t i = 0; i < q->nw; i++) {
+    const window *w = &q->win[i];
+    ext[i] = i < to ? all_tiles(p, w) : xt(p->m, exn(p->m, q->x)->tensor)->shape[w->arg];
+    r.beyond |= i < to && (w->parts > 1 || !sym_exact_div(c, sym_extent(c, w->o), sym_int(c, w->m), &whole));
+  }
+  do {
+    variables v = {0};
+    sz a[MAX_AXES], place[MAX_AXES], idx[2 * MAX_RANK];
+    fresh_stage(&r, &v, a, place);
+    r.v = &v, r.a = a, r.place = place;
+    memset(r.memo, 0, sizeof r.memo);
+    uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "spread");
+    for (uint32_t i = from; i < to; i++) a[i] = sym_int(c, r.piece[i]);
+    uint32_t n = index_of(p, q, &v, a, to, place, &q->reduce, idx);
+    update up = piece_update(p, ns, &v, idx, n);
+    vec_push(p->m->a, u, up);
+  } while (next_piece(q, false, from, to, r.piece));
+  variables v = {0};
+  sz a[MAX_AXES], place[MAX_AXES];
+  fresh_index(p, q, &v, a, to, place, ext, &q->reduce);
+  uint32_t s = stage_over(p, q, &v, expr_f(p->m, (etype)exn(p->m, q->x)->type, 0), "spread");
+  put_updates(p, s, &u);
+  return xs(p->m, s)->tensor;
+}
+/* The factor of a product: U, or of kept taps (of the axis `at`) the sum that is product a's. */
+typedef struct factors {
+  pw *p;
+  tid u;
+  sz *idx;
+  uint32_t n, at;
+} factors;
+static ex read_factor(void *env, int64_t tap) {
+  const factors *f = env;
+  if (tap >= 0) f->idx[f->at] = sym_int(f->p->c, tap);
+  return expr_load(f->p->m, f->u, f->idx, f->n, 0);
+}
+static ex factor(factors *f, const window *kept) {
+  emodule *m = f->p->m;
+  if (!kept) return read_factor(f, -1);
+  sz a = f->idx[f->at];
+  ex e = bilinear_factor(kept, m, kept->n - 1, read_factor, f);
+  for (int64_t i = kept->n - 1; i-- > 0;)
+    e = expr_sel(m, expr_op2(m, OP_EQ, expr_index(m, a), expr_i(m, ET_I64, i)),
+                 bilinear_factor(kept, m, i, read_factor, f), e);
+  return e;
+}
+/* M, or of the first axis only the products from `first` on, as many as `part` has: without the last tile, where
+ * that needs none of them. */
+static tid products(pw *p, const sliding *q, const sliding *part, int64_t first, tid vt, tid u, etype t) {
+  emodule *m = p->m;
+  ctx *c = p->c;
+  variables v = {0};
+  sz a[MAX_AXES], place[MAX_AXES], ext[MAX_AXES], vi[2 * MAX_RANK], ui[2 * MAX_RANK];
+  uint32_t nu = 0, nr = 0;
+  atom *red = NEWN(p->a, atom, q->nw + q->reduce.n + 1);
+  for (uint32_t i = 0; i < q->nw; i++) ext[i] = i < q->nt ? tiles(p, &q->win[i], 0) : sym_extent(c, q->win[i].o);
+  if (first) ext[0] = sym_addi(c, whole_tiles(p, &q->win[0]), -EK_PLANTED("winograd-short"));
+  fresh_index(p, part, &v, a, q->nt, place, ext, &q->col);
+  for (uint32_t i = 0; i < q->nt; i++) ui[nu++] = a[i];
+  a[0] = sym_addi(c, a[0], first);
+  for (uint32_t i = 0; i < q->nt; i++) {
+    if (q->win[i].parts == 1) continue;
+    sz x = sym_var(c, "part", sym_int(c, q->win[i].parts));
+    if (sym_is_atom(c, x, &red[nr])) nr++;
+    ui[nu++] = x, place[i] = sym_add(c, place[i], x);
+  }
+  for (uint32_t i = 0; i < q->batch.n; i++) ui[nu++] = said(&v, q->batch.v[i]);
+  for (uint32_t i = 0; i < q->reduce.n; i++) {
+    sz x = sym_var(c, sym_name(c, q->reduce.v[i]), sym_extent(c, q->reduce.v[i]));
+    if (sym_is_atom(c, x, &red[nr])) nr++;
+    ui[nu++] = x;
+    vec_push(p->a, v.from, q->reduce.v[i]);
+    vec_push(p->a, v.to, x);
+  }
+  for (uint32_t i = q->nt; i < q->nw; i++) {
+    const window *w = &q->win[i];
+    sz k = sym_var(c, sym_name(c, w->k), sym_extent(c, w->k));
+    if (sym_is_atom(c, k, &red[nr])) nr++;
+    ui[nu++] = k;
+    place[i] = sym_addi(c, sym_add(c, sym_muli(c, place[i], w->stride), sym_muli(c, k, w->sign)),
+                        q->begin[i] + (w->sign < 0 ? w->taps - 1 : 0));
+  }
+  for (uint32_t i = 0; i < q->col.n; i++) ui[nu++] = said(&v, q->col.v[i]);
+  uint32_t nv = index_of(p, q, &v, a, q->nt, place, &q->reduce, vi);
+  const window *kept = &q->win[q->nt - 1];
+  factors f = {p, u, ui, nu, q->nt - 1};
+  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, q->nt < q->nw ? expr_f(m, t, 0) : 0),
+                     factor(&f, kept->scale ? kept : NULL));
+  uint32_t s = stage_over(p, q, &v, nr ? expr_reduce(m, RED_SUM, red, nr, 0, prod, 0, t, t) : prod, "products");
+  map_putu(p->exact, s, 1);
+  return xs(m, s)->tensor;
+}
+/* Transforms the axes from..to-1 of t back: into Y, if these are the first ones. */
+static tid gather(pw *p, const sliding *q, const sliding *apart, uint32_t from, uint32_t to, tid t, tid last,
+                  etype type) {
+  emodule *m = p->m;
+  ctx *c = p->c;
+  updates u = {0};
+  stage *y = xs(m, q->s);
+  uint32_t nd = expr_ndigits(y), ny = y->naxes;
+  digit *d = NEWN(p->a, digit, nd + 1);
+  sz ext[MAX_AXES];
+  step r = {.p = p,
+            .q = q,
+            .from = from,
+            .to = to,
+            .t = t,
+            .last = last,
+            .apart = apart,
+            .back = true,
+            .ext = ext,
+            .inner = map_new(p->a)};
+  expr_digits(y, d);
+  do {
+    variables v = {0};
+    sz a[MAX_AXES], place[MAX_AXES], at[MAX_AXES], idx[2 * MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < q->nw; i++)
+      ext[i] = i < from ? tiles(p, &q->win[i], 0)
+               : i < to ? tiles(p, &q->win[i], r.piece[i])
+                        : sym_extent(c, q->win[i].o);
+    fresh_stage(&r, &v, a, place);
+    r.v = &v, r.a = a, r.place = place;
+    memset(r.memo, 0, sizeof r.memo);
+    uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "gather");
+    for (uint32_t i = 0; i < q->nw; i++)
+      at[i] = i >= from && i < to ? sym_addi(c, sym_muli(c, place[i], q->win[i].m), r.piece[i]) : place[i];
+    if (from)
+      n = index_of(p, q, &v, a, from, at, &q->col, idx);
+    else
+      for (uint32_t x = 0, i = 0; x < ny; x++, n++) {
+        idx[x] = sym_int(c, 0);
+        for (uint32_t j = 0; j < xs(m, q->s)->axes[x].n; j++, i++) {
+          uint32_t w = window_of(q, d[i].var);
+          idx[x] = sym_add(c, sym_mul(c, idx[x], d[i].extent), w < q->nw ? at[w] : v.to.v[i]);
+        }
+      }
+    update up = piece_update(p, ns, &v, idx, n);
+    vec_push(m->a, u, up);
+  } while (next_piece(q, true, from, to, r.piece));
+  uint32_t s = q->s;
+  if (from) {
+    variables v = {0};
+    sz a[MAX_AXES], place[MAX_AXES];
+    for (uint32_t i = from; i < q->nw; i++) ext[i] = sym_extent(c, q->win[i].o);
+    fresh_index(p, q, &v, a, from, place, ext, &q->col);
+    s = stage_over(p, q, &v, expr_f(m, type, 0), "gather");
+  }
+  put_updates(p, s, &u);
+  return xs(m, s)->tensor;
+}
+/* Does the last tile lack outputs, or may it? Where there are so few that it counts. */
+static bool is_short(pw *p, const sliding *q) {
+  enum { FEW_TILES = 4 };
+  const window *w = &q->win[0];
+  const int64_t out = outputs(p, w, 0);
+  const bool known = sym_is_int(p->c, sym_extent(p->c, w->o), NULL), rows = sym_is_int(p->c, extents(p, &q->row), NULL);
+  return w->m > 1 && !w->circle && out <= FEW_TILES * w->m && (!known || (rows && out > w->m && out % w->m));
+}
+static bool rewrite(pw *p, sliding *q) {
+  emodule *m = p->m;
+  etype type = (etype)exn(m, xs(m, q->s)->value)->type;
+  u32vec uv = {0};
+  push_all(p, &uv, &q->batch), push_all(p, &uv, q->channels.n ? &q->channels : &q->reduce);
+  for (uint32_t i = q->nt; i < q->nw; i++) vec_push(p->a, uv, q->win[i].k);
+  push_all(p, &uv, &q->col);
+  if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
+  for (uint32_t i = 0; i < q->nt; i++) q->alone[i] = sym_eq(p->c, all_tiles(p, &q->win[i]), sym_int(p->c, 1));
+  /* products of the first axis: all, or without the last one, which is apart where the last tile does not need it */
+  const bool split = q->nt > q->flat && is_short(p, q);
+  const int64_t first = q->win[0].n - 1;
+  sliding most = *q, apart = *q;
+  if (split) {
+    most.win[0].n = first, apart.win[0].n = 1, apart.win[0].g += first * q->win[0].r;
+    apart.alone[0] = sym_eq(p->c, whole_tiles(p, &q->win[0]), sym_int(p->c, 1));
+  }
+  const tid u = constants(p, &most, &uv), u_last = split && u ? constants(p, &apart, &uv) : 0;
+  if (!u) return false;
+  uint32_t some = q->by_axis ? 1 : q->nt; /* axes at once */
+  tid t = q->channels.n ? make_apart(p, q) : 0;
+  for (uint32_t i = 0; i < q->nt; i += some) t = spread(p, q, i, i + some, t);
+  const tid v = t, last = split ? products(p, q, &apart, first, v, u_last, type) : 0;
+  t = products(p, q, &most, 0, v, u, type);
+  for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, &apart, i - some, i, t, last, type);
+  return true;
+}
+/* Would another form be chosen for many rows? Notes their sizes. */
+static void note_variant_sizes(pw *p, const sliding *q) {
+  u32vec open = {0};
+  for (uint32_t k = 0; k < 2; k++)
+    for (uint32_t i = 0; i < (k ? q->batch : q->row).n; i++) {
+      atom n;
+      int64_t lo, hi;
+      sz extent = sym_extent(p->c, (k ? q->batch : q->row).v[i]);
+      sym_range(p->c, extent, &lo, &hi);
+      if (lo < EXPR_VARIANT_ROWS && hi >= EXPR_VARIANT_ROWS && sym_is_atom(p->c, extent, &n) &&
+          sym_kind(p->c, n) == AT_SYMBOL && !map_getu(p->lates, n, &(uint64_t){0}))
+        vec_push(p->a, open, n);
+    }
+  if (!open.n) return;
+  sliding few = *q, many = *q;
+  bool any = choose(p, &few);
+  p->assume_variant_rows = true;
+  bool differs = choose(p, &many) != any || few.nt != many.nt;
+  p->assume_variant_rows = false;
+  for (uint32_t i = 0; i < few.nt && !differs; i++)
+    differs = few.win[i].m != many.win[i].m || few.win[i].n != many.win[i].n || few.win[i].o != many.win[i].o;
+  for (uint32_t i = 0; i < open.n && differs; i++) vec_once(p->m->a, p->variant_sizes, open.v[i]);
+}
+/* Axes that must be split for a form are as they were if there is none. */
+static bool transform(pw *p, uint32_t s) {
+  sliding q;
+  atom split;
+  int64_t by;
+  pass_enter(p, xs(p->m, s)->block);
+  bool sure = match(p, s, &q, &split, &by);
+  if (sure && p->variant_sizes) note_variant_sizes(p, &q);
+  if (p->variant_sizes && p->variant_sizes->n) return false; /* the module will be lowered anew */
+  if (!split) return sure && choose(p, &q) && rewrite(p, &q);
+  stage old = *xs(p->m, s);
+  old.axes = arena_dup(p->m->a, old.axes, old.naxes * sizeof *old.axes);
+  for (; split; sure = match(p, s, &q, &split, &by)) stage_split(p, s, split, sym_int(p->c, by));
+  if (sure && choose(p, &q) && rewrite(p, &q)) return true;
+  *xs(p->m, s) = old;
+  pass_changed(p, s);
+  return false;
+}
+bool pass_winograd(pw *p) {
+  u32vec order = {0};
+  bool any = false;
+  pass_order(p, &order);
+  for (uint32_t i = 0; i < order.n; i++) any |= transform(p, order.v[i]);
+  if (any) pass_flush(p);
+  return any;
+}

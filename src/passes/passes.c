@@ -1,0 +1,102 @@
+/* Which passes run, in which order?
+ *
+ * One table. A pass that stands twice runs again because an earlier one made new work for it. To add a pass: a
+ * file with its function, a line here, a line in pass.h.
+ */
+#include "passes/passes.h"
+#include "fusion/fusion.h"
+#include "passes/pass.h"
+#include <string.h>
+
+static bool last_fold(pw *p) {
+  p->last_round = true;
+  bool r = pass_fold(p);
+  p->last_round = false;
+  return r;
+}
+
+const expr_pass expr_passes[] = {
+    {"widen", pass_widen, 1, false,
+     "arithmetic of f16 and bf16 is done in f32, what comes of it is kept in f32. Needs stages as they were written"},
+    {"simplify", pass_simplify, 1, false,
+     "sizes and guards by proof, scalar algebra, conditions, constants. Needs nothing"},
+    {"factor", pass_factor, 1, false, "scales of whole numbers leave sums. Needs simplify"},
+    {"dce", pass_dce, 0, false, "what no output needs goes. Needs nothing"},
+    {"fold", pass_fold, 1, false, "stages and sub-expressions of constants are computed. Needs simplify"},
+    {"dce", pass_dce, 1, false, "again: what was read for it"},
+    {"pieces", pass_pieces, 1, false,
+     "parts of placements that compute something become stages; see also its second turn"},
+    {"hoist", pass_hoist, 1, false,
+     "every reduction becomes a stage; what does not depend on a recurrence leaves it. Needs simplify"},
+    {"views", pass_views, 1, false, "stages that only move data are read through. Needs hoist (cheaper) and simplify"},
+    {"dce", pass_dce, 1, false, "views nobody reads go"},
+    {"inline", pass_inline, 1, false, "element-wise stages with one reader become part of it. Needs hoist"},
+    {"cse", pass_cse, 1, false, "equal stages become one"},
+    {"scale", pass_scale, 1, false, "constant factors go into weights. Needs inline"},
+    {"fold", pass_fold, 1, false, "what became constant is computed"},
+    {"inline", pass_inline, 1, false, "again, after scale and cse"},
+    {"axes", pass_axes, 1, false, "axes of several digits become several axes. Needs views"},
+    {"strided", pass_strided, 1, false, "sums that skip places fall apart into pieces that do not. Needs simplify"},
+    {"piecewise", pass_piecewise, 1, false,
+     "stages whose reads turn or stop somewhere fall apart into pieces that read straight on. Needs inline"},
+    {"direction", pass_direction, 1, false,
+     "what is computed from rows alone is computed in their order, whoever reads them backwards. Needs views"},
+    {"winograd", pass_winograd, 2, true,
+     "windows over constants become products with fewer multiplications where that pays. Needs roles"},
+    {"pieces", pass_pieces, 1, false, "element-wise work on a placement moves to its pieces"},
+    {"views", pass_views, 1, false, "again, for what became a view"},
+    {"trim", pass_trim, 1, false, "what nobody reads of a stage is not computed. Needs views"},
+    {"pieces", pass_pieces, 1, false,
+     "placements read through a renaming only are made in the reader's axes. Needs views"},
+    {"fold", last_fold, 1, false, "constant movement that was left to the views"},
+    {"cse", pass_cse, 1, false, "again"},
+    {"dce", pass_dce, 1, false, "again"},
+    {"quotient", pass_quotient, 2, true,
+     "division by what many values share becomes a product, and x * (1 / d) a division. Needs inline"},
+    {"narrow", pass_narrow, 1, false,
+     "where the user allows it, what products with constants read is kept in bf16. Needs inline, fold"},
+    {"align", pass_align, 1, false, "producers and readers get the same digits. Needs views"},
+    {"kernels", pass_kernels, 1, false,
+     "stages are grouped into kernels; a block's items come in execution order. Needs align"},
+    {NULL, NULL, 0, false, NULL},
+};
+
+static bool left_out(const expr_observer *o, const expr_pass *q) {
+  size_t n = strlen(q->name);
+  if (q->fn == pass_dce || q->fn == pass_kernels) return false;
+  if (q->loose && o && o->strict) return true;
+  for (const char *s = o && o->skip ? o->skip : ""; *s; s += strcspn(s, " "), s += strspn(s, " "))
+    if (!strncmp(s, q->name, n) && (!s[n] || s[n] == ' ')) return true;
+  return false;
+}
+bool expr_optimise(emodule *m, int level, const expr_observer *o) {
+  pw p = {.m = m, .c = m->c, .a = arena_new(m->c), .level = level, .const_epoch = 1};
+  bool any = false;
+  m->stated.n = 0;
+  p.fuel = o ? o->fuel : 0;
+  p.cache_bytes = o && o->cache_bytes ? o->cache_bytes : 256 * 1024;
+  p.lanes = o && o->lanes > 1 ? o->lanes : 16;
+  p.registers = o ? o->registers : 0;
+  p.fma = o && o->lanes > 1 && o->fma ? o->fma : 2;
+  p.convert = o && o->convert;
+  p.narrow = o && o->narrow;
+  p.variant_sizes = o ? o->variant_sizes : NULL;
+  p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
+  p.lates = map_new(p.a);
+  p.exact = map_new(p.a);
+  p.canon_vars = map_new(p.a);
+  pass_index(&p);
+  for (const expr_pass *q = expr_passes; q->name; q++) {
+    if (q->level > level || left_out(o, q)) continue;
+    double t0 = now_ms();
+    bool changed = q->fn(&p);
+    pass_enter(&p, 0);
+    any |= changed;
+    if (o && o->variant_sizes && o->variant_sizes->n) break;
+    if (o && o->after && !o->after(o->env, m, q->name, changed, now_ms() - t0)) break;
+  }
+  pass_keep_remarks(&p);
+  if (o && o->spent) *o->spent = p.spent;
+  arena_free(p.a);
+  return any;
+}

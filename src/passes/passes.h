@@ -1,0 +1,45 @@
+/* passes: the door for transformations of expr modules. Every pass looks at index formulas only; what an operator
+ * was called is not known here. The table is in passes.c.
+ */
+#ifndef EK_PASSES_H
+#define EK_PASSES_H
+#include "expr/expr.h"
+
+/* ---- the pipeline ---------------------------------------------------------------------------- */
+typedef struct pw pw; /* a run of the pipeline: private */
+typedef struct expr_pass {
+  const char *name;
+  bool (*fn)(pw *p); /* returns whether it changed anything */
+  int level;         /* runs at this optimisation level and above */
+  bool loose;        /* regroups sums of floats beyond reassociation */
+  const char *doc;   /* what it does; needs, keeps */
+} expr_pass;
+/* in the order of running (a pass may stand several times); ends with a NULL name */
+extern const expr_pass expr_passes[];
+
+enum { EXPR_VARIANT_ROWS = 4 /* rows from which on an open number of them may be worth a variant */ };
+typedef struct expr_observer {
+  /* Called after every pass; may print or verify. Returning false stops the pipeline there. NULL: nobody looks. */
+  bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);
+  void *env;
+  bool strict; /* loose passes are left out */
+  /* passes that are left out, by name, with spaces between; NULL: none. Not dce and kernels: every module needs them */
+  const char *skip;
+  bool convert;         /* constants of narrow floats are converted now: the target has no instruction for it */
+  bool narrow;          /* factors of products with constants may be kept in bf16 */
+  uint64_t fuel;        /* stop rewriting after that many rewrites; 0: no limit */
+  uint64_t *spent;      /* if not NULL: how many rewrites were made */
+  uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel; 0: 256 KiB */
+  uint32_t registers;   /* vector registers of the target; 0: taken for few */
+  /* gets the open sizes for which another form would be chosen if they were known to be EXPR_VARIANT_ROWS or more; where
+   * there are any, the passes end there. NULL: nobody asks */
+  u32vec *variant_sizes;
+  /* of the target: f32 values of a register, and how many registers a core multiplies and adds in a cycle; no more
+   * than one lane: taken for 16 and 2, which keeps constants small */
+  uint32_t lanes, fma;
+} expr_observer;
+/* Level 0: dead code and order only (every stage is on its own); 1 and above: everything. Returns whether anything
+ * changed. */
+bool expr_optimise(emodule *m, int level, const expr_observer *o);
+
+#endif

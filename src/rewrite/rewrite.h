@@ -1,0 +1,158 @@
+/* rewrite: what passes and kernel formation stand on: the state of one run, the index of who reads whom, fuel,
+ * remarks, the simplifier, and the small questions that every pass asks.
+ *
+ * Invariants between passes: blocks list their live stages in dependence order; readers and loads are current for
+ * live stages (pass_changed after every change); pinned tensors have a use that is no
+ * stage.
+ */
+#ifndef EK_REWRITE_H
+#define EK_REWRITE_H
+#include "expr/expr.h"
+
+typedef struct pw pw; /* one run of the passes */
+
+typedef struct cinfo {         /* what is known about a constant's bytes */
+  bool known, uniform, affine; /* affine: value = c0 + sum coef[d] * index d (integers only) */
+  scalar value;                /* uniform */
+  int64_t c0, coef[MAX_RANK];
+} cinfo;
+
+typedef struct pending {
+  uint32_t before, stage;
+} pending;
+
+struct pw {
+  emodule *m;
+  ctx *c;
+  arena *a; /* lives for one run */
+  int level;
+  uint64_t fuel, spent;
+  uint64_t cache_bytes;
+  uint32_t lanes, fma, registers;
+  bool convert, narrow;
+  u32vec *variant_sizes;    /* see expr_observer; NULL: nobody asks */
+  bool assume_variant_rows; /* open sizes are taken for EXPR_VARIANT_ROWS at least */
+  /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on
+   * purpose of fewer constants */
+  map *exact;
+  uint64_t widen;      /* element types (bit 1 << etype) whose arithmetic is done in f32 */
+  VEC(u32vec) readers; /* per tensor: live stages that read it, each once */
+  VEC(u32vec) loads;   /* per stage: its distinct load nodes */
+  VEC(uint8_t) pinned; /* per tensor */
+  /* per stage, as long as it does not change: 0 not asked yet, 1 no placement, 2.. one, 4 is_solid_placement, 3 not */
+  VEC(uint8_t) placed;
+  VEC(cinfo *) consts;     /* per tensor, made on demand */
+  VEC(pending) pend;       /* stages to be put in front of others */
+  map *lates;              /* symbol -> tensor */
+  uint32_t block, outside; /* the block whose guards are assumed; the mark below them */
+  bool facts;              /* it has any */
+  /* simplifier: memo of the current environment */
+  VEC(ex) memo;
+  VEC(uint32_t) memo_epoch;
+  uint32_t epoch, epochs;
+  VEC(uint32_t) simple; /* per ex: epoch of constants in which it was found to be in normal form */
+  uint32_t const_epoch;
+  VEC(uint8_t) flags; /* per ex, see exf_* */
+  bool last_round;    /* folding takes what it left to the views */
+  map *canon_vars;    /* for comparing stages: (position, extent) -> atom */
+  VEC(expr_remark) remarks;
+};
+
+/* ---- one run (pass.c) ------------------------------------------------------------------------ */
+/* false: no fuel left, do not rewrite */
+bool pass_spend(pw *p);
+/* with: other stage + 1 or 0 */
+void pass_remark(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why);
+void pass_keep_remarks(pw *p); /* at the end of a run: the module keeps them (expr_remarks) */
+/* builds readers, loads, pinned */
+void pass_index(pw *p);
+/* stage s has a new value or updates */
+void pass_changed(pw *p, uint32_t s);
+void pass_set(pw *p, uint32_t s, ex v); /* new value */
+/* stage is dead; leaves its block at the next pass_order_flush */
+void pass_kill(pw *p, uint32_t s);
+/* a new stage with one axis per digit, standing before stage `before`, in its block */
+uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value, const char *hint);
+/* puts pending stages into their blocks, removes dead ones */
+void pass_flush(pw *p);
+/* live stages, all blocks, in execution order (nested blocks at their item) */
+void pass_order(pw *p, u32vec *out);
+/* from now on what is simplified stands in this block; the root block again after the pass */
+void pass_enter(pw *p, uint32_t block);
+
+/* ---- questions ------------------------------------------------------------------------------- */
+enum {
+  EXF_KNOWN = 1,
+  EXF_LOAD = 2,
+  EXF_REDUCE = 4,
+  EXF_DATA = 8,
+  EXF_LAZY = 16,
+  EXF_INDEX = 32,
+  EXF_QUOTIENT = 64 /* or ex_rounds */
+};
+uint32_t ex_flags(pw *p, ex e); /* what occurs anywhere below (data: a data atom inside an index) */
+/* an operation that tells neighbouring floats apart: a rounding, a remainder, a conversion to whole numbers */
+bool ex_rounds(const ex_node *n);
+static inline bool one_atom(ctx *c, sz e) {
+  atom a;
+  return sym_is_atom(c, e, &a);
+}
+static inline const u32vec *stage_loads(pw *p, uint32_t s) { return &p->loads.v[s]; }
+bool stage_is_reduce(pw *p, uint32_t s);                              /* value is a reduction, nothing else */
+bool stage_plain(pw *p, uint32_t s);                                  /* compute form, no reduction anywhere */
+void stage_vars(const emodule *m, uint32_t s, arena *a, u32vec *out); /* output digits' variables */
+/* reads nothing, and is computed where it is wanted as fast as looked up; a place found by floats is not
+ * (pass_fold.c) */
+bool cheap_formula(pw *p, ex e);
+bool stage_has_var(const emodule *m, uint32_t s, atom v);
+sz stage_points(emodule *m, uint32_t s);
+const cinfo *tensor_const(pw *p, tid t); /* NULL if not a constant */
+bool size_uses_only_ints(pw *p, sz e);
+void expr_symbols(pw *p, ex e, u32vec *out);   /* size symbols anywhere inside */
+uint32_t producer_of(const emodule *m, tid t); /* live stage + 1, or 0 */
+bool load_same(const emodule *m, ex a, ex b);
+bool in_range(ctx *c, sz i, sz n); /* proved */
+/* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. A load at whose place another
+ * one reads (x[y[i]]) is looked up with what stands for that one. */
+void stage_replace(pw *p, uint32_t s, map *by);
+/* All accesses of a tensor that is about to lie otherwise. They are made first: `to` gives the load that stands for
+ * one; if it gives 0, reload_make is false and nothing has changed. */
+typedef struct reload {
+  u32vec readers;
+  map **by;
+} reload;
+typedef ex (*reload_to)(pw *p, const ex_node *load, const void *env);
+bool reload_make(pw *p, tid t, reload_to to, const void *env, reload *r);
+void reload_put(pw *p, const reload *r);
+atom stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in axes, reductions, accesses; returns b */
+bool can_split(pw *p, uint32_t s, atom v, sz inner);
+/* A stage of one value becomes a placement of pieces (split.c). For each piece: split_begin gives what each digit's
+ * variable is in it (from[i] -> to[i]), split_end takes the value. split_stage puts them in place; false: as it was. */
+typedef struct slice {
+  sz first;
+  int64_t step;
+  sz extent;
+} slice; /* places of a digit */
+typedef struct piece {
+  update u;
+  digit *d;
+  sz *read;
+  uint32_t n;
+} piece;
+void split_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *out);
+void split_end(pw *p, uint32_t s, piece *k, ex value, const char *hint);
+bool split_stage(pw *p, uint32_t s, const piece *k, uint32_t n);
+bool is_placement(pw *p, uint32_t s);       /* tiled, every update a box, unconditional */
+bool is_solid_placement(pw *p, uint32_t s); /* and some piece of it has no gaps: reads may go to that piece */
+
+/* ---- simplifier (simplify.c) ------------------------------------------------------------ */
+ex simplify(pw *p, ex e); /* normal form under the current facts */
+/* substitution of free variables, then normal form */
+ex simplify_subst(pw *p, ex e, const atom *vars, const sz *by, uint32_t n);
+/* value, updates; returns whether anything changed */
+bool simplify_stage(pw *p, uint32_t s);
+bool pass_simplify(pw *p); /* the pass: of every stage */
+/* constant folding of one operation (scalar.c) */
+scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok);
+
+#endif
