@@ -51,6 +51,9 @@ e 2 'open are N; did you mean N' "check $digits --dim n=3"
 e 2 'did you mean hoist' "check $digits --stop-after hoits"
 e 2 'did you mean conv1' "show $digits --node conv11"
 e 2 'NAME=NUMBER' "check $digits --dim N"
+two=$models/two_open_sizes.onnx # lowered twice, once with a variant for large batches
+e 0 'ok$' "check $two --dim length=9"; e 0 'ok$' "check $two --dim batch=3"; e 0 'ok$' "check $two --dim length=4:9:20 --dim batch=2"
+e 2 'open are batch, length' "check $two --dim width=3"
 e 1 'pdp11' "check $digits --target pdp11"
 
 # ---- run ----

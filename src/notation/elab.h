@@ -206,6 +206,9 @@ bool text_call(el *x, const ast *e, const char *name, nten **out); /* bytes(X), 
 /* ---- regex.c --------------------------------------------------------------------------------- */
 val regex_plan(el *x, const char *pattern, const ast *at);
 
+/* ---- cases.c --------------------------------------------------------------------------------- */
+val case_plan(el *x, bool upper);
+
 /* ---- builtin.c ------------------------------------------------------------------------------- */
 bool builtin_call(el *x, const ast *e, val *args, uint32_t n, val *out); /* false: no such function */
 

@@ -180,11 +180,10 @@ static pval arith(pt *p, sop op, etype t, pval a, pval b) {
     case OP_MOD:
       if (sym_is_int(c, q, &k) && k == 0) return unknown();
       return of_int(op == OP_IDIV ? sym_div(c, n, q) : sym_mod(c, n, q));
-    case OP_FMOD:
-      if (sym_is_int(c, n, &k)) {
-        int64_t m;
-        if (sym_is_int(c, q, &m) && m) return of_int(sym_int(c, k % m));
-      }
+    case OP_FMOD: {
+      int64_t m;
+      if (sym_is_int(c, q, &m) && m == 0) return unknown();
+      if (sym_is_int(c, q, &m) && sym_is_int(c, n, &k)) return of_int(sym_int(c, m == -1 ? 0 : k % m));
       /* the remainder of division towards 0; as with OP_MOD nothing is said about division by 0 */
       if (!sym_ge0(c, q)) return unknown();
       if (sym_ge0(c, n)) return of_int(sym_mod(c, n, q));
@@ -192,6 +191,7 @@ static pval arith(pt *p, sop op, etype t, pval a, pval b) {
       if (sym_ge0(c, sym_add(c, n, sym_addi(c, q, -1))))
         return of_int(sym_sub(c, n, sym_mul(c, q, sym_max(c, sym_div(c, n, q), sym_int(c, 0)))));
       return of_int(sym_sel(c, n, sym_mod(c, n, q), sym_neg(c, sym_mod(c, sym_neg(c, n), q))));
+    }
     default:
       return unknown();
     }

@@ -18,15 +18,22 @@
 bool at_most_one(el *x, sz d) {
   return !sym_is_int(x->c, d, NULL) && sym_ge0(x->c, d) && sym_le(x->c, d, sym_int(x->c, 1));
 }
-/* Of two sizes, one of which is 0 or 1: the size of their broadcast. 0: neither is. */
+/* Of two sizes, one of which is 0 or 1, or the other one times such a size: the size of their broadcast. 0: neither is. */
 static sz with_at_most_one(el *x, sz a, sz b) {
   ctx *c = x->c;
-  sz one = sym_int(c, 1), few = at_most_one(x, a) ? a : b, d = few == a ? b : a;
-  if (!at_most_one(x, few)) return 0;
+  sz one = sym_int(c, 1), few, d;
+  if (sym_exact_div(c, a, b, &few) && at_most_one(x, few))
+    d = b;
+  else if (sym_exact_div(c, b, a, &few) && at_most_one(x, few))
+    d = a;
+  else if (at_most_one(x, a) || at_most_one(x, b))
+    few = at_most_one(x, a) ? a : b, d = few == a ? b : a;
+  else
+    return 0;
   /* where it is empty the other one is 0 or 1 */
-  guard_ge0(x, sym_mul(c, sym_sub(c, one, few), sym_sub(c, one, d)), false,
-            arena_fmt(x->m->a, "%s broadcast: %s and %s differ, and neither is 1", x->d->name, sym_str(c, few),
-                      sym_str(c, d)));
+  guard_ge0(
+      x, sym_mul(c, sym_sub(c, one, few), sym_sub(c, one, d)), false,
+      arena_fmt(x->m->a, "%s broadcast: %s and %s differ, and neither is 1", x->d->name, sym_str(c, a), sym_str(c, b)));
   return sym_mul(c, few, d);
 }
 

@@ -309,14 +309,15 @@ static void upsample(up *u, const rule *r) {
 }
 
 /* `spatial` = 0 (gone since 9): statistics for every position, not only every channel; they broadcast over the
- * batch. */
+ * batch. Some exporters (MXNet) wrote it beside one number for each channel: then the ordinary form is meant. */
 static void batchnorm_everywhere(up *u, const rule *r) {
   (void)r;
   const attr *s = get(u, "spatial", AK_INT), *e = get(u, "epsilon", AK_FLOAT);
   bool each = s && s->i == 0;
   double epsilon = e ? e->f : 1e-5;
   node_remove_attr(u->n, "spatial");
-  if (!each) return;
+  const value *scale = input(u, 1);
+  if (!each || (scale && scale->ranked && scale->rank == 1)) return;
   value *in[5];
   for (uint32_t i = 0; i < 5; i++)
     if (!(in[i] = input(u, i))) return;

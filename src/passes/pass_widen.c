@@ -8,10 +8,11 @@
  * grows, and what is only moved stays as narrow as it was: constants and inputs are converted
  * where they are read (constants at once for a target that has no instruction for it).
  *
- * What stays a rounding: inputs, constants, outputs, results of branches, carried values; and a conversion there
- * and back, in one value or as two stages, which has no other
- * meaning. A rounded tensor that others read, or that is written step by step, is the copy of a wide one that the
- * others read.
+ * What stays a rounding: inputs, constants, outputs, results of branches, carried values; what a stage of another type
+ * than a float reads (a comparison, an index, a conversion to integers), for what it says has steps; and a conversion
+ * there and back, in one value or as two stages, which has no other meaning. Who reads one of these reads what is
+ * stored: an output shows the very values that the others go on with. Only what is written step by step is the copy
+ * of a wide tensor, which the steps read.
  *
  * Runs first, on stages as they were written: a conversion then stands where its author put it. Needs nothing.
  */
@@ -123,13 +124,29 @@ static tid converted(widener *w, tid t) {
   map_putu(w->wide, t, r);
   return r;
 }
+/* Is it stored as its type says, for whoever reads it? */
+static bool is_stored(const widener *w, tid t) {
+  const pw *p = w->p;
+  if (p->pinned.v[t]) return true;
+  for (uint32_t i = 0; i < p->readers.v[t].n; i++)
+    if (et_kind(xt(w->m, xs(w->m, p->readers.v[t].v[i])->tensor)->type) != K_FLOAT) return !EK_PLANTED("widen-stored");
+  return false;
+}
+/* Does this stage read what is stored, not the wide tensor beside it? Steps of the same recurrence do not. */
+static bool reads_stored(const widener *w, tid t, tid wide) {
+  const tensor *x = xt(w->m, wide);
+  return x->kind == TK_STAGE && is_stored(w, t) &&
+         (!xs(w->m, x->stage)->recurrence || xs(w->m, x->stage)->recurrence != xs(w->m, w->stage)->recurrence);
+}
 static ex widen_node(void *env, emodule *m, ex e) {
   widener *w = env;
   ex_node n = *exn(m, e);
-  uint64_t t;
+  uint64_t t = 0;
   if (n.kind == EX_OP) return widen_op(w, e);
   if (n.kind == EX_REDUCE) return widen_reduce(w, e);
-  if (n.kind != EX_LOAD || (!map_getu(w->wide, n.tensor, &t) && !(t = converted(w, n.tensor)))) return e;
+  if (n.kind != EX_LOAD) return e;
+  if (!map_getu(w->wide, n.tensor, &t) && !(t = converted(w, n.tensor))) return e;
+  if (reads_stored(w, n.tensor, (tid)t)) return e;
   ex otherwise = n.otherwise ? twin(w, n.otherwise) : 0;
   ex r = soften(w, n.type, expr_load(m, (tid)t, n.args, n.nargs, otherwise));
   if (w->back && map_getu(w->bare, n.tensor, &(uint64_t){0})) map_putu(w->asked, r, w->stage + 1);
@@ -183,7 +200,7 @@ static void keep_wide(widener *w, uint32_t s, tid wide) {
     ex v = twin(w, xs(m, s)->updates.v[i].value);
     xs(m, s)->updates.v[i].value = v;
   }
-  if (w->p->pinned.v[t]) {
+  if (is_stored(w, t)) {
     round_copy(w, s, wide);
     return;
   }
@@ -214,7 +231,7 @@ static bool widen_stage(widener *w, uint32_t s) {
   bool rounds = x->value && is_soft(w, x->value);
   for (uint32_t i = 0; i < x->updates.n; i++)
     rounds |= is_soft(w, x->updates.v[i].value) || x->updates.v[i].op == OP_ADD || x->updates.v[i].op == OP_MUL;
-  if (!declared && (!rounds || (p->pinned.v[t] && !x->updates.n && !p->readers.v[t].n) || !pass_spend(p)))
+  if (!declared && (!rounds || (is_stored(w, t) && !x->updates.n) || !pass_spend(p)))
     return before != x->value || x->updates.n;
   keep_wide(w, s, declared ? (tid)made : wide_tensor(w, s));
   return true;

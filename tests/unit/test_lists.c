@@ -81,7 +81,26 @@ static void test_strings(void **state) {
   gives(G(WORDS "const b: str[1] = [\"b\"]\nz = StringConcat(x, b) \"w\"\noutput z\n"), NULL, 0, "z:abb|b|||Abcbbb||");
   gives(G("const x: str[3] = [\"Ab c\", \"no\", \"ab C\"]\nz = StringNormalizer(x) {stopwords = strings [\"NO\"], "
           "case_change_action = \"LOWER\"} \"n\"\noutput z\n"),
-        NULL, 0, "z:ab cab c");
+        NULL, 0, "z:ab c||ab c||");
+  /* the case of all alphabets, by character: some become several, or take more bytes, or have none */
+#define CASE(words, action)                                                                                            \
+  G("const x: str[3] = [" words "]\nz = StringNormalizer(x) {case_change_action = \"" action "\"} \"n\"\noutput z\n")
+  gives(CASE("\"Été\", \"ΟΔΟΣ\", \"Ⱥ\"", "LOWER"), NULL, 0, "z:été|||||||οδος||||ⱥ|||||||||");
+  gives(CASE("\"straße\", \"ﬃ\", \"中\\xff\"", "UPPER"), NULL, 0,
+        "z:STRASSE||||||||||||||FFI||||||||||||||||||中\xff|||||||||||||||||");
+  gives(G("const x: str[3] = [\"Über\", \"b\", \"üBER\"]\nz = StringNormalizer(x) {stopwords = strings [\"über\"]} "
+          "\"n\"\noutput z\n"),
+        NULL, 0, "z:b||||");
+#define GRAMS(x, pool, more)                                                                                           \
+  G("const x: " x                                                                                                      \
+    "\nz = TfIdfVectorizer(x) {mode = \"TF\", min_gram_length = 1, max_gram_length = 2, max_skip_count = " more        \
+    ", ngram_counts = [0, 2], ngram_indexes = [1, 0, 2], " pool "} \"n\"\noutput z\n")
+  gives(GRAMS("str[2, 3] = [\"a\", \"bc\", \"a\", \"b\", \"a\", \"bc\"]",
+              "pool_strings = strings [\"a\", \"bc\", \"a\", \"bc\"]", "0"),
+        NULL, 0, "z: 1 2 1 1 1 1");
+  gives(GRAMS("str[3] = [\"a\", \"\", \"bc\"]", "pool_strings = strings [\"a\", \"bc\", \"a\", \"bc\"]", "1"), NULL, 0,
+        "z: 1 1 1");
+  gives(GRAMS("i64[3] = [4, 5, 4]", "pool_int64s = [4, 5, 4, 5]", "0"), NULL, 0, "z: 1 2 1");
   gives(G("const x: str[2] = [\" a  bb c \", \"\"]\nz, n = StringSplit(x) {maxsplit = 1} \"n\"\noutput z\noutput n\n"),
         NULL, 0, "z:a||||||||bb c |||||||||||||||||||||| n: 2 0");
   gives(G("const x: str[2] = [\"a,,b\", \"\"]\nz, n = StringSplit(x) {delimiter = \",\"} \"n\"\noutput z\noutput n\n"),

@@ -428,14 +428,14 @@ static const example narrow[] = {
      "tensor x: f16[50, 3] input \"x\"\n"
      "recurrence s1 t<50\n"
      "declare H: f16[50, 3]\n"
-     "stage H: f16[t, a<3] recurrence s1 out = (load H[t - 1, a] else 8.0f16) + abs(x[t, a]) * 0.001f16\n"
+     "stage H: f16[t, a<3] recurrence s1 = (load H[t - 1, a] else 8.0f16) + abs(x[t, a]) * 0.001f16\n"
      "stage y: f16[b<50, c<3] out = (H[b, c] - 8.0f16) * 64.0f16\n"
-     "output H \"H\"\noutput y \"y\"\n"},
-    {"sums in place, an output that is read", NULL,
+     "output y \"y\"\n"},
+    {"sums in place", NULL,
      "tensor x: f16[50, 2] input \"x\"\n"
-     "stage y: f16[a<2] out = 100.0f16\n  update [b<50, c<2] y[c] += x[b, c] * x[b, c] * 0.125f16\n"
+     "stage y: f16[a<2] = 100.0f16\n  update [b<50, c<2] y[c] += x[b, c] * x[b, c] * 0.125f16\n"
      "stage z: f16[d<2] out = y[d] - 100.0f16\n"
-     "output y \"y\"\noutput z \"z\"\n"},
+     "output z \"z\"\n"},
     {"branches, borders, comparisons, conversions", NULL,
      "tensor x: f16[4] input \"x\"\n"
      "tensor b: bool[] input \"b\"\n"
@@ -448,6 +448,56 @@ static const example narrow[] = {
      "stage m: i64[] out = argmax[h<4] p[h]\n"
      "output r \"r\"\noutput l \"l\"\noutput m \"m\"\n"},
 };
+/* ---- what is stored is what is read: an output, or what is compared or counted, has the values of its type for all
+ * who read it, so that results with steps are those of the evaluator to the letter ---- */
+static const example stored[] = {
+    {"an output that is compared", NULL,
+     "tensor x: f16[64] input \"x\"\ntensor y: f16[64] input \"y\"\n"
+     "stage d: f16[a<64] out = x[a] / y[a]\n"
+     "stage p: f16[b<64] = d[b] * y[b]\n"
+     "stage g: bool[c<64] out = p[c] == x[c]\n"
+     "stage h: bool[e<64] out = d[e] * d[e] > y[e]\n"
+     "output d \"d\"\noutput g \"g\"\noutput h \"h\"\n"},
+    {"places and conversions", NULL,
+     "tensor x: f16[8, 64] input \"x\"\n"
+     "stage d: f16[a<8, b<64] = x[a, b] * 1.01f16\n"
+     "stage m: f16[c<8, e<64] = d[c, 63 - e]\n"
+     "stage i: i64[f<8] out = argmax[g<64] m[f, g]\n"
+     "stage p: f16[q<8, r<64] = m[q, r] * 99.0f16\n"
+     "stage k: i32[h<8, j<64] out = i32(p[h, j])\n"
+     "output i \"i\"\noutput k \"k\"\n"},
+    {"sums in place and steps", NULL,
+     "tensor x: f16[4] input \"x\"\n"
+     "stage s: f16[a<4] out = 1.0f16\n  update [b<1, c<4] s[c] += x[c] * 0.001f16\n"
+     "stage q: bool[e<4] out = s[e] == 1.0f16\n"
+     "stage z: f16[i<4] = x[i] * 0.999f16\n"
+     "recurrence s1 t<2\n"
+     "declare H: f16[2, 4]\n"
+     "stage H: f16[t, f<4] recurrence s1 out = (load H[t - 1, f] else x[f] * 0.999f16)\n"
+     "stage r: bool[g<4] out = H[1, g] == z[g]\n"
+     "output s \"s\"\noutput q \"q\"\noutput H \"H\"\noutput r \"r\"\n"},
+};
+static void test_stored(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof stored / sizeof *stored; i++) {
+    volatile uint32_t bad = 1;
+    ctx *c = ctx_new();
+    CTX_TRY(c) {
+      emodule *m = expr_parse(c, stored[i].text, stored[i].name);
+      if (!m) ctx_unwind(c);
+      pass_check p = {.m = m, .seed = 88172645463325252u, .tolerance = 1e-7};
+      pc_inputs(&p, ctx_arena(c));
+      pc_reference(&p, ctx_arena(c));
+      expr_optimise(m, 3, &(expr_observer){.after = pc_after, .env = &p});
+      bad = p.bad;
+    }
+    CTX_CATCH {}
+    for (const diag *d = diag_first(c); d; d = d->next) printf("%s:%u: %s\n", stored[i].name, d->pos.line, d->text);
+    ctx_free(c);
+    if (bad) printf("%s\n", stored[i].name);
+    assert_int_equal(bad, 0);
+  }
+}
 /* ---- factors kept in bf16: every pass gives what was there before but for that, and the tensors that are kept so
  * are counted ---- */
 static const char kept_narrow[] =
@@ -1005,9 +1055,10 @@ static void test_random(void **state) {
   assert_int_equal(bad, 0);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_examples), cmocka_unit_test(test_golden),       cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_windows),  cmocka_unit_test(test_empty_window), cmocka_unit_test(test_fuel),
-      cmocka_unit_test(test_narrow),   cmocka_unit_test(test_kept_narrow),  cmocka_unit_test(test_random)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples),     cmocka_unit_test(test_golden),
+                                     cmocka_unit_test(test_shared),       cmocka_unit_test(test_windows),
+                                     cmocka_unit_test(test_empty_window), cmocka_unit_test(test_fuel),
+                                     cmocka_unit_test(test_narrow),       cmocka_unit_test(test_stored),
+                                     cmocka_unit_test(test_kept_narrow),  cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
