@@ -178,7 +178,7 @@ static void plain_node(low *L, graph *g, node *n, uint32_t block) {
   (void)g;
   if (!d) {
     diag_error(L->c, E_UNSUPPORTED, n->name,
-               "operator %s%s%s is not defined%s; define it in a .ek file and give it with --ops", n->domain,
+               "operator %s%s%s is not defined; define it in a .ek file and give it with --ops%s", n->domain,
                n->domain[0] ? "::" : "", n->op, notation_meant(L->lib, L->a, n->domain, n->op));
     return;
   }

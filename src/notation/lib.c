@@ -215,18 +215,15 @@ const opdef *notation_nth(const oplib *lib, uint32_t i) {
   return i < lib->sorted.n ? lib->sorted.v[i] : NULL;
 }
 const char *notation_meant(const oplib *lib, arena *a, const char *domain, const char *name) {
-  strvec full = {0}, plain = {0};
+  strvec same_domain = {0};
   for (uint32_t i = 0; i < notation_count(lib); i++) {
     const opdef *d = notation_nth(lib, i);
-    const char *all = d->domain[0] ? arena_fmt(a, "%s::%s", d->domain, d->name) : d->name;
-    if (!strcasecmp(d->name, name)) return arena_fmt(a, "; did you mean %s?", all);
-    vec_push(a, full, all);
-    vec_push(a, plain, d->name);
+    const char *full = d->domain[0] ? arena_fmt(a, "%s::%s", d->domain, d->name) : d->name;
+    if (!strcasecmp(d->name, name)) return arena_fmt(a, "; did you mean %s?", full);
+    if (!strcmp(d->domain, domain)) vec_push(a, same_domain, d->name);
   }
-  const char *near = closest_word(name, plain.v, plain.n), *found = NULL;
-  for (uint32_t i = 0; near && i < plain.n; i++) /* of its own domain rather than of another */
-    if (!strcmp(plain.v[i], near) && (!found || !strcmp(notation_nth(lib, i)->domain, domain))) found = full.v[i];
-  return found ? arena_fmt(a, "; did you mean %s?", found) : "";
+  const char *near = closest_word(name, same_domain.v, same_domain.n);
+  return near ? arena_fmt(a, "; did you mean %s%s%s?", domain, domain[0] ? "::" : "", near) : "";
 }
 const char *opdef_name(const opdef *d) { return d->name; }
 srcpos opdef_pos(const opdef *d) { return (srcpos){d->file, d->line, d->col}; }
