@@ -228,6 +228,8 @@ bool parse_source(oplib *lib, const char *text, size_t n, const char *file, uint
                   void (*def)(void *env, opdef *d, fndef *f), void *env);
 /* lib.c: as seen from that file */
 const fndef *lib_fn(const oplib *l, const char *file, const char *name);
+/* The operator that a definition calls by this name: the standard's, else one of the caller's own domain. */
+const opdef *lib_called(const oplib *lib, const opdef *caller, const char *name);
 /* check.c */
 bool check_op(oplib *lib, opdef *d);
 bool check_fn(oplib *lib, fndef *f);

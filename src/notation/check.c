@@ -158,7 +158,7 @@ static void call(checker *k, const ast *e, bool statement) {
   const fndef *f = map_gets(k->fns, n, &q) ? (const fndef *)(uintptr_t)q : NULL;
   gkind g = global(k, n);
   if (!f && !g) f = lib_fn(k->l, k->file, n);
-  const opdef *d = !f && !g ? notation_find(k->l, "", n) : NULL;
+  const opdef *d = !f && !g ? lib_called(k->l, k->d, n) : NULL;
   if (f) {
     bool one_pack = f->nparams == 1 && f->params[0].splat;
     arity(k, e, f->nparams, splat || one_pack);

@@ -187,6 +187,11 @@ const opdef *notation_find(const oplib *lib, const char *domain, const char *nam
   return map_gets(lib->ops, key, &q) && q ? (const opdef *)(uintptr_t)q : NULL;
 }
 
+const opdef *lib_called(const oplib *lib, const opdef *caller, const char *name) {
+  const opdef *d = notation_find(lib, "", name);
+  return d || !caller || !caller->domain[0] ? d : notation_find(lib, caller->domain, name);
+}
+
 static int by_name(const void *a, const void *b) {
   const opdef *p = *(const opdef *const *)a, *q = *(const opdef *const *)b;
   int r = strcmp(p->name, q->name);

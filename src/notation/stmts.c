@@ -705,7 +705,7 @@ static void run_call(el *x, const stmt *s) {
   bool unused = true;
   for (uint32_t i = 0; i < s->nnames; i++) unused &= skipped(x, s->names[i].name);
   if (unused) return;
-  const opdef *d = e->kind == A_CALL && !find(x, e->name) ? notation_find(x->lib, "", e->name) : NULL;
+  const opdef *d = e->kind == A_CALL && !find(x, e->name) ? lib_called(x->lib, x->d, e->name) : NULL;
   if (!d && s->nnames == 1 && text_call(x, e, name, &shown)) {
     publish(x, s, shown);
     return;

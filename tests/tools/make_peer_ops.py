@@ -260,6 +260,239 @@ def QMoE(r):
     )
 
 
+# ---- state from token to token ------------------------------------------------------------------
+def unit(array):
+    return array / np.sqrt((array**2).sum(-1, keepdims=True) + 1e-6)
+
+
+@operator(com)
+def LinearAttention(r):
+    b, t, dk, dv, h, times = r.int(1, 3), r.int(1, 6), r.int(1, 4), r.int(1, 4), r.int(1, 3), r.int(1, 3)
+    hq, hk = r.one((h, h), (h * times, h), (h, h * times))
+    rule = r.one("linear", "gated", "delta", "gated_delta")
+    decay = -r.uniform(0, 1, b, t, hk * r.one(1, dk)) if "gated" in rule else None
+    beta = r.uniform(0, 1, b, t, r.one(1, hk)) if "delta" in rule else None
+    keys = unit(r.f(b, t, hk, dk)).astype(F32).reshape(b, t, -1)
+    past = r.maybe(lambda: r.f(b, hk, dk, dv))
+    inputs = [r.f(b, t, hq * dk), keys, r.f(b, t, hk * dv), past, decay, beta]
+    return inputs, dict(q_num_heads=hq, kv_num_heads=hk, scale=r.one(0.0, 0.3), update_rule=rule), (1, 1)
+
+
+@operator(com)
+def GatedDeltaNet(r):
+    n, t, dk, dv, hq = r.int(1, 3), r.int(1, 5), r.int(1, 4), r.int(1, 4), r.int(1, 3)
+    hv, rule = hq * r.int(1, 2), r.one("linear", "gated", "delta", "gated_delta")
+    form = r.one("uniform", "ragged", "batch", "packed")
+    lengths = r.sizes(n, 1, 5) if form == "ragged" else [t] * n
+    lead = (n, t) if form == "batch" else (sum(lengths),)
+    q, k, v = r.f(*lead, hq, dk), unit(r.f(*lead, hq, dk)).astype(F32), r.f(*lead, hv, dv)
+    gate = r.one("none", "softplus", "sigmoid")
+    dim = r.one((), (dk,))
+    decay, beta, log, shift = (
+        -r.uniform(0, 1, *lead, hv, *dim) if "gated" in rule else None,
+        r.uniform(0, 1, *lead, hv) if "delta" in rule else None,
+        r.f(hv) if "gated" in rule and gate != "none" else None,
+        r.f(hv) if "gated" in rule and gate != "none" else None,
+    )
+    init = r.f(n, hv, dv, dk) if form != "ragged" or r.int(0, 1) else None
+    cu = np.cumsum([0] + lengths).astype(I32) if form == "ragged" else None
+    if form == "packed":
+        q, k, v = np.concatenate([x.reshape(*lead, -1) for x in (q, k, v)], -1), None, None
+    more = dict(gate_activation=gate) if log is not None else {}
+    more.update(qk_l2_norm=r.int(0, 1), beta_activation=r.one("none", "sigmoid"), update_rule=rule)
+    return [q, k, v, cu, decay, beta, init, log, shift], more, (1, 1)
+
+
+@operator(com)
+def LinearAttentionGate(r):
+    shape, h = r.sizes(2), r.int(1, 5)
+    t = r.one(F32, F16)
+    b = r.maybe(lambda: r.f(*shape, h, dtype=t))
+    return [2 * r.f(*shape, h, dtype=t), r.f(h), -r.uniform(0, 2, h), b], {}, (1,) if b is None else (1, 1)
+
+
+@operator(com)
+def CausalConvWithState(r):
+    b, c, l, k, dilation = r.int(1, 3), r.sizes(r.int(1, 2)), r.int(1, 6), r.int(1, 4), r.int(1, 2)
+    last, channels = r.int(0, 1), int(np.prod(c))
+    s = (k - 1) * dilation
+    shape, state = ((b, l, *c), (b, s, *c)) if last else ((b, channels, l), (b, channels, s))
+    past = r.maybe(lambda: r.f(*state))
+    inputs = [r.f(*shape), r.f(channels, 1, k), r.maybe(lambda: r.f(channels)), past]
+    return inputs, dict(activation=r.one("none", "silu", "swish"), dilation=dilation, channels_last=last), (1, 1)
+
+
+@operator(com)
+def VarlenCausalConvWithState(r):
+    n, c, k, dilation = r.int(1, 3), r.int(1, 5), r.int(1, 4), r.int(1, 2)
+    lengths = r.sizes(n)
+    cu = np.cumsum([0] + lengths).astype(I32)
+    inputs = [r.f(sum(lengths), c), r.f(c, 1, k), cu, r.maybe(lambda: r.f(c)), r.f(n, c, (k - 1) * dilation)]
+    return inputs, dict(activation=r.one("none", "silu"), dilation=dilation), (1, 1)
+
+
+@operator(com, 2e-3, 2e-3)
+def GatedAdd(r):
+    shape, c, t = r.sizes(r.int(1, 3)), r.int(1, 9), r.one(F32, F16)
+    return [r.f(*shape, c, dtype=t), r.f(*shape, c, dtype=t), r.f(*shape, 1, dtype=t)], {}
+
+
+@operator(com, 2e-3, 2e-3)
+def GatedRMSNorm(r):
+    shape, c, g, t = r.sizes(r.int(1, 3)), r.int(1, 9), r.int(1, 3), r.one(F32, F16)
+    inputs = [r.f(*shape, g * c, dtype=t), r.f(c, dtype=t), r.f(*shape, g * c, dtype=t)]
+    return inputs, dict(activation=r.one("silu", "swish", "sigmoid"), epsilon=r.one(1e-5, 1e-3))
+
+
+def branches(r, lead, c, h):
+    """Grouped, or in one axis; and the attribute that says so."""
+    return ((*lead, c, h), {}) if r.int(0, 1) else ((*lead, c * h), dict(num_branches=c))
+
+
+@operator(com, 2e-3, 2e-3)
+def BranchwiseRMSNorm(r):
+    c, h, t = r.int(1, 4), r.int(1, 9), r.one(F32, F16)
+    shape, more = branches(r, r.sizes(r.int(1, 2)), c, h)
+    scale = r.one((c * h,), (c, h), (h,), None)
+    return [r.f(*shape, dtype=t), None if scale is None else r.f(*scale)], more
+
+
+@operator(com, 2e-3, 2e-3)
+def ScaledSiLU(r):
+    t = r.one(F32, F16)
+    return [r.f(*r.sizes(r.int(1, 3)), dtype=t), r.maybe(lambda: r.f())], dict(alpha=r.one(1.0, 1.7))
+
+
+@operator(com, 2e-3, 2e-3)
+def HyperConnectionPreMix(r):
+    lead, c, h, t = r.sizes(r.int(1, 2)), r.int(1, 4), r.int(2, 9), r.one(F32, F16)
+    shape, more = branches(r, lead, c, h)
+    gates = r.one((*lead, c), (*lead, c, 1), (*lead, c, h))
+    return [r.f(*shape, dtype=t), r.f(*gates)], dict(reduction_scale=r.one(1.0, 0.5), **more)
+
+
+@operator(com, 2e-3, 2e-3)
+def HyperConnectionPostMix(r):
+    lead, c, h, t = r.sizes(r.int(1, 2)), r.int(1, 4), r.int(2, 9), r.one(F32, F16)
+    shape, more = branches(r, lead, c, h)
+    gates = r.one((*lead, c), (*lead, c, 1), (*lead, c, h))
+    return [r.f(*shape, dtype=t), r.f(*lead, h, dtype=t), r.f(*gates), r.maybe(lambda: r.f(*lead, c, c))], more
+
+
+@operator(com, 2e-3, 2e-3)
+def EngramGate(r):
+    b, s, m, h, t = r.int(1, 2), r.int(1, 3), r.int(1, 3), r.int(1, 9), r.one(F32, F16)
+    cn = r.maybe(lambda: r.f(m, h, dtype=t))
+    pair, norms = [r.f(b, s, m, h, dtype=t) for _ in range(2)], [r.f(m, h, dtype=t) for _ in range(2)]
+    return [*pair, r.f(b, s, h, dtype=t), *norms, cn], dict(epsilon=r.one(1e-5, 1e-3)), (1,) if cn is None else (1, 1)
+
+
+@operator(com, 2e-3, 2e-3)
+def MoEGroupRouter(r):
+    g, m, t = r.int(1, 4), r.int(1, 4), r.one(F32, F16)
+    inputs = [2 * r.f(*r.sizes(r.int(1, 2)), g * m, dtype=t), r.f(g * m)]
+    if r.int(0, 2) == 0:
+        return inputs, dict(top_k=1), (0, 1, 1)
+    chosen = r.int(1, g)
+    return inputs, dict(top_k=r.int(1, chosen * m), n_group=g, topk_group=chosen, group_topk=r.int(1, 3))
+
+
+@operator(com)
+def MRotaryEmbedding(r):
+    b, l, h, half, m = r.int(1, 3), r.int(1, 5), r.int(1, 3), r.one(2, 4, 8), r.int(5, 9)
+    cut = sorted(r.sizes(2, 0, half))
+    section = [cut[0], cut[1] - cut[0], half - cut[1]]
+    layout = r.int(0, 1)
+    more = dict(num_heads=h) if r.int(0, 1) else {}
+    x = r.f(b, l, h * 2 * half) if more or r.int(0, 1) else r.f(b, h, l, 2 * half)
+    tables = [r.f(m, half), r.f(m, half)]
+    more.update(mrope_section=section, mrope_layout=layout, interleaved=r.int(0, 1))
+    return [x, r.ints(0, m - 1, 3, b, l), *tables], more
+
+
+@operator(com)
+def DecoderMaskedMultiHeadAttention(r):
+    b, h, d, cross = r.int(1, 3), r.int(1, 3), r.int(1, 4), r.int(0, 2) == 0
+    w, room, beams = h * d, r.int(2, 6), None
+    bias = r.maybe(lambda: r.f(3 * w))
+    if cross:
+        mask = r.maybe(lambda: np.maximum(r.ints(0, 1, b, room, dtype=I32), np.eye(1, room, dtype=I32)))
+        inputs = [r.f(b, 1, w), r.f(b, h, room, d), r.f(b, h, room, d), mask, None, None, None, None, None, None, bias]
+        return inputs, dict(num_heads=h, scale=r.one(0.0, 0.4))
+    past = r.int(0, room - 1)
+    mask = r.maybe(lambda: np.maximum(r.ints(0, 1, b, past + 1, dtype=I32), np.eye(1, past + 1, dtype=I32)))
+    width = r.one(1, b)
+    if r.int(0, 1):
+        beams = r.ints(0, width - 1, b // width, width, room, dtype=I32)
+    # with beams, onnxruntime reads a bias at wrong places from the second row on
+    extra = r.maybe(lambda: r.f(1, h, 1, past + 1)) if beams is None else None
+    inputs = [r.f(b, 1, w), r.f(b, 1, w), r.f(b, 1, w), mask, extra]
+    inputs += [
+        r.f(b, h, room, d),
+        r.f(b, h, room, d),
+        np.array(past, I32),
+        None if beams is None else np.array(width, I32),
+    ]
+    return inputs + [beams, bias], dict(num_heads=h, past_present_share_buffer=1, scale=r.one(0.0, 0.4)), (1, 1, 1)
+
+
+@operator(com)
+def SparseAttention(r):
+    b, kh, times, block, room, layouts = r.int(1, 2), r.int(1, 2), r.int(1, 2), 16, 64, r.int(1, 2)
+    h, d, n = kh * times * layouts, 16, room // block
+    l, past = r.one((r.int(1, 40), 0), (1, r.int(1, room - 1)))
+    seen = np.maximum(np.tril(r.ints(0, 1, layouts, n, n)), np.eye(n, dtype=np.int64))
+    rows = np.concatenate([np.zeros((layouts, 1)), seen.sum(2).cumsum(1)], 1).astype(I32)
+    columns = np.full((layouts, rows.max()), -1, I32)
+    for i in range(layouts):
+        columns[i, : rows[i, -1]] = np.nonzero(seen[i])[1]
+    turned = r.int(0, 1)
+    tables = [r.f(room, d // 2), r.f(room, d // 2)] if turned else [None, None]
+    parts = [r.f(b, l, h * d), r.f(b, l, kh * d), r.f(b, l, kh * d)]
+    if r.int(0, 1):
+        parts = [np.concatenate(parts, -1), None, None]
+    # rows of different lengths: onnxruntime mixes up their weights
+    inputs = parts + [r.f(b, kh, room, d), r.f(b, kh, room, d), rows, columns, np.array(past + l, I32)]
+    more = dict(num_heads=h, kv_num_heads=kh, sparse_block_size=block, do_rotary=turned, rotary_interleaved=r.int(0, 1))
+    return inputs + [np.full(b, past + l, I32), *tables], more, (1, 1, 1), {1: 3, 2: 4}
+
+
+@operator(com)
+def ConvTransposeWithDynamicPads(r):
+    n, c, m, rank = r.int(1, 2), r.int(1, 3), r.int(1, 3), 2
+    kernel, size = r.sizes(rank, 2, 3), r.sizes(rank, 3, 5)
+    pads = Fixed(r.ints(0, 1, 2 * rank))
+    inputs = [r.f(n, c, *size), r.f(c, m, *kernel), pads, r.maybe(lambda: r.f(m))]
+    return inputs, dict(kernel_shape=kernel, strides=r.sizes(rank, 1, 2))
+
+
+@operator(com)
+def SampleOp(r):
+    return [r.f(*r.sizes(r.int(0, 3)))], {}
+
+
+# ---- floats of few bits -------------------------------------------------------------------------
+@operator(com)
+def MatMulBnb4(r):
+    n, k, block = r.int(1, 6), r.one(16, 24, 32), r.one(16, 32)
+    inputs = [
+        r.f(*r.sizes(r.int(1, 2)), k),
+        Fixed(r.quanta(U8, (n * k + 1) // 2)),
+        Fixed(r.uniform(0.1, 1, -(-n * k // block))),
+    ]
+    return inputs, dict(K=k, N=n, block_size=block, quant_type=r.int(0, 1))
+
+
+@operator(com)
+def MatMulFpQ4(r):
+    n, k, kind = r.int(1, 5), r.one(20, 32, 64, 70), r.int(0, 1)
+    blocks = -(-k // 32)
+    scale = r.uniform(0.1, 1, n, blocks, 1).view(U8).reshape(n, blocks, 4)
+    zero = r.ints(0, 15, n, blocks, kind, dtype=U8)
+    blob = np.concatenate([scale, zero, r.quanta(U8, n, blocks, 16)], -1).ravel()
+    return [r.f(*r.sizes(r.int(1, 2)), k), Fixed(blob), Fixed(np.array([k, n]))], dict(blk_quant_type=kind)
+
+
 # ---- models and references ----------------------------------------------------------------------
 def tensor(array, name, kind):
     if kind is None:
@@ -295,12 +528,27 @@ def ml_version(name):
     return {"LabelEncoder": 4, "TreeEnsemble": 5}.get(name, 3)
 
 
-def reference(model, feeds):
+def reference(model, feeds, shared):
+    """What onnxruntime computes. `shared`: outputs that must lie in the memory of an input, by their positions."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    results = session.run(None, feeds)
+    if shared:
+        memory = {name: np.array(array) for name, array in feeds.items()}
+        values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in memory.items()}
+        binding = session.io_binding()
+        for name, value in values.items():
+            binding.bind_ortvalue_input(name, value)
+        for i, port in enumerate(session.get_outputs()):
+            if i in shared:
+                binding.bind_ortvalue_output(port.name, values[f"x{shared[i]}"])
+            else:
+                binding.bind_output(port.name)
+        session.run_with_iobinding(binding)
+        results = [value.numpy().copy() for value in binding.get_outputs()]
+    else:
+        results = session.run(None, feeds)
     del model.graph.output[:]
     for port, array in zip(session.get_outputs(), results):
         kind = TensorProto.STRING if array.dtype.kind in "OU" else helper.np_dtype_to_tensor_dtype(array.dtype)
@@ -320,7 +568,7 @@ def write(folder, name, count, seed, refused):
                 name, domain, inputs, attributes, rest[0] if rest else (1,), number % 3 == 0 and attempt < TRIES // 2
             )
             try:
-                results = reference(model, feeds)
+                results = reference(model, feeds, rest[1] if len(rest) > 1 else None)
             except Exception as error:  # noqa: BLE001: whatever onnxruntime refuses is drawn anew
                 refused[name] = str(error)
                 continue

@@ -218,3 +218,190 @@ def contrib_quantized_bert(net):
         ]
         for n, l in ((2, 4), (5, 2))
     ]
+
+
+@model(
+    "com.microsoft: LinearAttention (all rules, shared heads, a past), GatedDeltaNet (uniform, ragged, computed gates, "
+    "packed), LinearAttentionGate, CausalConvWithState (both layouts, dilated), VarlenCausalConvWithState"
+)
+def contrib_states(net):
+    u = net.uniform
+    q, k, v = net.input("q", F32, 2, "t", 8), net.input("k", F32, 2, "t", 4), net.input("v", F32, 2, "t", 6)
+    past, gate, rate = (
+        net.input("past", F32, 2, 2, 2, 3),
+        net.input("gate", F32, 2, "t", 2),
+        net.input("rate", F32, 2, "t", 2),
+    )
+    for rule, decay, beta in (
+        ("linear", "", ""),
+        ("gated", gate, ""),
+        ("delta", "", rate),
+        ("gated_delta", gate, rate),
+    ):
+        before = past if rule != "delta" else ""
+        contrib(
+            net, "LinearAttention", q, k, v, before, decay, beta, n=2, q_num_heads=4, kv_num_heads=2, update_rule=rule
+        )
+    contrib(net, "LinearAttentionGate", gate, u(-1, 1, 2), u(-1, 0, 2), rate, n=2)
+    tokens, state, cu = (
+        net.input("tokens", F32, "n", 4, 3),
+        net.input("state", F32, 2, 4, 3, 3),
+        net.input("cu", I32, 3),
+    )
+    two = net.op("Slice", tokens, np.array([0]), np.array([2]), np.array([1]))
+    g, b = net.op("ReduceMean", tokens, axes=[2], keepdims=0), net.op("ReduceMax", tokens, axes=[2], keepdims=0)
+    log, shift = u(-1, 1, 4), u(-1, 1, 4)
+    contrib(
+        net,
+        "GatedDeltaNet",
+        two,
+        two,
+        tokens,
+        cu,
+        g,
+        b,
+        state,
+        log,
+        shift,
+        n=2,
+        qk_l2_norm=1,
+        gate_activation="softplus",
+        beta_activation="sigmoid",
+    )
+    contrib(
+        net, "GatedDeltaNet", two, two, tokens, cu, g, b, "", log, shift, n=2, qk_l2_norm=1, gate_activation="sigmoid"
+    )
+    flat = net.op("Reshape", net.op("Concat", two, two, tokens, axis=1), np.array([0, 24]))
+    contrib(net, "GatedDeltaNet", flat, "", "", "", g, b, state, n=2, qk_l2_norm=1, beta_activation="sigmoid")
+    x, w = net.input("x", F32, 2, 3, "l"), u(-1, 1, 3, 1, 4)
+    turned = net.op("Transpose", x, perm=[0, 2, 1])
+    contrib(net, "CausalConvWithState", x, w, u(-1, 1, 3), u(-1, 1, 2, 3, 3), n=2, activation="silu")
+    contrib(net, "CausalConvWithState", turned, w, "", u(-1, 1, 2, 6, 3), n=2, dilation=2, channels_last=1)
+    rows = net.op("Reshape", tokens, np.array([0, 12]))
+    contrib(net, "VarlenCausalConvWithState", rows, u(-1, 1, 12, 1, 3), cu, u(-1, 1, 12), u(-1, 1, 2, 12, 2), n=2)
+    variants = []
+    for t, n, l in ((3, 4, 5), (1, 6, 2)):
+        arrays = [u(-1, 1, 2, t, 8), u(-1, 1, 2, t, 4), u(-1, 1, 2, t, 6), u(-1, 1, 2, 2, 2, 3), u(-1, 0, 2, t, 2)]
+        arrays += [u(0, 1, 2, t, 2), u(-1, 1, n, 4, 3), u(-1, 1, 2, 4, 3, 3), np.array([0, 1, n], np.int32)]
+        variants.append(arrays + [u(-1, 1, 2, 3, l)])
+    return variants
+
+
+@model(
+    "com.microsoft: GatedAdd, GatedRMSNorm, BranchwiseRMSNorm, ScaledSiLU, HyperConnectionPreMix, "
+    "HyperConnectionPostMix, EngramGate, MoEGroupRouter (chosen experts, all scores)"
+)
+def contrib_gates(net):
+    u = net.uniform
+    x, y, g, s = (net.input(name, F32, 2, "l", size) for name, size in (("x", 12), ("y", 12), ("g", 1), ("s", 4)))
+    contrib(net, "GatedAdd", x, y, g)
+    contrib(net, "GatedRMSNorm", x, u(0.5, 1, 4), y)
+    contrib(net, "BranchwiseRMSNorm", x, u(0.5, 1, 3, 4), num_branches=3)
+    contrib(net, "ScaledSiLU", x, f(1.5))
+    contrib(net, "HyperConnectionPreMix", x, s, num_branches=4, reduction_scale=0.5)
+    part = net.op("Slice", x, np.array([0]), np.array([3]), np.array([2]))
+    mix = net.op("Reshape", net.op("Concat", x, s, axis=2), np.array([0, 0, 4, 4]))
+    contrib(net, "HyperConnectionPostMix", x, part, s, mix, num_branches=4)
+    contrib(net, "HyperConnectionPostMix", x, part, s, num_branches=4)
+    heads, others = (net.op("Reshape", v, np.array([0, 0, 3, 4])) for v in (x, y))
+    contrib(net, "EngramGate", heads, others, s, u(0.5, 1, 3, 4), u(0.5, 1, 3, 4), u(0.5, 1, 3, 4), n=2)
+    contrib(net, "MoEGroupRouter", x, u(-1, 1, 12), top_k=3, n_group=4, topk_group=2)
+    net.domains["com.microsoft"] = 1
+    net.open_outputs += list(
+        net.op("MoEGroupRouter", x, u(-1, 1, 12), out=["", "all", "own"], domain="com.microsoft", top_k=1)
+    )[1:]
+    return [[u(-1, 1, 2, l, size) for size in (12, 12, 1, 4)] for l in (3, 1)]
+
+
+@model(
+    "com.microsoft: MRotaryEmbedding (both layouts), DecoderMaskedMultiHeadAttention (a buffer, beams, other text), "
+    "MatMulBnb4 (both tables), MatMulFpQ4 (with and without zero points), ConvTransposeWithDynamicPads, SampleOp"
+)
+def contrib_decoder(net):
+    u = net.uniform
+    x, ids, token, old = (
+        net.input("x", F32, 2, "l", 16),
+        net.input("ids", I64, 3, 2, "l"),
+        net.input("token", F32, 4, 1, 6),
+        net.input("old", F32, 4, 2, "p", 3),
+    )
+    at, beams = net.input("at", I32), net.input("beams", I32, 2, 2, "p")
+    contrib(net, "MRotaryEmbedding", x, ids, u(-1, 1, 9, 4), u(-1, 1, 9, 4), mrope_section=[2, 1, 1], num_heads=2)
+    contrib(
+        net,
+        "MRotaryEmbedding",
+        x,
+        ids,
+        u(-1, 1, 9, 4),
+        u(-1, 1, 9, 4),
+        mrope_section=[2, 1, 1],
+        num_heads=2,
+        mrope_layout=1,
+        interleaved=1,
+    )
+    kind = "DecoderMaskedMultiHeadAttention"
+    contrib(
+        net,
+        kind,
+        token,
+        token,
+        token,
+        "",
+        "",
+        old,
+        old,
+        at,
+        "",
+        "",
+        u(-1, 1, 18),
+        n=3,
+        num_heads=2,
+        past_present_share_buffer=1,
+    )
+    contrib(
+        net,
+        kind,
+        token,
+        token,
+        token,
+        "",
+        "",
+        old,
+        old,
+        at,
+        np.int32(2),
+        beams,
+        n=3,
+        num_heads=2,
+        past_present_share_buffer=1,
+    )
+    contrib(net, kind, token, old, old, num_heads=2)
+    for table in (0, 1):
+        contrib(net, "MatMulBnb4", x, byte(net, 40), u(0.5, 1, 5), K=16, N=5, block_size=16, quant_type=table)
+    for zero in (0, 1):
+        scale = u(0.5, 1, 3, 1, 1).view(np.uint8).reshape(3, 1, 4)
+        blob = np.concatenate([scale, net.ints(0, 16, 3, 1, zero, dtype=np.uint8), byte(net, 3, 1, 16)], 2).ravel()
+        contrib(net, "MatMulFpQ4", x, blob, np.array([16, 3]), blk_quant_type=zero)
+    picture = net.op("Reshape", old, np.array([4, 2, 3, -1]))
+    contrib(
+        net,
+        "ConvTransposeWithDynamicPads",
+        picture,
+        u(-1, 1, 2, 3, 3, 2),
+        np.array([1, 0, 0, 1]),
+        u(-1, 1, 3),
+        kernel_shape=[3, 2],
+        strides=[2, 1],
+    )
+    contrib(net, "SampleOp", x)
+    return [
+        [
+            u(-1, 1, 2, l, 16),
+            net.ints(0, 9, 3, 2, l),
+            u(-1, 1, 4, 1, 6),
+            u(-1, 1, 4, 2, p, 3),
+            np.array(p - 2, np.int32),
+            net.ints(0, 2, 2, 2, p, dtype=np.int32),
+        ]
+        for l, p in ((3, 4), (1, 5))
+    ]
