@@ -140,7 +140,8 @@ EK_API void ek_session_options_init_sized(ek_session_options *o,
                                           size_t bytes); /* the same of a struct of so many bytes */
 #define ek_session_options_init(o) ek_session_options_init_sized((o), sizeof(ek_session_options))
 EK_API ek_session *ek_session_create(void); /* a new session; NULL: out of memory. Any thread */
-/* a new session with these options; NULL when out of memory, or when o is not right: a wrong size, or only one of alloc and free. Any thread */
+/* a new session with these options; NULL when out of memory, or when o is not right: a wrong size, or only one of alloc
+ * and free. Any thread */
 EK_API ek_session *ek_session_create_with(const ek_session_options *o);
 EK_API void ek_session_destroy(ek_session *s); /* ends everything that was made with it */
 /* all diagnostics of the last failing call, one a line, "" if none; valid until the next call on s or on one of its
@@ -178,6 +179,13 @@ EK_API int32_t ek_model_outputs(const ek_model *m); /* how many */
 EK_API ek_code ek_model_input(ek_model *m, int32_t i, ek_tensor_info *out);
 /* what output i is; the first call infers all shapes, and may fail as ek_compile does */
 EK_API ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out);
+/* What the model computes: each tensor, in the order of the nodes, that its outputs need. */
+typedef struct ek_value_info {
+  const char *name, *node, *op; /* of the tensor, of the node that computes it, of its operator */
+  int32_t output;               /* which output of the model it is; -1: none */
+} ek_value_info;
+/* all of them; they live as long as the model */
+EK_API ek_code ek_model_values(ek_model *m, const ek_value_info **values, size_t *n);
 
 /* ---- compiling ------------------------------------------------------------------------------- */
 /* What becomes of sums of floats. STRICT: their terms are added in another order, nothing else. DEFAULT: also
@@ -235,6 +243,10 @@ typedef struct ek_options {
   int profile;
   ek_precision precision; /* default EK_PRECISION_MODEL */
   ek_codegen codegen;     /* default EK_CODEGEN_AUTO */
+  /* Values on the way, NULL-terminated, or NULL: names of tensors that the model computes, or of nodes, or "*" for all;
+   * each becomes an output of the module, under its name, behind the model's own, in the order of the nodes. They are
+   * kept in memory, and nodes that they stand between do not run together: slower. The cache is not used. */
+  const char *const *watch;
 } ek_options;
 EK_API void ek_options_init(ek_options *o);                     /* the defaults */
 EK_API void ek_options_init_sized(ek_options *o, size_t bytes); /* the same of a struct of so many bytes */

@@ -37,7 +37,7 @@ typedef struct cli {
   const struct command *cmd;
   strvec args; /* what is no option */
   /* options */
-  strvec ops, dims, input;
+  strvec ops, dims, input, dump, watch; /* dump: what and the file, in turn; watch: values on the way (watch.c) */
   int optimize, threads, compile_threads, log_level, accuracy, precision, codegen, sort, slices;
   const char *target, *inputs, *output, *expect, *stage, *after, *node, *weights, *stop_after, *peak, *against, *peers;
   double rtol, atol, seconds;
@@ -64,6 +64,7 @@ typedef enum {
   O_BYTES, /* a number, or one with K, M, G or T behind it: 1024 and its powers */
   O_DOUBLE,
   O_LEVEL,
+  O_PAIR,  /* two values, added to a list */
   O_CHOICE /* the number of the word among the option's values */
 } option_kind;
 typedef struct option {
@@ -131,14 +132,22 @@ bool bind_inputs(cli *k, ek_module *m, ek_run *r, host_tensor **in, int *code);
 int32_t array_of(cli *k, const char *array, const char *prefix, const ek_tensor_info *t, int32_t n);
 const char *tensor_list(cli *k, const ek_tensor_info *t, int32_t n); /* x: f32[N, 3], y: i64[2] */
 /* ---- expect.c -------------------------------------------------------------------------------- */
-/* The arrays of --expect, each for an output; unwinds where one is for none. of: of each output its array, or NULL. */
+/* The arrays of --expect, each for an output of the module, values on the way included; unwinds where one is for none.
+ * of: of each output its array, or NULL. */
 typedef struct expected {
   npz file;
   const ndarray **of;
 } expected;
 void read_expected(cli *k, ek_module *m, expected *e);
-/* Is output i what is expected? Tells. */
+/* Is what came out what is expected? Tells. */
 bool tell_comparison(cli *k, const ndarray *d, const char *name, const ndarray *want, json *j);
+/* ---- watch.c --------------------------------------------------------------------------------- */
+/* Values on the way that --dump and --expect ask for; NULL: none. False: said why. */
+bool watched(cli *k, ek_model *model, const char *const **names, int *code);
+bool is_watched(const cli *k, const char *name); /* an output of the module that is none of the model's own */
+/* Of the outputs whose result is false in same[]: tells which the model computes first, and by which node. */
+void tell_first(cli *k, ek_model *model, ek_module *m, const bool *same, json *j);
+void write_dumps(cli *k, ek_model *model, ek_module *m, ek_run *r);
 /* ---- bench.c --------------------------------------------------------------------------------- */
 enum {
   /* of measuring the machine's peak, after each slice: right after a model has run, the clock is the one it ran at */

@@ -9,7 +9,7 @@
 typedef enum { V_NONE, V_ANY, V_FILE, V_ONE_OF, V_PASS, V_TARGET } value_kind;
 static value_kind value_of(const option *o) {
   if (!o->value) return V_NONE;
-  if (strchr(o->value, '|')) return V_ONE_OF;
+  if (strchr(o->value, '|') && !strchr(o->value, ' ')) return V_ONE_OF;
   if (!strncmp(o->value, "FILE", 4)) return V_FILE;
   if (!strcmp(o->value, "PASS")) return V_PASS;
   return strcmp(o->value, "TARGET") ? V_ANY : V_TARGET;

@@ -1,5 +1,5 @@
-/* Are the results what --expect says? Each array of the file must be for an output (or for an input: a case's file may
- * hold both), and at least one output must have its array. */
+/* Are the results what --expect says? Each array of the file must be for an output, or for a value on the way, which is
+ * an output then (watch.c), or for an input: a case's file may hold all of them. */
 #include "cli/cli.h"
 #include <string.h>
 
@@ -67,8 +67,10 @@ void read_expected(cli *k, ek_module *m, expected *e) {
     any |= i >= 0;
     if (i < 0 && array_of(k, name, "in_", in, ni) >= 0) continue;
     if (i < 0)
-      diag_error(k->c, E_FAILED, NULL, "%s: its array '%s' is none of the model's outputs, which are %s%s", k->expect,
-                 name, tensor_list(k, out, no), did_you_mean(k->a, name, names.v, names.n));
+      diag_error(
+          k->c, E_FAILED, NULL,
+          "%s: its array '%s' is none of the outputs, which are %s, and no tensor that the model computes on the way%s",
+          k->expect, name, tensor_list(k, out, no), did_you_mean(k->a, name, names.v, names.n));
     else if (by[i])
       diag_error(k->c, E_FAILED, NULL, "%s: its arrays '%s' and '%s' are both for output %s", k->expect, by[i], name,
                  out[i].name);

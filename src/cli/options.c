@@ -22,7 +22,12 @@ const option options[] = {
     {"output", 'o', "FILE", O_TEXT, AT(output), CMD_COMPILE,
      "what to make: NAME.so, NAME.o or NAME.c, and NAME.h beside it; or NAME.onnx, the simplified model"},
     {"expect", 0, "FILE.npz", O_TEXT, AT(expect), CMD_RUN,
-     "compares the outputs with arrays NAME, out_NAME, or out_0, out_1, ...; fails on a difference"},
+     "compares the outputs with arrays NAME, out_NAME, or out_0, out_1, ..., and what is computed on the way with "
+     "arrays "
+     "of these names; fails on a difference, and tells the first in the model's order"},
+    {"dump", 0, "NODE|all FILE.npz", O_PAIR, AT(dump), CMD_RUN,
+     "writes the tensors that this node computes, or that tensor, or all on the way, under their names; may be given "
+     "again"},
     {"rtol", 0, "R", O_DOUBLE, AT(rtol), CMD_RUN,
      "allowed difference: atol + rtol * |expected| (default 1e-3; integers must be equal unless said)"},
     {"atol", 0, "A", O_DOUBLE, AT(atol), CMD_RUN, "(default 1e-4)"},
@@ -259,6 +264,7 @@ static bool set(cli *k, const option *o, const char *v, int *code) {
   case O_TEXT:
     *(const char **)at = v;
     return true;
+  case O_PAIR:
   case O_LIST:
     if (o->at == AT(dims)) return add_dims(k, v, code);
     vec_push(k->a, *(strvec *)at, v);
@@ -354,6 +360,9 @@ bool options_parse(cli *k, int argc, char **argv, int *code) {
       value = argv[++i];
     }
     if (!set(k, o, value, code)) return false;
+    if (o->kind != O_PAIR) continue;
+    if (i + 1 >= argc) return bad(k, code, "a file is missing for", arg, ": --dump NODE FILE.npz");
+    set(k, o, argv[++i], code);
   }
   if (k->version)
     print_version(k);

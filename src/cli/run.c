@@ -58,15 +58,66 @@ static void tell_output(cli *k, const ndarray *d, const char *name, json *j) {
   puts(b.s);
 }
 static void write_outputs(cli *k, ek_module *m, ek_run *r) {
-  npz z = {.n = (uint32_t)ek_module_outputs(m)};
-  z.names = NEWN(k->a, const char *, z.n + 1);
-  z.arrays = NEWN(k->a, ndarray, z.n + 1);
-  for (uint32_t i = 0; i < z.n; i++) {
+  npz z = {0};
+  z.names = NEWN(k->a, const char *, ek_module_outputs(m) + 1);
+  z.arrays = NEWN(k->a, ndarray, ek_module_outputs(m) + 1);
+  for (int32_t i = 0; i < ek_module_outputs(m); i++) {
     ek_tensor_info t;
-    z.arrays[i] = output_array(m, r, (int32_t)i, &t);
-    z.names[i] = arena_strdup(k->a, t.name);
+    ndarray d = output_array(m, r, i, &t);
+    if (is_watched(k, t.name)) continue;
+    z.arrays[z.n] = d;
+    z.names[z.n++] = arena_strdup(k->a, t.name);
   }
   if (!npz_write(k->c, k->output, &z)) ctx_unwind(k->c);
+}
+static void begin_report(cli *k, ek_module *m, ek_run *r, double ms, json *j) {
+  ek_report rep;
+  ek_module_report(m, &rep);
+  json_obj(j, NULL);
+  json_str(j, "model", k->args.v[0]);
+  json_num(j, "compile_ms", rep.total_ms);
+  json_bool(j, "cached", rep.cached);
+  json_num(j, "run_ms", ms);
+  json_int(j, "memory", ek_run_memory(r));
+  json_num(j, "peak_rss", process_peak(getpid()));
+  json_times(k, j);
+  json_arr(j, "outputs");
+}
+/* What came out of one output: told, or compared. False: it is not what was expected. */
+static bool tell_result(cli *k, ek_module *m, ek_run *r, int32_t i, const expected *want, json *j) {
+  ek_tensor_info t;
+  ndarray d = output_array(m, r, i, &t);
+  bool same = true;
+  if (is_watched(k, t.name) && !(k->expect && want->of[i])) return true; /* only to be dumped */
+  if (k->json) {
+    json_obj(j, NULL);
+    json_str(j, "name", t.name);
+    json_str(j, "type", et_name(d.type));
+    json_arr(j, "dims");
+    for (uint32_t q = 0; q < d.rank; q++) json_int(j, NULL, d.dims[q]);
+    json_end(j);
+  }
+  if (k->expect)
+    same = tell_comparison(k, &d, t.name, want->of[i], j);
+  else if (k->json || !k->quiet || !k->output) /* those that are written need not be told */
+    tell_output(k, &d, t.name, j);
+  if (k->json) json_end(j);
+  return same;
+}
+static bool tell_results(cli *k, ek_model *model, ek_module *m, ek_run *r, const expected *want, double ms) {
+  sbuf text = sbuf_new(k->a);
+  json j = json_new(&text, true);
+  int32_t n = ek_module_outputs(m);
+  bool *same = NEWN(k->a, bool, n + 1), all = true;
+  if (k->json) begin_report(k, m, r, ms, &j);
+  for (int32_t i = 0; i < n; i++) all &= same[i] = tell_result(k, m, r, i, want, &j);
+  if (k->json) json_end(&j);
+  if (!all && n > 1 && model) tell_first(k, model, m, same, &j);
+  if (k->json) {
+    json_end(&j);
+    print_json(&text);
+  }
+  return all;
 }
 int cmd_run(cli *k) {
   ek_model *model;
@@ -75,6 +126,9 @@ int cmd_run(cli *k) {
   int code = EXIT_DONE;
   host_tensor *in;
   expected want = {0};
+  if (k->dump.n && is_library(k->args.v[0]))
+    return fail_text(k, EK_USAGE,
+                     "error: --dump: a compiled library gives its outputs only; take the model that it was made of");
   if (!open_module(k, k->args.v[0], &model, &m, &code)) return code;
   print_times(k);
   ek_code e = make_run(k, m, &r);
@@ -87,45 +141,11 @@ int cmd_run(cli *k) {
   double ms = now_ms() - t0;
   if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
   progress_clear();
+  bool same = tell_results(k, model, m, r, &want, ms);
+  if (k->output) write_outputs(k, m, r);
+  write_dumps(k, model, m, r);
   ek_report rep;
   ek_module_report(m, &rep);
-  sbuf text = sbuf_new(k->a);
-  json j = json_new(&text, true);
-  bool same = true;
-  if (k->json) {
-    json_obj(&j, NULL);
-    json_str(&j, "model", k->args.v[0]);
-    json_num(&j, "compile_ms", rep.total_ms);
-    json_bool(&j, "cached", rep.cached);
-    json_num(&j, "run_ms", ms);
-    json_int(&j, "memory", ek_run_memory(r));
-    json_num(&j, "peak_rss", process_peak(getpid()));
-    json_times(k, &j);
-    json_arr(&j, "outputs");
-  }
-  for (int32_t i = 0; i < ek_module_outputs(m); i++) {
-    ek_tensor_info t;
-    ndarray d = output_array(m, r, i, &t);
-    if (k->json) {
-      json_obj(&j, NULL);
-      json_str(&j, "name", t.name);
-      json_str(&j, "type", et_name(d.type));
-      json_arr(&j, "dims");
-      for (uint32_t q = 0; q < d.rank; q++) json_int(&j, NULL, d.dims[q]);
-      json_end(&j);
-    }
-    if (k->expect)
-      same &= tell_comparison(k, &d, t.name, want.of[i], &j);
-    else if (k->json || !k->quiet || !k->output) /* those that are written need not be told */
-      tell_output(k, &d, t.name, &j);
-    if (k->json) json_end(&j);
-  }
-  if (k->json) {
-    json_end(&j);
-    json_end(&j);
-    print_json(&text);
-  }
-  if (k->output) write_outputs(k, m, r);
   if (k->verbose)
     say(k, "%s in %.1f ms, ran in %.3f ms with %d threads, working memory %lld bytes (%s)\n",
         rep.cached ? "loaded from the cache" : "compiled", rep.total_ms, ms, ek_run_threads(r),

@@ -31,6 +31,7 @@ bool open_module(cli *k, const char *path, ek_model **model, ek_module **module,
   else {
     ek_options o = compile_options(k);
     e = ek_load(k->s, path, model);
+    if (!e && !watched(k, *model, &o.watch, code)) return false;
     if (!e) e = ek_compile(*model, &o, module);
   }
   if (e == EK_CANCELLED && k->stop_after) {

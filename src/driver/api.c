@@ -256,6 +256,7 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
                      .target = o.target,
                      .fuel = o.fuel,
                      .verify = o.verify != 0,
+                     .watch = o.watch,
                      .pass = o.pass,
                      .pass_user = o.pass_user};
   out->progress = s->progress, out->progress_user = s->progress_user;
@@ -404,6 +405,7 @@ static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(p
       if (setup) setup(p, env);
       source src = model_source(m);
       if (pipe_load(p, &src)) {
+        if (po.watch) watch_values(p->g, po.watch);
         strvec ops = model_ops(c, m);
         pipe_lower(p, &ops);
       }

@@ -330,7 +330,7 @@ bool cache_store(cache *k, pipeline *p, ek_module *m) {
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 cache *cache_begin(ctx *c, const ek_model *model, const ek_options *o, const pipe_opts *po) {
-  if (!o->cache || o->evaluate || o->profile || o->verify || o->fuel || o->stop_after) return NULL;
+  if (!o->cache || o->watch || o->evaluate || o->profile || o->verify || o->fuel || o->stop_after) return NULL;
   cache *k = NEW(ctx_arena(c), cache);
   const char *why = "";
   *k = (cache){.c = c, .model = model->c, .f.fd = -1};

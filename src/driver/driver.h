@@ -121,6 +121,8 @@ bool model_lowered(ek_model *m, ek_code *code); /* shapes are known */
 ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env),
                 ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep);
 void fill_tensor(ek_tensor_info *out, const char *name, etype t, uint32_t rank, ctx *c, const sz *shape);
+/* ---- watch.c: values that become outputs: those of these names, or "*"; unwinds where there is none ---- */
+void watch_values(graph *g, const char *const *names);
 /* ---- save_onnx.c ----------------------------------------------------------------------------- */
 void save_as_onnx(pipeline *p, const strvec *ops, const char *path, ek_report *report);
 /* ---- module.c -------------------------------------------------------------------------------- */

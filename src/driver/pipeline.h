@@ -56,6 +56,7 @@ typedef struct pipe_opts {
   int (*progress)(void *user, const char *phase, double done);
   void *progress_user;
   const char *show_node;
+  const char *const *watch; /* NULL-terminated: what else becomes an output (watch.c); NULL */
   bool weights_inline;
 } pipe_opts;
 

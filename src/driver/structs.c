@@ -7,7 +7,7 @@
 void struct_init(void *to, size_t bytes, const void *defaults, size_t own) {
   if (!to || bytes < sizeof(size_t)) return;
   memset(to, 0, bytes);
-  memcpy(to, defaults, bytes < own ? bytes : own);
+  memcpy(to, defaults, bytes < own && !EK_PLANTED("struct-init") ? bytes : own);
   memcpy(to, &bytes, sizeof bytes);
 }
 bool struct_read(const void *given, void *to, size_t own) {

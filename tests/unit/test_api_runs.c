@@ -603,11 +603,68 @@ static void by_name(void **state) {
   rmdir(dir);
   ek_run_destroy(r);
 }
+/* ---- values on the way become outputs ---- */
+static void watching(void **state) {
+  fixture *f = *state;
+  const ek_value_info *v;
+  size_t n;
+  ek_options o;
+  ek_module *code, *eval;
+  ek_run *r[2];
+  ek_array a[2];
+  const char *two[] = {"logits", "conv2", NULL}, *all[] = {"*", NULL}, *none[] = {"conv9", NULL};
+  assert_int_equal(ek_model_values(f->m, &v, &n), EK_OK);
+  assert_true(n > 8 && v[n - 1].output == 0 && !strcmp(v[n - 1].name, "scores") && !strcmp(v[0].node, "scale_input"));
+  ek_options_init(&o);
+  o.watch = two, o.cache = "";
+  assert_int_equal(ek_compile(f->m, &o, &code), EK_OK);
+  assert_int_equal(ek_module_outputs(code), 3); /* in the order of the nodes, behind the model's own */
+  assert_int_equal(ek_module_find_output(code, "b"), 1);
+  assert_int_equal(ek_module_find_output(code, "logits"), 2);
+  ek_module_close(code);
+  o.watch = none;
+  assert_int_equal(ek_compile(f->m, &o, &code), EK_USAGE);
+  assert_non_null(strstr(ek_message(f->s), "did you mean conv1?"));
+  o.watch = all;
+  assert_int_equal(ek_compile(f->m, &o, &code), EK_OK);
+  o.evaluate = 1;
+  assert_int_equal(ek_compile(f->m, &o, &eval), EK_OK);
+  assert_int_equal(ek_module_outputs(code), (int)n);
+  int64_t dims[] = {2, 1, 8, 8};
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(ek_run_create(i ? eval : code, 1, &r[i]), EK_OK);
+    assert_int_equal(ek_run_set_input(r[i], "image", f->in, 512, dims, 4), EK_OK);
+    assert_int_equal(ek_run_execute(r[i]), EK_OK);
+    assert_true(right(r[i], f, 2));
+  }
+  for (size_t k = 0; k < n; k++) { /* each the same, compiled and evaluated */
+    for (int i = 0; i < 2; i++) assert_int_equal(ek_run_get_output(r[i], v[k].name, &a[i]), EK_OK);
+    assert_true(a[0].bytes == a[1].bytes && a[0].type == EK_FLOAT);
+    for (size_t e = 0; e < a[0].bytes / 4; e++) {
+      float x = ((const float *)a[0].data)[e], y = ((const float *)a[1].data)[e];
+      if (!(fabsf(x - y) <= 1e-4f + 1e-3f * fabsf(y))) fail_msg("%s: %g and %g", v[k].name, x, y);
+    }
+  }
+  ek_run_destroy(r[0]), ek_run_destroy(r[1]);
+}
+/* A caller's struct may be shorter, or longer, than ours. */
+static void sizes_of_structs(void **state) {
+  (void)state;
+  for (size_t n = 0; n <= sizeof(ek_options) + 16; n += 8) {
+    char room[256];
+    memset(room, 0x5a, sizeof room);
+    ek_options_init_sized((void *)room, n);
+    for (size_t i = n; i < sizeof room; i++) assert_int_equal(room[i], 0x5a);
+    if (n >= 16) assert_int_equal(((ek_options *)room)->size, n);
+    if (n >= 16) assert_int_equal(((ek_options *)room)->optimize, 3);
+  }
+}
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(many_threads),  T(saved_too),  T(own_threads), T(own_allocator), T(compiler_limit), T(run_limit),
-      T(bounded_sizes), T(cancelling), T(forking),     T(environment),   T(test_kernels),   T(by_name),
+      T(many_threads), T(saved_too),     T(own_threads), T(own_allocator),    T(compiler_limit),
+      T(run_limit),    T(bounded_sizes), T(cancelling),  T(forking),          T(environment),
+      T(test_kernels), T(by_name),       T(watching),    T(sizes_of_structs),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

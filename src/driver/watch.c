@@ -1,0 +1,104 @@
+/* Values on the way: which tensors does a model compute, and how does one look at them? A value that is asked for becomes
+ * one more output of the graph, before anything is lowered: so every level, every emitter and the evaluator gives it,
+ * with nothing said about it anywhere else. */
+#include "driver/driver.h"
+#include <string.h>
+
+/* ---- which nodes do the model's outputs need? ---- */
+static void need_inputs(map *needed, const node *n) {
+  for (uint32_t i = 0; i < n->in.n; i++)
+    if (n->in.v[i]) map_putu(needed, (uint64_t)(uintptr_t)n->in.v[i], 1);
+  for (uint32_t k = 0; k < n->attrs.n; k++) {
+    const graph *g = n->attrs.v[k].g;
+    for (uint32_t i = 0; g && i < g->nodes.n; i++) need_inputs(needed, g->nodes.v[i]);
+    for (uint32_t i = 0; g && i < g->outputs.n; i++) map_putu(needed, (uint64_t)(uintptr_t)g->outputs.v[i], 1);
+  }
+}
+static bool needs(const map *needed, const value *v) {
+  uint64_t one;
+  return v && map_getu(needed, (uint64_t)(uintptr_t)v, &one);
+}
+static map *needed_values(const graph *g) {
+  map *needed = map_new(ctx_arena(g->c));
+  for (uint32_t i = 0; i < g->outputs.n; i++) map_putu(needed, (uint64_t)(uintptr_t)g->outputs.v[i], 1);
+  for (uint32_t i = g->nodes.n; i-- > 0;) {
+    bool any = false;
+    for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++) any |= needs(needed, g->nodes.v[i]->out.v[k]);
+    if (any) need_inputs(needed, g->nodes.v[i]);
+  }
+  return needed;
+}
+static int32_t output_number(const graph *g, const value *v) {
+  for (uint32_t i = 0; i < g->outputs.n; i++)
+    if (g->outputs.v[i] == v) return (int32_t)i;
+  return -1;
+}
+
+/* ---- asked for by name ---- */
+static bool asked(const char *const *names, const node *n, const value *v, bool *hit) {
+  bool any = false;
+  for (uint32_t i = 0; names[i]; i++)
+    if (!strcmp(names[i], "*") || !strcmp(names[i], v->source) || (n->name && !strcmp(names[i], n->name)))
+      hit[i] = any = true;
+  return any;
+}
+static void unknown(const graph *g, const char *name) {
+  strvec known = {0};
+  for (uint32_t i = 0; i < g->nodes.n; i++) {
+    vec_push(ctx_arena(g->c), known, g->nodes.v[i]->name);
+    for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++)
+      if (g->nodes.v[i]->out.v[k]) vec_push(ctx_arena(g->c), known, g->nodes.v[i]->out.v[k]->source);
+  }
+  ctx_fail(g->c, E_USAGE,
+           "the model has no node, and computes no tensor, of the name %s (of branches' and loops' bodies none can be "
+           "looked at)%s",
+           name, did_you_mean(ctx_arena(g->c), name, known.v, known.n));
+}
+void watch_values(graph *g, const char *const *names) {
+  arena *a = ctx_arena(g->c);
+  uint32_t n = 0;
+  while (names[n]) n++;
+  bool *hit = NEWN(a, bool, n + 1);
+  const map *needed = needed_values(g);
+  for (uint32_t i = 0; i < g->nodes.n; i++)
+    for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++) {
+      value *v = g->nodes.v[i]->out.v[k];
+      if (v && needs(needed, v) && asked(names, g->nodes.v[i], v, hit) && output_number(g, v) < 0 &&
+          !EK_PLANTED("watch"))
+        vec_push(a, g->outputs, v);
+    }
+  for (uint32_t i = 0; i < n; i++)
+    if (!hit[i] && strcmp(names[i], "*") != 0) unknown(g, names[i]);
+}
+
+/* ---- all of them, for ek_model_values ---- */
+typedef struct values {
+  ek_value_info *v;
+  size_t n;
+} values;
+static void list(ek_model *m, values *l) {
+  CTX_TRY(m->c) {
+    const graph *g = m->p->g;
+    VEC(ek_value_info) all = {0};
+    const map *needed = needed_values(g);
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+      for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++) {
+        const value *v = g->nodes.v[i]->out.v[k];
+        if (!needs(needed, v)) continue;
+        const node *n = g->nodes.v[i];
+        ek_value_info one = {v->source, n->name ? n->name : "", n->op, output_number(g, v)};
+        vec_push(ctx_arena(m->c), all, one);
+      }
+    l->v = all.v, l->n = all.n;
+  }
+  CTX_CATCH { l->n = SIZE_MAX; }
+}
+ek_code ek_model_values(ek_model *m, const ek_value_info **out, size_t *n) {
+  if (!m || !out || !n) return session_null(m ? m->s : NULL);
+  values l = {0};
+  *out = NULL, *n = 0;
+  list(m, &l);
+  if (l.n == SIZE_MAX) return session_done(m->s, m->c, EK_FAILED);
+  *out = l.v, *n = l.n;
+  return EK_OK;
+}
