@@ -264,14 +264,19 @@ static scalar identity(rop op, etype t) {
 static const sop combine[RED_COUNT] = {[RED_SUM] = OP_ADD, [RED_PROD] = OP_MUL, [RED_MAX] = OP_MAX,
                                        [RED_MIN] = OP_MIN, [RED_ANY] = OP_OR,   [RED_ALL] = OP_AND};
 
+/* Sums in f32 are exact to half a place however many terms they have: they are f64 until they are whole. */
+static bool sums_wide(const pnode *p) { return p->op == RED_SUM && p->acc == ET_F32; }
 static void accumulate(const pnode *p, strip *acc, const strip *body, const mask *mk, uint32_t n) {
   strip old;
   size_t w = lanes_of(p->acc) == LC_F32 ? 4 : 8;
+  if (sums_wide(p)) {
+    for (uint32_t i = 0; i < n && !mk; i++) acc->d[i] += (double)body->f[i];
+    for (uint32_t i = 0; i < n && mk; i++)
+      if (mk->on[i]) acc->d[i] += (double)body->f[i];
+    return;
+  }
   if (mk) memcpy(&old, acc, w * n);
-  if (p->op == RED_SUM && p->acc == ET_F32 && !mk)
-    for (uint32_t i = 0; i < n; i++) acc->f[i] += body->f[i];
-  else
-    lanes_op(combine[p->op], p->acc, p->acc, acc, acc, body, NULL, n);
+  lanes_op(combine[p->op], p->acc, p->acc, acc, acc, body, NULL, n);
   if (mk && w == 4)
     for (uint32_t i = 0; i < n; i++) acc->f[i] = mk->on[i] ? acc->f[i] : old.f[i];
   else if (mk)
@@ -315,7 +320,7 @@ static void do_reduce(worker *w, const pnode *p, node_state *st, strip *r, const
   if (arg)
     memset(acc, 0, sizeof *acc);
   else
-    lanes_fill(p->acc, acc, identity(p->op, p->acc), n);
+    lanes_fill(sums_wide(p) ? ET_F64 : p->acc, acc, identity(p->op, p->acc), n);
   bool exists = first_point(w, p), convert = !arg && bn->type != (etype)p->acc;
   for (bool go = exists; go; go = next_point(w, p)) {
     const mask *mk = outer;
@@ -343,6 +348,7 @@ static void do_reduce(worker *w, const pnode *p, node_state *st, strip *r, const
     }
   }
   if (!arg) {
+    if (sums_wide(p)) lanes_convert(ET_F32, ET_F64, acc, acc, n);
     lanes_convert(p->type, p->acc, r, acc, n);
     return;
   }

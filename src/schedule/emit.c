@@ -729,10 +729,16 @@ static evalue emit_reduce(ectx *e, ex x) {
   else
     acc = lb_reg(&e->b, lb_const(&e->b, lt(at, ln), red_identity((rop)n.op, at)));
   uint32_t nb = e->binds.n;
+  u32vec vars = {0};
+  long_sum blocks = {0};
+  for (uint32_t i = 0; i < n.nargs; i++) vec_push(e->a, vars, n.args[i]);
+  lv *first = NEWN(e->a, lv, n.nargs + 1u), *last = NEWN(e->a, lv, n.nargs + 1u);
+  if (!schedule_is_arg((rop)n.op)) long_sum_begin(e, &blocks, &n, &vars, 1, &acc, 1);
   for (uint32_t i = 0; i < n.nargs; i++) {
-    lv idx;
-    lb_for(&e->b, sym_name(e->c, n.args[i]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, n.args[i])),
-           lb_int(&e->b, 1), 0, &idx);
+    lv idx, lo = lb_int(&e->b, 0), hi = 0;
+    if (long_sum_block(e, n.args[i], &first[i], &last[i])) lo = first[i], hi = last[i];
+    if (!hi) hi = emit_size(e, sym_extent(e->c, n.args[i]));
+    lb_for(&e->b, sym_name(e->c, n.args[i]), lo, hi, lb_int(&e->b, 1), 0, &idx);
     emit_bind(e, n.args[i], idx);
     emit_scope(e);
   }
@@ -740,10 +746,12 @@ static evalue emit_reduce(ectx *e, ex x) {
     schedule_arg_step(e, &n, acc, pay, found, vec, ln);
   else
     lb_set(&e->b, acc, schedule_step(e, &n, lb_get(&e->b, acc), vec, ln));
-  for (uint32_t i = 0; i < n.nargs; i++) {
+  for (uint32_t i = n.nargs; i-- > 0;) {
     emit_unscope(e);
     lb_end(&e->b);
+    if (first[i]) long_sum_close(e, first[i], last[i]);
   }
+  long_sum_end(e, &blocks);
   emit_unbind(e, nb);
   if (schedule_is_arg((rop)n.op)) return (evalue){lb_get(&e->b, pay), vec};
   lv r = lb_get(&e->b, acc);

@@ -81,6 +81,19 @@ typedef struct stream {
   int64_t line, lines, n, spacing;
 } stream;
 
+/* A sum of very many terms, which goes in blocks (long_sum.c). */
+typedef struct long_sum {
+  atom var;                /* in blocks of this one; 0: the sum is not long, and nothing below is set */
+  int64_t block;           /* of so many values */
+  bool repeats;            /* it has turns, so that terms are counted over several */
+  bool inside;             /* while a block is emitted */
+  lv *acc, *sums;          /* registers of the block, and of the blocks before; 0 in both: none */
+  uint32_t n;              /* of these */
+  lv terms, end;           /* values of var in acc (repeats); where its loop ends */
+  atom part;               /* ectx.sum_block around the block */
+  struct long_sum *before; /* ectx.long_sum around the sum */
+} long_sum;
+
 typedef struct memo_scope {
   map *m;
   struct memo_scope *up;
@@ -118,6 +131,7 @@ typedef struct ectx {
   atom window;          /* of the reduction: its steps are written out (nest.windows); 0: none */
   map *shared;          /* the vectors that these steps have loaded: (pointer, index, count) -> value; NULL */
   const dotted *dot;    /* NULL: the sum goes point by point */
+  long_sum *long_sum;   /* the sum that is being emitted, if it is long; or NULL */
   lv *second;           /* sums of every second point, as the tile's others; NULL: there are none */
   /* of the reduction: a part of its values is being added, whole groups of a sum of loads (nest.c); 0: none */
   atom sum_block;
@@ -140,6 +154,14 @@ sop schedule_combine(rop op);
 bool schedule_is_arg(rop op);
 /* acc combined with the body at the current copy; acc 0: the body */
 lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes);
+/* long_sum.c: does the sum over vars, the last one in steps of `last_step`, go in blocks? Its registers are acc (0:
+ * none). Between long_sum_begin and long_sum_end the loop over each variable asks long_sum_block: where that is true
+ * the loop is to run from lo to hi, as bounded() says, too, and is followed by long_sum_close. */
+bool long_sum_begin(ectx *e, long_sum *s, const ex_node *red, const u32vec *vars, int64_t last_step, lv *acc,
+                    uint32_t n);
+bool long_sum_block(ectx *e, atom var, lv *lo, lv *hi);
+void long_sum_close(ectx *e, lv lo, lv hi);
+void long_sum_end(ectx *e, long_sum *s);
 /* a float sum whose step is a load and an addition */
 bool schedule_adds_loads(ectx *e, const ex_node *n);
 void schedule_arg_start(ectx *e, const ex_node *n, bool lane_reduced, uint32_t lanes, lv *best, lv *pay, lv *found);

@@ -55,8 +55,15 @@ void kernel_prefix_scan(kctx *k, uint32_t si) {
   etype at = (etype)n.acc;
   pairs_points(k, si, r.p, r.n);
   lv so_far = lb_reg(b, lb_const(b, lt(at, 1), schedule_identity((rop)n.op, at)));
+  u32vec vars = {0};
+  long_sum blocks = {0};
+  lv *first = NEWN(k->a, lv, r.n), *last = NEWN(k->a, lv, r.n);
+  for (uint32_t i = 0; i < r.n; i++) vec_push(k->a, vars, r.k[i]);
+  long_sum_begin(e, &blocks, &n, &vars, 1, &so_far, 1);
   for (uint32_t i = 0; i < r.n; i++) {
-    lv size = emit_size(e, sym_extent(k->c, r.k[i])), at_k = loop_to(b, sym_name(k->c, r.k[i]), size);
+    lv size = emit_size(e, sym_extent(k->c, r.k[i])), lo = lb_int(b, 0), hi = size, at_k;
+    if (long_sum_block(e, r.k[i], &first[i], &last[i])) lo = first[i], hi = last[i];
+    lb_for(b, sym_name(k->c, r.k[i]), lo, hi, lb_int(b, 1), 0, &at_k);
     if (r.backward) at_k = lb_sub(b, lb_addi(b, size, -1), at_k);
     emit_scope(e);
     emit_bind(e, r.k[i], at_k), emit_bind(e, r.p[i], at_k);
@@ -65,12 +72,15 @@ void kernel_prefix_scan(kctx *k, uint32_t si) {
   lv before = lb_get(b, so_far), after = schedule_step(e, &n, before, false, 1),
      v = r.strict && !EK_PLANTED("schedule-prefix-scan") ? before : after;
   lb_set(b, so_far, after);
+  if (blocks.var) v = lb_op(b, OP_ADD, lt(at, 1), lb_get(b, blocks.sums[0]), v, 0);
   if ((etype)n.type != at) v = lb_op(b, OP_CAST, lt((etype)n.type, 1), v, 0, 0);
   store_at(k, si, v);
-  for (uint32_t i = 0; i < r.n; i++) {
+  for (uint32_t i = r.n; i-- > 0;) {
     emit_unscope(e);
     lb_end(b);
+    if (first[i]) long_sum_close(e, first[i], last[i]);
   }
+  long_sum_end(e, &blocks);
   pairs_points_end(k);
 }
 

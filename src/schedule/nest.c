@@ -167,6 +167,12 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     e->second = sums[1];
     return;
   }
+  lv first, last;
+  if (from < vars->n && long_sum_block(e, vars->v[from], &first, &last)) {
+    red_loops(e, s, vars, red, from, acc, pay, found, mr, nv, count, lanes, vec);
+    long_sum_close(e, first, last);
+    return;
+  }
   if (from < vars->n) {
     lv i, at = lb_int(&e->b, 0);
     atom v = vars->v[from];
@@ -240,6 +246,12 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
 /* lane loop of a reduced lane: full tiles, full vectors, tail */
 static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[], lv found[], uint32_t mr,
                          uint32_t lanes) {
+  lv first, last;
+  if (long_sum_block(e, n->lane.var, &first, &last)) {
+    reduced_lane(e, n, red, acc, pay, found, mr, lanes);
+    long_sum_close(e, first, last);
+    return;
+  }
   lv end = emit_size(e, n->lane.extent), i, at = lb_int(&e->b, 0);
   int64_t ext = bounded(e, n->lane.var, &at, &end) ? -1 : sym_int_or(e->c, n->lane.extent, -1);
   uint32_t widths[2] = {n->nv, 1}, nb = e->binds.n;
@@ -282,7 +294,12 @@ static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, l
     reduced_lane(e, n, red, acc, pay, found, mr, lanes);
     return;
   }
-  lv i;
+  lv i, first, last;
+  if (long_sum_block(e, n->reds[0].v[from], &first, &last)) {
+    reduced_outer(e, n, red, from, acc, pay, found, mr, lanes);
+    long_sum_close(e, first, last);
+    return;
+  }
   uint32_t nb = e->binds.n;
   lv at = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, n->reds[0].v[from]));
   bounded(e, n->reds[0].v[from], &at, &end);
@@ -378,6 +395,13 @@ static bool sums_twice(ectx *e, const nest *n, uint32_t stage, const ex_node *ro
   int64_t ext = sym_int_or(e->c, sym_extent(e->c, vars->v[vars->n - 1]), 1);
   return ext > 2 && ext % 2 == 0;
 }
+static bool tile_is_long(ectx *e, const nest *n, uint32_t stage, const ex_node *red, lv *acc, uint32_t mr,
+                         uint32_t lanes, uint32_t nv, long_sum *s) {
+  u32vec vars = {0};
+  for (uint32_t i = 0; i < n->reds[stage].n; i++) vec_push(e->a, vars, n->reds[stage].v[i]);
+  if (n->lane_reduced) vec_push(e->a, vars, n->lane.var);
+  return long_sum_begin(e, s, red, &vars, n->lane_reduced ? (int64_t)lanes * nv : 1, acc, mr * TILE_V);
+}
 static void micro_kernel(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, lv count,
                          uint32_t lanes) {
   uint32_t nb = e->binds.n;
@@ -438,6 +462,8 @@ static void micro_kernel(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t m
       for (uint32_t k = nc; k < e->ranges.n; k++)
         for (uint32_t q = 0; q < 2; q++)
           if (e->ranges.v[k].facts[q]) sym_push(e->c, e->ranges.v[k].facts[q]);
+      long_sum blocks = {0};
+      bool is_long = !arg && tile_is_long(e, n, i, &root, acc, mr, al, anv, &blocks);
       if (n->lane_reduced)
         reduced_outer(e, n, &root, 0, acc, pay, found, mr, lanes);
       else {
@@ -448,7 +474,7 @@ static void micro_kernel(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t m
           fetch_ahead(e, n, i, row, mr), fetch_rows(e, n, i, mr, nv);
         e->dot = dot_of(n, i, 0);
         e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
-        if (!arg && sums_twice(e, n, i, &root, mr, nv)) {
+        if (!arg && !is_long && sums_twice(e, n, i, &root, mr, nv)) {
           e->second = NEWN(e->a, lv, (size_t)mr * TILE_V);
           for (uint32_t k = 0; k < mr * TILE_V; k++)
             if (acc[k]) e->second[k] = lb_reg(&e->b, lb_const(&e->b, lt(at, al), schedule_identity(RED_SUM, at)));
@@ -461,6 +487,7 @@ static void micro_kernel(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t m
         e->second = NULL;
         e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
       }
+      long_sum_end(e, &blocks);
       if (conditional) {
         emit_unscope(e);
         lb_end(&e->b);
