@@ -189,7 +189,8 @@ e 1 'nowhere.ek' "ops --ops nowhere.ek"
 e 3 'mine::Twice is not defined' "check $work/own.graph"
 e 0 'y f32\[1\]' "run $work/own.graph --ops $work/own.ek --input x=ones"
 e 0 '%' "bench $digits --seconds 0.1 --threads 1"
-e 0 '"median_ms"' "bench $digits --seconds 0.1 --json"
+e 0 '"median_ms"' "bench $digits --seconds 0.1 --json"; has out '"p99_ms"'; has out '"items_per_second"'
+e 0 'p99 .* .7 runs' "bench $digits --iterations 7 --warmup 2 --dim N=4"; has out 'items .a run has 4: the first dimension of image'
 
 e 2 'the engines are onnxruntime' "bench $digits --against fastest"
 e 2 'read ONNX files' "bench $work/own.graph --ops $work/own.ek --against onnxruntime"
@@ -210,6 +211,19 @@ e 0 'apart from k[0-9]+: ' "explain $digits --seconds 0.05 -v -q"
 e 0 '^if many ' "show $models/many_rows.onnx --stage expr --target x86-64-v3" # a variant for many rows
 e 0 'stages stay apart' "explain $digits --seconds 0.05 -O0"
 e 0 'stated' "explain $digits --seconds 0.05 --peak 100:10 --sort time"
+e 0 'trace.json: [0-9]+ events' "explain $digits --seconds 0.05 --peak 100:10 --dim N=32 --threads 2 --trace $work/trace.json"; has out '\[flatten\], classify'
+tests=$((tests + 1)); grep -q '"ph":"X"' "$work/trace.json" || { bad=$((bad + 1)); echo "no events in trace.json"; }
+if command -v python3 >/dev/null; then tests=$((tests + 1)); python3 - "$work/trace.json" <<'EOF' || { bad=$((bad + 1)); echo "the trace is none"; }
+import json, sys
+e = [x for x in json.load(open(sys.argv[1]))["traceEvents"] if x["ph"] == "X"]
+launches = [x for x in e if x["cat"] != "piece"]
+assert launches and any("softmax" in x["name"] for x in launches), "launches by their nodes"
+assert all(a["ts"] + a["dur"] <= b["ts"] + 1 for a, b in zip(launches, launches[1:])), "one after the other"
+assert all(any(l["ts"] - 1 <= x["ts"] and x["ts"] + x["dur"] <= l["ts"] + l["dur"] + 1 for l in launches) for x in e), "pieces lie within launches"
+EOF
+fi
+printf 'graph "kept" ir 8 opset 17 {\n  input x: f32[4]\n  const one: f32[4] = [1, 1, 1, 1]\n  two: f32[4] = Add(one, one) "fold"\n  y: f32[4] = Mul(x, two) "mul"\n  output y\n}\n' >"$work/kept.graph"
+e 0 'in no kernel: 1 nodes .*: fold' "explain $work/kept.graph --seconds 0.05 --peak 100:10"
 e 2 'GFLOPS:GBS' "explain $digits --peak fast"
 e 2 'the model that it was made of' "explain $work/digits.so"
 "$einkorn" show "$digits" --stage program --dim N=3 | grep -c '^ *launch' >"$work/launches"

@@ -239,7 +239,8 @@ typedef struct ek_options {
    * 2 GiB */
   uint64_t cache_bytes;
   ek_accuracy accuracy; /* default EK_ACCURACY_DEFAULT */
-  /* runs look at the clock before and after each kernel, for ek_run_kernels; such code is not kept in the cache */
+  /* runs look at the clock before and after each kernel, for ek_run_kernels; 2: in each thread, too, for ek_run_events;
+   * such code is not kept in the cache */
   int profile;
   ek_precision precision; /* default EK_PRECISION_MODEL */
   ek_codegen codegen;     /* default EK_CODEGEN_AUTO */
@@ -403,10 +404,12 @@ typedef struct ek_kernel {
   const char *name;    /* its function, as ek_show prints it */
   const char *kind;    /* contraction, stencil, row, elementwise, copy, ... */
   const char *tensors; /* what it computes, as ek_show names it */
-  const char *nodes;   /* of the model, which it computes wholly or in part; commas between them */
-  const char *how;     /* what was special in putting it together; "" */
-  const char *apart;   /* why it is not one kernel with those that it reads from: `NAME: reason`, one a line; "" */
-  int parallel;        /* its chunks go to several threads */
+  /* of the model, which it computes wholly or in part; commas between them. [NAME]: nothing of that node is left by
+   * itself; this kernel, or several, read what it read, and do its work if there is any */
+  const char *nodes;
+  const char *how;   /* what was special in putting it together; "" */
+  const char *apart; /* why it is not one kernel with those that it reads from: `NAME: reason`, one a line; "" */
+  int parallel;      /* its chunks go to several threads */
   /* arithmetic operations of one start, with the sizes of the run; sizes that come out of data count with their
    * bounds */
   double ops;
@@ -417,6 +420,18 @@ typedef struct ek_kernel {
 } ek_kernel;
 /* after execute; valid until the next call on the run; texts as long as the module. EK_USAGE */
 EK_API ek_code ek_run_kernels(ek_run *r, const ek_kernel **kernels, size_t *n);
+
+/* When each launch ran, and which thread did which piece of it: of the last execute, at most 32768 events. Modules with
+ * ek_options.profile 2 only. */
+typedef struct ek_event {
+  uint32_t kernel; /* the launch: its place in the table of ek_run_kernels */
+  int32_t thread;  /* 0: the caller of ek_run_execute; 1, 2, ..: others of the pool */
+  int32_t piece;   /* 0: the whole launch; 1: the part of its chunks that this thread took at a time */
+  double start_ms; /* since ek_run_execute began to compute */
+  double ms;
+} ek_event;
+/* after execute; valid until the next call on the run. EK_USAGE */
+EK_API ek_code ek_run_events(ek_run *r, const ek_event **events, size_t *n);
 
 /* ---- looking inside: texts and figures for people. Everything given out lives until the next call on the session
  * ---- */

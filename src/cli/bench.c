@@ -2,6 +2,7 @@
  * peak of multiply-adds is measured in between, five times, and its median taken: the
  * share of it means something on a machine whose clock moves. */
 #include "cli/cli.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +60,10 @@ double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n) {
   return (double)f.work.macs.value;
 }
 typedef struct figures {
-  double compile_ms, first_ms, median, p10, p90, gflops, peak;
+  double compile_ms, first_ms, median, mean, least, p10, p90, p99, gflops, peak;
   uint32_t runs;
+  int64_t items;  /* of one run: the first dimension of the first input; 0: it has none */
+  const char *of; /* the input's name */
   int64_t memory;
   uint64_t weights;
   int threads;
@@ -80,6 +83,12 @@ static void tell(cli *k, const figures *f) {
     json_num(&j, "median_ms", f->median);
     json_num(&j, "p10_ms", f->p10);
     json_num(&j, "p90_ms", f->p90);
+    json_num(&j, "p99_ms", f->p99);
+    json_num(&j, "mean_ms", f->mean);
+    json_num(&j, "least_ms", f->least);
+    json_uint(&j, "warmup", k->warmup);
+    json_num(&j, "runs_per_second", 1000 / f->mean);
+    if (f->items) json_num(&j, "items_per_second", 1000 * (double)f->items / f->mean);
     json_uint(&j, "runs", f->runs);
     json_int(&j, "memory", f->memory);
     json_uint(&j, "weight_bytes", f->weights);
@@ -93,7 +102,13 @@ static void tell(cli *k, const figures *f) {
     print_json(&text);
     return;
   }
-  printf("median %.3f ms, p10 %.3f, p90 %.3f (%u runs, %d threads)\n", f->median, f->p10, f->p90, f->runs, f->threads);
+  printf("median %.3f ms, p10 %.3f, p90 %.3f, p99 %.3f, least %.3f (%u runs, %d threads)\n", f->median, f->p10, f->p90,
+         f->p99, f->least, f->runs, f->threads);
+  printf("%.1f runs a second", 1000 / f->mean);
+  if (f->items)
+    printf(", %.1f items (a run has %lld: the first dimension of %s)", 1000 * (double)f->items / f->mean,
+           (long long)f->items, f->of);
+  putchar('\n');
   printf("%s in %.1f ms, first run %.3f ms\n", f->cached ? "loaded from the cache" : "compiled", f->compile_ms,
          f->first_ms);
   printf("working memory %lld bytes, constants %llu bytes, process %.0f MB at most\n", (long long)f->memory,
@@ -103,6 +118,27 @@ static void tell(cli *k, const figures *f) {
            f->peak);
   else
     printf("peak measured now: %.1f GFLOP/s\n", f->peak);
+}
+/* In PEAKS parts, each of so many runs or so long, with the machine's peak behind it. */
+static ek_code measure(cli *k, ek_run *r, figures *f, sample *times, double *peaks) {
+  double spent = 0, end = k->seconds * 1000;
+  ek_code e = EK_OK;
+  f->least = INFINITY;
+  for (uint32_t i = 0; !e && i < PEAKS; i++) {
+    uint64_t runs = k->iterations * (i + 1) / PEAKS;
+    while (!e && (k->iterations ? times->seen < runs : spent * PEAKS < end * (i + 1) || times->seen <= i)) {
+      double t0 = now_ms();
+      e = ek_run_execute(r);
+      double t = now_ms() - t0;
+      sample_add(k->a, times, t);
+      spent += t;
+      if (t < f->least) f->least = t;
+      progress_phase("measuring", k->iterations ? (double)times->seen / (double)k->iterations : spent / end);
+    }
+    if (!e) ek_measure_peak(k->s, k->target, f->threads, PEAK_MS, &peaks[i]);
+  }
+  f->mean = times->seen ? spent / times->seen : 0;
+  return e;
 }
 int cmd_bench(cli *k) {
   ek_model *model;
@@ -120,25 +156,16 @@ int cmd_bench(cli *k) {
   ek_report rep;
   ek_module_report(m, &rep);
   f.compile_ms = rep.total_ms, f.weights = rep.weight_bytes, f.threads = ek_run_threads(r), f.cached = rep.cached != 0;
-  double t0 = now_ms();
+  double t0 = now_ms(), peaks[PEAKS] = {0}; /* 0: not known */
   e = ek_run_execute(r);
   f.first_ms = now_ms() - t0;
-  double spent = 0, end = k->seconds * 1000, peaks[PEAKS] = {0}; /* 0: not known */
+  for (uint64_t i = 1; !e && i < k->warmup; i++) e = ek_run_execute(r);
   sample times = {0};
-  for (int i = 0; !e && i < PEAKS; i++) {
-    while (!e && (spent * PEAKS < end * (i + 1) || times.seen <= (uint32_t)i)) {
-      t0 = now_ms();
-      e = ek_run_execute(r);
-      double t = now_ms() - t0;
-      sample_add(k->a, &times, t);
-      spent += t;
-      progress_phase("measuring", spent / end);
-    }
-    if (!e) ek_measure_peak(k->s, k->target, f.threads, PEAK_MS, &peaks[i]);
-  }
+  if (!e) e = measure(k, r, &f, &times, peaks);
   if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
   f.runs = times.seen, f.median = quantile(times.v, times.n, 0.5), f.p10 = quantile(times.v, times.n, 0.1),
-  f.p90 = quantile(times.v, times.n, 0.9);
+  f.p90 = quantile(times.v, times.n, 0.9), f.p99 = quantile(times.v, times.n, 0.99);
+  if (ek_module_inputs(m) && in[0].d.rank) f.items = in[0].d.dims[0], f.of = in[0].info.name;
   f.memory = ek_run_memory(r), f.peak = quantile(peaks, PEAKS, 0.5);
   f.rss = process_peak(getpid());
   double n = model_macs(k, model, in, ek_module_inputs(m));

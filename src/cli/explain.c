@@ -143,7 +143,9 @@ static void tell(cli *k, const account *s) {
   if (strspn(s->formula, "0123456789") != strlen(s->formula)) printf(" (%s)", s->formula);
   if (s->least) printf(", of which %s must be live at one time: no order of it in memory takes less", s->least);
   puts("");
-  puts("floor: the longer of operations at the peak (f) and bytes at their bandwidth (b); *: in several threads");
+  puts("floor: the longer of operations at the peak (f) and bytes at their bandwidth (b); *: in several threads; "
+       "[node]: "
+       "nothing of it is left by itself, its work is done here or in other kernels that name it");
   tell_reasons(k, s);
 }
 static void tell_json(const cli *k, const account *s) {
@@ -209,6 +211,87 @@ static void tell_json(const cli *k, const account *s) {
   print_json(&text);
 }
 
+/* ---- one run as trace events: Chrome's format, which Perfetto reads, too ---------------------- */
+static void thread_names(json *j, const ek_event *v, size_t n) {
+  int32_t most = 0;
+  for (size_t i = 0; i < n; i++)
+    if (v[i].thread > most) most = v[i].thread;
+  for (int32_t t = 0; t <= most; t++) {
+    char name[32];
+    snprintf(name, sizeof name, t ? "thread %d" : "caller", t);
+    json_obj(j, NULL);
+    json_str(j, "name", "thread_name");
+    json_str(j, "ph", "M");
+    json_int(j, "pid", 1);
+    json_int(j, "tid", t);
+    json_obj(j, "args");
+    json_str(j, "name", name);
+    json_end(j);
+    json_end(j);
+  }
+}
+static void write_trace(cli *k, ek_run *r) {
+  const ek_event *v;
+  const ek_kernel *kernels;
+  size_t n = 0, nk = 0;
+  if (ek_run_events(r, &v, &n) || ek_run_kernels(r, &kernels, &nk))
+    ctx_fail(k->c, E_FAILED, "--trace: %s", ek_run_message(r));
+  sbuf text = sbuf_new(k->a);
+  json j = json_new(&text, false);
+  json_obj(&j, NULL);
+  json_str(&j, "displayTimeUnit", "ns");
+  json_arr(&j, "traceEvents");
+  thread_names(&j, v, n);
+  for (size_t i = 0; i < n; i++) {
+    const ek_kernel *of = &kernels[v[i].kernel];
+    json_obj(&j, NULL);
+    json_str(&j, "name", v[i].piece || !*of->nodes ? of->name : of->nodes);
+    json_str(&j, "cat", v[i].piece ? "piece" : of->kind);
+    json_str(&j, "ph", "X");
+    json_num(&j, "ts", v[i].start_ms * 1000);
+    json_num(&j, "dur", v[i].ms * 1000);
+    json_int(&j, "pid", 1);
+    json_int(&j, "tid", v[i].thread);
+    json_obj(&j, "args");
+    json_str(&j, "kernel", of->name);
+    json_str(&j, "tensors", of->tensors);
+    json_num(&j, "ops", of->ops);
+    json_num(&j, "bytes", of->bytes);
+    json_num(&j, "weight_bytes", of->weight_bytes);
+    json_end(&j);
+    json_end(&j);
+  }
+  json_end(&j);
+  json_end(&j);
+  if (!file_write(k->c, k->trace, text.s, text.n)) ctx_unwind(k->c);
+  say(k, "%s: %zu events of one run; open it in chrome://tracing or https://ui.perfetto.dev\n", k->trace, n);
+}
+/* Nodes that no kernel names: said, so that nobody looks for them in vain. */
+static void tell_absent(cli *k, ek_model *model, const account *s) {
+  const ek_value_info *v;
+  size_t n = 0;
+  sbuf b = sbuf_new(k->a);
+  const char *last = "";
+  uint32_t count = 0;
+  if (ek_model_values(model, &v, &n)) return;
+  for (size_t i = 0; i < n; i++) {
+    bool named = false;
+    for (size_t r = 0; r < s->n && !named; r++)
+      for (const char *p = s->rows[r].k.nodes; *p && !named;) {
+        size_t len = strcspn(p, ","), at = *p == '[', l = len - 2 * at;
+        named = l == strlen(v[i].node) && !strncmp(p + at, v[i].node, l);
+        p += len;
+        p += strspn(p, ", ");
+      }
+    if (named || !strcmp(last, v[i].node)) continue;
+    sb_fmt(&b, "%s%s", b.n ? ", " : "", v[i].node);
+    last = v[i].node, count++;
+  }
+  if (count)
+    printf("in no kernel: %u nodes (computed when compiling, or spread over many kernels): %s\n", count,
+           k->verbose ? b.s : shortened(k, b.s));
+}
+
 /* ---- measuring ------------------------------------------------------------------------------- */
 static ek_code measure(cli *k, ek_run *r, account *s) {
   const ek_kernel *table;
@@ -248,7 +331,7 @@ int cmd_explain(cli *k) {
         k, EK_USAGE,
         "error: a compiled library does not tell about its kernels; explain the model that it was made of");
   ek_options o = compile_options(k);
-  o.cache = NULL, o.profile = 1;
+  o.cache = NULL, o.profile = 1 + (k->trace != NULL);
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (!e) e = ek_compile(model, &o, &m);
   if (e) return fail(k, e);
@@ -258,6 +341,7 @@ int cmd_explain(cli *k) {
   s.threads = ek_run_threads(r);
   if (!k->peak && (e = ek_measure_machine(k->s, k->target, s.threads, 60, &s.at)) != EK_OK) return fail(k, e);
   if ((e = measure(k, r, &s)) != EK_OK) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
+  if (k->trace) write_trace(k, r);
   ek_report rep;
   ek_module_report(m, &rep);
   s.memory = ek_run_memory(r), s.formula = rep.memory, s.least = rep.least_memory;
@@ -268,7 +352,9 @@ int cmd_explain(cli *k) {
   progress_clear();
   if (k->json)
     tell_json(k, &s);
-  else
+  else {
     tell(k, &s);
+    tell_absent(k, model, &s);
+  }
   return EXIT_DONE;
 }

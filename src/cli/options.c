@@ -43,6 +43,8 @@ const option options[] = {
     {"weights", 0, "inline", O_TEXT, AT(weights), CMD_SHOW | RARE, "constants in full instead of by reference"},
     {"layers", 0, NULL, O_FLAG, AT(layers), CMD_INFO, "also for each node"},
     {"seconds", 0, "S", O_DOUBLE, AT(seconds), CMD_BENCH | CMD_EXPLAIN, "how long to measure (default 3)"},
+    {"iterations", 0, "N", O_U64, AT(iterations), CMD_BENCH, "how many runs to measure, instead of how long"},
+    {"warmup", 0, "N", O_U64, AT(warmup), CMD_BENCH, "runs before those that are measured (default 1)"},
     {"against", 0, "ENGINE,..", O_TEXT, AT(against), CMD_BENCH,
      "compares with other engines, taking turns: onnxruntime, openvino, openvino-bf16, torch, torch.compile, jax, "
      "ncnn, iree, iree-nhwc"},
@@ -53,6 +55,8 @@ const option options[] = {
     {"peak", 0, "GFLOPS:GBS", O_TEXT, AT(peak), CMD_EXPLAIN | RARE,
      "what the machine can do: 10^9 operations a second in f32 and 10^9 bytes a second from memory (default: both are "
      "measured)"},
+    {"trace", 0, "FILE.json", O_TEXT, AT(trace), CMD_EXPLAIN,
+     "writes when each kernel of one run ran, and in which thread, for chrome://tracing and ui.perfetto.dev"},
     {"sort", 0, "order|time", O_CHOICE, AT(sort), CMD_EXPLAIN | RARE,
      "kernels in the order in which they run (default), or the longest first"},
     {"ops", 0, "FILE.ek", O_LIST, AT(ops), CMD_ALL, "operator definitions of your own; may be given again"},

@@ -92,7 +92,7 @@ struct ek_module {
   ek_run *runs;
   int threads;           /* default of runs */
   uint64_t memory_limit; /* default of runs */
-  bool timed;            /* JIT: its runs have a profile */
+  bool timed, traced;    /* JIT: its runs have a profile; and one of each thread */
   ek_report report;
 };
 
@@ -147,9 +147,21 @@ void borrowed_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, in
 /* ---- info.c ---------------------------------------------------------------------------------- */
 /* additions, multiplications, ... of one computation of a stage, as it stands */
 sz info_stage_ops(ctx *c, emodule *m, const stage *s);
+/* ---- trace.c: when each launch, and each piece of it, ran in which thread ---- */
+typedef struct trace trace;
+trace *trace_new(const memory *mem); /* NULL: no memory */
+void trace_free(trace *t);
+void trace_begin(trace *t, int64_t now); /* forgets the last execute */
+void trace_add(trace *t, uint32_t launch, int64_t thread, bool part, int64_t from, int64_t to); /* times in ns */
+/* starts a launch by `parallel`, with a clock around each piece that a thread takes */
+void trace_launch(trace *t, uint32_t launch, ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks,
+                  void (*parallel)(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks));
+const ek_event *trace_events(const trace *t, size_t *n);
 /* ---- profile.c: the clock of a run whose program tells where each launch begins and ends (program.timed) ---- */
 typedef struct profile profile;
-profile *profile_new(const ek_module *m); /* NULL: no memory */
+profile *profile_new(const ek_module *m);                 /* NULL: no memory */
+int64_t clock_ns(void);                                   /* monotonic */
+trace *profile_trace(const profile *p, uint32_t *launch); /* NULL: none; the launch that is going on */
 void profile_free(profile *p);
 void profile_begin(profile *p);                                /* forgets the last execute */
 bool profile_tick(profile *p, ek_rt_kernel k, int64_t number); /* false: k is no tick */

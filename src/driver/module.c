@@ -231,7 +231,7 @@ ek_code ek_compile(ek_model *model, const ek_options *given, ek_module **out) {
   ek_code code = EK_OK;
   m->threads = default_threads(o.threads);
   m->memory_limit = o.memory_limit;
-  m->timed = o.profile && !o.evaluate;
+  m->timed = o.profile && !o.evaluate, m->traced = m->timed && o.profile > 1;
   if (from_cache(model, &o, m, &files, &k.cache, &code)) {
     m->c = files;
   } else {

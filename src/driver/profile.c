@@ -19,10 +19,12 @@ struct profile {
   uint64_t *starts;
   int64_t *ns;
   uint32_t n;
+  trace *trace;         /* NULL: none */
+  uint32_t current;     /* the launch that is going on */
   int64_t since, clock; /* clock: what looking at it costs, in ns */
 };
 
-static int64_t now_ns(void) {
+int64_t clock_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -37,10 +39,11 @@ profile *profile_new(const ek_module *m) {
   p->starts = mem_zero(mem, (n + 1) * sizeof *p->starts);
   p->ns = mem_zero(mem, (n + 1) * sizeof *p->ns);
   for (int i = 0; i < 200; i++) {
-    int64_t t = now_ns(), d = now_ns() - t;
+    int64_t t = clock_ns(), d = clock_ns() - t;
     if (d < p->clock) p->clock = d;
   }
-  if (p->table && p->starts && p->ns) return p;
+  if (m->traced) p->trace = trace_new(mem);
+  if (p->table && p->starts && p->ns && (p->trace || !m->traced)) return p;
   profile_free(p);
   return NULL;
 }
@@ -50,21 +53,30 @@ void profile_free(profile *p) {
   mem_put(mem, p->table);
   mem_put(mem, p->starts);
   mem_put(mem, p->ns);
+  trace_free(p->trace);
   mem_put(mem, p);
 }
 void profile_begin(profile *p) {
   memset(p->starts, 0, p->n * sizeof *p->starts);
   memset(p->ns, 0, p->n * sizeof *p->ns);
+  if (p->trace) trace_begin(p->trace, clock_ns());
 }
 bool profile_tick(profile *p, ek_rt_kernel k, int64_t number) {
   if (k != p->tick) return false;
   if (number % 2) {
-    int64_t i = number / 2 - 1, d = now_ns() - p->since - p->clock;
+    int64_t i = number / 2 - 1, d = clock_ns() - p->since - p->clock;
     p->ns[i] += d > 0 ? d : 0;
     p->starts[i]++;
-  } else
-    p->since = now_ns();
+    if (p->trace) trace_add(p->trace, (uint32_t)i, 0, false, p->since, p->since + (d > 0 ? d : 0));
+  } else {
+    p->current = (uint32_t)(number / 2 - 1);
+    p->since = clock_ns();
+  }
   return true;
+}
+trace *profile_trace(const profile *p, uint32_t *launch) {
+  *launch = p->current;
+  return p->trace;
 }
 const ek_kernel *profile_table(const profile *p, size_t *n) {
   *n = p->n;
@@ -241,6 +253,8 @@ static void name_nodes(sizes *z, profile *p) {
       const char *origin = xt(z->p->m, xs(z->p->m, s->launches.v[i].stages.v[k])->tensor)->origin;
       if (origin && map_gets(w.by_name, origin, &at)) vec_once(z->a, &w.launches[at], i);
     }
+  bool *own = NEWN(z->a, bool, w.nodes.n + 1);
+  for (uint32_t i = 0; i < w.nodes.n; i++) own[i] = w.launches[i].n > 0;
   for (uint32_t i = w.nodes.n; i-- > 0;) { /* readers stand after what they read */
     const node *n = w.nodes.v[i];
     bool varies = false;
@@ -259,7 +273,7 @@ static void name_nodes(sizes *z, profile *p) {
     for (uint32_t k = 0; k < w.launches[i].n; k++) {
       sbuf *b = &text[w.launches[i].v[k]];
       if (!b->s) *b = sbuf_new(z->a);
-      sb_fmt(b, "%s%s", b->n ? ", " : "", w.nodes.v[i]->name);
+      sb_fmt(b, own[i] ? "%s%s" : "%s[%s]", b->n ? ", " : "", w.nodes.v[i]->name);
     }
   for (uint32_t i = 0; i < p->n; i++) p->table[i].nodes = text[i].s ? text[i].s : "";
 }

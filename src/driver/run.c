@@ -80,7 +80,13 @@ static void run_free(ek_run *r) {
 }
 static void timed_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) {
   ek_run *r = (ek_run *)((char *)call - offsetof(ek_run, call));
-  if (!profile_tick(r->profile, k, chunks)) r->parallel(call, k, args, chunks);
+  uint32_t launch;
+  if (profile_tick(r->profile, k, chunks)) return;
+  trace *t = profile_trace(r->profile, &launch);
+  if (t)
+    trace_launch(t, launch, call, k, args, chunks, r->parallel);
+  else
+    r->parallel(call, k, args, chunks);
 }
 static bool add_profile(ek_run *r) {
   if (!r->m->timed) return true;
@@ -429,6 +435,16 @@ ek_code ek_run_kernels(ek_run *r, const ek_kernel **kernels, size_t *n) {
   pthread_mutex_unlock(&r->m->lock);
   r->sized = true;
   *kernels = profile_table(r->profile, n);
+  return EK_OK;
+}
+ek_code ek_run_events(ek_run *r, const ek_event **events, size_t *n) {
+  uint32_t launch;
+  if (!r || !events || !n) return EK_USAGE;
+  *events = NULL, *n = 0;
+  const trace *t = r->profile ? profile_trace(r->profile, &launch) : NULL;
+  if (!t) return fail(r, EK_USAGE, "the module was compiled without ek_options.profile 2");
+  if (!r->prepared) return fail(r, EK_USAGE, "nothing was executed with these sizes: call ek_run_execute first");
+  *events = trace_events(t, n);
   return EK_OK;
 }
 const char *ek_run_message(const ek_run *r) { return r && r->message.s ? r->message.s : ""; }
