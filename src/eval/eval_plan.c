@@ -237,7 +237,16 @@ static uint32_t plan_reduce(planner *pl, const ex_node *e) {
   pnode in = {.total = true};
   n.body = plan_value(pl, e->body);
   from(pl, &in, n.body);
-  if (e->where) n.where = plan_value(pl, e->where), from(pl, &in, n.where);
+  ex where = e->where;
+  for (uint32_t i = 0; i < e->nargs; i++) {
+    ex in_range = expr_in_range(pl->v->m, e->args[i]);
+    u32vec loads = {0};
+    if (!in_range) continue;
+    expr_loads(pl->v->m, in_range, pl->a, &loads);
+    for (uint32_t k = 0; k < loads.n; k++) need_tensor(pl->v, exn(pl->v->m, loads.v[k])->tensor);
+    where = where ? expr_op2(pl->v->m, OP_AND, in_range, where) : in_range;
+  }
+  if (where) n.where = plan_value(pl, where), from(pl, &in, n.where);
   if (e->payload) n.payload = plan_value(pl, e->payload), from(pl, &in, n.payload);
   n.lanes = in.lanes, n.total = in.total;
   u32vec deps = {0};

@@ -33,6 +33,7 @@
  *              body's type, f32 for 8/16-bit floats in sum/prod), the result the node's type. Empty: sum 0, prod
  *              1, max lowest/-inf, min highest/inf, any false, all true, arg: 0.
  *              NaN wins in max/min/arg. `sum`/`prod` of floats may be reassociated.
+ *   A variable of a stage's axes or of a reduction may have a range (range.c): nothing comes of its other values.
  *   An sz inside a load or index may contain data atoms: sym_data(id) with id = the ex of an i64 value in this
  *   module. Its variables are free in the sz.
  *
@@ -146,8 +147,14 @@ typedef struct stage {
   uint32_t block;      /* the block it stands in */
   const char *region;  /* definition it was elaborated from, for reports only */
   uint32_t kernel;     /* after fusion: index into module.kernels + 1; 0: virtual */
-  double idle;         /* after scheduling: the part of its results that nobody reads, so that they are not computed */
+  double idle;         /* the part of its work that is left out, as far as known: results that nobody reads, ranges */
 } stage;
+/* The values lo..hi-1 of a variable, those of them that it has; nothing comes of the others. The bounds are over
+ * variables of the same stage, sizes and data. all: where that is no value, each one counts. */
+typedef struct xrange {
+  sz lo, hi;
+  bool all;
+} xrange;
 typedef struct recurrence {
   atom var;
   sz extent;
@@ -255,6 +262,8 @@ struct emodule {
   VEC(guard) guards;
   VEC(io) inputs, outputs; /* in the model's order */
   VEC(kernel) kernels;
+  VEC(xrange) ranges;
+  map *range_of; /* variable -> index into ranges; NULL: there are none */
   VEC(stated_call) stated;
   VEC(cost_note) costs;
   struct ex_table *table; /* hash-consing */
@@ -306,6 +315,14 @@ axis expr_axis1(emodule *m, const char *name, sz extent, sz *index);
 static inline tensor *xt(const emodule *m, tid t) { return &m->tensors.v[t]; }
 static inline stage *xs(const emodule *m, uint32_t s) { return &m->stages.v[s]; }
 sz expr_axis_index(emodule *m, const axis *x); /* the axis' index as a polynomial of its digits */
+
+/* ---- ranges of variables (range.c) ------------------------------------------------------------ */
+void expr_set_range(emodule *m, atom var, xrange r);
+const xrange *expr_range(const emodule *m, atom var); /* NULL: it has none */
+enum { RANGE_PARTS = 4 };
+/* of which a lower bound is the greatest, an upper one the least; returns how many */
+uint32_t expr_range_parts(ctx *c, sz bound, bool lower, sz out[RANGE_PARTS]);
+ex expr_in_range(emodule *m, atom var); /* does its value count? 0: it has no range */
 
 /* ---- constants that are made of others (linmap.c) -------------------------------------------- */
 typedef struct linmap_piece {

@@ -8,8 +8,8 @@
  *     tensor DECL input "name" | tensor DECL const DATA      DATA: [numbers], hex"bytes", @"file"+offset:bytes
  *     sha256:digest
  *     declare DECL                                 a stage's tensor that is read before its stage (in a recurrence)
- *     stage x: type [AXIS, ...] [as [SIZE, ...]] [recurrence s1] [out] [tiled] [= VALUE] { update [v<SIZE, ...] x[SIZE,
- *     ...] (:=|+=|*=|max=|min=) VALUE [if VALUE] }
+ *     stage x: type [AXIS, ...] [as [SIZE, ...]] [recurrence s1] [out] [tiled] [for v RANGE, ...] [= VALUE] {
+ *     update [v<SIZE, ...] x[SIZE, ...] (:=|+=|*=|max=|min=) VALUE [if VALUE] }
  *     if x { ... } else { ... } { result DECL = x | y }
  *     loop [trips SIZE] [times x] [counter i] [while x] { { carry DECL = x } ... { next inner = x [-> DECL] }
  *     [while x] { collect x -> DECL } }
@@ -18,6 +18,7 @@
  *   A guard inside a block counts where that block runs.
  *   DECL     x: type[SIZE, ...] [out]              AXIS: v<SIZE, or (v<SIZE, w<SIZE) outer to inner, or 1, or the
  *            recurrence's variable alone
+ *   RANGE    in SIZE .. SIZE [or all]
  *   Stages and declarations may end with  origin "node"  region "definition".
  *   SIZE     integers, symbols, variables, + - *, a//b, min(..), max(..), (a >= 0 ? b : c), {VALUE} for an
  *            integer from a tensor
@@ -25,7 +26,7 @@
  *            x[SIZE, ...] else VALUE); or and == != < <= > >= + - * / // % c ? a : b;
  *            type(VALUE) converts; sat(type, v), bitcast(type, v), name(v, ...); ($1 := VALUE) names a sub-value
  *            and $1 is it again;
- *            sum[v<SIZE, ... [acc type] [to type] [where VALUE] [payload VALUE]] VALUE   as far to the right as
+ *            sum[v<SIZE [RANGE], ... [acc type] [to type] [where VALUE] [payload VALUE]] VALUE   as far to the right as
  *            possible
  *
  * Everything is checked here before it reaches the builder, whose complaints are about us, not about the text.
@@ -182,6 +183,14 @@ static axis one_axis(reader *r) {
   if (many) rd_expect(r, ")");
   return (axis){d.n, d.v};
 }
+static void axis_range(reader *r) {
+  uint64_t known;
+  atom v;
+  const char *name = rd_name(r, "a variable");
+  if (!map_gets(r->sizes, name, &known) || !sym_is_atom(r->c, (sz)known, &v) || sym_kind(r->c, v) != AT_VAR)
+    rd_fail(r, "%s is no variable", name);
+  rd_range(r, v);
+}
 static void one_update(reader *r, uint32_t s) {
   update u = {0};
   u32vec vars = {0}, idx = {0};
@@ -264,6 +273,7 @@ static void stage_statement(reader *r, uint32_t blk) {
   xs(m, s)->recurrence = recurrence;
   xt(m, x)->output = rd_take(r, "out");
   xs(m, s)->tiled = rd_take(r, "tiled");
+  for (bool more = rd_take(r, "for"); more; more = rd_take(r, ",")) axis_range(r);
   if (rd_take(r, "=")) {
     token here = r->t;
     ex v = rd_value(r);

@@ -41,6 +41,7 @@ void rd_enter(reader *r); /* bounds recursion */
 sz rd_size(reader *r);
 ex rd_value(reader *r);
 sz rd_declare_var(reader *r, atom *var); /* `name<extent`; *var is 0 when the extent is 1 */
+void rd_range(reader *r, atom var);      /* `in lo .. hi [or all]`, if it follows; var 0: it is forgotten */
 double rd_number(const token *t);
 scalar rd_scalar(reader *r, etype t); /* a number of that type, with sign, inf, nan */
 #endif

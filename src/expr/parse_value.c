@@ -255,6 +255,14 @@ sz rd_declare_var(reader *r, atom *var) {
   return s;
 }
 
+void rd_range(reader *r, atom var) {
+  xrange x = {0};
+  if (!rd_take(r, "in")) return;
+  x.lo = rd_size(r), rd_expect(r, ".."), x.hi = rd_size(r);
+  if (rd_take(r, "or")) rd_expect(r, "all"), x.all = true;
+  if (var) expr_set_range(r->m, var, x);
+}
+
 /* ---- constants ------------------------------------------------------------------------------- */
 double rd_number(const token *t) { return strtod(t->digits, NULL); }
 scalar rd_scalar(reader *r, etype t) {
@@ -319,6 +327,7 @@ static ex reduction(reader *r, rop op) {
   while (!rd_is(r, "]") && !rd_is(r, "acc") && !rd_is(r, "to") && !rd_is(r, "where") && !rd_is(r, "payload")) {
     atom v;
     rd_declare_var(r, &v);
+    rd_range(r, v);
     if (v) vec_push(r->a, vars, v);
     if (!rd_take(r, ",")) break;
   }

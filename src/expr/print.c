@@ -131,6 +131,15 @@ static void put_forward(printer *p, uint32_t id, int depth) {
     indent(p, depth), sb_fmt(p->b, "declare %s: ", tname(p, t)), put_shape(p, xt(p->m, t)), sb_putc(p->b, '\n');
   }
 }
+static void put_ranges(printer *p, const stage *s) {
+  const char *before = " for ";
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t k = 0; k < s->axes[i].n; k++)
+      if (expr_range(p->m, s->axes[i].d[k].var)) {
+        sb_put(p->b, before), sb_put(p->b, pr_atom(p, s->axes[i].d[k].var)), pr_range(p, s->axes[i].d[k].var);
+        before = ", ";
+      }
+}
 static void put_stage(printer *p, uint32_t id, int depth) {
   const stage *s = xs(p->m, id);
   const tensor *x = xt(p->m, s->tensor);
@@ -141,6 +150,8 @@ static void put_stage(printer *p, uint32_t id, int depth) {
     if (!known) vec_push(p->a, p->recurrences, s->recurrence);
     pr_atom(p, p->m->recurrences.v[s->recurrence].var);
   }
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t k = 0; k < s->axes[i].n; k++) pr_count_range(p, s->axes[i].d[k].var);
   if (s->value) pr_count(p, s->value);
   for (uint32_t i = 0; i < s->updates.n; i++) {
     const update *u = &s->updates.v[i];
@@ -166,6 +177,7 @@ static void put_stage(printer *p, uint32_t id, int depth) {
       if (p->recurrences.v[i] == s->recurrence) sb_fmt(p->b, " recurrence s%u", i + 1);
   if (x->output) sb_put(p->b, " out");
   if (s->tiled) sb_put(p->b, " tiled");
+  put_ranges(p, s);
   if (s->value) sb_put(p->b, " = "), pr_value(p, s->value);
   for (uint32_t i = 0; i < s->updates.n; i++) {
     sb_putc(p->b, '\n'), indent(p, depth + 1);

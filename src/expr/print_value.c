@@ -102,6 +102,10 @@ static uint64_t count_size(printer *p, sz s) {
   return w;
 }
 void pr_count_size(printer *p, sz s) { count_size(p, s); }
+void pr_count_range(printer *p, atom var) {
+  const xrange *r = expr_range(p->m, var);
+  if (r) count_size(p, r->lo), count_size(p, r->hi);
+}
 static uint64_t count_child(printer *p, ex e) {
   uint64_t w = 0;
   if (!e) return 0;
@@ -129,6 +133,7 @@ void pr_count(printer *p, ex e) {
     for (uint32_t i = 0; i < n.nargs; i++) w += count_child(p, n.args[i]);
     break;
   case EX_REDUCE:
+    for (uint32_t i = 0; i < n.nargs; i++) pr_count_range(p, n.args[i]);
     w += 4 + count_child(p, n.where) + count_child(p, n.body) + count_child(p, n.payload);
     break;
   }
@@ -437,12 +442,19 @@ static void put_const(printer *p, const ex_node *n) {
   else if (!strpbrk(t.s, ".eE"))
     sb_put(b, ".0");
 }
+void pr_range(printer *p, atom var) {
+  const xrange *r = expr_range(p->m, var);
+  if (!r) return;
+  sb_put(p->b, " in "), size_at(p, r->lo, 0), sb_put(p->b, " .. "), size_at(p, r->hi, 0);
+  if (r->all) sb_put(p->b, " or all");
+}
 static void put_vars(printer *p, const ex_node *n) {
   for (uint32_t i = 0; i < n->nargs; i++) {
     if (i) sb_put(p->b, ", ");
     sb_put(p->b, pr_atom(p, n->args[i]));
     sb_putc(p->b, '<');
     size_at(p, sym_extent(p->m->c, n->args[i]), 0);
+    pr_range(p, n->args[i]);
   }
 }
 static void put_reduce(printer *p, const ex_node *n) {

@@ -145,7 +145,17 @@ static void uses_only(check *k, const stage *x, const u32vec *used, const u32vec
     if (!found) bad(k, x->tensor, "%s uses variable %s, which no loop around it has", where, vname(k, used->v[i]));
   }
 }
-static void check_nodes(check *k, uint32_t s) {
+/* A range's bounds are over the variables of the stage's axes. */
+static void check_range(check *k, const stage *x, const u32vec *vars, atom v) {
+  const xrange *r = expr_range(k->m, v);
+  u32vec used = {0};
+  if (!r) return;
+  size_vars(k->m, r->lo, k->a, &used), size_vars(k->m, r->hi, k->a, &used);
+  for (uint32_t i = 0; i < used.n; i++)
+    if (used.v[i] == v) bad(k, x->tensor, "the range of %s hangs on itself", vname(k, v));
+  uses_only(k, x, &used, vars, "a range");
+}
+static void check_nodes(check *k, uint32_t s, const u32vec *vars) {
   emodule *m = k->m;
   const stage *x = xs(m, s);
   u32vec nodes = {0};
@@ -171,6 +181,7 @@ static void check_nodes(check *k, uint32_t s) {
       if (n->payload) expr_bound(m, n->payload, k->a, &inner);
       for (uint32_t j = 0; j < n->nargs; j++) {
         own(k, s, n->args[j]);
+        check_range(k, x, vars, n->args[j]);
         for (uint32_t q = 0; q < inner.n; q++)
           if (inner.v[q] == n->args[j])
             bad(k, x->tensor, "variable %s is bound twice, one inside the other", vname(k, inner.v[q]));
@@ -240,7 +251,8 @@ static void check_stage(check *k, uint32_t s) {
     for (uint32_t j = 0; j < u->nidx; j++) size_vars(m, u->idx[j], k->a, &used);
     uses_only(k, x, &used, &own_vars, "an update");
   }
-  check_nodes(k, s);
+  for (uint32_t i = 0; i < vars.n; i++) check_range(k, x, &vars, vars.v[i]);
+  check_nodes(k, s, &vars);
 }
 
 /* ---- 3, 4: blocks and order ------------------------------------------------------------------ */

@@ -58,6 +58,8 @@ const expr_pass expr_passes[] = {
     {"align", pass_align, 1, false, "producers and readers get the same digits. Needs views"},
     {"kernels", pass_kernels, 1, false,
      "stages are grouped into kernels; a block's items come in execution order. Needs align"},
+    {"ranges", pass_ranges, 1, false,
+     "terms of reductions that conditions leave out are told apart by a range of the variable. Needs kernels"},
     {NULL, NULL, 0, false, NULL},
 };
 
@@ -80,6 +82,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   p.fma = o && o->lanes > 1 && o->fma ? o->fma : 2;
   p.convert = o && o->convert;
   p.narrow = o && o->narrow;
+  p.strict = o && o->strict;
   p.variant_sizes = o ? o->variant_sizes : NULL;
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
   p.lates = map_new(p.a);

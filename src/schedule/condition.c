@@ -6,7 +6,7 @@
  * for tiles for all of whose points that is the same.
  */
 #include "expr/expr.h"
-#include "schedule/nest.h"
+#include "schedule/tile.h"
 #include <string.h>
 
 static bool one_of(const ex_node *red, const u32vec *vars, atom *which) {
@@ -112,6 +112,80 @@ bool open_condition(ectx *e, const ex_node *red) {
   lb_if(&e->b, all);
   emit_scope(e);
   return true;
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+/* The least (most) that a bound is over the values of these variables; false: it is not linear in them. */
+static bool extreme(ectx *e, sz bound, const var_spans *of, bool most, lv *out) {
+  lv sum = lb_int(&e->b, 0);
+  bound = emit_resolve(e, bound);
+  for (uint32_t i = 0; i < of->n; i++) {
+    sz coef, rest;
+    int64_t k;
+    if (!address_uses(e, bound, of->v[i].var)) continue;
+    if (!sym_linear(e->c, bound, of->v[i].var, &coef, &rest) || !sym_is_int(e->c, coef, &k) ||
+        address_uses(e, rest, of->v[i].var))
+      return false;
+    bound = rest;
+    sum = lb_add(&e->b, sum, lb_muli(&e->b, (k > 0) == most ? of->v[i].last : of->v[i].first, k));
+  }
+  *out = lb_add(&e->b, sum, emit_size(e, bound));
+  return true;
+}
+/* Has every place of these a value inside? */
+static bool inhabited(ectx *e, const sz *lo, uint32_t nlo, const sz *hi, uint32_t nhi, const var_spans *of, lv *out) {
+  lv x;
+  *out = 0;
+  for (uint32_t i = 0; i < nlo; i++)
+    for (uint32_t j = 0; j < nhi; j++) {
+      if (!extreme(e, sym_sub(e->c, hi[j], lo[i]), of, false, &x)) return false;
+      x = lb_cmp(&e->b, OP_GT, x, lb_int(&e->b, 0));
+      *out = *out ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), *out, x, 0) : x;
+    }
+  return true;
+}
+bool range_of(ectx *e, atom var, const var_spans *of, int64_t unit, lv *lo, lv *hi) {
+  const xrange *r = expr_range(e->m, var);
+  lbuild *b = &e->b;
+  ltype i64 = lt(ET_I64, 1);
+  if (!r || e->p->level == 0) return false;
+  sz from[RANGE_PARTS + 1], to[RANGE_PARTS + 1], ext = sym_extent(e->c, var);
+  uint32_t nfrom = expr_range_parts(e->c, r->lo, true, from), nto = expr_range_parts(e->c, r->hi, false, to);
+  lv zero = lb_int(b, 0), end = emit_size(e, ext), some = 0, x;
+  bool any = false;
+  *lo = zero, *hi = end;
+  for (uint32_t i = 0; i < nfrom; i++)
+    if (extreme(e, from[i], of, false, &x))
+      *lo = lb_op(b, OP_MAX, i64, *lo, x, 0), any |= !sym_is_int(e->c, from[i], NULL);
+    else if (r->all)
+      return false;
+  for (uint32_t i = 0; i < nto; i++)
+    if (extreme(e, to[i], of, true, &x))
+      *hi = lb_op(b, OP_MIN, i64, *hi, x, 0), any |= to[i] != ext;
+    else if (r->all)
+      return false;
+  if (!any && sym_int_or(e->c, r->lo, 0) == 0) return false;
+  from[nfrom++] = sym_int(e->c, 0), to[nto++] = ext;
+  if (r->all && !inhabited(e, from, nfrom, to, nto, of, &some)) return false;
+  *hi = lb_op(b, OP_MAX, i64, *hi, zero, 0), *lo = lb_op(b, OP_MIN, i64, *lo, *hi, 0);
+  if (some) *lo = lb_op(b, OP_SEL, i64, some, *lo, zero), *hi = lb_op(b, OP_SEL, i64, some, *hi, end);
+  lv u = lb_int(b, unit);
+  *lo = lb_muli(b, lb_op(b, OP_IDIV, i64, *lo, u, 0), unit);
+  *hi = lb_muli(b, lb_op(b, OP_IDIV, i64, lb_addi(b, *hi, unit - 1), u, 0), unit);
+  *hi = lb_op(b, OP_MIN, i64, *hi, end, 0);
+  return true;
+}
+void range_bounds(ectx *e, const ex_node *red, const var_spans *of, int64_t unit, atom unrolled) {
+  for (uint32_t i = 0; i < red->nargs; i++) {
+    var_range r = {.var = red->args[i]};
+    if (r.var != unrolled && range_of(e, r.var, of, unit, &r.lo, &r.hi)) vec_push(e->a, e->ranges, r);
+  }
+}
+void range_span(ectx *e, var_spans *of, const nvar *v) {
+  if (!v->var) return;
+  var_span r = {v->var, v->lo ? v->lo : lb_int(&e->b, 0), v->hi ? v->hi : emit_size(e, v->extent)};
+  r.last = lb_addi(&e->b, r.last, -1);
+  vec_push(e->a, *of, r);
 }
 bool bounded(ectx *e, atom var, lv *lo, lv *hi) {
   bool any = false;

@@ -100,6 +100,31 @@ static void confine(const kctx *k, nvar *v) {
   const shared_block *b = v->var ? shared_block_of(k, v->var) : NULL;
   if (b && b->lo) v->lo = b->lo, v->hi = b->hi, v->unit = b->unit ? b->unit : b->size;
 }
+static void whole_tiles(ectx *e, nvar *v, int64_t tile) {
+  ltype i64 = lt(ET_I64, 1);
+  lv t = lb_int(&e->b, tile), up = lb_addi(&e->b, v->hi, tile - 1);
+  v->lo = lb_muli(&e->b, lb_op(&e->b, OP_IDIV, i64, v->lo, t, 0), tile);
+  v->hi = lb_muli(&e->b, lb_op(&e->b, OP_IDIV, i64, up, t, 0), tile);
+  v->hi = lb_op(&e->b, OP_MIN, i64, v->hi, emit_size(e, v->extent), 0), v->unit = tile;
+}
+/* Variables whose range the block at work leaves less of: only that is computed. The leader's range holds what its
+ * followers have. */
+static void confine_ranges(kctx *k, nest *n) {
+  const stage *s = xs(k->m, n->stages.v[0]);
+  var_spans of = {0};
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) {
+      atom own = s->axes[i].d[j].var, v = kernel_canon(k, own);
+      nvar *x = n->lane.var == v && !n->lane_reduced ? &n->lane : NULL;
+      for (uint32_t q = 0; q < n->inner.n; q++)
+        if (n->inner.v[q].var == v) x = &n->inner.v[q];
+      if (!x || x->lo || !expr_range(k->m, own)) continue;
+      if (!of.n) nest_spans(&k->e, n, &of);
+      if (!range_of(&k->e, own, &of, RANGE_PANEL, &x->lo, &x->hi)) continue;
+      x->unit = RANGE_PANEL;
+      if (x == &n->lane) whole_tiles(&k->e, x, (int64_t)n->nv * n->lanes);
+    }
+}
 static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's outer variables, too */
   ectx *e = &k->e;
   u32vec dom = {0};
@@ -119,6 +144,7 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
   confine(k, &n.row), confine(k, &n.lane);
   for (uint32_t i = 0; i < n.inner.n; i++) confine(k, &n.inner.v[i]);
   for (uint32_t i = 0; i < n.outer.n; i++) confine(k, &n.outer.v[i]);
+  confine_ranges(k, &n);
   kernel_fold_rows(k, &n, &ch);
   kernel_collapsed_rows(k, &n, &ch);
   for (uint32_t i = 0; i < acc.n && k->point.var; i++) /* it chooses among constants */

@@ -395,6 +395,28 @@ static bool sums_twice(ectx *e, const nest *n, uint32_t stage, const ex_node *ro
   int64_t ext = sym_int_or(e->c, sym_extent(e->c, vars->v[vars->n - 1]), 1);
   return ext > 2 && ext % 2 == 0;
 }
+static bool has_ranges(const ectx *e, const ex_node *red) {
+  for (uint32_t i = 0; i < red->nargs; i++)
+    if (expr_range(e->m, red->args[i])) return true;
+  return false;
+}
+/* A tile's values of the variables that its ranges may hang on. */
+static void tile_ranges(ectx *e, const nest *n, uint32_t stage, lv row, lv lane, uint32_t mr, uint32_t nv) {
+  const ex_node *red = exn(e->m, xs(e->m, n->stages.v[stage])->value);
+  var_spans of = {0};
+  if (!has_ranges(e, red)) return;
+  if (n->row2.var) { /* points of two variables: of all of them */
+    range_span(e, &of, &n->row);
+    if (n->collapsed.var)
+      range_span(e, &of, &n->row2);
+    else
+      vec_push(e->a, of, ((var_span){n->row2.var, row, lb_addi(&e->b, row, mr / e->row_fold - 1)}));
+  } else if (n->row.var)
+    vec_push(e->a, of, ((var_span){n->row.var, row, lb_addi(&e->b, row, mr - 1)}));
+  if (n->lane.var && !n->lane_reduced)
+    vec_push(e->a, of, ((var_span){n->lane.var, lane, lb_addi(&e->b, lane, (int64_t)nv * e->lanes - 1)}));
+  range_bounds(e, red, &of, RANGE_LANES, n->windows[stage]);
+}
 static bool tile_is_long(ectx *e, const nest *n, uint32_t stage, const ex_node *red, lv *acc, uint32_t mr,
                          uint32_t lanes, uint32_t nv, long_sum *s) {
   u32vec vars = {0};
@@ -458,6 +480,7 @@ static void micro_kernel(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t m
       uint32_t nc = e->ranges.n;
       bool conditional = open_condition(e, &root);
       outside_bounds(e, &root, n->windows[i]);
+      tile_ranges(e, n, i, row, lane, mr, nv);
       uint32_t mark = sym_mark(e->c);
       for (uint32_t k = nc; k < e->ranges.n; k++)
         for (uint32_t q = 0; q < 2; q++)
@@ -1015,12 +1038,33 @@ static void all_vars(ectx *e, nest *n, void *arg) {
     vars_then(e, n, n->inner.v, n->inner.n, strip_mined_rows, n->outer.n || n->inner.n ? e : arg);
 }
 bool nest_loops(const nest *n) { return n->outer.n || n->inner.n || n->row.var || (n->lane.var && !n->lane_reduced); }
+/* What no point of the nest reads need not be packed. */
+static void pack_ranges(ectx *e, const nest *n) {
+  var_spans of = {0};
+  for (uint32_t i = 0; i < n->packs.n; i++) {
+    const packload *k = &n->packs.v[i];
+    const ex_node *red = exn(e->m, xs(e->m, n->stages.v[k->stage])->value);
+    if (k->constant || !has_ranges(e, red)) continue;
+    if (!of.n) nest_spans(e, n, &of);
+    range_bounds(e, red, &of, RANGE_PANEL, 0);
+  }
+}
+void nest_spans(ectx *e, const nest *n, var_spans *of) {
+  const nvar *alone[] = {&n->row, &n->lane, &n->row2};
+  for (uint32_t i = 0; i < 3; i++)
+    if (!(alone[i] == &n->lane && n->lane_reduced)) range_span(e, of, alone[i]);
+  for (uint32_t i = 0; i < n->inner.n; i++) range_span(e, of, &n->inner.v[i]);
+  for (uint32_t i = 0; i < n->outer.n; i++) range_span(e, of, &n->outer.v[i]);
+}
 void nest_emit(ectx *e, nest *n) {
   uint32_t nl = e->locals.n;
   bool loops = nest_loops(n);
   for (uint32_t i = 0; i < n->packs.n; i++)
     if (n->packs.v[i].constant) n->packs.v[i].ptr = emit_buffer(e, n->packs.v[i].buffer, false);
+  uint32_t nr = e->ranges.n;
+  pack_ranges(e, n);
   vars_then(e, n, n->outer.v, n->outer.n, all_vars, NULL);
+  e->ranges.n = nr;
   if (loops) e->locals.n = nl;
   emit_epoch(e);
 }

@@ -101,6 +101,19 @@ bool open_condition(ectx *e, const ex_node *red);
 /* so do those by places outside of a tensor, where these count nothing; the steps of `unrolled` are written out */
 void outside_bounds(ectx *e, const ex_node *red, atom unrolled);
 bool bounded(ectx *e, atom var, lv *lo, lv *hi); /* tightens lo..hi by them */
+/* The values that a variable takes while something runs. */
+typedef struct var_span {
+  atom var;
+  lv first, last;
+} var_span;
+typedef VEC(var_span) var_spans;
+enum { RANGE_LANES = 16, RANGE_PANEL = 64 }; /* values of a variable that a range in a tile, in a nest, is made of */
+/* Where the variable's range (expr/range.c) lies for all of these, in whole `unit`s; false: it has none, or it is not
+ * known there */
+bool range_of(ectx *e, atom var, const var_spans *of, int64_t unit, lv *lo, lv *hi);
+void range_bounds(ectx *e, const ex_node *red, const var_spans *of, int64_t unit, atom unrolled); /* to e->ranges */
+void nest_spans(ectx *e, const nest *n, var_spans *of); /* of the variables of a nest */
+void range_span(ectx *e, var_spans *of, const nvar *v); /* all values of a loop that is not open yet */
 /* dot.c */
 void kernel_dots(ectx *e, nest *n); /* finds n->dots */
 /* lane: the constant's load, or 0 for any; NULL: none */

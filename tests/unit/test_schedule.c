@@ -516,6 +516,80 @@ static const example examples[] = {
      "stage e: i64[c3<M] out = argmin[k3<L] floor(x[k3, c3] * 2.0) / max(x[0, c3], 0.0)\n"
      "stage f: i64[c4<L] out = argmin_last[k4<M] floor(x[c4, k4] * 2.0) / max(x[c4, 0], 0.0)\n"
      "output a \"a\"\noutput b \"b\"\noutput d \"d\"\noutput e \"e\"\noutput f \"f\"\n"},
+    {"a softmax of rows that see the places up to their own", "L=70 S=70; L=33 S=150; L=131 S=40; L=1 S=1; L=300 S=300",
+     "size L\nsize S\n"
+     "tensor q: f32[3, L, 20] input \"q\"\n"
+     "tensor k: f32[3, S, 20] input \"k\"\n"
+     "tensor v: f32[3, S, 24] input \"v\"\n"
+     "stage s: f32[h<3, l<L, t<S] = sum[d<20] q[h, l, d] * k[h, t, d]\n"
+     "stage g: f32[h5<3, l5<L, t5<S] = #(l5 - t5) >= 0 ? s[h5, l5, t5] : -inf\n"
+     "stage m: f32[h1<3, l1<L] = max[t1<S] g[h1, l1, t1]\n"
+     "stage e: f32[h2<3, l2<L, t2<S] = exp(g[h2, l2, t2] - m[h2, l2])\n"
+     "stage z: f32[h3<3, l3<L] = sum[t3<S] e[h3, l3, t3]\n"
+     "stage y: f32[h4<3, l4<L, d4<24] out = sum[t4<S] e[h4, l4, t4] / z[h4, l4] * v[h4, t4, d4]\n"
+     "output y \"y\"\n"},
+    {"a softmax of rows that see a window, of which some see nothing: NaN, as with all places",
+     "L=70 S=70; L=33 S=150; L=131 S=40; L=1 S=1; L=300 S=300",
+     "size L\nsize S\n"
+     "tensor q: f32[3, L, 20] input \"q\"\n"
+     "tensor k: f32[3, S, 20] input \"k\"\n"
+     "tensor v: f32[3, S, 24] input \"v\"\n"
+     "stage s: f32[h<3, l<L, t<S] = sum[d<20] q[h, l, d] * k[h, t, d]\n"
+     "stage g: f32[h5<3, l5<L, t5<S] = s[h5, l5, t5] + (#(l5 - t5) >= 0 and #(t5 + 6 - l5) >= 0 ? 0.0 : -inf)\n"
+     "stage m: f32[h1<3, l1<L] = max[t1<S] g[h1, l1, t1]\n"
+     "stage e: f32[h2<3, l2<L, t2<S] = exp(g[h2, l2, t2] - m[h2, l2])\n"
+     "stage z: f32[h3<3, l3<L] = sum[t3<S] e[h3, l3, t3]\n"
+     "stage y: f32[h4<3, l4<L, d4<24] out = sum[t4<S] e[h4, l4, t4] / z[h4, l4] * v[h4, t4, d4]\n"
+     "output y \"y\"\n"},
+    {"a softmax over as many places as data say, for some rows none; and behind places of before",
+     "L=70 S=70; L=33 S=150; L=131 S=40; L=1 S=1; L=300 S=300",
+     "size L\nsize S\n"
+     "tensor q: f32[3, L, 20] input \"q\"\n"
+     "tensor k: f32[3, S, 20] input \"k\"\n"
+     "tensor v: f32[3, S, 24] input \"v\"\n"
+     "tensor n: i64[3] input \"n\"\n"
+     "stage s: f32[h<3, l<L, t<S] = sum[d<20] q[h, l, d] * k[h, t, d]\n"
+     "stage g: f32[h5<3, l5<L, t5<S] = #t5 < n[h5] * 12 and #(l5 + 5 - t5) >= 0 ? s[h5, l5, t5] : -inf\n"
+     "stage m: f32[h1<3, l1<L] = max[t1<S] g[h1, l1, t1]\n"
+     "stage e: f32[h2<3, l2<L, t2<S] = exp(g[h2, l2, t2] - m[h2, l2])\n"
+     "stage z: f32[h3<3, l3<L] = sum[t3<S] e[h3, l3, t3]\n"
+     "stage y: f32[h4<3, l4<L, d4<24] out = sum[t4<S] e[h4, l4, t4] / z[h4, l4] * v[h4, t4, d4]\n"
+     "output y \"y\"\n"},
+    {"a softmax with a finite number below all scores", "L=70 S=70; L=33 S=150; L=131 S=40; L=1 S=1; L=300 S=300",
+     "size L\nsize S\n"
+     "tensor q: f32[3, L, 20] input \"q\"\n"
+     "tensor k: f32[3, S, 20] input \"k\"\n"
+     "tensor v: f32[3, S, 24] input \"v\"\n"
+     "stage s: f32[h<3, l<L, t<S] = sum[d<20] q[h, l, d] * k[h, t, d]\n"
+     "stage g: f32[h5<3, l5<L, t5<S] = #(l5 - t5) >= 0 ? s[h5, l5, t5] : -3e+38\n"
+     "stage m: f32[h1<3, l1<L] = max[t1<S] g[h1, l1, t1]\n"
+     "stage e: f32[h2<3, l2<L, t2<S] = exp(g[h2, l2, t2] - m[h2, l2])\n"
+     "stage z: f32[h3<3, l3<L] = sum[t3<S] e[h3, l3, t3]\n"
+     "stage y: f32[h4<3, l4<L, d4<24] out = sum[t4<S] e[h4, l4, t4] / z[h4, l4] * v[h4, t4, d4]\n"
+     "output y \"y\"\n"},
+    {"products of triangles, on either side, and of a band; a sum up to the row's place", "N=1; N=40; N=131",
+     "size N\n"
+     "tensor a: f32[N, N] input \"a\"\n"
+     "tensor b: f32[N, 37] input \"b\"\n"
+     "tensor c: f32[50, N] input \"c\"\n"
+     "tensor w: f32[70, 70] const @\n"
+     "tensor x: f32[90, 70] input \"x\"\n"
+     "stage l: f32[i<N, j<N] = #(i - j) >= 0 ? a[i, j] : 0.0\n"
+     "stage y: f32[i1<N, j1<37] out = sum[k1<N] l[i1, k1] * b[k1, j1]\n"
+     "stage u: f32[i2<50, j2<N] out = sum[k2<N] c[i2, k2] * (#(j2 - k2) >= 0 ? a[k2, j2] : 0.0)\n"
+     "stage v: f32[i3<90, j3<70] out = sum[k3<70] x[i3, k3] * (#(k3 + 9 - j3) >= 0 and #(j3 + 8 - k3) >= 0 ? w[k3, j3] "
+     ": 0.0)\n"
+     "stage z: f32[i4<N] out = sum[k4<N] (#(i4 - k4) >= 0 ? a[i4, k4] : 0.0)\n"
+     "output y \"y\"\noutput u \"u\"\noutput v \"v\"\noutput z \"z\"\n"},
+    {"rows of as many places as data say: sums, the largest, products", "N=1 M=40; N=9 M=33; N=21 M=200",
+     "size N\nsize M\n"
+     "tensor x: f32[N, M, 5] input \"x\"\n"
+     "tensor n: i64[N] input \"n\"\n"
+     "tensor w: f32[M, 18] input \"w\"\n"
+     "stage a: f32[i<N, c<5] out = sum[k<M] (#k < n[i] * 7 ? x[i, k, c] : 0.0)\n"
+     "stage b: f32[i1<N] out = max[k1<M] (#k1 < n[i1] * 7 and #k1 >= n[i1] ? x[i1, k1, 0] : -inf)\n"
+     "stage d: f32[i2<N, j2<18] out = sum[k2<M] (#k2 < n[i2] * 7 ? x[i2, k2, 1] : 0.0) * w[k2, j2]\n"
+     "output a \"a\"\noutput b \"b\"\noutput d \"d\"\n"},
     {"rows handed over: softmax, then a norm with a scale", "N=1 L=1; N=5 L=37",
      "size N\nsize L\n"
      "tensor x: f32[N, L] input \"x\"\n"

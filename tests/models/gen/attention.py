@@ -237,3 +237,52 @@ def larger_than_blocks(net):
     net.output("attended", F32, 1, 150, 8)
     net.output("product", F32, 20, 60)
     return [[net.uniform(-1, 1, *s) for s in ((1, 150, 8), (1, 8, 150), (1, 150, 8), (20, 24), (60, 24))]]
+
+
+def shares(net, q, k, v, mask, out, where=None):
+    """Softmax of products with a mask added (or with -inf where a condition does not hold), times values."""
+    scores = net.op("Mul", net.op("MatMul", q, net.op("Transpose", k, perm=[0, 2, 1])), np.float32(0.4))
+    scores = net.op("Where", where, scores, np.float32(-np.inf)) if where else net.op("Add", scores, mask)
+    net.op("MatMul", net.op("Softmax", scores, axis=-1), v, out=out)
+
+
+@model("masks that are tables over enough places to be skipped by tiles: a causal one of booleans, of 0 and the least float, a band of 0 and -inf, a padding; a causal one that leaves one row out entirely (uniform)", opset=18)
+def masks_tables(net):
+    t = 52
+    q, k, v = (net.input(name, F32, 2, t, 4) for name in "qkv")
+    i, j = np.arange(t)[:, None], np.arange(t)[None]
+    table = lambda keep, low=-np.inf: np.where(keep, 0, low).astype(np.float32)
+    shares(net, q, k, v, None, "bools", where=net.const(j <= i))
+    shares(net, q, k, v, table(j <= i, np.finfo(np.float32).min), "least")
+    shares(net, q, k, v, table((j <= i + 2) & (i - j < 9)), "band")
+    shares(net, q, k, v, table(j < 21)[0][None], "padded")
+    shares(net, q, k, v, table((j <= i) & (i != 33), np.finfo(np.float32).min), "uniform")
+    for name in ("bools", "least", "band", "padded", "uniform"):
+        net.output(name, F32, 2, t, 4)
+    return [[net.uniform(-2, 2, 2, t, 4) for _ in "qkv"]]
+
+
+@model("masks computed from places: causal by Range, LessOrEqual and Where, by Trilu of ConstantOfShape, by a product with -1e9, a window, as many places as an input says; products with triangles; symbolic length", opset=18)
+def masks_places(net):
+    q, k, v = (net.input(name, F32, 2, "T", 4) for name in "qkv")
+    lengths = net.input("lengths", I64, 2)
+    length = net.op("Gather", net.op("Shape", q), np.int64(1), axis=0)
+    places = net.op("Range", np.int64(0), length, np.int64(1))
+    across, down = net.op("Unsqueeze", places, [0]), net.op("Unsqueeze", places, [1])
+    seen = net.op("LessOrEqual", across, down)
+    shares(net, q, k, v, net.op("Where", seen, np.float32(0), np.float32(-np.inf)), "causal")
+    square = net.op("Concat", net.op("Unsqueeze", length, [0]), net.op("Unsqueeze", length, [0]), axis=0)
+    full = net.op("Expand", np.float32(-np.inf), square)
+    shares(net, q, k, v, net.op("Trilu", full, np.int64(1), upper=1), "trilu")
+    hidden = net.op("Sub", np.float32(1), net.op("Cast", seen, to=F32))
+    shares(net, q, k, v, net.op("Mul", hidden, np.float32(-1e9)), "product")
+    near = net.op("Less", net.op("Sub", down, across), np.int64(7))
+    shares(net, q, k, v, None, "window", where=net.op("And", seen, near))
+    kept = net.op("Unsqueeze", net.op("Less", across, net.op("Unsqueeze", lengths, [1])), [1])
+    shares(net, q, k, v, None, "padded", where=kept)
+    square = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 2, 1]))
+    net.op("MatMul", net.op("Trilu", square, upper=0), v, out="lower")
+    net.op("MatMul", net.op("Trilu", square, np.int64(-2), upper=1), v, out="upper")
+    for name in ("causal", "trilu", "product", "window", "padded", "lower", "upper"):
+        net.output(name, F32, 2, "T", 4)
+    return [[*(net.uniform(-2, 2, 2, t, 4) for _ in "qkv"), np.array(n)] for t, n in ((70, (70, 9)), (33, (1, 17)), (3, (3, 2)))]

@@ -75,6 +75,21 @@ def contrib_attention(net):
     return [[u(-1, 1, 2, 5, 8), u(-1, 1, 2, 2, 2, 3, 4), u(-1, 1, 1, 5, 64), u(-1, 1, 1, 5, 32), u(-1, 1, 2, 1, 64), u(-1, 1, 2, 1, 32), u(-1, 1, 2, 2, 3, 16)]]
 
 
+@model("com.microsoft: GroupQueryAttention over places enough to be skipped by tiles: causal, a window, tokens behind a past whose rows have different lengths; MultiHeadAttention, causal")
+def contrib_windows(net):
+    q, k, v = net.input("q", F32, 1, 50, 16), net.input("k", F32, 1, 50, 8), net.input("v", F32, 1, 50, 8)
+    token, past = net.input("token", F32, 2, 1, 24), net.input("past", F32, 2, 1, 60, 8)
+    ends = net.input("ends", 6, 2)
+    for window in (-1, 9):
+        contrib(net, "GroupQueryAttention", q, k, v, "", "", np.array([49], np.int32), np.int32(50), n=3, num_heads=2, kv_num_heads=1, local_window_size=window)
+        contrib(net, "GroupQueryAttention", token, "", "", past, past, ends, np.int32(60), n=3, num_heads=1, kv_num_heads=1, local_window_size=window)
+    contrib(net, "MultiHeadAttention", q, q, q, num_heads=2, unidirectional=1)
+    before = net.uniform(-1, 1, 2, 1, 60, 8)
+    before[0, :, 11:] = 0                                      # nothing is said about places behind a row's end
+    u = net.uniform
+    return [[u(-1, 1, 1, 50, 16), u(-1, 1, 1, 50, 8), u(-1, 1, 1, 50, 8), u(-1, 1, 2, 1, 24), before, np.array([11, 59], np.int32)]]
+
+
 @model("com.microsoft: QLinearAdd, QLinearMul, QLinearLeakyRelu, QLinearSigmoid, QLinearSoftmax, QLinearWhere, QLinearGlobalAveragePool, QLinearAveragePool, QLinearConv with channels last, NhwcMaxPool, QGemm, "
        "MatMulIntegerToFloat, DynamicQuantizeMatMul, MatMulInteger16, QuantizeLinear to 16 bits, MatMulNBits (8, 4 and 2 bits)")
 def contrib_quantized(net):
