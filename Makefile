@@ -4,7 +4,8 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 PACKAGES := gcc libc6-dev binutils cmake ninja-build llvm-19-dev lld-19 zlib1g-dev libmd-dev libcmocka-dev
 # what some tests need, and skip without
-TEST_PACKAGES := g++ pkg-config man-db zsh fish strace util-linux clang-19 libclang-rt-19-dev valgrind python3-venv
+TEST_PACKAGES := clang-format-19 g++ pkg-config man-db zsh fish strace util-linux clang-19 libclang-rt-19-dev \
+  valgrind python3-venv
 
 .PHONY: build test check-deep check-planted check-peers docs demo deps deps-test install clean help
 
@@ -24,17 +25,19 @@ deps-test:
 
 define packages
 echo "Debian packages: $(1)"; \
-missing=""; for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "ok installed" || missing="$$missing $$p"; done; \
+missing=""; for p in $(1); do \
+  dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "ok installed" || missing="$$missing $$p"; done; \
 if [ -z "$$missing" ]; then echo "all installed"; else \
   sudo=""; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-  echo "installing:$$missing"; $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing; fi
+  echo "installing:$$missing"; $$sudo apt-get update -qq && \
+  DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing; fi
 endef
 
 # All tests; the last line counts them. EK_TEST_MODELS names folders with models of others (skipped without).
 test: build
 	@tests/all.sh -b $(BUILD) -j $(JOBS)
 
-# What takes longer: sanitizers, fuzzing, failing allocations, random operator instances (at most 25 minutes on 2 cores).
+# What takes longer: sanitizers, fuzzing, failing allocations, random operator instances (25 minutes on 2 cores).
 check-deep: build
 	@tests/deep.sh -b $(BUILD) -j $(JOBS)
 
@@ -50,7 +53,8 @@ check-peers: build
 docs: build
 	@$(BUILD)/einkorn ops --table >$(BUILD)/operators.md && mv $(BUILD)/operators.md docs/operators.md
 
-# From nothing to classified pictures: needs a Debian 12 with git and make, neither Python nor a network once the packages are there.
+# From nothing to classified pictures: needs a Debian 12 with git and make, neither Python nor a network once the
+# packages are there.
 demo: deps
 	@$(MAKE) --no-print-directory build
 	@echo; echo "== examples/classify.c: the C API on the project's own digit classifier"; echo
@@ -71,4 +75,5 @@ clean:
 	@cmake --build $(BUILD) --target clean
 
 help:
-	@echo "make [build] | demo | test | check-deep | check-planted | check-peers | docs | deps | deps-test | install [DESTDIR=..] [PREFIX=/usr/local] | clean"
+	@echo "make [build] | demo | test | check-deep | check-planted | check-peers | docs | deps | deps-test |"
+	@echo "     install [DESTDIR=..] [PREFIX=/usr/local] | clean"

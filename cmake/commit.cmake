@@ -1,4 +1,6 @@
-# The commit that is built, for `einkorn --version -v`. Two ways to read this file: included, it adds the build step; run by `cmake -P` with SOURCE and HEADER, it is that step, which writes the header only when the commit is another one.
+# The commit that is built, for `einkorn --version -v`. Two ways to read this file: included, it adds the build step;
+# run by `cmake -P` with SOURCE and HEADER, it is that step, which writes the header only when the commit is another
+# one.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(header ${CMAKE_BINARY_DIR}/gen/commit/commit.h)
   add_custom_target(commit
@@ -11,7 +13,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --exclude=* OUTPUT_VARIABLE commit RESULT_VARIABLE code ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --exclude=* OUTPUT_VARIABLE commit
+  RESULT_VARIABLE code ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(code OR NOT commit OR NOT EXISTS ${SOURCE}/.git)
   set(commit "not known (built outside of a git checkout)")
 endif()

@@ -1,4 +1,5 @@
-# What `make install` puts where, and how other builds find it: pkg-config (einkorn.pc) and find_package(Einkorn). Both files find their prefix from their own place, so that a tree can be moved.
+# What `make install` puts where, and how other builds find it: pkg-config (einkorn.pc) and find_package(Einkorn). Both
+# files find their prefix from their own place, so that a tree can be moved.
 include(CMakePackageConfigHelpers)
 install(TARGETS einkorn_shared EXPORT EinkornTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/einkorn/einkorn.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/einkorn)
@@ -14,6 +15,8 @@ install(FILES ${CMAKE_BINARY_DIR}/gen/einkorn.pc DESTINATION ${CMAKE_INSTALL_LIB
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Einkorn)
 install(EXPORT EinkornTargets NAMESPACE Einkorn:: DESTINATION ${package_dir})
-configure_package_config_file(cmake/EinkornConfig.cmake.in ${CMAKE_BINARY_DIR}/gen/EinkornConfig.cmake INSTALL_DESTINATION ${package_dir})
+configure_package_config_file(cmake/EinkornConfig.cmake.in ${CMAKE_BINARY_DIR}/gen/EinkornConfig.cmake
+  INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/gen/EinkornConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/gen/EinkornConfig.cmake ${CMAKE_BINARY_DIR}/gen/EinkornConfigVersion.cmake DESTINATION ${package_dir})
+install(FILES ${CMAKE_BINARY_DIR}/gen/EinkornConfig.cmake ${CMAKE_BINARY_DIR}/gen/EinkornConfigVersion.cmake
+  DESTINATION ${package_dir})

@@ -11,4 +11,5 @@ find_library(LLVM_LIBRARY NAMES LLVM-19 LLVM HINTS ${LLVM_LIBDIR} NO_DEFAULT_PAT
 file(REAL_PATH ${LLVM_LIBRARY} llvm_file)
 get_filename_component(llvm_soname ${llvm_file} NAME)
 get_filename_component(llvm_dir ${llvm_file} DIRECTORY)
-set_source_files_properties(src/codegen/llvm/lib.c PROPERTIES COMPILE_DEFINITIONS "EK_LLVM_SONAME=\"${llvm_soname}\";EK_LLVM_DIR=\"${llvm_dir}\"")
+set_source_files_properties(src/codegen/llvm/lib.c PROPERTIES
+  COMPILE_DEFINITIONS "EK_LLVM_SONAME=\"${llvm_soname}\";EK_LLVM_DIR=\"${llvm_dir}\"")

@@ -27,6 +27,7 @@ header = open(sys.argv[1] + "/include/einkorn/einkorn.h").read()
 for name in sys.argv[2:]:
     print(name, ctypes.sizeof(g["structure"](header, name)))
 EOF
-  diff "$work/c" "$work/python" || { echo "FAIL the sizes of structs (<) differ from those in bench/einkorn_runner.py (>)"; failed=1; }
+  diff "$work/c" "$work/python" || { echo \
+    "FAIL the sizes of structs (<) differ from those in bench/einkorn_runner.py (>)"; failed=1; }
 fi
 exit $failed

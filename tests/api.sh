@@ -1,5 +1,6 @@
 #!/bin/bash
-# The library as strangers meet it: what it exports, its header under strict compilers and in C++, how many threads it takes under affinity, quota and EINKORN_NUM_THREADS.
+# The library as strangers meet it: what it exports, its header under strict compilers and in C++, how many threads it
+# takes under affinity, quota and EINKORN_NUM_THREADS.
 #   tests/api.sh -b BUILD
 # Last line: `N passed, N failed, N skipped`.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,12 +21,15 @@ lib=$(ls "$build"/libeinkorn.so.*.*.* 2>/dev/null | head -1)
 
 # ---- exports: what the header declares, and nothing else ----
 nm -D --defined-only "$lib" | awk '{print $NF}' | sed 's/@.*//' | sort -u >"$tmp/exported"
-grep -o 'EK_API [^;]*;' "$header" | sed 's/(.*//; s/.*[ *]//' | sort -u >"$tmp/declared"
+tr '\n' ' ' <"$header" | grep -o 'EK_API [^;]*;' | sed 's/(.*//; s/.*[ *]//' |
+  grep -v '^__' | sort -u >"$tmp/declared"
 grep -v '^ek_' "$tmp/exported" >"$tmp/foreign"
 if [ -s "$tmp/foreign" ]; then bad "exported, but not ek_: $(tr '\n' ' ' <"$tmp/foreign")"; else ok; fi
-if diff "$tmp/declared" "$tmp/exported" >"$tmp/diff"; then ok; else bad "declared (<) and exported (>) differ:"; cat "$tmp/diff"; fi
+if diff "$tmp/declared" "$tmp/exported" >"$tmp/diff"; then ok; else bad "declared (<) and exported (>) differ:"
+  cat "$tmp/diff"; fi
 # every function is told about: a comment on its line, or right above
-awk '/EK_API [^;]*;/ && !/#define/ { if ($0 !~ /\/\*/ && before !~ /\*\/$/ && !listed) print; } { listed = ($0 ~ /^EK_API/ && ($0 ~ /\/\*/ || before ~ /\*\/$/ || listed)); before = $0 }' "$header" >"$tmp/untold"
+awk '/EK_API [^;]*;/ && !/#define/ { if ($0 !~ /\/\*/ && before !~ /\*\/$/ && !listed) print; } {
+  listed = ($0 ~ /^EK_API/ && ($0 ~ /\/\*/ || before ~ /\*\/$/ || listed)); before = $0 }' "$header" >"$tmp/untold"
 if [ -s "$tmp/untold" ]; then bad "without a comment:"; cat "$tmp/untold"; else ok; fi
 
 # ---- the header under strict compilers ----
@@ -50,10 +54,12 @@ int main(int argc, char **argv) {
   ek_run_options_init(&o);
   o.threads = 4;
   o.parallel_for = mine;
-  if (ek_load(s, argv[1], &m) || ek_compile(m, nullptr, &code) || ek_run_create_with(code, &o, &r)) return std::puts(ek_message(s)), 1;
+  if (ek_load(s, argv[1], &m) || ek_compile(m, nullptr, &code) || ek_run_create_with(code, &o, &r))
+    return std::puts(ek_message(s)), 1;
   std::vector<float> x(64 * 16, 0.5f);
   int64_t dims[] = {16, 1, 8, 8};
-  if (ek_run_shape(r, 0, dims, 4) || ek_run_bind_input(r, 0, x.data()) || ek_run_execute(r)) return std::puts(ek_run_message(r)), 1;
+  if (ek_run_shape(r, 0, dims, 4) || ek_run_bind_input(r, 0, x.data()) || ek_run_execute(r))
+    return std::puts(ek_run_message(r)), 1;
   const float *y = static_cast<const float *>(ek_run_output_data(r, 0));
   float sum = 0;
   for (int i = 0; i < 10; i++) sum += y[i];
@@ -69,8 +75,10 @@ if ! command -v g++ >/dev/null; then
   [ "$failed" -eq 0 ]
   exit
 fi
-for std in c++11 c++14 c++17 c++20; do check "header in $std (g++)" g++ -std=$std $strict -c "$tmp/run.cc" -o "$tmp/run.o"; done
-if command -v clang-19 >/dev/null; then check "header (clang)" clang-19 -std=c99 $strict -c "$tmp/c.c" -o "$tmp/c.o"; else skip "clang-19"; fi
+for std in c++11 c++14 c++17 c++20; do check "header in $std (g++)" g++ -std=$std $strict -c "$tmp/run.cc" -o \
+  "$tmp/run.o"; done
+if command -v clang-19 >/dev/null; then check "header (clang)" clang-19 -std=c99 $strict -c "$tmp/c.c" -o "$tmp/c.o"
+  else skip "clang-19"; fi
 
 # ---- a program in C++ against the shared library ----
 check "C++ program links" g++ -std=c++11 $strict "$tmp/run.cc" "$lib" -Wl,-rpath,"$build" -o "$tmp/run"
@@ -98,7 +106,9 @@ quota() { # FOLDER FILE TEXT [FILE TEXT]: half a processor
   shift
   while [ $# -gt 0 ]; do echo "$2" 2>/dev/null >"$group/$1" || { rmdir "$group"; return 1; }; shift 2; done
   got=$( (echo "$BASHPID" >"$group/cgroup.procs" && exec "$tmp/run") 2>&1)
-  whole=$( (echo "$BASHPID" >"$group/cgroup.procs" && EINKORN_NUM_THREADS=4 exec "$tmp/run" "$root/examples/digits/digits.onnx") 2>&1) || bad "a model under a quota: $whole"
+  whole=$( (echo "$BASHPID" >"$group/cgroup.procs" &&
+    EINKORN_NUM_THREADS=4 exec "$tmp/run" "$root/examples/digits/digits.onnx") 2>&1) ||
+    bad "a model under a quota: $whole"
   rmdir "$group"
   if [ "$got" = 1 ]; then ok; else bad "quota of one processor: ek_threads() is $got"; fi
 }

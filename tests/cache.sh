@@ -1,5 +1,6 @@
 #!/bin/bash
-# The cache of compiled code as the program uses it: the second start finds what the first one made, generates no code, and is quick; a cache that is damaged, foreign, full or not to be written costs no run.
+# The cache of compiled code as the program uses it: the second start finds what the first one made, generates no code,
+# and is quick; a cache that is damaged, foreign, full or not to be written costs no run.
 #   tests/cache.sh [-b BUILD]
 # cache/matrix.onnx: one MatMul by a matrix of 64 MiB, kept in matrix.bin, which is made here.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,7 +12,8 @@ trap 'chmod -R u+w "$work" 2>/dev/null; rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
 ok() { # WHAT COMMAND...: it must succeed
   local what=$1; shift
-  if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $what"; tail -5 "$work/log" 2>/dev/null; fi
+  if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $what"; tail -5 "$work/log" 2>/dev/null
+    fi
 }
 said() { grep -Eq -- "$1" "$work/log"; }
 silent() { ! said "$1"; }
@@ -57,7 +59,8 @@ ok "for the user only" is "$(stat -c %a "$HOME/.cache/einkorn")" = 700
 EINKORN_CACHE_DIR= XDG_CACHE_HOME=$work/xdg run "$digits"
 ok "or in XDG_CACHE_HOME" [ -d "$work/xdg/einkorn" ]
 run "$digits" -O0; run "$digits" --dim N=4; run "$digits" --target x86-64
-ok "a reason for compiling" bash -c "'$einkorn' run '$digits' -O2 -v 2>&1 | grep -q 'cache: .* has this model for '"; rm -f "$(ls -t "$EINKORN_CACHE_DIR"/*.ek | head -1)"
+ok "a reason for compiling" bash -c "'$einkorn' run '$digits' -O2 -v 2>&1 | grep -q 'cache: .* has this model for '"
+rm -f "$(ls -t "$EINKORN_CACHE_DIR"/*.ek | head -1)"
 ok "an entry for each level, size and target" is "$(entries)" -eq 3
 run "$digits" -O0 -v
 ok "found again" said 'loaded from the cache'
@@ -89,12 +92,18 @@ ok "no home" env -u HOME -u EINKORN_CACHE_DIR "$einkorn" run "$digits" -q
 EINKORN_CACHE_DIR=/proc/einkorn good "a folder that cannot be made"
 if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
   mkdir -p "$work/small"
-  ok "a full disk" unshare -m sh -c "mount -t tmpfs -o size=16k,mode=700 none '$work/small' && EINKORN_CACHE_DIR='$work/small' '$einkorn' run '$digits' -v >'$work/log' 2>&1; code=\$?; [ -z \"\$(ls -A '$work/small')\" ] && exit \$code"
+  ok "a full disk" unshare -m sh -c \
+    "mount -t tmpfs -o size=16k,mode=700 none '$work/small' && EINKORN_CACHE_DIR='$work/small' '$einkorn' run \
+'$digits' -v >'$work/log' 2>&1; code=\$?; [ -z \"\$(ls -A '$work/small')\" ] && exit \$code"
   ok "is told" said 'not kept: it cannot be written'
   fresh
-  ok "a folder that is only to be read" unshare -m sh -c "mount --bind '$EINKORN_CACHE_DIR' '$EINKORN_CACHE_DIR' && mount -o remount,bind,ro '$EINKORN_CACHE_DIR' && '$einkorn' run '$digits' -v >'$work/log' 2>&1"
+  ok "a folder that is only to be read" unshare -m sh -c \
+    "mount --bind '$EINKORN_CACHE_DIR' '$EINKORN_CACHE_DIR' && mount -o remount,bind,ro '$EINKORN_CACHE_DIR' && \
+'$einkorn' run '$digits' -v >'$work/log' 2>&1"
   ok "is used" said 'loaded from the cache'
-  ok "and nothing is kept in it" unshare -m sh -c "mount --bind '$EINKORN_CACHE_DIR' '$EINKORN_CACHE_DIR' && mount -o remount,bind,ro '$EINKORN_CACHE_DIR' && '$einkorn' run '$digits' -O1 -v >'$work/log' 2>&1"
+  ok "and nothing is kept in it" unshare -m sh -c \
+    "mount --bind '$EINKORN_CACHE_DIR' '$EINKORN_CACHE_DIR' && mount -o remount,bind,ro '$EINKORN_CACHE_DIR' && \
+'$einkorn' run '$digits' -O1 -v >'$work/log' 2>&1"
   ok "which is told" said 'not kept'
 else
   skipped=$((skipped + 6))
@@ -112,13 +121,15 @@ head -c 67108864 /dev/zero >"$work/matrix.bin"
 ok "large weights" run "$work/matrix.onnx" --dim N=1
 least=
 for i in 1 2 3 4 5; do # time of the processor, so that other programs matter less
-  ms=$(TIMEFORMAT='%U %S'; { time "$einkorn" run "$work/matrix.onnx" --dim N=1 --threads 1 -v >"$work/log" 2>&1; } 2>&1 | awk '{print int(($1 + $2) * 1000)}')
+  ms=$(TIMEFORMAT='%U %S'; { time "$einkorn" run "$work/matrix.onnx" --dim N=1 --threads 1 -v >"$work/log" 2>&1
+    } 2>&1 | awk '{print int(($1 + $2) * 1000)}')
   [ -z "$least" ] || [ "$ms" -lt "$least" ] && least=$ms
 done
 ok "from the cache" said 'loaded from the cache'
 echo "a cached start with 64 MiB of weights takes $least ms"
 ok "takes $least ms, 124 are allowed" is "$least" -le 124
-memory=$(env -u LD_PRELOAD /usr/bin/env bash -c "ulimit -d 40000; '$einkorn' run '$work/matrix.onnx' --dim N=1 --threads 1 -v" 2>&1)
+memory=$(env -u LD_PRELOAD /usr/bin/env bash -c \
+  "ulimit -d 40000; '$einkorn' run '$work/matrix.onnx' --dim N=1 --threads 1 -v" 2>&1)
 ok "its weights are no data of the process" grep -q 'loaded from the cache' <<<"$memory"
 printf '\001' | dd of="$work/matrix.bin" bs=1 seek=40000000 conv=notrunc 2>/dev/null
 run "$work/matrix.onnx" --dim N=1 -v

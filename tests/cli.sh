@@ -7,19 +7,23 @@ work=$(mktemp -d)
 : "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
 trap 'rm -rf "$work"' EXIT
 tests=0 bad=0
-# expect CODE PATTERN COMMAND...: the exit code, and a text (extended pattern) that stdout or stderr must have ('' for none)
+# expect CODE PATTERN COMMAND...: the exit code, and a text (extended pattern) that stdout or stderr must have ('' for
+# none)
 expect() {
   code=$1 pattern=$2; shift 2
   tests=$((tests + 1))
   "$@" >"$work/out" 2>"$work/err" </dev/null; got=$?
-  if [ "$got" -ne "$code" ]; then bad=$((bad + 1)); echo "exit $got, expected $code: $*"; head -3 "$work/err"; return; fi
-  if [ -n "$pattern" ] && ! cat "$work/out" "$work/err" | grep -Eq -- "$pattern"; then bad=$((bad + 1)); echo "no '$pattern': $*"; head -3 "$work/out" "$work/err"; fi
+  if [ "$got" -ne "$code" ]; then bad=$((bad + 1)); echo "exit $got, expected $code: $*"; head -3 "$work/err"; return
+    fi
+  if [ -n "$pattern" ] && ! cat "$work/out" "$work/err" | grep -Eq -- "$pattern"; then bad=$((bad + 1))
+    echo "no '$pattern': $*"; head -3 "$work/out" "$work/err"; fi
 }
 has() { # FILE PATTERN: of the last command
   tests=$((tests + 1))
   grep -Eq -- "$2" "$work/$1" || { bad=$((bad + 1)); echo "no '$2' on std$1"; }
 }
-empty() { tests=$((tests + 1)); [ ! -s "$work/$1" ] || { bad=$((bad + 1)); echo "std$1 is not empty:"; head -3 "$work/$1"; }; }
+empty() { tests=$((tests + 1)); [ ! -s "$work/$1" ] || { bad=$((bad + 1)); echo "std$1 is not empty:"
+  head -3 "$work/$1"; }; }
 e() { expect "$1" "$2" "$einkorn" $3; } # no blanks in the words of $3
 
 # ---- usage ----
@@ -33,7 +37,9 @@ e 0 'commit: .*' '--version -v'; has out '^LLVM: 19'; has out '^processor: '
 e 0 'einkorn run +MODEL' help; has out 'einkorn help'
 e 0 'Rarely needed:' 'help run'; has out '^  --expect FILE.npz  +compares'
 e 2 'no command rnu; did you mean run' 'help rnu'
-tests=$((tests + 1)); for c in run compile show check info bench explain ops help; do COLUMNS=70 "$einkorn" $c --help | grep -v '^einkorn\|^  einkorn' | awk -v c=$c 'length > 70 {print c ": " $0; bad = 1} END {exit bad}' || { bad=$((bad + 1)); echo "--help is wider than 70 columns"; }; done
+tests=$((tests + 1)); for c in run compile show check info bench explain ops help; do COLUMNS=70 "$einkorn" $c --help |
+  grep -v '^einkorn\|^  einkorn' | awk -v c=$c 'length > 70 {print c ": " $0; bad = 1} END {exit bad}' ||
+  { bad=$((bad + 1)); echo "--help is wider than 70 columns"; }; done
 e 2 'unknown option --expet; did you mean --expect' 'run --expet x'
 e 2 'unknown option --stage .it belongs to show' 'run --stage x'
 e 2 'bad number for --memory-limit: bytes are expected' "run $digits --memory-limit 12Q"
@@ -52,7 +58,8 @@ e 2 'did you mean hoist' "check $digits --stop-after hoits"
 e 2 'did you mean conv1' "show $digits --node conv11"
 e 2 'NAME=NUMBER' "check $digits --dim N"
 two=$models/two_open_sizes.onnx # lowered twice, once with a variant for large batches
-e 0 'ok$' "check $two --dim length=9"; e 0 'ok$' "check $two --dim batch=3"; e 0 'ok$' "check $two --dim length=4:9:20 --dim batch=2"
+e 0 'ok$' "check $two --dim length=9"; e 0 'ok$' "check $two --dim batch=3"
+e 0 'ok$' "check $two --dim length=4:9:20 --dim batch=2"
 e 2 'open are batch, length' "check $two --dim width=3"
 e 1 'pdp11' "check $digits --target pdp11"
 
@@ -74,16 +81,21 @@ e 0 'ok$' "run $digits --seed 1 --expect $work/s1.npz -O0"
 e 1 'MISMATCH' "run $digits --seed 2 --expect $work/s1.npz"
 e 0 'ok$' "run $digits --seed 2 --expect $work/s1.npz --atol 10"
 # data: what is named must be there and fit; nothing is made up unasked
-printf 'graph "two" ir 8 opset 17 {\n  input a: f32[N, 3]\n  input bb: f32[N, 3]\n  c: f32[N, 3] = Add(a, bb) "add"\n  d: f32[N, 3] = Relu(c) "relu"\n  output d\n}\n' >"$work/two.graph"
+printf 'graph "two" ir 8 opset 17 {\n  input a: f32[N, 3]\n  input bb: f32[N, 3]\n  c: f32[N, 3] = Add(a, bb) '\
+'"add"\n  d: f32[N, 3] = Relu(c) "relu"\n  output d\n}\n' >"$work/two.graph"
 give() { # FILE.npz NAME SIZE ..: arrays of ones, N of the first axis
   to=$1; shift; set -- "$@"; body= outs=
-  while [ $# -gt 0 ]; do body="$body  input x$1: f32[$2, 3]\n  $1: f32[$2, 3] = Identity(x$1) \"n$1\"\n" outs="$outs  output $1\n"; shift 2; done
+  while [ $# -gt 0 ]; do body="$body  input x$1: f32[$2, 3]\n  $1: f32[$2, 3] = Identity(x$1) \"n$1\"\n" \
+    outs="$outs  output $1\n"; shift 2; done
   printf "graph \"give\" ir 8 opset 17 {\n$body$outs}\n" >"$work/give.graph"
   "$einkorn" run "$work/give.graph" --input ones --output "$work/$to" -q >/dev/null
 }
-give ab.npz a 2 bb 2; give a.npz a 2; give typo.npz a 2 bbb 2; give foo.npz foo 2; give twice.npz a 2 in_0 2 bb 2; give unequal.npz a 2 bb 3; give case.npz in_0 2 in_bb 2 out_0 2; give sum.npz d 2; give both.npz a 2 bb 2 d 2; give deep.npz d 2 what 2
+give ab.npz a 2 bb 2; give a.npz a 2; give typo.npz a 2 bbb 2; give foo.npz foo 2; give twice.npz a 2 in_0 2 bb 2
+give unequal.npz a 2 bb 3; give case.npz in_0 2 in_bb 2 out_0 2; give sum.npz d 2; give both.npz a 2 bb 2 d 2
+  give deep.npz d 2 what 2
 e 0 'd f32\[2, 3\]  min 2' "run $work/two.graph --inputs $work/ab.npz"; empty err
-e 1 "array 'foo' f32\[2, 3\] is none of the model's inputs, which are a: f32\[N, 3\], bb" "run $work/two.graph --inputs $work/foo.npz -q"
+e 1 "array 'foo' f32\[2, 3\] is none of the model's inputs, which are a: f32\[N, 3\], bb" \
+  "run $work/two.graph --inputs $work/foo.npz -q"
 e 1 'did you mean bb' "run $work/two.graph --inputs $work/typo.npz"
 e 2 'input bb: f32\[N, 3\] has no data.*--input bb=random' "run $work/two.graph --inputs $work/a.npz"; empty out
 e 0 'random data .* bb f32\[2, 3\]$' "run $work/two.graph --inputs $work/a.npz --input bb=random"
@@ -91,12 +103,15 @@ e 2 'input bb: f32\[N, 3\] has no data' "run $work/two.graph --input a=ones"
 e 0 'd f32\[4, 3\]  min 1 max 1' "run $work/two.graph --input a=ones --input zeros --dim N=4"
 # values on the way
 e 0 'd.npz: 1 tensors' "run $work/two.graph --inputs $work/ab.npz --dump add $work/d.npz"
-e 0 'c f32\[2, 3\] .* ok$' "run $work/two.graph --inputs $work/ab.npz --expect $work/d.npz --eval"; has out '^d: no expected'
+e 0 'c f32\[2, 3\] .* ok$' "run $work/two.graph --inputs $work/ab.npz --expect $work/d.npz --eval"
+has out '^d: no expected'
 e 0 'all.npz: 2 tensors' "run $work/two.graph --inputs $work/ab.npz --dump all $work/all.npz --no-cache"
 e 0 '' "run $work/two.graph --inputs $work/ab.npz --expect $work/all.npz -q -O0"; empty out; empty err
-e 1 'first that departs, in the model.s order: c, which node add .Add. computes' "run $work/two.graph --input a=ones --input bb=zeros --dim N=2 --expect $work/all.npz"
+e 1 'first that departs, in the model.s order: c, which node add .Add. computes' \
+  "run $work/two.graph --input a=ones --input bb=zeros --dim N=2 --expect $work/all.npz"
 e 1 '"node": "add"' "run $work/two.graph --input a=ones --input bb=zeros --dim N=2 --expect $work/all.npz --json"
-e 0 'part.npz: 1 tensors' "run $work/two.graph --input ones --dump c $work/part.npz --dump add $work/part.npz --dump relu $work/own.npz"
+e 0 'part.npz: 1 tensors' "run $work/two.graph --input ones --dump c $work/part.npz --dump add $work/part.npz --dump \
+relu $work/own.npz"
 e 0 '' "run $work/two.graph --input ones --dump all $work/q.npz --output $work/own.npz -q"
 e 2 'a: .* has no data' "run $work/two.graph --inputs $work/own.npz"
 e 2 'dump addd: the model has no node.*did you mean add' "run $work/two.graph --dump addd $work/d.npz"
@@ -111,7 +126,9 @@ e 1 "foo.npz: its array 'foo'" "run $work/two.graph --inputs $work/ab.npz --expe
 e 2 'has no data' "bench $work/two.graph --inputs $work/a.npz --seconds 0.1"
 e 0 'least that run, H=4,W=4' "run $models/unet.onnx"
 e 0 'least that run, N=1 ' "run $digits"
-printf 'graph "apart" ir 8 opset 17 {\n  input a: f32[M, 3]\n  input b: f32[N, 3]\n  const s: i64[1] = [1]\n  const e: i64[1] = [1000]\n  c = Slice(a, s, e) "tail"\n  d = Add(b, c) "add"\n  f = MatMul(d, d) "square"\n  output f\n}\n' >"$work/apart.graph"
+printf 'graph "apart" ir 8 opset 17 {\n  input a: f32[M, 3]\n  input b: f32[N, 3]\n  const s: i64[1] = [1]\n  const '\
+'e: i64[1] = [1000]\n  c = Slice(a, s, e) "tail"\n  d = Add(b, c) "add"\n  f = MatMul(d, d) "square"\n  output '\
+'f\n}\n' >"$work/apart.graph"
 e 0 'least that run, M=4,N=3' "run $work/apart.graph"
 e 0 '\[3, 3\]' "run $work/apart.graph --dim M=4,N=3"
 e 1 'No such file' 'run nowhere.onnx'
@@ -136,14 +153,16 @@ e 1 "its array 'a'" "run $work/digits.so --dim N=2 --expect $work/digits_all.npz
 e 2 'dim M: no input of this library' "run $work/digits.so --dim M=5"
 e 2 'NAME=NUMBER' "run $work/digits.so --dim N"
 e 2 'is compiled code' "check $work/digits.so"
-tests=$((tests + 1)); [ "$(nm -D --defined-only "$work/digits.so" | awk '{print $3}' | sort | tr '\n' ' ')" = 'digits_info digits_run ' ] || { bad=$((bad + 1)); echo 'a saved library exports more than NAME_info and NAME_run'; }
+tests=$((tests + 1)); [ "$(nm -D --defined-only "$work/digits.so" | awk '{print $3}' | sort | tr '\n' ' ')" = \
+  'digits_info digits_run ' ] || { bad=$((bad + 1)); echo 'a saved library exports more than NAME_info and NAME_run'; }
 LC_ALL=C sed 's/ fma/ fmq/g' "$work/digits.so" >"$work/fmq.so" # needs what no processor has
 if ! cmp -s "$work/digits.so" "$work/fmq.so"; then e 1 'compiled for processors with fmq' "run $work/fmq.so"; fi
 e 0 'digits_llvm.so: [0-9]+ bytes' "compile $digits -o $work/digits_llvm.so --codegen llvm"
 e 0 '' "run $work/digits_llvm.so --inputs $all --expect $all"
 e 0 '' "compile $digits -o $work/digits.o"
 e 0 '' "compile $digits -o $work/digits.c"
-for f in digits.o digits.c digits.h; do tests=$((tests + 1)); [ -s "$work/$f" ] || { bad=$((bad + 1)); echo "no $f"; }; done
+for f in digits.o digits.c digits.h; do tests=$((tests + 1)); [ -s "$work/$f" ] || { bad=$((bad + 1)); echo "no $f"; }
+  done
 e 2 'suffix' "compile $digits -o $work/digits.zip"
 e 1 'No such file' "compile $digits -o $work/nowhere/digits.so"
 expect 1 'lld-19' env PATH=/nonexistent "$einkorn" compile "$digits" -o "$work/x.so"
@@ -160,7 +179,8 @@ fi
 
 # ---- show, check, info, ops ----
 for s in graph expr loop program llvm asm; do e 0 '' "show $digits --stage $s"; has out '...'; done
-e 0 '^k2:' "show $digits --stage asm --target x86-64-v3"; has out 'vfmadd231ps.*%ymm'; has out '^.L[0-9a-f]+:$'; has out '# k2$'
+e 0 '^k2:' "show $digits --stage asm --target x86-64-v3"; has out 'vfmadd231ps.*%ymm'; has out '^.L[0-9a-f]+:$'
+has out '# k2$'
 e 0 '' "show $digits --stage asm --target x86-64-v3 --codegen llvm"; has out '\.file'
 e 0 '# expr after inline' "show $digits --stage expr --after inline#1"
 e 0 '# graph after load' "show $digits --after load"
@@ -178,10 +198,13 @@ e 0 'Softmax' 'ops'
 e 0 'op Softmax' 'ops Softmax'
 e 2 'no operator' 'ops Nonsense'
 e 2 'did you mean Softmax' 'ops Softmx'
-printf 'graph "own" ir 8 opset 17 {\n  input x: f32[2]\n  y: f32[2] = "com.microsoft"::FastGeluu(x) "g"\n  z: f32[2] = Geluu(y) "h"\n  output z\n}\n' >"$work/meant.graph"
-e 3 'FastGeluu is not defined.*did you mean com.microsoft::FastGelu' "check $work/meant.graph"; has err 'Geluu is not defined.*did you mean Gelu'
+printf 'graph "own" ir 8 opset 17 {\n  input x: f32[2]\n  y: f32[2] = "com.microsoft"::FastGeluu(x) "g"\n  z: f32[2] '\
+'= Geluu(y) "h"\n  output z\n}\n' >"$work/meant.graph"
+e 3 'FastGeluu is not defined.*did you mean com.microsoft::FastGelu' "check $work/meant.graph"
+has err 'Geluu is not defined.*did you mean Gelu'
 e 0 '"name": "Softmax"' 'ops Softmax --json'
-printf 'graph "own" ir 8 opset 17 {\n  input x: f32[N]\n  y: f32[N] = mine::Twice(x) "twice"\n  output y\n}\n' >"$work/own.graph"
+printf 'graph "own" ir 8 opset 17 {\n  input x: f32[N]\n  y: f32[N] = mine::Twice(x) "twice"\n  output '\
+'y\n}\n' >"$work/own.graph"
 printf 'op "mine::Twice"<T: num>(X: T[a...]) -> Y: T[a...] {\n  Y[i...] = X[i...] + X[i...]\n}\n' >"$work/own.ek"
 printf 'op Broken(X: T[a...] -> Y\n' >"$work/broken.ek"
 e 1 'broken.ek:1:' "ops --ops $work/broken.ek"
@@ -190,46 +213,64 @@ e 3 'mine::Twice is not defined' "check $work/own.graph"
 e 0 'y f32\[1\]' "run $work/own.graph --ops $work/own.ek --input x=ones"
 e 0 '%' "bench $digits --seconds 0.1 --threads 1"
 e 0 '"median_ms"' "bench $digits --seconds 0.1 --json"; has out '"p99_ms"'; has out '"items_per_second"'
-e 0 'p99 .* .7 runs' "bench $digits --iterations 7 --warmup 2 --dim N=4"; has out 'items .a run has 4: the first dimension of image'
+e 0 'p99 .* .7 runs' "bench $digits --iterations 7 --warmup 2 --dim N=4"
+has out 'items .a run has 4: the first dimension of image'
 
 e 2 'the engines are onnxruntime' "bench $digits --against fastest"
 e 2 'read ONNX files' "bench $work/own.graph --ops $work/own.ek --against onnxruntime"
 mkdir "$work/peers"
-e 0 'onnxruntime: skipped: no python in .*/peers has it; python3 -m venv' "bench $digits --against onnxruntime,jax --peers $work/peers --seconds 0.2"; has out '^einkorn .* 1.000x'
+e 0 'onnxruntime: skipped: no python in .*/peers has it; python3 -m venv' \
+  "bench $digits --against onnxruntime,jax --peers $work/peers --seconds 0.2"; has out '^einkorn .* 1.000x'
 e 0 '"remedy"' "bench $digits --against onnxruntime --peers $work/peers --seconds 0.2 --json -q"
 peers=${EK_TEST_PEERS:-} # a folder of virtual environments
-if [ -n "$peers" ]; then e 0 '^onnxruntime .*x ' "bench $digits --against onnxruntime --peers $peers --seconds 0.2 --slices 2"; else echo "other engines: EK_TEST_PEERS names no folder: not compared with"; fi
+if [ -n "$peers" ]; then e 0 '^onnxruntime .*x ' \
+  "bench $digits --against onnxruntime --peers $peers --seconds 0.2 --slices 2"
+  else echo "other engines: EK_TEST_PEERS names no folder: not compared with"; fi
 # an engine of our own that answers as peer.py expects: it ends, or is killed, in every turn that it may take
 mkdir "$work/peers/bin"
-for way in 'echo "ready 1.0 5"; while read -r a; do echo "times 1 2 3"; done' 'echo "error it cannot"' 'exit 3' 'echo "ready 1.0 5"; read -r a; exit 0'; do
-  { echo '#!/bin/sh'; echo '[ "$3" = has ] && exit 0'; echo "$einkorn run $digits -q --inputs "\$5" --output "\$6" >/dev/null 2>&1"; echo "$way"; } >"$work/peers/bin/python"; chmod +x "$work/peers/bin/python"
-  e 0 'onnxruntime.*(x |it cannot|without a word)' "bench $digits --against onnxruntime --peers $work/peers --seconds 0.1 --slices 2 --no-cache"
+for way in 'echo "ready 1.0 5"; while read -r a; do echo "times 1 2 3"; done' 'echo "error it cannot"' 'exit 3' \
+  'echo "ready 1.0 5"; read -r a; exit 0'; do
+  { echo '#!/bin/sh'; echo '[ "$3" = has ] && exit 0'
+    echo "$einkorn run $digits -q --inputs "\$5" --output "\$6" >/dev/null 2>&1"; echo "$way"
+    } >"$work/peers/bin/python"; chmod +x "$work/peers/bin/python"
+  e 0 'onnxruntime.*(x |it cannot|without a word)' \
+    "bench $digits --against onnxruntime --peers $work/peers --seconds 0.1 --slices 2 --no-cache"
 done
-e 0 'k[0-9]+\*? contraction: conv1, relu1' "explain $digits --seconds 0.1 --threads 1"; has out 'a contraction begins a kernel'
-e 0 'working memory: [0-9]+ bytes' "explain $digits --seconds 0.05 --threads 1 --dim N=3"; has out 'of which [0-9]* must be live'
+e 0 'k[0-9]+\*? contraction: conv1, relu1' "explain $digits --seconds 0.1 --threads 1"
+has out 'a contraction begins a kernel'
+e 0 'working memory: [0-9]+ bytes' "explain $digits --seconds 0.05 --threads 1 --dim N=3"
+has out 'of which [0-9]* must be live'
 e 0 'apart from k[0-9]+: ' "explain $digits --seconds 0.05 -v -q"
 e 0 '^if many ' "show $models/many_rows.onnx --stage expr --target x86-64-v3" # a variant for many rows
 e 0 'stages stay apart' "explain $digits --seconds 0.05 -O0"
 e 0 'stated' "explain $digits --seconds 0.05 --peak 100:10 --sort time"
-e 0 'trace.json: [0-9]+ events' "explain $digits --seconds 0.05 --peak 100:10 --dim N=32 --threads 2 --trace $work/trace.json"; has out '\[flatten\], classify'
+e 0 'trace.json: [0-9]+ events' \
+  "explain $digits --seconds 0.05 --peak 100:10 --dim N=32 --threads 2 --trace $work/trace.json"
+  has out '\[flatten\], classify'
 tests=$((tests + 1)); grep -q '"ph":"X"' "$work/trace.json" || { bad=$((bad + 1)); echo "no events in trace.json"; }
-if command -v python3 >/dev/null; then tests=$((tests + 1)); python3 - "$work/trace.json" <<'EOF' || { bad=$((bad + 1)); echo "the trace is none"; }
+if command -v python3 >/dev/null; then tests=$((tests + 1))
+python3 - "$work/trace.json" <<'EOF' || { bad=$((bad + 1)); echo "the trace is none"; }
 import json, sys
 e = [x for x in json.load(open(sys.argv[1]))["traceEvents"] if x["ph"] == "X"]
 launches = [x for x in e if x["cat"] != "piece"]
 assert launches and any("softmax" in x["name"] for x in launches), "launches by their nodes"
 assert all(a["ts"] + a["dur"] <= b["ts"] + 1 for a, b in zip(launches, launches[1:])), "one after the other"
-assert all(any(l["ts"] - 1 <= x["ts"] and x["ts"] + x["dur"] <= l["ts"] + l["dur"] + 1 for l in launches) for x in e), "pieces lie within launches"
+assert all(any(l["ts"] - 1 <= x["ts"] and x["ts"] + x["dur"] <= l["ts"] + l["dur"] + 1 for l in launches)
+           for x in e), "pieces lie within launches"
 EOF
 fi
-printf 'graph "kept" ir 8 opset 17 {\n  input x: f32[4]\n  const one: f32[4] = [1, 1, 1, 1]\n  two: f32[4] = Add(one, one) "fold"\n  y: f32[4] = Mul(x, two) "mul"\n  output y\n}\n' >"$work/kept.graph"
+printf 'graph "kept" ir 8 opset 17 {\n  input x: f32[4]\n  const one: f32[4] = [1, 1, 1, 1]\n  two: f32[4] = '\
+'Add(one, one) "fold"\n  y: f32[4] = Mul(x, two) "mul"\n  output y\n}\n' >"$work/kept.graph"
 e 0 'in no kernel: 1 nodes .*: fold' "explain $work/kept.graph --seconds 0.05 --peak 100:10"
 e 2 'GFLOPS:GBS' "explain $digits --peak fast"
 e 2 'the model that it was made of' "explain $work/digits.so"
 "$einkorn" show "$digits" --stage program --dim N=3 | grep -c '^ *launch' >"$work/launches"
 expect 0 '"bound"' "$einkorn" explain "$digits" --seconds 0.05 --dim N=3 --json -q
-tests=$((tests + 1)); [ "$(grep -c '"starts": 1' "$work/out")" = "$(cat "$work/launches")" ] || { bad=$((bad + 1)); echo "explain tells of $(grep -c '"starts": 1' "$work/out") kernels, show of $(cat "$work/launches")"; }
-if command -v python3 >/dev/null; then tests=$((tests + 1)); python3 -c 'import json, sys; json.load(sys.stdin)' <"$work/out" || { bad=$((bad + 1)); echo "explain --json is no JSON"; }; fi
+tests=$((tests + 1)); [ "$(grep -c '"starts": 1' "$work/out")" = "$(cat "$work/launches")" ] || { bad=$((bad + 1))
+  echo "explain tells of $(grep -c '"starts": 1' "$work/out") kernels, show of $(cat "$work/launches")"; }
+if command -v python3 >/dev/null; then tests=$((tests + 1))
+  python3 -c 'import json, sys; json.load(sys.stdin)' <"$work/out" || { bad=$((bad + 1))
+  echo "explain --json is no JSON"; }; fi
 
 e 1 'memory' "run $digits --dim N=100 --memory-limit 1000"
 e 1 'need [0-9]* bytes of working memory .*threads.*the limit is 2048 bytes' "run $digits --memory-limit 2KiB"

@@ -1,22 +1,27 @@
 #!/bin/bash
-# What takes longer than `make test` may: the quick tests under AddressSanitizer and UndefinedBehaviorSanitizer, threads under ThreadSanitizer, fuzzing, failing allocations, random instances of every operator. Tier by tier, with
+# What takes longer than `make test` may: the quick tests under AddressSanitizer and UndefinedBehaviorSanitizer, threads
+# under ThreadSanitizer, fuzzing, failing allocations, random instances of every operator. Tier by tier, with
 # each one's time; the last line is `N passed, N failed, N skipped`; exit 1 if anything failed.
-#   tests/deep.sh [-b BUILD] [-j JOBS] [-t SECONDS | -f] [-n INSTANCES]       seconds per fuzz target (60), or fuzzing's fixed pass (tests/fuzz.sh -f); random operator instances (20000)
+#   tests/deep.sh [-b BUILD] [-j JOBS] [-t SECONDS | -f] [-n INSTANCES]       seconds per fuzz target (60), or fuzzing's
+#   fixed pass (tests/fuzz.sh -f); random operator instances (20000)
 # BUILD-asan, BUILD-fuzz and the like are made beside BUILD.
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build jobs=2 fuzz="-t 60" instances=20000
-while getopts b:j:t:fn: o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; t) fuzz="-t $OPTARG";; f) fuzz=-f;; n) instances=$OPTARG;; *) exit 2;; esac; done
+while getopts b:j:t:fn: o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; t) fuzz="-t $OPTARG";; f) \
+  fuzz=-f;; n) instances=$OPTARG;; *) exit 2;; esac; done
 build=$(cd "$build" && pwd) || exit 2
 . "$here/tier.sh"
 sanitized() { # a build of its own, then the quick tests
-  cmake -S "$here/.." -B "$build-asan" -G Ninja -DEK_SANITIZE=ON >"$build/asan.log" 2>&1 && cmake --build "$build-asan" -j "$jobs" --target all out_of_memory >>"$build/asan.log" 2>&1 ||
+  cmake -S "$here/.." -B "$build-asan" -G Ninja -DEK_SANITIZE=ON >"$build/asan.log" 2>&1 &&
+    cmake --build "$build-asan" -j "$jobs" --target all out_of_memory >>"$build/asan.log" 2>&1 ||
     { tail -30 "$build/asan.log"; echo "FAIL the build with sanitizers"; echo "0 passed, 1 failed, 0 skipped"; return; }
   EK_TEST_MODELS="" "$here/all.sh" -q -b "$build-asan" -j "$jobs"
 }
 tier asan sanitized
 tier asan-mem "$build-asan/out_of_memory" "$here/models/lstm_forward.onnx"
 tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.md"
-cmake --build "$build" -j "$jobs" --target out_of_memory random_ops models >"$build/tools.log" 2>&1 || { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
+cmake --build "$build" -j "$jobs" --target out_of_memory random_ops models >"$build/tools.log" 2>&1 ||
+  { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
 minute=-l
 [ "$fuzz" = -f ] && minute= # a minute of threads on one module is for the long pass
 tier tsan "$here/tsan.sh" -b "$build" $minute

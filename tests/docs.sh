@@ -1,11 +1,14 @@
 #!/bin/bash
-# What the documents say, done: code blocks are run as they stand there. A comment in the line before a block (or before the blank line in front of it) says what it is; blocks are indented by four blanks or fenced by ```.
+# What the documents say, done: code blocks are run as they stand there. A comment in the line before a block (or before
+# the blank line in front of it) says what it is; blocks are indented by four blanks or fenced by ```.
 #   <!-- test: file NAME -->   the block is written to NAME
 #   <!-- test: run -->         a shell script; every command must succeed
-#   <!-- test: session -->     lines `$ COMMAND`, and below each what it prints (stdout and stderr): these lines in this order, other lines may stand between. `..` stands for anything within a line. The exit code counts
+#   <!-- test: session -->     lines `$ COMMAND`, and below each what it prints (stdout and stderr): these lines in this
+#   order, other lines may stand between. `..` stands for anything within a line. The exit code counts
 #                              only where nothing is expected below.
 #   <!-- test: deep ... -->    any of these, but only with -a, since it takes long: in a copy of the project instead
-# Each document has a folder of its own, in which its blocks run one after another; there, examples, include, tests and targets are those of the project, and build holds what was built.
+# Each document has a folder of its own, in which its blocks run one after another; there, examples, include, tests and
+# targets are those of the project, and build holds what was built.
 #   tests/docs.sh [-b BUILD] [-a] [DOCUMENT.md...]
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here") build=$here/../build all= table=
@@ -23,10 +26,14 @@ export PATH=$build:$PATH EINKORN_SOURCE=$root EINKORN_BUILD=$build
 # Blocks of a document as files NUMBER.block, with NUMBER.kind and NUMBER.line beside them
 blocks() { # DOCUMENT FOLDER
   awk -v to="$2" '
-    function open_block() { n++; printf "%s\n", kind > (to "/" sprintf("%03d", n) ".kind"); printf "%d\n", NR > (to "/" sprintf("%03d", n) ".line"); out = to "/" sprintf("%03d", n) ".block"; printf "" > out; kind = "" }
-    /^<!-- test: .* -->$/ { kind = $0; sub(/^<!-- test: /, "", kind); sub(/ -->$/, "", kind); indented = 0; out = ""; next }
+    function open_block() { n++; printf "%s\n", kind > (to "/" sprintf("%03d", n) ".kind");
+      printf "%d\n", NR > (to "/" sprintf("%03d", n) ".line"); out = to "/" sprintf("%03d", n) ".block";
+      printf "" > out; kind = "" }
+    /^<!-- test: .* -->$/ { kind = $0; sub(/^<!-- test: /, "", kind); sub(/ -->$/, "", kind); indented = 0; out = "";
+      next }
     fenced { if (/^```/) { fenced = 0; out = "" } else print > out; next }
-    indented { if (/^    / || /^$/) { line = $0; sub(/^    /, "", line); print line > out; next } indented = 0; out = "" }
+    indented { if (/^    / || /^$/) { line = $0; sub(/^    /, "", line); print line > out; next } indented = 0;
+      out = "" }
     kind != "" && /^```/ { open_block(); fenced = 1; next }
     kind != "" && /^    / { open_block(); indented = 1; line = $0; sub(/^    /, "", line); print line > out; next }
     kind != "" && !/^$/ { print "a marked block does not follow in line " NR > (to "/error") }
@@ -35,25 +42,32 @@ blocks() { # DOCUMENT FOLDER
 # The session's expectations against what came out: prints the first line that is missing
 missing() { # EXPECTED OUTPUT
   awk -v expected="$1" '
-    function pattern(s,   r, i, c) { r = ""; for (i = 1; i <= length(s); i++) { c = substr(s, i, 1); if (substr(s, i, 2) == "..") { r = r ".*"; while (substr(s, i + 1, 1) == ".") i++ } else r = r (index("\\^$.[]|()*+?{}", c) ? "\\" c : c) } return "^" r "$" }
+    function pattern(s,   r, i, c) { r = ""; for (i = 1; i <= length(s); i++) { c = substr(s, i, 1);
+      if (substr(s, i, 2) == "..") { r = r ".*";
+      while (substr(s, i + 1, 1) == ".") i++ } else r = r (index("\\^$.[]|()*+?{}",
+      c) ? "\\" c : c) } return "^" r "$" }
     BEGIN { while ((getline l < expected) > 0) { sub(/[ \t]+$/, "", l); if (l != "") want[++n] = l } at = 1 }
     { sub(/[ \t]+$/, ""); if (at <= n && $0 ~ pattern(want[at])) at++ }
     END { if (at <= n) { print want[at]; exit 1 } }' "$2"
 }
 session() { # BLOCK FOLDER: runs each command
-  awk -v to="$2/step" '/^\$ / { n++; f = to sprintf("%02d", n) ".cmd"; e = to sprintf("%02d", n) ".want"; print substr($0, 3) > f; printf "" > e; next } n { print > e }' "$1"
+  awk -v to="$2/step" '/^\$ / { n++; f = to sprintf("%02d", n) ".cmd"; e = to sprintf("%02d", n) ".want";
+    print substr($0, 3) > f; printf "" > e; next } n { print > e }' "$1"
   local code=0 cmd got want line
   for cmd in "$2"/step*.cmd; do
     (cd "$place" && bash "$cmd") >"$2/out" 2>&1 </dev/null; got=$?
     want=${cmd%.cmd}.want
-    if grep -q '[^ ]' "$want"; then line=$(missing "$want" "$2/out") || { code=1; echo "  \$ $(cat "$cmd")"; echo "  does not print: $line"; echo "  but:"; head -12 "$2/out" | sed 's/^/    /'; }
-    elif [ $got -ne 0 ]; then code=1; echo "  \$ $(cat "$cmd")"; echo "  exit $got:"; head -12 "$2/out" | sed 's/^/    /'; fi
+    if grep -q '[^ ]' "$want"; then line=$(missing "$want" "$2/out") || { code=1; echo "  \$ $(cat "$cmd")"
+      echo "  does not print: $line"; echo "  but:"; head -12 "$2/out" | sed 's/^/    /'; }
+    elif [ $got -ne 0 ]; then code=1; echo "  \$ $(cat "$cmd")"; echo "  exit $got:"; head -12 "$2/out" |
+      sed 's/^/    /'; fi
   done
   rm -f "$2"/step*
   return $code
 }
 # What a document points to must be there: links to files, and paths of the project in backquotes. Not looked for are
-# files that the document itself writes (<!-- test: file .. -->), and paths with a name in capitals in them (pass_NAME.c).
+# files that the document itself writes (<!-- test: file .. -->), and paths with a name in capitals in them
+# (pass_NAME.c).
 # The change log speaks of files as they were.
 dead() { # DOCUMENT: one line for each that is missing
   local folder path
@@ -62,8 +76,10 @@ dead() { # DOCUMENT: one line for each that is missing
     [ -e "$folder/$path" ] || echo "link to $path"
   done
   case $1 in */CHANGELOG.md) return;; esac
-  grep -oE '`(src|docs|tests|ops|targets|cmake|bench|include|examples)/[A-Za-z0-9_./*-]*' "$1" | tr -d '`' | sort -u | while read -r path; do
-    [[ $path =~ [A-Z]{4} ]] && [[ $path != *README* ]] || compgen -G "$root/$path" >/dev/null || grep -q "^<!-- test: .*file $path -->" "$1" || echo "path $path"
+  grep -oE '`(src|docs|tests|ops|targets|cmake|bench|include|examples)/[A-Za-z0-9_./*-]*' "$1" | tr -d '`' | sort -u |
+    while read -r path; do
+    [[ $path =~ [A-Z]{4} ]] && [[ $path != *README* ]] || compgen -G "$root/$path" >/dev/null ||
+      grep -q "^<!-- test: .*file $path -->" "$1" || echo "path $path"
   done
 }
 for document; do
@@ -85,7 +101,8 @@ for document; do
     case $kind in deep\ *)
       [ "$all" ] || { skipped=$((skipped + 1)); continue; }
       kind=${kind#deep } place=$at/copy
-      [ -d "$place" ] || { mkdir "$place" && (cd "$root" && tar cf - --exclude=./build --exclude='./build-*' --exclude=./.git .) | tar xf - -C "$place"; };;
+      [ -d "$place" ] || { mkdir "$place" && (cd "$root" &&
+        tar cf - --exclude=./build --exclude='./build-*' --exclude=./.git .) | tar xf - -C "$place"; };;
     esac
     case $kind in
     file\ *) mkdir -p "$(dirname "$place/${kind#file }")" && cp "$block" "$place/${kind#file }" >"$at/out" 2>&1;;
@@ -93,12 +110,14 @@ for document; do
     session) session "$block" "$at/log" >"$at/out" 2>&1;;
     *) echo "no kind of block: $kind" >"$at/out"; false;;
     esac
-    if [ $? -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $name:$line ($kind)"; tail -20 "$at/out"; fi
+    if [ $? -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $name:$line ($kind)"
+      tail -20 "$at/out"; fi
   done
 done
 if [ "$table" ]; then # the table of operators is what the program prints
   if "$build/einkorn" ops --table 2>&1 | diff "$root/docs/operators.md" - >"$work/out"; then passed=$((passed + 1))
-  else failed=$((failed + 1)); echo "FAIL docs/operators.md is not what \`einkorn ops --table\` prints (make docs)"; head -6 "$work/out" | cut -c1-200; fi
+  else failed=$((failed + 1)); echo "FAIL docs/operators.md is not what \`einkorn ops --table\` prints (make docs)"
+  head -6 "$work/out" | cut -c1-200; fi
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

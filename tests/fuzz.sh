@@ -1,14 +1,20 @@
 #!/bin/bash
-# Fuzzing: each target of tests/fuzz for some seconds, from a corpus made of the project's models, goldens, operators and targets. A finding is kept as a file, and named with the command that shows it again.
+# Fuzzing: each target of tests/fuzz for some seconds, from a corpus made of the project's models, goldens, operators
+# and targets. A finding is kept as a file, and named with the command that shows it again.
 #   tests/fuzz.sh [-t SECONDS per target | -f] [-b BUILD] [-k KEEP] [-c] [-j JOBS] [TARGET...]
-# -f: a fixed pass instead: a certain number of inputs per target, made of a fresh corpus alone (tests/fuzz/entry.c): the same at every turn, whatever the time, the machine, and what the compiler does with them. For CI; the other
+# -f: a fixed pass instead: a certain number of inputs per target, made of a fresh corpus alone (tests/fuzz/entry.c):
+# the same at every turn, whatever the time, the machine, and what the compiler does with them. For CI; the other
 # way finds more.
-# BUILD (default: build-fuzz beside the sources) is a build with clang and -DEK_FUZZ=ON; it is made when it is missing. KEEP: folder where the corpora grow from one time to the next (default: BUILD/corpus).
-# -c: which lines of each reader and verifier the fixed pass reaches, by llvm-cov (BUILD is then one with -DEK_FUZZ_COVERAGE=ON as well): a table, in which less than 85% of one is a failure. Last line: `N passed, N failed, N skipped`, a
+# BUILD (default: build-fuzz beside the sources) is a build with clang and -DEK_FUZZ=ON; it is made when it is missing.
+# KEEP: folder where the corpora grow from one time to the next (default: BUILD/corpus).
+# -c: which lines of each reader and verifier the fixed pass reaches, by llvm-cov (BUILD is then one with
+# -DEK_FUZZ_COVERAGE=ON as well): a table, in which less than 85% of one is a failure. Last line: `N passed, N failed, N
+# skipped`, a
 # target each, or with -c a reader each.
 here=$(cd "$(dirname "$0")" && pwd)
 seconds=60 build= keep= coverage= fixed= jobs=2
-while getopts t:fb:k:cj: o; do case $o in t) seconds=$OPTARG;; f) fixed=1;; b) build=$OPTARG;; k) keep=$OPTARG;; c) coverage=1;; j) jobs=$OPTARG;; *) exit 2;; esac; done
+while getopts t:fb:k:cj: o; do case $o in t) seconds=$OPTARG;; f) fixed=1;; b) build=$OPTARG;; k) keep=$OPTARG;; c) \
+  coverage=1;; j) jobs=$OPTARG;; *) exit 2;; esac; done
 shift $((OPTIND - 1))
 [ -n "$build" ] || build=$here/../build-fuzz${coverage:+-coverage}
 all='arrays saved target program loop expr notation graph import onnx'
@@ -22,8 +28,11 @@ have=$?
 rm -f /tmp/fuzz_probe_$$ /tmp/fuzz_probe_$$.c
 [ $have -eq 0 ] || skip "clang has no libFuzzer here (libclang-rt-19-dev)"
 mkdir -p "$build" && build=$(cd "$build" && pwd) || exit 2
-[ -f "$build/build.ninja" ] || CC=$cc cmake -S "$here/.." -B "$build" -G Ninja -DEK_FUZZ=ON ${coverage:+-DEK_FUZZ_COVERAGE=ON} >"$build/cmake.log" 2>&1 || { tail "$build/cmake.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
-cmake --build "$build" -j "$jobs" --target fuzz einkorn >"$build/fuzz.log" 2>&1 || { grep -m5 -E 'error|FAILED' "$build/fuzz.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+[ -f "$build/build.ninja" ] || CC=$cc cmake -S "$here/.." -B "$build" -G Ninja -DEK_FUZZ=ON \
+  ${coverage:+-DEK_FUZZ_COVERAGE=ON} >"$build/cmake.log" 2>&1 || { tail "$build/cmake.log"
+  echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+cmake --build "$build" -j "$jobs" --target fuzz einkorn >"$build/fuzz.log" 2>&1 ||
+  { grep -m5 -E 'error|FAILED' "$build/fuzz.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 if [ "$fixed$coverage" ]; then keep=$build/fixed; rm -rf "$keep"; fi
 keep=${keep:-$build/corpus}
 found=$build/findings
@@ -33,8 +42,10 @@ export EINKORN_CACHE_DIR=$build/cache
 
 # ---- corpora ----
 m=$here/models e=$build/einkorn
-show() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 120 "$e" show "$1" --stage "$2" --target x86-64-v3 -q 2>/dev/null; }
-made() { for t in $all; do [ -d "$keep/$t" ] || return 1; done; [ -f "$keep/made" ]; } # a target may be newer than the folder
+show() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 120 "$e" show "$1" --stage "$2" --target x86-64-v3 \
+  -q 2>/dev/null; }
+# a target may be newer than the folder
+made() { for t in $all; do [ -d "$keep/$t" ] || return 1; done; [ -f "$keep/made" ]; }
 if ! made; then
   for t in $all; do mkdir -p "$keep/$t"; done
   cp "$here"/../targets/*.target "$keep/target"
@@ -46,7 +57,8 @@ if ! made; then
   cp "$here"/fuzz/seeds/*.{npz,pb} "$keep/arrays"
   for f in 0 1 2 3 4 5 6 7 8; do printf "\\x0$f\\x20" >"$keep/saved/$f"; done
   for f in host c x86-64-v4; do printf %s $f >"$keep/target/$f"; done
-  [ -d "$here/hostile" ] && for t in graph expr loop program onnx; do cp "$here"/hostile/*."$t" "$keep/$t" 2>/dev/null; done
+  [ -d "$here/hostile" ] && for t in graph expr loop program onnx; do cp "$here"/hostile/*."$t" "$keep/$t" 2>/dev/null
+    done
   find "$m" -name '*.onnx' -size -40k -exec cp {} "$keep/onnx" \;
   for f in $(find "$m" -name '*.onnx' -size -5k | sort); do
     for n in 5 9 12; do b=${f##*/}; "$build/seeds" opset $n "$keep/onnx/${b%.onnx}.$n" <"$f"; done
@@ -54,14 +66,20 @@ if ! made; then
   find "$keep/onnx" "$here/fuzz/seeds" -name '*.onnx*' -size -6k -exec cp {} "$keep/import" \;
   cp "$here"/fuzz/seeds/{trees*,training_good,flex*,zip_map,scan_batched,functions}.onnx "$keep/onnx"
   find "$m" -name '*.npz' -size -6k -exec cp {} "$keep/arrays" \;
-  for f in mlp_opset12 einsum quantize_pair scan_axes; do "$build/seeds" tensors "$keep/arrays/$f.pb" <"$m/$f.onnx"; done
+  for f in mlp_opset12 einsum quantize_pair scan_axes; do "$build/seeds" tensors "$keep/arrays/$f.pb" <"$m/$f.onnx"
+    done
   for f in "$here"/fuzz/seeds/tensors_*.onnx; do "$build/seeds" tensors "$keep/arrays/$(basename "$f").pb" <"$f"; done
-  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }" 0 >"$keep/arrays/c.npy"
-  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '>i2', 'fortran_order': True, 'shape': (3, 4), }" 0 >"$keep/arrays/f.npy"
-  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '|S4', 'fortran_order': False, 'shape': (2, 3), }" 0 >"$keep/arrays/s.npy"
-  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '<U2', 'fortran_order': False, 'shape': (3,), }" 0 >"$keep/arrays/u.npy"
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }" \
+    0 >"$keep/arrays/c.npy"
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '>i2', 'fortran_order': True, 'shape': (3, 4), }" \
+    0 >"$keep/arrays/f.npy"
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '|S4', 'fortran_order': False, 'shape': (2, 3), }" \
+    0 >"$keep/arrays/s.npy"
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n%024d' "{'descr': '<U2', 'fortran_order': False, 'shape': (3,), }" \
+    0 >"$keep/arrays/u.npy"
   for f in c f u; do "$build/seeds" deflate "$keep/arrays/$f.npz" <"$keep/arrays/$f.npy"; done
-  for f in mlp_opset12 if_nested lstm_forward loop_fixed attention_causal cnn_opset11 scan_axes quantize_pair einsum detector_nms scalar_inputs loop_while cumsum late_sizes pad_modes special_values; do
+  for f in mlp_opset12 if_nested lstm_forward loop_fixed attention_causal cnn_opset11 scan_axes quantize_pair einsum \
+    detector_nms scalar_inputs loop_while cumsum late_sizes pad_modes special_values; do
     show "$m/$f.onnx" graph >"$keep/graph/$f.graph"
     show "$m/$f.onnx" expr >"$keep/expr/$f.expr"
     show "$m/$f.onnx" program >"$keep/program/$f.program"
@@ -72,20 +90,27 @@ if ! made; then
   touch "$keep/made"
 fi
 
-declare -A inputs=([arrays]=12000 [saved]=6000 [target]=6000 [program]=5000 [loop]=7000 [expr]=9000 [notation]=2400 [graph]=3000 [import]=16000 [onnx]=4000) # of a fixed pass: each 5 to 60 s
+# of a fixed pass: each 5 to 60 s
+declare -A inputs=([arrays]=12000 [saved]=6000 [target]=6000 [program]=5000 [loop]=7000 [expr]=9000 [notation]=2400 \
+  [graph]=3000 [import]=16000 [onnx]=4000)
 changed() { # TARGET: the inputs of its fixed pass, as files
   mkdir -p "$keep/changed/$1"
-  EK_FUZZ_CHANGED=$keep/changed/$1 EK_FUZZ_TIMES=$((inputs[$1] / $(ls "$keep/$1" | wc -l) + 1)) LLVM_PROFILE_FILE=/dev/null "$build/fuzz_$1" $(find "$keep/$1" -type f) >"$build/$1.log" 2>&1
+  EK_FUZZ_CHANGED=$keep/changed/$1 EK_FUZZ_TIMES=$((inputs[$1] / $(ls "$keep/$1" | wc -l) + 1)) \
+    LLVM_PROFILE_FILE=/dev/null "$build/fuzz_$1" $(find "$keep/$1" -type f) >"$build/$1.log" 2>&1
 }
 
 # ---- lines reached: what reads a file or a text, and what verifies what was read ----
 least=85
-readers=$(echo src/onnx/{proto,import,tensor,attrs,names,order,upgrade,expand,trees}.c src/notation/{lex,parse,check,regex}.c src/graph/{parse,verify}.c src/expr/{parse,parse_value,verify,whole}.c src/loop/{parse,verify}.c \
-  src/program/{parse,verify}.c src/sym/text.c src/target/target.c src/base/npy.c src/driver/cache_entry.c src/codegen/image/{load,link}.c)
+readers=$(echo src/onnx/{proto,import,tensor,attrs,names,order,upgrade,expand,trees}.c \
+  src/notation/{lex,parse,check,regex}.c src/graph/{parse,verify}.c src/expr/{parse,parse_value,verify,whole}.c \
+  src/loop/{parse,verify}.c \
+  src/program/{parse,verify}.c src/sym/text.c src/target/target.c src/base/npy.c src/driver/cache_entry.c \
+    src/codegen/image/{load,link}.c)
 if [ "$coverage" ]; then
   rm -f "$build"/*.profraw "$build"/*.early
   reach() {
-    changed "$1" && cd "$found" && LLVM_PROFILE_FILE=$build/$1.profraw timeout 900 "$build/fuzz_$1" -runs=0 -timeout=120 -rss_limit_mb=4000 -max_len=65536 "$keep/changed/$1" >"$build/$1.log" 2>&1 || touch "$build/$1.early"
+    changed "$1" && cd "$found" && LLVM_PROFILE_FILE=$build/$1.profraw timeout 900 "$build/fuzz_$1" -runs=0 \
+      -timeout=120 -rss_limit_mb=4000 -max_len=65536 "$keep/changed/$1" >"$build/$1.log" 2>&1 || touch "$build/$1.early"
     rm -rf "$keep/changed/$1"
   }
   for t; do
@@ -93,19 +118,24 @@ if [ "$coverage" ]; then
     reach "$t" &
   done
   wait
-  profdata=$(command -v llvm-profdata-19 || command -v llvm-profdata) && cov=$(command -v llvm-cov-19 || command -v llvm-cov) || skip "llvm-cov is missing (llvm-19)"
+  profdata=$(command -v llvm-profdata-19 || command -v llvm-profdata) &&
+    cov=$(command -v llvm-cov-19 || command -v llvm-cov) || skip "llvm-cov is missing (llvm-19)"
   "$profdata" merge -sparse "$build"/*.profraw -o "$build/all.profdata" || exit 1
   objects=$(for t; do printf ' -object %s' "$build/fuzz_$t"; done)
-  "$cov" report $objects -instr-profile="$build/all.profdata" 2>/dev/null | awk '/\.c /{print $1, $8, $9, $10}' >"$build/coverage.txt"
+  "$cov" report $objects -instr-profile="$build/all.profdata" 2>/dev/null |
+    awk '/\.c /{print $1, $8, $9, $10}' >"$build/coverage.txt"
   passed=0 failed=0
   for t; do
-    [ ! -f "$build/$t.early" ] || { failed=$((failed + 1)); echo "FAIL $t ended early: $(grep -m1 -hE 'FINDING|runtime error|ERROR: ' "$build/$t.log" || tail -1 "$build/$t.log")"; }
+    [ ! -f "$build/$t.early" ] || { failed=$((failed + 1))
+      echo "FAIL $t ended early: $(grep -m1 -hE 'FINDING|runtime error|ERROR: ' "$build/$t.log" || tail -1 \
+"$build/$t.log")"; }
   done
   for f in $readers; do
     line=$(grep -E "(^|/)${f#src/} |$f " "$build/coverage.txt" | head -1)
     percent=$(awk '{print $4}' <<<"$line")
     good=FAIL
-    if [ -n "$percent" ] && awk -v p="${percent%\%}" -v l="$least" 'BEGIN{exit !(p >= l)}'; then good=; passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    if [ -n "$percent" ] && awk -v p="${percent%\%}" -v l="$least" 'BEGIN{exit !(p >= l)}'; then good=
+      passed=$((passed + 1)); else failed=$((failed + 1)); fi
     printf '%-28s %8s of lines %s\n' "$f" "${percent:-none}" "${good:+$good: less than $least%}"
   done
   echo "$passed passed, $failed failed, 0 skipped"
@@ -122,7 +152,8 @@ one() {
     changed "$1" || return
     set -- "$1" 900 "$keep/changed/$1" -runs=0 -shuffle=0
   else set -- "$1" $((seconds + 120)) "$keep/$1" -max_total_time="$seconds"; fi
-  timeout -s INT "$2" "$build/fuzz_$1" "${@:4}" -timeout=60 -report_slow_units=60 -rss_limit_mb=4000 -malloc_limit_mb=2500 -max_len=65536 -print_final_stats=1 "$3" >"$build/$1.log" 2>&1
+  timeout -s INT "$2" "$build/fuzz_$1" "${@:4}" -timeout=60 -report_slow_units=60 -rss_limit_mb=4000 \
+    -malloc_limit_mb=2500 -max_len=65536 -print_final_stats=1 "$3" >"$build/$1.log" 2>&1
   rm -rf "$keep/changed/$1"
 }
 for t; do
@@ -135,9 +166,12 @@ for t; do
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$build/$t.log")
   if ls "$found/$t" | grep -q .; then
     failed=$((failed + 1))
-    for f in "$found/$t"/*; do echo "FAIL $t: $(grep -m1 -hE 'FINDING|runtime error|ERROR: AddressSanitizer|ERROR: LeakSanitizer|ERROR: libFuzzer' "$build/$t.log" | sed 's/^==[0-9]*==//' | cut -c1-200) ($build/fuzz_$t $f)"; done
+    for f in "$found/$t"/*; do echo \
+      "FAIL $t: $(grep -m1 -hE 'FINDING|runtime error|ERROR: AddressSanitizer|ERROR: LeakSanitizer|ERROR: libFuzzer' \
+"$build/$t.log" | sed 's/^==[0-9]*==//' | cut -c1-200) ($build/fuzz_$t $f)"; done
   elif [ -z "$runs" ]; then failed=$((failed + 1)); echo "FAIL $t ended early: $(tail -1 "$build/$t.log")"
-  else passed=$((passed + 1)); echo "$t: $runs inputs, $(sed -n 's/.*cov: \([0-9]*\) .*/\1/p' "$build/$t.log" | tail -1) edges"; fi
+  else passed=$((passed + 1)); echo \
+    "$t: $runs inputs, $(sed -n 's/.*cov: \([0-9]*\) .*/\1/p' "$build/$t.log" | tail -1) edges"; fi
 done
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

@@ -1,32 +1,38 @@
 #!/bin/bash
-# Gradients of all definitions and of the models of tests/models against central differences; docs/operators.md against what the definitions say; and every row of it that has a gradient against what was compared:
+# Gradients of all definitions and of the models of tests/models against central differences; docs/operators.md against
+# what the definitions say; and every row of it that has a gradient against what was compared:
 # a definition by itself, what is no definition (sequences, optionals, If, Loop, Scan) in a model.
 #   tests/gradients.sh [-b BUILD] [-n INSTANCES] [-s SEED]
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build n=20 seed=1
 while getopts b:n:s: o; do case $o in b) build=$OPTARG;; n) n=$OPTARG;; s) seed=$OPTARG;; *) exit 2;; esac; done
-cmake --build "$build" --target grad_all grad_models einkorn >/dev/null || { echo "FAIL grad_all and grad_models do not build"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+cmake --build "$build" --target grad_all grad_models einkorn >/dev/null ||
+  { echo "FAIL grad_all and grad_models do not build"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 compared=" "
 out=$("$build/grad_all" -p -v -n "$n" -s "$seed")
 grep -E ' (FAIL|no instance|no finite instance|nowhere smooth) ' <<<"$out"
 for d in $(awk '$2 == "ok" || $2 == "zero" { print $1 }' <<<"$out"); do compared+="$d "; done
 read -r passed _ failed _ skipped _ <<<"$(tail -1 <<<"$out")"
-ties=" sort_places unique_values " # a difference breaks the ties among their inputs: there is no derivative to compare with
+# a difference breaks the ties among their inputs: there is no derivative to compare with
+ties=" sort_places unique_values "
 models=()
 for m in "$here"/models/*.onnx; do [[ $ties == *" $(basename "$m" .onnx) "* ]] || models+=("$m"); done
 out=$("$build/grad_models" -v "${models[@]}")
 grep '^FAIL' <<<"$out"
 for m in $(sed -n 's/^ok *\([^:]*\):.*/\1/p' <<<"$out"); do
-  for d in $("$build/einkorn" show "$here/models/$m" 2>/dev/null | grep -oE '= [A-Za-z]+\(' | tr -d '=( ' | sort -u); do compared+="$d "; done
+  for d in $("$build/einkorn" show "$here/models/$m" 2>/dev/null | grep -oE '= [A-Za-z]+\(' | tr -d '=( ' | sort -u)
+  do compared+="$d "; done
 done
 read -r p _ f _ s _ <<<"$(tail -1 <<<"$out")"
 passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-if "$build/einkorn" ops --table | diff -q - "$here/../docs/operators.md" >/dev/null; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL docs/operators.md is not what \`einkorn ops --table\` prints"; fi
+if "$build/einkorn" ops --table | diff -q - "$here/../docs/operators.md" >/dev/null; then passed=$((passed + 1))
+  else failed=$((failed + 1)); echo "FAIL docs/operators.md is not what \`einkorn ops --table\` prints"; fi
 narrow=" ToPowerOfTwo " # what comes out is no number that differences could be taken of
 while IFS='|' read -r _ name _ _ _ gradient _; do
   name=${name// /} name=${name##*::}
   case $gradient in *derived*|*stated*|*zero*) ;; *) continue;; esac
-  [[ $compared$narrow == *" $name "* ]] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAIL $name has a gradient, which nothing was compared with"; }
+  [[ $compared$narrow == *" $name "* ]] && passed=$((passed + 1)) || { failed=$((failed + 1))
+    echo "FAIL $name has a gradient, which nothing was compared with"; }
 done < <(sed 's/\\|/,/g' "$here/../docs/operators.md")
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

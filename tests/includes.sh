@@ -40,7 +40,8 @@ check() { # FOLDER: a line for each include that the table does not allow
     allowed=$(sed -n "s|^$room:||p" "$work/arrows")
     grep -q "^$room:" "$work/arrows" || echo "${f#"$1"/}: the room $room is not in the table"
     sed -n 's/^ *# *include "\([^"]*\)".*/\1/p' "$f" | while read -r h; do
-      case " $outside " in *" $h "*) [ "${h%%/*}" != einkorn ] || case " $allowed " in *" einkorn "*) ;; *) echo "${f#"$1"/}: $room may not include $h";; esac; continue;; esac
+      case " $outside " in *" $h "*) [ "${h%%/*}" != einkorn ] ||
+        case " $allowed " in *" einkorn "*) ;; *) echo "${f#"$1"/}: $room may not include $h";; esac; continue;; esac
       of=${h%/*}
       [ "$of" != "$room" ] || continue
       case " $allowed " in *" $of "*) ;; *) echo "${f#"$1"/}: $room may not include $of ($h)"; continue;; esac
@@ -50,10 +51,13 @@ check() { # FOLDER: a line for each include that the table does not allow
 }
 failed=0 passed=0
 check "$src" >"$work/found"
-if [ -s "$work/found" ]; then sed 's/^/FAIL /' "$work/found"; failed=$(wc -l <"$work/found"); else passed=$(wc -l <"$work/arrows"); fi
+if [ -s "$work/found" ]; then sed 's/^/FAIL /' "$work/found"; failed=$(wc -l <"$work/found")
+  else passed=$(wc -l <"$work/arrows"); fi
 # the table itself has no circle
-sed 's/:/ /' "$work/arrows" | awk '{for (i = 2; i <= NF; i++) print $i, $1; print $1, $1}' | tsort >/dev/null 2>"$work/circle" || :
-if [ -s "$work/circle" ]; then echo "FAIL the table has a circle:"; cat "$work/circle"; failed=$((failed + 1)); else passed=$((passed + 1)); fi
+sed 's/:/ /' "$work/arrows" | awk '{for (i = 2; i <= NF; i++) print $i, $1; print $1, $1}' |
+  tsort >/dev/null 2>"$work/circle" || :
+if [ -s "$work/circle" ]; then echo "FAIL the table has a circle:"; cat "$work/circle"; failed=$((failed + 1))
+  else passed=$((passed + 1)); fi
 # the test can fail: one arrow that points back, one private header, one unknown room
 mkdir -p "$work/src/sym" "$work/src/grad" "$work/src/attic"
 echo '#include "expr/expr.h"' >"$work/src/sym/back.c"
@@ -61,7 +65,8 @@ echo '#include "expr/parse.h"' >"$work/src/grad/private.c"
 echo '#include "base/base.h"' >"$work/src/attic/new.c"
 check "$work/src" >"$work/found"
 for said in 'sym may not include expr' 'expr/parse.h is private to expr' 'the room attic is not in the table'; do
-  if grep -q "$said" "$work/found"; then passed=$((passed + 1)); else echo "FAIL the test does not see: $said"; failed=$((failed + 1)); fi
+  if grep -q "$said" "$work/found"; then passed=$((passed + 1)); else echo "FAIL the test does not see: $said"
+    failed=$((failed + 1)); fi
 done
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

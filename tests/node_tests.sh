@@ -1,10 +1,13 @@
 #!/bin/bash
-# The standard's own single-node tests, through the evaluator and compiled. They come with the PyPI package onnx (too large to keep here); they are generated once into a cache folder.
+# The standard's own single-node tests, through the evaluator and compiled. They come with the PyPI package onnx (too
+# large to keep here); they are generated once into a cache folder.
 #   tests/node_tests.sh [-b BUILD] [-j JOBS] [-c CACHE] [-v]        -v: all failures, not only the first 20
-# Skipped when there is no python3 with onnx ($PYTHON chooses another). All must pass but those of node_failures.txt; one of these that passes is an error too.
+# Skipped when there is no python3 with onnx ($PYTHON chooses another). All must pass but those of node_failures.txt;
+# one of these that passes is an error too.
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build jobs=2 cache=${XDG_CACHE_HOME:-$HOME/.cache}/einkorn/node_tests verbose=
-while getopts b:j:c:v o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; c) cache=$OPTARG;; v) verbose=10000;; *) exit 2;; esac; done
+while getopts b:j:c:v o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; c) cache=$OPTARG;; v) verbose=10000;; *) \
+  exit 2;; esac; done
 python=${PYTHON:-python3}
 version=$("$python" -c 'import onnx; print(onnx.__version__)' 2>/dev/null)
 if [ -z "$version" ]; then
@@ -15,12 +18,15 @@ fi
 folder=$cache/$version
 if [ ! -e "$folder/done" ]; then
   mkdir -p "$folder"
-  "$python" "$here/tools/make_node_tests.py" "$folder" >"$folder/log" 2>&1 && touch "$folder/done" || { tail -5 "$folder/log"; echo "FAIL the node tests of onnx $version were not written"; echo "0 passed, 1 failed, 2 skipped"; exit 1; }
+  "$python" "$here/tools/make_node_tests.py" "$folder" >"$folder/log" 2>&1 && touch "$folder/done" ||
+    { tail -5 "$folder/log"; echo "FAIL the node tests of onnx $version were not written"
+    echo "0 passed, 1 failed, 2 skipped"; exit 1; }
 fi
 passed=0 failed=0
 all_but_listed() { # WHAT OPTIONS...
   what=$1; shift
-  if out=$("$build/nodetest" -l "$here/node_failures.txt" -j "$jobs" "$@" "$folder"/node/* 2>&1); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  if out=$("$build/nodetest" -l "$here/node_failures.txt" -j "$jobs" "$@" "$folder"/node/* 2>&1)
+  then passed=$((passed + 1)); else failed=$((failed + 1)); fi
   grep '^FAIL' <<<"$out" | head -${verbose:-20}
   echo "node tests of onnx $version, $what: $(tail -1 <<<"$out")"
   tail -3 <<<"$out" | grep '^compiled code'
@@ -29,9 +35,12 @@ all_but_listed "in the evaluator"
 all_but_listed "compiled, every second one without folding of constants" -c -a
 # what `compile -o NAME.onnx` writes is valid
 saved=$(mktemp -d)
-for m in "$here"/models/*.onnx; do "$build/einkorn" compile "$m" -o "$saved/${m##*/}" -q >/dev/null || echo "FAIL ${m##*/} as .onnx"; done >"$saved/log" 2>&1
+for m in "$here"/models/*.onnx; do "$build/einkorn" compile "$m" -o "$saved/${m##*/}" -q >/dev/null ||
+  echo "FAIL ${m##*/} as .onnx"; done >"$saved/log" 2>&1
 if [ ! -s "$saved/log" ] && "$python" -c 'import onnx, sys
-for m in sys.argv[1:]: onnx.checker.check_model(m, full_check=True)' "$saved"/*.onnx >"$saved/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL saved models are not valid: $(tail -3 "$saved/log")"; fi
+for m in sys.argv[1:]: onnx.checker.check_model(m, full_check=True)' "$saved"/*.onnx >"$saved/log" 2>&1
+then passed=$((passed + 1)); else failed=$((failed + 1))
+  echo "FAIL saved models are not valid: $(tail -3 "$saved/log")"; fi
 rm -rf "$saved"
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -19,8 +19,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 "$python" "$here/tools/make_peer_ops.py" --kernels >"$work/kernels"
-grep -oE '^\| (com\.microsoft|ai\.onnx\.ml)::[A-Za-z0-9]+ ' "$here/../docs/operators.md" | tr -d '| ' | sort -u >"$work/named"
-if [ -s "$work/kernels" ] && ! LC_ALL=C sort "$work/kernels" | LC_ALL=C comm -23 - <(LC_ALL=C sort "$work/named") | grep . >"$work/missing"; then
+grep -oE '^\| (com\.microsoft|ai\.onnx\.ml)::[A-Za-z0-9]+ ' "$here/../docs/operators.md" | tr -d '| ' |
+  sort -u >"$work/named"
+if [ -s "$work/kernels" ] && ! LC_ALL=C sort "$work/kernels" | LC_ALL=C comm -23 - <(LC_ALL=C sort "$work/named") |
+  grep . >"$work/missing"; then
   passed=1
 else
   failed=1; echo "FAIL docs/operators.md says nothing about" $(cat "$work/missing")

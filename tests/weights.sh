@@ -1,8 +1,11 @@
 #!/bin/bash
-# Weights in the memory of the compiler: a model of 3 GiB is checked without reading them; compiling and saving takes little more than what the weights themselves take; a saved library may have more of them than an
+# Weights in the memory of the compiler: a model of 3 GiB is checked without reading them; compiling and saving takes
+# little more than what the weights themselves take; a saved library may have more of them than an
 # instruction reaches.
-#   tests/weights.sh [-b BUILD] [-l]       -l: also saves the 3 GiB, as a library and as a model, which takes a minute and as much of the disk twice
-# weights/big.onnx: three MatMul by matrices of 1 GiB, kept in big.data; cache/matrix.onnx: one by a matrix of 64 MiB, kept in matrix.bin;
+#   tests/weights.sh [-b BUILD] [-l]       -l: also saves the 3 GiB, as a library and as a model, which takes a minute
+#   and as much of the disk twice
+# weights/big.onnx: three MatMul by matrices of 1 GiB, kept in big.data; cache/matrix.onnx: one by a matrix of 64 MiB,
+# kept in matrix.bin;
 # weights/bytes.onnx: four by matrices of 16 MiB of i8 with a scale, kept in bytes.bin. The files are made here.
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build large=
@@ -41,23 +44,29 @@ head -c 67108864 /dev/urandom >"$work/matrix.bin"
 take "run" 196 run "$work/matrix.onnx" --no-cache
 for x in so o c; do take "compile -o m.$x" 164 compile "$work/matrix.onnx" -o "$work/m.$x"; done
 "$einkorn" run "$work/matrix.onnx" --no-cache --output "$work/a.npz" >"$work/log" 2>&1
-ok "the library computes the same" bash -c "'$einkorn' run '$work/m.so' --dim N=1 --output '$work/b.npz' >'$work/log' 2>&1 && cmp '$work/a.npz' '$work/b.npz'"
+ok "the library computes the same" bash -c \
+  "'$einkorn' run '$work/m.so' --dim N=1 --output '$work/b.npz' >'$work/log' 2>&1 && cmp '$work/a.npz' '$work/b.npz'"
 ok "the library has its weights once" [ "$(stat -c %s "$work/m.so")" -lt 68500000 ]
 if command -v strip >/dev/null; then
   ok "strip" strip -o "$work/s.so" "$work/m.so"
-  ok "leaves the weights" bash -c "'$einkorn' run '$work/s.so' --dim N=1 --output '$work/b.npz' >'$work/log' 2>&1 && cmp '$work/a.npz' '$work/b.npz'"
+  ok "leaves the weights" bash -c \
+    "'$einkorn' run '$work/s.so' --dim N=1 --output '$work/b.npz' >'$work/log' 2>&1 && cmp '$work/a.npz' '$work/b.npz'"
 else
   skipped=$((skipped + 2))
 fi
 if command -v ld >/dev/null; then # another linker
   mkdir "$work/bin" && ln -s "$(command -v ld)" "$work/bin/ld"
-  for x in so o; do ok "ld makes .$x" env PATH="$work/bin" "$einkorn" compile "$work/matrix.onnx" -o "$work/g.$x" >"$work/log" 2>&1; done
-  ok "its library computes the same" bash -c "'$einkorn' run '$work/g.so' --dim N=1 --output '$work/b.npz' >'$work/log' 2>&1 && cmp '$work/a.npz' '$work/b.npz'"
+  for x in so o; do ok "ld makes .$x" env PATH="$work/bin" "$einkorn" compile "$work/matrix.onnx" -o \
+    "$work/g.$x" >"$work/log" 2>&1; done
+  ok "its library computes the same" bash -c \
+    "'$einkorn' run '$work/g.so' --dim N=1 --output '$work/b.npz' >'$work/log' 2>&1 && cmp '$work/a.npz' '$work/b.npz'"
 else
   skipped=$((skipped + 3))
 fi
 if command -v gcc >/dev/null; then # an object that is linked on
-  printf '#include "m.h"\nint main(void) {\n  const ek_rt_model *m = m_info();\n  unsigned long s = 0;\n  for (int64_t i = 0; i < m->weight_bytes; i++) s += m->weights[i];\n  return s < 1000000000 || m->weight_bytes < 67108864 || m->weight_bytes > 68000000;\n}\n' >"$work/u.c"
+  printf '#include "m.h"\nint main(void) {\n  const ek_rt_model *m = m_info();\n  unsigned long s = 0;\n  for '\
+'(int64_t i = 0; i < m->weight_bytes; i++) s += m->weights[i];\n  return s < 1000000000 || m->weight_bytes < '\
+'67108864 || m->weight_bytes > 68000000;\n}\n' >"$work/u.c"
   ok "gcc links the object" gcc -I"$work" "$work/u.c" "$work/m.o" -lm -lpthread -o "$work/u" 2>"$work/log"
   ok "and finds the weights" "$work/u"
 else
@@ -73,7 +82,9 @@ rm -f "$work"/b.*
 
 # ---- 3 GiB that are saved ----
 if [ -n "$large" ]; then
-  for i in 0 1 2; do printf "\\x0$((i + 1))" | dd of="$work/big.data" bs=1 seek=$((i * 1073741824 + 2000000)) conv=notrunc 2>/dev/null; done # else one would do for all
+  # else one would do for all
+  for i in 0 1 2; do printf "\\x0$((i + 1))" |
+    dd of="$work/big.data" bs=1 seek=$((i * 1073741824 + 2000000)) conv=notrunc 2>/dev/null; done
   take "3 GiB" 3172 compile "$work/big.onnx" -o "$work/m.so" --dim N=1
   ok "are there" [ "$(stat -c %s "$work/m.so")" -gt 3221225472 ]
   take "and run" 3172 run "$work/m.so"

@@ -159,8 +159,8 @@ EK_API void ek_set_progress(ek_session *s, int (*progress)(void *user, const cha
 EK_API ek_code ek_load_ops(ek_session *s, const char *path);
 
 /* ---- models ---------------------------------------------------------------------------------- */
-/* Loads a model: .onnx or graph text, by content. The file and its external data stay mapped; they must not change as long as the
- * model is used. EK_IO, EK_MODEL, EK_UNSUPPORTED. */
+/* Loads a model: .onnx or graph text, by content. The file and its external data stay mapped; they must not change as
+ * long as the model is used. EK_IO, EK_MODEL, EK_UNSUPPORTED. */
 EK_API ek_code ek_load(ek_session *s, const char *path, ek_model **out);
 /* Loads a model from memory: borrowed, and unchanged, as long as the model and what is compiled from it. name: for
  * messages; NULL: "model". External data has no folder here: EK_IO when the model has any. */
@@ -265,8 +265,8 @@ typedef struct ek_report {
   double total_ms, load_ms, passes_ms, schedule_ms, code_ms;
   int cached; /* the code was not made by this call: it came from the cache (ek_options.cache) */
 } ek_report;
-/* Compiles a model to code in this process. o: NULL for the defaults; read during the call. EK_USAGE (options), EK_UNSUPPORTED,
- * EK_MODEL, EK_SHAPE, EK_TARGET, EK_CANCELLED. */
+/* Compiles a model to code in this process. o: NULL for the defaults; read during the call. EK_USAGE (options),
+ * EK_UNSUPPORTED, EK_MODEL, EK_SHAPE, EK_TARGET, EK_CANCELLED. */
 EK_API ek_code ek_compile(ek_model *m, const ek_options *o, ek_module **out);
 /* Saves compiled code: by the suffix of path .so or .o (both need a linker), or .c; a header .h is written beside
  * it; or, as .onnx, the model itself with all decided that constants and fixed dimensions decide (beyond 2 GiB
@@ -299,8 +299,8 @@ EK_API void ek_module_report(const ek_module *m, ek_report *out); /* what compil
  * taken computes its kernel alone, without waiting. For several runs that shall each have threads of their
  * own at all times, make pools. A pool's threads look out for work for 0.3 ms after the last kernel, yielding the
  * processor to whoever wants it, and then sleep; they block all signals. */
-/* A pool of so many threads, the caller of ek_run_execute included; 0: ek_threads(). NULL: out of memory, or not 0 to 1024.
- * Any thread */
+/* A pool of so many threads, the caller of ek_run_execute included; 0: ek_threads(). NULL: out of memory, or not 0 to
+ * 1024. Any thread */
 EK_API ek_pool *ek_pool_create(int threads);
 EK_API void ek_pool_destroy(ek_pool *p); /* after all runs that use it. Any thread */
 
@@ -314,7 +314,8 @@ typedef struct ek_array {
   size_t bytes;
 } ek_array;
 typedef struct ek_arrays ek_arrays; /* the arrays of one file */
-/* Reads a .npz or .npy, by content. Texts become bytes: EK_UINT8 with one axis more, as models take them. EK_IO, EK_MODEL. */
+/* Reads a .npz or .npy, by content. Texts become bytes: EK_UINT8 with one axis more, as models take them. EK_IO,
+ * EK_MODEL. */
 EK_API ek_code ek_arrays_load(ek_session *s, const char *path, ek_arrays **out);
 EK_API void ek_arrays_close(ek_arrays *a);         /* ends what was given out of it, too */
 EK_API size_t ek_arrays_count(const ek_arrays *a); /* how many */
@@ -346,8 +347,8 @@ EK_API void ek_run_options_init_sized(ek_run_options *o, size_t bytes); /* the s
 #define ek_run_options_init(o) ek_run_options_init_sized((o), sizeof(ek_run_options))
 /* a run of a module, with so many threads (0: as compiled). Any thread */
 EK_API ek_code ek_run_create(ek_module *m, int threads, ek_run **out);
-/* a run with options; o NULL: the defaults. EK_USAGE: options. Any thread; the text of a failure is the session's, so look at the code
- * first */
+/* a run with options; o NULL: the defaults. EK_USAGE: options. Any thread; the text of a failure is the session's, so
+ * look at the code first */
 EK_API ek_code ek_run_create_with(ek_module *m, const ek_run_options *o, ek_run **out);
 /* any thread; not while it executes */
 EK_API void ek_run_destroy(ek_run *r);
@@ -358,11 +359,11 @@ EK_API ek_code ek_run_shape(ek_run *r, int32_t i, const int64_t *dims, int32_t r
  * allocates. EK_SHAPE; EK_MEMORY: out of memory, or over the limit (the message says how much is needed and by
  * which formula, and ek_run_memory() gives it, too); the memory that the run has stays. */
 EK_API ek_code ek_run_prepare(ek_run *r);
-/* data of input i: as many elements as the shape says when executed; borrowed until the next bind; may be NULL when the tensor is
- * empty */
+/* data of input i: as many elements as the shape says when executed; borrowed until the next bind; may be NULL when
+ * the tensor is empty */
 EK_API ek_code ek_run_bind_input(ek_run *r, int32_t i, const void *data);
-/* memory for output i: room for ek_run_output_bytes(), borrowed until the next bind; unbound (or NULL): memory of the run. May not
- * overlap inputs or other outputs */
+/* memory for output i: room for ek_run_output_bytes(), borrowed until the next bind; unbound (or NULL): memory of the
+ * run. May not overlap inputs or other outputs */
 EK_API ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data);
 /* ek_run_shape and ek_run_bind_input in one, by the input's name: `bytes` bytes at data, borrowed until the next time.
  * EK_USAGE: no such input (the message tells those there are); EK_SHAPE: rank, a dimension that the model fixes, or

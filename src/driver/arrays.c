@@ -1,5 +1,5 @@
-/* Arrays of numpy's files for programs: read into a context of their own, which lives as long as the handle; written from
- * what the caller has. */
+/* Arrays of numpy's files for programs: read into a context of their own, which lives as long as the handle; written
+ * from what the caller has. */
 #include "driver/driver.h"
 #include <string.h>
 

@@ -97,7 +97,8 @@ struct ek_module {
 };
 
 /* ---- structs.c ------------------------------------------------------------------------------- */
-/* Writes the defaults, of which this library knows `own` bytes, into a caller's struct of `bytes` bytes, and its size. */
+/* Writes the defaults, of which this library knows `own` bytes, into a caller's struct of `bytes` bytes, and its
+ * size. */
 void struct_init(void *to, size_t bytes, const void *defaults, size_t own);
 /* Reads a caller's struct over the defaults in *to, which has `own` bytes. False: its size is none, or larger
  * than this library knows. */

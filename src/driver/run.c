@@ -278,7 +278,7 @@ ek_code ek_run_bind_output(ek_run *r, int32_t i, void *data) {
   return EK_OK;
 }
 
-/* ---- the same by name ---------------------------------------------------------------------------------------------- */
+/* ---- the same by name -------------------------------------------------------------------------------------------- */
 /* -1: there is no such tensor, which is told with those there are. */
 static int64_t by_name(ek_run *r, const char *what, const ek_rt_tensor *t, int64_t n, const char *name) {
   char known[512] = "";

@@ -31,7 +31,7 @@ INIT(ek_options, options_defaults)
 INIT(ek_run_options, run_defaults)
 INIT(ek_show_options, show_defaults)
 
-/* ---- programs of older headers call these: the first header of this soname had so much ---------------------------- */
+/* ---- programs of older headers call these: the first header of this soname had so much --------------------------- */
 #undef ek_session_options_init
 #undef ek_options_init
 #undef ek_run_options_init

@@ -18,7 +18,8 @@
  *   one digit is the usual case, of no digit a size-1 axis. Each variable belongs to exactly one stage (its
  *   output digits and its reductions' variables); variables of extent 1 do not exist (they are the constant 0).
  *   The element type of the stage is its rounding point: the value has exactly that type; fusion keeps the rounding.
- *   recurrence: stages with the same recurrence id form a recurrence over one shared variable t (an output digit of each).
+ *   recurrence: stages with the same recurrence id form a recurrence over one shared variable t (an output digit of
+ *   each).
  *   They run together step by step in module order; a stage may read any stage of the group at t' < t
  *   (or, of a stage standing earlier, t' <= t); reads at negative t' have an `else` value.
  *
@@ -348,8 +349,8 @@ void narrow_write(etype k, const uint8_t *from, size_t n, uint8_t *to); /* n ele
 enum { MAX_OPERANDS = 64 };
 /* free variables (atoms), also through data atoms; reductions bind theirs */
 void expr_vars(emodule *m, ex e, arena *a, u32vec *free_vars);
-/* appends what a chain of op joins, in its order: the factors of a product, the parts of a condition. MAX_OPERANDS at most,
- * the last ones whole: a DAG may unfold to far more */
+/* appends what a chain of op joins, in its order: the factors of a product, the parts of a condition. MAX_OPERANDS at
+ * most, the last ones whole: a DAG may unfold to far more */
 void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out);
 /* distinct load nodes, also inside indices and `otherwise` */
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads);

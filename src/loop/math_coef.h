@@ -2,7 +2,8 @@
  * to the type (_32, _64); the comment gives the error of the whole function that the fit itself
  * leaves, relative. exp_32, tanh_32, erf_32 and log_32 are Lawson-weighted least-squares fits instead.
  *   exp (e^r-1-r)/r^2   tanh_32, erf_32 f(x)/x as quotients in x^2, x <= 9.02 and 3.96, 1 beyond: 2e-8, but that
- *                       erf_32 rises over 1 behind 3.7, by 8e-7 at the end, more than its rounding   tanh_64, sin, asin, atan, sinh, asinh, atanh (f(x)-x)/x^3 in x^2   cos
+ *                       erf_32 rises over 1 behind 3.7, by 8e-7 at the end, more than its rounding   tanh_64, sin,
+ *                       asin, atan, sinh, asinh, atanh (f(x)-x)/x^3 in x^2   cos
  *                       (cos-1+z/2)/z^2 in z = x^2   acosh (acosh(1+t)/sqrt(2t)-1)/t
  *   erf_64 erf(x)/x in x^2, x <= 1   erfc_64: erfc(a) e^(a^2) in (a-2)/(a+2), a in 1..6   log_32
  *                                    (log(1+f)-f+f^2/2)/f^3   log_64 (2 atanh(s)-2s)/s^3 in s^2 */

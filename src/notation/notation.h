@@ -31,8 +31,8 @@ bool notation_builtin(uint32_t i, bytes *text, const char **file);
 /* NULL if not defined; definitions are named NAME or "domain::NAME" */
 const opdef *notation_find(const oplib *lib, const char *domain, const char *name);
 
-/* "; did you mean X?" where there is an operator of that name in another domain, or of a similar name in the same domain;
- * else "" */
+/* "; did you mean X?" where there is an operator of that name in another domain, or of a similar name in the same
+ * domain; else "" */
 const char *notation_meant(const oplib *lib, arena *a, const char *domain, const char *name);
 
 /* About a definition (for `ops`, `info`, docs) */

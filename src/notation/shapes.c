@@ -18,7 +18,8 @@
 bool at_most_one(el *x, sz d) {
   return !sym_is_int(x->c, d, NULL) && sym_ge0(x->c, d) && sym_le(x->c, d, sym_int(x->c, 1));
 }
-/* Of two sizes, one of which is 0 or 1, or the other one times such a size: the size of their broadcast. 0: neither is. */
+/* Of two sizes, one of which is 0 or 1, or the other one times such a size: the size of their broadcast. 0: neither
+ * is. */
 static sz with_at_most_one(el *x, sz a, sz b) {
   ctx *c = x->c;
   sz one = sym_int(c, 1), few, d;

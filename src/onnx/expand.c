@@ -5,7 +5,8 @@
  * flow (attention with its own score function) becomes nodes with the regions between them, so that the
  * definitions of the parts and the model's own formula are fused like any others. A recurrence over a
  * batch becomes a recurrence of recurrences. Trees written as columns of attributes become tables for a walk
- * (trees.c). A quantised operator that is another one between conversions becomes these. The last node is always the given one, changed.
+ * (trees.c). A quantised operator that is another one between conversions becomes these. The last node is always the
+ * given one, changed.
  */
 #include "onnx/expand.h"
 #include "onnx/onnx.h"

@@ -41,7 +41,7 @@ bool onnx_value_file(ctx *c, const char *path, value_kind kind, const ndarray **
 /* The opsets in which the standard changed what a node of this operator says, as far as it has to be rewritten here;
  * ascending. */
 uint32_t onnx_changes(const char *op, int *versions, uint32_t room);
-/* The i-th operator that has no definition because nodes of others take its place on import: which these are. NULL: there
- * are no more. */
+/* The i-th operator that has no definition because nodes of others take its place on import: which these are. NULL:
+ * there are no more. */
 const char *onnx_replaced(uint32_t i, const char **domain, const char **op);
 #endif

@@ -9,8 +9,8 @@
  *           micro-kernel: mr x nv registers; reduction loops; followers (epilogue); stores
  * or, when nothing is gained by keeping a panel, the row tiles and their panels are innermost (long rows in
  * strips, so that lines are read whole while they
- * are near). Edges get micro-kernels of their own with exactly the rows and vectors that remain (the last vector masked,
- * or scalar where the target has no masks).
+ * are near). Edges get micro-kernels of their own with exactly the rows and vectors that remain (the last vector
+ * masked, or scalar where the target has no masks).
  */
 #ifndef EK_SCHEDULE_NEST_H
 #define EK_SCHEDULE_NEST_H
@@ -62,8 +62,8 @@ typedef struct nest {
   nvar row, lane; /* var 0: none */
   nvar row2;      /* the rows of a tile are all values of row, for several of this one; var 0: none */
   nvar collapsed; /* no: they are the points of both, one after the other; var 0: as said */
-  bool
-      rows_outer; /* all full panels pass over a tile of rows (from..to of `blocking`), instead of the rows over a panel */
+  /* all full panels pass over a tile of rows (from..to of `blocking`), instead of the rows over a panel */
+  bool rows_outer;
   /* a tile has points of one value of row2, where these are enough for one: it decides which places the sum leaves
    * out */
   bool partitioned;

@@ -7,7 +7,8 @@
   make_models.py --peer      also run every model in onnxruntime and print where it disagrees or cannot run it
   make_models.py NAME...     only these models
 
-Needs onnx 1.23 and numpy; --peer and the models named contrib_* need onnxruntime.  The tests read the committed files and need no Python.
+Needs onnx 1.23 and numpy; --peer and the models named contrib_* need onnxruntime.  The tests read the committed files
+and need no Python.
 """
 import os
 

@@ -1,8 +1,10 @@
-"""Writes the single-node tests that come with the PyPI package onnx as FOLDER/node/NAME/{model.onnx,test_data_set_0/*.pb}.
+"""Writes the single-node tests that come with the PyPI package onnx as
+FOLDER/node/NAME/{model.onnx,test_data_set_0/*.pb}.
 
     make_node_tests.py FOLDER
 
-The package's own command (backend-test-tools generate-data) covers only its whole models; this calls its writer for each node test. Tests that it cannot write are named on stderr.
+The package's own command (backend-test-tools generate-data) covers only its whole models; this calls its writer for
+each node test. Tests that it cannot write are named on stderr.
 """
 import argparse
 import sys

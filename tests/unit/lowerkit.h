@@ -1,5 +1,5 @@
-/* For tests of lowering: a graph in text form is lowered and evaluated on inputs that hold 0, 1, 2, .., and what it gives,
- * or why it is refused, is compared. Open sizes are 3. */
+/* For tests of lowering: a graph in text form is lowered and evaluated on inputs that hold 0, 1, 2, .., and what it
+ * gives, or why it is refused, is compared. Open sizes are 3. */
 #ifndef LOWERKIT_H
 #define LOWERKIT_H
 #include "eval/eval.h"

@@ -246,7 +246,8 @@ def shares(net, q, k, v, mask, out, where=None):
     net.op("MatMul", net.op("Softmax", scores, axis=-1), v, out=out)
 
 
-@model("masks that are tables over enough places to be skipped by tiles: a causal one of booleans, of 0 and the least float, a band of 0 and -inf, a padding; a causal one that leaves one row out entirely (uniform)", opset=18)
+@model("masks that are tables over enough places to be skipped by tiles: a causal one of booleans, of 0 and the least "
+       "float, a band of 0 and -inf, a padding; a causal one that leaves one row out entirely (uniform)", opset=18)
 def masks_tables(net):
     t = 52
     q, k, v = (net.input(name, F32, 2, t, 4) for name in "qkv")
@@ -262,7 +263,8 @@ def masks_tables(net):
     return [[net.uniform(-2, 2, 2, t, 4) for _ in "qkv"]]
 
 
-@model("masks computed from places: causal by Range, LessOrEqual and Where, by Trilu of ConstantOfShape, by a product with -1e9, a window, as many places as an input says; products with triangles; symbolic length", opset=18)
+@model("masks computed from places: causal by Range, LessOrEqual and Where, by Trilu of ConstantOfShape, by a product "
+       "with -1e9, a window, as many places as an input says; products with triangles; symbolic length", opset=18)
 def masks_places(net):
     q, k, v = (net.input(name, F32, 2, "T", 4) for name in "qkv")
     lengths = net.input("lengths", I64, 2)
@@ -285,4 +287,5 @@ def masks_places(net):
     net.op("MatMul", net.op("Trilu", square, np.int64(-2), upper=1), v, out="upper")
     for name in ("causal", "trilu", "product", "window", "padded", "lower", "upper"):
         net.output(name, F32, 2, "T", 4)
-    return [[*(net.uniform(-2, 2, 2, t, 4) for _ in "qkv"), np.array(n)] for t, n in ((70, (70, 9)), (33, (1, 17)), (3, (3, 2)))]
+    return [[*(net.uniform(-2, 2, 2, t, 4) for _ in "qkv"), np.array(n)] for t,
+            n in ((70, (70, 9)), (33, (1, 17)), (3, (3, 2)))]

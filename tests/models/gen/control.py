@@ -232,7 +232,8 @@ def scan_lstm(net):
     return [[net.uniform(-1, 1, 5, 2, 3)]]
 
 
-@model("Loop whose carried value grows by a row every trip, in the middle axis of another; ends by data; both are read inside")
+@model("Loop whose carried value grows by a row every trip, in the middle axis of another; ends by data; both are "
+       "read inside")
 def loop_grow(net):
     x, limit = net.input("x", F32, 2, 3), net.input("limit", I64)
     rows, cache = net.input("rows", F32, "R", 3), net.input("cache", F32, 2, "T", 3)
@@ -252,7 +253,8 @@ def loop_grow(net):
     body.output("held_out", F32, "held_out_n", 3)
     body.output("mid_out", F32, 2, "mid_out_n", 3)
     body.output("most", F32)
-    net.op("Loop", net.op("Min", limit, np.int64(24)), "", rows, cache, out=["held_end", "mid_end", "mosts"], body=body.graph())
+    net.op("Loop", net.op("Min", limit, np.int64(24)), "", rows, cache, out=["held_end", "mid_end", "mosts"],
+           body=body.graph())
     net.op("ReduceMean", "mid_end", out="mean", axes=[1], keepdims=0)
     net.output("held_end", F32, "held_end_n", 3)
     net.output("mid_end", F32, 2, "mid_end_n", 3)
@@ -265,7 +267,8 @@ def loop_grow(net):
     return runs
 
 
-@model("Loop whose carried value shrinks by data: what is above a threshold stays; a size found at run time inside the body")
+@model("Loop whose carried value shrinks by data: what is above a threshold stays; a size found at run time inside "
+       "the body")
 def loop_shrink(net):
     x = net.input("x", F32, "N")
     body = net.sub("keep")
@@ -284,11 +287,13 @@ def loop_shrink(net):
     return [[net.uniform(0, 1, n)] for n in (9, 30, 1)]
 
 
-@model("If on data whose branches give different sizes: one of them found at run time; what reads the result has that size")
+@model("If on data whose branches give different sizes: one of them found at run time; what reads the result has that "
+       "size")
 def if_sizes(net):
     x, pick = net.input("x", F32, "N", 4), net.input("pick", BOOL)
     few, many = net.sub("few"), net.sub("many")
-    few.op("Compress", x, few.op("Greater", few.op("ReduceMax", x, axes=[1], keepdims=0), np.float32(0.6)), out="f", axis=0)
+    few.op("Compress", x, few.op("Greater", few.op("ReduceMax", x, axes=[1], keepdims=0), np.float32(0.6)), out="f",
+           axis=0)
     few.output("f", F32, "f_n", 4)
     many.op("Concat", x, many.op("Neg", x), x, out="m", axis=0)
     many.output("m", F32, "m_n", 4)
@@ -301,7 +306,8 @@ def if_sizes(net):
     return [[net.uniform(0, 1, n, 4), np.array(p)] for n, p in ((6, True), (6, False), (1, False))]
 
 
-@model("If on whether anything was found: nothing in one branch, places of some number in the other, as detectors do it before they suppress boxes; a length by division towards 0 of a size less one")
+@model("If on whether anything was found: nothing in one branch, places of some number in the other, as detectors do "
+       "it before they suppress boxes; a length by division towards 0 of a size less one")
 def if_found(net):
     x = net.input("x", F32, "N")
     net.op("Compress", x, net.op("Greater", x, np.float32(0.5)), out="found", axis=0)
@@ -310,7 +316,8 @@ def if_found(net):
     none.output("n", F32, "n_n")
     some.op("Compress", "found", some.op("Less", "found", np.float32(0.9)), out="s", axis=0)
     some.output("s", F32, "s_n")
-    net.op("If", net.op("Equal", net.op("Size", "found"), np.int64(0)), out="y", then_branch=none.graph(), else_branch=some.graph())
+    net.op("If", net.op("Equal", net.op("Size", "found"), np.int64(0)), out="y", then_branch=none.graph(),
+           else_branch=some.graph())
     half = net.op("Add", net.op("Div", net.op("Sub", net.op("Shape", x), np.array([1])), np.array([2])), np.array([1]))
     net.op("Expand", np.float32(2), half, out="h")
     net.output("y", F32, "y_n")
@@ -318,7 +325,8 @@ def if_found(net):
     return [[v.astype(np.float32)] for v in (net.uniform(0, 1, 12), net.uniform(0, 0.4, 5), net.uniform(0, 1, 41))]
 
 
-@model("Sizes found at run time: Slice from and to places that are inputs (an output as long as the rest), what reads it, NonZero, Range")
+@model("Sizes found at run time: Slice from and to places that are inputs (an output as long as the rest), what reads "
+       "it, NonZero, Range")
 def late_sizes(net):
     x, start, end = net.input("x", F32, "N", 3), net.input("start", I64, 1), net.input("end", I64, 1)
     net.op("Slice", x, start, end, np.array([0]), out="part")
@@ -333,7 +341,8 @@ def late_sizes(net):
     net.output("sum", F32)
     net.output("places", I64, "places_n", 2)
     net.output("even", I64, "even_n")
-    return [[net.uniform(-1, 1, n, 3), np.array([a]), np.array([b])] for n, a, b in ((20, 0, 20), (20, 3, -2), (5, -2, 9), (7, 5, 2), (40, 1, 39))]
+    return [[net.uniform(-1, 1, n, 3), np.array([a]), np.array([b])] for n, a,
+            b in ((20, 0, 20), (20, 3, -2), (5, -2, 9), (7, 5, 2), (40, 1, 39))]
 
 
 @model("Loop as exporters write `while`: 2^63 - 1 trips, ended by its condition; and one without a number of trips")

@@ -69,7 +69,8 @@ def large(net, cin, cout, *taps):
     return net.op("Mul", net.weight(cout, cin, *[1] * len(taps)), net.uniform(-0.3, 0.3, 1, 1, *taps))
 
 
-@model("windows of many taps: 9x7 over many channels with a residual, one channel each 19x41; extents that their tiles do not divide; symbolic batch")
+@model("windows of many taps: 9x7 over many channels with a residual, one channel each 19x41; extents that their "
+       "tiles do not divide; symbolic batch")
 def large_windows(net):
     x = net.input("image", F32, "N", 2, 17, 44)
     a = net.op("Relu", net.conv(x, 2, 24, [1, 1]))
@@ -80,7 +81,8 @@ def large_windows(net):
     return [[net.uniform(-1, 1, n, 2, 17, 44)] for n in (1, 2)]
 
 
-@model("windows over axes of open size: 3x3 with a residual, 5x5 with a stride of 2, 31 taps of one channel each; sizes that are not whole tiles, and smaller than one")
+@model("windows over axes of open size: 3x3 with a residual, 5x5 with a stride of 2, 31 taps of one channel each; "
+       "sizes that are not whole tiles, and smaller than one")
 def open_windows(net):
     x = net.input("image", F32, "N", 3, "H", "W")
     a = net.op("Relu", net.op("Conv", x, large(net, 3, 32, 3, 3), pads=[1, 1, 1, 1]))
@@ -92,20 +94,23 @@ def open_windows(net):
     return [[net.uniform(-1, 1, 1, 3, h, w)] for h, w in ((13, 18), (4, 1), (8, 11))]
 
 
-@model("a CNN's first layers: 7x7 with a stride of 2 from three channels, which reads nothing outside; 3x3 at 14x12 and 5x5 at 13x26 over many channels, with a residual; symbolic batch")
+@model("a CNN's first layers: 7x7 with a stride of 2 from three channels, which reads nothing outside; 3x3 at 14x12 "
+       "and 5x5 at 13x26 over many channels, with a residual; symbolic batch")
 def first_layers(net):
     x = net.input("image", F32, "N", 3, 34, 57)
     a = net.op("Relu", net.op("Conv", x, large(net, 3, 32, 7, 7), pads=[3, 3, 3, 3], strides=[2, 2]))
     b = net.op("MaxPool", a, kernel_shape=[4, 18])
     c = net.op("Relu", net.op("Add", net.op("Conv", b, large(net, 32, 32, 3, 3), pads=[1, 1, 1, 1]), b))
     net.conv(c, 32, 3, [1, 1], out="y")
-    net.conv(net.op("Conv", net.op("MaxPool", a, kernel_shape=[5, 4]), large(net, 32, 32, 5, 5), pads=[2, 2, 2, 2]), 32, 3, [1, 1], out="z")
+    net.conv(net.op("Conv", net.op("MaxPool", a, kernel_shape=[5, 4]), large(net, 32, 32, 5, 5), pads=[2, 2, 2, 2]), 32,
+             3, [1, 1], out="z")
     net.output("y", F32, "N", 3, 14, 12)
     net.output("z", F32, "N", 3, 13, 26)
     return [[net.uniform(-1, 1, 1, 3, 34, 57)]]
 
 
-@model("strided windows whose phases become channels: 9x8 by 3 with extents that strides and tiles do not divide, 8x8 by 4 "
+@model("strided windows whose phases become channels: 9x8 by 3 with extents that strides and tiles do not divide, 8x8 "
+       "by 4 "
        "whose places outside have a value of their own; symbolic batch")
 def strided_windows(net):
     x = net.input("image", F32, "N", 1, 32, 44)
@@ -118,18 +123,22 @@ def strided_windows(net):
     return [[net.uniform(-1, 1, n, 1, 32, 44)] for n in (1, 2)]
 
 
-@model("3x3 windows over small pictures, whose forms make factors of kept taps: 7x7, 4x7 with one tile on an axis, 9x5 of two groups")
+@model("3x3 windows over small pictures, whose forms make factors of kept taps: 7x7, 4x7 with one tile on an axis, "
+       "9x5 of two groups")
 def small_windows(net):
     for name, out, h, w, group in (("a", "y", 7, 7, 1), ("b", "z", 4, 7, 1), ("c", "t", 9, 5, 2)):
-        x = net.op("Conv", net.input(name, F32, 1, 32, h, w), large(net, 32 // group, 40, 3, 3), pads=[1, 1, 1, 1], group=group)
+        x = net.op("Conv", net.input(name, F32, 1, 32, h, w), large(net, 32 // group, 40, 3, 3), pads=[1, 1, 1, 1],
+                   group=group)
         net.conv(net.op("Relu", x), 40, 3, [1, 1], out=out)
         net.output(out, F32, 1, 3, h, w)
     return [[net.uniform(-1, 1, 1, 32, h, w) for h, w in ((7, 7), (4, 7), (9, 5))]]
 
 
-@model("windows over places that no tile divides, so that the last one lacks outputs: alone behind the first, one of several, of two pictures, with kept taps")
+@model("windows over places that no tile divides, so that the last one lacks outputs: alone behind the first, one of "
+       "several, of two pictures, with kept taps")
 def short_tiles(net):
-    sizes = (("a", "y", 1, 11, 10, (3, 2)), ("b", "z", 2, 11, 11, (3, 3)), ("c", "t", 1, 14, 14, (3, 3)), ("d", "u", 2, 9, 9, (2, 3)))
+    sizes = (("a", "y", 1, 11, 10, (3, 2)), ("b", "z", 2, 11, 11, (3, 3)), ("c", "t", 1, 14, 14, (3, 3)),
+             ("d", "u", 2, 9, 9, (2, 3)))
     for name, out, n, h, w, k in sizes:
         x = net.op("Relu", net.conv(net.input(name, F32, n, 2, h, w), 2, 32, [1, 1]))
         x = net.op("Conv", x, large(net, 32, 40, *k), pads=[1, 1, k[0] - 2, k[1] - 2])
@@ -138,7 +147,8 @@ def short_tiles(net):
     return [[net.uniform(-1, 1, n, 2, h, w) for _, _, n, h, w, _ in sizes]]
 
 
-@model("windows over an open number of places of an open batch: many rows take other forms than few, the last tile may lack outputs")
+@model("windows over an open number of places of an open batch: many rows take other forms than few, the last tile "
+       "may lack outputs")
 def many_rows(net):
     x = net.op("Relu", net.conv(net.input("samples", F32, "N", 1, "S"), 1, 32, [64], strides=[64]))
     x = net.op("Relu", net.op("Conv", x, large(net, 32, 64, 3), pads=[1, 1]))
@@ -147,7 +157,8 @@ def many_rows(net):
     return [[net.uniform(-1, 1, n, 1, 64 * t)] for n, t in ((9, 4), (3, 3), (4, 1), (5, 11))]
 
 
-@model("expansions larger than a cache, of which a depthwise window keeps a few rows at a time: with a step of two and of one, dilated, of an open batch")
+@model("expansions larger than a cache, of which a depthwise window keeps a few rows at a time: with a step of two "
+       "and of one, dilated, of an open batch")
 def sliding_rows(net):
     x = net.input("image", F32, "N", 1, 45, 44)
     y = net.op("Clip", net.conv(x, 1, 136, [1, 2]), np.float32(0), np.float32(6))
@@ -343,7 +354,8 @@ def detector_nms(net):
     return [[net.uniform(-2, 2, 2, 20, 6), np.array([limit], np.float32)] for limit in (0.3, 0.5, 2.0)]
 
 
-@model("detector on a picture resized by a scale that is computed from its sizes (floats: no bound on the new ones), two levels, what "
+@model("detector on a picture resized by a scale that is computed from its sizes (floats: no bound on the new ones), "
+       "two levels, what "
        "each finds (NonZero) side by side, all pairs of them; outputs whose sizes nothing bounds", opset=18)
 def detector_scaled(net):
     x = net.input("image", F32, 3, "h", "w")
@@ -351,7 +363,8 @@ def detector_scaled(net):
     scale = net.op("Div", np.float32(8), net.op("ReduceMin", sides, keepdims=0))
     sizes = net.op("Cast", net.op("Floor", net.op("Mul", sides, scale)), to=I64)
     net.op("Resize", x, "", "", net.op("Concat", [3], sizes, axis=0), out="resized", mode="linear")
-    first = net.op("Relu", net.conv(net.op("Unsqueeze", "resized", [0]), 3, 4, [3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
+    first = net.op("Relu", net.conv(net.op("Unsqueeze", "resized", [0]), 3, 4, [3, 3], strides=[2, 2],
+                                    pads=[1, 1, 1, 1]))
     second = net.op("Relu", net.conv(first, 4, 4, [3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
     found = []
     for level in (first, second):
@@ -575,11 +588,14 @@ def conv_dynamic_weights(net):
     return [[net.uniform(-1, 1, 1, 4, 8, 8), net.uniform(-0.3, 0.3, 6, 4, 3, 3), net.uniform(-1, 1, 1, 5)]]
 
 
-@model("products of something computed: channels scaled by a gate that looks at all of them before a 1x1 Conv, scaled rows before a MatMul, bytes as a MatMul's rows; symbolic batch")
+@model("products of something computed: channels scaled by a gate that looks at all of them before a 1x1 Conv, scaled "
+       "rows before a MatMul, bytes as a MatMul's rows; symbolic batch")
 def computed_rows(net):
-    x, rows, codes = net.input("x", F32, "batch", 3, 6, 7), net.input("rows", F32, "batch", 9, 37), net.input("bytes", U8, "batch", 11, 37)
+    x, rows, codes = net.input("x", F32, "batch", 3, 6, 7), net.input("rows", F32, "batch", 9, 37), net.input("bytes",
+            U8, "batch", 11, 37)
     x = net.op("Relu", net.same(x, 3, 20))
-    gate = net.op("Unsqueeze", net.op("Sigmoid", net.gemm(net.reduce("ReduceMean", x, [2, 3], 0), 20, 20)), net.const([2, 3]))
+    gate = net.op("Unsqueeze", net.op("Sigmoid", net.gemm(net.reduce("ReduceMean", x, [2, 3], 0), 20, 20)),
+                  net.const([2, 3]))
     x = net.op("Relu", net.conv(net.op("Mul", x, gate), 20, 36, [1, 1]))
     net.reduce("ReduceMax", x, [2, 3], 0, out="gated")
     net.op("MatMul", net.op("Mul", rows, net.reduce("ReduceMax", rows, [2])), net.weight(37, 50), out="scaled")
@@ -587,10 +603,12 @@ def computed_rows(net):
     net.output("gated", F32, "batch", 36)
     net.output("scaled", F32, "batch", 9, 50)
     net.output("converted", F32, "batch", 11, 18)
-    return [[net.uniform(-1, 1, n, 3, 6, 7), net.uniform(-1, 1, n, 9, 37), np.rint(net.uniform(0, 9, n, 11, 37)).astype(np.uint8)] for n in (1, 2)]
+    return [[net.uniform(-1, 1, n, 3, 6, 7), net.uniform(-1, 1, n, 9, 37),
+             np.rint(net.uniform(0, 9, n, 11, 37)).astype(np.uint8)] for n in (1, 2)]
 
 
-@model("large maps between small kernels: 3x3 Conv over tiles that overhang on both sides, another that reads its result, "
+@model("large maps between small kernels: 3x3 Conv over tiles that overhang on both sides, another that reads its "
+       "result, "
        "depthwise then pointwise; the rows between them are handed over a block at a time")
 def handed_over(net):
     a, b = net.input("a", F32, "batch", 4, 62, 1), net.input("b", F32, "batch", 4, 1, 61)
@@ -605,7 +623,8 @@ def handed_over(net):
     y = window(x, 8)
     net.reduce("ReduceMax", y, [3], 0, out="rows")
     wide = net.conv(net.op("Concat", x, x, x, x, y, axis=1), 136, 136, [3, 3], pads=[1, 1, 1, 1], group=136)
-    net.reduce("ReduceMean", net.op("Clip", net.conv(net.op("Relu", wide), 136, 8, [1, 1]), np.float32(-1), np.float32(6)), [3], 0, out="projected")
+    net.reduce("ReduceMean", net.op("Clip", net.conv(net.op("Relu", wide), 136, 8, [1, 1]), np.float32(-1),
+                                    np.float32(6)), [3], 0, out="projected")
     net.output("columns", F32, "batch", 32, 61)
     net.output("rows", F32, "batch", 8, 62)
     net.output("projected", F32, "batch", 8, 62)

@@ -7,8 +7,10 @@ Invariants
   - Same bytes on every run: weights come from RandomState (a frozen stream) drawn by `uniform` alone, names are
     counted, protobuf is serialised deterministically, and zip members carry a fixed date.
   - NAME.onnx always passes the full checker of onnx.
-  - Reference outputs come from onnx.reference, with the operators of reference_ops.py where that has a gap; for models with operators of onnxruntime's own
-    domain from onnxruntime, without its optimisations. Their outputs are listed in `open_outputs`, and get the types that it gives.
+  - Reference outputs come from onnx.reference, with the operators of reference_ops.py where that has a gap; for models
+    with operators of onnxruntime's own
+    domain from onnxruntime, without its optimisations. Their outputs are listed in `open_outputs`, and get the types
+    that it gives.
 """
 import io
 import zipfile
@@ -215,7 +217,8 @@ def make(name):
 
 
 def by_peer(proto, names, variants, outputs):
-    """The model with these outputs, and what onnxruntime computes for them; a dim that differs between the variants is left open."""
+    """The model with these outputs, and what onnxruntime computes for them; a dim that differs between the variants is
+    left open."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
@@ -228,8 +231,10 @@ def by_peer(proto, names, variants, outputs):
     del proto.graph.output[:]
     for i, name in enumerate(outputs):
         found = [results[i] for _, results in runs]
-        dims = [found[0].shape[d] if len({r.shape[d] for r in found}) == 1 else f"{name}_{d}" for d in range(found[0].ndim)]
-        proto.graph.output.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(found[0].dtype), dims))
+        dims = [found[0].shape[d] if len({r.shape[d] for r in found}) == 1 else f"{name}_{d}"
+                for d in range(found[0].ndim)]
+        proto.graph.output.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(found[0].dtype),
+                dims))
     return proto, runs, {}
 
 

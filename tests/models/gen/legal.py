@@ -1,4 +1,5 @@
-"""Legal models whose shape or value is easily got wrong: broadcasts against at most one row, one number as a tensor of one
+"""Legal models whose shape or value is easily got wrong: broadcasts against at most one row, one number as a tensor of
+one
 element, a division by zero that nobody reads, halves that are compared, a clip in a recurrence."""
 import numpy as np
 from onnx import helper
@@ -9,7 +10,8 @@ from .kit import BOOL, F16, F32, I64, model
 PEER = "com.microsoft"
 
 
-@model("Expand, Add, Where and Concat against a slice of at most one row: sizes that are 0 or 1; an empty batch", opset=17)
+@model("Expand, Add, Where and Concat against a slice of at most one row: sizes that are 0 or 1; an empty batch",
+       opset=17)
 def at_most_one(net):
     x, u = net.input("x", F32, "n", 4), net.input("u", F32, "m", 4)
     first = net.op("Slice", x, [0], [1], [0])
@@ -25,7 +27,8 @@ def at_most_one(net):
     return [[net.uniform(-1, 1, n, 4), net.uniform(-1, 1, m, 4)] for n, m in ((5, 3), (1, 1), (0, 1))]
 
 
-@model("integer division and remainder by zero in constant lanes that a Where leaves out, in a shape and in values", opset=18)
+@model("integer division and remainder by zero in constant lanes that a Where leaves out, in a shape and in values",
+       opset=18)
 def folded_zeros(net):
     x = net.input("x", I64, "n", 3)
     a, d, safe = np.array([7, 9, 8]), np.array([2, 0, 3]), net.op("Equal", np.array([2, 0, 3]), np.int64(0))
@@ -59,7 +62,8 @@ def halves_compared(net):
     return [[np.array([[3], [7], [0.3]], half), net.uniform(-40, 40, n, dtype=half)] for n in (57, 8)]
 
 
-@model("scales and zero points of shape [1] in quantised operators: QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger, QuantizeLinear; com.microsoft: QGemm, "
+@model("scales and zero points of shape [1] in quantised operators: QLinearConv, QLinearMatMul, ConvInteger, "
+       "MatMulInteger, QuantizeLinear; com.microsoft: QGemm, "
        "QLinearSigmoid, QLinearLeakyRelu, QLinearSoftmax, QLinearGlobalAveragePool")
 def quantised_ones(net):
     net.domains[PEER] = 1
@@ -80,14 +84,17 @@ def quantised_ones(net):
     return [[net.uniform(-3, 3, n, 4, 6, 6), net.uniform(-3, 3, 5, 8)] for n in (2, 1)]
 
 
-@model("clip of LSTM (peepholes, input_forget), GRU and RNN: it bounds what the gates get, not the cell before its last activation", opset=14)
+@model("clip of LSTM (peepholes, input_forget), GRU and RNN: it bounds what the gates get, not the cell before its "
+       "last activation", opset=14)
 def recurrent_clip(net):
     x = net.input("x", F32, "t", 2, 4)
     state = net.uniform(-1, 1, 1, 2, 3)
     for kind, gates in (("LSTM", 4), ("LSTM", 4), ("GRU", 3), ("RNN", 1)):
-        parts = [net.uniform(-1, 1, 1, gates * 3, 4), net.uniform(-1, 1, 1, gates * 3, 3), net.uniform(-1, 1, 1, gates * 6), "", state]
+        parts = [net.uniform(-1, 1, 1, gates * 3, 4), net.uniform(-1, 1, 1, gates * 3, 3),
+                 net.uniform(-1, 1, 1, gates * 6), "", state]
         lstm = kind == "LSTM"
-        made = net.op(kind, x, *parts, *([3 * state, net.uniform(-1, 1, 1, 9)] if lstm else []), n=3 if lstm else 2, hidden_size=3, clip=0.5,
+        made = net.op(kind, x, *parts, *([3 * state, net.uniform(-1, 1, 1, 9)] if lstm else []), n=3 if lstm else 2,
+                      hidden_size=3, clip=0.5,
                       input_forget=net.counts.get("LSTM", 0) % 2 if lstm else None)
         net.open_outputs += list(made)
     return [[net.uniform(-2, 2, t, 2, 4)] for t in (5, 1)]

@@ -266,7 +266,8 @@ def matmul_ranks(net):
     return [[net.uniform(-1, 1, *s) for s in ((4,), (4, 3), (2, 1, 5, 4), (3, 4, 6))]]
 
 
-@model("RoiAlign, avg and max, as many samples as a region needs: loops whose length comes from data, reads at places from data")
+@model("RoiAlign, avg and max, as many samples as a region needs: loops whose length comes from data, reads at places "
+       "from data")
 def roi_align(net):
     x, rois = net.input("x", F32, 2, 3, 9, 8), net.input("rois", F32, 3, 4)
     which = net.init(np.array([1, 0, 1], np.int64))

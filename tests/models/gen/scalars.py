@@ -233,7 +233,8 @@ def softmax_axes(net):
     return [[x]]
 
 
-@model("Gelu in three forms, tanh and erf far from 0: 0 far below, x far above; GridSample and DeformConv at places from "
+@model("Gelu in three forms, tanh and erf far from 0: 0 far below, x far above; GridSample and DeformConv at places "
+       "from "
        "1e6 to 3e38, infinity and NaN, as inputs and as constants", opset=20)
 def far_values(net):
     x, image, grid = net.input("x", F32, 40), net.input("image", F32, 1, 2, 3, 4), net.input("grid", F32, 1, 6, 4, 2)

@@ -1,4 +1,5 @@
-"""Models that sort, select and accumulate over enough places that comparing all pairs of them is not the way; and Fourier transforms."""
+"""Models that sort, select and accumulate over enough places that comparing all pairs of them is not the way; and
+Fourier transforms."""
 import numpy as np
 
 from .kit import F32, F64, I32, I64, U8, model
@@ -9,9 +10,11 @@ def steps(net, low, high, *shape, dtype=np.float32):
     return (np.floor(net.uniform(low, high, *shape) * 8) / 8).astype(dtype)
 
 
-@model("TopK: many places with ties; along both axes, smallest, all of them (a sort); signed and unsigned integers, float64; symbolic length")
+@model("TopK: many places with ties; along both axes, smallest, all of them (a sort); signed and unsigned integers, "
+       "float64; symbolic length")
 def sort_places(net):
-    x, i, u, d = net.input("x", F32, 3, "N"), net.input("i", I64, "N"), net.input("u", U8, "N", 2), net.input("d", F64, "N")
+    x, i, u, d = net.input("x", F32, 3, "N"), net.input("i", I64, "N"), net.input("u", U8, "N", 2), net.input("d", F64,
+            "N")
     k = net.op("Shape", i)
     net.op("TopK", x, [7], out=["best", "best_at"], axis=1)
     net.op("TopK", x, [2], out=["rows", "rows_at"], axis=0, largest=0)
@@ -20,18 +23,22 @@ def sort_places(net):
     net.op("TopK", u, [60], out=["bytes", "bytes_at"], axis=0)
     net.op("TopK", d, [9], out=["wide", "wide_at"], axis=0, largest=0)
     net.op("TopK", net.op("Cast", i, to=I32), [50], out=["narrow", "narrow_at"], axis=0)
-    for name, dtype, shape in (("best", F32, (3, 7)), ("rows", F32, (2, "N")), ("falling", F32, (3, "N")), ("rising", I64, ("N",)), ("bytes", U8, (60, 2)), ("wide", F64, (9,)), ("narrow", I32, (50,))):
+    for name, dtype, shape in (("best", F32, (3, 7)), ("rows", F32, (2, "N")), ("falling", F32, (3, "N")),
+                               ("rising", I64, ("N",)), ("bytes", U8, (60, 2)), ("wide", F64, (9,)),
+                               ("narrow", I32, (50,))):
         net.output(name, dtype, *shape)
         net.output(name + "_at", I64, *shape)
     runs = []
     for n in (200, 61):
         f = steps(net, -2, 2, 3, n)
         f[0, 5], f[1, 7], f[2, 3] = 3e38, -3e38, -0.0
-        runs.append([f, net.ints(-300, 300, n), net.ints(0, 256, n, 2, dtype=np.uint8), steps(net, -90, 90, n, dtype=np.float64)])
+        runs.append([f, net.ints(-300, 300, n), net.ints(0, 256, n, 2, dtype=np.uint8),
+                     steps(net, -90, 90, n, dtype=np.float64)])
     return runs
 
 
-@model("sums over all places before: CumSum forward, exclusive, reverse, along either axis; NonZero, Compress and boolean masks over many places")
+@model("sums over all places before: CumSum forward, exclusive, reverse, along either axis; NonZero, Compress and "
+       "boolean masks over many places")
 def running_sums(net):
     x, keep, i = net.input("x", F32, "N", 40), net.input("keep", 9, "N"), net.input("i", I64, "N")
     net.op("CumSum", x, np.int64(0), out="down")
@@ -64,16 +71,20 @@ def unique_values(net):
 
 @model("NonMaxSuppression among many boxes: two images, three classes, few allowed and all allowed")
 def many_boxes(net):
-    corner, size, scores = net.input("corner", F32, 2, "N", 2), net.input("size", F32, 2, "N", 2), net.input("scores", F32, 2, 3, "N")
+    corner, size, scores = net.input("corner", F32, 2, "N", 2), net.input("size", F32, 2, "N", 2), net.input("scores",
+            F32, 2, 3, "N")
     boxes = net.op("Concat", corner, net.op("Add", corner, size), axis=2)
     net.op("NonMaxSuppression", boxes, scores, [6], np.array([0.4], np.float32), np.array([0.2], np.float32), out="few")
-    net.op("NonMaxSuppression", boxes, scores, [100000], np.array([0.6], np.float32), np.array([0.5], np.float32), out="all")
+    net.op("NonMaxSuppression", boxes, scores, [100000], np.array([0.6], np.float32), np.array([0.5], np.float32),
+           out="all")
     net.output("few", I64, "few_n", 3)
     net.output("all", I64, "all_n", 3)
-    return [[net.uniform(0, 1, 2, n, 2), net.uniform(0.05, 0.3, 2, n, 2), net.uniform(0, 1, 2, 3, n)] for n in (120, 10)]
+    return [[net.uniform(0, 1, 2, n, 2), net.uniform(0.05, 0.3, 2, n, 2), net.uniform(0, 1, 2, 3, n)]
+            for n in (120, 10)]
 
 
-@model("Fourier transforms: a size with divisors, a prime one, complex and inverse, half spectra, along another axis; frames of sound", opset=20)
+@model("Fourier transforms: a size with divisors, a prime one, complex and inverse, half spectra, along another axis; "
+       "frames of sound", opset=20)
 def fourier(net):
     x, z, y = net.input("x", F32, 2, 600, 1), net.input("z", F32, 520, 2, 2), net.input("y", F32, 1, 601, 1)
     net.op("DFT", x, "", np.int64(1), out="spectrum")
@@ -91,15 +102,20 @@ def fourier(net):
     return [[net.uniform(-1, 1, 2, 600, 1), net.uniform(-1, 1, 520, 2, 2), net.uniform(-1, 1, 1, 601, 1)]]
 
 
-@model("ArgMax, ArgMin, Hardmax along rows with ties, first and last; TopK of few in rows that rise, fall and stay; ScatterND of whole rows (replace, add, max); Trilu of long rows; symbolic length")
+@model("ArgMax, ArgMin, Hardmax along rows with ties, first and last; TopK of few in rows that rise, fall and stay; "
+       "ScatterND of whole rows (replace, add, max); Trilu of long rows; symbolic length")
 def rows_in_lanes(net):
-    x, i, u, at = net.input("x", F32, 3, "N"), net.input("i", I64, 2, "N"), net.input("u", F32, 4, 37), net.input("at", I64, 4, 1)
-    outs = [net.op("ArgMax", x, axis=1), net.op("ArgMax", x, axis=1, select_last_index=1), net.op("ArgMin", x, axis=-1, keepdims=0), net.op("ArgMin", i, axis=1, select_last_index=1), net.op("ArgMax", i, axis=1)]
+    x, i, u, at = net.input("x", F32, 3, "N"), net.input("i", I64, 2, "N"), net.input("u", F32, 4, 37), net.input("at",
+            I64, 4, 1)
+    outs = [net.op("ArgMax", x, axis=1), net.op("ArgMax", x, axis=1, select_last_index=1),
+            net.op("ArgMin", x, axis=-1, keepdims=0), net.op("ArgMin", i, axis=1, select_last_index=1),
+            net.op("ArgMax", i, axis=1)]
     for name, shape in zip(outs, ((3, 1), (3, 1), (3,), (2, 1), (2, 1))):
         net.output(name, I64, *shape)
     net.output(net.op("Hardmax", x, axis=1), F32, 3, "N")
     ramp = net.op("CumSum", net.op("Sub", x, x), np.int64(1))
-    rows = net.op("Add", net.op("Mul", net.op("CumSum", net.op("Add", ramp, np.float32(1)), np.int64(1)), np.array([[1], [-1], [0]], np.float32)), np.float32(0.5))
+    rows = net.op("Add", net.op("Mul", net.op("CumSum", net.op("Add", ramp, np.float32(1)), np.int64(1)),
+                                np.array([[1], [-1], [0]], np.float32)), np.float32(0.5))
     for name, largest in (("best", 1), ("worst", 0)):
         net.op("TopK", rows, [5], out=[name, name + "_at"], axis=1, largest=largest)
         net.output(name, F32, 3, 5)
@@ -116,7 +132,8 @@ def rows_in_lanes(net):
     return runs
 
 
-@model("mixture of experts: a matrix for each token, gathered from weights and from an input, times a vector and times some rows; rows of an embedding before products with few and many columns; symbolic number of tokens")
+@model("mixture of experts: a matrix for each token, gathered from weights and from an input, times a vector and "
+       "times some rows; rows of an embedding before products with few and many columns; symbolic number of tokens")
 def experts(net):
     e, x = net.input("e", I64, "N"), net.input("x", F32, "N", 24)
     given, ids = net.input("given", F32, 4, 24, 18), net.input("ids", I64, "N")
@@ -129,4 +146,5 @@ def experts(net):
     net.op("MatMul", net.op("Gather", net.weight(11, 32), ids, axis=0), net.weight(32, 72), out="many")
     for name, shape in (("vectors", (40, 1)), ("turned", (1, 18)), ("rows", (3, 17)), ("few", (16,)), ("many", (72,))):
         net.output(name, F32, "N", *shape)
-    return [[net.ints(-3, 3, n), net.uniform(-1, 1, n, 24), net.uniform(-1, 1, 4, 24, 18), net.ints(-11, 11, n)] for n in (9, 1)]
+    return [[net.ints(-3, 3, n), net.uniform(-1, 1, n, 24), net.uniform(-1, 1, 4, 24, 18), net.ints(-11, 11, n)]
+            for n in (9, 1)]
