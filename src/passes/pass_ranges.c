@@ -155,11 +155,24 @@ static bool axis_range(pw *p, uint32_t s, uint32_t which, atom var) {
 static bool skips(kernel_class k) {
   return k == KC_ROW || k == KC_CONTRACTION || k == KC_MATVEC || k == KC_COMPOSITE || k == KC_BLOCKS;
 }
+/* What of the kernel's work is skipped, for reports. */
+static void note(pw *p, kernel *k) {
+  double most = 0;
+  bool any = false;
+  for (uint32_t i = 0; i < k->stages.n; i++) {
+    const stage *s = xs(p->m, k->stages.v[i]);
+    const ex_node *n = s->value ? exn(p->m, s->value) : NULL;
+    for (uint32_t j = 0; n && n->kind == EX_REDUCE && j < n->nargs; j++) any |= expr_range(p->m, n->args[j]) != NULL;
+    if (s->idle > most) most = s->idle;
+  }
+  const char *text = most > 0 ? arena_fmt(p->m->a, "skips %.0f%%", 100 * most) : "skips what data say";
+  if (any) k->note = k->note ? arena_fmt(p->m->a, "%s, %s", k->note, text) : text;
+}
 bool pass_ranges(pw *p) {
   emodule *m = p->m;
   bool any = false;
   for (uint32_t i = 0; i < m->kernels.n; i++) {
-    const kernel *k = &m->kernels.v[i];
+    kernel *k = &m->kernels.v[i];
     if (k->dead || !skips(k->cls)) continue;
     pass_enter(p, k->block);
     for (uint32_t j = 0; j < k->stages.n; j++)
@@ -175,6 +188,7 @@ bool pass_ranges(pw *p) {
         if (!vec_has(&k->outer, (atom)canon)) any |= axis_range(p, s, q, d[q].var);
       }
     }
+    note(p, k);
   }
   return any;
 }

@@ -105,7 +105,7 @@ static void group_step(ectx *e, const ex_node *red, atom var, lv base, lv acc[],
 static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc[], uint32_t mr, uint32_t nv, lv count,
                      uint32_t lanes, bool vec) {
   lv none = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, v)), i;
-  if (e->sum_block == v) bounded(e, v, &none, &end);
+  if (e->sum_block == v || expr_range(e->m, v)) bounded(e, v, &none, &end);
   sz ext = sym_extent(e->c, v), blocks = blocks_outside(e, s, red, v);
   if (sym_int_or(e->c, ext, SUM_GROUP) < SUM_GROUP || sym_int_or(e->c, blocks, 2) == 1) return none;
   lv stop =
@@ -401,7 +401,7 @@ static bool has_ranges(const ectx *e, const ex_node *red) {
   return false;
 }
 /* A tile's values of the variables that its ranges may hang on. */
-static void tile_ranges(ectx *e, const nest *n, uint32_t stage, lv row, lv lane, uint32_t mr, uint32_t nv) {
+static void tile_ranges(ectx *e, const nest *n, uint32_t stage, lv row, lv lane, uint32_t mr, uint32_t nv, lv count) {
   const ex_node *red = exn(e->m, xs(e->m, n->stages.v[stage])->value);
   var_spans of = {0};
   if (!has_ranges(e, red)) return;
@@ -413,8 +413,10 @@ static void tile_ranges(ectx *e, const nest *n, uint32_t stage, lv row, lv lane,
       vec_push(e->a, of, ((var_span){n->row2.var, row, lb_addi(&e->b, row, mr / e->row_fold - 1)}));
   } else if (n->row.var)
     vec_push(e->a, of, ((var_span){n->row.var, row, lb_addi(&e->b, row, mr - 1)}));
-  if (n->lane.var && !n->lane_reduced)
-    vec_push(e->a, of, ((var_span){n->lane.var, lane, lb_addi(&e->b, lane, (int64_t)nv * e->lanes - 1)}));
+  if (n->lane.var && !n->lane_reduced) {
+    lv lanes = count ? lb_addi(&e->b, count, (int64_t)(nv - 1) * e->lanes) : lb_int(&e->b, (int64_t)nv * e->lanes);
+    vec_push(e->a, of, ((var_span){n->lane.var, lane, lb_addi(&e->b, lb_add(&e->b, lane, lanes), -1)}));
+  }
   range_bounds(e, red, &of, RANGE_LANES, n->windows[stage]);
 }
 static bool tile_is_long(ectx *e, const nest *n, uint32_t stage, const ex_node *red, lv *acc, uint32_t mr,
@@ -480,7 +482,7 @@ static void micro_kernel(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t m
       uint32_t nc = e->ranges.n;
       bool conditional = open_condition(e, &root);
       outside_bounds(e, &root, n->windows[i]);
-      tile_ranges(e, n, i, row, lane, mr, nv);
+      tile_ranges(e, n, i, row, lane, mr, nv, count);
       uint32_t mark = sym_mark(e->c);
       for (uint32_t k = nc; k < e->ranges.n; k++)
         for (uint32_t q = 0; q < 2; q++)

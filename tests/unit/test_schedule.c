@@ -567,6 +567,25 @@ static const example examples[] = {
      "stage z: f32[h3<3, l3<L] = sum[t3<S] e[h3, l3, t3]\n"
      "stage y: f32[h4<3, l4<L, d4<24] out = sum[t4<S] e[h4, l4, t4] / z[h4, l4] * v[h4, t4, d4]\n"
      "output y \"y\"\n"},
+    {"a softmax down columns, of which each sees the places up to its own: rows of scores lie along the lanes",
+     "L=70 S=70; L=33 S=150; L=131 S=40; L=20 S=300",
+     "size L\nsize S\n"
+     "tensor q: f32[20, L] input \"q\"\n"
+     "tensor k: f32[S, 20] input \"k\"\n"
+     "tensor x: f32[S, L] input \"x\"\n"
+     "tensor v: f32[S, 24] input \"v\"\n"
+     "stage s: f32[t<S, l<L] = sum[d<20] k[t, d] * q[d, l]\n"
+     "stage g: f32[t5<S, l5<L] = #(l5 + 3 - t5) >= 0 ? s[t5, l5] : -inf\n"
+     "stage m: f32[l1<L] = max[t1<S] g[t1, l1]\n"
+     "stage e: f32[t2<S, l2<L] = exp(g[t2, l2] - m[l2])\n"
+     "stage z: f32[l3<L] = sum[t3<S] e[t3, l3]\n"
+     "stage y: f32[l4<L, d4<24] out = sum[t4<S] e[t4, l4] / z[l4] * v[t4, d4]\n"
+     "stage g1: f32[t6<S, l6<L] = #(l6 + 3 - t6) >= 0 and #(t6 + 40 - l6) >= 0 ? x[t6, l6] : -inf\n"
+     "stage m1: f32[l7<L] = max[t7<S] g1[t7, l7]\n"
+     "stage e1: f32[t8<S, l8<L] = exp(g1[t8, l8] - m1[l8])\n"
+     "stage z1: f32[l9<L] = sum[t9<S] e1[t9, l9]\n"
+     "stage u: f32[la<L] out = (sum[ta<S] e1[ta, la] * v[ta, 0]) / z1[la]\n"
+     "output y \"y\"\noutput u \"u\"\n"},
     {"products of triangles, on either side, and of a band; a sum up to the row's place", "N=1; N=40; N=131",
      "size N\n"
      "tensor a: f32[N, N] input \"a\"\n"
