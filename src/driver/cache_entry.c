@@ -128,7 +128,7 @@ static const ek_rt_tensor *get_tensors(reader *r, int64_t *count) {
 static ek_rt_model *read_module(reader *r, ctx *c, ek_report *rep) {
   ek_rt_model *d = NEW(r->a, ek_rt_model);
   d->version = 2;
-  get_name(r); /* the key's text: see apart() */
+  get_name(r); /* the key's text: see difference() */
   d->name = get_name(r);
   d->memory = get_name(r);
   rep->memory = d->memory;
@@ -199,7 +199,7 @@ static const char *adopt(cache *k, ek_module *m, bytes f) {
   return NULL;
 }
 /* What two keys differ in, in words. */
-static const char *apart(const char *a, const char *b) {
+static const char *difference(const char *a, const char *b) {
   static const char *const words[][2] = {{"einkorn", "another version of Einkorn"},
                                          {"build", "another build of Einkorn"},
                                          {"llvm", "another version of LLVM"},
@@ -231,8 +231,8 @@ static const char *why_missing(cache *k) {
     reader r = {ctx_arena(k->c), f.p + sizeof h, h.described, false};
     text = get_text(&r);
   }
-  why =
-      text ? arena_fmt(ctx_arena(k->c), "has this model for %s", apart(text, k->text)) : "does not have this model yet";
+  why = text ? arena_fmt(ctx_arena(k->c), "has this model for %s", difference(text, k->text))
+             : "does not have this model yet";
   munmap((void *)(uintptr_t)f.p, f.n);
   return why;
 }

@@ -54,7 +54,7 @@ char *mem_str(const memory *m, const char *s) {
 /* A page is cleared when it is first touched, and in a virtual machine fetched from the host: for constants of
  * hundreds of megabytes that takes longer than packing them into it. A thread of its own touches what will be needed
  * at least, meanwhile. */
-enum { WORTH_AHEAD = 8 << 20, SMALL_PAGE = 4096 };
+enum { MIN_AHEAD = 8 << 20, SMALL_PAGE = 4096 };
 #define AHEAD_END SIZE_MAX
 struct ahead {
   const memory *m;
@@ -85,7 +85,7 @@ static void set_likely(ahead *h, size_t likely) {
   pthread_mutex_unlock(&h->lock);
 }
 ahead *mem_ahead(const memory *m, size_t likely, size_t room) {
-  if ((m && m->alloc) || likely < WORTH_AHEAD || room < likely) return NULL;
+  if ((m && m->alloc) || likely < MIN_AHEAD || room < likely) return NULL;
   ahead *h = mem_zero(m, sizeof *h);
   if (!h) return NULL;
   *h = (ahead){.m = m,

@@ -302,7 +302,7 @@ static bool reads_directly(sizes *z, const launch *l, const launch *from) {
   }
   return false;
 }
-static const char *why_apart(sizes *z, const launch *l, const launch *from) {
+static const char *separated_by(sizes *z, const launch *l, const launch *from) {
   static const kernel_class openers[] = {KC_CONTRACTION, KC_STENCIL, KC_MATVEC,    KC_RECURRENCE, KC_UPDATE,
                                          KC_PREFIX_SCAN, KC_RANKING, KC_COMPOSITE, KC_BLOCKS};
   const char *why = refused(z, l, from);
@@ -335,7 +335,7 @@ static void sources(sizes *z, const stage *x, u32vec *out) {
       sources(z, xs(z->p->m, t->stage), out), z->depth--;
   }
 }
-static void apart(sizes *z, uint32_t i, ek_kernel *k) {
+static void why_separate(sizes *z, uint32_t i, ek_kernel *k) {
   const splan *s = z->p->s;
   const launch *l = &s->launches.v[i];
   u32vec all = {0}, from = {0};
@@ -345,7 +345,7 @@ static void apart(sizes *z, uint32_t i, ek_kernel *k) {
     if (all.v[j] != i) vec_push(z->a, from, all.v[j]);
   for (uint32_t j = 0; j < from.n; j++)
     sb_fmt(&b, "%s%s: %s", j ? "\n" : "", s->launches.v[from.v[j]].func->name,
-           why_apart(z, l, &s->launches.v[from.v[j]]));
+           separated_by(z, l, &s->launches.v[from.v[j]]));
   k->apart = b.s ? b.s : "";
 }
 
@@ -362,7 +362,7 @@ static void describe_launches(profile *p, sizes *z) {
     k->kind = !l->stages.n ? "halo" : known ? kernel_class_name(z->p->m->kernels.v[l->kernel].cls) : "stage";
     k->how = known && z->p->m->kernels.v[l->kernel].note ? z->p->m->kernels.v[l->kernel].note : "";
     count(z, l, k);
-    apart(z, i, k);
+    why_separate(z, i, k);
   }
   name_nodes(z, p);
 }

@@ -156,7 +156,7 @@ static bool several_products(fuser *f, const fnode *n, const u32vec *gone) {
   return any;
 }
 /* ---- benefit: NULL if joining pays, else why not --------------------------------------------- */
-static const char *refuse_heavy(fuser *f, kernel_class c, const fnode *n, const joint *j) {
+static const char *remark_heavy(fuser *f, kernel_class c, const fnode *n, const joint *j) {
   u32vec gone = {0};
   if (!(c == KC_ELEMENTWISE || c == KC_GATHER || c == KC_COPY)) return "reduction after a heavy kernel";
   for (uint32_t i = 0; i < n->outer.n; i++)
@@ -181,7 +181,7 @@ static bool looks_along(fuser *f, uint32_t s, uint32_t k, const joint *j) {
   }
   return false;
 }
-static const char *refuse_light(fuser *f, uint32_t s, kernel_class c, const fnode *n, const joint *j) {
+static const char *remark_light(fuser *f, uint32_t s, kernel_class c, const fnode *n, const joint *j) {
   if (n->cls != KC_ROW && c != KC_ROW && j->identity && j->outer.n == n->outer.n) return NULL;
   if (looks_along(f, s, (uint32_t)(n - f->k.v), j)) return "looks values up along its lanes";
   int64_t loc = private_bytes(f, s, &j->outer, j->var, j->to, j->n);
@@ -441,7 +441,7 @@ void fuse_stage(fuser *f, uint32_t s) {
     if (!why && n->st.n >= FUSE_MEMBERS) why = "too many stages";
     if (!why && late_reads(f, s, k)) why = "needs a size computed there";
     if (!why && cyclic(f, &deps, k)) why = "cycle";
-    if (!why) why = heavy(n->cls) ? refuse_heavy(f, c, n, &j) : refuse_light(f, s, c, n, &j);
+    if (!why) why = heavy(n->cls) ? remark_heavy(f, c, n, &j) : remark_light(f, s, c, n, &j);
     if (!why && !heavy(n->cls) && !j.identity && has_siblings(f, s)) why = "goes with the other pieces";
     if (why) {
       pass_remark(f->p, "kernels", s, lead + 1, why);

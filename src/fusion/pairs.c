@@ -246,15 +246,15 @@ static bool places_by(emodule *m, const stage *x, uint32_t s, const update *u, u
   }
   /* another place for each rank, and nothing else decides: of those that rank first, as NaN does, the last one stays */
   int64_t below = INT64_MAX;
-  bool apart = false;
+  bool told_by_index = false;
   if (u->cond) {
     const ex_node *n = exn(m, u->cond);
     if (n->kind != EX_OP || n->op != OP_LT || n->args[0] != rank ||
         (below = bound_of(m, exn(m, n->args[1]))) == INT64_MAX)
       return false;
   }
-  for (uint32_t i = 0; i < u->nidx; i++) apart |= expr_from_size(m, u->idx[i]) == rank;
-  if (!apart && below > 1) return false;
+  for (uint32_t i = 0; i < u->nidx; i++) told_by_index |= expr_from_size(m, u->idx[i]) == rank;
+  if (!told_by_index && below > 1) return false;
   for (uint32_t i = 0; i < nx; i++) { /* a row of the ranking writes a row of its own */
     atom with = ranked_by(u, d, at, nd, c, to[i]);
     if (!with) continue;

@@ -35,7 +35,7 @@ enum {
   FIXED32 = 5,
   COPY = 4096 /* bytes up to which a piece is copied */,
   ALIGN = 4096,
-  FEW = 1024 /* bytes of a tensor that never go elsewhere */
+  INLINE_BYTES = 1024 /* bytes of a tensor that never go elsewhere */
 };
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ static msg tensor(writer *w, const ndarray *d, const char *name) {
     return t;
   }
   bytes raw = et_bits(d->type) < 8 ? packed(w->a, d, n) : (bytes){d->data, (size_t)n * et_bytes(d->type)};
-  if (!w->data_name || !name || raw.n < FEW) {
+  if (!w->data_name || !name || raw.n < INLINE_BYTES) {
     put_bytes(&t, 9, raw.p, raw.n);
     return t;
   }

@@ -165,7 +165,7 @@ static bool table_axes(finder *f, const ex_node *n, table *t) {
       t->row = i, t->at = n->args[i];
   return found == 1;
 }
-static bool table_scan(finder *f, const ex_node *n, const ndarray *d, nothing what, bool truth, bool want, table *t) {
+static bool table_search(finder *f, const ex_node *n, const ndarray *d, nothing what, bool truth, bool want, table *t) {
   int64_t count, ext = d->dims[t->along], inner = 1, row_step = 1;
   uint32_t w = et_bytes(d->type);
   if (!nd_count(d, &count) || count < 1 || count > TABLE || n->otherwise) return false;
@@ -194,7 +194,8 @@ static bool table_scan(finder *f, const ex_node *n, const ndarray *d, nothing wh
 static span of_table(finder *f, const ex_node *n, nothing what, bool truth, bool want) {
   table t = {0};
   const tensor *x = xt(f->m, n->tensor);
-  if (!x->data.data || x->type == ET_STR || !table_axes(f, n, &t) || !table_scan(f, n, &x->data, what, truth, want, &t))
+  if (!x->data.data || x->type == ET_STR || !table_axes(f, n, &t) ||
+      !table_search(f, n, &x->data, what, truth, want, &t))
     return unknown;
   int64_t ext = x->data.dims[t.along];
   bool row = t.row != UINT32_MAX, starts = t.first[0] > 0, ends = t.end[0] < ext;

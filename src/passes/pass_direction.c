@@ -72,7 +72,7 @@ static ex read_straight(void *env, emodule *m, ex e) {
   for (uint32_t i = 0; i < n.nargs; i++) idx[i] = sym_replace(m->c, n.args[i], w->place, w->by);
   return expr_load(m, n.tensor, idx, n.nargs, n.otherwise);
 }
-static bool turn(pw *p, uint32_t s, uint32_t at, atom place) {
+static bool normalise(pw *p, uint32_t s, uint32_t at, atom place) {
   emodule *m = p->m;
   const stage *x = xs(m, s);
   tid t = x->tensor;
@@ -116,7 +116,7 @@ bool pass_direction(pw *p) {
     for (uint32_t k = 0; k < nd; k++) {
       sz cond;
       atom place = reversed_place(p, s, d[k].var, &cond);
-      if (!place || !turn(p, s, k, place)) continue;
+      if (!place || !normalise(p, s, k, place)) continue;
       map_putu(reversed, xs(p->m, s)->tensor, 1);
       any = true;
       break;

@@ -181,7 +181,7 @@ static bool split_piecewise(pw *p, uint32_t s) {
   const u32vec *l = stage_loads(p, s);
   places *at = NEWN(p->a, places, nd + 1);
   int64_t *first = NEWN(p->a, int64_t, nd + 1);
-  uint32_t *cut = NEWN(p->a, uint32_t, nd + 1), *turn = NEWN(p->a, uint32_t, nd + 1);
+  uint32_t *cut = NEWN(p->a, uint32_t, nd + 1), *at_run = NEWN(p->a, uint32_t, nd + 1);
   expr_digits(xs(m, s), d);
   for (uint32_t i = 0; i < l->n; i++) {
     const ex_node *x = exn(m, l->v[i]);
@@ -215,10 +215,10 @@ static bool split_piecewise(pw *p, uint32_t s) {
     atom *from = NEWN(p->a, atom, nd + 1);
     sz *to = NEWN(p->a, sz, nd + 1);
     for (uint32_t i = 0; i < nd; i++) {
-      first[i] = at[i][turn[i]];
+      first[i] = at[i][at_run[i]];
       of[i] = (slice){sym_int(c, first[i]), 1,
-                      turn[i] + 1 < cut[i] ? sym_int(c, at[i][turn[i] + 1] - first[i])
-                                           : sym_addi(c, d[i].extent, -first[i])};
+                      at_run[i] + 1 < cut[i] ? sym_int(c, at[i][at_run[i] + 1] - first[i])
+                                             : sym_addi(c, d[i].extent, -first[i])};
     }
     ex value = expr_rewrite(m, xs(m, s)->value, &(ex_map){.node = straightened, .env = &q});
     if (count == 1) {
@@ -228,13 +228,13 @@ static bool split_piecewise(pw *p, uint32_t s) {
     split_begin(p, s, of, from, to, &ps[np]);
     split_end(p, s, &ps[np], simplify(p, expr_subst_vars(m, value, from, to, nd)), "straight");
     np++;
-    for (uint32_t i = nd; i-- > 0; turn[i] = 0)
-      if (++turn[i] < cut[i]) break;
+    for (uint32_t i = nd; i-- > 0; at_run[i] = 0)
+      if (++at_run[i] < cut[i]) break;
   } while (np < count);
   return split_stage(p, s, ps, np);
 }
 bool pass_piecewise(pw *p) {
-  enum { ROUNDS = 4 }; /* of open sizes a piece may bend once more */
+  enum { ROUNDS = 4 }; /* of open sizes a piece may have breaks of its own */
   bool any = false, more = true;
   for (int round = 0; round < ROUNDS && more; round++) {
     u32vec order = {0};

@@ -9,7 +9,7 @@
  */
 #include "passes/pass.h"
 
-enum { WORTH = 8 }; /* values per divisor */
+enum { MIN_VALUES = 8 }; /* values per divisor */
 
 typedef struct quotients {
   pw *p;
@@ -52,12 +52,12 @@ static bool shared(quotients *q, ex x, ex by) {
   expr_vars(m, x, q->a, &over);
   expr_vars(m, by, q->a, &under);
   int64_t k = 1;
-  for (uint32_t i = 0; i < over.n && k < WORTH; i++) {
+  for (uint32_t i = 0; i < over.n && k < MIN_VALUES; i++) {
     bool both = false;
     for (uint32_t j = 0; j < under.n; j++) both |= over.v[i] == under.v[j];
     if (!both) k *= expr_typical(m, sym_extent(m->c, over.v[i]));
   }
-  return k >= WORTH;
+  return k >= MIN_VALUES;
 }
 /* x * (1 / d), nothing else wanting 1 / d, is x / d. */
 static ex quotient(quotients *q, emodule *m, ex e, const ex_node *n) {

@@ -90,7 +90,7 @@ static bool whole_taps(pw *p, uint32_t s) {
 }
 static sz ceil_part(ctx *c, sz n, int64_t r, int64_t a) { return sym_ceildiv(c, sym_addi(c, n, -r), sym_int(c, a)); }
 
-static bool residue(pw *p, uint32_t s) {
+static bool split_strided(pw *p, uint32_t s) {
   emodule *m = p->m;
   ctx *c = p->c;
   const stage *x = xs(m, s);
@@ -166,7 +166,7 @@ bool pass_strided(pw *p) {
   for (uint32_t i = 0; i < order.n; i++) {
     if (xs(p->m, order.v[i])->recurrence || !stage_is_reduce(p, order.v[i])) continue;
     while (stage_is_reduce(p, order.v[i]) && whole_taps(p, order.v[i])) any = true;
-    any |= residue(p, order.v[i]);
+    any |= split_strided(p, order.v[i]);
   }
   if (any) pass_flush(p);
   return any;

@@ -55,8 +55,8 @@ static bool only_here(pw *p, const ex_node *l, uint32_t arg, atom v) {
     if (i != arg && sym_uses(p->c, l->args[i], v)) return false;
   return true;
 }
-/* Taps that lie apart, X[apart*(stride*o + k) + others], are a window of neighbours for each value of the others.
- * *split: there are none, but o = apart*o1 + o0 would make them; 0: it would not. */
+/* Taps with a spacing, X[spacing*(stride*o + k) + others], are a window of neighbours for each value of the others.
+ * *split: there are none, but o = spacing*o1 + o0 would make them; 0: it would not. */
 static bool find_window(pw *p, const sliding *q, atom k, window *out, atom *split) {
   ctx *c = p->c;
   ex_node l = *exn(p->m, q->x);
@@ -147,7 +147,7 @@ enum {
 static const double MAKE_COST = 0.4; /* of a factor made of kept taps, for each tile */
 static const double TERM_COST = 1.4, MEMORY_TERM_COST = 2, STENCIL_COST = 1.5;
 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are
- * computed apart, from the same products */
+ * computed separately, from the same products */
 static const double UNEVEN_COST = 0.3;
 static const double GAIN = 0.9; /* what is not worth more code */
 static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */,
@@ -229,12 +229,12 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
 enum {
   FORMS = 64,
   MOST_OUTPUTS = 7 /* on a line */,
-  FEW_TOGETHER = 3 /* places of a tile for which factors are worth making */
+  MIN_SHARED_PLACES = 3 /* places of a tile for which factors are worth making */
 };
 static const double MOST_GROWTH = 8; /* of the error, relative to plain sums: on all axes together */
 /* Keeps its taps, where a tile's rows are places of one picture, enough of them. */
 static bool may_keep(pw *p, const sliding *q, window *w) {
-  return p->lanes > 1 && !q->row.n && together(p, w) >= FEW_TOGETHER && bilinear_keep_taps(w, p->a);
+  return p->lanes > 1 && !q->row.n && together(p, w) >= MIN_SHARED_PLACES && bilinear_keep_taps(w, p->a);
 }
 /* The forms of one axis, the plain sum first. */
 static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
@@ -513,10 +513,10 @@ typedef struct step {
   variables *v;
   bool back; /* from products to outputs */
   uint32_t from, to;
-  const sz *a, *place;  /* of the stage; place[from..to-1]: tiles */
-  tid t, last;          /* what is read, 0: X; the first axis' last product, where it is a tensor of its own, */
-  const sliding *apart; /* and the places of that */
-  bool beyond;          /* the last tile may read outside */
+  const sz *a, *place;      /* of the stage; place[from..to-1]: tiles */
+  tid t, last;              /* what is read, 0: X; the first axis' last product, where it is a tensor of its own, */
+  const sliding *last_form; /* and the places of that */
+  bool beyond;              /* the last tile may read outside */
   int64_t piece[MAX_AXES], j[MAX_AXES];
   uint32_t axis;
   ex memo[BILINEAR_PRODUCTS];
@@ -560,7 +560,7 @@ static ex read_step(const step *r) {
       place[i] = sym_addi(c, sym_muli(c, r->place[i], w->m * w->stride), q->begin[i] + w->at[r->j[i]]);
   }
   const bool last = r->last && r->j[0] == q->win[0].n - 1;
-  uint32_t n = index_of(r->p, last ? r->apart : q, r->v, a, r->back ? r->to : r->from, place,
+  uint32_t n = index_of(r->p, last ? r->last_form : q, r->v, a, r->back ? r->to : r->from, place,
                         r->back ? &q->col : &q->reduce, idx);
   return expr_load(m, last ? r->last : r->t, idx + last, n - last, r->back ? 0 : expr_f(m, xt(m, r->t)->type, 0));
 }
@@ -664,7 +664,7 @@ static void put_updates(pw *p, uint32_t s, const updates *u) {
 }
 /* X by phases, all of them as channels: a placement of what each takes. From here on the windows are without a
  * stride, over that. */
-static tid make_apart(pw *p, sliding *q) {
+static tid make_phases(pw *p, sliding *q) {
   emodule *m = p->m;
   ctx *c = p->c;
   const ex_node l = *exn(m, q->x);
@@ -830,7 +830,7 @@ static tid products(pw *p, const sliding *q, const sliding *part, int64_t first,
   return xs(m, s)->tensor;
 }
 /* Transforms the axes from..to-1 of t back: into Y, if these are the first ones. */
-static tid gather(pw *p, const sliding *q, const sliding *apart, uint32_t from, uint32_t to, tid t, tid last,
+static tid gather(pw *p, const sliding *q, const sliding *last_form, uint32_t from, uint32_t to, tid t, tid last,
                   etype type) {
   emodule *m = p->m;
   ctx *c = p->c;
@@ -845,7 +845,7 @@ static tid gather(pw *p, const sliding *q, const sliding *apart, uint32_t from, 
             .to = to,
             .t = t,
             .last = last,
-            .apart = apart,
+            .last_form = last_form,
             .back = true,
             .ext = ext,
             .inner = map_new(p->a)};
@@ -890,11 +890,11 @@ static tid gather(pw *p, const sliding *q, const sliding *apart, uint32_t from, 
 }
 /* Does the last tile lack outputs, or may it? Where there are so few that it counts. */
 static bool is_short(pw *p, const sliding *q) {
-  enum { FEW_TILES = 4 };
+  enum { MAX_SHORT_TILES = 4 };
   const window *w = &q->win[0];
   const int64_t out = outputs(p, w, 0);
   const bool known = sym_is_int(p->c, sym_extent(p->c, w->o), NULL), rows = sym_is_int(p->c, extents(p, &q->row), NULL);
-  return w->m > 1 && !w->circle && out <= FEW_TILES * w->m && (!known || (rows && out > w->m && out % w->m));
+  return w->m > 1 && !w->circle && out <= MAX_SHORT_TILES * w->m && (!known || (rows && out > w->m && out % w->m));
 }
 static bool rewrite(pw *p, sliding *q) {
   emodule *m = p->m;
@@ -905,22 +905,23 @@ static bool rewrite(pw *p, sliding *q) {
   push_all(p, &uv, &q->col);
   if (q->row.n + uv.n + 2 * q->nw > MAX_RANK || !pass_spend(p)) return false;
   for (uint32_t i = 0; i < q->nt; i++) q->alone[i] = sym_eq(p->c, all_tiles(p, &q->win[i]), sym_int(p->c, 1));
-  /* products of the first axis: all, or without the last one, which is apart where the last tile does not need it */
+  /* products of the first axis: all, or without the last one, which is computed separately where the last tile does
+   * not need it */
   const bool split = q->nt > q->flat && is_short(p, q);
   const int64_t first = q->win[0].n - 1;
-  sliding most = *q, apart = *q;
+  sliding most = *q, last_form = *q;
   if (split) {
-    most.win[0].n = first, apart.win[0].n = 1, apart.win[0].g += first * q->win[0].r;
-    apart.alone[0] = sym_eq(p->c, whole_tiles(p, &q->win[0]), sym_int(p->c, 1));
+    most.win[0].n = first, last_form.win[0].n = 1, last_form.win[0].g += first * q->win[0].r;
+    last_form.alone[0] = sym_eq(p->c, whole_tiles(p, &q->win[0]), sym_int(p->c, 1));
   }
-  const tid u = constants(p, &most, &uv), u_last = split && u ? constants(p, &apart, &uv) : 0;
+  const tid u = constants(p, &most, &uv), u_last = split && u ? constants(p, &last_form, &uv) : 0;
   if (!u) return false;
   uint32_t some = q->by_axis ? 1 : q->nt; /* axes at once */
-  tid t = q->channels.n ? make_apart(p, q) : 0;
+  tid t = q->channels.n ? make_phases(p, q) : 0;
   for (uint32_t i = 0; i < q->nt; i += some) t = spread(p, q, i, i + some, t);
-  const tid v = t, last = split ? products(p, q, &apart, first, v, u_last, type) : 0;
+  const tid v = t, last = split ? products(p, q, &last_form, first, v, u_last, type) : 0;
   t = products(p, q, &most, 0, v, u, type);
-  for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, &apart, i - some, i, t, last, type);
+  for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, &last_form, i - some, i, t, last, type);
   return true;
 }
 /* Would another form be chosen for many rows? Notes their sizes. */

@@ -270,7 +270,7 @@ static int64_t factor_of(mp *k, sz size, sz *form) {
  * while that is more than must be live at one time, again with the one that stuck out placed before the others.
  * es is in the order of sizes; at: where each lies, in the order of es. */
 static int64_t place_factors(mp *k, const ent *es, uint32_t n, int64_t *at, int64_t *live) {
-  enum { ROUNDS = 24, MANY = 400 };
+  enum { ROUNDS = 24, MAX_RETRIED = 400 };
   arena *a = k->p->plan->l->a;
   const membuf *mem = k->p->mem;
   uint32_t *order = NEWN(a, uint32_t, n + 1);
@@ -283,7 +283,7 @@ static int64_t place_factors(mp *k, const ent *es, uint32_t n, int64_t *at, int6
     *live = max64(*live, sum);
   }
   for (uint32_t i = 0; i < n; i++) order[i] = i;
-  for (uint32_t round = 0; round < (n > MANY ? 1 : ROUNDS) && (best < 0 || best > *live); round++) {
+  for (uint32_t round = 0; round < (n > MAX_RETRIED ? 1 : ROUNDS) && (best < 0 || best > *live); round++) {
     int64_t top = 0;
     uint32_t out = 0;
     for (uint32_t q = 0; q < n; q++) {

@@ -1,18 +1,18 @@
 /* When does a tile's sum run in parts, and in which order do the tiles come?
  *
- * Where all rows pass over one panel after another, they come from afar for each panel anew, unless they stay in
- * the second cache. Where they do not, and a panel does not stay in the nearest cache anyway, it
+ * Where all rows pass over one panel after another, they come from the L3 cache or memory for each panel anew, unless
+ * they stay in the second cache. Where they do not, and a panel does not stay in the nearest cache anyway, it
  * is a block that stays: some panels, and of the sum so much that the block fills half of the second cache
  * ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows
  * are
  * read as they are, constants lie packed anyway):
  *
  *   for blocks of rows, and of lanes          (the chunks: the same rows follow one another, since they come from
- *   afar for each block of lanes)
+ *   memory for each block of lanes)
  *     for parts of the sum
- *       for row tiles                         read from afar once for a block, while the tile before runs
+ *       for row tiles                         read from memory once for a block, while the tile before runs
  *         for panels of the block
- *           leaf                              adds to what the tile has so far, in scratch [tile][row][lane]; the
+ *           micro-kernel                      adds to what the tile has so far, in scratch [tile][row][lane]; the
  *                                             last part has the followers and the stores
  *
  * The panels of a run-time operand are made for a block's part, and then lie as constants do.
@@ -22,8 +22,8 @@
  * memory gives
  * whole lines, one behind the other, and what waits is a line of sums for each row.
  *
- * With a part of d points and l lanes a multiply-add asks 1/l elements of a row and 2/d of a sum from afar; with
- * d*l given that is least for d = sqrt(2*d*l). Rows that take a small part of the last cache come from there
+ * With a part of d points and l lanes a multiply-add asks 1/l elements of a row and 2/d of a sum from the L3 cache;
+ * with d*l given that is least for d = sqrt(2*d*l). Rows that take a small part of the last cache come from there
  * fast enough as they are.
  */
 #include "schedule/kernel_in.h"
@@ -32,7 +32,7 @@
 enum {
   SCRATCH = 1 << 20,
   SCRATCH_MADE = 4 << 20,
-  FEW_CHUNKS = 8,
+  MIN_CHUNKS = 8,
   /* bytes of sums that wait, at most (where panels are made, each cut of the rows makes them again); rows of a
         * chunk, at least, where there are few chunks */
   LEAST_ROWS = 512
@@ -102,7 +102,7 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   int64_t blocks = (lanes + p->lanes - 1) / p->lanes, most = made ? SCRATCH_MADE : SCRATCH,
           cuts = (rows * p->lanes * size + most - 1) / most;
   if (p->step == first) cuts = 1;
-  while (cuts * blocks < FEW_CHUNKS && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
+  while (cuts * blocks < MIN_CHUNKS && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
   p->rows = ((rows + cuts - 1) / cuts + n->mr - 1) / n->mr * n->mr;
   if (made && !(sym_is_atom(k->c, sym_var(k->c, "at", sym_int(k->c, first)), &p->at) &&
                 sym_is_atom(k->c, sym_var(k->c, "block", n->npanels), &p->first)))
@@ -112,7 +112,7 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
 }
 /* Bytes from line to line, at least; lines of a part, in as few ways of the nearest cache; rows from which it is
  * better to make panels, measured on Zen 4. */
-enum { APART = 2048, STREAMED_ROWS = 8, FEW_ROWS = 64 };
+enum { MIN_SPACING = 2048, STREAMED_ROWS = 8, MAX_STREAMED = 64 };
 bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
   const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value);
@@ -121,8 +121,8 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
   if (k->p->level == 0 || !ch->lane || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 ||
       red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || schedule_is_arg((rop)red->op) || n->reds[0].n != 1)
     return false;
-  int64_t rows = ch->row ? kernel_extent(k, ch->row, FEW_ROWS + 1) : 1;
-  if (rows > FEW_ROWS || (ch->row && (ch->row2 || !rows_by_panels(k, n, acc, ch, &made) || !made))) return false;
+  int64_t rows = ch->row ? kernel_extent(k, ch->row, MAX_STREAMED + 1) : 1;
+  if (rows > MAX_STREAMED || (ch->row && (ch->row2 || !rows_by_panels(k, n, acc, ch, &made) || !made))) return false;
   if (!sym_is_int(k->c, n->lane.extent, &lanes) || lanes / width < 2 ||
       rows * min64(lanes, SCRATCH) * et_bytes((etype)red->acc) > 2 * SCRATCH)
     return false;
@@ -134,7 +134,7 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
             q = a->leader && !a->store && !a->constant && address_coef(&k->e, a->address, ch->lane) == 1
                     ? address_coef(&k->e, a->address, n->reds[0].v[0])
                     : 0;
-    far |= q >= max64(APART, 2 * width * a->bytes) / a->bytes && q < 1 << 24 && lines >= 4 * STREAMED_ROWS &&
+    far |= q >= max64(MIN_SPACING, 2 * width * a->bytes) / a->bytes && q < 1 << 24 && lines >= 4 * STREAMED_ROWS &&
            lines > (int64_t)t->l2 / 2 / (q * a->bytes);
   }
   if (!far) return false;
@@ -225,7 +225,7 @@ void blocking_summed(ectx *e) {
   lb_end(&e->b);
 }
 
-/* ---- what comes from afar ----
+/* ---- what comes from the L3 cache or memory ----
  * While a tile runs, lines of these are fetched, each once: of the next tile's rows, one (or some) for each panel
  * of the block; and of what this tile has so far. */
 static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {

@@ -214,8 +214,8 @@ typedef struct strided_steps {
 lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s); /* what the steps read together is loaded once */
 /* Accesses whose lanes do not lie side by side, but the tile's rows do: all its rows at once. False: not so, and
  * nothing was emitted. */
-enum { SQUARE_ROWS = 4 };                     /* as many are worth it */
-bool lanes_square(ectx *e, etype t, sz addr); /* would it be one? */
+enum { EXCHANGE_ROWS = 4 };                     /* as many are worth it */
+bool lanes_exchange(ectx *e, etype t, sz addr); /* would it be one? */
 bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows);
 /* What a tile has computed, and where it goes: regs[r * TILE_V + v]; done[v]: bits of the rows that are stored. Of
  * this vector (e->v) those that can be in squares are, from lanes apart to places side by side. */

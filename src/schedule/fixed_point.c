@@ -96,8 +96,8 @@ typedef struct spread {
   float *most;
   double *all;
 } spread; /* of squares, a stretch each */
-enum { STRETCH = 1 << 20, FEW = 1024 };
-static inline void add_squares(four x, four *all, four *most) {
+enum { STRETCH = 1 << 20, BLOCK_VALUES = 1024 };
+static inline void add_powers(four x, four *all, four *most) {
   x *= x, *all += x;
   fourfold more = x > *most;
   *most = (four)((more & (fourfold)x) | (~more & (fourfold)*most));
@@ -106,16 +106,16 @@ static void spread_of(ctx *c, void *arg, uint32_t i) {
   const spread *s = arg;
   size_t from = (size_t)i * STRETCH, n = s->n - from < STRETCH ? s->n - from : STRETCH;
   four most = {0};
-  for (size_t k = 0; k < n; k += FEW) {
+  for (size_t k = 0; k < n; k += BLOCK_VALUES) {
     four x, all = {0};
-    size_t end = n - k < FEW ? n : k + FEW, j = k;
+    size_t end = n - k < BLOCK_VALUES ? n : k + BLOCK_VALUES, j = k;
     for (; j + 4 <= end; j += 4) {
       memcpy(&x, s->x + (from + j) * 4, sizeof x); /* mapped constants may be misaligned */
-      add_squares(x, &all, &most);
+      add_powers(x, &all, &most);
     }
     x = (four){0};
     memcpy(&x, s->x + (from + j) * 4, (end - j) * 4);
-    add_squares(x, &all, &most);
+    add_powers(x, &all, &most);
     for (int l = 0; l < 4; l++) s->all[i] += all[l];
   }
   for (int l = 0; l < 4; l++) s->most[i] = fmaxf(s->most[i], most[l]);

@@ -1,4 +1,4 @@
-/* Which results of a tile does nobody read? Where the rows of a tile count two variables (nest.h: beside), the last
+/* Which results of a tile does nobody read? Where the rows of a tile count two variables (nest.h: row2), the last
  * products of a form whose last tile is smaller, for one: the rest of a tile goes on without them, and the stage
  * says how many they are (for reports). */
 #include "schedule/nest.h"
@@ -32,15 +32,15 @@ static uint32_t axis_of(const stage *s, atom v) {
 }
 uint64_t idle_rows(ectx *e, const nest *n, uint32_t most) {
   stage *s = xs(e->m, n->stages.v[0]);
-  const uint32_t fold = nest_row_fold(e, n), row = axis_of(s, n->row.var), beside = axis_of(s, n->row2.var);
+  const uint32_t fold = nest_row_fold(e, n), row = axis_of(s, n->row.var), second = axis_of(s, n->row2.var);
   const readings *rs = &e->p->readers[s->tensor];
   uint64_t read = 0;
-  if (n->stages.n > 1 || n->dots.n || row == s->naxes || beside == s->naxes || fold * most > VALUES ||
+  if (n->stages.n > 1 || n->dots.n || row == s->naxes || second == s->naxes || fold * most > VALUES ||
       e->p->named[s->tensor])
     return 0;
   for (uint32_t i = 0; i < rs->n; i++) {
     const ex_node *l = exn(e->m, rs->v[i].load);
-    uint64_t at = residues(e, l->args[row], VALUES), by = residues(e, l->args[beside], most);
+    uint64_t at = residues(e, l->args[row], VALUES), by = residues(e, l->args[second], most);
     for (uint32_t k = 0; k < most; k++)
       if (by >> k & 1) read |= (at & bits(fold)) << k * fold;
   }

@@ -348,7 +348,8 @@ work kernel_work(emodule *m, const u32vec *stages, atom step) {
   return w;
 }
 
-/* Worth meeting other threads for, which takes about 1 us: so many operations on vectors, or fewer on one place at a
+/* Is a fork and join of threads worth while, which takes about 1 us: so many operations on vectors, or fewer on one
+ * place at a
  * time; of products, which keep up with wide vectors, more. Where sizes are open it may be so only where `where` is
  * at
  * least 0. */
@@ -383,7 +384,7 @@ static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t 
 /* one launch; part: of a step of a recurrence, or NULL */
 static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon,
                        const recurrence_launch *part, uint32_t kernel, uint32_t block, uint32_t item) {
-  enum { MANY_CHUNKS = 16 }; /* of several groups are worth it, however little is computed in each */
+  enum { MIN_GROUP_CHUNKS = 16 }; /* of several groups are worth it, however little is computed in each */
   kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = canon};
   uint32_t mark = expr_enter(p->m, block);
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(k.a, "k%u", p->launches.n), "");
@@ -434,7 +435,7 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
     kernel_multi(&k, &gs);
   if (k.scratch_ptr) k.l.args.v[k.scratch_arg].size = k.scratch;
   k.l.scratch = k.scratch;
-  if (k.l.where && gs.n > 1) k.l.where = sym_max(k.c, k.l.where, sym_addi(k.c, k.l.chunks, -MANY_CHUNKS));
+  if (k.l.where && gs.n > 1) k.l.where = sym_max(k.c, k.l.where, sym_addi(k.c, k.l.chunks, -MIN_GROUP_CHUNKS));
   k.l.parallel = k.parallel && sym_int_or(k.c, k.l.chunks, 2) > 1;
   sym_pop(k.c, mark);
   fill_first(p, stages, block, item);

@@ -41,7 +41,7 @@ typedef struct kctx {
   uint32_t nshared_blocks;
   rolling rolling;
   nvar point;          /* the number of a point, of several groups; var 0: it is not counted */
-  bool parallel;       /* is it worth meeting other threads for? */
+  bool parallel;       /* is its work worth a fork and join of threads? */
   atom block;          /* chunks are blocks of it: tiles are narrow enough for several; 0: none */
   int64_t block_lanes; /* of so many lanes; 0: as many as kernel_narrow leaves the tiles */
 } kctx;

@@ -280,15 +280,15 @@ enum {
 /* How many lanes of a product are a block, for the threads? `whole`, but where that makes few blocks of all the
  * points, as far as these are known, an eighth of the lanes: at least four vectors, which are enough sums in flight. */
 static int64_t lane_block(kctx *k, const choice *ch, atom row, int64_t whole) {
-  enum { FEW = 4, PARTS = 8, VECTORS = 4 };
+  enum { ENOUGH_BLOCKS = 4, PARTS = 8, VECTORS = 4 };
   int64_t lanes = kernel_extent(k, ch->lane, INT64_MAX), blocks = (lanes - 1) / max64(whole, 1) + 1,
           part = max64(VECTORS, lanes / PARTS / ch->lanes) * ch->lanes;
-  for (uint32_t i = 0; i < k->outer.n && blocks < FEW; i++) {
+  for (uint32_t i = 0; i < k->outer.n && blocks < ENOUGH_BLOCKS; i++) {
     int64_t n = sym_int_or(k->c, sym_extent(k->c, k->outer.v[i]), 1);
     if (k->outer.v[i] == row) n = n / BLOCK_ROWS;
     if (k->outer.v[i] != ch->lane) blocks *= max64(n, 1);
   }
-  if (!k->parallel || blocks >= FEW || part >= whole) return whole;
+  if (!k->parallel || blocks >= ENOUGH_BLOCKS || part >= whole) return whole;
   k->block = ch->lane, k->block_lanes = part;
   return part;
 }

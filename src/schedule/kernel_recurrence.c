@@ -11,7 +11,7 @@
 
 enum {
   STEP_WORK = 200000,
-  /* scalar operations of a step that are worth meeting for */ MAX_LAUNCHES = 4,
+  /* scalar operations of a step that are worth a barrier */ MAX_LAUNCHES = 4,
   MAX_VARS = 256
 };
 

@@ -7,7 +7,7 @@
  *           each lane, and the square of lanes and rows is turned over; stores likewise, the other way round.
  *           What is
  *           stored side by side may also be different results of the tile (the classes of a stride, the pieces of
- *           a placement), in turns with its rows.
+ *           a placement), in turn with its rows.
  */
 #include "schedule/emit.h"
 #include <stdlib.h>
@@ -154,7 +154,7 @@ static uint32_t reversed(uint32_t x, uint32_t n) { /* the bits of x < n */
 }
 /* Lane r of out[c] is lane c of in[r], as many of both as there are lanes. An in[r] of 0 is of any value. Two
  * neighbours at a step: first within the parts of 16 bytes that machines have instructions for, then these parts. */
-static void turn_square(ectx *e, const lv *in, lv *out, uint32_t bytes) {
+static void exchange(ectx *e, const lv *in, lv *out, uint32_t bytes) {
   uint32_t n = e->lanes, part = 16 / bytes < n ? 16 / bytes : n;
   lv two[2][64], *x = two[0], *y = two[1], *t;
   for (uint32_t i = 0; i < n; i++) x[i] = in[i];
@@ -175,27 +175,28 @@ static void turn_square(ectx *e, const lv *in, lv *out, uint32_t bytes) {
     for (uint32_t i = 0; i < groups; i++) out[i * part + k] = a[i];
   }
 }
-static bool turns(ectx *e, etype t) {
+static bool exchangeable(ectx *e, etype t) {
   uint32_t n = e->lanes, bytes = et_bytes(t);
   return n >= 4 && n <= 64 && !(n & (n - 1)) && t != ET_BOOL && n * bytes >= 16 && bytes <= 8;
 }
 /* Do the lanes of this access lie apart, the rows side by side? *step: from lane to lane. */
 static bool rows_side_by_side(ectx *e, sz addr, sz *step) {
-  sz rest, across;
+  sz rest, row_coef;
   int64_t k;
-  if (!e->row || e->row_fold || !sym_linear(e->c, addr, e->row, &across, &rest) || !sym_is_int(e->c, across, &k) ||
+  if (!e->row || e->row_fold || !sym_linear(e->c, addr, e->row, &row_coef, &rest) || !sym_is_int(e->c, row_coef, &k) ||
       k != 1)
     return false;
   *step = emit_lane_coef(e, addr, &rest);
   return *step && !emit_varies(e, *step) && !emit_varies(e, rest) &&
          !(sym_is_int(e->c, *step, &k) && (k == 0 || k == 1));
 }
-static bool fills_square(ectx *e, etype t) {
-  return e->mr >= SQUARE_ROWS && e->mr <= e->lanes && turns(e, t) && (e->mr == e->lanes || in_part(e, t, e->mr));
+static bool fills_exchange(ectx *e, etype t) {
+  return e->mr >= EXCHANGE_ROWS && e->mr <= e->lanes && exchangeable(e, t) &&
+         (e->mr == e->lanes || in_part(e, t, e->mr));
 }
-bool lanes_square(ectx *e, etype t, sz addr) {
+bool lanes_exchange(ectx *e, etype t, sz addr) {
   sz step;
-  return fills_square(e, t) && rows_side_by_side(e, addr, &step);
+  return fills_exchange(e, t) && rows_side_by_side(e, addr, &step);
 }
 /* lane: l as a value, where it is not simply that */
 static lv lane_at(ectx *e, lv first, sz step, lv lane, uint32_t l) {
@@ -218,7 +219,7 @@ bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows) {
   int64_t k;
   if (!rows_side_by_side(e, addr, &step)) return false;
   if (sym_is_int(e->c, step, &k) && k == e->mr && load_between(e, t, ptr, first_row(e, addr), rows)) return true;
-  if (!fills_square(e, t)) return false;
+  if (!fills_exchange(e, t)) return false;
   bool known = !e->count || loop_const(e->f, e->count, &few);
   lv at = first_row(e, addr), last = known ? 0 : lb_addi(&e->b, e->count, -1),
      part = e->mr < e->lanes ? lb_int(&e->b, e->mr) : 0;
@@ -226,7 +227,7 @@ bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows) {
     lv lane = known ? 0 : lb_op(&e->b, OP_MIN, lt(ET_I64, 1), last, lb_int(&e->b, l), 0);
     in[l] = lb_load_ex(&e->b, lt(t, e->lanes), ptr, lane_at(e, at, step, lane, l), 0, part, 0, 0);
   }
-  turn_square(e, in, rows, et_bytes(t));
+  exchange(e, in, rows, et_bytes(t));
   return true;
 }
 /* One vector among those to be stored: its first lane lies `at` places behind the first row of the first result. */
@@ -250,12 +251,12 @@ static uint32_t same_place(ectx *e, result *all, uint32_t n, int64_t row, slot *
   }
   return ns;
 }
-static void store_square(ectx *e, etype t, lv ptr, lv at, sz step, const slot *slots, uint32_t n) {
+static void store_exchanged(ectx *e, etype t, lv ptr, lv at, sz step, const slot *slots, uint32_t n) {
   scalar few = {.i = e->lanes};
   lv in[64] = {0}, out[64], all = lb_int(&e->b, n);
   bool known = !e->count || loop_const(e->f, e->count, &few);
   for (uint32_t k = 0; k < n; k++) in[k] = slots[k].v, *slots[k].done |= UINT64_C(1) << slots[k].row;
-  turn_square(e, in, out, et_bytes(t));
+  exchange(e, in, out, et_bytes(t));
   for (uint32_t l = 0; l < e->lanes && l < few.i; l++) {
     lv part = !known ? lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_LT, lb_int(&e->b, l), e->count), all,
                              lb_int(&e->b, 0))
@@ -272,7 +273,7 @@ void lanes_store_runs(ectx *e, result *all, uint32_t n) {
     slot slots[SLOTS];
     sz step, rest, coef;
     int64_t row = 0, k;
-    if (all[i].done[e->v] || e->row_fold || !turns(e, t)) continue;
+    if (all[i].done[e->v] || e->row_fold || !exchangeable(e, t)) continue;
     step = emit_lane_coef(e, all[i].addr, &rest);
     if (!step || emit_varies(e, step) || emit_varies(e, rest) || (sym_is_int(e->c, step, &k) && (k == 0 || k == 1)))
       continue;
@@ -281,9 +282,9 @@ void lanes_store_runs(ectx *e, result *all, uint32_t n) {
     uint32_t ns = same_place(e, all + i, n - i, row, slots, SLOTS), from = 0;
     for (uint32_t q = 1; q <= ns; q++) {
       if (q < ns && slots[q].at == slots[q - 1].at + 1 && q - from < L) continue;
-      if (q - from >= SQUARE_ROWS && (q - from == L || in_part(e, t, q - from)))
-        store_square(e, t, all[i].ptr, lb_addi(&e->b, first_row(e, all[i].addr), slots[from].at), step, slots + from,
-                     q - from);
+      if (q - from >= EXCHANGE_ROWS && (q - from == L || in_part(e, t, q - from)))
+        store_exchanged(e, t, all[i].ptr, lb_addi(&e->b, first_row(e, all[i].addr), slots[from].at), step, slots + from,
+                        q - from);
       from = q;
     }
   }

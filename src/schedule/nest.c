@@ -384,11 +384,12 @@ static void bind_points(ectx *e, const nest *n, lv row, uint32_t mr) {
 /* A tile of few sums waits for each of them from step to step: of an open number of rows, which has tiles of every
  * height, the few have two sums each, of every second point. */
 static bool sums_twice(ectx *e, const nest *n, uint32_t stage, const ex_node *root, uint32_t mr, uint32_t nv) {
-  enum { FEW = 6 };
+  enum { MAX_WAITING = 6 };
   const u32vec *vars = &n->reds[stage];
-  if (mr * nv > FEW || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) || (n->blocking.on && n->blocking.panels) ||
-      root->op != RED_SUM || root->where || et_kind((etype)root->acc) != K_FLOAT || !vars->n || e->dot || e->window ||
-      e->streams.n || schedule_adds_loads(e, root))
+  if (mr * nv > MAX_WAITING || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) ||
+      (n->blocking.on && n->blocking.panels) || root->op != RED_SUM || root->where ||
+      et_kind((etype)root->acc) != K_FLOAT || !vars->n || e->dot || e->window || e->streams.n ||
+      schedule_adds_loads(e, root))
     return false;
   for (uint32_t i = 0; i < e->ranges.n; i++)
     if (e->ranges.v[i].var == vars->v[vars->n - 1]) return false;
@@ -577,7 +578,8 @@ static void micro_kernel(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t m
   emit_epoch(e);
 }
 
-/* the values of the group in registers are valid only inside their leaf, unless the leaf stands in no loop at all */
+/* the values of the group in registers are valid only inside their micro-kernel, unless that stands in no loop at all
+ * */
 static void block_micro_kernels(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uint32_t lanes);
 static void tile_micro_kernel(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes,
                               bool looped) {
@@ -786,7 +788,7 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
 }
 /* The whole panel in squares of lanes and neighbours of the sum's innermost variable, where the operand's neighbours
  * lie there. Returns from which value of that variable on the panel is left to do. */
-static int64_t pack_squares(ectx *e, nest *n, const packload *k, const lanearg *a) {
+static int64_t pack_exchanged(ectx *e, nest *n, const packload *k, const lanearg *a) {
   const u32vec *red = &n->reds[k->stage];
   atom along = red->n ? red->v[red->n - 1] : 0;
   const ex_node *load = exn(e->m, k->load);
@@ -803,7 +805,7 @@ static int64_t pack_squares(ectx *e, nest *n, const packload *k, const lanearg *
   emit_bind_ex(e, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
   emit_bind_ex(e, (binding){.var = along, .base = lb_int(&e->b, 0), .row_step = 1});
   emit_epoch(e);
-  if (!lanes_square(e, t, at)) whole = 0;
+  if (!lanes_exchange(e, t, at)) whole = 0;
   emit_unbind(e, nb + 1);
   for (uint32_t j = 0; j < red->n && whole; j++) {
     bool rowed = red->v[j] == along;
@@ -845,7 +847,7 @@ static void pack_panel(ectx *e, nest *n, lanearg *a) {
       continue;
     }
     const u32vec *red = &n->reds[k->stage];
-    int64_t done = pack_squares(e, n, k, a);
+    int64_t done = pack_exchanged(e, n, k, a);
     if (done && done == sym_int_or(e->c, sym_extent(e->c, red->v[red->n - 1]), 0)) {
       e->packs.n = np;
       continue;

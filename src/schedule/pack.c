@@ -38,7 +38,7 @@ static int64_t point(const packing *k, int64_t p) {
 }
 typedef uint32_t four __attribute__((vector_size(16)));
 /* 4 x 4 elements of 4 bytes */
-static inline void turn_four(uint8_t *dst, size_t dst_row, const uint8_t *src, size_t src_row) {
+static inline void exchange_four(uint8_t *dst, size_t dst_row, const uint8_t *src, size_t src_row) {
   four r[4];
   for (int i = 0; i < 4; i++) memcpy(&r[i], src + (size_t)i * src_row, sizeof r[i]);
   four a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5),
@@ -47,7 +47,7 @@ static inline void turn_four(uint8_t *dst, size_t dst_row, const uint8_t *src, s
                __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
   for (int i = 0; i < 4; i++) memcpy(dst + (size_t)i * dst_row, &t[i], sizeof t[i]);
 }
-/* np points whose elements lie step apart, each of n lanes */
+/* np points whose elements lie `step` apart, each of n lanes */
 static inline void strip(uint8_t *dst, const uint8_t *src, size_t size, int64_t np, int64_t step, int64_t n,
                          int64_t lane_step, int64_t nr) {
   if (lane_step == 1 || step != 1) {
@@ -63,7 +63,7 @@ static inline void strip(uint8_t *dst, const uint8_t *src, size_t size, int64_t 
   int64_t i = 0;
   for (; size == 4 && lane_step > 0 && np % 4 == 0 && i + 4 <= n; i += 4)
     for (int64_t p = 0; p < np; p += 4)
-      turn_four(dst + (p * nr + i) * 4, (size_t)nr * 4, src + (i * lane_step + p) * 4, (size_t)lane_step * 4);
+      exchange_four(dst + (p * nr + i) * 4, (size_t)nr * 4, src + (i * lane_step + p) * 4, (size_t)lane_step * 4);
   for (; i < n; i++)
     for (int64_t p = 0; p < np; p++)
       memcpy(dst + (size_t)(p * nr + i) * size, src + (i * lane_step + p) * (int64_t)size, size);
@@ -203,7 +203,7 @@ static bool whole_panels(ectx *e, const nest *n, uint32_t stage, int64_t lanes, 
          !n->lane_reduced && edges && ranges && !n->blocking.panels && !nest_goes_on(e, n, stage) &&
          (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
 }
-static bool apart_in_factor(ectx *e, const access *a, const access *b, const u32vec *loads, int64_t *d) {
+static bool distance_in_factor(ectx *e, const access *a, const access *b, const u32vec *loads, int64_t *d) {
   return b->stage == a->stage && !b->store && b->t == a->t && vec_has(loads, b->load) &&
          sym_is_int(e->c, sym_sub(e->c, b->address, a->address), d);
 }
@@ -218,7 +218,7 @@ bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interle
   if (!f || f == a->load) return true;
   expr_loads(e->m, f, e->a, &loads);
   for (uint32_t i = 0; i < acc->n; i++) {
-    if (i == at || !apart_in_factor(e, a, &acc->v[i], &loads, &d)) continue;
+    if (i == at || !distance_in_factor(e, a, &acc->v[i], &loads, &d)) continue;
     if (d <= 0) return false;
     step = min64(step, d);
   }
@@ -226,7 +226,7 @@ bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interle
   for (bool more = step < INT64_MAX; more && out->n < MAX_INTERLEAVED;) {
     more = false;
     for (uint32_t i = 0; i < acc->n && !more; i++)
-      if (apart_in_factor(e, a, &acc->v[i], &loads, &d) && d == out->n * step)
+      if (distance_in_factor(e, a, &acc->v[i], &loads, &d) && d == out->n * step)
         out->loads[out->n++] = acc->v[i].load, more = true;
   }
   out->all = out->n == loads.n;
@@ -263,11 +263,11 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved 
   int64_t elems;
   bool digit = nd_count(&t->data, &elems) && chunk_digit(e, n, reds, rest, elems, &vars[nvars]);
   nvars += digit;
-  int64_t apart = 0, values = 1;
-  sz inside = point_rest(e, n, rest, &apart, &values);
+  int64_t spacing = 0, values = 1;
+  sz inside = point_rest(e, n, rest, &spacing, &values);
   if (inside) {
-    rest = sym_sub(c, rest, sym_muli(c, inside, apart));
-    add_dim(pack, true, values, apart + EK_PLANTED("schedule-collapsed-digit"));
+    rest = sym_sub(c, rest, sym_muli(c, inside, spacing));
+    add_dim(pack, true, values, spacing + EK_PLANTED("schedule-collapsed-digit"));
     off = inside, sel = values;
   } else if (n->point.var)
     vars[nvars++] = n->point;

@@ -147,7 +147,7 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks,
   return lb_op(&e->b, OP_MOD, i64, at, lb_int(&e->b, DIVIDED), 0);
 }
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
-  enum { FEW = 4 };
+  enum { MAX_ALONE_ROWS = 4 };
   for (uint32_t i = 0; i < n->packs.n && !n->windows[stage]; i++) {
     const packload *k = &n->packs.v[i];
     if (k->stage == stage && n->lane_outer && row && fetch_source(e, n, k, row)) continue;
@@ -157,7 +157,7 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
       continue;
     bool alone;
     lv block = block_of(e, n, row, mr, &blocks, &alone);
-    if (alone && mr <= FEW) continue;
+    if (alone && mr <= MAX_ALONE_ROWS) continue;
     int64_t by = (k->nr + blocks - 1) / blocks;
     e->ahead.ptr = k->ptr;
     e->ahead.at = lb_add(&e->b, emit_size(e, k->next), lb_muli(&e->b, block, k->depth * by));
@@ -188,7 +188,7 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
   for (uint32_t i = 0; i < all.n; i++) {
     const access *x = &all.v[i];
     int64_t step = address_coef(e, x->address, n->row.var), line = (int64_t)e->p->t->line / x->bytes, steps = 1,
-            strips = 1, ext, lines = line ? ((int64_t)nv * e->lanes + line - 1) / line : 0;
+            groups = 1, ext, lines = line ? ((int64_t)nv * e->lanes + line - 1) / line : 0;
     if (x->constant || x->guarded || !line || !comes_from_far(e, x) || step < line || step > INT32_MAX ||
         step % (4096 / x->bytes) == 0)
       continue;
@@ -202,27 +202,27 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
       vec_push(e->a, e->streams, s);
       continue;
     }
-    sz strip = sym_int(e->c, 0); /* its number, until there is one for each row */
+    sz group = sym_int(e->c, 0); /* its number, until there is one for each row */
     for (uint32_t j = vars->n;
-         j-- > 0 && (ext = emit_extent(e->c, sym_extent(e->c, vars->v[j]), 0)) > 0 && strips < mr;) {
+         j-- > 0 && (ext = emit_extent(e->c, sym_extent(e->c, vars->v[j]), 0)) > 0 && groups < mr;) {
       sz at = sym_of_atom(e->c, vars->v[j]);
-      strip =
-          sym_add(e->c, strip, sym_muli(e->c, j + 1 == vars->n ? sym_div(e->c, at, sym_int(e->c, line)) : at, strips));
-      strips *= j + 1 == vars->n ? (ext + line - 1) / line : ext, steps *= ext;
+      group =
+          sym_add(e->c, group, sym_muli(e->c, j + 1 == vars->n ? sym_div(e->c, at, sym_int(e->c, line)) : at, groups));
+      groups *= j + 1 == vars->n ? (ext + line - 1) / line : ext, steps *= ext;
     }
     if (lines * mr > MOST * steps) continue;
-    s.n = (mr + strips - 1) / strips;
+    s.n = (mr + groups - 1) / groups;
     s.at = emit_size(e, x->address),
-    s.step = sym_muli(e->c, sym_min(e->c, sym_muli(e->c, strip, s.n), sym_int(e->c, mr - s.n)), step);
+    s.step = sym_muli(e->c, sym_min(e->c, sym_muli(e->c, group, s.n), sym_int(e->c, mr - s.n)), step);
     vec_push(e->a, e->streams, s);
   }
 }
 void fetch_places(ectx *e, const nest *n, lv lane) {
-  enum { MANY = 16 };
+  enum { MIN_PLACES = 16 };
   const nvars *around = n->inner.n ? &n->inner : &n->outer;
   accesses all = {0};
   u32vec far = {0};
-  if (!around->n || !n->lane.var || n->lane_reduced || n->row.var || n->stages.n < MANY) return;
+  if (!around->n || !n->lane.var || n->lane_reduced || n->row.var || n->stages.n < MIN_PLACES) return;
   atom next = around->v[around->n - 1].var;
   group_accesses(e, &n->stages, n->stored, &all);
   for (uint32_t i = 0; i < all.n; i++) {
@@ -235,7 +235,7 @@ void fetch_places(ectx *e, const nest *n, lv lane) {
       there = all.v[k].t == x->t && (all.v[k].address == at || (k < i && all.v[k].address == x->address));
     if (!there) vec_push(e->a, far, i);
   }
-  for (uint32_t i = 0; i < far.n && far.n >= MANY; i++) {
+  for (uint32_t i = 0; i < far.n && far.n >= MIN_PLACES; i++) {
     const access *x = &all.v[far.v[i]];
     sz at =
         sym_addi(e->c, sym_replace(e->c, x->address, n->lane.var, sym_int(e->c, 0)), address_coef(e, x->address, next));

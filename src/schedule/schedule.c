@@ -52,14 +52,14 @@ static bool result_of_root(emodule *m, tid t) {
 /* Neighbours in the last axis are results of different parts of a product (its last digit counts a few): no vector
  * of them is ever computed together, so they are stored as they come, and copied into order. */
 static bool woven(emodule *m, tid t) {
-  enum { FEW = 8 };
+  enum { MIN_INNER = 8 };
   if (xt(m, t)->kind != TK_STAGE) return false;
   const stage *s = xs(m, xt(m, t)->stage), *lead = s->kernel ? xs(m, m->kernels.v[s->kernel - 1].stages.v[0]) : NULL;
   if (!lead || s->naxes < 2 || !lead->value || exn(m, lead->value)->kind != EX_REDUCE ||
       m->kernels.v[s->kernel - 1].cls != KC_CONTRACTION)
     return false;
   const axis *last = &s->axes[s->naxes - 1];
-  return last->n > 1 && sym_int_or(m->c, sym_extent(m->c, last->d[last->n - 1].var), FEW) < FEW;
+  return last->n > 1 && sym_int_or(m->c, sym_extent(m->c, last->d[last->n - 1].var), MIN_INNER) < MIN_INNER;
 }
 static void separate_results(emodule *m, int level) {
   map *taken = map_new(m->a);

@@ -165,14 +165,14 @@ enum {
   HORIZONTAL_ROWS = 8,
   HORIZONTAL_STEPS = 4,
   /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
-  FEW_RESULTS = 8
+  MAX_HORIZONTAL = 8
 };
 /* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that
  * 8 take */
 enum { LONG_ROW_STEP = 8192 };
-enum { GATHER = 8 };   /* of a score: each lane reads where data say */
-enum { FEW_ROWS = 4 }; /* of a tile that are better twice as many */
-enum { LATENCY = 8 };  /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
+enum { GATHER = 8 };          /* of a score: each lane reads where data say */
+enum { SMALL_TILE_ROWS = 4 }; /* of a tile that are better twice as many */
+enum { LATENCY = 8 };         /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
 /* Multiply-adds a cycle relative to the most: two a cycle (fma; shapes are chosen for two everywhere), LATENCY under
  * way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.4 loads a cycle and
  * half a cycle,
@@ -182,7 +182,7 @@ static double tile_speed(double mr, double nv, double fma) {
   return cycles / ((cycles > least ? cycles : least) + 0.5);
 }
 /* The leaves for rows of an open number: full tiles, then halves of them, then each height from TILE_EACH down: of
- * few rows the first leaf waits for the panel, and each further one comes on top of that. */
+ * few rows the first micro-kernel waits for the panel, and each further one comes on top of that. */
 uint32_t tile_fewer(uint32_t mr) { return mr <= TILE_EACH ? mr - 1 : max64((mr + 1) / 2, TILE_EACH); }
 static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) { /* of m rows, of those that larger ones left */
   int64_t rest = left % most;
@@ -223,7 +223,7 @@ static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_r
     }
     first &= !tr;
   }
-  return vecs % nv ? cost * 1.02 : cost; /* an edge leaf costs code */
+  return vecs % nv ? cost * 1.02 : cost; /* a micro-kernel for an edge costs code */
 }
 static int64_t next_sample(int64_t i, bool coarse) {
   return coarse ? i * 4 : i == 1 ? 2 : (i & (i - 1)) ? (i * 4 + 2) / 3 : i / 2 * 3;
@@ -276,7 +276,7 @@ static void in_halves(const target *t, int64_t lanes, span rows, shapes *k, span
   /* a narrow tile has fewer rows for each vector of a panel that comes from the second cache */
   if (half.nv > h.near) return;
   shapes best = h;
-  h.fit[0] = h.fit[1] = w.fit[0] = w.fit[1] = INT64_MAX; /* what rows from afar cost is not halved */
+  h.fit[0] = h.fit[1] = w.fit[0] = w.fit[1] = INT64_MAX; /* what rows from the L3 cache or memory cost is not halved */
   if (tile_cost(&h, rows.lo, n, false, false, half.mr, half.nv) / 2 >=
       HALF_WIDTH_GAIN * tile_cost(&w, rows.lo, vecs->lo, false, false, ch->mr, ch->nv))
     return;
@@ -294,8 +294,8 @@ static bool places_in_order(ectx *e, const ex_node *red) {
  * in it; it is then read or written in squares (lanes.c). */
 static bool lies_strided(ectx *e, const access *a, int64_t q, atom lane, atom row) { /* q: address_coef of the lane */
   if (q == 0 || q == 1 || q == INT64_MIN || row == lane || address_coef(e, a->address, row) != 1) return false;
-  int64_t ext = sym_int_or(e->c, sym_extent(e->c, row), SQUARE_ROWS);
-  return ext >= SQUARE_ROWS || (ext == q && !a->store);
+  int64_t ext = sym_int_or(e->c, sym_extent(e->c, row), EXCHANGE_ROWS);
+  return ext >= EXCHANGE_ROWS || (ext == q && !a->store);
 }
 /* Of results whose lanes lie apart: how many lie between this one's neighbouring rows, so that they fill the room: 1
  * for one alone whose rows lie side by side; 0: not all of it is filled. */
@@ -422,10 +422,10 @@ static bool gathers(ectx *e, const accesses *acc, const u32vec *domain, const ch
     const access *a = &acc->v[i];
     int64_t q = a->leader && !a->store && !a->constant ? address_coef(e, a->address, ch->lane) : 0, reuse = 1;
     if (q >= -1 && q <= 1) continue;
-    for (uint32_t d = 0; d < domain->n && reuse <= FEW_RESULTS; d++)
+    for (uint32_t d = 0; d < domain->n && reuse <= MAX_HORIZONTAL; d++)
       if (!address_uses(e, a->address, domain->v[d]))
-        reuse *= max64(1, emit_extent(e->c, sym_extent(e->c, domain->v[d]), FEW_RESULTS + 1));
-    if (reuse <= FEW_RESULTS) return true;
+        reuse *= max64(1, emit_extent(e->c, sym_extent(e->c, domain->v[d]), MAX_HORIZONTAL + 1));
+    if (reuse <= MAX_HORIZONTAL) return true;
   }
   return false;
 }
@@ -462,7 +462,7 @@ static atom factors_of(ectx *e, const u32vec *domain, const choice *ch, const ex
   return 0;
 }
 /* Does it say which panel? */
-static bool says_panel(ectx *e, const accesses *acc, const choice *ch, atom v) {
+static bool states_panel(ectx *e, const accesses *acc, const choice *ch, atom v) {
   bool panel = false;
   for (uint32_t i = 0; i < acc->n; i++)
     panel |= acc->v[i].load == ch->lane_load && address_uses(e, acc->v[i].address, v);
@@ -475,7 +475,7 @@ static atom choose_row2(ectx *e, const accesses *acc, const u32vec *domain, cons
   atom v = 0;
   if (rows < 2 || rows > few || 2 * rows > most || !sym_is_int(e->c, sym_extent(e->c, ch->row), NULL)) return 0;
   for (uint32_t d = 0; d < domain->n; d++) {
-    if (domain->v[d] == ch->lane || domain->v[d] == ch->row || says_panel(e, acc, ch, domain->v[d])) continue;
+    if (domain->v[d] == ch->lane || domain->v[d] == ch->row || states_panel(e, acc, ch, domain->v[d])) continue;
     if (v) return 0;
     v = domain->v[d];
   }
@@ -496,7 +496,7 @@ static bool collapsible(ectx *e, const accesses *acc, const u32vec *domain, cons
                         bool *partitioned) {
   uint32_t n = 0;
   for (uint32_t d = 0; d < domain->n; d++)
-    if (domain->v[d] != ch->lane && !says_panel(e, acc, ch, domain->v[d])) {
+    if (domain->v[d] != ch->lane && !states_panel(e, acc, ch, domain->v[d])) {
       if (n == 2) return false;
       two[n++] = domain->v[d];
     }
@@ -554,8 +554,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   for (uint32_t i = 0; i < red->n && steps < 4096; i++)
     steps *= max64(0, min64(sym_int_or(c, sym_extent(c, red->v[i]), 64), 4096));
   /* a reduction's variable may run along the lanes */
-  bool across = reduces && leaders == 1 && !(rows && cols) && (!arg || places_in_order(e, root));
-  for (uint32_t k = 0; k < domain->n + (across ? red->n : 0); k++) {
+  bool horizontal = reduces && leaders == 1 && !(rows && cols) && (!arg || places_in_order(e, root));
+  for (uint32_t k = 0; k < domain->n + (horizontal ? red->n : 0); k++) {
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];
     int64_t ext = emit_extent(c, sym_extent(c, v), -1);
@@ -589,12 +589,13 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else
          * gathered */
         int64_t reuse = 0;
-        bool across = false;
-        for (uint32_t d = 0; d < domain->n && !reduces && !across; d++) across = lies_strided(e, a, q, v, domain->v[d]);
+        bool strided = false;
+        for (uint32_t d = 0; d < domain->n && !reduces && !strided; d++)
+          strided = lies_strided(e, a, q, v, domain->v[d]);
         for (uint32_t d = 0; d < domain->n && reduces && a->leader && !isred && !a->store; d++)
           if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d]))
             reuse = max64(reuse, sym_int_or(c, sym_extent(c, domain->v[d]), 64));
-        score += across        ? -2
+        score += strided       ? -2
                  : reuse >= 16 ? 0.5
                  : reuse >= 8  ? -1
                               /* a result of few steps: less often written than they read */
@@ -630,7 +631,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     return ch;
   }
   /* rows: the lane operand must not depend on them */
-  int64_t rext = 0, rworth = 0, rstride = 0, nearest = INT64_MAX;
+  int64_t rext = 0, row_gain = 0, rstride = 0, nearest = INT64_MAX;
   for (int windows = 0; windows < 2 && reduces && !ch.row;
        windows++) /* or neighbouring rows share a factor of all lanes, and in a window vectors, too */
     for (uint32_t d = 0; d < domain->n; d++) {
@@ -654,11 +655,11 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       int64_t ext = emit_extent(c, sym_extent(c, v), 1), least, most;
       sym_range(c, sym_extent(c, v), &least, &most);
       /* an open size may be 1: a known one is better, and one that is 2 at most worse */
-      int64_t worth = ext > 1 || most > 2 ? ext : 0;
+      int64_t gain = ext > 1 || most > 2 ? ext : 0;
       /* the largest; of equals the one with the smaller stride */
-      if (!ch.row || worth > rworth || (worth == rworth && (far ? INT64_MAX : stride) < nearest)) {
+      if (!ch.row || gain > row_gain || (gain == row_gain && (far ? INT64_MAX : stride) < nearest)) {
         ch.row = v;
-        rext = ext, rworth = worth;
+        rext = ext, row_gain = gain;
         rstride = stride;
         nearest = far ? INT64_MAX : stride;
       }
@@ -731,7 +732,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   span rs = {rext, rext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
   if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
-  ch.row2 = stencil ? 0 : choose_row2(e, acc, domain, &ch, rext, FEW_ROWS, k.max_mr);
+  ch.row2 = stencil ? 0 : choose_row2(e, acc, domain, &ch, rext, SMALL_TILE_ROWS, k.max_mr);
   if (ch.row2) {
     k.row_fold = (uint32_t)rext, k.max_mr /= k.row_fold;
     sym_range(c, sym_extent(c, ch.row2), &rs.lo, &rs.hi);

@@ -23,7 +23,7 @@
 #include <string.h>
 
 /* ---- windows --------------------------------------------------------------------------------- */
-typedef enum { AX_SHARED = 1, AX_FOLDED /* reduced with the rows */, AX_KEPT } ax_kind;
+typedef enum { AX_SHARED = 1, AX_FOLDED /* reduced with the rows */, AX_WHOLE } ax_kind;
 typedef struct windowed {
   uint32_t s; /* stage + 1; 0: none */
   ex load;
@@ -78,7 +78,7 @@ static bool sort_axes(emodule *m, const ex_node *red, windowed *w) {
                          : known(m, t->shape[j]) == 1))
       w->ax[j] = AX_SHARED;
     else if (w->out[j] && known(m, t->shape[j]) > 0 && known(m, sym_extent(m->c, w->out[j])) > 0)
-      w->ax[j] = AX_KEPT, last = reds ? j : last;
+      w->ax[j] = AX_WHOLE, last = reds ? j : last;
     else
       return false;
   }
@@ -98,13 +98,13 @@ static void fold_axes(emodule *m, const ex_node *red, windowed *w) {
 /* A window that asks no questions is read as it stands, where that takes fewer steps: one along the lanes in steps
  * apart costs about three. */
 static bool pays(emodule *m, const ex_node *red, const windowed *w) {
-  enum { APART = 3 };
+  enum { STRIDED_COST = 3 };
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
   bool order = et_kind((etype)l->type) == K_FLOAT && red->op != RED_SUM;
   int64_t step = order ? 3 : 1, places = known(m, xt(m, l->tensor)->shape[last]),
           lanes = known(m, sym_extent(m->c, w->out[last])), k = count(m, &w->folded), q = count(m, &w->left),
-          near = places > lanes + lanes / 2 ? APART : 1;
+          near = places > lanes + lanes / 2 ? STRIDED_COST : 1;
   if (!w->folded.n || !w->left.n) return false;
   return (places * (k * (1 + step) + 1) + lanes * q * (near + step)) < lanes * k * q * (near + step);
 }
@@ -118,7 +118,7 @@ static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *oute
     return false;
   for (uint32_t j = 0; j < l->nargs; j++) {
     bool shared = w->ax[j] == AX_SHARED;
-    if (w->ax[j] != AX_KEPT && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
+    if (w->ax[j] != AX_WHOLE && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
     sz n = w->ax[j] == AX_FOLDED ? sym_extent(m->c, w->out[j]) : xt(m, l->tensor)->shape[j];
     if (shared)
       points = min64(points * max64(1, min64(sym_int_or(m->c, n, POINTS), 1 << 20)), 1 << 20);
@@ -145,10 +145,10 @@ static bool by_rows(const splan *p, emodule *m, windowed *w, const u32vec *outer
   if (FEWER * (places * k + lanes * q) > lanes * k * q) return false;
   for (uint32_t j = l->nargs; j-- > 0;) {
     int64_t n = w->ax[j] == AX_FOLDED ? known(m, sym_extent(m->c, w->out[j])) : known(m, xt(m, l->tensor)->shape[j]);
-    if (w->ax[j] != AX_KEPT && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
+    if (w->ax[j] != AX_WHOLE && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
     w->within[j] = w->ax[j] == AX_SHARED && n && row * n <= (int64_t)p->t->l2 / 2;
     if (w->ax[j] == AX_FOLDED) points = min64(points * n, 1 << 20);
-    if (w->ax[j] == AX_KEPT || w->within[j]) row = min64(row * n, 1 << 30);
+    if (w->ax[j] == AX_WHOLE || w->within[j]) row = min64(row * n, 1 << 30);
   }
   return points >= POINTS && (uint64_t)row <= p->t->l2 / 2;
 }
@@ -172,8 +172,8 @@ static uint32_t put_rows(emodule *m, windowed *w) {
   for (uint32_t j = 0; j < l.nargs; j++) {
     shape[j] = w->ax[j] == AX_FOLDED ? sym_extent(m->c, w->out[j]) : in.shape[j];
     ax[j] = expr_axis1(m, arena_fmt(m->a, "p%u", j), shape[j], &idx[j]);
-    at[j] = w->ax[j] == AX_KEPT ? l.args[j] : w->out[j] ? sym_of_atom(m->c, w->out[j]) : sym_int(m->c, 0);
-    if (w->ax[j] == AX_KEPT || !w->out[j]) continue;
+    at[j] = w->ax[j] == AX_WHOLE ? l.args[j] : w->out[j] ? sym_of_atom(m->c, w->out[j]) : sym_int(m->c, 0);
+    if (w->ax[j] == AX_WHOLE || !w->out[j]) continue;
     vars[n] = w->out[j], by[n++] = idx[j];
     atom c = shared_name(k->canon, w->out[j]);
     if (!sym_is_atom(m->c, idx[j], &own) || (w->ax[j] != AX_SHARED && !w->by_row)) continue;
@@ -197,8 +197,8 @@ static uint32_t put_rows(emodule *m, windowed *w) {
   tid t = expr_tensor(m, TK_STAGE, in.type, shape, rank,
                       arena_fmt(m->a, "%s.%s", xt(m, s->tensor)->name, w->folded.n ? "rows" : "padded"), in.origin);
   for (uint32_t j = 0; j < l.nargs; j++) {
-    shape[j] = w->ax[j] == AX_KEPT ? idx[j] : l.args[j];
-    for (uint32_t i = 0; i < n && w->ax[j] != AX_KEPT; i++) shape[j] = sym_replace(m->c, shape[j], vars[i], by[i]);
+    shape[j] = w->ax[j] == AX_WHOLE ? idx[j] : l.args[j];
+    for (uint32_t i = 0; i < n && w->ax[j] != AX_WHOLE; i++) shape[j] = sym_replace(m->c, shape[j], vars[i], by[i]);
   }
   ex value = expr_load(m, l.tensor, shape, l.nargs, w->folded.n ? l.otherwise : 0),
      rest = expr_load(m, t, at, rank, l.otherwise);
@@ -243,13 +243,13 @@ static void ready(splan *p, kernel *k, u32vec *made) {
     w.load = loads.v[i];
   }
   if (!w.load || !sort_axes(m, red, &w)) return;
-  bool apart = any_order(m, red, w.load), guarded = exn(m, w.load)->otherwise != 0;
-  if (apart) fold_axes(m, red, &w);
+  bool divisible = any_order(m, red, w.load), guarded = exn(m, w.load)->otherwise != 0;
+  if (divisible) fold_axes(m, red, &w);
   if (xt(m, exn(m, w.load)->tensor)->kind != TK_INPUT) {
-    if (apart && by_rows(p, m, &w, &k->outer, k->canon)) put_rows(m, &w);
+    if (divisible && by_rows(p, m, &w, &k->outer, k->canon)) put_rows(m, &w);
     return;
   }
-  if (!guarded && (!apart || !pays(m, red, &w))) return;
+  if (!guarded && (!divisible || !pays(m, red, &w))) return;
   if (in_place(p, m, &w, &k->outer, k->canon)) vec_push(m->a, *made, put_rows(m, &w));
 }
 

@@ -9,7 +9,7 @@
 #include "sym/sym_in.h"
 #include <string.h>
 
-enum { FEW = 64 };
+enum { STACK_TERMS = 64 };
 
 /* e = d*q + r. For a constant d the constant of r is in 0 .. d-1. */
 static void split_terms(symtab *s, sz e, sz d, sz *q, sz *r) {
@@ -19,7 +19,8 @@ static void split_terms(symtab *s, sz e, sz d, sz *q, sz *r) {
     return;
   }
   const spoly *p = sp(s, e);
-  sterm bq[FEW], br[FEW], *tq = p->n <= FEW ? bq : sym_scratch(s, p->n), *tr = p->n <= FEW ? br : sym_scratch(s, p->n);
+  sterm bq[STACK_TERMS], br[STACK_TERMS], *tq = p->n <= STACK_TERMS ? bq : sym_scratch(s, p->n),
+                                          *tr = p->n <= STACK_TERMS ? br : sym_scratch(s, p->n);
   uint32_t nq = 0, nr = 0;
   for (uint32_t i = 0; i < p->n; i++) {
     sterm t = p->t[i];
@@ -38,7 +39,7 @@ static void split_terms(symtab *s, sz e, sz d, sz *q, sz *r) {
 /* All of e's terms over the constant k and the monomial m; the constant rounds down. */
 static sz over(symtab *s, sz e, int64_t k, uint32_t m) {
   const spoly *p = sp(s, e);
-  sterm buf[FEW], *t = p->n <= FEW ? buf : sym_scratch(s, p->n);
+  sterm buf[STACK_TERMS], *t = p->n <= STACK_TERMS ? buf : sym_scratch(s, p->n);
   uint32_t n = 0, q;
   for (uint32_t i = 0; i < p->n; i++) {
     int64_t f = floordiv64(p->t[i].k, k);
@@ -87,7 +88,7 @@ static bool cancel_common(symtab *s, sz a, sz b, bool constant, sz *out) {
 /* a = g*y + r with 0 <= r < g and b = g*d: y // d. Candidates for g: what a term of a shares with b. */
 static bool cancel_part(symtab *s, sz a, sz b, bool constant, sz *out) {
   const spoly *p = sp(s, a);
-  if (p->n < 2 || sp(s, b)->n != 1 || p->n > FEW) return false;
+  if (p->n < 2 || sp(s, b)->n != 1 || p->n > STACK_TERMS) return false;
   sterm d = sp(s, b)->t[0];
   if (!sym_positive(s, b, a)) return false;
   int tries = 4;
@@ -98,7 +99,7 @@ static bool cancel_part(symtab *s, sz a, sz b, bool constant, sz *out) {
     uint32_t m = constant ? 0 : mono_gcd(s, p->t[i].mono, d.mono), q;
     if (g64 > INT64_MAX || (g == 1 && !m) || (g == d.k && m == d.mono)) continue;
     tries--;
-    sterm ty[FEW], tr[FEW];
+    sterm ty[STACK_TERMS], tr[STACK_TERMS];
     uint32_t ny = 0, nr = 0;
     for (uint32_t j = 0; j < p->n; j++) {
       sterm t = p->t[j];

@@ -3,12 +3,12 @@
 #include "sym/sym_in.h"
 #include <string.h>
 
-enum { FEW = 64 };
+enum { STACK_TERMS = 64 };
 
 /* a + b or a - b */
 static sz combine(symtab *s, sz a, sz b, bool minus) {
   const spoly *p = sp(s, a), *q = sp(s, b);
-  sterm buf[FEW], *t = p->n + q->n <= FEW ? buf : sym_scratch(s, p->n + q->n);
+  sterm buf[STACK_TERMS], *t = p->n + q->n <= STACK_TERMS ? buf : sym_scratch(s, p->n + q->n);
   uint32_t n = 0, i = 0, j = 0;
   while (i < p->n || j < q->n) {
     int64_t x = 0, y = 0;
@@ -48,7 +48,7 @@ sz sym_muli(ctx *c, sz a, int64_t k) {
   if (k == 1) return a;
   if (k == 0) return sym_num(s, 0);
   const spoly *p = sp(s, a);
-  sterm buf[FEW], *t = p->n <= FEW ? buf : sym_scratch(s, p->n);
+  sterm buf[STACK_TERMS], *t = p->n <= STACK_TERMS ? buf : sym_scratch(s, p->n);
   for (uint32_t i = 0; i < p->n; i++) {
     t[i].mono = p->t[i].mono;
     if (!mul64(p->t[i].k, k, &t[i].k)) {
@@ -75,7 +75,7 @@ sz sym_mul(ctx *c, sz a, sz b) {
     sym_limit(s, "terms");
     return sym_num(s, 0);
   }
-  sterm buf[FEW], *t = p->n * q->n <= FEW ? buf : sym_scratch(s, p->n * q->n);
+  sterm buf[STACK_TERMS], *t = p->n * q->n <= STACK_TERMS ? buf : sym_scratch(s, p->n * q->n);
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t j = 0; j < q->n; j++, n++) {
@@ -88,10 +88,10 @@ sz sym_mul(ctx *c, sz a, sz b) {
 }
 sz sym_dot(ctx *c, sz base, const sz *x, const sz *k, uint32_t n) {
   symtab *s = sym_tab(c);
-  sterm buf[FEW];
+  sterm buf[STACK_TERMS];
   const spoly *p = sp(s, base);
   uint32_t m = 0;
-  if (p->n > FEW) {
+  if (p->n > STACK_TERMS) {
     for (uint32_t i = 0; i < n; i++) base = sym_add(c, base, sym_mul(c, x[i], k[i]));
     return base;
   }
@@ -101,7 +101,7 @@ sz sym_dot(ctx *c, sz base, const sz *x, const sz *k, uint32_t n) {
     sz y = x[i];
     if (!sym_const(s, k[i], &by)) y = sym_mul(c, x[i], k[i]), by = 1;
     const spoly *q = sp(s, y);
-    if (m + q->n > FEW)
+    if (m + q->n > STACK_TERMS)
       return sym_dot(c, sym_add(c, sym_poly(s, buf, m), sym_mul(c, x[i], k[i])), x + i + 1, k + i + 1, n - i - 1);
     for (uint32_t j = 0; j < q->n && by; j++, m++) {
       buf[m] = q->t[j];
@@ -123,7 +123,7 @@ sz sym_primitive(symtab *s, sz e) {
   for (uint32_t i = 0; i < p->n && g != 1; i++)
     if (p->t[i].mono) g = sym_gcd(sym_mag(p->t[i].k), g);
   if (g <= 1 || g > INT64_MAX) return e;
-  sterm buf[FEW], *t = p->n <= FEW ? buf : sym_scratch(s, p->n);
+  sterm buf[STACK_TERMS], *t = p->n <= STACK_TERMS ? buf : sym_scratch(s, p->n);
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->n; i++) {
     /* exact but for the constant, which rounds down: the value is an integer */
@@ -152,8 +152,8 @@ void poly_divide(symtab *s, sz a, sz b, sz *q, sz *r) {
   if (!leads(s, b, &lead)) return;
   const spoly *p = sp(s, a), *d = sp(s, b);
   if (d->n == 1) {
-    sterm bq[FEW], br[FEW], *tq = p->n <= FEW ? bq : sym_scratch(s, p->n),
-                            *tr = p->n <= FEW ? br : sym_scratch(s, p->n);
+    sterm bq[STACK_TERMS], br[STACK_TERMS], *tq = p->n <= STACK_TERMS ? bq : sym_scratch(s, p->n),
+                                            *tr = p->n <= STACK_TERMS ? br : sym_scratch(s, p->n);
     uint32_t nq = 0, nr = 0, m;
     for (uint32_t i = 0; i < p->n; i++) {
       t = p->t[i];

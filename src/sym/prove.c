@@ -12,7 +12,7 @@
  */
 #include "sym/sym_in.h"
 
-enum { DEPTH = 14, STEPS = 400, FACTS = 64, FEW = 64 };
+enum { DEPTH = 14, STEPS = 400, FACTS = 64, STACK_TERMS = 64 };
 typedef struct search {
   symtab *s;
   ctx *c;
@@ -115,7 +115,7 @@ static bool by_bound(search *k, sz c, sz r, sz b, sz bound, path at) {
 /* p = cf*a + r as a polynomial; a may occur again inside other atoms (those come first, being higher) */
 static bool factor_out(symtab *s, sz p, atom a, sz *cf, sz *r) {
   const spoly *q = sp(s, p);
-  sterm tc[FEW], tr[FEW];
+  sterm tc[STACK_TERMS], tr[STACK_TERMS];
   uint32_t nc = 0, nr = 0, ma = sa(s, a)->mono;
   for (uint32_t t = 0; t < q->n; t++) {
     const smono *m = sm(s, q->t[t].mono);
@@ -153,8 +153,8 @@ static bool by_facts(search *k, atom a, sz cf, sz r, int sg, path at) {
     if (!(at.live >> f & 1) || !(k->bloom[f] >> a % 64 & 1)) continue;
     sz fc, fr;
     int64_t fv;
-    if (sp(s, k->fact[f])->n > FEW || !factor_out(s, k->fact[f], a, &fc, &fr) || !sym_const(s, fc, &fv) || fv == 0 ||
-        (fv > 0) != (sg > 0))
+    if (sp(s, k->fact[f])->n > STACK_TERMS || !factor_out(s, k->fact[f], a, &fc, &fr) || !sym_const(s, fc, &fv) ||
+        fv == 0 || (fv > 0) != (sg > 0))
       continue;
     /* fv*a + fr >= 0: |fv|*a >= -fr, or |fv|*a <= fr */
     path next = at;
@@ -210,7 +210,8 @@ static bool goal(search *k, sz p, path at) {
   sym_interval(s, p, &lo, &hi);
   if (lo >= 0) return true;
   const spoly *q = sp(s, p);
-  if (hi < 0 || at.depth > DEPTH || q->n > FEW || (q->box && no_fact_on(k, q->bloom, at)) || refuted(s, p, at.mask))
+  if (hi < 0 || at.depth > DEPTH || q->n > STACK_TERMS || (q->box && no_fact_on(k, q->bloom, at)) ||
+      refuted(s, p, at.mask))
     return false;
   if (--k->steps < 0) return false;
   if (shifted(k, p)) return true;

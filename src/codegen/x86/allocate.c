@@ -499,7 +499,7 @@ static bool one(ra *r, uint32_t n) {
 }
 /* turns after which a walk goes on behind the first value that it finds for memory, to find others; what it writes
  * does not count */
-enum { FEW = 48 };
+enum { MAX_ONE_BY_ONE = 48 };
 bool x86_allocate(x86_code *x) {
   ra r_ = {.x = x, .l = NEWN(x->a, life, x->v.n + 1)}, *r = &r_;
   lives(r);
@@ -523,7 +523,7 @@ bool x86_allocate(x86_code *x) {
       vr v = r->victim;
       if (!v || r->l[v].spilled) return false;
       r->l[v].spilled = true, r->l[v].local = false, anew = true;
-      if (turn < FEW) break;
+      if (turn < MAX_ONE_BY_ONE) break;
       if (r->l[v].reg >= 0) drop(r, x->v.v[v].cls, r->l[v].reg);
     }
     if (anew) continue;
