@@ -67,6 +67,13 @@ e 1 'pdp11' "check $digits --target pdp11"
 e 0 'ok$' "run $digits --inputs $all --expect $all"; empty err
 e 0 'ok$' "run $digits --inputs=$all --expect=$all -O0 --eval --threads 1"
 e 0 'ok$' "run $digits --inputs $all --expect $all --eval-passes --verify"
+# a reference without rounding: the references by onnx.reference, which are f32, hold closely
+for m in mlp_opset12 lstm_forward attention_causal if_nested loop_grow conv_geometry normalisations recurrent_clip; do
+  near="--inputs $models/$m.npz --expect $models/$m.npz --rtol 2e-5 --atol 5e-6"
+  e 0 ' ok$' "run $models/$m.onnx --eval --promote f64 $near"; has out ' f64\['
+done
+e 2 'promote f64., and goes with --eval' "run $digits --promote f64"
+e 2 'promote f64., and goes with --eval' "run $digits --eval --promote f32"
 e 0 '"equal": true' "run $digits --inputs $all --expect $all --json"; empty err
 e 0 'random data' "run $digits --dim N=3"; has out 'scores f32\[3, 10\]'
 e 0 '' "run $digits --input image=zeros -q"; empty err

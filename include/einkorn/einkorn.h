@@ -215,7 +215,8 @@ typedef struct ek_options {
   const char *const *dims;
   uint64_t fuel; /* rewrites allowed before passes stop; 0: no limit (to find a bad one by bisection) */
   int verify;    /* check the program after every pass */
-  /* no code: runs interpret the definitions, slow and obvious (to compare with); 2: what the passes made of them */
+  /* no code: runs interpret the definitions, slow and obvious (to compare with); 2: what the passes made of them;
+   * 3: the definitions with every float in f64, outputs too (inputs have the model's types) */
   int evaluate;
   /* a pass ("inline", or "inline#2" for its second turn) after which compilation ends (ek_compile and ek_save then
    * give EK_CANCELLED); NULL */

@@ -40,7 +40,7 @@ typedef struct cli {
   strvec ops, dims, input, dump, watch; /* dump: what and the file, in turn; watch: values on the way (watch.c) */
   int optimize, threads, compile_threads, log_level, accuracy, precision, codegen, sort, slices;
   const char *target, *inputs, *output, *expect, *stage, *after, *node, *weights, *stop_after, *peak, *trace, *against,
-      *peers;
+      *peers, *promote;
   double rtol, atol, seconds;
   bool tolerances, eval, passes_eval, layers, table, json, verbose, quiet, timing, verify, no_cache, help, version;
   uint64_t seed, fuel, memory_limit, iterations, warmup;

@@ -34,6 +34,8 @@ const option options[] = {
     {"seed", 0, "S", O_U64, AT(seed), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | RARE, "of random data (default 0)"},
     {"eval", 0, NULL, O_FLAG, AT(eval), CMD_RUN,
      "interprets the operators' definitions, without compiling: slow, to compare with"},
+    {"promote", 0, "f64", O_TEXT, AT(promote), CMD_RUN | RARE,
+     "with --eval: every float is f64, outputs too; to measure errors by"},
     {"eval-passes", 0, NULL, O_FLAG, AT(passes_eval), CMD_RUN | RARE, "interprets what the passes made of them"},
     {"stage", 0, "graph|expr|loop|program|llvm|asm", O_TEXT, AT(stage), CMD_SHOW,
      "which level of the compiler (default graph)"},

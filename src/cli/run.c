@@ -126,6 +126,8 @@ int cmd_run(cli *k) {
   int code = EXIT_DONE;
   host_tensor *in;
   expected want = {0};
+  if (k->promote && (strcmp(k->promote, "f64") || !k->eval || k->passes_eval))
+    return fail_text(k, EK_USAGE, "error: --promote: it is `--promote f64`, and goes with --eval");
   if (k->dump.n && is_library(k->args.v[0]))
     return fail_text(k, EK_USAGE,
                      "error: --dump: a compiled library gives its outputs only; take the model that it was made of");

@@ -3,6 +3,7 @@
  * so that runs and the functions that tell about inputs and outputs need not know which it is. */
 #include "codegen/image/image.h"
 #include "driver/cache.h"
+#include "eval/eval.h"
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -151,7 +152,8 @@ static ek_code make(pipeline *p, void *env) {
   m->p = p;
   if (k->o->evaluate) {
     m->kind = MODULE_EVAL;
-    if (k->o->evaluate > 1) pipe_optimise(p);
+    if (k->o->evaluate == 2) pipe_optimise(p);
+    if (k->o->evaluate == 3 && !p->stopped) expr_promote(p->m);
     if (!p->stopped) m->d = describe(p->c, p->m, p->g->name, "0");
     m->report = (ek_report){.memory = "0", .load_ms = p->load_ms, .total_ms = now_ms() - p->began};
   } else

@@ -12,6 +12,9 @@ void expr_eval_input(evaluation *v, tid t, const ndarray *data);
 void expr_eval_run(evaluation *v); /* all items of the root block in order */
 /* computes the tensor on demand if run was not called */
 const ndarray *expr_eval_get(evaluation *v, tid t);
+/* promote.c: every float is f64 from here on, but inputs and constants, which keep their types. For the evaluator only:
+ * no pass may see the module again. */
+void expr_promote(emodule *m);
 /* One stage whose inputs are all constant, evaluated to bytes (constant folding). */
 bool expr_eval_stage(emodule *m, uint32_t s, arena *a, ndarray *out);
 #endif
