@@ -53,9 +53,10 @@ static void show_functions(pipeline *p, int stage, const char *node, sbuf *b) {
   for (uint32_t i = 0; i < p->s->launches.n; i++) {
     const launch *l = &p->s->launches.v[i];
     uint64_t seen;
-    if (!launches_node(p, l, node) || map_gets(done, l->func->name, &seen)) continue;
-    map_puts(done, l->func->name, 1);
-    show_function(p, stage, l->func->name, b);
+    const char *name = (l->code ? l->code : l->func)->name; /* before the program is built none has another's code */
+    if (!launches_node(p, l, node) || map_gets(done, name, &seen)) continue;
+    map_puts(done, name, 1);
+    show_function(p, stage, name, b);
   }
   if (!map_count(done))
     ctx_fail(p->c, E_USAGE,

@@ -166,13 +166,15 @@ void fuse_merge(fuser *f, uint32_t k, uint32_t q) {
   for (uint32_t i = 0; i < st.n; i++) fuse_add(f, k, st.v[i]);
   for (uint32_t w = 0; w < f->words; w++) f->k.v[k].anc[w] |= f->k.v[q].anc[w];
   f->k.v[k].anc[k / 64] &= ~(UINT64_C(1) << (k % 64));
-  for (uint32_t i = 0; i < f->k.n && f->k.v[q].needed; i++)
-    if (i != k && f->k.v[i].alive && depends(f, i, q)) f->k.v[i].anc[k / 64] |= UINT64_C(1) << (k % 64);
+  f->k.v[k].anc[q / 64] &= ~(UINT64_C(1) << (q % 64));
   f->k.v[k].needed |= f->k.v[q].needed;
-  for (uint32_t i = 0; i < f->k.n && f->k.v[k].needed; i++) { /* q is no more */
-    f->k.v[i].anc[q / 64] &= ~(UINT64_C(1) << (q % 64));
-    if (i != k && f->k.v[i].alive && depends(f, i, k))
-      for (uint32_t w = 0; w < f->words; w++) f->k.v[i].anc[w] |= f->k.v[k].anc[w];
+  for (uint32_t i = 0; i < f->k.n && f->k.v[k].needed;
+       i++) { /* what depends on one of them does on both; q is no more */
+    if (i == k || !f->k.v[i].alive) continue;
+    uint64_t *anc = f->k.v[i].anc;
+    bool on_q = depends(f, i, q), on_k = depends(f, i, k);
+    if (on_q) anc[q / 64] &= ~(UINT64_C(1) << (q % 64)), anc[k / 64] |= UINT64_C(1) << (k % 64);
+    for (uint32_t w = 0; w < f->words && on_q != on_k; w++) anc[w] |= f->k.v[k].anc[w];
   }
 }
 void fuse_users(fuser *f, uint32_t k, u32vec *out) {

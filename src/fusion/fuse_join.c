@@ -194,8 +194,11 @@ static const char *remark_light(fuser *f, uint32_t s, kernel_class c, const fnod
 /* k reads q: would merging them put something between them that needs q and is needed by k? */
 static bool between(fuser *f, uint32_t k, uint32_t q) {
   if (depends(f, q, k)) return true;
-  for (uint32_t d = 0; d < f->k.n; d++)
-    if (d != q && d != k && f->k.v[d].alive && depends(f, k, d) && depends(f, d, q)) return true;
+  for (uint32_t w = 0; w < f->words; w++)
+    for (uint64_t left = f->k.v[k].anc[w]; left; left &= left - 1) {
+      uint32_t d = 64 * w + (uint32_t)__builtin_ctzll(left);
+      if (d != q && d != k && f->k.v[d].alive && depends(f, d, q)) return true;
+    }
   return false;
 }
 /* ---- two products into one accumulator: another contraction over the same tile, read by s only, added to the first

@@ -172,6 +172,11 @@ static int64_t outputs(pw *p, const window *w, int64_t longer) {
 static double together(const pw *p, const window *w) {
   return p->registers ? floor((double)(p->registers - 1) / (double)w->n) - 1 : 0;
 }
+/* Operations for a product's part in A'. Of an open axis each output is a stage of its own, over as many tiles as have
+ * it: what several of them share is computed for each. */
+static double terms_out(pw *p, const window *w) {
+  return sym_is_int(p->c, sym_extent(p->c, w->o), NULL) ? w->out : fmax(w->out, (double)w->m);
+}
 /* open axes are so much longer than typical */
 static double cost(pw *p, const sliding *q, bool steps, window *const *win, int64_t longer) {
   double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col),
@@ -203,7 +208,7 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
         if (win[j]->m > 1)
           before *= (double)win[j]->m / (double)win[j]->n, behind *= (double)win[j]->m / (double)win[j]->n;
       sums += before * (MEMORY_VALUE_COST + MEMORY_TERM_COST * w->in) +
-              behind * (MEMORY_VALUE_COST + MEMORY_TERM_COST * w->out);
+              behind * (MEMORY_VALUE_COST + MEMORY_TERM_COST * terms_out(p, w));
     }
   } else if (any)
     sums = value * (in + out * (1 + UNEVEN_COST * (kinds - 1)));

@@ -110,8 +110,8 @@ static place scalar_of(bd *k, tid t) {
 static pcheck check_of(const guard *g) { return (pcheck){g->ge0, g->is_eq, g->text ? g->text : "", g->node}; }
 static void launch_step(bd *k, const launch *l, steps *to) {
   step s = {.kind = ST_LAUNCH,
-            .kernel = l->func->name,
-            .func = l->func,
+            .kernel = l->code->name,
+            .func = l->code,
             .nargs = l->args.n,
             .chunks = simplest(k, l->chunks),
             .scratch = simplest(k, l->scratch),
@@ -123,6 +123,7 @@ static void launch_step(bd *k, const launch *l, steps *to) {
   for (uint32_t i = 0; i < l->args.n; i++) {
     if (!args[i].is_buffer) args[i].size = simplest(k, args[i].size);
     if (!args[i].is_buffer || !args[i].buffer) continue;
+    if (l->moved && i < l->func->params.n) args[i].moved = l->moved[i];
     args[i].buffer = k->buffer[args[i].buffer];
     if (!args[i].buffer) ctx_bug(k->c, "program: argument %u of %s has no memory", i, l->func->name);
   }
@@ -226,6 +227,7 @@ static void block_steps(bd *k, uint32_t block, steps *to) {
 program *program_build(splan *s, const char *name) {
   arena *a = s->l->a;
   memplan mem = {.plan = s};
+  program_share(s, a);
   if (s->threads) sym_is_atom(s->m->c, s->threads, &mem.threads);
   memory_plan(&mem);
   program *p = NEW(a, program);

@@ -22,6 +22,9 @@ typedef struct memplan {
 void memory_plan(memplan *p);
 sz program_last_trip(emodule *m, const xloop *x); /* at most this is the counter */
 
+/* share.c: kernels that are the same but for where in their buffers they begin become one */
+void program_share(splan *plan, arena *a);
+
 /* weights.c */
 bool weights_equal(ctx *c, const contents *a, const contents *b);         /* of equal element types and sizes */
 const char *weights_digest(const program *p, const pbuffer *b, arena *a); /* SHA-256 */

@@ -181,12 +181,15 @@ static void emit_cancel(mb *k) {
 static void emit_tick(mb *k, const step *s, int64_t end) {
   if (k->p->timed && s->launch) lb_call(&k->b, true, "tick", lb_int(&k->b, 2 * (int64_t)s->launch + end), NULL, 0);
 }
+static lv argument(mb *k, const kargs *a) {
+  if (!a->is_buffer) return size(k, a->size);
+  if (!a->buffer) return k->scratch_p;
+  lv p = buffer_ptr(k, a->buffer);
+  return a->moved ? lb_offset(&k->b, p, lb_int(&k->b, a->moved)) : p;
+}
 static void emit_launch(mb *k, const step *s) {
   lv *args = NEWN(k->a, lv, s->nargs + 1);
-  for (uint32_t i = 0; i < s->nargs; i++)
-    args[i] = !s->args[i].is_buffer ? size(k, s->args[i].size)
-              : !s->args[i].buffer  ? k->scratch_p
-                                    : buffer_ptr(k, s->args[i].buffer);
+  for (uint32_t i = 0; i < s->nargs; i++) args[i] = argument(k, &s->args[i]);
   lv chunks = size(k, s->chunks);
   emit_tick(k, s, 0);
   if (s->where) lb_if(&k->b, lb_cmp(&k->b, OP_GE, size(k, s->where), lb_int(&k->b, 0)));

@@ -11,7 +11,7 @@
  *                                                     at SIZE steps FIRST..LAST
  *              STEP
  *   STEP       launch K(ARG, ...) chunks SIZE [scratch SIZE] [parallel [where SIZE >= 0]]      ARG: SIZE,
- *              scratch, or [out] %N[.name]
+ *              scratch, or [out] %N[.name] [+ NUMBER], a pointer to that element
  *              late N = AT | room SIZE | room output N | if AT { STEP } [else { STEP }] | loop N = 0 .. (SIZE|AT)
  *              [if AT] [while AT] { STEP }        AT: %N[.name] [+ SIZE], an element of a buffer
  *              fail when not SIZE (>=|==) 0 "text" [node "name"]             those outside of all steps, before
@@ -340,6 +340,7 @@ static void launch_step(rd *r, step *s) {
       a.is_buffer = true, a.buffer = buffer_ref(r);
     else
       a.size = size(r);
+    if (a.buffer && eat(r, "+")) a.moved = integer(r);
     vec_push(r->a, args, a);
   }
   s->nargs = args.n, s->args = args.v;

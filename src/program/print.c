@@ -9,6 +9,7 @@ typedef struct pp {
   ctx *c;
   sbuf *b;
   int depth;
+  map *noted; /* kernels whose note was printed */
 } pp;
 
 static void indent(pp *k) {
@@ -99,13 +100,16 @@ static void launch_step(pp *k, const step *s) {
     else {
       if (a->write) sb_put(k->b, "out ");
       ref(k, a->buffer);
+      if (a->moved) sb_fmt(k->b, " + %lld", (long long)a->moved);
     }
   }
   sb_put(k->b, ") chunks "), size(k, s->chunks);
   if (s->scratch) sb_put(k->b, " scratch "), size(k, s->scratch);
   if (s->parallel) sb_put(k->b, " parallel");
   if (s->where) sb_put(k->b, " where "), size(k, s->where), sb_put(k->b, " >= 0");
-  if (s->func->note && s->func->note[0]) {
+  uint64_t seen;
+  if (s->func->note && s->func->note[0] && !map_getu(k->noted, (uint64_t)(uintptr_t)s->func, &seen)) {
+    map_putu(k->noted, (uint64_t)(uintptr_t)s->func, 1); /* of the first of several launches alone */
     sb_put(k->b, "  # ");
     for (const char *n = s->func->note; *n; n++) sb_putc(k->b, (unsigned char)*n < 32 ? ' ' : *n);
   }
@@ -160,7 +164,7 @@ static void all_steps(pp *k, const steps *list) {
   }
 }
 void program_print(const program *p, sbuf *b) {
-  pp k = {p, p->c, b, 0};
+  pp k = {p, p->c, b, 0, map_new(b->a)};
   sb_put(b, "program "), string(&k, p->name), sb_putc(b, '\n');
   sizes(&k);
   for (uint32_t i = 0; i < p->inputs.n; i++) in_out(&k, "input ", &p->inputs.v[i]);

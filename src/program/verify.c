@@ -159,6 +159,10 @@ static void argument(vf *k, const step *s, uint32_t i, const lparam *q) {
         et_name((etype)q->type.elem));
   if (q->flags & LP_WRITE && !a->write) err(k, "%s is written by the kernel, but not marked out", who);
   if (a->buffer) use(k, a->buffer, a->write, who);
+  if (a->moved < 0) err(k, "%s begins before its buffer", who);
+  if (a->moved && a->buffer && a->buffer < k->p->buffers.n)
+    settle(k, le(k, sym_int(k->c, a->moved), program_bounded(k->p, k->p->buffers.v[a->buffer].elems)),
+           arena_fmt(k->a, "%s is moved by %lld elements", who, (long long)a->moved));
 }
 static void launch_step(vf *k, const step *s) {
   const lfunc *f = NULL;

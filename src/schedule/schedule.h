@@ -95,16 +95,19 @@ typedef struct buffer {
   bool filled; /* a kernel does that */
 } buffer;
 
-/* One launch of a kernel function. Arguments: pointers to buffers at element 0, sizes as integers. */
+/* One launch of a kernel function. Arguments: pointers to buffers, sizes as integers. */
 typedef struct kargs {
   bool is_buffer;
   uint32_t buffer;
   bool write;
+  int64_t moved; /* the pointer is to this element */
   sz size;
 } kargs;
 typedef struct launch {
   lfunc *func;
-  uint32_t kernel; /* kernel of the emodule */
+  lfunc *code;          /* what is launched: func, or one that is equal but for where its pointers begin (program) */
+  const int64_t *moved; /* then: so many elements further, per parameter; NULL: none is */
+  uint32_t kernel;      /* kernel of the emodule */
   VEC(kargs) args;
   sz chunks; /* parallel chunks; serial when 1 */
   /* runs as part of that item of that block; several launches of one item in the order of the list */

@@ -53,9 +53,9 @@ static bool same(const char *what, const char *x, const char *y) {
 
 /* ---- print, parse, print --------------------------------------------------------------------- */
 static bool has_kinds(const char *model, const char *text, uint32_t kinds) {
-  static const char *const words[] = {"\nsize ", "late ", "if %", "loop ", "fail when", ": weights "};
+  static const char *const words[] = {"\nsize ", "late ", "if %", "loop ", "fail when", ": weights ", ".x + "};
   bool all = true;
-  for (uint32_t i = 0; i < 6; i++)
+  for (uint32_t i = 0; i < 7; i++)
     if (kinds >> i & 1 && !strstr(text, words[i])) printf("%s: no `%s`\n", model, words[i]), all = false;
   return all;
 }
@@ -90,7 +90,7 @@ static bool reads_back(const char *model, int level, uint32_t kinds, uint32_t *u
   return good;
 }
 static void test_reads_back(void **state) {
-  enum { SIZE = 1, LATE = 2, IF = 4, LOOP = 8, FAIL = 16, WEIGHTS = 32 };
+  enum { SIZE = 1, LATE = 2, IF = 4, LOOP = 8, FAIL = 16, WEIGHTS = 32, MOVED = 64 };
   static const struct {
     const char *model;
     uint32_t kinds;
@@ -108,6 +108,7 @@ static void test_reads_back(void **state) {
       {"attention_causal", SIZE},
       {"strange_names", 0},
       {"lstm_forward", WEIGHTS},
+      {"steps_written_out", SIZE | WEIGHTS | MOVED},
       {"transformer_encoder", SIZE | WEIGHTS},
       {"zero_size", 0},
       {"scalar_inputs", 0},

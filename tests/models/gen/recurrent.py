@@ -172,3 +172,22 @@ def gru_wide(net):
     net.output("y", F32, "T", 1, "N", 48)
     net.output("y_h", F32, 1, "N", 48)
     return [[net.uniform(-1, 1, t, n, 4)] for t, n in ((6, 4), (1, 1), (9, 3))]
+
+
+@model("a recurrence written out step by step, forwards and backwards, results of all steps side by side: one kernel "
+       "for many steps, with pointers moved; symbolic batch")
+def steps_written_out(net):
+    steps, hidden = 7, 12
+    x = net.input("x", F32, "N", steps, 8)
+    w, u = net.weight(8, hidden), net.weight(hidden, hidden)
+    b = net.init(net.uniform(-0.5, 0.5, hidden))
+    zero = net.init(np.zeros((1, hidden), np.float32))
+    for name, order in (("ahead", range(steps)), ("back", range(steps - 1, -1, -1))):
+        h, made = zero, {}
+        for t in order:
+            at = net.op("Squeeze", net.op("Slice", x, [t], [t + 1], [1]), [1])
+            h = net.op("Tanh", net.op("Add", net.op("Add", net.op("MatMul", at, w), net.op("MatMul", h, u)), b))
+            made[t] = net.op("Unsqueeze", h, [1])
+        net.op("Concat", *[made[t] for t in range(steps)], out=name, axis=1)
+        net.output(name, F32, "N", steps, hidden)
+    return [[net.uniform(-1, 1, n, steps, 8)] for n in (3, 1, 14)]
