@@ -3,7 +3,6 @@
  * tells the time of the pass to who asked, verifies the result, prints it for --after, and says whether to go on. */
 #include "driver/pipeline.h"
 #include "passes/passes.h"
-#include "onnx/onnx.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -107,12 +106,6 @@ static void progress(pipeline *p, const char *phase, double done) {
 }
 
 /* ---- 1. the model ---------------------------------------------------------------------------- */
-static bool is_text(bytes b) {
-  size_t n = b.n < 512 ? b.n : 512;
-  for (size_t i = 0; i < n; i++)
-    if (b.p[i] < 0x20 && !(b.p[i] == '\n' || b.p[i] == '\r' || b.p[i] == '\t')) return false;
-  return n > 0;
-}
 static bool starts(bytes b, const char *magic, size_t n) { return b.n >= n && !memcmp(b.p, magic, n); }
 pipeline *pipe_new(ctx *c, const pipe_opts *o) {
   pipeline *p = NEW(ctx_arena(c), pipeline);
@@ -134,14 +127,7 @@ bool pipe_load(pipeline *p, const source *s) {
   if (!b.n) ctx_fail(p->c, E_IO, "%s is empty", s->name);
   if (starts(b, "\177ELF", 4)) ctx_fail(p->c, E_USAGE, "%s is compiled code, not a model", s->name);
   foreign_file(p->c, b, s->name);
-  if (is_text(b))
-    p->g = graph_parse(p->c, arena_strndup(p->a, (const char *)b.p, b.n), s->name);
-  else if (p->standard)
-    p->g = onnx_load_standard(p->c, s->path, b, s->path ? s->path : s->name);
-  else if (s->path)
-    p->g = onnx_load_file(p->c, s->path);
-  else
-    p->g = onnx_load_bytes(p->c, b, s->name, NULL);
+  p->g = front_end_of(b)->load(p->c, s, b, p->standard);
   if (!p->g) {
     if (!diag_errors(p->c)) diag_error(p->c, E_MODEL, NULL, "%s cannot be read", s->name);
     ctx_unwind(p->c);

@@ -90,7 +90,16 @@ typedef struct pipeline {
  * return false when stop_after ended the compilation. */
 pipeline *pipe_new(ctx *c, const pipe_opts *o);
 oplib *pipe_library(ctx *c, const strvec *user_files); /* the built-in operators and the user's */
-bool pipe_load(pipeline *p, const source *s);          /* graph */
+/* A format of models (front_ends.c). */
+typedef struct front_end {
+  const char *name;
+  bool (*recognises)(bytes b); /* by the first bytes */
+  /* NULL, with diagnostics: it cannot be read. standard: operators stay those of the format's own standard */
+  graph *(*load)(ctx *c, const source *s, bytes b, bool standard);
+} front_end;
+const front_end *front_end_of(bytes b); /* never NULL */
+
+bool pipe_load(pipeline *p, const source *s); /* graph */
 /* expr as the definitions say, unoptimised: what the evaluator runs */
 bool pipe_lower(pipeline *p, const strvec *user_files);
 bool pipe_optimise(pipeline *p); /* expr, all passes */

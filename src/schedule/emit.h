@@ -13,30 +13,52 @@
 #define EK_SCHEDULE_EMIT_H
 #include "schedule/schedule.h"
 
+/* A value of the current copy of a formula. */
 typedef struct evalue {
+  /* the loop value */
   lv v;
+  /* a vector of ectx.lanes lanes (also where lanes is 1: it depends on the lane variable); else a scalar */
   bool vec;
-} evalue; /* vec: `lanes` lanes (also when lanes is 1: depends on the lane variable) */
+} evalue;
 
+/* What a variable of a formula is while a tile is emitted: see the three ways above. */
 typedef struct binding {
   atom var;
+  /* value of the variable at copy (0, 0); 0: it is the constant 0 */
   lv base;
-  int64_t row_step, vec_step; /* offset of copy (r, v) = r*row_step + v*vec_step */
-  uint32_t row_mod, row_div;  /* instead of r: r mod row_mod, r / row_div; 0: neither */
-  const lv *rows;             /* the value of each r; NULL: as above */
+  /* added to base for each row of the tile */
+  int64_t row_step;
+  /* added to base for each vector of the tile */
+  int64_t vec_step;
+  /* row_step counts the row's number modulo this; 0: the number itself */
+  uint32_t row_mod;
+  /* row_step counts the row's number divided by this, where row_mod is 0; 0: the number itself */
+  uint32_t row_div;
+  /* the value for each row of the tile, instead of base and row_step; NULL: these hold */
+  const lv *rows;
+  /* it is the lane variable: lane l has l added */
   bool lane;
+  /* it is this size over other variables; 0: it is no substitution */
   sz subst;
-  uint32_t hides;     /* the binding of the same variable before it + 1, or 0 */
-  uint32_t resolving; /* e->resolving before it */
+  /* index + 1 of the binding of the same variable that this one hides; 0: none */
+  uint32_t hides;
+  /* ectx.resolving before this binding */
+  uint32_t resolving;
 } binding;
 
-/* Where a tensor lives while its kernel runs, instead of its global layout. */
+/* Where a tensor lives while its kernel runs, instead of its global layout: in registers or in scratch. */
 typedef struct local {
   tid t;
-  lv *regs; /* regs[r*nv + v]: value in registers, read at the very point being computed */
-  bool regs_vec, single /* one value for all copies */;
+  /* values in registers, regs[r * TILE_V + v], read only at the point that is being computed; NULL: it is in scratch */
+  lv *regs;
+  /* the values in registers are vectors */
+  bool regs_vec;
+  /* regs[0] is the value of all copies */
+  bool single;
+  /* pointer to the tensor's scratch; 0: it is in registers */
   lv ptr;
-  const layout *lay; /* scratch */
+  /* its layout in scratch; NULL: it is in registers */
+  const layout *lay;
 } local;
 /* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
 typedef struct packed {

@@ -6,13 +6,19 @@
 #include "schedule/layout.h"
 #include "schedule/tile.h"
 
-/* a part of the values of a variable that all groups share: the nests run over it; start and size: of the scratch
- * that they hand over in; lo..hi-1: which values now, or 0: all */
+/* A variable that all groups of a kernel share, run over in blocks: the nests compute one block at a time. */
 typedef struct shared_block {
   atom var;
+  /* first value of the block at work; the scratch that groups hand over in begins with it */
   sz start;
-  int64_t size, unit; /* of lo and hi, see nvar */
-  lv lo, hi;
+  /* values of a block, and of that scratch */
+  int64_t size;
+  /* lo and hi are multiples of it; 0: not known (see nvar) */
+  int64_t unit;
+  /* first value of the nests at work; 0: all values of the variable */
+  lv lo;
+  /* end of the values of the nests at work (not included); 0: all values of the variable */
+  lv hi;
 } shared_block;
 /* what a window reads of a tensor made in the same kernel, row by row just ahead of it (kernel_rolling.c) */
 typedef struct rolling {

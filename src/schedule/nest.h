@@ -17,43 +17,84 @@
 #include "schedule/emit.h"
 enum { SUM_GROUP = 4 }; /* neighbours that a sum of loads adds first (nest.c) */
 
-/* lo, hi: range as loop values, or 0: the whole extent; unit: both are multiples of it, but where hi is the end; 0:
- * not known */
+/* A variable of a nest: its loop, and the range that the loop runs over. */
 typedef struct nvar {
+  /* the variable; 0: there is none */
   atom var;
+  /* how many values it has; the loop runs over all of them where lo and hi are 0 */
   sz extent;
-  lv lo, hi;
+  /* first value of the loop, as a loop value; 0: the first of the extent */
+  lv lo;
+  /* end of the loop (not included), as a loop value; 0: the end of the extent */
+  lv hi;
+  /* lo and hi are multiples of it, in values, unless hi is the end of the extent; 0: no such number is known */
   int64_t unit;
 } nvar;
 typedef VEC(nvar) nvars;
-/* constant: where the next panel begins; which point of the reduction this is, of depth; a panel's elements at a
- * point; fixed: see packed, with the lanes' steps there */
+/* An operand of a group that lies packed in panels, and where the panel at work begins. */
 typedef struct packload {
+  /* the load that reads the operand */
   ex load;
-  uint32_t stage; /* index into stages: whose reduction reads it */
+  /* index into nest.stages: the stage whose reduction reads it */
+  uint32_t stage;
+  /* a constant, packed at compile time into `buffer`; else a run-time operand, packed into scratch at `ptr` */
   bool constant;
+  /* index into plan.buffers of a constant's pack; 0 for a run-time operand */
   uint32_t buffer;
+  /* elements of a run-time operand's scratch; 0 for a constant */
   sz elems;
+  /* offset in the pack of the panel's elements at the current point, in elements, over the variables of the nest */
   sz off;
+  /* pointer to the pack; 0: of a constant, before its nest begins */
   lv ptr;
-  sz next, step;
-  int64_t depth, nr;
+  /* constant: offset of the panel after this one, in elements; 0 for a run-time operand */
+  sz next;
+  /* constant: number of the current point of the reduction, 0..depth-1 */
+  sz step;
+  /* constant: points of the reduction in a panel; 0 for a run-time operand */
+  int64_t depth;
+  /* elements at one point, interleaved panels included; in fixed point 32-bit words */
+  int64_t nr;
+  /* vectors of a panel in fixed point, interleaved panels included; 0: floats */
   uint32_t fixed_point;
-  int64_t first; /* in a panel's lanes at a point, where others lie beside them */
+  /* lanes of interleaved panels that come before this one's at a point; 0: it is the first */
+  int64_t first;
+  /* constant: offset of the panel's item, in elements; in fixed point the lanes' steps lie there */
   sz steps;
 } packload;
-typedef struct cache_blocking {      /* blocking.c */
-  atom var;                          /* the outermost variable of the sum: a part has `step` of its values */
-  int64_t step, panels, lanes, rows; /* of a block, in panels, lanes and rows */
-  ex row;                            /* the operand that the rows read */
-  /* where the panels of a block are made of a run-time operand, a part at a time: the block's first one, and the
-   * part's first value of var; 0: they are constants */
-  atom first, at;
-  lv ptr;             /* what the tiles of a block have so far; 0: the sum is one part */
-  bool row_streaming; /* a part is a few lines of an operand, a block all of their panels */
-  /* from here: of the block at work, its panels from..to-1; where the part begins; whether it is the last one */
+/* How a nest is divided into blocks that stay in a cache (blocking.c). */
+typedef struct cache_blocking {
+  /* outermost variable of the sum, which is divided */
+  atom var;
+  /* values of var in one part of the sum */
+  int64_t step;
+  /* panels of a block; 0: the nest is not divided */
+  int64_t panels;
+  /* lanes of a block */
+  int64_t lanes;
+  /* rows of a block; 0: all (row-streaming) */
+  int64_t rows;
+  /* the operand that the rows read */
+  ex row;
+  /* variable bound to the first panel of the block, where panels are packed of a run-time operand, a part at a time;
+   * 0: they are constants */
+  atom first;
+  /* variable bound to the part's first value of var, for panels of a run-time operand; 0: they are constants */
+  atom at;
+  /* scratch that holds what the tiles of a block have summed so far; 0: the sum is one part */
+  lv ptr;
+  /* a part is a few rows of the matrix operand, and a block all of their panels (row-streaming) */
+  bool row_streaming;
+  /* the fields below are set: a block is being emitted */
   bool on;
-  lv from, to, begins, last;
+  /* first panel of the block at work */
+  lv from;
+  /* end of the block's panels (not included) */
+  lv to;
+  /* first value of var in the part at work */
+  lv begins;
+  /* bool: the part at work is the last one */
+  lv last;
 } cache_blocking;
 typedef struct nest {
   u32vec stages; /* leader, followers */
@@ -161,10 +202,16 @@ ex factor_of(ectx *e, const ex_node *red, ex load);
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of
  * that kind */
 enum { MAX_INTERLEAVED = 8 };
+/* Loads of one constant that are packed next to each other, since one factor reads them all at a point. */
 typedef struct interleaved {
-  int64_t n, step;
-  bool all;                  /* that make the factor */
-  ex loads[MAX_INTERLEAVED]; /* but for the first */
-} interleaved;               /* what lies side by side in a pack: so many loads, so far apart in the constant */
+  /* how many there are, the first one included */
+  int64_t n;
+  /* distance from one to the next in the constant, in elements */
+  int64_t step;
+  /* they are the whole factor: it reads nothing else */
+  bool all;
+  /* the loads without the first one: n - 1 of them */
+  ex loads[MAX_INTERLEAVED];
+} interleaved;
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved *lanes_of, packload *out);
 #endif
