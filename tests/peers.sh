@@ -29,10 +29,24 @@ else
 fi
 if "$python" "$here/tools/make_peer_ops.py" "$work/models" -n "$count" -s "$seed" "$@" 2>"$work/log"; then
   cat "$work/log"
-  "$build/models" -j "$jobs" -m "eval jit" -k "$work/models/tolerances" "$work"/models/*.onnx >"$work/out"
-  sed '$d' "$work/out"
-  read -r p _ f _ < <(tail -1 "$work/out")
-  passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1}))
+  set -- "$work"/models/*.onnx
+  if [ -e "$1" ]; then
+    "$build/models" -j "$jobs" -m "eval jit" -k "$work/models/tolerances" "$@" >"$work/out"
+    sed '$d' "$work/out"
+    read -r p _ f _ < <(tail -1 "$work/out")
+    passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1}))
+  fi
+  for model in "$work"/models/texts/*.onnx; do # strings
+    [ -e "$model" ] || continue
+    for way in --eval --quiet; do
+      arrays=${model%onnx}npz
+      if "$build/einkorn" run "$model" --inputs "$arrays" --expect "$arrays" $way >"$work/out" 2>&1; then
+        passed=$((passed + 1))
+      else
+        failed=$((failed + 1)); echo "FAIL ${model##*/} $way: $(tail -1 "$work/out")"
+      fi
+    done
+  done
 else
   failed=$((failed + 1)); echo "FAIL models were not made: $(tail -1 "$work/log")"
 fi

@@ -152,9 +152,12 @@ static const struct {
     {"BeamSearch GreedySearch Sampling WhisperBeamSearch",
      "a search that calls a whole decoder, an attribute of the node, again and again: the calling program does that"},
     {"MurmurHash3 NGramHashMapping VarlenNGramHashMapping", "hash values of features"},
-    {"AttnLSTM BifurcationDetector DynamicTimeWarping GatherPacked MaxpoolWithMask SparseToDenseMatMul Tokenizer "
-     "WordConvEmbedding",
-     "not defined yet"},
+    {"BifurcationDetector DynamicTimeWarping",
+     "steps of a search in the calling program (decoding by guesses, time stamps)"},
+    {"AttnLSTM WordConvEmbedding", "no exporter of today writes it"},
+    {"GatherPacked", "its layouts of bytes are those of a file format, not of the operator"},
+    {"MaxpoolWithMask", "internal to onnxruntime"},
+    {"SparseToDenseMatMul", "a sparse tensor as a value of the model"},
 };
 static void left_out_rows(arena *a, sbuf *b) {
   sb_put(b, "\n## Operators of onnxruntime that are left out\n\nThe domains com.microsoft and ai.onnx.ml, as far as "

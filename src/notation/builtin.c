@@ -19,7 +19,8 @@
   X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2) \
   X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1) X(nth, 2, 2) X(flatten, 1, 1) X(swap, 3, 3) \
   X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) \
-  X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2) X(einsum_plan, 2, 2) X(regex_plan, 1, 1) X(case_plan, 1, 1) \
+  X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2) X(einsum_plan, 2, 2) X(regex_plan, 1, 1) \
+  X(regex_search, 1, 1) X(case_plan, 1, 1) \
   X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1) X(some, 0, -1) \
   X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2) X(nextafter, 2, 2) \
   X(band, 2, 2) X(bor, 2, 2) X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) \
@@ -686,6 +687,9 @@ bool builtin_call(el *x, const ast *e, val *a, uint32_t n, val *out) {
   case F_regex_plan:
     if (a[0].kind != V_STR) FAIL(e, "regex_plan: the pattern is a string");
     return *out = regex_plan(x, a[0].p.str, e), true;
+  case F_regex_search:
+    if (a[0].kind != V_STR) FAIL(e, "regex_search: the pattern is a string");
+    return *out = regex_search(x, a[0].p.str, e), true;
   case F_case_plan:
     if (a[0].kind != V_STR) FAIL(e, "case_plan: \"UPPER\" or \"LOWER\"");
     return *out = case_plan(x, !strcmp(a[0].p.str, "UPPER")), true;

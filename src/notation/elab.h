@@ -205,6 +205,7 @@ bool text_call(el *x, const ast *e, const char *name, nten **out); /* bytes(X), 
 
 /* ---- regex.c --------------------------------------------------------------------------------- */
 val regex_plan(el *x, const char *pattern, const ast *at);
+val regex_search(el *x, const char *pattern, const ast *at);
 
 /* ---- cases.c --------------------------------------------------------------------------------- */
 val case_plan(el *x, bool upper);

@@ -1,6 +1,7 @@
 /* regex: a regular expression (RE2's syntax) as tables: the class of each byte, the next state for each state and
  * class, which states accept at the end of the text. `regex_plan(pattern)` gives them to a definition,
  * which runs them as a recurrence over the bytes: time linear in the text, whatever the pattern.
+ * `regex_search(pattern)` gives what it takes to find matches within a text, too.
  *
  * Three steps. The parser makes a machine of states with byte sets, splits and assertions (Thompson); counted
  * repetition parses its operand again and again; a character outside ASCII is the sequence of its bytes, and a
@@ -400,7 +401,19 @@ static uint32_t find_subset(re *r, subsets *all, const bool *seen, uint8_t befor
   return all->n - 1;
 }
 
-val regex_plan(el *x, const char *pattern, const ast *at) {
+static bool matches(const re *r, const bool *seen) {
+  for (uint32_t i = 0; i < r->n.n; i++)
+    if (seen[i] && r->n.v[i].kind == MATCH) return true;
+  return false;
+}
+static val ints(el *x, const valvec *v) {
+  val l = v_list(x, v->n);
+  memcpy(l.p.l->v, v->v, v->n * sizeof *v->v);
+  return l;
+}
+/* The tables. With `search` also: which states accept in front of each class, and the state of a match that begins
+ * behind nothing, a word character, another one. */
+static val tables(el *x, const char *pattern, const ast *at, bool search) {
   re r = {.x = x, .at = at, .begin = pattern, .p = pattern};
   frag f = either(&r);
   if (*r.p) bad(&r, "a ) too many");
@@ -409,29 +422,32 @@ val regex_plan(el *x, const char *pattern, const ast *at) {
   uint32_t nc = classes(&r, class_of);
   subsets all = {0};
   bool *seen = NEWN(x->a, bool, r.n.n + 1), *reached = NEWN(x->a, bool, r.n.n + 1);
-  reached[f.in] = true;
-  find_subset(&r, &all, reached, B_NOTHING);
-  valvec next = {0}, accept = {0};
+  valvec next = {0}, accept = {0}, inside = {0}, starts = {0};
+  for (uint8_t before = B_NOTHING; before <= (search ? B_OTHER : B_NOTHING); before++) {
+    memset(reached, 0, r.n.n);
+    reached[f.in] = true;
+    vec_push(x->a, starts, v_int(x, find_subset(&r, &all, reached, before)));
+  }
   for (uint32_t k = 0; k < all.n; k++) {
     subset s = all.v[k];
     follow(&r, &s, true, false, seen);
-    bool ok = false;
-    for (uint32_t i = 0; i < r.n.n; i++) ok |= seen[i] && r.n.v[i].kind == MATCH;
-    vec_push(x->a, accept, v_int(x, ok));
+    vec_push(x->a, accept, v_int(x, matches(&r, seen)));
     for (uint32_t c = 0; c < nc; c++) {
       unsigned b = 0;
       while (class_of[b] != c) b++;
       follow(&r, &s, false, word(b), seen);
+      vec_push(x->a, inside, v_int(x, matches(&r, seen)));
       memset(reached, 0, r.n.n);
       for (uint32_t i = 0; i < r.n.n; i++)
         if (seen[i] && r.n.v[i].kind == BYTE && in(&r.n.v[i].s, b) && r.n.v[i].out >= 0) reached[r.n.v[i].out] = true;
       vec_push(x->a, next, v_int(x, find_subset(&r, &all, reached, word(b) ? B_WORD : B_OTHER)));
     }
   }
-  val res = v_list(x, 4), cls = v_list(x, 256), nx = v_list(x, next.n), ac = v_list(x, accept.n);
+  val res = v_list(x, search ? 6 : 4), cls = v_list(x, 256);
   for (uint32_t b = 0; b < 256; b++) cls.p.l->v[b] = v_int(x, class_of[b]);
-  memcpy(nx.p.l->v, next.v, next.n * sizeof *next.v);
-  memcpy(ac.p.l->v, accept.v, accept.n * sizeof *accept.v);
-  res.p.l->v[0] = cls, res.p.l->v[1] = nx, res.p.l->v[2] = ac, res.p.l->v[3] = v_int(x, nc);
+  res.p.l->v[0] = cls, res.p.l->v[1] = ints(x, &next), res.p.l->v[2] = ints(x, &accept), res.p.l->v[3] = v_int(x, nc);
+  if (search) res.p.l->v[4] = ints(x, &inside), res.p.l->v[5] = ints(x, &starts);
   return res;
 }
+val regex_plan(el *x, const char *pattern, const ast *at) { return tables(x, pattern, at, false); }
+val regex_search(el *x, const char *pattern, const ast *at) { return tables(x, pattern, at, true); }

@@ -170,6 +170,21 @@ static void quantised_concat(graph *g, node *n) {
   n->op = "Concat", n->domain = "";
 }
 
+/* A map is two inputs of the model: its values, and its keys behind them. */
+static void read_map(graph *g, node *n) {
+  const value *v = input(n, 0);
+  const graph *root = g;
+  while (root->parent) root = root->parent;
+  for (uint32_t i = 0; v && i + 1 < root->inputs.n; i++)
+    if (root->inputs.v[i] == v &&
+        !strcmp(root->inputs.v[i + 1]->source, arena_fmt(ctx_arena(g->c), "%s.keys", v->source))) {
+      n->in.n = 1, n->domain = "einkorn";
+      expand_give(g, n, root->inputs.v[i + 1]);
+      return;
+    }
+  diag_error(g->c, E_UNSUPPORTED, n->name, "the input of %s must be a map, and an input of the model", n->op);
+}
+
 /* A map from label to score for each row: the scores stay a tensor, the labels are what the model's other output
  * already says. */
 static void zip_map(graph *g, node *n) {
@@ -179,6 +194,8 @@ static void zip_map(graph *g, node *n) {
   n->attrs.n = 0;
 }
 
+/* A model that is read to be saved again keeps operators of all versions (INT64_MAX), but not these. */
+#define SAVED_TOO (INT64_MAX - 1)
 static const struct {
   const char *domain, *op;
   int64_t before; /* versions this holds for */
@@ -193,6 +210,8 @@ static const struct {
     {"ai.onnx.ml", "TreeEnsemble", INT64_MAX, trees_ensemble, "TreeScores"},
     {"ai.onnx.ml", "TreeEnsembleClassifier", INT64_MAX, trees_classes, "TreeScores, TreeClasses"},
     {"ai.onnx.ml", "TreeEnsembleRegressor", INT64_MAX, trees_targets, "TreeScores, TreeTargets"},
+    {"ai.onnx.ml", "CastMap", SAVED_TOO, read_map, "CastMap of einkorn, on two tensors"},
+    {"ai.onnx.ml", "DictVectorizer", SAVED_TOO, read_map, "DictVectorizer of einkorn, on two tensors"},
     {"ai.onnx.ml", "ZipMap", INT64_MAX, zip_map, "its input: the scores, without labels"},
     {"com.microsoft", "QLinearConcat", INT64_MAX, quantised_concat, "DequantizeLinear, QuantizeLinear, Concat"},
 };

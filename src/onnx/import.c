@@ -271,8 +271,10 @@ static void import_graph(importer *im, scope *s, const pb_graph *p) {
       continue;
     }
     value *v = graph_value(s->g, name_text(im, name));
-    declare_type(im, v, p->input.v[i].type, root ? TYPE_INPUT : TYPE_REGION_INPUT);
-    vec_push(im->a, s->g->inputs, v);
+    if (!root || !declare_map(im, s->g, v, p->input.v[i].type)) {
+      declare_type(im, v, p->input.v[i].type, root ? TYPE_INPUT : TYPE_REGION_INPUT);
+      vec_push(im->a, s->g->inputs, v);
+    }
     map_put(s->values, name.p, name.n, num(v));
   }
   for (uint32_t k = 0; k < 2; k++) {

@@ -48,6 +48,7 @@ const char *node_shown(importer *im, const pb_node *n);
 int64_t opset_of(const importer *im, const frame_fn *fn, const char *domain); /* 0: not imported */
 const char *domain_text(importer *im, bytes b);                               /* "" for the standard's */
 typedef enum { TYPE_INPUT, TYPE_REGION_INPUT, TYPE_OTHER } type_role;
+bool declare_map(importer *im, graph *g, value *v, const pb_type *t);
 bool other_kind(const pb_type *t); /* a sequence, map, optional or sparse tensor */
 void declare_type(importer *im, value *v, const pb_type *t, type_role role);
 

@@ -106,6 +106,26 @@ static const pb_tensor_type *elements(const pb_type *t, value_kind *kind) {
   return t ? t->tensor : NULL;
 }
 
+/* An input that is a map becomes two: its values, under its name, and NAME.keys. False: it is no map, or one of other
+ * things than numbers and texts. */
+bool declare_map(importer *im, graph *g, value *v, const pb_type *t) {
+  const pb_elem *m = t ? t->map : NULL;
+  etype key = m ? et_from_onnx((int)m->key.v) : ET_NONE, type = ET_NONE;
+  if (m && m->elem && m->elem->tensor) type = et_from_onnx((int)m->elem->tensor->elem.v);
+  if (key == ET_NONE || type == ET_NONE) return false;
+  const char *entries = arena_fmt(im->scratch, "%s.entries", v->source);
+  sz n = sym_symbol(im->c, identifier(im, entries, strlen(entries)), 0, MAX_DIM);
+  value *both[] = {v, graph_value(g, arena_fmt(im->a, "%s.keys", v->source))};
+  for (uint32_t i = 0; i < 2; i++) {
+    both[i]->type = i ? key : type;
+    both[i]->declared = both[i]->ranked = true;
+    both[i]->rank = 1;
+    both[i]->dims = arena_dup(im->a, &n, sizeof n);
+    vec_push(im->a, g->inputs, both[i]);
+  }
+  return true;
+}
+
 /* An input's type must be usable; of other values what cannot be used is ignored. The symbols in the shape of a
  * list's elements say nothing: each has a size of its own. */
 void declare_type(importer *im, value *v, const pb_type *t, type_role role) {
@@ -118,9 +138,10 @@ void declare_type(importer *im, value *v, const pb_type *t, type_role role) {
   if (!x) {
     if (must)
       diag_error(im->c, other_kind(t) ? E_UNSUPPORTED : E_MODEL, v->source, "input '%s' %s", v->source,
-                 other_kind(t) ? "is neither a tensor nor a sequence of tensors (maps, sparse tensors and sequences of "
-                                 "sequences as inputs are not supported)"
-                               : "has no type");
+                 other_kind(t)
+                     ? "is neither a tensor nor a sequence of tensors nor a map (sparse tensors and sequences of "
+                       "sequences or maps as inputs are not supported)"
+                     : "has no type");
     return;
   }
   v->type = et_from_onnx((int)x->elem.v);

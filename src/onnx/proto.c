@@ -42,7 +42,7 @@ static const field tensor_type_fields[] = {{1, INT, AT(pb_tensor_type, elem), NU
 static TABLE(tensor_type, pb_tensor_type, NONE);
 static const field elem_fields[] = {{1, MSG, AT(pb_elem, elem), &type_proto}};
 static TABLE(elem, pb_elem, NONE);
-static const field map_type_fields[] = {{2, MSG, AT(pb_elem, elem), &type_proto}};
+static const field map_type_fields[] = {{1, INT, AT(pb_elem, key), NULL}, {2, MSG, AT(pb_elem, elem), &type_proto}};
 static TABLE(map_type, pb_elem, NONE);
 static const field type_proto_fields[] = {
     {1, MSG, AT(pb_type, tensor), &tensor_type}, {8, MSG, AT(pb_type, sparse), &tensor_type},

@@ -39,6 +39,7 @@ typedef struct pb_tensor_type {
   pb_shape *shape;
 } pb_tensor_type;
 typedef struct pb_elem {
+  pb_int key; /* of a map: the type of its keys */
   pb_type *elem;
 } pb_elem;
 struct pb_type {

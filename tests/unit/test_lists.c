@@ -242,12 +242,40 @@ static void test_regex(void **state) {
     refused(text, NULL, 0, "the pattern");
   }
 }
+/* Pieces of texts; what they must be was asked of onnxruntime. Short ones have zeros (|) behind them. */
+static void test_tokens(void **state) {
+  (void)state;
+  static const struct {
+    const char *texts, *how, *tokens;
+  } cases[] = {
+      {"str[1] = [\"a1b-c2\"]", "separators = strings [\"-\", \"^[a-z]\"]", "z:1b||||2|||||"},
+      {"str[1] = [\"aXYb\"]", "separators = strings [\"X\", \"XY\"]", "z:a|||Yb||"},
+      {"str[2] = [\"a  b\", \"\"]", "separators = strings [\" \"], mark = 1",
+       "z:\002|||a|||b|||\003|||\002|||\003|||#|||#|||"},
+      {"str[1] = [\"aé b\"]", "separators = strings [\"é?\"], mark = 1", "z:"},
+      {"str[2] = [\"hél\", \"ab\"]", "separators = strings [\"\"]", "z:h|||\303\251||l|||a|||b|||#|||"},
+      {"str[1] = [\"abcab\"]", "tokenexp = \"a|ab\"", "z:ab|||ab|||"},
+      {"str[2] = [\"ab c\", \"abc\"]", "tokenexp = \"[a-z]+\", mincharnum = 2", "z:ab||abc|"},
+      {"str[2] = [\"ab cd\", \"x ab\"]", "tokenexp = \"\\\\b[a-z]+$\"", "z:cd|||ab|||"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[600];
+    snprintf(text, sizeof text,
+             G("const x: %s\nz = \"com.microsoft\"::Tokenizer(x) {pad_value = \"#\", %s%s%s} \"n\"\noutput z\n"),
+             cases[i].texts, cases[i].how, strstr(cases[i].how, "mark") ? "" : ", mark = 0",
+             strstr(cases[i].how, "mincharnum") ? "" : ", mincharnum = 1");
+    gives(text, NULL, 0, cases[i].tokens);
+  }
+  refused(G("const x: str[1] = [\"a\"]\nz = \"com.microsoft\"::Tokenizer(x) {pad_value = \"#\", mark = 0, mincharnum "
+            "= 1} \"n\"\noutput z\n"),
+          NULL, 0, "either separators or tokenexp");
+}
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lists),   cmocka_unit_test(test_ports), cmocka_unit_test(test_flow),
-      cmocka_unit_test(test_strings), cmocka_unit_test(test_ml),    cmocka_unit_test(test_sizes),
-      cmocka_unit_test(test_regex),
+      cmocka_unit_test(test_lists),   cmocka_unit_test(test_ports),  cmocka_unit_test(test_flow),
+      cmocka_unit_test(test_strings), cmocka_unit_test(test_ml),     cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_regex),   cmocka_unit_test(test_tokens),
   };
   return cmocka_run_group_tests_name("lists", tests, NULL, NULL);
 }

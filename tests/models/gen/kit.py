@@ -76,6 +76,14 @@ class Net:
         self.inputs.append(helper.make_tensor_value_info(name, dtype, list(shape)))
         return name
 
+    def map_input(self, name, dtype):
+        """From int64 to numbers; its variants are dicts. In the references: the values, then the keys."""
+        info = onnx.ValueInfoProto(name=name)
+        info.type.map_type.key_type = I64
+        info.type.map_type.value_type.tensor_type.elem_type = dtype
+        self.inputs.append(info)
+        return name
+
     def output(self, name, dtype, *shape):
         self.outputs.append(helper.make_tensor_value_info(name, dtype, None if shape == (None,) else list(shape)))
         return name
@@ -216,6 +224,13 @@ def make(name):
     return proto, runs, externalise(proto, net.external, name)
 
 
+def tensors_of(value):
+    """An array as it is; a map as its values and its keys."""
+    if not isinstance(value, dict):
+        return [value]
+    return [np.array(list(value.values()), np.float32), np.array(list(value.keys()), np.int64)]
+
+
 def by_peer(proto, names, variants, outputs):
     """The model with these outputs, and what onnxruntime computes for them; a dim that differs between the variants is
     left open."""
@@ -227,7 +242,7 @@ def by_peer(proto, names, variants, outputs):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     proto.graph.output.extend(helper.make_empty_tensor_value_info(o) for o in outputs)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
-    runs = [(arrays, session.run(None, dict(zip(names, arrays)))) for arrays in variants]
+    runs = [(sum(map(tensors_of, arrays), []), session.run(None, dict(zip(names, arrays)))) for arrays in variants]
     del proto.graph.output[:]
     for i, name in enumerate(outputs):
         found = [results[i] for _, results in runs]

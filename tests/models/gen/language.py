@@ -405,3 +405,15 @@ def contrib_decoder(net):
         ]
         for l, p in ((3, 4), (1, 5))
     ]
+
+
+@model(
+    "ai.onnx.ml: CastMap (all values, by place, whole numbers) and DictVectorizer on maps, which are two inputs each"
+)
+def maps(net):
+    net.domains["ai.onnx.ml"] = 3
+    x, y = net.map_input("x", F32), net.map_input("y", F32)
+    for attributes in ({}, dict(map_form="SPARSE", max_map=6), dict(cast_to="TO_INT64")):
+        net.open_outputs.append(net.op("CastMap", x, domain="ai.onnx.ml", **attributes))
+    net.open_outputs.append(net.op("DictVectorizer", y, domain="ai.onnx.ml", int64_vocabulary=[7, -2, 4, 0]))
+    return [[{3: 1.5, 1: -2.5, 4: 7.0}, {4: 1.0, 7: 2.0}], [{9: 0.5}, {-2: 3.0, 1: 5.0, 0: 4.0}]]
