@@ -34,7 +34,12 @@ if [ -z "$$missing" ]; then echo "all installed"; else \
 endef
 
 # All tests; the last line counts them. EK_TEST_MODELS names folders with models of others (skipped without).
+# On a fresh machine it brings what tests would be skipped without: Debian packages, where this may install them (as
+# root, or with a sudo that asks nothing; DEPS=no: never), and the package onnx from PyPI into the build folder.
 test: build
+	@[ "$(DEPS)" = no ] || { [ "$$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; } || \
+	  $(MAKE) --no-print-directory deps-test >$(BUILD)/deps.log 2>&1 </dev/null || \
+	  echo "packages that some tests need cannot be had here: $$(tail -1 $(BUILD)/deps.log)"
 	@tests/all.sh -b $(BUILD) -j $(JOBS)
 
 # What takes longer: sanitizers, fuzzing, failing allocations, random operator instances (25 minutes on 2 cores).

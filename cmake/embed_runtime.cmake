@@ -2,7 +2,7 @@
 # models may be linked into one program). Embedded by src/driver/embed.c.
 set(runtime_source ${CMAKE_SOURCE_DIR}/src/runtime/embedded.c)
 file(GLOB runtime_parts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/runtime/*.c ${CMAKE_SOURCE_DIR}/src/runtime/*.h)
-set(runtime_header ${CMAKE_SOURCE_DIR}/src/runtime/runtime.h)
+set(runtime_header ${CMAKE_SOURCE_DIR}/src/runtime/call.h)
 set(runtime_object ${CMAKE_BINARY_DIR}/gen/runtime.o)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/gen)
 add_custom_command(

@@ -184,6 +184,49 @@ if command -v gcc >/dev/null; then
   expect 0 'picture 1: a 1' "$work/standalone"
 fi
 
+# the header: constants, typed functions, no internals; a missing arena is an error code, by all emitters
+e 0 '' "compile $digits --dim N=2 -o $work/two.c -q"
+e 0 '' "compile $digits --dim N=2 -o $work/llvm.o --codegen llvm -q"
+tests=$((tests + 1))
+if grep -qiE 'ticket|futex|ek_rt_parallel' "$work/digits.h"; then bad=$((bad + 1)); echo "internals in the header"; fi
+cat >"$work/typed.c" <<'EOF'
+#include "digits.h"
+#include "two.h"
+#include "llvm.h"
+#define TRY(x) if (!(x)) return __LINE__
+static float image[two_IN0_BYTES / 4], y[3][two_OUT0_DIM0 * two_OUT0_DIM1];
+static _Alignas(two_ARENA_ALIGN) unsigned char arena[two_ARENA_BYTES(1) + llvm_ARENA_BYTES(1) + (1 << 20)];
+int main(void) {
+  for (int i = 0; i < two_IN0_BYTES / 4; i++) image[i] = (float)(i * 7 % 17);
+  int64_t n = digits_arena(2, NULL), dims[] = {2, 1, 8, 8}, od[2];
+  TRY(n > 0 && n < (int64_t)sizeof arena && digits_arena(-1, NULL) == -5);
+  TRY(!digits_call(2, image, y[0], arena, sizeof arena));
+  TRY(!two_call(image, y[1], arena, two_ARENA_BYTES(1)));
+  TRY(!llvm_call(image, y[2], arena, llvm_ARENA_BYTES(1)));
+  for (int i = 0; i < 20; i++)
+    for (int k = 1; k < 3; k++) TRY(y[0][i] - y[k][i] < 1e-5f && y[k][i] - y[0][i] < 1e-5f);
+  TRY(digits_call(2, image, y[0], NULL, sizeof arena) == 2 && two_call(image, y[1], arena, 1) == 2);
+  const void *in[] = {image};
+  void *out[] = {y[0]};
+  int64_t (*run[])(ek_rt_call *) = {digits_run, two_run, llvm_run};
+  for (int i = 0; i < 3; i++) {
+    ek_rt_call call = {.in = in, .out = out, .in_dims = dims, .out_dims = od, .threads = 1};
+    TRY(run[i](&call) == 2 && call.message);
+  }
+  return 0;
+}
+EOF
+if command -v gcc >/dev/null; then
+  strict="-Wall -Wextra -Werror -pedantic"
+  expect 0 '' gcc -std=c11 $strict "$work/typed.c" "$work/digits.o" "$work/two.c" "$work/llvm.o" -lm -lpthread \
+    -o "$work/typed"
+  expect 0 '' "$work/typed"
+  expect 0 '' gcc -std=c99 $strict -fsyntax-only -x c "$work/digits.h"
+  e 0 '' "compile $models/strange_names.onnx -o $work/strange.c -q"
+  expect 0 '' gcc -std=c99 $strict -fsyntax-only -x c "$work/strange.h"
+  if command -v g++ >/dev/null; then expect 0 '' g++ -std=c++11 $strict -fsyntax-only -x c++ "$work/digits.h"; fi
+fi
+
 # ---- show, check, info, ops ----
 for s in graph expr loop program llvm asm; do e 0 '' "show $digits --stage $s"; has out '...'; done
 e 0 '^k2:' "show $digits --stage asm --target x86-64-v3"; has out 'vfmadd231ps.*%ymm'; has out '^.L[0-9a-f]+:$'

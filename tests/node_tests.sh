@@ -2,19 +2,16 @@
 # The standard's own single-node tests, through the evaluator and compiled. They come with the PyPI package onnx (too
 # large to keep here); they are generated once into a cache folder.
 #   tests/node_tests.sh [-b BUILD] [-j JOBS] [-c CACHE] [-v]        -v: all failures, not only the first 20
-# Skipped when there is no python3 with onnx ($PYTHON chooses another). All must pass but those of node_failures.txt;
+# Skipped when there is no python3 with onnx ($PYTHON chooses another) and none can be had (python.sh). All must
+# pass but those of node_failures.txt;
 # one of these that passes is an error too.
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build jobs=2 cache=${XDG_CACHE_HOME:-$HOME/.cache}/einkorn/node_tests verbose=
 while getopts b:j:c:v o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; c) cache=$OPTARG;; v) verbose=10000;; *) \
   exit 2;; esac; done
-python=${PYTHON:-python3}
-version=$("$python" -c 'import onnx; print(onnx.__version__)' 2>/dev/null)
-if [ -z "$version" ]; then
-  echo "no $python with the package onnx: the standard's node tests were skipped"
-  echo "0 passed, 0 failed, 3 skipped"
-  exit 0
-fi
+python=$("$here/python.sh" "$build" 2>&1) ||
+  { echo "$python: the standard's node tests were skipped"; echo "0 passed, 0 failed, 3 skipped"; exit 0; }
+version=$("$python" -c 'import onnx; print(onnx.__version__)')
 folder=$cache/$version
 if [ ! -e "$folder/done" ]; then
   mkdir -p "$folder"

@@ -175,6 +175,8 @@ const ek_kernel *profile_table(const profile *p, size_t *n);
 ek_code eval_plan(ek_module *m, ek_rt_call *call, text *why);
 /* an ek_code, or EK_RT_ROOM as code does */
 int eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *why);
+/* ---- header.c: the text of the header beside saved code ---- */
+const char *model_header(ctx *c, const char *name, const ek_rt_model *d);
 /* ---- save.c, link.c -------------------------------------------------------------------------- */
 /* embed.c */
 extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], driver_runtime_header[],

@@ -26,44 +26,8 @@ static const char *replace_suffix(arena *a, const char *path, const char *suffix
   return arena_fmt(a, "%.*s%s", (int)(dot - path), path, suffix);
 }
 
-/* ---- the header ------------------------------------------------------------------------------ */
-static void tensor_line(sbuf *b, const char *what, int64_t i, const ek_rt_tensor *t) {
-  sb_fmt(b, " *   %s[%lld]  %s: %s[", what, (long long)i, t->name, ek_type_name((ek_type)t->type));
-  for (int32_t k = 0; k < t->rank; k++) {
-    sb_put(b, k ? ", " : "");
-    if (t->dims[k] >= 0)
-      sb_fmt(b, "%lld", (long long)t->dims[k]);
-    else
-      sb_put(b, t->dim_names[k]);
-  }
-  sb_put(b, "]\n");
-}
-static const char *without_comment_end(arena *a, const char *s) { /* names may hold anything */
-  char *r = arena_strdup(a, s);
-  for (char *p = r; (p = strstr(p, "*/")) != NULL;) *p = '+';
-  return r;
-}
-static const char *header(pipeline *p, const char *name, const ek_rt_model *d) {
-  sbuf io = sbuf_new(p->a), b = sbuf_new(p->a);
-  for (int64_t i = 0; i < d->inputs; i++) tensor_line(&io, "in", i, &d->in[i]);
-  for (int64_t i = 0; i < d->outputs; i++) tensor_line(&io, "out", i, &d->out[i]);
-  sb_fmt(&b, "/* Model %s, compiled by Einkorn %s. Elements are dense and row-major.\n%s",
-         without_comment_end(p->a, d->name), EK_VERSION, io.s ? without_comment_end(p->a, io.s) : "");
-  sb_fmt(&b,
-         " * Working memory in bytes: %s\n * To run: fill in in, in_dims, out_dims and threads of a call record; "
-         "%s_info()->plan gives the sizes of the outputs and of the arena; fill in out and "
-         "arena; %s_run, as often as wanted.\n */\n",
-         d->memory, name, name);
-  sb_putn(&b, (const char *)driver_runtime_header, (size_t)(driver_runtime_header_end - driver_runtime_header));
-  sb_fmt(&b,
-         "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\nint64_t %s_run(ek_rt_call *call); /* 0, or an error code with "
-         "call->message set */\nconst ek_rt_model *%s_info(void);\n#ifdef "
-         "__cplusplus\n}\n#endif\n",
-         name, name);
-  return b.s;
-}
 static void write_header(pipeline *p, const char *path, const char *name, const ek_rt_model *d) {
-  const char *h = header(p, name, d), *file = replace_suffix(p->a, path, ".h");
+  const char *h = model_header(p->c, name, d), *file = replace_suffix(p->a, path, ".h");
   if (!file_write(p->c, file, h, strlen(h))) ctx_unwind(p->c);
 }
 

@@ -7,66 +7,12 @@
  * sleep on a futex. It survives fork (the child starts its own workers on demand). Compiled code reaches it only
  * through the function pointer in its call record, so that code has no undefined symbols.
  */
-#ifndef EK_RUNTIME_H
-#define EK_RUNTIME_H
-#include <stddef.h>
-#include <stdint.h>
+#ifndef EK_RUNTIME_RUNTIME_H
+#define EK_RUNTIME_RUNTIME_H
+#include "runtime/call.h"
 
-/* A kernel: does the chunks lo..hi-1; args are its parameters, one slot each; worker: 0 is the caller, 1.. the
- * pool's. */
-typedef void (*ek_rt_kernel)(const int64_t *args, int64_t lo, int64_t hi, int64_t worker);
-
-/* What one run of a compiled model gets. Compiled main functions read and write exactly this record. All fields are
- * 64 bits wide, in this order. */
-typedef struct ek_rt_call {
-  const void *const *in;  /* one pointer per input, in the model's order; elements dense and row-major */
-  void *const *out;       /* one pointer per output; room for the largest size that plan() gave */
-  const int64_t *in_dims; /* dims of all inputs, one after the other */
-  /* dims of all outputs, one after the other. plan writes what there must be room for at first; run begins with what
-   * there is room for, and writes what they are */
-  int64_t *out_dims;
-  uint8_t *arena;         /* scratch memory, 64-aligned, arena_bytes; NULL in plan */
-  const uint8_t *weights; /* packed constants, 64-aligned */
-  void (*parallel)(struct ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks);
-  void *pool;          /* for parallel */
-  int64_t threads;     /* workers that may run at once, the caller included; scratch areas are laid out for this many */
-  int64_t scratch;     /* written by plan and read by kernels: not used directly by callers */
-  int64_t arena_bytes; /* written by plan: size of the arena; run begins with what the arena has */
-  const char *message; /* written on failure: static text */
-  int64_t cancel;      /* 0; other threads may set it: run ends with E_CANCELLED before its next kernel */
-} ek_rt_call;
-typedef int64_t (*ek_rt_main)(ek_rt_call *call); /* 0, or an error code (ecode) with call->message set */
-/* Returned by run, of models with sizes that only a run finds and that have no bound: it has written into
- * arena_bytes and out_dims how much it needs. With so much it is called again, and begins at its beginning. */
-enum { EK_RT_ROOM = 100 };
-
-typedef struct ek_rt_tensor {
-  const char *name;
-  int32_t type; /* ONNX element type code */
-  int32_t rank;
-  const int64_t *dims;          /* fixed sizes, or -1 */
-  const char *const *dim_names; /* symbol or formula of the -1 ones */
-} ek_rt_tensor;
-typedef struct ek_rt_pool ek_rt_pool;
-/* Descriptor of a compiled model: what NAME_info() returns. */
-typedef struct ek_rt_model {
-  int64_t version; /* of this layout: 2 */
-  const char *name;
-  int64_t inputs, outputs;
-  const ek_rt_tensor *in, *out;
-  ek_rt_main plan; /* sizes: reads in_dims, threads; writes out_dims, arena_bytes; checks guards */
-  ek_rt_main run;
-  const uint8_t *weights;
-  int64_t weight_bytes;
-  const char *memory; /* the arena's size as a formula in the symbols */
-  /* threads for call->pool, of this model's own runtime; NULL when it has none */
-  ek_rt_pool *(*pool_create)(int64_t threads);
-  void (*pool_destroy)(ek_rt_pool *p);
-  /* instruction sets that the code may use (avx2 fma ..), spaces between; plan fails where they are missing. NULL:
-   * none beyond the architecture's */
-  const char *cpu;
-} ek_rt_model;
-
+/* what NAME_run says where a model needs memory and call->arena is NULL */
+#define EK_RT_NO_ARENA "call->arena is NULL: plan tells how many bytes it needs, at a multiple of 64"
 ek_rt_pool *ek_rt_pool_create(int64_t threads); /* NULL when out of memory; workers start on the first parallel call */
 void ek_rt_pool_destroy(ek_rt_pool *p);
 /* call->pool == NULL or one chunk: runs here */

@@ -205,6 +205,8 @@ static void descriptor(cem *e, sbuf *b, const c_export *x) {
   tensor_parts(b, "out", d->out, d->outputs);
   sb_fmt(b, "int64_t %s_run(ek_rt_call *call);\nint64_t %s_run(ek_rt_call *call) {\n", x->name, x->name);
   if (x->weights.n) sb_put(b, "  if (!call->weights) call->weights = (const uint8_t *)weights;\n");
+  if (strcmp(d->memory, "0") != 0)
+    sb_fmt(b, "  if (!call->arena) return call->message = \"%s\", %d;\n", EK_RT_NO_ARENA, E_USAGE);
   sb_fmt(b, "  return %s(call);\n}\n", e->idents[run]);
   sb_fmt(
       b,

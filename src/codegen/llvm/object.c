@@ -180,6 +180,19 @@ static void fill(em *e, LLVMValueRef fn, LLVMValueRef call, int slot, LLVMValueR
   LLVMBuildBr(e->b, on);
   LLVMPositionBuilderAtEnd(e->b, on);
 }
+/* Ends the function where the record has no arena. */
+static void need_arena(em *e, LLVMValueRef fn, LLVMValueRef call) {
+  LLVMValueRef k = LLVMConstInt(e->i64, offsetof(ek_rt_call, arena) / 8, 0),
+               at = LLVMConstInt(e->i64, offsetof(ek_rt_call, message) / 8, 0),
+               have = LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->i64, call, &k, 1, ""), "");
+  LLVMBasicBlockRef none = LLVMAppendBasicBlockInContext(e->lc, fn, "none"),
+                    on = LLVMAppendBasicBlockInContext(e->lc, fn, "on");
+  LLVMBuildCondBr(e->b, LLVMBuildIsNull(e->b, have, ""), none, on);
+  LLVMPositionBuilderAtEnd(e->b, none);
+  LLVMBuildStore(e->b, text(e, EK_RT_NO_ARENA), LLVMBuildGEP2(e->b, e->i64, call, &at, 1, ""));
+  LLVMBuildRet(e->b, LLVMConstInt(e->i64, E_USAGE, 0));
+  LLVMPositionBuilderAtEnd(e->b, on);
+}
 /* of the runtime's object; only its address is used here */
 static LLVMValueRef pool_function(em *e, bool pool, const char *name) {
   if (!pool) return LLVMConstNull(e->ptr);
@@ -251,6 +264,7 @@ static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
   if (x->pool && d->cpu) plan = checked_plan(e, plan, mt, text(e, d->cpu));
   LLVMValueRef entry = LLVMAddFunction(w->mod, arena_fmt(a, "%s_run", x->name), mt), call = LLVMGetParam(entry, 0);
   LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(w->lc, entry, "entry"));
+  if (strcmp(d->memory, "0") != 0) need_arena(e, entry, call);
   fill(e, entry, call, 5, x->weights.n && !x->embed ? through_pointer(e, weights) : weights);
   fill(e, entry, call, 6, par);
   LLVMBuildRet(e->b, LLVMBuildCall2(e->b, mt, run, &call, 1, ""));

@@ -82,7 +82,7 @@ bytes x86_descriptor(arena *a, const x86_model *x) {
     pointer(d, weights, 0);
   else
     word(d, 0);
-  int64_t cpu = text(d, m->cpu), name = text(d, x->name), memory = text(d, m->memory),
+  int64_t cpu = text(d, m->cpu), name = text(d, x->name), memory = text(d, m->memory), why = text(d, EK_RT_NO_ARENA),
           in = tensors(d, m->in, m->inputs), out = tensors(d, m->out, m->outputs), model = (int64_t)o->part[ELF_DATA].n;
 
   /* plan, but on a processor that lacks something it ends with a message before any code of the model runs */
@@ -107,6 +107,13 @@ bytes x86_descriptor(arena *a, const x86_model *x) {
       a, o,
       (elf_symbol){
           .name = arena_fmt(a, "%s_run", x->name), .where = ELF_TEXT, .function = true, .at = o->part[ELF_TEXT].n});
+  if (strcmp(m->memory, "0") != 0) {
+    _Static_assert(offsetof(ek_rt_call, arena) == 0x20, "ek_rt_call has other fields");
+    /* cmp qword [rdi + arena], 0; jnz 1; lea rax, [why]; mov [rdi + message], rax; mov eax, E_USAGE; ret; 1: */
+    CODE("\x48\x83\x7f\x20\x00\x75\x14\x48\x8d\x05"), distance(d, d->self, why);
+    CODE("\x48\x89\x87"), displacement(d, (uint32_t)offsetof(ek_rt_call, message));
+    CODE("\xb8"), displacement(d, E_USAGE), CODE("\xc3");
+  }
   /* cmp qword [rdi + weights], 0; jnz 1; mov rax, [data] */
   CODE("\x48\x83\x7f\x28\x00\x75\x0b\x48\x8b\x05"), distance(d, d->self, 0);
   /* mov [rdi + weights], rax; 1: cmp qword [rdi + parallel], 0; jnz 2; lea rax, [ek_rt_parallel] */

@@ -1,0 +1,198 @@
+/* The header that is written beside saved code: what the model is, as a comment and as constants (ranks,
+ * dimensions, bytes, the arena's size where it is a number), the call record, and typed functions on top of it. */
+#include "driver/driver.h"
+#include <ctype.h>
+#include <string.h>
+
+typedef struct writing {
+  arena *a;
+  sbuf b;
+  const char *name;
+  const ek_rt_model *d;
+  strvec open; /* names of the open dimensions, each once: the parameters d0, d1, .. */
+} writing;
+
+static const char *element(etype t) { /* of C */
+  switch (t) {
+  case ET_F32:
+    return "float";
+  case ET_F64:
+    return "double";
+  default:
+    if (et_kind(t) == K_FLOAT) return et_bytes(t) == 2 ? "uint16_t" : "uint8_t"; /* their bits */
+    if (et_kind(t) == K_BOOL) return "uint8_t";
+    return t == ET_I64                                         ? "int64_t"
+           : t == ET_I32                                       ? "int32_t"
+           : t == ET_I16                                       ? "int16_t"
+           : t == ET_U64                                       ? "uint64_t"
+           : t == ET_U32                                       ? "uint32_t"
+           : t == ET_U16                                       ? "uint16_t"
+           : et_kind(t) == K_INT && (t == ET_I8 || t == ET_I4) ? "int8_t"
+                                                               : "uint8_t";
+  }
+}
+static const char *in_comment(arena *a, const char *s) { /* names may hold anything */
+  char *r = arena_strdup(a, s);
+  for (char *p = r; (p = strstr(p, "*/")) != NULL;) *p = '+';
+  for (char *p = r; *p; p++)
+    if (*p == '\n' || *p == '\r' || *p == '\\') *p = ' ';
+  return r;
+}
+static bool fixed(const ek_rt_tensor *t, int64_t *bytes) {
+  *bytes = (int64_t)ek_type_bytes((ek_type)t->type);
+  for (int32_t k = 0; k < t->rank; k++)
+    if (t->dims[k] < 0 || !mul64(*bytes, t->dims[k], bytes)) return false;
+  return true;
+}
+static const char *shape_text(writing *w, const ek_rt_tensor *t) {
+  sbuf b = sbuf_new(w->a);
+  sb_fmt(&b, "%s[", ek_type_name((ek_type)t->type));
+  for (int32_t k = 0; k < t->rank; k++) {
+    sb_put(&b, k ? ", " : "");
+    if (t->dims[k] >= 0)
+      sb_fmt(&b, "%lld", (long long)t->dims[k]);
+    else
+      sb_put(&b, t->dim_names[k] ? t->dim_names[k] : "?");
+  }
+  sb_putc(&b, ']');
+  return in_comment(w->a, b.s);
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+static void tensor_constants(writing *w, const char *what, int64_t i, const ek_rt_tensor *t) {
+  int64_t bytes;
+  const char *pre = arena_fmt(w->a, "%s_%s%lld", w->name, what, (long long)i);
+  sb_fmt(&w->b, "#define %s_RANK %d\n", pre, (int)t->rank);
+  for (int32_t k = 0; k < t->rank; k++)
+    if (t->dims[k] >= 0) sb_fmt(&w->b, "#define %s_DIM%d %lld\n", pre, (int)k, (long long)t->dims[k]);
+  if (fixed(t, &bytes)) sb_fmt(&w->b, "#define %s_BYTES %lld\n", pre, (long long)bytes);
+}
+/* The formula of the working memory, if it is C: no symbols but threads, sums and products only. */
+static bool is_number(const char *formula) {
+  for (const char *p = formula; *p;) {
+    size_t n = strspn(p, "0123456789+*() ");
+    p += n;
+    if (!strncmp(p, "threads", 7))
+      p += 7;
+    else if (*p)
+      return false;
+  }
+  return *formula != 0;
+}
+static void constants(writing *w) {
+  const ek_rt_model *d = w->d;
+  sb_fmt(&w->b, "\n#define %s_INPUTS %lld\n#define %s_OUTPUTS %lld\n", w->name, (long long)d->inputs, w->name,
+         (long long)d->outputs);
+  for (int64_t i = 0; i < d->inputs; i++) tensor_constants(w, "IN", i, &d->in[i]);
+  for (int64_t i = 0; i < d->outputs; i++) tensor_constants(w, "OUT", i, &d->out[i]);
+  sb_fmt(&w->b, "#define %s_ARENA_ALIGN 64\n", w->name);
+  if (!is_number(d->memory)) return;
+  sb_fmt(&w->b, "#define %s_ARENA_BYTES(threads) (", w->name);
+  for (const char *p = d->memory; *p;) {
+    bool is = !strncmp(p, "threads", 7);
+    sb_putn(&w->b, is ? "(threads)" : p, is ? 9 : 1);
+    p += is ? 7 : 1;
+  }
+  sb_put(&w->b, ")\n");
+}
+
+/* ---- typed functions: in one thread, without a record ---------------------------------------- */
+static uint32_t open_number(writing *w, const char *name) {
+  uint32_t i = 0;
+  while (i < w->open.n && strcmp(w->open.v[i], name) != 0) i++;
+  if (i == w->open.n) vec_push(w->a, w->open, name);
+  return i;
+}
+static const char *sizes(writing *w, bool declared) { /* d0, d1: the open dimensions of the inputs */
+  sbuf b = sbuf_new(w->a);
+  sb_put(&b, "");
+  for (uint32_t i = 0; i < w->open.n; i++)
+    if (declared)
+      sb_fmt(&b, "int64_t d%u /* %s */, ", i, in_comment(w->a, w->open.v[i]));
+    else
+      sb_fmt(&b, "d%u, ", i);
+  return b.s;
+}
+static void in_dims(writing *w) {
+  sb_put(&w->b, "  const int64_t in_dims[] = {");
+  for (int64_t i = 0; i < w->d->inputs; i++)
+    for (int32_t k = 0; k < w->d->in[i].rank; k++) {
+      const ek_rt_tensor *t = &w->d->in[i];
+      if (t->dims[k] >= 0)
+        sb_fmt(&w->b, "%lld, ", (long long)t->dims[k]);
+      else
+        sb_fmt(&w->b, "d%u, ", open_number(w, t->dim_names[k] ? t->dim_names[k] : "?"));
+    }
+  sb_put(&w->b, "0};\n");
+}
+static void functions(writing *w) {
+  const ek_rt_model *d = w->d;
+  sbuf *b = &w->b, data = sbuf_new(w->a), in = sbuf_new(w->a), out = sbuf_new(w->a);
+  int64_t dims = 1;
+  for (int64_t i = 0; i < d->inputs; i++)
+    for (int32_t k = 0; k < d->in[i].rank; k++)
+      if (d->in[i].dims[k] < 0) open_number(w, d->in[i].dim_names[k] ? d->in[i].dim_names[k] : "?");
+  for (int64_t i = 0; i < d->inputs; i++) {
+    sb_fmt(&data, "const %s *in%lld /* %s */, ", element(et_from_onnx(d->in[i].type)), (long long)i,
+           in_comment(w->a, d->in[i].name));
+    sb_fmt(&in, "in%lld, ", (long long)i);
+  }
+  for (int64_t i = 0; i < d->outputs; i++) {
+    dims += d->out[i].rank;
+    sb_fmt(&data, "%s *out%lld /* %s */, ", element(et_from_onnx(d->out[i].type)), (long long)i,
+           in_comment(w->a, d->out[i].name));
+    sb_fmt(&out, "out%lld, ", (long long)i);
+  }
+  sb_fmt(b,
+         "\n/* Bytes of the arena that %s_call needs with these sizes; below 0: an error code, negated. */\n"
+         "static inline int64_t %s_arena(%sint64_t *out_dims /* %lld of them, or NULL */) {\n",
+         w->name, w->name, sizes(w, true), (long long)(dims - 1));
+  in_dims(w);
+  sb_fmt(b,
+         "  int64_t dims[%lld];\n  ek_rt_call call = EK_RT_EMPTY;\n  int64_t code;\n  call.in_dims = in_dims;\n"
+         "  call.out_dims = out_dims ? out_dims : dims;\n  call.threads = 1;\n  code = %s_info()->plan(&call);\n"
+         "  return code ? -code : call.arena_bytes;\n}\n",
+         (long long)dims, w->name);
+  sb_fmt(
+      b,
+      "/* One run in this thread. out: room for what the sizes make. arena: memory at a multiple of %s_ARENA_ALIGN.\n"
+      " * 0, or an error code: 2 there is no arena, or it is too small; 5 sizes do not fit; .. */\n"
+      "static inline int64_t %s_call(%s%svoid *arena, size_t arena_bytes) {\n",
+      w->name, w->name, sizes(w, true), data.n ? data.s : "");
+  in_dims(w);
+  sb_fmt(b,
+         "  int64_t dims[%lld];\n  const void *in[] = {%sNULL};\n  void *out[] = {%sNULL};\n  ek_rt_call call = "
+         "EK_RT_EMPTY;\n"
+         "  int64_t code;\n  call.in = in;\n  call.out = out;\n  call.in_dims = in_dims;\n  call.out_dims = dims;\n"
+         "  call.threads = 1;\n  code = %s_info()->plan(&call);\n  if (code) return code;\n"
+         "  if ((!arena && call.arena_bytes) || arena_bytes < (size_t)call.arena_bytes) return 2;\n"
+         "  call.arena = (uint8_t *)arena;\n  return %s_run(&call);\n}\n",
+         (long long)dims, in.n ? in.s : "", out.n ? out.s : "", w->name, w->name);
+}
+
+const char *model_header(ctx *c, const char *name, const ek_rt_model *d) {
+  writing w = {.a = ctx_arena(c), .b = sbuf_new(ctx_arena(c)), .name = name, .d = d};
+  sbuf *b = &w.b;
+  sb_fmt(b, "/* Model %s, compiled by Einkorn %s. Elements are dense and row-major.\n", in_comment(w.a, d->name),
+         EK_VERSION);
+  for (int64_t i = 0; i < d->inputs; i++)
+    sb_fmt(b, " *   in[%lld]  %s: %s\n", (long long)i, in_comment(w.a, d->in[i].name), shape_text(&w, &d->in[i]));
+  for (int64_t i = 0; i < d->outputs; i++)
+    sb_fmt(b, " *   out[%lld]  %s: %s\n", (long long)i, in_comment(w.a, d->out[i].name), shape_text(&w, &d->out[i]));
+  sb_fmt(
+      b,
+      " * Working memory in bytes: %s\n * The short way: %s_call, in one thread. In several, or to cancel: fill in in, "
+      "in_dims, out_dims and threads of a call record; %s_info()->plan gives the sizes of\n * the outputs and of the "
+      "arena; fill in out and arena; %s_run, as often as wanted.\n */\n",
+      d->memory, name, name, name);
+  sb_fmt(b, "#ifndef EINKORN_MODEL_%s\n#define EINKORN_MODEL_%s\n", name, name);
+  sb_putn(b, (const char *)driver_runtime_header, (size_t)(driver_runtime_header_end - driver_runtime_header));
+  sb_fmt(b,
+         "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\nint64_t %s_run(ek_rt_call *call); /* 0, or an error code with "
+         "call->message set */\nconst ek_rt_model *%s_info(void);\n",
+         name, name);
+  constants(&w);
+  functions(&w);
+  sb_put(b, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
+  return b->s;
+}
