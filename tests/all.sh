@@ -19,7 +19,7 @@ units() {
   rm -f "$log"
   echo "$((n - f)) passed, $f failed, 0 skipped"
 }
-cmake --build "$build" -j "$jobs" --target models sequence hostile nodetest >"$build/tools.log" 2>&1 ||
+cmake --build "$build" -j "$jobs" --target models sequence hostile nodetest accuracy >"$build/tools.log" 2>&1 ||
   { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; echo "0 passed, 1 failed, 0 skipped"
   exit 1; }
 tier units units
@@ -42,6 +42,8 @@ else
   tier cache "$here/cache.sh" -b "$build"
   tier weights "$here/weights.sh" -b "$build"
   tier linear "$here/linear.sh" -b "$build"
+  tier accuracy "$build/accuracy" "$here/../docs/accuracy.md" \
+    "$here"/models/{mlp_opset12,cnn_opset11,large_windows,wide_windows,lstm_forward,attention_causal,unet}.onnx
   tier models "$build/models" -j "$jobs" -t 300 "$here"/models/*.onnx
   tier hostile "$here/hostile.sh" -b "$build"
   tier nodes "$here/node_tests.sh" -b "$build" -j "$jobs"

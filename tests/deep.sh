@@ -20,7 +20,7 @@ sanitized() { # a build of its own, then the quick tests
 tier asan sanitized
 tier asan-mem "$build-asan/out_of_memory" "$here/models/lstm_forward.onnx"
 tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.md"
-cmake --build "$build" -j "$jobs" --target out_of_memory random_ops models >"$build/tools.log" 2>&1 ||
+cmake --build "$build" -j "$jobs" --target out_of_memory random_ops models accuracy >"$build/tools.log" 2>&1 ||
   { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
 minute=-l
 [ "$fuzz" = -f ] && minute= # a minute of threads on one module is for the long pass
@@ -28,6 +28,7 @@ tier tsan "$here/tsan.sh" -b "$build" $minute
 tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_forward}.onnx
 tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300
+tier accuracy "$build/accuracy" -a "$here/../docs/accuracy.md" "$here"/models/*.onnx
 tier peers "$here/peers.sh" -b "$build" -j "$jobs" -n 4
 tier gradients "$here/gradients.sh" -b "$build"
 tier planted "$here/planted.sh" -b "$build" -j "$jobs"
