@@ -160,7 +160,7 @@ bool range_of(ectx *e, atom var, const var_spans *of, int64_t unit, lv *lo, lv *
     else if (r->all)
       return false;
   for (uint32_t i = 0; i < nto; i++)
-    if (extreme(e, to[i], of, true, &x))
+    if (extreme(e, to[i], of, !EK_PLANTED("schedule-range"), &x))
       *hi = lb_op(b, OP_MIN, i64, *hi, x, 0), any |= to[i] != ext;
     else if (r->all)
       return false;
