@@ -297,7 +297,7 @@ typedef struct bytes {
 bool file_map(ctx *c, const char *path, bytes *out);
 /* pages of the mapped files leave memory; they come back when read */
 void file_cool(ctx *c);
-/* the same for the whole pages among these bytes; nothing happens to bytes that are not of a mapped file */
+/* gives the memory of the whole pages among these bytes back; nothing happens to bytes that are of no mapped file */
 void file_done(ctx *c, const void *p, size_t n);
 /* of the contents of all files mapped so far, and of which call of file_map was for which of them */
 void file_digest(ctx *c, uint8_t out[32]);
@@ -320,7 +320,7 @@ typedef struct sha256_state sha256_state;                  /* the same piece by 
 sha256_state *sha256_begin(arena *a);
 void sha256_add(sha256_state *k, const void *p, size_t n);
 const char *sha256_end(sha256_state *k);
-/* BLAKE3: as strong, and about ten times as fast on large pieces */
+/* BLAKE3 of n bytes: as strong as SHA-256, and about ten times as fast on large pieces */
 void content_digest(const void *p, size_t n, uint8_t out[32]);
 
 /* ---- a tensor's bytes: constants of models, test data. Element bytes as in memory (see ETYPES) ---- */

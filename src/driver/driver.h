@@ -58,7 +58,7 @@ struct ek_session {
   ek_model *models;
   ek_module *modules;
   ek_arrays *arrays;
-  ctx *scratch; /* of the last call that gave out more than a text */
+  ctx *scratch; /* context of the last call that gave out more than a text; NULL: none */
 };
 struct ek_model {
   ek_session *s;
@@ -66,7 +66,7 @@ struct ek_model {
   char *path, *name; /* path NULL: memory */
   const void *data;
   size_t bytes;
-  char **ops; /* the session's definitions when it was loaded */
+  char **ops; /* paths of the session's definitions when the model was loaded */
   uint32_t nops;
   ctx *c;
   pipeline *p; /* loaded; lowered on demand */
@@ -78,20 +78,20 @@ struct ek_module {
   ek_session *s;
   ek_module *next;
   module_kind kind;
-  const ek_rt_model *d; /* what it is: inputs, outputs, plan, run */
+  const ek_rt_model *d; /* descriptor of the model: inputs, outputs, plan, run */
   uint8_t *weights;     /* JIT: own, 64-aligned; NULL when they are in `mapped` */
-  ahead *room;          /* JIT: for them, until they are written */
+  ahead *room;          /* JIT: memory for the weights until they are written; NULL: none */
   struct image *code;   /* JIT, from the cache: instead of j */
-  bytes mapped;         /* the cache's entry */
+  bytes mapped;         /* the mapped entry of the cache; empty: none */
   ctx *c;               /* NULL: saved */
   pipeline *p;
   jit *j;
-  void *lib;            /* saved: dlopen */
+  void *lib;            /* saved model: handle of dlopen; NULL: none */
   pthread_mutex_t lock; /* EVAL: one run at a time; profiles: one at a time uses the context */
   pthread_mutex_t list; /* guards runs */
   ek_run *runs;
   int threads;           /* default of runs */
-  uint64_t memory_limit; /* default of runs */
+  uint64_t memory_limit; /* bytes, for runs that state none; 0: no limit */
   bool timed, traced;    /* JIT: its runs have a profile; and one of each thread */
   ek_report report;
 };
@@ -115,7 +115,7 @@ void diag_print(const diag *d, sbuf *b);                                        
 bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *out); /* false: recorded */
 source model_source(const ek_model *m);
 strvec model_ops(ctx *c, const ek_model *m);
-bool model_lowered(ek_model *m, ek_code *code); /* shapes are known */
+bool model_lowered(ek_model *m, ek_code *code); /* lowers the model if it was not; its shapes are known then */
 /* Makes a context, and calls fn in it with a fresh pipeline whose model is loaded and lowered (setup, if any, sees
  * it before). The context is handed to the caller (by *keep) when fn gives EK_OK, and
  * freed otherwise. */
@@ -128,7 +128,7 @@ void watch_values(graph *g, const char *const *names);
 void save_as_onnx(pipeline *p, const strvec *ops, const char *path, ek_report *report);
 /* ---- module.c -------------------------------------------------------------------------------- */
 void module_free(ek_module *m);
-/* plan, run, weights still missing */
+/* the descriptor of a module, in which plan, run and weights are still missing */
 const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory);
 void report_program(pipeline *p, ek_report *r);
 uint32_t program_kernels(const program *p);
@@ -136,7 +136,7 @@ uint32_t program_kernels(const program *p);
 /* working memory, if the sizes of all inputs are fixed */
 bool run_need(const ek_rt_model *d, int threads, int64_t *bytes);
 /* ---- threads.c ------------------------------------------------------------------------------- */
-int default_threads(int asked);                       /* asked, or ek_threads() for 0 */
+int default_threads(int asked);                       /* number of threads: asked, or ek_threads() for 0 */
 ek_rt_pool *session_pool(ek_session *s, int threads); /* the session's, if it is for so many threads; else NULL */
 ek_rt_pool *pool_of(ek_pool *p);
 typedef struct borrowed { /* the caller's own threads */
@@ -152,7 +152,7 @@ sz info_stage_ops(ctx *c, emodule *m, const stage *s);
 typedef struct trace trace;
 trace *trace_new(const memory *mem); /* NULL: no memory */
 void trace_free(trace *t);
-void trace_begin(trace *t, int64_t now); /* forgets the last execute */
+void trace_begin(trace *t, int64_t now); /* an execute begins: what the last one recorded is forgotten */
 void trace_add(trace *t, uint32_t launch, int64_t thread, bool part, int64_t from, int64_t to); /* times in ns */
 /* starts a launch by `parallel`, with a clock around each piece that a thread takes */
 void trace_launch(trace *t, uint32_t launch, ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks,
@@ -195,7 +195,7 @@ void link_run(linking *k, bool native);
 uint8_t *link_room(linking *k);
 /* so many of them are written: from time to time they leave memory for the file */
 void link_wrote(linking *k, size_t n);
-uint64_t link_end(linking *k); /* bytes of the file */
+uint64_t link_end(linking *k); /* writes the file to its place; its size in bytes */
 /* removes what is left of the folder; also after link_end */
 void link_drop(linking *k);
 /* ---- ops_table.c: every operator with versions, types, gradient and cost, in Markdown -------- */

@@ -393,7 +393,7 @@ typedef struct expr_remark {
   uint32_t with; /* the other stage (or kernel leader) + 1, or 0 */
   const char *why;
 } expr_remark;
-uint32_t expr_remarks(const emodule *m, const expr_remark **out); /* of the last expr_optimise */
+uint32_t expr_remarks(const emodule *m, const expr_remark **out); /* those of the last expr_optimise of m; how many */
 
 /* ---- text (print.c, parse.c) ----------------------------------------------------------------- */
 typedef struct print_opts {

@@ -12,7 +12,7 @@ typedef struct token {
   uint32_t line, col;
   bool real;          /* NUMBER: has a point or an exponent */
   const char *suffix; /* NUMBER: type written behind it, or NULL */
-  const char *digits; /* NUMBER: without the suffix */
+  const char *digits; /* NUMBER: its digits, without the suffix of its type */
 } token;
 typedef struct reader {
   ctx *c;
@@ -34,7 +34,7 @@ bool rd_take(reader *r, const char *s); /* ... and is passed over */
 void rd_expect(reader *r, const char *s);
 const char *rd_name(reader *r, const char *what);
 const char *rd_string(reader *r);
-int64_t rd_int(reader *r); /* with sign */
+int64_t rd_int(reader *r); /* reads an integer, with its sign */
 etype rd_type(reader *r);
 tid rd_tensor(reader *r);
 void rd_enter(reader *r); /* bounds recursion */

@@ -26,7 +26,7 @@ void pr_stage_begin(printer *p);           /* forget the `$k` of the last stage 
 void pr_count(printer *p, ex e);           /* one more use of e from outside: call for every root before printing any */
 void pr_count_size(printer *p, sz s);      /* the same for the data atoms of a size */
 void pr_count_range(printer *p, atom var); /* ... and of the range that the variable may have */
-void pr_range(printer *p, atom var);       /* `in lo .. hi`, behind the variable's extent; nothing if it has none */
+void pr_range(printer *p, atom var);       /* prints `in lo .. hi` behind the extent, if var has a range */
 const char *pr_atom(printer *p, atom a);   /* its name; made up at the first call */
 const char *pr_quoted(printer *p, const char *s); /* an identifier as it is; what is none, or a word of the language, in
                                                      backquotes */

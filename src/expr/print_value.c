@@ -230,7 +230,7 @@ static uint64_t key_value(printer *p, ex e) {
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
-static void size_at(printer *p, sz s, int prec); /* 0: sum, 1: product, 2: factor */
+static void size_at(printer *p, sz s, int prec); /* prec: where s stands: 0 in a sum, 1 in a product, 2 as a factor */
 
 typedef struct part {
   const char *text; /* sorting text: data atoms by hash */

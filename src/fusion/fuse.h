@@ -53,7 +53,7 @@ static inline bool light(kernel_class k) {
 }
 static inline bool depends(const fuser *f, uint32_t k, uint32_t on) { return f->k.v[k].anc[on / 64] >> (on % 64) & 1; }
 uint32_t fuse_node(fuser *f, kernel_class cls);
-uint32_t fuse_open(fuser *f, uint32_t s, kernel_class cls); /* a kernel of its own */
+uint32_t fuse_open(fuser *f, uint32_t s, kernel_class cls); /* makes a kernel of stage s alone; its node */
 void fuse_add(fuser *f, uint32_t k, uint32_t s);            /* s becomes a member of k: dependences, position */
 void fuse_depend(fuser *f, uint32_t k, uint32_t d);         /* k comes after d */
 void fuse_late(fuser *f, uint32_t s, u32vec *out);          /* nodes that compute a size the stage uses, each once */
@@ -73,7 +73,7 @@ void fuse_blocks(fuser *f);                                 /* fuse_blocks.c */
 void fuse_rolling_buffers(fuser *f);                        /* fuse_rolling.c */
 void fuse_rename(fuser *f, uint32_t k, atom from, atom to); /* a variable that k's members share */
 void fuse_note(fuser *f, uint32_t k, const char *note);
-/* typical product of extents */
+/* typical product of the variables' extents (expr_typical) */
 int64_t fuse_extent(fuser *f, const u32vec *vars);
 int64_t fuse_bytes(fuser *f, uint32_t s, const u32vec *vars); /* of stage s over these */
 /* bytes of those that stage s reads (fuse_blocks.c) */

@@ -114,7 +114,7 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
         (depends(f, x, k1) || depends(f, x, k2)))
       return false;
   /* the chain reads the first product at its own variables */
-  map *to1 = map_new(f->a); /* k1's canonical -> k2's canonical */
+  map *to1 = map_new(f->a); /* canonical variable of kernel k1 -> the one of k2 */
   uint64_t old;
   for (uint32_t i = 0; i < f->k.v[k2].st.n; i++) {
     const u32vec *l = stage_loads(f->p, f->k.v[k2].st.v[i]);

@@ -88,7 +88,7 @@ enum {
   EXF_DATA = 8,
   EXF_LAZY = 16,
   EXF_INDEX = 32,
-  EXF_QUOTIENT = 64 /* or ex_rounds */
+  EXF_QUOTIENT = 64 /* a division, or an operation for which ex_rounds is true */
 };
 uint32_t ex_flags(pw *p, ex e); /* what occurs anywhere below (data: a data atom inside an index) */
 /* an operation that tells neighbouring floats apart: a rounding, a remainder, a conversion to whole numbers */

@@ -21,6 +21,6 @@ ex simp(sm *z, ex e); /* normal form under the current facts and substitution */
 ex simp_reduce(sm *z, ex e);
 bool is_k(emodule *m, ex e, int64_t *v);      /* an integer or bool constant */
 bool is_f(emodule *m, ex e, double *v);       /* a float constant */
-scope open_scope(sm *z, ex cond, bool truth); /* what follows from cond being true (false) is a fact until ... */
+scope open_scope(sm *z, ex cond, bool truth); /* what follows from cond being `truth` is a fact until close_scope */
 void close_scope(sm *z, scope s);
 #endif

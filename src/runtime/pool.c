@@ -265,7 +265,7 @@ void ek_rt_pool_destroy(ek_rt_pool *p) {
 }
 
 /* ---- a region -------------------------------------------------------------------------------- */
-/* Not those who rest. */
+/* Wakes the workers of a region, but not those who rest. */
 static void wake(ek_rt_pool *p, int64_t threads) {
   uint32_t usable = threads > LAST_BIT ? ~1u : (1u << threads) - 2, asleep = atomic_load(&p->sleeping) & usable;
   if (!asleep) return;

@@ -95,8 +95,8 @@ static sz subst_atom(ctx *c, void *env, atom a) {
   binding *b = bound(e, a);
   return b ? b->subst : 0;
 }
-/* The same under the facts of this branch: as the formula was written, before chunks and merged loops make it hard
- * to see through. */
+/* An atom's size simplified under the facts of this branch: as its formula was written, before chunks and merged
+ * loops make it hard to see through. */
 static sz built_anew(ctx *c, void *env, atom a) {
   sz g[3];
   uint32_t n = sym_args(c, a, g);
