@@ -71,14 +71,12 @@ judge() { # KIND LAYERS
     a=$(ms "$kind.$n") && b=$(ms "$kind.$((4 * n))") ||
       { echo "FAIL linear: $kind does not compile: $(head -1 "$work/said")"; failed=$((failed + 1)); return; }
     [ -z "$verbose" ] || echo "$kind: $n layers $a ms, $((4 * n)) layers $b ms"
-    [ $((b - empty)) -le $((limit * (a > empty ? a - empty : 1) + limit * 5)) ] && { passed=$((passed + 1)); return; }
+    [ "$b" -le $((limit * a + 30)) ] && { passed=$((passed + 1)); return; }
   done
-  echo "FAIL linear: $kind: $n layers take $a ms, $((4 * n)) layers $b ms (of these $empty ms for any model)"
+  echo "FAIL linear: $kind: $n layers take $a ms, $((4 * n)) layers $b ms"
   failed=$((failed + 1))
 }
 kinds=(layers:25 sizes:150 steps:12 long:40 convs:8)
-model layers 1
-empty=$(ms layers.1)
 for k in "${kinds[@]}"; do
   [ $# -eq 0 ] || [[ " $* " == *" ${k%:*} "* ]] || continue
   judge "${k%:*}" "${k#*:}"
