@@ -148,6 +148,28 @@ e 1 'empty' "run $work/empty.onnx"
 mkdir "$work/folder"
 e 1 'directory' "run $work/folder"
 
+# ---- indices out of range ----
+cat >"$work/look.txt" <<'EOF'
+graph "g" {
+  input x: f32[3, 2]
+  input i: i64[N]
+  y: f32[N, 2] = Gather(x, i) "look up"
+  output y
+}
+EOF
+for f in so o c; do e 0 '' "compile $work/look.txt -o $work/look.$f -q"; done
+e 0 '' "compile $work/look.txt -o $work/any.so -q --unchecked"
+gcc -shared "$work/look.o" -o "$work/looko.so"
+gcc -std=c17 -ffreestanding -shared -fPIC -Wall -Wextra -Werror -pedantic -O1 "$work/look.c" -o "$work/lookc.so"
+header="{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }"
+zeros='\000\000\000\000\000\000\000'
+printf "\\223NUMPY\\001\\000\\166\\000%-117s\\n\\002$zeros\\003$zeros" "$header" >"$work/2_3.npy"
+far='look up: Gather: index 3 at .1. is out of range -3..2'
+data="--input x=random --input i=$work/2_3.npy"
+for f in look.so looko.so lookc.so; do e 1 "$far" "run $work/$f $data"; done
+for o in '' --eval -O0 '--codegen llvm' '--threads 2'; do e 1 "$far" "run $work/look.txt $data $o"; done
+for f in 'look.txt --unchecked' any.so; do e 0 '^y f32.2, 2. ' "run $work/$f $data"; done
+
 # ---- compile ----
 e 2 'o OUT is missing' "compile $digits"
 e 0 '' "compile $digits --stop-after hoist"

@@ -249,6 +249,9 @@ typedef struct ek_options {
    * each becomes an output of the module, under its name, behind the model's own, in the order of the nodes. They are
    * kept in memory, and nodes that they stand between do not run together: slower. The cache is not used. */
   const char *const *watch;
+  /* An index that data bring and that lies outside of what it chooses from ends a run with EK_SHAPE, which names the
+   * node, the value, its place and the range. 1: nobody looks; such a run gives some values, never memory of others */
+  int unchecked;
 } ek_options;
 EK_API void ek_options_init(ek_options *o);                     /* the defaults */
 EK_API void ek_options_init_sized(ek_options *o, size_t bytes); /* the same of a struct of so many bytes */

@@ -42,7 +42,8 @@ typedef struct cli {
   const char *target, *inputs, *output, *expect, *stage, *after, *node, *weights, *stop_after, *peak, *trace, *against,
       *peers, *promote;
   double rtol, atol, seconds;
-  bool tolerances, eval, passes_eval, layers, table, json, verbose, quiet, timing, verify, no_cache, help, version;
+  bool tolerances, eval, passes_eval, layers, table, json, verbose, quiet, timing, verify, no_cache, unchecked, help,
+      version;
   uint64_t seed, fuel, memory_limit, iterations, warmup;
   VEC(pass_time) times;
 } cli;

@@ -117,6 +117,7 @@ ek_options compile_options(cli *k) {
   o.precision = (ek_precision)k->precision;
   o.codegen = (ek_codegen)k->codegen;
   o.evaluate = k->passes_eval ? 2 : k->promote ? 3 : k->eval;
+  o.unchecked = k->unchecked;
   if (!k->no_cache) o.cache = "";
   if (k->timing) o.pass = on_pass, o.pass_user = k;
   return o;

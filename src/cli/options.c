@@ -73,6 +73,8 @@ const option options[] = {
     {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen),
      CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW | RARE,
      "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
+    {"unchecked", 0, NULL, O_FLAG, AT(unchecked), CMD_MODEL,
+     "indices that data bring are not checked: one that is out of range gives some values instead of an error"},
     {"target", 0, "TARGET", O_TEXT, AT(target), CMD_MODEL,
      "machine to compile for: a name, or a file that describes it (default: this one)"},
     {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},

@@ -99,7 +99,7 @@ const char *cache_key(ctx *c, const ek_model *m, const pipe_opts *o, uint8_t mod
   const target *t = target_get(c, o->target ? o->target : "host");
   if (!t || !t->here) return NULL;
   put_target(&b, t);
-  sb_fmt(&b, "\noptimise %d%s%s%s", o->level,
+  sb_fmt(&b, "\noptimise %d%s%s%s%s", o->level, o->unchecked ? " unchecked" : "",
          o->strict ? " strict"
          : o->fast ? " fast"
                    : "",

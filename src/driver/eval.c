@@ -104,6 +104,7 @@ static bool interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena
     d.bytes = (size_t)n * et_bytes(t->type);
     expr_eval_input(v, e->inputs.v[i].t, &d);
   }
+  expr_eval_checks(v);
   at = 0;
   for (uint32_t i = 0; i < e->outputs.n; i++) {
     const ndarray *r = expr_eval_get(v, e->outputs.v[i].t);

@@ -216,7 +216,7 @@ static ek_code describe_model(pipeline *p, void *env) {
   for (int q = 0; q < W_COUNT; q++) k->w[q] = sym_int(p->c, 0);
   add_layers(k, p->g);
   for (uint32_t i = 0; i < p->m->stages.n; i++)
-    if (!xs(p->m, i)->dead) count_stage(k, xs(p->m, i));
+    if (!xs(p->m, i)->dead && !expr_of_check(p->m, xs(p->m, i)->tensor)) count_stage(k, xs(p->m, i));
   ek_layer *layers = NEWN(p->a, ek_layer, k->layers.n + 1);
   for (uint32_t i = 0; i < k->layers.n; i++) {
     const layer *l = &k->layers.v[i];

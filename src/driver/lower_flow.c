@@ -88,7 +88,10 @@ void low_drop(low *L, uint32_t block) {
     if (block_inside(L->m, m->loops.v[i].block, block)) m->loops.v[i].ncarried = m->loops.v[i].ncollected = 0;
   for (uint32_t i = 0; i < m->guards.n; i++)
     if (!block_inside(L->m, m->guards.v[i].block, block)) m->guards.v[n++] = m->guards.v[i];
-  m->guards.n = n;
+  m->guards.n = n, n = 0;
+  for (uint32_t i = 0; i < m->checks.n; i++)
+    if (!block_inside(L->m, m->checks.v[i].block, block)) m->checks.v[n++] = m->checks.v[i];
+  m->checks.n = n;
   for (uint32_t b = 0; b < m->blocks.n; b++)
     if (block_inside(L->m, b, block)) m->blocks.v[b].items.n = 0;
 }

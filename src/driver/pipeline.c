@@ -153,6 +153,7 @@ bool pipe_lower(pipeline *p, const strvec *user_files) {
   progress(p, "reading the operators", 0);
   double t0 = now_ms();
   p->lib = pipe_library(p->c, user_files);
+  if (p->o.unchecked) notation_unchecked(p->lib);
   progress(p, "lowering", 0);
   p->lowered = diag_mark(p->c);
   p->m = lower_graph(p->g, p->lib, p->o.dims, p->o.ndims);

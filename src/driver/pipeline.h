@@ -46,6 +46,7 @@ typedef struct pipe_opts {
   uint64_t fuel;
   const char *skip; /* expr passes left out, by name, with spaces between */
   bool verify;
+  bool unchecked; /* no checks of the indices that data bring */
   bool strict;    /* no pass that regroups sums beyond reassociation */
   bool fast;      /* an error of 1e-3 of a tensor's largest value is as good */
   bool narrow;    /* products with constants may be of bf16 */

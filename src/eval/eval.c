@@ -469,10 +469,35 @@ static void check_guards(evaluation *v, uint32_t blk) {
     ctx_unwind(v->c);
   }
 }
+static int64_t scalar_of(evaluation *v, tid t);
+static void fail_check(evaluation *v, const value_check *k, int64_t at) {
+  int64_t place[MAX_RANK] = {0};
+  sbuf b = sbuf_new(v->a);
+  for (uint32_t i = k->ndims; i-- > 0;) {
+    int64_t n = max64(size_int(v, k->dims[i], "a size", k->text, k->node), 1);
+    place[i] = at % n, at /= n;
+  }
+  for (uint32_t i = 0; i < k->ndims; i++) sb_fmt(&b, "%s%lld", i ? ", " : " at [", (long long)place[i]);
+  if (k->ndims) sb_putc(&b, ']');
+  diag_error(v->c, E_SHAPE, k->node, "%s %lld%s is out of range %lld..%lld", k->text, (long long)scalar_of(v, k->value),
+             b.s ? b.s : "", (long long)size_int(v, k->lo, "the least value", k->text, k->node),
+             (long long)size_int(v, k->hi, "the greatest value", k->text, k->node) - 1);
+  ctx_unwind(v->c);
+}
+static void check_values(evaluation *v, uint32_t blk) {
+  for (uint32_t i = 0; i < v->m->checks.n; i++) {
+    const value_check *k = &v->m->checks.v[i];
+    if (k->block != blk) continue;
+    int64_t at = scalar_of(v, k->at);
+    if (at != EXPR_NOWHERE) fail_check(v, k, at);
+  }
+}
+void expr_eval_checks(evaluation *v) { check_values(v, 0); }
 static void run_block(evaluation *v, uint32_t blk) {
   emodule *m = v->m;
   state *st = (state *)v;
   check_guards(v, blk);
+  check_values(v, blk);
   for (uint32_t i = 0; i < m->blocks.v[blk].items.n; i++) {
     item it = m->blocks.v[blk].items.v[i];
     if (it.kind == IT_STAGE && !xs(m, it.index)->dead) need_tensor(v, xs(m, it.index)->tensor);

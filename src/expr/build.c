@@ -511,6 +511,11 @@ tid expr_const_tensor(emodule *m, const ndarray *data, const char *name) {
   if (et_bytes(d->type) && nd_count(d, &n)) d->bytes = (size_t)n * et_bytes(d->type);
   return t;
 }
+bool expr_of_check(const emodule *m, tid t) {
+  for (uint32_t i = 0; i < m->checks.n; i++)
+    if (m->checks.v[i].at == t || m->checks.v[i].value == t) return true;
+  return false;
+}
 bool block_inside(const emodule *m, uint32_t b, uint32_t outer) {
   while (b != outer && b) b = m->blocks.v[b].parent;
   return b == outer;

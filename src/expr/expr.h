@@ -50,6 +50,10 @@
  *   and tensors that have it change their size from trip to trip.
  * GUARDS. Conditions on size symbols, checked at entry: contract (the model is wrong) or assumption (this
  * artefact does not serve that size), with the text for the message.
+ * CHECKS. Conditions on values: an index that data bring lies in a range. Two i64 scalars are computed for one: `at`,
+ * the first place where a value is not allowed, counted row-major over `dims` (EXPR_NOWHERE: there is none), and
+ *   `value`, what stands there. Where there is such a place the run fails, each time the check's block runs. What
+ *   reads memory at such an index meanwhile gives some value (an index without `else` is clamped).
  *
  * KERNELS. After the fusion pass every stage belongs to exactly one kernel (or is virtual: a placement its
  * producers store into). A kernel lists its stages in order; `outer` are the canonical loop variables all
@@ -202,6 +206,17 @@ typedef struct guard {
   uint32_t block; /* 0: checked at entry; else it only counts where this block runs (a branch, a body) */
 } guard;
 
+#define EXPR_NOWHERE INT64_MAX
+typedef struct value_check {
+  tid at, value;
+  sz lo, hi; /* allowed is lo <= value < hi */
+  uint32_t ndims;
+  const sz *dims;
+  const char *text, *node; /* text: what the value is */
+  uint32_t block;
+  tid of; /* all elements of this tensor are in the range where the check holds; 0: it is not about a whole one */
+} value_check;
+
 typedef enum {
   KC_ELEMENTWISE = 1,
   KC_ROW,
@@ -261,6 +276,7 @@ struct emodule {
   VEC(xloop) loops;
   VEC(late) lates;
   VEC(guard) guards;
+  VEC(value_check) checks;
   VEC(io) inputs, outputs; /* in the model's order */
   VEC(kernel) kernels;
   VEC(xrange) ranges;
@@ -306,6 +322,8 @@ tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const c
 const ndarray *expr_data(emodule *m, tid t);
 /* appends to the block; the tensor becomes TK_STAGE */
 uint32_t expr_stage(emodule *m, uint32_t block, tid t, const axis *axes, uint32_t naxes, ex value);
+/* t is what a check looks at: no part of what the model computes */
+bool expr_of_check(const emodule *m, tid t);
 /* b is outer or nested in it */
 bool block_inside(const emodule *m, uint32_t b, uint32_t outer);
 /* assumes what the guards of a block and of those around it say, as far as it is checked before they begin (the
@@ -412,6 +430,9 @@ bool expr_verify(emodule *m, const char *when);
 /* whole.c. More, of a module that is to be compiled: all inputs are listed, all sizes have a value where they are
  * used */
 bool expr_verify_whole(emodule *m, const char *when);
+/* bounds.c: an integer value lies in lo..hi, whatever the indices and the data are; 0: no bound is known. block: where
+ * it is computed, so that its checks hold */
+void expr_bounds(emodule *m, ex e, uint32_t block, sz *lo, sz *hi);
 /* separate, needs the prover: how many indices without `else` are not proved in range under the conditions around
  * them; one line each to out (may be NULL) */
 uint32_t expr_verify_ranges(emodule *m, sbuf *out);

@@ -15,7 +15,8 @@
  *     [while x] { collect x -> DECL } }
  *     output x "name" | late N = x [<= SIZE] | require SIZE (>=|==) 0 "text" [node "n"] | assume ...
  *     kernel CLASS outer [v, w<SIZE, ...] [note "..."] { x: v=o, ... }
- *   A guard inside a block counts where that block runs.
+ *     check x = x in SIZE .. SIZE over [SIZE, ...] "text" [node "n"]
+ *   A guard or check inside a block counts where that block runs.
  *   DECL     x: type[SIZE, ...] [out]              AXIS: v<SIZE, or (v<SIZE, w<SIZE) outer to inner, or 1, or the
  *            recurrence's variable alone
  *   RANGE    in SIZE .. SIZE [or all]
@@ -365,6 +366,23 @@ static void guard_statement(reader *r, bool assumption, uint32_t blk) {
   if (rd_take(r, "node")) g.node = arena_strdup(r->m->a, rd_string(r));
   vec_push(r->m->a, r->m->guards, g);
 }
+static void check_statement(reader *r, uint32_t blk) {
+  VEC(sz) dims = {0};
+  value_check k = {.block = blk, .at = rd_tensor(r)};
+  rd_expect(r, "="), k.value = rd_tensor(r);
+  rd_expect(r, "in"), k.lo = rd_size(r);
+  rd_expect(r, ".."), k.hi = rd_size(r);
+  rd_expect(r, "over"), rd_expect(r, "[");
+  while (!rd_take(r, "]")) {
+    if (dims.n) rd_expect(r, ",");
+    if (dims.n == MAX_RANK) rd_fail(r, "at most %d axes", MAX_RANK);
+    vec_push(r->m->a, dims, rd_size(r));
+  }
+  k.ndims = dims.n, k.dims = dims.v;
+  k.text = arena_strdup(r->m->a, rd_string(r));
+  if (rd_take(r, "node")) k.node = arena_strdup(r->m->a, rd_string(r));
+  vec_push(r->m->a, r->m->checks, k);
+}
 static bool block_item(reader *r, uint32_t blk) {
   if (rd_take(r, "stage"))
     stage_statement(r, blk);
@@ -379,6 +397,8 @@ static bool block_item(reader *r, uint32_t blk) {
     guard_statement(r, false, blk);
   else if (rd_take(r, "assume"))
     guard_statement(r, true, blk);
+  else if (rd_take(r, "check"))
+    check_statement(r, blk);
   else
     return false;
   return true;

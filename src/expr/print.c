@@ -1,7 +1,7 @@
 /* What does a module look like as text?
  *
- * Order: sizes, recurrences, inputs and constants, the blocks' items in their order, outputs, late sizes, guards,
- * kernels. Stages print one statement each; see the head of parse.c for the grammar and
+ * Order: sizes, recurrences, inputs and constants, the blocks' items in their order, outputs, late sizes, guards and
+ * checks, kernels. Stages print one statement each; see the head of parse.c for the grammar and
  * print_value.c for names. Sizes and recurrences are met while the rest is printed, so the rest goes to a buffer first.
  * Only what a live item, an input or an output refers to is printed: dead stages are
  * not.
@@ -253,6 +253,24 @@ static void put_guard(printer *p, const guard *g) {
   if (g->node) sb_put(p->b, " node "), pr_string(p, g->node);
   sb_putc(p->b, '\n');
 }
+static void put_check(printer *p, const value_check *k) {
+  sb_fmt(p->b, "check %s = %s in ", tname(p, k->at), tname(p, k->value));
+  pr_size(p, k->lo), sb_put(p->b, " .. "), pr_size(p, k->hi), sb_put(p->b, " over [");
+  for (uint32_t i = 0; i < k->ndims; i++) {
+    if (i) sb_put(p->b, ", ");
+    pr_size(p, k->dims[i]);
+  }
+  sb_put(p->b, "] "), pr_string(p, k->text);
+  if (k->node) sb_put(p->b, " node "), pr_string(p, k->node);
+  sb_putc(p->b, '\n');
+}
+static void put_conditions(printer *p, uint32_t blk, int depth) {
+  emodule *m = p->m;
+  for (uint32_t i = 0; i < m->guards.n; i++)
+    if (m->guards.v[i].block == blk) indent(p, depth), put_guard(p, &m->guards.v[i]);
+  for (uint32_t i = 0; i < m->checks.n; i++)
+    if (m->checks.v[i].block == blk) indent(p, depth), put_check(p, &m->checks.v[i]);
+}
 static void put_block(printer *p, uint32_t blk, int depth) {
   emodule *m = p->m;
   for (uint32_t i = 0; i < m->blocks.v[blk].items.n; i++) {
@@ -264,8 +282,7 @@ static void put_block(printer *p, uint32_t blk, int depth) {
     else if (!xs(m, it.index)->dead)
       put_stage(p, it.index, depth);
   }
-  for (uint32_t i = 0; blk && i < m->guards.n; i++)
-    if (m->guards.v[i].block == blk) indent(p, depth), put_guard(p, &m->guards.v[i]);
+  if (blk) put_conditions(p, blk, depth);
 }
 
 /* ---- the module ------------------------------------------------------------------------------ */
@@ -384,6 +401,7 @@ static void used_tensors(printer *p, uint8_t *used) {
   for (uint32_t i = 0; i < loads.n; i++) used[exn(m, loads.v[i])->tensor] = 1;
   for (uint32_t i = 0; i < m->outputs.n; i++) used[m->outputs.v[i].t] = 1;
   for (uint32_t i = 0; i < m->lates.n; i++) used[m->lates.v[i].tensor] = 1;
+  for (uint32_t i = 0; i < m->checks.n; i++) used[m->checks.v[i].at] = used[m->checks.v[i].value] = 1;
   for (uint32_t i = 0; i < m->ifs.n; i++) {
     const xif *f = &m->ifs.v[i];
     used[f->cond] = 1;
@@ -424,8 +442,7 @@ static void put_module(printer *p, print_opts o) {
     if (m->lates.v[i].bound) sb_put(p->b, " <= "), pr_size(p, m->lates.v[i].bound);
     sb_putc(p->b, '\n');
   }
-  for (uint32_t i = 0; i < m->guards.n; i++)
-    if (!m->guards.v[i].block) put_guard(p, &m->guards.v[i]);
+  put_conditions(p, 0, 0);
   for (uint32_t i = 0; o.kernels && i < m->kernels.n; i++)
     if (!m->kernels.v[i].dead) put_kernel(p, &m->kernels.v[i]);
 }

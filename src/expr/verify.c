@@ -456,6 +456,13 @@ bool expr_verify(emodule *m, const char *when) {
           !one_value(&k, t, xt(m, t)->type))
         bad(&k, 0, "a late size has no integer");
     }
+    for (uint32_t i = 0; i < m->checks.n; i++) {
+      const value_check *q = &m->checks.v[i];
+      if (!one_value(&k, q->at, ET_I64) || !one_value(&k, q->value, ET_I64) || q->ndims > MAX_RANK)
+        bad(&k, 0, "a check has no two integers");
+      of_symbols(&k, q->lo, "a check"), of_symbols(&k, q->hi, "a check");
+      for (uint32_t j = 0; j < q->ndims; j++) of_symbols(&k, q->dims[j], "a check");
+    }
     if (m->kernels.n) check_kernels(&k);
   }
   arena_free(a);

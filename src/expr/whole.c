@@ -58,7 +58,13 @@ static void gets_value(whole *w, atom symbol, const char *who) {
     }
   vec_push(w->a, w->known, symbol);
 }
-static void computed(whole *w, tid t) { /* late sizes that it holds */
+static void computed(whole *w, tid t) { /* late sizes that it holds, checks that follow it */
+  for (uint32_t i = 0; t && i < w->m->checks.n; i++) {
+    const value_check *k = &w->m->checks.v[i];
+    if (k->value != t) continue;
+    size(w, k->lo, xt(w->m, t)->name), size(w, k->hi, xt(w->m, t)->name);
+    for (uint32_t j = 0; j < k->ndims; j++) size(w, k->dims[j], xt(w->m, t)->name);
+  }
   for (uint32_t i = 0; t && i < w->m->lates.n; i++) {
     const late *l = &w->m->lates.v[i];
     if (l->tensor != t || xt(w->m, t)->kind == TK_CONST) continue;

@@ -372,6 +372,10 @@ void lb_fail(lbuild *b, lv cond, int code, const char *text) {
   if (loop_const(b->f, cond, &k) && !k.i) return;
   lb_effect(b, (linst){.kind = L_FAIL, .a = cond, .k = {.i = code}, .name = arena_strdup(b->f->a, text)});
 }
+void lb_fail_with(lbuild *b, int code, lv text) {
+  lv yes = lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1});
+  lb_effect(b, (linst){.kind = L_FAIL, .a = yes, .b = text, .k = {.i = code}, .name = ""});
+}
 lv lb_intrin(lbuild *b, const char *name, ltype t, const lv *args, uint32_t n) {
   return lb_pure(b, (linst){.kind = L_INTRIN,
                             .type = t,

@@ -47,7 +47,8 @@
  *   if c { ... } else { ... }
  *   call K n [args...]                                    runs the chunks 0..n-1 of kernel K here and now;
  *   parallel K n [args...] hands them to the pool (main functions only)
- *   fail c CODE "text"                                    if c: return CODE from main (main functions only)
+ *   fail c CODE "text"      fail c CODE at p              if c: return CODE from main (main functions only), with
+ *   the text, or the one that p (ptr u8) points to
  *   intrin NAME T [args...]                               an instruction declared by the target
  *   comment "text"                                        where the next instructions come from
  *
@@ -199,6 +200,7 @@ void lb_else(lbuild *b);
 void lb_end(lbuild *b);
 void lb_call(lbuild *b, bool parallel, const char *kernel, lv n, const lv *args, uint32_t nargs);
 void lb_fail(lbuild *b, lv cond, int code, const char *text);
+void lb_fail_with(lbuild *b, int code, lv text); /* text: a pointer to it, in memory that lives as long as the call's */
 lv lb_intrin(lbuild *b, const char *name, ltype t, const lv *args, uint32_t n);
 void lb_comment(lbuild *b, const char *text);
 static inline linst *li(const lfunc *f, lv v) { return &f->insts.v[v]; }

@@ -359,7 +359,11 @@ static void effect(reader *r, uint32_t in, int depth) {
     i.kind = L_FAIL;
     i.a = value(r);
     i.k.i = integer(r);
-    i.name = quoted(r);
+    i.name = "";
+    if (accept(r, "at"))
+      i.b = value(r);
+    else
+      i.name = quoted(r);
   } else if (IS("comment")) {
     i.kind = L_COMMENT;
     i.name = quoted(r);

@@ -231,7 +231,10 @@ static void inst(printer *p, lv v, int depth) {
     sb_put(b, "fail");
     val(p, i->a);
     sb_fmt(b, " %lld", (long long)i->k.i);
-    quoted(b, i->name);
+    if (i->b)
+      sb_put(b, " at"), val(p, i->b);
+    else
+      quoted(b, i->name);
     break;
   case L_INTRIN:
     sb_fmt(b, "intrin %s ", i->name);

@@ -299,6 +299,7 @@ static void check_inst(checker *k, lv v, uint32_t depth) {
     break;
   case L_FAIL:
     want(k, v, "condition", i->a, lt(ET_BOOL, 1));
+    if (i->b && operand(k, v, "text", i->b, &t) && !(t.ptr && t.elem == ET_U8)) err(k, v, "the text is no ptr u8");
     if (k->f->kind != LF_MAIN) err(k, v, "fail outside a main function");
     if (i->k.i <= 0) err(k, v, "code %lld", (long long)i->k.i);
     break;

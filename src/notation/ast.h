@@ -179,6 +179,7 @@ struct oplib {
   map *unread; /* as ops -> unread*, of sources that are read when somebody asks (lib.c) */
   VEC(const opdef *) sorted;
   bool is_sorted;
+  bool unchecked; /* what definitions ask of data is not checked */
 };
 
 /* ---- tokens ---------------------------------------------------------------------------------- */

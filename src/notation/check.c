@@ -362,7 +362,17 @@ static void check_stmt(checker *k, const stmt *s, bool in_recurrence) {
     }
     break;
   case ST_REQUIRE:
-    static_expr(k, s->e);
+    if (!s->nlist) {
+      static_expr(k, s->e);
+      break;
+    }
+    static_expr(k, s->list[0]), static_expr(k, s->list[1]);
+    bind(k, s->b, s->nb);
+    k->stage = true;
+    expr(k, s->e);
+    expr(k, s->cond);
+    k->stage = false;
+    k->locals.n = mark;
     break;
   case ST_FN:
     function(k, s->fn);

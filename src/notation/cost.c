@@ -138,7 +138,7 @@ static void add_bytes(counting *k, const arg *a) {
 opcost opinst_cost(ctx *c, const opinst *o) {
   counting f = {.c = c, .m = o->m}, b = {.c = c, .m = o->m};
   for (uint32_t s = 0; s < o->m->stages.n; s++)
-    if (!xs(o->m, s)->dead) count_stage(&f, xs(o->m, s));
+    if (!xs(o->m, s)->dead && !expr_of_check(o->m, xs(o->m, s)->tensor)) count_stage(&f, xs(o->m, s));
   for (uint32_t i = 0; i < o->nin; i++)
     if (o->in[i].present) add_bytes(&b, &o->in[i]);
   for (uint32_t i = 0; i < o->nout; i++)

@@ -157,9 +157,17 @@ static void learn(emodule *m, uint32_t first, uint32_t block) {
 static bool run_framed(job *j, emodule *m, const oplib *lib, uint32_t block, const char *node) {
   ctx *c = m->c;
   volatile bool ok = true;
-  uint32_t mark = sym_mark(c), stages = m->stages.n, guards = m->guards.n, lates = m->lates.n;
+  uint32_t mark = sym_mark(c), stages = m->stages.n, guards = m->guards.n, lates = m->lates.n, checks = m->checks.n;
   arena *a = j->root.a;
-  j->root = (el){.c = c, .a = a, .m = m, .lib = lib, .node = node, .file = j->d->file, .path = "", .blk = block};
+  j->root = (el){.c = c,
+                 .a = a,
+                 .m = m,
+                 .lib = lib,
+                 .node = node,
+                 .file = j->d->file,
+                 .path = "",
+                 .blk = block,
+                 .unchecked = lib->unchecked || j->adjoints};
   j->root.known = map_new(a);
   contents_frame(&j->root);
   j->root.serial = NEW(a, uint32_t);
@@ -171,6 +179,7 @@ static bool run_framed(job *j, emodule *m, const oplib *lib, uint32_t block, con
     for (uint32_t i = stages; i < m->stages.n; i++) m->stages.v[i].dead = true;
     m->guards.n = guards;
     m->lates.n = lates;
+    m->checks.n = checks;
   }
   sym_pop(c, mark);
   learn(m, guards, block);

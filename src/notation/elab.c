@@ -422,6 +422,7 @@ static void contracts(el *x) {
     if (!p->hi || b->v.kind != V_TEN || !bound_names(x, p->hi, NULL) || !bound_names(x, p->lo, NULL)) continue;
     b->v.p.t->lo = v_need_size(x, ev_static(x, p->lo), p->lo, "the lower bound of the data");
     b->v.p.t->hi = v_need_size(x, ev_static(x, p->hi), p->hi, "the upper bound of the data");
+    require_contract(x, b->v.p.t);
   }
 }
 static uint32_t outputs(el *x, val *out) {
@@ -483,6 +484,8 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
             .known = parent->known,
             .frame = parent->frame,
             .serial = parent->serial,
+            .op = parent->op ? parent->op : d->name,
+            .unchecked = parent->unchecked,
             .keep = parent->keep};
   x->path = parent->d ? arena_fmt(x->a, "%s.%s", parent->path, d->name) : "";
   x->variadic = map_new(x->a);

@@ -81,6 +81,7 @@ typedef struct el {
   const oplib *lib;
   const opdef *d;
   const char *node, *file, *path; /* path: names the call within the node, for late sizes */
+  const char *op;                 /* the definition that the node calls */
   uint32_t blk;
   binding *locals, *globals;
   bool stat; /* in a static position: indices are not visible */
@@ -103,6 +104,7 @@ typedef struct el {
   struct elframe *frame; /* shared by nested calls (contents.c) */
   VEC(nten *) tiles;     /* outputs made by updates alone */
   uint32_t *serial;      /* shared by nested calls: numbers late sizes */
+  bool unchecked;        /* no checks of values: nobody wants them, or they are there already */
   bool *keep;            /* shared too: the arena must outlive the call (stated gradients); NULL: they are not wanted */
   sz chr, chr_extent;    /* the position in the strings of the current statement; 0: none read yet */
 } el;
@@ -229,6 +231,10 @@ nten *const_list(el *x, val list, const ast *at); /* tensor(...) */
 val late_size(el *x, ex value, const char *name);
 sz bounded_size(el *x, sz s);
 val known_list(el *x, nten *t, const ast *at); /* values(t) */
+
+/* ---- domain.c: which values data may have ---------------------------------------------------- */
+void require_contract(el *x, nten *t);     /* all of t, by its lo and hi */
+void require_values(el *x, const stmt *s); /* require e in lo .. hi for .. */
 
 /* ---- elab.c ---------------------------------------------------------------------------------- */
 uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw,

@@ -30,6 +30,7 @@ bool notation_builtin(uint32_t i, bytes *text, const char **file) {
   *file = sources[i].file;
   return true;
 }
+void notation_unchecked(oplib *lib) { lib->unchecked = true; }
 bool notation_add_builtin(oplib *lib) {
   bool ok = true;
   bytes text;

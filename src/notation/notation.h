@@ -26,6 +26,8 @@ bool notation_add(oplib *lib, const char *text, size_t n, const char *file);
 bool notation_add_later(oplib *lib, const char *text, size_t n, const char *file);
 /* the operator library linked into the program */
 bool notation_add_builtin(oplib *lib);
+/* what definitions ask of the values of data (`in lo .. hi`) is not checked from now on */
+void notation_unchecked(oplib *lib);
 /* its files one by one; false: there are not so many */
 bool notation_builtin(uint32_t i, bytes *text, const char **file);
 /* NULL if not defined; definitions are named NAME or "domain::NAME" */

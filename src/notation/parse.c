@@ -535,6 +535,22 @@ static bool continues_name(parser *p) {
          (t->p == P_EQ || t->p == P_LBRACKET || t->p == P_COMMA || t->p == P_COLON || t->p == P_ELLIPSIS);
 }
 
+/* .. in lo .. hi for q if c: behind `require` and a value */
+static void data_range(parser *p, stmt *s) {
+  s->list = NEWN(p->a, ast *, 2), s->nlist = 2;
+  s->list[0] = add_level(p);
+  need(p, P_DOTDOT, "`..`");
+  s->list[1] = add_level(p);
+  if (opt(p, K_FOR)) {
+    s->has_for = true;
+    binders(p, &s->b, &s->nb);
+  }
+  if (is(p, K_IF) && !at(p)->nl) {
+    p->i++;
+    s->cond = expr(p);
+  }
+}
+
 static stmt *statement(parser *p) {
   stmt *s = NEW(p->a, stmt);
   const token *t = at(p);
@@ -550,6 +566,7 @@ static stmt *statement(parser *p) {
     s->assume = !is(p, K_REQUIRE);
     p->i++;
     s->e = expr(p);
+    if (!s->assume && opt(p, K_IN)) data_range(p, s);
     if (at(p)->kind == T_STR) s->text = p->t.v[p->i++].s;
   } else if (is(p, K_FN)) {
     s->kind = ST_FN;

@@ -191,6 +191,12 @@ static void pstmt(const stmt *s, int depth, sbuf *b) {
   case ST_REQUIRE:
     sb_put(b, s->assume ? "assume " : "require ");
     pexpr(s->e, 0, b);
+    if (s->nlist) {
+      sb_put(b, " in "), pexpr(s->list[0], 5, b);
+      sb_put(b, " .. "), pexpr(s->list[1], 5, b);
+      if (s->has_for) sb_put(b, " for "), pbinders(s->b, s->nb, b);
+      if (s->cond) sb_put(b, " if "), pexpr(s->cond, 0, b);
+    }
     if (s->text) sb_putc(b, ' '), pstring(s->text, b);
     break;
   case ST_FN:

@@ -113,88 +113,10 @@ nten *const_list(el *x, val v, const ast *at) {
 }
 
 /* ---- late sizes ------------------------------------------------------------------------------ */
-/* An upper bound of an i64 value over all indices, 0 if none is known */
-static sz upper(el *x, ex e, int depth) {
-  ctx *c = x->c;
-  const ex_node *n = exn(x->m, e);
-  if (depth > 20) return 0;
-  if (n->type == ET_BOOL) return sym_int(c, 1);
-  switch (n->kind) {
-  case EX_CONST:
-    return et_kind((etype)n->type) == K_FLOAT ? 0 : sym_int(c, n->k.i);
-  case EX_INDEX: {
-    if (!sym_uses_kind(c, n->index, AT_VAR) && !sym_uses_kind(c, n->index, AT_DATA)) return n->index;
-    int64_t lo, hi;
-    sym_range(c, n->index, &lo, &hi);
-    return hi < SYM_INF ? sym_int(c, hi) : 0;
-  }
-  case EX_LOAD: { /* the bound of the stage that computes it */
-    const tensor *t = xt(x->m, n->tensor);
-    int64_t count, most = INT64_MIN;
-    if (t->kind == TK_CONST && et_kind(t->type) != K_FLOAT && t->type != ET_STR && t->data.data &&
-        nd_count(&t->data, &count) && count && count <= 4096) {
-      for (int64_t i = 0; i < count; i++)
-        most = max64(most, et_load(t->type, (const uint8_t *)t->data.data + i * et_bytes(t->type)).i);
-      return sym_int(c, most);
-    }
-    if (t->kind != TK_STAGE || xs(x->m, t->stage)->tensor != n->tensor || !xs(x->m, t->stage)->value ||
-        xs(x->m, t->stage)->updates.n)
-      return 0;
-    return upper(x, xs(x->m, t->stage)->value, depth + 1);
-  }
-  case EX_REDUCE: {
-    if (n->op == RED_MAX || n->op == RED_MIN) return upper(x, n->body, depth + 1);
-    if (n->op >= RED_ARGMAX && n->payload) return upper(x, n->payload, depth + 1);
-    if (n->op != RED_SUM && n->op < RED_ARGMAX) return 0;
-    sz u = n->op == RED_SUM ? upper(x, n->body, depth + 1) : sym_int(c, 1);
-    for (uint32_t i = 0; u && i < n->nargs; i++) u = sym_mul(c, u, sym_extent(c, n->args[i]));
-    return u && sym_ge0(c, u) ? u : 0;
-  }
-  case EX_OP: {
-    sz a = n->nargs ? upper(x, n->args[n->op == OP_SEL ? 1 : 0], depth + 1) : 0,
-       b = n->nargs > 1 ? upper(x, n->args[n->op == OP_SEL ? 2 : 1], depth + 1) : 0;
-    if (n->op == OP_CAST) return a;
-    if (n->op == OP_ADD && a && b) return sym_add(c, a, b);
-    if ((n->op == OP_SEL || n->op == OP_MAX) && a && b) return sym_max(c, a, b);
-    if (n->op == OP_MIN) return a && b ? sym_min(c, a, b) : a ? a : b;
-    return 0;
-  }
-  default:
-    return 0;
-  }
-}
 sz notation_upper(emodule *m, ex value) {
-  el x = {.c = m->c, .m = m};
-  return upper(&x, value, 0);
-}
-static bool not_negative(el *x, ex e, int depth) {
-  const ex_node *n = exn(x->m, e);
-  if (n->type == ET_BOOL || et_kind((etype)n->type) == K_UINT) return true;
-  if (depth > 20 || et_kind((etype)n->type) == K_FLOAT) return false;
-  switch (n->kind) {
-  case EX_CONST:
-    return n->k.i >= 0;
-  case EX_INDEX:
-    return sym_ge0(x->c, n->index);
-  case EX_LOAD: {
-    const tensor *t = xt(x->m, n->tensor);
-    const stage *s = t->kind == TK_STAGE ? xs(x->m, t->stage) : NULL;
-    return s && s->tensor == n->tensor && s->value && !s->updates.n && not_negative(x, s->value, depth + 1);
-  }
-  case EX_REDUCE:
-    return n->op >= RED_ARGMAX ? !n->payload || not_negative(x, n->payload, depth + 1)
-                               : n->op == RED_SUM && not_negative(x, n->body, depth + 1);
-  case EX_OP: {
-    ex a = n->args[n->op == OP_SEL ? 1 : 0], b = n->nargs > 1 ? n->args[n->op == OP_SEL ? 2 : 1] : 0;
-    if (n->op == OP_CAST) return not_negative(x, a, depth + 1);
-    if (n->op == OP_MAX) return not_negative(x, a, depth + 1) || not_negative(x, b, depth + 1);
-    if (n->op == OP_ADD || n->op == OP_MUL || n->op == OP_MIN || n->op == OP_SEL)
-      return not_negative(x, a, depth + 1) && not_negative(x, b, depth + 1);
-    return false;
-  }
-  default:
-    return false;
-  }
+  sz lo, hi;
+  expr_bounds(m, value, 0, &lo, &hi);
+  return hi;
 }
 val late_size(el *x, ex value, const char *name) {
   ctx *c = x->c;
@@ -207,7 +129,8 @@ val late_size(el *x, ex value, const char *name) {
     while (b != at && b) b = x->m->blocks.v[b].parent;
     if (b == at) return v_size(sym_of_atom(c, x->m->lates.v[i].symbol));
   }
-  sz u = upper(x, value, 0);
+  sz least, u;
+  expr_bounds(x->m, value, x->blk, &least, &u);
   const char *node = x->node ? x->node : x->d->name, *full = arena_fmt(x->m->a, "%s%s.%s", node, x->path, name);
   sbuf b = sbuf_new(x->m->a);
   bool changed = false;
@@ -222,7 +145,7 @@ val late_size(el *x, ex value, const char *name) {
   nten *t = new_tensor(x, name, ET_I64, NULL, 0);
   add_stage(x, t, NULL, 0, value);
   int64_t hi = u ? sym_int_or(c, u, 1000000000) : 1000000000;
-  sz s = sym_fresh(c, b.s, not_negative(x, value, 0) ? 0 : -1000000000, hi);
+  sz s = sym_fresh(c, b.s, least && sym_ge0(c, least) ? 0 : -1000000000, hi);
   atom a;
   if (!sym_is_atom(c, s, &a)) return v_size(s);
   late l = {.symbol = a, .tensor = t->t, .bound = u ? u : sym_int(c, 1000000000)};
@@ -848,7 +771,10 @@ static void run_stmt(el *x, const stmt *s) {
     run_let(x, s);
     break;
   case ST_REQUIRE:
-    run_require(x, s, ev(x, s->e));
+    if (s->nlist)
+      require_values(x, s);
+    else
+      run_require(x, s, ev(x, s->e));
     break;
   case ST_IF:
     if (decide(x, ev(x, s->e), s->e, "which stages exist"))

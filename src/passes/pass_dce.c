@@ -1,9 +1,9 @@
 /* What is needed?
  *
  * Marks from the outputs (and from the late sizes that anything alive depends on) through stages, branches and
- * loops; the rest dies. A branch or loop none of whose results is used dies with
- * everything inside, a result of a living branch that nobody uses is dropped from it. Stages of a living
- * recurrence die one by one like others: what a living stage reads lives. Needs nothing, keeps
+ * loops, and from what living blocks check; the rest dies, checks that can't fail too. A branch or loop none of
+ * whose results is used dies with everything inside, a result of a living branch that nobody uses is dropped from it.
+ * Stages of a living recurrence die one by one like others: what a living stage reads lives. Needs nothing, keeps
  * everything.
  */
 #include "passes/pass.h"
@@ -79,6 +79,18 @@ static void visit_tensor(dce *d, tid t) {
 static void drain(dce *d) {
   while (d->work.n) visit_tensor(d, d->work.v[--d->work.n]);
 }
+/* what is checked where this block runs; whether anything new was needed */
+static bool need_checks(dce *d, uint32_t block) {
+  bool any = false;
+  for (uint32_t i = 0; i < d->p->m->checks.n; i++) {
+    const value_check *k = &d->p->m->checks.v[i];
+    if (k->block != block) continue;
+    any |= !d->live[k->at] || !d->live[k->value];
+    need(d, k->at), need(d, k->value), need_size(d, k->lo), need_size(d, k->hi);
+    for (uint32_t j = 0; j < k->ndims; j++) need_size(d, k->dims[j]);
+  }
+  return any;
+}
 /* Branches and loops whose results live: what they need. Returns whether anything new was needed. Walks to a fixed
  * point, since what one needs may keep another alive. */
 static bool visit_items(dce *d, uint32_t b) {
@@ -96,6 +108,7 @@ static bool visit_items(dce *d, uint32_t b) {
         }
       if (!used) continue;
       any |= x->cond && !d->live[x->cond];
+      any |= need_checks(d, x->then_block), any |= need_checks(d, x->else_block);
       need(d, x->cond);
       drain(d);
       any |= visit_items(d, x->then_block), any |= visit_items(d, x->else_block);
@@ -113,6 +126,7 @@ static bool visit_items(dce *d, uint32_t b) {
       for (uint32_t k = 0; k < x->ncollected; k++)
         any |= !d->live[x->slice[k]], need(d, x->slice[k]), need(d, x->collected[k]);
       if (x->trips) need_size(d, x->trips);
+      any |= need_checks(d, x->body);
       drain(d);
       any |= visit_items(d, x->body);
     }
@@ -162,16 +176,62 @@ static bool sweep(dce *d, uint32_t b, bool all) {
   k->items.n = out;
   return any;
 }
+static const char *what_fails(pw *p, const value_check *k) {
+  emodule *m = p->m;
+  int64_t at = et_load(ET_I64, expr_data(m, k->at)->data).i, place[MAX_RANK] = {0};
+  for (uint32_t i = k->ndims; i-- > 0;) {
+    int64_t n = max64(sym_int_or(p->c, k->dims[i], 1), 1);
+    place[i] = at % n, at /= n;
+  }
+  sbuf b = sbuf_new(m->a);
+  sb_fmt(&b, "%s %lld", k->text, (long long)et_load(ET_I64, expr_data(m, k->value)->data).i);
+  for (uint32_t i = 0; i < k->ndims; i++) sb_fmt(&b, "%s%lld", i ? ", " : " at [", (long long)place[i]);
+  sb_fmt(&b, "%s is out of range %s..%s", k->ndims ? "]" : "", sym_str(p->c, k->lo),
+         sym_str(p->c, sym_addi(p->c, k->hi, -1)));
+  return b.s;
+}
+/* Checks whose place is folded are decided: those without one vanish, others are what the model gets wrong, or a
+ * branch of it. */
+static bool decide_checks(pw *p) {
+  emodule *m = p->m;
+  uint32_t n = 0, had = m->checks.n;
+  for (uint32_t i = 0; i < had; i++) {
+    const value_check k = m->checks.v[i];
+    const tensor *at = xt(m, k.at), *v = xt(m, k.value);
+    if (at->kind == TK_CONST && et_load(ET_I64, expr_data(m, k.at)->data).i == EXPR_NOWHERE) continue;
+    if (at->kind != TK_CONST || v->kind != TK_CONST) {
+      m->checks.v[n++] = k;
+      continue;
+    }
+    const char *text = what_fails(p, &k);
+    if (!k.block) diag_error(p->c, E_SHAPE, k.node, "%s", text);
+    vec_push(m->a, m->guards, ((guard){.ge0 = sym_int(p->c, -1), .text = text, .node = k.node, .block = k.block}));
+  }
+  m->checks.n = n;
+  return n != had;
+}
+/* those of dead blocks go with them */
+static bool drop_checks(dce *d) {
+  emodule *m = d->p->m;
+  uint32_t n = 0, had = m->checks.n;
+  for (uint32_t i = 0; i < had; i++)
+    if (d->live[m->checks.v[i].value]) m->checks.v[n++] = m->checks.v[i];
+  m->checks.n = n;
+  return n != had;
+}
 bool pass_dce(pw *p) {
   emodule *m = p->m;
+  bool decided = decide_checks(p);
   dce d = {.p = p, .live = NEWN(p->a, uint8_t, m->tensors.n + 1), .late = p->lates};
   pass_flush(p);
   for (uint32_t i = 0; i < m->outputs.n; i++) need(&d, m->outputs.v[i].t);
   for (uint32_t i = 0; i < m->inputs.n; i++) need(&d, m->inputs.v[i].t);
   for (uint32_t i = 0; i < m->guards.n; i++) need_size(&d, m->guards.v[i].ge0);
+  need_checks(&d, 0);
   drain(&d);
   while (visit_items(&d, 0)) {}
-  bool any = sweep(&d, 0, false);
+  bool any = sweep(&d, 0, false) | decided;
+  any |= drop_checks(&d);
   uint32_t n = 0; /* late sizes nobody uses */
   for (uint32_t i = 0; i < m->lates.n; i++)
     if (d.live[m->lates.v[i].tensor]) m->lates.v[n++] = m->lates.v[i];

@@ -47,7 +47,8 @@ static void collect_size(bd *k, sz e) {
     }
     for (uint32_t j = 0; j < k->m->loops.n && !s.bound; j++)
       if (k->m->loops.v[j].counter == a) s.bound = simplest(k, program_last_trip(k->m, &k->m->loops.v[j]));
-    s.def = simplest(k, s.def);
+    sz def = simplest(k, s.def);
+    if (!def || !sym_uses(k->c, def, a)) s.def = def; /* a formula so deep that it is that symbol again stays */
     collect_size(k, s.def);
     collect_size(k, s.bound);
     vec_push(k->a, k->p->sizes, s);
@@ -61,6 +62,9 @@ static void collect_steps(bd *k, const steps *list) {
     const step *s = &list->v[i];
     for (uint32_t j = 0; j < s->nargs; j++)
       if (!s->args[j].is_buffer) collect_size(k, s->args[j].size);
+    collect_size(k, s->value.lo), collect_size(k, s->value.hi);
+    for (uint32_t j = 0; j < s->value.ndims; j++) collect_size(k, s->value.dims[j]);
+    collect_place(k, s->value.at), collect_place(k, s->value.value);
     collect_size(k, s->chunks), collect_size(k, s->where), collect_size(k, s->scratch), collect_size(k, s->trips),
         collect_size(k, s->check.ge0);
     collect_place(k, s->from), collect_place(k, s->first), collect_place(k, s->again);
@@ -162,6 +166,18 @@ static void room_steps(bd *k, steps *to) {
     vec_push(k->a, *to, ((step){.kind = ST_ROOM, .output = i}));
   }
 }
+static void value_steps(bd *k, tid t, steps *to) {
+  emodule *m = k->m;
+  for (uint32_t i = 0; i < m->checks.n; i++) {
+    const value_check *q = &m->checks.v[i];
+    if (q->value != t || EK_PLANTED("program-value")) continue;
+    sz *dims = NEWN(k->a, sz, q->ndims + 1);
+    for (uint32_t j = 0; j < q->ndims; j++) dims[j] = simplest(k, q->dims[j]);
+    pvalue v = {.at = scalar_of(k, q->at), .value = scalar_of(k, q->value), .ndims = q->ndims, .dims = dims};
+    v.lo = simplest(k, q->lo), v.hi = simplest(k, q->hi), v.text = q->text, v.node = q->node;
+    vec_push(k->a, *to, ((step){.kind = ST_VALUE, .value = v}));
+  }
+}
 static void late_steps(bd *k, tid t, uint32_t block, steps *to) {
   emodule *m = k->m;
   for (uint32_t j = 0; t && j < m->lates.n; j++) {
@@ -220,10 +236,19 @@ static void block_steps(bd *k, uint32_t block, steps *to) {
     }
     if (it.kind == IT_STAGE && !(EK_PLANTED("program-late") && block))
       late_steps(k, xs(m, it.index)->tensor, block, to);
+    if (it.kind == IT_STAGE) value_steps(k, xs(m, it.index)->tensor, to);
   }
   k->known.n = outside;
 }
 
+/* The arena has room for each message, which is put together where it begins. */
+static void room_for_message(program *p) {
+  int64_t text = (program_message_bytes(p) + 63) / 64 * 64, have;
+  if (sym_is_int(p->c, p->arena_bytes, &have))
+    p->arena_bytes = sym_int(p->c, max64(text, have));
+  else if (!sym_ge0(p->c, sym_addi(p->c, p->arena_bytes, -text)))
+    p->arena_bytes = sym_addi(p->c, p->arena_bytes, text);
+}
 program *program_build(splan *s, const char *name) {
   arena *a = s->l->a;
   memplan mem = {.plan = s};
@@ -258,6 +283,7 @@ program *program_build(splan *s, const char *name) {
   buffers(&k, &mem);
   k.roomed = NEWN(a, bool, p->outputs.n + mem.rooms.n + 1);
   block_steps(&k, 0, &p->steps);
+  room_for_message(p);
   collect_steps(&k, &p->steps);
   collect_size(&k, p->arena_bytes), collect_size(&k, p->scratch_bytes), collect_size(&k, p->live_bound);
   program_functions(p);

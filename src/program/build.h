@@ -22,6 +22,19 @@ typedef struct memplan {
 void memory_plan(memplan *p);
 sz program_last_trip(emodule *m, const xloop *x); /* at most this is the counter */
 
+/* message.c */
+typedef struct message_part {
+  const char *text; /* NULL: a number */
+  lv number;        /* i64 */
+} message_part;
+uint32_t message_bytes(const message_part *parts, uint32_t n); /* memory that it takes to put them together */
+void message_kernels(lmodule *l); /* which message_fail calls, where they are not there yet */
+/* returns code with these parts as the message, put together at `to` (ptr u8, 64-aligned) */
+void message_fail(lbuild *b, lv to, int code, const message_part *parts, uint32_t n);
+
+/* main.c */
+uint32_t program_message_bytes(const program *p); /* most that a message of a value needs; 0: there is none */
+
 /* share.c: kernels that are the same but for where in their buffers they begin become one */
 void program_share(splan *plan, arena *a);
 

@@ -212,6 +212,52 @@ static void emit_check(mb *k, const pcheck *g) {
   lb_fail(&k->b, lb_cmp(&k->b, g->is_eq ? OP_NE : OP_LT, size(k, g->ge0), lb_int(&k->b, 0)), E_SHAPE,
           arena_fmt(k->a, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text));
 }
+/* The parts of the message; k NULL: how long they are only. */
+enum { VALUE_PARTS = 2 * MAX_RANK + 8 };
+static uint32_t value_parts(mb *k, const pvalue *v, message_part *parts, arena *a) {
+  uint32_t n = 0;
+  lv rest = k ? read_scalar(k, v->at, ET_I64) : 0, places[MAX_RANK] = {0}, one = k ? lb_int(&k->b, 1) : 0;
+  for (uint32_t i = v->ndims; k && i-- > 0;) {
+    const ltype t = lt(ET_I64, 1);
+    lv d = lb_op(&k->b, OP_MAX, t, size(k, v->dims[i]), one, 0);
+    places[i] = i ? lb_op(&k->b, OP_MOD, t, rest, d, 0) : rest;
+    if (i) rest = lb_op(&k->b, OP_IDIV, t, rest, d, 0);
+  }
+  parts[n++] = (message_part){arena_fmt(a, "%s%s%s ", v->node ? v->node : "", v->node ? ": " : "", v->text), 0};
+  parts[n++] = (message_part){NULL, k ? read_scalar(k, v->value, ET_I64) : 0};
+  for (uint32_t i = 0; i < v->ndims; i++) {
+    parts[n++] = (message_part){i ? ", " : " at [", 0};
+    parts[n++] = (message_part){NULL, places[i]};
+  }
+  parts[n++] = (message_part){v->ndims ? "] is out of range " : " is out of range ", 0};
+  parts[n++] = (message_part){NULL, k ? size(k, v->lo) : 0};
+  parts[n++] = (message_part){"..", 0};
+  parts[n++] = (message_part){NULL, k ? lb_addi(&k->b, size(k, v->hi), -1) : 0};
+  return n;
+}
+static void emit_value(mb *k, const pvalue *v) {
+  message_part parts[VALUE_PARTS];
+  uint32_t began = k->log.n;
+  lb_if(&k->b, lb_cmp(&k->b, OP_NE, read_scalar(k, v->at, ET_I64), lb_int(&k->b, EXPR_NOWHERE)));
+  message_fail(&k->b, k->arena_p, E_SHAPE, parts, value_parts(k, v, parts, k->a));
+  leave_block(k, began);
+  lb_end(&k->b);
+}
+static uint32_t bytes_of(const steps *list, arena *a) {
+  message_part parts[VALUE_PARTS];
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < list->n; i++) {
+    const step *s = &list->v[i];
+    uint32_t n = 0;
+    if (s->kind == ST_VALUE) n = message_bytes(parts, value_parts(NULL, &s->value, parts, a));
+    if (s->kind == ST_IF || s->kind == ST_LOOP) n = bytes_of(&s->body, a);
+    if (n > most) most = n;
+    n = s->kind == ST_IF ? bytes_of(&s->other, a) : 0;
+    if (n > most) most = n;
+  }
+  return most;
+}
+uint32_t program_message_bytes(const program *p) { return bytes_of(&p->steps, p->a); }
 /* Memory was planned for sizes up to the bound, and what was proved holds between the ends. */
 static void emit_late(mb *k, const step *s) {
   const psize *z = program_size(k->p, s->symbol);
@@ -265,6 +311,9 @@ static void emit_steps(mb *k, const steps *list) {
     case ST_CHECK:
       emit_check(k, &s->check);
       break;
+    case ST_VALUE:
+      emit_value(k, &s->value);
+      break;
     case ST_ROOM:
       emit_room(k, s);
       break;
@@ -311,6 +360,7 @@ static mb begin(program *p, const char *name, bool plan) {
 }
 void program_functions(program *p) {
   if (p->timed) loop_func(p->l, LF_KERNEL, "tick", "nothing: the runtime looks at the clock");
+  if (program_message_bytes(p)) message_kernels(p->l);
   mb k = begin(p, "plan", true);
   bind_symbols(&k);
   for (uint32_t i = 0; i < p->checks.n; i++) emit_check(&k, &p->checks.v[i]);

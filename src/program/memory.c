@@ -107,6 +107,8 @@ static bool inside(emodule *m, uint32_t block, uint32_t of) { /* block is `of` o
 }
 /* t is computed: late sizes read from it are known, to the end of the block (`last` is set there) */
 static void computed(mp *k, tid t) {
+  for (uint32_t j = 0; t && j < k->m->checks.n; j++) /* looked at now */
+    if (k->m->checks.v[j].value == t) touch_tensor(k, k->m->checks.v[j].at), touch_tensor(k, t);
   for (uint32_t j = 0; t && j < k->m->lates.n; j++)
     if (k->m->lates.v[j].tensor == t) k->known[j] = (span){k->pos, 0};
 }

@@ -350,6 +350,24 @@ static void launch_step(rd *r, step *s) {
   s->parallel = word(r, "parallel");
   if (s->parallel && word(r, "where")) s->where = size(r), want(r, ">="), want_word(r, "0");
 }
+static void value_step(rd *r, step *s) {
+  VEC(sz) dims = {0};
+  pvalue *v = &s->value;
+  s->kind = ST_VALUE;
+  v->at = where(r);
+  want(r, "="), v->value = where(r);
+  want_word(r, "in"), v->lo = size(r);
+  want(r, ".."), v->hi = size(r);
+  want_word(r, "over"), want(r, "[");
+  while (!eat(r, "]")) {
+    if (dims.n) want(r, ",");
+    if (dims.n == MAX_RANK) bad(r, "at most 16 axes");
+    vec_push(r->a, dims, size(r));
+  }
+  v->ndims = dims.n, v->dims = dims.v;
+  v->text = quoted(r);
+  if (word(r, "node")) v->node = quoted(r);
+}
 static bool one_step(rd *r, steps *to);
 static void braces(rd *r, steps *to) {
   if (++r->depth > MAX_NESTING) bad(r, "at most 64 nested blocks");
@@ -375,6 +393,8 @@ static bool one_step(rd *r, steps *to) {
       if (s.output >= r->p->outputs.n) r->s = at, bad(r, "an output's number");
     } else
       s.room = size(r);
+  } else if (word(r, "check")) {
+    value_step(r, &s);
   } else if (word(r, "fail")) {
     s.kind = ST_CHECK;
     s.check = check(r);

@@ -122,6 +122,16 @@ static void braces(pp *k, const steps *list) {
   k->depth--;
   indent(k), sb_putc(k->b, '}');
 }
+static void value_step(pp *k, const pvalue *v) {
+  sb_put(k->b, "check "), where(k, v->at), sb_put(k->b, " = "), where(k, v->value), sb_put(k->b, " in "),
+      size(k, v->lo), sb_put(k->b, " .. "), size(k, v->hi), sb_put(k->b, " over [");
+  for (uint32_t i = 0; i < v->ndims; i++) {
+    if (i) sb_put(k->b, ", ");
+    size(k, v->dims[i]);
+  }
+  sb_put(k->b, "] "), string(k, v->text);
+  if (v->node) sb_put(k->b, " node "), string(k, v->node);
+}
 static void all_steps(pp *k, const steps *list) {
   for (uint32_t i = 0; i < list->n; i++) {
     const step *s = &list->v[i];
@@ -136,6 +146,9 @@ static void all_steps(pp *k, const steps *list) {
       break;
     case ST_LATE:
       sb_put(k->b, "late "), size(k, sym_of_atom(k->c, s->symbol)), sb_put(k->b, " = "), where(k, s->from);
+      break;
+    case ST_VALUE:
+      value_step(k, &s->value);
       break;
     case ST_ROOM:
       if (s->room)

@@ -10,6 +10,8 @@
  *   if T { ... } else { ... }         T: bool scalar
  *   loop i = 0 .. n [if T] [while T] { ... }   `if`: whether it begins at all, `while`: read at the end of every
  *   trip; copies of carried tensors are launches
+ *   check T = V in A .. B over [sizes] "text"   fails where T is not EXPR_NOWHERE: the value V, which stands at place T
+ *           (row-major), is not in A .. B-1; the message says value, place and range
  *   fail when a size condition does not hold; those of the whole program are checked by `plan`, before anything runs
  * A size has a value where it is the size of an input's dimension, has a definition over sizes with values, or
  * was set by an earlier late or loop step of this block or of one around it.
@@ -69,7 +71,15 @@ typedef struct pcheck {
   const char *text, *node;
 } pcheck; /* node may be NULL */
 
-typedef enum { ST_LAUNCH = 1, ST_LATE, ST_CHECK, ST_IF, ST_LOOP, ST_ROOM } step_kind;
+typedef struct pvalue { /* see CHECKS in expr.h */
+  place at, value;
+  sz lo, hi;
+  uint32_t ndims;
+  const sz *dims;
+  const char *text, *node; /* node may be NULL */
+} pvalue;
+
+typedef enum { ST_LAUNCH = 1, ST_LATE, ST_CHECK, ST_IF, ST_LOOP, ST_ROOM, ST_VALUE } step_kind;
 typedef struct steps {
   struct step *v;
   uint32_t n, cap;
@@ -91,6 +101,7 @@ typedef struct step {
   place from;         /* LATE: the value; IF: the condition; LOOP: the number of trips */
   place first, again; /* LOOP: conditions, none: true */
   pcheck check;
+  pvalue value;      /* VALUE */
   steps body, other; /* IF: then, else; LOOP: body */
 } step;
 

@@ -275,6 +275,12 @@ static void walk(vf *k, const steps *list, uint32_t depth) {
     case ST_CHECK:
       known(k, s->check.ge0, "a condition");
       break;
+    case ST_VALUE:
+      element(k, s->value.at, K_INT, K_INT, "a check's place");
+      element(k, s->value.value, K_INT, K_INT, "a check's value");
+      known(k, s->value.lo, "a check's bound"), known(k, s->value.hi, "a check's bound");
+      for (uint32_t j = 0; j < s->value.ndims; j++) known(k, s->value.dims[j], "a check's size");
+      break;
     case ST_ROOM:
       if (!s->room && s->output >= k->p->outputs.n)
         err(k, "a room step for output %u of %u", s->output, k->p->outputs.n);

@@ -230,6 +230,7 @@ void pass_index(pw *p) {
     pin(p, m->lates.v[i].tensor);
     map_putu(p->lates, m->lates.v[i].symbol, m->lates.v[i].tensor);
   }
+  for (uint32_t i = 0; i < m->checks.n; i++) pin(p, m->checks.v[i].at), pin(p, m->checks.v[i].value);
   index_block(p, 0);
 }
 

@@ -22,6 +22,10 @@ static ex identity_of(sm *z, const ex_node *n) {
     return expr_bool(m, false);
   case RED_ALL:
     return expr_bool(m, true);
+  case RED_MIN:
+    return n->type == ET_I64 ? expr_i(m, ET_I64, INT64_MAX) : 0;
+  case RED_MAX:
+    return n->type == ET_I64 ? expr_i(m, ET_I64, INT64_MIN) : 0;
   default:
     return 0; /* infinities depend on the type: left to the evaluator */
   }
@@ -193,6 +197,7 @@ static ex reduce_rules(sm *z, ex e) {
   }
   if (red_is_arg(n.op)) return e;
   if (!n.nargs && !n.where) return expr_cast(m, n.type, n.body);
+  if (n.body == identity_of(z, &n)) return n.body; /* of how many ever */
   /* sum of c ? x : 0 is a condition of the sum */
   ex_node b = *exn(m, n.body);
   if (n.op == RED_SUM && b.kind == EX_OP && b.op == OP_SEL && is_zero(z, b.args[2]))

@@ -136,6 +136,7 @@ static void materialise(lay *L) {
   }
   for (uint32_t i = 0; i < m->outputs.n; i++) mark(L, m->outputs.v[i].t);
   for (uint32_t i = 0; i < m->lates.n; i++) mark(L, m->lates.v[i].tensor);
+  for (uint32_t i = 0; i < m->checks.n; i++) mark(L, m->checks.v[i].at), mark(L, m->checks.v[i].value);
   for (uint32_t i = 0; i < m->ifs.n; i++) {
     xif *x = &m->ifs.v[i];
     mark(L, x->cond);

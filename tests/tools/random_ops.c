@@ -220,6 +220,7 @@ static bool evaluate(ctx *c, call *k, uint64_t *nudges) {
     const ndarray *r = expr_eval_get(v, xs(m, i)->tensor);
     if (nd_count(r, &n)) nudge(r->type, (void *)(uintptr_t)r->data, n, nudges);
   }
+  expr_eval_checks(v);
   k->nwant = 0;
   for (uint32_t i = 0; i < k->i.nout; i++) {
     if (!compared(&k->i.out[i])) continue;

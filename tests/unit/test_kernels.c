@@ -16,7 +16,7 @@ typedef struct limit {
 } limit;
 static const limit own[] = {
     {"residual_cnn", 7},    {"depthwise_separable", 13},  {"detector_head", 10},         {"lstm_forward", 4},
-    {"gru_forward", 3},     {"transformer_encoder", 20},  {"transformer_where_mask", 5}, {"attention_causal", 9},
+    {"gru_forward", 3},     {"transformer_encoder", 22},  {"transformer_where_mask", 5}, {"attention_causal", 10},
     {"attention_cross", 6}, {"vision_transformer", 13},   {"layernorm_gelu", 4},         {"handmade_norms", 4},
     {"norms_both_ways", 4}, {"channel_shuffle", 9},       {"pixel_shuffle", 2},          {"split_concat_tree", 12},
     {"squeeze_excite", 5},  {"group_norm_decomposed", 2}, {"conv_transpose", 17},        {"unet", 10},

@@ -342,7 +342,10 @@ static void inst(cem *e, lv v) {
     sb_fmt(e->b, "if (%s) {\n", text_of(e, i->a, NULL));
     indent(e);
     sb_put(e->b, "  call->message = ");
-    c_string(e->b, i->name);
+    if (i->b)
+      sb_fmt(e->b, "(const char *)%s", text_of(e, i->b, NULL));
+    else
+      c_string(e->b, i->name);
     sb_put(e->b, ";\n");
     indent(e);
     sb_fmt(e->b, "  return %lld;\n", (long long)i->k.i);

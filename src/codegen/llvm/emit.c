@@ -107,7 +107,8 @@ static void emit_fail(em *e, const linst *i) {
   LLVMBasicBlockRef bad = em_bb(e, "fail"), on = em_bb(e, "on");
   LLVMBuildCondBr(e->b, e->val[i->a], bad, on);
   LLVMPositionBuilderAtEnd(e->b, bad);
-  LLVMValueRef text = LLVMBuildGlobalStringPtr(e->b, i->name, "message"), at = LLVMConstInt(e->i64, 11, 0);
+  LLVMValueRef text = i->b ? e->val[i->b] : LLVMBuildGlobalStringPtr(e->b, i->name, "message"),
+               at = LLVMConstInt(e->i64, 11, 0);
   LLVMSetAlignment(LLVMBuildStore(e->b, text, LLVMBuildGEP2(e->b, e->i64, e->arg[0], &at, 1, "")), 8);
   LLVMBuildRet(e->b, LLVMConstInt(e->i64, (unsigned long long)i->k.i, 0));
   LLVMPositionBuilderAtEnd(e->b, on);

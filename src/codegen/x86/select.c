@@ -373,10 +373,11 @@ static void emit_fail(sel *e, const linst *i) {
   vr c = xg_gpr(e, i->a);
   xg_emit(e, (mi){.op = G_TEST, .a = c, .b = c});
   jump_if(e, CC_E, on);
-  vr p = xg_new(e, RG, 0);
-  xg_emit(
-      e,
-      (mi){.op = G_LEA, .d = p, .m = {.kind = AM_POOL, .disp = (int32_t)xg_pool(e, i->name, strlen(i->name) + 1, 1)}});
+  vr p = i->b ? xg_gpr(e, i->b) : xg_new(e, RG, 0);
+  if (!i->b) {
+    int32_t text = (int32_t)xg_pool(e, i->name, strlen(i->name) + 1, 1);
+    xg_emit(e, (mi){.op = G_LEA, .d = p, .m = {.kind = AM_POOL, .disp = text}});
+  }
   xg_emit(e, (mi){.op = G_STORE64, .a = p, .m = {.kind = AM_ADDR, .scale = 1, .base = e->args, .disp = 11 * 8}});
   xg_emit(e, (mi){.op = G_RESULT, .imm = i->k.i});
   xg_emit(e, (mi){.op = G_RET});
