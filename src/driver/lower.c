@@ -218,10 +218,12 @@ bool low_nodes(low *L, graph *g, uint32_t block) {
     if (std && !strcmp(n->op, "If"))
       low_if(L, n, block);
     else if (std && !strcmp(n->op, "Loop") && low_wants_unrolling(L, n))
-      low_unrolled(L, n, block);
+      (low_trips_known(L, n) ? low_unrolled : low_open_loop)(L, n, block);
     else if (std && (!strcmp(n->op, "Loop") || !strcmp(n->op, "Scan")))
       low_loop(L, n, block);
     else if (std && low_list_node(L, n, block))
+      continue;
+    else if (std && !strcmp(n->op, "Squeeze") && low_squeeze(L, n, block))
       continue;
     else
       plain_node(L, g, n, block);

@@ -1,8 +1,8 @@
 /* Private to lowering: what is known about the graph's values on the way to expr.
  *
  * A value is a tensor, or a list of tensors (ONNX: a sequence), or absent (an optional without contents). Lists
- * exist in the compiler only: their length is always known, what is inside are tensors like any others. An
- * optional that has contents is its contents.
+ * exist in the compiler only: what is inside are tensors like any others, or, where the run decides how many there
+ * are or how large, parts of one tensor (lower_open.c). An optional that has contents is its contents.
  */
 #ifndef EK_DRIVER_LOWER_IN_H
 #define EK_DRIVER_LOWER_IN_H
@@ -13,11 +13,22 @@ typedef struct known {
   arg a;
   uint32_t n; /* list */
   const arg *items;
-} known; /* per graph value */
+  bool open;       /* a list of tensors that lie one behind the other in `data`: */
+  arg data, sizes; /* its elements, and i64[length, rank]: the shape of each */
+  uint32_t rank;
+  const sz *dims; /* sizes that all of them have; 0: they differ, or that is not known */
+} known;          /* per graph value */
 typedef struct asked {
   guard what;
   uint32_t next; /* of the same graph, + 1 */
 } asked;
+/* A list that the trips of a loop hand on: in the body, before and behind it, and the sizes that its
+ * tensors have all the time, 0: not so. */
+typedef struct list_carried {
+  value *in, *out;
+  sz *dims;
+  uint32_t rank;
+} list_carried;
 typedef struct low {
   ctx *c;
   arena *a;
@@ -33,8 +44,9 @@ typedef struct low {
   VEC(const graph *) branch;
   VEC(asked) asked;     /* the guards of the last turn (lower.c) */
   uint32_t variants[2]; /* the blocks of the two lowerings of the model (lower_variant.c); 0: there is one */
-  map *asked_of;        /* asked_by of a block -> the first of it, + 1 */
-  const char *suffix;   /* of the names of nodes, in a body that is lowered more than once; "" else */
+  VEC(list_carried) carried;
+  map *asked_of;      /* asked_by of a block -> the first of it, + 1 */
+  const char *suffix; /* of the names of nodes, in a body that is lowered more than once; "" else */
 } low;
 
 /* lower.c */
@@ -85,12 +97,31 @@ bool low_is_local(low_local *k, sz e); /* does any occur? */
 /* lower_variant.c */
 bool low_variants(low *L, graph *g); /* low_nodes of the whole graph, twice where --dim says a likely size */
 
+/* lower_open.c: lists that only the run knows */
+bool low_pack(low *L, const node *n, uint32_t block, known *l); /* makes l an open list; false: an error */
+void low_open_at(low *L, node *n, uint32_t block, known *l);
+void low_open_insert(low *L, node *n, uint32_t block, known *l);
+void low_open_erase(low *L, node *n, uint32_t block, known *l);
+void low_open_length(low *L, node *n, uint32_t block, const known *l);
+void low_open_concat(low *L, node *n, uint32_t block, const known *l, int64_t axis, bool fresh);
+/* parts NULL: of size 1 */
+void low_open_split(low *L, node *n, uint32_t block, const arg *x, const arg *parts, int64_t axis, bool keep);
+void low_open_of(low *L, node *n);           /* ListOf(data, sizes), which this file puts into bodies */
+bool low_open_holds(low *L, const graph *b); /* is what was taken to hold for the lists of this body what it gives? */
+void low_open_parts(low *L, node *n, uint32_t block); /* ListParts(list) */
+void low_open_map(low *L, node *n, uint32_t block, const known *first);
+void low_open_loop(low *L, node *n, uint32_t block); /* a Loop on lists whose trips only the run counts */
+
+/* lower_squeeze.c */
+bool low_squeeze(low *L, node *n, uint32_t block); /* false: which axes it drops is known, or not declared either */
+
 /* lower_loop.c */
 void low_loop(low *L, node *n, uint32_t block); /* Loop and Scan */
 
 /* lower_list.c */
 bool low_list_node(low *L, node *n, uint32_t block); /* false: not an operator on lists or optionals */
 bool low_wants_unrolling(low *L, const node *n);     /* does this Loop carry or handle lists? */
+bool low_trips_known(low *L, const node *n);         /* may such a Loop be unrolled? */
 /* a Loop, trip by trip; the number of trips and the condition must be known */
 void low_unrolled(low *L, node *n, uint32_t block);
 void low_list_outputs(low *L, graph *g); /* lists among the graph's outputs become their elements */

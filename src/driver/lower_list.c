@@ -1,11 +1,11 @@
 /* What becomes of sequences and optionals?
  *
- * They are resolved while the model is compiled: a sequence is a list of tensors whose number is known, an
- * optional is its contents or nothing. So the operators on them are bookkeeping, compiled code sees tensors only.
- * The price: positions and lengths must be numbers by then. Loops that build a list are unrolled, which needs a
- * number of trips and a condition that are known too; a body is lowered anew for each trip, its nodes' names
- * getting `#trip`. At the model's ports a list is so many tensors, NAME.0, NAME.1, ..: how many an input has is
- * said with --dim NAME=N (an optional: 0 or 1), an output has what it turns out to have.
+ * Where they can be they are resolved while the model is compiled: a sequence is a list of tensors whose number is
+ * known, an optional is its contents or nothing. Then the operators on them are bookkeeping, compiled code sees
+ * tensors only. Positions and lengths must be numbers by then, else the list is an open one (lower_open.c). Loops
+ * that build a list are unrolled where the number of trips and the condition are known; a body is lowered anew for
+ * each trip, its nodes' names getting `#trip`. At the model's ports a list is so many tensors, NAME.0, NAME.1, ..:
+ * how many an input has is said with --dim NAME=N (an optional: 0 or 1), an output has what it turns out to have.
  */
 #include "driver/lower_in.h"
 #include <string.h>
@@ -40,6 +40,11 @@ static bool number_of(low *L, const node *n, const value *v, const char *what, i
              v->source);
   return false;
 }
+/* Is the position that input i gives, if it does, a number by now? */
+static bool position_known(low *L, const node *n, uint32_t i) {
+  const arg *a = i < n->in.n && n->in.v[i] ? low_value(L, n->in.v[i]) : NULL;
+  return i >= n->in.n || !n->in.v[i] || !a || (a->values && sym_is_int(L->c, sym_canon(L->c, a->values[0]), NULL));
+}
 /* A position in a list of `count`, of which `end` may be named too. */
 static bool position(low *L, const node *n, uint32_t i, int64_t count, bool end, int64_t *out) {
   *out = end ? count : count - 1;
@@ -65,12 +70,16 @@ static void construct(low *L, node *n) {
   }
   set_list(L, n->out.v[0], v.v, v.n);
 }
-static void insert(low *L, node *n) {
+static void insert(low *L, node *n, uint32_t block) {
   known l;
   arg x;
   int64_t at;
-  if (!list_of(L, n, 0, &l) || n->in.n < 2 || !low_tensor(L, n, n->in.v[1], &x) || !position(L, n, 2, l.n, true, &at))
+  if (!list_of(L, n, 0, &l)) return;
+  if (n->in.n > 1 && n->in.v[1] && (l.open || !position_known(L, n, 2))) {
+    low_open_insert(L, n, block, &l);
     return;
+  }
+  if (n->in.n < 2 || !low_tensor(L, n, n->in.v[1], &x) || !position(L, n, 2, l.n, true, &at)) return;
   if (l.n >= MAX_LIST) {
     diag_error(L->c, E_UNSUPPORTED, n->name, "a sequence of more than %d tensors is not supported", MAX_LIST);
     return;
@@ -82,10 +91,15 @@ static void insert(low *L, node *n) {
   }
   set_list(L, n->out.v[0], v.v, v.n);
 }
-static void erase(low *L, node *n) {
+static void erase(low *L, node *n, uint32_t block) {
   known l;
   int64_t at;
-  if (!list_of(L, n, 0, &l) || !position(L, n, 1, l.n, false, &at)) return;
+  if (!list_of(L, n, 0, &l)) return;
+  if (l.open || !position_known(L, n, 1)) {
+    low_open_erase(L, n, block, &l);
+    return;
+  }
+  if (!position(L, n, 1, l.n, false, &at)) return;
   argvec v = {0};
   for (uint32_t i = 0; i < l.n; i++)
     if (i != at) vec_push(L->a, v, l.items[i]);
@@ -105,19 +119,12 @@ static void split(low *L, node *n, uint32_t block) {
   }
   if (given && !low_tensor(L, n, n->in.v[1], &in[1])) return;
   bool sizes = given && in[1].rank == 1;
-  if (!sizes && !sym_is_int(L->c, sym_canon(L->c, in[0].shape[axis]), &size)) {
-    diag_error(
-        L->c, E_UNSUPPORTED, n->name,
-        "SplitToSequence: the size of the axis must be a number when the model is compiled, not %s; fix it with --dim",
-        sym_str(L->c, in[0].shape[axis]));
+  if (!sym_is_int(L->c, sym_canon(L->c, sizes ? in[1].shape[0] : in[0].shape[axis]), &size) ||
+      (given && !in[1].values) || size > MAX_LIST) {
+    low_open_split(L, n, block, &in[0], given ? &in[1] : NULL, axis, keep);
     return;
   }
   if (sizes) {
-    if (!sym_is_int(L->c, sym_canon(L->c, in[1].shape[0]), &size) || size > MAX_LIST) {
-      diag_error(L->c, E_UNSUPPORTED, n->name,
-                 "SplitToSequence: the number of parts must be known when the model is compiled");
-      return;
-    }
     parts = (uint32_t)size;
   } else {
     if (given && !number_of(L, n, n->in.v[1], "the size of the parts", &chunk)) return;
@@ -160,15 +167,21 @@ static void concat_list(low *L, node *n, uint32_t block) {
   known l;
   arg out;
   if (!list_of(L, n, 0, &l)) return;
-  if (!l.n)
+  if (l.open)
+    low_open_concat(L, n, block, &l, int_attr(n, "axis", 0), int_attr(n, "new_axis", 0));
+  else if (!l.n)
     diag_error(L->c, E_MODEL, n->name, "ConcatFromSequence: the sequence is empty");
   else if (concat(L, block, n->name, l.items, l.n, int_attr(n, "axis", 0), int_attr(n, "new_axis", 0), &out))
     low_set(L, n->out.v[0], out);
 }
-static void at_position(low *L, node *n) {
+static void at_position(low *L, node *n, uint32_t block) {
   known l;
   int64_t at;
-  if (list_of(L, n, 0, &l) && position(L, n, 1, l.n, false, &at)) low_set(L, n->out.v[0], l.items[at]);
+  if (!list_of(L, n, 0, &l)) return;
+  if (l.open || !position_known(L, n, 1))
+    low_open_at(L, n, block, &l);
+  else if (position(L, n, 1, l.n, false, &at))
+    low_set(L, n->out.v[0], l.items[at]);
 }
 static void answer(low *L, node *n, etype t, int64_t v) {
   low_set(L, n->out.v[0], low_ints(L, t, &v, 1, false, n->out.v[0]->name));
@@ -181,6 +194,13 @@ static void map_list(low *L, node *n, uint32_t block) {
     return;
   }
   if (!list_of(L, n, 0, &first)) return;
+  for (uint32_t i = 0; i < n->in.n; i++) {
+    if (!n->in.v[i]) return;
+    low_value(L, n->in.v[i]);
+    if (!low_slot(L, n->in.v[i])->open) continue;
+    if (low_pack(L, n, block, &first)) low_open_map(L, n, block, &first);
+    return;
+  }
   argvec *results = NEWN(L->a, argvec, n->out.n + 1);
   const char *outer = L->suffix;
   for (uint32_t k = 0; k < first.n; k++) {
@@ -218,17 +238,24 @@ bool low_list_node(low *L, node *n, uint32_t block) {
   else if (!strcmp(op, "SequenceEmpty"))
     set_list(L, n->out.v[0], NULL, 0);
   else if (!strcmp(op, "SequenceInsert"))
-    insert(L, n);
+    insert(L, n, block);
   else if (!strcmp(op, "SequenceErase"))
-    erase(L, n);
+    erase(L, n, block);
   else if (!strcmp(op, "SequenceAt"))
-    at_position(L, n);
+    at_position(L, n, block);
   else if (!strcmp(op, "SequenceLength")) {
-    if (list_of(L, n, 0, &l)) answer(L, n, ET_I64, l.n);
+    if (list_of(L, n, 0, &l) && l.open)
+      low_open_length(L, n, block, &l);
+    else if (l.list)
+      answer(L, n, ET_I64, l.n);
   } else if (!strcmp(op, "SplitToSequence"))
     split(L, n, block);
   else if (!strcmp(op, "ConcatFromSequence"))
     concat_list(L, n, block);
+  else if (!strcmp(op, "ListOf"))
+    low_open_of(L, n);
+  else if (!strcmp(op, "ListParts"))
+    low_open_parts(L, n, block);
   else if (!strcmp(op, "SequenceMap"))
     map_list(L, n, block);
   else if (!strcmp(op, "OptionalHasElement")) {
@@ -264,6 +291,33 @@ bool low_wants_unrolling(low *L, const node *n) {
     if (k && (k->list || k->absent)) return true;
   }
   return b && b->g && handles_lists(b->g);
+}
+/* Does v, a value in the body b, hang on nothing but the number of the trip and what is known? */
+static bool decided(low *L, const graph *b, const value *v, int depth) {
+  if (!v || v->data || v == b->inputs.v[0] || v == b->inputs.v[1]) return true;
+  bool inner = false;
+  for (uint32_t i = 0; i < b->inputs.n && !inner; i++) inner = b->inputs.v[i] == v;
+  if (inner) return false;
+  for (uint32_t i = 0; i < b->nodes.n && !inner; i++) inner = b->nodes.v[i] == v->def;
+  if (!inner) {
+    const arg *a = low_value(L, v);
+    return a && a->values;
+  }
+  bool all = depth > 0;
+  for (uint32_t i = 0; all && i < v->def->in.n; i++) all = decided(L, b, v->def->in.v[i], depth - 1);
+  return all;
+}
+bool low_trips_known(low *L, const node *n) {
+  enum { DEEP = 16 };
+  const attr *b = node_attr(n, "body");
+  int64_t trips = 0;
+  for (uint32_t i = 0; i < 2 && i < n->in.n; i++) {
+    const arg *a = n->in.v[i] ? low_value(L, n->in.v[i]) : NULL;
+    if (!n->in.v[i] ? i == 0 : !a || !a->values || !sym_is_int(L->c, sym_canon(L->c, a->values[0]), &trips))
+      return false;
+    if (i == 0 && trips > MAX_TRIPS) return false;
+  }
+  return !b || !b->g || b->g->inputs.n < 2 || !b->g->outputs.n || decided(L, b->g, b->g->outputs.v[0], DEEP);
 }
 void low_unrolled(low *L, node *n, uint32_t block) {
   const attr *ba = node_attr(n, "body");
@@ -383,6 +437,11 @@ void low_list_outputs(low *L, graph *g) {
     const arg *a = low_value(L, v);
     known k = *low_slot(L, v);
     uint32_t n = a ? 1 : k.n;
+    if (k.open)
+      diag_error(L->c, E_UNSUPPORTED, NULL,
+                 "output %s is a sequence of which only the run knows how many tensors it has: give ConcatFromSequence "
+                 "or SequenceAt of it instead",
+                 v->source);
     if (!a && !k.list && !k.absent) vec_push(ctx_arena(L->c), out, v);
     for (uint32_t j = 0; j < n; j++) { /* an output is a tensor of its own */
       arg own = a ? *a : k.items[j];

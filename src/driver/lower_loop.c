@@ -275,7 +275,7 @@ static body_end lower_body(looping *p, arg *next) {
     }
   }
   sym_pop(L->c, facts);
-  return end;
+  return end == DONE && !low_open_holds(L, p->b) ? AGAIN : end;
 }
 
 /* ---- what comes out -------------------------------------------------------------------------- */

@@ -250,6 +250,18 @@ void opdef_types(const opdef *d, sbuf *b) {
     sb_fmt(b, "%s%s%s%s", i ? ", " : "", d->out[i].type.elem, d->out[i].variadic ? ".." : "",
            d->out[i].optional ? "?" : "");
 }
+bool opdef_keeps_shape(const opdef *d, uint32_t input, uint32_t output) {
+  if (input >= d->nin || output >= d->nout) return false;
+  const etypex *a = &d->in[input].type, *b = &d->out[output].type;
+  if (d->in[input].variadic || d->out[output].variadic || !a->ranked || !b->ranked || a->n != b->n) return false;
+  for (uint32_t i = 0; i < a->n; i++) {
+    const elem *p = &a->dims[i], *q = &b->dims[i];
+    if (p->at || q->at || p->tilde || p->splat != q->splat || p->e->kind != A_NAME || q->e->kind != A_NAME ||
+        p->e->name != q->e->name)
+      return false;
+  }
+  return true;
+}
 const char *opdef_doc(const opdef *d) { return d->doc; }
 
 bool notation_stated_gradient(const oplib *lib, const opdef *d, const char *input) {

@@ -233,9 +233,10 @@ static void folding(void **state) {
 }
 static void sequences(void **state) {
   (void)state;
+  /* more than are resolved while compiling: the run keeps them */
   text t = graph_of("input x: f32[70000]\ns = SplitToSequence(x) {axis = 0, keepdims = 0} \"s\"\nn = SequenceLength(s) "
                     "\"n\"\noutput n\n");
-  refused(&t, "65536");
+  accepted(&t);
   static const char loop[] =
       "input x: f32[4]\nconst times: i64[] = [%d]\nconst yes: bool[] = [1]\ne = SequenceConstruct(x) \"e\"\ns = "
       "Loop(times, yes, e) {body = graph \"b\" {\n  input k: i64[]\n  input go: bool[]\n  input l\n"
@@ -243,7 +244,7 @@ static void sequences(void **state) {
   char body[600];
   snprintf(body, sizeof body, loop, 4097);
   t = graph_of(body);
-  refused(&t, "4096");
+  accepted(&t);
   snprintf(body, sizeof body, loop, 100);
   t = graph_of(body);
   accepted(&t);

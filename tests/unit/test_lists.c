@@ -17,9 +17,20 @@ static void test_lists(void **state) {
       NULL, 0, "s.0: 0 1 5 6 s.1: 2 3 7 8 s.2: 4 9 t.0: 0 1 2 3 4 t.1: 5 6 7 8 9");
   refused(G(PARTS "s = SequenceConstruct(x, a) \"c\"\ny = SequenceAt(s, far) \"at\"\noutput y\n"), NULL, 0,
           "no such position in a sequence of 2");
-  refused(
+  /* a position, or how many there are, that only the run knows */
+  gives(
       G("input p: i64[]\ninput x: f32[3]\ns = SequenceConstruct(x, x) \"c\"\ny = SequenceAt(s, p) \"at\"\noutput y\n"),
-      NULL, 0, "must be known when the model is compiled");
+      NULL, 0, "y: 0 1 2");
+  gives(G("input x: f32[n, 2]\n" NUMBER("two", 2)
+              NUMBER("last", -1) "s = SplitToSequence(x, two) {axis = 0} \"s\"\nn = "
+                                 "SequenceLength(s) \"n\"\ny = SequenceAt(s, last) \"at\"\noutput n\noutput y\n"),
+        NULL, 0, "n: 2 y: 4 5");
+  refused(G("input x: f32[n, 2]\ns = SplitToSequence(x) {axis = 0} \"s\"\noutput s\n"), NULL, 0,
+          "only the run knows how many tensors");
+  refused(
+      G("input x: f32[n]\ninput z: i64[n]\ns = SplitToSequence(x) {axis = 0} \"s\"\nt = SequenceInsert(s, z) \"i\"\n"
+        "y = SequenceLength(t) \"n\"\noutput y\n"),
+      NULL, 0, "one type and rank");
   refused(G(PARTS "y = SequenceLength(x) \"n\"\noutput y\n"), NULL, 0, "a sequence is needed");
   refused(G(PARTS "s = SequenceConstruct(x, a) \"c\"\ny = Neg(s) \"n\"\noutput y\n"), NULL, 0, "a tensor is needed");
 }

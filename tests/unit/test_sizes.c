@@ -85,8 +85,47 @@ static void test_one_number(void **state) {
         NULL, 0, "y: 16 36");
 }
 
+/* ---- axes that are dropped ------------------------------------------------------------------- */
+/* Squeeze of what is `in` here; then, in node order, `more`, whose result z has the declared type. */
+static void squeezed(const char *in, const char *sizes, const char *more, const char *z, const char *want) {
+  ctx *c = ctx_new();
+  const char *volatile got = NULL;
+  CTX_TRY(c) {
+    graph *g = graph_parse(c,
+                           arena_fmt(ctx_arena(c),
+                                     "graph \"g\" ir 10 opset 20 {\ninput x: %s\ny = Squeeze(x) \"s\"\nz%s = %s "
+                                     "\"m\"\noutput z\n}\n",
+                                     in, z, more),
+                           "test");
+    oplib *l = notation_lib(c);
+    assert_true(g && notation_add_builtin(l));
+    g->outputs.v[0]->declared = z[0] != 0;
+    emodule *m = lower_graph(g, l, NULL, 0);
+    sbuf b = sbuf_new(ctx_arena(c));
+    for (uint32_t i = 0; m && i < m->guards.n; i++)
+      sb_fmt(&b, "%s%s %s 0", i ? ", " : "", sym_str(c, m->guards.v[i].ge0), m->guards.v[i].is_eq ? "==" : ">=");
+    sb_fmt(&b, "%s -> [", sizes);
+    const tensor *t = m ? xt(m, m->outputs.v[0].t) : NULL;
+    for (uint32_t d = 0; t && d < t->rank; d++) sb_fmt(&b, "%s%s", d ? ", " : "", sym_str(c, t->shape[d]));
+    sb_put(&b, "]");
+    if (m) got = b.s;
+  }
+  CTX_CATCH {}
+  if (!got || strcmp(got, want)) fail_msg("Squeeze of %s: %s, not %s (%s)", in, got ? got : "", want, message(c));
+  ctx_free(c);
+}
+static void test_squeeze(void **state) {
+  (void)state;
+  squeezed("f32[a, 3, b]", "", "Neg(y)", ": f32[3]", "a - 1 == 0, b - 1 == 0 -> [3]");
+  squeezed("f32[a, 1, b]", "", "Relu(y)", ": f32[a, b]",
+           "-min(a - 1, -a + 1) - 1 >= 0, -min(-b + 1, b - 1) - 1 >= 0 -> [a, b]");
+  squeezed("f32[a, b]", "", "Relu(y)", ": f32[b]", "-min(-b + 1, b - 1) - 1 >= 0, a - 1 == 0 -> [b]");
+  squeezed("f32[1, a, 5]", "", "Neg(y)", ": f32[5]", "a - 1 == 0 -> [5]");
+  squeezed("f32[1, 4, 5]", "", "Neg(y)", ": f32[4, 5]", " -> [4, 5]");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_at_most_one),
-                                     cmocka_unit_test(test_one_number)};
+                                     cmocka_unit_test(test_one_number), cmocka_unit_test(test_squeeze)};
   return cmocka_run_group_tests_name("sizes", tests, NULL, NULL);
 }
