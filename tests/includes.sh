@@ -23,11 +23,13 @@ grad: expr
 loop: base expr
 schedule: expr fusion loop target
 program: expr schedule
+codegen: loop target runtime
 codegen/image: base
-codegen/x86: base loop target runtime
-codegen/llvm: base loop target runtime codegen/image codegen/x86
-codegen/c: loop target runtime
-driver: base einkorn graph onnx notation expr eval passes grad program codegen/image codegen/c codegen/llvm
+codegen/x86: base loop target runtime codegen
+codegen/llvm: base loop target runtime codegen codegen/image
+codegen/c: loop target runtime codegen
+codegen/emit: base loop target runtime codegen codegen/image codegen/x86 codegen/llvm codegen/c
+driver: base einkorn graph onnx notation expr eval passes grad program codegen/image codegen/c codegen/llvm codegen/emit
 cli: base target driver einkorn
 END
 # rooms with more than one door

@@ -115,7 +115,7 @@ for pass in $("$build/einkorn" show --help | sed -n 's/^  expr  *\([a-z]*\) .*/\
 done
 for f in "$src"/rewrite/{simplify,simplify_reduce,scalar}.c "$src"/passes/pass_*.c "$src"/fusion/{fuse,pairs}*.c \
   "$src"/schedule/*.c "$src"/grad/{adjoint,chain,control,hoist,invert,recurrence,stated,value}.c \
-  "$src"/program/{build,main,memory,size,weights}.c "$src"/codegen/llvm/{emit,mem,op,unit}.c \
+  "$src"/program/{build,main,memory,size,weights}.c "$src"/codegen/llvm/{emit,mem,op}.c "$src"/codegen/emit/batch.c \
   "$src"/codegen/x86/{allocate,build,cast,encode,memory,op,select,value}.c "$src"/codegen/c/*.c \
   "$src"/loop/{expand,fold,math,small}.c "$src"/notation/{cost,point,shapes}.c \
     "$src"/sym/{bound,div,facts,pick,prove,range,subst}.c \

@@ -53,8 +53,8 @@ typedef struct cache {
 } cache;
 /* NULL: no cache for this compilation. c lives at least as long. */
 cache *cache_begin(ctx *c, const ek_model *model, const ek_options *o, const pipe_opts *po);
-bool cache_load(cache *k, ek_module *m);                    /* fills in m: description, code, weights, report */
-void cache_keep(void *k, const char *symbol, bytes object); /* an object of the code, from any thread */
+bool cache_load(cache *k, ek_module *m); /* fills in m: description, code, weights, report */
+void cache_keep(void *k, bytes object);  /* an object of the code, from any thread */
 /* m is complete. True: its weights are the mapped ones afterwards */
 bool cache_store(cache *k, pipeline *p, ek_module *m);
 void cache_end(cache *k); /* NULL allowed */

@@ -256,8 +256,7 @@ bool cache_load(cache *k, ek_module *m) {
 }
 
 /* ---- writing one ----------------------------------------------------------------------------- */
-void cache_keep(void *env, const char *symbol, bytes object) {
-  (void)symbol;
+void cache_keep(void *env, bytes object) {
   cache *k = env;
   pthread_mutex_lock(&k->lock);
   if (k->n == k->cap) {

@@ -5,6 +5,7 @@
  * key, LLVM by its file's size and time (it is not loaded); files of the model by their contents (a hundred
  * megabytes take a few tens of milliseconds),
  * which holds whatever happened to their names and times. Numbers of threads are not in it: they do not change code. */
+#include "codegen/llvm/llvm.h"
 #include "driver/cache.h"
 #include <elf.h>
 #include <link.h>

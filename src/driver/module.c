@@ -74,7 +74,7 @@ static void bind_code(pipeline *p, ek_module *m) {
   m->report.total_ms = now_ms() - p->began;
   jit_stats s = jit_get_stats(m->j);
   m->report.code_bytes = s.code_bytes;
-  m->report.compiled = s.compiled + s.cached;
+  m->report.compiled = s.compiled;
 }
 /* Is the working memory known, and over the limit? The message, in the module's context. */
 static const char *too_large(const ek_module *m, ctx *c) {

@@ -103,7 +103,7 @@ static void measure(ctx *c, peak *k, jit *volatile *j, ek_rt_pool *volatile *poo
   const target *t = target_get(c, k->target ? k->target : "host");
   if (!t) ctx_unwind(c);
   if (!t->here) ctx_fail(c, E_TARGET, "code for target %s does not run on this machine", t->name);
-  llvm_opts o = {.level = 2, .threads = 1};
+  code_opts o = {.level = 2, .threads = 1};
   lmodule *m = loop_module(c, ctx_arena(c));
   double flops = peak_kernel(m, t);
   if (k->reads) read_kernel(m, t);

@@ -308,24 +308,24 @@ void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void 
 }
 
 /* ---- 5. code --------------------------------------------------------------------------------- */
-llvm_opts pipe_llvm(const pipeline *p) {
-  return (llvm_opts){.level = p->o.level,
+code_opts pipe_code_opts(const pipeline *p) {
+  return (code_opts){.level = p->o.level,
                      .codegen = p->o.only_llvm ? EK_CODE_LLVM : EK_CODE_AUTO,
                      .threads = p->o.compile_threads,
-                     .cache_put = p->keep,
-                     .cache = p->keep_env};
+                     .keep = p->keep,
+                     .keep_env = p->keep_env};
 }
 jit *pipe_jit(pipeline *p) {
   if (p->stopped) return NULL;
   progress(p, "generating code", 0);
   double t0 = now_ms();
-  if (!p->t->host && strcmp(p->t->emitter ? p->t->emitter : "llvm", "llvm"))
+  if (!p->t->host && !emit_of(p->c, p->t)->object)
     ctx_fail(p->c, E_TARGET, "target %s has no code for this process; save it with ek_save", p->t->name);
   if (!p->t->here)
     ctx_fail(p->c, E_TARGET,
              "code for target %s does not run on this machine; save it with `compile -o`, or leave out the target",
              p->t->name);
-  llvm_opts o = pipe_llvm(p);
+  code_opts o = pipe_code_opts(p);
   jit *j = jit_new(p->c, p->t, &o);
   CTX_TRY(p->c) {
     jit_add(j, p->s->l);

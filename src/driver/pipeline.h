@@ -13,7 +13,7 @@
  */
 #ifndef EK_DRIVER_PIPELINE_H
 #define EK_DRIVER_PIPELINE_H
-#include "codegen/llvm/llvm.h"
+#include "codegen/emit/emit.h"
 #include "driver/lower.h"
 #include "program/program.h"
 
@@ -83,7 +83,7 @@ typedef struct pipeline {
   double began, load_ms, passes_ms, schedule_ms, code_ms;
   uint64_t rewrites;
   /* gets every object that pipe_jit makes, from several threads; NULL */
-  void (*keep)(void *env, const char *key, bytes object);
+  void (*keep)(void *env, bytes object);
   void *keep_env;
 } pipeline;
 
@@ -114,7 +114,7 @@ void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), 
 /* the same, piece by piece, as often as wanted */
 void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void *env);
 jit *pipe_jit(pipeline *p); /* NULL: stopped */
-llvm_opts pipe_llvm(const pipeline *p);
+code_opts pipe_code_opts(const pipeline *p);
 void pipe_print(pipeline *p, plevel l, sbuf *b);  /* the object of a level as it is now */
 pass_ref pipe_pass_ref(ctx *c, const char *text); /* "inline#2"; unwinds when there is no such pass */
 /* formats.c: unwinds when a file, or a folder, is of a format that is known to be another one, and says what to do */

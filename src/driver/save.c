@@ -44,11 +44,11 @@ static bool native(const target *t) {
 static void wrote(void *env, size_t n) { link_wrote(env, n); }
 static void save_object(pipeline *p, saving *s, bool shared) {
   const char *name = pipe_symbol(p->a, s->path);
-  if (p->t->emitter && strcmp(p->t->emitter, "llvm") != 0)
-    ctx_fail(p->c, E_TARGET, "target %s is for C source: save as .c", p->t->name);
+  const emitter *e = emit_of(p->c, p->t);
+  if (!e->object) ctx_fail(p->c, E_TARGET, "target %s is for %s: save as .c", p->t->name, e->makes);
   s->link = link_begin(p->c, s->path, shared);
   const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
-  llvm_opts o = pipe_llvm(p);
+  code_opts o = pipe_code_opts(p);
   double t0 = now_ms();
   bool threads = native(p->t);
   ((ek_rt_model *)(uintptr_t)d)->cpu = p->t->
@@ -59,10 +59,9 @@ static void save_object(pipeline *p, saving *s, bool shared) {
                                                          requires
                                                      : NULL;
   size_t weights = (size_t)p->p->weight_bytes;
-  llvm_export x = {
-      .name = name, .model = d, .weights = {(const uint8_t *)"", weights}, .embed = false, .pool = threads};
+  code_model x = {.name = name, .model = d, .weights = {(const uint8_t *)"", weights}, .embed = false, .pool = threads};
   const bytes *objs;
-  uint32_t n = llvm_objects(p->c, p->s->l, p->t, &o, &x, &objs);
+  uint32_t n = emit_objects(p->c, p->s->l, p->t, &o, &x, &objs);
   size_t code = 0;
   p->code_ms = now_ms() - t0;
   for (uint32_t i = 0; i < n; i++) link_add(s->link, arena_fmt(p->a, "model%u", i), objs[i]), code += objs[i].n;
@@ -110,10 +109,10 @@ static void save_source(pipeline *p, saving *s) {
   const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   double t0 = now_ms();
   size_t weights = (size_t)p->p->weight_bytes;
-  c_export x = {.name = name, .model = d, .weights = {NULL, weights}};
+  code_model x = {.name = name, .model = d, .weights = {NULL, weights}};
   sbuf b = sbuf_new(p->a);
   source_file k = {.p = p, .b = &b, .words = {.n = weights}, .text = sbuf_new(p->a)};
-  k.at = c_source(p->c, p->s->l, p->t, &x, &b);
+  k.at = emit_table[EMIT_C].source(p->c, p->s->l, p->t, &x, &b);
   p->code_ms = now_ms() - t0;
   if (!file_write_by(p->c, s->path, put_source, &k)) ctx_unwind(p->c);
   write_header(p, s->path, name, d);

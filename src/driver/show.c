@@ -1,5 +1,6 @@
 /* The text of any level, for people: at the end of its passes or after one of them, in full or only what comes from
  * one node of the model. */
+#include "codegen/llvm/llvm.h"
 #include "driver/driver.h"
 #include <string.h>
 
@@ -36,13 +37,13 @@ static bool launches_node(pipeline *p, const launch *l, const char *node) {
   return false;
 }
 static void show_function(pipeline *p, int stage, const char *only, sbuf *b) {
-  llvm_opts o = pipe_llvm(p);
+  code_opts o = pipe_code_opts(p);
   if (stage == PL_LOOP)
     loop_print(p->s->l, b, only);
   else if (stage == SHOW_ASM)
-    llvm_asm(p->c, p->s->l, p->t, &o, only, b);
+    emit_asm(p->c, p->s->l, p->t, &o, only, b);
   else
-    llvm_text(p->c, p->s->l, p->t, &o, only, o.level > 0, b);
+    llvm_text(p->c, p->s->l, p->t, o.level, only, b);
 }
 static void show_functions(pipeline *p, int stage, const char *node, sbuf *b) {
   if (!node) {

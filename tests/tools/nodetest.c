@@ -203,7 +203,7 @@ static void source_and_run(ctx *c, pipeline *p, const ndarray *in, ndarray *out,
   const ek_rt_model *d = describe(c, p->m, "model", program_memory(p->p));
   uint8_t *weights = room(c, p->p->weight_bytes);
   pipe_weights(p, weights, NULL, NULL);
-  c_export x = {.name = "m", .model = d, .weights = {weights, (size_t)p->p->weight_bytes}};
+  code_model x = {.name = "m", .model = d, .weights = {weights, (size_t)p->p->weight_bytes}};
   sbuf b = sbuf_new(p->a);
   c_source(c, p->s->l, p->t, &x, &b);
   if (!mkdtemp(dir)) ctx_fail(c, E_IO, "no folder for the source");

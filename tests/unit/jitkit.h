@@ -2,6 +2,7 @@
 #ifndef JITKIT_H
 #define JITKIT_H
 #include "codegen/c/c.h"
+#include "codegen/emit/emit.h"
 #include "codegen/llvm/llvm.h"
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -29,7 +30,7 @@ static inline void kit_c_text(ctx *c, lmodule *m, sbuf *b) {
   if (!ok) kit_diags(c);
   assert_true(ok);
 }
-/* Verifies and compiles; the kernel's code lives as long as *j. codegen: see llvm_opts; NULL where codegen/x86 alone
+/* Verifies and compiles; the kernel's code lives as long as *j. codegen: see code_opts; NULL where codegen/x86 alone
  * is asked and cannot. */
 static inline void *kit_find_by(ctx *c, lmodule *m, const char *target_name, int level, int codegen, const char *name,
                                 jit **j) {
@@ -38,7 +39,7 @@ static inline void *kit_find_by(ctx *c, lmodule *m, const char *target_name, int
     if (!loop_verify(m, "test")) ctx_fail(c, E_INTERNAL, "not legal");
     const target *t = target_get(c, target_name);
     if (!t) ctx_unwind(c);
-    llvm_opts o = {.level = level, .threads = 1, .codegen = codegen};
+    code_opts o = {.level = level, .threads = 1, .codegen = codegen};
     *j = jit_new(c, t, &o);
     jit_add(*j, m);
     k = jit_find(*j, name);

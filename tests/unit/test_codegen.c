@@ -565,16 +565,16 @@ static void test_object(void **s) {
       const char *const names[1] = {"N"};
       ek_rt_tensor t = {"x", 1, 1, dims, names}, u = {"y", 1, 1, dims, names};
       ek_rt_model d = {.inputs = 1, .outputs = 1, .in = &t, .out = &u, .memory = "64*ceil(N/16)"};
-      llvm_export x = {.name = "net", .model = &d, .weights = {(const uint8_t *)"abc", 3}, .embed = true};
-      llvm_opts o = {.level = 1};
+      code_model x = {.name = "net", .model = &d, .weights = {(const uint8_t *)"abc", 3}, .embed = true};
+      code_opts o = {.level = 1};
       const bytes *objs;
-      uint32_t n = llvm_objects(c, m, target_get(c, targets[ti]), &o, &x, &objs);
+      uint32_t n = emit_objects(c, m, target_get(c, targets[ti]), &o, &x, &objs);
       ok = n == 4; /* descriptor, one kernel, plan, run */
       for (uint32_t i = 0; i < n; i++) ok = ok && objs[i].n > 300 && !memcmp(objs[i].p, "\177ELF", 4);
       sbuf b = sbuf_new(ctx_arena(c));
-      llvm_text(c, m, target_get(c, targets[ti]), &o, "run", true, &b);
+      llvm_text(c, m, target_get(c, targets[ti]), o.level, "run", &b);
       ok = ok && strstr(b.s, "@run(");
-      llvm_asm(c, m, target_get(c, targets[ti]), &o, NULL, &b);
+      emit_asm(c, m, target_get(c, targets[ti]), &o, NULL, &b);
       ok = ok && strstr(b.s, "double:");
     }
     CTX_CATCH { ok = false; }
@@ -589,7 +589,7 @@ static void c_text(ctx *c, sbuf *b) {
   const char *const names[1] = {"N"};
   ek_rt_tensor t = {"x \"quoted\"", 1, 1, dims, names}, u = {"y", 1, 0, NULL, NULL};
   ek_rt_model d = {.inputs = 1, .outputs = 1, .in = &t, .out = &u, .memory = "64*ceil(N/16)"};
-  c_export x = {.name = "net", .model = &d, .weights = {(const uint8_t *)"abcdefg", 7}};
+  code_model x = {.name = "net", .model = &d, .weights = {(const uint8_t *)"abcdefg", 7}};
   volatile bool ok = false;
   CTX_TRY(c) {
     c_source(c, program(c), target_get(c, "c"), &x, b);
@@ -673,7 +673,7 @@ static bool made(ctx *c) {
   volatile bool ok = false;
   CTX_TRY(c) {
     const target *t = target_get(c, "host");
-    llvm_opts o = {.level = 1, .threads = 1};
+    code_opts o = {.level = 1, .threads = 1};
     lmodule *m = loop_module(c, ctx_arena(c));
     for (int i = 0; i < 2; i++) {
       lfunc *f = loop_func(m, LF_KERNEL, i ? "b" : "a", "test kernel");
@@ -685,7 +685,7 @@ static bool made(ctx *c) {
     CTX_TRY(c) {
       jit_add(j, m);
       sbuf text = sbuf_new(ctx_arena(c));
-      llvm_text(c, m, t, &o, NULL, true, &text), llvm_asm(c, m, t, &o, NULL, &text);
+      llvm_text(c, m, t, o.level, NULL, &text), emit_asm(c, m, t, &o, NULL, &text);
       ok = true;
     }
     CTX_CATCH {}

@@ -3,6 +3,7 @@
  * AVX2, AVX-512, and AVX-512 with products of bf16 (--precision bf16); the code is made, not run, so the machine
  * does not matter. What is left to LLVM stands in the list `allowed`, with its reason.
  *   test_own MODEL...    only prints what would be left of these */
+#include "codegen/llvm/llvm.h"
 #include "codegen/x86/x86.h"
 #include "driver/pipeline.h"
 #include <dirent.h>
@@ -47,7 +48,8 @@ static uint32_t refused(const machine *t, const char *path, bool all) {
         functions++;
         g.a = arena_new(c);
         loop_expand(p->s->l, &g, llvm_native, (void *)p->t);
-        bool made = x86_object(c, g.a, &g, p->t, g.name, false, symbol, NULL, &obj, &why);
+        bool made = x86_object(
+            c, g.a, &(code_function){.m = p->s->l, .f = &g, .t = p->t, .symbol = g.name, .callee = symbol}, &obj, &why);
         while (!made && k < ALLOWED && (strcmp(allowed[k].machine, t->name) || strcmp(allowed[k].reason, why))) k++;
         if (!made && (all || k == ALLOWED)) printf("%s: %s: there is %s in %s\n", t->name, path, why, g.name), bad++;
         if (!made && k < ALLOWED) left[k]++;

@@ -2,7 +2,7 @@
  * for each family, at sizes that leave rests everywhere: compiled for every x86 target this machine can run,
  * simply and in full, and run in one piece and chunk by chunk in the wrong order, against the evaluator. Memory
  * ends where nobody may touch it, and is full of NaN before. */
-#include "codegen/llvm/llvm.h"
+#include "codegen/emit/emit.h"
 #include "pass_check.h"
 #include <math.h>
 #include "program/program.h"
@@ -1273,7 +1273,7 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     splan *s = schedule_module(m, t, level, false, false);
     for (uint32_t i = 0; i < s->launches.n; i++) s->launches.v[i].parallel = true; /* however little they do */
     program *q = program_build(s, "example");
-    j = jit_new(c, t, &(llvm_opts){.level = level});
+    j = jit_new(c, t, &(code_opts){.level = level});
     jit_add(j, q->l);
     weights = aligned_alloc(64, ((size_t)q->weight_bytes + 64) / 64 * 64);
     program_weights(q, 1, weights, NULL);

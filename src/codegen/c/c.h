@@ -9,23 +9,16 @@
  */
 #ifndef EK_C_H
 #define EK_C_H
-#include "loop/loop.h"
-#include "runtime/runtime.h"
-#include "target/target.h"
+#include "codegen/codegen.h"
 
-typedef struct c_export {
-  const char *name; /* NAME of NAME_run and NAME_info */
-  /* its plan, run, weights are ignored: the module's main functions named `plan` and `run` are meant */
-  const ek_rt_model *model;
-  bytes weights; /* p NULL: the caller puts their text where c_source says */
-} c_export;
 /* The text of weights, in pieces. n: of all of them; begin with the others 0. */
 typedef struct c_words {
   size_t n, at;
   uint8_t word[4];
 } c_words;
 void c_weights(c_words *w, bytes piece, sbuf *b);
-/* Gives the place in b where the weights' text belongs. x NULL: only the functions, not static (for tests and for
- * reading). Appends to b; unwinds on what C cannot say (instructions declared by a target). */
-size_t c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf *b);
+/* The source of a model; appends to b. Gives the place in b where the weights' text belongs: where x->weights.p is
+ * NULL the caller puts it there. x NULL: only the functions, not static (for tests and for reading). Unwinds on what C
+ * cannot say (instructions declared by a target). */
+size_t c_source(ctx *c, const lmodule *m, const target *t, const code_model *x, sbuf *b);
 #endif

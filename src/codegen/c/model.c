@@ -196,7 +196,7 @@ static void tensor_parts(sbuf *b, const char *what, const ek_rt_tensor *t, int64
   }
   sb_put(b, "};\n");
 }
-static void descriptor(cem *e, sbuf *b, const c_export *x) {
+static void descriptor(cem *e, sbuf *b, const code_model *x) {
   const ek_rt_model *d = x->model;
   uint64_t plan, run;
   if (!map_gets(e->names, "plan", &plan) || !map_gets(e->names, "run", &run))
@@ -219,7 +219,7 @@ static void descriptor(cem *e, sbuf *b, const c_export *x) {
   c_string(b, d->memory);
   sb_put(b, ", NULL, NULL, NULL};\n  return &model;\n}\n");
 }
-size_t c_source(ctx *c, const lmodule *m, const target *t, const c_export *x, sbuf *b) {
+size_t c_source(ctx *c, const lmodule *m, const target *t, const code_model *x, sbuf *b) {
   (void)t;
   arena *a = arena_new(c);
   uint64_t used = 0;

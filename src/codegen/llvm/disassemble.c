@@ -45,7 +45,7 @@ static void list(LLVMDisasmContextRef d, listing *l, sbuf *b) { /* b NULL: only 
     sb_putc(b, '\n');
   }
 }
-void em_disassemble(ctx *c, const target *t, bytes obj, sbuf *b) {
+void llvm_disassemble(ctx *c, const target *t, bytes obj, sbuf *b) {
   const Elf64_Ehdr *h = (const Elf64_Ehdr *)obj.p;
   const Elf64_Shdr *sh = (const Elf64_Shdr *)(obj.p + h->e_shoff);
   listing l = {0};

@@ -357,16 +357,15 @@ static void function_body(em *e, const char *name) {
   else
     LLVMBuildRet(e->b, LLVMConstInt(e->i64, 0, 0));
 }
-LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const lmodule *m, const lfunc *f,
-                         const target *t, const char *name, const char *(*symbol)(void *env, const char *func),
-                         void *env) {
-  lfunc g = *f; /* the module keeps the function as it is shown */
+LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const code_function *f) {
+  lfunc g = *f->f; /* the module keeps the function as it is shown */
   g.a = a;
-  loop_expand((lmodule *)m, &g, llvm_native, (void *)t);
-  em e_ = {.c = c, .a = a, .m = m, .f = &g, .t = t, .lc = lc, .mod = mod, .symbol = symbol, .env = env}, *e = &e_;
+  loop_expand((lmodule *)f->m, &g, llvm_native, (void *)f->t);
+  em e_ = {.c = c, .a = a, .m = f->m, .f = &g, .t = f->t, .lc = lc, .mod = mod, .symbol = f->callee, .env = f->env},
+     *e = &e_;
   em_types(e);
   e->b = LLVMCreateBuilderInContext(lc);
-  CTX_TRY(c) { function_body(e, name); }
+  CTX_TRY(c) { function_body(e, f->symbol); }
   CTX_CATCH {
     LLVMDisposeBuilder(e->b);
     ctx_unwind(c);

@@ -34,10 +34,8 @@ typedef struct em {
 } em;
 enum { BASE_LOCAL = UINT32_MAX };
 
-/* emit.c: adds function f to the module under this symbol. symbol(env, name): what to call for a kernel. */
-LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const lmodule *m, const lfunc *f,
-                         const target *t, const char *name, const char *(*symbol)(void *env, const char *func),
-                         void *env);
+/* emit.c: adds the function to the module. */
+LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const code_function *f);
 void em_block(em *e, uint32_t block);
 LLVMValueRef em_alloca(em *e, LLVMTypeRef t, LLVMValueRef count, unsigned align);
 LLVMBasicBlockRef em_bb(em *e, const char *name);
@@ -64,13 +62,10 @@ LLVMValueRef em_load(em *e, const linst *i);
 void em_store(em *e, const linst *i);
 void em_prefetch(em *e, const linst *i);
 /* object.c */
-/* the machine's own names filled in for a host target, the triple normalised */
-target em_target(ctx *c, const target *t);
-LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o);
+LLVMTargetMachineRef em_machine(ctx *c, const target *t, int level); /* t: as llvm_ready gives it */
 void em_module_target(LLVMModuleRef mod, LLVMTargetMachineRef tm);
-/* verify (level 0) and passes */
-void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_opts *o, const char *what);
+/* verify (debug builds) and, at level 1 and above, passes; what: for messages */
+void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, int level, const char *what);
 void em_diagnose(LLVMContextRef lc, ctx *c);
-/* disassemble.c: the function in an object of codegen/x86 */
-void em_disassemble(ctx *c, const target *t, bytes obj, sbuf *b);
+bytes em_copy(arena *a, LLVMMemoryBufferRef buf);
 #endif

@@ -1,7 +1,6 @@
-/* How does a module become an object, assembly or readable IR? Target machine, passes, output; and the whole-model
- * object with its descriptor. */
-#include "codegen/llvm/unit.h"
-#include "codegen/x86/x86.h"
+/* How does a module become assembly or readable IR, and a saved model its descriptor? Target machine, passes,
+ * output. */
+#include "codegen/llvm/emit.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -19,7 +18,7 @@ const char *llvm_host(ctx *c) {
   llvm_need(c);
   return arena_fmt(ctx_arena(c), "%s %s", take(c, LLVMGetHostCPUName()), take(c, LLVMGetHostCPUFeatures()));
 }
-target em_target(ctx *c, const target *t) {
+target llvm_ready(ctx *c, const target *t) {
   llvm_need(c);
   target r = *t;
   if (t->host && (!*t->triple || !strcmp(t->cpu, "host"))) {
@@ -30,13 +29,13 @@ target em_target(ctx *c, const target *t) {
   r.triple = take(c, LLVMNormalizeTargetTriple(r.triple));
   return r;
 }
-LLVMTargetMachineRef em_machine(ctx *c, const target *t, const llvm_opts *o) {
+LLVMTargetMachineRef em_machine(ctx *c, const target *t, int level) {
   LLVMTargetRef ref;
   char *why = NULL;
   if (LLVMGetTargetFromTriple(t->triple, &ref, &why))
     ctx_fail(c, E_TARGET, "target %s: LLVM does not know the triple %s (%s)", t->name, t->triple, take(c, why));
   LLVMTargetMachineRef tm = LLVMCreateTargetMachine(ref, t->triple, t->cpu, t->features,
-                                                    o->level > 0 ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone,
+                                                    level > 0 ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone,
                                                     LLVMRelocPIC, LLVMCodeModelDefault);
   if (!tm) ctx_fail(c, E_TARGET, "target %s: LLVM cannot generate code for %s, CPU %s", t->name, t->triple, t->cpu);
   return tm;
@@ -56,14 +55,14 @@ static void on_diag(LLVMDiagnosticInfoRef d, void *env) {
   LLVMDisposeMessage(s);
 }
 void em_diagnose(LLVMContextRef lc, ctx *c) { LLVMContextSetDiagnosticHandler(lc, on_diag, c); }
-void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_opts *o, const char *what) {
+void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, int level, const char *what) {
 #ifndef NDEBUG
   char *why = NULL;
   bool bad = LLVMVerifyModule(mod, LLVMReturnStatusAction, &why);
   const char *text = take(c, why);
   if (bad) ctx_bug(c, "llvm: %s: invalid IR: %s", what, text);
 #endif
-  if (o->level == 0) return;
+  if (level == 0) return;
   LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();
   LLVMErrorRef e = LLVMRunPasses(
       mod, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm))", tm, po);
@@ -80,7 +79,7 @@ void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, const llvm_op
 typedef struct whole {
   ctx *c;
   const target *t;
-  const llvm_opts *o;
+  int level;
   const lmodule *m;
   const char *only;
   LLVMContextRef lc;
@@ -97,7 +96,7 @@ static const char *own_name(void *env, const char *func) {
   return NULL;
 }
 static void open_module(whole *w, const char *name) {
-  w->tm = em_machine(w->c, w->t, w->o);
+  w->tm = em_machine(w->c, w->t, w->level);
   w->lc = LLVMContextCreate();
   em_diagnose(w->lc, w->c);
   w->mod = LLVMModuleCreateWithNameInContext(name, w->lc);
@@ -109,7 +108,9 @@ static void build(whole *w) {
   for (uint32_t i = 0; i < w->m->funcs.n; i++) {
     const lfunc *f = w->m->funcs.v[i];
     if (!w->only || !strcmp(w->only, f->name))
-      em_function(w->c, a, w->lc, w->mod, w->m, f, w->t, f->name, own_name, (void *)w->m);
+      em_function(
+          w->c, a, w->lc, w->mod,
+          &(code_function){.m = w->m, .f = f, .t = w->t, .symbol = f->name, .callee = own_name, .env = (void *)w->m});
   }
   arena_free(a);
 }
@@ -200,14 +201,8 @@ static LLVMValueRef pool_function(em *e, bool pool, const char *name) {
   LLVMSetVisibility(f, LLVMHiddenVisibility);
   return f;
 }
-static const unit *main_unit(ctx *c, batch *b, const char *name) {
-  const unit *u = unit_of(b, name);
-  if (!u || u->f->kind != LF_MAIN) ctx_bug(c, "llvm: the module has no main function %s", name);
-  return u;
-}
-static LLVMValueRef main_function(em *e, batch *b, const char *name) {
-  const unit *u = main_unit(e->c, b, name);
-  LLVMValueRef fn = LLVMAddFunction(e->mod, u->symbol, LLVMFunctionType(e->i64, &e->ptr, 1, 0));
+static LLVMValueRef main_function(em *e, const char *symbol) {
+  LLVMValueRef fn = LLVMAddFunction(e->mod, symbol, LLVMFunctionType(e->i64, &e->ptr, 1, 0));
   LLVMSetVisibility(fn, LLVMHiddenVisibility);
   return fn;
 }
@@ -238,12 +233,12 @@ static LLVMValueRef through_pointer(em *e, LLVMValueRef weights) {
   LLVMSetGlobalConstant(at, 0); /* else its value would be known */
   return LLVMBuildLoad2(e->b, e->ptr, at, "");
 }
-static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
+static void add_descriptor(whole *w, const code_model *x) {
   arena *a = arena_new(w->c);
   em e_ = {.c = w->c, .a = a, .lc = w->lc, .mod = w->mod, .b = w->b = LLVMCreateBuilderInContext(w->lc)}, *e = &e_;
   em_types(e);
   const ek_rt_model *d = x->model;
-  LLVMValueRef weights = LLVMConstNull(e->ptr), plan = main_function(e, b, "plan"), run = main_function(e, b, "run");
+  LLVMValueRef weights = LLVMConstNull(e->ptr), plan = main_function(e, x->plan), run = main_function(e, x->run);
   if (x->weights.n && x->embed) {
     LLVMValueRef data = LLVMConstStringInContext2(w->lc, (const char *)x->weights.p, x->weights.n, 1);
     weights = global(e, data, "weights", 64, false);
@@ -292,19 +287,19 @@ static void add_descriptor(whole *w, const llvm_export *x, batch *b) {
   arena_free(a);
 }
 
-static bytes copy_of(ctx *c, LLVMMemoryBufferRef buf) {
-  return (bytes){arena_dup(ctx_arena(c), LLVMGetBufferStart(buf), LLVMGetBufferSize(buf)), LLVMGetBufferSize(buf)};
+bytes em_copy(arena *a, LLVMMemoryBufferRef buf) {
+  return (bytes){arena_dup(a, LLVMGetBufferStart(buf), LLVMGetBufferSize(buf)), LLVMGetBufferSize(buf)};
 }
-static bytes descriptor_object(ctx *c, const target *t, const llvm_opts *o, const llvm_export *x, batch *b) {
+bytes llvm_descriptor(ctx *c, const target *t, int level, const code_model *x) {
   whole *w = NEW(ctx_arena(c), whole);
-  *w = (whole){.c = c, .t = t, .o = o, .m = b->m};
+  *w = (whole){.c = c, .t = t, .level = level};
   bytes *obj = NEW(ctx_arena(c), bytes);
   CTX_TRY(c) {
     open_module(w, x->name);
-    add_descriptor(w, x, b);
-    em_finish(c, w->mod, w->tm, o, "descriptor");
+    add_descriptor(w, x);
+    em_finish(c, w->mod, w->tm, level, "descriptor");
     emit(w, LLVMObjectFile);
-    *obj = copy_of(c, w->out);
+    *obj = em_copy(ctx_arena(c), w->out);
   }
   CTX_CATCH {
     drop(w);
@@ -313,43 +308,13 @@ static bytes descriptor_object(ctx *c, const target *t, const llvm_opts *o, cons
   drop(w);
   return *obj;
 }
-uint32_t llvm_objects(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const llvm_export *x,
-                      const bytes **objs) {
-  target *rt = NEW(ctx_arena(c), target);
-  batch *b = unit_batch(c, m, t, o, arena_fmt(ctx_arena(c), "ek_%s", x->name));
-  b->hidden = true;
-  for (uint32_t i = 0; i < b->units.n; i++) vec_push(ctx_arena(c), b->todo, i);
-  if (o->codegen != EK_CODE_LLVM && x86_target(t)) unit_own(b);
-  bool own = !b->todo.n && x->pool && !x->embed;
-  if (!own) *rt = b->t = em_target(c, t);
-  if (b->todo.n) unit_compile(b);
-  CTX_TRY(c) {
-    bytes *all = NEWN(ctx_arena(c), bytes, b->units.n + 1);
-    all[0] = own ? x86_descriptor(ctx_arena(c), &(x86_model){x->name, main_unit(c, b, "plan")->symbol,
-                                                             main_unit(c, b, "run")->symbol, x->model, x->weights.n})
-                 : descriptor_object(c, rt, o, x, b);
-    for (uint32_t i = 0; i < b->units.n; i++) {
-      unit *u = &b->units.v[i];
-      all[i + 1] = u->buf ? copy_of(c, u->buf) : u->obj;
-      if (u->buf) LLVMDisposeMemoryBuffer(u->buf);
-      u->buf = NULL;
-    }
-    *objs = all;
-  }
-  CTX_CATCH {
-    unit_drop(b);
-    ctx_unwind(c);
-  }
-  return b->units.n + 1;
-}
-static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool assembly,
-                 bool optimized, sbuf *b) {
+static void show(ctx *c, const lmodule *m, const target *t, int level, const char *only, bool assembly, sbuf *b) {
   whole *w = NEW(ctx_arena(c), whole);
-  target rt = em_target(c, t);
-  *w = (whole){.c = c, .t = &rt, .o = o, .m = m, .only = only};
+  target rt = llvm_ready(c, t);
+  *w = (whole){.c = c, .t = &rt, .level = level, .m = m, .only = only};
   CTX_TRY(c) {
     build(w);
-    if (optimized) em_finish(c, w->mod, w->tm, o, "text");
+    em_finish(c, w->mod, w->tm, level, "text");
     if (assembly) {
       emit(w, LLVMAssemblyFile);
       sb_putn(b, LLVMGetBufferStart(w->out), LLVMGetBufferSize(w->out));
@@ -364,31 +329,9 @@ static void show(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, 
   }
   drop(w);
 }
-void llvm_text(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, bool optimized,
-               sbuf *b) {
-  show(c, m, t, o, only, false, optimized, b);
+void llvm_text(ctx *c, const lmodule *m, const target *t, int level, const char *only, sbuf *b) {
+  show(c, m, t, level, only, false, b);
 }
-void llvm_asm(ctx *c, const lmodule *m, const target *t, const llvm_opts *o, const char *only, sbuf *b) {
-  if (o->codegen == EK_CODE_LLVM || !x86_target(t)) {
-    show(c, m, t, o, only, true, true, b);
-    return;
-  }
-  target rt = em_target(c, t);
-  for (uint32_t i = 0; i < m->funcs.n; i++) {
-    const lfunc *f = m->funcs.v[i];
-    if (only && strcmp(only, f->name)) continue;
-    arena *a = arena_new(c);
-    lfunc g = *f; /* the module keeps the function as it is shown */
-    bytes obj;
-    const char *why;
-    g.a = a;
-    loop_expand((lmodule *)m, &g, llvm_native, (void *)t);
-    if (x86_object(c, a, &g, t, f->name, false, own_name, (void *)m, &obj, &why))
-      em_disassemble(c, &rt, obj, b);
-    else {
-      sb_fmt(b, "# %s is left to LLVM: there is %s in it\n", f->name, why);
-      show(c, m, t, o, f->name, true, true, b);
-    }
-    arena_free(a);
-  }
+void llvm_asm(ctx *c, const lmodule *m, const target *t, int level, const char *only, sbuf *b) {
+  show(c, m, t, level, only, true, b);
 }

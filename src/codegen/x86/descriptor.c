@@ -66,7 +66,7 @@ static void distance(desc *d, uint32_t symbol, int64_t addend) {
 static void displacement(desc *d, uint32_t n) { code(d, (const char *)&n, 4); }
 #define CODE(s) code(d, s, sizeof s - 1)
 
-bytes x86_descriptor(arena *a, const x86_model *x) {
+bytes x86_descriptor(arena *a, const code_model *x) {
   const ek_rt_model *m = x->model;
   desc d_ = {.a = a}, *d = &d_;
   elf_object *o = &d->o;
@@ -76,7 +76,7 @@ bytes x86_descriptor(arena *a, const x86_model *x) {
       elf_name(a, o, (elf_symbol){.name = arena_fmt(a, "ek_%s_data", x->name), .where = ELF_DATA, .hidden = true});
   uint32_t plan = ELSEWHERE(x->plan), run = ELSEWHERE(x->run), parallel = ELSEWHERE("ek_rt_parallel"),
            create = ELSEWHERE("ek_rt_pool_create"), destroy = ELSEWHERE("ek_rt_pool_destroy"), weights = 0;
-  if (x->weight_bytes) weights = ELSEWHERE(arena_fmt(a, "%s_weights", x->name));
+  if (x->weights.n) weights = ELSEWHERE(arena_fmt(a, "%s_weights", x->name));
   /* The weights may lie further away than an instruction reaches: the code reads where they are. */
   if (weights)
     pointer(d, weights, 0);
@@ -132,8 +132,7 @@ bytes x86_descriptor(arena *a, const x86_model *x) {
     pointer(d, weights, 0);
   else
     word(d, 0);
-  word(d, (int64_t)x->weight_bytes), to_place(d, memory), pointer(d, create, 0), pointer(d, destroy, 0),
-      to_place(d, cpu);
+  word(d, (int64_t)x->weights.n), to_place(d, memory), pointer(d, create, 0), pointer(d, destroy, 0), to_place(d, cpu);
   if (o->part[ELF_DATA].n - (size_t)model != sizeof(ek_rt_model))
     ctx_bug(arena_ctx(a), "x86: ek_rt_model has other fields");
   return elf_bytes(a, o);

@@ -22,16 +22,15 @@ static bytes object(arena *a, const x86_code *x, const x86_text *t, const char *
                         t->relocs.v[i].call ? R_X86_64_PLT32 : R_X86_64_PC32, -4}));
   return elf_bytes(a, &o);
 }
-bool x86_object(ctx *c, arena *a, const lfunc *f, const target *t, const char *name, bool hidden,
-                const char *(*symbol)(void *env, const char *func), void *env, bytes *obj, const char **why) {
+bool x86_object(ctx *c, arena *a, const code_function *f, bytes *obj, const char **why) {
   x86_code x = {.c = c, .a = a, .pool = sbuf_new(a)};
   x86_text text = {0};
-  if (!x86_select(c, a, f, t, symbol, env, &x, why)) return false;
+  if (!x86_select(c, a, f->f, f->t, f->callee, f->env, &x, why)) return false;
   if (!x86_allocate(&x)) {
     *why = "too few registers";
     return false;
   }
   x86_encode(&x, &text);
-  *obj = object(a, &x, &text, name, hidden);
+  *obj = object(a, &x, &text, f->symbol, f->hidden);
   return true;
 }
