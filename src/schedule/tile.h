@@ -52,8 +52,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
 bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interleaved *out);
 /* do registers of half the width do as much as those of so many floats? */
 bool tile_halves(const target *t, uint32_t lanes);
-/* where the number of rows is open there are leaves of each height up to this; as many rows have registers for their
- * places */
+/* Where the number of rows is open there are micro-kernels of each height up to this; so many rows also have registers
+ * for their places. */
 enum { TILE_EACH = 9 };
 /* the next smaller one; 0: none. If the highest is no higher, what is more than a tile and less than two is halved:
  * a tile of few rows takes as long as one of some more */

@@ -1,4 +1,4 @@
-/* codegen/x86: loop programs to machine code for x86-64 with AVX2 and FMA, or AVX-512, without LLVM: a hundredth of
+/* codegen/x86: loop programs to machine code for x86-64 with AVX2 and FMA, or AVX-512, without LLVM: a fiftieth of
  * its time for code that is as fast where vectors are explicit.
  *
  *   lfunc (after loop_expand) -> select: machine instructions over virtual registers -> allocate: registers and
