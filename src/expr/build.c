@@ -87,10 +87,14 @@ const char *op_type_error(sop op, const etype *at, uint32_t n, etype *t) {
 }
 
 /* ---- the module and its table of nodes ------------------------------------------------------- */
+typedef struct node_slot {
+  ex node; /* 0: empty */
+  uint32_t hash;
+} node_slot;
 struct ex_table {
-  uint32_t *slot; /* open addressing, power of two; 0 = empty */
-  uint32_t cap;
-  map *names; /* tensor name -> number of the next suffix to try */
+  node_slot *slot; /* open addressing */
+  uint32_t cap;    /* a power of two */
+  map *names;      /* tensor name -> number of the next suffix to try */
 };
 
 emodule *expr_module(ctx *c) {
@@ -99,7 +103,7 @@ emodule *expr_module(ctx *c) {
   m->c = c, m->a = a;
   m->table = NEW(a, struct ex_table);
   m->table->cap = 256;
-  m->table->slot = NEWN(a, uint32_t, m->table->cap);
+  m->table->slot = NEWN(a, node_slot, m->table->cap);
   m->table->names = map_new(a);
   vec_push(a, m->nodes, ((ex_node){0}));
   vec_push(a, m->tensors, ((tensor){0}));
@@ -129,23 +133,26 @@ static bool node_same(const ex_node *a, const ex_node *b) {
 }
 static void rehash(emodule *m) {
   struct ex_table *t = m->table;
-  arena_drop(m->a, t->slot, t->cap * sizeof *t->slot);
-  t->cap *= 2;
-  t->slot = NEWN(m->a, uint32_t, t->cap);
-  for (uint32_t e = 1; e < m->nodes.n; e++) {
-    uint32_t i = (uint32_t)node_hash(exn(m, e)) & (t->cap - 1);
-    while (t->slot[i]) i = (i + 1) & (t->cap - 1);
-    t->slot[i] = e;
+  const uint32_t cap = t->cap * 2;
+  node_slot *slot = NEWN(m->a, node_slot, cap);
+  for (uint32_t k = 0; k < t->cap; k++) {
+    uint32_t i = t->slot[k].hash & (cap - 1);
+    while (t->slot[k].node && slot[i].node) i = (i + 1) & (cap - 1);
+    if (t->slot[k].node) slot[i] = t->slot[k];
   }
+  arena_drop(m->a, t->slot, t->cap * sizeof *t->slot);
+  t->slot = slot, t->cap = cap;
 }
 static ex node_intern(emodule *m, ex_node n) {
   struct ex_table *t = m->table;
-  if (m->nodes.n * 2 > t->cap) rehash(m);
-  uint32_t i = (uint32_t)node_hash(&n) & (t->cap - 1);
-  for (; t->slot[i]; i = (i + 1) & (t->cap - 1))
-    if (node_same(exn(m, t->slot[i]), &n)) return t->slot[i];
+  if (m->nodes.n * 4ull > t->cap * 3ull) rehash(m);
+  const uint32_t hash = (uint32_t)node_hash(&n);
+  uint32_t i = hash & (t->cap - 1);
+  for (; t->slot[i].node; i = (i + 1) & (t->cap - 1))
+    if (t->slot[i].hash == hash && node_same(exn(m, t->slot[i].node), &n)) return t->slot[i].node;
   if (n.nargs) n.args = arena_dup(m->a, n.args, n.nargs * sizeof *n.args);
-  ex e = t->slot[i] = m->nodes.n;
+  const ex e = m->nodes.n;
+  t->slot[i] = (node_slot){e, hash};
   vec_push(m->a, m->nodes, n);
   return e;
 }

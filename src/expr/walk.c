@@ -162,11 +162,21 @@ void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out) {
 static void take_load(visit *v, ex e) {
   if (exn(v->m, e)->kind == EX_LOAD) vec_push(v->a, *(u32vec *)v->env, e);
 }
+/* A load that needs no other one. */
+static bool loads_nothing_else(const emodule *m, const ex_node *n) {
+  bool plain = n->kind == EX_LOAD && !n->otherwise;
+  for (uint32_t i = 0; i < n->nargs && plain; i++) plain = !sym_uses_kind(m->c, n->args[i], AT_DATA);
+  return plain;
+}
 /* Nodes never change: what a large value loads is found once. */
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads) {
   enum { MAX_OPERANDS = 8 };
   const uint32_t had = loads->n;
   uint64_t at;
+  if (!had && e && loads_nothing_else(m, exn(m, e))) {
+    vec_push(a, *loads, e);
+    return;
+  }
   bool known = m->loads_of && map_getu(m->loads_of, e, &at);
   if (known && !had) {
     const u32vec *all = &m->known_loads.v[at];

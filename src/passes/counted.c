@@ -165,20 +165,20 @@ static bool table_axes(finder *f, const ex_node *n, table *t) {
       t->row = i, t->at = n->args[i];
   return found == 1;
 }
+static bool counts(const finder *f, const ndarray *d, int64_t at, nothing what, bool truth, bool want) {
+  const scalar x = et_load(d->type, d->data + at * et_bytes(d->type));
+  return truth ? is_true(d->type, x) == want : !absent(f, d->type, x, what);
+}
 static bool table_search(finder *f, const ex_node *n, const ndarray *d, nothing what, bool truth, bool want, table *t) {
   int64_t count, ext = d->dims[t->along], inner = 1, row_step = 1;
-  uint32_t w = et_bytes(d->type);
   if (!nd_count(d, &count) || count < 1 || count > TABLE || n->otherwise) return false;
   for (uint32_t i = t->along + 1; i < d->rank; i++) inner *= d->dims[i];
   for (uint32_t i = t->row + 1; t->row != UINT32_MAX && i < d->rank; i++) row_step *= d->dims[i];
   bool any = false;
   for (int64_t at = 0; at < count; at += at % inner + 1 == inner ? inner * (ext - 1) + 1 : 1) {
-    int64_t lo = ext, hi = 0, r = t->row == UINT32_MAX ? 0 : at / row_step % d->dims[t->row];
-    for (int64_t k = 0; k < ext; k++) {
-      scalar x = et_load(d->type, d->data + (at + k * inner) * w);
-      if (truth ? is_true(d->type, x) != want : absent(f, d->type, x, what)) continue;
-      lo = min64(lo, k), hi = k + 1;
-    }
+    int64_t lo = 0, hi = ext, r = t->row == UINT32_MAX ? 0 : at / row_step % d->dims[t->row];
+    while (hi > lo && !counts(f, d, at + (hi - 1) * inner, what, truth, want)) hi--;
+    while (lo < hi && !counts(f, d, at + lo * inner, what, truth, want)) lo++;
     if (hi == 0) {
       t->empty = true;
       continue;

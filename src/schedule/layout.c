@@ -118,7 +118,8 @@ static void each_value(lay *L, stage *s, void (*f)(lay *, ex, uint32_t, uint32_t
     update *u = &s->updates.v[i];
     f(L, u->value, s->kernel, s->recurrence);
     if (u->cond) f(L, u->cond, s->kernel, s->recurrence);
-    for (uint32_t j = 0; j < u->nidx; j++) f(L, expr_index(L->m, u->idx[j]), s->kernel, s->recurrence);
+    for (uint32_t j = 0; j < u->nidx; j++)
+      if (sym_uses_kind(L->c, u->idx[j], AT_DATA)) f(L, expr_index(L->m, u->idx[j]), s->kernel, s->recurrence);
   }
 }
 static void mark(lay *L, tid t) {

@@ -140,8 +140,11 @@ typedef struct splan {
   readings *readers;    /* per tensor */
   bool *named;          /* per tensor: by outputs, late sizes, branches or loops, besides those */
   VEC(launch) launches; /* in execution order within each block */
-  VEC(u32vec) loads;    /* per stage: its loads, once they were asked for (tile.c) */
-  u32vec depends;       /* per ex: epoch << 2 | what it depends on then (emit.c) */
+  VEC(struct known_loads {
+    u32vec all;
+    bool *place;  /* of each: the value does not come from it, it only says a place */
+  }) loads;       /* per stage: its loads, once they were asked for (tile.c) */
+  u32vec depends; /* per ex: epoch << 2 | what it depends on then (emit.c) */
   uint32_t epochs;
   /* what sizes, and values, became by substitutions, and under what is assumed: the last ones (emit.c) */
   struct resolved {

@@ -57,18 +57,15 @@ static bool reduces_below(ectx *e, ex x, map *seen) {
     if (reduces_below(e, n->args[i], seen)) return true;
   return false;
 }
-/* Does the value itself come from this load, not only from a place that it says? */
-static bool reads_below(ectx *e, ex x, ex load, map *seen) {
-  const ex_node *n = exn(e->m, x);
+/* The nodes that the value itself comes from, not only places that it says. */
+static void come_from(const emodule *m, ex x, map *seen) {
+  const ex_node *n = exn(m, x);
   uint64_t had;
-  if (x == load) return true;
-  if (!x || map_getu(seen, x, &had)) return false;
+  if (!x || map_getu(seen, x, &had)) return;
   map_putu(seen, x, 1);
-  for (uint32_t i = 0; n->kind == EX_OP && i < n->nargs; i++)
-    if (reads_below(e, n->args[i], load, seen)) return true;
-  return (n->kind == EX_LOAD && reads_below(e, n->otherwise, load, seen)) ||
-         (n->kind == EX_REDUCE && (reads_below(e, n->body, load, seen) || reads_below(e, n->where, load, seen) ||
-                                   reads_below(e, n->payload, load, seen)));
+  for (uint32_t i = 0; n->kind == EX_OP && i < n->nargs; i++) come_from(m, n->args[i], seen);
+  if (n->kind == EX_LOAD) come_from(m, n->otherwise, seen);
+  if (n->kind == EX_REDUCE) come_from(m, n->body, seen), come_from(m, n->where, seen), come_from(m, n->payload, seen);
 }
 bool value_reduces(ectx *e, ex x) { return reduces_below(e, x, map_new(e->a)); }
 bool address_uses(ectx *e, sz address, atom var) {
@@ -83,24 +80,34 @@ int64_t address_coef(ectx *e, sz address, atom var) {
   if (!sym_linear(e->c, address, var, &coef, NULL)) return INT64_MIN;
   return sym_is_int(e->c, coef, &k) ? k : INT64_MIN + 1; /* linear, symbolic stride */
 }
-u32vec schedule_loads(splan *p, uint32_t stage) {
-  while (p->loads.n <= stage) vec_push(p->l->a, p->loads, (u32vec){0});
-  u32vec *known = &p->loads.v[stage];
-  if (known->v) return *known;
+static const struct known_loads *loads_of(splan *p, uint32_t stage) {
+  while (p->loads.n <= stage) vec_push(p->l->a, p->loads, (struct known_loads){0});
+  struct known_loads *known = &p->loads.v[stage];
+  const ex value = xs(p->m, stage)->value;
+  if (known->all.v) return known;
   u32vec found = {0};
   arena *a = arena_new(p->m->c);
-  expr_loads(p->m, xs(p->m, stage)->value, a, &found);
-  vec_reserve(p->l->a, *known, found.n + 1);
-  for (uint32_t i = 0; i < found.n; i++) known->v[known->n++] = found.v[i];
+  map *from = map_new(a);
+  expr_loads(p->m, value, a, &found);
+  come_from(p->m, value, from);
+  vec_reserve(p->l->a, known->all, found.n + 1);
+  known->place = NEWN(p->l->a, bool, found.n + 1);
+  for (uint32_t i = 0; i < found.n; i++) {
+    known->place[i] = !map_getu(from, found.v[i], &(uint64_t){0});
+    known->all.v[known->all.n++] = found.v[i];
+  }
   arena_free(a);
-  return *known;
+  return known;
 }
+u32vec schedule_loads(splan *p, uint32_t stage) { return loads_of(p, stage)->all; }
 /* Each access to `take`, until it says no. */
 static bool each_access(ectx *e, const u32vec *stages, const map *stored,
                         bool (*take)(void *env, ectx *e, const access *x), void *env) {
   for (uint32_t i = 0; i < stages->n; i++) {
     stage *s = xs(e->m, stages->v[i]);
-    u32vec loads = schedule_loads(e->p, stages->v[i]);
+    const struct known_loads *known = loads_of(e->p, stages->v[i]);
+    const u32vec loads = known->all;
+    const bool *place = known->place;
     bool leader = exn(e->m, s->value)->kind == EX_REDUCE;
     uint64_t dummy;
     sz idx[MAX_RANK];
@@ -120,7 +127,7 @@ static bool each_access(ectx *e, const u32vec *stages, const map *stored,
                   .constant = t->kind == TK_CONST,
                   .known = t->kind == TK_CONST && !sym_uses_kind(e->c, address, AT_DATA),
                   .leader = leader,
-                  .place = !reads_below(e, s->value, loads.v[k], map_new(e->a)),
+                  .place = place[k],
                   .guarded = n->otherwise != 0,
                   .bytes = et_bytes(t->type)};
       if (!take(env, e, &x)) return false;
