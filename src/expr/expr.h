@@ -99,14 +99,35 @@ typedef struct axis {
  * part i has the elements i*begin - lead + j*apart, those of them that are among `all`. */
 enum { LINMAP_AXES = 2, LINMAP_TAPS = 1024 /* r0 * r1 at most */ };
 typedef struct linmap {
-  int64_t size;                                             /* bytes of an element: 4, 8 */
-  int64_t n[LINMAP_AXES], r[LINMAP_AXES], tap[LINMAP_AXES]; /* an axis that is not there: n = r = 1, g = 1 */
-  /* elements of all parts, and which of x counts these; all = 0: there are none */
-  int64_t all[LINMAP_AXES], part[LINMAP_AXES];
-  /* tap: from one of a part's elements to the next */
-  int64_t begin[LINMAP_AXES], lead[LINMAP_AXES], spacing[LINMAP_AXES];
-  int64_t nx, ext[2 * MAX_RANK], step[2 * MAX_RANK], base; /* nx >= 1 */
-  const double *g[LINMAP_AXES];                            /* n x r */
+  /* bytes of an element: 4 or 8 */
+  int64_t size;
+  /* n0, n1: elements along each inner axis of Y; 1: there is no such axis */
+  int64_t n[LINMAP_AXES];
+  /* r0, r1: elements along each inner axis of `from`; 1: there is no such axis */
+  int64_t r[LINMAP_AXES];
+  /* elements of `from` between two neighbours on an inner axis */
+  int64_t tap[LINMAP_AXES];
+  /* elements of all parts together; 0: the axis is not in parts */
+  int64_t all[LINMAP_AXES];
+  /* which of x counts the parts, where `all` is not 0 */
+  int64_t part[LINMAP_AXES];
+  /* elements from the beginning of a part to that of the next one */
+  int64_t begin[LINMAP_AXES];
+  /* elements of the first part that come before the first of `all` */
+  int64_t lead[LINMAP_AXES];
+  /* elements between two neighbours of a part, where tap counts them */
+  int64_t spacing[LINMAP_AXES];
+  /* number of x, at least 1 */
+  int64_t nx;
+  /* values of each x, outer to inner */
+  int64_t ext[2 * MAX_RANK];
+  /* elements of `from` between two values of each x */
+  int64_t step[2 * MAX_RANK];
+  /* offset of the first element in `from`, in elements */
+  int64_t base;
+  /* g0, g1: n x r factors each, row by row */
+  const double *g[LINMAP_AXES];
+  /* the constant that it is made of */
   bytes from;
 } linmap;
 
@@ -175,21 +196,57 @@ typedef struct block {
   uint32_t parent;
 } block;
 typedef struct xif {
+  /* bool scalar: true runs then_block, false else_block */
   tid cond;
-  uint32_t then_block, else_block, n;
-  tid *results, *then_vals, *else_vals;
+  /* the block that runs where cond is true */
+  uint32_t then_block;
+  /* the block that runs where cond is false */
+  uint32_t else_block;
+  /* number of results */
+  uint32_t n;
+  /* the results */
+  tid *results;
+  /* the value of each result where cond is true */
+  tid *then_vals;
+  /* the value of each result where cond is false */
+  tid *else_vals;
+  /* the block that the branch stands in */
   uint32_t block;
+  /* name of the node that it comes from; NULL: not known */
   const char *origin;
 } xif;
 typedef struct xloop {
-  sz trips;        /* 0: unknown; then cond decides */
-  tid trip_tensor; /* i64 scalar tensor when trips is a run-time value; 0 */
-  atom counter;    /* symbol that stands for the current trip 0.. inside the body */
-  tid cond0, cond; /* initial and next condition, bool scalars; 0 = always true */
-  uint32_t body, ncarried, ncollected;
-  tid *init, *inner, *next, *final; /* carried */
-  tid *slice, *collected;           /* collected[i] gets slice[i] of every trip at axis 0 */
+  /* number of trips, evaluated before the loop; 0: not known, cond decides */
+  sz trips;
+  /* i64 scalar tensor with the number of trips where it is a run-time value; 0: none */
+  tid trip_tensor;
+  /* symbol that stands for the number of the current trip, 0.., inside the body */
+  atom counter;
+  /* bool scalar: whether the first trip runs; 0: always */
+  tid cond0;
+  /* bool scalar, computed by a trip: whether another one follows; 0: always */
+  tid cond;
+  /* the block of the body */
+  uint32_t body;
+  /* number of values carried from trip to trip */
+  uint32_t ncarried;
+  /* number of values collected over all trips */
+  uint32_t ncollected;
+  /* carried: values before the first trip */
+  tid *init;
+  /* carried: values at the beginning of a trip */
+  tid *inner;
+  /* carried: values at the end of a trip */
+  tid *next;
+  /* carried: values after the last trip */
+  tid *final;
+  /* collected: value of one trip */
+  tid *slice;
+  /* collected: slice[i] of all trips, one after the other on axis 0 */
+  tid *collected;
+  /* the block that the loop stands in */
   uint32_t block;
+  /* name of the node that it comes from; NULL: not known */
   const char *origin;
 } xloop;
 #define EXPR_NO_BOUND INT64_C(1000000000) /* a late size's bound that says nothing */

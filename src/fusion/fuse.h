@@ -12,38 +12,78 @@
 
 enum { FUSE_MEMBERS = 160 }; /* stages of a kernel */
 typedef struct fnode {
+  /* class of the kernel */
   kernel_class cls;
-  bool alive, virt, opaque, needed; /* needed: some node may depend on it; else none does */
-  u32vec st;                        /* members, in order of position */
-  u32vec outer;                     /* canonical variables shared by all */
+  /* the node is in use; false: its members went to another node */
+  bool alive;
+  /* its stages are computed where they are read: it becomes no kernel */
+  bool virt;
+  /* it stands for an item that is no kernel, such as a branch or a loop */
+  bool opaque;
+  /* some node may depend on it; false: none does */
+  bool needed;
+  /* stages, in order of position */
+  u32vec st;
+  /* canonical variables that all its stages share */
+  u32vec outer;
+  /* nodes that it depends on, as bits */
   uint64_t *anc;
+  /* index of an opaque node's item in the block */
   uint32_t item;
+  /* remarks on how it came about; NULL: none */
   const char *note;
 } fnode;
 typedef struct fuser {
+  /* the state of the run of passes */
   pw *p;
+  /* the module */
   emodule *m;
+  /* the context */
   ctx *c;
+  /* an arena for the time of the pass */
   arena *a;
-  uint32_t block, words;
+  /* the block whose stages are fused */
+  uint32_t block;
+  /* 64-bit words of fnode.anc */
+  uint32_t words;
+  /* the nodes of the block */
   VEC(fnode) k;
-  uint32_t *where; /* per stage: node + 1; 0: not in this block (yet) */
+  /* per stage: 1 + its node; 0: it is not in this block, or has no node so far */
+  uint32_t *where;
+  /* number of elements of `where` */
   uint32_t nwhere;
-  map *result; /* tensors of branches and loops -> node */
+  /* tensors of branches and loops -> node */
+  map *result;
+  /* variable -> the name by which stages share it */
   map *canon;
-  uint32_t *pos;     /* per stage: position */
-  uint32_t *placed;  /* per stage: 1 + the placement it stands in, or 0 */
-  kernel_class *cls; /* per stage, 0: unknown */
+  /* per stage: its position in the block */
+  uint32_t *pos;
+  /* per stage: 1 + the placement that it stands in; 0: none */
+  uint32_t *placed;
+  /* per stage: its class; 0: not determined so far */
+  kernel_class *cls;
+  /* number of elements of `cls` */
   uint32_t ncls;
+  /* something was fused */
   bool changed;
 } fuser;
 
 typedef struct joint {
+  /* the stage may join the node */
   bool ok;
+  /* why it may not; NULL: there is no reason */
   const char *why;
-  atom *var, *to;
-  uint32_t n, mapped;
+  /* variables of the stage */
+  atom *var;
+  /* for each of `var`: the variable of the node that it becomes; itself where there is none */
+  atom *to;
+  /* number of variables of the stage */
+  uint32_t n;
+  /* number of them that become a variable of the node */
+  uint32_t mapped;
+  /* variables that node and stage share */
   u32vec outer;
+  /* each index at which the stage reads a tensor of the node is one variable of the stage */
   bool identity;
 } joint;
 

@@ -62,108 +62,201 @@ typedef struct local {
 } local;
 /* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
 typedef struct packed {
+  /* the load that reads the operand */
   ex load;
+  /* pointer to the pack */
   lv ptr;
-  sz off;               /* over the tile's variables; the lane variable must not occur */
-  sz lane_base;         /* where the pack begins on the lane variable; 0: at the tile itself */
-  uint32_t fixed_point; /* vectors of a panel in fixed point, with what lies beside it; 0: it is not */
-  int64_t first;        /* lanes beside it that come before its own */
+  /* offset of the point's elements, in elements, over the tile's variables without the lane variable */
+  sz off;
+  /* where the pack begins on the lane variable; 0: at the tile itself */
+  sz lane_base;
+  /* vectors of a panel in fixed point, interleaved panels included; 0: floats */
+  uint32_t fixed_point;
+  /* lanes of interleaved panels that come before this one's at a point; 0: it is the first */
+  int64_t first;
 } packed;
 
 /* The places lo..hi-1 of a reduction's variable, where its condition holds for no others. Where these are >= 0 (0:
  * none) is then known in its loop. */
 typedef struct var_range {
+  /* the reduction's variable */
   atom var;
-  lv lo, hi;
+  /* first place */
+  lv lo;
+  /* end of the places (not included) */
+  lv hi;
+  /* sizes that are >= 0 at these places; 0: none */
   sz facts[2];
 } var_range;
 
 /* A row operand that lies computed in scratch [row of the tile][point of the reduction]: the value, and which point. */
 typedef struct prepared {
+  /* the operand */
   ex value;
-  uint32_t stage; /* index into the group */
+  /* index into the group's stages */
+  uint32_t stage;
+  /* pointer to the computed values */
   lv ptr;
+  /* points of the reduction, which is the distance of two rows in elements */
   int64_t depth;
+  /* number of the current point */
   sz at;
 } prepared;
 
 /* A sum of products f32(x) * f32(w) of bf16, w a packed constant: the two loads, the stage (index into the group),
  * the variable of which two neighbours are taken at once. */
 typedef struct dotted {
-  ex row, lane;
+  /* the load that follows the rows */
+  ex row;
+  /* the load of the packed constant, which follows the lanes */
+  ex lane;
+  /* index into the group's stages */
   uint32_t stage;
+  /* the reduction's variable: its values 2k and 2k+1 are taken at once */
   atom var;
 } dotted;
 
 /* What is fetched while a reduction runs, once for `line` values of its last variable, as many as lie in a cache
  * line: from at + step on, `lines` neighbouring lines at each of n places. */
 typedef struct stream {
-  lv ptr, at;
+  /* pointer to the operand */
+  lv ptr;
+  /* offset of the current place, in elements */
+  lv at;
+  /* distance from there to what is fetched, in elements */
   sz step;
-  int64_t line, lines, n, spacing;
+  /* elements in a cache line */
+  int64_t line;
+  /* neighbouring lines fetched at each place */
+  int64_t lines;
+  /* number of places */
+  int64_t n;
+  /* elements from one place to the next */
+  int64_t spacing;
 } stream;
 
 /* A sum of very many terms, which goes in blocks (long_sum.c). */
 typedef struct long_sum {
-  atom var;                /* in blocks of this one; 0: the sum is not long, and nothing below is set */
-  int64_t block;           /* of so many values */
-  bool repeats;            /* it has turns, so that terms are counted over several */
-  bool inside;             /* while a block is emitted */
-  lv *acc, *sums;          /* registers of the block, and of the blocks before; 0 in both: none */
-  uint32_t n;              /* of these */
-  lv terms, end;           /* values of var in acc (repeats); where its loop ends */
-  atom part;               /* ectx.sum_block around the block */
-  struct long_sum *before; /* ectx.long_sum around the sum */
+  /* the variable that runs in blocks; 0: the sum is not long, and nothing below is set */
+  atom var;
+  /* values of a block */
+  int64_t block;
+  /* an outer variable of the reduction repeats var's loop, so that terms are counted over several of them */
+  bool repeats;
+  /* a block is being emitted */
+  bool inside;
+  /* registers with the sums of the block; NULL: none */
+  lv *acc;
+  /* registers with the sums of the blocks before; NULL: none */
+  lv *sums;
+  /* number of registers in each of the two */
+  uint32_t n;
+  /* values of var that are in acc (where repeats is set) */
+  lv terms;
+  /* end of var's loop */
+  lv end;
+  /* ectx.sum_block around the block */
+  atom part;
+  /* ectx.long_sum around the sum */
+  struct long_sum *before;
 } long_sum;
 
 typedef struct memo_scope {
+  /* values emitted in this scope */
   map *m;
+  /* the scope around it; NULL: it is the outermost */
   struct memo_scope *up;
 } memo_scope;
 typedef struct ectx {
+  /* the plan that the kernel belongs to */
   splan *p;
+  /* the module of the stages */
   emodule *m;
+  /* the context */
   ctx *c;
+  /* the arena of the plan */
   arena *a;
+  /* the loop function being emitted */
   lfunc *f;
+  /* where in the function it continues */
   lbuild b;
+  /* lanes of a vector */
   uint32_t lanes;
-  lv count;          /* active lanes of a tail, or 0 */
-  uint32_t unit;     /* the lane variable's first value in each tile is a multiple of it; 0: not known */
-  bool lane_reduced; /* the lane variable is a reduction's: inactive lanes contribute the identity */
-  uint32_t r, v;     /* the copy being emitted */
-  uint32_t mr;       /* rows of the tile */
-  uint32_t row_fold; /* they count two variables: so many values of the row variable for each of `row2`; 0: no */
-  atom row, lane, row2;
+  /* active lanes of a tail; 0: all lanes are active */
+  lv count;
+  /* the lane variable's first value in each tile is a multiple of it; 0: not known */
+  uint32_t unit;
+  /* the lane variable is a reduction's: inactive lanes contribute the identity */
+  bool lane_reduced;
+  /* row of the copy being emitted */
+  uint32_t r;
+  /* vector of the copy being emitted */
+  uint32_t v;
+  /* rows of the tile */
+  uint32_t mr;
+  /* rows count two variables: number of values of `row` for each value of `row2`; 0: rows count `row` alone */
+  uint32_t row_fold;
+  /* the variable on the rows; 0: none */
+  atom row;
+  /* the variable on the lanes; 0: none */
+  atom lane;
+  /* the second variable on the rows; 0: none */
+  atom row2;
+  /* what the variables are; a later binding hides an earlier one of the same variable */
   VEC(binding) binds;
-  map *bind_of;       /* variable -> its last binding + 1, or 0 */
-  uint32_t substs;    /* bindings that substitute */
-  uint32_t resolving; /* names which these are, see splan.resolved */
+  /* variable -> 1 + index of its last binding, or 0 */
+  map *bind_of;
+  /* number of bindings that substitute */
+  uint32_t substs;
+  /* identifies the set of these bindings, see splan.resolved */
+  uint32_t resolving;
+  /* tensors that live in registers or in scratch */
   VEC(local) locals;
+  /* loads that read packed operands */
   VEC(packed) packs;
+  /* reductions that run over a part of their range */
   VEC(var_range) ranges;
-  /* constants to fetch while a reduction runs: `by` elements a step, from at + by * step; those of a cache line */
+  /* constants to fetch while a reduction runs */
   struct {
-    lv ptr, at;
+    /* pointer to the constants; 0: nothing is fetched */
+    lv ptr;
+    /* offset of the first one, in elements */
+    lv at;
+    /* number of the reduction's step */
     sz step;
-    int64_t by, line;
+    /* elements from one step to the next: step s fetches from at + by * s */
+    int64_t by;
+    /* elements of a cache line */
+    int64_t line;
   } ahead;
+  /* run-time operands to fetch while a reduction runs */
   VEC(stream) streams;
-  const prepared *rows; /* NULL: none */
-  atom window;          /* of the reduction: its steps are written out (nest.windows); 0: none */
-  map *shared;          /* the vectors that these steps have loaded: (pointer, index, count) -> value; NULL */
-  const dotted *dot;    /* NULL: the sum goes point by point */
-  long_sum *long_sum;   /* the sum that is being emitted, if it is long; or NULL */
-  lv *second;           /* sums of every second point, as the tile's others; NULL: there are none */
-  /* of the reduction: a part of its values is being added, whole groups of a sum of loads (nest.c); 0: none */
+  /* operands that were computed before the tile's sum; NULL: none */
+  const prepared *rows;
+  /* the reduction's variable whose steps are written out (nest.windows); 0: none */
+  atom window;
+  /* vectors that these steps have loaded: (pointer, index, count) -> value; NULL: no steps are written out */
+  map *shared;
+  /* the sum takes two points at a time; NULL: point by point */
+  const dotted *dot;
+  /* the long sum that is being emitted; NULL: none */
+  long_sum *long_sum;
+  /* registers for the sums of every second point, numbered as the tile's; NULL: there are none */
+  lv *second;
+  /* the variable of a sum of loads of which whole groups are being added (nest.c); 0: none */
   atom sum_block;
-  bool assumed; /* sizes are simplified anew, under facts that hold in this branch only */
-  /* bool: this step of a recurrence goes through its constants from behind; 0: in no recurrence */
+  /* sizes are simplified under facts that hold in the current branch only */
+  bool assumed;
+  /* bool: the current step of a recurrence goes through its constants from behind; 0: in no recurrence */
   lv back;
+  /* values emitted so far that may be used again */
   memo_scope *memo;
-  launch *l;      /* arguments are added to it as they are needed */
-  map *arg_of;    /* buffer -> param value, size symbol -> param value */
-  uint32_t epoch; /* what splan.depends says of this epoch holds with the bindings as they are */
+  /* arguments are added to this launch as they are needed */
+  launch *l;
+  /* buffer -> param value, size symbol -> param value */
+  map *arg_of;
+  /* what splan.depends says of this epoch holds with the current bindings */
+  uint32_t epoch;
 } ectx;
 
 /* What an extent is, if it is known: at most 2^40, so that what is computed of it does not overflow. */
@@ -230,8 +323,12 @@ bool lanes_strided(ectx *e, sz addr, atom lane, uint32_t lanes); /* would it be 
 /* of steps that stand one after the other: the address at the first one, how far this one and the last one are from
  * it */
 typedef struct strided_steps {
+  /* offset at the first step, in elements */
   sz addr;
-  int64_t by, last;
+  /* elements from the first step to the current one */
+  int64_t by;
+  /* elements from the first step to the last one */
+  int64_t last;
 } strided_steps;
 lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s); /* what the steps read together is loaded once */
 /* Accesses whose lanes do not lie side by side, but the tile's rows do: all its rows at once. False: not so, and
@@ -242,11 +339,17 @@ bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows);
 /* What a tile has computed, and where it goes: regs[r * TILE_V + v]; done[v]: bits of the rows that are stored. Of
  * this vector (e->v) those that can be in squares are, from lanes apart to places side by side. */
 typedef struct result {
+  /* the tensor */
   tid t;
+  /* pointer to its memory */
   lv ptr;
+  /* offset of the tile, in elements */
   sz addr;
+  /* indices of the tile, one per axis */
   const sz *idx;
+  /* the computed values, regs[r * TILE_V + v] */
   const lv *regs;
+  /* per vector v: the rows that are stored already, as bits */
   uint64_t *done;
 } result;
 void lanes_store_runs(ectx *e, result *all, uint32_t n);

@@ -22,47 +22,83 @@ typedef struct shared_block {
 } shared_block;
 /* what a window reads of a tensor made in the same kernel, row by row just ahead of it (kernel_rolling.c) */
 typedef struct rolling {
-  uint32_t stage; /* that makes it + 1; 0: none */
+  /* 1 + the stage that makes the tensor; 0: there is none */
+  uint32_t stage;
+  /* how the window moves over the tensor */
   sliding_window window;
-  int64_t places; /* of the axis that slides */
+  /* size of the axis that slides, in elements */
+  int64_t places;
+  /* the rows that are in memory */
   shared_block rows;
+  /* layout of these rows in scratch */
   const layout *lay;
+  /* pointer to these rows; 0: before they have memory */
   lv ptr;
 } rolling;
 typedef struct kctx {
+  /* the function being emitted, at the current tile */
   ectx e;
+  /* the class of the kernel */
   kernel_class cls;
+  /* the plan that the launch goes to */
   splan *p;
+  /* the module of the stages */
   emodule *m;
+  /* the context */
   ctx *c;
+  /* the arena of the plan */
   arena *a;
+  /* the launch being made */
   launch l;
-  map *stored; /* tensors with memory (or scratch) of their own */
-  sz scratch;  /* bytes taken so far */
+  /* tensors with memory (or scratch) of their own */
+  map *stored;
+  /* bytes of scratch per thread that are in use so far */
+  sz scratch;
+  /* pointer to the thread's scratch; 0: none was needed so far */
   lv scratch_ptr;
+  /* index of the scratch among the launch's arguments, where scratch_ptr is set */
   uint32_t scratch_arg;
-  const map *canon;              /* variable -> the name by which the stages share it */
-  u32vec outer;                  /* variables that all stages share */
-  shared_block shared_blocks[3]; /* of them, those that run inside the nests, a part at a time */
+  /* variable -> the name by which the stages share it */
+  const map *canon;
+  /* variables that all stages share */
+  u32vec outer;
+  /* those of `outer` that run inside the nests, a block at a time */
+  shared_block shared_blocks[3];
+  /* number of shared_blocks in use */
   uint32_t nshared_blocks;
+  /* the tensor that is computed row by row just ahead of its reader */
   rolling rolling;
-  nvar point;          /* the number of a point, of several groups; var 0: it is not counted */
-  bool parallel;       /* is its work worth a fork and join of threads? */
-  atom block;          /* chunks are blocks of it: tiles are narrow enough for several; 0: none */
-  int64_t block_lanes; /* of so many lanes; 0: as many as kernel_narrow leaves the tiles */
+  /* the number of a point, where the kernel has several groups; var 0: points are not counted */
+  nvar point;
+  /* the work is worth a fork and join of threads */
+  bool parallel;
+  /* chunks are blocks of this variable, and tiles are narrow enough for several; 0: chunks are not blocks of lanes */
+  atom block;
+  /* lanes of such a block; 0: as many as kernel_narrow leaves the tiles */
+  int64_t block_lanes;
 } kctx;
 /* stages computed in one nest: a leader and its epilogue */
 typedef struct grp {
-  u32vec stages, domain, red;
+  /* the stages: a leader and its epilogue */
+  u32vec stages;
+  /* variables of the index space */
+  u32vec domain;
+  /* variables of the leader's reduction; none: it is no reduction */
+  u32vec red;
 } grp;
 typedef VEC(grp) grps;
 /* stages of a recurrence that run a step in one launch */
 typedef struct recurrence_launch {
+  /* index of the recurrence in the module */
   uint32_t recurrence;
+  /* stages of a step, in order */
   u32vec stages;
+  /* variable -> the name by which the stages share it */
   map *canon;
-  atom shared;  /* its blocks are the chunks; 0: one chunk */
-  atom counter; /* symbol: the step's number */
+  /* the variable whose blocks are the chunks; 0: one chunk */
+  atom shared;
+  /* the symbol that stands for the number of the step */
+  atom counter;
 } recurrence_launch;
 typedef VEC(recurrence_launch) recurrence_launches;
 

@@ -97,34 +97,63 @@ typedef struct cache_blocking {
   lv last;
 } cache_blocking;
 typedef struct nest {
-  u32vec stages; /* leader, followers */
-  nvars outer, inner;
-  nvar point;     /* bound outside the nest: the point of a chunk; var 0: none */
-  nvar row, lane; /* var 0: none */
-  nvar row2;      /* the rows of a tile are all values of row, for several of this one; var 0: none */
-  nvar collapsed; /* no: they are the points of both, one after the other; var 0: as said */
+  /* the leader, then its followers */
+  u32vec stages;
+  /* variables outside the loops over the tile */
+  nvars outer;
+  /* variables between the loop over panels and the loop over rows */
+  nvars inner;
+  /* the point of a chunk, bound outside the nest; var 0: none */
+  nvar point;
+  /* the variable on the rows; var 0: none */
+  nvar row;
+  /* the variable on the lanes; var 0: none */
+  nvar lane;
+  /* second variable on the rows: a tile has all values of row, for several values of row2; var 0: none */
+  nvar row2;
+  /* rows are the points of row and this variable, one after the other; var 0: they are not */
+  nvar collapsed;
   /* all full panels pass over a tile of rows (from..to of `blocking`), instead of the rows over a panel */
   bool rows_outer;
-  /* a tile has points of one value of row2, where these are enough for one: it decides which places the sum leaves
-   * out */
+  /* a tile has points of one value of row2, where these are enough for a tile: row2 decides which places the sum
+   * omits */
   bool partitioned;
-  uint64_t idle; /* rows of a tile that nobody reads (idle.c), as bits */
-  sz begins;     /* it runs over `unit` values from here on; 0: over its range */
-  uint32_t mr, nv, lanes;
-  bool lane_reduced, lane_outer;
-  /* not lane_outer: all panels of so many rows, whole tiles of them, before the next ones; 0: of all rows */
+  /* rows of a tile that nobody reads (idle.c), as bits */
+  uint64_t idle;
+  /* the rows run over `unit` values from here on; 0: over their range */
+  sz begins;
+  /* rows of the tile */
+  uint32_t mr;
+  /* vectors of the tile along the lanes */
+  uint32_t nv;
+  /* lanes of a vector */
+  uint32_t lanes;
+  /* the lane variable is a variable of the reduction */
+  bool lane_reduced;
+  /* the loop over panels of lanes is outside the loop over rows */
+  bool lane_outer;
+  /* where lane_outer is not set: rows, whole tiles of them, over which all panels pass before the next rows; 0: all
+   * rows */
   int64_t strip_mine;
-  u32vec *reds; /* per stage: its reduction variables in loop order, without a reduced lane */
-  /* per stage: the last of its reduction variables, if neighbouring rows read the same vectors at other values of
-   * it: its steps stand one after the other, so that they share these; or 0 */
+  /* per stage: its reduction variables in loop order, without a reduced lane */
+  u32vec *reds;
+  /* per stage: its last reduction variable, if neighbouring rows read equal vectors at other values of it: its steps
+   * are written out, so that they share these vectors; 0: they are not */
   atom *windows;
-  atom panel; /* variable that numbers lane tiles (lane_outer) */
+  /* the variable that numbers lane tiles (lane_outer); 0: none */
+  atom panel;
+  /* number of lane tiles (lane_outer) */
   sz npanels;
+  /* operands that lie packed in panels */
   VEC(packload) packs;
-  VEC(prepared) rows;      /* operands that a tile computes before its sum */
-  VEC(dotted) dots;        /* sums of products of bf16 that go two points at a time */
-  cache_blocking blocking; /* panels 0: in the order above, or rows_outer */
-  map *stored;             /* tensors of the group that go to memory */
+  /* operands that a tile computes before its sum */
+  VEC(prepared) rows;
+  /* sums of products of bf16 that take two points at a time */
+  VEC(dotted) dots;
+  /* blocks of panels and rows that stay in a cache; panels 0: the loops are not blocked */
+  cache_blocking blocking;
+  /* tensors of the group that go to memory */
+  map *stored;
 } nest;
 /* lanes of a vector in which every stage of the group fits one register */
 uint32_t nest_lanes(ectx *e, const u32vec *stages);
@@ -144,8 +173,12 @@ void outside_bounds(ectx *e, const ex_node *red, atom unrolled);
 bool bounded(ectx *e, atom var, lv *lo, lv *hi); /* tightens lo..hi by them */
 /* The values that a variable takes while something runs. */
 typedef struct var_span {
+  /* the variable */
   atom var;
-  lv first, last;
+  /* its first value */
+  lv first;
+  /* its last value (included) */
+  lv last;
 } var_span;
 typedef VEC(var_span) var_spans;
 enum { RANGE_LANES = 16, RANGE_PANEL = 64 }; /* values of a variable that a range in a tile, in a nest, is made of */

@@ -41,15 +41,34 @@ typedef struct layout {
  * is even then) a lane's values of two points stand side by side: [items][depth/2][nr][2]. Steps are elements
  * of the source. Two recipes are the same if their bytes are. */
 typedef struct packing {
-  int64_t size; /* bytes of an element */
-  int64_t base, lane_step, lanes, nr, panels;
-  int64_t depth, nsel, nred, pairs; /* depth: product of the reductions' counts; pairs: 0, 1 */
-  /* of these, the last count: panels of constants that make one factor lie side by side at a point; 0: one */
+  /* bytes of an element */
+  int64_t size;
+  /* offset of the first element in the source, in elements */
+  int64_t base;
+  /* elements of the source from one lane to the next */
+  int64_t lane_step;
+  /* lanes of all panels */
+  int64_t lanes;
+  /* lanes of a panel */
+  int64_t nr;
+  /* number of panels */
+  int64_t panels;
+  /* points of the reduction: the product of its counts */
+  int64_t depth;
+  /* number of selecting variables */
+  int64_t nsel;
+  /* number of the reduction's variables */
+  int64_t nred;
+  /* 1: a lane's values of two points stand side by side; 0: they do not */
+  int64_t pairs;
+  /* number of panels of constants of one factor that lie side by side at a point, the last of the counts; 0: one */
   int64_t interleaved;
-  /* the pack is in fixed point (fixed_point.c), in vectors of so many lanes; 0: it is not */
+  /* lanes of a vector in fixed point (fixed_point.c); 0: the pack is not in fixed point */
   int64_t fixed_point;
-  /* of the selecting variables, then of the reductions, outer to inner */
-  int64_t count[3 * MAX_RANK], step[3 * MAX_RANK];
+  /* number of values of each selecting variable, then of each of the reduction's, outer to inner */
+  int64_t count[3 * MAX_RANK];
+  /* elements of the source from one value to the next, in the order of count */
+  int64_t step[3 * MAX_RANK];
 } packing;
 int64_t packing_items(const packing *k);
 int64_t packing_bytes(const packing *k); /* of the whole pack */

@@ -6,15 +6,27 @@
 
 /* One access of a group: a load of its values, or the store of a member. coefs are looked up by variable. */
 typedef struct access {
+  /* the load; 0: a store */
   ex load;
+  /* the tensor that is read or written */
   tid t;
-  uint32_t stage; /* index into the group */
+  /* index into the group's stages */
+  uint32_t stage;
+  /* offset in the tensor's memory, in elements, over the variables of the nest */
   sz address;
+  /* the tensor is a constant */
   bool constant;
-  bool known;  /* a constant, at places that data do not choose: it can be packed when compiling */
-  bool leader; /* read by a reduction */
-  bool place;  /* it only says where another one reads */
-  bool store, guarded;
+  /* a constant whose places do not depend on data: it can be packed when compiling */
+  bool known;
+  /* a reduction reads it */
+  bool leader;
+  /* an index of another load: it only says where that one reads */
+  bool place;
+  /* it is the store of a member */
+  bool store;
+  /* a load with another value for places outside the tensor (ex_node.otherwise) */
+  bool guarded;
+  /* bytes of an element */
   uint32_t bytes;
 } access;
 typedef VEC(access) accesses;
@@ -34,17 +46,40 @@ bool value_reduces(ectx *e, ex x);                /* is there a reduction in it?
 bool address_uses(ectx *e, sz address, atom var); /* also inside the data it reads */
 
 typedef struct choice {
-  atom lane, row, row2; /* a tile has all values of row, for several of row2; 0: none */
-  bool lane_reduced, lane_outer;
-  uint32_t mr, nv, l2_mr, l2_nv; /* l2_: the tile for rows that stay in the L2 cache; 0: none */
+  /* the variable on the vector lanes; 0: none */
+  atom lane;
+  /* the variable on the rows of the tile; 0: none */
+  atom row;
+  /* second variable on the rows: a tile has all values of row, for several values of row2; 0: none */
+  atom row2;
+  /* lane is a variable of the reduction */
+  bool lane_reduced;
+  /* the loop over panels of lanes is outside the loop over rows */
+  bool lane_outer;
+  /* rows of the tile */
+  uint32_t mr;
+  /* vectors of the tile along the lanes */
+  uint32_t nv;
+  /* rows of the tile for rows that stay in the L2 cache; 0: there is no such tile */
+  uint32_t l2_mr;
+  /* vectors of the tile for rows that stay in the L2 cache; 0: there is no such tile */
+  uint32_t l2_nv;
+  /* two variables whose points, one after the other, are the rows of another tile; the first has few values; 0: none */
   atom collapsed[2];
-  uint32_t collapsed_mr, collapsed_nv;
-  /* the tile whose rows are the points of two variables, one after the other, where the first has few values; 0:
-   * none; partitioned, outer: see nest.partitioned, nest.rows_outer */
-  bool collapsed_partitioned, collapsed_outer;
-  uint32_t lanes; /* of a vector: nest_lanes, or half of these */
-  ex lane_load;   /* the operand that follows the lane */
-  double score;   /* of the lane: how well the accesses suit it, the more the better */
+  /* rows of the tile over `collapsed`; 0: there is no such tile */
+  uint32_t collapsed_mr;
+  /* vectors of the tile over `collapsed`; 0: there is no such tile */
+  uint32_t collapsed_nv;
+  /* nest.partitioned of the tile over `collapsed` */
+  bool collapsed_partitioned;
+  /* nest.rows_outer of the tile over `collapsed` */
+  bool collapsed_outer;
+  /* lanes of a vector: nest_lanes, or half of these */
+  uint32_t lanes;
+  /* the load whose address follows the lane; 0: none */
+  ex lane_load;
+  /* how well the accesses suit the lane, without unit; more is better */
+  double score;
 } choice;
 enum { MAX_COLLAPSED = 8 }; /* values of a variable that would not fill tiles */
 choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red);
