@@ -41,6 +41,8 @@ take "show --stage loop" 100 show "$work/big.onnx" --stage loop
 # ---- 64 MiB: 1.5 times that and 100 MB to compile; once and 100 MB to save ----
 cp "$here/cache/matrix.onnx" "$work/"
 head -c 67108864 /dev/urandom >"$work/matrix.bin"
+take "check" 40 check "$work/matrix.onnx"
+ok "check takes $ms ms, 100 are allowed" [ "${ms:-1000000}" -le 100 ]
 take "run" 196 run "$work/matrix.onnx" --no-cache
 for x in so o c; do take "compile -o m.$x" 164 compile "$work/matrix.onnx" -o "$work/m.$x"; done
 "$einkorn" run "$work/matrix.onnx" --no-cache --output "$work/a.npz" >"$work/log" 2>&1

@@ -329,7 +329,7 @@ static void prepare(job *j, evaluation *v, uint32_t id, arena *a) {
   atom t = s->recurrence ? v->m->recurrences.v[s->recurrence].var : 0;
   /* 1. the points: digits outer to inner, each with its stride in the tensor */
   plan_begin(&pl, v, a, &j->p, x->name, x->origin);
-  if (t) plan_loop(&pl, t);
+  if (t) plan_loop(&pl, t, 1);
   uint32_t nd_digits = 0;
   for (uint32_t i = 0; i < s->naxes; i++) nd_digits += s->axes[i].n;
   if (nd_digits > 256) ctx_fail(v->c, E_UNSUPPORTED, "stage %s has more than 256 index digits", x->name);
@@ -345,7 +345,7 @@ static void prepare(job *j, evaluation *v, uint32_t id, arena *a) {
         j->has_t = true;
         continue;
       }
-      plan_lane(&pl, d->var);
+      plan_lane(&pl, d->var, e);
       j->g.extent[j->g.n++] = e;
     }
     if (size != nd->dims[i])
@@ -371,13 +371,13 @@ static void prepare(job *j, evaluation *v, uint32_t id, arena *a) {
     up *u = &j->ups[i];
     u->u = &s->updates.v[i];
     plan_begin(&pl, v, a, &u->p, x->name, x->origin);
-    if (t) plan_loop(&pl, t);
+    if (t) plan_loop(&pl, t, 1);
     u->g.n = u->u->nvars;
     if (u->g.n > 256 || u->u->nidx != nd->rank) ctx_bug(v->c, "evaluator: stage %s: malformed update", x->name);
     u->g.extent = NEWN(a, int64_t, u->g.n + 1);
     for (uint32_t k = 0; k < u->g.n; k++) {
       u->g.extent[k] = size_int(v, sym_extent(v->c, u->u->vars[k]), "the extent of an update", x->name, x->origin);
-      plan_lane(&pl, u->u->vars[k]);
+      plan_lane(&pl, u->u->vars[k], u->g.extent[k]);
     }
     count_points(v, &u->g, x->name);
     u->idx = NEWN(a, uint32_t, u->u->nidx + 1);

@@ -4,6 +4,7 @@
  *   eval_plan.c   a stage's values -> a plan: the same DAG with sizes taken apart into scalar arithmetic and
  *                 symbols replaced by their numbers
  *   eval_strip.c  the plan -> values, for 256 points of the stage at a time (a strip: one lane a point)
+ *   eval_once.c   reductions that many points share, each computed once
  *   eval_ops.c    one scalar operation over the lanes of a strip
  *
  * Output variables differ from lane to lane; variables of reductions (and a recurrence's step) have one value for the
@@ -69,14 +70,18 @@ typedef struct pnode {
   tid tensor;        /* LOAD */
   uint32_t flat;     /* LOAD: node of the lanes' part of the flat offset, or 0 */
   uint32_t otherwise, where, body, payload;
-  uint32_t ndeps;
-  const uint32_t *deps; /* loop slots it depends on */
+  uint32_t ndeps, nlane_deps;
+  const uint32_t *deps;      /* loop slots it depends on */
+  const uint32_t *lane_deps; /* lane variables it depends on */
+  uint32_t keys;             /* REDUCE: how many values it has, if they are remembered (eval_once.c), or 0 */
 } pnode;
 
 typedef struct plan {
   VEC(pnode) nodes; /* [0] unused; operands before users */
   const char *stage, *origin;
   VEC(const char *) lane_names, loop_names;
+  VEC(int64_t) lane_extents;
+  VEC(int64_t) loop_extents; /* 0: not known; 1 for a recurrence's step: with each all is computed anew */
 } plan;
 
 /* ---- tensors at run time --------------------------------------------------------------------- */
@@ -106,8 +111,8 @@ typedef struct planner {
   map *atoms;  /* atom -> node */
 } planner;
 void plan_begin(planner *pl, evaluation *v, arena *a, plan *p, const char *stage, const char *origin);
-uint32_t plan_lane(planner *pl, atom var); /* declares variables; returns the slot */
-uint32_t plan_loop(planner *pl, atom var);
+uint32_t plan_lane(planner *pl, atom var, int64_t extent); /* declares variables; returns the slot */
+uint32_t plan_loop(planner *pl, atom var, int64_t extent);
 uint32_t plan_value(planner *pl, ex e);
 uint32_t plan_size(planner *pl, sz s);
 
@@ -121,8 +126,13 @@ typedef struct node_state {
   uint32_t filled;  /* lanes that hold a value */
   int64_t lo, hi;   /* over the lanes */
   strip *acc, *aux; /* REDUCE */
+  /* REDUCE with keys: the values computed so far, which of them there are, and the floor of then; NULL: none yet */
+  scalar *values;
+  bool *known;
+  uint64_t known_floor;
 } node_state;
-typedef struct worker {
+typedef struct worker worker;
+struct worker {
   evaluation *v;
   const plan *p;
   arena *a;
@@ -132,7 +142,9 @@ typedef struct worker {
   uint64_t *loop_tick;
   uint64_t tick, strip_tick, floor; /* nothing computed before `floor` is valid */
   uint32_t n;                       /* lanes in use */
-} worker;
+  worker *other;                    /* computes values that are remembered; NULL: there was none yet */
+  uint32_t asked;                   /* the node that it computes, whether or not it is remembered; 0: none */
+};
 void worker_init(worker *w, evaluation *v, const plan *p, arena *a);
 void worker_forget(worker *w);            /* tensors it reads have changed */
 void worker_strip(worker *w, uint32_t n); /* w->lane has been filled for n lanes */
@@ -140,6 +152,10 @@ void worker_loop(worker *w, uint32_t slot, int64_t x);
 const strip *worker_value(worker *w, uint32_t node, const mask *mk, uint32_t need);
 void worker_mask(worker *w, mask *out, const mask *in, const int64_t *cond); /* in and cond != 0; NULL cond: all */
 _Noreturn void worker_fail(worker *w, uint32_t lane, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- eval_once.c ----------------------------------------------------------------------------- */
+uint32_t plan_keys(const plan *p, const pnode *n); /* for pnode.keys */
+void reduce_once(worker *w, uint32_t id, strip *r, const mask *mk, uint32_t n);
 
 /* ---- eval_ops.c ------------------------------------------------------------------------------ */
 /* r may be one of the operands. at: type of the operands, t: of the result. */

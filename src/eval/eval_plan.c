@@ -21,19 +21,22 @@ static uint32_t add(planner *pl, pnode n) {
   vec_push(pl->a, pl->p->nodes, n);
   return pl->p->nodes.n - 1;
 }
+/* Appends what is new to the n numbers at *to; returns how many there are then. */
+static uint32_t join(planner *pl, const uint32_t **to, uint32_t n, const uint32_t *more, uint32_t nmore) {
+  u32vec all = {(uint32_t *)(uintptr_t)*to, n, n};
+  for (uint32_t i = 0; i < nmore; i++)
+    if (!vec_has(&all, more[i])) vec_push(pl->a, all, more[i]);
+  *to = all.v;
+  return all.n;
+}
 /* Takes over what matters from an operand. */
 static void from(planner *pl, pnode *n, uint32_t op) {
   if (!op) return;
   const pnode *o = at(pl, op);
   n->lanes |= o->lanes;
   n->total &= o->total;
-  u32vec deps = {(uint32_t *)(uintptr_t)n->deps, n->ndeps, n->ndeps};
-  for (uint32_t i = 0; i < o->ndeps; i++) {
-    bool have = false;
-    for (uint32_t k = 0; k < deps.n; k++) have |= deps.v[k] == o->deps[i];
-    if (!have) vec_push(pl->a, deps, o->deps[i]);
-  }
-  n->deps = deps.v, n->ndeps = deps.n;
+  n->ndeps = join(pl, &n->deps, n->ndeps, o->deps, o->ndeps);
+  n->nlane_deps = join(pl, &n->lane_deps, n->nlane_deps, o->lane_deps, o->nlane_deps);
 }
 static uint32_t constant(planner *pl, etype t, scalar k) {
   return add(pl, (pnode){.kind = PN_CONST, .type = t, .k = k, .total = true});
@@ -49,24 +52,25 @@ static uint32_t *copy(planner *pl, const uint32_t *v, uint32_t n) {
 }
 
 /* ---- variables ------------------------------------------------------------------------------- */
-uint32_t plan_lane(planner *pl, atom var) {
+uint32_t plan_lane(planner *pl, atom var, int64_t extent) {
   vec_push(pl->a, pl->p->lane_names, sym_name(pl->v->c, var));
+  vec_push(pl->a, pl->p->lane_extents, extent);
   uint32_t slot = pl->p->lane_names.n - 1;
-  map_putu(pl->atoms, var,
-           add(pl, (pnode){.kind = PN_LANE, .type = ET_I64, .slot = slot, .lanes = true, .total = true}));
+  pnode n = {.kind = PN_LANE, .type = ET_I64, .slot = slot, .lanes = true, .total = true};
+  n.lane_deps = copy(pl, &slot, 1), n.nlane_deps = 1;
+  map_putu(pl->atoms, var, add(pl, n));
   return slot;
 }
-uint32_t plan_loop(planner *pl, atom var) {
+uint32_t plan_loop(planner *pl, atom var, int64_t extent) {
   uint64_t known;
   if (map_getu(pl->atoms, var, &known) && at(pl, (uint32_t)known)->kind == PN_LOOP)
     return at(pl, (uint32_t)known)->slot;
   vec_push(pl->a, pl->p->loop_names, sym_name(pl->v->c, var));
+  vec_push(pl->a, pl->p->loop_extents, extent);
   uint32_t slot = pl->p->loop_names.n - 1;
-  map_putu(
-      pl->atoms, var,
-      add(pl,
-          (pnode){
-              .kind = PN_LOOP, .type = ET_I64, .slot = slot, .total = true, .deps = copy(pl, &slot, 1), .ndeps = 1}));
+  pnode n = {.kind = PN_LOOP, .type = ET_I64, .slot = slot, .total = true};
+  n.deps = copy(pl, &slot, 1), n.ndeps = 1;
+  map_putu(pl->atoms, var, add(pl, n));
   return slot;
 }
 
@@ -229,7 +233,10 @@ static uint32_t plan_reduce(planner *pl, const ex_node *e) {
   pnode n = {.kind = PN_REDUCE, .type = e->type, .op = e->op, .acc = e->acc, .nargs = e->nargs, .total = true};
   uint32_t *vars = NEWN(pl->a, uint32_t, e->nargs + 1), *ext = NEWN(pl->a, uint32_t, e->nargs + 1);
   for (uint32_t i = 0; i < e->nargs; i++) {
-    vars[i] = plan_loop(pl, e->args[i]), ext[i] = plan_size(pl, sym_extent(pl->v->c, e->args[i]));
+    int64_t extent = 0;
+    ext[i] = plan_size(pl, sym_extent(pl->v->c, e->args[i]));
+    is_const(pl, ext[i], &extent);
+    vars[i] = plan_loop(pl, e->args[i], extent);
     if (at(pl, ext[i])->lanes)
       ctx_fail(pl->v->c, E_UNSUPPORTED, "stage %s: the extent of %s depends on an output index", pl->p->stage,
                sym_name(pl->v->c, e->args[i]));
@@ -248,7 +255,7 @@ static uint32_t plan_reduce(planner *pl, const ex_node *e) {
   }
   if (where) n.where = plan_value(pl, where), from(pl, &in, n.where);
   if (e->payload) n.payload = plan_value(pl, e->payload), from(pl, &in, n.payload);
-  n.lanes = in.lanes, n.total = in.total;
+  n.lanes = in.lanes, n.total = in.total, n.lane_deps = in.lane_deps, n.nlane_deps = in.nlane_deps;
   u32vec deps = {0};
   for (uint32_t i = 0; i < in.ndeps; i++) {
     bool own = false;
@@ -258,6 +265,7 @@ static uint32_t plan_reduce(planner *pl, const ex_node *e) {
   n.deps = deps.v, n.ndeps = deps.n;
   for (uint32_t i = 0; i < e->nargs; i++) from(pl, &n, ext[i]);
   n.vars = vars, n.args = ext;
+  n.keys = plan_keys(pl->p, &n);
   return add(pl, n);
 }
 uint32_t plan_value(planner *pl, ex e) {

@@ -18,7 +18,10 @@ void worker_init(worker *w, evaluation *v, const plan *p, arena *a) {
   w->loop = NEWN(a, int64_t, p->loop_names.n + 1);
   w->loop_tick = NEWN(a, uint64_t, p->loop_names.n + 1);
 }
-void worker_forget(worker *w) { w->floor = ++w->tick; }
+void worker_forget(worker *w) {
+  w->floor = ++w->tick;
+  if (w->other) worker_forget(w->other);
+}
 void worker_strip(worker *w, uint32_t n) { w->strip_tick = ++w->tick, w->n = n; }
 void worker_loop(worker *w, uint32_t slot, int64_t x) {
   if (w->loop_tick[slot] && w->loop[slot] == x) return;
@@ -374,7 +377,9 @@ static void spread(const pnode *p, node_state *st, uint32_t need) {
   lanes_fill(p->type, st->v, lanes_get(p->type, st->v, 0), need);
   st->filled = need;
 }
-static void compute(worker *w, const pnode *p, node_state *st, const mask *mk) {
+static void compute(worker *w, uint32_t id, const mask *mk) {
+  const pnode *p = &w->p->nodes.v[id];
+  node_state *st = &w->st[id];
   uint32_t n = p->lanes ? w->n : 1;
   if (!st->v) st->v = NEW(w->a, strip);
   switch ((plan_kind)p->kind) {
@@ -404,7 +409,10 @@ static void compute(worker *w, const pnode *p, node_state *st, const mask *mk) {
     do_op(w, p, st->v, mk, n);
     break;
   case PN_REDUCE:
-    do_reduce(w, p, st, st->v, mk, n);
+    if (p->keys && id != w->asked)
+      reduce_once(w, id, st->v, mk, n);
+    else
+      do_reduce(w, p, st, st->v, mk, n);
     break;
   case PN_LANE:
     break;
@@ -413,12 +421,13 @@ static void compute(worker *w, const pnode *p, node_state *st, const mask *mk) {
   if (mk) memcpy(st->good, mk->bits, sizeof st->good);
 }
 /* Lanes computed before stay as they are, because somebody up the stack may still hold this strip: compute for both. */
-static void compute_more(worker *w, const pnode *p, node_state *st, const mask *mk) {
+static void compute_more(worker *w, uint32_t id, const mask *mk) {
+  const node_state *st = &w->st[id];
   mask both;
   int64_t on[LANES];
   for (uint32_t i = 0; i < w->n; i++) on[i] = mk->on[i] || (st->good[i / 64] >> (i % 64) & 1);
   worker_mask(w, &both, NULL, on);
-  compute(w, p, st, &both);
+  compute(w, id, &both);
 }
 const strip *worker_value(worker *w, uint32_t id, const mask *mk, uint32_t need) {
   const pnode *p = &w->p->nodes.v[id];
@@ -427,12 +436,12 @@ const strip *worker_value(worker *w, uint32_t id, const mask *mk, uint32_t need)
   if (p->total || !p->lanes) mk = NULL;
   bool now = current(w, p, st);
   if (!now)
-    compute(w, p, st, mk);
+    compute(w, id, mk);
   else if (!covers(st, mk)) {
     if (mk)
-      compute_more(w, p, st, mk);
+      compute_more(w, id, mk);
     else
-      compute(w, p, st, NULL);
+      compute(w, id, NULL);
   }
   spread(p, st, need);
   return st->v;

@@ -165,21 +165,32 @@ static bool table_axes(finder *f, const ex_node *n, table *t) {
       t->row = i, t->at = n->args[i];
   return found == 1;
 }
-static bool counts(const finder *f, const ndarray *d, int64_t at, nothing what, bool truth, bool want) {
-  const scalar x = et_load(d->type, d->data + at * et_bytes(d->type));
+static bool table_counts(finder *f, const ndarray *d, int64_t at, nothing what, bool truth, bool want) {
+  scalar x = et_load(d->type, d->data + at * et_bytes(d->type));
   return truth ? is_true(d->type, x) == want : !absent(f, d->type, x, what);
 }
+/* Is there a bound in what was found of the table so far? More rows only take bounds away. */
+static bool table_starts(const table *t, const ndarray *d) {
+  return t->first[0] > 0 || (t->row != UINT32_MAX && t->first[1] > 1 - d->dims[t->row]);
+}
+static bool table_ends(const table *t, const ndarray *d) {
+  int64_t ext = d->dims[t->along];
+  return t->end[0] < ext || (t->row != UINT32_MAX && t->end[1] < ext);
+}
+/* Looks at each row from its two ends, and at the first and last rows first: of a table of weights, which has no
+ * bounds, four elements are read. */
 static bool table_search(finder *f, const ex_node *n, const ndarray *d, nothing what, bool truth, bool want, table *t) {
   int64_t count, ext = d->dims[t->along], inner = 1, row_step = 1;
   if (!nd_count(d, &count) || count < 1 || count > TABLE || n->otherwise) return false;
   for (uint32_t i = t->along + 1; i < d->rank; i++) inner *= d->dims[i];
   for (uint32_t i = t->row + 1; t->row != UINT32_MAX && i < d->rank; i++) row_step *= d->dims[i];
   bool any = false;
-  for (int64_t at = 0; at < count; at += at % inner + 1 == inner ? inner * (ext - 1) + 1 : 1) {
-    int64_t lo = 0, hi = ext, r = t->row == UINT32_MAX ? 0 : at / row_step % d->dims[t->row];
-    while (hi > lo && !counts(f, d, at + (hi - 1) * inner, what, truth, want)) hi--;
-    while (lo < hi && !counts(f, d, at + lo * inner, what, truth, want)) lo++;
-    if (hi == 0) {
+  for (int64_t i = 0, rows = count / ext; i < rows; i++) {
+    int64_t row = i % 2 ? rows - 1 - i / 2 : i / 2, at = row / inner * inner * ext + row % inner, lo = 0, hi = ext;
+    int64_t r = t->row == UINT32_MAX ? 0 : at / row_step % d->dims[t->row];
+    while (lo < ext && !table_counts(f, d, at + lo * inner, what, truth, want)) lo++;
+    while (hi > lo && !table_counts(f, d, at + (hi - 1) * inner, what, truth, want)) hi--;
+    if (lo == ext) {
       t->empty = true;
       continue;
     }
@@ -188,6 +199,7 @@ static bool table_search(finder *f, const ex_node *n, const ndarray *d, nothing 
       t->first[q] = any ? min64(t->first[q], l) : l, t->end[q] = any ? max64(t->end[q], h) : h;
     }
     any = true;
+    if (!table_starts(t, d) && !table_ends(t, d)) return false;
   }
   return any;
 }
@@ -197,14 +209,13 @@ static span of_table(finder *f, const ex_node *n, nothing what, bool truth, bool
   if (!x->data.data || x->type == ET_STR || !table_axes(f, n, &t) ||
       !table_search(f, n, &x->data, what, truth, want, &t))
     return unknown;
-  int64_t ext = x->data.dims[t.along];
-  bool row = t.row != UINT32_MAX, starts = t.first[0] > 0, ends = t.end[0] < ext;
+  bool row = t.row != UINT32_MAX;
   span r = {.some = !t.empty};
-  if (starts || (row && t.first[1] > 1 - x->data.dims[t.row])) {
+  if (table_starts(&t, &x->data)) {
     sz lo = sym_int(f->c, t.first[0]);
     r.lo = sym_sub(f->c, row ? sym_max(f->c, lo, sym_addi(f->c, t.at, t.first[1])) : lo, t.shift);
   }
-  if (ends || (row && t.end[1] < ext)) {
+  if (table_ends(&t, &x->data)) {
     sz hi = sym_int(f->c, t.end[0]);
     r.hi = sym_sub(f->c, row ? sym_min(f->c, hi, sym_addi(f->c, t.at, t.end[1])) : hi, t.shift);
   }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 /* after the above */
 #include <cmocka.h>
 
@@ -193,6 +194,51 @@ static void softmax(void **state) {
   }
   ndarray Y = evaluate(m, (feed[]){{"x", X}}, 1, "y");
   close_to(&Y, want, 1500, 1e-6f);
+}
+/* A reduction that many points share is the same inside a value and as a stage of its own: of a row, of a column, in
+ * loops, where not all points ask for it, in a recurrence. */
+static void shared_reductions(void **state) {
+  ctx *c = *state;
+  static const char *const pairs[][2] = {
+      {"stage y: f32 [i<3, j<400] = x[i, j] / (sum[k<400] x[i, k])",
+       "stage s: f32 [i<3] = sum[k<400] x[i, k]\nstage y: f32 [i.1<3, j<400] = x[i.1, j] / s[i.1]"},
+      {"stage y: f32 [i<3, j<400] = x[i, j] / (max[k<3] x[k, j])", /* of a column */
+       "stage s: f32 [j<400] = max[k<3] x[k, j]\nstage y: f32 [i<3, j.1<400] = x[i, j.1] / s[j.1]"},
+      {"stage y: f32 [i<3, j<3] = sum[k<400] x[i, k] * (max[l<3] x[l, k]) + x[j, k] * (sum[q<3] x[q, k])",
+       "stage s: f32 [k<400] = max[l<3] x[l, k]\nstage r: f32 [k.1<400] = sum[q<3] x[q, k.1]\n"
+       "stage y: f32 [i<3, j<3] = sum[k.2<400] x[i, k.2] * s[k.2] + x[j, k.2] * r[k.2]"},
+      {"stage y: f32 [i<3, j<400] = #i > 0 ? sum[k<400] x[i - 1, k] : x[i, j]", /* not where nobody asks for it */
+       "stage s: f32 [i<3] = sum[k<400] (load x[i - 1, k] else 0.0)\n"
+       "stage y: f32 [i.1<3, j<400] = #i.1 > 0 ? s[i.1] : x[i.1, j]"},
+      {"recurrence r t<3\nstage y: f32 [t, j<400] recurrence r = x[t, j] + 0.5 * (max[k<400] (load y[t - 1, k] else "
+       "0.0))",
+       "recurrence r t<3\ndeclare y: f32[3, 400]\n"
+       "stage s: f32 [t] recurrence r = max[k<400] (load y[t - 1, k] else 0.0)\n"
+       "stage y: f32 [t, j<400] recurrence r = x[t, j] + 0.5 * s[t]"},
+  };
+  ndarray x = random_f32(c, DIMS(3, 400));
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    ndarray y[2];
+    for (int k = 0; k < 2; k++)
+      y[k] = evaluate(
+          parse(c, arena_fmt(ctx_arena(c), "tensor x: f32[3, 400] input \"x\"\n%s\noutput y \"y\"\n", pairs[i][k])),
+          (feed[]){{"x", x}}, 1, "y");
+    assert_memory_equal(y[0].data, y[1].data, y[0].bytes);
+  }
+}
+/* 32 times the row takes about 32 times as long; it was its square. */
+static void long_rows(void **state) {
+  ctx *c = *state;
+  double least[2] = {INFINITY, INFINITY};
+  emodule *m = parse(c, "size N\ntensor x: f32[2, N] input \"x\"\n"
+                        "stage y: f32 [i<2, j<N] = x[i, j] / (sum[k<N] x[i, k])\noutput y \"y\"\n");
+  for (int i = 0; i < 6; i++) {
+    ndarray x = random_f32(c, DIMS(2, i % 2 ? 64000 : 2000)), y;
+    clock_t from = clock();
+    assert_true(evaluate_(m, (feed[]){{"x", x}}, 1, "y", 1, &y));
+    least[i % 2] = fmin(least[i % 2], (double)(clock() - from));
+  }
+  if (least[1] > 200 * least[0] + 1000) fail_msg("%g, of rows of 2000 %g", least[1], least[0]);
 }
 /* Rounded once, however many terms there are: in f32, 1 + 2^-10 would become 1 behind 2^14 of them. */
 static void long_sum(void **state) {
@@ -1163,11 +1209,35 @@ static void whole_models(void **state) {
 }
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {
-      T(whole_models),   T(matmul),           T(convolution),      T(softmax),    T(long_sum),        T(cumulative_sum),
-      T(updates),        T(recurrence_steps), T(recurrence_inner), T(gather),     T(late_size),       T(choice),
-      T(loops),          T(digits),           T(reductions),       T(lazy),       T(sizes),           T(operations),
-      T(random_numbers), T(narrow_floats),    T(random_values),    T(walking),    T(sizes_of_values), T(faults),
-      T(bad_texts),      T(constants),        T(golden),           T(normal_form)};
+  const struct CMUnitTest tests[] = {T(whole_models),
+                                     T(matmul),
+                                     T(convolution),
+                                     T(softmax),
+                                     T(long_sum),
+                                     T(cumulative_sum),
+                                     T(updates),
+                                     T(recurrence_steps),
+                                     T(recurrence_inner),
+                                     T(gather),
+                                     T(late_size),
+                                     T(choice),
+                                     T(loops),
+                                     T(digits),
+                                     T(reductions),
+                                     T(lazy),
+                                     T(sizes),
+                                     T(operations),
+                                     T(random_numbers),
+                                     T(narrow_floats),
+                                     T(random_values),
+                                     T(walking),
+                                     T(sizes_of_values),
+                                     T(faults),
+                                     T(bad_texts),
+                                     T(constants),
+                                     T(golden),
+                                     T(normal_form),
+                                     T(shared_reductions),
+                                     T(long_rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
