@@ -41,6 +41,7 @@ typedef struct lay {
   place *in;
   uint32_t *leaps; /* per tensor: axes in which its readers go on by whole vectors, or more */
   tid *copy_of_output;
+  u32vec *readers; /* per tensor: the stages whose values load it, in order; NULL: not asked for yet */
 } lay;
 
 /* So many places of an axis, `steps` of it apart, are wanted together: a set of the nearest cache shall not be asked
@@ -439,14 +440,18 @@ static double reader_score(lay *L, uint32_t si) {
   L->p->layouts[s->tensor] = had;
   return score;
 }
-static void readers_of(lay *L, tid t, u32vec *out) {
+static u32vec readers_of(lay *L, tid t) {
+  if (L->readers) return L->readers[t];
+  L->readers = NEWN(L->a, u32vec, L->m->tensors.n);
   for (uint32_t r = 0; r < L->m->stages.n; r++) {
-    bool reads = false;
     if (xs(L->m, r)->dead || !xs(L->m, r)->value) continue;
     u32vec l = schedule_loads(L->p, r);
-    for (uint32_t k = 0; k < l.n; k++) reads |= exn(L->m, l.v[k])->tensor == t;
-    if (reads) vec_push(L->a, *out, r);
+    for (uint32_t k = 0; k < l.n; k++) {
+      u32vec *of = &L->readers[exn(L->m, l.v[k])->tensor];
+      if (!of->n || of->v[of->n - 1] != r) vec_push(L->a, *of, r);
+    }
   }
+  return L->readers[t];
 }
 /* A copy of an input has the order that its readers' lanes want most; the input's own one, if they don't mind. */
 static void wanted(lay *L, uint32_t si, uint32_t *order) {
@@ -456,9 +461,8 @@ static void wanted(lay *L, uint32_t si, uint32_t *order) {
   layout had = L->p->layouts[s->tensor];
   double best = 0;
   uint32_t in = 0;
-  u32vec readers = {0};
   if (!rank) return;
-  readers_of(L, s->tensor, &readers);
+  const u32vec readers = readers_of(L, s->tensor);
   /* which axis innermost? As it stands first. One of open size may be too short for lanes. */
   for (uint32_t i = rank; i-- > 0;) {
     uint32_t o[MAX_RANK];
