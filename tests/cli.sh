@@ -145,6 +145,8 @@ head -c 2000 "$digits" >"$work/half.onnx"
 e 1 'half.onnx' "run $work/half.onnx"
 : >"$work/empty.onnx"
 e 1 'empty' "run $work/empty.onnx"
+cp "$models/external_data.onnx" "$work/alone.onnx"
+e 1 "^error: initialiser '.+' has its data in the file '.+', which is not there: put it" "run $work/alone.onnx"
 mkdir "$work/folder"
 e 1 'directory' "run $work/folder"
 
@@ -186,6 +188,24 @@ tests=$((tests + 1)); [ "$(nm -D --defined-only "$work/digits.so" | awk '{print 
   'digits_info digits_run ' ] || { bad=$((bad + 1)); echo 'a saved library exports more than NAME_info and NAME_run'; }
 LC_ALL=C sed 's/ fma/ fmq/g' "$work/digits.so" >"$work/fmq.so" # needs what no processor has
 if ! cmp -s "$work/digits.so" "$work/fmq.so"; then e 1 'compiled for processors with fmq' "run $work/fmq.so"; fi
+# a library needs the instructions that are in it, not all that its target has
+processor() { # WHAT GRAPH TARGET, and what the header says: ERE, '' for nothing
+  e 0 '' "compile $2 -o $work/needs.so --target $3"
+  tests=$((tests + 1)); sed -n 's/^ \* Processor: one with //p' "$work/needs.h" >"$work/needs"
+  if [ -n "$4" ]; then grep -qEx "$4" "$work/needs"; else [ ! -s "$work/needs" ]; fi ||
+    { bad=$((bad + 1)); echo "$1 for $3 needs: $(cat "$work/needs")"; }
+}
+for t in i64 i32 u8; do
+  printf 'graph "sum" ir 8 opset 17 {\n  input a: %s[]\n  input b: %s[]\n  c = Add(a, b) "add"\n  output c\n}\n' $t $t \
+    >"$work/sum.graph"
+  processor "a sum of two $t" "$work/sum.graph" x86-64-v4 ''
+done
+printf 'graph "mul" ir 8 opset 17 {\n  input a: f32[]\n  input b: f32[]\n  c = Mul(a, b) "mul"\n  output c\n}\n' \
+  >"$work/mul.graph"
+processor 'a product of two floats' "$work/mul.graph" x86-64-v4 avx
+processor 'a network' "$digits" x86-64-v4 '.*avx512f avx512vl .*'
+processor 'a network' "$digits" x86-64-v3 'avx avx2 fma'
+processor 'code of LLVM' "$digits --codegen llvm" x86-64-v3 'avx2 fma f16c bmi2' # all that the target has
 e 0 'digits_llvm.so: [0-9]+ bytes' "compile $digits -o $work/digits_llvm.so --codegen llvm"
 e 0 '' "run $work/digits_llvm.so --inputs $all --expect $all"
 e 0 '' "compile $digits -o $work/digits.o"

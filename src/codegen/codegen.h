@@ -22,6 +22,7 @@ typedef struct code_function {
 typedef struct emitted {
   bytes obj;           /* object file, in the arena that the emitter was given; n 0: refused */
   const char *refused; /* what the emitter has no code for; NULL: nothing */
+  uint32_t needs;      /* x86: instruction sets of the code, bits IS_* of codegen/x86 */
   double emit_ms;      /* milliseconds to the emitter's first form (LLVM: IR; x86: the expanded function) */
   double pass_ms;      /* milliseconds in optimisation passes; 0 where there are none */
   double code_ms;      /* milliseconds from there to the object */
@@ -29,13 +30,13 @@ typedef struct emitted {
 
 /* A whole model to be saved: what its object or source tells about itself. */
 typedef struct code_model {
-  const char *name;         /* NAME of the functions NAME_run and NAME_info */
-  const char *plan;         /* symbol of the main function that plans; NULL: emit_objects and c_source look it up */
-  const char *run;          /* symbol of the main function that runs; NULL: emit_objects and c_source look it up */
-  const ek_rt_model *model; /* inputs, outputs, memory; its plan, run and weights are ignored */
-  bytes weights;            /* packed constants; p NULL: only their number of bytes is known (C source) */
-  bool embed;               /* objects: the weights are put inside; false: they are the hidden symbol NAME_weights */
-  bool pool;                /* objects: NAME_run falls back on ek_rt_parallel of runtime/pool.c; false: on one thread */
+  const char *name;   /* NAME of the functions NAME_run and NAME_info */
+  const char *plan;   /* symbol of the main function that plans; NULL: emit_objects and c_source look it up */
+  const char *run;    /* symbol of the main function that runs; NULL: emit_objects and c_source look it up */
+  ek_rt_model *model; /* inputs, outputs, memory; its plan, run and weights are ignored; emit_objects sets its cpu */
+  bytes weights;      /* packed constants; p NULL: only their number of bytes is known (C source) */
+  bool embed;         /* objects: the weights are put inside; false: they are the hidden symbol NAME_weights */
+  bool pool;          /* objects: NAME_run falls back on ek_rt_parallel of runtime/pool.c; false: on one thread */
 } code_model;
 
 /* A row of the table of emitters (codegen/emit). */

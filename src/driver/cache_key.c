@@ -84,7 +84,7 @@ static void put_target(sbuf *b, const target *t) {
   put_text(b, "cpu", t->cpu);
   put_text(b, "features", t->features);
   put_text(b, "emitter", t->emitter);
-  put_text(b, "requires", t->requires);
+  put_text(b, "requires", t->required);
   sb_fmt(b, "\nmachine %u %u %u %d%d%d%d%d%d %llu %llu %llu %llu %u", t->vector_bits, t->vector_registers,
          t->fma_per_cycle, t->fma, t->masks, t->gather, t->f16c, t->bf16dot, t->host, (unsigned long long)t->l1,
          (unsigned long long)t->l2, (unsigned long long)t->l3, (unsigned long long)t->line, t->l1_ways);

@@ -129,7 +129,7 @@ void save_as_onnx(pipeline *p, const strvec *ops, const char *path, ek_report *r
 /* ---- module.c -------------------------------------------------------------------------------- */
 void module_free(ek_module *m);
 /* the descriptor of a module, in which plan, run and weights are still missing */
-const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory);
+ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory);
 void report_program(pipeline *p, ek_report *r);
 uint32_t program_kernels(const program *p);
 /* ---- run.c ----------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* What is a file that is no model of ours? Recognised by its first bytes, or, as a folder, by what lies in it, with
+/* What is a file that no front end reads? Recognised by its first bytes, or, as a folder, by what lies in it, with
  * what to do then. One row per format; nothing here reads more than the beginning. */
 #include "driver/pipeline.h"
 #include <string.h>
@@ -77,7 +77,8 @@ static bool is_safetensors(bytes b) {
   for (int i = 8; i-- > 0;) n = n << 8 | b.p[i];
   return n > 1 && n <= b.n - 8 && b.p[8] == '{';
 }
-void foreign_file(ctx *c, bytes b, const char *name) {
+/* What it is, NULL: nothing known here; *do_: what to do, in which FILE is the file. */
+static const char *foreign(bytes b, const char **do_) {
   const char *what = NULL, *advice = NULL;
   for (size_t i = 0; i < sizeof formats / sizeof *formats && !what; i++) {
     const format *f = &formats[i];
@@ -89,9 +90,18 @@ void foreign_file(ctx *c, bytes b, const char *name) {
     advice = EXPORT_TORCH ", or one of scikit-learn with skl2onnx";
   if (!what && is_safetensors(b)) what = "a file of safetensors: weights without a graph", advice = EXPORT_TORCH;
   if (!what) advice = of_text(b, &what);
-  if (!what) return;
+  *do_ = advice;
+  return what;
+}
+bool foreign_file(bytes b) {
+  const char *advice;
+  return foreign(b, &advice) != NULL;
+}
+graph *refuse_foreign(ctx *c, const source *s, bytes b, bool standard) {
+  const char *name = s->name, *advice, *what = foreign(b, &advice);
+  (void)standard;
   sbuf text = sbuf_new(ctx_arena(c));
-  for (const char *p = advice, *at; *p; p = at) { /* FILE is the file */
+  for (const char *p = advice, *at; *p; p = at) {
     at = strstr(p, "FILE");
     if (!at) at = p + strlen(p);
     sb_putn(&text, p, (size_t)(at - p));

@@ -179,6 +179,7 @@ const char *model_header(ctx *c, const char *name, const ek_rt_model *d) {
     sb_fmt(b, " *   in[%lld]  %s: %s\n", (long long)i, in_comment(w.a, d->in[i].name), shape_text(&w, &d->in[i]));
   for (int64_t i = 0; i < d->outputs; i++)
     sb_fmt(b, " *   out[%lld]  %s: %s\n", (long long)i, in_comment(w.a, d->out[i].name), shape_text(&w, &d->out[i]));
+  if (d->cpu) sb_fmt(b, " * Processor: one with %s\n", d->cpu);
   sb_fmt(
       b,
       " * Working memory in bytes: %s\n * The short way: %s_call, in one thread. In several, or to cancel: fill in in, "

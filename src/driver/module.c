@@ -31,7 +31,7 @@ static const ek_rt_tensor *tensors(ctx *c, emodule *m, const io *v, uint32_t n) 
   }
   return r;
 }
-const ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory) {
+ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory) {
   ek_rt_model *d = NEW(ctx_arena(c), ek_rt_model);
   *d = (ek_rt_model){.version = 2, .name = name, .inputs = m->inputs.n, .outputs = m->outputs.n, .memory = memory};
   d->in = tensors(c, m, m->inputs.v, m->inputs.n);
@@ -57,7 +57,7 @@ void report_program(pipeline *p, ek_report *r) {
 
 /* ---- in this process ------------------------------------------------------------------------- */
 static void bind_code(pipeline *p, ek_module *m) {
-  ek_rt_model *d = (ek_rt_model *)describe(p->c, p->m, p->g->name, program_memory(p->p));
+  ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   d->plan = (ek_rt_main)jit_find(m->j, p->p->plan_fn->name);
   d->run = (ek_rt_main)jit_find(m->j, p->p->run_fn->name);
   size_t n = ((size_t)p->p->weight_bytes + 64) / 64 * 64;

@@ -175,8 +175,8 @@ static void replaced_rows(sbuf *b) {
     sb_fmt(b, "| %s::%s | all | any | replaced on import (onnx/expand.c): %s | as for these | | | |\n", domain, op, by);
 }
 /* A context for each operator: sizes that one call makes equal must not be equal in another's formulas. */
-static void row(ctx *c, uint32_t i, const oplib *lib, arena *a, sbuf *b) {
-  const opdef *d = notation_nth(lib, i);
+static void row(ctx *c, const opdef *listed, const oplib *lib, arena *a, sbuf *b) {
+  const opdef *d = notation_find(lib, opdef_domain(listed), opdef_name(listed)); /* nothing but this one is read */
   sbuf types = sbuf_new(a);
   opdef_types(d, &types);
   const char *domain = opdef_domain(d), *file = opdef_pos(d).file, *slash = strrchr(file, '/');
@@ -185,10 +185,10 @@ static void row(ctx *c, uint32_t i, const oplib *lib, arena *a, sbuf *b) {
          cell(a, gradient_of(c, lib, d, a)));
   cost_of(c, lib, d, a, b);
 }
-static bool framed_row(ctx *c, uint32_t i, oplib *(*make)(ctx *c, void *env), void *env, arena *a, sbuf *b) {
+static bool framed_row(ctx *c, const opdef *d, oplib *(*make)(ctx *c, void *env), void *env, arena *a, sbuf *b) {
   volatile bool ok = false;
   CTX_TRY(c) {
-    row(c, i, make(c, env), a, b);
+    row(c, d, make(c, env), a, b);
     ok = true;
   }
   CTX_CATCH {}
@@ -196,7 +196,8 @@ static bool framed_row(ctx *c, uint32_t i, oplib *(*make)(ctx *c, void *env), vo
 }
 void ops_table(ctx *c, oplib *(*make)(ctx *c, void *env), void *env, sbuf *b) {
   arena *a = ctx_arena(c);
-  uint32_t n = notation_count(make(c, env));
+  const oplib *all = make(c, env);
+  uint32_t n = notation_count(all);
   sb_put(b, "# Operators\n\nMade by `einkorn ops --table` from the definitions; do not edit.\n\n"
             "Versions: opsets 1 to the newest are read; the numbers are opsets whose change is undone on import. "
             "Gradient: what `src/grad` makes of the definition. Cost: operations on elements and "
@@ -207,7 +208,7 @@ void ops_table(ctx *c, oplib *(*make)(ctx *c, void *env), void *env, sbuf *b) {
   for (uint32_t i = 0; i < n; i++) {
     ctx *own = ctx_new();
     if (!own) ctx_fail(c, E_MEMORY, "out of memory");
-    if (!framed_row(own, i, make, env, a, b)) sb_put(b, "|\n");
+    if (!framed_row(own, notation_nth(all, i), make, env, a, b)) sb_put(b, "|\n");
     ctx_free(own);
   }
   for (size_t i = 0; i < sizeof undefined / sizeof *undefined; i++) {

@@ -106,7 +106,6 @@ static void progress(pipeline *p, const char *phase, double done) {
 }
 
 /* ---- 1. the model ---------------------------------------------------------------------------- */
-static bool starts(bytes b, const char *magic, size_t n) { return b.n >= n && !memcmp(b.p, magic, n); }
 pipeline *pipe_new(ctx *c, const pipe_opts *o) {
   pipeline *p = NEW(ctx_arena(c), pipeline);
   *p = (pipeline){.c = c,
@@ -125,8 +124,6 @@ bool pipe_load(pipeline *p, const source *s) {
   if (s->path) foreign_folder(p->c, s->path);
   if (s->path && !file_map(p->c, s->path, &b)) ctx_unwind(p->c);
   if (!b.n) ctx_fail(p->c, E_IO, "%s is empty", s->name);
-  if (starts(b, "\177ELF", 4)) ctx_fail(p->c, E_USAGE, "%s is compiled code, not a model", s->name);
-  foreign_file(p->c, b, s->name);
   p->g = front_end_of(b)->load(p->c, s, b, p->standard);
   if (!p->g) {
     if (!diag_errors(p->c)) diag_error(p->c, E_MODEL, NULL, "%s cannot be read", s->name);

@@ -117,9 +117,10 @@ jit *pipe_jit(pipeline *p); /* NULL: stopped */
 code_opts pipe_code_opts(const pipeline *p);
 void pipe_print(pipeline *p, plevel l, sbuf *b);  /* the object of a level as it is now */
 pass_ref pipe_pass_ref(ctx *c, const char *text); /* "inline#2"; unwinds when there is no such pass */
-/* formats.c: unwinds when a file, or a folder, is of a format that is known to be another one, and says what to do */
-void foreign_file(ctx *c, bytes b, const char *name);
-void foreign_folder(ctx *c, const char *path);
+/* formats.c: files of formats that are known and not read here; what refuses says what to do, and unwinds */
+bool foreign_file(bytes b);
+graph *refuse_foreign(ctx *c, const source *s, bytes b, bool standard);
+void foreign_folder(ctx *c, const char *path); /* unwinds if it is a folder */
 /* The name of a saved model's functions: the file's name without folder and suffix, made an identifier. */
 const char *pipe_symbol(arena *a, const char *path);
 #endif

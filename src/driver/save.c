@@ -47,17 +47,10 @@ static void save_object(pipeline *p, saving *s, bool shared) {
   const emitter *e = emit_of(p->c, p->t);
   if (!e->object) ctx_fail(p->c, E_TARGET, "target %s is for %s: save as .c", p->t->name, e->makes);
   s->link = link_begin(p->c, s->path, shared);
-  const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
+  ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   code_opts o = pipe_code_opts(p);
   double t0 = now_ms();
   bool threads = native(p->t);
-  ((ek_rt_model *)(uintptr_t)d)->cpu = p->t->
-                                         requires && *
-                                                     p->t->
-                                                       requires
-                                                     ? p->t->
-                                                         requires
-                                                     : NULL;
   size_t weights = (size_t)p->p->weight_bytes;
   code_model x = {.name = name, .model = d, .weights = {(const uint8_t *)"", weights}, .embed = false, .pool = threads};
   const bytes *objs;
@@ -106,7 +99,7 @@ static void put_source(void *env, file_out *out) {
 }
 static void save_source(pipeline *p, saving *s) {
   const char *name = pipe_symbol(p->a, s->path);
-  const ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
+  ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   double t0 = now_ms();
   size_t weights = (size_t)p->p->weight_bytes;
   code_model x = {.name = name, .model = d, .weights = {NULL, weights}};

@@ -8,6 +8,7 @@
 #include "onnx/tensor.h"
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { KEEP_ALIGNED = 64 << 10 }; /* tensors up to this size are copied when the file has them misaligned */
 #define MAX_DENSE ((int64_t)1 << 31)
@@ -105,6 +106,12 @@ static bool external(const tensor_source *s, const pb_tensor *t, int64_t count, 
   if (out->type == ET_STR) FAIL(s, E_MODEL, "%s: strings cannot be kept in external data", who);
   const char *path = path_join(a, s->folder, location);
   bytes f;
+  if (access(path, F_OK))
+    FAIL(s, E_IO,
+         "%s has its data in the file '%s', which is not there: put it into the model's folder under this name "
+         "(download "
+         "tools often leave it out: fetch it separately)",
+         who, path);
   if (!file_map(s->c, path, &f)) FAIL(s, E_IO, "%s needs '%s', its external data", who, path);
   uint32_t bits = et_bits(out->type);
   uint64_t want = bits < 8 ? ((uint64_t)count * bits + 7) / 8 : (uint64_t)count * et_bytes(out->type);

@@ -29,17 +29,13 @@ static uint64_t number(const char *v, bool *ok) {
 }
 typedef struct parsed {
   target t;
-  const char *
-    requires;
+  const char *required;
 } parsed;
 /* One line; false: the key is unknown. *ok: the value is good. */
 static bool set(parsed *p, const char *k, const char *v, bool *ok) {
   target *t = &p->t;
 #define KEY(name) else if (!strcmp(k, #name))
-  if (!strcmp(k, "requires"))
-  p->
-    requires
-  = v;
+  if (!strcmp(k, "requires")) p->required = v;
   KEY(triple)
   t->triple = v;
   KEY(cpu)
@@ -98,7 +94,7 @@ static bool parse(ctx *c, const char *name, const char *file, const char *text, 
                       .l2 = 262144,
                       .l3 = 4194304,
                       .line = 64},
-                .requires = ""};
+                .required = ""};
   bool good = true;
   uint32_t line = 0;
   for (size_t i = 0; i < n;) {
@@ -180,7 +176,7 @@ static bool host(ctx *c, parsed *p) {
   for (int i = 0; i < BUILTINS; i++) {
     parsed q;
     if (!parse(c, builtin[i].name, builtin[i].name, builtin[i].text, strlen(builtin[i].text), &q)) return false;
-    if (strncmp(q.t.triple, ARCH, strlen(ARCH)) || !meets(q.requires)) continue;
+    if (strncmp(q.t.triple, ARCH, strlen(ARCH)) || !meets(q.required)) continue;
     if (!best.t.name || q.t.vector_bits > best.t.vector_bits) best = q;
   }
   if (!best.t.name) /* a machine without a file: what every 64-bit CPU has */
@@ -199,9 +195,7 @@ static bool host(ctx *c, parsed *p) {
   best.t.cpu = "host";
   best.t.features = "";
   best.t.bf16dot = meets("avx512bf16");
-  best.t.
-    requires
-  = cpu_flags(ctx_arena(c));
+  best.t.required = cpu_flags(ctx_arena(c));
   uint32_t bits = cpu_datapath();
   if (bits && bits < best.t.vector_bits && best.t.fma_per_cycle > 1) best.t.fma_per_cycle /= 2;
   caches(&best.t);
@@ -220,11 +214,8 @@ uint32_t target_names(ctx *c, const char ***names) {
 static const target *named(ctx *c, const char *name, const char *text, size_t n) {
   parsed *p = NEW(ctx_arena(c), parsed);
   if (!parse(c, name, name, text, n, p)) return NULL;
-  p->t.
-    requires
-  = p->
-      requires;
-  p->t.here = !strncmp(p->t.triple, ARCH, strlen(ARCH)) && meets(p->requires);
+  p->t.required = p->required;
+  p->t.here = !strncmp(p->t.triple, ARCH, strlen(ARCH)) && meets(p->required);
   return &p->t;
 }
 const target *target_get(ctx *c, const char *name) {

@@ -12,8 +12,7 @@
 #include "base/base.h"
 typedef struct target {
   const char *name, *triple, *cpu, *features, *emitter;
-  const char *
-    requires; /* flags that its code may use */
+  const char *required; /* flags that its code may use */
   uint32_t vector_bits, vector_registers, fma_per_cycle;
   bool fma, masks, gather, f16c, bf16dot, host;
   bool here; /* this machine runs its code: same architecture, `requires` met */

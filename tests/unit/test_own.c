@@ -1,7 +1,8 @@
 /* Does codegen/x86 make all functions of models itself? What it refuses LLVM compiles, with the right results and a
  * fiftieth of the speed: nothing else would fail. Every model of tests/models, for
  * AVX2, AVX-512, and AVX-512 with products of bf16 (--precision bf16); the code is made, not run, so the machine
- * does not matter. What is left to LLVM stands in the list `allowed`, with its reason.
+ * does not matter. It may need no instruction set that the machine lacks. What is left to LLVM stands in the list
+ * `allowed`, with its reason.
  *   test_own MODEL...    only prints what would be left of these */
 #include "codegen/llvm/llvm.h"
 #include "codegen/x86/x86.h"
@@ -18,10 +19,16 @@
 typedef struct machine {
   const char *name, *target;
   bool narrow;
+  uint32_t has; /* instruction sets that code for it may need */
 } machine;
+enum {
+  V3 = IS_AVX | IS_AVX2 | IS_FMA | IS_F16C | IS_BMI2,
+  V4 = V3 | IS_AVX512F | IS_AVX512VL | IS_AVX512BW | IS_AVX512DQ
+};
 static char bf16_target[512];
-static const machine machines[] = {
-    {"AVX2", "x86-64-v3", false}, {"AVX-512", "x86-64-v4", false}, {"bf16", bf16_target, true}};
+static const machine machines[] = {{"AVX2", "x86-64-v3", false, V3},
+                                   {"AVX-512", "x86-64-v4", false, V4},
+                                   {"bf16", bf16_target, true, V4 | IS_AVX512BF16}};
 static const struct {
   const char *machine, *reason;
   uint32_t functions;
@@ -42,17 +49,19 @@ static uint32_t refused(const machine *t, const char *path, bool all) {
         pipe_program(p))
       for (uint32_t i = 0; i < p->s->l->funcs.n; i++) {
         lfunc g = *p->s->l->funcs.v[i];
-        bytes obj;
-        const char *why = "";
+        emitted x = {.refused = ""};
         uint32_t k = 0;
         functions++;
         g.a = arena_new(c);
         loop_expand(p->s->l, &g, llvm_native, (void *)p->t);
         bool made = x86_object(
-            c, g.a, &(code_function){.m = p->s->l, .f = &g, .t = p->t, .symbol = g.name, .callee = symbol}, &obj, &why);
+            c, g.a, &(code_function){.m = p->s->l, .f = &g, .t = p->t, .symbol = g.name, .callee = symbol}, &x);
+        const char *why = x.refused;
         while (!made && k < ALLOWED && (strcmp(allowed[k].machine, t->name) || strcmp(allowed[k].reason, why))) k++;
         if (!made && (all || k == ALLOWED)) printf("%s: %s: there is %s in %s\n", t->name, path, why, g.name), bad++;
         if (!made && k < ALLOWED) left[k]++;
+        if (x.needs & ~t->has)
+          printf("%s: %s: %s needs %s\n", t->name, path, g.name, x86_flags(g.a, x.needs & ~t->has)), bad++;
         arena_free(g.a);
       }
   }

@@ -15,7 +15,7 @@ static bool x86_expanded(ctx *c, arena *a, const code_function *f, emitted *out)
   g.a = a, k.f = &g;
   loop_expand((lmodule *)f->m, &g, llvm_native, (void *)f->t);
   double t1 = now_ms();
-  bool done = x86_object(c, a, &k, &out->obj, &out->refused);
+  bool done = x86_object(c, a, &k, out);
   out->emit_ms = t1 - t0, out->code_ms = now_ms() - t1;
   return done;
 }

@@ -10,6 +10,17 @@ static const char *main_symbol(batch *b, const char *name) {
   if (!u || u->f->kind != LF_MAIN) ctx_bug(b->c, "code generation: the module has no main function %s", name);
   return u->symbol;
 }
+/* CPU flags that the code needs: those of the instructions in it where codegen/x86 made it all; LLVM may use all that
+ * the target has. NULL: none. */
+static const char *flags_needed(const batch *b) {
+  uint32_t needs = 0;
+  for (uint32_t i = 0; i < b->units.n; i++) {
+    const unit *u = &b->units.v[i];
+    if (u->by != &emit_table[EMIT_X86]) return b->t.required && *b->t.required ? b->t.required : NULL;
+    needs |= u->out.needs;
+  }
+  return needs ? x86_flags(ctx_arena(b->c), needs) : NULL;
+}
 /* By codegen/x86 where it has compiled everything and its descriptor is enough, so that LLVM is not needed. */
 static bytes descriptor(batch *b, const code_model *given) {
   code_model x = *given;
@@ -27,6 +38,7 @@ uint32_t emit_objects(ctx *c, const lmodule *m, const target *t, const code_opts
   for (uint32_t i = 0; i < b->units.n; i++) vec_push(ctx_arena(c), b->todo, i);
   emit_units(b);
   bytes *all = NEWN(ctx_arena(c), bytes, b->units.n + 1);
+  x->model->cpu = flags_needed(b);
   all[0] = descriptor(b, x);
   for (uint32_t i = 0; i < b->units.n; i++) all[i + 1] = b->units.v[i].out.obj;
   *objs = all;

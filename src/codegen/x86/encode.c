@@ -5,8 +5,14 @@
 #include <string.h>
 
 const vdesc x86_vops[V_COUNT] = {{0},
-#define X(name, map, pp, op, w, shape, tuple, flags) {map, pp, op, w, shape, tuple, (uint8_t)(flags), #name},
+#define X(name, map, pp, op, w, shape, tuple, flags, needs)                                                            \
+  {map, pp, op, w, shape, tuple, (uint8_t)(flags), N_##needs, #name},
                                  VOPS(X)
+#undef X
+};
+static const vneeds needs[] = {
+#define X(name, xmm, ymm, evex, one) {xmm, ymm, evex, one},
+    NEEDS(X)
 #undef X
 };
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
@@ -118,9 +124,12 @@ static void vector(asmb *s, const vdesc *o, unsigned op, const mi *i, unsigned r
   bool bc = r.mem && (i->flags & F_BCAST);
   bool low = reg < 16 && v < 16 && (r.mem || r.reg < 16);
   if ((o->flags & NX) && !low) ctx_bug(s->x->c, "x86: instruction %u has no form for the upper registers", i->op);
+  const vneeds *n = &needs[o->needs];
   if ((o->flags & NX) || (!(o->flags & E) && i->vl < VL512 && low && !k && !bc)) {
+    s->out->needs |= i->vl == VL256 ? n->ymm : n->xmm;
     vex(s, o->map, o->pp, op, (o->flags & W) != 0, i->vl == VL256 || (o->flags & L1), reg, v, &r, tail);
   } else {
+    s->out->needs |= n->evex | (i->vl < VL512 && !n->one ? IS_AVX512VL : 0);
     evex(s, o, op, i->vl, reg, v, &r, k, i->flags & F_ZERO, bc, i->flags & F_VINDEX, tail);
   }
   if (imm) u8(s, (unsigned)i->imm & 255);
@@ -320,6 +329,10 @@ static void enter(asmb *s) {
   if (size || s->x->calls) s->frame = (size + 15) / 16 * 16 + (n % 2 ? 0 : 8);
   if (s->frame) group1(s, 5, RSP + 1, s->frame);
 }
+static void zero_upper(asmb *s) {
+  s->out->needs |= IS_AVX;
+  u8(s, 0xC5), u8(s, 0xF8), u8(s, 0x77);
+}
 static void leave(asmb *s) {
   if (s->realign)
     rex_op(s, true, 0x8B, RSP,
@@ -328,7 +341,7 @@ static void leave(asmb *s) {
     group1(s, 0, RSP + 1, s->frame);
   for (size_t i = sizeof saved; i-- > 0;)
     if (s->x->saved >> saved[i] & 1) push(s, saved[i], true);
-  if (s->x->wide) u8(s, 0xC5), u8(s, 0xF8), u8(s, 0x77); /* vzeroupper */
+  if (s->x->wide) zero_upper(s);
   u8(s, 0xC3);
 }
 static void align_loop(asmb *s) {
@@ -350,7 +363,7 @@ static void call(asmb *s, const mi *i) {
   static const uint8_t reg[4] = {RDI, RSI, RDX, RCX};
   for (int k = 0; k < 4; k++)
     if (i->args[k]) mov(s, reg[k] + 1u, i->args[k]);
-  if (s->x->wide) u8(s, 0xC5), u8(s, 0xF8), u8(s, 0x77);
+  if (s->x->wide) zero_upper(s);
   if (i->b) {
     rex_op(s, false, 0xFF, 2, in_reg(i->b), 0, false);
     return;
@@ -447,6 +460,7 @@ static void inst(asmb *s, const mi *i) {
   case G_SARX:
   case G_BZHI: {
     rm r = in_reg(a);
+    s->out->needs |= IS_BMI2;
     vex(s, 2,
         i->op == G_SHLX   ? 1
         : i->op == G_SARX ? 2

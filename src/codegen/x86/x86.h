@@ -12,9 +12,23 @@
 #include "codegen/codegen.h"
 
 bool x86_target(const target *t); /* code for it can be made here */
+/* Instruction sets, as bits: what code needs of a processor beyond the base of x86-64. */
+enum {
+  IS_AVX = 1,
+  IS_AVX2 = 2,
+  IS_FMA = 4,
+  IS_F16C = 8,
+  IS_BMI2 = 16,
+  IS_AVX512F = 32,
+  IS_AVX512VL = 64,
+  IS_AVX512BW = 128,
+  IS_AVX512DQ = 256,
+  IS_AVX512BF16 = 512
+};
+const char *x86_flags(arena *a, uint32_t needs); /* their names as CPU flags, spaces between; "": none */
 /* The function, after loop_expand, as an object with one symbol, whose size is that of the instructions (constants
- * stand behind them), in a's memory. False: *why says what there is no code for. */
-bool x86_object(ctx *c, arena *a, const code_function *f, bytes *obj, const char **why);
+ * stand behind them), in a's memory. False: out->refused says what there is no code for. */
+bool x86_object(ctx *c, arena *a, const code_function *f, emitted *out);
 
 /* The object with NAME_run and NAME_info of a saved model that uses the runtime's threads and whose weights are the
  * hidden symbol NAME_weights. */
