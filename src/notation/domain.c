@@ -5,6 +5,7 @@
  * place that is not allowed, a minimum over all places, and the value there.
  * Afterwards whoever reads with such an index may rely on the range. */
 #include "notation/elab.h"
+#include <string.h>
 
 /* A condition on data: lo <= value < hi at all points of vars where cond holds (0: always). */
 typedef struct domain {
@@ -159,14 +160,27 @@ void require_contract(el *x, nten *t) {
                             .nvars = vars.n,
                             .text = arena_fmt(m->a, "%s: index", x->op)});
 }
+/* A size that the run finds is data, too; 0: it is none. */
+static ex found_value(el *x, sz s) {
+  atom a;
+  if (!sym_is_atom(x->c, s, &a)) return 0;
+  for (uint32_t i = 0; i < x->m->lates.n; i++)
+    if (x->m->lates.v[i].symbol == a) return expr_load(x->m, x->m->lates.v[i].tensor, NULL, 0, 0);
+  return 0;
+}
 static void require_range(el *x, const stmt *s, val v, const bound *bd, ex cond, sz lo, sz hi) {
   emodule *m = x->m;
   if (v.kind == V_LIST) {
     for (uint32_t i = 0; i < v.p.l->n; i++) require_range(x, s, v.p.l->v[i], bd, cond, lo, hi);
     return;
   }
-  const char *text = arena_fmt(m->a, "%s: %s", x->op, s->text ? s->text : "index");
+  const char *what = s->text ? s->text : "index",
+             *text = strchr(what, ':') ? what : arena_fmt(m->a, "%s: %s", x->op, what);
+  ex found = v.kind == V_SIZE ? found_value(x, sym_canon(x->c, v.s)) : 0;
+  if (found) v = v_ex(found);
   if (v.kind == V_SIZE && !sym_uses_kind(x->c, v.s, AT_VAR) && !sym_uses_kind(x->c, v.s, AT_DATA) && !cond) {
+    text = arena_fmt(m->a, "%s %s is out of range %s..%s", text, sym_str(x->c, v.s), sym_str(x->c, lo),
+                     sym_str(x->c, sym_addi(x->c, hi, -1)));
     guard_ge0(x, sym_sub(x->c, v.s, lo), false, text);
     guard_ge0(x, sym_addi(x->c, sym_sub(x->c, hi, v.s), -1), false, text);
     return;

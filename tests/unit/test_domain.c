@@ -36,6 +36,23 @@ typedef struct one {
   "    input state: f32[3, 2]\n    on: bool[] = Identity(going) \"on\"\n    j: i64[3] = Add(i, step) \"j\"\n" \
   "    next: f32[3, 2] = Gather(state, j) \"g\"\n    output on\n    output next\n  }} \"loop\""
 #define CONSTANT(name, type, value) "const " name ": i64[" type "] = " value "\n  "
+#define MROPE \
+  CONSTANT("a", "3", "[1, 1, 4]") CONSTANT("b", "3", "[3, 1, 1]") \
+  "r: f32[1, 1, 4] = Reshape(z, a) \"r\"\n  j: i64[3, 1, 1] = Reshape(i, b) \"j\"\n" \
+  "  y: f32[1, 1, 4] = \"com.microsoft\"::MRotaryEmbedding(r, j, x, x) {mrope_section = [1, 1, 0]} \"m\""
+#define RAGGED \
+  CONSTANT("a", "3", "[2, 1, 2]") CONSTANT("b", "3", "[2, 2, 1]") \
+  "w: f32[2, 1, 2] = Reshape(z, a) \"w\"\n  p: f32[2, 2, 1] = Reshape(z, b) \"p\"\n" \
+  "  j: i32[3] = Cast(i) {to = 6} \"j\"\n" \
+  "  y: f32[3, 2], s: f32[2, 2, 1] = \"com.microsoft\"::VarlenCausalConvWithState(x, w, j, _, p) \"v\""
+#define BYTES \
+  "const g: u8[2] = [1, 2]\n  const s: f32[] = [0.5]\n  const q: u8[] = [3]\n  t: u8[3, 2] = Cast(x) {to = 2} \"t\"\n" \
+  "  j: i32[1, 2] = Cast(i) {to = 6} \"j\"\n  y: f32[1, 2, 2], k: i32[1] = \"com.microsoft\"::" \
+  "QEmbedLayerNormalization(j, _, t, t, _, g, g, _, s, s, _, s, s, q, q, _, q, q) \"q\""
+#define PARTS "s = SequenceConstruct(x, x) \"s\"\n  "
+#define AT PARTS "y: f32[3, 2] = SequenceAt(s, i) \"at\""
+#define ERASE PARTS "t = SequenceErase(s, i) \"out\"\n  y: f32[M, 2] = ConcatFromSequence(t) {axis = 0} \"y\""
+#define INSERT PARTS "t = SequenceInsert(s, z, i) \"in\"\n  y: f32[M, 2] = ConcatFromSequence(t) {axis = 0} \"y\""
 static const one cases[] = {
     {"i: i64[4]", GATHER, {4}, 1, {0, 2, -1, -3}, NULL},
     {"i: i64[4]", GATHER, {4}, 1, {0, 3}, "g: Gather: index 3 at [1] is out of range -3..2"},
@@ -63,6 +80,22 @@ static const one cases[] = {
      "r: ReverseSequence: length 4 at [1] is out of range 0..3"},
     {"i: i64[3]", LOSS, {3}, 1, {0, 7, 1}, NULL},
     {"i: i64[3]", LOSS, {3}, 1, {0, 7, 2}, "l: NegativeLogLikelihoodLoss: label 2 at [2] is out of range 0..1"},
+    {"i: i64[3]", MROPE, {3}, 1, {0, 2, 1}, NULL},
+    {"i: i64[3]", MROPE, {3}, 1, {0, 3, 1}, "m: MRotaryEmbedding: index 3 at [1, 0, 0] is out of range 0..2"},
+    {"i: i64[3]", RAGGED, {3}, 1, {0, 1, 3}, NULL},
+    {"i: i64[3]", RAGGED, {3}, 1, {0, 9, 3},
+     "v: VarlenCausalConvWithState: start of a request 9 at [1] is out of range"},
+    {"i: i64[3]", RAGGED, {3}, 1, {0, 1, 2}, "end of the last request 2 at [2] is out of range 3..3"},
+    {"i: i64[1, 2]", BYTES, {1, 2}, 2, {0, 2}, NULL},
+    {"i: i64[1, 2]", BYTES, {1, 2}, 2, {0, -1}, "q: QEmbedLayerNormalization: index -1 at [0, 1] is out of range 0..2"},
+    /* a position in a sequence */
+    {"i: i64[]", AT, {0}, 0, {-2}, NULL},
+    {"i: i64[]", AT, {0}, 0, {2}, "at: SequenceAt: position 2 is out of range -2..1"},
+    {"i: i64[]", AT, {0}, 0, {-(1 << 20)}, "at: SequenceAt: position -1048576 is out of range -2..1"},
+    {"i: i64[]", ERASE, {0}, 0, {1}, NULL},
+    {"i: i64[]", ERASE, {0}, 0, {-3}, "out: SequenceErase: position -3 is out of range -2..1"},
+    {"i: i64[]", INSERT, {0}, 0, {2}, NULL},
+    {"i: i64[]", INSERT, {0}, 0, {3}, "in: SequenceInsert: position 3 is out of range -2..2"},
     /* what computes the index is looked through */
     {"i: i64[4]", CONSTANT("k", "", "[2]") "j: i64[4] = Add(i, k) \"a\"\n  y: f32[4, 2] = Gather(x, j) \"g\"",
      {4}, 1, {0, -4, -5, 1}, "index 3 at [3] is out of range -3..2"},
