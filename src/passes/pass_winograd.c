@@ -17,14 +17,15 @@
  * the constants need not come from far; places are counted by one variable, so that tiles hold enough of them.
  * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, ..,
  * tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
- * Uses the licence that sums of floats may be regrouped, further than reassociation does: how far says
- * bilinear.c. By cost: products against the sums, and the
- * constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile
+ * Uses the licence that sums of floats may be regrouped, further than reassociation does: by how much each form
+ * magnifies the error says bilinear.c, by how much it may in a module growth.c. By cost: products against the sums,
+ * and the constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile
  * reads on (what lies outside counts as 0) and its surplus outputs are left out;
  * so are, of few tiles, the products that only serve the last output: of the first axis they are a stage of their
  * own, of kept taps see schedule/idle.c.
  */
 #include "passes/bilinear.h"
+#include "passes/growth.h"
 #include "passes/passes.h"
 #include "fusion/fusion.h"
 #include "passes/pass_const.h"
@@ -236,7 +237,6 @@ enum {
   MOST_OUTPUTS = 7 /* on a line */,
   MIN_SHARED_PLACES = 3 /* places of a tile for which factors are worth making */
 };
-static const double MOST_GROWTH = 8; /* of the error, relative to plain sums: on all axes together */
 /* Keeps its taps, where a tile's rows are places of one picture, enough of them. */
 static bool may_keep(pw *p, const sliding *q, window *w) {
   return p->lanes > 1 && !q->row.n && together(p, w) >= MIN_SHARED_PLACES && bilinear_keep_taps(w, p->a);
@@ -325,7 +325,7 @@ static bool choose(pw *p, sliding *q) {
       kept += win[i]->scale != NULL, plain += win[i]->m == 1;
       growth *= win[i]->growth;
     }
-    if (growth > MOST_GROWTH || (line && circle) || (phases && none) || kept > 1 || (kept && plain) ||
+    if ((line && growth > p->most_growth) || (line && circle) || (phases && none) || kept > 1 || (kept && plain) ||
         taps > LINMAP_TAPS || (t && !sums_left(q, win)))
       continue;
     for (uint32_t s = 0; s < lengths; s++) {
@@ -970,11 +970,25 @@ static bool transform(pw *p, uint32_t s) {
   pass_changed(p, s);
   return false;
 }
+/* Is it a window sum that may take such a form, whatever it costs? */
+static bool may_transform(pw *p, uint32_t s) {
+  sliding q;
+  atom split;
+  int64_t by;
+  pass_enter(p, xs(p->m, s)->block);
+  return match(p, s, &q, &split, &by) || split;
+}
 bool pass_winograd(pw *p) {
   u32vec order = {0};
   bool any = false;
+  uint8_t *windows = NEWN(p->a, uint8_t, p->m->stages.n + 1);
   pass_order(p, &order);
-  for (uint32_t i = 0; i < order.n; i++) any |= transform(p, order.v[i]);
+  for (uint32_t i = 0; i < order.n; i++) any |= windows[order.v[i]] = may_transform(p, order.v[i]);
+  if (!any) return false;
+  p->most_growth = most_growth(p, windows);
+  any = false;
+  for (uint32_t i = 0; i < order.n; i++)
+    if (windows[order.v[i]]) any |= transform(p, order.v[i]);
   if (any) pass_flush(p);
   return any;
 }

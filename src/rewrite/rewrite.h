@@ -30,6 +30,7 @@ struct pw {
   uint64_t cache_bytes;
   uint32_t lanes, fma, registers;
   bool convert, narrow, strict;
+  double most_growth;       /* of the error of a window sum, relative to a plain sum's (pass_winograd) */
   u32vec *variant_sizes;    /* see expr_observer; NULL: nobody asks */
   bool assume_variant_rows; /* open sizes are taken for EXPR_VARIANT_ROWS at least */
   /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on
