@@ -171,6 +171,19 @@ data="--input x=random --input i=$work/2_3.npy"
 for f in look.so looko.so lookc.so; do e 1 "$far" "run $work/$f $data"; done
 for o in '' --eval -O0 '--codegen llvm' '--threads 2'; do e 1 "$far" "run $work/look.txt $data $o"; done
 for f in 'look.txt --unchecked' any.so; do e 0 '^y f32.2, 2. ' "run $work/$f $data"; done
+# what a size that data decide must be, holds for the evaluator as for compiled code
+cat >"$work/parts.graph" <<'EOF'
+graph "s" ir 8 opset 17 {
+  input x: f32[4]
+  input w: i64[2]
+  s = SplitToSequence(x, w) {axis = 0} "split"
+  y: f32[n] = ConcatFromSequence(s) {axis = 0} "join"
+  output y
+}
+EOF
+for f in '' --eval '-O 0'; do
+  e 1 'size split.all, found at run time, is .*not in 4..4' "run $work/parts.graph --input w=ones --input x=zeros $f"
+done
 
 # ---- compile ----
 e 2 'o OUT is missing' "compile $digits"

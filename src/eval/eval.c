@@ -63,6 +63,14 @@ static bool is_bound(evaluation *v, atom a, int64_t *x) {
     }
   return false;
 }
+static void check_late(evaluation *v, atom symbol, int64_t x) {
+  int64_t lo, hi;
+  sym_range(v->c, sym_of_atom(v->c, symbol), &lo, &hi);
+  if (x >= lo && x <= hi) return;
+  diag_error(v->c, E_SHAPE, NULL, "the size %s, found at run time, is %lld, not in %lld..%lld", sym_name(v->c, symbol),
+             (long long)x, (long long)lo, (long long)hi);
+  ctx_unwind(v->c);
+}
 bool symbol_value(evaluation *v, atom a, int64_t *x) {
   if (is_bound(v, a, x)) return true;
   for (uint32_t i = 0; i < v->m->lates.n; i++) {
@@ -70,6 +78,7 @@ bool symbol_value(evaluation *v, atom a, int64_t *x) {
     if (l.symbol != a) continue;
     need_tensor(v, l.tensor);
     *x = et_load(v->t[l.tensor].nd.type, v->t[l.tensor].nd.data).i;
+    check_late(v, a, *x);
     bind(v, a, *x);
     return true;
   }
@@ -492,12 +501,15 @@ static void check_values(evaluation *v, uint32_t blk) {
     if (at != EXPR_NOWHERE) fail_check(v, k, at);
   }
 }
-void expr_eval_checks(evaluation *v) { check_values(v, 0); }
+static void check_block(evaluation *v, uint32_t blk) {
+  check_guards(v, blk);
+  check_values(v, blk);
+}
+void expr_eval_checks(evaluation *v) { check_block(v, 0); }
 static void run_block(evaluation *v, uint32_t blk) {
   emodule *m = v->m;
   state *st = (state *)v;
-  check_guards(v, blk);
-  check_values(v, blk);
+  check_block(v, blk);
   for (uint32_t i = 0; i < m->blocks.v[blk].items.n; i++) {
     item it = m->blocks.v[blk].items.v[i];
     if (it.kind == IT_STAGE && !xs(m, it.index)->dead) need_tensor(v, xs(m, it.index)->tensor);

@@ -9,7 +9,7 @@ evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads);
 void expr_eval_symbol(evaluation *v, atom symbol, int64_t value);
 /* binds size symbols that are alone in a dimension, checks the rest; ctx_fail E_SHAPE on mismatch */
 void expr_eval_input(evaluation *v, tid t, const ndarray *data);
-/* fails where a check of the root block does; part of expr_eval_run */
+/* fails where a guard or a check of the root block does; all inputs must be given; part of expr_eval_run */
 void expr_eval_checks(evaluation *v);
 void expr_eval_run(evaluation *v); /* all items of the root block in order */
 /* computes the tensor on demand if run was not called */
