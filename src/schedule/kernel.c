@@ -76,6 +76,14 @@ lv kernel_scratch(kctx *k, etype t, sz elems) {
 
 /* ---- operands packed for a nest -------------------------------------------------------------- */
 int64_t kernel_extent(kctx *k, atom v, int64_t otherwise) { return emit_extent(k->c, sym_extent(k->c, v), otherwise); }
+/* Is a load one value for all steps of its stage's sum? Then it is read once, where it lies: a pack would have a copy
+ * for each step. Stages that follow the sum may read it as well, where no step is bound. */
+static bool one_for_all_steps(ectx *e, const nest *n, const access *a) {
+  const u32vec *steps = &n->reds[a->stage];
+  for (uint32_t i = 0; i < steps->n; i++)
+    if (value_uses(e, a->load, steps->v[i])) return false;
+  return !EK_PLANTED("schedule-pack-steps");
+}
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   ectx *e = &k->e;
   if (!ch->lane || (ch->lane_reduced && !ch->row) || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE)
@@ -93,6 +101,7 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
       if (q != 1 && a->constant && pack_constant(e, n, a->load, a->stage, &all, &pl)) vec_push(k->a, n->packs, pl);
       continue;
     }
+    if (one_for_all_steps(e, n, a)) continue;
     if (a->constant && n->reds[a->stage].n) {
       if (!pack_interleaved(e, acc, i, xs(k->m, n->stages.v[a->stage])->value, &all)) continue;
       bool packed = pack_constant(e, n, a->load, a->stage, &all, &pl);

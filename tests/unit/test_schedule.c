@@ -635,6 +635,31 @@ static const example examples[] = {
      "tensor i: i64[B] input \"i\"\n"
      "stage y: f32[b<B, a<N, c<21] out = sum[k<6] x[a, k] * w[{i[b]}, c, k]\n"
      "output y \"y\"\n"},
+    {"products with matrices and an addend chosen by data that run along the lanes", "B=1; B=7",
+     "size B\n"
+     "tensor x: f32[B, 3] input \"x\"\n"
+     "tensor i: i64[10] const [0, 3, 8, 1, 1, 5, 7, 2, 4, 6]\n"
+     "tensor w: f32[9, 3] const @\n"
+     "tensor v: f32[9] const @\n"
+     "stage s: f32[a<B, c<10] = sum[k<3] x[a, k] * (load w[{i[c]}, k] else 0.5)\n"
+     "stage y: f32[b<B, d<10] out = s[b, d] + (load v[{i[d]}] else 0.5)\n"
+     "output y \"y\"\n"},
+    {"a constant in a sum that its steps share, and that is added to the sum", "B=1; B=7",
+     "size B\n"
+     "tensor x: f32[B, 3] input \"x\"\n"
+     "tensor w: f32[3, 10] const @\n"
+     "tensor v: f32[10] const @\n"
+     "stage s: f32[a<B, c<10] = sum[k<3] max(x[a, k], v[c]) * w[k, c]\n"
+     "stage y: f32[b<B, d<10] out = s[b, d] + v[d]\n"
+     "output y \"y\"\n"},
+    {"an operand of the run in a sum that its steps share, and that is added to the sum", "B=1; B=150",
+     "size B\n"
+     "tensor x: f32[B, 3] input \"x\"\n"
+     "tensor w: f32[3, 10] input \"w\"\n"
+     "tensor v: f32[10, 2] input \"v\"\n"
+     "stage s: f32[a<B, c<10] = sum[k<3] max(x[a, k], v[c, 1]) * w[k, c]\n"
+     "stage y: f32[b<B, d<10] out = s[b, d] + v[d, 1]\n"
+     "output y \"y\"\n"},
     {"columns handed over in strips", "N=4 M=1; N=9 M=530; N=3 M=77",
      "size N\nsize M\n"
      "tensor x: f32[N, M] input \"x\"\n"
