@@ -227,7 +227,9 @@ for f in digits.o digits.c digits.h; do tests=$((tests + 1)); [ -s "$work/$f" ] 
   done
 e 2 'suffix' "compile $digits -o $work/digits.zip"
 e 1 'No such file' "compile $digits -o $work/nowhere/digits.so"
-expect 1 'lld-19' env PATH=/nonexistent "$einkorn" compile "$digits" -o "$work/x.so"
+expect 0 "" env PATH=/nonexistent "$einkorn" compile "$digits" -o "$work/alone.so" -q
+e 0 "" "run $work/alone.so --inputs $all --expect $all"
+expect 1 "lld-19" env PATH=/nonexistent "$einkorn" compile "$digits" -o "$work/x.o"
 e 0 '"memory": ' "compile $digits -o $work/digits.so --json"
 e 0 'working memory: ' "compile $digits -o $work/digits.so"
 e 0 '' "compile $digits -o $work/digits.so -q"; empty out; empty err

@@ -279,7 +279,7 @@ static bool write_entry(cache *k, pipeline *p, ek_module *m, const char **why) {
   const char *entries[2];
   entries[PLAN] = jit_symbol(m->j, p->p->plan_fn->name), entries[RUN] = jit_symbol(m->j, p->p->run_fn->name);
   *why = "there was no memory to keep its code";
-  if (k->incomplete || !image_link(c, k->objects, k->n, entries, 2, &code, why)) return false;
+  if (k->incomplete || !image_link(c, (image_parts){k->objects, k->n, entries, 2}, &code, why)) return false;
   sbuf b = sbuf_new(a);
   head h = {.code = code.n, .weights = (uint64_t)m->d->weight_bytes};
   memcpy(h.magic, magic, sizeof magic);

@@ -183,14 +183,16 @@ extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], drive
     driver_runtime_header_end[];
 /* One link: object files in a folder of their own beside the result, which appears whole or not at all. */
 typedef struct linking linking;
-/* a shared library, else one relocatable object; unwinds with E_TARGET when there is no linker */
+/* a shared library, else one relocatable object */
 linking *link_begin(ctx *c, const char *out, bool shared);
+/* the object's bytes stay the caller's; name: of its file, if one is written */
 void link_add(linking *k, const char *name, bytes object);
 /* room for n read-only bytes under a hidden symbol, of which only pointers know; for the machine that the object
  * `like` is for */
 void link_reserve(linking *k, const char *symbol, size_t n, bytes like);
-/* native: for this machine, so that its libc is named */
-void link_run(linking *k, bool native);
+/* name: of the model, whose functions NAME_run and NAME_info are what others see. native: for this machine, so that its
+ * libc is named. Unwinds with E_TARGET when a linker is needed and there is none */
+void link_run(linking *k, const char *name, bool native);
 /* after link_run: the reserved bytes, to be written */
 uint8_t *link_room(linking *k);
 /* so many of them are written: from time to time they leave memory for the file */

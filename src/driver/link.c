@@ -1,16 +1,16 @@
-/* How do objects become a library without a compiler on the machine? Any ELF linker will do: it is looked for on
- * PATH and run in a folder of its own beside the result.
+/* How do objects become a library without a compiler on the machine? A shared library of x86-64 is written by
+ * codegen/image. For everything else any ELF linker will do: it is looked for on PATH and run in a folder of its own
+ * beside the result.
  *
  * The linker does not see the weights, which may be larger than what a relocation reaches and than the memory
  * that it would copy them through: it sees a few bytes in a section of their own. When it is done that section is
- * moved
- * to the end of the file and becomes as large as they are, and they are written into the file's mapping.
+ * moved to the end of the file and becomes as large as they are, and they are written into the file's mapping.
  *   a shared library   The section is a note, since linkers make a program header for notes: it becomes that of a
  *                      read-only segment above all others. Only pointers refer to the section, each with a
- *                      relative relocation
- *                      that has the address in its addend.
+ *                      relative relocation that has the address in its addend.
  *   a relocatable      The section's header and its symbol say all; who links it on finds weights of more than 1
  *                      GiB in a large section, where the machine has such. */
+#include "codegen/image/image.h"
 #include "driver/driver.h"
 #include <elf.h>
 #include <errno.h>
@@ -29,15 +29,21 @@ extern char **environ;
 struct linking {
   ctx *c;
   arena *a;
-  const char *out, *linker;
-  char *dir;
-  strvec files;
-  bool shared;
-  const char *symbol, *place; /* weights, and their section */
-  size_t room;
-  uint8_t *map; /* the whole result */
-  size_t map_bytes;
-  size_t fresh; /* bytes written since pages left memory */
+  const char *out;
+  const char *linker; /* NULL: none was needed */
+  char *dir;          /* the folder of its own; NULL: it is gone */
+  strvec names;       /* of the objects */
+  VEC(bytes) objects; /* by the numbers of their names */
+  strvec files;       /* objects that were written for the linker */
+  bool shared;        /* a shared library; false: a relocatable object */
+  const char *symbol; /* of the weights; NULL: there are none */
+  const char *place;  /* section of the weights in what the linker makes */
+  bytes placeholder;  /* object that stands for the weights */
+  size_t room;        /* bytes of the weights */
+  uint64_t own_place; /* of the weights in a file that codegen/image wrote; 0: the linker wrote it */
+  uint8_t *map;       /* the whole result */
+  size_t map_bytes;   /* its size */
+  size_t fresh;       /* bytes written since pages left memory */
 };
 
 static _Noreturn void io_fail(ctx *c, const char *what, const char *path) {
@@ -54,17 +60,19 @@ static const char *on_path(arena *a, const char *name) {
   }
   return NULL;
 }
-linking *link_begin(ctx *c, const char *out, bool shared) {
+static void find_linker(linking *k) {
   static const char *const linkers[] = {"ld.lld-19", "ld.lld", "ld"};
+  for (size_t i = 0; !k->linker && i < sizeof linkers / sizeof *linkers; i++) k->linker = on_path(k->a, linkers[i]);
+  if (!k->linker)
+    ctx_fail(k->c, E_TARGET,
+             "%s: there is no linker on this machine (ld.lld-19, ld.lld or ld on PATH); install the Debian package "
+             "lld-19, or save as .c",
+             k->out);
+}
+linking *link_begin(ctx *c, const char *out, bool shared) {
   arena *a = ctx_arena(c);
   linking *k = NEW(a, linking);
   *k = (linking){.c = c, .a = a, .out = out, .shared = shared};
-  for (size_t i = 0; !k->linker && i < sizeof linkers / sizeof *linkers; i++) k->linker = on_path(a, linkers[i]);
-  if (!k->linker)
-    ctx_fail(c, E_TARGET,
-             "%s: there is no linker on this machine (ld.lld-19, ld.lld or ld on PATH); install the Debian package "
-             "lld-19, or save as .c",
-             out);
   k->dir = arena_fmt(a, "%s/.einkorn-XXXXXX", path_dir(a, out));
   if (!mkdtemp(k->dir)) {
     const char *dir = path_dir(a, out);
@@ -74,6 +82,10 @@ linking *link_begin(ctx *c, const char *out, bool shared) {
   return k;
 }
 void link_add(linking *k, const char *name, bytes object) {
+  vec_push(k->a, k->names, name);
+  vec_push(k->a, k->objects, object);
+}
+static void write_object(linking *k, const char *name, bytes object) {
   const char *path = arena_fmt(k->a, "%s/%s.o", k->dir, name);
   if (!file_write(k->c, path, object.p, object.n)) ctx_unwind(k->c);
   vec_push(k->a, k->files, path);
@@ -161,7 +173,7 @@ void link_reserve(linking *k, const char *symbol, size_t n, bytes like) {
   t->h.e_type = ET_REL, t->h.e_entry = 0, t->h.e_phoff = 0, t->h.e_phnum = 0, t->h.e_phentsize = 0;
   t->h.e_shoff = offsetof(placeholder, sh), t->h.e_shentsize = sizeof(Elf64_Shdr), t->h.e_shnum = 6,
   t->h.e_shstrndx = 4;
-  link_add(k, "weights", (bytes){(const uint8_t *)t, sizeof *t});
+  k->placeholder = (bytes){(const uint8_t *)t, sizeof *t};
 }
 
 /* ---- the weights in their place -------------------------------------------------------------- */
@@ -227,7 +239,8 @@ uint8_t *link_room(linking *k) {
   struct stat st;
   int fd = open(path, O_RDWR | O_CLOEXEC), err = 0;
   if (fd < 0 || fstat(fd, &st)) io_fail(k->c, "open", path);
-  uint64_t at = ((uint64_t)st.st_size + SEGMENT - 1) / SEGMENT * SEGMENT, all = at + k->room;
+  uint64_t at = k->own_place ? k->own_place : ((uint64_t)st.st_size + SEGMENT - 1) / SEGMENT * SEGMENT;
+  uint64_t all = at + k->room;
   void *p = MAP_FAILED;
   err = posix_fallocate(fd, 0, (off_t)all); /* so that a full disk is an error, not a signal */
   if (!err && (p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) err = errno;
@@ -237,6 +250,7 @@ uint8_t *link_room(linking *k) {
     io_fail(k->c, "write", path);
   }
   k->map = p, k->map_bytes = all;
+  if (k->own_place) return k->map + at;
   Elf64_Ehdr *e = p, h;
   if (!is_elf((bytes){p, all}, &h)) no_place(k);
   Elf64_Shdr *sh = inside(k, h.e_shoff, (uint64_t)h.e_shnum * sizeof *sh), *place = NULL;
@@ -294,14 +308,41 @@ static void run_linker(linking *k, strvec *args) {
   ctx_fail(k->c, E_TARGET, "the linker %s failed: %.*s", k->linker, (int)(text.n < 2000 ? text.n : 2000),
            text.n ? (const char *)text.p : "");
 }
-void link_run(linking *k, bool native) {
-  const char *tmp = arena_fmt(k->a, "%s/out", k->dir), *slash = strrchr(k->out, '/');
+static const char *soname(const linking *k) {
+  const char *slash = strrchr(k->out, '/');
+  return slash ? slash + 1 : k->out;
+}
+/* A shared library without a linker; false: codegen/image cannot make one of these objects. */
+static bool run_own(linking *k, const char *name, const char *tmp) {
+  const char *entries[] = {arena_fmt(k->a, "%s_run", name), arena_fmt(k->a, "%s_info", name)}, *why;
+  image_library_spec s = {.soname = soname(k), .weights = k->symbol, .n_weights = k->room};
+  bytes head;
+  struct stat st;
+  if (!k->shared ||
+      !image_library(k->c, (image_parts){k->objects.v, k->objects.n, entries, 2}, s, &head, &k->own_place, &why))
+    return false;
+  if (!file_write(k->c, tmp, head.p, head.n)) ctx_unwind(k->c);
+  if (stat(tmp, &st) || chmod(tmp, (st.st_mode & 0777) | (st.st_mode & 0444) >> 2)) io_fail(k->c, "write", tmp);
+  return true;
+}
+void link_run(linking *k, const char *name, bool native) {
+  const char *tmp = arena_fmt(k->a, "%s/out", k->dir);
   strvec args = {0};
+  if (run_own(k, name, tmp)) return;
+  find_linker(k);
+  for (uint32_t i = 0; i < k->objects.n; i++) write_object(k, k->names.v[i], k->objects.v[i]);
+  if (k->symbol) write_object(k, "weights", k->placeholder);
   vec_push(k->a, args, k->linker);
   if (k->shared) {
-    const char *soname = arena_fmt(k->a, "-soname=%s", slash ? slash + 1 : k->out);
-    const char *flags[] = {"-shared", "--gc-sections", "-s",  "--hash-style=gnu", "-z", "noexecstack",
-                           "-z",      "relro",         soname};
+    const char *flags[] = {"-shared",
+                           "--gc-sections",
+                           "-s",
+                           "--hash-style=gnu",
+                           "-z",
+                           "noexecstack",
+                           "-z",
+                           "relro",
+                           arena_fmt(k->a, "-soname=%s", soname(k))};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) vec_push(k->a, args, flags[i]);
   } else
     vec_push(k->a, args, "-r");

@@ -1,9 +1,8 @@
 /* Does codegen/x86 make all functions of models itself? What it refuses LLVM compiles, with the right results and a
  * fiftieth of the speed: nothing else would fail. Every model of tests/models, for
  * AVX2, AVX-512, and AVX-512 with products of bf16 (--precision bf16); the code is made, not run, so the machine
- * does not matter. It may need no instruction set that the machine lacks. What is left to LLVM stands in the list
- * `allowed`, with its reason.
- *   test_own MODEL...    only prints what would be left of these */
+ * does not matter. It may need no instruction set that the machine lacks.
+ *   test_own MODEL...    only prints what would be left to LLVM of these */
 #include "codegen/llvm/llvm.h"
 #include "codegen/x86/x86.h"
 #include "driver/pipeline.h"
@@ -29,18 +28,11 @@ static char bf16_target[512];
 static const machine machines[] = {{"AVX2", "x86-64-v3", false, V3},
                                    {"AVX-512", "x86-64-v4", false, V4},
                                    {"bf16", bf16_target, true, V4 | IS_AVX512BF16}};
-static const struct {
-  const char *machine, *reason;
-  uint32_t functions;
-} allowed[] = {
-    {"AVX2", "fmod", 1}, {"AVX-512", "fmod", 1}, {"bf16", "fmod", 1}, /* of floats: the C library has it */
-};
-enum { ALLOWED = sizeof allowed / sizeof *allowed };
-static uint32_t left[ALLOWED], functions;
+static uint32_t functions;
 
 static const char *symbol(void *env, const char *func) { return (void)env, func; }
-/* Functions of the model that are refused and not in the list (all: printed). */
-static uint32_t refused(const machine *t, const char *path, bool all) {
+/* Functions of the model that are refused, or need an instruction set that the machine lacks. */
+static uint32_t refused(const machine *t, const char *path) {
   ctx *c = ctx_new();
   volatile uint32_t bad = 0;
   CTX_TRY(c) {
@@ -50,16 +42,12 @@ static uint32_t refused(const machine *t, const char *path, bool all) {
       for (uint32_t i = 0; i < p->s->l->funcs.n; i++) {
         lfunc g = *p->s->l->funcs.v[i];
         emitted x = {.refused = ""};
-        uint32_t k = 0;
         functions++;
         g.a = arena_new(c);
         loop_expand(p->s->l, &g, llvm_native, (void *)p->t);
         bool made = x86_object(
             c, g.a, &(code_function){.m = p->s->l, .f = &g, .t = p->t, .symbol = g.name, .callee = symbol}, &x);
-        const char *why = x.refused;
-        while (!made && k < ALLOWED && (strcmp(allowed[k].machine, t->name) || strcmp(allowed[k].reason, why))) k++;
-        if (!made && (all || k == ALLOWED)) printf("%s: %s: there is %s in %s\n", t->name, path, why, g.name), bad++;
-        if (!made && k < ALLOWED) left[k]++;
+        if (!made) printf("%s: %s: there is %s in %s\n", t->name, path, x.refused, g.name), bad++;
         if (x.needs & ~t->has)
           printf("%s: %s: %s needs %s\n", t->name, path, g.name, x86_flags(g.a, x.needs & ~t->has)), bad++;
         arena_free(g.a);
@@ -82,18 +70,12 @@ static void test_models(void **state) {
     char path[1024];
     snprintf(path, sizeof path, "%s/tests/models/%s", EK_SOURCE_DIR, all[i]->d_name);
     for (size_t k = 0; dot && !strcmp(dot, ".onnx") && k < sizeof machines / sizeof *machines; k++)
-      bad += refused(&machines[k], path, false);
+      bad += refused(&machines[k], path);
     free(all[i]);
   }
   free(all);
   printf("%u functions\n", functions);
   assert_int_equal(bad, 0);
-  for (int k = 0; k < ALLOWED; k++) {
-    if (left[k] != allowed[k].functions)
-      printf("%s: %u functions are left for `%s`, %u are listed%s\n", allowed[k].machine, left[k], allowed[k].reason,
-             allowed[k].functions, left[k] < allowed[k].functions ? ": lower it" : "");
-    assert_true(left[k] <= allowed[k].functions);
-  }
 }
 static bool write_target(void) { /* x86-64-v4 with products of bf16 */
   ctx *c = ctx_new();
@@ -124,7 +106,7 @@ static bool write_target(void) { /* x86-64-v4 with products of bf16 */
 int main(int argc, char **argv) {
   if (!write_target()) return 1;
   for (int i = 1; i < argc; i++)
-    for (size_t k = 0; k < sizeof machines / sizeof *machines; k++) refused(&machines[k], argv[i], true);
+    for (size_t k = 0; k < sizeof machines / sizeof *machines; k++) refused(&machines[k], argv[i]);
   if (argc > 1) return 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_models)};
   return cmocka_run_group_tests(tests, NULL, NULL);

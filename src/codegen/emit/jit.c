@@ -53,7 +53,7 @@ static bool in_image(jit *j, uint32_t first) {
   for (uint32_t i = 0; i < j->objects.n; i++) obj[i] = j->objects.v[i].obj;
   for (uint32_t i = 0; i < n; i++) entry[i] = j->objects.v[first + i].symbol;
   if (!n) return true;
-  if (!image_link(j->c, obj, j->objects.n, entry, n, &block, &why)) return false;
+  if (!image_link(j->c, (image_parts){obj, j->objects.n, entry, n}, &block, &why)) return false;
   vec_reserve(j->a, j->images, j->images.n + 1); /* memory may end; not between the image and its place */
   image *k = image_load(block, &why);
   if (!k) return false;

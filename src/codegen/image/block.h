@@ -15,4 +15,20 @@ typedef struct image_fixup { /* the 8 bytes at `at` become the address of the bl
   uint32_t from; /* 0: the block; else 1 + where the extern's name begins */
   int64_t add;
 } image_fixup;
+
+const image_extern *image_extern_of(const char *name); /* NULL: there is none of that name */
+
+/* Objects joined, before they are written as a block or as a shared library. */
+typedef struct image_joined {
+  uint8_t *mem;              /* the memory image: code, then data */
+  uint64_t code;             /* bytes of code, a multiple of IMAGE_PAGE */
+  uint64_t data;             /* bytes of data, which nothing writes after loading; a multiple of IMAGE_PAGE */
+  const image_fixup *fixups; /* addresses that the loader fills in */
+  uint32_t n_fixups;         /* how many there are */
+  sbuf names;                /* names of the externs among them, each with its NUL */
+  uint32_t *entries;         /* offset of each entry in the code */
+} image_joined;
+/* any_extern: names that no object defines may be any; false: only those of image_externs. False: *why says what is
+ * in the way. All that comes out is in the context's memory. */
+bool image_join(ctx *c, image_parts p, bool any_extern, image_joined *out, const char **why);
 #endif

@@ -1,7 +1,8 @@
-/* How do objects become one block? Sections that are loaded are placed one after the other, code before data;
- * symbols get places; relocations are computed, as far as they stand between places of the block. What needs
- * an address gets a pointer slot in the data, or, when a call wants to go to an extern, a jump through one.
- * Tables for unwinding are left out: nothing unwinds through compiled code. */
+/* How are objects joined? Sections that are loaded are placed one after the other, code before data; symbols get
+ * places; relocations are computed, as far as they stand between places of the memory image. What needs an address
+ * gets a pointer slot in the data, or, when a call wants to go to an extern, a jump through one. Tables for unwinding
+ * are left out: nothing unwinds through compiled code. image_link writes the result as a block, image_library
+ * (library.c) as a shared library. */
 #include "codegen/image/block.h"
 #include <elf.h>
 #include <string.h>
@@ -15,13 +16,15 @@ typedef struct object {
   uint32_t symbols;
   const char *names;
   size_t names_bytes;
+  bytes section_names; /* n 0: none */
 } object;
 typedef struct linker {
   ctx *c;
   arena *a;
   object *o;
   uint32_t n;
-  map *defined;                    /* symbol -> place */
+  bool any_extern;                 /* every name that no object defines may be an extern; else image_externs only */
+  map *defined;                    /* symbol -> its object << 32 | its number there */
   map *slots, *jumps;              /* symbol -> place of its slot in the data, of its jump in the code */
   uint64_t code, data, code_bytes; /* where the next code and data go; where data begins */
   uint8_t *mem;
@@ -41,6 +44,12 @@ static uint64_t align(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
 static bool loaded(const Elf64_Shdr *s) {
   return (s->sh_flags & SHF_ALLOC) && s->sh_size && s->sh_type != SHT_X86_64_UNWIND && s->sh_type != SHT_NOTE;
 }
+/* Data that are written only while the loader fills in addresses. */
+static bool relro(const object *o, const Elf64_Shdr *s) {
+  static const char name[] = ".data.rel.ro";
+  return s->sh_name < o->section_names.n && o->section_names.n - s->sh_name >= sizeof name &&
+         !memcmp(o->section_names.p + s->sh_name, name, sizeof name - 1);
+}
 static bool read_object(linker *k, object *o) {
   Elf64_Ehdr h;
   if (o->b.n < sizeof h || memcmp(o->b.p, ELFMAG, SELFMAG) || o->b.p[EI_CLASS] != ELFCLASS64 ||
@@ -54,6 +63,11 @@ static bool read_object(linker *k, object *o) {
     return no(k, "an object file is damaged");
   o->sh = arena_dup(k->a, o->b.p + h.e_shoff, (size_t)h.e_shnum * sizeof(Elf64_Shdr));
   o->sections = h.e_shnum;
+  if (h.e_shstrndx < h.e_shnum) {
+    const Elf64_Shdr *s = &o->sh[h.e_shstrndx];
+    if (s->sh_offset > o->b.n || s->sh_size > o->b.n - s->sh_offset) return no(k, "an object file is damaged");
+    o->section_names = (bytes){o->b.p + s->sh_offset, s->sh_size};
+  }
   o->place = NEWN(k->a, int64_t, h.e_shnum + 1u);
   for (uint32_t i = 0; i < o->sections; i++) {
     const Elf64_Shdr *s = &o->sh[i];
@@ -69,7 +83,8 @@ static bool read_object(linker *k, object *o) {
       if (!t->sh_size || o->names[t->sh_size - 1]) return no(k, "an object file is damaged");
     }
     if (!loaded(s)) continue;
-    if (s->sh_type == SHT_NOBITS || (s->sh_flags & (SHF_WRITE | SHF_TLS))) return no(k, "its code has variables");
+    if (s->sh_type == SHT_NOBITS || (s->sh_flags & SHF_TLS) || ((s->sh_flags & SHF_WRITE) && !relro(o, s)))
+      return no(k, "its code has variables");
     if (s->sh_addralign > 4096 || s->sh_size > (1u << 30)) return no(k, "its code is too large");
   }
   return true;
@@ -88,17 +103,26 @@ static void place_sections(linker *k, bool code) {
 static const char *name_of(const object *o, const Elf64_Sym *s) {
   return s->st_name < o->names_bytes ? o->names + s->st_name : "";
 }
+static bool defines(const object *o, const Elf64_Sym *s) {
+  return ELF64_ST_BIND(s->st_info) != STB_LOCAL && s->st_shndx != SHN_UNDEF && s->st_shndx < o->sections &&
+         loaded(&o->sh[s->st_shndx]);
+}
 static void define(linker *k) {
-  for (uint32_t i = 0; i < k->n; i++) {
-    const object *o = &k->o[i];
-    for (uint32_t j = 1; j < o->symbols; j++) {
-      const Elf64_Sym *s = &o->sym[j];
-      if (ELF64_ST_BIND(s->st_info) == STB_LOCAL || s->st_shndx == SHN_UNDEF || s->st_shndx >= o->sections ||
-          o->place[s->st_shndx] < 0)
-        continue;
-      map_puts(k->defined, name_of(o, s), (uint64_t)o->place[s->st_shndx] + s->st_value);
+  for (uint32_t i = 0; i < k->n; i++)
+    for (uint32_t j = 1; j < k->o[i].symbols; j++)
+      if (defines(&k->o[i], &k->o[i].sym[j]))
+        map_puts(k->defined, name_of(&k->o[i], &k->o[i].sym[j]), (uint64_t)i << 32 | j);
+}
+/* Names that no object defines: how many jumps there can be. */
+static uint32_t count_externs(linker *k) {
+  map *seen = map_new(k->a);
+  uint64_t v;
+  for (uint32_t i = 0; i < k->n; i++)
+    for (uint32_t j = 1; j < k->o[i].symbols; j++) {
+      const char *name = name_of(&k->o[i], &k->o[i].sym[j]);
+      if (k->o[i].sym[j].st_shndx == SHN_UNDEF && *name && !map_gets(k->defined, name, &v)) map_puts(seen, name, 0);
     }
-  }
+  return map_count(seen);
 }
 
 /* ---- places of symbols ----------------------------------------------------------------------- */
@@ -115,16 +139,18 @@ static void fix(linker *k, uint64_t at, const char *ext, int64_t add) {
   }
   vec_push(k->a, k->fixups, f);
 }
-static bool is_extern(const char *name) {
-  for (const image_extern *e = image_externs; e->name; e++)
-    if (!strcmp(e->name, name)) return true;
-  return false;
+static bool place_of(const linker *k, const char *name, int64_t *place) {
+  uint64_t v;
+  if (!map_gets(k->defined, name, &v)) return false;
+  const object *o = &k->o[v >> 32];
+  const Elf64_Sym *s = &o->sym[(uint32_t)v];
+  *place = o->place[s->st_shndx] + (int64_t)s->st_value;
+  return true;
 }
-/* Where a symbol lies in the block; -1 with *ext: it is an extern. */
+/* Where a symbol lies in the memory image; -1 with *ext: it is an extern. */
 static bool find(linker *k, const object *o, uint32_t sym, int64_t *place, const char **ext) {
   if (sym >= o->symbols) return no(k, "an object file is damaged");
   const Elf64_Sym *s = &o->sym[sym];
-  uint64_t at;
   *place = -1, *ext = NULL;
   if (s->st_shndx != SHN_UNDEF) {
     if (s->st_shndx >= o->sections || o->place[s->st_shndx] < 0)
@@ -132,12 +158,9 @@ static bool find(linker *k, const object *o, uint32_t sym, int64_t *place, const
     *place = o->place[s->st_shndx] + (int64_t)s->st_value;
     return true;
   }
-  if (map_gets(k->defined, name_of(o, s), &at)) {
-    *place = (int64_t)at;
-    return true;
-  }
+  if (place_of(k, name_of(o, s), place)) return true;
   *ext = name_of(o, s);
-  return is_extern(*ext) || no(k, arena_fmt(k->a, "its code calls %s", *ext));
+  return k->any_extern || image_extern_of(*ext) || no(k, arena_fmt(k->a, "its code calls %s", *ext));
 }
 /* Both give the place; the writing pass finds what the first one made. */
 static uint64_t slot_of(linker *k, const char *key, int64_t place, const char *ext) {
@@ -221,16 +244,14 @@ static void write_jumps(linker *k) {
     memcpy(k->mem + at + 2, &d, 4);
   }
 }
-static bool link(linker *k, const char *const *entries, uint32_t n_entries, bytes *out) {
-  uint32_t externs = 0;
-  while (image_externs[externs].name) externs++;
+static bool join(linker *k, image_joined *out) {
   for (uint32_t i = 0; i < k->n; i++)
     if (!read_object(k, &k->o[i])) return false;
+  define(k);
   place_sections(k, true);
-  k->data = k->code_bytes = align(k->code + 16 * (externs + 1ull), IMAGE_PAGE); /* there is room for a jump to each */
+  k->data = k->code_bytes = align(k->code + 16 * (count_externs(k) + 1ull), IMAGE_PAGE);
   place_sections(k, false);
   if (k->data > 1u << 30) return no(k, "its code is too large");
-  define(k);
   if (!relocations(k, false)) return false;
   uint64_t all = align(k->data, IMAGE_PAGE);
   k->mem = arena_alloc(k->a, all);
@@ -240,36 +261,45 @@ static bool link(linker *k, const char *const *entries, uint32_t n_entries, byte
         memcpy(k->mem + k->o[i].place[j], k->o[i].b.p + k->o[i].sh[j].sh_offset, k->o[i].sh[j].sh_size);
   if (!relocations(k, true)) return false;
   write_jumps(k);
-  sbuf b = sbuf_new(k->a);
-  image_head h = {.magic = IMAGE_MAGIC,
-                  .code = (uint32_t)k->code_bytes,
-                  .data = (uint32_t)(all - k->code_bytes),
-                  .fixups = k->fixups.n,
-                  .entries = n_entries,
-                  .names = (uint32_t)k->names.n};
-  sb_putn(&b, (const char *)&h, sizeof h);
-  sb_putn(&b, (const char *)k->mem, all);
-  if (k->fixups.n) sb_putn(&b, (const char *)k->fixups.v, k->fixups.n * sizeof *k->fixups.v);
-  for (uint32_t i = 0; i < n_entries; i++) {
-    uint64_t at;
-    if (!map_gets(k->defined, entries[i], &at) || at >= k->code_bytes)
-      return no(k, arena_fmt(k->a, "its code lacks %s", entries[i]));
-    uint32_t e = (uint32_t)at;
-    sb_putn(&b, (const char *)&e, sizeof e);
-  }
-  if (k->names.n) sb_putn(&b, k->names.s, k->names.n);
-  *out = (bytes){(const uint8_t *)b.s, b.n};
+  *out = (image_joined){.mem = k->mem, .code = k->code_bytes, .data = all - k->code_bytes};
+  out->fixups = k->fixups.v, out->n_fixups = k->fixups.n, out->names = k->names;
   return true;
 }
-bool image_link(ctx *c, const bytes *objs, uint32_t n, const char *const *entries, uint32_t n_entries, bytes *out,
-                const char **why) {
+bool image_join(ctx *c, image_parts p, bool any_extern, image_joined *out, const char **why) {
   arena *a = ctx_arena(c);
   linker *k = NEW(a, linker);
-  *k = (linker){.c = c, .a = a, .n = n, .o = NEWN(a, object, n + 1)};
+  *k = (linker){.c = c, .a = a, .n = p.n_objs, .o = NEWN(a, object, p.n_objs + 1), .any_extern = any_extern};
   k->defined = map_new(a), k->slots = map_new(a), k->jumps = map_new(a), k->name_at = map_new(a),
   k->names = sbuf_new(a);
-  for (uint32_t i = 0; i < n; i++) k->o[i].b = objs[i];
-  bool good = link(k, entries, n_entries, out);
+  for (uint32_t i = 0; i < p.n_objs; i++) k->o[i].b = p.objs[i];
+  bool good = join(k, out);
+  out->entries = NEWN(a, uint32_t, p.n_entries + 1);
+  for (uint32_t i = 0; good && i < p.n_entries; i++) {
+    int64_t at;
+    good = place_of(k, p.entries[i], &at) && at < (int64_t)k->code_bytes;
+    if (good)
+      out->entries[i] = (uint32_t)at;
+    else
+      no(k, arena_fmt(a, "its code lacks %s", p.entries[i]));
+  }
   *why = k->why;
   return good;
+}
+bool image_link(ctx *c, image_parts p, bytes *out, const char **why) {
+  image_joined j;
+  if (!image_join(c, p, false, &j, why)) return false;
+  sbuf b = sbuf_new(ctx_arena(c));
+  image_head h = {.magic = IMAGE_MAGIC,
+                  .code = (uint32_t)j.code,
+                  .data = (uint32_t)j.data,
+                  .fixups = j.n_fixups,
+                  .entries = p.n_entries,
+                  .names = (uint32_t)j.names.n};
+  sb_putn(&b, (const char *)&h, sizeof h);
+  sb_putn(&b, (const char *)j.mem, j.code + j.data);
+  if (j.n_fixups) sb_putn(&b, (const char *)j.fixups, j.n_fixups * sizeof *j.fixups);
+  if (p.n_entries) sb_putn(&b, (const char *)j.entries, p.n_entries * sizeof *j.entries);
+  if (j.names.n) sb_putn(&b, j.names.s, j.names.n);
+  *out = (bytes){(const uint8_t *)b.s, b.n};
+  return true;
 }

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 const image_extern image_externs[] = {
-#define D1(f) {#f, (void *)(double (*)(double))f}
+#define D1(f) {#f, (void *)(double (*)(double))f, true}
     D1(exp),
     D1(log),
     D1(sin),
@@ -24,13 +24,13 @@ const image_extern image_externs[] = {
     D1(tanh),
     D1(erf),
 #undef D1
-    {"pow", (void *)(double (*)(double, double))pow},
-    {"fmod", (void *)(double (*)(double, double))fmod},
-    {"fmodf", (void *)(float (*)(float, float))fmodf},
-    {"memset", (void *)memset},
-    {"memcpy", (void *)memcpy},
-    {"memmove", (void *)memmove},
-    {NULL, NULL}};
+    {"pow", (void *)(double (*)(double, double))pow, true},
+    {"fmod", (void *)(double (*)(double, double))fmod, true},
+    {"fmodf", (void *)(float (*)(float, float))fmodf, true},
+    {"memset", (void *)memset, false},
+    {"memcpy", (void *)memcpy, false},
+    {"memmove", (void *)memmove, false},
+    {NULL, NULL, false}};
 
 struct image {
   uint8_t *mem;
@@ -38,9 +38,9 @@ struct image {
   uint32_t n;
   uint32_t entry[];
 };
-static void *address_of(const char *name) {
+const image_extern *image_extern_of(const char *name) {
   for (const image_extern *e = image_externs; e->name; e++)
-    if (!strcmp(e->name, name)) return e->address;
+    if (!strcmp(e->name, name)) return e;
   return NULL;
 }
 static bool fix(uint8_t *mem, const image_head *h, const uint8_t *fixups, const char *names) {
@@ -51,8 +51,9 @@ static bool fix(uint8_t *mem, const image_head *h, const uint8_t *fixups, const 
     uint64_t v = (uint64_t)(uintptr_t)mem;
     if (f.from) {
       if (f.from > h->names) return false;
-      v = (uint64_t)(uintptr_t)address_of(names + f.from - 1);
-      if (!v) return false;
+      const image_extern *e = image_extern_of(names + f.from - 1);
+      if (!e) return false;
+      v = (uint64_t)(uintptr_t)e->address;
     } else if (f.add < 0 || f.add > (int64_t)h->code + h->data)
       return false;
     v += (uint64_t)f.add;

@@ -371,6 +371,26 @@ static void call(asmb *s, const mi *i) {
   u8(s, 0xE8);
   symbol(s, i->imm, true);
 }
+/* FPREM gives the exact remainder, of as much of the quotient as it can take at a time: bit C2 of the status says that
+ * more is left (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2). */
+static void fmod_x87(asmb *s, const mi *i) {
+  bool wide = i->imm == 8;
+  amem slot = i->m, status = i->m;
+  status.scale = 1;
+  unsigned real = wide ? 0xDD : 0xD9;
+  for (int k = 0; k < 2; k++) { /* the divisor, then the dividend */
+    vector_inst(s, &(mi){.op = wide ? V_STSD : V_STSS, .a = k ? i->a : i->b, .m = slot});
+    rex_op(s, false, real, 0, in_mem(slot), 0, false);
+  }
+  size_t again = s->t->n;
+  u8(s, 0xD9), u8(s, 0xF8);                                         /* fprem */
+  rex_op(s, false, 0xDD, 7, in_mem(status), 0, false);              /* fnstsw [status] */
+  u8(s, 0x66), rex_op(s, false, 0xF7, 0, in_mem(status), 2, false); /* test word [status], C2 */
+  u8(s, 0), u8(s, 4);
+  u8(s, 0x75), u8(s, (unsigned)(again - s->t->n - 1) & 255);                   /* jnz again */
+  u8(s, 0xDD), u8(s, 0xD9), rex_op(s, false, real, 3, in_mem(slot), 0, false); /* fstp st(1); fstp [slot] */
+  vector_inst(s, &(mi){.op = wide ? V_LDSD : V_LDSS, .d = i->d, .m = slot});
+}
 static void inst(asmb *s, const mi *i) {
   vr d = i->d, a = i->a, b = i->b;
   rm m = in_mem(i->m);
@@ -506,6 +526,9 @@ static void inst(asmb *s, const mi *i) {
     mov(s, RAX + 1, a);
     rex_op(s, true, 0xF7, 5, in_reg(b), 0, false);
     mov(s, d, RDX + 1);
+    return;
+  case G_FMOD:
+    fmod_x87(s, i);
     return;
   case G_PREFETCH:
     rex_op(s, false, 0x118, 2, m, 0, false);

@@ -359,6 +359,7 @@ typedef enum mop {
   G_DIV,
   G_IDIV /* rdx:rax by b; imm 1: the remainder */,
   G_MULH /* the upper half of a signed product */,
+  G_FMOD /* d = remainder of a by b in x87 registers; imm: bytes of an element; m: a slot of 16 bytes */,
   G_PREFETCH,
   G_LABEL,
   G_JMP,

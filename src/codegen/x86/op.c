@@ -272,6 +272,18 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
   case OP_FMA:
     fma3(e, v, i, &s);
     return true;
+  case OP_FMOD:
+    if (!one) return false; /* lane by lane */
+    vec_push(e->a, e->x->slots, 16);
+    p[0] = xg_new(e, RV, 0);
+    xg_emit(e, (mi){.op = G_FMOD,
+                    .d = p[0],
+                    .a = xg_part(e, i->a, 0),
+                    .b = xg_part(e, i->b, 0),
+                    .m = {.kind = AM_SLOT, .disp = (int32_t)e->x->slots.n - 1},
+                    .imm = s.bytes});
+    xg_result(e, v, 1, p);
+    return true;
   case OP_SIGN:
     for (unsigned q = 0; q < s.n; q++) {
       vr x = xg_part(e, i->a, q), zero = xg_zero(e), r = blend(e, &s, compare_f(e, &s, EQ, x, zero), zero, x);
