@@ -171,7 +171,8 @@ data="--input x=random --input i=$work/2_3.npy"
 for f in look.so looko.so lookc.so; do e 1 "$far" "run $work/$f $data"; done
 for o in '' --eval -O0 '--codegen llvm' '--threads 2'; do e 1 "$far" "run $work/look.txt $data $o"; done
 for f in 'look.txt --unchecked' any.so; do e 0 '^y f32.2, 2. ' "run $work/$f $data"; done
-# what a size that data decide must be, holds for the evaluator as for compiled code
+# What a size that data decide must be holds for the evaluator as for compiled code. The guard's text goes before the
+# range that follows from it; --dim gives a range alone.
 cat >"$work/parts.graph" <<'EOF'
 graph "s" ir 8 opset 17 {
   input x: f32[4]
@@ -181,8 +182,21 @@ graph "s" ir 8 opset 17 {
   output y
 }
 EOF
-for f in '' --eval '-O 0'; do
-  e 1 'size split.all, found at run time, is .*not in 4..4' "run $work/parts.graph --input w=ones --input x=zeros $f"
+ones='\377\377\377\377\377\377\377\377'
+printf "\\223NUMPY\\001\\000\\166\\000%-117s\\n\\002$zeros\\002$zeros" "$header" >"$work/2_2.npy"
+printf "\\223NUMPY\\001\\000\\166\\000%-117s\\n\\005$zeros$ones" "$header" >"$work/5_less_1.npy"
+sum='split: SplitToSequence: the sizes of the parts do not add up to the size of the axis'
+most='join: the size join.All.2, found at run time, is 4, not in 0..2: give other data, or compile for more by --dim'
+data="--input x=zeros --input w"
+e 0 '' "compile $work/parts.graph -o $work/parts.so -q"
+e 0 '' "compile $work/parts.graph -o $work/few.so -q --dim join.All.2=2"
+for f in parts.graph 'parts.graph --eval' 'parts.graph -O0' parts.so; do
+  e 1 "$sum .split.all - 4 = -2, must be >= 0" "run $work/$f $data=ones"
+  e 1 "$sum .split.low.2 = -1, must be >= 0" "run $work/$f $data=$work/5_less_1.npy"
+  e 0 '^y f32.4. ' "run $work/$f $data=$work/2_2.npy"
+done
+for f in few.so 'parts.graph --dim join.All.2=2' 'parts.graph --dim join.All.2=2 --eval'; do
+  e 1 "$most join.All.2=N" "run $work/$f $data=$work/2_2.npy"
 done
 
 # ---- compile ----

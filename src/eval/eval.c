@@ -63,12 +63,23 @@ static bool is_bound(evaluation *v, atom a, int64_t *x) {
     }
   return false;
 }
-static void check_late(evaluation *v, atom symbol, int64_t x) {
-  int64_t lo, hi;
-  sym_range(v->c, sym_of_atom(v->c, symbol), &lo, &hi);
+static bool size_known(evaluation *v, sz s, int64_t *x);
+static void check_guard(evaluation *v, const guard *g);
+/* The guards on a size say more than its range, which may come from them. */
+static void check_late(evaluation *v, const late *l, int64_t x) {
+  int64_t lo, hi, most;
+  sym_range(v->c, sym_of_atom(v->c, l->symbol), &lo, &hi);
+  bool bounded = size_known(v, l->bound, &most) && most < EXPR_NO_BOUND;
+  if (bounded) hi = min64(hi, most);
   if (x >= lo && x <= hi) return;
-  diag_error(v->c, E_SHAPE, NULL, "the size %s, found at run time, is %lld, not in %lld..%lld", sym_name(v->c, symbol),
-             (long long)x, (long long)lo, (long long)hi);
+  for (uint32_t i = 0; i < v->m->guards.n; i++)
+    if (v->m->guards.v[i].block == 0 && sym_uses(v->c, v->m->guards.v[i].ge0, l->symbol))
+      check_guard(v, &v->m->guards.v[i]);
+  const char *name = sym_name(v->c, l->symbol);
+  diag_error(v->c, E_SHAPE, xt(v->m, l->tensor)->origin,
+             "the size %s, found at run time, is %lld, not in %lld..%lld: give other data%s%s%s", name, (long long)x,
+             (long long)lo, (long long)hi, bounded ? ", or compile for more by --dim " : "", bounded ? name : "",
+             bounded ? "=N" : "");
   ctx_unwind(v->c);
 }
 bool symbol_value(evaluation *v, atom a, int64_t *x) {
@@ -78,8 +89,8 @@ bool symbol_value(evaluation *v, atom a, int64_t *x) {
     if (l.symbol != a) continue;
     need_tensor(v, l.tensor);
     *x = et_load(v->t[l.tensor].nd.type, v->t[l.tensor].nd.data).i;
-    check_late(v, a, *x);
     bind(v, a, *x);
+    check_late(v, &l, *x);
     return true;
   }
   return false;
@@ -464,19 +475,20 @@ static void run_stage(evaluation *v, uint32_t id) {
 }
 
 /* ---- control flow ---------------------------------------------------------------------------- */
+static void check_guard(evaluation *v, const guard *g) {
+  int64_t x;
+  if (!size_known(v, g->ge0, &x) || (g->is_eq ? x == 0 : x >= 0)) return;
+  const char *text = g->text ? g->text : "a size does not fit";
+  if (sym_is_int(v->c, g->ge0, NULL))
+    diag_error(v->c, E_SHAPE, g->node, "%s", text);
+  else
+    diag_error(v->c, E_SHAPE, g->node, "%s (%s = %lld, must be %s 0)", text, sym_str(v->c, g->ge0), (long long)x,
+               g->is_eq ? "==" : ">=");
+  ctx_unwind(v->c);
+}
 static void check_guards(evaluation *v, uint32_t blk) {
-  for (uint32_t i = 0; i < v->m->guards.n; i++) {
-    const guard *g = &v->m->guards.v[i];
-    int64_t x;
-    if (g->block != blk || !size_known(v, g->ge0, &x) || (g->is_eq ? x == 0 : x >= 0)) continue;
-    const char *text = g->text ? g->text : "a size does not fit";
-    if (sym_is_int(v->c, g->ge0, NULL))
-      diag_error(v->c, E_SHAPE, g->node, "%s", text);
-    else
-      diag_error(v->c, E_SHAPE, g->node, "%s (%s = %lld, must be %s 0)", text, sym_str(v->c, g->ge0), (long long)x,
-                 g->is_eq ? "==" : ">=");
-    ctx_unwind(v->c);
-  }
+  for (uint32_t i = 0; i < v->m->guards.n; i++)
+    if (v->m->guards.v[i].block == blk) check_guard(v, &v->m->guards.v[i]);
 }
 static int64_t scalar_of(evaluation *v, tid t);
 static void fail_check(evaluation *v, const value_check *k, int64_t at) {

@@ -183,7 +183,8 @@ static void late_steps(bd *k, tid t, uint32_t block, steps *to) {
   for (uint32_t j = 0; t && j < m->lates.n; j++) {
     if (m->lates.v[j].tensor != t) continue;
     collect_size(k, sym_of_atom(k->c, m->lates.v[j].symbol));
-    vec_push(k->a, *to, ((step){.kind = ST_LATE, .symbol = m->lates.v[j].symbol, .from = scalar_of(k, t)}));
+    step s = {.kind = ST_LATE, .symbol = m->lates.v[j].symbol, .from = scalar_of(k, t), .node = xt(m, t)->origin};
+    vec_push(k->a, *to, s);
     vec_push(k->a, k->known, m->lates.v[j].symbol);
     check_steps(k, block, to);
     room_steps(k, to);

@@ -33,7 +33,7 @@ void message_kernels(lmodule *l); /* which message_fail calls, where they are no
 void message_fail(lbuild *b, lv to, int code, const message_part *parts, uint32_t n);
 
 /* main.c */
-uint32_t program_message_bytes(const program *p); /* most that a message of a value needs; 0: there is none */
+uint32_t program_message_bytes(const program *p); /* most that a message of a value or size needs; 0: there is none */
 
 /* share.c: kernels that are the same but for where in their buffers they begin become one */
 void program_share(splan *plan, arena *a);

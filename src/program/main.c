@@ -243,30 +243,70 @@ static void emit_value(mb *k, const pvalue *v) {
   leave_block(k, began);
   lb_end(&k->b);
 }
-static uint32_t bytes_of(const steps *list, arena *a) {
+enum { CHECK_PARTS = 3, LATE_PARTS = 5 };
+static uint32_t check_parts(const program *p, mb *k, const pcheck *g, message_part *parts) {
+  const char *text = arena_fmt(p->a, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text);
+  bool known = sym_is_int(p->c, g->ge0, NULL);
+  uint32_t n = 0;
+  if (!known) text = arena_fmt(p->a, "%s (%s = ", text, sym_str(p->c, g->ge0));
+  parts[n++] = (message_part){text, 0};
+  if (known) return n;
+  parts[n++] = (message_part){NULL, k ? size(k, g->ge0) : 0};
+  parts[n++] = (message_part){g->is_eq ? ", must be == 0)" : ", must be >= 0)", 0};
+  return n;
+}
+static uint32_t late_parts(const program *p, mb *k, const step *s, message_part *parts) {
+  const psize *z = program_size(p, s->symbol);
+  const char *name = sym_name(p->c, s->symbol);
+  uint32_t n = 0;
+  parts[n++] = (message_part){
+      arena_fmt(p->a, "%s%sthe size %s, found at run time, is ", s->node ? s->node : "", s->node ? ": " : "", name), 0};
+  parts[n++] = (message_part){NULL, k ? size(k, sym_of_atom(p->c, s->symbol)) : 0};
+  parts[n++] = (message_part){arena_fmt(p->a, ", not in %lld..", (long long)z->lo), 0};
+  parts[n++] = (message_part){NULL, !k ? 0 : z->bound ? size(k, z->bound) : lb_int(&k->b, z->hi)};
+  parts[n++] = (message_part){z->bound ? arena_fmt(p->a, ": give other data, or compile for more by --dim %s=N", name)
+                                       : ": give other data",
+                              0};
+  return n;
+}
+static uint32_t bytes_of(const program *p, const steps *list) {
   message_part parts[VALUE_PARTS];
   uint32_t most = 0;
   for (uint32_t i = 0; i < list->n; i++) {
     const step *s = &list->v[i];
     uint32_t n = 0;
-    if (s->kind == ST_VALUE) n = message_bytes(parts, value_parts(NULL, &s->value, parts, a));
-    if (s->kind == ST_IF || s->kind == ST_LOOP) n = bytes_of(&s->body, a);
+    if (s->kind == ST_VALUE) n = message_bytes(parts, value_parts(NULL, &s->value, parts, p->a));
+    if (s->kind == ST_CHECK) n = message_bytes(parts, check_parts(p, NULL, &s->check, parts));
+    if (s->kind == ST_LATE) n = message_bytes(parts, late_parts(p, NULL, s, parts));
+    if (s->kind == ST_IF || s->kind == ST_LOOP) n = bytes_of(p, &s->body);
     if (n > most) most = n;
-    n = s->kind == ST_IF ? bytes_of(&s->other, a) : 0;
+    n = s->kind == ST_IF ? bytes_of(p, &s->other) : 0;
     if (n > most) most = n;
   }
   return most;
 }
-uint32_t program_message_bytes(const program *p) { return bytes_of(&p->steps, p->a); }
-/* Memory was planned for sizes up to the bound, and what was proved holds between the ends. */
+uint32_t program_message_bytes(const program *p) { return bytes_of(p, &p->steps); }
+/* As emit_check, and how large the size is, which nobody knows before the run. */
+static void emit_late_check(mb *k, const pcheck *g) {
+  message_part parts[CHECK_PARTS];
+  uint32_t began = k->log.n;
+  lb_if(&k->b, lb_cmp(&k->b, g->is_eq ? OP_NE : OP_LT, size(k, g->ge0), lb_int(&k->b, 0)));
+  message_fail(&k->b, k->arena_p, E_SHAPE, parts, check_parts(k->p, k, g, parts));
+  leave_block(k, began);
+  lb_end(&k->b);
+}
+/* Memory was planned for sizes up to the bound, and what was proved holds between the ends. The conditions that are
+ * checked first say what the ends come from. */
 static void emit_late(mb *k, const step *s) {
+  message_part parts[LATE_PARTS];
   const psize *z = program_size(k->p, s->symbol);
-  lv v = read_scalar(k, s->from, ET_I64);
-  map_putu(k->syms, s->symbol, v);
-  const char *text = arena_fmt(k->a, "the size %s, found at run time, is not in %lld..%s", sym_name(k->c, s->symbol),
-                               (long long)z->lo, sym_str(k->c, z->bound ? z->bound : sym_int(k->c, z->hi)));
-  lb_fail(&k->b, lb_cmp(&k->b, OP_LT, v, lb_int(&k->b, z->lo)), E_SHAPE, text);
-  lb_fail(&k->b, lb_cmp(&k->b, OP_GT, v, z->bound ? size(k, z->bound) : lb_int(&k->b, z->hi)), E_SHAPE, text);
+  lv v = size(k, sym_of_atom(k->c, s->symbol)), end = z->bound ? size(k, z->bound) : lb_int(&k->b, z->hi);
+  uint32_t began = k->log.n;
+  lb_if(&k->b, lb_op(&k->b, OP_OR, lt(ET_BOOL, 1), lb_cmp(&k->b, OP_LT, v, lb_int(&k->b, z->lo)),
+                     lb_cmp(&k->b, OP_GT, v, end), 0));
+  message_fail(&k->b, k->arena_p, E_SHAPE, parts, late_parts(k->p, k, s, parts));
+  leave_block(k, began);
+  lb_end(&k->b);
 }
 /* Not enough: the caller gets to know how much is needed, and begins again. */
 static void emit_room(mb *k, const step *s) {
@@ -306,10 +346,12 @@ static void emit_steps(mb *k, const steps *list) {
       emit_launch(k, s);
       break;
     case ST_LATE:
+      map_putu(k->syms, s->symbol, read_scalar(k, s->from, ET_I64));
+      for (; i + 1 < list->n && list->v[i + 1].kind == ST_CHECK; i++) emit_late_check(k, &list->v[i + 1].check);
       emit_late(k, s);
       break;
     case ST_CHECK:
-      emit_check(k, &s->check);
+      emit_late_check(k, &s->check);
       break;
     case ST_VALUE:
       emit_value(k, &s->value);

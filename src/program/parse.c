@@ -12,8 +12,9 @@
  *              STEP
  *   STEP       launch K(ARG, ...) chunks SIZE [scratch SIZE] [parallel [where SIZE >= 0]]      ARG: SIZE,
  *              scratch, or [out] %N[.name] [+ NUMBER], a pointer to that element
- *              late N = AT | room SIZE | room output N | if AT { STEP } [else { STEP }] | loop N = 0 .. (SIZE|AT)
- *              [if AT] [while AT] { STEP }        AT: %N[.name] [+ SIZE], an element of a buffer
+ *              late N = AT [node "name"] | room SIZE | room output N | if AT { STEP } [else { STEP }]
+ *              loop N = 0 .. (SIZE|AT) [if AT] [while AT] { STEP }        AT: %N[.name] [+ SIZE], an element of a
+ *              buffer
  *              fail when not SIZE (>=|==) 0 "text" [node "name"]             those outside of all steps, before
  *              the first step: at entry
  *
@@ -385,6 +386,7 @@ static bool one_step(rd *r, steps *to) {
     s.symbol = symbol(r);
     want(r, "=");
     s.from = where(r);
+    if (word(r, "node")) s.node = quoted(r);
   } else if (word(r, "room")) {
     s.kind = ST_ROOM;
     if (word(r, "output")) {

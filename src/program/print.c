@@ -146,6 +146,7 @@ static void all_steps(pp *k, const steps *list) {
       break;
     case ST_LATE:
       sb_put(k->b, "late "), size(k, sym_of_atom(k->c, s->symbol)), sb_put(k->b, " = "), where(k, s->from);
+      if (s->node) sb_put(k->b, " node "), string(k, s->node);
       break;
     case ST_VALUE:
       value_step(k, &s->value);

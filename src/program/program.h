@@ -92,10 +92,11 @@ typedef struct step {
   const kargs *args;  /* LAUNCH: buffer 0 is the scratch area */
   sz chunks, scratch; /* LAUNCH; scratch: bytes per worker, 0 is none */
   bool parallel;
-  sz where;        /* LAUNCH: for the threads, where this is at least 0; 0: always */
-  uint32_t launch; /* LAUNCH: its number in the plan + 1; 0: read from text */
-  atom symbol;     /* LATE: the size; LOOP: the trip's number */
-  sz room;         /* ROOM: bytes of the late part; 0: of output number `output` */
+  sz where;         /* LAUNCH: for the threads, where this is at least 0; 0: always */
+  uint32_t launch;  /* LAUNCH: its number in the plan + 1; 0: read from text */
+  atom symbol;      /* LATE: the size; LOOP: the trip's number */
+  const char *node; /* LATE: of the model, for messages; NULL: it is not known */
+  sz room;          /* ROOM: bytes of the late part; 0: of output number `output` */
   uint32_t output;
   sz trips;           /* LOOP; 0: read from `from` */
   place from;         /* LATE: the value; IF: the condition; LOOP: the number of trips */
