@@ -1,15 +1,9 @@
 # LLVM is loaded when it is first needed (src/codegen/llvm/lib.h): names of its functions become members of a table.
-file(STRINGS ${CMAKE_SOURCE_DIR}/src/codegen/llvm/functions.def llvm_functions REGEX "^F")
+file(STRINGS ${CMAKE_SOURCE_DIR}/src/codegen/llvm/functions.def llvm_functions REGEX "^F\\(")
 set(llvm_names "")
 foreach(f ${llvm_functions})
-  string(REGEX REPLACE "F\\((.*)\\)" "#define \\1 (ek_llvm.\\1)\n" line "${f}")
+  string(REGEX REPLACE "^F\\([^,]*, ([A-Za-z0-9]+),.*" "#define \\1 (ek_llvm.\\1)\n" line "${f}")
   string(APPEND llvm_names "${line}")
 endforeach()
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/gen/llvm_names.h CONTENT "${llvm_names}")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/codegen/llvm/functions.def)
-find_library(LLVM_LIBRARY NAMES LLVM-19 LLVM HINTS ${LLVM_LIBDIR} NO_DEFAULT_PATH REQUIRED)
-file(REAL_PATH ${LLVM_LIBRARY} llvm_file)
-get_filename_component(llvm_soname ${llvm_file} NAME)
-get_filename_component(llvm_dir ${llvm_file} DIRECTORY)
-set_source_files_properties(src/codegen/llvm/lib.c PROPERTIES
-  COMPILE_DEFINITIONS "EK_LLVM_SONAME=\"${llvm_soname}\";EK_LLVM_DIR=\"${llvm_dir}\"")

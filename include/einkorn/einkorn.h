@@ -114,6 +114,9 @@ typedef struct ek_pool ek_pool;       /* threads for runs */
 
 /* ---- the library ----------------------------------------------------------------------------- */
 EK_API const char *ek_version(void); /* "MAJOR.MINOR.PATCH" of the library that is loaded. Static text, any thread */
+/* File of the LLVM library that would be loaded for other targets than x86-64, --codegen llvm and disassembly; "": none
+ * is in the usual folders. Static text, any thread */
+EK_API const char *ek_llvm_path(void);
 /* Threads that this process may use now: EINKORN_NUM_THREADS if that is a number from 1 to 1024, else the processors
  * of the calling thread's affinity, or fewer where a control group (version 1 or 2) has a smaller quota
  * (rounded up). At least 1. Any thread. Reads the environment: not while another thread changes it. */

@@ -214,7 +214,8 @@ static void print_version(cli *k) {
   printf("einkorn %s\n", ek_version());
   if (!k->verbose) return;
   const target *t = target_get(k->c, "host");
-  printf("commit: %s\nLLVM: %s\n", EK_COMMIT, EK_LLVM);
+  printf("commit: %s\nLLVM: %s\n", EK_COMMIT,
+         *ek_llvm_path() ? ek_llvm_path() : "none on this machine (Debian package libllvm19)");
   printf("processor: %s\ntarget: %s\nthreads: %d\n", cpu_identity(k->a), t ? t->name : "none", ek_threads());
 }
 

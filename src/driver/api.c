@@ -1,8 +1,10 @@
 /* The doors of einkorn.h to sessions and models. Each opens the outermost frame, works in a context of its own, and
  * turns the diagnostics into a code and a message. */
+#include "codegen/llvm/llvm.h"
 #include "driver/driver.h"
 #include <ctype.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,15 @@ _Static_assert((int)EK_CANCELLED == (int)E_CANCELLED && (int)EK_INTERNAL == (int
 _Static_assert(EK_MAX_RANK == MAX_RANK, "ranks agree");
 
 const char *ek_version(void) { return EK_VERSION; }
+static char llvm_path[4096];
+static void find_llvm(void) {
+  if (!llvm_file(llvm_path, sizeof llvm_path)) llvm_path[0] = 0;
+}
+const char *ek_llvm_path(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, find_llvm);
+  return llvm_path;
+}
 const char *ek_code_name(ek_code code) {
   static const char *const names[] = {"success",
                                       "failure",

@@ -1,5 +1,5 @@
-/* Where is LLVM, and how do its functions get into the table? The file that the program was built against, or one of
- * the same name in a folder of LD_LIBRARY_PATH or of the system; loaded once per process, and never unloaded. */
+/* Where is LLVM, and how do its functions get into the table? A file with one of the names that LLVM 19 has, in a
+ * folder of LD_LIBRARY_PATH or of the system; loaded once per process, and never unloaded. */
 #include "codegen/llvm/lib.h"
 #include "codegen/llvm/llvm.h"
 #include <dlfcn.h>
@@ -9,23 +9,26 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#ifndef EK_LLVM_SONAME
-#error "the build says what the library is called"
-#endif
 llvm_functions ek_llvm;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char why[512]; /* "": loaded */
+static char why[5000]; /* "": loaded */
+enum { LLVM_VERSION = 19 };
 
 /* ---- where it is ----------------------------------------------------------------------------- */
+static const char *const names[] = {"libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so"};
 static bool there(const char *dir, size_t n, char *path, size_t room, struct stat *st) {
-  return n && (size_t)snprintf(path, room, "%.*s/%s", (int)n, dir, EK_LLVM_SONAME) < room && !stat(path, st) &&
-         S_ISREG(st->st_mode);
+  for (size_t i = 0; n && i < sizeof names / sizeof *names; i++)
+    if ((size_t)snprintf(path, room, "%.*s/%s", (int)n, dir, names[i]) < room && !stat(path, st) &&
+        S_ISREG(st->st_mode))
+      return true;
+  return false;
 }
 static bool find(char *path, size_t room, struct stat *st) {
-  static const char *const dirs[] = {EK_LLVM_DIR,
+  static const char *const dirs[] = {"/usr/lib/llvm-19/lib",
                                      "/usr/lib/x86_64-linux-gnu",
                                      "/usr/lib/aarch64-linux-gnu",
                                      "/usr/lib/riscv64-linux-gnu",
+                                     "/usr/lib64/llvm19/lib64",
                                      "/usr/lib64",
                                      "/usr/lib",
                                      "/usr/local/lib"};
@@ -39,11 +42,15 @@ static bool find(char *path, size_t room, struct stat *st) {
     if (there(dirs[i], strlen(dirs[i]), path, room, st)) return true;
   return false;
 }
+bool llvm_file(char *path, size_t room) {
+  struct stat st;
+  return find(path, room, &st);
+}
 const char *llvm_identity(ctx *c) {
   char path[4096];
   struct stat st;
-  if (!find(path, sizeof path, &st)) return EK_LLVM_SONAME;
-  return arena_fmt(ctx_arena(c), "%s %llu %lld.%09ld", EK_LLVM_SONAME, (unsigned long long)st.st_size,
+  if (!find(path, sizeof path, &st)) return "none";
+  return arena_fmt(ctx_arena(c), "%s %llu %lld.%09ld", path, (unsigned long long)st.st_size,
                    (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 }
 
@@ -55,36 +62,51 @@ static void call(void *lib, const char *name) {
 static void load(void) {
   char path[4096];
   struct stat st;
-  void *lib = dlopen(find(path, sizeof path, &st) ? path : EK_LLVM_SONAME, RTLD_LAZY | RTLD_LOCAL);
+  void *lib = dlopen(find(path, sizeof path, &st) ? path : names[0], RTLD_LAZY | RTLD_LOCAL);
   if (!lib) {
     const char *text = dlerror();
     snprintf(why, sizeof why, "%s", text ? text : "unknown reason");
     return;
   }
-  static const char *const names[] = {
+  static const char *const functions[] = {
   /* in the order of the table's members */
-#define F(name) #name,
+#define F(type, name, arguments) #name,
 #include "codegen/llvm/functions.def"
 #undef F
   };
-  _Static_assert(sizeof names == sizeof ek_llvm, "one pointer per name");
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    void *f = dlsym(lib, names[i]);
+  _Static_assert(sizeof functions == sizeof ek_llvm, "one pointer per name");
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    void *f = dlsym(lib, functions[i]);
     if (!f) {
-      snprintf(why, sizeof why, "it has no function %s", names[i]);
+      snprintf(why, sizeof why, "it has no function %s", functions[i]);
       return;
     }
     memcpy((char *)&ek_llvm + i * sizeof f, &f, sizeof f);
+  }
+  unsigned version[3];
+  LLVMGetVersion(&version[0], &version[1], &version[2]);
+  if (version[0] != LLVM_VERSION) {
+    snprintf(why, sizeof why, "%s is version %u, not %d", path, version[0], LLVM_VERSION);
+    return;
   }
 #define LLVM_TARGET(t)                                                                                                 \
   call(lib, "LLVMInitialize" #t "TargetInfo"), call(lib, "LLVMInitialize" #t "Target"),                                \
       call(lib, "LLVMInitialize" #t "TargetMC"), call(lib, "LLVMInitialize" #t "AsmPrinter"),                          \
       call(lib, "LLVMInitialize" #t "AsmParser"), call(lib, "LLVMInitialize" #t "Disassembler");
-#include <llvm/Config/Targets.def>
+  LLVM_TARGET(AArch64)
+  LLVM_TARGET(ARM)
+  LLVM_TARGET(LoongArch)
+  LLVM_TARGET(Mips)
+  LLVM_TARGET(PowerPC)
+  LLVM_TARGET(RISCV)
+  LLVM_TARGET(SystemZ)
+  LLVM_TARGET(WebAssembly)
+  LLVM_TARGET(X86)
+#undef LLVM_TARGET
 }
 void llvm_need(ctx *c) {
   pthread_once(&once, load);
   if (why[0])
-    ctx_fail(c, E_TARGET, "LLVM is needed to compile, and cannot be loaded: %s; install the Debian package libllvm19",
+    ctx_fail(c, E_TARGET, "LLVM 19 is needed for this, and cannot be loaded: %s; install the Debian package libllvm19",
              why);
 }

@@ -5,19 +5,10 @@
 #ifndef EK_LLVM_LIB_H
 #define EK_LLVM_LIB_H
 #include "base/base.h"
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Core.h>
-#include <llvm-c/DebugInfo.h>
-#include <llvm-c/Disassembler.h>
-#include <llvm-c/Error.h>
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
+#include "codegen/llvm/api.h"
 
 typedef struct llvm_functions {
-#define F(name) __typeof__(&name) name;
+#define F(type, name, arguments) type(*name) arguments;
 #include "codegen/llvm/functions.def"
 #undef F
 } llvm_functions;

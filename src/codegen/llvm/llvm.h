@@ -28,6 +28,8 @@ void llvm_text(ctx *c, const lmodule *m, const target *t, int level, const char 
 void llvm_asm(ctx *c, const lmodule *m, const target *t, int level, const char *only, sbuf *b);
 /* the instructions of the one function in an x86-64 object; t: as llvm_ready gives it */
 void llvm_disassemble(ctx *c, const target *t, bytes obj, sbuf *b);
+bool llvm_file(char *path,
+               size_t room);       /* the library that would be loaded; false: there is none in the usual folders */
 const char *llvm_identity(ctx *c); /* differs between versions of LLVM; does not load it (lib.h) */
 const char *llvm_host(ctx *c);     /* "CPU features" of this machine, part of cache keys */
 #endif
