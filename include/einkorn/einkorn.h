@@ -131,8 +131,8 @@ typedef struct ek_session_options {
    * then. Both may be called by several threads at once. Both NULL: the C library. Not through these: code
    * and what LLVM needs to make it, threads, mapped files. */
   void *(*alloc)(void *user, size_t bytes, size_t align);
-  void (*free)(void *user, void *p, size_t bytes);
-  void *alloc_user;
+  void (*free)(void *user, void *p, size_t bytes); /* takes p of alloc back, with the bytes asked for then */
+  void *alloc_user;                                /* handed to alloc and free */
   /* most bytes that the compiler's own data may take in one call (as above: without LLVM and mapped files); beyond:
    * EK_MEMORY. 0: no limit */
   uint64_t compile_memory;
@@ -170,8 +170,8 @@ EK_API ek_code ek_load(ek_session *s, const char *path, ek_model **out);
 EK_API ek_code ek_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_model **out);
 EK_API void ek_model_close(ek_model *m); /* modules compiled from it live on */
 typedef struct ek_tensor_info {
-  const char *name;
-  ek_type type;
+  const char *name;                   /* name in the model */
+  ek_type type;                       /* element type */
   int32_t rank;                       /* -1: not known without running the model */
   int64_t dims[EK_MAX_RANK];          /* -1: known only at run time */
   const char *dim_names[EK_MAX_RANK]; /* of the -1 ones: a symbol or a formula; NULL otherwise */
@@ -184,8 +184,10 @@ EK_API ek_code ek_model_input(ek_model *m, int32_t i, ek_tensor_info *out);
 EK_API ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out);
 /* What the model computes: each tensor, in the order of the nodes, that its outputs need. */
 typedef struct ek_value_info {
-  const char *name, *node, *op; /* of the tensor, of the node that computes it, of its operator */
-  int32_t output;               /* which output of the model it is; -1: none */
+  const char *name; /* name of the tensor */
+  const char *node; /* name of the node that computes it */
+  const char *op;   /* name of the node's operator */
+  int32_t output;   /* which output of the model it is; -1: none */
 } ek_value_info;
 /* all of them; they live as long as the model */
 EK_API ek_code ek_model_values(ek_model *m, const ek_value_info **values, size_t *n);
@@ -226,7 +228,7 @@ typedef struct ek_options {
   const char *stop_after;
   /* Called after every pass. NULL: nobody looks. */
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
-  void *pass_user;
+  void *pass_user; /* handed to pass */
   /* bytes: ek_run_options.memory_limit of runs that say 0; a model whose working memory is known and larger is
    * refused (EK_MEMORY). 0: no limit */
   uint64_t memory_limit;
@@ -265,12 +267,19 @@ typedef struct ek_report {
   const char *memory;
   /* most bytes live at one time: no order of memory can be below it; NULL if not known */
   const char *least_memory;
-  uint64_t weight_bytes, code_bytes, file_bytes; /* file_bytes: ek_save */
-  /* kernels launched in one run; functions of the program, and how many different ones */
-  uint32_t kernels, functions, compiled;
-  uint64_t rewrites; /* made by passes: what `fuel` counts */
-  double total_ms, load_ms, passes_ms, schedule_ms, code_ms;
-  int cached; /* the code was not made by this call: it came from the cache (ek_options.cache) */
+  uint64_t weight_bytes; /* bytes of the packed constants */
+  uint64_t code_bytes;   /* bytes of the machine code's objects */
+  uint64_t file_bytes;   /* ek_save: bytes of the file; else 0 */
+  uint32_t kernels;      /* kernels launched in one run */
+  uint32_t functions;    /* functions of the program */
+  uint32_t compiled;     /* how many of them are different */
+  uint64_t rewrites;     /* made by passes: what `fuel` counts */
+  double total_ms;       /* milliseconds of the whole call; of them: */
+  double load_ms;        /* milliseconds of reading and lowering the model */
+  double passes_ms;      /* milliseconds of passes over the formulas */
+  double schedule_ms;    /* milliseconds of making loops, the plan of memory and the program */
+  double code_ms;        /* milliseconds of generating machine code */
+  int cached;            /* the code was not made by this call: it came from the cache (ek_options.cache) */
 } ek_report;
 /* Compiles a model to code in this process. o: NULL for the defaults; read during the call. EK_USAGE (options),
  * EK_UNSUPPORTED, EK_MODEL, EK_SHAPE, EK_TARGET, EK_CANCELLED. */
@@ -313,12 +322,12 @@ EK_API void ek_pool_destroy(ek_pool *p); /* after all runs that use it. Any thre
 
 /* ---- arrays: numpy's files ------------------------------------------------------------------- */
 typedef struct ek_array {
-  const char *name; /* in a .npz; of a .npy "" */
-  ek_type type;
-  int32_t rank;
-  int64_t dims[EK_MAX_RANK];
-  const void *data; /* dense and row-major */
-  size_t bytes;
+  const char *name;          /* in a .npz; of a .npy "" */
+  ek_type type;              /* element type */
+  int32_t rank;              /* number of axes */
+  int64_t dims[EK_MAX_RANK]; /* size of each axis */
+  const void *data;          /* dense and row-major */
+  size_t bytes;              /* bytes at data */
 } ek_array;
 typedef struct ek_arrays ek_arrays; /* the arrays of one file */
 /* Reads a .npz or .npy, by content. Texts become bytes: EK_UINT8 with one axis more, as models take them. EK_IO,
@@ -347,7 +356,7 @@ typedef struct ek_run_options {
    * (also all of them in this one), and returns when all have returned. n is at most `threads`. Called in
    * the thread of ek_run_execute, once per kernel that is worth it. */
   void (*parallel_for)(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
-  void *parallel_user;
+  void *parallel_user; /* handed to parallel_for */
 } ek_run_options;
 EK_API void ek_run_options_init(ek_run_options *o);                     /* the defaults */
 EK_API void ek_run_options_init_sized(ek_run_options *o, size_t bytes); /* the same of a struct of so many bytes */
@@ -436,7 +445,7 @@ typedef struct ek_event {
   int32_t thread;  /* 0: the caller of ek_run_execute; 1, 2, ..: others of the pool */
   int32_t piece;   /* 0: the whole launch; 1: the part of its chunks that this thread took at a time */
   double start_ms; /* since ek_run_execute began to compute */
-  double ms;
+  double ms;       /* how long it took */
 } ek_event;
 /* after execute; valid until the next call on the run. EK_USAGE */
 EK_API ek_code ek_run_events(ek_run *r, const ek_event **events, size_t *n);
@@ -459,8 +468,10 @@ EK_API void ek_show_options_init_sized(ek_show_options *o, size_t bytes); /* the
  * else as ek_compile. */
 EK_API ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, const char **text);
 typedef struct ek_pass_info {
-  const char *level, *name, *doc;
-  int optimize; /* runs at this level of optimisation and above */
+  const char *level; /* level of the compiler that it works on */
+  const char *name;  /* name of the pass */
+  const char *doc;   /* what it does */
+  int optimize;      /* runs at this level of optimisation and above */
 } ek_pass_info;
 /* all passes over all levels, in the order of running */
 EK_API ek_code ek_passes(ek_session *s, const ek_pass_info **passes, size_t *n);
@@ -468,30 +479,47 @@ EK_API ek_code ek_passes(ek_session *s, const ek_pass_info **passes, size_t *n);
 /* Work is counted in the definitions of the operators, before anything is rewritten. A count is -1 where it depends
  * on open dimensions; then the formula says how. */
 typedef struct ek_count {
-  int64_t value;
-  const char *formula;
+  int64_t value;       /* the number; -1: it depends on open dimensions */
+  const char *formula; /* the number as a formula */
 } ek_count;
 typedef struct ek_work {
-  ek_count macs, additions, multiplications, divisions, functions, comparisons, activations, activation_bytes;
+  ek_count macs;             /* multiplications whose results are added */
+  ek_count additions;        /* additions and subtractions */
+  ek_count multiplications;  /* multiplications */
+  ek_count divisions;        /* divisions and remainders */
+  ek_count functions;        /* operations that take several instructions, such as exp */
+  ek_count comparisons;      /* comparisons, min and max */
+  ek_count activations;      /* elements of the tensors that the nodes compute */
+  ek_count activation_bytes; /* bytes of these elements */
 } ek_work;
 typedef struct ek_layer {
-  const char *name, *op, *output;
-  ek_work work;
-  int64_t parameters;
+  const char *name;   /* name of the node */
+  const char *op;     /* name of its operator */
+  const char *output; /* its first output */
+  ek_work work;       /* work of the node */
+  int64_t parameters; /* elements of the constants that it reads */
 } ek_layer;
 typedef struct ek_model_info {
-  const char *name, *producer;
-  int64_t ir_version, opset, nodes, parameters, parameter_bytes;
-  ek_work work;
-  size_t layer_count;
-  const ek_layer *layers;
+  const char *name;        /* name of the model */
+  const char *producer;    /* program that wrote the file */
+  int64_t ir_version;      /* version of the file's format */
+  int64_t opset;           /* version of the standard's operators */
+  int64_t nodes;           /* number of nodes */
+  int64_t parameters;      /* elements of all constants */
+  int64_t parameter_bytes; /* bytes of all constants */
+  ek_work work;            /* work of one run */
+  size_t layer_count;      /* number of layers */
+  const ek_layer *layers;  /* work of each node */
 } ek_model_info;
 /* What a model is and does, layer by layer; o: the fixed dimensions. Errors as ek_check. */
 EK_API ek_code ek_model_describe(ek_model *m, const ek_options *o, ek_model_info *out);
 
 typedef struct ek_op_info {
-  const char *name, *signature, *doc, *file;
-  uint32_t line;
+  const char *name;      /* name of the operator */
+  const char *signature; /* its inputs, attributes and outputs */
+  const char *doc;       /* what the definition says about it */
+  const char *file;      /* file of the definition */
+  uint32_t line;         /* line of the definition, from 1 */
 } ek_op_info;
 EK_API ek_code ek_ops(ek_session *s, const ek_op_info **ops, size_t *n); /* all defined operators, by name */
 /* definition of one; EK_USAGE: there is none of that name */
@@ -504,11 +532,11 @@ EK_API ek_code ek_targets(ek_session *s, const char *const **names, size_t *n); 
 EK_API ek_code ek_measure_peak(ek_session *s, const char *target, int threads, double ms, double *gflops);
 typedef struct ek_machine {
   double gflops; /* as ek_measure_peak */
-  int levels;    /* 1 to 4: */
-  /* what fits into that cache (on so many threads; the last level is the memory: UINT64_MAX), GB/s read from there */
+  int levels;    /* levels of memory, 1 to 4 */
+  /* the caches, and last the memory */
   struct {
-    uint64_t bytes;
-    double gbs;
+    uint64_t bytes; /* what fits into the caches of this level, on so many threads; the memory: UINT64_MAX */
+    double gbs;     /* GB/s read from there */
   } level[4];
 } ek_machine;
 /* The peak and the bandwidths of this machine now: `ms` for each of five figures */

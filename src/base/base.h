@@ -49,11 +49,12 @@ ctx *ctx_new(void); /* NULL only when out of memory */
  * that works in the context. limit: most bytes at one time, 0 is none; a request beyond it fails as `out of
  * memory` does (E_MEMORY) and the message names the limit. Mapped files do not count. */
 typedef struct ctx_memory {
-  void *(*alloc)(void *user, size_t bytes);
-  void (*free)(void *user, void *p, size_t bytes);
-  void *user;
-  size_t limit;
-  bool separate; /* each piece of an arena is asked for alone, so that any one of them can fail: for tests, slow */
+  void *(*alloc)(void *user, size_t bytes);        /* gives `bytes` bytes, or NULL; NULL: the C library's */
+  void (*free)(void *user, void *p, size_t bytes); /* takes them back */
+  void *user;                                      /* handed to both */
+  size_t limit;                                    /* most bytes at one time; 0: no limit */
+  /* each piece of an arena is asked for alone, so that any one of them can fail: for tests, slow */
+  bool separate;
 } ctx_memory;
 ctx *ctx_new_with(const ctx_memory *m); /* NULL as m: ctx_new */
 size_t ctx_used(const ctx *c);          /* bytes taken and not given back */
@@ -76,8 +77,8 @@ static inline void **ctx_slot(ctx *c, ctx_room room) {
  * A failure without any frame cannot return and aborts the process: every entry from outside (public API, thread
  * function, test) opens one. A frame needs no memory, but in the ninth and later threads of one context. */
 typedef struct frame {
-  jmp_buf jb;
-  struct frame *prev;
+  jmp_buf jb;         /* where ctx_unwind jumps to */
+  struct frame *prev; /* next frame outside; NULL: this is the outermost */
 } frame;
 /* this thread's innermost frame of this context; kept in the context, found by the thread's id */
 frame **ctx_frame_slot(ctx *c);
@@ -97,17 +98,18 @@ _Noreturn void ctx_bug(ctx *c, const char *fmt, ...) __attribute__((format(print
 
 /* ---- diagnostics ----------------------------------------------------------------------------- */
 typedef enum { D_ERROR, D_WARNING, D_NOTE, D_INFO } dlevel;
+/* A position in a source. */
 typedef struct srcpos {
-  const char *file;
-  uint32_t line, col;
-} srcpos; /* file NULL: no position */
+  const char *file;   /* NULL: no position */
+  uint32_t line, col; /* position in the file, from 1 */
+} srcpos;
 typedef struct diag {
-  dlevel level;
-  ecode code;
-  srcpos pos;
-  const char *node; /* model node name or NULL */
-  const char *text;
-  struct diag *next;
+  dlevel level;      /* how serious it is */
+  ecode code;        /* status of the call where it is the first error */
+  srcpos pos;        /* where in a source; file NULL: nowhere */
+  const char *node;  /* name of the model's node; NULL: none */
+  const char *text;  /* the message, without a newline */
+  struct diag *next; /* recorded after it; NULL: the last */
 } diag;
 void diag_add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
@@ -182,11 +184,13 @@ const char *intern(ctx *c, const char *s); /* equal strings, equal pointers, for
 const char *intern_n(ctx *c, const char *s, size_t n);
 
 /* ---- string builder -------------------------------------------------------------------------- */
+/* A growing text. */
 typedef struct sbuf {
-  arena *a;
-  char *s;
-  size_t n, cap;
-} sbuf; /* s is always NUL-terminated once anything was put */
+  arena *a;   /* arena of the text */
+  char *s;    /* the text, NUL-terminated once anything was put; NULL before */
+  size_t n;   /* bytes in use, without the NUL */
+  size_t cap; /* bytes allocated */
+} sbuf;
 sbuf sbuf_new(arena *a);
 void sb_put(sbuf *b, const char *s);
 void sb_putn(sbuf *b, const char *s, size_t n);
@@ -271,8 +275,8 @@ ekind et_kind(etype t);
 /* A scalar value of any numeric type: floats as double, integers as int64 (u64 as its bits). Which one is live
  * follows from the element type. */
 typedef union scalar {
-  double f;
-  int64_t i;
+  double f;  /* value of a float type */
+  int64_t i; /* value of an integer type or bool; u64 as its bits */
 } scalar;
 scalar et_load(etype t, const void *p); /* one element from memory */
 /* rounds to nearest even (floats of any width, saturation as IEEE: to inf, or NaN where the type has no inf);
@@ -290,8 +294,8 @@ scalar et_bound(etype t, bool high);
 
 /* ---- files ----------------------------------------------------------------------------------- */
 typedef struct bytes {
-  const uint8_t *p;
-  size_t n;
+  const uint8_t *p; /* first byte; NULL: none */
+  size_t n;         /* number of bytes */
 } bytes;
 /* read-only mapping that lives as long as c; error recorded on failure */
 bool file_map(ctx *c, const char *path, bytes *out);
@@ -326,13 +330,13 @@ void content_digest(const void *p, size_t n, uint8_t out[32]);
 /* ---- a tensor's bytes: constants of models, test data. Element bytes as in memory (see ETYPES) ---- */
 #define MAX_RANK 16
 typedef struct ndarray {
-  etype type;
-  uint32_t rank;
-  int64_t dims[MAX_RANK];
-  const void *data;
-  size_t bytes;
-  const char *file; /* where the bytes are mapped from, or NULL */
-  uint64_t offset;
+  etype type;             /* element type */
+  uint32_t rank;          /* number of axes, at most MAX_RANK */
+  int64_t dims[MAX_RANK]; /* size of each axis, outer to inner */
+  const void *data;       /* elements, row-major; not owned */
+  size_t bytes;           /* bytes at data */
+  const char *file;       /* where the bytes are mapped from; NULL: from no file */
+  uint64_t offset;        /* first byte of the data in `file` */
 } ndarray;
 bool nd_count(const ndarray *t, int64_t *n); /* elements; false on overflow */
 /* An array of strings as one of u8 with one axis more, as long as the longest string, whose end is filled up with
@@ -341,9 +345,9 @@ bool nd_bytes(arena *a, const ndarray *strings, ndarray *out);
 /* .npy in memory; C order (Fortran order is transposed); arrays point into `file` where possible */
 bool npy_read(ctx *c, bytes file, const char *name, ndarray *out);
 typedef struct npz {
-  uint32_t n;
-  const char **names;
-  ndarray *arrays;
+  uint32_t n;         /* number of arrays */
+  const char **names; /* name of each array, without .npy */
+  ndarray *arrays;    /* the arrays */
 } npz;
 bool npz_read(ctx *c, const char *path, npz *out); /* stored and deflated members */
 bool npz_write(ctx *c, const char *path, const npz *z);

@@ -9,45 +9,49 @@
 /* One per thread that ever opened a frame of this context. Identifiers of ended threads are taken over by new ones:
  * the slot is empty by then. */
 typedef struct slot {
-  struct slot *next;
-  size_t taken; /* bytes, when it was allocated; else it is one of the context's own */
-  pthread_t thread;
-  frame *top;
+  struct slot *next; /* next in its list; NULL: the last */
+  size_t taken;      /* bytes, when it was allocated; 0: it is one of the context's own */
+  pthread_t thread;  /* thread that it serves */
+  frame *top;        /* innermost frame of this thread; NULL: none */
 } slot;
 
 typedef struct mapping {
-  struct mapping *next;
-  uint64_t dev, ino;
-  int64_t mtime_s, mtime_ns;
-  bytes b;
-  bool mapped;     /* else read into the arena (pipes) */
-  uint32_t number; /* from 1, in the order of the first asking */
+  struct mapping *next; /* mapped before it; NULL: the first */
+  uint64_t dev, ino;    /* device and inode of the file */
+  int64_t mtime_s;      /* time of the file's last change, seconds */
+  int64_t mtime_ns;     /* nanoseconds of that time */
+  bytes b;              /* contents of the file */
+  bool mapped;          /* else read into the arena (pipes) */
+  uint32_t number;      /* from 1, in the order of the first asking */
 } mapping;
 
 enum { OWN_SLOTS = 8 };
 
 struct ctx {
   void *room_slots[SLOT_COUNT]; /* the first: ctx_slot */
-  ctx_memory memory;
-  atomic_size_t used;
-  atomic_bool over_limit; /* the last refusal was the limit's */
-  pthread_mutex_t lock;   /* guards slots, arenas, diagnostics, mappings; never held while something may unwind */
-  slot *slots, *spare;    /* in use; free */
-  slot own[OWN_SLOTS];
-  arena *arenas; /* doubly linked, all of them, the main one included */
-  arena *main;
-  arena *names; /* of the interned strings */
-  map *interned;
-  pthread_mutex_t intern_lock; /* guards `interned`; taken before any other lock */
-  diag *first, *last;
-  uint32_t n_diags, n_errors;
-  const char *about; /* ctx_about */
-  diag no_memory;    /* used when there is no memory to record that there is none */
-  char no_memory_text[96];
-  bool no_memory_used;
-  mapping *mappings;
-  uint64_t asked;    /* hash of the numbers of the mappings, call by call */
-  locale_t c_locale; /* numbers are printed and read with a decimal point everywhere */
+  ctx_memory memory;            /* where memory comes from */
+  atomic_size_t used;           /* bytes taken and not given back */
+  atomic_bool over_limit;       /* the last refusal was the limit's */
+  pthread_mutex_t lock;         /* guards slots, arenas, diagnostics, mappings; never held while something may unwind */
+  slot *slots;                  /* slots in use */
+  slot *spare;                  /* free slots */
+  slot own[OWN_SLOTS];          /* slots that need no allocation */
+  arena *arenas;                /* doubly linked, all of them, the main one included */
+  arena *main;                  /* arena that lives as long as the context (ctx_arena) */
+  arena *names;                 /* arena of the interned strings */
+  map *interned;                /* the interned strings */
+  pthread_mutex_t intern_lock;  /* guards `interned`; taken before any other lock */
+  diag *first;                  /* diagnostic recorded first; NULL: none */
+  diag *last;                   /* diagnostic recorded last; NULL: none */
+  uint32_t n_diags;             /* number of diagnostics */
+  uint32_t n_errors;            /* those of them of level D_ERROR */
+  const char *about;            /* see ctx_about; NULL: nothing is named */
+  diag no_memory;               /* used when there is no memory to record that there is none */
+  char no_memory_text[96];      /* text of no_memory */
+  bool no_memory_used;          /* no_memory is among the diagnostics */
+  mapping *mappings;            /* files mapped so far, the latest first */
+  uint64_t asked;               /* hash of the numbers of the mappings, call by call */
+  locale_t c_locale;            /* numbers are printed and read with a decimal point everywhere */
 };
 
 /* ctx.c */

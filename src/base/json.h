@@ -6,10 +6,11 @@
 #include "base/base.h"
 
 typedef struct json {
-  sbuf *b;
-  bool pretty;
-  uint32_t depth;
-  uint64_t some, array; /* bit per depth: something was written there; it is an array */
+  sbuf *b;        /* gets the text */
+  bool pretty;    /* with line breaks and indentation */
+  uint32_t depth; /* objects and arrays that are open, at most 64 */
+  uint64_t some;  /* bit per depth: something was written there */
+  uint64_t array; /* bit per depth: it is an array */
 } json;
 
 json json_new(sbuf *b, bool pretty);

@@ -26,33 +26,79 @@ enum {
 typedef enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_UNSUPPORTED } exit_code;
 
 typedef struct pass_time {
-  const char *level, *pass;
-  bool changed;
-  double ms;
+  const char *level; /* level of the compiler */
+  const char *pass;  /* name of the pass */
+  bool changed;      /* it did at least one rewrite */
+  double ms;         /* time it took, milliseconds */
 } pass_time;
 typedef struct cli {
-  ctx *c;
-  arena *a;
-  ek_session *s;
-  const struct command *cmd;
-  strvec args; /* what is no option */
-  /* options */
-  strvec ops, dims, input, dump, watch; /* dump: what and the file, in turn; watch: values on the way (watch.c) */
-  int optimize, threads, compile_threads, log_level, accuracy, precision, codegen, sort, slices;
-  const char *target, *inputs, *output, *expect, *stage, *after, *node, *weights, *stop_after, *peak, *trace, *against,
-      *peers, *promote;
-  double rtol, atol, seconds;
-  bool tolerances, eval, passes_eval, layers, table, json, verbose, quiet, timing, verify, no_cache, unchecked, help,
-      version;
-  uint64_t seed, fuel, memory_limit, iterations, warmup;
-  VEC(pass_time) times;
+  ctx *c;                    /* context of what the program itself allocates */
+  arena *a;                  /* its arena */
+  ek_session *s;             /* session that everything runs in */
+  const struct command *cmd; /* subcommand; NULL: not known yet */
+  strvec args;               /* arguments that are no options */
+  strvec ops;                /* --ops: files of definitions */
+  strvec dims;               /* --dim: NAME=SIZE or NAME=LEAST:LIKELY:MOST */
+  strvec input;              /* --input: NAME=SPEC */
+  strvec dump;               /* --dump: what and the file, in turn */
+  strvec watch;              /* names of intermediate values that become outputs (watch.c) */
+  int optimize;              /* --optimize: 0..3 */
+  int threads;               /* --threads; 0: the library's choice */
+  int compile_threads;       /* --compile-threads; 0: the library's choice */
+  int log_level;             /* from -v and -q: level of the messages that are shown */
+  int accuracy;              /* --accuracy: number of the word */
+  int precision;             /* --precision: number of the word */
+  int codegen;               /* --codegen: number of the word */
+  int sort;                  /* --sort: number of the word */
+  int slices;                /* --slices: turns of each engine */
+  const char *target;        /* --target; NULL: this machine */
+  const char *inputs;        /* --inputs: a file; NULL: not given */
+  const char *output;        /* --output: a file; NULL: not given */
+  const char *expect;        /* --expect: a file; NULL: not given */
+  const char *stage;         /* --stage; NULL: not given */
+  const char *after;         /* --after: a pass; NULL: not given */
+  const char *node;          /* --node: a name; NULL: not given */
+  const char *weights;       /* --weights; NULL: not given */
+  const char *stop_after;    /* --stop-after: a pass; NULL: not given */
+  const char *peak;          /* --peak: GFLOPS:GBS; NULL: measured */
+  const char *trace;         /* --trace: a file; NULL: not given */
+  const char *against;       /* --against: engines; NULL: none */
+  const char *peers;         /* --peers: a folder; NULL: not given */
+  const char *promote;       /* --promote: an element type; NULL: not given */
+  double rtol;               /* --rtol: allowed relative difference */
+  double atol;               /* --atol: allowed absolute difference */
+  double seconds;            /* --seconds: time to measure */
+  bool tolerances;           /* --rtol or --atol was given */
+  bool eval;                 /* --eval */
+  bool passes_eval;          /* --eval-passes */
+  bool layers;               /* --layers */
+  bool table;                /* --table */
+  bool json;                 /* --json */
+  bool verbose;              /* --verbose */
+  bool quiet;                /* --quiet */
+  bool timing;               /* --timing */
+  bool verify;               /* --verify */
+  bool no_cache;             /* --no-cache */
+  bool unchecked;            /* --unchecked */
+  bool help;                 /* --help */
+  bool version;              /* --version */
+  uint64_t seed;             /* --seed: of random data */
+  uint64_t fuel;             /* --fuel: rewrites allowed */
+  uint64_t memory_limit;     /* --memory-limit: bytes; 0: none */
+  uint64_t iterations;       /* --iterations: runs to measure; 0: by --seconds */
+  uint64_t warmup;           /* --warmup: runs before those that are measured */
+  VEC(pass_time) times;      /* time of each pass, as the library reports it */
 } cli;
 typedef struct command {
-  uint32_t bit;
-  const char *name, *synopsis, *what;
-  int (*fn)(cli *k);
-  uint32_t min_args, max_args;
-  const char *about, *example; /* for the manual; about NULL: hidden */
+  uint32_t bit;         /* CMD_* */
+  const char *name;     /* the word on the command line; NULL: end of the table */
+  const char *synopsis; /* its arguments */
+  const char *what;     /* one line for the list of commands */
+  int (*fn)(cli *k);    /* does it; the exit code */
+  uint32_t min_args;    /* least number of arguments */
+  uint32_t max_args;    /* greatest number of arguments */
+  const char *about;    /* for the manual; NULL: hidden */
+  const char *example;  /* arguments of an example for the manual */
 } command;
 extern const command commands[]; /* ends with a NULL name */
 
@@ -70,17 +116,19 @@ typedef enum {
   O_CHOICE /* the number of the word among the option's values */
 } option_kind;
 typedef struct option {
-  const char *name;
-  char letter;
+  const char *name;  /* without the two dashes; NULL: end of the table */
+  char letter;       /* short form; 0: none */
   const char *value; /* what the value is called: FILE.. a file, A|B one of these, PASS, TARGET; NULL: none */
-  option_kind kind;
-  size_t at; /* in cli */
-  uint32_t commands;
-  const char *what;
+  option_kind kind;  /* how the value is read */
+  size_t at;         /* offset in cli of the field that it sets */
+  uint32_t commands; /* CMD_* of the commands that take it, and RARE */
+  const char *what;  /* for --help */
 } option;
 extern const option options[]; /* ends with a NULL name */
 typedef struct variable {
-  const char *name, *value, *what;
+  const char *name;  /* name of the variable; NULL: end of the table */
+  const char *value; /* what the value is called */
+  const char *what;  /* for the manual */
 } variable;
 extern const variable variables[];                            /* of the environment; ends with a NULL name */
 bool options_parse(cli *k, int argc, char **argv, int *code); /* false: done, with that exit code */
@@ -104,9 +152,9 @@ void progress_clear(void);                           /* before anything is print
 void progress_end(void);
 /* ---- tensors.c ------------------------------------------------------------------------------- */
 typedef struct host_tensor {
-  ek_tensor_info info;
-  ndarray d;
-  bool made; /* not given: random */
+  ek_tensor_info info; /* as the module states it */
+  ndarray d;           /* its data; owned by the program's arena */
+  bool made;           /* not given: random */
 } host_tensor;
 /* f32[N, 3] */
 const char *tensor_text(arena *a, etype t, uint32_t rank, const int64_t *dims, const char *const *names);
@@ -118,11 +166,16 @@ double array_number(const ndarray *d, int64_t i); /* element i */
 bool open_module(cli *k, const char *path, ek_model **model, ek_module **module, int *code);
 ndarray output_array(ek_module *m, ek_run *r, int32_t i, ek_tensor_info *info);
 typedef struct comparison {
-  bool fits, same;
-  int64_t count, wrong, first;
-  double max_abs, max_rel;
-  const char *why;
-  double got, want;
+  bool fits;       /* types and sizes can be compared */
+  bool same;       /* no element is wrong */
+  int64_t count;   /* number of elements */
+  int64_t wrong;   /* number of elements beyond the tolerance */
+  int64_t first;   /* index of the first wrong element, row-major; -1: none */
+  double max_abs;  /* greatest absolute difference */
+  double max_rel;  /* greatest relative difference */
+  const char *why; /* what does not fit; NULL: it fits */
+  double got;      /* the first wrong element */
+  double want;     /* what it should be */
 } comparison;
 comparison compare(cli *k, const ndarray *got, const ndarray *want);
 bool type_fits(etype want, etype got); /* an array of type got may be given for one of type want */
@@ -137,8 +190,8 @@ const char *tensor_list(cli *k, const ek_tensor_info *t, int32_t n); /* x: f32[N
 /* The arrays of --expect, each for an output of the module, values on the way included; unwinds where one is for none.
  * of: of each output its array, or NULL. */
 typedef struct expected {
-  npz file;
-  const ndarray **of;
+  npz file;           /* the arrays of --expect */
+  const ndarray **of; /* of each output its array, or NULL */
 } expected;
 void read_expected(cli *k, ek_module *m, expected *e);
 /* Is what came out what is expected? Tells. */
@@ -157,10 +210,14 @@ enum {
 };
 double process_peak(int pid);                     /* most bytes that the process had resident so far; 0: not known */
 double quantile(double *v, uint32_t n, double q); /* sorts v; 0 of nothing */
+/* Numbers that a quantile is taken of: all while they are few, then every second, fourth, ... one. */
 typedef struct sample {
-  double *v;
-  uint32_t n, cap, every, seen;
-} sample; /* all of few numbers; of many, every second, fourth, .. */
+  double *v;      /* the numbers kept */
+  uint32_t n;     /* how many are kept */
+  uint32_t cap;   /* places at v */
+  uint32_t every; /* of so many numbers one is kept */
+  uint32_t seen;  /* how many were added */
+} sample;
 void sample_add(arena *a, sample *s, double x);
 /* MACs of one run with the sizes it had; -1: not known */
 double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n);

@@ -18,9 +18,9 @@
 
 /* ---- cache_folder.c. Functions that return bool leave the reason in *why (in the context's arena) ---- */
 typedef struct folder {
-  int fd; /* -1: none */
-  const char *path;
-  uint64_t limit; /* bytes of all entries */
+  int fd;           /* -1: none */
+  const char *path; /* path of the folder, for messages */
+  uint64_t limit;   /* bytes of all entries */
 } folder;
 /* path "": by the environment. limit 0: by the environment */
 bool folder_open(ctx *c, const char *path, uint64_t limit, folder *f, const char **why);
@@ -41,15 +41,17 @@ void folder_close(folder *f);
 const char *cache_key(ctx *c, const ek_model *m, const pipe_opts *o, uint8_t model[32]);
 /* ---- cache_entry.c --------------------------------------------------------------------------- */
 typedef struct cache {
-  ctx *c, *model;
-  folder f;
-  const char *text; /* cache_key's */
-  uint8_t key[32];  /* its digest */
-  const char *name; /* of the entry's file: 8 bytes of the model's digest, 24 of the key */
-  pthread_mutex_t lock;
-  bytes *objects; /* malloc'ed, each as well */
-  uint32_t n, cap;
-  bool incomplete;
+  ctx *c;               /* context of the compilation */
+  ctx *model;           /* context of the model */
+  folder f;             /* where entries lie */
+  const char *text;     /* cache_key's */
+  uint8_t key[32];      /* its digest */
+  const char *name;     /* of the entry's file: 8 bytes of the model's digest, 24 of the key */
+  pthread_mutex_t lock; /* guards objects */
+  bytes *objects;       /* object files of the code; malloc'ed, each as well */
+  uint32_t n;           /* number of objects */
+  uint32_t cap;         /* places for objects */
+  bool incomplete;      /* an object is missing: nothing is stored */
 } cache;
 /* NULL: no cache for this compilation. c lives at least as long. */
 cache *cache_begin(ctx *c, const ek_model *model, const ek_options *o, const pipe_opts *po);

@@ -16,10 +16,11 @@
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 typedef struct memory { /* where memory comes from; NULL, or alloc NULL: the C library */
+  /* gives `bytes` bytes with this alignment, or NULL; NULL: the C library's */
   void *(*alloc)(void *user, size_t bytes, size_t align);
-  void (*free)(void *user, void *p, size_t bytes);
-  void *user;
-  size_t compile_limit;
+  void (*free)(void *user, void *p, size_t bytes); /* takes them back */
+  void *user;                                      /* handed to both */
+  size_t compile_limit;                            /* most bytes of one compilation; 0: no limit */
 } memory;
 void *mem_get(const memory *m, size_t bytes); /* any contents, 64-aligned; NULL: none */
 void *mem_zero(const memory *m, size_t bytes);
@@ -32,68 +33,74 @@ typedef struct ahead ahead;
 ahead *mem_ahead(const memory *m, size_t likely, size_t room);
 void mem_ahead_more(ahead *h, size_t likely); /* more is known by now; h may be NULL */
 void *mem_ahead_end(ahead *h, size_t bytes);
+/* A text that is kept between calls; its memory is reused. */
 typedef struct text {
-  char *s;
-  size_t n, cap;
-  const memory *mem;
-} text;                                          /* NUL-terminated once anything was put, kept between calls */
+  char *s;           /* NUL-terminated once anything was put; NULL before */
+  size_t n;          /* bytes in use, without the NUL */
+  size_t cap;        /* bytes allocated */
+  const memory *mem; /* where its memory comes from */
+} text;
 bool text_put(text *t, const char *s, size_t n); /* false: no memory */
 bool text_set(text *t, const char *s);
 void text_free(text *t);
 ctx *session_ctx(ek_session *s); /* a context with the session's memory; NULL when there is none */
 
 struct ek_session {
-  memory mem;
+  memory mem;           /* where memory comes from */
   pthread_mutex_t lock; /* guards message and pool, which several threads may use through modules */
-  ek_rt_pool *pool;     /* of all runs that name none; made when first needed, with pool_threads */
-  int pool_threads;
-  text message, result; /* result: the text a call gave out */
-  void (*log)(void *user, int level, const char *text);
-  void *log_user;
+  ek_rt_pool *pool;     /* of all runs that name none; NULL until first needed */
+  int pool_threads;     /* threads of pool */
+  text message;         /* text of the last failure */
+  text result;          /* the text that a call gave out */
+  void (*log)(void *user, int level, const char *text); /* gets diagnostics; NULL: env_levels decides */
+  void *log_user;                                       /* handed to log */
   int env_levels; /* diagnostics below this level go to stderr when there is no log; 0: none */
+  /* is told how far a long step is, and may cancel it by a result other than 0; NULL: nobody is */
   int (*progress)(void *user, const char *phase, double done);
-  void *progress_user;
-  char **ops; /* paths of the user's definitions */
-  uint32_t nops;
-  ek_model *models;
-  ek_module *modules;
-  ek_arrays *arrays;
-  ctx *scratch; /* context of the last call that gave out more than a text; NULL: none */
+  void *progress_user; /* handed to progress */
+  char **ops;          /* paths of the user's definitions */
+  uint32_t nops;       /* number of these paths */
+  ek_model *models;    /* open models, the latest first */
+  ek_module *modules;  /* open modules, the latest first */
+  ek_arrays *arrays;   /* open archives of arrays, the latest first */
+  ctx *scratch;        /* context of the last call that gave out more than a text; NULL: none */
 };
 struct ek_model {
-  ek_session *s;
-  ek_model *next;
-  char *path, *name; /* path NULL: memory */
-  const void *data;
-  size_t bytes;
-  char **ops; /* paths of the session's definitions when the model was loaded */
-  uint32_t nops;
-  ctx *c;
-  pipeline *p; /* loaded; lowered on demand */
-  bool lowered;
-  ek_code lower_code;
+  ek_session *s;      /* session that it belongs to */
+  ek_model *next;     /* opened before it; NULL: the first */
+  char *path;         /* file of the model; NULL: it is in memory */
+  char *name;         /* name for messages */
+  const void *data;   /* bytes of a model in memory; the caller's */
+  size_t bytes;       /* number of these bytes */
+  char **ops;         /* paths of the session's definitions when the model was loaded */
+  uint32_t nops;      /* number of these paths */
+  ctx *c;             /* context of p */
+  pipeline *p;        /* loaded; lowered on demand */
+  bool lowered;       /* lowering was tried */
+  ek_code lower_code; /* what lowering ended with */
 };
 typedef enum { MODULE_JIT = 1, MODULE_SAVED, MODULE_EVAL } module_kind;
 struct ek_module {
-  ek_session *s;
-  ek_module *next;
-  module_kind kind;
-  const ek_rt_model *d; /* descriptor of the model: inputs, outputs, plan, run */
-  uint8_t *weights;     /* JIT: own, 64-aligned; NULL when they are in `mapped` */
-  ahead *room;          /* JIT: memory for the weights until they are written; NULL: none */
-  struct image *code;   /* JIT, from the cache: instead of j */
-  bytes mapped;         /* the mapped entry of the cache; empty: none */
-  ctx *c;               /* NULL: saved */
-  pipeline *p;
-  jit *j;
-  void *lib;            /* saved model: handle of dlopen; NULL: none */
-  pthread_mutex_t lock; /* EVAL: one run at a time; profiles: one at a time uses the context */
-  pthread_mutex_t list; /* guards runs */
-  ek_run *runs;
+  ek_session *s;         /* session that it belongs to */
+  ek_module *next;       /* made before it; NULL: the first */
+  module_kind kind;      /* how it runs */
+  const ek_rt_model *d;  /* descriptor of the model: inputs, outputs, plan, run */
+  uint8_t *weights;      /* JIT: own, 64-aligned; NULL when they are in `mapped` */
+  ahead *room;           /* JIT: memory for the weights until they are written; NULL: none */
+  struct image *code;    /* JIT, from the cache: instead of j */
+  bytes mapped;          /* the mapped entry of the cache; empty: none */
+  ctx *c;                /* context of the compilation; NULL: saved */
+  pipeline *p;           /* the compilation; NULL: saved */
+  jit *j;                /* JIT: the code; NULL: none */
+  void *lib;             /* saved model: handle of dlopen; NULL: none */
+  pthread_mutex_t lock;  /* EVAL: one run at a time; profiles: one at a time uses the context */
+  pthread_mutex_t list;  /* guards runs */
+  ek_run *runs;          /* open runs, the latest first */
   int threads;           /* default of runs */
   uint64_t memory_limit; /* bytes, for runs that state none; 0: no limit */
-  bool timed, traced;    /* JIT: its runs have a profile; and one of each thread */
-  ek_report report;
+  bool timed;            /* JIT: its runs have a profile */
+  bool traced;           /* JIT: the profile records each thread */
+  ek_report report;      /* facts about the compilation */
 };
 
 /* ---- structs.c ------------------------------------------------------------------------------- */
@@ -140,8 +147,9 @@ int default_threads(int asked);                       /* number of threads: aske
 ek_rt_pool *session_pool(ek_session *s, int threads); /* the session's, if it is for so many threads; else NULL */
 ek_rt_pool *pool_of(ek_pool *p);
 typedef struct borrowed { /* the caller's own threads */
+  /* the caller's function that runs n tasks */
   void (*parallel_for)(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
-  void *user;
+  void *user; /* handed to it */
 } borrowed;
 /* call->pool: a `borrowed` */
 void borrowed_parallel(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks);

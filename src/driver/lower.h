@@ -6,11 +6,13 @@
 #include "expr/expr.h"
 #include "graph/graph.h"
 #include "notation/notation.h"
-/* --dim N=8: fixed, lo == hi == value. --dim N=1:8:64: stays open, within lo..hi, most often value (-1: none is
- * likely). many: the graph is lowered apart for so many and more (0: it is not). */
+/* --dim N=8: fixed, lo == hi == value. --dim N=1:8:64: stays open, within lo..hi, most often `value`. */
 typedef struct dimfix {
-  const char *name;
-  int64_t value, lo, hi, variant_from;
+  const char *name;     /* name of the dimension */
+  int64_t value;        /* fixed or most likely value; -1: none is likely */
+  int64_t lo;           /* least value */
+  int64_t hi;           /* greatest value */
+  int64_t variant_from; /* the graph is lowered a second time for values from this one on; 0: it is not */
 } dimfix;
 static inline bool dim_likely(const dimfix *d) { return d->lo < d->hi && d->value >= 0; }
 /* NULL when there were errors (recorded; all of them, as far as later nodes do not depend on earlier failures). */

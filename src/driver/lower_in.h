@@ -8,45 +8,50 @@
 #define EK_DRIVER_LOWER_IN_H
 #include "driver/lower.h"
 
+/* What lowering knows of one value of the graph. */
 typedef struct known {
-  bool done, list, absent; /* none of list, absent: a tensor */
-  arg a;
-  uint32_t n; /* list */
-  const arg *items;
-  bool open;       /* a list of tensors that lie one behind the other in `data`: */
-  arg data, sizes; /* its elements, and i64[length, rank]: the shape of each */
-  uint32_t rank;
-  const sz *dims; /* sizes that all of them have; 0: they differ, or that is not known */
-} known;          /* per graph value */
+  bool done;        /* it has been lowered */
+  bool list;        /* a list of tensors */
+  bool absent;      /* an optional without contents */
+  arg a;            /* a tensor, where it is neither list nor absent */
+  uint32_t n;       /* list: number of items */
+  const arg *items; /* list: its tensors */
+  bool open;        /* a list whose tensors lie one behind the other in `data` */
+  arg data;         /* open list: the elements of all its tensors */
+  arg sizes;        /* open list: i64[length, rank]: the shape of each tensor */
+  uint32_t rank;    /* open list: number of axes of each tensor */
+  const sz *dims;   /* open list: sizes that all its tensors have; 0: they differ, or that is not known */
+} known;
 typedef struct asked {
-  guard what;
-  uint32_t next; /* of the same graph, + 1 */
+  guard what;    /* a guard of a block */
+  uint32_t next; /* the next one of the same graph, + 1; 0: the last */
 } asked;
 /* A list that the trips of a loop hand on: in the body, before and behind it, and the sizes that its
  * tensors have all the time, 0: not so. */
 typedef struct list_carried {
-  value *in, *out;
-  sz *dims;
-  uint32_t rank;
+  value *in;     /* in the body: the list at the beginning of a trip */
+  value *out;    /* behind the loop */
+  sz *dims;      /* sizes that its tensors have all the time; 0: not so */
+  uint32_t rank; /* number of these sizes */
 } list_carried;
 typedef struct low {
-  ctx *c;
-  arena *a;
-  emodule *m;
-  const oplib *lib;
-  map *vals; /* value * -> index into known + 1 */
-  VEC(known) known;
-  const dimfix *dims;
-  uint32_t ndims;
-  bool *used;  /* per entry of dims: something has that name */
-  map *needed; /* value * */
+  ctx *c;             /* context */
+  arena *a;           /* memory of lowering */
+  emodule *m;         /* module that gets the stages */
+  const oplib *lib;   /* definitions of the operators */
+  map *vals;          /* value * -> index into known + 1 */
+  VEC(known) known;   /* what is known of each value */
+  const dimfix *dims; /* sizes from --dim */
+  uint32_t ndims;     /* number of these sizes */
+  bool *used;         /* per entry of dims: something has that name */
+  map *needed;        /* value *: some node or output reads it */
   /* per block: the graph whose nodes it has, where these are lowered once: the model and the branches in it */
   VEC(const graph *) branch;
-  VEC(asked) asked;     /* the guards of the last turn (lower.c) */
-  uint32_t variants[2]; /* the blocks of the two lowerings of the model (lower_variant.c); 0: there is one */
-  VEC(list_carried) carried;
-  map *asked_of;      /* asked_by of a block -> the first of it, + 1 */
-  const char *suffix; /* of the names of nodes, in a body that is lowered more than once; "" else */
+  VEC(asked) asked;          /* guards of the blocks, as they were lowered last (lower.c) */
+  uint32_t variants[2];      /* the blocks of the two lowerings of the model (lower_variant.c); 0: there is one */
+  VEC(list_carried) carried; /* lists that loops hand on */
+  map *asked_of;             /* block -> its first entry of asked, + 1 */
+  const char *suffix;        /* of the names of nodes, in a body that is lowered more than once; "" else */
 } low;
 
 /* lower.c */
@@ -86,10 +91,11 @@ sz low_given_size(low *L, sz symbol, sz bound);   /* the same of a symbol */
 /* What has a value only inside a block: the late sizes found there, and these symbols, which lie in 0..his[i] (0:
  * not known). */
 typedef struct low_local {
-  low *L;
-  uint32_t block, n;
-  const atom *symbols;
-  const sz *his;
+  low *L;              /* the lowering */
+  uint32_t block;      /* the block */
+  uint32_t n;          /* number of symbols */
+  const atom *symbols; /* symbols that have a value only in the block */
+  const sz *his;       /* most that each symbol is; 0: not known */
 } low_local;
 sz low_upper(low_local *k, sz e);      /* an upper bound without them, as far as they have bounds */
 bool low_is_local(low_local *k, sz e); /* does any occur? */

@@ -19,72 +19,80 @@
 
 typedef enum { PL_NONE, PL_GRAPH, PL_EXPR, PL_LOOP, PL_PROGRAM, PL_CODE } plevel;
 typedef struct pipe_pass {
-  plevel level;
-  const char *name, *doc;
-  int from; /* optimisation level */
+  plevel level;     /* level that it works on */
+  const char *name; /* name for --after and --stop-after */
+  const char *doc;  /* what it does, in one line */
+  int from;         /* optimisation level that it runs from */
 } pipe_pass;
 const pipe_pass *pipe_passes(arena *a, uint32_t *n); /* in the order of running */
 const char *plevel_name(plevel l);
 
 /* Where a model comes from. */
 typedef struct source {
-  const char *path; /* NULL: data */
-  bytes data;
+  const char *path; /* file; NULL: the model is in data */
+  bytes data;       /* bytes of the model, where path is NULL */
   const char *name; /* for messages */
 } source;
+/* One run of a pass: `inline`, or `inline#2` for its second one. */
 typedef struct pass_ref {
-  const char *name;
-  uint32_t nth;
-} pass_ref; /* turn 0: any; 1: the first time it runs, ... */
+  const char *name; /* NULL: no pass */
+  uint32_t nth;     /* 0: any; 1: the first time it runs, ... */
+} pass_ref;
 
 typedef struct pipe_opts {
   int level;                /* of optimisation, 0..3 */
   uint32_t compile_threads; /* not 0 */
-  const char *target;       /* NULL: host */
-  const dimfix *dims;
-  uint32_t ndims;
-  uint64_t fuel;
-  const char *skip; /* expr passes left out, by name, with spaces between */
-  bool verify;
-  bool unchecked; /* no checks of the indices that data bring */
-  bool strict;    /* no pass that regroups sums beyond reassociation */
-  bool fast;      /* an error of 1e-3 of a tensor's largest value is as good */
-  bool narrow;    /* products with constants may be of bf16 */
-  bool only_llvm; /* makes the code in this process */
-  pass_ref stop_after, show_after;
+  const char *target;       /* name or file of the machine; NULL: host */
+  const dimfix *dims;       /* sizes from --dim */
+  uint32_t ndims;           /* number of these sizes */
+  uint64_t fuel;            /* rewrites allowed; 0: no limit */
+  const char *skip;         /* expr passes left out, by name, with spaces between */
+  bool verify;              /* every pass's result is verified */
+  bool unchecked;           /* no checks of the indices that data bring */
+  bool strict;              /* no pass that regroups sums beyond reassociation */
+  bool fast;                /* an error of 1e-3 of a tensor's largest value is allowed */
+  bool narrow;              /* products with constants may be of bf16 */
+  bool only_llvm;           /* all code comes from LLVM */
+  pass_ref stop_after;      /* compilation ends after it */
+  pass_ref show_after;      /* the text of its result is collected in pipeline.shown */
+  /* is told of each pass and its time; NULL: nobody is */
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
-  void *pass_user;
+  void *pass_user; /* handed to pass */
+  /* is told how far compilation is, and may cancel it by a result other than 0; NULL: nobody is */
   int (*progress)(void *user, const char *phase, double done);
-  void *progress_user;
-  const char *show_node;
-  const char *const *watch; /* NULL-terminated: what else becomes an output (watch.c); NULL */
-  bool weights_inline;
+  void *progress_user;      /* handed to progress */
+  const char *show_node;    /* only what comes from this node is shown; NULL: all */
+  const char *const *watch; /* NULL-terminated: values that become outputs, too (watch.c); NULL: none */
+  bool weights_inline;      /* constants are shown in full */
 } pipe_opts;
 
 typedef struct pipeline {
-  ctx *c;
-  arena *a;
-  pipe_opts o;
-  const target *t;
-  graph *g;
-  oplib *lib;
-  emodule *m;
-  splan *s;
-  program *p;
-  sbuf shown;       /* what --after collected */
-  bool stopped;     /* by stop_after */
-  bool standard;    /* set before pipe_load: operators stay those of ONNX, and pipe_lower does nothing */
-  bool timed;       /* set before pipe_program: launches are timed (profile.c) */
-  bool bound;       /* set before pipe_weights: nobody will ask for sizes any more */
-  bool unread;      /* set before pipe_program: nobody will ask for the weights */
-  uint32_t lowered; /* what was said before lowering */
-  plevel at;        /* the last level reached */
-  map *runs_of;     /* pass name -> how often it ran */
-  double began, load_ms, passes_ms, schedule_ms, code_ms;
-  uint64_t rewrites;
-  /* gets every object that pipe_jit makes, from several threads; NULL */
-  void (*keep)(void *env, bytes object);
-  void *keep_env;
+  ctx *c;             /* context of the compilation */
+  arena *a;           /* its memory */
+  pipe_opts o;        /* options */
+  const target *t;    /* the machine */
+  graph *g;           /* graph level; NULL: not loaded */
+  oplib *lib;         /* definitions of operators; NULL: not read */
+  emodule *m;         /* expr level; NULL: not lowered */
+  splan *s;           /* loop level; NULL: not scheduled */
+  program *p;         /* program level; NULL: not made */
+  sbuf shown;         /* what --after collected */
+  bool stopped;       /* by stop_after */
+  bool standard;      /* set before pipe_load: operators stay those of ONNX, and pipe_lower does nothing */
+  bool timed;         /* set before pipe_program: launches are timed (profile.c) */
+  bool bound;         /* set before pipe_weights: nobody will ask for sizes any more */
+  bool unread;        /* set before pipe_program: nobody will ask for the weights */
+  uint32_t lowered;   /* number of diagnostics before lowering */
+  plevel at;          /* the last level reached */
+  map *runs_of;       /* pass name -> how often it ran */
+  double began;       /* when the compilation began, milliseconds (now_ms) */
+  double load_ms;     /* time of loading and lowering, milliseconds */
+  double passes_ms;   /* time of the expr passes, milliseconds */
+  double schedule_ms; /* time of scheduling and the program, milliseconds */
+  double code_ms;     /* time of code generation, milliseconds */
+  uint64_t rewrites;  /* rewrites done so far */
+  void (*keep)(void *env, bytes object); /* gets every object that pipe_jit makes, from several threads; NULL */
+  void *keep_env;                        /* handed to keep */
 } pipeline;
 
 /* Each does all that stands before it and was not done yet; they unwind on errors (all diagnostics recorded), and
@@ -93,7 +101,7 @@ pipeline *pipe_new(ctx *c, const pipe_opts *o);
 oplib *pipe_library(ctx *c, const strvec *user_files); /* the built-in operators and the user's */
 /* A format of models (front_ends.c). */
 typedef struct front_end {
-  const char *name;
+  const char *name;            /* name of the format */
   bool (*recognises)(bytes b); /* by the first bytes */
   /* NULL, with diagnostics: it cannot be read. standard: operators stay those of the format's own standard */
   graph *(*load)(ctx *c, const source *s, bytes b, bool standard);

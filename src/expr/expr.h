@@ -71,32 +71,38 @@ typedef struct emodule emodule;
 
 typedef enum { EX_CONST = 1, EX_INDEX, EX_LOAD, EX_OP, EX_REDUCE } ex_kind;
 typedef struct ex_node {
-  uint8_t kind, type, op;  /* ex_kind, etype, sop or rop */
-  uint8_t acc;             /* reduce: accumulator type */
-  uint8_t nargs;           /* op: arity; load: rank; reduce: number of variables */
-  tid tensor;              /* load */
-  ex otherwise;            /* load */
-  ex where, body, payload; /* reduce */
-  scalar k;                /* const */
-  sz index;                /* index */
-  const uint32_t *args;    /* op: ex[nargs]; load: sz[nargs]; reduce: atom[nargs] (variables) */
+  uint8_t kind;         /* ex_kind */
+  uint8_t type;         /* etype of the value */
+  uint8_t op;           /* op: sop; reduce: rop */
+  uint8_t acc;          /* reduce: accumulator type */
+  uint8_t nargs;        /* op: arity; load: rank; reduce: number of variables */
+  tid tensor;           /* load: what it reads */
+  ex otherwise;         /* load: the value where an index is out of range; 0: it never is */
+  ex where;             /* reduce: only points where this bool holds count; 0: all */
+  ex body;              /* reduce: what is combined */
+  ex payload;           /* reduce: i64 result of an arg-reduction; 0: its first variable */
+  scalar k;             /* const */
+  sz index;             /* index */
+  const uint32_t *args; /* op: ex[nargs]; load: sz[nargs]; reduce: atom[nargs] (variables) */
 } ex_node;
 
+/* One variable of an axis. */
 typedef struct digit {
-  atom var;
-  sz extent;
-} digit; /* var != 0 */
+  atom var;  /* the variable, not 0 */
+  sz extent; /* number of its values */
+} digit;
+/* An axis as a mixed-radix number (see Axes above). */
 typedef struct axis {
-  uint32_t n;
-  const digit *d;
-} axis; /* outer to inner; n == 0: size 1 */
+  uint32_t n;     /* number of digits; 0: the axis has size 1 */
+  const digit *d; /* digits, outer to inner */
+} axis;
 
 /* A constant that is made of another one's bytes where and when somebody wants it (linmap.c): at each place x of its
  * inner axes r0 x r1 elements become n0 x n1, its outermost axes,
  *   Y[a0, a1, x..] = sum over j0 < r0, j1 < r1 of g0[a0][j0] * g1[a1][j1] * from[base + j0*tap0 + j1*tap1 + sum
  *   over i of x_i * step_i]        (in f64, then rounded)
  * The last of x counts columns, those before it together count rows. One of these may count parts of an axis:
- * part i has the elements i*begin - lead + j*apart, those of them that are among `all`. */
+ * part i has the elements i*begin - lead + j*spacing, those of them that are among `all`. */
 enum { LINMAP_AXES = 2, LINMAP_TAPS = 1024 /* r0 * r1 at most */ };
 typedef struct linmap {
   /* bytes of an element: 4 or 8 */
@@ -133,39 +139,40 @@ typedef struct linmap {
 
 /* A constant of f32 whose values are whole numbers of one byte, kept as these (narrow.c). */
 typedef struct narrow_bytes {
-  etype type; /* i8, u8; 0: it is not */
-  bytes from;
+  etype type; /* type of the bytes: i8, u8; 0: there are none */
+  bytes from; /* one byte for each element */
 } narrow_bytes;
 
 typedef enum { TK_INPUT = 1, TK_CONST, TK_STAGE, TK_RESULT /* of an if or loop, or a loop's inner argument */ } tkind;
 typedef struct tensor {
-  tkind kind;
-  etype type;
-  uint32_t rank;
-  const sz *shape;
+  tkind kind;              /* what gives it its value */
+  etype type;              /* element type */
+  uint32_t rank;           /* number of axes */
+  const sz *shape;         /* size of each axis */
   const char *name;        /* unique in the module; printing name */
   const char *origin;      /* node of the model it came from, for messages and reports only; never read by a pass */
   ndarray data;            /* const; data.data is NULL as long as it is only `transform` or `narrow`: expr_data */
-  const linmap *transform; /* const: what its bytes are made of, when it has none yet; NULL */
+  const linmap *transform; /* const: what its bytes are computed from, when it has none yet; NULL */
   narrow_bytes narrow;     /* const: its values in fewer bytes, when it has none of its own */
   uint32_t stage;          /* index into module.stages, when kind == TK_STAGE */
   bool output;             /* value leaves the module or its block's region: must be materialised */
 } tensor;
 
 typedef struct update {
-  atom *vars;
-  uint32_t nvars;
-  uint32_t nidx;
-  sz *idx;
-  sop op; /* OP_NONE is :=, else OP_ADD, OP_MUL, OP_MAX, OP_MIN */
-  ex value, cond;
+  atom *vars;     /* variables that it runs over, row-major */
+  uint32_t nvars; /* number of variables */
+  uint32_t nidx;  /* number of indices */
+  sz *idx;        /* where it writes: an index for each axis */
+  sop op;         /* OP_NONE is :=, else OP_ADD, OP_MUL, OP_MAX, OP_MIN */
+  ex value;       /* what is combined with what stands there */
+  ex cond;        /* bool: where it writes at all; 0: everywhere */
 } update;
 typedef struct stage {
-  tid tensor;
-  uint32_t naxes;
-  axis *axes;
-  ex value; /* 0 only for a tiled update */
-  VEC(update) updates;
+  tid tensor;          /* the tensor that it computes */
+  uint32_t naxes;      /* number of axes */
+  axis *axes;          /* digits of each axis */
+  ex value;            /* 0 only for a tiled update */
+  VEC(update) updates; /* done after the value, in order */
   bool tiled;          /* updates write every place exactly once */
   uint32_t recurrence; /* 0 = none, else index into module.recurrences */
   bool dead;           /* removed; skip */
@@ -178,22 +185,24 @@ typedef struct stage {
 /* The values lo..hi-1 of a variable, those of them that it has; nothing comes of the others. The bounds are over
  * variables of the same stage, sizes and data. all: where that is no value, each one counts. */
 typedef struct xrange {
-  sz lo, hi;
-  bool all;
+  sz lo;    /* first value */
+  sz hi;    /* end of the values (not included) */
+  bool all; /* where lo..hi-1 has no value, each value of the variable counts */
 } xrange;
 typedef struct recurrence {
-  atom var;
-  sz extent;
+  atom var;  /* variable of the step */
+  sz extent; /* number of steps */
 } recurrence;
 
 typedef enum { IT_STAGE = 1, IT_IF, IT_LOOP } item_kind;
+/* One thing that a block runs. */
 typedef struct item {
-  item_kind kind;
-  uint32_t index;
-} item; /* index into stages, ifs, loops */
+  item_kind kind; /* stage, if or loop */
+  uint32_t index; /* index into stages, ifs or loops */
+} item;
 typedef struct block {
-  VEC(item) items;
-  uint32_t parent;
+  VEC(item) items; /* what runs in it, in order */
+  uint32_t parent; /* the block around it; 0 of the root, too */
 } block;
 typedef struct xif {
   /* bool scalar: true runs then_block, false else_block */
@@ -251,27 +260,32 @@ typedef struct xloop {
 } xloop;
 #define EXPR_NO_BOUND INT64_C(1000000000) /* a late size's bound that says nothing */
 typedef struct late {
-  atom symbol;
-  tid tensor;
-  sz bound;
+  atom symbol; /* the size */
+  tid tensor;  /* i64 scalar that has its value */
+  sz bound;    /* upper bound; EXPR_NO_BOUND: none is known */
 } late;
 typedef struct guard {
-  bool assumption;
-  sz ge0;
-  bool is_eq; /* ge0 == 0 must hold */
-  const char *text, *node;
-  uint32_t block; /* 0: checked at entry; else it only counts where this block runs (a branch, a body) */
+  bool assumption;  /* artefacts do not serve other sizes; else the model is wrong with them */
+  sz ge0;           /* must be at least 0 */
+  bool is_eq;       /* ge0 == 0 must hold */
+  const char *text; /* the message */
+  const char *node; /* node of the model that needs it; NULL: not known */
+  uint32_t block;   /* 0: checked at entry; else it only counts where this block runs (a branch, a body) */
 } guard;
 
 #define EXPR_NOWHERE INT64_MAX
 typedef struct value_check {
-  tid at, value;
-  sz lo, hi; /* allowed is lo <= value < hi */
-  uint32_t ndims;
-  const sz *dims;
-  const char *text, *node; /* text: what the value is */
-  uint32_t block;
-  tid of; /* all elements of this tensor are in the range where the check holds; 0: it is not about a whole one */
+  tid at;           /* i64 scalar: the first position where a value is not allowed; EXPR_NOWHERE: there is none */
+  tid value;        /* i64 scalar: the value there */
+  sz lo;            /* least allowed value */
+  sz hi;            /* exclusive upper bound of allowed values */
+  uint32_t ndims;   /* number of dims */
+  const sz *dims;   /* sizes that the position counts over, row-major */
+  const char *text; /* what the value is, for the message */
+  const char *node; /* node of the model; NULL: not known */
+  uint32_t block;   /* each time it runs, the check is done */
+  /* all elements of this tensor are in the range where the check holds; 0: it is not about a whole one */
+  tid of;
 } value_check;
 
 typedef enum {
@@ -292,61 +306,66 @@ typedef enum {
   KC_BLOCKS
 } kernel_class;
 typedef struct kernel {
-  kernel_class cls;
-  VEC(uint32_t) stages;
-  u32vec outer; /* canonical atoms */
-  map *canon;   /* stage variable atom -> canonical atom */
-  uint32_t block;
-  const char *note;
-  bool dead;
+  kernel_class cls;     /* class, which decides the strategy */
+  VEC(uint32_t) stages; /* indices of its stages, in order */
+  u32vec outer;         /* canonical atoms: loop variables that all stages share */
+  map *canon;           /* stage variable atom -> canonical atom */
+  uint32_t block;       /* block that its stages stand in */
+  const char *note;     /* for reports: how it is computed; NULL: nothing to say */
+  bool dead;            /* joined with another kernel; skip */
 } kernel;
 const char *kernel_class_name(kernel_class k); /* print.c */
 typedef struct io {
-  tid t;
-  const char *name;
+  tid t;            /* the tensor */
+  const char *name; /* name in the model */
 } io;
-/* A call whose definition states gradients. args: the tensors it was called with; those marked `given` are copies
- * that nobody else reads, and their adjoints come from `give` instead of the stages between. give appends
- * stages to `block` that compute them (out[i] for the given ones) from the adjoints of outs (0: that output has
- * none). Not in the text; the passes forget it. */
+/* `cost flops = ..` of the definition that a node calls. */
 typedef struct cost_note {
-  const char *origin, *what;
-  sz value;
-} cost_note; /* `cost flops = ..` of the definition that the node `origin` calls */
+  const char *origin; /* node of the model */
+  const char *what;   /* what is counted: flops or bytes */
+  sz value;           /* how many */
+} cost_note;
+/* A call whose definition states gradients. The tensors that it was called with are copies that nobody else reads
+ * where they are marked `given`: their adjoints come from `give` instead of the stages between. Not in the text; the
+ * passes forget it. */
 typedef struct stated_call {
-  uint32_t nargs, nouts;
-  const tid *args, *outs;
-  const bool *given;
+  uint32_t nargs;    /* number of arguments */
+  uint32_t nouts;    /* number of results */
+  const tid *args;   /* tensors that it was called with */
+  const tid *outs;   /* results; 0: not wanted */
+  const bool *given; /* per argument: its adjoint comes from `give` */
+  /* appends stages that compute the adjoints of the given arguments */
   void (*give)(void *env, emodule *m, uint32_t block, const tid *args, const tid *adjoints, tid *out);
-  void *env;
+  void *env; /* handed to give */
 } stated_call;
 
 struct emodule {
-  ctx *c;
-  arena *a;
-  VEC(ex_node) nodes;  /* [0] unused */
-  VEC(tensor) tensors; /* [0] unused */
-  VEC(stage) stages;
+  ctx *c;                      /* context */
+  arena *a;                    /* memory of the module */
+  VEC(ex_node) nodes;          /* values by number; [0] unused */
+  VEC(tensor) tensors;         /* [0] unused */
+  VEC(stage) stages;           /* stages by number */
   VEC(recurrence) recurrences; /* [0] unused */
   VEC(block) blocks;           /* [0] root */
-  VEC(xif) ifs;
-  VEC(xloop) loops;
-  VEC(late) lates;
-  VEC(guard) guards;
-  VEC(value_check) checks;
-  VEC(io) inputs, outputs; /* in the model's order */
-  VEC(kernel) kernels;
-  VEC(xrange) ranges;
-  map *range_of; /* variable -> index into ranges; NULL: there are none */
-  VEC(stated_call) stated;
-  VEC(cost_note) costs;
-  struct ex_table *table; /* hash-consing */
-  u32vec marks;
-  uint32_t walks; /* per ex: the last walk that saw it (walk.c) */
-  map *loads_of;
-  VEC(u32vec) known_loads;  /* of values with many loads: ex -> which of known_loads (walk.c) */
-  map *contents;            /* of small tensors, as far as they were looked at (notation); NULL: of none */
-  struct expr_notes *notes; /* what the last run of passes refused (passes.h); may be NULL */
+  VEC(xif) ifs;                /* branches by number */
+  VEC(xloop) loops;            /* loops by number */
+  VEC(late) lates;             /* late sizes, in the order of their definition */
+  VEC(guard) guards;           /* conditions on sizes */
+  VEC(value_check) checks;     /* conditions on values */
+  VEC(io) inputs;              /* in the model's order */
+  VEC(io) outputs;             /* in the model's order */
+  VEC(kernel) kernels;         /* made by the fusion pass */
+  VEC(xrange) ranges;          /* ranges of variables, which range_of finds */
+  map *range_of;               /* variable -> index into ranges; NULL: there are none */
+  VEC(stated_call) stated;     /* calls whose definitions state gradients */
+  VEC(cost_note) costs;        /* costs that definitions state */
+  struct ex_table *table;      /* hash-consing of nodes */
+  u32vec marks;                /* per ex: the last walk that saw it (walk.c) */
+  uint32_t walks;              /* walks so far (walk.c) */
+  map *loads_of;               /* values with many loads: ex -> which of known_loads (walk.c) */
+  VEC(u32vec) known_loads;     /* the loads of these values */
+  map *contents;               /* contents of small tensors, as far as they were looked at (notation); NULL: of none */
+  struct expr_notes *notes;    /* what the last run of passes refused (passes.h); may be NULL */
 };
 
 /* ---- construction (build.c): structural only, no simplification; but an index of a constant is the i64 constant
@@ -401,9 +420,13 @@ uint32_t expr_range_parts(ctx *c, sz bound, bool lower, sz out[RANGE_PARTS]);
 ex expr_in_range(emodule *m, atom var); /* does its value count? 0: it has no range */
 
 /* ---- constants that are made of others (linmap.c) -------------------------------------------- */
+/* Rows and columns of a linmap, at every place of its outermost axes. */
 typedef struct linmap_piece {
-  int64_t row, row_end, col, col_end;
-} linmap_piece; /* at every place a0, a1 */
+  int64_t row;     /* first row */
+  int64_t row_end; /* end of the rows (not included) */
+  int64_t col;     /* first column */
+  int64_t col_end; /* end of the columns (not included) */
+} linmap_piece;
 int64_t linmap_places(const linmap *l);
 int64_t linmap_rows(const linmap *l);
 int64_t linmap_cols(const linmap *l);
@@ -436,9 +459,9 @@ bool expr_stage_uses_symbols(emodule *m, uint32_t s, arena *a);
 typedef struct ex_map {
   /* called bottom-up on each rebuilt node; returns it or a replacement; NULL: identity */
   ex (*node)(void *env, emodule *m, ex e);
-  /* substitution of variables/symbols in indices and extents; 0 keeps; NULL: none */
+  /* substitution of variables and symbols in indices and extents; 0 keeps; NULL: none */
   sz (*atom)(void *env, emodule *m, atom a);
-  void *env;
+  void *env; /* handed to both */
 } ex_map;
 /* rebuilds the DAG, memoised; data atoms are rewritten too; bound variables follow `atom` (v -> 4*a + b splits the
  * loop) */
@@ -463,18 +486,18 @@ void expr_digits(const stage *s, digit *out); /* flattened */
 int64_t expr_typical(emodule *m, sz e);
 /* ---- why something was not done: one line per refused step, for reports ---------------------- */
 typedef struct expr_remark {
-  const char *pass;
-  uint32_t stage;
-  uint32_t with; /* the other stage (or kernel leader) + 1, or 0 */
-  const char *why;
+  const char *pass; /* pass that refused */
+  uint32_t stage;   /* stage that it is about */
+  uint32_t with;    /* the other stage (or kernel leader) + 1, or 0 */
+  const char *why;  /* the reason */
 } expr_remark;
 uint32_t expr_remarks(const emodule *m, const expr_remark **out); /* those of the last expr_optimise of m; how many */
 
 /* ---- text (print.c, parse.c) ----------------------------------------------------------------- */
 typedef struct print_opts {
-  bool weights_inline;
-  const char *node; /* only stages with this origin */
-  bool kernels;
+  bool weights_inline; /* constants in full instead of by reference */
+  const char *node;    /* only stages with this origin; NULL: all */
+  bool kernels;        /* kernels are listed, too */
 } print_opts;
 void expr_print(emodule *m, sbuf *b, print_opts o);
 void expr_print_value(emodule *m, ex e, sbuf *b);

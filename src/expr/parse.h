@@ -6,25 +6,29 @@
 
 typedef enum { T_END, T_NAME, T_QUOTED /* `name` */, T_NUMBER, T_STRING, T_PUNCT } tok_kind;
 typedef struct token {
-  tok_kind kind;
-  const char *s;  /* NAME, QUOTED, STRING: its text, interned. PUNCT: the sign */
-  const char *at; /* where it begins */
-  uint32_t line, col;
+  tok_kind kind;      /* tok_kind */
+  const char *s;      /* NAME, QUOTED, STRING: its text, interned. PUNCT: the sign */
+  const char *at;     /* where it begins */
+  uint32_t line;      /* line of its first character, from 1 */
+  uint32_t col;       /* column of its first character, from 1 */
   bool real;          /* NUMBER: has a point or an exponent */
   const char *suffix; /* NUMBER: type written behind it, or NULL */
   const char *digits; /* NUMBER: its digits, without the suffix of its type */
 } token;
 typedef struct reader {
-  ctx *c;
-  emodule *m;
-  arena *a;
-  const char *file, *p, *line_start;
-  uint32_t line, depth;
-  token t;          /* the current token */
-  map *sizes;       /* name -> sz: symbols and variables */
-  map *tensors;     /* name -> tid */
-  map *recurrences; /* name -> index */
-  map *lets;        /* k of `$k` -> ex, for this stage */
+  ctx *c;                 /* context */
+  emodule *m;             /* module that is read */
+  arena *a;               /* memory of the reader */
+  const char *file;       /* name for messages */
+  const char *p;          /* next character */
+  const char *line_start; /* first character of the current line */
+  uint32_t line;          /* current line, from 1 */
+  uint32_t depth;         /* nesting of what is being read */
+  token t;                /* the current token */
+  map *sizes;             /* name -> sz: symbols and variables */
+  map *tensors;           /* name -> tid */
+  map *recurrences;       /* name -> index */
+  map *lets;              /* k of `$k` -> ex, for this stage */
 } reader;
 
 void rd_next(reader *r);

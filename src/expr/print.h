@@ -5,20 +5,21 @@
 #include "expr/build.h"
 
 typedef struct printer {
-  emodule *m;
-  arena *a; /* scratch */
-  sbuf *b;
-  map *names;             /* atom -> const char *: what this atom is called in the text */
-  map *taken;             /* every name in use, and the reserved words */
-  u32vec sizes;           /* symbols in order of first use: to be declared above */
-  u32vec recurrences;     /* recurrences in order of first use */
-  map *uses;              /* ex -> how often the current stage refers to it; NULL: nothing is named */
-  map *weight;            /* ex -> nodes of the tree it unfolds to, saturating */
-  map *lets;              /* ex -> k of `$k` */
-  map *keys;              /* ex -> order-preserving hash */
-  map *atom_keys, *texts; /* of atoms: the same, and what they look like */
-  map *shown;             /* stages' tensors the text has named so far */
-  uint32_t nlets;
+  emodule *m;         /* module that is printed */
+  arena *a;           /* scratch */
+  sbuf *b;            /* gets the text */
+  map *names;         /* atom -> const char *: what this atom is called in the text */
+  map *taken;         /* every name in use, and the reserved words */
+  u32vec sizes;       /* symbols in order of first use: to be declared above */
+  u32vec recurrences; /* recurrences in order of first use */
+  map *uses;          /* ex -> how often the current stage refers to it; NULL: nothing is named */
+  map *weight;        /* ex -> nodes of the tree it unfolds to, saturating */
+  map *lets;          /* ex -> k of `$k` */
+  map *keys;          /* ex -> order-preserving hash */
+  map *atom_keys;     /* atom -> order-preserving hash */
+  map *texts;         /* atom -> its text */
+  map *shown;         /* stages' tensors the text has named so far */
+  uint32_t nlets;     /* number of `$k` in this stage */
 } printer;
 
 void pr_begin(printer *p, emodule *m, arena *a, sbuf *b);

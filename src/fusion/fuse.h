@@ -62,8 +62,6 @@ typedef struct fuser {
   uint32_t *placed;
   /* per stage: its class; 0: not determined so far */
   kernel_class *cls;
-  /* number of elements of `cls` */
-  uint32_t ncls;
   /* something was fused */
   bool changed;
 } fuser;

@@ -65,9 +65,12 @@ bool expr_roles(emodule *m, uint32_t stage, arena *a, roles *out);
 /* at p of `along`, which has so many values, a window reads places of the axis from step*p + first on, `span` of
  * them, more than `step` */
 typedef struct sliding_window {
-  uint32_t axis;
-  atom along;
-  int64_t step, first, span, values;
+  uint32_t axis;  /* axis that the window slides along */
+  atom along;     /* variable that moves the window */
+  int64_t step;   /* places that it moves for each value of `along` */
+  int64_t first;  /* first place at value 0 */
+  int64_t span;   /* places that it reads */
+  int64_t values; /* number of values of `along` */
 } sliding_window;
 /* does the window that reads `load` slide along an axis of known size? The first such axis */
 bool expr_sliding(emodule *m, ex load, ex reduction, sliding_window *out);
@@ -75,16 +78,19 @@ bool expr_sliding(emodule *m, ex load, ex reduction, sliding_window *out);
 /* the places k of the reduction up to p, in row-major order of k[0..n-1]; strict: without p itself; backward: from p
  * on */
 typedef struct prefix_scan {
-  uint32_t n;
-  atom k[MAX_RANK], p[MAX_RANK];
-  bool strict, backward;
-  ex keep; /* what else `where` asks for, over k; 0: nothing */
+  uint32_t n;       /* number of pairs k, p */
+  atom k[MAX_RANK]; /* variables of the reduction */
+  atom p[MAX_RANK]; /* variables of the stage that they are compared with */
+  bool strict;      /* without p itself */
+  bool backward;    /* from p on */
+  ex keep;          /* what else `where` asks for, over k; 0: nothing */
 } prefix_scan;
 bool expr_prefix_scan(emodule *m, uint32_t stage, arena *a, prefix_scan *out);
 typedef struct ranking { /* the place of p among all by key, equal keys in order */
-  atom k, p;
-  ex key; /* over p */
-  bool falling;
+  atom k;                /* variable of the reduction */
+  atom p;                /* variable of the stage */
+  ex key;                /* over p */
+  bool falling;          /* greatest key first */
   /* all who read a place ask whether it is below this first: others need not be told apart; 0: no such number */
   int64_t first;
 } ranking;
@@ -92,7 +98,8 @@ bool expr_ranking(emodule *m, uint32_t stage, arena *a, ranking *out);
 /* variables of the stage's axes and updates, and those of the ranking that run with them; the axes' others count its
  * places */
 typedef struct placing {
-  u32vec var, with;
+  u32vec var;  /* variables of the stage's axes and updates that run with one of the ranking */
+  u32vec with; /* the variable of the ranking, for each of var */
 } placing;
 /* does a stage only write what stands at the places of the ranking `rank`, each row of it into a row of its own? */
 bool expr_placing(emodule *m, uint32_t stage, uint32_t rank, arena *a, placing *out);

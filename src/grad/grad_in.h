@@ -6,71 +6,74 @@
 /* A conjunction of conditions in the order in which they are evaluated (a later one may be readable only where the
  * earlier hold). n == 0: always. */
 typedef struct lit {
-  ex e;
-  bool neg;
+  ex e;     /* a bool value */
+  bool neg; /* holds where e is false */
 } lit;
 typedef struct mask {
-  uint32_t n;
-  const lit *v;
+  uint32_t n;   /* number of conditions; 0: always */
+  const lit *v; /* the conditions */
 } mask;
 
 /* For all points of `vars` where `when` holds and idx lies in x:  adjoint of x[idx] += d * g. */
 typedef struct contrib {
-  tid x;
-  const sz *idx; /* one per axis of x */
-  bool guarded;  /* the read has an `else`: idx may lie outside */
-  ex d;          /* adjoint of what was computed there: a read of its tensor, or a constant */
-  ex g;          /* local derivative; of d's type or wider */
-  mask when;
-  const atom *vars;
-  uint32_t nvars;
-  const char *origin;
+  tid x;              /* tensor whose adjoint it adds to */
+  const sz *idx;      /* one per axis of x */
+  bool guarded;       /* the read has an `else`: idx may lie outside */
+  ex d;               /* adjoint of what was computed there: a read of its tensor, or a constant */
+  ex g;               /* local derivative; of d's type or wider */
+  mask when;          /* where it counts */
+  const atom *vars;   /* variables that it runs over */
+  uint32_t nvars;     /* number of variables */
+  const char *origin; /* node of the model that it comes from */
 } contrib;
 typedef VEC(contrib) contribs;
 
+/* The derivative of a value by one of its reads; for a constant `else` there is none. */
 typedef struct local {
-  ex load;
-  mask when;
-  ex g;
-} local; /* d value / d load = g where `when` holds; for a constant `else` nothing comes out */
+  ex load;   /* the read */
+  mask when; /* where it counts */
+  ex g;      /* d value / d load */
+} local;
 typedef VEC(local) locals;
 
 /* The reverse of a recurrence that a contribution stays inside of: its step t is T-1-u, and the axis `axis` of x,
  * which carries t, is not solved for. */
 typedef struct frame_u {
-  atom t;
-  sz t_of_u, u;
-  atom ua;
-  uint32_t axis;
+  atom t;        /* the recurrence's step */
+  sz t_of_u;     /* t as a size over u */
+  sz u;          /* the reverse step, as a size */
+  atom ua;       /* variable of u */
+  uint32_t axis; /* axis of x that carries t */
 } frame_u;
 
 /* One contribution as a gather over the index space of x (variables given by the caller). */
 typedef struct gathered {
-  bool empty;   /* contributes nothing */
-  bool plain;   /* every axis is the caller's variable */
-  bool compact; /* it has an index space of its own, to be read at `back` */
-  bool reduce;  /* value holds a reduction */
-  axis axes[MAX_RANK];
-  sz shape[MAX_RANK];
-  sz back[MAX_RANK]; /* over the caller's variables */
-  ex back_cond;      /* 0: always */
-  ex value;
+  bool empty;          /* contributes nothing */
+  bool plain;          /* every axis is the caller's variable */
+  bool compact;        /* it has an index space of its own, to be read at `back` */
+  bool reduce;         /* value holds a reduction */
+  axis axes[MAX_RANK]; /* compact: axes of its own index space */
+  sz shape[MAX_RANK];  /* compact: size of each of these axes */
+  sz back[MAX_RANK];   /* where to read it, over the caller's variables */
+  ex back_cond;        /* where it is read at all; 0: always */
+  ex value;            /* the gather */
 } gathered;
 
 typedef struct gr {
-  emodule *m;
-  ctx *c;
-  arena *a;
-  uint32_t block;
+  emodule *m;        /* module that gets the stages */
+  ctx *c;            /* context */
+  arena *a;          /* memory of the differentiation */
+  uint32_t block;    /* block that is differentiated */
   uint32_t ntensors; /* forward tensors; those made later have no adjoint */
-  uint8_t *active;   /* depends on wrt */
-  uint8_t *wanted;   /* its adjoint is asked for */
-  contribs *into;    /* by tensor */
+  uint8_t *active;   /* by tensor: depends on wrt */
+  uint8_t *wanted;   /* by tensor: its adjoint is asked for */
+  contribs *into;    /* by tensor: contributions to its adjoint */
   tid *adj;          /* by tensor, once complete; 0: none */
   /* its adjoint comes from a stated gradient: read by the stages of that call alone, and not active to them */
   uint8_t *given;
-  uint32_t *call_in, *call_out; /* by tensor: 1 + the stated call that it is a given argument, a result of */
-  tid **stated;                 /* by stated call: the adjoints of its arguments, once asked for */
+  uint32_t *call_in;  /* by tensor: 1 + the stated call that it is a given argument of; 0: none */
+  uint32_t *call_out; /* by tensor: 1 + the stated call that it is a result of; 0: none */
+  tid **stated;       /* by stated call: the adjoints of its arguments, once asked for */
 } gr;
 
 /* ---- grad.c ---------------------------------------------------------------------------------- */
@@ -90,10 +93,10 @@ tid grad_zeros(gr *g, tid t);                      /* a stage of zeros, like t *
 tid grad_finish(gr *g, tid x, const contribs *k);  /* the adjoint of x, 0 if there is no contribution */
 /* a gather as a term of a sum: ref; t: the stage it reads, 0 for none */
 typedef struct piece {
-  ex ref;
-  tid t;
-  axis axes[MAX_RANK];
-  ex value;
+  ex ref;              /* the gather as a value over the axes given */
+  tid t;               /* tensor of the stage that ref reads; 0: it needs none */
+  axis axes[MAX_RANK]; /* axes of that stage */
+  ex value;            /* value of that stage */
 } piece;
 /* over the variables of axes; in a recurrence read `later` steps on */
 piece grad_piece(gr *g, tid x, const gathered *p, const axis *axes, const frame_u *f, int64_t later);

@@ -23,12 +23,12 @@ typedef struct node node;
 typedef enum { VALUE_TENSOR, VALUE_LIST, VALUE_OPTIONAL, VALUE_OPTIONAL_LIST } value_kind;
 
 typedef struct value {
-  const char *name;   /* unique, printing name */
-  const char *source; /* the model's own name */
-  etype type;         /* ET_NONE: not known yet */
-  bool ranked;        /* rank and dims known */
-  uint32_t rank;
-  const sz *dims;
+  const char *name;    /* unique, printing name */
+  const char *source;  /* the model's own name */
+  etype type;          /* ET_NONE: not known yet */
+  bool ranked;         /* rank and dims known */
+  uint32_t rank;       /* number of axes, where ranked */
+  const sz *dims;      /* size of each axis, where ranked */
   const sz *values;    /* contents as sizes, row-major, or NULL; count = product of dims (all constant) */
   const ndarray *data; /* constant bytes or NULL */
   node *def;           /* NULL: input or constant */
@@ -50,41 +50,45 @@ typedef enum {
   AK_TYPE
 } attr_kind;
 typedef struct attr {
-  const char *name;
-  attr_kind kind;
-  uint32_t n; /* lists */
-  int64_t i;
-  double f;
-  const char *s;
-  const int64_t *ints;
-  const double *floats;
-  const char *const *strings;
-  const ndarray *tensor;
-  graph *g;
+  const char *name;           /* name of the attribute */
+  attr_kind kind;             /* which of the fields have a meaning */
+  uint32_t n;                 /* lists: number of elements */
+  int64_t i;                  /* AK_INT; AK_TYPE: etype */
+  double f;                   /* AK_FLOAT */
+  const char *s;              /* AK_STRING */
+  const int64_t *ints;        /* AK_INTS */
+  const double *floats;       /* AK_FLOATS */
+  const char *const *strings; /* AK_STRINGS */
+  const ndarray *tensor;      /* AK_TENSOR, AK_TENSORS */
+  graph *g;                   /* AK_GRAPH */
 } attr;
 
 struct node {
-  const char *op, *domain; /* domain "" is the standard's */
-  const char *name;        /* from the model, or made up as op_number */
-  VEC(attr) attrs;
-  VEC(value *) in;  /* NULL: an omitted optional input */
-  VEC(value *) out; /* NULL: an omitted optional output */
-  uint32_t id;
+  const char *op;     /* name of the operator */
+  const char *domain; /* "" is the standard's */
+  const char *name;   /* from the model, or made up as op_number */
+  VEC(attr) attrs;    /* attributes */
+  VEC(value *) in;    /* NULL: an omitted optional input */
+  VEC(value *) out;   /* NULL: an omitted optional output */
+  uint32_t id;        /* number of nodes that its graph had before it */
 };
 
 struct graph {
-  ctx *c;
-  graph *parent;
-  const char *name;
-  VEC(value *) inputs, outputs, values;
-  VEC(node *) nodes;
-  /* root only */
-  const char *producer, *file;
-  int64_t ir_version, opset; /* as in the file */
-  VEC(attr) metadata;        /* AK_STRING each */
-  VEC(attr) domains;         /* AK_INT each: the versions of operator sets other than the standard's */
-  map *names;                /* taken names */
-  map *sizes;                /* the names of sizes that are open as the file has it; NULL before the first lowering */
+  ctx *c;               /* context */
+  graph *parent;        /* graph that it is a region of; NULL: the root */
+  const char *name;     /* name of the graph */
+  VEC(value *) inputs;  /* inputs, in the model's order */
+  VEC(value *) outputs; /* outputs, in the model's order */
+  VEC(value *) values;  /* all values that are defined in it */
+  VEC(node *) nodes;    /* in dependence order */
+  const char *producer; /* root: program that wrote the file */
+  const char *file;     /* root: the file, for messages */
+  int64_t ir_version;   /* root: version of the format, as in the file */
+  int64_t opset;        /* root: version of the operators, as in the file */
+  VEC(attr) metadata;   /* root: AK_STRING each */
+  VEC(attr) domains;    /* root: AK_INT each: the versions of operator sets other than the standard's */
+  map *names;           /* root: taken names */
+  map *sizes;           /* root: the names of sizes that are open as the file has it; NULL before the first lowering */
 };
 
 graph *graph_new(ctx *c, graph *parent, const char *name);
@@ -105,8 +109,8 @@ void graph_settle(graph *g, value *v, int64_t n);
 
 /* text.c: what is printed parses back to the same graph */
 typedef struct graph_print_opts {
-  bool weights_inline;
-  const char *node;
+  bool weights_inline; /* constants in full instead of by reference */
+  const char *node;    /* only this node; NULL: all */
 } graph_print_opts;
 void graph_print(const graph *g, sbuf *b, graph_print_opts o);
 graph *graph_parse(ctx *c, const char *text, const char *file);

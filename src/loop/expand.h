@@ -4,11 +4,11 @@
 #include "loop/build.h"
 
 typedef struct xp {
-  ctx *c;
-  lbuild *b;
-  bool (*native)(void *env, sop op, etype t);
-  void *env;
-  bool fast; /* lmodule.fast */
+  ctx *c;                                     /* context */
+  lbuild *b;                                  /* gets the instructions */
+  bool (*native)(void *env, sop op, etype t); /* what the emitter has (loop_expand) */
+  void *env;                                  /* handed to native */
+  bool fast;                                  /* lmodule.fast */
 } xp;
 /* The operation in what the emitter has; may emit loops and branches. t: type of the result. */
 lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z);

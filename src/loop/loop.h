@@ -62,10 +62,10 @@
 
 typedef uint32_t lv; /* value: an instruction of this function; 0 = none */
 typedef struct ltype {
-  uint8_t elem;
-  uint8_t ptr;
-  uint16_t lanes;
-} ltype; /* etype; ptr: pointer to elem */
+  uint8_t elem;   /* etype */
+  uint8_t ptr;    /* 1: a pointer to elem */
+  uint16_t lanes; /* number of lanes; 1: a scalar */
+} ltype;
 
 typedef enum {
   L_CONST = 1,
@@ -101,55 +101,60 @@ typedef enum {
 } lkind;
 
 typedef struct linst {
-  uint8_t kind;
-  uint8_t op;             /* sop or rop */
-  uint16_t align;         /* load/store: known alignment in bytes, 0 = element */
-  ltype type;             /* of the value; stores: of what is stored; FOR: the index's */
-  lv a, b, c;             /* operands. LOAD: p, index. STORE: p, index, value. FOR: from, to, step. IF: condition */
-  lv mask, count, stride; /* optional, 0 = none. FOR: mask is the register of `while` */
+  uint8_t kind;   /* lkind */
+  uint8_t op;     /* sop or rop */
+  uint16_t align; /* load/store: known alignment in bytes, 0 = element */
+  ltype type;     /* of the value; stores: of what is stored; FOR: the index's */
+  lv a;           /* LOAD, STORE: pointer. FOR: from. IF: condition */
+  lv b;           /* LOAD, STORE: index. FOR: to */
+  lv c;           /* STORE: value. FOR: step */
+  lv mask;        /* bool vector of active lanes; FOR: register of `while`; 0: none */
+  lv count;       /* number of active lanes; 0: all */
+  lv stride;      /* elements between two lanes; 0: 1 */
   /* CONST; EXTRACT lane in k.i; ALLOC elements; SCRATCH byte offset; FOR unroll hint; FAIL code */
   scalar k;
-  uint32_t body, other; /* blocks: FOR body; IF then, else (0 = none) */
-  uint32_t nargs;
+  uint32_t body;        /* FOR: the body; IF: then-block */
+  uint32_t other;       /* IF: else-block; 0: none */
+  uint32_t nargs;       /* number of args */
   const uint32_t *args; /* CALL/PARALLEL/INTRIN: values; SHUFFLE: lanes (as int32); LOOKUP: bits of constants */
   const char *name;     /* PARAM, CALL/PARALLEL: kernel; INTRIN; FAIL, COMMENT: text; FOR: index name (for reading) */
 } linst;
 
 typedef enum { LP_READ = 1, LP_WRITE = 2, LP_NOALIAS = 4 } lparam_flags;
 typedef struct lparam {
-  const char *name;
-  ltype type;
-  uint8_t flags;
-  uint16_t align;
-  lv value;
+  const char *name; /* name of the parameter */
+  ltype type;       /* its type */
+  uint8_t flags;    /* lparam_flags */
+  uint16_t align;   /* of a pointer, in bytes; 0: that of an element */
+  lv value;         /* the value that it is in the function */
 } lparam;
 typedef enum { LF_KERNEL = 1, LF_MAIN } lfunc_kind;
 typedef struct lblock {
-  VEC(uint32_t) insts;
+  VEC(uint32_t) insts; /* instructions, in order */
 } lblock;
 typedef struct lfunc {
-  lfunc_kind kind;
-  const char *name;
-  const char *note; /* what it computes, one line, for readers */
-  VEC(lparam) params;
-  VEC(linst) insts;   /* [0] unused */
-  VEC(lblock) blocks; /* [0] unused, [1] the body */
-  arena *a;
+  lfunc_kind kind;        /* kernel or main function */
+  const char *name;       /* unique in the module */
+  const char *note;       /* what it computes, one line, for readers */
+  VEC(lparam) params;     /* parameters, in the order of the args slots */
+  VEC(linst) insts;       /* [0] unused */
+  VEC(lblock) blocks;     /* [0] unused, [1] the body */
+  arena *a;               /* memory of the function */
   uint64_t scratch_bytes; /* per worker, when known at compile time */
 } lfunc;
 typedef struct lmodule {
-  ctx *c;
-  arena *a;
-  VEC(lfunc *) funcs;
-  bool fast; /* functions of f32 may err by 6e-5 of their value */
+  ctx *c;             /* context */
+  arena *a;           /* memory of the module */
+  VEC(lfunc *) funcs; /* the functions */
+  bool fast;          /* functions of f32 may err by 6e-5 of their value */
 } lmodule;
 
 /* ---- builder: appends to the current block; pure values are shared within their block scope (structural hashing)
  * and simplified: constants fold, x+0, x*1, x*0 on integers ---- */
 typedef struct lbuild {
-  lfunc *f;
-  uint32_t block;
-  struct lb_scope *scope;
+  lfunc *f;               /* function that gets the instructions */
+  uint32_t block;         /* block that gets them */
+  struct lb_scope *scope; /* innermost open block */
 } lbuild;
 lmodule *loop_module(ctx *c, arena *a);
 lfunc *loop_func(lmodule *m, lfunc_kind k, const char *name, const char *note);

@@ -51,39 +51,45 @@ typedef enum akind {
 /* One element of a list: an expression, spliced when followed by `...`. In types: `@at e`, `~e...`, `const e`. On
  * left sides: `NAME < bound`. */
 typedef struct elem {
-  ast *e; /* NULL: a bare `@at` */
-  bool splat, tilde, fixed;
-  ast *at, *bound;
+  ast *e;     /* the expression; NULL: a bare `@at` */
+  bool splat; /* followed by `...`: its values take the places of one */
+  bool tilde; /* marked `~` */
+  bool fixed; /* marked `const`: this dim decides a rank */
+  ast *at;    /* the expression after `@`; NULL: not written */
+  ast *bound; /* exclusive upper bound on a left side, `NAME < bound`; NULL: not written */
 } elem;
 typedef struct binder {
-  const char *name;
-  bool splat;
-  ast *lo, *hi; /* NULL: not written */
-  uint32_t line, col;
+  const char *name;   /* the index */
+  bool splat;         /* followed by `...`: a pack of indices */
+  ast *lo;            /* first value; NULL: not written (0) */
+  ast *hi;            /* exclusive upper bound; NULL: not written (follows from what is indexed) */
+  uint32_t line, col; /* position of the name, from 1 */
 } binder;
 typedef struct kwarg {
-  const char *name;
-  ast *e;
-  uint32_t line, col;
+  const char *name;   /* the attribute */
+  ast *e;             /* its value */
+  uint32_t line, col; /* position of the name, from 1 */
 } kwarg;
 
 struct ast {
-  uint8_t kind, op;  /* op: binop or rop */
-  bool tilde, paren; /* paren: written in parentheses (a tuple of one) */
-  uint32_t line, col;
-  const char *name;
+  uint8_t kind;       /* akind */
+  uint8_t op;         /* binop (A_BIN) or reduction (A_RED) */
+  bool tilde;         /* A_ACCESS: written `~[ ]` */
+  bool paren;         /* written in parentheses (a tuple of one) */
+  uint32_t line, col; /* position of the first token, from 1 */
+  const char *name;   /* A_NAME, A_CALL: the name; A_STR: the text */
   union {
-    int64_t i;
-    double f;
+    int64_t i; /* A_INT */
+    double f;  /* A_FLOAT */
   } k;
-  ast *kid[3];
-  elem *el;
-  uint32_t nel;
-  binder *b;
-  uint32_t nb;
-  kwarg *kw;
-  uint32_t nkw;
-  const char *acc; /* reduction: accumulator's element type, or NULL */
+  ast *kid[3];     /* operands, by kind as at akind; NULL: not written */
+  elem *el;        /* elements of a tuple, an access or a call */
+  uint32_t nel;    /* number of elements */
+  binder *b;       /* indices of a comprehension or a reduction */
+  uint32_t nb;     /* number of indices */
+  kwarg *kw;       /* attributes of a call */
+  uint32_t nkw;    /* number of attributes */
+  const char *acc; /* A_RED: element type of the accumulator; NULL: not written */
 };
 
 /* ---- statements ------------------------------------------------------------------------------ */
@@ -102,84 +108,103 @@ typedef enum skind_ {
   ST_COST        /* cost names[0] = e */
 } stkind;
 typedef struct stname {
-  const char *name;
-  bool splat;
+  const char *name; /* what is bound */
+  bool splat;       /* followed by `...`: a pack */
 } stname;
 typedef struct stmt {
-  uint8_t kind;
-  uint8_t op; /* update: sop (OP_NONE is :=) */
-  bool assume;
-  uint32_t line, col;
-  stname *names;
-  uint32_t nnames;
-  const char *type, *text;
-  elem *lhs;
-  uint32_t nlhs;
-  ast *e, *cond;
-  ast **list;
-  uint32_t nlist;
-  binder *b;
-  uint32_t nb;
-  bool has_for;
-  fndef *fn;
-  blk *body, *other;
+  uint8_t kind;       /* stkind */
+  uint8_t op;         /* ST_UPDATE: sop (OP_NONE is :=) */
+  bool assume;        /* ST_REQUIRE: written `assume` */
+  uint32_t line, col; /* position of the first token, from 1 */
+  stname *names;      /* names on the left side, by kind as at stkind */
+  uint32_t nnames;    /* number of names */
+  const char *type;   /* element type after `:`; NULL: not written */
+  const char *text;   /* ST_REQUIRE: the message; NULL: not written */
+  elem *lhs;          /* indices on the left side of a stage or an update */
+  uint32_t nlhs;      /* number of these indices */
+  ast *e;             /* the value or condition, by kind as at stkind */
+  ast *cond;          /* condition of an update or of a range of data; NULL: none */
+  ast **list;         /* ST_EACH, ST_FOLD: a pack for each name; ST_REQUIRE with `in`: lower and upper bound */
+  uint32_t nlist;     /* number of entries of list */
+  binder *b;          /* indices after `for` */
+  uint32_t nb;        /* number of these indices */
+  bool has_for;       /* `for` was written */
+  fndef *fn;          /* ST_FN: the function */
+  blk *body;          /* the block; NULL: the kind has none */
+  blk *other;         /* ST_IF: the block after `else`; NULL: none */
 } stmt;
 struct blk {
-  stmt **s;
-  uint32_t n;
-  uint32_t line;
+  stmt **s;      /* the statements, in order */
+  uint32_t n;    /* number of statements */
+  uint32_t line; /* line of the first token, from 1 */
 };
 
 struct fndef {
-  const char *name, *file;
-  stname *params;
-  uint32_t nparams;
-  ast *body;
-  uint32_t line, col;
+  const char *name;   /* name of the function */
+  const char *file;   /* the source that defines it */
+  stname *params;     /* parameters */
+  uint32_t nparams;   /* number of parameters */
+  ast *body;          /* what it returns */
+  uint32_t line, col; /* position of `fn`, from 1 */
 };
 
 /* ---- definitions ----------------------------------------------------------------------------- */
 typedef struct tvar {
-  const char *name;
-  const char **sets;
-  uint32_t nsets, line, col;
+  const char *name;  /* the type variable */
+  const char **sets; /* element types and sets of them that it may be */
+  uint32_t nsets;    /* number of sets */
+  uint32_t line;     /* line of the name, from 1 */
+  uint32_t col;      /* column of the name, from 1 */
 } tvar;
 typedef struct etypex { /* type of a parameter */
-  const char *elem;
-  bool ranked; /* brackets written */
-  elem *dims;
-  uint32_t n;
+  const char *elem;     /* element type, set or type variable */
+  bool ranked;          /* brackets were written */
+  elem *dims;           /* the dims between the brackets */
+  uint32_t n;           /* number of dims */
 } etypex;
 typedef struct param {
-  const char *name;
-  bool variadic, isdims, optional;
-  etypex type;
-  ast *def;
-  const char **per;
-  uint32_t nper;
-  ast *lo, *hi; /* `in lo..hi`: contract on the data */
-  uint32_t line, col;
+  const char *name;   /* name of the input, attribute or output */
+  bool variadic;      /* followed by `...`: any number of tensors */
+  bool isdims;        /* marked `dims`: its elements are sizes */
+  bool optional;      /* marked `?` */
+  etypex type;        /* its type */
+  ast *def;           /* default value; NULL: none */
+  const char **per;   /* packs that it has one value for each place of; NULL: none */
+  uint32_t nper;      /* number of these packs */
+  ast *lo;            /* lower bound of the data, from `in lo..hi`; NULL: no contract */
+  ast *hi;            /* exclusive upper bound of the data; NULL: no contract */
+  uint32_t line, col; /* position of the name, from 1 */
 } param;
 struct opdef {
-  const char *name, *domain, *doc, *file;
-  uint32_t line, col, endline;
-  tvar *tv;
-  uint32_t ntv;
-  param *in, *attr, *out;
-  uint32_t nin, nattr, nout;
-  blk *body;
-  map *indexnames; /* names that stand for an index inside stages (checker): value 1 */
+  const char *name;   /* name of the operator, without its domain */
+  const char *domain; /* its domain; "": ONNX's own */
+  const char *doc;    /* the text before the definition; "": none */
+  const char *file;   /* the source that defines it */
+  uint32_t line;      /* line of the name, from 1 */
+  uint32_t col;       /* column of the name, from 1 */
+  uint32_t endline;   /* last line of the definition */
+  tvar *tv;           /* type variables */
+  uint32_t ntv;       /* number of type variables */
+  param *in;          /* inputs */
+  param *attr;        /* attributes */
+  param *out;         /* outputs */
+  uint32_t nin;       /* number of inputs */
+  uint32_t nattr;     /* number of attributes */
+  uint32_t nout;      /* number of outputs */
+  blk *body;          /* the statements */
+  map *indexnames;    /* names that stand for an index inside stages (check.c): value 1 */
 };
 
 struct oplib {
-  ctx *c;
-  arena *a;
-  map *ops;    /* "domain::name" -> opdef* */
-  map *fns;    /* name -> fndef* */
-  map *unread; /* as ops -> unread*, of sources that are read when somebody asks (lib.c) */
-  VEC(const opdef *) sorted;
-  bool is_sorted;
-  bool unchecked; /* what definitions ask of data is not checked */
+  ctx *c;   /* context that owns the library */
+  arena *a; /* arena of the definitions */
+  map *ops; /* "domain::name" -> opdef * */
+  map *fns; /* name -> fndef * */
+  /* as ops -> unread *, of sources that are read when one of their operators is looked up (lib.c) */
+  map *unread;
+  VEC(const opdef *) sorted; /* all operators by name, where is_sorted */
+  bool is_sorted;            /* `sorted` is complete */
+  bool unchecked;            /* what definitions require of data is not checked */
 };
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -210,13 +235,14 @@ typedef enum punct {
           P_COUNT
 } punct;
 typedef struct token {
-  uint8_t kind, p; /* tokkind; punct (keywords are names with p set) */
-  bool nl;         /* a line break stands before it */
-  uint32_t line, col;
-  const char *s; /* interned name, string or doc text; text of punctuation */
+  uint8_t kind;       /* tokkind */
+  uint8_t p;          /* punct (a keyword is a T_PUNCT, too) */
+  bool nl;            /* a line break stands before it */
+  uint32_t line, col; /* position of its first character, from 1 */
+  const char *s;      /* interned name, string or doc text; text of punctuation */
   union {
-    int64_t i;
-    double f;
+    int64_t i; /* T_INT */
+    double f;  /* T_FLOAT */
   } k;
 } token;
 typedef VEC(token) tokens;

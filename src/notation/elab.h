@@ -23,107 +23,122 @@ typedef struct nten nten;
 typedef struct vlist vlist;
 typedef enum vkind { V_NONE = 1, V_BOOL, V_SIZE, V_RAT, V_FLOAT, V_STR, V_TYPE, V_LIST, V_TEN, V_EX } vkind;
 typedef struct val {
-  uint8_t kind, type; /* type: V_TYPE's element type */
-  bool idx, weak, b, str;
-  sz s, den;
-  ex e;
-  double f;
+  uint8_t kind; /* vkind */
+  uint8_t type; /* V_TYPE: the element type */
+  bool idx;     /* V_SIZE: an index took part */
+  bool weak;    /* V_EX: built of literals and sizes only, still without a type of its own */
+  bool b;       /* V_BOOL: the value; V_EX: the default of an omitted input */
+  bool str;     /* V_EX: one byte of a string */
+  sz s;         /* V_SIZE: the size; V_RAT: numerator */
+  sz den;       /* V_RAT: denominator */
+  ex e;         /* V_EX: the value in the module */
+  double f;     /* V_FLOAT: the number */
   union {
-    const char *str;
-    vlist *l;
-    nten *t;
+    const char *str; /* V_EX: one byte of a string */
+    vlist *l;        /* V_LIST: the values */
+    nten *t;         /* V_TEN: the tensor */
   } p;
 } val;
 struct vlist {
-  uint32_t n;
-  val *v;
+  uint32_t n; /* number of values */
+  val *v;     /* the values */
 };
 
 typedef VEC(val) valvec;
 
 typedef struct seg { /* one element of the bracket a tensor was declared with: a dim or a pack */
-  bool splat;
-  uint32_t n;
-  const sz *d;
+  bool splat;        /* declared with `...`: a pack */
+  uint32_t n;        /* number of axes: 1 without splat */
+  const sz *d;       /* their sizes */
 } seg;
 struct nten {
-  const char *name;
-  etype type;
-  uint32_t rank;
-  const sz *shape;
+  const char *name; /* its name in the definition */
+  etype type;       /* element type */
+  uint32_t rank;    /* number of axes */
+  const sz *shape;  /* a size for each axis */
   tid t;        /* 0: never materialised (a default, or a list of sizes). Strings: u8 with one axis more, the bytes */
   bool uniform; /* every element is `fill` */
-  val fill;
-  const sz *values; /* contents if known, row-major */
-  const double *floats;
-  const seg *segs;
-  uint32_t nsegs;
-  sz lo, hi;      /* contract lo <= element < hi; 0: none */
-  uint32_t stage; /* index + 1 of the stage that an update may extend; 0: none */
-  bool read;      /* something loads it: an update must copy */
-  uint32_t row;   /* block item of the stage */
+  val fill;     /* the element of a uniform tensor */
+  const sz *values;     /* contents as sizes, row-major; NULL: not known */
+  const double *floats; /* contents as floats, row-major; NULL: not known */
+  const seg *segs;      /* dims and packs that it was declared with; NULL: not known */
+  uint32_t nsegs;       /* number of segs */
+  sz lo;                /* contract: lower bound of the elements */
+  sz hi;                /* contract: exclusive upper bound of the elements; 0: there is no contract */
+  uint32_t stage;       /* index + 1 of the stage that an update may extend; 0: none */
+  bool read;            /* something loads it: an update must copy */
 };
 
 typedef enum role { R_STATIC = 1, R_INDEX, R_PARAM, R_TENSOR, R_FN } role;
 typedef struct binding {
-  const char *name;
-  uint8_t role;
-  val v, range; /* index: its exclusive upper bound (a size, or a list of them) */
-  const fndef *fn;
-  struct binding *next;
+  const char *name;     /* what the definition calls it */
+  uint8_t role;         /* role */
+  val v;                /* its value */
+  val range;            /* R_INDEX: its exclusive upper bound (a size, or a list of them); of no kind: none */
+  const fndef *fn;      /* R_FN: the function */
+  struct binding *next; /* the binding made before; NULL: the first */
 } binding;
 
 struct gradient;
 typedef struct el {
-  ctx *c;
-  arena *a;
-  emodule *m;
-  const oplib *lib;
-  const opdef *d;
-  const char *node, *file, *path; /* path: names the call within the node, for late sizes */
-  const char *op;                 /* the definition that the node calls */
-  uint32_t blk;
-  binding *locals, *globals;
-  bool stat; /* in a static position: indices are not visible */
-  uint32_t depth, steps;
+  ctx *c;                      /* context */
+  arena *a;                    /* memory of the elaboration */
+  emodule *m;                  /* module that gets the stages */
+  const oplib *lib;            /* operators that calls are looked up in */
+  const opdef *d;              /* the definition that is elaborated */
+  const char *node;            /* name of the model's node, for messages; NULL: none */
+  const char *file;            /* source of the definition or function that is evaluated, for messages */
+  const char *path;            /* names the call within the node, for late sizes */
+  const char *op;              /* name of the definition that the node calls */
+  uint32_t blk;                /* block of the module that gets the stages */
+  binding *locals;             /* indices and parameters, innermost first */
+  binding *globals;            /* names of the definition, youngest first */
+  bool stat;                   /* in a static position: indices are not visible */
+  uint32_t depth;              /* nested calls of operators */
+  uint32_t steps;              /* expressions evaluated so far; bounded by MAX_STEPS */
   uint32_t soft;               /* depth of conditions that could not be turned into facts */
   VEC(sz) facts;               /* the conditions around the current point, each >= 0 */
   VEC(sz) extents;             /* of the indices bound around the current point */
-  const char *recurrence_name; /* inside a recurrence */
-  val recurrence_index;
-  sz recurrence_extent;
-  atom recurrence_var;
-  uint32_t recurrence_id;
+  const char *recurrence_name; /* name of the step's index; NULL: not inside a recurrence */
+  val recurrence_index;        /* value of the step's index */
+  sz recurrence_extent;        /* number of steps */
+  atom recurrence_var;         /* variable of the step; 0: the extent is 1, so there is none */
+  uint32_t recurrence_id;      /* index into the module's recurrences */
+  /* first pass over the body: makes its tensors only, so that its stages may name each other */
   bool recurrence_alloc;
-  uint32_t nout;
-  const arg *want;       /* per output, NULL: all */
-  map *variadic;         /* output name -> vlist* being collected */
-  map *skip;             /* names of outputs nobody uses */
-  struct gradient *grad; /* of the root only */
-  map *known;            /* tid -> known_values* : contents known from outside */
+  uint32_t nout;         /* number of outputs that the caller takes */
+  const arg *want;       /* per output: is it wanted? NULL: all */
+  map *variadic;         /* name of a variadic output -> valvec * being collected */
+  map *skip;             /* names of outputs that nobody uses */
+  struct gradient *grad; /* of the root only: the stated gradient that is wanted; NULL: none */
+  map *known;            /* tid -> known_values *: contents known from outside */
   struct elframe *frame; /* shared by nested calls (contents.c) */
-  VEC(nten *) tiles;     /* outputs made by updates alone */
+  VEC(nten *) tiles;     /* outputs that updates alone write */
   uint32_t *serial;      /* shared by nested calls: numbers late sizes */
   bool unchecked;        /* no checks of values: nobody wants them, or they are there already */
-  bool *keep;            /* shared too: the arena must outlive the call (stated gradients); NULL: they are not wanted */
-  sz chr, chr_extent;    /* the position in the strings of the current statement; 0: none read yet */
+  /* shared by nested calls: set where a stated gradient needs the arena later; NULL: no gradients are wanted */
+  bool *keep;
+  sz chr;        /* position in the strings of the current statement; 0: none read yet */
+  sz chr_extent; /* number of these positions: bytes of the longest string */
 } el;
 typedef struct gradient { /* a stated gradient is wanted: adjoints of the outputs in, of the inputs out */
-  const val *adjoints;
-  uint32_t nout, nin;
-  const arg *want; /* per input */
-  val *out;
+  const val *adjoints;    /* per output: its adjoint */
+  uint32_t nout;          /* number of outputs */
+  uint32_t nin;           /* number of inputs */
+  const arg *want;        /* per input: is its adjoint wanted? */
+  val *out;               /* per input: its adjoint, where wanted */
 } gradient;
 typedef struct known_values {
-  const sz *values;
-  const double *floats;
-  const struct pval *elements; /* the same, as elements; made when first asked for */
+  const sz *values;            /* the elements as sizes, row-major; 0: not known; NULL: use floats */
+  const double *floats;        /* the elements as floats, row-major */
+  const struct pval *elements; /* the same, as elements; NULL until first asked for */
 } known_values;
 typedef struct elframe {
-  uint32_t mark, newest; /* sym_mark and sym_newest when the call began */
-  uint32_t conditions;   /* that are assumed around the current point (cond_push) */
-  uint32_t stages;       /* those up to this one will not change any more */
-  map *passing;          /* contents found for one question alone; NULL: none */
+  uint32_t mark;       /* sym_mark when the call began */
+  uint32_t newest;     /* sym_newest when the call began */
+  uint32_t conditions; /* number assumed around the current point (cond_push) */
+  uint32_t stages;     /* those up to this one will not change any more */
+  map *passing;        /* contents found for one question alone; NULL: none */
 } elframe;
 
 /* ---- value.c: values and their arithmetic ---------------------------------------------------- */
@@ -157,8 +172,9 @@ val v_ratio(el *x, sz num, sz den);
 /* Conditions */
 bool cond_sz(el *x, ex cond, sz *c); /* cond <=> c >= 0, when cond compares sizes and indices only */
 typedef struct condmark {
-  uint32_t sym, facts;
-  bool lost;
+  uint32_t sym;   /* sym_mark before the condition */
+  uint32_t facts; /* number of facts before the condition */
+  bool lost;      /* a part of the condition could not be turned into facts */
 } condmark;
 /* its consequences are facts until cond_pop; counts x->soft when something is lost */
 condmark cond_push(el *x, ex cond, bool truth);
@@ -182,9 +198,9 @@ val ev_static(el *x, const ast *e);               /* in a static position */
 val ev_elems(el *x, const elem *el_, uint32_t n); /* a list, packs spliced */
 val ev_fn(el *x, const fndef *f, val *args, uint32_t n, const ast *at);
 typedef struct bound {
-  u32vec vars;
-  binding *saved;
-  uint32_t extents;
+  u32vec vars;      /* variables of the indices */
+  binding *saved;   /* locals before the indices were bound */
+  uint32_t extents; /* number of extents before the indices were bound */
 } bound;
 void bind_all(el *x, const binder *b, uint32_t n, const ast **exprs, uint32_t nexprs, bound *out);
 void unbind(el *x, bound *b);
@@ -255,9 +271,10 @@ void run_gradients(el *x, gradient *g); /* behind the stages of the definition *
 /* ---- point.c --------------------------------------------------------------------------------- */
 typedef struct pval {
   enum { PV_UNKNOWN, PV_INT, PV_NUM, PV_RATIO, PV_BOOL, PV_COND /* s >= 0 */ } kind;
-  sz s, den;
-  double f;
-  bool b;
+  sz s;     /* PV_INT: the number; PV_RATIO: numerator; PV_COND: the condition is s >= 0 */
+  sz den;   /* PV_RATIO: denominator */
+  double f; /* PV_NUM: the number */
+  bool b;   /* PV_BOOL: the value */
 } pval;
 enum { POINT_PLACES = 1024 }; /* contents are found of tensors up to this many elements */
 /* value of a closed element expression, if known */

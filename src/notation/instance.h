@@ -17,12 +17,15 @@ typedef struct opinst_opts {
   bool empty;     /* a size may be 0 */
 } opinst_opts;
 typedef struct opinst {
-  emodule *m;
-  uint32_t nin, nattr, nout;
-  arg in[OPINST_MAX], out[OPINST_MAX]; /* out[].present: computed */
+  emodule *m;          /* module with the stages of the call */
+  uint32_t nin;        /* number of inputs */
+  uint32_t nattr;      /* number of attributes */
+  uint32_t nout;       /* number of outputs */
+  arg in[OPINST_MAX];  /* inputs */
+  arg out[OPINST_MAX]; /* outputs; present: computed */
   /* contents of in[]; constants of the module where the definition wants their values, else module inputs */
   ndarray data[OPINST_MAX];
-  sattr attr[OPINST_MAX];
+  sattr attr[OPINST_MAX]; /* attributes */
 } opinst;
 
 /* False, without diagnostics: this seed gives no legal call. Everything lives in c. */
@@ -37,8 +40,10 @@ const char *opinst_text(ctx *c, const char *formula);
  * `cost bytes = ..` of the definition called replace what follows from the stages. The texts leave products of
  * sizes as they are: 2*n*m*c*k0*(s0 - k0 + 1). */
 typedef struct opcost {
-  sz flops, bytes;
-  const char *flops_text, *bytes_text;
+  sz flops;               /* arithmetic operations */
+  sz bytes;               /* bytes of inputs and outputs */
+  const char *flops_text; /* flops as a formula */
+  const char *bytes_text; /* bytes as a formula */
 } opcost;
 opcost opinst_cost(ctx *c, const opinst *i);
 #endif

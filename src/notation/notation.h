@@ -54,23 +54,23 @@ void opdef_signature(const opdef *d, sbuf *b);
 
 typedef enum { SK_NONE, SK_INT, SK_FLOAT, SK_STRING, SK_INTS, SK_FLOATS, SK_STRINGS, SK_TENSOR } skind;
 typedef struct sattr {
-  const char *name;
-  skind kind;
-  uint32_t n;
-  int64_t i;
-  double f;
-  const char *s;
-  const int64_t *ints;
-  const double *floats;
-  const char *const *strings;
-  const ndarray *tensor;
+  const char *name;           /* name of the attribute */
+  skind kind;                 /* which of the fields have a meaning */
+  uint32_t n;                 /* lists: number of elements */
+  int64_t i;                  /* SK_INT */
+  double f;                   /* SK_FLOAT */
+  const char *s;              /* SK_STRING */
+  const int64_t *ints;        /* SK_INTS */
+  const double *floats;       /* SK_FLOATS */
+  const char *const *strings; /* SK_STRINGS */
+  const ndarray *tensor;      /* SK_TENSOR */
 } sattr;
 typedef struct arg {
-  bool present; /* false: omitted optional */
-  etype type;
-  uint32_t rank;
-  const sz *shape;
-  tid t; /* tensor of the module the stages go to */
+  bool present;    /* false: omitted optional */
+  etype type;      /* element type */
+  uint32_t rank;   /* number of axes */
+  const sz *shape; /* size of each axis */
+  tid t;           /* tensor of the module the stages go to */
   /* contents as symbolic sizes, row-major; NULL if not known. Integer tensors of at most 64 elements */
   const sz *values;
   const double *floats; /* contents of a small constant float tensor (Resize scales ...), else NULL */

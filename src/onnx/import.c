@@ -119,7 +119,7 @@ static const pb_function *find_function(importer *im, const pb_node *p) {
 
 static void inline_call(importer *im, const scope *s, const pb_node *p, const pb_function *f) {
   const char *who = node_shown(im, p);
-  frame_fn fr = {s->fn, f, map_new(im->scratch), NULL, s->fn ? s->fn->depth + 1 : 1};
+  frame_fn fr = {f, map_new(im->scratch), NULL, s->fn ? s->fn->depth + 1 : 1};
   if (fr.depth > MAX_CALLS)
     ctx_fail(im->c, E_MODEL, "function '%s' calls itself, or calls are nested deeper than %d (at node '%s')",
              name_shown(im, f->name), MAX_CALLS, who);

@@ -7,11 +7,10 @@
 
 /* A call of one of the model's functions that is being inlined; NULL: the model's own nodes. */
 typedef struct frame_fn {
-  const struct frame_fn *caller;
-  const pb_function *fn;
-  map *attrs;         /* name to const pb_attr *: what the call gives, else the function's default */
-  const char *prefix; /* of the names of its nodes and values */
-  uint32_t depth;
+  const pb_function *fn; /* the function */
+  map *attrs;            /* name to const pb_attr *: what the call gives, else the function's default */
+  const char *prefix;    /* of the names of its nodes and values */
+  uint32_t depth;        /* nested calls, from 1 */
 } frame_fn;
 
 /* The names visible in one graph or function body. */
@@ -23,15 +22,15 @@ typedef struct scope {
   map *sparse;               /* name to const pb_sparse * */
   map *types;                /* name to const pb_type *: value_info */
   map *makers;               /* name to const pb_node *: who produces it, for messages */
-  const frame_fn *fn;
+  const frame_fn *fn;        /* call of the function whose body it is; NULL: the model's own nodes */
 } scope;
 
 typedef struct importer {
-  ctx *c;
-  arena *a;       /* lives as long as the context */
-  arena *scratch; /* goes when the import is done */
-  const pb_model *m;
-  tensor_source src;
+  ctx *c;            /* context */
+  arena *a;          /* lives as long as the context */
+  arena *scratch;    /* goes when the import is done */
+  const pb_model *m; /* the file's messages */
+  tensor_source src; /* where tensors come from */
   map *functions;    /* domain, name, overload to const pb_function * */
   map *symbols;      /* the model's name of a dimension to its sz */
   map *symbol_names; /* identifiers given out */

@@ -4,7 +4,7 @@
 #include "onnx/proto.h"
 
 typedef struct tensor_source {
-  ctx *c;
+  ctx *c;             /* context */
   bytes file;         /* the whole model file, to know which bytes are mapped */
   const char *path;   /* of it, NULL when it came from memory */
   const char *name;   /* of it, for messages */

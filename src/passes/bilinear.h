@@ -8,17 +8,23 @@
 
 enum { BILINEAR_INPUTS = 64, BILINEAR_PRODUCTS = 96 };
 typedef struct window {
-  atom o, k;
-  uint32_t arg; /* of X: index = apart*(stride*o + sign*k) + rest */
-  int64_t sign, stride, spacing;
-  int64_t taps; /* of k, r of them in a part: */
+  atom o;          /* variable of the outputs */
+  atom k;          /* variable of the taps */
+  uint32_t arg;    /* of X: index = spacing*(stride*o + sign*k) + rest */
+  int64_t sign;    /* 1 or -1: direction of the taps */
+  int64_t stride;  /* steps of `spacing` between two outputs */
+  int64_t spacing; /* places of X between two taps */
+  int64_t taps;    /* of k, r of them in a part: */
   /* stride: phase f has the taps k = stride*i + f - lead, i < r, a sum of their own that shares its products with
    * those of other phases; 1: not so */
   int64_t phases, lead;
   /* k = r*part + .., where a part's taps are a tile's outputs, m == r: tile t and part p read the inputs of t + p;
    * 1: not divided */
   int64_t parts;
-  int64_t r, m, n, len;        /* len: inputs of a tile; m == 1: left alone */
+  int64_t r;                   /* taps of a part */
+  int64_t m;                   /* outputs of a tile; 1: no such form */
+  int64_t n;                   /* products of a tile */
+  int64_t len;                 /* inputs of a tile */
   int64_t circle;              /* its length; 0: interpolation on a line */
   double growth;               /* of the error: that of plain sums counts 1 */
   double in, out;              /* operations for a product's B', and for its part in A' */

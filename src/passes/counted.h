@@ -6,16 +6,17 @@
 typedef enum { ZERO = 1, LOWEST } nothing; /* what counts nothing: 0, or -inf */
 /* A range in the making: outside of lo..hi-1 the value counts nothing. 0: unbounded. */
 typedef struct span {
-  sz lo, hi;
+  sz lo;      /* first place; 0: no bound */
+  sz hi;      /* end of the places (not included); 0: no bound */
   bool none;  /* it counts nowhere */
   bool exact; /* it counts at each place inside, as far as conditions say */
   bool some;  /* where there are places, it counts at one of them */
   bool all;   /* where there is no place, nothing is said */
 } span;
 typedef struct finder {
-  pw *p;
-  emodule *m;
-  ctx *c;
+  pw *p;           /* the run of passes */
+  emodule *m;      /* the module */
+  ctx *c;          /* the context */
   atom var;        /* of whose values */
   uint32_t stage;  /* bounds are over the variables of its axes */
   uint32_t kernel; /* data that it does not read anyway are not asked for; 0: of no kernel */

@@ -16,8 +16,7 @@ typedef struct unfold {
   pw *p;
   uint32_t s; /* the stage with such axes */
   tid from, to;
-  sz *by;      /* room for its digits */
-  bool missed; /* a load whose digits are not named */
+  sz *by; /* room for its digits */
 } unfold;
 /* x where `e` says x >= 0; 0: it says something else */
 static sz not_negative(unfold *u, ex e) {

@@ -8,7 +8,7 @@
 /* ---- the pipeline ---------------------------------------------------------------------------- */
 typedef struct pw pw; /* a run of the pipeline: private */
 typedef struct expr_pass {
-  const char *name;
+  const char *name;  /* name of the pass; NULL: end of the table */
   bool (*fn)(pw *p); /* returns whether it changed anything */
   int level;         /* runs at this optimisation level and above */
   bool loose;        /* regroups sums of floats beyond reassociation */
@@ -21,7 +21,7 @@ enum { EXPR_VARIANT_ROWS = 4 /* rows from which on an open number of them may be
 typedef struct expr_observer {
   /* Called after every pass; may print or verify. Returning false stops the pipeline there. NULL: nobody looks. */
   bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);
-  void *env;
+  void *env;   /* handed to after */
   bool strict; /* loose passes are left out */
   /* passes that are left out, by name, with spaces between; NULL: none. Not dce and kernels: every module needs them */
   const char *skip;

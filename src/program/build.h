@@ -5,19 +5,24 @@
 
 /* memory.c */
 typedef struct membuf {
-  sz bytes, offset;
-  uint32_t first, last;
-  bool used, late;
-  uint64_t weight_offset;
+  sz bytes;               /* bytes that it takes, a multiple of 64 */
+  sz offset;              /* bytes from the beginning of the arena, or of its late part */
+  uint32_t first, last;   /* first and last step in which it is live */
+  bool used;              /* some step uses it */
+  bool late;              /* it is in the late part */
+  uint64_t weight_offset; /* weights: bytes from the beginning of the weights */
 } membuf;
 typedef struct memplan {
-  splan *plan;
-  membuf *mem;   /* as plan->buffers */
-  bool *open;    /* per late size: without a bound, and memory for it is in the late part */
-  VEC(sz) rooms; /* bytes of the late part that sizes need which become known at one place, and all before them */
-  atom threads;  /* stands in the sizes of late scratch areas; 0: there are none */
-  sz arena_bytes, scratch_bytes, live_bound;
-  uint64_t weight_bytes;
+  splan *plan; /* the schedule whose buffers get places */
+  membuf *mem; /* a place for each of plan->buffers */
+  bool *open;  /* per late size: without a bound, and memory for it is in the late part */
+  /* bytes of the late part that sizes need which become known at one place, and all before them */
+  VEC(sz) rooms;
+  atom threads;          /* stands in the sizes of late scratch areas; 0: there are none */
+  sz arena_bytes;        /* without scratch and the late part */
+  sz scratch_bytes;      /* per worker */
+  sz live_bound;         /* most bytes live at one step; 0: not known */
+  uint64_t weight_bytes; /* bytes of all weights */
 } memplan;
 void memory_plan(memplan *p);
 sz program_last_trip(emodule *m, const xloop *x); /* at most this is the counter */
@@ -25,7 +30,7 @@ sz program_last_trip(emodule *m, const xloop *x); /* at most this is the counter
 /* message.c */
 typedef struct message_part {
   const char *text; /* NULL: a number */
-  lv number;        /* i64 */
+  lv number;        /* the number, i64 */
 } message_part;
 uint32_t message_bytes(const message_part *parts, uint32_t n); /* memory that it takes to put them together */
 void message_kernels(lmodule *l); /* which message_fail calls, where they are not there yet */

@@ -35,96 +35,109 @@
 
 enum { PROGRAM_ROOM = 100 }; /* what `run` returns to be called again with more memory: the runtime's EK_RT_ROOM */
 typedef struct psize {
-  atom symbol;
-  int64_t lo, hi;
-  sz def;   /* what it stands for; 0 none */
-  sz bound; /* a loop's counter, or a late size that has one: at most this; else 0 */
+  atom symbol;    /* the size */
+  int64_t lo, hi; /* range of its value, inclusive */
+  sz def;         /* what it stands for; 0: it stands for itself */
+  sz bound;       /* a loop's counter, or a late size that has one: at most this; else 0 */
 } psize;
 typedef struct pio {
-  const char *name;
-  etype type;
-  uint32_t rank;
-  const sz *dims;
+  const char *name; /* name of the input or output */
+  etype type;       /* element type */
+  uint32_t rank;    /* number of axes */
+  const sz *dims;   /* size of each axis */
 } pio;
 typedef struct pbuffer {
-  buf_kind kind;
-  etype type;
-  const char *name; /* for readers; may be NULL */
-  sz elems;
-  uint32_t number;      /* input, output: which */
-  sz bytes, offset;     /* arena: room, a multiple of 64, and where in the arena, or in its late part */
-  bool late;            /* arena: in the late part */
-  uint32_t first, last; /* arena: live in these steps */
-  uint64_t weight_offset;
-  contents from;      /* weights; its source is NULL when read from text */
-  const char *sha256; /* weights: of the contents; NULL: not computed yet */
-  bool halo;
-  scalar fill;
+  buf_kind kind;          /* where it lies */
+  etype type;             /* element type */
+  const char *name;       /* for readers; may be NULL */
+  sz elems;               /* number of elements */
+  uint32_t number;        /* input, output: index among them */
+  sz bytes;               /* arena: bytes that it takes, a multiple of 64 */
+  sz offset;              /* arena: bytes from the beginning of the arena, or of its late part */
+  bool late;              /* arena: it is in the late part */
+  uint32_t first, last;   /* arena: first and last step in which it is live */
+  uint64_t weight_offset; /* weights: bytes from the beginning of the weights */
+  contents from;          /* weights: how the contents are computed; its source is NULL when read from text */
+  const char *sha256;     /* weights: of the contents; NULL: not computed yet */
+  bool halo;              /* a border around it holds `fill` (schedule/halo.h) */
+  scalar fill;            /* value of the halo */
 } pbuffer;
+/* One element of a buffer. */
 typedef struct place {
-  uint32_t buffer;
-  sz at;
-} place; /* one element; buffer 0: none */
+  uint32_t buffer; /* number of the buffer; 0: none */
+  sz at;           /* index of the element */
+} place;
+/* A condition on sizes. */
 typedef struct pcheck {
-  sz ge0;
-  bool is_eq;
-  const char *text, *node;
-} pcheck; /* node may be NULL */
+  sz ge0;           /* must be at least 0 */
+  bool is_eq;       /* must be 0 */
+  const char *text; /* the message */
+  const char *node; /* node of the model; NULL: not known */
+} pcheck;
 
 typedef struct pvalue { /* see CHECKS in expr.h */
-  place at, value;
-  sz lo, hi;
-  uint32_t ndims;
-  const sz *dims;
-  const char *text, *node; /* node may be NULL */
+  place at;             /* where the first wrong position is; EXPR_NOWHERE stands there: all are right */
+  place value;          /* where the wrong value is */
+  sz lo;                /* least allowed value */
+  sz hi;                /* exclusive upper bound of allowed values */
+  uint32_t ndims;       /* number of dims */
+  const sz *dims;       /* sizes that the position counts over, row-major */
+  const char *text;     /* what the value is */
+  const char *node;     /* node of the model; NULL: not known */
 } pvalue;
 
 typedef enum { ST_LAUNCH = 1, ST_LATE, ST_CHECK, ST_IF, ST_LOOP, ST_ROOM, ST_VALUE } step_kind;
 typedef struct steps {
-  struct step *v;
-  uint32_t n, cap;
+  struct step *v; /* the steps, in order */
+  uint32_t n;     /* number of steps */
+  uint32_t cap;   /* places at v */
 } steps;
 typedef struct step {
-  step_kind kind;
-  const char *kernel; /* LAUNCH: its name; */
-  lfunc *func;        /* and itself */
-  uint32_t nargs;
-  const kargs *args;  /* LAUNCH: buffer 0 is the scratch area */
-  sz chunks, scratch; /* LAUNCH; scratch: bytes per worker, 0 is none */
-  bool parallel;
-  sz where;         /* LAUNCH: for the threads, where this is at least 0; 0: always */
-  uint32_t launch;  /* LAUNCH: its number in the plan + 1; 0: read from text */
-  atom symbol;      /* LATE: the size; LOOP: the trip's number */
-  const char *node; /* LATE: of the model, for messages; NULL: it is not known */
-  sz room;          /* ROOM: bytes of the late part; 0: of output number `output` */
-  uint32_t output;
-  sz trips;           /* LOOP; 0: read from `from` */
+  step_kind kind;     /* which step; decides which fields have a meaning */
+  const char *kernel; /* LAUNCH: name of the kernel */
+  lfunc *func;        /* LAUNCH: the kernel */
+  uint32_t nargs;     /* LAUNCH: number of arguments */
+  const kargs *args;  /* LAUNCH: its arguments; buffer 0 is the scratch area */
+  sz chunks;          /* LAUNCH: number of chunks */
+  sz scratch;         /* LAUNCH: bytes of scratch per worker; 0: none */
+  bool parallel;      /* LAUNCH: may run on several threads */
+  sz where;           /* LAUNCH: on several threads where this is at least 0; 0: always */
+  uint32_t launch;    /* LAUNCH: its number in the plan + 1; 0: read from text */
+  atom symbol;        /* LATE: the size; LOOP: the trip's number */
+  const char *node;   /* LATE: of the model, for messages; NULL: it is not known */
+  sz room;            /* ROOM: bytes of the late part; 0: the step is about an output */
+  uint32_t output;    /* ROOM: number of the output, where room is 0 */
+  sz trips;           /* LOOP: number of trips; 0: read from `from` */
   place from;         /* LATE: the value; IF: the condition; LOOP: the number of trips */
-  place first, again; /* LOOP: conditions, none: true */
-  pcheck check;
-  pvalue value;      /* VALUE */
-  steps body, other; /* IF: then, else; LOOP: body */
+  place first;        /* LOOP: whether it begins at all; no place: it does */
+  place again;        /* LOOP: whether another trip follows; no place: it does */
+  pcheck check;       /* CHECK: the condition */
+  pvalue value;       /* VALUE: the condition */
+  steps body;         /* IF: where the condition holds; LOOP: a trip */
+  steps other;        /* IF: where it does not hold */
 } step;
 
 typedef struct program {
-  ctx *c;
-  arena *a;
-  lmodule *l; /* the kernels, and plan_fn and run_fn once they are made */
-  const char *name;
-  VEC(psize) sizes; /* all that occur, each after those in its definition or bound */
-  VEC(pio) inputs, outputs;
-  VEC(pbuffer) buffers; /* [0] unused */
-  VEC(pcheck) checks;   /* at entry */
-  steps steps;
-  atom threads;     /* the symbol among the sizes that is the number of threads; 0: none is */
-  sz arena_bytes;   /* without scratch and the late part */
-  sz scratch_bytes; /* per worker */
-  sz live_bound;    /* most bytes live at one step: no plan can be below it; 0: not known */
-  uint64_t weight_bytes;
+  ctx *c;                /* context */
+  arena *a;              /* memory of the program */
+  lmodule *l;            /* the kernels, and plan_fn and run_fn once they are made */
+  const char *name;      /* name of the model's functions */
+  VEC(psize) sizes;      /* all that occur, each after those in its definition or bound */
+  VEC(pio) inputs;       /* inputs, in the model's order */
+  VEC(pio) outputs;      /* outputs, in the model's order */
+  VEC(pbuffer) buffers;  /* [0] unused */
+  VEC(pcheck) checks;    /* conditions checked before anything runs */
+  steps steps;           /* what `run` does */
+  atom threads;          /* the symbol among the sizes that is the number of threads; 0: none is */
+  sz arena_bytes;        /* without scratch and the late part */
+  sz scratch_bytes;      /* per worker */
+  sz live_bound;         /* most bytes live at one step: no plan can be below it; 0: not known */
+  uint64_t weight_bytes; /* bytes of all weights */
   /* run calls the empty kernel `tick` through call->parallel before and after each launch, with 2*launch and
    * 2*launch + 1 chunks */
   bool timed;
-  lfunc *plan_fn, *run_fn;
+  lfunc *plan_fn; /* function that computes sizes and memory; NULL: not made yet */
+  lfunc *run_fn;  /* function that runs the steps; NULL: not made yet */
 } program;
 
 program *program_build(splan *p, const char *name); /* with its functions */
@@ -135,8 +148,8 @@ typedef struct weights_watch {
   void (*begun)(void *env); /* sizes are not asked for any more */
   /* of this, from which weights came, nothing will be read any more: at most one call for a byte */
   void (*done)(void *env, bytes source);
-  void (*wrote)(void *env, size_t n); /* so many bytes */
-  void *env;
+  void (*wrote)(void *env, size_t n); /* n more bytes are written */
+  void *env;                          /* handed to all three */
 } weights_watch;
 /* The contents of the weights, weight_bytes bytes, written on several threads; they are made only now. Fails
  * (E_USAGE) when the program was read from text. watch: may be NULL. Pages of mapped files do not stay in memory. */

@@ -11,25 +11,34 @@
 
 typedef struct pw pw; /* one run of the passes */
 
-typedef struct cinfo {         /* what is known about a constant's bytes */
-  bool known, uniform, affine; /* affine: value = c0 + sum coef[d] * index d (integers only) */
-  scalar value;                /* uniform */
-  int64_t c0, coef[MAX_RANK];
+typedef struct cinfo {    /* what is known about a constant's bytes */
+  bool known;             /* its bytes are known */
+  bool uniform;           /* all elements have the value `value` */
+  bool affine;            /* value = c0 + sum coef[d] * index d (integers only) */
+  scalar value;           /* uniform: the value */
+  int64_t c0;             /* affine: value of element [0, 0, ...] */
+  int64_t coef[MAX_RANK]; /* affine: factor of each index */
 } cinfo;
 
 typedef struct pending {
-  uint32_t before, stage;
+  uint32_t before; /* stage that it is put in front of */
+  uint32_t stage;  /* the new stage */
 } pending;
 
 struct pw {
-  emodule *m;
-  ctx *c;
-  arena *a; /* lives for one run */
-  int level;
-  uint64_t fuel, spent;
-  uint64_t cache_bytes;
-  uint32_t lanes, fma, registers;
-  bool convert, narrow, strict;
+  emodule *m;               /* module that is rewritten */
+  ctx *c;                   /* context */
+  arena *a;                 /* lives for one run */
+  int level;                /* optimisation level */
+  uint64_t fuel;            /* rewrites allowed; 0: no limit */
+  uint64_t spent;           /* rewrites done so far */
+  uint64_t cache_bytes;     /* what a worker may keep between the stages of a row kernel */
+  uint32_t lanes;           /* of the target: f32 values of a register */
+  uint32_t fma;             /* of the target: registers that a core multiplies and adds in a cycle */
+  uint32_t registers;       /* of the target: vector registers */
+  bool convert;             /* constants of narrow floats are converted now */
+  bool narrow;              /* factors of products with constants may be kept in bf16 */
+  bool strict;              /* sums of floats are not regrouped */
   double most_growth;       /* of the error of a window sum, relative to a plain sum's (pass_winograd) */
   u32vec *variant_sizes;    /* see expr_observer; NULL: nobody asks */
   bool assume_variant_rows; /* open sizes are taken for EXPR_VARIANT_ROWS at least */
@@ -39,24 +48,25 @@ struct pw {
   uint64_t widen;      /* element types (bit 1 << etype) whose arithmetic is done in f32 */
   VEC(u32vec) readers; /* per tensor: live stages that read it, each once */
   VEC(u32vec) loads;   /* per stage: its distinct load nodes */
-  VEC(uint8_t) pinned; /* per tensor */
+  VEC(uint8_t) pinned; /* per tensor: it has a use that is no stage */
   /* per stage, as long as it does not change: 0 not asked yet, 1 no placement, 2.. one, 4 is_solid_placement, 3 not */
   VEC(uint8_t) placed;
-  VEC(cinfo *) consts;     /* per tensor, made on demand */
-  VEC(pending) pend;       /* stages to be put in front of others */
-  map *lates;              /* symbol -> tensor */
-  uint32_t block, outside; /* the block whose guards are assumed; the mark below them */
-  bool facts;              /* it has any */
-  /* simplifier: memo of the current environment */
-  VEC(ex) memo;
-  VEC(uint32_t) memo_epoch;
-  uint32_t epoch, epochs;
-  VEC(uint32_t) simple; /* per ex: epoch of constants in which it was found to be in normal form */
-  uint32_t const_epoch;
-  VEC(uint8_t) flags; /* per ex, see exf_* */
-  bool last_round;    /* folding takes what it left to the views */
-  map *canon_vars;    /* for comparing stages: (position, extent) -> atom */
-  VEC(expr_remark) remarks;
+  VEC(cinfo *) consts;      /* per tensor: what is known of its bytes; NULL: not asked for yet */
+  VEC(pending) pend;        /* stages to be put in front of others */
+  map *lates;               /* symbol -> tensor */
+  uint32_t block;           /* the block whose guards are assumed */
+  uint32_t outside;         /* sym_mark before these guards were assumed */
+  bool facts;               /* the block has guards */
+  VEC(ex) memo;             /* simplifier, per ex: its normal form in the environment memo_epoch */
+  VEC(uint32_t) memo_epoch; /* per ex: environment that memo is of; 0: none */
+  uint32_t epoch;           /* number of the current environment: facts and substitutions */
+  uint32_t epochs;          /* numbers given so far */
+  VEC(uint32_t) simple;     /* per ex: epoch of constants in which it was found to be in normal form */
+  uint32_t const_epoch;     /* changes when a constant gets another value */
+  VEC(uint8_t) flags;       /* per ex, see exf_* */
+  bool last_round;          /* folding takes what it left to the views */
+  map *canon_vars;          /* for comparing stages: (position, extent) -> atom */
+  VEC(expr_remark) remarks; /* steps that were refused */
 };
 
 /* ---- one run (pass.c) ------------------------------------------------------------------------ */
@@ -119,8 +129,8 @@ void stage_replace(pw *p, uint32_t s, map *by);
 /* All accesses of a tensor that is about to lie otherwise. They are made first: `to` gives the load that stands for
  * one; if it gives 0, reload_make is false and nothing has changed. */
 typedef struct reload {
-  u32vec readers;
-  map **by;
+  u32vec readers; /* stages that read the tensor */
+  map **by;       /* per reader: load -> what stands for it */
 } reload;
 typedef ex (*reload_to)(pw *p, const ex_node *load, const void *env);
 bool reload_make(pw *p, tid t, reload_to to, const void *env, reload *r);
@@ -129,16 +139,17 @@ atom stage_split(pw *p, uint32_t s, atom v, sz inner); /* v = inner*a + b, in ax
 bool can_split(pw *p, uint32_t s, atom v, sz inner);
 /* A stage of one value becomes a placement of pieces (split.c). For each piece: split_begin gives what each digit's
  * variable is in it (from[i] -> to[i]), split_end takes the value. split_stage puts them in place; false: as it was. */
+/* Places of a digit. */
 typedef struct slice {
-  sz first;
-  int64_t step;
-  sz extent;
-} slice; /* places of a digit */
+  sz first;     /* first place */
+  int64_t step; /* distance of two places */
+  sz extent;    /* number of places */
+} slice;
 typedef struct piece {
-  update u;
-  digit *d;
-  sz *read;
-  uint32_t n;
+  update u;   /* the update that puts it in place */
+  digit *d;   /* its digits */
+  sz *read;   /* indices at which the update reads the piece's own stage */
+  uint32_t n; /* number of digits */
 } piece;
 void split_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *out);
 void split_end(pw *p, uint32_t s, piece *k, ex value, const char *hint);

@@ -4,17 +4,18 @@
 #include "rewrite/rewrite.h"
 
 typedef struct sm {
-  pw *p;
-  emodule *m;
-  ctx *c;
-  const atom *vars;
-  const sz *by;
-  uint32_t n;     /* substituted variables */
-  uint32_t facts; /* scopes with facts */
+  pw *p;            /* the run of passes */
+  emodule *m;       /* the module */
+  ctx *c;           /* the context */
+  const atom *vars; /* substituted variables */
+  const sz *by;     /* what stands for each of them */
+  uint32_t n;       /* number of substituted variables */
+  uint32_t facts;   /* scopes with facts */
 } sm;
 typedef struct scope {
-  uint32_t mark, epoch;
-  bool any;
+  uint32_t mark;  /* sym_mark before the facts */
+  uint32_t epoch; /* environment before the facts */
+  bool any;       /* it has facts */
 } scope;
 
 ex simp(sm *z, ex e); /* normal form under the current facts and substitution */

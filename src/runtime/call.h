@@ -20,6 +20,7 @@ typedef struct ek_rt_call {
   int64_t *out_dims;
   uint8_t *arena;         /* scratch memory, 64-aligned, arena_bytes; NULL in plan. NULL in run is an error code */
   const uint8_t *weights; /* packed constants, 64-aligned */
+  /* runs the chunks 0..chunks-1 of a kernel, on several threads where there are any, and returns when all are done */
   void (*parallel)(struct ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks);
   void *pool;          /* for parallel */
   int64_t threads;     /* workers that may run at once, the caller included; scratch areas are laid out for this many */
@@ -40,27 +41,29 @@ typedef int64_t (*ek_rt_main)(ek_rt_call *call); /* 0, or an error code (ecode) 
 enum { EK_RT_ROOM = 100 };
 
 typedef struct ek_rt_tensor {
-  const char *name;
-  int32_t type; /* ONNX element type code */
-  int32_t rank;
+  const char *name;             /* name in the model */
+  int32_t type;                 /* ONNX element type code */
+  int32_t rank;                 /* number of axes */
   const int64_t *dims;          /* fixed sizes, or -1 */
   const char *const *dim_names; /* symbol or formula of the -1 ones */
 } ek_rt_tensor;
 typedef struct ek_rt_pool ek_rt_pool;
 /* Descriptor of a compiled model: what NAME_info() returns. */
 typedef struct ek_rt_model {
-  int64_t version; /* of this layout: 2 */
-  const char *name;
-  int64_t inputs, outputs;
-  const ek_rt_tensor *in, *out;
-  ek_rt_main plan; /* sizes: reads in_dims, threads; writes out_dims, arena_bytes; checks guards */
-  ek_rt_main run;
-  const uint8_t *weights;
-  int64_t weight_bytes;
-  const char *memory; /* the arena's size as a formula in the symbols */
+  int64_t version;         /* of this layout: 2 */
+  const char *name;        /* NAME of the functions NAME_run and NAME_info */
+  int64_t inputs;          /* number of inputs */
+  int64_t outputs;         /* number of outputs */
+  const ek_rt_tensor *in;  /* the inputs */
+  const ek_rt_tensor *out; /* the outputs */
+  ek_rt_main plan;         /* sizes: reads in_dims, threads; writes out_dims, arena_bytes; checks guards */
+  ek_rt_main run;          /* computes the outputs; plan must have been called with the same sizes */
+  const uint8_t *weights;  /* packed constants, 64-aligned */
+  int64_t weight_bytes;    /* bytes of weights */
+  const char *memory;      /* the arena's size as a formula in the symbols */
   /* threads for call->pool, of this model's own runtime; NULL when it has none */
   ek_rt_pool *(*pool_create)(int64_t threads);
-  void (*pool_destroy)(ek_rt_pool *p);
+  void (*pool_destroy)(ek_rt_pool *p); /* ends the threads of pool_create; NULL when it has none */
   /* instruction sets that the code may use (avx2 fma ..), spaces between; plan fails where they are missing. NULL:
    * none beyond the architecture's */
   const char *cpu;

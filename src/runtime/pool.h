@@ -11,25 +11,26 @@ typedef struct worker {
   /* the region, the same for all threads of it: written before the slot, read before a claim. It lies beside the
    * slot because a thread that learns of the region by one line waits least */
   _Atomic(ek_rt_kernel) kernel;
-  _Atomic(const int64_t *) args;
-  _Atomic int64_t total;    /* chunks */
-  _Atomic uint32_t tickets; /* pieces of the kernel's chunks, of equal size or one apart */
+  _Atomic(const int64_t *) args; /* of the region: arguments of the kernel */
+  _Atomic int64_t total;         /* chunks */
+  _Atomic uint32_t tickets;      /* pieces of the kernel's chunks, of equal size or one apart */
   /* threads that take part, each with its slot: the caller has laid out scratch memory for so many */
   _Atomic uint32_t limit;
-  _Atomic int32_t cpu; /* the processor on which the caller was when the region began; -1: not known */
-  _Alignas(64) ek_rt_pool *pool;
-  int64_t id; /* 0 is the caller, which has only its slot and region here */
-  pthread_t thread;
-  _Atomic uint32_t inside; /* may hold a claimed ticket */
-  _Atomic int32_t tid;     /* the system's number; 0: has not begun, or has ended */
-  _Atomic int32_t avoid;   /* the processor it keeps off, -1: none */
-  _Atomic uint32_t tired;  /* its processor is wanted by others: it is to sleep */
-  _Atomic int64_t rest;    /* not before this time is it woken */
-  _Atomic int64_t rest_ns; /* how long the last rest was */
-  _Atomic uint32_t moving; /* somebody changes its place just now, and has the following */
+  _Atomic int32_t cpu;           /* the processor on which the caller was when the region began; -1: not known */
+  _Alignas(64) ek_rt_pool *pool; /* the pool that it belongs to */
+  int64_t id;                    /* 0 is the caller, which has only its slot and region here */
+  pthread_t thread;              /* the system's handle of the thread */
+  _Atomic uint32_t inside;       /* may hold a claimed ticket */
+  _Atomic int32_t tid;           /* the system's number; 0: has not begun, or has ended */
+  _Atomic int32_t avoid;         /* the processor it keeps off, -1: none */
+  _Atomic uint32_t tired;        /* its processor is wanted by others: it is to sleep */
+  _Atomic int64_t rest;          /* not before this time is it woken */
+  _Atomic int64_t rest_ns;       /* how long the last rest was */
+  _Atomic uint32_t moving;       /* somebody changes its place just now, and has the following */
 #ifdef __linux__
   uint32_t placed; /* its affinity was changed here, to `mine`; the system's choice is `base` */
-  cpu_set_t mine, base;
+  cpu_set_t mine;  /* the processors that `avoid` leaves to it */
+  cpu_set_t base;  /* the processors that the system let it have */
 #endif
 } worker;
 struct ek_rt_pool {
@@ -46,7 +47,7 @@ struct ek_rt_pool {
   /* whose workers they are; negative: being taken over. Used where `alive` is not available */
   _Atomic int32_t pid;
   _Atomic uint32_t *alive; /* HERE; a forked child reads FORKED. NULL: not available */
-  worker workers[];
+  worker workers[];        /* [0]: slot and region of the caller */
 };
 
 /* ---- place.c: threads and processors. All of it is advice to the system: where it cannot be given, nothing happens

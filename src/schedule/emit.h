@@ -23,7 +23,7 @@ typedef struct evalue {
 
 /* What a variable of a formula is while a tile is emitted: see the three ways above. */
 typedef struct binding {
-  atom var;
+  atom var; /* the variable */
   /* value of the variable at copy (0, 0); 0: it is the constant 0 */
   lv base;
   /* added to base for each row of the tile */
@@ -48,7 +48,7 @@ typedef struct binding {
 
 /* Where a tensor lives while its kernel runs, instead of its global layout: in registers or in scratch. */
 typedef struct local {
-  tid t;
+  tid t; /* the tensor */
   /* values in registers, regs[r * TILE_V + v], read only at the point that is being computed; NULL: it is in scratch */
   lv *regs;
   /* the values in registers are vectors */

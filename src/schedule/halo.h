@@ -5,8 +5,9 @@
 
 /* points from..to-1 of a variable */
 typedef struct halo_range {
-  atom var;
-  lv from, to;
+  atom var; /* the variable */
+  lv from;  /* first point */
+  lv to;    /* end of the points (not included) */
 } halo_range;
 /* a launch that fills all of it */
 void halo_launch(splan *p, uint32_t buffer, uint32_t block, uint32_t item);

@@ -8,7 +8,7 @@
 
 /* A variable that all groups of a kernel share, run over in blocks: the nests compute one block at a time. */
 typedef struct shared_block {
-  atom var;
+  atom var; /* the variable */
   /* first value of the block at work; the scratch that groups hand over in begins with it */
   sz start;
   /* values of a block, and of that scratch */
@@ -139,16 +139,18 @@ void kernel_runs(kctx *k, const u32vec *vars);
 /* versions.c: the nest, in two versions where that pays */
 void kernel_emit(kctx *k, nest *n);
 void kernel_groups(kctx *k, const u32vec *stages, grps *out);
+/* A product of sizes. */
 typedef struct amount {
-  double number;
-  sz open;
-  double opened;
-} amount; /* sizes not known count as 64; their product, 0: there are none; and what that counts as */
+  double number; /* the product; a size that is not known counts as 64 */
+  sz open;       /* product of the sizes not known; 0: there are none */
+  double opened; /* what that product counts as in `number` */
+} amount;
 /* scalar operations, and elements read and written (those of a reduction not: they are reused); the points of the
  * stage that does most */
 typedef struct work {
-  double ops, moved;
-  amount points;
+  double ops;    /* scalar operations */
+  double moved;  /* elements read and written (those of a reduction not: they are reused) */
+  amount points; /* points of the stage that does most */
 } work;
 work kernel_work(emodule *m, const u32vec *stages, atom step); /* step: of one value of it, 0: of all */
 /* the first `take` variables become one; returns the number of its points (kernel_one.c) */

@@ -19,12 +19,12 @@ enum {
   MAX_PAD_LINES = 8,
   MAX_HALO = 8,
   HALO_GROWTH = 2,
-  /* places; or as many as make the tensor so many times as large: more where a sum would ask a guard at every
-        * step */
+  /* most places of a halo where a sum would need a guard at every step, or as many as make the tensor so many times as
+   * large */
   SUM_GROWTH = 8
 };
 typedef struct hal {
-  bool any, refused;
+  bool any;
   scalar fill;
   int64_t lo[MAX_RANK], hi[MAX_RANK];
 } hal;
@@ -40,7 +40,6 @@ typedef struct lay {
   hal *halo;
   place *in;
   uint32_t *leaps; /* per tensor: axes in which its readers go on by whole vectors, or more */
-  tid *copy_of_output;
   u32vec *readers; /* per tensor: the stages whose values load it, in order; NULL: not asked for yet */
 } lay;
 

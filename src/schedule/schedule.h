@@ -17,22 +17,23 @@
 #include "target/target.h"
 
 typedef struct ldigit {
-  sz extent, stride;
+  sz extent; /* number of its values */
+  sz stride; /* elements between two values */
 } ldigit;
 typedef struct laxis {
-  uint32_t n;
-  const ldigit *d;
-  sz lo, hi; /* halo in elements before and after */
+  uint32_t n;      /* number of digits */
+  const ldigit *d; /* digits, outer to inner */
+  sz lo, hi;       /* halo in elements before and after */
 } laxis;
 typedef struct layout {
-  bool known;
-  uint32_t buffer; /* index into plan.buffers */
-  sz base;
-  uint32_t rank;
-  laxis *axes;
+  bool known;         /* it has been chosen */
+  uint32_t buffer;    /* index into plan.buffers */
+  sz base;            /* offset of element [0, 0, ...] in the buffer, in elements */
+  uint32_t rank;      /* number of axes */
+  laxis *axes;        /* digits and halo of each axis */
   const scalar *fill; /* what the halo holds; NULL: there is none */
-  uint32_t pieces;
-  int64_t together; /* so many places of axis `pieces` are wanted together; 0: none are known to be */
+  uint32_t pieces;    /* axis that `together` is about */
+  int64_t together;   /* so many places of axis `pieces` are wanted together; 0: none are known to be */
 } layout;
 
 /* Weights in the order in which a kernel reads them, as a recipe: nothing is moved before somebody asks
@@ -80,7 +81,10 @@ void fixed_point_write(const packing *k, const float *item, uint8_t *to);
 /* Points from..to-1 of the items first..last-1, from and to even in pairs, as floats if they are to be in fixed
  * point. Pieces may be written in any order and by several threads. */
 typedef struct pack_piece {
-  int64_t first, last, from, to;
+  int64_t first; /* first item */
+  int64_t last;  /* end of the items (not included) */
+  int64_t from;  /* first point */
+  int64_t to;    /* end of the points (not included) */
 } pack_piece;
 /* to: where the piece's first item begins */
 void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to);
@@ -90,84 +94,89 @@ bytes packing_reads(const packing *k, const void *source, pack_piece piece);
 /* What a buffer of weights holds: the source's bytes; or what is made of them; and that as it lies, or packed. What
  * is made and packed is packed in panels of whole places (pack_places). */
 typedef struct contents {
-  bytes source;
-  const linmap *transform;
-  const packing *pack;
-  etype narrow;                        /* the source's elements, where they are kept in fewer bytes; 0 */
-} contents;                            /* transform, pack: NULL, it is not */
+  bytes source;            /* bytes that it is computed from */
+  const linmap *transform; /* what is computed from the source; NULL: the source as it is */
+  const packing *pack;     /* order of the elements; NULL: as they lie */
+  etype narrow;            /* type of the source's elements, where they are kept in fewer bytes; 0: they are not */
+} contents;
 contents contents_of(const tensor *t); /* unpacked */
 /* items are panels of columns at each place of l, points are its rows */
 bool pack_places(const packing *k, const linmap *l);
 
 typedef enum { BUF_INPUT = 1, BUF_OUTPUT, BUF_WEIGHTS, BUF_ARENA } buf_kind;
 typedef struct buffer {
-  buf_kind kind;
-  etype type;
-  const char *name;
-  sz elems;       /* size */
-  uint32_t index; /* input or output number */
-  tid tensor;     /* the tensor it is for (the outermost one when several live in it) */
-  contents from;  /* weights */
-  uint32_t block; /* arena: the block it lives in (loops keep buffers of outer blocks alive) */
-  bool halo;
-  scalar fill; /* the halo must be filled before it is read: by its only writer, or before the first one */
-  bool filled; /* a kernel does that */
+  buf_kind kind;    /* where it lies */
+  etype type;       /* element type */
+  const char *name; /* for readers */
+  sz elems;         /* number of elements */
+  uint32_t index;   /* input or output number */
+  tid tensor;       /* the tensor it is for (the outermost one when several live in it) */
+  contents from;    /* weights: what they are computed from */
+  uint32_t block;   /* arena: the block it lives in (loops keep buffers of outer blocks alive) */
+  bool halo;        /* a tensor in it has a halo */
+  scalar fill;      /* the halo must be filled before it is read: by its only writer, or before the first one */
+  bool filled;      /* a kernel fills the halo */
 } buffer;
 
 /* One launch of a kernel function. Arguments: pointers to buffers, sizes as integers. */
 typedef struct kargs {
-  bool is_buffer;
-  uint32_t buffer;
-  bool write;
-  int64_t moved; /* the pointer is to this element */
-  sz size;
+  bool is_buffer;  /* a pointer to a buffer; else a size */
+  uint32_t buffer; /* number of the buffer */
+  bool write;      /* the kernel writes to it */
+  int64_t moved;   /* the pointer is to this element */
+  sz size;         /* value of a size */
 } kargs;
 typedef struct launch {
-  lfunc *func;
+  lfunc *func;          /* the kernel's function */
   lfunc *code;          /* what is launched: func, or one that is equal but for where its pointers begin (program) */
-  const int64_t *moved; /* then: so many elements further, per parameter; NULL: none is */
+  const int64_t *moved; /* per parameter of `code`: elements that its pointer is further on; NULL: none is */
   uint32_t kernel;      /* kernel of the emodule */
-  VEC(kargs) args;
-  sz chunks; /* parallel chunks; serial when 1 */
-  /* runs as part of that item of that block; several launches of one item in the order of the list */
-  uint32_t block, item;
+  VEC(kargs) args;      /* arguments, in the order of the parameters */
+  sz chunks;            /* parallel chunks; serial when 1 */
+  uint32_t block;       /* block that it runs in */
+  /* item of the block that it is part of; several launches of one item run in the order of the list */
+  uint32_t item;
   sz scratch;    /* bytes of scratch per worker */
-  bool parallel; /* worth handing to the pool, */
-  sz where;      /* where this is at least 0; 0: everywhere */
+  bool parallel; /* may be run by several threads */
+  sz where;      /* it is run by several threads where this is at least 0; 0: everywhere */
   u32vec stages; /* what it computes; none: it fills a halo */
-  /* symbol: runs for each of its values 0..steps-1, together with the launches after it that have the same one; 0:
-   * once */
+  /* symbol: runs for each of its values 0..steps-1, together with the launches after it that have the same one;
+   * 0: once */
   atom step;
-  sz steps;
+  sz steps; /* number of values of `step` */
 } launch;
 
 typedef struct reading {
-  ex load, sum; /* the sum in which it stands, or 0 */
+  ex load; /* the load */
+  ex sum;  /* the sum in which it stands, or 0 */
 } reading;
 typedef VEC(reading) readings;
 typedef struct splan {
-  emodule *m;
-  lmodule *l;
-  const target *t;
-  bool timed; /* the program tells the runtime where each launch begins and ends */
+  emodule *m;      /* module that is scheduled */
+  lmodule *l;      /* gets the functions */
+  const target *t; /* the machine */
+  bool timed;      /* the program tells the runtime where each launch begins and ends */
   /* nobody will ask for the weights' contents, so that they need not be compared, nor looked at */
   bool unread;
   bool strict;          /* constants keep all their bits */
-  int level;            /* 0: no vectors, no tiles: plain loops in index order. 1.. */
+  int level;            /* optimisation level; 0: no vectors, no tiles: plain loops in index order */
   VEC(buffer) buffers;  /* [0] unused */
   layout *layouts;      /* per tensor */
-  readings *readers;    /* per tensor */
-  bool *named;          /* per tensor: by outputs, late sizes, branches or loops, besides those */
+  readings *readers;    /* per tensor: the loads that read it */
+  bool *named;          /* per tensor: outputs, late sizes, branches or loops name it, besides those loads */
   VEC(launch) launches; /* in execution order within each block */
   VEC(struct known_loads {
-    u32vec all;
-    bool *place;  /* of each: the value does not come from it, it only says a place */
-  }) loads;       /* per stage: its loads, once they were asked for (tile.c) */
-  u32vec depends; /* per ex: epoch << 2 | what it depends on then (emit.c) */
-  uint32_t epochs;
+    u32vec all;    /* the loads */
+    bool *place;   /* of each: the value does not come from it, it only says a place */
+  }) loads;        /* per stage: its loads, once they were asked for (tile.c) */
+  u32vec depends;  /* per ex: epoch << 2 | what it depends on then (emit.c) */
+  uint32_t epochs; /* epochs so far */
   /* what sizes, and values, became by substitutions, and under what is assumed: the last ones (emit.c) */
   struct resolved {
-    uint32_t from, to, state, by;
+    uint32_t from;  /* size or value before */
+    uint32_t to;    /* what it became; 0: the slot is empty */
+    uint32_t state; /* what was assumed then (sym_state) */
+    uint32_t by;    /* number of the set of substitutions */
   } *resolved[2];
   uint32_t resolvings; /* sets of substitutions so far */
   /* a symbol: how many there are in a run, where a number of chunks hangs on it; 0: nothing does */

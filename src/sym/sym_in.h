@@ -20,96 +20,128 @@
 enum { SAMPLES = 8, CHUNK = 1024, SMALL_LO = -64, SMALL_HI = 1024, MAX_FACTORS = 64, MAX_TERMS = 4096 };
 
 typedef struct satom {
-  uint8_t kind, depth;
-  uint8_t kinds;       /* bit per atom_kind anywhere inside, its own included */
-  uint8_t known;       /* samples with a value */
-  uint32_t data, mono; /* mono: the monomial that is just this atom */
-  sz self, arg[3];     /* VAR: arg[0] is the extent */
-  sz def, subst;       /* SYMBOL: what it stands for; permanent substitution; 0 none */
-  const char *name;
-  const char *hint; /* SYMBOL: the name that sym_fresh was asked for; NULL: it is not from there */
-  int64_t lo, hi;   /* SYMBOL, DATA: declared; any: narrowed for good */
-  int64_t flo, fhi; /* narrowed by the facts on the stack */
-  int64_t rlo, rhi; /* range in state rstate */
+  uint8_t kind;     /* atom_kind */
+  uint8_t depth;    /* nesting of atoms with parts; 0: a leaf (variable, symbol, data) */
+  uint8_t kinds;    /* bit per atom_kind anywhere inside, its own included */
+  uint8_t known;    /* bit per sample point with a value, in state vstate */
+  uint32_t data;    /* DATA: the number that the caller gave it */
+  uint32_t mono;    /* the monomial that is just this atom; 0: not asked for yet */
+  sz self;          /* the polynomial that is just this atom */
+  sz arg[3];        /* parts; VAR: arg[0] is the extent; 0: none */
+  sz def;           /* SYMBOL: what it stands for; 0: nothing */
+  sz subst;         /* SYMBOL: what replaces it for good (sym_canon); 0: nothing */
+  const char *name; /* VAR, SYMBOL: its name */
+  const char *hint; /* SYMBOL: the name that sym_fresh was called with; NULL: it is not from there */
+  int64_t lo, hi;   /* SYMBOL, DATA: declared range; any: narrowed for good; inclusive */
+  int64_t flo, fhi; /* range by the facts on the stack; inclusive */
+  int64_t rlo, rhi; /* range in state rstate; inclusive */
   uint64_t bloom;   /* one bit per atom inside, by number modulo 64 */
   uint64_t content; /* hash of kind, names, numbers: the same in every context */
-  int64_t *val;     /* sample values in state vstate */
-  uint32_t rstate, vstate;
+  int64_t *val;     /* SAMPLES values at the sample points, in state vstate; NULL: not computed yet */
+  uint32_t rstate;  /* state that rlo and rhi are of; 0: none */
+  uint32_t vstate;  /* state that val and known are of; 0: none */
 } satom;
 typedef struct smono {
-  uint32_t n, deg;
-  const atom *a;
-  const uint8_t *e;
+  uint32_t n;       /* number of different atoms */
+  uint32_t deg;     /* degree: sum of the exponents */
+  const atom *a;    /* the atoms, ascending */
+  const uint8_t *e; /* exponent of each, at least 1 */
 } smono;
 typedef struct sterm {
-  uint32_t mono;
-  int64_t k; /* not 0 */
+  uint32_t mono; /* the monomial */
+  int64_t k;     /* coefficient, not 0 */
 } sterm;
 typedef struct spoly {
-  uint32_t n, hash;
-  const sterm *t;
-  uint8_t depth, kinds, known;
-  bool box;     /* sum of multiples of different leaves with constant ranges: its interval is exact */
-  uint32_t deg; /* of the highest monomial */
-  uint32_t rstate, vstate, cstate;
-  sz canon;       /* after permanent substitutions, in state cstate */
-  int64_t lo, hi; /* in state rstate */
-  uint64_t bloom, content;
-  int64_t *val;
+  uint32_t n;       /* number of terms; 0: the number 0 */
+  uint32_t hash;    /* of the terms, in this context */
+  const sterm *t;   /* the terms, by monomial number */
+  uint8_t depth;    /* greatest depth of its atoms */
+  uint8_t kinds;    /* bit per atom_kind anywhere inside */
+  uint8_t known;    /* bit per sample point with a value, in state vstate */
+  bool box;         /* sum of multiples of different leaves with constant ranges: its interval is exact */
+  uint32_t deg;     /* degree of the highest monomial */
+  uint32_t rstate;  /* state that lo and hi are of; 0: none */
+  uint32_t vstate;  /* state that val and known are of; 0: none */
+  uint32_t cstate;  /* state that canon is of; 0: none */
+  sz canon;         /* after permanent substitutions, in state cstate */
+  int64_t lo, hi;   /* range in state rstate; inclusive */
+  uint64_t bloom;   /* one bit per atom inside, by number modulo 64 */
+  uint64_t content; /* hash of the terms by content: the same in every context */
+  int64_t *val;     /* SAMPLES values at the sample points, in state vstate; NULL: not computed yet */
 } spoly;
 typedef struct fact {
-  sz p;             /* >= 0 */
+  sz p;             /* the polynomial that is >= 0 */
   uint32_t number;  /* of this fact alone, as long as the context lives */
   uint32_t before;  /* state without it */
   atom bound;       /* p bounds this atom alone: kept as its range, not as a fact to search; else 0 */
-  int64_t flo, fhi; /* the atom's narrowing before */
+  int64_t flo, fhi; /* the atom's flo and fhi without it */
 } fact;
+/* A place of a hash set. */
 typedef struct hashslot {
-  uint32_t id, tag;
-} hashslot; /* of an object: its number, 0 empty, and its hash (the object itself would often be far away) */
+  uint32_t id;  /* number of the object; 0: empty */
+  uint32_t tag; /* its hash (the object itself would often be far away) */
+} hashslot;
 typedef struct hashset {
-  hashslot *slot;
-  uint32_t cap, n;
+  hashslot *slot; /* open addressing */
+  uint32_t cap;   /* number of slots, a power of two; 0: none yet */
+  uint32_t n;     /* slots in use */
 } hashset;
+/* A remembered answer. */
 typedef struct memo_row {
-  uint32_t key[4];
-  uint32_t value;
-} memo_row; /* key[0] 0: empty */
+  uint32_t key[4]; /* what was asked; key[0] 0: empty */
+  uint32_t value;  /* the answer */
+} memo_row;
 typedef struct memo {
-  memo_row *row;
-  uint32_t cap, n;
+  memo_row *row; /* open addressing, by hash of the key */
+  uint32_t cap;  /* number of rows, a power of two; 0: none yet */
+  uint32_t n;    /* rows in use */
 } memo;
 typedef struct bump {
-  uint8_t **block;
-  size_t *size;
-  uint32_t n, cap, at;
-  size_t used;
+  uint8_t **block; /* the blocks of memory */
+  size_t *size;    /* bytes of each block */
+  uint32_t n;      /* number of blocks */
+  uint32_t cap;    /* places for blocks */
+  uint32_t at;     /* the block in use */
+  size_t used;     /* bytes in use of that block */
 } bump;
 
 typedef struct symtab {
-  ctx *c;
-  arena *a;
-  satom **atom_chunks;
-  spoly **poly_chunks;
-  smono **mono_chunks;
-  uint32_t natoms, npolys, nmonos, atom_cap, poly_cap, mono_cap; /* caps in chunks */
-  hashset atoms, polys, monos;
-  bump terms;
-  sz ints[SMALL_HI - SMALL_LO + 1];
-  map *symbols, *states, *hidden;
-  memo built, proofs;
-  VEC(fact) facts;
-  VEC(sz) perm;                  /* permanent facts that are no ranges and no substitutions */
-  uint32_t nfacts;               /* how many were ever pushed */
-  uint32_t state, root, nstates; /* root: state of the empty stack; a new one whenever permanent knowledge changes */
-  uint8_t mask;                  /* samples that satisfy the facts of mask_state */
-  uint32_t mask_state;
-  uint32_t fresh;
+  ctx *c;                           /* context that owns the table */
+  arena *a;                         /* its memory */
+  satom **atom_chunks;              /* atoms by number, CHUNK in each chunk */
+  spoly **poly_chunks;              /* polynomials by number, CHUNK in each chunk */
+  smono **mono_chunks;              /* monomials by number, CHUNK in each chunk */
+  uint32_t natoms;                  /* numbers of atoms in use, 0 included */
+  uint32_t npolys;                  /* numbers of polynomials in use, 0 included */
+  uint32_t nmonos;                  /* numbers of monomials in use, 0 included */
+  uint32_t atom_cap;                /* chunks of atoms */
+  uint32_t poly_cap;                /* chunks of polynomials */
+  uint32_t mono_cap;                /* chunks of monomials */
+  hashset atoms;                    /* atoms by content */
+  hashset polys;                    /* polynomials by content */
+  hashset monos;                    /* monomials by content */
+  bump terms;                       /* memory of polynomials, which table_undo takes back */
+  sz ints[SMALL_HI - SMALL_LO + 1]; /* polynomials of small constants; 0: not asked for yet */
+  map *symbols;                     /* name -> atom */
+  map *states;                      /* (state, fact) -> state after it */
+  map *hidden;                      /* sz of a nested atom -> sz of the symbol that stands for it (pick.c) */
+  memo built;                       /* constructions, by state */
+  memo proofs;                      /* results of proofs, by state */
+  VEC(fact) facts;                  /* the stack of facts */
+  VEC(sz) perm;                     /* permanent facts that are no ranges and no substitutions */
+  uint32_t nfacts;                  /* how many were ever pushed */
+  uint32_t state;                   /* number of what is assumed now */
+  uint32_t root;                    /* state of the empty stack; a new one whenever permanent knowledge changes */
+  uint32_t nstates;                 /* highest number of a state */
+  uint8_t mask;                     /* bit per sample point that satisfies the facts of mask_state */
+  uint32_t mask_state;              /* state that mask is of; 0: none */
+  uint32_t fresh;                   /* numbers of names made unique */
   size_t text_limit;   /* printing stops there: shared parts are written out each time, which may be long */
   uint32_t loose_vars; /* variables whose extent is not known to be positive */
   bool substituted;    /* some atom has a permanent substitution */
-  bool soft, overflowed;
-  uint32_t trial; /* polynomials from this number on are dropped by table_undo; 0: no trial */
+  bool soft;           /* an overflow sets `overflowed` instead of unwinding */
+  bool overflowed;     /* an overflow or a limit was met while soft */
+  uint32_t trial;      /* polynomials from this number on are dropped by table_undo; 0: no trial */
 } symtab;
 
 /* table.c */
@@ -151,8 +183,9 @@ uint32_t mono_gcd(symtab *s, uint32_t a, uint32_t b);
 int mono_cmp(symtab *s, uint32_t a, uint32_t b);
 void *table_bytes(symtab *s, size_t n); /* memory of polynomials: dropped with them */
 typedef struct trial {
-  uint32_t polys, at;
-  size_t used;
+  uint32_t polys; /* number of polynomials before it */
+  uint32_t at;    /* block of bump.block in use before it */
+  size_t used;    /* bytes in use of that block before it */
 } trial;
 trial table_trial(symtab *s);
 void table_undo(symtab *s, trial t);

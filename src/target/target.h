@@ -11,13 +11,27 @@
 #define EK_TARGET_H
 #include "base/base.h"
 typedef struct target {
-  const char *name, *triple, *cpu, *features, *emitter;
-  const char *required; /* flags that its code may use */
-  uint32_t vector_bits, vector_registers, fma_per_cycle;
-  bool fma, masks, gather, f16c, bf16dot, host;
-  bool here; /* this machine runs its code: same architecture, `requires` met */
-  uint64_t l1, l2, l3, line;
-  uint32_t l1_ways;
+  const char *name;          /* name of the target */
+  const char *triple;        /* LLVM's triple */
+  const char *cpu;           /* LLVM's name of the processor */
+  const char *features;      /* LLVM's features */
+  const char *emitter;       /* row of the table of emitters; NULL: the usual ones */
+  const char *required;      /* flags that its code may use */
+  uint32_t vector_bits;      /* bits of a vector register; 0: there are no vectors */
+  uint32_t vector_registers; /* number of vector registers */
+  uint32_t fma_per_cycle;    /* vector multiply-adds that a core does in a cycle */
+  bool fma;                  /* has fused multiply-adds */
+  bool masks;                /* per-lane masked access is cheap */
+  bool gather;               /* gathers are cheap */
+  bool f16c;                 /* converts f16 by instructions */
+  bool bf16dot;              /* multiplies pairs of bf16 */
+  bool host;                 /* detected for this machine */
+  bool here;                 /* this machine runs its code: same architecture, `requires` met */
+  uint64_t l1;               /* bytes of the first-level data cache */
+  uint64_t l2;               /* bytes of the second-level cache; 0: not known */
+  uint64_t l3;               /* bytes of the third-level cache; 0: not known */
+  uint64_t line;             /* bytes of a cache line */
+  uint32_t l1_ways;          /* ways of the first-level data cache */
 } target;
 const target *target_get(ctx *c, const char *name); /* NULL and a diagnostic listing the known ones; "host" detects */
 uint32_t target_lanes(const target *t, etype e);    /* lanes of one register; 1 when there are no vectors */

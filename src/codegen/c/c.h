@@ -13,8 +13,9 @@
 
 /* The text of weights, in pieces. n: of all of them; begin with the others 0. */
 typedef struct c_words {
-  size_t n, at;
-  uint8_t word[4];
+  size_t n;        /* bytes of all pieces together */
+  size_t at;       /* bytes put so far */
+  uint8_t word[4]; /* bytes that do not fill a word yet */
 } c_words;
 void c_weights(c_words *w, bytes piece, sbuf *b);
 /* The source of a model; appends to b. Gives the place in b where the weights' text belongs: where x->weights.p is

@@ -18,17 +18,17 @@ typedef enum c_helper {
 } c_helper;
 
 typedef struct cem {
-  ctx *c;
-  arena *a;
-  const lmodule *m;
-  const lfunc *f; /* after loop_expand */
-  sbuf *b;
-  int depth;
-  bool *need;        /* per instruction: its value is used */
-  uint32_t *num;     /* names of values: v1, v2, ... */
-  uint64_t *helpers; /* bit set of those used */
-  map *names;        /* function name -> index into idents */
-  const char **idents;
+  ctx *c;              /* context */
+  arena *a;            /* memory */
+  const lmodule *m;    /* module of the function */
+  const lfunc *f;      /* after loop_expand */
+  sbuf *b;             /* gets the text */
+  int depth;           /* levels of indentation */
+  bool *need;          /* per instruction: its value is used */
+  uint32_t *num;       /* names of values: v1, v2, ... */
+  uint64_t *helpers;   /* bit set of those used */
+  map *names;          /* function name -> index into idents */
+  const char **idents; /* names of functions in the text */
 } cem;
 const char *c_type(etype t);                 /* name in the text: f32, i64, ... */
 void c_expr(cem *e, lv v, const char *lane); /* a value; lane: index of a vector's lane, or NULL */

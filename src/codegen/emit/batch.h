@@ -10,14 +10,14 @@ typedef struct unit {
   emitted out;        /* the object, in the context's memory; refused: by the own emitter */
 } unit;
 typedef struct batch {
-  ctx *c;
-  target t; /* as given; emitters resolve copies */
-  code_opts o;
-  const lmodule *m;
-  map *by_name;    /* function name -> index into units */
-  VEC(unit) units; /* one per different function */
-  u32vec todo;     /* indices of the units that are still to be compiled */
-  bool hidden;     /* symbols are visible to the linker only */
+  ctx *c;           /* context */
+  target t;         /* as given; emitters resolve copies */
+  code_opts o;      /* how code is made */
+  const lmodule *m; /* module of the functions */
+  map *by_name;     /* function name -> index into units */
+  VEC(unit) units;  /* one per different function */
+  u32vec todo;      /* indices of the units that are still to be compiled */
+  bool hidden;      /* symbols are visible to the linker only */
 } batch;
 batch *batch_new(ctx *c, const lmodule *m, const target *t, const code_opts *o, const char *prefix);
 unit *batch_unit(batch *b, const char *func);                    /* NULL: there is no such function */

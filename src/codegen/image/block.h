@@ -6,14 +6,18 @@
 
 enum { IMAGE_MAGIC = 0x314d4945, IMAGE_PAGE = 4096 };
 typedef struct image_head {
-  uint32_t magic, code, data;      /* bytes of memory, multiples of IMAGE_PAGE */
-  uint32_t fixups, entries, names; /* how many, how many, bytes */
-  uint64_t spare;
+  uint32_t magic;   /* IMAGE_MAGIC */
+  uint32_t code;    /* bytes of code, a multiple of IMAGE_PAGE */
+  uint32_t data;    /* bytes of data, a multiple of IMAGE_PAGE */
+  uint32_t fixups;  /* number of fixups */
+  uint32_t entries; /* number of entries */
+  uint32_t names;   /* bytes of the names of externs */
+  uint64_t spare;   /* 0 */
 } image_head;
 typedef struct image_fixup { /* the 8 bytes at `at` become the address of the block, or of an extern, plus `add` */
-  uint32_t at;
-  uint32_t from; /* 0: the block; else 1 + where the extern's name begins */
-  int64_t add;
+  uint32_t at;               /* offset in the memory image */
+  uint32_t from;             /* 0: the block; else 1 + where the extern's name begins */
+  int64_t add;               /* added to the address */
 } image_fixup;
 
 const image_extern *image_extern_of(const char *name); /* NULL: there is none of that name */

@@ -16,8 +16,8 @@
 
 /* A function of the C library that compiled code may call. */
 typedef struct image_extern {
-  const char *name; /* its symbol */
-  void *address;    /* in this process */
+  const char *name; /* name of the symbol; NULL: end of the table */
+  void *address;    /* its address in this process */
   bool libm;        /* it is in libm; false: in libc */
 } image_extern;
 extern const image_extern image_externs[]; /* ends with a NULL name */

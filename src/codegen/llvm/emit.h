@@ -6,31 +6,42 @@
 
 /* One function being emitted. */
 typedef struct em {
-  ctx *c;
-  arena *a;
-  const lmodule *m;
-  const lfunc *f; /* after loop_expand */
-  const target *t;
-  LLVMContextRef lc;
-  LLVMModuleRef mod;
-  LLVMBuilderRef b;
-  LLVMValueRef fn;
-  LLVMValueRef *val;       /* per instruction */
+  ctx *c;                  /* context */
+  arena *a;                /* memory */
+  const lmodule *m;        /* module of the function */
+  const lfunc *f;          /* the function, after loop_expand */
+  const target *t;         /* the machine */
+  LLVMContextRef lc;       /* LLVM's context */
+  LLVMModuleRef mod;       /* LLVM's module, which gets the function */
+  LLVMBuilderRef b;        /* where instructions are added */
+  LLVMValueRef fn;         /* the function that is made */
+  LLVMValueRef *val;       /* per instruction: its value */
   LLVMTypeRef *slot;       /* REG: the type held */
   LLVMBasicBlockRef entry; /* allocas and parameters; ends in a branch that stays last */
-  LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, vd;
-  LLVMValueRef arg[4];    /* kernel: args, lo, hi, worker; main: call */
-  LLVMValueRef scratch;   /* this worker's part of the scratch area */
-  LLVMValueRef call_args; /* room for the arguments of the calls made */
+  LLVMTypeRef i1;          /* type of one bit */
+  LLVMTypeRef i8;          /* type of 8 bits */
+  LLVMTypeRef i16;         /* type of 16 bits */
+  LLVMTypeRef i32;         /* type of 32 bits */
+  LLVMTypeRef i64;         /* type of 64 bits */
+  LLVMTypeRef f16;         /* type half */
+  LLVMTypeRef f32;         /* type float */
+  LLVMTypeRef f64;         /* type double */
+  LLVMTypeRef ptr;         /* type of a pointer */
+  LLVMTypeRef vd;          /* type void */
+  LLVMValueRef arg[4];     /* kernel: args, lo, hi, worker; main: call */
+  LLVMValueRef scratch;    /* this worker's part of the scratch area */
+  LLVMValueRef call_args;  /* memory for the arguments of the calls made */
   /* per pointer value: 1 + parameter it comes from, 0 unknown, LOCAL for this function's own memory */
   uint32_t *base;
   map *near;               /* (index, pointer) that accesses share -> near_base (mem.c) */
   u32vec *nears;           /* per index: the pointers with many */
   LLVMMetadataRef *scope;  /* per parameter: its alias scope, NULL */
   LLVMMetadataRef *others; /* per parameter (and one for the rest): the scopes it does not touch */
-  unsigned md_scope, md_noalias, md_invariant;
-  const char *(*symbol)(void *env, const char *func);
-  void *env;
+  unsigned md_scope;       /* kind of the metadata alias.scope */
+  unsigned md_noalias;     /* kind of the metadata noalias */
+  unsigned md_invariant;   /* kind of the metadata invariant.load */
+  const char *(*symbol)(void *env, const char *func); /* name of the symbol for a function that is called */
+  void *env;                                          /* handed to symbol */
 } em;
 enum { BASE_LOCAL = UINT32_MAX };
 

@@ -29,12 +29,10 @@ typedef struct ra {
   x86_code *x;
   life *l;
   uint32_t *use; /* positions of instructions, by value */
-  VEC(uint32_t) block_of;
   vr owner[CLASSES][32];
   uint32_t taken[CLASSES]; /* bits: registers that have an owner */
   vr *ends;                /* the values in the order of the ends of their lives */
   uint32_t ended;          /* how many of them are over */
-  uint32_t clobber_n;
   mis out;
   vr victim; /* to be spilled before the next walk */
   uint8_t *depth;

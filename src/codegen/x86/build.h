@@ -7,33 +7,36 @@
  * or a value in a register ---- */
 enum { TERMS = 10 };
 typedef struct term {
-  vr v;
-  int64_t c;
+  vr v;      /* the register */
+  int64_t c; /* what it is multiplied by; not 0 */
 } term;
 typedef struct form {
-  int64_t k;
-  uint32_t n;
-  term t[TERMS];
-} form; /* sorted by v */
+  int64_t k;     /* the constant */
+  uint32_t n;    /* number of terms */
+  term t[TERMS]; /* the terms, sorted by v */
+} form;
 
 /* ---- regions: the function, bodies of loops, what stands before a loop that may not run, branches. Code goes to
  * the innermost; what a loop does not change goes in front of it ---- */
 enum { R_FUNC, R_LOOP, R_GUARD, R_IF };
 typedef struct memo {
-  uint8_t kind, vl;
-  form f;
-  uint64_t bits;
-  vr v;
+  uint8_t kind;  /* MEMO_* (build.c): what was made */
+  uint8_t vl;    /* VL* of a vector */
+  form f;        /* the sum, where it is one */
+  uint64_t bits; /* the constant, or the factor of MEMO_STEP */
+  vr v;          /* the register that has it */
 } memo;
 typedef struct region {
-  uint8_t kind;
-  bool inner;     /* a loop without loops in it */
-  bool seldom;    /* GUARD: of a loop that often has nothing to do */
-  uint32_t stamp; /* differs between copies of a body */
-  mis code, latch;
-  vr iv;
-  form from, step; /* LOOP: of a round */
-  VEC(memo) memos;
+  uint8_t kind;    /* R_* */
+  bool inner;      /* a loop without loops in it */
+  bool seldom;     /* R_GUARD: of a loop that often has nothing to do */
+  uint32_t stamp;  /* differs between copies of a body */
+  mis code;        /* its instructions so far */
+  mis latch;       /* R_LOOP: instructions at the end of each round */
+  vr iv;           /* R_LOOP: register of the index */
+  form from;       /* R_LOOP: first value of the index */
+  form step;       /* R_LOOP: what the index grows by in a round */
+  VEC(memo) memos; /* what was made in it and can be used again */
 } region;
 
 enum {
@@ -47,42 +50,52 @@ enum {
 };
 enum { PARTS = 8, NEST = 48, SPARE = 4 /* values beyond those of the function (each.c) */ };
 typedef struct val {
-  uint8_t kind, n;
-  uint16_t depth; /* the region it is made in */
-  uint32_t stamp; /* of that region */
-  uint64_t from;  /* what it was made from */
-  vr p[PARTS];
-  form f; /* FORM: itself. LOAD, SPLAT: the address */
+  uint8_t kind;   /* VAL_* */
+  uint8_t n;      /* number of registers */
+  uint16_t depth; /* number of the region that it is made in */
+  uint32_t stamp; /* stamp of that region */
+  uint64_t from;  /* hash of what it was made from */
+  vr p[PARTS];    /* VAL_REGS: the registers; VAL_COND: [0] is a hash of the operands */
+  form f;         /* VAL_FORM: the sum; VAL_LOAD, VAL_SPLAT: the address */
 } val;
 /* How a type is held. */
 typedef struct shp {
-  uint8_t n, vl, bytes, cls;
-  bool fp;
-  uint16_t lanes, per; /* lanes of a part */
+  uint8_t n;      /* number of registers */
+  uint8_t vl;     /* VL* of each */
+  uint8_t bytes;  /* bytes of an element */
+  uint8_t cls;    /* RG, RV or RK */
+  bool fp;        /* f32 or f64 */
+  uint16_t lanes; /* number of lanes */
+  uint16_t per;   /* lanes of one register */
 } shp;
 
 typedef struct sel {
-  ctx *c;
-  arena *a;
-  const lfunc *f;
-  const target *t;
-  x86_code *x;
-  bool avx512;
-  unsigned vb; /* bytes of a register */
-  region *r[NEST];
-  uint32_t cur, at; /* innermost region; where code goes now */
-  uint32_t stamps;
-  val *val;
-  bool *dead;
-  bool *later;  /* per value: a load or a comparison that its one use can do */
-  bool *shared; /* per `get`: the register itself will do, it is not set before the last use */
-  lv *into;     /* the register that this value is made in: its only use is a set */
-  vr args, lo, hi, worker, scratch;
-  uint32_t call_slot; /* 1 + slot */
-  map *pooled;
-  const char *(*symbol)(void *env, const char *func);
-  void *env;
-  const char *why;
+  ctx *c;             /* context */
+  arena *a;           /* memory */
+  const lfunc *f;     /* the function, after loop_expand */
+  const target *t;    /* the machine */
+  x86_code *x;        /* the code that is made */
+  bool avx512;        /* the target has AVX-512 */
+  unsigned vb;        /* bytes of a vector register */
+  region *r[NEST];    /* open regions, outer to inner */
+  uint32_t cur;       /* innermost region */
+  uint32_t at;        /* region that code goes to now */
+  uint32_t stamps;    /* stamps given so far */
+  val *val;           /* per value of the function: how it is held */
+  bool *dead;         /* per value: nothing reads it, so it is not made */
+  bool *later;        /* per value: a load or a comparison that its one use can do */
+  bool *shared;       /* per `get`: the register itself will do, it is not set before the last use */
+  lv *into;           /* per value: the register variable that it is made in, as its only use is a set; 0: none */
+  vr args;            /* kernel: pointer to the arguments; main: to the call */
+  vr lo;              /* kernel: first chunk */
+  vr hi;              /* kernel: end of the chunks */
+  vr worker;          /* number of the worker */
+  vr scratch;         /* pointer to this worker's scratch; 0: none */
+  uint32_t call_slot; /* 1 + stack slot of the arguments of calls; 0: none */
+  map *pooled;        /* bytes of a constant -> place in the pool */
+  const char *(*symbol)(void *env, const char *func); /* name of the symbol for a function that is called */
+  void *env;                                          /* handed to symbol */
+  const char *why;                                    /* what there is no code for; NULL: nothing so far */
 } sel;
 
 static inline const linst *xg_origin(const sel *e, lv p) { /* what a pointer is an offset of */
@@ -152,9 +165,11 @@ void xg_value(sel *e, lv v, const linst *i);
 unsigned xg_condition(sel *e, lv c); /* sets flags: under which condition is the bool true? */
 /* each.c */
 typedef struct undo {
-  uint32_t code[NEST], latch[NEST], memos[NEST];
-  lv x[6];
-  uint8_t kind[6];
+  uint32_t code[NEST];  /* per region: number of instructions at the mark */
+  uint32_t latch[NEST]; /* per region: number of instructions in the latch at the mark */
+  uint32_t memos[NEST]; /* per region: number of memos at the mark */
+  lv x[6];              /* operands of the instruction; 0: none */
+  uint8_t kind[6];      /* kind of each operand at the mark */
 } undo;
 void xg_mark(sel *e, const linst *i, undo *u);
 void xg_undo(sel *e, const undo *u);        /* takes back all since the mark, and the refusal */

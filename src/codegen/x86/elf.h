@@ -5,21 +5,24 @@
 
 enum { ELF_ELSEWHERE, ELF_TEXT, ELF_DATA };
 typedef struct elf_symbol {
-  const char *name;
-  uint8_t where;
-  bool hidden, function;
-  uint64_t at, size;
+  const char *name; /* name of the symbol */
+  uint8_t where;    /* part that it is defined in: ELF_* */
+  bool hidden;      /* not visible outside the library that it is linked into */
+  bool function;    /* a function, not data */
+  uint64_t at;      /* offset in the part */
+  uint64_t size;    /* bytes; 0: not known */
 } elf_symbol;
 /* what stands at `at` is the symbol's address + addend, or its distance: as the type of the relocation says */
 typedef struct elf_fix {
-  uint64_t at;
-  uint32_t symbol, type;
-  int64_t addend;
+  uint64_t at;     /* offset in the part */
+  uint32_t symbol; /* number of the symbol, as elf_name gave it */
+  uint32_t type;   /* R_X86_64_* */
+  int64_t addend;  /* bytes added */
 } elf_fix;
 typedef struct elf_object {
-  VEC(elf_symbol) symbols;
-  sbuf part[3]; /* by `where` */
-  VEC(elf_fix) fixes[3];
+  VEC(elf_symbol) symbols; /* symbols by number */
+  sbuf part[3];            /* contents of the sections; [ELF_ELSEWHERE] unused */
+  VEC(elf_fix) fixes[3];   /* relocations of each section */
 } elf_object;
 
 uint32_t elf_name(arena *a, elf_object *o, elf_symbol s); /* its number */

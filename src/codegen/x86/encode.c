@@ -29,7 +29,6 @@ typedef struct asmb {
   uint32_t *slot; /* offsets from rsp */
   uint32_t frame;
   bool realign;
-  uint32_t pool_at; /* patch of the instruction being written, 0 */
 } asmb;
 static void u8(asmb *s, unsigned v) { sb_putc(s->t, (char)v); }
 static void u32(asmb *s, uint32_t v) { sb_putn(s->t, (const char *)&v, 4); }

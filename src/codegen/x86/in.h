@@ -308,8 +308,10 @@ enum {
 #undef X
 };
 typedef struct vneeds {
-  uint32_t xmm, ymm, evex; /* bits IS_*: VEX with 128 and with 256 bits; EVEX with 512 */
-  bool one;                /* works on one element: EVEX needs no IS_AVX512VL */
+  uint32_t xmm;  /* bits IS_* of VEX with 128 bits; 0: there is no such form */
+  uint32_t ymm;  /* bits IS_* of VEX with 256 bits; 0: there is no such form */
+  uint32_t evex; /* bits IS_* of EVEX with 512 bits; 0: there is no such form */
+  bool one;      /* works on one element: EVEX needs no IS_AVX512VL */
 } vneeds;
 typedef enum mop {
   M_NONE = 0,
@@ -372,18 +374,29 @@ typedef enum mop {
   G_DEPTH /* imm: loops around from here on */
 } mop;
 typedef struct vdesc {
-  uint8_t map, pp, op, w, shape, tuple, flags, needs;
-  const char *name;
+  uint8_t map;      /* opcode map: 1: 0F, 2: 0F38, 3: 0F3A */
+  uint8_t pp;       /* prefix: 0: none, 1: 66, 2: F3, 3: F2 */
+  uint8_t op;       /* opcode */
+  uint8_t w;        /* W of EVEX */
+  uint8_t shape;    /* S_*: which operands it has */
+  uint8_t tuple;    /* T_*: the unit of a displacement of one byte */
+  uint8_t flags;    /* E, W, NX, L1, SD, and the digit shifted by DIGIT */
+  uint8_t needs;    /* N_*: a row of NEEDS */
+  const char *name; /* for messages */
 } vdesc;
 extern const vdesc x86_vops[V_COUNT];
 enum { CC_B = 2, CC_AE, CC_E, CC_NE, CC_BE, CC_A, CC_S, CC_NS, CC_P, CC_NP, CC_L, CC_GE, CC_LE, CC_G };
 
 enum { AM_NONE, AM_ADDR, AM_POOL /* disp: where in the pool */, AM_SLOT /* disp: which slot */ };
+/* An operand in memory. */
 typedef struct amem {
-  uint8_t kind, scale, root;
-  vr base, index;
-  int32_t disp;
-} amem; /* root: accesses with different ones do not meet; 0: not known */
+  uint8_t kind;  /* AM_* */
+  uint8_t scale; /* factor of index: 1, 2, 4 or 8; AM_SLOT: which 8 bytes of the slot */
+  uint8_t root;  /* accesses with different ones do not meet; 0: not known */
+  vr base;       /* address register; 0: none */
+  vr index;      /* index register; 0: none */
+  int32_t disp;  /* bytes added; AM_POOL: place in the pool; AM_SLOT: number of the slot */
+} amem;
 enum { ROOTS = 64 };
 enum {
   F_BCAST = 1,
@@ -393,53 +406,60 @@ enum {
   F_VINDEX = 16 /* m.index is a vector */
 };
 typedef struct mi {
-  uint16_t op;
-  uint8_t vl, flags, cc;
-  vr d, a, b, c, k;
-  amem m;
-  /* labels (b: of an inner loop, c: its rounds, if known), constants; calls: the symbol; CALL also takes its
-   * arguments from args */
+  uint16_t op;   /* mop */
+  uint8_t vl;    /* VL* */
+  uint8_t flags; /* F_* */
+  uint8_t cc;    /* CC_*, of SETCC, CMOV and JCC */
+  vr d;          /* result; 0: none */
+  vr a;          /* first operand; 0: none */
+  vr b;          /* second operand; 0: none or in memory */
+  vr c;          /* third operand; 0: none */
+  vr k;          /* mask register; 0: all lanes */
+  amem m;        /* operand in memory */
+  /* immediate; labels (b: of an inner loop, c: its rounds, if known); calls: the symbol */
   int64_t imm;
-  vr args[4];
+  vr args[4]; /* G_CALL: its arguments */
 } mi;
 typedef VEC(mi) mis;
 
 /* ---- one function ---------------------------------------------------------------------------- */
 typedef struct vinfo {
-  uint8_t cls, vl;
-  uint16_t depth;
-  uint32_t pool;      /* 1 + place in the pool that it was loaded from */
-  uint8_t pool_bcast; /* bytes of the element there, 0: all */
-  bool zero;
-  int64_t imm;
-  bool is_imm;
+  uint8_t cls;        /* RG, RV or RK */
+  uint8_t vl;         /* VL*, where cls is RV */
+  uint16_t depth;     /* region that it is made in */
+  uint32_t pool;      /* 1 + place in the pool that it was loaded from; 0: not from there */
+  uint8_t pool_bcast; /* bytes of the element there; 0: all */
+  bool zero;          /* it is 0 in all lanes */
+  int64_t imm;        /* the value, where is_imm */
+  bool is_imm;        /* it is a constant */
 } vinfo;
 typedef struct x86_code {
-  ctx *c;
-  arena *a;
-  mis code;
-  VEC(vinfo) v; /* [0] unused */
-  sbuf pool;
-  strvec symbols;
-  uint32_t labels;
-  VEC(uint32_t) slots; /* bytes of each; they come before those of the allocator */
+  ctx *c;              /* context */
+  arena *a;            /* memory of the code */
+  mis code;            /* the instructions, in order */
+  VEC(vinfo) v;        /* the virtual registers; [0] unused */
+  sbuf pool;           /* constants, which stand behind the code */
+  strvec symbols;      /* names of functions that are called or whose address is taken */
+  uint32_t labels;     /* number of labels */
+  VEC(uint32_t) slots; /* bytes of each stack slot; they come before those of the allocator */
   bool wide;           /* uses vectors of 256 bits or more */
-  bool avx512;
-  bool calls;
-  uint32_t saved; /* callee-saved registers to keep, as bits */
+  bool avx512;         /* the target has AVX-512 */
+  bool calls;          /* there are calls */
+  uint32_t saved;      /* callee-saved registers to keep, as bits */
 } x86_code;
 /* allocate.c: registers of the machine in place of virtual ones. False: cannot. */
 bool x86_allocate(x86_code *x);
 /* encode.c */
 typedef struct x86_reloc {
-  uint32_t at, symbol;
-  bool call;
+  uint32_t at;     /* offset in the text of the 4 bytes that are filled in */
+  uint32_t symbol; /* index into the symbols */
+  bool call;       /* of a call; else of an address */
 } x86_reloc;
 typedef struct x86_text {
-  sbuf text;
-  uint32_t code;  /* bytes of it, in front of constants */
-  uint32_t needs; /* instruction sets of what was written: bits IS_* */
-  VEC(x86_reloc) relocs;
+  sbuf text;             /* the machine code, and the constants behind it */
+  uint32_t code;         /* bytes of the machine code */
+  uint32_t needs;        /* instruction sets of what was written: bits IS_* */
+  VEC(x86_reloc) relocs; /* places that the linker fills in */
 } x86_text;
 void x86_encode(const x86_code *x, x86_text *out);
 /* select.c: false: *why says what is not known. */
