@@ -217,8 +217,10 @@ bool low_nodes(low *L, graph *g, uint32_t block) {
     bool std = !n->domain[0];
     if (std && !strcmp(n->op, "If"))
       low_if(L, n, block);
+    else if (std && !strcmp(n->op, "Loop") && low_wants_unrolling(L, n) && low_trips_known(L, n))
+      low_unrolled(L, n, block);
     else if (std && !strcmp(n->op, "Loop") && low_wants_unrolling(L, n))
-      (low_trips_known(L, n) ? low_unrolled : low_open_loop)(L, n, block);
+      low_open_loop(L, n, block);
     else if (std && (!strcmp(n->op, "Loop") || !strcmp(n->op, "Scan")))
       low_loop(L, n, block);
     else if (std && low_list_node(L, n, block))

@@ -122,14 +122,16 @@ void low_open_loop(low *L, node *n, uint32_t block); /* a Loop on lists whose tr
 bool low_squeeze(low *L, node *n, uint32_t block); /* false: which axes it drops is known, or not declared either */
 
 /* lower_loop.c */
-void low_loop(low *L, node *n, uint32_t block); /* Loop and Scan */
+/* FAILED: no result has a value; an error was reported, here or where what it reads is made. */
+typedef enum { LOOP_FAILED, LOOP_LOWERED /* it is the module's last one */, LOOP_UNROLLED } loop_end;
+loop_end low_loop(low *L, node *n, uint32_t block); /* Loop and Scan */
 
 /* lower_list.c */
 bool low_list_node(low *L, node *n, uint32_t block); /* false: not an operator on lists or optionals */
 bool low_wants_unrolling(low *L, const node *n);     /* does this Loop carry or handle lists? */
 bool low_trips_known(low *L, const node *n);         /* may such a Loop be unrolled? */
-/* a Loop, trip by trip; the number of trips and the condition must be known */
-void low_unrolled(low *L, node *n, uint32_t block);
+/* a Loop, trip by trip; the number of trips and the condition must be known; false as LOOP_FAILED */
+bool low_unrolled(low *L, node *n, uint32_t block);
 void low_list_outputs(low *L, graph *g); /* lists among the graph's outputs become their elements */
 /* lists and optionals among the inputs get their lengths from --dim */
 bool low_settle(low *L, graph *g);

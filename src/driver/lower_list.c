@@ -319,22 +319,22 @@ bool low_trips_known(low *L, const node *n) {
   }
   return !b || !b->g || b->g->inputs.n < 2 || !b->g->outputs.n || decided(L, b->g, b->g->outputs.v[0], DEEP);
 }
-void low_unrolled(low *L, node *n, uint32_t block) {
+bool low_unrolled(low *L, node *n, uint32_t block) {
   const attr *ba = node_attr(n, "body");
   graph *b = ba ? ba->g : NULL;
   uint32_t nc = n->in.n >= 2 ? n->in.n - 2 : 0;
   int64_t trips = MAX_TRIPS + 1, go = 1;
   if (!b || n->in.n < 2 || b->inputs.n != nc + 2 || b->outputs.n < nc + 1 || n->out.n > b->outputs.n - 1) {
     diag_error(L->c, E_MODEL, n->name, "Loop needs a body that fits its inputs and outputs");
-    return;
+    return false;
   }
-  if (n->in.v[0] && !number_of(L, n, n->in.v[0], "the number of trips", &trips)) return;
-  if (n->in.v[1] && !number_of(L, n, n->in.v[1], "the condition", &go)) return;
+  if (n->in.v[0] && !number_of(L, n, n->in.v[0], "the number of trips", &trips)) return false;
+  if (n->in.v[1] && !number_of(L, n, n->in.v[1], "the condition", &go)) return false;
   known *carried = NEWN(L->a, known, nc + 1);
   argvec *collected = NEWN(L->a, argvec, n->out.n + 1);
   for (uint32_t i = 0; i < nc; i++) {
     if (n->in.v[i + 2]) low_value(L, n->in.v[i + 2]);
-    if (!n->in.v[i + 2] || !low_slot(L, n->in.v[i + 2])->done) return;
+    if (!n->in.v[i + 2] || !low_slot(L, n->in.v[i + 2])->done) return false;
     carried[i] = *low_slot(L, n->in.v[i + 2]);
   }
   const char *outer = L->suffix;
@@ -342,7 +342,7 @@ void low_unrolled(low *L, node *n, uint32_t block) {
   for (; k < trips && go; k++) {
     if (k >= MAX_TRIPS) {
       diag_error(L->c, E_UNSUPPORTED, n->name, "a loop on sequences of more than %d trips is not supported", MAX_TRIPS);
-      return;
+      return false;
     }
     L->suffix = arena_fmt(L->a, "%s#%lld", outer, (long long)k);
     int64_t yes = 1;
@@ -354,16 +354,16 @@ void low_unrolled(low *L, node *n, uint32_t block) {
       else
         *low_slot(L, b->inputs.v[i + 2]) = carried[i];
     }
-    if (!low_nodes(L, b, block) || !number_of(L, n, b->outputs.v[0], "the condition for going on", &go)) return;
+    if (!low_nodes(L, b, block) || !number_of(L, n, b->outputs.v[0], "the condition for going on", &go)) return false;
     for (uint32_t i = 0; i < nc; i++) {
       low_value(L, b->outputs.v[i + 1]); /* a constant */
       carried[i] = *low_slot(L, b->outputs.v[i + 1]);
-      if (!carried[i].done) return;
+      if (!carried[i].done) return false;
     }
     for (uint32_t i = nc; i < n->out.n; i++) {
       arg a;
       if (!low_needed(L, n->out.v[i])) continue;
-      if (!low_tensor(L, n, b->outputs.v[i + 1], &a)) return;
+      if (!low_tensor(L, n, b->outputs.v[i + 1], &a)) return false;
       vec_push(L->a, collected[i], a);
     }
   }
@@ -381,11 +381,12 @@ void low_unrolled(low *L, node *n, uint32_t block) {
     if (!k) {
       diag_error(L->c, E_UNSUPPORTED, n->name,
                  "this loop makes no trip, and the shape of what it collects is not known");
-      return;
+      return false;
     }
-    if (!concat(L, block, n->name, collected[i].v, collected[i].n, 0, true, &a)) return;
+    if (!concat(L, block, n->name, collected[i].v, collected[i].n, 0, true, &a)) return false;
     low_set(L, n->out.v[i], a);
   }
+  return true;
 }
 
 /* ---- the model's ports ----------------------------------------------------------------------- */

@@ -477,10 +477,10 @@ static bool can_unroll(looping *p) { /* few trips, known, and nothing else decid
   int64_t n;
   return !p->scan && p->x.trips && sym_is_int(p->L->c, p->x.trips, &n) && n <= MAX_UNROLLED && !p->x.cond0;
 }
-void low_loop(low *L, node *n, uint32_t block) {
+loop_end low_loop(low *L, node *n, uint32_t block) {
   looping p = {
       .L = L, .n = n, .block = block, .most = sym_int(L->c, LOW_MOST), .x = {.block = block, .origin = n->name}};
-  if (!fits(&p) || !inputs(&p)) return;
+  if (!fits(&p) || !inputs(&p)) return LOOP_FAILED;
   arg *next = NEWN(L->a, arg, p.nc + 1);
   p.changes = arena_alloc(L->a, (p.nc + 1) * sizeof *p.changes);
   memset(p.changes, 0, (p.nc + 1) * sizeof *p.changes);
@@ -492,13 +492,12 @@ void low_loop(low *L, node *n, uint32_t block) {
   }
   if (end == OTHER_RANK && can_unroll(&p)) {
     low_drop(L, p.x.body);
-    low_unrolled(L, n, block);
-    return;
+    return low_unrolled(L, n, block) ? LOOP_UNROLLED : LOOP_FAILED;
   }
   if (end == OTHER_RANK || end == AGAIN)
     diag_error(L->c, E_UNSUPPORTED, n->name, "%s: a carried value changes its type or its rank from trip to trip",
                n->op);
-  if (end != DONE || !outputs(&p, next)) return;
+  if (end != DONE || !outputs(&p, next)) return LOOP_FAILED;
   vec_push(L->a, L->m->loops, p.x);
   vec_push(L->a, L->m->blocks.v[block].items, ((item){IT_LOOP, L->m->loops.n - 1}));
   const attr *oaxs = node_attr(n, "scan_output_axes"), *odirs = node_attr(n, "scan_output_directions");
@@ -508,4 +507,5 @@ void low_loop(low *L, node *n, uint32_t block) {
     bool back = odirs && k < odirs->n && odirs->ints[k];
     if (low_needed(L, n->out.v[i]) && (ax || back)) reverse_collected(L, block, n, n->out.v[i], ax, back);
   }
+  return LOOP_LOWERED;
 }

@@ -261,7 +261,7 @@ static void carry_parts(passes *p, uint32_t i, graph *b, node *n, version *v) {
   vec_push(L->a, v->first, first);
   vec_push(L->a, v->end, end);
 }
-static bool lower_version(passes *p, version *v) {
+static loop_end lower_version(passes *p, version *v) {
   low *L = p->L;
   graph *b = arena_dup(L->a, p->b, sizeof *b);
   node *n = arena_dup(L->a, p->n, sizeof *n);
@@ -309,9 +309,9 @@ static bool lower_version(passes *p, version *v) {
   const uint32_t blocks = L->m->blocks.n, errors = diag_errors(L->c);
   const char *outer = L->suffix;
   L->suffix = arena_fmt(L->a, "%s%s", outer, v->suffix);
-  low_loop(L, n, p->block);
+  const loop_end end = low_loop(L, n, p->block);
   L->suffix = outer;
-  for (uint32_t i = 0; i < p->nc && v->carried && diag_errors(L->c) == errors; i++) {
+  for (uint32_t i = 0; i < p->nc && v->carried && end && diag_errors(L->c) == errors; i++) {
     const growing *g = &p->list[i];
     if (!g->any || !g->result || !low_needed(L, g->result)) continue;
     const arg data = *low_value(L, g->parts[0]), sizes = *low_value(L, g->parts[1]);
@@ -320,10 +320,10 @@ static bool lower_version(passes *p, version *v) {
       if (L->carried.v[k].in == g->in) dims = L->carried.v[k].dims;
     set_open(L, g->result, data, sizes, dims, g->init.rank);
   }
-  if (diag_errors(L->c) == errors) return true;
+  if (end && diag_errors(L->c) == errors) return end;
   for (uint32_t i = blocks; i < L->m->blocks.n; i++)
     if (L->m->blocks.v[i].parent == p->block) low_drop(L, i);
-  return false;
+  return LOOP_FAILED;
 }
 /* Is the number of trips a size that memory can be planned with? */
 static bool countable(const passes *p) {
@@ -411,8 +411,10 @@ static bool in_one_pass(passes *p) {
   }
   return true;
 }
-/* The sizes of x, a tensor of the body of the loop that was lowered last, which do not hang on the trip. */
-static sz *same_in_all(low *L, const arg *x) {
+/* The sizes of x, a tensor of the body of the loop that was lowered last, which do not hang on the trip: none that is
+ * known where it was unrolled. */
+static sz *same_in_all(low *L, const arg *x, loop_end end) {
+  if (end == LOOP_UNROLLED) return NEWN(L->a, sz, x->rank + 1);
   const xloop *loop = &L->m->loops.v[L->m->loops.n - 1];
   const sz none = 0;
   low_local k = {.L = L, .block = loop->body, .n = 1, .symbols = &loop->counter, .his = &none};
@@ -439,11 +441,11 @@ static void in_two_passes(passes *p) {
   const uint32_t lists = v.results.n;
   add_others(p, &v);
   b->nodes.v = (void *)nodes.v, b->nodes.n = nodes.n, b->nodes.cap = nodes.cap;
-  const bool good = lower_version(p, &v);
+  const loop_end end = lower_version(p, &v);
   *b = whole;
-  if (!good) return;
+  if (!end) return;
   for (uint32_t i = 0; i < p->nc; i++)
-    if (p->list[i].x) p->list[i].dims = same_in_all(L, low_value(L, p->list[i].x));
+    if (p->list[i].x) p->list[i].dims = same_in_all(L, low_value(L, p->list[i].x), end);
   uint32_t at = 0;
   for (uint32_t i = 0; i < p->nc && at < lists; i++) {
     growing *g = &p->list[i];

@@ -138,7 +138,10 @@ oplib *fuzz_library(ctx *c, const graph *g) {
   make_library();
   for (uint32_t i = 0; i < lib.v.n; i++) lib.v.v[i].wanted = lib.v.v[i].is_fn;
   /* lowering and elaboration may use these whatever the graph says */
-  static const char *const always[] = {"Identity", "Concat", "Cast", "Squeeze", "Unsqueeze"};
+  static const char *const always[] = {"Add",        "Cast",        "Concat",    "Identity",   "ListAt",
+                                       "ListConcat", "ListCount",   "ListErase", "ListInsert", "ListPut",
+                                       "ListSplit",  "ListSplitBy", "ListStack", "ListZeros",  "Reshape",
+                                       "Shape",      "Split",       "Squeeze",   "Unsqueeze"};
   uint64_t q;
   for (size_t i = 0; i < sizeof always / sizeof *always; i++)
     if (map_gets(lib.by_name, always[i], &q)) want((uint32_t)q - 1);

@@ -173,3 +173,34 @@ def sequence_while(net):
     net.open_outputs += "total sizes joined length final sum10 joined10 moved_on turned_round".split()
     return [[net.uniform(0.5, 1, n), np.array(limit, np.float32), at(m)] for n, limit, m in
             ((9, 20, 3), (3, 50, 1), (5, 1, 0))]
+
+
+@model("a loop of a known number of trips, of which data of the model say whether it goes on, that appends tensors of "
+       "several sizes and carries a tensor of a rank that grows", opset=18)
+def sequence_ranks(net):
+    net.input("x", F32, 4), net.input("w", F32, "m")
+    numbers(net, zero1=[0], trips=3, yes=True)
+    ranks = net.sub("body")
+    ranks.input("i", I64), ranks.input("go", BOOL)
+    ranks.inputs.append(helper.make_tensor_value_info("v", F32, None))
+    ranks.input("c", BOOL)
+    ranks.inputs.append(helper.make_tensor_sequence_value_info("l", F32, None))
+    nodes(ranks, """
+        end = Unsqueeze(i, zero1)
+        piece = Slice(x, zero1, end)
+        l2 = SequenceInsert(l, piece)
+        v2 = Unsqueeze(v, zero1)
+        c2 = Identity(c)
+        go2 = Identity(c)
+    """)
+    ranks.output("go2", BOOL)
+    ranks.outputs.append(helper.make_tensor_value_info("v2", F32, None))
+    ranks.output("c2", BOOL)
+    ranks.outputs.append(helper.make_tensor_sequence_value_info("l2", F32, None))
+    nodes(net, """
+        none = SequenceEmpty()
+        deep, still, pieces = Loop(trips, , w, yes, none)
+        joined = ConcatFromSequence(pieces)
+    """, deep=dict(body=ranks.graph()), joined=dict(axis=0))
+    net.open_outputs += "deep joined".split()
+    return [[net.uniform(-1, 1, 4), net.uniform(-1, 1, m)] for m in (3, 1)]
