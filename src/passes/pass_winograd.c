@@ -44,6 +44,7 @@ typedef struct sliding {
    * X */
   uint32_t nw, nt;
   window win[MAX_AXES];
+  window *form[MAX_AXES];  /* that choose took, by the number that each axis had before */
   bool by_axis;            /* axis by axis */
   bool flat;               /* taps of the last axis are kept: tiles of all axes are counted by one variable */
   bool alone[MAX_AXES];    /* an axis that is one tile */
@@ -150,7 +151,8 @@ static const double TERM_COST = 1.4, MEMORY_TERM_COST = 2, STENCIL_COST = 1.5;
 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are
  * computed separately, from the same products */
 static const double UNEVEN_COST = 0.3;
-static const double GAIN = 0.9; /* what is not worth more code */
+static const double GAIN = 0.9;         /* what is not worth more code */
+static const double VARIANT_GAIN = 0.9; /* of all window sums; what is not worth the model's code twice */
 static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */,
                     BYTES_A_CYCLE = 6.4 /* of constants, from memory */,
                     DRAM_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
@@ -342,6 +344,7 @@ static bool choose(pw *p, sliding *q) {
     worst = more;
     for (uint32_t i = 0, z = t; i < q->nw; z /= n[i++]) best[i] = &all[i][z % n[i]];
   }
+  memcpy(q->form, best, sizeof q->form);
   q->by_axis = false;
   for (int kept = 0; kept < 2; kept++) /* the axis whose taps are kept comes last */
     for (uint32_t i = 0; i < q->nw; i++)
@@ -929,9 +932,8 @@ static bool rewrite(pw *p, sliding *q) {
   for (uint32_t i = q->nt; i > 0; i -= some) t = gather(p, q, &last_form, i - some, i, t, last, type);
   return true;
 }
-/* Would another form be chosen for many rows? Notes their sizes. */
-static void note_variant_sizes(pw *p, const sliding *q) {
-  u32vec open = {0};
+/* Open sizes of rows that may be below EXPR_VARIANT_ROWS and above. */
+static void open_rows(pw *p, const sliding *q, u32vec *open) {
   for (uint32_t k = 0; k < 2; k++)
     for (uint32_t i = 0; i < (k ? q->batch : q->row).n; i++) {
       atom n;
@@ -940,17 +942,34 @@ static void note_variant_sizes(pw *p, const sliding *q) {
       sym_range(p->c, extent, &lo, &hi);
       if (lo < EXPR_VARIANT_ROWS && hi >= EXPR_VARIANT_ROWS && sym_is_atom(p->c, extent, &n) &&
           sym_kind(p->c, n) == AT_SYMBOL && !map_getu(p->lates, n, &(uint64_t){0}))
-        vec_push(p->a, open, n);
+        vec_once(p->a, open, n);
     }
-  if (!open.n) return;
-  sliding few = *q, many = *q;
-  bool any = choose(p, &few);
-  p->assume_variant_rows = true;
-  bool differs = choose(p, &many) != any || few.nt != many.nt;
-  p->assume_variant_rows = false;
-  for (uint32_t i = 0; i < few.nt && !differs; i++)
-    differs = few.win[i].m != many.win[i].m || few.win[i].n != many.win[i].n || few.win[i].o != many.win[i].o;
-  for (uint32_t i = 0; i < open.n && differs; i++) vec_once(p->m->a, p->variant_sizes, open.v[i]);
+}
+/* Would other forms be chosen for many rows, and would they save so much of all window sums' time that the model is
+ * worth its code twice? Notes the sizes of the rows. */
+static bool variants_worth(pw *p, const u32vec *order, const uint8_t *windows) {
+  u32vec open = {0};
+  double as_few = 0, as_many = 0; /* cost of many rows: in the forms of few, and in their own */
+  for (uint32_t i = 0; i < order->n; i++) {
+    sliding q;
+    atom split;
+    int64_t by;
+    if (!windows[order->v[i]]) continue;
+    pass_enter(p, xs(p->m, order->v[i])->block);
+    if (!match(p, order->v[i], &q, &split, &by)) continue;
+    sliding few = q, many = q;
+    const bool steps = by_axis(p, &q);
+    choose(p, &few);
+    p->assume_variant_rows = true;
+    choose(p, &many);
+    const double f = cost(p, &q, steps, few.form, 0), m = cost(p, &q, steps, many.form, 0);
+    p->assume_variant_rows = false;
+    as_few += f, as_many += m;
+    if (m < f) open_rows(p, &q, &open);
+  }
+  if (as_many > VARIANT_GAIN * as_few) return false;
+  for (uint32_t i = 0; i < open.n; i++) vec_once(p->m->a, p->variant_sizes, open.v[i]);
+  return open.n > 0;
 }
 /* Axes that must be split for a form are as they were if there is none. */
 static bool transform(pw *p, uint32_t s) {
@@ -959,8 +978,6 @@ static bool transform(pw *p, uint32_t s) {
   int64_t by;
   pass_enter(p, xs(p->m, s)->block);
   bool sure = match(p, s, &q, &split, &by);
-  if (sure && p->variant_sizes) note_variant_sizes(p, &q);
-  if (p->variant_sizes && p->variant_sizes->n) return false; /* the module will be lowered anew */
   if (!split) return sure && choose(p, &q) && rewrite(p, &q);
   stage old = *xs(p->m, s);
   old.axes = arena_dup(p->m->a, old.axes, old.naxes * sizeof *old.axes);
@@ -986,6 +1003,7 @@ bool pass_winograd(pw *p) {
   for (uint32_t i = 0; i < order.n; i++) any |= windows[order.v[i]] = may_transform(p, order.v[i]);
   if (!any) return false;
   p->most_growth = most_growth(p, windows);
+  if (p->variant_sizes && variants_worth(p, &order, windows)) return false; /* the module will be lowered anew */
   any = false;
   for (uint32_t i = 0; i < order.n; i++)
     if (windows[order.v[i]]) any |= transform(p, order.v[i]);

@@ -31,8 +31,8 @@ typedef struct expr_observer {
   uint64_t *spent;      /* if not NULL: how many rewrites were made */
   uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel; 0: 256 KiB */
   uint32_t registers;   /* vector registers of the target; 0: taken for few */
-  /* gets the open sizes for which another form would be chosen if they were known to be EXPR_VARIANT_ROWS or more;
-   * where there are any, the passes end there. NULL: nobody asks */
+  /* gets the open sizes for which other forms would be chosen if they were known to be EXPR_VARIANT_ROWS or more, where
+   * that is worth the model's code twice; where there are any, the passes end there. NULL: nobody asks */
   u32vec *variant_sizes;
   /* of the target: f32 values of a register, and how many registers a core multiplies and adds in a cycle; no more
    * than one lane: taken for 16 and 2, which keeps constants small */
