@@ -292,13 +292,61 @@ void grad_if(gr *g, uint32_t index) {
 }
 
 /* ---- loop ------------------------------------------------------------------------------------ */
-static bool late_inside(gr *g, uint32_t blk) { /* sizes computed in the block itself */
-  emodule *m = g->m;
-  for (uint32_t i = 0; i < m->lates.n; i++) {
-    const tensor *t = xt(m, m->lates.v[i].tensor);
-    if (t->kind == TK_STAGE && xs(m, t->stage)->block == blk) return true;
+static bool has_tid(const tid *t, uint32_t n, tid x) {
+  for (uint32_t i = 0; i < n; i++)
+    if (t[i] == x) return true;
+  return false;
+}
+static bool made_in(const emodule *m, uint32_t blk, tid t);
+static bool made_by_loop(const emodule *m, const xloop *l, tid t) {
+  return has_tid(l->inner, l->ncarried, t) || made_in(m, l->body, t);
+}
+/* t is computed by the block or by one inside it. */
+static bool made_in(const emodule *m, uint32_t blk, tid t) {
+  for (uint32_t i = 0; i < m->blocks.v[blk].items.n; i++) {
+    const item it = m->blocks.v[blk].items.v[i];
+    if (it.kind == IT_STAGE && m->stages.v[it.index].tensor == t) return true;
+    if (it.kind == IT_IF) {
+      const xif *f = &m->ifs.v[it.index];
+      if (has_tid(f->results, f->n, t) || made_in(m, f->then_block, t) || made_in(m, f->else_block, t)) return true;
+    }
+    if (it.kind == IT_LOOP) {
+      const xloop *l = &m->loops.v[it.index];
+      if (has_tid(l->final, l->ncarried, t) || has_tid(l->collected, l->ncollected, t) || made_by_loop(m, l, t))
+        return true;
+    }
   }
   return false;
+}
+/* The size is another one in each trip: it hangs on the counter, or on what a trip computes. */
+static bool changes(gr *g, const xloop *l, sz s) {
+  const emodule *m = g->m;
+  if (l->counter && sym_uses(g->c, s, l->counter)) return true;
+  for (uint32_t i = 0; i < m->lates.n; i++)
+    if (sym_uses(g->c, s, m->lates.v[i].symbol) && made_by_loop(m, l, m->lates.v[i].tensor)) return true;
+  return false;
+}
+static bool late_inside(gr *g, const xloop *l) { /* sizes are computed by a trip */
+  for (uint32_t i = 0; i < g->m->lates.n; i++)
+    if (made_by_loop(g->m, l, g->m->lates.v[i].tensor)) return true;
+  return false;
+}
+static void refuse_loop(gr *g, const xloop *l) {
+  emodule *m = g->m;
+  if (!l->trips || l->trip_tensor || l->cond || l->cond0)
+    grad_refuse(g, l->origin, "a loop whose number of trips depends on data (give it a fixed number of trips)");
+  for (uint32_t i = 0; i < l->ncarried; i++) {
+    const tensor t = *xt(m, l->inner[i]);
+    for (uint32_t d = 0; d < t.rank; d++)
+      if (changes(g, l, t.shape[d]))
+        grad_refuse(g, l->origin,
+                    "a loop that carries %s, whose size changes from trip to trip (carry it at its largest size, or "
+                    "collect what each trip adds)",
+                    t.name);
+    if (t.rank + 1 >= MAX_RANK)
+      grad_refuse(g, l->origin, "a loop that carries %s of rank %u (at most %d)", t.name, t.rank, MAX_RANK - 2);
+  }
+  if (late_inside(g, l)) grad_refuse(g, l->origin, "a loop in which sizes are computed (compute them before the loop)");
 }
 /* The forward loop collects what it carries; all[i]: the values at the beginning of each trip. */
 static void keep_carried(gr *g, uint32_t index, tid *all) {
@@ -311,13 +359,7 @@ static void keep_carried(gr *g, uint32_t index, tid *all) {
     const tensor t = *xt(m, l.inner[i]);
     sz shape[MAX_RANK + 1];
     shape[0] = l.trips;
-    for (uint32_t d = 0; d < t.rank; d++) {
-      shape[d + 1] = t.shape[d];
-      if (l.counter && sym_uses(g->c, t.shape[d], l.counter))
-        grad_refuse(g, l.origin, "a loop that carries %s, whose size changes from trip to trip", t.name);
-    }
-    if (t.rank + 1 >= MAX_RANK)
-      grad_refuse(g, l.origin, "a loop that carries %s of rank %u (at most %d)", t.name, t.rank, MAX_RANK - 2);
+    for (uint32_t d = 0; d < t.rank; d++) shape[d + 1] = t.shape[d];
     slice[n] = copy_in(g, l.body, l.inner[i], l.inner[i], 0, 0, arena_fmt(g->a, "%s.kept", t.name));
     collected[n] = all[i] =
         expr_tensor(m, TK_RESULT, t.type, shape, t.rank + 1, arena_fmt(g->a, "%s.all", t.name), t.origin);
@@ -337,9 +379,7 @@ void grad_loop(gr *g, uint32_t index) {
   u32vec wrt = {0};
   grad_captured(g, (item){IT_LOOP, index}, &wrt);
   if (!any || !wrt.n) return;
-  if (!l.trips || l.trip_tensor || l.cond || l.cond0)
-    grad_refuse(g, l.origin, "a loop whose number of trips depends on data");
-  if (late_inside(g, l.body)) grad_refuse(g, l.origin, "a loop in which sizes are computed");
+  refuse_loop(g, &l);
   keep_carried(g, index, all);
   /* the carried floats and the sums, in one list: first what the body sees of them, then their adjoints */
   int64_t lo, hi;

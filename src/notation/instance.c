@@ -5,8 +5,9 @@
  * one (a suffix, places set to 1), so that broadcasts fit; dims that are formulas of known names are computed. An
  * attribute that marks an axis becomes the position. 3. Inputs whose values take part
  * in shapes get axes, shapes of the first input in another order, or small numbers. 4. The other attributes: the
- * default, a literal of the body, lists as long as the packs. 5. Elaboration is the
- * judge.
+ * default, a literal of the body, lists as long as the packs. 5. Elaboration is the judge. 6. What it refuses is
+ * guessed again with a symbol for each size: the equations that elaboration then asks for (n == x0*x1, w*2 == h)
+ * say which sizes follow from others; the others are drawn, and the same call is elaborated with these numbers.
  */
 #include "notation/instance.h"
 #include "notation/ast.h"
@@ -18,6 +19,11 @@ typedef struct named {
   uint32_t n;
   sz d[MAX_RANK];
 } named;
+typedef enum pass { P_DIRECT, P_SYMBOLS, P_SOLVED } pass; /* sizes: drawn; symbols; what solves the equations */
+typedef struct unknown {
+  sz symbol;
+  int64_t size; /* 0: none found yet */
+} unknown;
 typedef struct guess {
   ctx *c;
   arena *a;
@@ -35,6 +41,10 @@ typedef struct guess {
   uint32_t serial; /* sizes of one call are not those of another: what one call makes equal would stay equal */
   const oplib *lib;
   VEC(const fndef *) fns;
+  pass pass;
+  uint64_t seed;
+  VEC(unknown) unknowns; /* one for each size asked for, in order; empty in P_DIRECT */
+  uint32_t asked;        /* sizes asked for so far */
 } guess;
 
 static uint32_t rnd(guess *g, uint32_t n) {
@@ -173,11 +183,20 @@ static named *known(guess *g, const char *name) {
     if (g->env.v[i].name == name) return &g->env.v[i];
   return NULL;
 }
+static int64_t some_size(guess *g) {
+  if (g->opt.empty && chance(g, 12)) return 0;
+  if (g->opt.sizes && chance(g, 50)) return 1 + rnd(g, g->opt.sizes);
+  return 1 + rnd(g, chance(g, 20) ? 6 : 3);
+}
 static sz new_size(guess *g, const char *name) {
   if (g->opt.symbolic) return sym_symbol(g->c, arena_fmt(g->a, "%s__%u", name, g->serial), 1, 1000000);
-  if (g->opt.empty && chance(g, 12)) return sym_int(g->c, 0);
-  if (g->opt.sizes && chance(g, 50)) return sym_int(g->c, 1 + rnd(g, g->opt.sizes));
-  return sym_int(g->c, 1 + rnd(g, chance(g, 20) ? 6 : 3));
+  if (g->pass == P_SYMBOLS) {
+    unknown u = {.symbol = sym_fresh(g->c, name, 1, 1000000)};
+    vec_push(g->a, g->unknowns, u);
+    return u.symbol;
+  }
+  if (g->pass == P_SOLVED && g->asked < g->unknowns.n) return sym_int(g->c, g->unknowns.v[g->asked++].size);
+  return sym_int(g->c, some_size(g));
 }
 static named *bind_size(guess *g, const char *name) {
   named n = {.name = name, .n = 1};
@@ -275,8 +294,9 @@ static void guess_attr(guess *g, uint32_t i) {
   const param *p = &g->d->attr[i];
   const char *k = p->type.elem;
   bool str = !strcmp(k, "str"), flt = !strcmp(k, "float"), in = !strcmp(k, "int");
-  if (p->def && chance(g, g->opt.symbolic ? 90 : 45)) return;
-  if (p->optional && !p->def && chance(g, g->opt.symbolic ? 80 : 50)) return;
+  bool usual = g->opt.symbolic || g->pass != P_DIRECT; /* mostly as a call that says nothing */
+  if (p->def && chance(g, usual ? 90 : 45)) return;
+  if (p->optional && !p->def && chance(g, usual ? 80 : 50)) return;
   if (p->nper) {
     uint32_t n = 0;
     for (uint32_t j = 0; j < p->nper; j++) {
@@ -540,6 +560,11 @@ static void guess_input(guess *g, const param *p, const arg *like) {
   o->data[k] = array(g, t, rank, dims);
   fill(g, p, &o->data[k]);
 }
+/* Where a call is guessed twice, each of its parts draws numbers of its own: what one part drew more the second time,
+ * contents of the size that was solved, moves no other. */
+static void next_part(guess *g, uint32_t part) {
+  if (g->pass != P_DIRECT) g->state = (g->seed + part * 0x100000001b3u) * 0x9e3779b97f4a7c15u;
+}
 static bool guess_call(guess *g) {
   const opdef *d = g->d;
   opinst *o = g->o;
@@ -550,6 +575,7 @@ static bool guess_call(guess *g) {
   attrs_in_dims(g);
   for (uint32_t i = 0; i < d->nin; i++) {
     const param *p = &d->in[i];
+    next_part(g, 1 + i);
     uint32_t times = p->variadic ? 1 + rnd(g, 3) : 1, first = o->nin;
     for (uint32_t k = 0; k < times && o->nin < OPINST_MAX; k++)
       guess_input(g, p,
@@ -558,7 +584,8 @@ static bool guess_call(guess *g) {
                                                                         : NULL);
   }
   for (uint32_t i = 0; i < d->nattr && i < OPINST_MAX; i++)
-    if (!g->given[i]) guess_attr(g, i);
+    if (!g->given[i]) next_part(g, 100 + i), guess_attr(g, i);
+  next_part(g, 200);
   o->nout = 0;
   for (uint32_t i = 0; i < d->nout; i++) {
     uint32_t times = d->out[i].variadic ? 1 + rnd(g, 3) : 1;
@@ -567,41 +594,110 @@ static bool guess_call(guess *g) {
   }
   return notation_elaborate(g->lib, d, o->m, 0, "node", o->in, o->nin, o->attr, o->nattr, o->out, o->nout);
 }
+/* Elaborated, and no guard of it is known not to hold. */
+static bool legal(guess *g) {
+  ctx *c = g->c;
+  opinst *o = g->o;
+  volatile bool ok = false;
+  for (int i = 0; i < 4; i++) rnd(g, 2);
+  CTX_TRY(c) { ok = guess_call(g); }
+  CTX_CATCH { ok = false; }
+  for (uint32_t i = 0; ok && i < o->nout; i++)
+    for (uint32_t k = 0; o->out[i].present && k < o->out[i].rank; k++)
+      ok = ok && sym_int_or(c, o->out[i].shape[k], 1) >= 0;
+  for (uint32_t i = 0; ok && i < o->m->guards.n; i++) {
+    int64_t v;
+    const guard *q = &o->m->guards.v[i];
+    if (sym_is_int(c, q->ge0, &v) && (q->is_eq ? v != 0 : v < 0)) ok = false;
+  }
+  for (uint32_t i = 1; ok && i < o->m->nodes.n; i++) {
+    const ex_node *n = exn(o->m, i);
+    for (uint32_t k = 0; n->kind == EX_REDUCE && k < n->nargs; k++)
+      ok = ok && sym_int_or(c, sym_extent(c, n->args[k]), 1) >= 0;
+  }
+  return ok;
+}
+static bool legal_as(guess *g, pass p) {
+  const guess from = *g;
+  *g = (guess){.c = from.c, .a = from.a, .d = from.d, .o = from.o, .opt = from.opt, .lib = from.lib, .pass = p};
+  g->serial = (uint32_t)from.seed, g->seed = from.seed, g->unknowns = from.unknowns;
+  g->state = from.seed * 0x9e3779b97f4a7c15u + 12345;
+  *g->o = (opinst){.m = expr_module(g->c)};
+  return legal(g);
+}
+
+/* ---- sizes that follow from others ------------------------------------------------------------- */
+enum { DRAWS = 30, MOST = 64 };
+static bool unknown_value(void *env, atom a, int64_t *v) {
+  const guess *g = env;
+  for (uint32_t i = 0; i < g->unknowns.n; i++)
+    if (g->unknowns.v[i].symbol == sym_of_atom(g->c, a)) return *v = g->unknowns.v[i].size, *v > 0;
+  return false;
+}
+/* e == 0 gives one of the unknowns, where it stands in e once or minus once. */
+static void learn(guess *g, sz e) {
+  ctx *c = g->c;
+  for (uint32_t i = g->unknowns.n; i-- > 0;) {
+    sz coef, rest;
+    atom a;
+    int64_t k;
+    if (!sym_is_atom(c, g->unknowns.v[i].symbol, &a) || !sym_linear(c, e, a, &coef, &rest)) continue;
+    if (!sym_is_int(c, coef, &k) || (k != 1 && k != -1)) continue;
+    sym_assume_eq(c, g->unknowns.v[i].symbol, k < 0 ? rest : sym_neg(c, rest));
+    return;
+  }
+}
+/* Guards that are equations; also those that are two inequalities. */
+static void learn_equations(guess *g) {
+  const emodule *m = g->o->m;
+  for (uint32_t i = 0; i < m->guards.n; i++) {
+    sz e = sym_canon(g->c, m->guards.v[i].ge0), minus = sym_neg(g->c, e);
+    bool equation = m->guards.v[i].is_eq;
+    for (uint32_t k = 0; k < i; k++) equation |= sym_canon(g->c, m->guards.v[k].ge0) == minus;
+    if (equation) learn(g, e);
+  }
+}
+/* Sizes for the unknowns that every guard allows, as far as it is known before a run: those that no equation gives
+ * are drawn. */
+static bool drawn(guess *g) {
+  ctx *c = g->c;
+  int64_t v;
+  for (uint32_t i = 0; i < g->unknowns.n; i++) {
+    unknown *u = &g->unknowns.v[i];
+    u->size = sym_canon(c, u->symbol) == u->symbol ? some_size(g) : 0;
+  }
+  for (uint32_t i = 0; i < g->unknowns.n; i++) {
+    unknown *u = &g->unknowns.v[i];
+    if (u->size) continue;
+    if (!sym_eval(c, sym_canon(c, u->symbol), unknown_value, g, &v) || v < 1 || v > MOST) return false;
+    u->size = v;
+  }
+  for (uint32_t i = 0; i < g->o->m->guards.n; i++) {
+    const guard *q = &g->o->m->guards.v[i];
+    if (sym_eval(c, sym_canon(c, q->ge0), unknown_value, g, &v) && (q->is_eq ? v != 0 : v < 0)) return false;
+  }
+  return true;
+}
+static bool solved(guess *g) {
+  uint32_t facts = sym_mark(g->c);
+  bool ok = legal_as(g, P_SYMBOLS);
+  if (ok) learn_equations(g);
+  for (uint32_t i = 0; ok && i < DRAWS; i++)
+    if (drawn(g)) return sym_pop(g->c, facts), legal_as(g, P_SOLVED);
+  return sym_pop(g->c, facts), false;
+}
 bool notation_instance(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, opinst_opts opt, opinst *out) {
   arena *a = ctx_arena(c);
   guess *g = NEW(a, guess);
   uint32_t mark = diag_mark(c), facts = sym_mark(c);
   *out = (opinst){.m = expr_module(c)};
   if (d->nin > OPINST_MAX || d->nattr > OPINST_MAX || d->nout > OPINST_MAX) return false;
-  *g = (guess){.serial = (uint32_t)seed,
-               .c = c,
-               .a = a,
-               .d = d,
-               .o = out,
-               .opt = opt,
-               .lib = lib,
-               .state = seed * 0x9e3779b97f4a7c15u + 12345};
-  for (int i = 0; i < 4; i++) rnd(g, 2);
-  volatile bool ok = false;
-  CTX_TRY(c) { ok = guess_call(g); }
-  CTX_CATCH { ok = false; }
-  bool contradiction = false;
-  for (uint32_t i = 0; ok && i < out->nout; i++)
-    for (uint32_t k = 0; out->out[i].present && k < out->out[i].rank; k++)
-      contradiction |= sym_int_or(c, out->out[i].shape[k], 1) < 0;
-  for (uint32_t i = 0; ok && i < out->m->guards.n; i++) {
-    int64_t v;
-    const guard *q = &out->m->guards.v[i];
-    if (sym_is_int(c, q->ge0, &v) && (q->is_eq ? v != 0 : v < 0)) contradiction = true;
-  }
-  for (uint32_t i = 1; ok && i < out->m->nodes.n; i++) {
-    const ex_node *n = exn(out->m, i);
-    for (uint32_t k = 0; n->kind == EX_REDUCE && k < n->nargs; k++)
-      contradiction |= sym_int_or(c, sym_extent(c, n->args[k]), 1) < 0;
-  }
+  *g = (guess){.c = c, .a = a, .d = d, .o = out, .opt = opt, .lib = lib, .seed = seed};
+  bool ok = legal_as(g, P_DIRECT);
+  if (!ok && !opt.symbolic) sym_pop(c, facts), ok = solved(g);
   if (!opt.symbolic) sym_pop(c, facts);
   diag_reset(c, mark);
-  return ok && !contradiction;
+  return ok;
 }
 
 const char *opinst_text(ctx *c, const char *s) {

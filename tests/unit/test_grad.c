@@ -451,24 +451,47 @@ static void control(void **state) {
                            "f64[2]\n}\nstage y: f64 [m<2] = f[m]\n" OUT,
        -1, 1, 1);
 }
+/* Each is refused with the node, and words that say why. */
 static void refused(void **state) {
   ctx *c = *state;
-  static const char *const source[] = {
-      IN("a", "7") INT("j", "7") "stage y: f64 [i<7] tiled\n  update [k<7] y[{j[k]}] *= a[k]  origin \"n7\"\n" OUT,
-      IN("a",
-         "2") "size t in 0..inf\nloop trips 9 counter t origin \"n8\" {\n  carry h: f64[2] = a\n  stage n: f64 [i<2] = "
-              "h[i] * a[i]\n  stage more: bool [] = n[0] > 0.5f64\n  next h = n -> y: f64[2]\n  while more\n}\n" OUT,
+  static const char *const source[][2] = {
+      {"an update with mul=",
+       IN("a", "7") INT("j", "7") "stage y: f64 [i<7] tiled\n  update [k<7] y[{j[k]}] *= a[k]  origin \"n0\"\n" OUT},
+      {"number of trips depends on data",
+       IN("a", "2") "size t in 0..inf\nloop trips 9 counter t origin \"n1\" {\n  carry h: f64[2] = a\n"
+                    "  stage n: f64 [i<2] = h[i] * a[i]\n  stage more: bool [] = n[0] > 0.5f64\n"
+                    "  next h = n -> y: f64[2]\n  while more\n}\n" OUT},
+      {"carries h, whose size changes", /* as the counter says */
+       "size t in 0..3\n" IN("a", "0") "loop trips 3 counter t origin \"n2\" {\n  carry h: f64[t] = a\n"
+                                       "  stage n: f64 [i<t + 1] = h[min(i, t)] * 2.0f64\n"
+                                       "  next h = n -> y: f64[3]\n}\n" OUT},
+      {"carries h, whose size changes", /* as another carried value says */
+       "size L in 0..9\nsize M in 0..9\nsize t in 0..3\n" IN("a", "1")
+           INT("z", "") "loop trips 3 counter t origin \"n3\" {\n  carry s: i64[] = z\n  carry h: f64[L] = a\n"
+                        "  stage n: f64 [i<L + 1] = #(-i) >= 0 ? a[0] : h[i - 1]\n  stage more: i64 [] = s[] + 1\n"
+                        "  next s = more -> end: i64[]\n  next h = n -> r: f64[M]\n}\n"
+                        "stage y: f64 [i.1<M] = r[i.1]\n" OUT "late L = s <= 9\nlate M = end <= 9\n"},
+      {"a loop in which sizes are computed", /* by a loop inside */
+       "size L in 0..9\nsize t in 0..3\nsize u in 0..3\n" IN("a", "9")
+           INT("z", "") "loop trips 3 counter t origin \"n4\" {\n  carry h: f64[9] = a\n"
+                        "  loop trips 3 counter u {\n    carry s: i64[] = z\n    stage more: i64 [] = s[] + 1\n"
+                        "    next s = more -> end: i64[]\n  }\n"
+                        "  stage n: f64 [i<9] = h[i] * (sum[k<L] a[k])\n  next h = n -> y: f64[9]\n}\n" OUT
+                        "late L = end <= 9\n"},
   };
-  for (uint32_t i = 0; i < 2; i++) {
+  for (uint32_t i = 0; i < sizeof source / sizeof *source; i++) {
     uint32_t mark = diag_mark(c);
-    emodule *m = expr_parse(c, source[i], "refused");
+    emodule *m = expr_parse(c, source[i][1], "refused");
     if (!m) show_errors(c);
     assert_non_null(m);
     tid y = m->outputs.v[0].t, a = m->inputs.v[0].t, d;
     assert_false(grad_reverse(m, 0, &y, NULL, 1, &a, 1, &d));
     assert_int_equal(diag_code(c), E_UNSUPPORTED);
     const diag *e = diag_first(c);
-    assert_string_equal(e->node, i ? "n8" : "n7");
+    char node[8];
+    snprintf(node, sizeof node, "n%u", i);
+    assert_string_equal(e->node, node);
+    if (!strstr(e->text, source[i][0])) fail_msg("expected %s, found %s", source[i][0], e->text);
     diag_reset(c, mark);
   }
 }

@@ -53,6 +53,32 @@ static void lists(void **state) {
     legal += notation_instance(c, l, notation_find(l, "", "Lists"), s, (opinst_opts){0}, &i);
   assert_true(legal > 15);
 }
+/* Sizes that follow from others in ways that a signature does not say: drawn one by one they hardly ever fit. */
+static void equations(void **state) {
+  static const char text[] =
+      "op Flat<T: float>(X: T[x..., h], R: T[n, e]) -> Y: T[n, h] { Y = reshape(X, n, h)\n  require e < 9*n \"few\" }\n"
+      "op Packed<T: float>(X: T[k], B: u8[w], W: u8[v]) -> Y: T[k] { require 2*w == k and v == 3*w + k \"room\"\n"
+      "  require 3*w > 7 \"few\"\n  Y[k] = X[k] + T(B[k // 2]) }\n"
+      "op Blob<T: float>(X: T[k], B: u8[w], s: dims i64[2]) -> Y: T[k] {\n"
+      "  require values(s)[0] == k and w == values(s)[1]*(4 + (k + 1) // 2) \"blob\"\n  Y[k] = X[k] + T(B[k]) }\n";
+  ctx *c = *state;
+  oplib *l = notation_lib(c);
+  assert_true(notation_add(l, text, strlen(text), "equations.ek"));
+  static const char *const names[] = {"Flat", "Packed", "Blob"};
+  for (size_t q = 0; q < sizeof names / sizeof *names; q++) {
+    const opdef *d = notation_find(l, "", names[q]);
+    uint32_t legal = 0;
+    for (uint64_t s = 1; s <= 100; s++) {
+      opinst i;
+      if (!notation_instance(c, l, d, s, (opinst_opts){.types = 1u << ET_F64}, &i)) continue;
+      legal++;
+      for (uint32_t k = 0; k < i.nin; k++)
+        for (uint32_t j = 0; j < i.in[k].rank; j++)
+          assert_int_equal(sym_int_or(c, i.in[k].shape[j], -1), i.data[k].dims[j]);
+    }
+    if (legal < 20) fail_msg("%s: %u legal calls of 100", names[q], legal);
+  }
+}
 static void same_seed(void **state) {
   oplib *l[2];
   ctx *c[2] = {*state, ctx_new()};
@@ -79,6 +105,7 @@ static void same_seed(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(costs, setup, teardown),
                                      cmocka_unit_test_setup_teardown(lists, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(equations, setup, teardown),
                                      cmocka_unit_test_setup_teardown(same_seed, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
