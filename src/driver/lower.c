@@ -98,6 +98,7 @@ void low_set(low *L, value *v, arg a) {
   known *k = low_slot(L, v);
   a.present = true;
   *k = (known){.done = true, .a = a};
+  if (v->declared) vec_push(L->a, L->declared, ((declaration){v, v->type, v->ranked, v->rank, v->dims}));
   v->type = a.type;
   v->ranked = true;
   v->rank = a.rank;

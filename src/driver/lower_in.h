@@ -22,6 +22,14 @@ typedef struct known {
   uint32_t rank;    /* open list: number of axes of each tensor */
   const sz *dims;   /* open list: sizes that all its tensors have; 0: they differ, or that is not known */
 } known;
+/* What the model declares of a value, before lowering put there what it found. */
+typedef struct declaration {
+  value *v;
+  etype type;
+  bool ranked;
+  uint32_t rank;
+  const sz *dims;
+} declaration;
 typedef struct asked {
   guard what;    /* a guard of a block */
   uint32_t next; /* the next one of the same graph, + 1; 0: the last */
@@ -50,6 +58,7 @@ typedef struct low {
   VEC(asked) asked;          /* guards of the blocks, as they were lowered last (lower.c) */
   uint32_t variants[2];      /* the blocks of the two lowerings of the model (lower_variant.c); 0: there is one */
   VEC(list_carried) carried; /* lists that loops hand on */
+  VEC(declaration) declared; /* in the order in which they were replaced; they hold again for the next variant */
   map *asked_of;             /* block -> its first entry of asked, + 1 */
   const char *suffix;        /* of the names of nodes, in a body that is lowered more than once; "" else */
 } low;

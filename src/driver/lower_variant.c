@@ -21,8 +21,12 @@ static sz to_likely(ctx *c, void *env, atom a) {
     if (dim_likely(&L->dims[i]) && !strcmp(L->dims[i].name, sym_name(c, a))) return sym_int(c, L->dims[i].value);
   return 0;
 }
-/* The graph's values are not known any more, but for its constants. */
+/* The graph's values are not known any more, but for its constants; what the model declares of them holds again. */
 static void forget(low *L) {
+  while (L->declared.n) {
+    const declaration *d = &L->declared.v[--L->declared.n];
+    d->v->type = d->type, d->v->ranked = d->ranked, d->v->rank = d->rank, d->v->dims = d->dims;
+  }
   map *old = L->vals;
   L->vals = map_new(L->a);
   for (uint32_t i = 0; i < map_count(old); i++) {

@@ -74,6 +74,7 @@ uint32_t ex_flags(pw *p, ex e) {
     for (uint32_t i = 0; i < n.nargs; i++) f |= ex_flags(p, n.args[i]);
     break;
   case EX_REDUCE:
+    if (n.where) f |= EXF_LAZY;
     f |= EXF_REDUCE | ex_flags(p, n.where) | ex_flags(p, n.body) | ex_flags(p, n.payload);
     break;
   }

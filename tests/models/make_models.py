@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE))
 
 # Importing a family registers its models.
 from gen import attention, contrib, control, convolution, language, legal, movement  # noqa: E402,F401
-from gen import opsets, recurrent, scalars, selection, sequences, structure  # noqa: E402,F401
+from gen import opsets, recurrent, scalars, selection, sequences, structure, words  # noqa: E402,F401
 from gen.kit import MODELS, make, npz_bytes  # noqa: E402
 
 HEAD = """# Small models for tests

@@ -176,7 +176,7 @@ static int one(ctx *c, const char *path, char *said, size_t room) { /* 1 passed,
     const ndarray *d = npz_find(&z, m->inputs.v[i].name, i);
     if (!d) return snprintf(said, room, "no data for input %s", m->inputs.v[i].name), -1;
     widen(c, &d);
-    in[i] = *d;
+    if (d->type != ET_STR || !nd_bytes(a, d, &in[i])) in[i] = *d;
     if (d->type == ET_F64 && k->nw < TENSORS / 2) k->wrt[k->nw++] = m->inputs.v[i].t;
   }
   k->in = in, k->nin = m->inputs.n;

@@ -239,6 +239,20 @@ static bool macs_allow(subject *u, ek_model *model) {
   return macs <= eval_limit;
 }
 
+/* Strings as a model's ports have them, as bytes with an axis more: for an output as wide as the computed one, where
+ * there is room; got: NULL for an input. */
+static const ndarray *as_bytes(arena *a, const ndarray *d, const ndarray *got) {
+  ndarray *b = NEW(a, ndarray);
+  if (!d || d->type != ET_STR || !nd_bytes(a, d, b)) return d;
+  int64_t width = b->dims[d->rank], wide = got && got->rank == b->rank ? got->dims[d->rank] : width, n = 0;
+  if (wide <= width || !nd_count(d, &n)) return b;
+  uint8_t *to = arena_alloc(a, (size_t)(n * wide) + 16);
+  memset(to, 0, (size_t)(n * wide));
+  for (int64_t i = 0; i < n; i++) memcpy(to + i * wide, (const uint8_t *)b->data + i * width, (size_t)width);
+  b->dims[d->rank] = wide, b->data = to, b->bytes = (size_t)(n * wide);
+  return b;
+}
+
 /* ---- one reference in one module ------------------------------------------------------------- */
 typedef struct bound {
   int32_t ni, no;
@@ -252,7 +266,7 @@ static bool bind(subject *u, ek_module *code, ek_run *r, const npz *z, bound *b,
   for (int32_t i = 0; i < b->ni; i++) {
     ek_tensor_info t;
     ek_module_input(code, i, &t);
-    const ndarray *d = npz_find(z, "in_", t.name, i);
+    const ndarray *d = as_bytes(u->a, npz_find(z, "in_", t.name, i), NULL);
     if (!d) return snprintf(why, room, "the reference has no input %s", t.name), false;
     if (ek_run_shape(r, i, d->dims, (int32_t)d->rank)) return snprintf(why, room, "%s", ek_run_message(r)), false;
     if (d->bytes != 0 && et_bytes(et_from_onnx((int)t.type)) != et_bytes(d->type))
@@ -306,7 +320,7 @@ static double largest(const ndarray *d) {
   }
   return most;
 }
-static bool compare(ek_module *code, ek_run *r, const npz *z, bound *b, criterion k, char *why, size_t room) {
+static bool compare(arena *a, ek_module *code, ek_run *r, const npz *z, bound *b, criterion k, char *why, size_t room) {
   bool any = b->no == 0;
   for (int32_t i = 0; i < b->no; i++) {
     ek_tensor_info t;
@@ -318,6 +332,7 @@ static bool compare(ek_module *code, ek_run *r, const npz *z, bound *b, criterio
     ndarray got = {.type = et_from_onnx((int)t.type), .data = b->out[i]};
     ek_run_output_dims(r, i, got.dims, &rank);
     got.rank = (uint32_t)rank;
+    want = as_bytes(a, want, &got);
     bool floats = et_kind(got.type) == K_FLOAT && got.type == want->type;
     if (k.largest) k.t.atol = fmax(1e-4, k.largest * largest(want));
     if (k.cosine && floats ? turned(why, room, t.name, &got, want, k.cosine)
@@ -364,7 +379,7 @@ static bool one_run(subject *u, ek_module *code, ek_run *r, const npz *z, criter
   bool ok = bind(u, code, r, z, &b, &s, why, room);
   double began = now_ms();
   if (ok && execute(r, &b)) ok = (snprintf(why, room, "%s", ek_run_message(r)), false);
-  ok = ok && compare(code, r, z, &b, k, why, room);
+  ok = ok && compare(u->a, code, r, z, &b, k, why, room);
   if (ok && u->m > M_PASSES) {
     int64_t bytes = 0;
     symbol_set(&s, "threads", ek_run_threads(r));

@@ -26,6 +26,7 @@ from . import reference_ops
 F16, F32, F64 = TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE
 I8, I16, I32, I64 = TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64
 U8, BOOL, BF16 = TensorProto.UINT8, TensorProto.BOOL, TensorProto.BFLOAT16
+STRING = TensorProto.STRING
 
 MODELS = {}  # name -> (covers, opset, ir version, stream, function)
 
@@ -272,7 +273,7 @@ def agree(name, value, array):
     """The reference has the type and the shape that the model declares."""
     tensor = value.type.tensor_type
     dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    assert array.dtype == dtype, f"{name}: {value.name} is {array.dtype}, declared {dtype}"
+    assert array.dtype == dtype or array.dtype.kind == "U", f"{name}: {value.name} is {array.dtype}, declared {dtype}"
     assert array.dtype.kind != "f" or np.isfinite(array).all() or name == "special_values", f"{name}: {value.name}"
     if tensor.HasField("shape"):
         declared = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]

@@ -116,3 +116,68 @@ def two_open_sizes(net):
     net.op("Relu", net.conv(x, 48, 48, [3], pads=[1, 1]), out="y")
     net.output("y", F32, "batch", 48, "length")
     return [[net.uniform(-1, 1, n, 48, l)] for n, l in ((2, 9), (3, 9))]
+
+
+@model("BatchNormalization of opset 8 with spatial = 0 and statistics for every position, of rows and of images",
+       opset=8)
+def batchnorm_positions(net):
+    for name, dims in (("rows", [6]), ("images", [3, 2, 4])):
+        x = net.input(name, F32, "n", *dims)
+        low = {"scale": 0.6, "bias": -0.3, "mean": -0.3, "var": 0.5}
+        y = net.op("BatchNormalization", x, *(net.uniform(l, l + 1, *dims) for l in low.values()), epsilon=1e-3,
+                   spatial=0)
+        net.op("Relu", y, out=f"{name}_out")
+        net.output(f"{name}_out", F32, "n", *dims)
+    return [[net.uniform(-1, 1, n, 6), net.uniform(-1, 1, n, 3, 2, 4)] for n in (2, 1)]
+
+
+@model("BatchNormalization of opset 6 (is_test), behind a Conv and of rows", opset=6)
+def batchnorm_is_test(net):
+    x, rows = net.input("x", F32, 2, 3, 5, 5), net.input("rows", F32, 4, 6)
+    net.op("Relu", net.batch_norm(net.same(x, 3, 4), 4), out="y")
+    net.nodes[-2].attribute.append(helper.make_attribute("is_test", 1))
+    net.op("Tanh", net.batch_norm(rows, 6), out="z")
+    net.nodes[-2].attribute.append(helper.make_attribute("is_test", 1))
+    net.output("y", F32, 2, 4, 5, 5)
+    net.output("z", F32, 4, 6)
+    return [[net.uniform(-1, 1, 2, 3, 5, 5), net.uniform(-1, 1, 4, 6)]]
+
+
+@model("BatchNormalization with training_mode (statistics of the batch, running ones as outputs), of rows, sequences "
+       "and volumes; f16 with statistics of f32", opset=15)
+def batchnorm_training(net):
+    def stats(c):
+        return [net.uniform(0.5, 1.5, c), net.uniform(-1, 1, c), net.uniform(-1, 1, c), net.uniform(0.5, 1.5, c)]
+
+    inputs = []
+    for name, dims in (("rows", [6]), ("lines", [3, 7]), ("volumes", [2, 2, 3, 2])):
+        x = net.input(name, F32, "n", *dims)
+        outs = [f"{name}_out", f"{name}_mean", f"{name}_var"]
+        net.op("BatchNormalization", x, *stats(dims[0]), out=outs, training_mode=1, momentum=0.7)
+        net.output(outs[0], F32, "n", *dims)
+        net.output(outs[1], F32, dims[0])
+        net.output(outs[2], F32, dims[0])
+        inputs.append(dims)
+    half = net.input("half", F16, "n", 3, 4)
+    net.op("BatchNormalization", half, *stats(3), out="half_out", epsilon=1e-2)
+    net.output("half_out", F16, "n", 3, 4)
+    return [[*(net.uniform(-2, 2, n, *d) for d in inputs), net.uniform(-2, 2, n, 3, 4, dtype=np.float16)]
+            for n in (4, 2)]
+
+
+@model("Squeeze without axes of open sizes: what the declared output and the operator behind say about its rank, one "
+       "of each row, and one in which every size is known", opset=13)
+def squeeze_open(net):
+    one, kept, row = net.input("one", F32, "a", 3, "b"), net.input("kept", F32, "c", 1, "d"), net.input(
+        "row", F32, "e", "f")
+    net.op("Squeeze", one, out="one_out")
+    net.output("one_out", F32, 3)
+    net.op("Relu", net.op("Squeeze", kept), out="kept_out")
+    net.output("kept_out", F32, "c", "d")
+    net.op("Neg", net.op("Squeeze", row), out="row_out")
+    net.output("row_out", F32, "f")
+    known = net.input("known", F32, 1, 2, 1, 3)
+    net.op("Squeeze", known, out="known_out")
+    net.output("known_out", F32, 2, 3)
+    return [[net.uniform(-1, 1, 1, 3, 1), net.uniform(-1, 1, c, 1, d), net.uniform(-1, 1, 1, f),
+             net.uniform(-1, 1, 1, 2, 1, 3)] for c, d, f in ((4, 2, 5), (2, 3, 2))]

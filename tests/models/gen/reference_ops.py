@@ -14,6 +14,7 @@ Each class replaces one operator of ReferenceEvaluator, straight from the text o
   GridSample, DeformConv  places far outside, infinite ones and NaN (far to the left)
   OptionalGetElement  of what Optional made (the stock one leaves its list)
   QuantizeLinear, DequantizeLinear  before opset 19
+  StringNormalizer  letters keep their accents (the stock one takes them away, and cuts what gets longer)
 """
 import numpy as np
 from onnx.reference.op_run import OpRun
@@ -261,8 +262,20 @@ class BatchNormalization(OpRun):
     op_domain = ""
 
     def _run(self, x, scale, bias, mean, var, epsilon=None, **_):
-        scale, bias, mean, var = (v.reshape([-1] + [1] * (x.ndim - 2)) for v in (scale, bias, mean, var))
+        if scale.ndim == 1:
+            scale, bias, mean, var = (v.reshape([-1] + [1] * (x.ndim - 2)) for v in (scale, bias, mean, var))
         return ((scale * (x - mean) / np.sqrt(var + np.float32(epsilon)) + bias).astype(x.dtype),)
+
+
+class StringNormalizer(OpRun):
+    op_domain = ""
+
+    def _run(self, x, case_change_action=None, is_case_sensitive=None, locale=None, stopwords=None):
+        case = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}[case_change_action or "NONE"]
+        same = str if is_case_sensitive else str.lower
+        stops = {same(w) for w in stopwords or []}
+        left = [case(w) for w in x.ravel().tolist() if same(w) not in stops]
+        return (np.array(left or [""]).reshape(x.shape[:-1] + (-1,)),)
 
 
 class LRN(OpRun):
@@ -342,7 +355,7 @@ def named(name, cls):
 
 
 def for_opset(opset):
-    ops = [LSTM, GRU, RNN, Loop, Scan, ConvTranspose, LRN]
+    ops = [LSTM, GRU, RNN, Loop, Scan, ConvTranspose, LRN, StringNormalizer]
     ops += [LogSoftmax] if opset >= 13 else [Softmax, named("LogSoftmax", FlattenedLogSoftmax)]
     if opset >= 18:
         ops += [Pad, OptionalGetElement]
