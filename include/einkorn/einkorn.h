@@ -100,7 +100,7 @@ typedef enum ek_type {
   EK_INT2 = 26
 } ek_type;
 EK_API const char *ek_type_name(ek_type t); /* "f32", "i64", ...; "?" if unknown. Static text, any thread */
-/* of one element in memory; 0 for strings and unknown types. Any thread */
+/* bytes of one element in memory; 0 for strings and unknown types. Any thread */
 EK_API size_t ek_type_bytes(ek_type t);
 /* "out of memory", ...: a few words for messages. Static text, any thread */
 EK_API const char *ek_code_name(ek_code code);
@@ -174,7 +174,7 @@ typedef struct ek_tensor_info {
   ek_type type;                       /* element type */
   int32_t rank;                       /* -1: not known without running the model */
   int64_t dims[EK_MAX_RANK];          /* -1: known only at run time */
-  const char *dim_names[EK_MAX_RANK]; /* of the -1 ones: a symbol or a formula; NULL otherwise */
+  const char *dim_names[EK_MAX_RANK]; /* for each dim of -1: a symbol or a formula; NULL for the others */
 } ek_tensor_info;
 EK_API int32_t ek_model_inputs(const ek_model *m);  /* how many (initialisers do not count) */
 EK_API int32_t ek_model_outputs(const ek_model *m); /* how many */
@@ -318,11 +318,11 @@ EK_API void ek_module_report(const ek_module *m, ek_report *out); /* what compil
 /* A pool of so many threads, the caller of ek_run_execute included; 0: ek_threads(). NULL: out of memory, or not 0 to
  * 1024. Any thread */
 EK_API ek_pool *ek_pool_create(int threads);
-EK_API void ek_pool_destroy(ek_pool *p); /* after all runs that use it. Any thread */
+EK_API void ek_pool_destroy(ek_pool *p); /* to be called after all runs that use it. Any thread */
 
 /* ---- arrays: numpy's files ------------------------------------------------------------------- */
 typedef struct ek_array {
-  const char *name;          /* in a .npz; of a .npy "" */
+  const char *name;          /* name in a .npz; "" of a .npy */
   ek_type type;              /* element type */
   int32_t rank;              /* number of axes */
   int64_t dims[EK_MAX_RANK]; /* size of each axis */
@@ -337,7 +337,7 @@ EK_API void ek_arrays_close(ek_arrays *a);         /* ends what was given out of
 EK_API size_t ek_arrays_count(const ek_arrays *a); /* how many */
 /* i from 0; EK_USAGE: there is no such array. What is given out lives as long as `a` */
 EK_API ek_code ek_arrays_get(const ek_arrays *a, size_t i, ek_array *out);
-/* by name; EK_USAGE: there is none */
+/* finds an array by its name; EK_USAGE: there is none */
 EK_API ek_code ek_arrays_find(const ek_arrays *a, const char *name, ek_array *out);
 /* Writes n arrays as a .npz, which appears whole or not at all. EK_IO. */
 EK_API ek_code ek_arrays_save(ek_session *s, const char *path, const ek_array *arrays, size_t n);
@@ -432,7 +432,7 @@ typedef struct ek_kernel {
   double ops;
   double weight_bytes; /* constants that one start reads, */
   double bytes;        /* and everything else that it reads and writes, each byte once */
-  uint64_t starts;     /* in the last ek_run_execute, */
+  uint64_t starts;     /* how often it ran in the last ek_run_execute */
   double ms;           /* which took so long together */
 } ek_kernel;
 /* after execute; valid until the next call on the run; texts as long as the module. EK_USAGE */
@@ -524,7 +524,7 @@ typedef struct ek_op_info {
 EK_API ek_code ek_ops(ek_session *s, const ek_op_info **ops, size_t *n); /* all defined operators, by name */
 /* definition of one; EK_USAGE: there is none of that name */
 EK_API ek_code ek_op_source(ek_session *s, const char *name, const char **text);
-/* of the library: versions, types, gradient, cost; Markdown. Takes a few seconds */
+/* a table of the operators in Markdown: versions, types, gradient, cost. Takes a few seconds */
 EK_API ek_code ek_ops_table(ek_session *s, const char **text);
 EK_API ek_code ek_targets(ek_session *s, const char *const **names, size_t *n); /* what ek_options.target may name */
 /* GFLOP/s of fused multiply-adds on f32 that this machine does now, on so many threads (0: ek_threads()). Takes

@@ -31,16 +31,17 @@ enum { REDZONE = 0 };
 #endif
 
 typedef struct block {
-  struct block *next;
-  size_t cap, used; /* bytes of `data` */
-  _Alignas(16) uint8_t data[];
+  struct block *next;          /* block allocated before it; NULL: the first */
+  size_t cap;                  /* bytes of `data` */
+  size_t used;                 /* bytes of `data` that are handed out */
+  _Alignas(16) uint8_t data[]; /* the memory */
 } block;
 
 struct arena {
-  arena *link[2]; /* next, previous: the context's list, guarded by the context's lock */
-  ctx *c;
-  atomic_flag lock;
-  block *blocks;
+  arena *link[2];    /* next, previous: the context's list, guarded by the context's lock */
+  ctx *c;            /* context that it belongs to */
+  atomic_flag lock;  /* guards the blocks */
+  block *blocks;     /* the latest first */
   size_t next_block; /* size of the next ordinary block */
   size_t total;      /* bytes handed out */
 };

@@ -87,7 +87,7 @@ frame **ctx_frame_slot(ctx *c);
        *fs_ = f_.prev, once_ = NULL)                                                                                   \
     if (!setjmp(f_.jb))
 #define CTX_CATCH else
-/* to the innermost frame, diagnostics already recorded */
+/* jumps to the innermost frame; diagnostics are recorded before */
 _Noreturn void ctx_unwind(ctx *c);
 /* what is being worked on, or NULL: ctx_fail names it. Borrowed; forgotten on unwinding */
 void ctx_about(ctx *c, const char *node);
@@ -115,7 +115,7 @@ void diag_add(ctx *c, dlevel l, ecode code, srcpos pos, const char *node, const 
     __attribute__((format(printf, 6, 7)));
 void diag_error(ctx *c, ecode code, const char *node, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void diag_warn(ctx *c, const char *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-const diag *diag_first(const ctx *c);   /* in order of recording */
+const diag *diag_first(const ctx *c);   /* the first diagnostic; the others follow in the order of recording */
 uint32_t diag_errors(const ctx *c);     /* how many D_ERROR so far; more than 100 unwinds by itself */
 ecode diag_code(const ctx *c);          /* code of the first error, E_OK if none */
 uint32_t diag_mark(const ctx *c);       /* number of diagnostics so far */
@@ -303,14 +303,14 @@ bool file_map(ctx *c, const char *path, bytes *out);
 void file_cool(ctx *c);
 /* gives the memory of the whole pages among these bytes back; nothing happens to bytes that are of no mapped file */
 void file_done(ctx *c, const void *p, size_t n);
-/* of the contents of all files mapped so far, and of which call of file_map was for which of them */
+/* digest of the contents of all files mapped so far, and of which call of file_map was for which of them */
 void file_digest(ctx *c, uint8_t out[32]);
 /* every file mapped in `was` is mapped in `is` too, and was not changed in between */
 bool file_same(ctx *was, ctx *is);
 /* whole file through a temporary name and rename: never a partial file */
 bool file_write(ctx *c, const char *path, const void *p, size_t n);
 typedef struct file_out file_out;
-/* the same, written by fill in pieces; fill may unwind */
+/* writes a file as file_write does, but fill hands it over in pieces; fill may unwind */
 bool file_write_by(ctx *c, const char *path, void (*fill)(void *env, file_out *f), void *env);
 /* what goes wrong is told by file_write_by */
 void file_put(file_out *f, const void *p, size_t n);
@@ -320,7 +320,7 @@ const char *path_join(arena *a, const char *dir, const char *rel);
 /* relative, no "..", no NUL: may be joined to a model's folder */
 bool path_inside(const char *rel);
 const char *sha256_hex(arena *a, const void *p, size_t n); /* bytes of mapped files do not stay in memory for it */
-typedef struct sha256_state sha256_state;                  /* the same piece by piece */
+typedef struct sha256_state sha256_state;                  /* SHA-256 of bytes that come piece by piece */
 sha256_state *sha256_begin(arena *a);
 void sha256_add(sha256_state *k, const void *p, size_t n);
 const char *sha256_end(sha256_state *k);

@@ -22,7 +22,7 @@ typedef struct mapping {
   int64_t mtime_ns;     /* nanoseconds of that time */
   bytes b;              /* contents of the file */
   bool mapped;          /* else read into the arena (pipes) */
-  uint32_t number;      /* from 1, in the order of the first asking */
+  uint32_t number;      /* number of the file, from 1, in the order in which files were asked for first */
 } mapping;
 
 enum { OWN_SLOTS = 8 };
@@ -44,7 +44,7 @@ struct ctx {
   diag *first;                  /* diagnostic recorded first; NULL: none */
   diag *last;                   /* diagnostic recorded last; NULL: none */
   uint32_t n_diags;             /* number of diagnostics */
-  uint32_t n_errors;            /* those of them of level D_ERROR */
+  uint32_t n_errors;            /* number of diagnostics of level D_ERROR */
   const char *about;            /* see ctx_about; NULL: nothing is named */
   diag no_memory;               /* used when there is no memory to record that there is none */
   char no_memory_text[96];      /* text of no_memory */

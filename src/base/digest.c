@@ -71,8 +71,8 @@ static void parent(const uint8_t children[64], uint32_t root, uint8_t out[32]) {
 /* ---- many at a time -------------------------------------------------------------------------- */
 typedef void (*many_fn)(const uint8_t *p, size_t stride, int blocks, uint64_t counter, bool chunk, uint8_t *out);
 typedef struct machine {
-  many_fn many;
-  uint32_t lanes;
+  many_fn many;   /* hashes `lanes` pieces at once */
+  uint32_t lanes; /* pieces at once */
 } machine;
 static void many_8(const uint8_t *p, size_t stride, int blocks, uint64_t counter, bool chunk, uint8_t *out) {
   lanes_8(p, stride, blocks, counter, chunk, out);
@@ -111,12 +111,12 @@ static void level(const machine *k, const uint8_t *p, uint32_t n, uint64_t count
   }
 }
 typedef struct part {
-  const machine *k;
-  const uint8_t *p;
-  size_t n;
-  uint64_t counter;
-  uint32_t threads;
-  uint8_t *out;
+  const machine *k; /* how this processor hashes */
+  const uint8_t *p; /* first byte */
+  size_t n;         /* number of bytes */
+  uint64_t counter; /* number of the first chunk */
+  uint32_t threads; /* threads to use */
+  uint8_t *out;     /* gets the digests */
 } part;
 static void *on_thread(void *arg);
 static void subtree(const machine *k, const uint8_t *p, size_t n, uint64_t counter, uint32_t root, uint32_t threads,

@@ -10,10 +10,10 @@
 #include <string.h>
 
 typedef struct info {
-  const char *name;
-  uint32_t bits;
-  ekind kind;
-  int onnx;
+  const char *name; /* name of the type */
+  uint32_t bits;    /* bits of an element */
+  ekind kind;       /* kind of number */
+  int onnx;         /* ONNX's code */
 } info;
 
 static const info table[ET_COUNT] = {[ET_NONE] = {"none", 0, K_STR, 0},
@@ -49,9 +49,11 @@ typedef enum {
   BEYOND_CLAMP
 } beyond; /* FNUZ: one NaN, where -0 would be; CLAMP: neither inf nor NaN */
 typedef struct fkind {
-  int bits, mant, bias;
+  int bits;     /* bits of a number */
+  int mant;     /* bits of the mantissa */
+  int bias;     /* bias of the exponent */
   unsigned max; /* code of the largest finite number */
-  beyond over;
+  beyond over;  /* what a larger number becomes */
 } fkind;
 
 static bool narrow(etype t, fkind *k) {

@@ -101,7 +101,8 @@ static int write_fd(int fd, const void *p, size_t n) {
 }
 
 struct file_out {
-  int fd, err;
+  int fd;  /* the temporary file */
+  int err; /* errno of the first failure; 0: none */
 };
 void file_put(file_out *f, const void *p, size_t n) {
   if (!f->err) f->err = write_fd(f->fd, p, n);
@@ -221,8 +222,8 @@ bool path_inside(const char *rel) {
 
 enum { HASH_STEP = 16 << 20 };
 struct sha256_state {
-  arena *a;
-  SHA2_CTX h;
+  arena *a;   /* arena of the result */
+  SHA2_CTX h; /* state of the hash */
 };
 sha256_state *sha256_begin(arena *a) {
   sha256_state *k = NEW(a, sha256_state);

@@ -7,7 +7,7 @@
 
 typedef struct json {
   sbuf *b;        /* gets the text */
-  bool pretty;    /* with line breaks and indentation */
+  bool pretty;    /* the text has line breaks and indentation */
   uint32_t depth; /* objects and arrays that are open, at most 64 */
   uint64_t some;  /* bit per depth: something was written there */
   uint64_t array; /* bit per depth: it is an array */

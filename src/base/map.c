@@ -11,15 +11,17 @@
 
 typedef struct entry {
   const char *key; /* NULL: a number */
-  size_t n;
-  uint64_t hash, val; /* hash: of a number itself */
+  size_t n;        /* bytes of the key */
+  uint64_t hash;   /* hash of the key; a number is its own hash */
+  uint64_t val;    /* the value */
 } entry;
 
 struct map {
-  arena *a;
-  VEC(entry) e;
-  uint32_t *table, mask; /* mask + 1 places */
-  uint32_t few[16];
+  arena *a;         /* arena of the map */
+  VEC(entry) e;     /* entries in the order of insertion */
+  uint32_t *table;  /* open addressing: 1 + index into e; 0: empty */
+  uint32_t mask;    /* number of places - 1 */
+  uint32_t few[16]; /* the table of a small map */
 };
 
 map *map_new(arena *a) {

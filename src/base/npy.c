@@ -27,14 +27,15 @@ static void put(sbuf *b, uint64_t x, int n) {
 
 /* ---- .npy header ----------------------------------------------------------------------------- */
 typedef struct header {
-  char descr[32];
-  bool fortran;
-  uint32_t rank;
-  int64_t dims[MAX_RANK];
+  char descr[32];         /* element type, as numpy writes it */
+  bool fortran;           /* column-major order */
+  uint32_t rank;          /* number of axes */
+  int64_t dims[MAX_RANK]; /* size of each axis */
 } header;
 
 typedef struct cursor {
-  const char *p, *end;
+  const char *p;   /* next character */
+  const char *end; /* end of the text */
 } cursor;
 
 static void blanks(cursor *s) {
@@ -104,8 +105,8 @@ static const char *parse_header(cursor s, header *h) {
 
 /* ---- element types --------------------------------------------------------------------------- */
 static const struct {
-  const char *descr;
-  etype type;
+  const char *descr; /* element type, as numpy writes it */
+  etype type;        /* our type */
 } kinds[] = {
     {"f8", ET_F64}, {"f4", ET_F32}, {"f2", ET_F16},  {"f1", ET_F8E5M2}, {"i8", ET_I64},
     {"i4", ET_I32}, {"i2", ET_I16}, {"i1", ET_I8},   {"u8", ET_U64},    {"u4", ET_U32},
@@ -241,10 +242,12 @@ bool npy_read(ctx *c, bytes file, const char *name, ndarray *out) {
 
 /* ---- .npz: reading --------------------------------------------------------------------------- */
 typedef struct member {
-  const char *name;
-  unsigned method;
-  uint64_t packed, size, offset; /* offset of the local header */
-  uint32_t crc;
+  const char *name; /* name of the file in the archive */
+  unsigned method;  /* 0: stored, 8: deflated */
+  uint64_t packed;  /* bytes in the archive */
+  uint64_t size;    /* bytes of the file */
+  uint64_t offset;  /* offset of the local header */
+  uint32_t crc;     /* CRC-32 of the file */
 } member;
 
 /* Sizes that do not fit 32 bits stand in the extra field 1, in this order, only those that are 0xffffffff. */

@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 typedef struct job {
-  ctx *c;
-  void (*fn)(ctx *c, void *arg, uint32_t i);
-  void *arg;
-  uint32_t n;
-  atomic_uint next;
-  atomic_bool failed;
+  ctx *c;                                    /* context */
+  void (*fn)(ctx *c, void *arg, uint32_t i); /* does one item */
+  void *arg;                                 /* handed to fn */
+  uint32_t n;                                /* number of items */
+  atomic_uint next;                          /* next item */
+  atomic_bool failed;                        /* an item failed: no other one begins */
 } job;
 
 static void work(job *j) {

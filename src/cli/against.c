@@ -28,7 +28,7 @@ enum {
   SLOW_SLICE = 120 /* seconds that an engine may take to load a model, and beyond a slice's own time */
 };
 static const struct {
-  const char *name, *packages; /* of PyPI */
+  const char *name, *packages; /* Python packages, by their names at PyPI */
 } engines[] = {
     {"onnxruntime", "onnxruntime numpy"},
     {"openvino", "openvino numpy"},
@@ -43,25 +43,34 @@ static const struct {
 };
 typedef VEC(double) numbers;
 typedef struct peer {
-  const char *name, *packages, *python, *why; /* why: not measured, or no longer */
-  const char *version, *remedy;
-  pid_t pid; /* 0: does not run */
-  int to, from;
-  sbuf in;               /* what came from it and was not read yet */
-  numbers times, slices; /* ms: all runs; the median of each slice, NAN where it failed */
-  /* ms from nothing to the first result, the same with a warm cache (-1: none), most bytes, largest difference /
-   * largest value of an output */
-  double cold, cached, memory, error;
+  const char *name;     /* name of the engine */
+  const char *packages; /* Python packages that it needs */
+  const char *python;   /* interpreter that has them */
+  const char *why;      /* why it is not measured, or no longer; NULL: it is */
+  const char *version;  /* version of the engine, as it says */
+  const char *remedy;   /* what would help; NULL: not known */
+  pid_t pid;            /* 0: does not run */
+  int to, from;         /* pipes to the process and from it */
+  sbuf in;              /* what came from it and was not read yet */
+  numbers times;        /* milliseconds of each run */
+  numbers slices;       /* milliseconds: the median of each slice; NAN: the slice failed */
+  double cold;          /* milliseconds from nothing to the first result */
+  double cached;        /* milliseconds from nothing to the first result with a warm cache; -1: there is none */
+  double memory;        /* most bytes that the process had resident */
+  double error;         /* largest difference / largest value of an output */
 } peer;
 typedef struct contest {
-  cli *k;
-  ek_module *m;
-  ek_run *r;
-  host_tensor *in;
-  const char *work, *script, *inputs;
-  VEC(peer) peers; /* [0] is Einkorn */
-  /* gflops: 10^9 operations of one run; -1 not known; others: processors that other programs used */
-  double gflops, peak, others;
+  cli *k;             /* the program */
+  ek_module *m;       /* Einkorn's module */
+  ek_run *r;          /* Einkorn's run */
+  host_tensor *in;    /* inputs */
+  const char *work;   /* folder for files that the engines read */
+  const char *script; /* the engines' program, peer.py */
+  const char *inputs; /* file of the inputs */
+  VEC(peer) peers;    /* [0] is Einkorn */
+  double gflops;      /* 10^9 operations of one run; -1: not known */
+  double peak;        /* 10^9 operations a second that the machine does */
+  double others;      /* processors that other programs used */
 } contest;
 
 /* ---- statistics ------------------------------------------------------------------------------ */
@@ -352,7 +361,8 @@ static void own_start(contest *t, bool cached, double *ms, double *memory) {
   text[n] = 0;
   if (pid > 0 && ended(pid) == EXIT_DONE) *ms = now_ms() - t0;
   close(out[0]);
-  /* by itself: what wait4 tells is no less than what this process had when it began the other */
+  /* The peak is asked of the process itself: wait4 tells no less than what this process had when it started the
+   * other */
   const char *told = strstr(text, "\"peak_rss\": ");
   if (memory && told) *memory = strtod(told + strlen("\"peak_rss\": "), NULL);
 }

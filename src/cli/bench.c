@@ -60,15 +60,24 @@ double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n) {
   return (double)f.work.macs.value;
 }
 typedef struct figures {
-  double compile_ms, first_ms, median, mean, least, p10, p90, p99, gflops, peak;
-  uint32_t runs;
-  int64_t items;  /* of one run: the first dimension of the first input; 0: it has none */
-  const char *of; /* the input's name */
-  int64_t memory;
-  uint64_t weights;
-  int threads;
-  double rss;
-  bool cached;
+  double compile_ms; /* milliseconds to compile or load */
+  double first_ms;   /* milliseconds of the first run */
+  double median;     /* milliseconds */
+  double mean;       /* milliseconds */
+  double least;      /* milliseconds */
+  double p10;        /* milliseconds: 10th percentile */
+  double p90;        /* milliseconds: 90th percentile */
+  double p99;        /* milliseconds: 99th percentile */
+  double gflops;     /* 10^9 operations a second */
+  double peak;       /* 10^9 operations a second that the machine does */
+  uint32_t runs;     /* number of runs measured */
+  int64_t items;     /* items of one run: the first dimension of the first input; 0: it has none */
+  const char *of;    /* the input's name */
+  int64_t memory;    /* working memory, bytes */
+  uint64_t weights;  /* bytes of the packed constants */
+  int threads;       /* threads of a run */
+  double rss;        /* most bytes that the process had resident */
+  bool cached;       /* the code came from the cache */
 } figures;
 static void tell(cli *k, const figures *f) {
   if (k->json) {

@@ -45,7 +45,7 @@ typedef struct cli {
   int optimize;              /* --optimize: 0..3 */
   int threads;               /* --threads; 0: the library's choice */
   int compile_threads;       /* --compile-threads; 0: the library's choice */
-  int log_level;             /* from -v and -q: level of the messages that are shown */
+  int log_level;             /* level of the messages that are shown, from -v and -q */
   int accuracy;              /* --accuracy: number of the word */
   int precision;             /* --precision: number of the word */
   int codegen;               /* --codegen: number of the word */
@@ -97,7 +97,7 @@ typedef struct command {
   int (*fn)(cli *k);    /* does it; the exit code */
   uint32_t min_args;    /* least number of arguments */
   uint32_t max_args;    /* greatest number of arguments */
-  const char *about;    /* for the manual; NULL: hidden */
+  const char *about;    /* text for the manual; NULL: the command is hidden */
   const char *example;  /* arguments of an example for the manual */
 } command;
 extern const command commands[]; /* ends with a NULL name */
@@ -122,15 +122,15 @@ typedef struct option {
   option_kind kind;  /* how the value is read */
   size_t at;         /* offset in cli of the field that it sets */
   uint32_t commands; /* CMD_* of the commands that take it, and RARE */
-  const char *what;  /* for --help */
+  const char *what;  /* what the option does, for --help */
 } option;
 extern const option options[]; /* ends with a NULL name */
 typedef struct variable {
   const char *name;  /* name of the variable; NULL: end of the table */
   const char *value; /* what the value is called */
-  const char *what;  /* for the manual */
+  const char *what;  /* what the variable does, for the manual */
 } variable;
-extern const variable variables[];                            /* of the environment; ends with a NULL name */
+extern const variable variables[];                            /* variables of the environment; ends with a NULL name */
 bool options_parse(cli *k, int argc, char **argv, int *code); /* false: done, with that exit code */
 void usage(FILE *f, const command *c);                        /* NULL: of the program */
 const command *find_command(const char *name);                /* NULL: there is none */
@@ -140,19 +140,20 @@ ek_code make_run(cli *k, ek_module *m, ek_run **r);
 int fail(cli *k, ek_code code); /* says what the session has to say; the exit code */
 int fail_text(cli *k, ek_code code, const char *text);
 int exit_of(ek_code code);
-void say(cli *k, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* to stderr, unless --quiet */
-void print_json(const sbuf *b);                                               /* to stdout, with a newline */
+/* prints to stderr, unless --quiet */
+void say(cli *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void print_json(const sbuf *b); /* prints to stdout, with a newline */
 bool colors(int fd);
 void print_times(cli *k);
 void json_times(cli *k, json *j);
 /* ---- progress.c ------------------------------------------------------------------------------ */
 void progress_begin(cli *k);
 void progress_phase(const char *phase, double done); /* a long step of our own */
-void progress_clear(void);                           /* before anything is printed */
+void progress_clear(void);                           /* to be called before anything else is printed */
 void progress_end(void);
 /* ---- tensors.c ------------------------------------------------------------------------------- */
 typedef struct host_tensor {
-  ek_tensor_info info; /* as the module states it */
+  ek_tensor_info info; /* what the module states about it */
   ndarray d;           /* its data; owned by the program's arena */
   bool made;           /* not given: random */
 } host_tensor;
@@ -191,7 +192,7 @@ const char *tensor_list(cli *k, const ek_tensor_info *t, int32_t n); /* x: f32[N
  * of: of each output its array, or NULL. */
 typedef struct expected {
   npz file;           /* the arrays of --expect */
-  const ndarray **of; /* of each output its array, or NULL */
+  const ndarray **of; /* the array of --expect for each output; NULL: there is none */
 } expected;
 void read_expected(cli *k, ek_module *m, expected *e);
 /* Is what came out what is expected? Tells. */
@@ -205,7 +206,8 @@ void tell_first(cli *k, ek_model *model, ek_module *m, const bool *same, json *j
 void write_dumps(cli *k, ek_model *model, ek_module *m, ek_run *r);
 /* ---- bench.c --------------------------------------------------------------------------------- */
 enum {
-  /* of measuring the machine's peak, after each slice: right after a model has run, the clock is the one it ran at */
+  /* milliseconds of measuring the machine's peak after each slice: right after a model has run, so that the clock is
+   * the same */
   PEAK_MS = 40
 };
 double process_peak(int pid);                     /* most bytes that the process had resident so far; 0: not known */
@@ -215,7 +217,7 @@ typedef struct sample {
   double *v;      /* the numbers kept */
   uint32_t n;     /* how many are kept */
   uint32_t cap;   /* places at v */
-  uint32_t every; /* of so many numbers one is kept */
+  uint32_t every; /* one of so many numbers is kept */
   uint32_t seen;  /* how many were added */
 } sample;
 void sample_add(arena *a, sample *s, double x);

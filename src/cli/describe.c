@@ -96,7 +96,8 @@ static void line(const char *request, const char *text) {
   roff(text);
   putchar('\n');
 }
-static void man_options(uint32_t of, uint32_t but_of) { /* of all these commands, but not of all those */
+/* Options that all commands of `of` take, but for those that all of `but_of` take. */
+static void man_options(uint32_t of, uint32_t but_of) {
   for (const option *o = options; o->name; o++) {
     if ((o->commands & of) != of || (but_of && (o->commands & but_of) == but_of)) continue;
     fputs(".TP\n", stdout);

@@ -13,23 +13,25 @@ enum { MOST_RUNS = 2000, LONG = 90 };
 typedef struct row {
   ek_kernel k;   /* ms: the median */
   double floor;  /* ms; -1 not known */
-  bool by_bytes; /* what bounds it */
+  bool by_bytes; /* bytes bound it; else operations */
   double *all;   /* ms of each run */
 } row;
 typedef struct account {
-  row *rows;
-  size_t n;
-  double total, between, kernels, floor, ops,
-      /* ms: medians of the runs and of the time outside of kernels, sums of the rows' medians and floors; operations
-       * as the model defines them, -1 not known; set: bytes that a run touches */
-      set;
-  int threads;
-  uint32_t runs;
-  bool stated;
-  ek_machine at;
-  int64_t memory; /* working memory of the run in bytes, */
-  /* as compiled, scratch areas included; and what is live at one time, a number or a formula, NULL: not known */
-  const char *formula, *least;
+  row *rows;           /* the kernels */
+  size_t n;            /* number of kernels */
+  double total;        /* milliseconds of a run, median */
+  double between;      /* milliseconds outside of kernels, median */
+  double kernels;      /* milliseconds: sum of the rows' medians */
+  double floor;        /* milliseconds: sum of the rows' floors */
+  double ops;          /* operations of a run, as the model defines them; -1: not known */
+  double set;          /* bytes that a run touches */
+  int threads;         /* threads of a run */
+  uint32_t runs;       /* number of runs measured */
+  bool stated;         /* the machine's figures were given by --peak */
+  ek_machine at;       /* what the machine can do */
+  int64_t memory;      /* working memory of the run as compiled, scratch areas included, in bytes */
+  const char *formula; /* working memory as a formula; NULL: not known */
+  const char *least;   /* most bytes live at one time, a number or a formula; NULL: not known */
 } account;
 
 static int by_time(const void *a, const void *b) {

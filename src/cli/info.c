@@ -102,8 +102,8 @@ int cmd_info(cli *k) {
          (long long)f.opset, (long long)f.nodes);
   printf("parameters: %lld (%lld bytes)\n", (long long)f.parameters, (long long)f.parameter_bytes);
   const struct {
-    const char *name;
-    ek_count c;
+    const char *name; /* name of the kind of work */
+    ek_count c;       /* how much there is */
   } rows[] = {{"MACs", f.work.macs},
               {"additions", f.work.additions},
               {"multiplications", f.work.multiplications},

@@ -8,13 +8,13 @@
 #include <string.h>
 
 typedef struct feeding {
-  cli *k;
-  ek_module *m;
-  ek_run *r;
-  host_tensor *in;
-  int32_t n;
-  const char **spec;    /* of each input: what --input says; NULL: nothing */
-  const ndarray **from; /* of each input: its array in --inputs; NULL: there is none */
+  cli *k;               /* the program */
+  ek_module *m;         /* the module */
+  ek_run *r;            /* the run */
+  host_tensor *in;      /* the inputs */
+  int32_t n;            /* number of inputs */
+  const char **spec;    /* what --input says of each input; NULL: nothing */
+  const ndarray **from; /* the array of each input in --inputs; NULL: there is none */
 } feeding;
 
 static bool made_up(const char *spec) {
@@ -220,9 +220,9 @@ static void check_dims(feeding *f) {
 }
 enum { MOST_OPEN = 64 };
 typedef struct open_sizes {
-  const char *name[MOST_OPEN];
-  int64_t value[MOST_OPEN];
-  uint32_t n;
+  const char *name[MOST_OPEN]; /* names of open sizes */
+  int64_t value[MOST_OPEN];    /* the size chosen for each */
+  uint32_t n;                  /* number of open sizes */
 } open_sizes;
 static void find_open(feeding *f, open_sizes *s) {
   for (int32_t i = 0; i < f->n; i++)

@@ -49,7 +49,7 @@ const command commands[] = {
      "Softmax"},
     {CMD_HELP, "help", "[COMMAND]", "tells what a command does, and its options", cmd_help, 0, 1,
      "Tells the commands, or what one of them does and its options.", "run"},
-    /* for the build */
+    /* for the build of manual pages and completions */
     {CMD_DESCRIBE, "describe", "man [COMMAND] | bash | zsh | fish", "prints the manual or a shell's completions",
      cmd_describe, 1, 2, NULL, NULL},
     {0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL},

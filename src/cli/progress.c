@@ -9,12 +9,15 @@
 
 enum { WIDTH = 30 };
 static struct {
-  pthread_mutex_t lock;
-  pthread_cond_t wake;
-  pthread_t thread;
-  bool on, drawn, end;
-  double since, done;
-  char phase[64];
+  pthread_mutex_t lock; /* guards all others */
+  pthread_cond_t wake;  /* tells the thread to end */
+  pthread_t thread;     /* draws the bar */
+  bool on;              /* the thread runs */
+  bool drawn;           /* the bar stands on the terminal */
+  bool end;             /* the thread is to end */
+  double since;         /* when the step began, milliseconds */
+  double done;          /* part of the step that is done, 0..1 */
+  char phase[64];       /* name of the step */
 } bar = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
 static void draw(unsigned turn) { /* locked */

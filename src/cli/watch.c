@@ -45,7 +45,7 @@ bool watched(cli *k, ek_model *model, const char *const **out, int *code) {
   *out = k->watch.v;
   return true;
 }
-bool is_watched(const cli *k, const char *name) { /* of a sequence: NAME.0, NAME.1, .. */
+bool is_watched(const cli *k, const char *name) { /* Elements of a sequence are named NAME.0, NAME.1, .. */
   for (uint32_t i = 0; i < k->watch.n; i++) {
     size_t n = strlen(k->watch.v[i]);
     if (!strncmp(name, k->watch.v[i], n) && (!name[n] || name[n] == '.')) return true;

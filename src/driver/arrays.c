@@ -4,10 +4,10 @@
 #include <string.h>
 
 struct ek_arrays {
-  ek_session *s;
-  ek_arrays *next;
-  ctx *c;
-  npz z;
+  ek_session *s;   /* session that it belongs to */
+  ek_arrays *next; /* opened before it; NULL: the first */
+  ctx *c;          /* context of the arrays */
+  npz z;           /* the arrays */
 };
 
 static void read_arrays(ctx *c, const char *path, npz *z) {

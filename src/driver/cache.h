@@ -22,7 +22,7 @@ typedef struct folder {
   const char *path; /* path of the folder, for messages */
   uint64_t limit;   /* bytes of all entries */
 } folder;
-/* path "": by the environment. limit 0: by the environment */
+/* path "": $EINKORN_CACHE_DIR or its default. limit 0: $EINKORN_CACHE_SIZE or its default */
 bool folder_open(ctx *c, const char *path, uint64_t limit, folder *f, const char **why);
 /* A whole entry, read-only. use: it will be read wholly, and is marked as used. *why NULL: there is none. The caller
  * unmaps. */
@@ -46,7 +46,7 @@ typedef struct cache {
   folder f;             /* where entries lie */
   const char *text;     /* cache_key's */
   uint8_t key[32];      /* its digest */
-  const char *name;     /* of the entry's file: 8 bytes of the model's digest, 24 of the key */
+  const char *name;     /* name of the entry's file: 8 bytes of the model's digest, 24 of the key */
   pthread_mutex_t lock; /* guards objects */
   bytes *objects;       /* object files of the code; malloc'ed, each as well */
   uint32_t n;           /* number of objects */

@@ -13,10 +13,13 @@
 
 enum { PAGE = 4096, PLAN = 0, RUN = 1 };
 typedef struct head {
-  char magic[8];
-  uint8_t digest[32]; /* of what follows up to the weights, that is of the first two parts from here on */
-  uint8_t key[32], weights_digest[32];
-  uint64_t described, code, weights; /* bytes of description (behind the head), image, weights */
+  char magic[8];              /* what kind of file it is */
+  uint8_t digest[32];         /* digest of what follows in the first two parts, up to the weights */
+  uint8_t key[32];            /* digest of cache_key's text */
+  uint8_t weights_digest[32]; /* digest of the weights */
+  uint64_t described;         /* bytes of the description, which stands behind the head */
+  uint64_t code;              /* bytes of the image */
+  uint64_t weights;           /* bytes of the weights */
 } head;
 static const char magic[8] = "EKCACHE1";
 static uint64_t padded(uint64_t n) { return (n + PAGE - 1) / PAGE * PAGE; }
@@ -69,10 +72,10 @@ static void describe_module(sbuf *b, ctx *c, const ek_module *m, const char *key
   put_warnings(b, c);
 }
 typedef struct reader {
-  arena *a;
-  const uint8_t *p;
-  size_t n;
-  bool bad;
+  arena *a;         /* memory of what is read */
+  const uint8_t *p; /* next byte */
+  size_t n;         /* bytes left */
+  bool bad;         /* the entry ends too early */
 } reader;
 static uint64_t get_u64(reader *r) {
   uint64_t v = 0;
@@ -136,7 +139,7 @@ static ek_rt_model *read_module(reader *r, ctx *c, ek_report *rep) {
   rep->code_bytes = get_u64(r);
   rep->kernels = (uint32_t)get_u64(r), rep->functions = (uint32_t)get_u64(r), rep->compiled = (uint32_t)get_u64(r);
   rep->rewrites = get_u64(r);
-  rep->code_ms = get_double(r); /* of the compilation: only to tell how much time was saved; see adopt */
+  rep->code_ms = get_double(r); /* time of the compilation, only to tell how much was saved; see adopt */
   d->in = get_tensors(r, &d->inputs);
   d->out = get_tensors(r, &d->outputs);
   uint64_t warnings = get_u64(r);

@@ -128,7 +128,7 @@ static bool checked(ctx *c, int fd, bool use, bytes *out, const char **why) {
   if (st.st_mode & 022 && !EK_PLANTED("cache-open")) return no(why, "others may write it");
   if (st.st_size <= 0 || (uint64_t)st.st_size > SIZE_MAX / 2) return no(why, "it is empty");
   if (!map_fd(c, fd, (size_t)st.st_size, use, out, why)) return false;
-  /* in a folder that only can be read this fails, and does not matter */
+  /* In a folder that can only be read this fails, and does not matter. */
   if (use && time(NULL) - st.st_mtim.tv_sec > TOUCH_SECONDS) futimens(fd, NULL);
   return true;
 }
@@ -143,9 +143,9 @@ bool folder_map(ctx *c, folder *f, const char *name, bool use, bytes *out, const
 
 /* ---- keeping within the limit ---------------------------------------------------------------- */
 typedef struct old {
-  char name[72];
-  struct timespec used;
-  uint64_t bytes;
+  char name[72];        /* name of the entry */
+  struct timespec used; /* when it was used last */
+  uint64_t bytes;       /* bytes of the entry */
 } old;
 static int by_age(const void *a, const void *b) {
   const old *x = a, *y = b;
@@ -187,7 +187,7 @@ static void trim(ctx *c, const folder *f, const char *except, uint64_t more) {
     if ((!is_entry(e->d_name) && !is_temporary(e->d_name)) || fstatat(f->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
         !S_ISREG(st.st_mode))
       continue;
-    if (is_temporary(e->d_name)) { /* of a process that was killed */
+    if (is_temporary(e->d_name)) { /* a file of a process that was killed */
       if (time(NULL) - st.st_mtim.tv_sec > STALE_SECONDS) unlinkat(f->fd, e->d_name, 0);
       continue;
     }

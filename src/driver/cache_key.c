@@ -19,8 +19,8 @@ _Static_assert(sizeof(pipe_opts) == 144 && sizeof(dimfix) == 40 && sizeof(target
 /* ---- builds ---------------------------------------------------------------------------------- */
 typedef struct built {
   const void *at; /* an address inside */
-  sbuf *out;
-  bool found;
+  sbuf *out;      /* gets the build's identity */
+  bool found;     /* the file with the address was found */
 } built;
 static bool note_id(const uint8_t *p, size_t n, sbuf *out) {
   while (n >= sizeof(ElfW(Nhdr))) {

@@ -48,7 +48,7 @@ ctx *session_ctx(ek_session *s); /* a context with the session's memory; NULL wh
 struct ek_session {
   memory mem;           /* where memory comes from */
   pthread_mutex_t lock; /* guards message and pool, which several threads may use through modules */
-  ek_rt_pool *pool;     /* of all runs that name none; NULL until first needed */
+  ek_rt_pool *pool;     /* pool of all runs that name none; NULL until first needed */
   int pool_threads;     /* threads of pool */
   text message;         /* text of the last failure */
   text result;          /* the text that a call gave out */
@@ -59,7 +59,7 @@ struct ek_session {
   int (*progress)(void *user, const char *phase, double done);
   void *progress_user; /* handed to progress */
   char **ops;          /* paths of the user's definitions */
-  uint32_t nops;       /* number of these paths */
+  uint32_t nops;       /* number of entries in `ops` */
   ek_model *models;    /* open models, the latest first */
   ek_module *modules;  /* open modules, the latest first */
   ek_arrays *arrays;   /* open archives of arrays, the latest first */
@@ -71,9 +71,9 @@ struct ek_model {
   char *path;         /* file of the model; NULL: it is in memory */
   char *name;         /* name for messages */
   const void *data;   /* bytes of a model in memory; the caller's */
-  size_t bytes;       /* number of these bytes */
+  size_t bytes;       /* number of bytes at `data` */
   char **ops;         /* paths of the session's definitions when the model was loaded */
-  uint32_t nops;      /* number of these paths */
+  uint32_t nops;      /* number of entries in `ops` */
   ctx *c;             /* context of p */
   pipeline *p;        /* loaded; lowered on demand */
   bool lowered;       /* lowering was tried */
@@ -201,7 +201,7 @@ void link_reserve(linking *k, const char *symbol, size_t n, bytes like);
 /* name: of the model, whose functions NAME_run and NAME_info are what others see. native: for this machine, so that its
  * libc is named. Unwinds with E_TARGET when a linker is needed and there is none */
 void link_run(linking *k, const char *name, bool native);
-/* after link_run: the reserved bytes, to be written */
+/* the reserved bytes, to be written after link_run */
 uint8_t *link_room(linking *k);
 /* so many of them are written: from time to time they leave memory for the file */
 void link_wrote(linking *k, size_t n);

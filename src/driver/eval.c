@@ -6,9 +6,9 @@
 #include <string.h>
 
 typedef struct sizes {
-  ek_module *m;
-  map *known;
-} sizes; /* symbol -> value */
+  ek_module *m; /* the module */
+  map *known;   /* symbol -> value */
+} sizes;
 static bool symbol(void *env, atom a, int64_t *v) {
   sizes *s = env;
   emodule *m = s->m->p->m;
@@ -22,8 +22,8 @@ static bool symbol(void *env, atom a, int64_t *v) {
   return sym_definition(m->c, a, &def) && sym_eval(m->c, def, symbol, s, v);
 }
 typedef struct bounds {
-  emodule *m;
-  sz as; /* what has no bound is at most this */
+  emodule *m; /* the module */
+  sz as;      /* what has no bound is at most this */
 } bounds;
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   const bounds *k = env;

@@ -6,10 +6,11 @@
 #include <sys/stat.h>
 
 typedef struct format {
-  size_t at; /* where the mark stands */
-  const char *mark;
-  size_t n;               /* bytes of the mark */
-  const char *what, *do_; /* "PATH is WHAT: DO" */
+  size_t at;        /* offset of the mark in the file */
+  const char *mark; /* bytes by which it is recognised */
+  size_t n;         /* bytes of the mark */
+  const char *what; /* what the file is: "PATH is WHAT: DO" */
+  const char *do_;  /* what to do with it */
 } format;
 #define MARK(s) s, sizeof s - 1
 #define CONVERT_TF "convert it to ONNX with tf2onnx (pip install tf2onnx; python3 -m tf2onnx.convert "

@@ -5,14 +5,14 @@
 #include <string.h>
 
 typedef struct writing {
-  arena *a;
-  sbuf b;
-  const char *name;
-  const ek_rt_model *d;
-  strvec open; /* names of the open dimensions, each once: the parameters d0, d1, .. */
+  arena *a;             /* memory */
+  sbuf b;               /* the text */
+  const char *name;     /* NAME of the model */
+  const ek_rt_model *d; /* description of the model */
+  strvec open;          /* names of the open dimensions, each once: the parameters d0, d1, .. */
 } writing;
 
-static const char *element(etype t) { /* of C */
+static const char *element(etype t) { /* The name of an element type in C. */
   switch (t) {
   case ET_F32:
     return "float";

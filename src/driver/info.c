@@ -10,22 +10,23 @@
 
 enum { W_MAC, W_ADD, W_MUL, W_DIV, W_FUN, W_CMP, W_ACT, W_ACT_BYTES, W_COUNT };
 typedef struct layer {
-  const node *n;
-  sz w[W_COUNT];
-  int64_t parameters;
+  const node *n;      /* the node */
+  sz w[W_COUNT];      /* each kind of work */
+  int64_t parameters; /* elements of the constants that it reads */
 } layer;
 typedef struct counting {
-  ctx *c;
-  arena *a;
-  emodule *m;
-  VEC(layer) layers;
-  map *by_name;   /* node name -> layer */
-  map *constants; /* bytes -> counted */
-  sz w[W_COUNT];
-  int64_t parameters, parameter_bytes, nodes;
-  /* of the stage at work */
-  sz stage[W_COUNT];
-  map *seen; /* ex -> visited */
+  ctx *c;                  /* context */
+  arena *a;                /* memory */
+  emodule *m;              /* the module */
+  VEC(layer) layers;       /* the nodes */
+  map *by_name;            /* node name -> layer */
+  map *constants;          /* bytes -> counted */
+  sz w[W_COUNT];           /* each kind of work of the whole model */
+  int64_t parameters;      /* elements of all constants */
+  int64_t parameter_bytes; /* bytes of all constants */
+  int64_t nodes;           /* number of nodes */
+  sz stage[W_COUNT];       /* each kind of work of the current stage */
+  map *seen;               /* ex -> visited */
 } counting;
 
 /* ---- layers from the graph ------------------------------------------------------------------- */
@@ -252,10 +253,10 @@ ek_code ek_model_describe(ek_model *m, const ek_options *o, ek_model_info *out) 
 
 /* ---- lists: passes, operators, targets ------------------------------------------------------- */
 typedef struct listing {
-  ek_session *s;
-  const char *name;
-  const void *list;
-  size_t n;
+  ek_session *s;    /* the session */
+  const char *name; /* name that is looked for */
+  const void *list; /* the entries */
+  size_t n;         /* number of entries */
 } listing;
 static void list_passes(ctx *c, listing *l) {
   uint32_t n;

@@ -27,20 +27,20 @@
 extern char **environ;
 
 struct linking {
-  ctx *c;
-  arena *a;
-  const char *out;
+  ctx *c;             /* context */
+  arena *a;           /* memory */
+  const char *out;    /* path of the result */
   const char *linker; /* NULL: none was needed */
   char *dir;          /* the folder of its own; NULL: it is gone */
-  strvec names;       /* of the objects */
-  VEC(bytes) objects; /* by the numbers of their names */
+  strvec names;       /* names of the objects */
+  VEC(bytes) objects; /* the objects, by the numbers of their names */
   strvec files;       /* objects that were written for the linker */
   bool shared;        /* a shared library; false: a relocatable object */
-  const char *symbol; /* of the weights; NULL: there are none */
+  const char *symbol; /* symbol of the weights; NULL: there are none */
   const char *place;  /* section of the weights in what the linker makes */
   bytes placeholder;  /* object that stands for the weights */
   size_t room;        /* bytes of the weights */
-  uint64_t own_place; /* of the weights in a file that codegen/image wrote; 0: the linker wrote it */
+  uint64_t own_place; /* place of the weights in a file that codegen/image wrote; 0: the linker wrote it */
   uint8_t *map;       /* the whole result */
   size_t map_bytes;   /* its size */
   size_t fresh;       /* bytes written since pages left memory */
@@ -103,11 +103,12 @@ enum {
 #endif
 /* ELF header | a note | symbols | names | section names | section headers */
 typedef struct placeholder {
-  Elf64_Ehdr h;
-  uint8_t note[PLACE + (-PLACE & 7)];
-  Elf64_Sym sym[2];
-  char names[512], sections[128];
-  Elf64_Shdr sh[6];
+  Elf64_Ehdr h;                       /* header of the file */
+  uint8_t note[PLACE + (-PLACE & 7)]; /* a note section */
+  Elf64_Sym sym[2];                   /* the null symbol, and that of the weights */
+  char names[512];                    /* names of the symbols */
+  char sections[128];                 /* names of the sections */
+  Elf64_Shdr sh[6];                   /* headers of the sections */
 } placeholder;
 static bool is_elf(bytes b, Elf64_Ehdr *h) {
   if (b.n < sizeof *h || memcmp(b.p, ELFMAG, SELFMAG) || b.p[EI_CLASS] != ELFCLASS64 || b.p[EI_DATA] != ELFDATA2LSB)
@@ -215,7 +216,8 @@ static void widen_library(linking *k, Elf64_Ehdr *e, Elf64_Shdr *sh, Elf64_Shdr 
       if ((uint64_t)r[j].r_addend == was) r[j].r_addend = (int64_t)to, moved++;
   }
   if (!moved) no_place(k);
-  place->sh_addr = to, place->sh_name += 6; /* "weights": it is no note any more */
+  /* ".note.weights" becomes "weights": it is a note no longer */
+  place->sh_addr = to, place->sh_name += 6;
 }
 static void widen_object(linking *k, Elf64_Ehdr *e, Elf64_Shdr *sh, const Elf64_Shdr *place) {
   bool found = false;

@@ -277,7 +277,8 @@ static void name_sizes(low *L, graph *g) {
   }
   for (uint32_t i = 0; i < at.n; i++) map_puts(g->sizes, sym_name(L->c, at.v[i]), 2);
 }
-static const char *open_names(low *L, const graph *g, const char *meant) { /* for messages */
+/* Names of the open sizes, for messages. */
+static const char *open_names(low *L, const graph *g, const char *meant) {
   sbuf b = sbuf_new(L->a);
   strvec names = {0};
   for (uint32_t i = 0; i < map_count(g->sizes); i++) {

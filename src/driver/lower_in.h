@@ -38,9 +38,9 @@ typedef struct asked {
  * tensors have all the time, 0: not so. */
 typedef struct list_carried {
   value *in;     /* in the body: the list at the beginning of a trip */
-  value *out;    /* behind the loop */
+  value *out;    /* the list behind the loop */
   sz *dims;      /* sizes that its tensors have all the time; 0: not so */
-  uint32_t rank; /* number of these sizes */
+  uint32_t rank; /* number of entries in `dims` */
 } list_carried;
 typedef struct low {
   ctx *c;             /* context */
@@ -50,7 +50,7 @@ typedef struct low {
   map *vals;          /* value * -> index into known + 1 */
   VEC(known) known;   /* what is known of each value */
   const dimfix *dims; /* sizes from --dim */
-  uint32_t ndims;     /* number of these sizes */
+  uint32_t ndims;     /* number of entries in `dims` */
   bool *used;         /* per entry of dims: something has that name */
   map *needed;        /* value *: some node or output reads it */
   /* per block: the graph whose nodes it has, where these are lowered once: the model and the branches in it */
@@ -60,14 +60,14 @@ typedef struct low {
   VEC(list_carried) carried; /* lists that loops hand on */
   VEC(declaration) declared; /* in the order in which they were replaced; they hold again for the next variant */
   map *asked_of;             /* block -> its first entry of asked, + 1 */
-  const char *suffix;        /* of the names of nodes, in a body that is lowered more than once; "" else */
+  const char *suffix;        /* what follows the names of nodes in a body that is lowered more than once; "" else */
 } low;
 
 /* lower.c */
 known *low_slot(low *L, const value *v); /* until the next call */
 /* a tensor; NULL: not known (an earlier failure), or no tensor */
 arg *low_value(low *L, const value *v);
-/* the same, with an error when it is no tensor */
+/* a tensor, as low_value gives it; an error where the value is no tensor */
 bool low_tensor(low *L, const node *n, const value *v, arg *out);
 /* or not one element of type t */
 bool low_single(low *L, const node *n, const value *v, etype t, const char *what, arg *out);
@@ -87,7 +87,7 @@ void low_if(low *L, node *n, uint32_t block);
 uint32_t low_block(low *L, uint32_t parent);
 /* nothing of it, and of the blocks in it, stays */
 void low_drop(low *L, uint32_t block);
-/* of a new stage, with a variable for each; at: where it stands on them */
+/* axes of a new stage, with a variable for each; at: their indices */
 const axis *low_axes(low *L, const sz *shape, uint32_t rank, sz *at);
 /* a condition of a block has become one of the root block */
 void low_learn(low *L, const guard *g);
@@ -96,7 +96,7 @@ tid low_scalar(low *L, uint32_t block, sz v, const char *name, const char *origi
 sz low_size_symbol(low *L, const char *of, uint32_t dim);
 void low_late(low *L, sz symbol, tid t, sz bound);
 sz low_given(low *L, const char *name, sz bound); /* or what --dim says, if that is less */
-sz low_given_size(low *L, sz symbol, sz bound);   /* the same of a symbol */
+sz low_given_size(low *L, sz symbol, sz bound);   /* a symbol, or what --dim says of it, if that is less */
 /* What has a value only inside a block: the late sizes found there, and these symbols, which lie in 0..his[i] (0:
  * not known). */
 typedef struct low_local {

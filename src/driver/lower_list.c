@@ -412,7 +412,7 @@ bool low_settle(low *L, graph *g) {
       diag_error(L->c, E_USAGE, NULL, "--dim %s=%lld: from 0 to %d", v->source, (long long)n, list ? MAX_LIST : 1);
     else {
       graph_settle(g, v, !list && !n ? -1 : n);
-      i = i + (uint32_t)n - 1; /* behind the new ones */
+      i = i + (uint32_t)n - 1; /* goes on behind the new values */
     }
   }
   return diag_errors(L->c) == errors;

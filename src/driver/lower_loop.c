@@ -18,24 +18,31 @@
 enum { MAX_ATTEMPTS = 2 * MAX_RANK, MAX_UNROLLED = 64 };
 
 typedef struct grown { /* a size that changes */
-  uint32_t value, dim;
-  sz symbol;
-  tid inner;
+  uint32_t value;      /* number of the carried value */
+  uint32_t dim;        /* its axis */
+  sz symbol;           /* the size inside the body */
+  tid inner;           /* scalar that has the size at the beginning of a trip */
 } grown;
 typedef struct looping {
-  low *L;
-  node *n;
-  graph *b;
-  uint32_t block, nc, nscan, first, bfirst, boff; /* carried, scanned; where they begin among inputs and outputs */
-  bool scan;
-  xloop x;
-  sz most; /* trips, at most */
-  const arg *init, *scanned;
-  const int64_t *axes;
-  const bool *back;
-  bool (*changes)[MAX_RANK];
-  sz (*claimed)[MAX_RANK]; /* sizes that the model states for what the body gives, 0: none */
-  VEC(grown) sizes;
+  low *L;                    /* lowering */
+  node *n;                   /* the node */
+  graph *b;                  /* its body */
+  uint32_t block;            /* block that the node stands in */
+  uint32_t nc;               /* number of carried values */
+  uint32_t nscan;            /* number of scanned inputs (Scan) */
+  uint32_t first;            /* index of the first carried value among the node's inputs */
+  uint32_t bfirst;           /* index of the first carried value among the body's inputs */
+  uint32_t boff;             /* index of the first carried value among the body's outputs */
+  bool scan;                 /* it is a Scan */
+  xloop x;                   /* the loop that is made */
+  sz most;                   /* trips, at most */
+  const arg *init;           /* carried values at the beginning */
+  const arg *scanned;        /* inputs that are scanned */
+  const int64_t *axes;       /* axis of each scanned input and output */
+  const bool *back;          /* which scanned inputs and outputs run backwards */
+  bool (*changes)[MAX_RANK]; /* per carried value and axis: the size changes from trip to trip */
+  sz (*claimed)[MAX_RANK];   /* sizes that the model states for what the body gives, 0: none */
+  VEC(grown) sizes;          /* the sizes that change */
 } looping;
 
 static tid slice_stage(low *L, uint32_t block, const arg *x, uint32_t ax, sz at, const char *name, const char *origin,
@@ -174,7 +181,7 @@ static bool inputs(looping *p) {
       p->x.trip_tensor = m.t;
     }
   } else if (!p->scan)
-    p->x.trips = p->most; /* as long as its condition says */
+    p->x.trips = p->most; /* the loop runs as long as its condition says */
   if (!p->scan && n->in.v[1]) {
     if (!low_single(L, n, n->in.v[1], ET_BOOL, "the condition", &go)) return false;
     if (!is_true(L, &go)) p->x.cond0 = go.t;

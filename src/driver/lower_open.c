@@ -160,22 +160,24 @@ void low_open_length(low *L, node *n, uint32_t block, const known *l) {
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 typedef struct growing {
-  /* in the body: the list, the longer list, what is appended to it and nothing else done with it. x NULL: the list
-   * stays as it is, or the trips do with it what they like (`any`) */
-  value *in, *out, *x;
-  bool any;
-  known init;
-  value *result;   /* of the node */
+  value *in;  /* in the body: the list at the beginning of a trip */
+  value *out; /* in the body: the list at the end of a trip */
+  /* what a trip appends to the list, which it does nothing else with; NULL: the list stays as it is, or `any` */
+  value *x;
+  bool any;        /* the trips may do anything with the list */
+  known init;      /* the list before the loop */
+  value *result;   /* the node's result; NULL: not wanted */
   value *parts[2]; /* `any`: of the node without lists */
   sz *dims;        /* sizes that what is appended has in every trip, 0: not so */
 } growing;
 typedef struct passes {
-  low *L;
-  node *n;
-  graph *b;
-  uint32_t block, nc; /* carried, lists included */
-  growing *list;      /* per carried value; in NULL: a tensor */
-  value *trips;       /* NULL: as the node has it, with its condition */
+  low *L;         /* lowering */
+  node *n;        /* the node */
+  graph *b;       /* its body */
+  uint32_t block; /* block that the node stands in */
+  uint32_t nc;    /* number of carried values, lists included */
+  growing *list;  /* per carried value; in NULL: a tensor */
+  value *trips;   /* NULL: as the node has it, with its condition */
 } passes;
 
 static value *fresh_value(low *L, graph *g, const char *name) {
@@ -228,13 +230,16 @@ static bool note_list(passes *p, uint32_t i, const known *init) {
 /* The node without its lists: these results for `collected` values of the body, which come behind the tensors that are
  * carried; `more` is carried beside them, and becomes `next` in a trip. */
 typedef struct version {
-  const char *suffix;
-  VEC(value *) collected; /* in the body */
-  VEC(value *) results;   /* of what is collected */
-  value *more, *more_in, *next, *last;
-  node *step;             /* in the body: what makes next */
+  const char *suffix;     /* what follows the names of what is made */
+  VEC(value *) collected; /* values of the body, one for each trip */
+  VEC(value *) results;   /* results of the node for `collected` */
+  value *more;            /* value that is carried beside the tensors; NULL: none */
+  value *more_in;         /* `more` at the beginning of a trip */
+  value *next;            /* `more` at the end of a trip */
+  value *last;            /* `more` after the last trip */
+  node *step;             /* node of the body that computes next */
   bool carried;           /* are the results of what is carried wanted? */
-  VEC(node *) first, end; /* in the body, in front of its nodes and behind them */
+  VEC(node *) first, end; /* nodes of the body in front of its own, and behind them */
 } version;
 /* A list that the trips change in any way is carried as its two tensors; what their sizes are is found by the loop. */
 static void carry_parts(passes *p, uint32_t i, graph *b, node *n, version *v) {

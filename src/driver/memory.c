@@ -57,13 +57,14 @@ char *mem_str(const memory *m, const char *s) {
 enum { MIN_AHEAD = 8 << 20, SMALL_PAGE = 4096 };
 #define AHEAD_END SIZE_MAX
 struct ahead {
-  const memory *m;
-  uint8_t *p;           /* a piece */
-  size_t room, touched; /* its bytes; the last one that was touched */
-  atomic_size_t likely; /* so many shall be; AHEAD_END: no more */
-  pthread_mutex_t lock; /* `likely` changes */
-  pthread_cond_t change;
-  pthread_t thread;
+  const memory *m;       /* where the piece comes from */
+  uint8_t *p;            /* the piece */
+  size_t room;           /* its bytes */
+  size_t touched;        /* bytes touched so far */
+  atomic_size_t likely;  /* so many bytes shall be touched; AHEAD_END: no more */
+  pthread_mutex_t lock;  /* `likely` changes */
+  pthread_cond_t change; /* `likely` has changed */
+  pthread_t thread;      /* touches the bytes */
 };
 static void *touch(void *arg) {
   ahead *h = arg;

@@ -142,9 +142,9 @@ static void make_code(pipeline *p, ek_module *m, cache *k) {
   }
 }
 typedef struct making {
-  ek_module *m;
+  ek_module *m;        /* the module that is made */
   const ek_options *o; /* complete */
-  cache *cache;
+  cache *cache;        /* where its code is kept; NULL: nowhere */
 } making;
 static ek_code make(pipeline *p, void *env) {
   making *k = env;

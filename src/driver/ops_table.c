@@ -15,8 +15,13 @@ enum { CALLS = 6, SEEDS = 5000, COST_SEEDS = 1500, LONGEST = 100 };
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 typedef struct gradient_facts {
-  uint32_t calls, floats, derived, zero, refused, dims;
-  const char *why;
+  uint32_t calls;   /* calls that were made up */
+  uint32_t floats;  /* calls with floats that go in and come out */
+  uint32_t derived; /* calls with a gradient that is not 0 */
+  uint32_t zero;    /* calls whose gradient is 0 everywhere */
+  uint32_t refused; /* calls whose gradient was refused */
+  uint32_t dims;    /* calls whose floats only decide sizes */
+  const char *why;  /* the last refusal; NULL: there was none */
 } gradient_facts;
 static bool is_zero(emodule *m, tid t) {
   const tensor *x = xt(m, t);
@@ -133,7 +138,9 @@ static const char *versions(arena *a, const char *domain, const char *op) {
 }
 /* Operators that work on graphs or on lists of tensors: nothing to define element by element. */
 static const struct {
-  const char *name, *by, *gradient;
+  const char *name;     /* name of the operator */
+  const char *by;       /* what stands for it */
+  const char *gradient; /* what is said about its gradient */
 } undefined[] = {
     {"Constant", "a constant of the graph", "no: no inputs"},
     {"If", "branches of the program (driver/lower.c)", "derived"},
@@ -147,7 +154,8 @@ static const struct {
 };
 /* Operators of onnxruntime (those of its two domains that run on a processor) that are neither defined nor replaced. */
 static const struct {
-  const char *names, *why;
+  const char *names; /* names of operators, with spaces between */
+  const char *why;   /* why they are left out */
 } left_out[] = {
     {"BeamSearch GreedySearch Sampling WhisperBeamSearch",
      "a search that calls a whole decoder, an attribute of the node, again and again: the calling program does that"},

@@ -7,11 +7,11 @@
 
 enum { ROUNDS = 4000, STREAMS = 8, OUT = 128 /* elements of a worker's results */ };
 typedef struct peak {
-  const char *target;
-  int threads;
-  double ms;
-  ek_machine *out;
-  bool reads; /* also the bandwidths */
+  const char *target; /* name of the machine */
+  int threads;        /* threads to measure */
+  double ms;          /* milliseconds for each figure */
+  ek_machine *out;    /* gets the figures */
+  bool reads;         /* also the bandwidths */
 } peak;
 
 /* acc[i] = acc[i] * x + y for all accumulators, ROUNDS times a chunk; x and y come from memory, so that nothing

@@ -161,8 +161,9 @@ bool pipe_lower(pipeline *p, const strvec *user_files) {
 
 /* ---- 3. expr: simplified, fused, in kernels -------------------------------------------------- */
 typedef struct watch {
-  pipeline *p;
-  uint32_t n, all;
+  pipeline *p;  /* the compilation */
+  uint32_t n;   /* passes done */
+  uint32_t all; /* passes to do */
 } watch;
 static bool after_expr(void *env, emodule *m, const char *pass, bool changed, double ms) {
   watch *w = env;
@@ -258,7 +259,7 @@ bool pipe_program(pipeline *p) {
  * to give their memory back before there is code, the others one by one as they are packed, so that never two
  * forms of all are there at once. */
 enum { MIN_RELEASED = 1 << 16 };                  /* bytes that are worth a call of the system */
-static bool still_used(const splan *s, bytes x) { /* by some buffer, wholly or in part */
+static bool still_used(const splan *s, bytes x) { /* Is any of x used by some buffer? */
   const uint8_t *from = x.p, *to = from + x.n;
   for (uint32_t i = 1; i < s->buffers.n; i++) {
     bytes b = s->buffers.v[i].from.source;
@@ -275,9 +276,9 @@ void pipe_release_constants(pipeline *p) {
   file_cool(p->c);
 }
 typedef struct watching {
-  pipeline *p;
-  void (*wrote)(void *env, size_t n);
-  void *env;
+  pipeline *p;                        /* the compilation */
+  void (*wrote)(void *env, size_t n); /* is told how many bytes are written */
+  void *env;                          /* handed to wrote */
 } watching;
 static void packed(void *env, bytes source) {
   pipeline *p = ((watching *)env)->p;

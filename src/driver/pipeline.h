@@ -24,7 +24,7 @@ typedef struct pipe_pass {
   const char *doc;  /* what it does, in one line */
   int from;         /* optimisation level that it runs from */
 } pipe_pass;
-const pipe_pass *pipe_passes(arena *a, uint32_t *n); /* in the order of running */
+const pipe_pass *pipe_passes(arena *a, uint32_t *n); /* the passes in the order of running */
 const char *plevel_name(plevel l);
 
 /* Where a model comes from. */
@@ -40,11 +40,11 @@ typedef struct pass_ref {
 } pass_ref;
 
 typedef struct pipe_opts {
-  int level;                /* of optimisation, 0..3 */
+  int level;                /* optimisation level, 0..3 */
   uint32_t compile_threads; /* not 0 */
   const char *target;       /* name or file of the machine; NULL: host */
   const dimfix *dims;       /* sizes from --dim */
-  uint32_t ndims;           /* number of these sizes */
+  uint32_t ndims;           /* number of entries in `dims` */
   uint64_t fuel;            /* rewrites allowed; 0: no limit */
   const char *skip;         /* expr passes left out, by name, with spaces between */
   bool verify;              /* every pass's result is verified */
@@ -77,7 +77,7 @@ typedef struct pipeline {
   splan *s;           /* loop level; NULL: not scheduled */
   program *p;         /* program level; NULL: not made */
   sbuf shown;         /* what --after collected */
-  bool stopped;       /* by stop_after */
+  bool stopped;       /* stop_after has ended it */
   bool standard;      /* set before pipe_load: operators stay those of ONNX, and pipe_lower does nothing */
   bool timed;         /* set before pipe_program: launches are timed (profile.c) */
   bool bound;         /* set before pipe_weights: nobody will ask for sizes any more */
@@ -102,8 +102,9 @@ oplib *pipe_library(ctx *c, const strvec *user_files); /* the built-in operators
 /* A format of models (front_ends.c). */
 typedef struct front_end {
   const char *name;            /* name of the format */
-  bool (*recognises)(bytes b); /* by the first bytes */
-  /* NULL, with diagnostics: it cannot be read. standard: operators stay those of the format's own standard */
+  bool (*recognises)(bytes b); /* is it a file of this format, by its first bytes? */
+  /* reads a model; NULL, with diagnostics: it cannot be read. standard: operators stay those of the format's own
+   * standard */
   graph *(*load)(ctx *c, const source *s, bytes b, bool standard);
 } front_end;
 const front_end *front_end_of(bytes b); /* never NULL */
@@ -119,7 +120,7 @@ void pipe_release_constants(pipeline *p);
 /* The program's constants, packed; what they were packed from gives its memory back: once only. wrote (may be NULL):
  * see program_weights. */
 void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), void *env);
-/* the same, piece by piece, as often as wanted */
+/* the bytes of pipe_weights, piece by piece, as often as wanted */
 void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void *env);
 jit *pipe_jit(pipeline *p); /* NULL: stopped */
 code_opts pipe_code_opts(const pipeline *p);

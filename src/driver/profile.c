@@ -13,15 +13,16 @@
 #include <time.h>
 
 struct profile {
-  const ek_module *m;
-  ek_rt_kernel tick;
-  ek_kernel *table;
-  uint64_t *starts;
-  int64_t *ns;
-  uint32_t n;
-  trace *trace;         /* NULL: none */
-  uint32_t current;     /* the launch that is going on */
-  int64_t since, clock; /* clock: what looking at it costs, in ns */
+  const ek_module *m; /* the module */
+  ek_rt_kernel tick;  /* kernel that the program calls around each launch */
+  ek_kernel *table;   /* what each launch is */
+  uint64_t *starts;   /* per launch: how often it began */
+  int64_t *ns;        /* per launch: nanoseconds */
+  uint32_t n;         /* number of launches */
+  trace *trace;       /* NULL: none */
+  uint32_t current;   /* the launch that is going on */
+  int64_t since;      /* nanoseconds: when the current launch began */
+  int64_t clock;      /* nanoseconds that reading the clock costs */
 };
 
 int64_t clock_ns(void) {
@@ -85,12 +86,12 @@ const ek_kernel *profile_table(const profile *p, size_t *n) {
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 typedef struct sizes {
-  pipeline *p;
-  ctx *c;
-  arena *a;
+  pipeline *p;    /* the compilation */
+  ctx *c;         /* context */
+  arena *a;       /* memory */
   map *value;     /* symbol -> its value here */
   map *launch_of; /* stage -> launch + 1 */
-  int depth;
+  int depth;      /* nested definitions of sizes */
 } sizes;
 static bool value_of(void *env, atom x, int64_t *v);
 static bool value_sz(sizes *z, sz e, int64_t *v) {
@@ -137,8 +138,8 @@ static double elements(sizes *z, tid t) {
   return n;
 }
 typedef struct touched {
-  tid t;
-  double points;
+  tid t;         /* the tensor */
+  double points; /* elements that are read or written */
 } touched;
 typedef VEC(touched) touches;
 static void touch(sizes *z, touches *all, tid t, double points) {
@@ -217,11 +218,12 @@ static void count(sizes *z, const launch *l, ek_kernel *k) {
 
 /* ---- which nodes it computes ----------------------------------------------------------------- */
 typedef struct walk {
-  sizes *z;
+  sizes *z;                /* sizes */
   VEC(const node *) nodes; /* all, those of branches and bodies after the node that has them */
-  u32vec *launches;        /* of each */
-  map *by_name, *readers;  /* name -> node; value -> list of nodes, as an index into lists */
-  VEC(u32vec) lists;
+  u32vec *launches;        /* per node: launches that compute it */
+  map *by_name;            /* name -> node */
+  map *readers;            /* value -> index into lists */
+  VEC(u32vec) lists;       /* nodes that read a value */
 } walk;
 static void gather(walk *w, const graph *g) {
   for (uint32_t i = 0; i < g->nodes.n; i++) {

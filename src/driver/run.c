@@ -9,27 +9,34 @@
 #include <string.h>
 
 struct ek_run {
-  ek_module *m;
-  ek_run *next;
-  const ek_rt_model *d;
-  ek_rt_call call;
-  /* behind call.parallel, when there is a profile */
+  ek_module *m;         /* the module */
+  ek_run *next;         /* made before it; NULL: the first */
+  const ek_rt_model *d; /* description of the model */
+  ek_rt_call call;      /* the record that the code gets */
+  /* what call.parallel calls when there is a profile */
   void (*parallel)(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks);
-  profile *profile;
-  ek_rt_pool *pool; /* its own: more threads than the session's pool has */
-  borrowed lent;
-  const memory *mem;
-  uint64_t limit; /* bytes of working memory and outputs; 0: none */
-  int threads;
-  bool prepared, sized; /* sized: the profile knows the sizes */
-  const void **in;
-  void **out, **bound, **own;      /* out: what the next call gets: bound or own */
-  size_t *own_bytes, *bound_bytes; /* bound_bytes: 0: the caller saw to it */
-  /* bounds: out_dims by plan, or more that a run needed; room: bytes of them */
-  int64_t *in_dims, *out_dims, *bounds, *room;
-  uint32_t *in_at, *out_at; /* where a tensor's dims begin */
-  size_t arena_bytes;
-  text message;
+  profile *profile;    /* clocks of the launches; NULL: there are none */
+  ek_rt_pool *pool;    /* its own: more threads than the session's pool has */
+  borrowed lent;       /* the caller's own threads */
+  const memory *mem;   /* where memory comes from */
+  uint64_t limit;      /* bytes of working memory and outputs; 0: none */
+  int threads;         /* threads to use */
+  bool prepared;       /* sizes are known and memory is there */
+  bool sized;          /* the profile knows the sizes */
+  const void **in;     /* data of the inputs */
+  void **out;          /* data of the outputs of the next call: `bound` or `own` */
+  void **bound;        /* memory that the caller gave for an output; NULL: none */
+  void **own;          /* memory of the run for an output; NULL: none */
+  size_t *own_bytes;   /* bytes of own */
+  size_t *bound_bytes; /* bytes of bound; 0: the caller saw to it */
+  int64_t *in_dims;    /* sizes of all inputs */
+  int64_t *out_dims;   /* sizes of all outputs */
+  int64_t *bounds;     /* out_dims by plan, or more that a run needed */
+  int64_t *room;       /* bytes of the outputs by `bounds` */
+  uint32_t *in_at;     /* per input: index of its first size in in_dims */
+  uint32_t *out_at;    /* per output: index of its first size in out_dims */
+  size_t arena_bytes;  /* bytes of call.arena */
+  text message;        /* text of the last failure */
 };
 
 _Static_assert((int)EK_RT_ROOM == (int)PROGRAM_ROOM, "one number");

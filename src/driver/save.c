@@ -11,11 +11,11 @@
 #include <string.h>
 
 typedef struct saving {
-  const char *path;
-  ek_report *report;
-  linking *link;
-  ek_model *model;
-  strvec ops; /* the user's definitions */
+  const char *path;  /* file to be written */
+  ek_report *report; /* gets the facts; NULL: nobody asks */
+  linking *link;     /* the link under way */
+  ek_model *model;   /* the model */
+  strvec ops;        /* the user's definitions */
 } saving;
 static bool ends_in(const char *s, const char *suffix) {
   size_t n = strlen(s), k = strlen(suffix);
@@ -69,13 +69,13 @@ static void save_object(pipeline *p, saving *s, bool shared) {
   if (s->report) s->report->code_bytes = code, s->report->file_bytes = bytes;
 }
 typedef struct source_file {
-  pipeline *p;
-  const sbuf *b;
-  size_t at; /* weights go here */
-  c_words words;
-  sbuf text;
-  file_out *out;
-  size_t bytes;
+  pipeline *p;   /* the compilation */
+  const sbuf *b; /* the source without the weights' text */
+  size_t at;     /* offset in b where weights go */
+  c_words words; /* state of the weights' text */
+  sbuf text;     /* text of weights that is not written yet */
+  file_out *out; /* the file */
+  size_t bytes;  /* bytes written */
 } source_file;
 static void put_text(source_file *k, const char *s, size_t n) {
   file_put(k->out, s, n);

@@ -18,9 +18,9 @@
 
 enum { SMALL = 1 << 16 /* bytes of a computed constant that are never too many */ };
 typedef struct saver {
-  pipeline *p;
-  graph *g;
-  arena *a;
+  pipeline *p; /* the compilation */
+  graph *g;    /* the graph */
+  arena *a;    /* memory */
   map *by;     /* value -> the value that stands for it */
   map *needed; /* values */
   map *random; /* names of nodes */

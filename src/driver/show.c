@@ -5,9 +5,8 @@
 #include <string.h>
 
 typedef struct showing {
-  ek_model *m;
-  ek_show_options w;
-  sbuf b;
+  ek_show_options w; /* what is wanted */
+  sbuf b;            /* the text */
 } showing;
 enum { SHOW_LLVM = PL_CODE, SHOW_ASM };
 static int stage_of(ctx *c, const char *name) {
@@ -54,7 +53,8 @@ static void show_functions(pipeline *p, int stage, const char *node, sbuf *b) {
   for (uint32_t i = 0; i < p->s->launches.n; i++) {
     const launch *l = &p->s->launches.v[i];
     uint64_t seen;
-    const char *name = (l->code ? l->code : l->func)->name; /* before the program is built none has another's code */
+    /* only a program that is built shares code between kernels */
+    const char *name = (l->code ? l->code : l->func)->name;
     if (!launches_node(p, l, node) || map_gets(done, name, &seen)) continue;
     map_puts(done, name, 1);
     show_function(p, stage, name, b);
@@ -112,7 +112,7 @@ static ek_code show(pipeline *p, void *env) {
   return EK_OK;
 }
 ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, const char **text) {
-  showing s = {.m = m};
+  showing s = {0};
   ctx *c;
   if (text) *text = "";
   if (!m || !text) return session_null(m ? m->s : NULL);

@@ -17,7 +17,7 @@ int ek_threads(void) {
 int default_threads(int asked) { return asked > 0 ? asked : ek_threads(); }
 
 struct ek_pool {
-  ek_rt_pool *rt;
+  ek_rt_pool *rt; /* the runtime's pool */
 };
 ek_pool *ek_pool_create(int threads) {
   if (threads < 0 || threads > MOST) return NULL;
@@ -50,10 +50,12 @@ ek_rt_pool *session_pool(ek_session *s, int threads) {
 /* ---- the caller's threads: each task takes tickets from one counter, so that all are done whichever tasks run at
  * once, or one after the other ---- */
 typedef struct share {
-  ek_rt_kernel k;
-  const int64_t *args;
-  int64_t total, grain, threads;
-  _Atomic int64_t next;
+  ek_rt_kernel k;       /* the kernel */
+  const int64_t *args;  /* its arguments */
+  int64_t total;        /* number of chunks */
+  int64_t grain;        /* chunks of a ticket */
+  int64_t threads;      /* number of tasks */
+  _Atomic int64_t next; /* next chunk that nobody has */
 } share;
 static void task(void *arg, int64_t i) {
   share *s = arg;

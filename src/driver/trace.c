@@ -7,16 +7,16 @@
 
 enum { ROOM = 1 << 15 }; /* events */
 struct trace {
-  const memory *mem;
-  int64_t began; /* ns, when the execute began */
-  atomic_size_t n;
-  ek_event v[ROOM];
+  const memory *mem; /* where its memory comes from */
+  int64_t began;     /* ns, when the execute began */
+  atomic_size_t n;   /* number of events, which may exceed ROOM */
+  ek_event v[ROOM];  /* the events */
 };
 typedef struct piece { /* stands in for the arguments of a launch: trace_piece calls the kernel itself */
-  trace *t;
-  ek_rt_kernel k;
-  const int64_t *args;
-  uint32_t launch;
+  trace *t;            /* the trace */
+  ek_rt_kernel k;      /* the kernel */
+  const int64_t *args; /* its arguments */
+  uint32_t launch;     /* number of the launch */
 } piece;
 
 trace *trace_new(const memory *mem) {

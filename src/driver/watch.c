@@ -74,8 +74,8 @@ void watch_values(graph *g, const char *const *names) {
 
 /* ---- all of them, for ek_model_values ---- */
 typedef struct values {
-  ek_value_info *v;
-  size_t n;
+  ek_value_info *v; /* the values */
+  size_t n;         /* number of values */
 } values;
 static void list(ek_model *m, values *l) {
   CTX_TRY(m->c) {

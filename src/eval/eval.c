@@ -15,16 +15,17 @@
 enum { PARALLEL_WORK = 1 << 20 };
 
 typedef struct binding {
-  atom symbol;
-  int64_t value;
+  atom symbol;   /* the symbol */
+  int64_t value; /* its value */
 } binding;
 typedef struct state { /* what eval.h need not know */
-  evaluation pub;
-  VEC(binding) bound; /* in order of binding; loops cut it back to a mark */
-  uint8_t *if_done, *loop_done;
-  u32vec inputs;
-  tid wanted; /* lies in keep; 0: none */
-  arena *keep;
+  evaluation pub;      /* what eval.h gives out */
+  VEC(binding) bound;  /* values of symbols, in the order of binding; loops cut it back to a mark */
+  uint8_t *if_done;    /* per branch: it ran */
+  uint8_t *loop_done;  /* per loop: it ran */
+  u32vec inputs;       /* the inputs, in the model's order */
+  tid wanted;          /* lies in keep; 0: none */
+  arena *keep;         /* arena of `wanted` */
 } state;
 
 static void run_stage(evaluation *v, uint32_t s);
@@ -201,9 +202,11 @@ const ndarray *expr_eval_get(evaluation *v, tid t) {
 /* A loop nest whose points go through strips: the digits of a stage's axes (without a recurrence's variable), or the
  * variables of an update. */
 typedef struct nest {
-  uint32_t n;
-  int64_t *extent, *stride; /* stride: in the tensor, for a stage's digits */
-  int64_t points, base;
+  uint32_t n;      /* number of variables */
+  int64_t *extent; /* number of values of each variable, outer to inner */
+  int64_t *stride; /* elements of the tensor between two values, where variables are a stage's digits */
+  int64_t points;  /* product of the extents */
+  int64_t base;    /* offset of the first point, in elements */
 } nest;
 static void fill_strip(const nest *g, worker *w, int64_t from, uint32_t n) {
   int64_t d[256], p = from;
@@ -224,24 +227,25 @@ static void count_points(evaluation *v, nest *g, const char *name) {
       ctx_fail(v->c, E_SHAPE, "stage %s: an axis has a negative size or there are too many points", name);
 }
 typedef struct up {
-  plan p;
-  worker w;
-  nest g;
-  uint32_t value, cond, *idx;
-  const update *u;
+  plan p;          /* plan of the update */
+  worker w;        /* its worker */
+  nest g;          /* points of the update */
+  uint32_t value;  /* node of the value */
+  uint32_t cond;   /* node of the condition; 0: none */
+  uint32_t *idx;   /* node of each index */
+  const update *u; /* the update */
 } up;
 typedef struct job {
-  evaluation *v;
-  const stage *s;
-  arena *a;
-  plan p;
-  nest g;
-  uint32_t value;
-  bool has_t; /* a recurrence's stage: slot 0 of the loops is the step */
-  worker w;
-  up *ups;
+  evaluation *v;  /* the evaluation */
+  const stage *s; /* the stage */
+  plan p;         /* plan of the value */
+  nest g;         /* points of the stage */
+  uint32_t value; /* node of the value */
+  bool has_t;     /* a recurrence's stage: slot 0 of the loops is the step */
+  worker w;       /* worker of the value */
+  up *ups;        /* the updates */
   uint32_t items; /* parallel pieces */
-  arena **arenas;
+  arena **arenas; /* one per piece */
 } job;
 
 static void run_points(job *j, worker *w, int64_t from, int64_t to) {
@@ -345,7 +349,7 @@ static void prepare(job *j, evaluation *v, uint32_t id, arena *a) {
   const tensor *x = xt(v->m, s->tensor);
   const ndarray *nd = &v->t[s->tensor].nd;
   planner pl;
-  *j = (job){.v = v, .s = s, .a = a};
+  *j = (job){.v = v, .s = s};
   atom t = s->recurrence ? v->m->recurrences.v[s->recurrence].var : 0;
   /* 1. the points: digits outer to inner, each with its stride in the tensor */
   plan_begin(&pl, v, a, &j->p, x->name, x->origin);
@@ -432,7 +436,7 @@ static void run_recurrence(evaluation *v, uint32_t recurrence, arena *a) {
   emodule *m = v->m;
   u32vec group = {0};
   for (uint32_t b = 0; b < m->blocks.n && !group.n;
-       b++) /* in the order of their block, which passes may have changed */
+       b++) /* the stages stand in the order of their block, which passes may have changed */
     for (uint32_t i = 0; i < m->blocks.v[b].items.n; i++) {
       item it = m->blocks.v[b].items.v[i];
       if (it.kind == IT_STAGE && !xs(m, it.index)->dead && xs(m, it.index)->recurrence == recurrence)
@@ -576,8 +580,9 @@ static void forget_block(evaluation *v, uint32_t blk) {
   }
 }
 typedef struct buffer {
-  void *p;
-  size_t n, cap;
+  void *p;    /* the memory */
+  size_t n;   /* bytes in use */
+  size_t cap; /* bytes allocated */
 } buffer;
 static void put_bytes(evaluation *v, buffer *b, const void *p, size_t n) {
   if (b->n + n > b->cap) {

@@ -32,7 +32,7 @@ static inline lane_class lanes_of(etype t) { return et_kind(t) != K_FLOAT ? LC_I
 typedef struct mask {        /* NULL means all lanes */
   uint32_t count;            /* lanes alive */
   uint64_t bits[LANES / 64]; /* bit per lane: alive */
-  uint8_t on[LANES];         /* the same, a byte a lane */
+  uint8_t on[LANES];         /* the lanes of `bits`, a byte a lane */
 } mask;
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -104,7 +104,7 @@ struct evaluation {
   ctx *c;           /* context */
   arena *a;         /* memory of results */
   uint32_t threads; /* threads to use */
-  rt *t;            /* by tid */
+  rt *t;            /* elements of each tensor, by tid */
   map *from;        /* tid of a result -> 2 * if, or 2 * loop + 1 */
 };
 void need_tensor(evaluation *v, tid t);
@@ -162,18 +162,19 @@ void worker_forget(worker *w);            /* tensors it reads have changed */
 void worker_strip(worker *w, uint32_t n); /* w->lane has been filled for n lanes */
 void worker_loop(worker *w, uint32_t slot, int64_t x);
 const strip *worker_value(worker *w, uint32_t node, const mask *mk, uint32_t need);
-void worker_mask(worker *w, mask *out, const mask *in, const int64_t *cond); /* in and cond != 0; NULL cond: all */
+/* lanes that are in `in` and whose cond is not 0; NULL cond: all of `in` */
+void worker_mask(worker *w, mask *out, const mask *in, const int64_t *cond);
 _Noreturn void worker_fail(worker *w, uint32_t lane, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- eval_once.c ----------------------------------------------------------------------------- */
-uint32_t plan_keys(const plan *p, const pnode *n); /* for pnode.keys */
+uint32_t plan_keys(const plan *p, const pnode *n); /* how many values a reduction has, for pnode.keys */
 void reduce_once(worker *w, uint32_t id, strip *r, const mask *mk, uint32_t n);
 
 /* ---- eval_ops.c ------------------------------------------------------------------------------ */
 /* r may be one of the operands. at: type of the operands, t: of the result. */
 void lanes_op(sop op, etype t, etype at, strip *r, const strip *a, const strip *b, const strip *c, uint32_t n);
 void lanes_convert(etype to, etype from, strip *r, const strip *a, uint32_t n);
-void lanes_round(etype t, strip *r, uint32_t n); /* after an operation: to the type's own values */
+void lanes_round(etype t, strip *r, uint32_t n); /* rounds the result of an operation to values of type t */
 void lanes_fill(etype t, strip *r, scalar k, uint32_t n);
 scalar lanes_get(etype t, const strip *r, uint32_t i);
 void lanes_put(etype t, strip *r, uint32_t i, scalar k);

@@ -159,7 +159,8 @@ static uint32_t poly(planner *pl, int64_t k, const term *t, uint32_t n) {
 }
 /* s as the sum of a node that differs between lanes and one that does not; either may be 0 for nothing (never both). */
 typedef struct split {
-  uint32_t lanes, same;
+  uint32_t lanes; /* node that differs between lanes; 0: none */
+  uint32_t same;  /* node that does not; 0: none */
 } split;
 static split plan_split(planner *pl, sz s) {
   ctx *c = pl->v->c;

@@ -10,8 +10,8 @@ typedef struct span {
   sz lo, hi; /* inclusive; 0: none */
 } span;
 typedef struct finder {
-  emodule *m;
-  ctx *c;
+  emodule *m;     /* the module */
+  ctx *c;         /* context */
   uint32_t block; /* checks of this block and of those around it hold */
   uint32_t steps; /* nodes looked at so far */
 } finder;

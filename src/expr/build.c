@@ -18,8 +18,10 @@
 /* ---- operation tables ------------------------------------------------------------------------ */
 typedef enum { R_S, R_B, R_T } result_rule;
 static const struct {
-  const char *name;
-  uint8_t arity, rule, cost;
+  const char *name; /* name of the operation */
+  uint8_t arity;    /* number of operands */
+  uint8_t rule;     /* how the result's type follows */
+  uint8_t cost;     /* scalar operations that it counts as */
 } ops[OP_COUNT] = {
 #define X(id, name, arity, res, cost) [OP_##id] = {name, arity, R_##res, cost},
     SCALAR_OPS(X)
@@ -88,8 +90,8 @@ const char *op_type_error(sop op, const etype *at, uint32_t n, etype *t) {
 
 /* ---- the module and its table of nodes ------------------------------------------------------- */
 typedef struct node_slot {
-  ex node; /* 0: empty */
-  uint32_t hash;
+  ex node;       /* 0: empty */
+  uint32_t hash; /* hash of the node */
 } node_slot;
 struct ex_table {
   node_slot *slot; /* open addressing */

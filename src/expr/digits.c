@@ -34,7 +34,7 @@ bool expr_comps(emodule *m, uint32_t producer, const sz *idx, sz *out, atom *spl
 }
 
 typedef struct guess {
-  ctx *c;
+  ctx *c; /* context */
 } guess;
 static bool guess_atom(void *env, atom a, int64_t *v) {
   ctx *c = ((guess *)env)->c;

@@ -143,7 +143,12 @@ typedef struct narrow_bytes {
   bytes from; /* one byte for each element */
 } narrow_bytes;
 
-typedef enum { TK_INPUT = 1, TK_CONST, TK_STAGE, TK_RESULT /* of an if or loop, or a loop's inner argument */ } tkind;
+typedef enum {
+  TK_INPUT = 1,
+  TK_CONST,
+  TK_STAGE,
+  TK_RESULT /* result of an if or loop, or a loop's inner argument */
+} tkind;
 typedef struct tensor {
   tkind kind;              /* what gives it its value */
   etype type;              /* element type */
@@ -394,7 +399,7 @@ tid expr_tensor(emodule *m, tkind k, etype t, const sz *shape, uint32_t rank, co
 tid expr_const_tensor(emodule *m, const ndarray *data, const char *name);
 /* shape: type and dims; l and its g are copied, what it is made from must stay */
 tid expr_const_linmap(emodule *m, const ndarray *shape, const linmap *l, const char *name);
-/* of a constant, with its bytes: made now, where they were not yet. Not by two threads at once */
+/* the bytes of a constant; they are computed now, where they were not yet. Not by two threads at once */
 const ndarray *expr_data(emodule *m, tid t);
 /* appends to the block; the tensor becomes TK_STAGE */
 uint32_t expr_stage(emodule *m, uint32_t block, tid t, const axis *axes, uint32_t naxes, ex value);
@@ -415,7 +420,8 @@ sz expr_axis_index(emodule *m, const axis *x); /* the axis' index as a polynomia
 void expr_set_range(emodule *m, atom var, xrange r);
 const xrange *expr_range(const emodule *m, atom var); /* NULL: it has none */
 enum { RANGE_PARTS = 4 };
-/* of which a lower bound is the greatest, an upper one the least; returns how many */
+/* takes a bound apart: the greatest of the parts is a lower bound, the least an upper one; returns how many there
+ * are */
 uint32_t expr_range_parts(ctx *c, sz bound, bool lower, sz out[RANGE_PARTS]);
 ex expr_in_range(emodule *m, atom var); /* does its value count? 0: it has no range */
 
@@ -438,7 +444,8 @@ void linmap_write(const linmap *l, linmap_piece w, uint8_t *to, const int64_t *s
 bytes linmap_reads(const linmap *l, linmap_piece w);
 
 /* ---- constants that are kept in fewer bytes (narrow.c) ----------------------------------------- */
-/* of the constant t, if it can be; the memory of its bytes is given up, nobody else may want it */
+/* keeps the constant t in fewer bytes, if that is possible; the memory of its own bytes is given up, nobody else may
+ * want it */
 void expr_narrow(emodule *m, tid t);
 void narrow_write(etype k, const uint8_t *from, size_t n, uint8_t *to); /* n elements of type k as f32 */
 

@@ -12,8 +12,9 @@ typedef double line __attribute__((vector_size(LANES * 8)));
 typedef float line32 __attribute__((vector_size(LANES * 4)));
 
 typedef struct place {
-  /* where in the source, and which elements of each axis are there: up to r */
-  int64_t at, first[LINMAP_AXES], r[LINMAP_AXES];
+  int64_t at;                 /* offset in the source, in elements */
+  int64_t first[LINMAP_AXES]; /* per axis: first element that is there */
+  int64_t r[LINMAP_AXES];     /* per axis: elements that are there */
 } place;
 static place begins(const linmap *l, int64_t row) {
   place p = {l->base, {0}, {l->r[0], l->r[1]}};
@@ -208,8 +209,8 @@ bool linmap_equal(const linmap *a, const linmap *b) {
 
 /* ---- in the module --------------------------------------------------------------------------- */
 typedef struct making {
-  const linmap *l;
-  uint8_t *to;
+  const linmap *l; /* the map */
+  uint8_t *to;     /* gets the bytes */
 } making;
 enum { ROWS = 16 };
 static void make_rows(ctx *c, void *arg, uint32_t i) {

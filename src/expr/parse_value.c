@@ -447,9 +447,9 @@ static ex primary(reader *r) {
   return call(r, name, &at);
 }
 static const struct {
-  const char *sign;
-  sop op;
-  int level;
+  const char *sign; /* the operator in the text */
+  sop op;           /* the operation */
+  int level;        /* precedence; higher binds tighter */
 } binary[] = {{"or", OP_OR, 0}, {"and", OP_AND, 1}, {"==", OP_EQ, 2},   {"!=", OP_NE, 2}, {"<=", OP_LE, 2},
               {">=", OP_GE, 2}, {"<", OP_LT, 2},    {">", OP_GT, 2},    {"+", OP_ADD, 3}, {"-", OP_SUB, 3},
               {"*", OP_MUL, 4}, {"/", OP_DIV, 4},   {"//", OP_IDIV, 4}, {"%", OP_MOD, 4}};

@@ -234,10 +234,10 @@ static void size_at(printer *p, sz s, int prec); /* prec: where s stands: 0 in a
 
 typedef struct part {
   const char *text; /* sorting text: data atoms by hash */
-  uint64_t key;
-  sz s; /* an arm of min/max, or 0 */
-  uint32_t term;
-  int64_t coef;
+  uint64_t key;     /* sorting key, before text */
+  sz s;             /* an arm of min/max, or 0 */
+  uint32_t term;    /* index of the term */
+  int64_t coef;     /* its coefficient */
 } part;
 typedef VEC(part) partvec;
 static int part_cmp(const void *a, const void *b) {
@@ -401,8 +401,8 @@ void pr_size(printer *p, sz s) { size_at(p, s, 0); }
 /* ---- values ---------------------------------------------------------------------------------- */
 enum { P_LOW, P_OR, P_AND, P_CMP, P_ADD, P_MUL, P_ATOM };
 static const struct {
-  const char *text;
-  int prec;
+  const char *text; /* the operator in the text */
+  int prec;         /* precedence; higher binds tighter */
 } infix[OP_COUNT] = {
     [OP_ADD] = {" + ", P_ADD},   [OP_SUB] = {" - ", P_ADD}, [OP_MUL] = {" * ", P_MUL}, [OP_DIV] = {" / ", P_MUL},
     [OP_IDIV] = {" // ", P_MUL}, [OP_MOD] = {" % ", P_MUL}, [OP_EQ] = {" == ", P_CMP}, [OP_NE] = {" != ", P_CMP},

@@ -18,17 +18,15 @@ struct check;
 /* Walks a value with the prover knowing the conditions around each place: `where` for the body, a decided condition
  * for a branch. */
 typedef struct ranges {
-  emodule *m;
-  arena *a;
-  void (*load)(struct ranges *r, const ex_node *n);
-  map *done;
-  /* for expr_verify_ranges */
-  const char *stage;
-  sbuf *out;
-  uint32_t unproved;
-  /* for the steps of a recurrence */
-  struct check *k;
-  uint32_t reader;
+  emodule *m;                                       /* the module */
+  arena *a;                                         /* memory */
+  void (*load)(struct ranges *r, const ex_node *n); /* called for each load */
+  map *done;                                        /* values looked at */
+  const char *stage;                                /* for expr_verify_ranges: name of the stage */
+  sbuf *out;                                        /* for expr_verify_ranges: gets the lines; NULL: count only */
+  uint32_t unproved;                                /* for expr_verify_ranges: indices that are not proved in range */
+  struct check *k;                                  /* for the steps of a recurrence: the check */
+  uint32_t reader;                                  /* for the steps of a recurrence: the stage that reads */
 } ranges;
 
 static void visit(ranges *r, ex e);
@@ -96,14 +94,14 @@ static void visit(ranges *r, ex e) {
 
 /* ---- what is checked ------------------------------------------------------------------------- */
 typedef struct check {
-  emodule *m;
-  ctx *c;
-  arena *a;
-  const char *when;
-  map *owner;     /* variable -> stage + 1, or a recurrence's complement */
-  uint8_t *ready; /* by tensor: may be read here */
-  uint32_t *left; /* by recurrence: members still to come */
-  bool ok;
+  emodule *m;       /* the module */
+  ctx *c;           /* context */
+  arena *a;         /* memory */
+  const char *when; /* for messages: after which pass */
+  map *owner;       /* variable -> stage + 1, or a recurrence's complement */
+  uint8_t *ready;   /* by tensor: may be read here */
+  uint32_t *left;   /* by recurrence: members still to come */
+  bool ok;          /* no error so far */
 } check;
 
 static void bad(check *k, tid t, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -22,12 +22,12 @@
 
 /* ---- visiting: every distinct node below e, operands first ----------------------------------- */
 typedef struct visit {
-  emodule *m;
-  arena *a;
-  map *seen; /* NULL: a node that this walk saw has its number; no other walk begins before it ends */
-  void (*node)(struct visit *v, ex e);
-  void *env;
-  uint32_t walk;
+  emodule *m; /* the module */
+  arena *a;   /* memory */
+  map *seen;  /* NULL: a node that this walk saw has its number; no other walk begins before it ends */
+  void (*node)(struct visit *v, ex e); /* called on each node */
+  void *env;                           /* for the caller */
+  uint32_t walk;                       /* number of this walk */
 } visit;
 static visit walk_marked(emodule *m, arena *a, void (*node)(visit *v, ex e), void *env) {
   return (visit){m, a, NULL, node, env, ++m->walks};
@@ -83,10 +83,10 @@ static void visit_value(visit *v, ex e) {
 
 /* ---- free variables -------------------------------------------------------------------------- */
 typedef struct freevars {
-  emodule *m;
-  arena *a;
-  map *memo; /* ex -> index into sets + 1 */
-  VEC(u32vec) sets;
+  emodule *m;       /* the module */
+  arena *a;         /* memory */
+  map *memo;        /* ex -> index into sets + 1 */
+  VEC(u32vec) sets; /* free variables of a value */
 } freevars;
 
 static uint32_t free_of(freevars *f, ex e);
@@ -265,11 +265,11 @@ uint64_t expr_cost(emodule *m, ex e) {
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
 typedef struct rewriter {
-  emodule *m;
-  arena *a; /* scratch */
-  const ex_map *f;
-  map *memo;    /* ex -> ex */
-  map *renamed; /* bound atom -> sz, made when the reduction is met (parents first: prepare) */
+  emodule *m;      /* the module */
+  arena *a;        /* scratch */
+  const ex_map *f; /* what nodes and atoms become */
+  map *memo;       /* ex -> ex */
+  map *renamed;    /* bound atom -> sz, made when the reduction is met (parents first: prepare) */
 } rewriter;
 
 static ex rw_value(rewriter *r, ex e);
@@ -434,7 +434,7 @@ void stage_rewrite(emodule *m, uint32_t s, const ex_map *f) {
 
 /* ---- two common substitutions ---------------------------------------------------------------- */
 typedef struct pairs {
-  map *by;
+  map *by; /* variable -> what stands for it */
 } pairs;
 static sz pair_of(void *env, emodule *m, atom a) {
   uint64_t to;

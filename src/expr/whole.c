@@ -8,12 +8,12 @@
 #include "expr/build.h"
 
 typedef struct whole {
-  emodule *m;
-  ctx *c;
-  arena *a;
-  const char *when;
-  u32vec known; /* symbols, at this point of the walk */
-  bool ok;
+  emodule *m;       /* the module */
+  ctx *c;           /* context */
+  arena *a;         /* memory */
+  const char *when; /* for messages: after which pass */
+  u32vec known;     /* symbols, at this point of the walk */
+  bool ok;          /* no error so far */
 } whole;
 
 static void lacks(whole *w, const char *who, const char *fmt, const char *what) {

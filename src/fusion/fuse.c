@@ -250,9 +250,9 @@ static void add_item(fuser *f, item it) {
 
 /* ---- order and output ------------------------------------------------------------------------ */
 typedef struct sorter {
-  fuser *f;
-  uint8_t *state;
-  u32vec out;
+  fuser *f;       /* the grouping */
+  uint8_t *state; /* per node: 0: not met, 1: on the way down, 2: done */
+  u32vec out;     /* nodes in order */
 } sorter;
 static void visit(sorter *o, uint32_t k) { /* explicit stack: kernels may depend on each other in long chains */
   fuser *f = o->f;

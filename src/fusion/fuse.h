@@ -62,8 +62,6 @@ typedef struct fuser {
   uint32_t *placed;
   /* per stage: its class; 0: not determined so far */
   kernel_class *cls;
-  /* something was fused */
-  bool changed;
 } fuser;
 
 typedef struct joint {
@@ -113,7 +111,8 @@ void fuse_rename(fuser *f, uint32_t k, atom from, atom to); /* a variable that k
 void fuse_note(fuser *f, uint32_t k, const char *note);
 /* typical product of the variables' extents (expr_typical) */
 int64_t fuse_extent(fuser *f, const u32vec *vars);
-int64_t fuse_bytes(fuser *f, uint32_t s, const u32vec *vars); /* of stage s over these */
+/* bytes of stage s for all values of these variables, by typical sizes */
+int64_t fuse_bytes(fuser *f, uint32_t s, const u32vec *vars);
 /* bytes of those that stage s reads (fuse_blocks.c) */
 int64_t fuse_constants(fuser *f, uint32_t s);
 /* does kernel k compute nothing for others but the operand, or pieces of it? (fuse_blocks.c) */

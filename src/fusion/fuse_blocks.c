@@ -15,7 +15,7 @@
 
 enum {
   MIN_HANDED_OVER = 2 << 20 /* bytes handed over */,
-  BLOCK = 768 << 10 /* of a point */,
+  BLOCK = 768 << 10 /* bytes of what is handed over at a point */,
   ROWS = 12,
   TIMES = 2,
   AGAIN = 8 /* times what is handed over at a point: constants are read again there */
@@ -23,21 +23,24 @@ enum {
 
 /* A variable that all share: its canonical name in each kernel. */
 typedef struct common {
-  atom of;
-  uint32_t digit; /* of the operand */
-  atom before;
-  u32vec after; /* per kernel behind */
-  bool bad;
+  atom of;        /* its name in the contraction */
+  uint32_t digit; /* number of the operand's digit */
+  atom before;    /* its name in the kernel that makes the operand */
+  u32vec after;   /* per kernel behind */
+  bool bad;       /* it cannot be shared */
 } common;
 typedef struct chain {
-  fuser *f;
-  uint32_t k1, k2, c2, place; /* place: node of the placement, or UINT32_MAX */
-  uint32_t operand;           /* its stage */
-  u32vec after;               /* kernels behind */
-  VEC(common) vars;           /* in the order of the operand's digits */
+  fuser *f;         /* the grouping */
+  uint32_t k1;      /* node of the kernel that makes the operand */
+  uint32_t k2;      /* node of the contraction */
+  uint32_t c2;      /* stage of the contraction */
+  uint32_t place;   /* node of the placement, or UINT32_MAX */
+  uint32_t operand; /* its stage */
+  u32vec after;     /* kernels behind */
+  VEC(common) vars; /* shared variables, in the order of the operand's digits */
 } chain;
 
-static uint32_t own_stage(fuser *f, tid t) { /* of this block, or UINT32_MAX */
+static uint32_t own_stage(fuser *f, tid t) { /* The stage of this block that computes t, or UINT32_MAX. */
   uint32_t q = producer_of(f->m, t);
   return q && xs(f->m, q - 1)->block == f->block && f->where[q - 1] ? q - 1 : UINT32_MAX;
 }
@@ -234,7 +237,8 @@ static int64_t rows_left(const chain *h, const u32vec *outer, atom next) {
       vec_push(h->f->a, rows, r.row.v[i]);
   return rows.n ? fuse_extent(h->f, &rows) : 0;
 }
-static bool same_values(const chain *h, const common *x) { /* in every kernel */
+/* Has the variable the same values in every kernel? */
+static bool same_values(const chain *h, const common *x) {
   ctx *c = h->f->c;
   sz n = sym_extent(c, x->of);
   bool same = sym_eq(c, n, sym_extent(c, x->before));

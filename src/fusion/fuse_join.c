@@ -204,9 +204,9 @@ static bool between(fuser *f, uint32_t k, uint32_t q) {
 /* ---- two products into one accumulator: another contraction over the same tile, read by s only, added to the first
  * ---- */
 typedef struct seeker {
-  emodule *m;
-  ex l;
-  map *memo; /* ex -> whether l occurs in it */
+  emodule *m; /* the module */
+  ex l;       /* load that is looked for */
+  map *memo;  /* ex -> whether l occurs in it */
 } seeker;
 static bool occurs(seeker *k, ex e) {
   uint64_t x;

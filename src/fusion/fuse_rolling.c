@@ -13,7 +13,7 @@
 
 enum {
   MIN_HANDED_OVER = 1 << 20 /* bytes handed over */,
-  L2_BYTES = 512 << 10 /* of some rows of it */,
+  L2_BYTES = 512 << 10 /* bytes of the rows that are kept */,
   TIMES = 4 /* NEAR against the constants */,
   TILE = 12 /* rows of the contraction that stay inside */,
   MOST = 8 /* places that a window reads outside */

@@ -62,8 +62,8 @@ typedef struct roles {
 /* False if the stage is no reduction. Vectors are allocated in a. */
 bool expr_roles(emodule *m, uint32_t stage, arena *a, roles *out);
 /* ---- windows that slide ---------------------------------------------------------------------- */
-/* at p of `along`, which has so many values, a window reads places of the axis from step*p + first on, `span` of
- * them, more than `step` */
+/* A window that slides: for value p of `along` it reads `span` places of the axis from step*p + first on, which is
+ * more than `step` of them. */
 typedef struct sliding_window {
   uint32_t axis;  /* axis that the window slides along */
   atom along;     /* variable that moves the window */
@@ -89,7 +89,7 @@ bool expr_prefix_scan(emodule *m, uint32_t stage, arena *a, prefix_scan *out);
 typedef struct ranking { /* the place of p among all by key, equal keys in order */
   atom k;                /* variable of the reduction */
   atom p;                /* variable of the stage */
-  ex key;                /* over p */
+  ex key;                /* what places are compared by, over p */
   bool falling;          /* greatest key first */
   /* all who read a place ask whether it is below this first: others need not be told apart; 0: no such number */
   int64_t first;

@@ -49,7 +49,7 @@ static bool row_major(emodule *m, const ex_node *n, const u32vec *own, sz d, pre
   for (uint32_t i = 0; i < n->nargs; i++)
     if (!sym_linear(c, rest, n->args[i], &coef[i], &rest)) return false;
   out->backward = sym_ge0(c, coef[0]);
-  for (uint32_t i = 0; i < n->nargs; i++) { /* of the same weight and extent */
+  for (uint32_t i = 0; i < n->nargs; i++) { /* the digits have the same weight and extent */
     sz q = 0, left = 0;
     out->k[i] = n->args[i], out->p[i] = 0;
     for (uint32_t j = 0; j < own->n && !out->p[i]; j++) {

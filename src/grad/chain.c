@@ -195,17 +195,17 @@ static ex partial(emodule *m, sop op, uint32_t i, const ex *x, ex y, etype t) {
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 typedef struct term {
-  mask when;
-  ex g;
+  mask when; /* where it counts */
+  ex g;      /* derivative */
 } term;
 typedef VEC(term) terms;
 typedef struct chain {
-  gr *g;
-  emodule *m;
-  map *live; /* ex -> does a gradient flow through it */
-  map *slot; /* ex -> index into at */
-  VEC(ex) order;
-  VEC(terms) at;
+  gr *g;         /* differentiation */
+  emodule *m;    /* the module */
+  map *live;     /* ex -> does a gradient flow through it */
+  map *slot;     /* ex -> index into at */
+  VEC(ex) order; /* nodes in the order of the walk */
+  VEC(terms) at; /* per node of order: its derivatives */
 } chain;
 
 static void collect(chain *z, ex e) {

@@ -17,11 +17,11 @@
 
 /* ---- cloning a block ------------------------------------------------------------------------- */
 typedef struct cloning {
-  gr *g;
-  emodule *m;
-  map *tids;  /* old tensor -> new */
-  map *atoms; /* old variable or counter -> sz */
-  map *recurrences;
+  gr *g;            /* differentiation */
+  emodule *m;       /* the module */
+  map *tids;        /* old tensor -> new */
+  map *atoms;       /* old variable or counter -> sz */
+  map *recurrences; /* old recurrence -> new */
 } cloning;
 
 static tid twin(cloning *k, tid t) {
@@ -391,7 +391,7 @@ void grad_loop(gr *g, uint32_t index) {
   sym_is_atom(c, u, &b.counter);
   cloning k = cloner(g);
   if (l.counter) map_putu(k.atoms, l.counter, t);
-  u32vec at = {0}; /* with respect to: carried floats, then the captured */
+  u32vec at = {0}; /* what is differentiated by: carried floats, then the captured ones */
   uint32_t *carried = NEWN(g->a, uint32_t, l.ncarried + 1);
   for (uint32_t i = 0; i < l.ncarried; i++) {
     tid x = copy_in(g, blk, l.inner[i], all[i], t, 0, xt(m, l.inner[i])->name);

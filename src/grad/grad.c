@@ -242,7 +242,7 @@ static void reverse(gr *g, const tid *outs, const tid *seeds, uint32_t nout, con
     for (uint32_t k = made; k < m->stages.n; k++) grad_hoist(g, k);
     grad_hoist(g, between.v[i]);
   }
-  find_active(g, wrt, nwrt); /* with the new stages */
+  find_active(g, wrt, nwrt); /* once more, with the new stages */
   g->into = NEWN(g->a, contribs, g->ntensors);
   g->adj = NEWN(g->a, tid, g->ntensors);
   g->wanted = arena_alloc(g->a, g->ntensors);

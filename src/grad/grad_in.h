@@ -42,7 +42,6 @@ typedef struct frame_u {
   atom t;        /* the recurrence's step */
   sz t_of_u;     /* t as a size over u */
   sz u;          /* the reverse step, as a size */
-  atom ua;       /* variable of u */
   uint32_t axis; /* axis of x that carries t */
 } frame_u;
 
@@ -53,7 +52,7 @@ typedef struct gathered {
   bool compact;        /* it has an index space of its own, to be read at `back` */
   bool reduce;         /* value holds a reduction */
   axis axes[MAX_RANK]; /* compact: axes of its own index space */
-  sz shape[MAX_RANK];  /* compact: size of each of these axes */
+  sz shape[MAX_RANK];  /* compact: size of each axis */
   sz back[MAX_RANK];   /* where to read it, over the caller's variables */
   ex back_cond;        /* where it is read at all; 0: always */
   ex value;            /* the gather */
@@ -65,7 +64,7 @@ typedef struct gr {
   arena *a;          /* memory of the differentiation */
   uint32_t block;    /* block that is differentiated */
   uint32_t ntensors; /* forward tensors; those made later have no adjoint */
-  uint8_t *active;   /* by tensor: depends on wrt */
+  uint8_t *active;   /* by tensor: it depends on what is differentiated by */
   uint8_t *wanted;   /* by tensor: its adjoint is asked for */
   contribs *into;    /* by tensor: contributions to its adjoint */
   tid *adj;          /* by tensor, once complete; 0: none */
@@ -77,7 +76,7 @@ typedef struct gr {
 } gr;
 
 /* ---- grad.c ---------------------------------------------------------------------------------- */
-void grad_contribute(gr *g, contrib k); /* to be finished later */
+void grad_contribute(gr *g, contrib k); /* notes a contribution, to be finished later */
 uint32_t grad_append(gr *g, tid t, const axis *axes, uint32_t naxes, ex value);
 void grad_add(gr *g, tid t, tid adjoint); /* an adjoint of t, computed elsewhere, as a contribution */
 void grad_finish_tensor(gr *g, tid t);    /* g->adj[t] from what was contributed */
@@ -98,7 +97,7 @@ typedef struct piece {
   axis axes[MAX_RANK]; /* axes of that stage */
   ex value;            /* value of that stage */
 } piece;
-/* over the variables of axes; in a recurrence read `later` steps on */
+/* p as a piece over the variables of axes; in a recurrence it is read `later` steps on */
 piece grad_piece(gr *g, tid x, const gathered *p, const axis *axes, const frame_u *f, int64_t later);
 /* appends its stage */
 void grad_piece_emit(gr *g, const piece *p, uint32_t recurrence);
@@ -106,7 +105,8 @@ const char *grad_name(gr *g, tid x);
 
 /* ---- value.c: what a stage's value contributes ----------------------------------------------- */
 void grad_value(gr *g, uint32_t s, ex value, ex own, ex d, const atom *vars, uint32_t nvars, mask when, contribs *out);
-/* before anything else: at most one update where one combines (*=, max=, min=) */
+/* to be called before anything else: splits updates so that a stage has at most one where one combines (*=, max=,
+ * min=) */
 void grad_split_updates(gr *g, uint32_t s);
 /* all contributions of stage s, whose adjoint is dy; step: index of dy where s has its recurrence's step, 0: the
  * same */

@@ -10,11 +10,11 @@
 #include "grad/grad_in.h"
 
 typedef struct hoist {
-  gr *g;
-  uint32_t s;
-  ex root;   /* stays where it is */
-  bool lazy; /* something around it is evaluated conditionally */
-  map *made; /* reduction -> read of its stage */
+  gr *g;      /* differentiation */
+  uint32_t s; /* the stage */
+  ex root;    /* stays where it is */
+  bool lazy;  /* something around it is evaluated conditionally */
+  map *made;  /* reduction -> read of its stage */
 } hoist;
 
 static ex guard_load(void *env, emodule *m, ex e) {

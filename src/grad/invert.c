@@ -36,9 +36,9 @@ void size_free(gr *g, sz s, u32vec *vars) {
     if (!vec_has(vars, fv.v[i])) vec_push(g->a, *vars, fv.v[i]);
 }
 typedef struct pairs {
-  const atom *vars;
-  const sz *by;
-  uint32_t n;
+  const atom *vars; /* variables */
+  const sz *by;     /* what stands for each */
+  uint32_t n;       /* number of variables */
 } pairs;
 static sz pair_of(ctx *c, void *env, atom a) {
   const pairs *p = env;
@@ -55,30 +55,38 @@ sz size_subst(gr *g, sz s, const atom *vars, const sz *by, uint32_t n) {
 }
 
 /* ---- the system of equations ----------------------------------------------------------------- */
+/* An unknown: a variable of the contribution. */
 typedef struct unk {
-  atom v;
-  sz ext, to;
-  bool guard, ours;
-} unk; /* to: its value, 0 while unknown; guard: 0 <= to < ext must be checked; ours: made here */
+  atom v;     /* the variable */
+  sz ext;     /* number of its values */
+  sz to;      /* its value over x's variables; 0: not known yet */
+  bool guard; /* 0 <= to < ext must be checked */
+  bool ours;  /* a variable that the inversion made */
+} unk;
+/* An equation e(unknowns) = rhs. */
 typedef struct eq {
-  sz e, rhs, size, was;
-  int32_t axis;
-  bool done;
-} eq; /* e(unknowns) = rhs; was: e before anything was solved; axis -1: of several axes */
+  sz e;         /* left side, over unknowns */
+  sz rhs;       /* right side, over x's variables */
+  sz size;      /* size of the axis */
+  sz was;       /* e before anything was solved */
+  int32_t axis; /* axis of x; -1: of several axes */
+  bool done;    /* solved */
+} eq;
 typedef struct inv {
-  gr *g;
-  emodule *m;
-  ctx *c;
-  const contrib *k;
-  const frame_u *f;
-  gathered *out;
-  unk u[MAX_UNKNOWNS];
-  uint32_t nu;
-  eq q[MAX_RANK + 1];
-  uint32_t nq;
-  VEC(ex) conds;
-  bool compact, could; /* own index spaces are wanted; one would have helped */
-  bool fixed[MAX_RANK];
+  gr *g;                /* differentiation */
+  emodule *m;           /* the module */
+  ctx *c;               /* context */
+  const contrib *k;     /* the contribution */
+  const frame_u *f;     /* recurrence that it stays inside of; NULL: none */
+  gathered *out;        /* the result */
+  unk u[MAX_UNKNOWNS];  /* the unknowns */
+  uint32_t nu;          /* number of unknowns */
+  eq q[MAX_RANK + 1];   /* the equations */
+  uint32_t nq;          /* number of equations */
+  VEC(ex) conds;        /* conditions under which a point counts */
+  bool compact;         /* index spaces of their own are wanted */
+  bool could;           /* an index space of its own would have helped */
+  bool fixed[MAX_RANK]; /* per axis of x: the equation leaves no freedom */
 } inv;
 
 static int32_t unknown(const inv *z, atom a) {
@@ -177,13 +185,15 @@ static bool split_one(inv *z) {
 }
 
 /* ---- solving one equation -------------------------------------------------------------------- */
+/* A left side, split by how the unknowns occur in it. */
 typedef struct lin {
-  uint32_t n;
-  uint32_t u[MAX_UNKNOWNS];
-  sz coef[MAX_UNKNOWNS];
-  bool data, stuck;
-  sz rest;
-} lin; /* unknowns that occur linearly; data: others only inside data; stuck: others elsewhere */
+  uint32_t n;               /* number of unknowns that occur linearly */
+  uint32_t u[MAX_UNKNOWNS]; /* their indices */
+  sz coef[MAX_UNKNOWNS];    /* their coefficients */
+  bool data;                /* other unknowns occur, but only inside data */
+  bool stuck;               /* other unknowns occur elsewhere */
+  sz rest;                  /* what is left without them */
+} lin;
 
 static lin study(inv *z, sz e) {
   lin l = {.rest = e};
@@ -332,9 +342,9 @@ static bool solve(inv *z, uint32_t iq) {
 
 /* ---- the value over x ------------------------------------------------------------------------ */
 typedef struct factors {
-  ex v[64];
-  bool zeroed[64];
-  uint32_t n;
+  ex v[64];        /* the factors */
+  bool zeroed[64]; /* per factor: it is put in with 0 outside of its range (with_zero) */
+  uint32_t n;      /* number of factors */
 } factors;
 static void factor(inv *z, ex e, factors *f) {
   ex_node n = *exn(z->m, e);
@@ -527,8 +537,8 @@ bool grad_gather(gr *g, const contrib *k, const axis *axes, const sz *x, const f
 
 /* ---- indices by cases ------------------------------------------------------------------------ */
 typedef struct one {
-  atom a;
-  sz by;
+  atom a; /* the atom */
+  sz by;  /* what stands for it */
 } one;
 static sz one_of(ctx *c, void *env, atom a) {
   (void)c;

@@ -12,24 +12,25 @@
 #include "grad/grad_in.h"
 
 typedef struct member {
-  uint32_t s;
-  tid t, a;       /* its tensor, the adjoint by u */
-  uint32_t axis;  /* which axis carries the step */
-  contribs inner; /* what it contributes to members */
-  contribs outer;
-  bool reached;
-  axis axes[MAX_RANK];
-  sz idx[MAX_RANK];
-  ex sum;             /* contributions of inside readers */
-  VEC(piece) pending; /* stages that stand behind it */
+  uint32_t s;          /* the stage */
+  tid t;               /* its tensor */
+  tid a;               /* its adjoint by the reverse step */
+  uint32_t axis;       /* which axis carries the step */
+  contribs inner;      /* what it contributes to members */
+  contribs outer;      /* what it contributes to other tensors */
+  bool reached;        /* it has an adjoint */
+  axis axes[MAX_RANK]; /* axes of its adjoint */
+  sz idx[MAX_RANK];    /* index on each axis of its adjoint */
+  ex sum;              /* contributions of inside readers */
+  VEC(piece) pending;  /* stages that stand behind it */
 } member;
 typedef struct backward {
-  gr *g;
-  VEC(member) ms;
-  map *of; /* tensor -> member + 1 */
-  uint32_t recurrence;
-  atom t;
-  sz extent;
+  gr *g;               /* differentiation */
+  VEC(member) ms;      /* the members of the recurrence */
+  map *of;             /* tensor -> member + 1 */
+  uint32_t recurrence; /* index of the reverse recurrence */
+  atom t;              /* variable of the step */
+  sz extent;           /* number of steps */
 } backward;
 
 static member *of(backward *r, tid t) {
@@ -72,7 +73,7 @@ static void collect(backward *r) {
   }
 }
 /* A contribution of q to another member, or to itself at an earlier step. */
-static void inside(backward *r, member *q, const contrib *k, sz u, atom ua) {
+static void inside(backward *r, member *q, const contrib *k, sz u) {
   gr *g = r->g;
   member *to = of(r, k->x);
   int64_t later;
@@ -81,11 +82,8 @@ static void inside(backward *r, member *q, const contrib *k, sz u, atom ua) {
   if (!sym_is_int(g->c, sym_sub(g->c, sym_of_atom(g->c, r->t), k->idx[to->axis]), &later) || later < 0)
     grad_refuse(g, k->origin, "a recurrence that reads %s at step %s; expected t - constant", name,
                 sym_str(g->c, k->idx[to->axis]));
-  frame_u f = {.t = r->t,
-               .t_of_u = EK_PLANTED("grad-recurrence") ? u : sym_sub(g->c, last, u),
-               .u = u,
-               .ua = ua,
-               .axis = to->axis};
+  frame_u f = {
+      .t = r->t, .t_of_u = EK_PLANTED("grad-recurrence") ? u : sym_sub(g->c, last, u), .u = u, .axis = to->axis};
   contribs todo = {0};
   vec_push(g->a, todo, *k);
   for (uint32_t i = 0; i < todo.n; i++) {
@@ -159,7 +157,7 @@ void grad_recurrence(gr *g, uint32_t recurrence_id) {
   }
   for (uint32_t i = 0; i < r.ms.n; i++)
     for (uint32_t k = 0; r.ms.v[i].reached && k < r.ms.v[i].inner.n; k++)
-      inside(&r, &r.ms.v[i], &r.ms.v[i].inner.v[k], u, ua);
+      inside(&r, &r.ms.v[i], &r.ms.v[i].inner.v[k], u);
   /* 3. the recurrence */
   for (uint32_t i = r.ms.n; i-- > 0;)
     if (r.ms.v[i].reached) emit(&r, &r.ms.v[i], outside[i], back, u);

@@ -126,9 +126,10 @@ static bool distinct_places(gr *g, const update *u) { /* every variable is an in
   return found == u->nvars;
 }
 typedef struct fresh_update {
-  atom *vars;
-  sz *by, *idx;
-  ex cond;
+  atom *vars; /* new variables */
+  sz *by;     /* what stands for the old ones */
+  sz *idx;    /* indices over the new variables */
+  ex cond;    /* condition over the new variables; 0: none */
 } fresh_update;
 static fresh_update copy_update(gr *g, const update *u) {
   fresh_update f = {NEWN(g->m->a, atom, u->nvars + 1), NEWN(g->a, sz, u->nvars + 1), NEWN(g->m->a, sz, u->nidx + 1), 0};

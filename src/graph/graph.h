@@ -32,7 +32,7 @@ typedef struct value {
   const sz *values;    /* contents as sizes, row-major, or NULL; count = product of dims (all constant) */
   const ndarray *data; /* constant bytes or NULL */
   node *def;           /* NULL: input or constant */
-  value_kind kind;     /* as the model declares it; an input's type and dims are those of its elements */
+  value_kind kind;     /* what the model declares it to be; an input's type and dims are those of its elements */
   bool text;           /* a port of strings that has been lowered: type and dims are those of their bytes */
   bool declared;       /* type and dims were declared by the model (value_info); inference checks against it */
 } value;
@@ -66,7 +66,7 @@ typedef struct attr {
 struct node {
   const char *op;     /* name of the operator */
   const char *domain; /* "" is the standard's */
-  const char *name;   /* from the model, or made up as op_number */
+  const char *name;   /* the model's name of the node, or OP_NUMBER */
   VEC(attr) attrs;    /* attributes */
   VEC(value *) in;    /* NULL: an omitted optional input */
   VEC(value *) out;   /* NULL: an omitted optional output */

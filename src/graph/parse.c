@@ -8,13 +8,13 @@
 
 enum { MAX_NESTING = 64 };
 typedef struct rd {
-  ctx *c;
-  arena *a;
-  const char *p, *line_start;
-  srcpos pos;
-  map *names;
-  graph *g;
-  int depth;
+  ctx *c;                 /* context */
+  arena *a;               /* memory */
+  const char *p;          /* next character */
+  const char *line_start; /* first character of the line */
+  srcpos pos;             /* position, for messages */
+  map *names;             /* name -> value */
+  int depth;              /* nested regions */
 } rd;
 
 static _Noreturn void bad(rd *r, const char *expected) {

@@ -9,14 +9,15 @@
 #include <string.h>
 
 struct lb_scope {
-  uint32_t block;  /* the block this scope fills */
-  lv owner;        /* FOR or IF; 0: the body, or an inlined loop */
-  bool inlined;    /* a loop of one iteration: its contents go to the block outside */
-  lv first;        /* values before this one were there before the scope was */
-  uint32_t head;   /* body: how many place-independent instructions stand at its head */
-  uint32_t n, cap; /* hash table of values, open addressing, 0 = free */
-  lv *tab;
-  struct lb_scope *up;
+  uint32_t block;      /* the block this scope fills */
+  lv owner;            /* FOR or IF; 0: the body, or an inlined loop */
+  bool inlined;        /* a loop of one iteration: its contents go to the block outside */
+  lv first;            /* values before this one were there before the scope was */
+  uint32_t head;       /* body: how many place-independent instructions stand at its head */
+  uint32_t n;          /* entries of tab in use */
+  uint32_t cap;        /* size of tab, a power of two */
+  lv *tab;             /* hash table of values, open addressing; 0: free */
+  struct lb_scope *up; /* scope around it; NULL: none */
 };
 
 lmodule *loop_module(ctx *c, arena *a) {
@@ -149,7 +150,7 @@ lv lb_pure(lbuild *b, linst i) {
     struct lb_scope *s = place_of(b, &i);
     lv v = append(b, s->block, i);
     lblock *in = &b->f->blocks.v[s->block];
-    /* before what is open there */
+    /* puts it before what is open in the outer block */
     if (s->block != b->block)
       in->insts.v[in->insts.n - 1] = in->insts.v[in->insts.n - 2], in->insts.v[in->insts.n - 2] = v;
     scope_put(b, s, v);

@@ -25,7 +25,7 @@ static bool direct(const xp *p, sop op, etype to, etype from) {
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */
-static lv int_pow(xp *p, lv x, lv y) { /* by squaring; negative exponents: 0 but for 1 and -1 */
+static lv int_pow(xp *p, lv x, lv y) { /* x^y by squaring; negative exponents give 0, but for x of 1 and -1 */
   lbuild *b = p->b;
   ltype t = x_type(p, x);
   bool is_signed = et_kind((etype)t.elem) == K_INT;
@@ -167,7 +167,7 @@ lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z) {
     return x_cast(p, to, x);
   }
   if (op == OP_NEXTAFTER) return nextafter_bits(p, x, y);
-  if (x_narrow(from)) { /* in f32, rounded */
+  if (x_narrow(from)) { /* converted in f32, then rounded */
     lv v[3] = {x, y, z};
     for (unsigned i = 0; i < loop_sop_arity(op); i++) v[i] = x_cast(p, ET_F32, v[i]);
     bool same = loop_sop_result(op) == RES_S;
@@ -220,10 +220,10 @@ lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z) {
 
 /* ---- rebuilding ------------------------------------------------------------------------------ */
 typedef struct rebuild {
-  xp x;
-  const lfunc *src;
-  lbuild b;
-  lv *to; /* old value -> new */
+  xp x;             /* expansion */
+  const lfunc *src; /* function that is read */
+  lbuild b;         /* builder of the new one */
+  lv *to;           /* old value -> new */
 } rebuild;
 static void copy_block(rebuild *r, uint32_t block) {
   const lblock *k = &r->src->blocks.v[block];
@@ -246,7 +246,7 @@ static void copy_block(rebuild *r, uint32_t block) {
       continue;
     case L_HREDUCE: {
       etype t = (etype)i.type.elem;
-      if (x_narrow(t) || sub_byte(t)) { /* in the wider type, rounded once */
+      if (x_narrow(t) || sub_byte(t)) { /* computed in the wider type, then rounded once */
         lv w = x_cast(&r->x, x_narrow(t) ? ET_F32 : byte_of(t), M(i.a));
         r->to[v] = x_cast(&r->x, t, lb_hreduce(b, (rop)i.op, w));
       } else {

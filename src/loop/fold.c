@@ -97,7 +97,7 @@ static bool eval_int(sop op, etype t, int64_t x, int64_t y, int64_t *r) {
     return false;
   }
 }
-/* of one type; the caller rounds: exact in double for every narrower type */
+/* Operands have one type; the caller rounds: f64 is exact for every narrower type. */
 static bool eval_float(sop op, double x, double y, scalar *r) {
   switch (op) {
   case OP_ADD:

@@ -104,7 +104,7 @@ typedef struct linst {
   uint8_t kind;   /* lkind */
   uint8_t op;     /* sop or rop */
   uint16_t align; /* load/store: known alignment in bytes, 0 = element */
-  ltype type;     /* of the value; stores: of what is stored; FOR: the index's */
+  ltype type;     /* type of the value; stores: of what is stored; FOR: of the index */
   lv a;           /* LOAD, STORE: pointer. FOR: from. IF: condition */
   lv b;           /* LOAD, STORE: index. FOR: to */
   lv c;           /* STORE: value. FOR: step */
@@ -125,7 +125,7 @@ typedef struct lparam {
   const char *name; /* name of the parameter */
   ltype type;       /* its type */
   uint8_t flags;    /* lparam_flags */
-  uint16_t align;   /* of a pointer, in bytes; 0: that of an element */
+  uint16_t align;   /* alignment of a pointer in bytes; 0: that of an element */
   lv value;         /* the value that it is in the function */
 } lparam;
 typedef enum { LF_KERNEL = 1, LF_MAIN } lfunc_kind;
@@ -226,6 +226,6 @@ void loop_print(const lmodule *m, sbuf *b, const char *only); /* only: one funct
 void loop_print_func(const lfunc *f, sbuf *b);
 lmodule *loop_parse(ctx *c, const char *text, const char *file);
 bool loop_verify(const lmodule *m, const char *when);
-/* of the function's text without name, note, comments: equal kernels compile once */
+/* Hash of the function's text without name, note and comments: functions of equal text are compiled once. */
 uint64_t loop_hash(const lfunc *f);
 #endif

@@ -19,8 +19,8 @@
 #include <math.h>
 
 typedef struct table {
-  const double *c;
-  int n;
+  const double *c; /* coefficients */
+  int n;           /* number of coefficients */
 } table;
 #define T(name)                                                                                                        \
   (is64(p, x) ? (table){name##_64, (int)(sizeof name##_64 / sizeof *name##_64)}                                        \
@@ -77,7 +77,7 @@ static lv exp_looked_up(xp *p, lv x, bool minus, lv *n) {
   lv sixteenths = xf(p, x, 0x1.8p19), z = xfma(p, x, xf(p, x, M_LOG2E), sixteenths); /* z's low four bits count them */
   *n = minus ? sub(p, sixteenths, z) : sub(p, z, sixteenths);
   lv power = lb_lookup(p->b, x_type(p, x), xbits(p, ET_I32, z), powers, 16);
-  double one = minus ? -1 : 1; /* of x, and of r below: it is -r then */
+  double one = minus ? -1 : 1; /* sign with which x, and r below, are taken */
   lv r = xfma(p, *n, xf(p, x, -one * M_LN2), x), c = xfma(p, r, xf(p, x, one * 0x1.5555p-3), xf(p, x, 0.5));
   lv more = minus ? mul(p, r, xfma(p, r, c, xf(p, x, -1))) : xfma(p, mul(p, r, r), c, r);
   return xfma(p, power, more, power);
@@ -158,7 +158,8 @@ static lv m_tanh(xp *p, lv x) {
   return flip(p, xsel(p, xcmp(p, OP_LT, a, xf(p, x, 0.625)), small, big), sign_mask(p, x));
 }
 static lv m_erf(xp *p, lv x) {
-  if (fast(p, x)) return within(p, mul(p, poly(p, mul(p, x, x), TABLE(erf_fast)), x), 1); /* over 1 beyond 3 */
+  /* the polynomial exceeds 1 beyond 3 */
+  if (fast(p, x)) return within(p, mul(p, poly(p, mul(p, x, x), TABLE(erf_fast)), x), 1);
   if (!is64(p, x)) return odd_quotient(p, x, 3.96, TABLE(erf_32), TABLE(erf_32_below));
   lv a = x1(p, OP_ABS, x), one = xf(p, x, 1), small = mul(p, poly(p, mul(p, x, x), TABLE(erf_64)), x);
   lv q = x2(p, OP_MIN, a, xf(p, x, 6)), two = xf(p, x, 2);
@@ -177,7 +178,7 @@ static lv m_cosh(xp *p, lv x) {
 }
 
 /* ---- sin, cos, tan --------------------------------------------------------------------------- */
-static lv mul_high(xp *p, lv x, lv y) { /* of u64 */
+static lv mul_high(xp *p, lv x, lv y) { /* The upper half of a product of u64. */
   lv w = xi(p, x, 32), low = xi(p, x, 0xffffffff);
   lv xl = x2(p, OP_BAND, x, low), xh = x2(p, OP_SHR, x, w), yl = x2(p, OP_BAND, y, low), yh = x2(p, OP_SHR, y, w);
   lv ll = mul(p, xl, yl), lh = mul(p, xl, yh), hl = mul(p, xh, yl), hh = mul(p, xh, yh);
@@ -310,9 +311,11 @@ static lv m_atanh(xp *p, lv x) {
 }
 
 /* ---- pow: exp(y log|x|) in f64, then the sign and the exceptions ----------------------------- */
+/* The number hi + lo. */
 typedef struct pair {
-  lv hi, lo;
-} pair; /* hi + lo, |lo| at most half an ulp of hi */
+  lv hi; /* rounded value */
+  lv lo; /* rest, at most half an ulp of hi */
+} pair;
 static pair two_sum(xp *p, lv a, lv b) {
   lv s = add(p, a, b), t = sub(p, s, a);
   return (pair){s, add(p, sub(p, a, sub(p, s, t)), sub(p, b, t))};

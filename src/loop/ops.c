@@ -6,8 +6,9 @@
 #define B RES_B
 #define T RES_T
 static const struct {
-  const char *name;
-  uint8_t arity, res;
+  const char *name; /* name in the text */
+  uint8_t arity;    /* number of operands */
+  uint8_t res;      /* rclass */
 } sops[OP_COUNT] = {
 #define X(id, name, arity, res, cost) [OP_##id] = {name, arity, res},
     SCALAR_OPS(X)

@@ -8,14 +8,16 @@
 
 enum { MAX_DEPTH = 200 };
 typedef struct reader {
-  ctx *c;
-  arena *a;
-  const char *file, *s, *line_start;
-  uint32_t line;
-  lmodule *m;
-  lfunc *f;
-  VEC(lv) num; /* number in the text -> value */
-  map *ints;   /* i64 constants that stood in place of a value */
+  ctx *c;                 /* context */
+  arena *a;               /* memory */
+  const char *file;       /* name for messages */
+  const char *s;          /* next character */
+  const char *line_start; /* first character of the line */
+  uint32_t line;          /* number of the line, from 1 */
+  lmodule *m;             /* module that is made */
+  lfunc *f;               /* function that is read */
+  VEC(lv) num;            /* number in the text -> value */
+  map *ints;              /* i64 constants that stood in place of a value */
 } reader;
 
 static _Noreturn void error(reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -12,10 +12,10 @@
 #include <string.h>
 
 typedef struct printer {
-  const lfunc *f;
-  sbuf *b;
-  uint32_t *num;
-  bool bare;
+  const lfunc *f; /* the function */
+  sbuf *b;        /* gets the text */
+  uint32_t *num;  /* number of each value in the text */
+  bool bare;      /* without names, notes and comments */
 } printer;
 
 static bool in_place(const linst *i) { return i->kind == L_CONST && i->type.elem == ET_I64 && i->type.lanes == 1; }

@@ -18,9 +18,11 @@ typedef enum {
   BEYOND_CLAMP
 } beyond; /* FNUZ: the only NaN is -0's code; CLAMP: neither inf nor NaN */
 typedef struct nkind {
-  int bits, mant, bias;
-  int max; /* largest finite code */
-  beyond over;
+  int bits;    /* bits of a number */
+  int mant;    /* bits of the mantissa */
+  int bias;    /* bias of the exponent */
+  int max;     /* largest finite code */
+  beyond over; /* what a larger number becomes */
 } nkind;
 static bool kind_of(etype t, nkind *k) {
   switch (t) {
@@ -87,7 +89,8 @@ static lv to_narrow(xp *p, etype to, lv x) { /* f32 -> */
   nkind k;
   lv u = xbits(p, ET_I32, x), code;
   lv mag = x2(p, OP_BAND, u, xi(p, u, INT32_MAX));
-  if (to == ET_F8E8M0) { /* to the nearest power of two, ties up; zero and negative: NaN; too small: the smallest */
+  /* rounds to the nearest power of two, ties up; zero and negative: NaN; too small: the smallest */
+  if (to == ET_F8E8M0) {
     lv e = x2(p, OP_SHR, x2(p, OP_ADD, mag, xi(p, u, 0x400000)), xi(p, u, 23));
     e = xsel(p, xcmp(p, OP_LT, mag, xi(p, u, 0x600000)), xi(p, u, 0), e); /* below 0.75 * 2^-126 */
     lv ok = xcmp(p, OP_GT, x, xf(p, x, 0));
@@ -157,7 +160,7 @@ lv x_cast(xp *p, etype to, lv x) {
     return x_cast(p, to, half ? widen(p, ET_F32, x) : from_narrow(p, from, x));
   }
   if (sub_byte(to)) return wrap(p, to, x_cast(p, et_kind(to) == K_UINT ? ET_U8 : ET_I8, x));
-  /* to a narrow float, from a plain type */
+  /* conversion from a plain type to a narrow float */
   if (from != ET_F32) {
     bool exact = from == ET_BOOL || (et_kind(from) != K_FLOAT && et_bits(from) <= 16);
     x = exact ? widen(p, ET_F32, x) : to_f32_odd(p, from == ET_F64 ? x : widen(p, ET_F64, x));

@@ -9,14 +9,14 @@
 #include <string.h>
 
 typedef struct checker {
-  const lmodule *m;
-  const lfunc *f;
-  const char *when;
-  bool *seen;      /* per value: visible here */
-  uint32_t *num;   /* as printed */
-  uint8_t *placed; /* per instruction: in how many blocks */
-  bool ok;
-  uint32_t errors;
+  const lmodule *m; /* the module */
+  const lfunc *f;   /* the function */
+  const char *when; /* for messages: after which pass */
+  bool *seen;       /* per value: visible here */
+  uint32_t *num;    /* number of each value in the text */
+  uint8_t *placed;  /* per instruction: in how many blocks */
+  bool ok;          /* no error so far */
+  uint32_t errors;  /* number of errors */
 } checker;
 
 static void err(checker *k, lv v, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -121,13 +121,13 @@ typedef struct stmt {
   const char *type;   /* element type after `:`; NULL: not written */
   const char *text;   /* ST_REQUIRE: the message; NULL: not written */
   elem *lhs;          /* indices on the left side of a stage or an update */
-  uint32_t nlhs;      /* number of these indices */
+  uint32_t nlhs;      /* number of entries in `lhs` */
   ast *e;             /* the value or condition, by kind as at stkind */
   ast *cond;          /* condition of an update or of a range of data; NULL: none */
   ast **list;         /* ST_EACH, ST_FOLD: a pack for each name; ST_REQUIRE with `in`: lower and upper bound */
   uint32_t nlist;     /* number of entries of list */
   binder *b;          /* indices after `for` */
-  uint32_t nb;        /* number of these indices */
+  uint32_t nb;        /* number of entries in `b` */
   bool has_for;       /* `for` was written */
   fndef *fn;          /* ST_FN: the function */
   blk *body;          /* the block; NULL: the kind has none */
@@ -170,7 +170,7 @@ typedef struct param {
   etypex type;        /* its type */
   ast *def;           /* default value; NULL: none */
   const char **per;   /* packs that it has one value for each place of; NULL: none */
-  uint32_t nper;      /* number of these packs */
+  uint32_t nper;      /* number of entries in `per` */
   ast *lo;            /* lower bound of the data, from `in lo..hi`; NULL: no contract */
   ast *hi;            /* exclusive upper bound of the data; NULL: no contract */
   uint32_t line, col; /* position of the name, from 1 */
@@ -200,7 +200,7 @@ struct oplib {
   arena *a; /* arena of the definitions */
   map *ops; /* "domain::name" -> opdef * */
   map *fns; /* name -> fndef * */
-  /* as ops -> unread *, of sources that are read when one of their operators is looked up (lib.c) */
+  /* "domain::name" -> unread *, of sources that are read when one of their operators is looked up (lib.c) */
   map *unread;
   VEC(const opdef *) sorted; /* all operators by name, where is_sorted */
   bool is_sorted;            /* `sorted` is complete */

@@ -41,16 +41,18 @@ typedef enum {
   F_reshape
 } fun;
 static const struct {
-  const char *name;
-  int8_t lo, hi;
+  const char *name; /* name of the function */
+  int8_t lo;        /* least number of arguments */
+  int8_t hi;        /* greatest number of arguments; -1: no limit */
 } table[] = {
 #define X(name, lo, hi) {#name, lo, hi},
     BUILTINS(X)
 #undef X
 };
 static const struct {
-  const char *name;
-  int8_t lo, hi;
+  const char *name; /* name of the function */
+  int8_t lo;        /* least number of arguments */
+  int8_t hi;        /* greatest number of arguments; -1: no limit */
 } special[] = {{"size", 1, 1}, {"has", 1, 1}, {"count", 1, 1}, {"reshape", 1, -1}, {"bytes", 1, 1}, {"text", 1, 1}};
 
 bool builtin_arity(const char *name, int *min, int *max) {
@@ -236,7 +238,7 @@ static double on_double(fun f, double a) {
   }
   // clang-format on
 }
-static val rounding(el *x, fun f, val v, const ast *at) { /* to a size */
+static val rounding(el *x, fun f, val v, const ast *at) { /* floor, ceil and the like of a ratio, as a size. */
   ctx *c = x->c;
   if (v.kind == V_SIZE) return v;
   if (v.kind == V_FLOAT) {

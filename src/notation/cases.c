@@ -6,7 +6,10 @@
 #include <string.h>
 
 typedef struct case_run {
-  int32_t first, last, step, delta;
+  int32_t first; /* first character */
+  int32_t last;  /* last character */
+  int32_t step;  /* distance of two characters */
+  int32_t delta; /* added to each */
 } case_run;
 typedef struct case_more {
   int32_t at, then[2]; /* what follows the first one; 0: nothing */

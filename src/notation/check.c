@@ -12,16 +12,18 @@
 
 typedef enum gkind { G_INPUT = 1, G_ATTR, G_TYPE, G_STATIC, G_TENSOR, G_FN, G_OUTPUT } gkind;
 typedef struct checker {
-  oplib *l;
-  opdef *d;
-  const char *file;
-  map *globals; /* name -> gkind, or G_FN | fndef << 8 is kept in fns */
-  map *fns;     /* local functions */
-  map *index;   /* names that stand for an index in stages */
-  map *reported, *assigned;
-  VEC(const char *) locals;
-  bool stage, in_fn;
-  bool ok;
+  oplib *l;                 /* the library */
+  opdef *d;                 /* the definition */
+  const char *file;         /* its source */
+  map *globals;             /* name -> gkind, or G_FN | fndef << 8 is kept in fns */
+  map *fns;                 /* local functions */
+  map *index;               /* names that stand for an index in stages */
+  map *reported;            /* names that an error was reported for */
+  map *assigned;            /* names that have a value */
+  VEC(const char *) locals; /* names bound around the current place */
+  bool stage;               /* inside a stage: indices are visible */
+  bool in_fn;               /* inside a function */
+  bool ok;                  /* no error so far */
 } checker;
 
 static void report(checker *k, uint32_t line, uint32_t col, const char *key, const char *fmt, ...)

@@ -14,7 +14,7 @@
 
 typedef struct finding {
   const pval *v;         /* NULL: nothing is known */
-  uint32_t mark, newest; /* of the facts that it rests on */
+  uint32_t mark, newest; /* mark and newest fact of what it rests on */
 } finding;
 
 void contents_frame(el *x) {

@@ -12,15 +12,15 @@
 #include <string.h>
 
 typedef struct product {
-  int64_t times;
-  uint32_t n;
-  sz f[2 * MAX_RANK];
-} product; /* times * f[0] * f[1] .. */
+  int64_t times;      /* factor */
+  uint32_t n;         /* number of sizes */
+  sz f[2 * MAX_RANK]; /* the sizes: times * f[0] * f[1] .. */
+} product;
 typedef struct counting {
-  ctx *c;
-  emodule *m;
-  map *seen;
-  VEC(product) sum;
+  ctx *c;           /* context */
+  emodule *m;       /* the module */
+  map *seen;        /* values counted */
+  VEC(product) sum; /* products that are added */
 } counting;
 
 /* ---- sums of products ------------------------------------------------------------------------ */

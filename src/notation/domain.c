@@ -9,10 +9,12 @@
 
 /* A condition on data: lo <= value < hi at all points of vars where cond holds (0: always). */
 typedef struct domain {
-  ex value, cond; /* value: i64 */
-  sz lo, hi;
-  const atom *vars;
-  uint32_t nvars;
+  ex value;         /* the value, i64 */
+  ex cond;          /* where it counts; 0: everywhere */
+  sz lo;            /* least allowed value */
+  sz hi;            /* exclusive upper bound */
+  const atom *vars; /* variables of the points */
+  uint32_t nvars;   /* number of variables */
   const char *text; /* what the value is */
 } domain;
 
@@ -48,9 +50,10 @@ static bool proved(el *x, const domain *d) {
 }
 /* Where a value stands: in the tensor that it is read from, or else among the points. */
 typedef struct places {
-  tid of; /* 0: the points */
-  uint32_t n;
-  const sz *dims, *index;
+  tid of;          /* the tensor; 0: the points */
+  uint32_t n;      /* number of axes */
+  const sz *dims;  /* size of each axis */
+  const sz *index; /* place on each axis */
 } places;
 /* Do the indices of a load name all variables, each alone? */
 static bool names_all(el *x, const domain *d, const ex_node *load) {
@@ -106,9 +109,9 @@ static tid first_place(el *x, const domain *d, const places *p) {
   return scalar_stage(x, "at", at);
 }
 typedef struct digits {
-  const sz *index; /* of the places: variables, or what is not one */
-  const sz *by;
-  uint32_t n;
+  const sz *index; /* indices of the places: variables, or what is not one */
+  const sz *by;    /* what stands for each */
+  uint32_t n;      /* number of places */
 } digits;
 static sz digit_of_place(void *env, emodule *m, atom a) {
   const digits *k = env;

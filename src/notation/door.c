@@ -10,14 +10,16 @@
 enum { KNOWN_OUT = 64 }; /* contents are told of whole-numbered results up to this many elements */
 
 typedef struct job {
-  el root;
-  const opdef *d;
-  const arg *in;
-  uint32_t nin, nattrs, nout;
-  const sattr *attrs;
-  arg *out;
-  const arg *adjoints; /* a stated gradient is wanted: per output; `grads` is per input */
-  arg *grads;
+  el root;             /* the elaboration */
+  const opdef *d;      /* the definition */
+  const arg *in;       /* inputs */
+  uint32_t nin;        /* number of inputs */
+  uint32_t nattrs;     /* number of attributes */
+  uint32_t nout;       /* number of outputs */
+  const sattr *attrs;  /* attributes */
+  arg *out;            /* outputs */
+  const arg *adjoints; /* per output, where a stated gradient is wanted; NULL: none is */
+  arg *grads;          /* per input, where a stated gradient is wanted */
 } job;
 
 static val of_sattr(el *x, const sattr *s) {

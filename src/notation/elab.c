@@ -13,9 +13,9 @@
 
 /* ---- are all names of an expression bound? --------------------------------------------------- */
 typedef struct scope {
-  const binder *b;
-  uint32_t n;
-  const struct scope *up;
+  const binder *b;        /* indices */
+  uint32_t n;             /* number of indices */
+  const struct scope *up; /* scope around it; NULL: none */
 } scope;
 static bool bound_names(el *x, const ast *e, const scope *sc) {
   if (!e) return true;
@@ -480,7 +480,6 @@ uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const 
             .blk = parent->blk,
             .depth = parent->depth + 1,
             .nout = nout,
-            .want = want,
             .known = parent->known,
             .frame = parent->frame,
             .serial = parent->serial,

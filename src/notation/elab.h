@@ -93,12 +93,12 @@ typedef struct el {
   uint32_t blk;                /* block of the module that gets the stages */
   binding *locals;             /* indices and parameters, innermost first */
   binding *globals;            /* names of the definition, youngest first */
-  bool stat;                   /* in a static position: indices are not visible */
+  bool stat;                   /* the current expression is static: indices are not visible */
   uint32_t depth;              /* nested calls of operators */
   uint32_t steps;              /* expressions evaluated so far; bounded by MAX_STEPS */
   uint32_t soft;               /* depth of conditions that could not be turned into facts */
   VEC(sz) facts;               /* the conditions around the current point, each >= 0 */
-  VEC(sz) extents;             /* of the indices bound around the current point */
+  VEC(sz) extents;             /* extents of the indices bound around the current point */
   const char *recurrence_name; /* name of the step's index; NULL: not inside a recurrence */
   val recurrence_index;        /* value of the step's index */
   sz recurrence_extent;        /* number of steps */
@@ -107,10 +107,9 @@ typedef struct el {
   /* first pass over the body: makes its tensors only, so that its stages may name each other */
   bool recurrence_alloc;
   uint32_t nout;         /* number of outputs that the caller takes */
-  const arg *want;       /* per output: is it wanted? NULL: all */
   map *variadic;         /* name of a variadic output -> valvec * being collected */
   map *skip;             /* names of outputs that nobody uses */
-  struct gradient *grad; /* of the root only: the stated gradient that is wanted; NULL: none */
+  struct gradient *grad; /* root: the stated gradient that is wanted; NULL: none */
   map *known;            /* tid -> known_values *: contents known from outside */
   struct elframe *frame; /* shared by nested calls (contents.c) */
   VEC(nten *) tiles;     /* outputs that updates alone write */
@@ -119,7 +118,7 @@ typedef struct el {
   /* shared by nested calls: set where a stated gradient needs the arena later; NULL: no gradients are wanted */
   bool *keep;
   sz chr;        /* position in the strings of the current statement; 0: none read yet */
-  sz chr_extent; /* number of these positions: bytes of the longest string */
+  sz chr_extent; /* number of positions: bytes of the longest string */
 } el;
 typedef struct gradient { /* a stated gradient is wanted: adjoints of the outputs in, of the inputs out */
   const val *adjoints;    /* per output: its adjoint */
@@ -131,7 +130,7 @@ typedef struct gradient { /* a stated gradient is wanted: adjoints of the output
 typedef struct known_values {
   const sz *values;            /* the elements as sizes, row-major; 0: not known; NULL: use floats */
   const double *floats;        /* the elements as floats, row-major */
-  const struct pval *elements; /* the same, as elements; NULL until first asked for */
+  const struct pval *elements; /* the contents as elements; NULL until first asked for */
 } known_values;
 typedef struct elframe {
   uint32_t mark;       /* sym_mark when the call began */
@@ -157,7 +156,7 @@ static inline val v_weak(ex e) { return (val){.kind = V_EX, .e = e, .weak = true
 val v_int(el *x, int64_t i);
 val v_list(el *x, uint32_t n);                   /* n empty places */
 const char *v_describe(el *x, val v);            /* for messages: "a pack of 3", "f32 element", "size 2*N" */
-ex v_lift(el *x, val v, etype t, const ast *at); /* as an element of type t, or an error at `at` */
+ex v_lift(el *x, val v, etype t, const ast *at); /* v as an element of type t, or an error at `at` */
 etype v_etype(el *x, val v);                     /* type of an element value; ET_NONE if it has none of its own */
 val v_cast(el *x, val v, etype t, const ast *at);
 val v_binary(el *x, binop o, val a, val b, const ast *at);
@@ -194,7 +193,7 @@ binding *bind_global(el *x, const char *name, role r, val v);
 
 /* ---- walk.c: expressions --------------------------------------------------------------------- */
 val ev(el *x, const ast *e);
-val ev_static(el *x, const ast *e);               /* in a static position */
+val ev_static(el *x, const ast *e);               /* the value of a static expression */
 val ev_elems(el *x, const elem *el_, uint32_t n); /* a list, packs spliced */
 val ev_fn(el *x, const fndef *f, val *args, uint32_t n, const ast *at);
 typedef struct bound {
@@ -205,8 +204,7 @@ typedef struct bound {
 void bind_all(el *x, const binder *b, uint32_t n, const ast **exprs, uint32_t nexprs, bound *out);
 void unbind(el *x, bound *b);
 void bind_index(el *x, const char *name, bool splat, val lo, val hi, u32vec *vars, uint32_t line, uint32_t col);
-bool range_from_accesses(el *x, const char *name, bool splat, const ast **exprs, uint32_t n, val *out, uint32_t line,
-                         uint32_t col);
+bool range_from_accesses(el *x, const char *name, bool splat, const ast **exprs, uint32_t n, val *out);
 bool range_at(el *x, const elem *lhs, uint32_t nlhs, const sz *dims, uint32_t ndims, const seg *segs, uint32_t nsegs,
               const char *name, bool splat, val *out);
 val access_tensor(el *x, nten *t, const ast *e);
@@ -266,7 +264,7 @@ bool has_gradient(const opdef *d);
 val *stated_inputs(el *parent, const opdef *d, const val *args, uint32_t n);
 void stated_outputs(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv,
                     uint32_t nkw, const val *out, uint32_t nout, uint32_t asked, const ast *at);
-void run_gradients(el *x, gradient *g); /* behind the stages of the definition */
+void run_gradients(el *x, gradient *g); /* stages of the stated gradients, behind those of the definition */
 
 /* ---- point.c --------------------------------------------------------------------------------- */
 typedef struct pval {

@@ -72,14 +72,17 @@ val *stated_inputs(el *parent, const opdef *d, const val *args, uint32_t n) {
 
 /* ---- the note in the module, and what it does when it is asked ------------------------------- */
 typedef struct call {
-  el parent;
-  const opdef *d;
-  val *args;
-  const val *kwv;
-  const kwarg *kw;
-  uint32_t nargs, nkw, nouts, asked;
-  nten **outs;
-  ast at;
+  el parent;       /* elaboration of the caller */
+  const opdef *d;  /* definition that is called */
+  val *args;       /* arguments */
+  const val *kwv;  /* values of the attributes */
+  const kwarg *kw; /* attributes */
+  uint32_t nargs;  /* number of arguments */
+  uint32_t nkw;    /* number of attributes */
+  uint32_t nouts;  /* number of results */
+  uint32_t asked;  /* number of outputs that the caller takes */
+  nten **outs;     /* results; NULL: no tensor */
+  ast at;          /* place of the call */
 } call;
 
 static val with_tensor(arena *a, const nten *like, tid t) {

@@ -14,37 +14,37 @@
 #include <string.h>
 
 typedef struct named {
-  const char *name;
-  bool pack;
-  uint32_t n;
-  sz d[MAX_RANK];
+  const char *name; /* name of a size or pack */
+  bool pack;        /* it is a pack */
+  uint32_t n;       /* number of sizes: 1 without pack */
+  sz d[MAX_RANK];   /* the sizes */
 } named;
 typedef enum pass { P_DIRECT, P_SYMBOLS, P_SOLVED } pass; /* sizes: drawn; symbols; what solves the equations */
 typedef struct unknown {
-  sz symbol;
+  sz symbol;    /* the symbol that stands for it */
   int64_t size; /* 0: none found yet */
 } unknown;
 typedef struct guess {
-  ctx *c;
-  arena *a;
-  const opdef *d;
-  opinst *o;
-  opinst_opts opt;
-  uint64_t state;
-  VEC(named) env;
+  ctx *c;                  /* context */
+  arena *a;                /* memory */
+  const opdef *d;          /* the definition */
+  opinst *o;               /* the instance that is made */
+  opinst_opts opt;         /* what is wanted */
+  uint64_t state;          /* state of the random numbers */
+  VEC(named) env;          /* sizes and packs with a value */
   VEC(const char *) words; /* string literals of the body */
-  VEC(int64_t) numbers;
-  bool given[OPINST_MAX]; /* attributes decided */
-  etype tv[OPINST_MAX];
-  uint32_t list;   /* common length of attribute lists without a pack, 0: none */
-  int64_t top;     /* integers are at most this */
-  uint32_t serial; /* sizes of one call are not those of another: what one call makes equal would stay equal */
-  const oplib *lib;
-  VEC(const fndef *) fns;
-  pass pass;
-  uint64_t seed;
-  VEC(unknown) unknowns; /* one for each size asked for, in order; empty in P_DIRECT */
-  uint32_t asked;        /* sizes asked for so far */
+  VEC(int64_t) numbers;    /* integer literals of the body */
+  bool given[OPINST_MAX];  /* attributes decided */
+  etype tv[OPINST_MAX];    /* per type variable: the type chosen; ET_NONE: not yet */
+  uint32_t list;           /* common length of attribute lists without a pack, 0: none */
+  int64_t top;             /* integers are at most this */
+  uint32_t serial;         /* sizes of one call are not those of another: what one call makes equal would stay equal */
+  const oplib *lib;        /* the library */
+  VEC(const fndef *) fns;  /* functions whose literals were read */
+  pass pass;               /* how sizes are chosen now */
+  uint64_t seed;           /* seed of the instance */
+  VEC(unknown) unknowns;   /* one for each size asked for, in order; empty in P_DIRECT */
+  uint32_t asked;          /* sizes asked for so far */
 } guess;
 
 static uint32_t rnd(guess *g, uint32_t n) {

@@ -12,16 +12,17 @@
 #include <string.h>
 
 static const struct {
-  const char *text;
-  uint8_t n, p;
+  const char *text; /* the sign or word */
+  uint8_t n;        /* number of its characters */
+  uint8_t p;        /* punct */
 } puncts[] = {
 #define X(id, text) {text, sizeof text - 1, P_##id},
     PUNCTS(X)
 #undef X
 };
 static const struct {
-  const char *text;
-  uint8_t p;
+  const char *text; /* the sign or word */
+  uint8_t p;        /* punct */
 } keywords[] = {
 #define X(id, text) {text, K_##id},
     KEYWORDS(X)
@@ -29,12 +30,16 @@ static const struct {
 };
 
 typedef struct lexer {
-  ctx *c;
-  arena *a;
-  const char *s, *end, *line_start, *file;
-  uint32_t line;
-  bool nl, ok;
-  tokens out;
+  ctx *c;                 /* context */
+  arena *a;               /* memory */
+  const char *s;          /* next character */
+  const char *end;        /* end of the text */
+  const char *line_start; /* first character of the line */
+  const char *file;       /* name for messages */
+  uint32_t line;          /* number of the line, from 1 */
+  bool nl;                /* a line break stands before the next token */
+  bool ok;                /* no error so far */
+  tokens out;             /* the tokens */
 } lexer;
 
 static void bad(lexer *l, const char *at, const char *what) {

@@ -41,14 +41,15 @@ const fndef *lib_fn(const oplib *l, const char *file, const char *name) {
 }
 
 typedef struct added {
-  opdef *d;
-  fndef *f;
-  uint64_t before, before_global;
+  opdef *d;               /* the operator; NULL: it is a function */
+  fndef *f;               /* the function; NULL: it is an operator */
+  uint64_t before;        /* what had this name before; 0: nothing */
+  uint64_t before_global; /* what had the name of a function before in all files; 0: nothing */
 } added;
 typedef struct loading {
-  oplib *l;
-  VEC(added) v;
-  bool ok;
+  oplib *l;     /* the library */
+  VEC(added) v; /* what the source adds */
+  bool ok;      /* no error so far */
 } loading;
 
 static void twice(loading *g, const char *file, uint32_t line, uint32_t col, const char *name, uint32_t first) {
@@ -113,9 +114,10 @@ bool notation_add(oplib *lib, const char *text, size_t n, const char *file) { re
  * documentation string before it, and read when one is asked for; functions, which are
  * few, at once. */
 typedef struct unread {
-  const char *text, *file;
-  size_t n;
-  uint32_t line;
+  const char *text; /* first character of the definition */
+  const char *file; /* name of the source */
+  size_t n;         /* number of characters */
+  uint32_t line;    /* line of the first character, from 1 */
 } unread;
 static const char *line_end(const char *s, const char *end) {
   const char *nl = memchr(s, '\n', (size_t)(end - s));
@@ -155,7 +157,7 @@ bool notation_add_later(oplib *lib, const char *text, size_t n, const char *file
     next_key = starts ? key_of(lib->a, s, end) : NULL;
     if ((starts || documents) && !from) from = s, from_line = line;
     if (starts) key = next_key;
-    if (documents) { /* to its end, which may be lines below */
+    if (documents) { /* goes to the end of the string, which may be lines below */
       for (s += 3; s < end && !begins(s, end, "\"\"\""); s++) line += *s == '\n';
       key = NULL;
     }

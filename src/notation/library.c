@@ -20,7 +20,9 @@ SOURCES(X)
 
 bool notation_builtin(uint32_t i, bytes *text, const char **file) {
   static const struct {
-    const char *file, *begin, *end;
+    const char *file;  /* name of the source */
+    const char *begin; /* first character */
+    const char *end;   /* end of the text */
   } sources[] = {
 #define X(name) {"ops/" #name ".ek", ek_ops_##name##_begin, ek_ops_##name##_end},
       SOURCES(X)

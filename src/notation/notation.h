@@ -21,8 +21,8 @@ oplib *notation_lib(ctx *c);
 /* Parses and checks one source. Errors are recorded with file, line and column; returns false if there was any (good
  * definitions of the file are still added). `file` is used in messages. */
 bool notation_add(oplib *lib, const char *text, size_t n, const char *file);
-/* the same for a source that is right, and stays: an operator is read when it is asked for. Its definitions begin in
- * column 1 */
+/* adds a source that is known to be right, and whose text stays: an operator is read when it is asked for.
+ * Definitions begin in column 1 */
 bool notation_add_later(oplib *lib, const char *text, size_t n, const char *file);
 /* the operator library linked into the program */
 bool notation_add_builtin(oplib *lib);
@@ -74,7 +74,7 @@ typedef struct arg {
   /* contents as symbolic sizes, row-major; NULL if not known. Integer tensors of at most 64 elements */
   const sz *values;
   const double *floats; /* contents of a small constant float tensor (Resize scales ...), else NULL */
-  bool want;            /* for outputs: somebody uses it */
+  bool want;            /* outputs: somebody uses it */
 } arg;
 
 /* Elaborates `d` into block `block` of m. in[nin] are the arguments in order (variadic ones spread out); out[nout]

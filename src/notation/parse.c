@@ -13,12 +13,18 @@
 enum { MAX_DEPTH = 200 };
 
 typedef struct parser {
-  ctx *c;
-  arena *a;
-  tokens t;
-  uint32_t i, depth;
-  const char *file;
-  const char *n_dims, *n_const, *n_fold, *n_grad, *n_cost, *n_assume;
+  ctx *c;               /* context */
+  arena *a;             /* memory */
+  tokens t;             /* the tokens */
+  uint32_t i;           /* index of the next token */
+  uint32_t depth;       /* nesting of expressions and blocks */
+  const char *file;     /* name for messages */
+  const char *n_dims;   /* the interned word `dims` */
+  const char *n_const;  /* the interned word `const` */
+  const char *n_fold;   /* the interned word `fold` */
+  const char *n_grad;   /* the interned word `grad` */
+  const char *n_cost;   /* the interned word `cost` */
+  const char *n_assume; /* the interned word `assume` */
 } parser;
 
 static const char *const binop_texts[] = {

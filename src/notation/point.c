@@ -12,14 +12,15 @@
 enum { MAX_STEPS = 200000 };
 
 typedef struct env { /* values of the variables */
-  const atom *var;
-  const int64_t *v;
-  uint32_t n;
-  struct env *up;
+  const atom *var;   /* variables */
+  const int64_t *v;  /* their values */
+  uint32_t n;        /* number of variables */
+  struct env *up;    /* variables around them; NULL: none */
 } env;
 typedef struct pt {
-  el *x;
-  uint32_t steps, depth;
+  el *x;          /* the elaboration */
+  uint32_t steps; /* values looked at so far; at most MAX_STEPS */
+  uint32_t depth; /* nesting of values */
 } pt;
 
 static pval unknown(void) { return (pval){.kind = PV_UNKNOWN}; }
@@ -41,9 +42,9 @@ static sz cond_as_int(pt *p, sz c) { return sym_sel(p->x->c, c, sym_int(p->x->c,
 static pval eval(pt *p, ex e, env *v);
 
 typedef struct subst {
-  pt *p;
-  env *v;
-  bool failed;
+  pt *p;       /* the evaluation */
+  env *v;      /* values of the variables */
+  bool failed; /* a variable or data atom has no value */
 } subst;
 static sz replace(ctx *c, void *env_, atom a) {
   subst *s = env_;

@@ -16,25 +16,31 @@
 enum { MAX_NFA = 20000, MAX_DFA = 2000, MAX_REPEAT = 1000, MAX_DEPTH = 100 };
 enum { SPLIT, BYTE, ASSERT, MATCH };
 enum { A_BEGIN_TEXT, A_END_TEXT, A_WORD, A_NOT_WORD };
+/* A set of bytes. */
 typedef struct set {
-  uint64_t w[4];
-} set; /* of bytes */
+  uint64_t w[4]; /* a bit per byte */
+} set;
 typedef struct state {
-  uint8_t kind, what;
-  set s;
-  int32_t out, alt; /* -1: open */
+  uint8_t kind; /* kind of the state */
+  uint8_t what; /* which assertion it is; 0: it is none */
+  set s;        /* bytes that it takes */
+  int32_t out;  /* next state; -1: open */
+  int32_t alt;  /* SPLIT: the other next state; -1: open */
 } state;
 typedef struct re {
-  el *x;
-  const ast *at;
-  const char *begin, *p;
-  VEC(state) n;
-  bool fold; /* (?i) */
-  int depth;
+  el *x;             /* the elaboration */
+  const ast *at;     /* place of the call, for messages */
+  const char *begin; /* first character of the expression */
+  const char *p;     /* next character */
+  VEC(state) n;      /* the states */
+  bool fold;         /* (?i) */
+  int depth;         /* nested groups */
 } re;
+/* A part of the automaton. */
 typedef struct frag {
-  int32_t in, out;
-} frag; /* out: a SPLIT state that stands at its end, its `out` still open */
+  int32_t in;  /* first state */
+  int32_t out; /* a SPLIT state that stands at its end, its `out` still open */
+} frag;
 
 static void put(set *s, unsigned b) { s->w[b >> 6] |= (uint64_t)1 << (b & 63); }
 static bool in(const set *s, unsigned b) { return s->w[b >> 6] >> (b & 63) & 1; }
@@ -112,7 +118,7 @@ static bool shorthand(char ch, set *s, bool *outside) {
   }
   return true;
 }
-static unsigned escaped(re *r) { /* behind the backslash: one ASCII character */
+static unsigned escaped(re *r) { /* Reads what follows a backslash: one ASCII character. */
   char ch = *r->p++;
   static const char from[] = "ntrfva", to[] = "\n\t\r\f\v\a";
   const char *q = ch ? strchr(from, ch) : NULL;
@@ -163,7 +169,7 @@ static bool posix_class(re *r, set *s) { /* [:alpha:] */
   }
   return false;
 }
-static frag bracket(re *r) { /* behind the [ */
+static frag bracket(re *r) { /* Reads what follows a [. */
   set s = {0};
   bool not = *r->p == '^', outside = false, o;
   r->p += not;
@@ -304,7 +310,7 @@ static frag repeat(re *r) {
     else
       more = count(r, &lo, &hi);
     if (!more) break;
-    if (*r->p == '?') r->p++; /* as few as possible: the same set of texts */
+    if (*r->p == '?') r->p++; /* `as few as possible` takes the same set of texts */
     frag all = nothing(r);
     const char *after = r->p;
     for (int k = 0; k < lo; k++) {
@@ -334,9 +340,9 @@ static frag either(re *r) {
 /* ---- subsets --------------------------------------------------------------------------------- */
 enum { B_NOTHING, B_WORD, B_OTHER }; /* what stood before */
 typedef struct subset {
-  uint32_t n;
-  const int32_t *v;
-  uint8_t before;
+  uint32_t n;       /* number of states */
+  const int32_t *v; /* the states, ascending */
+  uint8_t before;   /* B_*: what stood before */
 } subset;
 typedef VEC(subset) subsets;
 

@@ -81,8 +81,8 @@ sz product_of(el *x, val list, const ast *at) {
 }
 
 typedef struct side { /* digits found so far of each axis of one shape, innermost first */
-  const sz *ext;
-  VEC(digit) *dg;
+  const sz *ext;      /* size of each axis */
+  VEC(digit) *dg;     /* per axis: its digits */
 } side;
 
 static digit fresh(el *x, sz ext) {

@@ -206,11 +206,12 @@ val known_list(el *x, nten *t, const ast *at) {
 
 /* ---- left sides ------------------------------------------------------------------------------ */
 typedef struct side {
-  axis *axes;
-  sz *shape;
-  seg *segs;
-  uint32_t n, nsegs;
-  bool recurrence;
+  axis *axes;      /* digits of each axis */
+  sz *shape;       /* size of each axis */
+  seg *segs;       /* dims and packs as written */
+  uint32_t n;      /* number of axes */
+  uint32_t nsegs;  /* number of segs */
+  bool recurrence; /* one of the axes is the step */
 } side;
 
 static val lhs_range(el *x, const stmt *s, const elem *q, const ast *name, bool in_tuple, const sz *od, uint32_t nod,
@@ -221,7 +222,7 @@ static val lhs_range(el *x, const stmt *s, const elem *q, const ast *name, bool 
   binding *g = find_global(x, name->name);
   if (g && (g->v.kind == V_SIZE || g->v.kind == V_LIST)) return g->v;
   if (od && !in_tuple && range_at(x, s->lhs, s->nlhs, od, nod, osegs, nosegs, name->name, q->splat, &r)) return r;
-  if (range_from_accesses(x, name->name, q->splat, exprs, 1, &r, name->line, name->col)) return r;
+  if (range_from_accesses(x, name->name, q->splat, exprs, 1, &r)) return r;
   FAIL(name,
        "index %s has no range: no dim has this name, the output's type gives none and no access X[.., %s, ..] does; "
        "write %s < size",
@@ -805,7 +806,7 @@ static void run_stmt(el *x, const stmt *s) {
   case ST_CALL:
     run_call(x, s);
     break;
-  case ST_COST: /* of the node, so only where the definition is called by the model */
+  case ST_COST: /* it is the cost of a node, so it counts only where the model calls the definition */
     if (x->depth == 1 && x->m)
       vec_push(x->m->a, x->m->costs,
                ((cost_note){x->node, s->names[0].name, v_need_size(x, ev_static(x, s->e), s->e, "a cost")}));

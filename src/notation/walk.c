@@ -379,11 +379,11 @@ bool range_at(el *x, const elem *lhs, uint32_t nlhs, const sz *dims, uint32_t nd
 }
 
 typedef struct search {
-  el *x;
-  const char *name;
-  bool splat, found;
-  val v;
-  uint32_t line, col;
+  el *x;            /* the elaboration */
+  const char *name; /* the index */
+  bool splat;       /* it is a pack */
+  bool found;       /* its extent is known */
+  val v;            /* its extent */
 } search;
 static void search_in(search *s, const ast *e) {
   if (!e) return;
@@ -410,9 +410,8 @@ static void search_in(search *s, const ast *e) {
   for (int i = 0; i < 3; i++) search_in(s, e->kid[i]);
   for (uint32_t i = 0; i < e->nel; i++) search_in(s, e->el[i].e);
 }
-bool range_from_accesses(el *x, const char *name, bool splat, const ast **exprs, uint32_t n, val *out, uint32_t line,
-                         uint32_t col) {
-  search s = {.x = x, .name = name, .splat = splat, .line = line, .col = col};
+bool range_from_accesses(el *x, const char *name, bool splat, const ast **exprs, uint32_t n, val *out) {
+  search s = {.x = x, .name = name, .splat = splat};
   for (uint32_t i = 0; i < n; i++) search_in(&s, exprs[i]);
   *out = s.v;
   return s.found;
@@ -464,7 +463,7 @@ void bind_all(el *x, const binder *b, uint32_t n, const ast **exprs, uint32_t ne
     }
   }
   for (uint32_t i = 0; i < n; i++)
-    if (!hi[i].kind && !range_from_accesses(x, b[i].name, b[i].splat, exprs, nexprs, &hi[i], b[i].line, b[i].col))
+    if (!hi[i].kind && !range_from_accesses(x, b[i].name, b[i].splat, exprs, nexprs, &hi[i]))
       el_fail(x, E_SHAPE, b[i].line, b[i].col,
               "index %s has no range: no dim has this name and no access X[.., %s, ..] gives one; write %s < size",
               b[i].name, b[i].name, b[i].name);

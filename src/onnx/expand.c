@@ -197,9 +197,10 @@ static void zip_map(graph *g, node *n) {
 /* A model that is read to be saved again keeps operators of all versions (INT64_MAX), but not these. */
 #define SAVED_TOO (INT64_MAX - 1)
 static const struct {
-  const char *domain, *op;
-  int64_t before; /* versions this holds for */
-  void (*apply)(graph *g, node *n);
+  const char *domain;               /* domain of the operator */
+  const char *op;                   /* name of the operator */
+  int64_t before;                   /* versions below this one */
+  void (*apply)(graph *g, node *n); /* puts other nodes in its place */
   const char *by; /* what stands for it, for the table of operators; NULL: it is in that table itself */
 } table[] = {
     {"ai.onnx.preview.training", "Adagrad", INT64_MAX, gradient_step, NULL},

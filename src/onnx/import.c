@@ -366,10 +366,13 @@ static graph *import_model(importer *im) {
 }
 
 typedef struct request {
-  bytes model;
-  const char *path, *name, *folder;
-  bool standard, ok;
-  graph *g;
+  bytes model;        /* bytes of the file */
+  const char *path;   /* path of the file; NULL: in memory */
+  const char *name;   /* name for messages */
+  const char *folder; /* where external data lie; NULL: nowhere */
+  bool standard;      /* operators stay those of the standard */
+  bool ok;            /* no error */
+  graph *g;           /* the result */
 } request;
 
 static void load(ctx *c, request *r, arena *scratch) {

@@ -9,13 +9,13 @@
 typedef struct frame_fn {
   const pb_function *fn; /* the function */
   map *attrs;            /* name to const pb_attr *: what the call gives, else the function's default */
-  const char *prefix;    /* of the names of its nodes and values */
+  const char *prefix;    /* what precedes the names of its nodes and values */
   uint32_t depth;        /* nested calls, from 1 */
 } frame_fn;
 
 /* The names visible in one graph or function body. */
 typedef struct scope {
-  const struct scope *outer; /* of the enclosing graph; NULL at the top and for a function's body */
+  const struct scope *outer; /* scope of the enclosing graph; NULL at the top and for a function's body */
   graph *g;                  /* where its values and nodes go */
   map *values;               /* name to value *; 0: an omitted input of a function */
   map *tensors;              /* name to const pb_tensor *: initialisers, made constants when first used */
@@ -28,7 +28,7 @@ typedef struct scope {
 typedef struct importer {
   ctx *c;            /* context */
   arena *a;          /* lives as long as the context */
-  arena *scratch;    /* goes when the import is done */
+  arena *scratch;    /* memory that is freed when the import is done */
   const pb_model *m; /* the file's messages */
   tensor_source src; /* where tensors come from */
   map *functions;    /* domain, name, overload to const pb_function * */
@@ -41,7 +41,8 @@ typedef struct importer {
 /* names.c */
 /* an interned C string; unwinds on a NUL in it */
 const char *name_text(importer *im, bytes b);
-const char *name_shown(importer *im, bytes b); /* for messages: shortened, harmless */
+/* the name for messages: shortened, without control characters */
+const char *name_shown(importer *im, bytes b);
 /* its name, or the operator and first output */
 const char *node_shown(importer *im, const pb_node *n);
 int64_t opset_of(const importer *im, const frame_fn *fn, const char *domain); /* 0: not imported */

@@ -5,16 +5,16 @@
 #include "onnx/order.h"
 #include <string.h>
 
-typedef struct locals { /* names defined in the regions around the place we are at, innermost first */
-  const struct locals *out;
-  map *names;
+typedef struct locals {     /* names defined in the regions around the place we are at, innermost first */
+  const struct locals *out; /* names of the region around it; NULL: none */
+  map *names;               /* the names */
 } locals;
 
 typedef struct deps {
-  arena *a;
+  arena *a;      /* memory */
   map *producer; /* name to node + 1 */
   u32vec *of;    /* per node: what it waits for, with repetitions */
-  uint32_t node;
+  uint32_t node; /* the node that is looked at */
 } deps;
 
 /* A name as seen from inside l: one defined there is none of ours. */

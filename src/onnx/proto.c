@@ -13,17 +13,17 @@ enum { MAX_DEPTH = 64 };
 typedef enum { INT, FLOAT, TEXT, PACKED, MSG, INTS, FLOATS, TEXTS, MSGS } kind;
 typedef struct message message;
 typedef struct field {
-  uint32_t no;
-  kind k;
-  size_t off;
-  const message *sub;
+  uint32_t no;        /* number of the field */
+  kind k;             /* kind of its value */
+  size_t off;         /* offset in the structure */
+  const message *sub; /* MSG: what the value is; else NULL */
 } field;
 struct message {
-  const char *name;
-  size_t size;
-  const field *fields;
-  uint32_t n;
-  size_t self; /* offset of a slice that gets the message itself, or NONE */
+  const char *name;    /* for messages */
+  size_t size;         /* bytes of the structure */
+  const field *fields; /* the fields that are read */
+  uint32_t n;          /* number of fields */
+  size_t self;         /* offset of a slice that gets the message itself, or NONE */
 };
 #define NONE SIZE_MAX
 #define TABLE(m, T, self_) const message m = {#m, sizeof(T), m##_fields, sizeof m##_fields / sizeof *m##_fields, self_}
@@ -129,9 +129,9 @@ static TABLE(model, pb_model, NONE);
 
 /* ---- the wire -------------------------------------------------------------------------------- */
 typedef struct reader {
-  arena *a;
-  const uint8_t *begin; /* of the file */
-  const char *what;
+  arena *a;             /* memory of the structures */
+  const uint8_t *begin; /* first byte of the file */
+  const char *what;     /* name of the file */
 } reader;
 
 _Noreturn static void damaged(const reader *r, const uint8_t *at, const char *where, const char *why) {
@@ -142,9 +142,10 @@ _Noreturn static void damaged(const reader *r, const uint8_t *at, const char *wh
 
 enum { W_VARINT = 0, W_64 = 1, W_LEN = 2, W_32 = 5 };
 typedef struct item {
-  uint32_t no, wire;
-  uint64_t v; /* varint */
-  bytes b;    /* payload otherwise */
+  uint32_t no;   /* number of the field */
+  uint32_t wire; /* wire type */
+  uint64_t v;    /* varint */
+  bytes b;       /* payload otherwise */
 } item;
 
 static uint64_t varint(const reader *r, const uint8_t **p, const uint8_t *end, const char *where) {
@@ -302,8 +303,9 @@ static void walk(const reader *r, bytes b, const message *m, void *out, uint32_t
 
 /* ---- the numbers of a tensor ----------------------------------------------------------------- */
 typedef struct sink {
-  void *out;
-  size_t cap, n;
+  void *out;      /* gets the numbers */
+  size_t cap;     /* places at out */
+  size_t n;       /* numbers so far */
   uint32_t width; /* 0: varints */
 } sink;
 

@@ -6,9 +6,9 @@
 typedef struct tensor_source {
   ctx *c;             /* context */
   bytes file;         /* the whole model file, to know which bytes are mapped */
-  const char *path;   /* of it, NULL when it came from memory */
-  const char *name;   /* of it, for messages */
-  const char *folder; /* of external data, NULL: none allowed */
+  const char *path;   /* path of the model's file; NULL when it came from memory */
+  const char *name;   /* name of the model, for messages */
+  const char *folder; /* folder of external data; NULL: none is allowed */
 } tensor_source;
 
 /* `who` names the tensor in messages (constant c of node n). False: an error was recorded. */

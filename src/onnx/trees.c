@@ -15,14 +15,24 @@
 #include <string.h>
 
 typedef struct forest {
-  graph *g;
-  node *n;
-  uint32_t inner, leaves, roots, depth;
-  int64_t targets;
-  int64_t *root, *feature, *mode, *yes, *no, *missing;
-  double *split, *weight, *base; /* weight: leaves x targets */
-  etype numbers;                 /* of the tables */
-  bool own_type;                 /* the scores have the type of the features, not f32 */
+  graph *g;         /* the graph */
+  node *n;          /* the node */
+  uint32_t inner;   /* number of inner nodes */
+  uint32_t leaves;  /* number of leaves */
+  uint32_t roots;   /* number of trees */
+  uint32_t depth;   /* steps from a root to the deepest leaf */
+  int64_t targets;  /* number of targets */
+  int64_t *root;    /* root of each tree */
+  int64_t *feature; /* per node: feature that it tests */
+  int64_t *mode;    /* per node: comparison */
+  int64_t *yes;     /* per node: next node where the test holds; a leaf is its own */
+  int64_t *no;      /* per node: next node where it does not */
+  int64_t *missing; /* per node: NaN follows `yes` */
+  double *split;    /* per node: number that it compares with */
+  double *weight;   /* leaves x targets */
+  double *base;     /* added to each target */
+  etype numbers;    /* element type of the tables */
+  bool own_type;    /* the scores have the type of the features, not f32 */
 } forest;
 
 static bool bad_tree(const graph *g, const node *n, const char *why) {
@@ -224,7 +234,7 @@ static void named(graph *g, node *n, const char *votes, bool classes) {
   const char *aggregate = text_attr(n, "aggregate_function", "SUM");
   tables(&f, m - leaves, leaves, targets, aggregate);
   f.root = NEWN(a, int64_t, m);
-  int64_t *place = NEWN(a, int64_t, m); /* of a row: as children name it */
+  int64_t *place = NEWN(a, int64_t, m); /* row of each node, as children name it */
   leaves = f.inner;
   for (i = 0; i < m; i++) {
     place[i] = mode[i] == 6 ? leaves++ : inner++;
@@ -314,7 +324,7 @@ void trees_ensemble(graph *g, node *n) {
     f.feature[i] = whole_of(feature[i]), f.missing[i] = missing ? whole_of(missing[i]) : 0, f.yes[i] = to_yes,
     f.no[i] = to_no, f.mode[i] = (int64_t)mode[i], f.split[i] = split[i];
     if (mode[i] != MEMBER) continue;
-    f.mode[i] = 4, f.split[i] = NAN; /* of an empty set: equal to nothing */
+    f.mode[i] = 4, f.split[i] = NAN; /* membership in an empty set: equal to nothing */
     uint32_t last = i;
     for (bool first = true; set < nset && !isnan(members[set]); set++, first = false) {
       if (!first)

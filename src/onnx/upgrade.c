@@ -15,19 +15,19 @@
 
 typedef struct rule rule;
 typedef struct up {
-  ctx *c;
-  graph *g;
-  node *n;
-  int64_t version;
+  ctx *c;          /* context */
+  graph *g;        /* the graph */
+  node *n;         /* the node */
+  int64_t version; /* version that it is written for */
 } up;
 struct rule {
-  const char *ops; /* separated by blanks; "*": any */
-  int since;       /* nodes of this version and newer are left alone */
-  void (*apply)(up *u, const rule *r);
-  const char *attr;
-  int64_t arg; /* input position, or integer value */
-  const char *text;
-  double number;
+  const char *ops;                     /* separated by blanks; "*": any */
+  int since;                           /* nodes of this version and newer are left alone */
+  void (*apply)(up *u, const rule *r); /* what is done */
+  const char *attr;                    /* attribute that it is about */
+  int64_t arg;                         /* input position, or integer value */
+  const char *text;                    /* text value */
+  double number;                       /* float value */
 };
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -389,8 +389,8 @@ static void tile_one_axis(up *u, const rule *r) {
 static void cast_to(up *u, const rule *r) {
   (void)r;
   static const struct {
-    const char *name;
-    int code;
+    const char *name; /* name of the type */
+    int code;         /* ONNX's code of it */
   } names[] = {
       {"FLOAT", 1},  {"UINT8", 2}, {"INT8", 3},     {"UINT16", 4},  {"INT16", 5},   {"INT32", 6},   {"INT64", 7},
       {"STRING", 8}, {"BOOL", 9},  {"FLOAT16", 10}, {"DOUBLE", 11}, {"UINT32", 12}, {"UINT64", 13},
@@ -461,7 +461,8 @@ static bool listed(const char *ops, const char *op) {
 
 void upgrade_node(graph *g, node *n, int64_t version) {
   up u = {g->c, g, n, version};
-  const char *op = n->op; /* as it came: a line may rename the node, the lines for the new name are not for it */
+  /* the operator before any rule: a rule may rename the node, and rules for the new name are not for it */
+  const char *op = n->op;
   if (n->domain[0]) return;
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (version < rules[i].since && listed(rules[i].ops, op)) rules[i].apply(&u, &rules[i]);

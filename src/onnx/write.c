@@ -12,22 +12,22 @@
 #include <string.h>
 
 typedef struct msg {
-  arena *a;
-  VEC(bytes) v;
-  size_t n;
-  sbuf open;
+  arena *a;     /* memory */
+  VEC(bytes) v; /* finished pieces */
+  size_t n;     /* bytes of all pieces */
+  sbuf open;    /* the piece that is being written */
 } msg;
 typedef struct writer {
-  ctx *c;
-  arena *a;
-  const graph *g;
-  map *seen; /* constants written: value -> 1 */
-  VEC(const value *) constants;
-  map *domains; /* name -> version */
-  int64_t opset;
-  const char *data_name; /* of external data; NULL: everything in one file */
-  VEC(bytes) external;
-  uint64_t external_bytes;
+  ctx *c;                       /* context */
+  arena *a;                     /* memory */
+  const graph *g;               /* the graph */
+  map *seen;                    /* constants written: value -> 1 */
+  VEC(const value *) constants; /* constants to be written */
+  map *domains;                 /* name -> version */
+  int64_t opset;                /* version of the standard's operators */
+  const char *data_name;        /* name of the file of external data; NULL: everything in one file */
+  VEC(bytes) external;          /* bytes of the external file */
+  uint64_t external_bytes;      /* number of bytes in `external` */
 } writer;
 enum {
   VARINT = 0,
@@ -262,7 +262,8 @@ static msg graph_msg(writer *w, const graph *g) {
 /* ---- the model ------------------------------------------------------------------------------- */
 static int64_t ir_of(int64_t opset) { /* the version of the format that came with an opset */
   static const struct {
-    int opset, ir;
+    int opset; /* version of the operators, and newer */
+    int ir;    /* version of the format that it needs */
   } first[] = {{25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8}, {12, 7}, {11, 6}, {10, 5}, {0, 4}};
   uint32_t i = 0;
   while (opset < first[i].opset) i++;
@@ -298,8 +299,8 @@ static msg model(writer *w) {
   return m;
 }
 typedef struct pieces {
-  const bytes *v;
-  uint32_t n;
+  const bytes *v; /* the pieces */
+  uint32_t n;     /* number of pieces */
 } pieces;
 static void fill(void *env, file_out *f) {
   const pieces *p = env;

@@ -155,10 +155,12 @@ static ex term(emodule *m, ex sum, double k, ex x) {
 
 /* ---- on a circle: complex values of which a part that is 0 is not there ---------------------- */
 typedef struct complex_ex {
-  ex re, im;
+  ex re; /* real part; 0: it is 0 */
+  ex im; /* imaginary part; 0: it is 0 */
 } complex_ex;
 typedef struct rotation {
-  double re, im;
+  double re; /* real part */
+  double im; /* imaginary part */
 } rotation;
 static rotation root(int64_t f, int64_t n) { /* e^(2 pi i f/n), exact where it can be: from the first eighth */
   rotation t;
@@ -184,9 +186,10 @@ static complex_ex plus_rotated(emodule *m, complex_ex x, double k, rotation t, c
   return (complex_ex){term(m, x.re, -k * t.im, u.re), term(m, x.im, k * t.im, u.im)};
 }
 typedef struct inputs {
-  bilinear_read x;
-  void *env;
-  int64_t first, count;
+  bilinear_read x; /* gives an input */
+  void *env;       /* handed to x */
+  int64_t first;   /* number of the first input */
+  int64_t count;   /* number of inputs */
 } inputs;
 /* sum over j < n of x(first + step*j) * e^(-2 pi i f j/n), 0 <= f <= n/2 */
 static complex_ex spectrum(emodule *m, const inputs *in, int64_t first, int64_t step, int64_t n, int64_t f) {
@@ -226,7 +229,11 @@ static ex series(emodule *m, const complex_ex *z, int64_t n, int64_t o) {
 }
 /* Which of the windows does product i (or input i) belong to? */
 typedef struct share {
-  int64_t first_input, inputs, first, products, taps;
+  int64_t first_input; /* number of its first input */
+  int64_t inputs;      /* number of its inputs */
+  int64_t first;       /* number of its first product */
+  int64_t products;    /* number of its products */
+  int64_t taps;        /* number of its taps */
 } share;
 static int64_t circle_products(int64_t n) { return n % 2 ? 1 + 3 * (n / 2) : 2 + 3 * (n / 2 - 1); }
 static share share_of(const window *w, int64_t f) {

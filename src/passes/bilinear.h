@@ -10,11 +10,11 @@ enum { BILINEAR_INPUTS = 64, BILINEAR_PRODUCTS = 96 };
 typedef struct window {
   atom o;          /* variable of the outputs */
   atom k;          /* variable of the taps */
-  uint32_t arg;    /* of X: index = spacing*(stride*o + sign*k) + rest */
+  uint32_t arg;    /* axis of X that it slides along: index = spacing*(stride*o + sign*k) + rest */
   int64_t sign;    /* 1 or -1: direction of the taps */
   int64_t stride;  /* steps of `spacing` between two outputs */
   int64_t spacing; /* places of X between two taps */
-  int64_t taps;    /* of k, r of them in a part: */
+  int64_t taps;    /* number of values of k, r of them in a part */
   /* stride: phase f has the taps k = stride*i + f - lead, i < r, a sum of their own that shares its products with
    * those of other phases; 1: not so */
   int64_t phases, lead;
@@ -26,9 +26,9 @@ typedef struct window {
   int64_t n;                   /* products of a tile */
   int64_t len;                 /* inputs of a tile */
   int64_t circle;              /* its length; 0: interpolation on a line */
-  double growth;               /* of the error: that of plain sums counts 1 */
+  double growth;               /* growth of the error: that of plain sums counts 1 */
   double in, out;              /* operations for a product's B', and for its part in A' */
-  int64_t at[BILINEAR_INPUTS]; /* of a tile's inputs, behind its first one */
+  int64_t at[BILINEAR_INPUTS]; /* place of each input of a tile, behind its first one */
   double *g;                   /* n x r */
   /* r; the taps are kept, so scaled, and g makes factors of them (bilinear_keep_taps); NULL: they are not */
   double *scale;
@@ -44,7 +44,7 @@ bool bilinear_keep_taps(window *w, arena *a);
 typedef ex (*bilinear_read)(void *env, int64_t i);
 /* row i of B' X, X[j] = x(env, j) */
 ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env);
-/* of product i, of kept taps */
+/* the factor of product i, computed from kept taps */
 ex bilinear_factor(const window *w, emodule *m, int64_t i, bilinear_read tap, void *env);
 ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env); /* row o of A' P */
 /* the first row that shares sums with row i */

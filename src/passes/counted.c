@@ -12,7 +12,7 @@
 #include <math.h>
 
 enum {
-  DEPTH = 64,     /* of values looked through */
+  DEPTH = 64,     /* most values that are looked through, one inside the other */
   TABLE = 1 << 24 /* elements of a constant that is looked at */
 };
 static const double BELOW_SCORES = -1e9;
@@ -141,8 +141,9 @@ static bool absent(const finder *f, etype t, scalar k, nothing what) {
 /* A constant read at var + `shift` on one axis and perhaps at a place of the stage on another one: over all else, from
  * where to where in its rows do elements count? */
 typedef struct table {
-  uint32_t along, row; /* axes; row UINT32_MAX: no other place matters */
-  sz at, shift;
+  uint32_t along, row;      /* axes; row UINT32_MAX: no other place matters */
+  sz at;                    /* place on the axis `row` */
+  sz shift;                 /* added to the variable on the axis `along` */
   int64_t first[2], end[2]; /* least first and greatest end: in places, and less the row's number */
   bool empty;               /* a row counts nowhere */
 } table;

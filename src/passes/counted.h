@@ -17,14 +17,14 @@ typedef struct finder {
   pw *p;           /* the run of passes */
   emodule *m;      /* the module */
   ctx *c;          /* the context */
-  atom var;        /* of whose values */
+  atom var;        /* variable whose values are asked about */
   uint32_t stage;  /* bounds are over the variables of its axes */
   uint32_t kernel; /* data that it does not read anyway are not asked for; 0: of no kernel */
-  uint32_t depth;  /* of values being looked through */
+  uint32_t depth;  /* values being looked through, one inside the other */
   bool finite;     /* a finite number below all scores counts nothing */
 } finder;
 span counted(finder *f, ex e, nothing what);          /* where does it count? */
-span counted_where(finder *f, ex where);              /* by a reduction's own condition */
+span counted_where(finder *f, ex where);              /* where a reduction's own condition lets values count */
 span counted_both(finder *f, span a, span b);         /* only where both do */
-sz counted_shared(finder *f, sz a, sz b, bool lower); /* of the parts of two bounds those that hold for both; 0: none */
+sz counted_shared(finder *f, sz a, sz b, bool lower); /* the parts of two bounds that hold for both; 0: none */
 #endif

@@ -21,16 +21,16 @@
 #include <math.h>
 
 static const double BUDGET = 1e-4;        /* error of an output, relative to its largest value */
-static const double LAYER_ERROR = 5e-7;   /* of a plain window sum, relative to its largest value */
+static const double LAYER_ERROR = 5e-7;   /* error of a plain window sum, relative to its largest value */
 static const double AMPLIFY = 1.1;        /* error of a window sum for one of 1 in what it reads, both relative */
-static const double MOST_GROWTH = 8;      /* of any sum */
-static const int64_t UNKNOWN_TRIPS = 100; /* of a loop whose length only the run tells */
+static const double MOST_GROWTH = 8;      /* most that any sum's error may grow */
+static const int64_t UNKNOWN_TRIPS = 100; /* trips that count for a loop whose length only the run tells */
 
 typedef struct propagation {
-  pw *p;
-  const uint8_t *windows;
-  double *variance; /* by tensor */
-  double most;
+  pw *p;                  /* the run of passes */
+  const uint8_t *windows; /* see most_growth */
+  double *variance;       /* variance of the error, by tensor */
+  double most;            /* the answer */
 } propagation;
 
 static double of_reads(const propagation *g, uint32_t s) {

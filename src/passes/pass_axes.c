@@ -13,10 +13,11 @@
 #include "passes/pass.h"
 
 typedef struct unfold {
-  pw *p;
+  pw *p;      /* the run of passes */
   uint32_t s; /* the stage with such axes */
-  tid from, to;
-  sz *by; /* room for its digits */
+  tid from;   /* tensor with these axes */
+  tid to;     /* tensor with an axis for each digit */
+  sz *by;     /* room for its digits */
 } unfold;
 /* x where `e` says x >= 0; 0: it says something else */
 static sz not_negative(unfold *u, ex e) {

@@ -30,9 +30,9 @@ static sz canonical(pw *p, uint32_t at, sz extent) {
   return s;
 }
 typedef struct pairs {
-  const uint32_t *from;
-  const sz *to;
-  uint32_t n;
+  const uint32_t *from; /* variables */
+  const sz *to;         /* what stands for each */
+  uint32_t n;           /* number of variables */
 } pairs;
 static sz pair_of(void *env, emodule *m, atom a) {
   (void)m;
@@ -92,7 +92,8 @@ static uint64_t sign_stage(pw *p, signatures *of, const stage *x) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 typedef struct key {
-  uint32_t n, v[2 + 2 * MAX_RANK];
+  uint32_t n;                   /* words in use */
+  uint32_t v[2 + 2 * MAX_RANK]; /* the words */
 } key;
 static key key_of(pw *p, uint32_t s) {
   emodule *m = p->m;

@@ -9,10 +9,10 @@
 #include "passes/pass.h"
 
 typedef struct dce {
-  pw *p;
+  pw *p;         /* the run of passes */
   uint8_t *live; /* per tensor */
-  u32vec work;
-  map *late;
+  u32vec work;   /* tensors whose stages are still to be looked at */
+  map *late;     /* symbol -> tensor */
 } dce;
 
 static void need(dce *d, tid t) {

@@ -37,8 +37,9 @@ static atom reversed_place(pw *p, uint32_t s, atom v, sz *cond) {
   return 0;
 }
 typedef struct reversed {
-  uint32_t stage, digit;
-  atom place;
+  uint32_t stage; /* the stage */
+  uint32_t digit; /* its digit that runs backwards */
+  atom place;     /* atom of the place that is read: forwards in one half, backwards in the other */
 } reversed;
 /* the load of the turned stage instead of l: its digit at the turned place */
 static ex reversed_load(pw *p, const ex_node *l, const void *env) {
@@ -61,8 +62,8 @@ static ex reversed_load(pw *p, const ex_node *l, const void *env) {
   return expr_load(p->m, l->tensor, idx, l->nargs, 0);
 }
 typedef struct swap {
-  atom place;
-  sz by;
+  atom place; /* the atom */
+  sz by;      /* what stands for it */
 } swap;
 static ex read_straight(void *env, emodule *m, ex e) {
   const swap *w = env;

@@ -85,16 +85,16 @@ bool whole_sum(pw *p, ex e) {
 
 typedef struct factored {
   tid whole; /* 0: it has no such form */
-  ex scale;  /* over the digits of the stage; 0: 1 */
+  ex scale;  /* the factor, over the digits of the stage; 0: 1 */
 } factored;
 typedef struct factorer {
-  pw *p;
-  emodule *m;
-  map *known; /* tensor -> index into found */
-  map *sums;  /* whole sum times scale -> scale */
-  VEC(factored) found;
-  uint32_t s; /* the stage whose value is looked at */
-  bool any;
+  pw *p;               /* the run of passes */
+  emodule *m;          /* the module */
+  map *known;          /* tensor -> index into found */
+  map *sums;           /* whole sum times scale -> scale */
+  VEC(factored) found; /* what is known of a tensor */
+  uint32_t s;          /* the stage whose value is looked at */
+  bool any;            /* something changed */
 } factorer;
 
 static bool zero_or_none(emodule *m, ex e) {

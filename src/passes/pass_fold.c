@@ -105,10 +105,10 @@ ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
 }
 
 typedef struct folder {
-  pw *p;
-  uint32_t s;
-  map *by;
-  bool any;
+  pw *p;      /* the run of passes */
+  uint32_t s; /* the stage */
+  map *by;    /* value -> what stands for it */
+  bool any;   /* something changed */
 } folder;
 static int64_t largest_read(pw *p, ex e) {
   u32vec l = {0};

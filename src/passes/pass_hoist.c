@@ -14,12 +14,12 @@
 #include "passes/pass.h"
 
 typedef struct hoist {
-  pw *p;
+  pw *p;      /* the run of passes */
   uint32_t s; /* the stage being looked at */
   ex root;    /* its value when that is a reduction: stays */
   bool lazy;  /* something in the stage is evaluated conditionally */
   map *made;  /* reduction -> load of its stage */
-  bool any;
+  bool any;   /* something changed */
 } hoist;
 
 static bool reads_recurrence(pw *p, ex e, uint32_t recurrence) {

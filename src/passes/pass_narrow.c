@@ -17,8 +17,8 @@
 
 enum { DEPTH = 8 /* placements in placements */ };
 typedef struct narrower {
-  pw *p;
-  emodule *m;
+  pw *p;       /* the run of passes */
+  emodule *m;  /* the module */
   map *to;     /* f32 tensor -> the bf16 one that is kept instead; constant -> beside it */
   map *stages; /* that store rounded values */
   map *copies; /* tensor << 32 | block -> the copy there */
@@ -62,12 +62,12 @@ static bool match(pw *p, uint32_t s, ex *x, ex *w, bool *inner) { /* inner: alon
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 typedef struct rounding {
-  const float *from;
-  uint16_t *to;
-  size_t n;
+  const float *from; /* floats */
+  uint16_t *to;      /* gets them as bf16 */
+  size_t n;          /* number of floats */
 } rounding;
 enum { STRETCH = 1 << 16 };
-static void round_stretch(ctx *c, void *arg, uint32_t i) { /* to nearest, ties to even; NaN stays one */
+static void round_stretch(ctx *c, void *arg, uint32_t i) { /* rounds to nearest, ties to even; NaN stays NaN */
   const rounding *r = arg;
   (void)c;
   for (size_t k = (size_t)i * STRETCH, end = k + STRETCH < r->n ? k + STRETCH : r->n; k < end; k++) {
@@ -145,20 +145,21 @@ static ex read_as(emodule *m, ex e, tid t) {
                                                      : expr_cast(m, ET_BF16, n.otherwise);
   return expr_cast(m, ET_F32, expr_load(m, t, n.args, n.nargs, other));
 }
-static ex read_kept(void *env, emodule *m, ex e) { /* of tensors that are kept in bf16 only */
+static ex read_kept(void *env, emodule *m, ex e) { /* Reads of tensors that are kept in bf16 only. */
   narrower *w = env;
   const ex_node *n = exn(m, e);
   tid t = n->kind == EX_LOAD ? kept(w, n->tensor) : 0;
   return t && xt(m, t)->kind == TK_STAGE ? read_as(m, e, t) : e;
 }
 typedef struct product {
-  uint32_t s;
-  ex x, w;
-  tid copy; /* of x's tensor; 0: that is kept */
+  uint32_t s; /* stage of the product */
+  ex x;       /* load of the factor that is no constant */
+  ex w;       /* load of the constant */
+  tid copy;   /* copy of x's tensor in bf16; 0: the tensor itself is kept so */
 } product;
 typedef struct factors {
-  narrower *w;
-  const product *q;
+  narrower *w;      /* the pass */
+  const product *q; /* the product */
 } factors;
 static ex read_factor(void *env, emodule *m, ex e) {
   const factors *f = env;

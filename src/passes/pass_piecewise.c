@@ -16,15 +16,19 @@ enum {
   MAX_RUNS = 5,
   MAX_PIECES = 32,
   MAX_EXTENT = 1 << 14,
-  MIN_POINTS = 192 /* of a piece in the mean: below, more kernels cost more than they win */
+  MIN_POINTS = 192 /* points of a piece in the mean: below, more kernels cost more than they win */
 };
 typedef struct run {
-  int64_t first, n, at, step;
-} run; /* at, at + step, .. for the digit's places first, .. */
+  int64_t first; /* first place of the digit */
+  int64_t n;     /* number of places */
+  int64_t at;    /* value of the formula at the first place */
+  int64_t step;  /* difference of the values at two neighbouring places */
+} run;           /* at, at + step, .. for the digit's places first, .. */
 typedef struct breaks {
-  sz index;
-  uint32_t digit, n;
-  run r[MAX_RUNS];
+  sz index;        /* the formula */
+  uint32_t digit;  /* number of the digit that it depends on */
+  uint32_t n;      /* number of runs */
+  run r[MAX_RUNS]; /* the runs, in order */
 } breaks;
 
 static bool value_at(void *env, atom a, int64_t *v) {
@@ -68,11 +72,11 @@ static bool find_runs(pw *p, const digit *d, breaks *b) {
 }
 /* ---- the pieces ------------------------------------------------------------------------------ */
 typedef struct straight {
-  const breaks *b;
-  uint32_t n;
-  const digit *d;
-  const int64_t *first;
-} straight; /* first: where the piece begins, per digit */
+  const breaks *b;      /* the formulas */
+  uint32_t n;           /* number of formulas */
+  const digit *d;       /* digits of the stage */
+  const int64_t *first; /* where the piece begins, per digit */
+} straight;             /* first: where the piece begins, per digit */
 static ex straightened(void *env, emodule *m, ex e) {
   const straight *q = env;
   ctx *c = m->c;
@@ -112,10 +116,11 @@ static uint32_t cuts(const breaks *b, uint32_t n, uint32_t digit, int64_t *at) {
 }
 /* ---- open sizes ------------------------------------------------------------------------------ */
 typedef struct crossing {
-  atom pick;
-  uint32_t digit;
-  sz at, arm[2];
-} crossing; /* pick is arm[0] below the digit's place `at`, arm[1] from there on */
+  atom pick;      /* atom of the minimum or maximum */
+  uint32_t digit; /* number of the digit */
+  sz at;          /* place of the digit where the arms cross */
+  sz arm[2];      /* value of pick below `at`, and from there on */
+} crossing;       /* pick is arm[0] below the digit's place `at`, arm[1] from there on */
 static bool find_crossing(pw *p, const digit *d, uint32_t nd, sz index, crossing *x) {
   enum { MAX_PICKS = 4 }; /* each is tried with what is left of the others */
   ctx *c = p->c;
@@ -137,7 +142,7 @@ static bool find_crossing(pw *p, const digit *d, uint32_t nd, sz index, crossing
                find_crossing(p, d, nd, left, x);
       }
       if (!ends) continue;
-      /* from the crossing on */
+      /* the arm that is taken from the crossing on */
       int rising = k > 0 ? 0 : 1, taken = sym_kind(c, picks.v[i]) == AT_MAX ? rising : 1 - rising;
       sz at = k > 0 ? sym_ceildiv(c, sym_neg(c, ahead), sym_int(c, k)) : sym_ceildiv(c, ahead, sym_int(c, -k));
       *x = (crossing){
@@ -234,7 +239,7 @@ static bool split_piecewise(pw *p, uint32_t s) {
   return split_stage(p, s, ps, np);
 }
 bool pass_piecewise(pw *p) {
-  enum { ROUNDS = 4 }; /* of open sizes a piece may have breaks of its own */
+  enum { ROUNDS = 4 }; /* a piece of open size may need to be split again */
   bool any = false, more = true;
   for (int round = 0; round < ROUNDS && more; round++) {
     u32vec order = {0};

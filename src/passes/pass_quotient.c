@@ -12,11 +12,11 @@
 enum { MIN_VALUES = 8 }; /* values per divisor */
 
 typedef struct quotients {
-  pw *p;
-  arena *a;            /* of one stage */
+  pw *p;               /* the run of passes */
+  arena *a;            /* memory for one stage */
   uint8_t *exact;      /* per tensor: hands values on to a rounding */
   map *seen[2], *kept; /* nodes looked at, outside and below a rounding; nodes below one */
-  map *uses;           /* of nodes, by others */
+  map *uses;           /* how many nodes use a node */
 } quotients;
 
 static void look(quotients *q, ex e, bool exact);

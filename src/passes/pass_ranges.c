@@ -11,14 +11,14 @@
 enum {
   SHORTEST = 32, /* values of a variable that are worth a range */
   SAMPLES = 8,   /* places of each variable that are tried for the part that counts */
-  MOST_LEFT = 7  /* of 8: worth leaving the rest out */
+  MOST_LEFT = 7  /* eighths: where no more is left, leaving the rest out is worth it */
 };
 
 /* ---- is it worth it? ------------------------------------------------------------------------- */
 typedef struct sample {
-  emodule *m;
-  const u32vec *vars;
-  uint32_t number;
+  emodule *m;         /* the module */
+  const u32vec *vars; /* variables that get values */
+  uint32_t number;    /* number of the sample */
 } sample;
 static bool sampled(void *env, atom a, int64_t *v) {
   const sample *s = env;

@@ -13,9 +13,10 @@
 #include <string.h>
 
 typedef struct lin {
-  bool ok;
-  ex a, b;
-} lin; /* a == 0: does not occur */
+  bool ok; /* the value is a*l + b */
+  ex a;    /* factor; 0: l does not occur */
+  ex b;    /* the rest; 0: none */
+} lin;
 
 static bool uses(emodule *m, ex e, ex load, map *memo) {
   uint64_t x;
@@ -36,11 +37,12 @@ static ex zero_or(emodule *m, sop op, ex a, ex b) { /* a op b where 0 stands for
   return expr_op2(m, op, a, b);
 }
 typedef struct linears {
-  emodule *m;
-  arena *a;
-  ex l;
-  map *uses, *known; /* ex -> bool; ex -> index into found */
-  VEC(lin) found;
+  emodule *m;     /* the module */
+  arena *a;       /* memory */
+  ex l;           /* load that values are linear in */
+  map *uses;      /* ex -> bool: l occurs in it */
+  map *known;     /* ex -> index into found */
+  VEC(lin) found; /* the forms */
 } linears;
 static lin linear(linears *k, ex e);
 static lin linear_op(linears *k, ex e) {

@@ -11,8 +11,12 @@
 
 enum { MAX_PIECES = 16, MAX_CONDS = 4, MAX_STEP = 64 };
 typedef struct cond {
-  atom o, k;
-  int64_t a, co, ck, c0;
+  atom o;     /* output variable */
+  atom k;     /* reduction variable */
+  int64_t a;  /* divisor */
+  int64_t co; /* factor of o */
+  int64_t ck; /* factor of k */
+  int64_t c0; /* constant */
 } cond;
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a < 0 ? -a : a; }

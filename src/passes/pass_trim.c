@@ -18,8 +18,12 @@ static int64_t gcd(int64_t a, int64_t b) {
   return a;
 }
 typedef struct want {
-  int64_t lo, hi, step, base;
-  bool any, all;
+  int64_t lo;   /* least place that is read */
+  int64_t hi;   /* greatest place that is read */
+  int64_t step; /* divides the distances of all places that are read; 0: one place */
+  int64_t base; /* constant of the first access */
+  bool any;     /* something is read */
+  bool all;     /* every place may be read */
 } want;
 
 static void add_access(ctx *c, want *w, sz x) {
@@ -45,9 +49,9 @@ static void add_access(ctx *c, want *w, sz x) {
   w->lo = min64(w->lo, lo), w->hi = max64(w->hi, hi), w->any = true;
 }
 typedef struct renumbering {
-  const stage *x;
-  const want *w;
-  const sz *extent;
+  const stage *x;   /* the stage */
+  const want *w;    /* per digit: what is read */
+  const sz *extent; /* per digit: its new extent */
 } renumbering;
 /* load of the renumbered stage for one of the old accesses */
 static ex renumbered(pw *p, const ex_node *l, const void *env) {

@@ -21,14 +21,14 @@
 static const etype WIDE = ET_F32;
 
 typedef struct widener {
-  pw *p;
-  emodule *m;
-  map *soft;  /* narrow value -> its twin, where it is not exact */
-  map *asked; /* narrow value -> the stage + 1 in which it is an explicit conversion */
-  map *wide;  /* narrow tensor -> the one that is kept instead */
-  map *bare;  /* narrow tensors that are the conversion of another, and nothing else */
-  uint32_t stage;
-  bool back; /* the stage is a conversion and nothing else */
+  pw *p;          /* the run of passes */
+  emodule *m;     /* the module */
+  map *soft;      /* narrow value -> its twin, where it is not exact */
+  map *asked;     /* narrow value -> the stage + 1 in which it is an explicit conversion */
+  map *wide;      /* narrow tensor -> the one that is kept instead */
+  map *bare;      /* narrow tensors that are the conversion of another, and nothing else */
+  uint32_t stage; /* the stage that is looked at */
+  bool back;      /* the stage is a conversion and nothing else */
 } widener;
 
 static bool narrow(const widener *w, etype t) { return w->p->widen >> t & 1; }

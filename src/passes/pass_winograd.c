@@ -35,16 +35,20 @@
 
 enum { MAX_AXES = LINMAP_AXES, MAX_SPACING = 1 << 16 };
 typedef struct sliding {
-  uint32_t s;
-  ex x, w;                        /* the two loads */
-  u32vec batch, row, col, reduce; /* without the window's own; reduce: variables that stay */
+  uint32_t s;    /* the stage */
+  ex x;          /* load of the tensor */
+  ex w;          /* load of the constant */
+  u32vec batch;  /* output variables of both loads, without the window's own */
+  u32vec row;    /* output variables of x alone, without the window's own */
+  u32vec col;    /* output variables of w alone */
+  u32vec reduce; /* variables of the sum that stay */
   /* with phases: these, and what reduce was. The sum is over all of them as one variable */
   u32vec channels;
   /* windows; those that are transformed, first. The products sum over the taps of the others in V as the sum did in
    * X */
   uint32_t nw, nt;
-  window win[MAX_AXES];
-  window *form[MAX_AXES];  /* that choose took, by the number that each axis had before */
+  window win[MAX_AXES];    /* the windows */
+  window *form[MAX_AXES];  /* forms that choose took, by the number that each axis had before */
   bool by_axis;            /* axis by axis */
   bool flat;               /* taps of the last axis are kept: tiles of all axes are counted by one variable */
   bool alone[MAX_AXES];    /* an axis that is one tile */
@@ -144,18 +148,18 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
  * be otherwise, as many ---- */
 enum {
   MEMORY_VALUE_COST = 16 /* one that goes through memory between two steps */,
-  ALONE_COST = 8 /* of a product that shares no factor with its neighbours */
+  ALONE_COST = 8 /* cost of a product that shares no factor with its neighbours */
 };
-static const double MAKE_COST = 0.4; /* of a factor made of kept taps, for each tile */
+static const double MAKE_COST = 0.4; /* cost of a factor that is computed from kept taps, for each tile */
 static const double TERM_COST = 1.4, MEMORY_TERM_COST = 2, STENCIL_COST = 1.5;
 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are
  * computed separately, from the same products */
 static const double UNEVEN_COST = 0.3;
-static const double GAIN = 0.9;         /* what is not worth more code */
-static const double VARIANT_GAIN = 0.9; /* of all window sums; what is not worth the model's code twice */
-static const double VALUE_CYCLES = 0.125 /* of a value between two steps that stays near */,
-                    BYTES_A_CYCLE = 6.4 /* of constants, from memory */,
-                    DRAM_BYTES_A_CYCLE = 3.2 /* of those that grow far more than the caches */;
+static const double GAIN = 0.9;         /* most of the cost that is left: less gain is not worth more code */
+static const double VARIANT_GAIN = 0.9; /* the same of all window sums, for the model's code twice */
+static const double VALUE_CYCLES = 0.125 /* cycles of a value between two steps that stays in the nearest cache */,
+                    BYTES_A_CYCLE = 6.4 /* bytes of constants that come from memory in a cycle */,
+                    DRAM_BYTES_A_CYCLE = 3.2 /* bytes of constants a cycle that grow far beyond the caches */;
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
   for (uint32_t i = 0; i < vs->n; i++) {
@@ -166,7 +170,10 @@ static double extent(pw *p, const u32vec *vs) {
   }
   return r;
 }
-enum { LENGTHS = 2 /* of an open axis, the typical one and the next: no form may be bad for one of them */ };
+enum {
+  LENGTHS =
+      2 /* lengths of an open axis that are tried, the typical one and the next: no form may be bad for one of them */
+};
 static int64_t outputs(pw *p, const window *w, int64_t longer) {
   sz n = sym_extent(p->c, w->o);
   return expr_typical(p->m, n) + (sym_is_int(p->c, n, NULL) ? 0 : longer);
@@ -438,10 +445,10 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
 }
 
 /* ---- V and Y: sums of few -------------------------------------------------------------------- */
-typedef struct variables { /* of one new stage, and how the old ones are said in them */
-  VEC(digit) d;
-  VEC(atom) from;
-  VEC(sz) to;
+typedef struct variables { /* variables of one new stage, and what the old ones are in them */
+  VEC(digit) d;            /* digits of the new stage */
+  VEC(atom) from;          /* old variables */
+  VEC(sz) to;              /* what stands for each in the new stage */
 } variables;
 static sz fresh(pw *p, variables *v, const char *name, sz ext) {
   sz x = sym_var(p->c, name, ext);
@@ -473,7 +480,7 @@ static sz tiles(pw *p, const window *w, int64_t j) {
 static sz all_tiles(pw *p, const window *w) { return sym_addi(p->c, tiles(p, w, 0), w->parts - 1); } /* that V has */
 static sz whole_tiles(pw *p, const window *w) {
   return sym_div(p->c, sym_extent(p->c, w->o), sym_int(p->c, w->m));
-} /* of which no output is missing */
+} /* tiles of which no output is missing */
 /* How places are said in the tensors between X and Y: products a.. of the axes before `done`, batch, rows, then per
  * axis a tile, or (from `done` on) a place of X or an output; then channels or columns. An axis of one tile is none.
  * The batch comes last where
@@ -516,20 +523,24 @@ static void fresh_index(pw *p, const sliding *q, variables *v, sz *a, uint32_t d
 }
 /* One step: the axes from..to-1 of the window are transformed, all others of a tensor stay. */
 typedef struct step {
-  pw *p;
-  const sliding *q;
-  variables *v;
-  bool back; /* from products to outputs */
-  uint32_t from, to;
-  const sz *a, *place;      /* of the stage; place[from..to-1]: tiles */
-  tid t, last;              /* what is read, 0: X; the first axis' last product, where it is a tensor of its own, */
-  const sliding *last_form; /* and the places of that */
-  bool beyond;              /* the last tile may read outside */
-  int64_t piece[MAX_AXES], j[MAX_AXES];
-  uint32_t axis;
-  ex memo[BILINEAR_PRODUCTS];
-  const sz *ext; /* of the axes of the window, for stages of its own */
-  map *inner;    /* to products: which axes are transformed so far, piece or input of each -> the tensor of that */
+  pw *p;                      /* the run of passes */
+  const sliding *q;           /* the sum */
+  variables *v;               /* variables of the stage */
+  bool back;                  /* the step goes from products to outputs; else from inputs to pieces */
+  uint32_t from, to;          /* the axes from..to-1 of the window are transformed */
+  const sz *a;                /* products of the stage's place */
+  const sz *place;            /* per axis: place of the stage; from..to-1: tiles */
+  tid t;                      /* tensor that is read; 0: X */
+  tid last;                   /* tensor of the first axis' last product, where it has one of its own; 0: it has none */
+  const sliding *last_form;   /* the sum by which `last` is indexed */
+  bool beyond;                /* the last tile may read outside */
+  int64_t piece[MAX_AXES];    /* per axis: piece that is computed */
+  int64_t j[MAX_AXES];        /* per axis: input of the tile that is read */
+  uint32_t axis;              /* axis that is transformed now */
+  ex memo[BILINEAR_PRODUCTS]; /* values of products already read */
+  const sz *ext;              /* extents of the axes of the window, for stages of its own */
+  /* which axes are transformed so far, and the piece or input of each -> tensor of the partial sums */
+  map *inner;
 } step;
 static ex read_x(const step *r) {
   ctx *c = r->p->c;
@@ -720,7 +731,7 @@ static tid make_phases(pw *p, sliding *q) {
   }
   return xs(m, s)->tensor;
 }
-/* after i, of those that share sums with mate */
+/* The product after i among those that share sums with mate. */
 static bool next_mate(const window *w, bool back, int64_t mate, int64_t *i) {
   for (int64_t k = *i + 1; k < (back ? w->m : w->n); k++)
     if (bilinear_mate(w, back, k) == mate) return *i = k, true;
@@ -771,10 +782,11 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
 }
 /* The factor of a product: U, or of kept taps (of the axis `at`) the sum that is product a's. */
 typedef struct factors {
-  pw *p;
-  tid u;
-  sz *idx;
-  uint32_t n, at;
+  pw *p;       /* the run of passes */
+  tid u;       /* tensor U */
+  sz *idx;     /* index on each axis of U */
+  uint32_t n;  /* number of axes of U */
+  uint32_t at; /* axis of the kept taps */
 } factors;
 static ex read_factor(void *env, int64_t tap) {
   const factors *f = env;

@@ -72,7 +72,7 @@ static bool left_out(const expr_observer *o, const expr_pass *q) {
   return false;
 }
 bool expr_optimise(emodule *m, int level, const expr_observer *o) {
-  pw p = {.m = m, .c = m->c, .a = arena_new(m->c), .level = level, .const_epoch = 1};
+  pw p = {.m = m, .c = m->c, .a = arena_new(m->c), .const_epoch = 1};
   bool any = false;
   m->stated.n = 0;
   p.fuel = o ? o->fuel : 0;

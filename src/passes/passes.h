@@ -14,10 +14,10 @@ typedef struct expr_pass {
   bool loose;        /* regroups sums of floats beyond reassociation */
   const char *doc;   /* what it does; needs, keeps */
 } expr_pass;
-/* in the order of running (a pass may stand several times); ends with a NULL name */
+/* the passes in the order of running (a pass may stand several times); ends with a NULL name */
 extern const expr_pass expr_passes[];
 
-enum { EXPR_VARIANT_ROWS = 4 /* rows from which on an open number of them may be worth a variant */ };
+enum { EXPR_VARIANT_ROWS = 4 /* least open number of rows that may be worth a variant */ };
 typedef struct expr_observer {
   /* Called after every pass; may print or verify. Returning false stops the pipeline there. NULL: nobody looks. */
   bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);

@@ -5,18 +5,18 @@
 #include "program/build.h"
 
 typedef struct bd {
-  program *p;
-  splan *s;
-  emodule *m;
-  ctx *c;
-  arena *a;
-  uint32_t *buffer; /* the plan's number -> the program's */
-  const memplan *mem;
-  map *met;      /* symbols */
-  map *simple;   /* atoms, for program_simplest */
-  u32vec known;  /* sizes with a value at this point */
-  bool *checked; /* per guard: its step or entry check is there */
-  bool *roomed;  /* per output, and behind them per room of the memory plan: its step is there */
+  program *p;         /* program that is made */
+  splan *s;           /* the schedule */
+  emodule *m;         /* the module */
+  ctx *c;             /* context */
+  arena *a;           /* memory */
+  uint32_t *buffer;   /* the plan's number -> the program's */
+  const memplan *mem; /* the memory plan */
+  map *met;           /* symbols */
+  map *simple;        /* atoms, for program_simplest */
+  u32vec known;       /* sizes with a value at this point */
+  bool *checked;      /* per guard: its step or entry check is there */
+  bool *roomed;       /* per output, and behind them per room of the memory plan: its step is there */
 } bd;
 
 /* Conditions and the inputs' dimensions are left as they are: what is known of the sizes may be known because of

@@ -25,7 +25,7 @@ typedef struct memplan {
   uint64_t weight_bytes; /* bytes of all weights */
 } memplan;
 void memory_plan(memplan *p);
-sz program_last_trip(emodule *m, const xloop *x); /* at most this is the counter */
+sz program_last_trip(emodule *m, const xloop *x); /* an upper bound of the loop's counter */
 
 /* message.c */
 typedef struct message_part {
@@ -44,7 +44,8 @@ uint32_t program_message_bytes(const program *p); /* most that a message of a va
 void program_share(splan *plan, arena *a);
 
 /* weights.c */
-bool weights_equal(ctx *c, const contents *a, const contents *b);         /* of equal element types and sizes */
+/* do two buffers of equal element type and size hold the same? */
+bool weights_equal(ctx *c, const contents *a, const contents *b);
 const char *weights_digest(const program *p, const pbuffer *b, arena *a); /* SHA-256 */
 
 /* size.c */

@@ -4,16 +4,20 @@
 #include "program/build.h"
 
 typedef struct mb {
-  program *p;
-  ctx *c;
-  arena *a;
-  lbuild b;
-  bool plan;
+  program *p;        /* the program */
+  ctx *c;            /* context */
+  arena *a;          /* memory */
+  lbuild b;          /* builder of the function */
+  bool plan;         /* it is plan; else run */
   map *syms;         /* atom -> value */
   map *made;         /* 2*size -> value, 2*size + 1 -> its width, in the blocks around this place; 0: not there */
   VEC(uint64_t) log; /* keys of made, in their order */
-  lv arena_p, weights_p, scratch_p, late_p, rec;
-  lv fixed; /* bytes of the arena before its late part */
+  lv arena_p;        /* pointer to the arena */
+  lv weights_p;      /* pointer to the weights */
+  lv scratch_p;      /* pointer to the scratch areas */
+  lv late_p;         /* pointer to the late part of the arena */
+  lv rec;            /* pointer to the call record */
+  lv fixed;          /* bytes of the arena before its late part */
 } mb;
 
 static lv size(mb *k, sz e);

@@ -14,18 +14,19 @@
 #include <string.h>
 
 enum { ALIGN = 64, SMALL = 1 << 16 };
+/* The steps in which a late size has its value. */
 typedef struct span {
-  uint32_t after, last;
-} span; /* a late size has its value in the steps after+1 .. last */
+  uint32_t after; /* step that gives the late size its value */
+  uint32_t last;  /* last step in which it has this value */
+} span;
 typedef struct mp {
-  memplan *p;
-  emodule *m;
-  ctx *c;
-  uint32_t pos;
-  span *known;
-  /* as: late sizes without a bound are at most this, 0: stay in the formulas; any: a symbol to see by whether they
-   * matter */
-  sz as, any;
+  memplan *p;   /* the plan */
+  emodule *m;   /* the module */
+  ctx *c;       /* context */
+  uint32_t pos; /* number of the current step */
+  span *known;  /* per late size: when it has its value */
+  sz as;        /* late sizes without a bound count as at most this; 0: they stay in the formulas */
+  sz any;       /* a symbol to see by whether late sizes matter */
 } mp;
 
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
@@ -230,10 +231,10 @@ static void late_scratch(mp *k) {
 }
 
 typedef struct ent {
-  uint32_t buf;
-  int64_t size;
-  span known;
-} ent; /* known: when its size is, in the late part */
+  uint32_t buf; /* number of the buffer */
+  int64_t size; /* bytes, by typical sizes */
+  span known;   /* in the late part: when its size is known */
+} ent;
 static int by_size(const void *a, const void *b) {
   const ent *x = a, *y = b;
   if (x->known.after != y->known.after) return x->known.after < y->known.after ? -1 : 1;
@@ -353,10 +354,11 @@ static uint32_t equal_weights(const mp *k, uint32_t i) {
  * es is in the order of sizes; what shares a slot is known at the same time. In the late part slots lie above
  * those whose sizes are known by then, and still are. */
 typedef struct slot {
-  sz bytes, offset;
-  int64_t typical;
-  span known;
-  uint32_t last; /* its entry placed last */
+  sz bytes;        /* bytes of the slot */
+  sz offset;       /* offset in the arena */
+  int64_t typical; /* bytes, by typical sizes */
+  span known;      /* when its size is known */
+  uint32_t last;   /* its entry placed last */
 } slot;
 static bool together(span a, span b) { return a.after == b.after && a.last == b.last; }
 static sz place_open(mp *k, const ent *es, uint32_t n, bool late) {

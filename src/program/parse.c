@@ -28,14 +28,15 @@
 
 enum { MAX_NESTING = 64 };
 typedef struct rd {
-  ctx *c;
-  arena *a;
-  program *p;
-  const char *text, *s, *line_start;
-  srcpos pos;
-  map *sizes;   /* name -> atom */
-  map *kernels; /* name -> line where it is first launched */
-  int depth;
+  ctx *c;                 /* context */
+  arena *a;               /* memory */
+  program *p;             /* the program */
+  const char *s;          /* next character */
+  const char *line_start; /* first character of the line */
+  srcpos pos;             /* position, for messages */
+  map *sizes;             /* name -> atom */
+  map *kernels;           /* name -> line where it is first launched */
+  int depth;              /* nested blocks */
 } rd;
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -86,7 +87,7 @@ static int hex(char ch) {
          : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
                                   : -1;
 }
-static char byte(rd *r) { /* after \x */
+static char byte(rd *r) { /* Reads a byte after \x. */
   int hi = hex(r->s[0]), lo = hi < 0 ? -1 : hex(r->s[1]);
   if (hi < 0 || lo < 0 || !(hi | lo)) bad(r, "two hexadecimal digits, not 00");
   r->s += 2;
@@ -177,7 +178,7 @@ static sz size(rd *r) {
     if (*from == '\n') r->pos.line++, r->line_start = from + 1;
   return e;
 }
-static const char *size_name(rd *r) { /* as sym prints it */
+static const char *size_name(rd *r) { /* Reads the name of a size as sym prints it. */
   skip(r);
   sbuf b = sbuf_new(r->a);
   sb_put(&b, "");
@@ -240,7 +241,7 @@ static pio in_out(rd *r) {
 }
 
 /* ---- buffers --------------------------------------------------------------------------------- */
-static const char *buffer_name(rd *r) { /* after the number */
+static const char *buffer_name(rd *r) { /* Reads the name of a buffer after its number. */
   if (*r->s != '.') return NULL;
   r->s++;
   return *r->s == '"' ? quoted(r) : name(r, "a buffer's name");
@@ -312,7 +313,7 @@ static void buffer_line(rd *r) {
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
-static pcheck check(rd *r) { /* after `fail` */
+static pcheck check(rd *r) { /* Reads a condition after `fail`. */
   want_word(r, "when");
   want_word(r, "not");
   pcheck g = {.ge0 = size(r)};
@@ -472,7 +473,6 @@ static program *parse(ctx *c, const char *text, const char *file) {
   rd r = {.c = c,
           .a = a,
           .p = NEW(a, program),
-          .text = text,
           .s = text,
           .line_start = text,
           .pos = {file, 1, 1},

@@ -5,11 +5,11 @@
 #include <string.h>
 
 typedef struct pp {
-  const program *p;
-  ctx *c;
-  sbuf *b;
-  int depth;
-  map *noted; /* kernels whose note was printed */
+  const program *p; /* the program */
+  ctx *c;           /* context */
+  sbuf *b;          /* gets the text */
+  int depth;        /* levels of indentation */
+  map *noted;       /* kernels whose note was printed */
 } pp;
 
 static void indent(pp *k) {
@@ -109,7 +109,7 @@ static void launch_step(pp *k, const step *s) {
   if (s->where) sb_put(k->b, " where "), size(k, s->where), sb_put(k->b, " >= 0");
   uint64_t seen;
   if (s->func->note && s->func->note[0] && !map_getu(k->noted, (uint64_t)(uintptr_t)s->func, &seen)) {
-    map_putu(k->noted, (uint64_t)(uintptr_t)s->func, 1); /* of the first of several launches alone */
+    map_putu(k->noted, (uint64_t)(uintptr_t)s->func, 1); /* only the first of several launches shows the note */
     sb_put(k->b, "  # ");
     for (const char *n = s->func->note; *n; n++) sb_putc(k->b, (unsigned char)*n < 32 ? ' ' : *n);
   }

@@ -140,13 +140,13 @@ typedef struct program {
   lfunc *run_fn;  /* function that runs the steps; NULL: not made yet */
 } program;
 
-program *program_build(splan *p, const char *name); /* with its functions */
+program *program_build(splan *p, const char *name); /* the program of a schedule, with its functions */
 /* makes plan_fn and run_fn, of a program without them; it must be well-formed */
 void program_functions(program *p);
 /* Who is told how the weights come about; each may be NULL. One call at a time. */
 typedef struct weights_watch {
   void (*begun)(void *env); /* sizes are not asked for any more */
-  /* of this, from which weights came, nothing will be read any more: at most one call for a byte */
+  /* the bytes `source`, from which weights came, will not be read any more: at most one call for a byte */
   void (*done)(void *env, bytes source);
   void (*wrote)(void *env, size_t n); /* n more bytes are written */
   void *env;                          /* handed to all three */

@@ -14,26 +14,27 @@
 #include <string.h>
 
 typedef struct move {
-  uint32_t param;
-  int64_t by; /* elements */
+  uint32_t param; /* number of the parameter */
+  int64_t by;     /* elements that its pointer moves */
 } move;
 typedef struct skeleton {
-  lfunc *f;
-  VEC(move) moves;
-  uint64_t hash, sum; /* of the words; of the moves */
-  uint32_t index;
-  lfunc *same; /* this one with pointers moved, NULL: it is kept; */
-  int64_t *by; /* and by how many elements, per parameter */
+  lfunc *f;        /* the kernel */
+  VEC(move) moves; /* how far its pointers are moved */
+  uint64_t hash;   /* hash of the words */
+  uint64_t sum;    /* sum of the moves */
+  uint32_t index;  /* number of the kernel */
+  lfunc *same;     /* kernel that does the same with pointers moved; NULL: this one is kept */
+  int64_t *by;     /* per parameter of `same`: elements that its pointer moves */
 } skeleton;
 typedef VEC(uint64_t) wordvec;
 typedef struct reader {
-  const lfunc *f;
-  wordvec *words;
-  arena *a;
-  skeleton *s;
-  uint32_t *number; /* of a value in the order of the code; */
-  uint32_t numbers;
-  bool *address; /* a sum whose constant is part of addresses, and of nothing else */
+  const lfunc *f;   /* the kernel */
+  wordvec *words;   /* get the code */
+  arena *a;         /* memory */
+  skeleton *s;      /* the kernel's skeleton */
+  uint32_t *number; /* per value: its number in the order of the code */
+  uint32_t numbers; /* numbers given so far */
+  bool *address;    /* a sum whose constant is part of addresses, and of nothing else */
 } reader;
 
 static const linst *at(const reader *r, lv v) { return &r->f->insts.v[v]; }

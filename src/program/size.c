@@ -42,8 +42,8 @@ static bool is_open(const program *p, const psize *s) {
   return true;
 }
 typedef struct bounds {
-  const program *p;
-  sz as; /* what has no bound is at most this; 0: stays in the formula */
+  const program *p; /* the program */
+  sz as;            /* what has no bound is at most this; 0: stays in the formula */
 } bounds;
 static bool late_between(void *env, atom a, sz *lo, sz *hi) {
   const bounds *k = env;
@@ -79,7 +79,7 @@ bool program_open(const program *p, sz e) { return open_in(p, program_bounded(p,
 /* The levels above make sizes at different times, and learn more about ranges in between. Here every part is made
  * again with all that is known in the end, as a reader of the text will make it. */
 typedef struct simple {
-  map *done;
+  map *done; /* atoms that were rebuilt -> what they became */
 } simple;
 static sz again(ctx *c, void *env, atom a) {
   simple *k = env;

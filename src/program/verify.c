@@ -11,17 +11,22 @@
 
 enum { EXAMPLES = 4 };
 typedef struct vf {
-  const program *p;
-  ctx *c;
-  arena *a;
-  const char *when; /* NULL: count, report nothing */
-  sbuf *out;
-  uint32_t errors, unproved, pos, example;
-  u32vec known, rooms;
-  bool legal[EXAMPLES];
-  /* per buffer; per output: it hangs on a late size without bound, and there is room for it */
-  bool *written, *open, *grown;
-  uint32_t *last_use; /* step */
+  const program *p;     /* the program */
+  ctx *c;               /* context */
+  arena *a;             /* memory */
+  const char *when;     /* NULL: count, report nothing */
+  sbuf *out;            /* gets a line for each condition that is not proved; NULL: nobody asks */
+  uint32_t errors;      /* number of errors */
+  uint32_t unproved;    /* conditions neither proved nor disproved */
+  uint32_t pos;         /* number of the current step */
+  uint32_t example;     /* which example of sizes is tried */
+  u32vec known;         /* sizes with a value here */
+  u32vec rooms;         /* ends of the late part for which there is room here, in bytes */
+  bool legal[EXAMPLES]; /* per example: it satisfies the conditions */
+  bool *written;        /* per buffer: something was written to it */
+  bool *open;           /* per output: it hangs on a late size without bound */
+  bool *grown;          /* per output: a step has made room for it */
+  uint32_t *last_use;   /* per buffer: last step that uses it */
 } vf;
 
 static void err(vf *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -193,7 +198,7 @@ static void launch_step(vf *k, const step *s) {
            arena_fmt(k->a, "%s needs %s bytes of scratch, the area has %s", s->kernel, str(k, s->scratch),
                      str(k, k->p->scratch_bytes)));
 }
-static void set(vf *k, atom symbol, const char *what) { /* from here on */
+static void set(vf *k, atom symbol, const char *what) { /* The size has a value from here on. */
   const psize *s = symbol ? program_size(k->p, symbol) : NULL;
   if (!s) err(k, "%s is no size of this program", what);
   for (uint32_t i = 0; i < k->known.n; i++)

@@ -31,23 +31,24 @@ bool weights_equal(ctx *c, const contents *x, const contents *y) {
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 typedef struct piece {
-  uint32_t buffer;
-  uint32_t group;
-  /* of a pack; first..last-1 are bytes otherwise. Of what is made: panels of columns, and rows, at all places */
+  uint32_t buffer; /* number of the buffer */
+  uint32_t group;  /* group of its source */
+  /* the piece of a pack; else the bytes first..last-1, or of a transformed constant panels of columns and rows, at
+   * all places */
   pack_piece at;
 } piece;
 /* Sources that overlap are given up together. */
 typedef struct group {
-  bytes source;
-  uint32_t left; /* pieces */
+  bytes source;  /* the bytes that overlap */
+  uint32_t left; /* pieces that are still to be written */
 } group;
 typedef struct writing {
-  const program *p;
-  uint8_t *to;
-  VEC(piece) pieces;
-  VEC(group) groups;
+  const program *p;     /* the program */
+  uint8_t *to;          /* gets the weights */
+  VEC(piece) pieces;    /* the pieces to be written */
+  VEC(group) groups;    /* sources that overlap */
   pthread_mutex_t lock; /* guards what is left of groups, and is held while others are told */
-  weights_watch watch;
+  weights_watch watch;  /* who is told */
 } writing;
 static size_t size_of(const program *p, const pbuffer *b) {
   return (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type);
@@ -55,7 +56,12 @@ static size_t size_of(const program *p, const pbuffer *b) {
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* What is made lies in panels of columns: one, where it is not packed. */
 typedef struct panels {
-  int64_t rows, cols, nr, n, size, interleaved; /* so many places side by side at a point */
+  int64_t rows;        /* number of rows */
+  int64_t cols;        /* number of columns */
+  int64_t nr;          /* columns of a panel */
+  int64_t n;           /* number of panels */
+  int64_t size;        /* bytes of an element */
+  int64_t interleaved; /* places that lie side by side at a point */
 } panels;
 static panels panels_of(const contents *f) {
   int64_t cols = linmap_cols(f->transform);
@@ -176,7 +182,7 @@ static bytes piece_source(const pbuffer *b, pack_piece at) {
   packing k = pack_of(f);
   return packing_reads(&k, f->source.p, at);
 }
-/* of what is not made; to: where the piece's first item begins */
+/* Writes items of a pack whose constant is not transformed; to: where the piece's first item begins */
 static void write_items(ctx *c, const pbuffer *b, pack_piece at, uint8_t *to) {
   const contents *f = &b->from;
   bytes from = piece_source(b, at);
@@ -242,8 +248,8 @@ static void places(const program *p, arena *a, u32vec *out) {
   }
 }
 typedef struct from {
-  bytes source;
-  uint32_t buffer;
+  bytes source;    /* the source's bytes */
+  uint32_t buffer; /* number of the buffer */
 } from;
 static int by_source(const void *a, const void *b) {
   const from *x = a, *y = b;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 struct expr_notes {
-  uint32_t n;
-  const expr_remark *v;
+  uint32_t n;           /* number of remarks */
+  const expr_remark *v; /* the remarks */
 };
 void pass_keep_remarks(pw *p) {
   struct expr_notes *k = NEW(p->m->a, struct expr_notes);
@@ -393,12 +393,12 @@ void stage_replace(pw *p, uint32_t s, map *by) {
   if (!simplify_stage(p, s)) pass_changed(p, s);
 }
 typedef struct reloading {
-  pw *p;
-  tid t;
-  reload_to to;
-  const void *env;
-  map *by;
-  bool failed;
+  pw *p;           /* the run of passes */
+  tid t;           /* the tensor */
+  reload_to to;    /* gives what stands for a load */
+  const void *env; /* handed to `to` */
+  map *by;         /* load -> what stands for it */
+  bool failed;     /* a load cannot be replaced */
 } reloading;
 static ex reload_node(void *env, emodule *m, ex e) { /* e reads at places already replaced, as in stage_replace */
   reloading *q = env;
@@ -440,8 +440,8 @@ bool can_split(pw *p, uint32_t s, atom v, sz inner) {
   return !(sym_is_int(p->c, q, &n) && n <= 1);
 }
 typedef struct split_env {
-  atom v;
-  sz by;
+  atom v; /* the variable */
+  sz by;  /* what stands for it */
 } split_env;
 static sz split_atom(void *env, emodule *m, atom a) {
   (void)m;

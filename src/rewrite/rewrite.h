@@ -26,20 +26,20 @@ typedef struct pending {
 } pending;
 
 struct pw {
-  emodule *m;               /* module that is rewritten */
-  ctx *c;                   /* context */
-  arena *a;                 /* lives for one run */
-  int level;                /* optimisation level */
-  uint64_t fuel;            /* rewrites allowed; 0: no limit */
-  uint64_t spent;           /* rewrites done so far */
-  uint64_t cache_bytes;     /* what a worker may keep between the stages of a row kernel */
-  uint32_t lanes;           /* of the target: f32 values of a register */
-  uint32_t fma;             /* of the target: registers that a core multiplies and adds in a cycle */
-  uint32_t registers;       /* of the target: vector registers */
-  bool convert;             /* constants of narrow floats are converted now */
-  bool narrow;              /* factors of products with constants may be kept in bf16 */
-  bool strict;              /* sums of floats are not regrouped */
-  double most_growth;       /* of the error of a window sum, relative to a plain sum's (pass_winograd) */
+  emodule *m;           /* module that is rewritten */
+  ctx *c;               /* context */
+  arena *a;             /* lives for one run */
+  uint64_t fuel;        /* rewrites allowed; 0: no limit */
+  uint64_t spent;       /* rewrites done so far */
+  uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel */
+  uint32_t lanes;       /* f32 values of a vector register of the target */
+  uint32_t fma;         /* vector registers that a core of the target multiplies and adds in a cycle */
+  uint32_t registers;   /* vector registers of the target */
+  bool convert;         /* constants of narrow floats are converted now */
+  bool narrow;          /* factors of products with constants may be kept in bf16 */
+  bool strict;          /* sums of floats are not regrouped */
+  /* most that the error of a window sum may grow, relative to a plain sum's (pass_winograd) */
+  double most_growth;
   u32vec *variant_sizes;    /* see expr_observer; NULL: nobody asks */
   bool assume_variant_rows; /* open sizes are taken for EXPR_VARIANT_ROWS at least */
   /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on
@@ -65,7 +65,7 @@ struct pw {
   uint32_t const_epoch;     /* changes when a constant gets another value */
   VEC(uint8_t) flags;       /* per ex, see exf_* */
   bool last_round;          /* folding takes what it left to the views */
-  map *canon_vars;          /* for comparing stages: (position, extent) -> atom */
+  map *canon_vars;          /* (position, extent) -> atom, to compare stages */
   VEC(expr_remark) remarks; /* steps that were refused */
 };
 
@@ -74,7 +74,7 @@ struct pw {
 bool pass_spend(pw *p);
 /* with: other stage + 1 or 0 */
 void pass_remark(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why);
-void pass_keep_remarks(pw *p); /* at the end of a run: the module keeps them (expr_remarks) */
+void pass_keep_remarks(pw *p); /* hands the remarks to the module at the end of a run (expr_remarks) */
 /* builds readers, loads, pinned */
 void pass_index(pw *p);
 /* stage s has a new value or updates */
@@ -88,7 +88,7 @@ uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value
 void pass_flush(pw *p);
 /* live stages, all blocks, in execution order (nested blocks at their item) */
 void pass_order(pw *p, u32vec *out);
-/* from now on what is simplified stands in this block; the root block again after the pass */
+/* what is simplified from now on stands in this block; the root block again after the pass */
 void pass_enter(pw *p, uint32_t block);
 
 /* ---- questions ------------------------------------------------------------------------------- */

@@ -197,7 +197,8 @@ static ex reduce_rules(sm *z, ex e) {
   }
   if (red_is_arg(n.op)) return e;
   if (!n.nargs && !n.where) return expr_cast(m, n.type, n.body);
-  if (n.body == identity_of(z, &n)) return n.body; /* of how many ever */
+  /* however many identities are combined, the result is the identity */
+  if (n.body == identity_of(z, &n)) return n.body;
   /* sum of c ? x : 0 is a condition of the sum */
   ex_node b = *exn(m, n.body);
   if (n.op == RED_SUM && b.kind == EX_OP && b.op == OP_SEL && is_zero(z, b.args[2]))

@@ -22,7 +22,7 @@ typedef struct ek_rt_call {
   const uint8_t *weights; /* packed constants, 64-aligned */
   /* runs the chunks 0..chunks-1 of a kernel, on several threads where there are any, and returns when all are done */
   void (*parallel)(struct ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks);
-  void *pool;          /* for parallel */
+  void *pool;          /* what `parallel` uses */
   int64_t threads;     /* workers that may run at once, the caller included; scratch areas are laid out for this many */
   int64_t scratch;     /* written by plan and read by kernels: not used directly by callers */
   int64_t arena_bytes; /* written by plan: size of the arena; run begins with what the arena has */
@@ -50,7 +50,7 @@ typedef struct ek_rt_tensor {
 typedef struct ek_rt_pool ek_rt_pool;
 /* Descriptor of a compiled model: what NAME_info() returns. */
 typedef struct ek_rt_model {
-  int64_t version;         /* of this layout: 2 */
+  int64_t version;         /* version of this layout: 2 */
   const char *name;        /* NAME of the functions NAME_run and NAME_info */
   int64_t inputs;          /* number of inputs */
   int64_t outputs;         /* number of outputs */

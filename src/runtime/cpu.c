@@ -12,8 +12,12 @@ enum { PLAIN, YMM, ZMM, APX }; /* what the system must save at a task switch */
 enum { L1, L7, L7_1, LX, LEAVES };
 static const uint32_t leaves[LEAVES][2] = {{1, 0}, {7, 0}, {7, 1}, {0x80000001, 0}};
 static const struct {
-  const char *name, *lacks;
-  uint32_t leaf, reg, bit, state;
+  const char *name;  /* name of the instruction set */
+  const char *lacks; /* the message where a processor does not have it */
+  uint32_t leaf;     /* index into LEAVES of the CPUID leaf */
+  uint32_t reg;      /* register of that leaf */
+  uint32_t bit;      /* bit of that register */
+  uint32_t state;    /* what the system must save for it: PLAIN, YMM, ZMM or APX */
 } flags[] = {
 #define F(name, leaf, reg, bit, state)                                                                                 \
   {name, "the model was compiled for processors with " name ", which this one does not have", leaf, reg, bit, state}
@@ -56,8 +60,8 @@ static const struct {
 #undef F
 };
 typedef struct cpu {
-  uint32_t r[LEAVES][4];
-  uint64_t saved; /* XCR0: what the system saves */
+  uint32_t r[LEAVES][4]; /* registers of each CPUID leaf */
+  uint64_t saved;        /* XCR0: what the system saves */
 } cpu;
 static cpu this_cpu(void) {
   cpu c = {0};

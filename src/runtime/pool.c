@@ -143,7 +143,7 @@ static bool next_epoch(worker *w, uint32_t seen, uint32_t *e) {
     /* sequentially consistent with the caller's stores of slots and epoch and its load of `sleeping` */
     atomic_fetch_or(&p->sleeping, bit);
     if (w->id >= LAST_BIT) atomic_fetch_add(&p->sleeping_far, 1);
-    uint32_t last = atomic_load(&p->epoch); /* of a region without it, maybe */
+    uint32_t last = atomic_load(&p->epoch); /* the last region may be one that this worker was not in */
     if ((uint32_t)(atomic_load(&w->slot) >> 32) == seen && !atomic_load(&p->stop)) futex_wait(&p->epoch, last, bit);
     if (w->id < LAST_BIT)
       atomic_fetch_and(&p->sleeping, ~bit);

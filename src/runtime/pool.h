@@ -11,7 +11,7 @@ typedef struct worker {
   /* the region, the same for all threads of it: written before the slot, read before a claim. It lies beside the
    * slot because a thread that learns of the region by one line waits least */
   _Atomic(ek_rt_kernel) kernel;
-  _Atomic(const int64_t *) args; /* of the region: arguments of the kernel */
+  _Atomic(const int64_t *) args; /* arguments of the region's kernel */
   _Atomic int64_t total;         /* chunks */
   _Atomic uint32_t tickets;      /* pieces of the kernel's chunks, of equal size or one apart */
   /* threads that take part, each with its slot: the caller has laid out scratch memory for so many */
@@ -35,7 +35,7 @@ typedef struct worker {
 } worker;
 struct ek_rt_pool {
   _Alignas(64) _Atomic uint32_t done;  /* tickets that workers finished, ever: modulo 2^32, as epoch */
-  _Alignas(64) _Atomic uint32_t epoch; /* of the last region; futex of those who sleep */
+  _Alignas(64) _Atomic uint32_t epoch; /* number of the last region; futex of workers that sleep */
   _Atomic uint32_t busy;               /* a region is running */
   uint32_t due;                        /* what `done` comes to when the region is over; the holder's of `busy` */
   _Alignas(64) _Atomic uint32_t stop;  /* the pool ends */
@@ -57,13 +57,13 @@ typedef struct placing {
   int64_t worker;           /* its number; 0: none is watched */
   _Bool begun, yield;       /* yield: the one waited for can only run here */
 } placing;
-int32_t ek_rt_place_cpu(void);     /* of the thread that asks; -1: not known */
+int32_t ek_rt_place_cpu(void);     /* processor of the calling thread; -1: not known */
 void ek_rt_place_enter(worker *w); /* first and last thing that a worker does */
 void ek_rt_place_leave(worker *w);
-/* by a worker that saw a new region: leaves the caller's processor to the caller */
+/* called by a worker that saw a new region: leaves the caller's processor to the caller */
 void ek_rt_place_region(worker *w);
-void ek_rt_place_wake(ek_rt_pool *p, uint32_t bits); /* by the caller, before it wakes these workers */
+void ek_rt_place_wake(ek_rt_pool *p, uint32_t bits); /* called by the caller, before it wakes these workers */
 void ek_rt_place_rest(worker *w, int64_t now_ns);    /* the worker's processor is wanted by others */
-/* by the caller, again and again while it waits for tickets that were taken; late starts from {0} */
+/* called by the caller, again and again while it waits for tickets that were taken; late starts from {0} */
 void ek_rt_place_help(ek_rt_pool *p, placing *late, int64_t now_ns);
 #endif

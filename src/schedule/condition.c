@@ -65,7 +65,8 @@ void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
       if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) ||
           vec_has(&vars, e->lane))
         continue;
-      bool several = vec_has(&vars, e->row2); /* of its values in a tile: the first row has the least one */
+      /* the tile has several of its values: the first row has the least one */
+      bool several = vec_has(&vars, e->row2);
       if (several && (e->row_fold > 1 || !sym_linear(c, at, e->row2, &coef, NULL) || !sym_is_int(c, coef, &k) || k < 1))
         continue;
       if (!sym_linear(c, at, r.var, &coef, &rest) || !sym_is_int(c, coef, &k) || k < 1 ||

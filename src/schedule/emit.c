@@ -170,7 +170,7 @@ static const local *local_of(ectx *e, tid t) {
     if (e->locals.v[i].t == t) return &e->locals.v[i];
   return NULL;
 }
-/* in scratch, whether its values are in registers as well or not; NULL: where all tensors lie */
+/* Where a tensor lies in scratch, whether its values are in registers as well or not; NULL: where all tensors lie. */
 static const local *place_of(ectx *e, tid t) {
   for (uint32_t i = e->locals.n; i-- > 0;)
     if (e->locals.v[i].t == t && e->locals.v[i].lay) return &e->locals.v[i];
@@ -567,7 +567,7 @@ static evalue emit_load(ectx *e, ex x) {
     all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, in, 0) : in;
     atom at;
     sz there = sym_var(e->c, "inside", t->shape[i]);
-    if (!sym_ge0(e->c, sym_addi(e->c, t->shape[i], -1))) { /* there may be no place */
+    if (!sym_ge0(e->c, sym_addi(e->c, t->shape[i], -1))) { /* the axis may be empty */
       cond = lb_splat(&e->b, (uint16_t)e->lanes, all);
       continue;
     }

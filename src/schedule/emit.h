@@ -296,7 +296,7 @@ sz emit_resolve(ectx *e, sz x);        /* applies the substitutions */
 ex emit_canonical(ectx *e, ex x);
 lv emit_size(ectx *e, sz x); /* scalar i64; x must not depend on the lane variable */
 evalue emit_value(ectx *e, ex x);
-/* the same for all rows and lanes of the tile */
+/* is it one value for all rows and lanes of the tile? */
 bool emit_scalar(ectx *e, ex x);
 lv emit_vec(ectx *e, evalue x, etype t);                    /* broadcast to `lanes` */
 sz emit_address(ectx *e, const layout *lay, const sz *idx); /* linear offset within the buffer */
@@ -313,7 +313,7 @@ lv emit_packed(ectx *e, const packed *k, sz off);
 void emit_store(ectx *e, tid t, const sz *idx, evalue v, sop op);
 /* coefficient of the lane variable; 0 when not linear */
 sz emit_lane_coef(ectx *e, sz address, sz *rest);
-bool emit_varies(ectx *e, sz x); /* from lane to lane */
+bool emit_varies(ectx *e, sz x); /* does the size differ from lane to lane? */
 /* where its tensor lies, if the halo there holds what is read outside; NULL */
 const layout *emit_halo(ectx *e, ex load);
 bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size); /* proved, halo included */
@@ -333,7 +333,7 @@ typedef struct strided_steps {
 lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s); /* what the steps read together is loaded once */
 /* Accesses whose lanes do not lie side by side, but the tile's rows do: all its rows at once. False: not so, and
  * nothing was emitted. */
-enum { EXCHANGE_ROWS = 4 };                     /* as many are worth it */
+enum { EXCHANGE_ROWS = 4 };                     /* least number of rows of an exchange between lanes that is worth it */
 bool lanes_exchange(ectx *e, etype t, sz addr); /* would it be one? */
 bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows);
 /* What a tile has computed, and where it goes: regs[r * TILE_V + v]; done[v]: bits of the rows that are stored. Of

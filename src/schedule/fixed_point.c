@@ -21,7 +21,7 @@ enum {
   A_BITS = 11,
   C_BITS = 10,
   BITS = 32,
-  MOST_USES = 9 /* of a weight: with more, the multipliers are what takes time */
+  MOST_USES = 9 /* most uses of a weight: with more, the multipliers are what takes time */
 };
 static const float LARGEST = 2147475456.0f; /* what the largest of a column becomes: 2^31 less room for rounding */
 static const double STANDS_OUT = 64;        /* times the root of the mean square */
@@ -91,11 +91,11 @@ void fixed_point_write(const packing *k, const float *item, uint8_t *to) {
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t fourfold __attribute__((vector_size(16)));
 typedef struct spread {
-  const uint8_t *x;
-  size_t n;
-  float *most;
-  double *all;
-} spread; /* of squares, a stretch each */
+  const uint8_t *x; /* floats */
+  size_t n;         /* number of floats */
+  float *most;      /* greatest absolute value of each stretch */
+  double *all;      /* sum of squares of each stretch */
+} spread;
 enum { STRETCH = 1 << 20, BLOCK_VALUES = 1024 };
 static inline void add_powers(four x, four *all, four *most) {
   x *= x, *all += x;

@@ -59,7 +59,7 @@ static void fill(ectx *e, tid t, const layout *l, lv ptr, const halo_range *mine
   const ltype i64 = lt(ET_I64, 1);
   const tensor *x = xt(e->p->m, t);
   lv zero = lb_int(b, 0);
-  lv from[MAX_RANK], to[MAX_RANK]; /* with the halo, where the range touches it */
+  lv from[MAX_RANK], to[MAX_RANK]; /* range of each axis, with the halo where the range touches it */
   for (uint32_t i = 0; i < l->rank; i++) {
     const laxis *y = &l->axes[i];
     lv n = emit_size(e, x->shape[i]), first = some(c, y->lo) ? emit_size(e, sym_neg(c, y->lo)) : zero,

@@ -158,7 +158,8 @@ static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane)
   if (root->kind != EX_REDUCE) return out;
   for (uint32_t i = 0; i < root->nargs; i++)
     if (root->args[i] != lane) vec_push(k->a, out, root->args[i]);
-  if (schedule_is_arg((rop)root->op)) return out; /* of equal places the first one counts, as they are written */
+  /* where places are equal the first one counts, in the order of the text */
+  if (schedule_is_arg((rop)root->op)) return out;
   int64_t *st = NEWN(k->a, int64_t, out.n + 1);
   for (uint32_t i = 0; i < out.n; i++) {
     st[i] = INT64_MAX;
@@ -393,7 +394,8 @@ static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t 
 /* one launch; part: of a step of a recurrence, or NULL */
 static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon,
                        const recurrence_launch *part, uint32_t kernel, uint32_t block, uint32_t item) {
-  enum { MIN_GROUP_CHUNKS = 16 }; /* of several groups are worth it, however little is computed in each */
+  /* chunks of a kernel with several groups that are worth threads, however little is computed in each */
+  enum { MIN_GROUP_CHUNKS = 16 };
   kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = canon};
   uint32_t mark = expr_enter(p->m, block);
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(k.a, "k%u", p->launches.n), "");

@@ -17,15 +17,19 @@ enum {
   SLOTS_PER_PLACE = 5 /* halves */
 };
 typedef struct first {
-  kctx *k;
-  const ranking *r;
-  etype w, it; /* of the values, of places */
-  uint16_t lanes;
-  int64_t vectors; /* of rooms */
-  lv row, at;      /* the row's values begin at row[at] */
-  lv n;
-  lv best, from;  /* rooms 1..few; best[0] is beaten by nothing */
-  lv worst, last; /* registers: the last of the few, the last NaN's place */
+  kctx *k;          /* the kernel */
+  const ranking *r; /* the ranking */
+  etype w;          /* element type of the values that are compared */
+  etype it;         /* element type of places */
+  uint16_t lanes;   /* lanes of a vector */
+  int64_t vectors;  /* number of vectors of slots */
+  lv row;           /* pointer to the values */
+  lv at;            /* index of the row's first value */
+  lv n;             /* number of values of a row */
+  lv best;          /* pointer to the best values, 1..; best[0] is beaten by nothing */
+  lv from;          /* pointer to their places */
+  lv worst;         /* register: the last of the few */
+  lv last;          /* register: place of the last NaN */
 } first;
 
 static ltype i64(void) { return lt(ET_I64, 1); }

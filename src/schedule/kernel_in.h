@@ -112,7 +112,7 @@ void kernel_reduced(kctx *k, uint32_t si, u32vec *red); /* those of its reductio
 int64_t kernel_extent(kctx *k, atom v, int64_t otherwise);
 /* room of this worker */
 lv kernel_scratch(kctx *k, etype t, sz elems);
-/* of a group over `domain` */
+/* the nest of a group over `domain` */
 nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc);
 /* so many values of ch->row2 are worth a chunk */
 int64_t kernel_row2_block(kctx *k, const choice *ch);
@@ -122,7 +122,7 @@ bool kernel_may_fold_rows(const nest *n, const choice *ch);
 void kernel_fold_rows(kctx *k, nest *n, const choice *ch);
 /* rows are points of two variables from here on, if they may be; then */
 void kernel_collapse_rows(choice *ch);
-/* in the nest, ranges included */
+/* collapses rows in the nest, ranges included */
 void kernel_collapsed_rows(kctx *k, nest *n, const choice *ch);
 /* operands packed for a nest */
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch);
@@ -134,7 +134,7 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch);
 bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *ch);
 /* opens the loop over them */
 void blocking_chunks(kctx *k, nest *n);
-/* from here to the end of the kernel it is known that it has points: no range of these is empty */
+/* from here to the end of the kernel it is known that these variables have values: no range is empty */
 void kernel_runs(kctx *k, const u32vec *vars);
 /* versions.c: the nest, in two versions where that pays */
 void kernel_emit(kctx *k, nest *n);

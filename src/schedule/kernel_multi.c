@@ -275,7 +275,8 @@ static void shared_block_size(kctx *k, const grps *gs) {
 enum {
   BLOCK_ROWS = 64,
   BLOCK_LANES = 128,
-  TWO_ROWS = 4 /* of the second of two variables: several chunks where there are more points than two tiles hold */
+  /* rows of the second of two variables: several chunks where there are more points than two tiles hold */
+  TWO_ROWS = 4
 };
 /* How many lanes of a product are a block, for the threads? `whole`, but where that makes few blocks of all the
  * points, as far as these are known, an eighth of the lanes: at least four vectors, which are enough sums in flight. */
@@ -296,7 +297,7 @@ static int64_t lane_block(kctx *k, const choice *ch, atom row, int64_t whole) {
  * with the one over which its lanes run, else the variable over which the groups would run their lanes. */
 static void choose_shared_blocks(kctx *k, const grps *gs) {
   atom along = 0;
-  choice sum = {0}; /* of the first product along it */
+  choice sum = {0}; /* the choice of the first product along the variable */
   if (k->p->level > 0 && k->cls == KC_BLOCKS) {
     if (rolling_find(k, &k->shared_blocks[0]))
       k->nshared_blocks = 1;
@@ -348,7 +349,7 @@ void kernel_multi(kctx *k, grps *gs) {
   choose_shared_blocks(k, gs);
   for (uint32_t i = 0; i < k->nshared_blocks; i++) {
     shared_block *b = &k->shared_blocks[i];
-    b->size = max64(b->size, 1); /* of nothing */
+    b->size = max64(b->size, 1); /* a block has at least one value, also of an empty variable */
     blocks[i] = sym_ceildiv(c, sym_extent(c, b->var), sym_int(c, b->size));
     points = sym_mul(c, points, blocks[i]);
   }

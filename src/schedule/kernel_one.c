@@ -268,7 +268,7 @@ void kernel_one(kctx *k, const u32vec *group) {
     ch.row = domain.v[domain.n - 1];
   nest n;
   bool parts = false;
-  if (ch.l2_mr) { /* in blocks rows come from near */
+  if (ch.l2_mr) { /* with blocks, rows come from a near cache */
     choice near = ch;
     near.mr = ch.l2_mr, near.nv = ch.l2_nv;
     n = kernel_nest(k, group, &domain, near, &acc);
@@ -290,7 +290,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   int64_t rext = ch.row ? emit_extent(c, nest_rows(&n)->extent, 1024) : 0,
           lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
   uint32_t L = ch.lanes;
-  /* of a row, over all lanes */
+  /* bytes of a row over all lanes */
   const int64_t line_bytes = lext * et_bytes(xt(k->m, xs(k->m, group->v[0])->tensor)->type),
                 near = (int64_t)k->p->t->l1;
   if (reduces && ch.row && !ch.lane_outer && near && rext * line_bytes > near)

@@ -112,7 +112,7 @@ static lv key_of(lbuild *b, etype t, lv v, bool falling) {
   if (falling) key = lb_op(b, OP_BXOR, U, key, ones, 0);
   return nan ? lb_op(b, OP_SEL, U, nan, ones, key) : key;
 }
-static lv digit_of(lbuild *b, lv key, lv shift) { /* as an index */
+static lv digit_of(lbuild *b, lv key, lv shift) { /* The digit of a key, as an index. */
   ltype U = li(b->f, key)->type;
   lv d = lb_op(b, OP_BAND, U, lb_op(b, OP_SHR, U, key, lb_op(b, OP_CAST, U, shift, 0, 0), 0),
                lb_const(b, U, (scalar){.i = BUCKETS - 1}), 0);
@@ -122,7 +122,8 @@ static lv is_nan(lbuild *b, lv key) {
   ltype U = li(b->f, key)->type;
   return lb_op(b, OP_EQ, lt(ET_BOOL, U.lanes), key, lb_op(b, OP_BNOT, U, lb_const(b, U, (scalar){.i = 0}), 0, 0), 0);
 }
-static lv rank_of(lbuild *b, etype t, lv key, lv rank) { /* of the place with this key: NaN has none before it */
+/* The rank of the place with this key: NaN has none before it. */
+static lv rank_of(lbuild *b, etype t, lv key, lv rank) {
   ltype U = li(b->f, key)->type, I = lt(ET_I64, U.lanes);
   if (et_kind(t) != K_FLOAT) return rank;
   return lb_op(b, OP_SEL, I, is_nan(b, key), lb_const(b, I, (scalar){.i = EK_PLANTED("schedule-ranking")}), rank);
@@ -255,7 +256,7 @@ void kernel_ranking(kctx *k, const u32vec *stages) {
     store_rank(k, si, rank_of(b, t, key, i));
     emit_unbind(e, nb);
   }
-  if (nans) { /* of all that rank first the last one is written: NaN, if there is one */
+  if (nans) { /* each NaN ranks first, too; what is written last counts: a NaN */
     lv first = lb_cmp(b, OP_EQ, i, zero);
     lb_if(b, lb_op(b, OP_OR, lt(ET_BOOL, 1), first, lb_op(b, OP_NOT, lt(ET_BOOL, 1), is_nan(b, key), 0, 0), 0));
     sorted = lb_op(b, OP_SEL, i64(), lb_op(b, OP_AND, lt(ET_BOOL, 1), first, ends_nan, 0), end, sorted);

@@ -13,11 +13,12 @@
 enum { TILE_POINTS = 8, CHUNK = 4 * TILE_POINTS };
 
 typedef struct walk {
-  const stage *s;
-  uint32_t axis; /* of the step */
-  atom step;
-  ex state, first; /* the load of the step before, what it is before the first */
-  bool alike;      /* all steps do the same */
+  const stage *s; /* the stage */
+  uint32_t axis;  /* axis of the step */
+  atom step;      /* variable of the step */
+  ex state;       /* the load of the step before */
+  ex first;       /* what it is before the first step */
+  bool alike;     /* all steps do the same */
 } walk;
 
 static bool uses(emodule *m, arena *a, ex x, atom v) {

@@ -17,9 +17,10 @@ enum {
 
 /* variables that are one because the stages read each other at the same point, as sets */
 typedef struct sets {
-  atom var[MAX_VARS];
-  uint32_t up[MAX_VARS], n;
-  bool bad[MAX_VARS];
+  atom var[MAX_VARS];    /* the variables */
+  uint32_t up[MAX_VARS]; /* per variable: one of its set; itself: it stands for the set */
+  uint32_t n;            /* number of variables */
+  bool bad[MAX_VARS];    /* per set: the variables cannot be shared */
 } sets;
 static uint32_t find(sets *s, uint32_t i) {
   while (s->up[i] != i) i = s->up[i];
@@ -37,8 +38,8 @@ static const stage *stage_of_step(emodule *m, const u32vec *stages, uint32_t n, 
   return NULL;
 }
 static void same_point(emodule *m, sets *s, const stage *q, const ex_node *load, atom step) {
-  for (uint32_t j = 0; j < q->naxes; j++)
-    if (only_digit(&q->axes[j]) == step && load->args[j] != sym_of_atom(m->c, step)) return; /* of an earlier step */
+  for (uint32_t j = 0; j < q->naxes; j++) /* it reads an earlier step */
+    if (only_digit(&q->axes[j]) == step && load->args[j] != sym_of_atom(m->c, step)) return;
   for (uint32_t j = 0; j < q->naxes; j++)
     for (uint32_t d = 0; d < q->axes[j].n; d++) {
       uint32_t a = set_of(s, q->axes[j].d[d].var), b = s->n;

@@ -51,7 +51,7 @@ bool rolling_find(kctx *k, shared_block *along) {
   /* so many that what moves lies behind where it goes */
   int64_t fit = (int64_t)k->p->t->l2 / 2 / plane, least = (w->span - 1) / w->step;
   int64_t size = max64(least, (fit - w->span) / w->step + 1), blocks = (w->values + size - 1) / size;
-  for (int64_t n = blocks; n < 2 * blocks; n++) /* as many for each of two threads, if they can all be as large */
+  for (int64_t n = blocks; n < 2 * blocks; n++) /* blocks enough for two threads, if they can all be as large */
     if (n % 2 == 0 && w->values % n == 0) {
       blocks = n;
       break;
@@ -97,7 +97,7 @@ void rolling_placed(kctx *k, const layout *l, lv ptr) {
   lv from[MAX_RANK], to[MAX_RANK];
   s->lay = l, s->ptr = ptr;
   if (!l->fill) return;
-  layout whole = *l; /* from its first row on */
+  layout whole = *l; /* layout of the tensor from its first row on */
   whole.base = sym_add(k->c, l->base, sym_mul(k->c, s->rows.start, l->axes[s->window.axis].d[0].stride));
   ranges(k, from, to);
   from[s->window.axis] = lb_int(&e->b, 0), to[s->window.axis] = lb_int(&e->b, s->rows.size);

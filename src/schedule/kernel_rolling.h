@@ -7,7 +7,7 @@
 /* is the kernel of that kind? Then k->slide is set; along: blocks of the window's rows */
 bool rolling_find(kctx *k, shared_block *along);
 void rolling_begins(kctx *k, const shared_block *along); /* when along->start is known */
-void rolling_border(kctx *k, laxis *y);                  /* of the axis that slides */
+void rolling_border(kctx *k, laxis *y);                  /* halo of the axis that slides */
 /* when the rows have their place: fills the border of the other axes */
 void rolling_placed(kctx *k, const layout *l, lv ptr);
 /* the number of chunks; from..to-1: the points of a call */

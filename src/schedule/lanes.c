@@ -232,12 +232,13 @@ bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows) {
 }
 /* One vector among those to be stored: its first lane lies `at` places behind the first row of the first result. */
 typedef struct slot {
-  int64_t at;
-  lv v;
-  uint64_t *done;
-  uint32_t row;
+  int64_t at;     /* lanes between its first lane and the first row of the first result */
+  lv v;           /* the vector */
+  uint64_t *done; /* bits of the rows that are stored */
+  uint32_t row;   /* its row */
 } slot;
-static uint32_t same_place(ectx *e, result *all, uint32_t n, int64_t row, slot *out, uint32_t most) { /* in order */
+/* finds the vectors to be stored, in the order of their addresses */
+static uint32_t same_place(ectx *e, result *all, uint32_t n, int64_t row, slot *out, uint32_t most) {
   uint32_t ns = 0;
   int64_t d;
   for (uint32_t i = 0; i < n; i++) {

@@ -24,21 +24,22 @@ enum {
   SUM_GROWTH = 8
 };
 typedef struct hal {
-  bool any;
-  scalar fill;
-  int64_t lo[MAX_RANK], hi[MAX_RANK];
+  bool any;                           /* there is a halo */
+  scalar fill;                        /* value of the halo */
+  int64_t lo[MAX_RANK], hi[MAX_RANK]; /* per axis: elements before and after */
 } hal;
 typedef struct place {
-  uint32_t stage, update;
-} place; /* stage + 1 of the placement; update index */
+  uint32_t stage;  /* stage + 1 of the placement; 0: none */
+  uint32_t update; /* number of its update */
+} place;
 typedef struct lay {
-  splan *p;
-  emodule *m;
-  ctx *c;
-  arena *a;
-  bool *mat;
-  hal *halo;
-  place *in;
+  splan *p;        /* the plan */
+  emodule *m;      /* the module */
+  ctx *c;          /* context */
+  arena *a;        /* memory */
+  bool *mat;       /* per tensor: it has memory */
+  hal *halo;       /* per tensor */
+  place *in;       /* per tensor: placement that it stands in */
   uint32_t *leaps; /* per tensor: axes in which its readers go on by whole vectors, or more */
   u32vec *readers; /* per tensor: the stages whose values load it, in order; NULL: not asked for yet */
 } lay;
@@ -46,8 +47,9 @@ typedef struct lay {
 /* So many places of an axis, `steps` of it apart, are wanted together: a set of the nearest cache shall not be asked
  * for more of them than it holds. count 0: none. */
 typedef struct padding {
-  uint32_t axis;
-  int64_t steps, count;
+  uint32_t axis; /* the axis */
+  int64_t steps; /* places between two that are read together */
+  int64_t count; /* places that are read together; 0: none */
 } padding;
 static int64_t gcd(int64_t a, int64_t b) {
   while (b) {
@@ -341,7 +343,7 @@ static void to_end(uint32_t *order, uint32_t rank, uint32_t axis) {
 /* whatever of the index' variables goes on, it goes on by a vector or more, or anywhere */
 static bool leaps(ctx *c, sz index) {
   enum { LEAP = 8 };
-  if (sym_uses_kind(c, index, AT_DATA)) return true; /* places are looked up */
+  if (sym_uses_kind(c, index, AT_DATA)) return true; /* the place is found by data */
   uint32_t few[32];
   u32vec vs = {few, 0, 32};
   int64_t least = INT64_MAX, k;
@@ -454,7 +456,7 @@ static u32vec readers_of(lay *L, tid t) {
 }
 /* A copy of an input has the order that its readers' lanes want most; the input's own one, if they don't mind. */
 static void wanted(lay *L, uint32_t si, uint32_t *order) {
-  enum { COPY_GAIN = 1 }; /* of score, for a copy that is no longer one of whole rows */
+  enum { COPY_GAIN = 1 }; /* score that a copy gains where it is no longer one of whole rows */
   const stage *s = xs(L->m, si);
   const uint32_t rank = s->naxes;
   layout had = L->p->layouts[s->tensor];
@@ -596,7 +598,7 @@ static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone
   uint32_t step = 0;
   bool walks = x->kind == TK_STAGE && kernel_is_point_recurrence(L->p, x->stage, &step, NULL); /* room for one step */
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
-  bool ours = alone && !is_out && !walks && x->kind == TK_STAGE; /* to choose its steps */
+  bool ours = alone && !is_out && !walks && x->kind == TK_STAGE; /* its steps may be chosen here */
   padding rows = ours && L->mat[t] ? row_padding(L, t, order) : (padding){0},
           pieces = ours ? piece_padding(L, t, order) : (padding){0};
   L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL,

@@ -629,14 +629,14 @@ static lv tiles_end(ectx *e, lv at, lv end, uint32_t mr, uint32_t most, lv *rest
 }
 static lv values_of(ectx *e, const nvar *v) {
   return v->lo ? lb_sub(&e->b, v->hi, v->lo) : emit_size(e, v->extent);
-} /* in its range */
+} /* number of values in the range of v */
 static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
   if (!n->row.var) {
     tile_micro_kernel(e, n, 0, lane, 1, nv, count, lanes, looped);
     return;
   }
   nvar v = n->collapsed.var ? n->collapsed : n->row2.var ? n->row2 : n->row;
-  uint32_t fold = nest_row_fold(e, n), most = n->mr / fold; /* of these in a tile */
+  uint32_t fold = nest_row_fold(e, n), most = n->mr / fold; /* folded rows of a tile */
   if (n->row2.var && n->begins) {
     v.lo = emit_size(e, n->begins);
     v.hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, v.lo, v.unit), emit_size(e, v.extent), 0);
@@ -737,9 +737,11 @@ static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)
 }
 
 typedef struct lanearg {
-  lv lane, count;
-  uint32_t nv, lanes;
-  bool looped;
+  lv lane;        /* first lane */
+  lv count;       /* number of lanes; 0: all */
+  uint32_t nv;    /* vectors of the tile */
+  uint32_t lanes; /* lanes of a vector */
+  bool looped;    /* it stands in a loop over lanes */
 } lanearg;
 static void inner_rows(ectx *e, nest *n, void *arg) {
   lanearg *a = arg;
@@ -1075,10 +1077,10 @@ void nest_emit(ectx *e, nest *n) {
 
 /* ---- updates --------------------------------------------------------------------------------- */
 typedef struct updarg {
-  const update *u;
-  tid t;
-  atom along; /* lanes run along this variable; 0: place by place */
-  uint32_t lanes;
+  const update *u; /* the update */
+  tid t;           /* the tensor */
+  atom along;      /* lanes run along this variable; 0: place by place */
+  uint32_t lanes;  /* lanes of a vector */
 } updarg;
 static void upd_lanes(ectx *e, const updarg *a) {
   lv n = emit_size(e, sym_extent(e->c, a->along)), L = lb_int(&e->b, a->lanes),

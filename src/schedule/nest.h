@@ -185,14 +185,15 @@ enum { RANGE_LANES = 16, RANGE_PANEL = 64 }; /* values of a variable that a rang
 /* Where the variable's range (expr/range.c) lies for all of these, in whole `unit`s; false: it has none, or it is not
  * known there */
 bool range_of(ectx *e, atom var, const var_spans *of, int64_t unit, lv *lo, lv *hi);
-void range_bounds(ectx *e, const ex_node *red, const var_spans *of, int64_t unit, atom unrolled); /* to e->ranges */
-void nest_spans(ectx *e, const nest *n, var_spans *of); /* of the variables of a nest */
+/* ranges of the reduction's variables, added to e->ranges */
+void range_bounds(ectx *e, const ex_node *red, const var_spans *of, int64_t unit, atom unrolled);
+void nest_spans(ectx *e, const nest *n, var_spans *of); /* ranges of the variables of a nest */
 void range_span(ectx *e, var_spans *of, const nvar *v); /* all values of a loop that is not open yet */
 /* dot.c */
 void kernel_dots(ectx *e, nest *n); /* finds n->dots */
 /* lane: the constant's load, or 0 for any; NULL: none */
 const dotted *dot_of(const nest *n, uint32_t stage, ex lane);
-/* at the point bound to the reduction's variables, and the next one */
+/* adds the products at the point bound to the reduction's variables, and at the next one */
 void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv);
 /* prepare.c: from here to e->ahead.ptr = 0 every step of the reduction (fetch_step) fetches a part of the next panel
  * of constants, every strip of steps (fetch_streams) some lines of rows that come from far; row, mr, nv: of the tile */
@@ -224,9 +225,12 @@ uint64_t idle_rows(ectx *e, const nest *n, uint32_t most);
 /* fixed_point.c */
 /* may the constant be in fixed point, and is it better so? uses: of each of its elements */
 bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses);
-/* at least so many as it is used again for each of `extent` values */
+/* uses of a constant that is used again for each of `extent` values: at least so many */
 int64_t fixed_point_uses(ctx *c, int64_t uses, sz extent);
-enum { FIXED_POINT_LANES = 1024 /* of a panel at most */, FIXED_POINT_VECTORS = 3 /* that lie together */ };
+enum {
+  FIXED_POINT_LANES = 1024 /* most lanes of a panel in fixed point */,
+  FIXED_POINT_VECTORS = 3 /* that lie together */
+};
 int64_t fixed_point_row(int64_t nr, int64_t lanes);          /* words of a panel of nr lanes at a point */
 lv fixed_point_step(ectx *e, const packload *k, uint32_t v); /* the steps of vector v's lanes */
 bool nest_goes_on(ectx *e, const nest *n, uint32_t i);       /* the sum of stage i begins with that of the one before */

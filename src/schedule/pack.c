@@ -109,7 +109,7 @@ void packing_write(const packing *k, const void *source, pack_piece piece, uint8
     }
   }
 }
-/* of indices at step: whichever side it goes to */
+/* Widens lo..hi by `count` indices at this step, whichever side they go to. */
 static void reach(int64_t *lo, int64_t *hi, int64_t count, int64_t step) {
   *(step < 0 ? lo : hi) += (count - 1) * step;
 }

@@ -6,7 +6,8 @@
 #include "schedule/layout.h"
 
 /* ---- copies: what must arrive in a certain place but is not computed there ------------------- */
-static uint32_t copy_stage(emodule *m, uint32_t block, tid from, const char *what) { /* at the end of the block */
+/* A stage that copies a tensor, at the end of the block. */
+static uint32_t copy_stage(emodule *m, uint32_t block, tid from, const char *what) {
   tensor in = *xt(m, from);
   axis ax[MAX_RANK];
   sz idx[MAX_RANK];

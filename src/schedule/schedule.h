@@ -72,7 +72,7 @@ typedef struct packing {
   int64_t step[3 * MAX_RANK];
 } packing;
 int64_t packing_items(const packing *k);
-int64_t packing_bytes(const packing *k); /* of the whole pack */
+int64_t packing_bytes(const packing *k); /* bytes of the whole pack */
 /* elements of a panel at a point, with all that lie beside it */
 int64_t packing_row(const packing *k);
 int64_t packing_item(const packing *k); /* bytes of an item */
@@ -164,7 +164,7 @@ typedef struct splan {
   layout *layouts;      /* per tensor */
   readings *readers;    /* per tensor: the loads that read it */
   bool *named;          /* per tensor: outputs, late sizes, branches or loops name it, besides those loads */
-  VEC(launch) launches; /* in execution order within each block */
+  VEC(launch) launches; /* in the order of execution within each block */
   VEC(struct known_loads {
     u32vec all;    /* the loads */
     bool *place;   /* of each: the value does not come from it, it only says a place */

@@ -159,8 +159,8 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) {
 
 /* a vector stored lane by lane takes as long as so many multiply-adds of it */
 enum { STRIDED_STORE = 96 };
-/* in multiply-adds: a vector of a panel that does not stay in the nearest cache, from one tile of rows to the next
- * (on Zen 5: ResNet-18 6 % faster) */
+/* cost in multiply-adds of a vector of a panel that does not stay in the nearest cache, from one tile of rows to the
+ * next (on Zen 5: ResNet-18 6 % faster) */
 static const double PANEL_VECTOR = 0.5;
 static const double PANEL_WAIT = 6; /* so, too: a vector of a panel that the first tile of rows waits for */
 /* multiply-adds: what a tile takes whose rows are points of two variables, besides its sum: where they lie, what is
@@ -177,8 +177,8 @@ enum {
 /* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that
  * 8 take */
 enum { LONG_ROW_STEP = 8192 };
-enum { GATHER = 8 };          /* of a score: each lane reads where data say */
-enum { SMALL_TILE_ROWS = 4 }; /* of a tile that are better twice as many */
+enum { GATHER = 8 };          /* score that is lost where each lane reads at a place that data give */
+enum { SMALL_TILE_ROWS = 4 }; /* rows of a tile up to which twice as many are better */
 enum { LATENCY = 8 };         /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
 /* Multiply-adds a cycle relative to the most: two a cycle (fma; shapes are chosen for two everywhere), LATENCY under
  * way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.4 loads a cycle and
@@ -191,25 +191,29 @@ static double tile_speed(double mr, double nv, double fma) {
 /* The leaves for rows of an open number: full tiles, then halves of them, then each height from TILE_EACH down: of
  * few rows the first micro-kernel waits for the panel, and each further one comes on top of that. */
 uint32_t tile_fewer(uint32_t mr) { return mr <= TILE_EACH ? mr - 1 : max64((mr + 1) / 2, TILE_EACH); }
-static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) { /* of m rows, of those that larger ones left */
+/* Number of tiles of m rows, of those that larger ones left. */
+static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) {
   int64_t rest = left % most;
   if (most > TILE_EACH) return left / m;
   if (m < most) return left == 2 * m ? 2 : left == 2 * m - 1 || left == m;
   return rest == 0 || rest == m - 1 || left < m ? left / m : left / m - 1;
 }
 typedef struct shapes {
-  uint32_t registers, max_mr, max_nv, row_fold; /* rows, and mr, count so many each */
-  uint32_t by;                                  /* nv is a multiple of it, where there are so many */
-  /* a panel of so many vectors stays in the nearest cache, less than so many rows in the second, and in half of the
-   * last one */
-  int64_t near, fit[2];
-  double again;    /* PANEL_VECTOR here */
-  double fma;      /* multiply-adds a cycle */
-  double overhead; /* what a tile takes besides, in vectors of multiply-adds of a step */
+  uint32_t registers; /* vector registers */
+  uint32_t max_mr;    /* most rows of a tile */
+  uint32_t max_nv;    /* most vectors of a tile */
+  uint32_t row_fold;  /* rows, and mr, count so many each */
+  uint32_t by;        /* nv is a multiple of it, where there are so many */
+  int64_t near;       /* most vectors of a panel that stays in the nearest cache */
+  int64_t fit[2];     /* rows below which a panel stays in the second cache, and in half of the last one */
+  double again;       /* PANEL_VECTOR here */
+  double fma;         /* vector multiply-adds a cycle */
+  double overhead;    /* what a tile takes besides, in vectors of multiply-adds of a step */
 } shapes;
+/* Bounds of a size. */
 typedef struct span {
-  int64_t lo, hi;
-} span; /* a size between these */
+  int64_t lo, hi; /* least and greatest value */
+} span;
 static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr,
                         uint32_t nv) {
   double fold = k->row_fold,
@@ -289,7 +293,7 @@ static void in_halves(const target *t, int64_t lanes, span rows, shapes *k, span
     return;
   *ch = half, *k = best, *vecs = (span){n, n};
 }
-/* of equal values the first (last) is the one with the least (greatest) payload */
+/* where values are equal, the first (last) is the one with the least (greatest) payload */
 static bool places_in_order(ectx *e, const ex_node *red) {
   sz coef, rest, p = red->nargs == 1 ? sym_of_atom(e->c, red->args[0]) : 0;
   if (p && red->payload) p = exn(e->m, red->payload)->kind == EX_INDEX ? exn(e->m, red->payload)->index : 0;
@@ -590,7 +594,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       else if (q == INT64_MIN && !a->store && reduces && a->leader && !sym_uses(c, a->address, v))
         score -= GATHER;
       else if (q == INT64_MIN)
-        /* of a result after many steps: it counts little */
+        /* a result that comes after many steps counts little */
         score -= rows && cols && !a->leader && steps > 16 ? 48.0 / (double)steps : 3;
       else {
         /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else
@@ -610,14 +614,15 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       }
       if (q) follows = true;
     }
-    if (isred) score -= 0.75;                             /* horizontal sums, no tile */
-    for (uint32_t i = 0; i < acc->n && rows && cols; i++) /* of equals the one whose vectors lie packed, and aligned */
+    if (isred) score -= 0.75; /* horizontal sums, no tile */
+    /* between equal scores: the one whose vectors lie packed, and aligned */
+    for (uint32_t i = 0; i < acc->n && rows && cols; i++)
       if (acc->v[i].constant && acc->v[i].leader && address_uses(e, acc->v[i].address, v)) score += 0.5;
     if (!follows) continue;
     score = score > 0 ? score * util : score / (util > 0.05 ? util : 0.05);
     if (ext >= 0 && ext < 4) score -= 4;
     int64_t had = ch.lane ? sym_int_or(c, sym_extent(c, ch.lane), 0) : 0;
-    /* of equals the longer, then the inner one */
+    /* between equal scores: the longer, then the inner one */
     if (score > best + 1e-9 || (score > best - 1e-9 && (isred ? ext > had : max64(ext, 0) >= had))) {
       best = score;
       ch.lane = v;

@@ -9,8 +9,8 @@
 #include "schedule/kernel_in.h"
 
 typedef struct vanishing {
-  sz if_ge0[4];
-  uint32_t n;
+  sz if_ge0[4]; /* conditions: each >= 0 */
+  uint32_t n;   /* number of conditions */
 } vanishing;
 static bool large(void *env, atom a, int64_t *v) { /* any open size is */
   ctx *c = env;

@@ -25,11 +25,12 @@
 /* ---- windows --------------------------------------------------------------------------------- */
 typedef enum { AX_SHARED = 1, AX_FOLDED /* reduced with the rows */, AX_WHOLE } ax_kind;
 typedef struct windowed {
-  uint32_t s; /* stage + 1; 0: none */
-  ex load;
-  ax_kind ax[MAX_RANK];
+  uint32_t s;            /* stage + 1; 0: none */
+  ex load;               /* the load */
+  ax_kind ax[MAX_RANK];  /* what becomes of each axis */
   atom out[MAX_RANK];    /* the one variable of Y in this axis; 0: none */
-  u32vec folded, left;   /* variables of the reduction */
+  u32vec folded;         /* variables of the reduction on folded axes */
+  u32vec left;           /* the other variables of the reduction */
   bool by_row;           /* folded axes are shared, too: a point is a row */
   bool within[MAX_RANK]; /* an axis that is shared, but whole in each point */
   int64_t phases;        /* the last axis is put down by every so many places: [.., p % phases, p // phases] */
@@ -41,7 +42,8 @@ static int64_t count(emodule *m, const u32vec *vars) {
     n = min64(n * max64(1, min64(sym_int_or(m->c, sym_extent(m->c, vars->v[i]), 1), 1 << 20)), 1 << 20);
   return n;
 }
-static atom shared_name(const map *canon, atom v) { /* by which the stages of the kernel share it */
+/* The name by which the stages of the kernel share the variable. */
+static atom shared_name(const map *canon, atom v) {
   uint64_t to;
   return map_getu(canon, v, &to) ? (atom)to : v;
 }
@@ -255,7 +257,8 @@ static void ready(splan *p, kernel *k, u32vec *made) {
 
 /* ---- all of an input ------------------------------------------------------------------------- */
 typedef struct renamed {
-  tid from, to;
+  tid from; /* the tensor */
+  tid to;   /* the tensor that is read instead */
 } renamed;
 static ex rename_load(void *env, emodule *m, ex e) {
   const renamed *r = env;

@@ -3,5 +3,5 @@
 #define EK_SCHEDULE_WINDOWS_H
 #include "schedule/schedule.h"
 
-void schedule_windows(splan *p); /* before the layouts */
+void schedule_windows(splan *p); /* to be called before layouts are chosen */
 #endif

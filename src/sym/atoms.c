@@ -101,10 +101,10 @@ int64_t sym_term(ctx *c, sz e, uint32_t i, uint32_t *natoms, const atom **atoms,
 
 /* Walks over shared parts remember where they were: a list while they were in few places, then a set of all atoms. */
 typedef struct seen {
-  symtab *s;
-  uint64_t *bits;
-  uint32_t n;
-  atom few[24];
+  symtab *s;      /* the table */
+  uint64_t *bits; /* a bit per atom; NULL: the list is in use */
+  uint32_t n;     /* atoms in the list */
+  atom few[24];   /* the list */
 } seen;
 static bool first_time(seen *w, atom a) {
   uint64_t bit = 1ull << a % 64;

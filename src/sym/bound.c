@@ -9,15 +9,16 @@
 
 enum { MAX_DEPTH = 48 };
 typedef struct range {
-  sz lo, hi;
+  sz lo; /* lower bound; 0: none */
+  sz hi; /* upper bound; 0: none */
 } range;
 typedef struct bounder {
-  ctx *c;
-  sym_betweenfn f;
-  void *env;
-  map *atoms; /* atom -> 1 + index in done */
-  VEC(range) done;
-  arena *a;
+  ctx *c;          /* context */
+  sym_betweenfn f; /* gives the interval of a symbol */
+  void *env;       /* handed to f */
+  map *atoms;      /* atom -> 1 + index in done */
+  VEC(range) done; /* intervals of atoms */
+  arena *a;        /* memory */
 } bounder;
 
 static range poly(bounder *b, sz e, int depth);

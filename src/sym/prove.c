@@ -14,18 +14,18 @@
 
 enum { DEPTH = 14, STEPS = 400, FACTS = 64, STACK_TERMS = 64 };
 typedef struct search {
-  symtab *s;
-  ctx *c;
-  sz fact[FACTS];
-  uint64_t bloom[FACTS];
-  uint32_t n;
-  int steps;
+  symtab *s;             /* the table */
+  ctx *c;                /* context */
+  sz fact[FACTS];        /* facts that may help */
+  uint64_t bloom[FACTS]; /* atoms of each fact, as in spoly */
+  uint32_t n;            /* number of facts */
+  int steps;             /* steps so far */
 } search;
 typedef struct path {
-  uint64_t live;
-  uint8_t mask;
-  int depth;
-} path; /* facts not used yet; samples that satisfy all facts */
+  uint64_t live; /* facts not used yet, as bits */
+  uint8_t mask;  /* sample points that satisfy all facts, as bits */
+  int depth;     /* steps from the root */
+} path;
 
 static bool goal(search *k, sz p, path at);
 
@@ -182,7 +182,7 @@ static bool eliminate(search *k, sz p, atom a, path at) {
       if (by_bound(k, cf, r, one, x->arg[0], at) || by_bound(k, cf, r, one, x->arg[1], at) ||
           by_bound(k, cf, r, sym_num(s, 2), sym_add(c, x->arg[0], x->arg[1]), at))
         return true;
-    sz d = sym_sub(c, x->arg[0], x->arg[1]), nd = sym_neg(c, d); /* for each arm, where this arm wins */
+    sz d = sym_sub(c, x->arg[0], x->arg[1]), nd = sym_neg(c, d); /* each arm counts where it wins */
     if (failed(k)) return false;
     if (with_fact(k, mx ? d : nd, sym_add(c, sym_mul(c, cf, x->arg[0]), r), at) &&
         with_fact(k, mx ? nd : d, sym_add(c, sym_mul(c, cf, x->arg[1]), r), at))
@@ -262,7 +262,7 @@ static void nonempty(search *k, sz e, path *at) {
     if (lo >= 1) continue;
     add_fact(k, sym_addi(k->c, ext, -1), at);
     if (sp(s, ext)->n != 1) continue;
-    const smono *m = sm(s, sp(s, ext)->t[0].mono); /* of a product of sizes no factor is 0 */
+    const smono *m = sm(s, sp(s, ext)->t[0].mono); /* a product of sizes is not 0: no factor is 0 */
     for (uint32_t j = 0; j < m->n && m->deg > 1; j++) {
       sym_interval(s, sa(s, m->a[j])->self, &lo, &hi);
       if (lo == 0) add_fact(k, sym_addi(k->c, sa(s, m->a[j])->self, -1), at);

@@ -4,16 +4,18 @@
 #include <string.h>
 
 typedef struct row {
-  atom a;
-  sz by;
+  atom a; /* the atom */
+  sz by;  /* what stands for it */
 } row;
 typedef struct subst {
-  symtab *s;
-  ctx *c;
-  sym_fn f;
-  void *env;
-  row *rows, few[64];
-  uint32_t cap, n;
+  symtab *s;    /* the table */
+  ctx *c;       /* context */
+  sym_fn f;     /* gives what stands for an atom */
+  void *env;    /* handed to f */
+  row *rows;    /* atoms done, by hash */
+  row few[64];  /* the first rows */
+  uint32_t cap; /* number of rows, a power of two */
+  uint32_t n;   /* rows in use */
 } subst;
 static sz rebuild(subst *k, sz e);
 
@@ -87,8 +89,8 @@ sz sym_subst(ctx *c, sz e, sym_fn f, void *env) {
   return rebuild(&k, e);
 }
 typedef struct swap {
-  atom a;
-  sz by;
+  atom a; /* the atom */
+  sz by;  /* what stands for it */
 } swap;
 static sz swap_one(ctx *c, void *env, atom a) {
   (void)c;
@@ -121,18 +123,19 @@ sz sym_canon(ctx *c, sz e) {
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
 typedef struct value {
-  atom a;
-  bool ok;
-  int64_t v;
+  atom a;    /* the atom; 0: empty */
+  bool ok;   /* it has a value */
+  int64_t v; /* the value */
 } value;
 typedef struct eval {
-  symtab *s;
-  sym_valuefn f;
-  void *env;
-  value seen[64]; /* of atoms with parts, so that shared parts are computed once; a full table stays as it is */
-  uint32_t n;
-  bool ready; /* seen is initialised: most expressions never need it */
-  uint64_t steps;
+  symtab *s;     /* the table */
+  sym_valuefn f; /* gives the value of an atom */
+  void *env;     /* handed to f */
+  /* values of atoms with parts, so that shared parts are computed once; a full table stays as it is */
+  value seen[64];
+  uint32_t n;     /* entries of seen in use */
+  bool ready;     /* seen is initialised: most expressions never need it */
+  uint64_t steps; /* atoms looked at so far */
 } eval;
 static bool evaluate(eval *k, sz e, int64_t *v);
 static bool eval_parts(eval *k, const satom *x, int64_t *v) {

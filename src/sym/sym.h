@@ -94,8 +94,8 @@ int64_t sym_term(ctx *c, sz e, uint32_t i, uint32_t *natoms, const atom **atoms,
 /* e = coef*a + rest with a in neither coef nor rest. False if a occurs inside another atom or with exponent > 1.
  * coef is 0 if a does not occur. */
 bool sym_linear(ctx *c, sz e, atom a, sz *coef, sz *rest);
-/* the same for an e of variables and sizes alone, quickly: the coefficient, a number; false: it is another kind of
- * e, or of coefficient */
+/* as sym_linear, but quickly, for an e of variables and sizes alone and a coefficient that is a number; false:
+ * another kind of e */
 bool sym_plain_coef(ctx *c, sz e, atom a, int64_t *k);
 bool sym_uses(ctx *c, sz e, atom a);           /* anywhere, also inside other atoms */
 bool sym_uses_kind(ctx *c, sz e, atom_kind k); /* e.g. AT_DATA anywhere inside */
@@ -153,7 +153,8 @@ void sym_forget(ctx *c);
 /* e.g. `2*N + 3`, `(S + 64)//128`, `min(512, S)`, `x >= 0 ? a : b`, `data(7, 0, 9)`; vars by name, odd names between
  * backticks. Depends on content only */
 void sym_print(ctx *c, sz e, sbuf *b);
-const char *sym_str(ctx *c, sz e); /* in the context's arena; for messages: cut off with ... when very long */
+/* its text in the context's arena; for messages: cut off with ... when very long */
+const char *sym_str(ctx *c, sz e);
 /* Reads what sym_print wrote (and % and unary minus anywhere). names resolves identifiers (vars, symbols) to sz;
  * returns 0 and records an error at pos on bad text. *s is advanced past the expression. */
 sz sym_parse(ctx *c, const char **s, sz (*names)(void *env, const char *name, size_t n), void *env, srcpos pos);

@@ -53,7 +53,7 @@ typedef struct sterm {
 } sterm;
 typedef struct spoly {
   uint32_t n;       /* number of terms; 0: the number 0 */
-  uint32_t hash;    /* of the terms, in this context */
+  uint32_t hash;    /* hash of the terms, in this context */
   const sterm *t;   /* the terms, by monomial number */
   uint8_t depth;    /* greatest depth of its atoms */
   uint8_t kinds;    /* bit per atom_kind anywhere inside */
@@ -63,7 +63,7 @@ typedef struct spoly {
   uint32_t rstate;  /* state that lo and hi are of; 0: none */
   uint32_t vstate;  /* state that val and known are of; 0: none */
   uint32_t cstate;  /* state that canon is of; 0: none */
-  sz canon;         /* after permanent substitutions, in state cstate */
+  sz canon;         /* this polynomial after permanent substitutions, in state cstate */
   int64_t lo, hi;   /* range in state rstate; inclusive */
   uint64_t bloom;   /* one bit per atom inside, by number modulo 64 */
   uint64_t content; /* hash of the terms by content: the same in every context */
@@ -71,7 +71,7 @@ typedef struct spoly {
 } spoly;
 typedef struct fact {
   sz p;             /* the polynomial that is >= 0 */
-  uint32_t number;  /* of this fact alone, as long as the context lives */
+  uint32_t number;  /* number of this fact alone, as long as the context lives */
   uint32_t before;  /* state without it */
   atom bound;       /* p bounds this atom alone: kept as its range, not as a fact to search; else 0 */
   int64_t flo, fhi; /* the atom's flo and fhi without it */
@@ -151,7 +151,7 @@ static inline symtab *sym_tab(ctx *c) {
   return s ? s : sym_tab_new(c);
 }
 void sym_overflow(symtab *s);                /* unwinds, or marks the trial under way as failed */
-void sym_limit(symtab *s, const char *what); /* the same for other limits */
+void sym_limit(symtab *s, const char *what); /* other limits, treated as sym_overflow does */
 static inline satom *sa(symtab *s, atom a) { return &s->atom_chunks[a / CHUNK][a % CHUNK]; }
 static inline spoly *sp(symtab *s, sz e) { return &s->poly_chunks[e / CHUNK][e % CHUNK]; }
 static inline smono *sm(symtab *s, uint32_t m) { return &s->mono_chunks[m / CHUNK][m % CHUNK]; }
@@ -191,7 +191,8 @@ trial table_trial(symtab *s);
 void table_undo(symtab *s, trial t);
 bool memo_get(memo *m, uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t *v);
 void memo_put(symtab *s, memo *m, uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t v);
-int sym_order(symtab *s, sz a, sz b); /* by content, the same in every context (but for variables of one name) */
+/* order by content, the same in every context (but for variables of one name) */
+int sym_order(symtab *s, sz a, sz b);
 int sym_order_atom(symtab *s, atom a, atom b);
 
 /* poly.c */

@@ -73,7 +73,7 @@ static void set_put(symtab *s, hashset *h, uint32_t hash, uint32_t id) {
     uint32_t cap = h->cap ? h->cap * 2 : 1024, top = 0;
     hashslot *slot = NEWN(s->a, hashslot, cap);
     for (uint32_t i = 0; i < h->cap; i++) top = h->slot[i].id > top ? h->slot[i].id : top;
-    hashslot *in = NEWN(s->a, hashslot, top + 1); /* by number */
+    hashslot *in = NEWN(s->a, hashslot, top + 1); /* entries by number */
     for (uint32_t i = 0; i < h->cap; i++) in[h->slot[i].id] = h->slot[i];
     for (uint32_t i = 1; i <= top; i++)
       if (in[i].id) put_new(slot, cap, in[i]);

@@ -216,13 +216,13 @@ const char *sym_str(ctx *c, sz e) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 typedef struct rd {
-  ctx *c;
-  const char *p;
-  sz (*names)(void *, const char *, size_t);
-  void *env;
-  srcpos pos;
-  bool bad;
-  int depth;
+  ctx *c;                                    /* context */
+  const char *p;                             /* next character */
+  sz (*names)(void *, const char *, size_t); /* gives the size of a name */
+  void *env;                                 /* handed to names */
+  srcpos pos;                                /* position, for messages */
+  bool bad;                                  /* an error was found */
+  int depth;                                 /* nesting */
 } rd;
 static sz rexpr(rd *r);
 static void skip(rd *r) {
@@ -263,7 +263,7 @@ static bool range_end(rd *r, int64_t *v) {
   *v = negative ? -(int64_t)n : (int64_t)n;
   return true;
 }
-static sz rdata(rd *r) { /* after `data(` */
+static sz rdata(rd *r) { /* Reads what follows `data(`. */
   uint64_t id;
   int64_t lo = -SYM_INF, hi = SYM_INF;
   if (!number(r, UINT32_MAX, &id)) return 0;

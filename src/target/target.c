@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 static const struct {
-  const char *name, *text;
+  const char *name; /* name of the target */
+  const char *text; /* contents of its file */
 } builtin[] = {
 #include "targets.inc"
 };
@@ -28,8 +29,8 @@ static uint64_t number(const char *v, bool *ok) {
   return n;
 }
 typedef struct parsed {
-  target t;
-  const char *required;
+  target t;             /* the target */
+  const char *required; /* CPU flags that `host` detection needs */
 } parsed;
 /* One line; false: the key is unknown. *ok: the value is good. */
 static bool set(parsed *p, const char *k, const char *v, bool *ok) {

@@ -87,7 +87,7 @@ static void cut(const char *file, const char *text) {
     if (head) {
       const char *n = s + 3;
       size_t k = 0;
-      if (*n == '"' && strstr(n, "::")) n = strstr(n, "::") + 2; /* of a domain */
+      if (*n == '"' && strstr(n, "::")) n = strstr(n, "::") + 2; /* skips the domain */
       while (word_char((unsigned char)n[k])) k++;
       piece p = {.text = arena_strndup(a, s, (size_t)(e - s)),
                  .name = arena_strndup(a, n, k),

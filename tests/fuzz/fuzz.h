@@ -14,7 +14,8 @@ enum { CASE_BYTES = 1 << 30 };
 
 /* ---- what a target defines; entry.c calls it ------------------------------------------------- */
 void fuzz_one(const uint8_t *p, size_t n);
-size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed); /* in place; the new length */
+/* changes p in place; gives the new length */
+size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed);
 
 /* ---- for targets ----------------------------------------------------------------------------- */
 

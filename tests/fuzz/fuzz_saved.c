@@ -22,7 +22,7 @@ typedef struct change {
   uint16_t at;
   int32_t v; /* added to what is there when bytes & 4 is set */
 } change;
-typedef struct head { /* as in driver/cache_entry.c */
+typedef struct head { /* layout of an entry's head, as in driver/cache_entry.c */
   char magic[8];
   uint8_t digest[32], key[32], weights_digest[32];
   uint64_t described, code, weights;

@@ -62,7 +62,8 @@ typedef struct subject {
   strvec refs;
 } subject;
 
-static void find_refs(subject *u) { /* in the folder of the model: base.npz, base.v*.npz, base.ref*.npz */
+/* Finds references in the folder of the model: base.npz, base.v*.npz, base.ref*.npz. */
+static void find_refs(subject *u) {
   const char *dir = path_dir(u->a, u->path);
   size_t n = strlen(u->base);
   struct dirent **all;
@@ -96,7 +97,7 @@ static const char *turned(char *why, size_t room, const char *name, const ndarra
 }
 typedef struct criterion {
   tolerance t;
-  double cosine;  /* of rows, instead; 0: none */
+  double cosine;  /* least cosine of rows that is asked for instead; 0: none */
   double largest; /* so much of the largest value is allowed, too */
 } criterion;
 static criterion criterion_of(subject *u, const char *ref) {

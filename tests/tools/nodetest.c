@@ -34,7 +34,7 @@
 typedef struct outcome {
   bool ok, ran;         /* ran: compiled code gave the results */
   uint32_t bound;       /* inputs compiled in */
-  uint32_t evaluations; /* by the evaluator, while compiling and running */
+  uint32_t evaluations; /* cases that the evaluator ran, while compiling and running */
   float compile_ms;
   char text[600], why_bound[200];
 } outcome;

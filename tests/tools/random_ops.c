@@ -61,7 +61,7 @@ typedef struct board { /* shared with the children */
   lot now; /* being made: to know which it was that crashed */
   bool making;
   bool bad[MAX_BATCH];
-  char text[TEXT]; /* of the last that failed */
+  char text[TEXT]; /* text of the last call that failed */
   bool failed, finished;
   way way;
 } board;
@@ -480,7 +480,7 @@ static nature nature_of(const emodule *m) {
 /* Symbols instead of sizes, where the definition allows it: some decide by the size what they compute, or assume
  * what is not so here. An index may leave its axis where nothing is computed, which numbers show and
  * symbols do not: with empty outputs every condition counts. */
-static bool size_here(void *env, atom a, int64_t *v) { /* of those of shape_of */
+static bool size_here(void *env, atom a, int64_t *v) { /* The size of a symbol made by shape_of. */
   unsigned op, module;
   unsigned long long seed;
   long long n;

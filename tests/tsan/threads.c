@@ -59,7 +59,7 @@ static size_t bytes(const ek_rt_tensor *t, const int64_t *dims) {
     if (__builtin_mul_overflow(n, (size_t)dims[k], &n)) return SIZE_MAX;
   return n;
 }
-enum { ROOM = 64 << 20 }; /* as many threads times that must fit into memory */
+enum { ROOM = 64 << 20 }; /* bytes: as many threads times that must fit into memory */
 static bool small(const ek_rt_model *m, const int64_t *dims) {
   for (int64_t i = 0; i < m->outputs; dims += m->out[i++].rank)
     if (bytes(&m->out[i], dims) > ROOM) return false;

@@ -17,12 +17,12 @@ typedef struct pass_check {
   ndarray *in;
   const ndarray **ref;
   uint64_t seed;
-  double tolerance; /* of the worst difference over the largest value */
+  double tolerance; /* allowed difference, as a part of the largest value */
   const char *show; /* print the module after this pass */
   bool talk, only_end;
   uint32_t bad; /* complaints so far */
   double ms, worst;
-  uint32_t points, skipped; /* of the tile-local check */
+  uint32_t points, skipped; /* points of the tile-local check, and those left out */
 } pass_check;
 
 static inline double pc_random(pass_check *p) { /* 0..1 */
@@ -95,7 +95,7 @@ static inline double pc_value(const ndarray *x, int64_t i) {
   scalar v = et_load(x->type, (const char *)x->data + i * et_bytes(x->type));
   return et_kind(x->type) == K_FLOAT ? v.f : (double)v.i;
 }
-/* over the largest value; inf when one is NaN or shapes differ */
+/* The largest difference over the largest value; inf when one is NaN or shapes differ. */
 static inline double pc_difference(const ndarray *a, const ndarray *b) {
   int64_t n, k;
   double worst = 0, big = 1e-9;

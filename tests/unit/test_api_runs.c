@@ -231,7 +231,8 @@ static void purse_free(void *user, void *m, size_t bytes) {
   p->live -= bytes;
   free(m);
 }
-static ek_code whole_life(fixture *f, purse *p, bool *good) { /* from the session to the result, as far as it gets */
+/* A whole life, from the session to the result, as far as it gets. */
+static ek_code whole_life(fixture *f, purse *p, bool *good) {
   ek_session_options so;
   ek_session_options_init(&so);
   so.alloc = purse_alloc, so.free = purse_free, so.alloc_user = p;
@@ -618,7 +619,8 @@ static void watching(void **state) {
   ek_options_init(&o);
   o.watch = two, o.cache = "";
   assert_int_equal(ek_compile(f->m, &o, &code), EK_OK);
-  assert_int_equal(ek_module_outputs(code), 3); /* in the order of the nodes, behind the model's own */
+  /* outputs stand in the order of the nodes, behind the model's own */
+  assert_int_equal(ek_module_outputs(code), 3);
   assert_int_equal(ek_module_find_output(code, "b"), 1);
   assert_int_equal(ek_module_find_output(code, "logits"), 2);
   ek_module_close(code);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-/* after the above */
+/* after the standard headers */
 #include <cmocka.h>
 
 typedef struct values {

@@ -571,7 +571,7 @@ static void test_limit(void **state) {
   assert_int_not_equal(access(other, F_OK), 0);
   assert_int_equal(access(foreign, F_OK), 0); /* not ours */
 }
-static void test_file_size(void **state) { /* as a full disk */
+static void test_file_size(void **state) { /* The limit of a file's size stands for a full disk. */
   (void)state;
   ek_options o = options();
   pid_t pid = fork();
@@ -598,7 +598,7 @@ static void test_processes(void **state) { /* several at once: each has its resu
       if ((pid[i] = fork()) != 0) continue;
       made k = make(NULL, tiny, &o, NULL);
       bool good = k.n == 12;
-      for (int j = 0; good && j < 50; j++) { /* with one that removes it again and again */
+      for (int j = 0; good && j < 50; j++) { /* runs beside a process that removes the entry again and again */
         if (i == 0) empty_folder(folder_);
         made q = make(NULL, tiny, &o, NULL);
         good = !memcmp(k.out, q.out, sizeof(float) * 12);

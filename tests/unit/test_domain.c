@@ -15,7 +15,8 @@
 
 enum { MOST = 12 };
 typedef struct one {
-  const char *index, *nodes; /* of a graph with inputs x: f32[3, 2], z: f32[2, 2] and this, and the output y */
+  /* nodes of a graph with inputs x: f32[3, 2], z: f32[2, 2] and `index`, and the output y */
+  const char *index, *nodes;
   int64_t dims[2], rank, i[MOST];
   const char *says; /* NULL: it runs */
 } one;
@@ -106,7 +107,7 @@ static const one cases[] = {
     {"i: i64[3]", CONSTANT("k", "", "[2]") LOOP, {3}, 1, {1, -3, 0}, NULL},
     {"i: i64[3]", CONSTANT("k", "", "[3]") LOOP, {3}, 1, {1, -3, 0}, "g: Gather: index 3 at [0] is out of range -3..2"},
     {"i: i64[3]", CONSTANT("k", "", "[0]") LOOP, {3}, 1, {9, 9, 9}, NULL},
-    /* of constants it is known before the run, which fails nevertheless where nothing is compiled */
+    /* With constants the failure is known before the run, which fails nevertheless where nothing is compiled. */
     {"i: i64[2]", CONSTANT("k", "2", "[0, 5]") "y: f32[2, 2] = Gather(x, k) \"g\"", {2}, 1, {0},
      "g: Gather: index 5 at [1] is out of range -3..2"},
 };

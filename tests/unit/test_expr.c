@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-/* after the above */
+/* after the standard headers */
 #include <cmocka.h>
 
 static int setup(void **state) {
@@ -140,7 +140,7 @@ static void matmul(void **state) {
   float want[45 * 7];
   for (int p = 0; p < 45; p++)
     for (int q = 0; q < 7; q++) {
-      double s = 0; /* of products in f32, rounded when it is whole */
+      double s = 0; /* sum of products in f32, rounded when it is whole */
       for (int r = 0; r < 33; r++)
         s += (double)(((const float *)A.data)[p * 33 + r] * ((const float *)B.data)[r * 7 + q]);
       want[p * 7 + q] = (float)s;
@@ -202,7 +202,7 @@ static void shared_reductions(void **state) {
   static const char *const pairs[][2] = {
       {"stage y: f32 [i<3, j<400] = x[i, j] / (sum[k<400] x[i, k])",
        "stage s: f32 [i<3] = sum[k<400] x[i, k]\nstage y: f32 [i.1<3, j<400] = x[i.1, j] / s[i.1]"},
-      {"stage y: f32 [i<3, j<400] = x[i, j] / (max[k<3] x[k, j])", /* of a column */
+      {"stage y: f32 [i<3, j<400] = x[i, j] / (max[k<3] x[k, j])", /* the maximum of a column */
        "stage s: f32 [j<400] = max[k<3] x[k, j]\nstage y: f32 [i<3, j.1<400] = x[i, j.1] / s[j.1]"},
       {"stage y: f32 [i<3, j<3] = sum[k<400] x[i, k] * (max[l<3] x[l, k]) + x[j, k] * (sum[q<3] x[q, k])",
        "stage s: f32 [k<400] = max[l<3] x[l, k]\nstage r: f32 [k.1<400] = sum[q<3] x[q, k.1]\n"
@@ -1109,7 +1109,7 @@ static void constants(void **state) {
   expr_print(m, &b, (print_opts){0});
   assert_non_null(strstr(b.s, "tensor b: bf16[2, 2] const [1, -1, inf, 0]\n"));
   assert_non_null(strstr(b.s, "const sha256:"));
-  /* by reference into a file */
+  /* a constant by reference into a file */
   const char *path = path_join(ctx_arena(c), EK_BINARY_DIR, "test_expr.weights");
   assert_true(file_write(c, path, (char[1300]){1, 2, 3}, 1300));
   bytes f;

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* after the above */
+/* after the standard headers */
 #include <cmocka.h>
 
 static uint32_t seed = 1;

@@ -3,7 +3,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
-/* after the above */
+/* after the standard headers */
 #include <cmocka.h>
 
 static const char source[] =

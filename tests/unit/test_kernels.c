@@ -22,7 +22,7 @@ static const limit own[] = {
     {"squeeze_excite", 5},  {"group_norm_decomposed", 2}, {"conv_transpose", 17},        {"unet", 10},
     {"fully_conv", 5},
 };
-/* in the folders of EK_TEST_MODELS */
+/* limits of models in the folders of EK_TEST_MODELS */
 static const limit foreign[] = {
     {"fastestdet/fastestdet.onnx", 87},
     {"ultraface_rfb320/ultraface_rfb320_simplified.onnx", 50},

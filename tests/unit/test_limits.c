@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* after the above */
+/* after the standard headers */
 #include <cmocka.h>
 
 /* ---- texts made of repeated pieces ----------------------------------------------------------- */

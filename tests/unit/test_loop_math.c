@@ -212,7 +212,8 @@ static void test_functions(void **s) {
         double x = get(f64, xs, i), u = ulps(get(f64, ys, i), f->ref((long double)x), f64);
         if (u > worst) worst = u, at = x, res = get(f64, ys, i);
       }
-      bool far = f->op == OP_EXP || f->op == OP_SINH || f->op == OP_COSH; /* with lookups: an ulp for each 22 of x */
+      /* functions by lookups: an ulp for each 22 of x */
+      bool far = f->op == OP_EXP || f->op == OP_SINH || f->op == OP_COSH;
       double limit = (f64 ? f->limit64 : f->limit32) + (far && kd->has >= WIDE ? 4 : 0.1);
       printf("  %s %.2f", f64 ? "f64" : "f32", worst);
       if (worst > limit) printf(" (at %a: %a, expected %a)", at, res, (double)f->ref((long double)at)), any = true;
@@ -315,7 +316,7 @@ static void test_pow(void **s) {
 /* Constant exponents go shorter ways. */
 static void test_pow_constant(void **s) {
   (void)s;
-  enum { BY_ROOTS = 9 }; /* from here on products of several roots, or one over them */
+  enum { BY_ROOTS = 9 }; /* kind from which on functions are products of several roots, or one over them */
   static const double ys_[] = {0, 0.5, 1, 2, 3, 4, -1, -2, 1.5, 0.25, 0.75, 1.25, 1.75, -0.25, -0.5, -0.75, -1.5},
                       odd[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-140, 0x1.fp127, -1};
   double worst = 0;

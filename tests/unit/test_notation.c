@@ -41,7 +41,7 @@ static void test_library(void **state) {
     sbuf a = sbuf_new(ctx_arena(c)), b = sbuf_new(ctx_arena(c));
     for (uint32_t i = 0; i < notation_count(l); i++) opdef_print(notation_nth(l, i), &a);
     oplib *again = notation_lib(c);
-    notation_add_builtin(again); /* for the shared functions */
+    notation_add_builtin(again); /* the library has the shared functions */
     assert_true(notation_add(again, a.s, a.n, "printed.ek"));
     for (uint32_t i = 0; i < notation_count(again); i++) opdef_print(notation_nth(again, i), &b);
     assert_string_equal(a.s, b.s);

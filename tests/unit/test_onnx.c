@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-/* after the above */
+/* after the standard headers */
 #include <cmocka.h>
 
 static int setup(void **state) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* after the above */
+/* after the standard headers */
 #include <cmocka.h>
 
 static int setup(void **state) {
@@ -1031,7 +1031,7 @@ static void limits(void **state) {
   assert_true(lo == -SYM_INF && hi == SYM_INF);
   sym_range(c, sym_mul(c, wide1, wide2), &lo, &hi);
   assert_true(lo == SYM_INF - 1 && hi == SYM_INF);
-  /* over variables it cannot be hidden: an error, not a blow-up, or the expression itself */
+  /* An expression over variables cannot be hidden: an error, not a blow-up, or the expression itself. */
   y = sym_var(c, "y", N);
   volatile bool failed = false;
   uint32_t mark = diag_mark(c);

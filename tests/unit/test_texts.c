@@ -27,7 +27,7 @@ static const char *const names[] = {
 };
 enum { NAMES = sizeof names / sizeof *names };
 
-static const char *model(ctx *c, uint32_t k) { /* with names[k] and those behind it */
+static const char *model(ctx *c, uint32_t k) { /* The model with names[k] and those behind it. */
   const char *q[16];
   for (uint32_t i = 0; i < 16; i++) {
     sbuf b = sbuf_new(ctx_arena(c));

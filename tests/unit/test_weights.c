@@ -103,7 +103,7 @@ static void fixed_points(void **state) {
     float *x = malloc((size_t)(k.depth * k.nr) * 4), *most = calloc((size_t)k.nr, 4);
     uint8_t *to = malloc((size_t)packing_item(&k));
     for (int64_t l = 0; l < k.nr; l++) {
-      float size = rnd(5) ? (float)exp2((double)(rnd(40) - 20)) : 0; /* of a column, some of which are empty */
+      float size = rnd(5) ? (float)exp2((double)(rnd(40) - 20)) : 0; /* size of a column; some are empty */
       for (int64_t p = 0; p < k.depth; p++) {
         float *e = &x[p * k.nr + l];
         *e = size * (rnd(9) ? (float)(rnd(2000001) - 1000000) / 1e6f : (float)(rnd(3) - 1));
@@ -394,7 +394,7 @@ static void matrix(FILE *f, const char *name, int seed) {
   for (int i = 0; i < 1600; i++) fprintf(f, "%s%d", i ? ", " : "", (i * 7 + seed) % 5 - 2);
   fprintf(f, "]\n");
 }
-static written model(int seed) { /* of the second matrix */
+static written model(int seed) { /* The weights of the second matrix. */
   written t;
   FILE *f = open_memstream(&t.s, &t.n);
   fprintf(f, "graph \"g\" ir 8 opset 17 {\n  input x: f32[N, 40]\n");

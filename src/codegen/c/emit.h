@@ -21,7 +21,7 @@ typedef struct cem {
   ctx *c;              /* context */
   arena *a;            /* memory */
   const lmodule *m;    /* module of the function */
-  const lfunc *f;      /* after loop_expand */
+  const lfunc *f;      /* the function, after loop_expand */
   sbuf *b;             /* gets the text */
   int depth;           /* levels of indentation */
   bool *need;          /* per instruction: its value is used */

@@ -11,7 +11,7 @@ typedef struct unit {
 } unit;
 typedef struct batch {
   ctx *c;           /* context */
-  target t;         /* as given; emitters resolve copies */
+  target t;         /* the machine as given; emitters resolve copies */
   code_opts o;      /* how code is made */
   const lmodule *m; /* module of the functions */
   map *by_name;     /* function name -> index into units */

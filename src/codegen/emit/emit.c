@@ -36,10 +36,10 @@ bool emit_tries(const emitter *e, const target *t, int codegen) {
   return asked && e->object && (!e->has || e->has(t));
 }
 
-typedef struct turn { /* of one emitter */
-  batch *b;
-  const emitter *e;
-  target t; /* resolved by the emitter's `ready` */
+typedef struct turn { /* what one emitter has to do */
+  batch *b;           /* the functions */
+  const emitter *e;   /* the emitter */
+  target t;           /* resolved by the emitter's `ready` */
 } turn;
 static const char *symbol_of(void *env, const char *func) {
   const unit *u = batch_unit(env, func);

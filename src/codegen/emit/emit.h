@@ -33,9 +33,9 @@ typedef struct code_opts {
 /* ---- in this process ------------------------------------------------------------------------- */
 typedef struct jit jit;
 typedef struct jit_stats {
-  uint32_t functions;  /* in all modules added */
+  uint32_t functions;  /* number of functions in all modules added */
   uint32_t compiled;   /* different functions compiled */
-  uint32_t own;        /* of those compiled: by codegen/x86 */
+  uint32_t own;        /* number of functions compiled by codegen/x86 */
   uint64_t code_bytes; /* size of all objects */
   double emit_ms;      /* milliseconds to the emitter's first form, summed over threads */
   double pass_ms;      /* milliseconds in LLVM's passes, summed over threads */

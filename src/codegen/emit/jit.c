@@ -6,22 +6,22 @@
 #include "codegen/llvm/llvm.h"
 
 typedef struct object {
-  const char *symbol;
-  bytes obj;
+  const char *symbol; /* symbol that it defines */
+  bytes obj;          /* the object file */
 } object;
 struct jit {
-  ctx *c;
-  arena *a; /* the context's */
-  target t; /* as given */
-  code_opts o;
+  ctx *c;              /* context */
+  arena *a;            /* the context's */
+  target t;            /* the machine as given */
+  code_opts o;         /* how code is made */
   orc *orc;            /* NULL: not needed so far */
   VEC(image *) images; /* one per module added before ORC was needed */
-  VEC(object) objects; /* of all modules, in the order of compilation */
+  VEC(object) objects; /* objects of all modules, in the order of compilation */
   map *symbols;        /* function name -> index into names */
   strvec names;        /* symbols of functions */
   map *defined;        /* symbol -> 1 + index into objects */
   map *placed;         /* symbol -> address, of those in images */
-  jit_stats stats;
+  jit_stats stats;     /* counts and times */
 };
 
 jit *jit_new(ctx *c, const target *t, const code_opts *o) {

@@ -17,23 +17,26 @@ enum { SEGMENTS = 7, SECTIONS = 10, DYNAMIC = 16 };
 enum { S_NONE, S_SYMBOLS, S_HASH, S_STRINGS, S_RELOCATIONS, S_CODE, S_DATA, S_DYNAMIC, S_WEIGHTS, S_NAMES };
 
 typedef struct library {
-  ctx *c;
-  arena *a;
-  image_parts p;
-  image_library_spec s;
-  image_joined j;
-  VEC(Elf64_Sym) symbols; /* the null symbol, externs, entries */
-  uint32_t imports;       /* externs among them */
-  map *number;            /* name of an extern -> its symbol */
-  sbuf strings;           /* of the loader: names of symbols and libraries */
-  VEC(Elf64_Rela) relocations;
-  uint32_t relative; /* relocations that add the library's address, which come first */
-  bool libc, libm;   /* externs are looked for there */
-  Elf64_Dyn dynamic[DYNAMIC];
-  uint32_t n_dynamic;
-  Elf64_Shdr sh[SECTIONS];
-  uint64_t code, data, table, end; /* places of code, data, the loader's table, and of what is not loaded */
-  uint64_t weights;                /* place of the weights; 0: there are none */
+  ctx *c;                      /* context */
+  arena *a;                    /* memory */
+  image_parts p;               /* what is joined */
+  image_library_spec s;        /* what the library is called, and its weights */
+  image_joined j;              /* the joined objects */
+  VEC(Elf64_Sym) symbols;      /* the null symbol, externs, entries */
+  uint32_t imports;            /* externs among them */
+  map *number;                 /* name of an extern -> its symbol */
+  sbuf strings;                /* names of symbols and libraries, for the loader */
+  VEC(Elf64_Rela) relocations; /* what the loader fills in */
+  uint32_t relative;           /* relocations that add the library's address, which come first */
+  bool libc, libm;             /* externs are looked for there */
+  Elf64_Dyn dynamic[DYNAMIC];  /* entries of the loader's table */
+  uint32_t n_dynamic;          /* number of entries in `dynamic` */
+  Elf64_Shdr sh[SECTIONS];     /* section headers */
+  uint64_t code;               /* place of the code */
+  uint64_t data;               /* place of the data */
+  uint64_t table;              /* place of the loader's table */
+  uint64_t end;                /* place of what is not loaded */
+  uint64_t weights;            /* place of the weights; 0: there are none */
 } library;
 
 static uint64_t align(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }

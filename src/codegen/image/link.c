@@ -8,30 +8,32 @@
 #include <string.h>
 
 typedef struct object {
-  bytes b;
-  const Elf64_Shdr *sh;
-  uint32_t sections;
-  int64_t *place; /* of each section in the memory image; -1: not loaded */
-  const Elf64_Sym *sym;
-  uint32_t symbols;
-  const char *names;
-  size_t names_bytes;
-  bytes section_names; /* n 0: none */
+  bytes b;              /* the object file */
+  const Elf64_Shdr *sh; /* its section headers */
+  uint32_t sections;    /* number of sections */
+  int64_t *place;       /* place of each section in the memory image; -1: it is not loaded */
+  const Elf64_Sym *sym; /* its symbols */
+  uint32_t symbols;     /* number of symbols */
+  const char *names;    /* names of the symbols */
+  size_t names_bytes;   /* bytes of names */
+  bytes section_names;  /* n 0: none */
 } object;
 typedef struct linker {
-  ctx *c;
-  arena *a;
-  object *o;
-  uint32_t n;
-  bool any_extern;                 /* every name that no object defines may be an extern; else image_externs only */
-  map *defined;                    /* symbol -> its object << 32 | its number there */
-  map *slots, *jumps;              /* symbol -> place of its slot in the data, of its jump in the code */
-  uint64_t code, data, code_bytes; /* where the next code and data go; where data begins */
-  uint8_t *mem;
-  VEC(image_fixup) fixups;
-  sbuf names;
-  map *name_at;
-  const char *why;
+  ctx *c;                  /* context */
+  arena *a;                /* memory */
+  object *o;               /* the objects */
+  uint32_t n;              /* number of objects */
+  bool any_extern;         /* every name that no object defines may be an extern; else image_externs only */
+  map *defined;            /* symbol -> its object << 32 | its number there */
+  map *slots, *jumps;      /* symbol -> place of its slot in the data, of its jump in the code */
+  uint64_t code;           /* where the next code goes */
+  uint64_t data;           /* where the next data go */
+  uint64_t code_bytes;     /* where data begin */
+  uint8_t *mem;            /* the memory image */
+  VEC(image_fixup) fixups; /* pointers that loading fills in */
+  sbuf names;              /* names of the externs */
+  map *name_at;            /* name of an extern -> its offset in names */
+  const char *why;         /* why there is no result; NULL: nothing is wrong so far */
 } linker;
 
 static bool no(linker *k, const char *why) {

@@ -33,10 +33,10 @@ const image_extern image_externs[] = {
     {NULL, NULL, false}};
 
 struct image {
-  uint8_t *mem;
-  size_t bytes;
-  uint32_t n;
-  uint32_t entry[];
+  uint8_t *mem;     /* pages of the code and data */
+  size_t bytes;     /* number of their bytes */
+  uint32_t n;       /* number of entries */
+  uint32_t entry[]; /* offset of each entry in mem */
 };
 const image_extern *image_extern_of(const char *name) {
   for (const image_extern *e = image_externs; e->name; e++)

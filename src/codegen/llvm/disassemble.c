@@ -6,12 +6,14 @@
 #include <string.h>
 
 typedef struct listing {
-  const uint8_t *text, *names;
-  const Elf64_Sym *syms;
-  const Elf64_Rela *relas;
-  uint64_t n, nrelas; /* bytes of instructions; relocations */
-  bool *target;       /* per byte */
-  char label[24];
+  const uint8_t *text;     /* the instructions */
+  const uint8_t *names;    /* names of the symbols */
+  const Elf64_Sym *syms;   /* symbols of the object */
+  const Elf64_Rela *relas; /* relocations of the instructions */
+  uint64_t n;              /* bytes of instructions */
+  uint64_t nrelas;         /* number of relocations */
+  bool *target;            /* per byte: a jump leads there */
+  char label[24];          /* text of the label last asked for */
 } listing;
 
 /* the name that the bytes from .. to - 1 refer to; NULL */

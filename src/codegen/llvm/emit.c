@@ -30,8 +30,8 @@ static void note(em *e, LLVMValueRef v, const char *kind, LLVMValueRef *ops, uns
 }
 /* Slots of the call record (runtime.h) that have a name. */
 static const struct {
-  const char *name;
-  int slot;
+  const char *name; /* name of the field */
+  int slot;         /* number of its slot in the record */
 } call_fields[] = {{"in_dims", 2}, {"out_dims", 3}, {"arena", 4},       {"weights", 5},
                    {"threads", 8}, {"scratch", 9},  {"arena_bytes", 10}};
 static LLVMValueRef main_param(em *e, const lparam *p) {
@@ -361,8 +361,7 @@ LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod,
   lfunc g = *f->f; /* the module keeps the function as it is shown */
   g.a = a;
   loop_expand((lmodule *)f->m, &g, llvm_native, (void *)f->t);
-  em e_ = {.c = c, .a = a, .m = f->m, .f = &g, .t = f->t, .lc = lc, .mod = mod, .symbol = f->callee, .env = f->env},
-     *e = &e_;
+  em e_ = {.c = c, .a = a, .f = &g, .t = f->t, .lc = lc, .mod = mod, .symbol = f->callee, .env = f->env}, *e = &e_;
   em_types(e);
   e->b = LLVMCreateBuilderInContext(lc);
   CTX_TRY(c) { function_body(e, f->symbol); }

@@ -8,7 +8,6 @@
 typedef struct em {
   ctx *c;                  /* context */
   arena *a;                /* memory */
-  const lmodule *m;        /* module of the function */
   const lfunc *f;          /* the function, after loop_expand */
   const target *t;         /* the machine */
   LLVMContextRef lc;       /* LLVM's context */
@@ -52,8 +51,8 @@ LLVMValueRef em_alloca(em *e, LLVMTypeRef t, LLVMValueRef count, unsigned align)
 LLVMBasicBlockRef em_bb(em *e, const char *name);
 /* type.c */
 void em_types(em *e);
-LLVMTypeRef em_elem(em *e, etype t); /* as held in registers, one lane */
-LLVMTypeRef em_mem(em *e, etype t);  /* as held in memory */
+LLVMTypeRef em_elem(em *e, etype t); /* type of one lane in a register */
+LLVMTypeRef em_mem(em *e, etype t);  /* type of an element in memory */
 LLVMTypeRef em_vec(LLVMTypeRef t, unsigned lanes);
 LLVMTypeRef em_type(em *e, ltype t);
 LLVMValueRef em_const(em *e, ltype t, scalar k);
@@ -68,7 +67,7 @@ LLVMValueRef em_hreduce(em *e, const linst *i);
 /* mem.c */
 void em_alias(em *e); /* makes the scopes */
 uint32_t em_base_of(em *e, lv p);
-void em_near(em *e, lv index); /* after the value of an index has been emitted */
+void em_near(em *e, lv index); /* to be called after the value of an index has been emitted */
 LLVMValueRef em_load(em *e, const linst *i);
 void em_store(em *e, const linst *i);
 void em_prefetch(em *e, const linst *i);

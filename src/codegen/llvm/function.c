@@ -3,9 +3,9 @@
 #include "codegen/llvm/emit.h"
 
 typedef struct compiling {
-  LLVMContextRef lc;
-  LLVMModuleRef mod;
-  LLVMTargetMachineRef tm;
+  LLVMContextRef lc;       /* LLVM's context */
+  LLVMModuleRef mod;       /* the module */
+  LLVMTargetMachineRef tm; /* the target machine */
   LLVMMemoryBufferRef buf; /* the object; NULL: not there yet */
 } compiling;
 static void drop(compiling *k) {

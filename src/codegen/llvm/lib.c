@@ -69,7 +69,7 @@ static void load(void) {
     return;
   }
   static const char *const functions[] = {
-  /* in the order of the table's members */
+  /* names in the order of the table's members */
 #define F(type, name, arguments) #name,
 #include "codegen/llvm/functions.def"
 #undef F

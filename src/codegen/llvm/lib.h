@@ -13,6 +13,6 @@ typedef struct llvm_functions {
 #undef F
 } llvm_functions;
 extern llvm_functions ek_llvm; /* filled once per process, as LLVM's own registry of targets is */
-void llvm_need(ctx *c);        /* before any call; unwinds when LLVM cannot be loaded */
+void llvm_need(ctx *c);        /* to be called before any function of LLVM; unwinds when LLVM cannot be loaded */
 #include "llvm_names.h"
 #endif

@@ -24,10 +24,11 @@ static LLVMMetadataRef distinct(em *e, LLVMMetadataRef domain, const char *name)
 /* ---- common addresses ------------------------------------------------------------------------ */
 enum { NEAR = 24 };
 typedef struct near_base {
-  lv index, p;
-  etype t;
-  uint32_t n;
-  LLVMValueRef at;
+  lv index;        /* the index */
+  lv p;            /* the pointer */
+  etype t;         /* element type */
+  uint32_t n;      /* accesses that share it */
+  LLVMValueRef at; /* its address */
 } near_base;
 static near_base *near_of(const em *e, lv index, lv p) {
   uint64_t x;
@@ -200,7 +201,7 @@ LLVMValueRef em_load(em *e, const linst *i) {
   return t == ET_BOOL ? LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(vt), "") : v;
 }
 void em_prefetch(em *e, const linst *i) {
-  /* to read; into the second level; data */
+  /* arguments: address; a read; into the second level; of data */
   LLVMValueRef a[4] = {address(e, (etype)li(e->f, i->a)->type.elem, i->a, i->b), LLVMConstInt(e->i32, 0, 0),
                        LLVMConstInt(e->i32, 2, 0), LLVMConstInt(e->i32, 1, 0)};
   em_intrin(e, "llvm.prefetch", &e->ptr, 1, a, 4);

@@ -77,17 +77,17 @@ void em_finish(ctx *c, LLVMModuleRef mod, LLVMTargetMachineRef tm, int level, co
 
 /* ---- the whole module in one LLVM module ----------------------------------------------------- */
 typedef struct whole {
-  ctx *c;
-  const target *t;
-  int level;
-  const lmodule *m;
-  const char *only;
-  LLVMContextRef lc;
-  LLVMModuleRef mod;
-  LLVMTargetMachineRef tm;
-  LLVMBuilderRef b;
-  LLVMMemoryBufferRef out;
-  char *text;
+  ctx *c;                  /* context */
+  const target *t;         /* the machine */
+  int level;               /* optimisation level */
+  const lmodule *m;        /* the module */
+  const char *only;        /* name of the one function that is wanted; NULL: all */
+  LLVMContextRef lc;       /* LLVM's context */
+  LLVMModuleRef mod;       /* LLVM's module */
+  LLVMTargetMachineRef tm; /* the target machine */
+  LLVMBuilderRef b;        /* builder */
+  LLVMMemoryBufferRef out; /* the result */
+  char *text;              /* text that LLVM allocated */
 } whole;
 static const char *own_name(void *env, const char *func) {
   const lmodule *m = env;
@@ -194,7 +194,7 @@ static void need_arena(em *e, LLVMValueRef fn, LLVMValueRef call) {
   LLVMBuildRet(e->b, LLVMConstInt(e->i64, E_USAGE, 0));
   LLVMPositionBuilderAtEnd(e->b, on);
 }
-/* of the runtime's object; only its address is used here */
+/* The pool's function is in the runtime's object; only its address is used here. */
 static LLVMValueRef pool_function(em *e, bool pool, const char *name) {
   if (!pool) return LLVMConstNull(e->ptr);
   LLVMValueRef f = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->vd, NULL, 0, 0));

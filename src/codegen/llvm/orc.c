@@ -4,7 +4,7 @@
 #include "codegen/llvm/emit.h"
 
 struct orc {
-  ctx *c;
+  ctx *c;              /* context */
   LLVMOrcLLJITRef jit; /* NULL: not open */
 };
 static void check(ctx *c, LLVMErrorRef e, const char *what) {

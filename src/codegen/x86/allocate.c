@@ -12,32 +12,38 @@
 
 enum { NEVER = 0x7fffffff };
 typedef struct life {
-  uint32_t start, end; /* 2i: before instruction i, 2i+1: its results */
-  uint32_t block;
-  uint32_t uses, use_at; /* its part of the list of uses; the walk's place in it */
-  uint32_t defs;
-  uint32_t forbidden;
-  uint32_t slot; /* 1 + slot */
-  uint32_t made; /* 1 + the last instruction that made it */
-  uint32_t load; /* 1 + the load that can be repeated wherever it is used; 0: none */
-  int8_t reg;    /* now, -1 */
-  bool local, spilled, stored, unread;
-  uint8_t deep;         /* loops around its innermost use */
-  double weight, blame; /* blame: what evictions during its life have cost in this walk */
+  uint32_t start;     /* 2i: before instruction i; 2i + 1: its results */
+  uint32_t end;       /* last place where it is needed, counted like start */
+  uint32_t block;     /* block of its first place */
+  uint32_t uses;      /* where its uses begin in ra.use; while counting, their number */
+  uint32_t use_at;    /* place of the walk among its uses */
+  uint32_t defs;      /* instructions that set it */
+  uint32_t forbidden; /* registers that it must not have, as bits */
+  uint32_t slot;      /* 1 + stack slot; 0: none */
+  uint32_t made;      /* 1 + the last instruction that made it */
+  uint32_t load;      /* 1 + the load that can be repeated wherever it is used; 0: none */
+  int8_t reg;         /* register that has it now; -1: none */
+  bool local;         /* lives in one block and is set once */
+  bool spilled;       /* lives in memory */
+  bool stored;        /* its slot has the value */
+  bool unread;        /* nothing uses it */
+  uint8_t deep;       /* loops around its innermost use */
+  double weight;      /* its uses, each counted as often as it runs */
+  double blame;       /* what evictions during its life have cost in this walk */
 } life;
 typedef struct ra {
-  x86_code *x;
-  life *l;
-  uint32_t *use; /* positions of instructions, by value */
-  vr owner[CLASSES][32];
-  uint32_t taken[CLASSES]; /* bits: registers that have an owner */
+  x86_code *x;             /* the code */
+  life *l;                 /* life of each value */
+  uint32_t *use;           /* positions of instructions, by value; NEVER ends each list */
+  vr owner[CLASSES][32];   /* value in each register; 0: none */
+  uint32_t taken[CLASSES]; /* registers that have an owner, as bits */
   vr *ends;                /* the values in the order of the ends of their lives */
   uint32_t ended;          /* how many of them are over */
-  mis out;
-  vr victim; /* to be spilled before the next walk */
-  uint8_t *depth;
-  double *often; /* how often an instruction counts */
-  uint32_t used; /* registers for integers, as bits */
+  mis out;                 /* the new code */
+  vr victim;               /* to be spilled before the next walk; 0: none */
+  uint8_t *depth;          /* per instruction: loops around it */
+  double *often;           /* per instruction: how often it runs */
+  uint32_t used;           /* registers for integers that were used, as bits */
 } ra;
 
 static void each(const mi *i, void (*fn)(void *env, vr v, const mi *i), void *env) {
@@ -59,17 +65,19 @@ static bool ends_block(const mi *i) { return i->op == G_LABEL || i->op == G_JMP 
 
 /* ---- lives ----------------------------------------------------------------------------------- */
 typedef struct loop {
-  uint32_t from, to;
-  double turns;
+  uint32_t from; /* instruction that begins it */
+  uint32_t to;   /* instruction that ends it */
+  double turns;  /* how often it runs its body */
 } loop;
 typedef struct look {
-  ra *r;
+  ra *r;                  /* allocation */
   uint32_t stored[ROOTS]; /* 1 + the last instruction that stored there */
-  uint32_t i, block;
-  loop *stack;
-  uint32_t n;
-  uint8_t deep;
-  double w;
+  uint32_t i;             /* the instruction */
+  uint32_t block;         /* number of the block */
+  loop *stack;            /* loops around the instruction */
+  uint32_t n;             /* number of loops on the stack */
+  uint8_t deep;           /* number of loops on the stack, at most 8 */
+  double w;               /* how often the instruction runs */
 } look;
 /* What a load has found may no longer be there, or its address not be at hand. */
 static bool stale(const look *k, uint32_t load) {

@@ -129,7 +129,7 @@ static vr follow(sel *e, uint32_t d, int64_t c, vr n) {
   vr v = recall_at(r, MEMO_STEP, &key, (uint64_t)c, 0);
   if (v) return v;
   uint32_t at = e->at, cur = e->cur;
-  e->at = e->cur = d - 1; /* in front of the loop */
+  e->at = e->cur = d - 1; /* what follows goes in front of the loop */
   form zero = xg_const(0), init, inc, times = n ? xg_var(n) : xg_const(c);
   init = n ? xg_mul(e, &r->from, &times) : xg_add(e, &zero, &r->from, c);
   inc = n ? xg_mul(e, &r->step, &times) : xg_add(e, &zero, &r->step, c);
@@ -274,7 +274,7 @@ form xg_mul(sel *e, const form *a, const form *b) {
     else
       put_term(&rest, a->t[i].v, a->t[i].c);
   }
-  while (rest.n) { /* by region, so that loops see what they do not change */
+  while (rest.n) { /* one region after the other, so that loops see what they do not change */
     form part = {0}, key = xg_var(n);
     uint32_t deep = xg_depth(e, &rest);
     for (uint32_t i = 0; i < rest.n; i++)

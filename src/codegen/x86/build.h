@@ -73,7 +73,6 @@ typedef struct sel {
   ctx *c;             /* context */
   arena *a;           /* memory */
   const lfunc *f;     /* the function, after loop_expand */
-  const target *t;    /* the machine */
   x86_code *x;        /* the code that is made */
   bool avx512;        /* the target has AVX-512 */
   unsigned vb;        /* bytes of a vector register */
@@ -131,7 +130,8 @@ shp xg_shape(sel *e, ltype t);
 vr xg_part(sel *e, lv v, unsigned q);
 vr xg_gpr(sel *e, lv v);
 form xg_form(sel *e, lv v);
-void xg_operand(sel *e, mi *i, lv v, unsigned q); /* as b, which may be memory */
+/* part q of a value as operand b of an instruction, which may be memory */
+void xg_operand(sel *e, mi *i, lv v, unsigned q);
 bool xg_lazy(const sel *e, lv v);
 vr xg_out(sel *e, lv v, unsigned q); /* where part q of the value goes */
 void xg_result(sel *e, lv v, unsigned n, const vr *p);
@@ -150,8 +150,9 @@ sop xg_extreme(const lfunc *f, const linst *i);
 static inline unsigned xg_by_size(unsigned bytes, unsigned b, unsigned w, unsigned d, unsigned q) {
   return bytes == 1 ? b : bytes == 2 ? w : bytes == 4 ? d : q;
 }
-unsigned xg_minmax_of(unsigned bytes, bool max, bool u); /* of whole numbers */
-/* of floats, NaN wins; y 0: part q of that value, which may be in memory */
+/* instruction for the minimum or maximum of whole numbers */
+unsigned xg_minmax_of(unsigned bytes, bool max, bool u);
+/* minimum or maximum of floats, NaN wins; y 0: the second operand is part q of `from`, which may be in memory */
 void xg_minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y, lv from, unsigned q);
 /* scalar.c */
 bool xg_scalar_int(sel *e, lv v, const linst *i, etype t); /* false: not known */

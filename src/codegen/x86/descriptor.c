@@ -8,8 +8,8 @@
 #include <string.h>
 
 typedef struct desc {
-  arena *a;
-  elf_object o;
+  arena *a;      /* memory */
+  elf_object o;  /* the object */
   uint32_t self; /* the data's beginning */
 } desc;
 static void word(desc *d, int64_t v) { sb_putn(&d->o.part[ELF_DATA], (const char *)&v, 8); }

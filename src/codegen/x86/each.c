@@ -97,7 +97,7 @@ static void gathered(sel *e, lv v, ltype t, const vr *g) {
   }
   xg_result(e, v, s.n, p);
 }
-static vr in_register(sel *e, lv v) { /* of one lane */
+static vr in_register(sel *e, lv v) { /* The value of one lane in a register. */
   return xg_shape(e, li(e->f, v)->type).fp ? xg_part(e, v, 0) : xg_gpr(e, v);
 }
 static lv result(sel *e, const linst *i, ltype t) { /* the instruction on one lane, with spare operands */
@@ -137,7 +137,7 @@ static void shuffled(sel *e, lv v, const linst *i) {
   xg_result(e, v, 1, g);
   if (i->type.elem == ET_I64) e->val[v].kind = VAL_FORM, e->val[v].f = xg_var(g[0]);
 }
-static void reduced(sel *e, lv v, const linst *i) { /* in the order of a tree */
+static void reduced(sel *e, lv v, const linst *i) { /* A reduction of all lanes, in the order of a tree. */
   static const uint8_t op[RED_COUNT] = {[RED_SUM] = OP_ADD, [RED_PROD] = OP_MUL, [RED_MAX] = OP_MAX,
                                         [RED_MIN] = OP_MIN, [RED_ANY] = OP_OR,   [RED_ALL] = OP_AND};
   val x[64];

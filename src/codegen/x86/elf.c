@@ -9,9 +9,10 @@ uint32_t elf_name(arena *a, elf_object *o, elf_symbol s) {
 }
 
 typedef struct writer {
-  sbuf b, names;
-  Elf64_Shdr sh[10];
-  uint32_t n;
+  sbuf b;            /* the file */
+  sbuf names;        /* names of the sections */
+  Elf64_Shdr sh[10]; /* headers of the sections */
+  uint32_t n;        /* number of sections */
 } writer;
 static uint32_t section(writer *w, const char *name, Elf64_Shdr h, const void *p, size_t n) {
   while (w->b.n % h.sh_addralign) sb_putc(&w->b, 0);

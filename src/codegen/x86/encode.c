@@ -18,17 +18,19 @@ static const vneeds needs[] = {
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
 /* 32-bit distance to a label, or to a place in the pool; what follows it in the instruction is in the text already */
 typedef struct patch {
-  uint32_t at, what;
+  uint32_t at;   /* offset of the distance in the text */
+  uint32_t what; /* number of the label, or place in the pool */
 } patch;
 typedef struct asmb {
-  const x86_code *x;
-  sbuf *t;
-  x86_text *out;
-  int32_t *label; /* places, -1 */
-  VEC(patch) jumps, pools;
-  uint32_t *slot; /* offsets from rsp */
-  uint32_t frame;
-  bool realign;
+  const x86_code *x; /* the code */
+  sbuf *t;           /* gets the bytes */
+  x86_text *out;     /* the result */
+  int32_t *label;    /* offset of each label in the text; -1: not placed yet */
+  VEC(patch) jumps;  /* distances to labels */
+  VEC(patch) pools;  /* distances to constants */
+  uint32_t *slot;    /* offsets from rsp */
+  uint32_t frame;    /* bytes of the stack frame */
+  bool realign;      /* the frame is aligned for vectors */
 } asmb;
 static void u8(asmb *s, unsigned v) { sb_putc(s->t, (char)v); }
 static void u32(asmb *s, uint32_t v) { sb_putn(s->t, (const char *)&v, 4); }
@@ -39,9 +41,9 @@ static void set32(asmb *s, uint32_t at, int64_t v) {
 
 /* ---- operands -------------------------------------------------------------------------------- */
 typedef struct rm {
-  bool mem;
-  unsigned reg;
-  amem m;
+  bool mem;     /* it is in memory */
+  unsigned reg; /* number of the register */
+  amem m;       /* the place in memory */
 } rm;
 static rm in_reg(vr r) { return (rm){.reg = r - 1}; }
 static rm in_mem(amem m) { return (rm){.mem = true, .m = m}; }
@@ -240,7 +242,8 @@ static void group1(asmb *s, unsigned digit, vr d, int64_t v) { /* add or and sub
 }
 static void binary(asmb *s, const mi *i) {
   static const struct {
-    uint8_t op, digit;
+    uint8_t op;    /* opcode */
+    uint8_t digit; /* digit of the opcode where an immediate follows */
   } t[] = {[G_ADD - G_ADD] = {0x03, 0},
            [G_SUB - G_ADD] = {0x2B, 5},
            [G_AND - G_ADD] = {0x23, 4},

@@ -349,7 +349,7 @@ typedef enum mop {
   G_NOT,
   G_SHL,
   G_SHR,
-  G_SAR /* by imm */,
+  G_SAR /* by the immediate */,
   G_SHLX,
   G_SHRX,
   G_SARX,
@@ -453,7 +453,7 @@ bool x86_allocate(x86_code *x);
 typedef struct x86_reloc {
   uint32_t at;     /* offset in the text of the 4 bytes that are filled in */
   uint32_t symbol; /* index into the symbols */
-  bool call;       /* of a call; else of an address */
+  bool call;       /* the place belongs to a call; else to an address */
 } x86_reloc;
 typedef struct x86_text {
   sbuf text;             /* the machine code, and the constants behind it */

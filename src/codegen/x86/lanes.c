@@ -112,10 +112,12 @@ void xg_extract(sel *e, lv v, const linst *i) {
  * Those that one instruction has, with its formula in the bytes of a register: pieces of x and y in turns
  * (unpack), four places alike in each 16 bytes (shuffle), whole 16 bytes. Others by a table of places. */
 typedef struct order {
-  const int32_t *lane;
-  unsigned per, bytes, vl;
-  bool two;
-} order; /* lane: of x, or per + lane of y; -1: any */
+  const int32_t *lane; /* per lane of the result: lane of x, or per + lane of y; -1: any */
+  unsigned per;        /* lanes of a register */
+  unsigned bytes;      /* bytes of a lane */
+  unsigned vl;         /* VL* of a register */
+  bool two;            /* y is read, too */
+} order;
 static bool fits(const order *o, unsigned l, unsigned y, unsigned at) {
   return o->lane[l] < 0 || (unsigned)o->lane[l] == at + (y ? o->per : 0) || (!o->two && (unsigned)o->lane[l] == at);
 }

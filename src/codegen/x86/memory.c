@@ -114,13 +114,15 @@ static unsigned scalar_load(etype t) {
 /* ---- lanes anywhere: by vectors of indices in elements (of 64 bits), or of distances in bytes (of 32) that are the
  * same for each part ---- */
 typedef struct spread {
-  vr base; /* register, and what is added to it: */
-  int32_t disp;
-  unsigned n, per, vl; /* index registers, lanes of one, their size */
-  vr index[2 * PARTS];
-  bool wide; /* 64-bit indices */
-  uint8_t scale;
-  int64_t step; /* bytes from one index register's lanes to the next's, where they share one */
+  vr base;             /* register of the address */
+  int32_t disp;        /* bytes added to it */
+  unsigned n;          /* index registers */
+  unsigned per;        /* lanes of an index register */
+  unsigned vl;         /* VL* of an index register */
+  vr index[2 * PARTS]; /* the index registers */
+  bool wide;           /* indices of 64 bits, in elements; else of 32 bits, in bytes */
+  uint8_t scale;       /* what an index is multiplied by */
+  int64_t step;        /* bytes from one index register's lanes to the next's, where they share one */
 } spread;
 static vr lanes_mask(sel *e, bool masked, vr m, unsigned at) { /* it is used up */
   vr k = xg_new(e, RK, 0);

@@ -393,7 +393,7 @@ static void compare_ints(sel *e, lv v, const linst *i, const shp *s, bool u) {
       continue;
     }
     bool eq = pred % 4 == 0, swap = pred == 1 || pred == 5, flip = pred == 4 || pred == 2 || pred == 5;
-    if (u && !eq) { /* in the order of signed numbers */
+    if (u && !eq) { /* instructions compare signed numbers: top bits are inverted */
       vr top = xg_splat_bits(e, 1ull << (8 * s->bytes - 1), s->bytes, s->vl), a = xg_new(e, RV, s->vl),
          b = xg_new(e, RV, s->vl);
       xg_emit(e, (mi){.op = V_PXORD, .vl = s->vl, .d = a, .a = x, .b = top});

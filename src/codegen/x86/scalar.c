@@ -84,7 +84,7 @@ static vr divide(sel *e, sop op, etype t, vr x, vr y, const scalar *k) {
     if (op == OP_IDIV) return xg_gopi(e, u ? G_SHR : G_SAR, x, __builtin_ctzll((uint64_t)k->i));
     return xg_gopi(e, G_AND, x, k->i - 1);
   }
-  if (k && k->i > 1 && !u) { /* by a product with 2^n / k, whose upper half is the quotient, rounded down */
+  if (k && k->i > 1 && !u) { /* a product with 2^n / k, whose upper half is the quotient, rounded down */
     uint64_t m;
     unsigned sh;
     inverse_of((uint64_t)k->i, &m, &sh);

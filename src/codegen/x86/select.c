@@ -10,15 +10,20 @@
 
 /* ---- uses ------------------------------------------------------------------------------------ */
 typedef struct spot {
-  uint32_t block, at;
+  uint32_t block; /* the block */
+  uint32_t at;    /* position in it */
 } spot;
 typedef struct survey {
-  sel *e;
-  uint32_t *uses, *block, *at, *last; /* last: the last use, seen from the value's own block; nested: 1 + where */
-  uint32_t *user;                     /* the last user, when it is in the same block */
-  spot stack[NEST + 16];
-  uint32_t depth;
-  bool deep;
+  sel *e;          /* selection */
+  uint32_t *uses;  /* per value: number of uses */
+  uint32_t *block; /* per value: block that it is made in */
+  uint32_t *at;    /* per value: position in that block */
+  /* per value: position of the last use, seen from the value's own block; nested: 1 + position */
+  uint32_t *last;
+  uint32_t *user;        /* per value: the last user, when it is in the same block; 0: it is not */
+  spot stack[NEST + 16]; /* blocks around the current instruction */
+  uint32_t depth;        /* number of blocks on the stack */
+  bool deep;             /* blocks nest too deeply: nothing can be said */
 } survey;
 /* Values that nobody reads are not made. Operands have lower numbers than what is made from them. */
 static void bury(sel *e) {
@@ -245,7 +250,7 @@ static form rounds(sel *e, lv v, const linst *i, form from, int64_t copies, int6
       jump_if(e, CC_E, out);
     }
     xg_open(e, R_GUARD);
-    /* of tiles, a few heights one after the other */
+    /* loops over tiles of several heights stand one after the other, and the later ones often have nothing to do */
     e->r[e->cur]->seldom = trips < 0 && !step.n && step.k > 1 && has_loop(e->f, i->body);
   }
   xg_open(e, R_LOOP);
@@ -627,8 +632,8 @@ static vr field(sel *e, vr p, int slot) {
 }
 /* Slots of the call record (runtime.h) that have a name. */
 static const struct {
-  const char *name;
-  int slot;
+  const char *name; /* name of the field */
+  int slot;         /* number of its slot in the record */
 } call_fields[] = {{"in_dims", 2}, {"out_dims", 3}, {"arena", 4},       {"weights", 5},
                    {"threads", 8}, {"scratch", 9},  {"arena_bytes", 10}};
 static vr main_param(sel *e, const lparam *p) {
@@ -672,14 +677,13 @@ bool x86_select(ctx *c, arena *a, const lfunc *f, const target *t, const char *(
                 void *env, x86_code *out, const char **why) {
   sel *e = NEW(a, sel);
   uint32_t n = f->insts.n + SPARE;
-  lfunc own = *f; /* with spare values */
+  lfunc own = *f; /* the function with spare values */
   own.insts.v = NEWN(a, linst, n), own.insts.n = own.insts.cap = n;
   memcpy(own.insts.v, f->insts.v, f->insts.n * sizeof *f->insts.v);
   f = &own;
   *e = (sel){.c = c,
              .a = a,
              .f = f,
-             .t = t,
              .x = out,
              .avx512 = t->vector_bits == 512,
              .vb = t->vector_bits / 8,
