@@ -356,8 +356,9 @@ bool npz_write(ctx *c, const char *path, const npz *z);
 /* Calls fn(c, arg, i) for i in 0..n-1 on up to `threads` threads, each inside its own frame. If any fails, the
  * others finish their current item and this unwinds. */
 void par_for(ctx *c, uint32_t threads, uint32_t n, void (*fn)(ctx *c, void *arg, uint32_t i), void *arg);
-uint32_t cpu_count(void); /* usable: affinity mask and cgroup quota */
-double now_ms(void);      /* monotonic clock */
+uint32_t cpu_count(void);  /* usable: affinity mask and cgroup quota */
+uint32_t ctx_cpus(ctx *c); /* the same, looked up once for a context: it takes many system calls */
+double now_ms(void);       /* monotonic clock */
 
 /* ---- planted faults (planted.c)
  * -----------------------------------------------------------------------------------------------------------

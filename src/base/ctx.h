@@ -51,6 +51,7 @@ struct ctx {
   bool no_memory_used;          /* no_memory is among the diagnostics */
   mapping *mappings;            /* files mapped so far, the latest first */
   uint64_t asked;               /* hash of the numbers of the mappings, call by call */
+  atomic_uint cpus;             /* see ctx_cpus; 0: not asked yet */
   locale_t c_locale;            /* numbers are printed and read with a decimal point everywhere */
 };
 

@@ -131,6 +131,11 @@ uint32_t cpu_count(void) {
   }
   return q && q < n ? q : n;
 }
+uint32_t ctx_cpus(ctx *c) {
+  uint32_t n = atomic_load(&c->cpus);
+  if (!n) atomic_store(&c->cpus, n = cpu_count());
+  return n;
+}
 
 double now_ms(void) {
   struct timespec t;

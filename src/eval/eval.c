@@ -32,14 +32,18 @@ static void run_stage(evaluation *v, uint32_t s);
 static void run_if(evaluation *v, uint32_t i);
 static void run_loop(evaluation *v, uint32_t i);
 
+rt *rt_new(evaluation *v, tid t) {
+  const tensor *x = xt(v->m, t);
+  rt *r = v->t[t] = NEW(v->a, rt);
+  if (x->kind == TK_CONST && x->data.data) r->nd = x->data, r->done = true;
+  return r;
+}
 evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads) {
   state *st = NEW(a, state);
   evaluation *v = &st->pub;
   *v = (evaluation){.m = m, .c = m->c, .a = a, .threads = threads ? threads : 1, .from = map_new(a)};
-  v->t = NEWN(a, rt, m->tensors.n);
+  v->t = NEWN(a, rt *, m->tensors.n);
   st->if_done = NEWN(a, uint8_t, m->ifs.n + 1), st->loop_done = NEWN(a, uint8_t, m->loops.n + 1);
-  for (tid t = 1; t < m->tensors.n; t++)
-    if (xt(m, t)->kind == TK_CONST && xt(m, t)->data.data) v->t[t].nd = xt(m, t)->data, v->t[t].done = true;
   for (uint32_t i = 0; i < m->ifs.n; i++)
     for (uint32_t k = 0; k < m->ifs.v[i].n; k++) map_putu(v->from, m->ifs.v[i].results[k], 2 * i);
   for (uint32_t i = 0; i < m->loops.n; i++) {
@@ -89,7 +93,8 @@ bool symbol_value(evaluation *v, atom a, int64_t *x) {
     late l = v->m->lates.v[i];
     if (l.symbol != a) continue;
     need_tensor(v, l.tensor);
-    *x = et_load(v->t[l.tensor].nd.type, v->t[l.tensor].nd.data).i;
+    const ndarray *nd = &rt_of(v, l.tensor)->nd;
+    *x = et_load(nd->type, nd->data).i;
     bind(v, a, *x);
     check_late(v, &l, *x);
     return true;
@@ -141,7 +146,8 @@ static void bind_shape(evaluation *v, tid t, const ndarray *nd) {
 void expr_eval_input(evaluation *v, tid t, const ndarray *data) {
   const tensor *x = xt(v->m, t);
   if (x->kind != TK_INPUT) ctx_fail(v->c, E_USAGE, "%s is not an input", x->name);
-  v->t[t].nd = *data, v->t[t].done = true;
+  rt *r = rt_of(v, t);
+  r->nd = *data, r->done = true;
   bind_shape(v, t, data);
   vec_push(v->a, ((state *)v)->inputs, t);
 }
@@ -150,7 +156,7 @@ void expr_eval_input(evaluation *v, tid t, const ndarray *data) {
 /* Room for a tensor of the declared shape; memory of an earlier round (in a loop) is used again. */
 static void make_room(evaluation *v, tid t, bool clear) {
   const tensor *x = xt(v->m, t);
-  rt *r = &v->t[t];
+  rt *r = rt_of(v, t);
   ndarray nd = {.type = x->type, .rank = x->rank, .data = r->nd.data};
   for (uint32_t i = 0; i < x->rank; i++) {
     nd.dims[i] = size_int(v, x->shape[i], "an axis", x->name, x->origin);
@@ -169,7 +175,7 @@ static void make_room(evaluation *v, tid t, bool clear) {
   r->nd = nd;
 }
 void need_tensor(evaluation *v, tid t) {
-  rt *r = &v->t[t];
+  rt *r = rt_of(v, t);
   const tensor *x = xt(v->m, t);
   uint64_t from;
   if (r->done) return;
@@ -195,7 +201,7 @@ void need_tensor(evaluation *v, tid t) {
 }
 const ndarray *expr_eval_get(evaluation *v, tid t) {
   need_tensor(v, t);
-  return &v->t[t].nd;
+  return &rt_of(v, t)->nd;
 }
 
 /* ---- the points of a stage ------------------------------------------------------------------- */
@@ -249,7 +255,7 @@ typedef struct job {
 } job;
 
 static void run_points(job *j, worker *w, int64_t from, int64_t to) {
-  const ndarray *nd = &j->v->t[j->s->tensor].nd;
+  const ndarray *nd = &rt_of(j->v, j->s->tensor)->nd;
   void *out = (void *)(uintptr_t)nd->data;
   for (int64_t p = from; p < to; p += LANES) {
     uint32_t n = (uint32_t)min64(LANES, to - p);
@@ -294,7 +300,7 @@ static double point_work(const plan *p) {
 
 static void run_update(job *j, up *u) {
   evaluation *v = j->v;
-  const ndarray *nd = &v->t[j->s->tensor].nd;
+  const ndarray *nd = &rt_of(v, j->s->tensor)->nd;
   etype t = nd->type;
   uint32_t wd = et_bytes(t);
   for (int64_t p = 0; p < u->g.points; p += LANES) {
@@ -347,7 +353,7 @@ static void need_loads(evaluation *v, uint32_t id, arena *a, uint32_t recurrence
 static void prepare(job *j, evaluation *v, uint32_t id, arena *a) {
   const stage *s = xs(v->m, id);
   const tensor *x = xt(v->m, s->tensor);
-  const ndarray *nd = &v->t[s->tensor].nd;
+  const ndarray *nd = &rt_of(v, s->tensor)->nd;
   planner pl;
   *j = (job){.v = v, .s = s};
   atom t = s->recurrence ? v->m->recurrences.v[s->recurrence].var : 0;
@@ -442,7 +448,7 @@ static void run_recurrence(evaluation *v, uint32_t recurrence, arena *a) {
       if (it.kind == IT_STAGE && !xs(m, it.index)->dead && xs(m, it.index)->recurrence == recurrence)
         vec_push(a, group, it.index);
     }
-  for (uint32_t i = 0; i < group.n; i++) v->t[xs(m, group.v[i])->tensor].busy = true;
+  for (uint32_t i = 0; i < group.n; i++) rt_of(v, xs(m, group.v[i])->tensor)->busy = true;
   for (uint32_t i = 0; i < group.n; i++) need_loads(v, group.v[i], a, recurrence);
   for (uint32_t i = 0; i < group.n; i++) make_room(v, xs(m, group.v[i])->tensor, true);
   job *j = NEWN(a, job, group.n);
@@ -462,7 +468,7 @@ static void run_recurrence(evaluation *v, uint32_t recurrence, arena *a) {
       }
     }
   for (uint32_t i = 0; i < group.n; i++) {
-    rt *r = &v->t[xs(m, group.v[i])->tensor];
+    rt *r = rt_of(v, xs(m, group.v[i])->tensor);
     r->busy = false, r->done = true;
   }
 }
@@ -474,7 +480,7 @@ static void run_stage(evaluation *v, uint32_t id) {
     run_recurrence(v, xs(v->m, id)->recurrence, a);
   else
     run_alone(v, id, a);
-  v->t[xs(v->m, id)->tensor].done = true;
+  rt_of(v, xs(v->m, id)->tensor)->done = true;
   arena_free(a);
 }
 
@@ -535,7 +541,7 @@ static void run_block(evaluation *v, uint32_t blk) {
 }
 static int64_t scalar_of(evaluation *v, tid t) {
   need_tensor(v, t);
-  const ndarray *nd = &v->t[t].nd;
+  const ndarray *nd = &rt_of(v, t)->nd;
   int64_t n;
   if (!nd_count(nd, &n) || n != 1)
     ctx_fail(v->c, E_SHAPE, "%s decides control flow and must have one element", xt(v->m, t)->name);
@@ -543,7 +549,7 @@ static int64_t scalar_of(evaluation *v, tid t) {
 }
 static void give(evaluation *v, tid t, const ndarray *nd) {
   bind_shape(v, t, nd);
-  v->t[t].nd = *nd, v->t[t].cap = 0, v->t[t].done = true, v->t[t].busy = false;
+  *rt_of(v, t) = (rt){.nd = *nd, .done = true};
 }
 static void run_if(evaluation *v, uint32_t i) {
   const xif f = v->m->ifs.v[i];
@@ -552,7 +558,7 @@ static void run_if(evaluation *v, uint32_t i) {
   for (uint32_t k = 0; k < f.n; k++) {
     tid from = yes ? f.then_vals[k] : f.else_vals[k];
     need_tensor(v, from);
-    give(v, f.results[k], &v->t[from].nd);
+    give(v, f.results[k], &rt_of(v, from)->nd);
   }
   ((state *)v)->if_done[i] = 1;
 }
@@ -562,19 +568,19 @@ static void forget_block(evaluation *v, uint32_t blk) {
   state *st = (state *)v;
   for (uint32_t i = 0; i < m->blocks.v[blk].items.n; i++) {
     item it = m->blocks.v[blk].items.v[i];
-    if (it.kind == IT_STAGE) v->t[xs(m, it.index)->tensor].done = false;
+    if (it.kind == IT_STAGE) rt_of(v, xs(m, it.index)->tensor)->done = false;
     if (it.kind == IT_IF) {
       const xif *f = &m->ifs.v[it.index];
       st->if_done[it.index] = 0;
-      for (uint32_t k = 0; k < f->n; k++) v->t[f->results[k]].done = false;
+      for (uint32_t k = 0; k < f->n; k++) rt_of(v, f->results[k])->done = false;
       forget_block(v, f->then_block), forget_block(v, f->else_block);
     }
     if (it.kind == IT_LOOP) {
       const xloop *l = &m->loops.v[it.index];
       st->loop_done[it.index] = 0;
       for (uint32_t k = 0; k < l->ncarried; k++)
-        if (l->final[k]) v->t[l->final[k]].done = false;
-      for (uint32_t k = 0; k < l->ncollected; k++) v->t[l->collected[k]].done = false;
+        if (l->final[k]) rt_of(v, l->final[k])->done = false;
+      for (uint32_t k = 0; k < l->ncollected; k++) rt_of(v, l->collected[k])->done = false;
       forget_block(v, l->body);
     }
   }
@@ -604,7 +610,7 @@ static void run_loop(evaluation *v, uint32_t id) {
   /* carried values live in two buffers by turns: the next is written while the current is still read */
   ndarray *cur = NEWN(v->a, ndarray, l.ncarried + 1), *slice = NEWN(v->a, ndarray, l.ncollected + 1);
   buffer(*turn)[2] = arena_array(v->a, l.ncarried + 1, sizeof *turn), *all = NEWN(v->a, buffer, l.ncollected + 1);
-  for (uint32_t k = 0; k < l.ncarried; k++) need_tensor(v, l.init[k]), cur[k] = v->t[l.init[k]].nd;
+  for (uint32_t k = 0; k < l.ncarried; k++) need_tensor(v, l.init[k]), cur[k] = rt_of(v, l.init[k])->nd;
   uint32_t mark = st->bound.n;
   for (; go && trips < max; trips++) {
     st->bound.n = mark;
@@ -615,13 +621,13 @@ static void run_loop(evaluation *v, uint32_t id) {
     for (uint32_t k = 0; k < l.ncarried; k++) {
       buffer *b = &turn[k][trips & 1];
       need_tensor(v, l.next[k]);
-      const ndarray *nd = &v->t[l.next[k]].nd;
+      const ndarray *nd = &rt_of(v, l.next[k])->nd;
       b->n = 0, put_bytes(v, b, nd->data, nd->bytes);
       cur[k] = *nd, cur[k].data = b->p ? b->p : nd->data;
     }
     for (uint32_t k = 0; k < l.ncollected; k++) {
       need_tensor(v, l.slice[k]);
-      const ndarray *nd = &v->t[l.slice[k]].nd;
+      const ndarray *nd = &rt_of(v, l.slice[k])->nd;
       if (trips && memcmp(nd->dims, slice[k].dims, sizeof nd->dims))
         ctx_fail(v->c, E_SHAPE, "loop: the slices of %s differ in shape from trip to trip",
                  xt(v->m, l.collected[k])->name);
@@ -652,7 +658,7 @@ static void run_loop(evaluation *v, uint32_t id) {
 void expr_eval_run(evaluation *v) {
   state *st = (state *)v;
   /* sizes known only from a later input */
-  for (uint32_t i = 0; i < st->inputs.n; i++) bind_shape(v, st->inputs.v[i], &v->t[st->inputs.v[i]].nd);
+  for (uint32_t i = 0; i < st->inputs.n; i++) bind_shape(v, st->inputs.v[i], &rt_of(v, st->inputs.v[i])->nd);
   run_block(v, 0);
 }
 
@@ -672,7 +678,7 @@ static bool all_constant(emodule *m, uint32_t s, arena *a) {
 static bool try_stage(emodule *m, uint32_t s, arena *tmp, arena *a, ndarray *out) {
   uint32_t mark = diag_mark(m->c);
   CTX_TRY(m->c) {
-    evaluation *v = expr_eval_new(m, tmp, cpu_count());
+    evaluation *v = expr_eval_new(m, tmp, ctx_cpus(m->c));
     ((state *)v)->wanted = xs(m, s)->tensor, ((state *)v)->keep = a;
     *out = *expr_eval_get(v, xs(m, s)->tensor);
   }

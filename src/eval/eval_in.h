@@ -104,9 +104,11 @@ struct evaluation {
   ctx *c;           /* context */
   arena *a;         /* memory of results */
   uint32_t threads; /* threads to use */
-  rt *t;            /* elements of each tensor, by tid */
+  rt **t;           /* elements of each tensor, by tid; NULL: not looked at yet */
   map *from;        /* tid of a result -> 2 * if, or 2 * loop + 1 */
 };
+rt *rt_new(evaluation *v, tid t);
+static inline rt *rt_of(evaluation *v, tid t) { return v->t[t] ? v->t[t] : rt_new(v, t); }
 void need_tensor(evaluation *v, tid t);
 bool symbol_value(evaluation *v, atom a, int64_t *x); /* demands late tensors; false if unbound */
 

@@ -213,7 +213,7 @@ uint32_t plan_size(planner *pl, sz s) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 static uint32_t plan_load(planner *pl, const ex_node *e) {
-  const ndarray *nd = &pl->v->t[e->tensor].nd;
+  const ndarray *nd = &rt_of(pl->v, e->tensor)->nd;
   pnode n = {
       .kind = PN_LOAD, .type = e->type, .tensor = e->tensor, .nargs = e->nargs, .total = e->otherwise || !e->nargs};
   uint32_t *args = NEWN(pl->a, uint32_t, 2 * e->nargs + 1);

@@ -160,7 +160,7 @@ static void outside(const strip *lane, int64_t add, int64_t dim, int64_t *out, u
     for (uint32_t i = 0; i < n; i++) out[i] |= (uint64_t)add >= (uint64_t)dim;
 }
 static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_t n) {
-  const ndarray *nd = &w->v->t[p->tensor].nd;
+  const ndarray *nd = &rt_of(w->v, p->tensor)->nd;
   const strip *lane[MAX_RANK];
   int64_t add[MAX_RANK], base = 0, stride = 1, out[LANES], safe[LANES];
   bool all_in = true, none_in = false;

@@ -231,7 +231,7 @@ const ndarray *expr_data(emodule *m, tid t) {
     return &x->data;
   }
   making k = {x->transform, arena_alloc(m->a, x->data.bytes)};
-  par_for(m->c, cpu_count(), (uint32_t)((linmap_rows(k.l) + ROWS - 1) / ROWS), make_rows, &k);
+  par_for(m->c, ctx_cpus(m->c), (uint32_t)((linmap_rows(k.l) + ROWS - 1) / ROWS), make_rows, &k);
   x->data.data = k.to, x->transform = NULL;
   return &x->data;
 }

@@ -11,7 +11,7 @@
 #include "passes/pass_const.h"
 #include <string.h>
 
-enum { MAX_WORK = 1 << 26, MAX_ELEMS = 1 << 26 };
+enum { MAX_WORK = 1 << 26, MAX_ELEMS = 1 << 26, MIN_COOL = 1 << 15 /* bytes */ };
 
 bool const_value(pw *p, ex e) {
   u32vec l = {0}, at = {0};
@@ -74,34 +74,38 @@ static void cool(pw *p, ex e) {
   expr_loads(p->m, e, p->a, &l);
   for (uint32_t i = 0; i < l.n; i++) {
     const ndarray *d = &xt(p->m, exn(p->m, l.v[i])->tensor)->data;
-    if (d->bytes > 1 << 20) file_done(p->c, d->data, d->bytes);
+    if (d->bytes >= MIN_COOL) file_done(p->c, d->data, d->bytes);
   }
 }
-ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
+tid const_values(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value, ndarray *out) {
   emodule *m = p->m;
   digit *d = NEWN(p->a, digit, n + 1);
-  sz *by = NEWN(p->a, sz, n + 1), *idx = NEWN(p->a, sz, n + 1);
+  sz *by = NEWN(p->a, sz, n + 1);
   int64_t points;
-  ndarray out;
   if (n > MAX_RANK) return 0;
   for (uint32_t i = 0; i < n; i++) {
     d[i].extent = sym_extent(p->c, vars[i]);
     by[i] = sym_var(p->c, sym_name(p->c, vars[i]), d[i].extent);
     sym_is_atom(p->c, by[i], &d[i].var);
-    idx[i] = sym_of_atom(p->c, vars[i]);
   }
   if (!points_of(p, d, n, &points) || !fits(p, value, points)) return 0;
   value = expr_subst_vars(m, expr_fresh(m, value), vars, by, n);
   uint32_t s = pass_stage(p, near, d, n, value, "c");
   p->pend.n--; /* it never stands anywhere */
-  bool ok = expr_eval_stage(m, s, m->a, &out);
+  bool ok = const_product(p, near, value, d, n, out) || expr_eval_stage(m, s, m->a, out);
   cool(p, value);
   pass_kill(p, s);
-  tid t = xs(m, s)->tensor;
-  if (!ok) return 0;
-  xt(m, t)->kind = TK_CONST, xt(m, t)->data = out;
-  expr_narrow(m, t);
-  return expr_load(m, t, idx, n, 0);
+  return ok ? xs(m, s)->tensor : 0;
+}
+ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
+  ndarray out;
+  sz *idx = NEWN(p->a, sz, n + 1);
+  const tid t = const_values(p, near, vars, n, value, &out);
+  if (!t) return 0;
+  for (uint32_t i = 0; i < n; i++) idx[i] = sym_of_atom(p->c, vars[i]);
+  xt(p->m, t)->kind = TK_CONST, xt(p->m, t)->data = out;
+  expr_narrow(p->m, t);
+  return expr_load(p->m, t, idx, n, 0);
 }
 
 typedef struct folder {

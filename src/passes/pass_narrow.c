@@ -83,7 +83,7 @@ static tid narrow_constant(narrower *w, tid t) {
   int64_t n;
   if (!nd_count(&d, &n)) return 0;
   rounding k = {(const float *)(const void *)d.data, arena_array(w->m->a, (size_t)n, 2), (size_t)n};
-  par_for(w->p->c, cpu_count(), (uint32_t)((k.n + STRETCH - 1) / STRETCH), round_stretch, &k);
+  par_for(w->p->c, ctx_cpus(w->p->c), (uint32_t)((k.n + STRETCH - 1) / STRETCH), round_stretch, &k);
   d.type = ET_BF16, d.data = (uint8_t *)k.to, d.bytes = (size_t)n * 2;
   r = expr_const_tensor(w->m, &d, xt(w->m, t)->name);
   map_putu(w->to, t, r);

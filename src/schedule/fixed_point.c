@@ -133,7 +133,7 @@ static bool even(splan *p, tid t) { /* no value stands out, none is no number */
   spread s = {from.p, from.n / 4, NEWN(a, float, n + 1), NEWN(a, double, n + 1)};
   float most = 0;
   double all = 0;
-  par_for(p->m->c, cpu_count(), n, spread_of, &s);
+  par_for(p->m->c, ctx_cpus(p->m->c), n, spread_of, &s);
   for (uint32_t i = 0; i < n; i++) most = fmaxf(most, s.most[i]), all += s.all[i];
   bool ok = from.p && isfinite(all) && most > 1e-36f &&
             ((double)most * (double)s.n <= STANDS_OUT * STANDS_OUT * all || EK_PLANTED("schedule-fixed-point-even"));
