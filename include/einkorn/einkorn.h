@@ -133,8 +133,8 @@ typedef struct ek_session_options {
   void *(*alloc)(void *user, size_t bytes, size_t align);
   void (*free)(void *user, void *p, size_t bytes); /* takes p of alloc back, with the bytes asked for then */
   void *alloc_user;                                /* handed to alloc and free */
-  /* most bytes that the compiler's own data may take in one call (as above: without LLVM and mapped files); beyond:
-   * EK_MEMORY. 0: no limit */
+  /* most bytes that the compiler's own data may take in one call (LLVM's memory and mapped files do not count);
+   * beyond: EK_MEMORY. 0: no limit */
   uint64_t compile_memory;
 } ek_session_options;
 /* the defaults. Any thread, as all _init functions */
@@ -189,7 +189,7 @@ typedef struct ek_value_info {
   const char *op;   /* name of the node's operator */
   int32_t output;   /* which output of the model it is; -1: none */
 } ek_value_info;
-/* all of them; they live as long as the model */
+/* all values that the model computes; they live as long as the model */
 EK_API ek_code ek_model_values(ek_model *m, const ek_value_info **values, size_t *n);
 
 /* ---- compiling ------------------------------------------------------------------------------- */
@@ -293,7 +293,7 @@ EK_API ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_re
 /* Loads a saved .so: runs its code as any library does, so load only what you trust. EK_IO, EK_MODEL (not made by
  * ek_save), EK_TARGET (other kind of processor), EK_UNSUPPORTED (made by a version that is too far away). */
 EK_API ek_code ek_module_load(ek_session *s, const char *path, ek_module **out);
-/* Loads a saved .so from memory: copied; name: for messages; Linux only */
+/* Loads a saved .so from memory, which is copied. name: for messages. Linux only */
 EK_API ek_code ek_module_load_memory(ek_session *s, const void *data, size_t bytes, const char *name, ek_module **out);
 /* ends its runs, too: none may be executing */
 EK_API void ek_module_close(ek_module *m);

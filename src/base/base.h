@@ -56,8 +56,8 @@ typedef struct ctx_memory {
   /* each piece of an arena is asked for alone, so that any one of them can fail: for tests, slow */
   bool separate;
 } ctx_memory;
-ctx *ctx_new_with(const ctx_memory *m); /* NULL as m: ctx_new */
-size_t ctx_used(const ctx *c);          /* bytes taken and not given back */
+ctx *ctx_new_with(const ctx_memory *m); /* m NULL: as ctx_new */
+size_t ctx_used(const ctx *c);          /* bytes of memory that the context has taken and not given back */
 void ctx_free(ctx *c);                  /* unmaps files, frees arenas */
 /* the arena that lives as long as the context. Thread-safe: each arena function locks only its own arena; give
  * worker threads arenas of their own. */
@@ -91,9 +91,10 @@ frame **ctx_frame_slot(ctx *c);
 _Noreturn void ctx_unwind(ctx *c);
 /* what is being worked on, or NULL: ctx_fail names it. Borrowed; forgotten on unwinding */
 void ctx_about(ctx *c, const char *node);
-/* record, then unwind */
+/* records a diagnostic, then unwinds */
 _Noreturn void ctx_fail(ctx *c, ecode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-_Noreturn void ctx_bug(ctx *c, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* class 3 */
+/* an error of ours (class 3): records it, then unwinds */
+_Noreturn void ctx_bug(ctx *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define CTX_ASSERT(c, x) ((x) ? (void)0 : ctx_bug(c, "%s:%d: %s", __FILE__, __LINE__, #x))
 
 /* ---- diagnostics ----------------------------------------------------------------------------- */
@@ -125,7 +126,7 @@ void diag_reset(ctx *c, uint32_t mark); /* forget those recorded since mark (spe
 arena *arena_new(ctx *c); /* belongs to c; freed with it or by arena_free */
 void arena_free(arena *a);
 void *arena_alloc(arena *a, size_t bytes);          /* zeroed, 16-aligned */
-void *arena_array(arena *a, size_t n, size_t elem); /* checked n*elem */
+void *arena_array(arena *a, size_t n, size_t elem); /* memory for n elements; the product is checked */
 /* extends in place when last; else moves, and the old place is gone */
 void *arena_grow(arena *a, void *old, size_t old_bytes, size_t new_bytes);
 /* p is not read any more: its memory goes back if it is so large that it lies alone, and waits for the arena's end
@@ -170,7 +171,8 @@ typedef VEC(const char *) strvec;
 typedef struct map map;
 map *map_new(arena *a);
 bool map_get(const map *m, const void *key, size_t n, uint64_t *val);
-void map_put(map *m, const void *key, size_t n, uint64_t val); /* copies the key; replaces */
+/* copies the key; replaces the value of an equal key */
+void map_put(map *m, const void *key, size_t n, uint64_t val);
 bool map_gets(const map *m, const char *key, uint64_t *val);
 void map_puts(map *m, const char *key, uint64_t val);
 bool map_getu(const map *m, uint64_t key, uint64_t *val);
@@ -204,7 +206,7 @@ void sb_fmt(sbuf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)))
 void sb_double(sbuf *b, double x); /* shortest decimal that reads back to the same double; inf, -inf, nan */
 void sb_float(sbuf *b, float x);
 void sb_quoted(sbuf *b, const char *s, size_t n); /* "..." with escapes \n \" \\ \xHH; valid UTF-8 stays as it is */
-/* strtod, whatever the process's locale says; the printers above ignore the locale as well */
+/* strtod, whatever the process's locale says */
 double num_parse(ctx *c, const char *s, char **end);
 float num_parsef(ctx *c, const char *s, char **end);
 /* bytes of the well-formed UTF-8 sequence that starts at p; 0 if there is none */
@@ -312,7 +314,7 @@ bool file_write(ctx *c, const char *path, const void *p, size_t n);
 typedef struct file_out file_out;
 /* writes a file as file_write does, but fill hands it over in pieces; fill may unwind */
 bool file_write_by(ctx *c, const char *path, void (*fill)(void *env, file_out *f), void *env);
-/* what goes wrong is told by file_write_by */
+/* hands n bytes over; file_write_by reports what goes wrong */
 void file_put(file_out *f, const void *p, size_t n);
 bool file_exists(const char *path);
 const char *path_dir(arena *a, const char *path); /* "." when there is none */
@@ -349,15 +351,15 @@ typedef struct npz {
   const char **names; /* name of each array, without .npy */
   ndarray *arrays;    /* the arrays */
 } npz;
-bool npz_read(ctx *c, const char *path, npz *out); /* stored and deflated members */
+bool npz_read(ctx *c, const char *path, npz *out); /* reads members that are stored or deflated */
 bool npz_write(ctx *c, const char *path, const npz *z);
 
 /* ---- small parallel for of the compiler itself (not the runtime's pool) ---------------------- */
 /* Calls fn(c, arg, i) for i in 0..n-1 on up to `threads` threads, each inside its own frame. If any fails, the
  * others finish their current item and this unwinds. */
 void par_for(ctx *c, uint32_t threads, uint32_t n, void (*fn)(ctx *c, void *arg, uint32_t i), void *arg);
-uint32_t cpu_count(void);  /* usable: affinity mask and cgroup quota */
-uint32_t ctx_cpus(ctx *c); /* the same, looked up once for a context: it takes many system calls */
+uint32_t cpu_count(void);  /* processors that this process may use, by its affinity mask and cgroup quota */
+uint32_t ctx_cpus(ctx *c); /* cpu_count, looked up once for a context: it takes many system calls */
 double now_ms(void);       /* monotonic clock */
 
 /* ---- planted faults (planted.c)

@@ -136,7 +136,7 @@ static unsigned encode(const fkind *k, double x) {
 static unsigned encode_e8m0(double x) {
   if (!(x > 0) || isinf(x)) return 255;
   int e;
-  double m = frexp(x, &e); /* in [0.5, 1) */
+  double m = frexp(x, &e); /* m is in [0.5, 1) */
   e += 127 - 1 + (m >= 0.75);
   return e < 0 ? 0 : e > 254 ? 255 : (unsigned)e;
 }

@@ -125,7 +125,7 @@ bool file_write_by(ctx *c, const char *path, void (*fill)(void *env, file_out *f
       if (!filled(c, &f, fill, env)) ctx_unwind(c);
       return f.err == 0 || io_error(c, "write", path, f.err);
     }
-    if (realpath(path, real)) /* a link stays a link */
+    if (realpath(path, real)) /* where path is a link, its target is replaced, so that it stays a link */
       path = arena_strdup(c->main, real);
   }
   const char *tmp = NULL;
@@ -155,7 +155,7 @@ void file_digest(ctx *c, uint8_t out[32]) {
   const mapping *m = c->mappings;
   memcpy(step + 64, &c->asked, 8);
   pthread_mutex_unlock(&c->lock);
-  for (; m; m = m->next) { /* the list only grows at its head */
+  for (; m; m = m->next) { /* new mappings stand in front, so that the list can be read without the lock */
     uint64_t n = m->b.n;
     content_digest(m->b.p, m->b.n, step + 32);
     memcpy(step + 72, &n, 8);

@@ -14,11 +14,11 @@ typedef struct json {
 } json;
 
 json json_new(sbuf *b, bool pretty);
-void json_obj(json *j, const char *key); /* opens */
+void json_obj(json *j, const char *key); /* opens an object */
 void json_arr(json *j, const char *key);
 /* closes the innermost; a newline after the outermost when pretty */
 void json_end(json *j);
-void json_str(json *j, const char *key, const char *s); /* NULL: null */
+void json_str(json *j, const char *key, const char *s); /* s NULL: writes null */
 void json_strn(json *j, const char *key, const char *s, size_t n);
 void json_num(json *j, const char *key, double x);
 void json_int(json *j, const char *key, int64_t x);

@@ -69,7 +69,7 @@ static bool number(cursor *s, int64_t *out) {
   int64_t x = 0;
   while (s->p < s->end && *s->p >= '0' && *s->p <= '9')
     if (!mul64(x, 10, &x) || !add64(x, *s->p++ - '0', &x)) return false;
-  (void)accept(s, "L"); /* Python 2 */
+  (void)accept(s, "L"); /* integers of Python 2 */
   *out = x;
   return true;
 }
@@ -379,7 +379,7 @@ bool npz_read(ctx *c, const char *path, npz *out) {
 static const char *descr_of(etype t) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (kinds[i].type == t) return kinds[i].descr;
-  switch (t) { /* stored as what holds them */
+  switch (t) { /* types that numpy does not have are stored as integers of their width */
   case ET_I4:
   case ET_I2:
     return "i1";
@@ -442,7 +442,7 @@ bool npz_write(ctx *c, const char *path, const npz *z) {
       arena_free(a);
       return bad(c, path, arena_fmt(ctx_arena(c), "'%.100s' cannot be written: unreasonable size", z->names[i]));
     }
-    if (n == 0) data = (const uint8_t *)""; /* zlib takes NULL for "start over" */
+    if (n == 0) data = (const uint8_t *)""; /* zlib takes NULL for a new start of the checksum */
     sbuf h = sbuf_new(a);
     npy_header(a, &h, t, width);
     uint64_t size = (uint64_t)h.n + n, at = b.n;

@@ -46,7 +46,7 @@ void par_for(ctx *c, uint32_t threads, uint32_t n, void (*fn)(ctx *c, void *arg,
   if (n > UINT32_MAX - MAX_THREADS) ctx_bug(c, "par_for over %u items", n); /* the counter would come round */
   if (threads > n) threads = n;
   if (threads > 1) threads = 1 + ctx_slots_ready(c, threads - 1);
-  /* fewer than wanted will do */
+  /* where the system gives fewer threads than wanted, these will do */
   while (started + 1 < threads && started + 1 < n && pthread_create(&t[started], NULL, thread, &j) == 0) started++;
   work(&j);
   for (uint32_t i = 0; i < started; i++) pthread_join(t[i], NULL);

@@ -118,7 +118,7 @@ static int remove_one(const char *path, const struct stat *s, int kind, struct F
 static void remove_tree(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
 /* ---- processes ------------------------------------------------------------------------------- */
-static pid_t start(char *const *argv, int in, int out) { /* in, out: -1: nothing */
+static pid_t start(char *const *argv, int in, int out) { /* Starts a program; in, out: its pipes, -1: none. */
   pid_t parent = getpid(), pid = fork();
   if (pid) return pid;
   int null = open("/dev/null", O_RDWR);
@@ -512,7 +512,7 @@ static ek_code take_turns(contest *t) {
   double busy = all_busy(), mine = own_busy(t), t0 = now_ms(), each = k->seconds / slices;
   numbers peaks = {0};
   for (uint32_t s = 0; !e && s < slices; s++) {
-    double peak = 0; /* 0: not known */
+    double peak = 0; /* 10^9 operations a second; 0: not known */
     e = own_slice(t, each);
     if (!e) ek_measure_peak(k->s, k->target, ek_run_threads(t->r), PEAK_MS, &peak);
     vec_push(k->a, peaks, peak);
@@ -535,8 +535,9 @@ int bench_against(cli *k, ek_model *model, ek_module *m, ek_run *r, host_tensor 
   char *work = (char *)arena_fmt(k->a, "%s/einkorn-bench.XXXXXX", tmp && *tmp ? tmp : "/tmp");
   if (!mkdtemp(work)) return fail_text(k, EK_IO, arena_fmt(k->a, "error: cannot make a folder %s", work));
   t.work = work;
-  setenv("TMPDIR", work, 1);                              /* what engines leave there goes with it */
-  struct sigaction ignore = {.sa_handler = SIG_IGN}, was; /* an engine may be gone when it is written to */
+  setenv("TMPDIR", work, 1); /* files that engines leave there are removed with the folder */
+  /* writing to an engine that is gone must not end this program */
+  struct sigaction ignore = {.sa_handler = SIG_IGN}, was;
   sigaction(SIGPIPE, &ignore, &was);
   volatile ek_code e = EK_OK;
   contest *volatile all = &t;

@@ -165,7 +165,7 @@ int cmd_bench(cli *k) {
   ek_report rep;
   ek_module_report(m, &rep);
   f.compile_ms = rep.total_ms, f.weights = rep.weight_bytes, f.threads = ek_run_threads(r), f.cached = rep.cached != 0;
-  double t0 = now_ms(), peaks[PEAKS] = {0}; /* 0: not known */
+  double t0 = now_ms(), peaks[PEAKS] = {0}; /* 10^9 operations a second; 0: not known */
   e = ek_run_execute(r);
   f.first_ms = now_ms() - t0;
   for (uint64_t i = 1; !e && i < k->warmup; i++) e = ek_run_execute(r);

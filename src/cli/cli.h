@@ -130,10 +130,11 @@ typedef struct variable {
   const char *value; /* what the value is called */
   const char *what;  /* what the variable does, for the manual */
 } variable;
-extern const variable variables[];                            /* variables of the environment; ends with a NULL name */
-bool options_parse(cli *k, int argc, char **argv, int *code); /* false: done, with that exit code */
-void usage(FILE *f, const command *c);                        /* NULL: of the program */
-const command *find_command(const char *name);                /* NULL: there is none */
+extern const variable variables[]; /* variables of the environment; ends with a NULL name */
+/* false: the program is done, with exit code *code */
+bool options_parse(cli *k, int argc, char **argv, int *code);
+void usage(FILE *f, const command *c);         /* c NULL: of the whole program */
+const command *find_command(const char *name); /* NULL: there is none */
 ek_options compile_options(cli *k);
 ek_code make_run(cli *k, ek_module *m, ek_run **r);
 /* ---- main.c ---------------------------------------------------------------------------------- */
@@ -148,7 +149,7 @@ void print_times(cli *k);
 void json_times(cli *k, json *j);
 /* ---- progress.c ------------------------------------------------------------------------------ */
 void progress_begin(cli *k);
-void progress_phase(const char *phase, double done); /* a long step of our own */
+void progress_phase(const char *phase, double done); /* a long step of the program itself */
 void progress_clear(void);                           /* to be called before anything else is printed */
 void progress_end(void);
 /* ---- tensors.c ------------------------------------------------------------------------------- */
@@ -157,7 +158,7 @@ typedef struct host_tensor {
   ndarray d;           /* its data; owned by the program's arena */
   bool made;           /* not given: random */
 } host_tensor;
-/* f32[N, 3] */
+/* a tensor's type and sizes as text, such as f32[N, 3] */
 const char *tensor_text(arena *a, etype t, uint32_t rank, const int64_t *dims, const char *const *names);
 bool is_library(const char *path);
 bool ends_in(const char *s, const char *suffix);
@@ -186,7 +187,8 @@ bool bind_inputs(cli *k, ek_module *m, ek_run *r, host_tensor **in, int *code);
 /* Which of n tensors is an array of a file for? By its name, by PREFIX and its name, or by PREFIX and its number; -1:
  * none. */
 int32_t array_of(cli *k, const char *array, const char *prefix, const ek_tensor_info *t, int32_t n);
-const char *tensor_list(cli *k, const ek_tensor_info *t, int32_t n); /* x: f32[N, 3], y: i64[2] */
+/* names, types and sizes of tensors as text, such as x: f32[N, 3], y: i64[2] */
+const char *tensor_list(cli *k, const ek_tensor_info *t, int32_t n);
 /* ---- expect.c -------------------------------------------------------------------------------- */
 /* The arrays of --expect, each for an output of the module, values on the way included; unwinds where one is for none.
  * of: of each output its array, or NULL. */
@@ -195,7 +197,7 @@ typedef struct expected {
   const ndarray **of; /* the array of --expect for each output; NULL: there is none */
 } expected;
 void read_expected(cli *k, ek_module *m, expected *e);
-/* Is what came out what is expected? Tells. */
+/* Compares an output with what is expected of it, and prints how they differ. True: they agree. */
 bool tell_comparison(cli *k, const ndarray *d, const char *name, const ndarray *want, json *j);
 /* ---- watch.c --------------------------------------------------------------------------------- */
 /* Values on the way that --dump and --expect ask for; NULL: none. False: said why. */
@@ -211,7 +213,7 @@ enum {
   PEAK_MS = 40
 };
 double process_peak(int pid);                     /* most bytes that the process had resident so far; 0: not known */
-double quantile(double *v, uint32_t n, double q); /* sorts v; 0 of nothing */
+double quantile(double *v, uint32_t n, double q); /* the q-quantile, 0..1; sorts v; 0 where n is 0 */
 /* Numbers that a quantile is taken of: all while they are few, then every second, fourth, ... one. */
 typedef struct sample {
   double *v;      /* the numbers kept */
@@ -225,7 +227,8 @@ void sample_add(arena *a, sample *s, double x);
 double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n);
 
 /* ---- against.c ------------------------------------------------------------------------------- */
-int bench_against(cli *k, ek_model *model, ek_module *m, ek_run *r, host_tensor *in); /* the exit code */
+/* runs the comparison; returns the exit code */
+int bench_against(cli *k, ek_model *model, ek_module *m, ek_run *r, host_tensor *in);
 
 int cmd_run(cli *k);
 int cmd_compile(cli *k);

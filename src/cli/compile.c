@@ -24,7 +24,7 @@ static void tell(cli *k, const ek_report *r) {
     return;
   }
   printf("%s: %llu bytes\n", k->output, (unsigned long long)r->file_bytes);
-  if (!r->memory[0]) return; /* a model, not code */
+  if (!r->memory[0]) return; /* the file is a model (.onnx), which has no working memory */
   printf("working memory: %s bytes\n", r->memory);
   if (k->verbose && r->least_memory) printf("least possible: %s bytes\n", r->least_memory);
   printf("constants: %llu bytes\nkernels: %u, code: %llu bytes\n", (unsigned long long)r->weight_bytes, r->kernels,

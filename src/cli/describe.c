@@ -79,7 +79,7 @@ static bool takes_model(const command *c) { return (c->bit & CMD_MODEL) != 0; }
 static bool shown(const command *c) { return c->about != NULL; }
 
 /* ---- manual pages ---------------------------------------------------------------------------- */
-static void roff(const char *s) { /* text as it is */
+static void roff(const char *s) { /* Prints text so that roff leaves it as it is. */
   for (; *s; s++) {
     if (*s == '\\')
       fputs("\\e", stdout);

@@ -3,7 +3,8 @@
 #include "cli/cli.h"
 #include <string.h>
 
-static const char *place(arena *a, const ndarray *d, int64_t at) { /* [0, 3] */
+/* The place of an element as text, such as [0, 3]. */
+static const char *place(arena *a, const ndarray *d, int64_t at) {
   int64_t idx[MAX_RANK];
   for (uint32_t i = d->rank; i-- > 0;) {
     idx[i] = at % d->dims[i];

@@ -91,7 +91,7 @@ static const char *shortened(cli *k, const char *s) {
   for (const char *p = s; *p; p++) n += *p == ',' || (*p == ' ' && p[-1] != ',');
   return arena_fmt(k->a, "%.*s ... (%u)", LONG, s, n);
 }
-static void tell_reasons(cli *k, const account *s) { /* how often each, with an example */
+static void tell_reasons(cli *k, const account *s) { /* Prints how often each reason occurs, with an example. */
   strvec why = {0}, example = {0};
   VEC(uint32_t) times = {0};
   for (size_t i = 0; i < s->n; i++)

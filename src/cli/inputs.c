@@ -191,7 +191,8 @@ static int64_t known_dim(feeding *f, const char *name) {
   cli *k = f->k;
   int64_t likely = -1;
   for (uint32_t i = 0; i < k->dims.n; i++) {
-    const char *eq = strrchr(k->dims.v[i], '='), *colon = strchr(eq, ':'); /* options.c saw to the '=' */
+    /* options.c has checked that there is a '=' */
+    const char *eq = strrchr(k->dims.v[i], '='), *colon = strchr(eq, ':');
     size_t len = (size_t)(eq - k->dims.v[i]);
     if (strlen(name) != len || strncmp(k->dims.v[i], name, len) != 0) continue;
     if (!colon) return strtoll(eq + 1, NULL, 10);
@@ -278,7 +279,7 @@ static void choose_sizes(feeding *f) {
     if (e) ctx_fail(f->k->c, (ecode)e, "%s", ek_run_message(f->r));
     return;
   }
-  for (uint32_t j = 0; j < s.n; j++) { /* each as small as the others allow */
+  for (uint32_t j = 0; j < s.n; j++) { /* each open size becomes as small as the others allow */
     int64_t most = s.value[j];
     for (s.value[j] = 1; s.value[j] < most && try_sizes(f, &s) != EK_OK; s.value[j]++) {}
   }

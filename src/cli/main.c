@@ -95,7 +95,7 @@ void say(cli *k, const char *fmt, ...) {
 void print_json(const sbuf *b) { puts(b->s ? b->s : "null"); }
 static void on_log(void *user, int level, const char *text) {
   cli *k = user;
-  if (level == 0 || level > k->log_level) return; /* errors come with the failure */
+  if (level == 0 || level > k->log_level) return; /* errors are printed when the call fails */
   progress_clear();
   fprintf(stderr, "%s\n", text);
 }
@@ -155,7 +155,7 @@ void json_times(cli *k, json *j) {
 }
 
 /* ---- start and end --------------------------------------------------------------------------- */
-static bool log_level(cli *k) { /* what -v, -q or else EINKORN_LOG say */
+static bool log_level(cli *k) { /* Sets the log level by -v, -q or else EINKORN_LOG. */
   static const char *const names[] = {"error", "warning", "note", "info"};
   const char *e = getenv("EINKORN_LOG");
   k->log_level = k->quiet ? 0 : k->verbose ? 3 : 1;
@@ -184,7 +184,7 @@ static int guarded(ctx *c, ek_session *s, int argc, char **argv) {
     *k = (cli){.c = c, .a = ctx_arena(c), .s = s, .optimize = 3, .rtol = 1e-3, .atol = 1e-4, .seconds = 3, .warmup = 1};
     code = command_run(k, argc, argv);
   }
-  CTX_CATCH { /* the program's own reading of files */
+  CTX_CATCH { /* files that the program itself reads */
     progress_clear();
     for (const diag *d = diag_first(c); d; d = d->next)
       if (d->level == D_ERROR) fprintf(stderr, "error: %s\n", d->text);

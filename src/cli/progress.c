@@ -20,7 +20,7 @@ static struct {
   char phase[64];       /* name of the step */
 } bar = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
-static void draw(unsigned turn) { /* locked */
+static void draw(unsigned turn) { /* Draws the bar. The lock is held. */
   char fill[WIDTH + 1];
   int n = (int)(bar.done * WIDTH + 0.5);
   memset(fill, ' ', WIDTH);
@@ -55,7 +55,7 @@ static int step(void *user, const char *phase, double done) {
   pthread_mutex_unlock(&bar.lock);
   return 0;
 }
-static void clear(void) { /* locked */
+static void clear(void) { /* Removes the bar. The lock is held. */
   if (bar.drawn) fputs("\r\033[K", stderr);
   bar.drawn = false;
 }

@@ -88,7 +88,8 @@ static bool tell_result(cli *k, ek_module *m, ek_run *r, int32_t i, const expect
   ek_tensor_info t;
   ndarray d = output_array(m, r, i, &t);
   bool same = true;
-  if (is_watched(k, t.name) && !(k->expect && want->of[i])) return true; /* only to be dumped */
+  /* the output was asked for by --dump alone */
+  if (is_watched(k, t.name) && !(k->expect && want->of[i])) return true;
   if (k->json) {
     json_obj(j, NULL);
     json_str(j, "name", t.name);
@@ -99,7 +100,7 @@ static bool tell_result(cli *k, ek_module *m, ek_run *r, int32_t i, const expect
   }
   if (k->expect)
     same = tell_comparison(k, &d, t.name, want->of[i], j);
-  else if (k->json || !k->quiet || !k->output) /* those that are written need not be told */
+  else if (k->json || !k->quiet || !k->output) /* outputs that are written to a file need not be printed */
     tell_output(k, &d, t.name, j);
   if (k->json) json_end(j);
   return same;

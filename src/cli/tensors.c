@@ -93,7 +93,7 @@ comparison compare(cli *k, const ndarray *got, const ndarray *expected) {
   bool same_rank = got->rank == want->rank;
   for (uint32_t i = 0; same_rank && i < got->rank; i++) same_rank = got->dims[i] == want->dims[i];
   etype wt = want->type;
-  if (wt != got->type && type_fits(got->type, wt)) wt = got->type; /* its bits */
+  if (wt != got->type && type_fits(got->type, wt)) wt = got->type; /* the array holds the bits of the type */
   bool floats = et_kind(got->type) == K_FLOAT;
   if (!same_rank || (wt != got->type && !(floats && et_kind(wt) == K_FLOAT))) {
     r.why = arena_fmt(k->a, "%s is expected, got %s", tensor_text(k->a, want->type, want->rank, want->dims, NULL),

@@ -48,7 +48,7 @@ typedef struct cache {
   uint8_t key[32];      /* its digest */
   const char *name;     /* name of the entry's file: 8 bytes of the model's digest, 24 of the key */
   pthread_mutex_t lock; /* guards objects */
-  bytes *objects;       /* object files of the code; malloc'ed, each as well */
+  bytes *objects;       /* object files of the code; the array and each of them is malloc'ed */
   uint32_t n;           /* number of objects */
   uint32_t cap;         /* places for objects */
   bool incomplete;      /* an object is missing: nothing is stored */
@@ -56,8 +56,8 @@ typedef struct cache {
 /* NULL: no cache for this compilation. c lives at least as long. */
 cache *cache_begin(ctx *c, const ek_model *model, const ek_options *o, const pipe_opts *po);
 bool cache_load(cache *k, ek_module *m); /* fills in m: description, code, weights, report */
-void cache_keep(void *k, bytes object);  /* an object of the code, from any thread */
+void cache_keep(void *k, bytes object);  /* keeps an object of the code; may be called in any thread */
 /* m is complete. True: its weights are the mapped ones afterwards */
 bool cache_store(cache *k, pipeline *p, ek_module *m);
-void cache_end(cache *k); /* NULL allowed */
+void cache_end(cache *k); /* k may be NULL */
 #endif

@@ -43,7 +43,7 @@ static void put_tensors(sbuf *b, const ek_rt_tensor *t, int64_t n) {
     }
   }
 }
-static void put_warnings(sbuf *b, ctx *c) { /* they are told at every start */
+static void put_warnings(sbuf *b, ctx *c) { /* Writes the warnings, which are reported at every start. */
   uint64_t n = 0;
   for (const diag *d = diag_first(c); d; d = d->next) n += d->level == D_WARNING;
   put_u64(b, n);
@@ -131,7 +131,7 @@ static const ek_rt_tensor *get_tensors(reader *r, int64_t *count) {
 static ek_rt_model *read_module(reader *r, ctx *c, ek_report *rep) {
   ek_rt_model *d = NEW(r->a, ek_rt_model);
   d->version = 2;
-  get_name(r); /* the key's text: see difference() */
+  get_name(r); /* skips the key's text: see difference() */
   d->name = get_name(r);
   d->memory = get_name(r);
   rep->memory = d->memory;
@@ -356,7 +356,7 @@ cache *cache_begin(ctx *c, const ek_model *model, const ek_options *o, const pip
   }
   CTX_CATCH { good = false; }
   if (good && !pthread_mutex_init(&k->lock, NULL)) return k;
-  diag_reset(c, mark); /* compiling will say it again */
+  diag_reset(c, mark); /* compiling will report the same problem */
   folder_close(&k->f);
   return NULL;
 }

@@ -46,7 +46,7 @@ static bool make_folder(ctx *c, const char *path, bool own, const char **why) {
   char *p = arena_strdup(ctx_arena(c), path);
   struct stat st;
   bool checked = false;
-  for (char *s = p + 1;; s++) { /* which of them are missing? */
+  for (char *s = p + 1;; s++) { /* makes the folders of the path that are missing */
     if (*s && *s != '/') continue;
     char was = *s;
     *s = 0;

@@ -68,7 +68,8 @@ static bool put_build(sbuf *b, const void *at) {
 }
 
 /* ---- the text -------------------------------------------------------------------------------- */
-static void put_text(sbuf *b, const char *what, const char *s) { /* its length keeps texts apart */
+/* Puts a text behind its length, which keeps texts apart. */
+static void put_text(sbuf *b, const char *what, const char *s) {
   if (s)
     sb_fmt(b, "\n%s %zu %s", what, strlen(s), s);
   else

@@ -31,7 +31,8 @@ char *mem_str(const memory *m, const char *s);
  * is given back): none are, or they are more than there is room for, or h is NULL. */
 typedef struct ahead ahead;
 ahead *mem_ahead(const memory *m, size_t likely, size_t room);
-void mem_ahead_more(ahead *h, size_t likely); /* more is known by now; h may be NULL */
+/* the number of bytes that are likely has become known; h may be NULL */
+void mem_ahead_more(ahead *h, size_t likely);
 void *mem_ahead_end(ahead *h, size_t bytes);
 /* A text that is kept between calls; its memory is reused. */
 typedef struct text {
@@ -118,8 +119,9 @@ ek_code session_done(ek_session *s, ctx *c, ek_code otherwise);
 ek_code session_fail(ek_session *s, ek_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* a pointer that is needed is NULL; s may be it */
 ek_code session_null(ek_session *s);
-void diag_print(const diag *d, sbuf *b);                                             /* one line, no newline */
-bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *out); /* false: recorded */
+void diag_print(const diag *d, sbuf *b); /* appends a diagnostic as one line, without a newline */
+/* false: an error was recorded */
+bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *out);
 source model_source(const ek_model *m);
 strvec model_ops(ctx *c, const ek_model *m);
 bool model_lowered(ek_model *m, ek_code *code); /* lowers the model if it was not; its shapes are known then */
@@ -146,7 +148,7 @@ bool run_need(const ek_rt_model *d, int threads, int64_t *bytes);
 int default_threads(int asked);                       /* number of threads: asked, or ek_threads() for 0 */
 ek_rt_pool *session_pool(ek_session *s, int threads); /* the session's, if it is for so many threads; else NULL */
 ek_rt_pool *pool_of(ek_pool *p);
-typedef struct borrowed { /* the caller's own threads */
+typedef struct borrowed { /* The caller's own threads, lent to a run. */
   /* the caller's function that runs n tasks */
   void (*parallel_for)(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
   void *user; /* handed to it */
@@ -168,9 +170,10 @@ void trace_launch(trace *t, uint32_t launch, ek_rt_call *call, ek_rt_kernel k, c
 const ek_event *trace_events(const trace *t, size_t *n);
 /* ---- profile.c: the clock of a run whose program tells where each launch begins and ends (program.timed) ---- */
 typedef struct profile profile;
-profile *profile_new(const ek_module *m);                 /* NULL: no memory */
-int64_t clock_ns(void);                                   /* monotonic */
-trace *profile_trace(const profile *p, uint32_t *launch); /* NULL: none; the launch that is going on */
+profile *profile_new(const ek_module *m); /* NULL: no memory */
+int64_t clock_ns(void);                   /* monotonic clock, nanoseconds */
+/* the trace, and the launch that is going on; NULL: there is no trace */
+trace *profile_trace(const profile *p, uint32_t *launch);
 void profile_free(profile *p);
 void profile_begin(profile *p);                                /* forgets the last execute */
 bool profile_tick(profile *p, ek_rt_kernel k, int64_t number); /* false: k is no tick */

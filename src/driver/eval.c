@@ -89,7 +89,8 @@ static void plan(ek_module *m, ek_rt_call *call) {
   }
   call->arena_bytes = 0;
 }
-static bool interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena *a) { /* false: more room is needed */
+/* Runs the model by the evaluator; false: the outputs need more room. */
+static bool interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena *a) {
   ctx *c = m->c;
   emodule *e = m->p->m;
   evaluation *v = expr_eval_new(e, a, (uint32_t)call->threads);

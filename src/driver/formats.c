@@ -38,7 +38,7 @@ static const format formats[] = {
     {0, MARK("ftrt"), "an engine of TensorRT", "use the ONNX file that it was built from"},
     {0, MARK("ptrt"), "an engine of TensorRT", "use the ONNX file that it was built from"},
 };
-static bool has(bytes b, const char *text) { /* near the beginning */
+static bool has(bytes b, const char *text) { /* Does the text stand near the beginning of the file? */
   size_t most = b.n < 4096 ? b.n : 4096;
   return memmem(b.p, most, text, strlen(text)) != NULL;
 }

@@ -19,7 +19,8 @@ static const char *element(etype t) { /* The name of an element type in C. */
   case ET_F64:
     return "double";
   default:
-    if (et_kind(t) == K_FLOAT) return et_bytes(t) == 2 ? "uint16_t" : "uint8_t"; /* their bits */
+    /* C has no such type: the number's bits */
+    if (et_kind(t) == K_FLOAT) return et_bytes(t) == 2 ? "uint16_t" : "uint8_t";
     if (et_kind(t) == K_BOOL) return "uint8_t";
     return t == ET_I64                                         ? "int64_t"
            : t == ET_I32                                       ? "int32_t"
@@ -31,7 +32,7 @@ static const char *element(etype t) { /* The name of an element type in C. */
                                                                : "uint8_t";
   }
 }
-static const char *in_comment(arena *a, const char *s) { /* names may hold anything */
+static const char *in_comment(arena *a, const char *s) { /* A name as text that cannot end a comment. */
   char *r = arena_strdup(a, s);
   for (char *p = r; (p = strstr(p, "*/")) != NULL;) *p = '+';
   for (char *p = r; *p; p++)
@@ -103,7 +104,8 @@ static uint32_t open_number(writing *w, const char *name) {
   if (i == w->open.n) vec_push(w->a, w->open, name);
   return i;
 }
-static const char *sizes(writing *w, bool declared) { /* d0, d1: the open dimensions of the inputs */
+/* The open dimensions of the inputs as parameters d0, d1, .. */
+static const char *sizes(writing *w, bool declared) {
   sbuf b = sbuf_new(w->a);
   sb_put(&b, "");
   for (uint32_t i = 0; i < w->open.n; i++)

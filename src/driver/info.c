@@ -155,7 +155,7 @@ static sz times(counting *k, uint32_t block) { /* how often a block runs */
         n = sym_mul(k->c, n, k->m->loops.v[i].trips);
   return n;
 }
-/* into k->stage */
+/* counts the work of a stage in k->stage */
 static void stage_work(counting *k, const stage *s, sz points) {
   for (int q = 0; q < W_COUNT; q++) k->stage[q] = sym_int(k->c, 0);
   k->seen = map_new(k->a);

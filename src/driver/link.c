@@ -257,7 +257,8 @@ uint8_t *link_room(linking *k) {
   if (!is_elf((bytes){p, all}, &h)) no_place(k);
   Elf64_Shdr *sh = inside(k, h.e_shoff, (uint64_t)h.e_shnum * sizeof *sh), *place = NULL;
   for (uint32_t i = 1; i < h.e_shnum && h.e_shstrndx < h.e_shnum; i++) {
-    const char *name = inside(k, sh[h.e_shstrndx].sh_offset + sh[i].sh_name, 1); /* what ends the file is 0 */
+    /* a name ends with a 0, which ends the file at the latest */
+    const char *name = inside(k, sh[h.e_shstrndx].sh_offset + sh[i].sh_name, 1);
     if (!strcmp(name, k->place)) place = &sh[i];
   }
   if (!place) no_place(k);

@@ -189,7 +189,7 @@ static bool found_in_run(low *L, sz e) {
 static bool never_fits(low *L, uint32_t block, uint32_t mark, const node *n, const char *which) {
   const diag *first = NULL;
   uint32_t at = 0;
-  bool warned = false; /* where all is lowered a second time */
+  bool warned = false; /* the graph is being lowered a second time */
   for (const diag *d = diag_first(L->c); d; d = d->next, at++) {
     warned |= at < mark && d->level == D_WARNING && d->node && n->name && !strcmp(d->node, n->name);
     if (at < mark || d->level != D_ERROR) continue;
@@ -297,7 +297,8 @@ void low_if(low *L, node *n, uint32_t block) {
     }
     bool same = t->rank == e->rank;
     for (uint32_t d = 0; same && d < t->rank; d++) same = sym_eq(L->c, t->shape[d], e->shape[d]);
-    if (!same && t->rank == e->rank && (!c->values || found_in_run(L, c->values[0]))) continue; /* both stay */
+    /* both shapes stay possible */
+    if (!same && t->rank == e->rank && (!c->values || found_in_run(L, c->values[0]))) continue;
     if (!same) {
       /* the branch whose rank the model declares for the result, else that of typical sizes, else the first */
       value *o = n->out.v[i];

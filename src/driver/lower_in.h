@@ -24,11 +24,11 @@ typedef struct known {
 } known;
 /* What the model declares of a value, before lowering put there what it found. */
 typedef struct declaration {
-  value *v;
-  etype type;
-  bool ranked;
-  uint32_t rank;
-  const sz *dims;
+  value *v;       /* the value */
+  etype type;     /* its declared element type */
+  bool ranked;    /* rank and dims are declared */
+  uint32_t rank;  /* declared number of axes */
+  const sz *dims; /* declared size of each axis */
 } declaration;
 typedef struct asked {
   guard what;    /* a guard of a block */
@@ -64,22 +64,23 @@ typedef struct low {
 } low;
 
 /* lower.c */
-known *low_slot(low *L, const value *v); /* until the next call */
+known *low_slot(low *L, const value *v); /* what is known of v; the pointer is good until the next call */
 /* a tensor; NULL: not known (an earlier failure), or no tensor */
 arg *low_value(low *L, const value *v);
 /* a tensor, as low_value gives it; an error where the value is no tensor */
 bool low_tensor(low *L, const node *n, const value *v, arg *out);
-/* or not one element of type t */
+/* as low_tensor, with an error also where it is not one element of type t */
 bool low_single(low *L, const node *n, const value *v, etype t, const char *what, arg *out);
 void low_set(low *L, value *v, arg a);
-void low_copy(low *L, value *to, const value *from); /* whatever is known */
+void low_copy(low *L, value *to, const value *from); /* to gets all that is known of from */
 bool low_needed(low *L, const value *v);
 bool low_nodes(low *L, graph *g, uint32_t block);
 void low_asked(low *L, uint32_t block); /* what the nodes of a block asked the last time holds there */
 /* One operator of the library on these arguments; every output is wanted. False: an error was recorded. */
 bool low_call(low *L, uint32_t block, const char *node, const char *op, const arg *in, uint32_t nin, const sattr *attrs,
               uint32_t nattrs, arg *out, uint32_t nout);
-arg low_ints(low *L, etype t, const int64_t *v, uint32_t n, bool vector, const char *name); /* a constant */
+/* a constant of whole numbers */
+arg low_ints(low *L, etype t, const int64_t *v, uint32_t n, bool vector, const char *name);
 
 /* lower_flow.c */
 enum { LOW_MOST = 1000000000 }; /* a size about which nothing is known is at most this */
@@ -92,11 +93,13 @@ const axis *low_axes(low *L, const sz *shape, uint32_t rank, sz *at);
 /* a condition of a block has become one of the root block */
 void low_learn(low *L, const guard *g);
 tid low_result(low *L, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin);
-tid low_scalar(low *L, uint32_t block, sz v, const char *name, const char *origin); /* a size as a tensor */
+/* a scalar tensor that holds the size v */
+tid low_scalar(low *L, uint32_t block, sz v, const char *name, const char *origin);
 sz low_size_symbol(low *L, const char *of, uint32_t dim);
 void low_late(low *L, sz symbol, tid t, sz bound);
-sz low_given(low *L, const char *name, sz bound); /* or what --dim says, if that is less */
-sz low_given_size(low *L, sz symbol, sz bound);   /* a symbol, or what --dim says of it, if that is less */
+/* the bound of a size, or what --dim says of its name, if that is less */
+sz low_given(low *L, const char *name, sz bound);
+sz low_given_size(low *L, sz symbol, sz bound); /* a symbol, or what --dim says of it, if that is less */
 /* What has a value only inside a block: the late sizes found there, and these symbols, which lie in 0..his[i] (0:
  * not known). */
 typedef struct low_local {
@@ -119,11 +122,11 @@ void low_open_insert(low *L, node *n, uint32_t block, known *l);
 void low_open_erase(low *L, node *n, uint32_t block, known *l);
 void low_open_length(low *L, node *n, uint32_t block, const known *l);
 void low_open_concat(low *L, node *n, uint32_t block, const known *l, int64_t axis, bool fresh);
-/* parts NULL: of size 1 */
+/* parts NULL: each part has size 1 */
 void low_open_split(low *L, node *n, uint32_t block, const arg *x, const arg *parts, int64_t axis, bool keep);
 void low_open_of(low *L, node *n);           /* ListOf(data, sizes), which this file puts into bodies */
 bool low_open_holds(low *L, const graph *b); /* is what was taken to hold for the lists of this body what it gives? */
-void low_open_parts(low *L, node *n, uint32_t block); /* ListParts(list) */
+void low_open_parts(low *L, node *n, uint32_t block); /* lowers ListParts(list) */
 void low_open_map(low *L, node *n, uint32_t block, const known *first);
 void low_open_loop(low *L, node *n, uint32_t block); /* a Loop on lists whose trips only the run counts */
 
@@ -138,7 +141,8 @@ loop_end low_loop(low *L, node *n, uint32_t block); /* Loop and Scan */
 /* lower_list.c */
 bool low_list_node(low *L, node *n, uint32_t block); /* false: not an operator on lists or optionals */
 bool low_wants_unrolling(low *L, const node *n);     /* does this Loop carry or handle lists? */
-bool low_trips_known(low *L, const node *n);         /* may such a Loop be unrolled? */
+/* is the number of trips of this Loop known and small enough to unroll it? */
+bool low_trips_known(low *L, const node *n);
 /* a Loop, trip by trip; the number of trips and the condition must be known; false as LOOP_FAILED */
 bool low_unrolled(low *L, node *n, uint32_t block);
 void low_list_outputs(low *L, graph *g); /* lists among the graph's outputs become their elements */

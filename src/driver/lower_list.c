@@ -356,7 +356,7 @@ bool low_unrolled(low *L, node *n, uint32_t block) {
     }
     if (!low_nodes(L, b, block) || !number_of(L, n, b->outputs.v[0], "the condition for going on", &go)) return false;
     for (uint32_t i = 0; i < nc; i++) {
-      low_value(L, b->outputs.v[i + 1]); /* a constant */
+      low_value(L, b->outputs.v[i + 1]); /* the condition is a constant */
       carried[i] = *low_slot(L, b->outputs.v[i + 1]);
       if (!carried[i].done) return false;
     }

@@ -310,7 +310,7 @@ static sz without(ctx *c, sz e, const atom *symbols, uint32_t n, int depth) {
       sz one = without(c, sym_add(c, rest, sym_muli(c, g[j], k)), symbols, n, depth - 1);
       if (one) best = best ? sym_min(c, best, one) : one;
     }
-    break; /* the others are looked at further down */
+    break; /* other sizes are looked at further down */
   }
   return best;
 }
@@ -338,7 +338,7 @@ static bool bounds(looping *p, const arg *next, sz most, sz *out) {
       else {
         sz step = sym_sub(c, hi, g->symbol);
         if (sym_ge0(c, sym_neg(c, step)))
-          out[i] = init; /* it never grows */
+          out[i] = init; /* the size never grows */
         else if ((step = without(c, step, &symbols[i], 1, 8)))
           out[i] =
               EK_PLANTED("lower-loop") ? init : sym_add(c, init, sym_mul(c, sym_max(c, step, sym_int(c, 0)), most));
@@ -480,7 +480,8 @@ static bool outputs(looping *p, const arg *next) {
     if (low_needed(L, n->out.v[i]) && !collect(p, i, trips)) return false;
   return true;
 }
-static bool can_unroll(looping *p) { /* few trips, known, and nothing else decides */
+/* May the loop be unrolled: few trips, whose number is known, and nothing else decides? */
+static bool can_unroll(looping *p) {
   int64_t n;
   return !p->scan && p->x.trips && sym_is_int(p->L->c, p->x.trips, &n) && n <= MAX_UNROLLED && !p->x.cond0;
 }

@@ -204,7 +204,7 @@ static uint32_t uses(const graph *g, const value *v) {
   }
   return n;
 }
-/* Behind copies: what v is in the body. */
+/* What v is in the body, behind copies. */
 static value *original(value *v) {
   while (v->def && !v->def->domain[0] && !strcmp(v->def->op, "Identity") && v->def->in.n == 1 && v->def->in.v[0])
     v = v->def->in.v[0];
@@ -358,7 +358,7 @@ static bool count_first(passes *p) {
   low_set(L, p->trips, size);
   return true;
 }
-/* Behind what the list was at the beginning. */
+/* Appends elements behind those that the list had at the beginning. */
 static bool append(passes *p, growing *g, arg data, arg sizes, const sz *dims, uint32_t rank) {
   low *L = p->L;
   if (!g->result || !low_needed(L, g->result)) return true;
@@ -379,13 +379,13 @@ static bool append(passes *p, growing *g, arg data, arg sizes, const sz *dims, u
   set_open(L, g->result, data, sizes, all, rank);
   return true;
 }
-static void add_others(passes *p, version *v) { /* what the node collects itself */
+static void add_others(passes *p, version *v) { /* Adds what the node collects itself. */
   for (uint32_t i = p->nc; i < p->n->out.n; i++) {
     vec_push(p->L->a, v->collected, p->b->outputs.v[i + 1]);
     vec_push(p->L->a, v->results, p->n->out.v[i]);
   }
 }
-/* No list is only appended to. */
+/* Lowers a loop none of whose lists is only appended to. */
 static void plainly(passes *p) {
   version v = {.suffix = "", .carried = true};
   add_others(p, &v);

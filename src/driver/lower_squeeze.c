@@ -22,7 +22,8 @@ static const value *declared_like(low *L, const graph *g, const value *v, int fa
   }
   return NULL;
 }
-static const graph *graph_of(const graph *g, const node *n) { /* the one that holds n */
+/* The graph that holds n: g, or a region in it. */
+static const graph *graph_of(const graph *g, const node *n) {
   for (uint32_t i = 0; i < g->nodes.n; i++) {
     const node *m = g->nodes.v[i];
     if (m == n) return g;

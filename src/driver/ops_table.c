@@ -119,7 +119,8 @@ static void cost_of(ctx *c, const oplib *lib, const opdef *d, arena *a, sbuf *b)
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
-static const char *cell(arena *a, const char *s) { /* no bars, no line breaks */
+/* Text for a cell of the table: without bars and line breaks. */
+static const char *cell(arena *a, const char *s) {
   sbuf b = sbuf_new(a);
   for (; *s; s++)
     if (*s == '|')

@@ -61,7 +61,7 @@ static void read_kernel(lmodule *m, const target *t) {
   for (uint32_t k = 1; k < STREAMS; k++) sum = lb_op(&b, OP_ADD, v, sum, lb_get(&b, acc[k]), 0);
   lb_store(&b, out, lb_addi(&b, lb_muli(&b, lb_worker(&b), OUT), OUT), sum);
 }
-/* 10^9 of them a second */
+/* Operations per second of the best burst, in 10^9. */
 static double bursts(ek_rt_kernel k, const int64_t *args, ek_rt_pool *pool, int threads, double flops, double ms) {
   ek_rt_call call = {.pool = pool, .threads = threads, .parallel = ek_rt_parallel};
   int64_t chunks = 1;

@@ -107,13 +107,13 @@ typedef struct front_end {
    * standard */
   graph *(*load)(ctx *c, const source *s, bytes b, bool standard);
 } front_end;
-const front_end *front_end_of(bytes b); /* never NULL */
+const front_end *front_end_of(bytes b); /* the format of a file; never NULL */
 
-bool pipe_load(pipeline *p, const source *s); /* graph */
+bool pipe_load(pipeline *p, const source *s); /* makes the graph */
 /* expr as the definitions say, unoptimised: what the evaluator runs */
 bool pipe_lower(pipeline *p, const strvec *user_files);
-bool pipe_optimise(pipeline *p); /* expr, all passes */
-bool pipe_program(pipeline *p);  /* loop and program */
+bool pipe_optimise(pipeline *p); /* makes the optimised expr module, by all passes */
+bool pipe_program(pipeline *p);  /* makes loops and the program */
 /* after pipe_program: constants from which no weights come give their memory back; nothing reads the expr level's
  * constants any more */
 void pipe_release_constants(pipeline *p);
@@ -122,7 +122,7 @@ void pipe_release_constants(pipeline *p);
 void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), void *env);
 /* the bytes of pipe_weights, piece by piece, as often as wanted */
 void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void *env);
-jit *pipe_jit(pipeline *p); /* NULL: stopped */
+jit *pipe_jit(pipeline *p); /* compiles the code for this process; NULL: stop_after ended the compilation */
 code_opts pipe_code_opts(const pipeline *p);
 void pipe_print(pipeline *p, plevel l, sbuf *b);  /* the object of a level as it is now */
 pass_ref pipe_pass_ref(ctx *c, const char *text); /* "inline#2"; unwinds when there is no such pass */

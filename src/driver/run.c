@@ -229,7 +229,7 @@ bool run_need(const ek_rt_model *d, int threads, int64_t *bytes) {
   for (int64_t i = 0; i < d->outputs; i++) no += (uint32_t)d->out[i].rank;
   if (no > 256) return false;
   ek_rt_call call = {.in_dims = in, .out_dims = out, .threads = threads};
-  if (d->plan(&call)) return false; /* a run will say why */
+  if (d->plan(&call)) return false; /* the run will report why */
   *bytes = call.arena_bytes;
   return true;
 }
@@ -387,7 +387,7 @@ static int64_t call_run(ek_run *r) {
 static const uint8_t nothing[64] __attribute__((aligned(64))); /* where the elements of empty tensors lie */
 ek_code ek_run_execute(ek_run *r) {
   ek_code code = ek_run_prepare(r);
-  if (!code) code = within(r); /* outputs may have been unbound */
+  if (!code) code = within(r); /* the outputs may no longer be bound */
   if (code) return code;
   for (int64_t i = 0; i < r->d->inputs; i++) {
     int64_t bytes;

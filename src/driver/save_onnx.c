@@ -106,7 +106,7 @@ static bool shorten(saver *s) {
           continue;
         }
         node *same = graph_node(g, "Identity", "", arena_fmt(s->a, "%s.%u", n->name, k));
-        g->nodes.n--; /* stands in the new list */
+        g->nodes.n--; /* the node stands in the new list now */
         vec_push(s->a, same->in, b->outputs.v[k]);
         vec_push(s->a, same->out, n->out.v[k]);
         n->out.v[k]->def = same;
@@ -138,7 +138,7 @@ static void make_constant(saver *s, value *v, const ndarray *d) {
   for (uint32_t i = 0; i < d->rank; i++) dims[i] = sym_int(s->p->c, d->dims[i]);
   v->dims = dims;
 }
-static bool known_values(saver *s, value *v) { /* integers that follow from shapes */
+static bool known_values(saver *s, value *v) { /* Are the values integers that follow from shapes? */
   int64_t bytes, x;
   if (!v->values || et_kind(v->type) == K_FLOAT || !whole_size(s, v, &bytes)) return false;
   uint32_t w = et_bytes(v->type);

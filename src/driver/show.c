@@ -21,7 +21,7 @@ static void setup(pipeline *p, void *env) {
   p->o.weights_inline = s->w.weights_inline != 0;
   if (!s->w.after) return;
   p->o.show_after = pipe_pass_ref(p->c, s->w.after);
-  /* what comes after may fail */
+  /* compilation may fail behind the pass that is shown */
   if (!p->o.stop_after.name && (!strcmp(p->o.show_after.name, "load") || !strcmp(p->o.show_after.name, "lower")))
     p->o.stop_after = p->o.show_after;
 }
@@ -104,7 +104,8 @@ static ek_code show(pipeline *p, void *env) {
   }
   s->b = sbuf_new(p->a);
   sb_put(&s->b, "");
-  if (stage > (int)p->at && p->at < PL_PROGRAM) stage = (int)p->at; /* stopped before */
+  /* stop_after ended the compilation before that stage */
+  if (stage > (int)p->at && p->at < PL_PROGRAM) stage = (int)p->at;
   if (stage == PL_LOOP || stage >= SHOW_LLVM)
     show_functions(p, stage, s->w.node, &s->b);
   else

@@ -657,7 +657,7 @@ static void run_loop(evaluation *v, uint32_t id) {
 /* ---- the module ------------------------------------------------------------------------------ */
 void expr_eval_run(evaluation *v) {
   state *st = (state *)v;
-  /* sizes known only from a later input */
+  /* once more, for sizes that only a later input tells */
   for (uint32_t i = 0; i < st->inputs.n; i++) bind_shape(v, st->inputs.v[i], &rt_of(v, st->inputs.v[i])->nd);
   run_block(v, 0);
 }

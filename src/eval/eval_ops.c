@@ -297,7 +297,7 @@ static float narrow_next(etype t, float a, float b) {
     float x = (float)et_load(t, &tiny).f;
     return b > 0 ? x : -x;
   }
-  bool up = (b > a) == (a > 0); /* away from zero */
+  bool up = (b > a) == (a > 0); /* rounds away from zero */
   code = (uint16_t)((code & top) | ((up ? (code & (top - 1)) + 1 : (code & (top - 1)) - 1) & (top - 1)));
   return (float)et_load(t, &code).f;
 }

@@ -29,7 +29,7 @@ static uint32_t join(planner *pl, const uint32_t **to, uint32_t n, const uint32_
   *to = all.v;
   return all.n;
 }
-/* Takes over what matters from an operand. */
+/* What an operand depends on, its user depends on, too. */
 static void from(planner *pl, pnode *n, uint32_t op) {
   if (!op) return;
   const pnode *o = at(pl, op);

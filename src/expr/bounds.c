@@ -179,7 +179,7 @@ static span of_op(finder *f, const ex_node *n, int depth) {
   span a = n->nargs ? of(f, n->args[first], depth + 1) : (span){0},
        b = n->nargs > 1 ? of(f, n->args[first + 1], depth + 1) : (span){0};
   switch ((sop)n->op) {
-  case OP_CAST: { /* unless it wraps */
+  case OP_CAST: { /* a conversion keeps the bounds unless it wraps */
     span t = of_type(f, (etype)n->type);
     bool fits = (!t.lo || (a.lo && sym_le(c, t.lo, a.lo))) && (!t.hi || (a.hi && sym_le(c, a.hi, t.hi)));
     return fits ? a : t;

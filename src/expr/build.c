@@ -310,7 +310,7 @@ static bool reduce_range(emodule *m, const ex_node *n, int depth, int64_t *lo, i
 static bool op_range(emodule *m, const ex_node *n, int depth, int64_t *lo, int64_t *hi) {
   int64_t l[3], h[3];
   uint32_t first = n->op == OP_SEL;
-  if (n->op == OP_MOD || n->op == OP_MIN || n->op == OP_MAX) { /* one side may be enough */
+  if (n->op == OP_MOD || n->op == OP_MIN || n->op == OP_MAX) { /* the bound of one operand may be enough */
     bool a = value_range(m, n->args[0], depth, &l[0], &h[0]), b = value_range(m, n->args[1], depth, &l[1], &h[1]);
     if (n->op == OP_MOD) {
       *lo = 0, *hi = b ? h[1] - 1 : 0;

@@ -4,7 +4,7 @@
 #include "expr/expr.h"
 
 const char *name_clean(arena *a, const char *s); /* an identifier made of any text */
-sz expr_data_size(emodule *m, ex e);             /* the data atom of an i64 value, as it is */
+sz expr_data_size(emodule *m, ex e);             /* the i64 value as a data atom, without simplification */
 /* walk.c */
 /* distinct variables bound by reductions in e (0: none), in order of the walk */
 void expr_bound(emodule *m, ex e, arena *a, u32vec *vars);

@@ -289,7 +289,8 @@ typedef struct value_check {
   const char *text; /* what the value is, for the message */
   const char *node; /* node of the model; NULL: not known */
   uint32_t block;   /* each time it runs, the check is done */
-  /* all elements of this tensor are in the range where the check holds; 0: it is not about a whole one */
+  /* all elements of this tensor are in the range where the check holds; 0: the check is not about all elements of a
+   * tensor */
   tid of;
 } value_check;
 
@@ -384,7 +385,7 @@ ex expr_index(emodule *m, sz e);
 ex expr_load(emodule *m, tid t, const sz *idx, uint32_t n, ex otherwise);
 /* type of the result; checks arity and operand types (ctx_bug on mismatch) */
 ex expr_op(emodule *m, sop op, etype t, const ex *args, uint32_t n);
-ex expr_op1(emodule *m, sop op, ex a); /* result type by the table */
+ex expr_op1(emodule *m, sop op, ex a); /* the result's type is the table's */
 ex expr_op2(emodule *m, sop op, ex a, ex b);
 ex expr_sel(emodule *m, ex c, ex a, ex b);
 ex expr_cast(emodule *m, etype to, ex a); /* a itself when the type is equal */
@@ -423,7 +424,7 @@ enum { RANGE_PARTS = 4 };
 /* takes a bound apart: the greatest of the parts is a lower bound, the least an upper one; returns how many there
  * are */
 uint32_t expr_range_parts(ctx *c, sz bound, bool lower, sz out[RANGE_PARTS]);
-ex expr_in_range(emodule *m, atom var); /* does its value count? 0: it has no range */
+ex expr_in_range(emodule *m, atom var); /* is the variable's value inside its range? 0: it has no range */
 
 /* ---- constants that are made of others (linmap.c) -------------------------------------------- */
 /* Rows and columns of a linmap, at every place of its outermost axes. */
@@ -486,7 +487,8 @@ uint64_t expr_cost(emodule *m, ex e);
  * variable to split (v = inner*v1 + v0) to make it succeed, or *split_var is 0. `out` must hold expr_ndigits values. */
 bool expr_comps(emodule *m, uint32_t producer, const sz *idx, sz *out, atom *split_var, sz *split_inner);
 uint32_t expr_ndigits(const stage *s);
-void expr_digits(const stage *s, digit *out); /* flattened */
+/* writes the stage's digits one after the other, axes outer to inner */
+void expr_digits(const stage *s, digit *out);
 
 /* A number to decide with where a size is a symbol: its value when constant, else with every symbol at min(512, its
  * upper bound). At most 2^62. */
@@ -498,7 +500,8 @@ typedef struct expr_remark {
   uint32_t with;    /* the other stage (or kernel leader) + 1, or 0 */
   const char *why;  /* the reason */
 } expr_remark;
-uint32_t expr_remarks(const emodule *m, const expr_remark **out); /* those of the last expr_optimise of m; how many */
+/* the refused steps of the last expr_optimise of m; gives how many there are */
+uint32_t expr_remarks(const emodule *m, const expr_remark **out);
 
 /* ---- text (print.c, parse.c) ----------------------------------------------------------------- */
 typedef struct print_opts {

@@ -34,7 +34,7 @@ typedef struct reader {
 void rd_next(reader *r);
 _Noreturn void rd_fail(reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool rd_is(reader *r, const char *s);   /* the current token is this sign or word */
-bool rd_take(reader *r, const char *s); /* ... and is passed over */
+bool rd_take(reader *r, const char *s); /* where the current token is this sign or word, goes to the next one */
 void rd_expect(reader *r, const char *s);
 const char *rd_name(reader *r, const char *what);
 const char *rd_string(reader *r);

@@ -144,7 +144,7 @@ static void put_stage(printer *p, uint32_t id, int depth) {
   const stage *s = xs(p->m, id);
   const tensor *x = xt(p->m, s->tensor);
   pr_stage_begin(p);
-  if (s->recurrence) { /* declares the variable */
+  if (s->recurrence) { /* the recurrence's text declares the variable */
     bool known = false;
     for (uint32_t i = 0; i < p->recurrences.n; i++) known |= p->recurrences.v[i] == s->recurrence;
     if (!known) vec_push(p->a, p->recurrences, s->recurrence);

@@ -25,7 +25,7 @@ typedef struct printer {
 void pr_begin(printer *p, emodule *m, arena *a, sbuf *b);
 void pr_stage_begin(printer *p);           /* forget the `$k` of the last stage */
 void pr_count(printer *p, ex e);           /* one more use of e from outside: call for every root before printing any */
-void pr_count_size(printer *p, sz s);      /* the same for the data atoms of a size */
+void pr_count_size(printer *p, sz s);      /* counts the data atoms of a size as used, as pr_count does */
 void pr_count_range(printer *p, atom var); /* ... and of the range that the variable may have */
 void pr_range(printer *p, atom var);       /* prints `in lo .. hi` behind the extent, if var has a range */
 const char *pr_atom(printer *p, atom a);   /* its name; made up at the first call */

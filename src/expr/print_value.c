@@ -191,7 +191,8 @@ static uint64_t key_atom_of(printer *p, atom a) {
 }
 static uint64_t key_atom(printer *p, atom a) {
   uint64_t h;
-  if (sym_kind(p->m->c, a) == AT_VAR) return key_atom_of(p, a); /* changes when it gets its name */
+  /* the key of a variable changes when it gets its name, so it is not kept */
+  if (sym_kind(p->m->c, a) == AT_VAR) return key_atom_of(p, a);
   if (map_getu(p->atom_keys, a, &h)) return h;
   h = key_atom_of(p, a);
   map_putu(p->atom_keys, a, h);

@@ -441,7 +441,7 @@ bool expr_verify(emodule *m, const char *when) {
     check_stage(&k, s);
     if (xs(m, s)->recurrence && xs(m, s)->recurrence < m->recurrences.n) k.left[xs(m, s)->recurrence]++;
   }
-  if (k.ok) check_block(&k, 0, placed); /* the rest relies on what was checked so far */
+  if (k.ok) check_block(&k, 0, placed); /* blocks are checked only where what was checked so far holds */
   if (k.ok) {
     for (uint32_t s = 0; s < m->stages.n; s++)
       if (!xs(m, s)->dead && !placed[s]) bad(&k, xs(m, s)->tensor, "stands in no block");

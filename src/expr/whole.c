@@ -43,7 +43,7 @@ static void size(whole *w, sz s, const char *who) {
     if (!has_value(w, in.v[i], 0)) {
       lacks(w, who, "nothing gives the size %s a value here; a size is a dimension of an input, or `late`",
             sym_name(w->c, in.v[i]));
-      vec_push(w->a, w->known, in.v[i]); /* said once */
+      vec_push(w->a, w->known, in.v[i]); /* what is known is said once */
     }
 }
 static void shape(whole *w, tid t) {
@@ -138,7 +138,7 @@ bool expr_verify_whole(emodule *m, const char *when) {
       if (sym_is_atom(m->c, x->shape[k], &s) && sym_kind(m->c, s) == AT_SYMBOL) vec_push(a, w.known, s);
     }
   }
-  for (uint32_t i = 0; i < m->lates.n; i++) /* folded: a number */
+  for (uint32_t i = 0; i < m->lates.n; i++) /* a late size that was folded is a number */
     if (xt(m, m->lates.v[i].tensor)->kind == TK_CONST) vec_push(a, w.known, m->lates.v[i].symbol);
   for (tid t = 1; t < m->tensors.n; t++) {
     if (xt(m, t)->kind != TK_INPUT) continue;

@@ -116,12 +116,13 @@ void fuse_late(fuser *f, uint32_t s, u32vec *out) {
   }
   for (uint32_t i = 0; i < x->updates.n; i++)
     for (uint32_t k = 0; k < x->updates.v[i].nvars; k++) dep_size(f, sym_extent(f->c, x->updates.v[i].vars[k]), out);
-  u32vec at = {0}; /* sizes as numbers inside the values */
+  u32vec at = {0}; /* sizes that are numbers inside the values */
   uint64_t t;
   fuse_symbols(f, s, &at);
   for (uint32_t i = 0; i < at.n; i++)
     if (map_getu(f->p->lates, at.v[i], &t)) dep_tensor(f, (tid)t, out);
-  if (s < f->nwhere && f->placed[s]) fuse_late(f, f->placed[s] - 1, out); /* it is stored there */
+  /* s is stored inside a placement, whose sizes count, too */
+  if (s < f->nwhere && f->placed[s]) fuse_late(f, f->placed[s] - 1, out);
 }
 void fuse_deps(fuser *f, uint32_t s, u32vec *out) {
   const u32vec *l = stage_loads(f->p, s);
@@ -183,7 +184,8 @@ void fuse_users(fuser *f, uint32_t k, u32vec *out) {
     const u32vec *r = &f->p->readers.v[xs(f->m, n->st.v[i])->tensor];
     for (uint32_t j = 0; j < r->n; j++) {
       if (xs(f->m, r->v[j])->block != f->block) {
-        if (!vec_has(out, UINT32_MAX)) vec_push(f->a, *out, UINT32_MAX); /* read inside a branch or loop */
+        /* the tensor is read inside a branch or loop */
+        if (!vec_has(out, UINT32_MAX)) vec_push(f->a, *out, UINT32_MAX);
         continue;
       }
       uint32_t w = f->where[r->v[j]];

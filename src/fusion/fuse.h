@@ -107,7 +107,7 @@ void fuse_prologues(fuser *f);                              /* fuse_prologue.c *
 void fuse_composites(fuser *f);                             /* fuse_composite.c */
 void fuse_blocks(fuser *f);                                 /* fuse_blocks.c */
 void fuse_rolling_buffers(fuser *f);                        /* fuse_rolling.c */
-void fuse_rename(fuser *f, uint32_t k, atom from, atom to); /* a variable that k's members share */
+void fuse_rename(fuser *f, uint32_t k, atom from, atom to); /* renames a variable that k's members share */
 void fuse_note(fuser *f, uint32_t k, const char *note);
 /* typical product of the variables' extents (expr_typical) */
 int64_t fuse_extent(fuser *f, const u32vec *vars);

@@ -108,7 +108,7 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
     }
   }
   if (k1 == UINT32_MAX) return false;
-  /* nothing else may stand between */
+  /* no other kernel may stand between the two */
   for (uint32_t x = 0; x < f->k.n; x++)
     if (x != k1 && x != k2 && x != k3 && f->k.v[x].alive && (depends(f, k2, x) || depends(f, k3, x)) &&
         (depends(f, x, k1) || depends(f, x, k2)))
@@ -164,7 +164,7 @@ static bool try_composite(fuser *f, uint32_t k3, uint32_t c2, ex load) {
     return false;
   }
   if (!pass_spend(f->p)) return false;
-  /* one set of names: k2's */
+  /* gives both kernels one set of names: k2's */
   for (int which = 0; which < 2; which++) {
     uint32_t kk = which ? k3 : k1;
     map *to = which ? to3 : to1;

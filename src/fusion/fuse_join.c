@@ -259,7 +259,7 @@ static void two_products(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   emodule *m = f->m;
   uint32_t lead = f->k.v[k].st.v[0];
   ex l1 = single_load(f, s, xs(m, lead)->tensor);
-  /* the first product and s */
+  /* the kernel holds the first product and s alone */
   if ((f->k.v[k].cls != KC_CONTRACTION && f->k.v[k].cls != KC_MATVEC) || !l1 || f->k.v[k].st.n != 2) return;
   for (uint32_t i = 0; i < deps->n; i++) {
     uint32_t q = deps->v[i];

@@ -161,7 +161,7 @@ void fuse_placement(fuser *f, uint32_t s) {
       continue;
     }
     uint32_t ns = copy_stage(f, s, i);
-    (void)fuse_class(f, ns); /* makes room in the tables */
+    (void)fuse_class(f, ns); /* makes room for the stage in the tables */
     f->pos[ns] = f->pos[s] - 1;
     f->placed[ns] = s + 1;
     fuse_stage(f, ns);

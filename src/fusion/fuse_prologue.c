@@ -101,7 +101,8 @@ static bool move_in(fuser *f, uint32_t k) {
   map_putu(rep, load, moved);
   if (!pass_spend(f->p)) return false;
   stage_replace(f->p, r, rep);
-  if (!expr_roles(m, r, f->a, &after) || after.cls != before.cls) { /* hid what the kernel was: undo */
+  /* the factor hid what the kernel was: it is undone */
+  if (!expr_roles(m, r, f->a, &after) || after.cls != before.cls) {
     pass_set(f->p, r, old);
     pass_remark(f->p, "kernels", s, r + 1, "hides the reader's structure");
     return false;

@@ -48,7 +48,7 @@ static bool windows_along(emodule *m, const ex_node *load, const ex_node *red, u
       !sym_is_int(c, xt(m, load->tensor)->shape[axis], &shape))
     return false;
   out->first = first + EK_PLANTED("kernels-rolling");
-  /* each sees a place inside */
+  /* each window reads a place inside the tensor */
   return first >= -MOST && first + out->step * (out->values - 1) + span <= shape + MOST && first + span > 0 &&
          first + out->step * (out->values - 1) < shape;
 }
@@ -87,7 +87,7 @@ static void try_rolling(fuser *f, uint32_t k2, uint32_t reader) {
   if (n1->virt || n1->opaque || n1->cls != KC_CONTRACTION || n1->st.n + f->k.v[k2].st.n > FUSE_MEMBERS ||
       f->p->readers.v[xs(m, made)->tensor].n != 1)
     return;
-  lead = n1->st.v[0]; /* nothing is computed before it */
+  lead = n1->st.v[0]; /* the kernel computes nothing before it */
   if (fuse_class(f, lead) != KC_CONTRACTION || !expr_roles(m, lead, f->a, &r) || !fuse_only_for(f, k1, made, false))
     return;
   /* it only collects: better one axis after the other (windows.c) */

@@ -104,6 +104,6 @@ typedef struct placing {
 /* does a stage only write what stands at the places of the ranking `rank`, each row of it into a row of its own? */
 bool expr_placing(emodule *m, uint32_t stage, uint32_t rank, arena *a, placing *out);
 
-/* Class of any stage alone. */
+/* the class of a stage alone, whatever it is */
 kernel_class expr_class(emodule *m, uint32_t stage);
 #endif

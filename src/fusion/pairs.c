@@ -63,7 +63,7 @@ static bool row_major(emodule *m, const ex_node *n, const u32vec *own, sz d, pre
   if (!sym_is_int(c, rest, &k) || (k != 0 && k != -1)) return false;
   out->strict = k == -1;
   sz weight = sym_int(c, out->backward ? 1 : -1);
-  for (uint32_t at = out->n; at-- > 0;) { /* the lightest last */
+  for (uint32_t at = out->n; at-- > 0;) { /* digits of least weight come last */
     uint32_t i = 0;
     while (i <= at && coef[i] != weight) i++;
     if (i > at) return false;

@@ -147,7 +147,7 @@ static ex partial(emodule *m, sop op, uint32_t i, const ex *x, ex y, etype t) {
 #define FN(o, a) expr_op1(m, OP_##o, a)
   double k;
   // clang-format off
-  switch (op) { /* one rule a line */
+  switch (op) { /* one derivative rule a line */
   case OP_ADD: case OP_NEXTAFTER: return F(1);
   case OP_SUB:   return F(i ? -1 : 1);
   case OP_LDEXP: return expr_op2(m, OP_LDEXP, F(1), x[1]);

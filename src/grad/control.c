@@ -326,7 +326,7 @@ static bool changes(gr *g, const xloop *l, sz s) {
     if (sym_uses(g->c, s, m->lates.v[i].symbol) && made_by_loop(m, l, m->lates.v[i].tensor)) return true;
   return false;
 }
-static bool late_inside(gr *g, const xloop *l) { /* sizes are computed by a trip */
+static bool late_inside(gr *g, const xloop *l) { /* Does a trip compute sizes? */
   for (uint32_t i = 0; i < g->m->lates.n; i++)
     if (made_by_loop(g->m, l, g->m->lates.v[i].tensor)) return true;
   return false;

@@ -79,7 +79,7 @@ typedef struct gr {
 void grad_contribute(gr *g, contrib k); /* notes a contribution, to be finished later */
 uint32_t grad_append(gr *g, tid t, const axis *axes, uint32_t naxes, ex value);
 void grad_add(gr *g, tid t, tid adjoint); /* an adjoint of t, computed elsewhere, as a contribution */
-void grad_finish_tensor(gr *g, tid t);    /* g->adj[t] from what was contributed */
+void grad_finish_tensor(gr *g, tid t);    /* computes g->adj[t] from what was contributed */
 void grad_stage_reads(gr *g, uint32_t s, u32vec *loads);
 /* another block, which reads tensors of this one; unwinds where it is refused */
 void grad_block(gr *outer, uint32_t block, const tid *outs, const tid *seeds, uint32_t nout, const tid *wrt,
@@ -126,7 +126,7 @@ etype wider(etype a, etype b);
 ex in_range_cond(gr *g, ex load); /* 0: provably in range */
 
 /* ---- invert.c -------------------------------------------------------------------------------- */
-/* false: better scattered */
+/* the contribution as a gather; false: it is better scattered */
 bool grad_gather(gr *g, const contrib *k, const axis *axes, const sz *x, const frame_u *f, gathered *out);
 /* an index with min, max, ?: as several contributions; false: no such index */
 bool grad_split_cases(gr *g, const contrib *k, contribs *out);
@@ -146,6 +146,6 @@ void grad_loop(gr *g, uint32_t index);
 
 /* ---- hoist.c, recurrence.c ------------------------------------------------------------------------- */
 void grad_hoist(gr *g, uint32_t s);               /* reductions below the root of s become stages in front of it */
-void grad_stand_before(gr *g, uint32_t s);        /* the stage appended last goes in front of s */
+void grad_stand_before(gr *g, uint32_t s);        /* moves the stage appended last in front of s */
 void grad_recurrence(gr *g, uint32_t recurrence); /* contributions of all members of a recurrence; their adjoints */
 #endif

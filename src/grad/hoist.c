@@ -26,7 +26,7 @@ static ex guard_load(void *env, emodule *m, ex e) {
                    : n.type == ET_BOOL        ? expr_bool(m, false)
                                               : expr_i(m, n.type, 0));
 }
-void grad_stand_before(gr *g, uint32_t s) { /* the stage appended last goes in front of s */
+void grad_stand_before(gr *g, uint32_t s) { /* Moves the stage appended last in front of s. */
   block *b = &g->m->blocks.v[g->block];
   item last = b->items.v[b->items.n - 1];
   uint32_t i = b->items.n - 1;

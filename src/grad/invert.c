@@ -335,7 +335,7 @@ static bool solve(inv *z, uint32_t iq) {
   }
   if (solve_residues(z, q, &l, best)) return true;
   sz s = k ? sym_int(z->c, k < 0 ? -k : k) : l.coef[best], v = sym_div(z->c, num, s);
-  vec_push(z->g->a, z->conds, compare(z, OP_EQ, q->rhs, q->was)); /* s divides */
+  vec_push(z->g->a, z->conds, compare(z, OP_EQ, q->rhs, q->was)); /* the divisor leaves no remainder */
   set(z, at, v, true);
   return true;
 }
@@ -403,7 +403,7 @@ static ex with_zero(inv *z, ex e) {
   if (n.kind == EX_OP) return expr_cast(z->m, n.type, with_zero(z, n.args[0]));
   return expr_load(z->m, n.tensor, n.args, n.nargs, expr_f(z->m, n.type, 0));
 }
-static bool slides(inv *z, ex e) { /* reads at something else than variables */
+static bool slides(inv *z, ex e) { /* Does the load read at something else than variables? */
   atom a;
   ex ld = bare_load(z, e);
   if (!ld) return false;

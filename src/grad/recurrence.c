@@ -116,7 +116,7 @@ static void emit(backward *r, member *q, tid outside, uint32_t recurrence, sz u)
   xs(m, s)->recurrence = recurrence;
   for (uint32_t i = 0; i < q->pending.n; i++) grad_piece_emit(g, &q->pending.v[i], recurrence);
 }
-static tid forward_order(gr *g, const member *q, sz extent) { /* a[M] by t */
+static tid forward_order(gr *g, const member *q, sz extent) { /* The adjoint by forward steps: a[M] by t. */
   emodule *m = g->m;
   const tensor t = *xt(m, q->t);
   axis axes[MAX_RANK];

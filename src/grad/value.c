@@ -115,7 +115,7 @@ void grad_value(gr *g, uint32_t s, ex value, ex own, ex d, const atom *vars, uin
 static ex read_adjoint(gr *g, tid dy, etype t, const sz *idx, uint32_t n) {
   return dy ? expr_load(g->m, dy, idx, n, 0) : expr_f(g->m, t, 1);
 }
-static bool distinct_places(gr *g, const update *u) { /* every variable is an index of its own */
+static bool distinct_places(gr *g, const update *u) { /* Is every variable an index of its own? */
   uint32_t found = 0;
   for (uint32_t i = 0; i < u->nvars; i++)
     for (uint32_t k = 0; k < u->nidx; k++)

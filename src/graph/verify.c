@@ -12,7 +12,7 @@ static bool visible(map *seen, const value *v) {
   uint64_t is;
   return map_getu(seen, (uint64_t)(uintptr_t)v, &is) && is;
 }
-static void leave(const graph *g, map *seen) { /* what a region defines is not seen outside */
+static void leave(const graph *g, map *seen) { /* Forgets what a region defines, which is not seen outside. */
   for (uint32_t i = 0; i < g->inputs.n; i++) map_putu(seen, (uint64_t)(uintptr_t)g->inputs.v[i], 0);
   for (uint32_t i = 0; i < g->values.n; i++) map_putu(seen, (uint64_t)(uintptr_t)g->values.v[i], 0);
 }

@@ -59,7 +59,7 @@ static struct lb_scope *open_scope(lbuild *b, uint32_t block, lv owner) {
   struct lb_scope *s = NEW(b->f->a, struct lb_scope);
   s->block = block;
   s->owner = owner;
-  s->first = owner ? owner : b->f->insts.n; /* a loop's index is its own */
+  s->first = owner ? owner : b->f->insts.n; /* the index of a loop belongs to its scope */
   s->up = b->scope;
   b->scope = s;
   b->block = block;
@@ -122,7 +122,8 @@ static lv append(lbuild *b, uint32_t block, linst i) {
   return v;
 }
 lv lb_effect(lbuild *b, linst i) { return append(b, b->block, i); }
-static lv find(lbuild *b, const struct lb_scope *s, const linst *i) { /* there, or further out; 0: not yet */
+/* The equal value in this scope or further out; 0: there is none. */
+static lv find(lbuild *b, const struct lb_scope *s, const linst *i) {
   uint64_t h = inst_hash(i);
   for (; s; s = s->up) {
     if (!s->cap) continue;
@@ -232,7 +233,8 @@ lv lb_lookup(lbuild *b, ltype t, lv i, const uint32_t *bits, uint16_t n) {
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
-static lv access_mask(lbuild *b, lv mask, bool *never) { /* drops a mask that is known */
+/* The mask; 0: it is known, to be all true, or all false (*never). */
+static lv access_mask(lbuild *b, lv mask, bool *never) {
   scalar k;
   *never = false;
   if (!mask || !loop_const(b->f, mask, &k)) return mask;

@@ -75,7 +75,7 @@ static lv sat_int(xp *p, etype to, lv x) {
   bool u = et_kind(to) != K_INT;
   if (to == ET_BOOL) return x_cast(p, to, x);
   if (et_kind(from) == K_FLOAT) {
-    /* first value above */
+    /* above: the least value that is too large */
     double lo = u ? 0 : -(double)((uint64_t)1 << (bits - 1)),
            top = u ? (bits == 64 ? 0x1p64 : (double)((uint64_t)1 << bits)) : (double)((uint64_t)1 << (bits - 1));
     uint64_t hi = u ? (bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1) : ((uint64_t)1 << (bits - 1)) - 1;
@@ -133,7 +133,7 @@ static lv nextafter_bits(xp *p, lv x, lv y) {
   bool narrow = x_narrow(f);
   lv fx = narrow ? x_cast(p, ET_F32, x) : x, fy = narrow ? x_cast(p, ET_F32, y) : y;
   lv bx = xbits(p, i, x), by = xbits(p, i, y), zero = xf(p, fx, 0), one = xi(p, bx, 1);
-  lv away = xcmp(p, OP_EQ, xcmp(p, OP_GT, fy, fx), xcmp(p, OP_GT, fx, zero)); /* magnitude grows */
+  lv away = xcmp(p, OP_EQ, xcmp(p, OP_GT, fy, fx), xcmp(p, OP_GT, fx, zero)); /* does the magnitude grow? */
   lv step = x2(p, OP_ADD, bx, xsel(p, away, one, xi(p, bx, -1)));
   lv tiny = x2(p, OP_BOR, one, x2(p, OP_BAND, by, xi(p, bx, top)));
   lv r = xsel(p, xcmp(p, OP_EQ, fx, zero), tiny, step);
@@ -234,7 +234,7 @@ static void copy_block(rebuild *r, uint32_t block) {
     linst i = *li(r->src, v);
     switch ((lkind)i.kind) {
     case L_PARAM:
-      continue; /* all are there */
+      continue; /* the emitter has all that this instruction needs */
     case L_OP:
       r->to[v] = x_op(&r->x, (sop)i.op, i.type, M(i.a), M(i.b), M(i.c));
       continue;

@@ -16,7 +16,7 @@ lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z);
 bool x_cast_direct(const xp *p, etype to, etype from);
 lv x_cast(xp *p, etype to, lv x);
 bool x_narrow(etype t);   /* a float under 32 bits */
-etype x_carrier(etype t); /* the integer type that holds its code */
+etype x_carrier(etype t); /* the integer type that holds the code of a narrow float */
 /* math.c: a function of f32 or f64; 0: none. */
 lv x_math(xp *p, sop op, lv x, lv y);
 

@@ -161,9 +161,10 @@ lfunc *loop_func(lmodule *m, lfunc_kind k, const char *name, const char *note);
 /* moves all that f has from its arena to this one, without the room it grew by: nothing is built any more */
 void loop_settle(lfunc *f, arena *a);
 lbuild loop_builder(lfunc *f);
-lv lb_param(lbuild *b, const char *name, ltype t, unsigned flags, unsigned align); /* next args slot */
-lv lb_int(lbuild *b, int64_t v);                                                   /* i64 */
-lv lb_const(lbuild *b, ltype t, scalar k);                                         /* splat when lanes > 1 */
+/* a parameter: the next slot of args */
+lv lb_param(lbuild *b, const char *name, ltype t, unsigned flags, unsigned align);
+lv lb_int(lbuild *b, int64_t v);           /* i64 */
+lv lb_const(lbuild *b, ltype t, scalar k); /* splat when lanes > 1 */
 lv lb_lo(lbuild *b);
 lv lb_hi(lbuild *b);
 lv lb_worker(lbuild *b);

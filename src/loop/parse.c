@@ -225,7 +225,7 @@ static linst definition(reader *r) {
         i.name = r->f->params.v[p].name;
         i.type = r->f->params.v[p].type;
         i.k.i = p;
-        r->f->params.v[p].value = r->f->insts.n; /* the number it gets next */
+        r->f->params.v[p].value = r->f->insts.n; /* the number that the value gets next */
       }
     if (!i.name) error(r, "function %s has no parameter %s", r->f->name, name);
   } else if (IS("splat")) {

@@ -62,7 +62,7 @@ bool x_cast_direct(const xp *p, etype to, etype from) {
 }
 static lv widen(xp *p, etype t, lv x) { return x_op(p, OP_CAST, lt(t, x_type(p, x).lanes), x, 0, 0); }
 
-static lv from_narrow(xp *p, etype from, lv x) { /* -> f32 */
+static lv from_narrow(xp *p, etype from, lv x) { /* Conversion of a narrow float to f32. */
   nkind k;
   lv u = widen(p, ET_I32, xbits(p, x_carrier(from), x));
   if (from == ET_F8E8M0) { /* 2^(code-127); code 0 is subnormal in f32, 255 NaN */
@@ -85,7 +85,7 @@ static lv from_narrow(xp *p, etype from, lv x) { /* -> f32 */
   if (k.over == BEYOND_FNUZ) b = xsel(p, xcmp(p, OP_EQ, u, xi(p, u, top)), xi(p, u, 0x7fc00000), b);
   return xbits(p, ET_F32, b);
 }
-static lv to_narrow(xp *p, etype to, lv x) { /* f32 -> */
+static lv to_narrow(xp *p, etype to, lv x) { /* Conversion of f32 to a narrow float. */
   nkind k;
   lv u = xbits(p, ET_I32, x), code;
   lv mag = x2(p, OP_BAND, u, xi(p, u, INT32_MAX));
@@ -124,7 +124,8 @@ static lv to_narrow(xp *p, etype to, lv x) { /* f32 -> */
   code = xsel(p, is_nan, nan, code);
   lv sign = x2(p, OP_BAND, x2(p, OP_SHR, u, xi(p, u, 32 - k.bits)), xi(p, u, top));
   lv zero = xi(p, u, 0);
-  if (k.over == BEYOND_FNUZ) sign = xsel(p, xcmp(p, OP_EQ, code, zero), zero, sign); /* no -0 */
+  /* these types have no -0 */
+  if (k.over == BEYOND_FNUZ) sign = xsel(p, xcmp(p, OP_EQ, code, zero), zero, sign);
   if (k.over == BEYOND_CLAMP) sign = xsel(p, is_nan, zero, sign);
   code = x2(p, OP_BOR, code, sign);
   return xbits(p, to, widen(p, x_carrier(to), code));

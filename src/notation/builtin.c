@@ -396,7 +396,7 @@ static val scalar_fn(el *x, fun f, val *a, uint32_t n, const ast *at) {
     return v_ex(expr_op(x->m, OP_BITCAST, t, &p, 1));
   }
   case F_rand: {
-    if (a[0].kind == V_NONE) { /* a seed of the node's own */
+    if (a[0].kind == V_NONE) { /* a random seed that belongs to the node */
       const char *who = x->node ? x->node : x->d->name;
       a[0] = v_int(x, (int64_t)(hash_bytes(who, strlen(who), 0x9e37) & 0x7fffffff));
     } else if (a[0].kind == V_FLOAT)

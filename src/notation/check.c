@@ -236,7 +236,8 @@ static void dim_names(checker *k, const ast *e, bool bind_them) {
     if (global(k, e->name) == G_STATIC) map_puts(k->index, e->name, 1);
     return;
   }
-  if (e->kind == A_CALL || e->kind == A_ACCESS) return; /* broadcast(a, b), d[0]: uses, not bindings */
+  /* broadcast(a, b) and d[0] use names, they do not bind them */
+  if (e->kind == A_CALL || e->kind == A_ACCESS) return;
   for (int i = 0; i < 3; i++) dim_names(k, e->kid[i], bind_them);
 }
 /* names that some stage, reduction or update binds without a bound: they stand for the index of that dim */

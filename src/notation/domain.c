@@ -39,7 +39,7 @@ static bool beyond(el *x, sz e, sz limit, bool less) {
 }
 static bool proved(el *x, const domain *d) {
   sz lo, hi;
-  for (uint32_t i = 0; i < d->nvars; i++) /* nothing to check */
+  for (uint32_t i = 0; i < d->nvars; i++) /* no point: nothing is to be checked */
     if (sym_ge0(x->c, sym_neg(x->c, sym_extent(x->c, d->vars[i])))) return true;
   uint32_t mark = sym_mark(x->c);
   assume_points(x, d);

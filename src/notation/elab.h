@@ -136,7 +136,7 @@ typedef struct elframe {
   uint32_t mark;       /* sym_mark when the call began */
   uint32_t newest;     /* sym_newest when the call began */
   uint32_t conditions; /* number assumed around the current point (cond_push) */
-  uint32_t stages;     /* those up to this one will not change any more */
+  uint32_t stages;     /* stages up to this index will not change any more */
   map *passing;        /* contents found for one question alone; NULL: none */
 } elframe;
 
@@ -211,7 +211,7 @@ val access_tensor(el *x, nten *t, const ast *e);
 val load_at(el *x, nten *t, const sz *idx, ex otherwise);
 
 /* ---- text.c: strings ------------------------------------------------------------------------- */
-sz text_position(el *x); /* the current byte; made when first needed */
+sz text_position(el *x); /* the index of the current byte; made when first needed */
 ex text_load(el *x, nten *t, const sz *idx, ex otherwise);
 ex text_literal(el *x, const char *s, const ast *at);
 val text_equal(el *x, val a, val b, binop o, const ast *at);
@@ -240,15 +240,15 @@ void run_block(el *x, const blk *b);
 nten *new_tensor(el *x, const char *name, etype t, const sz *shape, uint32_t rank);
 tid materialise(el *x, nten *t); /* makes sure that the tensor exists in the module */
 uint32_t add_stage(el *x, nten *t, const axis *axes, uint32_t n, ex value);
-void settle_tiles(el *x, nten *t);                /* once all updates of a tensor are there */
+void settle_tiles(el *x, nten *t);                /* checks a tensor's updates once all of them are there */
 nten *const_list(el *x, val list, const ast *at); /* tensor(...) */
 val late_size(el *x, ex value, const char *name);
 sz bounded_size(el *x, sz s);
 val known_list(el *x, nten *t, const ast *at); /* values(t) */
 
 /* ---- domain.c: which values data may have ---------------------------------------------------- */
-void require_contract(el *x, nten *t);     /* all of t, by its lo and hi */
-void require_values(el *x, const stmt *s); /* require e in lo .. hi for .. */
+void require_contract(el *x, nten *t);     /* checks all elements of t, by its lo and hi */
+void require_values(el *x, const stmt *s); /* checks `require e in lo .. hi for ..` */
 
 /* ---- elab.c ---------------------------------------------------------------------------------- */
 uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw,
@@ -285,7 +285,7 @@ bool point_values(el *x, tid t, const sz **ints, const double **floats); /* cont
 
 /* ---- contents.c ------------------------------------------------------------------------------ */
 void contents_frame(el *x); /* a call begins: what is assumed now holds for all that it makes */
-void contents_whole(el *x); /* all its stages are there */
+void contents_whole(el *x); /* the call has made all its stages: contents of any of them last */
 /* finds the contents of the tensor, or of all that the value reads, and of whatever those follow from */
 void contents_settle_tensor(el *x, tid t);
 void contents_settle(el *x, ex e);

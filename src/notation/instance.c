@@ -231,7 +231,7 @@ static const sattr *given_attr(guess *g, const char *name) {
     if (!strcmp(g->o->attr[i].name, name)) return &g->o->attr[i];
   return NULL;
 }
-static sz dim_value(guess *g, const ast *e) { /* 0: cannot be said */
+static sz dim_value(guess *g, const ast *e) { /* The value of a dim; 0: not known. */
   named *n;
   sz a, b;
   switch (e->kind) {
@@ -294,7 +294,7 @@ static void guess_attr(guess *g, uint32_t i) {
   const param *p = &g->d->attr[i];
   const char *k = p->type.elem;
   bool str = !strcmp(k, "str"), flt = !strcmp(k, "float"), in = !strcmp(k, "int");
-  bool usual = g->opt.symbolic || g->pass != P_DIRECT; /* mostly as a call that says nothing */
+  bool usual = g->opt.symbolic || g->pass != P_DIRECT; /* the attribute is left out more often than not */
   if (p->def && chance(g, usual ? 90 : 45)) return;
   if (p->optional && !p->def && chance(g, usual ? 80 : 50)) return;
   if (p->nper) {
@@ -469,7 +469,7 @@ static void fill(guess *g, const param *p, ndarray *nd) {
   uint32_t w = et_bytes(nd->type), n = (uint32_t)(nd->bytes / w), r = rnd(g, 6);
   if (chance(g, 50)) r = 0;
   int64_t low = 0, high = chance(g, 50) ? 1 : g->top;
-  if (p->hi) { /* a promise about the data */
+  if (p->hi) { /* the signature restricts the data */
     uint32_t bound = g->env.n;
     sz lo = p->lo ? (p->lo->kind == A_NEG ? 0 : dim_value(g, p->lo)) : 0, hi = dim_value(g, p->hi);
     g->env.n = bound;

@@ -396,7 +396,7 @@ static uint32_t find_subset(re *r, subsets *all, const bool *seen, uint8_t befor
   uint32_t n = 0;
   for (uint32_t i = 0; i < r->n.n; i++)
     if (seen[i]) v[n++] = (int32_t)i;
-  if (!n) before = B_OTHER; /* nothing can match any more */
+  if (!n) before = B_OTHER; /* from this state nothing can match any more */
   for (uint32_t i = 0; i < all->n; i++)
     if (all->v[i].n == n && all->v[i].before == before && (!n || !memcmp(all->v[i].v, v, n * sizeof *v))) return i;
   if (all->n >= MAX_DFA)

@@ -301,7 +301,7 @@ static void left_side(el *x, const stmt *s, side *o) {
     for (uint32_t i = 0; i < s->nlhs; i++) total += s->lhs[i].e->kind == A_TUPLE ? s->lhs[i].e->nel : 1;
     val *ranges = NEWN(x->a, val, total ? total : 1);
     uint32_t k = 0;
-    for (uint32_t i = 0; i < s->nlhs; i++) { /* ranges before any index is bound */
+    for (uint32_t i = 0; i < s->nlhs; i++) { /* ranges are evaluated before any index is bound */
       const elem *q = &s->lhs[i];
       bool tup = q->e->kind == A_TUPLE;
       for (uint32_t j = 0; j < (tup ? q->e->nel : 1); j++) {
@@ -537,7 +537,7 @@ static void run_update(el *x, const stmt *s) {
     sz dummy[MAX_RANK];
     axis *axes = plain_axes(x, t->shape, t->rank, dummy);
     ast at = {.line = s->line, .col = s->col};
-    sz pos = x->chr; /* the update's own */
+    sz pos = x->chr; /* position in the strings of the update itself */
     x->chr = 0;
     if (t->type == ET_STR) text_position(x);
     uint32_t sid = add_stage(x, t, axes, t->rank, zero_of(x, t->type, &at));

@@ -209,7 +209,8 @@ void guard_ge0(el *x, sz a, bool assumption, const char *text) {
   if (sym_ge0(x->c, a)) return;
   atom k;
   sz arm[3];
-  if (sym_is_atom(x->c, a, &k) && sym_kind(x->c, k) == AT_MIN && sym_args(x->c, k, arm) == 2) { /* both arms */
+  /* both arms of the minimum are bounds */
+  if (sym_is_atom(x->c, a, &k) && sym_kind(x->c, k) == AT_MIN && sym_args(x->c, k, arm) == 2) {
     guard_ge0(x, arm[0], assumption, text);
     guard_ge0(x, arm[1], assumption, text);
     return;
@@ -250,7 +251,7 @@ void guard_eq(el *x, sz a, sz b, bool assumption, const char *text) {
   if (!x->blk)
     sym_assume_eq(x->c, a, b);
   else
-    sym_push(x->c, d), sym_push(x->c, n); /* holds in this block only */
+    sym_push(x->c, d), sym_push(x->c, n); /* these facts hold in this block only */
 }
 void need_equal(el *x, sz a, sz b, bool assumption, uint32_t line, uint32_t col, const char *what) {
   sz p = sym_canon(x->c, a), q = sym_canon(x->c, b);
@@ -262,7 +263,7 @@ void need_equal(el *x, sz a, sz b, bool assumption, uint32_t line, uint32_t col,
 }
 
 /* ---- conditions ------------------------------------------------------------------------------ */
-static bool pure(el *x, ex e) { /* an i64 built of sizes and indices */
+static bool pure(el *x, ex e) { /* Is it an i64 built of sizes and indices? */
   const ex_node *n = exn(x->m, e);
   if (n->type != ET_I64) return false;
   if (n->kind == EX_CONST) return true;
@@ -415,7 +416,7 @@ void cond_pop(el *x, condmark k) {
   sym_pop(x->c, k.sym);
 }
 
-static val decided(el *x, sz c, bool *known) { /* c >= 0? */
+static val decided(el *x, sz c, bool *known) { /* Is c >= 0? */
   *known = true;
   if (sym_ge0(x->c, c)) return v_bool(true);
   if (sym_ge0(x->c, sym_addi(x->c, sym_neg(x->c, c), -1))) return v_bool(false);
@@ -750,7 +751,7 @@ val v_binary(el *x, binop o, val a, val b, const ast *at) {
     return v_bool((a.b == b.b) == (o == BO_EQ));
   }
   if (a.kind != V_EX && b.kind != V_EX && a.kind != V_BOOL && b.kind != V_BOOL) return static_numbers(x, o, a, b, at);
-  /* an element value takes part */
+  /* one of the operands is an element value */
   etype ta = v_etype(x, a), tb = v_etype(x, b), t = ta ? ta : tb;
   bool weak = !t;
   if (weak) {

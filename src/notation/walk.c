@@ -187,7 +187,7 @@ static sz without_indices(el *x, sz e) {
     atom v = vars.v[i];
     sz coef, rest, k, r;
     if (!sym_linear(c, e, v, &coef, &rest)) return 0;
-    bool up = sym_ge0(c, coef); /* its lower bound counts */
+    bool up = sym_ge0(c, coef); /* where the coefficient is not negative, the lower bound counts */
     if (!up && !sym_ge0(c, sym_neg(c, coef))) return 0;
     sz end = up ? sym_int(c, 0) : sym_addi(c, sym_extent(c, v), -1);
     for (uint32_t j = x->facts.n; j-- > 0;) {
@@ -562,7 +562,7 @@ val ev_fn(el *x, const fndef *f, val *args, uint32_t n, const ast *at) {
         FAIL(at, "%s: packs of different length, %lld and %u", f->name, (long long)len, args[i].p.l->n);
       len = args[i].p.l->n;
     }
-  if (len >= 0) { /* scalars zip over packs */
+  if (len >= 0) { /* a scalar is used for each place of the packs */
     val r = v_list(x, (uint32_t)len), *one = NEWN(x->a, val, n);
     for (uint32_t j = 0; j < len; j++) {
       for (uint32_t i = 0; i < n; i++)
@@ -686,7 +686,7 @@ val ev(el *x, const ast *e) {
     bool and = e->op == BO_AND;
     int64_t i;
     if (v_is_int(x, a, &i)) a = v_bool(i != 0);
-    if (a.kind == V_BOOL && a.b != and) return a; /* the right side is not looked at */
+    if (a.kind == V_BOOL && a.b != and) return a; /* the right side is not evaluated */
     bool fact = a.kind == V_EX && exn(x->m, a.e)->type == ET_BOOL;
     condmark mark = {0};
     if (fact) mark = cond_push(x, a.e, and);

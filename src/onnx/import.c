@@ -371,7 +371,7 @@ typedef struct request {
   const char *name;   /* name for messages */
   const char *folder; /* where external data lie; NULL: nowhere */
   bool standard;      /* operators stay those of the standard */
-  bool ok;            /* no error */
+  bool ok;            /* the import succeeded */
   graph *g;           /* the result */
 } request;
 

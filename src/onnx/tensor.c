@@ -59,7 +59,7 @@ static bool from_bytes(const tensor_source *s, bytes have, const char *path, con
     uint8_t *d = arena_dup(a, have.p, have.n);
     for (size_t i = 0; odd && i < have.n; i++) d[i] = d[i] != 0;
     out->data = d;
-    if (odd) /* no longer what the file says */
+    if (odd) /* such bytes are no longer those of the file */
       out->file = NULL, out->offset = 0;
   }
   return true;

@@ -334,7 +334,7 @@ void trees_ensemble(graph *g, node *n) {
     }
     set++;
   }
-  for (uint32_t i = next; i < f.inner; i++) f.yes[i] = f.no[i] = f.inner; /* nobody goes there */
+  for (uint32_t i = next; i < f.inner; i++) f.yes[i] = f.no[i] = f.inner; /* no node leads to these */
   for (uint32_t i = 0; i < lw; i++) {
     if (!(target[i] >= 0 && target[i] < (double)targets)) {
       bad_tree(g, n, "a leaf for what is no target");

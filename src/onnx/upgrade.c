@@ -390,7 +390,7 @@ static void cast_to(up *u, const rule *r) {
   (void)r;
   static const struct {
     const char *name; /* name of the type */
-    int code;         /* ONNX's code of it */
+    int code;         /* ONNX's code of the type */
   } names[] = {
       {"FLOAT", 1},  {"UINT8", 2}, {"INT8", 3},     {"UINT16", 4},  {"INT16", 5},   {"INT32", 6},   {"INT64", 7},
       {"STRING", 8}, {"BOOL", 9},  {"FLOAT16", 10}, {"DOUBLE", 11}, {"UINT32", 12}, {"UINT64", 13},

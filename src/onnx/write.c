@@ -139,7 +139,7 @@ static msg tensor_type(writer *w, etype t, bool ranked, uint32_t rank, const sz 
   put_msg(&out, 1, &in);
   return out;
 }
-static msg wrapped(writer *w, uint32_t no, msg elem) { /* a sequence or an optional of it */
+static msg wrapped(writer *w, uint32_t no, msg elem) { /* The type of a sequence or an optional of `elem`. */
   msg in = msg_new(w->a), out = msg_new(w->a);
   put_msg(&in, 1, &elem);
   put_msg(&out, no, &in);

@@ -49,7 +49,8 @@ static const double interpolate[LINE + 1][LINE - 1] = {{0},
  * (measured on sums over 128 channels in f32). */
 static const double growths[LINE + 1] = {1, 1, 1, 1, 1, 1, 1.35, 1.95, 2.8, 4.6};
 
-static int64_t step_of(const window *w) { return w->phases > 1 ? 1 : w->stride; } /* between taps of a window */
+/* Distance of two taps of a window. */
+static int64_t step_of(const window *w) { return w->phases > 1 ? 1 : w->stride; }
 static int64_t taps_of(const window *w, int64_t first) { return (w->r - first + step_of(w) - 1) / step_of(w); }
 static int64_t windows(const window *w) { return w->r < step_of(w) ? w->r : step_of(w); }
 static void one_tap(window *w, int64_t first, int64_t m) { /* its products are the inputs themselves */

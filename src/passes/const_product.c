@@ -11,10 +11,11 @@ typedef struct factor {
   int64_t step[MAX_RANK]; /* per axis of the product, elements */
 } factor;
 typedef struct product {
-  factor f[2];
-  uint32_t rank;
-  int64_t ext[MAX_RANK], points;
-  float *to;
+  factor f[2];           /* the factors */
+  uint32_t rank;         /* number of axes of the result */
+  int64_t ext[MAX_RANK]; /* size of each axis */
+  int64_t points;        /* product of the sizes */
+  float *to;             /* gets the result */
 } product;
 
 /* A constant of f32 whose address is affine over the digits, or a number. */

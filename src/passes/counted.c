@@ -320,7 +320,7 @@ span counted(finder *f, ex e, nothing what) {
     r = of_operation(f, &n, what);
   else if (n.kind == EX_LOAD && xt(f->m, n.tensor)->kind == TK_CONST) {
     r = of_table(f, &n, what, false, false);
-    if (!r.lo && !r.hi) r = everywhere; /* data like others */
+    if (!r.lo && !r.hi) r = everywhere; /* a table without a range is data like any other */
   } else if (n.kind == EX_LOAD && xt(f->m, n.tensor)->kind == TK_STAGE) {
     ex x = behind(f, &n);
     if (x) r = counted(f, x, what);

@@ -1,10 +1,9 @@
 /* When is an axis of several digits several axes?
  *
  * Where a tensor is seen in another shape for a while (a norm over groups of channels), the stages in between
- * have axes of several digits, and places that lie one way only. Where all that read such a stage name its digits
- * it is
- * computed into a tensor with an axis for each: then a layout may order them, and what is read outside of one of
- * them is a guard of the load. Such a read came to be a choice,
+ * have axes of several digits, which can be stored in one order only. Where all that read such a stage name its
+ * digits, it is computed into a tensor with an axis for each digit: then a layout may order them, and a read outside
+ * of one of them is a guard of the load. Before, such a read was a choice,
  *
  *     x >= 0 and n-1-x >= 0 ? Y[.., n*q + x, ..] : k        becomes     load Y'[.., q, x, ..] else k
  *
@@ -107,7 +106,7 @@ static bool axes(pw *p, uint32_t s) {
   for (uint32_t i = 0; i < n; i++) vec_push(p->a, readers, p->readers.v[u.from].v[i]);
   tensor old = *xt(m, u.from);
   u.to = expr_tensor(m, TK_STAGE, old.type, shape, nd, old.name, old.origin);
-  pass_changed(p, s); /* the index has room for it, whatever comes of it */
+  pass_changed(p, s); /* makes room for the new tensor in the index of readers */
   for (uint32_t i = 0; i < n; i++) {
     const stage *r = xs(m, readers.v[i]);
     if (!r->value || r->updates.n || r->recurrence || r->block != x->block) return false;
@@ -118,7 +117,8 @@ static bool axes(pw *p, uint32_t s) {
   axis *ax = NEWN(m->a, axis, nd);
   for (uint32_t i = 0; i < nd; i++) ax[i] = (axis){1, arena_dup(m->a, &d[i], sizeof d[i])};
   stage *y = xs(m, s);
-  xt(m, u.from)->name = xt(m, u.to)->name, xt(m, u.to)->name = old.name; /* nobody reads the one from now on */
+  /* the new tensor takes the name, since nobody reads the old one from now on */
+  xt(m, u.from)->name = xt(m, u.to)->name, xt(m, u.to)->name = old.name;
   y->tensor = u.to, y->axes = ax, y->naxes = nd;
   xt(m, u.to)->stage = s;
   pass_changed(p, s);

@@ -33,7 +33,7 @@ static void need_size(dce *d, sz s) {
   sym_atoms(d->p->c, s, AT_DATA, d->p->a, &data);
   for (uint32_t i = 0; i < data.n; i++) need_value_sizes(d, sym_data_id(d->p->c, data.v[i]), seen);
 }
-static void need_value_sizes(dce *d, ex e, map *seen) { /* late symbols inside values */
+static void need_value_sizes(dce *d, ex e, map *seen) { /* Symbols of late sizes that stand inside values. */
   uint64_t x;
   if (!e || map_getu(seen, e, &x)) return;
   map_putu(seen, e, 1);
@@ -210,7 +210,7 @@ static bool decide_checks(pw *p) {
   m->checks.n = n;
   return n != had;
 }
-/* those of dead blocks go with them */
+/* Drops checks that nothing needs, and those of dead blocks. */
 static bool drop_checks(dce *d) {
   emodule *m = d->p->m;
   uint32_t n = 0, had = m->checks.n;
@@ -232,7 +232,7 @@ bool pass_dce(pw *p) {
   while (visit_items(&d, 0)) {}
   bool any = sweep(&d, 0, false) | decided;
   any |= drop_checks(&d);
-  uint32_t n = 0; /* late sizes nobody uses */
+  uint32_t n = 0; /* drops late sizes that nobody uses */
   for (uint32_t i = 0; i < m->lates.n; i++)
     if (d.live[m->lates.v[i].tensor]) m->lates.v[n++] = m->lates.v[i];
   any |= n != m->lates.n;

@@ -67,7 +67,7 @@ static bool all_in_range(pw *p, ex e) {
   }
   return true;
 }
-/* Large constants of the model's files that were read for it leave memory again. */
+/* Gives back the memory of large constants of the model's files that e reads. */
 static void cool(pw *p, ex e) {
   u32vec l = {0};
   if (!e) return;
@@ -91,7 +91,7 @@ tid const_values(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value, n
   if (!points_of(p, d, n, &points) || !fits(p, value, points)) return 0;
   value = expr_subst_vars(m, expr_fresh(m, value), vars, by, n);
   uint32_t s = pass_stage(p, near, d, n, value, "c");
-  p->pend.n--; /* it never stands anywhere */
+  p->pend.n--; /* the stage is computed now, and stands in no block */
   bool ok = const_product(p, near, value, d, n, out) || expr_eval_stage(m, s, m->a, out);
   cool(p, value);
   pass_kill(p, s);
@@ -196,7 +196,7 @@ static bool small_enough(pw *p, uint32_t s) {
   }
   return total <= MAX_WORK;
 }
-static bool from_floats(pw *p, ex e) { /* a whole number by way of floats */
+static bool from_floats(pw *p, ex e) { /* Is it a whole number that floats compute? */
   const ex_node *n = exn(p->m, e);
   if (n->kind != EX_OP) return false;
   if (n->op == OP_CAST && et_kind(n->type) == K_INT && et_kind(exn(p->m, n->args[0])->type) == K_FLOAT) return true;
@@ -223,7 +223,8 @@ static bool fold_stage(pw *p, uint32_t s) {
   ndarray out;
   if (!const_stage(p, s) || left_to_views(p, s) || !small_enough(p, s) || !pass_spend(p)) return false;
   if (!expr_eval_stage(m, s, m->a, &out)) return false;
-  if (EK_PLANTED("fold")) memset((void *)out.data, 0, (size_t)et_bytes(out.type)); /* the first element is lost */
+  /* planted fault: the first element is lost */
+  if (EK_PLANTED("fold")) memset((void *)out.data, 0, (size_t)et_bytes(out.type));
   cool(p, xs(m, s)->value);
   tid t = xs(m, s)->tensor;
   pass_kill(p, s);

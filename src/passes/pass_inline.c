@@ -101,7 +101,7 @@ bool pass_inline(pw *p) {
         continue;
       }
       if (!pass_spend(p)) break;
-      stage_split(p, r, sv, si), any = true, i--; /* again with the split reader */
+      stage_split(p, r, sv, si), any = true, i--; /* tries the read again, with the split reader */
       continue;
     }
     if (!pass_spend(p)) break;

@@ -51,7 +51,7 @@ static bool match(pw *p, uint32_t s, ex *x, ex *w, bool *inner) { /* inner: alon
   if ((r.cls != KC_CONTRACTION && r.cls != KC_MATVEC) || !r.two || !r.b_const || red->op != RED_SUM || red->where ||
       red->type != ET_F32 || red->acc != ET_F32 || r.a.n != 1 || r.b.n != 1)
     return false;
-  if (whole_sum(p, r.red)) return false; /* exact as it is */
+  if (whole_sum(p, r.red)) return false; /* a sum of whole numbers is exact as it is */
   *x = r.a.v[0], *w = r.b.v[0];
   const ex_node *lx = exn(m, *x), *lw = exn(m, *w);
   *inner = lx->kind == EX_LOAD && lx->nargs && even_sum(p, *x, &r, lx->nargs - 1);
@@ -167,7 +167,7 @@ static ex read_factor(void *env, emodule *m, ex e) {
   if (e == f->q->x && f->q->copy) return read_as(m, e, f->q->copy);
   return e;
 }
-static ex uncast(const emodule *m, ex e) { /* f32(x), x in bf16: x */
+static ex uncast(const emodule *m, ex e) { /* f32(x) of a bf16 value x becomes x */
   const ex_node *n = exn(m, e);
   return n->kind == EX_OP && n->op == OP_CAST && exn(m, n->args[0])->type == ET_BF16 ? n->args[0] : 0;
 }

@@ -104,7 +104,8 @@ bool pass_quotient(pw *p) {
   pass_order(p, &order);
   /* sizes, conditions, what blocks hand on; */
   for (tid t = 1; t < p->m->tensors.n; t++) q.exact[t] = p->pinned.v[t];
-  for (uint32_t i = 0; i < p->m->outputs.n; i++) q.exact[p->m->outputs.v[i].t] = 0; /* but not outputs */
+  /* outputs hand no values on to a rounding */
+  for (uint32_t i = 0; i < p->m->outputs.n; i++) q.exact[p->m->outputs.v[i].t] = 0;
   for (uint32_t i = order.n; i-- > 0;) {
     q.a = arena_new(p->c);
     q.seen[0] = map_new(q.a), q.seen[1] = map_new(q.a), q.kept = map_new(q.a), q.uses = map_new(q.a);

@@ -55,7 +55,7 @@ static bool never_empty(emodule *m, uint32_t s, const xrange *r, sz extent) {
   sz lo[RANGE_PARTS + 1], hi[RANGE_PARTS + 1];
   uint32_t n = expr_range_parts(c, r->lo, true, lo), k = expr_range_parts(c, r->hi, false, hi);
   lo[n++] = sym_int(c, 0), hi[k++] = extent;
-  for (uint32_t i = 0; i < xs(m, s)->naxes; i++) /* it has places */
+  for (uint32_t i = 0; i < xs(m, s)->naxes; i++) /* every axis has places */
     for (uint32_t j = 0; j < xs(m, s)->axes[i].n; j++) sym_push(c, sym_addi(c, xs(m, s)->axes[i].d[j].extent, -1));
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t j = 0; j < k; j++) all = all && sym_lt(c, lo[i], hi[j]);

@@ -82,7 +82,7 @@ static lin linear(linears *k, ex e) { /* e = a*l + b; b == 0 is the number 0 */
   map_putu(k->known, e, k->found.n - 1);
   return r;
 }
-/* l*x + y, or less */
+/* Is e l*x + y, l*x, l + y or l? */
 static bool is_scaled(linears *k, ex e) {
   static const sop steps[] = {OP_ADD, OP_MUL};
   for (int i = 0; i < 2; i++) {

@@ -124,7 +124,7 @@ static bool trim(pw *p, uint32_t s) {
         to[old.n] = sym_addi(c, sym_muli(c, v, w[i].step), EK_PLANTED("trim") ? 0 : w[i].lo);
         vec_push(p->a, old, g.var);
         g.extent = extent[i];
-        if (!sym_is_atom(c, v, &g.var)) continue; /* one place left: no variable */
+        if (!sym_is_atom(c, v, &g.var)) continue; /* a digit with one place left has no variable */
       }
       nd2[q++] = g;
       shape[a] = sym_mul(c, shape[a], g.extent);

@@ -300,7 +300,7 @@ static bool through(pw *p, uint32_t s) {
   }
   xs(m, s)->value = 0, xs(m, s)->tiled = true;
   pass_changed(p, s);
-  bool left = false; /* the old placement must be gone from it */
+  bool left = false; /* the old placement must be gone from the value */
   for (uint32_t i = 0; i < stage_loads(p, s)->n; i++) left |= exn(m, stage_loads(p, s)->v[i])->tensor == l.tensor;
   if (!left && is_placement(p, s)) return true;
   *xs(m, s) = old;

@@ -69,16 +69,16 @@ static ex widen_op(widener *w, ex e) {
     any_soft |= is_soft(w, n.args[i]);
   }
   switch ((sop)n.op) {
-  case OP_BITCAST: /* about the bits of the narrow type */
+  case OP_BITCAST: /* the operation is about the bits of the narrow type */
   case OP_NEXTAFTER:
     return e;
   case OP_CAST:
     return widen_cast(w, e);
-  case OP_SAT: /* about the range of the type converted to */
+  case OP_SAT: /* the operation is about the range of the type converted to */
   case OP_SATF:
     if (to || !any_soft) return e;
     break;
-  case OP_NEG: /* exact on exact values */
+  case OP_NEG: /* the operation is exact on exact values */
   case OP_ABS:
   case OP_SIGN:
   case OP_MIN:
@@ -102,7 +102,8 @@ static ex widen_reduce(widener *w, ex e) {
   emodule *m = w->m;
   ex_node n = *exn(m, e);
   etype bt = exn(m, n.body)->type;
-  bool picks = red_is_arg(n.op) || n.op == RED_MAX || n.op == RED_MIN; /* exact on exact values */
+  /* the reduction is exact on exact values */
+  bool picks = red_is_arg(n.op) || n.op == RED_MAX || n.op == RED_MIN;
   if (!narrow(w, bt) && !narrow(w, n.type) && !narrow(w, n.acc)) return e;
   if (picks && !is_soft(w, n.body) && (red_is_arg(n.op) || n.type == bt)) return e;
   ex r = expr_reduce(m, n.op, n.args, n.nargs, n.where, narrow(w, bt) ? twin(w, n.body) : n.body, n.payload,

@@ -124,7 +124,7 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
     return false;
   q->x = r.a.v[0], q->w = r.b.v[0];
   const ex_node *x = exn(m, q->x), *w = exn(m, q->w);
-  if (whole_sum(p, r.red)) return false; /* exact as it is */
+  if (whole_sum(p, r.red)) return false; /* a sum of whole numbers is exact as it is */
   if (x->kind != EX_LOAD || w->kind != EX_LOAD || w->otherwise ||
       (x->otherwise && exn(m, x->otherwise)->kind != EX_CONST))
     return false;
@@ -187,7 +187,7 @@ static double together(const pw *p, const window *w) {
 static double terms_out(pw *p, const window *w) {
   return sym_is_int(p->c, sym_extent(p->c, w->o), NULL) ? w->out : fmax(w->out, (double)w->m);
 }
-/* open axes are so much longer than typical */
+/* Cost of a form where open axes are so many times longer than typical. */
 static double cost(pw *p, const sliding *q, bool steps, window *const *win, int64_t longer) {
   double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col),
          chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1,
@@ -195,7 +195,7 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
   bool any = false, by_axis = false;
   for (uint32_t i = 0; i < q->nw; i++)
     any |= win[i]->m > 1, by_axis |= win[i]->circle > 0, chan *= (double)win[i]->phases;
-  double repeated = 1; /* V holds so much more than there are places */
+  double repeated = 1; /* how many times as many elements V has as there are places */
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = win[i];
     double out = (double)outputs(p, w, longer), tiles = floor((out + (double)w->m - 1) / (double)w->m);
@@ -376,7 +376,7 @@ static bool choose(pw *p, sliding *q) {
       q->win[nw++] = *best[i];
       continue;
     }
-    vec_push(p->a, q->row, best[i]->o); /* stays an ordinary sum */
+    vec_push(p->a, q->row, best[i]->o); /* this axis stays an ordinary sum */
     vec_push(p->a, q->reduce, best[i]->k);
   }
   q->nw = nw;
@@ -476,8 +476,9 @@ static sz extents(pw *p, const u32vec *vs) {
 static sz tiles(pw *p, const window *w, int64_t j) {
   return (EK_PLANTED("winograd-edge") ? sym_div : sym_ceildiv)(p->c, sym_addi(p->c, sym_extent(p->c, w->o), -j),
                                                                sym_int(p->c, w->m));
-} /* that have a j-th output */
-static sz all_tiles(pw *p, const window *w) { return sym_addi(p->c, tiles(p, w, 0), w->parts - 1); } /* that V has */
+} /* tiles that have a j-th output */
+/* tiles that V has */
+static sz all_tiles(pw *p, const window *w) { return sym_addi(p->c, tiles(p, w, 0), w->parts - 1); }
 static sz whole_tiles(pw *p, const window *w) {
   return sym_div(p->c, sym_extent(p->c, w->o), sym_int(p->c, w->m));
 } /* tiles of which no output is missing */
@@ -591,7 +592,7 @@ static ex of_axis(step *r, uint32_t axis) {
 static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) {
   return pass_stage(p, q->s, v->d.v, v->d.n, value, hint);
 }
-static uint32_t window_of(const sliding *q, atom o) { /* nw: of none */
+static uint32_t window_of(const sliding *q, atom o) { /* The window of an output variable; nw: it is of none. */
   uint32_t w = 0;
   while (w < q->nw && q->win[w].o != o) w++;
   return w;
@@ -936,7 +937,7 @@ static bool rewrite(pw *p, sliding *q) {
   }
   const tid u = constants(p, &most, &uv), u_last = split && u ? constants(p, &last_form, &uv) : 0;
   if (!u) return false;
-  uint32_t some = q->by_axis ? 1 : q->nt; /* axes at once */
+  uint32_t some = q->by_axis ? 1 : q->nt; /* number of axes that are transformed at once */
   tid t = q->channels.n ? make_phases(p, q) : 0;
   for (uint32_t i = 0; i < q->nt; i += some) t = spread(p, q, i, i + some, t);
   const tid v = t, last = split ? products(p, q, &last_form, first, v, u_last, type) : 0;

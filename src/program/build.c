@@ -40,7 +40,7 @@ static void collect_size(bd *k, sz e) {
       const late *l = &k->m->lates.v[j];
       const tensor *t = xt(k->m, l->tensor);
       if (l->symbol != a) continue;
-      if (t->kind == TK_CONST) /* it was folded: a number after all */
+      if (t->kind == TK_CONST) /* the size was folded: a number after all */
         s.def = sym_int(k->c, et_load(t->type, t->data.data).i);
       else if (!k->mem->open[j])
         s.bound = simplest(k, l->bound);
@@ -146,7 +146,7 @@ static void check_steps(bd *k, uint32_t block, steps *to) {
     vec_push(k->a, *to, ((step){.kind = ST_CHECK, .check = check_of(&m->guards.v[i])}));
   }
 }
-/* What has its size from here on. */
+/* Room steps of what has its size from here on. */
 static void room_steps(bd *k, steps *to) {
   program *p = k->p;
   sz room = 0;

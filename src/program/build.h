@@ -32,7 +32,8 @@ typedef struct message_part {
   const char *text; /* NULL: a number */
   lv number;        /* the number, i64 */
 } message_part;
-uint32_t message_bytes(const message_part *parts, uint32_t n); /* memory that it takes to put them together */
+/* bytes of memory that it takes to put the parts together */
+uint32_t message_bytes(const message_part *parts, uint32_t n);
 void message_kernels(lmodule *l); /* which message_fail calls, where they are not there yet */
 /* returns code with these parts as the message, put together at `to` (ptr u8, 64-aligned) */
 void message_fail(lbuild *b, lv to, int code, const message_part *parts, uint32_t n);
@@ -49,12 +50,13 @@ bool weights_equal(ctx *c, const contents *a, const contents *b);
 const char *weights_digest(const program *p, const pbuffer *b, arena *a); /* SHA-256 */
 
 /* size.c */
-const psize *program_size(const program *p, atom symbol); /* NULL: none of this program's */
+/* the program's entry for a symbol; NULL: there is none */
+const psize *program_size(const program *p, atom symbol);
 /* every symbol of e is in the list, or its definition is known */
 bool program_known(const program *p, const u32vec *known, sz e);
 /* appends the symbols that are an input's dimension */
 void program_entry_sizes(const program *p, u32vec *known, arena *a);
-bool program_open(const program *p, sz e); /* its bound hangs on a late size without one */
+bool program_open(const program *p, sz e); /* does the bound of e depend on a late size that has no bound? */
 /* an upper bound of e before the late sizes are known */
 sz program_bounded(const program *p, sz e);
 /* made again with what is known now; done: atoms that were, for all calls of one program. 0 stays 0 */

@@ -197,7 +197,7 @@ static void emit_launch(mb *k, const step *s) {
   lv chunks = size(k, s->chunks);
   emit_tick(k, s, 0);
   if (s->where) lb_if(&k->b, lb_cmp(&k->b, OP_GE, size(k, s->where), lb_int(&k->b, 0)));
-  if (s->parallel) emit_cancel(k); /* the long ones */
+  if (s->parallel) emit_cancel(k); /* long launches may be cancelled */
   lb_call(&k->b, s->parallel, s->kernel,
           EK_PLANTED("program-chunks") && s->parallel ? lb_addi(&k->b, chunks, -1) : chunks, args, s->nargs);
   if (s->where) {

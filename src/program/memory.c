@@ -108,7 +108,7 @@ static bool inside(emodule *m, uint32_t block, uint32_t of) { /* block is `of` o
 }
 /* t is computed: late sizes read from it are known, to the end of the block (`last` is set there) */
 static void computed(mp *k, tid t) {
-  for (uint32_t j = 0; t && j < k->m->checks.n; j++) /* looked at now */
+  for (uint32_t j = 0; t && j < k->m->checks.n; j++) /* checks of t are computed now */
     if (k->m->checks.v[j].value == t) touch_tensor(k, k->m->checks.v[j].at), touch_tensor(k, t);
   for (uint32_t j = 0; t && j < k->m->lates.n; j++)
     if (k->m->lates.v[j].tensor == t) k->known[j] = (span){k->pos, 0};
@@ -407,7 +407,7 @@ void memory_plan(memplan *p) {
   open_lates(&k);
   uint32_t n = 0, nlate = 0, had = s->buffers.n;
   late_scratch(&k);
-  if (s->buffers.n > had) { /* once more, with these */
+  if (s->buffers.n > had) { /* plans again, with the new buffers */
     p->mem = NEWN(a, membuf, s->buffers.n);
     memset(k.known, 0, s->m->lates.n * sizeof *k.known);
     k.pos = 0;

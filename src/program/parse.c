@@ -199,7 +199,7 @@ static const char *size_name(rd *r) { /* Reads the name of a size as sym prints 
   r->s++;
   return b.s;
 }
-static atom symbol(rd *r) { /* one that is declared */
+static atom symbol(rd *r) { /* Reads a symbol that is declared. */
   const char *before = (skip(r), r->s);
   uint64_t a;
   if (map_gets(r->sizes, size_name(r), &a)) return (atom)a;

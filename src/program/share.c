@@ -143,7 +143,7 @@ static int by_place(const void *x, const void *y) { /* the one that begins first
   return a->index < b->index ? -1 : 1;
 }
 void program_share(splan *plan, arena *a) {
-  enum { MOST_TRIED = 4 }; /* kernels of one skeleton that another is compared with */
+  enum { MOST_TRIED = 4 }; /* most kernels of one skeleton that another one is compared with */
   lmodule *l = plan->l;
   const uint32_t n = l->funcs.n;
   arena *t = arena_new(l->c);

@@ -61,7 +61,7 @@ sz program_bounded(const program *p, sz e) {
     if (is_open(p, &p->sizes.v[i])) k.as = sym_fresh(p->c, "unbounded", EXPR_NO_BOUND, 2 * EXPR_NO_BOUND);
   sym_between(p->c, e, late_between, &k, &lo, &hi);
   if (!k.as || !sym_is_atom(p->c, k.as, &any) || !sym_uses(p->c, hi, any)) return hi;
-  k.as = 0; /* the bound would hang on it */
+  k.as = 0; /* the formula keeps the late size, as its bound would depend on it */
   sym_between(p->c, e, late_between, &k, &lo, &hi);
   return hi;
 }

@@ -86,7 +86,8 @@ static void make_panel(const contents *f, const panels *q, pack_piece at, uint8_
       memset(to + (p / q->interleaved * place_step + p % q->interleaved * q->nr + r * row + n) * q->size, 0,
              (size_t)((q->nr - n) * q->size));
 }
-static void make_fixed(ctx *c, const contents *f, pack_piece at, uint8_t *to) { /* whole panels */
+/* Writes whole panels in fixed point. */
+static void make_fixed(ctx *c, const contents *f, pack_piece at, uint8_t *to) {
   panels q = panels_of(f);
   int64_t one = q.rows * q.nr * q.interleaved, places = linmap_places(f->transform) / q.interleaved;
   arena *mine = arena_new(c);
@@ -222,7 +223,8 @@ static void one(ctx *c, void *arg, uint32_t i) {
   const pbuffer *b = &w->p->buffers.v[x->buffer];
   write_piece(c, b, x->at, w->to + b->weight_offset);
   bytes read = piece_source(b, x->at);
-  if (read.n / 2 <= piece_bytes(b, x->at)) file_done(c, read.p, read.n); /* else other pieces need much of it, too */
+  /* where the piece is a small part of these bytes, other pieces need them, too */
+  if (read.n / 2 <= piece_bytes(b, x->at)) file_done(c, read.p, read.n);
   pthread_mutex_lock(&w->lock);
   group *g = &w->groups.v[x->group];
   if (!--g->left && w->watch.done) w->watch.done(w->watch.env, g->source);
@@ -304,7 +306,8 @@ static void stream(const program *p, uint32_t i, arena *a, void (*put)(void *env
   uint8_t *room = NULL;
   size_t most = 0, all = size_of(p, b);
   cut(&w, a, i, true);
-  if (f->transform) room = arena_alloc(a, all); /* its pieces lie apart */
+  /* the pieces of a transformed constant do not lie side by side */
+  if (f->transform) room = arena_alloc(a, all);
   for (uint32_t k = 0; k < w.pieces.n; k++) {
     pack_piece at = w.pieces.v[k].at;
     bytes read = piece_source(b, at);

@@ -272,7 +272,7 @@ void pass_flush(pw *p) {
   emodule *m = p->m;
   map *first = map_new(p->a);
   uint32_t *next = NEWN(p->a, uint32_t, p->pend.n + 1);
-  for (uint32_t i = p->pend.n; i-- > 0;) { /* lists in order of creation */
+  for (uint32_t i = p->pend.n; i-- > 0;) { /* each stage's list is in the order of creation */
     uint64_t k;
     next[i] = map_getu(first, p->pend.v[i].before, &k) ? (uint32_t)k : UINT32_MAX;
     map_putu(first, p->pend.v[i].before, i);
@@ -478,7 +478,8 @@ atom stage_split(pw *p, uint32_t s, atom v, sz inner) {
 
 /* ---- size symbols of a value -------------------------------------------------------------------- */
 static void symbols_in(pw *p, ex e, map *seen, u32vec *out);
-static void symbols_of_size(pw *p, sz s, map *seen, u32vec *out) { /* also of the values that are read for it */
+/* Size symbols of s, and of the values that its data atoms read. */
+static void symbols_of_size(pw *p, sz s, map *seen, u32vec *out) {
   u32vec data = {0};
   sym_atoms(p->c, s, AT_SYMBOL, p->a, out);
   if (!sym_uses_kind(p->c, s, AT_DATA)) return;

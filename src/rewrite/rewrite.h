@@ -70,7 +70,7 @@ struct pw {
 };
 
 /* ---- one run (pass.c) ------------------------------------------------------------------------ */
-/* false: no fuel left, do not rewrite */
+/* uses one unit of fuel; false: none is left, do not rewrite */
 bool pass_spend(pw *p);
 /* with: other stage + 1 or 0 */
 void pass_remark(pw *p, const char *pass, uint32_t stage, uint32_t with, const char *why);
@@ -79,7 +79,7 @@ void pass_keep_remarks(pw *p); /* hands the remarks to the module at the end of 
 void pass_index(pw *p);
 /* stage s has a new value or updates */
 void pass_changed(pw *p, uint32_t s);
-void pass_set(pw *p, uint32_t s, ex v); /* new value */
+void pass_set(pw *p, uint32_t s, ex v); /* s gets the value v */
 /* stage is dead; leaves its block at the next pass_order_flush */
 void pass_kill(pw *p, uint32_t s);
 /* a new stage with one axis per digit, standing before stage `before`, in its block */
@@ -109,8 +109,8 @@ static inline bool one_atom(ctx *c, sz e) {
   return sym_is_atom(c, e, &a);
 }
 static inline const u32vec *stage_loads(pw *p, uint32_t s) { return &p->loads.v[s]; }
-bool stage_is_reduce(pw *p, uint32_t s);                              /* value is a reduction, nothing else */
-bool stage_plain(pw *p, uint32_t s);                                  /* compute form, no reduction anywhere */
+bool stage_is_reduce(pw *p, uint32_t s); /* is the stage's value a reduction and nothing else? */
+bool stage_plain(pw *p, uint32_t s);     /* has the stage compute form, without a reduction anywhere? */
 void stage_vars(const emodule *m, uint32_t s, arena *a, u32vec *out); /* output digits' variables */
 /* reads nothing, and is computed where it is wanted as fast as looked up; a place found by floats is not
  * (pass_fold.c) */
@@ -119,10 +119,10 @@ bool stage_has_var(const emodule *m, uint32_t s, atom v);
 sz stage_points(emodule *m, uint32_t s);
 const cinfo *tensor_const(pw *p, tid t); /* NULL if not a constant */
 bool size_uses_only_ints(pw *p, sz e);
-void expr_symbols(pw *p, ex e, u32vec *out);   /* size symbols anywhere inside */
+void expr_symbols(pw *p, ex e, u32vec *out);   /* symbols of sizes anywhere inside a value */
 uint32_t producer_of(const emodule *m, tid t); /* live stage + 1, or 0 */
 bool load_same(const emodule *m, ex a, ex b);
-bool in_range(ctx *c, sz i, sz n); /* proved */
+bool in_range(ctx *c, sz i, sz n); /* 0 <= i < n is proved */
 /* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. A load at whose place another
  * one reads (x[y[i]]) is looked up with what stands for that one. */
 void stage_replace(pw *p, uint32_t s, map *by);
@@ -154,7 +154,7 @@ typedef struct piece {
 void split_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *out);
 void split_end(pw *p, uint32_t s, piece *k, ex value, const char *hint);
 bool split_stage(pw *p, uint32_t s, const piece *k, uint32_t n);
-bool is_placement(pw *p, uint32_t s);       /* tiled, every update a box, unconditional */
+bool is_placement(pw *p, uint32_t s);       /* is the stage tiled, and every update a box without condition? */
 bool is_solid_placement(pw *p, uint32_t s); /* and some piece of it has no gaps: reads may go to that piece */
 
 /* ---- simplifier (simplify.c) ------------------------------------------------------------ */
@@ -163,7 +163,7 @@ ex simplify(pw *p, ex e); /* normal form under the current facts */
 ex simplify_subst(pw *p, ex e, const atom *vars, const sz *by, uint32_t n);
 /* value, updates; returns whether anything changed */
 bool simplify_stage(pw *p, uint32_t s);
-bool pass_simplify(pw *p); /* the pass: of every stage */
+bool pass_simplify(pw *p); /* the pass `simplify`: every stage gets its normal form */
 /* constant folding of one operation (scalar.c) */
 scalar scalar_apply(sop op, etype t, etype at, const scalar *x, bool *ok);
 

@@ -129,7 +129,7 @@ static ex decide_compare(sm *z, ex_node n, ex e) {
   }
   if (sym_ge0(c, s)) return expr_bool(m, true);
   if (sym_ge0(c, sym_addi(c, sym_neg(c, s), -1))) return expr_bool(m, false);
-  /* one spelling */
+  /* a comparison without loads is spelled size >= 0 */
   if (loadless_i64(z, n.args[0]) && loadless_i64(z, n.args[1]))
     return expr_op2(m, OP_GE, expr_index(m, s), expr_i(m, ET_I64, 0));
   return e;
@@ -173,7 +173,7 @@ static ex rule_addsub(sm *z, sop op, ex a, ex b, etype t, ex e) {
   if ((is_f(z->m, b, &f) && f == 0) || (is_k(z->m, b, &k) && k == 0 && t != ET_BOOL)) return a;
   if (op == OP_ADD && ((is_f(z->m, a, &f) && f == 0) || (is_k(z->m, a, &k) && k == 0 && t != ET_BOOL))) return b;
   const ex_node *nb = exn(z->m, b);
-  /* exact */
+  /* x - -y is x + y exactly */
   if (nb->kind == EX_OP && nb->op == OP_NEG) return expr_op2(z->m, op == OP_ADD ? OP_SUB : OP_ADD, a, nb->args[0]);
   return e;
 }
@@ -215,7 +215,8 @@ static ex rule_not(sm *z, ex a, ex e) {
   if (n.op == OP_NOT) return n.args[0];
   if (!is_cmp(n.op)) return e;
   if (n.op == OP_EQ || n.op == OP_NE) return expr_op(z->m, n.op == OP_EQ ? OP_NE : OP_EQ, ET_BOOL, n.args, 2);
-  if (et_kind(exn(z->m, n.args[0])->type) == K_FLOAT) return e; /* NaN */
+  /* the negated comparison of floats differs for NaN */
+  if (et_kind(exn(z->m, n.args[0])->type) == K_FLOAT) return e;
   sop op = n.op == OP_LT ? OP_GE : n.op == OP_LE ? OP_GT : n.op == OP_GT ? OP_LE : OP_LT;
   return simp(z, expr_op(z->m, op, ET_BOOL, n.args, 2));
 }

@@ -19,7 +19,7 @@ void split_begin(pw *p, uint32_t s, const slice *of, atom *from, sz *to, piece *
     sz v = sym_var(c, sym_name(c, d[i].var), of[i].extent), w = sym_var(c, sym_name(c, d[i].var), of[i].extent);
     from[i] = d[i].var, to[i] = sym_add(c, sym_muli(c, v, of[i].step), of[i].first),
     at[i] = sym_add(c, sym_muli(c, w, of[i].step), of[i].first);
-    if (!sym_is_atom(c, v, &out->d[out->n].var)) continue; /* one place */
+    if (!sym_is_atom(c, v, &out->d[out->n].var)) continue; /* a digit of one place has no variable */
     out->d[out->n].extent = of[i].extent, out->read[out->n] = w;
     sym_is_atom(c, w, &out->u.vars[out->n]);
     out->n++;
@@ -42,7 +42,7 @@ bool split_stage(pw *p, uint32_t s, const piece *k, uint32_t n) {
   xs(m, s)->value = 0, xs(m, s)->tiled = true;
   pass_changed(p, s);
   if (is_placement(p, s)) return true;
-  *xs(m, s) = old; /* the pieces die unread */
+  *xs(m, s) = old; /* nothing reads the pieces, which are dropped later */
   pass_changed(p, s);
   return false;
 }

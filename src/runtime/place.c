@@ -50,7 +50,7 @@ static void keep_off(worker *w, int32_t cpu) {
   if (!begin_move(w)) return;
   cpu_set_t set;
   int32_t tid = atomic_load(&w->tid);
-  /* also when it cannot be done: not tried again and again */
+  /* noted also when it cannot be done, so that it is not tried again and again */
   atomic_store_explicit(&w->avoid, cpu, memory_order_relaxed);
   if (cpu < CPU_SETSIZE && base_of(w, tid, &set)) {
     CPU_CLR(cpu, &set);
@@ -72,7 +72,7 @@ static void bring_to(worker *w, int32_t cpu) {
 }
 
 void ek_rt_place_enter(worker *w) { atomic_store(&w->tid, (int32_t)syscall(SYS_gettid)); }
-void ek_rt_place_leave(worker *w) { /* its number may soon be another thread's */
+void ek_rt_place_leave(worker *w) { /* the system may give the thread's number to another thread soon */
   while (!begin_move(w)) sched_yield();
   atomic_store(&w->tid, 0);
   end_move(w);

@@ -58,7 +58,7 @@ typedef struct placing {
   _Bool begun, yield;       /* yield: the one waited for can only run here */
 } placing;
 int32_t ek_rt_place_cpu(void);     /* processor of the calling thread; -1: not known */
-void ek_rt_place_enter(worker *w); /* first and last thing that a worker does */
+void ek_rt_place_enter(worker *w); /* called by a worker first of all; ek_rt_place_leave is called last */
 void ek_rt_place_leave(worker *w);
 /* called by a worker that saw a new region: leaves the caller's processor to the caller */
 void ek_rt_place_region(worker *w);

@@ -35,7 +35,7 @@ static bool bound_of(ectx *e, const ex_node *red, ex part, const u32vec *vars, v
   return true;
 }
 enum { OUTSIDE_PART = 16 /* worth a bound that is not a number: this part of the places, on the mean */ };
-/* Is it as if this place were not there? */
+/* Is k the neutral element of the reduction, so that the place counts nothing? */
 static bool counts_nothing(const ex_node *red, etype t, scalar k) {
   scalar id = schedule_identity((rop)red->op, t);
   if (red->op == RED_SUM) return et_kind(t) == K_FLOAT ? k.f == 0 : k.i == 0;

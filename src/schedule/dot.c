@@ -63,7 +63,7 @@ void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv) {
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == k->lane) w = &e->packs.v[i];
   lv from = lb_ptrcast(&e->b, ET_U32, w->ptr), x = lb_ptrcast(&e->b, ET_U32, emit_source(e, exn(e->m, k->row)->tensor));
-  sym_exact_div(e->c, w->off, sym_int(e->c, 2), &half); /* whole vectors */
+  sym_exact_div(e->c, w->off, sym_int(e->c, 2), &half); /* the offset counts whole vectors of pairs */
   for (e->v = 0; e->v < nv; e->v++)
     wide[e->v] =
         lb_load(&e->b, lt(ET_U32, e->lanes), from, lb_addi(&e->b, emit_packed(e, w, half), EK_PLANTED("schedule-dot")));

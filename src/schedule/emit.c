@@ -815,7 +815,7 @@ void emit_store(ectx *e, tid t, const sz *index, evalue v, sop op) {
   sz idx[MAX_RANK] = {0};
   bool lanewise = false;
   for (uint32_t i = 0; i < lay->rank; i++) {
-    if (sym_int_or(e->c, tt->shape[i], 1) == 0) return; /* nothing is there */
+    if (sym_int_or(e->c, tt->shape[i], 1) == 0) return; /* the tensor has no elements */
     idx[i] = emit_resolve(e, index[i]);
     lanewise |= (dep_sz(e, idx[i]) & D_LANE) != 0;
   }

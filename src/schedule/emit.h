@@ -139,7 +139,7 @@ typedef struct stream {
 typedef struct long_sum {
   /* the variable that runs in blocks; 0: the sum is not long, and nothing below is set */
   atom var;
-  /* values of a block */
+  /* values of the variable in a block */
   int64_t block;
   /* an outer variable of the reduction repeats var's loop, so that terms are counted over several of them */
   bool repeats;
@@ -281,16 +281,17 @@ void long_sum_end(ectx *e, long_sum *s);
 bool schedule_adds_loads(ectx *e, const ex_node *n);
 void schedule_arg_start(ectx *e, const ex_node *n, bool lane_reduced, uint32_t lanes, lv *best, lv *pay, lv *found);
 void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, bool vec, uint32_t lanes);
-void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a); /* a: for what is needed while f is made */
-lv emit_buffer(ectx *e, uint32_t buffer, bool write);              /* pointer to its element 0 */
-lv emit_symbol(ectx *e, sz size);                                  /* a size of the module as an i64 argument */
+/* a: memory that is needed while f is made */
+void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a);
+lv emit_buffer(ectx *e, uint32_t buffer, bool write); /* pointer to its element 0 */
+lv emit_symbol(ectx *e, sz size);                     /* a size of the module as an i64 argument */
 /* the bindings of row and lane, or the locals, have changed */
 void emit_epoch(ectx *e);
 void emit_scope(ectx *e);
-void emit_unscope(ectx *e); /* around every nested loop body */
+void emit_unscope(ectx *e); /* ends what emit_scope began, around a nested loop body */
 void emit_bind(ectx *e, atom var, lv base);
 void emit_bind_ex(ectx *e, binding b);
-void emit_unbind(ectx *e, uint32_t n); /* back to n bindings */
+void emit_unbind(ectx *e, uint32_t n); /* drops all bindings but the first n */
 sz emit_resolve(ectx *e, sz x);        /* applies the substitutions */
 /* the same value with the substitutions applied: equal values of different stages become equal nodes */
 ex emit_canonical(ectx *e, ex x);
@@ -300,7 +301,7 @@ evalue emit_value(ectx *e, ex x);
 bool emit_scalar(ectx *e, ex x);
 lv emit_vec(ectx *e, evalue x, etype t);                    /* broadcast to `lanes` */
 sz emit_address(ectx *e, const layout *lay, const sz *idx); /* linear offset within the buffer */
-const layout *emit_layout(ectx *e, tid t);                  /* local or global */
+const layout *emit_layout(ectx *e, tid t);                  /* layout of a tensor, local or global */
 /* the load needs no guard; its resolved indices */
 bool emit_plain(ectx *e, ex load, sz *idx);
 /* pointer to where a tensor that is read lies */
@@ -316,10 +317,12 @@ sz emit_lane_coef(ectx *e, sz address, sz *rest);
 bool emit_varies(ectx *e, sz x); /* does the size differ from lane to lane? */
 /* where its tensor lies, if the halo there holds what is read outside; NULL */
 const layout *emit_halo(ectx *e, ex load);
-bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size); /* proved, halo included */
+/* is the index proved to be inside, halo included? */
+bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size);
 /* lanes.c: a load of lanes that lie near each other, though not side by side; 0: not so, and nothing was emitted. */
-enum { MAX_LANE_STEP = 4 };                                      /* the farthest from lane to lane */
-bool lanes_strided(ectx *e, sz addr, atom lane, uint32_t lanes); /* would it be one, in whole tiles? */
+enum { MAX_LANE_STEP = 4 }; /* the farthest from lane to lane */
+/* would an access be a strided one, in whole tiles? */
+bool lanes_strided(ectx *e, sz addr, atom lane, uint32_t lanes);
 /* of steps that stand one after the other: the address at the first one, how far this one and the last one are from
  * it */
 typedef struct strided_steps {
@@ -334,7 +337,7 @@ lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s); /* what the st
 /* Accesses whose lanes do not lie side by side, but the tile's rows do: all its rows at once. False: not so, and
  * nothing was emitted. */
 enum { EXCHANGE_ROWS = 4 };                     /* least number of rows of an exchange between lanes that is worth it */
-bool lanes_exchange(ectx *e, etype t, sz addr); /* would it be one? */
+bool lanes_exchange(ectx *e, etype t, sz addr); /* would an access be an exchange between lanes? */
 bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows);
 /* What a tile has computed, and where it goes: regs[r * TILE_V + v]; done[v]: bits of the rows that are stored. Of
  * this vector (e->v) those that can be in squares are, from lanes apart to places side by side. */

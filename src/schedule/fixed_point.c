@@ -24,7 +24,7 @@ enum {
   MOST_USES = 9 /* most uses of a weight: with more, the multipliers are what takes time */
 };
 static const float LARGEST = 2147475456.0f; /* what the largest of a column becomes: 2^31 less room for rounding */
-static const double STANDS_OUT = 64;        /* times the root of the mean square */
+static const double STANDS_OUT = 64;        /* a value that stands out is so many times the root of the mean square */
 
 /* ---- the pack -------------------------------------------------------------------------------- */
 int64_t fixed_point_row(int64_t nr, int64_t lanes) { return nr - nr / lanes / FIXED_POINT_VECTORS * lanes; }
@@ -121,7 +121,7 @@ static void spread_of(ctx *c, void *arg, uint32_t i) {
   for (int l = 0; l < 4; l++) s->most[i] = fmaxf(s->most[i], most[l]);
   file_done(c, s->x + from * 4, n * 4);
 }
-static bool even(splan *p, tid t) { /* no value stands out, none is no number */
+static bool even(splan *p, tid t) { /* No value stands out, and none is NaN or infinite. */
   const tensor *x = xt(p->m, t);
   uint64_t had;
   bytes from = x->transform ? x->transform->from : (bytes){x->data.data, x->data.bytes};
@@ -200,7 +200,8 @@ bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
 }
 
 /* ---- what a tile reads ----------------------------------------------------------------------- */
-static lv word(ectx *e, const packed *k, uint32_t w) { /* read once for the vectors that it is of */
+/* A word is read once for all vectors that it holds a part of. */
+static lv word(ectx *e, const packed *k, uint32_t w) {
   uint64_t key = UINT64_C(1) << 63 | (uint64_t)k->ptr << 16 | w, had;
   if (map_getu(e->memo->m, key, &had)) return (lv)had;
   lv x = lb_load_ex(&e->b, lt(ET_I32, e->lanes), k->ptr, lb_addi(&e->b, emit_size(e, k->off), (int64_t)w * e->lanes), 0,

@@ -26,7 +26,8 @@ void halo_slab(ectx *e, tid t, const layout *l, lv ptr, const lv *from, const lv
   for (uint32_t q = 0; q < n_by; q++) {
     uint32_t i = by[q];
     lv v, st = emit_size(e, l->axes[i].d[0].stride);
-    if (q + 1 == n_by && sym_int_or(c, l->axes[i].d[0].stride, 0) == 1) { /* a run: vectors */
+    /* the innermost run is filled by vectors */
+    if (q + 1 == n_by && sym_int_or(c, l->axes[i].d[0].stride, 0) == 1) {
       at = lb_add(b, at, from[i]);
       run = lb_sub(b, to[i], from[i]);
       break;
@@ -52,7 +53,7 @@ void halo_slab(ectx *e, tid t, const layout *l, lv ptr, const lv *from, const lv
     lb_store(b, ptr, at, lb_const(b, lt(x->type, 1), k));
   while (depth--) lb_end(b);
 }
-/* the slabs of the axes; mine[axis]: the range of interior points whose part is filled, from = 0: all */
+/* Fills the slabs of all axes; mine[axis]: the range of interior points whose part is filled, from = 0: all. */
 static void fill(ectx *e, tid t, const layout *l, lv ptr, const halo_range *mine) {
   ctx *c = e->c;
   lbuild *b = &e->b;
@@ -114,7 +115,7 @@ bool halo_fits(ectx *e, uint32_t si, const halo_range *ranges, uint32_t n) {
   const stage *s = xs(e->m, si);
   const layout *l = &e->p->layouts[s->tensor];
   if (!only_writer(e->p, l->buffer, s->tensor)) return false;
-  for (uint32_t i = 0; i < s->naxes; i++) /* no chunks at all */
+  for (uint32_t i = 0; i < s->naxes; i++) /* an empty axis: the kernel has no chunks */
     if (sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) == 0 && !EK_PLANTED("schedule-halo-empty")) return false;
   for (uint32_t r = 0; r < n; r++) {
     int32_t i = axis_of(e, s, ranges[r].var);

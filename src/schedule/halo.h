@@ -9,9 +9,9 @@ typedef struct halo_range {
   lv from;  /* first point */
   lv to;    /* end of the points (not included) */
 } halo_range;
-/* a launch that fills all of it */
+/* a launch that fills the whole halo of a buffer */
 void halo_launch(splan *p, uint32_t buffer, uint32_t block, uint32_t item);
-/* all of it, here and now; digits that take no room are left out */
+/* fills the whole halo here and now; digits that take no room are left out */
 void halo_fill(ectx *e, tid t, const layout *l, lv ptr);
 /* the places from[i]..to[i]-1 of each axis, in or out of the tensor */
 void halo_slab(ectx *e, tid t, const layout *l, lv ptr, const lv *from, const lv *to);

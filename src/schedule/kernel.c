@@ -315,7 +315,7 @@ void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
   for (uint32_t i = 0; i < out->n && k->p->level > 0; i++) order_group(k, &out->v[i]);
 }
 
-static double ops_of(emodule *m, ex x, double *loads) { /* scalar operations of one point */
+static double ops_of(emodule *m, ex x, double *loads) { /* Scalar operations of one point. */
   u32vec at = {0};
   arena *a = arena_new(m->c);
   expr_loads(m, x, a, &at);
@@ -378,11 +378,11 @@ static bool parallel_threshold(kctx *k, const work *w, sz *where) {
   *where = 0;
   if (!w->points.open) return all > MIN_PARALLEL_OPS;
   sym_range(k->c, w->points.open, &lo, &hi);
-  if (!(points <= (double)hi)) return false; /* also where there is no work at all */
+  if (!(points <= (double)hi)) return false; /* the comparison also holds where there is no work at all */
   if (points > (double)max64(lo, 1)) *where = sym_addi(k->c, w->points.open, -(int64_t)points);
   return true;
 }
-/* the halos that no kernel fills by itself */
+/* Fills the halos that no kernel fills by itself. */
 static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t item) {
   for (uint32_t i = 0; i < stages->n; i++) {
     uint32_t buf = p->layouts[xs(p->m, stages->v[i])->tensor].buffer;
@@ -465,7 +465,7 @@ void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const 
     one_launch(p, stages, outer, canon, NULL, kernel, block, item);
     return;
   }
-  fill_first(p, stages, block, item); /* not between the parts of a step */
+  fill_first(p, stages, block, item); /* halos are not filled between the parts of a step */
   atom counter;
   sym_is_atom(p->m->c, sym_symbol(p->m->c, arena_fmt(p->l->a, "step.%u", p->launches.n), 0, INT32_MAX), &counter);
   for (uint32_t i = 0; i < parts.n; i++) {

@@ -14,7 +14,7 @@
 
 enum {
   GROUP = 4 /* vectors that are asked together, slots that are filled together */,
-  SLOTS_PER_PLACE = 5 /* halves */
+  SLOTS_PER_PLACE = 5 /* slots for each place that is asked for, in halves */
 };
 typedef struct first {
   kctx *k;          /* the kernel */

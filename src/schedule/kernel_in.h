@@ -62,7 +62,7 @@ typedef struct kctx {
   const map *canon;
   /* variables that all stages share */
   u32vec outer;
-  /* those of `outer` that run inside the nests, a block at a time */
+  /* variables of `outer` that run inside the nests, a block at a time */
   shared_block shared_blocks[3];
   /* number of shared_blocks in use */
   uint32_t nshared_blocks;
@@ -108,17 +108,17 @@ sz kernel_quot(ctx *c, sz a, sz b);
 sz kernel_rem(ctx *c, sz a, sz b);
 atom kernel_canon(kctx *k, atom v);
 void kernel_domain(kctx *k, uint32_t si, u32vec *out);  /* the variables of a stage's axes */
-void kernel_reduced(kctx *k, uint32_t si, u32vec *red); /* those of its reduction */
+void kernel_reduced(kctx *k, uint32_t si, u32vec *red); /* the variables of a stage's reduction */
 int64_t kernel_extent(kctx *k, atom v, int64_t otherwise);
-/* room of this worker */
+/* scratch of this worker */
 lv kernel_scratch(kctx *k, etype t, sz elems);
 /* the nest of a group over `domain` */
 nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc);
-/* so many values of ch->row2 are worth a chunk */
+/* how many values of ch->row2 are worth a chunk */
 int64_t kernel_row2_block(kctx *k, const choice *ch);
 /* may the tiles of the nest have several of its values? */
 bool kernel_may_fold_rows(const nest *n, const choice *ch);
-/* they have, if it stands alone inside the panels */
+/* gives the tiles of the nest several values of row2, if it stands alone inside the panels */
 void kernel_fold_rows(kctx *k, nest *n, const choice *ch);
 /* rows are points of two variables from here on, if they may be; then */
 void kernel_collapse_rows(choice *ch);
@@ -132,7 +132,7 @@ void kernel_prepare(kctx *k, nest *n);
 bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch);
 /* blocking.c: shall they go line by line? */
 bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *ch);
-/* opens the loop over them */
+/* opens the loop over the blocks of rows */
 void blocking_chunks(kctx *k, nest *n);
 /* from here to the end of the kernel it is known that these variables have values: no range is empty */
 void kernel_runs(kctx *k, const u32vec *vars);
@@ -163,7 +163,8 @@ sz kernel_flatten(kctx *k, nvars *vars, uint32_t take);
 void kernel_one(kctx *k, const u32vec *group);
 void kernel_multi(kctx *k, grps *gs);
 void kernel_group_nest(kctx *k, grp *g);
-void kernel_recurrence(kctx *k, grps *gs, uint32_t recurrence); /* all steps in one launch */
+/* emits all steps of a recurrence in one launch */
+void kernel_recurrence(kctx *k, grps *gs, uint32_t recurrence);
 /* false: better all steps in one launch */
 bool kernel_recurrence_launches(splan *p, const u32vec *stages, uint32_t recurrence, recurrence_launches *out);
 /* the tile of a nest whose lanes are k->block */

@@ -225,7 +225,7 @@ static void first_fills_halos(kctx *k, const u32vec *group, const nest *n) {
   for (uint32_t g = 0; g < group->n; g++) {
     buffer *b = &k->p->buffers.v[k->p->layouts[xs(k->m, group->v[g])->tensor].buffer];
     halo_range r[] = {{n->lane.var, n->lane.lo, n->lane.hi}, {.var = n->row.var}, {.var = n->row2.var}};
-    uint32_t q = !n->lane.lo; /* all lanes */
+    uint32_t q = !n->lane.lo; /* 1: the range of lanes is left out, since the chunk has them all */
     if (!b->halo || b->filled || !halo_fits(e, group->v[g], r + q, 3 - q)) continue;
     lb_if(&e->b, lb_cmp(&e->b, OP_EQ, n->collapsed.lo, lb_int(&e->b, 0)));
     halo_part(e, group->v[g], r, 1 - q);
@@ -241,7 +241,7 @@ static void row2_in_blocks(kctx *k, nest *n, int64_t size) {
   n->inner.n = 0;
   n->row2.unit = size;
   nvar part = {.extent = parts};
-  if (!sym_is_atom(c, w, &part.var)) return; /* one part */
+  if (!sym_is_atom(c, w, &part.var)) return; /* there is one part */
   n->begins = sym_muli(c, w, size);
   vec_push(k->a, n->inner, part);
 }
@@ -301,7 +301,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   int64_t W = (int64_t)n.nv * L, lb = W;
   if (!reduces && lext) lb = (4096 + W - 1) / W * W;
   if (lines) {
-    int64_t even = 1; /* parts of a line */
+    int64_t even = 1; /* parts that a line is divided into, a power of two */
     while (even < lext / line) even *= 2;
     lb = (lext / even + W - 1) / W * W;
   }

@@ -26,7 +26,7 @@ static uint32_t find(sets *s, uint32_t i) {
   while (s->up[i] != i) i = s->up[i];
   return i;
 }
-static uint32_t set_of(sets *s, atom v) { /* n: none */
+static uint32_t set_of(sets *s, atom v) { /* Number of the set of v; n: it is in none. */
   for (uint32_t i = 0; i < s->n; i++)
     if (s->var[i] == v) return find(s, i);
   return s->n;
@@ -128,7 +128,7 @@ void kernel_narrow(const kctx *k, choice *ch) {
                      ? k->block_lanes / ch->lanes
                      : max64(ch->row ? 2 : 4, sym_int_or(k->c, sym_extent(k->c, k->block), 4096) / ch->lanes / 8);
   if (ch->nv > most) ch->nv = (uint32_t)most;
-  while (k->block_lanes && most % ch->nv) ch->nv--; /* whole tiles */
+  while (k->block_lanes && most % ch->nv) ch->nv--; /* blocks are whole tiles */
 }
 static void step_backwards(kctx *k, lv step) {
   lbuild *b = &k->e.b;

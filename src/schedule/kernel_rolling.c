@@ -48,7 +48,7 @@ bool rolling_find(kctx *k, shared_block *along) {
       if (v != s->rows.var && !vec_has(&k->outer, v))
         plane = min64(plane * max64(1, min64(kernel_extent(k, v, 1), INT32_MAX)), INT32_MAX);
     }
-  /* so many that what moves lies behind where it goes */
+  /* blocks are large enough that rows are moved behind the place they are moved to */
   int64_t fit = (int64_t)k->p->t->l2 / 2 / plane, least = (w->span - 1) / w->step;
   int64_t size = max64(least, (fit - w->span) / w->step + 1), blocks = (w->values + size - 1) / size;
   for (int64_t n = blocks; n < 2 * blocks; n++) /* blocks enough for two threads, if they can all be as large */

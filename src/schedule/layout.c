@@ -64,7 +64,8 @@ sz layout_padded_stride(splan *p, sz stride, int64_t size, int64_t steps, int64_
   if (!way || !t->line || !sym_is_int(p->m->c, stride, &n) || n >= INT32_MAX || n < line) return stride;
   count = min64(count, (int64_t)(t->l1 / t->line));
   for (int64_t more = 0; more < MAX_PAD_LINES; more++) {
-    int64_t sets = way / gcd((n + more * line) * size * steps, way); /* that the places fall on */
+    /* sets of the cache that the places fall on */
+    int64_t sets = way / gcd((n + more * line) * size * steps, way);
     if (sets * t->l1_ways >= count)
       return sym_addi(p->m->c, stride, (EK_PLANTED("schedule-padding") ? -1 : 1) * more * line);
   }
@@ -395,7 +396,8 @@ static void no_leaps(lay *L, tid t, uint32_t *order) {
       return;
     }
 }
-static void innermost(const stage *s, atom v, uint32_t *order) { /* the axis that v counts */
+/* Makes the axis that v counts the innermost one. */
+static void innermost(const stage *s, atom v, uint32_t *order) {
   for (uint32_t i = 0; i < s->naxes; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++)
       if (s->axes[i].d[j].var == v) {
@@ -596,7 +598,8 @@ static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone
   for (uint32_t i = 0; i < x->rank; i++) lo[i] = sym_int(L->c, h->lo[i]), hi[i] = sym_int(L->c, h->hi[i]);
   sz *shape = NEWN(L->a, sz, x->rank + 1u);
   uint32_t step = 0;
-  bool walks = x->kind == TK_STAGE && kernel_is_point_recurrence(L->p, x->stage, &step, NULL); /* room for one step */
+  /* a tensor of a per-point recurrence has memory for one step */
+  bool walks = x->kind == TK_STAGE && kernel_is_point_recurrence(L->p, x->stage, &step, NULL);
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
   bool ours = alone && !is_out && !walks && x->kind == TK_STAGE; /* its steps may be chosen here */
   padding rows = ours && L->mat[t] ? row_padding(L, t, order) : (padding){0},

@@ -35,7 +35,7 @@ static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, results *out
     group_axis_index(e, s, idx);
     const layout *lay = emit_layout(e, s->tensor);
     lv to = emit_target(e, s->tensor);
-    bool some = true; /* is there a place in it? */
+    bool some = true; /* does the reduction have a place? */
     for (uint32_t i = 0; i < s->naxes; i++)
       at[i] = emit_resolve(e, idx[i]), some &= sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) != 0;
     if (some)
@@ -194,7 +194,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
     }
     bounded(e, v, &at, &end);
     int64_t strip = from + 1 == vars->n ? prefetch_interval(e) : 0;
-    if (strip && sym_int_or(e->c, sym_extent(e->c, v), strip + 1) <= strip) { /* it is one */
+    if (strip && sym_int_or(e->c, sym_extent(e->c, v), strip + 1) <= strip) { /* the strip is the whole loop */
       emit_bind(e, v, at);
       fetch_streams(e);
       emit_unbind(e, nb);
@@ -235,7 +235,7 @@ static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node
       e->v = v;
       e->count = v + 1 == nv ? count : 0;
       uint32_t k = r * TILE_V + v;
-      if (!acc[k]) continue; /* nobody reads it */
+      if (!acc[k]) continue; /* nobody reads this result */
       if (pay)
         schedule_arg_step(e, red, acc[k], pay[k], found[k], vec, lanes);
       else
@@ -709,7 +709,7 @@ static bool written_out(ectx *e, const nest *n, const nvar *v) {
   return ops * (uint64_t)ext <= OPERATIONS;
 }
 static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg);
-/* of the first of vs */
+/* Calls `then` at value i of the first of vs. */
 static void at_value(ectx *e, nest *n, const nvar *vs, lv i, uint32_t k, void (*then)(ectx *, nest *, void *),
                      void *arg) {
   uint32_t nb = e->binds.n;

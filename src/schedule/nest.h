@@ -168,9 +168,10 @@ void nest_emit(ectx *e, nest *n);
 /* condition.c */
 /* opens an `if` when it returns true; bounds of variables go to e->ranges */
 bool open_condition(ectx *e, const ex_node *red);
-/* so do those by places outside of a tensor, where these count nothing; the steps of `unrolled` are written out */
+/* bounds that leave out places outside of a tensor, where these count nothing, go to e->ranges; the steps of
+ * `unrolled` are written out */
 void outside_bounds(ectx *e, const ex_node *red, atom unrolled);
-bool bounded(ectx *e, atom var, lv *lo, lv *hi); /* tightens lo..hi by them */
+bool bounded(ectx *e, atom var, lv *lo, lv *hi); /* tightens lo..hi by the ranges in e->ranges */
 /* The values that a variable takes while something runs. */
 typedef struct var_span {
   /* the variable */
@@ -200,7 +201,7 @@ void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv);
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr);
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv);
 void fetch_step(ectx *e);
-/* so many values of the reduction's last variable lie in one line of each stream; 0: there is none */
+/* how many values of the reduction's last variable lie in one line of each stream; 0: there is no stream */
 int64_t prefetch_interval(ectx *e);
 void fetch_streams(ectx *e); /* once for each of these strips */
 /* where many places are read together, each far from the others, no cache foresees them: fetches those of the next
@@ -229,7 +230,7 @@ bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses);
 int64_t fixed_point_uses(ctx *c, int64_t uses, sz extent);
 enum {
   FIXED_POINT_LANES = 1024 /* most lanes of a panel in fixed point */,
-  FIXED_POINT_VECTORS = 3 /* that lie together */
+  FIXED_POINT_VECTORS = 3 /* vectors of fixed-point values that lie together */
 };
 int64_t fixed_point_row(int64_t nr, int64_t lanes);          /* words of a panel of nr lanes at a point */
 lv fixed_point_step(ectx *e, const packload *k, uint32_t v); /* the steps of vector v's lanes */
@@ -245,7 +246,7 @@ typedef struct interleaved {
   int64_t n;
   /* distance from one to the next in the constant, in elements */
   int64_t step;
-  /* they are the whole factor: it reads nothing else */
+  /* the loads are the whole factor: it reads nothing else */
   bool all;
   /* the loads without the first one: n - 1 of them */
   ex loads[MAX_INTERLEAVED];

@@ -278,7 +278,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved 
   for (uint32_t i = 0; i < nvars; i++) {
     int64_t ext, st;
     if (!sym_linear(c, rest, vars[i].var, &coef, &r) || !sym_is_int(c, coef, &st)) return false;
-    if (i < nsel && st == 0) { /* does not select */
+    if (i < nsel && st == 0) { /* a variable of step 0 does not select */
       uses = fixed_point_uses(c, uses, vars[i].extent);
       continue;
     }
@@ -299,7 +299,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved 
     red = sym_add(c, sym_muli(c, red, k), sym_of_atom(c, vars[i].var));
   }
   int64_t total, size = et_bytes(t->type);
-  /* nothing more than once */
+  /* no element may be packed more than once */
   if (digit && (!mul64(sel, inner, &total) || !mul64(total, lanes, &total) || total > elems)) return false;
   if (!mul64(sel * npanels * inner * lanes_of->n, nr, &total) || !mul64(total, size, &k)) return false;
   pack->pairs = dot_of(n, stage, load) != NULL;

@@ -27,7 +27,7 @@ static void move_item(emodule *m, uint32_t b, uint32_t from, uint32_t to) {
   for (; from > to; from--) k->items.v[from] = k->items.v[from - 1];
   k->items.v[to] = it;
 }
-/* also a placement without a kernel: its pieces store into it */
+/* A placement without a kernel counts, too: its pieces store into it. */
 static bool in_block(emodule *m, tid t, uint32_t block) {
   return xt(m, t)->kind == TK_STAGE && xs(m, xt(m, t)->stage)->block == block;
 }

@@ -33,7 +33,7 @@ typedef struct layout {
   laxis *axes;        /* digits and halo of each axis */
   const scalar *fill; /* what the halo holds; NULL: there is none */
   uint32_t pieces;    /* axis that `together` is about */
-  int64_t together;   /* so many places of axis `pieces` are wanted together; 0: none are known to be */
+  int64_t together;   /* how many places of axis `pieces` are wanted together; 0: none are known to be */
 } layout;
 
 /* Weights in the order in which a kernel reads them, as a recipe: nothing is moved before somebody asks
@@ -99,7 +99,7 @@ typedef struct contents {
   const packing *pack;     /* order of the elements; NULL: as they lie */
   etype narrow;            /* type of the source's elements, where they are kept in fewer bytes; 0: they are not */
 } contents;
-contents contents_of(const tensor *t); /* unpacked */
+contents contents_of(const tensor *t); /* contents of a constant, unpacked */
 /* items are panels of columns at each place of l, points are its rows */
 bool pack_places(const packing *k, const linmap *l);
 

@@ -157,16 +157,17 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) {
   return each_access(e, stages, stored, is_linear, &var);
 }
 
-/* a vector stored lane by lane takes as long as so many multiply-adds of it */
+/* multiply-adds that take as long as a vector stored lane by lane */
 enum { STRIDED_STORE = 96 };
 /* cost in multiply-adds of a vector of a panel that does not stay in the nearest cache, from one tile of rows to the
  * next (on Zen 5: ResNet-18 6 % faster) */
 static const double PANEL_VECTOR = 0.5;
-static const double PANEL_WAIT = 6; /* so, too: a vector of a panel that the first tile of rows waits for */
+/* cost in multiply-adds of a vector of a panel that the first tile of rows waits for */
+static const double PANEL_WAIT = 6;
 /* multiply-adds: what a tile takes whose rows are points of two variables, besides its sum: where they lie, what is
  * stored there, in which loop (Zen 5: silero) */
 static const double COLLAPSED_TILE_COST = 1200;
-/* so, too: an element of a row that comes for each panel anew, from the last cache or from memory */
+/* cost in multiply-adds of an element of a row that comes for each panel anew, from the last cache or from memory */
 static const double L3_ROW_COST[2] = {0.3, 0.5};
 enum {
   HORIZONTAL_ROWS = 8,
@@ -472,7 +473,7 @@ static atom factors_of(ectx *e, const u32vec *domain, const choice *ch, const ex
   }
   return 0;
 }
-/* Does it say which panel? */
+/* Does an operand's address say which panel it is? */
 static bool states_panel(ectx *e, const accesses *acc, const choice *ch, atom v) {
   bool panel = false;
   for (uint32_t i = 0; i < acc->n; i++)
@@ -614,7 +615,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       }
       if (q) follows = true;
     }
-    if (isred) score -= 0.75; /* horizontal sums, no tile */
+    if (isred) score -= 0.75; /* a reduction needs horizontal sums, and has no tile */
     /* between equal scores: the one whose vectors lie packed, and aligned */
     for (uint32_t i = 0; i < acc->n && rows && cols; i++)
       if (acc->v[i].constant && acc->v[i].leader && address_uses(e, acc->v[i].address, v)) score += 0.5;

@@ -43,7 +43,7 @@ enum { WINDOW_STEPS = 16 };
 bool address_windowed(ectx *e, sz address, atom row, atom red, int64_t most);
 bool value_uses(ectx *e, ex x, atom var);
 bool value_reduces(ectx *e, ex x);                /* is there a reduction in it? */
-bool address_uses(ectx *e, sz address, atom var); /* also inside the data it reads */
+bool address_uses(ectx *e, sz address, atom var); /* does an address use the variable, or data in it? */
 
 typedef struct choice {
   /* the variable on the vector lanes; 0: none */

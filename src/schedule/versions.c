@@ -12,7 +12,7 @@ typedef struct vanishing {
   sz if_ge0[4]; /* conditions: each >= 0 */
   uint32_t n;   /* number of conditions */
 } vanishing;
-static bool large(void *env, atom a, int64_t *v) { /* any open size is */
+static bool large(void *env, atom a, int64_t *v) { /* Gives any open size a large value. */
   ctx *c = env;
   int64_t lo;
   if (sym_kind(c, a) != AT_SYMBOL) return false;

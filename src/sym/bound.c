@@ -34,7 +34,7 @@ static range quotient(bounder *b, range n, range d) {
   if (sym_ge0(c, sym_addi(c, d.lo, -1)))
     return (range){sym_ge0(c, n.lo) ? zero : sym_div(c, sym_min(c, n.lo, zero), d.lo),
                    sym_div(c, sym_max(c, n.hi, zero), d.lo)};
-  sz m = magnitude(b, n); /* a divisor that is not 0 */
+  sz m = magnitude(b, n); /* magnitude of a divisor that is not 0 */
   if (sym_ge0(c, n.lo) && sym_ge0(c, d.lo)) return (range){zero, m};
   m = sym_addi(c, m, 1);
   return (range){sym_neg(c, m), m};

@@ -98,7 +98,7 @@ static void assume(symtab *s, sz p, int depth, bool permanent) {
   int64_t lo, hi, at;
   p = sym_primitive(s, p);
   sym_interval(s, p, &lo, &hi);
-  if (lo >= 0) return;              /* known already */
+  if (lo >= 0) return;              /* the fact is known already */
   if (sym_const(s, p, &lo)) return; /* false: what it guards is never evaluated */
   if (!permanent)
     push(s, p, ++s->nfacts);
@@ -178,7 +178,7 @@ static void learn_eq(symtab *s, sz a, sz b) {
   bool ax = size_alone(s, a, b, &x), by = size_alone(s, b, a, &y);
   if (ax) meet(s, x, b);
   if (by) meet(s, y, a);
-  if (ax && by && y > x) ax = false; /* the younger size goes */
+  if (ax && by && y > x) ax = false; /* the younger of two sizes is replaced */
   if (ax)
     sa(s, x)->subst = b;
   else if (by)

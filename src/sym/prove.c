@@ -229,7 +229,8 @@ static bool goal(search *k, sz p, path at) {
     if (!a) return false;
     if (eliminate(k, p, a, at)) return true;
     failed(k);
-    if (sa(s, a)->kind == AT_VAR || k->steps < 0) return false; /* an index goes first */
+    /* variables are eliminated first; where that fails nothing else is tried */
+    if (sa(s, a)->kind == AT_VAR || k->steps < 0) return false;
     done = a;
   }
 }

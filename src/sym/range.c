@@ -73,7 +73,8 @@ static void atom_interval(symtab *s, satom *x, int64_t *lo, int64_t *hi) {
     break;
   }
   int64_t fl = max64(max64(l, x->lo), x->flo), fh = min64(min64(h, x->hi), x->fhi);
-  if (fl <= fh) l = fl, h = fh; /* else the facts contradict each other: nobody comes here */
+  /* where the facts contradict each other the wider range stays: nobody comes here */
+  if (fl <= fh) l = fl, h = fh;
   x->rlo = *lo = l, x->rhi = *hi = h, x->rstate = s->state;
 }
 void sym_interval(symtab *s, sz e, int64_t *lo, int64_t *hi) {
@@ -149,7 +150,7 @@ static int64_t leaf_sample(uint32_t leaf, uint32_t k, int64_t lo, int64_t hi) {
   case 3:
     step = span < 2 ? span : 1 + r % 2;
     break;
-  default: { /* small, of growing size */
+  default: { /* a small step, of growing size */
     static const uint16_t size[] = {4, 16, 64, 1024};
     step = r % ((span < size[k - 4] ? span : size[k - 4]) + 1);
   }

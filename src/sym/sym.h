@@ -66,7 +66,7 @@ sz sym_muli(ctx *c, sz a, int64_t k);
 sz sym_dot(ctx *c, sz base, const sz *x, const sz *k, uint32_t n);
 sz sym_addi(ctx *c, sz a, int64_t k);
 sz sym_div(ctx *c, sz a, sz b); /* floor; b == 0 constant fails with E_SHAPE */
-sz sym_mod(ctx *c, sz a, sz b); /* sign of b */
+sz sym_mod(ctx *c, sz a, sz b); /* the result has the sign of b */
 sz sym_ceildiv(ctx *c, sz a, sz b);
 sz sym_min(ctx *c, sz a, sz b);
 sz sym_max(ctx *c, sz a, sz b);
@@ -103,7 +103,7 @@ bool sym_uses_kind(ctx *c, sz e, atom_kind k); /* e.g. AT_DATA anywhere inside *
 void sym_atoms(ctx *c, sz e, atom_kind k, arena *a, u32vec *out);
 
 /* ---- substitution and evaluation ------------------------------------------------------------- */
-typedef sz (*sym_fn)(ctx *c, void *env, atom a); /* 0: keep */
+typedef sz (*sym_fn)(ctx *c, void *env, atom a); /* what replaces an atom; 0: it stays */
 /* simultaneous; rebuilds (and so re-simplifies) bottom-up; memoised within one call */
 sz sym_subst(ctx *c, sz e, sym_fn f, void *env);
 sz sym_replace(ctx *c, sz e, atom a, sz by);
@@ -123,7 +123,7 @@ bool sym_le(ctx *c, sz a, sz b);
 bool sym_eq(ctx *c, sz a, sz b);   /* proved equal */
 bool sym_ne(ctx *c, sz a, sz b);   /* proved different */
 uint32_t sym_push(ctx *c, sz ge0); /* assume e >= 0; returns the mark to pop to */
-/* assume a != b: with a known order one more than the other; else nothing is learnt. Mark as above */
+/* assume a != b: with a known order one more than the other; else nothing is learnt. Returns the mark to pop to */
 uint32_t sym_push_ne(ctx *c, sz a, sz b);
 void sym_pop(ctx *c, uint32_t mark);
 uint32_t sym_mark(ctx *c);

@@ -201,7 +201,7 @@ uint64_t sym_gcd(uint64_t a, uint64_t b);
 static inline uint64_t sym_mag(int64_t k) { return k < 0 ? 0 - (uint64_t)k : (uint64_t)k; }
 sz sym_primitive(symtab *s, sz e); /* e >= 0 iff this >= 0: the common factor of the non-constant terms taken out */
 /* pick.c */
-sz sym_compound(symtab *s, atom_kind kind, sz a, sz b, sz d); /* an atom with these parts */
+sz sym_compound(symtab *s, atom_kind kind, sz a, sz b, sz d); /* interns an atom with these parts */
 /* remembered constructions, by state */
 enum { M_MUL = 1, M_DIV, M_MIN, M_MAX, M_SEL };
 static inline bool built_get(symtab *s, uint32_t op, sz a, sz b, sz d, sz *r) {

@@ -39,7 +39,7 @@ uint32_t target_names(ctx *c, const char ***names);
 
 /* ---- the processor that this runs on (cpu.c). Flags are names of instruction sets, such as avx2, with spaces
  * between ---- */
-const char *cpu_flags(arena *a); /* all that it has and knows */
+const char *cpu_flags(arena *a); /* all instruction sets that it has and that are known here */
 /* differs between processors for which `host` may give different code */
 const char *cpu_identity(arena *a);
 /* bits that its floating-point units work on at once: wider instructions take several cycles. 0: not known */

@@ -43,8 +43,8 @@ size_t proto_write(const pfield *root, uint8_t *out, size_t cap); /* 0: does not
 bool proto_mutate(pfield *root, dice *d);                         /* one change; false: found nothing to change */
 /* a message of `from` takes the place of one of its kind, or stands beside it */
 bool proto_cross(pfield *into, const pfield *from, dice *d);
-/* For targets that read models: fuzz_change, by fields and now and then by bytes; and two models crossed (0: not
- * these). */
+/* For targets that read models: proto_change changes fields, and now and then bytes, as fuzz_change does; proto_join
+ * crosses two models. 0: p is no model. */
 size_t proto_change(uint8_t *p, size_t n, size_t cap, unsigned seed);
 size_t proto_join(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t cap, unsigned seed);
 #endif

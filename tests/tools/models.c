@@ -98,7 +98,7 @@ static const char *turned(char *why, size_t room, const char *name, const ndarra
 typedef struct criterion {
   tolerance t;
   double cosine;  /* least cosine of rows that is asked for instead; 0: none */
-  double largest; /* so much of the largest value is allowed, too */
+  double largest; /* allowed difference, as a part of the largest value */
 } criterion;
 static criterion criterion_of(subject *u, const char *ref) {
   criterion t = {.t = {1e-3, 1e-4}, .largest = u->m == M_FAST ? 1e-3 : 0};
@@ -487,7 +487,7 @@ static void begin(job *j, unsigned limit) {
   fflush(NULL);
   j->pid = fork();
   if (j->pid) return;
-  setpgid(0, 0); /* so that what the child starts ends with it */
+  setpgid(0, 0); /* what the child starts is in its process group, and ends with it */
   dup2(fileno(j->out), 1);
   int code = child(j->path, j->m, j->work, limit);
   fflush(NULL);

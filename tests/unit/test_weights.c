@@ -217,7 +217,7 @@ static void gather(void *env, bytes piece) {
   *at += piece.n;
 }
 static void giving(void *env, bytes source) { *(size_t *)env += source.n; }
-/* so many buffers are linear maps, are kept in fewer bytes, lie in fixed point */
+/* Numbers of buffers that are linear maps, are kept in fewer bytes, lie in fixed point. */
 static void one_model(const char *name, bytes text, int level, const char *target, uint32_t made, uint32_t kept,
                       uint32_t fixed) {
   ctx *c = ctx_new();

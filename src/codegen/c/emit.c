@@ -189,7 +189,7 @@ static void call(cem *e, const linst *i) {
   sb_put(e->b, "}\n");
 }
 static void block(cem *e, uint32_t n);
-static const char *comment_text(cem *e, const char *s) { /* cannot end the comment */
+static const char *comment_text(cem *e, const char *s) { /* The text without what would end a comment. */
   char *t = arena_strdup(e->a, s);
   for (char *p = t; *p; p++)
     if ((p[0] == '*' && p[1] == '/') || (p[0] == '/' && p[1] == '*'))
@@ -239,7 +239,7 @@ static void inst(cem *e, lv v) {
     store(e, i);
     return;
   case L_PREFETCH:
-    return; /* C cannot say it */
+    return; /* C has no prefetch */
   case L_HREDUCE:
     hreduce(e, v, i);
     return;

@@ -30,7 +30,7 @@ typedef struct cem {
   map *names;          /* function name -> index into idents */
   const char **idents; /* names of functions in the text */
 } cem;
-const char *c_type(etype t);                 /* name in the text: f32, i64, ... */
+const char *c_type(etype t);                 /* name of a type in the text: f32, i64, ... */
 void c_expr(cem *e, lv v, const char *lane); /* a value; lane: index of a vector's lane, or NULL */
 void c_op(cem *e, const linst *i, const char *lane);
 void c_combine(cem *e, rop op, etype t, const char *x, const char *y);

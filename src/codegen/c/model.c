@@ -231,7 +231,7 @@ size_t c_source(ctx *c, const lmodule *m, const target *t, const code_model *x, 
            .helpers = &used,
            .names = map_new(a),
            .idents = NEWN(a, const char *, m->funcs.n + 1)};
-  map *first = map_new(a), *taken = map_new(a); /* equal kernels are one */
+  map *first = map_new(a), *taken = map_new(a); /* equal kernels become one function */
   uint32_t *same = NEWN(a, uint32_t, m->funcs.n);
   for (uint32_t i = 0; i < m->funcs.n; i++) {
     const lfunc *f = m->funcs.v[i];

@@ -49,7 +49,7 @@ static void compile(ctx *c, void *arg, uint32_t n) {
   turn *k = arg;
   batch *b = k->b;
   unit *u = &b->units.v[b->todo.v[n]];
-  arena *a = arena_new(c); /* goes with the context where this unwinds */
+  arena *a = arena_new(c); /* where this unwinds, the context frees it */
   code_function f = {b->m, u->f, &k->t, b->o.level, u->symbol, b->hidden, symbol_of, b};
   emitted out = {.refused = u->out.refused};
   if (k->e->object(c, a, &f, &out)) {

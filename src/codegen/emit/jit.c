@@ -69,7 +69,7 @@ static void account(jit *j, const unit *u) {
 }
 static void add_objects(jit *j, batch *b, const u32vec *all) {
   uint32_t first = j->objects.n;
-  bool own = true; /* all of them */
+  bool own = true; /* all units were compiled by codegen/x86 */
   for (uint32_t i = 0; i < all->n; i++) {
     unit *u = &b->units.v[all->v[i]];
     account(j, u);
@@ -102,7 +102,8 @@ void jit_add(jit *j, const lmodule *m) {
     vec_push(j->a, j->names, batch_unit(b, m->funcs.v[i]->name)->symbol);
     j->stats.functions++;
   }
-  if (m->funcs.n) jit_find(j, m->funcs.v[m->funcs.n - 1]->name); /* links now, so that the time is counted here */
+  /* links now, so that the time of linking is counted here */
+  if (m->funcs.n) jit_find(j, m->funcs.v[m->funcs.n - 1]->name);
   j->stats.link_ms += now_ms() - t0;
 }
 const char *jit_symbol(jit *j, const char *function) {

@@ -22,7 +22,7 @@ typedef struct image_extern {
 } image_extern;
 extern const image_extern image_externs[]; /* ends with a NULL name */
 
-/* What is joined. */
+/* What is joined into an image or a library. */
 typedef struct image_parts {
   const bytes *objs;          /* relocatable objects that define everything they refer to, but externs */
   uint32_t n_objs;            /* how many there are */

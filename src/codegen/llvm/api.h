@@ -78,12 +78,12 @@ typedef struct LLVMJITSymbolFlags {
   uint8_t TargetFlags;  /* 0 */
 } LLVMJITSymbolFlags;
 typedef struct LLVMJITEvaluatedSymbol {
-  LLVMOrcExecutorAddress Address;
-  LLVMJITSymbolFlags Flags;
+  LLVMOrcExecutorAddress Address; /* address of the symbol */
+  LLVMJITSymbolFlags Flags;       /* what kind of symbol it is */
 } LLVMJITEvaluatedSymbol;
 typedef struct LLVMOrcCSymbolMapPair {
-  LLVMOrcSymbolStringPoolEntryRef Name;
-  LLVMJITEvaluatedSymbol Sym;
+  LLVMOrcSymbolStringPoolEntryRef Name; /* name of the symbol, in ORC's pool */
+  LLVMJITEvaluatedSymbol Sym;           /* its address and flags */
 } LLVMOrcCSymbolMapPair;
 typedef LLVMOrcCSymbolMapPair *LLVMOrcCSymbolMapPairs;
 #endif

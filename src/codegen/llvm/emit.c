@@ -307,7 +307,7 @@ static void emit_for(em *e, lv v, const linst *i) {
   }
   LLVMValueRef at = e->val[i->a];
   if (copies > 1) at = round_loop(e, v, i, at, (unsigned)copies, trips < 0);
-  if (copies > 1 && trips > 0) { /* what is left is known */
+  if (copies > 1 && trips > 0) { /* the number of trips that are left is known */
     int64_t done = trips / copies * copies + EK_PLANTED("llvm-unroll");
     for (int64_t k = done; k < trips; k++) {
       e->val[v] = LLVMConstInt(e->i64, (unsigned long long)(lo.i + k * st.i), 1);

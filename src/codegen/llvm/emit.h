@@ -65,7 +65,7 @@ LLVMValueRef em_lookup(em *e, const linst *i);
 LLVMValueRef em_combine(em *e, rop op, etype t, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef em_hreduce(em *e, const linst *i);
 /* mem.c */
-void em_alias(em *e); /* makes the scopes */
+void em_alias(em *e); /* makes the alias scopes of the parameters */
 uint32_t em_base_of(em *e, lv p);
 void em_near(em *e, lv index); /* to be called after the value of an index has been emitted */
 LLVMValueRef em_load(em *e, const linst *i);

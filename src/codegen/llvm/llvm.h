@@ -14,7 +14,8 @@ bool llvm_native(void *env, sop op, etype t);
 /* Loads LLVM. The target with its triple normalised and, for the host, the names that LLVM has for this machine. */
 target llvm_ready(ctx *c, const target *t);
 /* ---- objects; f->t and t are as llvm_ready gives them ------------------------------------------ */
-bool llvm_object(ctx *c, arena *a, const code_function *f, emitted *out); /* refuses nothing */
+/* compiles a function to an object; never refuses */
+bool llvm_object(ctx *c, arena *a, const code_function *f, emitted *out);
 /* the object with NAME_info and NAME_run of x */
 bytes llvm_descriptor(ctx *c, const target *t, int level, const code_model *x);
 /* ---- in this process --------------------------------------------------------------------------- */
@@ -24,7 +25,8 @@ void orc_add(orc *o, const char *symbol, bytes obj); /* symbol: for messages */
 void *orc_find(orc *o, const char *symbol);          /* unwinds where there is no such symbol */
 void orc_close(orc *o);                              /* NULL: nothing happens; the code goes with it */
 /* ---- for reading: of the function named `only`, or NULL: of all --------------------------------- */
-void llvm_text(ctx *c, const lmodule *m, const target *t, int level, const char *only, sbuf *b); /* IR */
+/* appends LLVM IR */
+void llvm_text(ctx *c, const lmodule *m, const target *t, int level, const char *only, sbuf *b);
 void llvm_asm(ctx *c, const lmodule *m, const target *t, int level, const char *only, sbuf *b);
 /* the instructions of the one function in an x86-64 object; t: as llvm_ready gives it */
 void llvm_disassemble(ctx *c, const target *t, bytes obj, sbuf *b);

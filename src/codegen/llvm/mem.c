@@ -34,7 +34,7 @@ static near_base *near_of(const em *e, lv index, lv p) {
   uint64_t x;
   return map_getu(e->near, (uint64_t)index << 32 | p, &x) ? (near_base *)(uintptr_t)x : NULL;
 }
-/* index = *base + constant? */
+/* Is index = *base + a constant? */
 static bool displaced(const em *e, lv index, lv *base, int64_t *by) {
   const linst *i = li(e->f, index);
   scalar k;

@@ -162,7 +162,7 @@ static LLVMValueRef tensors(em *e, const ek_rt_tensor *t, int64_t n) {
   }
   return global(e, LLVMConstArray2(LLVMTypeOf(all[0]), all, (uint64_t)n), "tensors", 8, true);
 }
-static void serial_parallel(em *e, LLVMValueRef fn) { /* runs the chunks here */
+static void serial_parallel(em *e, LLVMValueRef fn) { /* Runs all chunks in the calling thread. */
   LLVMTypeRef kt[4] = {e->ptr, e->i64, e->i64, e->i64}, ft = LLVMFunctionType(e->vd, kt, 4, 0);
   LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->lc, fn, "entry"));
   LLVMValueRef zero = LLVMConstInt(e->i64, 0, 0), a[4] = {LLVMGetParam(fn, 2), zero, LLVMGetParam(fn, 3), zero};
@@ -230,7 +230,7 @@ static LLVMValueRef checked_plan(em *e, LLVMValueRef plan, LLVMTypeRef mt, LLVMV
 /* Code finds the weights by a pointer in memory: they may lie further away than an instruction reaches. */
 static LLVMValueRef through_pointer(em *e, LLVMValueRef weights) {
   LLVMValueRef at = global(e, weights, "weights_at", 8, true);
-  LLVMSetGlobalConstant(at, 0); /* else its value would be known */
+  LLVMSetGlobalConstant(at, 0); /* a constant's value would be known to LLVM */
   return LLVMBuildLoad2(e->b, e->ptr, at, "");
 }
 static void add_descriptor(whole *w, const code_model *x) {

@@ -76,7 +76,8 @@ static LLVMValueRef iminmax(em *e, bool max, etype t, LLVMValueRef x, LLVMValueR
 }
 /* ---- instructions of a fixed number of lanes: others are filled up, or taken in halves ------- */
 static unsigned lanes_of(LLVMValueRef x) {
-  return LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind ? LLVMGetVectorSize(LLVMTypeOf(x)) : 0; /* a scalar */
+  /* number of lanes; 0: a scalar */
+  return LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind ? LLVMGetVectorSize(LLVMTypeOf(x)) : 0;
 }
 /* lanes from.. of x and y; those beyond `have` may be anything */
 static LLVMValueRef pick_lanes(em *e, LLVMValueRef x, LLVMValueRef y, unsigned from, unsigned n, unsigned have) {
@@ -130,7 +131,7 @@ LLVMValueRef em_lookup(em *e, const linst *i) {
   for (unsigned j = 0; j < SIZE; j++)
     k[j] = em_const(e, lt(i->type.elem, 1), et_load((etype)i->type.elem, &i->args[j % i->nargs]));
   LLVMValueRef table = LLVMConstVector(k, SIZE);
-  if (!wide(e->t)) { /* no target without them asks for it */
+  if (!wide(e->t)) { /* targets without vectors do not ask for it */
     LLVMValueRef r = LLVMGetPoison(LLVMVectorType(t, lanes)), one = fill_up(e, at, lanes);
     for (unsigned l = 0; l < lanes; l++) {
       LLVMValueRef q = LLVMConstInt(e->i32, l, 0), x = LLVMBuildAnd(e->b, LLVMBuildExtractElement(e->b, one, q, ""),
@@ -166,7 +167,7 @@ static LLVMValueRef idivmod(em *e, sop op, etype t, LLVMValueRef x, LLVMValueRef
   }
   LLVMValueRef res = op == OP_IDIV ? q : r;
   if (!bad) return res;
-  LLVMValueRef other = zero; /* divisor 0, or -1 */
+  LLVMValueRef other = zero; /* the result where the divisor is 0, or -1 */
   if (op == OP_IDIV && !u) other = sel(e, LLVMBuildICmp(e->b, LLVMIntEQ, y, zero, ""), zero, LLVMBuildNeg(e->b, x, ""));
   return sel(e, bad, other, res);
 }
@@ -206,8 +207,8 @@ static LLVMValueRef float_to_int(em *e, etype to, etype from, LLVMValueRef x, LL
 static LLVMValueRef saturate(em *e, etype to, etype from, LLVMValueRef x, LLVMTypeRef rt) {
   unsigned bits = to == ET_BOOL ? 1 : et_bits(to), mant = from == ET_F64 ? 53 : 24;
   bool u = et_kind(to) != K_INT;
-  double above = ldexp(1, (int)bits - !u), lo = u ? 0 : -above; /* the first value too large */
-  bool exact = bits - !u <= mant;                               /* above - 1 is a float */
+  double above = ldexp(1, (int)bits - !u), lo = u ? 0 : -above; /* above: the least value that is too large */
+  bool exact = bits - !u <= mant;                               /* above - 1 has a float of its own */
   double hi = exact ? above - 1 : above - ldexp(1, (int)(bits - !u) - (int)mant);
   LLVMValueRef vlo = real(e, x, lo), vhi = real(e, x, hi);
   LLVMValueRef c = sel(e, LLVMBuildFCmp(e->b, LLVMRealOGT, x, vlo, ""), x, vlo);

@@ -29,7 +29,7 @@ orc *orc_open(ctx *c, const target *t, int level) {
   /* from here on nothing unwinds that would leave something behind */
   LLVMTargetMachineRef tm = em_machine(c, &rt, level);
   LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
-  /* takes tm */
+  /* ORC owns tm from here on */
   LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm));
   check(c, LLVMOrcCreateLLJIT(&o->jit, b), "start");
   for (size_t i = 0; i < n; i++) {

@@ -52,7 +52,7 @@ static void each(const mi *i, void (*fn)(void *env, vr v, const mi *i), void *en
   for (int n = 0; n < 10; n++)
     if (all[n] && !(i->op == G_LABEL)) fn(env, all[n], i);
 }
-static uint32_t clobbers(const mi *i) { /* integer registers */
+static uint32_t clobbers(const mi *i) { /* Integer registers that an instruction overwrites, as bits. */
   if (i->op == G_CALL) return 1u << 0 | 1u << 1 | 1u << 2 | 1u << 6 | 1u << 7 | 0xF00;
   if (i->op == G_DIV || i->op == G_IDIV || i->op == G_MULH) return 1u << 0 | 1u << 2;
   return 0;
@@ -165,7 +165,7 @@ static void lives(ra *r) {
     if (m->d && (m->flags & F_RMW)) list_fn(k, m->d, m);
   }
   for (uint32_t v = 1; v < x->v.n; v++) r->use[r->l[v].use_at] = NEVER, r->l[v].use_at = r->l[v].uses;
-  for (uint32_t i = 0; i < n; i++) { /* who lives across what destroys registers */
+  for (uint32_t i = 0; i < n; i++) { /* values that live across an instruction that overwrites registers */
     uint32_t c = clobbers(&x->code.v[i]);
     if (!c) continue;
     for (vr v = 1; v < x->v.n; v++) {
@@ -176,7 +176,7 @@ static void lives(ra *r) {
   }
 }
 
-static void order_ends(ra *r) { /* counting sort */
+static void order_ends(ra *r) { /* Orders the values by the ends of their lives, by counting sort. */
   uint32_t last = 2 * r->x->code.n + 3, n = r->x->v.n;
   uint32_t *at = NEWN(r->x->a, uint32_t, last + 2);
   r->ends = NEWN(r->x->a, vr, n + 1);
@@ -200,7 +200,7 @@ static uint32_t next_after(const ra *r, vr v, uint32_t i) {
 }
 static bool constant(const ra *r, vr v) { return r->x->v.v[v].pool || r->x->v.v[v].is_imm || r->x->v.v[v].zero; }
 static bool in_register(const ra *r, vr v) { return !v || (!r->l[v].spilled && r->l[v].reg >= 0); }
-static bool loaded(const ra *r, vr v, amem *at) { /* it lies there still */
+static bool loaded(const ra *r, vr v, amem *at) { /* Does v still lie in the memory that it was loaded from? */
   const life *l = &r->l[v];
   if (!l->load || l->spilled) return false;
   amem m = r->x->code.v[l->load - 1].m;
@@ -423,7 +423,7 @@ static bool one(ra *r, uint32_t n) {
   if (d && r->l[d].unread &&
       (i.op == G_MOV || i.op == G_LEA || i.op == G_LOAD64 || i.op == V_LD || i.op == V_BCSS || i.op == V_PXORD))
     return true;
-  if (d && r->l[d].spilled && constant(r, d)) return true; /* made where it is used */
+  if (d && r->l[d].spilled && constant(r, d)) return true; /* a spilled constant is loaded where it is used */
   if (ends_block(&i)) leave_block(r);
   if (i.op == G_ARG) busy[RG] = 0xC6 & ~(1u << i.imm); /* arguments that are still to be read */
   busy[RG] |= lost;
@@ -465,9 +465,9 @@ static bool one(ra *r, uint32_t n) {
   for (uint32_t q = 0; q < k; q++)
     if (src[q] && at[q]) *at[q] = (vr)r->l[src[q]].reg + 1;
   int hint = -1;
-  if (i.op == G_ARG)
-    hint = (int)i.imm;
-  else if (d && i.op < V_COUNT && x86_vops[i.op].shape == S_FMA) { /* the one that dies */
+  if (i.op == G_ARG) hint = (int)i.imm;
+  /* takes the register of an operand whose life ends here */
+  else if (d && i.op < V_COUNT && x86_vops[i.op].shape == S_FMA) {
     vr order[3] = {r->x->code.v[n].c, r->x->code.v[n].a, r->x->code.v[n].b};
     for (int q = 2; q >= 0; q--)
       if (order[q] && r->l[order[q]].reg >= 0 && r->l[order[q]].end <= 2 * n + 1) hint = r->l[order[q]].reg;
@@ -477,7 +477,8 @@ static bool one(ra *r, uint32_t n) {
     hint = (int)i.a - 1;
   expire(r, 2 * n + 1);
   for (int q = 0; q < 32 && lost; q++) {
-    if ((lost >> q & 1) && r->owner[RG][q]) drop(r, RG, q); /* only copies of what is in memory */
+    /* the registers that are lost hold copies of what is in memory */
+    if ((lost >> q & 1) && r->owner[RG][q]) drop(r, RG, q);
     if (i.op == G_CALL && r->owner[RV][q]) drop(r, RV, q);
     if (i.op == G_CALL && r->owner[RK][q]) drop(r, RK, q);
   }

@@ -173,7 +173,7 @@ static vr sum(sel *e, const form *f) {
   uint32_t d = xg_depth(e, f), at = e->at, i;
   form low = {0}, rest = {0};
   for (uint32_t k = 0; k < f->n; k++) put_term(e->x->v.v[f->t[k].v].depth < d ? &low : &rest, f->t[k].v, f->t[k].c);
-  if (!low.n) { /* one that is itself first */
+  if (!low.n) { /* no terms of outer regions: a register with factor 1 becomes the base */
     for (uint32_t k = 0; k < rest.n; k++)
       if (rest.t[k].c == 1) {
         low = xg_var(rest.t[k].v);

@@ -58,7 +58,7 @@ typedef struct val {
   vr p[PARTS];    /* VAL_REGS: the registers; VAL_COND: [0] is a hash of the operands */
   form f;         /* VAL_FORM: the sum; VAL_LOAD, VAL_SPLAT: the address */
 } val;
-/* How a type is held. */
+/* How values of a type are held in registers. */
 typedef struct shp {
   uint8_t n;      /* number of registers */
   uint8_t vl;     /* VL* of each */
@@ -97,7 +97,7 @@ typedef struct sel {
   const char *why;                                    /* what there is no code for; NULL: nothing so far */
 } sel;
 
-static inline const linst *xg_origin(const sel *e, lv p) { /* what a pointer is an offset of */
+static inline const linst *xg_origin(const sel *e, lv p) { /* the pointer that p is an offset of */
   const linst *i = li(e->f, p);
   while (i->kind == L_OFFSET) i = li(e->f, i->a);
   return i;
@@ -124,7 +124,7 @@ vr xg_splat_bits(sel *e, uint64_t bits, unsigned bytes, unsigned vl); /* a const
 uint32_t xg_pool(sel *e, const void *p, size_t n, unsigned align);
 vr xg_pool_vector(sel *e, const void *p, unsigned vl);
 vr xg_zero(sel *e);
-vr xg_count_mask(sel *e, lv count, unsigned lanes); /* AVX-512 */
+vr xg_count_mask(sel *e, lv count, unsigned lanes); /* a mask of the first `count` lanes, for AVX-512 */
 /* value.c */
 shp xg_shape(sel *e, ltype t);
 vr xg_part(sel *e, lv v, unsigned q);
@@ -155,12 +155,13 @@ unsigned xg_minmax_of(unsigned bytes, bool max, bool u);
 /* minimum or maximum of floats, NaN wins; y 0: the second operand is part q of `from`, which may be in memory */
 void xg_minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y, lv from, unsigned q);
 /* scalar.c */
-bool xg_scalar_int(sel *e, lv v, const linst *i, etype t); /* false: not known */
+/* emits an operation on a whole number; false: it has no code here */
+bool xg_scalar_int(sel *e, lv v, const linst *i, etype t);
 vr xg_gop(sel *e, unsigned op, vr a, vr b);
 vr xg_gopi(sel *e, unsigned op, vr a, int64_t k);
 vr xg_g1(sel *e, unsigned op, vr b);
 vr xg_choose(sel *e, vr a, vr b, unsigned cc, vr yes, vr no); /* a cc b ? yes : no; b 0: a compared with 0 */
-vr xg_wrapped(sel *e, etype t, vr v);                         /* extended again after an operation */
+vr xg_wrapped(sel *e, etype t, vr v); /* a whole number, extended to 64 bits again after an operation */
 /* select.c */
 void xg_value(sel *e, lv v, const linst *i);
 unsigned xg_condition(sel *e, lv c); /* sets flags: under which condition is the bool true? */
@@ -174,7 +175,7 @@ typedef struct undo {
 } undo;
 void xg_mark(sel *e, const linst *i, undo *u);
 void xg_undo(sel *e, const undo *u);        /* takes back all since the mark, and the refusal */
-void xg_each(sel *e, lv v, const linst *i); /* lane by lane */
+void xg_each(sel *e, lv v, const linst *i); /* emits an instruction lane by lane */
 /* lanes.c */
 void xg_hreduce(sel *e, lv v, const linst *i);
 void xg_extract(sel *e, lv v, const linst *i);

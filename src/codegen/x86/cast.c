@@ -9,7 +9,8 @@ static vr v1(sel *e, unsigned op, unsigned vl, vr b) {
   xg_emit(e, (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .d = d, .b = b});
   return d;
 }
-static vr st1(sel *e, unsigned op, unsigned vl, vr a, int64_t imm) { /* the narrowing ones */
+/* An instruction that narrows; it is encoded as a store of a. */
+static vr st1(sel *e, unsigned op, unsigned vl, vr a, int64_t imm) {
   vr d = xg_new(e, RV, 0);
   xg_emit(e, (mi){.op = (uint16_t)op, .vl = (uint8_t)vl, .d = d, .a = a, .imm = imm});
   return d;
@@ -75,7 +76,7 @@ static vr within(sel *e, unsigned bytes, unsigned vl, vr x, double below) {
   vr m = xg_new(e, RV, vl), d = xg_new(e, RV, vl);
   uint64_t sign = bytes == 8 ? 1ull << 63 : 1u << 31;
   xg_emit(e, (mi){.op = V_ANDPS, .vl = (uint8_t)vl, .d = m, .a = x, .b = xg_splat_bits(e, sign - 1, bytes, vl)});
-  if (!e->avx512) { /* a mask is all ones: and */
+  if (!e->avx512) { /* a mask without AVX-512 has all bits set in active lanes, so AND applies it */
     vr k = xg_new(e, RV, vl);
     xg_emit(e, (mi){.op = bytes == 8 ? V_CMPPDV : V_CMPPSV,
                     .vl = (uint8_t)vl,

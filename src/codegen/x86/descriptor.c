@@ -17,13 +17,13 @@ static void pointer(desc *d, uint32_t symbol, int64_t addend) {
   vec_push(d->a, d->o.fixes[ELF_DATA], ((elf_fix){d->o.part[ELF_DATA].n, symbol, R_X86_64_64, addend}));
   word(d, 0);
 }
-static void to_place(desc *d, int64_t at) { /* -1: none */
+static void to_place(desc *d, int64_t at) { /* A pointer to a place in the data; at -1: NULL. */
   if (at < 0)
     word(d, 0);
   else
     pointer(d, d->self, at);
 }
-static int64_t text(desc *d, const char *s) { /* where it stands */
+static int64_t text(desc *d, const char *s) { /* Puts a string into the data; returns its place. */
   sbuf *b = &d->o.part[ELF_DATA];
   int64_t at = (int64_t)b->n;
   if (!s) return -1;

@@ -25,6 +25,6 @@ typedef struct elf_object {
   VEC(elf_fix) fixes[3];   /* relocations of each section */
 } elf_object;
 
-uint32_t elf_name(arena *a, elf_object *o, elf_symbol s); /* its number */
+uint32_t elf_name(arena *a, elf_object *o, elf_symbol s); /* adds a symbol; returns its number */
 bytes elf_bytes(arena *a, const elf_object *o);
 #endif

@@ -173,7 +173,7 @@ static void fused(asmb *s, const vdesc *o, const mi *i) {
 static void vector_inst(asmb *s, const mi *i) {
   const vdesc *o = &x86_vops[i->op];
   mi blend;
-  /* all zeros, all ones */
+  /* the result is all zeros or all ones: the operands do not matter */
   if ((i->op == V_PXORD || i->op == V_KXNOR) && !i->a) blend = *i, blend.a = blend.b = i->d, i = &blend;
   if (i->op == V_BLENDVPS) blend = *i, blend.imm = (int64_t)(i->c - 1) << 4, i = &blend;
   switch (o->shape) {

@@ -31,7 +31,7 @@ static vr combine(sel *e, rop op, etype t, vr x, vr y, const shp *s) {
     xg_emit(e, (mi){.op = (uint16_t)o, .vl = s->vl, .d = d, .a = x, .b = y});
   return d;
 }
-static vr whole(sel *e, etype t, vr x) { /* the first lane of whole numbers */
+static vr whole(sel *e, etype t, vr x) { /* The first lane of a vector as a whole number in a register. */
   vr g = xg_new(e, RG, 0);
   xg_emit(e, (mi){.op = et_bytes(t) == 8 ? V_MOVQG : V_MOVDG, .d = g, .a = x});
   return xg_wrapped(e, t, g);
@@ -130,7 +130,7 @@ static bool in_turns(const order *o, unsigned piece, bool high) {
   return true;
 }
 enum { ANY = -1, BROKEN = -2 };
-static int32_t four(const order *o, unsigned q) { /* the place of the q-th 4 bytes */
+static int32_t four(const order *o, unsigned q) { /* The place that the q-th 4 bytes of the result come from. */
   unsigned r = o->bytes < 4 ? 4 / o->bytes : 1;
   int32_t first = o->bytes == 8 ? o->lane[q / 2] : ANY;
   if (o->bytes == 8) return first < 0 ? ANY : 2 * first + (int32_t)(q % 2);

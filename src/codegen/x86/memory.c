@@ -124,7 +124,8 @@ typedef struct spread {
   uint8_t scale;       /* what an index is multiplied by */
   int64_t step;        /* bytes from one index register's lanes to the next's, where they share one */
 } spread;
-static vr lanes_mask(sel *e, bool masked, vr m, unsigned at) { /* it is used up */
+/* A mask of lanes for a gather, which clears it. */
+static vr lanes_mask(sel *e, bool masked, vr m, unsigned at) {
   vr k = xg_new(e, RK, 0);
   if (!masked)
     xg_emit(e, (mi){.op = V_KXNOR, .d = k});
@@ -159,7 +160,7 @@ static bool spread_of(sel *e, const linst *i, const shp *s, spread *o) {
                   .scale = 1,
                   .step = st.k * s->bytes * s->per};
     for (unsigned q = 0; q < s->n; q++) o->index[q] = xg_pool_vector(e, lane, o->vl);
-  } else { /* products of lane and stride */
+  } else { /* indices are products of lane and stride */
     shp x = xg_shape(e, lt(ET_I64, lanes));
     *o = (spread){.n = x.n, .per = x.per, .vl = x.vl, .wide = true, .scale = s->bytes};
     vr all = xg_new(e, RV, x.vl), g = xg_reg(e, &st);

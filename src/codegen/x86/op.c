@@ -48,7 +48,7 @@ void xg_minmax_to(sel *e, const shp *s, bool max, vr d, vr x, vr y, lv from, uns
   if (!y) xg_operand(e, &i, from, q);
   if (EK_PLANTED("x86-op")) i.d = d;
   xg_emit(e, i);
-  if (!e->avx512 && s->bytes == 8) { /* blends by 32 bits do */
+  if (!e->avx512 && s->bytes == 8) { /* without AVX-512 blends of 32 bits do for 64 bits */
     vr k = xg_new(e, RV, s->vl);
     xg_emit(e, (mi){.op = V_CMPPDV, .vl = s->vl, .d = k, .a = x, .b = x, .imm = UNORD});
     xg_emit(e, (mi){.op = V_BLENDVPS, .vl = s->vl, .d = d, .a = m, .b = x, .c = k});
@@ -187,7 +187,7 @@ static unsigned compare_one(sel *e, const linst *i, bool f64) {
   return i->op == OP_LT || i->op == OP_GT ? CC_A : CC_AE;
 }
 unsigned xg_condition(sel *e, lv c) {
-  /* without sign, with */
+  /* conditions of unsigned numbers, of signed numbers */
   static const uint8_t cc[2][6] = {{CC_E, CC_NE, CC_B, CC_BE, CC_A, CC_AE}, {CC_E, CC_NE, CC_L, CC_LE, CC_G, CC_GE}};
   const linst *i = li(e->f, c);
   if (e->val[c].kind != VAL_COND) {
@@ -273,7 +273,7 @@ static bool float_op(sel *e, lv v, const linst *i, etype t) {
     fma3(e, v, i, &s);
     return true;
   case OP_FMOD:
-    if (!one) return false; /* lane by lane */
+    if (!one) return false; /* the caller does it lane by lane */
     vec_push(e->a, e->x->slots, 16);
     p[0] = xg_new(e, RV, 0);
     xg_emit(e, (mi){.op = G_FMOD,
@@ -439,7 +439,7 @@ static bool vector_shift(sel *e, lv v, const linst *i, const shp *s, etype t) {
          left    ? xg_by_size(s->bytes, 0, V_SLLVW, V_SLLVD, V_SLLVQ)
          : arith ? xg_by_size(s->bytes, 0, V_SRAVW, V_SRAVD, V_SRAVQ)
                  : xg_by_size(s->bytes, 0, V_SRLVW, V_SRLVD, V_SRLVQ),
-         i->a, i->b, false); /* counts beyond give 0 or the sign */
+         i->a, i->b, false); /* counts beyond the width give 0, or the sign */
   return true;
 }
 static vr v2(sel *e, const shp *s, unsigned op, vr a, vr b) {
@@ -537,7 +537,7 @@ static bool vector_int(sel *e, lv v, const linst *i, etype t) {
   case OP_SIGN: {
     if (u) return false;
     unsigned min = xg_minmax_of(s.bytes, false, false), max = xg_minmax_of(s.bytes, true, false);
-    for (unsigned q = 0; q < s.n; q++) { /* cut to -1..1 */
+    for (unsigned q = 0; q < s.n; q++) { /* clamps the result to -1..1 */
       vr x = xg_part(e, i->a, q), m = xg_new(e, RV, s.vl), one = xg_splat_bits(e, 1, s.bytes, s.vl),
          neg = xg_splat_bits(e, UINT64_MAX, s.bytes, s.vl);
       xg_emit(e, (mi){.op = (uint16_t)min, .vl = s.vl, .d = m, .a = x, .b = one});

@@ -27,7 +27,8 @@ vr xg_g1(sel *e, unsigned op, vr b) {
   xg_emit(e, (mi){.op = (uint16_t)op, .d = d, .b = b});
   return d;
 }
-static void compare_g(sel *e, vr a, vr b) { /* constants in the instruction */
+/* Compares two registers, or one with a constant in the instruction. */
+static void compare_g(sel *e, vr a, vr b) {
   const vinfo *k = &e->x->v.v[b];
   if (k->is_imm && k->imm == (int32_t)k->imm)
     xg_emit(e, (mi){.op = G_CMP, .a = a, .imm = k->imm});
@@ -91,7 +92,7 @@ static vr divide(sel *e, sop op, etype t, vr x, vr y, const scalar *k) {
     vr q = xg_gop(e, G_MULH, x, xg_imm(e, (int64_t)m));
     if ((int64_t)m < 0) q = xg_gop(e, G_ADD, q, x);
     if (sh) q = xg_gopi(e, G_SAR, q, sh);
-    q = xg_gop(e, G_ADD, q, xg_gopi(e, G_SHR, x, 63)); /* towards 0 */
+    q = xg_gop(e, G_ADD, q, xg_gopi(e, G_SHR, x, 63)); /* rounds towards 0 */
     vr r = xg_gop(e, G_SUB, x, xg_gopi(e, G_IMUL, q, k->i));
     if (op == OP_FMOD) return r;
     vr off = xg_gopi(e, G_SAR, r, 63);

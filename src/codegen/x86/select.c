@@ -141,7 +141,7 @@ static void sets(survey *s, uint32_t block) {
       uint32_t q = j + 1;
       for (; q < b->insts.n; q++) {
         const linst *o = li(e->f, b->insts.v[q]);
-        if (o->kind == L_FOR || o->kind == L_IF) break; /* there may be sets in it */
+        if (o->kind == L_FOR || o->kind == L_IF) break; /* the block inside may set the register */
         if (o->kind == L_SET && o->a == i->a) break;
       }
       bool nested = q < b->insts.n && li(e->f, b->insts.v[q])->kind != L_SET;
@@ -186,7 +186,7 @@ static uint32_t block_size(const lfunc *f, uint32_t b) {
   }
   return n;
 }
-static int64_t trips_of(const lfunc *f, const linst *i) { /* -1: not known */
+static int64_t trips_of(const lfunc *f, const linst *i) { /* Number of trips of a loop; -1: not known. */
   scalar lo, hi, st;
   if (!loop_const(f, i->a, &lo) || !loop_const(f, i->b, &hi) || !loop_const(f, i->c, &st)) return -1;
   if (hi.i <= lo.i) return 0;
@@ -523,7 +523,7 @@ void xg_value(sel *e, lv v, const linst *i) {
   case L_ALLOC: {
     uint64_t n = (uint64_t)i->k.i * et_bytes((etype)i->type.elem);
     if (n > 1 << 20) xg_refuse(e, "large memory on the stack"), n = 64;
-    if (x->kind == VAL_FORM) return; /* another copy of a body: the same memory */
+    if (x->kind == VAL_FORM) return; /* in another copy of a body it is the same memory */
     vec_push(e->a, e->x->slots, n < 64 ? 64 : (uint32_t)((n + 63) / 64 * 64));
     e->at = 0;
     vr g = xg_new(e, RG, 0);

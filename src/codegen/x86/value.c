@@ -39,7 +39,7 @@ static uint64_t const_bits(etype t, scalar k) {
   et_store(t, &b, k);
   return b;
 }
-vr xg_scalar_mask(sel *e, vr g) { /* all lanes of a mask as this bool */
+vr xg_scalar_mask(sel *e, vr g) { /* A mask whose lanes all have the value of a bool. */
   vr n = xg_new(e, RG, 0), k;
   xg_emit(e, (mi){.op = G_NEG, .d = n, .b = g});
   k = xg_new(e, RK, 0);
@@ -52,7 +52,7 @@ static amem part_address(sel *e, const val *x, unsigned q, unsigned bytes) {
   f.k += (int64_t)q * bytes;
   return xg_address(e, &f);
 }
-static void settle(sel *e, lv v) { /* a load left for later is done now */
+static void settle(sel *e, lv v) { /* A load that was left for later is emitted now. */
   val *x = &e->val[v];
   shp s = xg_shape(e, li(e->f, v)->type);
   bool splat = x->kind == VAL_SPLAT;
@@ -111,7 +111,7 @@ vr xg_gpr(sel *e, lv v) {
 }
 static bool reads_one(unsigned op) {
   return x86_vops[op].tuple == T_N4 || x86_vops[op].tuple == T_N8;
-} /* reads no more than one element */
+} /* the load reads no more than one element */
 void xg_operand(sel *e, mi *i, lv v, unsigned q) {
   val *x = &e->val[v];
   shp s = xg_shape(e, li(e->f, v)->type);

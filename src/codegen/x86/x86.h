@@ -11,7 +11,7 @@
 #define EK_X86_H
 #include "codegen/codegen.h"
 
-bool x86_target(const target *t); /* code for it can be made here */
+bool x86_target(const target *t); /* is there code for this machine here? */
 /* Instruction sets, as bits: what code needs of a processor beyond the base of x86-64. */
 enum {
   IS_AVX = 1,
