@@ -700,13 +700,28 @@ bool notation_instance(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, 
   return ok;
 }
 
+static bool in_name(char ch) {
+  return ch == '_' || ch == '.' || (ch >= '0' && ch <= '9') || (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z');
+}
+/* Without the numbers that keep the names of calls apart. */
 const char *opinst_text(ctx *c, const char *s) {
   sbuf b = sbuf_new(ctx_arena(c));
-  while (*s)
-    if (s[0] == '_' && s[1] == '_' && s[2] >= '0' && s[2] <= '9')
-      for (s += 2; *s >= '0' && *s <= '9';) s++;
+  while (*s) {
+    bool found = !strncmp(s, "node.", 5); /* a size that the call finds when it runs: node.m_24 */
+    if (found) s += 5;
+    const char *end = s;
+    while (in_name(*end)) end++;
+    const char *name = end > s ? end : ++end;
+    while (name > s && name[-1] >= '0' && name[-1] <= '9') name--;
+    if (name - s > 2 && name < end && name[-1] == '_' && name[-2] == '_')
+      name -= 2;
+    else if (found && name - s > 1 && name < end && name[-1] == '_')
+      name--;
     else
-      sb_putc(&b, *s++);
+      name = end;
+    while (s < name) sb_putc(&b, *s++);
+    s = end;
+  }
   return b.n ? b.s : "";
 }
 static void print_shape(ctx *c, const arg *a, sbuf *b) {

@@ -31,7 +31,7 @@ typedef struct opinst {
 /* False, without diagnostics: this seed gives no legal call. Everything lives in c. */
 bool notation_instance(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, opinst_opts o, opinst *out);
 void opinst_print(ctx *c, const opdef *d, const opinst *i, sbuf *b); /* one line: NAME(f64[2, 3], [1, 0]; axis = 1) */
-/* names of sizes as in the signature: n for n__17 */
+/* names of sizes as in the signature, and in the definition where a run finds them: n for n__17, m for node.m_4 */
 const char *opinst_text(ctx *c, const char *formula);
 
 /* What the stages of m cost, by the definitions, before any rewriting: arithmetic operations of elements (an
