@@ -180,6 +180,13 @@ typedef struct passes {
   value *trips;   /* NULL: as the node has it, with its condition */
 } passes;
 
+/* A body like b, without its nodes and ports. Its values are its own: the vector of b moves when b gets more. */
+static graph *empty_body(low *L, const graph *b) {
+  graph *g = arena_dup(L->a, b, sizeof *g);
+  memset(&g->inputs, 0, sizeof g->inputs), memset(&g->outputs, 0, sizeof g->outputs);
+  memset(&g->nodes, 0, sizeof g->nodes), memset(&g->values, 0, sizeof g->values);
+  return g;
+}
 static value *fresh_value(low *L, graph *g, const char *name) {
   value *v = graph_value(g, name);
   map_putu(L->needed, (uint64_t)(uintptr_t)v, 1);
@@ -268,11 +275,9 @@ static void carry_parts(passes *p, uint32_t i, graph *b, node *n, version *v) {
 }
 static loop_end lower_version(passes *p, version *v) {
   low *L = p->L;
-  graph *b = arena_dup(L->a, p->b, sizeof *b);
+  graph *b = empty_body(L, p->b);
   node *n = arena_dup(L->a, p->n, sizeof *n);
-  memset(&b->inputs, 0, sizeof b->inputs), memset(&b->outputs, 0, sizeof b->outputs);
-  memset(&b->nodes, 0, sizeof b->nodes), memset(&n->in, 0, sizeof n->in), memset(&n->out, 0, sizeof n->out);
-  memset(&n->attrs, 0, sizeof n->attrs);
+  memset(&n->in, 0, sizeof n->in), memset(&n->out, 0, sizeof n->out), memset(&n->attrs, 0, sizeof n->attrs);
   n->name = arena_fmt(L->a, "%s%s", p->n->name, v->suffix);
   vec_push(L->a, n->attrs, ((attr){.name = "body", .kind = AK_GRAPH, .g = b}));
   vec_push(L->a, n->in, p->trips ? p->trips : p->n->in.v[0]);
@@ -432,8 +437,8 @@ static sz *same_in_all(low *L, const arg *x, loop_end end) {
 static void in_two_passes(passes *p) {
   low *L = p->L;
   version v = {.suffix = "#sizes", .carried = true};
-  graph whole = *p->b;
   graph *b = p->b;
+  const graph before = *b;
   VEC(node *) nodes = {0};
   for (uint32_t i = 0; i < b->nodes.n; i++) vec_push(L->a, nodes, b->nodes.v[i]);
   for (uint32_t i = 0; i < p->nc; i++) {
@@ -447,7 +452,7 @@ static void in_two_passes(passes *p) {
   add_others(p, &v);
   b->nodes.v = (void *)nodes.v, b->nodes.n = nodes.n, b->nodes.cap = nodes.cap;
   const loop_end end = lower_version(p, &v);
-  *b = whole;
+  b->nodes = before.nodes;
   if (!end) return;
   for (uint32_t i = 0; i < p->nc; i++)
     if (p->list[i].x) p->list[i].dims = same_in_all(L, low_value(L, p->list[i].x), end);
@@ -539,12 +544,10 @@ void low_open_parts(low *L, node *n, uint32_t block) {
 /* A loop over the places of the first sequence, whose trips append what the body gives. */
 void low_open_map(low *L, node *n, uint32_t block, const known *first) {
   graph *b = node_attr(n, "body")->g;
-  graph *g = arena_dup(L->a, b, sizeof *g);
+  graph *g = empty_body(L, b);
   node *loop = arena_dup(L->a, n, sizeof *loop);
   value *at = fresh_value(L, b, "place"), *go = fresh_value(L, b, "go"), *trips = fresh_value(L, b, "places");
-  memset(&g->inputs, 0, sizeof g->inputs), memset(&g->outputs, 0, sizeof g->outputs);
-  memset(&g->nodes, 0, sizeof g->nodes), memset(&loop->in, 0, sizeof loop->in);
-  memset(&loop->attrs, 0, sizeof loop->attrs);
+  memset(&loop->in, 0, sizeof loop->in), memset(&loop->attrs, 0, sizeof loop->attrs);
   loop->op = "Loop";
   vec_push(L->a, loop->attrs, ((attr){.name = "body", .kind = AK_GRAPH, .g = g}));
   low_set(L, trips, number_arg(L, block, first->sizes.shape[0], trips->name));
