@@ -95,11 +95,12 @@ static void begin_room(const pipeline *p, ek_module *m) {
   }
   if (p->o.compile_threads > 1 && n < SIZE_MAX / 8) m->room = mem_ahead(&m->s->mem, n, 4 * n);
 }
-/* What the passes made of them: forms of windows' constants are some times as large. */
+/* What the passes made of them: forms of windows' constants are some times as large. Constants that the passes
+ * computed leave memory while they are packed: for so much there need not be room before. */
 static void more_room(const pipeline *p, ek_module *m) {
   if (!m->room) return;
   bool *read = arena_alloc(p->a, p->m->tensors.n * sizeof *read);
-  size_t n = 0;
+  size_t n = 0, computed = 0;
   for (uint32_t i = 0; i < p->m->stages.n; i++) {
     const stage *x = xs(p->m, i);
     u32vec loads = {0};
@@ -108,10 +109,13 @@ static void more_room(const pipeline *p, ek_module *m) {
     for (uint32_t u = 0; u < x->updates.n; u++) expr_loads(p->m, x->updates.v[u].value, p->a, &loads);
     for (uint32_t l = 0; l < loads.n; l++) read[exn(p->m, loads.v[l])->tensor] = true;
   }
-  for (uint32_t t = 1; t < p->m->tensors.n; t++)
-    if (read[t] && xt(p->m, t)->kind == TK_CONST)
-      n += xt(p->m, t)->narrow.type ? xt(p->m, t)->narrow.from.n : xt(p->m, t)->data.bytes;
-  mem_ahead_more(m->room, n);
+  for (uint32_t t = 1; t < p->m->tensors.n; t++) {
+    const tensor *x = xt(p->m, t);
+    if (x->kind != TK_CONST) continue;
+    if (read[t]) n += x->narrow.type ? x->narrow.from.n : x->data.bytes;
+    if (x->data.data && !x->data.file) computed += x->data.bytes;
+  }
+  mem_ahead_more(m->room, n - (computed < n ? computed : n));
 }
 static void make_code(pipeline *p, ek_module *m, cache *k) {
   p->timed = m->timed;
