@@ -359,7 +359,7 @@ static bool bounds(looping *p, const arg *next, sz most, sz *out) {
     }
   return true;
 }
-/* The sizes come first among what is carried: the values that have them can be looked at then. */
+/* Carries the sizes that change, before the values that have them: these need the sizes. */
 static bool carry_sizes(looping *p, const arg *next, sz most, sz *after) {
   low *L = p->L;
   const char *origin = p->n->name;

@@ -420,7 +420,8 @@ static void compute(worker *w, uint32_t id, const mask *mk) {
   st->stamp = w->tick, st->gen++, st->filled = n, st->full = !mk;
   if (mk) memcpy(st->good, mk->bits, sizeof st->good);
 }
-/* Lanes computed before stay as they are, because somebody up the stack may still hold this strip: compute for both. */
+/* Computes the lanes of mk and, again, those that hold a value: a caller up the stack may still read this strip, so
+ * that these must stay valid. */
 static void compute_more(worker *w, uint32_t id, const mask *mk) {
   const node_state *st = &w->st[id];
   mask both;

@@ -6,8 +6,8 @@
 
 enum { CHUNK = 1 << 16 /* elements for a thread at a time */ };
 typedef struct factor {
-  const uint8_t *p;       /* f32, at any address; NULL: */
-  float number;           /* this one */
+  const uint8_t *p;       /* values of f32, at any address; NULL: they are all `number` */
+  float number;           /* the value, where p is NULL */
   int64_t step[MAX_RANK]; /* per axis of the product, elements */
 } factor;
 typedef struct product {

@@ -190,8 +190,8 @@ static const char *what_fails(pw *p, const value_check *k) {
          sym_str(p->c, sym_addi(p->c, k->hi, -1)));
   return b.s;
 }
-/* Checks whose place is folded are decided: those without one vanish, others are what the model gets wrong, or a
- * branch of it. */
+/* Decides checks whose `at` has become a constant: where it says that no value is wrong the check is dropped, else
+ * the model is wrong, or the branch that the check stands in. */
 static bool decide_checks(pw *p) {
   emodule *m = p->m;
   uint32_t n = 0, had = m->checks.n;

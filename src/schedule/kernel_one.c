@@ -189,7 +189,7 @@ static void grid_loop(kctx *k, nest *n, int64_t rows, int64_t lanes) {
 /* The halo beside the chunks' points; the chunk loop is open when they are points and blocks together. */
 static void fill_halos(kctx *k, const u32vec *group, const nest *n, const u32vec *point, bool together) {
   ectx *e = &k->e;
-  bool flat = point->n > 1 && !together; /* no range: one point after another */
+  bool flat = point->n > 1 && !together; /* the points are not one range: they run one after the other */
   for (uint32_t g = 0; g < group->n; g++) {
     buffer *b = &k->p->buffers.v[k->p->layouts[xs(k->m, group->v[g])->tensor].buffer];
     halo_range r[MAX_RANK + 1] = {0};

@@ -12,8 +12,8 @@
 #include "schedule/emit.h"
 #include <stdlib.h>
 
-/* Can the first n elements of a vector be read and written, n known, without asking for each? Those of 32 bits can
- * on every machine with vectors, others where they are a smaller vector. */
+/* Can the first n elements of a vector, n a constant, be read and written in one access? Elements of 32 bits can on
+ * every machine with vectors, others where the n elements are a smaller vector. */
 static bool in_part(ectx *e, etype t, uint32_t n) {
   return e->p->t->masks || et_bytes(t) == 4 || !(n * et_bytes(t) & (n * et_bytes(t) - 1));
 }

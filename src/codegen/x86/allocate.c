@@ -511,7 +511,8 @@ bool x86_allocate(x86_code *x) {
   ra r_ = {.x = x, .l = NEWN(x->a, life, x->v.n + 1)}, *r = &r_;
   lives(r);
   order_ends(r);
-  for (uint32_t turn = 0; turn <= x->v.n; turn++) { /* each but the last has one more value in memory, or some */
+  /* a walk that runs out of registers decides that one value or several live in memory; then the next one begins */
+  for (uint32_t turn = 0; turn <= x->v.n; turn++) {
     memset(r->owner, 0, sizeof r->owner), memset(r->taken, 0, sizeof r->taken);
     r->ended = 0;
     r->out.n = 0, r->victim = 0, r->used = 0;
