@@ -368,7 +368,7 @@ struct emodule {
   struct ex_table *table;      /* hash-consing of nodes */
   u32vec marks;                /* per ex: the last walk that saw it (walk.c) */
   uint32_t walks;              /* walks so far (walk.c) */
-  map *loads_of;               /* values with many loads: ex -> which of known_loads (walk.c) */
+  u32vec loads_of;             /* per ex: 1 + which of known_loads is its (walk.c); 0: not looked at yet */
   VEC(u32vec) known_loads;     /* the loads of these values */
   map *contents;               /* contents of small tensors, as far as they were looked at (notation); NULL: of none */
   struct expr_notes *notes;    /* what the last run of passes refused (passes.h); may be NULL */

@@ -20,6 +20,15 @@
 #include "expr/build.h"
 #include <string.h>
 
+/* Room for an entry per node, those beyond the last one 0. */
+static void reach_nodes(emodule *m, u32vec *v, ex e) {
+  uint32_t n = v->n;
+  if (n > e) return;
+  vec_reserve(m->a, *v, m->nodes.cap);
+  v->n = v->cap;
+  memset(v->v + n, 0, (v->n - n) * sizeof *v->v);
+}
+
 /* ---- visiting: every distinct node below e, operands first ----------------------------------- */
 typedef struct visit {
   emodule *m; /* the module */
@@ -40,12 +49,7 @@ static bool first_time(visit *v, ex e) {
     return true;
   }
   u32vec *marks = &v->m->marks;
-  if (marks->n <= e) {
-    uint32_t n = marks->n;
-    vec_reserve(v->m->a, *marks, v->m->nodes.cap);
-    marks->n = marks->cap;
-    memset(marks->v + n, 0, (marks->n - n) * sizeof *marks->v);
-  }
+  reach_nodes(v->m, marks, e);
   if (marks->v[e] == v->walk) return false;
   marks->v[e] = v->walk;
   return true;
@@ -168,35 +172,36 @@ static bool loads_nothing_else(const emodule *m, const ex_node *n) {
   for (uint32_t i = 0; i < n->nargs && plain; i++) plain = !sym_uses_kind(m->c, n->args[i], AT_DATA);
   return plain;
 }
-/* Nodes never change: what a large value loads is found once. */
+/* Nodes never change: what a value loads is found once. */
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads) {
-  enum { MAX_OPERANDS = 8 };
   const uint32_t had = loads->n;
-  uint64_t at;
-  if (!had && e && loads_nothing_else(m, exn(m, e))) {
+  if (!e) return;
+  if (!had && loads_nothing_else(m, exn(m, e))) {
     vec_push(a, *loads, e);
     return;
   }
-  bool known = m->loads_of && map_getu(m->loads_of, e, &at);
+  reach_nodes(m, &m->loads_of, e);
+  const uint32_t known = m->loads_of.v[e];
+  const u32vec *all = known ? &m->known_loads.v[known - 1] : NULL;
   if (known && !had) {
-    const u32vec *all = &m->known_loads.v[at];
     vec_reserve(a, *loads, all->n);
-    memcpy(loads->v, all->v, all->n * sizeof *all->v), loads->n = all->n;
+    if (all->n) memcpy(loads->v, all->v, all->n * sizeof *all->v);
+    loads->n = all->n;
     return;
   }
   visit v = walk_marked(m, a, take_load, loads);
   for (uint32_t i = 0; i < had; i++) first_time(&v, loads->v[i]);
-  for (uint32_t i = 0; known && i < m->known_loads.v[at].n; i++)
-    if (first_time(&v, m->known_loads.v[at].v[i])) vec_push(a, *loads, m->known_loads.v[at].v[i]);
+  for (uint32_t i = 0; known && i < all->n; i++)
+    if (first_time(&v, all->v[i])) vec_push(a, *loads, all->v[i]);
   if (known) return;
   visit_value(&v, e);
-  if (had || loads->n < MAX_OPERANDS) return;
-  u32vec all = {0};
-  vec_reserve(m->a, all, loads->n);
-  memcpy(all.v, loads->v, loads->n * sizeof *all.v), all.n = loads->n;
-  if (!m->loads_of) m->loads_of = map_new(m->a);
-  map_putu(m->loads_of, e, m->known_loads.n);
-  vec_push(m->a, m->known_loads, all);
+  if (had) return;
+  u32vec own = {0};
+  vec_reserve(m->a, own, loads->n);
+  if (loads->n) memcpy(own.v, loads->v, loads->n * sizeof *own.v);
+  own.n = loads->n;
+  vec_push(m->a, m->known_loads, own);
+  m->loads_of.v[e] = m->known_loads.n;
 }
 void expr_stage_loads(emodule *m, uint32_t id, arena *a, u32vec *loads) {
   const stage *s = xs(m, id);
